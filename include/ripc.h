@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * libripc: messages to services, not addresses, over the fastest network that is there.
+ *
+ * Every function that can fail returns 0 (or a count) or a negative errno; ripc_strerror() names the
+ * number and ripc_detail() says in one sentence which peer, service, transport and cause it was.
+ * Every function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never waits.
+ * All functions may be called from any thread, unless their comment says otherwise.
+ * A child made by fork() may not use its parent's contexts: calls on them return -EOWNERDEAD.
+ */
+#ifndef RIPC_H
+#define RIPC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RIPC_VERSION_MAJOR 0
+#define RIPC_VERSION_MINOR 1
+#define RIPC_VERSION_PATCH 0
+
+/** Asks ripc_register() to draw a free random id from the upper half of the number space. */
+#define RIPC_ANY_ID UINT64_MAX
+/** Ids below this are the application's to choose; 0 is no service. */
+#define RIPC_ID_LIMIT (UINT64_C(1) << 63)
+/** Short messages up to this many bytes (the sum of their items) fit every lane. */
+#define RIPC_SHORT_MIN 512
+/** Most items in one message. */
+#define RIPC_ITEMS_MAX 64
+/** Most return buffers offered with one message. */
+#define RIPC_RETURNS_MAX 16
+
+/** One instance of the library. Where one is taken, NULL means the default context of the process. */
+struct ripc;
+/** A service id with its receive queue. */
+struct ripc_service;
+/** A long send under way. */
+struct ripc_request;
+
+/** Flags of ripc_register() and of struct ripc_options. */
+enum ripc_flags {
+	/** ripc_send*(): acknowledged, in order, exactly once. Short messages: reserved, -EOPNOTSUPP. */
+	RIPC_RELIABLE = 1 << 0,
+	/** ripc_send*(): more messages follow at once; this one may be held back until the next call
+	 *  without this flag, or until the library next has something else to do. */
+	RIPC_MORE = 1 << 1,
+	/** ripc_register(): take the id over from its present holder. Reserved, -EOPNOTSUPP. */
+	RIPC_TAKEOVER = 1 << 2,
+};
+
+/** Where a received item lies, and so what becomes of it when its message is freed. */
+enum ripc_placement {
+	/** In a receive buffer shared with other messages: gone with the message. */
+	RIPC_IN_RECEIVE_BUFFER = 0,
+	/** In a buffer of the pool: gone with the message, or kept with ripc_message_take(). */
+	RIPC_IN_POOL = 1,
+	/** In a window the receiver had set aside: the application's again. */
+	RIPC_IN_WINDOW = 2,
+	/** In a return buffer the receiver had offered: the application's again. */
+	RIPC_IN_RETURN = 3,
+};
+
+/**
+ * A received message. Read-only for the application; valid until ripc_message_free() or ripc_close().
+ * Items keep the number, order and lengths they were sent with; an empty item has length 0 and
+ * a base that must not be used. Items of short messages have no alignment; items in the pool begin
+ * at a multiple of 64 bytes.
+ */
+struct ripc_message {
+	uint64_t source;          /* service it came from */
+	uint64_t dest;            /* service it was sent to */
+	uint8_t instance[16];     /* instance id of the sending context */
+	uint32_t is_long;         /* 1 if it was sent as a long message, else 0 */
+	uint32_t nitems;          /* 1 .. RIPC_ITEMS_MAX */
+	uint32_t nreturns;        /* return buffers its sender offered with it, 0 .. RIPC_RETURNS_MAX */
+	const struct iovec *items; /* nitems of them */
+	const uint8_t *placement; /* nitems of enum ripc_placement */
+};
+
+/** What a send may be told beside its items. Zero it first; NULL means all zero. */
+struct ripc_send_options {
+	unsigned flags;              /* of enum ripc_flags */
+	unsigned nreturns;           /* return buffers offered, 0 .. RIPC_RETURNS_MAX */
+	const struct iovec *returns; /* nreturns registered or allocated buffers, see ripc_send_long() */
+};
+
+/** How a service is reached, or why it is not. Strings are terminated, cut if need be. */
+struct ripc_route {
+	uint64_t service;       /* the service asked for */
+	uint8_t instance[16];   /* instance id of the context that holds it */
+	uint64_t short_max;     /* largest short message in bytes, the sum of its items; 0: not connected */
+	uint32_t connected;     /* 1 if a lane is up, else 0 */
+	char transport[24];     /* the lane's transport, empty if there is none */
+	char address[96];       /* the peer's address on it */
+	char reason[512];       /* why this one, and for each transport passed over why not */
+};
+
+/** Sizes that bind a sender. */
+struct ripc_limits {
+	uint64_t short_max;  /* largest short message to this destination, sum of its items, in bytes */
+	uint64_t long_max;   /* largest long message, sum of its items, in bytes */
+	uint32_t items_max;  /* most items in one message */
+	uint32_t returns_max; /* most return buffers offered with one message */
+};
+
+/**
+ * Counters since the start of what they count for. All of them only grow, except the gauges at the end.
+ */
+struct ripc_stats {
+	uint64_t short_sent, short_received;  /* messages handed to a transport / put into a queue */
+	uint64_t long_sent, long_received;    /* messages whose delivery was confirmed / put into a queue */
+	uint64_t bytes_sent, bytes_received;  /* payload of these */
+	uint64_t credit_stalls;      /* times a send found no credit */
+	uint64_t queue_stalls;       /* times a send found the transport's queue full */
+	uint64_t dropped_no_service; /* messages received for a service that is not here */
+	uint64_t dropped_no_memory;  /* messages received that no memory could be had for */
+	uint64_t dropped_queue_full; /* datagrams received for a service whose queue was full */
+	uint64_t dropped_unread;     /* messages in a queue when its service was unregistered */
+	uint64_t lost;               /* datagrams missing in a peer's sequence numbers */
+	uint64_t duplicates;         /* messages received again and dropped */
+	uint64_t bad_messages;       /* messages that broke the protocol */
+	uint64_t bad_peers;          /* connections or datagrams refused: not libripc, or broken */
+	uint64_t cancelled;          /* long sends cancelled or timed out */
+	uint64_t return_writes;      /* long items written into a return buffer of the peer */
+	uint64_t window_items;       /* long items received into a window */
+	uint64_t pool_items;         /* long items received into a buffer of the pool */
+	uint64_t lanes_opened, lanes_lost; /* lanes that came up / broke */
+	uint64_t peers_lost;         /* peers declared dead with work outstanding */
+	uint64_t peers;              /* gauge: peers known */
+	uint64_t lanes;              /* gauge: lanes up */
+	uint64_t queued;             /* gauge: messages waiting to be received */
+	uint64_t pool_bytes;         /* gauge: bytes of buffers held, in use or cached */
+	uint64_t registered_bytes;   /* gauge: bytes of application memory registered */
+};
+
+/** Levels of the log. */
+enum ripc_log_level { RIPC_LOG_ERROR = 0, RIPC_LOG_WARN = 1, RIPC_LOG_INFO = 2, RIPC_LOG_DEBUG = 3 };
+
+/** Receives one line of the log, without a newline. Must not call the library. */
+typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line);
+
+/**
+ * ripc_open - open a context
+ * @ctx: where the new context is stored
+ * @options: settings as "key=value key=value", separated by blanks, or NULL for none
+ *
+ * Opens one instance of the library: its transports, its resolver and its background thread. Nothing
+ * needs to be configured. A setting may stand in @options or, with its name in capital letters after
+ * RIPC_, in the environment (RIPC_WAIT=poll); @options win. ripc(7) lists them.
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EINVAL: a setting is unknown or has a value that makes no sense; ripc_detail() names it
+ * -ENODEV: no transport could be opened; ripc_detail() gives the reason of each
+ * -ENOMEM, -EMFILE: out of memory or descriptors; nothing is left behind
+ */
+int ripc_open(struct ripc **ctx, const char *options);
+
+/**
+ * ripc_close - close a context
+ * @ctx: the context, or NULL for the default one
+ *
+ * Unregisters its services, fails what is outstanding, and ends its thread. Calls of other threads that
+ * wait in this context return -ESHUTDOWN first. Buffers, messages and requests of the context are gone
+ * afterwards. Registered memory is the application's again. In a child made by fork() it only
+ * forgets the context.
+ *
+ * Return: 0, or -EINVAL if there is no default context.
+ */
+int ripc_close(struct ripc *ctx);
+
+/**
+ * ripc_register - become the holder of a service id
+ * @ctx: the context, or NULL for the default one, which is opened if need be
+ * @id: 1 .. RIPC_ID_LIMIT-1, or RIPC_ANY_ID
+ * @flags: 0
+ * @service: where the new service is stored
+ *
+ * Asks the resolver whether anybody else holds @id, then answers for it. May wait some 100 ms for answers.
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EADDRINUSE: another service holds the id; ripc_detail() names the holder
+ * -EINVAL: the id is 0 or in the half reserved for RIPC_ANY_ID
+ * -EOPNOTSUPP: a flag that this version does not know to serve
+ * -ENOMEM, -EMFILE: out of memory or descriptors
+ */
+int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service);
+
+/**
+ * ripc_unregister - give a service id up
+ * @service: the service, invalid afterwards
+ *
+ * Messages still in its queue are dropped and counted; its long sends under way are cancelled; calls that
+ * wait on it return -ESHUTDOWN; its windows and return buffers are the application's again. Messages
+ * already received stay valid.
+ *
+ * Return: 0, or -EINVAL.
+ */
+int ripc_unregister(struct ripc_service *service);
+
+/**
+ * ripc_service_id - the id of a service
+ * @service: the service
+ *
+ * Return: its id; the one drawn, if RIPC_ANY_ID was asked for.
+ */
+uint64_t ripc_service_id(const struct ripc_service *service);
+
+/**
+ * ripc_service_fd - a descriptor for an event loop
+ * @service: the service
+ *
+ * The descriptor is readable (level-triggered) exactly when ripc_receive() would not block. Wait for it
+ * with poll(2) or the like; never read, write or close it. It ends with the service.
+ *
+ * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM).
+ */
+int ripc_service_fd(struct ripc_service *service);
+
+/**
+ * ripc_buf_alloc - allocate a registered buffer
+ * @ctx: the context, or NULL
+ * @len: bytes, at least 1
+ *
+ * The buffer comes from a cache of registered memory, touched and aligned to 64 bytes, and travels
+ * without a copy. It belongs to the caller until ripc_buf_free().
+ *
+ * Return: the buffer, or NULL with errno set and ripc_detail() filled (ENOMEM, EINVAL).
+ */
+void *ripc_buf_alloc(struct ripc *ctx, size_t len);
+
+/**
+ * ripc_buf_realloc - change the size of a buffer
+ * @ctx: the context, or NULL
+ * @buf: a buffer of ripc_buf_alloc(), or NULL to allocate one
+ * @len: bytes, at least 1
+ *
+ * Contents are kept up to the smaller size. The buffer may move. On failure the old one is untouched.
+ *
+ * Return: the buffer, or NULL with errno set (ENOMEM; EINVAL: not a buffer of this context; EBUSY:
+ * it is in use by a send or offered as a return buffer).
+ */
+void *ripc_buf_realloc(struct ripc *ctx, void *buf, size_t len);
+
+/**
+ * ripc_buf_free - give a buffer back
+ * @ctx: the context, or NULL
+ * @buf: any address inside a buffer of ripc_buf_alloc(); NULL does nothing
+ *
+ * A buffer offered as a return buffer is withdrawn first: memory is used again only when no peer can write
+ * into it. A buffer set aside as a window is removed from the windows.
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EINVAL: the address is in no buffer of this context, or the buffer was freed before
+ * -EBUSY: a send that is under way reads from it
+ */
+int ripc_buf_free(struct ripc *ctx, void *buf);
+
+/**
+ * ripc_buf_register - let the application's own memory travel without a copy
+ * @ctx: the context, or NULL
+ * @base: start of the memory
+ * @len: bytes, at least 1
+ *
+ * The memory stays the application's; it must stay mapped until ripc_buf_unregister(). Regions may not
+ * overlap one another.
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EINVAL: no length, or the range wraps round
+ * -EEXIST: it overlaps a region registered before
+ * -ENOMEM: out of memory or over the memlock limit; ripc_detail() gives the limit found and needed
+ */
+int ripc_buf_register(struct ripc *ctx, void *base, size_t len);
+
+/**
+ * ripc_buf_unregister - take registered memory back
+ * @ctx: the context, or NULL
+ * @base: the start of a region, as registered
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EINVAL: no region begins there
+ * -EBUSY: a send under way reads from it, or it is offered to a peer or set aside as a window
+ */
+int ripc_buf_unregister(struct ripc *ctx, void *base);
+
+/**
+ * ripc_window_add - set memory aside as the target of incoming long items
+ * @ctx: the context, or NULL
+ * @service: the service whose items may land there, or NULL for any of the context
+ * @base: registered or allocated memory
+ * @len: bytes, at least 1
+ *
+ * Each window takes one item and is then used up: it comes back as the item's memory. An item takes the
+ * first window that it fits into, of its service first, then of the context; without one, a buffer
+ * of the pool.
+ *
+ * Return: 0, or a negative errno (-EINVAL: memory not registered, or no length; -EBUSY: it
+ * overlaps a window, a return buffer or a send under way; -ENOMEM).
+ */
+int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
+
+/**
+ * ripc_window_remove - take a window back
+ * @ctx: the context, or NULL
+ * @base: the start of a window
+ *
+ * Return: 0, or a negative errno (-EINVAL: no window begins there, it may have been used; -EBUSY: an
+ * item is just arriving in it).
+ */
+int ripc_window_remove(struct ripc *ctx, void *base);
+
+/**
+ * ripc_send_short - send a short message
+ * @service: the service it is from
+ * @dest: the service it is for
+ * @items: its items, at most ripc_limits short_max bytes together; free to use again on return
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and return buffers, or NULL
+ * @timeout_ms: how long to wait for the service to be found, for a connection, and for credit
+ *
+ * Lowest latency, at most once, whole or not at all. On connected transports it is lost only with the
+ * connection; on datagram transports it may be lost like any datagram. Messages between two services keep
+ * their order on connected transports.
+ *
+ * Return: 0 when it was handed to the network, or a negative errno.
+ * Errors:
+ * -EHOSTUNREACH: nobody holds @dest, or its holder cannot be reached; ripc_detail() says what was tried
+ * -EMSGSIZE: longer than the limit, which ripc_detail() gives
+ * -EAGAIN: @timeout_ms is 0 and the destination is not yet known, or there is no credit
+ * -ETIMEDOUT: no credit, or no room in the transport's queue, within the timeout
+ * -EINVAL: no item, too many items or return buffers, or a return buffer that is not registered
+ * -EBUSY: a return buffer is in use by a send or is offered already
+ * -EOPNOTSUPP: a flag that this version does not know to serve
+ * -ESHUTDOWN: the service or its context is being closed
+ */
+int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
+
+/**
+ * ripc_send_long - send a long message and wait until it has arrived
+ * @service: the service it is from
+ * @dest: the service it is for
+ * @items: its items, of any length; the library reads them until the call returns
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and return buffers, or NULL
+ * @timeout_ms: how long it may take
+ *
+ * Reliable, whole, exactly once. Registered and allocated memory travels without a copy, other memory is
+ * registered for this one transfer or copied.
+ *
+ * Return buffers offered in @options may be written by the peer until they come back as the items of a
+ * message to @service, or are withdrawn by ripc_buf_free() or ripc_unregister().
+ *
+ * Return: 0 when the message stands in the receiver's memory, or a negative errno. The items are the caller's
+ * again in every case. When the time is up the message is withdrawn, which may take up to 100 ms more.
+ * Errors: those of ripc_send_short() without -EMSGSIZE, and
+ * -ETIMEDOUT: not delivered in time; it was withdrawn and will not be delivered
+ * -EPIPE: the peer died or became unreachable, and it is not known whether it was delivered
+ * -ENOBUFS: the receiver could not find memory for it
+ * -ENOMEM: out of memory, or over the memlock limit
+ */
+int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
+
+/**
+ * ripc_send - send a message, short if it fits, else long
+ * @service: the service it is from
+ * @dest: the service it is for
+ * @items: its items
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and return buffers, or NULL
+ * @timeout_ms: how long it may take
+ *
+ * Return: as ripc_send_short() or ripc_send_long().
+ */
+int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+	      unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
+
+/**
+ * ripc_start - start to send a long message
+ * @service: the service it is from
+ * @dest: the service it is for
+ * @items: its items; the array may go, but the memory is the library's until the request is done
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and return buffers, or NULL
+ * @request: where the request is stored
+ *
+ * Never waits. The transfer goes on while the application computes. Several may be under way; they
+ * complete in any order, but messages from @service to @dest are delivered in the order they were started.
+ *
+ * Return: 0, or a negative errno (-EINVAL, -EBUSY, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN as ripc_send_long()).
+ */
+int ripc_start(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+	       unsigned nitems, const struct ripc_send_options *options,
+	       struct ripc_request **request);
+
+/**
+ * ripc_request_test - ask whether a request is done
+ * @request: the request; set to NULL when it is done, and gone
+ *
+ * Return: -EINPROGRESS, or what ripc_send_long() would have returned. If nobody holds the destination,
+ * the request goes on trying: cancel it to give up.
+ */
+int ripc_request_test(struct ripc_request **request);
+
+/**
+ * ripc_request_wait - wait for a request
+ * @request: the request; set to NULL when it is done, and gone
+ * @timeout_ms: how long to wait
+ *
+ * Return: -ETIMEDOUT if it is still under way, or what ripc_send_long() would have returned.
+ */
+int ripc_request_wait(struct ripc_request **request, int timeout_ms);
+
+/**
+ * ripc_request_cancel - withdraw a request
+ * @request: the request; set to NULL, and gone
+ * @timeout_ms: how long to wait for the peer to let go of the memory; then the lane to it is closed
+ *
+ * On return the memory is the caller's in every case.
+ *
+ * Return: -ECANCELED if the message was withdrawn and will not be delivered, 0 if it was already delivered, or
+ * the error it had failed with (-EPIPE: not known).
+ */
+int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
+
+/**
+ * ripc_receive - take the next message of a service
+ * @service: the service
+ * @message: where the message is stored
+ * @timeout_ms: how long to wait for one
+ *
+ * Messages come in the order they arrived, those of one sender in the order they were sent.
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EAGAIN: @timeout_ms is 0 and there is none
+ * -ETIMEDOUT: none came in time
+ * -ESHUTDOWN: the service or its context is being closed
+ */
+int ripc_receive(struct ripc_service *service, struct ripc_message **message, int timeout_ms);
+
+/**
+ * ripc_message_take - keep one item of a message
+ * @message: the message
+ * @item: index of an item whose placement is RIPC_IN_POOL
+ *
+ * The buffer becomes the caller's, as if it came from ripc_buf_alloc(), and outlives the message.
+ *
+ * Return: the buffer, to be freed with ripc_buf_free(), or NULL with errno set (EINVAL).
+ */
+void *ripc_message_take(struct ripc_message *message, unsigned item);
+
+/**
+ * ripc_message_free - give a message back
+ * @message: the message; NULL does nothing
+ *
+ * Its receive and pool buffers are used again. A receiver that keeps many messages stops its senders,
+ * and nobody else.
+ */
+void ripc_message_free(struct ripc_message *message);
+
+/**
+ * ripc_lookup - find a service and connect to it
+ * @ctx: the context, or NULL
+ * @dest: the service
+ * @route: where the way to it is stored, or NULL
+ * @timeout_ms: how long to wait
+ *
+ * Sending does this by itself; ahead of time it saves the first message the wait.
+ *
+ * Return: 0 when a lane to its holder is up, or a negative errno (-EHOSTUNREACH, -EAGAIN as
+ * ripc_send_short()).
+ */
+int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms);
+
+/**
+ * ripc_query - how a service is reached at this moment
+ * @ctx: the context, or NULL
+ * @dest: the service
+ * @route: where the answer is stored
+ *
+ * Sends nothing and never waits.
+ *
+ * Return: 0, or -ENOENT if nothing is known of the service.
+ */
+int ripc_query(struct ripc *ctx, uint64_t dest, struct ripc_route *route);
+
+/**
+ * ripc_limits - the sizes that bind a sender
+ * @ctx: the context, or NULL
+ * @dest: a destination, or 0 for what holds for every one
+ * @limits: where they are stored
+ *
+ * Return: 0, or -ENOENT if @dest is not connected (ripc_lookup() does that).
+ */
+int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits);
+
+/**
+ * ripc_stats - the counters of a context
+ * @ctx: the context, or NULL
+ * @stats: where they are stored
+ *
+ * Return: 0, or a negative errno.
+ */
+int ripc_stats(struct ripc *ctx, struct ripc_stats *stats);
+
+/**
+ * ripc_service_stats - the counters of a service
+ * @service: the service
+ * @stats: where they are stored; what is not counted per service is 0
+ *
+ * Return: 0, or a negative errno.
+ */
+int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats);
+
+/**
+ * ripc_peer_stats - the counters of the peer that holds a service
+ * @ctx: the context, or NULL
+ * @dest: the service
+ * @stats: where they are stored; what is not counted per peer is 0
+ *
+ * Return: 0, or -ENOENT if nothing is known of the service.
+ */
+int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats);
+
+/**
+ * ripc_transports - which transports there are, and why others are not
+ * @ctx: the context, or NULL
+ * @index: 0, 1, 2 ...
+ * @name: where its name is stored
+ * @text: where its address is described or, if it is unavailable, the reason is given
+ * @len: bytes at @text
+ *
+ * Return: 1 if it is open, 0 if it is unavailable, -ENOENT after the last.
+ */
+int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
+
+/**
+ * ripc_set_log - send the log to a function
+ * @fn: the function, or NULL for none
+ * @arg: passed to it
+ * @level: the highest level it wants
+ *
+ * For all contexts of the process. Without it the library says nothing to anyone. The setting
+ * log=error|warn|info|debug sends it to the standard error stream.
+ */
+void ripc_set_log(ripc_log_fn *fn, void *arg, enum ripc_log_level level);
+
+/**
+ * ripc_strerror - the text of an error number
+ * @error: what a function returned, negative or positive
+ *
+ * Return: a constant string.
+ */
+const char *ripc_strerror(int error);
+
+/**
+ * ripc_detail - what went wrong in the calling thread's last failed call
+ *
+ * Return: one sentence that names service, peer, transport and cause; empty if no call failed yet. Valid until
+ * the thread's next failed call.
+ */
+const char *ripc_detail(void);
+
+/**
+ * ripc_version - the version of the library in use
+ *
+ * Return: a constant string such as "0.1.0".
+ */
+const char *ripc_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

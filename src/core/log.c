@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "core/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER; /* last in the order of locks */
+static ripc_log_fn *log_fn;
+static void *log_arg;
+static bool log_hooked; /* the application has set log_fn, be it to NULL */
+static atomic_int log_level = -1;
+
+static _Thread_local char detail[RIPC__DETAIL_MAX];
+
+static void log_stderr(void *arg, enum ripc_log_level level, const char *line)
+{
+	static const char *const names[] = {"error", "warn", "info", "debug"};
+
+	fprintf(stderr, "libripc %s: %s\n", names[level & 3], line);
+}
+
+void ripc_set_log(ripc_log_fn *fn, void *arg, enum ripc_log_level level)
+{
+	pthread_mutex_lock(&log_lock);
+	log_hooked = true;
+	log_fn = fn;
+	log_arg = arg;
+	atomic_store(&log_level, fn ? (int)level : -1);
+	pthread_mutex_unlock(&log_lock);
+}
+
+void ripc__log_to_stderr(enum ripc_log_level level)
+{
+	pthread_mutex_lock(&log_lock);
+	if (!log_hooked) {
+		log_fn = log_stderr;
+		atomic_store(&log_level, (int)level);
+	}
+	pthread_mutex_unlock(&log_lock);
+}
+
+bool ripc__log_wants(enum ripc_log_level level)
+{
+	return (int)level <= atomic_load_explicit(&log_level, memory_order_relaxed);
+}
+
+void ripc__log(enum ripc_log_level level, const char *fmt, ...)
+{
+	char line[RIPC__DETAIL_MAX];
+	va_list ap;
+
+	if (!ripc__log_wants(level))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	pthread_mutex_lock(&log_lock);
+	if (log_fn)
+		log_fn(log_arg, level, line);
+	pthread_mutex_unlock(&log_lock);
+}
+
+int ripc__fail(int err, const char *fmt, ...)
+{
+	char text[RIPC__DETAIL_MAX];
+	va_list ap;
+
+	/* Through a second buffer: the arguments may quote the present detail. */
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	memcpy(detail, text, sizeof(detail));
+	return err;
+}
+
+const char *ripc_detail(void)
+{
+	return detail;
+}
+
+const char *ripc_strerror(int error)
+{
+	int code = error < 0 ? -error : error;
+
+	/* What the library means by a number, where strerror() would mislead. */
+	switch (code) {
+	case 0:
+		return "success";
+	case EHOSTUNREACH:
+		return "service not found or not reachable";
+	case EADDRINUSE:
+		return "service id is held by another";
+	case ESHUTDOWN:
+		return "service or context is being closed";
+	case EPIPE:
+		return "peer lost, delivery not known";
+	case EOWNERDEAD:
+		return "context belongs to the parent process";
+	case ENODEV:
+		return "no usable transport";
+	default: {
+		const char *text = strerrordesc_np(code);
+
+		return text ? text : "unknown error";
+	}
+	}
+}

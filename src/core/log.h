@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The log hook, and the sentence that explains the calling thread's last error. */
+#ifndef RIPC_CORE_LOG_H
+#define RIPC_CORE_LOG_H
+
+#include "ripc.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+#define RIPC__DETAIL_MAX 1024 /* bytes of the detail string with its terminating 0 */
+
+/* Whether a line of this level would reach anybody: ask before computing what is dear to compute. */
+bool ripc__log_wants(enum ripc_log_level level);
+
+/* Logs one line. Log once, where an error is first detected. Takes no lock but its own, never waits. */
+void ripc__log(enum ripc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Sets the calling thread's detail string and returns @err, so that: return ripc__fail(-EINVAL, "..."). */
+int ripc__fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Sends the log to standard error, as the setting log= asks for, unless the application set a hook. */
+void ripc__log_to_stderr(enum ripc_log_level level);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+enum kind { KIND_TEXT, KIND_CHOICE, KIND_NUMBER };
+
+/* One setting: where its value goes, and what it may be. */
+struct setting {
+	const char *name;
+	enum kind kind;
+	size_t offset, size;   /* of the member of struct ripc__options */
+	const char *choices;   /* KIND_CHOICE: comma-separated, in the order of the enum */
+	unsigned long long min, max; /* KIND_NUMBER */
+	const char *unit;      /* KIND_NUMBER: for the message */
+};
+
+#define MEMBER(m) offsetof(struct ripc__options, m), sizeof(((struct ripc__options *)0)->m)
+
+static const struct setting settings[] = {
+	{"transports", KIND_TEXT, MEMBER(transports), NULL, 0, 0, NULL},
+	{"resolver", KIND_TEXT, MEMBER(resolver), NULL, 0, 0, NULL},
+	{"interfaces", KIND_TEXT, MEMBER(interfaces), NULL, 0, 0, NULL},
+	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
+	{"crc", KIND_CHOICE, MEMBER(crc), "auto,on,off", 0, 0, NULL},
+	{"short", KIND_CHOICE, MEMBER(shorts), "rdma,udp", 0, 0, NULL},
+	{"port", KIND_NUMBER, MEMBER(port), NULL, 1, 65535, "a UDP port"},
+	{"peer_timeout_ms", KIND_NUMBER, MEMBER(peer_timeout_ms), NULL, 100, 3600000, "milliseconds"},
+	{"resolve_timeout_ms", KIND_NUMBER, MEMBER(resolve_timeout_ms), NULL, 10, 3600000, "milliseconds"},
+	{"service_window", KIND_NUMBER, MEMBER(service_window), NULL, 65536, 1u << 30, "bytes"},
+	{"pool_bytes", KIND_NUMBER, MEMBER(pool_bytes), NULL, 0, 1ull << 46, "bytes"},
+	{"log", KIND_CHOICE, MEMBER(log_level), "error,warn,info,debug", 0, 0, NULL},
+};
+
+static int complain(char *why, size_t whylen, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static int complain(char *why, size_t whylen, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, whylen, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+int ripc__list_index(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+	int index = 0;
+
+	while (*list) {
+		size_t n = strcspn(list, ",");
+
+		if (n == len && !strncmp(list, name, n))
+			return index;
+		list += n;
+		if (*list == ',')
+			list++;
+		index++;
+	}
+	return -1;
+}
+
+static void store(struct ripc__options *opt, const struct setting *s, unsigned long long v)
+{
+	char *at = (char *)opt + s->offset;
+
+	switch (s->size) {
+	case 2: {
+		uint16_t x = (uint16_t)v;
+		memcpy(at, &x, sizeof(x));
+		break;
+	}
+	case 4: {
+		uint32_t x = (uint32_t)v;
+		memcpy(at, &x, sizeof(x));
+		break;
+	}
+	default: {
+		uint64_t x = v;
+		memcpy(at, &x, sizeof(x));
+		break;
+	}
+	}
+}
+
+/* @origin is how the user wrote it: RIPC_WAIT=x or wait=x. */
+static int set(struct ripc__options *opt, const struct setting *s, const char *value, const char *origin,
+	       char *why, size_t whylen)
+{
+	unsigned long long v;
+	char *end;
+	int index;
+
+	switch (s->kind) {
+	case KIND_TEXT:
+		if (strlen(value) >= s->size)
+			return complain(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
+		if (strspn(value, ", \t") == strlen(value))
+			return complain(why, whylen, "%s: empty; leave it out for the default", origin);
+		strcpy((char *)opt + s->offset, value);
+		return 0;
+	case KIND_CHOICE:
+		index = *value ? ripc__list_index(s->choices, value) : -1;
+		if (index < 0)
+			return complain(why, whylen, "%s: must be one of %s", origin, s->choices);
+		store(opt, s, (unsigned)index);
+		return 0;
+	case KIND_NUMBER:
+		errno = 0;
+		v = strtoull(value, &end, 10);
+		if (!isdigit((unsigned char)*value) || *end || errno || v < s->min || v > s->max)
+			return complain(why, whylen, "%s: must be %s from %llu to %llu", origin, s->unit, s->min,
+					s->max);
+		store(opt, s, v);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* @upper: names are compared in capital letters, as in the environment. */
+static const struct setting *find(const char *name, size_t len, bool upper)
+{
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		const char *have = settings[i].name;
+		size_t k;
+
+		if (strlen(have) != len)
+			continue;
+		for (k = 0; k < len; k++)
+			if ((upper ? toupper((unsigned char)have[k]) : have[k]) != name[k])
+				break;
+		if (k == len)
+			return &settings[i];
+	}
+	return NULL;
+}
+
+static int load_environment(struct ripc__options *opt, char *why, size_t whylen)
+{
+	for (char **e = environ; e && *e; e++) {
+		const char *equals = strchr(*e, '=');
+		const struct setting *s;
+		int rc;
+
+		if (strncmp(*e, "RIPC_", 5) || !equals)
+			continue;
+		/* Variables of the test programs, which are not settings of a context. */
+		if (!strncmp(*e, "RIPC_TEST_", 10))
+			continue;
+		s = find(*e + 5, (size_t)(equals - *e) - 5, true);
+		if (!s)
+			return complain(why, whylen, "environment variable %s: no such setting, see ripc(7)", *e);
+		rc = set(opt, s, equals + 1, *e, why, whylen);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int load_text(struct ripc__options *opt, const char *text, char *why, size_t whylen)
+{
+	char word[512];
+
+	while (*(text += strspn(text, " \t\n"))) {
+		size_t len = strcspn(text, " \t\n");
+		const struct setting *s;
+		char *equals;
+		int rc;
+
+		if (len >= sizeof(word))
+			return complain(why, whylen, "option of %zu bytes: too long", len);
+		memcpy(word, text, len);
+		word[len] = 0;
+		text += len;
+		equals = strchr(word, '=');
+		if (!equals)
+			return complain(why, whylen, "option %s: must be key=value", word);
+		s = find(word, (size_t)(equals - word), false);
+		if (!s)
+			return complain(why, whylen, "option %s: no such setting, see ripc(7)", word);
+		rc = set(opt, s, equals + 1, word, why, whylen);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int ripc__options_load(struct ripc__options *opt, const char *text, char *why, size_t whylen)
+{
+	int rc;
+
+	memset(opt, 0, sizeof(*opt));
+	strcpy(opt->transports, "auto");
+	strcpy(opt->resolver, "local,udp");
+	opt->port = 7475;
+	opt->peer_timeout_ms = 2000;
+	opt->resolve_timeout_ms = 1000;
+	opt->service_window = 256 * 1024;
+	opt->pool_bytes = 256ull << 20;
+	opt->log_level = -1;
+	rc = load_environment(opt, why, whylen);
+	return rc || !text ? rc : load_text(opt, text, why, whylen);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Settings of a context: defaults, then the environment, then the string given to ripc_open(). */
+#ifndef RIPC_CORE_OPTIONS_H
+#define RIPC_CORE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ripc__wait_mode { RIPC__WAIT_ADAPTIVE, RIPC__WAIT_POLL, RIPC__WAIT_BLOCK };
+enum ripc__crc_mode { RIPC__CRC_AUTO, RIPC__CRC_ON, RIPC__CRC_OFF };
+enum ripc__short_mode { RIPC__SHORT_RDMA, RIPC__SHORT_UDP };
+
+/* Setting "name" of the string is RIPC_NAME in the environment. Lists are comma-separated. */
+struct ripc__options {
+	char transports[128];       /* transports allowed, best first; "auto": all, in the built-in order */
+	char resolver[64];          /* resolver back ends, in order; default "local,udp" */
+	char interfaces[256];       /* network interfaces used, by name; empty: all that are up */
+	enum ripc__wait_mode wait;  /* how a waiting call waits */
+	enum ripc__crc_mode crc;    /* iWARP CRC32C; auto: off where both ends are one loopback and agree */
+	enum ripc__short_mode shorts; /* "short": rdma or udp, what carries short messages over iWARP */
+	uint16_t port;              /* UDP port of the resolver */
+	uint32_t peer_timeout_ms;   /* silence after which a peer with work outstanding is dead */
+	uint32_t resolve_timeout_ms; /* how long one look-up tries before it reports failure */
+	uint32_t service_window;    /* bytes a peer may have queued at one service */
+	uint64_t pool_bytes;        /* cached, unused buffer memory kept at most */
+	int log_level;              /* enum ripc_log_level for standard error, or < 0: not asked for */
+};
+
+/*
+ * Fills *opt. @text may be NULL. Any RIPC_* variable of the environment and any key of @text that is not
+ * a setting, and any value that makes no sense, is an error. Return: 0, or -EINVAL with one
+ * sentence in why (at most whylen bytes with the terminating 0) that names the variable, the value, what is allowed.
+ */
+int ripc__options_load(struct ripc__options *opt, const char *text, char *why, size_t whylen);
+
+/*
+ * Whether @name stands in the comma-separated @list; its place (0 ..) or -1 if it does not.
+ */
+int ripc__list_index(const char *list, const char *name);
+
+#endif

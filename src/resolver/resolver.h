@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The resolver of a context: from service ids to records. It joins the pure state machine (resolver/core.h) with
+ * the back ends that do I/O (local, udp). The core drives it under the context's lock; nothing here
+ * blocks, waits or calls back; what happens comes as events from progress().
+ */
+#ifndef RIPC_RESOLVER_H
+#define RIPC_RESOLVER_H
+
+#include "wire/record.h"
+
+struct ripc__resolver;
+
+struct ripc__resolver_env {
+	const struct ripc__options *opt;
+	const uint8_t *instance; /* 16 bytes */
+	const uint8_t *host;     /* 16 bytes */
+	/* The addresses that go into every record of ours; naddrs as in struct ripc__record. Copied. */
+	const struct ripc__record_addr *addrs;
+	unsigned naddrs;
+	void *sim; /* simulation: the simulated network, see transport/sim/sim.h; otherwise NULL */
+};
+
+enum ripc__resolver_ev_kind {
+	RIPC__RESOLVED = 1,   /* record: the answer to a look-up, or a change of one known before */
+	RIPC__UNRESOLVED,     /* service, text: nobody answered within resolve_timeout_ms; text = what was tried */
+	RIPC__REGISTERED,     /* service: nobody objected, it is ours and we answer for it */
+	RIPC__CONFLICT,       /* service, text: a probe, or later a claim, met another holder; text names it */
+	RIPC__GONE,           /* service, record.instance: its holder gave it up */
+};
+
+struct ripc__resolver_event {
+	enum ripc__resolver_ev_kind kind;
+	uint64_t service;
+	struct ripc__record record;
+	char text[256];
+};
+
+/* Errors: -ENOMEM, -EMFILE, -EADDRINUSE ..., explained by ripc__fail(). A back end that cannot work here (no interface,
+ * no port) is left out, with its reason for ripc__resolver_describe(), unless it is the only one. */
+int ripc__resolver_open(struct ripc__resolver **r, const struct ripc__resolver_env *env);
+
+/* Says good-bye (RIPC__RESOLVE_GONE) for every service still registered, closes everything. */
+void ripc__resolver_close(struct ripc__resolver *r);
+
+/* Claims a service: REGISTERED or CONFLICT follows. -EADDRINUSE at once if this host knows a holder (local). -ENOMEM, -EMFILE. */
+int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+
+void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+
+/* Starts, or joins, a look-up: RESOLVED or UNRESOLVED follows. Served from the cache if possible (also then by an event
+ * of the next progress()). -ENOMEM, -EAGAIN: too many look-ups under way. */
+int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+
+/* Gives up a look-up that nobody waits for any more. */
+void ripc__resolver_forget(struct ripc__resolver *r, uint64_t service);
+
+/* What the cache holds, or NULL. Valid until the next call. */
+const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service);
+
+/* The record led nowhere (its holder is dead or answered that it does not hold the service): drop it, if it is still of this instance. */
+void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t instance[16]);
+
+/* I/O and timers. *deadline_ns is lowered to when it wants to be called again. Return: number of events. */
+unsigned ripc__resolver_progress(struct ripc__resolver *r, struct ripc__resolver_event *events, unsigned max,
+				 uint64_t now_ns, uint64_t *deadline_ns);
+
+/* Readable (level-triggered) when progress() has something to read. Constant. */
+int ripc__resolver_fd(struct ripc__resolver *r);
+
+/* In the child of fork(): closes descriptors, touches nothing else. */
+void ripc__resolver_forked(struct ripc__resolver *r);
+
+/* What each back end is doing, or why it is left out; one sentence each, for people. */
+void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len);
+
+/* Messages that were not understood, since the start. */
+uint64_t ripc__resolver_bad_messages(const struct ripc__resolver *r);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The contract between the core and a transport.
+ *
+ * A transport moves bytes and never interprets messages. The core drives it under its context's lock: no
+ * two entries of one transport object run at once, none may block, none calls back into the core.
+ * What happens is reported as events from progress(). Entries return 0 or a negative errno, and explain
+ * an error with ripc__fail() (core/log.h).
+ *
+ * Life cycle: probe, open, { everything else }, close. An endpoint (`ep`) is one end of a connection:
+ *
+ *   active:  connect() -> EV_ESTABLISHED(user, private data of the accepting side) or EV_CLOSED
+ *   passive: EV_REQUEST(request, private data) -> accept() -> EV_ESTABLISHED, or EV_CLOSED
+ *                                              -> reject(private data): the active side sees
+ *                                                 EV_CLOSED with reject set and that private data
+ *   later:   EV_CLOSED once, when the connection is lost or the peer closed it; the ep stays
+ *            allocated, and every post on it fails, until the core calls ep_close(), which it must.
+ *
+ * Sends and writes may be posted only after EV_ESTABLISHED. On a connection, sends arrive in order and
+ * exactly once while it lives; a send posted after a write arrives after the write's bytes stand in
+ * the target. Work that is outstanding when EV_CLOSED is reported will report nothing more.
+ */
+#ifndef RIPC_TRANSPORT_H
+#define RIPC_TRANSPORT_H
+
+#include "core/options.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+/* Capability bits: the core chooses by these, never by name. */
+enum ripc__cap {
+	RIPC__CAP_CONNECTED = 1 << 0,       /* connect/accept/post_send */
+	RIPC__CAP_DATAGRAM = 1 << 1,        /* post_datagram: unordered, lossy */
+	RIPC__CAP_READ = 1 << 2,            /* post_read */
+	RIPC__CAP_WRITE = 1 << 3,           /* post_write */
+	RIPC__CAP_INLINE = 1 << 4,          /* sends up to inline_max cost no copy */
+	RIPC__CAP_MULTICAST = 1 << 5,       /* reserved for group services */
+	RIPC__CAP_TARGET_PROGRESS = 1 << 6, /* reads and writes need the passive side to call progress() */
+	RIPC__CAP_CHEAP_REG = 1 << 7,       /* registration costs less than a microsecond: per transfer */
+	RIPC__CAP_SAME_HOST = 1 << 8,       /* reaches peers of the same host only */
+};
+
+/* Access rights of a registration; ask for the narrowest set. */
+enum ripc__access {
+	RIPC__ACCESS_LOCAL_WRITE = 1 << 0,  /* target of our own reads */
+	RIPC__ACCESS_REMOTE_READ = 1 << 1,  /* peers may read it */
+	RIPC__ACCESS_REMOTE_WRITE = 1 << 2, /* peers may write it */
+};
+
+#define RIPC__PRIVATE_MAX 192 /* bytes of private data a connection set-up carries at most */
+#define RIPC__ADDRESS_MAX 256 /* bytes of a transport's address in a resolver record at most */
+
+struct ripc__transport; /* an open transport; each starts with struct ripc__transport_base */
+struct ripc__ep;        /* an endpoint; opaque for the core */
+
+/* Memory known to a transport. Filled by reg(). */
+struct ripc__mr {
+	void *base;      /* as registered */
+	size_t len;      /* bytes */
+	uint64_t addr;   /* what a peer gives as remote address to mean base */
+	uint32_t key;    /* what a peer gives as remote key (rkey, STag); 0 if no remote access */
+	unsigned access; /* of enum ripc__access */
+	void *priv;      /* the transport's own */
+};
+
+/* Sizes and depths; constant while the transport is open. */
+struct ripc__transport_limits {
+	unsigned caps;         /* of enum ripc__cap */
+	uint32_t send_max;     /* largest send in bytes, >= 1024; 0 without CONNECTED */
+	uint32_t datagram_max; /* largest datagram in bytes; 0 without DATAGRAM */
+	uint32_t inline_max;   /* largest send that costs no copy; 0: none */
+	uint32_t recv_depth;   /* sends that a peer may have in flight to one of our endpoints; 0: the
+	                        * transport buffers and needs no credits */
+	uint32_t read_depth;   /* reads that may be outstanding on one endpoint, >= 1 with READ */
+	uint64_t rdma_max;     /* largest single read or write in bytes */
+};
+
+enum ripc__ev_kind {
+	RIPC__EV_NONE = 0,
+	RIPC__EV_REQUEST,     /* request, data/len = private data, text = who: accept() or reject() it */
+	RIPC__EV_ESTABLISHED, /* user, ep; active side: data/len = private data of the accepting side */
+	RIPC__EV_CLOSED,      /* user, ep, status < 0 why; reject: data/len = the rejecting private data */
+	RIPC__EV_RECV,        /* user, ep, data/len, token: a send of the peer arrived */
+	RIPC__EV_DATAGRAM,    /* data/len, token; from/fromlen: address to answer to with post_datagram() */
+	RIPC__EV_WRITE_DONE,  /* user, ep, wr_id, status: the source memory is ours again (not: arrived) */
+	RIPC__EV_READ_DONE,   /* user, ep, wr_id, status: the bytes stand in the local memory */
+	RIPC__EV_SENDABLE,    /* user, ep: after a post had returned -EAGAIN, posting works again */
+	RIPC__EV_GARBAGE,     /* text = who and why: input that is not of this protocol was dropped/closed */
+};
+
+/* One event. data, from and text point into the transport's memory: private data, from and text until
+ * the next progress(); the data of RECV and DATAGRAM until release(token), if token is not NULL, else
+ * until the next progress(). */
+struct ripc__event {
+	enum ripc__ev_kind kind;
+	int status;            /* 0 or a negative errno */
+	bool reject;           /* EV_CLOSED: the peer rejected us, data is its private data */
+	void *user;            /* what the core gave to connect() or accept() */
+	struct ripc__ep *ep;
+	void *request;         /* EV_REQUEST: handle for accept() or reject() */
+	const uint8_t *data;
+	uint32_t len;          /* bytes at data */
+	uint32_t fromlen;      /* bytes at from */
+	const void *from;
+	void *token;           /* for release(); NULL: nothing to release */
+	uint64_t wr_id;        /* as posted */
+	const char *text;
+};
+
+/* What a transport may use of the context that opens it. Valid until close(). */
+struct ripc__transport_env {
+	const struct ripc__options *opt;
+	const uint8_t *instance; /* 16 bytes, the context's instance id */
+	void *arg;               /* simulation: the simulated network; otherwise NULL */
+};
+
+struct ripc__transport_ops {
+	const char *name; /* as in RIPC_TRANSPORTS, e.g. "iwarp/soft" */
+	uint8_t id;       /* number in resolver records, see doc/protocol.md; never used again for another */
+
+	/* Whether open() has a chance: 0, or a negative errno with one sentence in why. Opens nothing that stays. */
+	int (*probe)(const struct ripc__transport_env *env, char *why, size_t whylen);
+
+	/* Opens devices, listens. Errors: -ENODEV, -ENOMEM, -EMFILE, ... explained by ripc__fail(). */
+	int (*open)(struct ripc__transport **t, const struct ripc__transport_env *env);
+
+	/* Ends everything; all endpoints and registrations are gone. Never fails. */
+	void (*close)(struct ripc__transport *t);
+
+	void (*limits)(struct ripc__transport *t, struct ripc__transport_limits *limits);
+
+	/* Our address for resolver records. Return: bytes written at buf (cap >= RIPC__ADDRESS_MAX), or < 0. */
+	int (*address)(struct ripc__transport *t, uint8_t *buf, size_t cap);
+
+	/* The text of an address, for people. Any bytes: they may come from the network. */
+	void (*describe)(const uint8_t *addr, size_t len, char *text, size_t textlen);
+
+	/* Registers memory. May fail with -ENOMEM, -EPERM (memlock). mr stays the caller's, and in place, until dereg(). */
+	int (*reg)(struct ripc__transport *t, void *base, size_t len, unsigned access, struct ripc__mr *mr);
+
+	/* Ends remote access at once: when it returns no peer and no device touches the memory. */
+	void (*dereg)(struct ripc__transport *t, struct ripc__mr *mr);
+
+	/* Starts to connect to an address from a resolver record (bytes from the network: validate). */
+	int (*connect)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen, const void *priv,
+		       size_t privlen, void *user, struct ripc__ep **ep);
+
+	/* Answers EV_REQUEST; the handle is used up, also on error. */
+	int (*accept)(struct ripc__transport *t, void *request, const void *priv, size_t privlen, void *user,
+		      struct ripc__ep **ep);
+	void (*reject)(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
+
+	/* Drops the endpoint. What was posted and already handed to the network may still arrive; sends held
+	 * back are pushed first as far as that is possible without waiting. No event names it afterwards,
+	 * no local memory posted on it is touched any more. Valid at any stage after connect()/accept(). */
+	void (*ep_close)(struct ripc__ep *ep);
+
+	/*
+	 * Sends the gathered bytes as one message. The memory is the caller's again on return: it was sent, or
+	 * copied. With more set the transport may hold it back until flush(), progress() or a later send.
+	 * It may also do so by itself under load. Return: 0 sent; 1 held back (somebody must call progress()
+	 * within a millisecond or so); -EAGAIN queue full, EV_SENDABLE will come; -EMSGSIZE; -ENOTCONN.
+	 */
+	int (*post_send)(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
+
+	/*
+	 * Writes local memory to the peer's, or reads the peer's into local memory. The local range lies
+	 * within mr. The memory belongs to the transport until WRITE_DONE/READ_DONE, EV_CLOSED or ep_close().
+	 * A read beyond read_depth or a full queue returns -EAGAIN, and EV_SENDABLE will come.
+	 */
+	int (*post_write)(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
+			  uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+	int (*post_read)(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+
+	/* Sends one datagram to an address from a record or from EV_DATAGRAM. Memory as post_send(). -EAGAIN: dropped, queue full. */
+	int (*post_datagram)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			     const struct iovec *iov, unsigned niov);
+
+	/* Pushes what sends held back. */
+	void (*flush)(struct ripc__transport *t);
+
+	/*
+	 * Moves data and reports at most max events. *deadline is lowered to the time (ns, monotonic) by which the
+	 * transport wants progress() again even if its descriptor stays silent. Return: number of events; equal
+	 * to max: call again.
+	 */
+	unsigned (*progress)(struct ripc__transport *t, struct ripc__event *events, unsigned max, uint64_t now_ns,
+			     uint64_t *deadline_ns);
+
+	/* Gives the memory of a RECV or DATAGRAM event back. */
+	void (*release)(struct ripc__transport *t, void *token);
+
+	/* Prepares to sleep on fd(). Return: 0, or 1 if something is already there: call progress() first. */
+	int (*arm)(struct ripc__transport *t);
+
+	/* Readable when progress() has something to do, once armed. Constant. Only for poll/epoll. */
+	int (*fd)(struct ripc__transport *t);
+
+	/* In the child of fork(): close descriptors, touch nothing else (async-signal-safe). */
+	void (*forked)(struct ripc__transport *t);
+};
+
+/* First member of every open transport. */
+struct ripc__transport_base {
+	const struct ripc__transport_ops *ops;
+};
+
+extern const struct ripc__transport_ops ripc__transport_self; /* transport/self: a context to itself */
+extern const struct ripc__transport_ops ripc__transport_soft; /* transport/iwarp/soft */
+extern const struct ripc__transport_ops ripc__transport_sim;  /* transport/sim: tests only */
+
+#endif

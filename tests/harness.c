@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+/* Test cases run in child processes: what they count must be shared. */
+static unsigned *skipped;
+
+int test_main(const char *name, Suite *suite)
+{
+	SRunner *runner = srunner_create(suite);
+	int run, failed;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	skipped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (skipped == MAP_FAILED)
+		return EXIT_FAILURE;
+	srunner_run(runner, NULL, getenv("RIPC_TEST_CASE"), CK_NORMAL);
+	run = srunner_ntests_run(runner);
+	failed = srunner_ntests_failed(runner);
+	printf("%s: %d passed, %d failed, %u skipped\n", name, run - failed - (int)*skipped, failed, *skipped);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+void test_skip(const char *fmt, ...)
+{
+	va_list ap;
+
+	__atomic_add_fetch(skipped, 1, __ATOMIC_RELAXED);
+	printf("SKIP: ");
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+}
+
+uint64_t test_seed(void)
+{
+	static uint64_t seed;
+	const char *text = getenv("RIPC_TEST_SEED");
+
+	if (seed)
+		return seed;
+	if (text)
+		seed = strtoull(text, NULL, 0);
+	else if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		seed = 1;
+	printf("seed: RIPC_TEST_SEED=0x%llx\n", (unsigned long long)seed);
+	return seed;
+}
+
+uint64_t test_random(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What every test program shares: its main, its closing line, its seed, and skipping with a reason. */
+#ifndef RIPC_TESTS_HARNESS_H
+#define RIPC_TESTS_HARNESS_H
+
+#include <check.h>
+#include <stdint.h>
+
+/*
+ * Runs the suite and prints "NAME: N passed, N failed, N skipped" as the last line. The environment variable
+ * RIPC_TEST_CASE runs one test case (TCase) only; CK_FORK=no keeps it in one process for a debugger. Return: the exit code of main().
+ */
+int test_main(const char *name, Suite *suite);
+
+/* Names a case that could not run here and why; counted as skipped. Return from the test afterwards. */
+void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * The seed of this run: RIPC_TEST_SEED if set, else drawn. Printed once, so that a failure can be repeated.
+ */
+uint64_t test_seed(void);
+
+/* A small deterministic generator (splitmix64): the next number of the sequence in *state. */
+uint64_t test_random(uint64_t *state);
+
+#endif

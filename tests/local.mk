@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# Tests are programs of the check framework, one per source file, named tests/<dir>/test_<file>.c. Each ends with
+# the line "NAME: N passed, N failed, N skipped" (tests/harness.c); scripts/test adds these up.
+check_LTLIBRARIES += libtestharness.la
+libtestharness_la_SOURCES = tests/harness.c tests/harness.h
+libtestharness_la_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+
+TEST_LIBS = libtestharness.la libripc_internal.la $(CHECK_LIBS)
+TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
+# Tests speak on the loopback only.
+AM_TESTS_ENVIRONMENT = RIPC_INTERFACES=lo; export RIPC_INTERFACES;
+
+include tests/core/local.mk
+include tests/wire/local.mk
+include tests/resolver/local.mk
+include tests/soft/local.mk
+include tests/sim/local.mk
+include tests/conformance/local.mk
+include tests/tools/local.mk
+include tests/fuzz/local.mk
