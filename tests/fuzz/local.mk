@@ -1,1 +1,24 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
+# A fuzz target is tests/fuzz/fuzz_NAME.c (it includes fuzz.h) with seeds in tests/fuzz/corpus/NAME/. With
+# --enable-fuzzers (clang) it becomes a libFuzzer program, run by tests/fuzz/run.sh; without, it becomes a test that replays
+# the corpus. To add one, append at the end of this file:
+#	FUZZ_TARGETS += tests/fuzz/fuzz_NAME
+#	tests_fuzz_fuzz_NAME_SOURCES = tests/fuzz/fuzz_NAME.c
+#	tests_fuzz_fuzz_NAME_LDADD = $(LIBS_FUZZ)
+#	tests_fuzz_fuzz_NAME_LDFLAGS = $(LDFLAGS_FUZZ)
+FUZZ_TARGETS =
+if FUZZERS
+LIBS_FUZZ = libripc_internal.la
+LDFLAGS_FUZZ = $(AM_LDFLAGS) -fsanitize=fuzzer
+EXTRA_PROGRAMS += $(FUZZ_TARGETS)
+fuzzers: $(FUZZ_TARGETS)
+.PHONY: fuzzers
+else
+LIBS_FUZZ = libfuzzreplay.la libripc_internal.la
+LDFLAGS_FUZZ = $(AM_LDFLAGS)
+check_LTLIBRARIES += libfuzzreplay.la
+libfuzzreplay_la_SOURCES = tests/fuzz/replay.c tests/fuzz/fuzz.h
+check_PROGRAMS += $(FUZZ_TARGETS)
+endif
+EXTRA_DIST += tests/fuzz/fuzz.h tests/fuzz/replay.c tests/fuzz/run.sh tests/fuzz/corpus
+
