@@ -86,7 +86,7 @@ static int replay_directory(const char *dir, unsigned *passed, unsigned *failed)
 	int n = scandir(dir, &list, NULL, alphasort);
 
 	for (int i = 0; i < n; i++) {
-		char path[4096];
+		char path[4096 + sizeof(list[i]->d_name)];
 
 		snprintf(path, sizeof(path), "%s/%s", dir, list[i]->d_name);
 		if (list[i]->d_name[0] != '.')
