@@ -69,7 +69,7 @@ struct ripc__mr {
 /* Sizes and depths; constant while the transport is open. */
 struct ripc__transport_limits {
 	unsigned caps;         /* of enum ripc__cap */
-	uint32_t send_max;     /* largest send in bytes, >= 1024; 0 without CONNECTED */
+	uint32_t send_max;     /* largest send in bytes, >= 2048 (RIPC__MSG_MIN_MAX); 0 without CONNECTED */
 	uint32_t datagram_max; /* largest datagram in bytes; 0 without DATAGRAM */
 	uint32_t inline_max;   /* largest send that costs no copy; 0: none */
 	uint32_t recv_depth;   /* sends that a peer may have in flight to one of our endpoints; 0: the

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "wire/header.h"
+#include "wire/bytes.h"
+
+#include <errno.h>
+
+/* Bytes between the header and the descriptors, and whether items, returns and payload may follow. */
+static const struct {
+	const char *name;
+	uint8_t fixed;
+	bool items, returns, payload;
+} kinds[RIPC__KIND_END] = {
+	[RIPC__SHORT] = {"SHORT", 0, true, true, true},
+	[RIPC__LONG] = {"LONG", 16, true, true, true},
+	[RIPC__DONE] = {"DONE", 16, false, false, false},
+	[RIPC__GRANT] = {"GRANT", 8, true, false, false},
+	[RIPC__FIN] = {"FIN", 8, false, false, false},
+	[RIPC__CANCEL] = {"CANCEL", 8, false, false, false},
+	[RIPC__CREDIT] = {"CREDIT", 8, false, false, false},
+	[RIPC__PING] = {"PING", 8, false, false, false},
+	[RIPC__PONG] = {"PONG", 8, false, false, false},
+	[RIPC__REVOKE] = {"REVOKE", 8, false, false, false},
+	[RIPC__REVOKED] = {"REVOKED", 8, false, false, false},
+	[RIPC__NOSERVICE] = {"NOSERVICE", 0, false, false, false},
+	[RIPC__BYE] = {"BYE", 0, false, false, false},
+};
+
+const char *ripc__kind_name(unsigned kind)
+{
+	return kind < RIPC__KIND_END && kinds[kind].name ? kinds[kind].name : "unknown";
+}
+
+static int bad(const char **why, const char *text)
+{
+	*why = text;
+	return -EPROTO;
+}
+
+/* SHORT: the item lengths must add up to the payload. */
+static int check_short(const struct ripc__header *h, const char **why)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < h->nitems; i++)
+		sum += ripc__get_le32(h->lens + 4 * i);
+	return sum == h->payload_len ? 0 : bad(why, "item lengths do not add up to the payload");
+}
+
+/* LONG: what is inline must add up to the payload, and every item must travel in a known way. */
+static int check_long(const struct ripc__header *h, const char **why)
+{
+	uint64_t sum = 0;
+	struct ripc__desc d;
+
+	for (unsigned i = 0; i < h->nitems; i++) {
+		ripc__desc_get(&d, h->items, i);
+		if (d.how > RIPC__HOW_GRANT)
+			return bad(why, "item travels in an unknown way");
+		if (d.how == RIPC__HOW_INLINE) {
+			if (d.len > h->payload_len)
+				return bad(why, "inline item longer than its message");
+			sum += d.len;
+		} else if (!d.len || d.len >> 62) {
+			return bad(why, "item length out of bounds");
+		}
+	}
+	return sum == h->payload_len ? 0 : bad(why, "inline items do not add up to the payload");
+}
+
+int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
+{
+	const uint8_t *p = buf + RIPC__HEADER_LEN, *end = buf + len;
+	size_t need;
+
+	if (len < RIPC__HEADER_LEN)
+		return bad(why, "shorter than a header");
+	if (ripc__get_le16(buf) != RIPC__MSG_MAGIC)
+		return bad(why, "not a libripc message");
+	if (buf[2] != RIPC__MSG_VERSION)
+		return bad(why, "message of another version of the protocol");
+	h->kind = buf[3];
+	if (h->kind >= RIPC__KIND_END || !kinds[h->kind].name)
+		return bad(why, "message of unknown kind");
+	h->flags = ripc__get_le16(buf + 4);
+	h->nitems = ripc__get_le16(buf + 6);
+	h->dest = ripc__get_le64(buf + 8);
+	h->source = ripc__get_le64(buf + 16);
+	h->seq = ripc__get_le32(buf + 24);
+	h->credits = ripc__get_le16(buf + 28);
+	h->nreturns = ripc__get_le16(buf + 30);
+	if (h->flags & ~RIPC__F_ALL)
+		return bad(why, "unknown flags");
+	if (h->nitems > RIPC_ITEMS_MAX || (kinds[h->kind].items ? !h->nitems : h->nitems))
+		return bad(why, "item count out of bounds");
+	if (h->nreturns > (kinds[h->kind].returns ? RIPC_RETURNS_MAX : 0))
+		return bad(why, "return buffer count out of bounds");
+
+	h->instance = NULL;
+	if (h->flags & RIPC__F_INSTANCE) {
+		if (h->kind != RIPC__SHORT && h->kind != RIPC__NOSERVICE)
+			return bad(why, "instance id where none belongs");
+		if (end - p < 16)
+			return bad(why, "truncated");
+		h->instance = p;
+		p += 16;
+	}
+	need = kinds[h->kind].fixed + (size_t)h->nreturns * RIPC__DESC_LEN +
+	       (size_t)h->nitems * (h->kind == RIPC__SHORT ? 4 : RIPC__DESC_LEN);
+	if ((size_t)(end - p) < need)
+		return bad(why, "truncated");
+	h->u[0] = kinds[h->kind].fixed >= 8 ? ripc__get_le64(p) : 0;
+	h->u[1] = kinds[h->kind].fixed >= 16 ? ripc__get_le64(p + 8) : 0;
+	p += kinds[h->kind].fixed;
+	h->lens = h->items = p;
+	p += (size_t)h->nitems * (h->kind == RIPC__SHORT ? 4 : RIPC__DESC_LEN);
+	h->returns = p;
+	p += (size_t)h->nreturns * RIPC__DESC_LEN;
+	h->payload = p;
+	h->payload_len = (uint64_t)(end - p);
+	if (!kinds[h->kind].payload && h->payload_len)
+		return bad(why, "longer than its kind");
+	if (h->kind == RIPC__SHORT)
+		return check_short(h, why);
+	if (h->kind == RIPC__LONG)
+		return check_long(h, why);
+	return 0;
+}
+
+uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems, uint16_t nreturns,
+			  uint64_t dest, uint64_t source)
+{
+	ripc__put_le16(p, RIPC__MSG_MAGIC);
+	p[2] = RIPC__MSG_VERSION;
+	p[3] = kind;
+	ripc__put_le16(p + 4, flags);
+	ripc__put_le16(p + 6, nitems);
+	ripc__put_le64(p + 8, dest);
+	ripc__put_le64(p + 16, source);
+	ripc__put_le32(p + 24, 0);
+	ripc__put_le16(p + 28, 0);
+	ripc__put_le16(p + 30, nreturns);
+	return p + RIPC__HEADER_LEN;
+}
+
+void ripc__header_stamp(uint8_t *p, uint32_t seq, uint16_t credits)
+{
+	ripc__put_le32(p + 24, seq);
+	ripc__put_le16(p + 28, credits);
+}
+
+uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d)
+{
+	ripc__put_le64(p, d->addr);
+	ripc__put_le64(p + 8, d->len);
+	ripc__put_le32(p + 16, d->key);
+	ripc__put_le32(p + 20, d->how);
+	return p + RIPC__DESC_LEN;
+}
+
+void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index)
+{
+	const uint8_t *p = descs + (size_t)index * RIPC__DESC_LEN;
+
+	d->addr = ripc__get_le64(p);
+	d->len = ripc__get_le64(p + 8);
+	d->key = ripc__get_le32(p + 16);
+	d->how = ripc__get_le32(p + 20);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Messages between contexts: encode and decode, nothing else. Drawn bit by bit in doc/protocol.md, section 1.
+ *
+ * Every message starts with the same 32 bytes. What follows depends on the kind:
+ *
+ *   SHORT      [instance 16, if F_INSTANCE] item lengths u32[nitems], returns[nreturns], payload
+ *   LONG       request u64, finished_below u64, items[nitems], returns[nreturns], payload of inline items
+ *   DONE       request u64, status i32, 0 u32
+ *   GRANT      request u64, items[nitems]: where the sender may write
+ *   FIN        request u64: all granted writes were posted before this
+ *   CANCEL     request u64
+ *   CREDIT     limit u64: units that may have been sent to service `source` on this lane, in all
+ *   PING/PONG  nonce u64
+ *   REVOKE/REVOKED  return buffer id u64
+ *   NOSERVICE  [instance 16, if F_INSTANCE]: `source` is not a service of this context
+ *   BYE        nothing: the context is closing
+ */
+#ifndef RIPC_WIRE_HEADER_H
+#define RIPC_WIRE_HEADER_H
+
+#include "ripc.h"
+
+#include <stdbool.h>
+
+#define RIPC__MSG_MAGIC   0x7072 /* "rp" */
+#define RIPC__MSG_VERSION 1
+#define RIPC__HEADER_LEN  32
+#define RIPC__DESC_LEN    24 /* one item or return buffer descriptor */
+#define RIPC__LONG_FIXED  (RIPC__HEADER_LEN + 16)
+/* The largest message without payload: a transport's send_max must not be below it. */
+#define RIPC__MSG_MIN_MAX (RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURNS_MAX) * RIPC__DESC_LEN)
+/* The most that a short message's header can take. */
+#define RIPC__SHORT_HEADER_MAX                                                                     \
+	(RIPC__HEADER_LEN + 16 + RIPC_ITEMS_MAX * 4 + RIPC_RETURNS_MAX * RIPC__DESC_LEN)
+/* The most bytes a header with all its descriptors takes. */
+#define RIPC__HEADER_MAX RIPC__MSG_MIN_MAX
+
+enum ripc__kind {
+	RIPC__SHORT = 1,
+	RIPC__LONG = 2,
+	RIPC__DONE = 3,
+	RIPC__GRANT = 4,
+	RIPC__FIN = 5,
+	RIPC__CANCEL = 6,
+	RIPC__CREDIT = 7,
+	RIPC__PING = 8,
+	RIPC__PONG = 9,
+	RIPC__REVOKE = 10,
+	RIPC__REVOKED = 11,
+	RIPC__NOSERVICE = 12,
+	RIPC__BYE = 13,
+	RIPC__RELIABLE_SHORT = 14, /* reserved: acknowledged short messages */
+	RIPC__ACK = 15,            /* reserved: their acknowledgement */
+	RIPC__KIND_END,
+};
+
+enum ripc__msg_flags {
+	RIPC__F_INSTANCE = 1 << 0, /* the sender's instance id follows the header: datagrams */
+	RIPC__F_ALL = RIPC__F_INSTANCE,
+};
+
+/* How an item of a LONG message travels. */
+enum ripc__how {
+	RIPC__HOW_INLINE = 0, /* its bytes are in this message */
+	RIPC__HOW_READ = 1,   /* the receiver reads it from addr/key */
+	RIPC__HOW_WRITTEN = 2, /* it was written into a return buffer of the receiver */
+	RIPC__HOW_GRANT = 3,  /* the receiver grants memory, the sender writes */
+};
+
+/* An item, or a return buffer. */
+struct ripc__desc {
+	uint64_t addr; /* remote address; item HOW_WRITTEN: the id of the return buffer it stands in */
+	uint64_t len;  /* bytes */
+	uint32_t key;  /* remote key */
+	uint32_t how;  /* item: enum ripc__how; return buffer: its id, chosen by its owner */
+};
+
+/* A message header, decoded. */
+struct ripc__header {
+	uint8_t kind;
+	uint16_t flags;
+	uint16_t nitems;
+	uint16_t nreturns;
+	uint16_t credits; /* receive buffers given back to the other side of the lane */
+	uint32_t seq;     /* per lane (or datagram flow) and direction, from 0, wraps */
+	uint64_t dest;
+	uint64_t source;
+	uint64_t u[2];    /* the kind's fixed words after the header; see above */
+	const uint8_t *instance; /* 16 bytes with F_INSTANCE, else NULL */
+	const uint8_t *lens;     /* SHORT: nitems u32 */
+	const uint8_t *items;    /* LONG, GRANT: nitems descriptors, see ripc__desc_get() */
+	const uint8_t *returns;  /* nreturns descriptors */
+	const uint8_t *payload;  /* what follows */
+	uint64_t payload_len;
+};
+
+/*
+ * Decodes and validates: magic, version, kind, flags, counts, and that the lengths add up to exactly len. Nothing is
+ * copied; pointers point into buf. Return: 0, or -EPROTO with *why a constant string.
+ */
+int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why);
+
+/* Writes the 32 bytes. Return: where the kind's own part begins. */
+uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems, uint16_t nreturns,
+			  uint64_t dest, uint64_t source);
+
+/* Fills in what is only known when the message goes out. */
+void ripc__header_stamp(uint8_t *p, uint32_t seq, uint16_t credits);
+
+uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d);
+void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index);
+
+/* The name of a kind, for messages to people. */
+const char *ripc__kind_name(unsigned kind);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "wire/hello.h"
+#include "wire/bytes.h"
+#include "wire/header.h"
+
+#include <errno.h>
+
+#define HELLO_MAGIC   0x43504952u /* "RIPC" */
+#define HELLO_VERSION 1
+
+void ripc__hello_encode(const struct ripc__hello *h, uint8_t buf[RIPC__HELLO_LEN])
+{
+	memset(buf, 0, RIPC__HELLO_LEN);
+	ripc__put_le32(buf, HELLO_MAGIC);
+	buf[4] = HELLO_VERSION;
+	buf[5] = h->refusal;
+	memcpy(buf + 8, h->instance, 16);
+	memcpy(buf + 24, h->target, 16);
+	ripc__put_le32(buf + 40, h->send_max);
+	ripc__put_le32(buf + 44, h->recv_depth);
+	ripc__put_le32(buf + 48, h->service_window);
+	ripc__put_le32(buf + 52, h->caps);
+}
+
+int ripc__hello_decode(struct ripc__hello *h, const uint8_t *buf, size_t len, const char **why)
+{
+	*why = "";
+	/* Transports may pad private data; what is behind is for later versions. */
+	if (len < RIPC__HELLO_LEN || ripc__get_le32(buf) != HELLO_MAGIC) {
+		*why = "not a libripc connection";
+		return -EPROTO;
+	}
+	if (buf[4] != HELLO_VERSION) {
+		*why = "another version of the protocol";
+		return -EPROTONOSUPPORT;
+	}
+	h->refusal = buf[5];
+	memcpy(h->instance, buf + 8, 16);
+	memcpy(h->target, buf + 24, 16);
+	h->send_max = ripc__get_le32(buf + 40);
+	h->recv_depth = ripc__get_le32(buf + 44);
+	h->service_window = ripc__get_le32(buf + 48);
+	h->caps = ripc__get_le32(buf + 52);
+	if (h->refusal >= RIPC__REFUSE_END) {
+		*why = "unknown reason of refusal";
+		return -EPROTO;
+	}
+	if (h->refusal == RIPC__REFUSE_NONE &&
+	    (h->send_max < RIPC__MSG_MIN_MAX || h->recv_depth == 1 || h->recv_depth > 65535 ||
+	     h->service_window < 64)) {
+		*why = "limits out of bounds";
+		return -EPROTO;
+	}
+	return 0;
+}
+
+const char *ripc__refusal_text(unsigned refusal)
+{
+	static const char *const texts[] = {"accepted", "that instance is gone", "crossed connections",
+					    "it is closing", "it is out of memory",
+					    "it speaks another version of the protocol"};
+
+	return refusal < RIPC__REFUSE_END ? texts[refusal] : "unknown reason";
+}
