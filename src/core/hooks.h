@@ -16,7 +16,10 @@ struct ripc__hooks {
 	 * deadline_ns (RIPC__NEVER: none) is reached. Calls ripc__poll() of all contexts, the caller's too. If nothing can
 	 * ever happen any more and there is no deadline, it must fail the test. */
 	void (*idle)(void *arg, uint64_t deadline_ns);
-	void *arg; /* the simulated network: given to both, to the transports (env.arg) and the resolver (env.sim) */
+	/* Stands in for the kernel's random source wherever the context or its resolver draws from that (instance
+	 * id, ids for RIPC_ANY_ID, nonces, jitter), so that the same seed gives the same run. */
+	uint64_t (*random)(void *arg);
+	void *arg; /* the simulated network: given to all three, to the transports (env.arg) and the resolver (env.sim) */
 };
 
 /* ripc_open() with hooks; the struct is copied. The context has no agent thread. */
