@@ -19,6 +19,9 @@ struct ripc__resolver_env {
 	const struct ripc__record_addr *addrs;
 	unsigned naddrs;
 	void *sim; /* simulation: the simulated network, see transport/sim/sim.h; otherwise NULL */
+	/* The text of a record's address with the name of its transport, e.g. "iwarp/soft 127.0.0.1:4242", for the
+	 * texts of events. Any bytes: they come from the network. NULL: addresses are left out of texts. */
+	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen);
 };
 
 enum ripc__resolver_ev_kind {
@@ -43,6 +46,9 @@ int ripc__resolver_open(struct ripc__resolver **r, const struct ripc__resolver_e
 /* Says good-bye (RIPC__RESOLVE_GONE) for every service still registered, closes everything. */
 void ripc__resolver_close(struct ripc__resolver *r);
 
+/* As close(), but as if the process had been killed: sends nothing. For ripc__kill(). */
+void ripc__resolver_kill(struct ripc__resolver *r);
+
 /* Claims a service: REGISTERED or CONFLICT follows. -EADDRINUSE at once if this host knows a holder (local). -ENOMEM, -EMFILE. */
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 
@@ -61,9 +67,13 @@ const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_
 /* The record led nowhere (its holder is dead or answered that it does not hold the service): drop it, if it is still of this instance. */
 void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t instance[16]);
 
-/* I/O and timers. *deadline_ns is lowered to when it wants to be called again. Return: number of events. */
-unsigned ripc__resolver_progress(struct ripc__resolver *r, struct ripc__resolver_event *events, unsigned max,
-				 uint64_t now_ns, uint64_t *deadline_ns);
+/*
+ * I/O and timers. @readable: whether the descriptor is, or may be, readable; with false the call costs no system
+ * call unless a deadline is due. *deadline_ns is lowered to when it wants to be called again; look-ups,
+ * registrations and the like move it forward. Return: number of events; equal to max: call again.
+ */
+unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable, struct ripc__resolver_event *events,
+				 unsigned max, uint64_t now_ns, uint64_t *deadline_ns);
 
 /* Readable (level-triggered) when progress() has something to read. Constant. */
 int ripc__resolver_fd(struct ripc__resolver *r);
