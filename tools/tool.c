@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "tool.h"
+#include "ripc.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+const char *tool_name = "ripc";
+volatile int tool_stopped;
+
+void tool_complain(const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fprintf(stderr, "%s: ", tool_name);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+void tool_fail(int err, const char *fmt, ...)
+{
+	const char *detail = ripc_detail();
+	va_list ap;
+
+	fflush(stdout);
+	fprintf(stderr, "%s: ", tool_name);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, ": %s%s%s\n", ripc_strerror(err), *detail ? ": " : "", detail);
+}
+
+int tool_exit_of(int err)
+{
+	switch (err) {
+	case -EHOSTUNREACH:
+	case -EAGAIN:
+	case -ETIMEDOUT:
+	case -EPIPE:
+		return TOOL_UNREACHABLE;
+	default:
+		return TOOL_ERROR;
+	}
+}
+
+bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *value)
+{
+	unsigned long long v;
+	char *end;
+
+	/* strtoull() would take a sign and leading blanks. */
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	if (errno || *end || v < min || v > max)
+		return false;
+	*value = v;
+	return true;
+}
+
+bool tool_parse_size(const char *text, uint64_t max, uint64_t *value)
+{
+	static const char units[] = "KMG";
+	unsigned long long v;
+	unsigned shift = 0;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	if (errno)
+		return false;
+	if (*end) {
+		const char *unit = strchr(units, toupper((unsigned char)*end));
+
+		if (!unit || end[1])
+			return false;
+		shift = 10 * (unsigned)(unit - units + 1);
+	}
+	if (v > max >> shift)
+		return false;
+	*value = v << shift;
+	return true;
+}
+
+bool tool_parse_service(const char *text, bool any, uint64_t *id)
+{
+	if (any && !strcmp(text, "any")) {
+		*id = RIPC_ANY_ID;
+		return true;
+	}
+	/* The upper half holds the ids drawn for RIPC_ANY_ID: they can be looked up, not chosen. */
+	if (tool_parse_number(text, 1, any ? RIPC_ID_LIMIT - 1 : UINT64_MAX - 1, id))
+		return true;
+	tool_complain("%s: a service id is a number from 1 to %llu%s", text,
+		      any ? (unsigned long long)(RIPC_ID_LIMIT - 1) : (unsigned long long)UINT64_MAX - 1,
+		      any ? ", or any" : "");
+	return false;
+}
+
+bool tool_settings_add(struct tool_settings *settings, const char *key, const char *value)
+{
+	size_t room = sizeof(settings->text) - settings->len;
+	int n;
+
+	if (!value && !strchr(key, '=')) {
+		tool_complain("option %s: must be key=value", key);
+		return false;
+	}
+	n = snprintf(settings->text + settings->len, room, "%s%s%s%s", settings->len ? " " : "", key,
+		     value ? "=" : "", value ? value : "");
+	if (n < 0 || (size_t)n >= room) {
+		settings->text[settings->len] = 0;
+		tool_complain("the options are longer than %zu bytes together", sizeof(settings->text) - 1);
+		return false;
+	}
+	settings->len += (size_t)n;
+	return true;
+}
+
+static void stop(int signal)
+{
+	tool_stopped = signal;
+}
+
+void tool_catch_signals(void)
+{
+	struct sigaction action;
+
+	memset(&action, 0, sizeof(action));
+	action.sa_handler = stop;
+	action.sa_flags = (int)SA_RESETHAND;
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+uint64_t tool_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+double tool_cpu_s(void)
+{
+	struct rusage use;
+
+	if (getrusage(RUSAGE_SELF, &use))
+		return 0;
+	return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+	       (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+}
+
+void tool_instance_text(const uint8_t instance[16], char text[37])
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < 16; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			text[at++] = '-';
+		at += (size_t)snprintf(text + at, 37 - at, "%02x", instance[i]);
+	}
+}

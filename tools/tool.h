@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the command line tools share: messages, numbers, settings, signals, clocks. */
+#ifndef RIPC_TOOLS_TOOL_H
+#define RIPC_TOOLS_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit codes of all tools; their man pages list them. */
+enum tool_exit {
+	TOOL_OK = 0,
+	TOOL_NO_ANSWER = 1,   /* the service was reached, but what was asked of it did not succeed */
+	TOOL_UNREACHABLE = 2, /* the service was not found, or could not be connected */
+	TOOL_ERROR = 3,       /* wrong usage, or the library could not be opened */
+};
+
+/* First bytes of a ping; whoever answers pings sends the message back as it is. */
+#define TOOL_PING_MAGIC "RIPCPING"
+#define TOOL_PING_MAGIC_LEN 8
+
+/* Settings for ripc_open(), collected from the command line. Zero it first. */
+struct tool_settings {
+	char text[2048]; /* "key=value key=value" */
+	size_t len;
+};
+
+/* The name that begins every message. Set by main() before all else. */
+extern const char *tool_name;
+
+/* Prints "NAME: text" on the standard error stream. */
+void tool_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for a failed library call: "NAME: text: ripc_strerror(err): ripc_detail()". */
+void tool_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* TOOL_UNREACHABLE or TOOL_ERROR, whichever suits the error of a library call. */
+int tool_exit_of(int err);
+
+/* Decimal, 0x hexadecimal or 0 octal, nothing behind it. Return: false if it is no such number. */
+bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *value);
+
+/* A number of bytes with an optional K, M or G (powers of 1024). */
+bool tool_parse_size(const char *text, uint64_t max, uint64_t *value);
+
+/* A service id; with @any, also "any" for RIPC_ANY_ID. Complains when it is none. */
+bool tool_parse_service(const char *text, bool any, uint64_t *id);
+
+/* Adds key=value; with @value NULL, @key is the whole setting as the user wrote it. Complains and returns
+ * false when there is no '=' in it, or no room. */
+bool tool_settings_add(struct tool_settings *settings, const char *key, const char *value);
+
+/* Sets tool_stopped on SIGINT and SIGTERM; a second signal ends the process. */
+void tool_catch_signals(void);
+extern volatile int tool_stopped;
+
+/* Monotonic time. */
+uint64_t tool_now_ns(void);
+
+/* Processor time used by the process so far, user and system. */
+double tool_cpu_s(void);
+
+/* @text takes 37 bytes: an instance id as people write it. */
+void tool_instance_text(const uint8_t instance[16], char text[37]);
+
+#endif
