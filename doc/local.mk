@@ -1,1 +1,54 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
+# Manual pages: ripc(7) is written by hand, section 3 from the comments of ripc.h. The names stand here because
+# automake has to know them; tests/install/test_manpages.sh compares them with the header.
+MAN_DATE = November 21, 2026
+RIPC_MAN3 = \
+	doc/man/ripc_buf_alloc.3 \
+	doc/man/ripc_buf_free.3 \
+	doc/man/ripc_buf_realloc.3 \
+	doc/man/ripc_buf_register.3 \
+	doc/man/ripc_buf_unregister.3 \
+	doc/man/ripc_close.3 \
+	doc/man/ripc_detail.3 \
+	doc/man/ripc_flags.3 \
+	doc/man/ripc_limits.3 \
+	doc/man/ripc_log_fn.3 \
+	doc/man/ripc_log_level.3 \
+	doc/man/ripc_lookup.3 \
+	doc/man/ripc_message.3 \
+	doc/man/ripc_message_free.3 \
+	doc/man/ripc_message_take.3 \
+	doc/man/ripc_open.3 \
+	doc/man/ripc_peer_stats.3 \
+	doc/man/ripc_placement.3 \
+	doc/man/ripc_query.3 \
+	doc/man/ripc_receive.3 \
+	doc/man/ripc_register.3 \
+	doc/man/ripc_request_cancel.3 \
+	doc/man/ripc_request_test.3 \
+	doc/man/ripc_request_wait.3 \
+	doc/man/ripc_route.3 \
+	doc/man/ripc_send.3 \
+	doc/man/ripc_send_long.3 \
+	doc/man/ripc_send_options.3 \
+	doc/man/ripc_send_short.3 \
+	doc/man/ripc_service_fd.3 \
+	doc/man/ripc_service_id.3 \
+	doc/man/ripc_service_stats.3 \
+	doc/man/ripc_set_log.3 \
+	doc/man/ripc_start.3 \
+	doc/man/ripc_stats.3 \
+	doc/man/ripc_strerror.3 \
+	doc/man/ripc_transports.3 \
+	doc/man/ripc_unregister.3 \
+	doc/man/ripc_version.3 \
+	doc/man/ripc_window_add.3 \
+	doc/man/ripc_window_remove.3
+
+dist_man_MANS = doc/man/ripc.7 $(RIPC_MAN3)
+$(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk
+	$(AM_V_GEN)$(MKDIR_P) doc/man && $(PERL) $(srcdir)/doc/man/mkman $(srcdir)/include/ripc.h \
+		$(PACKAGE_VERSION) "$(MAN_DATE)" $@
+
+MAINTAINERCLEANFILES = $(RIPC_MAN3)
+EXTRA_DIST += doc/man/mkman doc/protocol.md
