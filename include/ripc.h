@@ -49,7 +49,7 @@ enum ripc_flags {
 	 *  without this flag, or until the library next has something else to do. */
 	RIPC_MORE = 1 << 1,
 	/** ripc_register(): take the id over from its present holder. Reserved, -EOPNOTSUPP. */
-	RIPC_TAKEOVER = 1 << 2,
+	RIPC_TAKEOVER = 1 << 2
 };
 
 /** Where a received item lies, and so what becomes of it when its message is freed. */
@@ -61,7 +61,7 @@ enum ripc_placement {
 	/** In a window the receiver had set aside: the application's again. */
 	RIPC_IN_WINDOW = 2,
 	/** In a return buffer the receiver had offered: the application's again. */
-	RIPC_IN_RETURN = 3,
+	RIPC_IN_RETURN = 3
 };
 
 /**
