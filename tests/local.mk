@@ -18,3 +18,4 @@ include tests/sim/local.mk
 include tests/conformance/local.mk
 include tests/tools/local.mk
 include tests/fuzz/local.mk
+include tests/install/local.mk

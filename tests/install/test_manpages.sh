@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# Every public function and type has an installed manual page that mandoc finds no fault with, the prototype in it is the
+# one of the header, and ripc(7) knows every setting and its default.
+. "${srcdir:-.}/tests/install/lib.sh"
+
+header=$srcdir/include/ripc.h
+perl=$(make_variable PERL)
+make_tree || finish
+man=$tree$mandir
+
+names=$("$perl" "$srcdir/doc/man/mkman" -list "$header") || { echo "mkman -list failed"; failed=1; finish; }
+[ "$(wc -w <<<"$names")" -ge 30 ]
+check "mkman finds the public functions" test $? -eq 0
+for page in $names; do
+	check "$page(3) is installed" test -s "$man/man3/$page.3"
+done
+# The list in doc/local.mk may not name pages that the header has no more.
+for file in "$man"/man3/*.3; do
+	check "$(basename "$file") is of the header" grep -qx "$(basename "$file" .3)" <<<"$names"
+done
+check "ripc(7) is installed" test -s "$man/man7/ripc.7"
+
+# The text of a prototype without blanks, so that line breaks do not count.
+squeeze()
+{
+	tr -d ' \t\n' | tr -d '\010'
+}
+code=$("${CC:-cc}" -fpreprocessed -dD -E -P "$header" | tr '\n' ' ' | squeeze)
+if have mandoc; then
+	check "section 3 is clean" mandoc -T lint -W warning "$man"/man3/*.3
+	check "ripc(7) is clean" mandoc -T lint -W warning "$man/man7/ripc.7"
+	for page in $(grep -oE 'ripc_[a-z_]+\(' "$header" | tr -d '(' | sort -u); do
+		[ -e "$man/man3/$page.3" ] || continue
+		shown=$(mandoc -T ascii "$man/man3/$page.3" | sed 's/.\x08//g' |
+			sed -n '/^SYNOPSIS/,/^DESCRIPTION/p' | sed '1,3d;$d' | squeeze)
+		case $page in
+		ripc_log_fn) continue ;; # a type
+		esac
+		check "the prototype in $page(3)" grep -qF -- "$shown" <<<"$code"
+	done
+else
+	skip "mandoc is not installed: pages not checked for faults"
+fi
+
+options=$srcdir/src/core/options.c
+settings=$(sed -n 's/^\t{"\([a-z_]*\)", KIND_.*/\1/p' "$options")
+check "settings are found in options.c" test -n "$settings"
+for setting in $settings; do
+	check "ripc(7) has $setting" grep -q "^\.It Cm $setting Ns = .*Ev RIPC_${setting^^}\$" "$man/man7/ripc.7"
+done
+# Default values as numbers: what ripc(7) gives after "Default:" has to stand in options.c.
+default()
+{
+	sed -n "/^\.It Cm $1 Ns/,/^\.It\|^\.El/s/^Default: \([0-9]*\)\.\$/\1/p" "$man/man7/ripc.7"
+}
+for setting in port peer_timeout_ms resolve_timeout_ms service_window pool_bytes; do
+	expression=$(sed -n "s/^\topt->$setting = \(.*\);/\1/p" "$options" | sed 's/ull//g')
+	check "ripc(7) gives the default of $setting" test "$(default $setting)" = "$((expression))"
+done
+finish

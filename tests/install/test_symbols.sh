@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# libripc.so exports the functions of ripc.h, with their version, and nothing else; the static library defines no global
+# name outside of ripc_*.
+. "${srcdir:-.}/tests/install/lib.sh"
+
+nm=$(make_variable NM | awk '{print $1}')
+nm=${nm:-nm}
+have "$nm" || nm=nm
+shared=.libs/libripc.so
+static=.libs/libripc.a
+wanted=$("${CC:-cc}" -fpreprocessed -dD -E -P "$srcdir/include/ripc.h" | grep -v '^typedef' |
+	grep -oE '\bripc_[a-z_]+\(' | tr -d '(' | sort -u)
+
+if [ -e $shared ]; then
+	exported=$("$nm" -D --defined-only $shared | awk '$2 != "A" {print $3}' | sort)
+	check "libripc.so exports the functions of ripc.h and nothing else" \
+		diff <(sed 's/$/@@RIPC_0.1/' <<<"$wanted") <(echo "$exported")
+	check "the name in libripc.so has its version" \
+		grep -q 'SONAME.*libripc\.so\.1' <(objdump -p $shared)
+	check "libripc.so needs nothing but the C library" \
+		test -z "$(objdump -p $shared | awk '/NEEDED/ {print $2}' | grep -v -e '^libc\.so' -e '^libgcc_s\.so' \
+			-e '^ld-linux')"
+else
+	skip "the shared library is not built"
+fi
+if [ -e $static ]; then
+	check "libripc.a has the functions of ripc.h" test -z "$(comm -23 <(echo "$wanted") \
+		<("$nm" --defined-only $static 2>/dev/null | awk '$2 == "T" {print $3}' | sort -u))"
+	check "libripc.a defines no foreign name" test -z "$("$nm" --defined-only $static 2>/dev/null |
+		awk '$2 ~ /^[A-TV-Z]$/ && $3 !~ /^ripc_/ {print $3}')"
+else
+	skip "the static library is not built"
+fi
+check "the map names no function that is not there" diff <(echo "$wanted") \
+	<(sed -n 's/^\t\t\(ripc_[a-z_]*\);/\1/p' "$srcdir/src/libripc.map" | sort)
+# The library may not end the process, print, or install signal handlers.
+if [ -e $shared ]; then
+	check "libripc.so does not exit, abort, print, or set signal handlers" test -z "$("$nm" -D --undefined-only \
+		$shared | awk '{print $2}' | sed 's/@.*//' |
+		grep -xE 'exit|_exit|quick_exit|abort|__assert_fail|printf|puts|putchar|perror|signal|sigaction|rand|srand|random|srandom')"
+fi
+finish
