@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Datagrams of the simulated network, between transports and between the resolver's ports: lost, doubled, late. */
+#define _GNU_SOURCE
+#include "transport/sim/net.h"
+
+#include "core/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUEUE_MAX 256 /* datagrams that wait at one node, as in a socket's buffer */
+
+static void arrive_port(struct sim_flight *flight)
+{
+	struct ripc__sim_port *port = flight->to->port;
+	struct sim_datagram *d;
+
+	if (!port || port->queued >= QUEUE_MAX)
+		return;
+	d = malloc(sizeof(*d) + flight->len);
+	if (!d)
+		return;
+	memcpy(d->from, flight->from->instance, 16);
+	d->len = flight->len;
+	memcpy(d->data, flight->data, flight->len);
+	DL_APPEND(port->inbox, d);
+	port->queued++;
+}
+
+static void arrive_transport(struct sim_flight *flight)
+{
+	struct ripc__transport *t = flight->to->t;
+	struct sim_packet *p;
+
+	if (!t || !(t->limits.caps & RIPC__CAP_DATAGRAM) || t->datagrams >= QUEUE_MAX)
+		return;
+	p = ripc__sim_packet(t, RIPC__EV_DATAGRAM, flight->data, flight->len);
+	if (!p)
+		return;
+	t->datagrams++;
+	p->ev.fromlen = (uint32_t)ripc__sim_encode_address(flight->from, p->from);
+	p->ev.from = p->from;
+	snprintf(p->text, sizeof(p->text), "node %u", flight->from->index);
+	if (!ripc__sim_chance(t->net, t->net->config.transient))
+		p->ev.token = p;
+}
+
+static void arrive(struct ripc__sim *net, void *obj, uint64_t arg)
+{
+	struct sim_flight *flight = obj;
+
+	DL_DELETE(net->flights, flight);
+	if (flight->to->dead || ripc__sim_cut(net, flight->from, flight->to))
+		net->counters.datagrams_lost++;
+	else if (flight->resolver)
+		arrive_port(flight);
+	else
+		arrive_transport(flight);
+	free(flight);
+}
+
+static void take_off(struct ripc__sim *net, struct sim_node *from, struct sim_node *to, bool resolver,
+		     const struct iovec *iov, unsigned niov)
+{
+	struct sim_flight *flight;
+	size_t len = 0;
+	uint64_t at;
+
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	flight = malloc(sizeof(*flight) + len);
+	if (!flight)
+		return;
+	flight->from = from;
+	flight->to = to;
+	flight->resolver = resolver;
+	flight->len = 0;
+	for (unsigned i = 0; i < niov; i++) {
+		if (iov[i].iov_len)
+			memcpy(flight->data + flight->len, iov[i].iov_base, iov[i].iov_len);
+		flight->len += iov[i].iov_len;
+	}
+	if (net->tamper)
+		net->tamper(net->tamper_arg, from->instance, to->instance, flight->data, &flight->len);
+	at = ripc__sim_transmit(net, from, len) + ripc__sim_delay(net);
+	if (ripc__sim_chance(net, net->config.datagram_reordering))
+		at += ripc__sim_between(net, 0, 10 * net->config.delay_max_ns);
+	DL_APPEND(net->flights, flight);
+	if (ripc__sim_timer(net, at, arrive, flight, 0)) {
+		DL_DELETE(net->flights, flight);
+		free(flight);
+	}
+}
+
+static void send_datagram(struct ripc__sim *net, struct sim_node *from, struct sim_node *to, bool resolver,
+			  const struct iovec *iov, unsigned niov)
+{
+	net->counters.datagrams++;
+	net->activity++;
+	if (from->dead || ripc__sim_chance(net, net->config.datagram_loss)) {
+		net->counters.datagrams_lost++;
+		return;
+	}
+	take_off(net, from, to, resolver, iov, niov);
+	if (ripc__sim_chance(net, net->config.datagram_duplication)) {
+		net->counters.datagrams_duplicated++;
+		take_off(net, from, to, resolver, iov, niov);
+	}
+}
+
+int ripc__sim_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			    const struct iovec *iov, unsigned niov)
+{
+	struct ripc__sim *net = t->net;
+	struct sim_node *to = ripc__sim_decode_address(net, addr, addrlen);
+	size_t len = 0;
+
+	if (!(t->limits.caps & RIPC__CAP_DATAGRAM)) {
+		ripc__sim_complain(net, &net->counters.bad_call, t->node, "datagram without the capability");
+		return ripc__fail(-EOPNOTSUPP, "sim: datagrams are switched off");
+	}
+	if (!to)
+		return ripc__fail(-EINVAL, "sim: %zu bytes that are no address of this network", addrlen);
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	if (len > t->limits.datagram_max)
+		return ripc__fail(-EMSGSIZE, "sim: datagram of %zu bytes, at most %u fit", len,
+				  t->limits.datagram_max);
+	if (ripc__sim_chance(net, net->config.queue_full))
+		return -EAGAIN;
+	send_datagram(net, t->node, to, false, iov, niov);
+	return 0;
+}
+
+/* ---- Ports of the resolver ---- */
+
+int ripc__sim_port_open(struct ripc__sim *net, const uint8_t instance[16], struct ripc__sim_port **port)
+{
+	struct sim_node *node = ripc__sim_node(net, instance);
+	struct ripc__sim_port *p = calloc(1, sizeof(*p));
+
+	if (!node || !p) {
+		free(p);
+		return ripc__fail(-ENOMEM, "sim: out of memory for a port");
+	}
+	if (node->port || node->dead) {
+		free(p);
+		return ripc__fail(-EADDRINUSE, "sim: node %u has a port already, or was killed", node->index);
+	}
+	p->net = net;
+	p->node = node;
+	node->port = p;
+	*port = p;
+	return 0;
+}
+
+void ripc__sim_port_close(struct ripc__sim_port *port)
+{
+	struct sim_datagram *d, *next;
+
+	DL_FOREACH_SAFE(port->inbox, d, next)
+		free(d);
+	port->node->port = NULL;
+	free(port);
+}
+
+int ripc__sim_port_send(struct ripc__sim_port *port, const uint8_t *to, const void *data, size_t len)
+{
+	struct ripc__sim *net = port->net;
+	struct iovec iov = {(void *)(uintptr_t)data, len};
+	struct sim_node *node;
+
+	if (to) {
+		node = ripc__sim_find(net, to);
+		if (node)
+			send_datagram(net, port->node, node, true, &iov, 1);
+		return 0;
+	}
+	for (size_t i = 0; i < net->nnodes; i++)
+		if (net->nodes[i] != port->node && net->nodes[i]->port)
+			send_datagram(net, port->node, net->nodes[i], true, &iov, 1);
+	return 0;
+}
+
+int ripc__sim_port_recv(struct ripc__sim_port *port, uint8_t from[16], void *buf, size_t cap)
+{
+	struct sim_datagram *d = port->inbox;
+	size_t len;
+
+	if (!d || port->node->held)
+		return -EAGAIN;
+	DL_DELETE(port->inbox, d);
+	port->queued--;
+	port->net->activity++;
+	memcpy(from, d->from, 16);
+	len = d->len < cap ? d->len : cap;
+	memcpy(buf, d->data, len);
+	free(d);
+	return (int)len;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The `sim` transport: the simulated network behind the vtable of transport/transport.h. */
+#define _GNU_SOURCE
+#include "transport/sim/net.h"
+
+#include "core/log.h"
+#include "wire/bytes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADDRESS_LEN 8
+#define ADDRESS_MAGIC 0x314d4953u /* "SIM1" */
+#define POISON 0xa5               /* what memory holds that is no longer the reader's */
+
+int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf)
+{
+	ripc__put_le32(buf, ADDRESS_MAGIC);
+	ripc__put_le32(buf + 4, node->index);
+	return ADDRESS_LEN;
+}
+
+struct sim_node *ripc__sim_decode_address(struct ripc__sim *net, const uint8_t *addr, size_t len)
+{
+	uint32_t index;
+
+	if (len != ADDRESS_LEN || ripc__get_le32(addr) != ADDRESS_MAGIC)
+		return NULL;
+	index = ripc__get_le32(addr + 4);
+	return index < net->nnodes ? net->nodes[index] : NULL;
+}
+
+int ripc__sim_address(struct ripc__sim *net, const uint8_t instance[16], uint8_t *buf)
+{
+	struct sim_node *node = ripc__sim_find(net, instance);
+
+	return node ? ripc__sim_encode_address(node, buf) : -ENOENT;
+}
+
+/* ---- Packets ---- */
+
+struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kind kind, const void *data,
+				    size_t len)
+{
+	struct sim_packet *p = calloc(1, sizeof(*p) + len);
+
+	if (!p)
+		return NULL;
+	p->ev.kind = kind;
+	p->ev.data = p->data;
+	p->ev.len = (uint32_t)len;
+	if (len)
+		memcpy(p->data, data, len);
+	DL_APPEND(t->inbox, p);
+	t->net->counters.packets++;
+	t->net->activity++;
+	return p;
+}
+
+void ripc__sim_packet_free(struct ripc__transport *t, struct sim_packet *p)
+{
+	if (p->receive && p->ep)
+		p->ep->unreleased--;
+	if (p->ev.kind == RIPC__EV_DATAGRAM)
+		t->datagrams--;
+	if (p->op)
+		ripc__sim_op_free(p->op);
+	t->net->counters.packets--;
+	memset(p, POISON, sizeof(*p) + p->ev.len);
+	free(p);
+}
+
+static void free_packets(struct ripc__transport *t, struct sim_packet **list)
+{
+	struct sim_packet *p, *next;
+
+	DL_FOREACH_SAFE(*list, p, next) {
+		DL_DELETE(*list, p);
+		ripc__sim_packet_free(t, p);
+	}
+}
+
+/* ---- Life ---- */
+
+static int sim_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
+{
+	if (env->arg)
+		return 0;
+	snprintf(why, whylen, "for tests only: there is no simulated network");
+	return -ENODEV;
+}
+
+static void fill_limits(struct ripc__transport_limits *limits, const struct ripc__sim_config *config)
+{
+	limits->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG;
+	if (config->datagram)
+		limits->caps |= RIPC__CAP_DATAGRAM;
+	if (config->target_progress)
+		limits->caps |= RIPC__CAP_TARGET_PROGRESS;
+	limits->caps &= ~config->caps_off;
+	limits->send_max = limits->caps & RIPC__CAP_CONNECTED ? config->send_max : 0;
+	limits->datagram_max = limits->caps & RIPC__CAP_DATAGRAM ? config->datagram_max : 0;
+	limits->recv_depth = config->recv_depth;
+	limits->read_depth = limits->caps & RIPC__CAP_READ ? config->read_depth : 0;
+	limits->rdma_max = config->rdma_max;
+}
+
+static int sim_open(struct ripc__transport **transport, const struct ripc__transport_env *env)
+{
+	struct ripc__sim *net = env->arg;
+	struct ripc__transport *t;
+	struct sim_node *node;
+
+	if (!net)
+		return ripc__fail(-ENODEV, "sim: there is no simulated network");
+	node = ripc__sim_node(net, env->instance);
+	t = calloc(1, sizeof(*t));
+	if (!node || !t) {
+		free(t);
+		return ripc__fail(-ENOMEM, "sim: out of memory");
+	}
+	if (node->t || node->dead) {
+		free(t);
+		return ripc__fail(-EADDRINUSE, "sim: node %u is open already, or was killed", node->index);
+	}
+	t->base.ops = &ripc__transport_sim;
+	t->net = net;
+	t->node = node;
+	t->queue_depth = net->config.queue_depth;
+	t->target_progress = net->config.target_progress;
+	fill_limits(&t->limits, &net->config);
+	node->t = t;
+	*transport = t;
+	return 0;
+}
+
+static void sim_close(struct ripc__transport *t)
+{
+	struct sim_region *region, *next_region;
+
+	while (t->eps)
+		ripc__sim_ep_close(t->eps);
+	t->node->t = NULL;
+	ripc__sim_conn_refuse_all(t);
+	free_packets(t, &t->inbox);
+	free_packets(t, &t->reported);
+	free_packets(t, &t->transient);
+	DL_FOREACH_SAFE(t->regions, region, next_region) {
+		region->alive = false;
+		DL_DELETE(t->regions, region);
+		t->net->counters.regions--;
+		ripc__sim_region_put(region);
+	}
+	free(t);
+}
+
+static void sim_limits(struct ripc__transport *t, struct ripc__transport_limits *limits)
+{
+	*limits = t->limits;
+}
+
+static int sim_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
+{
+	return cap < ADDRESS_LEN ? -EINVAL : ripc__sim_encode_address(t->node, buf);
+}
+
+static void sim_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	if (len == ADDRESS_LEN && ripc__get_le32(addr) == ADDRESS_MAGIC)
+		snprintf(text, textlen, "node %u", ripc__get_le32(addr + 4));
+	else
+		snprintf(text, textlen, "%zu bytes that are no address", len);
+}
+
+/* ---- Progress ---- */
+
+/* What the state of an endpoint follows from: what its user has been told. */
+static void note_reported(struct sim_packet *p)
+{
+	if (p->ev.kind == RIPC__EV_ESTABLISHED)
+		p->ep->state = EP_ESTABLISHED;
+	else if (p->ev.kind == RIPC__EV_CLOSED)
+		p->ep->closed_reported = true;
+}
+
+static unsigned sim_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max, uint64_t now_ns,
+			     uint64_t *deadline_ns)
+{
+	struct ripc__ep *ep;
+	unsigned n = 0;
+
+	free_packets(t, &t->transient);
+	DL_FOREACH(t->eps, ep)
+		ripc__sim_push_held(ep);
+	if (t->node->held || t->node->dead)
+		return 0;
+	while (n < max && t->inbox) {
+		struct sim_packet *p = t->inbox;
+		struct sim_op *op = p->op;
+
+		DL_DELETE(t->inbox, p);
+		t->net->activity++;
+		if (op) {
+			struct sim_conn *conn = p->conn;
+			int side = p->side;
+
+			p->op = NULL;
+			ripc__sim_packet_free(t, p);
+			ripc__sim_execute(t->net, conn, side, op);
+			continue;
+		}
+		note_reported(p);
+		p->ev.text = p->text;
+		events[n++] = p->ev;
+		if (p->ev.token)
+			DL_APPEND(t->reported, p);
+		else
+			DL_APPEND(t->transient, p);
+	}
+	if (t->inbox && *deadline_ns > now_ns)
+		*deadline_ns = now_ns;
+	return n;
+}
+
+static void sim_release(struct ripc__transport *t, void *token)
+{
+	struct sim_packet *p;
+
+	DL_FOREACH(t->reported, p)
+		if (p == token)
+			break;
+	if (!p) {
+		ripc__sim_complain(t->net, &t->net->counters.bad_call, t->node, "release() of what was not received");
+		return;
+	}
+	DL_DELETE(t->reported, p);
+	ripc__sim_packet_free(t, p);
+}
+
+static void sim_flush(struct ripc__transport *t)
+{
+	struct ripc__ep *ep;
+
+	DL_FOREACH(t->eps, ep)
+		ripc__sim_push_held(ep);
+}
+
+static int sim_arm(struct ripc__transport *t)
+{
+	return t->inbox && !t->node->held;
+}
+
+static int sim_fd(struct ripc__transport *t)
+{
+	return t->net->fd;
+}
+
+/* The descriptor belongs to the network, not to the transport. */
+static void sim_forked(struct ripc__transport *t)
+{
+}
+
+const struct ripc__transport_ops ripc__transport_sim = {
+	.name = "sim",
+	.id = 255,
+	.probe = sim_probe,
+	.open = sim_open,
+	.close = sim_close,
+	.limits = sim_limits,
+	.address = sim_address,
+	.describe = sim_describe,
+	.reg = ripc__sim_reg,
+	.dereg = ripc__sim_dereg,
+	.connect = ripc__sim_connect,
+	.accept = ripc__sim_accept,
+	.reject = ripc__sim_reject,
+	.ep_close = ripc__sim_ep_close,
+	.post_send = ripc__sim_post_send,
+	.post_write = ripc__sim_post_write,
+	.post_read = ripc__sim_post_read,
+	.post_datagram = ripc__sim_post_datagram,
+	.flush = sim_flush,
+	.progress = sim_progress,
+	.release = sim_release,
+	.arm = sim_arm,
+	.fd = sim_fd,
+	.forked = sim_forked,
+};
