@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Fetches a file from fileserver.c, which also tells what the messages look like.
+ *
+ *     ./fetch 42 NAME [FILE]
+ *
+ * Without FILE it is written to the last part of NAME. It appears under its name only when it is there in full: until then it is called FILE.part.
+ */
+#include <ripc.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS 5000 /* a server that sends nothing for so long is gone */
+
+static double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static int fail(int err, const char *what)
+{
+	fprintf(stderr, "fetch: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	return 1;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			perror("fetch: write");
+			return 1;
+		}
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Takes one reply apart. Return: 0 and the size of the file, or 1 after a message. */
+static int take_piece(const struct ripc_message *m, int fd, long long expected, long long *size)
+{
+	char head[64];
+	long long offset;
+	size_t len = m->items[0].iov_len;
+
+	if (m->nitems != 2 || len >= sizeof(head)) {
+		fprintf(stderr, "fetch: that is not a reply of a file server\n");
+		return 1;
+	}
+	memcpy(head, m->items[0].iov_base, len);
+	head[len] = 0;
+	if (!strncmp(head, "error ", 6)) {
+		fprintf(stderr, "fetch: the server says: %s\n", head + 6);
+		return 1;
+	}
+	/* Long messages of one sender arrive in the order they were started: each continues the last. */
+	if (sscanf(head, "ok %lld %lld", &offset, size) != 2 || offset != expected ||
+	    (long long)m->items[1].iov_len > *size - offset || (!m->items[1].iov_len && *size)) {
+		fprintf(stderr, "fetch: the reply makes no sense: %s\n", head);
+		return 1;
+	}
+	/* The second item stands in registered memory of the library's pool, where the network put it. */
+	return write_all(fd, m->items[1].iov_base, m->items[1].iov_len);
+}
+
+/* *size is -1 until the first reply says it. */
+static int fetch(struct ripc_service *service, uint64_t server, const char *name, int fd, long long *size)
+{
+	struct iovec request = {.iov_base = (void *)name, .iov_len = strlen(name)};
+	long long have = 0;
+	int err = ripc_send(service, server, &request, 1, NULL, TIMEOUT_MS);
+
+	if (err)
+		return fail(err, "request");
+	do {
+		struct ripc_message *m;
+		int bad;
+
+		err = ripc_receive(service, &m, TIMEOUT_MS);
+		if (err)
+			return fail(err, "the server has fallen silent");
+		/* Anybody may send to our service: a stranger's message is not a reply. */
+		if (m->source != server) {
+			ripc_message_free(m);
+			continue;
+		}
+		bad = take_piece(m, fd, have, size);
+		have += m->nitems == 2 ? (long long)m->items[1].iov_len : 0;
+		ripc_message_free(m);
+		if (bad)
+			return 1;
+	} while (have != *size);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 2 ? argv[2] : "", *slash = strrchr(name, '/');
+	const char *file = argc > 3 ? argv[3] : slash ? slash + 1 : name;
+	struct ripc_service *service;
+	long long size = -1;
+	char part[4096];
+	uint64_t server;
+	double begin_s, took_s;
+	int fd, err;
+
+	if (argc < 3 || argc > 4 || snprintf(part, sizeof(part), "%s.part", file) >= (int)sizeof(part)) {
+		fprintf(stderr, "usage: fetch ID NAME [FILE]\n");
+		return 2;
+	}
+	server = strtoull(argv[1], NULL, 0);
+	err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	if (err)
+		return fail(err, "register");
+	fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		fprintf(stderr, "fetch: %s: %s\n", part, strerror(errno));
+		return 1;
+	}
+	begin_s = now_s();
+	err = fetch(service, server, name, fd, &size);
+	took_s = now_s() - begin_s;
+	if (close(fd) && !err) {
+		perror("fetch: close");
+		err = 1;
+	}
+	if (!err && rename(part, file)) {
+		fprintf(stderr, "fetch: %s: %s\n", file, strerror(errno));
+		err = 1;
+	}
+	if (err)
+		unlink(part);
+	else
+		printf("%s: %lld bytes in %.3f s, %.1f MB/s\n", file, size, took_s, (double)size / took_s / 1e6);
+	ripc_close(NULL);
+	return err;
+}

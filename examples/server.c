@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A server: it becomes the holder of a service id and answers every message.
+ *
+ *     ./server 42                   in one terminal
+ *     ./client 42 "hello, world"    in another, on this host or another one of the network
+ *
+ * Neither names an address: the library finds the service by its id, and picks the fastest way to it.
+ */
+#include <ripc.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+	struct ripc_service *service;
+	struct ripc_message *message;
+	int err;
+
+	/* NULL is the default context of the process. It is opened when first used. */
+	err = ripc_register(NULL, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, 0, &service);
+	if (err) {
+		/* Every error has a name, and a sentence that says what went wrong. */
+		fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_detail());
+		return 1;
+	}
+	printf("service %llu waits for messages\n", (unsigned long long)ripc_service_id(service));
+	fflush(stdout);
+	/* -1: wait for ever. Every call that can wait takes such a timeout in milliseconds. */
+	while (!ripc_receive(service, &message, -1)) {
+		/* A message has one or more items; ours have one. It says who sent it. */
+		printf("service %llu says: %.*s\n", (unsigned long long)message->source,
+		       (int)message->items[0].iov_len, (char *)message->items[0].iov_base);
+		fflush(stdout);
+		/* The items can be sent on as they are: here, back to where they came from. */
+		err = ripc_send(service, message->source, message->items, message->nitems, NULL, 1000);
+		if (err)
+			fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_detail());
+		/* What it occupies is used again for the next messages. */
+		ripc_message_free(message);
+	}
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* ripc-info: what the library finds on this host, and why what is missing is missing. */
+#include "info.h"
+#include "tool.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: ripc-info [-j] [-o key=value]...\n"
+		    "  -j, --json          print JSON\n"
+		    "  -o, --option K=V    a setting for the library, see ripc(7)\n"
+		    "  -V, --version       print the version\n"
+		    "  -h, --help          print this\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"option", required_argument, NULL, 'o'},
+		{"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	struct tool_settings settings = {0};
+	struct info *info;
+	bool json = false;
+	int c, rc = TOOL_OK;
+
+	tool_name = "ripc-info";
+	while ((c = getopt_long(argc, argv, "jo:Vh", options, NULL)) != -1) {
+		switch (c) {
+		case 'j':
+			json = true;
+			break;
+		case 'o':
+			if (!tool_settings_add(&settings, optarg, NULL))
+				return TOOL_ERROR;
+			break;
+		case 'V':
+			printf("%s %s\n", tool_name, ripc_version());
+			return TOOL_OK;
+		case 'h':
+			usage(stdout);
+			return TOOL_OK;
+		default:
+			usage(stderr);
+			return TOOL_ERROR;
+		}
+	}
+	if (optind != argc) {
+		tool_complain("%s: not expected", argv[optind]);
+		usage(stderr);
+		return TOOL_ERROR;
+	}
+	info = calloc(1, sizeof(*info));
+	if (!info) {
+		tool_complain("out of memory");
+		return TOOL_ERROR;
+	}
+	info_gather(info, settings.text);
+	if (!json)
+		info_print(info);
+	else if (info_print_json(info))
+		rc = TOOL_ERROR;
+	if (info->open_error) {
+		tool_complain("cannot open the library: %s: %s", ripc_strerror(info->open_error),
+			      info->open_detail);
+		rc = TOOL_ERROR;
+	}
+	free(info);
+	return rc;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* ripc-perf: what its parts share. */
+#ifndef RIPC_TOOLS_PERF_H
+#define RIPC_TOOLS_PERF_H
+
+#include "histogram.h"
+#include "ripc.h"
+#include "tool.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define PERF_SERVICE UINT64_C(7475) /* the id when none is named */
+#define PERF_SIZES_MAX 32
+#define PERF_SIZE_LIMIT (UINT64_C(1) << 40)
+#define PERF_WINDOW_MAX 256
+#define PERF_QUIET_MS 200     /* silence after which what did not arrive counts as lost */
+#define PERF_STALL_MS 10000   /* silence after which a partner counts as gone */
+
+enum perf_command { PERF_NO_COMMAND = 0, PERF_SERVER, PERF_TEST, PERF_STOP };
+enum perf_test { PERF_LATENCY = 1, PERF_RATE = 2, PERF_BANDWIDTH = 3 };
+enum perf_kind { PERF_DEFAULT_KIND = 0, PERF_SHORT = 1, PERF_LONG = 2, PERF_AUTO = 3 };
+enum perf_wait { PERF_DEFAULT_WAIT = 0, PERF_ADAPTIVE = 1, PERF_POLL = 2, PERF_BLOCK = 3 };
+enum perf_protocol { PERF_NO_BASELINE = 0, PERF_TCP = 1, PERF_UDP = 2 };
+
+/* The command line. */
+struct perf_args {
+	enum perf_command command;
+	enum perf_test test;
+	uint64_t service;
+	uint64_t sizes[PERF_SIZES_MAX];
+	unsigned nsizes;
+	uint64_t count;             /* messages per size; 0: chosen by size */
+	unsigned rounds;            /* parts a measurement is cut into, ours and the baseline in turn */
+	unsigned window;            /* long messages in flight in the bandwidth test */
+	enum perf_kind kind;
+	enum perf_wait wait;        /* as set; never PERF_DEFAULT_WAIT after parsing */
+	enum perf_protocol baseline;
+	enum perf_wait baseline_wait; /* PERF_POLL or PERF_BLOCK */
+	const char *json;           /* file, "-" for standard output, or NULL */
+	int pin;                    /* processor, or -1 */
+	uint64_t timeout_ms;        /* how long to wait for the server to be there and to answer */
+	bool verify, returns, no_more, stop;
+	struct tool_settings settings;
+};
+
+/* What one side of one comparison came to. All but @rtt are sums over the rounds. */
+struct perf_figures {
+	struct histogram *rtt;      /* latency only, else NULL */
+	uint64_t count;             /* messages sent, or round trips tried */
+	uint64_t lost;              /* of these */
+	uint64_t bytes;             /* payload that arrived */
+	uint64_t elapsed_ns;
+	double cpu_s;               /* both processes */
+};
+
+struct perf_result {
+	uint64_t size;
+	enum perf_kind kind;        /* PERF_SHORT or PERF_LONG: what was in fact sent */
+	char transport[24], reason[512];
+	bool has_baseline;
+	struct perf_figures ours, baseline;
+};
+
+const char *perf_test_name(enum perf_test test);
+const char *perf_kind_name(enum perf_kind kind);
+const char *perf_wait_name(enum perf_wait wait);
+const char *perf_protocol_name(enum perf_protocol protocol);
+
+/* perf_args.c. Return: -1 to go on, else the exit code of the process. */
+int perf_parse(struct perf_args *args, int argc, char **argv);
+
+/* perf_server.c, perf_client.c. Return: the exit code of the process. */
+int perf_serve(struct ripc *ctx, const struct perf_args *args);
+int perf_run(struct ripc *ctx, const struct perf_args *args);
+
+/* perf_payload.c: message @number of a test holds a pattern of its own, whatever its size. */
+void perf_fill(void *buf, size_t len, uint64_t number);
+bool perf_check(const void *buf, size_t len, uint64_t number);
+
+/* perf_report.c. The JSON goes to @args->json. Return: 0, or -1 with a complaint. */
+void perf_print_head(const struct perf_args *args);
+void perf_print(const struct perf_args *args, const struct perf_result *result);
+int perf_write_json(const struct perf_args *args, const struct perf_result *results, unsigned n);
+bool perf_has_json(void);
+
+#endif

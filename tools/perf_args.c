@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "perf.h"
+
+#include <getopt.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_BASELINE = 256, OPT_VERIFY, OPT_RETURNS, OPT_NO_MORE, OPT_STOP, OPT_PIN, OPT_ROUNDS, OPT_TIMEOUT };
+
+static const char *const tests[] = {NULL, "latency", "rate", "bandwidth"};
+static const char *const kinds[] = {NULL, "short", "long", "auto"};
+static const char *const waits[] = {NULL, "adaptive", "poll", "block"};
+static const char *const protocols[] = {NULL, "tcp", "udp"};
+
+const char *perf_test_name(enum perf_test test)
+{
+	return tests[test];
+}
+
+const char *perf_kind_name(enum perf_kind kind)
+{
+	return kinds[kind];
+}
+
+const char *perf_wait_name(enum perf_wait wait)
+{
+	return waits[wait];
+}
+
+const char *perf_protocol_name(enum perf_protocol protocol)
+{
+	return protocols[protocol];
+}
+
+static void usage(FILE *to)
+{
+	fprintf(to,
+		"usage: ripc-perf server [options]\n"
+		"       ripc-perf latency|rate|bandwidth [options]\n"
+		"       ripc-perf stop [options]\n"
+		"of both sides:\n"
+		"  -S, --service ID      the server's service id (%llu)\n"
+		"  -t, --transport NAME  use this transport only\n"
+		"  -w, --wait MODE       adaptive, poll or block (adaptive)\n"
+		"  -p, --pin CPU         run on this processor only\n"
+		"  -o, --option K=V      a setting for the library, see ripc(7)\n"
+		"of the tests:\n"
+		"  -s, --size LIST       bytes per message, comma-separated, K, M and G allowed (64; bandwidth: 1M)\n"
+		"  -c, --count N         messages per size (by size)\n"
+		"  -k, --kind KIND       short, long or auto (auto; bandwidth: long)\n"
+		"  -W, --window N        long messages in flight in the bandwidth test (8)\n"
+		"  -j, --json FILE       write JSON to the file, - for standard output without the table\n"
+		"      --baseline P      tcp or udp, with :poll or :block: the same over plain sockets\n"
+		"      --rounds N        parts of a measurement, ours and the baseline in turn (5)\n"
+		"      --returns         offer return buffers with long messages of the latency test\n"
+		"      --no-more         send each message of the rate test by itself\n"
+		"      --verify          check every byte that arrives\n"
+		"      --timeout MS      wait so long for the server (10000)\n"
+		"      --stop            stop the server when done\n"
+		"  -V, --version         print the version\n"
+		"  -h, --help            print this\n",
+		(unsigned long long)PERF_SERVICE);
+}
+
+/* Index of @text in a list of 4 (or fewer) that begins at 1, or 0. */
+static int choose(const char *option, const char *text, const char *const *list, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (!strcmp(text, list[i]))
+			return i;
+	fprintf(stderr, "%s: %s %s: must be", tool_name, option, text);
+	for (int i = 1; i < n; i++)
+		fprintf(stderr, "%s %s", i == 1 ? "" : i + 1 == n ? " or" : ",", list[i]);
+	fputc('\n', stderr);
+	return 0;
+}
+
+static bool parse_sizes(struct perf_args *args, const char *text)
+{
+	char word[32];
+
+	args->nsizes = 0;
+	for (;;) {
+		size_t len = strcspn(text, ",");
+
+		if (args->nsizes == PERF_SIZES_MAX) {
+			tool_complain("--size: more than %d sizes", PERF_SIZES_MAX);
+			return false;
+		}
+		snprintf(word, sizeof(word), "%.*s", (int)(len < 31 ? len : 31), text);
+		if (len > 31 || !tool_parse_size(word, PERF_SIZE_LIMIT, &args->sizes[args->nsizes])) {
+			tool_complain("--size %s: must be a number of bytes up to 1024G", word);
+			return false;
+		}
+		args->nsizes++;
+		if (!text[len])
+			return true;
+		text += len + 1;
+	}
+}
+
+static bool parse_baseline(struct perf_args *args, const char *text)
+{
+	char name[16];
+	const char *colon = strchr(text, ':');
+	size_t len = colon ? (size_t)(colon - text) : strlen(text);
+
+	snprintf(name, sizeof(name), "%.*s", (int)(len < 15 ? len : 15), text);
+	args->baseline = (enum perf_protocol)choose("--baseline", name, protocols, 3);
+	if (!args->baseline)
+		return false;
+	if (!colon)
+		return true;
+	args->baseline_wait = (enum perf_wait)choose("--baseline", colon + 1, waits, 4);
+	if (args->baseline_wait == PERF_ADAPTIVE)
+		tool_complain("--baseline %s: plain sockets know poll and block only", text);
+	return args->baseline_wait > PERF_ADAPTIVE;
+}
+
+static bool parse_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *value)
+{
+	if (tool_parse_number(text, min, max, value))
+		return true;
+	tool_complain("%s %s: must be a number from %llu to %llu", option, text, (unsigned long long)min,
+		      (unsigned long long)max);
+	return false;
+}
+
+static bool parse_option(struct perf_args *args, int c, const char *text)
+{
+	uint64_t n = 0;
+	bool good;
+
+	switch (c) {
+	case 'S':
+		return tool_parse_service(text, args->command == PERF_SERVER, &args->service);
+	case 't':
+		return tool_settings_add(&args->settings, "transports", text);
+	case 'w':
+		args->wait = (enum perf_wait)choose("--wait", text, waits, 4);
+		return args->wait != PERF_DEFAULT_WAIT;
+	case 'o':
+		/* The wait mode is part of the report: it must not change behind its back. */
+		if (!strncmp(text, "wait=", 5))
+			return parse_option(args, 'w', text + 5);
+		return tool_settings_add(&args->settings, text, NULL);
+	case 's':
+		return parse_sizes(args, text);
+	case 'c':
+		return parse_number("--count", text, 1, UINT64_C(1) << 40, &args->count);
+	case 'k':
+		args->kind = (enum perf_kind)choose("--kind", text, kinds, 4);
+		return args->kind != PERF_DEFAULT_KIND;
+	case 'W':
+		good = parse_number("--window", text, 1, PERF_WINDOW_MAX, &n);
+		args->window = (unsigned)n;
+		return good;
+	case 'j':
+		args->json = text;
+		if (!perf_has_json())
+			tool_complain("--json: this build has no JSON output: jansson was left out");
+		return perf_has_json();
+	case OPT_BASELINE:
+		return parse_baseline(args, text);
+	case OPT_ROUNDS:
+		good = parse_number("--rounds", text, 1, 1000, &n);
+		args->rounds = (unsigned)n;
+		return good;
+	case OPT_PIN:
+		good = parse_number("--pin", text, 0, CPU_SETSIZE - 1, &n);
+		args->pin = (int)n;
+		return good;
+	case OPT_TIMEOUT:
+		return parse_number("--timeout", text, 1, 3600000, &args->timeout_ms);
+	case OPT_RETURNS:
+		return args->returns = true;
+	case OPT_NO_MORE:
+		return args->no_more = true;
+	case OPT_VERIFY:
+		return args->verify = true;
+	case OPT_STOP:
+		return args->stop = true;
+	default:
+		return false;
+	}
+}
+
+static bool parse_command(struct perf_args *args, const char *word)
+{
+	if (!strcmp(word, "server")) {
+		args->command = PERF_SERVER;
+		return true;
+	}
+	if (!strcmp(word, "stop")) {
+		args->command = PERF_STOP;
+		return true;
+	}
+	args->command = PERF_TEST;
+	for (int i = PERF_LATENCY; i <= PERF_BANDWIDTH; i++) {
+		if (!strcmp(word, tests[i])) {
+			args->test = (enum perf_test)i;
+			return true;
+		}
+	}
+	tool_complain("%s: no such command", word);
+	return false;
+}
+
+/* What depends on more than one option. */
+static int complete(struct perf_args *args)
+{
+	const char *wait = getenv("RIPC_WAIT");
+
+	if (args->kind == PERF_DEFAULT_KIND)
+		args->kind = args->test == PERF_BANDWIDTH ? PERF_LONG : PERF_AUTO;
+	if (!args->nsizes) {
+		args->sizes[0] = args->test == PERF_BANDWIDTH ? 1 << 20 : 64;
+		args->nsizes = 1;
+	}
+	/* The library would take the mode from the environment: name the same one in the report. */
+	if (args->wait == PERF_DEFAULT_WAIT && wait) {
+		args->wait = (enum perf_wait)choose("RIPC_WAIT", wait, waits, 4);
+		if (args->wait == PERF_DEFAULT_WAIT)
+			return TOOL_ERROR;
+	}
+	if (args->wait == PERF_DEFAULT_WAIT)
+		args->wait = PERF_ADAPTIVE;
+	if (!tool_settings_add(&args->settings, "wait", waits[args->wait]))
+		return TOOL_ERROR;
+	if (args->baseline_wait == PERF_DEFAULT_WAIT)
+		args->baseline_wait = args->wait == PERF_BLOCK ? PERF_BLOCK : PERF_POLL;
+	return -1;
+}
+
+int perf_parse(struct perf_args *args, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"service", required_argument, NULL, 'S'},
+		{"transport", required_argument, NULL, 't'},
+		{"wait", required_argument, NULL, 'w'},
+		{"option", required_argument, NULL, 'o'},
+		{"size", required_argument, NULL, 's'},
+		{"count", required_argument, NULL, 'c'},
+		{"kind", required_argument, NULL, 'k'},
+		{"window", required_argument, NULL, 'W'},
+		{"json", required_argument, NULL, 'j'},
+		{"pin", required_argument, NULL, OPT_PIN},
+		{"baseline", required_argument, NULL, OPT_BASELINE},
+		{"rounds", required_argument, NULL, OPT_ROUNDS},
+		{"returns", no_argument, NULL, OPT_RETURNS},
+		{"no-more", no_argument, NULL, OPT_NO_MORE},
+		{"verify", no_argument, NULL, OPT_VERIFY},
+		{"timeout", required_argument, NULL, OPT_TIMEOUT},
+		{"stop", no_argument, NULL, OPT_STOP},
+		{"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	memset(args, 0, sizeof(*args));
+	args->service = PERF_SERVICE;
+	args->rounds = 5;
+	args->window = 8;
+	args->pin = -1;
+	args->timeout_ms = 10000;
+	if (argc > 1 && argv[1][0] != '-') {
+		if (!parse_command(args, argv[1]))
+			return TOOL_ERROR;
+		argv++;
+		argc--;
+	} else if (argc < 2) {
+		usage(stderr);
+		return TOOL_ERROR;
+	}
+	/* Option errors of getopt name argv[0]. */
+	argv[0] = (char *)tool_name;
+	while ((c = getopt_long(argc, argv, "S:t:w:p:o:s:c:k:W:j:Vh", options, NULL)) != -1) {
+		if (c == 'V') {
+			printf("%s %s\n", tool_name, ripc_version());
+			return TOOL_OK;
+		}
+		if (c == 'h') {
+			usage(stdout);
+			return TOOL_OK;
+		}
+		if (c == '?') {
+			usage(stderr);
+			return TOOL_ERROR;
+		}
+		if (!parse_option(args, c == 'p' ? OPT_PIN : c, optarg))
+			return TOOL_ERROR;
+	}
+	if (optind != argc) {
+		tool_complain("%s: not expected", argv[optind]);
+		return TOOL_ERROR;
+	}
+	if (!args->command) {
+		tool_complain("the command must come first: server, latency, rate, bandwidth or stop");
+		return TOOL_ERROR;
+	}
+	return complete(args);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The JSON report. Figures that a test does not have are left out. */
+#include "config.h"
+#include "perf.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef HAVE_JANSSON
+#include <jansson.h>
+
+bool perf_has_json(void)
+{
+	return true;
+}
+
+/* The value of the first line "key<blanks>: value" of a file; "" if there is none. */
+static void read_value(const char *path, const char *key, char *value, size_t len)
+{
+	FILE *file = fopen(path, "re");
+	char line[512];
+
+	value[0] = 0;
+	while (file && fgets(line, sizeof(line), file)) {
+		const char *at = line;
+
+		line[strcspn(line, "\n")] = 0;
+		if (*key) {
+			at = strncmp(line, key, strlen(key)) ? NULL : strchr(line, ':');
+			if (!at)
+				continue;
+			at += 1 + strspn(at + 1, " \t");
+		}
+		snprintf(value, len, "%s", at);
+		break;
+	}
+	if (file)
+		fclose(file);
+}
+
+/* Texts of the host may be anything: what is not UTF-8 is left out rather than fatal. */
+static void set_text(json_t *object, const char *key, const char *text)
+{
+	json_t *value = *text ? json_string(text) : NULL;
+
+	if (value)
+		json_object_set_new(object, key, value);
+}
+
+static json_t *environment_json(const struct perf_args *args)
+{
+	json_t *e = json_object();
+	time_t now = time(NULL);
+	struct utsname name;
+	char text[512];
+	struct tm tm;
+
+	read_value("/proc/cpuinfo", "model name", text, sizeof(text));
+	set_text(e, "cpu", text);
+	json_object_set_new(e, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+	read_value("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", text, sizeof(text));
+	set_text(e, "governor", text);
+	if (!uname(&name)) {
+		snprintf(text, sizeof(text), "%s %s %s", name.sysname, name.release, name.machine);
+		set_text(e, "kernel", text);
+		set_text(e, "host", name.nodename);
+	}
+	set_text(e, "library", ripc_version());
+	set_text(e, "options", args->settings.text);
+	if (args->pin >= 0)
+		json_object_set_new(e, "pin", json_integer(args->pin));
+	if (gmtime_r(&now, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		set_text(e, "date", text);
+	return e;
+}
+
+static double us(uint64_t ns)
+{
+	return (double)ns / 1e3;
+}
+
+/* One set of figures, into an object that has other things in it already. */
+static void set_figures(json_t *to, enum perf_test test, const struct perf_figures *f)
+{
+	json_object_set_new(to, "count", json_integer((json_int_t)f->count));
+	json_object_set_new(to, "lost", json_integer((json_int_t)f->lost));
+	json_object_set_new(to, "cpu_s", json_real(f->cpu_s));
+	if (test == PERF_LATENCY) {
+		const struct histogram *h = f->rtt;
+
+		if (!histogram_count(h))
+			return;
+		json_object_set_new(to, "rtt_us",
+				    json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "min", us(histogram_min(h)),
+					      "p50", us(histogram_percentile(h, 50)), "p90",
+					      us(histogram_percentile(h, 90)), "p99",
+					      us(histogram_percentile(h, 99)), "p999",
+					      us(histogram_percentile(h, 99.9)), "max",
+					      us(histogram_max(h)), "mean", histogram_mean(h) / 1e3));
+		return;
+	}
+	if (!f->elapsed_ns)
+		return;
+	json_object_set_new(to, "rate_per_s",
+			    json_real((double)(f->count - f->lost) * 1e9 / (double)f->elapsed_ns));
+	json_object_set_new(to, "mb_per_s", json_real((double)f->bytes * 1e3 / (double)f->elapsed_ns));
+}
+
+/* Ours divided by the baseline's, for every figure that both have; in the same shape. */
+static json_t *ratio_json(json_t *ours, json_t *base)
+{
+	json_t *ratio = json_object(), *value;
+	const char *key;
+
+	json_object_foreach(base, key, value) {
+		json_t *own = json_object_get(ours, key);
+
+		if (!strcmp(key, "count") || !strcmp(key, "lost"))
+			continue;
+		if (json_is_object(value) && json_is_object(own))
+			json_object_set_new(ratio, key, ratio_json(own, value));
+		else if (json_is_number(value) && json_is_number(own) && json_number_value(value) > 0)
+			json_object_set_new(ratio, key,
+					    json_real(json_number_value(own) / json_number_value(value)));
+	}
+	return ratio;
+}
+
+static json_t *result_json(const struct perf_args *args, const struct perf_result *r)
+{
+	json_t *o = json_object(), *base;
+
+	set_text(o, "test", perf_test_name(args->test));
+	set_text(o, "kind", perf_kind_name(r->kind));
+	set_text(o, "transport", r->transport);
+	set_text(o, "reason", r->reason);
+	set_text(o, "wait", perf_wait_name(args->wait));
+	json_object_set_new(o, "size", json_integer((json_int_t)r->size));
+	set_figures(o, args->test, &r->ours);
+	if (!r->has_baseline)
+		return o;
+	base = json_object();
+	set_text(base, "protocol", perf_protocol_name(args->baseline));
+	set_text(base, "wait", perf_wait_name(args->baseline_wait));
+	set_figures(base, args->test, &r->baseline);
+	json_object_set_new(o, "ratio", ratio_json(o, base));
+	json_object_set_new(o, "baseline", base);
+	return o;
+}
+
+int perf_write_json(const struct perf_args *args, const struct perf_result *results, unsigned n)
+{
+	json_t *root = json_object(), *list = json_array();
+	bool to_stdout = !strcmp(args->json, "-");
+	FILE *file = to_stdout ? stdout : fopen(args->json, "we");
+	bool good;
+
+	if (!file) {
+		tool_complain("--json %s: %s", args->json, strerror(errno));
+		json_decref(root);
+		json_decref(list);
+		return -1;
+	}
+	json_object_set_new(root, "version", json_integer(1));
+	json_object_set_new(root, "environment", environment_json(args));
+	for (unsigned i = 0; i < n; i++)
+		json_array_append_new(list, result_json(args, &results[i]));
+	good = !json_object_set_new(root, "results", list) &&
+	       !json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) && fputc('\n', file) != EOF;
+	json_decref(root);
+	if (fflush(file) || (!to_stdout && fclose(file)))
+		good = false;
+	if (!good)
+		tool_complain("--json %s: cannot write it", args->json);
+	return good ? 0 : -1;
+}
+#else
+bool perf_has_json(void)
+{
+	return false;
+}
+
+int perf_write_json(const struct perf_args *args, const struct perf_result *results, unsigned n)
+{
+	return -1;
+}
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* ripc-perf: latency, rate and bandwidth between two services, next to plain sockets. */
+#define _GNU_SOURCE
+#include "perf.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+/* Before the library is opened: its thread shall stay on the same processor. */
+static bool pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t)cpu, &set);
+	if (!sched_setaffinity(0, sizeof(set), &set))
+		return true;
+	tool_complain("--pin %d: %s", cpu, strerror(errno));
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct perf_args args;
+	struct ripc *ctx;
+	int rc;
+
+	tool_name = "ripc-perf";
+	rc = perf_parse(&args, argc, argv);
+	if (rc >= 0)
+		return rc;
+	tool_catch_signals();
+	if (args.pin >= 0 && !pin(args.pin))
+		return TOOL_ERROR;
+	rc = ripc_open(&ctx, args.settings.text);
+	if (rc) {
+		tool_fail(rc, "cannot open the library");
+		return TOOL_ERROR;
+	}
+	rc = args.command == PERF_SERVER ? perf_serve(ctx, &args) : perf_run(ctx, &args);
+	ripc_close(ctx);
+	return rc;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The server: echoes or counts what its client sends, one client at a time, until it is told to stop. */
+#include "perf_server.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define IDLE_MS 500 /* a signal does not end a wait: look for it now and then */
+
+/* Sends the item back in the way it came, or as the test says. Return: 0 or a negative errno. */
+static int echo(struct perf_server *s, const struct ripc_message *m)
+{
+	switch (s->test.kind) {
+	case PERF_SHORT:
+		return ripc_send_short(s->service, m->source, m->items, 1, NULL, PERF_STALL_MS);
+	case PERF_LONG:
+		return ripc_send_long(s->service, m->source, m->items, 1, NULL, PERF_STALL_MS);
+	default:
+		return ripc_send(s->service, m->source, m->items, 1, NULL, PERF_STALL_MS);
+	}
+}
+
+static void end_test(struct perf_server *s)
+{
+	memset(&s->test, 0, sizeof(s->test));
+}
+
+static void drop_client(struct perf_server *s)
+{
+	end_test(s);
+	perf_base_close(s);
+	s->client = 0;
+}
+
+static void answer_ping(struct perf_server *s, const struct ripc_message *m)
+{
+	if (m->nitems == 1 && m->items[0].iov_len >= TOOL_PING_MAGIC_LEN &&
+	    !memcmp(m->items[0].iov_base, TOOL_PING_MAGIC, TOOL_PING_MAGIC_LEN) &&
+	    ripc_send(s->service, m->source, m->items, 1, NULL, 1000))
+		tool_complain("ping of service %llu: not answered: %s", (unsigned long long)m->source,
+			      ripc_detail());
+}
+
+static void take_measured(struct perf_server *s, const struct ripc_message *m)
+{
+	int rc;
+
+	if (!s->test.test || m->source != s->client || m->nitems != 1) {
+		answer_ping(s, m);
+		return;
+	}
+	s->activity++;
+	if (s->test.verify && (m->items[0].iov_len != s->test.size ||
+			       !perf_check(m->items[0].iov_base, m->items[0].iov_len, s->received)))
+		s->damaged++;
+	s->received++;
+	if (s->test.test != PERF_LATENCY)
+		return;
+	rc = echo(s, m);
+	if (rc) {
+		tool_fail(rc, "echo to service %llu", (unsigned long long)m->source);
+		drop_client(s);
+	}
+}
+
+/* After the end was announced: what is still under way, on networks that do not keep the order. */
+static void take_stragglers(struct perf_server *s)
+{
+	while (s->received < s->test.count && !tool_stopped) {
+		uint64_t begin_ns = tool_now_ns();
+		struct ripc_message *m;
+		int rc = ripc_receive(s->service, &m, PERF_QUIET_MS);
+
+		if (rc) {
+			s->waited_ns += tool_now_ns() - begin_ns;
+			return;
+		}
+		if (m->nitems == 1 && m->source == s->client)
+			take_measured(s, m);
+		ripc_message_free(m);
+	}
+}
+
+/* Whether @client may use the server now; then it is the server's client. */
+static bool admit(struct perf_server *s, uint64_t client, struct perf_control *reply)
+{
+	uint64_t now_ns = tool_now_ns();
+
+	if (s->client == client)
+		return true;
+	if (s->client && s->idle_activity != s->activity) {
+		s->idle_activity = s->activity;
+		s->idle_since_ns = now_ns;
+	}
+	if (s->client && now_ns - s->idle_since_ns < PERF_STALL_MS * UINT64_C(1000000)) {
+		reply->type = PERF_BUSY;
+		snprintf(reply->text, sizeof(reply->text), "it serves the client with service %llu",
+			 (unsigned long long)s->client);
+		return false;
+	}
+	drop_client(s);
+	s->client = client;
+	s->idle_activity = s->activity - 1;
+	return true;
+}
+
+static bool is_valid_test(const struct perf_control *r)
+{
+	return r->test >= PERF_LATENCY && r->test <= PERF_BANDWIDTH && r->kind <= PERF_AUTO &&
+	       r->size <= PERF_SIZE_LIMIT && r->count && r->count <= UINT64_C(1) << 40;
+}
+
+static void begin_test(struct perf_server *s, const struct perf_control *request, struct perf_control *reply)
+{
+	bool base = request->type == PERF_BASE_START;
+
+	if (!is_valid_test(request) || (base && s->base.fd < 0 && s->listener < 0)) {
+		reply->type = PERF_REFUSAL;
+		snprintf(reply->text, sizeof(reply->text), "no such test");
+		return;
+	}
+	s->test = *request;
+	s->received = s->damaged = s->waited_ns = s->cpu_ns = 0;
+	s->cpu_s = tool_cpu_s();
+}
+
+static void conclude_test(struct perf_server *s, struct perf_control *reply)
+{
+	bool base = s->test.type == PERF_BASE_START;
+
+	if (s->test.test && s->test.test != PERF_LATENCY && !base)
+		take_stragglers(s);
+	reply->received = s->received;
+	reply->damaged = s->damaged;
+	reply->waited_ns = s->waited_ns;
+	reply->cpu_ns = base ? s->cpu_ns : (uint64_t)((tool_cpu_s() - s->cpu_s) * 1e9);
+	end_test(s);
+}
+
+static void obey(struct perf_server *s, const struct perf_control *request, struct perf_control *reply)
+{
+	switch (request->type) {
+	case PERF_HELLO:
+		end_test(s);
+		break;
+	case PERF_START:
+	case PERF_BASE_START:
+		begin_test(s, request, reply);
+		break;
+	case PERF_END:
+		conclude_test(s, reply);
+		break;
+	case PERF_BASE_OPEN:
+		perf_base_open(s, request, reply);
+		break;
+	case PERF_BASE_CLOSE:
+		perf_base_close(s);
+		break;
+	case PERF_BYE:
+		drop_client(s);
+		break;
+	case PERF_QUIT:
+		s->quit = true;
+		break;
+	default:
+		reply->type = PERF_REFUSAL;
+		snprintf(reply->text, sizeof(reply->text), "request %llu is not known to this version",
+			 (unsigned long long)request->type);
+		break;
+	}
+}
+
+static void take_control(struct perf_server *s, uint64_t client, const struct perf_control *request)
+{
+	struct perf_control reply = {.type = PERF_REPLY, .token = request->token};
+	bool fresh = client != s->last_client || request->token != s->last_token;
+	int rc;
+
+	if (request->type >= PERF_REPLY)
+		return;
+	if (client == s->client)
+		s->activity++;
+	if (!fresh) {
+		reply = s->last_reply;
+	} else if (admit(s, client, &reply)) {
+		obey(s, request, &reply);
+		s->last_client = client;
+		s->last_token = request->token;
+		s->last_reply = reply;
+	}
+	rc = perf_control_send(s->service, client, &reply);
+	if (rc) {
+		tool_fail(rc, "reply to service %llu", (unsigned long long)client);
+		if (client == s->client)
+			drop_client(s);
+		return;
+	}
+	/* Only now does the client begin. */
+	if (fresh && reply.type == PERF_REPLY && request->type == PERF_BASE_START)
+		perf_base_run(s);
+}
+
+static int serve(struct perf_server *s)
+{
+	while (!tool_stopped && !s->quit) {
+		struct perf_control request;
+		struct ripc_message *m;
+		int rc = ripc_receive(s->service, &m, IDLE_MS);
+
+		if (rc == -ETIMEDOUT)
+			continue;
+		if (rc) {
+			tool_fail(rc, "receive");
+			return TOOL_ERROR;
+		}
+		if (m->nitems == 1) {
+			take_measured(s, m);
+			ripc_message_free(m);
+			continue;
+		}
+		if (perf_control_read(m, &request)) {
+			uint64_t client = m->source;
+
+			/* First: a round may take long, and holds no more than it needs. */
+			ripc_message_free(m);
+			take_control(s, client, &request);
+			continue;
+		}
+		ripc_message_free(m);
+	}
+	return TOOL_OK;
+}
+
+int perf_serve(struct ripc *ctx, const struct perf_args *args)
+{
+	struct perf_server s = {.args = args, .ctx = ctx, .listener = -1, .base = {.fd = -1}};
+	int rc = ripc_register(ctx, args->service, 0, &s.service);
+
+	if (rc) {
+		tool_fail(rc, "service %llu", (unsigned long long)args->service);
+		return TOOL_ERROR;
+	}
+	printf("ripc-perf: serving at service %llu\n", (unsigned long long)ripc_service_id(s.service));
+	fflush(stdout);
+	rc = serve(&s);
+	perf_base_close(&s);
+	return rc;
+}

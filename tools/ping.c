@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* ripc-ping: finds a service, says how it is reached, and measures round trips if it answers. */
+#include "histogram.h"
+#include "ripc.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SIZE_MIN 24             /* magic, token, number */
+#define SIZE_MAX_BYTES (64u << 20)
+
+struct ping {
+	bool serve;             /* answer instead of asking */
+	bool quiet;             /* send no message: look up and connect only */
+	uint64_t id;
+	uint64_t count;         /* 0: until told to stop */
+	uint64_t interval_ms, timeout_ms, size;
+	struct tool_settings settings;
+	struct ripc *ctx;
+	struct ripc_service *service;
+	uint64_t token;         /* tells our pings from late ones of another process: our service id */
+	uint64_t sent, answered;
+	struct histogram *rtt;
+	unsigned char *buf;     /* size bytes */
+};
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: ripc-ping [options] ID       find service ID and measure round trips to it\n"
+		    "       ripc-ping [options] --serve ID   answer for service ID (a number, or any)\n"
+		    "  -c, --count N       pings to send, 0 for no end (4)\n"
+		    "  -i, --interval MS   milliseconds from one to the next (1000)\n"
+		    "  -s, --size BYTES    bytes in each, 24 to 64M (64)\n"
+		    "  -W, --timeout MS    milliseconds to wait for the service, and for each answer (2000)\n"
+		    "  -n, --no-message    send no message: look the service up and connect\n"
+		    "  -o, --option K=V    a setting for the library, see ripc(7)\n"
+		    "  -V, --version       print the version\n"
+		    "  -h, --help          print this\n");
+}
+
+/* Return: -1 to go on, else the exit code. */
+static int parse(struct ping *p, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"count", required_argument, NULL, 'c'},   {"interval", required_argument, NULL, 'i'},
+		{"size", required_argument, NULL, 's'},    {"timeout", required_argument, NULL, 'W'},
+		{"no-message", no_argument, NULL, 'n'},    {"serve", no_argument, NULL, 'S'},
+		{"option", required_argument, NULL, 'o'},  {"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+	};
+	bool good = true;
+	int c;
+
+	while (good && (c = getopt_long(argc, argv, "c:i:s:W:nSo:Vh", options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			good = tool_parse_number(optarg, 0, UINT64_MAX, &p->count);
+			break;
+		case 'i':
+			good = tool_parse_number(optarg, 0, 3600000, &p->interval_ms);
+			break;
+		case 's':
+			good = tool_parse_size(optarg, SIZE_MAX_BYTES, &p->size) && p->size >= SIZE_MIN;
+			break;
+		case 'W':
+			good = tool_parse_number(optarg, 1, 3600000, &p->timeout_ms);
+			break;
+		case 'n':
+			p->quiet = true;
+			break;
+		case 'S':
+			p->serve = true;
+			break;
+		case 'o':
+			if (!tool_settings_add(&p->settings, optarg, NULL))
+				return TOOL_ERROR;
+			break;
+		case 'V':
+			printf("%s %s\n", tool_name, ripc_version());
+			return TOOL_OK;
+		case 'h':
+			usage(stdout);
+			return TOOL_OK;
+		default:
+			usage(stderr);
+			return TOOL_ERROR;
+		}
+		if (!good)
+			tool_complain("-%c %s: not in the range that --help gives", c, optarg);
+	}
+	if (!good)
+		return TOOL_ERROR;
+	if (optind + 1 != argc) {
+		tool_complain(optind == argc ? "a service id is missing" : "one service id only");
+		usage(stderr);
+		return TOOL_ERROR;
+	}
+	return tool_parse_service(argv[optind], p->serve, &p->id) ? -1 : TOOL_ERROR;
+}
+
+/* Sends every message back as it is, so that whatever sent it can match it. */
+static int serve(struct ping *p)
+{
+	int rc = ripc_register(p->ctx, p->id, 0, &p->service);
+
+	if (rc) {
+		tool_fail(rc, "service %llu", (unsigned long long)p->id);
+		return TOOL_ERROR;
+	}
+	printf("answering for service %llu\n", (unsigned long long)ripc_service_id(p->service));
+	fflush(stdout);
+	while (!tool_stopped) {
+		struct ripc_message *m;
+
+		/* Not for ever: a signal does not end the wait. */
+		rc = ripc_receive(p->service, &m, 500);
+		if (rc == -ETIMEDOUT)
+			continue;
+		if (rc) {
+			tool_fail(rc, "receive");
+			return TOOL_ERROR;
+		}
+		rc = ripc_send(p->service, m->source, m->items, m->nitems, NULL, (int)p->timeout_ms);
+		if (rc)
+			tool_fail(rc, "answer to service %llu", (unsigned long long)m->source);
+		ripc_message_free(m);
+	}
+	return TOOL_OK;
+}
+
+static bool is_answer(const struct ping *p, const struct ripc_message *m)
+{
+	return m->nitems == 1 && m->items[0].iov_len == p->size &&
+	       !memcmp(m->items[0].iov_base, p->buf, SIZE_MIN);
+}
+
+/* Return: 1 answered, 0 not in time, < 0 a library error, which was printed. */
+static int ping_once(struct ping *p, uint64_t number)
+{
+	struct iovec item = {.iov_base = p->buf, .iov_len = p->size};
+	uint64_t begin_ns = tool_now_ns(), deadline_ns = begin_ns + p->timeout_ms * 1000000;
+	int rc;
+
+	memcpy(p->buf + 16, &number, sizeof(number));
+	p->sent++;
+	rc = ripc_send(p->service, p->id, &item, 1, NULL, (int)p->timeout_ms);
+	if (rc) {
+		tool_fail(rc, "ping %llu to service %llu", (unsigned long long)number,
+			  (unsigned long long)p->id);
+		return rc;
+	}
+	for (;;) {
+		uint64_t now_ns = tool_now_ns();
+		struct ripc_message *m;
+		bool match;
+
+		if (now_ns >= deadline_ns || tool_stopped)
+			return 0;
+		rc = ripc_receive(p->service, &m, (int)((deadline_ns - now_ns + 999999) / 1000000));
+		if (rc == -ETIMEDOUT)
+			return 0;
+		if (rc) {
+			tool_fail(rc, "receive");
+			return rc;
+		}
+		now_ns = tool_now_ns();
+		match = is_answer(p, m);
+		ripc_message_free(m);
+		if (match) {
+			histogram_add(p->rtt, now_ns - begin_ns);
+			p->answered++;
+			printf("answer %llu: %llu bytes in %.1f us\n", (unsigned long long)number,
+			       (unsigned long long)p->size, (double)(now_ns - begin_ns) / 1e3);
+			fflush(stdout);
+			return 1;
+		}
+	}
+}
+
+static void pause_ms(uint64_t ms)
+{
+	/* Ended by a signal, unlike a loop over clock_nanosleep(). */
+	if (ms && !tool_stopped)
+		usleep((useconds_t)(ms * 1000));
+}
+
+static int ping(struct ping *p)
+{
+	int rc;
+
+	for (uint64_t i = 0; (!p->count || i < p->count) && !tool_stopped; i++) {
+		if (i)
+			pause_ms(p->interval_ms);
+		rc = ping_once(p, i);
+		if (!rc && !p->answered && !tool_stopped) {
+			/* Whoever leaves the first one unanswered is not of the answering kind; more of them
+			 * would only fill its queue. */
+			printf("service %llu is there but does not answer pings (no answer in %llu ms)\n",
+			       (unsigned long long)p->id, (unsigned long long)p->timeout_ms);
+			return TOOL_NO_ANSWER;
+		}
+		if (!rc && !tool_stopped)
+			printf("answer %llu: none in %llu ms\n", (unsigned long long)i,
+			       (unsigned long long)p->timeout_ms);
+		if (rc == -ESHUTDOWN || rc == -EINVAL)
+			return TOOL_ERROR;
+	}
+	printf("%llu sent, %llu answered", (unsigned long long)p->sent, (unsigned long long)p->answered);
+	if (p->answered)
+		printf(", round trip min/p50/p99/max %.1f/%.1f/%.1f/%.1f us",
+		       (double)histogram_min(p->rtt) / 1e3, (double)histogram_percentile(p->rtt, 50) / 1e3,
+		       (double)histogram_percentile(p->rtt, 99) / 1e3, (double)histogram_max(p->rtt) / 1e3);
+	printf("\n");
+	return p->answered == p->sent && p->sent ? TOOL_OK : TOOL_NO_ANSWER;
+}
+
+/* ripc_lookup() gives up when the resolver does; here the user's timeout counts. */
+static int look_up(struct ping *p, struct ripc_route *route, uint64_t *took_ns)
+{
+	uint64_t begin_ns = tool_now_ns(), deadline_ns = begin_ns + p->timeout_ms * 1000000, now_ns = begin_ns;
+	int rc;
+
+	do {
+		rc = ripc_lookup(p->ctx, p->id, route, (int)((deadline_ns - now_ns + 999999) / 1000000));
+		now_ns = tool_now_ns();
+	} while (rc == -EHOSTUNREACH && now_ns < deadline_ns && !tool_stopped);
+	*took_ns = now_ns - begin_ns;
+	return rc;
+}
+
+static int ask(struct ping *p)
+{
+	struct ripc_route route;
+	char instance[37];
+	uint64_t took_ns;
+	int rc;
+
+	rc = ripc_register(p->ctx, RIPC_ANY_ID, 0, &p->service);
+	if (rc) {
+		tool_fail(rc, "register a service to be answered at");
+		return TOOL_ERROR;
+	}
+	rc = look_up(p, &route, &took_ns);
+	if (rc) {
+		tool_fail(rc, "service %llu", (unsigned long long)p->id);
+		return tool_exit_of(rc);
+	}
+	tool_instance_text(route.instance, instance);
+	printf("service %llu: found and connected in %.3f ms\n", (unsigned long long)p->id,
+	       (double)took_ns / 1e6);
+	printf("instance %s, by %s at %s, short messages to %llu bytes\n", instance, route.transport,
+	       route.address, (unsigned long long)route.short_max);
+	printf("because %s\n", route.reason);
+	fflush(stdout);
+	if (p->quiet)
+		return TOOL_OK;
+	p->token = ripc_service_id(p->service);
+	memcpy(p->buf, TOOL_PING_MAGIC, TOOL_PING_MAGIC_LEN);
+	memcpy(p->buf + 8, &p->token, sizeof(p->token));
+	return ping(p);
+}
+
+int main(int argc, char **argv)
+{
+	struct ping p = {.count = 4, .interval_ms = 1000, .timeout_ms = 2000, .size = 64};
+	int rc;
+
+	tool_name = "ripc-ping";
+	rc = parse(&p, argc, argv);
+	if (rc >= 0)
+		return rc;
+	tool_catch_signals();
+	p.rtt = histogram_new();
+	p.buf = calloc(1, p.size);
+	if (!p.rtt || !p.buf) {
+		tool_complain("out of memory");
+		rc = TOOL_ERROR;
+		goto out;
+	}
+	rc = ripc_open(&p.ctx, p.settings.text);
+	if (rc) {
+		tool_fail(rc, "cannot open the library");
+		rc = TOOL_ERROR;
+		goto out;
+	}
+	rc = p.serve ? serve(&p) : ask(&p);
+	ripc_close(p.ctx);
+out:
+	histogram_free(p.rtt);
+	free(p.buf);
+	return rc;
+}
