@@ -27,6 +27,9 @@ struct ripc__record {
 	} addrs[RIPC__RECORD_ADDRS_MAX];
 };
 
+/* The bytes of one record at most. */
+#define RIPC__RECORD_BYTES_MAX (57 + RIPC__RECORD_ADDRS_MAX * (3 + RIPC__ADDRESS_MAX))
+
 enum ripc__resolver_kind {
 	RIPC__RESOLVE_REQUEST = 1, /* who holds service? record: the asker itself, service 0 if it holds none */
 	RIPC__RESOLVE_REPLY = 2,   /* record: the holder */
@@ -34,10 +37,13 @@ enum ripc__resolver_kind {
 	RIPC__RESOLVE_GONE = 4,    /* record.service is given up by record.instance */
 };
 
+#define RIPC__RESOLVE_VERDICT 1 /* flag of a REPLY: another holder of the service must give it up */
+
 struct ripc__resolver_msg {
 	enum ripc__resolver_kind kind;
+	uint8_t flags;     /* RIPC__RESOLVE_VERDICT or 0 */
 	uint64_t service;  /* the service asked for */
-	uint64_t nonce;    /* chosen by the asker, repeated in the reply */
+	uint64_t nonce;    /* chosen by the asker, not 0, repeated in the reply; 0: not the answer to anything */
 	struct ripc__record record;
 };
 
@@ -47,5 +53,11 @@ int ripc__resolver_msg_encode(const struct ripc__resolver_msg *msg, uint8_t *buf
 /* Validates everything. Return: 0, or -EPROTO / -EPROTONOSUPPORT (another version) with *why a constant string. */
 int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf, size_t len,
 			      const char **why);
+
+/* A record by itself, as it stands in a message. Return: bytes written, or -EMSGSIZE. */
+int ripc__record_encode(const struct ripc__record *record, uint8_t *buf, size_t cap);
+
+/* Validates everything; all @len bytes must be one record. Return: 0, or -EPROTO with *why a constant string. */
+int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t len, const char **why);
 
 #endif
