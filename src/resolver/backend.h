@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The contract between the resolver and what carries its messages. Driven under the context's lock; nothing blocks,
+ * nothing calls back. A datagram may be lost at any time: the core repeats what matters.
+ */
+#ifndef RIPC_RESOLVER_BACKEND_H
+#define RIPC_RESOLVER_BACKEND_H
+
+#include "resolver/core.h"
+
+struct ripc__backend_env {
+	const struct ripc__options *opt;
+	const uint8_t *instance; /* 16 bytes */
+	int epoll_fd;            /* where a back end adds its descriptors, with tag */
+	uint64_t tag;            /* data.u64 of its entries is tag | descriptor */
+	void *sim;               /* the simulated network */
+	uint64_t now_ns;
+};
+
+/* First member of every open back end. */
+struct ripc__backend {
+	const struct ripc__backend_ops *ops;
+};
+
+struct ripc__backend_ops {
+	const char *name; /* as in RIPC_RESOLVER */
+
+	/* Errors: -EINVAL for a setting that makes no sense here; others: it cannot work on this machine. One sentence in
+	 * why. Nothing is left behind. */
+	int (*open)(struct ripc__backend **b, const struct ripc__backend_env *env, char *why, size_t whylen);
+	void (*close)(struct ripc__backend *b);
+
+	/* A service is about to be ours. -EADDRINUSE, -EMFILE, ... explained by ripc__fail(). NULL: nothing to do. */
+	int (*hold)(struct ripc__backend *b, uint64_t service);
+	void (*drop)(struct ripc__backend *b, uint64_t service);
+
+	/* After -EADDRINUSE of hold(): who it is, as far as it can be learned within 20 ms; *record is zeroed if it cannot.
+	 * Return: its process id, 0 if unknown. NULL: never asked. */
+	long (*holder)(struct ripc__backend *b, uint64_t service, struct ripc__record *record);
+
+	/* Sends to all who may hold @service, or to one. The datagram may be lost, and says so to nobody. */
+	void (*send)(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+		     const uint8_t *data, size_t len);
+
+	/* Takes one datagram from one of its descriptors (-1: it has none). from->backend is left alone. Return: bytes, -EAGAIN:
+	 * none; -EBADMSG: one that was dropped for its sender or size. */
+	int (*recv)(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap);
+
+	/* A look-up is under way: a chance to look for new interfaces. NULL: nothing to do. */
+	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);
+
+	/* Whether it reaches beyond this host. */
+	bool (*remote)(const struct ripc__backend *b);
+
+	/* What a look-up of @service tried, as a phrase: "udp (5 requests on lo port 7475)". */
+	void (*tried)(struct ripc__backend *b, uint64_t service, unsigned requests, char *text, size_t len);
+
+	/* What it is doing, as a phrase. */
+	void (*describe)(const struct ripc__backend *b, char *text, size_t len);
+
+	/* In the child of fork(): closes descriptors, touches nothing else. */
+	void (*forked)(struct ripc__backend *b);
+};
+
+extern const struct ripc__backend_ops ripc__backend_local;
+extern const struct ripc__backend_ops ripc__backend_udp;
+extern const struct ripc__backend_ops ripc__backend_sim;
+
+#endif

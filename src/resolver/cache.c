@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "resolver/cache.h"
+
+#include "core/clock.h"
+#include "resolver/resolver.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where these stand in an encoded record. */
+enum { AT_INSTANCE = 8, AT_GENERATION = 40, AT_TTL = 48, AT_ADDRS = 56 };
+
+void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, uint32_t timer_kind,
+		      struct ripc__pendings *pendings, uint64_t secret)
+{
+	memset(cache, 0, sizeof(*cache));
+	ripc__table_init(&cache->table, secret);
+	TAILQ_INIT(&cache->wanted);
+	TAILQ_INIT(&cache->heard);
+	cache->timers = timers;
+	cache->timer_kind = timer_kind;
+	cache->pendings = pendings;
+}
+
+void ripc__cache_fini(struct ripc__cache *cache)
+{
+	struct ripc__cached *c;
+
+	while ((c = TAILQ_FIRST(&cache->wanted)))
+		ripc__cache_remove(cache, c);
+	while ((c = TAILQ_FIRST(&cache->heard)))
+		ripc__cache_remove(cache, c);
+	ripc__table_fini(&cache->table);
+}
+
+static struct ripc__cached *find_any(struct ripc__cache *cache, uint64_t service)
+{
+	return (struct ripc__cached *)ripc__table_find(&cache->table, service);
+}
+
+struct ripc__cached *ripc__cache_find(struct ripc__cache *cache, uint64_t service)
+{
+	struct ripc__cached *c = find_any(cache, service);
+
+	return c && !c->gone ? c : NULL;
+}
+
+const uint8_t *ripc__cache_instance(const struct ripc__cached *c)
+{
+	return c->bytes + AT_INSTANCE;
+}
+
+static void list_in(struct ripc__cache *cache, struct ripc__cached *c)
+{
+	if (c->wanted) {
+		TAILQ_INSERT_TAIL(&cache->wanted, c, lru);
+	} else {
+		TAILQ_INSERT_TAIL(&cache->heard, c, lru);
+		cache->nheard++;
+	}
+}
+
+static void list_out(struct ripc__cache *cache, struct ripc__cached *c)
+{
+	if (c->wanted) {
+		TAILQ_REMOVE(&cache->wanted, c, lru);
+	} else {
+		TAILQ_REMOVE(&cache->heard, c, lru);
+		cache->nheard--;
+	}
+}
+
+void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c)
+{
+	ripc__pending_drop(cache->pendings, &c->pending);
+	ripc__timers_remove(cache->timers, &c->timer);
+	ripc__table_remove(&cache->table, &c->node);
+	list_out(cache, c);
+	cache->bytes -= sizeof(*c) + c->len;
+	free(c->bytes);
+	free(c);
+}
+
+/* What is still to be told may not be evicted: somebody waits for it. */
+static struct ripc__cached *oldest(struct ripc__cached_list *list)
+{
+	struct ripc__cached *c;
+
+	TAILQ_FOREACH(c, list, lru)
+		if (!c->pending.tell)
+			return c;
+	return NULL;
+}
+
+/* Makes room for @len more bytes of record. False: everything is still to be told. */
+static bool make_room(struct ripc__cache *cache, size_t len, bool overheard)
+{
+	while (cache->table.count >= RIPC__CACHE_MAX ||
+	       cache->bytes + sizeof(struct ripc__cached) + len > RIPC__CACHE_BYTES_MAX ||
+	       (overheard && cache->nheard >= RIPC__CACHE_HEARD_MAX)) {
+		struct ripc__cached *c = oldest(&cache->heard);
+
+		/* What strangers say about themselves does not push out what is in use. */
+		if (!c && overheard)
+			return false;
+		if (!c)
+			c = oldest(&cache->wanted);
+		if (!c)
+			return false;
+		ripc__cache_remove(cache, c);
+	}
+	return true;
+}
+
+static struct ripc__cached *add(struct ripc__cache *cache, uint64_t service, size_t len, bool overheard)
+{
+	struct ripc__cached *c;
+
+	if (!make_room(cache, len, overheard))
+		return NULL;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->node.id = service;
+	c->timer.kind = cache->timer_kind;
+	c->pending.owner = RIPC__OWNER_CACHED;
+	if (ripc__timers_add(cache->timers, &c->timer, RIPC__NEVER)) {
+		free(c);
+		return NULL;
+	}
+	ripc__table_add(&cache->table, &c->node);
+	cache->bytes += sizeof(*c);
+	list_in(cache, c);
+	return c;
+}
+
+static bool may_replace(const struct ripc__cached *c, const struct ripc__record *record, bool overheard,
+			uint64_t since_ns)
+{
+	uint64_t generation = ripc__get_le64(c->bytes + AT_GENERATION);
+
+	if (record->generation != generation)
+		return record->generation > generation;
+	/* A late request of a dead holder must not bring it back: its registration is the earlier one. */
+	return !overheard || !memcmp(ripc__cache_instance(c), record->instance, 16) ||
+	       since_ns >= c->since_ns;
+}
+
+/* Same holder, same generation, same addresses: ttl and age do not count. */
+static bool same_place(const struct ripc__cached *c, const uint8_t *bytes, size_t len)
+{
+	return c->len == len && !memcmp(c->bytes, bytes, AT_TTL) &&
+	       !memcmp(c->bytes + AT_ADDRS, bytes + AT_ADDRS, len - AT_ADDRS);
+}
+
+struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct ripc__record *record,
+				       bool overheard, uint64_t now_ns)
+{
+	struct ripc__cached *c = find_any(cache, record->service);
+	uint64_t age_ns = record->since_ms * RIPC__MS;
+	uint64_t since_ns = now_ns > age_ns ? now_ns - age_ns : 0;
+	uint64_t ttl_ms = record->ttl_ms < RIPC__CACHE_TTL_MAX_MS ? record->ttl_ms : RIPC__CACHE_TTL_MAX_MS;
+	uint8_t bytes[RIPC__RECORD_BYTES_MAX], *copy;
+	int len = ripc__record_encode(record, bytes, sizeof(bytes));
+
+	if (len < 0 || (c && !c->gone && !may_replace(c, record, overheard, since_ns)))
+		return NULL;
+	if (!c || !same_place(c, bytes, (size_t)len)) {
+		if (c && cache->bytes + (size_t)len > RIPC__CACHE_BYTES_MAX + c->len)
+			return NULL;
+		copy = malloc((size_t)len);
+		if (!copy)
+			return NULL;
+		memcpy(copy, bytes, (size_t)len);
+		if (!c)
+			c = add(cache, record->service, (size_t)len, overheard);
+		if (!c) {
+			free(copy);
+			return NULL;
+		}
+		if (c->wanted && c->bytes && !c->gone)
+			ripc__pending_tell(cache->pendings, &c->pending, RIPC__RESOLVED);
+		cache->bytes += (size_t)len;
+		cache->bytes -= c->len;
+		free(c->bytes);
+		c->bytes = copy;
+		c->len = (uint16_t)len;
+		c->nonce = 0;
+	}
+	/* A record that is back is told as one that changed, not as one that went. */
+	if (c->gone) {
+		ripc__pending_untell(cache->pendings, &c->pending, RIPC__GONE);
+		ripc__pending_tell(cache->pendings, &c->pending, RIPC__RESOLVED);
+	}
+	c->gone = false;
+	c->since_ns = since_ns;
+	c->stored_ns = now_ns;
+	c->expires_ns = now_ns + ttl_ms * RIPC__MS;
+	c->used = c->pending.tell;
+	ripc__timers_set(cache->timers, &c->timer, now_ns + ttl_ms * RIPC__MS / 4 * 3);
+	return c;
+}
+
+void ripc__cache_want(struct ripc__cache *cache, struct ripc__cached *c)
+{
+	list_out(cache, c);
+	c->wanted = true;
+	c->used = true;
+	list_in(cache, c);
+}
+
+void ripc__cache_gone(struct ripc__cache *cache, struct ripc__cached *c)
+{
+	if (!c->wanted) {
+		ripc__cache_remove(cache, c);
+		return;
+	}
+	c->gone = true;
+	ripc__timers_set(cache->timers, &c->timer, RIPC__NEVER);
+	ripc__pending_tell(cache->pendings, &c->pending, RIPC__GONE);
+}
+
+void ripc__cache_record(const struct ripc__cached *c, struct ripc__record *record, uint64_t now_ns)
+{
+	const char *why;
+	uint64_t age_ms = now_ns > c->since_ns ? (now_ns - c->since_ns) / RIPC__MS : 0;
+
+	/* It was encoded by us from a valid record. */
+	if (ripc__record_decode(record, c->bytes, c->len, &why))
+		memset(record, 0, sizeof(*record));
+	record->ttl_ms = c->expires_ns > now_ns ? (uint32_t)((c->expires_ns - now_ns) / RIPC__MS) : 0;
+	record->since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The rules of the resolver as a state machine. It does no I/O, starts no thread and reads no clock: it is given calls,
+ * datagrams and the time, and hands out datagrams to send, events and its next deadline.
+ *
+ * Look-up: a REQUEST to all at once, then after about 5, 20, 60, 160, 400 ... ms until the time is up. The holder
+ * answers with a unicast REPLY that repeats the nonce. Every REQUEST carries a record of the asker, from which
+ * everybody learns.
+ *
+ * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. Of two that
+ * probe at once, the one with the smaller instance id wins. Afterwards every holder claims its services again from time
+ * to time (a REQUEST for its own service): if two hold one service all the same (a partition healed), the
+ * one with the greater instance id is the judge of which was first, and tells the other with a
+ * VERDICT if it has to give up; only one of them judges, so exactly one remains.
+ */
+#ifndef RIPC_RESOLVER_CORE_H
+#define RIPC_RESOLVER_CORE_H
+
+#include "resolver/resolver.h"
+
+#define RIPC__LOOKUPS_MAX     4096   /* look-ups under way or negative answers kept */
+#define RIPC__TTL_MS          60000u /* life of the records we hand out */
+#define RIPC__PROBES          3      /* sent before a service is ours */
+#define RIPC__PROBE_GAP_MS    20u    /* after each of them */
+#define RIPC__CLAIM_GAP_MS    30000u /* between two claims of a context, about */
+
+struct ripc__rcore;
+
+/* Where a datagram came from: opaque bytes of the back end, used for nothing but to answer. */
+struct ripc__sender {
+	uint8_t backend; /* index of the back end */
+	uint8_t len;     /* of bytes */
+	uint8_t bytes[46];
+};
+
+struct ripc__rcore_env {
+	uint8_t instance[16], host[16];
+	const struct ripc__record_addr *addrs; /* copied */
+	unsigned naddrs;
+	uint32_t resolve_timeout_ms; /* how long a look-up tries */
+	uint32_t negative_ms;        /* how long its failure is kept: look-ups fail at once meanwhile; 0: not at all */
+	uint64_t secret;             /* known to nobody outside: nonces and tables depend on it, and jitter */
+	/* Sends a datagram about @service, to all if @to is NULL. Must not call the core. Losing it is allowed. */
+	void (*send)(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data,
+		     size_t len);
+	void *arg;
+};
+
+/* What it holds at present, and what it met. */
+struct ripc__rcore_counts {
+	size_t held;         /* services registered or being registered */
+	size_t lookups;      /* look-ups under way or kept as negative answers */
+	size_t cached;       /* records */
+	size_t cached_bytes; /* of memory for them */
+	uint64_t bad;        /* messages not understood */
+	uint64_t ignored;    /* replies that nobody had asked for */
+};
+
+/* Return: 0, -ENOMEM, -EMSGSIZE (too many or too long addresses). */
+int ripc__rcore_new(struct ripc__rcore **core, const struct ripc__rcore_env *env);
+void ripc__rcore_free(struct ripc__rcore *core);
+
+/* Sends a GONE for every service held. */
+void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns);
+
+/* As the calls of resolver.h. @probe: ask the network first; otherwise it is ours at once. -EADDRINUSE: held by this core. */
+int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns);
+void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
+int ripc__rcore_lookup(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
+void ripc__rcore_forget(struct ripc__rcore *core, uint64_t service);
+void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const uint8_t instance[16],
+			    uint64_t now_ns);
+
+/* Whether it is registered, being registered, or lost and that not yet told. */
+bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service);
+
+/* Fills *record with what is known of the service. Marks it as used. */
+bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__record *record, uint64_t now_ns);
+
+/* A datagram. Any bytes. Return: 0, or as ripc__resolver_msg_decode(). */
+int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from, const uint8_t *data,
+		      size_t len, uint64_t now_ns, const char **why);
+
+/* Lets the time pass: sends what is due. */
+void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns);
+
+/*
+ * The next event; its text is left empty. CONFLICT: record is the other holder, instance zeros if unknown. *requests:
+ * UNRESOLVED: how many were sent to all. Return: whether there was one.
+ */
+bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *event, unsigned *requests,
+		       uint64_t now_ns);
+
+/* When advance() is due: 0 if an event is waiting, RIPC__NEVER if nothing is. */
+uint64_t ripc__rcore_deadline(const struct ripc__rcore *core);
+
+/* Look-ups under way: somebody waits for an answer. */
+bool ripc__rcore_busy(const struct ripc__rcore *core);
+
+void ripc__rcore_counts(const struct ripc__rcore *core, struct ripc__rcore_counts *counts);
+
+#endif

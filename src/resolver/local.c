@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The back end for one host: an abstract Unix datagram socket per context, "\0ripc/ctx/<instance>", and one per service
+ * held, "\0ripc/svc/<id>". So the kernel sees to it that an id is held once, names end with their process whatever it
+ * dies of, and a request for a service that is not here fails at once.
+ */
+#define _GNU_SOURCE
+#include "resolver/backend.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "resolver/table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ASK_MS 20 /* how long the holder of an id is given to say who it is, for an error message */
+
+static const char ctx_prefix[] = "ripc/ctx/", svc_prefix[] = "ripc/svc/";
+
+struct local_held {
+	struct ripc__node node; /* id: the service */
+	int fd;
+};
+
+struct local {
+	struct ripc__backend base;
+	int epoll_fd;
+	uint64_t tag;
+	int fd;                   /* the context's socket: sends everything, receives replies */
+	uint8_t instance[16];
+	struct ripc__table held;  /* of struct local_held */
+};
+
+static socklen_t address(struct sockaddr_un *sun, const char *prefix, const char *name)
+{
+	int len = snprintf(sun->sun_path + 1, sizeof(sun->sun_path) - 1, "%s%s", prefix, name);
+
+	sun->sun_family = AF_UNIX;
+	sun->sun_path[0] = 0;
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static socklen_t service_address(struct sockaddr_un *sun, uint64_t service)
+{
+	char name[17];
+
+	snprintf(name, sizeof(name), "%016" PRIx64, service);
+	return address(sun, svc_prefix, name);
+}
+
+static void hex(const uint8_t *bytes, size_t len, char *text)
+{
+	for (size_t i = 0; i < len; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static socklen_t context_address(struct sockaddr_un *sun, const uint8_t instance[16])
+{
+	char name[33];
+
+	hex(instance, 16, name);
+	return address(sun, ctx_prefix, name);
+}
+
+/* A bound socket that wakes the context, or a negative errno. */
+static int open_bound(struct local *l, const struct sockaddr_un *sun, socklen_t len)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct epoll_event ev = {.events = EPOLLIN};
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	ev.data.u64 = l->tag | (unsigned)fd;
+	if (bind(fd, (const struct sockaddr *)sun, len) || epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static int local_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why, size_t whylen)
+{
+	struct local *l = calloc(1, sizeof(*l));
+	struct sockaddr_un sun;
+	socklen_t len;
+	int rc;
+
+	if (!l) {
+		snprintf(why, whylen, "out of memory");
+		return -ENOMEM;
+	}
+	l->base.ops = &ripc__backend_local;
+	l->epoll_fd = env->epoll_fd;
+	l->tag = env->tag;
+	memcpy(l->instance, env->instance, 16);
+	ripc__table_init(&l->held, 0);
+	len = context_address(&sun, l->instance);
+	l->fd = open_bound(l, &sun, len);
+	if (l->fd < 0) {
+		rc = l->fd;
+		snprintf(why, whylen, "no Unix datagram socket: %s", strerror(-rc));
+		free(l);
+		return rc;
+	}
+	*b = &l->base;
+	return 0;
+}
+
+static void close_held(struct ripc__node *node, void *arg)
+{
+	close(((struct local_held *)node)->fd);
+	free(node);
+}
+
+static void local_close(struct ripc__backend *b)
+{
+	struct local *l = (struct local *)b;
+
+	ripc__table_each(&l->held, close_held, NULL);
+	ripc__table_fini(&l->held);
+	close(l->fd);
+	free(l);
+}
+
+/* The instance id in a context's address, or false if it is not one. */
+static bool parse_context(const struct sockaddr_un *sun, socklen_t len, uint8_t instance[16])
+{
+	const size_t head = offsetof(struct sockaddr_un, sun_path) + 1, prefix = sizeof(ctx_prefix) - 1;
+	const char *name = sun->sun_path + 1 + prefix;
+
+	if (len != head + prefix + 32 || sun->sun_family != AF_UNIX || sun->sun_path[0] ||
+	    memcmp(sun->sun_path + 1, ctx_prefix, prefix))
+		return false;
+	for (unsigned i = 0; i < 32; i++) {
+		char c = name[i];
+		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+
+		if (digit < 0)
+			return false;
+		instance[i / 2] = (uint8_t)(i & 1 ? instance[i / 2] << 4 | digit : digit);
+	}
+	return true;
+}
+
+/*
+ * Who holds a service on this host? Asks it and takes its reply with the credentials the kernel adds. Only for
+ * an error message: waits ASK_MS at most. *record is zeroed if it does not say.
+ */
+static long local_holder(struct ripc__backend *b, uint64_t service, struct ripc__record *record)
+{
+	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REQUEST, .service = service, .nonce = 1};
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+		struct cmsghdr align;
+	} control;
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	struct iovec iov = {buf, sizeof(buf)};
+	struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	struct sockaddr_un sun, me;
+	socklen_t len = service_address(&sun, service), melen;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, n;
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	const char *why;
+	long pid = 0;
+
+	memset(record, 0, sizeof(*record));
+	if (fd < 0)
+		return 0;
+	/* An instance id of its own, so that the holder sees a stranger with a well-formed address. */
+	msg.nonce = ripc__clock_ns() | 1;
+	memcpy(msg.record.instance, &msg.nonce, 8);
+	memcpy(msg.record.instance + 8, &service, 8);
+	msg.record.instance[15] ^= (uint8_t)getpid();
+	melen = context_address(&me, msg.record.instance);
+	n = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
+	if (n > 0 && !bind(fd, (struct sockaddr *)&me, melen) &&
+	    !setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) &&
+	    sendto(fd, buf, (size_t)n, 0, (struct sockaddr *)&sun, len) == n && poll(&pfd, 1, ASK_MS) == 1) {
+		n = (int)recvmsg(fd, &hdr, 0);
+		if (n > 0 && !ripc__resolver_msg_decode(&msg, buf, (size_t)n, &why) &&
+		    msg.kind == RIPC__RESOLVE_REPLY && msg.service == service) {
+			*record = msg.record;
+			for (struct cmsghdr *c = CMSG_FIRSTHDR(&hdr); c; c = CMSG_NXTHDR(&hdr, c)) {
+				struct ucred cred;
+
+				if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
+					continue;
+				memcpy(&cred, CMSG_DATA(c), sizeof(cred));
+				pid = cred.pid;
+			}
+		}
+	}
+	close(fd);
+	return pid;
+}
+
+static int local_hold(struct ripc__backend *b, uint64_t service)
+{
+	struct local *l = (struct local *)b;
+	struct local_held *h;
+	struct sockaddr_un sun;
+	socklen_t len = service_address(&sun, service);
+
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory to register it", service);
+	h->node.id = service;
+	h->fd = open_bound(l, &sun, len);
+	if (h->fd < 0) {
+		int rc = h->fd;
+
+		free(h);
+		return rc == -EADDRINUSE
+			       ? rc
+			       : ripc__fail(rc, "service %" PRIu64 ": no Unix datagram socket for it: %s", service,
+					    strerror(-rc));
+	}
+	ripc__table_add(&l->held, &h->node);
+	return 0;
+}
+
+static void local_drop(struct ripc__backend *b, uint64_t service)
+{
+	struct local *l = (struct local *)b;
+	struct local_held *h = (struct local_held *)ripc__table_find(&l->held, service);
+
+	if (!h)
+		return;
+	ripc__table_remove(&l->held, &h->node);
+	close_held(&h->node, NULL);
+}
+
+static void local_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+		       const uint8_t *data, size_t len)
+{
+	struct local *l = (struct local *)b;
+	struct sockaddr_un sun;
+	socklen_t sunlen;
+
+	if (to)
+		sunlen = context_address(&sun, to->bytes);
+	else if (ripc__table_find(&l->held, service))
+		return; /* what we tell all about our own service is for others */
+	else
+		sunlen = service_address(&sun, service);
+	/* Refused: no such service here. Full: the core asks again soon. */
+	(void)!sendto(l->fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
+}
+
+static int local_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
+{
+	struct sockaddr_un sun = {0};
+	socklen_t len = sizeof(sun);
+	ssize_t n = recvfrom(fd, buf, cap, MSG_TRUNC, (struct sockaddr *)&sun, &len);
+
+	if (n < 0)
+		return -EAGAIN;
+	if ((size_t)n > cap || !parse_context(&sun, len, from->bytes))
+		return -EBADMSG;
+	from->len = 16;
+	return (int)n;
+}
+
+static bool local_remote(const struct ripc__backend *b)
+{
+	return false;
+}
+
+static void local_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text, size_t len)
+{
+	struct sockaddr_un sun;
+	socklen_t sunlen = service_address(&sun, service);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool there = fd >= 0 && !connect(fd, (struct sockaddr *)&sun, sunlen);
+
+	if (fd >= 0)
+		close(fd);
+	snprintf(text, len, "local (%s)", there ? "its holder on this host does not answer" : "no holder on this host");
+}
+
+static void local_describe(const struct ripc__backend *b, char *text, size_t len)
+{
+	snprintf(text, len, "abstract Unix datagram sockets, %zu for services", ((const struct local *)b)->held.count);
+}
+
+static void forked_held(struct ripc__node *node, void *arg)
+{
+	close(((struct local_held *)node)->fd);
+}
+
+static void local_forked(struct ripc__backend *b)
+{
+	struct local *l = (struct local *)b;
+
+	ripc__table_each(&l->held, forked_held, NULL);
+	close(l->fd);
+}
+
+const struct ripc__backend_ops ripc__backend_local = {
+	.name = "local",
+	.open = local_open,
+	.close = local_close,
+	.hold = local_hold,
+	.drop = local_drop,
+	.holder = local_holder,
+	.send = local_send,
+	.recv = local_recv,
+	.remote = local_remote,
+	.tried = local_tried,
+	.describe = local_describe,
+	.forked = local_forked,
+};

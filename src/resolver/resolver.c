@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "resolver/resolver.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "resolver/backend.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum {
+	BACKENDS_MAX = 2,     /* open at once */
+	EVENTS = 16,          /* descriptors looked at in one call */
+	BURST = 64,           /* datagrams taken from one descriptor in one call */
+	NEGATIVE_MS = 100,    /* life of a negative answer of the network */
+	COMPLAINTS = 64,      /* sources of garbage remembered, so that each is logged once */
+	COMPLAINTS_MAX = 256, /* lines about garbage that one context logs at most */
+};
+
+static const struct ripc__backend_ops *const known[BACKENDS_MAX] = {&ripc__backend_local, &ripc__backend_udp};
+
+struct ripc__resolver {
+	struct ripc__rcore *core;
+	struct ripc__backend *backends[BACKENDS_MAX];
+	unsigned nbackends;
+	int epoll_fd;
+	bool polled;               /* a back end without descriptors: looked at in every call */
+	bool local;                /* the kernel of this host sees to it that an id is held once */
+	uint32_t timeout_ms;
+	uint64_t now_ns;           /* as last told */
+	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen);
+	struct ripc__record found; /* what find() returns */
+	uint64_t bad;              /* datagrams dropped before the core saw them */
+	uint64_t complaints[COMPLAINTS];
+	unsigned ncomplaints;      /* lines logged */
+	char left_out[2 * 128];    /* "udp: reason" of back ends that could not be opened */
+};
+
+/* --- texts --- */
+
+static size_t append(char *text, size_t len, size_t at, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+static size_t append(char *text, size_t len, size_t at, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (at >= len)
+		return at;
+	va_start(ap, fmt);
+	n = vsnprintf(text + at, len - at, fmt, ap);
+	va_end(ap);
+	return at + (size_t)n;
+}
+
+/* "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77", as far as known. */
+static void describe_holder(const struct ripc__resolver *r, uint64_t service, const struct ripc__record *record,
+			    long pid, char *text, size_t len)
+{
+	static const uint8_t nobody[16];
+	bool known_instance = memcmp(record->instance, nobody, 16);
+	const uint8_t *id = record->instance;
+	size_t at;
+
+	at = append(text, len, 0, "service %" PRIu64 " is held by ", service);
+	if (known_instance)
+		at = append(text, len, at, "instance %02x%02x%02x%02x", id[0], id[1], id[2], id[3]);
+	else
+		at = append(text, len, at, "another process of this host");
+	for (unsigned i = 0; r->describe && i < record->naddrs; i++) {
+		const struct ripc__record_addr *a = &record->addrs[i];
+		char addr[96] = "";
+
+		r->describe(a->transport, a->addr, a->len, addr, sizeof(addr));
+		if (*addr)
+			at = append(text, len, at, "%s%s", i ? ", " : " on ", addr);
+	}
+	if (pid > 0)
+		append(text, len, at, ", pid %ld", pid);
+}
+
+static void describe_failure(struct ripc__resolver *r, uint64_t service, unsigned requests, char *text, size_t len)
+{
+	size_t at = append(text, len, 0, "asked ");
+
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		char tried[200];
+
+		r->backends[i]->ops->tried(r->backends[i], service, requests, tried, sizeof(tried));
+		at = append(text, len, at, "%s%s", i ? " and " : "", tried);
+	}
+	append(text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
+}
+
+/* --- sending and receiving --- */
+
+static void send_out(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data, size_t len)
+{
+	struct ripc__resolver *r = arg;
+
+	for (unsigned i = 0; i < r->nbackends; i++)
+		if (!to || to->backend == i)
+			r->backends[i]->ops->send(r->backends[i], to, service, data, len);
+}
+
+static void complain(struct ripc__resolver *r, const struct ripc__sender *from, const char *why)
+{
+	uint64_t hash = 0xcbf29ce484222325u ^ from->backend;
+
+	for (unsigned i = 0; i < from->len; i++)
+		hash = (hash ^ from->bytes[i]) * 0x100000001b3u;
+	if (r->complaints[hash % COMPLAINTS] == hash || r->ncomplaints == COMPLAINTS_MAX)
+		return;
+	r->complaints[hash % COMPLAINTS] = hash;
+	r->ncomplaints++;
+	ripc__log(RIPC_LOG_WARN, "resolver back end %s: dropped a datagram: %s; more of this source is only counted",
+		  r->backends[from->backend]->ops->name, why);
+}
+
+/* Takes what has come in at one descriptor. */
+static void receive(struct ripc__resolver *r, unsigned backend, int fd)
+{
+	struct ripc__backend *b = r->backends[backend];
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+
+	for (unsigned i = 0; i < BURST; i++) {
+		struct ripc__sender from = {0};
+		const char *why = "its sender or its size cannot be";
+		int n = b->ops->recv(b, fd, &from, buf, sizeof(buf));
+
+		if (n == -EAGAIN)
+			return;
+		if (n == -ENOMSG)
+			continue;
+		from.backend = (uint8_t)backend;
+		if (n < 0)
+			r->bad++;
+		if (n < 0 || ripc__rcore_input(r->core, &from, buf, (size_t)n, r->now_ns, &why))
+			complain(r, &from, why);
+	}
+}
+
+static void receive_all(struct ripc__resolver *r)
+{
+	struct epoll_event events[EVENTS];
+	int n = epoll_wait(r->epoll_fd, events, EVENTS, 0);
+
+	for (int i = 0; i < n; i++)
+		receive(r, (unsigned)(events[i].data.u64 >> 32), (int)(uint32_t)events[i].data.u64);
+}
+
+static void refresh(struct ripc__resolver *r)
+{
+	for (unsigned i = 0; i < r->nbackends; i++)
+		if (r->backends[i]->ops->refresh)
+			r->backends[i]->ops->refresh(r->backends[i], r->now_ns);
+}
+
+static void drop(struct ripc__resolver *r, uint64_t service)
+{
+	for (unsigned i = 0; i < r->nbackends; i++)
+		if (r->backends[i]->ops->drop)
+			r->backends[i]->ops->drop(r->backends[i], service);
+}
+
+unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable, struct ripc__resolver_event *events,
+				 unsigned max, uint64_t now_ns, uint64_t *deadline_ns)
+{
+	unsigned requests, n = 0;
+	uint64_t deadline;
+
+	r->now_ns = now_ns;
+	if (r->polled)
+		receive(r, 0, -1);
+	else if (readable)
+		receive_all(r);
+	if (now_ns >= ripc__rcore_deadline(r->core)) {
+		if (ripc__rcore_busy(r->core))
+			refresh(r);
+		ripc__rcore_advance(r->core, now_ns);
+	}
+	while (n < max && ripc__rcore_event(r->core, &events[n], &requests, now_ns)) {
+		struct ripc__resolver_event *ev = &events[n++];
+
+		if (ev->kind == RIPC__UNRESOLVED)
+			describe_failure(r, ev->service, requests, ev->text, sizeof(ev->text));
+		if (ev->kind == RIPC__CONFLICT) {
+			describe_holder(r, ev->service, &ev->record, 0, ev->text, sizeof(ev->text));
+			drop(r, ev->service);
+		}
+	}
+	deadline = ripc__rcore_deadline(r->core);
+	if (deadline < *deadline_ns)
+		*deadline_ns = deadline;
+	return n;
+}
+
+/* --- calls --- */
+
+/* Whether there may be a holder that this host's kernel does not know of. */
+static bool must_probe(struct ripc__resolver *r)
+{
+	for (unsigned i = 0; i < r->nbackends; i++)
+		if (r->backends[i]->ops->remote(r->backends[i]))
+			return true;
+	return !r->local;
+}
+
+static int refuse(struct ripc__resolver *r, unsigned backend, uint64_t service)
+{
+	struct ripc__backend *b = r->backends[backend];
+	struct ripc__record record = {0};
+	char text[256];
+	long pid = b->ops->holder ? b->ops->holder(b, service, &record) : 0;
+
+	describe_holder(r, service, &record, pid, text, sizeof(text));
+	return ripc__fail(-EADDRINUSE, "%s", text);
+}
+
+int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
+{
+	int rc;
+
+	r->now_ns = now_ns;
+	if (ripc__rcore_holds(r->core, service))
+		return ripc__fail(-EADDRINUSE, "service %" PRIu64 " is held by this context already", service);
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		if (!r->backends[i]->ops->hold)
+			continue;
+		rc = r->backends[i]->ops->hold(r->backends[i], service);
+		if (rc) {
+			/* A back end that said no holds nothing of it: undo those before it. */
+			for (unsigned k = 0; k < i; k++)
+				if (r->backends[k]->ops->drop)
+					r->backends[k]->ops->drop(r->backends[k], service);
+			return rc == -EADDRINUSE ? refuse(r, i, service) : rc;
+		}
+	}
+	refresh(r);
+	rc = ripc__rcore_register(r->core, service, must_probe(r), now_ns);
+	if (rc)
+		drop(r, service);
+	return rc;
+}
+
+void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
+{
+	r->now_ns = now_ns;
+	ripc__rcore_unregister(r->core, service, now_ns);
+	drop(r, service);
+}
+
+int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
+{
+	r->now_ns = now_ns;
+	return ripc__rcore_lookup(r->core, service, now_ns);
+}
+
+void ripc__resolver_forget(struct ripc__resolver *r, uint64_t service)
+{
+	ripc__rcore_forget(r->core, service);
+}
+
+const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service)
+{
+	return ripc__rcore_find(r->core, service, &r->found, r->now_ns) ? &r->found : NULL;
+}
+
+void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t instance[16])
+{
+	ripc__rcore_invalidate(r->core, service, instance, r->now_ns);
+}
+
+int ripc__resolver_fd(struct ripc__resolver *r)
+{
+	return r->epoll_fd;
+}
+
+uint64_t ripc__resolver_bad_messages(const struct ripc__resolver *r)
+{
+	struct ripc__rcore_counts counts;
+
+	ripc__rcore_counts(r->core, &counts);
+	return r->bad + counts.bad;
+}
+
+void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		char one[512];
+
+		r->backends[i]->ops->describe(r->backends[i], one, sizeof(one));
+		at = append(text, len, at, "%s%s: %s", at ? "; " : "", r->backends[i]->ops->name, one);
+	}
+	if (*r->left_out)
+		append(text, len, at, "%s%s", at ? "; " : "", r->left_out);
+}
+
+/* --- life --- */
+
+/* Names in opt->resolver that are no back end. */
+static int check_names(const char *list)
+{
+	if (!list[strspn(list, ",")])
+		return ripc__fail(-EINVAL, "resolver=%s: names no back end; there are local and udp", list);
+	while (*list) {
+		size_t n = strcspn(list, ",");
+		bool found = !n;
+
+		for (unsigned i = 0; i < BACKENDS_MAX; i++)
+			found = found || (strlen(known[i]->name) == n && !strncmp(known[i]->name, list, n));
+		if (!found)
+			return ripc__fail(-EINVAL, "resolver: there is no back end %.*s; there are local and udp",
+					  (int)n, list);
+		list += n;
+		list += *list == ',';
+	}
+	return 0;
+}
+
+static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops *ops,
+			const struct ripc__resolver_env *env)
+{
+	struct ripc__backend_env benv = {
+		.opt = env->opt,
+		.instance = env->instance,
+		.epoll_fd = r->epoll_fd,
+		.tag = (uint64_t)r->nbackends << 32,
+		.sim = env->sim,
+		.now_ns = env->sim ? 0 : ripc__clock_ns(),
+	};
+	size_t at = strlen(r->left_out);
+	char why[128] = "";
+	int rc = ops->open(&r->backends[r->nbackends], &benv, why, sizeof(why));
+
+	if (!rc)
+		r->nbackends++;
+	else
+		append(r->left_out, sizeof(r->left_out), at, "%s%s: %s", at ? "; " : "", ops->name, why);
+	return rc;
+}
+
+static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_env *env)
+{
+	int rc = 0, first = 0;
+
+	if (env->sim) {
+		rc = open_backend(r, &ripc__backend_sim, env);
+		r->polled = true;
+		return rc ? ripc__fail(rc, "%s", r->left_out) : 0;
+	}
+	rc = check_names(env->opt->resolver);
+	if (rc)
+		return rc;
+	for (unsigned i = 0; i < BACKENDS_MAX; i++) {
+		if (ripc__list_index(env->opt->resolver, known[i]->name) < 0)
+			continue;
+		rc = open_backend(r, known[i], env);
+		if (rc == -EINVAL)
+			return ripc__fail(rc, "%s", r->left_out);
+		if (rc) {
+			first = first ? first : rc;
+			ripc__log(RIPC_LOG_WARN, "resolver works without %s", r->left_out);
+		} else if (known[i] == &ripc__backend_local) {
+			r->local = true;
+		}
+	}
+	return r->nbackends ? 0 : ripc__fail(first, "no resolver back end works: %s", r->left_out);
+}
+
+static void close_all(struct ripc__resolver *r)
+{
+	while (r->nbackends) {
+		struct ripc__backend *b = r->backends[--r->nbackends];
+
+		b->ops->close(b);
+	}
+	if (r->epoll_fd >= 0)
+		close(r->epoll_fd);
+	ripc__rcore_free(r->core);
+	free(r);
+}
+
+int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver_env *env)
+{
+	struct ripc__resolver *r = calloc(1, sizeof(*r));
+	struct ripc__rcore_env cenv = {
+		.addrs = env->addrs,
+		.naddrs = env->naddrs,
+		.resolve_timeout_ms = env->opt->resolve_timeout_ms,
+		.send = send_out,
+		.arg = r,
+	};
+	int rc;
+
+	if (!r)
+		return ripc__fail(-ENOMEM, "no memory for the resolver");
+	r->describe = env->describe;
+	r->timeout_ms = env->opt->resolve_timeout_ms;
+	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (r->epoll_fd < 0) {
+		rc = ripc__fail(-errno, "no epoll descriptor for the resolver: %s", strerror(errno));
+		free(r);
+		return rc;
+	}
+	rc = open_backends(r, env);
+	if (rc)
+		goto fail;
+	memcpy(cenv.instance, env->instance, 16);
+	memcpy(cenv.host, env->host, 16);
+	/* Without a network a failed look-up has cost nothing, and may be repeated at once. */
+	cenv.negative_ms = r->nbackends == 1 && r->local ? 0 : NEGATIVE_MS;
+	/* In a simulation chance comes from the seed, by way of the instance id, alone. */
+	if (!env->sim && getrandom(&cenv.secret, sizeof(cenv.secret), 0) != sizeof(cenv.secret)) {
+		rc = ripc__fail(-EIO, "the kernel's random source gave nothing: %s", strerror(errno));
+		goto fail;
+	}
+	rc = ripc__rcore_new(&r->core, &cenv);
+	if (rc) {
+		ripc__fail(rc, "the resolver could not start: %s", strerror(-rc));
+		goto fail;
+	}
+	*out = r;
+	return 0;
+fail:
+	close_all(r);
+	return rc;
+}
+
+void ripc__resolver_close(struct ripc__resolver *r)
+{
+	ripc__rcore_farewell(r->core, r->now_ns);
+	close_all(r);
+}
+
+void ripc__resolver_kill(struct ripc__resolver *r)
+{
+	close_all(r);
+}
+
+void ripc__resolver_forked(struct ripc__resolver *r)
+{
+	for (unsigned i = 0; i < r->nbackends; i++)
+		r->backends[i]->ops->forked(r->backends[i]);
+	close(r->epoll_fd);
+}

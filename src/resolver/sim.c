@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The back end for tests: datagrams of a simulated network. */
+#include "resolver/backend.h"
+#include "transport/sim/sim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sim {
+	struct ripc__backend base;
+	struct ripc__sim_port *port;
+};
+
+static int sim_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why, size_t whylen)
+{
+	struct sim *s = calloc(1, sizeof(*s));
+	int rc = s ? ripc__sim_port_open(env->sim, env->instance, &s->port) : -ENOMEM;
+
+	if (rc) {
+		snprintf(why, whylen, "the simulated network refused (%d)", rc);
+		free(s);
+		return rc;
+	}
+	s->base.ops = &ripc__backend_sim;
+	*b = &s->base;
+	return 0;
+}
+
+static void sim_close(struct ripc__backend *b)
+{
+	struct sim *s = (struct sim *)b;
+
+	ripc__sim_port_close(s->port);
+	free(s);
+}
+
+static void sim_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+		     const uint8_t *data, size_t len)
+{
+	(void)ripc__sim_port_send(((struct sim *)b)->port, to ? to->bytes : NULL, data, len);
+}
+
+static int sim_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
+{
+	from->len = 16;
+	return ripc__sim_port_recv(((struct sim *)b)->port, from->bytes, buf, cap);
+}
+
+static bool sim_remote(const struct ripc__backend *b)
+{
+	return true;
+}
+
+static void sim_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text, size_t len)
+{
+	snprintf(text, len, "sim (%u requests)", requests);
+}
+
+static void sim_describe(const struct ripc__backend *b, char *text, size_t len)
+{
+	snprintf(text, len, "a simulated network");
+}
+
+static void sim_forked(struct ripc__backend *b)
+{
+}
+
+const struct ripc__backend_ops ripc__backend_sim = {
+	.name = "sim",
+	.open = sim_open,
+	.close = sim_close,
+	.send = sim_send,
+	.recv = sim_recv,
+	.remote = sim_remote,
+	.tried = sim_tried,
+	.describe = sim_describe,
+	.forked = sim_forked,
+};

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "resolver/table.h"
+
+#include <stdlib.h>
+
+void ripc__table_init(struct ripc__table *table, uint64_t secret)
+{
+	*table = (struct ripc__table){.nbuckets = 1, .secret = secret};
+	table->buckets = &table->one;
+}
+
+void ripc__table_fini(struct ripc__table *table)
+{
+	if (table->buckets != &table->one)
+		free(table->buckets);
+	ripc__table_init(table, table->secret);
+}
+
+static struct ripc__node **bucket(const struct ripc__table *table, uint64_t id)
+{
+	uint64_t z = id ^ table->secret;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	z ^= z >> 31;
+	return &table->buckets[z & (table->nbuckets - 1)];
+}
+
+struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id)
+{
+	struct ripc__node *node = *bucket(table, id);
+
+	while (node && node->id != id)
+		node = node->next;
+	return node;
+}
+
+static void resize(struct ripc__table *table, size_t nbuckets)
+{
+	struct ripc__table wider = *table;
+
+	wider.nbuckets = nbuckets;
+	wider.buckets = calloc(nbuckets, sizeof(*wider.buckets));
+	if (!wider.buckets)
+		return;
+	for (size_t i = 0; i < table->nbuckets; i++) {
+		for (struct ripc__node *node = table->buckets[i], *next; node; node = next) {
+			struct ripc__node **b = bucket(&wider, node->id);
+
+			next = node->next;
+			node->next = *b;
+			*b = node;
+		}
+	}
+	if (table->buckets != &table->one)
+		free(table->buckets);
+	*table = wider;
+}
+
+void ripc__table_add(struct ripc__table *table, struct ripc__node *node)
+{
+	struct ripc__node **b;
+
+	if (++table->count > table->nbuckets)
+		resize(table, table->nbuckets * 2 < 16 ? 16 : table->nbuckets * 2);
+	b = bucket(table, node->id);
+	node->next = *b;
+	*b = node;
+}
+
+void ripc__table_remove(struct ripc__table *table, struct ripc__node *node)
+{
+	struct ripc__node **b = bucket(table, node->id);
+
+	while (*b != node)
+		b = &(*b)->next;
+	*b = node->next;
+	if (--table->count < table->nbuckets / 8 && table->nbuckets > 16)
+		resize(table, table->nbuckets / 2);
+}
+
+void ripc__table_each(struct ripc__table *table, void (*fn)(struct ripc__node *node, void *arg), void *arg)
+{
+	for (size_t i = 0; i < table->nbuckets; i++) {
+		for (struct ripc__node *node = table->buckets[i], *next; node; node = next) {
+			next = node->next;
+			fn(node, arg);
+		}
+	}
+}

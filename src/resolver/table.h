@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A hash table from 64-bit ids to nodes embedded in their owners. Grows and shrinks with its contents. */
+#ifndef RIPC_RESOLVER_TABLE_H
+#define RIPC_RESOLVER_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* First member of what the table holds. */
+struct ripc__node {
+	uint64_t id;
+	struct ripc__node *next; /* in the same bucket */
+};
+
+struct ripc__table {
+	struct ripc__node **buckets; /* nbuckets of them; &one while there is only one */
+	struct ripc__node *one;
+	size_t nbuckets;             /* power of two */
+	size_t count;                /* nodes held */
+	uint64_t secret;             /* so that nobody outside can make ids that collide */
+};
+
+/* The table must stay in place from now on. */
+void ripc__table_init(struct ripc__table *table, uint64_t secret);
+
+/* Frees the table's own memory; the nodes are the caller's. */
+void ripc__table_fini(struct ripc__table *table);
+
+struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id);
+
+/* node->id must not be in the table. Never fails: without memory to grow it becomes slower. */
+void ripc__table_add(struct ripc__table *table, struct ripc__node *node);
+
+/* node must be in the table. */
+void ripc__table_remove(struct ripc__table *table, struct ripc__node *node);
+
+/* Calls fn for every node; fn may free the node but not touch the table. */
+void ripc__table_each(struct ripc__table *table, void (*fn)(struct ripc__node *node, void *arg), void *arg);
+
+#endif

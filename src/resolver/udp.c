@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The back end for one network: IPv4 broadcast and IPv6 multicast on every interface allowed. Per family one socket
+ * bound to the resolver's port, shared by all instances of the host, hears what is said to all; a
+ * second one with a port of its own speaks, and gets the answers.
+ */
+#define _GNU_SOURCE
+#include "resolver/backend.h"
+
+#include "core/clock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TARGETS_MAX 64                    /* interface and family pairs used */
+#define GROUP       "ff02::5249:5043"     /* link-local, "RIPC"; see doc/protocol.md */
+#define SCAN_NS     (1000 * RIPC__MS)     /* interfaces are looked at again no sooner */
+
+/* One interface in one family. */
+struct target {
+	unsigned ifindex;
+	char name[IF_NAMESIZE];
+	bool loopback;
+	int err;                 /* errno of the last send, 0 if it worked */
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} to;                    /* where to speak to all */
+};
+
+enum { HEAR4, SPEAK4, HEAR6, SPEAK6, NSOCKS };
+
+struct udp {
+	struct ripc__backend base;
+	uint16_t port;
+	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)]; /* names allowed; empty: all */
+	int socks[NSOCKS];       /* < 0: not open */
+	struct target targets[TARGETS_MAX];
+	unsigned ntargets;
+	unsigned allowed[TARGETS_MAX]; /* indices of the interfaces allowed, if they are named */
+	unsigned nallowed;
+	unsigned lo;             /* index of the loopback */
+	uint64_t scan_ns;        /* when to look for interfaces again */
+};
+
+static bool name_allowed(const struct udp *u, const char *name)
+{
+	return !*u->interfaces || ripc__list_index(u->interfaces, name) >= 0;
+}
+
+static struct target *add_target(struct udp *u, const struct ifaddrs *ifa)
+{
+	struct target *t = &u->targets[u->ntargets];
+
+	memset(t, 0, sizeof(*t));
+	t->ifindex = if_nametoindex(ifa->ifa_name);
+	snprintf(t->name, sizeof(t->name), "%s", ifa->ifa_name);
+	t->loopback = ifa->ifa_flags & IFF_LOOPBACK;
+	return t;
+}
+
+/* Takes the target just filled, unless it is there already. */
+static void keep_target(struct udp *u, socklen_t len)
+{
+	const struct target *t = &u->targets[u->ntargets];
+
+	if (!t->ifindex)
+		return;
+	for (unsigned i = 0; i < u->ntargets; i++)
+		if (u->targets[i].ifindex == t->ifindex && !memcmp(&u->targets[i].to, &t->to, len))
+			return;
+	u->ntargets++;
+}
+
+static void add_ipv4(struct udp *u, const struct ifaddrs *ifa)
+{
+	uint32_t addr = ntohl(((struct sockaddr_in *)ifa->ifa_addr)->sin_addr.s_addr);
+	uint32_t mask = ifa->ifa_netmask ? ntohl(((struct sockaddr_in *)ifa->ifa_netmask)->sin_addr.s_addr) : ~0u;
+	bool has_broadcast = ~mask > 1; /* not a /31 or /32 */
+	struct target *t;
+
+	if (ifa->ifa_flags & IFF_LOOPBACK ? addr >> 24 != 127 || !has_broadcast
+					  : !(ifa->ifa_flags & IFF_BROADCAST))
+		return;
+	t = add_target(u, ifa);
+	t->to.in.sin_family = AF_INET;
+	t->to.in.sin_port = htons(u->port);
+	t->to.in.sin_addr.s_addr = has_broadcast ? htonl(addr | ~mask) : htonl(INADDR_BROADCAST);
+	keep_target(u, sizeof(t->to.in));
+}
+
+static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
+{
+	struct ipv6_mreq join = {0};
+	struct target *t;
+
+	if (!(ifa->ifa_flags & (IFF_MULTICAST | IFF_LOOPBACK)))
+		return;
+	t = add_target(u, ifa);
+	t->to.in6.sin6_family = AF_INET6;
+	t->to.in6.sin6_port = htons(u->port);
+	t->to.in6.sin6_scope_id = t->ifindex;
+	inet_pton(AF_INET6, GROUP, &t->to.in6.sin6_addr);
+	join.ipv6mr_multiaddr = t->to.in6.sin6_addr;
+	join.ipv6mr_interface = t->ifindex;
+	if (setsockopt(u->socks[HEAR6], IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) && errno != EADDRINUSE)
+		return;
+	keep_target(u, sizeof(t->to.in6));
+}
+
+/* Finds the interfaces. Return: 0, or a negative errno: what was known stays. */
+static int scan(struct udp *u, uint64_t now_ns)
+{
+	struct ifaddrs *all;
+
+	u->scan_ns = now_ns + SCAN_NS;
+	if (getifaddrs(&all))
+		return -errno;
+	u->ntargets = 0;
+	u->nallowed = 0;
+	u->lo = 0;
+	for (struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
+		/* The link itself: once per interface. */
+		if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_PACKET) {
+			unsigned index = if_nametoindex(ifa->ifa_name);
+
+			if (ifa->ifa_flags & IFF_LOOPBACK)
+				u->lo = index;
+			if (name_allowed(u, ifa->ifa_name) && u->nallowed < TARGETS_MAX)
+				u->allowed[u->nallowed++] = index;
+			continue;
+		}
+		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) || !name_allowed(u, ifa->ifa_name) ||
+		    u->ntargets == TARGETS_MAX)
+			continue;
+		if (ifa->ifa_addr->sa_family == AF_INET && u->socks[SPEAK4] >= 0)
+			add_ipv4(u, ifa);
+		else if (ifa->ifa_addr->sa_family == AF_INET6 && u->socks[SPEAK6] >= 0)
+			add_ipv6(u, ifa);
+	}
+	freeifaddrs(all);
+	return 0;
+}
+
+static void udp_refresh(struct ripc__backend *b, uint64_t now_ns)
+{
+	struct udp *u = (struct udp *)b;
+
+	if (now_ns >= u->scan_ns)
+		(void)scan(u, now_ns);
+}
+
+/* Return: the descriptor or a negative errno. */
+static int open_socket(const struct ripc__backend_env *env, int family, uint16_t port)
+{
+	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, err;
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	struct epoll_event ev = {.events = EPOLLIN};
+	bool v4 = family == AF_INET, ok = fd >= 0;
+
+	if (!ok)
+		return -errno;
+	if (port)
+		ok = !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
+		     !setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
+	if (v4)
+		ok = ok && !setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &one, sizeof(one)) &&
+		     !setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &one, sizeof(one)) &&
+		     !bind(fd, (struct sockaddr *)&in, sizeof(in));
+	else
+		ok = ok && !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) &&
+		     !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one, sizeof(one)) &&
+		     !bind(fd, (struct sockaddr *)&in6, sizeof(in6));
+	ev.data.u64 = env->tag | (unsigned)fd;
+	if (!ok || epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static void close_socket(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* Both sockets of a family or none. Return: 0 or a negative errno. */
+static int open_family(struct udp *u, const struct ripc__backend_env *env, int family, int hear, int speak)
+{
+	int rc;
+
+	u->socks[hear] = open_socket(env, family, u->port);
+	if (u->socks[hear] < 0)
+		return u->socks[hear];
+	u->socks[speak] = open_socket(env, family, 0);
+	if (u->socks[speak] < 0) {
+		rc = u->socks[speak];
+		close_socket(&u->socks[hear]);
+		return rc;
+	}
+	return 0;
+}
+
+/* A name that is no interface is a mistake that would otherwise look like a silent network. */
+static int check_names(const char *list, char *why, size_t whylen)
+{
+	while (*list) {
+		size_t n = strcspn(list, ",");
+		char name[IF_NAMESIZE];
+
+		snprintf(name, sizeof(name), "%.*s", (int)n, list);
+		if (n && (n >= sizeof(name) || !if_nametoindex(name))) {
+			snprintf(why, whylen, "interfaces: there is no network interface %.*s", (int)n, list);
+			return -EINVAL;
+		}
+		list += n;
+		list += *list == ',';
+	}
+	return 0;
+}
+
+static void udp_close(struct ripc__backend *b)
+{
+	struct udp *u = (struct udp *)b;
+
+	for (unsigned i = 0; i < NSOCKS; i++)
+		close_socket(&u->socks[i]);
+	free(u);
+}
+
+static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why, size_t whylen)
+{
+	int rc = check_names(env->opt->interfaces, why, whylen), rc4, rc6;
+	struct udp *u;
+
+	if (rc)
+		return rc;
+	u = calloc(1, sizeof(*u));
+	if (!u) {
+		snprintf(why, whylen, "out of memory");
+		return -ENOMEM;
+	}
+	u->base.ops = &ripc__backend_udp;
+	u->port = env->opt->port;
+	memcpy(u->interfaces, env->opt->interfaces, sizeof(u->interfaces));
+	for (unsigned i = 0; i < NSOCKS; i++)
+		u->socks[i] = -1;
+	rc4 = open_family(u, env, AF_INET, HEAR4, SPEAK4);
+	rc6 = open_family(u, env, AF_INET6, HEAR6, SPEAK6);
+	if (rc4 && rc6) {
+		snprintf(why, whylen, "no UDP socket on port %u: %s (IPv4), %s (IPv6)", u->port, strerror(-rc4),
+			 strerror(-rc6));
+		udp_close(&u->base);
+		return rc4;
+	}
+	rc = scan(u, env->now_ns);
+	if (rc) {
+		snprintf(why, whylen, "network interfaces cannot be listed: %s", strerror(-rc));
+		udp_close(&u->base);
+		return rc;
+	}
+	*b = &u->base;
+	return 0;
+}
+
+/* To all through one interface. */
+static void speak(struct udp *u, struct target *t, const uint8_t *data, size_t len)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {(void *)data, len};
+	struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_name = &t->to};
+	bool v4 = t->to.any.sa_family == AF_INET;
+
+	hdr.msg_namelen = v4 ? sizeof(t->to.in) : sizeof(t->to.in6);
+	if (v4) {
+		struct in_pktinfo info = {.ipi_ifindex = (int)t->ifindex};
+		struct cmsghdr *c;
+
+		hdr.msg_control = control.bytes;
+		hdr.msg_controllen = sizeof(control.bytes);
+		c = CMSG_FIRSTHDR(&hdr);
+		c->cmsg_level = IPPROTO_IP;
+		c->cmsg_type = IP_PKTINFO;
+		c->cmsg_len = CMSG_LEN(sizeof(info));
+		memcpy(CMSG_DATA(c), &info, sizeof(info));
+	}
+	t->err = sendmsg(u->socks[v4 ? SPEAK4 : SPEAK6], &hdr, MSG_NOSIGNAL) < 0 ? errno : 0;
+}
+
+static void udp_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+		     const uint8_t *data, size_t len)
+{
+	struct udp *u = (struct udp *)b;
+	struct sockaddr_storage ss = {0};
+	int fd;
+
+	if (!to) {
+		/* One that has no route (multicast on the loopback, as a rule) is not tried again until the next scan. */
+		for (unsigned i = 0; i < u->ntargets; i++)
+			if (u->targets[i].err != ENETUNREACH)
+				speak(u, &u->targets[i], data, len);
+		return;
+	}
+	memcpy(&ss, to->bytes, to->len);
+	fd = u->socks[ss.ss_family == AF_INET ? SPEAK4 : SPEAK6];
+	if (fd >= 0)
+		(void)!sendto(fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&ss, to->len);
+}
+
+/* Index of the interface a datagram came in by, 0 if the kernel did not say. */
+static unsigned came_by(struct msghdr *hdr)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(hdr); c; c = CMSG_NXTHDR(hdr, c)) {
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+			struct in_pktinfo info;
+
+			memcpy(&info, CMSG_DATA(c), sizeof(info));
+			return (unsigned)info.ipi_ifindex;
+		}
+		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+			struct in6_pktinfo info;
+
+			memcpy(&info, CMSG_DATA(c), sizeof(info));
+			return info.ipi6_ifindex;
+		}
+	}
+	return 0;
+}
+
+static bool index_allowed(const struct udp *u, unsigned index, int fd)
+{
+	if (!*u->interfaces)
+		return true;
+	/* What this host says to an address of its own comes by the loopback, whichever address it is. */
+	if (index == u->lo && (fd == u->socks[SPEAK4] || fd == u->socks[SPEAK6]))
+		return true;
+	for (unsigned i = 0; i < u->nallowed; i++)
+		if (u->allowed[i] == index)
+			return true;
+	return false;
+}
+
+static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
+{
+	struct udp *u = (struct udp *)b;
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {buf, cap};
+	struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_name = from->bytes,
+			     .msg_namelen = sizeof(from->bytes), .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	ssize_t n = recvmsg(fd, &hdr, MSG_TRUNC);
+
+	if (n < 0)
+		return -EAGAIN;
+	if (!index_allowed(u, came_by(&hdr), fd))
+		return -ENOMSG;
+	if ((size_t)n > cap || hdr.msg_namelen > sizeof(from->bytes))
+		return -EBADMSG;
+	from->len = (uint8_t)hdr.msg_namelen;
+	return (int)n;
+}
+
+static bool udp_remote(const struct ripc__backend *b)
+{
+	const struct udp *u = (const struct udp *)b;
+
+	for (unsigned i = 0; i < u->ntargets; i++)
+		if (!u->targets[i].loopback)
+			return true;
+	return false;
+}
+
+/* The names of the interfaces used, each once. */
+static void interface_names(const struct udp *u, char *text, size_t len)
+{
+	size_t at = 0;
+
+	text[0] = 0;
+	for (unsigned i = 0; i < u->ntargets && at < len; i++) {
+		bool v4 = false, v6 = false, first = true;
+
+		for (unsigned k = 0; k < u->ntargets; k++) {
+			if (u->targets[k].ifindex != u->targets[i].ifindex)
+				continue;
+			first = first && k >= i;
+			v4 = v4 || (u->targets[k].to.any.sa_family == AF_INET && !u->targets[k].err);
+			v6 = v6 || (u->targets[k].to.any.sa_family == AF_INET6 && !u->targets[k].err);
+		}
+		if (first)
+			at += (size_t)snprintf(text + at, len - at, "%s%s%s", at ? ", " : "", u->targets[i].name,
+					       v4 && v6 ? "" : v4 ? " (IPv4)" : v6 ? " (IPv6)" : " (unreachable)");
+	}
+	if (!u->ntargets)
+		snprintf(text, len, "no interface");
+}
+
+static void udp_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text, size_t len)
+{
+	const struct udp *u = (const struct udp *)b;
+	char names[160];
+
+	interface_names(u, names, sizeof(names));
+	snprintf(text, len, "udp (%u requests on %s port %u)", requests, names, u->port);
+}
+
+static void udp_describe(const struct ripc__backend *b, char *text, size_t len)
+{
+	const struct udp *u = (const struct udp *)b;
+	char names[400];
+
+	interface_names(u, names, sizeof(names));
+	snprintf(text, len, "broadcast and multicast on %s port %u", names, u->port);
+}
+
+static void udp_forked(struct ripc__backend *b)
+{
+	struct udp *u = (struct udp *)b;
+
+	for (unsigned i = 0; i < NSOCKS; i++)
+		if (u->socks[i] >= 0)
+			close(u->socks[i]);
+}
+
+const struct ripc__backend_ops ripc__backend_udp = {
+	.name = "udp",
+	.open = udp_open,
+	.close = udp_close,
+	.send = udp_send,
+	.recv = udp_recv,
+	.refresh = udp_refresh,
+	.remote = udp_remote,
+	.tried = udp_tried,
+	.describe = udp_describe,
+	.forked = udp_forked,
+};

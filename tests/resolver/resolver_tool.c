@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A resolver without a context around it, for test scripts:
+ *
+ *	resolver_tool register ID [OPTIONS]   holds ID until its standard input ends
+ *	resolver_tool lookup ID [OPTIONS]
+ *
+ * Prints one line of what came of it; exit status 0 if it was found or is held. A holder prints a second line if it has to
+ * give the service up again.
+ */
+#define _GNU_SOURCE
+#include "core/clock.h"
+#include "core/log.h"
+#include "resolver/resolver.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static void describe(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	snprintf(text, textlen, "test %.*s", (int)len, (const char *)addr);
+}
+
+/* Return: whether it is worth going on, or the exit status is decided. */
+static bool report(const struct ripc__resolver_event *ev, bool hold, int *status)
+{
+	switch (ev->kind) {
+	case RIPC__RESOLVED:
+		printf("resolved %" PRIu64 " at %.*s\n", ev->service,
+		       ev->record.naddrs ? ev->record.addrs[0].len : 0, (const char *)ev->record.addrs[0].addr);
+		*status = 0;
+		return hold;
+	case RIPC__UNRESOLVED:
+		printf("unresolved %" PRIu64 ": %s\n", ev->service, ev->text);
+		*status = 1;
+		return false;
+	case RIPC__REGISTERED:
+		printf("registered %" PRIu64 "\n", ev->service);
+		*status = 0;
+		return true;
+	case RIPC__CONFLICT:
+		printf("conflict: %s\n", ev->text);
+		*status = 2;
+		return false;
+	default:
+		return true;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct ripc__options opt;
+	struct ripc__record_addr addr = {.transport = 200};
+	struct ripc__resolver_env env = {.opt = &opt, .addrs = &addr, .naddrs = 1, .describe = describe};
+	struct ripc__resolver *r;
+	uint8_t ids[32];
+	char why[256];
+	uint64_t service;
+	bool hold, running = true;
+	int status = 3, rc;
+
+	if (argc < 3 || (strcmp(argv[1], "register") && strcmp(argv[1], "lookup"))) {
+		fprintf(stderr, "usage: %s register|lookup ID [OPTIONS]\n", argv[0]);
+		return 64;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	hold = !strcmp(argv[1], "register");
+	service = strtoull(argv[2], NULL, 0);
+	if (ripc__options_load(&opt, argc > 3 ? argv[3] : NULL, why, sizeof(why))) {
+		printf("error: %s\n", why);
+		return 64;
+	}
+	if (getrandom(ids, sizeof(ids), 0) != sizeof(ids))
+		return 65;
+	env.instance = ids;
+	env.host = ids + 16;
+	addr.len = (uint16_t)snprintf((char *)addr.addr, sizeof(addr.addr), "pid-%d", (int)getpid());
+	rc = ripc__resolver_open(&r, &env);
+	if (rc) {
+		printf("error: %s\n", ripc_detail());
+		return 66;
+	}
+	rc = hold ? ripc__resolver_register(r, service, ripc__clock_ns())
+		  : ripc__resolver_lookup(r, service, ripc__clock_ns());
+	if (rc) {
+		printf("%s: %s\n", rc == -EADDRINUSE ? "conflict" : "error", ripc_detail());
+		ripc__resolver_close(r);
+		return rc == -EADDRINUSE ? 2 : 67;
+	}
+	while (running) {
+		struct pollfd pfd[2] = {{.fd = ripc__resolver_fd(r), .events = POLLIN}, {.events = POLLIN}};
+		uint64_t deadline = RIPC__NEVER, now = ripc__clock_ns();
+		struct ripc__resolver_event ev[4];
+		unsigned n = ripc__resolver_progress(r, true, ev, 4, now, &deadline);
+
+		for (unsigned i = 0; i < n && running; i++)
+			running = report(&ev[i], hold, &status);
+		if (!running)
+			break;
+		if (deadline > now)
+			poll(pfd, hold ? 2 : 1, deadline - now > 1000 * RIPC__MS ? 1000 : (int)((deadline - now) / RIPC__MS) + 1);
+		if (hold && pfd[1].revents)
+			running = false;
+	}
+	ripc__resolver_describe(r, why, sizeof(why));
+	fprintf(stderr, "%s\n", why);
+	ripc__resolver_close(r);
+	return status;
+}
