@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # What the shell tests share. They run in the top directory of a build tree, with srcdir in the environment as "make

@@ -6,8 +6,7 @@
 . "${srcdir:-.}/tests/install/lib.sh"
 
 nm=$(make_variable NM | awk '{print $1}')
-nm=${nm:-nm}
-have "$nm" || nm=nm
+have "$nm" || nm="nm"
 shared=.libs/libripc.so
 static=.libs/libripc.a
 wanted=$("${CC:-cc}" -fpreprocessed -dD -E -P "$srcdir/include/ripc.h" | grep -v '^typedef' |

@@ -1,0 +1,113 @@
+# shellcheck shell=bash disable=SC2034
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# What the scripts share: packages, configuring and building under build/, and the loopback as the only network.
+# A script changes into the top directory and sources this file; everything is meant for Debian 12 or a relative of it.
+set -u
+jobs=$(nproc)
+export LC_ALL=C.UTF-8 RIPC_INTERFACES=lo
+exec </dev/null
+
+say()
+{
+	printf '== %s\n' "$*"
+}
+
+die()
+{
+	printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+	exit 1
+}
+
+as_root()
+{
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo -E "$@"
+	else
+		die "packages are missing: run this as root or install sudo; needed: $*"
+	fi
+}
+
+# Whether a package is installed.
+installed()
+{
+	dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed'
+}
+
+# need_packages NAME...: installs those that are missing, and asks the network only then.
+need_packages()
+{
+	local missing=() package
+	if ! command -v dpkg-query >/dev/null; then
+		say "not a Debian system: nothing is installed; these packages or their like are needed: $*"
+		return 0
+	fi
+	for package in "$@"; do
+		installed "$package" || missing+=("$package")
+	done
+	[ ${#missing[@]} -eq 0 ] && return 0
+	say "installing ${missing[*]}"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update >build/apt.log 2>&1 ||
+		say "apt-get update failed, trying with the lists there are"
+	if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
+		install "${missing[@]}" >>build/apt.log 2>&1; then
+		tail -n 30 build/apt.log
+		die "apt-get could not install ${missing[*]}; all of its output is in build/apt.log"
+	fi
+}
+
+# What every build needs, and what the tests, the fuzzers and the linters need on top. The header of uthash and the
+# static parts are needed at build time only.
+base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-dev libjansson-dev)
+test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 binutils)
+full_packages=(clang libclang-rt-dev valgrind)
+lint_packages=(clang-format clang-tidy cppcheck shellcheck)
+
+# Makes ./configure if there is none or something it is made from is newer.
+prepare()
+{
+	if [ ! -x configure ] || [ ! -f Makefile.in ] || [ -n "$(find configure.ac Makefile.am ./*/ \
+		-name build -prune -o \( -name local.mk -o -name configure.ac -o -name Makefile.am \) \
+		-newer configure -print 2>/dev/null)" ]; then
+		say "autoreconf"
+		autoreconf -fi >build/autoreconf.log 2>&1 || { cat build/autoreconf.log; die "autoreconf failed"; }
+		touch configure
+	fi
+}
+
+# configured NAME ARGUMENT...: a build tree build/NAME, configured once with these arguments.
+configured()
+{
+	local dir=build/$1
+	shift
+	mkdir -p "$dir"
+	if [ ! -f "$dir/Makefile" ] || [ configure -nt "$dir/config.status" ] ||
+		[ "$(cat "$dir/.arguments" 2>/dev/null)" != "$*" ]; then
+		(cd "$dir" && ../../configure -q "$@") >"$dir/configure.log" 2>&1 ||
+			{ cat "$dir/configure.log"; return 1; }
+		echo "$*" >"$dir/.arguments"
+	fi
+}
+
+# built NAME TARGET...: makes the targets in build/NAME; shows the output if that fails.
+built()
+{
+	local dir=build/$1
+	shift
+	if ! make -C "$dir" -j"$jobs" "$@" >"$dir/make.log" 2>&1; then
+		grep -n -B2 -A12 -E 'error|warning|Error|undefined' "$dir/make.log" | head -n 200
+		echo "all of the output is in $dir/make.log"
+		return 1
+	fi
+}
+
+# The words of a variable of build/NAME's makefile.
+make_words()
+{
+	printf 'include Makefile\nripc-print-words:\n\t@echo $(%s)\n' "$2" |
+		make -s -C "build/$1" -f - ripc-print-words 2>/dev/null
+}
+
+mkdir -p build
