@@ -27,7 +27,8 @@ struct ripc__backend_ops {
 
 	/* Errors: -EINVAL for a setting that makes no sense here; others: it cannot work on this machine. One sentence in
 	 * why. Nothing is left behind. */
-	int (*open)(struct ripc__backend **b, const struct ripc__backend_env *env, char *why, size_t whylen);
+	int (*open)(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+		    size_t whylen);
 	void (*close)(struct ripc__backend *b);
 
 	/* A service is about to be ours. -EADDRINUSE, -EMFILE, ... explained by ripc__fail(). NULL: nothing to do. */
@@ -44,7 +45,8 @@ struct ripc__backend_ops {
 
 	/* Takes one datagram from one of its descriptors (-1: it has none). from->backend is left alone. Return: bytes, -EAGAIN:
 	 * none; -EBADMSG: one that was dropped for its sender or size. */
-	int (*recv)(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap);
+	int (*recv)(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+		    size_t cap);
 
 	/* A look-up is under way: a chance to look for new interfaces. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);
@@ -53,7 +55,8 @@ struct ripc__backend_ops {
 	bool (*remote)(const struct ripc__backend *b);
 
 	/* What a look-up of @service tried, as a phrase: "udp (5 requests on lo port 7475)". */
-	void (*tried)(struct ripc__backend *b, uint64_t service, unsigned requests, char *text, size_t len);
+	void (*tried)(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+		      size_t len);
 
 	/* What it is doing, as a phrase. */
 	void (*describe)(const struct ripc__backend *b, char *text, size_t len);

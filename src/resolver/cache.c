@@ -88,8 +88,8 @@ static struct ripc__cached *oldest(struct ripc__cached_list *list)
 	struct ripc__cached *c;
 
 	TAILQ_FOREACH(c, list, lru)
-		if (!c->pending.tell)
-			return c;
+	if (!c->pending.tell)
+		return c;
 	return NULL;
 }
 
@@ -135,8 +135,8 @@ static struct ripc__cached *add(struct ripc__cache *cache, uint64_t service, siz
 	return c;
 }
 
-static bool may_replace(const struct ripc__cached *c, const struct ripc__record *record, bool overheard,
-			uint64_t since_ns)
+static bool may_replace(const struct ripc__cached *c, const struct ripc__record *record,
+			bool overheard, uint64_t since_ns)
 {
 	uint64_t generation = ripc__get_le64(c->bytes + AT_GENERATION);
 
@@ -160,7 +160,8 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 	struct ripc__cached *c = find_any(cache, record->service);
 	uint64_t age_ns = record->since_ms * RIPC__MS;
 	uint64_t since_ns = now_ns > age_ns ? now_ns - age_ns : 0;
-	uint64_t ttl_ms = record->ttl_ms < RIPC__CACHE_TTL_MAX_MS ? record->ttl_ms : RIPC__CACHE_TTL_MAX_MS;
+	uint64_t ttl_ms =
+		record->ttl_ms < RIPC__CACHE_TTL_MAX_MS ? record->ttl_ms : RIPC__CACHE_TTL_MAX_MS;
 	uint8_t bytes[RIPC__RECORD_BYTES_MAX], *copy;
 	int len = ripc__record_encode(record, bytes, sizeof(bytes));
 

@@ -11,25 +11,25 @@
 #include "resolver/timers.h"
 #include "wire/record.h"
 
-#define RIPC__CACHE_MAX       65536       /* records at most */
-#define RIPC__CACHE_HEARD_MAX 16384       /* of these, overheard ones that nobody asked for */
-#define RIPC__CACHE_BYTES_MAX (32u << 20) /* bytes of memory at most */
-#define RIPC__CACHE_TTL_MAX_MS 3600000u   /* longer lives are cut to this */
+#define RIPC__CACHE_MAX        65536       /* records at most */
+#define RIPC__CACHE_HEARD_MAX  16384       /* of these, overheard ones that nobody asked for */
+#define RIPC__CACHE_BYTES_MAX  (32u << 20) /* bytes of memory at most */
+#define RIPC__CACHE_TTL_MAX_MS 3600000u    /* longer lives are cut to this */
 
 struct ripc__cached {
-	struct ripc__node node;     /* id: the service */
-	struct ripc__timer timer;   /* when to refresh or to expire it */
+	struct ripc__node node;   /* id: the service */
+	struct ripc__timer timer; /* when to refresh or to expire it */
 	struct ripc__pending pending;
 	TAILQ_ENTRY(ripc__cached) lru;
-	uint64_t stored_ns;         /* when it was last confirmed */
-	uint64_t expires_ns;        /* when it may not be used any more */
-	uint64_t since_ns;          /* when its holder registered, by our clock; 0: before it started */
-	uint64_t nonce;             /* of the request it answered; 0: overheard */
-	uint8_t *bytes;             /* the record, encoded */
-	uint16_t len;               /* of bytes */
-	bool wanted;                /* asked for: its changes are told */
-	bool used;                  /* since it was last confirmed: worth a refresh */
-	bool gone;                  /* given up by its holder; here only until that is told */
+	uint64_t stored_ns;  /* when it was last confirmed */
+	uint64_t expires_ns; /* when it may not be used any more */
+	uint64_t since_ns;   /* when its holder registered, by our clock; 0: before it started */
+	uint64_t nonce;      /* of the request it answered; 0: overheard */
+	uint8_t *bytes;      /* the record, encoded */
+	uint16_t len;        /* of bytes */
+	bool wanted;         /* asked for: its changes are told */
+	bool used;           /* since it was last confirmed: worth a refresh */
+	bool gone;           /* given up by its holder; here only until that is told */
 };
 
 TAILQ_HEAD(ripc__cached_list, ripc__cached);
@@ -38,8 +38,8 @@ struct ripc__cache {
 	struct ripc__table table;
 	struct ripc__cached_list wanted, heard; /* most recently used last */
 	size_t nheard;
-	size_t bytes;                   /* of memory, without the table's */
-	struct ripc__timers *timers;    /* shared with the rest of the core */
+	size_t bytes;                    /* of memory, without the table's */
+	struct ripc__timers *timers;     /* shared with the rest of the core */
 	struct ripc__pendings *pendings; /* likewise */
 	uint32_t timer_kind;
 };

@@ -18,11 +18,11 @@
 
 #include "resolver/resolver.h"
 
-#define RIPC__LOOKUPS_MAX     4096   /* look-ups under way or negative answers kept */
-#define RIPC__TTL_MS          60000u /* life of the records we hand out */
-#define RIPC__PROBES          3      /* sent before a service is ours */
-#define RIPC__PROBE_GAP_MS    20u    /* after each of them */
-#define RIPC__CLAIM_GAP_MS    30000u /* between two claims of a context, about */
+#define RIPC__LOOKUPS_MAX  4096   /* look-ups under way or negative answers kept */
+#define RIPC__TTL_MS       60000u /* life of the records we hand out */
+#define RIPC__PROBES       3      /* sent before a service is ours */
+#define RIPC__PROBE_GAP_MS 20u    /* after each of them */
+#define RIPC__CLAIM_GAP_MS 30000u /* between two claims of a context, about */
 
 struct ripc__rcore;
 
@@ -38,11 +38,11 @@ struct ripc__rcore_env {
 	const struct ripc__record_addr *addrs; /* copied */
 	unsigned naddrs;
 	uint32_t resolve_timeout_ms; /* how long a look-up tries */
-	uint32_t negative_ms;        /* how long its failure is kept: look-ups fail at once meanwhile; 0: not at all */
-	uint64_t secret;             /* known to nobody outside: nonces and tables depend on it, and jitter */
+	uint32_t negative_ms; /* how long its failure is kept: look-ups fail at once meanwhile; 0: not at all */
+	uint64_t secret; /* known to nobody outside: nonces and tables depend on it, and jitter */
 	/* Sends a datagram about @service, to all if @to is NULL. Must not call the core. Losing it is allowed. */
-	void (*send)(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data,
-		     size_t len);
+	void (*send)(void *arg, const struct ripc__sender *to, uint64_t service,
+		     const uint8_t *data, size_t len);
 	void *arg;
 };
 
@@ -75,11 +75,12 @@ void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const ui
 bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service);
 
 /* Fills *record with what is known of the service. Marks it as used. */
-bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__record *record, uint64_t now_ns);
+bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
+		      uint64_t now_ns);
 
 /* A datagram. Any bytes. Return: 0, or as ripc__resolver_msg_decode(). */
-int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from, const uint8_t *data,
-		      size_t len, uint64_t now_ns, const char **why);
+int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
+		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why);
 
 /* Lets the time pass: sends what is due. */
 void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns);
@@ -88,8 +89,8 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns);
  * The next event; its text is left empty. CONFLICT: record is the other holder, instance zeros if unknown. *requests:
  * UNRESOLVED: how many were sent to all. Return: whether there was one.
  */
-bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *event, unsigned *requests,
-		       uint64_t now_ns);
+bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *event,
+		       unsigned *requests, uint64_t now_ns);
 
 /* When advance() is due: 0 if an event is waiting, RIPC__NEVER if nothing is. */
 uint64_t ripc__rcore_deadline(const struct ripc__rcore *core);

@@ -36,9 +36,9 @@ struct local {
 	struct ripc__backend base;
 	int epoll_fd;
 	uint64_t tag;
-	int fd;                   /* the context's socket: sends everything, receives replies */
+	int fd; /* the context's socket: sends everything, receives replies */
 	uint8_t instance[16];
-	struct ripc__table held;  /* of struct local_held */
+	struct ripc__table held; /* of struct local_held */
 };
 
 static socklen_t address(struct sockaddr_un *sun, const char *prefix, const char *name)
@@ -82,7 +82,8 @@ static int open_bound(struct local *l, const struct sockaddr_un *sun, socklen_t 
 	if (fd < 0)
 		return -errno;
 	ev.data.u64 = l->tag | (unsigned)fd;
-	if (bind(fd, (const struct sockaddr *)sun, len) || epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+	if (bind(fd, (const struct sockaddr *)sun, len) ||
+	    epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
 		err = -errno;
 		close(fd);
 		return err;
@@ -90,7 +91,8 @@ static int open_bound(struct local *l, const struct sockaddr_un *sun, socklen_t 
 	return fd;
 }
 
-static int local_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why, size_t whylen)
+static int local_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+		      size_t whylen)
 {
 	struct local *l = calloc(1, sizeof(*l));
 	struct sockaddr_un sun;
@@ -137,7 +139,8 @@ static void local_close(struct ripc__backend *b)
 /* The instance id in a context's address, or false if it is not one. */
 static bool parse_context(const struct sockaddr_un *sun, socklen_t len, uint8_t instance[16])
 {
-	const size_t head = offsetof(struct sockaddr_un, sun_path) + 1, prefix = sizeof(ctx_prefix) - 1;
+	const size_t head = offsetof(struct sockaddr_un, sun_path) + 1,
+		     prefix = sizeof(ctx_prefix) - 1;
 	const char *name = sun->sun_path + 1 + prefix;
 
 	if (len != head + prefix + 32 || sun->sun_family != AF_UNIX || sun->sun_path[0] ||
@@ -145,7 +148,9 @@ static bool parse_context(const struct sockaddr_un *sun, socklen_t len, uint8_t 
 		return false;
 	for (unsigned i = 0; i < 32; i++) {
 		char c = name[i];
-		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+		int digit = c >= '0' && c <= '9'   ? c - '0'
+			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+						   : -1;
 
 		if (digit < 0)
 			return false;
@@ -167,7 +172,9 @@ static long local_holder(struct ripc__backend *b, uint64_t service, struct ripc_
 	} control;
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	struct iovec iov = {buf, sizeof(buf)};
-	struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
+	struct msghdr hdr = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
 	struct sockaddr_un sun, me;
 	socklen_t len = service_address(&sun, service), melen;
@@ -188,7 +195,8 @@ static long local_holder(struct ripc__backend *b, uint64_t service, struct ripc_
 	n = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
 	if (n > 0 && !bind(fd, (struct sockaddr *)&me, melen) &&
 	    !setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) &&
-	    sendto(fd, buf, (size_t)n, 0, (struct sockaddr *)&sun, len) == n && poll(&pfd, 1, ASK_MS) == 1) {
+	    sendto(fd, buf, (size_t)n, 0, (struct sockaddr *)&sun, len) == n &&
+	    poll(&pfd, 1, ASK_MS) == 1) {
 		n = (int)recvmsg(fd, &hdr, 0);
 		if (n > 0 && !ripc__resolver_msg_decode(&msg, buf, (size_t)n, &why) &&
 		    msg.kind == RIPC__RESOLVE_REPLY && msg.service == service) {
@@ -223,10 +231,11 @@ static int local_hold(struct ripc__backend *b, uint64_t service)
 		int rc = h->fd;
 
 		free(h);
-		return rc == -EADDRINUSE
-			       ? rc
-			       : ripc__fail(rc, "service %" PRIu64 ": no Unix datagram socket for it: %s", service,
-					    strerror(-rc));
+		return rc == -EADDRINUSE ? rc
+					 : ripc__fail(rc,
+						      "service %" PRIu64
+						      ": no Unix datagram socket for it: %s",
+						      service, strerror(-rc));
 	}
 	ripc__table_add(&l->held, &h->node);
 	return 0;
@@ -260,7 +269,8 @@ static void local_send(struct ripc__backend *b, const struct ripc__sender *to, u
 	(void)!sendto(l->fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
 }
 
-static int local_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
+static int local_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+		      size_t cap)
 {
 	struct sockaddr_un sun = {0};
 	socklen_t len = sizeof(sun);
@@ -279,7 +289,8 @@ static bool local_remote(const struct ripc__backend *b)
 	return false;
 }
 
-static void local_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text, size_t len)
+static void local_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+			size_t len)
 {
 	struct sockaddr_un sun;
 	socklen_t sunlen = service_address(&sun, service);
@@ -288,12 +299,14 @@ static void local_tried(struct ripc__backend *b, uint64_t service, unsigned requ
 
 	if (fd >= 0)
 		close(fd);
-	snprintf(text, len, "local (%s)", there ? "its holder on this host does not answer" : "no holder on this host");
+	snprintf(text, len, "local (%s)",
+		 there ? "its holder on this host does not answer" : "no holder on this host");
 }
 
 static void local_describe(const struct ripc__backend *b, char *text, size_t len)
 {
-	snprintf(text, len, "abstract Unix datagram sockets, %zu for services", ((const struct local *)b)->held.count);
+	snprintf(text, len, "abstract Unix datagram sockets, %zu for services",
+		 ((const struct local *)b)->held.count);
 }
 
 static void forked_held(struct ripc__node *node, void *arg)

@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <sys/queue.h>
 
-enum ripc__owner { RIPC__OWNER_HELD, RIPC__OWNER_LOOKUP, RIPC__OWNER_CACHED };
+enum ripc__owner { RIPC__OWNER_CLAIM, RIPC__OWNER_LOOKUP, RIPC__OWNER_CACHED };
 
 struct ripc__pending {
 	TAILQ_ENTRY(ripc__pending) link; /* valid while tell is not 0 */
 	enum ripc__owner owner;          /* what it is embedded in */
-	unsigned tell;                   /* bits 1 << enum ripc__resolver_ev_kind; 0: not in the queue */
+	unsigned tell; /* bits 1 << enum ripc__resolver_ev_kind; 0: not in the queue */
 };
 
 TAILQ_HEAD(ripc__pendings, ripc__pending);

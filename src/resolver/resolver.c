@@ -24,28 +24,31 @@ enum {
 	COMPLAINTS_MAX = 256, /* lines about garbage that one context logs at most */
 };
 
-static const struct ripc__backend_ops *const known[BACKENDS_MAX] = {&ripc__backend_local, &ripc__backend_udp};
+static const struct ripc__backend_ops *const known[BACKENDS_MAX] = {&ripc__backend_local,
+								    &ripc__backend_udp};
 
 struct ripc__resolver {
 	struct ripc__rcore *core;
 	struct ripc__backend *backends[BACKENDS_MAX];
 	unsigned nbackends;
 	int epoll_fd;
-	bool polled;               /* a back end without descriptors: looked at in every call */
-	bool local;                /* the kernel of this host sees to it that an id is held once */
+	bool polled; /* a back end without descriptors: looked at in every call */
+	bool local;  /* the kernel of this host sees to it that an id is held once */
 	uint32_t timeout_ms;
-	uint64_t now_ns;           /* as last told */
-	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen);
+	uint64_t now_ns; /* as last told */
+	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text,
+			 size_t textlen);
 	struct ripc__record found; /* what find() returns */
 	uint64_t bad;              /* datagrams dropped before the core saw them */
 	uint64_t complaints[COMPLAINTS];
-	unsigned ncomplaints;      /* lines logged */
-	char left_out[2 * 128];    /* "udp: reason" of back ends that could not be opened */
+	unsigned ncomplaints;   /* lines logged */
+	char left_out[2 * 128]; /* "udp: reason" of back ends that could not be opened */
 };
 
 /* --- texts --- */
 
-static size_t append(char *text, size_t len, size_t at, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static size_t append(char *text, size_t len, size_t at, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
 static size_t append(char *text, size_t len, size_t at, const char *fmt, ...)
 {
@@ -61,8 +64,8 @@ static size_t append(char *text, size_t len, size_t at, const char *fmt, ...)
 }
 
 /* "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77", as far as known. */
-static void describe_holder(const struct ripc__resolver *r, uint64_t service, const struct ripc__record *record,
-			    long pid, char *text, size_t len)
+static void describe_holder(const struct ripc__resolver *r, uint64_t service,
+			    const struct ripc__record *record, long pid, char *text, size_t len)
 {
 	static const uint8_t nobody[16];
 	bool known_instance = memcmp(record->instance, nobody, 16);
@@ -86,7 +89,8 @@ static void describe_holder(const struct ripc__resolver *r, uint64_t service, co
 		append(text, len, at, ", pid %ld", pid);
 }
 
-static void describe_failure(struct ripc__resolver *r, uint64_t service, unsigned requests, char *text, size_t len)
+static void describe_failure(struct ripc__resolver *r, uint64_t service, unsigned requests,
+			     char *text, size_t len)
 {
 	size_t at = append(text, len, 0, "asked ");
 
@@ -101,7 +105,8 @@ static void describe_failure(struct ripc__resolver *r, uint64_t service, unsigne
 
 /* --- sending and receiving --- */
 
-static void send_out(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data, size_t len)
+static void send_out(void *arg, const struct ripc__sender *to, uint64_t service,
+		     const uint8_t *data, size_t len)
 {
 	struct ripc__resolver *r = arg;
 
@@ -120,8 +125,10 @@ static void complain(struct ripc__resolver *r, const struct ripc__sender *from, 
 		return;
 	r->complaints[hash % COMPLAINTS] = hash;
 	r->ncomplaints++;
-	ripc__log(RIPC_LOG_WARN, "resolver back end %s: dropped a datagram: %s; more of this source is only counted",
-		  r->backends[from->backend]->ops->name, why);
+	ripc__log(
+		RIPC_LOG_WARN,
+		"resolver back end %s: dropped a datagram: %s; more of this source is only counted",
+		r->backends[from->backend]->ops->name, why);
 }
 
 /* Takes what has come in at one descriptor. */
@@ -170,8 +177,9 @@ static void drop(struct ripc__resolver *r, uint64_t service)
 			r->backends[i]->ops->drop(r->backends[i], service);
 }
 
-unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable, struct ripc__resolver_event *events,
-				 unsigned max, uint64_t now_ns, uint64_t *deadline_ns)
+unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
+				 struct ripc__resolver_event *events, unsigned max, uint64_t now_ns,
+				 uint64_t *deadline_ns)
 {
 	unsigned requests, n = 0;
 	uint64_t deadline;
@@ -230,7 +238,8 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t
 
 	r->now_ns = now_ns;
 	if (ripc__rcore_holds(r->core, service))
-		return ripc__fail(-EADDRINUSE, "service %" PRIu64 " is held by this context already", service);
+		return ripc__fail(-EADDRINUSE,
+				  "service %" PRIu64 " is held by this context already", service);
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		if (!r->backends[i]->ops->hold)
 			continue;
@@ -311,16 +320,20 @@ void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len)
 static int check_names(const char *list)
 {
 	if (!list[strspn(list, ",")])
-		return ripc__fail(-EINVAL, "resolver=%s: names no back end; there are local and udp", list);
+		return ripc__fail(-EINVAL,
+				  "resolver=%s: names no back end; there are local and udp", list);
 	while (*list) {
 		size_t n = strcspn(list, ",");
 		bool found = !n;
 
 		for (unsigned i = 0; i < BACKENDS_MAX; i++)
-			found = found || (strlen(known[i]->name) == n && !strncmp(known[i]->name, list, n));
+			found = found ||
+				(strlen(known[i]->name) == n && !strncmp(known[i]->name, list, n));
 		if (!found)
-			return ripc__fail(-EINVAL, "resolver: there is no back end %.*s; there are local and udp",
-					  (int)n, list);
+			return ripc__fail(
+				-EINVAL,
+				"resolver: there is no back end %.*s; there are local and udp",
+				(int)n, list);
 		list += n;
 		list += *list == ',';
 	}
@@ -345,7 +358,8 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 	if (!rc)
 		r->nbackends++;
 	else
-		append(r->left_out, sizeof(r->left_out), at, "%s%s: %s", at ? "; " : "", ops->name, why);
+		append(r->left_out, sizeof(r->left_out), at, "%s%s: %s", at ? "; " : "", ops->name,
+		       why);
 	return rc;
 }
 

@@ -21,15 +21,16 @@ struct ripc__resolver_env {
 	void *sim; /* simulation: the simulated network, see transport/sim/sim.h; otherwise NULL */
 	/* The text of a record's address with the name of its transport, e.g. "iwarp/soft 127.0.0.1:4242", for the
 	 * texts of events. Any bytes: they come from the network. NULL: addresses are left out of texts. */
-	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen);
+	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text,
+			 size_t textlen);
 };
 
 enum ripc__resolver_ev_kind {
-	RIPC__RESOLVED = 1,   /* record: the answer to a look-up, or a change of one known before */
-	RIPC__UNRESOLVED,     /* service, text: nobody answered within resolve_timeout_ms; text = what was tried */
-	RIPC__REGISTERED,     /* service: nobody objected, it is ours and we answer for it */
-	RIPC__CONFLICT,       /* service, text: a probe, or later a claim, met another holder; text names it */
-	RIPC__GONE,           /* service, record.instance: its holder gave it up */
+	RIPC__RESOLVED = 1, /* record: the answer to a look-up, or a change of one known before */
+	RIPC__UNRESOLVED, /* service, text: nobody answered within resolve_timeout_ms; text = what was tried */
+	RIPC__REGISTERED, /* service: nobody objected, it is ours and we answer for it */
+	RIPC__CONFLICT, /* service, text: a probe, or later a claim, met another holder; text names it */
+	RIPC__GONE, /* service, record.instance: its holder gave it up */
 };
 
 struct ripc__resolver_event {
@@ -72,8 +73,9 @@ void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const
  * call unless a deadline is due. *deadline_ns is lowered to when it wants to be called again; look-ups,
  * registrations and the like move it forward. Return: number of events; equal to max: call again.
  */
-unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable, struct ripc__resolver_event *events,
-				 unsigned max, uint64_t now_ns, uint64_t *deadline_ns);
+unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
+				 struct ripc__resolver_event *events, unsigned max, uint64_t now_ns,
+				 uint64_t *deadline_ns);
 
 /* Readable (level-triggered) when progress() has something to read. Constant. */
 int ripc__resolver_fd(struct ripc__resolver *r);

@@ -13,7 +13,8 @@ struct sim {
 	struct ripc__sim_port *port;
 };
 
-static int sim_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why, size_t whylen)
+static int sim_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+		    size_t whylen)
 {
 	struct sim *s = calloc(1, sizeof(*s));
 	int rc = s ? ripc__sim_port_open(env->sim, env->instance, &s->port) : -ENOMEM;
@@ -42,7 +43,8 @@ static void sim_send(struct ripc__backend *b, const struct ripc__sender *to, uin
 	(void)ripc__sim_port_send(((struct sim *)b)->port, to ? to->bytes : NULL, data, len);
 }
 
-static int sim_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
+static int sim_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+		    size_t cap)
 {
 	from->len = 16;
 	return ripc__sim_port_recv(((struct sim *)b)->port, from->bytes, buf, cap);
@@ -53,7 +55,8 @@ static bool sim_remote(const struct ripc__backend *b)
 	return true;
 }
 
-static void sim_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text, size_t len)
+static void sim_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+		      size_t len)
 {
 	snprintf(text, len, "sim (%u requests)", requests);
 }

@@ -79,7 +79,8 @@ void ripc__table_remove(struct ripc__table *table, struct ripc__node *node)
 		resize(table, table->nbuckets / 2);
 }
 
-void ripc__table_each(struct ripc__table *table, void (*fn)(struct ripc__node *node, void *arg), void *arg)
+void ripc__table_each(struct ripc__table *table, void (*fn)(struct ripc__node *node, void *arg),
+		      void *arg)
 {
 	for (size_t i = 0; i < table->nbuckets; i++) {
 		for (struct ripc__node *node = table->buckets[i], *next; node; node = next) {

@@ -15,9 +15,9 @@ struct ripc__node {
 struct ripc__table {
 	struct ripc__node **buckets; /* nbuckets of them; &one while there is only one */
 	struct ripc__node *one;
-	size_t nbuckets;             /* power of two */
-	size_t count;                /* nodes held */
-	uint64_t secret;             /* so that nobody outside can make ids that collide */
+	size_t nbuckets; /* power of two */
+	size_t count;    /* nodes held */
+	uint64_t secret; /* so that nobody outside can make ids that collide */
 };
 
 /* The table must stay in place from now on. */
@@ -35,6 +35,7 @@ void ripc__table_add(struct ripc__table *table, struct ripc__node *node);
 void ripc__table_remove(struct ripc__table *table, struct ripc__node *node);
 
 /* Calls fn for every node; fn may free the node but not touch the table. */
-void ripc__table_each(struct ripc__table *table, void (*fn)(struct ripc__node *node, void *arg), void *arg);
+void ripc__table_each(struct ripc__table *table, void (*fn)(struct ripc__node *node, void *arg),
+		      void *arg);
 
 #endif

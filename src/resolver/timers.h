@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 struct ripc__timer {
-	uint64_t at_ns;  /* when it is due; RIPC__NEVER: not at all */
-	uint32_t pos;    /* place in the heap */
-	uint32_t kind;   /* for the owner to tell what it is embedded in */
+	uint64_t at_ns; /* when it is due; RIPC__NEVER: not at all */
+	uint32_t pos;   /* place in the heap */
+	uint32_t kind;  /* for the owner to tell what it is embedded in */
 };
 
 struct ripc__timers {

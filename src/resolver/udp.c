@@ -21,21 +21,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TARGETS_MAX 64                    /* interface and family pairs used */
-#define GROUP       "ff02::5249:5043"     /* link-local, "RIPC"; see doc/protocol.md */
-#define SCAN_NS     (1000 * RIPC__MS)     /* interfaces are looked at again no sooner */
+#define TARGETS_MAX 64                /* interface and family pairs used */
+#define GROUP       "ff02::5249:5043" /* link-local, "RIPC"; see doc/protocol.md */
+#define SCAN_NS     (1000 * RIPC__MS) /* interfaces are looked at again no sooner */
 
 /* One interface in one family. */
 struct target {
 	unsigned ifindex;
 	char name[IF_NAMESIZE];
 	bool loopback;
-	int err;                 /* errno of the last send, 0 if it worked */
+	int err; /* errno of the last send, 0 if it worked */
 	union {
 		struct sockaddr any;
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6;
-	} to;                    /* where to speak to all */
+	} to; /* where to speak to all */
 };
 
 enum { HEAR4, SPEAK4, HEAR6, SPEAK6, NSOCKS };
@@ -44,13 +44,13 @@ struct udp {
 	struct ripc__backend base;
 	uint16_t port;
 	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)]; /* names allowed; empty: all */
-	int socks[NSOCKS];       /* < 0: not open */
+	int socks[NSOCKS];                                                /* < 0: not open */
 	struct target targets[TARGETS_MAX];
 	unsigned ntargets;
 	unsigned allowed[TARGETS_MAX]; /* indices of the interfaces allowed, if they are named */
 	unsigned nallowed;
-	unsigned lo;             /* index of the loopback */
-	uint64_t scan_ns;        /* when to look for interfaces again */
+	unsigned lo;      /* index of the loopback */
+	uint64_t scan_ns; /* when to look for interfaces again */
 };
 
 static bool name_allowed(const struct udp *u, const char *name)
@@ -85,7 +85,9 @@ static void keep_target(struct udp *u, socklen_t len)
 static void add_ipv4(struct udp *u, const struct ifaddrs *ifa)
 {
 	uint32_t addr = ntohl(((struct sockaddr_in *)ifa->ifa_addr)->sin_addr.s_addr);
-	uint32_t mask = ifa->ifa_netmask ? ntohl(((struct sockaddr_in *)ifa->ifa_netmask)->sin_addr.s_addr) : ~0u;
+	uint32_t mask = ifa->ifa_netmask
+				? ntohl(((struct sockaddr_in *)ifa->ifa_netmask)->sin_addr.s_addr)
+				: ~0u;
 	bool has_broadcast = ~mask > 1; /* not a /31 or /32 */
 	struct target *t;
 
@@ -113,7 +115,8 @@ static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
 	inet_pton(AF_INET6, GROUP, &t->to.in6.sin6_addr);
 	join.ipv6mr_multiaddr = t->to.in6.sin6_addr;
 	join.ipv6mr_interface = t->ifindex;
-	if (setsockopt(u->socks[HEAR6], IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) && errno != EADDRINUSE)
+	if (setsockopt(u->socks[HEAR6], IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) &&
+	    errno != EADDRINUSE)
 		return;
 	keep_target(u, sizeof(t->to.in6));
 }
@@ -140,8 +143,8 @@ static int scan(struct udp *u, uint64_t now_ns)
 				u->allowed[u->nallowed++] = index;
 			continue;
 		}
-		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) || !name_allowed(u, ifa->ifa_name) ||
-		    u->ntargets == TARGETS_MAX)
+		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) ||
+		    !name_allowed(u, ifa->ifa_name) || u->ntargets == TARGETS_MAX)
 			continue;
 		if (ifa->ifa_addr->sa_family == AF_INET && u->socks[SPEAK4] >= 0)
 			add_ipv4(u, ifa);
@@ -199,7 +202,8 @@ static void close_socket(int *fd)
 }
 
 /* Both sockets of a family or none. Return: 0 or a negative errno. */
-static int open_family(struct udp *u, const struct ripc__backend_env *env, int family, int hear, int speak)
+static int open_family(struct udp *u, const struct ripc__backend_env *env, int family, int hear,
+		       int speak)
 {
 	int rc;
 
@@ -224,7 +228,8 @@ static int check_names(const char *list, char *why, size_t whylen)
 
 		snprintf(name, sizeof(name), "%.*s", (int)n, list);
 		if (n && (n >= sizeof(name) || !if_nametoindex(name))) {
-			snprintf(why, whylen, "interfaces: there is no network interface %.*s", (int)n, list);
+			snprintf(why, whylen, "interfaces: there is no network interface %.*s",
+				 (int)n, list);
 			return -EINVAL;
 		}
 		list += n;
@@ -242,7 +247,8 @@ static void udp_close(struct ripc__backend *b)
 	free(u);
 }
 
-static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why, size_t whylen)
+static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+		    size_t whylen)
 {
 	int rc = check_names(env->opt->interfaces, why, whylen), rc4, rc6;
 	struct udp *u;
@@ -262,8 +268,8 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 	rc4 = open_family(u, env, AF_INET, HEAR4, SPEAK4);
 	rc6 = open_family(u, env, AF_INET6, HEAR6, SPEAK6);
 	if (rc4 && rc6) {
-		snprintf(why, whylen, "no UDP socket on port %u: %s (IPv4), %s (IPv6)", u->port, strerror(-rc4),
-			 strerror(-rc6));
+		snprintf(why, whylen, "no UDP socket on port %u: %s (IPv4), %s (IPv6)", u->port,
+			 strerror(-rc4), strerror(-rc6));
 		udp_close(&u->base);
 		return rc4;
 	}
@@ -357,7 +363,8 @@ static bool index_allowed(const struct udp *u, unsigned index, int fd)
 	return false;
 }
 
-static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
+static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+		    size_t cap)
 {
 	struct udp *u = (struct udp *)b;
 	union {
@@ -365,8 +372,11 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, 
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = {buf, cap};
-	struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_name = from->bytes,
-			     .msg_namelen = sizeof(from->bytes), .msg_control = control.bytes,
+	struct msghdr hdr = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_name = from->bytes,
+			     .msg_namelen = sizeof(from->bytes),
+			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
 	ssize_t n = recvmsg(fd, &hdr, MSG_TRUNC);
 
@@ -407,14 +417,19 @@ static void interface_names(const struct udp *u, char *text, size_t len)
 			v6 = v6 || (u->targets[k].to.any.sa_family == AF_INET6 && !u->targets[k].err);
 		}
 		if (first)
-			at += (size_t)snprintf(text + at, len - at, "%s%s%s", at ? ", " : "", u->targets[i].name,
-					       v4 && v6 ? "" : v4 ? " (IPv4)" : v6 ? " (IPv6)" : " (unreachable)");
+			at += (size_t)snprintf(text + at, len - at, "%s%s%s", at ? ", " : "",
+					       u->targets[i].name,
+					       v4 && v6 ? ""
+					       : v4     ? " (IPv4)"
+					       : v6     ? " (IPv6)"
+							: " (unreachable)");
 	}
 	if (!u->ntargets)
 		snprintf(text, len, "no interface");
 }
 
-static void udp_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text, size_t len)
+static void udp_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+		      size_t len)
 {
 	const struct udp *u = (const struct udp *)b;
 	char names[160];

@@ -8,21 +8,21 @@
 
 #include "transport/transport.h"
 
-#define RIPC__RECORD_ADDRS_MAX 4     /* transports with an address in one record */
-#define RIPC__RESOLVER_MSG_MAX 1400  /* bytes of one resolver message at most */
+#define RIPC__RECORD_ADDRS_MAX 4    /* transports with an address in one record */
+#define RIPC__RESOLVER_MSG_MAX 1400 /* bytes of one resolver message at most */
 
 /* Where one service is. Plain data, copied by assignment. */
 struct ripc__record {
 	uint64_t service;
 	uint8_t instance[16]; /* context that holds it */
-	uint8_t host[16];     /* host (boot and network namespace) the context runs on; zeros: not told */
-	uint64_t generation;  /* grows when a service moves; the higher one wins */
-	uint32_t ttl_ms;      /* how long the record may be used without asking again */
-	uint32_t since_ms;    /* how long the service has been held, for duplicates: the older one wins */
-	unsigned naddrs;      /* 0 .. RIPC__RECORD_ADDRS_MAX */
+	uint8_t host[16]; /* host (boot and network namespace) the context runs on; zeros: not told */
+	uint64_t generation; /* grows when a service moves; the higher one wins */
+	uint32_t ttl_ms;     /* how long the record may be used without asking again */
+	uint32_t since_ms; /* how long the service has been held, for duplicates: the older one wins */
+	unsigned naddrs; /* 0 .. RIPC__RECORD_ADDRS_MAX */
 	struct ripc__record_addr {
-		uint8_t transport;  /* id of the transport */
-		uint16_t len;       /* bytes */
+		uint8_t transport; /* id of the transport */
+		uint16_t len;      /* bytes */
 		uint8_t addr[RIPC__ADDRESS_MAX];
 	} addrs[RIPC__RECORD_ADDRS_MAX];
 };
@@ -31,19 +31,20 @@ struct ripc__record {
 #define RIPC__RECORD_BYTES_MAX (57 + RIPC__RECORD_ADDRS_MAX * (3 + RIPC__ADDRESS_MAX))
 
 enum ripc__resolver_kind {
-	RIPC__RESOLVE_REQUEST = 1, /* who holds service? record: the asker itself, service 0 if it holds none */
-	RIPC__RESOLVE_REPLY = 2,   /* record: the holder */
-	RIPC__RESOLVE_PROBE = 3,   /* I am about to hold service: does anybody object? record: the asker */
-	RIPC__RESOLVE_GONE = 4,    /* record.service is given up by record.instance */
+	RIPC__RESOLVE_REQUEST =
+		1, /* who holds service? record: the asker itself, service 0 if it holds none */
+	RIPC__RESOLVE_REPLY = 2, /* record: the holder */
+	RIPC__RESOLVE_PROBE = 3, /* I am about to hold service: does anybody object? record: the asker */
+	RIPC__RESOLVE_GONE = 4, /* record.service is given up by record.instance */
 };
 
 #define RIPC__RESOLVE_VERDICT 1 /* flag of a REPLY: another holder of the service must give it up */
 
 struct ripc__resolver_msg {
 	enum ripc__resolver_kind kind;
-	uint8_t flags;     /* RIPC__RESOLVE_VERDICT or 0 */
-	uint64_t service;  /* the service asked for */
-	uint64_t nonce;    /* chosen by the asker, not 0, repeated in the reply; 0: not the answer to anything */
+	uint8_t flags;    /* RIPC__RESOLVE_VERDICT or 0 */
+	uint64_t service; /* the service asked for */
+	uint64_t nonce; /* chosen by the asker, not 0, repeated in the reply; 0: not the answer to anything */
 	struct ripc__record record;
 };
 

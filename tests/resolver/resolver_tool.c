@@ -33,7 +33,8 @@ static bool report(const struct ripc__resolver_event *ev, bool hold, int *status
 	switch (ev->kind) {
 	case RIPC__RESOLVED:
 		printf("resolved %" PRIu64 " at %.*s\n", ev->service,
-		       ev->record.naddrs ? ev->record.addrs[0].len : 0, (const char *)ev->record.addrs[0].addr);
+		       ev->record.naddrs ? ev->record.addrs[0].len : 0,
+		       (const char *)ev->record.addrs[0].addr);
 		*status = 0;
 		return hold;
 	case RIPC__UNRESOLVED:
@@ -57,7 +58,8 @@ int main(int argc, char **argv)
 {
 	struct ripc__options opt;
 	struct ripc__record_addr addr = {.transport = 200};
-	struct ripc__resolver_env env = {.opt = &opt, .addrs = &addr, .naddrs = 1, .describe = describe};
+	struct ripc__resolver_env env = {
+		.opt = &opt, .addrs = &addr, .naddrs = 1, .describe = describe};
 	struct ripc__resolver *r;
 	uint8_t ids[32];
 	char why[256];
@@ -94,7 +96,8 @@ int main(int argc, char **argv)
 		return rc == -EADDRINUSE ? 2 : 67;
 	}
 	while (running) {
-		struct pollfd pfd[2] = {{.fd = ripc__resolver_fd(r), .events = POLLIN}, {.events = POLLIN}};
+		struct pollfd pfd[2] = {{.fd = ripc__resolver_fd(r), .events = POLLIN},
+					{.events = POLLIN}};
 		uint64_t deadline = RIPC__NEVER, now = ripc__clock_ns();
 		struct ripc__resolver_event ev[4];
 		unsigned n = ripc__resolver_progress(r, true, ev, 4, now, &deadline);
@@ -104,7 +107,10 @@ int main(int argc, char **argv)
 		if (!running)
 			break;
 		if (deadline > now)
-			poll(pfd, hold ? 2 : 1, deadline - now > 1000 * RIPC__MS ? 1000 : (int)((deadline - now) / RIPC__MS) + 1);
+			poll(pfd, hold ? 2 : 1,
+			     deadline - now > 1000 * RIPC__MS
+				     ? 1000
+				     : (int)((deadline - now) / RIPC__MS) + 1);
 		if (hold && pfd[1].revents)
 			running = false;
 	}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "resolver/state.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ripc__claim_send(struct ripc__rcore *core, const struct ripc__sender *to,
+		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
+		      uint64_t nonce, uint64_t now_ns)
+{
+	struct ripc__resolver_msg msg = {
+		.kind = kind, .flags = flags, .service = h->node.id, .nonce = nonce};
+
+	ripc__rcore_own_record(core, h->node.id, h->state == HELD ? h->since_ns : now_ns, now_ns,
+			       &msg.record);
+	ripc__rcore_send(core, to, &msg);
+}
+
+struct ripc__claim *ripc__claim_speaker(struct ripc__rcore *core)
+{
+	struct ripc__claim *h;
+
+	TAILQ_FOREACH(h, &core->claims, link)
+	if (h->state == HELD)
+		break;
+	if (h) {
+		TAILQ_REMOVE(&core->claims, h, link);
+		TAILQ_INSERT_TAIL(&core->claims, h, link);
+	}
+	return h;
+}
+
+void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
+{
+	ripc__claim_send(core, NULL, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core), now_ns);
+}
+
+struct ripc__claim *ripc__claim_find(struct ripc__rcore *core, uint64_t service)
+{
+	return (struct ripc__claim *)ripc__table_find(&core->held, service);
+}
+
+bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service)
+{
+	return ripc__claim_find(core, service);
+}
+
+void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
+{
+	if (h->state != DROPPED) {
+		ripc__timers_remove(&core->timers, &h->timer);
+		ripc__table_remove(&core->held, &h->node);
+		TAILQ_REMOVE(&core->claims, h, link);
+	}
+	ripc__pending_drop(&core->pendings, &h->pending);
+	free(h->rival);
+	free(h);
+}
+
+static void held_won(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+{
+	struct ripc__cached *c = ripc__cache_find(&core->cache, h->node.id);
+	struct ripc__lookup *l = ripc__lookup_find(core, h->node.id);
+
+	h->state = HELD;
+	h->since_ns = now_ns;
+	ripc__timers_set(&core->timers, &h->timer, RIPC__NEVER);
+	ripc__pending_tell(&core->pendings, &h->pending, RIPC__REGISTERED);
+	if ((l && ripc__lookup_awaited(l)) || (c && c->pending.tell & 1u << RIPC__RESOLVED))
+		ripc__pending_tell(&core->pendings, &h->pending, RIPC__RESOLVED);
+	if (l)
+		ripc__lookup_remove(core, l);
+	if (c)
+		ripc__cache_remove(&core->cache, c);
+	if (core->repeat.at_ns == RIPC__NEVER)
+		ripc__timers_set(&core->timers, &core->repeat,
+				 now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_GAP_MS));
+	ripc__claim_announce(core, h, now_ns);
+}
+
+void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
+		      const struct ripc__record *rival, uint64_t now_ns)
+{
+	uint8_t bytes[RIPC__RECORD_BYTES_MAX];
+	int len = ripc__record_encode(rival, bytes, sizeof(bytes));
+
+	/* Whoever knows us as the holder has to ask again. */
+	if (h->state == HELD)
+		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
+	h->state = LOST;
+	h->rival = len > 0 ? malloc((size_t)len) : NULL;
+	if (h->rival) {
+		memcpy(h->rival, bytes, (size_t)len);
+		h->rival_len = (uint16_t)len;
+	}
+	ripc__timers_set(&core->timers, &h->timer, RIPC__NEVER);
+	ripc__pending_untell(&core->pendings, &h->pending, RIPC__REGISTERED);
+	ripc__pending_tell(&core->pendings, &h->pending, RIPC__CONFLICT);
+}
+
+void ripc__claim_due(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+{
+	if (h->probes < RIPC__PROBES) {
+		h->probes++;
+		ripc__timers_set(&core->timers, &h->timer, now_ns + RIPC__PROBE_GAP_MS * RIPC__MS);
+		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_PROBE, 0, h->nonce, now_ns);
+	} else {
+		held_won(core, h, now_ns);
+	}
+}
+
+int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns)
+{
+	struct ripc__claim *h = ripc__claim_find(core, service);
+
+	if (h)
+		return ripc__fail(-EADDRINUSE,
+				  "service %" PRIu64 " is held by this context already", service);
+	h = calloc(1, sizeof(*h));
+	if (!h || ripc__timers_add(&core->timers, &h->timer, RIPC__NEVER)) {
+		free(h);
+		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory to register it", service);
+	}
+	h->node.id = service;
+	h->timer.kind = RIPC__TIMER_CLAIM;
+	h->pending.owner = RIPC__OWNER_CLAIM;
+	h->state = PROBING;
+	h->nonce = ripc__rcore_nonce(core);
+	h->probes = probe ? 0 : RIPC__PROBES;
+	ripc__table_add(&core->held, &h->node);
+	TAILQ_INSERT_TAIL(&core->claims, h, link);
+	ripc__claim_due(core, h, now_ns);
+	return 0;
+}
+
+void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
+{
+	struct ripc__claim *h = ripc__claim_find(core, service);
+
+	if (!h)
+		return;
+	if (h->state == HELD)
+		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
+	ripc__pending_untell(&core->pendings, &h->pending, RIPC__REGISTERED);
+	ripc__pending_untell(&core->pendings, &h->pending, RIPC__CONFLICT);
+	if (!h->pending.tell) {
+		ripc__claim_free(core, h);
+		return;
+	}
+	/* A look-up of our own service was answered and not yet told. */
+	ripc__timers_remove(&core->timers, &h->timer);
+	ripc__table_remove(&core->held, &h->node);
+	TAILQ_REMOVE(&core->claims, h, link);
+	h->state = DROPPED;
+}
+
+void ripc__claim_repeat(struct ripc__rcore *core, uint64_t now_ns)
+{
+	struct ripc__claim *h = ripc__claim_speaker(core);
+
+	ripc__timers_set(&core->timers, &core->repeat,
+			 h ? now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_GAP_MS) : RIPC__NEVER);
+	if (h)
+		ripc__claim_announce(core, h, now_ns);
+}
+
+void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
+		       struct ripc__resolver_event *ev, uint64_t now_ns)
+{
+	const char *why;
+
+	ev->kind = ripc__rcore_take(core, &h->pending);
+	ev->service = h->node.id;
+	if (ev->kind == RIPC__CONFLICT) {
+		if (!h->rival || ripc__record_decode(&ev->record, h->rival, h->rival_len, &why))
+			memset(&ev->record, 0, sizeof(ev->record));
+	} else {
+		ripc__rcore_own_record(core, h->node.id, h->since_ns, now_ns, &ev->record);
+	}
+	if (h->state >= LOST && !h->pending.tell)
+		ripc__claim_free(core, h);
+}
+
+void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns)
+{
+	struct ripc__claim *h;
+
+	TAILQ_FOREACH(h, &core->claims, link)
+	if (h->state == HELD)
+		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
+}
+
+enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, const struct ripc__claim *h,
+				     const struct ripc__record *rival, uint8_t flags, uint64_t now_ns)
+{
+	uint64_t age_ms = now_ns > h->since_ns ? (now_ns - h->since_ns) / RIPC__MS : 0;
+
+	if (h->state == PROBING || rival->generation > 1)
+		return RIPC__WE_LOSE;
+	if (rival->generation < 1)
+		return RIPC__WE_KEEP;
+	if (flags & RIPC__RESOLVE_VERDICT)
+		return RIPC__WE_LOSE;
+	/* Ages are seen differently by the two, because messages take time: only one may compare them. */
+	if (memcmp(core->env.instance, rival->instance, 16) < 0)
+		return RIPC__NOT_OURS_TO_SAY;
+	return rival->since_ms > age_ms ? RIPC__WE_LOSE : RIPC__WE_KEEP;
+}

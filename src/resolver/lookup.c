@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "resolver/state.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Gaps between the requests of one look-up, in ms; the last one repeats. */
+static const uint32_t retry_ms[] = {5, 15, 40, 100, 250};
+
+static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns)
+{
+	struct ripc__resolver_msg msg = {
+		.kind = RIPC__RESOLVE_REQUEST, .service = l->node.id, .nonce = l->nonce};
+	struct ripc__claim *speaker = ripc__claim_speaker(core);
+	const size_t last = sizeof(retry_ms) / sizeof(retry_ms[0]) - 1;
+	uint64_t next_ns;
+
+	ripc__rcore_own_record(core, speaker ? speaker->node.id : 0,
+			       speaker ? speaker->since_ns : now_ns, now_ns, &msg.record);
+	next_ns = now_ns +
+		  ripc__rcore_jitter_ns(core, retry_ms[l->requests < last ? l->requests : last]);
+	l->requests++;
+	ripc__timers_set(&core->timers, &l->timer, next_ns < l->end_ns ? next_ns : l->end_ns);
+	ripc__rcore_send(core, NULL, &msg);
+}
+
+struct ripc__lookup *ripc__lookup_find(struct ripc__rcore *core, uint64_t service)
+{
+	return (struct ripc__lookup *)ripc__table_find(&core->lookups, service);
+}
+
+void ripc__lookup_remove(struct ripc__rcore *core, struct ripc__lookup *l)
+{
+	if (l->negative) {
+		TAILQ_REMOVE(&core->negatives, l, link);
+		core->nnegatives--;
+	}
+	ripc__pending_drop(&core->pendings, &l->pending);
+	ripc__timers_remove(&core->timers, &l->timer);
+	ripc__table_remove(&core->lookups, &l->node);
+	free(l);
+}
+
+bool ripc__lookup_awaited(const struct ripc__lookup *l)
+{
+	return !l->refresh && (!l->negative || l->pending.tell);
+}
+
+static void lookup_begin(struct ripc__rcore *core, struct ripc__lookup *l, bool refresh,
+			 uint64_t now_ns)
+{
+	l->nonce = ripc__rcore_nonce(core);
+	l->requests = 0;
+	l->refresh = refresh;
+	l->end_ns = now_ns + core->env.resolve_timeout_ms * RIPC__MS;
+	send_request(core, l, now_ns);
+}
+
+int ripc__lookup_start(struct ripc__rcore *core, uint64_t service, bool refresh, uint64_t now_ns)
+{
+	struct ripc__lookup *l;
+
+	if (core->lookups.count >= RIPC__LOOKUPS_MAX) {
+		TAILQ_FOREACH(l, &core->negatives, link)
+		if (!l->pending.tell)
+			break;
+		if (!l)
+			return ripc__fail(-EAGAIN,
+					  "service %" PRIu64 ": %d look-ups are under way already",
+					  service, RIPC__LOOKUPS_MAX);
+		ripc__lookup_remove(core, l);
+	}
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory for a look-up", service);
+	l->node.id = service;
+	l->timer.kind = RIPC__TIMER_LOOKUP;
+	l->pending.owner = RIPC__OWNER_LOOKUP;
+	if (ripc__timers_add(&core->timers, &l->timer, RIPC__NEVER)) {
+		free(l);
+		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory for a look-up", service);
+	}
+	ripc__table_add(&core->lookups, &l->node);
+	lookup_begin(core, l, refresh, now_ns);
+	return 0;
+}
+
+int ripc__rcore_lookup(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
+{
+	struct ripc__claim *h = ripc__claim_find(core, service);
+	struct ripc__cached *c;
+	struct ripc__lookup *l;
+
+	if (h && h->state == HELD) {
+		ripc__pending_tell(&core->pendings, &h->pending, RIPC__RESOLVED);
+		return 0;
+	}
+	c = ripc__cache_find(&core->cache, service);
+	if (c) {
+		ripc__cache_want(&core->cache, c);
+		ripc__pending_tell(&core->pendings, &c->pending, RIPC__RESOLVED);
+		return 0;
+	}
+	l = ripc__lookup_find(core, service);
+	if (!l)
+		return ripc__lookup_start(core, service, false, now_ns);
+	if (l->negative)
+		ripc__pending_tell(&core->pendings, &l->pending, RIPC__UNRESOLVED);
+	else if (l->refresh)
+		lookup_begin(core, l, false, now_ns);
+	return 0;
+}
+
+void ripc__rcore_forget(struct ripc__rcore *core, uint64_t service)
+{
+	struct ripc__cached *c = ripc__cache_find(&core->cache, service);
+	struct ripc__lookup *l = ripc__lookup_find(core, service);
+	struct ripc__claim *h = ripc__claim_find(core, service);
+
+	if (l && l->negative)
+		ripc__pending_untell(&core->pendings, &l->pending, RIPC__UNRESOLVED);
+	else if (l && !l->refresh)
+		ripc__lookup_remove(core, l);
+	if (c)
+		ripc__pending_untell(&core->pendings, &c->pending, RIPC__RESOLVED);
+	if (h)
+		ripc__pending_untell(&core->pendings, &h->pending, RIPC__RESOLVED);
+}
+
+void ripc__lookup_complete(struct ripc__rcore *core, struct ripc__cached *c)
+{
+	struct ripc__lookup *l = ripc__lookup_find(core, c->node.id);
+
+	if (!l)
+		return;
+	if (ripc__lookup_awaited(l)) {
+		ripc__cache_want(&core->cache, c);
+		ripc__pending_tell(&core->pendings, &c->pending, RIPC__RESOLVED);
+	}
+	ripc__lookup_remove(core, l);
+}
+
+void ripc__lookup_due(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns)
+{
+	if (!l->negative && now_ns < l->end_ns) {
+		send_request(core, l, now_ns);
+	} else if (l->refresh || (l->negative && !l->pending.tell)) {
+		ripc__lookup_remove(core, l);
+	} else if (l->negative) {
+		/* It goes once it is told. */
+		ripc__timers_set(&core->timers, &l->timer, now_ns + 100 * RIPC__MS);
+	} else {
+		l->negative = true;
+		TAILQ_INSERT_TAIL(&core->negatives, l, link);
+		core->nnegatives++;
+		ripc__timers_set(&core->timers, &l->timer, now_ns + core->env.negative_ms * RIPC__MS);
+		ripc__pending_tell(&core->pendings, &l->pending, RIPC__UNRESOLVED);
+	}
+}
+
+void ripc__lookup_event(struct ripc__rcore *core, struct ripc__lookup *l,
+			struct ripc__resolver_event *ev, unsigned *requests)
+{
+	ev->kind = ripc__rcore_take(core, &l->pending);
+	ev->service = l->node.id;
+	memset(&ev->record, 0, sizeof(ev->record));
+	*requests = l->requests;
+	if (!core->env.negative_ms)
+		ripc__lookup_remove(core, l);
+}
