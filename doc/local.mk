@@ -45,7 +45,7 @@ RIPC_MAN3 = \
 	doc/man/ripc_window_add.3 \
 	doc/man/ripc_window_remove.3
 
-dist_man_MANS = doc/man/ripc.7 $(RIPC_MAN3)
+dist_man_MANS += doc/man/ripc.7 $(RIPC_MAN3)
 $(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk
 	$(AM_V_GEN)$(MKDIR_P) doc/man && $(PERL) $(srcdir)/doc/man/mkman $(srcdir)/include/ripc.h \
 		$(PACKAGE_VERSION) "$(MAN_DATE)" $@

@@ -97,7 +97,7 @@ built()
 	local dir=build/$1
 	shift
 	if ! make -C "$dir" -j"$jobs" "$@" >"$dir/make.log" 2>&1; then
-		grep -n -B2 -A12 -E 'error|warning|Error|undefined' "$dir/make.log" | head -n 200
+		grep -n -B2 -A12 -E '(error|warning):|Error [0-9]|undefined reference' "$dir/make.log" | head -n 200
 		echo "all of the output is in $dir/make.log"
 		return 1
 	fi

@@ -21,6 +21,9 @@ for file in "$man"/man3/*.3; do
 	check "$(basename "$file") is of the header" grep -qx "$(basename "$file" .3)" <<<"$names"
 done
 check "ripc(7) is installed" test -s "$man/man7/ripc.7"
+for program in "$tree$prefix"/bin/*; do
+	check "$(basename "$program")(1) is installed" test -s "$man/man1/$(basename "$program").1"
+done
 
 # The text of a prototype without blanks, so that line breaks do not count.
 squeeze()
@@ -30,7 +33,9 @@ squeeze()
 code=$("${CC:-cc}" -fpreprocessed -dD -E -P "$header" | tr '\n' ' ' | squeeze)
 if have mandoc; then
 	check "section 3 is clean" mandoc -T lint -W warning "$man"/man3/*.3
-	check "ripc(7) is clean" mandoc -T lint -W warning "$man/man7/ripc.7"
+	for page in "$man"/man1/*.1 "$man"/man7/*.7; do
+		check "$(basename "$page") is clean" mandoc -T lint -W warning "$page"
+	done
 	for page in $(grep -oE 'ripc_[a-z_]+\(' "$header" | tr -d '(' | sort -u); do
 		[ -e "$man/man3/$page.3" ] || continue
 		shown=$(mandoc -T ascii "$man/man3/$page.3" | sed 's/.\x08//g' |
