@@ -1,1 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
+libripc_internal_la_SOURCES += \
+	src/transport/iwarp/soft/address.c src/transport/iwarp/soft/address.h \
+	src/transport/iwarp/soft/crc32c.c src/transport/iwarp/soft/crc32c.h \
+	src/transport/iwarp/soft/datagram.c \
+	src/transport/iwarp/soft/ddp.c src/transport/iwarp/soft/ddp.h \
+	src/transport/iwarp/soft/endpoint.c \
+	src/transport/iwarp/soft/engine.c src/transport/iwarp/soft/engine.h \
+	src/transport/iwarp/soft/engine_rx.c src/transport/iwarp/soft/engine_tx.c \
+	src/transport/iwarp/soft/linger.c src/transport/iwarp/soft/listener.c \
+	src/transport/iwarp/soft/mpa.c src/transport/iwarp/soft/mpa.h \
+	src/transport/iwarp/soft/region.c src/transport/iwarp/soft/region.h \
+	src/transport/iwarp/soft/setup.c \
+	src/transport/iwarp/soft/slab.c src/transport/iwarp/soft/slab.h \
+	src/transport/iwarp/soft/soft.c src/transport/iwarp/soft/soft.h \
+	src/transport/iwarp/soft/stream.c

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/iwarp/soft/address.h"
+#include "wire/bytes.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VERSION      1
+#define HEADER       12
+#define PLACE        6    /* bytes of a place without its IP address */
+#define LOOPBACK_BIT 0x01
+
+static size_t ip_len(unsigned family)
+{
+	return family == 4 ? 4 : 16;
+}
+
+static uint8_t *ip_bytes(union ripc__sockaddr *a)
+{
+	return a->sa.sa_family == AF_INET ? (uint8_t *)&a->in.sin_addr : (uint8_t *)&a->in6.sin6_addr;
+}
+
+size_t ripc__soft_address_encode(const struct ripc__soft_address *a, uint8_t *buf, size_t cap)
+{
+	uint8_t *p = buf + HEADER;
+
+	if (cap < HEADER + RIPC__PLACES_MAX * (PLACE + 16))
+		return 0;
+	memset(buf, 0, HEADER);
+	buf[0] = VERSION;
+	buf[1] = (uint8_t)a->nplaces;
+	ripc__put_le64(buf + 4, a->host);
+	for (unsigned i = 0; i < a->nplaces; i++) {
+		union ripc__sockaddr ip = a->places[i].ip;
+
+		p[0] = ip.sa.sa_family == AF_INET ? 4 : 6;
+		p[1] = a->places[i].loopback ? LOOPBACK_BIT : 0;
+		ripc__put_le16(p + 2, a->places[i].tcp);
+		ripc__put_le16(p + 4, a->places[i].udp);
+		memcpy(p + PLACE, ip_bytes(&ip), ip_len(p[0]));
+		p += PLACE + ip_len(p[0]);
+	}
+	return (size_t)(p - buf);
+}
+
+/* Nobody listens at these, or everybody would. */
+static bool unusable(const union ripc__sockaddr *a)
+{
+	if (a->sa.sa_family == AF_INET) {
+		uint32_t ip = ntohl(a->in.sin_addr.s_addr);
+
+		return ip == INADDR_ANY || ip >= UINT32_C(0xe0000000);
+	}
+	return IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr) || IN6_IS_ADDR_MULTICAST(&a->in6.sin6_addr) ||
+	       IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr) || IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr);
+}
+
+int ripc__soft_address_decode(struct ripc__soft_address *a, const uint8_t *buf, size_t len)
+{
+	const uint8_t *p = buf + HEADER;
+
+	memset(a, 0, sizeof(*a));
+	if (len < HEADER || buf[0] != VERSION || buf[1] < 1 || buf[1] > RIPC__PLACES_MAX || buf[2] || buf[3])
+		return -EINVAL;
+	a->host = ripc__get_le64(buf + 4);
+	a->nplaces = buf[1];
+	for (unsigned i = 0; i < a->nplaces; i++) {
+		struct ripc__place *place = &a->places[i];
+		size_t left = len - (size_t)(p - buf);
+
+		if (left < PLACE || (p[0] != 4 && p[0] != 6) || left < PLACE + ip_len(p[0]))
+			return -EINVAL;
+		place->ip.sa.sa_family = p[0] == 4 ? AF_INET : AF_INET6;
+		memcpy(ip_bytes(&place->ip), p + PLACE, ip_len(p[0]));
+		place->loopback = p[1] & LOOPBACK_BIT;
+		place->tcp = ripc__get_le16(p + 2);
+		place->udp = ripc__get_le16(p + 4);
+		if (!place->tcp || unusable(&place->ip) ||
+		    place->loopback != ripc__sockaddr_is_loopback(&place->ip))
+			return -EINVAL;
+		p += PLACE + ip_len(p[0]);
+	}
+	return p == buf + len ? 0 : -EINVAL;
+}
+
+unsigned ripc__soft_address_order(struct ripc__soft_address *a, uint64_t host)
+{
+	struct ripc__soft_address all = *a;
+	bool same = a->host == host;
+
+	a->nplaces = 0;
+	for (unsigned i = 0; i < all.nplaces && same; i++)
+		if (all.places[i].loopback)
+			a->places[a->nplaces++] = all.places[i];
+	for (unsigned i = 0; i < all.nplaces; i++)
+		if (!all.places[i].loopback)
+			a->places[a->nplaces++] = all.places[i];
+	return a->nplaces;
+}
+
+bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a)
+{
+	if (a->sa.sa_family == AF_INET)
+		return ntohl(a->in.sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
+}
+
+bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b)
+{
+	if (a->sa.sa_family != b->sa.sa_family)
+		return false;
+	if (a->sa.sa_family == AF_INET)
+		return a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
+	return IN6_ARE_ADDR_EQUAL(&a->in6.sin6_addr, &b->in6.sin6_addr);
+}
+
+socklen_t ripc__sockaddr_len(const union ripc__sockaddr *a)
+{
+	return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6);
+}
+
+void ripc__sockaddr_set_port(union ripc__sockaddr *a, uint16_t port)
+{
+	if (a->sa.sa_family == AF_INET)
+		a->in.sin_port = htons(port);
+	else
+		a->in6.sin6_port = htons(port);
+}
+
+uint16_t ripc__sockaddr_port(const union ripc__sockaddr *a)
+{
+	return ntohs(a->sa.sa_family == AF_INET ? a->in.sin_port : a->in6.sin6_port);
+}
+
+void ripc__sockaddr_text(const union ripc__sockaddr *a, char *text, size_t len)
+{
+	char ip[INET6_ADDRSTRLEN] = "?";
+	bool v4 = a->sa.sa_family == AF_INET;
+
+	inet_ntop(a->sa.sa_family, v4 ? (const void *)&a->in.sin_addr : (const void *)&a->in6.sin6_addr, ip,
+		  sizeof(ip));
+	snprintf(text, len, v4 ? "%s:%u" : "[%s]:%u", ip, ripc__sockaddr_port(a));
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The address of this transport in resolver records: where a context listens. Format: doc/protocol.md section 4. Pure. */
+#ifndef RIPC_IWARP_ADDRESS_H
+#define RIPC_IWARP_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define RIPC__PLACES_MAX 11 /* places in an address at most: those fit 256 bytes in any mixture */
+
+/* An IPv4 or IPv6 socket address. */
+union ripc__sockaddr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+/* One place to connect to. */
+struct ripc__place {
+	union ripc__sockaddr ip;  /* its port is 0 */
+	bool loopback;            /* reaches the same host only */
+	uint16_t tcp, udp;        /* ports, host order; udp 0: takes no datagrams */
+};
+
+struct ripc__soft_address {
+	uint64_t host;            /* same for contexts that share a loopback */
+	unsigned nplaces;         /* 1 .. RIPC__PLACES_MAX */
+	struct ripc__place places[RIPC__PLACES_MAX];
+};
+
+/* Return: bytes written at buf (cap >= 256). */
+size_t ripc__soft_address_encode(const struct ripc__soft_address *a, uint8_t *buf, size_t cap);
+/* Any bytes. Return: 0 or -EINVAL. */
+int ripc__soft_address_decode(struct ripc__soft_address *a, const uint8_t *buf, size_t len);
+
+/*
+ * Leaves only the places that can be reached from @host, best first: on the same host the loopback, else no
+ * loopback. Return: how many are left.
+ */
+unsigned ripc__soft_address_order(struct ripc__soft_address *a, uint64_t host);
+
+bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
+bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b);
+socklen_t ripc__sockaddr_len(const union ripc__sockaddr *a);
+void ripc__sockaddr_set_port(union ripc__sockaddr *a, uint16_t port);
+uint16_t ripc__sockaddr_port(const union ripc__sockaddr *a);
+/* "127.0.0.1:4711", "[::1]:4711" */
+void ripc__sockaddr_text(const union ripc__sockaddr *a, char *text, size_t len);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Endpoints as the core sees them: connect, accept, reject, post, close. */
+#include "core/clock.h"
+#include "core/log.h"
+#include "transport/iwarp/soft/soft.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define STREAK        4u       /* posts in a row after which it is asked how fast they come */
+#define STREAK_GAP_NS 5000u    /* they are held back while they come at least as fast as this */
+#define HELD_NS       20000u   /* a send is held back at most so long, if others are posted meanwhile */
+#define HELD_BYTES    49152u   /* so many bytes are pushed at once */
+#define IOV_MAX_SEND  66u      /* parts of a send that go out without a copy, with head and tail */
+#define PUSH_BYTES    (256u << 10) /* what a post transmits at most by itself */
+
+int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen, const void *priv,
+		       size_t privlen, void *user, struct ripc__ep **epp)
+{
+	struct soft *t = (struct soft *)tr;
+	struct ripc__soft_address address;
+	struct ripc__ep *ep;
+
+	if (privlen > RIPC__PRIVATE_MAX)
+		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d", privlen,
+				  RIPC__PRIVATE_MAX);
+	if (ripc__soft_address_decode(&address, addr, addrlen))
+		return ripc__fail(-EINVAL, "iwarp/soft: the peer's address makes no sense");
+	if (!ripc__soft_address_order(&address, t->host))
+		return ripc__fail(-EHOSTUNREACH, "iwarp/soft: the peer listens on the loopback of another host");
+	ep = ripc__soft_ep_new(t, true);
+	if (!ep)
+		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory");
+	ep->user = user;
+	ep->setup->address = address;
+	if (privlen)
+		memcpy(ep->setup->priv, priv, privlen);
+	ep->setup->privlen = privlen;
+	*epp = ep;
+	ripc__soft_try_next(ep);
+	return 0;
+}
+
+static void send_reply(struct ripc__ep *ep, const struct ripc__mpa *reply)
+{
+	struct soft_setup *s = ep->setup;
+
+	/* The socket has taken nothing yet: a frame fits its buffer. */
+	s->out_len = ripc__mpa_encode(reply, s->out, sizeof(s->out));
+	s->out_sent = (size_t)send(ep->fd, s->out, s->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv, size_t privlen, void *user,
+		     struct ripc__ep **epp)
+{
+	struct ripc__ep *ep = request;
+	struct soft_setup *s = ep->setup;
+	struct ripc__mpa_terms terms;
+	const char *why;
+
+	if (privlen > RIPC__PRIVATE_MAX) {
+		ripc__soft_ep_bury(ep);
+		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d", privlen,
+				  RIPC__PRIVATE_MAX);
+	}
+	ripc__mpa_answer(&s->request, s->reply.crc, SOFT_READ_DEPTH, &s->reply, &terms, &why);
+	s->reply.priv = priv;
+	s->reply.privlen = privlen;
+	send_reply(ep, &s->reply);
+	if (s->out_sent != s->out_len) {
+		ripc__soft_ep_bury(ep);
+		return ripc__fail(-ECONNRESET, "iwarp/soft: the connection was lost before it was accepted");
+	}
+	ep->user = user;
+	ep->watched = EPOLLIN;
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd, &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+	ripc__soft_open_engine(ep, &terms);
+	*epp = ep;
+	return 0;
+}
+
+void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen)
+{
+	struct ripc__ep *ep = request;
+	struct soft_setup *s = ep->setup;
+
+	s->reply.reject = true;
+	s->reply.priv = priv;
+	s->reply.privlen = privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX;
+	send_reply(ep, &s->reply);
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+	ripc__soft_linger(ep->t, ep->fd);
+	ep->fd = -1;
+	ripc__soft_ep_bury(ep);
+}
+
+void ripc__soft_ep_close(struct ripc__ep *ep)
+{
+	if (ep->state == SOFT_OPEN) {
+		ripc__soft_push(ep, PUSH_BYTES);
+		if (ep->fd >= 0) {
+			epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+			ripc__soft_linger(ep->t, ep->fd);
+			ep->fd = -1;
+		}
+	}
+	ripc__soft_ep_bury(ep);
+}
+
+/* Whether posts come so fast one after another that it pays to send several with one call. */
+static bool rapid(struct ripc__ep *ep)
+{
+	uint64_t now, last = ep->last_post_ns;
+
+	if (ep->streak_round != ep->t->rounds) {
+		ep->streak_round = ep->t->rounds;
+		if (ep->streak <= STREAK)
+			ep->streak = 0;
+	}
+	if (++ep->streak <= STREAK) {
+		ep->last_post_ns = 0;
+		return false;
+	}
+	now = ripc__clock_ns();
+	ep->last_post_ns = now;
+	if (!last)
+		return false;
+	if (now - last > STREAK_GAP_NS) {
+		ep->streak = 0;
+		return false;
+	}
+	return true;
+}
+
+/* Held back: until something pushes it. Return: 1, or 0 if it was pushed after all. */
+static int hold(struct ripc__ep *ep)
+{
+	uint64_t now = ep->last_post_ns;
+
+	if (!soft_linked(&ep->held)) {
+		soft_append(&ep->t->held, &ep->held);
+		ep->held_since_ns = now;
+	}
+	if (ripc__engine_queued(&ep->engine) < HELD_BYTES && (!now || now - ep->held_since_ns < HELD_NS))
+		return 1;
+	ripc__soft_push(ep, PUSH_BYTES);
+	return ripc__engine_pending(&ep->engine);
+}
+
+/* Straight from the caller's memory into the socket; what that does not take is queued. */
+static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, size_t len)
+{
+	uint8_t head[RIPC__SEND_HEAD], tail[RIPC__TAIL_MAX];
+	struct iovec all[IOV_MAX_SEND];
+	struct msghdr msg = {.msg_iov = all, .msg_iovlen = niov + 2};
+	size_t tail_len = ripc__engine_frame(&ep->engine, iov, niov, len, head, tail);
+	ssize_t n;
+	int err;
+
+	all[0] = (struct iovec){head, sizeof(head)};
+	if (niov)
+		memcpy(all + 1, iov, niov * sizeof(*iov));
+	all[niov + 1] = (struct iovec){tail, tail_len};
+	n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n == (ssize_t)(sizeof(head) + len + tail_len))
+		return 0;
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		/* What came before the loss is still to be received: progress() finds the end. */
+		ep->error = -errno;
+		soft_append(&ep->t->ready, &ep->ready);
+		return -ENOTCONN;
+	}
+	err = ripc__engine_queue_rest(&ep->engine, all, niov + 2, n < 0 ? 0 : (size_t)n);
+	soft_append(err ? &ep->t->ready : &ep->t->blocked, err ? &ep->ready : &ep->blocked);
+	return err ? err : 1;
+}
+
+int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+{
+	struct ripc__engine *e = &ep->engine;
+	size_t len = 0;
+	int err;
+
+	if (ep->state != SOFT_OPEN || ep->error || e->status)
+		return -ENOTCONN;
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	if (len > RIPC__SEND_MAX)
+		return -EMSGSIZE;
+	if (ripc__engine_queued(e) >= SOFT_QUEUE_MAX) {
+		ep->want_sendable = true;
+		return -EAGAIN;
+	}
+	if (!ep->hot)
+		ripc__soft_heat(ep);
+	more |= rapid(ep);
+	if (!more && ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED && niov <= IOV_MAX_SEND - 2)
+		return send_direct(ep, iov, niov, len);
+	err = ripc__engine_send(e, iov, niov, len);
+	if (err)
+		return err;
+	if (more && !soft_linked(&ep->blocked))
+		return hold(ep);
+	if (!soft_linked(&ep->blocked))
+		ripc__soft_push(ep, PUSH_BYTES);
+	return ripc__engine_pending(e);
+}
+
+static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len)
+{
+	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
+
+	if (ep->state != SOFT_OPEN || ep->error || ep->engine.status)
+		return -ENOTCONN;
+	if (len > SOFT_RDMA_MAX)
+		return -EMSGSIZE;
+	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
+		return -EINVAL;
+	return 0;
+}
+
+static int posted(struct ripc__ep *ep, int err)
+{
+	if (err == -EAGAIN)
+		ep->want_sendable = true;
+	if (err)
+		return err;
+	ripc__soft_heat(ep);
+	if (!soft_linked(&ep->blocked))
+		ripc__soft_push(ep, PUSH_BYTES);
+	/* The rest, and the report that it is done, come from progress(). */
+	soft_append(&ep->t->ready, &ep->ready);
+	return 0;
+}
+
+int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
+			  uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	int err = check_local(ep, mr, local, len);
+
+	if (err)
+		return err;
+	return posted(ep, ripc__engine_write(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id));
+}
+
+int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len, uint64_t raddr,
+			 uint32_t rkey, uint64_t wr_id)
+{
+	int err = check_local(ep, mr, local, len);
+
+	if (err)
+		return err;
+	return posted(ep, ripc__engine_read(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id));
+}

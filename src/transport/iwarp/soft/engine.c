@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/iwarp/soft/engine.h"
+#include "transport/iwarp/soft/crc32c.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEGMENT_MIN 128u   /* a smaller segment size is not believed */
+#define ALIGN_FROM  1024u  /* payloads longer than this are multiples of 64, so that targets stay aligned */
+
+void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions, struct ripc__slab_pool *pool,
+		       const struct ripc__mpa_terms *terms, bool active, uint32_t segment)
+{
+	struct ripc__read nothing = {.silent = true};
+	int err = 0;
+
+	memset(e, 0, sizeof(*e));
+	e->regions = regions;
+	e->pool = pool;
+	e->crc = terms->crc;
+	if (segment < SEGMENT_MIN)
+		segment = SEGMENT_MIN;
+	if (terms->soft || segment > RIPC__ULPDU_SOFT + RIPC__FPDU_LEN + RIPC__FPDU_CRC)
+		e->ulpdu_max = RIPC__ULPDU_SOFT;
+	else
+		e->ulpdu_max = ((segment - RIPC__FPDU_CRC) & ~3u) - RIPC__FPDU_LEN;
+	e->tagged_max = e->ulpdu_max - RIPC__DDP_TAGGED;
+	e->tagged_max &= e->tagged_max > ALIGN_FROM ? ~63u : ~3u;
+	e->read_depth = terms->read_depth < RIPC__READS_MAX ? terms->read_depth : RIPC__READS_MAX;
+	e->serve_depth = terms->serve_depth < RIPC__READS_MAX ? terms->serve_depth : RIPC__READS_MAX;
+	e->tx.msn_send = e->tx.msn_read = 1;
+	for (unsigned q = 0; q < RIPC__DDP_QUEUES; q++)
+		e->rx.msn[q] = 1;
+	e->tx.open = active;
+	if (!active) {
+		e->rx.rtr = terms->rtr;
+		return;
+	}
+	if (terms->rtr == RIPC__MPA_RTR_SEND) {
+		err = ripc__engine_send(e, NULL, 0, 0);
+	} else if (terms->rtr == RIPC__MPA_RTR_READ) {
+		e->rx.reads[e->rx.read_tail++] = nothing;
+		err = ripc__engine_queue_read(e, &nothing, 0, 0);
+	} else if (terms->rtr == RIPC__MPA_RTR_WRITE) {
+		err = ripc__engine_queue_empty_write(e);
+	}
+	if (err)
+		ripc__engine_fail(e, err, RIPC__TERM_CATASTROPHE, NULL, false);
+}
+
+void ripc__engine_fini(struct ripc__engine *e)
+{
+	ripc__engine_drop_tx(e);
+	ripc__engine_drop_rx(e);
+}
+
+int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, const uint8_t *src, size_t len,
+		       uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+
+	if (e->status)
+		return -ENOTCONN;
+	if (tx->work_tail - tx->work_reported >= RIPC__WORKS_MAX)
+		return -EAGAIN;
+	if (!tx->works) {
+		tx->works = calloc(RIPC__WORKS_MAX, sizeof(*tx->works));
+		if (!tx->works)
+			return -ENOMEM;
+	}
+	region->users++;
+	tx->works[tx->work_tail++ % RIPC__WORKS_MAX] = (struct ripc__work){
+		.region = region, .src = src, .len = len, .raddr = raddr, .rkey = rkey,
+		.wr_id = wr_id, .after = tx->appended,
+	};
+	return 0;
+}
+
+int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8_t *dst, size_t len, uint64_t raddr,
+		      uint32_t rkey, uint64_t wr_id)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	struct ripc__read read = {
+		.region = region, .dst = dst, .len = len, .stag = region->stag,
+		.to = region->addr + (uint64_t)(dst - region->base), .wr_id = wr_id,
+	};
+	int err;
+
+	if (e->status)
+		return -ENOTCONN;
+	if (rx->read_tail - rx->read_head >= e->read_depth)
+		return -EAGAIN;
+	err = ripc__engine_queue_read(e, &read, raddr, rkey);
+	if (err)
+		return err;
+	region->users++;
+	rx->reads[rx->read_tail++ % RIPC__READS_MAX] = read;
+	return 0;
+}
+
+void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu, bool with_request)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+	uint8_t head[RIPC__SEND_HEAD + RIPC__READ_REQUEST], *p = tx->term + RIPC__SEND_HEAD;
+	size_t head_len = 0, len;
+	unsigned pad;
+
+	if (e->status)
+		return;
+	/* The headers may lie in memory that the next lines let go. */
+	if (fpdu) {
+		head_len = RIPC__FPDU_LEN + (fpdu[2] & RIPC__DDP_T ? RIPC__DDP_TAGGED : RIPC__DDP_UNTAGGED);
+		head_len += with_request ? RIPC__READ_REQUEST : 0;
+		memcpy(head, fpdu, head_len);
+	}
+	e->status = status;
+	e->term_code = code;
+	if (!e->text)
+		e->text = ripc__term_text(code);
+	ripc__engine_drop_tx(e);
+	ripc__engine_drop_rx(e);
+	if (!tx->open || tx->cut)
+		return;
+	/* Control word: layer, type, code; which headers follow (M: length, D: DDP, R: RDMAP). */
+	ripc__put_be32(p, (uint32_t)code << 16 | (fpdu ? 0xc000u : 0) | (with_request ? 0x2000u : 0));
+	memcpy(p + 4, head, head_len);
+	len = 4 + head_len;
+	ripc__ddp_put_untagged(tx->term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0, len);
+	len += RIPC__SEND_HEAD;
+	pad = (unsigned)(-len & 3);
+	memset(tx->term + len, 0, pad + RIPC__FPDU_CRC);
+	len += pad;
+	if (e->crc)
+		ripc__put_le32(tx->term + len, ripc__crc32c(0, tx->term, len));
+	len += RIPC__FPDU_CRC;
+	tx->ring[tx->ring_tail++ % RIPC__STAGED_MAX] = (struct ripc__staged){
+		.payload = tx->term, .len = (uint32_t)len, .kind = RIPC__STAGED_TERMINATE, .last = true,
+	};
+	tx->ring_bytes += len;
+}
+
+void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *region)
+{
+	const struct ripc__engine_tx *tx = &e->tx;
+	const struct ripc__engine_rx *rx = &e->rx;
+	bool uses = rx->placing && rx->region == region;
+	unsigned code = RIPC__TERM_STAG;
+
+	for (uint32_t i = tx->served_sent; i != tx->served_tail; i++)
+		uses |= tx->served[i % RIPC__READS_MAX].region == region;
+	for (uint32_t i = tx->work_sent; i != tx->work_tail; i++)
+		if (tx->works[i % RIPC__WORKS_MAX].region == region)
+			uses = true, code = RIPC__TERM_CATASTROPHE;
+	for (uint32_t i = rx->read_head; i != rx->read_tail; i++)
+		if (rx->reads[i % RIPC__READS_MAX].region == region)
+			uses = true, code = RIPC__TERM_CATASTROPHE;
+	if (!uses)
+		return;
+	e->text = "memory in use by a transfer was deregistered";
+	ripc__engine_fail(e, -ECANCELED, code, NULL, false);
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Receiving half of the engine: finds FPDUs in the stream, checks them, places their payload, makes events of them. */
+#include "transport/iwarp/soft/crc32c.h"
+#include "transport/iwarp/soft/engine.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define COPY_MAX      256u /* a send of which a part came is kept in the stash up to this length, else in a block */
+#define TERMINATE_MAX 64u  /* bytes of payload of a Terminate at most */
+#define BULK_PEEK     4096u /* bytes received at a time where the next FPDU is probably one to be placed: they are copied */
+
+/* What becomes of an FPDU: filled by check(). */
+struct target {
+	uint8_t *dst;                /* where the payload goes; NULL: it is looked at where it lies */
+	struct ripc__region *region; /* that dst lies in */
+};
+
+/* Ends the engine over the FPDU at @fpdu. Return: 0, so that next() can return it. */
+static int violation(struct ripc__engine *e, int code, const uint8_t *fpdu, bool with_request)
+{
+	int status = code == RIPC__TERM_CRC ? -EBADMSG : -EPROTO;
+
+	ripc__engine_fail(e, status, (unsigned)code, fpdu, with_request);
+	return 0;
+}
+
+static void drop_region(struct ripc__engine_rx *rx)
+{
+	if (rx->region)
+		rx->region->users--;
+	rx->region = NULL;
+}
+
+void ripc__engine_drop_rx(struct ripc__engine *e)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+
+	drop_region(rx);
+	rx->placing = false;
+	for (; rx->read_head != rx->read_tail; rx->read_head++)
+		if (rx->reads[rx->read_head % RIPC__READS_MAX].region)
+			rx->reads[rx->read_head % RIPC__READS_MAX].region->users--;
+	if (rx->msg)
+		ripc__slab_put(rx->msg);
+	rx->msg = NULL;
+	if (rx->slab)
+		ripc__slab_put(rx->slab);
+	rx->slab = NULL;
+	rx->p = rx->end = NULL;
+	rx->stash_len = 0;
+}
+
+/* Whether [to, to + len) lies within the region. Return: 0, or one of the two codes. */
+static int check_range(const struct ripc__region *region, uint64_t to, uint64_t len, int wraps, int beyond)
+{
+	if (to + len < to)
+		return wraps;
+	if (to < region->addr || to - region->addr > region->len || len > region->len - (to - region->addr))
+		return beyond;
+	return 0;
+}
+
+static int check_write(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, struct target *t)
+{
+	struct ripc__region *region;
+	int code;
+
+	if (!payload) /* RFC 5041 section 5.2: nothing is placed, nothing is checked */
+		return 0;
+	region = ripc__region_find(e->regions, ddp->stag);
+	if (!region)
+		return RIPC__TERM_T_STAG;
+	if (!(region->access & RIPC__ACCESS_REMOTE_WRITE))
+		return RIPC__TERM_ACCESS;
+	code = check_range(region, ddp->to, payload, RIPC__TERM_T_WRAP, RIPC__TERM_T_BOUNDS);
+	t->dst = region->base + (ddp->to - region->addr);
+	t->region = region;
+	return code;
+}
+
+/* Responses come in the order of our requests, each in the order of its bytes. */
+static int check_response(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, struct target *t)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	struct ripc__read *read = &rx->reads[rx->read_head % RIPC__READS_MAX];
+
+	if (rx->read_head == rx->read_tail)
+		return RIPC__TERM_OPCODE;
+	if (payload) {
+		if (ddp->stag != read->stag)
+			return RIPC__TERM_T_STAG;
+		if (ddp->to != read->to + read->got || payload > read->len - read->got)
+			return RIPC__TERM_T_BOUNDS;
+		t->dst = read->dst + read->got;
+		t->region = read->region;
+	}
+	if (ddp->last && read->got + payload != read->len)
+		return RIPC__TERM_T_BOUNDS;
+	return 0;
+}
+
+static int check_send(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	const struct ripc__region *region;
+
+	if (ddp->msn != rx->msn[RIPC__DDP_Q_SEND])
+		return RIPC__TERM_U_MSN;
+	if (ddp->mo != rx->msg_len)
+		return RIPC__TERM_U_OFFSET;
+	if (payload > RIPC__SEND_MAX - rx->msg_len)
+		return RIPC__TERM_U_TOO_LONG;
+	if (rx->msg && ddp->op != rx->msg_op)
+		return RIPC__TERM_OPCODE;
+	if (ddp->op == RIPC__RDMAP_SEND_INVALIDATE || ddp->op == RIPC__RDMAP_SEND_SE_INVALIDATE) {
+		region = ripc__region_find(e->regions, ddp->stag);
+		if (!region || !(region->access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)))
+			return RIPC__TERM_INVALIDATE;
+	}
+	return 0;
+}
+
+static int check_request(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload)
+{
+	if (ddp->msn != e->rx.msn[RIPC__DDP_Q_READ])
+		return RIPC__TERM_U_MSN;
+	if (ddp->mo)
+		return RIPC__TERM_U_OFFSET;
+	if (payload > RIPC__READ_REQUEST)
+		return RIPC__TERM_U_TOO_LONG;
+	if (payload < RIPC__READ_REQUEST || !ddp->last)
+		return RIPC__TERM_UNSPECIFIED;
+	if (e->tx.served_tail - e->tx.served_sent >= e->serve_depth)
+		return RIPC__TERM_U_NO_BUFFER;
+	return 0;
+}
+
+static int check_terminate(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload)
+{
+	if (ddp->msn != e->rx.msn[RIPC__DDP_Q_TERMINATE])
+		return RIPC__TERM_U_MSN;
+	if (ddp->mo)
+		return RIPC__TERM_U_OFFSET;
+	if (payload > TERMINATE_MAX)
+		return RIPC__TERM_U_TOO_LONG;
+	if (payload < 4 || !ddp->last)
+		return RIPC__TERM_UNSPECIFIED;
+	return 0;
+}
+
+/* All that can be checked before the payload is there. Return: 0, or the code to terminate with. */
+static int check(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, struct target *t)
+{
+	switch (ddp->op) {
+	case RIPC__RDMAP_WRITE:
+		return check_write(e, ddp, payload, t);
+	case RIPC__RDMAP_READ_RESPONSE:
+		return check_response(e, ddp, payload, t);
+	case RIPC__RDMAP_READ_REQUEST:
+		return check_request(e, ddp, payload);
+	case RIPC__RDMAP_TERMINATE:
+		return check_terminate(e, ddp, payload);
+	default:
+		return check_send(e, ddp, payload);
+	}
+}
+
+/* Opens or continues a send that comes in several parts. Return: where this one goes, or NULL: no memory. */
+static uint8_t *message_part(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+
+	if (!rx->msg) {
+		rx->msg = ripc__slab_get(e->pool, ddp->last ? payload : RIPC__SEND_MAX);
+		rx->msg_op = ddp->op;
+	}
+	return rx->msg ? rx->msg->data + rx->msg_len : NULL;
+}
+
+static int no_memory(struct ripc__engine *e)
+{
+	e->text = "out of memory for a message";
+	ripc__engine_fail(e, -ENOMEM, RIPC__TERM_DDP_CATASTROPHE, NULL, false);
+	return 0;
+}
+
+static void invalidate(struct ripc__engine *e, const struct ripc__ddp *ddp)
+{
+	struct ripc__region *region;
+
+	if (ddp->op != RIPC__RDMAP_SEND_INVALIDATE && ddp->op != RIPC__RDMAP_SEND_SE_INVALIDATE)
+		return;
+	region = ripc__region_find(e->regions, ddp->stag);
+	if (region)
+		region->access &= ~(unsigned)(RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE);
+}
+
+/* A whole send is there: in one block (@data NULL), or at data in the slab being parsed. Return: events, 0 or 1. */
+static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const uint8_t *data, uint32_t len,
+		   struct ripc__engine_event *ev)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+
+	rx->msn[RIPC__DDP_Q_SEND]++;
+	invalidate(e, ddp);
+	if (!rx->first_seen && rx->rtr == RIPC__MPA_RTR_SEND && !len) {
+		if (rx->msg)
+			ripc__slab_put(rx->msg);
+		rx->msg = NULL;
+		return 0;
+	}
+	*ev = (struct ripc__engine_event){.kind = RIPC__ENGINE_RECV, .len = len};
+	if (data) {
+		ev->data = data;
+		ev->token = rx->slab;
+		rx->slab->refs++;
+		return 1;
+	}
+	ev->data = rx->msg->data;
+	ev->token = rx->msg;
+	rx->msg = NULL;
+	rx->msg_len = 0;
+	return 1;
+}
+
+static int serve(struct ripc__engine *e, const uint8_t *fpdu)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+	const uint8_t *body = fpdu + RIPC__SEND_HEAD;
+	struct ripc__served r = {
+		.stag = ripc__get_be32(body), .to = ripc__get_be64(body + 4), .len = ripc__get_be32(body + 12),
+	};
+	uint64_t from = ripc__get_be64(body + 20);
+	int code = 0;
+
+	e->rx.msn[RIPC__DDP_Q_READ]++;
+	if (r.len) {
+		r.region = ripc__region_find(e->regions, ripc__get_be32(body + 16));
+		if (!r.region)
+			code = RIPC__TERM_STAG;
+		else if (!(r.region->access & RIPC__ACCESS_REMOTE_READ))
+			code = RIPC__TERM_ACCESS;
+		else
+			code = check_range(r.region, from, r.len, RIPC__TERM_WRAP, RIPC__TERM_BOUNDS);
+		if (code)
+			return violation(e, code, fpdu, true);
+		r.src = r.region->base + (from - r.region->addr);
+		r.region->users++;
+	}
+	tx->served[tx->served_tail++ % RIPC__READS_MAX] = r;
+	return 0;
+}
+
+static int read_done(struct ripc__engine *e, struct ripc__engine_event *ev)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	struct ripc__read *read = &rx->reads[rx->read_head++ % RIPC__READS_MAX];
+
+	if (read->region)
+		read->region->users--;
+	if (read->silent)
+		return 0;
+	*ev = (struct ripc__engine_event){.kind = RIPC__ENGINE_READ_DONE, .wr_id = read->wr_id};
+	return 1;
+}
+
+static int terminated(struct ripc__engine *e, const uint8_t *fpdu)
+{
+	unsigned code = ripc__get_be16(fpdu + RIPC__SEND_HEAD);
+
+	e->term_received = true;
+	e->text = ripc__term_text(code);
+	e->tx.cut = true; /* a Terminate is not answered */
+	ripc__engine_fail(e, -ECONNABORTED, code, NULL, false);
+	return 0;
+}
+
+/* The FPDU is whole, its payload placed (@fpdu NULL) or at fpdu. Return: events, 0 or 1. */
+static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, const uint8_t *fpdu,
+		    struct ripc__engine_event *ev)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	int n = 0;
+
+	e->tx.open = true;
+	rx->bulk = ddp->tagged && payload;
+	switch (ddp->op) {
+	case RIPC__RDMAP_WRITE:
+		break;
+	case RIPC__RDMAP_READ_RESPONSE:
+		rx->reads[rx->read_head % RIPC__READS_MAX].got += payload;
+		if (ddp->last)
+			n = read_done(e, ev);
+		break;
+	case RIPC__RDMAP_READ_REQUEST:
+		n = serve(e, fpdu);
+		break;
+	case RIPC__RDMAP_TERMINATE:
+		n = terminated(e, fpdu);
+		break;
+	default:
+		if (fpdu && !rx->msg && ddp->last) {
+			n = deliver(e, ddp, fpdu + RIPC__SEND_HEAD, payload, ev);
+			break;
+		}
+		rx->msg_len += payload;
+		if (ddp->last)
+			n = deliver(e, ddp, NULL, rx->msg_len, ev);
+	}
+	rx->first_seen = true;
+	return n;
+}
+
+/* Nothing more can be done without more bytes: keeps the few that are left. */
+static int park(struct ripc__engine_rx *rx)
+{
+	rx->stash_len = (uint32_t)(rx->end - rx->p);
+	if (rx->stash_len)
+		memcpy(rx->stash, rx->p, rx->stash_len);
+	rx->p = rx->end = NULL;
+	if (rx->slab)
+		ripc__slab_put(rx->slab);
+	rx->slab = NULL;
+	return 0;
+}
+
+static int out_of_bytes(struct ripc__engine *e)
+{
+	return park(&e->rx);
+}
+
+/* Goes on with an FPDU whose payload is being placed. Return: 1 event, 0: more bytes are needed, -1: FPDU done, or engine ended. */
+static int place(struct ripc__engine *e, struct ripc__engine_event *ev)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	size_t have = (size_t)(rx->end - rx->p), part = have < rx->left ? have : rx->left;
+	unsigned pad = (unsigned)(-(RIPC__FPDU_LEN + rx->ddp.len + rx->payload) & 3);
+
+	if (part) {
+		memcpy(rx->dst, rx->p, part);
+		if (e->crc)
+			rx->crc = ripc__crc32c(rx->crc, rx->dst, part);
+		rx->dst += part;
+		rx->p += part;
+		rx->left -= (uint32_t)part;
+		have -= part;
+	}
+	if (rx->left || have < pad + RIPC__FPDU_CRC)
+		return out_of_bytes(e);
+	if (e->crc && ripc__crc32c(rx->crc, rx->p, pad) != ripc__get_le32(rx->p + pad)) {
+		violation(e, RIPC__TERM_CRC, NULL, false);
+		return -1;
+	}
+	rx->p += pad + RIPC__FPDU_CRC;
+	rx->placing = false;
+	drop_region(rx);
+	return complete(e, &rx->ddp, rx->payload, NULL, ev) ? 1 : -1;
+}
+
+/* Begins to place the payload of an FPDU of which only a part is there. Return: false: no memory. */
+static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, const struct target *t)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	size_t head = RIPC__FPDU_LEN + ddp->len;
+
+	rx->dst = ddp->tagged ? t->dst : message_part(e, ddp, payload);
+	if (payload && !rx->dst)
+		return false;
+	memcpy(rx->head, rx->p, head);
+	rx->crc = e->crc ? ripc__crc32c(0, rx->p, head) : 0;
+	rx->p += head;
+	rx->ddp = *ddp;
+	rx->payload = rx->left = payload;
+	rx->region = t->region;
+	if (rx->region)
+		rx->region->users++;
+	rx->placing = true;
+	return true;
+}
+
+/* The next FPDU, if enough of it is there. Return: as place(). */
+static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	const uint8_t *fpdu = rx->p;
+	size_t have = (size_t)(rx->end - fpdu), ulpdu, head, whole;
+	struct target t = {0};
+	struct ripc__ddp ddp;
+	uint32_t payload;
+	int code, n;
+
+	if (have < RIPC__FPDU_LEN + 2)
+		return out_of_bytes(e);
+	ulpdu = ripc__get_be16(fpdu);
+	head = RIPC__FPDU_LEN + (fpdu[2] & RIPC__DDP_T ? RIPC__DDP_TAGGED : RIPC__DDP_UNTAGGED);
+	whole = ripc__fpdu_size(ulpdu);
+	if (head > RIPC__FPDU_LEN + ulpdu) {
+		violation(e, RIPC__TERM_FRAMING, NULL, false);
+		return -1;
+	}
+	if (have < head)
+		return out_of_bytes(e);
+	if (e->crc && have >= whole &&
+	    ripc__crc32c(0, fpdu, whole - RIPC__FPDU_CRC) != ripc__get_le32(fpdu + whole - RIPC__FPDU_CRC)) {
+		violation(e, RIPC__TERM_CRC, NULL, false);
+		return -1;
+	}
+	code = ripc__ddp_get(&ddp, fpdu + RIPC__FPDU_LEN, ulpdu);
+	payload = (uint32_t)(RIPC__FPDU_LEN + ulpdu - head);
+	if (!code)
+		code = check(e, &ddp, payload, &t);
+	if (code) {
+		violation(e, code, fpdu, false);
+		return -1;
+	}
+	if (have < whole) {
+		/* Short ones wait for their rest where they are; what is long goes to its target at once. */
+		if (!ddp.tagged && (payload <= COPY_MAX || ddp.queue != RIPC__DDP_Q_SEND))
+			return out_of_bytes(e);
+		if (!begin(e, &ddp, payload, &t))
+			no_memory(e);
+		return -1;
+	}
+	if (ddp.tagged && payload) {
+		memcpy(t.dst, fpdu + head, payload);
+	} else if (ddp.queue == RIPC__DDP_Q_SEND && !ddp.tagged && (rx->msg || !ddp.last)) {
+		uint8_t *to = message_part(e, &ddp, payload);
+
+		if (!to) {
+			no_memory(e);
+			return -1;
+		}
+		memcpy(to, fpdu + head, payload);
+	}
+	n = complete(e, &ddp, payload, fpdu, ev);
+	if (!e->status)
+		rx->p += whole;
+	return n ? 1 : -1;
+}
+
+int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+	struct ripc__engine_rx *rx = &e->rx;
+
+	if (e->status)
+		return 0;
+	if (tx->work_reported != tx->work_sent) {
+		*ev = (struct ripc__engine_event){
+			.kind = RIPC__ENGINE_WRITE_DONE,
+			.wr_id = tx->works[tx->work_reported++ % RIPC__WORKS_MAX].wr_id,
+		};
+		return 1;
+	}
+	while (rx->p < rx->end) {
+		int n = rx->placing ? place(e, ev) : parse(e, ev);
+
+		if (n >= 0)
+			return n;
+		if (e->status)
+			return 0;
+	}
+	if (rx->slab)
+		park(rx);
+	return 0;
+}
+
+unsigned ripc__engine_want(struct ripc__engine *e, uint8_t *space, size_t len, struct iovec iov[2], size_t *prefix)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+
+	rx->space = space;
+	*prefix = rx->stash_len;
+	if (rx->placing && rx->left) {
+		/* More of the same message comes next: just its trailer and the next header go to the slab. */
+		size_t beyond = RIPC__TAIL_MAX + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
+
+		*prefix = 0;
+		iov[0] = (struct iovec){rx->dst, rx->left};
+		if (rx->ddp.last)
+			beyond = BULK_PEEK;
+		else if (rx->ddp.tagged)
+			beyond -= 3 - (unsigned)(-(RIPC__FPDU_LEN + rx->ddp.len + rx->payload) & 3);
+		iov[1] = (struct iovec){space, beyond < len ? beyond : len};
+		return 2;
+	}
+	if (rx->stash_len)
+		memcpy(space, rx->stash, rx->stash_len);
+	len -= rx->stash_len;
+	if ((rx->bulk || rx->read_head != rx->read_tail) && len > BULK_PEEK)
+		len = BULK_PEEK;
+	iov[0] = (struct iovec){space + rx->stash_len, len};
+	return 1;
+}
+
+size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, size_t n)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	size_t part = 0;
+
+	if (rx->placing && rx->left) {
+		part = n < rx->left ? n : rx->left;
+		if (e->crc)
+			rx->crc = ripc__crc32c(rx->crc, rx->dst, part);
+		rx->dst += part;
+		rx->left -= (uint32_t)part;
+		n -= part;
+	}
+	if (!n)
+		return 0;
+	n += rx->stash_len;
+	rx->stash_len = 0;
+	rx->p = rx->space;
+	rx->end = rx->space + n;
+	rx->slab = slab;
+	slab->refs++;
+	return n;
+}

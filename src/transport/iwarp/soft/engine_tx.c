@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Transmitting half of the engine: a queue of encoded bytes, the writes that come in between, and responses to reads. */
+#include "transport/iwarp/soft/crc32c.h"
+#include "transport/iwarp/soft/engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_BYTES 65536u                                     /* one allocation */
+#define CHUNK_DATA  (CHUNK_BYTES - sizeof(struct ripc__chunk)) /* more than any message encoded */
+
+static struct ripc__staged *staged(struct ripc__engine_tx *tx, uint32_t i)
+{
+	return &tx->ring[i % RIPC__STAGED_MAX];
+}
+
+bool ripc__engine_pending(const struct ripc__engine *e)
+{
+	const struct ripc__engine_tx *tx = &e->tx;
+
+	if (!tx->open)
+		return false;
+	return tx->ring_head != tx->ring_tail ||
+	       (!e->status && (tx->staged != tx->appended || tx->work_staged != tx->work_tail ||
+			       tx->served_staged != tx->served_tail));
+}
+
+bool ripc__engine_idle(const struct ripc__engine *e)
+{
+	return e->tx.open && !e->status && !ripc__engine_pending(e);
+}
+
+static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iovec *iov, unsigned niov,
+			  const uint8_t *pad, unsigned pad_len)
+{
+	uint32_t crc = ripc__crc32c(0, head, head_len);
+
+	for (unsigned i = 0; i < niov; i++)
+		crc = ripc__crc32c(crc, iov[i].iov_base, iov[i].iov_len);
+	return ripc__crc32c(crc, pad, pad_len);
+}
+
+unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len,
+			    uint8_t head[RIPC__SEND_HEAD], uint8_t tail[RIPC__TAIL_MAX])
+{
+	unsigned pad = (unsigned)(-(RIPC__SEND_HEAD + len) & 3);
+
+	ripc__ddp_put_untagged(head, RIPC__RDMAP_SEND, true, RIPC__DDP_Q_SEND, e->tx.msn_send++, 0, len);
+	memset(tail, 0, RIPC__TAIL_MAX);
+	if (e->crc)
+		ripc__put_le32(tail + pad, frame_crc(head, RIPC__SEND_HEAD, iov, niov, tail, pad));
+	return pad + RIPC__FPDU_CRC;
+}
+
+/* Room for len contiguous bytes at the end of the queue. Return: where, or NULL. */
+static uint8_t *reserve(struct ripc__engine_tx *tx, size_t len)
+{
+	struct ripc__chunk *chunk = tx->tail;
+
+	if (!chunk || CHUNK_DATA - chunk->end < len) {
+		chunk = malloc(CHUNK_BYTES);
+		if (!chunk)
+			return NULL;
+		chunk->next = NULL;
+		chunk->start = chunk->end = 0;
+		if (tx->tail)
+			tx->tail->next = chunk;
+		else
+			tx->head = chunk;
+		tx->tail = chunk;
+	}
+	return chunk->data + chunk->end;
+}
+
+/* The len bytes that were written where reserve() said belong to the queue. */
+static void commit(struct ripc__engine_tx *tx, size_t len)
+{
+	if (!tx->stage) {
+		tx->stage = tx->tail;
+		tx->stage_off = tx->tail->end;
+	}
+	tx->tail->end += (uint32_t)len;
+	tx->appended += len;
+}
+
+int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t skip)
+{
+	size_t len = 0;
+	uint8_t *p;
+
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	p = reserve(&e->tx, len - skip);
+	if (!p) {
+		/* Part of an FPDU is on the wire: nothing else can follow it. */
+		e->tx.cut = true;
+		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL, false);
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < niov; i++) {
+		size_t part = iov[i].iov_len, off = skip < part ? skip : part;
+
+		if (part > off)
+			memcpy(p, (const uint8_t *)iov[i].iov_base + off, part - off);
+		p += part - off;
+		skip -= off;
+		len -= off;
+	}
+	commit(&e->tx, len);
+	return 0;
+}
+
+/* Copies len bytes on from place *i, *off of the list. */
+static void take(uint8_t *to, const struct iovec *iov, unsigned *i, size_t *off, size_t len)
+{
+	while (len) {
+		size_t part = iov[*i].iov_len - *off;
+
+		if (part > len)
+			part = len;
+		if (part)
+			memcpy(to, (const uint8_t *)iov[*i].iov_base + *off, part);
+		to += part;
+		len -= part;
+		*off += part;
+		if (*off == iov[*i].iov_len) {
+			++*i;
+			*off = 0;
+		}
+	}
+}
+
+/* Padding and CRC behind an FPDU of which len bytes stand at p. Return: bytes of the whole. */
+static size_t finish(const struct ripc__engine *e, uint8_t *p, size_t len)
+{
+	unsigned pad = (unsigned)(-len & 3);
+
+	memset(p + len, 0, pad + RIPC__FPDU_CRC);
+	len += pad;
+	if (e->crc)
+		ripc__put_le32(p + len, ripc__crc32c(0, p, len));
+	return len + RIPC__FPDU_CRC;
+}
+
+int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len)
+{
+	size_t most = e->ulpdu_max - RIPC__DDP_UNTAGGED, mo = 0, off = 0, used = 0;
+	size_t room = len + (len / most + 1) * (RIPC__SEND_HEAD + RIPC__TAIL_MAX);
+	uint8_t *p = reserve(&e->tx, room);
+	unsigned i = 0;
+
+	if (!p)
+		return -ENOMEM;
+	do {
+		size_t part = len - mo < most ? len - mo : most;
+
+		ripc__ddp_put_untagged(p + used, RIPC__RDMAP_SEND, mo + part == len, RIPC__DDP_Q_SEND,
+				       e->tx.msn_send, (uint32_t)mo, part);
+		take(p + used + RIPC__SEND_HEAD, iov, &i, &off, part);
+		used += finish(e, p + used, RIPC__SEND_HEAD + part);
+		mo += part;
+	} while (mo < len);
+	e->tx.msn_send++;
+	commit(&e->tx, used);
+	return 0;
+}
+
+int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr, uint32_t rkey)
+{
+	uint8_t *p = reserve(&e->tx, RIPC__SEND_HEAD + RIPC__READ_REQUEST + RIPC__TAIL_MAX), *body;
+
+	if (!p)
+		return -ENOMEM;
+	body = p + ripc__ddp_put_untagged(p, RIPC__RDMAP_READ_REQUEST, true, RIPC__DDP_Q_READ, e->tx.msn_read++, 0,
+					  RIPC__READ_REQUEST);
+	ripc__put_be32(body, read->stag);
+	ripc__put_be64(body + 4, read->to);
+	ripc__put_be32(body + 12, (uint32_t)read->len);
+	ripc__put_be32(body + 16, rkey);
+	ripc__put_be64(body + 20, raddr);
+	commit(&e->tx, finish(e, p, RIPC__SEND_HEAD + RIPC__READ_REQUEST));
+	return 0;
+}
+
+int ripc__engine_queue_empty_write(struct ripc__engine *e)
+{
+	uint8_t *p = reserve(&e->tx, RIPC__FPDU_LEN + RIPC__DDP_TAGGED + RIPC__TAIL_MAX);
+
+	if (!p)
+		return -ENOMEM;
+	commit(&e->tx, finish(e, p, ripc__ddp_put_tagged(p, RIPC__RDMAP_WRITE, true, 0, 0, 0)));
+	return 0;
+}
+
+static void stage_bytes(struct ripc__engine_tx *tx, uint64_t limit)
+{
+	struct ripc__chunk *chunk = tx->stage;
+	uint64_t len = chunk->end - tx->stage_off;
+
+	if (len > limit - tx->staged)
+		len = limit - tx->staged;
+	*staged(tx, tx->ring_tail++) = (struct ripc__staged){
+		.payload = chunk->data + tx->stage_off, .len = (uint32_t)len, .kind = RIPC__STAGED_BYTES,
+	};
+	tx->ring_bytes += len;
+	tx->staged += len;
+	tx->stage_off += (uint32_t)len;
+	if (tx->stage_off == chunk->end) {
+		tx->stage = chunk->next;
+		tx->stage_off = tx->stage ? tx->stage->start : 0;
+	}
+}
+
+static void stage_tagged(struct ripc__engine *e, enum ripc__staged_kind kind, enum ripc__rdmap_op op, bool last,
+			 uint32_t stag, uint64_t to, const uint8_t *payload, uint32_t len)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+	struct ripc__staged *s = staged(tx, tx->ring_tail++);
+	unsigned pad = (unsigned)(-(RIPC__FPDU_LEN + RIPC__DDP_TAGGED + len) & 3);
+	struct iovec body = {(void *)payload, len};
+
+	s->payload = payload;
+	s->len = len;
+	s->kind = kind;
+	s->last = last;
+	s->head_len = (uint8_t)ripc__ddp_put_tagged(s->head, op, last, stag, to, len);
+	memset(s->tail, 0, sizeof(s->tail));
+	if (e->crc)
+		ripc__put_le32(s->tail + pad, frame_crc(s->head, s->head_len, &body, len ? 1 : 0, s->tail, pad));
+	s->tail_len = (uint8_t)(pad + RIPC__FPDU_CRC);
+	tx->ring_bytes += (uint64_t)s->head_len + len + s->tail_len;
+}
+
+static void stage_write(struct ripc__engine *e)
+{
+	struct ripc__work *w = &e->tx.works[e->tx.work_staged % RIPC__WORKS_MAX];
+	uint64_t left = w->len - w->staged;
+	uint32_t part = left < e->tagged_max ? (uint32_t)left : e->tagged_max;
+
+	stage_tagged(e, RIPC__STAGED_WRITE, RIPC__RDMAP_WRITE, part == left, w->rkey, w->raddr + w->staged,
+		     w->src + w->staged, part);
+	w->staged += part;
+	if (part == left)
+		e->tx.work_staged++;
+}
+
+static void stage_response(struct ripc__engine *e)
+{
+	struct ripc__served *r = &e->tx.served[e->tx.served_staged % RIPC__READS_MAX];
+	uint32_t left = r->len - r->staged, part = left < e->tagged_max ? left : e->tagged_max;
+
+	stage_tagged(e, RIPC__STAGED_RESPONSE, RIPC__RDMAP_READ_RESPONSE, part == left, r->stag, r->to + r->staged,
+		     r->src + r->staged, part);
+	r->staged += part;
+	if (part == left)
+		e->tx.served_staged++;
+}
+
+/* Turns one more run of bytes or one more FPDU into an entry of the ring. Queued sends go first, as they were posted before
+ * the next write; writes and responses take turns. */
+static bool stage_one(struct ripc__engine *e)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+	bool write = tx->work_staged != tx->work_tail;
+	bool response = tx->served_staged != tx->served_tail;
+	uint64_t limit = write ? tx->works[tx->work_staged % RIPC__WORKS_MAX].after : tx->appended;
+	bool bytes = tx->staged < limit;
+
+	if ((bytes || write) && (!response || !tx->turn)) {
+		tx->turn = true;
+		if (bytes)
+			stage_bytes(tx, limit);
+		else
+			stage_write(e);
+		return true;
+	}
+	tx->turn = false;
+	if (response)
+		stage_response(e);
+	return response;
+}
+
+unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned max_iov, size_t max_bytes)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+	uint32_t skip = tx->skip;
+	unsigned n = 0;
+
+	if (!tx->open)
+		return 0;
+	while (!e->status && tx->ring_tail - tx->ring_head < RIPC__STAGED_MAX && tx->ring_bytes < max_bytes)
+		if (!stage_one(e))
+			break;
+	for (uint32_t i = tx->ring_head; i != tx->ring_tail && n + 3 <= max_iov; i++) {
+		struct ripc__staged *s = staged(tx, i);
+		const struct iovec parts[3] = {
+			{s->head, s->head_len}, {(void *)s->payload, s->len}, {s->tail, s->tail_len},
+		};
+
+		for (unsigned k = 0; k < 3; k++) {
+			if (skip >= parts[k].iov_len) {
+				skip -= (uint32_t)parts[k].iov_len;
+				continue;
+			}
+			iov[n].iov_base = (uint8_t *)parts[k].iov_base + skip;
+			iov[n++].iov_len = parts[k].iov_len - skip;
+			skip = 0;
+		}
+	}
+	return n;
+}
+
+/* Bytes of the queue are gone: they are the first of its first chunk. */
+static void free_bytes(struct ripc__engine_tx *tx, uint32_t len)
+{
+	struct ripc__chunk *chunk = tx->head;
+
+	tx->sent += len;
+	chunk->start += len;
+	if (chunk->start < chunk->end)
+		return;
+	tx->head = chunk->next;
+	if (!tx->head)
+		tx->tail = NULL;
+	free(chunk);
+}
+
+static void done(struct ripc__engine_tx *tx, const struct ripc__staged *s)
+{
+	if (s->kind == RIPC__STAGED_BYTES) {
+		free_bytes(tx, s->len);
+	} else if (s->kind == RIPC__STAGED_WRITE && s->last) {
+		tx->works[tx->work_sent++ % RIPC__WORKS_MAX].region->users--;
+	} else if (s->kind == RIPC__STAGED_RESPONSE && s->last) {
+		struct ripc__served *r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
+
+		if (r->region)
+			r->region->users--;
+	}
+}
+
+void ripc__engine_sent(struct ripc__engine *e, size_t n)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+
+	tx->ring_bytes -= n;
+	while (tx->ring_head != tx->ring_tail) {
+		struct ripc__staged *s = staged(tx, tx->ring_head);
+		size_t whole = (size_t)s->head_len + s->len + s->tail_len;
+
+		if (whole - tx->skip > n) {
+			tx->skip += (uint32_t)n;
+			return;
+		}
+		n -= whole - tx->skip;
+		tx->skip = 0;
+		tx->ring_head++;
+		done(tx, s);
+	}
+}
+
+void ripc__engine_drop_tx(struct ripc__engine *e)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+
+	/* What is half sent cannot be completed: its memory is no longer ours to read. */
+	if (tx->ring_head != tx->ring_tail && tx->skip)
+		tx->cut = true;
+	tx->ring_head = tx->ring_tail = 0;
+	tx->skip = 0;
+	tx->ring_bytes = 0;
+	for (; tx->work_sent != tx->work_tail; tx->work_sent++)
+		tx->works[tx->work_sent % RIPC__WORKS_MAX].region->users--;
+	tx->work_staged = tx->work_reported = tx->work_tail;
+	for (; tx->served_sent != tx->served_tail; tx->served_sent++)
+		if (tx->served[tx->served_sent % RIPC__READS_MAX].region)
+			tx->served[tx->served_sent % RIPC__READS_MAX].region->users--;
+	tx->served_staged = tx->served_tail;
+	while (tx->head) {
+		struct ripc__chunk *chunk = tx->head;
+
+		tx->head = chunk->next;
+		free(chunk);
+	}
+	tx->tail = tx->stage = NULL;
+	tx->sent = tx->staged = tx->appended;
+	free(tx->works);
+	tx->works = NULL;
+}

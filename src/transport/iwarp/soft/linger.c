@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Sockets whose endpoint is gone: closing one with unread input resets the connection, and what we sent last may be lost
+ * to the peer. So they are read until its end of file, for a while. */
+#include "core/clock.h"
+#include "transport/iwarp/soft/soft.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LINGER_MS     500
+#define DRAIN_ROUND   (256u << 10) /* bytes thrown away in one progress() at most */
+
+static void end(struct soft *t, struct soft_linger *l)
+{
+	close(l->fd);
+	soft_unlink(&l->link);
+	t->nlingers--;
+	free(l);
+}
+
+void ripc__soft_linger(struct soft *t, int fd)
+{
+	struct soft_linger *l;
+
+	if (fd < 0)
+		return;
+	shutdown(fd, SHUT_WR);
+	l = t->nlingers < SOFT_LINGER_MAX ? malloc(sizeof(*l)) : NULL;
+	if (!l) {
+		close(fd);
+		return;
+	}
+	*l = (struct soft_linger){.source = SOFT_LINGER, .fd = fd,
+				  .deadline_ns = ripc__clock_ns() + LINGER_MS * RIPC__MS};
+	soft_link_init(&l->link);
+	if (ripc__soft_watch(t, fd, EPOLLIN, l)) {
+		close(fd);
+		free(l);
+		return;
+	}
+	soft_append(&t->lingers, &l->link);
+	t->nlingers++;
+}
+
+void ripc__soft_drain(struct soft *t, struct soft_linger *l)
+{
+	for (size_t done = 0; done < DRAIN_ROUND;) {
+		uint8_t *space;
+		size_t len;
+		ssize_t n;
+
+		if (!ripc__soft_space(t, &space, &len)) {
+			end(t, l);
+			return;
+		}
+		n = recv(l->fd, space, len, MSG_DONTWAIT);
+		if (n > 0) {
+			done += (size_t)n;
+			continue;
+		}
+		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			end(t, l);
+		return;
+	}
+}
+
+uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns)
+{
+	while (t->lingers.next != &t->lingers) {
+		struct soft_linger *l = soft_of(t->lingers.next, struct soft_linger, link);
+
+		if (l->deadline_ns > now_ns)
+			return l->deadline_ns;
+		end(t, l);
+	}
+	return RIPC__NEVER;
+}
+
+void ripc__soft_linger_end(struct soft *t)
+{
+	while (t->lingers.next != &t->lingers)
+		end(t, soft_of(t->lingers.next, struct soft_linger, link));
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* From a socket to an open endpoint: TCP connection, MPA request and reply. */
+#include "core/clock.h"
+#include "core/log.h"
+#include "transport/iwarp/soft/soft.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define CONNECT_MS 1000 /* time for the TCP connection to one place */
+#define SETUP_MS   5000 /* time for the frames of MPA */
+
+struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active)
+{
+	struct ripc__ep *ep = calloc(1, sizeof(*ep));
+
+	if (ep)
+		ep->setup = calloc(1, sizeof(*ep->setup));
+	if (!ep || !ep->setup) {
+		free(ep);
+		return NULL;
+	}
+	ep->source = SOFT_ENDPOINT;
+	ep->state = active ? SOFT_CONNECTING : SOFT_ACCEPTED;
+	ep->active = active;
+	ep->fd = -1;
+	ep->t = t;
+	soft_link_init(&ep->all);
+	soft_link_init(&ep->timed);
+	soft_link_init(&ep->ready);
+	soft_link_init(&ep->held);
+	soft_link_init(&ep->blocked);
+	soft_link_init(&ep->grave);
+	soft_append(&t->eps, &ep->all);
+	soft_append(&t->setups, &ep->timed);
+	ep->setup->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
+	if (!active)
+		t->nhalf_open++;
+	return ep;
+}
+
+/* No longer half open, if it was. */
+static void leave_half_open(struct ripc__ep *ep)
+{
+	if (ep->state == SOFT_ACCEPTED)
+		ep->t->nhalf_open--;
+}
+
+static void drop_socket(struct ripc__ep *ep)
+{
+	if (ep->fd >= 0)
+		close(ep->fd);
+	ep->fd = -1;
+	ep->watched = 0;
+}
+
+void ripc__soft_ep_bury(struct ripc__ep *ep)
+{
+	struct soft *t = ep->t;
+
+	leave_half_open(ep);
+	ripc__soft_cool(ep);
+	if (ep->state == SOFT_OPEN || ep->state == SOFT_BROKEN || ep->state == SOFT_CLOSED)
+		ripc__engine_fini(&ep->engine);
+	ep->state = SOFT_CLOSED;
+	drop_socket(ep);
+	soft_unlink(&ep->all);
+	soft_unlink(&ep->timed);
+	soft_unlink(&ep->ready);
+	soft_unlink(&ep->held);
+	soft_unlink(&ep->blocked);
+	/* Events of epoll fetched in this round may still name it. */
+	soft_append(&t->graves, &ep->grave);
+}
+
+void ripc__soft_ep_free(struct ripc__ep *ep)
+{
+	soft_unlink(&ep->grave);
+	free(ep->setup);
+	free(ep);
+}
+
+void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
+{
+	if (ep->state == SOFT_BROKEN || ep->state == SOFT_CLOSED)
+		return;
+	leave_half_open(ep);
+	if (ep->state != SOFT_OPEN)
+		memset(&ep->engine, 0, sizeof(ep->engine));
+	ep->state = SOFT_BROKEN;
+	ep->error = error;
+	snprintf(ep->why, sizeof(ep->why), "%s", why);
+	soft_unlink(&ep->timed);
+	soft_unlink(&ep->held);
+	soft_unlink(&ep->blocked);
+	ripc__soft_cool(ep);
+	ripc__engine_drop_tx(&ep->engine);
+	ripc__engine_drop_rx(&ep->engine);
+	if (ep->fd >= 0 && ep->watched)
+		epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+	if (ep->fd >= 0 && !ep->eof && ep->error != -ECONNRESET)
+		ripc__soft_linger(ep->t, ep->fd);
+	else if (ep->fd >= 0)
+		close(ep->fd);
+	ep->fd = -1;
+	ep->watched = 0;
+	soft_append(&ep->t->ready, &ep->ready);
+}
+
+static bool is_loopback(int fd)
+{
+	union ripc__sockaddr us, them;
+	socklen_t a = sizeof(us), b = sizeof(them);
+
+	if (getsockname(fd, &us.sa, &a) || getpeername(fd, &them.sa, &b))
+		return false;
+	return ripc__sockaddr_is_loopback(&us) && ripc__sockaddr_is_loopback(&them);
+}
+
+static bool want_crc(const struct ripc__ep *ep)
+{
+	if (ep->t->crc == RIPC__CRC_AUTO)
+		return !is_loopback(ep->fd);
+	return ep->t->crc == RIPC__CRC_ON;
+}
+
+/* The place being tried has failed: notes why. */
+static void note(struct soft_setup *s, const char *why)
+{
+	size_t len = strlen(s->tried);
+
+	snprintf(s->tried + len, sizeof(s->tried) - len, "%s%s: %s", len ? "; " : "", s->peer, why);
+}
+
+/* Starts to connect to the current place. Return: 0, or a negative errno. */
+static int start(struct ripc__ep *ep)
+{
+	struct soft_setup *s = ep->setup;
+	struct ripc__place *place = &s->address.places[s->place];
+	union ripc__sockaddr to = place->ip;
+	int one = 1, err;
+
+	ripc__sockaddr_set_port(&to, place->tcp);
+	ripc__sockaddr_text(&to, s->peer, sizeof(s->peer));
+	ep->fd = socket(to.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (ep->fd < 0)
+		return -errno;
+	setsockopt(ep->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (connect(ep->fd, &to.sa, ripc__sockaddr_len(&to)) && errno != EINPROGRESS)
+		return -errno;
+	ep->state = SOFT_CONNECTING;
+	ep->watched = EPOLLOUT;
+	err = ripc__soft_watch(ep->t, ep->fd, EPOLLOUT, ep);
+	s->out_len = s->out_sent = s->in_len = 0;
+	s->deadline_ns = ripc__clock_ns() + CONNECT_MS * RIPC__MS;
+	return err;
+}
+
+void ripc__soft_try_next(struct ripc__ep *ep)
+{
+	struct soft_setup *s = ep->setup;
+	int err = -EHOSTUNREACH;
+
+	for (; s->place < s->address.nplaces; s->place++) {
+		err = start(ep);
+		if (!err)
+			return;
+		note(s, strerror(-err));
+		drop_socket(ep);
+	}
+	ripc__soft_ep_break(ep, err, s->tried[0] ? s->tried : "no address can be reached from here");
+}
+
+/* The current place is given up. */
+static void place_failed(struct ripc__ep *ep, const char *why)
+{
+	note(ep->setup, why);
+	drop_socket(ep);
+	ep->setup->place++;
+	ep->setup->basic = false;
+	ripc__soft_try_next(ep);
+}
+
+static void send_frame(struct ripc__ep *ep)
+{
+	struct soft_setup *s = ep->setup;
+	ssize_t n = send(ep->fd, s->out + s->out_sent, s->out_len - s->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n > 0)
+		s->out_sent += (size_t)n;
+}
+
+static void ask(struct ripc__ep *ep)
+{
+	struct soft_setup *s = ep->setup;
+
+	s->request = (struct ripc__mpa){
+		.revision = s->basic ? 1 : 2, .crc = want_crc(ep), .enhanced = !s->basic, .peer_to_peer = !s->basic,
+		.rtr = s->basic ? 0 : RIPC__MPA_RTR_SEND | RIPC__MPA_RTR_WRITE | RIPC__MPA_RTR_READ,
+		.ird = SOFT_READ_DEPTH, .ord = SOFT_READ_DEPTH, .soft = true, .priv = s->priv, .privlen = s->privlen,
+	};
+	s->out_len = ripc__mpa_encode(&s->request, s->out, sizeof(s->out));
+	s->out_sent = 0;
+	send_frame(ep);
+	ep->state = SOFT_ASKED;
+	ep->watched = EPOLLIN;
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd, &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+	s->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
+	/* Deadlines stay in order: it was the shorter one until now. */
+	soft_unlink(&ep->timed);
+	soft_append(&ep->t->setups, &ep->timed);
+}
+
+/* Reads no further than the frame. Return: its bytes; 0: not yet; negative errno with *why. */
+static int read_frame(struct ripc__ep *ep, struct ripc__mpa *frame, bool reply, const char **why)
+{
+	struct soft_setup *s = ep->setup;
+
+	for (;;) {
+		size_t whole = RIPC__MPA_HEADER;
+		int len = ripc__mpa_decode(frame, reply, s->in, s->in_len, why);
+		ssize_t n;
+
+		if (len)
+			return len;
+		if (s->in_len >= RIPC__MPA_HEADER)
+			whole += (size_t)s->in[18] << 8 | s->in[19];
+		n = recv(ep->fd, s->in + s->in_len, whole - s->in_len, MSG_DONTWAIT);
+		if (n > 0) {
+			s->in_len += (size_t)n;
+			continue;
+		}
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		*why = n ? strerror(errno) : "the peer closed the connection";
+		return n ? -errno : -ECONNRESET;
+	}
+}
+
+void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms)
+{
+	int segment = 536;
+	socklen_t len = sizeof(segment);
+
+	getsockopt(ep->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len);
+	leave_half_open(ep);
+	ripc__engine_init(&ep->engine, &ep->t->regions, &ep->t->pool, terms, ep->active, (uint32_t)segment);
+	ep->state = SOFT_OPEN;
+	ep->established = true;
+	soft_unlink(&ep->timed);
+	soft_append(&ep->t->ready, &ep->ready);
+}
+
+static void step_active(struct ripc__ep *ep)
+{
+	struct soft_setup *s = ep->setup;
+	struct ripc__mpa_terms terms;
+	const char *why = "";
+	int n = read_frame(ep, &s->reply, true, &why);
+
+	if (!n)
+		return;
+	/* A peer that knows revision 1 only may close on seeing another, or answer with its own. */
+	if (n == -ECONNRESET && !s->in_len && !s->basic) {
+		s->basic = true;
+		drop_socket(ep);
+		ripc__soft_try_next(ep);
+		return;
+	}
+	if (n > 0)
+		n = ripc__mpa_conclude(&s->request, &s->reply, &terms, &why);
+	if (n == -EAGAIN && !s->basic) {
+		s->basic = true;
+		drop_socket(ep);
+		ripc__soft_try_next(ep);
+	} else if (n < 0) {
+		place_failed(ep, why);
+	} else if (s->reply.reject) {
+		ep->rejected = true;
+		note(s, "the peer rejected the connection");
+		ripc__soft_ep_break(ep, -ECONNREFUSED, s->tried);
+	} else {
+		ripc__soft_open_engine(ep, &terms);
+		ripc__soft_push(ep, SIZE_MAX);
+	}
+}
+
+static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
+{
+	struct soft_setup *s = ep->setup;
+	struct ripc__mpa_terms terms;
+	const char *why = "";
+	int n = read_frame(ep, &s->request, false, &why);
+
+	if (!n)
+		return 0;
+	/* Somebody who only looked whether the port is open, or went away, is no garbage. */
+	if (n == -ECONNRESET && !s->in_len) {
+		ripc__soft_ep_bury(ep);
+		return 0;
+	}
+	if (n > 0) {
+		n = ripc__mpa_answer(&s->request, want_crc(ep), SOFT_READ_DEPTH, &s->reply, &terms, &why);
+		if (n) {
+			s->out_len = ripc__mpa_encode(&s->reply, s->out, sizeof(s->out));
+			send_frame(ep);
+			ripc__soft_linger(ep->t, dup(ep->fd));
+		}
+	}
+	if (n < 0) {
+		ripc__soft_garbage(ep->t, s->peer, why);
+		ripc__soft_ep_bury(ep);
+		return 0;
+	}
+	leave_half_open(ep);
+	ep->state = SOFT_REQUESTED;
+	soft_unlink(&ep->timed);
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd, &(struct epoll_event){.events = 0, .data.ptr = ep});
+	*ev = (struct ripc__event){
+		.kind = RIPC__EV_REQUEST, .request = ep, .data = s->request.priv, .len = (uint32_t)s->request.privlen,
+		.text = s->peer,
+	};
+	return 1;
+}
+
+unsigned ripc__soft_setup_step(struct ripc__ep *ep, struct ripc__event *ev)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	switch (ep->state) {
+	case SOFT_CONNECTING:
+		if (getsockopt(ep->fd, SOL_SOCKET, SO_ERROR, &err, &len))
+			err = errno;
+		if (err)
+			place_failed(ep, strerror(err));
+		else
+			ask(ep);
+		return 0;
+	case SOFT_ASKED:
+		step_active(ep);
+		return 0;
+	case SOFT_ACCEPTED:
+		return step_passive(ep, ev);
+	default:
+		return 0;
+	}
+}
+
+uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns)
+{
+	uint64_t next = RIPC__NEVER;
+
+	for (struct soft_link *l = t->setups.next, *after; l != &t->setups; l = after) {
+		struct ripc__ep *ep = soft_of(l, struct ripc__ep, timed);
+
+		after = l->next;
+		if (ep->setup->deadline_ns > now_ns) {
+			next = ep->setup->deadline_ns < next ? ep->setup->deadline_ns : next;
+			continue;
+		}
+		if (ep->active) {
+			place_failed(ep, ep->state == SOFT_ASKED ? "no reply" : "no answer");
+			if (ep->state == SOFT_CONNECTING && ep->setup->deadline_ns < next)
+				next = ep->setup->deadline_ns;
+			continue;
+		}
+		ripc__soft_garbage(t, ep->setup->peer, "no request came in time");
+		ripc__soft_ep_bury(ep);
+	}
+	return next;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/iwarp/soft/slab.h"
+
+#include <stdlib.h>
+
+#define SLABS_KEPT 4 /* free slabs kept for the next use */
+
+void ripc__slab_pool_init(struct ripc__slab_pool *pool, size_t max)
+{
+	*pool = (struct ripc__slab_pool){.max = max};
+}
+
+void ripc__slab_pool_fini(struct ripc__slab_pool *pool)
+{
+	while (pool->free) {
+		struct ripc__slab *slab = pool->free;
+
+		pool->free = slab->next;
+		free(slab);
+	}
+	pool->nfree = 0;
+}
+
+struct ripc__slab *ripc__slab_get(struct ripc__slab_pool *pool, size_t cap)
+{
+	struct ripc__slab *slab = pool->free;
+
+	if (cap == RIPC__SLAB_BYTES && slab) {
+		pool->free = slab->next;
+		pool->nfree--;
+		slab->refs = 1;
+		return slab;
+	}
+	if (cap > pool->max - pool->bytes)
+		return NULL;
+	slab = aligned_alloc(64, (sizeof(*slab) + cap + 63) & ~(size_t)63);
+	if (!slab)
+		return NULL;
+	slab->pool = pool;
+	slab->next = NULL;
+	slab->refs = 1;
+	slab->cap = (uint32_t)cap;
+	pool->bytes += cap;
+	return slab;
+}
+
+void ripc__slab_put(struct ripc__slab *slab)
+{
+	struct ripc__slab_pool *pool = slab->pool;
+
+	if (--slab->refs)
+		return;
+	if (slab->cap == RIPC__SLAB_BYTES && pool->nfree < SLABS_KEPT) {
+		slab->next = pool->free;
+		pool->free = slab;
+		pool->nfree++;
+		return;
+	}
+	pool->bytes -= slab->cap;
+	free(slab);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Counted blocks of memory that bytes are received into and that events point into. Pure. */
+#ifndef RIPC_IWARP_SLAB_H
+#define RIPC_IWARP_SLAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RIPC__SLAB_BYTES (256u << 10) /* data of a slab shared by all endpoints */
+
+/* A pool of them: it keeps a few free slabs and bounds the memory of all blocks together. */
+struct ripc__slab_pool {
+	struct ripc__slab *free; /* list of free slabs of RIPC__SLAB_BYTES, at most SLABS_KEPT */
+	unsigned nfree;
+	size_t bytes;            /* data bytes of all blocks that exist, the free ones too */
+	size_t max;              /* what bytes may become */
+};
+
+/* One block. Freed, or back in the pool, with its last reference. */
+struct ripc__slab {
+	struct ripc__slab_pool *pool;
+	struct ripc__slab *next; /* in the list of free slabs */
+	uint32_t refs;           /* > 0 while in use */
+	uint32_t cap;            /* bytes at data */
+	uint8_t data[] __attribute__((aligned(64)));
+};
+
+/* @max: bytes that all blocks together may take. */
+void ripc__slab_pool_init(struct ripc__slab_pool *pool, size_t max);
+/* Frees the free slabs; those still referenced must not exist any more. */
+void ripc__slab_pool_fini(struct ripc__slab_pool *pool);
+
+/* A block of cap bytes with one reference. Return: it, or NULL: out of memory, or the pool's bound is reached. */
+struct ripc__slab *ripc__slab_get(struct ripc__slab_pool *pool, size_t cap);
+/* Drops a reference. */
+void ripc__slab_put(struct ripc__slab *slab);
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The vtable of iwarp/soft: open and close, memory, progress. */
+#include "transport/iwarp/soft/soft.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TRANSPORT_ID   3    /* in resolver records, doc/protocol.md section 4 */
+#define EPOLL_EVENTS   64
+#define EPOLL_EVERY    32u  /* rounds between two looks at all sockets while some endpoints are hot */
+#define HOT_POLLS      512u /* polls in vain after which an endpoint is hot no longer */
+#define BLOCKED_TRIED  8u   /* endpoints with a full socket that are tried in one round */
+#define HELD_DEADLINE_NS 50000u
+
+int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = source};
+
+	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+void ripc__soft_garbage(struct soft *t, const char *who, const char *why)
+{
+	if (t->garbage_tail - t->garbage_head < SOFT_GARBAGE_MAX)
+		snprintf(t->garbage[t->garbage_tail++ % SOFT_GARBAGE_MAX], SOFT_WHY_MAX, "%s: %s", who, why);
+}
+
+static int soft_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err = fd < 0 ? -errno : 0;
+
+	if (fd < 0 && errno == EAFNOSUPPORT) {
+		fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		err = fd < 0 ? -errno : 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	else
+		snprintf(why, whylen, "no TCP sockets: %s", strerror(-err));
+	return err;
+}
+
+static void soft_close(struct ripc__transport *tr)
+{
+	struct soft *t = (struct soft *)tr;
+
+	while (soft_linked(&t->eps))
+		ripc__soft_ep_bury(soft_of(t->eps.next, struct ripc__ep, all));
+	while (soft_linked(&t->graves))
+		ripc__soft_ep_free(soft_of(t->graves.next, struct ripc__ep, grave));
+	ripc__soft_linger_end(t);
+	ripc__soft_unlisten(t);
+	if (t->epoll_fd >= 0)
+		close(t->epoll_fd);
+	if (t->slab)
+		ripc__slab_put(t->slab);
+	ripc__slab_pool_fini(&t->pool);
+	ripc__regions_fini(&t->regions);
+	free(t);
+}
+
+static int soft_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
+{
+	struct soft_link *lists[8];
+	uint8_t secret[16];
+	struct soft *t;
+	int err;
+
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory");
+	lists[0] = &t->eps, lists[1] = &t->setups, lists[2] = &t->settled, lists[3] = &t->ready;
+	lists[4] = &t->held, lists[5] = &t->blocked, lists[6] = &t->graves, lists[7] = &t->lingers;
+	for (unsigned i = 0; i < 8; i++)
+		soft_link_init(lists[i]);
+	t->base.ops = &ripc__transport_soft;
+	t->crc = env->opt->crc;
+	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
+	t->host = ripc__soft_host_id();
+	t->now_ns = ripc__clock_ns();
+	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
+		err = ripc__fail(-EIO, "iwarp/soft: no random numbers");
+	else if (t->epoll_fd < 0)
+		err = ripc__fail(-errno, "iwarp/soft: cannot create an epoll descriptor: %s", strerror(errno));
+	else
+		err = ripc__soft_listen(t, env->opt);
+	ripc__regions_init(&t->regions, secret);
+	if (err) {
+		soft_close((struct ripc__transport *)t);
+		return err;
+	}
+	*tr = (struct ripc__transport *)t;
+	return 0;
+}
+
+static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
+{
+	const struct soft *t = (struct soft *)tr;
+
+	*limits = (struct ripc__transport_limits){
+		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
+			RIPC__CAP_TARGET_PROGRESS | (t->datagrams ? RIPC__CAP_DATAGRAM : 0),
+		.send_max = RIPC__SEND_MAX,
+		.datagram_max = t->datagram_max,
+		.recv_depth = 0,
+		.read_depth = SOFT_READ_DEPTH,
+		.rdma_max = SOFT_RDMA_MAX,
+	};
+}
+
+static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
+{
+	const struct soft *t = (struct soft *)tr;
+	struct ripc__soft_address a = {.host = t->host, .nplaces = t->nlisteners};
+	size_t len;
+
+	for (unsigned i = 0; i < t->nlisteners; i++) {
+		const struct soft_listener *l = &t->listeners[i];
+
+		a.places[i].ip = l->tcp.addr;
+		a.places[i].loopback = l->loopback;
+		a.places[i].tcp = ripc__sockaddr_port(&l->tcp.addr);
+		a.places[i].udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
+	}
+	len = ripc__soft_address_encode(&a, buf, cap);
+	return len ? (int)len : -EINVAL;
+}
+
+static void soft_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	struct ripc__soft_address a;
+	size_t used = 0;
+
+	if (!textlen)
+		return;
+	text[0] = 0;
+	if (ripc__soft_address_decode(&a, addr, len)) {
+		snprintf(text, textlen, "address that makes no sense");
+		return;
+	}
+	for (unsigned i = 0; i < a.nplaces && used < textlen; i++) {
+		union ripc__sockaddr ip = a.places[i].ip;
+		char one[64];
+		int n;
+
+		ripc__sockaddr_set_port(&ip, a.places[i].tcp);
+		ripc__sockaddr_text(&ip, one, sizeof(one));
+		n = snprintf(text + used, textlen - used, "%s%s", i ? " " : "", one);
+		used += (size_t)n;
+	}
+}
+
+static int soft_reg(struct ripc__transport *tr, void *base, size_t len, unsigned access, struct ripc__mr *mr)
+{
+	struct soft *t = (struct soft *)tr;
+	struct ripc__region *region = ripc__region_add(&t->regions, base, len, access);
+	bool remote = access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE);
+
+	if (!region)
+		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory, or %u regions are registered",
+				  RIPC__REGIONS_MAX);
+	*mr = (struct ripc__mr){
+		.base = base, .len = len, .addr = region->addr, .key = remote ? region->stag : 0, .access = access,
+		.priv = region,
+	};
+	return 0;
+}
+
+/*
+ * A transfer that is under way cannot go on: neither can the rest of a read response be sent from memory that is no longer
+ * ours, nor may the bytes of a write be placed. Its connection is terminated.
+ */
+static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
+{
+	struct soft *t = (struct soft *)tr;
+	struct ripc__region *region = mr->priv;
+
+	for (struct soft_link *l = t->eps.next; l != &t->eps && region->users; l = l->next) {
+		struct ripc__ep *ep = soft_of(l, struct ripc__ep, all);
+
+		if (ep->state != SOFT_OPEN)
+			continue;
+		ripc__engine_revoke(&ep->engine, region);
+		if (ep->engine.status)
+			soft_append(&t->ready, &ep->ready);
+	}
+	ripc__region_remove(&t->regions, region);
+	mr->priv = NULL;
+	mr->key = 0;
+}
+
+static void soft_flush(struct ripc__transport *tr)
+{
+	struct soft *t = (struct soft *)tr;
+
+	while (soft_linked(&t->held))
+		ripc__soft_push(soft_of(t->held.next, struct ripc__ep, held), SIZE_MAX);
+}
+
+/* The socket of an endpoint is ready for something. */
+static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__event *events, unsigned max)
+{
+	if (ep->state == SOFT_OPEN) {
+		if (what & EPOLLOUT) {
+			ep->watched = EPOLLIN;
+			epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
+				  &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+		}
+		return ripc__soft_serve(ep, events, max);
+	}
+	return max ? ripc__soft_setup_step(ep, events) : 0;
+}
+
+static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned max)
+{
+	struct epoll_event ready[EPOLL_EVENTS];
+	int count = epoll_wait(t->epoll_fd, ready, EPOLL_EVENTS, 0);
+	unsigned n = 0;
+
+	for (int i = 0; i < count; i++) {
+		void *source = ready[i].data.ptr;
+
+		switch (*(enum soft_source *)source) {
+		case SOFT_TCP_LISTENER:
+			ripc__soft_accept(t, source);
+			break;
+		case SOFT_UDP:
+			n += ripc__soft_datagrams(t, source, events + n, max - n);
+			break;
+		case SOFT_ENDPOINT:
+			n += endpoint_ready(source, ready[i].events, events + n, max - n);
+			break;
+		case SOFT_LINGER:
+			ripc__soft_drain(t, source);
+			break;
+		}
+	}
+	return n;
+}
+
+static unsigned poll_hot(struct soft *t, struct ripc__event *events, unsigned max)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < t->nhot && n < max; i++) {
+		struct ripc__ep *ep = t->hot[i];
+
+		if (ep->idle_polls > HOT_POLLS) {
+			ripc__soft_cool(ep);
+			i--;
+			continue;
+		}
+		n += ripc__soft_serve(ep, events + n, max - n);
+		if (i < t->nhot && t->hot[i] != ep)
+			i--; /* it is gone, another took its place */
+	}
+	if (!t->datagrams || t->udp_idle_polls > HOT_POLLS)
+		return n;
+	t->udp_idle_polls++;
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		if (t->listeners[i].udp.fd >= 0)
+			n += ripc__soft_datagrams(t, &t->listeners[i].udp, events + n, max - n);
+	return n;
+}
+
+/* Each endpoint that stands in the ready list now is served once; it may enter the list again. */
+static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned max)
+{
+	struct soft_link mark;
+	unsigned n = 0;
+
+	soft_link_init(&mark);
+	soft_append(&t->ready, &mark);
+	while (t->ready.next != &mark && n < max)
+		n += ripc__soft_serve(soft_of(t->ready.next, struct ripc__ep, ready), events + n, max - n);
+	soft_unlink(&mark);
+	return n;
+}
+
+static void retry_blocked(struct soft *t)
+{
+	for (unsigned i = 0; i < BLOCKED_TRIED && soft_linked(&t->blocked); i++) {
+		struct ripc__ep *ep = soft_of(t->blocked.next, struct ripc__ep, blocked);
+
+		soft_unlink(&ep->blocked);
+		if (ep->hot)
+			ripc__soft_push(ep, 1u << 20);
+		else
+			soft_append(&t->ready, &ep->ready);
+		if (ep->want_sendable || ripc__engine_unparsed(&ep->engine))
+			soft_append(&t->ready, &ep->ready);
+	}
+}
+
+static void clean_up(struct soft *t)
+{
+	while (soft_linked(&t->graves))
+		ripc__soft_ep_free(soft_of(t->graves.next, struct ripc__ep, grave));
+	while (soft_linked(&t->settled)) {
+		struct ripc__ep *ep = soft_of(t->settled.next, struct ripc__ep, timed);
+
+		soft_unlink(&ep->timed);
+		free(ep->setup);
+		ep->setup = NULL;
+	}
+}
+
+static uint64_t timers(struct soft *t, uint64_t now_ns)
+{
+	uint64_t next = ripc__soft_setup_timers(t, now_ns), other = ripc__soft_linger_timers(t, now_ns);
+
+	if (t->deaf && now_ns >= t->deaf_until_ns)
+		ripc__soft_undeafen(t);
+	if (t->deaf && t->deaf_until_ns < next)
+		next = t->deaf_until_ns;
+	return other < next ? other : next;
+}
+
+static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max, uint64_t now_ns,
+			      uint64_t *deadline_ns)
+{
+	struct soft *t = (struct soft *)tr;
+	uint64_t next = RIPC__NEVER;
+	unsigned n = 0;
+
+	t->now_ns = now_ns;
+	t->rounds++;
+	t->ndatagrams = 0;
+	if (soft_linked(&t->graves) || soft_linked(&t->settled))
+		clean_up(t);
+	soft_flush(tr);
+	retry_blocked(t);
+	if (soft_linked(&t->ready))
+		n += serve_ready(t, events, max);
+	n += poll_hot(t, events + n, max - n);
+	if (n < max && (!t->nhot || t->rounds % EPOLL_EVERY == 0))
+		n += poll_all(t, events + n, max - n);
+	if (soft_linked(&t->setups) || t->nlingers || t->deaf)
+		next = timers(t, now_ns);
+	while (n < max && t->garbage_head != t->garbage_tail)
+		events[n++] = (struct ripc__event){
+			.kind = RIPC__EV_GARBAGE, .text = t->garbage[t->garbage_head++ % SOFT_GARBAGE_MAX],
+		};
+	if (soft_linked(&t->held) && now_ns + HELD_DEADLINE_NS < next)
+		next = now_ns + HELD_DEADLINE_NS;
+	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail)
+		next = now_ns;
+	if (next < *deadline_ns)
+		*deadline_ns = next;
+	return n;
+}
+
+static void soft_release(struct ripc__transport *tr, void *token)
+{
+	struct soft *t = (struct soft *)tr;
+
+	ripc__slab_put(token);
+	if (!t->starving)
+		return;
+	t->starving = false;
+	for (struct soft_link *l = t->eps.next; l != &t->eps; l = l->next) {
+		struct ripc__ep *ep = soft_of(l, struct ripc__ep, all);
+
+		if (!ep->starved)
+			continue;
+		ep->starved = false;
+		if (ep->state != SOFT_OPEN)
+			continue;
+		ep->watched |= EPOLLIN;
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
+			  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
+		soft_append(&t->ready, &ep->ready);
+	}
+}
+
+static int soft_arm(struct ripc__transport *tr)
+{
+	struct soft *t = (struct soft *)tr;
+
+	soft_flush(tr);
+	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail)
+		return 1;
+	for (struct soft_link *l = t->blocked.next; l != &t->blocked; l = l->next) {
+		struct ripc__ep *ep = soft_of(l, struct ripc__ep, blocked);
+
+		if (ep->watched & EPOLLOUT)
+			continue;
+		ep->watched |= EPOLLOUT;
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
+			  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
+	}
+	return 0;
+}
+
+static int soft_fd(struct ripc__transport *tr)
+{
+	return ((struct soft *)tr)->epoll_fd;
+}
+
+static void soft_forked(struct ripc__transport *tr)
+{
+	struct soft *t = (struct soft *)tr;
+
+	for (struct soft_link *l = t->eps.next; l != &t->eps; l = l->next)
+		if (soft_of(l, struct ripc__ep, all)->fd >= 0)
+			close(soft_of(l, struct ripc__ep, all)->fd);
+	for (struct soft_link *l = t->lingers.next; l != &t->lingers; l = l->next)
+		close(soft_of(l, struct soft_linger, link)->fd);
+	for (unsigned i = 0; i < t->nlisteners; i++) {
+		close(t->listeners[i].tcp.fd);
+		if (t->listeners[i].udp.fd >= 0)
+			close(t->listeners[i].udp.fd);
+	}
+	close(t->epoll_fd);
+}
+
+const struct ripc__transport_ops ripc__transport_soft = {
+	.name = "iwarp/soft",
+	.id = TRANSPORT_ID,
+	.probe = soft_probe,
+	.open = soft_open,
+	.close = soft_close,
+	.limits = soft_limits,
+	.address = soft_address,
+	.describe = soft_describe,
+	.reg = soft_reg,
+	.dereg = soft_dereg,
+	.connect = ripc__soft_connect,
+	.accept = ripc__soft_admit,
+	.reject = ripc__soft_reject,
+	.ep_close = ripc__soft_ep_close,
+	.post_send = ripc__soft_post_send,
+	.post_write = ripc__soft_post_write,
+	.post_read = ripc__soft_post_read,
+	.post_datagram = ripc__soft_post_datagram,
+	.flush = soft_flush,
+	.progress = soft_progress,
+	.release = soft_release,
+	.arm = soft_arm,
+	.fd = soft_fd,
+	.forked = soft_forked,
+};
