@@ -23,7 +23,8 @@ int main(int argc, char **argv)
 	/* Short if it fits into one packet, else long: ripc_send() picks. It waits for the service to be found
 	 * and connected, here for at most two seconds. */
 	if (!err)
-		err = ripc_send(service, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, &item, 1, NULL, 2000);
+		err = ripc_send(service, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, &item, 1, NULL,
+				2000);
 	if (!err)
 		err = ripc_receive(service, &answer, 2000);
 	if (err) {

@@ -77,7 +77,8 @@ static int take_piece(const struct ripc_message *m, int fd, long long expected, 
 }
 
 /* *size is -1 until the first reply says it. */
-static int fetch(struct ripc_service *service, uint64_t server, const char *name, int fd, long long *size)
+static int fetch(struct ripc_service *service, uint64_t server, const char *name, int fd,
+		 long long *size)
 {
 	struct iovec request = {.iov_base = (void *)name, .iov_len = strlen(name)};
 	long long have = 0;
@@ -117,7 +118,8 @@ int main(int argc, char **argv)
 	double begin_s, took_s;
 	int fd, err;
 
-	if (argc < 3 || argc > 4 || snprintf(part, sizeof(part), "%s.part", file) >= (int)sizeof(part)) {
+	if (argc < 3 || argc > 4 ||
+	    snprintf(part, sizeof(part), "%s.part", file) >= (int)sizeof(part)) {
 		fprintf(stderr, "usage: fetch ID NAME [FILE]\n");
 		return 2;
 	}
@@ -144,7 +146,8 @@ int main(int argc, char **argv)
 	if (err)
 		unlink(part);
 	else
-		printf("%s: %lld bytes in %.3f s, %.1f MB/s\n", file, size, took_s, (double)size / took_s / 1e6);
+		printf("%s: %lld bytes in %.3f s, %.1f MB/s\n", file, size, took_s,
+		       (double)size / took_s / 1e6);
 	ripc_close(NULL);
 	return err;
 }

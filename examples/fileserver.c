@@ -24,9 +24,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CHUNK (4u << 20)  /* bytes per message: enough for full speed, little enough to hold several */
-#define IN_FLIGHT 4       /* while one is read from the disk, others are on their way */
-#define TIMEOUT_MS 5000   /* a client that takes nothing for so long is given up */
+#define CHUNK \
+	(4u << 20)   /* bytes per message: enough for full speed, little enough to hold several */
+#define IN_FLIGHT  4 /* while one is read from the disk, others are on their way */
+#define TIMEOUT_MS 5000 /* a client that takes nothing for so long is given up */
 
 /* A piece on its way. Its memory must stay as it is until its request is done. */
 struct piece {
@@ -85,7 +86,8 @@ static int send_file(uint64_t client, int fd, off_t size)
 		len = pread(fd, p->data, CHUNK, offset);
 		/* Somebody made the file shorter meanwhile, or the disk failed. */
 		if (len < 0 || (!len && offset < size)) {
-			snprintf(p->head, sizeof(p->head), "error %s", len ? strerror(errno) : "the file shrank");
+			snprintf(p->head, sizeof(p->head), "error %s",
+				 len ? strerror(errno) : "the file shrank");
 			err = start(p, client, 0);
 			break;
 		}
@@ -122,8 +124,9 @@ static int serve(int root, const struct ripc_message *request)
 	name[request->items[0].iov_len] = 0;
 	fd = open_beneath(root, name);
 	if (fd < 0)
-		return send_error(request->source, errno == EXDEV ? "the path leads out of the served directory"
-								   : strerror(errno));
+		return send_error(request->source,
+				  errno == EXDEV ? "the path leads out of the served directory"
+						 : strerror(errno));
 	if (fstat(fd, &st))
 		err = send_error(request->source, strerror(errno));
 	else if (S_ISDIR(st.st_mode))
@@ -172,8 +175,9 @@ int main(int argc, char **argv)
 				ripc_request_cancel(&pieces[i].request, 1000);
 		}
 		if (err)
-			fprintf(stderr, "fileserver: client %llu: %s: %s\n", (unsigned long long)request->source,
-				ripc_strerror(err), ripc_detail());
+			fprintf(stderr, "fileserver: client %llu: %s: %s\n",
+				(unsigned long long)request->source, ripc_strerror(err),
+				ripc_detail());
 		ripc_message_free(request);
 	}
 	return 0;

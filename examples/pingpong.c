@@ -43,7 +43,8 @@ static int wait_for_match(uint64_t id)
 		if (err)
 			return fail(err, "receive");
 		len = ball->items[0].iov_len;
-		err = ripc_send_short(service, ball->source, ball->items, ball->nitems, NULL, TIMEOUT_MS);
+		err = ripc_send_short(service, ball->source, ball->items, ball->nitems, NULL,
+				      TIMEOUT_MS);
 		ripc_message_free(ball);
 		if (err)
 			return fail(err, "return the ball");
@@ -90,14 +91,16 @@ static int play(uint64_t id, unsigned long long rounds)
 		err = ripc_lookup(NULL, id, &route, TIMEOUT_MS);
 	if (err)
 		return fail(err, "look up");
-	printf("service %llu found, by %s at %s\n", (unsigned long long)id, route.transport, route.address);
+	printf("service %llu found, by %s at %s\n", (unsigned long long)id, route.transport,
+	       route.address);
 	begin_us = now_us();
 	for (unsigned long long i = 0; i < rounds; i++) {
 		err = throw_and_catch(service, id, &ball);
 		if (err)
 			return fail(err, "round");
 	}
-	printf("%llu rounds, %.2f us each\n", rounds, rounds ? (now_us() - begin_us) / (double)rounds : 0.0);
+	printf("%llu rounds, %.2f us each\n", rounds,
+	       rounds ? (now_us() - begin_us) / (double)rounds : 0.0);
 	err = throw_and_catch(service, id, &end);
 	if (err)
 		return fail(err, "end");

@@ -4,14 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define HALF_BITS 10                /* log2 of the buckets per power of two */
-#define HALF (1u << HALF_BITS)
-#define VALUE_BITS 40               /* values of more bits share the last bucket */
-#define BUCKETS ((VALUE_BITS - HALF_BITS + 1) * HALF)
+#define HALF_BITS  10 /* log2 of the buckets per power of two */
+#define HALF       (1u << HALF_BITS)
+#define VALUE_BITS 40 /* values of more bits share the last bucket */
+#define BUCKETS    ((VALUE_BITS - HALF_BITS + 1) * HALF)
 
 struct histogram {
 	uint64_t count, min, max;
-	double sum;              /* a double holds 2^53 ns (104 days) without rounding */
+	double sum; /* a double holds 2^53 ns (104 days) without rounding */
 	uint64_t bucket[BUCKETS];
 };
 

@@ -8,36 +8,36 @@
 #include <stdbool.h>
 #include <sys/resource.h>
 
-#define INFO_SETTINGS_MAX 32
-#define INFO_DEVICES_MAX 32
+#define INFO_SETTINGS_MAX   32
+#define INFO_DEVICES_MAX    32
 #define INFO_TRANSPORTS_MAX 16
 
 struct info_setting {
-	char text[256];      /* as the user wrote it, name=value */
-	const char *origin;  /* "environment" or "option" */
+	char text[256];     /* as the user wrote it, name=value */
+	const char *origin; /* "environment" or "option" */
 };
 
 /* One port of an RDMA device, as the kernel describes it. */
 struct info_device {
 	char name[64];
 	unsigned port;
-	char link[32];       /* "InfiniBand" or "Ethernet" */
-	char state[32];      /* such as "ACTIVE" */
-	char node[32];       /* node type, such as "CA" or "RNIC" */
+	char link[32];  /* "InfiniBand" or "Ethernet" */
+	char state[32]; /* such as "ACTIVE" */
+	char node[32];  /* node type, such as "CA" or "RNIC" */
 };
 
 struct info_transport {
 	char name[32];
 	bool open;
-	char text[512];      /* its address, or the reason why it is unavailable */
+	char text[512]; /* its address, or the reason why it is unavailable */
 };
 
 struct info {
 	char host[256], kernel[256];
 	unsigned cpus;
-	int open_error;      /* what ripc_open() returned; < 0: no context, nothing of it below */
+	int open_error; /* what ripc_open() returned; < 0: no context, nothing of it below */
 	char open_detail[1024];
-	bool has_instance;   /* a service of our own could be registered and looked up */
+	bool has_instance; /* a service of our own could be registered and looked up */
 	uint8_t instance[16];
 	char instance_error[1024]; /* if not: why */
 	unsigned nsettings, ndevices, ntransports;

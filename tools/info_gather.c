@@ -107,8 +107,8 @@ static void gather_host(struct info *info)
 
 	if (!uname(&name)) {
 		snprintf(info->host, sizeof(info->host), "%.255s", name.nodename);
-		snprintf(info->kernel, sizeof(info->kernel), "%.60s %.60s %.60s", name.sysname, name.release,
-			 name.machine);
+		snprintf(info->kernel, sizeof(info->kernel), "%.60s %.60s %.60s", name.sysname,
+			 name.release, name.machine);
 	}
 	info->cpus = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 	getrlimit(RLIMIT_MEMLOCK, &info->memlock);
@@ -126,7 +126,8 @@ static void gather_host(struct info *info)
 	from = strchr(line, '[');
 	to = from ? strchr(from, ']') : NULL;
 	if (to)
-		snprintf(info->transparent, sizeof(info->transparent), "%.*s", (int)(to - from - 1), from + 1);
+		snprintf(info->transparent, sizeof(info->transparent), "%.*s", (int)(to - from - 1),
+			 from + 1);
 }
 
 /* The instance id is not asked for anywhere: it is part of the route to a service of our own. */
@@ -144,7 +145,8 @@ static void gather_instance(struct info *info, struct ripc *ctx)
 			info->has_instance = true;
 		}
 		if (rc)
-			snprintf(info->instance_error, sizeof(info->instance_error), "%s", ripc_detail());
+			snprintf(info->instance_error, sizeof(info->instance_error), "%s",
+				 ripc_detail());
 		ripc_unregister(service);
 	} else {
 		snprintf(info->instance_error, sizeof(info->instance_error), "%s", ripc_detail());

@@ -46,7 +46,8 @@ static void print_limit(const char *name, const struct rlimit *limit, const char
 {
 	char soft[32], hard[32];
 
-	printf("%-14s soft %s, hard %s\n", name, limit_text(limit->rlim_cur, unit, soft, sizeof(soft)),
+	printf("%-14s soft %s, hard %s\n", name,
+	       limit_text(limit->rlim_cur, unit, soft, sizeof(soft)),
 	       limit_text(limit->rlim_max, unit, hard, sizeof(hard)));
 }
 
@@ -83,7 +84,8 @@ void info_print(const struct info *info)
 	if (!info->nsettings)
 		printf("%-14s defaults, see ripc(7)\n", "settings:");
 	for (unsigned i = 0; i < info->nsettings; i++)
-		printf("%-14s %s (%s)\n", "setting:", info->settings[i].text, info->settings[i].origin);
+		printf("%-14s %s (%s)\n", "setting:", info->settings[i].text,
+		       info->settings[i].origin);
 	print_context(info);
 	if (!info->ndevices)
 		printf("%-14s no RDMA device\n", "devices:");
@@ -94,11 +96,12 @@ void info_print(const struct info *info)
 	print_limit("memlock:", &info->memlock, " bytes");
 	print_limit("descriptors:", &info->nofile, "");
 	if (info->huge_total)
-		printf("%-14s %llu of %llu KiB, %llu free", "huge pages:", info->huge_total, info->huge_kib,
-		       info->huge_free);
+		printf("%-14s %llu of %llu KiB, %llu free", "huge pages:", info->huge_total,
+		       info->huge_kib, info->huge_free);
 	else
 		printf("%-14s none set aside", "huge pages:");
-	printf("; transparent ones: %s\n", info->transparent[0] ? info->transparent : "not in this kernel");
+	printf("; transparent ones: %s\n",
+	       info->transparent[0] ? info->transparent : "not in this kernel");
 	for (size_t i = 0; i < NFEATURES; i++)
 		printf("%-14s %s: %s\n", "feature:", features[i].text,
 		       features[i].built ? "built in" : "left out");
@@ -108,8 +111,10 @@ void info_print(const struct info *info)
 /* An unlimited limit has no number: null. */
 static json_t *limit_json(const struct rlimit *limit)
 {
-	json_t *soft = limit->rlim_cur == RLIM_INFINITY ? json_null() : json_integer((json_int_t)limit->rlim_cur);
-	json_t *hard = limit->rlim_max == RLIM_INFINITY ? json_null() : json_integer((json_int_t)limit->rlim_max);
+	json_t *soft = limit->rlim_cur == RLIM_INFINITY ? json_null()
+							: json_integer((json_int_t)limit->rlim_cur);
+	json_t *hard = limit->rlim_max == RLIM_INFINITY ? json_null()
+							: json_integer((json_int_t)limit->rlim_max);
 
 	return json_pack("{s:o,s:o}", "soft", soft, "hard", hard);
 }
@@ -120,8 +125,9 @@ static json_t *lists_json(const struct info *info)
 	       *built = json_object();
 
 	for (unsigned i = 0; i < info->nsettings; i++)
-		json_array_append_new(settings, json_pack("{s:s,s:s}", "setting", info->settings[i].text,
-							  "origin", info->settings[i].origin));
+		json_array_append_new(settings,
+				      json_pack("{s:s,s:s}", "setting", info->settings[i].text,
+						"origin", info->settings[i].origin));
 	for (unsigned i = 0; i < info->ntransports; i++)
 		json_array_append_new(transports,
 				      json_pack("{s:s,s:b,s:s}", "name", info->transports[i].name,
@@ -129,15 +135,15 @@ static json_t *lists_json(const struct info *info)
 						info->transports[i].open ? "address" : "reason",
 						info->transports[i].text));
 	for (unsigned i = 0; i < info->ndevices; i++)
-		json_array_append_new(devices,
-				      json_pack("{s:s,s:i,s:s,s:s,s:s}", "name", info->devices[i].name,
-						"port", (int)info->devices[i].port, "type",
-						info->devices[i].node, "link", info->devices[i].link, "state",
-						info->devices[i].state));
+		json_array_append_new(
+			devices,
+			json_pack("{s:s,s:i,s:s,s:s,s:s}", "name", info->devices[i].name, "port",
+				  (int)info->devices[i].port, "type", info->devices[i].node, "link",
+				  info->devices[i].link, "state", info->devices[i].state));
 	for (size_t i = 0; i < NFEATURES; i++)
 		json_object_set_new(built, features[i].name, json_boolean(features[i].built));
-	return json_pack("{s:o,s:o,s:o,s:o}", "settings", settings, "transports", transports, "devices",
-			 devices, "features", built);
+	return json_pack("{s:o,s:o,s:o,s:o}", "settings", settings, "transports", transports,
+			 "devices", devices, "features", built);
 }
 
 static json_t *context_json(const struct info *info)
@@ -149,10 +155,11 @@ static json_t *context_json(const struct info *info)
 		return json_pack("{s:s,s:s}", "error", ripc_strerror(info->open_error), "detail",
 				 info->open_detail);
 	tool_instance_text(info->instance, instance);
-	limits = json_pack("{s:I,s:I,s:i,s:i}", "short_max", (json_int_t)info->limits.short_max, "long_max",
-			   info->limits.long_max > INT64_MAX ? INT64_MAX : (json_int_t)info->limits.long_max,
-			   "items_max", (int)info->limits.items_max, "returns_max",
-			   (int)info->limits.returns_max);
+	limits = json_pack(
+		"{s:I,s:I,s:i,s:i}", "short_max", (json_int_t)info->limits.short_max, "long_max",
+		info->limits.long_max > INT64_MAX ? INT64_MAX : (json_int_t)info->limits.long_max,
+		"items_max", (int)info->limits.items_max, "returns_max",
+		(int)info->limits.returns_max);
 	return json_pack("{s:s,s:o}", info->has_instance ? "instance" : "error",
 			 info->has_instance ? instance : info->instance_error, "limits", limits);
 }
@@ -160,13 +167,13 @@ static json_t *context_json(const struct info *info)
 int info_print_json(const struct info *info)
 {
 	json_t *lists = lists_json(info);
-	json_t *root = json_pack("{s:i,s:s,s:{s:s,s:s,s:i},s:o,s:o,s:o,s:{s:I,s:I,s:I,s:s}}", "version", 1,
-				 "library", ripc_version(), "host", "name", info->host, "kernel",
-				 info->kernel, "processors", (int)info->cpus, "context", context_json(info),
-				 "memlock_bytes", limit_json(&info->memlock), "descriptors",
-				 limit_json(&info->nofile), "huge_pages", "total",
-				 (json_int_t)info->huge_total, "free", (json_int_t)info->huge_free, "kib",
-				 (json_int_t)info->huge_kib, "transparent", info->transparent);
+	json_t *root = json_pack("{s:i,s:s,s:{s:s,s:s,s:i},s:o,s:o,s:o,s:{s:I,s:I,s:I,s:s}}",
+				 "version", 1, "library", ripc_version(), "host", "name", info->host,
+				 "kernel", info->kernel, "processors", (int)info->cpus, "context",
+				 context_json(info), "memlock_bytes", limit_json(&info->memlock),
+				 "descriptors", limit_json(&info->nofile), "huge_pages", "total",
+				 (json_int_t)info->huge_total, "free", (json_int_t)info->huge_free,
+				 "kib", (json_int_t)info->huge_kib, "transparent", info->transparent);
 	int rc = -1;
 
 	if (lists && root && !json_object_update(root, lists) &&

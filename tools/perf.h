@@ -12,12 +12,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define PERF_SERVICE UINT64_C(7475) /* the id when none is named */
-#define PERF_SIZES_MAX 32
+#define PERF_SERVICE    UINT64_C(7475) /* the id when none is named */
+#define PERF_SIZES_MAX  32
 #define PERF_SIZE_LIMIT (UINT64_C(1) << 40)
 #define PERF_WINDOW_MAX 256
-#define PERF_QUIET_MS 200     /* silence after which what did not arrive counts as lost */
-#define PERF_STALL_MS 10000   /* silence after which a partner counts as gone */
+#define PERF_QUIET_MS   200   /* silence after which what did not arrive counts as lost */
+#define PERF_STALL_MS   10000 /* silence after which a partner counts as gone */
 
 enum perf_command { PERF_NO_COMMAND = 0, PERF_SERVER, PERF_TEST, PERF_STOP };
 enum perf_test { PERF_LATENCY = 1, PERF_RATE = 2, PERF_BANDWIDTH = 3 };
@@ -32,33 +32,33 @@ struct perf_args {
 	uint64_t service;
 	uint64_t sizes[PERF_SIZES_MAX];
 	unsigned nsizes;
-	uint64_t count;             /* messages per size; 0: chosen by size */
-	unsigned rounds;            /* parts a measurement is cut into, ours and the baseline in turn */
-	unsigned window;            /* long messages in flight in the bandwidth test */
+	uint64_t count;  /* messages per size; 0: chosen by size */
+	unsigned rounds; /* parts a measurement is cut into, ours and the baseline in turn */
+	unsigned window; /* long messages in flight in the bandwidth test */
 	enum perf_kind kind;
-	enum perf_wait wait;        /* as set; never PERF_DEFAULT_WAIT after parsing */
+	enum perf_wait wait; /* as set; never PERF_DEFAULT_WAIT after parsing */
 	enum perf_protocol baseline;
 	enum perf_wait baseline_wait; /* PERF_POLL or PERF_BLOCK */
-	const char *json;           /* file, "-" for standard output, or NULL */
-	int pin;                    /* processor, or -1 */
-	uint64_t timeout_ms;        /* how long to wait for the server to be there and to answer */
+	const char *json;             /* file, "-" for standard output, or NULL */
+	int pin;                      /* processor, or -1 */
+	uint64_t timeout_ms; /* how long to wait for the server to be there and to answer */
 	bool verify, returns, no_more, stop;
 	struct tool_settings settings;
 };
 
 /* What one side of one comparison came to. All but @rtt are sums over the rounds. */
 struct perf_figures {
-	struct histogram *rtt;      /* latency only, else NULL */
-	uint64_t count;             /* messages sent, or round trips tried */
-	uint64_t lost;              /* of these */
-	uint64_t bytes;             /* payload that arrived */
+	struct histogram *rtt; /* latency only, else NULL */
+	uint64_t count;        /* messages sent, or round trips tried */
+	uint64_t lost;         /* of these */
+	uint64_t bytes;        /* payload that arrived */
 	uint64_t elapsed_ns;
-	double cpu_s;               /* both processes */
+	double cpu_s; /* both processes */
 };
 
 struct perf_result {
 	uint64_t size;
-	enum perf_kind kind;        /* PERF_SHORT or PERF_LONG: what was in fact sent */
+	enum perf_kind kind; /* PERF_SHORT or PERF_LONG: what was in fact sent */
 	char transport[24], reason[512];
 	bool has_baseline;
 	struct perf_figures ours, baseline;

@@ -7,7 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_BASELINE = 256, OPT_VERIFY, OPT_RETURNS, OPT_NO_MORE, OPT_STOP, OPT_PIN, OPT_ROUNDS, OPT_TIMEOUT };
+enum {
+	OPT_BASELINE = 256,
+	OPT_VERIFY,
+	OPT_RETURNS,
+	OPT_NO_MORE,
+	OPT_STOP,
+	OPT_PIN,
+	OPT_ROUNDS,
+	OPT_TIMEOUT
+};
 
 static const char *const tests[] = {NULL, "latency", "rate", "bandwidth"};
 static const char *const kinds[] = {NULL, "short", "long", "auto"};
@@ -47,14 +56,19 @@ static void usage(FILE *to)
 		"  -p, --pin CPU         run on this processor only\n"
 		"  -o, --option K=V      a setting for the library, see ripc(7)\n"
 		"of the tests:\n"
-		"  -s, --size LIST       bytes per message, comma-separated, K, M and G allowed (64; bandwidth: 1M)\n"
+		"  -s, --size LIST       bytes per message, comma-separated, K, M and G allowed "
+		"(64; bandwidth: 1M)\n"
 		"  -c, --count N         messages per size (by size)\n"
 		"  -k, --kind KIND       short, long or auto (auto; bandwidth: long)\n"
 		"  -W, --window N        long messages in flight in the bandwidth test (8)\n"
-		"  -j, --json FILE       write JSON to the file, - for standard output without the table\n"
-		"      --baseline P      tcp or udp, with :poll or :block: the same over plain sockets\n"
-		"      --rounds N        parts of a measurement, ours and the baseline in turn (5)\n"
-		"      --returns         offer return buffers with long messages of the latency test\n"
+		"  -j, --json FILE       write JSON to the file, - for standard output without the "
+		"table\n"
+		"      --baseline P      tcp or udp, with :poll or :block: the same over plain "
+		"sockets\n"
+		"      --rounds N        parts of a measurement, ours and the baseline in turn "
+		"(5)\n"
+		"      --returns         offer return buffers with long messages of the latency "
+		"test\n"
 		"      --no-more         send each message of the rate test by itself\n"
 		"      --verify          check every byte that arrives\n"
 		"      --timeout MS      wait so long for the server (10000)\n"
@@ -119,12 +133,13 @@ static bool parse_baseline(struct perf_args *args, const char *text)
 	return args->baseline_wait > PERF_ADAPTIVE;
 }
 
-static bool parse_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *value)
+static bool parse_number(const char *option, const char *text, uint64_t min, uint64_t max,
+			 uint64_t *value)
 {
 	if (tool_parse_number(text, min, max, value))
 		return true;
-	tool_complain("%s %s: must be a number from %llu to %llu", option, text, (unsigned long long)min,
-		      (unsigned long long)max);
+	tool_complain("%s %s: must be a number from %llu to %llu", option, text,
+		      (unsigned long long)min, (unsigned long long)max);
 	return false;
 }
 
@@ -160,7 +175,8 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 	case 'j':
 		args->json = text;
 		if (!perf_has_json())
-			tool_complain("--json: this build has no JSON output: jansson was left out");
+			tool_complain(
+				"--json: this build has no JSON output: jansson was left out");
 		return perf_has_json();
 	case OPT_BASELINE:
 		return parse_baseline(args, text);
@@ -298,7 +314,8 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 		return TOOL_ERROR;
 	}
 	if (!args->command) {
-		tool_complain("the command must come first: server, latency, rate, bandwidth or stop");
+		tool_complain(
+			"the command must come first: server, latency, rate, bandwidth or stop");
 		return TOOL_ERROR;
 	}
 	return complete(args);

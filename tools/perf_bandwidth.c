@@ -9,9 +9,12 @@
 static int allocate(struct perf_client *c, const struct perf_round *round, void **bufs, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		bufs[i] = i && c->args->verify ? ripc_buf_alloc(c->ctx, round->size ? round->size : 1) : round->buf;
+		bufs[i] = i && c->args->verify
+				  ? ripc_buf_alloc(c->ctx, round->size ? round->size : 1)
+				  : round->buf;
 		if (!bufs[i]) {
-			tool_fail(-errno, "%u buffers of %llu bytes", n, (unsigned long long)round->size);
+			tool_fail(-errno, "%u buffers of %llu bytes", n,
+				  (unsigned long long)round->size);
 			return -ENOMEM;
 		}
 	}

@@ -8,8 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define UDP_PATIENCE_MS (5 * PERF_QUIET_MS) /* longer than the client waits for an echo that was lost */
-#define RATE_BUFFER 65536                   /* a stream is read in larger pieces than its messages */
+#define UDP_PATIENCE_MS \
+	(5 * PERF_QUIET_MS) /* longer than the client waits for an echo that was lost */
+#define RATE_BUFFER 65536   /* a stream is read in larger pieces than its messages */
 
 static void refuse(struct perf_control *reply, const char *what, int err)
 {
@@ -26,7 +27,8 @@ void perf_base_close(struct perf_server *s)
 	s->connected = false;
 }
 
-void perf_base_open(struct perf_server *s, const struct perf_control *request, struct perf_control *reply)
+void perf_base_open(struct perf_server *s, const struct perf_control *request,
+		    struct perf_control *reply)
 {
 	int fd, err;
 
@@ -153,7 +155,8 @@ static int count_datagrams(struct perf_server *s, void *buf, size_t len)
 
 void perf_base_run(struct perf_server *s)
 {
-	size_t len = s->test.size < RATE_BUFFER && s->test.test != PERF_LATENCY ? RATE_BUFFER : s->test.size;
+	size_t len = s->test.size < RATE_BUFFER && s->test.test != PERF_LATENCY ? RATE_BUFFER
+										: s->test.size;
 	void *buf = malloc(len ? len : 1);
 	int rc;
 

@@ -30,8 +30,8 @@ int perf_baseline_open(struct perf_client *c, struct perf_socket *s)
 		return rc;
 	rc = perf_socket_connect(s, request.text, reply.port);
 	if (rc)
-		tool_complain("baseline: cannot connect to %s port %u: %s", request.text, (unsigned)reply.port,
-			      strerror(-rc));
+		tool_complain("baseline: cannot connect to %s port %u: %s", request.text,
+			      (unsigned)reply.port, strerror(-rc));
 	return rc;
 }
 
@@ -68,7 +68,8 @@ static int round_trip(const struct perf_socket *s, const struct perf_round *roun
 	return 0;
 }
 
-static int latency(const struct perf_socket *s, const struct perf_round *round, struct perf_figures *figures)
+static int latency(const struct perf_socket *s, const struct perf_round *round,
+		   struct perf_figures *figures)
 {
 	size_t checked = round->size < 8 ? (size_t)round->size : 8;
 
@@ -108,8 +109,8 @@ static int oneway(const struct perf_socket *s, const struct perf_round *round)
 	return perf_socket_receive_all(s, &ack, 1);
 }
 
-int perf_baseline_round(struct perf_client *c, const struct perf_socket *s, const struct perf_round *round,
-			struct perf_figures *figures)
+int perf_baseline_round(struct perf_client *c, const struct perf_socket *s,
+			const struct perf_round *round, struct perf_figures *figures)
 {
 	struct perf_control request = {.type = PERF_BASE_START,
 				       .test = round->test,

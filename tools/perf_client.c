@@ -6,10 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REPEAT_MS 1000  /* a request that is not answered is sent again after this */
+#define REPEAT_MS 1000 /* a request that is not answered is sent again after this */
 
 /* Takes one reply to @token, dropping whatever else comes. Return: 0, -ETIMEDOUT, or a negative errno. */
-static int await_reply(struct perf_client *c, uint64_t token, struct perf_control *reply, uint64_t until_ns)
+static int await_reply(struct perf_client *c, uint64_t token, struct perf_control *reply,
+		       uint64_t until_ns)
 {
 	for (;;) {
 		uint64_t now_ns = tool_now_ns();
@@ -22,8 +23,8 @@ static int await_reply(struct perf_client *c, uint64_t token, struct perf_contro
 		rc = ripc_receive(c->service, &m, (int)((until_ns - now_ns + 999999) / 1000000));
 		if (rc)
 			return rc;
-		good = m->source == c->args->service && perf_control_read(m, reply) && reply->token == token &&
-		       reply->type >= PERF_REPLY;
+		good = m->source == c->args->service && perf_control_read(m, reply) &&
+		       reply->token == token && reply->type >= PERF_REPLY;
 		ripc_message_free(m);
 		if (good)
 			return 0;
@@ -43,7 +44,8 @@ int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_co
 		now_ns = tool_now_ns();
 		until_ns = now_ns + REPEAT_MS * UINT64_C(1000000);
 		if (!rc)
-			rc = await_reply(c, request->token, reply, until_ns < deadline_ns ? until_ns : deadline_ns);
+			rc = await_reply(c, request->token, reply,
+					 until_ns < deadline_ns ? until_ns : deadline_ns);
 		now_ns = tool_now_ns();
 	} while ((rc == -ETIMEDOUT || rc == -EAGAIN) && now_ns < deadline_ns && !tool_stopped);
 	if (tool_stopped)
@@ -77,7 +79,8 @@ static int find_server(struct perf_client *c)
 		tool_fail(rc, "server %llu", (unsigned long long)c->args->service);
 		return rc;
 	}
-	while ((rc = perf_ask(c, &request, &reply)) == -EBUSY && tool_now_ns() < deadline_ns && !tool_stopped)
+	while ((rc = perf_ask(c, &request, &reply)) == -EBUSY && tool_now_ns() < deadline_ns &&
+	       !tool_stopped)
 		usleep(100000);
 	if (rc == -EBUSY)
 		tool_complain("the server is busy: %s", reply.text);
@@ -127,7 +130,8 @@ static int our_round(struct perf_client *c, struct perf_round *round, struct per
 	/* The latency test leaves the choice to the library where the user did. */
 	if (round->test == PERF_LATENCY && c->args->kind == PERF_AUTO)
 		round->kind = PERF_AUTO;
-	rc = round->test == PERF_LATENCY ? perf_latency(c, round, figures) : perf_oneway(c, round, figures);
+	rc = round->test == PERF_LATENCY ? perf_latency(c, round, figures)
+					 : perf_oneway(c, round, figures);
 	round->kind = kind;
 	return rc;
 }
@@ -152,8 +156,8 @@ static int warm_up(struct perf_client *c, struct perf_round *round, const struct
 	return rc;
 }
 
-static int measure_rounds(struct perf_client *c, struct perf_round *round, const struct perf_socket *s,
-			  struct perf_result *r)
+static int measure_rounds(struct perf_client *c, struct perf_round *round,
+			  const struct perf_socket *s, struct perf_result *r)
 {
 	unsigned rounds = c->args->rounds;
 	uint64_t total = round->count;
@@ -265,7 +269,8 @@ static int run(struct perf_client *c)
 	if ((!rc || rc == -EMSGSIZE) && finish(c, args->stop))
 		code = TOOL_NO_ANSWER;
 	if (c->damaged) {
-		tool_complain("%llu messages arrived with wrong contents", (unsigned long long)c->damaged);
+		tool_complain("%llu messages arrived with wrong contents",
+			      (unsigned long long)c->damaged);
 		code = TOOL_NO_ANSWER;
 	}
 	if (!rc && args->json && perf_write_json(args, results, done))

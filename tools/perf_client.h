@@ -20,9 +20,9 @@ struct perf_client {
 /* One round: what is to be sent. */
 struct perf_round {
 	enum perf_test test;
-	enum perf_kind kind;          /* PERF_SHORT, PERF_LONG or PERF_AUTO */
+	enum perf_kind kind; /* PERF_SHORT, PERF_LONG or PERF_AUTO */
 	uint64_t size, count;
-	unsigned char *buf;           /* ripc_buf_alloc()ed, size bytes */
+	unsigned char *buf; /* ripc_buf_alloc()ed, size bytes */
 };
 
 /*
@@ -46,8 +46,8 @@ int perf_send_window(struct perf_client *c, const struct perf_round *round);
  * The same over plain sockets. Opened once per size, and used between the rounds of our own.
  */
 int perf_baseline_open(struct perf_client *c, struct perf_socket *s);
-int perf_baseline_round(struct perf_client *c, const struct perf_socket *s, const struct perf_round *round,
-			struct perf_figures *figures);
+int perf_baseline_round(struct perf_client *c, const struct perf_socket *s,
+			const struct perf_round *round, struct perf_figures *figures);
 void perf_baseline_close(struct perf_client *c, struct perf_socket *s);
 
 /* Whether messages of this size can be sent over the baseline's protocol at all. */

@@ -13,23 +13,23 @@
 #include "perf.h"
 
 enum perf_type {
-	PERF_HELLO = 1,    /* the server is this client's until PERF_BYE, or silence */
-	PERF_START = 2,    /* count messages of test, kind and size come now; echo or count them */
-	PERF_END = 3,      /* that was all. Reply: received, damaged, cpu_ns, waited_ns */
+	PERF_HELLO = 1,     /* the server is this client's until PERF_BYE, or silence */
+	PERF_START = 2,     /* count messages of test, kind and size come now; echo or count them */
+	PERF_END = 3,       /* that was all. Reply: received, damaged, cpu_ns, waited_ns */
 	PERF_BASE_OPEN = 4, /* listen at the address in text. Reply: port */
 	PERF_BASE_START = 5, /* the same exchange over the socket; the reply comes before it */
 	PERF_BASE_CLOSE = 6,
 	PERF_BYE = 7,
-	PERF_QUIT = 8,     /* end the server */
-	PERF_REPLY = 100,  /* done */
+	PERF_QUIT = 8,      /* end the server */
+	PERF_REPLY = 100,   /* done */
 	PERF_REFUSAL = 101, /* not done, text says why */
-	PERF_BUSY = 102,   /* not done, another client is being served */
+	PERF_BUSY = 102,    /* not done, another client is being served */
 };
 
 /* One message. Fields that a type does not use are 0. */
 struct perf_control {
-	uint64_t type;      /* enum perf_type */
-	uint64_t token;     /* number of the request, from 1; a reply has that of its request */
+	uint64_t type;  /* enum perf_type */
+	uint64_t token; /* number of the request, from 1; a reply has that of its request */
 	uint64_t test, kind, size, count, verify;
 	uint64_t protocol, wait, port;
 	uint64_t received;  /* messages that arrived */

@@ -93,13 +93,14 @@ static void set_figures(json_t *to, enum perf_test test, const struct perf_figur
 
 		if (!histogram_count(h))
 			return;
-		json_object_set_new(to, "rtt_us",
-				    json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "min", us(histogram_min(h)),
-					      "p50", us(histogram_percentile(h, 50)), "p90",
-					      us(histogram_percentile(h, 90)), "p99",
-					      us(histogram_percentile(h, 99)), "p999",
-					      us(histogram_percentile(h, 99.9)), "max",
-					      us(histogram_max(h)), "mean", histogram_mean(h) / 1e3));
+		json_object_set_new(
+			to, "rtt_us",
+			json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "min", us(histogram_min(h)),
+				  "p50", us(histogram_percentile(h, 50)), "p90",
+				  us(histogram_percentile(h, 90)), "p99",
+				  us(histogram_percentile(h, 99)), "p999",
+				  us(histogram_percentile(h, 99.9)), "max", us(histogram_max(h)),
+				  "mean", histogram_mean(h) / 1e3));
 		return;
 	}
 	if (!f->elapsed_ns)
@@ -115,7 +116,8 @@ static json_t *ratio_json(json_t *ours, json_t *base)
 	json_t *ratio = json_object(), *value;
 	const char *key;
 
-	json_object_foreach(base, key, value) {
+	json_object_foreach(base, key, value)
+	{
 		json_t *own = json_object_get(ours, key);
 
 		if (!strcmp(key, "count") || !strcmp(key, "lost"))
@@ -123,8 +125,9 @@ static json_t *ratio_json(json_t *ours, json_t *base)
 		if (json_is_object(value) && json_is_object(own))
 			json_object_set_new(ratio, key, ratio_json(own, value));
 		else if (json_is_number(value) && json_is_number(own) && json_number_value(value) > 0)
-			json_object_set_new(ratio, key,
-					    json_real(json_number_value(own) / json_number_value(value)));
+			json_object_set_new(
+				ratio, key,
+				json_real(json_number_value(own) / json_number_value(value)));
 	}
 	return ratio;
 }
@@ -169,7 +172,8 @@ int perf_write_json(const struct perf_args *args, const struct perf_result *resu
 	for (unsigned i = 0; i < n; i++)
 		json_array_append_new(list, result_json(args, &results[i]));
 	good = !json_object_set_new(root, "results", list) &&
-	       !json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) && fputc('\n', file) != EOF;
+	       !json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) &&
+	       fputc('\n', file) != EOF;
 	json_decref(root);
 	if (fflush(file) || (!to_stdout && fclose(file)))
 		good = false;

@@ -114,7 +114,8 @@ int perf_latency(struct perf_client *c, const struct perf_round *round, struct p
 		}
 		figures->lost++;
 		if (++lost == GIVE_UP) {
-			tool_complain("%d round trips in a row were lost: the server is gone", GIVE_UP);
+			tool_complain("%d round trips in a row were lost: the server is gone",
+				      GIVE_UP);
 			return -EPIPE;
 		}
 	}

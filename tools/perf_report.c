@@ -35,8 +35,10 @@ void perf_print_head(const struct perf_args *args)
 	if (args->baseline)
 		printf(", next to %s", base);
 	if (args->test == PERF_LATENCY)
-		printf("; round trips in microseconds\n%-16s %-5s %10s %8s %6s %8s %8s %8s %8s %8s %8s %8s", "",
-		       "kind", "size", "count", "lost", "min", "p50", "p90", "p99", "p99.9", "max", "mean");
+		printf("; round trips in microseconds\n%-16s %-5s %10s %8s %6s %8s %8s %8s %8s %8s "
+		       "%8s %8s",
+		       "", "kind", "size", "count", "lost", "min", "p50", "p90", "p99", "p99.9",
+		       "max", "mean");
 	else
 		printf("\n%-16s %-5s %10s %9s %6s %12s %10s", "", "kind", "size", "count", "lost",
 		       "messages/s", "MB/s");
@@ -51,13 +53,15 @@ static void print_line(const struct perf_args *args, const struct perf_result *r
 
 	printf("%-16s %-5s %10llu", name, perf_kind_name(r->kind), (unsigned long long)r->size);
 	if (args->test == PERF_LATENCY)
-		printf(" %8llu %6llu %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f", (unsigned long long)f->count,
-		       (unsigned long long)f->lost, us(histogram_min(h)), us(histogram_percentile(h, 50)),
+		printf(" %8llu %6llu %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f",
+		       (unsigned long long)f->count, (unsigned long long)f->lost,
+		       us(histogram_min(h)), us(histogram_percentile(h, 50)),
 		       us(histogram_percentile(h, 90)), us(histogram_percentile(h, 99)),
-		       us(histogram_percentile(h, 99.9)), us(histogram_max(h)), histogram_mean(h) / 1e3);
+		       us(histogram_percentile(h, 99.9)), us(histogram_max(h)),
+		       histogram_mean(h) / 1e3);
 	else
-		printf(" %9llu %6llu %12.0f %10.1f", (unsigned long long)f->count, (unsigned long long)f->lost,
-		       per_s(f), mb_per_s(f));
+		printf(" %9llu %6llu %12.0f %10.1f", (unsigned long long)f->count,
+		       (unsigned long long)f->lost, per_s(f), mb_per_s(f));
 	printf(" %8.3f\n", f->cpu_s);
 }
 
@@ -72,14 +76,14 @@ static void print_ratio(const struct perf_args *args, const struct perf_result *
 		       ratio(r->ours.cpu_s, r->baseline.cpu_s));
 		return;
 	}
-	printf("%-16s %-5s %10s %8s %6s %8.3f %8.3f %8.3f %8.3f %8.3f %8.3f %8.3f %8.3f\n", "ratio", "", "", "",
-	       "", ratio(us(histogram_min(a)), us(histogram_min(b))),
+	printf("%-16s %-5s %10s %8s %6s %8.3f %8.3f %8.3f %8.3f %8.3f %8.3f %8.3f %8.3f\n", "ratio",
+	       "", "", "", "", ratio(us(histogram_min(a)), us(histogram_min(b))),
 	       ratio(us(histogram_percentile(a, 50)), us(histogram_percentile(b, 50))),
 	       ratio(us(histogram_percentile(a, 90)), us(histogram_percentile(b, 90))),
 	       ratio(us(histogram_percentile(a, 99)), us(histogram_percentile(b, 99))),
 	       ratio(us(histogram_percentile(a, 99.9)), us(histogram_percentile(b, 99.9))),
-	       ratio(us(histogram_max(a)), us(histogram_max(b))), ratio(histogram_mean(a), histogram_mean(b)),
-	       ratio(r->ours.cpu_s, r->baseline.cpu_s));
+	       ratio(us(histogram_max(a)), us(histogram_max(b))),
+	       ratio(histogram_mean(a), histogram_mean(b)), ratio(r->ours.cpu_s, r->baseline.cpu_s));
 }
 
 void perf_print(const struct perf_args *args, const struct perf_result *result)

@@ -37,8 +37,8 @@ static void answer_ping(struct perf_server *s, const struct ripc_message *m)
 	if (m->nitems == 1 && m->items[0].iov_len >= TOOL_PING_MAGIC_LEN &&
 	    !memcmp(m->items[0].iov_base, TOOL_PING_MAGIC, TOOL_PING_MAGIC_LEN) &&
 	    ripc_send(s->service, m->source, m->items, 1, NULL, 1000))
-		tool_complain("ping of service %llu: not answered: %s", (unsigned long long)m->source,
-			      ripc_detail());
+		tool_complain("ping of service %llu: not answered: %s",
+			      (unsigned long long)m->source, ripc_detail());
 }
 
 static void take_measured(struct perf_server *s, const struct ripc_message *m)
@@ -110,7 +110,8 @@ static bool is_valid_test(const struct perf_control *r)
 	       r->size <= PERF_SIZE_LIMIT && r->count && r->count <= UINT64_C(1) << 40;
 }
 
-static void begin_test(struct perf_server *s, const struct perf_control *request, struct perf_control *reply)
+static void begin_test(struct perf_server *s, const struct perf_control *request,
+		       struct perf_control *reply)
 {
 	bool base = request->type == PERF_BASE_START;
 

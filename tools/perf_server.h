@@ -10,27 +10,28 @@ struct perf_server {
 	const struct perf_args *args;
 	struct ripc *ctx;
 	struct ripc_service *service;
-	uint64_t client;            /* whom it serves, or 0 */
-	uint64_t activity;          /* messages that came from the client */
-	uint64_t idle_activity;     /* activity when another asked in vain, and when that was: a client */
-	uint64_t idle_since_ns;     /* that stays silent for PERF_STALL_MS loses its place */
+	uint64_t client;        /* whom it serves, or 0 */
+	uint64_t activity;      /* messages that came from the client */
+	uint64_t idle_activity; /* activity when another asked in vain, and when that was: a client */
+	uint64_t idle_since_ns;           /* that stays silent for PERF_STALL_MS loses its place */
 	uint64_t last_client, last_token; /* whose last request it was, and which */
-	struct perf_control last_reply; /* sent again when that request comes again */
-	struct perf_control test;   /* START of the test under way; test.test is 0 if there is none */
+	struct perf_control last_reply;   /* sent again when that request comes again */
+	struct perf_control test; /* START of the test under way; test.test is 0 if there is none */
 	uint64_t received, damaged;
-	uint64_t waited_ns;         /* spent in vain on messages that were lost */
-	uint64_t cpu_ns;            /* of a baseline round that has ended */
-	double cpu_s;               /* reading when the test began */
-	int listener;               /* of a TCP baseline, or -1 */
-	struct perf_socket base;    /* base.fd is -1 without a baseline */
-	bool connected;             /* the UDP socket knows its partner */
+	uint64_t waited_ns;      /* spent in vain on messages that were lost */
+	uint64_t cpu_ns;         /* of a baseline round that has ended */
+	double cpu_s;            /* reading when the test began */
+	int listener;            /* of a TCP baseline, or -1 */
+	struct perf_socket base; /* base.fd is -1 without a baseline */
+	bool connected;          /* the UDP socket knows its partner */
 	bool quit;
 };
 
 /* The server's half of the baseline (perf_base_server.c). */
 
 /* Opens the socket that @request asks for; fills in reply->port, or makes it a refusal. */
-void perf_base_open(struct perf_server *s, const struct perf_control *request, struct perf_control *reply);
+void perf_base_open(struct perf_server *s, const struct perf_control *request,
+		    struct perf_control *reply);
 
 /* Takes part in one round, s->test, until it is over or the partner gone. */
 void perf_base_run(struct perf_server *s);

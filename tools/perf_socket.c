@@ -98,7 +98,8 @@ int perf_socket_listen(enum perf_protocol protocol, const char *host, uint64_t *
 	if (err)
 		return err;
 	fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC, 0);
-	if (fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) || (protocol == PERF_TCP && listen(fd, 1)) ||
+	if (fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) ||
+	    (protocol == PERF_TCP && listen(fd, 1)) ||
 	    getsockname(fd, (struct sockaddr *)&addr, &len))
 		err = -errno;
 	freeaddrinfo(info);

@@ -8,10 +8,10 @@
 #define PERF_UDP_MAX 65507 /* largest UDP datagram over IPv4 */
 
 struct perf_socket {
-	int fd;                     /* < 0: closed */
+	int fd; /* < 0: closed */
 	enum perf_protocol protocol;
-	enum perf_wait wait;        /* PERF_POLL or PERF_BLOCK */
-	int patience_ms;            /* how long a receive waits */
+	enum perf_wait wait; /* PERF_POLL or PERF_BLOCK */
+	int patience_ms;     /* how long a receive waits */
 };
 
 /* An IP address found in the text of a transport's address; 127.0.0.1 if there is none in it. */

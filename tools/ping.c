@@ -11,47 +11,55 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SIZE_MIN 24             /* magic, token, number */
+#define SIZE_MIN       24 /* magic, token, number */
 #define SIZE_MAX_BYTES (64u << 20)
 
 struct ping {
-	bool serve;             /* answer instead of asking */
-	bool quiet;             /* send no message: look up and connect only */
+	bool serve; /* answer instead of asking */
+	bool quiet; /* send no message: look up and connect only */
 	uint64_t id;
-	uint64_t count;         /* 0: until told to stop */
+	uint64_t count; /* 0: until told to stop */
 	uint64_t interval_ms, timeout_ms, size;
 	struct tool_settings settings;
 	struct ripc *ctx;
 	struct ripc_service *service;
-	uint64_t token;         /* tells our pings from late ones of another process: our service id */
+	uint64_t token; /* tells our pings from late ones of another process: our service id */
 	uint64_t sent, answered;
 	struct histogram *rtt;
-	unsigned char *buf;     /* size bytes */
+	unsigned char *buf; /* size bytes */
 };
 
 static void usage(FILE *to)
 {
-	fprintf(to, "usage: ripc-ping [options] ID       find service ID and measure round trips to it\n"
-		    "       ripc-ping [options] --serve ID   answer for service ID (a number, or any)\n"
-		    "  -c, --count N       pings to send, 0 for no end (4)\n"
-		    "  -i, --interval MS   milliseconds from one to the next (1000)\n"
-		    "  -s, --size BYTES    bytes in each, 24 to 64M (64)\n"
-		    "  -W, --timeout MS    milliseconds to wait for the service, and for each answer (2000)\n"
-		    "  -n, --no-message    send no message: look the service up and connect\n"
-		    "  -o, --option K=V    a setting for the library, see ripc(7)\n"
-		    "  -V, --version       print the version\n"
-		    "  -h, --help          print this\n");
+	fprintf(to,
+		"usage: ripc-ping [options] ID       find service ID and measure round trips to "
+		"it\n"
+		"       ripc-ping [options] --serve ID   answer for service ID (a number, or any)\n"
+		"  -c, --count N       pings to send, 0 for no end (4)\n"
+		"  -i, --interval MS   milliseconds from one to the next (1000)\n"
+		"  -s, --size BYTES    bytes in each, 24 to 64M (64)\n"
+		"  -W, --timeout MS    milliseconds to wait for the service, and for each answer "
+		"(2000)\n"
+		"  -n, --no-message    send no message: look the service up and connect\n"
+		"  -o, --option K=V    a setting for the library, see ripc(7)\n"
+		"  -V, --version       print the version\n"
+		"  -h, --help          print this\n");
 }
 
 /* Return: -1 to go on, else the exit code. */
 static int parse(struct ping *p, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"count", required_argument, NULL, 'c'},   {"interval", required_argument, NULL, 'i'},
-		{"size", required_argument, NULL, 's'},    {"timeout", required_argument, NULL, 'W'},
-		{"no-message", no_argument, NULL, 'n'},    {"serve", no_argument, NULL, 'S'},
-		{"option", required_argument, NULL, 'o'},  {"version", no_argument, NULL, 'V'},
-		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+		{"count", required_argument, NULL, 'c'},
+		{"interval", required_argument, NULL, 'i'},
+		{"size", required_argument, NULL, 's'},
+		{"timeout", required_argument, NULL, 'W'},
+		{"no-message", no_argument, NULL, 'n'},
+		{"serve", no_argument, NULL, 'S'},
+		{"option", required_argument, NULL, 'o'},
+		{"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	bool good = true;
 	int c;
@@ -65,7 +73,8 @@ static int parse(struct ping *p, int argc, char **argv)
 			good = tool_parse_number(optarg, 0, 3600000, &p->interval_ms);
 			break;
 		case 's':
-			good = tool_parse_size(optarg, SIZE_MAX_BYTES, &p->size) && p->size >= SIZE_MIN;
+			good = tool_parse_size(optarg, SIZE_MAX_BYTES, &p->size) &&
+			       p->size >= SIZE_MIN;
 			break;
 		case 'W':
 			good = tool_parse_number(optarg, 1, 3600000, &p->timeout_ms);
@@ -200,7 +209,8 @@ static int ping(struct ping *p)
 		if (!rc && !p->answered && !tool_stopped) {
 			/* Whoever leaves the first one unanswered is not of the answering kind; more of them
 			 * would only fill its queue. */
-			printf("service %llu is there but does not answer pings (no answer in %llu ms)\n",
+			printf("service %llu is there but does not answer pings (no answer in %llu "
+			       "ms)\n",
 			       (unsigned long long)p->id, (unsigned long long)p->timeout_ms);
 			return TOOL_NO_ANSWER;
 		}
@@ -210,11 +220,14 @@ static int ping(struct ping *p)
 		if (rc == -ESHUTDOWN || rc == -EINVAL)
 			return TOOL_ERROR;
 	}
-	printf("%llu sent, %llu answered", (unsigned long long)p->sent, (unsigned long long)p->answered);
+	printf("%llu sent, %llu answered", (unsigned long long)p->sent,
+	       (unsigned long long)p->answered);
 	if (p->answered)
 		printf(", round trip min/p50/p99/max %.1f/%.1f/%.1f/%.1f us",
-		       (double)histogram_min(p->rtt) / 1e3, (double)histogram_percentile(p->rtt, 50) / 1e3,
-		       (double)histogram_percentile(p->rtt, 99) / 1e3, (double)histogram_max(p->rtt) / 1e3);
+		       (double)histogram_min(p->rtt) / 1e3,
+		       (double)histogram_percentile(p->rtt, 50) / 1e3,
+		       (double)histogram_percentile(p->rtt, 99) / 1e3,
+		       (double)histogram_max(p->rtt) / 1e3);
 	printf("\n");
 	return p->answered == p->sent && p->sent ? TOOL_OK : TOOL_NO_ANSWER;
 }
@@ -222,11 +235,13 @@ static int ping(struct ping *p)
 /* ripc_lookup() gives up when the resolver does; here the user's timeout counts. */
 static int look_up(struct ping *p, struct ripc_route *route, uint64_t *took_ns)
 {
-	uint64_t begin_ns = tool_now_ns(), deadline_ns = begin_ns + p->timeout_ms * 1000000, now_ns = begin_ns;
+	uint64_t begin_ns = tool_now_ns(), deadline_ns = begin_ns + p->timeout_ms * 1000000,
+		 now_ns = begin_ns;
 	int rc;
 
 	do {
-		rc = ripc_lookup(p->ctx, p->id, route, (int)((deadline_ns - now_ns + 999999) / 1000000));
+		rc = ripc_lookup(p->ctx, p->id, route,
+				 (int)((deadline_ns - now_ns + 999999) / 1000000));
 		now_ns = tool_now_ns();
 	} while (rc == -EHOSTUNREACH && now_ns < deadline_ns && !tool_stopped);
 	*took_ns = now_ns - begin_ns;
@@ -253,8 +268,8 @@ static int ask(struct ping *p)
 	tool_instance_text(route.instance, instance);
 	printf("service %llu: found and connected in %.3f ms\n", (unsigned long long)p->id,
 	       (double)took_ns / 1e6);
-	printf("instance %s, by %s at %s, short messages to %llu bytes\n", instance, route.transport,
-	       route.address, (unsigned long long)route.short_max);
+	printf("instance %s, by %s at %s, short messages to %llu bytes\n", instance,
+	       route.transport, route.address, (unsigned long long)route.short_max);
 	printf("because %s\n", route.reason);
 	fflush(stdout);
 	if (p->quiet)

@@ -105,7 +105,8 @@ bool tool_parse_service(const char *text, bool any, uint64_t *id)
 	if (tool_parse_number(text, 1, any ? RIPC_ID_LIMIT - 1 : UINT64_MAX - 1, id))
 		return true;
 	tool_complain("%s: a service id is a number from 1 to %llu%s", text,
-		      any ? (unsigned long long)(RIPC_ID_LIMIT - 1) : (unsigned long long)UINT64_MAX - 1,
+		      any ? (unsigned long long)(RIPC_ID_LIMIT - 1)
+			  : (unsigned long long)UINT64_MAX - 1,
 		      any ? ", or any" : "");
 	return false;
 }
@@ -119,11 +120,12 @@ bool tool_settings_add(struct tool_settings *settings, const char *key, const ch
 		tool_complain("option %s: must be key=value", key);
 		return false;
 	}
-	n = snprintf(settings->text + settings->len, room, "%s%s%s%s", settings->len ? " " : "", key,
-		     value ? "=" : "", value ? value : "");
+	n = snprintf(settings->text + settings->len, room, "%s%s%s%s", settings->len ? " " : "",
+		     key, value ? "=" : "", value ? value : "");
 	if (n < 0 || (size_t)n >= room) {
 		settings->text[settings->len] = 0;
-		tool_complain("the options are longer than %zu bytes together", sizeof(settings->text) - 1);
+		tool_complain("the options are longer than %zu bytes together",
+			      sizeof(settings->text) - 1);
 		return false;
 	}
 	settings->len += (size_t)n;

@@ -10,13 +10,13 @@
 /* Exit codes of all tools; their man pages list them. */
 enum tool_exit {
 	TOOL_OK = 0,
-	TOOL_NO_ANSWER = 1,   /* the service was reached, but what was asked of it did not succeed */
+	TOOL_NO_ANSWER = 1, /* the service was reached, but what was asked of it did not succeed */
 	TOOL_UNREACHABLE = 2, /* the service was not found, or could not be connected */
 	TOOL_ERROR = 3,       /* wrong usage, or the library could not be opened */
 };
 
 /* First bytes of a ping; whoever answers pings sends the message back as it is. */
-#define TOOL_PING_MAGIC "RIPCPING"
+#define TOOL_PING_MAGIC     "RIPCPING"
 #define TOOL_PING_MAGIC_LEN 8
 
 /* Settings for ripc_open(), collected from the command line. Zero it first. */

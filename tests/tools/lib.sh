@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=sh disable=SC2034,SC2154
+# What the shell tests share. They run in the top build directory; set name= and source this file. Each ends with finish.
+RIPC_INTERFACES=lo
+export RIPC_INTERFACES
+passed=0 failed=0 skipped=0
+pids=
+work=$(mktemp -d) || exit 1
+out=$work/out err=$work/err
+
+cleanup() {
+	for p in $pids; do
+		kill -9 "$p" 2>/dev/null
+	done
+	rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM HUP
+
+ok() {
+	passed=$((passed + 1))
+	echo "ok: $1"
+}
+
+bad() {
+	failed=$((failed + 1))
+	echo "FAILED: $1"
+	shift
+	for f in "$@"; do
+		[ -s "$f" ] && sed "s|^|    |" "$f" | tail -20
+	done
+}
+
+skip() {
+	skipped=$((skipped + 1))
+	echo "SKIP: $1"
+}
+
+finish() {
+	echo "$name: $passed passed, $failed failed, $skipped skipped"
+	[ "$failed" -eq 0 ]
+	exit
+}
+
+# expect WHAT STATUS SECONDS COMMAND...: the command ends by itself in time, with this exit status. Its output is in
+# $out and $err afterwards.
+expect() {
+	e_what=$1 e_status=$2 e_seconds=$3
+	shift 3
+	timeout -k 2 "$e_seconds" "$@" >"$out" 2>"$err"
+	e_rc=$?
+	if [ "$e_rc" -eq "$e_status" ]; then
+		ok "$e_what"
+		return 0
+	fi
+	bad "$e_what: exit status $e_rc, not $e_status: $*" "$out" "$err"
+	return 1
+}
+
+# has WHAT FILE PATTERN: a line of the file matches.
+has() {
+	if grep -q -e "$3" "$2"; then
+		ok "$1"
+	else
+		bad "$1: no line matches '$3' in" "$2"
+	fi
+}
+
+# start LOG COMMAND...: runs it in the background; $pid is its process id.
+start() {
+	s_log=$work/$1
+	shift
+	"$@" >"$s_log" 2>"$s_log.err" &
+	pid=$!
+	pids="$pids $pid"
+}
+
+# ready LOG PATTERN: waits until the line is there, at most 10 s.
+ready() {
+	r_tries=0
+	until grep -q -e "$2" "$work/$1" 2>/dev/null; do
+		r_tries=$((r_tries + 1))
+		if [ $r_tries -gt 200 ]; then
+			bad "no line '$2' from $1" "$work/$1" "$work/$1.err"
+			return 1
+		fi
+		sleep 0.05
+	done
+}
+
+# gone PID SECONDS: the process, a child, ends in time; $status is its exit status.
+gone() {
+	g_tries=0
+	while kill -0 "$1" 2>/dev/null; do
+		g_tries=$((g_tries + 1))
+		[ $g_tries -gt $(($2 * 20)) ] && return 1
+		sleep 0.05
+	done
+	wait "$1" 2>/dev/null
+	status=$?
+}
+
+# A service id that nobody else uses.
+random_id() {
+	od -An -N4 -tu4 /dev/urandom | awk '{ print $1 + 1000 }'
+}

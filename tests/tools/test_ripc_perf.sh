@@ -1,0 +1,172 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+name=test_ripc_perf
+. "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
+
+id=$(random_id)
+json=yes
+./tools/ripc-info | grep -q "^feature: *JSON output.*left out" && json=no
+
+serve() {
+	start server ./tools/ripc-perf server --service "$id" "$@"
+	server=$pid
+	ready server "serving at service $id"
+}
+
+# measure WHAT RESULTS BASELINE TEST OPTION...: makes the test and checks its report. BASELINE is empty for none.
+measure() {
+	m_what=$1 m_results=$2 m_baseline=$3 m_test=$4
+	shift 4
+	if [ $json = no ]; then
+		expect "$m_what" 0 60 ./tools/ripc-perf "$m_test" --service "$id" "$@"
+		return
+	fi
+	rm -f "$work/report.json"
+	if expect "$m_what" 0 60 ./tools/ripc-perf "$m_test" --service "$id" --json "$work/report.json" "$@"; then
+		if ./tests/tools/perf_json_check "$work/report.json" "$m_test" "$m_results" \
+			${m_baseline:+baseline} >"$out.check" 2>&1; then
+			ok "$m_what: the JSON is as promised"
+		else
+			bad "$m_what: the JSON is as promised" "$out.check" "$work/report.json"
+		fi
+	fi
+}
+
+# reports WHAT PATTERN: in the last JSON report.
+reports() {
+	[ $json = no ] || has "$1" "$work/report.json" "$2"
+}
+
+serve
+measure "latency of all sizes" 7 "" latency --size 0,1,7,8,512,64K,1M --count 50 --verify
+reports "small ones were sent short" '"kind": "short"'
+reports "large ones were sent long" '"kind": "long"'
+reports "nothing was lost" '"lost": 0'
+measure "latency next to TCP" 3 yes latency --size 0,64,100K --count 100 --baseline tcp
+reports "waits as it was told" '"wait": "poll"'
+measure "latency next to blocking TCP" 1 yes latency --count 50 --wait block --baseline tcp
+reports "the baseline waits in the same way" '"wait": "block"'
+measure "latency next to UDP" 1 yes latency --count 100 --baseline udp:block
+measure "latency of long messages" 3 "" latency --kind long --size 0,64,1M --count 20 --verify
+measure "latency with return buffers" 2 "" latency --kind long --size 64,1M --count 20 --verify --returns
+measure "latency, one message" 1 yes latency --count 1 --baseline tcp
+measure "rate" 2 "" rate --size 1,64 --count 20000 --verify
+reports "nothing was lost" '"lost": 0'
+measure "rate next to TCP" 1 yes rate --count 20000 --baseline tcp
+measure "rate next to UDP" 1 yes rate --count 2000 --baseline udp
+measure "rate, every message by itself" 1 "" rate --count 5000 --no-more
+measure "rate of long messages" 1 "" rate --kind long --size 64K --count 100
+measure "bandwidth" 3 "" bandwidth --size 0,1,1M --count 20 --verify
+measure "bandwidth next to TCP" 1 yes bandwidth --size 4M --count 10 --baseline tcp --wait poll
+measure "bandwidth, one in flight" 1 "" bandwidth --size 64K --count 20 --window 1
+measure "bandwidth, more in flight than there are" 1 "" bandwidth --size 64K --count 5 --window 256
+measure "bandwidth of short messages" 1 "" bandwidth --kind short --size 512 --count 1000
+
+expect "the table" 0 30 ./tools/ripc-perf latency --service "$id" --count 100 --baseline tcp
+has "has our line" "$out" "short  *64  *100  *0 "
+has "has the baseline's" "$out" "^tcp:poll "
+has "has the ratio" "$out" "^ratio "
+if [ $json = yes ]; then
+	expect "--json -" 0 30 ./tools/ripc-perf rate --service "$id" --count 100 --json -
+	cp "$out" "$work/stdout.json"
+	expect "prints JSON and nothing else" 0 10 ./tests/tools/perf_json_check "$work/stdout.json" rate 1
+	transport=$(sed -n 's/.*"transport": "\(.*\)".*/\1/p' "$work/stdout.json")
+	measure "the transport it would take anyway" 1 "" latency --count 10 --transport "$transport"
+	reports "is the one that was asked for" "\"transport\": \"$transport\""
+	expect "a report that cannot be written" 3 30 ./tools/ripc-perf rate --service "$id" --count 10 \
+		--json "$work/nowhere/report.json"
+	has "is named" "$err" "nowhere/report.json"
+else
+	expect "--json in a build without it" 3 10 ./tools/ripc-perf rate --json -
+	has "says so" "$err" "jansson was left out"
+	skip "JSON: jansson was left out"
+fi
+expect "a short message too long" 1 30 ./tools/ripc-perf latency --service "$id" --kind short --size 64M --count 1
+has "the error gives the limit" "$err" "[Mm]essage too long: .*[0-9]"
+expect "and the server goes on" 0 30 ./tools/ripc-perf latency --service "$id" --count 10
+expect "ripc-ping is answered, too" 0 20 ./tools/ripc-ping -c 2 -i 0 "$id"
+
+# Clients that die in a test.
+for test in latency rate bandwidth; do
+	start client ./tools/ripc-perf $test --service "$id" --count 1000000000
+	client=$pid
+	sleep 0.3
+	kill -9 "$client"
+	gone "$client" 5
+	expect "$test: after a client was killed" 0 30 ./tools/ripc-perf latency --service "$id" --count 10 \
+		--timeout 20000
+done
+start client ./tools/ripc-perf latency --service "$id" --count 1000000000
+client=$pid
+sleep 0.3
+kill -INT "$client"
+if gone "$client" 10 && [ "$status" -eq 1 ]; then
+	ok "a client ends on SIGINT"
+else
+	bad "a client ends on SIGINT" "$work/client.err"
+fi
+
+# Two clients at once: the second waits for its turn.
+start first ./tools/ripc-perf latency --service "$id" --count 20000
+first=$pid
+start second ./tools/ripc-perf latency --service "$id" --count 100 --timeout 30000
+second=$pid
+if gone "$first" 40 && [ "$status" -eq 0 ] && gone "$second" 40 && [ "$status" -eq 0 ]; then
+	ok "two clients take turns"
+else
+	bad "two clients take turns" "$work/first.err" "$work/second.err"
+fi
+
+expect "stop" 0 20 ./tools/ripc-perf stop --service "$id"
+if gone "$server" 10 && [ "$status" -eq 0 ]; then
+	ok "the server stops when told"
+else
+	bad "the server stops when told" "$work/server.err"
+fi
+expect "without a server" 2 20 ./tools/ripc-perf latency --service "$id" --timeout 1500
+has "the error says so" "$err" "server $id: service not found or not reachable: ."
+
+serve --wait poll
+measure "polling on both sides" 1 yes latency --count 500 --wait poll --baseline tcp --stop
+if gone "$server" 10 && [ "$status" -eq 0 ]; then
+	ok "--stop stops the server"
+else
+	bad "--stop stops the server" "$work/server.err"
+fi
+serve --wait block
+measure "blocking on both sides" 1 "" latency --count 100 --wait block
+expect "the id is held" 3 20 ./tools/ripc-perf server --service "$id"
+has "the error says so" "$err" "service id is held by another"
+kill -TERM "$server"
+if gone "$server" 10 && [ "$status" -eq 0 ]; then
+	ok "the server ends on SIGTERM"
+else
+	bad "the server ends on SIGTERM" "$work/server.err"
+fi
+serve -o short=udp
+measure "short messages as datagrams" 1 "" rate --count 2000 -o short=udp
+start client ./tools/ripc-perf latency --service "$id" --count 1000000000
+client=$pid
+sleep 0.3
+kill -9 "$server"
+if gone "$client" 20 && [ "$status" -ne 0 ]; then
+	ok "the server is killed in a test: the client ends"
+else
+	bad "the server is killed in a test: the client ends" "$work/client.err"
+fi
+
+for wrong in "" "nonsense" "latency --size nonsense" "latency --size 1,,2" "latency --size 2000G" \
+	"latency --count 0" "latency --kind medium" "latency --wait never" "latency --baseline sctp" \
+	"latency --baseline tcp:adaptive" "latency --transport nonsense" "latency --service 0" "latency extra" \
+	"bandwidth --window 257" "latency --pin 100000" "server --service any1" "latency --rounds 0" "--json -"; do
+	# The words are meant to be split.
+	expect "wrong usage: $wrong" 3 10 ./tools/ripc-perf $wrong
+	if [ -s "$err" ]; then
+		ok "is explained"
+	else
+		bad "is explained"
+	fi
+done
+expect "--version" 0 10 ./tools/ripc-perf --version
+expect "--help" 0 10 ./tools/ripc-perf --help
+finish
