@@ -23,7 +23,8 @@ int test_main(const char *name, Suite *suite)
 	srunner_run(runner, NULL, getenv("RIPC_TEST_CASE"), CK_NORMAL);
 	run = srunner_ntests_run(runner);
 	failed = srunner_ntests_failed(runner);
-	printf("%s: %d passed, %d failed, %u skipped\n", name, run - failed - (int)*skipped, failed, *skipped);
+	printf("%s: %d passed, %d failed, %u skipped\n", name, run - failed - (int)*skipped, failed,
+	       *skipped);
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
