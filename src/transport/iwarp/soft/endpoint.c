@@ -15,6 +15,7 @@
 #define STREAK_GAP_NS 5000u    /* they are held back while they come at least as fast as this */
 #define HELD_NS       20000u   /* a send is held back at most so long, if others are posted meanwhile */
 #define HELD_BYTES    49152u   /* so many bytes are pushed at once */
+#define COPY_MAX      512u     /* bytes of a send that are cheaper to copy than to have gathered by the kernel */
 #define IOV_MAX_SEND  66u      /* parts of a send that go out without a copy, with head and tail */
 #define PUSH_BYTES    (256u << 10) /* what a post transmits at most by itself */
 
@@ -151,22 +152,35 @@ static int hold(struct ripc__ep *ep)
 	return ripc__engine_pending(&ep->engine);
 }
 
-/* Straight from the caller's memory into the socket; what that does not take is queued. */
+/* Into the socket, straight from the caller's memory unless it is little; what that does not take is queued. */
 static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, size_t len)
 {
-	uint8_t head[RIPC__SEND_HEAD], tail[RIPC__TAIL_MAX];
+	uint8_t head[RIPC__SEND_HEAD + COPY_MAX + RIPC__TAIL_MAX], tail[RIPC__TAIL_MAX];
 	struct iovec all[IOV_MAX_SEND];
 	struct msghdr msg = {.msg_iov = all, .msg_iovlen = niov + 2};
 	size_t tail_len = ripc__engine_frame(&ep->engine, iov, niov, len, head, tail);
 	ssize_t n;
 	int err;
 
-	all[0] = (struct iovec){head, sizeof(head)};
-	if (niov)
+	if (len <= COPY_MAX) {
+		uint8_t *p = head + RIPC__SEND_HEAD;
+
+		for (unsigned i = 0; i < niov; i++) {
+			if (iov[i].iov_len)
+				memcpy(p, iov[i].iov_base, iov[i].iov_len);
+			p += iov[i].iov_len;
+		}
+		memcpy(p, tail, tail_len);
+		all[0] = (struct iovec){head, RIPC__SEND_HEAD + len + tail_len};
+		msg.msg_iovlen = 1;
+		n = send(ep->fd, head, all[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} else {
+		all[0] = (struct iovec){head, RIPC__SEND_HEAD};
 		memcpy(all + 1, iov, niov * sizeof(*iov));
-	all[niov + 1] = (struct iovec){tail, tail_len};
-	n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-	if (n == (ssize_t)(sizeof(head) + len + tail_len))
+		all[niov + 1] = (struct iovec){tail, tail_len};
+		n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+	if (n == (ssize_t)(RIPC__SEND_HEAD + len + tail_len))
 		return 0;
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		/* What came before the loss is still to be received: progress() finds the end. */
@@ -174,7 +188,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		soft_append(&ep->t->ready, &ep->ready);
 		return -ENOTCONN;
 	}
-	err = ripc__engine_queue_rest(&ep->engine, all, niov + 2, n < 0 ? 0 : (size_t)n);
+	err = ripc__engine_queue_rest(&ep->engine, all, (unsigned)msg.msg_iovlen, n < 0 ? 0 : (size_t)n);
 	soft_append(err ? &ep->t->ready : &ep->t->blocked, err ? &ep->ready : &ep->blocked);
 	return err ? err : 1;
 }

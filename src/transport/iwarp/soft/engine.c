@@ -118,7 +118,10 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	e->term_code = code;
 	if (!e->text)
 		e->text = ripc__term_text(code);
-	ripc__engine_drop_tx(e);
+	if (tx->cut)
+		ripc__engine_drop_tx(e);
+	else
+		ripc__engine_drop_unbegun(e);
 	ripc__engine_drop_rx(e);
 	if (!tx->open || tx->cut)
 		return;
@@ -156,6 +159,9 @@ void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *regi
 		if (rx->reads[i % RIPC__READS_MAX].region == region)
 			uses = true, code = RIPC__TERM_CATASTROPHE;
 	if (!uses)
+		return;
+	ripc__engine_drop_tx(e);
+	if (e->status)
 		return;
 	e->text = "memory in use by a transfer was deregistered";
 	ripc__engine_fail(e, -ECANCELED, code, NULL, false);

@@ -216,12 +216,15 @@ static inline bool ripc__engine_unparsed(const struct ripc__engine *e)
 	return e->rx.p < e->rx.end || e->tx.work_reported != e->tx.work_sent;
 }
 
-/* The region is about to vanish: an engine that uses it ends, and no longer refers to it. */
+/* The region is about to vanish: an engine that uses it ends, and no longer refers to it. What is half sent then cannot be
+ * completed, and no Terminate follows it. */
 void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *region);
 
 /* Within the engine. Ends it: the peer gets a Terminate with this code, and with the headers at fpdu (NULL: none;
  * with_request: of a Read Request too). */
 void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu, bool with_request);
+/* Forgets all that waits to be transmitted but the FPDU (or run of queued bytes) that is half sent. */
+void ripc__engine_drop_unbegun(struct ripc__engine *e);
 /* Drops references of all that can transmit from or place into registered memory. */
 void ripc__engine_drop_tx(struct ripc__engine *e);
 void ripc__engine_drop_rx(struct ripc__engine *e);

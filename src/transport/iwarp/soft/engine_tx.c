@@ -360,6 +360,16 @@ void ripc__engine_sent(struct ripc__engine *e, size_t n)
 	}
 }
 
+static void free_chunks(struct ripc__chunk *chunk)
+{
+	while (chunk) {
+		struct ripc__chunk *next = chunk->next;
+
+		free(chunk);
+		chunk = next;
+	}
+}
+
 void ripc__engine_drop_tx(struct ripc__engine *e)
 {
 	struct ripc__engine_tx *tx = &e->tx;
@@ -377,14 +387,45 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 		if (tx->served[tx->served_sent % RIPC__READS_MAX].region)
 			tx->served[tx->served_sent % RIPC__READS_MAX].region->users--;
 	tx->served_staged = tx->served_tail;
-	while (tx->head) {
-		struct ripc__chunk *chunk = tx->head;
-
-		tx->head = chunk->next;
-		free(chunk);
-	}
-	tx->tail = tx->stage = NULL;
+	free_chunks(tx->head);
+	tx->head = tx->tail = tx->stage = NULL;
 	tx->sent = tx->staged = tx->appended;
 	free(tx->works);
 	tx->works = NULL;
+}
+
+void ripc__engine_drop_unbegun(struct ripc__engine *e)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+	struct ripc__staged *s = staged(tx, tx->ring_head);
+	uint32_t works = tx->work_sent, served = tx->served_sent;
+
+	if (tx->ring_head == tx->ring_tail || !tx->skip) {
+		ripc__engine_drop_tx(e);
+		return;
+	}
+	tx->ring_tail = tx->ring_head + 1;
+	tx->ring_bytes = (uint64_t)s->head_len + s->len + s->tail_len - tx->skip;
+	s->last = true; /* done with it, its write or response is let go */
+	works += s->kind == RIPC__STAGED_WRITE;
+	served += s->kind == RIPC__STAGED_RESPONSE;
+	for (; tx->work_tail != works; tx->work_tail--)
+		tx->works[(tx->work_tail - 1) % RIPC__WORKS_MAX].region->users--;
+	for (; tx->served_tail != served; tx->served_tail--)
+		if (tx->served[(tx->served_tail - 1) % RIPC__READS_MAX].region)
+			tx->served[(tx->served_tail - 1) % RIPC__READS_MAX].region->users--;
+	tx->work_staged = tx->work_tail;
+	tx->served_staged = tx->served_tail;
+	if (s->kind == RIPC__STAGED_BYTES) {
+		free_chunks(tx->head->next);
+		tx->head->next = NULL;
+		tx->head->end = tx->head->start + s->len;
+		tx->tail = tx->head;
+	} else {
+		free_chunks(tx->head);
+		tx->head = tx->tail = NULL;
+		tx->sent = tx->appended;
+	}
+	tx->stage = NULL;
+	tx->staged = tx->appended;
 }

@@ -42,6 +42,7 @@ void ripc__soft_linger(struct soft *t, int fd)
 		return;
 	}
 	soft_append(&t->lingers, &l->link);
+	t->next_timer_ns = 0;
 	t->nlingers++;
 }
 

@@ -196,6 +196,7 @@ static void deafen(struct soft *t)
 			  &(struct epoll_event){.events = 0, .data.ptr = &t->listeners[i].tcp});
 	t->deaf = true;
 	t->deaf_until_ns = t->now_ns + DEAF_MS * RIPC__MS;
+	t->next_timer_ns = 0;
 }
 
 void ripc__soft_undeafen(struct soft *t)

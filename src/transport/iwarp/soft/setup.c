@@ -38,6 +38,7 @@ struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active)
 	soft_link_init(&ep->grave);
 	soft_append(&t->eps, &ep->all);
 	soft_append(&t->setups, &ep->timed);
+	t->next_timer_ns = 0;
 	ep->setup->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
 	if (!active)
 		t->nhalf_open++;
@@ -157,6 +158,7 @@ static int start(struct ripc__ep *ep)
 	ep->watched = EPOLLOUT;
 	err = ripc__soft_watch(ep->t, ep->fd, EPOLLOUT, ep);
 	s->out_len = s->out_sent = s->in_len = 0;
+	ep->t->next_timer_ns = 0;
 	s->deadline_ns = ripc__clock_ns() + CONNECT_MS * RIPC__MS;
 	return err;
 }
@@ -210,6 +212,7 @@ static void ask(struct ripc__ep *ep)
 	ep->state = SOFT_ASKED;
 	ep->watched = EPOLLIN;
 	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd, &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+	ep->t->next_timer_ns = 0;
 	s->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
 	/* Deadlines stay in order: it was the shorter one until now. */
 	soft_unlink(&ep->timed);

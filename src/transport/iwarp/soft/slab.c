@@ -31,7 +31,7 @@ struct ripc__slab *ripc__slab_get(struct ripc__slab_pool *pool, size_t cap)
 		slab->refs = 1;
 		return slab;
 	}
-	if (cap > pool->max - pool->bytes)
+	if (pool->bytes + cap > (cap == RIPC__SLAB_BYTES ? pool->max : 2 * pool->max))
 		return NULL;
 	slab = aligned_alloc(64, (sizeof(*slab) + cap + 63) & ~(size_t)63);
 	if (!slab)

@@ -30,7 +30,11 @@ void ripc__slab_pool_init(struct ripc__slab_pool *pool, size_t max);
 /* Frees the free slabs; those still referenced must not exist any more. */
 void ripc__slab_pool_fini(struct ripc__slab_pool *pool);
 
-/* A block of cap bytes with one reference. Return: it, or NULL: out of memory, or the pool's bound is reached. */
+/*
+ * A block of cap bytes with one reference. Blocks of other sizes than RIPC__SLAB_BYTES may exceed the bound up to its
+ * double: without slabs nothing is received any more, but a message that has begun should come to its end.
+ * Return: it, or NULL: out of memory, or the bound is reached.
+ */
 struct ripc__slab *ripc__slab_get(struct ripc__slab_pool *pool, size_t cap);
 /* Drops a reference. */
 void ripc__slab_put(struct ripc__slab *slab);

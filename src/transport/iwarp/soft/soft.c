@@ -212,9 +212,9 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
 {
 	if (ep->state == SOFT_OPEN) {
 		if (what & EPOLLOUT) {
-			ep->watched = EPOLLIN;
+			ep->watched &= ~(uint32_t)EPOLLOUT;
 			epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-				  &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+				  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
 		}
 		return ripc__soft_serve(ep, events, max);
 	}
@@ -340,13 +340,19 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 		clean_up(t);
 	soft_flush(tr);
 	retry_blocked(t);
+	/* Now and then the others come first, so that a few that always fill the array do not shut them out. */
+	if (t->rounds % EPOLL_EVERY == 0)
+		n += poll_all(t, events, max);
 	if (soft_linked(&t->ready))
-		n += serve_ready(t, events, max);
+		n += serve_ready(t, events + n, max - n);
 	n += poll_hot(t, events + n, max - n);
-	if (n < max && (!t->nhot || t->rounds % EPOLL_EVERY == 0))
+	if (n < max && !t->nhot)
 		n += poll_all(t, events + n, max - n);
-	if (soft_linked(&t->setups) || t->nlingers || t->deaf)
-		next = timers(t, now_ns);
+	if (soft_linked(&t->setups) || t->nlingers || t->deaf) {
+		if (now_ns >= t->next_timer_ns)
+			t->next_timer_ns = timers(t, now_ns);
+		next = t->next_timer_ns;
+	}
 	while (n < max && t->garbage_head != t->garbage_tail)
 		events[n++] = (struct ripc__event){
 			.kind = RIPC__EV_GARBAGE, .text = t->garbage[t->garbage_head++ % SOFT_GARBAGE_MAX],

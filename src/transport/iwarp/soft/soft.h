@@ -172,6 +172,7 @@ struct soft {
 	struct ripc__ep *hot[SOFT_HOT_MAX];
 	unsigned nhot;
 	unsigned udp_idle_polls;   /* times in a row that the UDP sockets were asked in vain */
+	uint64_t next_timer_ns;    /* when a set-up or lingering socket may time out; 0: to be found out */
 	uint64_t rounds;           /* calls of progress() */
 	uint64_t now_ns;           /* at the last of them */
 	char garbage[SOFT_GARBAGE_MAX][SOFT_WHY_MAX];
