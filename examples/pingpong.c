@@ -93,6 +93,7 @@ static int play(uint64_t id, unsigned long long rounds)
 		return fail(err, "look up");
 	printf("service %llu found, by %s at %s\n", (unsigned long long)id, route.transport,
 	       route.address);
+	fflush(stdout);
 	begin_us = now_us();
 	for (unsigned long long i = 0; i < rounds; i++) {
 		err = throw_and_catch(service, id, &ball);

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define IDLE_MS 500 /* a signal does not end a wait: look for it now and then */
+#define IDLE_CLIENT_MS \
+	3000 /* a client that sends nothing for so long has to make room for another */
 
 /* Sends the item back in the way it came, or as the test says. Return: 0 or a negative errno. */
 static int echo(struct perf_server *s, const struct ripc_message *m)
@@ -81,6 +83,12 @@ static void take_stragglers(struct perf_server *s)
 	}
 }
 
+/* How long a client may send nothing: a large message is no sign of life before it is there in full. */
+static uint64_t patience_ns(const struct perf_server *s)
+{
+	return IDLE_CLIENT_MS * UINT64_C(1000000) + s->test.size * 10;
+}
+
 /* Whether @client may use the server now; then it is the server's client. */
 static bool admit(struct perf_server *s, uint64_t client, struct perf_control *reply)
 {
@@ -92,7 +100,7 @@ static bool admit(struct perf_server *s, uint64_t client, struct perf_control *r
 		s->idle_activity = s->activity;
 		s->idle_since_ns = now_ns;
 	}
-	if (s->client && now_ns - s->idle_since_ns < PERF_STALL_MS * UINT64_C(1000000)) {
+	if (s->client && now_ns - s->idle_since_ns < patience_ns(s)) {
 		reply->type = PERF_BUSY;
 		snprintf(reply->text, sizeof(reply->text), "it serves the client with service %llu",
 			 (unsigned long long)s->client);

@@ -102,5 +102,6 @@ gone() {
 
 # A service id that nobody else uses.
 random_id() {
-	od -An -N4 -tu4 /dev/urandom | awk '{ print $1 + 1000 }'
+	# Not awk: some print large numbers as 1e+09.
+	echo $(($(od -An -N4 -tu4 /dev/urandom) + 1000))
 }
