@@ -195,7 +195,7 @@ void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns)
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
 }
 
-enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, const struct ripc__claim *h,
+enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, struct ripc__claim *h,
 				     const struct ripc__record *rival, uint8_t flags, uint64_t now_ns)
 {
 	uint64_t age_ms = now_ns > h->since_ns ? (now_ns - h->since_ns) / RIPC__MS : 0;
@@ -206,8 +206,14 @@ enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, const struct ripc
 		return RIPC__WE_KEEP;
 	if (flags & RIPC__RESOLVE_VERDICT)
 		return RIPC__WE_LOSE;
-	/* Ages are seen differently by the two, because messages take time: only one may compare them. */
+	/*
+	 * The two see each other's age differently, because messages take time: so only one of them compares. It
+	 * also stands by what it said, whatever a message that was faster tells it later.
+	 */
 	if (memcmp(core->env.instance, rival->instance, 16) < 0)
 		return RIPC__NOT_OURS_TO_SAY;
-	return rival->since_ms > age_ms ? RIPC__WE_LOSE : RIPC__WE_KEEP;
+	if (rival->since_ms > age_ms && memcmp(h->beaten, rival->instance, 16))
+		return RIPC__WE_LOSE;
+	memcpy(h->beaten, rival->instance, 16);
+	return RIPC__WE_KEEP;
 }

@@ -211,26 +211,21 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__resolver_ms
 	bool answer = l && !l->negative && l->nonce == msg->nonce;
 
 	if (h && h->state == HELD) {
-		switch (ripc__claim_judge(core, h, &msg->record, msg->flags, now_ns)) {
-		case RIPC__WE_LOSE:
-			ripc__claim_lost(core, h, &msg->record, now_ns);
-			break;
-		case RIPC__WE_KEEP: {
-			struct ripc__resolver_msg mine = {.kind = RIPC__RESOLVE_REPLY,
-							  .flags = RIPC__RESOLVE_VERDICT,
-							  .service = msg->service};
+		enum ripc__verdict verdict =
+			ripc__claim_judge(core, h, &msg->record, msg->flags, now_ns);
+		/* Not a request: who holds nothing has to learn nothing from a dispute. */
+		struct ripc__resolver_msg mine = {
+			.kind = RIPC__RESOLVE_REPLY,
+			.flags = verdict == RIPC__WE_KEEP ? RIPC__RESOLVE_VERDICT : 0,
+			.service = msg->service,
+		};
 
+		if (verdict != RIPC__WE_LOSE) {
 			ripc__rcore_own_record(core, msg->service, h->since_ns, now_ns, &mine.record);
 			assert_to_all(core, &mine, now_ns);
 			return;
 		}
-		case RIPC__NOT_OURS_TO_SAY:
-			if (now_ns >= core->assert_ns) {
-				core->assert_ns = now_ns + ASSERT_GAP_NS;
-				ripc__claim_announce(core, h, now_ns);
-			}
-			return;
-		}
+		ripc__claim_lost(core, h, &msg->record, now_ns);
 	} else if (h && h->state == PROBING && msg->nonce == h->nonce) {
 		ripc__claim_lost(core, h, &msg->record, now_ns);
 	} else if (answer) {

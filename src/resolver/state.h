@@ -33,6 +33,7 @@ struct ripc__claim {
 	uint64_t since_ns; /* when it became ours */
 	uint8_t *rival;    /* LOST: record of the other holder, encoded; NULL if unknown */
 	uint16_t rival_len;
+	uint8_t beaten[16]; /* instance of the rival that was last told to give the service up */
 };
 
 /* A look-up under way, the refresh of a record in use, or a negative answer. */
@@ -122,7 +123,7 @@ void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h,
 void ripc__claim_repeat(struct ripc__rcore *core, uint64_t now_ns);
 
 /* Another instance says it holds a service of ours. */
-enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, const struct ripc__claim *h,
+enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, struct ripc__claim *h,
 				     const struct ripc__record *rival, uint8_t flags,
 				     uint64_t now_ns);
 void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
