@@ -5,5 +5,5 @@ tests_resolver_resolver_tool_LDADD = libripc_internal.la
 
 check_PROGRAMS += tests/resolver/test_core
 tests_resolver_test_core_SOURCES = tests/resolver/test_core.c tests/resolver/bus.c tests/resolver/bus.h
-tests_resolver_test_core_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_resolver_test_core_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_resolver_test_core_LDADD = $(TEST_LIBS)
