@@ -27,8 +27,8 @@
 
 struct batch {
 	struct ripc *ctx;
-	unsigned first, step, n;
 	uint64_t *ids;
+	unsigned first, step, n;
 	int err;
 };
 
@@ -111,7 +111,7 @@ static int register_all(struct ripc *ctx, uint64_t *ids, unsigned n)
 	int err = 0;
 
 	for (; started < REGISTERING; started++) {
-		batches[started] = (struct batch){ctx, started, REGISTERING, n, ids, 0};
+		batches[started] = (struct batch){ctx, ids, started, REGISTERING, n, 0};
 		if (pthread_create(&threads[started], NULL, register_batch, &batches[started])) {
 			err = -EAGAIN;
 			break;

@@ -58,17 +58,18 @@ void perf_base_open(struct perf_server *s, const struct perf_control *request,
 	}
 }
 
-/* The first datagram says who the partner is. Its bytes are thrown away by the caller's next receive. */
+/* The first datagram says who the partner is. */
 static int know_partner(struct perf_server *s)
 {
 	uint64_t deadline_ns = tool_now_ns() + (uint64_t)s->base.patience_ms * 1000000;
 	struct sockaddr_storage from;
+	char first;
 
 	while (tool_now_ns() < deadline_ns && !tool_stopped) {
 		socklen_t len = sizeof(from);
 
 		/* A look without taking it: it is part of the test. */
-		if (recvfrom(s->base.fd, NULL, 0, MSG_PEEK, (struct sockaddr *)&from, &len) >= 0) {
+		if (recvfrom(s->base.fd, &first, 1, MSG_PEEK, (struct sockaddr *)&from, &len) >= 0) {
 			if (connect(s->base.fd, (struct sockaddr *)&from, len))
 				return -errno;
 			s->connected = true;
@@ -176,6 +177,9 @@ void perf_base_run(struct perf_server *s)
 	else if (!rc)
 		rc = count_datagrams(s, buf, len);
 	s->cpu_ns = (uint64_t)((tool_cpu_s() - s->cpu_s) * 1e9);
+	/* Spinning in vain is no part of the exchange. */
+	if (s->base.wait == PERF_POLL)
+		s->cpu_ns -= s->waited_ns < s->cpu_ns ? s->waited_ns : s->cpu_ns;
 	free(buf);
 	/* What is missing of datagrams is a result, not an error. */
 	if (rc && s->base.protocol == PERF_TCP) {

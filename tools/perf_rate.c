@@ -56,11 +56,15 @@ int perf_oneway(struct perf_client *c, const struct perf_round *round, struct pe
 	if (rc)
 		return rc;
 	elapsed_ns = tool_now_ns() - begin_ns;
-	/* Waiting in vain for what is lost is not part of sending the rest. */
-	if (elapsed_ns > reply.waited_ns)
+	cpu_s = tool_cpu_s() - cpu_s + (double)reply.cpu_ns / 1e9;
+	/* Waiting in vain for what is lost is no part of sending the rest, nor is spinning meanwhile. */
+	if (elapsed_ns > reply.waited_ns) {
 		elapsed_ns -= reply.waited_ns;
+		if (c->args->wait == PERF_POLL && cpu_s > (double)reply.waited_ns / 1e9)
+			cpu_s -= (double)reply.waited_ns / 1e9;
+	}
 	figures->elapsed_ns += elapsed_ns;
-	figures->cpu_s += tool_cpu_s() - cpu_s + (double)reply.cpu_ns / 1e9;
+	figures->cpu_s += cpu_s;
 	figures->count += round->count;
 	figures->lost += round->count > reply.received ? round->count - reply.received : 0;
 	figures->bytes += reply.received * round->size;

@@ -87,10 +87,24 @@ void perf_socket_close(struct perf_socket *s)
 	s->fd = -1;
 }
 
+/* Return: the port that a descriptor is bound to, or 0 with errno set. */
+static unsigned port_of(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} addr;
+	socklen_t len = sizeof(addr);
+
+	memset(&addr, 0, sizeof(addr));
+	if (getsockname(fd, &addr.any, &len))
+		return 0;
+	return ntohs(addr.any.sa_family == AF_INET6 ? addr.v6.sin6_port : addr.v4.sin_port);
+}
+
 int perf_socket_listen(enum perf_protocol protocol, const char *host, uint64_t *port)
 {
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
 	struct addrinfo *info;
 	int fd, err;
 
@@ -99,20 +113,18 @@ int perf_socket_listen(enum perf_protocol protocol, const char *host, uint64_t *
 		return err;
 	fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC, 0);
 	if (fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) ||
-	    (protocol == PERF_TCP && listen(fd, 1)) ||
-	    getsockname(fd, (struct sockaddr *)&addr, &len))
+	    (protocol == PERF_TCP && listen(fd, 1)))
 		err = -errno;
 	freeaddrinfo(info);
-	if (err) {
-		if (fd >= 0)
-			close(fd);
-		return err;
+	if (!err) {
+		*port = port_of(fd);
+		if (*port)
+			return fd;
+		err = -errno;
 	}
-	if (addr.ss_family == AF_INET6)
-		*port = ntohs(((struct sockaddr_in6 *)&addr)->sin6_port);
-	else
-		*port = ntohs(((struct sockaddr_in *)&addr)->sin_port);
-	return fd;
+	if (fd >= 0)
+		close(fd);
+	return err;
 }
 
 int perf_socket_connect(struct perf_socket *s, const char *host, uint64_t port)
