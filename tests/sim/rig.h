@@ -22,8 +22,8 @@ struct rig_side {
 	uint8_t instance[16];
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	size_t addrlen;
-	bool accept;  /* answers requests with acceptance, else it leaves them in request */
-	bool keep;    /* does not release what it receives */
+	bool accept; /* answers requests with acceptance, else it leaves them in request */
+	bool keep;   /* does not release what it receives */
 	void *request;
 	struct rig_event {
 		enum ripc__ev_kind kind;
@@ -95,12 +95,13 @@ static inline void rig_progress(struct rig *rig, struct rig_side *side)
 			to->len = ev[i].len;
 			to->at_ns = ripc__sim_now(rig->net);
 			to->token = ev[i].token;
-			memcpy(to->data, ev[i].data, ev[i].len < sizeof(to->data) ? ev[i].len : sizeof(to->data));
+			memcpy(to->data, ev[i].data,
+			       ev[i].len < sizeof(to->data) ? ev[i].len : sizeof(to->data));
 			if (ev[i].kind == RIPC__EV_REQUEST) {
 				side->request = ev[i].request;
 				if (side->accept)
-					ck_assert_int_eq(OPS->accept(side->t, ev[i].request, "welcome", 7, side,
-								     &side->ep),
+					ck_assert_int_eq(OPS->accept(side->t, ev[i].request,
+								     "welcome", 7, side, &side->ep),
 							 0);
 			}
 			if (ev[i].token && !side->keep)
@@ -129,8 +130,8 @@ static inline void rig_run(struct rig *rig, uint64_t duration_ns)
 /* Side 0 connects to side 1. */
 static inline void rig_connect(struct rig *rig)
 {
-	ck_assert_int_eq(OPS->connect(rig->side[0].t, rig->side[1].addr, rig->side[1].addrlen, "hello", 5,
-				      &rig->side[0], &rig->side[0].ep),
+	ck_assert_int_eq(OPS->connect(rig->side[0].t, rig->side[1].addr, rig->side[1].addrlen,
+				      "hello", 5, &rig->side[0], &rig->side[0].ep),
 			 0);
 }
 
@@ -186,7 +187,8 @@ static inline void rig_close(struct rig *rig, uint64_t violations)
 	ck_assert_uint_eq(counters.endpoints, 0);
 	ck_assert_uint_eq(counters.packets, 0);
 	ck_assert_uint_eq(counters.regions, 0);
-	ck_assert_msg(ripc__sim_violations(rig->net, &text) == violations, "%llu violations, first: %s",
+	ck_assert_msg(ripc__sim_violations(rig->net, &text) == violations,
+		      "%llu violations, first: %s",
 		      (unsigned long long)ripc__sim_violations(rig->net, NULL), text);
 	ripc__sim_destroy(rig->net);
 	free(rig);

@@ -30,7 +30,8 @@ START_TEST(connect__bad_address_is_refused)
 	memcpy(addr, rig->side[1].addr, 8);
 	addr[7] = 9;
 	ck_assert_int_eq(OPS->connect(rig->side[0].t, addr, 8, NULL, 0, NULL, &ep), -EINVAL);
-	ck_assert_int_eq(OPS->connect(rig->side[0].t, rig->side[1].addr, 7, NULL, 0, NULL, &ep), -EINVAL);
+	ck_assert_int_eq(OPS->connect(rig->side[0].t, rig->side[1].addr, 7, NULL, 0, NULL, &ep),
+			 -EINVAL);
 	rig_close(rig, 0);
 }
 END_TEST
@@ -53,7 +54,8 @@ START_TEST(connect__partitioned_gives_up)
 {
 	struct rig *rig = rig_open(1, NULL);
 
-	ck_assert_int_eq(ripc__sim_partition(rig->net, rig->side[0].instance, rig->side[1].instance, true), 0);
+	ck_assert_int_eq(
+		ripc__sim_partition(rig->net, rig->side[0].instance, rig->side[1].instance, true), 0);
 	rig_connect(rig);
 	rig_run(rig, 9000 * RIPC__MS);
 	ck_assert_uint_eq(rig->side[0].nevents, 0);
@@ -106,7 +108,8 @@ START_TEST(accept__after_the_asker_left)
 	rig_run(rig, RIPC__MS);
 	OPS->ep_close(rig->side[0].ep);
 	rig_run(rig, RIPC__MS);
-	ck_assert_int_eq(OPS->accept(rig->side[1].t, rig->side[1].request, NULL, 0, NULL, &rig->side[1].ep), 0);
+	ck_assert_int_eq(
+		OPS->accept(rig->side[1].t, rig->side[1].request, NULL, 0, NULL, &rig->side[1].ep), 0);
 	rig_run(rig, RIPC__MS);
 	ck_assert_uint_eq(rig_count(&rig->side[1], RIPC__EV_ESTABLISHED), 0);
 	rig_find(&rig->side[1], RIPC__EV_CLOSED);

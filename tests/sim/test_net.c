@@ -102,15 +102,17 @@ START_TEST(datagram__lost_doubled_late)
 	for (uint8_t i = 0; i < 250; i++) {
 		struct iovec iov[2] = {{&i, 1}, {(void *)(uintptr_t) "tail", 4}};
 
-		ck_assert_int_eq(
-			OPS->post_datagram(rig->side[0].t, rig->side[1].addr, rig->side[1].addrlen, iov, 2), 0);
+		ck_assert_int_eq(OPS->post_datagram(rig->side[0].t, rig->side[1].addr,
+						    rig->side[1].addrlen, iov, 2),
+				 0);
 		rig_run(rig, 10000);
 	}
 	rig_run(rig, RIPC__MS);
 	ripc__sim_counters(rig->net, &counters);
 	ck_assert_uint_gt(counters.datagrams_lost, 0);
 	ck_assert_uint_gt(counters.datagrams_duplicated, 0);
-	ck_assert_uint_eq(rig->side[1].nevents, 250 + counters.datagrams_duplicated - counters.datagrams_lost);
+	ck_assert_uint_eq(rig->side[1].nevents,
+			  250 + counters.datagrams_duplicated - counters.datagrams_lost);
 	for (unsigned i = 0; i < rig->side[1].nevents; i++) {
 		ck_assert_int_eq(rig->side[1].events[i].kind, RIPC__EV_DATAGRAM);
 		ck_assert_uint_eq(rig->side[1].events[i].len, 5);
@@ -135,11 +137,14 @@ START_TEST(datagram__limits)
 	ripc__sim_defaults(&config);
 	config.datagram = true;
 	rig = rig_open(1, &config);
-	ck_assert_int_eq(OPS->post_datagram(rig->side[0].t, rig->side[1].addr, rig->side[1].addrlen, &iov, 1),
+	ck_assert_int_eq(OPS->post_datagram(rig->side[0].t, rig->side[1].addr, rig->side[1].addrlen,
+					    &iov, 1),
 			 -EMSGSIZE);
 	ck_assert_int_eq(OPS->post_datagram(rig->side[0].t, rig->side[1].addr, 3, &iov, 1), -EINVAL);
 	iov.iov_len = 1472;
-	ck_assert_int_eq(OPS->post_datagram(rig->side[0].t, rig->side[1].addr, rig->side[1].addrlen, &iov, 1), 0);
+	ck_assert_int_eq(OPS->post_datagram(rig->side[0].t, rig->side[1].addr, rig->side[1].addrlen,
+					    &iov, 1),
+			 0);
 	rig_close(rig, 0);
 }
 END_TEST
@@ -182,7 +187,9 @@ START_TEST(inject__behind_what_was_sent)
 	struct rig *rig = rig_connected(1, NULL);
 
 	ck_assert_int_eq(rig_send(&rig->side[0], "mine", 4, false), 0);
-	ck_assert_int_eq(ripc__sim_inject(rig->net, rig->side[0].instance, rig->side[1].instance, "evil", 4), 0);
+	ck_assert_int_eq(
+		ripc__sim_inject(rig->net, rig->side[0].instance, rig->side[1].instance, "evil", 4),
+		0);
 	rig_run(rig, RIPC__MS);
 	ck_assert_uint_eq(rig->side[1].nevents, 2);
 	ck_assert_mem_eq(rig->side[1].events[0].data, "mine", 4);
@@ -190,8 +197,9 @@ START_TEST(inject__behind_what_was_sent)
 	OPS->ep_close(rig->side[0].ep);
 	rig_run(rig, RIPC__MS);
 	OPS->ep_close(rig->side[1].ep);
-	ck_assert_int_eq(ripc__sim_inject(rig->net, rig->side[0].instance, rig->side[1].instance, "evil", 4),
-			 -ENOTCONN);
+	ck_assert_int_eq(
+		ripc__sim_inject(rig->net, rig->side[0].instance, rig->side[1].instance, "evil", 4),
+		-ENOTCONN);
 	rig_close(rig, 0);
 }
 END_TEST

@@ -189,11 +189,14 @@ struct memory {
 	struct ripc__mr mr[2];
 };
 
-static void memory_open(struct memory *m, uint64_t seed, const struct ripc__sim_config *config, unsigned access)
+static void memory_open(struct memory *m, uint64_t seed, const struct ripc__sim_config *config,
+			unsigned access)
 {
 	memset(m, 0, sizeof(*m));
 	m->rig = rig_connected(seed, config);
-	ck_assert_int_eq(OPS->reg(m->rig->side[0].t, m->bytes[0], 4096, RIPC__ACCESS_LOCAL_WRITE, &m->mr[0]), 0);
+	ck_assert_int_eq(
+		OPS->reg(m->rig->side[0].t, m->bytes[0], 4096, RIPC__ACCESS_LOCAL_WRITE, &m->mr[0]),
+		0);
 	ck_assert_int_eq(OPS->reg(m->rig->side[1].t, m->bytes[1], 4096, access, &m->mr[1]), 0);
 	for (int i = 0; i < 4096; i++) {
 		m->bytes[0][i] = (uint8_t)(i * 7);
@@ -203,14 +206,14 @@ static void memory_open(struct memory *m, uint64_t seed, const struct ripc__sim_
 
 static int memory_write(struct memory *m, size_t from, size_t len, size_t to)
 {
-	return OPS->post_write(m->rig->side[0].ep, &m->mr[0], m->bytes[0] + from, len, m->mr[1].addr + to,
-			       m->mr[1].key, 42);
+	return OPS->post_write(m->rig->side[0].ep, &m->mr[0], m->bytes[0] + from, len,
+			       m->mr[1].addr + to, m->mr[1].key, 42);
 }
 
 static int memory_read(struct memory *m, size_t to, size_t len, size_t from)
 {
-	return OPS->post_read(m->rig->side[0].ep, &m->mr[0], m->bytes[0] + to, len, m->mr[1].addr + from,
-			      m->mr[1].key, 43);
+	return OPS->post_read(m->rig->side[0].ep, &m->mr[0], m->bytes[0] + to, len,
+			      m->mr[1].addr + from, m->mr[1].key, 43);
 }
 
 START_TEST(write__stands_there_before_a_later_send)
@@ -277,7 +280,8 @@ START_TEST(write__bad_key_range_or_right)
 		struct ripc__sim_counters counters;
 		uint8_t before[4096];
 
-		memory_open(&m, 1, NULL, fault == 3 ? RIPC__ACCESS_REMOTE_READ : RIPC__ACCESS_REMOTE_WRITE);
+		memory_open(&m, 1, NULL,
+			    fault == 3 ? RIPC__ACCESS_REMOTE_READ : RIPC__ACCESS_REMOTE_WRITE);
 		memcpy(before, m.bytes[1], 4096);
 		if (fault == 0)
 			m.mr[1].key++;

@@ -32,7 +32,7 @@ void ripc__sim_conn_free(struct ripc__sim *net, struct sim_conn *conn)
 
 	for (int i = 0; i < 2; i++)
 		DL_FOREACH_SAFE(conn->way[i].ops, op, next)
-			ripc__sim_op_free(op);
+	ripc__sim_op_free(op);
 	DL_DELETE(net->conns, conn);
 	free(conn);
 }
@@ -95,7 +95,7 @@ void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int stat
 			ripc__sim_deliver(net, conn, i, op);
 		}
 		DL_FOREACH_SAFE(conn->way[i].ops, op, next)
-			ripc__sim_op_free(op);
+		ripc__sim_op_free(op);
 		conn->way[i].ops = NULL;
 	}
 	for (int i = 0; i < 2; i++)
@@ -109,7 +109,8 @@ static void cut_way(struct sim_way *way)
 	struct sim_op *op, *next;
 	bool cut = false;
 
-	DL_FOREACH_SAFE(way->ops, op, next) {
+	DL_FOREACH_SAFE(way->ops, op, next)
+	{
 		cut |= (op->kind == OP_WRITE || op->kind == OP_READ_REPLY) && !op->departed;
 		if (!cut)
 			continue;
@@ -129,17 +130,17 @@ void ripc__sim_ep_close(struct ripc__ep *ep)
 
 	ripc__sim_push_held(ep);
 	DL_FOREACH_SAFE(ep->held, op, next_op)
-		ripc__sim_op_free(op);
+	ripc__sim_op_free(op);
 	ep->held = NULL;
 	DL_FOREACH_SAFE(t->inbox, p, next)
-		if (p->ep == ep) {
-			DL_DELETE(t->inbox, p);
-			ripc__sim_packet_free(t, p);
-		}
-	DL_FOREACH(t->reported, p)
+	if (p->ep == ep) {
+		DL_DELETE(t->inbox, p);
+		ripc__sim_packet_free(t, p);
+	}
+	DL_FOREACH (t->reported, p)
 		if (p->ep == ep)
 			p->ep = NULL;
-	DL_FOREACH(t->transient, p)
+	DL_FOREACH (t->transient, p)
 		if (p->ep == ep)
 			p->ep = NULL;
 	cut_way(&conn->way[side]);
@@ -163,8 +164,8 @@ static void open_end(struct ripc__ep *end, struct ripc__transport *t, enum sim_s
 	t->net->counters.endpoints++;
 }
 
-int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen, const void *priv,
-		      size_t privlen, void *user, struct ripc__ep **ep)
+int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+		      const void *priv, size_t privlen, void *user, struct ripc__ep **ep)
 {
 	struct ripc__sim *net = t->net;
 	struct sim_node *target = ripc__sim_decode_address(net, addr, addrlen);
@@ -172,9 +173,11 @@ int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t add
 	struct sim_op *op;
 
 	if (!target)
-		return ripc__fail(-EINVAL, "sim: %zu bytes that are no address of this network", addrlen);
+		return ripc__fail(-EINVAL, "sim: %zu bytes that are no address of this network",
+				  addrlen);
 	if (privlen > RIPC__PRIVATE_MAX) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node, "%zu bytes of private data", privlen);
+		ripc__sim_complain(net, &net->counters.bad_call, t->node,
+				   "%zu bytes of private data", privlen);
 		return ripc__fail(-EINVAL, "sim: %zu bytes of private data", privlen);
 	}
 	conn = calloc(1, sizeof(*conn));
@@ -192,7 +195,8 @@ int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t add
 	open_end(&conn->end[0], t, EP_CONNECTING, user);
 	net->counters.connects++;
 	net->connects++;
-	if (net->fail_connect_at == net->connects || ripc__sim_chance(net, net->config.connect_failure)) {
+	if (net->fail_connect_at == net->connects ||
+	    ripc__sim_chance(net, net->config.connect_failure)) {
 		ripc__sim_op_free(op);
 		ripc__sim_end_lost(net, &conn->end[0], -ECONNREFUSED, ripc__sim_delay(net));
 	} else {
@@ -202,8 +206,8 @@ int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t add
 	return 0;
 }
 
-int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen, void *user,
-		     struct ripc__ep **ep)
+int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
+		     void *user, struct ripc__ep **ep)
 {
 	struct ripc__sim *net = t->net;
 	struct sim_conn *conn = request;
@@ -212,7 +216,8 @@ int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv,
 	struct sim_op *op;
 
 	if (end->state != EP_REQUESTED || privlen > RIPC__PRIVATE_MAX) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node, "accept() of no request, or %zu bytes", privlen);
+		ripc__sim_complain(net, &net->counters.bad_call, t->node,
+				   "accept() of no request, or %zu bytes", privlen);
 		return ripc__fail(-EINVAL, "sim: accept() of no request, or with %zu bytes", privlen);
 	}
 	open_end(end, t, EP_ACCEPTED, user);
@@ -243,7 +248,8 @@ void ripc__sim_reject(struct ripc__transport *t, void *request, const void *priv
 	struct sim_op *op;
 
 	if (conn->end[1].state != EP_REQUESTED || privlen > RIPC__PRIVATE_MAX) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node, "reject() of no request, or %zu bytes", privlen);
+		ripc__sim_complain(net, &net->counters.bad_call, t->node,
+				   "reject() of no request, or %zu bytes", privlen);
 		return;
 	}
 	conn->end[1].state = EP_NONE;
@@ -257,12 +263,14 @@ void ripc__sim_conn_refuse_all(struct ripc__transport *t)
 {
 	struct sim_conn *conn, *next;
 
-	DL_FOREACH_SAFE(t->net->conns, conn, next) {
+	DL_FOREACH_SAFE(t->net->conns, conn, next)
+	{
 		if (conn->node[1] != t->node || conn->end[1].state != EP_REQUESTED || conn->end[1].t)
 			continue;
 		conn->end[1].state = EP_NONE;
 		if (!t->node->dead)
-			ripc__sim_end_lost(t->net, &conn->end[0], -ECONNREFUSED, ripc__sim_delay(t->net));
+			ripc__sim_end_lost(t->net, &conn->end[0], -ECONNREFUSED,
+					   ripc__sim_delay(t->net));
 		ripc__sim_conn_put(t->net, conn);
 	}
 }
@@ -291,8 +299,8 @@ static void answered(struct ripc__sim *net, struct sim_conn *conn, struct sim_op
 
 	if (!end->t || end->lost)
 		return;
-	p = ripc__sim_packet(end->t, op->kind == OP_ACCEPT ? RIPC__EV_ESTABLISHED : RIPC__EV_CLOSED, op->data,
-			     op->len);
+	p = ripc__sim_packet(end->t, op->kind == OP_ACCEPT ? RIPC__EV_ESTABLISHED : RIPC__EV_CLOSED,
+			     op->data, op->len);
 	if (!p)
 		return;
 	p->ep = p->ev.ep = end;

@@ -61,8 +61,8 @@ static void arrive(struct ripc__sim *net, void *obj, uint64_t arg)
 	free(flight);
 }
 
-static void take_off(struct ripc__sim *net, struct sim_node *from, struct sim_node *to, bool resolver,
-		     const struct iovec *iov, unsigned niov)
+static void take_off(struct ripc__sim *net, struct sim_node *from, struct sim_node *to,
+		     bool resolver, const struct iovec *iov, unsigned niov)
 {
 	struct sim_flight *flight;
 	size_t len = 0;
@@ -94,8 +94,8 @@ static void take_off(struct ripc__sim *net, struct sim_node *from, struct sim_no
 	}
 }
 
-static void send_datagram(struct ripc__sim *net, struct sim_node *from, struct sim_node *to, bool resolver,
-			  const struct iovec *iov, unsigned niov)
+static void send_datagram(struct ripc__sim *net, struct sim_node *from, struct sim_node *to,
+			  bool resolver, const struct iovec *iov, unsigned niov)
 {
 	net->counters.datagrams++;
 	net->activity++;
@@ -118,11 +118,13 @@ int ripc__sim_post_datagram(struct ripc__transport *t, const uint8_t *addr, size
 	size_t len = 0;
 
 	if (!(t->limits.caps & RIPC__CAP_DATAGRAM)) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node, "datagram without the capability");
+		ripc__sim_complain(net, &net->counters.bad_call, t->node,
+				   "datagram without the capability");
 		return ripc__fail(-EOPNOTSUPP, "sim: datagrams are switched off");
 	}
 	if (!to)
-		return ripc__fail(-EINVAL, "sim: %zu bytes that are no address of this network", addrlen);
+		return ripc__fail(-EINVAL, "sim: %zu bytes that are no address of this network",
+				  addrlen);
 	for (unsigned i = 0; i < niov; i++)
 		len += iov[i].iov_len;
 	if (len > t->limits.datagram_max)
@@ -147,7 +149,8 @@ int ripc__sim_port_open(struct ripc__sim *net, const uint8_t instance[16], struc
 	}
 	if (node->port || node->dead) {
 		free(p);
-		return ripc__fail(-EADDRINUSE, "sim: node %u has a port already, or was killed", node->index);
+		return ripc__fail(-EADDRINUSE, "sim: node %u has a port already, or was killed",
+				  node->index);
 	}
 	p->net = net;
 	p->node = node;
@@ -161,7 +164,7 @@ void ripc__sim_port_close(struct ripc__sim_port *port)
 	struct sim_datagram *d, *next;
 
 	DL_FOREACH_SAFE(port->inbox, d, next)
-		free(d);
+	free(d);
 	port->node->port = NULL;
 	free(port);
 }

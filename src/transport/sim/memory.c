@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int ripc__sim_reg(struct ripc__transport *t, void *base, size_t len, unsigned access, struct ripc__mr *mr)
+int ripc__sim_reg(struct ripc__transport *t, void *base, size_t len, unsigned access,
+		  struct ripc__mr *mr)
 {
 	struct ripc__sim *net = t->net;
 	struct sim_region *region;
@@ -19,7 +20,8 @@ int ripc__sim_reg(struct ripc__transport *t, void *base, size_t len, unsigned ac
 	}
 	net->regs++;
 	if (net->fail_reg_at == net->regs || ripc__sim_chance(net, net->config.reg_failure))
-		return ripc__fail(-ENOMEM, "sim: registration of %zu bytes fails, as the test wants it", len);
+		return ripc__fail(-ENOMEM,
+				  "sim: registration of %zu bytes fails, as the test wants it", len);
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return ripc__fail(-ENOMEM, "sim: out of memory for a registration");
@@ -55,7 +57,8 @@ void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 	struct sim_region *region = mr->priv;
 
 	if (!region || !region->alive) {
-		ripc__sim_complain(t->net, &t->net->counters.bad_call, t->node, "dereg() of what is not registered");
+		ripc__sim_complain(t->net, &t->net->counters.bad_call, t->node,
+				   "dereg() of what is not registered");
 		return;
 	}
 	region->alive = false;
@@ -66,24 +69,24 @@ void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 	ripc__sim_region_put(region);
 }
 
-struct sim_region *ripc__sim_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey, size_t len,
-				    unsigned access)
+struct sim_region *ripc__sim_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey,
+				    size_t len, unsigned access)
 {
 	struct sim_region *region;
 
-	DL_FOREACH(t->regions, region) {
+	DL_FOREACH (t->regions, region) {
 		if (region->key != rkey || !rkey)
 			continue;
-		if (!(region->access & access) || raddr < region->addr || raddr - region->addr > region->len ||
-		    len > region->len - (raddr - region->addr))
+		if (!(region->access & access) || raddr < region->addr ||
+		    raddr - region->addr > region->len || len > region->len - (raddr - region->addr))
 			return NULL;
 		return region;
 	}
 	return NULL;
 }
 
-struct sim_region *ripc__sim_local(struct ripc__transport *t, const struct ripc__mr *mr, const void *local,
-				   size_t len)
+struct sim_region *ripc__sim_local(struct ripc__transport *t, const struct ripc__mr *mr,
+				   const void *local, size_t len)
 {
 	struct sim_region *region = mr ? mr->priv : NULL;
 	const uint8_t *p = local;

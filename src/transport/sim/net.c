@@ -58,9 +58,9 @@ void ripc__sim_destroy(struct ripc__sim *net)
 	if (!net)
 		return;
 	DL_FOREACH_SAFE(net->flights, flight, next_flight)
-		free(flight);
+	free(flight);
 	DL_FOREACH_SAFE(net->conns, conn, next)
-		ripc__sim_conn_free(net, conn);
+	ripc__sim_conn_free(net, conn);
 	for (size_t i = 0; i < net->nnodes; i++)
 		free(net->nodes[i]);
 	free(net->nodes);
@@ -136,7 +136,8 @@ uint64_t ripc__sim_violations(const struct ripc__sim *net, const char **text)
 	return c->not_ready + c->bad_remote + c->bad_local + c->bad_call;
 }
 
-void ripc__sim_complain(struct ripc__sim *net, uint64_t *counter, const struct sim_node *who, const char *fmt, ...)
+void ripc__sim_complain(struct ripc__sim *net, uint64_t *counter, const struct sim_node *who,
+			const char *fmt, ...)
 {
 	size_t n;
 	va_list ap;
@@ -148,8 +149,10 @@ void ripc__sim_complain(struct ripc__sim *net, uint64_t *counter, const struct s
 	(*counter)++;
 	if (net->complaint[0])
 		return;
-	n = (size_t)snprintf(net->complaint, sizeof(net->complaint), "node %u at %llu ns, event %llu: ", who->index,
-			     (unsigned long long)net->now_ns, (unsigned long long)net->counters.events);
+	n = (size_t)snprintf(net->complaint, sizeof(net->complaint),
+			     "node %u at %llu ns, event %llu: ", who->index,
+			     (unsigned long long)net->now_ns,
+			     (unsigned long long)net->counters.events);
 	va_start(ap, fmt);
 	vsnprintf(net->complaint + n, sizeof(net->complaint) - n, fmt, ap);
 	va_end(ap);
@@ -163,7 +166,8 @@ static bool earlier(const struct sim_timer *a, const struct sim_timer *b)
 }
 
 int ripc__sim_timer(struct ripc__sim *net, uint64_t at_ns,
-		    void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), void *obj, uint64_t arg)
+		    void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), void *obj,
+		    uint64_t arg)
 {
 	struct sim_timer timer = {at_ns, net->seq++, fire, obj, arg};
 	size_t i;
@@ -261,7 +265,8 @@ struct sim_node *ripc__sim_node(struct ripc__sim *net, const uint8_t instance[16
 	return node;
 }
 
-struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b)
+struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a,
+				const struct sim_node *b)
 {
 	for (size_t i = 0; i < net->npairs; i++) {
 		struct sim_pair *pair = &net->pairs[i];
@@ -282,7 +287,8 @@ bool ripc__sim_cut(struct ripc__sim *net, const struct sim_node *a, const struct
 
 /* ---- Faults ---- */
 
-static struct sim_pair *make_pair(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16], int *rc)
+static struct sim_pair *make_pair(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16],
+				  int *rc)
 {
 	struct sim_node *na = ripc__sim_find(net, a), *nb = ripc__sim_find(net, b);
 	struct sim_pair *pair, *pairs;
@@ -317,7 +323,8 @@ int ripc__sim_partition(struct ripc__sim *net, const uint8_t a[16], const uint8_
 
 static bool joins(const struct sim_conn *conn, const struct sim_node *a, const struct sim_node *b)
 {
-	return (conn->node[0] == a && conn->node[1] == b) || (conn->node[0] == b && conn->node[1] == a);
+	return (conn->node[0] == a && conn->node[1] == b) ||
+	       (conn->node[0] == b && conn->node[1] == a);
 }
 
 int ripc__sim_break(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16])
@@ -328,7 +335,8 @@ int ripc__sim_break(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[
 
 	if (!na || !nb)
 		return -ENOENT;
-	DL_FOREACH_SAFE(net->conns, conn, next) {
+	DL_FOREACH_SAFE(net->conns, conn, next)
+	{
 		if (conn->broken || !joins(conn, na, nb))
 			continue;
 		ripc__sim_conn_break(net, conn, -ECONNRESET);
@@ -369,8 +377,8 @@ int ripc__sim_kill(struct ripc__sim *net, const uint8_t instance[16], bool silen
 	if (silently)
 		return 0;
 	DL_FOREACH_SAFE(net->conns, conn, next)
-		if (conn->node[0] == node || conn->node[1] == node)
-			ripc__sim_conn_break(net, conn, -ECONNRESET);
+	if (conn->node[0] == node || conn->node[1] == node)
+		ripc__sim_conn_break(net, conn, -ECONNRESET);
 	return 0;
 }
 
@@ -395,20 +403,20 @@ int ripc__sim_hostile(struct ripc__sim *net, const uint8_t instance[16])
 	return 0;
 }
 
-int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_t to[16], const void *data,
-		     size_t len)
+int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_t to[16],
+		     const void *data, size_t len)
 {
 	struct sim_node *source = ripc__sim_find(net, from), *target = ripc__sim_find(net, to);
 	struct sim_conn *conn;
 
 	if (!source || !target)
 		return -ENOENT;
-	DL_FOREACH(net->conns, conn) {
+	DL_FOREACH (net->conns, conn) {
 		int side = conn->node[0] == source ? 0 : 1;
 		struct sim_op *op;
 
-		if (conn->broken || !joins(conn, source, target) || conn->end[0].state != EP_ESTABLISHED ||
-		    conn->end[1].state != EP_ESTABLISHED)
+		if (conn->broken || !joins(conn, source, target) ||
+		    conn->end[0].state != EP_ESTABLISHED || conn->end[1].state != EP_ESTABLISHED)
 			continue;
 		op = ripc__sim_op(OP_SEND, data, len);
 		if (!op)

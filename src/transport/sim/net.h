@@ -26,40 +26,40 @@ struct sim_region {
 	struct sim_region *prev, *next; /* of its transport, while alive */
 	uint8_t *base;
 	size_t len;
-	uint64_t addr;  /* what peers call base: deliberately another number */
+	uint64_t addr; /* what peers call base: deliberately another number */
 	uint32_t key;
 	unsigned access;
-	unsigned refs;  /* the registration and the operations that name it */
+	unsigned refs; /* the registration and the operations that name it */
 	bool alive;
 };
 
 enum sim_op_kind {
-	OP_REQUEST,    /* connection request */
+	OP_REQUEST, /* connection request */
 	OP_ACCEPT,
 	OP_REJECT,
-	OP_READY,      /* the active side has seen the acceptance */
+	OP_READY, /* the active side has seen the acceptance */
 	OP_SEND,
 	OP_WRITE,
-	OP_READ,       /* the request */
+	OP_READ, /* the request */
 	OP_READ_REPLY,
-	OP_FIN,        /* the sender has closed its end */
+	OP_FIN, /* the sender has closed its end */
 };
 
 /* One operation on its way through one direction of a connection. */
 struct sim_op {
 	struct sim_op *prev, *next;
 	enum sim_op_kind kind;
-	uint64_t id;          /* for the timer of its departure */
+	uint64_t id; /* for the timer of its departure */
 	uint64_t arrival_ns;
 	uint64_t wr_id;
 	uint64_t raddr;
 	uint32_t rkey;
-	bool departed;        /* data holds what was taken from the source */
-	bool wanted;          /* OP_READ_REPLY: the target found the request valid */
+	bool departed;             /* data holds what was taken from the source */
+	bool wanted;               /* OP_READ_REPLY: the target found the request valid */
 	struct sim_region *region; /* OP_WRITE, OP_READ: local memory; OP_READ_REPLY: of the target */
 	struct sim_region *dest;   /* OP_READ_REPLY: where it goes */
-	uint8_t *source;      /* where the bytes are taken at departure */
-	uint8_t *place;       /* OP_READ, OP_READ_REPLY: where they go */
+	uint8_t *source;           /* where the bytes are taken at departure */
+	uint8_t *place;            /* OP_READ, OP_READ_REPLY: where they go */
 	size_t len;
 	uint8_t *data;
 };
@@ -69,47 +69,47 @@ enum sim_state { EP_NONE, EP_CONNECTING, EP_REQUESTED, EP_ACCEPTED, EP_ESTABLISH
 /* One end of a connection. */
 struct ripc__ep {
 	struct sim_conn *conn;
-	struct ripc__transport *t;  /* NULL: nobody there (not accepted yet, or closed) */
+	struct ripc__transport *t;    /* NULL: nobody there (not accepted yet, or closed) */
 	struct ripc__ep *prev, *next; /* of t */
 	void *user;
 	enum sim_state state;
-	bool lost;                  /* EV_CLOSED is on its way or was reported */
+	bool lost; /* EV_CLOSED is on its way or was reported */
 	bool closed_reported;
-	bool established_queued;    /* EV_ESTABLISHED waits in the inbox or was reported */
+	bool established_queued; /* EV_ESTABLISHED waits in the inbox or was reported */
 	bool want_sendable;
-	unsigned outstanding;       /* posts that take a place in the queue */
-	unsigned reads;             /* of these: reads */
-	unsigned unreleased;        /* receives taken by the peer's sends */
-	struct sim_op *held;        /* sends held back */
+	unsigned outstanding; /* posts that take a place in the queue */
+	unsigned reads;       /* of these: reads */
+	unsigned unreleased;  /* receives taken by the peer's sends */
+	struct sim_op *held;  /* sends held back */
 };
 
 /* What travels one way. Only its head has a timer, so order is kept whatever delays it. */
 struct sim_way {
 	struct sim_op *ops;
 	uint64_t last_arrival_ns, last_departure_ns;
-	uint64_t stuck_ns;          /* since when its head cannot get through; 0: it can */
-	bool timed;                 /* its head has a timer */
+	uint64_t stuck_ns; /* since when its head cannot get through; 0: it can */
+	bool timed;        /* its head has a timer */
 };
 
 struct sim_conn {
 	struct sim_conn *prev, *next;
-	struct sim_node *node[2];   /* 0: the active side */
+	struct sim_node *node[2]; /* 0: the active side */
 	struct ripc__ep end[2];
-	struct sim_way way[2];      /* from end i to the other */
-	bool broken;                /* by a fault: nothing travels any more */
-	bool fin;                   /* the active side closed before it was answered */
-	unsigned timers;            /* pending ones that point here */
+	struct sim_way way[2]; /* from end i to the other */
+	bool broken;           /* by a fault: nothing travels any more */
+	bool fin;              /* the active side closed before it was answered */
+	unsigned timers;       /* pending ones that point here */
 };
 
 /* Something a transport has to report, in the order it came. */
 struct sim_packet {
 	struct sim_packet *prev, *next;
 	struct ripc__event ev;
-	struct ripc__ep *ep;        /* whose receive it takes; NULL: none, or closed since */
-	struct sim_conn *conn;      /* with op: where it arrived */
-	struct sim_op *op;          /* to be executed by progress() instead of being reported */
-	int side;                   /* with op: the end it came from */
-	bool receive;               /* it takes a receive of ep */
+	struct ripc__ep *ep;   /* whose receive it takes; NULL: none, or closed since */
+	struct sim_conn *conn; /* with op: where it arrived */
+	struct sim_op *op;     /* to be executed by progress() instead of being reported */
+	int side;              /* with op: the end it came from */
+	bool receive;          /* it takes a receive of ep */
 	char text[SIM_TEXT_MAX];
 	uint8_t from[8];
 	uint8_t data[];
@@ -147,7 +147,7 @@ struct ripc__sim_port {
 struct sim_node {
 	uint8_t instance[16];
 	uint32_t index;
-	bool dead, silent;  /* dead: its process is gone; silent: its host too */
+	bool dead, silent; /* dead: its process is gone; silent: its host too */
 	bool held, hostile;
 	struct ripc__transport *t;
 	struct ripc__sim_port *port;
@@ -159,7 +159,7 @@ struct sim_node {
 struct sim_pair {
 	struct sim_node *a, *b;
 	bool partitioned;
-	uint64_t break_in;  /* operations until the break; 0: none */
+	uint64_t break_in; /* operations until the break; 0: none */
 };
 
 /* A datagram on its way. */
@@ -189,10 +189,10 @@ struct ripc__sim {
 	struct sim_conn *conns;
 	struct sim_flight *flights;
 	struct ripc__sim_counters counters;
-	char complaint[256];          /* the first violation */
-	uint64_t regs, fail_reg_at;   /* registrations so far; which of them fails */
+	char complaint[256];        /* the first violation */
+	uint64_t regs, fail_reg_at; /* registrations so far; which of them fails */
 	uint64_t connects, fail_connect_at;
-	uint64_t event_at;            /* ripc__sim_at_event(); 0: none */
+	uint64_t event_at; /* ripc__sim_at_event(); 0: none */
 	void (*event_fn)(void *arg);
 	void *event_arg;
 	ripc__sim_tamper_fn *tamper;
@@ -201,8 +201,8 @@ struct ripc__sim {
 	void *fail_arg;
 	struct sim_actor *actors;
 	size_t nactors;
-	uint64_t activity;            /* grows with everything that happens */
-	unsigned rounds;              /* of the world without the time moving */
+	uint64_t activity; /* grows with everything that happens */
+	unsigned rounds;   /* of the world without the time moving */
 	bool idling;
 };
 
@@ -211,45 +211,49 @@ bool ripc__sim_chance(struct ripc__sim *net, double probability);
 uint64_t ripc__sim_between(struct ripc__sim *net, uint64_t lo, uint64_t hi); /* both included */
 uint64_t ripc__sim_delay(struct ripc__sim *net);
 int ripc__sim_timer(struct ripc__sim *net, uint64_t at_ns,
-		    void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), void *obj, uint64_t arg);
+		    void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), void *obj,
+		    uint64_t arg);
 struct sim_node *ripc__sim_find(struct ripc__sim *net, const uint8_t instance[16]);
 struct sim_node *ripc__sim_node(struct ripc__sim *net, const uint8_t instance[16]); /* made if need be */
-struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b);
+struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a,
+				const struct sim_node *b);
 bool ripc__sim_cut(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b);
-void ripc__sim_complain(struct ripc__sim *net, uint64_t *counter, const struct sim_node *who, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+void ripc__sim_complain(struct ripc__sim *net, uint64_t *counter, const struct sim_node *who,
+			const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Time at which len bytes posted now have left the node. */
 uint64_t ripc__sim_transmit(struct ripc__sim *net, struct sim_node *node, size_t len);
 
 /* memory.c */
-int ripc__sim_reg(struct ripc__transport *t, void *base, size_t len, unsigned access, struct ripc__mr *mr);
+int ripc__sim_reg(struct ripc__transport *t, void *base, size_t len, unsigned access,
+		  struct ripc__mr *mr);
 void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr);
 void ripc__sim_region_put(struct sim_region *region);
 /* The live region of t that a peer may access so, or NULL. */
-struct sim_region *ripc__sim_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey, size_t len,
-				    unsigned access);
+struct sim_region *ripc__sim_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey,
+				    size_t len, unsigned access);
 /* The region of mr if local lies in it and it is alive, with one more reference, or NULL. */
-struct sim_region *ripc__sim_local(struct ripc__transport *t, const struct ripc__mr *mr, const void *local,
-				   size_t len);
+struct sim_region *ripc__sim_local(struct ripc__transport *t, const struct ripc__mr *mr,
+				   const void *local, size_t len);
 
 /* sim.c */
-struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kind kind, const void *data,
-				    size_t len);
+struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kind kind,
+				    const void *data, size_t len);
 void ripc__sim_packet_free(struct ripc__transport *t, struct sim_packet *p);
 int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf);
 struct sim_node *ripc__sim_decode_address(struct ripc__sim *net, const uint8_t *addr, size_t len);
 
 /* conn.c: set-up and end of connections */
-int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen, const void *priv,
-		      size_t privlen, void *user, struct ripc__ep **ep);
-int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen, void *user,
-		     struct ripc__ep **ep);
+int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+		      const void *priv, size_t privlen, void *user, struct ripc__ep **ep);
+int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
+		     void *user, struct ripc__ep **ep);
 void ripc__sim_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
 void ripc__sim_ep_close(struct ripc__ep *ep);
 void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int status);
 /* The connection is lost for this end: EV_CLOSED after a while. */
 void ripc__sim_end_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns);
-void ripc__sim_conn_put(struct ripc__sim *net, struct sim_conn *conn); /* frees it if nothing points to it */
+void ripc__sim_conn_put(struct ripc__sim *net,
+			struct sim_conn *conn); /* frees it if nothing points to it */
 void ripc__sim_conn_free(struct ripc__sim *net, struct sim_conn *conn);
 int ripc__sim_conn_timer(struct ripc__sim *net, struct sim_conn *conn, uint64_t at_ns,
 			 void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), uint64_t arg);
@@ -269,8 +273,8 @@ void ripc__sim_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, s
 void ripc__sim_execute(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
 void ripc__sim_push_held(struct ripc__ep *ep);
 int ripc__sim_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
-int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 

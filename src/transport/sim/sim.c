@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ADDRESS_LEN 8
+#define ADDRESS_LEN   8
 #define ADDRESS_MAGIC 0x314d4953u /* "SIM1" */
-#define POISON 0xa5               /* what memory holds that is no longer the reader's */
+#define POISON        0xa5        /* what memory holds that is no longer the reader's */
 
 int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf)
 {
@@ -41,8 +41,8 @@ int ripc__sim_address(struct ripc__sim *net, const uint8_t instance[16], uint8_t
 
 /* ---- Packets ---- */
 
-struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kind kind, const void *data,
-				    size_t len)
+struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kind kind,
+				    const void *data, size_t len)
 {
 	struct sim_packet *p = calloc(1, sizeof(*p) + len);
 
@@ -76,7 +76,8 @@ static void free_packets(struct ripc__transport *t, struct sim_packet **list)
 {
 	struct sim_packet *p, *next;
 
-	DL_FOREACH_SAFE(*list, p, next) {
+	DL_FOREACH_SAFE(*list, p, next)
+	{
 		DL_DELETE(*list, p);
 		ripc__sim_packet_free(t, p);
 	}
@@ -123,7 +124,8 @@ static int sim_open(struct ripc__transport **transport, const struct ripc__trans
 	}
 	if (node->t || node->dead) {
 		free(t);
-		return ripc__fail(-EADDRINUSE, "sim: node %u is open already, or was killed", node->index);
+		return ripc__fail(-EADDRINUSE, "sim: node %u is open already, or was killed",
+				  node->index);
 	}
 	t->base.ops = &ripc__transport_sim;
 	t->net = net;
@@ -147,7 +149,8 @@ static void sim_close(struct ripc__transport *t)
 	free_packets(t, &t->inbox);
 	free_packets(t, &t->reported);
 	free_packets(t, &t->transient);
-	DL_FOREACH_SAFE(t->regions, region, next_region) {
+	DL_FOREACH_SAFE(t->regions, region, next_region)
+	{
 		region->alive = false;
 		DL_DELETE(t->regions, region);
 		t->net->counters.regions--;
@@ -185,14 +188,14 @@ static void note_reported(struct sim_packet *p)
 		p->ep->closed_reported = true;
 }
 
-static unsigned sim_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max, uint64_t now_ns,
-			     uint64_t *deadline_ns)
+static unsigned sim_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
+			     uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct ripc__ep *ep;
 	unsigned n = 0;
 
 	free_packets(t, &t->transient);
-	DL_FOREACH(t->eps, ep)
+	DL_FOREACH (t->eps, ep)
 		ripc__sim_push_held(ep);
 	if (t->node->held || t->node->dead)
 		return 0;
@@ -228,11 +231,12 @@ static void sim_release(struct ripc__transport *t, void *token)
 {
 	struct sim_packet *p;
 
-	DL_FOREACH(t->reported, p)
+	DL_FOREACH (t->reported, p)
 		if (p == token)
 			break;
 	if (!p) {
-		ripc__sim_complain(t->net, &t->net->counters.bad_call, t->node, "release() of what was not received");
+		ripc__sim_complain(t->net, &t->net->counters.bad_call, t->node,
+				   "release() of what was not received");
 		return;
 	}
 	DL_DELETE(t->reported, p);
@@ -243,7 +247,7 @@ static void sim_flush(struct ripc__transport *t)
 {
 	struct ripc__ep *ep;
 
-	DL_FOREACH(t->eps, ep)
+	DL_FOREACH (t->eps, ep)
 		ripc__sim_push_held(ep);
 }
 

@@ -21,43 +21,43 @@ struct ripc__sim_port; /* where the resolver of one context is attached to it */
 /* How the network behaves. Probabilities are 0.0 .. 1.0. Sizes, depths and caps bind the transports opened
  * afterwards, everything else takes effect at once. */
 struct ripc__sim_config {
-	double datagram_loss;        /* of datagrams and resolver messages */
+	double datagram_loss; /* of datagrams and resolver messages */
 	double datagram_duplication;
-	double datagram_reordering;  /* late by up to ten times delay_max_ns */
+	double datagram_reordering;          /* late by up to ten times delay_max_ns */
 	uint64_t delay_min_ns, delay_max_ns; /* one way */
-	uint64_t setup_delay_ns;     /* added to the answer to a connection request */
-	uint64_t bandwidth;          /* bytes per second that a node sends at most; 0: not limited */
-	double connect_failure;      /* connect() that ends in EV_CLOSED */
-	double reg_failure;          /* reg() that returns -ENOMEM */
-	double queue_full;           /* posts that find the queue full for no reason */
-	double hold;                 /* sends held back although no more were announced */
-	double transient;            /* received messages whose memory lasts until the next progress() only */
-	uint64_t give_up_ns;         /* a connection that gets nothing through for so long breaks; 0: never */
-	unsigned caps_off;           /* of enum ripc__cap: what the transport does not offer */
-	bool datagram;               /* the transport offers datagrams too */
-	bool target_progress;        /* reads and writes wait for the progress() of their target */
-	uint32_t send_max;           /* as in struct ripc__transport_limits, like the following */
+	uint64_t setup_delay_ns;             /* added to the answer to a connection request */
+	uint64_t bandwidth;     /* bytes per second that a node sends at most; 0: not limited */
+	double connect_failure; /* connect() that ends in EV_CLOSED */
+	double reg_failure;     /* reg() that returns -ENOMEM */
+	double queue_full;      /* posts that find the queue full for no reason */
+	double hold;            /* sends held back although no more were announced */
+	double transient; /* received messages whose memory lasts until the next progress() only */
+	uint64_t give_up_ns; /* a connection that gets nothing through for so long breaks; 0: never */
+	unsigned caps_off;   /* of enum ripc__cap: what the transport does not offer */
+	bool datagram;       /* the transport offers datagrams too */
+	bool target_progress; /* reads and writes wait for the progress() of their target */
+	uint32_t send_max;    /* as in struct ripc__transport_limits, like the following */
 	uint32_t datagram_max;
 	uint32_t recv_depth;
 	uint32_t read_depth;
 	uint64_t rdma_max;
-	uint32_t queue_depth;        /* posts outstanding on one endpoint, >= 1 */
+	uint32_t queue_depth; /* posts outstanding on one endpoint, >= 1 */
 };
 
 /* What happened so far. The second part must stay 0 while everybody keeps to the contract; regions .. packets are gauges. */
 struct ripc__sim_counters {
-	uint64_t events;             /* network events, as counted by ripc__sim_at_event() */
-	uint64_t sends, writes, reads, datagrams;  /* posted */
+	uint64_t events; /* network events, as counted by ripc__sim_at_event() */
+	uint64_t sends, writes, reads, datagrams; /* posted */
 	uint64_t datagrams_lost, datagrams_duplicated;
-	uint64_t connects, breaks;   /* connections asked for / broken by a fault */
-	uint64_t refused;            /* operations of hostile nodes refused */
-	uint64_t not_ready;          /* sends that met no receive: the sender had no credit */
-	uint64_t bad_remote;         /* reads and writes without a valid key, range and right at their target */
-	uint64_t bad_local;          /* local memory that was not registered when the device used it */
-	uint64_t bad_call;           /* other breaches of the transport contract by its caller */
-	uint64_t regions;            /* registered now */
-	uint64_t endpoints;          /* open now */
-	uint64_t packets;            /* received and not yet released */
+	uint64_t connects, breaks; /* connections asked for / broken by a fault */
+	uint64_t refused;          /* operations of hostile nodes refused */
+	uint64_t not_ready;        /* sends that met no receive: the sender had no credit */
+	uint64_t bad_remote; /* reads and writes without a valid key, range and right at their target */
+	uint64_t bad_local; /* local memory that was not registered when the device used it */
+	uint64_t bad_call;  /* other breaches of the transport contract by its caller */
+	uint64_t regions;   /* registered now */
+	uint64_t endpoints; /* open now */
+	uint64_t packets;   /* received and not yet released */
 };
 
 /* Reports that the simulated world stands still or turns round in circles. Must not return (fail the test). */
@@ -102,12 +102,12 @@ int ripc__sim_hold(struct ripc__sim *net, const uint8_t instance[16], bool on);
 int ripc__sim_hostile(struct ripc__sim *net, const uint8_t instance[16]);
 /* Puts a message on the connection from -> to, behind everything that was sent on it. -ENOTCONN: there is none. To inject
  * connection requests and datagrams, open ripc__transport_sim with an instance of your own and use it. */
-int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_t to[16], const void *data,
-		     size_t len);
+int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_t to[16],
+		     const void *data, size_t len);
 /* Every message, datagram, private data and resolver message passes fn on its way; it may change *len bytes (not lengthen
  * them) at data, and cut them. NULL: none. */
-typedef void ripc__sim_tamper_fn(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data,
-				 size_t *len);
+typedef void ripc__sim_tamper_fn(void *arg, const uint8_t from[16], const uint8_t to[16],
+				 uint8_t *data, size_t *len);
 void ripc__sim_tamper(struct ripc__sim *net, ripc__sim_tamper_fn *fn, void *arg);
 /* Calls fn once, with no lock held, when the nth network event from now has happened. */
 void ripc__sim_at_event(struct ripc__sim *net, uint64_t nth, void (*fn)(void *arg), void *arg);
@@ -135,7 +135,8 @@ void ripc__sim_run(struct ripc__sim *net, uint64_t duration_ns);
 
 /* ---- Resolver datagrams: subject to the network's loss, delay, duplication, reordering and partitions. ---- */
 
-int ripc__sim_port_open(struct ripc__sim *net, const uint8_t instance[16], struct ripc__sim_port **port);
+int ripc__sim_port_open(struct ripc__sim *net, const uint8_t instance[16],
+			struct ripc__sim_port **port);
 void ripc__sim_port_close(struct ripc__sim_port *port);
 /* To one instance, or to all others if to is NULL. Return: 0 (it may still be lost). */
 int ripc__sim_port_send(struct ripc__sim_port *port, const uint8_t *to, const void *data, size_t len);

@@ -116,7 +116,7 @@ static void pass_departure(struct ripc__sim *net, void *obj, uint64_t arg)
 	int side = arg & 1;
 	struct sim_op *op;
 
-	DL_FOREACH(conn->way[side].ops, op)
+	DL_FOREACH (conn->way[side].ops, op)
 		if (op->id == arg >> 1)
 			break;
 	if (op && !op->departed && !depart(net, conn, side, op)) {
@@ -129,9 +129,10 @@ static void pass_departure(struct ripc__sim *net, void *obj, uint64_t arg)
 
 static void tamper(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
 {
-	if (net->tamper && op->data && (op->kind == OP_SEND || op->kind == OP_REQUEST || op->kind == OP_ACCEPT))
-		net->tamper(net->tamper_arg, conn->node[side]->instance, conn->node[!side]->instance, op->data,
-			    &op->len);
+	if (net->tamper && op->data &&
+	    (op->kind == OP_SEND || op->kind == OP_REQUEST || op->kind == OP_ACCEPT))
+		net->tamper(net->tamper_arg, conn->node[side]->instance,
+			    conn->node[!side]->instance, op->data, &op->len);
 }
 
 int ripc__sim_launch(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
@@ -146,7 +147,8 @@ int ripc__sim_launch(struct ripc__sim *net, struct sim_conn *conn, int side, str
 	}
 	tamper(net, conn, side, op);
 	op->id = net->seq++;
-	arrival = ripc__sim_transmit(net, conn->node[side], op->kind == OP_READ ? 0 : op->len) + ripc__sim_delay(net);
+	arrival = ripc__sim_transmit(net, conn->node[side], op->kind == OP_READ ? 0 : op->len) +
+		  ripc__sim_delay(net);
 	if (op->kind == OP_ACCEPT || op->kind == OP_REJECT)
 		arrival += net->config.setup_delay_ns;
 	if (arrival < way->last_arrival_ns)
@@ -245,11 +247,12 @@ static void arrive_write(struct ripc__sim *net, struct sim_conn *conn, int side,
 	struct sim_region *region;
 
 	complete(&conn->end[side]);
-	region = ripc__sim_remote(conn->end[!side].t, op->raddr, op->rkey, op->len, RIPC__ACCESS_REMOTE_WRITE);
+	region = ripc__sim_remote(conn->end[!side].t, op->raddr, op->rkey, op->len,
+				  RIPC__ACCESS_REMOTE_WRITE);
 	if (!region) {
 		ripc__sim_complain(net, &net->counters.bad_remote, culprit(conn, side),
-				   "write of %zu bytes with key %x: no such memory at node %u", op->len, op->rkey,
-				   conn->node[!side]->index);
+				   "write of %zu bytes with key %x: no such memory at node %u",
+				   op->len, op->rkey, conn->node[!side]->index);
 		ripc__sim_conn_break(net, conn, -EREMOTEIO);
 		return;
 	}
@@ -258,14 +261,14 @@ static void arrive_write(struct ripc__sim *net, struct sim_conn *conn, int side,
 
 static void arrive_read(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
 {
-	struct sim_region *region = ripc__sim_remote(conn->end[!side].t, op->raddr, op->rkey, op->len,
-						     RIPC__ACCESS_REMOTE_READ);
+	struct sim_region *region = ripc__sim_remote(conn->end[!side].t, op->raddr, op->rkey,
+						     op->len, RIPC__ACCESS_REMOTE_READ);
 	struct sim_op *reply;
 
 	if (!region) {
 		ripc__sim_complain(net, &net->counters.bad_remote, culprit(conn, side),
-				   "read of %zu bytes with key %x: no such memory at node %u", op->len, op->rkey,
-				   conn->node[!side]->index);
+				   "read of %zu bytes with key %x: no such memory at node %u",
+				   op->len, op->rkey, conn->node[!side]->index);
 		ripc__sim_conn_break(net, conn, -EREMOTEIO);
 		return;
 	}
@@ -284,7 +287,8 @@ static void arrive_read(struct ripc__sim *net, struct sim_conn *conn, int side, 
 	ripc__sim_launch(net, conn, !side, reply);
 }
 
-static void arrive_read_reply(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
+static void arrive_read_reply(struct ripc__sim *net, struct sim_conn *conn, int side,
+			      struct sim_op *op)
 {
 	struct ripc__ep *end = &conn->end[!side];
 
@@ -326,7 +330,8 @@ void ripc__sim_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, s
 	struct ripc__ep *end = &conn->end[!side];
 	struct sim_packet *p;
 
-	if (op->kind != OP_SEND && op->kind != OP_WRITE && op->kind != OP_READ && op->kind != OP_READ_REPLY) {
+	if (op->kind != OP_SEND && op->kind != OP_WRITE && op->kind != OP_READ &&
+	    op->kind != OP_READ_REPLY) {
 		ripc__sim_conn_arrived(net, conn, side, op);
 		return;
 	}
@@ -378,13 +383,16 @@ static int check_post(struct ripc__ep *ep, unsigned cap)
 	int side = ep == &ep->conn->end[1];
 
 	if (!(t->limits.caps & cap)) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node, "post without the capability %x", cap);
+		ripc__sim_complain(net, &net->counters.bad_call, t->node,
+				   "post without the capability %x", cap);
 		return ripc__fail(-EOPNOTSUPP, "sim: this is switched off");
 	}
 	if (ep->closed_reported)
-		return ripc__fail(-ENOTCONN, "sim: the connection to node %u is lost", ep->conn->node[!side]->index);
+		return ripc__fail(-ENOTCONN, "sim: the connection to node %u is lost",
+				  ep->conn->node[!side]->index);
 	if (ep->state != EP_ESTABLISHED) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node, "post before EV_ESTABLISHED");
+		ripc__sim_complain(net, &net->counters.bad_call, t->node,
+				   "post before EV_ESTABLISHED");
 		return ripc__fail(-ENOTCONN, "sim: not connected yet");
 	}
 	if (ep->outstanding >= t->queue_depth) {
@@ -393,8 +401,8 @@ static int check_post(struct ripc__ep *ep, unsigned cap)
 	}
 	if (ripc__sim_chance(net, net->config.queue_full)) {
 		ep->want_sendable = true;
-		ripc__sim_conn_timer(net, ep->conn, net->now_ns + ripc__sim_delay(net), spurious_sendable,
-				     (uint64_t)side);
+		ripc__sim_conn_timer(net, ep->conn, net->now_ns + ripc__sim_delay(net),
+				     spurious_sendable, (uint64_t)side);
 		return -EAGAIN;
 	}
 	return 0;
@@ -404,7 +412,8 @@ void ripc__sim_push_held(struct ripc__ep *ep)
 {
 	struct sim_op *op, *next;
 
-	DL_FOREACH_SAFE(ep->held, op, next) {
+	DL_FOREACH_SAFE(ep->held, op, next)
+	{
 		DL_DELETE(ep->held, op);
 		ripc__sim_launch(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
 	}
@@ -422,7 +431,8 @@ int ripc__sim_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	for (unsigned i = 0; i < niov; i++)
 		len += iov[i].iov_len;
 	if (len > ep->t->limits.send_max)
-		return ripc__fail(-EMSGSIZE, "sim: send of %zu bytes, at most %u fit", len, ep->t->limits.send_max);
+		return ripc__fail(-EMSGSIZE, "sim: send of %zu bytes, at most %u fit", len,
+				  ep->t->limits.send_max);
 	op = ripc__sim_op(OP_SEND, NULL, len);
 	if (!op || !(op->data = malloc(len ? len : 1))) {
 		free(op);
@@ -446,7 +456,8 @@ int ripc__sim_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 
 /* What writes and reads have in common. Return: the operation, or NULL with *rc set. */
 static struct sim_op *rdma_op(struct ripc__ep *ep, enum sim_op_kind kind, const struct ripc__mr *mr,
-			      const void *local, size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id, int *rc)
+			      const void *local, size_t len, uint64_t raddr, uint32_t rkey,
+			      uint64_t wr_id, int *rc)
 {
 	struct ripc__sim *net = ep->t->net;
 	struct sim_region *region = ripc__sim_local(ep->t, mr, local, len);
@@ -454,11 +465,13 @@ static struct sim_op *rdma_op(struct ripc__ep *ep, enum sim_op_kind kind, const 
 
 	if (!region || len > ep->t->limits.rdma_max ||
 	    (kind == OP_READ && !(region->access & RIPC__ACCESS_LOCAL_WRITE))) {
-		ripc__sim_complain(net, &net->counters.bad_local, ep->t->node,
-				   "%s of %zu bytes with local memory that is not registered for it",
-				   kind == OP_READ ? "read" : "write", len);
+		ripc__sim_complain(
+			net, &net->counters.bad_local, ep->t->node,
+			"%s of %zu bytes with local memory that is not registered for it",
+			kind == OP_READ ? "read" : "write", len);
 		ripc__sim_region_put(region);
-		*rc = ripc__fail(-EINVAL, "sim: local memory is not registered, or more than %llu bytes",
+		*rc = ripc__fail(-EINVAL,
+				 "sim: local memory is not registered, or more than %llu bytes",
 				 (unsigned long long)ep->t->limits.rdma_max);
 		return NULL;
 	}
@@ -478,8 +491,8 @@ static struct sim_op *rdma_op(struct ripc__ep *ep, enum sim_op_kind kind, const 
 	return op;
 }
 
-int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-			 uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	int rc = check_post(ep, RIPC__CAP_WRITE);
 	struct sim_op *op;
@@ -494,8 +507,8 @@ int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const v
 	return ripc__sim_launch(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
 }
 
-int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len, uint64_t raddr,
-			uint32_t rkey, uint64_t wr_id)
+int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+			uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	int rc = check_post(ep, RIPC__CAP_READ);
 	struct sim_op *op;

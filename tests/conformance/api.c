@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Arguments that make no sense, ids, limits, counters, and texts. */
+#include "conf.h"
+
+static void register_ids(struct conf *c)
+{
+	struct ripc *ctx = conf_open(c), *other = conf_open(c);
+	struct ripc_service *s[5], *none = NULL;
+	uint64_t id = conf_id(c);
+
+	REFUSES(-EINVAL, ripc_register(ctx, 0, 0, &none));
+	REFUSES(-EINVAL, ripc_register(ctx, RIPC_ID_LIMIT, 0, &none));
+	REFUSES(-EINVAL, ripc_register(ctx, RIPC_ANY_ID - 1, 0, &none));
+	REFUSES(-EOPNOTSUPP, ripc_register(ctx, id, RIPC_TAKEOVER, &none));
+	CHECK(ripc_register(ctx, id, 1u << 30, &none) < 0, "unknown flag");
+	s[0] = conf_register(c, ctx, 1 + conf_random(c, 1000));
+	s[1] = conf_register(c, ctx, RIPC_ID_LIMIT - 1 - conf_random(c, 1000));
+	for (int i = 2; i < 5; i++) {
+		s[i] = conf_register(c, ctx, RIPC_ANY_ID);
+		CHECK(ripc_service_id(s[i]) >= RIPC_ID_LIMIT && ripc_service_id(s[i]) != RIPC_ANY_ID,
+		      "id");
+		CHECK(i == 2 || ripc_service_id(s[i]) != ripc_service_id(s[i - 1]),
+		      "same id twice");
+	}
+	REFUSES(-EADDRINUSE, ripc_register(ctx, ripc_service_id(s[0]), 0, &none));
+	REFUSES(-EADDRINUSE, ripc_register(other, ripc_service_id(s[0]), 0, &none));
+	REFUSES(-EADDRINUSE, ripc_register(other, ripc_service_id(s[1]), 0, &none));
+	CHECK(!none, "a service in spite of the error");
+	OK(ripc_unregister(s[0]));
+	OK(ripc_unregister(conf_register(c, other, 5000 + conf_random(c, 1000))));
+	s[0] = conf_register(c, other, id);
+	SAME(id, ripc_service_id(s[0]));
+}
+
+/* The one who is refused learns who holds the id. */
+static void holder_is_named(struct conf *c)
+{
+	struct ripc *other = conf_open(c);
+	struct ripc_service *none = NULL;
+	struct ripc_message *m;
+	struct conf_pair p;
+	char hex[33];
+
+	conf_pair(c, &p);
+	OK(conf_long(c, p.sb, p.ida, 10, 1, c->patience_ms));
+	m = conf_receive(c, p.sa);
+	for (int i = 0; i < 16; i++)
+		snprintf(hex + 2 * i, 3, "%02x", m->instance[i]);
+	ripc_message_free(m);
+	REFUSES(-EADDRINUSE, ripc_register(other, p.idb, 0, &none));
+	hex[8] = 0;
+	CHECK(strstr(ripc_detail(), hex), "holder %s.. is not named in: %s", hex, ripc_detail());
+}
+
+static void bad_sends(struct conf *c)
+{
+	struct iovec items[RIPC_ITEMS_MAX + 1],
+		huge[2] = {{items, SIZE_MAX / 2}, {items, SIZE_MAX / 2 + 10}};
+	struct ripc_send_options options = {0};
+	struct ripc_request *request = NULL;
+	struct conf_pair p;
+	uint8_t byte = 1;
+
+	conf_pair(c, &p);
+	for (int i = 0; i <= RIPC_ITEMS_MAX; i++)
+		items[i] = (struct iovec){&byte, 1};
+	REFUSES(-EINVAL, ripc_send_short(p.sa, p.idb, items, 0, NULL, 100));
+	REFUSES(-EINVAL, ripc_send_long(p.sa, p.idb, items, 0, NULL, 100));
+	REFUSES(-EINVAL, ripc_send(p.sa, p.idb, items, 0, NULL, 100));
+	REFUSES(-EINVAL, ripc_start(p.sa, p.idb, items, 0, NULL, &request));
+	REFUSES(-EINVAL, ripc_send_short(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
+	REFUSES(-EINVAL, ripc_send_long(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
+	REFUSES(-EINVAL, ripc_send(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
+	REFUSES(-EINVAL, ripc_start(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, &request));
+	CHECK(!request, "a request in spite of the error");
+	/* Lengths whose sum wraps round. */
+	CHECK(ripc_send_short(p.sa, p.idb, huge, 2, NULL, 100) < 0, "wraps round");
+	CHECK(ripc_send_long(p.sa, p.idb, huge, 2, NULL, 100) < 0, "wraps round");
+	options.flags = RIPC_RELIABLE;
+	REFUSES(-EOPNOTSUPP, ripc_send_short(p.sa, p.idb, items, 1, &options, 100));
+	options.flags = 1u << 30;
+	CHECK(ripc_send_short(p.sa, p.idb, items, 1, &options, 100) < 0, "unknown flag");
+	options.flags = 0;
+	options.nreturns = 1;
+	REFUSES(-EINVAL, ripc_send_short(p.sa, p.idb, items, 1, &options, 100));
+	/* Ids that nobody can hold. */
+	CHECK(ripc_send_short(p.sa, 0, items, 1, NULL, 100) < 0, "to 0");
+	conf_expect_none(c, p.sb);
+	conf_exchange(c, &p);
+}
+
+static void bad_options(struct conf *c)
+{
+	static const char *const bad[] = {
+		"nonsense=1", "wait=often", "peer_timeout_ms=soon", "peer_timeout_ms=-1",
+		"wait",       "port=0",     "pool_bytes=1e9"};
+	struct ripc *ctx = NULL;
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char key[32];
+
+		REFUSES(-EINVAL, ripc_open(&ctx, bad[i]));
+		snprintf(key, sizeof(key), "%.*s", (int)strcspn(bad[i], "="), bad[i]);
+		CHECK(strstr(ripc_detail(), key), "%s is not named in: %s", key, ripc_detail());
+		CHECK(!ctx, "a context in spite of the error");
+	}
+	REFUSES(-ENODEV, ripc_open(&ctx, "transports=nothing"));
+	setenv("RIPC_NONSENSE", "1", 1);
+	REFUSES(-EINVAL, ripc_open(&ctx, NULL));
+	CHECK(strstr(ripc_detail(), "RIPC_NONSENSE"), "variable is not named in: %s", ripc_detail());
+	unsetenv("RIPC_NONSENSE");
+	setenv("RIPC_WAIT", "often", 1);
+	REFUSES(-EINVAL, ripc_open(&ctx, NULL));
+	CHECK(strstr(ripc_detail(), "RIPC_WAIT"), "variable is not named in: %s", ripc_detail());
+	unsetenv("RIPC_WAIT");
+}
+
+static void limits_and_query(struct conf *c)
+{
+	struct ripc_limits all, one;
+	struct ripc_route route;
+	struct ripc_stats stats;
+	const char *name;
+	char text[300];
+	struct conf_pair p;
+	unsigned n = 0, open = 0;
+	int rc;
+
+	conf_pair(c, &p);
+	OK(ripc_limits(p.a, 0, &all));
+	CHECK(all.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)all.short_max);
+	RETURNS(-ENOENT, ripc_query(p.a, conf_id(c), &route));
+	RETURNS(-ENOENT, ripc_limits(p.a, conf_id(c), &one));
+	RETURNS(-ENOENT, ripc_peer_stats(p.a, conf_id(c), &stats));
+	OK(ripc_lookup(p.a, p.idb, &route, c->patience_ms));
+	SAME(1, route.connected);
+	OK(ripc_limits(p.a, p.idb, &one));
+	SAME(route.short_max, one.short_max);
+	CHECK(one.short_max >= all.short_max, "%llu", (unsigned long long)one.short_max);
+	OK(ripc_peer_stats(p.a, p.idb, &stats));
+	while ((rc = ripc_transports(p.a, n, &name, text, sizeof(text))) >= 0) {
+		CHECK(name && name[0] && text[0], "transport %u has no name or text", n);
+		open += rc == 1;
+		n++;
+	}
+	RETURNS(-ENOENT, rc);
+	CHECK(open >= 1, "none of %u transports is open", n);
+	CHECK(ripc_transports(p.a, 0, &name, text, 4) >= 0, "short text");
+	SAME(3, strlen(text));
+}
+
+static void stats_add_up(struct conf *c)
+{
+	struct ripc_stats a, b, s;
+	struct conf_pair p;
+	uint64_t bytes = 0;
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < 30; i++) {
+		struct conf_plan plan;
+		size_t len = (size_t)conf_random(c, 500);
+
+		conf_plan_one(&plan, len, i);
+		if (i < 20)
+			OK(conf_short(c, p.sa, p.idb, len, i, c->patience_ms));
+		else
+			OK(conf_long(c, p.sa, p.idb, len, i, c->patience_ms));
+		conf_expect(c, p.sb, &plan, p.ida, i >= 20);
+		bytes += len;
+	}
+	AWAIT_STAT(c, p.a, long_sent, 10);
+	OK(ripc_stats(p.a, &a));
+	OK(ripc_stats(p.b, &b));
+	SAME(20, a.short_sent);
+	SAME(bytes, a.bytes_sent);
+	SAME(20, b.short_received);
+	SAME(10, b.long_received);
+	SAME(bytes, b.bytes_received);
+	SAME(0, b.queued);
+	SAME(0, a.bad_messages + b.bad_messages + a.bad_peers + b.bad_peers);
+	SAME(0,
+	     b.lost + b.duplicates + b.dropped_no_service + b.dropped_queue_full + b.dropped_unread);
+	SAME(10, b.pool_items + b.window_items + a.return_writes);
+	OK(ripc_service_stats(p.sb, &s));
+	SAME(20, s.short_received);
+	SAME(10, s.long_received);
+	SAME(bytes, s.bytes_received);
+	OK(ripc_service_stats(p.sa, &s));
+	SAME(20, s.short_sent);
+	SAME(10, s.long_sent);
+	OK(ripc_peer_stats(p.a, p.idb, &s));
+	SAME(20, s.short_sent);
+	SAME(10, s.long_sent);
+}
+
+static unsigned log_lines;
+
+static void count_line(void *arg, enum ripc_log_level level, const char *line)
+{
+	log_lines += arg == &log_lines && line[0] && !strchr(line, '\n');
+}
+
+static void texts(struct conf *c)
+{
+	struct conf_pair p;
+
+	CHECK(!strcmp(ripc_version(), "0.1.0"), "%s", ripc_version());
+	CHECK(!strcmp(ripc_strerror(-EINVAL), ripc_strerror(EINVAL)), "sign matters");
+	CHECK(ripc_strerror(0)[0] && ripc_strerror(-99999)[0], "no text");
+	ripc_set_log(count_line, &log_lines, RIPC_LOG_DEBUG);
+	conf_pair(c, &p);
+	conf_exchange(c, &p);
+	conf_close_all(c);
+	ripc_set_log(NULL, NULL, RIPC_LOG_ERROR);
+	CHECK(log_lines > 0, "nothing was logged");
+}
+
+/* A service of a peer that is there, but not this one. */
+static void no_such_service(struct conf *c)
+{
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	conf_exchange(c, &p);
+	REFUSES(-EHOSTUNREACH, conf_long(c, p.sa, conf_id(c), 10, 1, 3000));
+	conf_exchange(c, &p);
+}
+
+const struct conf_case conf_api[] = {
+	{"register_ids", register_ids, 0},
+	{"holder_is_named", holder_is_named, CONF_TWO},
+	{"bad_sends", bad_sends, 0},
+	{"bad_options", bad_options, CONF_REAL},
+	{"limits_and_query", limits_and_query, 0},
+	{"stats_add_up", stats_add_up, CONF_SURE},
+	{"texts", texts, 0},
+	{"no_such_service", no_such_service, 0},
+	{0},
+};

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the cases of the conformance suite stand on. */
+#define _GNU_SOURCE
+#include "conf.h"
+
+#include "transport/sim/sim.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+#include <unistd.h>
+
+char conf_label[256];
+
+const struct conf_case *const conf_all[] = {
+	conf_message, conf_buffer, conf_target,  conf_flow,   conf_request, conf_life, conf_api,
+	conf_peer,    conf_fault,  conf_hostile, conf_thread, conf_process, NULL};
+
+void conf_set_label(const struct conf *c, const char *name)
+{
+	snprintf(conf_label, sizeof(conf_label),
+		 "RIPC_TEST_CASE=%s%s%s RIPC_TEST_SEED=0x%llx RIPC_TEST_SEEDS=1", name,
+		 c->config[0] ? " RIPC_TEST_CONFIG=" : "", c->config, (unsigned long long)c->seed);
+}
+
+void conf_fail(const char *file, int line, const char *fmt, ...)
+{
+	char text[1600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	ck_abort_msg("%s: %s:%d: %s", conf_label, file, line, text);
+	abort(); /* not reached: for the compiler */
+}
+
+/* ---- The world ---- */
+
+struct ripc *conf_open_with(struct conf *c, const char *more_options)
+{
+	struct ripc *ctx = NULL;
+	char options[512];
+
+	CHECK(c->nctx < CONF_CONTEXTS_MAX, "too many contexts");
+	snprintf(options, sizeof(options), "%s %s", c->options, more_options);
+	if (c->net) {
+		struct ripc__hooks hooks;
+
+		ripc__sim_hooks(c->net, &hooks);
+		OK(ripc__open_hooked(&ctx, options, &hooks));
+		OK(ripc__sim_attach(c->net, ctx));
+	} else {
+		OK(ripc_open(&ctx, options));
+	}
+	CHECK(ctx, "no context");
+	c->ctx[c->nctx++] = ctx;
+	return ctx;
+}
+
+struct ripc *conf_open(struct conf *c)
+{
+	return conf_open_with(c, "");
+}
+
+void conf_forget(struct conf *c, struct ripc *ctx)
+{
+	for (unsigned i = 0; i < c->nctx; i++)
+		if (c->ctx[i] == ctx) {
+			c->ctx[i] = c->ctx[--c->nctx];
+			return;
+		}
+	FAIL("not a context of this case");
+}
+
+void conf_close(struct conf *c, struct ripc *ctx)
+{
+	conf_forget(c, ctx);
+	OK(ripc_close(ctx));
+	if (c->net)
+		ripc__sim_detach(c->net, ctx);
+}
+
+void conf_close_all(struct conf *c)
+{
+	while (c->nctx)
+		conf_close(c, c->ctx[conf_random(c, c->nctx)]);
+}
+
+void conf_run(struct conf *c, unsigned ms)
+{
+	struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+	if (c->net)
+		ripc__sim_run(c->net, ms * UINT64_C(1000000));
+	else
+		nanosleep(&ts, NULL);
+}
+
+uint64_t conf_random(struct conf *c, uint64_t below)
+{
+	uint64_t v = test_random(&c->rng);
+
+	return below ? v % below : v;
+}
+
+uint64_t conf_id(struct conf *c)
+{
+	return 1 + test_random(&c->rng) % (RIPC_ID_LIMIT - 1);
+}
+
+struct ripc_service *conf_register(struct conf *c, struct ripc *ctx, uint64_t id)
+{
+	struct ripc_service *service = NULL;
+
+	OK(ripc_register(ctx, id, 0, &service));
+	CHECK(service, "no service");
+	return service;
+}
+
+void conf_pair(struct conf *c, struct conf_pair *p)
+{
+	p->a = conf_open(c);
+	p->b = c->same ? p->a : conf_open(c);
+	p->ida = conf_id(c);
+	p->idb = conf_id(c);
+	p->sa = conf_register(c, p->a, p->ida);
+	p->sb = conf_register(c, p->b, p->idb);
+}
+
+/* ---- Contents ---- */
+
+void *conf_get(struct conf *c, struct ripc *ctx, enum conf_memory kind, size_t len)
+{
+	void *p;
+
+	len += !len;
+	if (kind == CONF_ALLOCATED) {
+		p = ripc_buf_alloc(ctx, len);
+		CHECK(p, "%zu bytes: %s", len, ripc_detail());
+		return p;
+	}
+	p = malloc(len);
+	CHECK(p, "out of memory");
+	if (kind == CONF_REGISTERED)
+		OK(ripc_buf_register(ctx, p, len));
+	return p;
+}
+
+void conf_put(struct conf *c, struct ripc *ctx, enum conf_memory kind, void *p)
+{
+	if (kind == CONF_ALLOCATED) {
+		OK(ripc_buf_free(ctx, p));
+		return;
+	}
+	if (kind == CONF_REGISTERED)
+		OK(ripc_buf_unregister(ctx, p));
+	free(p);
+}
+
+static uint64_t word(uint64_t tag, size_t i)
+{
+	uint64_t z = (tag + 1) * UINT64_C(0x9e3779b97f4a7c15) + i * UINT64_C(0xbf58476d1ce4e5b9);
+
+	return z ^ (z >> 29);
+}
+
+void conf_fill(void *buf, size_t len, uint64_t tag)
+{
+	uint8_t *p = buf;
+
+	for (size_t i = 0; i * 8 < len; i++) {
+		uint64_t w = word(tag, i);
+
+		memcpy(p + i * 8, &w, len - i * 8 < 8 ? len - i * 8 : 8);
+	}
+}
+
+void conf_verify(const void *buf, size_t len, uint64_t tag, const char *what)
+{
+	const uint8_t *p = buf;
+
+	for (size_t i = 0; i * 8 < len; i++) {
+		uint64_t w = word(tag, i);
+
+		if (memcmp(p + i * 8, &w, len - i * 8 < 8 ? len - i * 8 : 8))
+			FAIL("%s: wrong contents from byte %zu of %zu (tag %llu)", what, i * 8, len,
+			     (unsigned long long)tag);
+	}
+}
+
+void conf_plan_one(struct conf_plan *plan, size_t len, uint64_t tag)
+{
+	plan->nitems = 1;
+	plan->len[0] = len;
+	plan->tag = tag;
+}
+
+void conf_plan_random(struct conf *c, struct conf_plan *plan, unsigned nitems, size_t total)
+{
+	plan->nitems = nitems;
+	plan->tag = conf_random(c, 1u << 30);
+	for (unsigned i = 0; i < nitems; i++) {
+		size_t most = total / (nitems - i);
+
+		plan->len[i] = conf_random(c, 3) ? (size_t)conf_random(c, most + 1) : 0;
+		total -= plan->len[i];
+	}
+}
+
+size_t conf_plan_total(const struct conf_plan *plan)
+{
+	size_t total = 0;
+
+	for (unsigned i = 0; i < plan->nitems; i++)
+		total += plan->len[i];
+	return total;
+}
+
+void *conf_build(struct conf *c, struct ripc *ctx, enum conf_memory kind,
+		 const struct conf_plan *plan, struct iovec *items)
+{
+	uint8_t *base = conf_get(c, ctx, kind, conf_plan_total(plan)), *p = base;
+
+	for (unsigned i = 0; i < plan->nitems; i++) {
+		conf_fill(p, plan->len[i], plan->tag + i);
+		/* The base of an empty item means nothing: it may be anything. */
+		items[i].iov_base = plan->len[i] ? p : NULL;
+		items[i].iov_len = plan->len[i];
+		p += plan->len[i];
+	}
+	return base;
+}
+
+struct ripc_message *conf_receive(struct conf *c, struct ripc_service *service)
+{
+	struct ripc_message *m = NULL;
+
+	OK(ripc_receive(service, &m, c->patience_ms));
+	CHECK(m, "no message");
+	return m;
+}
+
+void conf_check_message(const struct ripc_message *m, const struct conf_plan *plan, uint64_t source,
+			uint64_t dest, bool is_long)
+{
+	SAME(source, m->source);
+	SAME(dest, m->dest);
+	SAME(is_long, m->is_long);
+	SAME(plan->nitems, m->nitems);
+	for (unsigned i = 0; i < plan->nitems; i++) {
+		SAME(plan->len[i], m->items[i].iov_len);
+		conf_verify(m->items[i].iov_base, plan->len[i], plan->tag + i, "item");
+		if (!is_long)
+			SAME(RIPC_IN_RECEIVE_BUFFER, m->placement[i]);
+		else if (plan->len[i])
+			CHECK(m->placement[i] >= RIPC_IN_RECEIVE_BUFFER &&
+				      m->placement[i] <= RIPC_IN_RETURN,
+			      "%u", m->placement[i]);
+		if (plan->len[i] && m->placement[i] == RIPC_IN_POOL)
+			SAME(0, (uintptr_t)m->items[i].iov_base % 64);
+	}
+}
+
+void conf_expect(struct conf *c, struct ripc_service *service, const struct conf_plan *plan,
+		 uint64_t source, bool is_long)
+{
+	struct ripc_message *m = conf_receive(c, service);
+
+	conf_check_message(m, plan, source, ripc_service_id(service), is_long);
+	ripc_message_free(m);
+}
+
+void conf_expect_none(struct conf *c, struct ripc_service *service)
+{
+	struct ripc_message *m = NULL;
+
+	RETURNS(-EAGAIN, ripc_receive(service, &m, 0));
+	RETURNS(-ETIMEDOUT, ripc_receive(service, &m, 20));
+}
+
+static int send_one(struct conf *c, bool is_long, struct ripc_service *from, uint64_t dest,
+		    size_t len, uint64_t tag, int timeout_ms)
+{
+	struct iovec iov = {malloc(len + !len), len};
+	int rc;
+
+	CHECK(iov.iov_base, "out of memory");
+	conf_fill(iov.iov_base, len, tag);
+	rc = is_long ? ripc_send_long(from, dest, &iov, 1, NULL, timeout_ms)
+		     : ripc_send_short(from, dest, &iov, 1, NULL, timeout_ms);
+	/* Ours again in every case. */
+	memset(iov.iov_base, 0x5a, len);
+	free(iov.iov_base);
+	return rc;
+}
+
+int conf_short(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len, uint64_t tag,
+	       int timeout_ms)
+{
+	return send_one(c, false, from, dest, len, tag, timeout_ms);
+}
+
+int conf_long(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len, uint64_t tag,
+	      int timeout_ms)
+{
+	return send_one(c, true, from, dest, len, tag, timeout_ms);
+}
+
+static void exchange_short(struct conf *c, struct ripc_service *from, struct ripc_service *to)
+{
+	uint64_t tag = conf_random(c, 1000);
+	struct ripc_message *m = NULL;
+	struct conf_plan plan;
+
+	conf_plan_one(&plan, 40, tag);
+	/* Lost ones are sent again. */
+	for (int i = 0; i < 100 && !m; i++) {
+		OK(conf_short(c, from, ripc_service_id(to), 40, tag, c->patience_ms));
+		if (c->sure)
+			OK(ripc_receive(to, &m, c->patience_ms));
+		else
+			ripc_receive(to, &m, 50);
+	}
+	CHECK(m, "100 short messages were lost");
+	conf_check_message(m, &plan, ripc_service_id(from), ripc_service_id(to), false);
+	ripc_message_free(m);
+	/* A late one of those sent again. */
+	while (!c->sure && !ripc_receive(to, &m, 50))
+		ripc_message_free(m);
+}
+
+void conf_exchange(struct conf *c, struct conf_pair *p)
+{
+	struct conf_plan plan;
+
+	exchange_short(c, p->sa, p->sb);
+	exchange_short(c, p->sb, p->sa);
+	conf_plan_one(&plan, 10000, conf_random(c, 1000));
+	OK(conf_long(c, p->sa, p->idb, 10000, plan.tag, c->patience_ms));
+	conf_expect(c, p->sb, &plan, p->ida, true);
+	OK(conf_long(c, p->sb, p->ida, 10000, plan.tag, c->patience_ms));
+	conf_expect(c, p->sa, &plan, p->idb, true);
+}
+
+void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t want, const char *name)
+{
+	struct ripc_stats stats;
+	uint64_t have = 0;
+
+	for (int waited = 0; waited <= c->patience_ms; waited += 5) {
+		OK(ripc_stats(ctx, &stats));
+		memcpy(&have, (const char *)&stats + offset, sizeof(have));
+		if (have == want)
+			return;
+		conf_run(c, 5);
+	}
+	FAIL("%s stays %llu, not %llu", name, (unsigned long long)have, (unsigned long long)want);
+}
+
+/* ---- Programs ---- */
+
+bool conf_suits(const struct conf *c, const struct conf_case *k)
+{
+	return !((k->needs & CONF_TWO && c->same) || (k->needs & CONF_SURE && !c->sure) ||
+		 (k->needs & CONF_SIM && !c->net) || (k->needs & CONF_REAL && c->net) ||
+		 (k->needs & CONF_CREDITS && c->datagram) ||
+		 (!(k->needs & CONF_NO_MEMORY) && c->no_memory));
+}
+
+unsigned conf_count_dir(const char *dir)
+{
+	DIR *d = opendir(dir);
+	unsigned n = 0;
+
+	CHECK(d, "%s", dir);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+void conf_run_case(struct conf *c, const struct conf_case *k)
+{
+	unsigned fds = conf_count_dir("/proc/self/fd"), threads = conf_count_dir("/proc/self/task");
+
+	c->rng = c->seed;
+	c->nctx = 0;
+	k->run(c);
+	conf_close_all(c);
+	SAME(fds, conf_count_dir("/proc/self/fd"));
+	/* A thread that was joined may still stand in /proc for a moment. */
+	for (int i = 0; i < 1000 && conf_count_dir("/proc/self/task") != threads; i++)
+		usleep(1000);
+	SAME(threads, conf_count_dir("/proc/self/task"));
+}
+
+static const struct conf_case *chosen[512];
+static int nchosen;
+
+const struct conf_case *conf_find(int index)
+{
+	return chosen[index];
+}
+
+/* A crash is repeated with the label too. */
+static void crashed(int signo)
+{
+	ssize_t n = write(2, conf_label, strlen(conf_label));
+
+	n = write(2, ": crashed\n", 10);
+	(void)n;
+	signal(signo, SIG_DFL);
+	raise(signo);
+}
+
+static void died(void)
+{
+	ssize_t n = write(2, conf_label, strlen(conf_label));
+
+	n = write(2, ": stopped by a sanitizer\n", 25);
+	(void)n;
+}
+
+void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
+
+Suite *conf_suite(const char *name, const TTest *run, bool (*wanted)(const struct conf_case *k),
+		  double timeout_s)
+{
+	Suite *suite = suite_create(name);
+
+	if (__sanitizer_set_death_callback) {
+		__sanitizer_set_death_callback(died);
+	} else {
+		signal(SIGSEGV, crashed);
+		signal(SIGBUS, crashed);
+		signal(SIGABRT, crashed);
+	}
+	for (int i = 0; conf_all[i]; i++)
+		for (const struct conf_case *k = conf_all[i]; k->name; k++) {
+			TCase *tc;
+
+			if (!wanted(k) || nchosen == 512)
+				continue;
+			tc = tcase_create(k->name);
+			tcase_set_timeout(tc, timeout_s);
+			tcase_add_loop_test(tc, run, nchosen, nchosen + 1);
+			suite_add_tcase(suite, tc);
+			chosen[nchosen++] = k;
+		}
+	return suite;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The conformance suite over iWARP in user space, between real contexts, threads and processes, on the loopback. */
+#include "real.h"
+
+static const struct {
+	const char *name, *options;
+	bool datagram;
+} configs[] = {
+	{"rdma", "transports=iwarp/soft", false},
+	{"udp", "transports=iwarp/soft short=udp", true},
+	{"crc", "transports=iwarp/soft crc=on", false},
+};
+
+static void run_one(const struct conf_case *k, int which)
+{
+	struct conf c;
+
+	real_environment(&c, "soft", configs[which].name, configs[which].options);
+	c.datagram = configs[which].datagram;
+	c.sure = !c.datagram;
+	if (!conf_suits(&c, k))
+		return;
+	conf_set_label(&c, k->name);
+	conf_run_case(&c, k);
+}
+
+START_TEST(run)
+{
+	const char *only = getenv("RIPC_TEST_CONFIG");
+	int n = sizeof(configs) / sizeof(configs[0]);
+
+	for (int i = 0; i < n; i++)
+		if (!only || !strcmp(only, configs[i].name))
+			run_one(conf_find(_i), i);
+}
+END_TEST
+
+static bool wanted(const struct conf_case *k)
+{
+	return !(k->needs & CONF_SIM);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && !strcmp(argv[1], "--child"))
+		return conf_child(argc, argv);
+	return test_main("conformance_soft", conf_suite("conformance_soft", run, wanted, 300));
+}

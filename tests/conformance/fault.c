@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a bad day does: lanes that break, peers that die, memory and connections that are not to be had. */
+#include "conf.h"
+
+#include "core/hooks.h"
+#include "transport/sim/sim.h"
+
+static const uint8_t *instance(struct conf *c, struct ripc *ctx)
+{
+	const uint8_t *id = ripc__sim_instance(c->net, ctx);
+
+	CHECK(id, "not in the simulation");
+	return id;
+}
+
+static struct conf_plan one(size_t len, uint64_t tag)
+{
+	struct conf_plan plan;
+
+	conf_plan_one(&plan, len, tag);
+	return plan;
+}
+
+/* Long messages over a lane that breaks again and again: each is delivered once, or its sender learns otherwise. */
+static void lane_breaks(struct conf *c)
+{
+	enum { N = 30 };
+	struct ripc_stats stats;
+	unsigned unknown = 0, lost = 0;
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	for (unsigned i = 0; i < N; i++) {
+		struct ripc_message *m = NULL;
+		struct conf_plan plan = one(1 + conf_random(c, 40000), i);
+		int rc;
+
+		ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 1 + conf_random(c, 12));
+		rc = conf_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
+		CHECK(rc == 0 || rc == -EPIPE, "%d: %s", rc, ripc_detail());
+		if (!rc) {
+			OK(ripc_receive(p.sb, &m, 0));
+		} else {
+			CHECK(ripc_detail()[0], "no detail");
+			unknown++;
+			if (ripc_receive(p.sb, &m, 100)) {
+				lost++;
+				continue;
+			}
+		}
+		conf_check_message(m, &plan, p.ida, p.idb, true);
+		ripc_message_free(m);
+		CHECK(ripc_receive(p.sb, &m, 30) == -ETIMEDOUT, "message %u came twice", i);
+	}
+	ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 0);
+	OK(ripc_stats(p.a, &stats));
+	CHECK(stats.lanes_lost > 0, "no lane was lost");
+	/* The peer is alive: it can be asked what became of a message. */
+	SAME(0, unknown);
+	SAME(0, lost);
+	conf_exchange(c, &p);
+}
+
+/* The same with many in flight, in order. */
+static void lane_breaks_under_load(struct conf *c)
+{
+	enum { N = 30 };
+	struct ripc_request *request[N];
+	struct iovec item[N];
+	struct conf_pair p;
+	struct conf_plan plan;
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < N; i++) {
+		plan = one(1 + conf_random(c, 20000), i);
+		conf_build(c, p.a, (enum conf_memory)(i & 1), &plan, &item[i]);
+		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+	}
+	for (unsigned i = 0; i < N; i++) {
+		if (i % 5 == 0)
+			ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b),
+					   1 + conf_random(c, 20));
+		plan = one(item[i].iov_len, i);
+		conf_expect(c, p.sb, &plan, p.ida, true);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		OK(ripc_request_wait(&request[i], c->patience_ms));
+		conf_put(c, p.a, (enum conf_memory)(i & 1), item[i].iov_base);
+	}
+	ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 0);
+	conf_expect_none(c, p.sb);
+	conf_exchange(c, &p);
+}
+
+/* Short messages may be lost with their lane, but come once, whole and in order. */
+static void lane_breaks_short(struct conf *c)
+{
+	struct ripc_message *m;
+	struct conf_pair p;
+	uint64_t last = 0;
+	unsigned received = 0;
+
+	conf_pair(c, &p);
+	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	for (unsigned i = 1; i <= 300; i++) {
+		if (i % 40 == 0)
+			ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b),
+					   1 + conf_random(c, 20));
+		OK(conf_short(c, p.sa, p.idb, 8 + i, i, c->patience_ms));
+		while (!ripc_receive(p.sb, &m, (int)conf_random(c, 2))) {
+			struct conf_plan plan = one(m->items[0].iov_len, m->items[0].iov_len - 8);
+
+			conf_check_message(m, &plan, p.ida, p.idb, false);
+			CHECK(plan.tag > last, "%llu after %llu", (unsigned long long)plan.tag,
+			      (unsigned long long)last);
+			last = plan.tag;
+			received++;
+			ripc_message_free(m);
+		}
+	}
+	CHECK(received > 150, "only %u of 300 arrived", received);
+	ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 0);
+	conf_run(c, 100);
+	while (!ripc_receive(p.sb, &m, 50))
+		ripc_message_free(m);
+	conf_exchange(c, &p);
+}
+
+/* ---- Death ---- */
+
+struct victim {
+	struct conf *c;
+	struct ripc *ctx;
+	bool silently, dead;
+};
+
+static void strike(void *arg)
+{
+	struct victim *v = arg;
+
+	conf_forget(v->c, v->ctx);
+	ripc__sim_kill_context(v->c->net, v->ctx, v->silently);
+	v->dead = true;
+}
+
+/* Sends to b as long as it lives, while talking to d. b dies at the kth network event. Return: whether it died. */
+static bool death_at(struct conf *c, uint64_t k, bool silently)
+{
+	struct ripc_request *request[4];
+	struct ripc_message *m;
+	struct iovec item[4];
+	struct conf_pair p, q;
+	struct victim v = {c, NULL, silently, false};
+	uint64_t before;
+	int rc;
+
+	conf_pair(c, &p);
+	q = p;
+	q.b = conf_open(c);
+	q.sb = conf_register(c, q.b, conf_id(c));
+	q.idb = ripc_service_id(q.sb);
+	v.ctx = p.b;
+	/* Not before it can be found. */
+	ripc__sim_at_event(c->net, k, strike, &v);
+	for (unsigned i = 0; i < 4; i++) {
+		struct conf_plan plan = one(1 + conf_random(c, 30000), i);
+
+		conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
+		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+	}
+	conf_exchange(c, &q);
+	/* Every request ends, in time, and for a reason that is told. */
+	before = ripc__sim_now(c->net);
+	for (unsigned i = 0; i < 4; i++) {
+		rc = ripc_request_wait(&request[i], 5000);
+		if (rc == -ETIMEDOUT) {
+			/* The service is gone: it goes on trying until it is told to give up. */
+			CHECK(v.dead, "request %u is stuck", i);
+			rc = ripc_request_cancel(&request[i], c->patience_ms);
+			CHECK(rc == -ECANCELED || rc == -EPIPE || rc == -EHOSTUNREACH, "%d: %s", rc,
+			      ripc_detail());
+		} else {
+			CHECK(rc == 0 || (v.dead && (rc == -EPIPE || rc == -EHOSTUNREACH)),
+			      "%d: %s", rc, ripc_detail());
+			CHECK(rc == 0 || ripc_detail()[0], "no detail");
+		}
+		CHECK(!request[i], "request not gone");
+		memset(item[i].iov_base, 0x5a, item[i].iov_len);
+		free(item[i].iov_base);
+	}
+	CHECK(ripc__sim_now(c->net) - before < UINT64_C(30000000000), "it took too long");
+	ripc__sim_at_event(c->net, 0, NULL, NULL);
+	conf_exchange(c, &q);
+	if (v.dead) {
+		rc = conf_short(c, p.sa, p.idb, 10, 1, 20000);
+		if (!silently)
+			REFUSES(-EHOSTUNREACH, conf_short(c, p.sa, p.idb, 10, 1, 20000));
+		/* Its successor is another peer, and is found. */
+		p.b = conf_open(c);
+		p.sb = conf_register(c, p.b, p.idb);
+		for (int i = 0; i < 100; i++) {
+			rc = conf_long(c, p.sa, p.idb, 10, 77, 3000);
+			if (!rc)
+				break;
+		}
+		OK(rc);
+		struct conf_plan plan = one(10, 77);
+		m = conf_receive(c, p.sb);
+		/* One of those sent to its predecessor may have waited for it. */
+		while (m->items[0].iov_len != 10 || !m->is_long) {
+			ripc_message_free(m);
+			m = conf_receive(c, p.sb);
+		}
+		conf_check_message(m, &plan, p.ida, p.idb, true);
+		ripc_message_free(m);
+		while (!ripc_receive(p.sb, &m, 50))
+			ripc_message_free(m);
+		conf_exchange(c, &p);
+	}
+	conf_close_all(c);
+	return v.dead;
+}
+
+static void peer_dies(struct conf *c)
+{
+	/* The seeds spread over all moments of the scenario. */
+	for (int i = 0; i < 3; i++)
+		death_at(c, 1 + conf_random(c, 200), conf_random(c, 3) == 0);
+}
+
+/* Every single moment. */
+static void peer_dies_at_every_event(struct conf *c)
+{
+	uint64_t seed = c->rng;
+
+	for (uint64_t k = 1; k < 2000; k++) {
+		c->rng = seed;
+		if (!death_at(c, k, false)) {
+			CHECK(k > 20, "%llu events only", (unsigned long long)k);
+			return;
+		}
+	}
+}
+
+/* The sender dies in the middle of a long message: its receiver gets it whole or not at all. */
+static void sender_dies(struct conf *c)
+{
+	for (int round = 0; round < 3; round++) {
+		struct victim v = {c, NULL, conf_random(c, 2), false};
+		struct ripc_request *request[6];
+		struct ripc_message *m;
+		struct iovec item[6];
+		struct conf_pair p, q;
+
+		conf_pair(c, &p);
+		q = p;
+		q.a = conf_open(c);
+		q.sa = conf_register(c, q.a, conf_id(c));
+		q.ida = ripc_service_id(q.sa);
+		v.ctx = p.a;
+		for (unsigned i = 0; i < 6; i++) {
+			struct conf_plan plan = one(20000, i);
+
+			conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
+			OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		}
+		ripc__sim_at_event(c->net, 1 + conf_random(c, 120), strike, &v);
+		for (uint64_t i = 0; !v.dead || !ripc_receive(p.sb, &m, 3000);) {
+			struct conf_plan plan = one(20000, i);
+
+			if (!v.dead && ripc_receive(p.sb, &m, 10))
+				continue;
+			conf_check_message(m, &plan, p.ida, p.idb, true);
+			ripc_message_free(m);
+			if (++i == 6)
+				break;
+		}
+		/* If everything was over before, it dies now. */
+		ripc__sim_at_event(c->net, 0, NULL, NULL);
+		if (!v.dead)
+			strike(&v);
+		for (int i = 0; i < 6; i++)
+			free(item[i].iov_base);
+		conf_exchange(c, &q);
+		/* The silent one is forgotten too, at the latest when its silence is noticed. */
+		conf_close_all(c);
+	}
+}
+
+/* ---- Resources ---- */
+
+static void configure(struct conf *c, void (*change)(struct ripc__sim_config *config))
+{
+	struct ripc__sim_config config = *ripc__sim_config(c->net);
+
+	change(&config);
+	ripc__sim_configure(c->net, &config);
+}
+
+static void reg_never(struct ripc__sim_config *config)
+{
+	config->reg_failure = 1;
+}
+
+static void reg_often(struct ripc__sim_config *config)
+{
+	config->reg_failure = 0.2;
+}
+
+static void reg_always_works(struct ripc__sim_config *config)
+{
+	config->reg_failure = 0;
+}
+
+static void registration_fails(struct conf *c)
+{
+	struct conf_pair p;
+	unsigned arrived = 0;
+
+	configure(c, reg_always_works);
+	conf_pair(c, &p);
+	conf_exchange(c, &p);
+	configure(c, reg_often);
+	for (unsigned i = 0; i < 40; i++) {
+		struct conf_plan plan = one(1 + conf_random(c, i % 5 ? 20000 : 3000000), i);
+		int rc = conf_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
+
+		/* Copied, or refused: at the sender or by the receiver. */
+		CHECK(rc == 0 || rc == -ENOMEM || rc == -ENOBUFS, "%d: %s", rc, ripc_detail());
+		CHECK(!rc || ripc_detail()[0], "no detail");
+		if (rc)
+			continue;
+		conf_expect(c, p.sb, &plan, p.ida, true);
+		arrived++;
+	}
+	CHECK(arrived > 0, "nothing arrived");
+	configure(c, reg_never);
+	for (int i = 0; i < 5; i++) {
+		void *buf = ripc_buf_alloc(p.a, 10 * MIB);
+		static uint8_t memory[100000];
+		int rc;
+
+		CHECK(!buf, "a buffer without a registration");
+		SAME(ENOMEM, errno);
+		CHECK(ripc_detail()[0], "no detail");
+		rc = ripc_buf_register(p.a, memory, sizeof(memory));
+		CHECK(rc == -ENOMEM, "%d", rc);
+	}
+	if (c->sure) {
+		struct conf_plan plan = one(100, 5);
+
+		OK(conf_short(c, p.sa, p.idb, 100, 5, c->patience_ms));
+		conf_expect(c, p.sb, &plan, p.ida, false);
+	}
+	configure(c, reg_always_works);
+	conf_expect_none(c, p.sb);
+	conf_exchange(c, &p);
+}
+
+static void registration_fails_at_open(struct conf *c)
+{
+	unsigned opened = 0;
+
+	configure(c, reg_always_works);
+	for (uint64_t nth = 1; nth <= 6; nth++) {
+		struct ripc__hooks hooks;
+		struct ripc *ctx = NULL;
+		int rc;
+
+		ripc__sim_hooks(c->net, &hooks);
+		ripc__sim_fail_reg_at(c->net, nth);
+		rc = ripc__open_hooked(&ctx, c->options, &hooks);
+		ripc__sim_fail_reg_at(c->net, 0);
+		CHECK(rc == 0 || rc == -ENOMEM || rc == -ENODEV, "%d: %s", rc, ripc_detail());
+		CHECK(!rc == !!ctx, "%d with a context", rc);
+		if (rc)
+			continue;
+		opened++;
+		OK(ripc_close(ctx));
+	}
+	CHECK(opened > 0, "never opened");
+}
+
+static void connects_often_fail(struct ripc__sim_config *config)
+{
+	config->connect_failure = 0.5;
+	config->setup_delay_ns = 3000000;
+}
+
+static void connect_fails(struct conf *c)
+{
+	struct conf_pair p;
+
+	configure(c, connects_often_fail);
+	for (int i = 0; i < 5; i++) {
+		conf_pair(c, &p);
+		/* It tries again as long as it has time. */
+		struct conf_plan plan = one(1000, 4);
+		OK(conf_long(c, p.sa, p.idb, 1000, 4, c->patience_ms));
+		conf_expect(c, p.sb, &plan, p.ida, true);
+		conf_exchange(c, &p);
+		conf_close_all(c);
+	}
+}
+
+static void connect_never(struct ripc__sim_config *config)
+{
+	config->connect_failure = 1;
+}
+
+static void connect_always_fails(struct conf *c)
+{
+	struct conf_pair p;
+
+	configure(c, connect_never);
+	conf_pair(c, &p);
+	REFUSES(-EHOSTUNREACH, conf_short(c, p.sa, p.idb, 10, 1, 3000));
+	REFUSES(-EHOSTUNREACH, conf_long(c, p.sa, p.idb, 10, 1, 3000));
+	REFUSES(-EHOSTUNREACH, ripc_lookup(p.a, p.idb, NULL, 3000));
+}
+
+/* ---- Partitions and slow peers ---- */
+
+static void partition(struct conf *c)
+{
+	struct ripc_request *request[5];
+	struct iovec item[5];
+	struct ripc_message *m;
+	struct conf_pair p, q;
+	unsigned expected = 0;
+
+	conf_pair(c, &p);
+	q = p;
+	q.b = conf_open(c);
+	q.sb = conf_register(c, q.b, conf_id(c));
+	q.idb = ripc_service_id(q.sb);
+	conf_exchange(c, &p);
+	ripc__sim_partition(c->net, instance(c, p.a), instance(c, p.b), true);
+	for (unsigned i = 0; i < 5; i++) {
+		struct conf_plan plan = one(5000, i);
+
+		conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
+		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+	}
+	conf_run(c, (unsigned)conf_random(c, 1000));
+	conf_exchange(c, &q);
+	ripc__sim_partition(c->net, instance(c, p.a), instance(c, p.b), false);
+	/* It was shorter than the silence that a peer is allowed: nothing is lost. */
+	for (unsigned i = 0; i < 5; i++) {
+		struct conf_plan plan = one(5000, i);
+
+		conf_expect(c, p.sb, &plan, p.ida, true);
+		OK(ripc_request_wait(&request[i], c->patience_ms));
+	}
+	conf_exchange(c, &p);
+	/* Longer: the peer is dead for us, and everything outstanding ends. */
+	ripc__sim_partition(c->net, instance(c, p.a), instance(c, p.b), true);
+	for (unsigned i = 0; i < 5; i++)
+		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+	for (unsigned i = 0; i < 5; i++) {
+		int rc = ripc_request_wait(&request[i], 8000);
+
+		CHECK(rc == -EPIPE || rc == -EHOSTUNREACH || rc == -ETIMEDOUT, "%d: %s", rc,
+		      ripc_detail());
+		if (rc == -ETIMEDOUT) {
+			rc = ripc_request_cancel(&request[i], 100);
+			CHECK(rc == -ECANCELED || rc == -EPIPE, "%d: %s", rc, ripc_detail());
+		}
+		expected += rc == -EPIPE;
+		memset(item[i].iov_base, 0x5a, 5000);
+		free(item[i].iov_base);
+	}
+	conf_exchange(c, &q);
+	ripc__sim_partition(c->net, instance(c, p.a), instance(c, p.b), false);
+	/* Only what may have been delivered is. */
+	conf_run(c, 5000);
+	while (!ripc_receive(p.sb, &m, 100)) {
+		CHECK(expected--, "a message that was given up came");
+		ripc_message_free(m);
+	}
+	for (int i = 0; i < 20; i++)
+		if (!ripc_lookup(p.a, p.idb, NULL, 3000) && !ripc_lookup(p.b, p.ida, NULL, 3000))
+			break;
+	conf_exchange(c, &p);
+}
+
+static void slow_peer(struct conf *c)
+{
+	struct ripc_request *request[10];
+	struct iovec item[10];
+	struct conf_pair p, q;
+
+	conf_pair(c, &p);
+	q = p;
+	q.b = conf_open(c);
+	q.sb = conf_register(c, q.b, conf_id(c));
+	q.idb = ripc_service_id(q.sb);
+	conf_exchange(c, &p);
+	conf_exchange(c, &q);
+	for (int round = 0; round < 3; round++) {
+		ripc__sim_hold(c->net, instance(c, p.b), true);
+		for (unsigned i = 0; i < 10; i++) {
+			struct conf_plan plan = one(5000, i);
+
+			conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
+			OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		}
+		conf_run(c, 1 + (unsigned)conf_random(c, 500));
+		/* A stopped peer stops nobody else. */
+		conf_exchange(c, &q);
+		ripc__sim_hold(c->net, instance(c, p.b), false);
+		for (unsigned i = 0; i < 10; i++) {
+			struct conf_plan plan = one(5000, i);
+
+			conf_expect(c, p.sb, &plan, p.ida, true);
+			OK(ripc_request_wait(&request[i], c->patience_ms));
+			free(item[i].iov_base);
+		}
+	}
+}
+
+/* A return buffer withdrawn while the peer writes into it. */
+static void withdraw_under_way(struct conf *c)
+{
+	for (int round = 0; round < 8; round++) {
+		struct ripc_send_options options = {.nreturns = 1};
+		struct ripc_request *request;
+		struct ripc_message *m;
+		struct iovec item, ret;
+		uint8_t data[10] = {0}, *buf, *next;
+		struct conf_plan plan = one(30000, 8);
+		struct conf_pair p;
+
+		conf_pair(c, &p);
+		buf = ripc_buf_alloc(p.a, 30000);
+		CHECK(buf, "%s", ripc_detail());
+		ret = (struct iovec){buf, 30000};
+		options.returns = &ret;
+		item = (struct iovec){data, sizeof(data)};
+		OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+		m = conf_receive(c, p.sb);
+		ripc_message_free(m);
+		conf_build(c, p.b, CONF_FOREIGN, &plan, &item);
+		OK(ripc_start(p.sb, p.ida, &item, 1, NULL, &request));
+		for (uint64_t n = conf_random(c, 8); n--;)
+			ripc__sim_run(c->net, 7000);
+		OK(ripc_buf_free(p.a, buf));
+		next = ripc_buf_alloc(p.a, 30000);
+		CHECK(next, "%s", ripc_detail());
+		memset(next, 0x77, 30000);
+		/* Delivered before: then it was ours to free. Otherwise it lands elsewhere. */
+		m = conf_receive(c, p.sa);
+		if (m->placement[0] != RIPC_IN_RETURN)
+			conf_check_message(m, &plan, p.idb, p.ida, true);
+		ripc_message_free(m);
+		conf_run(c, 200);
+		for (int i = 0; i < 30000; i++)
+			SAME(0x77, next[i]);
+		OK(ripc_request_wait(&request, c->patience_ms));
+		free(item.iov_base);
+		OK(ripc_buf_free(p.a, next));
+		conf_close_all(c);
+	}
+}
+
+const struct conf_case conf_fault[] = {
+	{"lane_breaks", lane_breaks, CONF_SIM | CONF_TWO},
+	{"lane_breaks_under_load", lane_breaks_under_load, CONF_SIM | CONF_TWO},
+	{"lane_breaks_short", lane_breaks_short, CONF_SIM | CONF_TWO},
+	{"peer_dies", peer_dies, CONF_SIM | CONF_TWO},
+	{"peer_dies_at_every_event", peer_dies_at_every_event, CONF_SIM | CONF_TWO | CONF_ONCE},
+	{"sender_dies", sender_dies, CONF_SIM | CONF_TWO},
+	{"registration_fails", registration_fails, CONF_SIM | CONF_TWO | CONF_NO_MEMORY},
+	{"registration_fails_at_open", registration_fails_at_open, CONF_SIM | CONF_NO_MEMORY},
+	{"connect_fails", connect_fails, CONF_SIM | CONF_TWO},
+	{"connect_always_fails", connect_always_fails, CONF_SIM | CONF_TWO},
+	{"partition", partition, CONF_SIM | CONF_TWO},
+	{"slow_peer", slow_peer, CONF_SIM | CONF_TWO},
+	{"withdraw_under_way", withdraw_under_way, CONF_SIM | CONF_TWO},
+	{0},
+};

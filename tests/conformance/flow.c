@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Receivers that are slow or absent stop their senders, and nobody else. */
+#include "conf.h"
+
+#define FLOOD_MAX 200000
+
+/* Sends until there is no credit. Return: how many went. */
+static unsigned flood(struct conf *c, struct conf_pair *p, size_t len)
+{
+	unsigned sent = 0;
+	int rc = 0;
+
+	OK(ripc_lookup(p->a, p->idb, NULL, c->patience_ms));
+	/* No credit may also mean: not returned yet. Only a send that waited for nothing proves it. */
+	while (sent < FLOOD_MAX) {
+		rc = conf_short(c, p->sa, p->idb, len, sent, 0);
+		if (rc == -EAGAIN)
+			rc = conf_short(c, p->sa, p->idb, len, sent, 100);
+		if (rc)
+			break;
+		sent++;
+	}
+	RETURNS(-ETIMEDOUT, rc);
+	CHECK(ripc_detail()[0], "no detail");
+	return sent;
+}
+
+static void drain(struct conf *c, struct conf_pair *p, size_t len, unsigned n)
+{
+	struct conf_plan plan;
+
+	for (unsigned i = 0; i < n; i++) {
+		conf_plan_one(&plan, len, i);
+		conf_expect(c, p->sb, &plan, p->ida, false);
+	}
+	conf_expect_none(c, p->sb);
+}
+
+static void absent_receiver(struct conf *c)
+{
+	size_t len = conf_random(c, 2) ? 8 : 400;
+	struct ripc_stats stats;
+	struct conf_pair p, other;
+	struct ripc_message *m;
+	struct conf_plan plan;
+	unsigned sent;
+
+	conf_pair(c, &p);
+	other = p;
+	other.idb = conf_id(c);
+	other.sb = conf_register(c, p.b, other.idb);
+	sent = flood(c, &p, len);
+	CHECK(sent >= 1, "%u", sent);
+	REFUSES(-EAGAIN, conf_short(c, p.sa, p.idb, len, 0, 0));
+	OK(ripc_stats(p.a, &stats));
+	CHECK(stats.credit_stalls > 0, "no stall was counted");
+	SAME(sent, stats.short_sent);
+	/* Another service of the same peer does not notice. */
+	conf_plan_one(&plan, 100, 1);
+	for (int i = 0; i < 50; i++) {
+		OK(conf_short(c, p.sa, other.idb, 100, 1, c->patience_ms));
+		conf_expect(c, other.sb, &plan, p.ida, false);
+		OK(conf_long(c, p.sa, other.idb, 100, 1, c->patience_ms));
+		conf_expect(c, other.sb, &plan, p.ida, true);
+	}
+	/* Nor do the peer's own sends to us. */
+	OK(conf_short(c, p.sb, p.ida, 100, 1, c->patience_ms));
+	conf_expect(c, p.sa, &plan, p.idb, false);
+	drain(c, &p, len, sent);
+	/* And then it goes on as if nothing had been. */
+	sent = flood(c, &p, len);
+	drain(c, &p, len, sent);
+	conf_exchange(c, &p);
+	OK(ripc_receive(p.sb, &m, 0) == -EAGAIN ? 0 : -1);
+}
+
+/* All receive memory is taken by messages that the application keeps. */
+static void kept_messages(struct conf *c)
+{
+	static struct ripc_message *kept[FLOOD_MAX];
+	struct conf_plan plan;
+	struct conf_pair p;
+	unsigned n = 0;
+
+	conf_pair(c, &p);
+	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	while (n < FLOOD_MAX && !conf_short(c, p.sa, p.idb, 500, n, 100))
+		kept[n++] = conf_receive(c, p.sb);
+	CHECK(n < FLOOD_MAX, "no end to the receive memory");
+	for (unsigned i = 0; i < n; i++) {
+		conf_plan_one(&plan, 500, i);
+		conf_check_message(kept[i], &plan, p.ida, p.idb, false);
+		ripc_message_free(kept[i]);
+	}
+	conf_exchange(c, &p);
+}
+
+static void absent_receiver_long(struct conf *c)
+{
+	enum { N = 40, LEN = 50000 };
+	struct ripc_request *request[N];
+	struct conf_plan plan;
+	struct iovec item[N];
+	struct conf_pair p;
+	unsigned under_way = 0;
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < N; i++) {
+		conf_plan_one(&plan, LEN, i);
+		conf_build(c, p.a, CONF_ALLOCATED, &plan, &item[i]);
+		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+	}
+	conf_run(c, 50);
+	for (unsigned i = 0; i < N; i++) {
+		struct ripc_request *r = request[i];
+		int rc = ripc_request_test(&request[i]);
+
+		CHECK(rc == 0 || rc == -EINPROGRESS, "%d", rc);
+		CHECK(rc ? request[i] == r : !request[i], "request after %d", rc);
+		under_way += rc != 0;
+	}
+	/* 2 MB do not fit into what one peer may have queued at a service. */
+	CHECK(under_way > 0, "everything was taken");
+	for (unsigned i = 0; i < N; i++) {
+		conf_plan_one(&plan, LEN, i);
+		conf_expect(c, p.sb, &plan, p.ida, true);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		if (request[i])
+			OK(ripc_request_wait(&request[i], c->patience_ms));
+		OK(ripc_buf_free(p.a, item[i].iov_base));
+	}
+	conf_expect_none(c, p.sb);
+}
+
+static void long_times_out(struct conf *c)
+{
+	enum { N = 40, LEN = 50000 };
+	struct conf_plan plan;
+	struct conf_pair p;
+	unsigned sent = 0;
+	int rc = 0;
+
+	conf_pair(c, &p);
+	while (sent < N && !(rc = conf_long(c, p.sa, p.idb, LEN, sent, 200)))
+		sent++;
+	CHECK(sent > 0 && sent < N, "%u", sent);
+	RETURNS(-ETIMEDOUT, rc);
+	CHECK(ripc_detail()[0], "no detail");
+	/* What was given up is never delivered. */
+	for (unsigned i = 0; i < sent; i++) {
+		conf_plan_one(&plan, LEN, i);
+		conf_expect(c, p.sb, &plan, p.ida, true);
+	}
+	conf_expect_none(c, p.sb);
+	conf_exchange(c, &p);
+}
+
+static void larger_than_the_window(struct conf *c)
+{
+	struct conf_plan plan;
+	struct conf_pair p;
+
+	/* One message larger than all that may be queued must still get through. */
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < 3; i++) {
+		conf_plan_one(&plan, 3 * MIB, i);
+		OK(conf_long(c, p.sa, p.idb, 3 * MIB, i, c->patience_ms));
+		conf_expect(c, p.sb, &plan, p.ida, true);
+	}
+}
+
+const struct conf_case conf_flow[] = {
+	{"absent_receiver", absent_receiver, CONF_SURE | CONF_CREDITS},
+	{"kept_messages", kept_messages, CONF_SURE | CONF_CREDITS},
+	{"absent_receiver_long", absent_receiver_long, 0},
+	{"long_times_out", long_times_out, 0},
+	{"larger_than_the_window", larger_than_the_window, 0},
+	{0},
+};

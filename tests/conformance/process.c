@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Other processes: killed at any moment, restarted, forked. */
+#define _GNU_SOURCE
+#include "conf.h"
+
+#include "process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SIZE 100000
+
+/* ---- The other process: this program again, with "--child" ---- */
+
+/* Takes everything; a long message is answered by one with the same contents. */
+static int serve(struct ripc_service *service)
+{
+	struct ripc_message *m;
+
+	while (!ripc_receive(service, &m, 60000)) {
+		if (m->is_long)
+			ripc_send_long(service, m->source, m->items, m->nitems, NULL, 5000);
+		ripc_message_free(m);
+	}
+	return 0;
+}
+
+/* Sends long messages one after the other; the first 8 bytes are the number. */
+static int feed(struct ripc *ctx, struct ripc_service *service, uint64_t dest)
+{
+	uint8_t *buf = ripc_buf_alloc(ctx, SIZE);
+
+	for (uint64_t i = 0; buf && i < 1000000; i++) {
+		struct iovec item = {buf, SIZE};
+
+		conf_fill(buf, SIZE, i);
+		if (ripc_send_long(service, dest, &item, 1, NULL, 60000))
+			return 1;
+	}
+	return 0;
+}
+
+int conf_child(int argc, char **argv)
+{
+	struct ripc_service *service;
+	struct ripc *ctx;
+	uint64_t id, dest;
+
+	if (argc != 6)
+		return 2;
+	id = strtoull(argv[4], NULL, 0);
+	dest = strtoull(argv[5], NULL, 0);
+	if (ripc_open(&ctx, argv[3]) || ripc_register(ctx, id, 0, &service)) {
+		fprintf(stderr, "child: %s\n", ripc_detail());
+		return 3;
+	}
+	if (write(1, "+", 1) != 1)
+		return 4;
+	return strcmp(argv[2], "serve") ? feed(ctx, service, dest) : serve(service);
+}
+
+/* ---- Its parent ---- */
+
+static pid_t spawn(struct conf *c, const char *role, uint64_t id, uint64_t dest)
+{
+	char ids[2][32], answer;
+	int fd[2];
+	pid_t pid;
+
+	snprintf(ids[0], sizeof(ids[0]), "%llu", (unsigned long long)id);
+	snprintf(ids[1], sizeof(ids[1]), "%llu", (unsigned long long)dest);
+	SAME(0, pipe2(fd, O_CLOEXEC));
+	pid = fork();
+	CHECK(pid >= 0, "fork");
+	if (!pid) {
+		dup2(fd[1], 1);
+		execl("/proc/self/exe", "conf_child", "--child", role, c->options, ids[0], ids[1],
+		      (char *)NULL);
+		_exit(9);
+	}
+	close(fd[1]);
+	CHECK(read(fd[0], &answer, 1) == 1, "the child did not get that far");
+	close(fd[0]);
+	return pid;
+}
+
+static void shoot(pid_t pid)
+{
+	int status;
+
+	SAME(0, kill(pid, SIGKILL));
+	SAME(pid, waitpid(pid, &status, 0));
+	CHECK(WIFSIGNALED(status), "the child had ended by itself: %x", (unsigned)status);
+}
+
+/* a talks to b in this process all the time, and to a child that is shot at some moment. */
+static void kill_receiver(struct conf *c)
+{
+	struct conf_plan plan;
+	struct conf_pair p;
+	uint64_t id;
+
+	conf_pair(c, &p);
+	conf_exchange(c, &p);
+	id = conf_id(c);
+	for (int round = 0; round < 4; round++) {
+		pid_t pid = spawn(c, "serve", id, 0);
+		struct ripc_request *request[8];
+		struct ripc_message *m;
+		struct iovec item[8];
+
+		/* It is found, though one with this id died before. */
+		OK(conf_long(c, p.sa, id, 1000, 1, c->patience_ms));
+		m = conf_receive(c, p.sa);
+		SAME(id, m->source);
+		SAME(1000, m->items[0].iov_len);
+		ripc_message_free(m);
+		for (unsigned i = 0; i < 8; i++) {
+			conf_plan_one(&plan, i % 2 ? SIZE : 3000000, i);
+			conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_FOREIGN, &plan, &item[i]);
+			OK(ripc_start(p.sa, id, &item[i], 1, NULL, &request[i]));
+		}
+		usleep((useconds_t)conf_random(c, round ? 8000 : 1));
+		shoot(pid);
+		conf_exchange(c, &(struct conf_pair){p.b, p.b, p.sb, p.sb, p.idb, p.idb});
+		for (unsigned i = 0; i < 8; i++) {
+			int rc = ripc_request_wait(&request[i], c->patience_ms / 2);
+
+			if (rc == -ETIMEDOUT)
+				rc = ripc_request_cancel(&request[i], c->patience_ms);
+			CHECK(rc == 0 || rc == -EPIPE || rc == -EHOSTUNREACH || rc == -ECANCELED,
+			      "%d: %s", rc, ripc_detail());
+			memset(item[i].iov_base, 0x5a, item[i].iov_len);
+			if (i % 3)
+				OK(ripc_buf_free(p.a, item[i].iov_base));
+			else
+				free(item[i].iov_base);
+		}
+		while (!ripc_receive(p.sa, &m, 20))
+			ripc_message_free(m);
+		REFUSES(-EHOSTUNREACH, conf_long(c, p.sa, id, 10, 1, 5000));
+		conf_exchange(c, &p);
+	}
+}
+
+static void kill_sender(struct conf *c)
+{
+	struct conf_pair p;
+	uint64_t id;
+
+	conf_pair(c, &p);
+	id = conf_id(c);
+	for (int round = 0; round < 3; round++) {
+		pid_t pid = spawn(c, "feed", id, p.ida);
+		uint64_t n = 0, some = 1 + conf_random(c, 200);
+		struct ripc_message *m;
+
+		while (!ripc_receive(p.sa, &m, n < some ? c->patience_ms : 1000)) {
+			/* Whole, and in order. */
+			SAME(id, m->source);
+			SAME(SIZE, m->items[0].iov_len);
+			conf_verify(m->items[0].iov_base, SIZE, n, "from the child");
+			ripc_message_free(m);
+			if (++n == some)
+				shoot(pid);
+		}
+		CHECK(n >= some, "%llu came", (unsigned long long)n);
+		conf_exchange(c, &p);
+	}
+	AWAIT_STAT(c, p.a, lanes, 1);
+}
+
+/* A child of fork() may not use what is its parent's; the parent goes on. */
+static void forked(struct conf *c)
+{
+	struct ripc_message *m = NULL, *kept;
+	struct ripc_service *none = NULL;
+	struct ripc_request *request;
+	struct ripc_limits limits;
+	struct ripc_stats stats;
+	struct ripc_route route;
+	uint8_t data[100] = {0};
+	struct iovec item = {data, sizeof(data)};
+	struct conf_pair p;
+	void *buf;
+	int status;
+	pid_t pid;
+
+	conf_pair(c, &p);
+	conf_exchange(c, &p);
+	buf = ripc_buf_alloc(p.a, 1000);
+	CHECK(buf, "%s", ripc_detail());
+	OK(conf_long(c, p.sb, p.ida, 100, 1, c->patience_ms));
+	kept = conf_receive(c, p.sa);
+	OK(ripc_start(p.sa, conf_id(c), &item, 1, NULL, &request));
+	pid = fork();
+	CHECK(pid >= 0, "fork");
+	if (!pid) {
+		unsigned bad = 0;
+		struct ripc *ctx;
+
+#define DEAD(call) (bad = bad * 2 + ((call) != -EOWNERDEAD))
+		DEAD(ripc_send_short(p.sa, p.idb, &item, 1, NULL, 1000));
+		DEAD(ripc_send_long(p.sa, p.idb, &item, 1, NULL, 1000));
+		DEAD(ripc_receive(p.sa, &m, 0));
+		DEAD(ripc_register(p.a, RIPC_ANY_ID, 0, &none));
+		DEAD(ripc_lookup(p.a, p.idb, NULL, 1000));
+		DEAD(ripc_query(p.a, p.idb, &route));
+		DEAD(ripc_limits(p.a, p.idb, &limits));
+		DEAD(ripc_stats(p.a, &stats));
+		DEAD(ripc_buf_free(p.a, buf));
+		DEAD(ripc_window_add(p.a, p.sa, buf, 100));
+		DEAD(ripc_request_test(&request));
+		DEAD(ripc_service_fd(p.sa));
+		if (bad)
+			_exit(1);
+		errno = 0;
+		if (ripc_buf_alloc(p.a, 100) || errno != EOWNERDEAD)
+			_exit(2);
+		/* It forgets the context, and may have one of its own. */
+		if (ripc_close(p.a))
+			_exit(3);
+		if (ripc_open(&ctx, c->options))
+			_exit(4);
+		if (ripc_register(ctx, RIPC_ANY_ID, 0, &none))
+			_exit(5);
+		if (ripc_send_long(none, p.idb, &item, 1, NULL, 10000))
+			_exit(6);
+		if (ripc_close(ctx))
+			_exit(7);
+		_exit(0);
+	}
+	SAME(pid, waitpid(pid, &status, 0));
+	CHECK(WIFEXITED(status), "the child crashed: %x", (unsigned)status);
+	SAME(0, WEXITSTATUS(status));
+	m = conf_receive(c, p.sb);
+	CHECK(m->source >= RIPC_ID_LIMIT, "from the child");
+	ripc_message_free(m);
+	RETURNS(-ECANCELED, ripc_request_cancel(&request, c->patience_ms));
+	ripc_message_free(kept);
+	OK(ripc_buf_free(p.a, buf));
+	conf_exchange(c, &p);
+}
+
+/* The default context: NULL. */
+static void default_context(struct conf *c)
+{
+	struct ripc_service *service;
+	struct ripc_stats stats;
+	struct conf_plan plan;
+	uint64_t id = conf_id(c);
+	void *buf;
+
+	RETURNS(-EINVAL, ripc_close(NULL));
+	OK(ripc_register(NULL, id, 0, &service));
+	conf_plan_one(&plan, 1000, 1);
+	OK(conf_long(c, service, id, 1000, 1, c->patience_ms));
+	conf_expect(c, service, &plan, id, true);
+	buf = ripc_buf_alloc(NULL, 100);
+	CHECK(buf, "%s", ripc_detail());
+	OK(ripc_stats(NULL, &stats));
+	SAME(1, stats.long_received);
+	OK(ripc_buf_free(NULL, buf));
+	OK(ripc_close(NULL));
+	RETURNS(-EINVAL, ripc_close(NULL));
+}
+
+const struct conf_case conf_process[] = {
+	{"kill_receiver", kill_receiver, CONF_REAL | CONF_TWO},
+	{"kill_sender", kill_sender, CONF_REAL | CONF_TWO},
+	{"forked", forked, CONF_REAL | CONF_TWO},
+	{"default_context", default_context, CONF_REAL},
+	{0},
+};

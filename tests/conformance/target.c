@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where long items land: windows of the receiver, return buffers of the sender, and what they fall back to. */
+#include "conf.h"
+
+/* Sends one long item and checks where it landed. Return: its base. */
+static const uint8_t *land(struct conf *c, struct conf_pair *p, size_t len, uint64_t tag,
+			   enum ripc_placement where)
+{
+	struct ripc_message *m;
+	struct conf_plan plan;
+	const uint8_t *base;
+
+	conf_plan_one(&plan, len, tag);
+	OK(conf_long(c, p->sa, p->idb, len, tag, c->patience_ms));
+	m = conf_receive(c, p->sb);
+	conf_check_message(m, &plan, p->ida, p->idb, true);
+	SAME(where, m->placement[0]);
+	base = m->items[0].iov_base;
+	ripc_message_free(m);
+	return base;
+}
+
+static void window_order(struct conf *c)
+{
+	struct ripc_stats stats;
+	struct conf_pair p;
+	uint8_t *buf;
+
+	conf_pair(c, &p);
+	buf = ripc_buf_alloc(p.b, 100000);
+	CHECK(buf, "%s", ripc_detail());
+	/* Added first, but the service's come first; of these the first that fits. */
+	OK(ripc_window_add(p.b, NULL, buf, 10000));
+	OK(ripc_window_add(p.b, p.sb, buf + 10000, 5000));
+	OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
+	OK(ripc_window_add(p.b, p.sb, buf + 40000, 20000));
+	CHECK(land(c, &p, 6000, 1, RIPC_IN_WINDOW) == buf + 20000, "second window of the service");
+	CHECK(land(c, &p, 5000, 2, RIPC_IN_WINDOW) == buf + 10000, "first window of the service");
+	CHECK(land(c, &p, 1, 3, RIPC_IN_WINDOW) == buf + 40000, "third window of the service");
+	conf_verify(buf + 20000, 6000, 1, "the application's again");
+	CHECK(land(c, &p, 10000, 4, RIPC_IN_WINDOW) == buf, "window of the context");
+	/* Used up: the pool. */
+	land(c, &p, 100, 5, RIPC_IN_POOL);
+	REFUSES(-EINVAL, ripc_window_remove(p.b, buf + 20000));
+	OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
+	CHECK(land(c, &p, 20000, 6, RIPC_IN_WINDOW) == buf + 20000, "added again");
+	OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
+	land(c, &p, 20001, 7, RIPC_IN_POOL);
+	OK(ripc_window_remove(p.b, buf + 20000));
+	land(c, &p, 20000, 8, RIPC_IN_POOL);
+	OK(ripc_stats(p.b, &stats));
+	SAME(5, stats.window_items);
+	OK(ripc_buf_free(p.b, buf));
+}
+
+static void window_items(struct conf *c)
+{
+	struct iovec items[RIPC_ITEMS_MAX];
+	struct ripc_message *m;
+	struct conf_plan plan;
+	struct conf_pair p;
+	uint8_t *buf;
+	void *memory;
+
+	conf_pair(c, &p);
+	buf = ripc_buf_alloc(p.b, 100000);
+	CHECK(buf, "%s", ripc_detail());
+	/* Each item takes one; empty ones take none. */
+	OK(ripc_window_add(p.b, p.sb, buf, 1000));
+	OK(ripc_window_add(p.b, NULL, buf + 5000, 50000));
+	plan = (struct conf_plan){5, {800, 0, 900, 40000, 0}, 7};
+	memory = conf_build(c, p.a, CONF_FOREIGN, &plan, items);
+	OK(ripc_send_long(p.sa, p.idb, items, 5, NULL, c->patience_ms));
+	free(memory);
+	m = conf_receive(c, p.sb);
+	conf_check_message(m, &plan, p.ida, p.idb, true);
+	SAME(RIPC_IN_WINDOW, m->placement[0]);
+	CHECK(m->items[0].iov_base == buf, "first item");
+	SAME(RIPC_IN_WINDOW, m->placement[2]);
+	CHECK(m->items[2].iov_base == buf + 5000, "third item");
+	SAME(RIPC_IN_POOL, m->placement[3]);
+	errno = 0;
+	CHECK(!ripc_message_take(m, 0), "took a window");
+	SAME(EINVAL, errno);
+	ripc_message_free(m);
+	OK(ripc_buf_free(p.b, buf));
+}
+
+static void window_refused(struct conf *c)
+{
+	static uint8_t memory[10000];
+	struct conf_pair p;
+	uint8_t *buf;
+
+	conf_pair(c, &p);
+	buf = ripc_buf_alloc(p.b, 10000);
+	CHECK(buf, "%s", ripc_detail());
+	REFUSES(-EINVAL, ripc_window_add(p.b, p.sb, memory, 100));
+	REFUSES(-EINVAL, ripc_window_add(p.b, p.sb, buf, 0));
+	REFUSES(-EINVAL, ripc_window_add(p.b, p.sb, buf, 100 * MIB));
+	OK(ripc_buf_register(p.b, memory, sizeof(memory)));
+	REFUSES(-EINVAL, ripc_window_add(p.b, p.sb, memory + 9000, 1001));
+	OK(ripc_window_add(p.b, p.sb, memory, 5000));
+	REFUSES(-EBUSY, ripc_window_add(p.b, p.sb, memory + 4999, 100));
+	REFUSES(-EBUSY, ripc_window_add(p.b, NULL, memory, 5000));
+	OK(ripc_window_add(p.b, NULL, memory + 5000, 5000));
+	REFUSES(-EBUSY, ripc_buf_unregister(p.b, memory));
+	REFUSES(-EINVAL, ripc_window_remove(p.b, memory + 1));
+	OK(ripc_window_remove(p.b, memory));
+	OK(ripc_window_remove(p.b, memory + 5000));
+	REFUSES(-EINVAL, ripc_window_remove(p.b, memory));
+	OK(ripc_buf_unregister(p.b, memory));
+	/* A buffer that is freed is no window any more. */
+	OK(ripc_window_add(p.b, p.sb, buf, 10000));
+	OK(ripc_buf_free(p.b, buf));
+	REFUSES(-EINVAL, ripc_window_remove(p.b, buf));
+	land(c, &p, 9000, 1, RIPC_IN_POOL);
+	/* The windows of a service end with it. */
+	OK(ripc_buf_register(p.b, memory, sizeof(memory)));
+	OK(ripc_window_add(p.b, p.sb, memory, 5000));
+	OK(ripc_unregister(p.sb));
+	REFUSES(-EINVAL, ripc_window_remove(p.b, memory));
+	OK(ripc_buf_unregister(p.b, memory));
+}
+
+/* a offers buffers with a long or short message; b takes it. */
+static void offer(struct conf *c, struct conf_pair *p, bool is_long, const struct iovec *returns,
+		  unsigned nreturns)
+{
+	struct ripc_send_options options = {.returns = returns, .nreturns = nreturns};
+	uint8_t data[100];
+	struct iovec item = {data, sizeof(data)};
+	struct ripc_message *m;
+	struct conf_plan plan;
+
+	conf_fill(data, sizeof(data), 9);
+	conf_plan_one(&plan, sizeof(data), 9);
+	if (is_long)
+		OK(ripc_send_long(p->sa, p->idb, &item, 1, &options, c->patience_ms));
+	else
+		OK(ripc_send_short(p->sa, p->idb, &item, 1, &options, c->patience_ms));
+	m = conf_receive(c, p->sb);
+	conf_check_message(m, &plan, p->ida, p->idb, is_long);
+	SAME(nreturns, m->nreturns);
+	ripc_message_free(m);
+}
+
+/* b answers with a long message; a takes it and says where its items are. */
+static struct ripc_message *answer(struct conf *c, struct conf_pair *p, const struct conf_plan *plan)
+{
+	struct iovec items[RIPC_ITEMS_MAX];
+	void *memory = conf_build(c, p->b, CONF_FOREIGN, plan, items);
+	struct ripc_message *m;
+
+	OK(ripc_send_long(p->sb, p->ida, items, plan->nitems, NULL, c->patience_ms));
+	memset(memory, 0x5a, conf_plan_total(plan));
+	free(memory);
+	m = conf_receive(c, p->sa);
+	conf_check_message(m, plan, p->idb, p->ida, true);
+	return m;
+}
+
+static void return_fits(struct conf *c)
+{
+	struct ripc_stats stats;
+	struct conf_plan plan;
+	struct conf_pair p;
+	uint8_t *buf;
+
+	conf_pair(c, &p);
+	buf = ripc_buf_alloc(p.a, 20000);
+	CHECK(buf, "%s", ripc_detail());
+	for (int is_long = !c->sure; is_long < 2; is_long++)
+		for (unsigned i = 0; i < 3; i++) {
+			struct iovec ret = {buf, 20000};
+			struct ripc_message *m;
+
+			offer(c, &p, is_long, &ret, 1);
+			conf_plan_one(&plan, i == 0 ? 20000 : i == 1 ? 5000 : 1, i);
+			m = answer(c, &p, &plan);
+			if (c->can_write) {
+				SAME(RIPC_IN_RETURN, m->placement[0]);
+				CHECK((uint8_t *)m->items[0].iov_base >= buf &&
+					      (uint8_t *)m->items[0].iov_base < buf + 20000,
+				      "not in the return buffer");
+			}
+			errno = 0;
+			CHECK(m->placement[0] == RIPC_IN_POOL || !ripc_message_take(m, 0),
+			      "took a return buffer");
+			ripc_message_free(m);
+			/* The application's again, whatever way was taken. */
+			if (!c->can_write) {
+				OK(ripc_buf_free(p.a, buf));
+				buf = ripc_buf_alloc(p.a, 20000);
+				CHECK(buf, "%s", ripc_detail());
+			}
+		}
+	OK(ripc_stats(p.b, &stats));
+	if (c->can_write)
+		SAME(c->sure ? 6 : 3, stats.return_writes);
+	OK(ripc_buf_free(p.a, buf));
+}
+
+static void return_does_not_fit(struct conf *c)
+{
+	struct ripc_message *m;
+	struct conf_plan plan;
+	struct conf_pair p;
+	struct iovec ret;
+	uint8_t *buf;
+
+	conf_pair(c, &p);
+	buf = ripc_buf_alloc(p.a, 5000);
+	CHECK(buf, "%s", ripc_detail());
+	memset(buf, 0x77, 5000);
+	ret = (struct iovec){buf, 4000};
+	offer(c, &p, true, &ret, 1);
+	conf_plan_one(&plan, 4001, 3);
+	m = answer(c, &p, &plan);
+	SAME(RIPC_IN_POOL, m->placement[0]);
+	ripc_message_free(m);
+	for (int i = 0; i < 5000; i++)
+		SAME(0x77, buf[i]);
+	/* Still offered: what fits goes there, and not beyond its end. */
+	conf_plan_one(&plan, 4000, 4);
+	m = answer(c, &p, &plan);
+	if (c->can_write)
+		CHECK(m->items[0].iov_base == buf, "not in the return buffer");
+	ripc_message_free(m);
+	for (int i = 4000; i < 5000; i++)
+		SAME(0x77, buf[i]);
+	OK(ripc_buf_free(p.a, buf));
+}
+
+static void return_several(struct conf *c)
+{
+	struct iovec ret[RIPC_RETURNS_MAX];
+	struct ripc_message *m;
+	struct conf_plan plan = {4, {10, 0, 3000, 20000}, 11};
+	struct conf_pair p;
+	uint8_t *buf;
+
+	conf_pair(c, &p);
+	buf = ripc_buf_alloc(p.a, RIPC_RETURNS_MAX * 4096);
+	CHECK(buf, "%s", ripc_detail());
+	for (int i = 0; i < RIPC_RETURNS_MAX; i++)
+		ret[i] = (struct iovec){buf + i * 4096, 4096};
+	offer(c, &p, true, ret, RIPC_RETURNS_MAX);
+	m = answer(c, &p, &plan);
+	if (c->can_write) {
+		SAME(RIPC_IN_RETURN, m->placement[0]);
+		SAME(RIPC_IN_RETURN, m->placement[2]);
+		CHECK(m->items[0].iov_base != m->items[2].iov_base, "two items in one place");
+	}
+	SAME(RIPC_IN_POOL, m->placement[3]);
+	ripc_message_free(m);
+	/* The rest is still there for later messages. */
+	plan = (struct conf_plan){2, {4096, 4096}, 12};
+	m = answer(c, &p, &plan);
+	for (int i = 0; c->can_write && i < 2; i++)
+		SAME(RIPC_IN_RETURN, m->placement[i]);
+	ripc_message_free(m);
+	OK(ripc_buf_free(p.a, buf));
+}
+
+static void return_refused(struct conf *c)
+{
+	struct ripc_send_options options = {0};
+	uint8_t data[10] = {0}, foreign[100];
+	struct iovec item = {data, sizeof(data)}, ret[RIPC_RETURNS_MAX + 1];
+	struct conf_pair p;
+	uint8_t *buf;
+
+	conf_pair(c, &p);
+	buf = ripc_buf_alloc(p.a, 1000);
+	CHECK(buf, "%s", ripc_detail());
+	options.returns = ret;
+	options.nreturns = 1;
+	ret[0] = (struct iovec){foreign, 100};
+	REFUSES(-EINVAL, ripc_send_short(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	REFUSES(-EINVAL, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	options.nreturns = RIPC_RETURNS_MAX + 1;
+	for (int i = 0; i <= RIPC_RETURNS_MAX; i++)
+		ret[i] = (struct iovec){buf + i * 10, 10};
+	REFUSES(-EINVAL, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	options.nreturns = 1;
+	ret[0] = (struct iovec){buf, 500};
+	OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	/* Offered already, all or in part. */
+	REFUSES(-EBUSY, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	ret[0] = (struct iovec){buf + 499, 500};
+	REFUSES(-EBUSY, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	REFUSES(-EBUSY, ripc_window_add(p.a, p.sa, buf, 100));
+	errno = 0;
+	CHECK(!ripc_buf_realloc(p.a, buf, 5 * MIB), "offered buffer");
+	SAME(EBUSY, errno);
+	ret[0] = (struct iovec){buf + 500, 500};
+	OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	OK(ripc_buf_free(p.a, buf));
+	conf_expect(c, p.sb, &(struct conf_plan){1, {10}, 0}, p.ida, true);
+}
+
+static void return_withdrawn(struct conf *c)
+{
+	static uint8_t memory[5000];
+	struct ripc_message *m;
+	struct conf_plan plan;
+	struct conf_pair p;
+	struct iovec ret;
+	uint8_t *buf;
+
+	conf_pair(c, &p);
+	/* Freed: nobody writes into it any more, whoever owns it next. */
+	buf = ripc_buf_alloc(p.a, 5000);
+	CHECK(buf, "%s", ripc_detail());
+	ret = (struct iovec){buf, 5000};
+	offer(c, &p, true, &ret, 1);
+	OK(ripc_buf_free(p.a, buf));
+	buf = ripc_buf_alloc(p.a, 5000);
+	CHECK(buf, "%s", ripc_detail());
+	memset(buf, 0x77, 5000);
+	conf_plan_one(&plan, 5000, 1);
+	m = answer(c, &p, &plan);
+	SAME(RIPC_IN_POOL, m->placement[0]);
+	ripc_message_free(m);
+	for (int i = 0; i < 5000; i++)
+		SAME(0x77, buf[i]);
+	OK(ripc_buf_free(p.a, buf));
+	/* Offered by a service that ends. */
+	OK(ripc_buf_register(p.a, memory, sizeof(memory)));
+	ret = (struct iovec){memory, sizeof(memory)};
+	offer(c, &p, true, &ret, 1);
+	REFUSES(-EBUSY, ripc_buf_unregister(p.a, memory));
+	OK(ripc_unregister(p.sa));
+	OK(ripc_buf_unregister(p.a, memory));
+}
+
+static void take(struct conf *c)
+{
+	struct ripc_message *m;
+	struct conf_plan plan = {3, {5000, 0, 700}, 21};
+	struct iovec items[3];
+	struct conf_pair p;
+	uint8_t *kept;
+	void *memory;
+
+	conf_pair(c, &p);
+	memory = conf_build(c, p.a, CONF_FOREIGN, &plan, items);
+	OK(ripc_send_long(p.sa, p.idb, items, 3, NULL, c->patience_ms));
+	free(memory);
+	m = conf_receive(c, p.sb);
+	conf_check_message(m, &plan, p.ida, p.idb, true);
+	SAME(RIPC_IN_POOL, m->placement[0]);
+	kept = ripc_message_take(m, 0);
+	CHECK(kept, "%s", ripc_detail());
+	errno = 0;
+	CHECK(!ripc_message_take(m, 3), "no such item");
+	SAME(EINVAL, errno);
+	errno = 0;
+	CHECK(!ripc_message_take(m, 0), "taken twice");
+	SAME(EINVAL, errno);
+	ripc_message_free(m);
+	conf_verify(kept, 5000, 21, "taken buffer");
+	/* It is now like any other: it can be sent, grow, and be freed. */
+	items[0] = (struct iovec){kept, 5000};
+	OK(ripc_send_long(p.sb, p.ida, items, 1, NULL, c->patience_ms));
+	conf_plan_one(&plan, 5000, 21);
+	conf_expect(c, p.sa, &plan, p.idb, true);
+	kept = ripc_buf_realloc(p.b, kept, 50000);
+	CHECK(kept, "%s", ripc_detail());
+	conf_verify(kept, 5000, 21, "taken buffer");
+	OK(ripc_buf_free(p.b, kept));
+	if (c->sure) {
+		OK(conf_short(c, p.sa, p.idb, 10, 1, c->patience_ms));
+		m = conf_receive(c, p.sb);
+		errno = 0;
+		CHECK(!ripc_message_take(m, 0), "took a receive buffer");
+		SAME(EINVAL, errno);
+		ripc_message_free(m);
+	}
+	ripc_message_free(NULL);
+}
+
+const struct conf_case conf_target[] = {
+	{"window_order", window_order, 0},
+	{"window_items", window_items, 0},
+	{"window_refused", window_refused, 0},
+	{"return_fits", return_fits, 0},
+	{"return_does_not_fit", return_does_not_fit, 0},
+	{"return_several", return_several, 0},
+	{"return_refused", return_refused, 0},
+	{"return_withdrawn", return_withdrawn, 0},
+	{"take", take, 0},
+	{0},
+};

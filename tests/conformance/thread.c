@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Many threads in one context and one service. */
+#include "conf.h"
+
+#include <poll.h>
+#include <pthread.h>
+
+#define SENDERS   4
+#define RECEIVERS 3
+#define EACH      300
+
+/* check's own assertions are for the main thread: the others note the first thing that went wrong. */
+struct job {
+	struct conf *c;
+	struct ripc *ctx;
+	struct ripc_service *service;
+	uint64_t dest;
+	unsigned index;
+	unsigned count;
+	int rc;
+	char text[200];
+	uint8_t *seen; /* SENDERS * EACH */
+	pthread_t thread;
+};
+
+static void start(struct job *job, void *(*fn)(void *arg))
+{
+	SAME(0, pthread_create(&job->thread, NULL, fn, job));
+}
+
+static void finish(struct job *job)
+{
+	SAME(0, pthread_join(job->thread, NULL));
+	CHECK(!job->text[0], "%s", job->text);
+}
+
+static void *send_many(void *arg)
+{
+	struct job *job = arg;
+
+	for (unsigned i = 0; i < EACH; i++) {
+		uint32_t data[100] = {job->index, i};
+		struct iovec item = {data, i % 2 ? 8 : sizeof(data)};
+		struct ripc_request *request;
+		int rc;
+
+		for (unsigned k = 2; k < 100; k++)
+			data[k] = job->index * 1000 + i + k;
+		if (i % 3 == 0) {
+			rc = ripc_send_long(job->service, job->dest, &item, 1, NULL,
+					    job->c->patience_ms);
+		} else if (i % 3 == 1 && job->c->sure) {
+			rc = ripc_send_short(job->service, job->dest, &item, 1, NULL,
+					     job->c->patience_ms);
+		} else {
+			rc = ripc_start(job->service, job->dest, &item, 1, NULL, &request);
+			if (!rc)
+				rc = ripc_request_wait(&request, job->c->patience_ms);
+		}
+		if (rc) {
+			snprintf(job->text, sizeof(job->text), "send %u: %s: %.100s", i,
+				 ripc_strerror(rc), ripc_detail());
+			break;
+		}
+	}
+	return NULL;
+}
+
+/* Until a message from nobody: one of 4 bytes. */
+static void *receive_many(void *arg)
+{
+	struct job *job = arg;
+
+	for (;;) {
+		struct ripc_message *m;
+		int rc = ripc_receive(job->service, &m, job->c->patience_ms);
+		const uint32_t *data;
+		uint32_t head[2];
+
+		if (rc) {
+			snprintf(job->text, sizeof(job->text), "receive: %s", ripc_strerror(rc));
+			return NULL;
+		}
+		if (m->items[0].iov_len == 4) {
+			ripc_message_free(m);
+			return NULL;
+		}
+		memcpy(head, m->items[0].iov_base, 8);
+		data = m->items[0].iov_base;
+		if (head[0] >= SENDERS || head[1] >= EACH)
+			snprintf(job->text, sizeof(job->text), "contents %u %u", head[0], head[1]);
+		else if (__atomic_fetch_add(&job->seen[head[0] * EACH + head[1]], 1, __ATOMIC_RELAXED))
+			snprintf(job->text, sizeof(job->text), "%u of %u twice", head[1], head[0]);
+		for (unsigned k = 2; k < m->items[0].iov_len / 4; k++) {
+			uint32_t v;
+
+			memcpy(&v, data + k, 4);
+			if (v != head[0] * 1000 + head[1] + k)
+				snprintf(job->text, sizeof(job->text), "word %u is %u", k, v);
+		}
+		job->count++;
+		ripc_message_free(m);
+	}
+}
+
+/* own_service: each sender has one; otherwise all share one. */
+static void threads(struct conf *c, bool own_service)
+{
+	struct job sender[SENDERS], receiver[RECEIVERS];
+	uint8_t *seen = calloc(SENDERS, EACH);
+	unsigned received = 0;
+	struct conf_pair p;
+
+	CHECK(seen, "out of memory");
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < RECEIVERS; i++) {
+		receiver[i] = (struct job){.c = c, .service = p.sb, .seen = seen};
+		start(&receiver[i], receive_many);
+	}
+	for (unsigned i = 0; i < SENDERS; i++) {
+		sender[i] = (struct job){.c = c, .service = p.sa, .dest = p.idb, .index = i};
+		if (own_service)
+			sender[i].service = conf_register(c, p.a, conf_id(c));
+		start(&sender[i], send_many);
+	}
+	for (unsigned i = 0; i < SENDERS; i++)
+		finish(&sender[i]);
+	for (unsigned i = 0; i < RECEIVERS; i++)
+		OK(conf_long(c, p.sa, p.idb, 4, 0, c->patience_ms));
+	for (unsigned i = 0; i < RECEIVERS; i++) {
+		finish(&receiver[i]);
+		received += receiver[i].count;
+	}
+	SAME(SENDERS * EACH, received);
+	free(seen);
+}
+
+static void threads_one_service(struct conf *c)
+{
+	threads(c, false);
+}
+
+static void threads_own_services(struct conf *c)
+{
+	threads(c, true);
+}
+
+/* Both directions at once, with the same two services. */
+static void threads_both_ways(struct conf *c)
+{
+	struct job sender[2], receiver[2];
+	uint8_t *seen[2];
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < 2; i++) {
+		seen[i] = calloc(SENDERS, EACH);
+		CHECK(seen[i], "out of memory");
+		receiver[i] = (struct job){.c = c, .service = i ? p.sa : p.sb, .seen = seen[i]};
+		start(&receiver[i], receive_many);
+		sender[i] = (struct job){
+			.c = c, .service = i ? p.sb : p.sa, .dest = i ? p.ida : p.idb, .index = i};
+		start(&sender[i], send_many);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		finish(&sender[i]);
+	OK(conf_long(c, p.sa, p.idb, 4, 0, c->patience_ms));
+	OK(conf_long(c, p.sb, p.ida, 4, 0, c->patience_ms));
+	for (unsigned i = 0; i < 2; i++) {
+		finish(&receiver[i]);
+		SAME(EACH, receiver[i].count);
+		free(seen[i]);
+	}
+}
+
+/* ---- Threads that wait when what they wait on ends ---- */
+
+static void *wait_receive(void *arg)
+{
+	struct job *job = arg;
+	struct ripc_message *m;
+
+	__atomic_store_n(&job->count, 1, __ATOMIC_RELEASE);
+	job->rc = ripc_receive(job->service, &m, -1);
+	return NULL;
+}
+
+static void *wait_send_short(void *arg)
+{
+	struct job *job = arg;
+	uint8_t byte = 0;
+	struct iovec item = {&byte, 1};
+
+	__atomic_store_n(&job->count, 1, __ATOMIC_RELEASE);
+	job->rc = ripc_send_short(job->service, job->dest, &item, 1, NULL, -1);
+	return NULL;
+}
+
+static void *wait_send_long(void *arg)
+{
+	struct job *job = arg;
+	uint8_t byte = 0;
+	struct iovec item = {&byte, 1};
+
+	__atomic_store_n(&job->count, 1, __ATOMIC_RELEASE);
+	job->rc = ripc_send_long(job->service, job->dest, &item, 1, NULL, -1);
+	return NULL;
+}
+
+static void wait_for_waiters(struct conf *c, struct job *job, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		while (!__atomic_load_n(&job[i].count, __ATOMIC_ACQUIRE))
+			conf_run(c, 1);
+	/* Most probably they are inside by then; if one is not, it is to be refused all the same. */
+	conf_run(c, (unsigned)conf_random(c, 30));
+}
+
+/* Fills a service until nothing goes any more. */
+static void fill_up(struct conf *c, struct conf_pair *p)
+{
+	for (int i = 0; i < 200000; i++)
+		if (conf_short(c, p->sa, p->idb, 400, 1, 20))
+			return;
+	FAIL("no end to what the receiver takes");
+}
+
+static void unregister_with_waiters(struct conf *c)
+{
+	struct job job[5];
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	if (!c->datagram)
+		fill_up(c, &p);
+	for (unsigned i = 0; i < 5; i++) {
+		job[i] = (struct job){.c = c, .service = p.sa, .dest = p.idb};
+		start(&job[i], i < 3                    ? wait_receive
+			       : i == 3 && !c->datagram ? wait_send_short
+							: wait_receive);
+	}
+	wait_for_waiters(c, job, 5);
+	OK(ripc_unregister(p.sa));
+	for (unsigned i = 0; i < 5; i++) {
+		finish(&job[i]);
+		RETURNS(-ESHUTDOWN, job[i].rc);
+	}
+	p.sa = conf_register(c, p.a, p.ida);
+}
+
+static void close_with_waiters(struct conf *c)
+{
+	struct job job[4];
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < 4; i++) {
+		job[i] = (struct job){.c = c, .service = p.sa, .dest = conf_id(c)};
+		start(&job[i], i < 2 ? wait_receive : i == 2 ? wait_send_short : wait_send_long);
+	}
+	wait_for_waiters(c, job, 4);
+	/* -EHOSTUNREACH: the look-up for nobody may have ended before. */
+	conf_close(c, p.a);
+	for (unsigned i = 0; i < 4; i++) {
+		finish(&job[i]);
+		CHECK(job[i].rc == -ESHUTDOWN || (i > 1 && job[i].rc == -EHOSTUNREACH),
+		      "waiter %u: %d", i, job[i].rc);
+	}
+}
+
+static void *wait_poll(void *arg)
+{
+	struct job *job = arg;
+	struct pollfd p = {.fd = ripc_service_fd(job->service), .events = POLLIN};
+
+	__atomic_store_n(&job->count, 1, __ATOMIC_RELEASE);
+	job->rc = poll(&p, 1, job->c->patience_ms);
+	return NULL;
+}
+
+/* An event loop sleeps on the descriptor while nobody is in the library. */
+static void service_fd_wakes(struct conf *c)
+{
+	struct ripc_message *m;
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < 10; i++) {
+		struct job job = {.c = c, .service = p.sb};
+
+		start(&job, wait_poll);
+		wait_for_waiters(c, &job, 1);
+		OK(conf_long(c, p.sa, p.idb, 1000, i, c->patience_ms));
+		finish(&job);
+		SAME(1, job.rc);
+		OK(ripc_receive(p.sb, &m, 0));
+		ripc_message_free(m);
+	}
+}
+
+/* Contexts that come and go in several threads. */
+static void *open_and_close(void *arg)
+{
+	struct job *job = arg;
+
+	for (int i = 0; i < 5; i++) {
+		struct ripc_service *service;
+		struct ripc *ctx;
+		int rc = ripc_open(&ctx, job->c->options);
+
+		if (!rc) {
+			rc = ripc_register(ctx, RIPC_ANY_ID, 0, &service);
+			if (!rc)
+				rc = ripc_lookup(ctx, job->dest, NULL, job->c->patience_ms);
+			ripc_close(ctx);
+		}
+		if (rc) {
+			snprintf(job->text, sizeof(job->text), "%s: %.100s", ripc_strerror(rc),
+				 ripc_detail());
+			break;
+		}
+	}
+	return NULL;
+}
+
+static void threads_with_contexts(struct conf *c)
+{
+	struct job job[4];
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < 4; i++) {
+		job[i] = (struct job){.c = c, .dest = p.idb};
+		start(&job[i], open_and_close);
+	}
+	for (unsigned i = 0; i < 4; i++)
+		finish(&job[i]);
+	conf_exchange(c, &p);
+}
+
+const struct conf_case conf_thread[] = {
+	{"threads_one_service", threads_one_service, CONF_REAL},
+	{"threads_own_services", threads_own_services, CONF_REAL},
+	{"threads_both_ways", threads_both_ways, CONF_REAL},
+	{"unregister_with_waiters", unregister_with_waiters, CONF_REAL},
+	{"close_with_waiters", close_with_waiters, CONF_REAL},
+	{"service_fd_wakes", service_fd_wakes, CONF_REAL},
+	{"threads_with_contexts", threads_with_contexts, CONF_REAL | CONF_TWO},
+	{0},
+};
