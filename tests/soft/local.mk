@@ -1,1 +1,18 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
+check_PROGRAMS += tests/soft/test_address tests/soft/test_crc32c tests/soft/test_mpa tests/soft/test_region \
+	tests/soft/test_slab
+tests_soft_test_address_SOURCES = tests/soft/test_address.c
+tests_soft_test_address_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_address_LDADD = $(TEST_LIBS)
+tests_soft_test_crc32c_SOURCES = tests/soft/test_crc32c.c
+tests_soft_test_crc32c_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_crc32c_LDADD = $(TEST_LIBS)
+tests_soft_test_mpa_SOURCES = tests/soft/test_mpa.c
+tests_soft_test_mpa_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_mpa_LDADD = $(TEST_LIBS)
+tests_soft_test_region_SOURCES = tests/soft/test_region.c
+tests_soft_test_region_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_region_LDADD = $(TEST_LIBS)
+tests_soft_test_slab_SOURCES = tests/soft/test_slab.c
+tests_soft_test_slab_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_slab_LDADD = $(TEST_LIBS)
