@@ -7,11 +7,13 @@
 # usage: bench/vs_ucx.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"       the two processors
 #   IDLE_SECONDS=10  how long the connections idle
+#   LESS=1           divides all counts, to try the script itself
 # UCX is left out with a reason if ucx_perftest (package ucx-utils) is not there. Needs jq.
 build=${1:-.}
 rounds=${2:-5}
 read -r client_cpu server_cpu <<<"${CPUS:-0 1}"
 idle=${IDLE_SECONDS:-10}
+less=${LESS:-1}
 export RIPC_INTERFACES=lo
 
 perf=$build/tools/ripc-perf
@@ -93,40 +95,40 @@ ucx()
 
 for ((round = 0; round < rounds; round++)); do
 	echo "vs_ucx: round $((round + 1)) of $rounds" >&2
-	ours poll -- latency --size 64 --count 100000 --baseline tcp && {
+	ours poll -- latency --size 64 --count $((100000 / less)) --baseline tcp && {
 		note lat "$(result .rtt_us.p50)"
 		note lat_p99 "$(result .rtt_us.p99)"
 		note lat_tcp "$(result .baseline.rtt_us.p50)"
 		note lat_ratio "$(result .ratio.rtt_us.p50)"
 	}
-	ours adaptive -- latency --size 64 --count 100000 && note lat_adaptive "$(result .rtt_us.p50)"
-	ours block -- latency --size 64 --count 50000 && note lat_block "$(result .rtt_us.p50)"
-	ours poll -- rate --size 64 --count 5000000 && note rate "$(result .rate_per_s)"
-	ours poll -- rate --size 64 --count 1000000 --no-more --baseline tcp && {
+	ours adaptive -- latency --size 64 --count $((100000 / less)) && note lat_adaptive "$(result .rtt_us.p50)"
+	ours block -- latency --size 64 --count $((50000 / less)) && note lat_block "$(result .rtt_us.p50)"
+	ours poll -- rate --size 64 --count $((5000000 / less)) && note rate "$(result .rate_per_s)"
+	ours poll -- rate --size 64 --count $((1000000 / less)) --no-more --baseline tcp && {
 		note rate_alone "$(result .rate_per_s)"
 		note rate_tcp "$(result .baseline.rate_per_s)"
 	}
 	for size in 1M 16M; do
-		count=$([ $size = 1M ] && echo 8000 || echo 500)
+		count=$([ $size = 1M ] && echo $((8000 / less)) || echo $((500 / less)))
 		ours poll crc=auto -- bandwidth --size $size --count "$count" --baseline tcp && {
 			note bw_$size "$(result .mb_per_s)"
 			note bw_tcp_$size "$(result .baseline.mb_per_s)"
 			note bw_ratio_$size "$(result .ratio.mb_per_s)"
 		}
-		ours poll crc=on -- bandwidth --size $size --count "$((count / 2))" && note bw_crc_$size "$(result .mb_per_s)"
-		ours poll -- latency --size $size --kind long --count "$((count / 8))" --baseline tcp && {
+		ours poll crc=on -- bandwidth --size $size --count "$((count / 2 + 1))" && note bw_crc_$size "$(result .mb_per_s)"
+		ours poll -- latency --size $size --kind long --count "$((count / 8 + 1))" --baseline tcp && {
 			note lat_$size "$(result .rtt_us.p50)"
 			note lat_tcp_$size "$(result .baseline.rtt_us.p50)"
 		}
 	done
 	if command -v ucx_perftest >/dev/null; then
 		# It counts half a round trip as the latency, and 2^20 bytes as a megabyte.
-		note lat_ucx "$(ucx tag_lat 64 100000 | awk '{ print 2 * $3 }')"
-		note lat_ucx_1M "$(ucx tag_lat 1048576 2000 | awk '{ print 2 * $3 }')"
-		note lat_ucx_16M "$(ucx tag_lat 16777216 100 | awk '{ print 2 * $3 }')"
-		note rate_ucx "$(ucx tag_bw 64 2000000 | awk '{ print $NF }')"
-		note bw_ucx_1M "$(ucx tag_bw 1048576 8000 | awk '{ print $7 * 1.048576 }')"
-		note bw_ucx_16M "$(ucx tag_bw 16777216 500 | awk '{ print $7 * 1.048576 }')"
+		note lat_ucx "$(ucx tag_lat 64 $((100000 / less)) | awk '{ print 2 * $3 }')"
+		note lat_ucx_1M "$(ucx tag_lat 1048576 $((2000 / less)) | awk '{ print 2 * $3 }')"
+		note lat_ucx_16M "$(ucx tag_lat 16777216 $((100 / less)) | awk '{ print 2 * $3 }')"
+		note rate_ucx "$(ucx tag_bw 64 $((2000000 / less)) | awk '{ print $NF }')"
+		note bw_ucx_1M "$(ucx tag_bw 1048576 $((8000 / less)) | awk '{ print $7 * 1.048576 }')"
+		note bw_ucx_16M "$(ucx tag_bw 16777216 $((500 / less)) | awk '{ print $7 * 1.048576 }')"
 	fi
 	"$build/bench/first" 21 >"$work/first.json" && note first "$(jq .first_message_ms.p50 "$work/first.json")"
 done
