@@ -362,6 +362,7 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * Return: 0 when the message stands in the receiver's memory, or a negative errno. The items are the caller's
  * again in every case. When the time is up the message is withdrawn, which may take up to 100 ms more.
  * Errors: those of ripc_send_short() without -EMSGSIZE, and
+ * -EAGAIN: @timeout_ms is 0: nothing was sent, as delivery cannot be known without waiting; see ripc_start()
  * -ETIMEDOUT: not delivered in time; it was withdrawn and will not be delivered
  * -EPIPE: the peer died or became unreachable, and it is not known whether it was delivered
  * -ENOBUFS: the receiver could not find memory for it
@@ -438,7 +439,8 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * @message: where the message is stored
  * @timeout_ms: how long to wait for one
  *
- * Messages come in the order they arrived, those of one sender in the order they were sent.
+ * Short messages of one sender come in the order they were sent, its long ones in the order they were started; a
+ * short message may overtake a long one that is still on its way.
  *
  * Return: 0, or a negative errno.
  * Errors:

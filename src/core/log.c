@@ -109,3 +109,8 @@ const char *ripc_strerror(int error)
 	}
 	}
 }
+
+void ripc__log_forked(void)
+{
+	pthread_mutex_init(&log_lock, NULL);
+}

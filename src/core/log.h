@@ -22,4 +22,7 @@ int ripc__fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3
 /* Sends the log to standard error, as the setting log= asks for, unless the application set a hook. */
 void ripc__log_to_stderr(enum ripc_log_level level);
 
+/* In the child of fork(): the thread that held the log's lock, if any, does not exist there. */
+void ripc__log_forked(void);
+
 #endif

@@ -41,6 +41,7 @@ enum ripc__cap {
 	RIPC__CAP_TARGET_PROGRESS = 1 << 6, /* reads and writes need the passive side to call progress() */
 	RIPC__CAP_CHEAP_REG = 1 << 7,       /* registration costs less than a microsecond: per transfer */
 	RIPC__CAP_SAME_HOST = 1 << 8,       /* reaches peers of the same host only */
+	RIPC__CAP_SELF = 1 << 9,            /* reaches nobody but the context itself: in no record */
 };
 
 /* Access rights of a registration; ask for the narrowest set. */

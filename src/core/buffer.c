@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "core/buffer.h"
+#include "core/context.h"
+#include "core/request.h"
+#include "core/service.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define MMAP_FROM (128u << 10) /* larger buffers are mapped on their own */
+#define HUGE_FROM (2u << 20)   /* and these in huge pages, where they can be had */
+
+void ripc__memory_init(struct ripc *ctx)
+{
+	struct ripc__memory *m = &ctx->memory;
+
+	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++)
+		ripc__list_init(&m->classes[i]);
+	ripc__list_init(&m->lru);
+	ripc__list_init(&m->windows);
+	ripc__list_init(&m->returns);
+	m->next_return_id = 1;
+}
+
+/* Index of the first region whose base is above p. */
+static size_t region_above(const struct ripc__memory *m, const uint8_t *p)
+{
+	size_t lo = 0, hi = m->nregions;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->regions[mid]->base > p)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+static size_t region_size(const struct ripc__region *r)
+{
+	return r->state == RIPC__REGION_USER ? r->len : r->cap;
+}
+
+struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *ptr, size_t len)
+{
+	struct ripc__memory *m = &ctx->memory;
+	const uint8_t *p = ptr;
+	size_t i = region_above(m, p);
+	struct ripc__region *r;
+
+	if (!i)
+		return NULL;
+	r = m->regions[i - 1];
+	if ((size_t)(p - r->base) >= region_size(r) || len > region_size(r) - (size_t)(p - r->base))
+		return NULL;
+	return r;
+}
+
+static int region_insert(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = &ctx->memory;
+	size_t i;
+
+	if (m->nregions == m->regions_cap) {
+		size_t cap = m->regions_cap ? 2 * m->regions_cap : 64;
+		struct ripc__region **grown = realloc(m->regions, cap * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		m->regions = grown;
+		m->regions_cap = cap;
+	}
+	i = region_above(m, r->base);
+	memmove(m->regions + i + 1, m->regions + i, (m->nregions - i) * sizeof(*m->regions));
+	m->regions[i] = r;
+	m->nregions++;
+	return 0;
+}
+
+static void region_remove(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = &ctx->memory;
+	size_t i = region_above(m, r->base) - 1;
+
+	memmove(m->regions + i, m->regions + i + 1, (m->nregions - i - 1) * sizeof(*m->regions));
+	m->nregions--;
+	if (m->regions_cap > 64 && m->nregions < m->regions_cap / 4) {
+		struct ripc__region **less = realloc(m->regions, m->regions_cap / 2 * sizeof(*less));
+
+		if (less) {
+			m->regions = less;
+			m->regions_cap /= 2;
+		}
+	}
+}
+
+static void local_mrs_drop(struct ripc *ctx, struct ripc__region *r)
+{
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		if (!r->local[i])
+			continue;
+		if (ctx->tp[i].t)
+			ctx->tp[i].ops->dereg(ctx->tp[i].t, r->local[i]);
+		free(r->local[i]);
+		r->local[i] = NULL;
+	}
+}
+
+static void pool_unmap(struct ripc__region *r)
+{
+	if (r->cap >= MMAP_FROM)
+		munmap(r->base, r->cap);
+	else
+		free(r->base);
+}
+
+/* Destroys a buffer of the pool that is in the cache. */
+static void pool_destroy(struct ripc *ctx, struct ripc__region *r)
+{
+	ripc__list_del(&r->free_link);
+	ripc__list_del(&r->lru_link);
+	ctx->memory.cached_bytes -= r->cap;
+	ctx->stats.pool_bytes -= r->cap;
+	local_mrs_drop(ctx, r);
+	region_remove(ctx, r);
+	pool_unmap(r);
+	free(r);
+}
+
+static void pool_trim(struct ripc *ctx, uint64_t limit)
+{
+	struct ripc__memory *m = &ctx->memory;
+
+	while (m->cached_bytes > limit)
+		pool_destroy(ctx, ripc__list_entry(ripc__list_first(&m->lru), struct ripc__region, lru_link));
+}
+
+static struct ripc__region *pool_create(struct ripc *ctx, unsigned class)
+{
+	struct ripc__region *r = calloc(1, sizeof(*r));
+	size_t cap = (size_t)1 << class;
+
+	if (!r)
+		return NULL;
+	if (cap >= MMAP_FROM) {
+		r->base = mmap(NULL, cap, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (r->base == MAP_FAILED)
+			r->base = NULL;
+		else if (cap >= HUGE_FROM)
+			madvise(r->base, cap, MADV_HUGEPAGE);
+	} else {
+		r->base = aligned_alloc(64, cap);
+	}
+	if (!r->base) {
+		free(r);
+		return NULL;
+	}
+	r->cap = cap;
+	r->class = (uint8_t)class;
+	ripc__list_init(&r->free_link);
+	ripc__list_init(&r->lru_link);
+	if (region_insert(ctx, r)) {
+		pool_unmap(r);
+		free(r);
+		return NULL;
+	}
+	ctx->stats.pool_bytes += cap;
+	return r;
+}
+
+/* Page faults in the middle of a transfer are dear: every page in use has been written to before. */
+static void touch(struct ripc__region *r, size_t len)
+{
+	const size_t page = 4096;
+
+	for (size_t at = r->touched; at < len; at += page - at % page)
+		((volatile uint8_t *)r->base)[at] = 0;
+	if (len > r->touched)
+		r->touched = len;
+}
+
+struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state)
+{
+	struct ripc__memory *m = &ctx->memory;
+	unsigned class = RIPC__CLASS_MIN;
+	struct ripc__region *r;
+	struct ripc__list *n;
+
+	while (class <= RIPC__CLASS_MAX && ((size_t)1 << class) < len)
+		class++;
+	if (class > RIPC__CLASS_MAX)
+		return NULL;
+	n = ripc__list_first(&m->classes[class]);
+	if (n) {
+		r = ripc__list_entry(n, struct ripc__region, free_link);
+		ripc__list_del(&r->free_link);
+		ripc__list_del(&r->lru_link);
+		m->cached_bytes -= r->cap;
+	} else {
+		r = pool_create(ctx, class);
+		if (!r) {
+			/* What lies idle in the cache may be what is missing. */
+			pool_trim(ctx, 0);
+			r = pool_create(ctx, class);
+		}
+		if (!r)
+			return NULL;
+	}
+	r->state = state;
+	r->len = len;
+	r->zombie = false;
+	touch(r, len);
+	return r;
+}
+
+void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = &ctx->memory;
+
+	r->state = RIPC__REGION_FREE;
+	r->zombie = false;
+	/* The most recently used one is the warmest: it goes first. */
+	ripc__list_add(m->classes[r->class].next, &r->free_link);
+	ripc__list_add(&m->lru, &r->lru_link);
+	m->cached_bytes += r->cap;
+	pool_trim(ctx, ctx->opt.pool_bytes);
+}
+
+void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
+{
+	if (r->zombie && !r->holds && !r->sends)
+		ripc__pool_put(ctx, r);
+}
+
+struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base, size_t len,
+				struct ripc__mr *own, bool *is_own)
+{
+	struct ripc__tp *t = &ctx->tp[tp];
+	struct ripc__mr *mr;
+
+	*is_own = false;
+	if (t->limits.caps & RIPC__CAP_CHEAP_REG) {
+		if (t->ops->reg(t->t, base, len, RIPC__ACCESS_LOCAL_WRITE, own))
+			return NULL;
+		*is_own = true;
+		return own;
+	}
+	if (region->local[tp])
+		return region->local[tp];
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return NULL;
+	if (t->ops->reg(t->t, region->base, region_size(region), RIPC__ACCESS_LOCAL_WRITE, mr)) {
+		free(mr);
+		return NULL;
+	}
+	region->local[tp] = mr;
+	return mr;
+}
+
+static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen)
+{
+	return a < b + blen && b < a + alen;
+}
+
+int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *ptr, size_t len)
+{
+	struct ripc__list *n;
+	const uint8_t *p = ptr;
+
+	if (region->holds) {
+		ripc__list_for_each(n, &ctx->memory.windows) {
+			struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+
+			if (overlap(p, len, w->base, w->len))
+				return ripc__fail(-EBUSY, "memory at %p overlaps a window at %p", ptr, (void *)w->base);
+		}
+		ripc__list_for_each(n, &ctx->memory.returns) {
+			struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+			if (overlap(p, len, r->base, r->len))
+				return ripc__fail(-EBUSY, "memory at %p overlaps a return buffer offered at %p", ptr,
+						  (void *)r->base);
+		}
+	}
+	if (region->sends) {
+		ripc__list_for_each(n, &ctx->requests) {
+			struct ripc_request *q = ripc__list_entry(n, struct ripc_request, held);
+
+			for (unsigned i = 0; q->state != RIPC__REQUEST_DONE && i < q->nitems; i++)
+				if (overlap(p, len, q->items[i].base, q->items[i].len))
+					return ripc__fail(-EBUSY,
+							  "memory at %p is read by a send to service %llu under way", ptr,
+							  (unsigned long long)q->dest_id);
+		}
+	}
+	return 0;
+}
+
+void ripc__memory_fini(struct ripc *ctx)
+{
+	struct ripc__memory *m = &ctx->memory;
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&m->windows))) {
+		ripc__list_del(n);
+		free(ripc__list_entry(n, struct ripc__window, link));
+	}
+	while ((n = ripc__list_first(&m->returns))) {
+		ripc__list_del(n);
+		free(ripc__list_entry(n, struct ripc__return, link));
+	}
+	for (size_t i = 0; i < m->nregions; i++) {
+		struct ripc__region *r = m->regions[i];
+
+		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
+			free(r->local[k]);
+		if (r->state != RIPC__REGION_USER)
+			pool_unmap(r);
+		free(r);
+	}
+	free(m->regions);
+	free(m->return_index);
+	memset(m, 0, sizeof(*m));
+}
+
+/* ---- the public calls ---- */
+
+/* The buffer of the application around ptr; NULL, explained, if there is none. */
+static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
+{
+	struct ripc__region *r = ripc__memory_find(ctx, ptr, 0);
+
+	if (r && r->state == RIPC__REGION_APP && !r->zombie)
+		return r;
+	if (!r)
+		ripc__fail(-EINVAL, "%p lies in no buffer of this context", ptr);
+	else if (r->state == RIPC__REGION_USER)
+		ripc__fail(-EINVAL, "%p is registered memory, not a buffer of ripc_buf_alloc()", ptr);
+	else if (r->state == RIPC__REGION_MESSAGE)
+		ripc__fail(-EINVAL, "%p belongs to a received message: use ripc_message_free()", ptr);
+	else
+		ripc__fail(-EINVAL, "%p was freed before", ptr);
+	return NULL;
+}
+
+void *ripc_buf_alloc(struct ripc *ctx, size_t len)
+{
+	struct ripc__region *r = NULL;
+	int rc = ripc__context(&ctx);
+
+	if (rc) {
+		errno = -rc;
+		return NULL;
+	}
+	if (!len) {
+		ripc__fail(-EINVAL, "buffer of 0 bytes");
+		errno = EINVAL;
+		return NULL;
+	}
+	ripc__lock(ctx);
+	r = ripc__pool_get(ctx, len, RIPC__REGION_APP);
+	ripc__unlock(ctx);
+	if (!r) {
+		ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return r->base;
+}
+
+/* Removes the windows in a region. One that is arriving goes when the item has arrived. */
+static void windows_withdraw(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe(n, tmp, &ctx->memory.windows) {
+		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+
+		if (w->region == r && !w->arriving)
+			ripc__window_done(ctx, w, true);
+	}
+}
+
+static void returns_withdraw(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe(n, tmp, &ctx->memory.returns) {
+		struct ripc__return *b = ripc__list_entry(n, struct ripc__return, link);
+
+		if (b->region == r)
+			ripc__return_revoke(ctx, b);
+	}
+}
+
+int ripc_buf_free(struct ripc *ctx, void *ptr)
+{
+	struct ripc__region *r;
+	int rc = ripc__context(&ctx);
+
+	if (rc || !ptr)
+		return rc;
+	ripc__lock(ctx);
+	r = app_buffer(ctx, ptr);
+	if (!r) {
+		rc = -EINVAL;
+	} else if (r->sends) {
+		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p", ptr);
+	} else {
+		r->zombie = true;
+		/* Pinned while its windows and return buffers go: the last of them must not free it under us. */
+		r->holds++;
+		windows_withdraw(ctx, r);
+		returns_withdraw(ctx, r);
+		r->holds--;
+		ripc__region_release(ctx, r);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
+{
+	struct ripc__region *r, *grown;
+	int rc = ripc__context(&ctx);
+	void *out = NULL;
+
+	if (rc) {
+		errno = -rc;
+		return NULL;
+	}
+	if (!ptr)
+		return ripc_buf_alloc(ctx, len);
+	ripc__lock(ctx);
+	r = app_buffer(ctx, ptr);
+	if (!r || !len) {
+		rc = r ? ripc__fail(-EINVAL, "buffer of 0 bytes") : -EINVAL;
+	} else if (r->sends || r->holds) {
+		rc = ripc__fail(-EBUSY, "the buffer at %p is read by a send, offered to a peer or a window", ptr);
+	} else if (len <= r->cap && len > r->cap / 4) {
+		r->len = len;
+		touch(r, len);
+		out = r->base;
+	} else {
+		grown = ripc__pool_get(ctx, len, RIPC__REGION_APP);
+		if (grown) {
+			memcpy(grown->base, r->base, r->len < len ? r->len : len);
+			ripc__pool_put(ctx, r);
+			out = grown->base;
+		} else {
+			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
+		}
+	}
+	ripc__unlock(ctx);
+	if (!out)
+		errno = -rc;
+	return out;
+}
+
+int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
+{
+	struct ripc__region *r;
+	size_t i;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!base || !len || (uintptr_t)base + len < (uintptr_t)base)
+		return ripc__fail(-EINVAL, "%zu bytes at %p cannot be registered", len, base);
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", len);
+	r->base = base;
+	r->len = len;
+	r->state = RIPC__REGION_USER;
+	ripc__list_init(&r->free_link);
+	ripc__list_init(&r->lru_link);
+	ripc__lock(ctx);
+	i = region_above(&ctx->memory, r->base);
+	if ((i && r->base < ctx->memory.regions[i - 1]->base + region_size(ctx->memory.regions[i - 1])) ||
+	    (i < ctx->memory.nregions && ctx->memory.regions[i]->base < r->base + len))
+		rc = ripc__fail(-EEXIST, "%zu bytes at %p overlap memory that is registered already", len, base);
+	else if (region_insert(ctx, r))
+		rc = ripc__fail(-ENOMEM, "no memory to register %zu bytes", len);
+	if (!rc)
+		ctx->stats.registered_bytes += len;
+	ripc__unlock(ctx);
+	if (rc)
+		free(r);
+	return rc;
+}
+
+int ripc_buf_unregister(struct ripc *ctx, void *base)
+{
+	struct ripc__region *r;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	r = ripc__memory_find(ctx, base, 0);
+	if (!r || r->state != RIPC__REGION_USER || r->base != base) {
+		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
+	} else if (r->sends) {
+		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p", base);
+	} else if (r->holds) {
+		rc = ripc__fail(-EBUSY, "memory at %p is set aside as a window or offered to a peer", base);
+	} else {
+		local_mrs_drop(ctx, r);
+		region_remove(ctx, r);
+		ctx->stats.registered_bytes -= r->len;
+		free(r);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}

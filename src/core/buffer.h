@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory that may travel: buffers of the pool, regions the application registered, and the windows and return buffers
+ * cut out of them. Everything under the context's lock.
+ *
+ * A buffer of the pool is in one of these hands: the cache (free), the application, a received message, or nobody yet
+ * (`zombie`: freed by the application while a peer may still write into it; it goes to the cache when the
+ * peer let go). sends counts the sends under way that read from it, holds the windows and return buffers in it.
+ */
+#ifndef RIPC_CORE_BUFFER_H
+#define RIPC_CORE_BUFFER_H
+
+#include "core/list.h"
+#include "transport/transport.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RIPC__TP_MAX       8  /* transports of one context */
+#define RIPC__CLASS_MIN    8  /* smallest buffer: 2^8 bytes */
+#define RIPC__CLASS_MAX    47 /* largest */
+#define RIPC__WINDOWS_MAX  65536
+#define RIPC__RETURNS_LIVE 65536 /* return buffers offered by one context at one time */
+
+struct ripc;
+struct ripc_service;
+struct ripc__peer;
+struct ripc__lane;
+
+enum ripc__region_state {
+	RIPC__REGION_USER,    /* the application's own memory, registered */
+	RIPC__REGION_FREE,    /* pool: in the cache */
+	RIPC__REGION_APP,     /* pool: the application's */
+	RIPC__REGION_MESSAGE, /* pool: holds an item of a received message, or one that is arriving, or a copy to send */
+};
+
+struct ripc__region {
+	uint8_t *base;
+	size_t len;      /* what the application asked for, or registered */
+	size_t cap;      /* pool: bytes mapped */
+	size_t touched;  /* pool: bytes whose pages have been touched */
+	enum ripc__region_state state;
+	uint8_t class;   /* pool: cap == 1 << class */
+	bool zombie;     /* to be freed when holds is 0 */
+	unsigned sends;  /* sends under way that read from it */
+	unsigned holds;  /* windows and return buffers in it */
+	struct ripc__mr *local[RIPC__TP_MAX]; /* registration as target of our own reads, kept; NULL: not yet */
+	struct ripc__list free_link; /* cache: in its class */
+	struct ripc__list lru_link;  /* cache: least recently used first */
+};
+
+/* Memory set aside as the target of one incoming item. */
+struct ripc__window {
+	struct ripc__list link;
+	uint8_t *base;
+	size_t len;
+	struct ripc__region *region;
+	struct ripc_service *service; /* NULL: any */
+	bool arriving; /* an item is just being placed in it */
+};
+
+/* A buffer we offered to a peer. */
+struct ripc__return {
+	struct ripc__list link;   /* in memory.returns */
+	uint32_t id;              /* names it on the wire; never 0 */
+	uint8_t *base;
+	size_t len;
+	struct ripc__region *region;
+	struct ripc_service *service; /* the peer's long messages to it may use the buffer */
+	struct ripc__peer *peer;  /* to whom it is offered; NULL: to nobody (any more) */
+	struct ripc__lane *lane;  /* lane over which the peer can write it; NULL: it cannot */
+	struct ripc__mr mr;       /* with lane: the exposure */
+	bool revoking;            /* REVOKE was sent, REVOKED has not come */
+	bool arriving;            /* we are reading an item into it */
+};
+
+struct ripc__memory {
+	struct ripc__region **regions; /* sorted by base, not overlapping */
+	size_t nregions, regions_cap;
+	struct ripc__list classes[RIPC__CLASS_MAX + 1]; /* free buffers */
+	struct ripc__list lru;
+	uint64_t cached_bytes;
+	struct ripc__list windows;
+	unsigned nwindows;
+	struct ripc__list returns;
+	unsigned nreturns;
+	uint32_t next_return_id;
+	struct ripc__return **return_index; /* power-of-two table by id */
+	unsigned return_index_cap;
+};
+
+void ripc__memory_init(struct ripc *ctx);
+/* Frees everything. No transport is open any more. */
+void ripc__memory_fini(struct ripc *ctx);
+
+/* The region that contains [p, p+len), or NULL. */
+struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *p, size_t len);
+
+/* A buffer of at least len bytes in the given state. NULL: out of memory. */
+struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state);
+void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
+
+/* Called whenever holds or sends went down: a zombie goes back to the cache. */
+void ripc__region_release(struct ripc *ctx, struct ripc__region *region);
+
+/* Registration of [base, base+len) as the target of our reads over one transport. *own is true if the caller must dereg and free it. NULL: failed, explained. */
+struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base, size_t len,
+				struct ripc__mr *own, bool *is_own);
+
+/* Windows: finds the first that fits, marks it as arriving. */
+struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *service, size_t len);
+/* The item arrived (used up) or did not (free again). */
+void ripc__window_done(struct ripc *ctx, struct ripc__window *w, bool used);
+/* Drops all windows of a service. */
+void ripc__windows_drop(struct ripc *ctx, struct ripc_service *service);
+
+/* Return buffers, owner's side. */
+struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
+struct ripc__return *ripc__return_find(struct ripc *ctx, uint64_t id);
+/* One that a long item of this length from peer to service may be read into: offered to the peer, which cannot write it itself. */
+struct ripc__return *ripc__return_claim(struct ripc *ctx, struct ripc_service *service, struct ripc__peer *peer,
+					size_t len);
+/* Ends remote access and forgets it. */
+void ripc__return_drop(struct ripc *ctx, struct ripc__return *r);
+/* Withdraws: at once if no peer can write it, else asks the peer (REVOKE) and drops it when the answer comes. */
+void ripc__return_revoke(struct ripc *ctx, struct ripc__return *r);
+/* The lane over which it was exposed is gone: it stays offered, but cannot be written remotely. */
+void ripc__returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane);
+void ripc__returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
+
+/* -EBUSY, explained, if [p, p+len) overlaps a window, a return buffer or (with sends) a region a send reads from. */
+int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *p, size_t len);
+
+#endif

@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "core/context.h"
+#include "core/lane.h"
+#include "core/message.h"
+#include "core/peer.h"
+#include "core/rendezvous.h"
+#include "core/request.h"
+#include "core/service.h"
+#include "transport/sim/sim.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINGER_NS      (200 * RIPC__MS) /* how long close waits for what is queued to leave */
+#define EVENTS         64               /* reaped at once */
+#define ROUNDS         4                /* of these, before a waiting caller gets a look */
+#define RESOLVER_NS    (200 * 1000)     /* how often a spinning driver looks after the resolver */
+
+/* The built-in order of preference. */
+static const struct ripc__transport_ops *const all_transports[] = {&ripc__transport_self, &ripc__transport_soft};
+static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self, &ripc__transport_sim};
+
+unsigned ripc__fork_count;
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ripc *contexts;        /* all open ones */
+static struct ripc *default_context;
+static bool fork_handler;
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* the default context is being opened; before contexts_lock */
+
+void ripc__lock(struct ripc *ctx) RIPC__NO_ANALYSIS
+{
+	pthread_mutex_lock(&ctx->lock.mutex);
+}
+
+void ripc__unlock(struct ripc *ctx) RIPC__NO_ANALYSIS
+{
+	pthread_mutex_unlock(&ctx->lock.mutex);
+}
+
+uint64_t ripc__now(struct ripc *ctx)
+{
+	return ctx->hooks.now ? ctx->hooks.now(ctx->hooks.arg) : ripc__clock_ns();
+}
+
+void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)
+{
+	if (when_ns < ctx->timers_ns)
+		ctx->timers_ns = when_ns;
+	if (when_ns < ctx->next_timer_ns)
+		ctx->next_timer_ns = when_ns;
+}
+
+const char *ripc__instance_text(const uint8_t instance[16])
+{
+	static _Thread_local char texts[2][9];
+	static _Thread_local unsigned turn;
+	char *text = texts[turn++ & 1];
+
+	snprintf(text, sizeof(texts[0]), "%02x%02x%02x%02x", instance[0], instance[1], instance[2], instance[3]);
+	return text;
+}
+
+/* ---- progress ---- */
+
+static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *ev)
+{
+	switch (ev->kind) {
+	case RIPC__RESOLVED:
+		ripc__dest_resolved(ctx, &ev->record);
+		break;
+	case RIPC__UNRESOLVED:
+		ripc__dest_unresolved(ctx, ev->service, ev->text);
+		break;
+	case RIPC__REGISTERED:
+		ripc__service_registered(ctx, ev->service);
+		break;
+	case RIPC__CONFLICT:
+		ripc__service_conflict(ctx, ev->service, ev->text);
+		break;
+	case RIPC__GONE:
+		ripc__dest_gone(ctx, ev->service, ev->record.instance);
+		break;
+	}
+}
+
+static bool resolver_awaited(struct ripc *ctx)
+{
+	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
+		if (s->state == RIPC__SERVICE_CLAIMING)
+			return true;
+	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
+		if (d->state == RIPC__DEST_RESOLVING)
+			return true;
+	return false;
+}
+
+static void resolver_round(struct ripc *ctx)
+{
+	bool readable = ctx->resolver_readable || ctx->resolver_pending || ctx->hooks.now ||
+			ctx->now_ns - ctx->resolver_asked_ns >= RESOLVER_NS;
+	struct ripc__resolver_event ev[4];
+	unsigned n;
+
+	if (!readable && ctx->now_ns < ctx->resolver_timer_ns)
+		return;
+	ctx->resolver_asked_ns = ctx->now_ns;
+	ctx->resolver_readable = false;
+	do {
+		ctx->resolver_timer_ns = RIPC__NEVER;
+		n = ripc__resolver_progress(ctx->resolver, readable, ev, 4, ctx->now_ns, &ctx->resolver_timer_ns);
+		for (unsigned i = 0; i < n; i++)
+			resolver_event(ctx, &ev[i]);
+	} while (n == 4);
+	if (n && ctx->resolver_pending)
+		ctx->resolver_pending = resolver_awaited(ctx);
+}
+
+static uint64_t transports_round(struct ripc *ctx)
+{
+	struct ripc__event ev[EVENTS];
+	uint64_t deadline = RIPC__NEVER;
+
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		unsigned rounds = 0, n;
+
+		if (!ctx->tp[i].t)
+			continue;
+		do {
+			n = ctx->tp[i].ops->progress(ctx->tp[i].t, ev, EVENTS, ctx->now_ns, &deadline);
+			for (unsigned k = 0; k < n; k++)
+				ripc__lane_event(ctx, i, &ev[k]);
+		} while (n == EVENTS && ++rounds < ROUNDS);
+		if (n == EVENTS)
+			deadline = 0;
+	}
+	return deadline;
+}
+
+void ripc__round(struct ripc *ctx)
+{
+	uint64_t deadline;
+
+	if (ctx->in_progress)
+		return;
+	ctx->in_progress = true;
+	deadline = transports_round(ctx);
+	resolver_round(ctx);
+	if (ctx->now_ns >= ctx->timers_ns) {
+		ctx->timers_ns = RIPC__NEVER;
+		ripc__lane_timers(ctx);
+		ripc__peer_timers(ctx);
+	}
+	ripc__lanes_reap(ctx);
+	if (ctx->timers_ns < deadline)
+		deadline = ctx->timers_ns;
+	if (ctx->resolver_timer_ns < deadline)
+		deadline = ctx->resolver_timer_ns;
+	ctx->next_timer_ns = deadline;
+	ctx->in_progress = false;
+}
+
+void ripc__progress(struct ripc *ctx)
+{
+	ctx->now_ns = ripc__now(ctx);
+	ripc__round(ctx);
+}
+
+uint64_t ripc__poll(struct ripc *ctx)
+{
+	uint64_t next;
+
+	ripc__lock(ctx);
+	ripc__progress(ctx);
+	next = ctx->next_timer_ns;
+	ripc__unlock(ctx);
+	return next;
+}
+
+/* ---- fork ---- */
+
+/* In the child: the parent's connections must not live on in it. Only async-signal-safe calls. */
+static void in_child(void)
+{
+	ripc__fork_count++;
+	for (struct ripc *ctx = contexts; ctx; ctx = ctx->next) {
+		for (unsigned i = 0; i < ctx->ntp; i++)
+			if (ctx->tp[i].t && ctx->tp[i].ops->forked)
+				ctx->tp[i].ops->forked(ctx->tp[i].t);
+		if (ctx->resolver)
+			ripc__resolver_forked(ctx->resolver);
+		if (ctx->epfd >= 0)
+			close(ctx->epfd);
+		if (ctx->wakefd >= 0)
+			close(ctx->wakefd);
+		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
+			if (s->fd >= 0)
+				close(s->fd);
+	}
+	contexts = NULL;
+	default_context = NULL;
+	/* The thread that held it, if any, does not exist here. */
+	pthread_mutex_init(&contexts_lock, NULL);
+	pthread_mutex_init(&opening, NULL);
+	ripc__log_forked();
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&opening);
+	pthread_mutex_lock(&contexts_lock);
+}
+
+static void in_parent(void)
+{
+	pthread_mutex_unlock(&contexts_lock);
+	pthread_mutex_unlock(&opening);
+}
+
+int ripc__check_owner(const struct ripc *ctx)
+{
+	if (ctx->fork_count == ripc__fork_count)
+		return 0;
+	return ripc__fail(-EOWNERDEAD, "this context was opened by the parent process: a forked child must open its own");
+}
+
+/* ---- opening ---- */
+
+static void describe_address(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	static const struct ripc__transport_ops *const known[] = {&ripc__transport_soft, &ripc__transport_sim};
+	int n;
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (known[i]->id != transport)
+			continue;
+		n = snprintf(text, textlen, "%s ", known[i]->name);
+		if (n > 0 && (size_t)n < textlen)
+			known[i]->describe(addr, len, text + n, textlen - (size_t)n);
+		return;
+	}
+	snprintf(text, textlen, "transport %u", transport);
+}
+
+static int random_bytes(struct ripc *ctx, uint8_t *p, size_t len)
+{
+	if (!ctx->hooks.now)
+		return getrandom(p, len, 0) == (ssize_t)len ? 0 : -EIO;
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t v = ctx->hooks.random(ctx->hooks.arg);
+
+		memcpy(p + i, &v, 8);
+	}
+	return 0;
+}
+
+/* Which host this is: the running kernel and our network namespace in it. */
+static void host_id(uint8_t host[16])
+{
+	char text[64] = "";
+	struct stat st;
+	unsigned k = 0;
+	ssize_t n;
+	int fd;
+
+	memset(host, 0, 16);
+	fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	for (ssize_t i = 0; i < n && k < 32; i++) {
+		unsigned c = (unsigned char)text[i];
+
+		if (c == '-')
+			continue;
+		c = c >= 'a' ? c - 'a' + 10 : c - '0';
+		host[k / 2] = (uint8_t)(host[k / 2] << 4 | (c & 15));
+		k++;
+	}
+	if (!stat("/proc/self/ns/net", &st))
+		for (unsigned i = 0; i < 8; i++)
+			host[8 + i] ^= (uint8_t)(st.st_ino >> 8 * i);
+}
+
+static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *ops)
+{
+	struct ripc__transport_env env = {&ctx->opt, ctx->instance, ctx->hooks.arg};
+	struct ripc__tp *tp = &ctx->tp[ctx->ntp];
+	int rc;
+
+	tp->ops = ops;
+	ctx->ntp++;
+	rc = ops->probe(&env, tp->why, sizeof(tp->why));
+	if (rc)
+		return rc;
+	rc = ops->open(&tp->t, &env);
+	if (rc) {
+		tp->t = NULL;
+		snprintf(tp->why, sizeof(tp->why), "%s", ripc_detail());
+		return rc;
+	}
+	ops->limits(tp->t, &tp->limits);
+	return 0;
+}
+
+/* Opens the allowed ones in the order of the setting, and always the one that reaches ourselves. */
+static int open_transports(struct ripc *ctx)
+{
+	bool sim = ctx->hooks.now;
+	const struct ripc__transport_ops *const *all = sim ? simulated : all_transports;
+	unsigned count = sim ? 2 : sizeof(all_transports) / sizeof(all_transports[0]), open = 0;
+	bool any = !strcmp(ctx->opt.transports, "auto") || sim;
+	char names[sizeof(ctx->opt.transports)], *save, *name;
+	char known[128] = "", why[600] = "";
+	int rc = -ENODEV;
+
+	for (unsigned i = 1; i < count; i++)
+		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i > 1 ? ", " : "", all[i]->name);
+	rc = open_transport(ctx, all[0]);
+	if (rc)
+		return rc;
+	strcpy(names, any ? "" : ctx->opt.transports);
+	if (any)
+		for (unsigned i = 1; i < count; i++)
+			open += !open_transport(ctx, all[i]);
+	for (name = strtok_r(names, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+		unsigned i = 1;
+
+		while (i < count && strcmp(all[i]->name, name))
+			i++;
+		if (i == count)
+			return ripc__fail(-EINVAL, "transports=%s: there is no transport %s, only %s",
+					  ctx->opt.transports, name, known);
+		for (unsigned k = 0; k < ctx->ntp; k++)
+			if (ctx->tp[k].ops == all[i])
+				return ripc__fail(-EINVAL, "transports=%s: %s stands there twice", ctx->opt.transports, name);
+		open += !open_transport(ctx, all[i]);
+	}
+	if (open)
+		return 0;
+	for (unsigned i = 1; i < ctx->ntp; i++)
+		snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%s: %s", i > 1 ? "; " : "",
+			 ctx->tp[i].ops->name, ctx->tp[i].why);
+	return ripc__fail(-ENODEV, "no transport can be used: %s", why);
+}
+
+static int open_resolver(struct ripc *ctx)
+{
+	struct ripc__record_addr addrs[RIPC__RECORD_ADDRS_MAX];
+	struct ripc__resolver_env env = {
+		.opt = &ctx->opt,
+		.instance = ctx->instance,
+		.host = ctx->host,
+		.addrs = addrs,
+		.sim = ctx->hooks.arg,
+		.describe = describe_address,
+	};
+
+	for (unsigned i = 0; i < ctx->ntp && env.naddrs < RIPC__RECORD_ADDRS_MAX; i++) {
+		struct ripc__record_addr *a = &addrs[env.naddrs];
+		int len;
+
+		if (!ctx->tp[i].t || ctx->tp[i].limits.caps & RIPC__CAP_SELF)
+			continue;
+		len = ctx->tp[i].ops->address(ctx->tp[i].t, a->addr, sizeof(a->addr));
+		if (len < 0)
+			return len;
+		a->transport = ctx->tp[i].ops->id;
+		a->len = (uint16_t)len;
+		env.naddrs++;
+	}
+	return ripc__resolver_open(&ctx->resolver, &env);
+}
+
+static int watch(struct ripc *ctx, int fd, uint32_t what)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data = {.u32 = what}};
+
+	if (epoll_ctl(ctx->epfd, EPOLL_CTL_ADD, fd, &ev))
+		return ripc__fail(-errno, "cannot wait on a descriptor: %s", ripc_strerror(errno));
+	return 0;
+}
+
+static int open_descriptors(struct ripc *ctx)
+{
+	int rc;
+
+	ctx->epfd = epoll_create1(EPOLL_CLOEXEC);
+	ctx->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->epfd < 0 || ctx->wakefd < 0)
+		return ripc__fail(-errno, "no descriptor for the context: %s", ripc_strerror(errno));
+	rc = watch(ctx, ctx->wakefd, RIPC__EPOLL_WAKE);
+	for (unsigned i = 0; !rc && i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].ops->fd(ctx->tp[i].t) >= 0)
+			rc = watch(ctx, ctx->tp[i].ops->fd(ctx->tp[i].t), RIPC__EPOLL_TRANSPORT);
+	if (!rc)
+		rc = watch(ctx, ripc__resolver_fd(ctx->resolver), RIPC__EPOLL_RESOLVER);
+	return rc;
+}
+
+static void context_free(struct ripc *ctx)
+{
+	if (ctx->epfd >= 0)
+		close(ctx->epfd);
+	if (ctx->wakefd >= 0)
+		close(ctx->wakefd);
+	pthread_mutex_destroy(&ctx->lock.mutex);
+	free(ctx);
+}
+
+static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
+{
+	if (hooks)
+		ctx->hooks = *hooks;
+	ctx->epfd = ctx->wakefd = -1;
+	ctx->fork_count = ripc__fork_count;
+	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns = RIPC__NEVER;
+	ctx->spin_ns = 50 * 1000;
+	pthread_mutex_init(&ctx->lock.mutex, NULL);
+	ripc__list_init(&ctx->lanes);
+	ripc__list_init(&ctx->dead_lanes);
+	ripc__list_init(&ctx->messages);
+	ripc__list_init(&ctx->requests);
+	ripc__list_init(&ctx->waiters);
+	ripc__memory_init(ctx);
+}
+
+static int context_open(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
+{
+	char why[512];
+	struct ripc *ctx = calloc(1, sizeof(*ctx));
+	int rc;
+
+	if (!ctx)
+		return ripc__fail(-ENOMEM, "no memory for a context");
+	context_init(ctx, hooks);
+	rc = ripc__options_load(&ctx->opt, options, why, sizeof(why));
+	if (rc) {
+		ripc__fail(rc, "%s", why);
+		goto fail;
+	}
+	if (ctx->opt.log_level >= 0)
+		ripc__log_to_stderr((enum ripc_log_level)ctx->opt.log_level);
+	rc = random_bytes(ctx, ctx->instance, sizeof(ctx->instance));
+	if (rc) {
+		ripc__fail(rc, "the kernel's random source failed");
+		goto fail;
+	}
+	host_id(ctx->host);
+	rc = open_transports(ctx);
+	if (!rc)
+		rc = open_resolver(ctx);
+	if (!rc && !hooks)
+		rc = open_descriptors(ctx);
+	if (!rc && !hooks)
+		rc = ripc__agent_start(ctx);
+	if (rc)
+		goto close;
+	pthread_mutex_lock(&contexts_lock);
+	if (!fork_handler)
+		fork_handler = !pthread_atfork(before_fork, in_parent, in_child);
+	ctx->next = contexts;
+	contexts = ctx;
+	pthread_mutex_unlock(&contexts_lock);
+	*out = ctx;
+	return 0;
+close:
+	if (ctx->resolver)
+		ripc__resolver_kill(ctx->resolver);
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t)
+			ctx->tp[i].ops->close(ctx->tp[i].t);
+fail:
+	context_free(ctx);
+	return rc;
+}
+
+int ripc_open(struct ripc **ctx, const char *options)
+{
+	if (!ctx)
+		return ripc__fail(-EINVAL, "nowhere to store the context");
+	return context_open(ctx, options, NULL);
+}
+
+int ripc__open_hooked(struct ripc **ctx, const char *options, const struct ripc__hooks *hooks)
+{
+	return context_open(ctx, options, hooks);
+}
+
+int ripc__context(struct ripc **ctx)
+{
+	struct ripc *opened;
+	int rc = 0;
+
+	if (*ctx)
+		return ripc__check_owner(*ctx);
+	pthread_mutex_lock(&opening);
+	pthread_mutex_lock(&contexts_lock);
+	*ctx = default_context;
+	pthread_mutex_unlock(&contexts_lock);
+	if (!*ctx) {
+		rc = context_open(&opened, NULL, NULL);
+		if (!rc) {
+			opened->is_default = true;
+			pthread_mutex_lock(&contexts_lock);
+			default_context = opened;
+			pthread_mutex_unlock(&contexts_lock);
+			*ctx = opened;
+		}
+	}
+	pthread_mutex_unlock(&opening);
+	return rc;
+}
+
+/* ---- closing ---- */
+
+/* Threads that wait in a call see that the context is closing and leave. */
+static void send_waiters_home(struct ripc *ctx)
+{
+	while (ctx->waiting) {
+		ripc__wake_all(ctx);
+		ripc__unlock(ctx);
+		usleep(100);
+		ripc__lock(ctx);
+	}
+}
+
+static bool lanes_unsent(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		if (lane->blocked || !ripc__list_empty(&lane->control))
+			return true;
+	}
+	return false;
+}
+
+/* What was handed over by sends gets a bounded time to leave. */
+static void linger(struct ripc *ctx)
+{
+	uint64_t until;
+
+	ripc__progress(ctx);
+	if (ctx->hooks.now)
+		return;
+	until = ctx->now_ns + LINGER_NS;
+	while (lanes_unsent(ctx) && ctx->now_ns < until) {
+		usleep(200);
+		ripc__progress(ctx);
+	}
+}
+
+static void say_goodbye(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		if (lane->state == RIPC__LANE_UP && ripc__list_empty(&lane->control))
+			ripc__lane_word(lane, RIPC__BYE, 0, 0, 0, 0);
+	}
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t)
+			ctx->tp[i].ops->flush(ctx->tp[i].t);
+}
+
+/* No other thread is in the context any more. */
+static void context_end(struct ripc *ctx, bool kindly)
+{
+	struct ripc_service *s, *stmp;
+	struct ripc__list *n;
+
+	if (kindly) {
+		linger(ctx);
+		say_goodbye(ctx);
+	}
+	while ((n = ripc__list_first(&ctx->lanes)))
+		ripc__lane_close(ripc__list_entry(n, struct ripc__lane, link));
+	HASH_ITER(hh, ctx->services, s, stmp) {
+		while (s->first) {
+			struct ripc__message *m = s->first;
+
+			s->first = m->next;
+			ripc__message_drop(m);
+		}
+		while ((n = ripc__list_first(&s->longs)))
+			ripc__rndv_free(ripc__list_entry(n, struct ripc__rndv, link));
+		HASH_DEL(ctx->services, s);
+		ripc__service_free(s);
+	}
+	while ((n = ripc__list_first(&ctx->messages)))
+		ripc__message_drop(ripc__list_entry(n, struct ripc__message, held));
+	while ((n = ripc__list_first(&ctx->requests)))
+		ripc__request_free(ripc__list_entry(n, struct ripc_request, held));
+	ripc__lanes_reap(ctx);
+	ripc__peers_free(ctx);
+	if (kindly)
+		ripc__resolver_close(ctx->resolver);
+	else
+		ripc__resolver_kill(ctx->resolver);
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t) {
+			ctx->tp[i].ops->close(ctx->tp[i].t);
+			ctx->tp[i].t = NULL;
+		}
+	while (ctx->message_cache) {
+		struct ripc__message *m = ctx->message_cache;
+
+		ctx->message_cache = m->next;
+		free(m);
+	}
+	ripc__memory_fini(ctx);
+}
+
+static void context_close(struct ripc *ctx, bool kindly)
+{
+	struct ripc **at;
+
+	pthread_mutex_lock(&contexts_lock);
+	for (at = &contexts; *at && *at != ctx; at = &(*at)->next)
+		;
+	if (*at)
+		*at = ctx->next;
+	if (default_context == ctx)
+		default_context = NULL;
+	pthread_mutex_unlock(&contexts_lock);
+
+	ripc__lock(ctx);
+	ctx->closing = true;
+	send_waiters_home(ctx);
+	ripc__unlock(ctx);
+	ripc__agent_stop(ctx);
+	ripc__lock(ctx);
+	context_end(ctx, kindly);
+	ripc__unlock(ctx);
+	context_free(ctx);
+}
+
+int ripc_close(struct ripc *ctx)
+{
+	if (!ctx) {
+		pthread_mutex_lock(&contexts_lock);
+		ctx = default_context;
+		pthread_mutex_unlock(&contexts_lock);
+		if (!ctx)
+			return ripc__fail(-EINVAL, "there is no default context to close");
+	}
+	/* In a forked child its descriptors are closed already; its memory is the parent's business. */
+	if (ctx->fork_count != ripc__fork_count)
+		return 0;
+	context_close(ctx, true);
+	return 0;
+}
+
+void ripc__kill(struct ripc *ctx)
+{
+	context_close(ctx, false);
+}

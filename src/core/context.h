@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The context: everything one instance of the library owns, under one lock.
+ *
+ * Order of locks: ctx->lock, then nothing but the log's own (core/log.c). The list of all contexts has a lock of its
+ * own (contexts_lock in context.c), taken before any ctx->lock and never while one is held.
+ */
+#ifndef RIPC_CORE_CONTEXT_H
+#define RIPC_CORE_CONTEXT_H
+
+#include "core/buffer.h"
+#include "core/clock.h"
+#include "core/hooks.h"
+#include "core/list.h"
+#include "core/log.h"
+#include "core/options.h"
+#include "core/wait.h"
+#include "resolver/resolver.h"
+#include "transport/transport.h"
+#include "wire/header.h"
+
+#include <errno.h>
+
+/* What the context's epoll set watches (epoll data). */
+enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
+
+#define RIPC__CREDIT_UNIT 64 /* bytes that one unit of a service's window stands for */
+
+#ifdef __clang__
+#define RIPC__CAPABILITY(x)  __attribute__((capability(x)))
+#define RIPC__ACQUIRE(...)   __attribute__((acquire_capability(__VA_ARGS__)))
+#define RIPC__RELEASE(...)   __attribute__((release_capability(__VA_ARGS__)))
+#define RIPC__REQUIRES(...)  __attribute__((requires_capability(__VA_ARGS__)))
+#define RIPC__NO_ANALYSIS    __attribute__((no_thread_safety_analysis))
+#else
+#define RIPC__CAPABILITY(x)
+#define RIPC__ACQUIRE(...)
+#define RIPC__RELEASE(...)
+#define RIPC__REQUIRES(...)
+#define RIPC__NO_ANALYSIS
+#endif
+
+struct RIPC__CAPABILITY("mutex") ripc__lock {
+	pthread_mutex_t mutex;
+};
+
+/* One transport of the context, open or not. */
+struct ripc__tp {
+	const struct ripc__transport_ops *ops;
+	struct ripc__transport *t; /* NULL: not open, see why */
+	struct ripc__transport_limits limits;
+	char why[256]; /* the reason, if it is not open */
+};
+
+struct ripc {
+	struct ripc__lock lock;
+	struct ripc__options opt;
+	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
+	uint8_t instance[16];
+	uint8_t host[16];
+	unsigned fork_count;   /* ripc__fork_count when it was opened: another value means we are a child */
+	bool closing;
+	bool is_default;       /* the process's default context */
+	struct ripc *next;     /* in the list of all contexts */
+
+	struct ripc__tp tp[RIPC__TP_MAX];
+	unsigned ntp;
+	struct ripc__resolver *resolver;
+
+	struct ripc_service *services; /* uthash by id */
+	struct ripc__peer *peers;      /* uthash by instance */
+	struct ripc__dest *dests;      /* uthash by service id */
+	struct ripc__list lanes;       /* all lanes, in any state */
+	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
+	struct ripc__list messages;    /* received messages the application holds */
+	struct ripc__list requests;    /* all requests the application holds */
+	struct ripc__message *message_cache; /* free message structs, singly linked */
+	unsigned message_cached;
+	struct ripc__memory memory;    /* buffers, windows, return buffers */
+
+	uint64_t now_ns;         /* time of the present or last round of progress */
+	uint64_t timers_ns;      /* when the core's own timers have something to do */
+	uint64_t next_timer_ns;  /* the earliest of these and of what transports and resolver asked for */
+	uint64_t next_sweep_ns;  /* when idle entries are looked for, RIPC__NEVER: tables are empty */
+	bool resolver_pending;   /* look-ups or registrations under way: ask the resolver in every round */
+	uint64_t resolver_timer_ns; /* when the resolver wants progress */
+	uint64_t resolver_asked_ns; /* when it was last asked without its descriptor known to be readable */
+	bool resolver_readable;  /* its descriptor was seen readable */
+	bool in_progress;        /* guards against a nested round */
+
+	/* Waiting: see wait.h. */
+	int epfd, wakefd;        /* descriptors the driver sleeps on; -1 with hooks */
+	struct ripc__waiter *driver; /* the thread that drives, or NULL */
+	struct ripc__list waiters;   /* threads that wait and do not drive */
+	unsigned waiting;            /* threads in ripc__wait() */
+	bool driven;             /* an application thread drove since the agent last looked */
+	uint64_t spin_ns;        /* how long adaptive waiting spins before it sleeps */
+	pthread_t agent;
+	bool agent_started, agent_stop;
+	pthread_cond_t agent_cond;
+	uint64_t agent_wakes_ns; /* until when the agent sleeps on its condition; 0: it is awake */
+	struct ripc__waiter *agent_waiter; /* the agent as a driver */
+
+	struct ripc_stats stats;
+};
+
+extern unsigned ripc__fork_count; /* how often this process is a forked child */
+
+void ripc__lock(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
+void ripc__unlock(struct ripc *ctx) RIPC__RELEASE(ctx->lock);
+
+/* The context meant by ctx, NULL standing for the default one, which is opened. Return: 0, -EOWNERDEAD in a forked child, or what ripc_open() says. */
+int ripc__context(struct ripc **ctx);
+
+/* -EOWNERDEAD, explained, if this process is a forked child of the one that opened ctx; else 0. */
+int ripc__check_owner(const struct ripc *ctx);
+
+/* The present time. Lock held. */
+uint64_t ripc__now(struct ripc *ctx);
+
+/* One round of progress: transports, resolver, timers. Lock held. */
+void ripc__progress(struct ripc *ctx);
+
+/* The same without a look at the clock: ctx->now_ns is recent enough. */
+void ripc__round(struct ripc *ctx);
+
+/* ctx->now_ns + ns is the latest time of the next round: lowers the timer. */
+void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);
+
+/* The text of an instance id: 8 hex digits, enough for people. Static per thread, two texts in turn. */
+const char *ripc__instance_text(const uint8_t instance[16]);
+
+#endif

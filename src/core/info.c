@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the library tells of itself: routes, limits, counters, transports. */
+#include "config.h"
+#include "core/lane.h"
+#include "core/peer.h"
+#include "core/send.h"
+#include "core/service.h"
+#include "wire/bytes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *ripc_version(void)
+{
+	return PACKAGE_VERSION;
+}
+
+static void append(char *text, size_t len, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void append(char *text, size_t len, const char *fmt, ...)
+{
+	size_t used = strlen(text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text + used, len - used, fmt, ap);
+	va_end(ap);
+}
+
+static const uint8_t *address_of(const struct ripc__peer *p, uint8_t transport, size_t *len)
+{
+	for (const uint8_t *at = p->addrs, *end = at + p->addrs_len; at < end; at += 3 + *len) {
+		*len = ripc__get_le16(at + 1);
+		if (at[0] == transport)
+			return at + 3;
+	}
+	return NULL;
+}
+
+/* Why this transport, and why not each of those before it. Lock held. */
+static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
+{
+	const struct ripc__peer *p = d->peer;
+	const struct ripc__lane *lane = p->lane;
+	size_t len;
+
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		const struct ripc__tp *tp = &ctx->tp[i];
+		const char *sep = *route->reason ? "; " : "";
+
+		if (lane && lane->tp == i) {
+			append(route->reason, sizeof(route->reason), "%s%s: in use, %s", sep, tp->ops->name,
+			       lane->active ? "the first that connected" : "the peer connected over it");
+			if (ctx->opt.shorts == RIPC__SHORT_UDP && ripc__datagram_tp(ctx, d, &len))
+				append(route->reason, sizeof(route->reason), ", short messages by UDP as asked");
+			continue;
+		}
+		if (tp->t && tp->limits.caps & RIPC__CAP_SELF)
+			continue;
+		if (!tp->t)
+			append(route->reason, sizeof(route->reason), "%s%s: %s", sep, tp->ops->name, tp->why);
+		else if (lane && lane->tp < i)
+			append(route->reason, sizeof(route->reason), "%s%s: not needed", sep, tp->ops->name);
+		else if (!address_of(p, tp->ops->id, &len))
+			append(route->reason, sizeof(route->reason), "%s%s: the peer has no address on it", sep,
+			       tp->ops->name);
+	}
+	if (p->why)
+		append(route->reason, sizeof(route->reason), "%sfailed before: %s", *route->reason ? "; " : "", p->why);
+	if (!lane && d->why)
+		append(route->reason, sizeof(route->reason), "%s%s", *route->reason ? "; " : "", d->why);
+}
+
+static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
+{
+	const struct ripc__lane *lane;
+	const struct ripc__tp *tp;
+	const uint8_t *addr;
+	const char *name;
+	size_t len;
+
+	memset(route, 0, sizeof(*route));
+	route->service = d->id;
+	if (!d->peer) {
+		snprintf(route->reason, sizeof(route->reason), "%s", d->why ? d->why : "not resolved");
+		return;
+	}
+	memcpy(route->instance, d->peer->instance, 16);
+	lane = d->peer->lane;
+	if (lane) {
+		tp = &ctx->tp[lane->tp];
+		route->connected = 1;
+		route->short_max = ripc__short_max(ctx, d, &name);
+		snprintf(route->transport, sizeof(route->transport), "%s", tp->ops->name);
+		addr = address_of(d->peer, tp->ops->id, &len);
+		if (addr)
+			tp->ops->describe(addr, len, route->address, sizeof(route->address));
+		else if (tp->limits.caps & RIPC__CAP_SELF)
+			snprintf(route->address, sizeof(route->address), "this context");
+	}
+	explain(ctx, d, route);
+}
+
+int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms)
+{
+	struct ripc__dest *d;
+	uint64_t deadline;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!dest || dest == RIPC_ANY_ID)
+		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
+	ripc__lock(ctx);
+	d = ripc__dest_get(ctx, dest);
+	if (!d) {
+		ripc__unlock(ctx);
+		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+	}
+	d->users++;
+	deadline = ripc__deadline(ctx, timeout_ms);
+	if (!timeout_ms && ripc__dest_reach(ctx, d))
+		ripc__progress(ctx);
+	while (!rc && ripc__dest_reach(ctx, d)) {
+		if (ctx->closing)
+			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+		else if (!timeout_ms)
+			rc = ripc__fail(-EAGAIN, "service %llu is not yet connected", (unsigned long long)dest);
+		else if (ripc__wait(ctx, &d->waitq, deadline) && ripc__dest_reach(ctx, d))
+			rc = ripc__dest_unreachable(ctx, d);
+	}
+	if (route)
+		describe(ctx, d, route);
+	d->users--;
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_query(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
+{
+	struct ripc__dest *d;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!route)
+		return ripc__fail(-EINVAL, "nowhere to store the route");
+	ripc__lock(ctx);
+	d = ripc__dest_find(ctx, dest);
+	if (d)
+		describe(ctx, d, route);
+	ripc__unlock(ctx);
+	return d ? 0 : ripc__fail(-ENOENT, "nothing is known of service %llu", (unsigned long long)dest);
+}
+
+int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
+{
+	const char *name;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!limits)
+		return ripc__fail(-EINVAL, "nowhere to store the limits");
+	limits->short_max = RIPC_SHORT_MIN;
+	limits->long_max = UINT64_C(1) << RIPC__CLASS_MAX;
+	limits->items_max = RIPC_ITEMS_MAX;
+	limits->returns_max = RIPC_RETURNS_MAX;
+	if (!dest)
+		return 0;
+	ripc__lock(ctx);
+	{
+		struct ripc__dest *d = ripc__dest_find(ctx, dest);
+
+		limits->short_max = d ? ripc__short_max(ctx, d, &name) : 0;
+	}
+	ripc__unlock(ctx);
+	if (!limits->short_max)
+		return ripc__fail(-ENOENT, "service %llu is not connected: ripc_lookup() does that",
+				  (unsigned long long)dest);
+	return 0;
+}
+
+int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
+{
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!stats)
+		return ripc__fail(-EINVAL, "nowhere to store the counters");
+	ripc__lock(ctx);
+	*stats = ctx->stats;
+	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
+	ripc__unlock(ctx);
+	return 0;
+}
+
+int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
+{
+	int rc;
+
+	if (!service || !stats)
+		return ripc__fail(-EINVAL, service ? "nowhere to store the counters" : "no service");
+	rc = ripc__check_owner(service->ctx);
+	if (rc)
+		return rc;
+	ripc__lock(service->ctx);
+	*stats = service->stats;
+	stats->queued = service->queued;
+	ripc__unlock(service->ctx);
+	return 0;
+}
+
+int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
+{
+	struct ripc__dest *d;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!stats)
+		return ripc__fail(-EINVAL, "nowhere to store the counters");
+	memset(stats, 0, sizeof(*stats));
+	ripc__lock(ctx);
+	d = ripc__dest_find(ctx, dest);
+	if (d && d->peer) {
+		const struct ripc__peer_stats *s = &d->peer->stats;
+
+		stats->short_sent = s->short_sent;
+		stats->short_received = s->short_received;
+		stats->long_sent = s->long_sent;
+		stats->long_received = s->long_received;
+		stats->bytes_sent = s->bytes_sent;
+		stats->bytes_received = s->bytes_received;
+		stats->credit_stalls = s->credit_stalls;
+		stats->queue_stalls = s->queue_stalls;
+		stats->lost = s->lost;
+		stats->duplicates = s->duplicates;
+		stats->bad_messages = s->bad_messages;
+		stats->lanes_opened = s->lanes_opened;
+		stats->lanes_lost = s->lanes_lost;
+		stats->lanes = d->peer->lane != NULL;
+	} else {
+		rc = -ENOENT;
+	}
+	ripc__unlock(ctx);
+	return rc ? ripc__fail(rc, "nothing is known of service %llu", (unsigned long long)dest) : 0;
+}
+
+int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
+{
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct ripc__tp *tp;
+	int n, rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!name || !text || !len)
+		return ripc__fail(-EINVAL, "nowhere to store the answer");
+	if (index >= ctx->ntp)
+		return ripc__fail(-ENOENT, "there are %u transports", ctx->ntp);
+	ripc__lock(ctx);
+	tp = &ctx->tp[index];
+	*name = tp->ops->name;
+	if (tp->t) {
+		n = tp->ops->address(tp->t, addr, sizeof(addr));
+		tp->ops->describe(addr, n < 0 ? 0 : (size_t)n, text, len);
+	} else {
+		snprintf(text, len, "%s", tp->why);
+	}
+	rc = tp->t != NULL;
+	ripc__unlock(ctx);
+	return rc;
+}

@@ -1,0 +1,803 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/lane.h"
+#include "core/message.h"
+#include "core/peer.h"
+#include "core/rendezvous.h"
+#include "core/request.h"
+#include "core/service.h"
+#include "wire/bytes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CONTROL_MAX 4096              /* control messages that may wait on one lane */
+#define HELD_NS     (500 * RIPC__MS)  /* how long a lane may stay silent when its peer connects anew */
+#define CONNECT_NS  (3000 * RIPC__MS) /* how long one attempt to connect may take */
+
+static struct ripc__tp *lane_tp(const struct ripc__lane *lane)
+{
+	return &lane->ctx->tp[lane->tp];
+}
+
+/* ---- set-up ---- */
+
+void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
+		      uint8_t buf[RIPC__HELLO_LEN])
+{
+	const struct ripc__transport_limits *l = &ctx->tp[tp].limits;
+	struct ripc__hello h = {
+		.refusal = (uint8_t)refusal,
+		.send_max = l->send_max,
+		.recv_depth = l->recv_depth,
+		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
+		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE),
+	};
+
+	memcpy(h.instance, ctx->instance, 16);
+	memcpy(h.target, target, 16);
+	ripc__hello_encode(&h, buf);
+}
+
+static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsigned tp, bool active)
+{
+	struct ripc__lane *lane = calloc(1, sizeof(*lane));
+
+	if (!lane)
+		return NULL;
+	lane->ctx = ctx;
+	lane->peer = p;
+	lane->tp = tp;
+	lane->active = active;
+	lane->state = active ? RIPC__LANE_CONNECTING : RIPC__LANE_ACCEPTING;
+	lane->rx_depth = ctx->tp[tp].limits.recv_depth;
+	lane->heard_ns = ripc__now(ctx);
+	ripc__list_init(&lane->control);
+	ripc__list_init(&lane->rndvs);
+	ripc__list_add(&ctx->lanes, &lane->link);
+	p->nlanes++;
+	ripc__timer_at(ctx, lane->heard_ns + CONNECT_NS);
+	return lane;
+}
+
+/* What the two sides' limits come to. */
+static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
+{
+	const struct ripc__transport_limits *l = &lane_tp(lane)->limits;
+
+	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
+	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE);
+	lane->counts = h->recv_depth != 0;
+	lane->tx_credits = h->recv_depth;
+	lane->service_window = h->service_window;
+}
+
+int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr, size_t len)
+{
+	uint8_t hello[RIPC__HELLO_LEN];
+	struct ripc__lane *lane = lane_new(ctx, p, tp, true);
+	int rc;
+
+	if (!lane)
+		return ripc__fail(-ENOMEM, "out of memory");
+	ripc__lane_hello(ctx, tp, p->instance, RIPC__REFUSE_NONE, hello);
+	rc = ctx->tp[tp].ops->connect(ctx->tp[tp].t, addr, len, hello, sizeof(hello), lane, &lane->ep);
+	if (rc) {
+		lane->ep = NULL;
+		ripc__lane_close(lane);
+		return rc;
+	}
+	p->out = lane;
+	return 0;
+}
+
+static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
+		       const struct ripc__hello *h)
+{
+	uint8_t hello[RIPC__HELLO_LEN];
+	struct ripc__lane *lane = lane_new(ctx, p, tp, false);
+	int rc;
+
+	if (!lane) {
+		ripc__lane_hello(ctx, tp, h->instance, RIPC__REFUSE_MEMORY, hello);
+		ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, hello, sizeof(hello));
+		return -ENOMEM;
+	}
+	lane_limits(lane, h);
+	ripc__lane_hello(ctx, tp, h->instance, RIPC__REFUSE_NONE, hello);
+	rc = ctx->tp[tp].ops->accept(ctx->tp[tp].t, request, hello, sizeof(hello), lane, &lane->ep);
+	if (rc) {
+		lane->ep = NULL;
+		ripc__lane_close(lane);
+	}
+	return rc;
+}
+
+static void reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16], unsigned refusal)
+{
+	uint8_t hello[RIPC__HELLO_LEN];
+
+	ripc__lane_hello(ctx, tp, target, refusal, hello);
+	ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, hello, sizeof(hello));
+}
+
+/* Decides a request that was held back while we asked whether the present lane is alive. */
+static void held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
+{
+	struct ripc__held *held = p->held;
+
+	if (!held)
+		return;
+	p->held = NULL;
+	if (accept)
+		lane_accept(ctx, p, held->tp, held->request, &held->hello);
+	else
+		reject(ctx, held->tp, held->request, p->instance, RIPC__REFUSE_CROSSED);
+	free(held);
+}
+
+/*
+ * Somebody wants to connect. If we have a lane already, either the peer lost it, or the two connections crossed and this
+ * request is the older: a PING tells. If our own attempt is under way, the smaller instance id wins, at both ends.
+ */
+static void lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	static const uint8_t nobody[16];
+	struct ripc__hello h;
+	struct ripc__peer *p;
+	const char *why;
+	int rc = ripc__hello_decode(&h, ev->data, ev->len, &why);
+	bool self = ctx->tp[tp].limits.caps & RIPC__CAP_SELF;
+
+	if (rc || h.refusal) {
+		ctx->stats.bad_peers++;
+		ripc__log(RIPC_LOG_WARN, "connection from %s over %s refused: %s", ev->text ? ev->text : "unknown",
+			  ctx->tp[tp].ops->name, rc ? why : "a refusal as a request");
+		reject(ctx, tp, ev->request, nobody,
+		       rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_NOT_ME);
+		return;
+	}
+	if (memcmp(h.target, ctx->instance, 16) || (!self && !memcmp(h.instance, ctx->instance, 16))) {
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_NOT_ME);
+		return;
+	}
+	if (ctx->closing) {
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING);
+		return;
+	}
+	p = ripc__peer_get(ctx, h.instance);
+	if (!p) {
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY);
+		return;
+	}
+	p->used_ns = ripc__now(ctx);
+	if (self) {
+		lane_accept(ctx, p, tp, ev->request, &h);
+	} else if (p->lane) {
+		struct ripc__held *held = malloc(sizeof(*held));
+
+		held_decide(ctx, p, false);
+		if (!held) {
+			reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY);
+			return;
+		}
+		held->tp = tp;
+		held->request = ev->request;
+		held->hello = h;
+		held->until_ns = p->used_ns + HELD_NS;
+		p->held = held;
+		ripc__timer_at(ctx, held->until_ns);
+		ripc__lane_word(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
+	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0) {
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED);
+	} else {
+		lane_accept(ctx, p, tp, ev->request, &h);
+	}
+}
+
+static void lane_up(struct ripc__lane *lane)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__peer *p = lane->peer;
+	struct ripc__lane *old = NULL;
+	struct ripc__list *n, *tmp;
+
+	lane->state = RIPC__LANE_UP;
+	lane->heard_ns = ripc__now(ctx);
+	lane->idle = true;
+	if (p->out == lane)
+		p->out = NULL;
+	ctx->stats.lanes_opened++;
+	ctx->stats.lanes++;
+	p->stats.lanes_opened++;
+	p->used_ns = lane->heard_ns;
+	p->crossed = p->lost = false;
+	p->give_up_ns = p->retry_ns = 0;
+	p->try_index = 0;
+	ripc__log(RIPC_LOG_DEBUG, "lane to %s over %s is up, %s", ripc__instance_text(p->instance),
+		  lane_tp(lane)->ops->name, lane->active ? "we connected" : "it connected");
+	/* The passive end of a connection to ourselves only receives. */
+	if (lane_tp(lane)->limits.caps & RIPC__CAP_SELF && !lane->active)
+		return;
+	if (p->lane) {
+		/* Both connections came up: both ends keep that of the smaller instance id. */
+		bool ours_wins = memcmp(ctx->instance, p->instance, 16) < 0;
+
+		if (lane->active != ours_wins) {
+			ripc__lane_fail(lane, -EALREADY, "crossed connections");
+			return;
+		}
+		old = p->lane;
+	}
+	p->lane = lane;
+	if (old) {
+		ripc__list_for_each(n, &p->dests) {
+			ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
+			ripc__offers_drop(ripc__list_entry(n, struct ripc__dest, link));
+		}
+		ripc__lane_fail(old, -EALREADY, "crossed connections");
+	}
+	ripc__list_for_each_safe(n, tmp, &p->dests) {
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		ripc__dest_pump(ctx, d);
+		ripc__wake(ctx, &d->waitq);
+		if (lane->state != RIPC__LANE_UP)
+			return;
+	}
+	if (ripc__peer_busy(p))
+		ripc__lane_watch(lane);
+}
+
+static void lane_established(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	struct ripc__hello h;
+	const char *why;
+
+	if (lane->active) {
+		if (ripc__hello_decode(&h, ev->data, ev->len, &why))
+			h.refusal = RIPC__REFUSE_VERSION;
+		else if (memcmp(h.instance, lane->peer->instance, 16) || h.refusal)
+			why = "another instance answers there";
+		else
+			why = NULL;
+		if (why) {
+			ripc__lane_fail(lane, -ECONNREFUSED, why);
+			return;
+		}
+		lane_limits(lane, &h);
+	}
+	lane_up(lane);
+}
+
+/* ---- the end ---- */
+
+void ripc__lane_close(struct ripc__lane *lane)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__list *n;
+	struct ripc__flow *f, *ftmp;
+	struct ripc__credit *c, *ctmp;
+
+	if (lane->state == RIPC__LANE_DEAD)
+		return;
+	if (lane->state == RIPC__LANE_UP)
+		ctx->stats.lanes--;
+	lane->state = RIPC__LANE_DEAD;
+	if (lane->ep)
+		lane_tp(lane)->ops->ep_close(lane->ep);
+	lane->ep = NULL;
+	while ((n = ripc__list_first(&lane->control))) {
+		ripc__list_del(n);
+		free(ripc__list_entry(n, struct ripc__control, link));
+	}
+	/* Messages keep what they hold, but nobody waits for it any more. */
+	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
+		for (struct ripc__message *m = s->first; m; m = m->next) {
+			if (m->flow && m->flow->lane == lane)
+				m->flow = NULL;
+			if (m->lane == lane)
+				m->lane = NULL;
+		}
+	ripc__list_for_each(n, &ctx->messages) {
+		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, held);
+
+		if (m->lane == lane)
+			m->lane = NULL;
+	}
+	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
+		ripc__list_for_each(n, &s->longs) {
+			struct ripc__message *m = ripc__list_entry(n, struct ripc__rndv, link)->message;
+
+			if (m && m->flow && m->flow->lane == lane)
+				m->flow = NULL;
+		}
+	HASH_ITER(hh, lane->flows, f, ftmp) {
+		HASH_DEL(lane->flows, f);
+		free(f);
+	}
+	lane->flow = NULL;
+	ripc__list_for_each(n, &lane->peer->dests) {
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		if (lane->peer->lane == lane)
+			d->credit = NULL;
+	}
+	HASH_ITER(hh, lane->credits, c, ctmp) {
+		HASH_DEL(lane->credits, c);
+		free(c);
+	}
+	if (lane->peer->lane == lane)
+		lane->peer->lane = NULL;
+	if (lane->peer->out == lane)
+		lane->peer->out = NULL;
+	ripc__list_del(&lane->link);
+	ripc__list_add(&ctx->dead_lanes, &lane->link);
+}
+
+void ripc__lanes_reap(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&ctx->dead_lanes))) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		ripc__list_del(n);
+		lane->peer->nlanes--;
+		free(lane);
+	}
+}
+
+static void requests_lane_gone(struct ripc *ctx, struct ripc__peer *p, struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	/* From the last to the first, so that each goes before the others at the head of its destination. */
+	for (n = p->requests.prev; n != &p->requests;) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		n = n->prev;
+		if (r->lane == lane)
+			ripc__request_lane_gone(r);
+	}
+}
+
+void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__peer *p = lane->peer;
+	enum ripc__lane_state was = lane->state;
+	bool main_lane = p->lane == lane;
+	struct ripc__list *n, *tmp;
+	char copy[256];
+
+	if (was == RIPC__LANE_DEAD)
+		return;
+	/* The text may lie in what is about to be freed. */
+	snprintf(copy, sizeof(copy), "%s", text && *text ? text : ripc_strerror(status));
+	ripc__lane_close(lane);
+	if (was == RIPC__LANE_CONNECTING) {
+		ripc__peer_attempt_failed(ctx, p, lane->tp, status, RIPC__REFUSE_NONE, copy);
+		return;
+	}
+	if (was == RIPC__LANE_UP) {
+		ctx->stats.lanes_lost++;
+		p->stats.lanes_lost++;
+		ripc__log(RIPC_LOG_INFO, "lane to %s over %s is down: %s", ripc__instance_text(p->instance),
+			  lane_tp(lane)->ops->name, copy);
+	}
+	/* Nobody can reach our memory over it any more: now it may be given back. */
+	ripc__returns_lane_gone(ctx, lane);
+	ripc__rndv_lane_gone(ctx, lane);
+	requests_lane_gone(ctx, p, lane);
+	if (!main_lane) {
+		held_decide(ctx, p, !p->lane);
+		return;
+	}
+	ripc__list_for_each_safe(n, tmp, &p->dests)
+		ripc__offers_drop(ripc__list_entry(n, struct ripc__dest, link));
+	p->lost = true;
+	p->give_up_ns = 0;
+	if (p->held) {
+		held_decide(ctx, p, true);
+		return;
+	}
+	if (ripc__peer_busy(p))
+		ripc__peer_connect(ctx, p);
+	ripc__list_for_each_safe(n, tmp, &p->dests)
+		ripc__wake(ctx, &ripc__list_entry(n, struct ripc__dest, link)->waitq);
+}
+
+static void lane_closed(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__hello h;
+	const char *why;
+
+	if (lane->state == RIPC__LANE_CONNECTING && ev->reject) {
+		unsigned refusal = RIPC__REFUSE_NONE;
+		struct ripc__peer *p = lane->peer;
+		unsigned tp = lane->tp;
+
+		if (!ripc__hello_decode(&h, ev->data, ev->len, &why)) {
+			refusal = h.refusal;
+			why = ripc__refusal_text(refusal);
+		} else if (ev->text) {
+			why = ev->text;
+		}
+		ripc__lane_close(lane);
+		ripc__peer_attempt_failed(ctx, p, tp, ev->status, refusal, why);
+		return;
+	}
+	ripc__lane_fail(lane, ev->status, ev->text);
+}
+
+/* ---- sending ---- */
+
+void ripc__lane_watch(struct ripc__lane *lane)
+{
+	struct ripc *ctx = lane->ctx;
+
+	if (!lane->idle)
+		return;
+	lane->idle = false;
+	lane->heard_ns = ripc__now(ctx);
+	ripc__timer_at(ctx, lane->heard_ns + ctx->opt.peer_timeout_ms * RIPC__MS / 8);
+	ripc__agent_need(ctx);
+}
+
+/* One credit is kept for the messages that give credit back: see doc/protocol.md, section 1.4. */
+static bool may_send(const struct ripc__lane *lane, bool returns_credit)
+{
+	if (lane->blocked)
+		return false;
+	return !lane->counts || lane->tx_credits > (returns_credit ? 0u : 1u);
+}
+
+static uint16_t owed(const struct ripc__lane *lane)
+{
+	return (uint16_t)(lane->rx_owed > 65535 ? 65535 : lane->rx_owed);
+}
+
+static int post(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *payload, unsigned n,
+		bool more)
+{
+	struct iovec iov[1 + RIPC_ITEMS_MAX];
+	uint16_t credits = owed(lane);
+	int rc;
+
+	iov[0].iov_base = header;
+	iov[0].iov_len = len;
+	for (unsigned i = 0; i < n; i++)
+		iov[1 + i] = payload[i];
+	ripc__header_stamp(header, lane->tx_seq, credits);
+	rc = lane_tp(lane)->ops->post_send(lane->ep, iov, 1 + n, more);
+	if (rc < 0) {
+		if (rc == -EAGAIN) {
+			lane->blocked = true;
+			lane->ctx->stats.queue_stalls++;
+			lane->peer->stats.queue_stalls++;
+		}
+		return rc;
+	}
+	lane->tx_seq++;
+	lane->rx_owed -= credits;
+	if (lane->counts)
+		lane->tx_credits--;
+	if (rc)
+		ripc__agent_need(lane->ctx);
+	return 0;
+}
+
+int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *payload, unsigned n,
+		    bool more)
+{
+	int rc;
+
+	if (!ripc__list_empty(&lane->control) || !may_send(lane, false)) {
+		lane->starved = true;
+		ripc__lane_watch(lane);
+		if (!lane->blocked) {
+			lane->ctx->stats.credit_stalls++;
+			lane->peer->stats.credit_stalls++;
+		}
+		return -EAGAIN;
+	}
+	rc = post(lane, header, len, payload, n, more);
+	/* A lane that is about to be reported closed: the sender waits for what becomes of it. */
+	return rc == -EMSGSIZE || !rc ? rc : -EAGAIN;
+}
+
+void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
+{
+	struct ripc__control *c;
+
+	if (lane->state != RIPC__LANE_UP)
+		return;
+	if (ripc__list_empty(&lane->control) && may_send(lane, false) && !post(lane, bytes, len, NULL, 0, false))
+		return;
+	c = lane->ncontrol < CONTROL_MAX ? malloc(sizeof(*c) + len) : NULL;
+	if (!c) {
+		/* Without it the peer would wait for ever. The lane is closed by the timers: not here, in the middle of something. */
+		lane->doomed = true;
+		ripc__timer_at(lane->ctx, 0);
+		return;
+	}
+	lane->starved = true;
+	ripc__lane_watch(lane);
+	c->len = (uint32_t)len;
+	memcpy(c->bytes, bytes, len);
+	ripc__list_add(&lane->control, &c->link);
+	lane->ncontrol++;
+}
+
+void ripc__lane_word(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source, uint64_t a, uint64_t b)
+{
+	uint8_t buf[RIPC__HEADER_LEN + 16], *p;
+
+	p = ripc__header_put(buf, (uint8_t)kind, 0, 0, 0, dest, source);
+	if (kind != RIPC__NOSERVICE && kind != RIPC__BYE) {
+		ripc__put_le64(p, a);
+		p += 8;
+	}
+	if (kind == RIPC__DONE) {
+		ripc__put_le64(p, b);
+		p += 8;
+	}
+	ripc__lane_control(lane, buf, (size_t)(p - buf));
+}
+
+/* Tells the peer of free receive buffers when nothing else has for half of them. May use the last credit. */
+static void give_credit(struct ripc__lane *lane)
+{
+	uint8_t buf[RIPC__HEADER_LEN + 8], *p;
+
+	if (lane->state != RIPC__LANE_UP || !lane->rx_depth || lane->rx_owed < (lane->rx_depth + 1) / 2 ||
+	    !may_send(lane, true))
+		return;
+	p = ripc__header_put(buf, RIPC__CREDIT, 0, 0, 0, 0, 0);
+	ripc__put_le64(p, 0);
+	post(lane, buf, sizeof(buf), NULL, 0, false);
+}
+
+void ripc__lane_repost(struct ripc__lane *lane)
+{
+	if (!lane->rx_depth)
+		return;
+	lane->rx_owed++;
+	give_credit(lane);
+}
+
+/* Sends the control messages that wait. Return: whether all are gone. */
+static bool control_pump(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&lane->control))) {
+		struct ripc__control *c = ripc__list_entry(n, struct ripc__control, link);
+
+		if (!may_send(lane, false) || post(lane, c->bytes, c->len, NULL, 0, true))
+			return false;
+		ripc__list_del(n);
+		lane->ncontrol--;
+		free(c);
+	}
+	return true;
+}
+
+void ripc__lane_pump(struct ripc__lane *lane)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__list *n, *tmp;
+
+	if (lane->state != RIPC__LANE_UP)
+		return;
+	lane->starved = false;
+	give_credit(lane);
+	if (!control_pump(lane))
+		return;
+	while ((n = ripc__list_first(&lane->rndvs)))
+		if (!ripc__rndv_post(ripc__list_entry(n, struct ripc__rndv, work)))
+			break;
+	ripc__list_for_each_safe(n, tmp, &lane->peer->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		if (r->lane == lane && (r->state == RIPC__REQUEST_WRITING || r->state == RIPC__REQUEST_GRANTED))
+			ripc__request_continue(r);
+		if (lane->state != RIPC__LANE_UP)
+			return;
+	}
+	if (lane->peer->lane != lane)
+		return;
+	ripc__list_for_each_safe(n, tmp, &lane->peer->dests) {
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		ripc__dest_pump(ctx, d);
+		if (!ripc__list_empty(&d->waitq.waiters))
+			ripc__wake(ctx, &d->waitq);
+		if (lane->state != RIPC__LANE_UP)
+			return;
+	}
+}
+
+/* ---- credit per service ---- */
+
+struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__credit *c;
+
+	HASH_FIND(hh, lane->credits, &id, sizeof(id), c);
+	if (c)
+		return c;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->id = id;
+	c->limit_units = lane->service_window;
+	HASH_ADD(hh, lane->credits, id, sizeof(c->id), c);
+	if (!c->hh.tbl) {
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
+{
+	struct ripc__lane *lane = flow->lane;
+	uint64_t window = lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+
+	flow->consumed_units += units;
+	if (flow->consumed_units + window - flow->announced_units < window / 4)
+		return;
+	flow->announced_units = flow->consumed_units + window;
+	ripc__lane_word(lane, RIPC__CREDIT, 0, flow->id, flow->announced_units, 0);
+}
+
+void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+		struct ripc__flow *f;
+
+		HASH_FIND(hh, lane->flows, &s->id, sizeof(s->id), f);
+		if (f)
+			f->service = NULL;
+	}
+}
+
+/* ---- events and time ---- */
+
+/* A sign of life: whoever wanted to replace this lane crossed with it. */
+static void lane_heard(struct ripc__lane *lane)
+{
+	lane->heard_ns = lane->ctx->now_ns;
+	lane->pinged_ns = 0;
+	if (lane->peer->held && lane->peer->lane == lane)
+		held_decide(lane->ctx, lane->peer, false);
+}
+
+void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	struct ripc__lane *lane = ev->user;
+
+	switch (ev->kind) {
+	case RIPC__EV_REQUEST:
+		lane_requested(ctx, tp, ev);
+		return;
+	case RIPC__EV_DATAGRAM:
+		ripc__datagram_arrived(ctx, tp, ev);
+		return;
+	case RIPC__EV_GARBAGE:
+		ctx->stats.bad_peers++;
+		ripc__log(RIPC_LOG_WARN, "%s: dropped input that is not of its protocol: %s", ctx->tp[tp].ops->name,
+			  ev->text ? ev->text : "");
+		return;
+	case RIPC__EV_NONE:
+		return;
+	default:
+		break;
+	}
+	if (lane->state == RIPC__LANE_DEAD) {
+		/* Reported before it was closed, in the same round. */
+		if (ev->kind == RIPC__EV_RECV && ev->token)
+			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+		return;
+	}
+	switch (ev->kind) {
+	case RIPC__EV_ESTABLISHED:
+		lane_established(lane, ev);
+		break;
+	case RIPC__EV_CLOSED:
+		lane_closed(lane, ev);
+		break;
+	case RIPC__EV_RECV:
+		lane_heard(lane);
+		ripc__message_arrived(lane, ev);
+		break;
+	case RIPC__EV_WRITE_DONE:
+		lane_heard(lane);
+		ripc__request_write_done((struct ripc_request *)(uintptr_t)ev->wr_id, ev->status);
+		break;
+	case RIPC__EV_READ_DONE:
+		lane_heard(lane);
+		lane->reads--;
+		ripc__rndv_read_done((struct ripc__rndv *)(uintptr_t)ev->wr_id, ev->status);
+		break;
+	case RIPC__EV_SENDABLE:
+		lane->blocked = false;
+		ripc__lane_pump(lane);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Whether something of ours hangs on the life of this lane. */
+static bool lane_matters(const struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	if (lane->reads || !ripc__list_empty((struct ripc__list *)&lane->control))
+		return true;
+	if (lane->peer->lane == lane && ripc__peer_busy(lane->peer))
+		return true;
+	ripc__list_for_each(n, &lane->ctx->memory.returns) {
+		const struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+		if (r->lane == lane && r->revoking)
+			return true;
+	}
+	return false;
+}
+
+static void lane_timer(struct ripc__lane *lane)
+{
+	struct ripc *ctx = lane->ctx;
+	uint64_t now = ctx->now_ns, timeout = ctx->opt.peer_timeout_ms * RIPC__MS;
+	char text[64];
+
+	if (lane->doomed) {
+		ripc__lane_fail(lane, -ENOBUFS, "too many control messages waiting");
+		return;
+	}
+	if (lane->state != RIPC__LANE_UP) {
+		if (now - lane->heard_ns >= CONNECT_NS)
+			ripc__lane_fail(lane, -ETIMEDOUT, "no answer to the connection request in time");
+		else
+			ripc__timer_at(ctx, lane->heard_ns + CONNECT_NS);
+		return;
+	}
+	if (lane->peer->held && lane->peer->lane == lane) {
+		if (now >= lane->peer->held->until_ns) {
+			ripc__lane_fail(lane, -ETIMEDOUT, "silent while its peer connects anew");
+			return;
+		}
+		ripc__timer_at(ctx, lane->peer->held->until_ns);
+	}
+	if (!lane_matters(lane)) {
+		/* Silence without a reason to speak is not held against it later: ripc__lane_watch(). */
+		lane->idle = true;
+		return;
+	}
+	lane->idle = false;
+	if (now - lane->heard_ns >= timeout) {
+		snprintf(text, sizeof(text), "the peer was silent for %u ms", ctx->opt.peer_timeout_ms);
+		ripc__lane_fail(lane, -ETIMEDOUT, text);
+		return;
+	}
+	if (now - lane->heard_ns >= timeout / 4 && now - lane->pinged_ns >= timeout / 4) {
+		lane->pinged_ns = now;
+		ripc__lane_word(lane, RIPC__PING, 0, 0, now, 0);
+	}
+	ripc__timer_at(ctx, now + timeout / 8);
+}
+
+void ripc__lane_timers(struct ripc *ctx)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe(n, tmp, &ctx->lanes)
+		lane_timer(ripc__list_entry(n, struct ripc__lane, link));
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Doubly linked, circular, intrusive lists. A node that is in no list points to itself. */
+#ifndef RIPC_CORE_LIST_H
+#define RIPC_CORE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ripc__list {
+	struct ripc__list *next, *prev;
+};
+
+#define ripc__list_entry(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+
+#define ripc__list_for_each(pos, head) for (pos = (head)->next; pos != (head); pos = pos->next)
+
+/* The current node may be removed. */
+#define ripc__list_for_each_safe(pos, tmp, head)                                                   \
+	for (pos = (head)->next, tmp = pos->next; pos != (head); pos = tmp, tmp = pos->next)
+
+static inline void ripc__list_init(struct ripc__list *n)
+{
+	n->next = n->prev = n;
+}
+
+static inline bool ripc__list_empty(const struct ripc__list *n)
+{
+	return n->next == n;
+}
+
+/* Inserts n before pos: with pos = head, at the end. */
+static inline void ripc__list_add(struct ripc__list *pos, struct ripc__list *n)
+{
+	n->prev = pos->prev;
+	n->next = pos;
+	pos->prev->next = n;
+	pos->prev = n;
+}
+
+/* Takes n out of its list, if it is in one. */
+static inline void ripc__list_del(struct ripc__list *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	ripc__list_init(n);
+}
+
+static inline struct ripc__list *ripc__list_first(struct ripc__list *head)
+{
+	return ripc__list_empty(head) ? NULL : head->next;
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/message.h"
+#include "core/lane.h"
+#include "core/service.h"
+
+#include <stdlib.h>
+
+struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
+{
+	struct ripc__message *m = ctx->message_cache;
+
+	if (m) {
+		ctx->message_cache = m->next;
+		ctx->message_cached--;
+	} else {
+		m = malloc(sizeof(*m));
+		if (!m)
+			return NULL;
+	}
+	m->ctx = ctx;
+	m->next = NULL;
+	ripc__list_init(&m->held);
+	m->flow = NULL;
+	m->units = 0;
+	m->bytes = 0;
+	m->long_bytes = 0;
+	m->token = NULL;
+	m->lane = NULL;
+	m->heap = NULL;
+	m->arrays = NULL;
+	m->pub.nitems = nitems;
+	m->pub.nreturns = 0;
+	m->pub.is_long = 0;
+	if (nitems <= RIPC__MESSAGE_INLINE) {
+		m->pub.items = m->iov;
+		m->pub.placement = m->placement;
+		m->pool = m->regions;
+	} else {
+		uint8_t *p = malloc(nitems * (sizeof(struct iovec) + sizeof(void *) + 1));
+
+		if (!p) {
+			m->next = ctx->message_cache;
+			ctx->message_cache = m;
+			ctx->message_cached++;
+			return NULL;
+		}
+		m->arrays = p;
+		m->pub.items = (struct iovec *)p;
+		m->pool = (struct ripc__region **)(p + nitems * sizeof(struct iovec));
+		m->pub.placement = p + nitems * (sizeof(struct iovec) + sizeof(void *));
+	}
+	for (unsigned i = 0; i < nitems; i++)
+		m->pool[i] = NULL;
+	return m;
+}
+
+void ripc__message_credit(struct ripc__message *m)
+{
+	struct ripc__flow *flow = m->flow;
+
+	if (!flow)
+		return;
+	m->flow = NULL;
+	ripc__flow_consume(flow, m->units);
+}
+
+void ripc__message_drop(struct ripc__message *m)
+{
+	struct ripc *ctx = m->ctx;
+
+	ripc__message_credit(m);
+	if (m->token) {
+		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
+		if (m->lane) {
+			m->lane->rx_held--;
+			ripc__lane_repost(m->lane);
+		}
+	}
+	if (m->pub.is_long)
+		for (unsigned i = 0; i < m->pub.nitems; i++)
+			if (m->pool[i])
+				ripc__pool_put(ctx, m->pool[i]);
+	free(m->heap);
+	free(m->arrays);
+	ripc__list_del(&m->held);
+	if (ctx->message_cached < RIPC__MESSAGE_CACHE) {
+		m->next = ctx->message_cache;
+		ctx->message_cache = m;
+		ctx->message_cached++;
+	} else {
+		free(m);
+	}
+}
+
+void ripc_message_free(struct ripc_message *message)
+{
+	struct ripc__message *m = (struct ripc__message *)message;
+	struct ripc *ctx;
+
+	if (!m || ripc__check_owner(m->ctx))
+		return;
+	ctx = m->ctx;
+	ripc__lock(ctx);
+	ripc__message_drop(m);
+	ripc__unlock(ctx);
+}
+
+void *ripc_message_take(struct ripc_message *message, unsigned item)
+{
+	struct ripc__message *m = (struct ripc__message *)message;
+	struct ripc__region *r;
+	void *out = NULL;
+
+	if (!m || ripc__check_owner(m->ctx)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	ripc__lock(m->ctx);
+	r = item < m->pub.nitems && m->pub.is_long ? m->pool[item] : NULL;
+	if (r) {
+		m->pool[item] = NULL;
+		r->state = RIPC__REGION_APP;
+		/* From now on it is like any buffer of the application. */
+		((uint8_t *)m->pub.placement)[item] = RIPC_IN_WINDOW;
+		out = r->base;
+	}
+	ripc__unlock(m->ctx);
+	if (!out) {
+		ripc__fail(-EINVAL, "item %u of the message is not in a buffer of the pool", item);
+		errno = EINVAL;
+	}
+	return out;
+}

@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/peer.h"
+#include "core/lane.h"
+#include "core/rendezvous.h"
+#include "core/request.h"
+#include "core/service.h"
+#include "wire/bytes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RETRY_FIRST_NS (20 * RIPC__MS)
+#define RETRY_MAX_NS   (1000 * RIPC__MS)
+#define CROSSED_NS     (1000 * RIPC__MS) /* how long the peer's own connection may take after it refused ours */
+
+static void set_text(char **at, const char *text)
+{
+	char *copy = text ? strdup(text) : NULL;
+
+	free(*at);
+	*at = copy;
+}
+
+/* ---- destinations ---- */
+
+struct ripc__dest *ripc__dest_find(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__dest *d;
+
+	HASH_FIND(hh, ctx->dests, &id, sizeof(id), d);
+	return d;
+}
+
+static void sweep_soon(struct ripc *ctx)
+{
+	if (ctx->next_sweep_ns != RIPC__NEVER)
+		return;
+	ctx->next_sweep_ns = ripc__now(ctx) + RIPC__IDLE_MS * RIPC__MS;
+	ripc__timer_at(ctx, ctx->next_sweep_ns);
+}
+
+struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	if (d)
+		return d;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	d->id = id;
+	ripc__list_init(&d->link);
+	ripc__list_init(&d->pending);
+	ripc__list_init(&d->offers);
+	ripc__waitq_init(&d->waitq);
+	HASH_ADD(hh, ctx->dests, id, sizeof(d->id), d);
+	if (!d->hh.tbl) {
+		free(d);
+		return NULL;
+	}
+	d->used_ns = ripc__now(ctx);
+	sweep_soon(ctx);
+	return d;
+}
+
+void ripc__offers_drop(struct ripc__dest *d)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe(n, tmp, &d->offers) {
+		struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
+
+		/* One that is written to belongs to its request until that lets go of it. */
+		ripc__list_del(&o->link);
+		if (o->writing)
+			o->orphan = true;
+		else
+			free(o);
+	}
+	d->noffers = 0;
+}
+
+void ripc__offer_release(struct ripc *ctx, struct ripc__dest *d, struct ripc__offer *o, bool used)
+{
+	o->writing = false;
+	if (o->orphan) {
+		free(o);
+		return;
+	}
+	if (!used && !o->revoked)
+		return;
+	if (o->revoked && d->peer && d->peer->lane)
+		ripc__lane_word(d->peer->lane, RIPC__REVOKED, 0, 0, o->desc.how, 0);
+	ripc__list_del(&o->link);
+	free(o);
+	d->noffers--;
+}
+
+static bool dest_wanted(const struct ripc__dest *d)
+{
+	return d->users || !ripc__list_empty((struct ripc__list *)&d->pending);
+}
+
+static void dest_unlink(struct ripc__dest *d)
+{
+	ripc__offers_drop(d);
+	ripc__list_del(&d->link);
+	d->peer = NULL;
+	d->credit = NULL;
+}
+
+static void dest_link(struct ripc__dest *d, struct ripc__peer *p)
+{
+	if (d->peer == p)
+		return;
+	if (d->peer)
+		dest_unlink(d);
+	d->peer = p;
+	ripc__list_add(&p->dests, &d->link);
+}
+
+/* Will be asked for again, later each time. */
+static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
+{
+	uint64_t wait = RETRY_FIRST_NS << (d->failures < 6 ? d->failures : 6);
+
+	if (why)
+		set_text(&d->why, why);
+	d->failures++;
+	d->state = RIPC__DEST_FAILED;
+	d->retry_ns = ripc__now(ctx) + (wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS);
+	ripc__timer_at(ctx, d->retry_ns);
+	ripc__wake(ctx, &d->waitq);
+}
+
+static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc_service *local = ripc__service_find(ctx, d->id);
+	int rc;
+
+	if (local) {
+		struct ripc__peer *p = ripc__peer_get(ctx, ctx->instance);
+
+		if (!p) {
+			dest_fail(ctx, d, "out of memory");
+			return;
+		}
+		dest_link(d, p);
+		d->state = RIPC__DEST_KNOWN;
+		return;
+	}
+	rc = ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx));
+	if (rc) {
+		dest_fail(ctx, d, ripc_detail());
+		return;
+	}
+	d->state = RIPC__DEST_RESOLVING;
+	ctx->resolver_pending = true;
+	ripc__agent_need(ctx);
+}
+
+int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_KNOWN)
+		return 0;
+	d->used_ns = ripc__now(ctx);
+	if (d->state == RIPC__DEST_FAILED && d->used_ns >= d->retry_ns)
+		d->state = RIPC__DEST_UNKNOWN;
+	if (d->state == RIPC__DEST_UNKNOWN)
+		dest_resolve(ctx, d);
+	return d->state == RIPC__DEST_KNOWN ? 0 : -EAGAIN;
+}
+
+int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
+		return 0;
+	if (!ripc__dest_locate(ctx, d)) {
+		ripc__peer_connect(ctx, d->peer);
+		ripc__agent_need(ctx);
+		/* The attempt may have ended already. */
+		if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
+			return 0;
+	}
+	return -EAGAIN;
+}
+
+void ripc__dest_stale(struct ripc *ctx, struct ripc__dest *d, const char *why)
+{
+	if (d->state != RIPC__DEST_KNOWN)
+		return;
+	ripc__resolver_invalidate(ctx->resolver, d->id, d->peer->instance);
+	dest_unlink(d);
+	dest_fail(ctx, d, why);
+}
+
+void ripc__dest_pump(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&d->pending))) {
+		if (ripc__dest_reach(ctx, d))
+			return;
+		if (ripc__request_issue(ripc__list_entry(n, struct ripc_request, link)))
+			return;
+	}
+}
+
+int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_KNOWN)
+		return ripc__fail(-EHOSTUNREACH, "service %llu: its holder %s cannot be reached: %s",
+				  (unsigned long long)d->id, ripc__instance_text(d->peer->instance),
+				  d->peer->why ? d->peer->why : "connecting takes too long");
+	if (d->why)
+		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", (unsigned long long)d->id, d->why);
+	return ripc__fail(-EHOSTUNREACH, "service %llu: no answer yet from the resolver (%s)",
+			  (unsigned long long)d->id, ctx->opt.resolver);
+}
+
+/* ---- resolver events ---- */
+
+static int peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record)
+{
+	size_t len = 0;
+	uint8_t *addrs, *at;
+
+	for (unsigned i = 0; i < record->naddrs; i++)
+		len += 3u + record->addrs[i].len;
+	addrs = malloc(len ? len : 1);
+	if (!addrs)
+		return -ENOMEM;
+	at = addrs;
+	for (unsigned i = 0; i < record->naddrs; i++) {
+		at[0] = record->addrs[i].transport;
+		ripc__put_le16(at + 1, record->addrs[i].len);
+		memcpy(at + 3, record->addrs[i].addr, record->addrs[i].len);
+		at += 3 + record->addrs[i].len;
+	}
+	free(p->addrs);
+	p->addrs = addrs;
+	p->addrs_len = (uint16_t)len;
+	return 0;
+}
+
+void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, record->service);
+	struct ripc__peer *p;
+
+	if (!d)
+		return;
+	if (!memcmp(record->instance, ctx->instance, 16)) {
+		/* Ours: reached without the network, if it is still here. */
+		d->state = RIPC__DEST_UNKNOWN;
+		if (dest_wanted(d))
+			ripc__dest_reach(ctx, d);
+		return;
+	}
+	p = ripc__peer_get(ctx, record->instance);
+	if (!p || peer_set_addrs(p, record)) {
+		dest_fail(ctx, d, "out of memory");
+		return;
+	}
+	dest_link(d, p);
+	d->state = RIPC__DEST_KNOWN;
+	d->failures = 0;
+	if (dest_wanted(d)) {
+		ripc__peer_connect(ctx, p);
+		ripc__dest_pump(ctx, d);
+	}
+	ripc__wake(ctx, &d->waitq);
+}
+
+void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	if (d && d->state == RIPC__DEST_RESOLVING)
+		dest_fail(ctx, d, text);
+}
+
+void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16])
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	if (d && d->peer && !memcmp(d->peer->instance, instance, 16))
+		ripc__dest_stale(ctx, d, "its holder gave it up");
+}
+
+/* ---- peers ---- */
+
+struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
+{
+	struct ripc__peer *p;
+
+	HASH_FIND(hh, ctx->peers, instance, 16, p);
+	return p;
+}
+
+struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16])
+{
+	struct ripc__peer *p = ripc__peer_find(ctx, instance);
+
+	if (p)
+		return p;
+	if (HASH_COUNT(ctx->peers) >= RIPC__PEERS_MAX)
+		return NULL;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	memcpy(p->instance, instance, 16);
+	p->next_request_id = 1;
+	p->finished_below = 1;
+	ripc__list_init(&p->dests);
+	ripc__list_init(&p->requests);
+	ripc__list_init(&p->rndvs);
+	HASH_ADD(hh, ctx->peers, instance, sizeof(p->instance), p);
+	if (!p->hh.tbl) {
+		free(p);
+		return NULL;
+	}
+	p->used_ns = ripc__now(ctx);
+	ctx->stats.peers++;
+	sweep_soon(ctx);
+	return p;
+}
+
+/* The peer's address on a transport, or NULL. For ourselves: any, on the transport that reaches nobody else. */
+static const uint8_t *peer_address(const struct ripc *ctx, const struct ripc__peer *p, unsigned tp, size_t *len)
+{
+	bool self = !memcmp(p->instance, ctx->instance, 16);
+
+	if (!ctx->tp[tp].t || !(ctx->tp[tp].limits.caps & RIPC__CAP_CONNECTED) ||
+	    !!(ctx->tp[tp].limits.caps & RIPC__CAP_SELF) != self)
+		return NULL;
+	if (self) {
+		*len = 16;
+		return ctx->instance;
+	}
+	for (const uint8_t *at = p->addrs, *end = at + p->addrs_len; at < end; at += 3 + *len) {
+		*len = ripc__get_le16(at + 1);
+		if (at[0] == ctx->tp[tp].ops->id)
+			return at + 3;
+	}
+	return NULL;
+}
+
+int ripc__datagram_index(const struct ripc *ctx)
+{
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].limits.caps & RIPC__CAP_DATAGRAM)
+			return (int)i;
+	return -1;
+}
+
+const uint8_t *ripc__datagram_tp(const struct ripc *ctx, const struct ripc__dest *d, size_t *len)
+{
+	int tp = ctx->opt.shorts == RIPC__SHORT_UDP && d->peer ? ripc__datagram_index(ctx) : -1;
+
+	return tp < 0 ? NULL : peer_address(ctx, d->peer, (unsigned)tp, len);
+}
+
+static void peer_note(struct ripc__peer *p, const char *transport, const char *text)
+{
+	char line[400];
+
+	snprintf(line, sizeof(line), "%s%s%s: %s", p->why ? p->why : "", p->why ? "; " : "", transport, text);
+	set_text(&p->why, line);
+}
+
+bool ripc__peer_busy(const struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	if (p->nrequests || !ripc__list_empty((struct ripc__list *)&p->rndvs))
+		return true;
+	ripc__list_for_each(n, (struct ripc__list *)&p->dests)
+		if (dest_wanted(ripc__list_entry(n, struct ripc__dest, link)))
+			return true;
+	return false;
+}
+
+void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
+{
+	uint64_t now = ripc__now(ctx);
+	const uint8_t *addr;
+	size_t len;
+
+	if (p->lane || p->out || ctx->closing || now < p->retry_ns)
+		return;
+	p->crossed = false;
+	if (!p->give_up_ns)
+		p->give_up_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
+	if (!p->try_index) {
+		set_text(&p->why, NULL);
+		p->final = true;
+	}
+	while (p->try_index < ctx->ntp) {
+		unsigned tp = p->try_index++;
+
+		addr = peer_address(ctx, p, tp, &len);
+		if (!addr)
+			continue;
+		if (!ripc__lane_connect(ctx, p, tp, addr, len))
+			return;
+		peer_note(p, ctx->tp[tp].ops->name, ripc_detail());
+	}
+	/* Every transport was tried. */
+	p->try_index = 0;
+	if (!p->why)
+		peer_note(p, "no transport in common", ctx->opt.transports);
+	if (p->final || now >= p->give_up_ns) {
+		ripc__peer_unreachable(ctx, p);
+		return;
+	}
+	p->retry_ns = now + RETRY_FIRST_NS;
+	ripc__timer_at(ctx, p->retry_ns);
+}
+
+void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status, unsigned refusal,
+			       const char *text)
+{
+	p->out = NULL;
+	if (refusal == RIPC__REFUSE_CROSSED) {
+		/* Theirs is on its way; if it is not here soon, ours is tried again. */
+		p->crossed = true;
+		p->try_index = 0;
+		p->retry_ns = ripc__now(ctx) + CROSSED_NS;
+		ripc__timer_at(ctx, p->retry_ns);
+		return;
+	}
+	peer_note(p, ctx->tp[tp].ops->name, text);
+	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_NOT_ME && refusal != RIPC__REFUSE_CLOSING &&
+	    refusal != RIPC__REFUSE_VERSION)
+		p->final = false;
+	if (!p->lane)
+		ripc__peer_connect(ctx, p);
+}
+
+void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
+{
+	char text[RIPC__DETAIL_MAX];
+	struct ripc__list *n, *tmp, *k, *ktmp;
+
+	snprintf(text, sizeof(text), "peer %s cannot be reached: %s", ripc__instance_text(p->instance),
+		 p->why ? p->why : "unknown");
+	ripc__log(p->lost ? RIPC_LOG_WARN : RIPC_LOG_INFO, "%s", text);
+	if (p->lost && ripc__peer_busy(p))
+		ctx->stats.peers_lost++;
+	p->lost = false;
+	p->give_up_ns = 0;
+	p->retry_ns = 0;
+	p->try_index = 0;
+	ripc__rndv_peer_gone(ctx, p);
+	ripc__returns_peer_gone(ctx, p);
+	ripc__list_for_each_safe(n, tmp, &p->dests) {
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		ripc__list_for_each_safe(k, ktmp, &d->pending) {
+			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, link);
+
+			if (r->was_sent)
+				ripc__request_done(r, -EPIPE, text);
+		}
+		ripc__dest_stale(ctx, d, text);
+	}
+	/* A later incarnation has another instance id: nothing of this one is of use any more. */
+	p->used_ns = 0;
+	ctx->next_sweep_ns = ripc__now(ctx);
+	ripc__timer_at(ctx, ctx->next_sweep_ns);
+}
+
+/* ---- which of a peer's long messages are over ---- */
+
+bool ripc__peer_finished(const struct ripc__peer *p, uint64_t id)
+{
+	if (id < p->finished_below)
+		return true;
+	if (!p->finished)
+		return false;
+	id %= RIPC__REQUESTS_MAX;
+	return p->finished[id / 8] & 1u << id % 8;
+}
+
+int ripc__peer_finish(struct ripc__peer *p, uint64_t id)
+{
+	if (!p->finished) {
+		p->finished = calloc(1, RIPC__REQUESTS_MAX / 8);
+		if (!p->finished)
+			return -ENOMEM;
+	}
+	id %= RIPC__REQUESTS_MAX;
+	p->finished[id / 8] |= (uint8_t)(1u << id % 8);
+	return 0;
+}
+
+void ripc__peer_finish_below(struct ripc__peer *p, uint64_t below)
+{
+	if (below <= p->finished_below)
+		return;
+	if (p->finished) {
+		if (below - p->finished_below >= RIPC__REQUESTS_MAX) {
+			memset(p->finished, 0, RIPC__REQUESTS_MAX / 8);
+		} else {
+			for (uint64_t id = p->finished_below; id < below; id++) {
+				unsigned bit = id % RIPC__REQUESTS_MAX;
+
+				p->finished[bit / 8] &= (uint8_t) ~(1u << bit % 8);
+			}
+		}
+	}
+	p->finished_below = below;
+}
+
+/* ---- time ---- */
+
+void ripc__peer_timers(struct ripc *ctx)
+{
+	uint64_t now = ctx->now_ns;
+	struct ripc__peer *p, *ptmp;
+	struct ripc__dest *d, *dtmp;
+
+	HASH_ITER(hh, ctx->peers, p, ptmp) {
+		if (!p->retry_ns || p->lane || p->out)
+			continue;
+		if (p->retry_ns > now) {
+			ripc__timer_at(ctx, p->retry_ns);
+			continue;
+		}
+		p->retry_ns = 0;
+		if (ripc__peer_busy(p))
+			ripc__peer_connect(ctx, p);
+	}
+	HASH_ITER(hh, ctx->dests, d, dtmp) {
+		if (d->state != RIPC__DEST_FAILED || !dest_wanted(d))
+			continue;
+		if (d->retry_ns > now) {
+			ripc__timer_at(ctx, d->retry_ns);
+			continue;
+		}
+		ripc__dest_reach(ctx, d);
+	}
+	if (now >= ctx->next_sweep_ns)
+		ripc__sweep(ctx, false);
+	if (ctx->next_sweep_ns != RIPC__NEVER)
+		ripc__timer_at(ctx, ctx->next_sweep_ns);
+}
+
+static void peer_free(struct ripc *ctx, struct ripc__peer *p)
+{
+	ripc__returns_peer_gone(ctx, p);
+	HASH_DEL(ctx->peers, p);
+	ctx->stats.peers--;
+	free(p->addrs);
+	free(p->why);
+	free(p->finished);
+	free(p);
+}
+
+static void dest_free(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_RESOLVING)
+		ripc__resolver_forget(ctx->resolver, d->id);
+	dest_unlink(d);
+	HASH_DEL(ctx->dests, d);
+	free(d->why);
+	free(d);
+}
+
+void ripc__sweep(struct ripc *ctx, bool all)
+{
+	uint64_t idle_ns = RIPC__IDLE_MS * RIPC__MS;
+	struct ripc__peer *p, *ptmp;
+	struct ripc__dest *d, *dtmp;
+
+	HASH_ITER(hh, ctx->dests, d, dtmp) {
+		bool idle = all || ctx->now_ns - d->used_ns >= idle_ns;
+
+		if (idle && !dest_wanted(d) && !(d->peer && (d->peer->lane || d->peer->out)))
+			dest_free(ctx, d);
+	}
+	HASH_ITER(hh, ctx->peers, p, ptmp) {
+		bool idle = all || !p->used_ns || ctx->now_ns - p->used_ns >= idle_ns;
+
+		if (idle && !p->lane && !p->out && !p->held && !p->nlanes && !ripc__peer_busy(p) &&
+		    ripc__list_empty(&p->dests))
+			peer_free(ctx, p);
+	}
+	ctx->next_sweep_ns = ctx->dests || ctx->peers ? ctx->now_ns + idle_ns : RIPC__NEVER;
+}
+
+void ripc__peers_free(struct ripc *ctx)
+{
+	struct ripc__peer *p, *ptmp;
+	struct ripc__dest *d, *dtmp;
+
+	HASH_ITER(hh, ctx->dests, d, dtmp) {
+		d->state = RIPC__DEST_UNKNOWN;
+		dest_free(ctx, d);
+	}
+	HASH_ITER(hh, ctx->peers, p, ptmp) {
+		free(p->held);
+		peer_free(ctx, p);
+	}
+}

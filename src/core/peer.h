@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Peers (other contexts) and destinations (services of theirs that we send to).
+ *
+ * A destination is resolved to a peer; a peer is reached over at most one lane at a time. Both live while somebody uses
+ * them and are swept when idle: ripc__sweep().
+ */
+#ifndef RIPC_CORE_PEER_H
+#define RIPC_CORE_PEER_H
+
+#include "core/context.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define RIPC__REQUESTS_MAX 1024 /* long messages to one peer whose end is not known, at most */
+#define RIPC__OFFERS_MAX   256  /* return buffers of one destination that we remember */
+#define RIPC__PEERS_MAX    65536
+#define RIPC__IDLE_MS      30000 /* after which what nobody uses is forgotten */
+
+/* A return buffer that a peer offered to us. */
+struct ripc__offer {
+	struct ripc__list link;
+	struct ripc__desc desc; /* addr, len, key; how: its id */
+	bool writing;           /* a request of ours writes into it */
+	bool orphan;            /* its destination has forgotten it: freed when the writing is over */
+	bool revoked;           /* the peer wants it back: REVOKED is sent when the writing is over */
+};
+
+enum ripc__dest_state {
+	RIPC__DEST_UNKNOWN,   /* nobody has asked yet */
+	RIPC__DEST_RESOLVING, /* the resolver is asked */
+	RIPC__DEST_KNOWN,     /* peer is set */
+	RIPC__DEST_FAILED,    /* nobody answered, or its holder is unreachable: asked again at retry_ns */
+};
+
+struct ripc__dest {
+	UT_hash_handle hh;
+	uint64_t id;               /* the service */
+	enum ripc__dest_state state;
+	struct ripc__peer *peer;   /* KNOWN: who holds it */
+	struct ripc__list link;    /* in peer->dests */
+	struct ripc__list pending; /* struct ripc_request: not yet on the lane, in order */
+	struct ripc__list offers;  /* struct ripc__offer */
+	unsigned noffers;
+	unsigned users;            /* threads in a call that waits for it */
+	struct ripc__credit *credit; /* on the peer's present lane, NULL: none used yet */
+	uint64_t retry_ns;         /* FAILED: when to ask again; 0: not planned */
+	uint64_t used_ns;          /* last use, for the sweep */
+	unsigned failures;         /* in a row, for the back-off */
+	char *why;                 /* why it cannot be reached, or NULL */
+	struct ripc__waitq waitq;  /* lane up, credit, failure */
+};
+
+struct ripc__peer {
+	UT_hash_handle hh;
+	uint8_t instance[16];
+	struct ripc__list dests;    /* struct ripc__dest */
+	struct ripc__list requests; /* struct ripc_request: sent, end not known, by id */
+	unsigned nrequests;
+	uint64_t next_request_id;   /* from 1 */
+	struct ripc__lane *lane;    /* up, or NULL */
+	struct ripc__lane *out;     /* our attempt to connect, or NULL */
+	struct ripc__held *held;    /* a connection request we have not decided on, or NULL */
+	uint8_t *addrs;             /* {transport u8, len u16, bytes}... best first as the record has them */
+	uint16_t addrs_len;
+	uint8_t try_index;          /* which of the context's transports is tried next */
+	bool crossed;               /* our connect was refused for theirs: it should be here by retry_ns */
+	bool final;                 /* connecting: every failure of this round meant that it is not there */
+	unsigned nlanes;            /* lanes in any state, dead ones included, that point to it */
+	bool lost;                  /* a lane to it broke while work was outstanding, no new one yet */
+	uint64_t give_up_ns;        /* connecting: when it is declared unreachable */
+	uint64_t retry_ns;          /* when to connect (again); 0: not planned */
+	uint64_t used_ns;
+	char *why;                  /* why the last attempts failed, or NULL; see struct ripc_route reason */
+	struct ripc__list rndvs;    /* struct ripc__rndv: long messages on their way in from it, oldest first */
+	uint64_t finished_below;    /* its requests below this are over */
+	uint8_t *finished;          /* bitmap of RIPC__REQUESTS_MAX ids from finished_below, by id modulo; or NULL */
+	uint32_t datagram_seq;      /* next to send */
+	uint32_t datagram_seen;     /* next expected */
+	bool datagram_known;
+	struct ripc__peer_stats {   /* the counters kept per peer, as in struct ripc_stats */
+		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent, bytes_received;
+		uint32_t credit_stalls, queue_stalls, lost, duplicates, bad_messages, lanes_opened, lanes_lost;
+	} stats;
+};
+
+/* The destination, created if need be. NULL: out of memory. */
+struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id);
+struct ripc__dest *ripc__dest_find(struct ripc *ctx, uint64_t id);
+
+/* Does what is needed to reach it. Return: 0 a lane is up; -EAGAIN it is under way, or failed (see state, why). */
+int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d);
+
+/* Resolves it, without connecting. Return: 0 its peer is known; -EAGAIN. */
+int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d);
+
+/* The transport that carries datagrams, or -1; and the address there of a destination's peer, or NULL: none is known, or
+ * short messages do not go by datagram. */
+int ripc__datagram_index(const struct ripc *ctx);
+const uint8_t *ripc__datagram_tp(const struct ripc *ctx, const struct ripc__dest *d, size_t *len);
+
+/* Its holder turned out not to hold it (any more): asks the resolver anew. */
+void ripc__dest_stale(struct ripc *ctx, struct ripc__dest *d, const char *why);
+
+/* Sends what is pending and possible. */
+void ripc__dest_pump(struct ripc *ctx, struct ripc__dest *d);
+
+/* The sentence for -EHOSTUNREACH. Return: -EHOSTUNREACH. */
+int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);
+
+/* Resolver events. */
+void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record);
+void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text);
+void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16]);
+
+struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16]);
+struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16]);
+
+/* Connects if there is no lane and no attempt under way. */
+void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);
+
+/* Our attempt to connect failed: the next transport is tried, or the round is over. refusal: enum ripc__refusal. */
+void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status, unsigned refusal,
+			       const char *text);
+
+/* Nobody at its addresses: fails what is outstanding, lets its destinations be resolved anew. */
+void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p);
+
+/* Whether something waits for this peer: requests, senders, arriving long messages. */
+bool ripc__peer_busy(const struct ripc__peer *p);
+
+/* Remembers that request id of the peer is over / asks whether it is; advances the window. */
+int ripc__peer_finish(struct ripc__peer *p, uint64_t id);
+bool ripc__peer_finished(const struct ripc__peer *p, uint64_t id);
+void ripc__peer_finish_below(struct ripc__peer *p, uint64_t below);
+
+/* Timers of peers and destinations. */
+void ripc__peer_timers(struct ripc *ctx);
+
+/* Forgets what has been idle for RIPC__IDLE_MS; *now* forgets all that is idle. */
+void ripc__sweep(struct ripc *ctx, bool now);
+
+/* ripc_close(): frees all. */
+void ripc__peers_free(struct ripc *ctx);
+
+void ripc__offers_drop(struct ripc__dest *d);
+void ripc__offer_release(struct ripc *ctx, struct ripc__dest *d, struct ripc__offer *o, bool used);
+
+#endif

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is done with each kind of message that arrives. The other ends are in lane.c, request.c and rendezvous.c. */
+#include "core/lane.h"
+#include "core/message.h"
+#include "core/peer.h"
+#include "core/rendezvous.h"
+#include "core/request.h"
+#include "core/service.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+
+#define LEARNED_MAX 65536 /* destinations known at which nothing new is learned from messages */
+
+void ripc__lane_bad(struct ripc__lane *lane, const char *why)
+{
+	struct ripc *ctx = lane->ctx;
+
+	ctx->stats.bad_messages++;
+	lane->peer->stats.bad_messages++;
+	ripc__log(RIPC_LOG_WARN, "peer %s over %s broke the protocol: %s; the lane is closed",
+		  ripc__instance_text(lane->peer->instance), ctx->tp[lane->tp].ops->name, why);
+	ripc__lane_fail(lane, -EPROTO, why);
+}
+
+/* The receive buffer of an event is not needed any more. */
+static void let_go(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
+
+	if (ev->token)
+		tp->ops->release(tp->t, ev->token);
+	ripc__lane_repost(lane);
+}
+
+static struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__flow *f = lane->flow;
+
+	if (f && f->id == id)
+		return f;
+	HASH_FIND(hh, lane->flows, &id, sizeof(id), f);
+	if (!f) {
+		if (lane->nflows >= RIPC__FLOWS_MAX)
+			return NULL;
+		f = calloc(1, sizeof(*f));
+		if (!f)
+			return NULL;
+		f->id = id;
+		f->lane = lane;
+		f->announced_units = lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+		HASH_ADD(hh, lane->flows, id, sizeof(f->id), f);
+		if (!f->hh.tbl) {
+			free(f);
+			return NULL;
+		}
+		lane->nflows++;
+	}
+	lane->flow = f;
+	return f;
+}
+
+/*
+ * Whoever sends to us can be answered over the same lane: no look-up is needed. What the resolver said, or is being
+ * asked, goes before. NULL: not known to be the peer's.
+ */
+static struct ripc__dest *learn(struct ripc__lane *lane, uint64_t source)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__dest *d = ripc__dest_find(ctx, source);
+
+	if (!source)
+		return NULL;
+	if (!d) {
+		if (HASH_COUNT(ctx->dests) >= LEARNED_MAX)
+			return NULL;
+		d = ripc__dest_get(ctx, source);
+		if (!d)
+			return NULL;
+	}
+	if (!d->peer && (d->state == RIPC__DEST_UNKNOWN || d->state == RIPC__DEST_FAILED)) {
+		d->peer = lane->peer;
+		d->state = RIPC__DEST_KNOWN;
+		d->failures = 0;
+		ripc__list_add(&lane->peer->dests, &d->link);
+		ripc__dest_pump(ctx, d);
+		ripc__wake(ctx, &d->waitq);
+	}
+	return d->peer == lane->peer ? d : NULL;
+}
+
+/* Remembers the return buffers that came with a message. */
+static void offers_add(struct ripc__lane *lane, struct ripc__dest *d, const struct ripc__header *h)
+{
+	for (unsigned i = 0; i < h->nreturns; i++) {
+		struct ripc__offer *o;
+
+		if (!d || d->noffers >= RIPC__OFFERS_MAX || !(o = calloc(1, sizeof(*o))))
+			return;
+		ripc__desc_get(&o->desc, h->returns, i);
+		ripc__list_add(&d->offers, &o->link);
+		d->noffers++;
+	}
+}
+
+static uint32_t units_of(size_t len)
+{
+	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
+}
+
+static void items_of(struct ripc__message *m, const struct ripc__header *h, const uint8_t *payload)
+{
+	struct iovec *iov = (struct iovec *)m->pub.items;
+	uint8_t *placement = (uint8_t *)m->pub.placement;
+
+	for (unsigned i = 0; i < h->nitems; i++) {
+		iov[i].iov_base = (void *)payload;
+		iov[i].iov_len = ripc__get_le32(h->lens + 4 * i);
+		placement[i] = RIPC_IN_RECEIVE_BUFFER;
+		payload += iov[i].iov_len;
+	}
+}
+
+/*
+ * Makes a message of a short one. Its items stay in the receive buffer, unless the transport wants that back at once
+ * or half of the lane's buffers are held already: a slow service must not take them from the others.
+ * Takes care of the event's buffer in every case. NULL: out of memory.
+ */
+static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
+					   const struct ripc__header *h, const struct ripc__event *ev)
+{
+	struct ripc__message *m = ripc__message_new(ctx, h->nitems);
+	const uint8_t *payload = h->payload;
+	bool copy = !ev->token || (lane && lane->rx_depth && lane->rx_held >= lane->rx_depth / 2);
+
+	if (m && copy) {
+		m->heap = malloc(h->payload_len ? h->payload_len : 1);
+		if (m->heap)
+			memcpy(m->heap, payload, h->payload_len);
+		payload = m->heap;
+		if (!payload) {
+			ripc__message_drop(m);
+			m = NULL;
+		}
+	}
+	if (!m || copy) {
+		if (ev->token)
+			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+		if (lane)
+			ripc__lane_repost(lane);
+		if (!m)
+			return NULL;
+	} else {
+		m->token = ev->token;
+		m->tp = (uint8_t)tp;
+		if (lane && lane->rx_depth) {
+			m->lane = lane;
+			lane->rx_held++;
+		}
+	}
+	m->bytes = (uint32_t)h->payload_len;
+	m->pub.source = h->source;
+	m->pub.dest = h->dest;
+	m->pub.nreturns = h->nreturns;
+	items_of(m, h, payload);
+	return m;
+}
+
+static void no_service(struct ripc__lane *lane, struct ripc__flow *flow)
+{
+	lane->ctx->stats.dropped_no_service++;
+	/* Once is enough: what was under way before it hears of it needs no answer of its own. */
+	if (flow->refused)
+		return;
+	flow->refused = true;
+	ripc__lane_word(lane, RIPC__NOSERVICE, 0, flow->id, 0, 0);
+}
+
+static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
+			  const struct ripc__event *ev, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc_service *s = flow->service;
+	struct ripc__message *m;
+
+	if (!s) {
+		no_service(lane, flow);
+		ripc__flow_consume(flow, units);
+		let_go(lane, ev);
+		return;
+	}
+	m = short_message(ctx, lane->tp, lane, h, ev);
+	if (!m) {
+		ctx->stats.dropped_no_memory++;
+		ripc__flow_consume(flow, units);
+		return;
+	}
+	m->flow = flow;
+	m->units = units;
+	memcpy(m->pub.instance, lane->peer->instance, 16);
+	lane->peer->stats.short_received++;
+	lane->peer->stats.bytes_received += h->payload_len;
+	ripc__service_deliver(s, m);
+}
+
+/* SHORT and LONG: what has to do with the service it is for. */
+static void application_message(struct ripc__lane *lane, const struct ripc__header *h, const struct ripc__event *ev)
+{
+	struct ripc__flow *flow = flow_get(lane, h->dest);
+	uint32_t units = units_of(ev->len);
+
+	if (!flow || flow->arrived_units + units > flow->announced_units) {
+		let_go(lane, ev);
+		ripc__lane_bad(lane, flow ? "more messages than the credit of the service"
+					  : "messages to more services than one peer may use");
+		return;
+	}
+	flow->arrived_units += units;
+	if (!flow->service) {
+		flow->service = ripc__service_find(lane->ctx, h->dest);
+		flow->refused &= !flow->service;
+	}
+	if (flow->source != h->source || h->nreturns) {
+		struct ripc__dest *d = learn(lane, h->source);
+
+		/* Learning may have sent something, and found the lane broken. */
+		if (lane->state != RIPC__LANE_UP) {
+			struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
+
+			if (ev->token)
+				tp->ops->release(tp->t, ev->token);
+			return;
+		}
+		flow->source = h->source;
+		offers_add(lane, d, h);
+	}
+	if (h->kind == RIPC__SHORT) {
+		short_arrived(lane, flow, h, ev, units);
+		return;
+	}
+	ripc__rndv_arrived(lane, flow, h, ev, units);
+}
+
+static void credit_arrived(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__credit *c;
+	struct ripc__dest *d;
+	uint64_t id = h->source;
+
+	HASH_FIND(hh, lane->credits, &id, sizeof(id), c);
+	if (!c || h->u[0] <= c->limit_units)
+		return;
+	c->limit_units = h->u[0];
+	d = ripc__dest_find(lane->ctx, id);
+	if (!d || d->peer != lane->peer)
+		return;
+	ripc__dest_pump(lane->ctx, d);
+	if (!ripc__list_empty(&d->waitq.waiters))
+		ripc__wake(lane->ctx, &d->waitq);
+}
+
+static void revoke_arrived(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__dest *d = ripc__dest_find(lane->ctx, h->source);
+	struct ripc__list *n;
+
+	if (d && d->peer == lane->peer)
+		ripc__list_for_each(n, &d->offers) {
+			struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
+
+			if (o->desc.how != h->u[0])
+				continue;
+			o->revoked = true;
+			if (!o->writing)
+				ripc__offer_release(lane->ctx, d, o, false);
+			return;
+		}
+	/* Never kept, or used: the message that used it went before this answer. */
+	ripc__lane_word(lane, RIPC__REVOKED, 0, 0, h->u[0], 0);
+}
+
+static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__return *r = ripc__return_find(lane->ctx, h->u[0]);
+
+	if (r && r->lane == lane && r->revoking)
+		ripc__return_drop(lane->ctx, r);
+}
+
+static void control_message(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__dest *d;
+	const char *why;
+
+	switch (h->kind) {
+	case RIPC__DONE:
+		ripc__request_answer(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1]);
+		break;
+	case RIPC__GRANT:
+		if (ripc__request_grant(lane, h, &why))
+			ripc__lane_bad(lane, why);
+		break;
+	case RIPC__FIN:
+		ripc__rndv_fin(lane, h->u[0]);
+		break;
+	case RIPC__CANCEL:
+		ripc__rndv_cancel(lane, h->u[0]);
+		break;
+	case RIPC__CREDIT:
+		credit_arrived(lane, h);
+		break;
+	case RIPC__PING:
+		ripc__lane_word(lane, RIPC__PONG, 0, 0, h->u[0], 0);
+		break;
+	case RIPC__REVOKE:
+		revoke_arrived(lane, h);
+		break;
+	case RIPC__REVOKED:
+		revoked_arrived(lane, h);
+		break;
+	case RIPC__NOSERVICE:
+		d = ripc__dest_find(lane->ctx, h->source);
+		if (d && d->peer == lane->peer)
+			ripc__dest_stale(lane->ctx, d, "its former holder does not hold it any more");
+		break;
+	case RIPC__BYE:
+		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
+		break;
+	default:
+		break;
+	}
+}
+
+void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	struct ripc__header h;
+	const char *why = NULL;
+
+	if (!ripc__header_decode(&h, ev->data, ev->len, &why)) {
+		if (lane->state != RIPC__LANE_UP)
+			why = "message before the lane is up";
+		else if (h.seq != lane->rx_seq)
+			why = "message out of sequence";
+		else if (h.flags & RIPC__F_INSTANCE)
+			why = "datagram on a lane";
+		else if (h.credits && !lane->counts)
+			why = "credit without need";
+	}
+	if (why) {
+		let_go(lane, ev);
+		ripc__lane_bad(lane, why);
+		return;
+	}
+	lane->rx_seq++;
+	lane->tx_credits += h.credits;
+	if (h.kind == RIPC__SHORT || h.kind == RIPC__LONG) {
+		application_message(lane, &h, ev);
+	} else {
+		control_message(lane, &h);
+		/* The message lies in the buffer: only now it may go. */
+		if (ev->token)
+			lane->ctx->tp[lane->tp].ops->release(lane->ctx->tp[lane->tp].t, ev->token);
+		if (lane->state == RIPC__LANE_UP)
+			ripc__lane_repost(lane);
+	}
+	if (h.credits && lane->starved && lane->state == RIPC__LANE_UP)
+		ripc__lane_pump(lane);
+}
+
+/* ---- datagrams ---- */
+
+static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__header *h, const struct ripc__event *ev)
+{
+	uint8_t buf[RIPC__HEADER_LEN + 16];
+	struct iovec iov = {buf, sizeof(buf)};
+
+	ctx->stats.dropped_no_service++;
+	memcpy(ripc__header_put(buf, RIPC__NOSERVICE, RIPC__F_INSTANCE, 0, 0, h->source, h->dest), ctx->instance, 16);
+	if (ev->from)
+		ctx->tp[tp].ops->post_datagram(ctx->tp[tp].t, ev->from, ev->fromlen, &iov, 1);
+}
+
+/* Messages missing before this one; late ones were counted as lost when they were missed. */
+static void datagram_sequence(struct ripc *ctx, struct ripc__peer *p, uint32_t seq)
+{
+	int32_t gap = (int32_t)(seq - p->datagram_seen);
+
+	if (p->datagram_known && gap > 0 && gap < 1 << 16) {
+		ctx->stats.lost += (uint32_t)gap;
+		p->stats.lost += (uint32_t)gap;
+	}
+	if (!p->datagram_known || gap >= 0)
+		p->datagram_seen = seq + 1;
+	p->datagram_known = true;
+}
+
+void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	struct ripc__header h;
+	struct ripc__message *m;
+	struct ripc_service *s;
+	struct ripc__peer *p;
+	struct ripc__dest *d;
+	const char *why = NULL;
+
+	if (!ripc__header_decode(&h, ev->data, ev->len, &why) && !h.instance)
+		why = "datagram without an instance id";
+	if (why) {
+		ctx->stats.bad_messages++;
+		ripc__log(RIPC_LOG_INFO, "datagram over %s dropped: %s", ctx->tp[tp].ops->name, why);
+		goto drop;
+	}
+	p = ripc__peer_find(ctx, h.instance);
+	if (h.kind == RIPC__NOSERVICE) {
+		d = ripc__dest_find(ctx, h.source);
+		if (d && p && d->peer == p)
+			ripc__dest_stale(ctx, d, "its former holder does not hold it any more");
+		goto drop;
+	}
+	if (p)
+		datagram_sequence(ctx, p, h.seq);
+	s = ripc__service_find(ctx, h.dest);
+	if (!s) {
+		datagram_refuse(ctx, tp, &h, ev);
+		goto drop;
+	}
+	/* Small messages cost more memory than they have bytes. */
+	if (s->queued_bytes + s->queued * RIPC__CREDIT_UNIT > ctx->opt.service_window) {
+		ctx->stats.dropped_queue_full++;
+		s->stats.dropped_queue_full++;
+		goto drop;
+	}
+	m = short_message(ctx, tp, NULL, &h, ev);
+	if (!m) {
+		ctx->stats.dropped_no_memory++;
+		return;
+	}
+	m->pub.nreturns = 0;
+	memcpy(m->pub.instance, h.instance, 16);
+	if (p) {
+		p->stats.short_received++;
+		p->stats.bytes_received += h.payload_len;
+	}
+	ripc__service_deliver(s, m);
+	return;
+drop:
+	if (ev->token)
+		ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+}

@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/rendezvous.h"
+#include "core/lane.h"
+#include "core/message.h"
+#include "core/peer.h"
+#include "core/service.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+
+#define CHUNK_MAX (1u << 20) /* bytes of one read: each that completes is a sign of life */
+
+/* ---- finding, freeing ---- */
+
+static struct ripc__rndv *find(struct ripc__peer *p, uint64_t id)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &p->rndvs) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
+
+		if (r->id == id)
+			return r;
+	}
+	return NULL;
+}
+
+/* Ends remote access to one item's memory and our own reads' registration. */
+static void item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it)
+{
+	struct ripc__tp *tp;
+
+	if (it->is_own) {
+		tp = &r->ctx->tp[r->lane->tp];
+		tp->ops->dereg(tp->t, &it->own);
+	}
+	it->is_own = false;
+	it->mr = NULL;
+}
+
+/* Gives back the memory of items that will not be delivered. No read is out and nobody can write it. */
+static void items_release(struct ripc__rndv *r)
+{
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__rndv_item *it = &r->items[i];
+
+		item_unregister(r, it);
+		if (it->window)
+			ripc__window_done(r->ctx, it->window, r->service->state != RIPC__SERVICE_ACTIVE);
+		if (it->ret) {
+			it->ret->arriving = false;
+			/* Withdrawn in the meantime. */
+			if (it->region->zombie || r->service->state != RIPC__SERVICE_ACTIVE)
+				ripc__return_revoke(r->ctx, it->ret);
+		}
+		if (it->pool)
+			ripc__pool_put(r->ctx, it->pool);
+		it->window = NULL;
+		it->ret = NULL;
+		it->pool = NULL;
+		it->base = NULL;
+	}
+}
+
+static void uncount(struct ripc__rndv *r)
+{
+	if (r->counted)
+		r->service->arriving_bytes -= r->bytes;
+	r->counted = false;
+}
+
+void ripc__rndv_free(struct ripc__rndv *r)
+{
+	ripc__list_del(&r->link);
+	ripc__list_del(&r->of_peer);
+	ripc__list_del(&r->work);
+	if (r->message)
+		ripc__message_drop(r->message);
+	free(r);
+}
+
+/* ---- delivery ---- */
+
+/* Hands the oldest messages of a peer to the service, as far as they are complete. */
+static void deliver(struct ripc_service *s, struct ripc__peer *p)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe(n, tmp, &s->longs) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
+		struct ripc__message *m = r->message;
+
+		if (r->peer != p)
+			continue;
+		if (r->state != RIPC__RNDV_READY)
+			return;
+		r->message = NULL;
+		ripc__rndv_free(r);
+		ripc__service_deliver(s, m);
+	}
+}
+
+/* Drops a message that will not be delivered and tells the peer, unless status is 0. No read is out. */
+static void drop(struct ripc__rndv *r, int status)
+{
+	struct ripc_service *s = r->service;
+	struct ripc__peer *p = r->peer;
+
+	items_release(r);
+	uncount(r);
+	if (status && r->lane)
+		ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id, (uint32_t)status);
+	ripc__rndv_free(r);
+	deliver(s, p);
+	ripc__rndv_resume(s);
+	ripc__wake(s->ctx, &s->drained);
+}
+
+/* As drop(), but waits for the reads that are out. */
+static void fail(struct ripc__rndv *r, int status)
+{
+	ripc__list_del(&r->work);
+	r->status = status;
+	r->state = RIPC__RNDV_DYING;
+	if (!r->reads)
+		drop(r, status);
+}
+
+/* One item has arrived: what it means for its memory, and where the application finds it. */
+static void item_deliver(struct ripc__rndv *r, unsigned i)
+{
+	struct ripc__rndv_item *it = &r->items[i];
+	struct iovec *iov = (struct iovec *)r->message->pub.items;
+	uint8_t *placement = (uint8_t *)r->message->pub.placement;
+
+	item_unregister(r, it);
+	iov[i].iov_base = it->base ? it->base : (void *)"";
+	iov[i].iov_len = it->len;
+	placement[i] = RIPC_IN_RECEIVE_BUFFER;
+	if (it->ret) {
+		placement[i] = RIPC_IN_RETURN;
+		ripc__return_drop(r->ctx, it->ret);
+	} else if (it->window) {
+		placement[i] = RIPC_IN_WINDOW;
+		r->ctx->stats.window_items++;
+		ripc__window_done(r->ctx, it->window, true);
+	} else if (it->pool) {
+		placement[i] = RIPC_IN_POOL;
+		r->ctx->stats.pool_items++;
+		r->message->pool[i] = it->pool;
+	}
+	it->ret = NULL;
+	it->window = NULL;
+	it->pool = NULL;
+}
+
+/*
+ * The application freed the buffer that a window or return buffer lay in, while the item was on its way there: the
+ * message gets a copy, and the buffer goes back. Return: false: no memory.
+ */
+static bool item_rescue(struct ripc__rndv *r, struct ripc__rndv_item *it)
+{
+	struct ripc__region *copy;
+
+	if (!it->len || !it->region || !it->region->zombie)
+		return true;
+	copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
+	if (!copy)
+		return false;
+	memcpy(copy->base, it->base, it->len);
+	item_unregister(r, it);
+	if (it->ret)
+		ripc__return_drop(r->ctx, it->ret);
+	if (it->window)
+		ripc__window_done(r->ctx, it->window, true);
+	it->ret = NULL;
+	it->window = NULL;
+	it->pool = copy;
+	it->region = copy;
+	it->base = copy->base;
+	return true;
+}
+
+static void ready(struct ripc__rndv *r)
+{
+	struct ripc_service *s = r->service;
+	struct ripc__peer *p = r->peer;
+
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (!item_rescue(r, &r->items[i])) {
+			fail(r, -ENOBUFS);
+			return;
+		}
+	for (unsigned i = 0; i < r->nitems; i++)
+		item_deliver(r, i);
+	uncount(r);
+	r->state = RIPC__RNDV_READY;
+	/* The bitmap was made when the message arrived. */
+	ripc__peer_finish(p, r->id);
+	p->stats.long_received++;
+	p->stats.bytes_received += r->bytes;
+	ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id, 0);
+	r->lane = NULL;
+	deliver(s, p);
+}
+
+static void ready_if_complete(struct ripc__rndv *r)
+{
+	if (r->state == RIPC__RNDV_MOVING && !r->reads && !r->granted && r->next == r->nitems)
+		ready(r);
+}
+
+/* ---- moving ---- */
+
+/* Finds memory for one item. Return: false: there is none. */
+static bool item_place(struct ripc__rndv *r, struct ripc__rndv_item *it)
+{
+	struct ripc *ctx = r->ctx;
+
+	it->ret = ripc__return_claim(ctx, r->service, r->peer, it->len);
+	if (it->ret) {
+		it->base = it->ret->base;
+		it->region = it->ret->region;
+		return true;
+	}
+	it->window = ripc__window_claim(ctx, r->service, it->len);
+	if (it->window) {
+		it->base = it->window->base;
+		it->region = it->window->region;
+		return true;
+	}
+	it->pool = ripc__pool_get(ctx, it->len, RIPC__REGION_MESSAGE);
+	it->region = it->pool;
+	it->base = it->pool ? it->pool->base : NULL;
+	return it->pool;
+}
+
+/* An item that is read, or that the sender will write. */
+static int item_start(struct ripc__rndv *r, struct ripc__rndv_item *it)
+{
+	struct ripc__tp *tp = &r->ctx->tp[r->lane->tp];
+
+	if (!item_place(r, it))
+		return -ENOBUFS;
+	if (it->how == RIPC__HOW_READ) {
+		it->mr = ripc__local_mr(r->ctx, r->lane->tp, it->region, it->base, it->len, &it->own, &it->is_own);
+		return it->mr ? 0 : -ENOBUFS;
+	}
+	if (tp->ops->reg(tp->t, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
+		return -ENOBUFS;
+	it->is_own = true;
+	r->granted = true;
+	return 0;
+}
+
+static void grant(struct ripc__rndv *r)
+{
+	uint8_t buf[RIPC__HEADER_MAX], *p;
+
+	p = ripc__header_put(buf, RIPC__GRANT, 0, (uint16_t)r->nitems, 0, 0, 0);
+	ripc__put_le64(p, r->id);
+	p += 8;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		const struct ripc__rndv_item *it = &r->items[i];
+		struct ripc__desc d = {.len = it->len, .how = RIPC__HOW_INLINE};
+
+		if (it->how == RIPC__HOW_GRANT) {
+			d.how = RIPC__HOW_GRANT;
+			d.addr = it->own.addr;
+			d.key = it->own.key;
+		}
+		p = ripc__desc_put(p, &d);
+	}
+	ripc__lane_control(r->lane, buf, (size_t)(p - buf));
+}
+
+/* Whether the service has so much unread that this one must wait. One at a time always goes. */
+static bool must_wait(const struct ripc__rndv *r)
+{
+	uint64_t unread = r->service->queued_bytes + r->service->arriving_bytes;
+
+	return unread && unread + r->bytes > RIPC__UNREAD_MAX;
+}
+
+static void start(struct ripc__rndv *r)
+{
+	bool reads = false;
+
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__rndv_item *it = &r->items[i];
+		int rc;
+
+		if (it->how != RIPC__HOW_READ && it->how != RIPC__HOW_GRANT)
+			continue;
+		rc = item_start(r, it);
+		if (rc) {
+			ripc__log(RIPC_LOG_WARN, "service %llu: no memory for a long item of %llu bytes from peer %s: %s",
+				  (unsigned long long)r->service->id, (unsigned long long)it->len,
+				  ripc__instance_text(r->peer->instance), ripc_detail());
+			fail(r, rc);
+			return;
+		}
+		reads |= it->how == RIPC__HOW_READ;
+	}
+	r->state = RIPC__RNDV_MOVING;
+	r->service->arriving_bytes += r->bytes;
+	r->counted = true;
+	ripc__lane_watch(r->lane);
+	if (r->granted)
+		grant(r);
+	if (reads) {
+		ripc__list_add(&r->lane->rndvs, &r->work);
+		if (r->lane->rndvs.next == &r->work)
+			ripc__rndv_post(r);
+	} else {
+		r->next = r->nitems;
+		ready_if_complete(r);
+	}
+}
+
+static struct ripc__rndv *first_waiting(struct ripc_service *s)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &s->longs) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
+
+		if (r->state == RIPC__RNDV_WAITING)
+			return r;
+	}
+	return NULL;
+}
+
+void ripc__rndv_resume(struct ripc_service *s)
+{
+	struct ripc__rndv *r;
+
+	/* Starting one may end others: the list is looked at anew each time. */
+	while ((r = first_waiting(s)) && !must_wait(r))
+		start(r);
+}
+
+bool ripc__rndv_post(struct ripc__rndv *r)
+{
+	struct ripc__lane *lane = r->lane;
+	struct ripc__tp *tp = &r->ctx->tp[lane->tp];
+
+	for (; r->next < r->nitems; r->next++) {
+		struct ripc__rndv_item *it = &r->items[r->next];
+
+		while (it->how == RIPC__HOW_READ && it->posted < it->len) {
+			uint64_t n = it->len - it->posted;
+
+			if (lane->reads >= tp->limits.read_depth)
+				return false;
+			if (n > CHUNK_MAX)
+				n = CHUNK_MAX;
+			if (n > tp->limits.rdma_max)
+				n = tp->limits.rdma_max;
+			/* A broken lane is reported as such: then this is suspended. */
+			if (tp->ops->post_read(lane->ep, it->mr, it->base + it->posted, n, it->raddr + it->posted,
+					       it->rkey, (uint64_t)(uintptr_t)r))
+				return false;
+			it->posted += n;
+			r->reads++;
+			lane->reads++;
+		}
+	}
+	ripc__list_del(&r->work);
+	return true;
+}
+
+void ripc__rndv_read_done(struct ripc__rndv *r, int status)
+{
+	struct ripc__lane *lane = r->lane;
+
+	r->reads--;
+	if (status) {
+		ripc__lane_fail(lane, status, "a read from the peer's memory failed");
+		return;
+	}
+	if (r->state == RIPC__RNDV_DYING) {
+		if (!r->reads)
+			drop(r, r->status);
+	} else {
+		ready_if_complete(r);
+	}
+	/* Room for the next read. */
+	while (!ripc__list_empty(&lane->rndvs) &&
+	       ripc__rndv_post(ripc__list_entry(lane->rndvs.next, struct ripc__rndv, work)))
+		;
+}
+
+void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__rndv *r = find(lane->peer, id);
+
+	if (!r || r->lane != lane || r->state != RIPC__RNDV_MOVING)
+		return;
+	r->granted = false;
+	ready_if_complete(r);
+}
+
+void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__rndv *r = find(lane->peer, id);
+
+	/* Not here: its DONE is on its way. */
+	if (r && r->lane == lane && (r->state == RIPC__RNDV_WAITING || r->state == RIPC__RNDV_MOVING))
+		fail(r, -ECANCELED);
+}
+
+/* ---- arrival ---- */
+
+static void answer(struct ripc__lane *lane, uint64_t id, int status)
+{
+	ripc__lane_word(lane, RIPC__DONE, 0, 0, id, (uint32_t)status);
+}
+
+/* A return buffer that the message says it used: it must be one that this peer could write, for this service. */
+static struct ripc__return *used_return(struct ripc__rndv *r, uint64_t id, uint64_t len)
+{
+	struct ripc__return *ret = ripc__return_find(r->ctx, id);
+
+	if (!ret || ret->lane != r->lane || ret->service != r->service || ret->arriving || len > ret->len)
+		return NULL;
+	ret->arriving = true;
+	return ret;
+}
+
+/* An item whose bytes are here already. Return: 0, -ENOBUFS, or -EPROTO. */
+static int item_here(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t return_id, const uint8_t *bytes)
+{
+	if (!it->len)
+		return 0;
+	if (return_id) {
+		it->ret = used_return(r, return_id, it->len);
+		if (!it->ret)
+			return -EPROTO;
+		it->base = it->ret->base;
+		it->region = it->ret->region;
+	} else if (!item_place(r, it)) {
+		return -ENOBUFS;
+	}
+	if (bytes)
+		memcpy(it->base, bytes, it->len);
+	return 0;
+}
+
+static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *moves)
+{
+	const uint8_t *payload = h->payload;
+	int rc = 0;
+
+	*moves = false;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__rndv_item *it = &r->items[i];
+		struct ripc__desc d;
+
+		ripc__desc_get(&d, h->items, i);
+		it->how = (uint8_t)d.how;
+		it->len = d.len;
+		if (d.len >> RIPC__CLASS_MAX) {
+			rc = rc ? rc : -ENOBUFS;
+			continue;
+		}
+		r->bytes += d.len;
+		switch (d.how) {
+		case RIPC__HOW_INLINE:
+			if (!rc)
+				rc = item_here(r, it, d.addr, payload);
+			payload += d.len;
+			break;
+		case RIPC__HOW_WRITTEN:
+			if (!rc)
+				rc = d.addr ? item_here(r, it, d.addr, NULL) : -EPROTO;
+			break;
+		default:
+			it->raddr = d.addr;
+			it->rkey = d.key;
+			*moves = true;
+			if (!(r->lane->caps & (d.how == RIPC__HOW_READ ? RIPC__CAP_READ : RIPC__CAP_WRITE)))
+				rc = -EPROTO;
+			break;
+		}
+		if (rc == -EPROTO)
+			return rc;
+	}
+	return rc;
+}
+
+/* Joins the lists, in the place of a suspended one with the same id. Return: -EPROTO: that id is under way. */
+static int join(struct ripc__rndv *r)
+{
+	struct ripc__rndv *old = find(r->peer, r->id);
+
+	if (!old) {
+		ripc__list_add(&r->service->longs, &r->link);
+		ripc__list_add(&r->peer->rndvs, &r->of_peer);
+		return 0;
+	}
+	if (old->state != RIPC__RNDV_SUSPENDED || old->service != r->service)
+		return -EPROTO;
+	ripc__list_add(&old->link, &r->link);
+	ripc__list_add(&old->of_peer, &r->of_peer);
+	ripc__rndv_free(old);
+	return 0;
+}
+
+static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__rndv *r = calloc(1, sizeof(*r) + h->nitems * sizeof(r->items[0]));
+	struct ripc__message *m = r ? ripc__message_new(ctx, h->nitems) : NULL;
+	bool moves;
+	int rc;
+
+	if (!m || (!lane->peer->finished && !(lane->peer->finished = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
+		if (m)
+			ripc__message_drop(m);
+		free(r);
+		ctx->stats.dropped_no_memory++;
+		ripc__flow_consume(flow, units);
+		answer(lane, h->u[0], -ENOBUFS);
+		return;
+	}
+	r->ctx = ctx;
+	r->service = flow->service;
+	r->peer = lane->peer;
+	r->lane = lane;
+	r->id = h->u[0];
+	r->source = h->source;
+	r->nitems = h->nitems;
+	r->message = m;
+	ripc__list_init(&r->link);
+	ripc__list_init(&r->of_peer);
+	ripc__list_init(&r->work);
+	m->flow = flow;
+	m->units = units;
+	m->pub.is_long = 1;
+	m->pub.source = h->source;
+	m->pub.dest = h->dest;
+	m->pub.nreturns = h->nreturns;
+	memcpy(m->pub.instance, lane->peer->instance, 16);
+	rc = join(r);
+	if (!rc)
+		rc = items_take(r, h, &moves);
+	m->long_bytes = r->bytes;
+	if (rc == -EPROTO) {
+		items_release(r);
+		ripc__rndv_free(r);
+		ripc__lane_bad(lane, "long message that does not fit what was agreed before");
+		return;
+	}
+	if (rc) {
+		ctx->stats.dropped_no_memory++;
+		fail(r, rc);
+		return;
+	}
+	if (!moves) {
+		r->state = RIPC__RNDV_MOVING;
+		r->next = r->nitems;
+		ready(r);
+		return;
+	}
+	r->state = RIPC__RNDV_WAITING;
+	ripc__rndv_resume(flow->service);
+}
+
+void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
+			const struct ripc__event *ev, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__peer *p = lane->peer;
+	struct ripc__tp *tp = &ctx->tp[lane->tp];
+	uint64_t id = h->u[0], below = h->u[1];
+
+	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
+		ripc__lane_bad(lane, "long message with an id out of bounds");
+	} else {
+		ripc__peer_finish_below(p, below);
+		if (ripc__peer_finished(p, id)) {
+			/* Sent again over a new lane, since our answer was lost with the old one. */
+			ctx->stats.duplicates++;
+			p->stats.duplicates++;
+			ripc__flow_consume(flow, units);
+			answer(lane, id, 0);
+		} else if (!flow->service) {
+			ctx->stats.dropped_no_service++;
+			ripc__flow_consume(flow, units);
+			answer(lane, id, -EHOSTUNREACH);
+		} else {
+			arrive(lane, flow, h, units);
+		}
+	}
+	/* What was inline has been copied: long items have buffers of their own. */
+	if (ev->token)
+		tp->ops->release(tp->t, ev->token);
+	if (lane->state == RIPC__LANE_UP)
+		ripc__lane_repost(lane);
+}
+
+/* ---- the end of lanes, peers and services ---- */
+
+/* Drops the first of a peer's that is in this state, without an answer. Return: whether there was one. */
+static bool drop_one(struct ripc__peer *peer, enum ripc__rndv_state state, const struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &peer->rndvs) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
+
+		if (r->state == state && r->lane == lane) {
+			drop(r, 0);
+			return true;
+		}
+	}
+	return false;
+}
+
+void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &lane->peer->rndvs) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
+
+		if (r->lane != lane)
+			continue;
+		/* The endpoint is closed: nothing is read into this memory any more. */
+		r->reads = 0;
+		ripc__list_del(&r->work);
+		if (r->state == RIPC__RNDV_DYING)
+			continue;
+		items_release(r);
+		uncount(r);
+		r->lane = NULL;
+		r->state = RIPC__RNDV_SUSPENDED;
+		r->message->flow = NULL;
+	}
+	while (drop_one(lane->peer, RIPC__RNDV_DYING, lane))
+		;
+}
+
+void ripc__rndv_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
+{
+	while (drop_one(peer, RIPC__RNDV_SUSPENDED, NULL))
+		;
+}
+
+void ripc__rndv_service_gone(struct ripc_service *s)
+{
+	struct ripc__list *n, *tmp;
+
+	/* From the last to the first: what is dropped must not let a later one be delivered. */
+	for (n = s->longs.prev, tmp = n->prev; n != &s->longs; n = tmp, tmp = n->prev) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
+
+		if (r->state == RIPC__RNDV_DYING)
+			continue;
+		if (r->state == RIPC__RNDV_READY) {
+			s->ctx->stats.dropped_unread++;
+			s->stats.dropped_unread++;
+			ripc__rndv_free(r);
+		} else if (r->reads) {
+			ripc__list_del(&r->work);
+			r->status = -EHOSTUNREACH;
+			r->state = RIPC__RNDV_DYING;
+		} else {
+			items_release(r);
+			uncount(r);
+			if (r->lane)
+				answer(r->lane, r->id, -EHOSTUNREACH);
+			ripc__rndv_free(r);
+		}
+	}
+}

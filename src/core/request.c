@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/request.h"
+#include "core/lane.h"
+#include "core/peer.h"
+#include "core/service.h"
+#include "wire/bytes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define INLINE_ITEM_MAX 1024         /* an item up to this many bytes travels in the message if there is room */
+#define COPY_MAX        (64u << 10)  /* foreign memory up to this is copied where registering is dear */
+#define CHUNK_MAX       (1u << 20)   /* bytes of one write: each that completes is a sign of life */
+
+static struct ripc__tp *request_tp(const struct ripc_request *r)
+{
+	return &r->ctx->tp[r->lane->tp];
+}
+
+/* ---- preparing: how each item travels, and the memory for it ---- */
+
+static struct ripc__offer *offer_claim(struct ripc__dest *d, size_t len)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &d->offers) {
+		struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
+
+		if (!o->writing && !o->revoked && o->desc.len >= len) {
+			o->writing = true;
+			return o;
+		}
+	}
+	return NULL;
+}
+
+/* Where registering is dear, small foreign memory is copied into a buffer of the pool. */
+static void item_copy(struct ripc_request *r, struct ripc__request_item *it)
+{
+	if (it->region || it->copy || it->len > COPY_MAX || request_tp(r)->limits.caps & RIPC__CAP_CHEAP_REG)
+		return;
+	it->copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
+	if (!it->copy)
+		return;
+	memcpy(it->copy->base, it->base, it->len);
+	it->base = it->copy->base;
+}
+
+static int item_expose(struct ripc_request *r, struct ripc__request_item *it, unsigned access)
+{
+	struct ripc__tp *tp = request_tp(r);
+	int rc;
+
+	item_copy(r, it);
+	rc = tp->ops->reg(tp->t, it->base, it->len, access, &it->mr);
+	if (rc)
+		return rc;
+	it->exposed = true;
+	return 0;
+}
+
+static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
+{
+	it->posted = 0;
+	it->offer = NULL;
+	if (it->len)
+		it->offer = offer_claim(r->dest, it->len);
+	if (inlined) {
+		it->how = RIPC__HOW_INLINE;
+		return 0;
+	}
+	if (it->offer && r->lane->caps & RIPC__CAP_WRITE) {
+		it->how = RIPC__HOW_WRITTEN;
+		it->raddr = it->offer->desc.addr;
+		it->rkey = it->offer->desc.key;
+		return item_expose(r, it, 0);
+	}
+	if (r->lane->caps & RIPC__CAP_READ) {
+		it->how = RIPC__HOW_READ;
+		return item_expose(r, it, RIPC__ACCESS_REMOTE_READ);
+	}
+	if (r->lane->caps & RIPC__CAP_WRITE) {
+		it->how = RIPC__HOW_GRANT;
+		return item_expose(r, it, 0);
+	}
+	return ripc__fail(-EOPNOTSUPP, "the lane can neither read nor write");
+}
+
+/* Ends remote access and gives back what prepare() took. used: the peer has been told of the return buffers. */
+static void unprepare(struct ripc_request *r, bool used)
+{
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		if (it->exposed)
+			request_tp(r)->ops->dereg(request_tp(r)->t, &it->mr);
+		it->exposed = false;
+		/* When its lane is gone the offer will be, too. */
+		if (it->offer)
+			ripc__offer_release(r->ctx, r->dest, it->offer, used && r->lane->state == RIPC__LANE_UP);
+		it->offer = NULL;
+	}
+}
+
+static size_t header_len(const struct ripc_request *r)
+{
+	return RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
+}
+
+/* Joins the peer's requests, under the next id. */
+static int order_join(struct ripc_request *r, struct ripc__peer *p)
+{
+	struct ripc__list *first = ripc__list_first(&p->requests);
+
+	if (r->peer)
+		return 0;
+	if (first &&
+	    p->next_request_id - ripc__list_entry(first, struct ripc_request, order)->id >= RIPC__REQUESTS_MAX) {
+		p->lane->starved = true;
+		return -EAGAIN;
+	}
+	r->peer = p;
+	r->id = p->next_request_id++;
+	ripc__list_add(&p->requests, &r->order);
+	p->nrequests++;
+	return 0;
+}
+
+static void order_leave(struct ripc_request *r)
+{
+	if (!r->peer)
+		return;
+	ripc__list_del(&r->order);
+	r->peer->nrequests--;
+	r->peer = NULL;
+}
+
+static int prepare(struct ripc_request *r, struct ripc__lane *lane)
+{
+	size_t len = header_len(r), room;
+	bool eager = r->bytes <= lane->send_max && len + r->bytes <= lane->send_max;
+	struct ripc__dest *d = r->dest;
+	int rc;
+
+	if (!d->credit)
+		d->credit = ripc__lane_credit(lane, d->id);
+	if (!d->credit)
+		return -EAGAIN;
+	/* The credit for the largest form the message can take. */
+	room = eager ? len + r->bytes : lane->send_max;
+	r->units = (uint32_t)((room + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
+	if (d->credit->sent_units + r->units > d->credit->limit_units) {
+		r->ctx->stats.credit_stalls++;
+		lane->peer->stats.credit_stalls++;
+		return -EAGAIN;
+	}
+	rc = order_join(r, lane->peer);
+	if (rc)
+		return rc;
+	r->lane = lane;
+	room = lane->send_max - len;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+		bool inlined = eager || !it->len || (it->len <= INLINE_ITEM_MAX && it->len <= room);
+
+		if (inlined && !eager)
+			room -= it->len;
+		rc = item_prepare(r, it, inlined);
+		if (rc) {
+			char text[RIPC__DETAIL_MAX];
+
+			snprintf(text, sizeof(text), "service %llu over %s: item %u of %zu bytes cannot be registered: %s",
+				 (unsigned long long)r->dest_id, request_tp(r)->ops->name, i, it->len, ripc_detail());
+			unprepare(r, false);
+			r->lane = NULL;
+			ripc__request_done(r, rc == -EAGAIN ? -ENOMEM : rc, text);
+			return 0;
+		}
+	}
+	d->credit->sent_units += r->units;
+	r->next = 0;
+	r->state = RIPC__REQUEST_WRITING;
+	ripc__lane_watch(lane);
+	return 0;
+}
+
+/* ---- sending ---- */
+
+/* Posts the writes of items that travel like how. Return: 0 all are posted; -EAGAIN. */
+static int write_items(struct ripc_request *r, unsigned how)
+{
+	struct ripc__tp *tp = request_tp(r);
+
+	for (; r->next < r->nitems; r->next++) {
+		struct ripc__request_item *it = &r->items[r->next];
+
+		while (it->how == how && it->posted < it->len) {
+			size_t n = it->len - it->posted;
+			int rc;
+
+			if (n > CHUNK_MAX)
+				n = CHUNK_MAX;
+			if (n > tp->limits.rdma_max)
+				n = tp->limits.rdma_max;
+			rc = tp->ops->post_write(r->lane->ep, &it->mr, it->base + it->posted, n, it->raddr + it->posted,
+						 it->rkey, (uint64_t)(uintptr_t)r);
+			/* A broken lane is reported as such, and then the request goes back. */
+			if (rc)
+				return -EAGAIN;
+			it->posted += n;
+			r->writes++;
+		}
+	}
+	return 0;
+}
+
+static int send_message(struct ripc_request *r)
+{
+	uint8_t buf[RIPC__HEADER_MAX], *p, *count;
+	struct iovec payload[RIPC_ITEMS_MAX];
+	struct ripc__list *first = ripc__list_first(&r->peer->requests);
+	unsigned n = 0, nreturns = r->nreturns;
+	int rc;
+
+	p = ripc__header_put(buf, RIPC__LONG, 0, (uint16_t)r->nitems, 0, r->dest_id, r->source);
+	count = buf + 30;
+	ripc__put_le64(p, r->id);
+	ripc__put_le64(p + 8, ripc__list_entry(first, struct ripc_request, order)->id);
+	p += 16;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+		struct ripc__desc d = {.len = it->len, .how = it->how};
+
+		switch (it->how) {
+		case RIPC__HOW_INLINE:
+			if (it->offer)
+				d.addr = it->offer->desc.how;
+			if (it->len)
+				payload[n++] = (struct iovec){it->base, it->len};
+			break;
+		case RIPC__HOW_WRITTEN:
+			d.addr = it->offer->desc.how;
+			break;
+		case RIPC__HOW_READ:
+			d.addr = it->mr.addr;
+			d.key = it->mr.key;
+			break;
+		default:
+			break;
+		}
+		p = ripc__desc_put(p, &d);
+	}
+	p = ripc__returns_put(r->lane, r->returns, &nreturns, p);
+	ripc__put_le16(count, (uint16_t)nreturns);
+	rc = ripc__lane_send(r->lane, buf, (size_t)(p - buf), payload, n, false);
+	if (!rc) {
+		size_t len = (size_t)(p - buf);
+
+		for (unsigned i = 0; i < n; i++)
+			len += payload[i].iov_len;
+		/* What was reserved and not needed. */
+		r->dest->credit->sent_units -= r->units - (len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
+	}
+	return rc;
+}
+
+int ripc__request_issue(struct ripc_request *r)
+{
+	struct ripc__lane *lane = r->dest->peer->lane;
+
+	if (r->state == RIPC__REQUEST_PENDING) {
+		int rc;
+
+		if (r->peer && r->peer != r->dest->peer) {
+			if (r->was_sent) {
+				ripc__request_done(r, -EPIPE, "the service moved while the message was under way");
+				return 0;
+			}
+			order_leave(r);
+		}
+		rc = prepare(r, lane);
+		if (rc || r->state == RIPC__REQUEST_DONE)
+			return rc;
+	}
+	if (r->state == RIPC__REQUEST_WRITING) {
+		if (r->cancelling || write_items(r, RIPC__HOW_WRITTEN) || send_message(r))
+			return -EAGAIN;
+		r->state = RIPC__REQUEST_SENT;
+		r->was_sent = true;
+		ripc__list_del(&r->link);
+	}
+	return 0;
+}
+
+void ripc__request_continue(struct ripc_request *r)
+{
+	if (r->state != RIPC__REQUEST_GRANTED || r->cancelling || write_items(r, RIPC__HOW_GRANT))
+		return;
+	r->state = RIPC__REQUEST_SENT;
+	ripc__lane_word(r->lane, RIPC__FIN, 0, 0, r->id, 0);
+}
+
+/* ---- the end ---- */
+
+/* To the head of its destination's queue, to be sent again. */
+static void requeue(struct ripc_request *r)
+{
+	r->lane = NULL;
+	r->writes = 0;
+	r->answered = false;
+	r->state = RIPC__REQUEST_PENDING;
+	ripc__list_del(&r->link);
+	ripc__list_add(r->dest->pending.next, &r->link);
+}
+
+static int answer_status(int status)
+{
+	switch (status) {
+	case 0:
+	case -ECANCELED:
+	case -ENOBUFS:
+	case -EHOSTUNREACH:
+		return status;
+	default:
+		/* Anything else from the network means that it failed, and no more. */
+		return -EIO;
+	}
+}
+
+/* The peer has spoken and no write is out. */
+static void conclude(struct ripc_request *r)
+{
+	struct ripc__lane *lane = r->lane;
+	char text[160];
+
+	if (r->answer == -EHOSTUNREACH && !r->cancelling) {
+		/* The service is not there any more: wherever it is now, it gets the message. */
+		unprepare(r, true);
+		r->was_sent = false;
+		requeue(r);
+		ripc__dest_stale(r->ctx, r->dest, "its former holder does not hold it any more");
+	} else if (r->answer) {
+		int status = r->answer == -EHOSTUNREACH ? -ECANCELED : r->answer;
+
+		snprintf(text, sizeof(text), "service %llu at peer %s: the message was %s",
+			 (unsigned long long)r->dest_id, ripc__instance_text(lane->peer->instance),
+			 status == -ECANCELED ? "withdrawn"
+			 : status == -ENOBUFS ? "refused: no memory for it there"
+					      : "not received: the receiver could not fetch it");
+		ripc__request_done(r, status, text);
+	} else {
+		ripc__request_done(r, 0, NULL);
+	}
+	if (lane->starved)
+		ripc__lane_pump(lane);
+}
+
+void ripc__request_write_done(struct ripc_request *r, int status)
+{
+	r->writes--;
+	if (status) {
+		/* The transport says why when it closes the endpoint, which a failed write entails. */
+		ripc__lane_fail(r->lane, status, "a write into the peer's memory failed");
+		return;
+	}
+	if (r->writes)
+		return;
+	if (r->answered)
+		conclude(r);
+	else if (r->cancelling && r->state == RIPC__REQUEST_WRITING)
+		ripc__request_done(r, -ECANCELED, "withdrawn");
+}
+
+static struct ripc_request *find(struct ripc__peer *p, uint64_t id)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &p->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		if (r->id >= id)
+			return r->id == id ? r : NULL;
+	}
+	return NULL;
+}
+
+void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status)
+{
+	struct ripc_request *r = find(lane->peer, id);
+
+	if (!r || r->lane != lane || r->answered ||
+	    (r->state != RIPC__REQUEST_SENT && r->state != RIPC__REQUEST_GRANTED))
+		return;
+	r->answered = true;
+	r->answer = answer_status(status);
+	if (!r->writes)
+		conclude(r);
+}
+
+int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why)
+{
+	struct ripc_request *r = find(lane->peer, h->u[0]);
+	struct ripc__desc d;
+
+	/* Withdrawn, or over: the answer to CANCEL is on its way. */
+	if (!r || r->lane != lane || r->cancelling)
+		return 0;
+	*why = "grant that was not asked for";
+	if (r->state != RIPC__REQUEST_SENT || r->answered || h->nitems != r->nitems)
+		return -EPROTO;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		ripc__desc_get(&d, h->items, i);
+		if (it->how != RIPC__HOW_GRANT)
+			continue;
+		if (d.len != it->len || it->posted)
+			return -EPROTO;
+		it->raddr = d.addr;
+		it->rkey = d.key;
+	}
+	r->next = 0;
+	r->state = RIPC__REQUEST_GRANTED;
+	ripc__request_continue(r);
+	return 0;
+}
+
+void ripc__request_lane_gone(struct ripc_request *r)
+{
+	unprepare(r, true);
+	if (r->cancelling) {
+		/* The peer may have taken it before it went, but can no longer reach the memory. */
+		ripc__request_done(r, -ECANCELED, "withdrawn when the lane was lost");
+		return;
+	}
+	if (r->answered && !r->answer) {
+		ripc__request_done(r, 0, NULL);
+		return;
+	}
+	requeue(r);
+}
+
+void ripc__request_done(struct ripc_request *r, int status, const char *detail)
+{
+	struct ripc *ctx = r->ctx;
+	struct ripc_service *s = r->service;
+
+	if (r->state == RIPC__REQUEST_DONE)
+		return;
+	if (r->lane) {
+		if (r->state == RIPC__REQUEST_WRITING && r->dest->credit && r->lane->state == RIPC__LANE_UP)
+			r->dest->credit->sent_units -= r->units;
+		unprepare(r, r->state != RIPC__REQUEST_WRITING);
+	}
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		if (it->copy)
+			ripc__pool_put(ctx, it->copy);
+		it->copy = NULL;
+		if (it->region && !--it->region->sends)
+			ripc__region_release(ctx, it->region);
+		it->region = NULL;
+	}
+	if (!status) {
+		ctx->stats.long_sent++;
+		ctx->stats.bytes_sent += r->bytes;
+		s->stats.long_sent++;
+		s->stats.bytes_sent += r->bytes;
+		if (r->peer) {
+			r->peer->stats.long_sent++;
+			r->peer->stats.bytes_sent += r->bytes;
+		}
+	} else if (status == -ECANCELED) {
+		ctx->stats.cancelled++;
+	}
+	if (status && !r->was_sent)
+		ripc__returns_unmake(ctx, r->returns, r->nreturns);
+	r->status = status;
+	r->detail = detail ? strdup(detail) : NULL;
+	r->state = RIPC__REQUEST_DONE;
+	ripc__list_del(&r->link);
+	order_leave(r);
+	r->lane = NULL;
+	r->dest->users--;
+	r->dest->used_ns = ripc__now(ctx);
+	r->dest = NULL;
+	r->service = NULL;
+	s->nrequests--;
+	ripc__wake(ctx, &r->waitq);
+	ripc__wake(ctx, &s->drained);
+}
+
+void ripc__request_withdraw(struct ripc_request *r)
+{
+	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
+		return;
+	if (r->state == RIPC__REQUEST_PENDING || (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
+		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED, "withdrawn before it was sent");
+		return;
+	}
+	r->cancelling = true;
+	if (r->state != RIPC__REQUEST_WRITING)
+		ripc__lane_word(r->lane, RIPC__CANCEL, 0, 0, r->id, 0);
+	ripc__lane_watch(r->lane);
+}
+
+void ripc__request_free(struct ripc_request *r)
+{
+	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++)
+		if (r->items[i].offer)
+			ripc__offer_release(r->ctx, r->dest, r->items[i].offer, false);
+	ripc__list_del(&r->held);
+	free(r->detail);
+	free(r);
+}

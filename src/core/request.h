@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A long send: from ripc_start() to its end.
+ *
+ *   PENDING --lane, credit--> WRITING (items that go into return buffers) --> SENT --DONE--> DONE
+ *                                                      SENT --GRANT--> WRITING_GRANTED --FIN--> SENT
+ *   lane lost: back to PENDING, in order; the id stays, so that the receiver knows it again
+ *   cancel:    PENDING: DONE at once; else CANCELLING until the peer's DONE, or the lane is gone
+ */
+#ifndef RIPC_CORE_REQUEST_H
+#define RIPC_CORE_REQUEST_H
+
+#include "core/context.h"
+
+enum ripc__request_state {
+	RIPC__REQUEST_PENDING,
+	RIPC__REQUEST_WRITING,
+	RIPC__REQUEST_SENT,
+	RIPC__REQUEST_GRANTED, /* writing into memory the receiver granted */
+	RIPC__REQUEST_DONE,
+};
+
+struct ripc__request_item {
+	uint8_t *base;               /* the caller's memory, or a copy */
+	size_t len;
+	struct ripc__region *region; /* counted in its sends; NULL: not registered memory */
+	struct ripc__region *copy;   /* pool buffer that holds a copy, or NULL */
+	struct ripc__mr mr;          /* exposure on the lane's transport */
+	bool exposed;                /* mr is valid */
+	uint8_t how;                 /* enum ripc__how */
+	struct ripc__offer *offer;   /* HOW_WRITTEN: the return buffer */
+	uint64_t raddr;              /* where to write */
+	uint32_t rkey;
+	size_t posted;               /* bytes of writes posted */
+};
+
+struct ripc_request {
+	struct ripc__list held;      /* in ctx->requests */
+	struct ripc__list link;      /* in dest->pending while PENDING */
+	struct ripc__list order;     /* in peer->requests from its first issue to its end, by id */
+	struct ripc *ctx;
+	struct ripc_service *service; /* NULL once done */
+	struct ripc__dest *dest;     /* pinned (users) until done */
+	struct ripc__peer *peer;     /* whose requests list it is in, or NULL */
+	struct ripc__lane *lane;     /* WRITING, SENT, GRANTED */
+	uint64_t source, dest_id;
+	uint64_t id;                 /* at that peer; 0: none yet */
+	enum ripc__request_state state;
+	int status;                  /* DONE: how it ended */
+	bool was_sent;               /* a peer may have delivered it: if it dies, that is not known */
+	bool cancelling;             /* to be withdrawn: CANCEL was sent, or writes are still out */
+	bool answered;               /* the peer's DONE came, with this in answer; writes may still be out */
+	int answer;
+	uint32_t units;              /* WRITING: credit of the service reserved for the message */
+	char *detail;                /* why it failed, or NULL */
+	unsigned writes;             /* posted writes that are not completed */
+	unsigned next;               /* item that is being written */
+	uint64_t bytes;              /* payload in all */
+	struct ripc__waitq waitq;
+	unsigned nreturns;
+	uint32_t returns[RIPC_RETURNS_MAX]; /* ids of the return buffers offered with it */
+	unsigned nitems;
+	struct ripc__request_item items[];
+};
+
+/*
+ * Sends it over the lane of its destination's peer, which is up, as far as credit and room go. Return: 0 it left the
+ * pending list; -EAGAIN it stays at its head, to be called again.
+ */
+int ripc__request_issue(struct ripc_request *r);
+/* GRANTED: goes on posting writes, there is room in the queue. */
+void ripc__request_continue(struct ripc_request *r);
+void ripc__request_write_done(struct ripc_request *r, int status);
+/* The peer's answers; found by id. Unknown ids are ignored: they are over. */
+void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status);
+int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
+/* Its lane is gone. */
+void ripc__request_lane_gone(struct ripc_request *r);
+/* Ends it. detail may be NULL. */
+void ripc__request_done(struct ripc_request *r, int status, const char *detail);
+/* Withdraws it: DONE at once, or CANCEL is sent and the end will come. */
+void ripc__request_withdraw(struct ripc_request *r);
+void ripc__request_free(struct ripc_request *r);
+
+/* Turns the return buffers of o into offers of our own; on error none is left. ids: room for RIPC_RETURNS_MAX. */
+int ripc__returns_make(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
+/* Drops those that were never told to anybody. */
+void ripc__returns_unmake(struct ripc *ctx, const uint32_t *ids, unsigned n);
+/* Exposes them to the lane's peer and writes their descriptors. Return: where to go on; *n: how many. */
+uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigned *n, uint8_t *p);
+
+#endif

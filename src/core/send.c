@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The sending calls: short messages, long messages, requests. */
+#include "core/lane.h"
+#include "core/peer.h"
+#include "core/request.h"
+#include "core/send.h"
+#include "core/service.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+
+#define WITHDRAW_MS 100 /* what ripc_send_long() may take beyond its timeout to get its memory back */
+
+static int check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o, uint64_t *bytes)
+{
+	uint64_t sum = 0;
+
+	if (!items || !nitems || nitems > RIPC_ITEMS_MAX)
+		return ripc__fail(-EINVAL, "message of %u items: must have 1 to %d", nitems, RIPC_ITEMS_MAX);
+	for (unsigned i = 0; i < nitems; i++) {
+		if ((!items[i].iov_base && items[i].iov_len) || items[i].iov_len >> 62 ||
+		    (uintptr_t)items[i].iov_base + items[i].iov_len < (uintptr_t)items[i].iov_base)
+			return ripc__fail(-EINVAL, "item %u: %zu bytes at %p", i, items[i].iov_len, items[i].iov_base);
+		sum += items[i].iov_len;
+	}
+	*bytes = sum;
+	if (!o)
+		return 0;
+	if (o->flags & ~(unsigned)(RIPC_RELIABLE | RIPC_MORE))
+		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version", o->flags);
+	if (o->nreturns > RIPC_RETURNS_MAX || (o->nreturns && !o->returns))
+		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturns, RIPC_RETURNS_MAX);
+	return 0;
+}
+
+static int check_call(struct ripc_service *s, uint64_t dest)
+{
+	if (!s)
+		return ripc__fail(-EINVAL, "no service to send from");
+	if (!dest || dest == RIPC_ANY_ID)
+		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
+	return ripc__check_owner(s->ctx);
+}
+
+/* ---- short messages ---- */
+
+/* Counted per message that was handed over. */
+static void count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t bytes)
+{
+	s->ctx->stats.short_sent++;
+	s->ctx->stats.bytes_sent += bytes;
+	s->stats.short_sent++;
+	s->stats.bytes_sent += bytes;
+	p->stats.short_sent++;
+	p->stats.bytes_sent += bytes;
+}
+
+static int too_long(uint64_t dest, uint64_t bytes, uint64_t limit, const char *transport)
+{
+	return ripc__fail(-EMSGSIZE, "message of %llu bytes to service %llu: a short message over %s has at most %llu",
+			  (unsigned long long)bytes, (unsigned long long)dest, transport, (unsigned long long)limit);
+}
+
+struct shot {
+	struct ripc_service *s;
+	const struct iovec *items;
+	unsigned nitems;
+	unsigned flags;
+	uint64_t bytes;
+	const uint32_t *returns; /* ids */
+	unsigned nreturns;
+};
+
+static uint8_t *put_lens(uint8_t *p, const struct shot *m)
+{
+	for (unsigned i = 0; i < m->nitems; i++, p += 4)
+		ripc__put_le32(p, (uint32_t)m->items[i].iov_len);
+	return p;
+}
+
+uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport)
+{
+	const struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+	size_t len;
+	int tp = ripc__datagram_tp(ctx, d, &len) ? ripc__datagram_index(ctx) : -1;
+
+	if (tp >= 0) {
+		*transport = ctx->tp[tp].ops->name;
+		return ctx->tp[tp].limits.datagram_max - RIPC__SHORT_FIXED;
+	}
+	if (!lane)
+		return 0;
+	*transport = ctx->tp[lane->tp].ops->name;
+	return lane->send_max - RIPC__SHORT_FIXED;
+}
+
+/* Over UDP or UD, when that was asked for and the peer has an address there. */
+static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned tp, const uint8_t *addr, size_t addrlen)
+{
+	struct ripc *ctx = m->s->ctx;
+	struct ripc__tp *t = &ctx->tp[tp];
+	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
+	struct iovec iov[1 + RIPC_ITEMS_MAX];
+	int rc;
+
+	if (m->bytes > t->limits.datagram_max - RIPC__SHORT_FIXED)
+		return too_long(d->id, m->bytes, t->limits.datagram_max - RIPC__SHORT_FIXED, t->ops->name);
+	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)m->nitems, 0, d->id, m->s->id);
+	memcpy(p, ctx->instance, 16);
+	p = put_lens(p + 16, m);
+	ripc__header_stamp(buf, d->peer->datagram_seq, 0);
+	iov[0] = (struct iovec){buf, (size_t)(p - buf)};
+	memcpy(iov + 1, m->items, m->nitems * sizeof(*iov));
+	rc = t->ops->post_datagram(t->t, addr, addrlen, iov, 1 + m->nitems);
+	if (rc)
+		return rc;
+	d->peer->datagram_seq++;
+	count_short(m->s, d->peer, m->bytes);
+	return 0;
+}
+
+static int shoot_lane(struct ripc__dest *d, const struct shot *m)
+{
+	struct ripc__lane *lane = d->peer->lane;
+	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
+	struct ripc__credit *c = d->credit;
+	unsigned nreturns = m->nreturns;
+	uint32_t units;
+	size_t len;
+	int rc;
+
+	if (m->bytes > lane->send_max - RIPC__SHORT_FIXED)
+		return too_long(d->id, m->bytes, lane->send_max - RIPC__SHORT_FIXED, lane->ctx->tp[lane->tp].ops->name);
+	len = RIPC__HEADER_LEN + m->nitems * 4u + nreturns * RIPC__DESC_LEN + m->bytes;
+	if (len > lane->send_max)
+		return too_long(d->id, m->bytes, lane->send_max - (len - m->bytes), "a lane, with its return buffers,");
+	if (!c && !(c = d->credit = ripc__lane_credit(lane, d->id)))
+		return ripc__fail(-ENOMEM, "no memory to send to service %llu", (unsigned long long)d->id);
+	units = (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
+	if (c->sent_units + units > c->limit_units) {
+		lane->ctx->stats.credit_stalls++;
+		lane->peer->stats.credit_stalls++;
+		ripc__lane_watch(lane);
+		return -EAGAIN;
+	}
+	p = put_lens(ripc__header_put(buf, RIPC__SHORT, 0, (uint16_t)m->nitems, 0, d->id, m->s->id), m);
+	if (nreturns) {
+		p = ripc__returns_put(lane, m->returns, &nreturns, p);
+		ripc__put_le16(buf + 30, (uint16_t)nreturns);
+	}
+	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
+	if (rc)
+		return rc;
+	c->sent_units += units;
+	count_short(m->s, d->peer, m->bytes);
+	return 0;
+}
+
+/* Return: 0, -EAGAIN: not now, or a final error. */
+static int shoot(struct ripc__dest *d, const struct shot *m)
+{
+	struct ripc *ctx = m->s->ctx;
+	const uint8_t *addr;
+	size_t len;
+
+	if (d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->opt.shorts)
+		return shoot_lane(d, m);
+	if (ctx->opt.shorts == RIPC__SHORT_UDP && !m->nreturns && !ripc__dest_locate(ctx, d)) {
+		addr = ripc__datagram_tp(ctx, d, &len);
+		if (addr)
+			return shoot_datagram(d, m, (unsigned)ripc__datagram_index(ctx), addr, len);
+	}
+	return ripc__dest_reach(ctx, d) ? -EAGAIN : shoot_lane(d, m);
+}
+
+/* The error for a send that could not be done in time. */
+static int not_in_time(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
+{
+	struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+
+	if (!lane && timeout_ms)
+		return ripc__dest_unreachable(ctx, d);
+	if (!lane)
+		return ripc__fail(-EAGAIN, "service %llu is not yet connected: %s", (unsigned long long)d->id,
+				  d->why ? d->why : "the look-up is under way");
+	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN, "service %llu at peer %s over %s: %s",
+			  (unsigned long long)d->id, ripc__instance_text(d->peer->instance),
+			  ctx->tp[lane->tp].ops->name,
+			  lane->blocked ? "the transport's queue is full"
+					: "out of credit: its receiver does not take its messages");
+}
+
+/* Calls fn until it is not -EAGAIN any more, waiting on the destination meanwhile. Lock held. */
+static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms, int (*fn)(struct ripc__dest *, void *),
+		   void *arg)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t deadline = 0;
+	bool looked = false;
+	int rc;
+
+	for (;;) {
+		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
+			return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+		rc = fn(d, arg);
+		if (rc != -EAGAIN)
+			return rc;
+		if (!timeout_ms) {
+			if (looked)
+				return not_in_time(ctx, d, 0);
+			looked = true;
+			ripc__progress(ctx);
+			continue;
+		}
+		if (!deadline)
+			deadline = ripc__deadline(ctx, timeout_ms);
+		if (ctx->opt.shorts == RIPC__SHORT_UDP) {
+			/* No event tells that a datagram socket has room again. */
+			uint64_t soon = ripc__now(ctx) + RIPC__MS;
+
+			if (ripc__wait(ctx, &d->waitq, soon < deadline ? soon : deadline) && soon < deadline)
+				continue;
+		} else if (!ripc__wait(ctx, &d->waitq, deadline)) {
+			continue;
+		}
+		if (ripc__now(ctx) >= deadline) {
+			/* What came in the last moment counts. */
+			rc = fn(d, arg);
+			return rc == -EAGAIN ? not_in_time(ctx, d, timeout_ms) : rc;
+		}
+	}
+}
+
+static int shoot_cb(struct ripc__dest *d, void *arg)
+{
+	return shoot(d, arg);
+}
+
+static int send_short(struct ripc_service *s, struct ripc__dest *d, struct shot *m, const struct ripc_send_options *o,
+		      int timeout_ms)
+{
+	uint32_t ids[RIPC_RETURNS_MAX];
+	int rc;
+
+	/* The common case, without anything else. */
+	if (!o || !o->nreturns) {
+		rc = shoot(d, m);
+		return rc == -EAGAIN ? persist(s, d, timeout_ms, shoot_cb, m) : rc;
+	}
+	rc = ripc__returns_make(s, o, ids);
+	if (rc)
+		return rc;
+	m->returns = ids;
+	m->nreturns = o->nreturns;
+	rc = persist(s, d, timeout_ms, shoot_cb, m);
+	if (rc)
+		ripc__returns_unmake(s->ctx, ids, o->nreturns);
+	return rc;
+}
+
+int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		    const struct ripc_send_options *options, int timeout_ms)
+{
+	struct shot m = {.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
+	struct ripc__dest *d;
+	int rc = check_call(s, dest);
+
+	if (!rc)
+		rc = check_items(items, nitems, options, &m.bytes);
+	if (!rc && m.flags & RIPC_RELIABLE)
+		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this version: use ripc_send_long()");
+	if (rc)
+		return rc;
+	ripc__lock(s->ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		d = ripc__dest_get(s->ctx, dest);
+		if (d) {
+			d->users++;
+			rc = send_short(s, d, &m, options, timeout_ms);
+			d->users--;
+		} else {
+			rc = ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+		}
+		ripc__service_leave(s);
+	}
+	ripc__unlock(s->ctx);
+	return rc;
+}
+
+/* ---- long messages ---- */
+
+/* Makes a request and issues it if possible. Lock held, service entered. */
+static int start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems, uint64_t bytes,
+		 const struct ripc_send_options *o, struct ripc_request **out)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r = calloc(1, sizeof(*r) + nitems * sizeof(r->items[0]));
+	struct ripc__dest *d = r ? ripc__dest_get(ctx, dest) : NULL;
+	int rc;
+
+	if (!d) {
+		free(r);
+		return ripc__fail(-ENOMEM, "no memory for a request to service %llu", (unsigned long long)dest);
+	}
+	rc = ripc__returns_make(s, o, r->returns);
+	if (rc) {
+		free(r);
+		return rc;
+	}
+	r->nreturns = o ? o->nreturns : 0;
+	r->ctx = ctx;
+	r->service = s;
+	r->dest = d;
+	r->source = s->id;
+	r->dest_id = dest;
+	r->bytes = bytes;
+	r->nitems = nitems;
+	ripc__list_init(&r->order);
+	ripc__waitq_init(&r->waitq);
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		it->base = items[i].iov_base;
+		it->len = items[i].iov_len;
+		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
+		if (it->region)
+			it->region->sends++;
+	}
+	d->users++;
+	s->nrequests++;
+	ripc__list_add(&ctx->requests, &r->held);
+	ripc__list_add(&d->pending, &r->link);
+	ripc__dest_pump(ctx, d);
+	*out = r;
+	return 0;
+}
+
+static int start_call(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		      const struct ripc_send_options *o, struct ripc_request **request)
+{
+	uint64_t bytes;
+	int rc = check_call(s, dest);
+
+	if (!rc)
+		rc = check_items(items, nitems, o, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(s->ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = start(s, dest, items, nitems, bytes, o, request);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(s->ctx);
+	return rc;
+}
+
+int ripc_start(struct ripc_service *service, uint64_t dest, const struct iovec *items, unsigned nitems,
+	       const struct ripc_send_options *options, struct ripc_request **request)
+{
+	if (!request)
+		return ripc__fail(-EINVAL, "nowhere to store the request");
+	return start_call(service, dest, items, nitems, options, request);
+}
+
+/* The request is done: its result, explained. It is freed. Lock held. */
+static int finish(struct ripc_request **request)
+{
+	struct ripc_request *r = *request;
+	int status = r->status;
+
+	if (status)
+		ripc__fail(status, "%s", r->detail ? r->detail : ripc_strerror(status));
+	ripc__request_free(r);
+	*request = NULL;
+	return status;
+}
+
+static int check_request(struct ripc_request **request)
+{
+	if (!request || !*request)
+		return ripc__fail(-EINVAL, "no request");
+	return ripc__check_owner((*request)->ctx);
+}
+
+int ripc_request_test(struct ripc_request **request)
+{
+	struct ripc *ctx;
+	int rc = check_request(request);
+
+	if (rc)
+		return rc;
+	ctx = (*request)->ctx;
+	ripc__lock(ctx);
+	if ((*request)->state != RIPC__REQUEST_DONE)
+		ripc__progress(ctx);
+	rc = (*request)->state == RIPC__REQUEST_DONE ? finish(request) : -EINPROGRESS;
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Lock held. Return: 0 it is done; -ETIMEDOUT. */
+static int await(struct ripc_request *r, int timeout_ms)
+{
+	uint64_t deadline;
+
+	if (r->state == RIPC__REQUEST_DONE)
+		return 0;
+	if (!timeout_ms) {
+		ripc__progress(r->ctx);
+		return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
+	}
+	deadline = ripc__deadline(r->ctx, timeout_ms);
+	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
+		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
+			return -ETIMEDOUT;
+	return 0;
+}
+
+int ripc_request_wait(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = check_request(request);
+
+	if (rc)
+		return rc;
+	ctx = (*request)->ctx;
+	ripc__lock(ctx);
+	rc = await(*request, timeout_ms);
+	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
+		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+	else if (!rc)
+		rc = finish(request);
+	else
+		rc = ripc__fail(-ETIMEDOUT, "the message to service %llu is still under way after %d ms",
+				(unsigned long long)(*request)->dest_id, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Lock held. */
+static int cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+
+	ripc__request_withdraw(r);
+	if (await(r, timeout_ms) && r->lane)
+		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
+	/* Its lane gone, it was done with: see ripc__request_lane_gone(). */
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__request_done(r, -ECANCELED, "withdrawn");
+	return finish(request);
+}
+
+int ripc_request_cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = check_request(request);
+
+	if (rc)
+		return rc;
+	ctx = (*request)->ctx;
+	ripc__lock(ctx);
+	rc = cancel(request, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* A long message that was not delivered in time: withdrawn, and why. Lock held. */
+static int give_up(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+	struct ripc *ctx = r->ctx;
+	bool unreachable = r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
+	unsigned long long dest = r->dest_id;
+	int rc;
+
+	if (unreachable)
+		ripc__dest_unreachable(ctx, r->dest);
+	rc = cancel(request, WITHDRAW_MS);
+	if (rc != -ECANCELED)
+		return rc;
+	if (unreachable)
+		return -EHOSTUNREACH;
+	return ripc__fail(-ETIMEDOUT, "service %llu: the message was not delivered in %d ms and was withdrawn", dest,
+			  timeout_ms);
+}
+
+int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iovec *items, unsigned nitems,
+		   const struct ripc_send_options *options, int timeout_ms)
+{
+	struct ripc_request *r;
+	struct ripc *ctx;
+	int rc;
+
+	if (!timeout_ms)
+		return ripc__fail(-EAGAIN, "a long message cannot be delivered without waiting: use ripc_start()");
+	rc = start_call(service, dest, items, nitems, options, &r);
+	if (rc)
+		return rc;
+	ctx = r->ctx;
+	ripc__lock(ctx);
+	rc = await(r, timeout_ms);
+	if (ctx->closing)
+		/* The request goes with the context. */
+		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+	else
+		rc = rc ? give_up(&r, timeout_ms) : finish(&r);
+	ripc__unlock(ctx);
+	/* Cancelled by nobody but the closing of its service. */
+	return rc == -ECANCELED ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending") : rc;
+}
+
+/* ---- whichever fits ---- */
+
+static int located_cb(struct ripc__dest *d, void *arg)
+{
+	struct ripc *ctx = arg;
+	size_t len;
+
+	if (ctx->opt.shorts == RIPC__SHORT_UDP && !ripc__dest_locate(ctx, d) && ripc__datagram_tp(ctx, d, &len))
+		return 0;
+	return ripc__dest_reach(ctx, d);
+}
+
+int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	      const struct ripc_send_options *options, int timeout_ms)
+{
+	const char *transport;
+	struct ripc__dest *d;
+	uint64_t bytes, limit = 0, started, spent_ms;
+	int rc = check_call(s, dest);
+
+	if (!rc)
+		rc = check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(s->ctx);
+	started = timeout_ms > 0 ? ripc__now(s->ctx) : 0;
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		d = ripc__dest_get(s->ctx, dest);
+		if (d) {
+			d->users++;
+			rc = persist(s, d, timeout_ms, located_cb, s->ctx);
+			if (!rc)
+				limit = ripc__short_max(s->ctx, d, &transport);
+			d->users--;
+		} else {
+			rc = ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+		}
+		ripc__service_leave(s);
+	}
+	if (timeout_ms > 0) {
+		spent_ms = (ripc__now(s->ctx) - started) / RIPC__MS;
+		timeout_ms = spent_ms < (uint64_t)timeout_ms ? timeout_ms - (int)spent_ms : 1;
+	}
+	ripc__unlock(s->ctx);
+	if (rc)
+		return rc;
+	if (bytes + (options ? options->nreturns * RIPC__DESC_LEN : 0) <= limit &&
+	    !(options && options->flags & RIPC_RELIABLE))
+		return ripc_send_short(s, dest, items, nitems, options, timeout_ms);
+	return ripc_send_long(s, dest, items, nitems, options, timeout_ms);
+}

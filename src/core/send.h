@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the sending calls and the calls that tell about them share. */
+#ifndef RIPC_CORE_SEND_H
+#define RIPC_CORE_SEND_H
+
+#include "core/context.h"
+#include "core/peer.h"
+
+/* What a short message's header takes from a send at most: the fixed header, the instance id, 64 item lengths. */
+#define RIPC__SHORT_FIXED (RIPC__HEADER_LEN + 16 + RIPC_ITEMS_MAX * 4)
+
+/* Largest short message to a destination and what carries it; 0: not connected. */
+uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport);
+
+#endif

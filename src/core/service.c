@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/service.h"
+#include "core/lane.h"
+#include "core/message.h"
+#include "core/peer.h"
+#include "core/rendezvous.h"
+#include "core/request.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define RANDOM_TRIES 8
+#define LET_GO_MS    100 /* how long a closing service waits for peers to let go of its memory */
+
+struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
+{
+	struct ripc_service *s;
+
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	return s && s->state == RIPC__SERVICE_ACTIVE ? s : NULL;
+}
+
+static void fd_set_readable(struct ripc_service *s, bool readable)
+{
+	uint64_t n = 1;
+	ssize_t rc;
+
+	if (s->fd < 0)
+		return;
+	rc = readable ? write(s->fd, &n, sizeof(n)) : read(s->fd, &n, sizeof(n));
+	(void)rc;
+}
+
+void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t bytes = m->bytes + m->long_bytes;
+
+	if (m->pub.is_long) {
+		s->stats.long_received++;
+		ctx->stats.long_received++;
+	} else {
+		s->stats.short_received++;
+		ctx->stats.short_received++;
+	}
+	s->stats.bytes_received += bytes;
+	ctx->stats.bytes_received += bytes;
+	m->next = NULL;
+	if (s->last)
+		s->last->next = m;
+	else
+		s->first = m;
+	s->last = m;
+	s->queued_bytes += bytes;
+	ctx->stats.queued++;
+	if (!s->queued++)
+		fd_set_readable(s, true);
+	if (!ripc__list_empty(&s->receivers.waiters))
+		ripc__wake(ctx, &s->receivers);
+}
+
+static struct ripc__message *queue_pop(struct ripc_service *s)
+{
+	struct ripc__message *m = s->first;
+
+	if (!m)
+		return NULL;
+	s->first = m->next;
+	if (!s->first)
+		s->last = NULL;
+	s->queued_bytes -= m->bytes + m->long_bytes;
+	s->ctx->stats.queued--;
+	if (!--s->queued)
+		fd_set_readable(s, false);
+	return m;
+}
+
+int ripc__service_enter(struct ripc_service *s)
+{
+	if (s->state != RIPC__SERVICE_ACTIVE || s->ctx->closing)
+		return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+	s->calls++;
+	return 0;
+}
+
+void ripc__service_leave(struct ripc_service *s)
+{
+	if (!--s->calls && s->state != RIPC__SERVICE_ACTIVE)
+		ripc__wake(s->ctx, &s->drained);
+}
+
+void ripc__service_registered(struct ripc *ctx, uint64_t id)
+{
+	struct ripc_service *s;
+
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	if (!s || s->state != RIPC__SERVICE_CLAIMING)
+		return;
+	s->state = RIPC__SERVICE_ACTIVE;
+	ripc__wake(ctx, &s->receivers);
+}
+
+void ripc__service_conflict(struct ripc *ctx, uint64_t id, const char *text)
+{
+	struct ripc_service *s;
+
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	if (!s)
+		return;
+	if (s->state == RIPC__SERVICE_CLAIMING) {
+		free(s->conflict);
+		s->conflict = strdup(text);
+		s->state = RIPC__SERVICE_CONFLICT;
+		ripc__wake(ctx, &s->receivers);
+	} else {
+		/* Found out later, after a partition or a lost probe: both go on, and both are told. */
+		ripc__log(RIPC_LOG_ERROR, "service %llu has another holder: %s", (unsigned long long)id, text);
+	}
+}
+
+static void service_unlink(struct ripc_service *s)
+{
+	HASH_DEL(s->ctx->services, s);
+}
+
+void ripc__service_free(struct ripc_service *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->conflict);
+	free(s);
+}
+
+static uint64_t random_id(struct ripc *ctx)
+{
+	uint64_t id = 0;
+
+	if (ctx->hooks.now)
+		id = ctx->hooks.random(ctx->hooks.arg);
+	else if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+		return 0;
+	id |= RIPC_ID_LIMIT;
+	return id == RIPC_ANY_ID ? id - 1 : id;
+}
+
+/* Claims one id and waits for the resolver's word. Lock held. */
+static int claim(struct ripc *ctx, uint64_t id, struct ripc_service **out)
+{
+	struct ripc_service *s;
+	int rc;
+
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	if (s)
+		return ripc__fail(-EADDRINUSE, "service %llu is held by this context itself", (unsigned long long)id);
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
+	s->id = id;
+	s->ctx = ctx;
+	s->fd = -1;
+	s->state = RIPC__SERVICE_CLAIMING;
+	s->calls = 1;
+	ripc__list_init(&s->longs);
+	ripc__waitq_init(&s->receivers);
+	ripc__waitq_init(&s->drained);
+	HASH_ADD(hh, ctx->services, id, sizeof(s->id), s);
+	if (!s->hh.tbl) {
+		free(s);
+		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
+	}
+	rc = ripc__resolver_register(ctx->resolver, id, ripc__now(ctx));
+	ctx->resolver_pending = true;
+	while (!rc && s->state == RIPC__SERVICE_CLAIMING) {
+		if (ctx->closing)
+			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+		else
+			ripc__wait(ctx, &s->receivers, RIPC__NEVER);
+	}
+	if (!rc && s->state == RIPC__SERVICE_CONFLICT)
+		rc = ripc__fail(-EADDRINUSE, "%s", s->conflict ? s->conflict : "another service holds the id");
+	else if (rc && rc != -EADDRINUSE)
+		ripc__resolver_unregister(ctx->resolver, id, ripc__now(ctx));
+	s->calls--;
+	if (rc) {
+		service_unlink(s);
+		ripc__service_free(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
+{
+	bool any = id == RIPC_ANY_ID;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!service)
+		return ripc__fail(-EINVAL, "nowhere to store the service");
+	if (flags)
+		return ripc__fail(-EOPNOTSUPP, "flags 0x%x are not known to this version", flags);
+	if (!any && (!id || id >= RIPC_ID_LIMIT))
+		return ripc__fail(-EINVAL, "service id %llu: must be from 1 to 2^63 - 1, or RIPC_ANY_ID",
+				  (unsigned long long)id);
+	ripc__lock(ctx);
+	for (unsigned tries = 0;; tries++) {
+		rc = ctx->closing ? ripc__fail(-ESHUTDOWN, "the context is being closed") : 0;
+		if (!rc && any && !(id = random_id(ctx)))
+			rc = ripc__fail(-EIO, "the kernel's random source failed");
+		if (!rc)
+			rc = claim(ctx, id, service);
+		if (rc != -EADDRINUSE || !any || tries >= RANDOM_TRIES)
+			break;
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Ends what can be ended at once: waiting calls, queued messages, requests, arrivals, windows, return buffers. */
+static void shut(struct ripc_service *s)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__message *m;
+	struct ripc__list *n, *tmp;
+
+	s->state = RIPC__SERVICE_CLOSING;
+	ripc__wake(ctx, &s->receivers);
+	/* Senders wait elsewhere, on their destination. */
+	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
+		if (d->users)
+			ripc__wake(ctx, &d->waitq);
+	ripc__list_for_each_safe(n, tmp, &ctx->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, held);
+
+		if (r->service == s && r->state != RIPC__REQUEST_DONE)
+			ripc__request_withdraw(r);
+	}
+	ripc__rndv_service_gone(s);
+	while ((m = queue_pop(s))) {
+		ctx->stats.dropped_unread++;
+		s->stats.dropped_unread++;
+		ripc__message_drop(m);
+	}
+	ripc__flows_drop(ctx, s);
+	ripc__windows_drop(ctx, s);
+	ripc__list_for_each_safe(n, tmp, &ctx->memory.returns) {
+		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+		if (r->service == s)
+			ripc__return_revoke(ctx, r);
+	}
+}
+
+static bool returns_left(const struct ripc_service *s)
+{
+	const struct ripc__list *head = &s->ctx->memory.returns;
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, head)
+		if (ripc__list_entry(n, struct ripc__return, link)->service == s)
+			return true;
+	return false;
+}
+
+/* Closes the lanes over which a peer that does not answer could still reach memory of the service. */
+static void let_go(struct ripc_service *s)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe(n, tmp, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+		struct ripc__list *k;
+		bool used = false;
+
+		ripc__list_for_each(k, &ctx->memory.returns) {
+			struct ripc__return *r = ripc__list_entry(k, struct ripc__return, link);
+
+			used |= r->service == s && r->lane == lane;
+		}
+		ripc__list_for_each(k, &ctx->requests) {
+			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, held);
+
+			used |= r->service == s && r->lane == lane && r->state != RIPC__REQUEST_DONE;
+		}
+		ripc__list_for_each(k, &s->longs)
+			used |= ripc__list_entry(k, struct ripc__rndv, link)->lane == lane;
+		if (used)
+			ripc__lane_fail(lane, -ETIMEDOUT, "the peer did not let go of the memory of a closed service");
+	}
+}
+
+void ripc__service_shut(struct ripc_service *s)
+{
+	shut(s);
+	while (s->calls)
+		ripc__wait(s->ctx, &s->drained, RIPC__NEVER);
+}
+
+int ripc_unregister(struct ripc_service *s)
+{
+	struct ripc *ctx;
+	uint64_t deadline;
+	bool forced = false;
+	int rc;
+
+	if (!s)
+		return ripc__fail(-EINVAL, "no service");
+	ctx = s->ctx;
+	rc = ripc__check_owner(ctx);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	if (s->state == RIPC__SERVICE_CLOSING) {
+		ripc__unlock(ctx);
+		return ripc__fail(-EINVAL, "service %llu is being closed already", (unsigned long long)s->id);
+	}
+	ripc__resolver_unregister(ctx->resolver, s->id, ripc__now(ctx));
+	shut(s);
+	deadline = ripc__deadline(ctx, LET_GO_MS);
+	while (s->calls || s->nrequests || !ripc__list_empty(&s->longs) || returns_left(s)) {
+		if (ripc__wait(ctx, &s->drained, forced ? RIPC__NEVER : deadline) == -ETIMEDOUT) {
+			let_go(s);
+			forced = true;
+		}
+	}
+	ripc__windows_drop(ctx, s);
+	service_unlink(s);
+	ripc__unlock(ctx);
+	ripc__service_free(s);
+	return 0;
+}
+
+uint64_t ripc_service_id(const struct ripc_service *service)
+{
+	return service ? service->id : 0;
+}
+
+int ripc_service_fd(struct ripc_service *s)
+{
+	int fd, rc;
+
+	if (!s)
+		return ripc__fail(-EINVAL, "no service");
+	rc = ripc__check_owner(s->ctx);
+	if (rc)
+		return rc;
+	ripc__lock(s->ctx);
+	if (s->fd < 0) {
+		s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (s->fd < 0)
+			rc = ripc__fail(-errno, "no descriptor for service %llu: %s", (unsigned long long)s->id,
+					ripc_strerror(errno));
+		else if (s->queued)
+			fd_set_readable(s, true);
+	}
+	fd = s->fd;
+	ripc__unlock(s->ctx);
+	return rc ? rc : fd;
+}
+
+int ripc_receive(struct ripc_service *s, struct ripc_message **message, int timeout_ms)
+{
+	struct ripc *ctx;
+	struct ripc__message *m;
+	uint64_t deadline = 0;
+	bool looked = false;
+	int rc;
+
+	if (!s || !message)
+		return ripc__fail(-EINVAL, s ? "nowhere to store the message" : "no service");
+	ctx = s->ctx;
+	rc = ripc__check_owner(ctx);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
+	while (!(m = queue_pop(s))) {
+		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
+			rc = ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+			break;
+		}
+		if (!timeout_ms) {
+			/* One look at the network; if there is nothing, that is the answer. */
+			if (!looked) {
+				ripc__progress(ctx);
+				looked = true;
+				continue;
+			}
+			rc = ripc__fail(-EAGAIN, "no message for service %llu", (unsigned long long)s->id);
+			break;
+		}
+		if (!deadline)
+			deadline = ripc__deadline(ctx, timeout_ms);
+		if (ripc__wait(ctx, &s->receivers, deadline) && !s->first) {
+			rc = ripc__fail(-ETIMEDOUT, "no message for service %llu in %d ms", (unsigned long long)s->id,
+					timeout_ms);
+			break;
+		}
+	}
+	if (m) {
+		uint32_t is_long = m->pub.is_long;
+
+		ripc__list_add(&ctx->messages, &m->held);
+		ripc__message_credit(m);
+		*message = &m->pub;
+		if (is_long || !ripc__list_empty(&s->longs))
+			ripc__rndv_resume(s);
+	}
+	ripc__service_leave(s);
+	ripc__unlock(ctx);
+	return rc;
+}

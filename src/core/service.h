@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A service: an id with a queue of received messages. */
+#ifndef RIPC_CORE_SERVICE_H
+#define RIPC_CORE_SERVICE_H
+
+#include "core/context.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+enum ripc__service_state {
+	RIPC__SERVICE_CLAIMING, /* the resolver asks whether anybody objects */
+	RIPC__SERVICE_ACTIVE,
+	RIPC__SERVICE_CONFLICT, /* somebody did; the text is in conflict */
+	RIPC__SERVICE_CLOSING,  /* being unregistered: nothing new is accepted */
+};
+
+struct ripc_service {
+	UT_hash_handle hh;
+	uint64_t id;
+	struct ripc *ctx;
+	enum ripc__service_state state;
+	char *conflict;            /* who holds the id, or NULL */
+	struct ripc__message *first, *last; /* queue, singly linked */
+	uint64_t queued;           /* messages in it */
+	uint64_t queued_bytes;     /* payload of the messages in it */
+	uint64_t arriving_bytes;   /* payload of long messages that are being fetched */
+	struct ripc__list longs;   /* struct ripc__rndv: long messages on their way in, oldest first per peer */
+	unsigned nrequests;        /* requests of it that are not done */
+	unsigned calls;            /* threads inside a call on it: it is not freed before they left */
+	int fd;                    /* eventfd of ripc_service_fd(), or -1 */
+	struct ripc__waitq receivers; /* wait for a message */
+	struct ripc__waitq drained;   /* unregister waits for calls, requests and arrivals to end */
+	struct ripc_stats stats;
+};
+
+/* The active service of that id, or NULL. */
+struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
+
+/* Gives a message to its receivers. */
+void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m);
+
+/* Starts and ends a public call: refuses a closing service, pins it. Lock held. */
+int ripc__service_enter(struct ripc_service *s);
+void ripc__service_leave(struct ripc_service *s);
+
+/* Resolver events. */
+void ripc__service_registered(struct ripc *ctx, uint64_t id);
+void ripc__service_conflict(struct ripc *ctx, uint64_t id, const char *text);
+
+/* ripc_close(): ends a service without waiting for anybody but threads inside. Lock held. */
+void ripc__service_shut(struct ripc_service *s);
+void ripc__service_free(struct ripc_service *s);
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "core/wait.h"
+#include "core/context.h"
+
+#include <limits.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define SPIN_MAX_NS (100 * 1000) /* adaptive: longest spin before sleeping; a loaded round trip is shorter */
+#define SPIN_MIN_NS (2 * 1000)
+#define TICK_NS     RIPC__MS     /* how soon the agent looks after a context that nobody drives any more */
+#define TICKS_QUIET 10           /* ticks with a sleeping driver after which the agent sleeps, too */
+
+/* A thread inside ripc__wait(), or the agent. */
+struct ripc__waiter {
+	struct ripc__list link;     /* in ctx->waiters */
+	struct ripc__list queue;    /* in the waitq */
+	pthread_cond_t cond;        /* where a follower sleeps */
+	bool woken;
+	bool sleeping;              /* on cond */
+	bool asleep;                /* on the descriptors: it is, or was, the driver */
+};
+
+void ripc__waitq_init(struct ripc__waitq *q)
+{
+	q->generation = 0;
+	ripc__list_init(&q->waiters);
+}
+
+static void poke(struct ripc *ctx)
+{
+	uint64_t one = 1;
+	ssize_t n;
+
+	if (ctx->wakefd < 0)
+		return;
+	/* A full counter means it is readable already. */
+	n = write(ctx->wakefd, &one, sizeof(one));
+	(void)n;
+}
+
+static void rouse(struct ripc *ctx, struct ripc__waiter *w)
+{
+	w->woken = true;
+	if (w == ctx->driver) {
+		if (w->asleep)
+			poke(ctx);
+	} else if (w->sleeping) {
+		pthread_cond_signal(&w->cond);
+	}
+}
+
+void ripc__wake(struct ripc *ctx, struct ripc__waitq *q)
+{
+	struct ripc__list *n;
+
+	q->generation++;
+	ripc__list_for_each(n, &q->waiters)
+		rouse(ctx, ripc__list_entry(n, struct ripc__waiter, queue));
+}
+
+void ripc__wake_all(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each(n, &ctx->waiters)
+		rouse(ctx, ripc__list_entry(n, struct ripc__waiter, link));
+	if (ctx->driver)
+		rouse(ctx, ctx->driver);
+}
+
+uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms)
+{
+	return timeout_ms < 0 ? RIPC__NEVER : ripc__now(ctx) + (uint64_t)timeout_ms * RIPC__MS;
+}
+
+static void timespec_of(struct timespec *ts, uint64_t ns)
+{
+	ts->tv_sec = (time_t)(ns / 1000000000u);
+	ts->tv_nsec = (long)(ns % 1000000000u);
+}
+
+static void cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void cond_sleep(struct ripc *ctx, pthread_cond_t *cond, uint64_t until_ns)
+{
+	struct timespec ts;
+
+	if (until_ns == RIPC__NEVER) {
+		pthread_cond_wait(cond, &ctx->lock.mutex);
+	} else {
+		timespec_of(&ts, until_ns);
+		pthread_cond_timedwait(cond, &ctx->lock.mutex, &ts);
+	}
+}
+
+/* Sleeps on the descriptors until one is readable or until_ns. Releases the lock meanwhile. */
+static void RIPC__NO_ANALYSIS sleep_on_descriptors(struct ripc *ctx, struct ripc__waiter *self,
+						   uint64_t until_ns)
+{
+	struct epoll_event ev[4];
+	struct timespec ts, *timeout = NULL;
+	uint64_t now, count;
+	int n;
+
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
+			return;
+	if (until_ns != RIPC__NEVER) {
+		now = ripc__now(ctx);
+		timespec_of(&ts, until_ns > now ? until_ns - now : 0);
+		timeout = &ts;
+	}
+	self->asleep = true;
+	ripc__unlock(ctx);
+	n = epoll_pwait2(ctx->epfd, ev, 4, timeout, NULL);
+	ripc__lock(ctx);
+	self->asleep = false;
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.u32 == RIPC__EPOLL_WAKE) {
+			ssize_t got = read(ctx->wakefd, &count, sizeof(count));
+			(void)got;
+			/* It may have been meant for the one who took over from us. */
+			if (ctx->driver && ctx->driver != self && ctx->driver->asleep)
+				poke(ctx);
+		} else if (ev[i].data.u32 == RIPC__EPOLL_RESOLVER) {
+			ctx->resolver_readable = true;
+		}
+	}
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Nobody drives any more: somebody else who waits does, or the agent must look after the context. */
+static void hand_over(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	ctx->driver = NULL;
+	ctx->driven = true;
+	n = ripc__list_first(&ctx->waiters);
+	if (n)
+		rouse(ctx, ripc__list_entry(n, struct ripc__waiter, link));
+	else if (ctx->agent_wakes_ns == RIPC__NEVER)
+		pthread_cond_signal(&ctx->agent_cond);
+}
+
+static void take_over(struct ripc *ctx, struct ripc__waiter *w)
+{
+	/* The agent sees on its next look that it is not the driver any more. */
+	if (ctx->driver && ctx->driver->asleep)
+		poke(ctx);
+	ctx->driver = w;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#endif
+}
+
+/* Drives until w is woken. Return: 0 or -ETIMEDOUT. */
+static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uint64_t deadline_ns)
+{
+	uint64_t start = 0, spin_until = 0;
+	unsigned round = 0;
+	bool slept = false;
+	int rc = 0;
+
+	take_over(ctx, w);
+	ctx->now_ns = ripc__now(ctx);
+	for (;;) {
+		ripc__round(ctx);
+		if (w->woken)
+			break;
+		/* The clock is not read in every round: it would be a good part of one. */
+		if (!(round++ & 15)) {
+			uint64_t now = ripc__now(ctx);
+
+			ctx->now_ns = now;
+			if (!start) {
+				start = now;
+				spin_until = now + (ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->spin_ns);
+			}
+			if (now >= deadline_ns) {
+				rc = -ETIMEDOUT;
+				break;
+			}
+			if (ctx->opt.wait != RIPC__WAIT_POLL && now >= spin_until) {
+				sleep_on_descriptors(ctx, w,
+						     earlier(deadline_ns, ctx->next_timer_ns));
+				slept = true;
+				round = 0;
+				if (w->woken)
+					break;
+				continue;
+			}
+		}
+		/* Others get the lock between two rounds. */
+		ripc__unlock(ctx);
+		relax();
+		ripc__lock(ctx);
+		if (w->woken)
+			break;
+	}
+	if (ctx->opt.wait == RIPC__WAIT_ADAPTIVE && start) {
+		/* Spin as long as that pays: what came soon is expected to come soon again. */
+		if (!slept || ripc__now(ctx) - start < 2 * SPIN_MAX_NS)
+			ctx->spin_ns = SPIN_MAX_NS;
+		else
+			ctx->spin_ns = ctx->spin_ns / 2 > SPIN_MIN_NS ? ctx->spin_ns / 2 : SPIN_MIN_NS;
+	}
+	if (ctx->driver == w)
+		hand_over(ctx);
+	return rc;
+}
+
+static int RIPC__NO_ANALYSIS wait_hooked(struct ripc *ctx, uint64_t deadline_ns)
+{
+	struct ripc__hooks hooks = ctx->hooks;
+
+	if (ripc__now(ctx) >= deadline_ns)
+		return -ETIMEDOUT;
+	ripc__unlock(ctx);
+	hooks.idle(hooks.arg, deadline_ns);
+	ripc__lock(ctx);
+	return 0;
+}
+
+int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns)
+{
+	struct ripc__waiter w = {.woken = false};
+	int rc = 0;
+
+	if (ctx->hooks.now)
+		return wait_hooked(ctx, deadline_ns);
+	ctx->waiting++;
+	ripc__list_add(&q->waiters, &w.queue);
+	if (!ctx->driver || ctx->driver == ctx->agent_waiter) {
+		ripc__list_init(&w.link);
+		rc = drive(ctx, &w, deadline_ns);
+	} else {
+		cond_init(&w.cond);
+		ripc__list_add(&ctx->waiters, &w.link);
+		while (!w.woken && !rc) {
+			w.sleeping = true;
+			cond_sleep(ctx, &w.cond, deadline_ns);
+			w.sleeping = false;
+			if (deadline_ns != RIPC__NEVER && !w.woken && ripc__now(ctx) >= deadline_ns)
+				rc = -ETIMEDOUT;
+		}
+		ripc__list_del(&w.link);
+		pthread_cond_destroy(&w.cond);
+		/* Woken to drive, but the caller may find that it is done: then the next one must. */
+		if (!ctx->driver && !ripc__list_empty(&ctx->waiters))
+			hand_over(ctx);
+	}
+	ripc__list_del(&w.queue);
+	ctx->waiting--;
+	return rc;
+}
+
+/*
+ * The agent. While an application thread drives it only ticks, to notice soon when nobody does; while that thread sleeps
+ * for long the agent sleeps as well, and is signalled when the thread leaves the library.
+ */
+static void RIPC__NO_ANALYSIS *agent_main(void *arg)
+{
+	struct ripc *ctx = arg;
+	struct ripc__waiter self = {.woken = false};
+	unsigned quiet = 0;
+
+	/* Held-back messages are flushed by this thread within tens of microseconds. */
+	prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+	pthread_setname_np(pthread_self(), "ripc-agent");
+	ripc__list_init(&self.link);
+	ripc__list_init(&self.queue);
+	ripc__lock(ctx);
+	ctx->agent_waiter = &self;
+	while (!ctx->agent_stop) {
+		if (ctx->driver || ctx->driven) {
+			uint64_t until = ripc__now(ctx) + TICK_NS;
+
+			quiet = ctx->driver && ctx->driver->asleep && !ctx->driven ? quiet + 1 : 0;
+			ctx->driven = false;
+			if (quiet > TICKS_QUIET)
+				until = RIPC__NEVER;
+			ctx->agent_wakes_ns = until;
+			cond_sleep(ctx, &ctx->agent_cond, until);
+			ctx->agent_wakes_ns = 0;
+			continue;
+		}
+		quiet = 0;
+		ctx->driver = &self;
+		ripc__progress(ctx);
+		if (!ctx->agent_stop && ctx->driver == &self)
+			sleep_on_descriptors(ctx, &self, ctx->next_timer_ns);
+		if (ctx->driver == &self)
+			ctx->driver = NULL;
+	}
+	ctx->agent_waiter = NULL;
+	if (!ctx->driver && !ripc__list_empty(&ctx->waiters))
+		hand_over(ctx);
+	ripc__unlock(ctx);
+	return NULL;
+}
+
+void ripc__agent_need(struct ripc *ctx)
+{
+	if (!ctx->agent_started || ctx->in_progress)
+		return;
+	if (ctx->driver) {
+		/* A driver that sleeps does not know of the new deadline. */
+		if (ctx->driver->asleep)
+			poke(ctx);
+	} else if (ctx->agent_wakes_ns == RIPC__NEVER) {
+		ctx->driven = false;
+		pthread_cond_signal(&ctx->agent_cond);
+	}
+}
+
+int ripc__agent_start(struct ripc *ctx)
+{
+	int rc;
+
+	cond_init(&ctx->agent_cond);
+	rc = pthread_create(&ctx->agent, NULL, agent_main, ctx);
+	if (rc) {
+		pthread_cond_destroy(&ctx->agent_cond);
+		return ripc__fail(-rc, "no background thread: %s", ripc_strerror(rc));
+	}
+	ctx->agent_started = true;
+	return 0;
+}
+
+void RIPC__NO_ANALYSIS ripc__agent_stop(struct ripc *ctx)
+{
+	if (!ctx->agent_started)
+		return;
+	ripc__lock(ctx);
+	ctx->agent_stop = true;
+	pthread_cond_signal(&ctx->agent_cond);
+	poke(ctx);
+	ripc__unlock(ctx);
+	pthread_join(ctx->agent, NULL);
+	pthread_cond_destroy(&ctx->agent_cond);
+	ctx->agent_started = false;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The transport of a context to itself: events in memory. No descriptor: what is posted is reaped by the next round of
+ * progress of the same context, and a thread that waits is a driver that makes one before it sleeps (arm()).
+ */
+#include "core/log.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define SEND_MAX   16384
+#define QUEUED_MAX (4u << 20) /* bytes of sends not yet reaped, at most */
+
+/* Something that will be reported: an event and, behind it, the bytes it points to. */
+struct note {
+	struct note *next;
+	struct ripc__event ev;
+	struct ripc__ep *from; /* a send: whose queue it counts in */
+	uint8_t bytes[];
+};
+
+struct ripc__ep {
+	struct ripc__transport *t;
+	struct ripc__ep *peer;  /* the other end; NULL: not yet, or closed */
+	struct ripc__ep *next;  /* in t->eps */
+	void *user;
+	size_t queued;          /* bytes of sends not yet reaped */
+	bool starved;           /* a send found the queue full */
+};
+
+struct ripc__transport {
+	struct ripc__transport_base base;
+	struct note *first, *last; /* to be reported */
+	struct note *reported;     /* by the last progress(): their bytes may still be looked at */
+	struct ripc__ep *eps;
+	int fd;
+	bool signalled;
+};
+
+static int self_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
+{
+	return 0;
+}
+
+static int self_open(struct ripc__transport **out, const struct ripc__transport_env *env)
+{
+	struct ripc__transport *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return ripc__fail(-ENOMEM, "out of memory");
+	t->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->fd < 0) {
+		int err = errno;
+
+		free(t);
+		return ripc__fail(-err, "no descriptor: %s", ripc_strerror(err));
+	}
+	t->base.ops = &ripc__transport_self;
+	*out = t;
+	return 0;
+}
+
+static void notes_free(struct note **list)
+{
+	struct note *n;
+
+	while ((n = *list)) {
+		*list = n->next;
+		free(n);
+	}
+}
+
+static void self_close(struct ripc__transport *t)
+{
+	notes_free(&t->first);
+	notes_free(&t->reported);
+	while (t->eps) {
+		struct ripc__ep *ep = t->eps;
+
+		t->eps = ep->next;
+		free(ep);
+	}
+	close(t->fd);
+	free(t);
+}
+
+static void self_limits(struct ripc__transport *t, struct ripc__transport_limits *l)
+{
+	*l = (struct ripc__transport_limits){
+		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
+			RIPC__CAP_SAME_HOST | RIPC__CAP_SELF,
+		.send_max = SEND_MAX,
+		.read_depth = 16,
+		.rdma_max = 1u << 30,
+	};
+}
+
+static int self_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
+{
+	return 0;
+}
+
+static void self_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	snprintf(text, textlen, "this context");
+}
+
+static int self_reg(struct ripc__transport *t, void *base, size_t len, unsigned access, struct ripc__mr *mr)
+{
+	/* Both ends are ours: an address is all that is needed, and is trusted. */
+	*mr = (struct ripc__mr){.base = base, .len = len, .addr = (uintptr_t)base, .key = 1, .access = access};
+	return 0;
+}
+
+static void self_dereg(struct ripc__transport *t, struct ripc__mr *mr)
+{
+}
+
+static void signal_fd(struct ripc__transport *t)
+{
+	uint64_t one = 1;
+	ssize_t n;
+
+	if (t->signalled)
+		return;
+	t->signalled = true;
+	n = write(t->fd, &one, sizeof(one));
+	(void)n;
+}
+
+static struct note *note_new(size_t len)
+{
+	return calloc(1, sizeof(struct note) + len);
+}
+
+static void note_add(struct ripc__transport *t, struct note *n)
+{
+	n->next = NULL;
+	if (t->last)
+		t->last->next = n;
+	else
+		t->first = n;
+	t->last = n;
+	signal_fd(t);
+}
+
+static struct ripc__ep *ep_new(struct ripc__transport *t, void *user)
+{
+	struct ripc__ep *ep = calloc(1, sizeof(*ep));
+
+	if (!ep)
+		return NULL;
+	ep->t = t;
+	ep->user = user;
+	ep->next = t->eps;
+	t->eps = ep;
+	return ep;
+}
+
+/* The request handle is the active endpoint. */
+static int self_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen, const void *priv,
+			size_t privlen, void *user, struct ripc__ep **out)
+{
+	struct note *n = note_new(privlen);
+	struct ripc__ep *ep = n ? ep_new(t, user) : NULL;
+
+	if (!ep) {
+		free(n);
+		return ripc__fail(-ENOMEM, "out of memory");
+	}
+	memcpy(n->bytes, priv, privlen);
+	n->ev = (struct ripc__event){.kind = RIPC__EV_REQUEST, .request = ep, .len = (uint32_t)privlen,
+				     .text = "this context"};
+	note_add(t, n);
+	*out = ep;
+	return 0;
+}
+
+static int self_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen, void *user,
+		       struct ripc__ep **out)
+{
+	struct ripc__ep *active = request;
+	struct note *up = note_new(privlen), *mine = note_new(0);
+	struct ripc__ep *ep = up && mine ? ep_new(t, user) : NULL;
+
+	if (!ep) {
+		free(up);
+		free(mine);
+		return ripc__fail(-ENOMEM, "out of memory");
+	}
+	ep->peer = active;
+	active->peer = ep;
+	memcpy(up->bytes, priv, privlen);
+	up->ev = (struct ripc__event){.kind = RIPC__EV_ESTABLISHED, .user = active->user, .ep = active,
+				      .len = (uint32_t)privlen};
+	mine->ev = (struct ripc__event){.kind = RIPC__EV_ESTABLISHED, .user = user, .ep = ep};
+	note_add(t, mine);
+	note_add(t, up);
+	*out = ep;
+	return 0;
+}
+
+static void self_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen)
+{
+	struct ripc__ep *active = request;
+	struct note *n = note_new(privlen);
+
+	if (!n)
+		return;
+	memcpy(n->bytes, priv, privlen);
+	n->ev = (struct ripc__event){.kind = RIPC__EV_CLOSED, .status = -ECONNREFUSED, .reject = true,
+				     .user = active->user, .ep = active, .len = (uint32_t)privlen};
+	note_add(t, n);
+}
+
+/* Takes what names the endpoint, or will have nobody to answer to, out of what is to be reported. */
+static void notes_purge(struct ripc__transport *t, struct ripc__ep *ep)
+{
+	struct note **at = &t->first, *n;
+
+	t->last = NULL;
+	while ((n = *at)) {
+		if (n->ev.ep == ep || n->ev.request == ep) {
+			*at = n->next;
+			free(n);
+			continue;
+		}
+		if (n->from == ep)
+			n->from = NULL;
+		t->last = n;
+		at = &n->next;
+	}
+}
+
+static void self_ep_close(struct ripc__ep *ep)
+{
+	struct ripc__transport *t = ep->t;
+	struct ripc__ep **at;
+
+	notes_purge(t, ep);
+	if (ep->peer) {
+		struct note *n = note_new(0);
+
+		ep->peer->peer = NULL;
+		if (n) {
+			n->ev = (struct ripc__event){.kind = RIPC__EV_CLOSED, .status = -ECONNRESET,
+						     .user = ep->peer->user, .ep = ep->peer};
+			note_add(t, n);
+		}
+	}
+	for (at = &t->eps; *at != ep; at = &(*at)->next)
+		;
+	*at = ep->next;
+	free(ep);
+}
+
+static int self_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+{
+	struct note *n;
+	size_t len = 0;
+	uint8_t *p;
+
+	if (!ep->peer)
+		return -ENOTCONN;
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	if (len > SEND_MAX)
+		return -EMSGSIZE;
+	if (ep->queued > QUEUED_MAX || !(n = note_new(len))) {
+		ep->starved = true;
+		return -EAGAIN;
+	}
+	p = n->bytes;
+	for (unsigned i = 0; i < niov; i++) {
+		memcpy(p, iov[i].iov_base, iov[i].iov_len);
+		p += iov[i].iov_len;
+	}
+	n->from = ep;
+	ep->queued += len;
+	n->ev = (struct ripc__event){.kind = RIPC__EV_RECV, .user = ep->peer->user, .ep = ep->peer,
+				     .len = (uint32_t)len, .token = n};
+	note_add(ep->t, n);
+	return 1;
+}
+
+static int copy(struct ripc__ep *ep, enum ripc__ev_kind kind, void *to, const void *from, size_t len, uint64_t wr_id)
+{
+	struct note *n;
+
+	if (!ep->peer)
+		return -ENOTCONN;
+	n = note_new(0);
+	if (!n) {
+		ep->starved = true;
+		return -EAGAIN;
+	}
+	memmove(to, from, len);
+	n->ev = (struct ripc__event){.kind = kind, .user = ep->user, .ep = ep, .wr_id = wr_id};
+	note_add(ep->t, n);
+	return 0;
+}
+
+static int self_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
+			   uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	return copy(ep, RIPC__EV_WRITE_DONE, (void *)(uintptr_t)raddr, local, len, wr_id);
+}
+
+static int self_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len, uint64_t raddr,
+			  uint32_t rkey, uint64_t wr_id)
+{
+	return copy(ep, RIPC__EV_READ_DONE, local, (const void *)(uintptr_t)raddr, len, wr_id);
+}
+
+static int self_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen, const struct iovec *iov,
+			      unsigned niov)
+{
+	return -EOPNOTSUPP;
+}
+
+static void self_flush(struct ripc__transport *t)
+{
+}
+
+static void clear_fd(struct ripc__transport *t)
+{
+	uint64_t count;
+	ssize_t n;
+
+	if (!t->signalled)
+		return;
+	t->signalled = false;
+	n = read(t->fd, &count, sizeof(count));
+	(void)n;
+}
+
+static unsigned self_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max, uint64_t now_ns,
+			      uint64_t *deadline_ns)
+{
+	unsigned count = 0;
+
+	notes_free(&t->reported);
+	if (!t->first)
+		return 0;
+	for (struct ripc__ep *ep = t->eps; ep && count < max; ep = ep->next)
+		if (ep->starved && ep->queued <= QUEUED_MAX / 2) {
+			ep->starved = false;
+			events[count++] = (struct ripc__event){.kind = RIPC__EV_SENDABLE, .user = ep->user, .ep = ep};
+		}
+	while (count < max && t->first) {
+		struct note *n = t->first;
+
+		t->first = n->next;
+		if (!t->first)
+			t->last = NULL;
+		events[count] = n->ev;
+		events[count++].data = n->bytes;
+		if (n->from)
+			n->from->queued -= n->ev.len;
+		/* The receiver of a send gives it back itself. */
+		if (n->ev.token)
+			continue;
+		n->next = t->reported;
+		t->reported = n;
+	}
+	if (!t->first)
+		clear_fd(t);
+	return count;
+}
+
+static void self_release(struct ripc__transport *t, void *token)
+{
+	free(token);
+}
+
+static int self_arm(struct ripc__transport *t)
+{
+	return t->first != NULL;
+}
+
+static int self_fd(struct ripc__transport *t)
+{
+	return t->fd;
+}
+
+static void self_forked(struct ripc__transport *t)
+{
+	close(t->fd);
+}
+
+const struct ripc__transport_ops ripc__transport_self = {
+	.name = "self",
+	.id = 1,
+	.probe = self_probe,
+	.open = self_open,
+	.close = self_close,
+	.limits = self_limits,
+	.address = self_address,
+	.describe = self_describe,
+	.reg = self_reg,
+	.dereg = self_dereg,
+	.connect = self_connect,
+	.accept = self_accept,
+	.reject = self_reject,
+	.ep_close = self_ep_close,
+	.post_send = self_post_send,
+	.post_write = self_post_write,
+	.post_read = self_post_read,
+	.post_datagram = self_post_datagram,
+	.flush = self_flush,
+	.progress = self_progress,
+	.release = self_release,
+	.arm = self_arm,
+	.fd = self_fd,
+	.forked = self_forked,
+};
