@@ -16,3 +16,8 @@ tests_soft_test_region_LDADD = $(TEST_LIBS)
 tests_soft_test_slab_SOURCES = tests/soft/test_slab.c
 tests_soft_test_slab_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_soft_test_slab_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/soft/test_engine
+tests_soft_test_engine_SOURCES = tests/soft/test_engine.c tests/soft/rig.h
+tests_soft_test_engine_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_engine_LDADD = $(TEST_LIBS)
