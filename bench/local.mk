@@ -1,1 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
+noinst_PROGRAMS += bench/peers bench/first
+bench_peers_SOURCES = bench/peers.c
+bench_peers_LDADD = libripc.la
+bench_first_SOURCES = bench/first.c
+bench_first_LDADD = libripc.la
+EXTRA_DIST += bench/vs_ucx.sh

@@ -3,3 +3,22 @@
 noinst_LTLIBRARIES += libtools.la
 libtools_la_SOURCES = tools/histogram.c tools/histogram.h tools/tool.c tools/tool.h
 libtools_la_LIBADD = -lm
+
+bin_PROGRAMS += tools/ripc-info tools/ripc-ping tools/ripc-perf
+TOOL_LIBS = libtools.la libripc.la
+
+tools_ripc_info_SOURCES = tools/info.c tools/info.h tools/info_gather.c tools/info_report.c
+tools_ripc_info_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tools_ripc_info_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS)
+
+tools_ripc_ping_SOURCES = tools/ping.c
+tools_ripc_ping_LDADD = $(TOOL_LIBS)
+
+tools_ripc_perf_SOURCES = tools/perf.h tools/perf_args.c tools/perf_bandwidth.c tools/perf_base_server.c \
+	tools/perf_baseline.c tools/perf_client.c tools/perf_client.h tools/perf_control.c tools/perf_control.h \
+	tools/perf_json.c tools/perf_latency.c tools/perf_main.c tools/perf_payload.c tools/perf_rate.c \
+	tools/perf_report.c tools/perf_server.c tools/perf_server.h tools/perf_socket.c tools/perf_socket.h
+tools_ripc_perf_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tools_ripc_perf_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS)
+
+dist_man1_MANS = doc/man/ripc-info.1 doc/man/ripc-perf.1 doc/man/ripc-ping.1

@@ -4,3 +4,15 @@ tests_tools_test_histogram_SOURCES = tests/tools/test_histogram.c
 tests_tools_test_histogram_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_tools_test_histogram_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_tools_test_histogram_LDADD = libtools.la $(TEST_LIBS)
+
+# Not a test by itself: the scripts run it.
+if HAVE_JANSSON
+noinst_PROGRAMS += tests/tools/perf_json_check
+tests_tools_perf_json_check_SOURCES = tests/tools/perf_json_check.c
+tests_tools_perf_json_check_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_tools_perf_json_check_LDADD = $(JANSSON_LIBS) -lm
+endif
+
+dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.sh tests/tools/test_ripc_perf.sh \
+	tests/tools/test_examples.sh tests/tools/test_environment.sh
+EXTRA_DIST += tests/tools/lib.sh
