@@ -8,6 +8,7 @@
 header=$srcdir/include/ripc.h
 perl=$(make_variable PERL)
 make_tree || finish
+shopt -s nullglob
 man=$tree$mandir
 
 names=$("$perl" "$srcdir/doc/man/mkman" -list "$header") || { echo "mkman -list failed"; failed=1; finish; }
