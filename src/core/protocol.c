@@ -143,26 +143,28 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 			m = NULL;
 		}
 	}
+	if (m) {
+		m->bytes = (uint32_t)h->payload_len;
+		m->pub.source = h->source;
+		m->pub.dest = h->dest;
+		m->pub.nreturns = h->nreturns;
+		memcpy(m->pub.instance, h->instance ? h->instance : lane->peer->instance, 16);
+		/* Reads the lengths where they lie: before the receive buffer goes back. */
+		items_of(m, h, payload);
+	}
 	if (!m || copy) {
 		if (ev->token)
 			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
 		if (lane)
 			ripc__lane_repost(lane);
-		if (!m)
-			return NULL;
-	} else {
-		m->token = ev->token;
-		m->tp = (uint8_t)tp;
-		if (lane && lane->rx_depth) {
-			m->lane = lane;
-			lane->rx_held++;
-		}
+		return m;
 	}
-	m->bytes = (uint32_t)h->payload_len;
-	m->pub.source = h->source;
-	m->pub.dest = h->dest;
-	m->pub.nreturns = h->nreturns;
-	items_of(m, h, payload);
+	m->token = ev->token;
+	m->tp = (uint8_t)tp;
+	if (lane && lane->rx_depth) {
+		m->lane = lane;
+		lane->rx_held++;
+	}
 	return m;
 }
 
@@ -176,8 +178,8 @@ static void no_service(struct ripc__lane *lane, struct ripc__flow *flow)
 	ripc__lane_word(lane, RIPC__NOSERVICE, 0, flow->id, 0, 0);
 }
 
-static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
-			  const struct ripc__event *ev, uint32_t units)
+static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
+			  const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc_service *s = flow->service;
@@ -197,14 +199,14 @@ static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow, cons
 	}
 	m->flow = flow;
 	m->units = units;
-	memcpy(m->pub.instance, lane->peer->instance, 16);
 	lane->peer->stats.short_received++;
 	lane->peer->stats.bytes_received += h->payload_len;
 	ripc__service_deliver(s, m);
 }
 
 /* SHORT and LONG: what has to do with the service it is for. */
-static void application_message(struct ripc__lane *lane, const struct ripc__header *h, const struct ripc__event *ev)
+static void application_message(struct ripc__lane *lane, const struct ripc__header *h,
+				const struct ripc__event *ev)
 {
 	struct ripc__flow *flow = flow_get(lane, h->dest);
 	uint32_t units = units_of(ev->len);
@@ -265,7 +267,7 @@ static void revoke_arrived(struct ripc__lane *lane, const struct ripc__header *h
 	struct ripc__list *n;
 
 	if (d && d->peer == lane->peer)
-		ripc__list_for_each(n, &d->offers) {
+		ripc__list_for_each (n, &d->offers) {
 			struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
 
 			if (o->desc.how != h->u[0])
@@ -369,13 +371,15 @@ void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev
 
 /* ---- datagrams ---- */
 
-static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__header *h, const struct ripc__event *ev)
+static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__header *h,
+			    const struct ripc__event *ev)
 {
 	uint8_t buf[RIPC__HEADER_LEN + 16];
 	struct iovec iov = {buf, sizeof(buf)};
 
 	ctx->stats.dropped_no_service++;
-	memcpy(ripc__header_put(buf, RIPC__NOSERVICE, RIPC__F_INSTANCE, 0, 0, h->source, h->dest), ctx->instance, 16);
+	memcpy(ripc__header_put(buf, RIPC__NOSERVICE, RIPC__F_INSTANCE, 0, 0, h->source, h->dest),
+	       ctx->instance, 16);
 	if (ev->from)
 		ctx->tp[tp].ops->post_datagram(ctx->tp[tp].t, ev->from, ev->fromlen, &iov, 1);
 }
@@ -436,7 +440,6 @@ void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__ev
 		return;
 	}
 	m->pub.nreturns = 0;
-	memcpy(m->pub.instance, h.instance, 16);
 	if (p) {
 		p->stats.short_received++;
 		p->stats.bytes_received += h.payload_len;
