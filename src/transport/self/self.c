@@ -277,7 +277,8 @@ static int self_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned
 	}
 	p = n->bytes;
 	for (unsigned i = 0; i < niov; i++) {
-		memcpy(p, iov[i].iov_base, iov[i].iov_len);
+		if (iov[i].iov_len)
+			memcpy(p, iov[i].iov_base, iov[i].iov_len);
 		p += iov[i].iov_len;
 	}
 	n->from = ep;
