@@ -447,6 +447,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 
 	if (r->state == RIPC__REQUEST_DONE)
 		return;
+	for (unsigned i = 0; i < r->nitems && !status; i++)
+		ctx->stats.return_writes += r->items[i].offer != NULL;
 	if (r->lane) {
 		if (r->state == RIPC__REQUEST_WRITING && r->dest->credit && r->lane->state == RIPC__LANE_UP)
 			r->dest->credit->sent_units -= r->units;
