@@ -48,7 +48,8 @@ struct ripc__credit {
 	uint64_t limit_units; /* that may have been sent, in all */
 };
 
-#define RIPC__FLOWS_MAX 4096 /* services that one peer may send to over one lane */
+#define RIPC__CONNECT_NS (3000 * UINT64_C(1000000)) /* how long one attempt to connect may take */
+#define RIPC__FLOWS_MAX  4096 /* services that one peer may send to over one lane */
 
 struct ripc__lane {
 	struct ripc__list link;    /* in ctx->lanes or ctx->dead_lanes */
@@ -131,6 +132,12 @@ void ripc__lanes_reap(struct ripc *ctx);
 
 /* An event of transport tp. Takes care of its token. */
 void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
+
+/* connect.c: a connection request arrived / an endpoint is up. */
+void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
+void ripc__lane_established(struct ripc__lane *lane, const struct ripc__event *ev);
+/* Decides a request that was held back while we asked whether the present lane is alive. */
+void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept);
 
 /* Keep-alive, held requests. */
 void ripc__lane_timers(struct ripc *ctx);

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +12,14 @@
 
 extern char **environ;
 
-enum kind { KIND_TEXT, KIND_CHOICE, KIND_NUMBER };
+enum kind { KIND_LIST, KIND_INTERFACES, KIND_CHOICE, KIND_NUMBER };
 
 /* One setting: where its value goes, and what it may be. */
 struct setting {
 	const char *name;
 	enum kind kind;
 	size_t offset, size;   /* of the member of struct ripc__options */
-	const char *choices;   /* KIND_CHOICE: comma-separated, in the order of the enum */
+	const char *choices;   /* KIND_CHOICE: comma-separated, in the order of the enum; KIND_LIST: allowed words */
 	unsigned long long min, max; /* KIND_NUMBER */
 	const char *unit;      /* KIND_NUMBER: for the message */
 };
@@ -26,9 +27,9 @@ struct setting {
 #define MEMBER(m) offsetof(struct ripc__options, m), sizeof(((struct ripc__options *)0)->m)
 
 static const struct setting settings[] = {
-	{"transports", KIND_TEXT, MEMBER(transports), NULL, 0, 0, NULL},
-	{"resolver", KIND_TEXT, MEMBER(resolver), NULL, 0, 0, NULL},
-	{"interfaces", KIND_TEXT, MEMBER(interfaces), NULL, 0, 0, NULL},
+	{"transports", KIND_LIST, MEMBER(transports), "auto,iwarp/soft,self,sim", 0, 0, NULL},
+	{"resolver", KIND_LIST, MEMBER(resolver), "local,udp,sim", 0, 0, NULL},
+	{"interfaces", KIND_INTERFACES, MEMBER(interfaces), NULL, 0, 0, NULL},
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
 	{"crc", KIND_CHOICE, MEMBER(crc), "auto,on,off", 0, 0, NULL},
 	{"short", KIND_CHOICE, MEMBER(shorts), "rdma,udp", 0, 0, NULL},
@@ -93,6 +94,33 @@ static void store(struct ripc__options *opt, const struct setting *s, unsigned l
 	}
 }
 
+/* Every word of a comma-separated list must be one of those allowed, or name an interface. */
+static int set_list(struct ripc__options *opt, const struct setting *s, const char *value, const char *origin,
+		    char *why, size_t whylen)
+{
+	char word[64];
+	const char *at = value;
+
+	if (strlen(value) >= s->size)
+		return complain(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
+	do {
+		size_t len = strcspn(at, ",");
+
+		if (!len || len >= sizeof(word))
+			return complain(why, whylen, "%s: has an empty or overlong word; leave it out for the default",
+					origin);
+		memcpy(word, at, len);
+		word[len] = 0;
+		if (s->kind == KIND_LIST && ripc__list_index(s->choices, word) < 0)
+			return complain(why, whylen, "%s: there is no %s; allowed are %s", origin, word, s->choices);
+		if (s->kind == KIND_INTERFACES && !if_nametoindex(word))
+			return complain(why, whylen, "%s: this host has no network interface %s", origin, word);
+		at += len;
+	} while (*at++);
+	strcpy((char *)opt + s->offset, value);
+	return 0;
+}
+
 /* @origin is how the user wrote it: RIPC_WAIT=x or wait=x. */
 static int set(struct ripc__options *opt, const struct setting *s, const char *value, const char *origin,
 	       char *why, size_t whylen)
@@ -102,13 +130,9 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 	int index;
 
 	switch (s->kind) {
-	case KIND_TEXT:
-		if (strlen(value) >= s->size)
-			return complain(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
-		if (strspn(value, ", \t") == strlen(value))
-			return complain(why, whylen, "%s: empty; leave it out for the default", origin);
-		strcpy((char *)opt + s->offset, value);
-		return 0;
+	case KIND_LIST:
+	case KIND_INTERFACES:
+		return set_list(opt, s, value, origin, why, whylen);
 	case KIND_CHOICE:
 		index = *value ? ripc__list_index(s->choices, value) : -1;
 		if (index < 0)

@@ -214,8 +214,9 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 				  d->peer->why ? d->peer->why : "connecting takes too long");
 	if (d->why)
 		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", (unsigned long long)d->id, d->why);
-	return ripc__fail(-EHOSTUNREACH, "service %llu: no answer yet from the resolver (%s)",
-			  (unsigned long long)d->id, ctx->opt.resolver);
+	return ripc__fail(-EHOSTUNREACH, "service %llu: asked %s on %s, and nobody has answered yet",
+			  (unsigned long long)d->id, ctx->opt.resolver,
+			  *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
 }
 
 /* ---- resolver events ---- */
