@@ -207,6 +207,9 @@ void ripc__cache_want(struct ripc__cache *cache, struct ripc__cached *c)
 {
 	list_out(cache, c);
 	c->wanted = true;
+	/* The time to refresh it went by while nobody used it: do it now. */
+	if (!c->used && c->timer.at_ns == c->expires_ns)
+		ripc__timers_set(cache->timers, &c->timer, 0);
 	c->used = true;
 	list_in(cache, c);
 }

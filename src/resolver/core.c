@@ -463,8 +463,9 @@ void ripc__rcore_free(struct ripc__rcore *core)
 	free_dropped(core);
 	while ((h = TAILQ_FIRST(&core->claims)))
 		ripc__claim_free(core, h);
-	ripc__table_each(&core->lookups, free_lookup, NULL);
+	/* Records leave the timers and the queue of events, where look-ups are their neighbours. */
 	ripc__cache_fini(&core->cache);
+	ripc__table_each(&core->lookups, free_lookup, NULL);
 	ripc__table_fini(&core->held);
 	ripc__table_fini(&core->lookups);
 	ripc__timers_fini(&core->timers);

@@ -379,7 +379,8 @@ static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_e
 		if (ripc__list_index(env->opt->resolver, known[i]->name) < 0)
 			continue;
 		rc = open_backend(r, known[i], env);
-		if (rc == -EINVAL)
+		/* A mistake, or a want of something that will be wanted again: not for working around. */
+		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 			return ripc__fail(rc, "%s", r->left_out);
 		if (rc) {
 			first = first ? first : rc;

@@ -227,7 +227,7 @@ static int check_names(const char *list, char *why, size_t whylen)
 		char name[IF_NAMESIZE];
 
 		snprintf(name, sizeof(name), "%.*s", (int)n, list);
-		if (n && (n >= sizeof(name) || !if_nametoindex(name))) {
+		if (n >= sizeof(name) || (n && !if_nametoindex(name) && errno == ENODEV)) {
 			snprintf(why, whylen, "interfaces: there is no network interface %.*s",
 				 (int)n, list);
 			return -EINVAL;
@@ -245,6 +245,12 @@ static void udp_close(struct ripc__backend *b)
 	for (unsigned i = 0; i < NSOCKS; i++)
 		close_socket(&u->socks[i]);
 	free(u);
+}
+
+/* Not the lack of a protocol, which the other one makes up for. */
+static bool out_of_resources(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS;
 }
 
 static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
@@ -267,11 +273,11 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 		u->socks[i] = -1;
 	rc4 = open_family(u, env, AF_INET, HEAR4, SPEAK4);
 	rc6 = open_family(u, env, AF_INET6, HEAR6, SPEAK6);
-	if (rc4 && rc6) {
+	if ((rc4 && rc6) || out_of_resources(rc4) || out_of_resources(rc6)) {
 		snprintf(why, whylen, "no UDP socket on port %u: %s (IPv4), %s (IPv6)", u->port,
-			 strerror(-rc4), strerror(-rc6));
+			 rc4 ? strerror(-rc4) : "fine", rc6 ? strerror(-rc6) : "fine");
 		udp_close(&u->base);
-		return rc4;
+		return rc4 ? rc4 : rc6;
 	}
 	rc = scan(u, env->now_ns);
 	if (rc) {

@@ -22,3 +22,10 @@ check_PROGRAMS += $(FUZZ_TARGETS)
 endif
 EXTRA_DIST += tests/fuzz/fuzz.h tests/fuzz/replay.c tests/fuzz/run.sh tests/fuzz/corpus
 
+FUZZ_TARGETS += tests/fuzz/fuzz_record tests/fuzz/fuzz_resolver
+tests_fuzz_fuzz_record_SOURCES = tests/fuzz/fuzz_record.c
+tests_fuzz_fuzz_record_LDADD = $(LIBS_FUZZ)
+tests_fuzz_fuzz_record_LDFLAGS = $(LDFLAGS_FUZZ)
+tests_fuzz_fuzz_resolver_SOURCES = tests/fuzz/fuzz_resolver.c
+tests_fuzz_fuzz_resolver_LDADD = $(LIBS_FUZZ)
+tests_fuzz_fuzz_resolver_LDFLAGS = $(LDFLAGS_FUZZ)

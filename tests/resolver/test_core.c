@@ -421,18 +421,14 @@ START_TEST(expiry__record_in_use_is_refreshed)
 	node_register(a, 42, false);
 	bus_run(bus, 10);
 	node_lookup(b, 42);
-	/* Claims of a would refresh it as well: b must do it by itself. */
+	/* By its own requests, or by what it overhears. */
 	for (unsigned i = 0; i < 5; i++) {
 		ck_assert(node_finds(b, 42, a));
-		b->group = a->group = 1;
 		bus_run(bus, RIPC__TTL_MS / 2);
-		c->group = 1;
 	}
 	ck_assert(node_finds(b, 42, a));
-	ck_assert_uint_ge(sent(b, RIPC__RESOLVE_REQUEST) + sent(a, RIPC__RESOLVE_REQUEST), 2);
 	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 1);
 	bus_kill(a);
-	node_finds(b, 42, b);
 	bus_run(bus, RIPC__TTL_MS + 2000);
 	ck_assert_uint_ge(sent(b, RIPC__RESOLVE_REQUEST), 2);
 	ck_assert_uint_eq(counts(b).cached, 0);
@@ -463,6 +459,27 @@ START_TEST(refresh__asks_before_the_record_expires)
 	ck_assert_uint_eq(counts(b).lookups, 0);
 	bus_run(bus, 7000);
 	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+}
+END_TEST
+
+START_TEST(refresh__late_when_it_was_not_used_before)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+
+	msg.record.ttl_ms = 8000;
+	node_input(b, &msg);
+	bus_run(bus, 7900);
+	ck_assert_uint_eq(b->nsent, 0);
+	node_lookup(b, 42);
+	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 1);
+	bus_run(bus, 1);
+	ck_assert_uint_eq(b->nsent, 1);
+	msg.kind = RIPC__RESOLVE_REPLY;
+	msg.service = 42;
+	msg.nonce = b->last[0].msg.nonce;
+	node_input(b, &msg);
+	bus_run(bus, 200);
+	ck_assert_uint_eq(counts(b).cached, 1);
 }
 END_TEST
 
@@ -850,7 +867,7 @@ END_TEST
 
 START_TEST(storm__two_hundred_boot_at_once)
 {
-	unsigned nodes = 200;
+	unsigned nodes = 200, missed = 0;
 
 	bus->loss_percent = 10;
 	bus->dup_percent = 5;
@@ -868,13 +885,23 @@ START_TEST(storm__two_hundred_boot_at_once)
 		struct node *node = &bus->nodes[i];
 
 		ck_assert_uint_eq(node_count(node, RIPC__REGISTERED, 1 + i), 1);
-		for (unsigned k = 1; k <= 3; k++)
-			ck_assert(node_finds(node, 1 + (i + k * 7) % nodes,
-					     &bus->nodes[(i + k * 7) % nodes]));
+		for (unsigned k = 1; k <= 3; k++) {
+			unsigned other = (i + k * 7) % nodes;
+
+			/* One in some ten thousand meets a loss in every try. */
+			for (unsigned try = 0;
+			     try < 4 && !node_finds(node, 1 + other, &bus->nodes[other]); try++) {
+				missed++;
+				node_lookup(node, 1 + other);
+				bus_run(bus, 1100);
+			}
+			ck_assert(node_finds(node, 1 + other, &bus->nodes[other]));
+		}
 		/* Probes, claims and a few requests: a storm would be hundreds. */
 		ck_assert_uint_le(
 			sent(node, RIPC__RESOLVE_REQUEST) + sent(node, RIPC__RESOLVE_PROBE), 40);
 	}
+	ck_assert_uint_le(missed, 6);
 }
 END_TEST
 
@@ -989,6 +1016,7 @@ int main(void)
 	tcase_add_test(tc, expiry__unused_record_goes);
 	tcase_add_test(tc, expiry__record_in_use_is_refreshed);
 	tcase_add_test(tc, refresh__asks_before_the_record_expires);
+	tcase_add_test(tc, refresh__late_when_it_was_not_used_before);
 	tcase_add_test(tc, invalidate__of_that_instance_only);
 	tcase_add_test(tc, invalidate__does_not_strand_who_waits);
 

@@ -1,0 +1,706 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The resolver with its back ends on real sockets: in a network namespace of its own if that is permitted, otherwise on
+ * the loopback with a port and services drawn at random.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "resolver/resolver.h"
+#include "transport/sim/sim.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TOLD_MAX 64
+
+/* A resolver with what it told. */
+struct ctx {
+	struct ripc__resolver *r;
+	struct ripc__options opt;
+	uint8_t instance[16], host[16];
+	struct ripc__resolver_event told[TOLD_MAX];
+	unsigned ntold;
+	uint64_t deadline_ns;
+};
+
+static uint64_t rng;
+static uint64_t service; /* one that nobody else uses */
+static uint16_t port;
+
+static void setup(void)
+{
+	rng = test_seed() + (uint64_t)getpid();
+	if (!unshare(CLONE_NEWNET)) {
+		struct ifreq ifr = {.ifr_name = "lo"};
+		int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+		ifr.ifr_flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK;
+		ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+		close(fd);
+	}
+	service = test_random(&rng) >> 1 | 1;
+	port = (uint16_t)(20000 + test_random(&rng) % 12000);
+}
+
+static void describe(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	snprintf(text, textlen, "test%u %.*s", transport, (int)len, (const char *)addr);
+}
+
+static int try_open(struct ctx *c, const char *options)
+{
+	struct ripc__record_addr addr = {.transport = 5, .len = 9, .addr = "somewhere"};
+	struct ripc__resolver_env env = {.opt = &c->opt,
+					 .instance = c->instance,
+					 .host = c->host,
+					 .addrs = &addr,
+					 .naddrs = 1,
+					 .describe = describe};
+	char text[256], why[256] = "";
+
+	memset(c, 0, sizeof(*c));
+	snprintf(text, sizeof(text), "interfaces=lo port=%u %s", port, options);
+	ck_assert_msg(!ripc__options_load(&c->opt, text, why, sizeof(why)), "%s", why);
+	for (unsigned i = 0; i < 16; i++)
+		c->instance[i] = (uint8_t)(test_random(&rng) | 1);
+	return ripc__resolver_open(&c->r, &env);
+}
+
+static void open_ctx(struct ctx *c, const char *options)
+{
+	int rc = try_open(c, options);
+
+	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_detail());
+}
+
+static void turn(struct ctx *c)
+{
+	c->deadline_ns = RIPC__NEVER;
+	ck_assert_uint_lt(c->ntold, TOLD_MAX);
+	c->ntold += ripc__resolver_progress(c->r, true, c->told + c->ntold, TOLD_MAX - c->ntold,
+					    ripc__clock_ns(), &c->deadline_ns);
+}
+
+static const struct ripc__resolver_event *told(const struct ctx *c,
+					       enum ripc__resolver_ev_kind kind, uint64_t id)
+{
+	for (unsigned i = 0; i < c->ntold; i++)
+		if (c->told[i].kind == kind && c->told[i].service == id)
+			return &c->told[i];
+	return NULL;
+}
+
+/* Turns all of them until the first is told this; fails after 10 s. */
+static const struct ripc__resolver_event *await(struct ctx *all, unsigned n,
+						enum ripc__resolver_ev_kind kind, uint64_t id)
+{
+	uint64_t end = ripc__clock_ns() + 10000 * RIPC__MS;
+
+	while (ripc__clock_ns() < end) {
+		const struct ripc__resolver_event *ev;
+
+		for (unsigned i = 0; i < n; i++)
+			turn(&all[i]);
+		ev = told(&all[0], kind, id);
+		if (ev)
+			return ev;
+		usleep(200);
+	}
+	ck_abort_msg("event %d did not come", kind);
+	return NULL;
+}
+
+static void hold(struct ctx *c, uint64_t id)
+{
+	int rc = ripc__resolver_register(c->r, id, ripc__clock_ns());
+
+	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_detail());
+	await(c, 1, RIPC__REGISTERED, id);
+}
+
+static void look(struct ctx *c, uint64_t id)
+{
+	ck_assert_int_eq(ripc__resolver_lookup(c->r, id, ripc__clock_ns()), 0);
+}
+
+/* So that a test that fails shows the text. */
+static void check_contains(const char *text, const char *part)
+{
+	ck_assert_msg(strstr(text, part) != NULL, "\"%s\" does not say \"%s\"", text, part);
+}
+
+static unsigned descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* --- open and close --- */
+
+START_TEST(open__leaves_nothing_behind)
+{
+	static const char *const options[] = {"", "resolver=local", "resolver=udp",
+					      "resolver=udp,local"};
+	unsigned before = descriptors();
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct ctx c;
+
+		open_ctx(&c, options[i]);
+		hold(&c, service + i);
+		ripc__resolver_close(c.r);
+		open_ctx(&c, options[i]);
+		ripc__resolver_kill(c.r);
+		ck_assert_uint_eq(descriptors(), before);
+	}
+}
+END_TEST
+
+START_TEST(open__unknown_back_end)
+{
+	struct ctx c;
+
+	ck_assert_int_eq(try_open(&c, "resolver=local,carrier-pigeon"), -EINVAL);
+	check_contains(ripc_detail(), "carrier-pigeon");
+	check_contains(ripc_detail(), "local and udp");
+	ck_assert_int_eq(try_open(&c, "resolver=loca"), -EINVAL);
+}
+END_TEST
+
+START_TEST(open__unknown_interface)
+{
+	struct ctx c;
+
+	ck_assert_int_eq(try_open(&c, "interfaces=lo,wrong0"), -EINVAL);
+	check_contains(ripc_detail(), "wrong0");
+	ck_assert_int_eq(try_open(&c, "interfaces=a-name-that-is-far-too-long"), -EINVAL);
+	check_contains(ripc_detail(), "a-name-that-is-far-too-long");
+}
+END_TEST
+
+START_TEST(open__port_taken)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), fd6 = socket(AF_INET6, SOCK_DGRAM, 0), one = 1;
+	char text[512];
+	struct ctx c;
+
+	ck_assert_int_eq(setsockopt(fd6, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)), 0);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	ck_assert_int_eq(bind(fd6, (struct sockaddr *)&in6, sizeof(in6)), 0);
+	ck_assert_int_eq(try_open(&c, "resolver=udp"), -EADDRINUSE);
+	snprintf(text, sizeof(text), "port %u", port);
+	check_contains(ripc_detail(), text);
+	open_ctx(&c, "");
+	ripc__resolver_describe(c.r, text, sizeof(text));
+	check_contains(text, "local: ");
+	check_contains(text, "udp: no UDP socket on port");
+	hold(&c, service);
+	ripc__resolver_close(c.r);
+	close(fd);
+	close(fd6);
+}
+END_TEST
+
+START_TEST(open__out_of_descriptors)
+{
+	unsigned before = descriptors();
+	struct rlimit old, limit;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	/* Each number of descriptors too few, until there are enough. */
+	for (rlim_t more = 0; more < 20; more++) {
+		struct ctx c;
+		int rc;
+
+		limit = old;
+		limit.rlim_cur = before - 3 + more;
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		rc = try_open(&c, "");
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+		ck_assert(rc == 0 || rc == -EMFILE);
+		if (!rc)
+			ripc__resolver_close(c.r);
+		else
+			ck_assert(ripc_detail()[0]);
+		ck_assert_uint_eq(descriptors(), before);
+		if (more == 19)
+			ck_assert_int_eq(rc, 0);
+	}
+}
+END_TEST
+
+START_TEST(close__says_good_bye)
+{
+	struct ctx c[2];
+
+	open_ctx(&c[0], "resolver=udp");
+	open_ctx(&c[1], "resolver=udp");
+	hold(&c[1], service);
+	look(&c[0], service);
+	await(c, 2, RIPC__RESOLVED, service);
+	ripc__resolver_close(c[1].r);
+	await(c, 1, RIPC__GONE, service);
+	ck_assert_ptr_null(ripc__resolver_find(c[0].r, service));
+	ripc__resolver_close(c[0].r);
+}
+END_TEST
+
+/* --- register --- */
+
+START_TEST(register__at_once_on_one_host)
+{
+	struct ctx c;
+
+	open_ctx(&c, _i ? "resolver=local" : "");
+	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), 0);
+	turn(&c);
+	ck_assert_ptr_nonnull(told(&c, RIPC__REGISTERED, service));
+	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
+	check_contains(ripc_detail(), "this context");
+	ripc__resolver_unregister(c.r, service, ripc__clock_ns());
+	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), 0);
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
+/* A process that holds the service until it is killed. */
+static pid_t holder_process(const char *options)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		struct ctx c;
+
+		rng ^= (uint64_t)getpid() << 32;
+		open_ctx(&c, options);
+		hold(&c, service);
+		if (write(ready[1], "x", 1) == 1)
+			for (;;) {
+				c.ntold = 0;
+				turn(&c);
+				usleep(500);
+			}
+		_exit(1);
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void kill_process(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+START_TEST(register__held_on_this_host_names_the_holder)
+{
+	pid_t pid = holder_process("");
+	char text[64];
+	struct ctx c;
+
+	open_ctx(&c, "");
+	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
+	snprintf(text, sizeof(text), "service %llu is held by instance ", (unsigned long long)service);
+	check_contains(ripc_detail(), text);
+	snprintf(text, sizeof(text), "on test5 somewhere, pid %d", (int)pid);
+	check_contains(ripc_detail(), text);
+	/* SIGKILL leaves nothing behind. */
+	kill_process(pid);
+	hold(&c, service);
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
+START_TEST(register__held_by_one_that_does_not_answer)
+{
+	struct ctx c[2];
+
+	open_ctx(&c[0], "resolver=local");
+	open_ctx(&c[1], "resolver=local");
+	hold(&c[0], service);
+	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, ripc__clock_ns()), -EADDRINUSE);
+	check_contains(ripc_detail(), "another process of this host");
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+START_TEST(register__held_elsewhere_by_udp)
+{
+	struct ctx c[2];
+	const struct ripc__resolver_event *ev;
+
+	open_ctx(&c[0], "resolver=udp");
+	open_ctx(&c[1], "resolver=udp");
+	hold(&c[1], service);
+	ck_assert_int_eq(ripc__resolver_register(c[0].r, service, ripc__clock_ns()), 0);
+	ev = await(c, 2, RIPC__CONFLICT, service);
+	check_contains(ev->text, "is held by instance");
+	check_contains(ev->text, "on test5 somewhere");
+	ck_assert_mem_eq(ev->record.instance, c[1].instance, 16);
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+START_TEST(register__out_of_descriptors)
+{
+	struct rlimit old, limit;
+	struct ctx c;
+
+	open_ctx(&c, "");
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	limit = old;
+	limit.rlim_cur = 3;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EMFILE);
+	check_contains(ripc_detail(), "socket");
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+	hold(&c, service);
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
+/* --- look-up --- */
+
+START_TEST(lookup__finds_the_holder)
+{
+	static const char *const options[] = {"resolver=local", "resolver=udp", ""};
+	const struct ripc__resolver_event *ev;
+	struct ctx c[2];
+
+	open_ctx(&c[0], options[_i]);
+	open_ctx(&c[1], options[_i]);
+	hold(&c[1], service);
+	look(&c[0], service);
+	ev = await(c, 2, RIPC__RESOLVED, service);
+	ck_assert_mem_eq(ev->record.instance, c[1].instance, 16);
+	ck_assert_uint_eq(ev->record.naddrs, 1);
+	ck_assert_mem_eq(ev->record.addrs[0].addr, "somewhere", 9);
+	ck_assert_mem_eq(ripc__resolver_find(c[0].r, service)->instance, c[1].instance, 16);
+	ripc__resolver_invalidate(c[0].r, service, c[1].instance);
+	ck_assert_ptr_null(ripc__resolver_find(c[0].r, service));
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+START_TEST(lookup__says_what_was_tried)
+{
+	struct ctx c[2];
+	char text[128];
+
+	open_ctx(&c[0], "resolve_timeout_ms=60");
+	look(&c[0], service);
+	snprintf(text, sizeof(text), "on lo (IPv4) port %u): no answer in 60 ms", port);
+	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text,
+		       "asked local (no holder on this host) and udp (");
+	check_contains(told(&c[0], RIPC__UNRESOLVED, service)->text, " requests ");
+	check_contains(told(&c[0], RIPC__UNRESOLVED, service)->text, text);
+	ripc__resolver_close(c[0].r);
+	/* There is one, but it is stuck. */
+	open_ctx(&c[0], "resolver=local resolve_timeout_ms=60");
+	open_ctx(&c[1], "resolver=local");
+	hold(&c[1], service);
+	look(&c[0], service);
+	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text,
+		       "its holder on this host does not answer");
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+START_TEST(lookup__before_the_holder_is_there)
+{
+	struct ctx c[2];
+
+	open_ctx(&c[0], "resolver=local");
+	look(&c[0], service);
+	turn(&c[0]);
+	open_ctx(&c[1], "resolver=local");
+	hold(&c[1], service);
+	await(c, 2, RIPC__RESOLVED, service);
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+START_TEST(lookup__full_receive_buffer_of_the_holder)
+{
+	struct ctx c[2], crowd[20];
+
+	open_ctx(&c[0], "resolver=local");
+	open_ctx(&c[1], "resolver=local");
+	hold(&c[1], service);
+	for (unsigned i = 0; i < 20; i++) {
+		open_ctx(&crowd[i], "resolver=local");
+		look(&crowd[i], service);
+	}
+	look(&c[0], service);
+	await(c, 2, RIPC__RESOLVED, service);
+	for (unsigned i = 0; i < 20; i++)
+		ripc__resolver_kill(crowd[i].r);
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+START_TEST(lookup__holder_killed_and_started_again)
+{
+	pid_t pid = holder_process("resolver=local");
+	uint8_t first[16];
+	struct ctx c;
+
+	open_ctx(&c, "resolver=local resolve_timeout_ms=50");
+	look(&c, service);
+	memcpy(first, await(&c, 1, RIPC__RESOLVED, service)->record.instance, 16);
+	kill_process(pid);
+	ripc__resolver_invalidate(c.r, service, first);
+	look(&c, service);
+	await(&c, 1, RIPC__UNRESOLVED, service);
+	pid = holder_process("resolver=local");
+	c.ntold = 0;
+	look(&c, service);
+	ck_assert_mem_ne(await(&c, 1, RIPC__RESOLVED, service)->record.instance, first, 16);
+	kill_process(pid);
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
+START_TEST(lookup__many_instances_on_one_host)
+{
+	enum { N = 30 };
+	static struct ctx c[N];
+
+	for (unsigned i = 0; i < N; i++) {
+		open_ctx(&c[i], _i ? "resolver=local" : "resolver=udp");
+		ck_assert_int_eq(ripc__resolver_register(c[i].r, service + i, ripc__clock_ns()), 0);
+	}
+	for (unsigned i = 0; i < N; i++)
+		await(c, N, RIPC__REGISTERED, service); /* all of them turn */
+	for (unsigned i = 0; i < N; i++)
+		look(&c[0], service + i);
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_mem_eq(await(c, N, RIPC__RESOLVED, service + i)->record.instance,
+				 c[i].instance, 16);
+	for (unsigned i = 0; i < N; i++)
+		ripc__resolver_close(c[i].r);
+}
+END_TEST
+
+/* --- progress --- */
+
+START_TEST(progress__reads_only_what_is_readable)
+{
+	struct ripc__resolver_event ev;
+	uint64_t deadline = RIPC__NEVER;
+	struct pollfd pfd;
+	struct ctx c[2];
+
+	open_ctx(&c[0], "resolver=local resolve_timeout_ms=5000");
+	open_ctx(&c[1], "resolver=local");
+	hold(&c[1], service);
+	turn(&c[0]);
+	turn(&c[1]);
+	pfd = (struct pollfd){.fd = ripc__resolver_fd(c[0].r), .events = POLLIN};
+	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	look(&c[0], service);
+	turn(&c[1]);
+	ck_assert_int_eq(poll(&pfd, 1, 1000), 1);
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert_uint_eq(
+			ripc__resolver_progress(c[0].r, false, &ev, 1, ripc__clock_ns(), &deadline),
+			0);
+	ck_assert_uint_ne(deadline, RIPC__NEVER);
+	ck_assert_uint_eq(ripc__resolver_progress(c[0].r, true, &ev, 1, ripc__clock_ns(), &deadline),
+			  1);
+	ck_assert_int_eq(ev.kind, RIPC__RESOLVED);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+START_TEST(progress__garbage_is_counted_and_logged_once)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int udp = socket(AF_INET, SOCK_DGRAM, 0), local = socket(AF_UNIX, SOCK_DGRAM, 0), one = 1,
+	    len;
+	uint8_t junk[3000] = {1};
+	struct ctx c[2];
+
+	in.sin_addr.s_addr = htonl(0x7fffffff);
+	open_ctx(&c[0], "");
+	hold(&c[0], service);
+	ck_assert_int_eq(setsockopt(udp, SOL_SOCKET, SO_BROADCAST, &one, sizeof(one)), 0);
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert_int_gt(sendto(udp, junk, i * 300, 0, (struct sockaddr *)&in, sizeof(in)),
+				 -1);
+	/* From a socket without a name: nobody a resolver could answer. */
+	len = snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "ripc/svc/%016llx",
+		       (unsigned long long)service);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_int_eq(
+			sendto(local, junk, 100, 0, (struct sockaddr *)&sun,
+			       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)),
+			100);
+	for (unsigned i = 0; i < 100 && ripc__resolver_bad_messages(c[0].r) < 15; i++) {
+		turn(&c[0]);
+		usleep(1000);
+	}
+	ck_assert_uint_eq(ripc__resolver_bad_messages(c[0].r), 15);
+	open_ctx(&c[1], "");
+	look(&c[1], service);
+	ck_assert_ptr_null(told(&c[1], RIPC__RESOLVED, service));
+	while (!told(&c[1], RIPC__RESOLVED, service)) {
+		turn(&c[0]);
+		turn(&c[1]);
+	}
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+	close(udp);
+	close(local);
+}
+END_TEST
+
+START_TEST(forked__child_gives_the_names_back)
+{
+	struct ctx c;
+	int go[2];
+	pid_t pid;
+
+	open_ctx(&c, "");
+	hold(&c, service);
+	ck_assert_int_eq(pipe(go), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		char byte;
+
+		close(go[1]);
+		ripc__resolver_forked(c.r);
+		_exit(read(go[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	usleep(20000);
+	ripc__resolver_close(c.r);
+	/* The child lives, and holds none of it. */
+	for (unsigned i = 0; i < 200 && try_open(&c, "") == 0; i++) {
+		int rc = ripc__resolver_register(c.r, service, ripc__clock_ns());
+
+		if (!rc)
+			break;
+		ck_assert_uint_lt(i, 199);
+		ripc__resolver_close(c.r);
+		usleep(10000);
+	}
+	await(&c, 1, RIPC__REGISTERED, service);
+	close(go[1]);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
+static void sim_failed(void *arg, const char *text)
+{
+	ck_abort_msg("%s", text);
+}
+
+START_TEST(sim__two_contexts)
+{
+	struct ripc__sim *net = ripc__sim_create(test_seed(), NULL, sim_failed, NULL);
+	struct ctx c[2];
+
+	ck_assert_ptr_nonnull(net);
+	for (unsigned i = 0; i < 2; i++) {
+		struct ripc__resolver_env env = {
+			.opt = &c[i].opt, .instance = c[i].instance, .host = c[i].host, .sim = net};
+		char why[256];
+
+		memset(&c[i], 0, sizeof(c[i]));
+		ck_assert_int_eq(ripc__options_load(&c[i].opt, NULL, why, sizeof(why)), 0);
+		c[i].instance[0] = (uint8_t)(i + 1);
+		ck_assert_int_eq(ripc__resolver_open(&c[i].r, &env), 0);
+	}
+	ck_assert_int_eq(ripc__resolver_register(c[0].r, service, ripc__sim_now(net)), 0);
+	for (unsigned i = 0; i < 20000 && !told(&c[1], RIPC__RESOLVED, service); i++) {
+		ripc__sim_step(net, ripc__sim_now(net) + RIPC__MS);
+		for (unsigned k = 0; k < 2; k++)
+			c[k].ntold +=
+				ripc__resolver_progress(c[k].r, false, c[k].told + c[k].ntold, 4,
+							ripc__sim_now(net), &c[k].deadline_ns);
+		if (told(&c[0], RIPC__REGISTERED, service) && !c[1].ntold)
+			ck_assert_int_eq(ripc__resolver_lookup(c[1].r, service, ripc__sim_now(net)),
+					 0);
+	}
+	ck_assert_ptr_nonnull(told(&c[1], RIPC__RESOLVED, service));
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_kill(c[1].r);
+	ripc__sim_destroy(net);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("resolver/resolver");
+	TCase *tc = tcase_create("resolver");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, open__leaves_nothing_behind);
+	tcase_add_test(tc, open__unknown_back_end);
+	tcase_add_test(tc, open__unknown_interface);
+	tcase_add_test(tc, open__port_taken);
+	tcase_add_test(tc, open__out_of_descriptors);
+	tcase_add_test(tc, close__says_good_bye);
+	tcase_add_loop_test(tc, register__at_once_on_one_host, 0, 2);
+	tcase_add_test(tc, register__held_on_this_host_names_the_holder);
+	tcase_add_test(tc, register__held_by_one_that_does_not_answer);
+	tcase_add_test(tc, register__held_elsewhere_by_udp);
+	tcase_add_test(tc, register__out_of_descriptors);
+	tcase_add_loop_test(tc, lookup__finds_the_holder, 0, 3);
+	tcase_add_test(tc, lookup__says_what_was_tried);
+	tcase_add_test(tc, lookup__before_the_holder_is_there);
+	tcase_add_test(tc, lookup__full_receive_buffer_of_the_holder);
+	tcase_add_test(tc, lookup__holder_killed_and_started_again);
+	tcase_add_loop_test(tc, lookup__many_instances_on_one_host, 0, 2);
+	tcase_add_test(tc, progress__reads_only_what_is_readable);
+	tcase_add_test(tc, progress__garbage_is_counted_and_logged_once);
+	tcase_add_test(tc, forked__child_gives_the_names_back);
+	tcase_add_test(tc, sim__two_contexts);
+	suite_add_tcase(suite, tc);
+	return test_main("resolver/resolver", suite);
+}
