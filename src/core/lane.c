@@ -299,7 +299,9 @@ static void give_credit(struct ripc__lane *lane)
 {
 	uint8_t buf[RIPC__HEADER_LEN + 8], *p;
 
-	if (lane->state != RIPC__LANE_UP || !lane->rx_depth || lane->rx_owed < (lane->rx_depth + 1) / 2 ||
+	/* Of those that messages do not hold: else, with half of them held, it would never be that many. */
+	if (lane->state != RIPC__LANE_UP || !lane->rx_depth ||
+	    lane->rx_owed < (lane->rx_depth - lane->rx_held + 1) / 2 || !lane->rx_owed ||
 	    !may_send(lane, true))
 		return;
 	p = ripc__header_put(buf, RIPC__CREDIT, 0, 0, 0, 0, 0);
