@@ -23,6 +23,7 @@ static void lossy(struct conf *c, struct ripc__sim_config *config)
 	config->datagram_loss = 0.1;
 	config->datagram_duplication = 0.1;
 	config->datagram_reordering = 0.2;
+	c->options = "short=udp";
 	c->sure = false;
 	c->datagram = true;
 }
@@ -47,7 +48,7 @@ static void no_cheap_reg(struct conf *c, struct ripc__sim_config *config)
 static void small(struct conf *c, struct ripc__sim_config *config)
 {
 	config->recv_depth = 2 + (uint32_t)conf_random(c, 7);
-	config->send_max = 1024;
+	config->send_max = 2048;
 	config->read_depth = 1 + (uint32_t)conf_random(c, 2);
 	config->queue_depth = 2 + (uint32_t)conf_random(c, 7);
 	config->rdma_max = 4096;
@@ -95,7 +96,7 @@ static void run_one(const struct conf_case *k, const struct config *how, uint64_
 {
 	struct conf c = {.program = "sim",
 			 .config = how->name,
-			 .options = "transports=sim resolver=sim",
+			 .options = "",
 			 .sure = true,
 			 .can_write = true,
 			 .peers = 50,

@@ -272,6 +272,7 @@ static void return_refused(struct conf *c)
 	uint8_t *buf;
 
 	conf_pair(c, &p);
+	conf_fill(data, sizeof(data), 0);
 	buf = ripc_buf_alloc(p.a, 1000);
 	CHECK(buf, "%s", ripc_detail());
 	options.returns = ret;
