@@ -12,3 +12,5 @@ check_PROGRAMS += tests/resolver/test_resolver
 tests_resolver_test_resolver_SOURCES = tests/resolver/test_resolver.c
 tests_resolver_test_resolver_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_resolver_test_resolver_LDADD = $(TEST_LIBS)
+
+dist_check_SCRIPTS += tests/resolver/test_netns.sh

@@ -2,7 +2,7 @@
 /*
  * A resolver without a context around it, for test scripts:
  *
- *	resolver_tool register ID [OPTIONS]   holds ID until its standard input ends
+ *	resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then says good-bye
  *	resolver_tool lookup ID [OPTIONS]
  *
  * Prints one line of what came of it; exit status 0 if it was found or is held. A holder prints a second line if it has to
@@ -16,11 +16,19 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal_number)
+{
+	stopped = 1;
+}
 
 static void describe(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen)
 {
@@ -95,9 +103,9 @@ int main(int argc, char **argv)
 		ripc__resolver_close(r);
 		return rc == -EADDRINUSE ? 2 : 67;
 	}
-	while (running) {
-		struct pollfd pfd[2] = {{.fd = ripc__resolver_fd(r), .events = POLLIN},
-					{.events = POLLIN}};
+	signal(SIGTERM, stop);
+	while (running && !stopped) {
+		struct pollfd pfd = {.fd = ripc__resolver_fd(r), .events = POLLIN};
 		uint64_t deadline = RIPC__NEVER, now = ripc__clock_ns();
 		struct ripc__resolver_event ev[4];
 		unsigned n = ripc__resolver_progress(r, true, ev, 4, now, &deadline);
@@ -107,12 +115,10 @@ int main(int argc, char **argv)
 		if (!running)
 			break;
 		if (deadline > now)
-			poll(pfd, hold ? 2 : 1,
+			poll(&pfd, 1,
 			     deadline - now > 1000 * RIPC__MS
 				     ? 1000
 				     : (int)((deadline - now) / RIPC__MS) + 1);
-		if (hold && pfd[1].revents)
-			running = false;
 	}
 	ripc__resolver_describe(r, why, sizeof(why));
 	fprintf(stderr, "%s\n", why);

@@ -1,0 +1,210 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# The resolver on two hosts: two network namespaces joined by a veth pair, with IPv4 only, IPv6 only, and both.
+# usage: test_netns.sh (the test program is looked for beside it in the build tree)
+set -u
+unset RIPC_INTERFACES
+dir=$(cd "$(dirname "$0")" && pwd)
+tool=
+for candidate in "${builddir:-.}/tests/resolver/resolver_tool" tests/resolver/resolver_tool "$dir/resolver_tool"; do
+	[ -x "$candidate" ] && tool=$candidate && break
+done
+passed=0 failed=0 skipped=0
+name=ripc-$$
+a=$name-a b=$name-b
+tmp=$(mktemp -d)
+pids=()
+
+clean()
+{
+	local pid
+	for pid in "${pids[@]}"; do
+		kill "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null
+	done
+	pids=()
+	ip netns del "$a" 2>/dev/null
+	ip netns del "$b" 2>/dev/null
+}
+
+finish()
+{
+	clean
+	rm -rf "$tmp"
+	echo "resolver/netns: $passed passed, $failed failed, $skipped skipped"
+	[ "$failed" -eq 0 ]
+	exit
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+if [ -z "$tool" ]; then
+	echo "FAIL: tests/resolver/resolver_tool was not built"
+	failed=1
+	exit
+fi
+if ! why=$( (ip netns add "$a" && ip netns add "$b" && ip link add v0 netns "$a" type veth peer name v0 netns "$b") 2>&1); then
+	echo "SKIP: network namespaces cannot be made here: $why"
+	skipped=1
+	exit
+fi
+clean
+
+# hosts FAMILY...: both hosts with addresses of these families on v0
+hosts()
+{
+	local ns i=0 family
+	clean
+	for ns in "$a" "$b"; do
+		ip netns add "$ns"
+		ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 \
+			net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.all.accept_dad=0
+	done
+	ip link add v0 netns "$a" type veth peer name v0 netns "$b"
+	for ns in "$a" "$b"; do
+		i=$((i + 1))
+		for family in "$@"; do
+			case $family in
+			4) ip -n "$ns" addr add 10.7.7.$i/24 dev v0 ;;
+			6)
+				ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0 \
+					net.ipv6.conf.lo.disable_ipv6=0
+				ip -n "$ns" addr add fd07::$i/64 dev v0 nodad
+				;;
+			esac
+		done
+		ip -n "$ns" link set lo up
+		ip -n "$ns" link set v0 up
+	done
+}
+
+# await PATTERN FILE: waits for a line, 10 s at most
+await()
+{
+	local i
+	for ((i = 0; i < 500; i++)); do
+		grep -q "$1" "$2" 2>/dev/null && return 0
+		sleep 0.02
+	done
+	return 1
+}
+
+# hold HOST ID FILE [OPTIONS]: a process that holds ID until it is killed; its output goes to FILE
+hold()
+{
+	local ns=$1 id=$2 file=$3
+	shift 3
+	: >"$file"
+	ip netns exec "$ns" "$tool" register "$id" "$@" </dev/null >"$file" 2>&1 &
+	pids+=($!)
+	last=$!
+}
+
+# ask HOST lookup|register ID [OPTIONS]
+ask()
+{
+	local ns=$1
+	shift
+	ip netns exec "$ns" timeout 20 "$tool" "$@" </dev/null 2>/dev/null
+}
+
+# check WHAT TEXT PATTERN
+check()
+{
+	if grep -q -- "$3" <<<"$2"; then
+		echo "PASS: $1"
+		passed=$((passed + 1))
+	else
+		echo "FAIL: $1: \"$2\" is not \"$3\""
+		failed=$((failed + 1))
+	fi
+}
+
+await_check()
+{
+	await "$3" "$2"
+	check "$1" "$(cat "$2")" "$3"
+}
+
+two_hosts()
+{
+	local families=$1 out
+	hold "$a" 42 "$tmp/a"
+	await_check "$families: registers" "$tmp/a" "^registered 42"
+	check "$families: found from the other host" "$(ask "$b" lookup 42)" "^resolved 42 at pid-"
+	check "$families: found with only v0 allowed" "$(ask "$b" lookup 42 interfaces=v0)" "^resolved 42"
+	check "$families: held elsewhere" "$(ask "$b" register 42)" "^conflict: service 42 is held by instance .* on test pid-"
+	out=$(ask "$b" lookup 43 resolve_timeout_ms=200)
+	check "$families: nobody there" "$out" "^unresolved 43: asked local (no holder on this host) and udp ([0-9]* requests on .*v0.* port 7475): no answer in 200 ms"
+	check "$families: not asked where it is not allowed" "$(ask "$b" lookup 42 'interfaces=lo resolve_timeout_ms=200')" "^unresolved 42"
+	# A second process of the same host, beside the first.
+	hold "$a" 44 "$tmp/a44"
+	await "^registered" "$tmp/a44"
+	check "$families: second process of that host" "$(ask "$b" lookup 44 resolver=udp)" "^resolved 44"
+	# It dies without a word and comes back on the other host.
+	kill -9 "${pids[0]}"
+	wait "${pids[0]}" 2>/dev/null
+	hold "$b" 42 "$tmp/b"
+	await_check "$families: taken over after SIGKILL" "$tmp/b" "^registered 42"
+	check "$families: found there" "$(ask "$a" lookup 42)" "^resolved 42 at pid-$(pgrep -P "$last" || echo "$last")"
+}
+
+# Both hosts register one id while the cable is out; when it is in again one of them gives up.
+partition()
+{
+	ip -n "$a" link set v0 down
+	hold "$a" 50 "$tmp/p1"
+	await "^registered" "$tmp/p1"
+	sleep 0.3
+	hold "$b" 50 "$tmp/p2"
+	await_check "$1: both hold it while they are apart" "$tmp/p2" "^registered 50"
+	ip -n "$a" link set v0 up
+	[ "$1" = IPv6 ] && ip -n "$a" addr add fd07::1/64 dev v0 nodad 2>/dev/null
+	# A third one asks: its request makes both answer.
+	await_resolved "$a" 50
+	ask "$b" lookup 50 resolver=udp >/dev/null
+	await_check "$1: the younger one gives up when they are joined" "$tmp/p2" "^conflict: service 50 is held by instance"
+	check "$1: the older one keeps it" "$(cat "$tmp/p1")" "^registered 50$"
+}
+
+await_resolved()
+{
+	local i
+	for ((i = 0; i < 20; i++)); do
+		ask "$1" lookup "$2" "resolver=udp resolve_timeout_ms=300" | grep -q ^resolved && return
+	done
+}
+
+# An interface that appears during a look-up.
+late_interface()
+{
+	local out
+	ip -n "$b" link set v0 down
+	ask "$b" lookup 60 "resolve_timeout_ms=8000" >"$tmp/late" &
+	pids+=($!)
+	hold "$a" 60 "$tmp/a60"
+	await "^registered" "$tmp/a60"
+	sleep 0.3
+	ip -n "$b" link set v0 up
+	await "resolved" "$tmp/late"
+	out=$(cat "$tmp/late")
+	check "$1: interface that appears later" "$out" "^resolved 60"
+}
+
+hosts 4
+two_hosts IPv4
+hosts 6
+two_hosts IPv6
+hosts 4 6
+two_hosts "IPv4 and IPv6"
+hosts 4
+partition IPv4
+hosts 4
+late_interface IPv4
+# No network but the loopback: at once, since the kernel decides.
+hosts
+ip -n "$a" link set v0 down
+hold "$a" 42 "$tmp/lo"
+await "^registered" "$tmp/lo"
+check "loopback only" "$(ask "$a" lookup 42 resolver=udp)" "^resolved 42"
