@@ -11,7 +11,8 @@
 
 #define RETRY_FIRST_NS (20 * RIPC__MS)
 #define RETRY_MAX_NS   (1000 * RIPC__MS)
-#define CROSSED_NS     (1000 * RIPC__MS) /* how long the peer's own connection may take after it refused ours */
+#define CROSSED_NS \
+	(1000 * RIPC__MS) /* how long the peer's own connection may take after it refused ours */
 
 static void set_text(char **at, const char *text)
 {
@@ -67,7 +68,7 @@ void ripc__offers_drop(struct ripc__dest *d)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe(n, tmp, &d->offers) {
+	ripc__list_for_each_safe (n, tmp, &d->offers) {
 		struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
 
 		/* One that is written to belongs to its request until that lets go of it. */
@@ -213,7 +214,8 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 				  (unsigned long long)d->id, ripc__instance_text(d->peer->instance),
 				  d->peer->why ? d->peer->why : "connecting takes too long");
 	if (d->why)
-		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", (unsigned long long)d->id, d->why);
+		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", (unsigned long long)d->id,
+				  d->why);
 	return ripc__fail(-EHOSTUNREACH, "service %llu: asked %s on %s, and nobody has answered yet",
 			  (unsigned long long)d->id, ctx->opt.resolver,
 			  *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
@@ -328,7 +330,8 @@ struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16])
 }
 
 /* The peer's address on a transport, or NULL. For ourselves: any, on the transport that reaches nobody else. */
-static const uint8_t *peer_address(const struct ripc *ctx, const struct ripc__peer *p, unsigned tp, size_t *len)
+static const uint8_t *peer_address(const struct ripc *ctx, const struct ripc__peer *p, unsigned tp,
+				   size_t *len)
 {
 	bool self = !memcmp(p->instance, ctx->instance, 16);
 
@@ -366,7 +369,8 @@ static void peer_note(struct ripc__peer *p, const char *transport, const char *t
 {
 	char line[400];
 
-	snprintf(line, sizeof(line), "%s%s%s: %s", p->why ? p->why : "", p->why ? "; " : "", transport, text);
+	snprintf(line, sizeof(line), "%s%s%s: %s", p->why ? p->why : "", p->why ? "; " : "",
+		 transport, text);
 	set_text(&p->why, line);
 }
 
@@ -376,10 +380,24 @@ bool ripc__peer_busy(const struct ripc__peer *p)
 
 	if (p->nrequests || !ripc__list_empty((struct ripc__list *)&p->rndvs))
 		return true;
-	ripc__list_for_each(n, (struct ripc__list *)&p->dests)
+	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
 		if (dest_wanted(ripc__list_entry(n, struct ripc__dest, link)))
 			return true;
 	return false;
+}
+
+/* Asks the resolver for the way to a peer, by way of the services we want to send to. */
+static void peer_ask(struct ripc *ctx, struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &p->dests) {
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		/* Without an answer the peer is given up in time all the same. */
+		if (dest_wanted(d) && !ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx)))
+			ctx->resolver_pending = true;
+	}
 }
 
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
@@ -395,7 +413,10 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 		p->give_up_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
 	if (!p->try_index) {
 		set_text(&p->why, NULL);
-		p->final = true;
+		/* One that had come to us by itself will come again if it lives: so far it alone knows the way. */
+		p->final = p->addrs_len || !p->lost;
+		if (!p->final)
+			peer_ask(ctx, p);
 	}
 	while (p->try_index < ctx->ntp) {
 		unsigned tp = p->try_index++;
@@ -419,8 +440,8 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	ripc__timer_at(ctx, p->retry_ns);
 }
 
-void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status, unsigned refusal,
-			       const char *text)
+void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,
+			       unsigned refusal, const char *text)
 {
 	p->out = NULL;
 	if (refusal == RIPC__REFUSE_CROSSED) {
@@ -432,8 +453,8 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 		return;
 	}
 	peer_note(p, ctx->tp[tp].ops->name, text);
-	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_NOT_ME && refusal != RIPC__REFUSE_CLOSING &&
-	    refusal != RIPC__REFUSE_VERSION)
+	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_NOT_ME &&
+	    refusal != RIPC__REFUSE_CLOSING && refusal != RIPC__REFUSE_VERSION)
 		p->final = false;
 	if (!p->lane)
 		ripc__peer_connect(ctx, p);
@@ -444,8 +465,8 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	char text[RIPC__DETAIL_MAX];
 	struct ripc__list *n, *tmp, *k, *ktmp;
 
-	snprintf(text, sizeof(text), "peer %s cannot be reached: %s", ripc__instance_text(p->instance),
-		 p->why ? p->why : "unknown");
+	snprintf(text, sizeof(text), "peer %s cannot be reached: %s",
+		 ripc__instance_text(p->instance), p->why ? p->why : "unknown");
 	ripc__log(p->lost ? RIPC_LOG_WARN : RIPC_LOG_INFO, "%s", text);
 	if (p->lost && ripc__peer_busy(p))
 		ctx->stats.peers_lost++;
@@ -455,10 +476,10 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	p->try_index = 0;
 	ripc__rndv_peer_gone(ctx, p);
 	ripc__returns_peer_gone(ctx, p);
-	ripc__list_for_each_safe(n, tmp, &p->dests) {
+	ripc__list_for_each_safe (n, tmp, &p->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
-		ripc__list_for_each_safe(k, ktmp, &d->pending) {
+		ripc__list_for_each_safe (k, ktmp, &d->pending) {
 			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, link);
 
 			if (r->was_sent)
@@ -522,7 +543,7 @@ void ripc__peer_timers(struct ripc *ctx)
 	struct ripc__peer *p, *ptmp;
 	struct ripc__dest *d, *dtmp;
 
-	HASH_ITER(hh, ctx->peers, p, ptmp) {
+	HASH_ITER (hh, ctx->peers, p, ptmp) {
 		if (!p->retry_ns || p->lane || p->out)
 			continue;
 		if (p->retry_ns > now) {
@@ -533,7 +554,7 @@ void ripc__peer_timers(struct ripc *ctx)
 		if (ripc__peer_busy(p))
 			ripc__peer_connect(ctx, p);
 	}
-	HASH_ITER(hh, ctx->dests, d, dtmp) {
+	HASH_ITER (hh, ctx->dests, d, dtmp) {
 		if (d->state != RIPC__DEST_FAILED || !dest_wanted(d))
 			continue;
 		if (d->retry_ns > now) {
@@ -575,13 +596,13 @@ void ripc__sweep(struct ripc *ctx, bool all)
 	struct ripc__peer *p, *ptmp;
 	struct ripc__dest *d, *dtmp;
 
-	HASH_ITER(hh, ctx->dests, d, dtmp) {
+	HASH_ITER (hh, ctx->dests, d, dtmp) {
 		bool idle = all || ctx->now_ns - d->used_ns >= idle_ns;
 
 		if (idle && !dest_wanted(d) && !(d->peer && (d->peer->lane || d->peer->out)))
 			dest_free(ctx, d);
 	}
-	HASH_ITER(hh, ctx->peers, p, ptmp) {
+	HASH_ITER (hh, ctx->peers, p, ptmp) {
 		bool idle = all || !p->used_ns || ctx->now_ns - p->used_ns >= idle_ns;
 
 		if (idle && !p->lane && !p->out && !p->held && !p->nlanes && !ripc__peer_busy(p) &&
@@ -596,11 +617,11 @@ void ripc__peers_free(struct ripc *ctx)
 	struct ripc__peer *p, *ptmp;
 	struct ripc__dest *d, *dtmp;
 
-	HASH_ITER(hh, ctx->dests, d, dtmp) {
+	HASH_ITER (hh, ctx->dests, d, dtmp) {
 		d->state = RIPC__DEST_UNKNOWN;
 		dest_free(ctx, d);
 	}
-	HASH_ITER(hh, ctx->peers, p, ptmp) {
+	HASH_ITER (hh, ctx->peers, p, ptmp) {
 		free(p->held);
 		peer_free(ctx, p);
 	}
