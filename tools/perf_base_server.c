@@ -121,19 +121,27 @@ static int echo(struct perf_server *s, void *buf)
 	return 0;
 }
 
-static int count_stream(struct perf_server *s, void *buf, size_t len)
+/* Fills the buffer from its beginning to its end, and again: with large messages that is one after the
+ * other, each in memory that is touched in full. */
+static int count_stream(struct perf_server *s, char *buf, size_t len)
 {
 	uint64_t left = s->test.size * s->test.count;
+	size_t at = 0;
 	int rc = 0;
 
 	while (left && !tool_stopped) {
-		ssize_t n = perf_socket_receive(&s->base, buf, left < len ? (size_t)left : len);
+		size_t room = len - at;
+		ssize_t n =
+			perf_socket_receive(&s->base, buf + at, left < room ? (size_t)left : room);
 
 		if (n <= 0) {
 			rc = n ? (int)n : -EPIPE;
 			break;
 		}
 		left -= (uint64_t)n;
+		at += (size_t)n;
+		if (at == len)
+			at = 0;
 	}
 	s->received = s->test.count - (left + s->test.size - 1) / s->test.size;
 	return rc ? rc : perf_socket_send(&s->base, "a", 1);
@@ -158,7 +166,7 @@ void perf_base_run(struct perf_server *s)
 {
 	size_t len = s->test.size < RATE_BUFFER && s->test.test != PERF_LATENCY ? RATE_BUFFER
 										: s->test.size;
-	void *buf = malloc(len ? len : 1);
+	char *buf = malloc(len ? len : 1);
 	int rc;
 
 	s->cpu_s = tool_cpu_s();

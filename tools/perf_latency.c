@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define GIVE_UP 10 /* round trips lost in a row that mean that the server is gone */
+#define ECHO_MS 1000 /* an echo of a short message that takes longer is lost */
+#define GIVE_UP 10   /* round trips lost in a row that mean that the server is gone */
 
 /* The first bytes tell an echo from a late one of an earlier message; all of them, if that was asked for. */
 static size_t checked_len(const struct perf_client *c, uint64_t size)
@@ -44,6 +45,7 @@ static int send_one(struct perf_client *c, const struct perf_round *round)
 /* Takes echoes until that of message @number. Return: 0, 1 if it does not come, or a negative errno. */
 static int await_echo(struct perf_client *c, const struct perf_round *round, uint64_t number)
 {
+	bool is_short = round->kind != PERF_LONG && round->size <= c->route.short_max;
 	size_t len = checked_len(c, round->size);
 
 	for (;;) {
@@ -51,7 +53,7 @@ static int await_echo(struct perf_client *c, const struct perf_round *round, uin
 		bool ours, good;
 		int rc;
 
-		rc = ripc_receive(c->service, &m, round->kind == PERF_SHORT ? 1000 : PERF_STALL_MS);
+		rc = ripc_receive(c->service, &m, is_short ? ECHO_MS : PERF_STALL_MS);
 		if (rc == -ETIMEDOUT)
 			return 1;
 		if (rc) {
