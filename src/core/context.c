@@ -179,6 +179,10 @@ uint64_t ripc__poll(struct ripc *ctx)
 	ripc__lock(ctx);
 	ripc__progress(ctx);
 	next = ctx->next_timer_ns;
+	/* What the round itself has posted to ourselves is there at once. */
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
+			next = 0;
 	ripc__unlock(ctx);
 	return next;
 }
