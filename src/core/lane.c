@@ -149,7 +149,8 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 		ripc__held_decide(ctx, p, true);
 		return;
 	}
-	if (ripc__peer_busy(p))
+	/* With datagrams nobody may be waiting for the lane, and still it must be known whether the peer lives. */
+	if (ripc__peer_busy(p) || ctx->opt.shorts == RIPC__SHORT_UDP)
 		ripc__peer_connect(ctx, p);
 	ripc__list_for_each_safe(n, tmp, &p->dests)
 		ripc__wake(ctx, &ripc__list_entry(n, struct ripc__dest, link)->waitq);

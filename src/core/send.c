@@ -166,6 +166,11 @@ static int shoot(struct ripc__dest *d, const struct shot *m)
 	if (d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->opt.shorts)
 		return shoot_lane(d, m);
 	if (ctx->opt.shorts == RIPC__SHORT_UDP && !m->nreturns && !ripc__dest_locate(ctx, d)) {
+		/* The lane is what tells that the peer has died: datagrams to nobody are not refused. */
+		if (!d->peer->lane) {
+			ripc__peer_connect(ctx, d->peer);
+			ripc__agent_need(ctx);
+		}
 		addr = ripc__datagram_tp(ctx, d, &len);
 		if (addr)
 			return shoot_datagram(d, m, (unsigned)ripc__datagram_index(ctx), addr, len);
