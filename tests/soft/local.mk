@@ -26,3 +26,8 @@ check_PROGRAMS += tests/soft/test_engine_rx
 tests_soft_test_engine_rx_SOURCES = tests/soft/test_engine_rx.c tests/soft/rig.h
 tests_soft_test_engine_rx_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_soft_test_engine_rx_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/soft/test_soft
+tests_soft_test_soft_SOURCES = tests/soft/test_soft.c
+tests_soft_test_soft_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_soft_LDADD = $(TEST_LIBS)
