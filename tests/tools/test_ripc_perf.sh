@@ -145,15 +145,34 @@ else
 fi
 serve -o short=udp
 measure "short messages as datagrams" 1 "" rate --count 2000 -o short=udp
-start client ./tools/ripc-perf latency --service "$id" --count 1000000000
-client=$pid
-sleep 0.3
 kill -9 "$server"
-if gone "$client" 20 && [ "$status" -ne 0 ]; then
-	ok "the server is killed in a test: the client ends"
-else
-	bad "the server is killed in a test: the client ends" "$work/client.err"
-fi
+gone "$server" 5
+
+# killed WHAT TEST OPTION...: the server is killed in the middle of the test.
+killed() {
+	k_what=$1
+	shift
+	start client ./tools/ripc-perf "$@" --service "$id" --count 1000000000
+	client=$pid
+	ready client "messages/s\|p50"
+	sleep 0.3
+	kill -9 "$server"
+	if gone "$client" 20 && [ "$status" -eq 1 ] && [ -s "$work/client.err" ]; then
+		ok "the server is killed in a test: $k_what"
+	else
+		bad "the server is killed in a test: $k_what" "$work/client" "$work/client.err"
+	fi
+}
+serve
+killed latency latency
+serve
+killed "latency of long messages" latency --kind long --size 1M
+serve
+killed rate rate
+serve
+killed bandwidth bandwidth
+serve -o short=udp
+killed datagrams latency -o short=udp
 
 for wrong in "" "nonsense" "latency --size nonsense" "latency --size 1,,2" "latency --size 2000G" \
 	"latency --count 0" "latency --kind medium" "latency --wait never" "latency --baseline sctp" \
