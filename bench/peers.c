@@ -4,8 +4,8 @@
  *
  *     peers [PEERS [SECONDS [SERVICES]]]
  *
- * One process holds a service; another one opens PEERS contexts that all connect to it, and then both do nothing for
- * SECONDS. After that the first process looks up SERVICES services of one further context of the second. Memory is
+ * One process holds a service; another one opens PEERS contexts that all connect to it and exchange a message with
+ * it, and then both do nothing for SECONDS. After that the first process looks up SERVICES services of one further context of the second. Memory is
  * the growth of the resident set of the first process. Prints one line of JSON.
  */
 #include <ripc.h>
@@ -125,6 +125,26 @@ static int register_all(struct ripc *ctx, uint64_t *ids, unsigned n)
 	return err;
 }
 
+/* A context of its own, with a service that has exchanged a message with @id. It stays open. */
+static int become_peer(uint64_t id)
+{
+	struct iovec item = {.iov_base = "peer", .iov_len = 4};
+	struct ripc_service *service;
+	struct ripc_message *m;
+	struct ripc *ctx;
+	int err = ripc_open(&ctx, NULL);
+
+	if (!err)
+		err = ripc_register(ctx, RIPC_ANY_ID, 0, &service);
+	if (!err)
+		err = ripc_send_short(service, id, &item, 1, NULL, 10000);
+	if (!err)
+		err = ripc_receive(service, &m, 10000);
+	if (!err)
+		ripc_message_free(m);
+	return err;
+}
+
 /* The second process: the peers. */
 static int be_peers(int from, int to, unsigned peers, double seconds, unsigned services)
 {
@@ -137,9 +157,7 @@ static int be_peers(int from, int to, unsigned peers, double seconds, unsigned s
 	if (!ids || !hear(from, &id, sizeof(id)))
 		return 1;
 	for (unsigned i = 0; i < peers; i++) {
-		err = ripc_open(&ctx, NULL);
-		if (!err)
-			err = ripc_lookup(ctx, id, NULL, 10000);
+		err = become_peer(id);
 		if (err)
 			return fail(err, "peer");
 	}
@@ -174,7 +192,19 @@ static int be_server(int from, int to, unsigned peers, double seconds, unsigned 
 		return fail(err, "register");
 	id = ripc_service_id(service);
 	before = resident_bytes();
-	if (!tell(to, &id, sizeof(id)) || !hear(from, &done, 1))
+	if (!tell(to, &id, sizeof(id)))
+		return 1;
+	for (unsigned i = 0; i < peers; i++) {
+		struct ripc_message *m;
+
+		err = ripc_receive(service, &m, 30000);
+		if (!err)
+			err = ripc_send_short(service, m->source, m->items, m->nitems, NULL, 10000);
+		if (err)
+			return fail(err, "answer");
+		ripc_message_free(m);
+	}
+	if (!hear(from, &done, 1))
 		return 1;
 	connected = resident_bytes() - before;
 	ripc_stats(NULL, &stats);
