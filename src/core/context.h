@@ -20,6 +20,8 @@
 #include "wire/header.h"
 
 #include <errno.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 
 /* What the context's epoll set watches (epoll data). */
 enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
@@ -90,16 +92,19 @@ struct ripc {
 
 	/* Waiting: see wait.h. */
 	int epfd, wakefd;        /* descriptors the driver sleeps on; -1 with hooks */
-	struct ripc__waiter *driver; /* the thread that drives, or NULL */
+	bool poked;              /* wakefd is readable, nobody has seen it yet */
+	_Atomic(struct ripc__waiter *) driver; /* the thread that drives, or NULL; the agent looks without the lock */
+	atomic_bool driver_asleep;   /* it sleeps on the descriptors; likewise */
 	struct ripc__list waiters;   /* threads that wait and do not drive */
 	unsigned waiting;            /* threads in ripc__wait() */
-	bool driven;             /* an application thread drove since the agent last looked */
+	atomic_bool driven;      /* an application thread drove since the agent last looked */
 	uint64_t spin_ns;        /* how long adaptive waiting spins before it sleeps */
 	pthread_t agent;
-	bool agent_started, agent_stop;
-	pthread_cond_t agent_cond;
-	uint64_t agent_wakes_ns; /* until when the agent sleeps on its condition; 0: it is awake */
-	struct ripc__waiter *agent_waiter; /* the agent as a driver */
+	bool agent_started;
+	atomic_bool agent_stop;
+	sem_t agent_sem;         /* where the agent sleeps while others drive */
+	atomic_bool agent_deep;  /* it does so without a time limit: whoever stops driving must post */
+	_Atomic(struct ripc__waiter *) agent_waiter; /* the agent as a driver */
 
 	struct ripc_stats stats;
 };

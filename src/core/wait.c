@@ -4,6 +4,7 @@
 #include "core/context.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -34,9 +35,10 @@ static void poke(struct ripc *ctx)
 	uint64_t one = 1;
 	ssize_t n;
 
-	if (ctx->wakefd < 0)
+	/* Once is enough until somebody has woken. */
+	if (ctx->wakefd < 0 || ctx->poked)
 		return;
-	/* A full counter means it is readable already. */
+	ctx->poked = true;
 	n = write(ctx->wakefd, &one, sizeof(one));
 	(void)n;
 }
@@ -122,16 +124,22 @@ static void RIPC__NO_ANALYSIS sleep_on_descriptors(struct ripc *ctx, struct ripc
 		timeout = &ts;
 	}
 	self->asleep = true;
+	if (ctx->driver == self)
+		ctx->driver_asleep = true;
 	ripc__unlock(ctx);
 	n = epoll_pwait2(ctx->epfd, ev, 4, timeout, NULL);
 	ripc__lock(ctx);
 	self->asleep = false;
+	if (ctx->driver == self)
+		ctx->driver_asleep = false;
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.u32 == RIPC__EPOLL_WAKE) {
 			ssize_t got = read(ctx->wakefd, &count, sizeof(count));
+
 			(void)got;
+			ctx->poked = false;
 			/* It may have been meant for the one who took over from us. */
-			if (ctx->driver && ctx->driver != self && ctx->driver->asleep)
+			if (ctx->driver && ctx->driver != self && ctx->driver_asleep)
 				poke(ctx);
 		} else if (ev[i].data.u32 == RIPC__EPOLL_RESOLVER) {
 			ctx->resolver_readable = true;
@@ -154,8 +162,8 @@ static void hand_over(struct ripc *ctx)
 	n = ripc__list_first(&ctx->waiters);
 	if (n)
 		rouse(ctx, ripc__list_entry(n, struct ripc__waiter, link));
-	else if (ctx->agent_wakes_ns == RIPC__NEVER)
-		pthread_cond_signal(&ctx->agent_cond);
+	else if (ctx->agent_deep)
+		sem_post(&ctx->agent_sem);
 }
 
 static void take_over(struct ripc *ctx, struct ripc__waiter *w)
@@ -164,6 +172,7 @@ static void take_over(struct ripc *ctx, struct ripc__waiter *w)
 	if (ctx->driver && ctx->driver->asleep)
 		poke(ctx);
 	ctx->driver = w;
+	ctx->driver_asleep = false;
 }
 
 static void relax(void)
@@ -276,9 +285,44 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 
 /*
  * The agent. While an application thread drives it only ticks, to notice soon when nobody does; while that thread sleeps
- * for long the agent sleeps as well, and is signalled when the thread leaves the library.
+ * for long the agent sleeps as well, until the thread leaves the library. It looks without the lock: taking it a thousand
+ * times a second would make a spinning driver wait for it.
  */
-static void RIPC__NO_ANALYSIS *agent_main(void *arg)
+static void agent_watch(struct ripc *ctx, unsigned *quiet)
+{
+	struct timespec ts;
+
+	*quiet = ctx->driver && ctx->driver_asleep && !ctx->driven ? *quiet + 1 : 0;
+	ctx->driven = false;
+	if (*quiet > TICKS_QUIET) {
+		ctx->agent_deep = true;
+		/* Told before looked: a driver that leaves now sees the one, or we see the other. */
+		if (ctx->driver && !ctx->driven && !ctx->agent_stop)
+			sem_wait(&ctx->agent_sem);
+		ctx->agent_deep = false;
+		return;
+	}
+	timespec_of(&ts, ripc__clock_ns() + TICK_NS);
+	sem_clockwait(&ctx->agent_sem, CLOCK_MONOTONIC, &ts);
+}
+
+static void RIPC__NO_ANALYSIS agent_drive(struct ripc *ctx, struct ripc__waiter *self)
+{
+	ripc__lock(ctx);
+	while (!ctx->agent_stop && !ctx->driver && !ctx->driven) {
+		ctx->driver = self;
+		ripc__progress(ctx);
+		if (!ctx->agent_stop && ctx->driver == self)
+			sleep_on_descriptors(ctx, self, ctx->next_timer_ns);
+		if (ctx->driver == self)
+			ctx->driver = NULL;
+	}
+	if (!ctx->driver && !ripc__list_empty(&ctx->waiters))
+		hand_over(ctx);
+	ripc__unlock(ctx);
+}
+
+static void *agent_main(void *arg)
 {
 	struct ripc *ctx = arg;
 	struct ripc__waiter self = {.woken = false};
@@ -289,33 +333,16 @@ static void RIPC__NO_ANALYSIS *agent_main(void *arg)
 	pthread_setname_np(pthread_self(), "ripc-agent");
 	ripc__list_init(&self.link);
 	ripc__list_init(&self.queue);
-	ripc__lock(ctx);
 	ctx->agent_waiter = &self;
 	while (!ctx->agent_stop) {
 		if (ctx->driver || ctx->driven) {
-			uint64_t until = ripc__now(ctx) + TICK_NS;
-
-			quiet = ctx->driver && ctx->driver->asleep && !ctx->driven ? quiet + 1 : 0;
-			ctx->driven = false;
-			if (quiet > TICKS_QUIET)
-				until = RIPC__NEVER;
-			ctx->agent_wakes_ns = until;
-			cond_sleep(ctx, &ctx->agent_cond, until);
-			ctx->agent_wakes_ns = 0;
-			continue;
+			agent_watch(ctx, &quiet);
+		} else {
+			quiet = 0;
+			agent_drive(ctx, &self);
 		}
-		quiet = 0;
-		ctx->driver = &self;
-		ripc__progress(ctx);
-		if (!ctx->agent_stop && ctx->driver == &self)
-			sleep_on_descriptors(ctx, &self, ctx->next_timer_ns);
-		if (ctx->driver == &self)
-			ctx->driver = NULL;
 	}
 	ctx->agent_waiter = NULL;
-	if (!ctx->driver && !ripc__list_empty(&ctx->waiters))
-		hand_over(ctx);
-	ripc__unlock(ctx);
 	return NULL;
 }
 
@@ -325,22 +352,26 @@ void ripc__agent_need(struct ripc *ctx)
 		return;
 	if (ctx->driver) {
 		/* A driver that sleeps does not know of the new deadline. */
-		if (ctx->driver->asleep)
+		if (ctx->driver_asleep)
 			poke(ctx);
-	} else if (ctx->agent_wakes_ns == RIPC__NEVER) {
-		ctx->driven = false;
-		pthread_cond_signal(&ctx->agent_cond);
+	} else if (ctx->agent_deep) {
+		sem_post(&ctx->agent_sem);
 	}
 }
 
 int ripc__agent_start(struct ripc *ctx)
 {
+	sigset_t all, old;
 	int rc;
 
-	cond_init(&ctx->agent_cond);
+	sem_init(&ctx->agent_sem, 0, 0);
+	/* The application's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&ctx->agent, NULL, agent_main, ctx);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc) {
-		pthread_cond_destroy(&ctx->agent_cond);
+		sem_destroy(&ctx->agent_sem);
 		return ripc__fail(-rc, "no background thread: %s", ripc_strerror(rc));
 	}
 	ctx->agent_started = true;
@@ -353,10 +384,10 @@ void RIPC__NO_ANALYSIS ripc__agent_stop(struct ripc *ctx)
 		return;
 	ripc__lock(ctx);
 	ctx->agent_stop = true;
-	pthread_cond_signal(&ctx->agent_cond);
+	sem_post(&ctx->agent_sem);
 	poke(ctx);
 	ripc__unlock(ctx);
 	pthread_join(ctx->agent, NULL);
-	pthread_cond_destroy(&ctx->agent_cond);
+	sem_destroy(&ctx->agent_sem);
 	ctx->agent_started = false;
 }
