@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
+RESOLVER_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+
 noinst_PROGRAMS += tests/resolver/resolver_tool
 tests_resolver_resolver_tool_SOURCES = tests/resolver/resolver_tool.c
 tests_resolver_resolver_tool_LDADD = libripc_internal.la
 
-check_PROGRAMS += tests/resolver/test_core
+check_PROGRAMS += tests/resolver/test_core tests/resolver/test_memory tests/resolver/test_resolver \
+	tests/resolver/test_table tests/resolver/test_timers
 tests_resolver_test_core_SOURCES = tests/resolver/test_core.c tests/resolver/bus.c tests/resolver/bus.h
-tests_resolver_test_core_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_resolver_test_core_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_core_LDADD = $(TEST_LIBS)
-
-check_PROGRAMS += tests/resolver/test_resolver
+tests_resolver_test_memory_SOURCES = tests/resolver/test_memory.c
+tests_resolver_test_memory_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
+tests_resolver_test_memory_LDADD = $(TEST_LIBS)
 tests_resolver_test_resolver_SOURCES = tests/resolver/test_resolver.c
-tests_resolver_test_resolver_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_resolver_test_resolver_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_resolver_LDADD = $(TEST_LIBS)
+tests_resolver_test_table_SOURCES = tests/resolver/test_table.c
+tests_resolver_test_table_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_table_LDADD = $(TEST_LIBS)
+tests_resolver_test_timers_SOURCES = tests/resolver/test_timers.c
+tests_resolver_test_timers_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_timers_LDADD = $(TEST_LIBS)
 
 dist_check_SCRIPTS += tests/resolver/test_netns.sh
