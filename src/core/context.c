@@ -528,7 +528,7 @@ int ripc__context(struct ripc **ctx)
 /* ---- closing ---- */
 
 /* Threads that wait in a call see that the context is closing and leave. */
-static void send_waiters_home(struct ripc *ctx)
+static void RIPC__NO_ANALYSIS send_waiters_home(struct ripc *ctx)
 {
 	while (ctx->waiting) {
 		ripc__wake_all(ctx);
