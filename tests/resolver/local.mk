@@ -5,11 +5,22 @@ noinst_PROGRAMS += tests/resolver/resolver_tool
 tests_resolver_resolver_tool_SOURCES = tests/resolver/resolver_tool.c
 tests_resolver_resolver_tool_LDADD = libripc_internal.la
 
-check_PROGRAMS += tests/resolver/test_core tests/resolver/test_memory tests/resolver/test_resolver \
+check_PROGRAMS += tests/resolver/test_cache tests/resolver/test_claim tests/resolver/test_core \
+	tests/resolver/test_lookup tests/resolver/test_memory tests/resolver/test_resolver \
 	tests/resolver/test_table tests/resolver/test_timers
-tests_resolver_test_core_SOURCES = tests/resolver/test_core.c tests/resolver/bus.c tests/resolver/bus.h
+RESOLVER_BUS = tests/resolver/bus.c tests/resolver/bus.h tests/resolver/trio.h
+tests_resolver_test_cache_SOURCES = tests/resolver/test_cache.c $(RESOLVER_BUS)
+tests_resolver_test_cache_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_cache_LDADD = $(TEST_LIBS)
+tests_resolver_test_claim_SOURCES = tests/resolver/test_claim.c $(RESOLVER_BUS)
+tests_resolver_test_claim_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_claim_LDADD = $(TEST_LIBS)
+tests_resolver_test_core_SOURCES = tests/resolver/test_core.c $(RESOLVER_BUS)
 tests_resolver_test_core_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_core_LDADD = $(TEST_LIBS)
+tests_resolver_test_lookup_SOURCES = tests/resolver/test_lookup.c $(RESOLVER_BUS)
+tests_resolver_test_lookup_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_lookup_LDADD = $(TEST_LIBS)
 tests_resolver_test_memory_SOURCES = tests/resolver/test_memory.c
 tests_resolver_test_memory_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free

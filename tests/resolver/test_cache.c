@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the resolver core learns, for how long, and how much of it, in virtual time. */
+#include "trio.h"
+#include "resolver/cache.h"
+
+#include <errno.h>
+
+/* --- what is learned --- */
+
+START_TEST(request__teaches_who_asks)
+{
+	node_register(a, 1, false);
+	b = bus_add(bus, 0x40);
+	node_register(b, 2, false);
+	c = bus_add(bus, 0x50);
+	node_lookup(a, 3);
+	bus_run(bus, 10);
+	ck_assert(node_finds(b, 1, a));
+	ck_assert(node_finds(c, 1, a));
+	ck_assert_uint_eq(c->nsent, 0);
+}
+END_TEST
+
+START_TEST(request__services_take_turns)
+{
+	node_register(a, 1, false);
+	node_register(a, 2, false);
+	node_register(a, 3, false);
+	c = bus_add(bus, 0x50);
+	for (uint64_t i = 100; i < 103; i++)
+		node_lookup(a, i);
+	bus_run(bus, 1);
+	for (uint64_t i = 1; i <= 3; i++)
+		ck_assert(node_finds(c, i, a));
+}
+END_TEST
+
+START_TEST(reply__needs_the_nonce)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REPLY, 42, 42, 0x99);
+	struct ripc__record record;
+
+	node_input(b, &msg);
+	ck_assert(!ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	node_lookup(b, 42);
+	node_input(b, &msg);
+	ck_assert(!ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert_uint_eq(counts(b).ignored, 2);
+	msg.nonce = b->last[0].msg.nonce;
+	msg.service = msg.record.service = 43;
+	node_input(b, &msg);
+	ck_assert_uint_eq(counts(b).ignored, 3);
+	msg.service = msg.record.service = 42;
+	node_input(b, &msg);
+	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+}
+END_TEST
+
+START_TEST(reply__second_one_is_no_second_event)
+{
+	node_register(a, 42, false);
+	c = bus_add(bus, 0x40);
+	bus->dup_percent = 100;
+	node_lookup(c, 42);
+	bus_run(bus, 2000);
+	ck_assert_uint_eq(node_count(c, RIPC__RESOLVED, 42), 1);
+}
+END_TEST
+
+START_TEST(gone__is_told_to_those_who_asked)
+{
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	node_lookup(b, 42);
+	ripc__rcore_unregister(a->core, 42, bus->now_ns);
+	bus_run(bus, 10);
+	ck_assert_uint_eq(node_count(b, RIPC__GONE, 42), 1);
+	ck_assert_mem_eq(node_told(b, RIPC__GONE, 42)->record.instance, a->instance, 16);
+	ck_assert_uint_eq(c->ntold, 0);
+	ck_assert(!node_finds(b, 42, a));
+	ck_assert_uint_eq(counts(b).cached, 0);
+	ck_assert_uint_eq(counts(c).cached, 0);
+	ck_assert_uint_eq(counts(a).held, 0);
+}
+END_TEST
+
+START_TEST(gone__of_another_instance_means_nothing)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_GONE, 42, 42, 0x99);
+
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	node_lookup(b, 42);
+	node_input(b, &msg);
+	ck_assert(node_finds(b, 42, a));
+	node_input(a, &msg);
+	ck_assert(node_holds(a, 42));
+}
+END_TEST
+
+START_TEST(farewell__tells_all)
+{
+	node_register(a, 1, false);
+	node_register(a, 2, false);
+	bus_run(bus, 10);
+	ripc__rcore_farewell(a->core, bus->now_ns);
+	bus_kill(a);
+	bus_run(bus, 10);
+	ck_assert_uint_eq(counts(b).cached, 0);
+}
+END_TEST
+
+START_TEST(store__restarted_holder_replaces_the_old_one)
+{
+	struct node *again;
+
+	node_register(a, 42, false);
+	bus_run(bus, 5000);
+	node_lookup(b, 42);
+	bus_kill(a);
+	again = bus_add(bus, 0x08);
+	node_register(again, 42, true);
+	bus_run(bus, 100);
+	ck_assert_uint_eq(node_count(again, RIPC__REGISTERED, 42), 1);
+	/* b had asked: it is told of the change. c had not. */
+	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 2);
+	ck_assert_mem_eq(node_told(b, RIPC__RESOLVED, 42)->record.instance, again->instance, 16);
+	ck_assert(node_finds(b, 42, again));
+	ck_assert_uint_eq(c->ntold, 0);
+	ck_assert(node_finds(c, 42, again));
+}
+END_TEST
+
+START_TEST(store__late_word_of_a_dead_holder_changes_nothing)
+{
+	struct ripc__resolver_msg late = stranger(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+
+	node_register(a, 42, false);
+	bus_run(bus, 1000);
+	node_lookup(b, 42);
+	late.record.since_ms = 100000;
+	node_input(b, &late);
+	ck_assert(node_finds(b, 42, a));
+	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 1);
+}
+END_TEST
+
+START_TEST(store__higher_generation_wins)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__record record;
+
+	msg.record.since_ms = 100000;
+	msg.record.generation = 5;
+	node_input(b, &msg);
+	msg.record.instance[0] = 0x98;
+	msg.record.generation = 4;
+	msg.record.since_ms = 0;
+	node_input(b, &msg);
+	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert_uint_eq(record.instance[0], 0x99);
+	msg.record.generation = 6;
+	node_input(b, &msg);
+	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert_uint_eq(record.instance[0], 0x98);
+	ck_assert_uint_eq(record.generation, 6);
+}
+END_TEST
+
+START_TEST(expiry__unused_record_goes)
+{
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	ck_assert_uint_eq(counts(b).cached, 1);
+	bus_kill(a);
+	bus_run(bus, RIPC__TTL_MS);
+	ck_assert_uint_eq(counts(b).cached, 0);
+	ck_assert_uint_eq(b->nsent, 0);
+	ck_assert_uint_eq(b->ntold, 0);
+}
+END_TEST
+
+START_TEST(expiry__record_in_use_is_refreshed)
+{
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	node_lookup(b, 42);
+	/* By its own requests, or by what it overhears. */
+	for (unsigned i = 0; i < 5; i++) {
+		ck_assert(node_finds(b, 42, a));
+		bus_run(bus, RIPC__TTL_MS / 2);
+	}
+	ck_assert(node_finds(b, 42, a));
+	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 1);
+	bus_kill(a);
+	bus_run(bus, RIPC__TTL_MS + 2000);
+	ck_assert_uint_ge(sent(b, RIPC__RESOLVE_REQUEST), 2);
+	ck_assert_uint_eq(counts(b).cached, 0);
+	ck_assert_uint_eq(counts(b).lookups, 0);
+	ck_assert_uint_eq(node_count(b, RIPC__UNRESOLVED, 42), 0);
+}
+END_TEST
+
+START_TEST(refresh__asks_before_the_record_expires)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__record record;
+
+	msg.record.ttl_ms = 8000;
+	node_input(b, &msg);
+	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	bus_run(bus, 5999);
+	ck_assert_uint_eq(b->nsent, 0);
+	bus_run(bus, 2);
+	ck_assert_uint_eq(b->nsent, 1);
+	/* A user who asks now is served from the cache and starts nothing. */
+	node_lookup(b, 42);
+	ck_assert_uint_eq(b->nsent, 1);
+	msg.kind = RIPC__RESOLVE_REPLY;
+	msg.service = 42;
+	msg.nonce = b->last[0].msg.nonce;
+	node_input(b, &msg);
+	ck_assert_uint_eq(counts(b).lookups, 0);
+	bus_run(bus, 7000);
+	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+}
+END_TEST
+
+START_TEST(refresh__late_when_it_was_not_used_before)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+
+	msg.record.ttl_ms = 8000;
+	node_input(b, &msg);
+	bus_run(bus, 7900);
+	ck_assert_uint_eq(b->nsent, 0);
+	node_lookup(b, 42);
+	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 1);
+	bus_run(bus, 1);
+	ck_assert_uint_eq(b->nsent, 1);
+	msg.kind = RIPC__RESOLVE_REPLY;
+	msg.service = 42;
+	msg.nonce = b->last[0].msg.nonce;
+	node_input(b, &msg);
+	bus_run(bus, 200);
+	ck_assert_uint_eq(counts(b).cached, 1);
+}
+END_TEST
+
+START_TEST(invalidate__of_that_instance_only)
+{
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	node_lookup(b, 42);
+	ripc__rcore_invalidate(b->core, 42, c->instance, bus->now_ns);
+	ck_assert(node_finds(b, 42, a));
+	ripc__rcore_invalidate(b->core, 42, a->instance, bus->now_ns);
+	ck_assert(!node_finds(b, 42, a));
+	node_lookup(b, 42);
+	ck_assert_uint_eq(b->nsent, 1);
+	bus_run(bus, 10);
+	ck_assert(node_finds(b, 42, a));
+}
+END_TEST
+
+START_TEST(invalidate__does_not_strand_who_waits)
+{
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	ck_assert_int_eq(ripc__rcore_lookup(b->core, 42, bus->now_ns), 0);
+	ripc__rcore_invalidate(b->core, 42, a->instance, bus->now_ns);
+	bus_kill(a);
+	bus_run(bus, 1001);
+	ck_assert_uint_eq(node_count(b, RIPC__UNRESOLVED, 42), 1);
+	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 0);
+}
+END_TEST
+
+/* --- bounds --- */
+
+START_TEST(flood__of_requests_costs_no_memory)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 1, 0, 0x99);
+	struct ripc__rcore_counts before = counts(b), after;
+
+	for (unsigned i = 0; i < 100000; i++) {
+		msg.service = 1 + test_random(&bus->rng) % 1000000;
+		msg.record.instance[3] = (uint8_t)i;
+		node_input(b, &msg);
+	}
+	after = counts(b);
+	ck_assert_mem_eq(&before, &after, sizeof(before));
+	ck_assert_uint_eq(b->nsent, 0);
+}
+END_TEST
+
+START_TEST(flood__of_records_leaves_those_in_use)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 1, 1, 0x99);
+
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	node_lookup(b, 42);
+	msg.record.naddrs = RIPC__RECORD_ADDRS_MAX;
+	for (unsigned i = 0; i < msg.record.naddrs; i++) {
+		msg.record.addrs[i].transport = (uint8_t)i;
+		msg.record.addrs[i].len = RIPC__ADDRESS_MAX;
+	}
+	for (uint64_t i = 0; i < 100000; i++) {
+		msg.record.service = 1000 + i;
+		node_input(b, &msg);
+		ck_assert_uint_le(counts(b).cached, RIPC__CACHE_HEARD_MAX + 1);
+	}
+	ck_assert_uint_le(counts(b).cached_bytes, RIPC__CACHE_BYTES_MAX);
+	ck_assert_uint_eq(counts(b).cached, RIPC__CACHE_HEARD_MAX + 1);
+	ck_assert(node_finds(b, 42, a));
+	bus_run(bus, 2 * RIPC__TTL_MS);
+	ck_assert_uint_le(counts(b).cached, 2);
+}
+END_TEST
+
+START_TEST(cache__least_recently_used_goes_first)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REPLY, 1, 1, 0x99);
+	struct ripc__record record;
+
+	for (uint64_t i = 1; i <= RIPC__CACHE_MAX + 100; i++) {
+		msg.service = msg.record.service = i;
+		ck_assert_int_eq(ripc__rcore_lookup(b->core, i, bus->now_ns), 0);
+		msg.nonce = b->last[b->nsent < 64 ? b->nsent - 1 : 63].msg.nonce;
+		ck_assert_int_eq(node_input(b, &msg), 0);
+		b->ntold = 0;
+		ck_assert(ripc__rcore_find(b->core, 1, &record, bus->now_ns));
+	}
+	ck_assert_uint_eq(counts(b).cached, RIPC__CACHE_MAX);
+	ck_assert_uint_le(counts(b).cached_bytes / RIPC__CACHE_MAX, 512);
+	ck_assert(!ripc__rcore_find(b->core, 2, &record, bus->now_ns));
+	ck_assert(!ripc__rcore_find(b->core, 101, &record, bus->now_ns));
+	ck_assert(ripc__rcore_find(b->core, 102, &record, bus->now_ns));
+	ck_assert(ripc__rcore_find(b->core, RIPC__CACHE_MAX + 100, &record, bus->now_ns));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("resolver/cache");
+	TCase *tc;
+
+	test_seed();
+	tc = tcase(suite, "learn");
+	tcase_add_test(tc, request__teaches_who_asks);
+	tcase_add_test(tc, request__services_take_turns);
+	tcase_add_test(tc, reply__needs_the_nonce);
+	tcase_add_test(tc, reply__second_one_is_no_second_event);
+	tcase_add_test(tc, gone__is_told_to_those_who_asked);
+	tcase_add_test(tc, gone__of_another_instance_means_nothing);
+	tcase_add_test(tc, farewell__tells_all);
+	tcase_add_test(tc, store__restarted_holder_replaces_the_old_one);
+	tcase_add_test(tc, store__late_word_of_a_dead_holder_changes_nothing);
+	tcase_add_test(tc, store__higher_generation_wins);
+	tcase_add_test(tc, expiry__unused_record_goes);
+	tcase_add_test(tc, expiry__record_in_use_is_refreshed);
+	tcase_add_test(tc, refresh__asks_before_the_record_expires);
+	tcase_add_test(tc, refresh__late_when_it_was_not_used_before);
+	tcase_add_test(tc, invalidate__of_that_instance_only);
+	tcase_add_test(tc, invalidate__does_not_strand_who_waits);
+	tc = tcase(suite, "bounds");
+	tcase_add_test(tc, flood__of_requests_costs_no_memory);
+	tcase_add_test(tc, flood__of_records_leaves_those_in_use);
+	tcase_add_test(tc, cache__least_recently_used_goes_first);
+	return test_main("resolver/cache", suite);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Registration, and two that hold one service, in virtual time. */
+#include "trio.h"
+
+#include <errno.h>
+
+/* --- registration --- */
+
+START_TEST(register__probes_three_times)
+{
+	uint64_t start = bus->now_ns;
+
+	ck_assert_int_eq(node_register(a, 42, true), 0);
+	bus_run(bus, 59);
+	ck_assert_uint_eq(a->ntold, 0);
+	ck_assert(!node_finds(b, 42, a));
+	bus_run(bus, 2);
+	ck_assert_uint_eq(node_count(a, RIPC__REGISTERED, 42), 1);
+	ck_assert_uint_eq(a->nsent, 4);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(a->last[i].msg.kind, RIPC__RESOLVE_PROBE);
+		ck_assert_uint_eq(a->last[i].at_ns, start + i * 20 * RIPC__MS);
+	}
+	ck_assert_int_eq(a->last[3].msg.kind, RIPC__RESOLVE_REQUEST);
+	ck_assert(node_finds(b, 42, a));
+}
+END_TEST
+
+START_TEST(register__at_once_where_the_kernel_decides)
+{
+	node_register(a, 42, false);
+	ck_assert_uint_eq(node_count(a, RIPC__REGISTERED, 42), 1);
+	ck_assert_uint_eq(sent(a, RIPC__RESOLVE_PROBE), 0);
+}
+END_TEST
+
+START_TEST(register__twice_in_one_context)
+{
+	node_register(a, 42, true);
+	ck_assert_int_eq(node_register(a, 42, true), -EADDRINUSE);
+	bus_run(bus, 100);
+	ck_assert_int_eq(node_register(a, 42, true), -EADDRINUSE);
+	ck_assert_uint_eq(node_count(a, RIPC__REGISTERED, 42), 1);
+}
+END_TEST
+
+START_TEST(register__held_elsewhere)
+{
+	node_register(a, 42, true);
+	bus_run(bus, 100);
+	node_register(b, 42, true);
+	bus_run(bus, 100);
+	ck_assert_uint_eq(node_count(b, RIPC__CONFLICT, 42), 1);
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 0);
+	ck_assert_mem_eq(node_told(b, RIPC__CONFLICT, 42)->record.instance, a->instance, 16);
+	ck_assert_uint_eq(node_told(b, RIPC__CONFLICT, 42)->record.naddrs, 1);
+	ck_assert_uint_eq(counts(b).held, 0);
+	ck_assert(node_holds(a, 42));
+	ck_assert(node_finds(b, 42, a));
+	/* It may be tried again. */
+	bus_kill(a);
+	ck_assert_int_eq(node_register(b, 42, true), 0);
+	bus_run(bus, 100);
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 1);
+}
+END_TEST
+
+START_TEST(register__two_at_once_one_wins)
+{
+	/* In both orders, and with every distance of the two. */
+	for (unsigned i = 0; i < 130; i++) {
+		uint64_t service = 100 + i;
+		struct node *first = i & 1 ? a : b, *second = i & 1 ? b : a;
+
+		node_register(first, service, true);
+		bus_run(bus, i / 2);
+		node_register(second, service, true);
+		bus_run(bus, 200);
+		ck_assert_uint_eq(node_holds(a, service) + node_holds(b, service), 1);
+		ck_assert_uint_eq(node_count(a, RIPC__REGISTERED, service) +
+					  node_count(b, RIPC__REGISTERED, service),
+				  1);
+		ck_assert_uint_eq(node_count(a, RIPC__CONFLICT, service) +
+					  node_count(b, RIPC__CONFLICT, service),
+				  1);
+		if (i < 2)
+			ck_assert(node_holds(a, service)); /* the smaller instance id */
+	}
+}
+END_TEST
+
+START_TEST(register__many_at_once_with_loss)
+{
+	unsigned nodes = 20;
+
+	bus->loss_percent = 20;
+	bus->dup_percent = 20;
+	bus->delay_min_ns = RIPC__MS / 10;
+	bus->delay_max_ns = 10 * RIPC__MS;
+	while (bus->nnodes < nodes)
+		bus_add(bus, (uint8_t)test_random(&bus->rng));
+	for (uint64_t service = 1; service <= 30; service++) {
+		for (unsigned i = 0; i < nodes; i++) {
+			node_register(&bus->nodes[i], service, true);
+			bus_run(bus, test_random(&bus->rng) % 10);
+		}
+	}
+	/* Long enough for claims to settle what the probes left open. */
+	bus_run(bus, 40 * RIPC__CLAIM_GAP_MS);
+	for (uint64_t service = 1; service <= 30; service++) {
+		unsigned holders = 0, losers = 0;
+
+		for (unsigned i = 0; i < nodes; i++) {
+			holders += node_holds(&bus->nodes[i], service);
+			losers += node_count(&bus->nodes[i], RIPC__CONFLICT, service);
+		}
+		ck_assert_msg(holders == 1, "service %u has %u holders", (unsigned)service, holders);
+		ck_assert_uint_eq(losers, nodes - 1);
+	}
+}
+END_TEST
+
+START_TEST(unregister__before_what_is_pending_is_told)
+{
+	ck_assert_int_eq(ripc__rcore_register(a->core, 42, false, bus->now_ns), 0);
+	ck_assert_int_eq(ripc__rcore_lookup(a->core, 42, bus->now_ns), 0);
+	ripc__rcore_unregister(a->core, 42, bus->now_ns);
+	ck_assert(!node_holds(a, 42));
+	/* Not yet told, and the id can be used again. */
+	ck_assert_int_eq(ripc__rcore_register(a->core, 42, false, bus->now_ns), 0);
+	node_collect(a);
+	ck_assert_uint_eq(node_count(a, RIPC__RESOLVED, 42), 1);
+	ck_assert_uint_eq(node_count(a, RIPC__REGISTERED, 42), 1);
+	/* What is pending when the core ends is freed with it: the leak checker sees to that. */
+	ck_assert_int_eq(ripc__rcore_lookup(a->core, 42, bus->now_ns), 0);
+	ripc__rcore_unregister(a->core, 42, bus->now_ns);
+}
+END_TEST
+
+/* --- two holders --- */
+
+/* Both hold 42 on their own side; @older for two seconds longer. */
+static void split(struct node *older, struct node *younger)
+{
+	older->group = 0;
+	younger->group = 1;
+	node_register(older, 42, true);
+	bus_run(bus, 2000);
+	node_register(younger, 42, true);
+	bus_run(bus, 1000);
+	ck_assert(node_holds(older, 42) && node_holds(younger, 42));
+	older->group = younger->group = c->group = 2;
+}
+
+static void check_older_kept(struct node *older, struct node *younger)
+{
+	ck_assert(node_holds(older, 42));
+	ck_assert_uint_eq(node_count(older, RIPC__CONFLICT, 42), 0);
+	ck_assert(!node_holds(younger, 42));
+	ck_assert_uint_eq(node_count(younger, RIPC__CONFLICT, 42), 1);
+	ck_assert_mem_eq(node_told(younger, RIPC__CONFLICT, 42)->record.instance, older->instance, 16);
+	ck_assert(node_finds(c, 42, older));
+	ck_assert(node_finds(younger, 42, older));
+}
+
+START_TEST(heal__older_keeps_by_claims)
+{
+	struct node *older = _i ? b : a, *younger = _i ? a : b;
+
+	split(older, younger);
+	bus_run(bus, 2 * RIPC__CLAIM_GAP_MS);
+	node_lookup(c, 42);
+	bus_run(bus, 100);
+	check_older_kept(older, younger);
+}
+END_TEST
+
+START_TEST(heal__older_keeps_when_one_asks)
+{
+	struct node *older = _i & 1 ? b : a, *younger = _i & 1 ? a : b;
+
+	split(older, younger);
+	/* The request of a holder carries its record to the other one. */
+	node_lookup(_i & 2 ? older : younger, 77);
+	bus_run(bus, 10);
+	node_lookup(c, 42);
+	bus_run(bus, 100);
+	check_older_kept(older, younger);
+}
+END_TEST
+
+START_TEST(heal__a_third_one_sees_two_answers)
+{
+	struct node *older = _i ? b : a, *younger = _i ? a : b;
+
+	c->group = 3;
+	split(older, younger);
+	node_lookup(c, 42);
+	bus_run(bus, 100);
+	check_older_kept(older, younger);
+}
+END_TEST
+
+START_TEST(heal__same_age_leaves_one)
+{
+	/* Registered within a millisecond of each other, seen with delays: still only one of them judges. */
+	for (unsigned i = 0; i < 100; i++) {
+		uint64_t service = 1000 + i;
+
+		bus->delay_max_ns = bus->delay_min_ns + 1 + test_random(&bus->rng) % (20 * RIPC__MS);
+		a->group = 0;
+		b->group = 1;
+		node_register(a, service, false);
+		bus->now_ns += test_random(&bus->rng) % (3 * RIPC__MS);
+		node_register(b, service, false);
+		bus_run(bus, 100);
+		b->group = 0;
+		for (unsigned k = 0; k < 8; k++) {
+			node_lookup(a, 10000 + i * 8 + k);
+			node_lookup(b, 20000 + i * 8 + k);
+		}
+		bus_run(bus, 100);
+		ck_assert_uint_eq(node_holds(a, service) + node_holds(b, service), 1);
+		ripc__rcore_unregister((node_holds(a, service) ? a : b)->core, service, bus->now_ns);
+		for (unsigned k = 0; k < 8; k++) {
+			ripc__rcore_forget(a->core, 10000 + i * 8 + k);
+			ripc__rcore_forget(b->core, 20000 + i * 8 + k);
+		}
+	}
+}
+END_TEST
+
+START_TEST(claim__higher_generation_takes_it)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 42, 42, 0x01);
+
+	node_register(b, 42, false);
+	msg.record.generation = 0;
+	node_input(b, &msg);
+	ck_assert(node_holds(b, 42));
+	msg.record.generation = 2;
+	node_input(b, &msg);
+	ck_assert(!node_holds(b, 42));
+	ck_assert_uint_eq(node_count(b, RIPC__CONFLICT, 42), 1);
+}
+END_TEST
+
+START_TEST(claim__forged_ones_make_no_storm)
+{
+	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REPLY, 42, 42, 0x01);
+
+	node_register(b, 42, false);
+	bus_run(bus, 10);
+	b->nsent = 0;
+	msg.record.since_ms = 0;
+	for (unsigned i = 0; i < 10000; i++)
+		node_input(b, &msg);
+	ck_assert_uint_eq(b->nsent, 1);
+	ck_assert(node_holds(b, 42));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("resolver/claim");
+	TCase *tc;
+
+	test_seed();
+	tc = tcase(suite, "register");
+	tcase_add_test(tc, register__probes_three_times);
+	tcase_add_test(tc, register__at_once_where_the_kernel_decides);
+	tcase_add_test(tc, register__twice_in_one_context);
+	tcase_add_test(tc, register__held_elsewhere);
+	tcase_add_test(tc, register__two_at_once_one_wins);
+	tcase_add_test(tc, register__many_at_once_with_loss);
+	tcase_add_test(tc, unregister__before_what_is_pending_is_told);
+	tc = tcase(suite, "two holders");
+	tcase_add_loop_test(tc, heal__older_keeps_by_claims, 0, 2);
+	tcase_add_loop_test(tc, heal__older_keeps_when_one_asks, 0, 4);
+	tcase_add_loop_test(tc, heal__a_third_one_sees_two_answers, 0, 2);
+	tcase_add_test(tc, heal__same_age_leaves_one);
+	tcase_add_test(tc, claim__higher_generation_takes_it);
+	tcase_add_test(tc, claim__forged_ones_make_no_storm);
+	return test_main("resolver/claim", suite);
+}
