@@ -123,10 +123,10 @@ static void live(void)
 {
 	struct ripc__rcore_env env = {
 		.instance = {5}, .resolve_timeout_ms = 100, .negative_ms = 10, .send = sent};
-	struct ripc__resolver_event ev;
+	struct ripc__resolver_event ev = {0};
 	uint64_t now = RIPC__MS;
 	unsigned waiting = 0, told = 0, requests;
-	struct ripc__rcore *core;
+	struct ripc__rcore *core = NULL;
 
 	if (ok(LIB(ripc__rcore_new(&core, &env))))
 		return;
@@ -173,7 +173,7 @@ static void live_resolver(void)
 	struct ripc__resolver_env env = {.opt = &opt, .instance = instance, .host = host};
 	struct ripc__resolver_event ev[8];
 	uint64_t deadline, seed = test_seed();
-	struct ripc__resolver *r;
+	struct ripc__resolver *r = NULL;
 	char why[256];
 
 	memcpy(instance + 4, &seed, sizeof(seed));

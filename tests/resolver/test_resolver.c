@@ -665,11 +665,13 @@ START_TEST(sim__two_contexts)
 
 	ck_assert_ptr_nonnull(net);
 	for (unsigned i = 0; i < 2; i++) {
-		struct ripc__resolver_env env = {
-			.opt = &c[i].opt, .instance = c[i].instance, .host = c[i].host, .sim = net};
+		struct ripc__resolver_env env = {.sim = net};
 		char why[256];
 
 		memset(&c[i], 0, sizeof(c[i]));
+		env.opt = &c[i].opt;
+		env.instance = c[i].instance;
+		env.host = c[i].host;
 		ck_assert_int_eq(ripc__options_load(&c[i].opt, NULL, why, sizeof(why)), 0);
 		c[i].instance[0] = (uint8_t)(i + 1);
 		ck_assert_int_eq(ripc__resolver_open(&c[i].r, &env), 0);

@@ -15,9 +15,10 @@ static uint64_t rng;
 /* A valid message; @naddrs addresses of random lengths. */
 static void fill(struct ripc__resolver_msg *msg, enum ripc__resolver_kind kind, unsigned naddrs)
 {
-	uint8_t *id = msg->record.instance;
+	uint8_t *id;
 
 	memset(msg, 0, sizeof(*msg));
+	id = msg->record.instance;
 	msg->kind = kind;
 	msg->service = test_random(&rng) >> 1 | 1;
 	msg->nonce = test_random(&rng) | 1;
