@@ -29,3 +29,8 @@ tests_fuzz_fuzz_record_LDFLAGS = $(LDFLAGS_FUZZ)
 tests_fuzz_fuzz_resolver_SOURCES = tests/fuzz/fuzz_resolver.c
 tests_fuzz_fuzz_resolver_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_resolver_LDFLAGS = $(LDFLAGS_FUZZ)
+
+FUZZ_TARGETS += tests/fuzz/fuzz_iwarp
+tests_fuzz_fuzz_iwarp_SOURCES = tests/fuzz/fuzz_iwarp.c
+tests_fuzz_fuzz_iwarp_LDADD = $(LIBS_FUZZ)
+tests_fuzz_fuzz_iwarp_LDFLAGS = $(LDFLAGS_FUZZ)

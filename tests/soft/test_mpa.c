@@ -39,7 +39,7 @@ START_TEST(mpa_encode__bytes_of_the_rfcs)
 	ck_assert_uint_eq(buf[17], 2);
 	ck_assert_uint_eq(buf[18] << 8 | buf[19], 17);
 	ck_assert_mem_eq(buf + 20, "\xc0\x20\xc0\x20", 4); /* A B IRD 32, C D ORD 32 */
-	ck_assert_mem_eq(buf + 24, "RIPCSOF\1hello", 13);
+	ck_assert_mem_eq(buf + 24, "helloRIPCSOF\1", 13);
 	f.reply = f.reject = f.markers = true;
 	f.crc = false;
 	ripc__mpa_encode(&f, buf, sizeof(buf));

@@ -75,9 +75,11 @@ static int check_write(struct ripc__engine *e, const struct ripc__ddp *ddp, uint
 	if (!(region->access & RIPC__ACCESS_REMOTE_WRITE))
 		return RIPC__TERM_ACCESS;
 	code = check_range(region, ddp->to, payload, RIPC__TERM_T_WRAP, RIPC__TERM_T_BOUNDS);
+	if (code)
+		return code;
 	t->dst = region->base + (ddp->to - region->addr);
 	t->region = region;
-	return code;
+	return 0;
 }
 
 /* Responses come in the order of our requests, each in the order of its bytes. */

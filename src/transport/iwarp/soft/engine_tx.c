@@ -239,7 +239,7 @@ static void stage_write(struct ripc__engine *e)
 	uint32_t part = left < e->tagged_max ? (uint32_t)left : e->tagged_max;
 
 	stage_tagged(e, RIPC__STAGED_WRITE, RIPC__RDMAP_WRITE, part == left, w->rkey, w->raddr + w->staged,
-		     w->src + w->staged, part);
+		     part ? w->src + w->staged : NULL, part);
 	w->staged += part;
 	if (part == left)
 		e->tx.work_staged++;
@@ -251,7 +251,7 @@ static void stage_response(struct ripc__engine *e)
 	uint32_t left = r->len - r->staged, part = left < e->tagged_max ? left : e->tagged_max;
 
 	stage_tagged(e, RIPC__STAGED_RESPONSE, RIPC__RDMAP_READ_RESPONSE, part == left, r->stag, r->to + r->staged,
-		     r->src + r->staged, part);
+		     part ? r->src + r->staged : NULL, part);
 	r->staged += part;
 	if (part == left)
 		e->tx.served_staged++;

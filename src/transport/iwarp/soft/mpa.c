@@ -19,7 +19,7 @@
 
 static const char key_request[KEY_LEN + 1] = "MPA ID Req Frame";
 static const char key_reply[KEY_LEN + 1] = "MPA ID Rep Frame";
-/* Before our private data: "this stack", its version, flags (bit 0: FPDUs of any length). */
+/* Behind the application's private data: "this stack", its version. Others take it for more of that data. */
 static const uint8_t soft_mark[8] = {'R', 'I', 'P', 'C', 'S', 'O', 'F', 1};
 
 size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t *buf, size_t cap)
@@ -45,13 +45,13 @@ size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t *buf, size_t cap)
 		ripc__put_be16(p + 2, ord);
 		p += 4;
 	}
+	if (frame->privlen)
+		memcpy(p, frame->priv, frame->privlen);
+	p += frame->privlen;
 	if (frame->soft) {
 		memcpy(p, soft_mark, sizeof(soft_mark));
 		p += sizeof(soft_mark);
 	}
-	if (frame->privlen)
-		memcpy(p, frame->priv, frame->privlen);
-	p += frame->privlen;
 	buf[16] = flags;
 	buf[17] = frame->revision;
 	ripc__put_be16(buf + 18, (uint16_t)(p - buf - RIPC__MPA_HEADER));
@@ -113,12 +113,11 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 		frame->priv += 4;
 		left -= 4;
 	}
-	if (left >= sizeof(soft_mark) && !memcmp(frame->priv, soft_mark, sizeof(soft_mark))) {
-		frame->soft = true;
-		frame->priv += sizeof(soft_mark);
-		left -= sizeof(soft_mark);
-	}
 	frame->privlen = left;
+	if (left >= sizeof(soft_mark) && !memcmp(frame->priv + left - sizeof(soft_mark), soft_mark, sizeof(soft_mark))) {
+		frame->soft = true;
+		frame->privlen -= sizeof(soft_mark);
+	}
 	return (int)(frame->priv + left - buf);
 }
 
