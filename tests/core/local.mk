@@ -1,1 +1,21 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
+# What the tests of the core share: contexts in a simulated network.
+check_LTLIBRARIES += libcorerig.la
+libcorerig_la_SOURCES = tests/core/rig.c tests/core/rig.h
+libcorerig_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+CORE_LIBS = libcorerig.la $(TEST_LIBS)
+
+check_PROGRAMS += tests/core/test_buffer
+tests_core_test_buffer_SOURCES = tests/core/test_buffer.c
+tests_core_test_buffer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_buffer_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_log
+tests_core_test_log_SOURCES = tests/core/test_log.c
+tests_core_test_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_log_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_options
+tests_core_test_options_SOURCES = tests/core/test_options.c
+tests_core_test_options_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_options_LDADD = $(CORE_LIBS)

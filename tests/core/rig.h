@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the tests of the core share: contexts on a simulated network whose insides may be looked at. One thread, virtual
+ * time; a failed check ends the test, so nothing here returns an error.
+ */
+#ifndef RIPC_TESTS_CORE_RIG_H
+#define RIPC_TESTS_CORE_RIG_H
+
+#include "core/context.h"
+#include "core/lane.h"
+#include "core/message.h"
+#include "core/peer.h"
+#include "core/rendezvous.h"
+#include "core/request.h"
+#include "core/service.h"
+#include "harness.h"
+#include "transport/sim/sim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB ((size_t)1024)
+#define MIB (1024 * KIB)
+
+#define RIG_CONTEXTS 8
+
+/* Service i of context i has the id RIG_ID(i). */
+#define RIG_ID(i) (UINT64_C(1000) + (i))
+
+struct rig {
+	struct ripc__sim *net;
+	struct ripc__sim_config config;
+	struct ripc *ctx[RIG_CONTEXTS];
+	struct ripc_service *s[RIG_CONTEXTS];
+	unsigned n;
+};
+
+/* The result of a call that must succeed, or fail in this way. */
+#define RC(want, call)                                                                          \
+	do {                                                                                    \
+		int rc_ = (call);                                                               \
+		ck_assert_msg(rc_ == (want), "%s returned %d (%s): %s", #call, rc_,             \
+			      ripc_strerror(rc_), ripc_detail());                               \
+	} while (0)
+#define OK(call) RC(0, call)
+
+/* A network; its configuration may be changed by change() before. */
+void rig_init(struct rig *rig, void (*change)(struct ripc__sim_config *config));
+/* One more context with its service. Return: its index. */
+unsigned rig_open(struct rig *rig, const char *options);
+/* The usual: a network with n contexts. */
+void rig_start(struct rig *rig, unsigned n, void (*change)(struct ripc__sim_config *config));
+void rig_close(struct rig *rig, unsigned i);
+/* Closes all and checks that nothing is left: endpoints, regions, packets, breaches of the contract. */
+void rig_end(struct rig *rig);
+void rig_run(struct rig *rig, unsigned ms);
+const uint8_t *rig_instance(const struct rig *rig, unsigned i);
+
+struct ripc_stats rig_stats(const struct rig *rig, unsigned i);
+/* Context i as context j knows it, the lane between them, service j as i sends to it; NULL if there is none. */
+struct ripc__peer *rig_peer(const struct rig *rig, unsigned i, unsigned j);
+struct ripc__lane *rig_lane(const struct rig *rig, unsigned i, unsigned j);
+struct ripc__dest *rig_dest(const struct rig *rig, unsigned i, unsigned j);
+/* Connects i to the service of j. */
+void rig_connect(struct rig *rig, unsigned i, unsigned j);
+
+/* Bytes that depend on tag. */
+void rig_fill(void *p, size_t len, uint64_t tag);
+void rig_verify(const void *p, size_t len, uint64_t tag);
+
+/* A message of one item, from service i to service j. */
+int rig_short(struct rig *rig, unsigned i, unsigned j, size_t len, uint64_t tag, int timeout_ms);
+int rig_long(struct rig *rig, unsigned i, unsigned j, size_t len, uint64_t tag, int timeout_ms);
+/* Starts a long message of one item that lies at p. */
+struct ripc_request *rig_begin(struct rig *rig, unsigned i, unsigned j, void *p, size_t len);
+/* The next message of service i, which must come. */
+struct ripc_message *rig_take(struct rig *rig, unsigned i);
+/* The same: it has one item with these bytes. It is freed. Return: its placement. */
+enum ripc_placement rig_expect(struct rig *rig, unsigned i, size_t len, uint64_t tag);
+void rig_expect_none(struct rig *rig, unsigned i);
+/* One short and one long message there and back. */
+void rig_exchange(struct rig *rig, unsigned i, unsigned j);
+
+/* Puts a message on the lane from i to j, behind what was sent. It carries seq i's lane would use next, plus skew. */
+void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_t len, int skew);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Settings: each with what it takes and what it refuses, where they come from, and what the complaint names. */
+#include "core/options.h"
+#include "harness.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct ripc__options opt;
+static char why[512];
+
+static int load(const char *text)
+{
+	memset(&opt, 0xee, sizeof(opt));
+	memset(why, 0, sizeof(why));
+	return ripc__options_load(&opt, text, why, sizeof(why));
+}
+
+static void refused(const char *text, const char *named, const char *allowed)
+{
+	ck_assert_int_eq(load(text), -EINVAL);
+	ck_assert_msg(strstr(why, named) != NULL, "\"%s\" does not name %s", why, named);
+	ck_assert_msg(strstr(why, allowed) != NULL, "\"%s\" does not say %s", why, allowed);
+}
+
+START_TEST(list_index__places)
+{
+	ck_assert_int_eq(ripc__list_index("a,bb,c", "a"), 0);
+	ck_assert_int_eq(ripc__list_index("a,bb,c", "bb"), 1);
+	ck_assert_int_eq(ripc__list_index("a,bb,c", "c"), 2);
+	ck_assert_int_eq(ripc__list_index("a,bb,c", "b"), -1);
+	ck_assert_int_eq(ripc__list_index("a,bb,c", "bbb"), -1);
+	ck_assert_int_eq(ripc__list_index("a,bb,c", "a,bb"), -1);
+	ck_assert_int_eq(ripc__list_index("", "a"), -1);
+	ck_assert_int_eq(ripc__list_index("a,,b", "b"), 2);
+}
+END_TEST
+
+START_TEST(load__defaults)
+{
+	unsetenv("RIPC_INTERFACES");
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(load(i == 0 ? NULL : i == 1 ? "" : " \t\n "), 0);
+		ck_assert_str_eq(opt.transports, "auto");
+		ck_assert_str_eq(opt.resolver, "local,udp");
+		ck_assert_str_eq(opt.interfaces, "");
+		ck_assert_int_eq(opt.wait, RIPC__WAIT_ADAPTIVE);
+		ck_assert_int_eq(opt.crc, RIPC__CRC_AUTO);
+		ck_assert_int_eq(opt.shorts, RIPC__SHORT_RDMA);
+		ck_assert_uint_eq(opt.port, 7475);
+		ck_assert_uint_eq(opt.peer_timeout_ms, 2000);
+		ck_assert_uint_eq(opt.resolve_timeout_ms, 1000);
+		ck_assert_uint_eq(opt.service_window, 256 * 1024);
+		ck_assert_uint_eq(opt.pool_bytes, 256u << 20);
+		ck_assert_int_eq(opt.log_level, -1);
+	}
+}
+END_TEST
+
+START_TEST(load__choices)
+{
+	ck_assert_int_eq(load("wait=poll crc=on short=udp log=error"), 0);
+	ck_assert_int_eq(opt.wait, RIPC__WAIT_POLL);
+	ck_assert_int_eq(opt.crc, RIPC__CRC_ON);
+	ck_assert_int_eq(opt.shorts, RIPC__SHORT_UDP);
+	ck_assert_int_eq(opt.log_level, 0);
+	ck_assert_int_eq(load("wait=block crc=off short=rdma log=debug"), 0);
+	ck_assert_int_eq(opt.wait, RIPC__WAIT_BLOCK);
+	ck_assert_int_eq(opt.crc, RIPC__CRC_OFF);
+	ck_assert_int_eq(opt.shorts, RIPC__SHORT_RDMA);
+	ck_assert_int_eq(opt.log_level, 3);
+	ck_assert_int_eq(load("wait=adaptive crc=auto log=warn"), 0);
+	ck_assert_int_eq(opt.log_level, 1);
+	ck_assert_int_eq(load("log=info"), 0);
+	ck_assert_int_eq(opt.log_level, 2);
+}
+END_TEST
+
+START_TEST(load__choices_refused)
+{
+	refused("wait=busy", "wait=busy", "adaptive,poll,block");
+	refused("wait=", "wait=", "adaptive,poll,block");
+	refused("wait=POLL", "wait=POLL", "adaptive,poll,block");
+	refused("wait=poll,block", "wait=poll,block", "adaptive,poll,block");
+	refused("crc=yes", "crc=yes", "auto,on,off");
+	refused("short=tcp", "short=tcp", "rdma,udp");
+	refused("log=loud", "log=loud", "error,warn,info,debug");
+	refused("log=1", "log=1", "error,warn,info,debug");
+}
+END_TEST
+
+static const struct number {
+	const char *name;
+	unsigned long long min, max;
+	size_t offset, size;
+} numbers[] = {
+#define NUMBER(m, min, max) {#m, min, max, offsetof(struct ripc__options, m), sizeof(opt.m)}
+	NUMBER(port, 1, 65535),
+	NUMBER(peer_timeout_ms, 100, 3600000),
+	NUMBER(resolve_timeout_ms, 10, 3600000),
+	NUMBER(service_window, 65536, 1u << 30),
+	NUMBER(pool_bytes, 0, 1ull << 46),
+};
+
+#define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
+
+START_TEST(load__numbers)
+{
+	const struct number *n = &numbers[_i];
+
+	for (int k = 0; k < 3; k++) {
+		unsigned long long v = k == 0 ? n->min : k == 1 ? n->max : n->min + (n->max - n->min) / 2, got = 0;
+		char text[100];
+
+		snprintf(text, sizeof(text), "%s=%llu", n->name, v);
+		ck_assert_int_eq(load(text), 0);
+		memcpy(&got, (char *)&opt + n->offset, n->size);
+		ck_assert_uint_eq(got, v);
+	}
+}
+END_TEST
+
+START_TEST(load__numbers_refused)
+{
+	static const char *const nonsense[] = {"",     "x",	"-1",	"+5", " 5",   "1.5",
+					       "5x",   "0x100", "1e3",	"5 ", "1,2",  "18446744073709551616",
+					       "nan", "99999999999999999999999"};
+	const struct number *n = &numbers[_i];
+	char text[100], limit[32];
+
+	snprintf(limit, sizeof(limit), "%llu", n->max);
+	for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+		/* Blanks end a setting: what is left is empty, or right. */
+		if (strchr(nonsense[i], ' '))
+			continue;
+		snprintf(text, sizeof(text), "%s=%s", n->name, nonsense[i]);
+		refused(text, text, limit);
+	}
+	snprintf(text, sizeof(text), "%s=%llu", n->name, n->max + 1);
+	refused(text, text, limit);
+	if (n->min) {
+		snprintf(text, sizeof(text), "%s=%llu", n->name, n->min - 1);
+		refused(text, text, limit);
+	}
+}
+END_TEST
+
+START_TEST(load__lists)
+{
+	ck_assert_int_eq(load("transports=iwarp/soft,self resolver=udp interfaces=lo"), 0);
+	ck_assert_str_eq(opt.transports, "iwarp/soft,self");
+	ck_assert_str_eq(opt.resolver, "udp");
+	ck_assert_str_eq(opt.interfaces, "lo");
+	ck_assert_int_eq(load("resolver=udp,local"), 0);
+	ck_assert_str_eq(opt.resolver, "udp,local");
+}
+END_TEST
+
+START_TEST(load__lists_refused)
+{
+	char text[400];
+
+	refused("transports=tcp", "tcp", "iwarp/soft");
+	refused("transports=self,iwarp/sof", "iwarp/sof", "iwarp/soft");
+	refused("resolver=dns", "dns", "local,udp");
+	refused("resolver=local,,udp", "resolver=local,,udp", "empty");
+	refused("resolver=", "resolver=", "empty");
+	refused("resolver=local,", "resolver=local,", "empty");
+	refused("resolver=,local", "resolver=,local", "empty");
+	refused("interfaces=nosuchdevice0", "nosuchdevice0", "no network interface");
+	refused("interfaces=lo,nosuchdevice0", "nosuchdevice0", "no network interface");
+	refused("interfaces=", "interfaces=", "empty");
+	snprintf(text, sizeof(text), "interfaces=%0300d", 0);
+	refused(text, "interfaces=", "longer than 255 bytes");
+	snprintf(text, sizeof(text), "interfaces=%0100d", 0);
+	refused(text, "interfaces=", "overlong");
+}
+END_TEST
+
+START_TEST(load__text_refused)
+{
+	char text[2000];
+
+	refused("wiat=poll", "wiat=poll", "no such setting");
+	refused("WAIT=poll", "WAIT=poll", "no such setting");
+	refused("=poll", "=poll", "no such setting");
+	refused("wai=poll", "wai=poll", "no such setting");
+	refused("waitt=poll", "waitt=poll", "no such setting");
+	refused("wait", "wait", "key=value");
+	refused("port=7000 nonsense", "nonsense", "key=value");
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = 0;
+	refused(text, "1999 bytes", "too long");
+}
+END_TEST
+
+START_TEST(load__last_one_wins)
+{
+	ck_assert_int_eq(load("port=7000\tport=7001\n  port=7002  "), 0);
+	ck_assert_uint_eq(opt.port, 7002);
+}
+END_TEST
+
+START_TEST(load__environment)
+{
+	setenv("RIPC_WAIT", "block", 1);
+	setenv("RIPC_PORT", "4000", 1);
+	setenv("RIPC_PEER_TIMEOUT_MS", "500", 1);
+	setenv("RIPC_TEST_WHATEVER", "is not for us", 1);
+	setenv("RIPCX", "nor is this", 1);
+	ck_assert_int_eq(load(NULL), 0);
+	ck_assert_int_eq(opt.wait, RIPC__WAIT_BLOCK);
+	ck_assert_uint_eq(opt.port, 4000);
+	ck_assert_uint_eq(opt.peer_timeout_ms, 500);
+	ck_assert_str_eq(opt.interfaces, "lo");
+	/* What the call says goes before. */
+	ck_assert_int_eq(load("port=4001"), 0);
+	ck_assert_uint_eq(opt.port, 4001);
+	ck_assert_uint_eq(opt.peer_timeout_ms, 500);
+}
+END_TEST
+
+START_TEST(load__environment_refused)
+{
+	setenv("RIPC_WIAT", "poll", 1);
+	refused(NULL, "RIPC_WIAT=poll", "no such setting");
+	unsetenv("RIPC_WIAT");
+	setenv("RIPC_wait", "poll", 1);
+	refused(NULL, "RIPC_wait=poll", "no such setting");
+	unsetenv("RIPC_wait");
+	setenv("RIPC_", "poll", 1);
+	refused(NULL, "RIPC_=poll", "no such setting");
+	unsetenv("RIPC_");
+	setenv("RIPC_PORT", "many", 1);
+	refused(NULL, "RIPC_PORT=many", "from 1 to 65535");
+	/* Nonsense stays nonsense although the text would replace it. */
+	refused("port=7000", "RIPC_PORT=many", "from 1 to 65535");
+	setenv("RIPC_PORT", "", 1);
+	refused(NULL, "RIPC_PORT=", "from 1 to 65535");
+}
+END_TEST
+
+START_TEST(load__complaint_is_cut)
+{
+	char small[16];
+
+	memset(small, 'z', sizeof(small));
+	ck_assert_int_eq(ripc__options_load(&opt, "wait=nonsense", small, sizeof(small)), -EINVAL);
+	ck_assert_uint_eq(strnlen(small, sizeof(small)), sizeof(small) - 1);
+}
+END_TEST
+
+static void setup(void)
+{
+	setenv("RIPC_INTERFACES", "lo", 1);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/options");
+	TCase *tc = tcase_create("options");
+
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_add_test(tc, list_index__places);
+	tcase_add_test(tc, load__defaults);
+	tcase_add_test(tc, load__choices);
+	tcase_add_test(tc, load__choices_refused);
+	tcase_add_loop_test(tc, load__numbers, 0, NUMBERS);
+	tcase_add_loop_test(tc, load__numbers_refused, 0, NUMBERS);
+	tcase_add_test(tc, load__lists);
+	tcase_add_test(tc, load__lists_refused);
+	tcase_add_test(tc, load__text_refused);
+	tcase_add_test(tc, load__last_one_wins);
+	tcase_add_test(tc, load__environment);
+	tcase_add_test(tc, load__environment_refused);
+	tcase_add_test(tc, load__complaint_is_cut);
+	suite_add_tcase(suite, tc);
+	return test_main("core/options", suite);
+}
