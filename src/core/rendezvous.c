@@ -45,8 +45,10 @@ static void items_release(struct ripc__rndv *r)
 		struct ripc__rndv_item *it = &r->items[i];
 
 		item_unregister(r, it);
+		/* A window of the whole context does not go with one service. */
 		if (it->window)
-			ripc__window_done(r->ctx, it->window, r->service->state != RIPC__SERVICE_ACTIVE);
+			ripc__window_done(r->ctx, it->window,
+					  it->window->service && r->service->state != RIPC__SERVICE_ACTIVE);
 		if (it->ret) {
 			it->ret->arriving = false;
 			/* Withdrawn in the meantime. */
