@@ -19,3 +19,13 @@ check_PROGRAMS += tests/core/test_options
 tests_core_test_options_SOURCES = tests/core/test_options.c
 tests_core_test_options_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_options_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_returns
+tests_core_test_returns_SOURCES = tests/core/test_returns.c
+tests_core_test_returns_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_returns_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_window
+tests_core_test_window_SOURCES = tests/core/test_window.c
+tests_core_test_window_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_window_LDADD = $(CORE_LIBS)
