@@ -31,3 +31,8 @@ check_PROGRAMS += tests/soft/test_soft
 tests_soft_test_soft_SOURCES = tests/soft/test_soft.c
 tests_soft_test_soft_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_soft_test_soft_LDADD = $(TEST_LIBS)
+
+noinst_PROGRAMS += tests/soft/session
+tests_soft_session_SOURCES = tests/soft/session.c
+tests_soft_session_LDADD = libripc_internal.la
+dist_check_SCRIPTS += tests/soft/test_tshark.sh
