@@ -152,6 +152,20 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/*
+ * The agent may sleep deeply, or still on the descriptors with the timers of before it was replaced: the poke that
+ * told it so may have been read by the thread that replaced it.
+ */
+static void agent_rouse(struct ripc *ctx)
+{
+	struct ripc__waiter *agent = ctx->agent_waiter;
+
+	if (agent && agent->asleep)
+		poke(ctx);
+	else if (ctx->agent_deep)
+		sem_post(&ctx->agent_sem);
+}
+
 /* Nobody drives any more: somebody else who waits does, or the agent must look after the context. */
 static void hand_over(struct ripc *ctx)
 {
@@ -162,8 +176,8 @@ static void hand_over(struct ripc *ctx)
 	n = ripc__list_first(&ctx->waiters);
 	if (n)
 		rouse(ctx, ripc__list_entry(n, struct ripc__waiter, link));
-	else if (ctx->agent_deep)
-		sem_post(&ctx->agent_sem);
+	else
+		agent_rouse(ctx);
 }
 
 static void take_over(struct ripc *ctx, struct ripc__waiter *w)
@@ -274,8 +288,8 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 		}
 		ripc__list_del(&w.link);
 		pthread_cond_destroy(&w.cond);
-		/* Woken to drive, but the caller may find that it is done: then the next one must. */
-		if (!ctx->driver && !ripc__list_empty(&ctx->waiters))
+		/* Woken to drive, but the caller may find that it is done: then the next one must, or the agent. */
+		if (!ctx->driver)
 			hand_over(ctx);
 	}
 	ripc__list_del(&w.queue);
@@ -354,8 +368,8 @@ void ripc__agent_need(struct ripc *ctx)
 		/* A driver that sleeps does not know of the new deadline. */
 		if (ctx->driver_asleep)
 			poke(ctx);
-	} else if (ctx->agent_deep) {
-		sem_post(&ctx->agent_sem);
+	} else {
+		agent_rouse(ctx);
 	}
 }
 
