@@ -53,8 +53,11 @@ void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)
 {
 	if (when_ns < ctx->timers_ns)
 		ctx->timers_ns = when_ns;
-	if (when_ns < ctx->next_timer_ns)
+	if (when_ns < ctx->next_timer_ns) {
 		ctx->next_timer_ns = when_ns;
+		/* Whoever sleeps meanwhile sleeps until the old one. */
+		ripc__agent_need(ctx);
+	}
 }
 
 const char *ripc__instance_text(const uint8_t instance[16])
@@ -153,6 +156,8 @@ void ripc__round(struct ripc *ctx)
 	deadline = transports_round(ctx);
 	resolver_round(ctx);
 	if (ctx->now_ns >= ctx->timers_ns) {
+		/* Times that other threads have noted since this round's was read must not lie in the future. */
+		ctx->now_ns = ripc__now(ctx);
 		ctx->timers_ns = RIPC__NEVER;
 		ripc__lane_timers(ctx);
 		ripc__peer_timers(ctx);

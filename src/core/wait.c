@@ -226,6 +226,8 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 			if (ctx->opt.wait != RIPC__WAIT_POLL && now >= spin_until) {
 				sleep_on_descriptors(ctx, w,
 						     earlier(deadline_ns, ctx->next_timer_ns));
+				/* What arrived is dated by when it was seen, not by when the sleep began. */
+				ctx->now_ns = ripc__now(ctx);
 				slept = true;
 				round = 0;
 				if (w->woken)
