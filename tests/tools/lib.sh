@@ -5,6 +5,10 @@ RIPC_INTERFACES=lo
 export RIPC_INTERFACES
 passed=0 failed=0 skipped=0
 pids=
+if [ ! -x tools/ripc-perf ] || [ ! -x examples/fetch ]; then
+	echo "$name: 0 passed, 1 failed, 0 skipped: run it in a build directory, after make" >&2
+	exit 1
+fi
 work=$(mktemp -d) || exit 1
 out=$work/out err=$work/err
 
@@ -24,7 +28,7 @@ ok() {
 
 bad() {
 	failed=$((failed + 1))
-	echo "FAILED: $1"
+	echo "FAILED: $1" | cut -c 1-300
 	shift
 	for f in "$@"; do
 		[ -s "$f" ] && sed "s|^|    |" "$f" | tail -20
