@@ -2,7 +2,7 @@
 /*
  * The back end for one network: IPv4 broadcast and IPv6 multicast on every interface allowed. Per family one socket
  * bound to the resolver's port, shared by all instances of the host, hears what is said to all; a
- * second one with a port of its own speaks, and gets the answers.
+ * second one with a port of its own speaks, and gets the answers. The kernel says when interfaces change.
  */
 #define _GNU_SOURCE
 #include "resolver/backend.h"
@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ struct target {
 	} to; /* where to speak to all */
 };
 
-enum { HEAR4, SPEAK4, HEAR6, SPEAK6, NSOCKS };
+enum { HEAR4, SPEAK4, HEAR6, SPEAK6, CHANGES, NSOCKS };
 
 struct udp {
 	struct ripc__backend base;
@@ -122,11 +123,10 @@ static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
 }
 
 /* Finds the interfaces. Return: 0, or a negative errno: what was known stays. */
-static int scan(struct udp *u, uint64_t now_ns)
+static int scan(struct udp *u)
 {
 	struct ifaddrs *all;
 
-	u->scan_ns = now_ns + SCAN_NS;
 	if (getifaddrs(&all))
 		return -errno;
 	u->ntargets = 0;
@@ -159,8 +159,10 @@ static void udp_refresh(struct ripc__backend *b, uint64_t now_ns)
 {
 	struct udp *u = (struct udp *)b;
 
-	if (now_ns >= u->scan_ns)
-		(void)scan(u, now_ns);
+	if (now_ns < u->scan_ns)
+		return;
+	u->scan_ns = now_ns + SCAN_NS;
+	(void)scan(u);
 }
 
 /* Return: the descriptor or a negative errno. */
@@ -192,6 +194,42 @@ static int open_socket(const struct ripc__backend_env *env, int family, uint16_t
 		return err;
 	}
 	return fd;
+}
+
+/* Where the kernel tells of interfaces and addresses that come and go. Without it they are only found during look-ups. Return: as
+ * open_socket(). */
+static int open_changes(const struct ripc__backend_env *env)
+{
+	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
+				 .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE), err;
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (fd < 0)
+		return -errno;
+	ev.data.u64 = env->tag | (unsigned)fd;
+	if (bind(fd, (struct sockaddr *)&nl, sizeof(nl)) ||
+	    epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* What changed is not read but looked at afresh. Messages that were lost come up as an error, and count as well. */
+static void take_changes(struct udp *u)
+{
+	uint8_t buf[64];
+	bool changed = false;
+
+	for (unsigned i = 0; i < 1024; i++) {
+		if (recv(u->socks[CHANGES], buf, sizeof(buf), MSG_TRUNC) < 0 && errno != ENOBUFS)
+			break;
+		changed = true;
+	}
+	if (changed)
+		(void)scan(u);
 }
 
 static void close_socket(int *fd)
@@ -279,7 +317,9 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 		udp_close(&u->base);
 		return rc4 ? rc4 : rc6;
 	}
-	rc = scan(u, env->now_ns);
+	u->socks[CHANGES] = open_changes(env);
+	u->scan_ns = env->now_ns + SCAN_NS;
+	rc = out_of_resources(u->socks[CHANGES]) ? u->socks[CHANGES] : scan(u);
 	if (rc) {
 		snprintf(why, whylen, "network interfaces cannot be listed: %s", strerror(-rc));
 		udp_close(&u->base);
@@ -384,8 +424,13 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, 
 			     .msg_namelen = sizeof(from->bytes),
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
-	ssize_t n = recvmsg(fd, &hdr, MSG_TRUNC);
+	ssize_t n;
 
+	if (fd == u->socks[CHANGES]) {
+		take_changes(u);
+		return -EAGAIN;
+	}
+	n = recvmsg(fd, &hdr, MSG_TRUNC);
 	if (n < 0)
 		return -EAGAIN;
 	if (!index_allowed(u, came_by(&hdr), fd))

@@ -4,6 +4,7 @@
  *
  *	resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then says good-bye
  *	resolver_tool lookup ID [OPTIONS]
+ *	resolver_tool watch ID [OPTIONS]      looks up, then stays until SIGTERM
  *
  * Prints one line of what came of it; exit status 0 if it was found or is held. A holder prints a second line if it has to
  * give the service up again.
@@ -72,15 +73,16 @@ int main(int argc, char **argv)
 	uint8_t ids[32];
 	char why[256];
 	uint64_t service;
-	bool hold, running = true;
+	bool hold, watch, running = true;
 	int status = 3, rc;
 
-	if (argc < 3 || (strcmp(argv[1], "register") && strcmp(argv[1], "lookup"))) {
-		fprintf(stderr, "usage: %s register|lookup ID [OPTIONS]\n", argv[0]);
+	hold = argc > 2 && !strcmp(argv[1], "register");
+	watch = argc > 2 && !strcmp(argv[1], "watch");
+	if (argc < 3 || (!hold && !watch && strcmp(argv[1], "lookup"))) {
+		fprintf(stderr, "usage: %s register|lookup|watch ID [OPTIONS]\n", argv[0]);
 		return 64;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	hold = !strcmp(argv[1], "register");
 	service = strtoull(argv[2], NULL, 0);
 	if (ripc__options_load(&opt, argc > 3 ? argv[3] : NULL, why, sizeof(why))) {
 		printf("error: %s\n", why);
@@ -111,7 +113,7 @@ int main(int argc, char **argv)
 		unsigned n = ripc__resolver_progress(r, true, ev, 4, now, &deadline);
 
 		for (unsigned i = 0; i < n && running; i++)
-			running = report(&ev[i], hold, &status);
+			running = report(&ev[i], hold || watch, &status);
 		if (!running)
 			break;
 		if (deadline > now)

@@ -33,8 +33,7 @@ finish()
 	clean
 	rm -rf "$tmp"
 	echo "resolver/netns: $passed passed, $failed failed, $skipped skipped"
-	[ "$failed" -eq 0 ]
-	exit
+	exit $((failed > 0))
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
@@ -50,6 +49,19 @@ if ! why=$( (ip netns add "$a" && ip netns add "$b" && ip link add v0 netns "$a"
 	exit
 fi
 clean
+
+# joined: waits until the cable is in: the kernel takes up to a second to see it
+joined()
+{
+	local ns i
+	for ns in "$a" "$b"; do
+		for ((i = 0; i < 500; i++)); do
+			ip -n "$ns" link show v0 | grep -q 'state UP' &&
+				[ -z "$(ip -n "$ns" -6 addr show dev v0 tentative)" ] && break
+			sleep 0.02
+		done
+	done
+}
 
 # hosts FAMILY...: both hosts with addresses of these families on v0
 hosts()
@@ -77,6 +89,7 @@ hosts()
 		ip -n "$ns" link set lo up
 		ip -n "$ns" link set v0 up
 	done
+	joined
 }
 
 # await PATTERN FILE: waits for a line, 10 s at most
@@ -138,6 +151,9 @@ two_hosts()
 	out=$(ask "$b" lookup 43 resolve_timeout_ms=200)
 	check "$families: nobody there" "$out" "^unresolved 43: asked local (no holder on this host) and udp ([0-9]* requests on .*v0.* port 7475): no answer in 200 ms"
 	check "$families: not asked where it is not allowed" "$(ask "$b" lookup 42 'interfaces=lo resolve_timeout_ms=200')" "^unresolved 42"
+	hold "$a" 45 "$tmp/a45" interfaces=lo
+	await "^registered" "$tmp/a45"
+	check "$families: not answered where it is not allowed" "$(ask "$b" lookup 45 'resolve_timeout_ms=200')" "^unresolved 45"
 	# A second process of the same host, beside the first.
 	hold "$a" 44 "$tmp/a44"
 	await "^registered" "$tmp/a44"
@@ -160,20 +176,25 @@ partition()
 	hold "$b" 50 "$tmp/p2"
 	await_check "$1: both hold it while they are apart" "$tmp/p2" "^registered 50"
 	ip -n "$a" link set v0 up
-	[ "$1" = IPv6 ] && ip -n "$a" addr add fd07::1/64 dev v0 nodad 2>/dev/null
+	joined
 	# A third one asks: its request makes both answer.
-	await_resolved "$a" 50
-	ask "$b" lookup 50 resolver=udp >/dev/null
+	ip netns exec "$b" "$tool" watch 50 resolver=udp </dev/null >/dev/null 2>&1 &
+	pids+=($!)
 	await_check "$1: the younger one gives up when they are joined" "$tmp/p2" "^conflict: service 50 is held by instance"
 	check "$1: the older one keeps it" "$(cat "$tmp/p1")" "^registered 50$"
 }
 
-await_resolved()
+# The holder is there before its address is, and never looks anything up.
+late_address()
 {
-	local i
-	for ((i = 0; i < 20; i++)); do
-		ask "$1" lookup "$2" "resolver=udp resolve_timeout_ms=300" | grep -q ^resolved && return
-	done
+	hold "$a" 70 "$tmp/a70"
+	await "^registered" "$tmp/a70"
+	case $1 in
+	IPv4) ip -n "$a" addr add 10.7.7.1/24 dev v0 ;;
+	IPv6) ip netns exec "$a" sysctl -qw net.ipv6.conf.v0.disable_ipv6=0 ;;
+	esac
+	sleep 0.2
+	check "$1: holder that was there before its address" "$(ask "$b" lookup 70 resolve_timeout_ms=3000)" "^resolved 70"
 }
 
 # An interface that appears during a look-up.
@@ -202,6 +223,12 @@ hosts 4
 partition IPv4
 hosts 4
 late_interface IPv4
+hosts
+ip -n "$b" addr add 10.7.7.2/24 dev v0
+late_address IPv4
+hosts 6
+ip netns exec "$a" sysctl -qw net.ipv6.conf.v0.disable_ipv6=1
+late_address IPv6
 # No network but the loopback: at once, since the kernel decides.
 hosts
 ip -n "$a" link set v0 down
