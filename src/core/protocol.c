@@ -123,7 +123,8 @@ static void items_of(struct ripc__message *m, const struct ripc__header *h, cons
 
 /*
  * Makes a message of a short one. Its items stay in the receive buffer, unless the transport wants that back at once
- * or half of the lane's buffers are held already: a slow service must not take them from the others.
+ * or half of the lane's buffers are held already, or all but the least it needs to run: a slow service must not take
+ * them from the others.
  * Takes care of the event's buffer in every case. NULL: out of memory.
  */
 static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
@@ -131,7 +132,9 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 {
 	struct ripc__message *m = ripc__message_new(ctx, h->nitems);
 	const uint8_t *payload = h->payload;
-	bool copy = !ev->token || (lane && lane->rx_depth && lane->rx_held >= lane->rx_depth / 2);
+	bool copy = !ev->token || (lane && lane->rx_depth &&
+				   (lane->rx_held >= lane->rx_depth / 2 ||
+				    lane->rx_held + RIPC__RECV_DEPTH_MIN >= lane->rx_depth));
 
 	if (m && copy) {
 		m->heap = malloc(h->payload_len ? h->payload_len : 1);

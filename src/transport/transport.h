@@ -73,7 +73,7 @@ struct ripc__transport_limits {
 	uint32_t send_max;     /* largest send in bytes, >= 2048 (RIPC__MSG_MIN_MAX); 0 without CONNECTED */
 	uint32_t datagram_max; /* largest datagram in bytes; 0 without DATAGRAM */
 	uint32_t inline_max;   /* largest send that costs no copy; 0: none */
-	uint32_t recv_depth;   /* sends that a peer may have in flight to one of our endpoints; 0: the
+	uint32_t recv_depth;   /* sends that a peer may have in flight to one of our endpoints, >= 3; 0: the
 	                        * transport buffers and needs no credits */
 	uint32_t read_depth;   /* reads that may be outstanding on one endpoint, >= 1 with READ */
 	uint64_t rdma_max;     /* largest single read or write in bytes */

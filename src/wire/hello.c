@@ -46,7 +46,8 @@ int ripc__hello_decode(struct ripc__hello *h, const uint8_t *buf, size_t len, co
 		return -EPROTO;
 	}
 	if (h->refusal == RIPC__REFUSE_NONE &&
-	    (h->send_max < RIPC__MSG_MIN_MAX || h->recv_depth == 1 || h->recv_depth > 65535 ||
+	    (h->send_max < RIPC__MSG_MIN_MAX ||
+	     (h->recv_depth && h->recv_depth < RIPC__RECV_DEPTH_MIN) || h->recv_depth > 65535 ||
 	     h->service_window < 64)) {
 		*why = "limits out of bounds";
 		return -EPROTO;
@@ -56,8 +57,11 @@ int ripc__hello_decode(struct ripc__hello *h, const uint8_t *buf, size_t len, co
 
 const char *ripc__refusal_text(unsigned refusal)
 {
-	static const char *const texts[] = {"accepted", "that instance is gone", "crossed connections",
-					    "it is closing", "it is out of memory",
+	static const char *const texts[] = {"accepted",
+					    "that instance is gone",
+					    "crossed connections",
+					    "it is closing",
+					    "it is out of memory",
 					    "it speaks another version of the protocol"};
 
 	return refusal < RIPC__REFUSE_END ? texts[refusal] : "unknown reason";

@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #define RIPC__HELLO_LEN 64
+/* With fewer receive buffers both sides would send each other nothing but credit, one CREDIT for each. */
+#define RIPC__RECV_DEPTH_MIN 3
 
 /* Why a connection was refused; 0 in a request and in an acceptance. */
 enum ripc__refusal {

@@ -19,7 +19,7 @@ static void fill(struct ripc__hello *h)
 		h->target[i] = (uint8_t)test_random(&rng);
 	}
 	h->send_max = RIPC__MSG_MIN_MAX + (uint32_t)(test_random(&rng) % 100000);
-	h->recv_depth = 2 + (uint32_t)(test_random(&rng) % 65534);
+	h->recv_depth = 3 + (uint32_t)(test_random(&rng) % 65533);
 	h->service_window = 64 + (uint32_t)(test_random(&rng) % 100000);
 	h->caps = (uint32_t)test_random(&rng);
 }
@@ -42,7 +42,8 @@ static int decode(struct ripc__hello *h, const uint8_t *buf, size_t len)
 
 START_TEST(encode__bytes)
 {
-	struct ripc__hello h = {.refusal = 2, .send_max = 0x01020304, .recv_depth = 5, .service_window = 6, .caps = 7};
+	struct ripc__hello h = {
+		.refusal = 2, .send_max = 0x01020304, .recv_depth = 5, .service_window = 6, .caps = 7};
 	uint8_t buf[RIPC__HELLO_LEN], want[RIPC__HELLO_LEN] = {'R', 'I', 'P', 'C', 1, 2};
 
 	memset(h.instance, 0x11, 16);
@@ -122,7 +123,7 @@ START_TEST(decode__every_mutation_of_a_byte)
 				ck_assert_int_eq(rc, 0);
 			if (!rc && !h.refusal) {
 				ck_assert_uint_ge(h.send_max, RIPC__MSG_MIN_MAX);
-				ck_assert_uint_ne(h.recv_depth, 1);
+				ck_assert(!h.recv_depth || h.recv_depth >= RIPC__RECV_DEPTH_MIN);
 				ck_assert_uint_le(h.recv_depth, 65535);
 				ck_assert_uint_ge(h.service_window, 64);
 			}
@@ -141,10 +142,11 @@ START_TEST(decode__limits)
 		{0, 0, 64, -EPROTO},
 		{UINT32_MAX, 65535, UINT32_MAX, 0},
 		{RIPC__MSG_MIN_MAX, 1, 64, -EPROTO},
-		{RIPC__MSG_MIN_MAX, 2, 64, 0},
+		{RIPC__MSG_MIN_MAX, 2, 64, -EPROTO},
+		{RIPC__MSG_MIN_MAX, 3, 64, 0},
 		{RIPC__MSG_MIN_MAX, 65536, 64, -EPROTO},
-		{RIPC__MSG_MIN_MAX, 2, 63, -EPROTO},
-		{RIPC__MSG_MIN_MAX, 2, 0, -EPROTO},
+		{RIPC__MSG_MIN_MAX, 3, 63, -EPROTO},
+		{RIPC__MSG_MIN_MAX, 3, 0, -EPROTO},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
