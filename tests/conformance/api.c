@@ -104,7 +104,9 @@ static void bad_options(struct conf *c)
 		CHECK(strstr(ripc_detail(), key), "%s is not named in: %s", key, ripc_detail());
 		CHECK(!ctx, "a context in spite of the error");
 	}
-	REFUSES(-ENODEV, ripc_open(&ctx, "transports=nothing"));
+	REFUSES(-EINVAL, ripc_open(&ctx, "transports=nothing"));
+	REFUSES(-EINVAL, ripc_open(&ctx, "transports=sim"));
+	CHECK(!ctx, "a context in spite of the error");
 	setenv("RIPC_NONSENSE", "1", 1);
 	REFUSES(-EINVAL, ripc_open(&ctx, NULL));
 	CHECK(strstr(ripc_detail(), "RIPC_NONSENSE"), "variable is not named in: %s", ripc_detail());

@@ -386,10 +386,18 @@ void conf_run_case(struct conf *c, const struct conf_case *k)
 {
 	unsigned fds = conf_count_dir("/proc/self/fd"), threads = conf_count_dir("/proc/self/task");
 
+	struct timespec start, end;
+
 	c->rng = c->seed;
 	c->nctx = 0;
+	clock_gettime(CLOCK_MONOTONIC, &start);
 	k->run(c);
 	conf_close_all(c);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	if (getenv("RIPC_TEST_VERBOSE"))
+		printf("%s %s: %.3f s\n", k->name, c->config,
+		       (double)(end.tv_sec - start.tv_sec) +
+			       (double)(end.tv_nsec - start.tv_nsec) / 1e9);
 	SAME(fds, conf_count_dir("/proc/self/fd"));
 	/* A thread that was joined may still stand in /proc for a moment. */
 	for (int i = 0; i < 1000 && conf_count_dir("/proc/self/task") != threads; i++)

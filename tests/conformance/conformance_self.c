@@ -20,5 +20,7 @@ static bool wanted(const struct conf_case *k)
 
 int main(int argc, char **argv)
 {
+	/* Drawn here, once for all cases. */
+	test_seed();
 	return test_main("conformance_self", conf_suite("conformance_self", run, wanted, 300));
 }

@@ -47,7 +47,7 @@ static void no_cheap_reg(struct conf *c, struct ripc__sim_config *config)
 /* Every queue and every message as small as it may be. */
 static void small(struct conf *c, struct ripc__sim_config *config)
 {
-	config->recv_depth = 2 + (uint32_t)conf_random(c, 7);
+	config->recv_depth = 3 + (uint32_t)conf_random(c, 6);
 	config->send_max = 2048;
 	config->read_depth = 1 + (uint32_t)conf_random(c, 2);
 	config->queue_depth = 2 + (uint32_t)conf_random(c, 7);
@@ -155,5 +155,7 @@ static bool wanted(const struct conf_case *k)
 
 int main(int argc, char **argv)
 {
+	/* Drawn here, once for all cases. */
+	test_seed();
 	return test_main("conformance_sim", conf_suite("conformance_sim", run, wanted, 600));
 }

@@ -44,5 +44,7 @@ int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "--child"))
 		return conf_child(argc, argv);
+	/* Drawn here, once for all cases. */
+	test_seed();
 	return test_main("conformance_soft", conf_suite("conformance_soft", run, wanted, 300));
 }

@@ -154,7 +154,7 @@ static void long_times_out(struct conf *c)
 	conf_pair(c, &p);
 	while (sent < N && !(rc = conf_long(c, p.sa, p.idb, LEN, sent, 2000)))
 		sent++;
-	CHECK(sent > 0 && sent < N, "%u", sent);
+	CHECK(sent > 0 && sent < N, "%u: %d %s", sent, rc, ripc_detail());
 	RETURNS(-ETIMEDOUT, rc);
 	CHECK(ripc_detail()[0], "no detail");
 	/* What was given up is never delivered. */

@@ -213,6 +213,7 @@ static void order_long(struct conf *c)
 	struct iovec item[40];
 	struct conf_plan plan;
 	struct conf_pair p;
+	void *memory[40];
 
 	conf_pair(c, &p);
 	/* Small and large ones mixed: none overtakes, however they are carried. */
@@ -220,9 +221,8 @@ static void order_long(struct conf *c)
 		size_t len = conf_random(c, 2) ? conf_random(c, 100) : conf_random(c, 60000);
 
 		conf_plan_one(&plan, len, i);
-		conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_FOREIGN, &plan, &item[i]);
-		if (!len)
-			item[i].iov_base = NULL;
+		memory[i] =
+			conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_FOREIGN, &plan, &item[i]);
 		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	for (unsigned i = 0; i < 40; i++) {
@@ -234,10 +234,7 @@ static void order_long(struct conf *c)
 	}
 	for (unsigned i = 40; i-- > 0;) {
 		OK(ripc_request_wait(&request[i], c->patience_ms));
-		if (item[i].iov_base && i % 3)
-			OK(ripc_buf_free(p.a, item[i].iov_base));
-		else
-			free(item[i].iov_base);
+		conf_put(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_FOREIGN, memory[i]);
 	}
 }
 

@@ -219,9 +219,16 @@ static void wait_for_waiters(struct conf *c, struct job *job, unsigned n)
 /* Fills a service until nothing goes any more. */
 static void fill_up(struct conf *c, struct conf_pair *p)
 {
-	for (int i = 0; i < 200000; i++)
-		if (conf_short(c, p->sa, p->idb, 400, 1, 20))
+	size_t len = 400;
+
+	for (int i = 0; i < 200000; i++) {
+		if (!conf_short(c, p->sa, p->idb, len, 1, 20))
+			continue;
+		/* Large ones first, then small ones into what they left. */
+		if (len == 1)
 			return;
+		len = 1;
+	}
 	FAIL("no end to what the receiver takes");
 }
 
