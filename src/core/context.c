@@ -173,8 +173,14 @@ void ripc__round(struct ripc *ctx)
 
 void ripc__progress(struct ripc *ctx)
 {
+	uint64_t before = ctx->next_timer_ns;
+
 	ctx->now_ns = ripc__now(ctx);
+	ctx->needed = false;
 	ripc__round(ctx);
+	/* A caller that only looks in leaves what the round began to the one who sleeps. */
+	if (ctx->needed || ctx->next_timer_ns < before)
+		ripc__agent_need(ctx);
 }
 
 uint64_t ripc__poll(struct ripc *ctx)

@@ -89,6 +89,7 @@ struct ripc {
 	uint64_t resolver_asked_ns; /* when it was last asked without its descriptor known to be readable */
 	bool resolver_readable;  /* its descriptor was seen readable */
 	bool in_progress;        /* guards against a nested round */
+	bool needed;             /* ripc__agent_need() was called in the present round */
 
 	/* Waiting: see wait.h. */
 	int epfd, wakefd;        /* descriptors the driver sleeps on; -1 with hooks */

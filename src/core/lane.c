@@ -225,6 +225,8 @@ static int post(struct ripc__lane *lane, uint8_t *header, size_t len, const stru
 			lane->blocked = true;
 			lane->ctx->stats.queue_stalls++;
 			lane->peer->stats.queue_stalls++;
+			/* Whoever sleeps does not wait for room. */
+			ripc__agent_need(lane->ctx);
 		}
 		return rc;
 	}
@@ -344,8 +346,10 @@ void ripc__lane_pump(struct ripc__lane *lane)
 		return;
 	lane->starved = false;
 	give_credit(lane);
-	if (!control_pump(lane))
+	if (!control_pump(lane)) {
+		lane->starved = true;
 		return;
+	}
 	while ((n = ripc__list_first(&lane->rndvs)))
 		if (!ripc__rndv_post(ripc__list_entry(n, struct ripc__rndv, work)))
 			break;

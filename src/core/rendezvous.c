@@ -359,6 +359,8 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 				n = CHUNK_MAX;
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
+			/* What is left of it, or must wait for room, moves with progress() only. */
+			ripc__agent_need(r->ctx);
 			/* A broken lane is reported as such: then this is suspended. */
 			if (tp->ops->post_read(lane->ep, it->mr, it->base + it->posted, n, it->raddr + it->posted,
 					       it->rkey, (uint64_t)(uintptr_t)r))

@@ -204,6 +204,8 @@ static int write_items(struct ripc_request *r, unsigned how)
 				n = tp->limits.rdma_max;
 			rc = tp->ops->post_write(r->lane->ep, &it->mr, it->base + it->posted, n, it->raddr + it->posted,
 						 it->rkey, (uint64_t)(uintptr_t)r);
+			/* What is left of it, or must wait for room, moves with progress() only. */
+			ripc__agent_need(r->ctx);
 			/* A broken lane is reported as such, and then the request goes back. */
 			if (rc)
 				return -EAGAIN;

@@ -364,6 +364,9 @@ static void *agent_main(void *arg)
 
 void ripc__agent_need(struct ripc *ctx)
 {
+	/* The driver looks again before it sleeps; for others ripc__progress() sees to it. */
+	if (ctx->in_progress)
+		ctx->needed = true;
 	if (!ctx->agent_started || ctx->in_progress)
 		return;
 	if (ctx->driver) {
