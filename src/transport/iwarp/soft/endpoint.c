@@ -93,7 +93,7 @@ void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *pr
 	s->reply.priv = priv;
 	s->reply.privlen = privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX;
 	send_reply(ep, &s->reply);
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+	ripc__soft_unwatch(ep->t, ep->fd);
 	ripc__soft_linger(ep->t, ep->fd);
 	ep->fd = -1;
 	ripc__soft_ep_bury(ep);
@@ -104,7 +104,7 @@ void ripc__soft_ep_close(struct ripc__ep *ep)
 	if (ep->state == SOFT_OPEN) {
 		ripc__soft_push(ep, PUSH_BYTES);
 		if (ep->fd >= 0) {
-			epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+			ripc__soft_unwatch(ep->t, ep->fd);
 			ripc__soft_linger(ep->t, ep->fd);
 			ep->fd = -1;
 		}

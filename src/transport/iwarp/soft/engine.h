@@ -213,7 +213,7 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev);
 /* Whether received bytes wait for next(), or an event does. */
 static inline bool ripc__engine_unparsed(const struct ripc__engine *e)
 {
-	return e->rx.p < e->rx.end || e->tx.work_reported != e->tx.work_sent;
+	return e->rx.slab || e->tx.work_reported != e->tx.work_sent;
 }
 
 /* The region is about to vanish: an engine that uses it ends, and no longer refers to it. What is half sent then cannot be

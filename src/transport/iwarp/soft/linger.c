@@ -15,6 +15,7 @@
 
 static void end(struct soft *t, struct soft_linger *l)
 {
+	ripc__soft_unwatch(t, l->fd);
 	close(l->fd);
 	soft_unlink(&l->link);
 	t->nlingers--;

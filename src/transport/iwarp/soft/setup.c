@@ -54,6 +54,7 @@ static void leave_half_open(struct ripc__ep *ep)
 
 static void drop_socket(struct ripc__ep *ep)
 {
+	ripc__soft_unwatch(ep->t, ep->fd);
 	if (ep->fd >= 0)
 		close(ep->fd);
 	ep->fd = -1;
@@ -102,8 +103,7 @@ void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 	ripc__soft_cool(ep);
 	ripc__engine_drop_tx(&ep->engine);
 	ripc__engine_drop_rx(&ep->engine);
-	if (ep->fd >= 0 && ep->watched)
-		epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+	ripc__soft_unwatch(ep->t, ep->fd);
 	if (ep->fd >= 0 && !ep->eof && ep->error != -ECONNRESET)
 		ripc__soft_linger(ep->t, ep->fd);
 	else if (ep->fd >= 0)
@@ -312,7 +312,9 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 		if (n) {
 			s->out_len = ripc__mpa_encode(&s->reply, s->out, sizeof(s->out));
 			send_frame(ep);
-			ripc__soft_linger(ep->t, dup(ep->fd));
+			ripc__soft_unwatch(ep->t, ep->fd);
+			ripc__soft_linger(ep->t, ep->fd);
+			ep->fd = -1;
 		}
 	}
 	if (n < 0) {

@@ -27,6 +27,12 @@ int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
 	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
+void ripc__soft_unwatch(struct soft *t, int fd)
+{
+	if (fd >= 0)
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 void ripc__soft_garbage(struct soft *t, const char *who, const char *why)
 {
 	if (t->garbage_tail - t->garbage_head < SOFT_GARBAGE_MAX)
@@ -218,7 +224,7 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
 		}
 		return ripc__soft_serve(ep, events, max);
 	}
-	return max ? ripc__soft_setup_step(ep, events) : 0;
+	return ripc__soft_setup_step(ep, events);
 }
 
 static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned max)
@@ -227,7 +233,8 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 	int count = epoll_wait(t->epoll_fd, ready, EPOLL_EVENTS, 0);
 	unsigned n = 0;
 
-	for (int i = 0; i < count; i++) {
+	/* Those that do not get their turn are reported again. */
+	for (int i = 0; i < count && n < max; i++) {
 		void *source = ready[i].data.ptr;
 
 		switch (*(enum soft_source *)source) {

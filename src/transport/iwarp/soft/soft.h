@@ -183,6 +183,8 @@ struct soft {
 
 /* soft.c */
 int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source); /* epoll; 0 or negative errno */
+/* Before a socket (or -1) is closed: as long as a child of fork() has it open, epoll would go on to report it. */
+void ripc__soft_unwatch(struct soft *t, int fd);
 void ripc__soft_garbage(struct soft *t, const char *who, const char *why);
 
 /* listener.c */

@@ -200,7 +200,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 	struct soft *t = ep->t;
 	struct ripc__engine *e = &ep->engine;
 	size_t budget = RECEIVE_ROUND;
-	unsigned n = pull(ep, events, max);
+	unsigned n = ripc__engine_unparsed(e) ? pull(ep, events, max) : 0;
 
 	while (n < max && !ep->eof && !e->status && !ep->starved) {
 		struct msghdr msg = {0};
@@ -251,17 +251,20 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 	struct ripc__engine *e = &ep->engine;
 	unsigned n = 0;
 
+	if (!max)
+		return 0;
 	soft_unlink(&ep->ready);
 	if (ep->state == SOFT_BROKEN)
-		return max ? closed(ep, events) : 0;
-	if (ep->state != SOFT_OPEN || !max)
+		return closed(ep, events);
+	if (ep->state != SOFT_OPEN)
 		return 0;
 	if (ep->established)
 		n += established(ep, events);
 	n += receive(ep, events + n, max - n);
 	if (ripc__engine_pending(e) && !e->status && !ep->error)
 		ripc__soft_push(ep, PUSH_ROUND);
-	n += pull(ep, events + n, max - n);
+	if (ripc__engine_unparsed(e))
+		n += pull(ep, events + n, max - n);
 	if (ep->want_sendable && n < max && ripc__engine_queued(e) < SOFT_QUEUE_MAX / 2 &&
 	    e->tx.work_tail - e->tx.work_reported < RIPC__WORKS_MAX / 2 &&
 	    (e->rx.read_tail - e->rx.read_head < e->read_depth || !e->read_depth)) {
