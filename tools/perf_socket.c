@@ -32,21 +32,27 @@ static bool is_address(const char *text)
 void perf_socket_host(const char *address, char *host, size_t len)
 {
 	static const char separators[] = " ,;\t[]()";
+	bool found = false;
 
+	snprintf(host, len, "127.0.0.1");
 	while (*(address += strspn(address, separators))) {
 		size_t n = strcspn(address, separators);
+		bool loopback;
 		char word[64];
 
 		snprintf(word, sizeof(word), "%.*s", (int)(n < 63 ? n : 63), address);
 		address += n;
 		if (!is_address(word) && strchr(word, ':'))
 			*strrchr(word, ':') = 0;
-		if (is_address(word)) {
+		if (!is_address(word))
+			continue;
+		loopback = !strncmp(word, "127.", 4) || !strcmp(word, "::1");
+		if (!found || !loopback)
 			snprintf(host, len, "%s", word);
+		found = true;
+		if (!loopback)
 			return;
-		}
 	}
-	snprintf(host, len, "127.0.0.1");
 }
 
 static int resolve(enum perf_protocol protocol, const char *host, uint64_t port, struct addrinfo **info)

@@ -14,7 +14,8 @@ struct perf_socket {
 	int patience_ms;     /* how long a receive waits */
 };
 
-/* An IP address found in the text of a transport's address; 127.0.0.1 if there is none in it. */
+/* The first IP address in the text of a transport's address that is not a loopback's, else the first one,
+ * else 127.0.0.1: the loopback of another host is not there for us. */
 void perf_socket_host(const char *address, char *host, size_t len);
 
 /*

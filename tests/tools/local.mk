@@ -5,6 +5,12 @@ tests_tools_test_histogram_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_tools_test_histogram_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_tools_test_histogram_LDADD = libtools.la $(TEST_LIBS)
 
+check_PROGRAMS += tests/tools/test_perf_socket
+tests_tools_test_perf_socket_SOURCES = tests/tools/test_perf_socket.c tools/perf_payload.c tools/perf_socket.c
+tests_tools_test_perf_socket_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_tools_test_perf_socket_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_tools_test_perf_socket_LDADD = libtools.la $(TEST_LIBS)
+
 # Not a test by itself: the scripts run it.
 if HAVE_JANSSON
 noinst_PROGRAMS += tests/tools/perf_json_check
