@@ -125,6 +125,8 @@ struct ripc__return *ripc__return_claim(struct ripc *ctx, struct ripc_service *s
 void ripc__return_drop(struct ripc *ctx, struct ripc__return *r);
 /* Withdraws: at once if no peer can write it, else asks the peer (REVOKE) and drops it when the answer comes. */
 void ripc__return_revoke(struct ripc *ctx, struct ripc__return *r);
+/* No peer writes into it any more, by its own word or since the lane is gone: drops one that was being withdrawn. */
+void ripc__return_revoked(struct ripc *ctx, struct ripc__return *r);
 /* The lane over which it was exposed is gone: it stays offered, but cannot be written remotely. */
 void ripc__returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane);
 void ripc__returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);

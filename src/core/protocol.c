@@ -289,7 +289,7 @@ static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *
 	struct ripc__return *r = ripc__return_find(lane->ctx, h->u[0]);
 
 	if (r && r->lane == lane && r->revoking)
-		ripc__return_drop(lane->ctx, r);
+		ripc__return_revoked(lane->ctx, r);
 }
 
 static void control_message(struct ripc__lane *lane, const struct ripc__header *h)

@@ -147,6 +147,15 @@ void ripc__return_revoke(struct ripc *ctx, struct ripc__return *r)
 	ripc__lane_word(r->lane, RIPC__REVOKE, 0, r->service ? r->service->id : 0, r->id, 0);
 }
 
+void ripc__return_revoked(struct ripc *ctx, struct ripc__return *r)
+{
+	/* A message that used it before is still on its way in and holds it: its end withdraws it, see rendezvous.c. */
+	if (r->arriving)
+		r->revoking = false;
+	else
+		ripc__return_drop(ctx, r);
+}
+
 void ripc__returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 {
 	struct ripc__list *n, *tmp;
@@ -158,7 +167,7 @@ void ripc__returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 			continue;
 		unexpose(ctx, r);
 		if (r->revoking)
-			ripc__return_drop(ctx, r);
+			ripc__return_revoked(ctx, r);
 	}
 }
 
