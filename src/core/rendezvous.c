@@ -571,6 +571,26 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
 	ripc__rndv_resume(flow->service);
 }
 
+/*
+ * Suspended messages whose sender has given up since: they will not be sent again, and must not hold back what comes
+ * behind them.
+ */
+static void drop_given_up(struct ripc__peer *p)
+{
+	struct ripc__list *n = p->rndvs.next;
+
+	while (n != &p->rndvs) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
+
+		n = n->next;
+		if (r->state == RIPC__RNDV_SUSPENDED && r->id < p->finished_below) {
+			drop(r, 0);
+			/* Dropping delivers others. */
+			n = p->rndvs.next;
+		}
+	}
+}
+
 void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
 			const struct ripc__event *ev, uint32_t units)
 {
@@ -583,6 +603,7 @@ void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow, const 
 		ripc__lane_bad(lane, "long message with an id out of bounds");
 	} else {
 		ripc__peer_finish_below(p, below);
+		drop_given_up(p);
 		if (ripc__peer_finished(p, id)) {
 			/* Sent again over a new lane, since our answer was lost with the old one. */
 			ctx->stats.duplicates++;
