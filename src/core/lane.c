@@ -109,6 +109,19 @@ static void requests_lane_gone(struct ripc *ctx, struct ripc__peer *p, struct ri
 	}
 }
 
+/* Requests that are back from this peer, to services that are elsewhere now, wait for no lane of its. */
+static void pump_moved(struct ripc *ctx, const struct ripc__peer *p)
+{
+	struct ripc__dest *d, *tmp;
+
+	HASH_ITER(hh, ctx->dests, d, tmp) {
+		struct ripc__list *n = ripc__list_first(&d->pending);
+
+		if (n && d->peer && d->peer != p && ripc__list_entry(n, struct ripc_request, link)->peer == p)
+			ripc__dest_pump(ctx, d);
+	}
+}
+
 void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 {
 	struct ripc *ctx = lane->ctx;
@@ -137,6 +150,8 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	ripc__returns_lane_gone(ctx, lane);
 	ripc__rndv_lane_gone(ctx, lane);
 	requests_lane_gone(ctx, p, lane);
+	if (p->nrequests)
+		pump_moved(ctx, p);
 	if (!main_lane) {
 		ripc__held_decide(ctx, p, !p->lane);
 		return;

@@ -178,6 +178,7 @@ static int prepare(struct ripc_request *r, struct ripc__lane *lane)
 		}
 	}
 	d->credit->sent_units += r->units;
+	r->credit = d->credit;
 	r->next = 0;
 	r->state = RIPC__REQUEST_WRITING;
 	ripc__lane_watch(lane);
@@ -261,9 +262,20 @@ static int send_message(struct ripc_request *r)
 		for (unsigned i = 0; i < n; i++)
 			len += payload[i].iov_len;
 		/* What was reserved and not needed. */
-		r->dest->credit->sent_units -= r->units - (len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
+		r->credit->sent_units -= r->units - (len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
 	}
 	return rc;
+}
+
+/* WRITING: the rest of its way, over the lane it was prepared for. Return: 0, -EAGAIN. */
+static int write_and_send(struct ripc_request *r)
+{
+	if (r->cancelling || write_items(r, RIPC__HOW_WRITTEN) || send_message(r))
+		return -EAGAIN;
+	r->state = RIPC__REQUEST_SENT;
+	r->was_sent = true;
+	ripc__list_del(&r->link);
+	return 0;
 }
 
 int ripc__request_issue(struct ripc_request *r)
@@ -284,18 +296,17 @@ int ripc__request_issue(struct ripc_request *r)
 		if (rc || r->state == RIPC__REQUEST_DONE)
 			return rc;
 	}
-	if (r->state == RIPC__REQUEST_WRITING) {
-		if (r->cancelling || write_items(r, RIPC__HOW_WRITTEN) || send_message(r))
-			return -EAGAIN;
-		r->state = RIPC__REQUEST_SENT;
-		r->was_sent = true;
-		ripc__list_del(&r->link);
-	}
-	return 0;
+	return r->state == RIPC__REQUEST_WRITING ? write_and_send(r) : 0;
 }
 
 void ripc__request_continue(struct ripc_request *r)
 {
+	if (r->state == RIPC__REQUEST_WRITING && r->dest->peer != r->lane->peer) {
+		/* The destination has moved: its lane's pump does not come by here, and what follows waits behind this. */
+		if (!write_and_send(r))
+			ripc__dest_pump(r->ctx, r->dest);
+		return;
+	}
 	if (r->state != RIPC__REQUEST_GRANTED || r->cancelling || write_items(r, RIPC__HOW_GRANT))
 		return;
 	r->state = RIPC__REQUEST_SENT;
@@ -304,15 +315,23 @@ void ripc__request_continue(struct ripc_request *r)
 
 /* ---- the end ---- */
 
-/* To the head of its destination's queue, to be sent again. */
+/* To the head of its destination's queue, to be sent again, but behind those that were sent before it. */
 static void requeue(struct ripc_request *r)
 {
+	struct ripc__list *pending = &r->dest->pending, *at;
+
 	r->lane = NULL;
 	r->writes = 0;
 	r->answered = false;
 	r->state = RIPC__REQUEST_PENDING;
 	ripc__list_del(&r->link);
-	ripc__list_add(r->dest->pending.next, &r->link);
+	ripc__list_for_each(at, pending) {
+		struct ripc_request *q = ripc__list_entry(at, struct ripc_request, link);
+
+		if (q->peer != r->peer || q->id > r->id)
+			break;
+	}
+	ripc__list_add(at, &r->link);
 }
 
 static int answer_status(int status)
@@ -452,8 +471,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	for (unsigned i = 0; i < r->nitems && !status; i++)
 		ctx->stats.return_writes += r->items[i].offer != NULL;
 	if (r->lane) {
-		if (r->state == RIPC__REQUEST_WRITING && r->dest->credit && r->lane->state == RIPC__LANE_UP)
-			r->dest->credit->sent_units -= r->units;
+		if (r->state == RIPC__REQUEST_WRITING && r->lane->state == RIPC__LANE_UP)
+			r->credit->sent_units -= r->units;
 		unprepare(r, r->state != RIPC__REQUEST_WRITING);
 	}
 	for (unsigned i = 0; i < r->nitems; i++) {

@@ -51,6 +51,7 @@ struct ripc_request {
 	bool cancelling;             /* to be withdrawn: CANCEL was sent, or writes are still out */
 	bool answered;               /* the peer's DONE came, with this in answer; writes may still be out */
 	int answer;
+	struct ripc__credit *credit; /* WRITING: what is reserved of, on its lane; the destination may have moved since */
 	uint32_t units;              /* WRITING: credit of the service reserved for the message */
 	char *detail;                /* why it failed, or NULL */
 	unsigned writes;             /* posted writes that are not completed */
@@ -68,7 +69,7 @@ struct ripc_request {
  * pending list; -EAGAIN it stays at its head, to be called again.
  */
 int ripc__request_issue(struct ripc_request *r);
-/* GRANTED: goes on posting writes, there is room in the queue. */
+/* There is room in its lane's queue: GRANTED goes on posting writes, WRITING leaves if its destination has moved meanwhile. */
 void ripc__request_continue(struct ripc_request *r);
 void ripc__request_write_done(struct ripc_request *r, int status);
 /* The peer's answers; found by id. Unknown ids are ignored: they are over. */
