@@ -15,15 +15,30 @@ tests_core_test_log_SOURCES = tests/core/test_log.c
 tests_core_test_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_log_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_message
+tests_core_test_message_SOURCES = tests/core/test_message.c
+tests_core_test_message_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_message_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_options
 tests_core_test_options_SOURCES = tests/core/test_options.c
 tests_core_test_options_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_options_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_request
+tests_core_test_request_SOURCES = tests/core/test_request.c
+tests_core_test_request_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_request_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_returns
 tests_core_test_returns_SOURCES = tests/core/test_returns.c
 tests_core_test_returns_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_returns_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_wait
+tests_core_test_wait_SOURCES = tests/core/test_wait.c
+tests_core_test_wait_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_wait_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_window
 tests_core_test_window_SOURCES = tests/core/test_window.c
