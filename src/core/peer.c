@@ -463,7 +463,7 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 {
 	char text[RIPC__DETAIL_MAX];
-	struct ripc__list *n, *tmp, *k, *ktmp;
+	struct ripc__list *n, *tmp;
 
 	snprintf(text, sizeof(text), "peer %s cannot be reached: %s",
 		 ripc__instance_text(p->instance), p->why ? p->why : "unknown");
@@ -476,17 +476,15 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	p->try_index = 0;
 	ripc__rndv_peer_gone(ctx, p);
 	ripc__returns_peer_gone(ctx, p);
-	ripc__list_for_each_safe (n, tmp, &p->dests) {
-		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+	/* All that this peer may have, those of services that are elsewhere by now or nowhere, too. */
+	ripc__list_for_each_safe (n, tmp, &p->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
 
-		ripc__list_for_each_safe (k, ktmp, &d->pending) {
-			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, link);
-
-			if (r->was_sent)
-				ripc__request_done(r, -EPIPE, text);
-		}
-		ripc__dest_stale(ctx, d, text);
+		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
+			ripc__request_done(r, -EPIPE, text);
 	}
+	ripc__list_for_each_safe (n, tmp, &p->dests)
+		ripc__dest_stale(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
 	/* A later incarnation has another instance id: nothing of this one is of use any more. */
 	p->used_ns = 0;
 	ctx->next_sweep_ns = ripc__now(ctx);
