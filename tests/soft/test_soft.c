@@ -1115,6 +1115,9 @@ START_TEST(soft_progress__many_endpoints)
 	unsigned round;
 
 	open_both(NULL);
+	/* With room for one event at a time nobody loses his turn. */
+	if (_i)
+		a.max = b.max = 1;
 	for (unsigned i = 0; i < N; i++) {
 		start_connect(&a, &b, &eps[i]);
 		UNTIL(a.nestablished == i + 1 && b.nestablished == i + 1);
@@ -1270,7 +1273,7 @@ int main(void)
 	tcase_add_loop_test(tc, soft_accept__markers_demanded, 0, 2);
 	tcase_add_loop_test(tc, soft_connect__peer_knows_revision_1_only, 0, 3);
 	tcase_add_test(tc, soft_connect__reply_of_nonsense);
-	tcase_add_test(tc, soft_progress__many_endpoints);
+	tcase_add_loop_test(tc, soft_progress__many_endpoints, 0, 2);
 	tcase_add_test(tc, soft_fd__readable_when_there_is_something);
 	tcase_add_test(tc, soft_arm__writable_socket_wakes);
 	tcase_add_test(tc, soft_post_datagram__there_and_back);

@@ -70,10 +70,10 @@ port=$(head -n 1 "$dir/session")
 tshark -n -l -P -i lo -f "tcp port $port" -w "$dir/capture" >"$dir/packets" 2>"$dir/errors" &
 capture=$!
 wait_for "$dir/errors" 'Capturing on' "$capture" || skip "tshark cannot capture on the loopback: $(tail -n 1 "$dir/errors")"
-# It says so before the kernel has its filter: connections that are refused show when it sees packets.
+# It says so before it sees packets: connections without a request show when it does.
 i=0
 while [ ! -s "$dir/packets" ] && [ "$i" -lt 100 ]; do
-	(exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
+	bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
 	i=$((i + 1))
 	sleep 0.1
 done
