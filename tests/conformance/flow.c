@@ -107,7 +107,7 @@ static void kept_messages(struct conf *c)
 
 static void absent_receiver_long(struct conf *c)
 {
-	enum { N = 20, LEN = 4 << 20 };
+	enum { N = 17, LEN = 4 << 20 };
 	struct ripc_request *request[N];
 	struct conf_plan plan;
 	struct iovec item[N];
@@ -129,7 +129,7 @@ static void absent_receiver_long(struct conf *c)
 		CHECK(rc ? request[i] == r : !request[i], "request after %d", rc);
 		under_way += rc != 0;
 	}
-	/* 80 MiB are more than is fetched for a service that does not receive. */
+	/* 68 MiB are more than is fetched for a service that does not receive. */
 	CHECK(under_way > 0, "everything was taken");
 	for (unsigned i = 0; i < N; i++) {
 		conf_plan_one(&plan, LEN, i);
@@ -145,7 +145,7 @@ static void absent_receiver_long(struct conf *c)
 
 static void long_times_out(struct conf *c)
 {
-	enum { N = 20, LEN = 4 << 20 };
+	enum { N = 17, LEN = 4 << 20 };
 	struct conf_plan plan;
 	struct conf_pair p;
 	unsigned sent = 0;

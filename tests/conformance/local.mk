@@ -1,2 +1,24 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-EXTRA_DIST += tests/conformance/conf.h tests/conformance/process.h tests/conformance/real.h
+check_PROGRAMS += tests/conformance/conformance_sim tests/conformance/conformance_soft \
+	tests/conformance/conformance_self
+check_LTLIBRARIES += libconformance.la
+libconformance_la_SOURCES = tests/conformance/conf.c tests/conformance/conf.h tests/conformance/process.h \
+	tests/conformance/real.h tests/conformance/message.c tests/conformance/buffer.c \
+	tests/conformance/target.c tests/conformance/flow.c tests/conformance/request.c \
+	tests/conformance/life.c tests/conformance/api.c tests/conformance/peer.c tests/conformance/fault.c \
+	tests/conformance/hostile.c tests/conformance/thread.c tests/conformance/process.c
+libconformance_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+libconformance_la_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+CONFORMANCE_LIBS = libconformance.la $(TEST_LIBS)
+tests_conformance_conformance_sim_SOURCES = tests/conformance/conformance_sim.c
+tests_conformance_conformance_sim_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_conformance_conformance_sim_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_conformance_conformance_sim_LDADD = $(CONFORMANCE_LIBS)
+tests_conformance_conformance_soft_SOURCES = tests/conformance/conformance_soft.c
+tests_conformance_conformance_soft_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_conformance_conformance_soft_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_conformance_conformance_soft_LDADD = $(CONFORMANCE_LIBS)
+tests_conformance_conformance_self_SOURCES = tests/conformance/conformance_self.c
+tests_conformance_conformance_self_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_conformance_conformance_self_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_conformance_conformance_self_LDADD = $(CONFORMANCE_LIBS)
