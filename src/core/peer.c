@@ -485,8 +485,11 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	}
 	ripc__list_for_each_safe (n, tmp, &p->dests)
 		ripc__dest_stale(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
-	/* A later incarnation has another instance id: nothing of this one is of use any more. */
-	p->used_ns = 0;
+	/*
+	 * A later incarnation has another instance id: nothing of this one is of use any more. But if it is only the way that
+	 * broke, and it has not noticed yet, it sends again what it had no answer to: which of that we have is kept for a while.
+	 */
+	p->used_ns = p->finished ? ripc__now(ctx) : 0;
 	ctx->next_sweep_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
