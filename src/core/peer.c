@@ -313,7 +313,8 @@ struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16])
 	if (!p)
 		return NULL;
 	memcpy(p->instance, instance, 16);
-	p->next_request_id = 1;
+	/* Above all that were used for it before: if we had given it up and it lives, it still knows which are over. */
+	p->next_request_id = ripc__now(ctx);
 	p->finished_below = 1;
 	ripc__list_init(&p->dests);
 	ripc__list_init(&p->requests);
