@@ -160,7 +160,7 @@ static void stats_add_up(struct conf *c)
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < 30; i++) {
 		struct conf_plan plan;
-		size_t len = (size_t)conf_random(c, 500);
+		size_t len = 1 + (size_t)conf_random(c, 500);
 
 		conf_plan_one(&plan, len, i);
 		if (i < 20)
