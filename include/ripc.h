@@ -71,14 +71,14 @@ enum ripc_placement {
  * at a multiple of 64 bytes.
  */
 struct ripc_message {
-	uint64_t source;          /* service it came from */
-	uint64_t dest;            /* service it was sent to */
-	uint8_t instance[16];     /* instance id of the sending context */
-	uint32_t is_long;         /* 1 if it was sent as a long message, else 0 */
-	uint32_t nitems;          /* 1 .. RIPC_ITEMS_MAX */
-	uint32_t nreturns;        /* return buffers its sender offered with it, 0 .. RIPC_RETURNS_MAX */
+	uint64_t source;      /* service it came from */
+	uint64_t dest;        /* service it was sent to */
+	uint8_t instance[16]; /* instance id of the sending context */
+	uint32_t is_long;     /* 1 if it was sent as a long message, else 0 */
+	uint32_t nitems;      /* 1 .. RIPC_ITEMS_MAX */
+	uint32_t nreturns;    /* return buffers its sender offered with it, 0 .. RIPC_RETURNS_MAX */
 	const struct iovec *items; /* nitems of them */
-	const uint8_t *placement; /* nitems of enum ripc_placement */
+	const uint8_t *placement;  /* nitems of enum ripc_placement */
 };
 
 /** What a send may be told beside its items. Zero it first; NULL means all zero. */
@@ -90,20 +90,20 @@ struct ripc_send_options {
 
 /** How a service is reached, or why it is not. Strings are terminated, cut if need be. */
 struct ripc_route {
-	uint64_t service;       /* the service asked for */
-	uint8_t instance[16];   /* instance id of the context that holds it */
-	uint64_t short_max;     /* largest short message in bytes, the sum of its items; 0: not connected */
-	uint32_t connected;     /* 1 if a lane is up, else 0 */
-	char transport[24];     /* the lane's transport, empty if there is none */
-	char address[96];       /* the peer's address on it */
-	char reason[512];       /* why this one, and for each transport passed over why not */
+	uint64_t service;     /* the service asked for */
+	uint8_t instance[16]; /* instance id of the context that holds it */
+	uint64_t short_max; /* largest short message in bytes, the sum of its items; 0: not connected */
+	uint32_t connected; /* 1 if a lane is up, else 0 */
+	char transport[24]; /* the lane's transport, empty if there is none */
+	char address[96];   /* the peer's address on it */
+	char reason[512];   /* why this one, and for each transport passed over why not */
 };
 
 /** Sizes that bind a sender. */
 struct ripc_limits {
-	uint64_t short_max;  /* largest short message to this destination, sum of its items, in bytes */
-	uint64_t long_max;   /* largest long message, sum of its items, in bytes */
-	uint32_t items_max;  /* most items in one message */
+	uint64_t short_max; /* largest short message to this destination, sum of its items, in bytes */
+	uint64_t long_max;    /* largest long message, sum of its items, in bytes */
+	uint32_t items_max;   /* most items in one message */
 	uint32_t returns_max; /* most return buffers offered with one message */
 };
 
@@ -111,13 +111,14 @@ struct ripc_limits {
  * Counters since the start of what they count for. All of them only grow, except the gauges at the end.
  */
 struct ripc_stats {
-	uint64_t short_sent, short_received;  /* messages handed to a transport / put into a queue */
-	uint64_t long_sent, long_received;    /* messages whose delivery was confirmed / put into a queue */
-	uint64_t bytes_sent, bytes_received;  /* payload of these */
-	uint64_t credit_stalls;      /* times a send found no credit */
-	uint64_t queue_stalls;       /* times a send found the transport's queue full */
-	uint64_t dropped_no_service; /* messages received for a service that is not here */
-	uint64_t dropped_no_memory;  /* messages received that no memory could be had for */
+	uint64_t short_sent, short_received; /* messages handed to a transport / put into a queue */
+	uint64_t long_sent,
+		long_received; /* messages whose delivery was confirmed / put into a queue */
+	uint64_t bytes_sent, bytes_received; /* payload of these */
+	uint64_t credit_stalls;              /* times a send found no credit */
+	uint64_t queue_stalls;               /* times a send found the transport's queue full */
+	uint64_t dropped_no_service;         /* messages received for a service that is not here */
+	uint64_t dropped_no_memory;          /* messages received that no memory could be had for */
 	uint64_t dropped_queue_full; /* datagrams received for a service whose queue was full */
 	uint64_t dropped_unread;     /* messages in a queue when its service was unregistered */
 	uint64_t lost;               /* datagrams missing in a peer's sequence numbers */
@@ -129,16 +130,21 @@ struct ripc_stats {
 	uint64_t window_items;       /* long items received into a window */
 	uint64_t pool_items;         /* long items received into a buffer of the pool */
 	uint64_t lanes_opened, lanes_lost; /* lanes that came up / broke */
-	uint64_t peers_lost;         /* peers declared dead with work outstanding */
-	uint64_t peers;              /* gauge: peers known */
-	uint64_t lanes;              /* gauge: lanes up */
-	uint64_t queued;             /* gauge: messages waiting to be received */
-	uint64_t pool_bytes;         /* gauge: bytes of buffers held, in use or cached */
-	uint64_t registered_bytes;   /* gauge: bytes of application memory registered */
+	uint64_t peers_lost;               /* peers declared dead with work outstanding */
+	uint64_t peers;                    /* gauge: peers known */
+	uint64_t lanes;                    /* gauge: lanes up */
+	uint64_t queued;                   /* gauge: messages waiting to be received */
+	uint64_t pool_bytes;               /* gauge: bytes of buffers held, in use or cached */
+	uint64_t registered_bytes;         /* gauge: bytes of application memory registered */
 };
 
 /** Levels of the log. */
-enum ripc_log_level { RIPC_LOG_ERROR = 0, RIPC_LOG_WARN = 1, RIPC_LOG_INFO = 2, RIPC_LOG_DEBUG = 3 };
+enum ripc_log_level {
+	RIPC_LOG_ERROR = 0,
+	RIPC_LOG_WARN = 1,
+	RIPC_LOG_INFO = 2,
+	RIPC_LOG_DEBUG = 3
+};
 
 /** Receives one line of the log, without a newline. Must not call the library. */
 typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line);
@@ -399,9 +405,8 @@ int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *i
  *
  * Return: 0, or a negative errno (-EINVAL, -EBUSY, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN as ripc_send_long()).
  */
-int ripc_start(struct ripc_service *service, uint64_t dest, const struct iovec *items,
-	       unsigned nitems, const struct ripc_send_options *options,
-	       struct ripc_request **request);
+int ripc_start(struct ripc_service *service, uint64_t dest, const struct iovec *items, unsigned nitems,
+	       const struct ripc_send_options *options, struct ripc_request **request);
 
 /**
  * ripc_request_test - ask whether a request is done

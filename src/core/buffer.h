@@ -29,22 +29,22 @@ struct ripc__peer;
 struct ripc__lane;
 
 enum ripc__region_state {
-	RIPC__REGION_USER,    /* the application's own memory, registered */
-	RIPC__REGION_FREE,    /* pool: in the cache */
-	RIPC__REGION_APP,     /* pool: the application's */
+	RIPC__REGION_USER, /* the application's own memory, registered */
+	RIPC__REGION_FREE, /* pool: in the cache */
+	RIPC__REGION_APP,  /* pool: the application's */
 	RIPC__REGION_MESSAGE, /* pool: holds an item of a received message, or one that is arriving, or a copy to send */
 };
 
 struct ripc__region {
 	uint8_t *base;
-	size_t len;      /* what the application asked for, or registered */
-	size_t cap;      /* pool: bytes mapped */
-	size_t touched;  /* pool: bytes whose pages have been touched */
+	size_t len;     /* what the application asked for, or registered */
+	size_t cap;     /* pool: bytes mapped */
+	size_t touched; /* pool: bytes whose pages have been touched */
 	enum ripc__region_state state;
-	uint8_t class;   /* pool: cap == 1 << class */
-	bool zombie;     /* to be freed when holds is 0 */
-	unsigned sends;  /* sends under way that read from it */
-	unsigned holds;  /* windows and return buffers in it */
+	uint8_t class;                        /* pool: cap == 1 << class */
+	bool zombie;                          /* to be freed when holds is 0 */
+	unsigned sends;                       /* sends under way that read from it */
+	unsigned holds;                       /* windows and return buffers in it */
 	struct ripc__mr *local[RIPC__TP_MAX]; /* registration as target of our own reads, kept; NULL: not yet */
 	struct ripc__list free_link; /* cache: in its class */
 	struct ripc__list lru_link;  /* cache: least recently used first */
@@ -57,22 +57,22 @@ struct ripc__window {
 	size_t len;
 	struct ripc__region *region;
 	struct ripc_service *service; /* NULL: any */
-	bool arriving; /* an item is just being placed in it */
+	bool arriving;                /* an item is just being placed in it */
 };
 
 /* A buffer we offered to a peer. */
 struct ripc__return {
-	struct ripc__list link;   /* in memory.returns */
-	uint32_t id;              /* names it on the wire; never 0 */
+	struct ripc__list link; /* in memory.returns */
+	uint32_t id;            /* names it on the wire; never 0 */
 	uint8_t *base;
 	size_t len;
 	struct ripc__region *region;
 	struct ripc_service *service; /* the peer's long messages to it may use the buffer */
-	struct ripc__peer *peer;  /* to whom it is offered; NULL: to nobody (any more) */
-	struct ripc__lane *lane;  /* lane over which the peer can write it; NULL: it cannot */
-	struct ripc__mr mr;       /* with lane: the exposure */
-	bool revoking;            /* REVOKE was sent, REVOKED has not come */
-	bool arriving;            /* we are reading an item into it */
+	struct ripc__peer *peer;      /* to whom it is offered; NULL: to nobody (any more) */
+	struct ripc__lane *lane;      /* lane over which the peer can write it; NULL: it cannot */
+	struct ripc__mr mr;           /* with lane: the exposure */
+	bool revoking;                /* REVOKE was sent, REVOKED has not come */
+	bool arriving;                /* we are reading an item into it */
 };
 
 struct ripc__memory {
@@ -105,8 +105,8 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
 void ripc__region_release(struct ripc *ctx, struct ripc__region *region);
 
 /* Registration of [base, base+len) as the target of our reads over one transport. *own is true if the caller must dereg and free it. NULL: failed, explained. */
-struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base, size_t len,
-				struct ripc__mr *own, bool *is_own);
+struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
+				void *base, size_t len, struct ripc__mr *own, bool *is_own);
 
 /* Windows: finds the first that fits, marks it as arriving. */
 struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *service, size_t len);
@@ -116,11 +116,12 @@ void ripc__window_done(struct ripc *ctx, struct ripc__window *w, bool used);
 void ripc__windows_drop(struct ripc *ctx, struct ripc_service *service);
 
 /* Return buffers, owner's side. */
-struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
+struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *service, void *base,
+				      size_t len);
 struct ripc__return *ripc__return_find(struct ripc *ctx, uint64_t id);
 /* One that a long item of this length from peer to service may be read into: offered to the peer, which cannot write it itself. */
-struct ripc__return *ripc__return_claim(struct ripc *ctx, struct ripc_service *service, struct ripc__peer *peer,
-					size_t len);
+struct ripc__return *ripc__return_claim(struct ripc *ctx, struct ripc_service *service,
+					struct ripc__peer *peer, size_t len);
 /* Ends remote access and forgets it. */
 void ripc__return_drop(struct ripc *ctx, struct ripc__return *r);
 /* Withdraws: at once if no peer can write it, else asks the peer (REVOKE) and drops it when the answer comes. */

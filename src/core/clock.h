@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#define RIPC__MS UINT64_C(1000000) /* nanoseconds in a millisecond */
-#define RIPC__NEVER UINT64_MAX     /* a deadline that does not come */
+#define RIPC__MS    UINT64_C(1000000) /* nanoseconds in a millisecond */
+#define RIPC__NEVER UINT64_MAX        /* a deadline that does not come */
 
 static inline uint64_t ripc__clock_ns(void)
 {

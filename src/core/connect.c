@@ -58,7 +58,8 @@ static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	lane->service_window = h->service_window;
 }
 
-int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr, size_t len)
+int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
+		       size_t len)
 {
 	uint8_t hello[RIPC__HELLO_LEN];
 	struct ripc__lane *lane = lane_new(ctx, p, tp, true);
@@ -99,7 +100,8 @@ static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void
 	return rc;
 }
 
-static void reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16], unsigned refusal)
+static void reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
+		   unsigned refusal)
 {
 	uint8_t hello[RIPC__HELLO_LEN];
 
@@ -136,8 +138,9 @@ void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__even
 
 	if (rc || h.refusal) {
 		ctx->stats.bad_peers++;
-		ripc__log(RIPC_LOG_WARN, "connection from %s over %s refused: %s", ev->text ? ev->text : "unknown",
-			  ctx->tp[tp].ops->name, rc ? why : "a refusal as a request");
+		ripc__log(RIPC_LOG_WARN, "connection from %s over %s refused: %s",
+			  ev->text ? ev->text : "unknown", ctx->tp[tp].ops->name,
+			  rc ? why : "a refusal as a request");
 		reject(ctx, tp, ev->request, nobody,
 		       rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_NOT_ME);
 		return;
@@ -216,13 +219,13 @@ static void lane_up(struct ripc__lane *lane)
 	}
 	p->lane = lane;
 	if (old) {
-		ripc__list_for_each(n, &p->dests) {
+		ripc__list_for_each (n, &p->dests) {
 			ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
 			ripc__offers_drop(ripc__list_entry(n, struct ripc__dest, link));
 		}
 		ripc__lane_fail(old, -EALREADY, "crossed connections");
 	}
-	ripc__list_for_each_safe(n, tmp, &p->dests) {
+	ripc__list_for_each_safe (n, tmp, &p->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		ripc__dest_pump(ctx, d);

@@ -18,21 +18,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINGER_NS      (200 * RIPC__MS) /* how long close waits for what is queued to leave */
-#define EVENTS         64               /* reaped at once */
-#define ROUNDS         4                /* of these, before a waiting caller gets a look */
-#define RESOLVER_NS    (200 * 1000)     /* how often a spinning driver looks after the resolver */
+#define LINGER_NS   (200 * RIPC__MS) /* how long close waits for what is queued to leave */
+#define EVENTS      64               /* reaped at once */
+#define ROUNDS      4                /* of these, before a waiting caller gets a look */
+#define RESOLVER_NS (200 * 1000)     /* how often a spinning driver looks after the resolver */
 
 /* The built-in order of preference. */
-static const struct ripc__transport_ops *const all_transports[] = {&ripc__transport_self, &ripc__transport_soft};
-static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self, &ripc__transport_sim};
+static const struct ripc__transport_ops *const all_transports[] = {&ripc__transport_self,
+								   &ripc__transport_soft};
+static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self,
+							      &ripc__transport_sim};
 
 unsigned ripc__fork_count;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ripc *contexts;        /* all open ones */
+static struct ripc *contexts; /* all open ones */
 static struct ripc *default_context;
 static bool fork_handler;
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* the default context is being opened; before contexts_lock */
+static pthread_mutex_t opening =
+	PTHREAD_MUTEX_INITIALIZER; /* the default context is being opened; before contexts_lock */
 
 void ripc__lock(struct ripc *ctx) RIPC__NO_ANALYSIS
 {
@@ -66,7 +69,8 @@ const char *ripc__instance_text(const uint8_t instance[16])
 	static _Thread_local unsigned turn;
 	char *text = texts[turn++ & 1];
 
-	snprintf(text, sizeof(texts[0]), "%02x%02x%02x%02x", instance[0], instance[1], instance[2], instance[3]);
+	snprintf(text, sizeof(texts[0]), "%02x%02x%02x%02x", instance[0], instance[1], instance[2],
+		 instance[3]);
 	return text;
 }
 
@@ -117,7 +121,8 @@ static void resolver_round(struct ripc *ctx)
 	ctx->resolver_readable = false;
 	do {
 		ctx->resolver_timer_ns = RIPC__NEVER;
-		n = ripc__resolver_progress(ctx->resolver, readable, ev, 4, ctx->now_ns, &ctx->resolver_timer_ns);
+		n = ripc__resolver_progress(ctx->resolver, readable, ev, 4, ctx->now_ns,
+					    &ctx->resolver_timer_ns);
 		for (unsigned i = 0; i < n; i++)
 			resolver_event(ctx, &ev[i]);
 	} while (n == 4);
@@ -242,14 +247,18 @@ int ripc__check_owner(const struct ripc *ctx)
 {
 	if (ctx->fork_count == ripc__fork_count)
 		return 0;
-	return ripc__fail(-EOWNERDEAD, "this context was opened by the parent process: a forked child must open its own");
+	return ripc__fail(
+		-EOWNERDEAD,
+		"this context was opened by the parent process: a forked child must open its own");
 }
 
 /* ---- opening ---- */
 
-static void describe_address(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen)
+static void describe_address(uint8_t transport, const uint8_t *addr, size_t len, char *text,
+			     size_t textlen)
 {
-	static const struct ripc__transport_ops *const known[] = {&ripc__transport_soft, &ripc__transport_sim};
+	static const struct ripc__transport_ops *const known[] = {&ripc__transport_soft,
+								  &ripc__transport_sim};
 	int n;
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -349,10 +358,12 @@ static int open_transports(struct ripc *ctx)
 		while (i < count && strcmp(all[i]->name, name))
 			i++;
 		if (i == count)
-			return ripc__fail(-EINVAL, "transports=%s: %s cannot be used here", ctx->opt.transports, name);
+			return ripc__fail(-EINVAL, "transports=%s: %s cannot be used here",
+					  ctx->opt.transports, name);
 		for (unsigned k = 1; k < ctx->ntp; k++)
 			if (ctx->tp[k].ops == all[i])
-				return ripc__fail(-EINVAL, "transports=%s: %s stands there twice", ctx->opt.transports, name);
+				return ripc__fail(-EINVAL, "transports=%s: %s stands there twice",
+						  ctx->opt.transports, name);
 		/* The one that reaches ourselves is open already. */
 		if (!i) {
 			open++;
@@ -363,8 +374,8 @@ static int open_transports(struct ripc *ctx)
 	if (open)
 		return 0;
 	for (unsigned i = 1; i < ctx->ntp; i++)
-		snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%s: %s", i > 1 ? "; " : "",
-			 ctx->tp[i].ops->name, ctx->tp[i].why);
+		snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%s: %s",
+			 i > 1 ? "; " : "", ctx->tp[i].ops->name, ctx->tp[i].why);
 	return ripc__fail(-ENODEV, "no transport can be used: %s", why);
 }
 
@@ -438,7 +449,8 @@ static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
 		ctx->hooks = *hooks;
 	ctx->epfd = ctx->wakefd = -1;
 	ctx->fork_count = ripc__fork_count;
-	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns = RIPC__NEVER;
+	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns =
+		RIPC__NEVER;
 	ctx->spin_ns = 50 * 1000;
 	pthread_mutex_init(&ctx->lock.mutex, NULL);
 	ripc__list_init(&ctx->lanes);
@@ -553,7 +565,7 @@ static bool lanes_unsent(struct ripc *ctx)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &ctx->lanes) {
+	ripc__list_for_each (n, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
 		if (lane->blocked || !ripc__list_empty(&lane->control))
@@ -581,7 +593,7 @@ static void say_goodbye(struct ripc *ctx)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &ctx->lanes) {
+	ripc__list_for_each (n, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
 		if (lane->state == RIPC__LANE_UP && ripc__list_empty(&lane->control))
@@ -604,7 +616,7 @@ static void context_end(struct ripc *ctx, bool kindly)
 	}
 	while ((n = ripc__list_first(&ctx->lanes)))
 		ripc__lane_close(ripc__list_entry(n, struct ripc__lane, link));
-	HASH_ITER(hh, ctx->services, s, stmp) {
+	HASH_ITER (hh, ctx->services, s, stmp) {
 		while (s->first) {
 			struct ripc__message *m = s->first;
 

@@ -29,11 +29,11 @@ enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
 #define RIPC__CREDIT_UNIT 64 /* bytes that one unit of a service's window stands for */
 
 #ifdef __clang__
-#define RIPC__CAPABILITY(x)  __attribute__((capability(x)))
-#define RIPC__ACQUIRE(...)   __attribute__((acquire_capability(__VA_ARGS__)))
-#define RIPC__RELEASE(...)   __attribute__((release_capability(__VA_ARGS__)))
-#define RIPC__REQUIRES(...)  __attribute__((requires_capability(__VA_ARGS__)))
-#define RIPC__NO_ANALYSIS    __attribute__((no_thread_safety_analysis))
+#define RIPC__CAPABILITY(x) __attribute__((capability(x)))
+#define RIPC__ACQUIRE(...)  __attribute__((acquire_capability(__VA_ARGS__)))
+#define RIPC__RELEASE(...)  __attribute__((release_capability(__VA_ARGS__)))
+#define RIPC__REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
+#define RIPC__NO_ANALYSIS   __attribute__((no_thread_safety_analysis))
 #else
 #define RIPC__CAPABILITY(x)
 #define RIPC__ACQUIRE(...)
@@ -60,10 +60,10 @@ struct ripc {
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];
 	uint8_t host[16];
-	unsigned fork_count;   /* ripc__fork_count when it was opened: another value means we are a child */
+	unsigned fork_count; /* ripc__fork_count when it was opened: another value means we are a child */
 	bool closing;
-	bool is_default;       /* the process's default context */
-	struct ripc *next;     /* in the list of all contexts */
+	bool is_default;   /* the process's default context */
+	struct ripc *next; /* in the list of all contexts */
 
 	struct ripc__tp tp[RIPC__TP_MAX];
 	unsigned ntp;
@@ -78,33 +78,33 @@ struct ripc {
 	struct ripc__list requests;    /* all requests the application holds */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
-	struct ripc__memory memory;    /* buffers, windows, return buffers */
+	struct ripc__memory memory; /* buffers, windows, return buffers */
 
-	uint64_t now_ns;         /* time of the present or last round of progress */
-	uint64_t timers_ns;      /* when the core's own timers have something to do */
-	uint64_t next_timer_ns;  /* the earliest of these and of what transports and resolver asked for */
-	uint64_t next_sweep_ns;  /* when idle entries are looked for, RIPC__NEVER: tables are empty */
-	bool resolver_pending;   /* look-ups or registrations under way: ask the resolver in every round */
+	uint64_t now_ns;    /* time of the present or last round of progress */
+	uint64_t timers_ns; /* when the core's own timers have something to do */
+	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
+	uint64_t next_sweep_ns; /* when idle entries are looked for, RIPC__NEVER: tables are empty */
+	bool resolver_pending; /* look-ups or registrations under way: ask the resolver in every round */
 	uint64_t resolver_timer_ns; /* when the resolver wants progress */
 	uint64_t resolver_asked_ns; /* when it was last asked without its descriptor known to be readable */
-	bool resolver_readable;  /* its descriptor was seen readable */
-	bool in_progress;        /* guards against a nested round */
-	bool needed;             /* ripc__agent_need() was called in the present round */
+	bool resolver_readable; /* its descriptor was seen readable */
+	bool in_progress;       /* guards against a nested round */
+	bool needed;            /* ripc__agent_need() was called in the present round */
 
 	/* Waiting: see wait.h. */
-	int epfd, wakefd;        /* descriptors the driver sleeps on; -1 with hooks */
-	bool poked;              /* wakefd is readable, nobody has seen it yet */
+	int epfd, wakefd;                      /* descriptors the driver sleeps on; -1 with hooks */
+	bool poked;                            /* wakefd is readable, nobody has seen it yet */
 	_Atomic(struct ripc__waiter *) driver; /* the thread that drives, or NULL; the agent looks without the lock */
-	atomic_bool driver_asleep;   /* it sleeps on the descriptors; likewise */
-	struct ripc__list waiters;   /* threads that wait and do not drive */
-	unsigned waiting;            /* threads in ripc__wait() */
-	atomic_bool driven;      /* an application thread drove since the agent last looked */
-	uint64_t spin_ns;        /* how long adaptive waiting spins before it sleeps */
+	atomic_bool driver_asleep; /* it sleeps on the descriptors; likewise */
+	struct ripc__list waiters; /* threads that wait and do not drive */
+	unsigned waiting;          /* threads in ripc__wait() */
+	atomic_bool driven;        /* an application thread drove since the agent last looked */
+	uint64_t spin_ns;          /* how long adaptive waiting spins before it sleeps */
 	pthread_t agent;
 	bool agent_started;
 	atomic_bool agent_stop;
-	sem_t agent_sem;         /* where the agent sleeps while others drive */
-	atomic_bool agent_deep;  /* it does so without a time limit: whoever stops driving must post */
+	sem_t agent_sem;        /* where the agent sleeps while others drive */
+	atomic_bool agent_deep; /* it does so without a time limit: whoever stops driving must post */
 	_Atomic(struct ripc__waiter *) agent_waiter; /* the agent as a driver */
 
 	struct ripc_stats stats;

@@ -15,7 +15,8 @@ const char *ripc_version(void)
 	return PACKAGE_VERSION;
 }
 
-static void append(char *text, size_t len, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t len, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 static void append(char *text, size_t len, const char *fmt, ...)
 {
@@ -49,26 +50,33 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 		const char *sep = *route->reason ? "; " : "";
 
 		if (lane && lane->tp == i) {
-			append(route->reason, sizeof(route->reason), "%s%s: in use, %s", sep, tp->ops->name,
-			       lane->active ? "the first that connected" : "the peer connected over it");
+			append(route->reason, sizeof(route->reason), "%s%s: in use, %s", sep,
+			       tp->ops->name,
+			       lane->active ? "the first that connected"
+					    : "the peer connected over it");
 			if (ctx->opt.shorts == RIPC__SHORT_UDP && ripc__datagram_tp(ctx, d, &len))
-				append(route->reason, sizeof(route->reason), ", short messages by UDP as asked");
+				append(route->reason, sizeof(route->reason),
+				       ", short messages by UDP as asked");
 			continue;
 		}
 		if (tp->t && tp->limits.caps & RIPC__CAP_SELF)
 			continue;
 		if (!tp->t)
-			append(route->reason, sizeof(route->reason), "%s%s: %s", sep, tp->ops->name, tp->why);
+			append(route->reason, sizeof(route->reason), "%s%s: %s", sep, tp->ops->name,
+			       tp->why);
 		else if (lane && lane->tp < i)
-			append(route->reason, sizeof(route->reason), "%s%s: not needed", sep, tp->ops->name);
-		else if (!address_of(p, tp->ops->id, &len))
-			append(route->reason, sizeof(route->reason), "%s%s: the peer has no address on it", sep,
+			append(route->reason, sizeof(route->reason), "%s%s: not needed", sep,
 			       tp->ops->name);
+		else if (!address_of(p, tp->ops->id, &len))
+			append(route->reason, sizeof(route->reason),
+			       "%s%s: the peer has no address on it", sep, tp->ops->name);
 	}
 	if (p->why)
-		append(route->reason, sizeof(route->reason), "%sfailed before: %s", *route->reason ? "; " : "", p->why);
+		append(route->reason, sizeof(route->reason), "%sfailed before: %s",
+		       *route->reason ? "; " : "", p->why);
 	if (!lane && d->why)
-		append(route->reason, sizeof(route->reason), "%s%s", *route->reason ? "; " : "", d->why);
+		append(route->reason, sizeof(route->reason), "%s%s", *route->reason ? "; " : "",
+		       d->why);
 }
 
 static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
@@ -125,7 +133,8 @@ int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int t
 		if (ctx->closing)
 			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
 		else if (!timeout_ms)
-			rc = ripc__fail(-EAGAIN, "service %llu is not yet connected", (unsigned long long)dest);
+			rc = ripc__fail(-EAGAIN, "service %llu is not yet connected",
+					(unsigned long long)dest);
 		else if (ripc__wait(ctx, &d->waitq, deadline) && ripc__dest_reach(ctx, d))
 			rc = ripc__dest_unreachable(ctx, d);
 	}
@@ -150,7 +159,8 @@ int ripc_query(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
 	if (d)
 		describe(ctx, d, route);
 	ripc__unlock(ctx);
-	return d ? 0 : ripc__fail(-ENOENT, "nothing is known of service %llu", (unsigned long long)dest);
+	return d ? 0
+		 : ripc__fail(-ENOENT, "nothing is known of service %llu", (unsigned long long)dest);
 }
 
 int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CONTROL_MAX 4096              /* control messages that may wait on one lane */
+#define CONTROL_MAX 4096 /* control messages that may wait on one lane */
 
 static struct ripc__tp *lane_tp(const struct ripc__lane *lane)
 {
@@ -46,31 +46,32 @@ void ripc__lane_close(struct ripc__lane *lane)
 			if (m->lane == lane)
 				m->lane = NULL;
 		}
-	ripc__list_for_each(n, &ctx->messages) {
+	ripc__list_for_each (n, &ctx->messages) {
 		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, held);
 
 		if (m->lane == lane)
 			m->lane = NULL;
 	}
 	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
-		ripc__list_for_each(n, &s->longs) {
-			struct ripc__message *m = ripc__list_entry(n, struct ripc__rndv, link)->message;
+		ripc__list_for_each (n, &s->longs) {
+			struct ripc__message *m =
+				ripc__list_entry(n, struct ripc__rndv, link)->message;
 
 			if (m && m->flow && m->flow->lane == lane)
 				m->flow = NULL;
 		}
-	HASH_ITER(hh, lane->flows, f, ftmp) {
+	HASH_ITER (hh, lane->flows, f, ftmp) {
 		HASH_DEL(lane->flows, f);
 		free(f);
 	}
 	lane->flow = NULL;
-	ripc__list_for_each(n, &lane->peer->dests) {
+	ripc__list_for_each (n, &lane->peer->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		if (lane->peer->lane == lane)
 			d->credit = NULL;
 	}
-	HASH_ITER(hh, lane->credits, c, ctmp) {
+	HASH_ITER (hh, lane->credits, c, ctmp) {
 		HASH_DEL(lane->credits, c);
 		free(c);
 	}
@@ -114,10 +115,11 @@ static void pump_moved(struct ripc *ctx, const struct ripc__peer *p)
 {
 	struct ripc__dest *d, *tmp;
 
-	HASH_ITER(hh, ctx->dests, d, tmp) {
+	HASH_ITER (hh, ctx->dests, d, tmp) {
 		struct ripc__list *n = ripc__list_first(&d->pending);
 
-		if (n && d->peer && d->peer != p && ripc__list_entry(n, struct ripc_request, link)->peer == p)
+		if (n && d->peer && d->peer != p &&
+		    ripc__list_entry(n, struct ripc_request, link)->peer == p)
 			ripc__dest_pump(ctx, d);
 	}
 }
@@ -143,8 +145,8 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	if (was == RIPC__LANE_UP) {
 		ctx->stats.lanes_lost++;
 		p->stats.lanes_lost++;
-		ripc__log(RIPC_LOG_INFO, "lane to %s over %s is down: %s", ripc__instance_text(p->instance),
-			  lane_tp(lane)->ops->name, copy);
+		ripc__log(RIPC_LOG_INFO, "lane to %s over %s is down: %s",
+			  ripc__instance_text(p->instance), lane_tp(lane)->ops->name, copy);
 	}
 	/* Nobody can reach our memory over it any more: now it may be given back. */
 	ripc__returns_lane_gone(ctx, lane);
@@ -156,7 +158,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 		ripc__held_decide(ctx, p, !p->lane);
 		return;
 	}
-	ripc__list_for_each_safe(n, tmp, &p->dests)
+	ripc__list_for_each_safe (n, tmp, &p->dests)
 		ripc__offers_drop(ripc__list_entry(n, struct ripc__dest, link));
 	p->lost = true;
 	p->give_up_ns = 0;
@@ -167,7 +169,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	/* With datagrams nobody may be waiting for the lane, and still it must be known whether the peer lives. */
 	if (ripc__peer_busy(p) || ctx->opt.shorts == RIPC__SHORT_UDP)
 		ripc__peer_connect(ctx, p);
-	ripc__list_for_each_safe(n, tmp, &p->dests)
+	ripc__list_for_each_safe (n, tmp, &p->dests)
 		ripc__wake(ctx, &ripc__list_entry(n, struct ripc__dest, link)->waitq);
 }
 
@@ -222,8 +224,8 @@ static uint16_t owed(const struct ripc__lane *lane)
 	return (uint16_t)(lane->rx_owed > 65535 ? 65535 : lane->rx_owed);
 }
 
-static int post(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *payload, unsigned n,
-		bool more)
+static int post(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *payload,
+		unsigned n, bool more)
 {
 	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	uint16_t credits = owed(lane);
@@ -254,8 +256,8 @@ static int post(struct ripc__lane *lane, uint8_t *header, size_t len, const stru
 	return 0;
 }
 
-int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *payload, unsigned n,
-		    bool more)
+int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
+		    const struct iovec *payload, unsigned n, bool more)
 {
 	int rc;
 
@@ -279,7 +281,8 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 
 	if (lane->state != RIPC__LANE_UP)
 		return;
-	if (ripc__list_empty(&lane->control) && may_send(lane, false) && !post(lane, bytes, len, NULL, 0, false))
+	if (ripc__list_empty(&lane->control) && may_send(lane, false) &&
+	    !post(lane, bytes, len, NULL, 0, false))
 		return;
 	c = lane->ncontrol < CONTROL_MAX ? malloc(sizeof(*c) + len) : NULL;
 	if (!c) {
@@ -296,7 +299,8 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 	lane->ncontrol++;
 }
 
-void ripc__lane_word(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source, uint64_t a, uint64_t b)
+void ripc__lane_word(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source,
+		     uint64_t a, uint64_t b)
 {
 	uint8_t buf[RIPC__HEADER_LEN + 16], *p;
 
@@ -368,17 +372,18 @@ void ripc__lane_pump(struct ripc__lane *lane)
 	while ((n = ripc__list_first(&lane->rndvs)))
 		if (!ripc__rndv_post(ripc__list_entry(n, struct ripc__rndv, work)))
 			break;
-	ripc__list_for_each_safe(n, tmp, &lane->peer->requests) {
+	ripc__list_for_each_safe (n, tmp, &lane->peer->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
 
-		if (r->lane == lane && (r->state == RIPC__REQUEST_WRITING || r->state == RIPC__REQUEST_GRANTED))
+		if (r->lane == lane &&
+		    (r->state == RIPC__REQUEST_WRITING || r->state == RIPC__REQUEST_GRANTED))
 			ripc__request_continue(r);
 		if (lane->state != RIPC__LANE_UP)
 			return;
 	}
 	if (lane->peer->lane != lane)
 		return;
-	ripc__list_for_each_safe(n, tmp, &lane->peer->dests) {
+	ripc__list_for_each_safe (n, tmp, &lane->peer->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		ripc__dest_pump(ctx, d);
@@ -427,7 +432,7 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &ctx->lanes) {
+	ripc__list_for_each (n, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 		struct ripc__flow *f;
 
@@ -461,8 +466,8 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		return;
 	case RIPC__EV_GARBAGE:
 		ctx->stats.bad_peers++;
-		ripc__log(RIPC_LOG_WARN, "%s: dropped input that is not of its protocol: %s", ctx->tp[tp].ops->name,
-			  ev->text ? ev->text : "");
+		ripc__log(RIPC_LOG_WARN, "%s: dropped input that is not of its protocol: %s",
+			  ctx->tp[tp].ops->name, ev->text ? ev->text : "");
 		return;
 	case RIPC__EV_NONE:
 		return;
@@ -513,7 +518,7 @@ static bool lane_matters(const struct ripc__lane *lane)
 		return true;
 	if (lane->peer->lane == lane && ripc__peer_busy(lane->peer))
 		return true;
-	ripc__list_for_each(n, &lane->ctx->memory.returns) {
+	ripc__list_for_each (n, &lane->ctx->memory.returns) {
 		const struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
 
 		if (r->lane == lane && r->revoking)
@@ -534,7 +539,8 @@ static void lane_timer(struct ripc__lane *lane)
 	}
 	if (lane->state != RIPC__LANE_UP) {
 		if (now - lane->heard_ns >= RIPC__CONNECT_NS)
-			ripc__lane_fail(lane, -ETIMEDOUT, "no answer to the connection request in time");
+			ripc__lane_fail(lane, -ETIMEDOUT,
+					"no answer to the connection request in time");
 		else
 			ripc__timer_at(ctx, lane->heard_ns + RIPC__CONNECT_NS);
 		return;
@@ -553,7 +559,8 @@ static void lane_timer(struct ripc__lane *lane)
 	}
 	lane->idle = false;
 	if (now - lane->heard_ns >= timeout) {
-		snprintf(text, sizeof(text), "the peer was silent for %u ms", ctx->opt.peer_timeout_ms);
+		snprintf(text, sizeof(text), "the peer was silent for %u ms",
+			 ctx->opt.peer_timeout_ms);
 		ripc__lane_fail(lane, -ETIMEDOUT, text);
 		return;
 	}
@@ -568,6 +575,6 @@ void ripc__lane_timers(struct ripc *ctx)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe(n, tmp, &ctx->lanes)
+	ripc__list_for_each_safe (n, tmp, &ctx->lanes)
 		lane_timer(ripc__list_entry(n, struct ripc__lane, link));
 }

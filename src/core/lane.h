@@ -16,7 +16,7 @@ enum ripc__lane_state {
 	RIPC__LANE_CONNECTING, /* active: waiting for the peer's answer */
 	RIPC__LANE_ACCEPTING,  /* passive: accepted, waiting for the transport's word */
 	RIPC__LANE_UP,
-	RIPC__LANE_DEAD,       /* in ctx->dead_lanes until the round of progress is over */
+	RIPC__LANE_DEAD, /* in ctx->dead_lanes until the round of progress is over */
 };
 
 /* A connection request that waits for the decision whether the present lane is still alive. */
@@ -30,14 +30,14 @@ struct ripc__held {
 /* What arrives over one lane for one service: its side of the credit. */
 struct ripc__flow {
 	UT_hash_handle hh;
-	uint64_t id;               /* the service */
+	uint64_t id;                  /* the service */
 	struct ripc_service *service; /* NULL: not looked up yet, or gone */
 	struct ripc__lane *lane;
-	uint64_t arrived_units;    /* in all, on this lane */
-	uint64_t consumed_units;   /* of these, received by the application */
-	uint64_t announced_units;  /* limit told to the peer */
-	uint64_t source;           /* whose address was last learned from a message of this flow */
-	bool refused;              /* the peer was told that the service is not here */
+	uint64_t arrived_units;   /* in all, on this lane */
+	uint64_t consumed_units;  /* of these, received by the application */
+	uint64_t announced_units; /* limit told to the peer */
+	uint64_t source;          /* whose address was last learned from a message of this flow */
+	bool refused;             /* the peer was told that the service is not here */
 };
 
 /* What we sent over one lane to one service: the other side of a flow. */
@@ -52,36 +52,36 @@ struct ripc__credit {
 #define RIPC__FLOWS_MAX  4096 /* services that one peer may send to over one lane */
 
 struct ripc__lane {
-	struct ripc__list link;    /* in ctx->lanes or ctx->dead_lanes */
+	struct ripc__list link; /* in ctx->lanes or ctx->dead_lanes */
 	struct ripc *ctx;
 	struct ripc__peer *peer;
-	unsigned tp;               /* index of the transport */
-	struct ripc__ep *ep;       /* NULL once closed */
+	unsigned tp;         /* index of the transport */
+	struct ripc__ep *ep; /* NULL once closed */
 	enum ripc__lane_state state;
-	bool active;               /* we connected */
-	bool starved;              /* somebody found no credit or no room: tell them when there is some */
-	bool doomed;               /* to be closed by the next timer: a control message found no memory */
-	bool idle;                 /* nothing hangs on its life: silence is no fault */
-	bool blocked;              /* the transport's queue is full: EV_SENDABLE will come */
+	bool active;  /* we connected */
+	bool starved; /* somebody found no credit or no room: tell them when there is some */
+	bool doomed;  /* to be closed by the next timer: a control message found no memory */
+	bool idle;    /* nothing hangs on its life: silence is no fault */
+	bool blocked; /* the transport's queue is full: EV_SENDABLE will come */
 	uint32_t tx_seq, rx_seq;
-	uint32_t send_max;         /* the largest message: ours and the peer's limit, bytes */
-	unsigned caps;             /* READ/WRITE: what we may use towards the peer */
-	bool counts;               /* the peer needs credits: tx_credits is meaningful */
-	uint32_t tx_credits;       /* sends the peer has receive buffers for */
-	uint32_t rx_depth;         /* receive buffers we have for it; 0: no credits needed */
-	uint32_t rx_owed;          /* of these, free again and not yet told */
-	uint32_t rx_held;          /* of these, held by messages */
-	uint32_t service_window;   /* the peer's, in units */
-	struct ripc__flow *flows;  /* uthash by service id */
-	struct ripc__flow *flow;   /* the last one used */
+	uint32_t send_max;        /* the largest message: ours and the peer's limit, bytes */
+	unsigned caps;            /* READ/WRITE: what we may use towards the peer */
+	bool counts;              /* the peer needs credits: tx_credits is meaningful */
+	uint32_t tx_credits;      /* sends the peer has receive buffers for */
+	uint32_t rx_depth;        /* receive buffers we have for it; 0: no credits needed */
+	uint32_t rx_owed;         /* of these, free again and not yet told */
+	uint32_t rx_held;         /* of these, held by messages */
+	uint32_t service_window;  /* the peer's, in units */
+	struct ripc__flow *flows; /* uthash by service id */
+	struct ripc__flow *flow;  /* the last one used */
 	unsigned nflows;
 	struct ripc__credit *credits; /* uthash by service id */
 	struct ripc__list control; /* struct ripc__control: control messages that wait for credit or room */
 	unsigned ncontrol;
-	struct ripc__list rndvs;   /* struct ripc__rndv with work to post on this lane, in order */
-	unsigned reads;            /* outstanding */
-	uint64_t heard_ns;         /* last sign of life */
-	uint64_t pinged_ns;        /* last PING without an answer; 0: none */
+	struct ripc__list rndvs; /* struct ripc__rndv with work to post on this lane, in order */
+	unsigned reads;          /* outstanding */
+	uint64_t heard_ns;       /* last sign of life */
+	uint64_t pinged_ns;      /* last PING without an answer; 0: none */
 };
 
 struct ripc__control {
@@ -91,20 +91,22 @@ struct ripc__control {
 };
 
 /* Connects to p over transport tp at an address. Return: 0 (p->out is set) or a negative errno, explained. */
-int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr, size_t len);
+int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
+		       size_t len);
 
 /*
  * Sends one application message: header bytes and payload. The header is stamped. Return: 0, or -EAGAIN: no credit
  * or no room; the destination's waitq will be woken.
  */
-int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *payload,
-		    unsigned n, bool more);
+int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
+		    const struct iovec *payload, unsigned n, bool more);
 
 /* Sends a control message, now or as soon as there is credit and room, in order. Never fails but for memory, and then closes the lane. */
 void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len);
 
 /* A control message of one or two words for a request or the like. */
-void ripc__lane_word(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source, uint64_t a, uint64_t b);
+void ripc__lane_word(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source,
+		     uint64_t a, uint64_t b);
 
 /* The credit of a service on this lane, created if need be; NULL: out of memory. */
 struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id);

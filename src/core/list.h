@@ -10,12 +10,12 @@ struct ripc__list {
 	struct ripc__list *next, *prev;
 };
 
-#define ripc__list_entry(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+#define ripc__list_entry(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
 #define ripc__list_for_each(pos, head) for (pos = (head)->next; pos != (head); pos = pos->next)
 
 /* The current node may be removed. */
-#define ripc__list_for_each_safe(pos, tmp, head)                                                   \
+#define ripc__list_for_each_safe(pos, tmp, head) \
 	for (pos = (head)->next, tmp = pos->next; pos != (head); pos = tmp, tmp = pos->next)
 
 static inline void ripc__list_init(struct ripc__list *n)

@@ -18,10 +18,10 @@ enum kind { KIND_LIST, KIND_INTERFACES, KIND_CHOICE, KIND_NUMBER };
 struct setting {
 	const char *name;
 	enum kind kind;
-	size_t offset, size;   /* of the member of struct ripc__options */
-	const char *choices;   /* KIND_CHOICE: comma-separated, in the order of the enum; KIND_LIST: allowed words */
+	size_t offset, size; /* of the member of struct ripc__options */
+	const char *choices; /* KIND_CHOICE: comma-separated, in the order of the enum; KIND_LIST: allowed words */
 	unsigned long long min, max; /* KIND_NUMBER */
-	const char *unit;      /* KIND_NUMBER: for the message */
+	const char *unit;            /* KIND_NUMBER: for the message */
 };
 
 #define MEMBER(m) offsetof(struct ripc__options, m), sizeof(((struct ripc__options *)0)->m)
@@ -35,13 +35,15 @@ static const struct setting settings[] = {
 	{"short", KIND_CHOICE, MEMBER(shorts), "rdma,udp", 0, 0, NULL},
 	{"port", KIND_NUMBER, MEMBER(port), NULL, 1, 65535, "a UDP port"},
 	{"peer_timeout_ms", KIND_NUMBER, MEMBER(peer_timeout_ms), NULL, 100, 3600000, "milliseconds"},
-	{"resolve_timeout_ms", KIND_NUMBER, MEMBER(resolve_timeout_ms), NULL, 10, 3600000, "milliseconds"},
+	{"resolve_timeout_ms", KIND_NUMBER, MEMBER(resolve_timeout_ms), NULL, 10, 3600000,
+	 "milliseconds"},
 	{"service_window", KIND_NUMBER, MEMBER(service_window), NULL, 65536, 1u << 30, "bytes"},
 	{"pool_bytes", KIND_NUMBER, MEMBER(pool_bytes), NULL, 0, 1ull << 46, "bytes"},
 	{"log", KIND_CHOICE, MEMBER(log_level), "error,warn,info,debug", 0, 0, NULL},
 };
 
-static int complain(char *why, size_t whylen, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int complain(char *why, size_t whylen, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 static int complain(char *why, size_t whylen, const char *fmt, ...)
 {
@@ -95,8 +97,8 @@ static void store(struct ripc__options *opt, const struct setting *s, unsigned l
 }
 
 /* Every word of a comma-separated list must be one of those allowed, or name an interface. */
-static int set_list(struct ripc__options *opt, const struct setting *s, const char *value, const char *origin,
-		    char *why, size_t whylen)
+static int set_list(struct ripc__options *opt, const struct setting *s, const char *value,
+		    const char *origin, char *why, size_t whylen)
 {
 	char word[64];
 	const char *at = value;
@@ -107,14 +109,18 @@ static int set_list(struct ripc__options *opt, const struct setting *s, const ch
 		size_t len = strcspn(at, ",");
 
 		if (!len || len >= sizeof(word))
-			return complain(why, whylen, "%s: has an empty or overlong word; leave it out for the default",
-					origin);
+			return complain(
+				why, whylen,
+				"%s: has an empty or overlong word; leave it out for the default",
+				origin);
 		memcpy(word, at, len);
 		word[len] = 0;
 		if (s->kind == KIND_LIST && ripc__list_index(s->choices, word) < 0)
-			return complain(why, whylen, "%s: there is no %s; allowed are %s", origin, word, s->choices);
+			return complain(why, whylen, "%s: there is no %s; allowed are %s", origin,
+					word, s->choices);
 		if (s->kind == KIND_INTERFACES && !if_nametoindex(word))
-			return complain(why, whylen, "%s: this host has no network interface %s", origin, word);
+			return complain(why, whylen, "%s: this host has no network interface %s",
+					origin, word);
 		at += len;
 	} while (*at++);
 	strcpy((char *)opt + s->offset, value);
@@ -122,8 +128,8 @@ static int set_list(struct ripc__options *opt, const struct setting *s, const ch
 }
 
 /* @origin is how the user wrote it: RIPC_WAIT=x or wait=x. */
-static int set(struct ripc__options *opt, const struct setting *s, const char *value, const char *origin,
-	       char *why, size_t whylen)
+static int set(struct ripc__options *opt, const struct setting *s, const char *value,
+	       const char *origin, char *why, size_t whylen)
 {
 	unsigned long long v;
 	char *end;
@@ -143,8 +149,8 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 		errno = 0;
 		v = strtoull(value, &end, 10);
 		if (!isdigit((unsigned char)*value) || *end || errno || v < s->min || v > s->max)
-			return complain(why, whylen, "%s: must be %s from %llu to %llu", origin, s->unit, s->min,
-					s->max);
+			return complain(why, whylen, "%s: must be %s from %llu to %llu", origin,
+					s->unit, s->min, s->max);
 		store(opt, s, v);
 		return 0;
 	}
@@ -183,7 +189,8 @@ static int load_environment(struct ripc__options *opt, char *why, size_t whylen)
 			continue;
 		s = find(*e + 5, (size_t)(equals - *e) - 5, true);
 		if (!s)
-			return complain(why, whylen, "environment variable %s: no such setting, see ripc(7)", *e);
+			return complain(why, whylen,
+					"environment variable %s: no such setting, see ripc(7)", *e);
 		rc = set(opt, s, equals + 1, *e, why, whylen);
 		if (rc)
 			return rc;

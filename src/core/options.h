@@ -13,18 +13,18 @@ enum ripc__short_mode { RIPC__SHORT_RDMA, RIPC__SHORT_UDP };
 
 /* Setting "name" of the string is RIPC_NAME in the environment. Lists are comma-separated. */
 struct ripc__options {
-	char transports[128];       /* transports allowed, best first; "auto": all, in the built-in order */
-	char resolver[64];          /* resolver back ends, in order; default "local,udp" */
-	char interfaces[256];       /* network interfaces used, by name; empty: all that are up */
-	enum ripc__wait_mode wait;  /* how a waiting call waits */
-	enum ripc__crc_mode crc;    /* iWARP CRC32C; auto: off where both ends are one loopback and agree */
+	char transports[128]; /* transports allowed, best first; "auto": all, in the built-in order */
+	char resolver[64];    /* resolver back ends, in order; default "local,udp" */
+	char interfaces[256];      /* network interfaces used, by name; empty: all that are up */
+	enum ripc__wait_mode wait; /* how a waiting call waits */
+	enum ripc__crc_mode crc; /* iWARP CRC32C; auto: off where both ends are one loopback and agree */
 	enum ripc__short_mode shorts; /* "short": rdma or udp, what carries short messages over iWARP */
-	uint16_t port;              /* UDP port of the resolver */
-	uint32_t peer_timeout_ms;   /* silence after which a peer with work outstanding is dead */
+	uint16_t port;                /* UDP port of the resolver */
+	uint32_t peer_timeout_ms;     /* silence after which a peer with work outstanding is dead */
 	uint32_t resolve_timeout_ms; /* how long one look-up tries before it reports failure */
-	uint32_t service_window;    /* bytes a peer may have queued at one service */
-	uint64_t pool_bytes;        /* cached, unused buffer memory kept at most */
-	int log_level;              /* enum ripc_log_level for standard error, or < 0: not asked for */
+	uint32_t service_window;     /* bytes a peer may have queued at one service */
+	uint64_t pool_bytes;         /* cached, unused buffer memory kept at most */
+	int log_level; /* enum ripc_log_level for standard error, or < 0: not asked for */
 };
 
 /*

@@ -23,33 +23,33 @@ struct ripc__offer {
 	struct ripc__list link;
 	struct ripc__desc desc; /* addr, len, key; how: its id */
 	bool writing;           /* a request of ours writes into it */
-	bool orphan;            /* its destination has forgotten it: freed when the writing is over */
-	bool revoked;           /* the peer wants it back: REVOKED is sent when the writing is over */
+	bool orphan;  /* its destination has forgotten it: freed when the writing is over */
+	bool revoked; /* the peer wants it back: REVOKED is sent when the writing is over */
 };
 
 enum ripc__dest_state {
 	RIPC__DEST_UNKNOWN,   /* nobody has asked yet */
 	RIPC__DEST_RESOLVING, /* the resolver is asked */
 	RIPC__DEST_KNOWN,     /* peer is set */
-	RIPC__DEST_FAILED,    /* nobody answered, or its holder is unreachable: asked again at retry_ns */
+	RIPC__DEST_FAILED, /* nobody answered, or its holder is unreachable: asked again at retry_ns */
 };
 
 struct ripc__dest {
 	UT_hash_handle hh;
-	uint64_t id;               /* the service */
+	uint64_t id; /* the service */
 	enum ripc__dest_state state;
 	struct ripc__peer *peer;   /* KNOWN: who holds it */
 	struct ripc__list link;    /* in peer->dests */
 	struct ripc__list pending; /* struct ripc_request: not yet on the lane, in order */
 	struct ripc__list offers;  /* struct ripc__offer */
 	unsigned noffers;
-	unsigned users;            /* threads in a call that waits for it */
+	unsigned users;              /* threads in a call that waits for it */
 	struct ripc__credit *credit; /* on the peer's present lane, NULL: none used yet */
-	uint64_t retry_ns;         /* FAILED: when to ask again; 0: not planned */
-	uint64_t used_ns;          /* last use, for the sweep */
-	unsigned failures;         /* in a row, for the back-off */
-	char *why;                 /* why it cannot be reached, or NULL */
-	struct ripc__waitq waitq;  /* lane up, credit, failure */
+	uint64_t retry_ns;           /* FAILED: when to ask again; 0: not planned */
+	uint64_t used_ns;            /* last use, for the sweep */
+	unsigned failures;           /* in a row, for the back-off */
+	char *why;                   /* why it cannot be reached, or NULL */
+	struct ripc__waitq waitq;    /* lane up, credit, failure */
 };
 
 struct ripc__peer {
@@ -58,30 +58,32 @@ struct ripc__peer {
 	struct ripc__list dests;    /* struct ripc__dest */
 	struct ripc__list requests; /* struct ripc_request: sent, end not known, by id */
 	unsigned nrequests;
-	uint64_t next_request_id;   /* from 1 */
-	struct ripc__lane *lane;    /* up, or NULL */
-	struct ripc__lane *out;     /* our attempt to connect, or NULL */
-	struct ripc__held *held;    /* a connection request we have not decided on, or NULL */
-	uint8_t *addrs;             /* {transport u8, len u16, bytes}... best first as the record has them */
+	uint64_t next_request_id; /* from 1 */
+	struct ripc__lane *lane;  /* up, or NULL */
+	struct ripc__lane *out;   /* our attempt to connect, or NULL */
+	struct ripc__held *held;  /* a connection request we have not decided on, or NULL */
+	uint8_t *addrs; /* {transport u8, len u16, bytes}... best first as the record has them */
 	uint16_t addrs_len;
-	uint8_t try_index;          /* which of the context's transports is tried next */
-	bool crossed;               /* our connect was refused for theirs: it should be here by retry_ns */
-	bool final;                 /* connecting: every failure of this round meant that it is not there */
-	unsigned nlanes;            /* lanes in any state, dead ones included, that point to it */
-	bool lost;                  /* a lane to it broke while work was outstanding, no new one yet */
-	uint64_t give_up_ns;        /* connecting: when it is declared unreachable */
-	uint64_t retry_ns;          /* when to connect (again); 0: not planned */
+	uint8_t try_index; /* which of the context's transports is tried next */
+	bool crossed;      /* our connect was refused for theirs: it should be here by retry_ns */
+	bool final;        /* connecting: every failure of this round meant that it is not there */
+	unsigned nlanes;   /* lanes in any state, dead ones included, that point to it */
+	bool lost;         /* a lane to it broke while work was outstanding, no new one yet */
+	uint64_t give_up_ns; /* connecting: when it is declared unreachable */
+	uint64_t retry_ns;   /* when to connect (again); 0: not planned */
 	uint64_t used_ns;
-	char *why;                  /* why the last attempts failed, or NULL; see struct ripc_route reason */
-	struct ripc__list rndvs;    /* struct ripc__rndv: long messages on their way in from it, oldest first */
-	uint64_t finished_below;    /* its requests below this are over */
-	uint8_t *finished;          /* bitmap of RIPC__REQUESTS_MAX ids from finished_below, by id modulo; or NULL */
-	uint32_t datagram_seq;      /* next to send */
-	uint32_t datagram_seen;     /* next expected */
+	char *why; /* why the last attempts failed, or NULL; see struct ripc_route reason */
+	struct ripc__list rndvs; /* struct ripc__rndv: long messages on their way in from it, oldest first */
+	uint64_t finished_below; /* its requests below this are over */
+	uint8_t *finished; /* bitmap of RIPC__REQUESTS_MAX ids from finished_below, by id modulo; or NULL */
+	uint32_t datagram_seq;  /* next to send */
+	uint32_t datagram_seen; /* next expected */
 	bool datagram_known;
-	struct ripc__peer_stats {   /* the counters kept per peer, as in struct ripc_stats */
-		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent, bytes_received;
-		uint32_t credit_stalls, queue_stalls, lost, duplicates, bad_messages, lanes_opened, lanes_lost;
+	struct ripc__peer_stats { /* the counters kept per peer, as in struct ripc_stats */
+		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
+			bytes_received;
+		uint32_t credit_stalls, queue_stalls, lost, duplicates, bad_messages, lanes_opened,
+			lanes_lost;
 	} stats;
 };
 
@@ -121,8 +123,8 @@ struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16]);
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);
 
 /* Our attempt to connect failed: the next transport is tried, or the round is over. refusal: enum ripc__refusal. */
-void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status, unsigned refusal,
-			       const char *text);
+void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,
+			       unsigned refusal, const char *text);
 
 /* Nobody at its addresses: fails what is outstanding, lets its destinations be resolved anew. */
 void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p);

@@ -16,7 +16,7 @@ static struct ripc__rndv *find(struct ripc__peer *p, uint64_t id)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &p->rndvs) {
+	ripc__list_for_each (n, &p->rndvs) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
 
 		if (r->id == id)
@@ -48,7 +48,8 @@ static void items_release(struct ripc__rndv *r)
 		/* A window of the whole context does not go with one service. */
 		if (it->window)
 			ripc__window_done(r->ctx, it->window,
-					  it->window->service && r->service->state != RIPC__SERVICE_ACTIVE);
+					  it->window->service &&
+						  r->service->state != RIPC__SERVICE_ACTIVE);
 		if (it->ret) {
 			it->ret->arriving = false;
 			/* Withdrawn in the meantime. */
@@ -88,7 +89,7 @@ static void deliver(struct ripc_service *s, struct ripc__peer *p)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe(n, tmp, &s->longs) {
+	ripc__list_for_each_safe (n, tmp, &s->longs) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
 		struct ripc__message *m = r->message;
 
@@ -245,7 +246,8 @@ static int item_start(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	if (!item_place(r, it))
 		return -ENOBUFS;
 	if (it->how == RIPC__HOW_READ) {
-		it->mr = ripc__local_mr(r->ctx, r->lane->tp, it->region, it->base, it->len, &it->own, &it->is_own);
+		it->mr = ripc__local_mr(r->ctx, r->lane->tp, it->region, it->base, it->len,
+					&it->own, &it->is_own);
 		return it->mr ? 0 : -ENOBUFS;
 	}
 	if (tp->ops->reg(tp->t, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
@@ -324,7 +326,7 @@ static struct ripc__rndv *first_waiting(struct ripc_service *s)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &s->longs) {
+	ripc__list_for_each (n, &s->longs) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
 
 		if (r->state == RIPC__RNDV_WAITING)
@@ -362,8 +364,9 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 			/* What is left of it, or must wait for room, moves with progress() only. */
 			ripc__agent_need(r->ctx);
 			/* A broken lane is reported as such: then this is suspended. */
-			if (tp->ops->post_read(lane->ep, it->mr, it->base + it->posted, n, it->raddr + it->posted,
-					       it->rkey, (uint64_t)(uintptr_t)r))
+			if (tp->ops->post_read(lane->ep, it->mr, it->base + it->posted, n,
+					       it->raddr + it->posted, it->rkey,
+					       (uint64_t)(uintptr_t)r))
 				return false;
 			it->posted += n;
 			r->reads++;
@@ -426,14 +429,16 @@ static struct ripc__return *used_return(struct ripc__rndv *r, uint64_t id, uint6
 {
 	struct ripc__return *ret = ripc__return_find(r->ctx, id);
 
-	if (!ret || ret->lane != r->lane || ret->service != r->service || ret->arriving || len > ret->len)
+	if (!ret || ret->lane != r->lane || ret->service != r->service || ret->arriving ||
+	    len > ret->len)
 		return NULL;
 	ret->arriving = true;
 	return ret;
 }
 
 /* An item whose bytes are here already. Return: 0, -ENOBUFS, or -EPROTO. */
-static int item_here(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t return_id, const uint8_t *bytes)
+static int item_here(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t return_id,
+		     const uint8_t *bytes)
 {
 	if (!it->len)
 		return 0;
@@ -483,7 +488,8 @@ static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *
 			it->raddr = d.addr;
 			it->rkey = d.key;
 			*moves = true;
-			if (!(r->lane->caps & (d.how == RIPC__HOW_READ ? RIPC__CAP_READ : RIPC__CAP_WRITE)))
+			if (!(r->lane->caps &
+			      (d.how == RIPC__HOW_READ ? RIPC__CAP_READ : RIPC__CAP_WRITE)))
 				rc = -EPROTO;
 			break;
 		}
@@ -511,7 +517,8 @@ static int join(struct ripc__rndv *r)
 	return 0;
 }
 
-static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h, uint32_t units)
+static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
+		   uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__rndv *r = calloc(1, sizeof(*r) + h->nitems * sizeof(r->items[0]));
@@ -519,7 +526,8 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
 	bool moves;
 	int rc;
 
-	if (!m || (!lane->peer->finished && !(lane->peer->finished = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
+	if (!m ||
+	    (!lane->peer->finished && !(lane->peer->finished = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
 		if (m)
 			ripc__message_drop(m);
 		free(r);
@@ -591,8 +599,8 @@ static void drop_given_up(struct ripc__peer *p)
 	}
 }
 
-void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
-			const struct ripc__event *ev, uint32_t units)
+void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
+			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
@@ -628,11 +636,12 @@ void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow, const 
 /* ---- the end of lanes, peers and services ---- */
 
 /* Drops the first of a peer's that is in this state, without an answer. Return: whether there was one. */
-static bool drop_one(struct ripc__peer *peer, enum ripc__rndv_state state, const struct ripc__lane *lane)
+static bool drop_one(struct ripc__peer *peer, enum ripc__rndv_state state,
+		     const struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &peer->rndvs) {
+	ripc__list_for_each (n, &peer->rndvs) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
 
 		if (r->state == state && r->lane == lane) {
@@ -647,7 +656,7 @@ void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &lane->peer->rndvs) {
+	ripc__list_for_each (n, &lane->peer->rndvs) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
 
 		if (r->lane != lane)

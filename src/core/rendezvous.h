@@ -14,7 +14,8 @@
 
 struct ripc__flow;
 
-#define RIPC__UNREAD_MAX (64u << 20) /* bytes of long messages unread at one service above which no new one is fetched */
+#define RIPC__UNREAD_MAX \
+	(64u << 20) /* bytes of long messages unread at one service above which no new one is fetched */
 
 enum ripc__rndv_state {
 	RIPC__RNDV_WAITING,
@@ -28,42 +29,42 @@ struct ripc__rndv_item {
 	uint64_t raddr, len;
 	uint32_t rkey;
 	uint8_t how;
-	uint8_t *base;                /* where it goes */
-	struct ripc__region *pool;    /* one of these three, or none for an empty or inline one */
+	uint8_t *base;             /* where it goes */
+	struct ripc__region *pool; /* one of these three, or none for an empty or inline one */
 	struct ripc__window *window;
 	struct ripc__return *ret;
-	struct ripc__region *region;  /* the memory is in; NULL: empty item */
-	struct ripc__mr own;          /* registration of this transfer */
-	struct ripc__mr *mr;          /* the one to use: own, or the region's */
-	bool is_own;                  /* own is valid */
-	uint64_t posted, done;        /* bytes of reads */
+	struct ripc__region *region; /* the memory is in; NULL: empty item */
+	struct ripc__mr own;         /* registration of this transfer */
+	struct ripc__mr *mr;         /* the one to use: own, or the region's */
+	bool is_own;                 /* own is valid */
+	uint64_t posted, done;       /* bytes of reads */
 };
 
 struct ripc__rndv {
-	struct ripc__list link;       /* in service->longs */
-	struct ripc__list of_peer;    /* in peer->rndvs, oldest first */
-	struct ripc__list work;       /* in lane->rndvs while it has reads to post */
+	struct ripc__list link;    /* in service->longs */
+	struct ripc__list of_peer; /* in peer->rndvs, oldest first */
+	struct ripc__list work;    /* in lane->rndvs while it has reads to post */
 	struct ripc *ctx;
 	struct ripc_service *service; /* NULL when DYING */
 	struct ripc__peer *peer;
-	struct ripc__lane *lane;      /* WAITING, MOVING, DYING with reads out */
-	uint64_t id;                  /* the peer's */
+	struct ripc__lane *lane; /* WAITING, MOVING, DYING with reads out */
+	uint64_t id;             /* the peer's */
 	uint64_t source;
 	enum ripc__rndv_state state;
-	int status;                   /* why it is DYING */
-	bool granted;                 /* it has items the sender writes, and FIN has not come */
-	bool counted;                 /* its bytes are in service->arriving_bytes */
-	unsigned reads;               /* outstanding */
-	unsigned next;                /* item whose reads are being posted */
-	uint64_t bytes;               /* payload in all */
+	int status;                    /* why it is DYING */
+	bool granted;                  /* it has items the sender writes, and FIN has not come */
+	bool counted;                  /* its bytes are in service->arriving_bytes */
+	unsigned reads;                /* outstanding */
+	unsigned next;                 /* item whose reads are being posted */
+	uint64_t bytes;                /* payload in all */
 	struct ripc__message *message; /* what will be delivered */
 	unsigned nitems;
 	struct ripc__rndv_item items[];
 };
 
 /* A LONG arrived for a service. The flow holds units for it. */
-void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
-			const struct ripc__event *ev, uint32_t units);
+void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
+			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
 /* Posts reads while the lane takes them. Return: false: no room now. */

@@ -8,9 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define INLINE_ITEM_MAX 1024         /* an item up to this many bytes travels in the message if there is room */
-#define COPY_MAX        (64u << 10)  /* foreign memory up to this is copied where registering is dear */
-#define CHUNK_MAX       (1u << 20)   /* bytes of one write: each that completes is a sign of life */
+#define INLINE_ITEM_MAX \
+	1024 /* an item up to this many bytes travels in the message if there is room */
+#define COPY_MAX  (64u << 10) /* foreign memory up to this is copied where registering is dear */
+#define CHUNK_MAX (1u << 20)  /* bytes of one write: each that completes is a sign of life */
 
 static struct ripc__tp *request_tp(const struct ripc_request *r)
 {
@@ -23,7 +24,7 @@ static struct ripc__offer *offer_claim(struct ripc__dest *d, size_t len)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &d->offers) {
+	ripc__list_for_each (n, &d->offers) {
 		struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
 
 		if (!o->writing && !o->revoked && o->desc.len >= len) {
@@ -37,7 +38,8 @@ static struct ripc__offer *offer_claim(struct ripc__dest *d, size_t len)
 /* Where registering is dear, small foreign memory is copied into a buffer of the pool. */
 static void item_copy(struct ripc_request *r, struct ripc__request_item *it)
 {
-	if (it->region || it->copy || it->len > COPY_MAX || request_tp(r)->limits.caps & RIPC__CAP_CHEAP_REG)
+	if (it->region || it->copy || it->len > COPY_MAX ||
+	    request_tp(r)->limits.caps & RIPC__CAP_CHEAP_REG)
 		return;
 	it->copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	if (!it->copy)
@@ -97,7 +99,8 @@ static void unprepare(struct ripc_request *r, bool used)
 		it->exposed = false;
 		/* When its lane is gone the offer will be, too. */
 		if (it->offer)
-			ripc__offer_release(r->ctx, r->dest, it->offer, used && r->lane->state == RIPC__LANE_UP);
+			ripc__offer_release(r->ctx, r->dest, it->offer,
+					    used && r->lane->state == RIPC__LANE_UP);
 		it->offer = NULL;
 	}
 }
@@ -114,8 +117,8 @@ static int order_join(struct ripc_request *r, struct ripc__peer *p)
 
 	if (r->peer)
 		return 0;
-	if (first &&
-	    p->next_request_id - ripc__list_entry(first, struct ripc_request, order)->id >= RIPC__REQUESTS_MAX) {
+	if (first && p->next_request_id - ripc__list_entry(first, struct ripc_request, order)->id >=
+			     RIPC__REQUESTS_MAX) {
 		p->lane->starved = true;
 		return -EAGAIN;
 	}
@@ -169,8 +172,10 @@ static int prepare(struct ripc_request *r, struct ripc__lane *lane)
 		if (rc) {
 			char text[RIPC__DETAIL_MAX];
 
-			snprintf(text, sizeof(text), "service %llu over %s: item %u of %zu bytes cannot be registered: %s",
-				 (unsigned long long)r->dest_id, request_tp(r)->ops->name, i, it->len, ripc_detail());
+			snprintf(text,
+				 sizeof(text), "service %llu over %s: item %u of %zu bytes cannot be registered: %s",
+				 (unsigned long long)r->dest_id, request_tp(r)->ops->name, i,
+				 it->len, ripc_detail());
 			unprepare(r, false);
 			r->lane = NULL;
 			ripc__request_done(r, rc == -EAGAIN ? -ENOMEM : rc, text);
@@ -203,8 +208,9 @@ static int write_items(struct ripc_request *r, unsigned how)
 				n = CHUNK_MAX;
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
-			rc = tp->ops->post_write(r->lane->ep, &it->mr, it->base + it->posted, n, it->raddr + it->posted,
-						 it->rkey, (uint64_t)(uintptr_t)r);
+			rc = tp->ops->post_write(r->lane->ep, &it->mr, it->base + it->posted, n,
+						 it->raddr + it->posted, it->rkey,
+						 (uint64_t)(uintptr_t)r);
 			/* What is left of it, or must wait for room, moves with progress() only. */
 			ripc__agent_need(r->ctx);
 			/* A broken lane is reported as such, and then the request goes back. */
@@ -287,7 +293,9 @@ int ripc__request_issue(struct ripc_request *r)
 
 		if (r->peer && r->peer != r->dest->peer) {
 			if (r->was_sent) {
-				ripc__request_done(r, -EPIPE, "the service moved while the message was under way");
+				ripc__request_done(
+					r, -EPIPE,
+					"the service moved while the message was under way");
 				return 0;
 			}
 			order_leave(r);
@@ -325,7 +333,7 @@ static void requeue(struct ripc_request *r)
 	r->answered = false;
 	r->state = RIPC__REQUEST_PENDING;
 	ripc__list_del(&r->link);
-	ripc__list_for_each(at, pending) {
+	ripc__list_for_each (at, pending) {
 		struct ripc_request *q = ripc__list_entry(at, struct ripc_request, link);
 
 		if (q->peer != r->peer || q->id > r->id)
@@ -396,7 +404,7 @@ static struct ripc_request *find(struct ripc__peer *p, uint64_t id)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &p->requests) {
+	ripc__list_for_each (n, &p->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
 
 		if (r->id >= id)
@@ -519,7 +527,8 @@ void ripc__request_withdraw(struct ripc_request *r)
 	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
 		return;
 	if (r->state == RIPC__REQUEST_PENDING || (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
-		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED, "withdrawn before it was sent");
+		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED,
+				   "withdrawn before it was sent");
 		return;
 	}
 	r->cancelling = true;

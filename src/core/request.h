@@ -21,7 +21,7 @@ enum ripc__request_state {
 };
 
 struct ripc__request_item {
-	uint8_t *base;               /* the caller's memory, or a copy */
+	uint8_t *base; /* the caller's memory, or a copy */
 	size_t len;
 	struct ripc__region *region; /* counted in its sends; NULL: not registered memory */
 	struct ripc__region *copy;   /* pool buffer that holds a copy, or NULL */
@@ -31,32 +31,32 @@ struct ripc__request_item {
 	struct ripc__offer *offer;   /* HOW_WRITTEN: the return buffer */
 	uint64_t raddr;              /* where to write */
 	uint32_t rkey;
-	size_t posted;               /* bytes of writes posted */
+	size_t posted; /* bytes of writes posted */
 };
 
 struct ripc_request {
-	struct ripc__list held;      /* in ctx->requests */
-	struct ripc__list link;      /* in dest->pending while PENDING */
-	struct ripc__list order;     /* in peer->requests from its first issue to its end, by id */
+	struct ripc__list held;  /* in ctx->requests */
+	struct ripc__list link;  /* in dest->pending while PENDING */
+	struct ripc__list order; /* in peer->requests from its first issue to its end, by id */
 	struct ripc *ctx;
 	struct ripc_service *service; /* NULL once done */
-	struct ripc__dest *dest;     /* pinned (users) until done */
-	struct ripc__peer *peer;     /* whose requests list it is in, or NULL */
-	struct ripc__lane *lane;     /* WRITING, SENT, GRANTED */
+	struct ripc__dest *dest;      /* pinned (users) until done */
+	struct ripc__peer *peer;      /* whose requests list it is in, or NULL */
+	struct ripc__lane *lane;      /* WRITING, SENT, GRANTED */
 	uint64_t source, dest_id;
-	uint64_t id;                 /* at that peer; 0: none yet */
+	uint64_t id; /* at that peer; 0: none yet */
 	enum ripc__request_state state;
-	int status;                  /* DONE: how it ended */
-	bool was_sent;               /* a peer may have delivered it: if it dies, that is not known */
-	bool cancelling;             /* to be withdrawn: CANCEL was sent, or writes are still out */
-	bool answered;               /* the peer's DONE came, with this in answer; writes may still be out */
+	int status;      /* DONE: how it ended */
+	bool was_sent;   /* a peer may have delivered it: if it dies, that is not known */
+	bool cancelling; /* to be withdrawn: CANCEL was sent, or writes are still out */
+	bool answered;   /* the peer's DONE came, with this in answer; writes may still be out */
 	int answer;
 	struct ripc__credit *credit; /* WRITING: what is reserved of, on its lane; the destination may have moved since */
-	uint32_t units;              /* WRITING: credit of the service reserved for the message */
-	char *detail;                /* why it failed, or NULL */
-	unsigned writes;             /* posted writes that are not completed */
-	unsigned next;               /* item that is being written */
-	uint64_t bytes;              /* payload in all */
+	uint32_t units;  /* WRITING: credit of the service reserved for the message */
+	char *detail;    /* why it failed, or NULL */
+	unsigned writes; /* posted writes that are not completed */
+	unsigned next;   /* item that is being written */
+	uint64_t bytes;  /* payload in all */
 	struct ripc__waitq waitq;
 	unsigned nreturns;
 	uint32_t returns[RIPC_RETURNS_MAX]; /* ids of the return buffers offered with it */

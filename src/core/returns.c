@@ -32,7 +32,7 @@ static int index_grow(struct ripc__memory *m)
 	m->return_index = table;
 	m->return_index_cap = cap;
 	/* Ids that did not collide in the smaller table do not collide in the larger one. */
-	ripc__list_for_each(n, &m->returns) {
+	ripc__list_for_each (n, &m->returns) {
 		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
 
 		table[slot(m, r->id)] = r;
@@ -51,7 +51,8 @@ struct ripc__return *ripc__return_find(struct ripc *ctx, uint64_t id)
 	return r && r->id == id ? r : NULL;
 }
 
-struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
+struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *service, void *base,
+				      size_t len)
 {
 	struct ripc__memory *m = &ctx->memory;
 	struct ripc__region *region = len ? ripc__memory_find(ctx, base, len) : NULL;
@@ -59,7 +60,9 @@ struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *ser
 
 	if (!region || region->zombie ||
 	    (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP)) {
-		ripc__fail(-EINVAL, "return buffer of %zu bytes at %p: not registered or allocated memory", len, base);
+		ripc__fail(-EINVAL,
+			   "return buffer of %zu bytes at %p: not registered or allocated memory",
+			   len, base);
 		errno = EINVAL;
 		return NULL;
 	}
@@ -91,16 +94,16 @@ struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *ser
 	return r;
 }
 
-struct ripc__return *ripc__return_claim(struct ripc *ctx, struct ripc_service *service, struct ripc__peer *peer,
-					size_t len)
+struct ripc__return *ripc__return_claim(struct ripc *ctx, struct ripc_service *service,
+					struct ripc__peer *peer, size_t len)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &ctx->memory.returns) {
+	ripc__list_for_each (n, &ctx->memory.returns) {
 		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
 
-		if (r->service == service && r->peer == peer && !r->lane && !r->revoking && !r->arriving &&
-		    r->len >= len) {
+		if (r->service == service && r->peer == peer && !r->lane && !r->revoking &&
+		    !r->arriving && r->len >= len) {
 			r->arriving = true;
 			return r;
 		}
@@ -160,7 +163,7 @@ void ripc__returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe(n, tmp, &ctx->memory.returns) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
 		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
 
 		if (r->lane != lane)
@@ -175,7 +178,7 @@ void ripc__returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &ctx->memory.returns) {
+	ripc__list_for_each (n, &ctx->memory.returns) {
 		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
 
 		/* Still offered as far as the application knows; ripc_buf_free() takes it back at once. */
@@ -237,7 +240,8 @@ uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigne
 				continue;
 			r->lane = lane;
 		}
-		d = (struct ripc__desc){.addr = r->mr.addr, .len = r->len, .key = r->mr.key, .how = r->id};
+		d = (struct ripc__desc){
+			.addr = r->mr.addr, .len = r->len, .key = r->mr.key, .how = r->id};
 		p = ripc__desc_put(p, &d);
 		put++;
 	}

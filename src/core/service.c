@@ -80,7 +80,8 @@ static struct ripc__message *queue_pop(struct ripc_service *s)
 int ripc__service_enter(struct ripc_service *s)
 {
 	if (s->state != RIPC__SERVICE_ACTIVE || s->ctx->closing)
-		return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+		return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
+				  (unsigned long long)s->id);
 	s->calls++;
 	return 0;
 }
@@ -116,7 +117,8 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, const char *text)
 		ripc__wake(ctx, &s->receivers);
 	} else {
 		/* Found out later, after a partition or a lost probe: both go on, and both are told. */
-		ripc__log(RIPC_LOG_ERROR, "service %llu has another holder: %s", (unsigned long long)id, text);
+		ripc__log(RIPC_LOG_ERROR, "service %llu has another holder: %s",
+			  (unsigned long long)id, text);
 	}
 }
 
@@ -153,7 +155,8 @@ static int claim(struct ripc *ctx, uint64_t id, struct ripc_service **out)
 
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (s)
-		return ripc__fail(-EADDRINUSE, "service %llu is held by this context itself", (unsigned long long)id);
+		return ripc__fail(-EADDRINUSE, "service %llu is held by this context itself",
+				  (unsigned long long)id);
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
@@ -179,7 +182,8 @@ static int claim(struct ripc *ctx, uint64_t id, struct ripc_service **out)
 			ripc__wait(ctx, &s->receivers, RIPC__NEVER);
 	}
 	if (!rc && s->state == RIPC__SERVICE_CONFLICT)
-		rc = ripc__fail(-EADDRINUSE, "%s", s->conflict ? s->conflict : "another service holds the id");
+		rc = ripc__fail(-EADDRINUSE, "%s",
+				s->conflict ? s->conflict : "another service holds the id");
 	else if (rc && rc != -EADDRINUSE)
 		ripc__resolver_unregister(ctx->resolver, id, ripc__now(ctx));
 	s->calls--;
@@ -204,7 +208,8 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
 	if (flags)
 		return ripc__fail(-EOPNOTSUPP, "flags 0x%x are not known to this version", flags);
 	if (!any && (!id || id >= RIPC_ID_LIMIT))
-		return ripc__fail(-EINVAL, "service id %llu: must be from 1 to 2^63 - 1, or RIPC_ANY_ID",
+		return ripc__fail(-EINVAL,
+				  "service id %llu: must be from 1 to 2^63 - 1, or RIPC_ANY_ID",
 				  (unsigned long long)id);
 	ripc__lock(ctx);
 	for (unsigned tries = 0;; tries++) {
@@ -233,7 +238,7 @@ static void shut(struct ripc_service *s)
 	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
 		if (d->users)
 			ripc__wake(ctx, &d->waitq);
-	ripc__list_for_each_safe(n, tmp, &ctx->requests) {
+	ripc__list_for_each_safe (n, tmp, &ctx->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, held);
 
 		if (r->service == s && r->state != RIPC__REQUEST_DONE)
@@ -247,7 +252,7 @@ static void shut(struct ripc_service *s)
 	}
 	ripc__flows_drop(ctx, s);
 	ripc__windows_drop(ctx, s);
-	ripc__list_for_each_safe(n, tmp, &ctx->memory.returns) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
 		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
 
 		if (r->service == s)
@@ -260,7 +265,7 @@ static bool returns_left(const struct ripc_service *s)
 	const struct ripc__list *head = &s->ctx->memory.returns;
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, head)
+	ripc__list_for_each (n, head)
 		if (ripc__list_entry(n, struct ripc__return, link)->service == s)
 			return true;
 	return false;
@@ -272,25 +277,27 @@ static void let_go(struct ripc_service *s)
 	struct ripc *ctx = s->ctx;
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe(n, tmp, &ctx->lanes) {
+	ripc__list_for_each_safe (n, tmp, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 		struct ripc__list *k;
 		bool used = false;
 
-		ripc__list_for_each(k, &ctx->memory.returns) {
+		ripc__list_for_each (k, &ctx->memory.returns) {
 			struct ripc__return *r = ripc__list_entry(k, struct ripc__return, link);
 
 			used |= r->service == s && r->lane == lane;
 		}
-		ripc__list_for_each(k, &ctx->requests) {
+		ripc__list_for_each (k, &ctx->requests) {
 			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, held);
 
 			used |= r->service == s && r->lane == lane && r->state != RIPC__REQUEST_DONE;
 		}
-		ripc__list_for_each(k, &s->longs)
+		ripc__list_for_each (k, &s->longs)
 			used |= ripc__list_entry(k, struct ripc__rndv, link)->lane == lane;
 		if (used)
-			ripc__lane_fail(lane, -ETIMEDOUT, "the peer did not let go of the memory of a closed service");
+			ripc__lane_fail(
+				lane, -ETIMEDOUT,
+				"the peer did not let go of the memory of a closed service");
 	}
 }
 
@@ -317,7 +324,8 @@ int ripc_unregister(struct ripc_service *s)
 	ripc__lock(ctx);
 	if (s->state == RIPC__SERVICE_CLOSING) {
 		ripc__unlock(ctx);
-		return ripc__fail(-EINVAL, "service %llu is being closed already", (unsigned long long)s->id);
+		return ripc__fail(-EINVAL, "service %llu is being closed already",
+				  (unsigned long long)s->id);
 	}
 	ripc__resolver_unregister(ctx->resolver, s->id, ripc__now(ctx));
 	shut(s);
@@ -353,8 +361,8 @@ int ripc_service_fd(struct ripc_service *s)
 	if (s->fd < 0) {
 		s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (s->fd < 0)
-			rc = ripc__fail(-errno, "no descriptor for service %llu: %s", (unsigned long long)s->id,
-					ripc_strerror(errno));
+			rc = ripc__fail(-errno, "no descriptor for service %llu: %s",
+					(unsigned long long)s->id, ripc_strerror(errno));
 		else if (s->queued)
 			fd_set_readable(s, true);
 	}
@@ -385,7 +393,8 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 	}
 	while (!(m = queue_pop(s))) {
 		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
-			rc = ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+			rc = ripc__fail(-ESHUTDOWN, "service %llu is being closed",
+					(unsigned long long)s->id);
 			break;
 		}
 		if (!timeout_ms) {
@@ -395,14 +404,15 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 				looked = true;
 				continue;
 			}
-			rc = ripc__fail(-EAGAIN, "no message for service %llu", (unsigned long long)s->id);
+			rc = ripc__fail(-EAGAIN, "no message for service %llu",
+					(unsigned long long)s->id);
 			break;
 		}
 		if (!deadline)
 			deadline = ripc__deadline(ctx, timeout_ms);
 		if (ripc__wait(ctx, &s->receivers, deadline) && !s->first) {
-			rc = ripc__fail(-ETIMEDOUT, "no message for service %llu in %d ms", (unsigned long long)s->id,
-					timeout_ms);
+			rc = ripc__fail(-ETIMEDOUT, "no message for service %llu in %d ms",
+					(unsigned long long)s->id, timeout_ms);
 			break;
 		}
 	}

@@ -20,15 +20,15 @@ struct ripc_service {
 	uint64_t id;
 	struct ripc *ctx;
 	enum ripc__service_state state;
-	char *conflict;            /* who holds the id, or NULL */
+	char *conflict;                     /* who holds the id, or NULL */
 	struct ripc__message *first, *last; /* queue, singly linked */
-	uint64_t queued;           /* messages in it */
-	uint64_t queued_bytes;     /* payload of the messages in it */
-	uint64_t arriving_bytes;   /* payload of long messages that are being fetched */
-	struct ripc__list longs;   /* struct ripc__rndv: long messages on their way in, oldest first per peer */
-	unsigned nrequests;        /* requests of it that are not done */
-	unsigned calls;            /* threads inside a call on it: it is not freed before they left */
-	int fd;                    /* eventfd of ripc_service_fd(), or -1 */
+	uint64_t queued;                    /* messages in it */
+	uint64_t queued_bytes;              /* payload of the messages in it */
+	uint64_t arriving_bytes;            /* payload of long messages that are being fetched */
+	struct ripc__list longs; /* struct ripc__rndv: long messages on their way in, oldest first per peer */
+	unsigned nrequests; /* requests of it that are not done */
+	unsigned calls;     /* threads inside a call on it: it is not freed before they left */
+	int fd;             /* eventfd of ripc_service_fd(), or -1 */
 	struct ripc__waitq receivers; /* wait for a message */
 	struct ripc__waitq drained;   /* unregister waits for calls, requests and arrivals to end */
 	struct ripc_stats stats;

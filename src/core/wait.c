@@ -9,19 +9,20 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define SPIN_MAX_NS (100 * 1000) /* adaptive: longest spin before sleeping; a loaded round trip is shorter */
+#define SPIN_MAX_NS \
+	(100 * 1000) /* adaptive: longest spin before sleeping; a loaded round trip is shorter */
 #define SPIN_MIN_NS (2 * 1000)
-#define TICK_NS     RIPC__MS     /* how soon the agent looks after a context that nobody drives any more */
-#define TICKS_QUIET 10           /* ticks with a sleeping driver after which the agent sleeps, too */
+#define TICK_NS     RIPC__MS /* how soon the agent looks after a context that nobody drives any more */
+#define TICKS_QUIET 10       /* ticks with a sleeping driver after which the agent sleeps, too */
 
 /* A thread inside ripc__wait(), or the agent. */
 struct ripc__waiter {
-	struct ripc__list link;     /* in ctx->waiters */
-	struct ripc__list queue;    /* in the waitq */
-	pthread_cond_t cond;        /* where a follower sleeps */
+	struct ripc__list link;  /* in ctx->waiters */
+	struct ripc__list queue; /* in the waitq */
+	pthread_cond_t cond;     /* where a follower sleeps */
 	bool woken;
-	bool sleeping;              /* on cond */
-	bool asleep;                /* on the descriptors: it is, or was, the driver */
+	bool sleeping; /* on cond */
+	bool asleep;   /* on the descriptors: it is, or was, the driver */
 };
 
 void ripc__waitq_init(struct ripc__waitq *q)
@@ -59,7 +60,7 @@ void ripc__wake(struct ripc *ctx, struct ripc__waitq *q)
 	struct ripc__list *n;
 
 	q->generation++;
-	ripc__list_for_each(n, &q->waiters)
+	ripc__list_for_each (n, &q->waiters)
 		rouse(ctx, ripc__list_entry(n, struct ripc__waiter, queue));
 }
 
@@ -67,7 +68,7 @@ void ripc__wake_all(struct ripc *ctx)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &ctx->waiters)
+	ripc__list_for_each (n, &ctx->waiters)
 		rouse(ctx, ripc__list_entry(n, struct ripc__waiter, link));
 	if (ctx->driver)
 		rouse(ctx, ctx->driver);
@@ -217,15 +218,15 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 			ctx->now_ns = now;
 			if (!start) {
 				start = now;
-				spin_until = now + (ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->spin_ns);
+				spin_until =
+					now + (ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->spin_ns);
 			}
 			if (now >= deadline_ns) {
 				rc = -ETIMEDOUT;
 				break;
 			}
 			if (ctx->opt.wait != RIPC__WAIT_POLL && now >= spin_until) {
-				sleep_on_descriptors(ctx, w,
-						     earlier(deadline_ns, ctx->next_timer_ns));
+				sleep_on_descriptors(ctx, w, earlier(deadline_ns, ctx->next_timer_ns));
 				/* What arrived is dated by when it was seen, not by when the sleep began. */
 				ctx->now_ns = ripc__now(ctx);
 				slept = true;
@@ -247,7 +248,8 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 		if (!slept || ripc__now(ctx) - start < 2 * SPIN_MAX_NS)
 			ctx->spin_ns = SPIN_MAX_NS;
 		else
-			ctx->spin_ns = ctx->spin_ns / 2 > SPIN_MIN_NS ? ctx->spin_ns / 2 : SPIN_MIN_NS;
+			ctx->spin_ns =
+				ctx->spin_ns / 2 > SPIN_MIN_NS ? ctx->spin_ns / 2 : SPIN_MIN_NS;
 	}
 	if (ctx->driver == w)
 		hand_over(ctx);

@@ -11,7 +11,7 @@ struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *s
 	struct ripc__window *shared = NULL;
 	struct ripc__list *n;
 
-	ripc__list_for_each(n, &ctx->memory.windows) {
+	ripc__list_for_each (n, &ctx->memory.windows) {
 		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
 
 		if (w->arriving || w->len < len)
@@ -47,7 +47,7 @@ void ripc__windows_drop(struct ripc *ctx, struct ripc_service *service)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe(n, tmp, &ctx->memory.windows) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.windows) {
 		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
 
 		if (w->service == service && !w->arriving)
@@ -63,7 +63,9 @@ static int window_add(struct ripc *ctx, struct ripc_service *service, void *base
 
 	if (!region || region->zombie ||
 	    (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP))
-		return ripc__fail(-EINVAL, "window of %zu bytes at %p: not registered or allocated memory", len, base);
+		return ripc__fail(-EINVAL,
+				  "window of %zu bytes at %p: not registered or allocated memory",
+				  len, base);
 	if (ctx->memory.nwindows >= RIPC__WINDOWS_MAX)
 		return ripc__fail(-ENOMEM, "more than %d windows", RIPC__WINDOWS_MAX);
 	rc = ripc__range_check(ctx, region, base, len);
@@ -113,7 +115,7 @@ int ripc_window_remove(struct ripc *ctx, void *base)
 		return rc;
 	rc = -EINVAL;
 	ripc__lock(ctx);
-	ripc__list_for_each(n, &ctx->memory.windows) {
+	ripc__list_for_each (n, &ctx->memory.windows) {
 		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
 
 		if (w->base != base)

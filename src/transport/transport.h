@@ -32,16 +32,16 @@
 
 /* Capability bits: the core chooses by these, never by name. */
 enum ripc__cap {
-	RIPC__CAP_CONNECTED = 1 << 0,       /* connect/accept/post_send */
-	RIPC__CAP_DATAGRAM = 1 << 1,        /* post_datagram: unordered, lossy */
-	RIPC__CAP_READ = 1 << 2,            /* post_read */
-	RIPC__CAP_WRITE = 1 << 3,           /* post_write */
-	RIPC__CAP_INLINE = 1 << 4,          /* sends up to inline_max cost no copy */
-	RIPC__CAP_MULTICAST = 1 << 5,       /* reserved for group services */
+	RIPC__CAP_CONNECTED = 1 << 0, /* connect/accept/post_send */
+	RIPC__CAP_DATAGRAM = 1 << 1,  /* post_datagram: unordered, lossy */
+	RIPC__CAP_READ = 1 << 2,      /* post_read */
+	RIPC__CAP_WRITE = 1 << 3,     /* post_write */
+	RIPC__CAP_INLINE = 1 << 4,    /* sends up to inline_max cost no copy */
+	RIPC__CAP_MULTICAST = 1 << 5, /* reserved for group services */
 	RIPC__CAP_TARGET_PROGRESS = 1 << 6, /* reads and writes need the passive side to call progress() */
-	RIPC__CAP_CHEAP_REG = 1 << 7,       /* registration costs less than a microsecond: per transfer */
-	RIPC__CAP_SAME_HOST = 1 << 8,       /* reaches peers of the same host only */
-	RIPC__CAP_SELF = 1 << 9,            /* reaches nobody but the context itself: in no record */
+	RIPC__CAP_CHEAP_REG = 1 << 7, /* registration costs less than a microsecond: per transfer */
+	RIPC__CAP_SAME_HOST = 1 << 8, /* reaches peers of the same host only */
+	RIPC__CAP_SELF = 1 << 9,      /* reaches nobody but the context itself: in no record */
 };
 
 /* Access rights of a registration; ask for the narrowest set. */
@@ -69,27 +69,27 @@ struct ripc__mr {
 
 /* Sizes and depths; constant while the transport is open. */
 struct ripc__transport_limits {
-	unsigned caps;         /* of enum ripc__cap */
-	uint32_t send_max;     /* largest send in bytes, >= 2048 (RIPC__MSG_MIN_MAX); 0 without CONNECTED */
+	unsigned caps;     /* of enum ripc__cap */
+	uint32_t send_max; /* largest send in bytes, >= 2048 (RIPC__MSG_MIN_MAX); 0 without CONNECTED */
 	uint32_t datagram_max; /* largest datagram in bytes; 0 without DATAGRAM */
 	uint32_t inline_max;   /* largest send that costs no copy; 0: none */
-	uint32_t recv_depth;   /* sends that a peer may have in flight to one of our endpoints, >= 3; 0: the
+	uint32_t recv_depth; /* sends that a peer may have in flight to one of our endpoints, >= 3; 0: the
 	                        * transport buffers and needs no credits */
-	uint32_t read_depth;   /* reads that may be outstanding on one endpoint, >= 1 with READ */
-	uint64_t rdma_max;     /* largest single read or write in bytes */
+	uint32_t read_depth; /* reads that may be outstanding on one endpoint, >= 1 with READ */
+	uint64_t rdma_max;   /* largest single read or write in bytes */
 };
 
 enum ripc__ev_kind {
 	RIPC__EV_NONE = 0,
-	RIPC__EV_REQUEST,     /* request, data/len = private data, text = who: accept() or reject() it */
+	RIPC__EV_REQUEST, /* request, data/len = private data, text = who: accept() or reject() it */
 	RIPC__EV_ESTABLISHED, /* user, ep; active side: data/len = private data of the accepting side */
-	RIPC__EV_CLOSED,      /* user, ep, status < 0 why; reject: data/len = the rejecting private data */
-	RIPC__EV_RECV,        /* user, ep, data/len, token: a send of the peer arrived */
-	RIPC__EV_DATAGRAM,    /* data/len, token; from/fromlen: address to answer to with post_datagram() */
-	RIPC__EV_WRITE_DONE,  /* user, ep, wr_id, status: the source memory is ours again (not: arrived) */
-	RIPC__EV_READ_DONE,   /* user, ep, wr_id, status: the bytes stand in the local memory */
-	RIPC__EV_SENDABLE,    /* user, ep: after a post had returned -EAGAIN, posting works again */
-	RIPC__EV_GARBAGE,     /* text = who and why: input that is not of this protocol was dropped/closed */
+	RIPC__EV_CLOSED, /* user, ep, status < 0 why; reject: data/len = the rejecting private data */
+	RIPC__EV_RECV,   /* user, ep, data/len, token: a send of the peer arrived */
+	RIPC__EV_DATAGRAM, /* data/len, token; from/fromlen: address to answer to with post_datagram() */
+	RIPC__EV_WRITE_DONE, /* user, ep, wr_id, status: the source memory is ours again (not: arrived) */
+	RIPC__EV_READ_DONE, /* user, ep, wr_id, status: the bytes stand in the local memory */
+	RIPC__EV_SENDABLE,  /* user, ep: after a post had returned -EAGAIN, posting works again */
+	RIPC__EV_GARBAGE, /* text = who and why: input that is not of this protocol was dropped/closed */
 };
 
 /* One event. data, from and text point into the transport's memory: private data, from and text until
@@ -97,17 +97,17 @@ enum ripc__ev_kind {
  * until the next progress(). */
 struct ripc__event {
 	enum ripc__ev_kind kind;
-	int status;            /* 0 or a negative errno */
-	bool reject;           /* EV_CLOSED: the peer rejected us, data is its private data */
-	void *user;            /* what the core gave to connect() or accept() */
+	int status;  /* 0 or a negative errno */
+	bool reject; /* EV_CLOSED: the peer rejected us, data is its private data */
+	void *user;  /* what the core gave to connect() or accept() */
 	struct ripc__ep *ep;
-	void *request;         /* EV_REQUEST: handle for accept() or reject() */
+	void *request; /* EV_REQUEST: handle for accept() or reject() */
 	const uint8_t *data;
-	uint32_t len;          /* bytes at data */
-	uint32_t fromlen;      /* bytes at from */
+	uint32_t len;     /* bytes at data */
+	uint32_t fromlen; /* bytes at from */
 	const void *from;
-	void *token;           /* for release(); NULL: nothing to release */
-	uint64_t wr_id;        /* as posted */
+	void *token;    /* for release(); NULL: nothing to release */
+	uint64_t wr_id; /* as posted */
 	const char *text;
 };
 
@@ -120,7 +120,7 @@ struct ripc__transport_env {
 
 struct ripc__transport_ops {
 	const char *name; /* as in RIPC_TRANSPORTS, e.g. "iwarp/soft" */
-	uint8_t id;       /* number in resolver records, see doc/protocol.md; never used again for another */
+	uint8_t id; /* number in resolver records, see doc/protocol.md; never used again for another */
 
 	/* Whether open() has a chance: 0, or a negative errno with one sentence in why. Opens nothing that stays. */
 	int (*probe)(const struct ripc__transport_env *env, char *why, size_t whylen);
@@ -140,18 +140,19 @@ struct ripc__transport_ops {
 	void (*describe)(const uint8_t *addr, size_t len, char *text, size_t textlen);
 
 	/* Registers memory. May fail with -ENOMEM, -EPERM (memlock). mr stays the caller's, and in place, until dereg(). */
-	int (*reg)(struct ripc__transport *t, void *base, size_t len, unsigned access, struct ripc__mr *mr);
+	int (*reg)(struct ripc__transport *t, void *base, size_t len, unsigned access,
+		   struct ripc__mr *mr);
 
 	/* Ends remote access at once: when it returns no peer and no device touches the memory. */
 	void (*dereg)(struct ripc__transport *t, struct ripc__mr *mr);
 
 	/* Starts to connect to an address from a resolver record (bytes from the network: validate). */
-	int (*connect)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen, const void *priv,
-		       size_t privlen, void *user, struct ripc__ep **ep);
+	int (*connect)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+		       const void *priv, size_t privlen, void *user, struct ripc__ep **ep);
 
 	/* Answers EV_REQUEST; the handle is used up, also on error. */
-	int (*accept)(struct ripc__transport *t, void *request, const void *priv, size_t privlen, void *user,
-		      struct ripc__ep **ep);
+	int (*accept)(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
+		      void *user, struct ripc__ep **ep);
 	void (*reject)(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
 
 	/* Drops the endpoint. What was posted and already handed to the network may still arrive; sends held
@@ -172,8 +173,8 @@ struct ripc__transport_ops {
 	 * within mr. The memory belongs to the transport until WRITE_DONE/READ_DONE, EV_CLOSED or ep_close().
 	 * A read beyond read_depth or a full queue returns -EAGAIN, and EV_SENDABLE will come.
 	 */
-	int (*post_write)(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-			  uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+	int (*post_write)(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 	int (*post_read)(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 
@@ -189,8 +190,8 @@ struct ripc__transport_ops {
 	 * transport wants progress() again even if its descriptor stays silent. Return: number of events; equal
 	 * to max: call again.
 	 */
-	unsigned (*progress)(struct ripc__transport *t, struct ripc__event *events, unsigned max, uint64_t now_ns,
-			     uint64_t *deadline_ns);
+	unsigned (*progress)(struct ripc__transport *t, struct ripc__event *events, unsigned max,
+			     uint64_t now_ns, uint64_t *deadline_ns);
 
 	/* Gives the memory of a RECV or DATAGRAM event back. */
 	void (*release)(struct ripc__transport *t, void *token);

@@ -7,17 +7,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#define RIPC__BYTES(name, type, to_wire, from_wire)                                                \
-	static inline void ripc__put_##name(uint8_t *p, type v)                                    \
-	{                                                                                          \
-		v = to_wire(v);                                                                    \
-		memcpy(p, &v, sizeof(v));                                                          \
-	}                                                                                          \
-	static inline type ripc__get_##name(const uint8_t *p)                                      \
-	{                                                                                          \
-		type v;                                                                            \
-		memcpy(&v, p, sizeof(v));                                                          \
-		return from_wire(v);                                                               \
+#define RIPC__BYTES(name, type, to_wire, from_wire)             \
+	static inline void ripc__put_##name(uint8_t *p, type v) \
+	{                                                       \
+		v = to_wire(v);                                 \
+		memcpy(p, &v, sizeof(v));                       \
+	}                                                       \
+	static inline type ripc__get_##name(const uint8_t *p)   \
+	{                                                       \
+		type v;                                         \
+		memcpy(&v, p, sizeof(v));                       \
+		return from_wire(v);                            \
 	}
 
 RIPC__BYTES(le16, uint16_t, htole16, le16toh)

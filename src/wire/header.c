@@ -126,8 +126,8 @@ int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, 
 	return 0;
 }
 
-uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems, uint16_t nreturns,
-			  uint64_t dest, uint64_t source)
+uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems,
+			  uint16_t nreturns, uint64_t dest, uint64_t source)
 {
 	ripc__put_le16(p, RIPC__MSG_MAGIC);
 	p[2] = RIPC__MSG_VERSION;

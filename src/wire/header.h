@@ -31,7 +31,7 @@
 /* The largest message without payload: a transport's send_max must not be below it. */
 #define RIPC__MSG_MIN_MAX (RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURNS_MAX) * RIPC__DESC_LEN)
 /* The most that a short message's header can take. */
-#define RIPC__SHORT_HEADER_MAX                                                                     \
+#define RIPC__SHORT_HEADER_MAX \
 	(RIPC__HEADER_LEN + 16 + RIPC_ITEMS_MAX * 4 + RIPC_RETURNS_MAX * RIPC__DESC_LEN)
 /* The most bytes a header with all its descriptors takes. */
 #define RIPC__HEADER_MAX RIPC__MSG_MIN_MAX
@@ -62,18 +62,18 @@ enum ripc__msg_flags {
 
 /* How an item of a LONG message travels. */
 enum ripc__how {
-	RIPC__HOW_INLINE = 0, /* its bytes are in this message */
-	RIPC__HOW_READ = 1,   /* the receiver reads it from addr/key */
+	RIPC__HOW_INLINE = 0,  /* its bytes are in this message */
+	RIPC__HOW_READ = 1,    /* the receiver reads it from addr/key */
 	RIPC__HOW_WRITTEN = 2, /* it was written into a return buffer of the receiver */
-	RIPC__HOW_GRANT = 3,  /* the receiver grants memory, the sender writes */
+	RIPC__HOW_GRANT = 3,   /* the receiver grants memory, the sender writes */
 };
 
 /* An item, or a return buffer. */
 struct ripc__desc {
 	uint64_t addr; /* remote address; item HOW_WRITTEN: the id of the return buffer it stands in */
-	uint64_t len;  /* bytes */
-	uint32_t key;  /* remote key */
-	uint32_t how;  /* item: enum ripc__how; return buffer: its id, chosen by its owner */
+	uint64_t len; /* bytes */
+	uint32_t key; /* remote key */
+	uint32_t how; /* item: enum ripc__how; return buffer: its id, chosen by its owner */
 };
 
 /* A message header, decoded. */
@@ -86,7 +86,7 @@ struct ripc__header {
 	uint32_t seq;     /* per lane (or datagram flow) and direction, from 0, wraps */
 	uint64_t dest;
 	uint64_t source;
-	uint64_t u[2];    /* the kind's fixed words after the header; see above */
+	uint64_t u[2];           /* the kind's fixed words after the header; see above */
 	const uint8_t *instance; /* 16 bytes with F_INSTANCE, else NULL */
 	const uint8_t *lens;     /* SHORT: nitems u32 */
 	const uint8_t *items;    /* LONG, GRANT: nitems descriptors, see ripc__desc_get() */
@@ -102,8 +102,8 @@ struct ripc__header {
 int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why);
 
 /* Writes the 32 bytes. Return: where the kind's own part begins. */
-uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems, uint16_t nreturns,
-			  uint64_t dest, uint64_t source);
+uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems,
+			  uint16_t nreturns, uint64_t dest, uint64_t source);
 
 /* Fills in what is only known when the message goes out. */
 void ripc__header_stamp(uint8_t *p, uint32_t seq, uint16_t credits);

@@ -38,11 +38,11 @@ struct rig {
 };
 
 /* The result of a call that must succeed, or fail in this way. */
-#define RC(want, call)                                                                          \
-	do {                                                                                    \
-		int rc_ = (call);                                                               \
-		ck_assert_msg(rc_ == (want), "%s returned %d (%s): %s", #call, rc_,             \
-			      ripc_strerror(rc_), ripc_detail());                               \
+#define RC(want, call)                                                              \
+	do {                                                                        \
+		int rc_ = (call);                                                   \
+		ck_assert_msg(rc_ == (want), "%s returned %d (%s): %s", #call, rc_, \
+			      ripc_strerror(rc_), ripc_detail());                   \
 	} while (0)
 #define OK(call) RC(0, call)
 

@@ -35,10 +35,10 @@ static void check_memory(void)
 			nfree++;
 		}
 	}
-	ripc__list_for_each(n, &m->lru)
+	ripc__list_for_each (n, &m->lru)
 		in_lru++;
 	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++)
-		ripc__list_for_each(n, &m->classes[i])
+		ripc__list_for_each (n, &m->classes[i])
 			nfree--;
 	ck_assert_uint_eq(nfree, 0);
 	ck_assert_uint_eq(cached, m->cached_bytes);
@@ -52,8 +52,8 @@ START_TEST(pool_get__classes)
 {
 	static const struct {
 		size_t len, cap;
-	} cases[] = {{1, 256},	   {255, 256},	   {256, 256},	   {257, 512},
-		     {4096, 4096}, {4097, 8192},   {65536, 65536}, {131072, 131072},
+	} cases[] = {{1, 256},     {255, 256},         {256, 256},        {257, 512},
+		     {4096, 4096}, {4097, 8192},       {65536, 65536},    {131072, 131072},
 		     {MIB, MIB},   {MIB + 1, 2 * MIB}, {5 * MIB, 8 * MIB}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -148,7 +148,8 @@ START_TEST(regions__random_use)
 
 	for (int k = 0; k < 20000; k++) {
 		unsigned i = test_random(&rng) % 200;
-		size_t len = 1 + (test_random(&rng) % 3 ? test_random(&rng) % 2000 : test_random(&rng) % 300000);
+		size_t len = 1 + (test_random(&rng) % 3 ? test_random(&rng) % 2000
+							: test_random(&rng) % 300000);
 
 		switch (test_random(&rng) % 4) {
 		case 0:
@@ -348,9 +349,9 @@ START_TEST(buf_register__overlap)
 	static const struct {
 		size_t at, len;
 		int rc;
-	} cases[] = {{100, 100, -EEXIST}, {99, 2, -EEXIST},   {199, 1, -EEXIST},  {199, 100, -EEXIST},
-		     {0, 400, -EEXIST},	  {120, 10, -EEXIST}, {0, 101, -EEXIST}, {0, 100, 0},
-		     {200, 200, 0}};
+	} cases[] = {{100, 100, -EEXIST}, {99, 2, -EEXIST},  {199, 1, -EEXIST},
+		     {199, 100, -EEXIST}, {0, 400, -EEXIST}, {120, 10, -EEXIST},
+		     {0, 101, -EEXIST},   {0, 100, 0},       {200, 200, 0}};
 
 	OK(ripc_buf_register(ctx, foreign + 100, 100));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

@@ -97,7 +97,10 @@ static const struct number {
 	unsigned long long min, max;
 	size_t offset, size;
 } numbers[] = {
-#define NUMBER(m, min, max) {#m, min, max, offsetof(struct ripc__options, m), sizeof(opt.m)}
+#define NUMBER(m, min, max)                                                    \
+	{                                                                      \
+#m, min, max, offsetof(struct ripc__options, m), sizeof(opt.m) \
+	}
 	NUMBER(port, 1, 65535),
 	NUMBER(peer_timeout_ms, 100, 3600000),
 	NUMBER(resolve_timeout_ms, 10, 3600000),
@@ -112,7 +115,10 @@ START_TEST(load__numbers)
 	const struct number *n = &numbers[_i];
 
 	for (int k = 0; k < 3; k++) {
-		unsigned long long v = k == 0 ? n->min : k == 1 ? n->max : n->min + (n->max - n->min) / 2, got = 0;
+		unsigned long long v = k == 0   ? n->min
+				       : k == 1 ? n->max
+						: n->min + (n->max - n->min) / 2,
+				   got = 0;
 		char text[100];
 
 		snprintf(text, sizeof(text), "%s=%llu", n->name, v);
@@ -125,8 +131,12 @@ END_TEST
 
 START_TEST(load__numbers_refused)
 {
-	static const char *const nonsense[] = {"",     "x",	"-1",	"+5", " 5",   "1.5",
-					       "5x",   "0x100", "1e3",	"5 ", "1,2",  "18446744073709551616",
+	static const char *const nonsense[] = {"",    "x",
+					       "-1",  "+5",
+					       " 5",  "1.5",
+					       "5x",  "0x100",
+					       "1e3", "5 ",
+					       "1,2", "18446744073709551616",
 					       "nan", "99999999999999999999999"};
 	const struct number *n = &numbers[_i];
 	char text[100], limit[32];

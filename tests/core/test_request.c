@@ -329,8 +329,12 @@ START_TEST(answer__errors_of_the_peer)
 {
 	static const struct {
 		int answer, rc;
-	} cases[] = {{-ENOBUFS, -ENOBUFS}, {-ECANCELED, -ECANCELED}, {-EIO, -EIO},
-		     {-EINVAL, -EIO},	   {1, -EIO},		     {INT32_MIN, -EIO}};
+	} cases[] = {{-ENOBUFS, -ENOBUFS},
+		     {-ECANCELED, -ECANCELED},
+		     {-EIO, -EIO},
+		     {-EINVAL, -EIO},
+		     {1, -EIO},
+		     {INT32_MIN, -EIO}};
 
 	rig_connect(&rig, 0, 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -251,7 +251,7 @@ static void teardown(void)
 	struct ripc__list *n;
 
 	/* What a test claimed by hand is on its way nowhere. */
-	ripc__list_for_each(n, &ctx->memory.windows)
+	ripc__list_for_each (n, &ctx->memory.windows)
 		ripc__list_entry(n, struct ripc__window, link)->arriving = false;
 	rig_end(&rig);
 }

@@ -16,10 +16,10 @@
 #define CANARY 64u
 #define LEN    2048u
 
-#define require(condition)                                                                         \
-	do {                                                                                       \
-		if (!(condition))                                                                  \
-			abort();                                                                   \
+#define require(condition)        \
+	do {                      \
+		if (!(condition)) \
+			abort();  \
 	} while (0)
 
 struct world {
@@ -35,7 +35,8 @@ struct world {
 static void make_world(struct world *w)
 {
 	static const uint8_t secret[16] = "fuzz";
-	static const unsigned access[3] = {RIPC__ACCESS_REMOTE_WRITE, RIPC__ACCESS_REMOTE_READ, RIPC__ACCESS_LOCAL_WRITE};
+	static const unsigned access[3] = {RIPC__ACCESS_REMOTE_WRITE, RIPC__ACCESS_REMOTE_READ,
+					   RIPC__ACCESS_LOCAL_WRITE};
 
 	memset(w, 0, sizeof(*w));
 	memset(w->memory, 0xcc, sizeof(w->memory));
@@ -114,7 +115,8 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 		struct ripc__engine_event ev;
 		struct iovec iov[2];
 		size_t prefix, done = 0;
-		unsigned niov = ripc__engine_want(&w->e, w->slab->data, RIPC__SLAB_BYTES, iov, &prefix);
+		unsigned niov =
+			ripc__engine_want(&w->e, w->slab->data, RIPC__SLAB_BYTES, iov, &prefix);
 
 		for (unsigned i = 0; i < niov && done < cut; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;
@@ -141,8 +143,13 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 
 static size_t set_up(const uint8_t *data, size_t size, bool active, struct ripc__mpa_terms *terms)
 {
-	struct ripc__mpa frame, other = {.revision = 2, .enhanced = true, .peer_to_peer = true, .rtr = 7, .ird = 32,
-					 .ord = 32, .soft = true};
+	struct ripc__mpa frame, other = {.revision = 2,
+					 .enhanced = true,
+					 .peer_to_peer = true,
+					 .rtr = 7,
+					 .ird = 32,
+					 .ord = 32,
+					 .soft = true};
 	const char *why = NULL;
 	uint8_t buf[RIPC__MPA_FRAME_MAX];
 	int n = ripc__mpa_decode(&frame, active, data, size, &why);
@@ -164,7 +171,8 @@ static size_t set_up(const uint8_t *data, size_t size, bool active, struct ripc_
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const size_t cuts[8] = {SIZE_MAX, 1, 2, 3, 19, 64, 300, 1000};
-	struct ripc__mpa_terms terms = {.enhanced = true, .soft = true, .read_depth = 4, .serve_depth = 4, .rtr = 2};
+	struct ripc__mpa_terms terms = {
+		.enhanced = true, .soft = true, .read_depth = 4, .serve_depth = 4, .rtr = 2};
 	struct ripc__soft_address address;
 	struct world *w;
 	uint8_t *copy;
@@ -200,7 +208,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ripc__engine_init(&w->e, &w->regions, &w->pool, &terms, active, 1448);
 	if (mode & 0x80) {
 		for (unsigned i = 0; i < 3; i++)
-			ripc__engine_read(&w->e, w->region[2], w->memory[2] + CANARY, 100 * i, 1, 1, i);
+			ripc__engine_read(&w->e, w->region[2], w->memory[2] + CANARY, 100 * i, 1, 1,
+					  i);
 		ripc__engine_write(&w->e, w->region[2], w->memory[2] + CANARY, LEN, 1, 1, 9);
 		ripc__engine_send(&w->e, &(struct iovec){w->memory[2], 500}, 1, 500);
 	}

@@ -20,15 +20,16 @@ struct rig_end {
 	struct ripc__slab_pool pool;
 	struct ripc__slab *slab;
 	size_t used;
-	unsigned nrecv, nread, nwrite;  /* events so far */
+	unsigned nrecv, nread, nwrite; /* events so far */
 	uint64_t last_wr_id;
-	uint8_t *recv;                  /* all sends that came, one behind the other */
+	uint8_t *recv; /* all sends that came, one behind the other */
 	size_t recv_len, recv_cap;
-	size_t lens[4096];              /* their lengths */
-	size_t out;                     /* bytes transmitted so far */
+	size_t lens[4096]; /* their lengths */
+	size_t out;        /* bytes transmitted so far */
 };
 
-static inline void rig_open(struct rig_end *end, const struct ripc__mpa_terms *terms, bool active, uint32_t segment)
+static inline void rig_open(struct rig_end *end, const struct ripc__mpa_terms *terms, bool active,
+			    uint32_t segment)
 {
 	static const uint8_t secret[16] = "rig";
 
@@ -100,8 +101,8 @@ static inline void rig_feed(struct rig_end *end, const uint8_t *p, size_t n)
 			ck_assert_ptr_nonnull(end->slab);
 			end->used = 0;
 		}
-		niov = ripc__engine_want(&end->e, end->slab->data + end->used, RIPC__SLAB_BYTES - end->used, iov,
-					 &prefix);
+		niov = ripc__engine_want(&end->e, end->slab->data + end->used,
+					 RIPC__SLAB_BYTES - end->used, iov, &prefix);
 		ck_assert(niov == 1 || niov == 2);
 		for (unsigned i = 0; i < niov; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;

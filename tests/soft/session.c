@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BYTES      20000u
+#define BYTES       20000u
 #define PATIENCE_NS (UINT64_C(20) * 1000 * RIPC__MS)
 
 static const struct ripc__transport_ops *const ops = &ripc__transport_soft;
@@ -86,9 +86,10 @@ int main(void)
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	char why[256], line[16];
 
-	if (ripc__options_load(&opt, "interfaces=lo crc=on", why, sizeof(why)) || ops->open(&ends[0], &env) ||
-	    ops->open(&ends[1], &env) ||
-	    ripc__soft_address_decode(&address, addr, (size_t)ops->address(ends[1], addr, sizeof(addr))))
+	if (ripc__options_load(&opt, "interfaces=lo crc=on", why, sizeof(why)) ||
+	    ops->open(&ends[0], &env) || ops->open(&ends[1], &env) ||
+	    ripc__soft_address_decode(&address, addr,
+				      (size_t)ops->address(ends[1], addr, sizeof(addr))))
 		return 1;
 	printf("%u\n", address.places[0].tcp);
 	fflush(stdout);

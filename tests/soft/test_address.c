@@ -70,24 +70,28 @@ END_TEST
 
 START_TEST(soft_address_decode__unusable_places)
 {
-	static const char *const bad[] = {"0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1", "fe80::1",
-					  "::ffff:127.0.0.1"};
+	static const char *const bad[] = {"0.0.0.0", "224.0.0.1", "255.255.255.255", "::",
+					  "ff02::1", "fe80::1",   "::ffff:127.0.0.1"};
 	uint8_t buf[256];
 	struct ripc__soft_address a = {.nplaces = 1};
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		a.nplaces = 1;
 		a.places[0] = place(bad[i], 1, 0);
-		ck_assert_int_eq(ripc__soft_address_decode(&a, buf, ripc__soft_address_encode(&a, buf, 256)), -EINVAL);
+		ck_assert_int_eq(
+			ripc__soft_address_decode(&a, buf, ripc__soft_address_encode(&a, buf, 256)),
+			-EINVAL);
 	}
 	a.nplaces = 1;
 	a.places[0] = place("192.0.2.1", 0, 0);
-	ck_assert_int_eq(ripc__soft_address_decode(&a, buf, ripc__soft_address_encode(&a, buf, 256)), -EINVAL);
+	ck_assert_int_eq(ripc__soft_address_decode(&a, buf, ripc__soft_address_encode(&a, buf, 256)),
+			 -EINVAL);
 	/* A loopback that claims to be none would be tried from other hosts. */
 	a.nplaces = 1;
 	a.places[0] = place("127.0.0.1", 1, 0);
 	a.places[0].loopback = false;
-	ck_assert_int_eq(ripc__soft_address_decode(&a, buf, ripc__soft_address_encode(&a, buf, 256)), -EINVAL);
+	ck_assert_int_eq(ripc__soft_address_decode(&a, buf, ripc__soft_address_encode(&a, buf, 256)),
+			 -EINVAL);
 }
 END_TEST
 

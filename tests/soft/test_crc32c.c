@@ -9,11 +9,13 @@
 START_TEST(crc32c__known_vectors)
 {
 	static const uint8_t command[48] = {
-		0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0,
-		0, 0, 0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0,
+		0x01, 0xc0, 0, 0, 0, 0, 0,    0, 0,    0, 0, 0,    0, 0, 0, 0,
+		0x14, 0,    0, 0, 0, 0, 0x04, 0, 0,    0, 0, 0x14, 0, 0, 0, 0x18,
+		0x28, 0,    0, 0, 0, 0, 0,    0, 0x02, 0, 0, 0,    0, 0, 0, 0,
 	};
 	uint8_t b[32];
-	uint32_t (*const crc[2])(uint32_t, const void *, size_t) = {ripc__crc32c, ripc__crc32c_portable};
+	uint32_t (*const crc[2])(uint32_t, const void *, size_t) = {ripc__crc32c,
+								    ripc__crc32c_portable};
 
 	for (unsigned k = 0; k < 2; k++) {
 		memset(b, 0, 32);
@@ -43,12 +45,14 @@ START_TEST(crc32c__agrees_with_portable)
 	for (size_t i = 0; i < cap; i++)
 		b[i] = (uint8_t)test_random(&rng);
 	for (size_t len = 0; len < 1700; len++)
-		ck_assert_uint_eq(ripc__crc32c(0, b + len % 8, len), ripc__crc32c_portable(0, b + len % 8, len));
+		ck_assert_uint_eq(ripc__crc32c(0, b + len % 8, len),
+				  ripc__crc32c_portable(0, b + len % 8, len));
 	for (unsigned i = 0; i < 500; i++) {
 		size_t off = test_random(&rng) % 64, len = test_random(&rng) % (cap - 64);
 		uint32_t start = (uint32_t)test_random(&rng);
 
-		ck_assert_uint_eq(ripc__crc32c(start, b + off, len), ripc__crc32c_portable(start, b + off, len));
+		ck_assert_uint_eq(ripc__crc32c(start, b + off, len),
+				  ripc__crc32c_portable(start, b + off, len));
 	}
 	free(b);
 }
@@ -63,7 +67,8 @@ START_TEST(crc32c__continues)
 		b[i] = (uint8_t)(i * 31 + i / 256);
 	whole = ripc__crc32c_portable(0, b, sizeof(b));
 	for (size_t cut = 0; cut <= sizeof(b); cut += 37)
-		ck_assert_uint_eq(ripc__crc32c(ripc__crc32c(0, b, cut), b + cut, sizeof(b) - cut), whole);
+		ck_assert_uint_eq(ripc__crc32c(ripc__crc32c(0, b, cut), b + cut, sizeof(b) - cut),
+				  whole);
 }
 END_TEST
 

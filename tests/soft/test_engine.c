@@ -13,7 +13,11 @@ static uint8_t pipe_buf[1 << 20];
 static struct ripc__mpa_terms terms(bool crc, bool soft)
 {
 	return (struct ripc__mpa_terms){
-		.crc = crc, .soft = soft, .enhanced = true, .rtr = RIPC__MPA_RTR_WRITE, .read_depth = 32,
+		.crc = crc,
+		.soft = soft,
+		.enhanced = true,
+		.rtr = RIPC__MPA_RTR_WRITE,
+		.read_depth = 32,
 		.serve_depth = 32,
 	};
 }
@@ -49,7 +53,8 @@ static bool move(struct rig_end *from, struct rig_end *to, size_t cap)
 static void settle(uint64_t *rng, size_t most)
 {
 	for (;;) {
-		size_t one = rng ? test_random(rng) % most + 1 : most, two = rng ? test_random(rng) % most + 1 : most;
+		size_t one = rng ? test_random(rng) % most + 1 : most,
+		       two = rng ? test_random(rng) % most + 1 : most;
 		bool ab = move(&a, &b, one), ba = move(&b, &a, two);
 
 		if (!ab && !ba)
@@ -61,7 +66,8 @@ static void settle(uint64_t *rng, size_t most)
 
 static void post_send(struct rig_end *end, const uint8_t *p, size_t len)
 {
-	struct iovec iov[3] = {{(void *)p, len / 3}, {NULL, 0}, {(void *)(p + len / 3), len - len / 3}};
+	struct iovec iov[3] = {
+		{(void *)p, len / 3}, {NULL, 0}, {(void *)(p + len / 3), len - len / 3}};
 
 	ck_assert_int_eq(ripc__engine_send(&end->e, iov, 3, len), 0);
 }
@@ -70,14 +76,19 @@ static void post_send(struct rig_end *end, const uint8_t *p, size_t len)
 static void post_session(bool big)
 {
 	size_t len = big ? 200000 : 700;
-	struct ripc__region *from = ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
-	struct ripc__region *to = ripc__region_add(&b.regions, target, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
+	struct ripc__region *from =
+		ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
+	struct ripc__region *to =
+		ripc__region_add(&b.regions, target, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
 	struct ripc__region *src = ripc__region_add(&a.regions, source, SOURCE, 0);
-	struct ripc__region *dst = ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
+	struct ripc__region *dst =
+		ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
 	size_t half = SOURCE / 2;
 
 	post_send(&a, source, 100);
-	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target + half, len / 2, from->addr + half, from->stag, 1), 0);
+	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target + half, len / 2, from->addr + half,
+					   from->stag, 1),
+			 0);
 	post_send(&a, source + 100, 0);
 	ck_assert_int_eq(ripc__engine_write(&a.e, src, source, len, to->addr, to->stag, 2), 0);
 	ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 0, 0, 0, 3), 0);
@@ -175,7 +186,8 @@ START_TEST(engine__random_work)
 	open_pair(&t, 1448);
 	for (unsigned w = 0; w < 2; w++) {
 		src[w] = ripc__region_add(&ends[w]->regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
-		dst[w] = ripc__region_add(&ends[w]->regions, target, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
+		dst[w] = ripc__region_add(&ends[w]->regions, target, SOURCE,
+					  RIPC__ACCESS_REMOTE_WRITE);
 	}
 	for (unsigned i = 0; i < 3000; i++) {
 		unsigned w = test_random(&rng) & 1;
@@ -193,12 +205,14 @@ START_TEST(engine__random_work)
 			break;
 		case 1:
 			/* The same bytes at the same place of source and target: order does not matter. */
-			err = ripc__engine_write(e, src[w], source + off, len, dst[!w]->addr + off, dst[!w]->stag, i);
+			err = ripc__engine_write(e, src[w], source + off, len, dst[!w]->addr + off,
+						 dst[!w]->stag, i);
 			ck_assert(!err || err == -EAGAIN);
 			writes[w] += !err;
 			break;
 		case 2:
-			err = ripc__engine_read(e, dst[w], target + off, len, src[!w]->addr + off, src[!w]->stag, i);
+			err = ripc__engine_read(e, dst[w], target + off, len, src[!w]->addr + off,
+						src[!w]->stag, i);
 			ck_assert(!err || err == -EAGAIN);
 			reads[w] += !err;
 			break;
@@ -230,8 +244,9 @@ START_TEST(engine_send__arrives_after_the_write_before_it)
 	src = ripc__region_add(&a.regions, source, SOURCE, 0);
 	dst = ripc__region_add(&b.regions, target, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
 	for (unsigned i = 0; i < 3; i++) {
-		ck_assert_int_eq(ripc__engine_write(&a.e, src, source + i * 90000, 90000, dst->addr + i * 90000,
-						    dst->stag, i), 0);
+		ck_assert_int_eq(ripc__engine_write(&a.e, src, source + i * 90000, 90000,
+						    dst->addr + i * 90000, dst->stag, i),
+				 0);
 		post_send(&a, source, 8);
 	}
 	while (move(&a, &b, 5000))
@@ -280,7 +295,8 @@ START_TEST(engine_read__bounded_by_the_depth)
 	from = ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
 	dst = ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
 	for (unsigned i = 0; i < 3; i++)
-		ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 10, from->addr, from->stag, i), 0);
+		ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 10, from->addr, from->stag, i),
+				 0);
 	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 10, from->addr, from->stag, 3), -EAGAIN);
 	settle(NULL, 1000);
 	ck_assert_uint_eq(a.nread, 3);
@@ -300,7 +316,8 @@ START_TEST(engine_write__bounded)
 	dst = ripc__region_add(&b.regions, target, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
 	src = ripc__region_add(&a.regions, source, SOURCE, 0);
 	for (unsigned i = 0; i < RIPC__WORKS_MAX; i++)
-		ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 10, dst->addr, dst->stag, i), 0);
+		ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 10, dst->addr, dst->stag, i),
+				 0);
 	ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 10, dst->addr, dst->stag, 0), -EAGAIN);
 	settle(NULL, 100);
 	ck_assert_uint_eq(a.nwrite, RIPC__WORKS_MAX);
@@ -324,7 +341,8 @@ START_TEST(engine_revoke__read_response_half_sent)
 	ripc__engine_revoke(&b.e, from);
 	ck_assert_uint_eq(from->users, 0);
 	ck_assert_int_eq(b.e.status, -ECANCELED);
-	ck_assert_uint_eq(rig_take(&b, pipe_buf, 1000), 0); /* in the midst of an FPDU nothing can follow */
+	ck_assert_uint_eq(rig_take(&b, pipe_buf, 1000),
+			  0); /* in the midst of an FPDU nothing can follow */
 	ripc__region_remove(&b.regions, from);
 	close_pair();
 }
@@ -392,10 +410,12 @@ START_TEST(engine_fail__terminate_after_what_is_half_sent)
 		post_send(&a, source, 9000);
 		post_send(&a, source, 9000);
 	} else if (kind == 1) {
-		ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 200000, dst->addr, dst->stag, 1), 0);
+		ck_assert_int_eq(
+			ripc__engine_write(&a.e, src, source, 200000, dst->addr, dst->stag, 1), 0);
 		post_send(&a, source, 9000);
 	} else {
-		ck_assert_int_eq(ripc__engine_read(&b.e, dst, target, 200000, src->addr, src->stag, 1), 0);
+		ck_assert_int_eq(
+			ripc__engine_read(&b.e, dst, target, 200000, src->addr, src->stag, 1), 0);
 		move(&b, &a, 1000);
 	}
 	move(&a, &b, 300);

@@ -14,7 +14,8 @@ static size_t fpdu_len;
 
 static void open_end(bool crc)
 {
-	struct ripc__mpa_terms t = {.crc = crc, .soft = true, .enhanced = true, .read_depth = 4, .serve_depth = 2};
+	struct ripc__mpa_terms t = {
+		.crc = crc, .soft = true, .enhanced = true, .read_depth = 4, .serve_depth = 2};
 
 	rig_open(&end, &t, false, 1448);
 	memset(memory, 0xcc, sizeof(memory));
@@ -39,12 +40,15 @@ static uint8_t *filler(void)
 
 static void tagged(enum ripc__rdmap_op op, bool last, uint32_t stag, uint64_t to, size_t len)
 {
-	fpdu_len = rig_fpdu(fpdu, ripc__ddp_put_tagged(fpdu, op, last, stag, to, len), filler(), len, end.e.crc);
+	fpdu_len = rig_fpdu(fpdu, ripc__ddp_put_tagged(fpdu, op, last, stag, to, len), filler(),
+			    len, end.e.crc);
 }
 
-static void untagged(enum ripc__rdmap_op op, bool last, unsigned queue, uint32_t msn, uint32_t mo, const void *p, size_t len)
+static void untagged(enum ripc__rdmap_op op, bool last, unsigned queue, uint32_t msn, uint32_t mo,
+		     const void *p, size_t len)
 {
-	fpdu_len = rig_fpdu(fpdu, ripc__ddp_put_untagged(fpdu, op, last, queue, msn, mo, len), p, len, end.e.crc);
+	fpdu_len = rig_fpdu(fpdu, ripc__ddp_put_untagged(fpdu, op, last, queue, msn, mo, len), p,
+			    len, end.e.crc);
 }
 
 static void request(uint32_t msn, uint32_t stag, uint64_t from, uint32_t len)
@@ -358,7 +362,10 @@ static void ulpdu_short_tagged(void)
 	ripc__put_be16(fpdu, 13);
 }
 
-#define BAD(name, ...) {#name, name, __VA_ARGS__}
+#define BAD(name, ...)                   \
+	{                                \
+#name, name, __VA_ARGS__ \
+	}
 static const struct bad bad[] = {
 	BAD(write_no_stag, 0x1100, true, false),
 	BAD(write_stag_0, 0x1100, true, false),
@@ -511,7 +518,8 @@ END_TEST
 
 START_TEST(engine_next__kinds_of_send)
 {
-	static const enum ripc__rdmap_op ops[] = {RIPC__RDMAP_SEND, RIPC__RDMAP_SEND_SE, RIPC__RDMAP_SEND_INVALIDATE,
+	static const enum ripc__rdmap_op ops[] = {RIPC__RDMAP_SEND, RIPC__RDMAP_SEND_SE,
+						  RIPC__RDMAP_SEND_INVALIDATE,
 						  RIPC__RDMAP_SEND_SE_INVALIDATE};
 
 	open_end(true);
@@ -576,8 +584,8 @@ START_TEST(engine_next__send_in_parts_that_do_not_fit)
 	untagged(RIPC__RDMAP_SEND, false, 0, 1, 0, filler(), 1000);
 	feed();
 	ck_assert_int_eq(end.e.status, 0);
-	untagged(_i == 1 ? RIPC__RDMAP_SEND_SE : RIPC__RDMAP_SEND, true, 0, _i == 2 ? 2 : 1, _i == 0 ? 999 : 1000, filler(),
-		 _i == 3 ? RIPC__SEND_MAX - 999 : 10);
+	untagged(_i == 1 ? RIPC__RDMAP_SEND_SE : RIPC__RDMAP_SEND, true, 0, _i == 2 ? 2 : 1,
+		 _i == 0 ? 999 : 1000, filler(), _i == 3 ? RIPC__SEND_MAX - 999 : 10);
 	feed_bad(codes[_i], 0);
 	check_terminate(codes[_i], true, false);
 	close_end();
@@ -688,13 +696,16 @@ START_TEST(engine_next__random_bytes)
 
 			switch (r % 5) {
 			case 0:
-				tagged(RIPC__RDMAP_WRITE, r & 32, writable->stag, writable->addr + (r >> 8) % LEN, (r >> 40) % 600);
+				tagged(RIPC__RDMAP_WRITE, r & 32, writable->stag,
+				       writable->addr + (r >> 8) % LEN, (r >> 40) % 600);
 				break;
 			case 1:
-				untagged(RIPC__RDMAP_SEND, r & 32, 0, end.e.rx.msn[0], end.e.rx.msg_len, filler(), (r >> 40) % 900);
+				untagged(RIPC__RDMAP_SEND, r & 32, 0, end.e.rx.msn[0],
+					 end.e.rx.msg_len, filler(), (r >> 40) % 900);
 				break;
 			case 2:
-				request(end.e.rx.msn[1], readable->stag, readable->addr + (r >> 8) % LEN, (r >> 40) % 600);
+				request(end.e.rx.msn[1], readable->stag,
+					readable->addr + (r >> 8) % LEN, (r >> 40) % 600);
 				break;
 			default:
 				fpdu_len = (r >> 8) % 100 + 1;

@@ -11,9 +11,16 @@ static const char *why;
 static struct ripc__mpa our_request(bool basic, bool crc)
 {
 	return (struct ripc__mpa){
-		.revision = basic ? 1 : 2, .crc = crc, .enhanced = !basic, .peer_to_peer = !basic,
-		.rtr = basic ? 0 : 7, .ird = 32, .ord = 32, .soft = true,
-		.priv = (const uint8_t *)"hello", .privlen = 5,
+		.revision = basic ? 1 : 2,
+		.crc = crc,
+		.enhanced = !basic,
+		.peer_to_peer = !basic,
+		.rtr = basic ? 0 : 7,
+		.ird = 32,
+		.ord = 32,
+		.soft = true,
+		.priv = (const uint8_t *)"hello",
+		.privlen = 5,
 	};
 }
 
@@ -58,11 +65,19 @@ END_TEST
 START_TEST(mpa_decode__round_trip)
 {
 	for (unsigned bits = 0; bits < 512; bits++) {
-		struct ripc__mpa f = {
-			.revision = bits & 1 ? 2 : 1, .reply = bits & 2, .markers = bits & 4, .crc = bits & 8,
-			.reject = (bits & 16) && (bits & 2), .enhanced = (bits & 32) && (bits & 1), .soft = bits & 64,
-			.priv = (const uint8_t *)"private", .privlen = bits & 128 ? 7 : 0,
-		}, g;
+		struct ripc__mpa f =
+					 {
+						 .revision = bits & 1 ? 2 : 1,
+						 .reply = bits & 2,
+						 .markers = bits & 4,
+						 .crc = bits & 8,
+						 .reject = (bits & 16) && (bits & 2),
+						 .enhanced = (bits & 32) && (bits & 1),
+						 .soft = bits & 64,
+						 .priv = (const uint8_t *)"private",
+						 .privlen = bits & 128 ? 7 : 0,
+					 },
+				 g;
 
 		f.ird = f.ord = RIPC__MPA_DEPTH_NONE;
 		if (f.enhanced) {
@@ -73,8 +88,10 @@ START_TEST(mpa_decode__round_trip)
 		}
 		g = across(&f);
 		ck_assert_uint_eq(g.revision, f.revision);
-		ck_assert(g.reply == f.reply && g.markers == f.markers && g.crc == f.crc && g.reject == f.reject);
-		ck_assert(g.enhanced == f.enhanced && g.soft == f.soft && g.peer_to_peer == f.peer_to_peer);
+		ck_assert(g.reply == f.reply && g.markers == f.markers && g.crc == f.crc &&
+			  g.reject == f.reject);
+		ck_assert(g.enhanced == f.enhanced && g.soft == f.soft &&
+			  g.peer_to_peer == f.peer_to_peer);
 		ck_assert_uint_eq(g.rtr, f.rtr);
 		ck_assert_uint_eq(g.ird, f.ird);
 		ck_assert_uint_eq(g.ord, f.ord);
@@ -103,7 +120,8 @@ START_TEST(mpa_decode__nonsense)
 	size_t len = ripc__mpa_encode(&f, buf, sizeof(buf));
 
 	ck_assert_int_eq(ripc__mpa_decode(&g, true, buf, len, &why), -EPROTO); /* a request is no reply */
-	ck_assert_int_eq(ripc__mpa_decode(&g, false, (const uint8_t *)"GET / HTTP/1.1", 14, &why), -EPROTO);
+	ck_assert_int_eq(ripc__mpa_decode(&g, false, (const uint8_t *)"GET / HTTP/1.1", 14, &why),
+			 -EPROTO);
 	ck_assert_int_eq(ripc__mpa_decode(&g, false, (const uint8_t *)"G", 1, &why), -EPROTO);
 	for (unsigned revision = 0; revision < 256; revision++) {
 		buf[17] = (uint8_t)revision;
@@ -112,14 +130,17 @@ START_TEST(mpa_decode__nonsense)
 	}
 	buf[17] = 2;
 	buf[16] |= 0x20;
-	ck_assert_int_eq(ripc__mpa_decode(&g, false, buf, len, &why), -EPROTO); /* a request that rejects */
+	ck_assert_int_eq(ripc__mpa_decode(&g, false, buf, len, &why),
+			 -EPROTO); /* a request that rejects */
 	buf[16] &= 0xdf;
 	buf[18] = 2;
 	buf[19] = 1;
-	ck_assert_int_eq(ripc__mpa_decode(&g, false, buf, 20, &why), -EPROTO); /* 513 bytes of private data */
+	ck_assert_int_eq(ripc__mpa_decode(&g, false, buf, 20, &why),
+			 -EPROTO); /* 513 bytes of private data */
 	buf[18] = 0;
 	buf[19] = 3;
-	ck_assert_int_eq(ripc__mpa_decode(&g, false, buf, 23, &why), -EPROTO); /* enhanced without depths */
+	ck_assert_int_eq(ripc__mpa_decode(&g, false, buf, 23, &why),
+			 -EPROTO); /* enhanced without depths */
 }
 END_TEST
 
@@ -140,7 +161,8 @@ START_TEST(mpa_conclude__both_ours)
 {
 	for (unsigned bits = 0; bits < 8; bits++) {
 		bool basic = bits & 1, active_crc = bits & 2, passive_crc = bits & 4;
-		struct ripc__mpa request = our_request(basic, active_crc), seen = across(&request), reply, back;
+		struct ripc__mpa request = our_request(basic, active_crc), seen = across(&request),
+				 reply, back;
 		struct ripc__mpa_terms passive, active;
 
 		ck_assert_int_eq(ripc__mpa_answer(&seen, passive_crc, 32, &reply, &passive, &why), 0);
@@ -206,11 +228,14 @@ END_TEST
 START_TEST(mpa_answer__depths)
 {
 	static const struct {
-		uint16_t ird, ord;           /* of the request */
+		uint16_t ird, ord; /* of the request */
 		uint16_t reply_ird, reply_ord;
 		uint32_t read_depth;
 	} cases[] = {
-		{32, 32, 32, 32, 32}, {4, 8, 8, 4, 4}, {0, 0, 0, 0, 0}, {100, 200, 32, 32, 32},
+		{32, 32, 32, 32, 32},
+		{4, 8, 8, 4, 4},
+		{0, 0, 0, 0, 0},
+		{100, 200, 32, 32, 32},
 		{RIPC__MPA_DEPTH_NONE, RIPC__MPA_DEPTH_NONE, 32, 32, 32},
 	};
 

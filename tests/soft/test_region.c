@@ -90,7 +90,8 @@ START_TEST(siphash__known_vector)
 {
 	uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
 
-	ck_assert_uint_eq(ripc__siphash(key, UINT64_C(0x0706050403020100)), UINT64_C(0x93f5f5799a932462));
+	ck_assert_uint_eq(ripc__siphash(key, UINT64_C(0x0706050403020100)),
+			  UINT64_C(0x93f5f5799a932462));
 }
 END_TEST
 

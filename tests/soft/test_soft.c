@@ -26,27 +26,28 @@ static const struct ripc__transport_ops *const ops = &ripc__transport_soft;
 /* One end: what it has seen. */
 struct side {
 	struct ripc__transport *t;
-	struct ripc__ep *ep;       /* of the last EV_ESTABLISHED */
-	unsigned nrequest, nestablished, nclosed, nrecv, nread, nwrite, nsendable, ngarbage, ndatagram;
-	void *request;             /* the last that was not answered */
+	struct ripc__ep *ep; /* of the last EV_ESTABLISHED */
+	unsigned nrequest, nestablished, nclosed, nrecv, nread, nwrite, nsendable, ngarbage,
+		ndatagram;
+	void *request; /* the last that was not answered */
 	bool answer_later, refuse;
-	uint8_t priv[256];         /* last private data */
+	uint8_t priv[256]; /* last private data */
 	uint32_t privlen;
 	bool rejected;
 	int closed_status;
-	char text[256];            /* of EV_CLOSED or EV_GARBAGE */
-	uint8_t *last;             /* last message */
+	char text[256]; /* of EV_CLOSED or EV_GARBAGE */
+	uint8_t *last;  /* last message */
 	uint32_t last_len;
 	uint64_t wr_id;
 	uint8_t from[64];
 	uint32_t fromlen;
-	uint64_t sum;              /* bytes received */
-	unsigned max;              /* events asked for at a time */
-	bool hold;                 /* tokens are kept */
+	uint64_t sum; /* bytes received */
+	unsigned max; /* events asked for at a time */
+	bool hold;    /* tokens are kept */
 	void *held[8192];
 	unsigned nheld;
 	bool closed_before_data;
-	bool in_order;             /* messages carry consecutive numbers, checked */
+	bool in_order; /* messages carry consecutive numbers, checked */
 	uint32_t number;
 };
 
@@ -206,14 +207,14 @@ static unsigned step(struct side *s)
 }
 
 /* Drives both until the condition holds. */
-#define UNTIL(condition)                                                                           \
-	do {                                                                                       \
-		uint64_t end_ns = ripc__clock_ns() + PATIENCE_NS;                                  \
-		while (!(condition)) {                                                             \
-			ck_assert_msg(ripc__clock_ns() < end_ns, "in vain: %s", #condition);       \
-			step(&a);                                                                  \
-			step(&b);                                                                  \
-		}                                                                                  \
+#define UNTIL(condition)                                                                     \
+	do {                                                                                 \
+		uint64_t end_ns = ripc__clock_ns() + PATIENCE_NS;                            \
+		while (!(condition)) {                                                       \
+			ck_assert_msg(ripc__clock_ns() < end_ns, "in vain: %s", #condition); \
+			step(&a);                                                            \
+			step(&b);                                                            \
+		}                                                                            \
 	} while (0)
 
 static void start_connect(struct side *from, struct side *to, struct ripc__ep **ep)
@@ -265,7 +266,9 @@ static int raw(struct side *s)
 	union ripc__sockaddr to;
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	ck_assert_int_eq(ripc__soft_address_decode(&decoded, addr, (size_t)ops->address(s->t, addr, sizeof(addr))), 0);
+	ck_assert_int_eq(ripc__soft_address_decode(&decoded, addr,
+						   (size_t)ops->address(s->t, addr, sizeof(addr))),
+			 0);
 	to = decoded.places[0].ip;
 	ck_assert_int_eq(to.sa.sa_family, AF_INET);
 	ripc__sockaddr_set_port(&to, decoded.places[0].tcp);
@@ -310,7 +313,9 @@ START_TEST(soft_open__listens_on_the_loopback_only)
 	char text[256];
 
 	ck_assert_int_eq(open_side(&a, "interfaces=lo"), 0);
-	ck_assert_int_eq(ripc__soft_address_decode(&decoded, addr, (size_t)ops->address(a.t, addr, sizeof(addr))), 0);
+	ck_assert_int_eq(ripc__soft_address_decode(&decoded, addr,
+						   (size_t)ops->address(a.t, addr, sizeof(addr))),
+			 0);
 	for (unsigned i = 0; i < decoded.nplaces; i++)
 		ck_assert(decoded.places[i].loopback);
 	ops->describe(addr, (size_t)ops->address(a.t, addr, sizeof(addr)), text, sizeof(text));
@@ -368,8 +373,9 @@ START_TEST(soft_connect__crc_as_both_want)
 		const char *active, *passive;
 		bool crc;
 	} cases[] = {
-		{"crc=auto", "crc=auto", false}, {"crc=on", "crc=auto", true}, {"crc=auto", "crc=on", true},
-		{"crc=off", "crc=on", true}, {"crc=off", "crc=off", false}, {"crc=on", "crc=on", true},
+		{"crc=auto", "crc=auto", false}, {"crc=on", "crc=auto", true},
+		{"crc=auto", "crc=on", true},    {"crc=off", "crc=on", true},
+		{"crc=off", "crc=off", false},   {"crc=on", "crc=on", true},
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -489,7 +495,8 @@ END_TEST
 START_TEST(soft_post_send__all_sizes)
 {
 	uint8_t *p = pattern(RIPC__SEND_MAX, 3);
-	static const size_t sizes[] = {0, 1, 2, 3, 4, 5, 63, 64, 65, 300, 512, 513, 1000, 4096, 8191, 16383, 16384};
+	static const size_t sizes[] = {0,   1,   2,   3,    4,    5,    63,    64,   65,
+				       300, 512, 513, 1000, 4096, 8191, 16383, 16384};
 
 	connect_both(_i ? "crc=on" : "crc=off");
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -503,7 +510,8 @@ START_TEST(soft_post_send__all_sizes)
 		ck_assert_uint_eq(to->last_len, len);
 		ck_assert_mem_eq(to->last, p, len);
 	}
-	ck_assert_int_eq(ops->post_send(a.ep, &(struct iovec){p, RIPC__SEND_MAX + 1}, 1, false), -EMSGSIZE);
+	ck_assert_int_eq(ops->post_send(a.ep, &(struct iovec){p, RIPC__SEND_MAX + 1}, 1, false),
+			 -EMSGSIZE);
 	ck_assert_int_eq(ops->post_send(a.ep, NULL, 0, false), 0);
 	close_both();
 	free(p);
@@ -629,7 +637,9 @@ static void transfer(size_t len)
 	dst[0] = back[0] = dst[len + 1] = back[len + 1] = 0xcc;
 	ck_assert_int_eq(ops->reg(a.t, src, len, 0, &ms), 0);
 	ck_assert_uint_eq(ms.key, 0);
-	ck_assert_int_eq(ops->reg(b.t, dst + 1, len, RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_REMOTE_READ, &md), 0);
+	ck_assert_int_eq(ops->reg(b.t, dst + 1, len,
+				  RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_REMOTE_READ, &md),
+			 0);
 	ck_assert_int_eq(ops->reg(a.t, back + 1, len, RIPC__ACCESS_LOCAL_WRITE, &mb), 0);
 	ck_assert_int_eq(ops->post_write(a.ep, &ms, src, len, md.addr, md.key, 11), 0);
 	ck_assert_int_ge(post(&a, "done", 4, false), 0);
@@ -682,7 +692,8 @@ START_TEST(soft_post_read__depth)
 	ck_assert_mem_eq(dst, src, n * 1000);
 	ck_assert_int_eq(ops->post_read(a.ep, &md, dst + 99999, 2, ms.addr, ms.key, n), -EINVAL);
 	ck_assert_int_eq(ops->post_read(a.ep, &md, dst - 1, 1, ms.addr, ms.key, n), -EINVAL);
-	ck_assert_int_eq(ops->post_read(a.ep, &md, dst, l.rdma_max + 1, ms.addr, ms.key, n), -EMSGSIZE);
+	ck_assert_int_eq(ops->post_read(a.ep, &md, dst, l.rdma_max + 1, ms.addr, ms.key, n),
+			 -EMSGSIZE);
 	close_both();
 	free(src);
 	free(dst);
@@ -727,7 +738,8 @@ START_TEST(soft_ep_close__in_the_midst_of_a_transfer)
 
 	connect_both(NULL);
 	ck_assert_int_eq(ops->reg(a.t, src, len, RIPC__ACCESS_LOCAL_WRITE, &ms), 0);
-	ck_assert_int_eq(ops->reg(b.t, dst, len, RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md), 0);
+	ck_assert_int_eq(
+		ops->reg(b.t, dst, len, RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md), 0);
 	if (_i & 1)
 		ck_assert_int_eq(ops->post_read(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	else
@@ -761,7 +773,8 @@ START_TEST(soft_dereg__under_way)
 
 	connect_both(NULL);
 	ck_assert_int_eq(ops->reg(a.t, src, len, RIPC__ACCESS_LOCAL_WRITE, &ms), 0);
-	ck_assert_int_eq(ops->reg(b.t, dst, len, RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md), 0);
+	ck_assert_int_eq(
+		ops->reg(b.t, dst, len, RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md), 0);
 	if (_i)
 		ck_assert_int_eq(ops->post_read(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	else
@@ -810,7 +823,8 @@ START_TEST(soft_release__token_outlives_the_endpoint)
 	UNTIL(a.nclosed);
 	for (unsigned i = 0; i < 100; i++)
 		step(&b);
-	ck_assert_ptr_nonnull(memmem(((struct ripc__slab *)b.held[0])->data, RIPC__SLAB_BYTES, text, sizeof(text)));
+	ck_assert_ptr_nonnull(memmem(((struct ripc__slab *)b.held[0])->data, RIPC__SLAB_BYTES, text,
+				     sizeof(text)));
 	close_both();
 }
 END_TEST
@@ -921,7 +935,8 @@ START_TEST(soft_accept__too_slow)
 	ops->progress(b.t, events, 4, ripc__clock_ns(), &deadline);
 	ck_assert_uint_lt(deadline, ripc__clock_ns() + 6000 * RIPC__MS);
 	for (unsigned i = 0; i < 40 && !b.ngarbage; i++) {
-		unsigned n = ops->progress(b.t, events, 4, ripc__clock_ns() + 6000 * RIPC__MS, &deadline);
+		unsigned n =
+			ops->progress(b.t, events, 4, ripc__clock_ns() + 6000 * RIPC__MS, &deadline);
 
 		for (unsigned k = 0; k < n; k++)
 			handle(&b, &events[k]);
@@ -961,7 +976,8 @@ END_TEST
 
 START_TEST(soft_accept__peer_of_revision_1)
 {
-	struct ripc__mpa request = {.revision = 1, .priv = (const uint8_t *)"basic", .privlen = 5}, reply;
+	struct ripc__mpa request = {.revision = 1, .priv = (const uint8_t *)"basic", .privlen = 5},
+			 reply;
 	uint8_t buf[RIPC__MPA_FRAME_MAX], fpdu[64];
 	struct iovec iov = {"late", 4};
 	size_t len;
@@ -1001,7 +1017,8 @@ END_TEST
 
 START_TEST(soft_accept__markers_demanded)
 {
-	struct ripc__mpa request = {.revision = 1 + (_i & 1), .markers = true, .enhanced = _i & 1}, reply;
+	struct ripc__mpa request = {.revision = 1 + (_i & 1), .markers = true, .enhanced = _i & 1},
+			 reply;
 	uint8_t buf[RIPC__MPA_FRAME_MAX];
 	int fd;
 
@@ -1048,7 +1065,11 @@ static int raw_accept(int listener)
 /* 0: it closes on revision 2; 1: it refuses that in revision 1; 2: it answers in revision 1. */
 START_TEST(soft_connect__peer_knows_revision_1_only)
 {
-	struct ripc__mpa reply = {.revision = 1, .reply = true, .priv = (const uint8_t *)"old", .privlen = 3}, request;
+	struct ripc__mpa reply = {.revision = 1,
+				  .reply = true,
+				  .priv = (const uint8_t *)"old",
+				  .privlen = 3},
+			 request;
 	uint8_t addr[RIPC__ADDRESS_MAX], buf[RIPC__MPA_FRAME_MAX];
 	struct ripc__ep *ep;
 	size_t len;
@@ -1065,7 +1086,8 @@ START_TEST(soft_connect__peer_knows_revision_1_only)
 	if (_i < 2) {
 		reply.reject = true;
 		if (_i == 1)
-			ck_assert_int_gt(write(fd, buf, ripc__mpa_encode(&reply, buf, sizeof(buf))), 0);
+			ck_assert_int_gt(write(fd, buf, ripc__mpa_encode(&reply, buf, sizeof(buf))),
+					 0);
 		shutdown(fd, SHUT_WR);
 		reply.reject = false;
 		UNTIL(raw_ended(fd));
@@ -1172,7 +1194,8 @@ START_TEST(soft_arm__writable_socket_wakes)
 	ck_assert_int_ge(post(&a, "end", 3, false), 0);
 	for (unsigned i = 0; i < 1000000 && !b.nrecv; i++) {
 		struct pollfd p[2] = {
-			{.fd = ops->fd(a.t), .events = POLLIN}, {.fd = ops->fd(b.t), .events = POLLIN},
+			{.fd = ops->fd(a.t), .events = POLLIN},
+			{.fd = ops->fd(b.t), .events = POLLIN},
 		};
 		int ready = ops->arm(a.t) | ops->arm(b.t) << 1;
 

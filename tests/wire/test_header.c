@@ -60,7 +60,8 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	m->nitems = (uint16_t)(kinds[k].items ? nitems : 0);
 	m->nreturns = (uint16_t)(kinds[k].returns ? nreturns : 0);
 	m->flags = instance && kinds[k].instance ? RIPC__F_INSTANCE : 0;
-	p = ripc__header_put(m->buf, kinds[k].kind, m->flags, m->nitems, m->nreturns, m->dest, m->source);
+	p = ripc__header_put(m->buf, kinds[k].kind, m->flags, m->nitems, m->nreturns, m->dest,
+			     m->source);
 	ripc__header_stamp(m->buf, m->seq, m->credits);
 	if (m->flags)
 		for (unsigned i = 0; i < 16; i++)
@@ -88,8 +89,8 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	for (unsigned i = 0; i < m->nreturns; i++) {
 		struct ripc__desc *d = &m->returns[i];
 
-		*d = (struct ripc__desc){test_random(&rng), test_random(&rng), (uint32_t)test_random(&rng),
-					 (uint32_t)test_random(&rng)};
+		*d = (struct ripc__desc){test_random(&rng), test_random(&rng),
+					 (uint32_t)test_random(&rng), (uint32_t)test_random(&rng)};
 		p = ripc__desc_put(p, d);
 	}
 	m->payload_at = (size_t)(p - m->buf);
@@ -133,7 +134,8 @@ START_TEST(kind_name__each_has_its_own)
 	for (unsigned i = 0; i < KINDS; i++) {
 		ck_assert_str_ne(ripc__kind_name(kinds[i].kind), "unknown");
 		for (unsigned k = 0; k < i; k++)
-			ck_assert_str_ne(ripc__kind_name(kinds[i].kind), ripc__kind_name(kinds[k].kind));
+			ck_assert_str_ne(ripc__kind_name(kinds[i].kind),
+					 ripc__kind_name(kinds[k].kind));
 	}
 	ck_assert_str_eq(ripc__kind_name(0), "unknown");
 	ck_assert_str_eq(ripc__kind_name(RIPC__RELIABLE_SHORT), "unknown");
@@ -378,8 +380,9 @@ END_TEST
 START_TEST(header_put__bytes)
 {
 	static const uint8_t want[RIPC__HEADER_LEN] = {
-		0x72, 0x70, 1, 13, 1, 0, 2, 0, 8, 7, 6, 5, 4, 3, 2, 1, 0x18, 0x17, 0x16, 0x15,
-		0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x32, 0x31, 3, 0};
+		0x72, 0x70, 1,    13,   1,    0,    2,    0,    8,    7,    6,
+		5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
+		0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x32, 0x31, 3,    0};
 	uint8_t buf[RIPC__HEADER_LEN];
 
 	memset(buf, 0xff, sizeof(buf));
@@ -395,10 +398,11 @@ END_TEST
 
 START_TEST(desc_put__bytes)
 {
-	static const uint8_t want[RIPC__DESC_LEN] = {8,	   7,	 6,    5,    4,	   3,	 2,    1,
-						     0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
-						     0x24, 0x23, 0x22, 0x21, 0x34, 0x33, 0x32, 0x31};
-	struct ripc__desc d = {0x0102030405060708u, 0x1112131415161718u, 0x21222324, 0x31323334}, back;
+	static const uint8_t want[RIPC__DESC_LEN] = {
+		8,    7,    6,    5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15,
+		0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x34, 0x33, 0x32, 0x31};
+	struct ripc__desc d = {0x0102030405060708u, 0x1112131415161718u, 0x21222324, 0x31323334},
+			  back;
 	uint8_t buf[2 * RIPC__DESC_LEN];
 
 	ck_assert_ptr_eq(ripc__desc_put(buf + RIPC__DESC_LEN, &d), buf + 2 * RIPC__DESC_LEN);

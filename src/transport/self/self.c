@@ -26,11 +26,11 @@ struct note {
 
 struct ripc__ep {
 	struct ripc__transport *t;
-	struct ripc__ep *peer;  /* the other end; NULL: not yet, or closed */
-	struct ripc__ep *next;  /* in t->eps */
+	struct ripc__ep *peer; /* the other end; NULL: not yet, or closed */
+	struct ripc__ep *next; /* in t->eps */
 	void *user;
-	size_t queued;          /* bytes of sends not yet reaped */
-	bool starved;           /* a send found the queue full */
+	size_t queued; /* bytes of sends not yet reaped */
+	bool starved;  /* a send found the queue full */
 };
 
 struct ripc__transport {
@@ -92,8 +92,8 @@ static void self_close(struct ripc__transport *t)
 static void self_limits(struct ripc__transport *t, struct ripc__transport_limits *l)
 {
 	*l = (struct ripc__transport_limits){
-		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
-			RIPC__CAP_SAME_HOST | RIPC__CAP_SELF,
+		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
+			RIPC__CAP_CHEAP_REG | RIPC__CAP_SAME_HOST | RIPC__CAP_SELF,
 		.send_max = SEND_MAX,
 		.read_depth = 16,
 		.rdma_max = 1u << 30,
@@ -110,10 +110,12 @@ static void self_describe(const uint8_t *addr, size_t len, char *text, size_t te
 	snprintf(text, textlen, "this context");
 }
 
-static int self_reg(struct ripc__transport *t, void *base, size_t len, unsigned access, struct ripc__mr *mr)
+static int self_reg(struct ripc__transport *t, void *base, size_t len, unsigned access,
+		    struct ripc__mr *mr)
 {
 	/* Both ends are ours: an address is all that is needed, and is trusted. */
-	*mr = (struct ripc__mr){.base = base, .len = len, .addr = (uintptr_t)base, .key = 1, .access = access};
+	*mr = (struct ripc__mr){
+		.base = base, .len = len, .addr = (uintptr_t)base, .key = 1, .access = access};
 	return 0;
 }
 
@@ -163,8 +165,8 @@ static struct ripc__ep *ep_new(struct ripc__transport *t, void *user)
 }
 
 /* The request handle is the active endpoint. */
-static int self_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen, const void *priv,
-			size_t privlen, void *user, struct ripc__ep **out)
+static int self_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			const void *priv, size_t privlen, void *user, struct ripc__ep **out)
 {
 	struct note *n = note_new(privlen);
 	struct ripc__ep *ep = n ? ep_new(t, user) : NULL;
@@ -174,15 +176,17 @@ static int self_connect(struct ripc__transport *t, const uint8_t *addr, size_t a
 		return ripc__fail(-ENOMEM, "out of memory");
 	}
 	memcpy(n->bytes, priv, privlen);
-	n->ev = (struct ripc__event){.kind = RIPC__EV_REQUEST, .request = ep, .len = (uint32_t)privlen,
+	n->ev = (struct ripc__event){.kind = RIPC__EV_REQUEST,
+				     .request = ep,
+				     .len = (uint32_t)privlen,
 				     .text = "this context"};
 	note_add(t, n);
 	*out = ep;
 	return 0;
 }
 
-static int self_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen, void *user,
-		       struct ripc__ep **out)
+static int self_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
+		       void *user, struct ripc__ep **out)
 {
 	struct ripc__ep *active = request;
 	struct note *up = note_new(privlen), *mine = note_new(0);
@@ -196,7 +200,9 @@ static int self_accept(struct ripc__transport *t, void *request, const void *pri
 	ep->peer = active;
 	active->peer = ep;
 	memcpy(up->bytes, priv, privlen);
-	up->ev = (struct ripc__event){.kind = RIPC__EV_ESTABLISHED, .user = active->user, .ep = active,
+	up->ev = (struct ripc__event){.kind = RIPC__EV_ESTABLISHED,
+				      .user = active->user,
+				      .ep = active,
 				      .len = (uint32_t)privlen};
 	mine->ev = (struct ripc__event){.kind = RIPC__EV_ESTABLISHED, .user = user, .ep = ep};
 	note_add(t, mine);
@@ -213,8 +219,12 @@ static void self_reject(struct ripc__transport *t, void *request, const void *pr
 	if (!n)
 		return;
 	memcpy(n->bytes, priv, privlen);
-	n->ev = (struct ripc__event){.kind = RIPC__EV_CLOSED, .status = -ECONNREFUSED, .reject = true,
-				     .user = active->user, .ep = active, .len = (uint32_t)privlen};
+	n->ev = (struct ripc__event){.kind = RIPC__EV_CLOSED,
+				     .status = -ECONNREFUSED,
+				     .reject = true,
+				     .user = active->user,
+				     .ep = active,
+				     .len = (uint32_t)privlen};
 	note_add(t, n);
 }
 
@@ -248,8 +258,10 @@ static void self_ep_close(struct ripc__ep *ep)
 
 		ep->peer->peer = NULL;
 		if (n) {
-			n->ev = (struct ripc__event){.kind = RIPC__EV_CLOSED, .status = -ECONNRESET,
-						     .user = ep->peer->user, .ep = ep->peer};
+			n->ev = (struct ripc__event){.kind = RIPC__EV_CLOSED,
+						     .status = -ECONNRESET,
+						     .user = ep->peer->user,
+						     .ep = ep->peer};
 			note_add(t, n);
 		}
 	}
@@ -283,13 +295,17 @@ static int self_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned
 	}
 	n->from = ep;
 	ep->queued += len;
-	n->ev = (struct ripc__event){.kind = RIPC__EV_RECV, .user = ep->peer->user, .ep = ep->peer,
-				     .len = (uint32_t)len, .token = n};
+	n->ev = (struct ripc__event){.kind = RIPC__EV_RECV,
+				     .user = ep->peer->user,
+				     .ep = ep->peer,
+				     .len = (uint32_t)len,
+				     .token = n};
 	note_add(ep->t, n);
 	return 1;
 }
 
-static int copy(struct ripc__ep *ep, enum ripc__ev_kind kind, void *to, const void *from, size_t len, uint64_t wr_id)
+static int copy(struct ripc__ep *ep, enum ripc__ev_kind kind, void *to, const void *from,
+		size_t len, uint64_t wr_id)
 {
 	struct note *n;
 
@@ -306,20 +322,20 @@ static int copy(struct ripc__ep *ep, enum ripc__ev_kind kind, void *to, const vo
 	return 0;
 }
 
-static int self_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-			   uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+static int self_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			   size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	return copy(ep, RIPC__EV_WRITE_DONE, (void *)(uintptr_t)raddr, local, len, wr_id);
 }
 
-static int self_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len, uint64_t raddr,
-			  uint32_t rkey, uint64_t wr_id)
+static int self_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+			  uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	return copy(ep, RIPC__EV_READ_DONE, local, (const void *)(uintptr_t)raddr, len, wr_id);
 }
 
-static int self_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen, const struct iovec *iov,
-			      unsigned niov)
+static int self_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			      const struct iovec *iov, unsigned niov)
 {
 	return -EOPNOTSUPP;
 }
@@ -340,8 +356,8 @@ static void clear_fd(struct ripc__transport *t)
 	(void)n;
 }
 
-static unsigned self_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max, uint64_t now_ns,
-			      uint64_t *deadline_ns)
+static unsigned self_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
+			      uint64_t now_ns, uint64_t *deadline_ns)
 {
 	unsigned count = 0;
 
@@ -351,7 +367,8 @@ static unsigned self_progress(struct ripc__transport *t, struct ripc__event *eve
 	for (struct ripc__ep *ep = t->eps; ep && count < max; ep = ep->next)
 		if (ep->starved && ep->queued <= QUEUED_MAX / 2) {
 			ep->starved = false;
-			events[count++] = (struct ripc__event){.kind = RIPC__EV_SENDABLE, .user = ep->user, .ep = ep};
+			events[count++] = (struct ripc__event){
+				.kind = RIPC__EV_SENDABLE, .user = ep->user, .ep = ep};
 		}
 	while (count < max && t->first) {
 		struct note *n = t->first;

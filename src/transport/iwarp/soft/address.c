@@ -9,7 +9,7 @@
 
 #define VERSION      1
 #define HEADER       12
-#define PLACE        6    /* bytes of a place without its IP address */
+#define PLACE        6 /* bytes of a place without its IP address */
 #define LOOPBACK_BIT 0x01
 
 static size_t ip_len(unsigned family)
@@ -53,7 +53,8 @@ static bool unusable(const union ripc__sockaddr *a)
 
 		return ip == INADDR_ANY || ip >= UINT32_C(0xe0000000);
 	}
-	return IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr) || IN6_IS_ADDR_MULTICAST(&a->in6.sin6_addr) ||
+	return IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr) ||
+	       IN6_IS_ADDR_MULTICAST(&a->in6.sin6_addr) ||
 	       IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr) || IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr);
 }
 
@@ -62,7 +63,8 @@ int ripc__soft_address_decode(struct ripc__soft_address *a, const uint8_t *buf, 
 	const uint8_t *p = buf + HEADER;
 
 	memset(a, 0, sizeof(*a));
-	if (len < HEADER || buf[0] != VERSION || buf[1] < 1 || buf[1] > RIPC__PLACES_MAX || buf[2] || buf[3])
+	if (len < HEADER || buf[0] != VERSION || buf[1] < 1 || buf[1] > RIPC__PLACES_MAX ||
+	    buf[2] || buf[3])
 		return -EINVAL;
 	a->host = ripc__get_le64(buf + 4);
 	a->nplaces = buf[1];
@@ -139,7 +141,8 @@ void ripc__sockaddr_text(const union ripc__sockaddr *a, char *text, size_t len)
 	char ip[INET6_ADDRSTRLEN] = "?";
 	bool v4 = a->sa.sa_family == AF_INET;
 
-	inet_ntop(a->sa.sa_family, v4 ? (const void *)&a->in.sin_addr : (const void *)&a->in6.sin6_addr, ip,
+	inet_ntop(a->sa.sa_family,
+		  v4 ? (const void *)&a->in.sin_addr : (const void *)&a->in6.sin6_addr, ip,
 		  sizeof(ip));
 	snprintf(text, len, v4 ? "%s:%u" : "[%s]:%u", ip, ripc__sockaddr_port(a));
 }

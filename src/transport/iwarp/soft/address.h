@@ -20,14 +20,14 @@ union ripc__sockaddr {
 
 /* One place to connect to. */
 struct ripc__place {
-	union ripc__sockaddr ip;  /* its port is 0 */
-	bool loopback;            /* reaches the same host only */
-	uint16_t tcp, udp;        /* ports, host order; udp 0: takes no datagrams */
+	union ripc__sockaddr ip; /* its port is 0 */
+	bool loopback;           /* reaches the same host only */
+	uint16_t tcp, udp;       /* ports, host order; udp 0: takes no datagrams */
 };
 
 struct ripc__soft_address {
-	uint64_t host;            /* same for contexts that share a loopback */
-	unsigned nplaces;         /* 1 .. RIPC__PLACES_MAX */
+	uint64_t host;    /* same for contexts that share a loopback */
+	unsigned nplaces; /* 1 .. RIPC__PLACES_MAX */
 	struct ripc__place places[RIPC__PLACES_MAX];
 };
 

@@ -7,22 +7,22 @@
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
-#define CRC_HARDWARE      "sse4.2"
-#define CRC_TARGET        __attribute__((target("sse4.2")))
-#define CRC_WORD(crc, w)  _mm_crc32_u64((crc), (w))
-#define CRC_BYTE(crc, b)  _mm_crc32_u8((uint32_t)(crc), (b))
+#define CRC_HARDWARE     "sse4.2"
+#define CRC_TARGET       __attribute__((target("sse4.2")))
+#define CRC_WORD(crc, w) _mm_crc32_u64((crc), (w))
+#define CRC_BYTE(crc, b) _mm_crc32_u8((uint32_t)(crc), (b))
 #elif defined(__aarch64__) && defined(__linux__)
 #include <arm_acle.h>
 #include <sys/auxv.h>
-#define CRC_HARDWARE      "armv8-crc"
+#define CRC_HARDWARE "armv8-crc"
 #ifdef __clang__
-#define CRC_TARGET        __attribute__((target("crc")))
+#define CRC_TARGET __attribute__((target("crc")))
 #else
-#define CRC_TARGET        __attribute__((target("+crc")))
+#define CRC_TARGET __attribute__((target("+crc")))
 #endif
-#define CRC_WORD(crc, w)  __crc32cd((uint32_t)(crc), (w))
-#define CRC_BYTE(crc, b)  __crc32cb((uint32_t)(crc), (b))
-#define CRC_HWCAP         (1 << 7) /* HWCAP_CRC32 */
+#define CRC_WORD(crc, w) __crc32cd((uint32_t)(crc), (w))
+#define CRC_BYTE(crc, b) __crc32cb((uint32_t)(crc), (b))
+#define CRC_HWCAP        (1 << 7) /* HWCAP_CRC32 */
 #endif
 
 #define POLY UINT32_C(0x82f63b78) /* bit-reflected 0x1edc6f41 */
@@ -32,11 +32,11 @@
 #define LONG_BYTES  2048
 #define SHORT_BYTES 256
 
-static uint32_t slices[8][256];           /* portable: CRC of a byte followed by k zero bytes */
+static uint32_t slices[8][256]; /* portable: CRC of a byte followed by k zero bytes */
 #ifdef CRC_HARDWARE
-static uint32_t shift_long[4][256];       /* CRC register moved on over LONG_BYTES zero bytes, by byte */
-static uint32_t shift_short[4][256];      /* ... SHORT_BYTES */
-static bool hardware;                     /* the processor has the instruction */
+static uint32_t shift_long[4][256];  /* CRC register moved on over LONG_BYTES zero bytes, by byte */
+static uint32_t shift_short[4][256]; /* ... SHORT_BYTES */
+static bool hardware;                /* the processor has the instruction */
 #endif
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -56,8 +56,8 @@ static uint32_t multiply(uint32_t a, uint32_t b)
 
 static void make_shift(uint32_t table[4][256], size_t bytes)
 {
-	uint32_t power = UINT32_C(1) << 31;         /* x^0 */
-	uint32_t square = UINT32_C(1) << (31 - 8);  /* x^8: one byte */
+	uint32_t power = UINT32_C(1) << 31;        /* x^0 */
+	uint32_t square = UINT32_C(1) << (31 - 8); /* x^8: one byte */
 
 	for (; bytes; bytes >>= 1) {
 		if (bytes & 1)

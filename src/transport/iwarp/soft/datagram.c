@@ -17,7 +17,8 @@ static int socket_for(const struct soft *t, const union ripc__sockaddr *to)
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		const struct soft_listener *l = &t->listeners[i];
 
-		if (l->udp.fd >= 0 && l->loopback == loopback && l->udp.addr.sa.sa_family == to->sa.sa_family)
+		if (l->udp.fd >= 0 && l->loopback == loopback &&
+		    l->udp.addr.sa.sa_family == to->sa.sa_family)
 			return l->udp.fd;
 	}
 	return -1;
@@ -55,7 +56,9 @@ int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, si
 		if (errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED)
 			return -EAGAIN;
 	}
-	return ripc__fail(-EHOSTUNREACH, "iwarp/soft: the peer takes no datagrams at an address reachable from here");
+	return ripc__fail(
+		-EHOSTUNREACH,
+		"iwarp/soft: the peer takes no datagrams at an address reachable from here");
 }
 
 /* An address of one place, for answers. */
@@ -74,7 +77,8 @@ static uint32_t answer_address(struct soft *t, const union ripc__sockaddr *from,
 	return (uint32_t)len;
 }
 
-unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events, unsigned max)
+unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events,
+			      unsigned max)
 {
 	unsigned n = 0;
 
@@ -92,7 +96,8 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 			ripc__soft_space_used(t, len);
 			continue;
 		}
-		got = recvfrom(port->fd, space, t->datagram_max, MSG_DONTWAIT | MSG_TRUNC, &from.sa, &fromlen);
+		got = recvfrom(port->fd, space, t->datagram_max, MSG_DONTWAIT | MSG_TRUNC, &from.sa,
+			       &fromlen);
 		if (got < 0 && (errno == ECONNREFUSED || errno == EINTR))
 			continue;
 		if (got < 0)
@@ -107,8 +112,12 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 		t->udp_idle_polls = 0;
 		t->ndatagrams++;
 		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_DATAGRAM, .data = space, .len = (uint32_t)got, .token = t->slab,
-			.from = address, .fromlen = answer_address(t, &from, address),
+			.kind = RIPC__EV_DATAGRAM,
+			.data = space,
+			.len = (uint32_t)got,
+			.token = t->slab,
+			.from = address,
+			.fromlen = answer_address(t, &from, address),
 		};
 		t->slab->refs++;
 		ripc__soft_space_used(t, (size_t)got ? (size_t)got : 1);

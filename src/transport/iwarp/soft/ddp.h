@@ -35,42 +35,47 @@ enum ripc__rdmap_op {
 };
 
 /* Queue numbers of untagged segments. */
-enum ripc__ddp_queue { RIPC__DDP_Q_SEND = 0, RIPC__DDP_Q_READ = 1, RIPC__DDP_Q_TERMINATE = 2, RIPC__DDP_QUEUES = 3 };
+enum ripc__ddp_queue {
+	RIPC__DDP_Q_SEND = 0,
+	RIPC__DDP_Q_READ = 1,
+	RIPC__DDP_Q_TERMINATE = 2,
+	RIPC__DDP_QUEUES = 3
+};
 
 /* Layer, error type and code of a Terminate as one number 0xLTCC: RFC 5040 section 4.8, RFC 5041 section 7,
  * RFC 5044 section 8, RFC 6581 section 10. */
 enum ripc__term {
-	RIPC__TERM_CATASTROPHE = 0x0000,   /* RDMAP, local catastrophic error */
-	RIPC__TERM_STAG = 0x0100,          /* RDMAP, remote protection: invalid STag */
-	RIPC__TERM_BOUNDS = 0x0101,        /* base or bounds violation */
-	RIPC__TERM_ACCESS = 0x0102,        /* access rights violation */
-	RIPC__TERM_WRAP = 0x0104,          /* tagged offset wraps round */
-	RIPC__TERM_VERSION = 0x0205,       /* RDMAP, remote operation: invalid RDMAP version */
-	RIPC__TERM_OPCODE = 0x0206,        /* unexpected opcode */
-	RIPC__TERM_INVALIDATE = 0x0209,    /* STag cannot be invalidated */
+	RIPC__TERM_CATASTROPHE = 0x0000, /* RDMAP, local catastrophic error */
+	RIPC__TERM_STAG = 0x0100,        /* RDMAP, remote protection: invalid STag */
+	RIPC__TERM_BOUNDS = 0x0101,      /* base or bounds violation */
+	RIPC__TERM_ACCESS = 0x0102,      /* access rights violation */
+	RIPC__TERM_WRAP = 0x0104,        /* tagged offset wraps round */
+	RIPC__TERM_VERSION = 0x0205,     /* RDMAP, remote operation: invalid RDMAP version */
+	RIPC__TERM_OPCODE = 0x0206,      /* unexpected opcode */
+	RIPC__TERM_INVALIDATE = 0x0209,  /* STag cannot be invalidated */
 	RIPC__TERM_UNSPECIFIED = 0x02ff,
 	RIPC__TERM_DDP_CATASTROPHE = 0x1000,
-	RIPC__TERM_T_STAG = 0x1100,        /* DDP, tagged buffer: invalid STag */
-	RIPC__TERM_T_BOUNDS = 0x1101,      /* base or bounds violation */
-	RIPC__TERM_T_WRAP = 0x1103,        /* tagged offset wraps round */
-	RIPC__TERM_T_VERSION = 0x1104,     /* invalid DDP version */
-	RIPC__TERM_U_QUEUE = 0x1201,       /* DDP, untagged buffer: invalid queue number */
-	RIPC__TERM_U_NO_BUFFER = 0x1202,   /* invalid MSN, no buffer available */
-	RIPC__TERM_U_MSN = 0x1203,         /* invalid MSN, out of range */
-	RIPC__TERM_U_OFFSET = 0x1204,      /* invalid message offset */
-	RIPC__TERM_U_TOO_LONG = 0x1205,    /* message too long for the buffer */
-	RIPC__TERM_U_VERSION = 0x1206,     /* invalid DDP version */
-	RIPC__TERM_CRC = 0x2002,           /* MPA: CRC error */
-	RIPC__TERM_FRAMING = 0x2003,       /* MPA: ULPDU length does not match */
+	RIPC__TERM_T_STAG = 0x1100,      /* DDP, tagged buffer: invalid STag */
+	RIPC__TERM_T_BOUNDS = 0x1101,    /* base or bounds violation */
+	RIPC__TERM_T_WRAP = 0x1103,      /* tagged offset wraps round */
+	RIPC__TERM_T_VERSION = 0x1104,   /* invalid DDP version */
+	RIPC__TERM_U_QUEUE = 0x1201,     /* DDP, untagged buffer: invalid queue number */
+	RIPC__TERM_U_NO_BUFFER = 0x1202, /* invalid MSN, no buffer available */
+	RIPC__TERM_U_MSN = 0x1203,       /* invalid MSN, out of range */
+	RIPC__TERM_U_OFFSET = 0x1204,    /* invalid message offset */
+	RIPC__TERM_U_TOO_LONG = 0x1205,  /* message too long for the buffer */
+	RIPC__TERM_U_VERSION = 0x1206,   /* invalid DDP version */
+	RIPC__TERM_CRC = 0x2002,         /* MPA: CRC error */
+	RIPC__TERM_FRAMING = 0x2003,     /* MPA: ULPDU length does not match */
 };
 
 /* The header of a segment. */
 struct ripc__ddp {
 	bool tagged, last;
-	uint8_t op;          /* low four bits, of enum ripc__rdmap_op if it is valid */
-	uint32_t len;        /* bytes of the header */
-	uint32_t stag;       /* tagged: of the target; untagged: the one to invalidate */
-	uint64_t to;         /* tagged: offset in the target */
+	uint8_t op;              /* low four bits, of enum ripc__rdmap_op if it is valid */
+	uint32_t len;            /* bytes of the header */
+	uint32_t stag;           /* tagged: of the target; untagged: the one to invalidate */
+	uint64_t to;             /* tagged: offset in the target */
 	uint32_t queue, msn, mo; /* untagged: queue, message number, offset in the message */
 };
 
@@ -81,8 +86,8 @@ static inline size_t ripc__fpdu_size(size_t ulpdu)
 }
 
 /* Writes length and header of a tagged segment at p. Return: bytes. */
-static inline size_t ripc__ddp_put_tagged(uint8_t *p, enum ripc__rdmap_op op, bool last, uint32_t stag,
-					  uint64_t to, size_t payload)
+static inline size_t ripc__ddp_put_tagged(uint8_t *p, enum ripc__rdmap_op op, bool last,
+					  uint32_t stag, uint64_t to, size_t payload)
 {
 	ripc__put_be16(p, (uint16_t)(RIPC__DDP_TAGGED + payload));
 	p[2] = RIPC__DDP_T | (last ? RIPC__DDP_L : 0) | RIPC__DDP_VERSION;

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEGMENT_MIN 128u   /* a smaller segment size is not believed */
-#define ALIGN_FROM  1024u  /* payloads longer than this are multiples of 64, so that targets stay aligned */
+#define SEGMENT_MIN 128u /* a smaller segment size is not believed */
+#define ALIGN_FROM \
+	1024u /* payloads longer than this are multiples of 64, so that targets stay aligned */
 
-void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions, struct ripc__slab_pool *pool,
-		       const struct ripc__mpa_terms *terms, bool active, uint32_t segment)
+void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
+		       struct ripc__slab_pool *pool, const struct ripc__mpa_terms *terms,
+		       bool active, uint32_t segment)
 {
 	struct ripc__read nothing = {.silent = true};
 	int err = 0;
@@ -55,8 +57,8 @@ void ripc__engine_fini(struct ripc__engine *e)
 	ripc__engine_drop_rx(e);
 }
 
-int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, const uint8_t *src, size_t len,
-		       uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, const uint8_t *src,
+		       size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 
@@ -71,19 +73,28 @@ int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, cons
 	}
 	region->users++;
 	tx->works[tx->work_tail++ % RIPC__WORKS_MAX] = (struct ripc__work){
-		.region = region, .src = src, .len = len, .raddr = raddr, .rkey = rkey,
-		.wr_id = wr_id, .after = tx->appended,
+		.region = region,
+		.src = src,
+		.len = len,
+		.raddr = raddr,
+		.rkey = rkey,
+		.wr_id = wr_id,
+		.after = tx->appended,
 	};
 	return 0;
 }
 
-int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8_t *dst, size_t len, uint64_t raddr,
-		      uint32_t rkey, uint64_t wr_id)
+int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8_t *dst, size_t len,
+		      uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 	struct ripc__read read = {
-		.region = region, .dst = dst, .len = len, .stag = region->stag,
-		.to = region->addr + (uint64_t)(dst - region->base), .wr_id = wr_id,
+		.region = region,
+		.dst = dst,
+		.len = len,
+		.stag = region->stag,
+		.to = region->addr + (uint64_t)(dst - region->base),
+		.wr_id = wr_id,
 	};
 	int err;
 
@@ -99,7 +110,8 @@ int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8
 	return 0;
 }
 
-void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu, bool with_request)
+void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu,
+		       bool with_request)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 	uint8_t head[RIPC__SEND_HEAD + RIPC__READ_REQUEST], *p = tx->term + RIPC__SEND_HEAD;
@@ -110,7 +122,8 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 		return;
 	/* The headers may lie in memory that the next lines let go. */
 	if (fpdu) {
-		head_len = RIPC__FPDU_LEN + (fpdu[2] & RIPC__DDP_T ? RIPC__DDP_TAGGED : RIPC__DDP_UNTAGGED);
+		head_len = RIPC__FPDU_LEN +
+			   (fpdu[2] & RIPC__DDP_T ? RIPC__DDP_TAGGED : RIPC__DDP_UNTAGGED);
 		head_len += with_request ? RIPC__READ_REQUEST : 0;
 		memcpy(head, fpdu, head_len);
 	}
@@ -129,7 +142,8 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	ripc__put_be32(p, (uint32_t)code << 16 | (fpdu ? 0xc000u : 0) | (with_request ? 0x2000u : 0));
 	memcpy(p + 4, head, head_len);
 	len = 4 + head_len;
-	ripc__ddp_put_untagged(tx->term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0, len);
+	ripc__ddp_put_untagged(tx->term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0,
+			       len);
 	len += RIPC__SEND_HEAD;
 	pad = (unsigned)(-len & 3);
 	memset(tx->term + len, 0, pad + RIPC__FPDU_CRC);
@@ -138,7 +152,10 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 		ripc__put_le32(tx->term + len, ripc__crc32c(0, tx->term, len));
 	len += RIPC__FPDU_CRC;
 	tx->ring[tx->ring_tail++ % RIPC__STAGED_MAX] = (struct ripc__staged){
-		.payload = tx->term, .len = (uint32_t)len, .kind = RIPC__STAGED_TERMINATE, .last = true,
+		.payload = tx->term,
+		.len = (uint32_t)len,
+		.kind = RIPC__STAGED_TERMINATE,
+		.last = true,
 	};
 	tx->ring_bytes += len;
 }

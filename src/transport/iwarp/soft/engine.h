@@ -23,14 +23,16 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define RIPC__SEND_MAX    16384u /* bytes of a send at most */
-#define RIPC__READS_MAX   32u    /* reads outstanding in one direction at most */
-#define RIPC__WORKS_MAX   64u    /* writes posted and not yet reported at most */
-#define RIPC__STAGED_MAX  16u    /* FPDUs, or runs of queued bytes, given out by gather() and not yet sent */
-#define RIPC__STASH_BYTES 320u   /* longest part of an FPDU kept between two receives */
-#define RIPC__ULPDU_SOFT  65486u /* longest ULPDU to a peer of this stack: a payload of 65472 bytes and a tagged header */
-#define RIPC__SEND_HEAD   20u    /* length and header in front of a send */
-#define RIPC__TAIL_MAX    7u     /* padding and CRC behind it */
+#define RIPC__SEND_MAX  16384u /* bytes of a send at most */
+#define RIPC__READS_MAX 32u    /* reads outstanding in one direction at most */
+#define RIPC__WORKS_MAX 64u    /* writes posted and not yet reported at most */
+#define RIPC__STAGED_MAX \
+	16u /* FPDUs, or runs of queued bytes, given out by gather() and not yet sent */
+#define RIPC__STASH_BYTES 320u /* longest part of an FPDU kept between two receives */
+#define RIPC__ULPDU_SOFT \
+	65486u /* longest ULPDU to a peer of this stack: a payload of 65472 bytes and a tagged header */
+#define RIPC__SEND_HEAD 20u /* length and header in front of a send */
+#define RIPC__TAIL_MAX  7u  /* padding and CRC behind it */
 
 enum ripc__engine_ev_kind {
 	RIPC__ENGINE_RECV,       /* data, len, token: a send */
@@ -41,15 +43,15 @@ enum ripc__engine_ev_kind {
 struct ripc__engine_event {
 	enum ripc__engine_ev_kind kind;
 	const uint8_t *data;
-	uint32_t len;              /* bytes at data */
-	struct ripc__slab *token;  /* holds data; the receiver's reference, for ripc__slab_put() */
+	uint32_t len;             /* bytes at data */
+	struct ripc__slab *token; /* holds data; the receiver's reference, for ripc__slab_put() */
 	uint64_t wr_id;
 };
 
 /* Sends, read requests and the like, encoded and waiting to be transmitted. */
 struct ripc__chunk {
 	struct ripc__chunk *next;
-	uint32_t start, end;       /* bytes not yet sent are data[start .. end) */
+	uint32_t start, end; /* bytes not yet sent are data[start .. end) */
 	uint8_t data[];
 };
 
@@ -57,21 +59,21 @@ struct ripc__chunk {
 struct ripc__work {
 	struct ripc__region *region;
 	const uint8_t *src;
-	uint64_t len, staged;      /* bytes; those that FPDUs were made of */
+	uint64_t len, staged; /* bytes; those that FPDUs were made of */
 	uint64_t raddr;
 	uint32_t rkey;
 	uint64_t wr_id;
-	uint64_t after;            /* comes after so many bytes of the queue of chunks */
+	uint64_t after; /* comes after so many bytes of the queue of chunks */
 };
 
 /* A read of ours that waits for its response. */
 struct ripc__read {
 	struct ripc__region *region; /* NULL: of no bytes */
 	uint8_t *dst;
-	uint64_t len, got;         /* bytes wanted, bytes placed */
-	uint64_t to;               /* tagged offset of dst as told to the peer */
+	uint64_t len, got; /* bytes wanted, bytes placed */
+	uint64_t to;       /* tagged offset of dst as told to the peer */
 	uint32_t stag;
-	bool silent;               /* nobody waits for it: it was the first FPDU of the connection */
+	bool silent; /* nobody waits for it: it was the first FPDU of the connection */
 	uint64_t wr_id;
 };
 
@@ -79,64 +81,69 @@ struct ripc__read {
 struct ripc__served {
 	struct ripc__region *region; /* NULL: of no bytes */
 	const uint8_t *src;
-	uint32_t len, staged;      /* bytes; those that FPDUs were made of */
-	uint32_t stag;             /* target at the peer */
+	uint32_t len, staged; /* bytes; those that FPDUs were made of */
+	uint32_t stag;        /* target at the peer */
 	uint64_t to;
-	bool begun;                /* an FPDU was made; matters for no bytes */
+	bool begun; /* an FPDU was made; matters for no bytes */
 };
 
-enum ripc__staged_kind { RIPC__STAGED_BYTES, RIPC__STAGED_WRITE, RIPC__STAGED_RESPONSE, RIPC__STAGED_TERMINATE };
+enum ripc__staged_kind {
+	RIPC__STAGED_BYTES,
+	RIPC__STAGED_WRITE,
+	RIPC__STAGED_RESPONSE,
+	RIPC__STAGED_TERMINATE
+};
 
 /* One FPDU, or a run of bytes of a chunk, on its way out. */
 struct ripc__staged {
 	const uint8_t *payload;
-	uint32_t len;              /* bytes at payload */
+	uint32_t len; /* bytes at payload */
 	enum ripc__staged_kind kind;
 	uint8_t head_len, tail_len;
-	bool last;                 /* ends its write or response */
+	bool last; /* ends its write or response */
 	uint8_t head[RIPC__FPDU_LEN + RIPC__DDP_TAGGED];
 	uint8_t tail[RIPC__TAIL_MAX];
 };
 
 struct ripc__engine_tx {
-	bool open;                 /* we may transmit; the passive side not before the first FPDU has come */
-	bool cut;                  /* an FPDU cannot be completed any more: nothing may follow it */
-	bool turn;                 /* a response is next, if both a write and a response could be */
-	uint32_t msn_send, msn_read; /* next message numbers */
+	bool open; /* we may transmit; the passive side not before the first FPDU has come */
+	bool cut;  /* an FPDU cannot be completed any more: nothing may follow it */
+	bool turn; /* a response is next, if both a write and a response could be */
+	uint32_t msn_send, msn_read;     /* next message numbers */
 	struct ripc__chunk *head, *tail; /* queue of encoded bytes */
 	struct ripc__chunk *stage; /* the chunk in which unstaged bytes begin; NULL: there are none */
 	uint32_t stage_off;        /* offset there */
 	uint64_t appended, staged, sent; /* bytes ever put into the queue, given out, gone */
-	struct ripc__work *works;  /* ring of RIPC__WORKS_MAX, NULL until the first write */
+	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX, NULL until the first write */
 	uint32_t work_tail, work_staged, work_sent, work_reported; /* counters into it */
 	struct ripc__served served[RIPC__READS_MAX];
 	uint32_t served_tail, served_staged, served_sent;
 	struct ripc__staged ring[RIPC__STAGED_MAX];
 	uint32_t ring_head, ring_tail; /* counters into it */
-	uint32_t skip;             /* bytes of ring[ring_head] that are gone */
-	uint64_t ring_bytes;       /* bytes of the ring that are not gone */
-	uint8_t term[80];          /* our Terminate, an FPDU */
+	uint32_t skip;                 /* bytes of ring[ring_head] that are gone */
+	uint64_t ring_bytes;           /* bytes of the ring that are not gone */
+	uint8_t term[80];              /* our Terminate, an FPDU */
 };
 
 struct ripc__engine_rx {
-	const uint8_t *p, *end;    /* received and not yet parsed, in slab */
-	struct ripc__slab *slab;   /* referenced while p < end */
-	uint8_t *space;            /* what want() was given */
+	const uint8_t *p, *end;  /* received and not yet parsed, in slab */
+	struct ripc__slab *slab; /* referenced while p < end */
+	uint8_t *space;          /* what want() was given */
 	uint32_t stash_len;
-	bool placing;              /* the payload of ddp goes straight to dst */
-	bool bulk;                 /* the last FPDU was tagged: more of the same is likely */
-	bool first_seen;           /* an FPDU has come */
-	unsigned rtr;              /* enum ripc__mpa_rtr: the first FPDU, if it is of that kind, is no message */
+	bool placing;    /* the payload of ddp goes straight to dst */
+	bool bulk;       /* the last FPDU was tagged: more of the same is likely */
+	bool first_seen; /* an FPDU has come */
+	unsigned rtr; /* enum ripc__mpa_rtr: the first FPDU, if it is of that kind, is no message */
 	uint8_t *dst;
-	uint32_t left;             /* bytes of the payload still to come */
-	uint32_t payload;          /* bytes of the whole payload */
-	uint32_t crc;              /* of the FPDU so far */
+	uint32_t left;               /* bytes of the payload still to come */
+	uint32_t payload;            /* bytes of the whole payload */
+	uint32_t crc;                /* of the FPDU so far */
 	struct ripc__region *region; /* that dst lies in; NULL: none */
 	struct ripc__ddp ddp;
-	uint8_t head[RIPC__SEND_HEAD]; /* length and header of that FPDU */
+	uint8_t head[RIPC__SEND_HEAD];  /* length and header of that FPDU */
 	uint32_t msn[RIPC__DDP_QUEUES]; /* numbers expected next */
-	struct ripc__slab *msg;    /* send that comes in several parts; NULL: none */
-	uint32_t msg_len;          /* bytes of it that are there */
+	struct ripc__slab *msg;         /* send that comes in several parts; NULL: none */
+	uint32_t msg_len;               /* bytes of it that are there */
 	uint8_t msg_op;
 	struct ripc__read reads[RIPC__READS_MAX];
 	uint32_t read_tail, read_head; /* counters into it */
@@ -147,14 +154,14 @@ struct ripc__engine {
 	struct ripc__regions *regions;
 	struct ripc__slab_pool *pool;
 	bool crc;
-	int status;                /* 0, or a negative errno: it ended */
-	unsigned term_code;        /* enum ripc__term that ended it, sent or received */
-	bool term_received;        /* it came from the peer */
-	const char *text;          /* why it ended, constant */
-	uint32_t ulpdu_max;        /* longest ULPDU we transmit */
-	uint32_t tagged_max;       /* most payload in a tagged segment */
-	uint32_t read_depth;       /* reads we may have outstanding */
-	uint32_t serve_depth;      /* reads the peer may have outstanding */
+	int status;           /* 0, or a negative errno: it ended */
+	unsigned term_code;   /* enum ripc__term that ended it, sent or received */
+	bool term_received;   /* it came from the peer */
+	const char *text;     /* why it ended, constant */
+	uint32_t ulpdu_max;   /* longest ULPDU we transmit */
+	uint32_t tagged_max;  /* most payload in a tagged segment */
+	uint32_t read_depth;  /* reads we may have outstanding */
+	uint32_t serve_depth; /* reads the peer may have outstanding */
 	struct ripc__engine_tx tx;
 	struct ripc__engine_rx rx;
 };
@@ -163,8 +170,9 @@ struct ripc__engine {
  * Starts an engine on the terms of the set-up. @active: this end sent the request; its first FPDU, of the kind in terms->rtr, is
  * queued. @segment: bytes of a TCP segment, which an FPDU does not exceed unless the peer is of this stack.
  */
-void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions, struct ripc__slab_pool *pool,
-		       const struct ripc__mpa_terms *terms, bool active, uint32_t segment);
+void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
+		       struct ripc__slab_pool *pool, const struct ripc__mpa_terms *terms,
+		       bool active, uint32_t segment);
 /* Lets go of all memory. */
 void ripc__engine_fini(struct ripc__engine *e);
 
@@ -182,22 +190,24 @@ static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
  * Only if the engine is idle and len fits one FPDU: makes head and tail of a send for the caller to transmit with
  * the len gathered bytes between. Return: bytes of the tail. What the caller could not transmit, it queues at once.
  */
-unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len,
-			    uint8_t head[RIPC__SEND_HEAD], uint8_t tail[RIPC__TAIL_MAX]);
+unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			    size_t len, uint8_t head[RIPC__SEND_HEAD], uint8_t tail[RIPC__TAIL_MAX]);
 /* Queues what is left of that after the first skip bytes. Return: 0 or -ENOMEM, with which the engine ended. */
-int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t skip);
+int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			    size_t skip);
 
 /* Queues a send of len <= RIPC__SEND_MAX gathered bytes, copied. Return: 0 or -ENOMEM. */
 int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len);
 /* Queues a write of local memory, [src, src + len) of region. Return: 0, -EAGAIN (WORKS_MAX), -ENOMEM. */
-int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, const uint8_t *src, size_t len,
-		       uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, const uint8_t *src,
+		       size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 /* Queues a read into [dst, dst + len) of region. len < 2^32. Return: 0, -EAGAIN (read_depth), -ENOMEM. */
-int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8_t *dst, size_t len, uint64_t raddr,
-		      uint32_t rkey, uint64_t wr_id);
+int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8_t *dst, size_t len,
+		      uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 
 /* The next bytes to transmit, about max_bytes of them. Return: entries filled in, 0: nothing to do. */
-unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned max_iov, size_t max_bytes);
+unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned max_iov,
+			     size_t max_bytes);
 /* The first n of them are gone. */
 void ripc__engine_sent(struct ripc__engine *e, size_t n);
 
@@ -205,7 +215,8 @@ void ripc__engine_sent(struct ripc__engine *e, size_t n);
  * Where the next bytes shall go. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of them.
  * *prefix: bytes put at the start of space already. Return: entries in iov, 1 or 2.
  */
-unsigned ripc__engine_want(struct ripc__engine *e, uint8_t *space, size_t len, struct iovec iov[2], size_t *prefix);
+unsigned ripc__engine_want(struct ripc__engine *e, uint8_t *space, size_t len, struct iovec iov[2],
+			   size_t *prefix);
 /* n > 0 bytes came there; space is in slab. Then call next(). Return: bytes of space in use from now on. */
 size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, size_t n);
 /* The next event. Return: 1, or 0: there is none, see status. */
@@ -222,14 +233,16 @@ void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *regi
 
 /* Within the engine. Ends it: the peer gets a Terminate with this code, and with the headers at fpdu (NULL: none;
  * with_request: of a Read Request too). */
-void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu, bool with_request);
+void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu,
+		       bool with_request);
 /* Forgets all that waits to be transmitted but the FPDU (or run of queued bytes) that is half sent. */
 void ripc__engine_drop_unbegun(struct ripc__engine *e);
 /* Drops references of all that can transmit from or place into registered memory. */
 void ripc__engine_drop_tx(struct ripc__engine *e);
 void ripc__engine_drop_rx(struct ripc__engine *e);
 /* Queues a Read Request. */
-int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr, uint32_t rkey);
+int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr,
+			    uint32_t rkey);
 /* Queues a Write of no bytes. */
 int ripc__engine_queue_empty_write(struct ripc__engine *e);
 

@@ -7,13 +7,15 @@
 #include <errno.h>
 #include <string.h>
 
-#define COPY_MAX      256u /* a send of which a part came is kept in the stash up to this length, else in a block */
-#define TERMINATE_MAX 64u  /* bytes of payload of a Terminate at most */
-#define BULK_PEEK     4096u /* bytes received at a time where the next FPDU is probably one to be placed: they are copied */
+#define COPY_MAX \
+	256u /* a send of which a part came is kept in the stash up to this length, else in a block */
+#define TERMINATE_MAX 64u /* bytes of payload of a Terminate at most */
+#define BULK_PEEK \
+	4096u /* bytes received at a time where the next FPDU is probably one to be placed: they are copied */
 
 /* What becomes of an FPDU: filled by check(). */
 struct target {
-	uint8_t *dst;                /* where the payload goes; NULL: it is looked at where it lies */
+	uint8_t *dst; /* where the payload goes; NULL: it is looked at where it lies */
 	struct ripc__region *region; /* that dst lies in */
 };
 
@@ -53,16 +55,19 @@ void ripc__engine_drop_rx(struct ripc__engine *e)
 }
 
 /* Whether [to, to + len) lies within the region. Return: 0, or one of the two codes. */
-static int check_range(const struct ripc__region *region, uint64_t to, uint64_t len, int wraps, int beyond)
+static int check_range(const struct ripc__region *region, uint64_t to, uint64_t len, int wraps,
+		       int beyond)
 {
 	if (to + len < to)
 		return wraps;
-	if (to < region->addr || to - region->addr > region->len || len > region->len - (to - region->addr))
+	if (to < region->addr || to - region->addr > region->len ||
+	    len > region->len - (to - region->addr))
 		return beyond;
 	return 0;
 }
 
-static int check_write(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, struct target *t)
+static int check_write(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
+		       struct target *t)
 {
 	struct ripc__region *region;
 	int code;
@@ -83,7 +88,8 @@ static int check_write(struct ripc__engine *e, const struct ripc__ddp *ddp, uint
 }
 
 /* Responses come in the order of our requests, each in the order of its bytes. */
-static int check_response(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, struct target *t)
+static int check_response(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
+			  struct target *t)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 	struct ripc__read *read = &rx->reads[rx->read_head % RIPC__READS_MAX];
@@ -118,7 +124,8 @@ static int check_send(struct ripc__engine *e, const struct ripc__ddp *ddp, uint3
 		return RIPC__TERM_OPCODE;
 	if (ddp->op == RIPC__RDMAP_SEND_INVALIDATE || ddp->op == RIPC__RDMAP_SEND_SE_INVALIDATE) {
 		region = ripc__region_find(e->regions, ddp->stag);
-		if (!region || !(region->access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)))
+		if (!region ||
+		    !(region->access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)))
 			return RIPC__TERM_INVALIDATE;
 	}
 	return 0;
@@ -153,7 +160,8 @@ static int check_terminate(struct ripc__engine *e, const struct ripc__ddp *ddp, 
 }
 
 /* All that can be checked before the payload is there. Return: 0, or the code to terminate with. */
-static int check(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, struct target *t)
+static int check(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
+		 struct target *t)
 {
 	switch (ddp->op) {
 	case RIPC__RDMAP_WRITE:
@@ -200,8 +208,8 @@ static void invalidate(struct ripc__engine *e, const struct ripc__ddp *ddp)
 }
 
 /* A whole send is there: in one block (@data NULL), or at data in the slab being parsed. Return: events, 0 or 1. */
-static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const uint8_t *data, uint32_t len,
-		   struct ripc__engine_event *ev)
+static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const uint8_t *data,
+		   uint32_t len, struct ripc__engine_event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 
@@ -232,7 +240,9 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 	struct ripc__engine_tx *tx = &e->tx;
 	const uint8_t *body = fpdu + RIPC__SEND_HEAD;
 	struct ripc__served r = {
-		.stag = ripc__get_be32(body), .to = ripc__get_be64(body + 4), .len = ripc__get_be32(body + 12),
+		.stag = ripc__get_be32(body),
+		.to = ripc__get_be64(body + 4),
+		.len = ripc__get_be32(body + 12),
 	};
 	uint64_t from = ripc__get_be64(body + 20);
 	int code = 0;
@@ -280,8 +290,8 @@ static int terminated(struct ripc__engine *e, const uint8_t *fpdu)
 }
 
 /* The FPDU is whole, its payload placed (@fpdu NULL) or at fpdu. Return: events, 0 or 1. */
-static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, const uint8_t *fpdu,
-		    struct ripc__engine_event *ev)
+static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
+		    const uint8_t *fpdu, struct ripc__engine_event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 	int n = 0;
@@ -362,7 +372,8 @@ static int place(struct ripc__engine *e, struct ripc__engine_event *ev)
 }
 
 /* Begins to place the payload of an FPDU of which only a part is there. Return: false: no memory. */
-static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload, const struct target *t)
+static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
+		  const struct target *t)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 	size_t head = RIPC__FPDU_LEN + ddp->len;
@@ -405,7 +416,8 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 	if (have < head)
 		return out_of_bytes(e);
 	if (e->crc && have >= whole &&
-	    ripc__crc32c(0, fpdu, whole - RIPC__FPDU_CRC) != ripc__get_le32(fpdu + whole - RIPC__FPDU_CRC)) {
+	    ripc__crc32c(0, fpdu, whole - RIPC__FPDU_CRC) !=
+		    ripc__get_le32(fpdu + whole - RIPC__FPDU_CRC)) {
 		violation(e, RIPC__TERM_CRC, NULL, false);
 		return -1;
 	}
@@ -469,7 +481,8 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
 	return 0;
 }
 
-unsigned ripc__engine_want(struct ripc__engine *e, uint8_t *space, size_t len, struct iovec iov[2], size_t *prefix)
+unsigned ripc__engine_want(struct ripc__engine *e, uint8_t *space, size_t len, struct iovec iov[2],
+			   size_t *prefix)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 

@@ -31,8 +31,8 @@ bool ripc__engine_idle(const struct ripc__engine *e)
 	return e->tx.open && !e->status && !ripc__engine_pending(e);
 }
 
-static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iovec *iov, unsigned niov,
-			  const uint8_t *pad, unsigned pad_len)
+static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iovec *iov,
+			  unsigned niov, const uint8_t *pad, unsigned pad_len)
 {
 	uint32_t crc = ripc__crc32c(0, head, head_len);
 
@@ -41,12 +41,13 @@ static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iov
 	return ripc__crc32c(crc, pad, pad_len);
 }
 
-unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len,
-			    uint8_t head[RIPC__SEND_HEAD], uint8_t tail[RIPC__TAIL_MAX])
+unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			    size_t len, uint8_t head[RIPC__SEND_HEAD], uint8_t tail[RIPC__TAIL_MAX])
 {
 	unsigned pad = (unsigned)(-(RIPC__SEND_HEAD + len) & 3);
 
-	ripc__ddp_put_untagged(head, RIPC__RDMAP_SEND, true, RIPC__DDP_Q_SEND, e->tx.msn_send++, 0, len);
+	ripc__ddp_put_untagged(head, RIPC__RDMAP_SEND, true, RIPC__DDP_Q_SEND, e->tx.msn_send++, 0,
+			       len);
 	memset(tail, 0, RIPC__TAIL_MAX);
 	if (e->crc)
 		ripc__put_le32(tail + pad, frame_crc(head, RIPC__SEND_HEAD, iov, niov, tail, pad));
@@ -155,8 +156,8 @@ int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned 
 	do {
 		size_t part = len - mo < most ? len - mo : most;
 
-		ripc__ddp_put_untagged(p + used, RIPC__RDMAP_SEND, mo + part == len, RIPC__DDP_Q_SEND,
-				       e->tx.msn_send, (uint32_t)mo, part);
+		ripc__ddp_put_untagged(p + used, RIPC__RDMAP_SEND, mo + part == len,
+				       RIPC__DDP_Q_SEND, e->tx.msn_send, (uint32_t)mo, part);
 		take(p + used + RIPC__SEND_HEAD, iov, &i, &off, part);
 		used += finish(e, p + used, RIPC__SEND_HEAD + part);
 		mo += part;
@@ -166,14 +167,15 @@ int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned 
 	return 0;
 }
 
-int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr, uint32_t rkey)
+int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr,
+			    uint32_t rkey)
 {
 	uint8_t *p = reserve(&e->tx, RIPC__SEND_HEAD + RIPC__READ_REQUEST + RIPC__TAIL_MAX), *body;
 
 	if (!p)
 		return -ENOMEM;
-	body = p + ripc__ddp_put_untagged(p, RIPC__RDMAP_READ_REQUEST, true, RIPC__DDP_Q_READ, e->tx.msn_read++, 0,
-					  RIPC__READ_REQUEST);
+	body = p + ripc__ddp_put_untagged(p, RIPC__RDMAP_READ_REQUEST, true, RIPC__DDP_Q_READ,
+					  e->tx.msn_read++, 0, RIPC__READ_REQUEST);
 	ripc__put_be32(body, read->stag);
 	ripc__put_be64(body + 4, read->to);
 	ripc__put_be32(body + 12, (uint32_t)read->len);
@@ -201,7 +203,9 @@ static void stage_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 	if (len > limit - tx->staged)
 		len = limit - tx->staged;
 	*staged(tx, tx->ring_tail++) = (struct ripc__staged){
-		.payload = chunk->data + tx->stage_off, .len = (uint32_t)len, .kind = RIPC__STAGED_BYTES,
+		.payload = chunk->data + tx->stage_off,
+		.len = (uint32_t)len,
+		.kind = RIPC__STAGED_BYTES,
 	};
 	tx->ring_bytes += len;
 	tx->staged += len;
@@ -212,8 +216,8 @@ static void stage_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 	}
 }
 
-static void stage_tagged(struct ripc__engine *e, enum ripc__staged_kind kind, enum ripc__rdmap_op op, bool last,
-			 uint32_t stag, uint64_t to, const uint8_t *payload, uint32_t len)
+static void stage_tagged(struct ripc__engine *e, enum ripc__staged_kind kind, enum ripc__rdmap_op op,
+			 bool last, uint32_t stag, uint64_t to, const uint8_t *payload, uint32_t len)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 	struct ripc__staged *s = staged(tx, tx->ring_tail++);
@@ -227,7 +231,8 @@ static void stage_tagged(struct ripc__engine *e, enum ripc__staged_kind kind, en
 	s->head_len = (uint8_t)ripc__ddp_put_tagged(s->head, op, last, stag, to, len);
 	memset(s->tail, 0, sizeof(s->tail));
 	if (e->crc)
-		ripc__put_le32(s->tail + pad, frame_crc(s->head, s->head_len, &body, len ? 1 : 0, s->tail, pad));
+		ripc__put_le32(s->tail + pad,
+			       frame_crc(s->head, s->head_len, &body, len ? 1 : 0, s->tail, pad));
 	s->tail_len = (uint8_t)(pad + RIPC__FPDU_CRC);
 	tx->ring_bytes += (uint64_t)s->head_len + len + s->tail_len;
 }
@@ -238,8 +243,8 @@ static void stage_write(struct ripc__engine *e)
 	uint64_t left = w->len - w->staged;
 	uint32_t part = left < e->tagged_max ? (uint32_t)left : e->tagged_max;
 
-	stage_tagged(e, RIPC__STAGED_WRITE, RIPC__RDMAP_WRITE, part == left, w->rkey, w->raddr + w->staged,
-		     part ? w->src + w->staged : NULL, part);
+	stage_tagged(e, RIPC__STAGED_WRITE, RIPC__RDMAP_WRITE, part == left, w->rkey,
+		     w->raddr + w->staged, part ? w->src + w->staged : NULL, part);
 	w->staged += part;
 	if (part == left)
 		e->tx.work_staged++;
@@ -250,8 +255,8 @@ static void stage_response(struct ripc__engine *e)
 	struct ripc__served *r = &e->tx.served[e->tx.served_staged % RIPC__READS_MAX];
 	uint32_t left = r->len - r->staged, part = left < e->tagged_max ? left : e->tagged_max;
 
-	stage_tagged(e, RIPC__STAGED_RESPONSE, RIPC__RDMAP_READ_RESPONSE, part == left, r->stag, r->to + r->staged,
-		     part ? r->src + r->staged : NULL, part);
+	stage_tagged(e, RIPC__STAGED_RESPONSE, RIPC__RDMAP_READ_RESPONSE, part == left, r->stag,
+		     r->to + r->staged, part ? r->src + r->staged : NULL, part);
 	r->staged += part;
 	if (part == left)
 		e->tx.served_staged++;
@@ -281,7 +286,8 @@ static bool stage_one(struct ripc__engine *e)
 	return response;
 }
 
-unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned max_iov, size_t max_bytes)
+unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned max_iov,
+			     size_t max_bytes)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 	uint32_t skip = tx->skip;
@@ -289,13 +295,16 @@ unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned
 
 	if (!tx->open)
 		return 0;
-	while (!e->status && tx->ring_tail - tx->ring_head < RIPC__STAGED_MAX && tx->ring_bytes < max_bytes)
+	while (!e->status && tx->ring_tail - tx->ring_head < RIPC__STAGED_MAX &&
+	       tx->ring_bytes < max_bytes)
 		if (!stage_one(e))
 			break;
 	for (uint32_t i = tx->ring_head; i != tx->ring_tail && n + 3 <= max_iov; i++) {
 		struct ripc__staged *s = staged(tx, i);
 		const struct iovec parts[3] = {
-			{s->head, s->head_len}, {(void *)s->payload, s->len}, {s->tail, s->tail_len},
+			{s->head, s->head_len},
+			{(void *)s->payload, s->len},
+			{s->tail, s->tail_len},
 		};
 
 		for (unsigned k = 0; k < 3; k++) {

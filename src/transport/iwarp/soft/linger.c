@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LINGER_MS     500
-#define DRAIN_ROUND   (256u << 10) /* bytes thrown away in one progress() at most */
+#define LINGER_MS   500
+#define DRAIN_ROUND (256u << 10) /* bytes thrown away in one progress() at most */
 
 static void end(struct soft *t, struct soft_linger *l)
 {
@@ -34,7 +34,8 @@ void ripc__soft_linger(struct soft *t, int fd)
 		close(fd);
 		return;
 	}
-	*l = (struct soft_linger){.source = SOFT_LINGER, .fd = fd,
+	*l = (struct soft_linger){.source = SOFT_LINGER,
+				  .fd = fd,
 				  .deadline_ns = ripc__clock_ns() + LINGER_MS * RIPC__MS};
 	soft_link_init(&l->link);
 	if (ripc__soft_watch(t, fd, EPOLLIN, l)) {

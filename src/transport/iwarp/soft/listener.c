@@ -151,7 +151,8 @@ int ripc__soft_listen(struct soft *t, const struct ripc__options *opt)
 
 	t->datagram_max = t->datagrams ? DATAGRAM_MAX : 0;
 	if (getifaddrs(&all))
-		return ripc__fail(-errno, "iwarp/soft: cannot list the network interfaces: %s", strerror(errno));
+		return ripc__fail(-errno, "iwarp/soft: cannot list the network interfaces: %s",
+				  strerror(errno));
 	for (int loopback = 0; loopback < 2; loopback++) {
 		unsigned most = loopback ? RIPC__PLACES_MAX : RIPC__PLACES_MAX - LOOPBACKS_MAX;
 
@@ -167,7 +168,8 @@ int ripc__soft_listen(struct soft *t, const struct ripc__options *opt)
 				return ripc__fail(e, "iwarp/soft: cannot listen: %s", strerror(-e));
 			}
 			err = e ? e : err;
-			if (!e && !loopback && t->datagrams && mtu_of(i->ifa_name) - UDP_OVERHEAD < t->datagram_max)
+			if (!e && !loopback && t->datagrams &&
+			    mtu_of(i->ifa_name) - UDP_OVERHEAD < t->datagram_max)
 				t->datagram_max = mtu_of(i->ifa_name) - UDP_OVERHEAD;
 		}
 	}
@@ -175,7 +177,8 @@ int ripc__soft_listen(struct soft *t, const struct ripc__options *opt)
 	if (t->nlisteners)
 		return 0;
 	return ripc__fail(err, "iwarp/soft: no usable address on %s%s: %s",
-			  opt->interfaces[0] ? "interfaces " : "any interface", opt->interfaces, strerror(-err));
+			  opt->interfaces[0] ? "interfaces " : "any interface", opt->interfaces,
+			  strerror(-err));
 }
 
 void ripc__soft_unlisten(struct soft *t)
@@ -214,7 +217,8 @@ static void evict(struct soft *t)
 		struct ripc__ep *ep = soft_of(l, struct ripc__ep, timed);
 
 		if (ep->state == SOFT_ACCEPTED) {
-			ripc__soft_garbage(t, ep->setup->peer, "too many connections without a request");
+			ripc__soft_garbage(t, ep->setup->peer,
+					   "too many connections without a request");
 			ripc__soft_ep_bury(ep);
 			return;
 		}

@@ -15,7 +15,7 @@
 #define FLAG_B      0x4000
 #define FLAG_C_RTR  0x8000 /* in the word of ORD */
 #define FLAG_D      0x4000
-#define BASIC_DEPTH 1      /* reads that a peer of revision 1 serves for sure */
+#define BASIC_DEPTH 1 /* reads that a peer of revision 1 serves for sure */
 
 static const char key_request[KEY_LEN + 1] = "MPA ID Req Frame";
 static const char key_reply[KEY_LEN + 1] = "MPA ID Rep Frame";
@@ -58,7 +58,8 @@ size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t *buf, size_t cap)
 	return (size_t)(p - buf);
 }
 
-int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, size_t len, const char **why)
+int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, size_t len,
+		     const char **why)
 {
 	size_t left;
 	uint16_t ird, ord;
@@ -114,7 +115,8 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 		left -= 4;
 	}
 	frame->privlen = left;
-	if (left >= sizeof(soft_mark) && !memcmp(frame->priv + left - sizeof(soft_mark), soft_mark, sizeof(soft_mark))) {
+	if (left >= sizeof(soft_mark) &&
+	    !memcmp(frame->priv + left - sizeof(soft_mark), soft_mark, sizeof(soft_mark))) {
 		frame->soft = true;
 		frame->privlen -= sizeof(soft_mark);
 	}
@@ -144,8 +146,8 @@ static int refuse(struct ripc__mpa *reply, const char *text, const char **why)
 	return -EPROTO;
 }
 
-int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t depth, struct ripc__mpa *reply,
-		     struct ripc__mpa_terms *terms, const char **why)
+int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t depth,
+		     struct ripc__mpa *reply, struct ripc__mpa_terms *terms, const char **why)
 {
 	memset(reply, 0, sizeof(*reply));
 	memset(terms, 0, sizeof(*terms));

@@ -21,15 +21,16 @@ enum ripc__mpa_rtr {
 
 /* A Request or Reply frame. */
 struct ripc__mpa {
-	uint8_t revision;    /* 1 or 2 */
-	bool reply;          /* else it is a request */
-	bool markers;        /* M: the sender of this frame requires markers in what it receives */
-	bool crc;            /* C: the sender wants CRCs; they are used if either side does */
-	bool reject;         /* R: reply only, the connection is refused */
-	bool enhanced;       /* S: revision 2 only, depths and flags below are there */
-	bool peer_to_peer;   /* A: the active side sends an FPDU by itself */
-	unsigned rtr;        /* of enum ripc__mpa_rtr */
-	uint16_t ird, ord;   /* reads the sender serves / wants to have outstanding, RIPC__MPA_DEPTH_NONE: unsaid */
+	uint8_t revision;  /* 1 or 2 */
+	bool reply;        /* else it is a request */
+	bool markers;      /* M: the sender of this frame requires markers in what it receives */
+	bool crc;          /* C: the sender wants CRCs; they are used if either side does */
+	bool reject;       /* R: reply only, the connection is refused */
+	bool enhanced;     /* S: revision 2 only, depths and flags below are there */
+	bool peer_to_peer; /* A: the active side sends an FPDU by itself */
+	unsigned rtr;      /* of enum ripc__mpa_rtr */
+	uint16_t ird,
+		ord; /* reads the sender serves / wants to have outstanding, RIPC__MPA_DEPTH_NONE: unsaid */
 	bool soft;           /* the sender is this stack: it takes FPDUs of any length */
 	const uint8_t *priv; /* the application's private data, without what belongs to the above */
 	size_t privlen;      /* bytes at priv */
@@ -37,11 +38,11 @@ struct ripc__mpa {
 
 /* What two frames agree on. */
 struct ripc__mpa_terms {
-	bool crc;        /* both sides send and check CRCs */
-	bool soft;       /* the peer is this stack */
-	bool enhanced;   /* RFC 6581 is used by both */
-	unsigned rtr;    /* passive: what the peer's first FPDU will be (0: any); active: what ours has to be */
-	uint32_t read_depth; /* reads we may have outstanding */
+	bool crc;      /* both sides send and check CRCs */
+	bool soft;     /* the peer is this stack */
+	bool enhanced; /* RFC 6581 is used by both */
+	unsigned rtr; /* passive: what the peer's first FPDU will be (0: any); active: what ours has to be */
+	uint32_t read_depth;  /* reads we may have outstanding */
 	uint32_t serve_depth; /* reads the peer may have outstanding */
 };
 
@@ -54,15 +55,16 @@ size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t *buf, size_t cap)
  * Reads the frame at the start of the @len bytes received. frame->priv points into them.
  * Return: bytes of the frame; 0 if more are needed; -EPROTO, with the reason in *why, as soon as it cannot become one.
  */
-int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, size_t len, const char **why);
+int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, size_t len,
+		     const char **why);
 
 /*
  * Passive side: fills the reply to a request that is not refused by the application, and the terms it brings about.
  * @want_crc: we want CRCs. @depth: reads we serve and want at most. reply->priv stays to be filled.
  * Return: 0, or -EPROTO with the reason in *why; reply is then the refusal, the reason its private data.
  */
-int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t depth, struct ripc__mpa *reply,
-		     struct ripc__mpa_terms *terms, const char **why);
+int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t depth,
+		     struct ripc__mpa *reply, struct ripc__mpa_terms *terms, const char **why);
 
 /*
  * Active side: the terms of our request and the peer's reply to it. Return: 0; -EPROTO with *why;

@@ -12,20 +12,20 @@
 /* One registration. */
 struct ripc__region {
 	uint8_t *base;
-	size_t len;          /* bytes */
-	uint64_t addr;       /* tagged offset of base; drawn, so that it tells nothing and cannot be guessed */
-	uint32_t stag;       /* never 0 */
-	unsigned access;     /* of enum ripc__access */
-	uint32_t users;      /* transfers under way that read or write the memory */
+	size_t len; /* bytes */
+	uint64_t addr; /* tagged offset of base; drawn, so that it tells nothing and cannot be guessed */
+	uint32_t stag;   /* never 0 */
+	unsigned access; /* of enum ripc__access */
+	uint32_t users;  /* transfers under way that read or write the memory */
 };
 
 struct ripc__regions {
 	struct ripc__region **slots; /* NULL where free */
-	uint32_t *free;      /* ring of free slots, oldest first: an STag is used again as late as possible */
-	uint32_t cap;        /* slots, a power of two or 0 */
+	uint32_t *free; /* ring of free slots, oldest first: an STag is used again as late as possible */
+	uint32_t cap; /* slots, a power of two or 0 */
 	uint32_t free_head, nfree;
-	uint64_t secret[2];  /* key of the generator of STags and offsets */
-	uint64_t drawn;      /* numbers drawn so far */
+	uint64_t secret[2]; /* key of the generator of STags and offsets */
+	uint64_t drawn;     /* numbers drawn so far */
 };
 
 /* Starts an empty table. @secret: 16 unpredictable bytes. */
@@ -34,7 +34,8 @@ void ripc__regions_init(struct ripc__regions *r, const uint8_t secret[16]);
 void ripc__regions_fini(struct ripc__regions *r);
 
 /* Adds a region. Return: it, or NULL: out of memory, or RIPC__REGIONS_MAX reached. */
-struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_t len, unsigned access);
+struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_t len,
+				      unsigned access);
 /* Removes and frees it: its STag is invalid from now on. */
 void ripc__region_remove(struct ripc__regions *r, struct ripc__region *region);
 /* Return: the region of an STag (any number), or NULL. */

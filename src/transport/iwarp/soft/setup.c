@@ -191,7 +191,8 @@ static void place_failed(struct ripc__ep *ep, const char *why)
 static void send_frame(struct ripc__ep *ep)
 {
 	struct soft_setup *s = ep->setup;
-	ssize_t n = send(ep->fd, s->out + s->out_sent, s->out_len - s->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t n = send(ep->fd, s->out + s->out_sent, s->out_len - s->out_sent,
+			 MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (n > 0)
 		s->out_sent += (size_t)n;
@@ -202,16 +203,24 @@ static void ask(struct ripc__ep *ep)
 	struct soft_setup *s = ep->setup;
 
 	s->request = (struct ripc__mpa){
-		.revision = s->basic ? 1 : 2, .crc = want_crc(ep), .enhanced = !s->basic, .peer_to_peer = !s->basic,
+		.revision = s->basic ? 1 : 2,
+		.crc = want_crc(ep),
+		.enhanced = !s->basic,
+		.peer_to_peer = !s->basic,
 		.rtr = s->basic ? 0 : RIPC__MPA_RTR_SEND | RIPC__MPA_RTR_WRITE | RIPC__MPA_RTR_READ,
-		.ird = SOFT_READ_DEPTH, .ord = SOFT_READ_DEPTH, .soft = true, .priv = s->priv, .privlen = s->privlen,
+		.ird = SOFT_READ_DEPTH,
+		.ord = SOFT_READ_DEPTH,
+		.soft = true,
+		.priv = s->priv,
+		.privlen = s->privlen,
 	};
 	s->out_len = ripc__mpa_encode(&s->request, s->out, sizeof(s->out));
 	s->out_sent = 0;
 	send_frame(ep);
 	ep->state = SOFT_ASKED;
 	ep->watched = EPOLLIN;
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd, &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
+		  &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
 	ep->t->next_timer_ns = 0;
 	s->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
 	/* Deadlines stay in order: it was the shorter one until now. */
@@ -252,7 +261,8 @@ void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *t
 
 	getsockopt(ep->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len);
 	leave_half_open(ep);
-	ripc__engine_init(&ep->engine, &ep->t->regions, &ep->t->pool, terms, ep->active, (uint32_t)segment);
+	ripc__engine_init(&ep->engine, &ep->t->regions, &ep->t->pool, terms, ep->active,
+			  (uint32_t)segment);
 	ep->state = SOFT_OPEN;
 	ep->established = true;
 	soft_unlink(&ep->timed);
@@ -308,7 +318,8 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 		return 0;
 	}
 	if (n > 0) {
-		n = ripc__mpa_answer(&s->request, want_crc(ep), SOFT_READ_DEPTH, &s->reply, &terms, &why);
+		n = ripc__mpa_answer(&s->request, want_crc(ep), SOFT_READ_DEPTH, &s->reply, &terms,
+				     &why);
 		if (n) {
 			s->out_len = ripc__mpa_encode(&s->reply, s->out, sizeof(s->out));
 			send_frame(ep);
@@ -325,9 +336,13 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 	leave_half_open(ep);
 	ep->state = SOFT_REQUESTED;
 	soft_unlink(&ep->timed);
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd, &(struct epoll_event){.events = 0, .data.ptr = ep});
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
+		  &(struct epoll_event){.events = 0, .data.ptr = ep});
 	*ev = (struct ripc__event){
-		.kind = RIPC__EV_REQUEST, .request = ep, .data = s->request.priv, .len = (uint32_t)s->request.privlen,
+		.kind = RIPC__EV_REQUEST,
+		.request = ep,
+		.data = s->request.priv,
+		.len = (uint32_t)s->request.privlen,
 		.text = s->peer,
 	};
 	return 1;

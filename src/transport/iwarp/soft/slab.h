@@ -12,8 +12,8 @@
 struct ripc__slab_pool {
 	struct ripc__slab *free; /* list of free slabs of RIPC__SLAB_BYTES, at most SLABS_KEPT */
 	unsigned nfree;
-	size_t bytes;            /* data bytes of all blocks that exist, the free ones too */
-	size_t max;              /* what bytes may become */
+	size_t bytes; /* data bytes of all blocks that exist, the free ones too */
+	size_t max;   /* what bytes may become */
 };
 
 /* One block. Freed, or back in the pool, with its last reference. */

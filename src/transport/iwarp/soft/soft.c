@@ -13,11 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRANSPORT_ID   3    /* in resolver records, doc/protocol.md section 4 */
-#define EPOLL_EVENTS   64
-#define EPOLL_EVERY    32u  /* rounds between two looks at all sockets while some endpoints are hot */
-#define HOT_POLLS      512u /* polls in vain after which an endpoint is hot no longer */
-#define BLOCKED_TRIED  8u   /* endpoints with a full socket that are tried in one round */
+#define TRANSPORT_ID     3 /* in resolver records, doc/protocol.md section 4 */
+#define EPOLL_EVENTS     64
+#define EPOLL_EVERY      32u /* rounds between two looks at all sockets while some endpoints are hot */
+#define HOT_POLLS        512u /* polls in vain after which an endpoint is hot no longer */
+#define BLOCKED_TRIED    8u   /* endpoints with a full socket that are tried in one round */
 #define HELD_DEADLINE_NS 50000u
 
 int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
@@ -36,7 +36,8 @@ void ripc__soft_unwatch(struct soft *t, int fd)
 void ripc__soft_garbage(struct soft *t, const char *who, const char *why)
 {
 	if (t->garbage_tail - t->garbage_head < SOFT_GARBAGE_MAX)
-		snprintf(t->garbage[t->garbage_tail++ % SOFT_GARBAGE_MAX], SOFT_WHY_MAX, "%s: %s", who, why);
+		snprintf(t->garbage[t->garbage_tail++ % SOFT_GARBAGE_MAX], SOFT_WHY_MAX, "%s: %s",
+			 who, why);
 }
 
 static int soft_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
@@ -97,7 +98,8 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		err = ripc__fail(-EIO, "iwarp/soft: no random numbers");
 	else if (t->epoll_fd < 0)
-		err = ripc__fail(-errno, "iwarp/soft: cannot create an epoll descriptor: %s", strerror(errno));
+		err = ripc__fail(-errno, "iwarp/soft: cannot create an epoll descriptor: %s",
+				 strerror(errno));
 	else
 		err = ripc__soft_listen(t, env->opt);
 	ripc__regions_init(&t->regions, secret);
@@ -166,7 +168,8 @@ static void soft_describe(const uint8_t *addr, size_t len, char *text, size_t te
 	}
 }
 
-static int soft_reg(struct ripc__transport *tr, void *base, size_t len, unsigned access, struct ripc__mr *mr)
+static int soft_reg(struct ripc__transport *tr, void *base, size_t len, unsigned access,
+		    struct ripc__mr *mr)
 {
 	struct soft *t = (struct soft *)tr;
 	struct ripc__region *region = ripc__region_add(&t->regions, base, len, access);
@@ -176,7 +179,11 @@ static int soft_reg(struct ripc__transport *tr, void *base, size_t len, unsigned
 		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory, or %u regions are registered",
 				  RIPC__REGIONS_MAX);
 	*mr = (struct ripc__mr){
-		.base = base, .len = len, .addr = region->addr, .key = remote ? region->stag : 0, .access = access,
+		.base = base,
+		.len = len,
+		.addr = region->addr,
+		.key = remote ? region->stag : 0,
+		.access = access,
 		.priv = region,
 	};
 	return 0;
@@ -214,7 +221,8 @@ static void soft_flush(struct ripc__transport *tr)
 }
 
 /* The socket of an endpoint is ready for something. */
-static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__event *events, unsigned max)
+static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__event *events,
+			       unsigned max)
 {
 	if (ep->state == SOFT_OPEN) {
 		if (what & EPOLLOUT) {
@@ -289,7 +297,8 @@ static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned
 	soft_link_init(&mark);
 	soft_append(&t->ready, &mark);
 	while (t->ready.next != &mark && n < max)
-		n += ripc__soft_serve(soft_of(t->ready.next, struct ripc__ep, ready), events + n, max - n);
+		n += ripc__soft_serve(soft_of(t->ready.next, struct ripc__ep, ready), events + n,
+				      max - n);
 	soft_unlink(&mark);
 	return n;
 }
@@ -324,7 +333,8 @@ static void clean_up(struct soft *t)
 
 static uint64_t timers(struct soft *t, uint64_t now_ns)
 {
-	uint64_t next = ripc__soft_setup_timers(t, now_ns), other = ripc__soft_linger_timers(t, now_ns);
+	uint64_t next = ripc__soft_setup_timers(t, now_ns),
+		 other = ripc__soft_linger_timers(t, now_ns);
 
 	if (t->deaf && now_ns >= t->deaf_until_ns)
 		ripc__soft_undeafen(t);
@@ -333,8 +343,8 @@ static uint64_t timers(struct soft *t, uint64_t now_ns)
 	return other < next ? other : next;
 }
 
-static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max, uint64_t now_ns,
-			      uint64_t *deadline_ns)
+static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
+			      uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct soft *t = (struct soft *)tr;
 	uint64_t next = RIPC__NEVER;
@@ -362,7 +372,8 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	}
 	while (n < max && t->garbage_head != t->garbage_tail)
 		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_GARBAGE, .text = t->garbage[t->garbage_head++ % SOFT_GARBAGE_MAX],
+			.kind = RIPC__EV_GARBAGE,
+			.text = t->garbage[t->garbage_head++ % SOFT_GARBAGE_MAX],
 		};
 	if (soft_linked(&t->held) && now_ns + HELD_DEADLINE_NS < next)
 		next = now_ns + HELD_DEADLINE_NS;

@@ -20,23 +20,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SOFT_HALF_OPEN_MAX 64u              /* incoming connections without a request at most: then the oldest goes */
-#define SOFT_LINGER_MAX    64u              /* closed sockets that wait for the peer's end of file at most */
-#define SOFT_HOT_MAX       4u               /* endpoints asked without epoll */
-#define SOFT_GARBAGE_MAX   16u              /* reports of garbage kept for progress() at most */
-#define SOFT_DATAGRAMS_MAX 64u              /* datagrams reported by one progress() at most */
-#define SOFT_QUEUE_MAX     (1u << 20)       /* bytes of sends queued on an endpoint at most */
+#define SOFT_HALF_OPEN_MAX \
+	64u /* incoming connections without a request at most: then the oldest goes */
+#define SOFT_LINGER_MAX    64u /* closed sockets that wait for the peer's end of file at most */
+#define SOFT_HOT_MAX       4u  /* endpoints asked without epoll */
+#define SOFT_GARBAGE_MAX   16u /* reports of garbage kept for progress() at most */
+#define SOFT_DATAGRAMS_MAX 64u /* datagrams reported by one progress() at most */
+#define SOFT_QUEUE_MAX     (1u << 20) /* bytes of sends queued on an endpoint at most */
 #define SOFT_RDMA_MAX      (UINT64_C(1) << 30)
 #define SOFT_READ_DEPTH    RIPC__READS_MAX
-#define SOFT_SLAB_MEMORY   (UINT64_C(256) << 20) /* bytes of received sends that the core holds at most */
-#define SOFT_WHY_MAX       192u             /* bytes of a reason */
+#define SOFT_SLAB_MEMORY \
+	(UINT64_C(256) << 20) /* bytes of received sends that the core holds at most */
+#define SOFT_WHY_MAX 192u     /* bytes of a reason */
 
 /* A doubly linked ring; a link not in one points to itself. */
 struct soft_link {
 	struct soft_link *prev, *next;
 };
 
-#define soft_of(link, type, member) ((type *)((char *)(link) - offsetof(type, member)))
+#define soft_of(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
 
 static inline void soft_link_init(struct soft_link *l)
 {
@@ -105,7 +107,7 @@ enum soft_state {
 struct soft_setup {
 	struct ripc__soft_address address; /* active: places still to be tried, from place on */
 	unsigned place;
-	bool basic;           /* active: ask in revision 1 */
+	bool basic;                      /* active: ask in revision 1 */
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */
 	size_t privlen;
 	struct ripc__mpa request, reply; /* as sent or received */
@@ -122,31 +124,31 @@ struct soft_setup {
 struct ripc__ep {
 	enum soft_source source;
 	enum soft_state state;
-	int fd;               /* < 0: none */
+	int fd; /* < 0: none */
 	struct soft *t;
 	void *user;
-	struct soft_link all;      /* in t->eps */
-	struct soft_link timed;    /* in t->setups while it has a deadline, then in t->settled until setup is freed */
-	struct soft_link ready;    /* in t->ready: to be served without waiting for its socket */
-	struct soft_link held;     /* in t->held: sends are held back */
-	struct soft_link blocked;  /* in t->blocked: the socket takes no more */
-	struct soft_link grave;    /* in t->graves: to be freed at the next progress() */
-	struct soft_setup *setup;  /* until established */
-	uint32_t watched;          /* events epoll watches for */
-	uint32_t idle_polls;       /* times in a row that it was asked in vain */
-	uint32_t streak;           /* posts that came back to back */
-	uint64_t streak_round;     /* t->rounds at the last post */
-	uint64_t last_post_ns;     /* time of it; 0: not known */
-	uint64_t held_since_ns;    /* first send held back */
-	bool hot;                  /* in t->hot */
-	bool established;          /* EV_ESTABLISHED is to be reported */
+	struct soft_link all; /* in t->eps */
+	struct soft_link timed; /* in t->setups while it has a deadline, then in t->settled until setup is freed */
+	struct soft_link ready;   /* in t->ready: to be served without waiting for its socket */
+	struct soft_link held;    /* in t->held: sends are held back */
+	struct soft_link blocked; /* in t->blocked: the socket takes no more */
+	struct soft_link grave;   /* in t->graves: to be freed at the next progress() */
+	struct soft_setup *setup; /* until established */
+	uint32_t watched;         /* events epoll watches for */
+	uint32_t idle_polls;      /* times in a row that it was asked in vain */
+	uint32_t streak;          /* posts that came back to back */
+	uint64_t streak_round;    /* t->rounds at the last post */
+	uint64_t last_post_ns;    /* time of it; 0: not known */
+	uint64_t held_since_ns;   /* first send held back */
+	bool hot;                 /* in t->hot */
+	bool established;         /* EV_ESTABLISHED is to be reported */
 	bool active;
-	bool eof;                  /* nothing more can be received */
-	bool starved;              /* no memory to receive into: not watched for input */
-	bool want_sendable;        /* a post returned -EAGAIN */
-	bool rejected;             /* by the peer: setup->reply has its private data */
-	int error;                 /* of the socket, or 0; negative errno */
-	char why[SOFT_WHY_MAX];    /* reason in EV_CLOSED, EV_REQUEST: who */
+	bool eof;                   /* nothing more can be received */
+	bool starved;               /* no memory to receive into: not watched for input */
+	bool want_sendable;         /* a post returned -EAGAIN */
+	bool rejected;              /* by the peer: setup->reply has its private data */
+	int error;                  /* of the socket, or 0; negative errno */
+	char why[SOFT_WHY_MAX];     /* reason in EV_CLOSED, EV_REQUEST: who */
 	struct ripc__engine engine; /* from SOFT_OPEN on */
 };
 
@@ -156,33 +158,34 @@ struct soft {
 	enum ripc__crc_mode crc;
 	bool datagrams;
 	uint32_t datagram_max;
-	uint64_t host;             /* see struct ripc__soft_address */
+	uint64_t host; /* see struct ripc__soft_address */
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__PLACES_MAX];
 	unsigned nlisteners;
-	bool deaf;                 /* listeners are not watched: out of descriptors */
+	bool deaf; /* listeners are not watched: out of descriptors */
 	uint64_t deaf_until_ns;
 	struct ripc__regions regions;
 	struct ripc__slab_pool pool;
-	struct ripc__slab *slab;   /* being received into, NULL: none */
-	uint32_t slab_used;        /* bytes of it */
-	bool starving;             /* some endpoint is starved */
+	struct ripc__slab *slab; /* being received into, NULL: none */
+	uint32_t slab_used;      /* bytes of it */
+	bool starving;           /* some endpoint is starved */
 	struct soft_link eps, setups, settled, ready, held, blocked, graves, lingers;
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *hot[SOFT_HOT_MAX];
 	unsigned nhot;
-	unsigned udp_idle_polls;   /* times in a row that the UDP sockets were asked in vain */
-	uint64_t next_timer_ns;    /* when a set-up or lingering socket may time out; 0: to be found out */
-	uint64_t rounds;           /* calls of progress() */
-	uint64_t now_ns;           /* at the last of them */
+	unsigned udp_idle_polls; /* times in a row that the UDP sockets were asked in vain */
+	uint64_t next_timer_ns; /* when a set-up or lingering socket may time out; 0: to be found out */
+	uint64_t rounds;        /* calls of progress() */
+	uint64_t now_ns;        /* at the last of them */
 	char garbage[SOFT_GARBAGE_MAX][SOFT_WHY_MAX];
-	unsigned garbage_head, garbage_tail; /* counters into it */
+	unsigned garbage_head, garbage_tail;           /* counters into it */
 	uint8_t datagram_from[SOFT_DATAGRAMS_MAX][40]; /* where the datagrams of this progress() came from */
 	unsigned ndatagrams;
 };
 
 /* soft.c */
-int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source); /* epoll; 0 or negative errno */
+int ripc__soft_watch(struct soft *t, int fd, uint32_t events,
+		     void *source); /* epoll; 0 or negative errno */
 /* Before a socket (or -1) is closed: as long as a child of fork() has it open, epoll would go on to report it. */
 void ripc__soft_unwatch(struct soft *t, int fd);
 void ripc__soft_garbage(struct soft *t, const char *who, const char *why);
@@ -195,45 +198,48 @@ void ripc__soft_undeafen(struct soft *t);
 uint64_t ripc__soft_host_id(void);
 
 /* endpoint.c */
-int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen, const void *priv,
-		       size_t privlen, void *user, struct ripc__ep **epp);
-int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv, size_t privlen, void *user,
-		     struct ripc__ep **epp);
+int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+		       const void *priv, size_t privlen, void *user, struct ripc__ep **epp);
+int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+		     void *user, struct ripc__ep **epp);
 void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
 void ripc__soft_ep_close(struct ripc__ep *ep);
 int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
-int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-			  uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len, uint64_t raddr,
-			 uint32_t rkey, uint64_t wr_id);
+int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 
 /* setup.c */
 struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active); /* with setup; NULL: no memory */
-void ripc__soft_ep_bury(struct ripc__ep *ep);          /* frees it at the next progress(); fd closed */
+void ripc__soft_ep_bury(struct ripc__ep *ep); /* frees it at the next progress(); fd closed */
 void ripc__soft_ep_free(struct ripc__ep *ep);
 void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why); /* EV_CLOSED will come */
-void ripc__soft_try_next(struct ripc__ep *ep);         /* active: the next place */
-unsigned ripc__soft_setup_step(struct ripc__ep *ep, struct ripc__event *ev); /* socket is ready; events 0/1 */
+void ripc__soft_try_next(struct ripc__ep *ep); /* active: the next place */
+unsigned ripc__soft_setup_step(struct ripc__ep *ep,
+			       struct ripc__event *ev);            /* socket is ready; events 0/1 */
 uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns); /* return: when the next runs out */
 void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms);
 
 /* stream.c */
-void ripc__soft_heat(struct ripc__ep *ep);             /* it is active: ask its socket often */
+void ripc__soft_heat(struct ripc__ep *ep); /* it is active: ask its socket often */
 void ripc__soft_cool(struct ripc__ep *ep);
 void ripc__soft_push(struct ripc__ep *ep, size_t budget); /* transmits what the socket takes */
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max);
-bool ripc__soft_space(struct soft *t, uint8_t **space, size_t *len); /* free bytes of t->slab; false: no memory */
-void ripc__soft_space_used(struct soft *t, size_t n);  /* the first n of them */
+bool ripc__soft_space(struct soft *t, uint8_t **space,
+		      size_t *len);                   /* free bytes of t->slab; false: no memory */
+void ripc__soft_space_used(struct soft *t, size_t n); /* the first n of them */
 
 /* linger.c */
-void ripc__soft_linger(struct soft *t, int fd);        /* sends end of file, closes fd later */
-void ripc__soft_drain(struct soft *t, struct soft_linger *l); /* its socket is readable */
+void ripc__soft_linger(struct soft *t, int fd); /* sends end of file, closes fd later */
+void ripc__soft_drain(struct soft *t, struct soft_linger *l);       /* its socket is readable */
 uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns); /* return: when the next runs out */
-void ripc__soft_linger_end(struct soft *t);            /* closes all */
+void ripc__soft_linger_end(struct soft *t);                         /* closes all */
 
 /* datagram.c */
 int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 			     const struct iovec *iov, unsigned niov);
-unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events, unsigned max);
+unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events,
+			      unsigned max);
 
 #endif

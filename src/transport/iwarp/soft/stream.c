@@ -13,9 +13,10 @@
 #define RECEIVE_ROUND (1u << 20)   /* bytes received from one endpoint in one progress() at most */
 #define PUSH_ROUND    (1u << 20)   /* bytes transmitted likewise */
 #define GATHER_BYTES  (512u << 10) /* bytes offered to the socket with one call */
-#define GATHER_CRC    (128u << 10) /* the same where their CRC is computed first: they should still be in the cache */
-#define GATHER_IOV    48u
-#define SPACE_MIN     8192u        /* a slab with less room is given up */
+#define GATHER_CRC \
+	(128u << 10) /* the same where their CRC is computed first: they should still be in the cache */
+#define GATHER_IOV 48u
+#define SPACE_MIN  8192u /* a slab with less room is given up */
 
 void ripc__soft_heat(struct ripc__ep *ep)
 {
@@ -55,7 +56,8 @@ void ripc__soft_cool(struct ripc__ep *ep)
 bool ripc__soft_space(struct soft *t, uint8_t **space, size_t *len)
 {
 	if (t->slab && t->slab->refs == 1)
-		t->slab_used = 0; /* nobody else looks at it: the same memory again is still in the cache */
+		t->slab_used =
+			0; /* nobody else looks at it: the same memory again is still in the cache */
 	if (t->slab && RIPC__SLAB_BYTES - t->slab_used < SPACE_MIN) {
 		ripc__slab_put(t->slab);
 		t->slab = NULL;
@@ -92,7 +94,8 @@ void ripc__soft_push(struct ripc__ep *ep, size_t budget)
 			soft_append(&ep->t->ready, &ep->ready);
 			return;
 		}
-		msg.msg_iovlen = ripc__engine_gather(e, iov, GATHER_IOV, most < budget ? most : budget);
+		msg.msg_iovlen =
+			ripc__engine_gather(e, iov, GATHER_IOV, most < budget ? most : budget);
 		for (unsigned i = 0; i < msg.msg_iovlen; i++)
 			offered += iov[i].iov_len;
 		n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -121,7 +124,8 @@ static void finish(struct ripc__ep *ep)
 	char why[SOFT_WHY_MAX];
 
 	if (e->status && e->term_received) {
-		snprintf(why, sizeof(why), "the peer terminated the connection: %s (0x%04x)", e->text, e->term_code);
+		snprintf(why, sizeof(why), "the peer terminated the connection: %s (0x%04x)",
+			 e->text, e->term_code);
 	} else if (e->status) {
 		ripc__soft_push(ep, SIZE_MAX);
 		snprintf(why, sizeof(why), "terminated: %s (0x%04x)", e->text, e->term_code);
@@ -135,7 +139,11 @@ static void finish(struct ripc__ep *ep)
 
 static unsigned closed(struct ripc__ep *ep, struct ripc__event *ev)
 {
-	*ev = (struct ripc__event){.kind = RIPC__EV_CLOSED, .user = ep->user, .ep = ep, .status = ep->error, .text = ep->why};
+	*ev = (struct ripc__event){.kind = RIPC__EV_CLOSED,
+				   .user = ep->user,
+				   .ep = ep,
+				   .status = ep->error,
+				   .text = ep->why};
 	if (ep->rejected) {
 		ev->reject = true;
 		ev->data = ep->setup->reply.priv;
@@ -269,7 +277,8 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 	    e->tx.work_tail - e->tx.work_reported < RIPC__WORKS_MAX / 2 &&
 	    (e->rx.read_tail - e->rx.read_head < e->read_depth || !e->read_depth)) {
 		ep->want_sendable = false;
-		events[n++] = (struct ripc__event){.kind = RIPC__EV_SENDABLE, .user = ep->user, .ep = ep};
+		events[n++] =
+			(struct ripc__event){.kind = RIPC__EV_SENDABLE, .user = ep->user, .ep = ep};
 	}
 	if (n == max && (ripc__engine_unparsed(e) || ep->eof || e->status || ep->want_sendable)) {
 		soft_append(&ep->t->ready, &ep->ready);
