@@ -137,6 +137,13 @@ static bool rapid(struct ripc__ep *ep)
 	return true;
 }
 
+/* The system call of a send is not a pause of the caller: the next gap is counted from its end. */
+static void sent_at(struct ripc__ep *ep)
+{
+	if (ep->streak > STREAK)
+		ep->last_post_ns = ripc__clock_ns();
+}
+
 /* Held back: until something pushes it. Return: 1, or 0 if it was pushed after all. */
 static int hold(struct ripc__ep *ep)
 {
@@ -149,6 +156,7 @@ static int hold(struct ripc__ep *ep)
 	if (ripc__engine_queued(&ep->engine) < HELD_BYTES && (!now || now - ep->held_since_ns < HELD_NS))
 		return 1;
 	ripc__soft_push(ep, PUSH_BYTES);
+	sent_at(ep);
 	return ripc__engine_pending(&ep->engine);
 }
 
@@ -212,8 +220,11 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 	if (!ep->hot)
 		ripc__soft_heat(ep);
 	more |= rapid(ep);
-	if (!more && ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED && niov <= IOV_MAX_SEND - 2)
-		return send_direct(ep, iov, niov, len);
+	if (!more && ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED && niov <= IOV_MAX_SEND - 2) {
+		err = send_direct(ep, iov, niov, len);
+		sent_at(ep);
+		return err;
+	}
 	err = ripc__engine_send(e, iov, niov, len);
 	if (err)
 		return err;
