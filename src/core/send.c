@@ -151,7 +151,8 @@ static int shoot_lane(struct ripc__dest *d, const struct shot *m)
 	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
 	if (rc)
 		return rc;
-	c->sent_units += units;
+	/* As the receiver counts: fewer return buffers may have gone with it. */
+	c->sent_units += ((size_t)(p - buf) + m->bytes + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
 	count_short(m->s, d->peer, m->bytes);
 	return 0;
 }
