@@ -480,15 +480,17 @@ static int give_up(struct ripc_request **request, int timeout_ms)
 	struct ripc *ctx = r->ctx;
 	bool unreachable = r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
 	unsigned long long dest = r->dest_id;
+	struct ripc__dest *d = r->dest;
 	int rc;
 
-	if (unreachable)
-		ripc__dest_unreachable(ctx, r->dest);
+	d->users++;
 	rc = cancel(request, WITHDRAW_MS);
+	/* Last, so that its sentence is the one that stays. */
+	if (rc == -ECANCELED && unreachable)
+		rc = ripc__dest_unreachable(ctx, d);
+	d->users--;
 	if (rc != -ECANCELED)
 		return rc;
-	if (unreachable)
-		return -EHOSTUNREACH;
 	return ripc__fail(-ETIMEDOUT, "service %llu: the message was not delivered in %d ms and was withdrawn", dest,
 			  timeout_ms);
 }
