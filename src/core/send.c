@@ -451,7 +451,9 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 	struct ripc_request *r = *request;
 
 	ripc__request_withdraw(r);
-	if (await(r, timeout_ms) && r->lane)
+	/* Also if the context is being closed meanwhile, and await() therefore waits no more. */
+	await(r, timeout_ms);
+	if (r->lane)
 		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
 	/* Its lane gone, it was done with: see ripc__request_lane_gone(). */
 	if (r->state != RIPC__REQUEST_DONE)
@@ -510,11 +512,13 @@ int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iov
 	ctx = r->ctx;
 	ripc__lock(ctx);
 	rc = await(r, timeout_ms);
-	if (ctx->closing)
-		/* The request goes with the context. */
+	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
+		/* The memory is the caller's on return, whatever the context still has to say. */
+		cancel(&r, 0);
 		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
-	else
+	} else {
 		rc = rc ? give_up(&r, timeout_ms) : finish(&r);
+	}
 	ripc__unlock(ctx);
 	/* Cancelled by nobody but the closing of its service. */
 	return rc == -ECANCELED ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending") : rc;
