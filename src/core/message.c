@@ -78,8 +78,11 @@ void ripc__message_drop(struct ripc__message *m)
 	}
 	if (m->pub.is_long)
 		for (unsigned i = 0; i < m->pub.nitems; i++)
-			if (m->pool[i])
-				ripc__pool_put(ctx, m->pool[i]);
+			if (m->pool[i]) {
+				/* Not before a send that passes it on has ended. */
+				m->pool[i]->zombie = true;
+				ripc__region_release(ctx, m->pool[i]);
+			}
 	free(m->heap);
 	free(m->arrays);
 	ripc__list_del(&m->held);
