@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "core/buffer.h"
 #include "core/context.h"
+#include "core/rendezvous.h"
 #include "core/request.h"
 #include "core/service.h"
 
@@ -215,7 +216,8 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
 	r->state = state;
 	r->len = len;
 	r->zombie = false;
-	touch(r, len);
+	/* What a peer announces takes memory only as it arrives, beyond a size that anybody may ask for. */
+	touch(r, state == RIPC__REGION_MESSAGE && len > RIPC__UNREAD_MAX ? RIPC__UNREAD_MAX : len);
 	return r;
 }
 
