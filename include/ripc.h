@@ -76,7 +76,7 @@ struct ripc_message {
 	uint8_t instance[16]; /* instance id of the sending context */
 	uint32_t is_long;     /* 1 if it was sent as a long message, else 0 */
 	uint32_t nitems;      /* 1 .. RIPC_ITEMS_MAX */
-	uint32_t nreturns;    /* return buffers its sender offered with it, 0 .. RIPC_RETURNS_MAX */
+	uint32_t nreturns;    /* return buffers of its sender that we may write, 0 .. RIPC_RETURNS_MAX */
 	const struct iovec *items; /* nitems of them */
 	const uint8_t *placement;  /* nitems of enum ripc_placement */
 };
@@ -470,8 +470,7 @@ void *ripc_message_take(struct ripc_message *message, unsigned item);
  * ripc_message_free - give a message back
  * @message: the message; NULL does nothing
  *
- * Its receive and pool buffers are used again. A receiver that keeps many messages stops its senders,
- * and nobody else.
+ * Its receive and pool buffers are used again. A message that is kept keeps its memory, but stops nobody.
  */
 void ripc_message_free(struct ripc_message *message);
 

@@ -28,7 +28,12 @@ struct ripc__dest *ripc__dest_find(struct ripc *ctx, uint64_t id)
 {
 	struct ripc__dest *d;
 
+	/* Most senders send to the same service again. */
+	if (ctx->last_dest && ctx->last_dest->id == id)
+		return ctx->last_dest;
 	HASH_FIND(hh, ctx->dests, &id, sizeof(id), d);
+	if (d)
+		ctx->last_dest = d;
 	return d;
 }
 
@@ -587,6 +592,8 @@ static void dest_free(struct ripc *ctx, struct ripc__dest *d)
 	if (d->state == RIPC__DEST_RESOLVING)
 		ripc__resolver_forget(ctx->resolver, d->id);
 	dest_unlink(d);
+	if (ctx->last_dest == d)
+		ctx->last_dest = NULL;
 	HASH_DEL(ctx->dests, d);
 	free(d->why);
 	free(d);

@@ -77,7 +77,8 @@ struct ripc__peer {
 	uint64_t finished_below; /* its requests below this are over */
 	uint8_t *finished; /* bitmap of RIPC__REQUESTS_MAX ids from finished_below, by id modulo; or NULL */
 	uint32_t datagram_seq;  /* next to send */
-	uint32_t datagram_seen; /* next expected */
+	uint32_t datagram_last; /* highest number received, with datagram_known */
+	uint64_t datagram_seen; /* bit i: number datagram_last - i was received */
 	bool datagram_known;
 	struct ripc__peer_stats { /* the counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,

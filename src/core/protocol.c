@@ -387,18 +387,51 @@ static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__he
 		ctx->tp[tp].ops->post_datagram(ctx->tp[tp].t, ev->from, ev->fromlen, &iov, 1);
 }
 
-/* Messages missing before this one; late ones were counted as lost when they were missed. */
-static void datagram_sequence(struct ripc *ctx, struct ripc__peer *p, uint32_t seq)
-{
-	int32_t gap = (int32_t)(seq - p->datagram_seen);
+#define DATAGRAM_WINDOW 64 /* numbers back to which it is known what has come */
 
-	if (p->datagram_known && gap > 0 && gap < 1 << 16) {
-		ctx->stats.lost += (uint32_t)gap;
-		p->stats.lost += (uint32_t)gap;
+/*
+ * Whether this number is new: the network may repeat datagrams, and a message is delivered at most once. What is so late
+ * that it cannot be told is dropped. Numbers that are missing count as lost until they come after all.
+ */
+static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint32_t seq)
+{
+	int32_t ahead = (int32_t)(seq - p->datagram_last);
+
+	if (!p->datagram_known) {
+		p->datagram_known = true;
+		p->datagram_last = seq;
+		/* What came before the first is not missed, and not waited for. */
+		p->datagram_seen = UINT64_MAX;
+		return true;
 	}
-	if (!p->datagram_known || gap >= 0)
-		p->datagram_seen = seq + 1;
-	p->datagram_known = true;
+	if (ahead > 0) {
+		p->datagram_seen = ahead < DATAGRAM_WINDOW ? p->datagram_seen << ahead | 1 : 1;
+		p->datagram_last = seq;
+		ctx->stats.lost += (uint32_t)ahead - 1;
+		p->stats.lost += (uint32_t)ahead - 1;
+		return true;
+	}
+	if (ahead <= -DATAGRAM_WINDOW || p->datagram_seen >> -ahead & 1) {
+		ctx->stats.duplicates++;
+		p->stats.duplicates++;
+		return false;
+	}
+	p->datagram_seen |= UINT64_C(1) << -ahead;
+	ctx->stats.lost--;
+	p->stats.lost--;
+	return true;
+}
+
+/* The sender of a datagram. Strangers may fill half of the table only; who finds no place is served, but not remembered. */
+static struct ripc__peer *datagram_peer(struct ripc *ctx, const uint8_t instance[16])
+{
+	struct ripc__peer *p = ripc__peer_find(ctx, instance);
+
+	if (!p && HASH_COUNT(ctx->peers) < RIPC__PEERS_MAX / 2)
+		p = ripc__peer_get(ctx, instance);
+	if (p)
+		p->used_ns = ctx->now_ns;
+	return p;
 }
 
 void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
@@ -424,8 +457,9 @@ void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__ev
 			ripc__dest_stale(ctx, d, "its former holder does not hold it any more");
 		goto drop;
 	}
-	if (p)
-		datagram_sequence(ctx, p, h.seq);
+	p = datagram_peer(ctx, h.instance);
+	if (p && !datagram_new(ctx, p, h.seq))
+		goto drop;
 	s = ripc__service_find(ctx, h.dest);
 	if (!s) {
 		datagram_refuse(ctx, tp, &h, ev);
