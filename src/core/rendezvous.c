@@ -499,6 +499,25 @@ static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *
 	return rc;
 }
 
+/*
+ * Drops those that an earlier lane left behind and that were not sent again before this one: a sender sends to one service in
+ * the order of the ids, so they were withdrawn. Otherwise this one would wait for them, and for ever.
+ */
+static void drop_withdrawn(const struct ripc__rndv *r)
+{
+	struct ripc__peer *p = r->peer;
+	struct ripc__list *n;
+again:
+	ripc__list_for_each(n, &p->rndvs) {
+		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, of_peer);
+
+		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service && old->id < r->id) {
+			drop(old, 0);
+			goto again;
+		}
+	}
+}
+
 /* Joins the lists, in the place of a suspended one with the same id. Return: -EPROTO: that id is under way. */
 static int join(struct ripc__rndv *r)
 {
@@ -554,6 +573,7 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
 	m->pub.dest = h->dest;
 	m->pub.nreturns = h->nreturns;
 	memcpy(m->pub.instance, lane->peer->instance, 16);
+	drop_withdrawn(r);
 	rc = join(r);
 	if (!rc)
 		rc = items_take(r, h, &moves);
