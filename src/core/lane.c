@@ -569,6 +569,9 @@ static void lane_timer(struct ripc__lane *lane)
 		ripc__lane_word(lane, RIPC__PING, 0, 0, now, 0);
 	}
 	ripc__timer_at(ctx, now + timeout / 8);
+	/* What a post refused for want of memory is announced by no event. */
+	if (!lane->blocked)
+		ripc__lane_pump(lane);
 }
 
 void ripc__lane_timers(struct ripc *ctx)
