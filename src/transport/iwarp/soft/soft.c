@@ -69,6 +69,7 @@ static void soft_close(struct ripc__transport *tr)
 		close(t->epoll_fd);
 	if (t->slab)
 		ripc__slab_put(t->slab);
+	ripc__soft_unlend(t);
 	ripc__slab_pool_fini(&t->pool);
 	ripc__regions_fini(&t->regions);
 	free(t);
@@ -353,6 +354,8 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	t->now_ns = now_ns;
 	t->rounds++;
 	t->ndatagrams = 0;
+	if (t->nlent)
+		ripc__soft_unlend(t);
 	if (soft_linked(&t->graves) || soft_linked(&t->settled))
 		clean_up(t);
 	soft_flush(tr);

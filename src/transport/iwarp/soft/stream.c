@@ -165,6 +165,26 @@ static unsigned established(struct ripc__ep *ep, struct ripc__event *ev)
 	return 1;
 }
 
+/*
+ * A message that lies in its queue for long holds a whole slab. When many slabs are held the receiver is asked to copy: the
+ * event has no token, and its data is valid until the next round.
+ */
+static void *lend(struct soft *t, void *token)
+{
+	struct ripc__slab *slab = token;
+
+	if (t->pool.bytes <= t->pool.max / 4 || slab->cap != RIPC__SLAB_BYTES || t->nlent == SOFT_LENT_MAX)
+		return token;
+	t->lent[t->nlent++] = slab;
+	return NULL;
+}
+
+void ripc__soft_unlend(struct soft *t)
+{
+	while (t->nlent)
+		ripc__slab_put(t->lent[--t->nlent]);
+}
+
 /* What the engine has to say. Return: events. */
 static unsigned pull(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
 {
@@ -180,7 +200,7 @@ static unsigned pull(struct ripc__ep *ep, struct ripc__event *events, unsigned m
 			out->kind = RIPC__EV_RECV;
 			out->data = ev.data;
 			out->len = ev.len;
-			out->token = ev.token;
+			out->token = lend(ep->t, ev.token);
 			break;
 		case RIPC__ENGINE_READ_DONE:
 			out->kind = RIPC__EV_READ_DONE;
