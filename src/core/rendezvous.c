@@ -387,7 +387,7 @@ void ripc__rndv_read_done(struct ripc__rndv *r, int status)
 		return;
 	}
 	if (r->state == RIPC__RNDV_DYING) {
-		if (!r->reads)
+		if (!r->reads && !r->granted)
 			drop(r, r->status);
 	} else {
 		ready_if_complete(r);
@@ -402,10 +402,13 @@ void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__rndv *r = find(lane->peer, id);
 
-	if (!r || r->lane != lane || r->state != RIPC__RNDV_MOVING)
+	if (!r || r->lane != lane || !r->granted)
 		return;
 	r->granted = false;
-	ready_if_complete(r);
+	if (r->state == RIPC__RNDV_DYING && !r->reads)
+		drop(r, r->status);
+	else
+		ready_if_complete(r);
 }
 
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
@@ -413,8 +416,14 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 	struct ripc__rndv *r = find(lane->peer, id);
 
 	/* Not here: its DONE is on its way. */
-	if (r && r->lane == lane && (r->state == RIPC__RNDV_WAITING || r->state == RIPC__RNDV_MOVING))
+	if (!r || r->lane != lane)
+		return;
+	/* Behind the last write that was granted. */
+	r->granted = false;
+	if (r->state == RIPC__RNDV_WAITING || r->state == RIPC__RNDV_MOVING)
 		fail(r, -ECANCELED);
+	else if (r->state == RIPC__RNDV_DYING && !r->reads)
+		drop(r, r->status);
 }
 
 /* ---- arrival ---- */
@@ -716,7 +725,8 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 			s->ctx->stats.dropped_unread++;
 			s->stats.dropped_unread++;
 			ripc__rndv_free(r);
-		} else if (r->reads) {
+		} else if (r->reads || r->granted) {
+			/* Revoked under a write, a grant would break the lane for everybody: FIN will come, or its lane goes. */
 			ripc__list_del(&r->work);
 			r->status = -EHOSTUNREACH;
 			r->state = RIPC__RNDV_DYING;
