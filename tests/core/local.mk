@@ -20,10 +20,22 @@ tests_core_test_message_SOURCES = tests/core/test_message.c
 tests_core_test_message_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_message_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_oom
+tests_core_test_oom_SOURCES = tests/core/test_oom.c
+tests_core_test_oom_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_oom_LDADD = $(CORE_LIBS)
+tests_core_test_oom_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc
+
 check_PROGRAMS += tests/core/test_options
 tests_core_test_options_SOURCES = tests/core/test_options.c
 tests_core_test_options_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_options_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_rendezvous
+tests_core_test_rendezvous_SOURCES = tests/core/test_rendezvous.c
+tests_core_test_rendezvous_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_rendezvous_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_request
 tests_core_test_request_SOURCES = tests/core/test_request.c

@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Long messages, the receiver's side: memory, the three ways to get the bytes, the order of delivery, and the end of lanes. */
+#include "rig.h"
+
+#include "wire/bytes.h"
+
+static struct rig rig;
+static uint8_t *data; /* LARGE bytes */
+
+#define LARGE (4 * MIB)
+
+/* Ways for the bytes: read, granted, and read with as little under way as can be. */
+static void read_slowly(struct ripc__sim_config *config)
+{
+	config->bandwidth = 200 * 1000 * 1000;
+	config->read_depth = 2;
+	config->rdma_max = 64 * KIB;
+	config->queue_depth = 8;
+}
+
+static void grant_slowly(struct ripc__sim_config *config)
+{
+	read_slowly(config);
+	config->caps_off = RIPC__CAP_READ;
+}
+
+static void (*const ways[])(struct ripc__sim_config *config) = {NULL, read_slowly, grant_slowly};
+
+static void again(unsigned n, void (*change)(struct ripc__sim_config *config))
+{
+	rig_end(&rig);
+	rig_start(&rig, n, change);
+}
+
+static unsigned waiting(const struct ripc_service *s, enum ripc__rndv_state state)
+{
+	const struct ripc__list *head = &s->longs;
+	struct ripc__list *n;
+	unsigned count = 0;
+
+	ripc__list_for_each(n, head)
+		count += ripc__list_entry(n, struct ripc__rndv, link)->state == state;
+	return count;
+}
+
+/* ---- the three ways ---- */
+
+START_TEST(arrive__every_length)
+{
+	static const size_t lens[] = {0,    1,	  2,	1023,	    1024,	1025,	 8100, 8192, 8193,
+				      65535, 65536, 65537, MIB - 1, MIB, MIB + 1, 3 * MIB + 17};
+
+	again(2, ways[_i]);
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		OK(rig_long(&rig, 0, 1, lens[i], i, 5000));
+		rig_expect(&rig, 1, lens[i], i);
+	}
+}
+END_TEST
+
+START_TEST(arrive__many_items)
+{
+	struct iovec items[RIPC_ITEMS_MAX];
+	struct ripc_message *m;
+
+	again(2, ways[_i]);
+	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
+		items[i] = (struct iovec){data, (i * 977) % 9000};
+	OK(ripc_send_long(rig.s[0], RIG_ID(1), items, RIPC_ITEMS_MAX, NULL, 5000));
+	m = rig_take(&rig, 1);
+	ck_assert_uint_eq(m->nitems, RIPC_ITEMS_MAX);
+	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++) {
+		ck_assert_uint_eq(m->items[i].iov_len, items[i].iov_len);
+		rig_verify(m->items[i].iov_base, items[i].iov_len, 1);
+	}
+	ripc_message_free(m);
+}
+END_TEST
+
+START_TEST(arrive__into_every_kind_of_memory)
+{
+	uint8_t *window;
+
+	again(2, ways[_i]);
+	window = ripc_buf_alloc(rig.ctx[1], 200000);
+	OK(ripc_window_add(rig.ctx[1], NULL, window, 200000));
+	OK(rig_long(&rig, 0, 1, 150000, 1, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 1, 150000, 1), RIPC_IN_WINDOW);
+	OK(rig_long(&rig, 0, 1, 150000, 2, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 1, 150000, 2), RIPC_IN_POOL);
+	/* The rest of the window is as it was. */
+	rig_verify(window, 150000, 1);
+}
+END_TEST
+
+/* Nobody but the peer, and it only as long as needed, may touch the memory. */
+START_TEST(arrive__no_registration_is_left)
+{
+	struct ripc__sim_counters counters;
+
+	again(2, ways[_i]);
+	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
+	ripc__sim_counters(rig.net, &counters);
+	ck_assert_uint_eq(counters.regions, 0);
+	rig_expect(&rig, 1, 300000, 1);
+}
+END_TEST
+
+START_TEST(start__memory_that_cannot_be_registered)
+{
+	again(2, ways[_i]);
+	rig_connect(&rig, 0, 1);
+	/* The sender's is the first, the receiver's the second. */
+	ripc__sim_fail_reg_at(rig.net, 2);
+	RC(-ENOBUFS, rig_long(&rig, 0, 1, 300000, 1, 5000));
+	ck_assert(strstr(ripc_detail(), "no memory") != NULL);
+	OK(rig_long(&rig, 0, 1, 300000, 2, 5000));
+	rig_expect(&rig, 1, 300000, 2);
+}
+END_TEST
+
+/* ---- order, and who must wait ---- */
+
+START_TEST(deliver__in_the_order_they_were_started)
+{
+	enum { N = 30 };
+	struct ripc_request *r[N];
+
+	again(2, ways[_i]);
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, 0, 1, data, i % 3 ? 10 + i : 300000 + i);
+	for (unsigned i = 0; i < N; i++)
+		rig_expect(&rig, 1, i % 3 ? 10 + i : 300000 + i, 1);
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+}
+END_TEST
+
+START_TEST(deliver__another_peer_does_not_wait)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+
+	again(3, read_slowly);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 2, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 1);
+	OK(rig_long(&rig, 2, 1, 10, 5, 5000));
+	m = rig_take(&rig, 1);
+	ck_assert_uint_eq(m->source, RIG_ID(2));
+	ripc_message_free(m);
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, LARGE, 1);
+}
+END_TEST
+
+START_TEST(deliver__another_service_does_not_wait)
+{
+	struct ripc_service *other;
+	struct ripc_request *r[2];
+	struct iovec item = {data, 10};
+	struct ripc_message *m;
+
+	again(2, read_slowly);
+	rig_connect(&rig, 0, 1);
+	OK(ripc_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
+	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
+	OK(ripc_start(rig.s[0], 77, &item, 1, NULL, &r[1]));
+	OK(ripc_receive(other, &m, 15));
+	ripc_message_free(m);
+	RC(-EINPROGRESS, ripc_request_test(&r[0]));
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	rig_expect(&rig, 1, LARGE, 1);
+}
+END_TEST
+
+/* While RIPC__UNREAD_MAX is unread, the rest stays with its sender. */
+START_TEST(resume__unread_is_bounded)
+{
+	enum { N = 6 };
+	const size_t len = 20 * MIB;
+	uint8_t *big = calloc(1, len);
+	struct ripc_request *r[N];
+	unsigned done = 0;
+
+	again(2, _i == 2 ? grant_slowly : NULL);
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, 0, 1, big, len);
+	rig_run(&rig, 2000);
+	ck_assert_uint_eq(rig.s[1]->queued, 3);
+	ck_assert_uint_le(rig.s[1]->queued_bytes + rig.s[1]->arriving_bytes, RIPC__UNREAD_MAX);
+	ck_assert_uint_eq(waiting(rig.s[1], RIPC__RNDV_WAITING), 3);
+	for (unsigned i = 0; i < N; i++)
+		done += r[i]->state == RIPC__REQUEST_DONE;
+	ck_assert_uint_eq(done, 3);
+	/* Each that is taken lets one more in. */
+	for (unsigned i = 0; i < N; i++) {
+		ripc_message_free(rig_take(&rig, 1));
+		rig_run(&rig, 1000);
+		ck_assert_uint_le(rig.s[1]->queued_bytes + rig.s[1]->arriving_bytes, RIPC__UNREAD_MAX);
+	}
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	ck_assert_uint_eq(rig.s[1]->arriving_bytes, 0);
+	free(big);
+}
+END_TEST
+
+START_TEST(resume__one_that_is_larger_than_the_bound)
+{
+	const size_t len = RIPC__UNREAD_MAX + MIB;
+	uint8_t *big = calloc(1, len);
+	struct ripc_request *r[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		r[i] = rig_begin(&rig, 0, 1, big, len);
+	rig_run(&rig, 500);
+	ck_assert_uint_eq(rig.s[1]->queued, 1);
+	ck_assert_uint_eq(waiting(rig.s[1], RIPC__RNDV_WAITING), 1);
+	for (unsigned i = 0; i < 2; i++)
+		ripc_message_free(rig_take(&rig, 1));
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	free(big);
+}
+END_TEST
+
+START_TEST(cancel__one_that_waits)
+{
+	const size_t len = 40 * MIB;
+	uint8_t *big = calloc(1, len);
+	struct ripc_request *r[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		r[i] = rig_begin(&rig, 0, 1, big, len - i);
+	rig_run(&rig, 500);
+	ck_assert_uint_eq(waiting(rig.s[1], RIPC__RNDV_WAITING), 2);
+	RC(-ECANCELED, ripc_request_cancel(&r[1], 1000));
+	ck_assert_uint_eq(waiting(rig.s[1], RIPC__RNDV_WAITING), 1);
+	for (unsigned i = 0; i < 3; i += 2) {
+		struct ripc_message *m = rig_take(&rig, 1);
+
+		ck_assert_uint_eq(m->items[0].iov_len, len - i);
+		ripc_message_free(m);
+		OK(ripc_request_wait(&r[i], 5000));
+	}
+	free(big);
+}
+END_TEST
+
+/* ---- lanes, peers and services that go ---- */
+
+START_TEST(lane_gone__suspended_until_it_is_sent_again)
+{
+	struct ripc_request *r;
+
+	again(2, ways[_i] ? ways[_i] : read_slowly);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(waiting(rig.s[1], RIPC__RNDV_MOVING), 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ck_assert_uint_eq(waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
+	ck_assert_uint_eq(rig.s[1]->arriving_bytes, 0);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(ripc_request_wait(&r, 10000));
+	rig_expect(&rig, 1, LARGE, 1);
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+/* The sender has withdrawn a message, but its CANCEL was lost with the lane: those after it do not wait for it. */
+START_TEST(lane_gone__withdrawn_in_the_meantime)
+{
+	struct ripc_request *r;
+
+	again(2, ways[_i] ? ways[_i] : read_slowly);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	RC(-ECANCELED, ripc_request_cancel(&r, 50));
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ck_assert_uint_eq(waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(rig_long(&rig, 0, 1, 200000, 5, 5000));
+	rig_expect(&rig, 1, 200000, 5);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+/* The same, while an older one to another service is still being sent. */
+START_TEST(lane_gone__withdrawn_while_an_older_one_lives)
+{
+	struct ripc_service *other;
+	struct ripc_request *r[2];
+	struct iovec item;
+	struct ripc_message *m;
+
+	again(2, read_slowly);
+	rig_connect(&rig, 0, 1);
+	OK(ripc_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
+	item = (struct iovec){data, LARGE};
+	OK(ripc_start(rig.s[0], 77, &item, 1, NULL, &r[0]));
+	r[1] = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	RC(-ECANCELED, ripc_request_cancel(&r[1], 50));
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(rig_long(&rig, 0, 1, 1000, 5, 5000));
+	rig_expect(&rig, 1, 1000, 5);
+	OK(ripc_request_wait(&r[0], 5000));
+	OK(ripc_receive(other, &m, 5000));
+	ck_assert_uint_eq(m->items[0].iov_len, LARGE);
+	ripc_message_free(m);
+}
+END_TEST
+
+START_TEST(peer_gone__what_is_not_complete_is_dropped)
+{
+	again(2, ways[_i] ? ways[_i] : read_slowly);
+	rig_connect(&rig, 0, 1);
+	rig_begin(&rig, 0, 1, data, 1000);
+	rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ripc__sim_kill_context(rig.net, rig.ctx[0], false);
+	rig.ctx[0] = NULL;
+	rig_expect(&rig, 1, 1000, 1);
+	rig_run(&rig, 5000);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	ck_assert_uint_eq(rig.s[1]->arriving_bytes, 0);
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+START_TEST(service_gone__in_the_middle)
+{
+	struct ripc_request *r;
+
+	again(2, ways[_i] ? ways[_i] : read_slowly);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	OK(ripc_unregister(rig.s[1]));
+	rig.s[1] = NULL;
+	ck_assert_int_eq(rig.ctx[1]->memory.nwindows, 0);
+	rig_run(&rig, 50);
+	/* It is looked for elsewhere. */
+	RC(-EINPROGRESS, ripc_request_test(&r));
+	OK(ripc_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, LARGE, 1);
+}
+END_TEST
+
+/* ---- what a peer may say ---- */
+
+/* A LONG of one item, from service 0 to service 1. */
+static size_t put_long(uint8_t *buf, uint64_t id, uint64_t below, const struct ripc__desc *d, size_t inlined)
+{
+	uint8_t *p = ripc__header_put(buf, RIPC__LONG, 0, 1, 0, RIG_ID(1), RIG_ID(0));
+
+	ripc__put_le64(p, id);
+	ripc__put_le64(p + 8, below);
+	p = ripc__desc_put(p + 16, d);
+	memset(p, 0x33, inlined);
+	return (size_t)(p - buf) + inlined;
+}
+
+START_TEST(arrived__ids_out_of_bounds)
+{
+	static const struct {
+		uint64_t id, below;
+		bool ok;
+	} cases[] = {{1, 0, false},
+		     {1, 2, false},
+		     {RIPC__REQUESTS_MAX + 1, 1, false},
+		     {UINT64_MAX, 1, false},
+		     {RIPC__REQUESTS_MAX, 1, true},
+		     {UINT64_MAX, UINT64_MAX - 5, true},
+		     {1, 1, true}};
+	struct ripc__desc d = {.len = 10};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t buf[200];
+		size_t len = put_long(buf, cases[i].id, cases[i].below, &d, 10);
+		uint64_t bad;
+
+		again(2, NULL);
+		rig_connect(&rig, 0, 1);
+		bad = rig_stats(&rig, 1).bad_messages;
+		rig_inject(&rig, 0, 1, buf, len, 0);
+		if (cases[i].ok)
+			ripc_message_free(rig_take(&rig, 1));
+		else
+			rig_expect_none(&rig, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages - bad, !cases[i].ok);
+	}
+}
+END_TEST
+
+START_TEST(arrived__again_is_answered_and_not_delivered)
+{
+	struct ripc__desc d = {.len = 10};
+	uint8_t buf[200];
+	size_t len = put_long(buf, 5, 1, &d, 10);
+
+	rig_connect(&rig, 0, 1);
+	for (int i = 0; i < 3; i++)
+		rig_inject(&rig, 0, 1, buf, len, 0);
+	ripc_message_free(rig_take(&rig, 1));
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 2);
+	/* What is below the bound was finished long ago. */
+	len = put_long(buf, 9, 9, &d, 10);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	ripc_message_free(rig_take(&rig, 1));
+	len = put_long(buf, 8, 1, &d, 10);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 3);
+}
+END_TEST
+
+/* Each of these closes the lane, and nothing else. */
+START_TEST(arrived__return_buffers_that_were_not_offered)
+{
+	static const struct ripc__desc cases[] = {
+		{.addr = 1, .len = 10, .how = RIPC__HOW_INLINE},
+		{.addr = 77, .len = 10, .how = RIPC__HOW_WRITTEN},
+		{.addr = 0, .len = 10, .how = RIPC__HOW_WRITTEN},
+		{.addr = UINT64_MAX, .len = 10, .how = RIPC__HOW_WRITTEN},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t buf[200];
+		size_t len = put_long(buf, 1, 1, &cases[i], cases[i].how == RIPC__HOW_INLINE ? 10 : 0);
+
+		again(2, NULL);
+		rig_connect(&rig, 0, 1);
+		rig_inject(&rig, 0, 1, buf, len, 0);
+		rig_expect_none(&rig, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+		ck_assert(ripc__list_empty(&rig.s[1]->longs));
+		rig_exchange(&rig, 1, 0);
+	}
+}
+END_TEST
+
+/* One that was offered is used twice in one message, or is too short. */
+START_TEST(arrived__return_buffers_misused)
+{
+	for (int how = 0; how < 3; how++) {
+		uint8_t buf[300], *back, *p;
+		struct iovec item = {"x", 1}, ret;
+		struct ripc_send_options options = {.nreturns = 1, .returns = &ret};
+		struct ripc__desc d = {.len = how == 1 ? 101 : 10, .how = RIPC__HOW_WRITTEN};
+
+		again(2, NULL);
+		rig_connect(&rig, 0, 1);
+		back = ripc_buf_alloc(rig.ctx[1], 100);
+		ret = (struct iovec){back, 100};
+		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 1000));
+		ripc_message_free(rig_take(&rig, 0));
+		d.addr = ripc__list_entry(rig.ctx[1]->memory.returns.next, struct ripc__return, link)->id;
+		p = ripc__header_put(buf, RIPC__LONG, 0, how == 2 ? 2 : 1, 0, RIG_ID(1), RIG_ID(0));
+		ripc__put_le64(p, 1);
+		ripc__put_le64(p + 8, 1);
+		p = ripc__desc_put(p + 16, &d);
+		if (how == 2)
+			p = ripc__desc_put(p, &d);
+		rig_inject(&rig, 0, 1, buf, (size_t)(p - buf), 0);
+		if (how == 0)
+			ripc_message_free(rig_take(&rig, 1));
+		else
+			rig_expect_none(&rig, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, how != 0);
+		/* It is the application's, whatever the peer did. */
+		OK(ripc_buf_free(rig.ctx[1], back));
+		rig_run(&rig, 5);
+		ck_assert_uint_eq(rig.ctx[1]->memory.nreturns, 0);
+	}
+}
+END_TEST
+
+/* Reads of memory that is not there break the lane: the others do not notice. */
+START_TEST(arrived__read_of_what_is_not_there)
+{
+	struct ripc__desc d = {.addr = 4096, .len = 100000, .key = 12345, .how = RIPC__HOW_READ};
+	uint8_t buf[200];
+	size_t len = put_long(buf, 1, 1, &d, 0);
+
+	again(3, NULL);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 2, 1);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 1);
+	rig_exchange(&rig, 2, 1);
+	rig_run(&rig, 5000);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs) || waiting(rig.s[1], RIPC__RNDV_SUSPENDED) == 1);
+}
+END_TEST
+
+/* No memory is taken for what is absurd. */
+START_TEST(arrived__absurd_lengths)
+{
+	struct ripc__desc d = {.addr = 4096, .len = UINT64_C(1) << 47, .key = 12345, .how = RIPC__HOW_READ};
+	uint8_t buf[200];
+	size_t len = put_long(buf, 1, 1, &d, 0);
+
+	rig_connect(&rig, 0, 1);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_no_memory, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	ck_assert_uint_eq(rig.ctx[1]->stats.pool_bytes, 0);
+}
+END_TEST
+
+START_TEST(fin__and_cancel_of_nothing)
+{
+	static const uint8_t kinds[] = {RIPC__FIN, RIPC__CANCEL, RIPC__DONE, RIPC__REVOKE, RIPC__REVOKED};
+
+	rig_connect(&rig, 0, 1);
+	for (size_t i = 0; i < sizeof(kinds); i++) {
+		uint8_t buf[RIPC__HEADER_LEN + 16] = {0}, *p;
+
+		p = ripc__header_put(buf, kinds[i], 0, 0, 0, 0, 0);
+		ripc__put_le64(p, 1234);
+		rig_inject(&rig, 0, 1, buf, kinds[i] == RIPC__DONE ? 48 : 40, 0);
+	}
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+static void setup(void)
+{
+	data = malloc(LARGE);
+	rig_fill(data, LARGE, 1);
+	rig_start(&rig, 2, NULL);
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+	free(data);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/rendezvous");
+	TCase *tc = tcase_create("rendezvous");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, arrive__every_length, 0, 3);
+	tcase_add_loop_test(tc, arrive__many_items, 0, 3);
+	tcase_add_loop_test(tc, arrive__into_every_kind_of_memory, 0, 3);
+	tcase_add_loop_test(tc, arrive__no_registration_is_left, 0, 3);
+	tcase_add_loop_test(tc, start__memory_that_cannot_be_registered, 0, 3);
+	tcase_add_loop_test(tc, deliver__in_the_order_they_were_started, 0, 3);
+	tcase_add_test(tc, deliver__another_peer_does_not_wait);
+	tcase_add_test(tc, deliver__another_service_does_not_wait);
+	tcase_add_loop_test(tc, resume__unread_is_bounded, 1, 3);
+	tcase_add_test(tc, resume__one_that_is_larger_than_the_bound);
+	tcase_add_test(tc, cancel__one_that_waits);
+	tcase_add_loop_test(tc, lane_gone__suspended_until_it_is_sent_again, 0, 3);
+	tcase_add_loop_test(tc, lane_gone__withdrawn_in_the_meantime, 0, 3);
+	tcase_add_test(tc, lane_gone__withdrawn_while_an_older_one_lives);
+	tcase_add_loop_test(tc, peer_gone__what_is_not_complete_is_dropped, 0, 3);
+	tcase_add_loop_test(tc, service_gone__in_the_middle, 0, 3);
+	tcase_add_test(tc, arrived__ids_out_of_bounds);
+	tcase_add_test(tc, arrived__again_is_answered_and_not_delivered);
+	tcase_add_test(tc, arrived__return_buffers_that_were_not_offered);
+	tcase_add_test(tc, arrived__return_buffers_misused);
+	tcase_add_test(tc, arrived__read_of_what_is_not_there);
+	tcase_add_test(tc, arrived__absurd_lengths);
+	tcase_add_test(tc, fin__and_cancel_of_nothing);
+	suite_add_tcase(suite, tc);
+	return test_main("core/rendezvous", suite);
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Waiting and driving, with real threads on the loopback: nobody sleeps for ever, somebody always drives, and nobody
+ * spends time on nothing. No latencies are measured: what must happen has long enough to.
+ */
+#include "harness.h"
+#include "ripc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 60000
+#define ID(i)       (UINT64_C(5000) + (i))
+
+static const char *const modes[] = {"wait=adaptive", "wait=poll", "wait=block"};
+
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		int rc_ = (call);                                                                  \
+		ck_assert_msg(!rc_, "%s: %s: %s", #call, ripc_strerror(rc_), ripc_detail());       \
+	} while (0)
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static int send_number(struct ripc_service *from, uint64_t to, uint64_t number)
+{
+	struct iovec item = {&number, sizeof(number)};
+
+	return ripc_send_short(from, to, &item, 1, NULL, PATIENCE_MS);
+}
+
+static int receive_number(struct ripc_service *s, uint64_t *number, int timeout_ms)
+{
+	struct ripc_message *m;
+	int rc = ripc_receive(s, &m, timeout_ms);
+
+	if (rc)
+		return rc;
+	memcpy(number, m->items[0].iov_base, sizeof(*number));
+	ripc_message_free(m);
+	return 0;
+}
+
+/* ---- tokens that go round ---- */
+
+#define RING 6
+
+/* Threads in a ring, each waiting on a service of its own; whoever gets the token passes it on. */
+struct ring {
+	struct ripc *ctx[2];
+	struct ripc_service *s[RING];
+	uint64_t passes; /* of one token */
+	int rc[RING];
+};
+
+struct member {
+	struct ring *ring;
+	unsigned index;
+};
+
+static void *member_main(void *arg)
+{
+	struct member *me = arg;
+	struct ring *ring = me->ring;
+	uint64_t number = 0;
+	int rc;
+
+	while (!(rc = receive_number(ring->s[me->index], &number, PATIENCE_MS))) {
+		if (number < ring->passes)
+			rc = send_number(ring->s[me->index], ID((me->index + 1) % RING), number + 1);
+		else if (number < ring->passes + RING - 1)
+			/* Once round to send everybody home. */
+			rc = send_number(ring->s[me->index], ID((me->index + 1) % RING), number + 1);
+		if (rc || number >= ring->passes)
+			break;
+	}
+	ring->rc[me->index] = rc;
+	return NULL;
+}
+
+static void run_ring(const char *options, unsigned contexts, uint64_t passes)
+{
+	struct ring ring = {.passes = passes};
+	struct member members[RING];
+	pthread_t threads[RING];
+
+	for (unsigned i = 0; i < contexts; i++)
+		OK(ripc_open(&ring.ctx[i], options));
+	for (unsigned i = 0; i < RING; i++) {
+		OK(ripc_register(ring.ctx[i % contexts], ID(i), 0, &ring.s[i]));
+		members[i] = (struct member){&ring, i};
+	}
+	for (unsigned i = 0; i < RING; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, member_main, &members[i]), 0);
+	OK(send_number(ring.s[0], ID(1), 1));
+	for (unsigned i = 0; i < RING; i++)
+		pthread_join(threads[i], NULL);
+	for (unsigned i = 0; i < RING; i++)
+		ck_assert_msg(!ring.rc[i], "thread %u: %s", i, ripc_strerror(ring.rc[i]));
+	for (unsigned i = 0; i < contexts; i++)
+		OK(ripc_close(ring.ctx[i]));
+}
+
+/* A wake-up that is lost in one of 10^5 shows as a thread that waits for a minute. */
+START_TEST(wait__no_wake_up_is_lost_in_one_context)
+{
+	run_ring(modes[_i], 1, 100000);
+}
+END_TEST
+
+START_TEST(wait__no_wake_up_is_lost_between_contexts)
+{
+	run_ring(modes[_i], 2, 20000);
+}
+END_TEST
+
+/* ---- drivers that leave ---- */
+
+struct waiter {
+	struct ripc_service *s;
+	uint64_t number, took_ms;
+	int timeout_ms, rc;
+};
+
+static void *waiter_main(void *arg)
+{
+	struct waiter *w = arg;
+	uint64_t start = now_ms();
+
+	w->rc = receive_number(w->s, &w->number, w->timeout_ms);
+	w->took_ms = now_ms() - start;
+	return NULL;
+}
+
+/* The first one drives, and gives up; the second one must not be left alone. */
+START_TEST(hand_over__a_driver_whose_time_is_over)
+{
+	struct ripc *a, *b;
+	struct ripc_service *from, *s[2];
+
+	OK(ripc_open(&a, modes[_i]));
+	OK(ripc_open(&b, modes[_i]));
+	OK(ripc_register(a, ID(0), 0, &from));
+	OK(ripc_register(b, ID(1), 0, &s[0]));
+	OK(ripc_register(b, ID(2), 0, &s[1]));
+	for (int i = 0; i < 20; i++) {
+		struct waiter w[2] = {{.s = s[0], .timeout_ms = 5 + i}, {.s = s[1], .timeout_ms = PATIENCE_MS}};
+		pthread_t threads[2];
+
+		pthread_create(&threads[0], NULL, waiter_main, &w[0]);
+		usleep(1000);
+		pthread_create(&threads[1], NULL, waiter_main, &w[1]);
+		pthread_join(threads[0], NULL);
+		ck_assert_int_eq(w[0].rc, -ETIMEDOUT);
+		OK(send_number(from, ID(2), (uint64_t)i));
+		pthread_join(threads[1], NULL);
+		OK(w[1].rc);
+		ck_assert_uint_eq(w[1].number, (uint64_t)i);
+	}
+	OK(ripc_close(a));
+	OK(ripc_close(b));
+}
+END_TEST
+
+START_TEST(wait__everybody_has_a_time_of_his_own)
+{
+	enum { N = 8 };
+	struct ripc *ctx;
+	struct waiter w[N];
+	pthread_t threads[N];
+
+	OK(ripc_open(&ctx, modes[_i]));
+	for (unsigned i = 0; i < N; i++) {
+		w[i] = (struct waiter){.timeout_ms = (int)(20 + 30 * ((i * 5) % N))};
+		OK(ripc_register(ctx, ID(i), 0, &w[i].s));
+		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(w[i].rc, -ETIMEDOUT);
+		/* Not before its time; when after it, depends on the machine. */
+		ck_assert_uint_ge(w[i].took_ms + 1, (uint64_t)w[i].timeout_ms);
+	}
+	OK(ripc_close(ctx));
+}
+END_TEST
+
+START_TEST(wait__several_on_one_service)
+{
+	enum { N = 6 };
+	struct ripc *ctx;
+	struct ripc_service *s, *from;
+	struct waiter w[N];
+	pthread_t threads[N];
+	uint64_t seen = 0;
+
+	OK(ripc_open(&ctx, modes[_i]));
+	OK(ripc_register(ctx, ID(0), 0, &s));
+	OK(ripc_register(ctx, ID(1), 0, &from));
+	for (unsigned i = 0; i < N; i++) {
+		w[i] = (struct waiter){.s = s, .timeout_ms = PATIENCE_MS};
+		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
+	}
+	for (uint64_t i = 0; i < N; i++)
+		OK(send_number(from, ID(0), i));
+	for (unsigned i = 0; i < N; i++) {
+		pthread_join(threads[i], NULL);
+		OK(w[i].rc);
+		seen |= UINT64_C(1) << w[i].number;
+	}
+	ck_assert_uint_eq(seen, (1u << N) - 1);
+	OK(ripc_close(ctx));
+}
+END_TEST
+
+START_TEST(wake_all__closing_sends_everybody_home)
+{
+	enum { N = 6 };
+	struct ripc *ctx;
+	struct waiter w[N];
+	pthread_t threads[N];
+
+	OK(ripc_open(&ctx, modes[_i]));
+	for (unsigned i = 0; i < N; i++) {
+		w[i] = (struct waiter){.timeout_ms = -1};
+		OK(ripc_register(ctx, ID(i), 0, &w[i].s));
+		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
+	}
+	usleep(50000);
+	OK(ripc_close(ctx));
+	for (unsigned i = 0; i < N; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(w[i].rc, -ESHUTDOWN);
+	}
+}
+END_TEST
+
+/* ---- the agent ---- */
+
+struct pair {
+	struct ripc *a, *b;
+	struct ripc_service *sa, *sb;
+};
+
+static void pair_open(struct pair *p, const char *options)
+{
+	OK(ripc_open(&p->a, options));
+	OK(ripc_open(&p->b, options));
+	OK(ripc_register(p->a, ID(0), 0, &p->sa));
+	OK(ripc_register(p->b, ID(1), 0, &p->sb));
+	OK(ripc_lookup(p->a, ID(1), NULL, PATIENCE_MS));
+}
+
+static void pair_close(struct pair *p)
+{
+	OK(ripc_close(p->a));
+	OK(ripc_close(p->b));
+}
+
+/* Nobody calls the library on either side: the message arrives nevertheless. */
+START_TEST(agent__moves_data_while_the_application_computes)
+{
+	enum { LEN = 20 << 20 };
+	struct pair p;
+	uint8_t *data = calloc(1, LEN);
+	struct iovec item = {data, LEN};
+	struct ripc_request *request;
+	struct ripc_message *m;
+	struct pollfd fd = {.events = POLLIN};
+
+	pair_open(&p, modes[_i]);
+	fd.fd = ripc_service_fd(p.sb);
+	ck_assert_int_ge(fd.fd, 0);
+	for (int i = 0; i < 5; i++) {
+		ck_assert_int_eq(poll(&fd, 1, 0), 0);
+		OK(ripc_start(p.sa, ID(1), &item, 1, NULL, &request));
+		ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
+		OK(ripc_receive(p.sb, &m, 0));
+		ck_assert_uint_eq(m->items[0].iov_len, LEN);
+		ripc_message_free(m);
+		ck_assert_int_eq(poll(&fd, 1, 0), 0);
+		OK(ripc_request_wait(&request, PATIENCE_MS));
+	}
+	pair_close(&p);
+	free(data);
+}
+END_TEST
+
+/* Threads come and go, the agent between them: every message is seen. */
+START_TEST(agent__takes_over_again_and_again)
+{
+	struct pair p;
+	struct pollfd fd = {.events = POLLIN};
+	uint64_t number, rng = test_seed();
+
+	pair_open(&p, modes[_i]);
+	fd.fd = ripc_service_fd(p.sb);
+	for (uint64_t i = 0; i < 300; i++) {
+		/* Long enough for it to fall asleep, or not. */
+		usleep((useconds_t)(test_random(&rng) % 3 ? test_random(&rng) % 3000 : 15000));
+		OK(send_number(p.sa, ID(1), i));
+		if (test_random(&rng) & 1)
+			ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
+		OK(receive_number(p.sb, &number, PATIENCE_MS));
+		ck_assert_uint_eq(number, i);
+	}
+	pair_close(&p);
+}
+END_TEST
+
+static uint64_t cpu_ms(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 +
+	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000;
+}
+
+static long switches(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_nvcsw;
+}
+
+/* Two seconds of nothing: with threads that wait, then with none in the library. */
+START_TEST(idle__no_cpu)
+{
+	static const char *const quiet[] = {"wait=adaptive", "wait=block"};
+	struct waiter w[4];
+	pthread_t threads[4];
+	struct pair p;
+	uint64_t cpu, number;
+	long sw;
+
+	pair_open(&p, quiet[_i]);
+	OK(send_number(p.sa, ID(1), 7));
+	OK(receive_number(p.sb, &number, PATIENCE_MS));
+	for (unsigned i = 0; i < 4; i++) {
+		w[i] = (struct waiter){.timeout_ms = 3500};
+		OK(ripc_register(i & 1 ? p.a : p.b, ID(10 + i), 0, &w[i].s));
+	}
+	for (unsigned i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
+	usleep(500000);
+	cpu = cpu_ms();
+	sw = switches();
+	sleep(2);
+	ck_assert_uint_lt(cpu_ms() - cpu, 200);
+	ck_assert_int_lt(switches() - sw, 1000);
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(w[i].rc, -ETIMEDOUT);
+	}
+	usleep(500000);
+	cpu = cpu_ms();
+	sw = switches();
+	sleep(2);
+	ck_assert_uint_lt(cpu_ms() - cpu, 200);
+	ck_assert_int_lt(switches() - sw, 1000);
+	pair_close(&p);
+}
+END_TEST
+
+/* An open context alone does nothing, either. */
+START_TEST(idle__an_open_context)
+{
+	struct ripc *ctx;
+	uint64_t cpu;
+	long sw;
+
+	OK(ripc_open(&ctx, NULL));
+	usleep(300000);
+	cpu = cpu_ms();
+	sw = switches();
+	sleep(2);
+	ck_assert_uint_lt(cpu_ms() - cpu, 200);
+	ck_assert_int_lt(switches() - sw, 500);
+	OK(ripc_close(ctx));
+}
+END_TEST
+
+static void setup(void)
+{
+	setenv("RIPC_INTERFACES", "lo", 1);
+	setenv("RIPC_TRANSPORTS", "iwarp/soft", 1);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/wait");
+	TCase *tc = tcase_create("wait");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_set_timeout(tc, 600);
+	tcase_add_loop_test(tc, wait__no_wake_up_is_lost_in_one_context, 0, 3);
+	tcase_add_loop_test(tc, wait__no_wake_up_is_lost_between_contexts, 0, 3);
+	tcase_add_loop_test(tc, hand_over__a_driver_whose_time_is_over, 0, 3);
+	tcase_add_loop_test(tc, wait__everybody_has_a_time_of_his_own, 0, 3);
+	tcase_add_loop_test(tc, wait__several_on_one_service, 0, 3);
+	tcase_add_loop_test(tc, wake_all__closing_sends_everybody_home, 0, 3);
+	tcase_add_loop_test(tc, agent__moves_data_while_the_application_computes, 0, 3);
+	tcase_add_loop_test(tc, agent__takes_over_again_and_again, 0, 3);
+	tcase_add_loop_test(tc, idle__no_cpu, 0, 2);
+	tcase_add_test(tc, idle__an_open_context);
+	suite_add_tcase(suite, tc);
+	return test_main("core/wait", suite);
+}
