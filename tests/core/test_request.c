@@ -2,6 +2,8 @@
 /* Long sends, the sender's side: every state, the ways their items travel, and every way they end. */
 #include "rig.h"
 
+#include "wire/bytes.h"
+
 static struct rig rig;
 static uint8_t *data; /* 4 MiB */
 
@@ -359,8 +361,7 @@ START_TEST(grant__not_asked_for)
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, 100000);
 	p = ripc__header_put(buf, RIPC__GRANT, 0, 2, 0, 0, 0);
-	memset(p, 0, 8);
-	p[0] = (uint8_t)r->id;
+	ripc__put_le64(p, r->id);
 	p = ripc__desc_put(ripc__desc_put(p + 8, &d), &d);
 	OK(ripc__header_decode(&h, buf, (size_t)(p - buf), &why));
 	/* Another number of items. */
@@ -386,8 +387,7 @@ START_TEST(grant__of_another_length)
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, 100000);
 	p = ripc__header_put(buf, RIPC__GRANT, 0, 1, 0, 0, 0);
-	memset(p, 0, 8);
-	p[0] = (uint8_t)r->id;
+	ripc__put_le64(p, r->id);
 	p = ripc__desc_put(p + 8, &d);
 	OK(ripc__header_decode(&h, buf, (size_t)(p - buf), &why));
 	RC(-EPROTO, ripc__request_grant(rig_lane(&rig, 0, 1), &h, &why));
