@@ -62,7 +62,7 @@ need_packages()
 # static parts are needed at build time only.
 base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-dev libjansson-dev)
 test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 binutils)
-full_packages=(clang libclang-rt-dev valgrind)
+full_packages=(clang libclang-rt-dev valgrind tshark)
 lint_packages=(clang-format clang-tidy cppcheck shellcheck)
 
 # Makes ./configure if there is none or something it is made from is newer.
