@@ -37,16 +37,6 @@ static bool fork_handler;
 static pthread_mutex_t opening =
 	PTHREAD_MUTEX_INITIALIZER; /* the default context is being opened; before contexts_lock */
 
-void ripc__lock(struct ripc *ctx) RIPC__NO_ANALYSIS
-{
-	pthread_mutex_lock(&ctx->lock.mutex);
-}
-
-void ripc__unlock(struct ripc *ctx) RIPC__NO_ANALYSIS
-{
-	pthread_mutex_unlock(&ctx->lock.mutex);
-}
-
 uint64_t ripc__now(struct ripc *ctx)
 {
 	return ctx->hooks.now ? ctx->hooks.now(ctx->hooks.arg) : ripc__clock_ns();
@@ -167,7 +157,8 @@ void ripc__round(struct ripc *ctx)
 		ripc__lane_timers(ctx);
 		ripc__peer_timers(ctx);
 	}
-	ripc__lanes_reap(ctx);
+	if (!ripc__list_empty(&ctx->dead_lanes))
+		ripc__lanes_reap(ctx);
 	if (ctx->timers_ns < deadline)
 		deadline = ctx->timers_ns;
 	if (ctx->resolver_timer_ns < deadline)

@@ -177,9 +177,9 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 void ripc__engine_fini(struct ripc__engine *e);
 
 /* Whether nothing waits to be transmitted and a send may go out by itself, see ripc__engine_frame(). */
-bool ripc__engine_idle(const struct ripc__engine *e);
+static inline bool ripc__engine_idle(const struct ripc__engine *e);
 /* Whether gather() would yield something. */
-bool ripc__engine_pending(const struct ripc__engine *e);
+static inline bool ripc__engine_pending(const struct ripc__engine *e);
 /* Bytes of sends and read requests that are queued. */
 static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
 {
@@ -210,6 +210,22 @@ unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned
 			     size_t max_bytes);
 /* The first n of them are gone. */
 void ripc__engine_sent(struct ripc__engine *e, size_t n);
+
+static inline bool ripc__engine_pending(const struct ripc__engine *e)
+{
+	const struct ripc__engine_tx *tx = &e->tx;
+
+	if (!tx->open)
+		return false;
+	return tx->ring_head != tx->ring_tail ||
+	       (!e->status && (tx->staged != tx->appended || tx->work_staged != tx->work_tail ||
+			       tx->served_staged != tx->served_tail));
+}
+
+static inline bool ripc__engine_idle(const struct ripc__engine *e)
+{
+	return e->tx.open && !e->status && !ripc__engine_pending(e);
+}
 
 /*
  * Where the next bytes shall go. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of them.

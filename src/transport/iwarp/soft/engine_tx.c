@@ -15,22 +15,6 @@ static struct ripc__staged *staged(struct ripc__engine_tx *tx, uint32_t i)
 	return &tx->ring[i % RIPC__STAGED_MAX];
 }
 
-bool ripc__engine_pending(const struct ripc__engine *e)
-{
-	const struct ripc__engine_tx *tx = &e->tx;
-
-	if (!tx->open)
-		return false;
-	return tx->ring_head != tx->ring_tail ||
-	       (!e->status && (tx->staged != tx->appended || tx->work_staged != tx->work_tail ||
-			       tx->served_staged != tx->served_tail));
-}
-
-bool ripc__engine_idle(const struct ripc__engine *e)
-{
-	return e->tx.open && !e->status && !ripc__engine_pending(e);
-}
-
 static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iovec *iov,
 			  unsigned niov, const uint8_t *pad, unsigned pad_len)
 {

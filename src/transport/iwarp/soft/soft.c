@@ -417,6 +417,8 @@ static int soft_arm(struct ripc__transport *tr)
 	soft_flush(tr);
 	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail)
 		return 1;
+	for (unsigned i = 0; i < t->nhot; i++)
+		ripc__soft_rewatch(t->hot[i]);
 	for (struct soft_link *l = t->blocked.next; l != &t->blocked; l = l->next) {
 		struct ripc__ep *ep = soft_of(l, struct ripc__ep, blocked);
 

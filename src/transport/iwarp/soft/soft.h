@@ -142,6 +142,8 @@ struct ripc__ep {
 	uint64_t last_post_ns;    /* time of it; 0: not known */
 	uint64_t held_since_ns;   /* first send held back */
 	bool hot;                 /* in t->hot */
+	bool unwatched;           /* hot, and out of epoll, whose wake-ups cost every arriving segment dear */
+	uint8_t warmth;           /* receptions since the last arm(), up to WARM */
 	bool established;         /* EV_ESTABLISHED is to be reported */
 	bool active;
 	bool eof;                   /* nothing more can be received */
@@ -227,6 +229,7 @@ void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *t
 /* stream.c */
 void ripc__soft_heat(struct ripc__ep *ep); /* it is active: ask its socket often */
 void ripc__soft_cool(struct ripc__ep *ep);
+void ripc__soft_rewatch(struct ripc__ep *ep); /* into epoll again, if heat() took it out */
 void ripc__soft_unlend(struct soft *t); /* gives back what was lent for one round */
 void ripc__soft_push(struct ripc__ep *ep, size_t budget); /* transmits what the socket takes */
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max);

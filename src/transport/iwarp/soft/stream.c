@@ -16,6 +16,7 @@
 #define GATHER_CRC \
 	(128u << 10) /* the same where their CRC is computed first: they should still be in the cache */
 #define GATHER_IOV 48u
+#define WARM          16u          /* receptions without a sleep in between after which epoll is left out */
 #define SPACE_MIN  8192u /* a slab with less room is given up */
 
 void ripc__soft_heat(struct ripc__ep *ep)
@@ -24,8 +25,13 @@ void ripc__soft_heat(struct ripc__ep *ep)
 	unsigned oldest = 0;
 
 	ep->idle_polls = 0;
-	if (ep->hot)
+	if (ep->hot) {
+		if (!ep->unwatched && ep->state == SOFT_OPEN && ++ep->warmth >= WARM) {
+			ripc__soft_unwatch(t, ep->fd);
+			ep->unwatched = true;
+		}
 		return;
+	}
 	ep->hot = true;
 	if (t->nhot < SOFT_HOT_MAX) {
 		t->hot[t->nhot++] = ep;
@@ -35,7 +41,18 @@ void ripc__soft_heat(struct ripc__ep *ep)
 		if (t->hot[i]->idle_polls > t->hot[oldest]->idle_polls)
 			oldest = i;
 	t->hot[oldest]->hot = false;
+	ripc__soft_rewatch(t->hot[oldest]);
 	t->hot[oldest] = ep;
+}
+
+void ripc__soft_rewatch(struct ripc__ep *ep)
+{
+	ep->warmth = 0;
+	if (!ep->unwatched)
+		return;
+	ep->unwatched = false;
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_ADD, ep->fd,
+		  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
 }
 
 void ripc__soft_cool(struct ripc__ep *ep)
@@ -45,6 +62,7 @@ void ripc__soft_cool(struct ripc__ep *ep)
 	if (!ep->hot)
 		return;
 	ep->hot = false;
+	ripc__soft_rewatch(ep);
 	for (unsigned i = 0; i < t->nhot; i++) {
 		if (t->hot[i] == ep) {
 			t->hot[i] = t->hot[--t->nhot];
