@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Messages between contexts and lane set-up: what is accepted lies within its bytes, adds up, and can be put again. */
+#include "fuzz.h"
+#include "wire/bytes.h"
+#include "wire/header.h"
+#include "wire/hello.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void header(const uint8_t *data, size_t size)
+{
+	uint8_t again[RIPC__HEADER_MAX + 16], *p;
+	struct ripc__header h;
+	const char *why = NULL;
+	struct ripc__desc d;
+	uint64_t payload = 0;
+
+	if (ripc__header_decode(&h, data, size, &why)) {
+		check(why && *why);
+		return;
+	}
+	check(strcmp(ripc__kind_name(h.kind), "unknown") != 0);
+	check(h.nitems <= RIPC_ITEMS_MAX && h.nreturns <= RIPC_RETURNS_MAX);
+	check(h.payload >= data && h.payload + h.payload_len == data + size);
+	p = ripc__header_put(again, h.kind, h.flags, h.nitems, h.nreturns, h.dest, h.source);
+	ripc__header_stamp(again, h.seq, h.credits);
+	if (h.instance) {
+		memcpy(p, h.instance, 16);
+		p += 16;
+	}
+	/* The fixed words are what stands before the items. */
+	check(h.lens >= data + (p - again));
+	for (unsigned i = 0; p - again < h.lens - data; i++, p += 8) {
+		check(i < 2);
+		ripc__put_le64(p, h.u[i]);
+	}
+	for (unsigned i = 0; i < h.nitems; i++) {
+		if (h.kind == RIPC__SHORT) {
+			payload += ripc__get_le32(h.lens + 4 * i);
+			ripc__put_le32(p, ripc__get_le32(h.lens + 4 * i));
+			p += 4;
+			continue;
+		}
+		ripc__desc_get(&d, h.items, i);
+		if (h.kind == RIPC__LONG) {
+			check(d.how <= RIPC__HOW_GRANT);
+			payload += d.how == RIPC__HOW_INLINE ? d.len : 0;
+		}
+		p = ripc__desc_put(p, &d);
+	}
+	for (unsigned i = 0; i < h.nreturns; i++) {
+		ripc__desc_get(&d, h.returns, i);
+		p = ripc__desc_put(p, &d);
+	}
+	check(payload == h.payload_len);
+	check((size_t)(p - again) + h.payload_len == size);
+	check(!memcmp(again, data, (size_t)(p - again)));
+}
+
+static void hello(const uint8_t *data, size_t size)
+{
+	uint8_t again[RIPC__HELLO_LEN];
+	struct ripc__hello h;
+	const char *why = NULL;
+
+	if (ripc__hello_decode(&h, data, size, &why)) {
+		check(why && *why);
+		return;
+	}
+	check(size >= RIPC__HELLO_LEN && h.refusal < RIPC__REFUSE_END);
+	ripc__hello_encode(&h, again);
+	/* All but what is reserved. */
+	check(!memcmp(again, data, 6) && !memcmp(again + 8, data + 8, 48));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	header(data, size);
+	hello(data, size);
+	return 0;
+}

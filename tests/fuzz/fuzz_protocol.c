@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A context in a simulated network gets whatever the input says from a peer that has connected to it properly. It speaks
+ * to two honest contexts at the same time: these must not notice, and its memory stays bounded.
+ *
+ * The input is a list of steps, a byte that says which and what it needs: see enum step.
+ */
+#include "core/clock.h"
+#include "core/context.h"
+#include "core/log.h"
+#include "fuzz.h"
+#include "transport/sim/sim.h"
+#include "wire/bytes.h"
+#include "wire/hello.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OPS        (&ripc__transport_sim)
+#define ID(i)      (UINT64_C(1000) + (i))
+#define EVIL_ID    UINT64_C(666)
+#define MEMORY     65536
+#define STEPS_MAX  400
+#define LEN_MAX    2000
+
+enum step {
+	MESSAGE,  /* u8 kind, u8 bytes behind the header / 4, then header fields and those bytes; magic and seq are put right */
+	RAW,      /* u8 length, bytes: sent as they are */
+	RUN,      /* u8: time passes, up to 25 ms */
+	WAIT,     /* u8: the same, up to 2.5 s */
+	RECEIVE,  /* the victim takes its messages */
+	ANSWER,   /* u8: the victim sends a message to the peer, short or long, with or without a return buffer */
+	WITHDRAW, /* the victim frees its return buffer or cancels its request */
+	CLOSE,    /* the lane is closed, and comes up again */
+	REGISTER, /* the victim gives its second service up, or takes it again */
+	WINDOW,   /* the victim sets a window aside */
+	WRITE,    /* u8 which: the peer writes into memory it was told of, or was not */
+	HELLO,    /* 64 bytes: one more connection request */
+	STEPS,
+};
+
+struct run {
+	const uint8_t *data;
+	size_t size, at;
+	struct ripc__sim *net;
+	struct ripc *ctx[3]; /* 0 is the victim */
+	struct ripc_service *s[3];
+	struct ripc_service *second; /* another one of the victim, or NULL */
+	void *offered;               /* a return buffer of the victim */
+	struct ripc_request *request; /* of the victim to the peer */
+	uint8_t sent[30000];
+	/* The peer that breaks the rules. */
+	struct ripc__transport *t;
+	struct ripc__ep *ep, *ep2;
+	bool up;
+	uint32_t seq;
+	uint8_t instance[16];
+	uint8_t memory[MEMORY];
+	struct ripc__mr mr;
+	struct ripc__desc told; /* the last memory of the victim it was told of */
+};
+
+static void check(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static uint8_t take(struct run *r)
+{
+	return r->at < r->size ? r->data[r->at++] : 0;
+}
+
+static void take_bytes(struct run *r, uint8_t *p, size_t n)
+{
+	while (n--)
+		*p++ = take(r);
+}
+
+static void stands_still(void *arg, const char *text)
+{
+	abort();
+}
+
+/* ---- the peer ---- */
+
+static void hello_to(const struct run *r, uint8_t buf[RIPC__HELLO_LEN])
+{
+	struct ripc__hello h = {.send_max = 8192,
+				.recv_depth = 0,
+				.service_window = 4096,
+				.caps = RIPC__CAP_READ | RIPC__CAP_WRITE};
+
+	memcpy(h.instance, r->instance, 16);
+	memcpy(h.target, r->ctx[0]->instance, 16);
+	ripc__hello_encode(&h, buf);
+}
+
+static void peer_connect(struct run *r, struct ripc__ep **ep, const uint8_t hello[RIPC__HELLO_LEN])
+{
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	int len = ripc__sim_address(r->net, r->ctx[0]->instance, addr);
+
+	check(len > 0);
+	if (OPS->connect(r->t, addr, (size_t)len, hello, RIPC__HELLO_LEN, NULL, ep))
+		*ep = NULL;
+}
+
+/* Remembers what memory it was told of: return buffers, grants, what it may read. */
+static void peer_learn(struct run *r, const struct ripc__event *ev)
+{
+	struct ripc__header h;
+	const char *why;
+
+	if (ripc__header_decode(&h, ev->data, ev->len, &why))
+		return;
+	if (h.nreturns)
+		ripc__desc_get(&r->told, h.returns, 0);
+	else if (h.kind == RIPC__LONG || h.kind == RIPC__GRANT)
+		ripc__desc_get(&r->told, h.items, 0);
+}
+
+static void peer_progress(void *arg)
+{
+	struct run *r = arg;
+	struct ripc__event ev[8];
+	uint64_t deadline = RIPC__NEVER;
+	unsigned n;
+
+	while ((n = OPS->progress(r->t, ev, 8, ripc__sim_now(r->net), &deadline)))
+		for (unsigned i = 0; i < n; i++) {
+			if (ev[i].kind == RIPC__EV_REQUEST)
+				OPS->reject(r->t, ev[i].request, NULL, 0);
+			if (ev[i].kind == RIPC__EV_ESTABLISHED && ev[i].ep == r->ep)
+				r->up = true;
+			if (ev[i].kind == RIPC__EV_RECV)
+				peer_learn(r, &ev[i]);
+			if (ev[i].token)
+				OPS->release(r->t, ev[i].token);
+			if (ev[i].kind != RIPC__EV_CLOSED)
+				continue;
+			if (ev[i].ep == r->ep) {
+				r->ep = NULL;
+				r->up = false;
+			}
+			if (ev[i].ep == r->ep2)
+				r->ep2 = NULL;
+			OPS->ep_close(ev[i].ep);
+		}
+}
+
+static void peer_up(struct run *r)
+{
+	uint8_t hello[RIPC__HELLO_LEN];
+
+	if (!r->ep) {
+		hello_to(r, hello);
+		r->seq = 0;
+		peer_connect(r, &r->ep, hello);
+	}
+	for (int i = 0; i < 20 && r->ep && !r->up; i++)
+		ripc__sim_run(r->net, 100000);
+}
+
+static void peer_send(struct run *r, const uint8_t *p, size_t len)
+{
+	struct iovec iov = {(void *)p, len};
+
+	peer_up(r);
+	if (r->up && !OPS->post_send(r->ep, &iov, 1, false))
+		r->seq++;
+}
+
+/* Descriptors with the key 1 mean its own memory. */
+static void put_keys(struct run *r, uint8_t *p, size_t len)
+{
+	struct ripc__header h;
+	const char *why;
+
+	if (ripc__header_decode(&h, p, len, &why) || h.kind == RIPC__SHORT)
+		return;
+	for (unsigned i = 0; i < h.nitems; i++) {
+		uint8_t *at = p + (h.items - p) + i * RIPC__DESC_LEN;
+		struct ripc__desc d;
+
+		ripc__desc_get(&d, h.items, i);
+		if (d.key != 1)
+			continue;
+		d.key = r->mr.key;
+		d.addr = r->mr.addr + d.addr % MEMORY;
+		ripc__desc_put(at, &d);
+	}
+}
+
+static void message(struct run *r)
+{
+	uint8_t buf[RIPC__HEADER_LEN + 4 * 255] = {0}, kind = take(r);
+	size_t len = RIPC__HEADER_LEN + 4u * take(r);
+	uint64_t dest, source;
+
+	dest = take(r);
+	dest = dest < 4 ? ID(dest) : dest;
+	source = take(r);
+	source = source & 1 ? EVIL_ID : EVIL_ID + source;
+	ripc__header_put(buf, kind, take(r), take(r), take(r), dest, source);
+	ripc__header_stamp(buf, r->seq, take(r));
+	take_bytes(r, buf + RIPC__HEADER_LEN, len - RIPC__HEADER_LEN);
+	put_keys(r, buf, len);
+	peer_send(r, buf, len);
+}
+
+static void raw(struct run *r)
+{
+	uint8_t buf[255];
+	size_t len = take(r);
+
+	take_bytes(r, buf, len);
+	peer_send(r, buf, len);
+}
+
+static void one_more_request(struct run *r)
+{
+	uint8_t hello[RIPC__HELLO_LEN];
+
+	if (r->ep2)
+		return;
+	hello_to(r, hello);
+	/* The ids stay right. */
+	take_bytes(r, hello, 8);
+	take_bytes(r, hello + 40, 24);
+	peer_connect(r, &r->ep2, hello);
+	ripc__sim_run(r->net, 100000);
+	if (r->ep2)
+		OPS->ep_close(r->ep2);
+	r->ep2 = NULL;
+}
+
+static void write_somewhere(struct run *r)
+{
+	uint8_t which = take(r);
+
+	if (r->up)
+		OPS->post_write(r->ep, &r->mr, r->memory, 1u << (which & 15), r->told.addr + (which >> 6),
+				r->told.key, 1);
+}
+
+/* ---- the victim ---- */
+
+static void receive_all(struct ripc_service *s)
+{
+	struct ripc_message *m;
+
+	while (s && !ripc_receive(s, &m, 0)) {
+		volatile uint8_t sum = 0;
+
+		for (unsigned i = 0; i < m->nitems; i++)
+			for (size_t k = 0; k < m->items[i].iov_len; k++)
+				sum = (uint8_t)(sum + ((const uint8_t *)m->items[i].iov_base)[k]);
+		ripc_message_free(m);
+	}
+}
+
+static void withdraw(struct run *r)
+{
+	if (r->request)
+		ripc_request_cancel(&r->request, 10);
+	if (r->offered)
+		check(!ripc_buf_free(r->ctx[0], r->offered));
+	r->offered = NULL;
+}
+
+static void answer(struct run *r)
+{
+	uint8_t how = take(r);
+	struct iovec item = {r->sent, how & 1 ? 20000 : 50}, back;
+	struct ripc_send_options options = {.returns = &back};
+
+	if (how & 2 && !r->offered) {
+		r->offered = ripc_buf_alloc(r->ctx[0], 5000);
+		back = (struct iovec){r->offered, 5000};
+		options.nreturns = r->offered ? 1 : 0;
+	}
+	if (!(how & 4))
+		ripc_send_short(r->s[0], EVIL_ID, &item, 1, &options, 5);
+	else if (!r->request)
+		ripc_start(r->s[0], EVIL_ID, &item, 1, &options, &r->request);
+}
+
+static void window(struct run *r)
+{
+	void *p;
+
+	if (r->ctx[0]->memory.nwindows > 4)
+		return;
+	p = ripc_buf_alloc(r->ctx[0], 3000);
+	if (p)
+		ripc_window_add(r->ctx[0], NULL, p, 3000);
+}
+
+static void do_register(struct run *r)
+{
+	if (r->second)
+		check(!ripc_unregister(r->second));
+	else if (!ripc_register(r->ctx[0], ID(3), 0, &r->second))
+		return;
+	r->second = NULL;
+}
+
+/* ---- the honest ---- */
+
+static void exchange(struct run *r, unsigned i, unsigned k)
+{
+	struct iovec item = {r->sent, 100};
+	struct ripc_message *m;
+
+	receive_all(r->s[k]);
+	check(!ripc_send_short(r->s[i], ID(k), &item, 1, NULL, 5000));
+	do
+		check(!ripc_receive(r->s[k], &m, 5000));
+	while (m->source != ID(i) && (ripc_message_free(m), true));
+	check(m->nitems == 1 && m->items[0].iov_len == 100 && !memcmp(m->items[0].iov_base, r->sent, 100));
+	ripc_message_free(m);
+	item.iov_len = 20000;
+	check(!ripc_send_long(r->s[i], ID(k), &item, 1, NULL, 5000));
+	do
+		check(!ripc_receive(r->s[k], &m, 5000));
+	while (m->source != ID(i) && (ripc_message_free(m), true));
+	check(m->nitems == 1 && m->items[0].iov_len == 20000 &&
+	      !memcmp(m->items[0].iov_base, r->sent, 20000));
+	ripc_message_free(m);
+}
+
+static void begin(struct run *r)
+{
+	struct ripc__transport_env env = {.instance = r->instance};
+	struct ripc__hooks hooks;
+
+	r->net = ripc__sim_create(1, NULL, stands_still, NULL);
+	check(r->net != NULL);
+	ripc__sim_hooks(r->net, &hooks);
+	for (size_t i = 0; i < sizeof(r->sent); i++)
+		r->sent[i] = (uint8_t)(i * 7 + i / 256);
+	for (unsigned i = 0; i < 3; i++) {
+		check(!ripc__open_hooked(&r->ctx[i], "pool_bytes=1000000", &hooks));
+		check(!ripc__sim_attach(r->net, r->ctx[i]));
+		check(!ripc_register(r->ctx[i], ID(i), 0, &r->s[i]));
+	}
+	memset(r->instance, 0x66, 16);
+	env.arg = r->net;
+	check(!ripc__sim_hostile(r->net, r->instance));
+	check(!OPS->open(&r->t, &env));
+	check(!ripc__sim_actor(r->net, peer_progress, r));
+	check(!OPS->reg(r->t, r->memory, MEMORY, RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &r->mr));
+	exchange(r, 1, 2);
+	exchange(r, 1, 0);
+	peer_up(r);
+}
+
+static void end(struct run *r)
+{
+	struct ripc__sim_counters counters;
+
+	/* Nothing of what was done to the victim is anybody else's business. */
+	exchange(r, 2, 1);
+	exchange(r, 1, 0);
+	exchange(r, 0, 2);
+	withdraw(r);
+	ripc__sim_actor_remove(r->net, peer_progress, r);
+	OPS->close(r->t);
+	for (unsigned i = 0; i < 3; i++) {
+		receive_all(r->s[i]);
+		check(!ripc_close(r->ctx[i]));
+		ripc__sim_detach(r->net, r->ctx[i]);
+	}
+	while (ripc__sim_step(r->net, RIPC__NEVER))
+		;
+	ripc__sim_counters(r->net, &counters);
+	check(!counters.endpoints && !counters.regions && !counters.packets);
+	ripc__sim_destroy(r->net);
+}
+
+static void step(struct run *r)
+{
+	switch (take(r) % STEPS) {
+	case MESSAGE:
+		message(r);
+		break;
+	case RAW:
+		raw(r);
+		break;
+	case RUN:
+		ripc__sim_run(r->net, take(r) * UINT64_C(100000) + 1);
+		break;
+	case WAIT:
+		ripc__sim_run(r->net, take(r) * UINT64_C(10000000) + 1);
+		break;
+	case RECEIVE:
+		receive_all(r->s[0]);
+		receive_all(r->second);
+		break;
+	case ANSWER:
+		answer(r);
+		break;
+	case WITHDRAW:
+		withdraw(r);
+		break;
+	case CLOSE:
+		if (r->ep)
+			OPS->ep_close(r->ep);
+		r->ep = NULL;
+		r->up = false;
+		break;
+	case REGISTER:
+		do_register(r);
+		break;
+	case WINDOW:
+		window(r);
+		break;
+	case WRITE:
+		write_somewhere(r);
+		break;
+	case HELLO:
+		one_more_request(r);
+		break;
+	default:
+		break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct run *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return 0;
+	r->data = data;
+	r->size = size < LEN_MAX ? size : LEN_MAX;
+	begin(r);
+	for (unsigned i = 0; i < STEPS_MAX && r->at < r->size; i++) {
+		step(r);
+		/* What it may take of the victim: a few messages' worth. */
+		check(r->ctx[0]->stats.lanes <= 4 && r->ctx[0]->stats.peers <= 4);
+		if (i % 64 == 63)
+			exchange(r, 1, 2);
+	}
+	end(r);
+	free(r);
+	return 0;
+}
