@@ -139,6 +139,14 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	ripc__wake(ctx, &d->waitq);
 }
 
+/* A look-up that begins in the timers comes after the resolver's turn in this round: nobody may sleep before the next. */
+static void resolver_soon(struct ripc *ctx)
+{
+	ctx->resolver_pending = true;
+	ctx->resolver_timer_ns = 0;
+	ctx->next_timer_ns = 0;
+}
+
 static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 {
 	struct ripc_service *local = ripc__service_find(ctx, d->id);
@@ -161,7 +169,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 		return;
 	}
 	d->state = RIPC__DEST_RESOLVING;
-	ctx->resolver_pending = true;
+	resolver_soon(ctx);
 	ripc__agent_need(ctx);
 }
 
@@ -402,7 +410,7 @@ static void peer_ask(struct ripc *ctx, struct ripc__peer *p)
 
 		/* Without an answer the peer is given up in time all the same. */
 		if (dest_wanted(d) && !ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx)))
-			ctx->resolver_pending = true;
+			resolver_soon(ctx);
 	}
 }
 
