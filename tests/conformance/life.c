@@ -97,6 +97,8 @@ static void found_again(struct conf *c)
 	conf_exchange(c, &p);
 	for (int i = 0; i < 3; i++) {
 		conf_close(c, p.b);
+		/* A short message into the old lane would be lost with it. */
+		AWAIT_STAT(c, p.a, lanes, 0);
 		p.b = conf_open(c);
 		p.sb = conf_register(c, p.b, p.idb);
 		conf_exchange(c, &p);
@@ -173,7 +175,7 @@ static void peer_closes(struct conf *c)
 	conf_close(c, p.b);
 	conf_exchange(c, &q);
 	for (int i = 0; i < 10; i++) {
-		int rc = ripc_request_wait(&request[i], 5000);
+		int rc = ripc_request_wait(&request[i], i ? 100 : 5000);
 
 		/* Delivered, or unknown, or still looking for the service that is gone. */
 		CHECK(rc == 0 || rc == -EPIPE || rc == -EHOSTUNREACH || rc == -ETIMEDOUT, "%d: %s",

@@ -126,7 +126,7 @@ static void kill_receiver(struct conf *c)
 		shoot(pid);
 		conf_exchange(c, &(struct conf_pair){p.b, p.b, p.sb, p.sb, p.idb, p.idb});
 		for (unsigned i = 0; i < 8; i++) {
-			int rc = ripc_request_wait(&request[i], c->patience_ms / 2);
+			int rc = ripc_request_wait(&request[i], i ? 100 : 5000);
 
 			if (rc == -ETIMEDOUT)
 				rc = ripc_request_cancel(&request[i], c->patience_ms);
