@@ -10,6 +10,11 @@ tests_core_test_buffer_SOURCES = tests/core/test_buffer.c
 tests_core_test_buffer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_buffer_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_lane
+tests_core_test_lane_SOURCES = tests/core/test_lane.c
+tests_core_test_lane_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_lane_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_log
 tests_core_test_log_SOURCES = tests/core/test_log.c
 tests_core_test_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
@@ -32,6 +37,11 @@ tests_core_test_options_SOURCES = tests/core/test_options.c
 tests_core_test_options_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_options_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_peer
+tests_core_test_peer_SOURCES = tests/core/test_peer.c
+tests_core_test_peer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_peer_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_rendezvous
 tests_core_test_rendezvous_SOURCES = tests/core/test_rendezvous.c
 tests_core_test_rendezvous_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
@@ -46,6 +56,11 @@ check_PROGRAMS += tests/core/test_returns
 tests_core_test_returns_SOURCES = tests/core/test_returns.c
 tests_core_test_returns_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_returns_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_service
+tests_core_test_service_SOURCES = tests/core/test_service.c
+tests_core_test_service_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_service_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_wait
 tests_core_test_wait_SOURCES = tests/core/test_wait.c
