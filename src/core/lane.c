@@ -557,6 +557,8 @@ static void lane_timer(struct ripc__lane *lane)
 		lane->idle = true;
 		return;
 	}
+	if (lane->idle)
+		lane->heard_ns = now;
 	lane->idle = false;
 	if (now - lane->heard_ns >= timeout) {
 		snprintf(text, sizeof(text), "the peer was silent for %u ms",
