@@ -174,7 +174,11 @@ void ripc__progress(struct ripc *ctx)
 	ctx->now_ns = ripc__now(ctx);
 	ctx->needed = false;
 	ripc__round(ctx);
-	/* A caller that only looks in leaves what the round began to the one who sleeps. */
+	/* A caller that only looks in leaves the descriptors armed, and what the round began, to the one who sleeps. */
+	if (ctx->driver_asleep)
+		for (unsigned i = 0; i < ctx->ntp; i++)
+			if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
+				ctx->needed = true;
 	if (ctx->needed || ctx->next_timer_ns < before)
 		ripc__agent_need(ctx);
 }

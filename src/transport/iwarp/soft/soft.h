@@ -229,7 +229,7 @@ void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *t
 /* stream.c */
 void ripc__soft_heat(struct ripc__ep *ep); /* it is active: ask its socket often */
 void ripc__soft_cool(struct ripc__ep *ep);
-void ripc__soft_rewatch(struct ripc__ep *ep); /* into epoll again, if heat() took it out */
+void ripc__soft_rewatch(struct ripc__ep *ep); /* into epoll again, if receiving took it out */
 void ripc__soft_unlend(struct soft *t); /* gives back what was lent for one round */
 void ripc__soft_push(struct ripc__ep *ep, size_t budget); /* transmits what the socket takes */
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max);

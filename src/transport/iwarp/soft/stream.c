@@ -25,13 +25,8 @@ void ripc__soft_heat(struct ripc__ep *ep)
 	unsigned oldest = 0;
 
 	ep->idle_polls = 0;
-	if (ep->hot) {
-		if (!ep->unwatched && ep->state == SOFT_OPEN && ++ep->warmth >= WARM) {
-			ripc__soft_unwatch(t, ep->fd);
-			ep->unwatched = true;
-		}
+	if (ep->hot)
 		return;
-	}
 	ep->hot = true;
 	if (t->nhot < SOFT_HOT_MAX) {
 		t->hot[t->nhot++] = ep;
@@ -278,6 +273,10 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			break;
 		}
 		ripc__soft_heat(ep);
+		if (!ep->unwatched && ++ep->warmth >= WARM) {
+			ripc__soft_unwatch(t, ep->fd);
+			ep->unwatched = true;
+		}
 		ripc__soft_space_used(t, ripc__engine_received(e, t->slab, (size_t)got));
 		n += pull(ep, events + n, max - n);
 		/* A short read has emptied the socket, as far as that can be known. */
