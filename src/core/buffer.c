@@ -138,7 +138,8 @@ static void pool_trim(struct ripc *ctx, uint64_t limit)
 	struct ripc__memory *m = &ctx->memory;
 
 	while (m->cached_bytes > limit)
-		pool_destroy(ctx, ripc__list_entry(ripc__list_first(&m->lru), struct ripc__region, lru_link));
+		pool_destroy(ctx, ripc__list_entry(ripc__list_first(&m->lru), struct ripc__region,
+						   lru_link));
 }
 
 static struct ripc__region *pool_create(struct ripc *ctx, unsigned class)
@@ -163,7 +164,7 @@ static struct ripc__region *pool_create(struct ripc *ctx, unsigned class)
 		return NULL;
 	}
 	r->cap = cap;
-	r->class = (uint8_t)class;
+	r->class = (uint8_t) class;
 	ripc__list_init(&r->free_link);
 	ripc__list_init(&r->lru_link);
 	if (region_insert(ctx, r)) {
@@ -194,7 +195,7 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
 	struct ripc__list *n;
 
 	while (class <= RIPC__CLASS_MAX && ((size_t)1 << class) < len)
-		class++;
+		class ++;
 	if (class > RIPC__CLASS_MAX)
 		return NULL;
 	n = ripc__list_first(&m->classes[class]);
@@ -240,8 +241,8 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
 		ripc__pool_put(ctx, r);
 }
 
-struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base, size_t len,
-				struct ripc__mr *own, bool *is_own)
+struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
+				void *base, size_t len, struct ripc__mr *own, bool *is_own)
 {
 	struct ripc__tp *t = &ctx->tp[tp];
 	struct ripc__mr *mr;
@@ -277,29 +278,31 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 	const uint8_t *p = ptr;
 
 	if (region->holds) {
-		ripc__list_for_each(n, &ctx->memory.windows) {
+		ripc__list_for_each (n, &ctx->memory.windows) {
 			struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
 
 			if (overlap(p, len, w->base, w->len))
-				return ripc__fail(-EBUSY, "memory at %p overlaps a window at %p", ptr, (void *)w->base);
+				return ripc__fail(-EBUSY, "memory at %p overlaps a window at %p",
+						  ptr, (void *)w->base);
 		}
-		ripc__list_for_each(n, &ctx->memory.returns) {
+		ripc__list_for_each (n, &ctx->memory.returns) {
 			struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
 
 			if (overlap(p, len, r->base, r->len))
-				return ripc__fail(-EBUSY, "memory at %p overlaps a return buffer offered at %p", ptr,
-						  (void *)r->base);
+				return ripc__fail(
+					-EBUSY, "memory at %p overlaps a return buffer offered at %p",
+					ptr, (void *)r->base);
 		}
 	}
 	if (region->sends) {
-		ripc__list_for_each(n, &ctx->requests) {
+		ripc__list_for_each (n, &ctx->requests) {
 			struct ripc_request *q = ripc__list_entry(n, struct ripc_request, held);
 
 			for (unsigned i = 0; q->state != RIPC__REQUEST_DONE && i < q->nitems; i++)
 				if (overlap(p, len, q->items[i].base, q->items[i].len))
-					return ripc__fail(-EBUSY,
-							  "memory at %p is read by a send to service %llu under way", ptr,
-							  (unsigned long long)q->dest_id);
+					return ripc__fail(
+						-EBUSY, "memory at %p is read by a send to service %llu under way",
+						ptr, (unsigned long long)q->dest_id);
 		}
 	}
 	return 0;
@@ -382,7 +385,7 @@ static void windows_withdraw(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe(n, tmp, &ctx->memory.windows) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.windows) {
 		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
 
 		if (w->region == r && !w->arriving)
@@ -394,7 +397,7 @@ static void returns_withdraw(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe(n, tmp, &ctx->memory.returns) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
 		struct ripc__return *b = ripc__list_entry(n, struct ripc__return, link);
 
 		if (b->region == r)
@@ -445,7 +448,9 @@ void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 	if (!r || !len) {
 		rc = r ? ripc__fail(-EINVAL, "buffer of 0 bytes") : -EINVAL;
 	} else if (r->sends || r->holds) {
-		rc = ripc__fail(-EBUSY, "the buffer at %p is read by a send, offered to a peer or a window", ptr);
+		rc = ripc__fail(-EBUSY,
+				"the buffer at %p is read by a send, offered to a peer or a window",
+				ptr);
 	} else if (len <= r->cap && len > r->cap / 4) {
 		r->len = len;
 		touch(r, len);
@@ -486,9 +491,11 @@ int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
 	ripc__list_init(&r->lru_link);
 	ripc__lock(ctx);
 	i = region_above(&ctx->memory, r->base);
-	if ((i && r->base < ctx->memory.regions[i - 1]->base + region_size(ctx->memory.regions[i - 1])) ||
+	if ((i &&
+	     r->base < ctx->memory.regions[i - 1]->base + region_size(ctx->memory.regions[i - 1])) ||
 	    (i < ctx->memory.nregions && ctx->memory.regions[i]->base < r->base + len))
-		rc = ripc__fail(-EEXIST, "%zu bytes at %p overlap memory that is registered already", len, base);
+		rc = ripc__fail(-EEXIST, "%zu bytes at %p overlap memory that is registered already",
+				len, base);
 	else if (region_insert(ctx, r))
 		rc = ripc__fail(-ENOMEM, "no memory to register %zu bytes", len);
 	if (!rc)
@@ -513,7 +520,8 @@ int ripc_buf_unregister(struct ripc *ctx, void *base)
 	} else if (r->sends) {
 		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p", base);
 	} else if (r->holds) {
-		rc = ripc__fail(-EBUSY, "memory at %p is set aside as a window or offered to a peer", base);
+		rc = ripc__fail(-EBUSY,
+				"memory at %p is set aside as a window or offered to a peer", base);
 	} else {
 		local_mrs_drop(ctx, r);
 		region_remove(ctx, r);

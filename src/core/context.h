@@ -72,7 +72,7 @@ struct ripc {
 	struct ripc_service *services; /* uthash by id */
 	struct ripc__peer *peers;      /* uthash by instance */
 	struct ripc__dest *dests;      /* uthash by service id */
-	struct ripc__dest *last_dest; /* the one looked up last, or NULL */
+	struct ripc__dest *last_dest;  /* the one looked up last, or NULL */
 	struct ripc__list lanes;       /* all lanes, in any state */
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
 	struct ripc__list messages;    /* received messages the application holds */

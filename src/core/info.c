@@ -30,7 +30,8 @@ static void append(char *text, size_t len, const char *fmt, ...)
 
 static const uint8_t *address_of(const struct ripc__peer *p, uint8_t transport, size_t *len)
 {
-	for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end; at += 3 + *len) {
+	for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
+	     at += 3 + *len) {
 		*len = ripc__get_le16(at + 1);
 		if (at[0] == transport)
 			return at + 3;

@@ -356,7 +356,8 @@ static const uint8_t *peer_address(const struct ripc *ctx, const struct ripc__pe
 		*len = 16;
 		return ctx->instance;
 	}
-	for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end; at += 3 + *len) {
+	for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
+	     at += 3 + *len) {
 		*len = ripc__get_le16(at + 1);
 		if (at[0] == ctx->tp[tp].ops->id)
 			return at + 3;

@@ -517,10 +517,11 @@ static void drop_withdrawn(const struct ripc__rndv *r)
 	struct ripc__peer *p = r->peer;
 	struct ripc__list *n;
 again:
-	ripc__list_for_each(n, &p->rndvs) {
+	ripc__list_for_each (n, &p->rndvs) {
 		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, of_peer);
 
-		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service && old->id < r->id) {
+		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&
+		    old->id < r->id) {
 			drop(old, 0);
 			goto again;
 		}

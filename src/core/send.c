@@ -9,27 +9,33 @@
 
 #include <stdlib.h>
 
-#define WITHDRAW_MS 100 /* what ripc_send_long() may take beyond its timeout to get its memory back */
+#define WITHDRAW_MS \
+	100 /* what ripc_send_long() may take beyond its timeout to get its memory back */
 
-static int check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o, uint64_t *bytes)
+static int check_items(const struct iovec *items, unsigned nitems,
+		       const struct ripc_send_options *o, uint64_t *bytes)
 {
 	uint64_t sum = 0;
 
 	if (!items || !nitems || nitems > RIPC_ITEMS_MAX)
-		return ripc__fail(-EINVAL, "message of %u items: must have 1 to %d", nitems, RIPC_ITEMS_MAX);
+		return ripc__fail(-EINVAL, "message of %u items: must have 1 to %d", nitems,
+				  RIPC_ITEMS_MAX);
 	for (unsigned i = 0; i < nitems; i++) {
 		if ((!items[i].iov_base && items[i].iov_len) || items[i].iov_len >> 62 ||
 		    (uintptr_t)items[i].iov_base + items[i].iov_len < (uintptr_t)items[i].iov_base)
-			return ripc__fail(-EINVAL, "item %u: %zu bytes at %p", i, items[i].iov_len, items[i].iov_base);
+			return ripc__fail(-EINVAL, "item %u: %zu bytes at %p", i, items[i].iov_len,
+					  items[i].iov_base);
 		sum += items[i].iov_len;
 	}
 	*bytes = sum;
 	if (!o)
 		return 0;
 	if (o->flags & ~(unsigned)(RIPC_RELIABLE | RIPC_MORE))
-		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version", o->flags);
+		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
+				  o->flags);
 	if (o->nreturns > RIPC_RETURNS_MAX || (o->nreturns && !o->returns))
-		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturns, RIPC_RETURNS_MAX);
+		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturns,
+				  RIPC_RETURNS_MAX);
 	return 0;
 }
 
@@ -57,8 +63,11 @@ static void count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t b
 
 static int too_long(uint64_t dest, uint64_t bytes, uint64_t limit, const char *transport)
 {
-	return ripc__fail(-EMSGSIZE, "message of %llu bytes to service %llu: a short message over %s has at most %llu",
-			  (unsigned long long)bytes, (unsigned long long)dest, transport, (unsigned long long)limit);
+	return ripc__fail(
+		-EMSGSIZE,
+		"message of %llu bytes to service %llu: a short message over %s has at most %llu",
+		(unsigned long long)bytes, (unsigned long long)dest, transport,
+		(unsigned long long)limit);
 }
 
 struct shot {
@@ -95,7 +104,8 @@ uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, con
 }
 
 /* Over UDP or UD, when that was asked for and the peer has an address there. */
-static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned tp, const uint8_t *addr, size_t addrlen)
+static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned tp,
+			  const uint8_t *addr, size_t addrlen)
 {
 	struct ripc *ctx = m->s->ctx;
 	struct ripc__tp *t = &ctx->tp[tp];
@@ -104,8 +114,10 @@ static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned t
 	int rc;
 
 	if (m->bytes > t->limits.datagram_max - RIPC__SHORT_FIXED)
-		return too_long(d->id, m->bytes, t->limits.datagram_max - RIPC__SHORT_FIXED, t->ops->name);
-	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)m->nitems, 0, d->id, m->s->id);
+		return too_long(d->id, m->bytes, t->limits.datagram_max - RIPC__SHORT_FIXED,
+				t->ops->name);
+	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)m->nitems, 0, d->id,
+			     m->s->id);
 	memcpy(p, ctx->instance, 16);
 	p = put_lens(p + 16, m);
 	ripc__header_stamp(buf, d->peer->datagram_seq, 0);
@@ -130,12 +142,15 @@ static int shoot_lane(struct ripc__dest *d, const struct shot *m)
 	int rc;
 
 	if (m->bytes > lane->send_max - RIPC__SHORT_FIXED)
-		return too_long(d->id, m->bytes, lane->send_max - RIPC__SHORT_FIXED, lane->ctx->tp[lane->tp].ops->name);
+		return too_long(d->id, m->bytes, lane->send_max - RIPC__SHORT_FIXED,
+				lane->ctx->tp[lane->tp].ops->name);
 	len = RIPC__HEADER_LEN + m->nitems * 4u + nreturns * RIPC__DESC_LEN + m->bytes;
 	if (len > lane->send_max)
-		return too_long(d->id, m->bytes, lane->send_max - (len - m->bytes), "a lane, with its return buffers,");
+		return too_long(d->id, m->bytes, lane->send_max - (len - m->bytes),
+				"a lane, with its return buffers,");
 	if (!c && !(c = d->credit = ripc__lane_credit(lane, d->id)))
-		return ripc__fail(-ENOMEM, "no memory to send to service %llu", (unsigned long long)d->id);
+		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
+				  (unsigned long long)d->id);
 	units = (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 	if (c->sent_units + units > c->limit_units) {
 		lane->ctx->stats.credit_stalls++;
@@ -143,7 +158,8 @@ static int shoot_lane(struct ripc__dest *d, const struct shot *m)
 		ripc__lane_watch(lane);
 		return -EAGAIN;
 	}
-	p = put_lens(ripc__header_put(buf, RIPC__SHORT, 0, (uint16_t)m->nitems, 0, d->id, m->s->id), m);
+	p = put_lens(ripc__header_put(buf, RIPC__SHORT, 0, (uint16_t)m->nitems, 0, d->id, m->s->id),
+		     m);
 	if (nreturns) {
 		p = ripc__returns_put(lane, m->returns, &nreturns, p);
 		ripc__put_le16(buf + 30, (uint16_t)nreturns);
@@ -187,7 +203,8 @@ static int not_in_time(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 	if (!lane && timeout_ms)
 		return ripc__dest_unreachable(ctx, d);
 	if (!lane)
-		return ripc__fail(-EAGAIN, "service %llu is not yet connected: %s", (unsigned long long)d->id,
+		return ripc__fail(-EAGAIN, "service %llu is not yet connected: %s",
+				  (unsigned long long)d->id,
 				  d->why ? d->why : "the look-up is under way");
 	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN, "service %llu at peer %s over %s: %s",
 			  (unsigned long long)d->id, ripc__instance_text(d->peer->instance),
@@ -197,8 +214,8 @@ static int not_in_time(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 }
 
 /* Calls fn until it is not -EAGAIN any more, waiting on the destination meanwhile. Lock held. */
-static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms, int (*fn)(struct ripc__dest *, void *),
-		   void *arg)
+static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
+		   int (*fn)(struct ripc__dest *, void *), void *arg)
 {
 	struct ripc *ctx = s->ctx;
 	uint64_t deadline = 0;
@@ -207,7 +224,8 @@ static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
 
 	for (;;) {
 		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
-			return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
+					  (unsigned long long)s->id);
 		rc = fn(d, arg);
 		if (rc != -EAGAIN)
 			return rc;
@@ -224,7 +242,8 @@ static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
 			/* No event tells that a datagram socket has room again. */
 			uint64_t soon = ripc__now(ctx) + RIPC__MS;
 
-			if (ripc__wait(ctx, &d->waitq, soon < deadline ? soon : deadline) && soon < deadline)
+			if (ripc__wait(ctx, &d->waitq, soon < deadline ? soon : deadline) &&
+			    soon < deadline)
 				continue;
 		} else if (!ripc__wait(ctx, &d->waitq, deadline)) {
 			continue;
@@ -242,8 +261,8 @@ static int shoot_cb(struct ripc__dest *d, void *arg)
 	return shoot(d, arg);
 }
 
-static int send_short(struct ripc_service *s, struct ripc__dest *d, struct shot *m, const struct ripc_send_options *o,
-		      int timeout_ms)
+static int send_short(struct ripc_service *s, struct ripc__dest *d, struct shot *m,
+		      const struct ripc_send_options *o, int timeout_ms)
 {
 	uint32_t ids[RIPC_RETURNS_MAX];
 	int rc;
@@ -264,17 +283,19 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct shot 
 	return rc;
 }
 
-int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		    const struct ripc_send_options *options, int timeout_ms)
+int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
 {
-	struct shot m = {.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
+	struct shot m = {
+		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
 	struct ripc__dest *d;
 	int rc = check_call(s, dest);
 
 	if (!rc)
 		rc = check_items(items, nitems, options, &m.bytes);
 	if (!rc && m.flags & RIPC_RELIABLE)
-		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this version: use ripc_send_long()");
+		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
+					     "version: use ripc_send_long()");
 	if (rc)
 		return rc;
 	ripc__lock(s->ctx);
@@ -286,7 +307,8 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 			rc = send_short(s, d, &m, options, timeout_ms);
 			d->users--;
 		} else {
-			rc = ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+			rc = ripc__fail(-ENOMEM, "no memory for destination %llu",
+					(unsigned long long)dest);
 		}
 		ripc__service_leave(s);
 	}
@@ -297,8 +319,8 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 /* ---- long messages ---- */
 
 /* Makes a request and issues it if possible. Lock held, service entered. */
-static int start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems, uint64_t bytes,
-		 const struct ripc_send_options *o, struct ripc_request **out)
+static int start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		 uint64_t bytes, const struct ripc_send_options *o, struct ripc_request **out)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc_request *r = calloc(1, sizeof(*r) + nitems * sizeof(r->items[0]));
@@ -307,7 +329,8 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 
 	if (!d) {
 		free(r);
-		return ripc__fail(-ENOMEM, "no memory for a request to service %llu", (unsigned long long)dest);
+		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
+				  (unsigned long long)dest);
 	}
 	rc = ripc__returns_make(s, o, r->returns);
 	if (rc) {
@@ -342,8 +365,9 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	return 0;
 }
 
-static int start_call(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		      const struct ripc_send_options *o, struct ripc_request **request)
+static int start_call(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		      unsigned nitems, const struct ripc_send_options *o,
+		      struct ripc_request **request)
 {
 	uint64_t bytes;
 	int rc = check_call(s, dest);
@@ -362,8 +386,8 @@ static int start_call(struct ripc_service *s, uint64_t dest, const struct iovec 
 	return rc;
 }
 
-int ripc_start(struct ripc_service *service, uint64_t dest, const struct iovec *items, unsigned nitems,
-	       const struct ripc_send_options *options, struct ripc_request **request)
+int ripc_start(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+	       unsigned nitems, const struct ripc_send_options *options, struct ripc_request **request)
 {
 	if (!request)
 		return ripc__fail(-EINVAL, "nowhere to store the request");
@@ -439,7 +463,8 @@ int ripc_request_wait(struct ripc_request **request, int timeout_ms)
 	else if (!rc)
 		rc = finish(request);
 	else
-		rc = ripc__fail(-ETIMEDOUT, "the message to service %llu is still under way after %d ms",
+		rc = ripc__fail(-ETIMEDOUT,
+				"the message to service %llu is still under way after %d ms",
 				(unsigned long long)(*request)->dest_id, timeout_ms);
 	ripc__unlock(ctx);
 	return rc;
@@ -480,7 +505,8 @@ static int give_up(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc_request *r = *request;
 	struct ripc *ctx = r->ctx;
-	bool unreachable = r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
+	bool unreachable =
+		r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
 	unsigned long long dest = r->dest_id;
 	struct ripc__dest *d = r->dest;
 	int rc;
@@ -493,19 +519,22 @@ static int give_up(struct ripc_request **request, int timeout_ms)
 	d->users--;
 	if (rc != -ECANCELED)
 		return rc;
-	return ripc__fail(-ETIMEDOUT, "service %llu: the message was not delivered in %d ms and was withdrawn", dest,
-			  timeout_ms);
+	return ripc__fail(-ETIMEDOUT,
+			  "service %llu: the message was not delivered in %d ms and was withdrawn",
+			  dest, timeout_ms);
 }
 
-int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iovec *items, unsigned nitems,
-		   const struct ripc_send_options *options, int timeout_ms)
+int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
 {
 	struct ripc_request *r;
 	struct ripc *ctx;
 	int rc;
 
 	if (!timeout_ms)
-		return ripc__fail(-EAGAIN, "a long message cannot be delivered without waiting: use ripc_start()");
+		return ripc__fail(
+			-EAGAIN,
+			"a long message cannot be delivered without waiting: use ripc_start()");
 	rc = start_call(service, dest, items, nitems, options, &r);
 	if (rc)
 		return rc;
@@ -521,7 +550,9 @@ int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iov
 	}
 	ripc__unlock(ctx);
 	/* Cancelled by nobody but the closing of its service. */
-	return rc == -ECANCELED ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending") : rc;
+	return rc == -ECANCELED
+		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")
+		       : rc;
 }
 
 /* ---- whichever fits ---- */
@@ -531,7 +562,8 @@ static int located_cb(struct ripc__dest *d, void *arg)
 	struct ripc *ctx = arg;
 	size_t len;
 
-	if (ctx->opt.shorts == RIPC__SHORT_UDP && !ripc__dest_locate(ctx, d) && ripc__datagram_tp(ctx, d, &len))
+	if (ctx->opt.shorts == RIPC__SHORT_UDP && !ripc__dest_locate(ctx, d) &&
+	    ripc__datagram_tp(ctx, d, &len))
 		return 0;
 	return ripc__dest_reach(ctx, d);
 }
@@ -560,7 +592,8 @@ int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, 
 				limit = ripc__short_max(s->ctx, d, &transport);
 			d->users--;
 		} else {
-			rc = ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+			rc = ripc__fail(-ENOMEM, "no memory for destination %llu",
+					(unsigned long long)dest);
 		}
 		ripc__service_leave(s);
 	}

@@ -66,7 +66,8 @@ static void far_and_slow_to_answer(struct ripc__sim_config *config)
 /* Both connect at the same moment, or one somewhat later than the other: one lane is left, and nothing is lost. */
 START_TEST(connect__crossed)
 {
-	static const uint64_t offsets_ns[] = {0, 500000, 1500000, 2500000, 5000000, 15000000, 22000000, 30000000};
+	static const uint64_t offsets_ns[] = {0,       500000,   1500000,  2500000,
+					      5000000, 15000000, 22000000, 30000000};
 
 	for (size_t k = 0; k < 2 * sizeof(offsets_ns) / sizeof(offsets_ns[0]); k++) {
 		static uint8_t data[20000];

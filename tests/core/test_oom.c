@@ -21,9 +21,9 @@ void *__wrap_aligned_alloc(size_t align, size_t len);
 
 static struct {
 	bool armed;
-	bool lasting;     /* all from the nth on fail, not that one alone */
-	uint64_t count;   /* allocations since it was armed */
-	uint64_t nth;     /* which fails; 0: none */
+	bool lasting;   /* all from the nth on fail, not that one alone */
+	uint64_t count; /* allocations since it was armed */
+	uint64_t nth;   /* which fails; 0: none */
 	uint64_t failed;
 } shim;
 
@@ -65,13 +65,13 @@ void *__wrap_aligned_alloc(size_t align, size_t len)
 }
 
 /* The framework's own checks allocate. */
-#define CHECK(cond)                                                                           \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			shim.armed = false;                                                        \
-			ck_abort_msg("allocation %llu fails: " #cond ": %s",                       \
-				     (unsigned long long)shim.nth, ripc_detail());                 \
-		}                                                                                  \
+#define CHECK(cond)                                                                \
+	do {                                                                       \
+		if (!(cond)) {                                                     \
+			shim.armed = false;                                        \
+			ck_abort_msg("allocation %llu fails: " #cond ": %s",       \
+				     (unsigned long long)shim.nth, ripc_detail()); \
+		}                                                                  \
 	} while (0)
 
 static void without_read(struct ripc__sim_config *config)
@@ -93,7 +93,8 @@ static void datagrams(struct ripc__sim_config *config)
 static const struct {
 	void (*change)(struct ripc__sim_config *config);
 	const char *options;
-} configs[] = {{NULL, NULL}, {without_read, "pool_bytes=65536"}, {dear, NULL}, {datagrams, "short=udp"}};
+} configs[] = {
+	{NULL, NULL}, {without_read, "pool_bytes=65536"}, {dear, NULL}, {datagrams, "short=udp"}};
 
 #define CONFIGS (sizeof(configs) / sizeof(configs[0]))
 

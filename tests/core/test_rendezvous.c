@@ -38,7 +38,7 @@ static unsigned waiting(const struct ripc_service *s, enum ripc__rndv_state stat
 	struct ripc__list *n;
 	unsigned count = 0;
 
-	ripc__list_for_each(n, head)
+	ripc__list_for_each (n, head)
 		count += ripc__list_entry(n, struct ripc__rndv, link)->state == state;
 	return count;
 }
@@ -47,8 +47,9 @@ static unsigned waiting(const struct ripc_service *s, enum ripc__rndv_state stat
 
 START_TEST(arrive__every_length)
 {
-	static const size_t lens[] = {0,    1,	  2,	1023,	    1024,	1025,	 8100, 8192, 8193,
-				      65535, 65536, 65537, MIB - 1, MIB, MIB + 1, 3 * MIB + 17};
+	static const size_t lens[] = {0,       1,    2,       1023,        1024,  1025,
+				      8100,    8192, 8193,    65535,       65536, 65537,
+				      MIB - 1, MIB,  MIB + 1, 3 * MIB + 17};
 
 	again(2, ways[_i]);
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
@@ -366,7 +367,8 @@ END_TEST
 /* ---- what a peer may say ---- */
 
 /* A LONG of one item, from service 0 to service 1. */
-static size_t put_long(uint8_t *buf, uint64_t id, uint64_t below, const struct ripc__desc *d, size_t inlined)
+static size_t put_long(uint8_t *buf, uint64_t id, uint64_t below, const struct ripc__desc *d,
+		       size_t inlined)
 {
 	uint8_t *p = ripc__header_put(buf, RIPC__LONG, 0, 1, 0, RIG_ID(1), RIG_ID(0));
 
@@ -444,7 +446,8 @@ START_TEST(arrived__return_buffers_that_were_not_offered)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint8_t buf[200];
-		size_t len = put_long(buf, 1, 1, &cases[i], cases[i].how == RIPC__HOW_INLINE ? 10 : 0);
+		size_t len =
+			put_long(buf, 1, 1, &cases[i], cases[i].how == RIPC__HOW_INLINE ? 10 : 0);
 
 		again(2, NULL);
 		rig_connect(&rig, 0, 1);
@@ -472,7 +475,8 @@ START_TEST(arrived__return_buffers_misused)
 		ret = (struct iovec){back, 100};
 		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 1000));
 		ripc_message_free(rig_take(&rig, 0));
-		d.addr = ripc__list_entry(rig.ctx[1]->memory.returns.next, struct ripc__return, link)->id;
+		d.addr =
+			ripc__list_entry(rig.ctx[1]->memory.returns.next, struct ripc__return, link)->id;
 		p = ripc__header_put(buf, RIPC__LONG, 0, how == 2 ? 2 : 1, 0, RIG_ID(1), RIG_ID(0));
 		ripc__put_le64(p, 1);
 		ripc__put_le64(p + 8, 1);
@@ -515,7 +519,8 @@ END_TEST
 /* No memory is taken for what is absurd. */
 START_TEST(arrived__absurd_lengths)
 {
-	struct ripc__desc d = {.addr = 4096, .len = UINT64_C(1) << 47, .key = 12345, .how = RIPC__HOW_READ};
+	struct ripc__desc d = {
+		.addr = 4096, .len = UINT64_C(1) << 47, .key = 12345, .how = RIPC__HOW_READ};
 	uint8_t buf[200];
 	size_t len = put_long(buf, 1, 1, &d, 0);
 
@@ -530,7 +535,8 @@ END_TEST
 
 START_TEST(fin__and_cancel_of_nothing)
 {
-	static const uint8_t kinds[] = {RIPC__FIN, RIPC__CANCEL, RIPC__DONE, RIPC__REVOKE, RIPC__REVOKED};
+	static const uint8_t kinds[] = {RIPC__FIN, RIPC__CANCEL, RIPC__DONE, RIPC__REVOKE,
+					RIPC__REVOKED};
 
 	rig_connect(&rig, 0, 1);
 	for (size_t i = 0; i < sizeof(kinds); i++) {

@@ -21,10 +21,10 @@
 
 static const char *const modes[] = {"wait=adaptive", "wait=poll", "wait=block"};
 
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		int rc_ = (call);                                                                  \
-		ck_assert_msg(!rc_, "%s: %s: %s", #call, ripc_strerror(rc_), ripc_detail());       \
+#define OK(call)                                                                             \
+	do {                                                                                 \
+		int rc_ = (call);                                                            \
+		ck_assert_msg(!rc_, "%s: %s: %s", #call, ripc_strerror(rc_), ripc_detail()); \
 	} while (0)
 
 static uint64_t now_ms(void)
@@ -157,7 +157,8 @@ START_TEST(hand_over__a_driver_whose_time_is_over)
 	OK(ripc_register(b, ID(1), 0, &s[0]));
 	OK(ripc_register(b, ID(2), 0, &s[1]));
 	for (int i = 0; i < 20; i++) {
-		struct waiter w[2] = {{.s = s[0], .timeout_ms = 5 + i}, {.s = s[1], .timeout_ms = PATIENCE_MS}};
+		struct waiter w[2] = {{.s = s[0], .timeout_ms = 5 + i},
+				      {.s = s[1], .timeout_ms = PATIENCE_MS}};
 		pthread_t threads[2];
 
 		pthread_create(&threads[0], NULL, waiter_main, &w[0]);

@@ -16,20 +16,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPS        (&ripc__transport_sim)
-#define ID(i)      (UINT64_C(1000) + (i))
-#define EVIL_ID    UINT64_C(666)
-#define MEMORY     65536
-#define STEPS_MAX  100
-#define LEN_MAX    1000
+#define OPS       (&ripc__transport_sim)
+#define ID(i)     (UINT64_C(1000) + (i))
+#define EVIL_ID   UINT64_C(666)
+#define MEMORY    65536
+#define STEPS_MAX 100
+#define LEN_MAX   1000
 
 enum step {
-	MESSAGE,  /* u8 kind, u8 bytes behind the header / 4, then header fields and those bytes; magic and seq are put right */
-	RAW,      /* u8 length, bytes: sent as they are */
-	RUN,      /* u8: time passes, up to 25 ms */
-	WAIT,     /* u8: the same, up to 2.5 s */
-	RECEIVE,  /* the victim takes its messages */
-	ANSWER,   /* u8: the victim sends a message to the peer, short or long, with or without a return buffer */
+	MESSAGE, /* u8 kind, u8 bytes behind the header / 4, then header fields and those bytes; magic and seq are put right */
+	RAW,     /* u8 length, bytes: sent as they are */
+	RUN,     /* u8: time passes, up to 25 ms */
+	WAIT,    /* u8: the same, up to 2.5 s */
+	RECEIVE, /* the victim takes its messages */
+	ANSWER, /* u8: the victim sends a message to the peer, short or long, with or without a return buffer */
 	WITHDRAW, /* the victim frees its return buffer or cancels its request */
 	CLOSE,    /* the lane is closed, and comes up again */
 	REGISTER, /* the victim gives its second service up, or takes it again */
@@ -45,8 +45,8 @@ struct run {
 	struct ripc__sim *net;
 	struct ripc *ctx[3]; /* 0 is the victim */
 	struct ripc_service *s[3];
-	struct ripc_service *second; /* another one of the victim, or NULL */
-	void *offered;               /* a return buffer of the victim */
+	struct ripc_service *second;  /* another one of the victim, or NULL */
+	void *offered;                /* a return buffer of the victim */
 	struct ripc_request *request; /* of the victim to the peer */
 	uint8_t sent[30000];
 	/* The peer that breaks the rules. */
@@ -240,8 +240,8 @@ static void write_somewhere(struct run *r)
 	uint8_t which = take(r);
 
 	if (r->up)
-		OPS->post_write(r->ep, &r->mr, r->memory, 1u << (which & 15), r->told.addr + (which >> 6),
-				r->told.key, 1);
+		OPS->post_write(r->ep, &r->mr, r->memory, 1u << (which & 15),
+				r->told.addr + (which >> 6), r->told.key, 1);
 }
 
 /* ---- the victim ---- */
@@ -318,7 +318,8 @@ static void exchange(struct run *r, unsigned i, unsigned k)
 	do
 		check(!ripc_receive(r->s[k], &m, 5000));
 	while (m->source != ID(i) && (ripc_message_free(m), true));
-	check(m->nitems == 1 && m->items[0].iov_len == 100 && !memcmp(m->items[0].iov_base, r->sent, 100));
+	check(m->nitems == 1 && m->items[0].iov_len == 100 &&
+	      !memcmp(m->items[0].iov_base, r->sent, 100));
 	ripc_message_free(m);
 	item.iov_len = 20000;
 	check(!ripc_send_long(r->s[i], ID(k), &item, 1, NULL, 5000));
@@ -350,7 +351,8 @@ static void begin(struct run *r)
 	check(!ripc__sim_hostile(r->net, r->instance));
 	check(!OPS->open(&r->t, &env));
 	check(!ripc__sim_actor(r->net, peer_progress, r));
-	check(!OPS->reg(r->t, r->memory, MEMORY, RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &r->mr));
+	check(!OPS->reg(r->t, r->memory, MEMORY,
+			RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &r->mr));
 	exchange(r, 1, 2);
 	exchange(r, 1, 0);
 	peer_up(r);

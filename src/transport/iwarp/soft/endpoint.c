@@ -11,28 +11,30 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define STREAK        4u       /* posts in a row after which it is asked how fast they come */
-#define STREAK_GAP_NS 5000u    /* they are held back while they come at least as fast as this */
-#define HELD_NS       20000u   /* a send is held back at most so long, if others are posted meanwhile */
-#define HELD_BYTES    49152u   /* so many bytes are pushed at once */
-#define COPY_MAX      512u     /* bytes of a send that are cheaper to copy than to have gathered by the kernel */
-#define IOV_MAX_SEND  66u      /* parts of a send that go out without a copy, with head and tail */
-#define PUSH_BYTES    (256u << 10) /* what a post transmits at most by itself */
+#define STREAK        4u    /* posts in a row after which it is asked how fast they come */
+#define STREAK_GAP_NS 5000u /* they are held back while they come at least as fast as this */
+#define HELD_NS       20000u /* a send is held back at most so long, if others are posted meanwhile */
+#define HELD_BYTES    49152u /* so many bytes are pushed at once */
+#define COPY_MAX \
+	512u /* bytes of a send that are cheaper to copy than to have gathered by the kernel */
+#define IOV_MAX_SEND 66u /* parts of a send that go out without a copy, with head and tail */
+#define PUSH_BYTES   (256u << 10) /* what a post transmits at most by itself */
 
-int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen, const void *priv,
-		       size_t privlen, void *user, struct ripc__ep **epp)
+int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+		       const void *priv, size_t privlen, void *user, struct ripc__ep **epp)
 {
 	struct soft *t = (struct soft *)tr;
 	struct ripc__soft_address address;
 	struct ripc__ep *ep;
 
 	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d", privlen,
-				  RIPC__PRIVATE_MAX);
+		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d",
+				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__soft_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "iwarp/soft: the peer's address makes no sense");
 	if (!ripc__soft_address_order(&address, t->host))
-		return ripc__fail(-EHOSTUNREACH, "iwarp/soft: the peer listens on the loopback of another host");
+		return ripc__fail(-EHOSTUNREACH,
+				  "iwarp/soft: the peer listens on the loopback of another host");
 	ep = ripc__soft_ep_new(t, true);
 	if (!ep)
 		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory");
@@ -55,8 +57,8 @@ static void send_reply(struct ripc__ep *ep, const struct ripc__mpa *reply)
 	s->out_sent = (size_t)send(ep->fd, s->out, s->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv, size_t privlen, void *user,
-		     struct ripc__ep **epp)
+int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+		     void *user, struct ripc__ep **epp)
 {
 	struct ripc__ep *ep = request;
 	struct soft_setup *s = ep->setup;
@@ -65,8 +67,8 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 
 	if (privlen > RIPC__PRIVATE_MAX) {
 		ripc__soft_ep_bury(ep);
-		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d", privlen,
-				  RIPC__PRIVATE_MAX);
+		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d",
+				  privlen, RIPC__PRIVATE_MAX);
 	}
 	ripc__mpa_answer(&s->request, s->reply.crc, SOFT_READ_DEPTH, &s->reply, &terms, &why);
 	s->reply.priv = priv;
@@ -74,11 +76,13 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 	send_reply(ep, &s->reply);
 	if (s->out_sent != s->out_len) {
 		ripc__soft_ep_bury(ep);
-		return ripc__fail(-ECONNRESET, "iwarp/soft: the connection was lost before it was accepted");
+		return ripc__fail(-ECONNRESET,
+				  "iwarp/soft: the connection was lost before it was accepted");
 	}
 	ep->user = user;
 	ep->watched = EPOLLIN;
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd, &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
+		  &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
 	ripc__soft_open_engine(ep, &terms);
 	*epp = ep;
 	return 0;
@@ -153,7 +157,8 @@ static int hold(struct ripc__ep *ep)
 		soft_append(&ep->t->held, &ep->held);
 		ep->held_since_ns = now;
 	}
-	if (ripc__engine_queued(&ep->engine) < HELD_BYTES && (!now || now - ep->held_since_ns < HELD_NS))
+	if (ripc__engine_queued(&ep->engine) < HELD_BYTES &&
+	    (!now || now - ep->held_since_ns < HELD_NS))
 		return 1;
 	ripc__soft_push(ep, PUSH_BYTES);
 	sent_at(ep);
@@ -196,7 +201,8 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		soft_append(&ep->t->ready, &ep->ready);
 		return -ENOTCONN;
 	}
-	err = ripc__engine_queue_rest(&ep->engine, all, (unsigned)msg.msg_iovlen, n < 0 ? 0 : (size_t)n);
+	err = ripc__engine_queue_rest(&ep->engine, all, (unsigned)msg.msg_iovlen,
+				      n < 0 ? 0 : (size_t)n);
 	soft_append(err ? &ep->t->ready : &ep->t->blocked, err ? &ep->ready : &ep->blocked);
 	return err ? err : 1;
 }
@@ -220,7 +226,8 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 	if (!ep->hot)
 		ripc__soft_heat(ep);
 	more |= rapid(ep);
-	if (!more && ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED && niov <= IOV_MAX_SEND - 2) {
+	if (!more && ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED &&
+	    niov <= IOV_MAX_SEND - 2) {
 		err = send_direct(ep, iov, niov, len);
 		sent_at(ep);
 		return err;
@@ -235,7 +242,8 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 	return ripc__engine_pending(e);
 }
 
-static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len)
+static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+		       size_t len)
 {
 	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
 
@@ -262,8 +270,8 @@ static int posted(struct ripc__ep *ep, int err)
 	return 0;
 }
 
-int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-			  uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	int err = check_local(ep, mr, local, len);
 
@@ -272,8 +280,8 @@ int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const 
 	return posted(ep, ripc__engine_write(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id));
 }
 
-int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len, uint64_t raddr,
-			 uint32_t rkey, uint64_t wr_id)
+int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+			 uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	int err = check_local(ep, mr, local, len);
 

@@ -29,7 +29,7 @@
 #define SOFT_QUEUE_MAX     (1u << 20) /* bytes of sends queued on an endpoint at most */
 #define SOFT_RDMA_MAX      (UINT64_C(1) << 30)
 #define SOFT_READ_DEPTH    RIPC__READS_MAX
-#define SOFT_LENT_MAX 128 /* messages of one round that the core is asked to copy */
+#define SOFT_LENT_MAX      128 /* messages of one round that the core is asked to copy */
 #define SOFT_SLAB_MEMORY \
 	(UINT64_C(256) << 20) /* bytes of received sends that the core holds at most */
 #define SOFT_WHY_MAX 192u     /* bytes of a reason */
@@ -142,9 +142,9 @@ struct ripc__ep {
 	uint64_t last_post_ns;    /* time of it; 0: not known */
 	uint64_t held_since_ns;   /* first send held back */
 	bool hot;                 /* in t->hot */
-	bool unwatched;           /* hot, and out of epoll, whose wake-ups cost every arriving segment dear */
-	uint8_t warmth;           /* receptions since the last arm(), up to WARM */
-	bool established;         /* EV_ESTABLISHED is to be reported */
+	bool unwatched; /* hot, and out of epoll, whose wake-ups cost every arriving segment dear */
+	uint8_t warmth; /* receptions since the last arm(), up to WARM */
+	bool established; /* EV_ESTABLISHED is to be reported */
 	bool active;
 	bool eof;                   /* nothing more can be received */
 	bool starved;               /* no memory to receive into: not watched for input */
@@ -169,11 +169,11 @@ struct soft {
 	uint64_t deaf_until_ns;
 	struct ripc__regions regions;
 	struct ripc__slab_pool pool;
-	struct ripc__slab *slab; /* being received into, NULL: none */
-	uint32_t slab_used;      /* bytes of it */
+	struct ripc__slab *slab;                /* being received into, NULL: none */
+	uint32_t slab_used;                     /* bytes of it */
 	struct ripc__slab *lent[SOFT_LENT_MAX]; /* given back at the next round, see lend() in stream.c */
 	unsigned nlent;
-	bool starving;           /* some endpoint is starved */
+	bool starving; /* some endpoint is starved */
 	struct soft_link eps, setups, settled, ready, held, blocked, graves, lingers;
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *hot[SOFT_HOT_MAX];
@@ -230,7 +230,7 @@ void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *t
 void ripc__soft_heat(struct ripc__ep *ep); /* it is active: ask its socket often */
 void ripc__soft_cool(struct ripc__ep *ep);
 void ripc__soft_rewatch(struct ripc__ep *ep); /* into epoll again, if receiving took it out */
-void ripc__soft_unlend(struct soft *t); /* gives back what was lent for one round */
+void ripc__soft_unlend(struct soft *t);       /* gives back what was lent for one round */
 void ripc__soft_push(struct ripc__ep *ep, size_t budget); /* transmits what the socket takes */
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max);
 bool ripc__soft_space(struct soft *t, uint8_t **space,

@@ -16,7 +16,7 @@
 #define GATHER_CRC \
 	(128u << 10) /* the same where their CRC is computed first: they should still be in the cache */
 #define GATHER_IOV 48u
-#define WARM          16u          /* receptions without a sleep in between after which epoll is left out */
+#define WARM       16u   /* receptions without a sleep in between after which epoll is left out */
 #define SPACE_MIN  8192u /* a slab with less room is given up */
 
 void ripc__soft_heat(struct ripc__ep *ep)
@@ -186,7 +186,8 @@ static void *lend(struct soft *t, void *token)
 {
 	struct ripc__slab *slab = token;
 
-	if (t->pool.bytes <= t->pool.max / 4 || slab->cap != RIPC__SLAB_BYTES || t->nlent == SOFT_LENT_MAX)
+	if (t->pool.bytes <= t->pool.max / 4 || slab->cap != RIPC__SLAB_BYTES ||
+	    t->nlent == SOFT_LENT_MAX)
 		return token;
 	t->lent[t->nlent++] = slab;
 	return NULL;
