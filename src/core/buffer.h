@@ -71,6 +71,7 @@ struct ripc__return {
 	struct ripc__peer *peer;      /* to whom it is offered; NULL: to nobody (any more) */
 	struct ripc__lane *lane;      /* lane over which the peer can write it; NULL: it cannot */
 	struct ripc__mr mr;           /* with lane: the exposure */
+	bool told;                    /* the peer has been told of it */
 	bool revoking;                /* REVOKE was sent, REVOKED has not come */
 	bool arriving;                /* we are reading an item into it */
 };

@@ -478,6 +478,7 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 		goto fail;
 	}
 	host_id(ctx->host);
+	ctx->host_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	rc = open_transports(ctx);
 	if (!rc)
 		rc = open_resolver(ctx);
@@ -676,6 +677,7 @@ int ripc_close(struct ripc *ctx)
 	if (!ctx) {
 		pthread_mutex_lock(&contexts_lock);
 		ctx = default_context;
+		default_context = NULL;
 		pthread_mutex_unlock(&contexts_lock);
 		if (!ctx)
 			return ripc__fail(-EINVAL, "there is no default context to close");

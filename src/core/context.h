@@ -60,6 +60,7 @@ struct ripc {
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];
 	uint8_t host[16];
+	uint64_t host_bytes; /* memory this host has in all */
 	unsigned fork_count; /* ripc__fork_count when it was opened: another value means we are a child */
 	bool closing;
 	bool is_default;   /* the process's default context */
@@ -81,8 +82,9 @@ struct ripc {
 	unsigned message_cached;
 	struct ripc__memory memory; /* buffers, windows, return buffers */
 
-	uint64_t now_ns;    /* time of the present or last round of progress */
-	uint64_t timers_ns; /* when the core's own timers have something to do */
+	uint64_t requests_started; /* numbers them */
+	uint64_t now_ns;           /* time of the present or last round of progress */
+	uint64_t timers_ns;        /* when the core's own timers have something to do */
 	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
 	uint64_t next_sweep_ns; /* when idle entries are looked for, RIPC__NEVER: tables are empty */
 	bool resolver_pending; /* look-ups or registrations under way: ask the resolver in every round */

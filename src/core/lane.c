@@ -154,8 +154,11 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	requests_lane_gone(ctx, p, lane);
 	if (p->nrequests)
 		pump_moved(ctx, p);
+	p->used_ns = ripc__now(ctx);
 	if (!main_lane) {
 		ripc__held_decide(ctx, p, !p->lane);
+		if (!p->lane && ripc__peer_busy(p))
+			ripc__peer_connect(ctx, p);
 		return;
 	}
 	ripc__list_for_each_safe (n, tmp, &p->dests)
@@ -164,7 +167,8 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	p->give_up_ns = 0;
 	if (p->held) {
 		ripc__held_decide(ctx, p, true);
-		return;
+		if (p->nlanes > 1)
+			return;
 	}
 	/* With datagrams nobody may be waiting for the lane, and still it must be known whether the peer lives. */
 	if (ripc__peer_busy(p) || ctx->opt.shorts == RIPC__SHORT_UDP)

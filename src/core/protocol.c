@@ -151,7 +151,11 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 		m->pub.source = h->source;
 		m->pub.dest = h->dest;
 		m->pub.nreturns = h->nreturns;
-		memcpy(m->pub.instance, h->instance ? h->instance : lane->peer->instance, 16);
+		/* A datagram brings it along, a lane knows it. */
+		if (h->instance)
+			memcpy(m->pub.instance, h->instance, 16);
+		else if (lane)
+			memcpy(m->pub.instance, lane->peer->instance, 16);
 		/* Reads the lengths where they lie: before the receive buffer goes back. */
 		items_of(m, h, payload);
 	}
@@ -237,7 +241,8 @@ static void application_message(struct ripc__lane *lane, const struct ripc__head
 			return;
 		}
 		flow->source = h->source;
-		offers_add(lane, d, h);
+		if (flow->service)
+			offers_add(lane, d, h);
 	}
 	if (h->kind == RIPC__SHORT) {
 		short_arrived(lane, flow, h, ev, units);

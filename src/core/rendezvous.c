@@ -339,9 +339,14 @@ void ripc__rndv_resume(struct ripc_service *s)
 {
 	struct ripc__rndv *r;
 
+	/* One that cannot be started is dropped, and that resumes: the loop below goes on with the next. */
+	if (s->resuming)
+		return;
+	s->resuming = true;
 	/* Starting one may end others: the list is looked at anew each time. */
 	while ((r = first_waiting(s)) && !must_wait(r))
 		start(r);
+	s->resuming = false;
 }
 
 bool ripc__rndv_post(struct ripc__rndv *r)
@@ -478,7 +483,8 @@ static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *
 		ripc__desc_get(&d, h->items, i);
 		it->how = (uint8_t)d.how;
 		it->len = d.len;
-		if (d.len >> RIPC__CLASS_MAX) {
+		/* What no memory of this host could hold does not even wait for some. */
+		if (d.len >> RIPC__CLASS_MAX || d.len > r->ctx->host_bytes) {
 			rc = rc ? rc : -ENOBUFS;
 			continue;
 		}

@@ -120,6 +120,7 @@ static int order_join(struct ripc_request *r, struct ripc__peer *p)
 	if (first && p->next_request_id - ripc__list_entry(first, struct ripc_request, order)->id >=
 			     RIPC__REQUESTS_MAX) {
 		p->lane->starved = true;
+		ripc__lane_watch(p->lane);
 		return -EAGAIN;
 	}
 	r->peer = p;
@@ -147,14 +148,18 @@ static int prepare(struct ripc_request *r, struct ripc__lane *lane)
 
 	if (!d->credit)
 		d->credit = ripc__lane_credit(lane, d->id);
-	if (!d->credit)
-		return -EAGAIN;
+	if (!d->credit) {
+		ripc__request_done(r, r->was_sent ? -EPIPE : -ENOMEM,
+				   "no memory for the credit of the service");
+		return 0;
+	}
 	/* The credit for the largest form the message can take. */
 	room = eager ? len + r->bytes : lane->send_max;
 	r->units = (uint32_t)((room + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 	if (d->credit->sent_units + r->units > d->credit->limit_units) {
 		r->ctx->stats.credit_stalls++;
 		lane->peer->stats.credit_stalls++;
+		ripc__lane_watch(lane);
 		return -EAGAIN;
 	}
 	rc = order_join(r, lane->peer);
@@ -265,6 +270,7 @@ static int send_message(struct ripc_request *r)
 	if (!rc) {
 		size_t len = (size_t)(p - buf);
 
+		ripc__returns_told(r->lane, r->returns, r->nreturns);
 		for (unsigned i = 0; i < n; i++)
 			len += payload[i].iov_len;
 		/* What was reserved and not needed. */
@@ -323,7 +329,7 @@ void ripc__request_continue(struct ripc_request *r)
 
 /* ---- the end ---- */
 
-/* To the head of its destination's queue, to be sent again, but behind those that were sent before it. */
+/* Back into its destination's queue, to be sent again, where it was started. */
 static void requeue(struct ripc_request *r)
 {
 	struct ripc__list *pending = &r->dest->pending, *at;
@@ -336,7 +342,7 @@ static void requeue(struct ripc_request *r)
 	ripc__list_for_each (at, pending) {
 		struct ripc_request *q = ripc__list_entry(at, struct ripc_request, link);
 
-		if (q->peer != r->peer || q->id > r->id)
+		if (q->started > r->started)
 			break;
 	}
 	ripc__list_add(at, &r->link);
@@ -366,8 +372,13 @@ static void conclude(struct ripc_request *r)
 		/* The service is not there any more: wherever it is now, it gets the message. */
 		unprepare(r, true);
 		r->was_sent = false;
+		order_leave(r);
 		requeue(r);
-		ripc__dest_stale(r->ctx, r->dest, "its former holder does not hold it any more");
+		if (r->dest->peer == lane->peer)
+			ripc__dest_stale(r->ctx, r->dest,
+					 "its former holder does not hold it any more");
+		else
+			ripc__dest_pump(r->ctx, r->dest);
 	} else if (r->answer) {
 		int status = r->answer == -EHOSTUNREACH ? -ECANCELED : r->answer;
 
@@ -458,8 +469,13 @@ void ripc__request_lane_gone(struct ripc_request *r)
 {
 	unprepare(r, true);
 	if (r->cancelling) {
-		/* The peer may have taken it before it went, but can no longer reach the memory. */
-		ripc__request_done(r, -ECANCELED, "withdrawn when the lane was lost");
+		/* The memory is out of reach now, but the peer may have taken the message before that. */
+		bool unknown = r->was_sent && r->state != RIPC__REQUEST_GRANTED;
+
+		ripc__request_done(
+			r, unknown ? -EPIPE : -ECANCELED,
+			unknown ? "the lane was lost before the peer said whether it was delivered"
+				: "withdrawn when the lane was lost");
 		return;
 	}
 	if (r->answered && !r->answer) {

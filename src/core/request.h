@@ -43,6 +43,7 @@ struct ripc_request {
 	struct ripc__dest *dest;      /* pinned (users) until done */
 	struct ripc__peer *peer;      /* whose requests list it is in, or NULL */
 	struct ripc__lane *lane;      /* WRITING, SENT, GRANTED */
+	uint64_t started;             /* orders those of one destination */
 	uint64_t source, dest_id;
 	uint64_t id; /* at that peer; 0: none yet */
 	enum ripc__request_state state;
@@ -87,6 +88,8 @@ void ripc__request_free(struct ripc_request *r);
 int ripc__returns_make(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
 /* Drops those that were never told to anybody. */
 void ripc__returns_unmake(struct ripc *ctx, const uint32_t *ids, unsigned n);
+/* The message that carries them has left. */
+void ripc__returns_told(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
 /* Exposes them to the lane's peer and writes their descriptors. Return: where to go on; *n: how many. */
 uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigned *n, uint8_t *p);
 

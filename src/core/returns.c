@@ -211,8 +211,20 @@ void ripc__returns_unmake(struct ripc *ctx, const uint32_t *ids, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		struct ripc__return *r = ripc__return_find(ctx, ids[i]);
 
-		if (r && !r->peer && !r->arriving)
+		if (r && !r->told && !r->arriving)
 			ripc__return_drop(ctx, r);
+	}
+}
+
+void ripc__returns_told(struct ripc__lane *lane, const uint32_t *ids, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct ripc__return *r = ripc__return_find(lane->ctx, ids[i]);
+
+		if (!r || r->revoking || r->arriving)
+			continue;
+		r->told = true;
+		r->peer = lane->peer;
 	}
 }
 
@@ -229,7 +241,6 @@ uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigne
 		/* Gone: the application freed it before its message left. */
 		if (!r || r->revoking || r->arriving)
 			continue;
-		r->peer = lane->peer;
 		if (r->lane && r->lane != lane)
 			unexpose(ctx, r);
 		if (!(lane->caps & RIPC__CAP_WRITE))

@@ -167,6 +167,8 @@ static int shoot_lane(struct ripc__dest *d, const struct shot *m)
 	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
 	if (rc)
 		return rc;
+	if (m->nreturns)
+		ripc__returns_told(lane, m->returns, m->nreturns);
 	/* As the receiver counts: fewer return buffers may have gone with it. */
 	c->sent_units += ((size_t)(p - buf) + m->bytes + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
 	count_short(m->s, d->peer, m->bytes);
@@ -283,12 +285,26 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct shot 
 	return rc;
 }
 
+/* Lock held, service entered. */
+static int send_short_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o,
+			      int timeout_ms)
+{
+	struct ripc__dest *d = ripc__dest_get(m->s->ctx, dest);
+	int rc;
+
+	if (!d)
+		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+	d->users++;
+	rc = send_short(m->s, d, m, o, timeout_ms);
+	d->users--;
+	return rc;
+}
+
 int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
 {
 	struct shot m = {
 		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
-	struct ripc__dest *d;
 	int rc = check_call(s, dest);
 
 	if (!rc)
@@ -301,15 +317,7 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	ripc__lock(s->ctx);
 	rc = ripc__service_enter(s);
 	if (!rc) {
-		d = ripc__dest_get(s->ctx, dest);
-		if (d) {
-			d->users++;
-			rc = send_short(s, d, &m, options, timeout_ms);
-			d->users--;
-		} else {
-			rc = ripc__fail(-ENOMEM, "no memory for destination %llu",
-					(unsigned long long)dest);
-		}
+		rc = send_short_entered(&m, dest, options, timeout_ms);
 		ripc__service_leave(s);
 	}
 	ripc__unlock(s->ctx);
@@ -317,6 +325,19 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 }
 
 /* ---- long messages ---- */
+
+/* Memory that was given back to the pool may be anybody's. */
+static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems)
+{
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__region *r = ripc__memory_find(ctx, items[i].iov_base, 0);
+
+		if (r && items[i].iov_len && (r->state == RIPC__REGION_FREE || r->zombie))
+			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
+					  items[i].iov_base);
+	}
+	return 0;
+}
 
 /* Makes a request and issues it if possible. Lock held, service entered. */
 static int start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
@@ -332,12 +353,15 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
 				  (unsigned long long)dest);
 	}
-	rc = ripc__returns_make(s, o, r->returns);
+	rc = check_memory(ctx, items, nitems);
+	if (!rc)
+		rc = ripc__returns_make(s, o, r->returns);
 	if (rc) {
 		free(r);
 		return rc;
 	}
 	r->nreturns = o ? o->nreturns : 0;
+	r->started = ctx->requests_started++;
 	r->ctx = ctx;
 	r->service = s;
 	r->dest = d;
@@ -365,33 +389,26 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	return 0;
 }
 
-static int start_call(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		      unsigned nitems, const struct ripc_send_options *o,
-		      struct ripc_request **request)
+int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	       const struct ripc_send_options *options, struct ripc_request **request)
 {
 	uint64_t bytes;
 	int rc = check_call(s, dest);
 
+	if (!rc && !request)
+		rc = ripc__fail(-EINVAL, "nowhere to store the request");
 	if (!rc)
-		rc = check_items(items, nitems, o, &bytes);
+		rc = check_items(items, nitems, options, &bytes);
 	if (rc)
 		return rc;
 	ripc__lock(s->ctx);
 	rc = ripc__service_enter(s);
 	if (!rc) {
-		rc = start(s, dest, items, nitems, bytes, o, request);
+		rc = start(s, dest, items, nitems, bytes, options, request);
 		ripc__service_leave(s);
 	}
 	ripc__unlock(s->ctx);
 	return rc;
-}
-
-int ripc_start(struct ripc_service *service, uint64_t dest, const struct iovec *items,
-	       unsigned nitems, const struct ripc_send_options *options, struct ripc_request **request)
-{
-	if (!request)
-		return ripc__fail(-EINVAL, "nowhere to store the request");
-	return start_call(service, dest, items, nitems, options, request);
 }
 
 /* The request is done: its result, explained. It is freed. Lock held. */
@@ -524,35 +541,53 @@ static int give_up(struct ripc_request **request, int timeout_ms)
 			  dest, timeout_ms);
 }
 
-int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iovec *items,
-		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+/* Lock held, service entered: neither goes away before this is done with them. */
+static int send_long_entered(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+			     unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
+			     int timeout_ms)
 {
+	struct ripc *ctx = s->ctx;
 	struct ripc_request *r;
-	struct ripc *ctx;
 	int rc;
 
 	if (!timeout_ms)
 		return ripc__fail(
 			-EAGAIN,
 			"a long message cannot be delivered without waiting: use ripc_start()");
-	rc = start_call(service, dest, items, nitems, options, &r);
+	rc = start(s, dest, items, nitems, bytes, o, &r);
 	if (rc)
 		return rc;
-	ctx = r->ctx;
-	ripc__lock(ctx);
 	rc = await(r, timeout_ms);
 	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
 		/* The memory is the caller's on return, whatever the context still has to say. */
 		cancel(&r, 0);
-		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
-	} else {
-		rc = rc ? give_up(&r, timeout_ms) : finish(&r);
+		return ripc__fail(-ESHUTDOWN, "the context is being closed");
 	}
-	ripc__unlock(ctx);
+	rc = rc ? give_up(&r, timeout_ms) : finish(&r);
 	/* Cancelled by nobody but the closing of its service. */
 	return rc == -ECANCELED
 		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")
 		       : rc;
+}
+
+int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	uint64_t bytes;
+	int rc = check_call(s, dest);
+
+	if (!rc)
+		rc = check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(s->ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = send_long_entered(s, dest, items, nitems, bytes, options, timeout_ms);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(s->ctx);
+	return rc;
 }
 
 /* ---- whichever fits ---- */
@@ -568,44 +603,59 @@ static int located_cb(struct ripc__dest *d, void *arg)
 	return ripc__dest_reach(ctx, d);
 }
 
+/* Waits until the destination is known well enough to say what is short. Lock held. */
+static int short_limit(struct ripc_service *s, uint64_t dest, int timeout_ms, uint64_t *limit)
+{
+	struct ripc__dest *d = ripc__dest_get(s->ctx, dest);
+	const char *transport;
+	int rc;
+
+	if (!d)
+		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+	d->users++;
+	rc = persist(s, d, timeout_ms, located_cb, s->ctx);
+	if (!rc)
+		*limit = ripc__short_max(s->ctx, d, &transport);
+	d->users--;
+	return rc;
+}
+
+/* Lock held, service entered. */
+static int send_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o,
+			int timeout_ms)
+{
+	struct ripc *ctx = m->s->ctx;
+	uint64_t started = timeout_ms > 0 ? ripc__now(ctx) : 0, limit, spent_ms;
+	int rc = short_limit(m->s, dest, timeout_ms, &limit);
+
+	if (rc)
+		return rc;
+	if (timeout_ms > 0) {
+		spent_ms = (ripc__now(ctx) - started) / RIPC__MS;
+		timeout_ms = spent_ms < (uint64_t)timeout_ms ? timeout_ms - (int)spent_ms : 1;
+	}
+	if (m->bytes + (o ? o->nreturns * RIPC__DESC_LEN : 0) <= limit && !(m->flags & RIPC_RELIABLE))
+		return send_short_entered(m, dest, o, timeout_ms);
+	return send_long_entered(m->s, dest, m->items, m->nitems, m->bytes, o, timeout_ms);
+}
+
 int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	      const struct ripc_send_options *options, int timeout_ms)
 {
-	const char *transport;
-	struct ripc__dest *d;
-	uint64_t bytes, limit = 0, started, spent_ms;
+	struct shot m = {
+		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
 	int rc = check_call(s, dest);
 
 	if (!rc)
-		rc = check_items(items, nitems, options, &bytes);
+		rc = check_items(items, nitems, options, &m.bytes);
 	if (rc)
 		return rc;
 	ripc__lock(s->ctx);
-	started = timeout_ms > 0 ? ripc__now(s->ctx) : 0;
 	rc = ripc__service_enter(s);
 	if (!rc) {
-		d = ripc__dest_get(s->ctx, dest);
-		if (d) {
-			d->users++;
-			rc = persist(s, d, timeout_ms, located_cb, s->ctx);
-			if (!rc)
-				limit = ripc__short_max(s->ctx, d, &transport);
-			d->users--;
-		} else {
-			rc = ripc__fail(-ENOMEM, "no memory for destination %llu",
-					(unsigned long long)dest);
-		}
+		rc = send_entered(&m, dest, options, timeout_ms);
 		ripc__service_leave(s);
 	}
-	if (timeout_ms > 0) {
-		spent_ms = (ripc__now(s->ctx) - started) / RIPC__MS;
-		timeout_ms = spent_ms < (uint64_t)timeout_ms ? timeout_ms - (int)spent_ms : 1;
-	}
 	ripc__unlock(s->ctx);
-	if (rc)
-		return rc;
-	if (bytes + (options ? options->nreturns * RIPC__DESC_LEN : 0) <= limit &&
-	    !(options && options->flags & RIPC_RELIABLE))
-		return ripc_send_short(s, dest, items, nitems, options, timeout_ms);
-	return ripc_send_long(s, dest, items, nitems, options, timeout_ms);
+	return rc;
 }

@@ -24,6 +24,7 @@ struct ripc_service {
 	struct ripc__message *first, *last; /* queue, singly linked */
 	uint64_t queued;                    /* messages in it */
 	uint64_t queued_bytes;              /* payload of the messages in it */
+	bool resuming;                      /* ripc__rndv_resume() is at work */
 	uint64_t arriving_bytes;            /* payload of long messages that are being fetched */
 	struct ripc__list longs; /* struct ripc__rndv: long messages on their way in, oldest first per peer */
 	unsigned nrequests; /* requests of it that are not done */

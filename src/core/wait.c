@@ -129,6 +129,13 @@ static void RIPC__NO_ANALYSIS sleep_on_descriptors(struct ripc *ctx, struct ripc
 		ctx->driver_asleep = true;
 	ripc__unlock(ctx);
 	n = epoll_pwait2(ctx->epfd, ev, 4, timeout, NULL);
+	/* Kernels before 5.11, and sandboxes that do not know the call. */
+	if (n < 0 && (errno == ENOSYS || errno == EPERM))
+		n = epoll_wait(ctx->epfd, ev, 4,
+			       !timeout ? -1
+			       : ts.tv_sec > 1000
+				       ? 1000000
+				       : (int)(ts.tv_sec * 1000 + (ts.tv_nsec + 999999) / 1000000));
 	ripc__lock(ctx);
 	self->asleep = false;
 	if (ctx->driver == self)

@@ -40,6 +40,7 @@ struct ripc__transport {
 	struct ripc__ep *eps;
 	int fd;
 	bool signalled;
+	bool starving; /* some post was refused */
 };
 
 static int self_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
@@ -271,6 +272,13 @@ static void self_ep_close(struct ripc__ep *ep)
 	free(ep);
 }
 
+/* A post is refused: progress() will say when it may be tried again. */
+static void starve(struct ripc__ep *ep)
+{
+	ep->starved = ep->t->starving = true;
+	signal_fd(ep->t);
+}
+
 static int self_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
 {
 	struct note *n;
@@ -284,7 +292,7 @@ static int self_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned
 	if (len > SEND_MAX)
 		return -EMSGSIZE;
 	if (ep->queued > QUEUED_MAX || !(n = note_new(len))) {
-		ep->starved = true;
+		starve(ep);
 		return -EAGAIN;
 	}
 	p = n->bytes;
@@ -313,7 +321,7 @@ static int copy(struct ripc__ep *ep, enum ripc__ev_kind kind, void *to, const vo
 		return -ENOTCONN;
 	n = note_new(0);
 	if (!n) {
-		ep->starved = true;
+		starve(ep);
 		return -EAGAIN;
 	}
 	memmove(to, from, len);
@@ -362,8 +370,9 @@ static unsigned self_progress(struct ripc__transport *t, struct ripc__event *eve
 	unsigned count = 0;
 
 	notes_free(&t->reported);
-	if (!t->first)
+	if (!t->first && !t->starving)
 		return 0;
+	t->starving = false;
 	for (struct ripc__ep *ep = t->eps; ep && count < max; ep = ep->next)
 		if (ep->starved && ep->queued <= QUEUED_MAX / 2) {
 			ep->starved = false;
@@ -398,7 +407,7 @@ static void self_release(struct ripc__transport *t, void *token)
 
 static int self_arm(struct ripc__transport *t)
 {
-	return t->first != NULL;
+	return t->first != NULL || t->starving;
 }
 
 static int self_fd(struct ripc__transport *t)
