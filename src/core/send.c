@@ -625,7 +625,7 @@ static int send_entered(struct shot *m, uint64_t dest, const struct ripc_send_op
 			int timeout_ms)
 {
 	struct ripc *ctx = m->s->ctx;
-	uint64_t started = timeout_ms > 0 ? ripc__now(ctx) : 0, limit, spent_ms;
+	uint64_t started = timeout_ms > 0 ? ripc__now(ctx) : 0, limit = 0, spent_ms;
 	int rc = short_limit(m->s, dest, timeout_ms, &limit);
 
 	if (rc)

@@ -418,7 +418,7 @@ static void crashed(int signo)
 {
 	ssize_t n = write(2, conf_label, strlen(conf_label));
 
-	n = write(2, ": crashed\n", 10);
+	n += write(2, ": crashed\n", 10);
 	(void)n;
 	signal(signo, SIG_DFL);
 	raise(signo);
@@ -428,7 +428,7 @@ static void died(void)
 {
 	ssize_t n = write(2, conf_label, strlen(conf_label));
 
-	n = write(2, ": stopped by a sanitizer\n", 25);
+	n += write(2, ": stopped by a sanitizer\n", 25);
 	(void)n;
 }
 

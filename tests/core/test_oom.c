@@ -184,7 +184,7 @@ static void trade(struct run *run, unsigned i)
 	receive_all(run, !i);
 	ripc_buf_free(ctx, window);
 	window = ripc_buf_alloc(ctx, 1000);
-	back = ripc_buf_realloc(ctx, back, 100000);
+	(void)ripc_buf_realloc(ctx, back, 100000);
 	ripc_buf_free(ctx, window);
 	/* One that nobody holds. */
 	ripc_lookup(ctx, 4711, NULL, 30);

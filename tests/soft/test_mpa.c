@@ -149,6 +149,7 @@ START_TEST(mpa_decode__short_refusal)
 {
 	struct ripc__mpa g;
 
+	/* The frame has no terminating 0. NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
 	memcpy(buf, "MPA ID Rep Frame\x30\x02\0\0", 20);
 	ck_assert_int_eq(ripc__mpa_decode(&g, true, buf, 20, &why), 20);
 	ck_assert(g.reject && !g.enhanced);
