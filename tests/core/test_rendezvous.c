@@ -285,7 +285,7 @@ START_TEST(lane_gone__withdrawn_in_the_meantime)
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
-	RC(-ECANCELED, ripc_request_cancel(&r, 50));
+	RC(-EPIPE, ripc_request_cancel(&r, 50));
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	rig_run(&rig, 2);
 	ck_assert_uint_eq(waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
@@ -314,7 +314,7 @@ START_TEST(lane_gone__withdrawn_while_an_older_one_lives)
 	r[1] = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
-	RC(-ECANCELED, ripc_request_cancel(&r[1], 50));
+	RC(-EPIPE, ripc_request_cancel(&r[1], 50));
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	rig_run(&rig, 2);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
