@@ -83,8 +83,9 @@ struct ripc {
 	struct ripc__memory memory; /* buffers, windows, return buffers */
 
 	uint64_t requests_started; /* numbers them */
-	uint64_t now_ns;           /* time of the present or last round of progress */
-	uint64_t timers_ns;        /* when the core's own timers have something to do */
+	atomic_uint unfinished; /* long messages under way, in and out; the agent looks without the lock */
+	uint64_t now_ns;        /* time of the present or last round of progress */
+	uint64_t timers_ns; /* when the core's own timers have something to do */
 	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
 	uint64_t next_sweep_ns; /* when idle entries are looked for, RIPC__NEVER: tables are empty */
 	bool resolver_pending; /* look-ups or registrations under way: ask the resolver in every round */

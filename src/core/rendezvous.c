@@ -79,6 +79,7 @@ void ripc__rndv_free(struct ripc__rndv *r)
 	ripc__list_del(&r->work);
 	if (r->message)
 		ripc__message_drop(r->message);
+	r->ctx->unfinished--;
 	free(r);
 }
 
@@ -571,6 +572,7 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
 		answer(lane, h->u[0], -ENOBUFS);
 		return;
 	}
+	ctx->unfinished++;
 	r->ctx = ctx;
 	r->service = flow->service;
 	r->peer = lane->peer;

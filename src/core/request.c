@@ -534,6 +534,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	r->dest = NULL;
 	r->service = NULL;
 	s->nrequests--;
+	ctx->unfinished--;
 	ripc__wake(ctx, &r->waitq);
 	ripc__wake(ctx, &s->drained);
 }

@@ -382,6 +382,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	}
 	d->users++;
 	s->nrequests++;
+	ctx->unfinished++;
 	ripc__list_add(&ctx->requests, &r->held);
 	ripc__list_add(&d->pending, &r->link);
 	ripc__dest_pump(ctx, d);

@@ -13,7 +13,12 @@
 	(100 * 1000) /* adaptive: longest spin before sleeping; a loaded round trip is shorter */
 #define SPIN_MIN_NS (2 * 1000)
 #define TICK_NS     RIPC__MS /* how soon the agent looks after a context that nobody drives any more */
-#define TICKS_QUIET 10       /* ticks with a sleeping driver after which the agent sleeps, too */
+#define TICK_SHIFT \
+	2 /* up to TICK_NS << this while there is always a driver and no long message under way */
+#define TICK_SHIFT_POLL \
+	5 /* likewise where waiting threads poll: they asked for a processor of their own */
+#define TICKS_EVEN  8  /* ticks of one length before they grow */
+#define TICKS_QUIET 10 /* ticks with a sleeping driver after which the agent sleeps, too */
 
 /* A thread inside ripc__wait(), or the agent. */
 struct ripc__waiter {
@@ -197,13 +202,6 @@ static void take_over(struct ripc *ctx, struct ripc__waiter *w)
 	ctx->driver_asleep = false;
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#endif
-}
-
 /* Drives until w is woken. Return: 0 or -ETIMEDOUT. */
 static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uint64_t deadline_ns)
 {
@@ -243,9 +241,8 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 				continue;
 			}
 		}
-		/* Others get the lock between two rounds. */
+		/* Others get the lock between two rounds, which are full of system calls: no need for a pause. */
 		ripc__unlock(ctx);
-		relax();
 		ripc__lock(ctx);
 		if (w->woken)
 			break;
@@ -313,9 +310,10 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
  * for long the agent sleeps as well, until the thread leaves the library. It looks without the lock: taking it a thousand
  * times a second would make a spinning driver wait for it.
  */
-static void agent_watch(struct ripc *ctx, unsigned *quiet)
+static void agent_watch(struct ripc *ctx, unsigned *quiet, unsigned *ticks)
 {
 	struct timespec ts;
+	unsigned shift, most;
 
 	*quiet = ctx->driver && ctx->driver_asleep && !ctx->driven ? *quiet + 1 : 0;
 	ctx->driven = false;
@@ -327,7 +325,10 @@ static void agent_watch(struct ripc *ctx, unsigned *quiet)
 		ctx->agent_deep = false;
 		return;
 	}
-	timespec_of(&ts, ripc__clock_ns() + TICK_NS);
+	/* A thread that has been driving for some time goes on to, most likely: each tick may take its processor away. */
+	most = ctx->opt.wait == RIPC__WAIT_POLL ? TICK_SHIFT_POLL : TICK_SHIFT;
+	shift = ctx->unfinished ? 0 : ++*ticks / TICKS_EVEN;
+	timespec_of(&ts, ripc__clock_ns() + (TICK_NS << (shift < most ? shift : most)));
 	sem_clockwait(&ctx->agent_sem, CLOCK_MONOTONIC, &ts);
 }
 
@@ -351,7 +352,7 @@ static void *agent_main(void *arg)
 {
 	struct ripc *ctx = arg;
 	struct ripc__waiter self = {.woken = false};
-	unsigned quiet = 0;
+	unsigned quiet = 0, ticks = 0;
 
 	/* Held-back messages are flushed by this thread within tens of microseconds. */
 	prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
@@ -361,9 +362,9 @@ static void *agent_main(void *arg)
 	ctx->agent_waiter = &self;
 	while (!ctx->agent_stop) {
 		if (ctx->driver || ctx->driven) {
-			agent_watch(ctx, &quiet);
+			agent_watch(ctx, &quiet, &ticks);
 		} else {
-			quiet = 0;
+			quiet = ticks = 0;
 			agent_drive(ctx, &self);
 		}
 	}
