@@ -58,6 +58,9 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 			if (ctx->opt.shorts == RIPC__SHORT_UDP && ripc__datagram_tp(ctx, d, &len))
 				append(route->reason, sizeof(route->reason),
 				       ", short messages by UDP as asked");
+			else if (ctx->opt.shorts == RIPC__SHORT_UDP && p->no_datagrams)
+				append(route->reason, sizeof(route->reason),
+				       ", short messages too, since the peer takes none by UDP");
 			continue;
 		}
 		if (tp->t && tp->limits.caps & RIPC__CAP_SELF)

@@ -375,7 +375,8 @@ int ripc__datagram_index(const struct ripc *ctx)
 
 const uint8_t *ripc__datagram_tp(const struct ripc *ctx, const struct ripc__dest *d, size_t *len)
 {
-	int tp = ctx->opt.shorts == RIPC__SHORT_UDP && d->peer ? ripc__datagram_index(ctx) : -1;
+	bool wanted = ctx->opt.shorts == RIPC__SHORT_UDP && d->peer && !d->peer->no_datagrams;
+	int tp = wanted ? ripc__datagram_index(ctx) : -1;
 
 	return tp < 0 ? NULL : peer_address(ctx, d->peer, (unsigned)tp, len);
 }

@@ -79,6 +79,7 @@ struct ripc__peer {
 	uint32_t datagram_seq;  /* next to send */
 	uint32_t datagram_last; /* highest number received, with datagram_known */
 	uint64_t datagram_seen; /* bit i: number datagram_last - i was received */
+	bool no_datagrams; /* it has no address that takes them: short messages go over the lane */
 	bool datagram_known;
 	struct ripc__peer_stats { /* the counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,

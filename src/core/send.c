@@ -191,8 +191,16 @@ static int shoot(struct ripc__dest *d, const struct shot *m)
 			ripc__agent_need(ctx);
 		}
 		addr = ripc__datagram_tp(ctx, d, &len);
-		if (addr)
-			return shoot_datagram(d, m, (unsigned)ripc__datagram_index(ctx), addr, len);
+		if (addr) {
+			int rc = shoot_datagram(d, m, (unsigned)ripc__datagram_index(ctx), addr, len);
+
+			if (rc != -EHOSTUNREACH)
+				return rc;
+			/* Told by ripc_query(), see info.c. */
+			d->peer->no_datagrams = true;
+			ripc__log(RIPC_LOG_INFO, "peer %s: %s; its short messages go over the lane",
+				  ripc__instance_text(d->peer->instance), ripc_detail());
+		}
 	}
 	return ripc__dest_reach(ctx, d) ? -EAGAIN : shoot_lane(d, m);
 }

@@ -43,7 +43,7 @@ if [ -z "$tool" ]; then
 	failed=1
 	exit
 fi
-if ! why=$( (ip netns add "$a" && ip netns add "$b" && ip link add v0 netns "$a" type veth peer name v0 netns "$b") 2>&1); then
+if ! why=$( (ip netns add "$a" && ip netns add "$b" && ip netns exec "$a" true && ip link add v0 netns "$a" type veth peer name v0 netns "$b") 2>&1); then
 	echo "SKIP: network namespaces cannot be made here: $why"
 	skipped=1
 	exit

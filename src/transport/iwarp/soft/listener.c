@@ -230,7 +230,7 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 	for (unsigned i = 0; i < ACCEPTS_A_ROUND; i++) {
 		union ripc__sockaddr peer;
 		socklen_t len = sizeof(peer);
-		int fd = accept4(port->fd, &peer.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC), one = 1;
+		int fd = accept4(port->fd, &peer.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		struct ripc__ep *ep;
 
 		if (fd < 0) {
@@ -249,7 +249,7 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 			deafen(t);
 			return;
 		}
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		ripc__soft_tune(t, fd);
 		ep->fd = fd;
 		ripc__sockaddr_text(&peer, ep->setup->peer, sizeof(ep->setup->peer));
 		ep->watched = EPOLLIN;

@@ -144,14 +144,14 @@ static int start(struct ripc__ep *ep)
 	struct soft_setup *s = ep->setup;
 	struct ripc__place *place = &s->address.places[s->place];
 	union ripc__sockaddr to = place->ip;
-	int one = 1, err;
+	int err;
 
 	ripc__sockaddr_set_port(&to, place->tcp);
 	ripc__sockaddr_text(&to, s->peer, sizeof(s->peer));
 	ep->fd = socket(to.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (ep->fd < 0)
 		return -errno;
-	setsockopt(ep->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	ripc__soft_tune(ep->t, ep->fd);
 	if (connect(ep->fd, &to.sa, ripc__sockaddr_len(&to)) && errno != EINPROGRESS)
 		return -errno;
 	ep->state = SOFT_CONNECTING;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -25,6 +27,20 @@ int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
 	struct epoll_event ev = {.events = events, .data.ptr = source};
 
 	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+/* Sent at once; and a host that has gone without a word is noticed, by what it does not acknowledge or when all is quiet. */
+void ripc__soft_tune(const struct soft *t, int fd)
+{
+	const int one = 1, idle_s = 15, interval_s = 5, probes = 3;
+	const unsigned timeout_ms = t->peer_timeout_ms;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 }
 
 void ripc__soft_unwatch(struct soft *t, int fd)
@@ -91,6 +107,7 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 		soft_link_init(lists[i]);
 	t->base.ops = &ripc__transport_soft;
 	t->crc = env->opt->crc;
+	t->peer_timeout_ms = env->opt->peer_timeout_ms;
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->host = ripc__soft_host_id();
 	t->now_ns = ripc__clock_ns();

@@ -168,6 +168,7 @@ struct soft {
 	bool deaf; /* listeners are not watched: out of descriptors */
 	uint64_t deaf_until_ns;
 	struct ripc__regions regions;
+	unsigned peer_timeout_ms; /* unacknowledged for so long: the peer is gone */
 	struct ripc__slab_pool pool;
 	struct ripc__slab *slab;                /* being received into, NULL: none */
 	uint32_t slab_used;                     /* bytes of it */
@@ -193,6 +194,7 @@ int ripc__soft_watch(struct soft *t, int fd, uint32_t events,
 		     void *source); /* epoll; 0 or negative errno */
 /* Before a socket (or -1) is closed: as long as a child of fork() has it open, epoll would go on to report it. */
 void ripc__soft_unwatch(struct soft *t, int fd);
+void ripc__soft_tune(const struct soft *t, int fd); /* options of every connection */
 void ripc__soft_garbage(struct soft *t, const char *who, const char *why);
 
 /* listener.c */

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# The tools on two hosts: two network namespaces joined by a veth pair, and what happens when the cable is pulled.
+name=test_two_hosts
+. "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
+unset RIPC_INTERFACES
+a=ripc-two-$$-a b=ripc-two-$$-b
+
+trap 'cleanup; ip netns del $a 2>/dev/null; ip netns del $b 2>/dev/null' EXIT
+if ! { ip netns add $a && ip netns add $b && ip netns exec $a true &&
+	ip link add v0 netns $a type veth peer name v0 netns $b; } 2>"$err"; then
+	skip "network namespaces cannot be made here: $(tail -1 "$err")"
+	finish
+fi
+for host in "$a 1" "$b 2"; do
+	set -- $host
+	ip -n "$1" addr add 198.51.100."$2"/24 brd + dev v0
+	ip -n "$1" link set lo up
+	ip -n "$1" link set v0 up
+done
+
+# on HOST COMMAND...: for start, whose child must be the command itself.
+on() {
+	o_ns=$1
+	shift
+	exec ip netns exec "$o_ns" "$@"
+}
+
+id=$(random_id)
+start serve on $a ./tools/ripc-ping --serve "$id"
+ready serve "answering for service $id"
+expect "another host finds the service" 0 30 ip netns exec $b ./tools/ripc-ping -c 5 -i 10 -W 10000 "$id"
+has "over the cable" "$out" "by iwarp/soft at .*198.51.100.1:"
+has "all are answered" "$out" "^5 sent, 5 answered"
+expect "a long message" 0 30 ip netns exec $b ./tools/ripc-ping -c 2 -i 0 -s 8M "$id"
+expect "the id is held, also for another host" 3 30 ip netns exec $b ./tools/ripc-ping --serve "$id"
+has "the holder is named" "$err" "198.51.100.1:"
+
+perf=$(random_id)
+start perf on $a ./tools/ripc-perf server --service "$perf"
+for args in "latency --size 64,4096 --count 2000" "rate --size 64 --count 100000" \
+	"bandwidth --size 1048576 --count 50 --verify" "latency -o crc=on --size 1048576 --kind long --count 20" \
+	"latency -o short=udp --size 64 --count 500"; do
+	# shellcheck disable=SC2086
+	expect "ripc-perf $args" 0 60 ip netns exec $b ./tools/ripc-perf $args --service "$perf"
+done
+
+# The cable is pulled in the middle: nothing hangs, and the sender learns that the peer is gone.
+start pings on $b ./tools/ripc-ping -c 10 -i 100 -W 2000 "$id"
+ready pings "^answer 2:"
+ip -n $a link set v0 down
+if gone "$pid" 40; then
+	ok "a client whose cable is pulled ends"
+	if [ "$status" -ne 0 ]; then
+		ok "and says that it failed"
+	else
+		bad "and says that it failed" "$work/pings"
+	fi
+else
+	bad "a client whose cable is pulled ends" "$work/pings" "$work/pings.err"
+fi
+has "naming the service and the cause" "$work/pings.err" "service $id: its holder .* cannot be reached: ."
+ip -n $a link set v0 up
+expect "and finds it again when the cable is back" 0 60 ip netns exec $b ./tools/ripc-ping -c 3 -i 10 -W 30000 "$id"
+finish
