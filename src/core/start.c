@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The calls for long messages: ripc_start(), its requests, and ripc_send_long(), which waits. */
+#include "core/lane.h"
+#include "core/peer.h"
+#include "core/request.h"
+#include "core/send.h"
+#include "core/service.h"
+
+#include <stdlib.h>
+
+/* What ripc_send_long() may take beyond its timeout to get its memory back. */
+#define WITHDRAW_MS 100
+
+/* Memory that was given back to the pool may be anybody's. */
+static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems)
+{
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__region *r = ripc__memory_find(ctx, items[i].iov_base, 0);
+
+		if (r && items[i].iov_len && (r->state == RIPC__REGION_FREE || r->zombie))
+			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
+					  items[i].iov_base);
+	}
+	return 0;
+}
+
+/* Makes a request and issues it if possible. Lock held, service entered. */
+static int start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		 uint64_t bytes, const struct ripc_send_options *o, struct ripc_request **out)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r = calloc(1, sizeof(*r) + nitems * sizeof(r->items[0]));
+	struct ripc__dest *d = r ? ripc__dest_get(ctx, dest) : NULL;
+	int rc;
+
+	if (!d) {
+		free(r);
+		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
+				  (unsigned long long)dest);
+	}
+	rc = check_memory(ctx, items, nitems);
+	if (!rc)
+		rc = ripc__returns_make(s, o, r->returns);
+	if (rc) {
+		free(r);
+		return rc;
+	}
+	r->nreturns = o ? o->nreturns : 0;
+	r->started = ctx->requests_started++;
+	r->ctx = ctx;
+	r->service = s;
+	r->dest = d;
+	r->source = s->id;
+	r->dest_id = dest;
+	r->bytes = bytes;
+	r->nitems = nitems;
+	ripc__list_init(&r->order);
+	ripc__waitq_init(&r->waitq);
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		it->base = items[i].iov_base;
+		it->len = items[i].iov_len;
+		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
+		if (it->region)
+			it->region->sends++;
+	}
+	d->users++;
+	s->nrequests++;
+	ctx->unfinished++;
+	ripc__list_add(&ctx->requests, &r->held);
+	ripc__list_add(&d->pending, &r->link);
+	ripc__dest_pump(ctx, d);
+	*out = r;
+	return 0;
+}
+
+int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	       const struct ripc_send_options *options, struct ripc_request **request)
+{
+	uint64_t bytes;
+	int rc = ripc__check_call(s, dest);
+
+	if (!rc && !request)
+		rc = ripc__fail(-EINVAL, "nowhere to store the request");
+	if (!rc)
+		rc = ripc__check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(s->ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = start(s, dest, items, nitems, bytes, options, request);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(s->ctx);
+	return rc;
+}
+
+/* The request is done: its result, explained. It is freed. Lock held. */
+static int finish(struct ripc_request **request)
+{
+	struct ripc_request *r = *request;
+	int status = r->status;
+
+	if (status)
+		ripc__fail(status, "%s", r->detail ? r->detail : ripc_strerror(status));
+	ripc__request_free(r);
+	*request = NULL;
+	return status;
+}
+
+static int check_request(struct ripc_request **request)
+{
+	if (!request || !*request)
+		return ripc__fail(-EINVAL, "no request");
+	return ripc__check_owner((*request)->ctx);
+}
+
+int ripc_request_test(struct ripc_request **request)
+{
+	struct ripc *ctx;
+	int rc = check_request(request);
+
+	if (rc)
+		return rc;
+	ctx = (*request)->ctx;
+	ripc__lock(ctx);
+	if ((*request)->state != RIPC__REQUEST_DONE)
+		ripc__progress(ctx);
+	rc = (*request)->state == RIPC__REQUEST_DONE ? finish(request) : -EINPROGRESS;
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Lock held. Return: 0 it is done; -ETIMEDOUT. */
+static int await(struct ripc_request *r, int timeout_ms)
+{
+	uint64_t deadline;
+
+	if (r->state == RIPC__REQUEST_DONE)
+		return 0;
+	if (!timeout_ms) {
+		ripc__progress(r->ctx);
+		return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
+	}
+	deadline = ripc__deadline(r->ctx, timeout_ms);
+	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
+		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
+			return -ETIMEDOUT;
+	return 0;
+}
+
+int ripc_request_wait(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = check_request(request);
+
+	if (rc)
+		return rc;
+	ctx = (*request)->ctx;
+	ripc__lock(ctx);
+	rc = await(*request, timeout_ms);
+	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
+		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+	else if (!rc)
+		rc = finish(request);
+	else
+		rc = ripc__fail(-ETIMEDOUT,
+				"the message to service %llu is still under way after %d ms",
+				(unsigned long long)(*request)->dest_id, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Lock held. */
+static int cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+
+	ripc__request_withdraw(r);
+	/* Also if the context is being closed meanwhile, and await() therefore waits no more. */
+	await(r, timeout_ms);
+	if (r->lane)
+		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
+	/* Its lane gone, it was done with: see ripc__request_lane_gone(). */
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__request_done(r, -ECANCELED, "withdrawn");
+	return finish(request);
+}
+
+int ripc_request_cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = check_request(request);
+
+	if (rc)
+		return rc;
+	ctx = (*request)->ctx;
+	ripc__lock(ctx);
+	rc = cancel(request, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* A long message that was not delivered in time: withdrawn, and why. Lock held. */
+static int give_up(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+	struct ripc *ctx = r->ctx;
+	bool unreachable =
+		r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
+	unsigned long long dest = r->dest_id;
+	struct ripc__dest *d = r->dest;
+	int rc;
+
+	d->users++;
+	rc = cancel(request, WITHDRAW_MS);
+	/* Last, so that its sentence is the one that stays. */
+	if (rc == -ECANCELED && unreachable)
+		rc = ripc__dest_unreachable(ctx, d);
+	d->users--;
+	if (rc != -ECANCELED)
+		return rc;
+	return ripc__fail(-ETIMEDOUT,
+			  "service %llu: the message was not delivered in %d ms and was withdrawn",
+			  dest, timeout_ms);
+}
+
+int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r;
+	int rc;
+
+	if (!timeout_ms)
+		return ripc__fail(
+			-EAGAIN,
+			"a long message cannot be delivered without waiting: use ripc_start()");
+	rc = start(s, dest, items, nitems, bytes, o, &r);
+	if (rc)
+		return rc;
+	rc = await(r, timeout_ms);
+	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
+		/* The memory is the caller's on return, whatever the context still has to say. */
+		cancel(&r, 0);
+		return ripc__fail(-ESHUTDOWN, "the context is being closed");
+	}
+	rc = rc ? give_up(&r, timeout_ms) : finish(&r);
+	/* Cancelled by nobody but the closing of its service. */
+	return rc == -ECANCELED
+		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")
+		       : rc;
+}
+
+int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	uint64_t bytes;
+	int rc = ripc__check_call(s, dest);
+
+	if (!rc)
+		rc = ripc__check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(s->ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(s->ctx);
+	return rc;
+}
