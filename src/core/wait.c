@@ -397,13 +397,15 @@ int ripc__agent_start(struct ripc *ctx)
 	/* The application's signals are for its own threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
+	/* The agent reads it: set before there is one. */
+	ctx->agent_started = true;
 	rc = pthread_create(&ctx->agent, NULL, agent_main, ctx);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc) {
+		ctx->agent_started = false;
 		sem_destroy(&ctx->agent_sem);
 		return ripc__fail(-rc, "no background thread: %s", ripc_strerror(rc));
 	}
-	ctx->agent_started = true;
 	return 0;
 }
 
