@@ -650,7 +650,7 @@ END_TEST
 /* The service moves while a message for it waits for credit of the old lane. */
 START_TEST(moved__while_waiting_for_credit)
 {
-	struct ripc_request *r[10];
+	struct ripc_request *r[12];
 	struct ripc_service *moved;
 	unsigned k;
 

@@ -50,6 +50,7 @@ START_TEST(encode__bytes)
 	memset(h.target, 0x22, 16);
 	memset(want + 8, 0x11, 16);
 	memset(want + 24, 0x22, 16);
+	/* Bytes, no string. NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
 	memcpy(want + 40, "\4\3\2\1", 4);
 	want[44] = 5;
 	want[48] = 6;
@@ -173,8 +174,10 @@ START_TEST(decode__random_bytes)
 
 		for (size_t k = 0; k < len; k++)
 			buf[k] = (uint8_t)test_random(&rng);
-		if (i & 1 && len >= 6)
+		if (i & 1 && len >= 6) {
+			/* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
 			memcpy(buf, "RIPC\1\0", 6);
+		}
 		(void)decode(&h, buf, len);
 	}
 }
