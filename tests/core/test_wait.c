@@ -16,6 +16,18 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A sanitizer makes every pass slower by as much. */
+#define SLOWER 1
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#undef SLOWER
+#define SLOWER 10
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#undef SLOWER
+#define SLOWER 10
+#endif
+#endif
+
 #define PATIENCE_MS 60000
 #define ID(i)       (UINT64_C(5000) + (i))
 
@@ -117,13 +129,13 @@ static void run_ring(const char *options, unsigned contexts, uint64_t passes)
 /* A wake-up that is lost in one of 10^5 shows as a thread that waits for a minute. */
 START_TEST(wait__no_wake_up_is_lost_in_one_context)
 {
-	run_ring(modes[_i], 1, 100000);
+	run_ring(modes[_i], 1, 100000 / SLOWER);
 }
 END_TEST
 
 START_TEST(wait__no_wake_up_is_lost_between_contexts)
 {
-	run_ring(modes[_i], 2, 20000);
+	run_ring(modes[_i], 2, 20000 / SLOWER);
 }
 END_TEST
 
