@@ -2,6 +2,24 @@
 /* Arguments that make no sense, ids, limits, counters, and texts. */
 #include "conf.h"
 
+/*
+ * The id is held by another context. Where the network loses datagrams, all three probes may be lost: then it takes more
+ * than one attempt to be told, but not many.
+ */
+static void refused_as_held(struct conf *c, struct ripc *ctx, uint64_t id)
+{
+	struct ripc_service *s = NULL;
+
+	for (int i = 0; i < 10 && !strcmp(c->config, "lossy"); i++) {
+		if (ripc_register(ctx, id, 0, &s) == -EADDRINUSE)
+			return;
+		OK(ripc_unregister(s));
+		s = NULL;
+	}
+	REFUSES(-EADDRINUSE, ripc_register(ctx, id, 0, &s));
+	CHECK(!s, "a service in spite of the error");
+}
+
 static void register_ids(struct conf *c)
 {
 	struct ripc *ctx = conf_open(c), *other = conf_open(c);
@@ -23,8 +41,8 @@ static void register_ids(struct conf *c)
 		      "same id twice");
 	}
 	REFUSES(-EADDRINUSE, ripc_register(ctx, ripc_service_id(s[0]), 0, &none));
-	REFUSES(-EADDRINUSE, ripc_register(other, ripc_service_id(s[0]), 0, &none));
-	REFUSES(-EADDRINUSE, ripc_register(other, ripc_service_id(s[1]), 0, &none));
+	refused_as_held(c, other, ripc_service_id(s[0]));
+	refused_as_held(c, other, ripc_service_id(s[1]));
 	CHECK(!none, "a service in spite of the error");
 	OK(ripc_unregister(s[0]));
 	OK(ripc_unregister(conf_register(c, other, 5000 + conf_random(c, 1000))));
@@ -36,7 +54,6 @@ static void register_ids(struct conf *c)
 static void holder_is_named(struct conf *c)
 {
 	struct ripc *other = conf_open(c);
-	struct ripc_service *none = NULL;
 	struct ripc_message *m;
 	struct conf_pair p;
 	char hex[33];
@@ -47,7 +64,7 @@ static void holder_is_named(struct conf *c)
 	for (int i = 0; i < 16; i++)
 		snprintf(hex + 2 * i, 3, "%02x", m->instance[i]);
 	ripc_message_free(m);
-	REFUSES(-EADDRINUSE, ripc_register(other, p.idb, 0, &none));
+	refused_as_held(c, other, p.idb);
 	hex[8] = 0;
 	CHECK(strstr(ripc_detail(), hex), "holder %s.. is not named in: %s", hex, ripc_detail());
 }
