@@ -249,7 +249,7 @@ struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__regi
 
 	*is_own = false;
 	if (t->limits.caps & RIPC__CAP_CHEAP_REG) {
-		if (t->ops->reg(t->t, base, len, RIPC__ACCESS_LOCAL_WRITE, own))
+		if (t->ops->reg(t->t, NULL, base, len, RIPC__ACCESS_LOCAL_WRITE, own))
 			return NULL;
 		*is_own = true;
 		return own;
@@ -259,7 +259,7 @@ struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__regi
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return NULL;
-	if (t->ops->reg(t->t, region->base, region_size(region), RIPC__ACCESS_LOCAL_WRITE, mr)) {
+	if (t->ops->reg(t->t, NULL, region->base, region_size(region), RIPC__ACCESS_LOCAL_WRITE, mr)) {
 		free(mr);
 		return NULL;
 	}

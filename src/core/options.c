@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -96,6 +99,23 @@ static void store(struct ripc__options *opt, const struct setting *s, unsigned l
 	}
 }
 
+/* Whether there is an interface of this name: 0, -ENODEV, or why that cannot be told (if_nametoindex() loses the reason). */
+static int interface_find(const char *name)
+{
+	struct ifreq ifr = {0};
+	int fd, rc;
+
+	if (strlen(name) >= sizeof(ifr.ifr_name))
+		return -ENODEV;
+	strcpy(ifr.ifr_name, name);
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	rc = ioctl(fd, SIOCGIFINDEX, &ifr) ? -errno : 0;
+	close(fd);
+	return rc;
+}
+
 /* Every word of a comma-separated list must be one of those allowed, or name an interface. */
 static int set_list(struct ripc__options *opt, const struct setting *s, const char *value,
 		    const char *origin, char *why, size_t whylen)
@@ -118,9 +138,19 @@ static int set_list(struct ripc__options *opt, const struct setting *s, const ch
 		if (s->kind == KIND_LIST && ripc__list_index(s->choices, word) < 0)
 			return complain(why, whylen, "%s: there is no %s; allowed are %s", origin,
 					word, s->choices);
-		if (s->kind == KIND_INTERFACES && !if_nametoindex(word))
-			return complain(why, whylen, "%s: this host has no network interface %s",
-					origin, word);
+		if (s->kind == KIND_INTERFACES) {
+			int rc = interface_find(word);
+
+			if (rc == -ENODEV)
+				return complain(why, whylen,
+						"%s: this host has no network interface %s", origin,
+						word);
+			if (rc) {
+				complain(why, whylen, "%s: cannot look for interface %s: %s",
+					 origin, word, strerror(-rc));
+				return rc;
+			}
+		}
 		at += len;
 	} while (*at++);
 	strcpy((char *)opt + s->offset, value);

@@ -251,7 +251,7 @@ static int item_start(struct ripc__rndv *r, struct ripc__rndv_item *it)
 					&it->own, &it->is_own);
 		return it->mr ? 0 : -ENOBUFS;
 	}
-	if (tp->ops->reg(tp->t, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
+	if (tp->ops->reg(tp->t, r->lane->ep, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
 		return -ENOBUFS;
 	it->is_own = true;
 	r->granted = true;

@@ -54,7 +54,7 @@ static int item_expose(struct ripc_request *r, struct ripc__request_item *it, un
 	int rc;
 
 	item_copy(r, it);
-	rc = tp->ops->reg(tp->t, it->base, it->len, access, &it->mr);
+	rc = tp->ops->reg(tp->t, r->lane->ep, it->base, it->len, access, &it->mr);
 	if (rc)
 		return rc;
 	it->exposed = true;

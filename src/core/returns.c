@@ -247,7 +247,8 @@ uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigne
 			continue;
 		if (!r->lane) {
 			/* Not exposed is not wrong: what would be written travels another way. */
-			if (tp->ops->reg(tp->t, r->base, r->len, RIPC__ACCESS_REMOTE_WRITE, &r->mr))
+			if (tp->ops->reg(tp->t, lane->ep, r->base, r->len,
+					 RIPC__ACCESS_REMOTE_WRITE, &r->mr))
 				continue;
 			r->lane = lane;
 		}

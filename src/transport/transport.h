@@ -139,9 +139,14 @@ struct ripc__transport_ops {
 	/* The text of an address, for people. Any bytes: they may come from the network. */
 	void (*describe)(const uint8_t *addr, size_t len, char *text, size_t textlen);
 
-	/* Registers memory. May fail with -ENOMEM, -EPERM (memlock). mr stays the caller's, and in place, until dereg(). */
-	int (*reg)(struct ripc__transport *t, void *base, size_t len, unsigned access,
-		   struct ripc__mr *mr);
+	/*
+	 * Registers memory, for use on the endpoint ep: transfers posted there and, with remote access, its peer.
+	 * ep NULL: local access, on any endpoint of the transport. (A transport may drive several devices, and a
+	 * key is one device's.) May fail with -ENOMEM, -EPERM (memlock), and with ep -ENOTCONN. mr stays the
+	 * caller's, and in place, until dereg(), which must come whether or not ep still exists.
+	 */
+	int (*reg)(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
+		   unsigned access, struct ripc__mr *mr);
 
 	/* Ends remote access at once: when it returns no peer and no device touches the memory. */
 	void (*dereg)(struct ripc__transport *t, struct ripc__mr *mr);

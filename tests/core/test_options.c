@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static struct ripc__options opt;
 static char why[512];
@@ -190,6 +191,24 @@ START_TEST(load__lists_refused)
 }
 END_TEST
 
+/* That the question could not be asked is no answer to it. */
+START_TEST(load__interfaces_out_of_descriptors)
+{
+	struct rlimit old, limit;
+	int rc;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	limit = old;
+	limit.rlim_cur = 0;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	rc = ripc__options_load(&opt, "interfaces=lo", why, sizeof(why));
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+	ck_assert_int_eq(rc, -EMFILE);
+	ck_assert_ptr_nonnull(strstr(why, strerror(EMFILE)));
+	ck_assert_ptr_nonnull(strstr(why, "interface lo"));
+}
+END_TEST
+
 START_TEST(load__text_refused)
 {
 	char text[2000];
@@ -282,6 +301,7 @@ int main(void)
 	tcase_add_loop_test(tc, load__numbers_refused, 0, NUMBERS);
 	tcase_add_test(tc, load__lists);
 	tcase_add_test(tc, load__lists_refused);
+	tcase_add_test(tc, load__interfaces_out_of_descriptors);
 	tcase_add_test(tc, load__text_refused);
 	tcase_add_test(tc, load__last_one_wins);
 	tcase_add_test(tc, load__environment);

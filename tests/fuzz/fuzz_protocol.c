@@ -351,7 +351,7 @@ static void begin(struct run *r)
 	check(!ripc__sim_hostile(r->net, r->instance));
 	check(!OPS->open(&r->t, &env));
 	check(!ripc__sim_actor(r->net, peer_progress, r));
-	check(!OPS->reg(r->t, r->memory, MEMORY,
+	check(!OPS->reg(r->t, NULL, r->memory, MEMORY,
 			RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &r->mr));
 	exchange(r, 1, 2);
 	exchange(r, 1, 0);

@@ -194,10 +194,10 @@ static void memory_open(struct memory *m, uint64_t seed, const struct ripc__sim_
 {
 	memset(m, 0, sizeof(*m));
 	m->rig = rig_connected(seed, config);
-	ck_assert_int_eq(
-		OPS->reg(m->rig->side[0].t, m->bytes[0], 4096, RIPC__ACCESS_LOCAL_WRITE, &m->mr[0]),
-		0);
-	ck_assert_int_eq(OPS->reg(m->rig->side[1].t, m->bytes[1], 4096, access, &m->mr[1]), 0);
+	ck_assert_int_eq(OPS->reg(m->rig->side[0].t, NULL, m->bytes[0], 4096,
+				  RIPC__ACCESS_LOCAL_WRITE, &m->mr[0]),
+			 0);
+	ck_assert_int_eq(OPS->reg(m->rig->side[1].t, NULL, m->bytes[1], 4096, access, &m->mr[1]), 0);
 	for (int i = 0; i < 4096; i++) {
 		m->bytes[0][i] = (uint8_t)(i * 7);
 		m->bytes[1][i] = (uint8_t)(i * 11);
@@ -438,14 +438,15 @@ START_TEST(reg__fails_where_it_is_told_to)
 	char byte;
 
 	ripc__sim_fail_reg_at(rig->net, 2);
-	ck_assert_int_eq(OPS->reg(rig->side[0].t, &byte, 1, 0, &mr[0]), 0);
+	ck_assert_int_eq(OPS->reg(rig->side[0].t, NULL, &byte, 1, 0, &mr[0]), 0);
 	ck_assert_uint_eq(mr[0].key, 0);
-	ck_assert_int_eq(OPS->reg(rig->side[0].t, &byte, 1, 0, &mr[1]), -ENOMEM);
-	ck_assert_int_eq(OPS->reg(rig->side[0].t, &byte, 1, RIPC__ACCESS_REMOTE_READ, &mr[2]), 0);
+	ck_assert_int_eq(OPS->reg(rig->side[0].t, NULL, &byte, 1, 0, &mr[1]), -ENOMEM);
+	ck_assert_int_eq(OPS->reg(rig->side[0].t, NULL, &byte, 1, RIPC__ACCESS_REMOTE_READ, &mr[2]),
+			 0);
 	ck_assert_uint_ne(mr[2].key, 0);
 	config.reg_failure = 1;
 	ripc__sim_configure(rig->net, &config);
-	ck_assert_int_eq(OPS->reg(rig->side[0].t, &byte, 1, 0, &mr[1]), -ENOMEM);
+	ck_assert_int_eq(OPS->reg(rig->side[0].t, NULL, &byte, 1, 0, &mr[1]), -ENOMEM);
 	rig_close(rig, 0);
 }
 END_TEST

@@ -68,8 +68,9 @@ static int session(void)
 		if (ops->post_send(eps[i % 2], &iov, 1, false) < 0 || until(&received, i + 1))
 			return -1;
 	}
-	if (ops->reg(ends[0], source, BYTES, RIPC__ACCESS_LOCAL_WRITE, &from) ||
-	    ops->reg(ends[1], target, BYTES, RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_REMOTE_READ, &to))
+	if (ops->reg(ends[0], NULL, source, BYTES, RIPC__ACCESS_LOCAL_WRITE, &from) ||
+	    ops->reg(ends[1], NULL, target, BYTES,
+		     RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_REMOTE_READ, &to))
 		return -1;
 	if (ops->post_write(eps[0], &from, source, BYTES, to.addr, to.key, 1) || until(&written, 1))
 		return -1;

@@ -635,12 +635,12 @@ static void transfer(size_t len)
 	ck_assert_ptr_nonnull(dst);
 	ck_assert_ptr_nonnull(back);
 	dst[0] = back[0] = dst[len + 1] = back[len + 1] = 0xcc;
-	ck_assert_int_eq(ops->reg(a.t, src, len, 0, &ms), 0);
+	ck_assert_int_eq(ops->reg(a.t, NULL, src, len, 0, &ms), 0);
 	ck_assert_uint_eq(ms.key, 0);
-	ck_assert_int_eq(ops->reg(b.t, dst + 1, len,
+	ck_assert_int_eq(ops->reg(b.t, NULL, dst + 1, len,
 				  RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_REMOTE_READ, &md),
 			 0);
-	ck_assert_int_eq(ops->reg(a.t, back + 1, len, RIPC__ACCESS_LOCAL_WRITE, &mb), 0);
+	ck_assert_int_eq(ops->reg(a.t, NULL, back + 1, len, RIPC__ACCESS_LOCAL_WRITE, &mb), 0);
 	ck_assert_int_eq(ops->post_write(a.ep, &ms, src, len, md.addr, md.key, 11), 0);
 	ck_assert_int_ge(post(&a, "done", 4, false), 0);
 	UNTIL(b.nrecv > nrecv);
@@ -681,8 +681,8 @@ START_TEST(soft_post_read__depth)
 
 	connect_both(NULL);
 	ops->limits(a.t, &l);
-	ck_assert_int_eq(ops->reg(b.t, src, 100000, RIPC__ACCESS_REMOTE_READ, &ms), 0);
-	ck_assert_int_eq(ops->reg(a.t, dst, 100000, RIPC__ACCESS_LOCAL_WRITE, &md), 0);
+	ck_assert_int_eq(ops->reg(b.t, NULL, src, 100000, RIPC__ACCESS_REMOTE_READ, &ms), 0);
+	ck_assert_int_eq(ops->reg(a.t, NULL, dst, 100000, RIPC__ACCESS_LOCAL_WRITE, &md), 0);
 	while (!(err = ops->post_read(a.ep, &md, dst + n * 1000, 1000, ms.addr + n * 1000, ms.key, n)))
 		n++;
 	ck_assert_int_eq(err, -EAGAIN);
@@ -710,8 +710,8 @@ START_TEST(soft_post_write__bad_key_ends_that_connection_only)
 	good = a.ep;
 	start_connect(&a, &b, &bad);
 	UNTIL(a.nestablished == 2 && b.nestablished == 2);
-	ck_assert_int_eq(ops->reg(a.t, src, 1000, RIPC__ACCESS_LOCAL_WRITE, &ms), 0);
-	ck_assert_int_eq(ops->reg(b.t, dst, 1000, RIPC__ACCESS_REMOTE_READ, &md), 0);
+	ck_assert_int_eq(ops->reg(a.t, NULL, src, 1000, RIPC__ACCESS_LOCAL_WRITE, &ms), 0);
+	ck_assert_int_eq(ops->reg(b.t, NULL, dst, 1000, RIPC__ACCESS_REMOTE_READ, &md), 0);
 	if (_i == 0)
 		ck_assert_int_eq(ops->post_write(bad, &ms, src, 1000, md.addr, md.key, 1), 0);
 	else if (_i == 1)
@@ -737,9 +737,10 @@ START_TEST(soft_ep_close__in_the_midst_of_a_transfer)
 	struct ripc__mr ms, md;
 
 	connect_both(NULL);
-	ck_assert_int_eq(ops->reg(a.t, src, len, RIPC__ACCESS_LOCAL_WRITE, &ms), 0);
-	ck_assert_int_eq(
-		ops->reg(b.t, dst, len, RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md), 0);
+	ck_assert_int_eq(ops->reg(a.t, NULL, src, len, RIPC__ACCESS_LOCAL_WRITE, &ms), 0);
+	ck_assert_int_eq(ops->reg(b.t, NULL, dst, len,
+				  RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md),
+			 0);
 	if (_i & 1)
 		ck_assert_int_eq(ops->post_read(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	else
@@ -772,9 +773,10 @@ START_TEST(soft_dereg__under_way)
 	struct ripc__mr ms, md;
 
 	connect_both(NULL);
-	ck_assert_int_eq(ops->reg(a.t, src, len, RIPC__ACCESS_LOCAL_WRITE, &ms), 0);
-	ck_assert_int_eq(
-		ops->reg(b.t, dst, len, RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md), 0);
+	ck_assert_int_eq(ops->reg(a.t, NULL, src, len, RIPC__ACCESS_LOCAL_WRITE, &ms), 0);
+	ck_assert_int_eq(ops->reg(b.t, NULL, dst, len,
+				  RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md),
+			 0);
 	if (_i)
 		ck_assert_int_eq(ops->post_read(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	else
@@ -802,7 +804,7 @@ START_TEST(soft_dereg__unused_disturbs_nobody)
 	struct ripc__mr mr;
 
 	connect_both(NULL);
-	ck_assert_int_eq(ops->reg(b.t, memory, 10, RIPC__ACCESS_REMOTE_READ, &mr), 0);
+	ck_assert_int_eq(ops->reg(b.t, NULL, memory, 10, RIPC__ACCESS_REMOTE_READ, &mr), 0);
 	ops->dereg(b.t, &mr);
 	ck_assert_int_eq(post(&a, "x", 1, false), 0);
 	UNTIL(b.nrecv);
@@ -1187,8 +1189,8 @@ START_TEST(soft_arm__writable_socket_wakes)
 	struct ripc__mr ms, md;
 
 	connect_both(NULL);
-	ck_assert_int_eq(ops->reg(a.t, src, len, 0, &ms), 0);
-	ck_assert_int_eq(ops->reg(b.t, dst, len, RIPC__ACCESS_REMOTE_WRITE, &md), 0);
+	ck_assert_int_eq(ops->reg(a.t, NULL, src, len, 0, &ms), 0);
+	ck_assert_int_eq(ops->reg(b.t, NULL, dst, len, RIPC__ACCESS_REMOTE_WRITE, &md), 0);
 	ck_assert_int_eq(ops->post_write(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	ck_assert_int_ge(post(&a, "end", 3, false), 0);
 	for (unsigned i = 0; i < 1000000 && !b.nrecv; i++) {

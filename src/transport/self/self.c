@@ -111,8 +111,8 @@ static void self_describe(const uint8_t *addr, size_t len, char *text, size_t te
 	snprintf(text, textlen, "this context");
 }
 
-static int self_reg(struct ripc__transport *t, void *base, size_t len, unsigned access,
-		    struct ripc__mr *mr)
+static int self_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
+		    unsigned access, struct ripc__mr *mr)
 {
 	/* Both ends are ours: an address is all that is needed, and is trusted. */
 	*mr = (struct ripc__mr){

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int ripc__sim_reg(struct ripc__transport *t, void *base, size_t len, unsigned access,
-		  struct ripc__mr *mr)
+int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
+		  unsigned access, struct ripc__mr *mr)
 {
 	struct ripc__sim *net = t->net;
 	struct sim_region *region;

@@ -224,8 +224,8 @@ void ripc__sim_complain(struct ripc__sim *net, uint64_t *counter, const struct s
 uint64_t ripc__sim_transmit(struct ripc__sim *net, struct sim_node *node, size_t len);
 
 /* memory.c */
-int ripc__sim_reg(struct ripc__transport *t, void *base, size_t len, unsigned access,
-		  struct ripc__mr *mr);
+int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
+		  unsigned access, struct ripc__mr *mr);
 void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr);
 void ripc__sim_region_put(struct sim_region *region);
 /* The live region of t that a peer may access so, or NULL. */

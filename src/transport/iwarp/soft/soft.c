@@ -186,8 +186,8 @@ static void soft_describe(const uint8_t *addr, size_t len, char *text, size_t te
 	}
 }
 
-static int soft_reg(struct ripc__transport *tr, void *base, size_t len, unsigned access,
-		    struct ripc__mr *mr)
+static int soft_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+		    unsigned access, struct ripc__mr *mr)
 {
 	struct soft *t = (struct soft *)tr;
 	struct ripc__region *region = ripc__region_add(&t->regions, base, len, access);
