@@ -77,6 +77,7 @@ struct ripc__transport_limits {
 	                        * transport buffers and needs no credits */
 	uint32_t read_depth; /* reads that may be outstanding on one endpoint, >= 1 with READ */
 	uint64_t rdma_max;   /* largest single read or write in bytes */
+	bool short_by_datagram; /* short messages go by post_datagram() where the peer has an address for it */
 };
 
 enum ripc__ev_kind {
@@ -121,6 +122,11 @@ struct ripc__transport_env {
 struct ripc__transport_ops {
 	const char *name; /* as in RIPC_TRANSPORTS, e.g. "iwarp/soft" */
 	uint8_t id; /* number in resolver records, see doc/protocol.md; never used again for another */
+	/*
+	 * Numbers of other transports whose addresses connect() and describe() understand, ended by 0: what they
+	 * speak on the wire is the same (iWARP by an adapter and in user space).
+	 */
+	uint8_t speaks[3];
 
 	/* Whether open() has a chance: 0, or a negative errno with one sentence in why. Opens nothing that stays. */
 	int (*probe)(const struct ripc__transport_env *env, char *why, size_t whylen);
@@ -183,7 +189,11 @@ struct ripc__transport_ops {
 	int (*post_read)(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 
-	/* Sends one datagram to an address from a record or from EV_DATAGRAM. Memory as post_send(). -EAGAIN: dropped, queue full. */
+	/*
+	 * Sends one datagram to an address from a record or from EV_DATAGRAM. Memory as post_send(). -EAGAIN: not
+	 * sent, queue full or the way there is still being looked for: again in a millisecond. -EHOSTUNREACH: this
+	 * peer takes no datagrams.
+	 */
 	int (*post_datagram)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			     const struct iovec *iov, unsigned niov);
 
