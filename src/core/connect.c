@@ -25,7 +25,8 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 	ripc__hello_encode(&h, buf);
 }
 
-static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsigned tp, bool active)
+static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsigned tp, bool active,
+				   uint64_t connect_ns)
 {
 	struct ripc__lane *lane = calloc(1, sizeof(*lane));
 
@@ -38,11 +39,12 @@ static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsig
 	lane->state = active ? RIPC__LANE_CONNECTING : RIPC__LANE_ACCEPTING;
 	lane->rx_depth = ctx->tp[tp].limits.recv_depth;
 	lane->heard_ns = ripc__now(ctx);
+	lane->connect_ns = connect_ns;
 	ripc__list_init(&lane->control);
 	ripc__list_init(&lane->rndvs);
 	ripc__list_add(&ctx->lanes, &lane->link);
 	p->nlanes++;
-	ripc__timer_at(ctx, lane->heard_ns + RIPC__CONNECT_NS);
+	ripc__timer_at(ctx, lane->heard_ns + connect_ns);
 	return lane;
 }
 
@@ -59,10 +61,11 @@ static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 }
 
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
-		       size_t len)
+		       size_t len, bool last)
 {
 	uint8_t hello[RIPC__HELLO_LEN];
-	struct ripc__lane *lane = lane_new(ctx, p, tp, true);
+	struct ripc__lane *lane =
+		lane_new(ctx, p, tp, true, last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS);
 	int rc;
 
 	if (!lane)
@@ -82,7 +85,7 @@ static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void
 		       const struct ripc__hello *h)
 {
 	uint8_t hello[RIPC__HELLO_LEN];
-	struct ripc__lane *lane = lane_new(ctx, p, tp, false);
+	struct ripc__lane *lane = lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
 	int rc;
 
 	if (!lane) {

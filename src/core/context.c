@@ -189,6 +189,7 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 		return rc;
 	}
 	ops->limits(tp->t, &tp->limits);
+	ctx->datagrams |= tp->limits.short_by_datagram;
 	return 0;
 }
 

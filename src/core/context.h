@@ -68,6 +68,7 @@ struct ripc {
 
 	struct ripc__tp tp[RIPC__TP_MAX];
 	unsigned ntp;
+	bool datagrams; /* an open transport carries short messages by datagram */
 	struct ripc__resolver *resolver;
 
 	struct ripc_service *services; /* uthash by id */

@@ -28,14 +28,16 @@ static void append(char *text, size_t len, const char *fmt, ...)
 	va_end(ap);
 }
 
-static const uint8_t *address_of(const struct ripc__peer *p, uint8_t transport, size_t *len)
+/* The best address of the peer that transport i understands, or NULL. */
+static const uint8_t *lane_way(const struct ripc *ctx, const struct ripc__peer *p, unsigned i,
+			       size_t *len)
 {
-	for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
-	     at += 3 + *len) {
-		*len = ripc__get_le16(at + 1);
-		if (at[0] == transport)
-			return at + 3;
-	}
+	const uint8_t *addr;
+	unsigned tp;
+
+	for (unsigned way = 0; (addr = ripc__peer_way(ctx, p, way, &tp, len)); way++)
+		if (tp == i)
+			return addr;
 	return NULL;
 }
 
@@ -44,6 +46,7 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 {
 	const struct ripc__peer *p = d->peer;
 	const struct ripc__lane *lane = p->lane;
+	unsigned way;
 	size_t len;
 
 	for (unsigned i = 0; i < ctx->ntp; i++) {
@@ -55,12 +58,12 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 			       tp->ops->name,
 			       lane->active ? "the first that connected"
 					    : "the peer connected over it");
-			if (ctx->opt.shorts == RIPC__SHORT_UDP && ripc__datagram_tp(ctx, d, &len))
+			if (ripc__peer_datagram(ctx, p, &way, &len))
 				append(route->reason, sizeof(route->reason),
-				       ", short messages by UDP as asked");
-			else if (ctx->opt.shorts == RIPC__SHORT_UDP && p->no_datagrams)
+				       ", short messages by datagram");
+			else if (tp->limits.short_by_datagram && p->no_datagrams)
 				append(route->reason, sizeof(route->reason),
-				       ", short messages too, since the peer takes none by UDP");
+				       ", short messages too, since the peer takes no datagrams");
 			continue;
 		}
 		if (tp->t && tp->limits.caps & RIPC__CAP_SELF)
@@ -71,7 +74,7 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 		else if (lane && lane->tp < i)
 			append(route->reason, sizeof(route->reason), "%s%s: not needed", sep,
 			       tp->ops->name);
-		else if (!address_of(p, tp->ops->id, &len))
+		else if (!lane_way(ctx, p, i, &len))
 			append(route->reason, sizeof(route->reason),
 			       "%s%s: the peer has no address on it", sep, tp->ops->name);
 	}
@@ -104,11 +107,9 @@ static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_r
 		route->connected = 1;
 		route->short_max = ripc__short_max(ctx, d, &name);
 		snprintf(route->transport, sizeof(route->transport), "%s", tp->ops->name);
-		addr = address_of(d->peer, tp->ops->id, &len);
+		addr = lane_way(ctx, d->peer, lane->tp, &len);
 		if (addr)
 			tp->ops->describe(addr, len, route->address, sizeof(route->address));
-		else if (tp->limits.caps & RIPC__CAP_SELF)
-			snprintf(route->address, sizeof(route->address), "this context");
 	}
 	explain(ctx, d, route);
 }

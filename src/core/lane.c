@@ -171,7 +171,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 			return;
 	}
 	/* With datagrams nobody may be waiting for the lane, and still it must be known whether the peer lives. */
-	if (ripc__peer_busy(p) || ctx->opt.shorts == RIPC__SHORT_UDP)
+	if (ripc__peer_busy(p) || ctx->datagrams)
 		ripc__peer_connect(ctx, p);
 	ripc__list_for_each_safe (n, tmp, &p->dests)
 		ripc__wake(ctx, &ripc__list_entry(n, struct ripc__dest, link)->waitq);
@@ -542,11 +542,11 @@ static void lane_timer(struct ripc__lane *lane)
 		return;
 	}
 	if (lane->state != RIPC__LANE_UP) {
-		if (now - lane->heard_ns >= RIPC__CONNECT_NS)
+		if (now - lane->heard_ns >= lane->connect_ns)
 			ripc__lane_fail(lane, -ETIMEDOUT,
 					"no answer to the connection request in time");
 		else
-			ripc__timer_at(ctx, lane->heard_ns + RIPC__CONNECT_NS);
+			ripc__timer_at(ctx, lane->heard_ns + lane->connect_ns);
 		return;
 	}
 	if (lane->peer->held && lane->peer->lane == lane) {

@@ -48,8 +48,10 @@ struct ripc__credit {
 	uint64_t limit_units; /* that may have been sent, in all */
 };
 
-#define RIPC__CONNECT_NS (3000 * UINT64_C(1000000)) /* how long one attempt to connect may take */
-#define RIPC__FLOWS_MAX  4096 /* services that one peer may send to over one lane */
+/* How long one attempt to connect may take: the last way there is, and one before it. */
+#define RIPC__CONNECT_NS       (3000 * UINT64_C(1000000))
+#define RIPC__CONNECT_FIRST_NS (1000 * UINT64_C(1000000))
+#define RIPC__FLOWS_MAX        4096 /* services that one peer may send to over one lane */
 
 struct ripc__lane {
 	struct ripc__list link; /* in ctx->lanes or ctx->dead_lanes */
@@ -80,6 +82,7 @@ struct ripc__lane {
 	unsigned ncontrol;
 	struct ripc__list rndvs; /* struct ripc__rndv with work to post on this lane, in order */
 	unsigned reads;          /* outstanding */
+	uint64_t connect_ns;     /* until it is up: how long that may take */
 	uint64_t heard_ns;       /* last sign of life */
 	uint64_t pinged_ns;      /* last PING without an answer; 0: none */
 };
@@ -90,9 +93,9 @@ struct ripc__control {
 	uint8_t bytes[];
 };
 
-/* Connects to p over transport tp at an address. Return: 0 (p->out is set) or a negative errno, explained. */
+/* Connects to p over transport tp at an address; last: there is no other way. Return: 0 (p->out is set) or a negative errno, explained. */
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
-		       size_t len);
+		       size_t len, bool last);
 
 /*
  * Sends one application message: header bytes and payload. The header is stamped. Return: 0, or -EAGAIN: no credit

@@ -343,42 +343,54 @@ struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16])
 	return p;
 }
 
-/* The peer's address on a transport, or NULL. For ourselves: any, on the transport that reaches nobody else. */
-static const uint8_t *peer_address(const struct ripc *ctx, const struct ripc__peer *p, unsigned tp,
-				   size_t *len)
+static bool speaks(const struct ripc__transport_ops *ops, uint8_t id)
+{
+	if (id == ops->id)
+		return true;
+	for (unsigned i = 0; i < sizeof(ops->speaks) && ops->speaks[i]; i++)
+		if (id == ops->speaks[i])
+			return true;
+	return false;
+}
+
+const uint8_t *ripc__peer_way(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
+			      unsigned *tp, size_t *len)
 {
 	bool self = !memcmp(p->instance, ctx->instance, 16);
 
-	if (!ctx->tp[tp].t || !(ctx->tp[tp].limits.caps & RIPC__CAP_CONNECTED) ||
-	    !!(ctx->tp[tp].limits.caps & RIPC__CAP_SELF) != self)
-		return NULL;
-	if (self) {
-		*len = 16;
-		return ctx->instance;
-	}
-	for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
-	     at += 3 + *len) {
-		*len = ripc__get_le16(at + 1);
-		if (at[0] == ctx->tp[tp].ops->id)
-			return at + 3;
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		const struct ripc__tp *t = &ctx->tp[i];
+
+		*tp = i;
+		if (!t->t || !(t->limits.caps & RIPC__CAP_CONNECTED) ||
+		    !!(t->limits.caps & RIPC__CAP_SELF) != self)
+			continue;
+		if (self) {
+			*len = 16;
+			return index ? NULL : ctx->instance;
+		}
+		for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
+		     at += 3 + *len) {
+			*len = ripc__get_le16(at + 1);
+			if (speaks(t->ops, at[0]) && !index--)
+				return at + 3;
+		}
 	}
 	return NULL;
 }
 
-int ripc__datagram_index(const struct ripc *ctx)
+const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__peer *p, unsigned *tp,
+				   size_t *len)
 {
-	for (unsigned i = 0; i < ctx->ntp; i++)
-		if (ctx->tp[i].t && ctx->tp[i].limits.caps & RIPC__CAP_DATAGRAM)
-			return (int)i;
-	return -1;
-}
+	const uint8_t *addr;
 
-const uint8_t *ripc__datagram_tp(const struct ripc *ctx, const struct ripc__dest *d, size_t *len)
-{
-	bool wanted = ctx->opt.shorts == RIPC__SHORT_UDP && d->peer && !d->peer->no_datagrams;
-	int tp = wanted ? ripc__datagram_index(ctx) : -1;
-
-	return tp < 0 ? NULL : peer_address(ctx, d->peer, (unsigned)tp, len);
+	if (!ctx->datagrams || p->no_datagrams)
+		return NULL;
+	/* The lane shows which way is open; before there is one, the first is as good as its chances. */
+	for (unsigned i = 0; (addr = ripc__peer_way(ctx, p, i, tp, len)); i++)
+		if (!p->lane || p->lane->tp == *tp)
+			break;
+	return addr && ctx->tp[*tp].limits.short_by_datagram ? addr : NULL;
 }
 
 static void peer_note(struct ripc__peer *p, const char *transport, const char *text)
@@ -420,6 +432,7 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 {
 	uint64_t now = ripc__now(ctx);
 	const uint8_t *addr;
+	unsigned tp;
 	size_t len;
 
 	if (p->lane || p->out || ctx->closing || now < p->retry_ns)
@@ -434,17 +447,16 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 		if (!p->final)
 			peer_ask(ctx, p);
 	}
-	while (p->try_index < ctx->ntp) {
-		unsigned tp = p->try_index++;
+	while ((addr = ripc__peer_way(ctx, p, p->try_index, &tp, &len))) {
+		unsigned other;
+		size_t other_len;
+		bool last = !ripc__peer_way(ctx, p, ++p->try_index, &other, &other_len);
 
-		addr = peer_address(ctx, p, tp, &len);
-		if (!addr)
-			continue;
-		if (!ripc__lane_connect(ctx, p, tp, addr, len))
+		if (!ripc__lane_connect(ctx, p, tp, addr, len, last))
 			return;
 		peer_note(p, ctx->tp[tp].ops->name, ripc_detail());
 	}
-	/* Every transport was tried. */
+	/* Every way was tried. */
 	p->try_index = 0;
 	if (!p->why)
 		peer_note(p, "no transport in common", ctx->opt.transports);

@@ -64,7 +64,7 @@ struct ripc__peer {
 	struct ripc__held *held;  /* a connection request we have not decided on, or NULL */
 	uint8_t *addrs; /* {transport u8, len u16, bytes}... best first as the record has them */
 	uint16_t addrs_len;
-	uint8_t try_index; /* which of the context's transports is tried next */
+	uint8_t try_index; /* which way is tried next: ripc__peer_way() */
 	bool crossed;      /* our connect was refused for theirs: it should be here by retry_ns */
 	bool final;        /* connecting: every failure of this round meant that it is not there */
 	unsigned nlanes;   /* lanes in any state, dead ones included, that point to it */
@@ -99,10 +99,16 @@ int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d);
 /* Resolves it, without connecting. Return: 0 its peer is known; -EAGAIN. */
 int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d);
 
-/* The transport that carries datagrams, or -1; and the address there of a destination's peer, or NULL: none is known, or
- * short messages do not go by datagram. */
-int ripc__datagram_index(const struct ripc *ctx);
-const uint8_t *ripc__datagram_tp(const struct ripc *ctx, const struct ripc__dest *d, size_t *len);
+/*
+ * The ways to a peer, best first: each of our transports in their order, with each address of the peer that it
+ * understands. Return: the address, with its transport; NULL: there are not so many.
+ */
+const uint8_t *ripc__peer_way(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
+			      unsigned *tp, size_t *len);
+
+/* Where short messages to it go by datagram. NULL: they do not, or no address is known. */
+const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__peer *p, unsigned *tp,
+				   size_t *len);
 
 /* Its holder turned out not to hold it (any more): asks the resolver anew. */
 void ripc__dest_stale(struct ripc *ctx, struct ripc__dest *d, const char *why);

@@ -87,10 +87,10 @@ static uint8_t *put_lens(uint8_t *p, const struct shot *m)
 uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport)
 {
 	const struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+	unsigned tp;
 	size_t len;
-	int tp = ripc__datagram_tp(ctx, d, &len) ? ripc__datagram_index(ctx) : -1;
 
-	if (tp >= 0) {
+	if (d->peer && ripc__peer_datagram(ctx, d->peer, &tp, &len)) {
 		*transport = ctx->tp[tp].ops->name;
 		return ctx->tp[tp].limits.datagram_max - RIPC__SHORT_FIXED;
 	}
@@ -100,7 +100,7 @@ uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, con
 	return lane->send_max - RIPC__SHORT_FIXED;
 }
 
-/* Over UDP or UD, when that was asked for and the peer has an address there. */
+/* Over UDP or UD, where the transport wants it so and the peer has an address there. */
 static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned tp,
 			  const uint8_t *addr, size_t addrlen)
 {
@@ -177,19 +177,20 @@ static int shoot(struct ripc__dest *d, const struct shot *m)
 {
 	struct ripc *ctx = m->s->ctx;
 	const uint8_t *addr;
+	unsigned tp;
 	size_t len;
 
-	if (d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->opt.shorts)
+	if (d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams)
 		return shoot_lane(d, m);
-	if (ctx->opt.shorts == RIPC__SHORT_UDP && !m->nreturns && !ripc__dest_locate(ctx, d)) {
+	if (ctx->datagrams && !m->nreturns && !ripc__dest_locate(ctx, d)) {
 		/* The lane is what tells that the peer has died: datagrams to nobody are not refused. */
 		if (!d->peer->lane) {
 			ripc__peer_connect(ctx, d->peer);
 			ripc__agent_need(ctx);
 		}
-		addr = ripc__datagram_tp(ctx, d, &len);
+		addr = ripc__peer_datagram(ctx, d->peer, &tp, &len);
 		if (addr) {
-			int rc = shoot_datagram(d, m, (unsigned)ripc__datagram_index(ctx), addr, len);
+			int rc = shoot_datagram(d, m, tp, addr, len);
 
 			if (rc != -EHOSTUNREACH)
 				return rc;
@@ -245,8 +246,8 @@ static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
 		}
 		if (!deadline)
 			deadline = ripc__deadline(ctx, timeout_ms);
-		if (ctx->opt.shorts == RIPC__SHORT_UDP) {
-			/* No event tells that a datagram socket has room again. */
+		if (ctx->datagrams) {
+			/* No event tells that there is room for a datagram again. */
 			uint64_t soon = ripc__now(ctx) + RIPC__MS;
 
 			if (ripc__wait(ctx, &d->waitq, soon < deadline ? soon : deadline) &&
@@ -334,10 +335,11 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 static int located_cb(struct ripc__dest *d, void *arg)
 {
 	struct ripc *ctx = arg;
+	unsigned tp;
 	size_t len;
 
-	if (ctx->opt.shorts == RIPC__SHORT_UDP && !ripc__dest_locate(ctx, d) &&
-	    ripc__datagram_tp(ctx, d, &len))
+	if (ctx->datagrams && !ripc__dest_locate(ctx, d) &&
+	    ripc__peer_datagram(ctx, d->peer, &tp, &len))
 		return 0;
 	return ripc__dest_reach(ctx, d);
 }

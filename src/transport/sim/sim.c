@@ -133,6 +133,8 @@ static int sim_open(struct ripc__transport **transport, const struct ripc__trans
 	t->queue_depth = net->config.queue_depth;
 	t->target_progress = net->config.target_progress;
 	fill_limits(&t->limits, &net->config);
+	t->limits.short_by_datagram = t->limits.caps & RIPC__CAP_DATAGRAM && env->opt &&
+				      env->opt->shorts == RIPC__SHORT_UDP;
 	node->t = t;
 	*transport = t;
 	return 0;

@@ -134,6 +134,7 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 	const struct soft *t = (struct soft *)tr;
 
 	*limits = (struct ripc__transport_limits){
+		.short_by_datagram = t->datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
 			RIPC__CAP_TARGET_PROGRESS | (t->datagrams ? RIPC__CAP_DATAGRAM : 0),
 		.send_max = RIPC__SEND_MAX,
