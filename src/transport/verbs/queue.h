@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Send queues that cannot overflow, completion queues that cannot either, and whom a completion is for.
+ *
+ * A work request id is a pointer: to the slot of a send queue, with bit 0 set, or to the buffer of a receive. It must stay
+ * valid until the completion queue was found empty after the queue pair was destroyed: some drivers leave the
+ * completions of a destroyed one in there.
+ */
+#ifndef RIPC_VERBS_QUEUE_H
+#define RIPC_VERBS_QUEUE_H
+
+#include "transport/verbs/pool.h"
+
+/* ---- send queues ---- */
+
+/* One work request that has not been retired. */
+struct ripc__verbs_slot {
+	struct ripc__verbs_sendq *queue;
+	struct ripc__verbs_buf *bounce; /* copy that is being sent; NULL: none */
+	uint64_t wr_id;                 /* the core's, for reads and writes */
+	uint32_t len;                   /* bytes, for statistics and checks of the owner */
+	uint8_t kind;                   /* the owner's */
+	bool signaled;
+};
+
+struct ripc__verbs_sendq {
+	void *owner; /* the endpoint */
+	struct ripc__verbs_slot *slots;
+	uint32_t depth;      /* power of two */
+	uint32_t head, tail; /* counters: retired, taken */
+	uint32_t unsignaled; /* taken since the last signaled one */
+};
+
+/* @depth: rounded down to a power of two; the queue pair must have been made with at least so many. -ENOMEM. */
+int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, void *owner);
+void ripc__verbs_sendq_fini(struct ripc__verbs_sendq *q); /* gives bounce buffers back */
+
+static inline uint32_t ripc__verbs_sendq_room(const struct ripc__verbs_sendq *q)
+{
+	return q->depth - (q->tail - q->head);
+}
+
+/*
+ * The next slot; there must be room. It is to be signaled if @signal says so, or because half a queue was not:
+ * see slot->signaled.
+ */
+struct ripc__verbs_slot *ripc__verbs_sendq_take(struct ripc__verbs_sendq *q, bool signal);
+/* Takes the last @n slots back: their work requests were refused. Bounce buffers go back. */
+void ripc__verbs_sendq_untake(struct ripc__verbs_sendq *q, uint32_t n);
+
+/*
+ * The oldest slot not after @upto, whose completion has come: call until NULL. Its bounce buffer is given back; the rest of it
+ * stays valid until the next slot is taken.
+ */
+struct ripc__verbs_slot *ripc__verbs_sendq_retire(struct ripc__verbs_sendq *q,
+						  const struct ripc__verbs_slot *upto);
+
+static inline uint64_t ripc__verbs_send_id(const struct ripc__verbs_slot *slot)
+{
+	return (uint64_t)(uintptr_t)slot | 1;
+}
+
+static inline uint64_t ripc__verbs_recv_id(const struct ripc__verbs_buf *buf)
+{
+	return (uint64_t)(uintptr_t)buf;
+}
+
+/* The slot of a send's completion, NULL if it is a receive's. */
+static inline struct ripc__verbs_slot *ripc__verbs_wc_slot(const struct ibv_wc *wc)
+{
+	return wc->wr_id & 1 ? (struct ripc__verbs_slot *)(uintptr_t)(wc->wr_id & ~UINT64_C(1))
+			     : NULL;
+}
+
+static inline struct ripc__verbs_buf *ripc__verbs_wc_buf(const struct ibv_wc *wc)
+{
+	return (struct ripc__verbs_buf *)(uintptr_t)wc->wr_id;
+}
+
+/* ---- completion queues ---- */
+
+#define RIPC__VERBS_STASH 16u /* completions found while arming, kept for the next poll */
+
+/* A completion queue and its channel. */
+struct ripc__verbs_cq {
+	struct ripc__verbs_device *device;
+	struct ibv_cq *cq;
+	struct ibv_comp_channel *channel; /* its fd is readable when armed and a completion came */
+	uint32_t entries;                 /* it can hold */
+	uint32_t promised;                /* work requests that may be outstanding */
+	struct ibv_wc stash[RIPC__VERBS_STASH];
+	uint32_t stash_at, stash_end;
+	bool armed; /* asked for an event that was not taken yet */
+};
+
+/* @entries: to begin with. Return: 0 or a negative errno, explained. */
+int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device,
+			uint32_t entries);
+void ripc__verbs_cq_fini(struct ripc__verbs_cq *cq); /* the queue pairs are gone */
+
+/*
+ * Before n more work requests can be outstanding on queues that complete here (the depth of a send queue: those flushed
+ * complete, too). Makes the queue larger if need be. Return: 0, or a negative errno, explained. And the reverse.
+ */
+int ripc__verbs_cq_promise(struct ripc__verbs_cq *cq, uint32_t n);
+void ripc__verbs_cq_unpromise(struct ripc__verbs_cq *cq, uint32_t n);
+
+/* Completions, at most max. Fewer than max: the queue was empty. Return: how many, or a negative errno: the queue is lost. */
+int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max);
+
+/* As arm() of the vtable, without losing a completion that comes meanwhile. Return: 0, 1, or a negative errno. */
+int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq);
+
+/* In the child of fork(): closes descriptors, nothing else. */
+void ripc__verbs_cq_forked(struct ripc__verbs_cq *cq);
+
+#endif
