@@ -19,3 +19,4 @@ include tests/conformance/local.mk
 include tests/tools/local.mk
 include tests/fuzz/local.mk
 include tests/install/local.mk
+include tests/lab/local.mk
