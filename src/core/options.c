@@ -30,12 +30,14 @@ struct setting {
 #define MEMBER(m) offsetof(struct ripc__options, m), sizeof(((struct ripc__options *)0)->m)
 
 static const struct setting settings[] = {
-	{"transports", KIND_LIST, MEMBER(transports), "auto,iwarp/soft,self,sim", 0, 0, NULL},
+	{"transports", KIND_LIST, MEMBER(transports), "auto,ib,iwarp/soft,self,sim", 0, 0, NULL},
 	{"resolver", KIND_LIST, MEMBER(resolver), "local,udp,sim", 0, 0, NULL},
 	{"interfaces", KIND_INTERFACES, MEMBER(interfaces), NULL, 0, 0, NULL},
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
 	{"crc", KIND_CHOICE, MEMBER(crc), "auto,on,off", 0, 0, NULL},
-	{"short", KIND_CHOICE, MEMBER(shorts), "rdma,udp", 0, 0, NULL},
+	{"short", KIND_CHOICE, MEMBER(shorts), "auto,rdma,udp", 0, 0, NULL},
+	{"ib_qp", KIND_CHOICE, MEMBER(ib_qp), "rc,uc", 0, 0, NULL},
+	{"gid_index", KIND_NUMBER, MEMBER(gid_index), NULL, 0, 65535, "an index of a GID table"},
 	{"port", KIND_NUMBER, MEMBER(port), NULL, 1, 65535, "a UDP port"},
 	{"peer_timeout_ms", KIND_NUMBER, MEMBER(peer_timeout_ms), NULL, 100, 3600000, "milliseconds"},
 	{"resolve_timeout_ms", KIND_NUMBER, MEMBER(resolve_timeout_ms), NULL, 10, 3600000,
@@ -269,6 +271,7 @@ int ripc__options_load(struct ripc__options *opt, const char *text, char *why, s
 	opt->service_window = 256 * 1024;
 	opt->pool_bytes = 256ull << 20;
 	opt->log_level = -1;
+	opt->gid_index = RIPC__GID_INDEX_AUTO;
 	rc = load_environment(opt, why, whylen);
 	return rc || !text ? rc : load_text(opt, text, why, whylen);
 }

@@ -9,7 +9,10 @@
 
 enum ripc__wait_mode { RIPC__WAIT_ADAPTIVE, RIPC__WAIT_POLL, RIPC__WAIT_BLOCK };
 enum ripc__crc_mode { RIPC__CRC_AUTO, RIPC__CRC_ON, RIPC__CRC_OFF };
-enum ripc__short_mode { RIPC__SHORT_RDMA, RIPC__SHORT_UDP };
+enum ripc__short_mode { RIPC__SHORT_AUTO, RIPC__SHORT_RDMA, RIPC__SHORT_UDP };
+enum ripc__ib_qp { RIPC__IB_QP_RC, RIPC__IB_QP_UC };
+
+#define RIPC__GID_INDEX_AUTO UINT32_MAX
 
 /* Setting "name" of the string is RIPC_NAME in the environment. Lists are comma-separated. */
 struct ripc__options {
@@ -18,9 +21,13 @@ struct ripc__options {
 	char interfaces[256];      /* network interfaces used, by name; empty: all that are up */
 	enum ripc__wait_mode wait; /* how a waiting call waits */
 	enum ripc__crc_mode crc; /* iWARP CRC32C; auto: off where both ends are one loopback and agree */
-	enum ripc__short_mode shorts; /* "short": rdma or udp, what carries short messages over iWARP */
-	uint16_t port;                /* UDP port of the resolver */
-	uint32_t peer_timeout_ms;     /* silence after which a peer with work outstanding is dead */
+	/* "short": what carries short messages: connections (rdma), datagrams where the transport has them (udp), or what
+	 * suits the transport best (auto: datagrams over InfiniBand and RoCE, connections elsewhere) */
+	enum ripc__short_mode shorts;
+	enum ripc__ib_qp ib_qp; /* what carries writes over InfiniBand and RoCE */
+	uint32_t gid_index; /* RoCE: entry of the port's table used as our address, or RIPC__GID_INDEX_AUTO */
+	uint16_t port;               /* UDP port of the resolver */
+	uint32_t peer_timeout_ms;    /* silence after which a peer with work outstanding is dead */
 	uint32_t resolve_timeout_ms; /* how long one look-up tries before it reports failure */
 	uint32_t service_window;     /* bytes a peer may have queued at one service */
 	uint64_t pool_bytes;         /* cached, unused buffer memory kept at most */

@@ -50,7 +50,9 @@ START_TEST(load__defaults)
 		ck_assert_str_eq(opt.interfaces, "");
 		ck_assert_int_eq(opt.wait, RIPC__WAIT_ADAPTIVE);
 		ck_assert_int_eq(opt.crc, RIPC__CRC_AUTO);
-		ck_assert_int_eq(opt.shorts, RIPC__SHORT_RDMA);
+		ck_assert_int_eq(opt.shorts, RIPC__SHORT_AUTO);
+		ck_assert_int_eq(opt.ib_qp, RIPC__IB_QP_RC);
+		ck_assert_uint_eq(opt.gid_index, RIPC__GID_INDEX_AUTO);
 		ck_assert_uint_eq(opt.port, 7475);
 		ck_assert_uint_eq(opt.peer_timeout_ms, 2000);
 		ck_assert_uint_eq(opt.resolve_timeout_ms, 1000);
@@ -73,7 +75,10 @@ START_TEST(load__choices)
 	ck_assert_int_eq(opt.crc, RIPC__CRC_OFF);
 	ck_assert_int_eq(opt.shorts, RIPC__SHORT_RDMA);
 	ck_assert_int_eq(opt.log_level, 3);
-	ck_assert_int_eq(load("wait=adaptive crc=auto log=warn"), 0);
+	ck_assert_int_eq(load("wait=adaptive crc=auto short=auto ib_qp=uc gid_index=3 log=warn"), 0);
+	ck_assert_int_eq(opt.shorts, RIPC__SHORT_AUTO);
+	ck_assert_int_eq(opt.ib_qp, RIPC__IB_QP_UC);
+	ck_assert_uint_eq(opt.gid_index, 3);
 	ck_assert_int_eq(opt.log_level, 1);
 	ck_assert_int_eq(load("log=info"), 0);
 	ck_assert_int_eq(opt.log_level, 2);

@@ -33,6 +33,12 @@ refused RIPC_CRC nonsense
 accepted RIPC_CRC on
 refused RIPC_SHORT tcp
 accepted RIPC_SHORT udp
+accepted RIPC_SHORT auto
+refused RIPC_IB_QP ud
+accepted RIPC_IB_QP uc
+refused RIPC_GID_INDEX -1
+refused RIPC_GID_INDEX 65536
+accepted RIPC_GID_INDEX 0
 for value in nonsense 0 65536 -1 7475x 99999999999999999999; do
 	refused RIPC_PORT $value
 done
