@@ -5,7 +5,7 @@
  * what the peer sends. Placeholders for what it could know are filled in: see seed().
  */
 #include "fuzz.h"
-#include "transport/iwarp/soft/address.h"
+#include "transport/iwarp/address.h"
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
 #include "transport/transport.h"
@@ -173,7 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const size_t cuts[8] = {SIZE_MAX, 1, 2, 3, 19, 64, 300, 1000};
 	struct ripc__mpa_terms terms = {
 		.enhanced = true, .soft = true, .read_depth = 4, .serve_depth = 4, .rtr = 2};
-	struct ripc__soft_address address;
+	struct ripc__iwarp_address address;
 	struct world *w;
 	uint8_t *copy;
 	uint8_t mode;
@@ -185,7 +185,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size--;
 	active = mode & 1;
 	terms.crc = mode & 2;
-	if (!ripc__soft_address_decode(&address, data, size))
+	if (!ripc__iwarp_address_decode(&address, data, size))
 		require(address.nplaces >= 1 && address.nplaces <= RIPC__PLACES_MAX);
 	if (mode & 4) {
 		size_t n = set_up(data, size, active, &terms);

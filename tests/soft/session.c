@@ -4,7 +4,7 @@
  * "PORT", waits for a line on standard input, then connects, sends, writes and reads, and prints "done".
  */
 #include "core/clock.h"
-#include "transport/iwarp/soft/address.h"
+#include "transport/iwarp/address.h"
 #include "transport/transport.h"
 
 #include <stdio.h>
@@ -83,14 +83,14 @@ int main(void)
 {
 	struct ripc__options opt;
 	struct ripc__transport_env env = {.opt = &opt};
-	struct ripc__soft_address address;
+	struct ripc__iwarp_address address;
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	char why[256], line[16];
 
 	if (ripc__options_load(&opt, "interfaces=lo crc=on", why, sizeof(why)) ||
 	    ops->open(&ends[0], &env) || ops->open(&ends[1], &env) ||
-	    ripc__soft_address_decode(&address, addr,
-				      (size_t)ops->address(ends[1], addr, sizeof(addr))))
+	    ripc__iwarp_address_decode(&address, addr,
+				       (size_t)ops->address(ends[1], addr, sizeof(addr))))
 		return 1;
 	printf("%u\n", address.places[0].tcp);
 	fflush(stdout);

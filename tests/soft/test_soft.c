@@ -262,12 +262,12 @@ static bool all_are(const uint8_t *p, size_t len, uint8_t value)
 static int raw(struct side *s)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
-	struct ripc__soft_address decoded;
+	struct ripc__iwarp_address decoded;
 	union ripc__sockaddr to;
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	ck_assert_int_eq(ripc__soft_address_decode(&decoded, addr,
-						   (size_t)ops->address(s->t, addr, sizeof(addr))),
+	ck_assert_int_eq(ripc__iwarp_address_decode(&decoded, addr,
+						    (size_t)ops->address(s->t, addr, sizeof(addr))),
 			 0);
 	to = decoded.places[0].ip;
 	ck_assert_int_eq(to.sa.sa_family, AF_INET);
@@ -308,13 +308,13 @@ static bool raw_ended(int fd)
 
 START_TEST(soft_open__listens_on_the_loopback_only)
 {
-	struct ripc__soft_address decoded;
+	struct ripc__iwarp_address decoded;
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	char text[256];
 
 	ck_assert_int_eq(open_side(&a, "interfaces=lo"), 0);
-	ck_assert_int_eq(ripc__soft_address_decode(&decoded, addr,
-						   (size_t)ops->address(a.t, addr, sizeof(addr))),
+	ck_assert_int_eq(ripc__iwarp_address_decode(&decoded, addr,
+						    (size_t)ops->address(a.t, addr, sizeof(addr))),
 			 0);
 	for (unsigned i = 0; i < decoded.nplaces; i++)
 		ck_assert(decoded.places[i].loopback);
@@ -1039,7 +1039,7 @@ END_TEST
 /* A listening socket by hand, in the place of b's first. */
 static int raw_listener(uint8_t *addr, size_t *len)
 {
-	struct ripc__soft_address address = {.host = ripc__soft_host_id(), .nplaces = 1};
+	struct ripc__iwarp_address address = {.host = ripc__soft_host_id(), .nplaces = 1};
 	union ripc__sockaddr *ip = &address.places[0].ip;
 	socklen_t sl = sizeof(ip->in);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -1051,7 +1051,7 @@ static int raw_listener(uint8_t *addr, size_t *len)
 	ck_assert_int_eq(listen(fd, 5), 0);
 	address.places[0].loopback = true;
 	address.places[0].tcp = ripc__sockaddr_port(ip);
-	*len = ripc__soft_address_encode(&address, addr, RIPC__ADDRESS_MAX);
+	*len = ripc__iwarp_address_encode(&address, addr, RIPC__ADDRESS_MAX);
 	return fd;
 }
 

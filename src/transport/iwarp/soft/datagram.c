@@ -28,7 +28,7 @@ int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, si
 			     const struct iovec *iov, unsigned niov)
 {
 	struct soft *t = (struct soft *)tr;
-	struct ripc__soft_address address;
+	struct ripc__iwarp_address address;
 	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = niov};
 	size_t len = 0;
 
@@ -38,9 +38,9 @@ int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, si
 		len += iov[i].iov_len;
 	if (len > t->datagram_max)
 		return -EMSGSIZE;
-	if (ripc__soft_address_decode(&address, addr, addrlen))
+	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "iwarp/soft: the peer's address makes no sense");
-	ripc__soft_address_order(&address, t->host);
+	ripc__iwarp_address_order(&address, t->host);
 	for (unsigned i = 0; i < address.nplaces; i++) {
 		union ripc__sockaddr to = address.places[i].ip;
 		int fd = address.places[i].udp ? socket_for(t, &to) : -1;
@@ -64,7 +64,7 @@ int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, si
 /* An address of one place, for answers. */
 static uint32_t answer_address(struct soft *t, const union ripc__sockaddr *from, uint8_t *buf)
 {
-	struct ripc__soft_address a = {.host = t->host, .nplaces = 1};
+	struct ripc__iwarp_address a = {.host = t->host, .nplaces = 1};
 	uint8_t whole[RIPC__ADDRESS_MAX];
 	size_t len;
 
@@ -72,7 +72,7 @@ static uint32_t answer_address(struct soft *t, const union ripc__sockaddr *from,
 	a.places[0].loopback = ripc__sockaddr_is_loopback(from);
 	/* Its TCP port is not known, and not asked for; 0 would be no address. */
 	a.places[0].tcp = a.places[0].udp = ripc__sockaddr_port(from);
-	len = ripc__soft_address_encode(&a, whole, sizeof(whole));
+	len = ripc__iwarp_address_encode(&a, whole, sizeof(whole));
 	memcpy(buf, whole, len);
 	return (uint32_t)len;
 }

@@ -24,15 +24,15 @@ int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t a
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **epp)
 {
 	struct soft *t = (struct soft *)tr;
-	struct ripc__soft_address address;
+	struct ripc__iwarp_address address;
 	struct ripc__ep *ep;
 
 	if (privlen > RIPC__PRIVATE_MAX)
 		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
-	if (ripc__soft_address_decode(&address, addr, addrlen))
+	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "iwarp/soft: the peer's address makes no sense");
-	if (!ripc__soft_address_order(&address, t->host))
+	if (!ripc__iwarp_address_order(&address, t->host))
 		return ripc__fail(-EHOSTUNREACH,
 				  "iwarp/soft: the peer listens on the loopback of another host");
 	ep = ripc__soft_ep_new(t, true);

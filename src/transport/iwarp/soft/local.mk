@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += \
-	src/transport/iwarp/soft/address.c src/transport/iwarp/soft/address.h \
+	src/transport/iwarp/address.c src/transport/iwarp/address.h \
 	src/transport/iwarp/soft/crc32c.c src/transport/iwarp/soft/crc32c.h \
 	src/transport/iwarp/soft/datagram.c \
 	src/transport/iwarp/soft/ddp.c src/transport/iwarp/soft/ddp.h \

@@ -148,7 +148,7 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 {
 	const struct soft *t = (struct soft *)tr;
-	struct ripc__soft_address a = {.host = t->host, .nplaces = t->nlisteners};
+	struct ripc__iwarp_address a = {.host = t->host, .nplaces = t->nlisteners};
 	size_t len;
 
 	for (unsigned i = 0; i < t->nlisteners; i++) {
@@ -159,19 +159,19 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 		a.places[i].tcp = ripc__sockaddr_port(&l->tcp.addr);
 		a.places[i].udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
 	}
-	len = ripc__soft_address_encode(&a, buf, cap);
+	len = ripc__iwarp_address_encode(&a, buf, cap);
 	return len ? (int)len : -EINVAL;
 }
 
 static void soft_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
 {
-	struct ripc__soft_address a;
+	struct ripc__iwarp_address a;
 	size_t used = 0;
 
 	if (!textlen)
 		return;
 	text[0] = 0;
-	if (ripc__soft_address_decode(&a, addr, len)) {
+	if (ripc__iwarp_address_decode(&a, addr, len)) {
 		snprintf(text, textlen, "address that makes no sense");
 		return;
 	}

@@ -13,7 +13,7 @@
 #ifndef RIPC_IWARP_SOFT_H
 #define RIPC_IWARP_SOFT_H
 
-#include "transport/iwarp/soft/address.h"
+#include "transport/iwarp/address.h"
 #include "transport/iwarp/soft/engine.h"
 #include "transport/transport.h"
 
@@ -106,7 +106,7 @@ enum soft_state {
 
 /* What an endpoint needs only until it is set up. */
 struct soft_setup {
-	struct ripc__soft_address address; /* active: places still to be tried, from place on */
+	struct ripc__iwarp_address address; /* active: places still to be tried, from place on */
 	unsigned place;
 	bool basic;                      /* active: ask in revision 1 */
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */
@@ -161,7 +161,7 @@ struct soft {
 	enum ripc__crc_mode crc;
 	bool datagrams;
 	uint32_t datagram_max;
-	uint64_t host; /* see struct ripc__soft_address */
+	uint64_t host; /* see struct ripc__iwarp_address */
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__PLACES_MAX];
 	unsigned nlisteners;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The address of this transport in resolver records: where a context listens. Format: doc/protocol.md section 4. Pure. */
+/* The address of the iWARP transports in resolver records: where a context listens. Format: doc/protocol.md section 4. Pure. */
 #ifndef RIPC_IWARP_ADDRESS_H
 #define RIPC_IWARP_ADDRESS_H
 
@@ -25,22 +25,22 @@ struct ripc__place {
 	uint16_t tcp, udp;       /* ports, host order; udp 0: takes no datagrams */
 };
 
-struct ripc__soft_address {
+struct ripc__iwarp_address {
 	uint64_t host;    /* same for contexts that share a loopback */
 	unsigned nplaces; /* 1 .. RIPC__PLACES_MAX */
 	struct ripc__place places[RIPC__PLACES_MAX];
 };
 
 /* Return: bytes written at buf (cap >= 256). */
-size_t ripc__soft_address_encode(const struct ripc__soft_address *a, uint8_t *buf, size_t cap);
+size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *buf, size_t cap);
 /* Any bytes. Return: 0 or -EINVAL. */
-int ripc__soft_address_decode(struct ripc__soft_address *a, const uint8_t *buf, size_t len);
+int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf, size_t len);
 
 /*
  * Leaves only the places that can be reached from @host, best first: on the same host the loopback, else no
  * loopback. Return: how many are left.
  */
-unsigned ripc__soft_address_order(struct ripc__soft_address *a, uint64_t host);
+unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host);
 
 bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
 bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "transport/iwarp/soft/address.h"
+#include "transport/iwarp/address.h"
 #include "wire/bytes.h"
 
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@ static uint8_t *ip_bytes(union ripc__sockaddr *a)
 	return a->sa.sa_family == AF_INET ? (uint8_t *)&a->in.sin_addr : (uint8_t *)&a->in6.sin6_addr;
 }
 
-size_t ripc__soft_address_encode(const struct ripc__soft_address *a, uint8_t *buf, size_t cap)
+size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *buf, size_t cap)
 {
 	uint8_t *p = buf + HEADER;
 
@@ -58,7 +58,7 @@ static bool unusable(const union ripc__sockaddr *a)
 	       IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr) || IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr);
 }
 
-int ripc__soft_address_decode(struct ripc__soft_address *a, const uint8_t *buf, size_t len)
+int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf, size_t len)
 {
 	const uint8_t *p = buf + HEADER;
 
@@ -87,9 +87,9 @@ int ripc__soft_address_decode(struct ripc__soft_address *a, const uint8_t *buf, 
 	return p == buf + len ? 0 : -EINVAL;
 }
 
-unsigned ripc__soft_address_order(struct ripc__soft_address *a, uint64_t host)
+unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host)
 {
-	struct ripc__soft_address all = *a;
+	struct ripc__iwarp_address all = *a;
 	bool same = a->host == host;
 
 	a->nplaces = 0;
