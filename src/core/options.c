@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/options.h"
 
+#include "resolver/chain.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -15,7 +17,7 @@
 
 extern char **environ;
 
-enum kind { KIND_LIST, KIND_INTERFACES, KIND_CHOICE, KIND_NUMBER };
+enum kind { KIND_LIST, KIND_INTERFACES, KIND_CHAIN, KIND_CHOICE, KIND_NUMBER };
 
 /* One setting: where its value goes, and what it may be. */
 struct setting {
@@ -31,7 +33,7 @@ struct setting {
 
 static const struct setting settings[] = {
 	{"transports", KIND_LIST, MEMBER(transports), "auto,ib,iwarp/soft,self,sim", 0, 0, NULL},
-	{"resolver", KIND_LIST, MEMBER(resolver), "local,udp,sim", 0, 0, NULL},
+	{"resolver", KIND_CHAIN, MEMBER(resolver), NULL, 0, 0, NULL},
 	{"interfaces", KIND_INTERFACES, MEMBER(interfaces), NULL, 0, 0, NULL},
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
 	{"crc", KIND_CHOICE, MEMBER(crc), "auto,on,off", 0, 0, NULL},
@@ -159,6 +161,19 @@ static int set_list(struct ripc__options *opt, const struct setting *s, const ch
 	return 0;
 }
 
+static int set_chain(struct ripc__options *opt, const struct setting *s, const char *value,
+		     const char *origin, char *why, size_t whylen)
+{
+	char phrase[256];
+
+	if (strlen(value) >= s->size)
+		return complain(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
+	if (ripc__chain_check(value, phrase, sizeof(phrase)))
+		return complain(why, whylen, "%s: %s", origin, phrase);
+	strcpy((char *)opt + s->offset, value);
+	return 0;
+}
+
 /* @origin is how the user wrote it: RIPC_WAIT=x or wait=x. */
 static int set(struct ripc__options *opt, const struct setting *s, const char *value,
 	       const char *origin, char *why, size_t whylen)
@@ -171,6 +186,8 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 	case KIND_LIST:
 	case KIND_INTERFACES:
 		return set_list(opt, s, value, origin, why, whylen);
+	case KIND_CHAIN:
+		return set_chain(opt, s, value, origin, why, whylen);
 	case KIND_CHOICE:
 		index = *value ? ripc__list_index(s->choices, value) : -1;
 		if (index < 0)

@@ -17,7 +17,7 @@ enum ripc__ib_qp { RIPC__IB_QP_RC, RIPC__IB_QP_UC };
 /* Setting "name" of the string is RIPC_NAME in the environment. Lists are comma-separated. */
 struct ripc__options {
 	char transports[128]; /* transports allowed, best first; "auto": all, in the built-in order */
-	char resolver[64];    /* resolver back ends, in order; default "local,udp" */
+	char resolver[480];   /* resolver back ends, see resolver/chain.h; default "local,udp" */
 	char interfaces[256];      /* network interfaces used, by name; empty: all that are up */
 	enum ripc__wait_mode wait; /* how a waiting call waits */
 	enum ripc__crc_mode crc; /* iWARP CRC32C; auto: off where both ends are one loopback and agree */

@@ -11,6 +11,8 @@
 struct ripc__backend_env {
 	const struct ripc__options *opt;
 	const uint8_t *instance; /* 16 bytes */
+	const char *arg;         /* what stands behind its name in the chain, or "" */
+	bool alone;              /* nothing else in the chain hears UDP */
 	int epoll_fd;            /* where a back end adds its descriptors, with tag */
 	uint64_t tag;            /* data.u64 of its entries is tag | descriptor */
 	void *sim;               /* the simulated network */
@@ -24,6 +26,7 @@ struct ripc__backend {
 
 struct ripc__backend_ops {
 	const char *name; /* as in RIPC_RESOLVER */
+	bool inet; /* it can answer a sender whose bytes are a socket address of IPv4 or IPv6 */
 
 	/* Errors: -EINVAL for a setting that makes no sense here; others: it cannot work on this machine. One sentence in
 	 * why. Nothing is left behind. */
@@ -48,6 +51,10 @@ struct ripc__backend_ops {
 	int (*recv)(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
 		    size_t cap);
 
+	/* Hands a datagram that came to this host to the context of this host that holds @service, as from @from. NULL: cannot. */
+	void (*pass_on)(struct ripc__backend *b, const struct ripc__sender *from, uint64_t service,
+			const uint8_t *data, size_t len);
+
 	/* A look-up is under way: a chance to look for new interfaces. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);
 
@@ -67,6 +74,7 @@ struct ripc__backend_ops {
 
 extern const struct ripc__backend_ops ripc__backend_local;
 extern const struct ripc__backend_ops ripc__backend_udp;
+extern const struct ripc__backend_ops ripc__backend_file;
 extern const struct ripc__backend_ops ripc__backend_sim;
 
 #endif

@@ -31,6 +31,8 @@ struct ripc__sender {
 	uint8_t backend; /* index of the back end */
 	uint8_t len;     /* of bytes */
 	uint8_t bytes[46];
+	bool direct; /* it came to this host alone: another context of the host may be meant */
+	bool passed_on; /* by another context of this host: bytes are where it came from in the first place */
 };
 
 struct ripc__rcore_env {

@@ -3,6 +3,9 @@
  * The back end for one host: an abstract Unix datagram socket per context, "\0ripc/ctx/<instance>", and one per service
  * held, "\0ripc/svc/<id>". So the kernel sees to it that an id is held once, names end with their process whatever it
  * dies of, and a request for a service that is not here fails at once.
+ *
+ * A request that came to the host from outside, and happened to be read by a context that does not hold the service, is passed
+ * on from "\0ripc/fwd/<socket address of the asker>.<number>": the holder answers there directly.
  */
 #define _GNU_SOURCE
 #include "resolver/backend.h"
@@ -14,7 +17,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +30,7 @@
 
 #define ASK_MS 20 /* how long the holder of an id is given to say who it is, for an error message */
 
-static const char ctx_prefix[] = "ripc/ctx/", svc_prefix[] = "ripc/svc/";
+static const char ctx_prefix[] = "ripc/ctx/", svc_prefix[] = "ripc/svc/", fwd_prefix[] = "ripc/fwd/";
 
 struct local_held {
 	struct ripc__node node; /* id: the service */
@@ -136,27 +141,88 @@ static void local_close(struct ripc__backend *b)
 	free(l);
 }
 
-/* The instance id in a context's address, or false if it is not one. */
-static bool parse_context(const struct sockaddr_un *sun, socklen_t len, uint8_t instance[16])
+/* @n bytes from twice as many digits, or false. */
+static bool unhex(const char *text, size_t n, uint8_t *bytes)
 {
-	const size_t head = offsetof(struct sockaddr_un, sun_path) + 1,
-		     prefix = sizeof(ctx_prefix) - 1;
-	const char *name = sun->sun_path + 1 + prefix;
-
-	if (len != head + prefix + 32 || sun->sun_family != AF_UNIX || sun->sun_path[0] ||
-	    memcmp(sun->sun_path + 1, ctx_prefix, prefix))
-		return false;
-	for (unsigned i = 0; i < 32; i++) {
-		char c = name[i];
+	for (size_t i = 0; i < 2 * n; i++) {
+		char c = text[i];
 		int digit = c >= '0' && c <= '9'   ? c - '0'
 			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
 						   : -1;
 
 		if (digit < 0)
 			return false;
-		instance[i / 2] = (uint8_t)(i & 1 ? instance[i / 2] << 4 | digit : digit);
+		bytes[i / 2] = (uint8_t)(i & 1 ? bytes[i / 2] << 4 | digit : digit);
 	}
 	return true;
+}
+
+/* What stands behind a prefix in an abstract address, and its length; NULL if it is not one of these. */
+static const char *behind(const struct sockaddr_un *sun, socklen_t len, const char *prefix, size_t *n)
+{
+	const size_t head = offsetof(struct sockaddr_un, sun_path) + 1, skip = strlen(prefix);
+
+	if (len < head + skip || sun->sun_family != AF_UNIX || sun->sun_path[0] ||
+	    memcmp(sun->sun_path + 1, prefix, skip))
+		return NULL;
+	*n = len - head - skip;
+	return sun->sun_path + 1 + skip;
+}
+
+/* The instance id in a context's address, or false if it is not one. */
+static bool parse_context(const struct sockaddr_un *sun, socklen_t len, struct ripc__sender *from)
+{
+	size_t n;
+	const char *name = behind(sun, len, ctx_prefix, &n);
+
+	from->len = 16;
+	return name && n == 32 && unhex(name, 16, from->bytes);
+}
+
+/* Where a datagram that was passed on came from, or false if it was not. */
+static bool parse_passed_on(const struct sockaddr_un *sun, socklen_t len, struct ripc__sender *from)
+{
+	size_t n, digits;
+	const char *name = behind(sun, len, fwd_prefix, &n);
+	const char *dot = name ? memchr(name, '.', n) : NULL;
+	sa_family_t family;
+
+	if (!dot)
+		return false;
+	digits = (size_t)(dot - name);
+	if ((digits != 2 * sizeof(struct sockaddr_in) && digits != 2 * sizeof(struct sockaddr_in6)) ||
+	    !unhex(name, digits / 2, from->bytes))
+		return false;
+	from->len = (uint8_t)(digits / 2);
+	from->passed_on = true;
+	memcpy(&family, from->bytes, sizeof(family));
+	return family == (from->len == sizeof(struct sockaddr_in) ? AF_INET : AF_INET6);
+}
+
+static void local_pass_on(struct ripc__backend *b, const struct ripc__sender *from,
+			  uint64_t service, const uint8_t *data, size_t len)
+{
+	static atomic_uint number;
+	struct sockaddr_un sun, me;
+	socklen_t sunlen = service_address(&sun, service), melen;
+	char name[2 * sizeof(from->bytes) + 24];
+	int fd;
+
+	if (from->len != sizeof(struct sockaddr_in) && from->len != sizeof(struct sockaddr_in6))
+		return;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	/* The connect tells at little cost that there is no such service here. */
+	if (!connect(fd, (struct sockaddr *)&sun, sunlen)) {
+		hex(from->bytes, from->len, name);
+		snprintf(name + 2 * from->len, 24, ".%x.%x", (unsigned)getpid(),
+			 atomic_fetch_add(&number, 1));
+		melen = address(&me, fwd_prefix, name);
+		if (!bind(fd, (struct sockaddr *)&me, melen))
+			(void)!send(fd, data, len, MSG_NOSIGNAL);
+	}
+	close(fd);
 }
 
 /*
@@ -278,9 +344,8 @@ static int local_recv(struct ripc__backend *b, int fd, struct ripc__sender *from
 
 	if (n < 0)
 		return -EAGAIN;
-	if ((size_t)n > cap || !parse_context(&sun, len, from->bytes))
+	if ((size_t)n > cap || (!parse_context(&sun, len, from) && !parse_passed_on(&sun, len, from)))
 		return -EBADMSG;
-	from->len = 16;
 	return (int)n;
 }
 
@@ -331,6 +396,7 @@ const struct ripc__backend_ops ripc__backend_local = {
 	.holder = local_holder,
 	.send = local_send,
 	.recv = local_recv,
+	.pass_on = local_pass_on,
 	.remote = local_remote,
 	.tried = local_tried,
 	.describe = local_describe,

@@ -5,6 +5,8 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "resolver/backend.h"
+#include "resolver/chain.h"
+#include "wire/bytes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-	BACKENDS_MAX = 2,     /* open at once */
+	BACKENDS_MAX = RIPC__CHAIN_MAX,
 	EVENTS = 16,          /* descriptors looked at in one call */
 	BURST = 64,           /* datagrams taken from one descriptor in one call */
 	NEGATIVE_MS = 100,    /* life of a negative answer of the network */
@@ -24,8 +26,10 @@ enum {
 	COMPLAINTS_MAX = 256, /* lines about garbage that one context logs at most */
 };
 
-static const struct ripc__backend_ops *const known[BACKENDS_MAX] = {&ripc__backend_local,
-								    &ripc__backend_udp};
+/* Those that a chain may name. */
+static const struct ripc__backend_ops *const known[] = {&ripc__backend_local, &ripc__backend_udp,
+							&ripc__backend_file};
+enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
 struct ripc__resolver {
 	struct ripc__rcore *core;
@@ -41,8 +45,8 @@ struct ripc__resolver {
 	struct ripc__record found; /* what find() returns */
 	uint64_t bad;              /* datagrams dropped before the core saw them */
 	uint64_t complaints[COMPLAINTS];
-	unsigned ncomplaints;   /* lines logged */
-	char left_out[2 * 128]; /* "udp: reason" of back ends that could not be opened */
+	unsigned ncomplaints; /* lines logged */
+	char left_out[512];   /* "udp: reason" of back ends that could not be opened */
 };
 
 /* --- texts --- */
@@ -131,6 +135,35 @@ static void complain(struct ripc__resolver *r, const struct ripc__sender *from, 
 		r->backends[from->backend]->ops->name, why);
 }
 
+/*
+ * A request that came to this host alone was read by one context, which need not be the one that is meant: it goes on to
+ * the one that is.
+ */
+static void pass_on(struct ripc__resolver *r, const struct ripc__sender *from, const uint8_t *msg,
+		    const uint8_t *data, size_t len)
+{
+	uint64_t service = ripc__get_le64(msg + 8);
+
+	if ((msg[5] != RIPC__RESOLVE_REQUEST && msg[5] != RIPC__RESOLVE_PROBE) ||
+	    ripc__rcore_holds(r->core, service))
+		return;
+	for (unsigned i = 0; i < r->nbackends; i++)
+		if (r->backends[i]->ops->pass_on)
+			r->backends[i]->ops->pass_on(r->backends[i], from, service, data, len);
+}
+
+/* The back end that can answer a sender on the network. */
+static bool find_inet(const struct ripc__resolver *r, struct ripc__sender *from)
+{
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		if (!r->backends[i]->ops->inet)
+			continue;
+		from->backend = (uint8_t)i;
+		return true;
+	}
+	return false;
+}
+
 /* Takes what has come in at one descriptor. */
 static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 {
@@ -149,8 +182,12 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		from.backend = (uint8_t)backend;
 		if (n < 0)
 			r->bad++;
+		if (n >= 0 && from.passed_on && !find_inet(r, &from))
+			continue;
 		if (n < 0 || ripc__rcore_input(r->core, &from, buf, (size_t)n, r->now_ns, &why))
 			complain(r, &from, why);
+		else if (from.direct)
+			pass_on(r, &from, buf, buf, (size_t)n);
 	}
 }
 
@@ -316,43 +353,21 @@ void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len)
 
 /* --- life --- */
 
-/* Names in opt->resolver that are no back end. */
-static int check_names(const char *list)
-{
-	if (!list[strspn(list, ",")])
-		return ripc__fail(-EINVAL,
-				  "resolver=%s: names no back end; there are local and udp", list);
-	while (*list) {
-		size_t n = strcspn(list, ",");
-		bool found = !n;
-
-		for (unsigned i = 0; i < BACKENDS_MAX; i++)
-			found = found ||
-				(strlen(known[i]->name) == n && !strncmp(known[i]->name, list, n));
-		if (!found)
-			return ripc__fail(
-				-EINVAL,
-				"resolver: there is no back end %.*s; there are local and udp",
-				(int)n, list);
-		list += n;
-		list += *list == ',';
-	}
-	return 0;
-}
-
 static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops *ops,
-			const struct ripc__resolver_env *env)
+			const struct ripc__resolver_env *env, const char *arg)
 {
 	struct ripc__backend_env benv = {
 		.opt = env->opt,
 		.instance = env->instance,
+		.arg = arg,
+		.alone = !find_inet(r, &(struct ripc__sender){0}),
 		.epoll_fd = r->epoll_fd,
 		.tag = (uint64_t)r->nbackends << 32,
 		.sim = env->sim,
 		.now_ns = env->sim ? 0 : ripc__clock_ns(),
 	};
 	size_t at = strlen(r->left_out);
-	char why[128] = "";
+	char why[256] = "";
 	int rc = ops->open(&r->backends[r->nbackends], &benv, why, sizeof(why));
 
 	if (!rc)
@@ -363,33 +378,49 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 	return rc;
 }
 
+/* Opens those that the chain names. File comes last, as it leaves the resolver's port to one that hears it anyway. */
 static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_env *env)
 {
+	struct ripc__chain_link links[RIPC__CHAIN_MAX];
+	const char *at = env->opt->resolver;
+	unsigned nlinks = 0;
+	char why[256];
 	int rc = 0, first = 0;
 
 	if (env->sim) {
-		rc = open_backend(r, &ripc__backend_sim, env);
+		rc = open_backend(r, &ripc__backend_sim, env, "");
 		r->polled = true;
 		return rc ? ripc__fail(rc, "%s", r->left_out) : 0;
 	}
-	rc = check_names(env->opt->resolver);
-	if (rc)
-		return rc;
-	for (unsigned i = 0; i < BACKENDS_MAX; i++) {
-		if (ripc__list_index(env->opt->resolver, known[i]->name) < 0)
+	if (ripc__chain_check(at, why, sizeof(why)))
+		return ripc__fail(-EINVAL, "resolver=%s: %s", at, why);
+	while (ripc__chain_next(&at, &links[nlinks], why, sizeof(why)) == 1)
+		nlinks++;
+	for (unsigned k = 0; k < KNOWN; k++) {
+		unsigned i = 0;
+
+		while (i < nlinks && strcmp(links[i].name, known[k]->name))
+			i++;
+		if (i == nlinks)
 			continue;
-		rc = open_backend(r, known[i], env);
+		rc = open_backend(r, known[k], env, links[i].arg);
 		/* A mistake, or a want of something that will be wanted again: not for working around. */
 		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 			return ripc__fail(rc, "%s", r->left_out);
 		if (rc) {
 			first = first ? first : rc;
 			ripc__log(RIPC_LOG_WARN, "resolver works without %s", r->left_out);
-		} else if (known[i] == &ripc__backend_local) {
+		} else if (known[k] == &ripc__backend_local) {
 			r->local = true;
 		}
 	}
-	return r->nbackends ? 0 : ripc__fail(first, "no resolver back end works: %s", r->left_out);
+	if (r->nbackends)
+		return 0;
+	if (!*r->left_out)
+		return ripc__fail(-EINVAL,
+				  "resolver=%s: names nothing that works outside of a simulation",
+				  env->opt->resolver);
+	return ripc__fail(first, "no resolver back end works: %s", r->left_out);
 }
 
 static void close_all(struct ripc__resolver *r)

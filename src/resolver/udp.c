@@ -5,7 +5,7 @@
  * second one with a port of its own speaks, and gets the answers. The kernel says when interfaces change.
  */
 #define _GNU_SOURCE
-#include "resolver/backend.h"
+#include "resolver/udp.h"
 
 #include "core/clock.h"
 
@@ -165,8 +165,7 @@ static void udp_refresh(struct ripc__backend *b, uint64_t now_ns)
 	(void)scan(u);
 }
 
-/* Return: the descriptor or a negative errno. */
-static int open_socket(const struct ripc__backend_env *env, int family, uint16_t port)
+int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t port)
 {
 	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, err;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -197,7 +196,7 @@ static int open_socket(const struct ripc__backend_env *env, int family, uint16_t
 }
 
 /* Where the kernel tells of interfaces and addresses that come and go. Without it they are only found during look-ups. Return: as
- * open_socket(). */
+ * ripc__udp_socket(). */
 static int open_changes(const struct ripc__backend_env *env)
 {
 	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
@@ -245,10 +244,10 @@ static int open_family(struct udp *u, const struct ripc__backend_env *env, int f
 {
 	int rc;
 
-	u->socks[hear] = open_socket(env, family, u->port);
+	u->socks[hear] = ripc__udp_socket(env, family, u->port);
 	if (u->socks[hear] < 0)
 		return u->socks[hear];
-	u->socks[speak] = open_socket(env, family, 0);
+	u->socks[speak] = ripc__udp_socket(env, family, 0);
 	if (u->socks[speak] < 0) {
 		rc = u->socks[speak];
 		close_socket(&u->socks[hear]);
@@ -376,24 +375,51 @@ static void udp_send(struct ripc__backend *b, const struct ripc__sender *to, uin
 		(void)!sendto(fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&ss, to->len);
 }
 
-/* Index of the interface a datagram came in by, 0 if the kernel did not say. */
-static unsigned came_by(struct msghdr *hdr)
+/*
+ * Notes how a datagram came: by which interface, and whether it was meant for this host alone (the address it was sent to
+ * is one of ours, not a broadcast or a group).
+ */
+static void came_by(struct msghdr *hdr, struct ripc__sender *from, unsigned *ifindex)
 {
+	*ifindex = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(hdr); c; c = CMSG_NXTHDR(hdr, c)) {
 		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 			struct in_pktinfo info;
 
 			memcpy(&info, CMSG_DATA(c), sizeof(info));
-			return (unsigned)info.ipi_ifindex;
+			*ifindex = (unsigned)info.ipi_ifindex;
+			from->direct = info.ipi_addr.s_addr == info.ipi_spec_dst.s_addr;
 		}
 		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
 			struct in6_pktinfo info;
 
 			memcpy(&info, CMSG_DATA(c), sizeof(info));
-			return info.ipi6_ifindex;
+			*ifindex = info.ipi6_ifindex;
+			from->direct = !IN6_IS_ADDR_MULTICAST(&info.ipi6_addr);
 		}
 	}
-	return 0;
+}
+
+int ripc__udp_take(int fd, struct ripc__sender *from, uint8_t *buf, size_t cap, unsigned *ifindex)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {buf, cap};
+	struct msghdr hdr = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_name = from->bytes,
+			     .msg_namelen = sizeof(from->bytes),
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	ssize_t n = recvmsg(fd, &hdr, MSG_TRUNC);
+
+	if (n < 0)
+		return -EAGAIN;
+	came_by(&hdr, from, ifindex);
+	from->len = (uint8_t)hdr.msg_namelen;
+	return hdr.msg_namelen > sizeof(from->bytes) ? -EBADMSG : (int)n;
 }
 
 static bool index_allowed(const struct udp *u, unsigned index, int fd)
@@ -413,32 +439,21 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, 
 		    size_t cap)
 {
 	struct udp *u = (struct udp *)b;
-	union {
-		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {buf, cap};
-	struct msghdr hdr = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_name = from->bytes,
-			     .msg_namelen = sizeof(from->bytes),
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	ssize_t n;
+	unsigned ifindex = 0;
+	int n;
 
 	if (fd == u->socks[CHANGES]) {
 		take_changes(u);
 		return -EAGAIN;
 	}
-	n = recvmsg(fd, &hdr, MSG_TRUNC);
-	if (n < 0)
-		return -EAGAIN;
-	if (!index_allowed(u, came_by(&hdr), fd))
+	n = ripc__udp_take(fd, from, buf, cap, &ifindex);
+	if (n == -EAGAIN)
+		return n;
+	if (!index_allowed(u, ifindex, fd))
 		return -ENOMSG;
-	if ((size_t)n > cap || hdr.msg_namelen > sizeof(from->bytes))
-		return -EBADMSG;
-	from->len = (uint8_t)hdr.msg_namelen;
-	return (int)n;
+	/* What comes to our own port is the answer to a question of ours. */
+	from->direct = from->direct && (fd == u->socks[HEAR4] || fd == u->socks[HEAR6]);
+	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
 }
 
 static bool udp_remote(const struct ripc__backend *b)
@@ -509,6 +524,7 @@ static void udp_forked(struct ripc__backend *b)
 
 const struct ripc__backend_ops ripc__backend_udp = {
 	.name = "udp",
+	.inet = true,
 	.open = udp_open,
 	.close = udp_close,
 	.send = udp_send,

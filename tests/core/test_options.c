@@ -181,7 +181,9 @@ START_TEST(load__lists_refused)
 
 	refused("transports=tcp", "tcp", "iwarp/soft");
 	refused("transports=self,iwarp/sof", "iwarp/sof", "iwarp/soft");
-	refused("resolver=dns", "dns", "local,udp");
+	refused("resolver=dns", "dns", "local, udp");
+	refused("resolver=local,local", "resolver=local,local", "twice");
+	refused("resolver=file", "resolver=file", "absolute path");
 	refused("resolver=local,,udp", "resolver=local,,udp", "empty");
 	refused("resolver=", "resolver=", "empty");
 	refused("resolver=local,", "resolver=local,", "empty");

@@ -9,6 +9,13 @@ check_PROGRAMS += tests/resolver/test_cache tests/resolver/test_claim tests/reso
 	tests/resolver/test_lookup tests/resolver/test_memory tests/resolver/test_resolver \
 	tests/resolver/test_table tests/resolver/test_timers
 RESOLVER_BUS = tests/resolver/bus.c tests/resolver/bus.h tests/resolver/trio.h
+check_PROGRAMS += tests/resolver/test_chain tests/resolver/test_file
+tests_resolver_test_chain_SOURCES = tests/resolver/test_chain.c
+tests_resolver_test_chain_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_chain_LDADD = $(TEST_LIBS)
+tests_resolver_test_file_SOURCES = tests/resolver/test_file.c tests/resolver/live.h
+tests_resolver_test_file_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_file_LDADD = $(TEST_LIBS)
 tests_resolver_test_cache_SOURCES = tests/resolver/test_cache.c $(RESOLVER_BUS)
 tests_resolver_test_cache_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_cache_LDADD = $(TEST_LIBS)
@@ -25,7 +32,7 @@ tests_resolver_test_memory_SOURCES = tests/resolver/test_memory.c
 tests_resolver_test_memory_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 tests_resolver_test_memory_LDADD = $(TEST_LIBS)
-tests_resolver_test_resolver_SOURCES = tests/resolver/test_resolver.c
+tests_resolver_test_resolver_SOURCES = tests/resolver/test_resolver.c tests/resolver/live.h
 tests_resolver_test_resolver_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_resolver_LDADD = $(TEST_LIBS)
 tests_resolver_test_table_SOURCES = tests/resolver/test_table.c

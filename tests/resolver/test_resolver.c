@@ -4,158 +4,22 @@
  * the loopback with a port and services drawn at random.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "live.h"
 
-#include "core/clock.h"
-#include "core/log.h"
-#include "resolver/resolver.h"
 #include "transport/sim/sim.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define TOLD_MAX 64
-
-/* A resolver with what it told. */
-struct ctx {
-	struct ripc__resolver *r;
-	struct ripc__options opt;
-	uint8_t instance[16], host[16];
-	struct ripc__resolver_event told[TOLD_MAX];
-	unsigned ntold;
-	uint64_t deadline_ns;
-};
-
-static uint64_t rng;
-static uint64_t service; /* one that nobody else uses */
-static uint16_t port;
-
-static void setup(void)
-{
-	rng = test_seed() + (uint64_t)getpid();
-	if (!unshare(CLONE_NEWNET)) {
-		struct ifreq ifr = {.ifr_name = "lo"};
-		int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-		ifr.ifr_flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK;
-		ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
-		close(fd);
-	}
-	service = test_random(&rng) >> 1 | 1;
-	port = (uint16_t)(20000 + test_random(&rng) % 12000);
-}
-
-static void describe(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen)
-{
-	snprintf(text, textlen, "test%u %.*s", transport, (int)len, (const char *)addr);
-}
-
-static void load(struct ctx *c, const char *options)
-{
-	char text[256], why[256] = "";
-
-	memset(c, 0, sizeof(*c));
-	snprintf(text, sizeof(text), "interfaces=lo port=%u %s", port, options);
-	ck_assert_msg(!ripc__options_load(&c->opt, text, why, sizeof(why)), "%s", why);
-	for (unsigned i = 0; i < 16; i++)
-		c->instance[i] = (uint8_t)(test_random(&rng) | 1);
-}
-
-static int open_loaded(struct ctx *c)
-{
-	struct ripc__record_addr addr = {.transport = 5, .len = 9, .addr = "somewhere"};
-	struct ripc__resolver_env env = {.opt = &c->opt,
-					 .instance = c->instance,
-					 .host = c->host,
-					 .addrs = &addr,
-					 .naddrs = 1,
-					 .describe = describe};
-
-	return ripc__resolver_open(&c->r, &env);
-}
-
-static int try_open(struct ctx *c, const char *options)
-{
-	load(c, options);
-	return open_loaded(c);
-}
-
-static void open_ctx(struct ctx *c, const char *options)
-{
-	int rc = try_open(c, options);
-
-	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_detail());
-}
-
-static void turn(struct ctx *c)
-{
-	c->deadline_ns = RIPC__NEVER;
-	ck_assert_uint_lt(c->ntold, TOLD_MAX);
-	c->ntold += ripc__resolver_progress(c->r, true, c->told + c->ntold, TOLD_MAX - c->ntold,
-					    ripc__clock_ns(), &c->deadline_ns);
-}
-
-static const struct ripc__resolver_event *told(const struct ctx *c,
-					       enum ripc__resolver_ev_kind kind, uint64_t id)
-{
-	for (unsigned i = 0; i < c->ntold; i++)
-		if (c->told[i].kind == kind && c->told[i].service == id)
-			return &c->told[i];
-	return NULL;
-}
-
-/* Turns all of them until the first is told this; fails after 10 s. */
-static const struct ripc__resolver_event *await(struct ctx *all, unsigned n,
-						enum ripc__resolver_ev_kind kind, uint64_t id)
-{
-	uint64_t end = ripc__clock_ns() + 10000 * RIPC__MS;
-
-	while (ripc__clock_ns() < end) {
-		const struct ripc__resolver_event *ev;
-
-		for (unsigned i = 0; i < n; i++)
-			turn(&all[i]);
-		ev = told(&all[0], kind, id);
-		if (ev)
-			return ev;
-		usleep(200);
-	}
-	ck_abort_msg("event %d did not come", kind);
-	return NULL;
-}
-
-static void hold(struct ctx *c, uint64_t id)
-{
-	int rc = ripc__resolver_register(c->r, id, ripc__clock_ns());
-
-	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_detail());
-	await(c, 1, RIPC__REGISTERED, id);
-}
-
-static void look(struct ctx *c, uint64_t id)
-{
-	ck_assert_int_eq(ripc__resolver_lookup(c->r, id, ripc__clock_ns()), 0);
-}
-
-/* So that a test that fails shows the text. */
-static void check_contains(const char *text, const char *part)
-{
-	ck_assert_msg(strstr(text, part) != NULL, "\"%s\" does not say \"%s\"", text, part);
-}
 
 static unsigned descriptors(void)
 {
@@ -199,7 +63,7 @@ START_TEST(open__unknown_back_end)
 	strcpy(c.opt.resolver, "local,carrier-pigeon");
 	ck_assert_int_eq(open_loaded(&c), -EINVAL);
 	check_contains(ripc_detail(), "carrier-pigeon");
-	check_contains(ripc_detail(), "local and udp");
+	check_contains(ripc_detail(), "local, udp");
 	strcpy(c.opt.resolver, "loca");
 	ck_assert_int_eq(open_loaded(&c), -EINVAL);
 	strcpy(c.opt.resolver, ",");

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "resolver/chain.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What stands behind the colon. */
+enum needs { NOTHING, PATH, HOSTS };
+
+static const struct {
+	const char *name;
+	enum needs needs;
+} known[RIPC__CHAIN_MAX] = {
+	{"local", NOTHING}, {"udp", NOTHING}, {"file", PATH}, {"zookeeper", HOSTS}, {"sim", NOTHING}};
+
+static int complain(char *why, size_t whylen, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int complain(char *why, size_t whylen, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, whylen, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+/* HOST:PORT, and in the last one of an ensemble /ROOT behind it. */
+static bool is_host(const char *word, size_t len)
+{
+	const char *slash = memchr(word, '/', len);
+	size_t host = slash ? (size_t)(slash - word) : len, colon = host;
+	unsigned long port = 0;
+
+	while (colon && word[colon - 1] != ':')
+		colon--;
+	if (colon < 2 || colon == host || host - colon > 5)
+		return false;
+	for (size_t i = colon; i < host; i++) {
+		if (word[i] < '0' || word[i] > '9')
+			return false;
+		port = port * 10 + (unsigned long)(word[i] - '0');
+	}
+	return port >= 1 && port <= 65535;
+}
+
+/* The index in known[] of the back end that a word names, or -1. */
+static int find(const char *word, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && word[n] != ':')
+		n++;
+	for (int i = 0; i < RIPC__CHAIN_MAX; i++)
+		if (strlen(known[i].name) == n && !strncmp(known[i].name, word, n))
+			return i;
+	return -1;
+}
+
+/* The hosts of an ensemble are separated by commas, too: all words that look like one and name no back end are of it. */
+static size_t ensemble(const char *word, size_t len)
+{
+	size_t all = len;
+
+	while (word[all] == ',' && !memchr(word + all - len, '/', len)) {
+		const char *next = word + all + 1;
+
+		len = strcspn(next, ",");
+		if (find(next, len) >= 0 || !is_host(next, len))
+			break;
+		all += 1 + len;
+	}
+	return all;
+}
+
+static bool hosts_fine(const char *hosts)
+{
+	const char *slash = strchr(hosts, '/');
+
+	for (const char *at = hosts;; at++) {
+		size_t len = strcspn(at, ",");
+
+		if (!is_host(at, len))
+			return false;
+		at += len;
+		if (!*at)
+			break;
+	}
+	/* A path as ZooKeeper has them: no empty or relative part. */
+	return !slash || (slash[1] && slash[strlen(slash) - 1] != '/' && !strstr(slash, "//") &&
+			  !strstr(slash, "/./") && !strstr(slash, "/../"));
+}
+
+int ripc__chain_next(const char **at, struct ripc__chain_link *link, char *why, size_t whylen)
+{
+	const char *word = *at, *arg;
+	size_t len = strcspn(word, ",");
+	int i;
+
+	if (!*word)
+		return 0;
+	if (!len)
+		return complain(why, whylen, "has an empty word; leave it out for the default");
+	i = find(word, len);
+	if (i < 0)
+		return complain(why, whylen, "there is no back end %.*s; there are %s", (int)len,
+				word, RIPC__CHAIN_LIST);
+	if (known[i].needs == HOSTS)
+		len = ensemble(word, len);
+	arg = word + strlen(known[i].name);
+	len -= strlen(known[i].name);
+	*at = arg + len;
+	if (**at == ',' && !*++*at)
+		return complain(why, whylen, "has an empty word; leave it out for the default");
+	if (len) {
+		arg++;
+		len--;
+	}
+	if (known[i].needs == NOTHING && arg[-1] == ':')
+		return complain(why, whylen, "%s takes nothing behind a colon", known[i].name);
+	if (len >= sizeof(link->arg))
+		return complain(why, whylen, "what stands behind %s is longer than %zu bytes",
+				known[i].name, sizeof(link->arg) - 1);
+	snprintf(link->name, sizeof(link->name), "%s", known[i].name);
+	snprintf(link->arg, sizeof(link->arg), "%.*s", (int)len, arg);
+	if (known[i].needs == PATH && link->arg[0] != '/')
+		return complain(why, whylen, "file needs an absolute path: file:/PATH");
+	if (known[i].needs == HOSTS && !hosts_fine(link->arg))
+		return complain(why, whylen,
+				"zookeeper needs the hosts of its ensemble, each with a port: "
+				"zookeeper:HOST:PORT[,HOST:PORT...][/ROOT]");
+	return 1;
+}
+
+int ripc__chain_check(const char *chain, char *why, size_t whylen)
+{
+	struct ripc__chain_link link;
+	unsigned seen = 0;
+	int rc;
+
+	if (!*chain)
+		return complain(why, whylen, "has an empty word; leave it out for the default");
+	while ((rc = ripc__chain_next(&chain, &link, why, whylen)) == 1) {
+		int i = find(link.name, strlen(link.name));
+
+		if (seen & 1u << i)
+			return complain(why, whylen, "%s stands there twice", link.name);
+		seen |= 1u << i;
+	}
+	return rc;
+}

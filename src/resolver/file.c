@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The back end for networks without broadcast: a list of hosts, in a file, that are asked one by one.
+ *
+ *	# service  hosts
+ *	42         192.0.2.7
+ *	43         192.0.2.8 [2001:db8::8]:7475
+ *	*          192.0.2.1
+ *
+ * A service (or, with *, every service) is asked for at the hosts of its lines. Whichever context of a host reads a request
+ * passes it on to the one that is meant (local.c). The file is looked at again when services are looked up and it has changed.
+ */
+#define _GNU_SOURCE
+#include "resolver/udp.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "resolver/chain.h"
+#include "ripc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BYTES_MAX   (8u << 20)        /* of a file that is read */
+#define ENTRIES_MAX 65536             /* pairs of service and host taken from it */
+#define HOSTS_MAX   64                /* hosts asked for one service */
+#define LINES_TOLD  16                /* bad lines logged by themselves; the others are counted */
+#define LOOK_NS     (1000 * RIPC__MS) /* the file is looked at no sooner again */
+#define INDICES_MAX 64                /* interfaces allowed, if they are named */
+
+enum { HEAR4, SPEAK4, HEAR6, SPEAK6, NSOCKS };
+
+/* One host to ask for one service. */
+struct entry {
+	uint64_t service; /* 0: any */
+	unsigned order;   /* in the file */
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} host;
+};
+
+struct file {
+	struct ripc__backend base;
+	char path[RIPC__CHAIN_ARG];
+	uint16_t port;
+	int socks[NSOCKS];                                                /* < 0: not open */
+	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)]; /* names allowed; empty: all */
+	struct entry *entries;                                            /* by service */
+	size_t nentries, cap;
+	unsigned bad_lines;
+	struct stat seen;    /* the file as it was read */
+	uint64_t look_ns;    /* when to look at the file again */
+	char trouble[160];   /* why the file cannot be read now; what was read before stays */
+	unsigned last_asked; /* hosts asked for the last service */
+};
+
+/* --- the list --- */
+
+static int by_service(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->service != y->service)
+		return x->service < y->service ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* A number behind a colon, or the default. */
+static bool parse_port(const char *text, uint16_t fallback, uint16_t *port)
+{
+	unsigned long v;
+	char *end;
+
+	*port = fallback;
+	if (!*text)
+		return true;
+	if (*text != ':' || text[1] < '0' || text[1] > '9')
+		return false;
+	v = strtoul(text + 1, &end, 10);
+	*port = (uint16_t)v;
+	return !*end && v >= 1 && v <= 65535;
+}
+
+/* 192.0.2.1, 192.0.2.1:7475, 2001:db8::1, [2001:db8::1]:7475. Names are not taken: to look them up may take long. */
+static bool parse_host(const struct file *f, char *text, struct entry *e)
+{
+	char *colon = strchr(text, ':'), *close = strchr(text, ']');
+	uint16_t port;
+
+	memset(&e->host, 0, sizeof(e->host));
+	if (*text == '[') {
+		if (!close || !parse_port(close + 1, f->port, &port))
+			return false;
+		*close = 0;
+		text++;
+	} else if (colon && colon == strrchr(text, ':')) {
+		if (!parse_port(colon, f->port, &port))
+			return false;
+		*colon = 0;
+	} else {
+		port = f->port;
+	}
+	if (inet_pton(AF_INET, text, &e->host.in.sin_addr) == 1) {
+		e->host.in.sin_family = AF_INET;
+		e->host.in.sin_port = htons(port);
+		return e->host.in.sin_addr.s_addr != INADDR_ANY &&
+		       !IN_MULTICAST(ntohl(e->host.in.sin_addr.s_addr));
+	}
+	e->host.in6.sin6_family = AF_INET6;
+	e->host.in6.sin6_port = htons(port);
+	return inet_pton(AF_INET6, text, &e->host.in6.sin6_addr) == 1 &&
+	       !IN6_IS_ADDR_UNSPECIFIED(&e->host.in6.sin6_addr) &&
+	       !IN6_IS_ADDR_MULTICAST(&e->host.in6.sin6_addr) &&
+	       !IN6_IS_ADDR_LINKLOCAL(&e->host.in6.sin6_addr);
+}
+
+static bool parse_service(const char *text, uint64_t *service)
+{
+	char *end;
+
+	*service = 0;
+	if (!strcmp(text, "*"))
+		return true;
+	errno = 0;
+	*service = strtoull(text, &end, 0);
+	return *text >= '0' && *text <= '9' && !*end && !errno && *service && *service != RIPC_ANY_ID;
+}
+
+/* The list as it is being read. */
+struct reading {
+	struct entry *entries;
+	size_t n, cap;
+	unsigned bad;
+};
+
+static void bad_line(const struct file *f, struct reading *r, unsigned line, const char *what,
+		     const char *word)
+{
+	if (r->bad++ < LINES_TOLD)
+		ripc__log(RIPC_LOG_ERROR, "resolver: %s:%u: %s%s%.64s; the line is left out",
+			  f->path, line, what, *word ? " " : "", word);
+}
+
+static int add_entry(struct reading *r, const struct entry *e)
+{
+	struct entry *more;
+
+	if (r->n == r->cap) {
+		more = realloc(r->entries, (r->cap ? 2 * r->cap : 16) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		r->entries = more;
+		r->cap = r->cap ? 2 * r->cap : 16;
+	}
+	r->entries[r->n] = *e;
+	r->entries[r->n].order = (unsigned)r->n;
+	r->n++;
+	return 0;
+}
+
+static int parse_line(const struct file *f, struct reading *r, unsigned line, char *text)
+{
+	struct entry e = {0};
+	size_t first = r->n;
+	char *save, *word;
+
+	text[strcspn(text, "#")] = 0;
+	word = strtok_r(text, " \t\r", &save);
+	if (!word)
+		return 0;
+	if (!parse_service(word, &e.service)) {
+		bad_line(f, r, line, "no service id:", word);
+		return 0;
+	}
+	while ((word = strtok_r(NULL, " \t\r", &save))) {
+		char shown[80];
+
+		snprintf(shown, sizeof(shown), "%s", word);
+		if (!parse_host(f, word, &e)) {
+			bad_line(f, r, line, "not the address of a host:", shown);
+			r->n = first;
+			return 0;
+		}
+		if (r->n - first == HOSTS_MAX || r->n == ENTRIES_MAX) {
+			bad_line(f, r, line, "too many hosts", "");
+			r->n = first;
+			return 0;
+		}
+		if (add_entry(r, &e))
+			return -ENOMEM;
+	}
+	if (r->n == first)
+		bad_line(f, r, line, "a service without a host", "");
+	return 0;
+}
+
+/* Reads all of it. Return: the bytes with a 0 behind them, or NULL with errno. */
+static char *slurp(const char *path, struct stat *st)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
+	char *text = NULL;
+	size_t len = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, st))
+		err = errno;
+	else if (!S_ISREG(st->st_mode))
+		err = EINVAL;
+	else if (st->st_size > (off_t)BYTES_MAX)
+		err = EFBIG;
+	else if (!(text = malloc((size_t)st->st_size + 1)))
+		err = ENOMEM;
+	while (!err && len < (size_t)st->st_size &&
+	       (n = read(fd, text + len, (size_t)st->st_size - len)) > 0)
+		len += (size_t)n;
+	close(fd);
+	if (err) {
+		free(text);
+		errno = err;
+		return NULL;
+	}
+	text[len] = 0;
+	/* A 0 within would hide the lines behind it. */
+	for (size_t i = 0; i < len; i++)
+		if (!text[i])
+			text[i] = '?';
+	return text;
+}
+
+/* Return: 0, or a negative errno: what was known stays. */
+static int load(struct file *f)
+{
+	struct reading r = {0};
+	struct stat st;
+	char *text = slurp(f->path, &st), *at = text;
+	int rc = text ? 0 : -errno;
+
+	for (unsigned line = 1; !rc && at; line++) {
+		char *end = strchr(at, '\n');
+
+		if (end)
+			*end++ = 0;
+		rc = parse_line(f, &r, line, at);
+		at = end;
+	}
+	free(text);
+	if (rc) {
+		free(r.entries);
+		return rc;
+	}
+	if (r.bad > LINES_TOLD)
+		ripc__log(RIPC_LOG_ERROR, "resolver: %s: %u bad lines in all", f->path, r.bad);
+	if (r.n)
+		qsort(r.entries, r.n, sizeof(*r.entries), by_service);
+	free(f->entries);
+	f->entries = r.entries;
+	f->nentries = r.n;
+	f->bad_lines = r.bad;
+	f->seen = st;
+	f->trouble[0] = 0;
+	return 0;
+}
+
+static void file_refresh(struct ripc__backend *b, uint64_t now_ns)
+{
+	struct file *f = (struct file *)b;
+	struct stat st;
+	bool was_well = !f->trouble[0];
+	int rc;
+
+	if (now_ns < f->look_ns)
+		return;
+	f->look_ns = now_ns + LOOK_NS;
+	rc = stat(f->path, &st) ? -errno : 0;
+	if (!rc && was_well && st.st_ino == f->seen.st_ino && st.st_size == f->seen.st_size &&
+	    st.st_dev == f->seen.st_dev && st.st_mtim.tv_sec == f->seen.st_mtim.tv_sec &&
+	    st.st_mtim.tv_nsec == f->seen.st_mtim.tv_nsec)
+		return;
+	if (!rc)
+		rc = load(f);
+	if (!rc)
+		return;
+	snprintf(f->trouble, sizeof(f->trouble), "cannot be read: %s", strerror(-rc));
+	if (was_well)
+		ripc__log(RIPC_LOG_WARN, "resolver: %s %s; what it said before still holds",
+			  f->path, f->trouble);
+}
+
+/* Where the entries of a service begin, or would. */
+static size_t find(const struct file *f, uint64_t service)
+{
+	size_t low = 0, high = f->nentries;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (f->entries[mid].service < service)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* --- life --- */
+
+static void file_close(struct ripc__backend *b)
+{
+	struct file *f = (struct file *)b;
+
+	for (unsigned i = 0; i < NSOCKS; i++)
+		if (f->socks[i] >= 0)
+			close(f->socks[i]);
+	free(f->entries);
+	free(f);
+}
+
+static int open_sockets(struct file *f, const struct ripc__backend_env *env, char *why, size_t whylen)
+{
+	static const int families[] = {AF_INET, AF_INET6};
+	int rc = 0, err = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		int *hear = &f->socks[i ? HEAR6 : HEAR4], *talk = &f->socks[i ? SPEAK6 : SPEAK4];
+
+		*talk = ripc__udp_socket(env, families[i], 0);
+		*hear = *talk >= 0 && env->alone ? ripc__udp_socket(env, families[i], f->port) : -1;
+		rc = *talk < 0 ? *talk : env->alone && *hear < 0 ? *hear : 0;
+		if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS) {
+			snprintf(why, whylen, "no UDP socket: %s", strerror(-rc));
+			return rc;
+		}
+		err = rc ? rc : err;
+	}
+	if (f->socks[SPEAK4] >= 0 || f->socks[SPEAK6] >= 0)
+		return 0;
+	snprintf(why, whylen, "no UDP socket on port %u: %s", f->port, strerror(-err));
+	return err;
+}
+
+static int file_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+		     size_t whylen)
+{
+	struct file *f = calloc(1, sizeof(*f));
+	int rc;
+
+	if (!f) {
+		snprintf(why, whylen, "out of memory");
+		return -ENOMEM;
+	}
+	f->base.ops = &ripc__backend_file;
+	f->port = env->opt->port;
+	memcpy(f->interfaces, env->opt->interfaces, sizeof(f->interfaces));
+	snprintf(f->path, sizeof(f->path), "%s", env->arg);
+	for (unsigned i = 0; i < NSOCKS; i++)
+		f->socks[i] = -1;
+	rc = load(f);
+	if (rc) {
+		snprintf(why, whylen, "%.150s cannot be read: %s", f->path, strerror(-rc));
+		/* A path that leads nowhere is a mistake in the setting. */
+		rc = rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM ? rc : -EINVAL;
+	} else {
+		rc = open_sockets(f, env, why, whylen);
+	}
+	if (rc) {
+		file_close(&f->base);
+		return rc;
+	}
+	f->look_ns = env->now_ns + LOOK_NS;
+	*b = &f->base;
+	return 0;
+}
+
+/* --- datagrams --- */
+
+/* Sends to one host; by one of the interfaces allowed, if they are named: the first that has a way there. */
+static void speak(struct file *f, const struct sockaddr *to, const uint8_t *data, size_t len)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+		struct cmsghdr align;
+	} control;
+	bool v4 = to->sa_family == AF_INET;
+	struct iovec iov = {(void *)data, len};
+	struct msghdr hdr = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_name = (void *)to,
+			     .msg_namelen =
+				     v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)};
+	int fd = f->socks[v4 ? SPEAK4 : SPEAK6];
+	const char *name = f->interfaces;
+
+	if (fd < 0)
+		return;
+	if (!*name)
+		(void)!sendmsg(fd, &hdr, MSG_NOSIGNAL);
+	while (*name) {
+		size_t n = strcspn(name, ",");
+		char one[IF_NAMESIZE];
+		struct cmsghdr *c;
+		unsigned index;
+
+		snprintf(one, sizeof(one), "%.*s", (int)n, name);
+		name += n + (name[n] == ',');
+		index = if_nametoindex(one);
+		if (!index)
+			continue;
+		memset(&control, 0, sizeof(control));
+		hdr.msg_control = control.bytes;
+		hdr.msg_controllen = v4 ? CMSG_SPACE(sizeof(struct in_pktinfo))
+					: CMSG_SPACE(sizeof(struct in6_pktinfo));
+		c = CMSG_FIRSTHDR(&hdr);
+		if (v4) {
+			struct in_pktinfo info = {.ipi_ifindex = (int)index};
+
+			c->cmsg_level = IPPROTO_IP;
+			c->cmsg_type = IP_PKTINFO;
+			c->cmsg_len = CMSG_LEN(sizeof(info));
+			memcpy(CMSG_DATA(c), &info, sizeof(info));
+		} else {
+			struct in6_pktinfo info = {.ipi6_ifindex = index};
+
+			c->cmsg_level = IPPROTO_IPV6;
+			c->cmsg_type = IPV6_PKTINFO;
+			c->cmsg_len = CMSG_LEN(sizeof(info));
+			memcpy(CMSG_DATA(c), &info, sizeof(info));
+		}
+		if (sendmsg(fd, &hdr, MSG_NOSIGNAL) >= 0)
+			return;
+	}
+}
+
+static void ask(struct file *f, uint64_t service, const uint8_t *data, size_t len)
+{
+	size_t at = find(f, service);
+
+	for (unsigned n = 0; n < HOSTS_MAX && at < f->nentries; n++, at++) {
+		if (f->entries[at].service != service)
+			break;
+		speak(f, &f->entries[at].host.any, data, len);
+		f->last_asked++;
+	}
+}
+
+static void file_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+		      const uint8_t *data, size_t len)
+{
+	struct file *f = (struct file *)b;
+	struct sockaddr_storage ss = {0};
+
+	if (to) {
+		memcpy(&ss, to->bytes, to->len);
+		speak(f, (struct sockaddr *)&ss, data, len);
+		return;
+	}
+	f->last_asked = 0;
+	ask(f, service, data, len);
+	ask(f, 0, data, len);
+}
+
+static bool index_allowed(const struct file *f, unsigned index)
+{
+	char name[IF_NAMESIZE];
+
+	/* What this host says to an address of its own comes by the loopback, whichever address it is. */
+	return !*f->interfaces ||
+	       (if_indextoname(index, name) &&
+		(!strcmp(name, "lo") || ripc__list_index(f->interfaces, name) >= 0));
+}
+
+static int file_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+		     size_t cap)
+{
+	struct file *f = (struct file *)b;
+	unsigned ifindex = 0;
+	int n = ripc__udp_take(fd, from, buf, cap, &ifindex);
+
+	if (n == -EAGAIN)
+		return n;
+	if (!index_allowed(f, ifindex))
+		return -ENOMSG;
+	from->direct = from->direct && (fd == f->socks[HEAR4] || fd == f->socks[HEAR6]);
+	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
+}
+
+static bool file_remote(const struct ripc__backend *b)
+{
+	return true;
+}
+
+static void file_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+		       size_t len)
+{
+	const struct file *f = (const struct file *)b;
+
+	snprintf(text, len, "file (%u hosts of %.100s)", f->last_asked, f->path);
+}
+
+static void file_describe(const struct ripc__backend *b, char *text, size_t len)
+{
+	const struct file *f = (const struct file *)b;
+	int n = snprintf(text, len, "%s: %zu hosts of services", f->path, f->nentries);
+
+	if (f->bad_lines && n > 0 && (size_t)n < len)
+		n += snprintf(text + n, len - (size_t)n, ", %u bad lines", f->bad_lines);
+	if (f->trouble[0] && n > 0 && (size_t)n < len)
+		snprintf(text + n, len - (size_t)n, ", %s", f->trouble);
+}
+
+static void file_forked(struct ripc__backend *b)
+{
+	struct file *f = (struct file *)b;
+
+	for (unsigned i = 0; i < NSOCKS; i++)
+		if (f->socks[i] >= 0)
+			close(f->socks[i]);
+}
+
+const struct ripc__backend_ops ripc__backend_file = {
+	.name = "file",
+	.inet = true,
+	.open = file_open,
+	.close = file_close,
+	.send = file_send,
+	.recv = file_recv,
+	.refresh = file_refresh,
+	.remote = file_remote,
+	.tried = file_tried,
+	.describe = file_describe,
+	.forked = file_forked,
+};

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The file back end: lists of hosts, asked one by one; and the contexts of a host that pass requests on. */
+#define _GNU_SOURCE
+#include "live.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+static char dir[64], path[96];
+static char logged[4096];
+
+static void make_dir(void)
+{
+	setup();
+	strcpy(dir, "/tmp/ripc-test-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/hosts", dir);
+}
+
+static void remove_dir(void)
+{
+	unlink(path);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+
+static void write_list(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void write_list(const char *fmt, ...)
+{
+	FILE *file = fopen(path, "w");
+	va_list ap;
+
+	ck_assert_ptr_nonnull(file);
+	va_start(ap, fmt);
+	vfprintf(file, fmt, ap);
+	va_end(ap);
+	fclose(file);
+}
+
+static void note(void *arg, enum ripc_log_level level, const char *line)
+{
+	size_t at = strlen(logged);
+
+	snprintf(logged + at, sizeof(logged) - at, "%s\n", line);
+}
+
+/* A resolver of its own port that knows nothing but the list. */
+static int try_asker(struct ctx *c)
+{
+	char options[160];
+
+	snprintf(options, sizeof(options), "resolver=file:%s port=%u resolve_timeout_ms=300", path,
+		 port + 1);
+	return try_open(c, options);
+}
+
+static void open_asker(struct ctx *c)
+{
+	ck_assert_msg(!try_asker(c), "%s", ripc_detail());
+}
+
+static void check_found(struct ctx *all, unsigned n, uint64_t id, const struct ctx *holder)
+{
+	const struct ripc__resolver_event *ev;
+
+	look(&all[0], id);
+	ev = await(all, n, RIPC__RESOLVED, id);
+	ck_assert_mem_eq(ev->record.instance, holder->instance, 16);
+}
+
+START_TEST(file__asks_the_hosts_of_the_list)
+{
+	struct ctx c[2];
+
+	write_list("%s%llu 127.0.0.1:%u\n", _i == 1 ? "* 127.0.0.1\n" : "",
+		   (unsigned long long)service, port);
+	open_asker(&c[0]);
+	open_ctx(&c[1], "resolver=local,udp");
+	hold(&c[1], service);
+	check_found(c, 2, service, &c[1]);
+	/* The answer names a context: one that is gone is not found any more. */
+	ripc__resolver_close(c[1].r);
+	ripc__resolver_invalidate(c[0].r, service, c[1].instance);
+	c[0].ntold = 0;
+	look(&c[0], service);
+	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text, "1 hosts of");
+	ripc__resolver_close(c[0].r);
+}
+END_TEST
+
+START_TEST(file__any_service)
+{
+	struct ctx c[2];
+
+	write_list("# everything\n\n * [::1]:%u 127.0.0.1:%u # there\n", port, port);
+	open_asker(&c[0]);
+	open_ctx(&c[1], "resolver=local,udp");
+	hold(&c[1], service);
+	check_found(c, 2, service, &c[1]);
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+/* Only one of those that share the port reads a request: it is passed on to the one that is meant. */
+START_TEST(file__several_contexts_of_a_host)
+{
+	enum { N = 6 };
+	struct ctx c[N + 1];
+
+	write_list("* 127.0.0.1:%u\n", port);
+	open_asker(&c[0]);
+	/* The last ones hear by way of their own file back end. */
+	for (unsigned i = 1; i <= N; i++) {
+		char options[160];
+
+		snprintf(options, sizeof(options), "resolver=local,file:%s", path);
+		open_ctx(&c[i], i <= N / 2 ? "resolver=local,udp" : options);
+		ck_assert_int_eq(ripc__resolver_register(c[i].r, service + i, ripc__clock_ns()), 0);
+	}
+	for (unsigned i = 1; i <= N; i++) {
+		struct ctx order[N + 1];
+
+		/* await() looks at the first. */
+		memcpy(order, c, sizeof(c));
+		order[0] = c[i];
+		order[i] = c[0];
+		await(order, N + 1, RIPC__REGISTERED, service + i);
+		memcpy(c, order, sizeof(c));
+		c[0] = order[i];
+		c[i] = order[0];
+	}
+	for (unsigned i = 1; i <= N; i++)
+		check_found(c, N + 1, service + i, &c[i]);
+	for (unsigned i = 0; i <= N; i++)
+		ripc__resolver_close(c[i].r);
+}
+END_TEST
+
+START_TEST(file__a_second_holder_is_refused)
+{
+	struct ctx c[2];
+
+	write_list("* 127.0.0.1:%u\n", port);
+	open_asker(&c[0]);
+	open_ctx(&c[1], "resolver=udp");
+	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, ripc__clock_ns()), 0);
+	{
+		struct ctx swap[2] = {c[1], c[0]};
+
+		await(swap, 2, RIPC__REGISTERED, service);
+		c[0] = swap[1];
+		c[1] = swap[0];
+	}
+	ck_assert_int_eq(ripc__resolver_register(c[0].r, service, ripc__clock_ns()), 0);
+	check_contains(await(c, 2, RIPC__CONFLICT, service)->text, "is held by instance");
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+START_TEST(file__is_read_again_when_it_changes)
+{
+	struct ctx c[2];
+	char text[512];
+
+	write_list("# nothing yet\n");
+	open_asker(&c[0]);
+	open_ctx(&c[1], "resolver=local,udp");
+	hold(&c[1], service);
+	look(&c[0], service);
+	check_contains(await(c, 2, RIPC__UNRESOLVED, service)->text, "0 hosts of");
+	write_list("* 127.0.0.1:%u\n", port);
+	/* Looked at once a second while something is looked for. */
+	for (unsigned i = 0; i < 50 && !told(&c[0], RIPC__RESOLVED, service); i++) {
+		c[0].ntold = 0;
+		usleep(110000);
+		turn(&c[0]);
+		look(&c[0], service);
+		turn(&c[0]);
+		turn(&c[1]);
+		usleep(1000);
+		turn(&c[1]);
+		turn(&c[0]);
+	}
+	ck_assert_ptr_nonnull(told(&c[0], RIPC__RESOLVED, service));
+	/* Without the file the list stays as it was, and that is said. */
+	unlink(path);
+	ripc__resolver_invalidate(c[0].r, service, c[1].instance);
+	usleep(1100000);
+	c[0].ntold = 0;
+	check_found(c, 2, service, &c[1]);
+	ripc__resolver_describe(c[0].r, text, sizeof(text));
+	check_contains(text, "cannot be read: No such file");
+	ripc__resolver_close(c[0].r);
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
+START_TEST(file__bad_lines_are_named)
+{
+	static const char *const bad[] = {"x 127.0.0.1",
+					  "0 127.0.0.1",
+					  "42",
+					  "42 localhost",
+					  "42 127.0.0.1:0",
+					  "42 127.0.0.1:65536",
+					  "42 127.0.0.1:7x",
+					  "42 [::1",
+					  "42 0.0.0.0",
+					  "42 ff02::1",
+					  "42 fe80::1",
+					  "18446744073709551615 127.0.0.1",
+					  "-1 127.0.0.1",
+					  "42 127.0.0.1 127.0.0.1:99999",
+					  "18446744073709551616 127.0.0.1"};
+	struct ctx c;
+	char text[512];
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char place[160];
+
+		logged[0] = 0;
+		ripc_set_log(note, NULL, RIPC_LOG_WARN);
+		write_list("# comment\n%s\n7 127.0.0.1\n", bad[i]);
+		open_asker(&c);
+		ripc_set_log(NULL, NULL, RIPC_LOG_ERROR);
+		snprintf(place, sizeof(place), "%s:2: ", path);
+		ck_assert_msg(strstr(logged, place) != NULL, "%s: %s", bad[i], logged);
+		ripc__resolver_describe(c.r, text, sizeof(text));
+		check_contains(text, "1 hosts of services, 1 bad lines");
+		ripc__resolver_close(c.r);
+	}
+}
+END_TEST
+
+START_TEST(file__many_bad_lines_are_counted)
+{
+	struct ctx c;
+	char text[512];
+	FILE *file = fopen(path, "w");
+
+	for (unsigned i = 0; i < 1000; i++)
+		fputs("nonsense\n", file);
+	fwrite("1 127.0.0.1\0hidden\n", 1, 19, file);
+	fclose(file);
+	logged[0] = 0;
+	ripc_set_log(note, NULL, RIPC_LOG_WARN);
+	open_asker(&c);
+	ripc_set_log(NULL, NULL, RIPC_LOG_ERROR);
+	check_contains(logged, "1001 bad lines in all");
+	ripc__resolver_describe(c.r, text, sizeof(text));
+	check_contains(text, "0 hosts of services, 1001 bad lines");
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
+START_TEST(file__that_cannot_be_read)
+{
+	struct ctx c;
+
+	ck_assert_int_eq(try_asker(&c), -EINVAL);
+	check_contains(ripc_detail(), path);
+	check_contains(ripc_detail(), "No such file");
+	strcpy(path, dir);
+	ck_assert_int_eq(try_asker(&c), -EINVAL);
+	check_contains(ripc_detail(), "cannot be read");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("resolver/file");
+	TCase *tc = tcase_create("file");
+
+	tcase_add_checked_fixture(tc, make_dir, remove_dir);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, file__asks_the_hosts_of_the_list, 0, 1);
+	tcase_add_test(tc, file__any_service);
+	tcase_add_test(tc, file__several_contexts_of_a_host);
+	tcase_add_test(tc, file__a_second_holder_is_refused);
+	tcase_add_test(tc, file__is_read_again_when_it_changes);
+	tcase_add_test(tc, file__bad_lines_are_named);
+	tcase_add_test(tc, file__many_bad_lines_are_counted);
+	tcase_add_test(tc, file__that_cannot_be_read);
+	suite_add_tcase(suite, tc);
+	return test_main("resolver/file", suite);
+}
