@@ -306,6 +306,7 @@ void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint6
 int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
+	refresh(r);
 	return ripc__rcore_lookup(r->core, service, now_ns);
 }
 
