@@ -68,13 +68,16 @@ static int receive_number(struct ripc_service *s, uint64_t *number, int timeout_
 
 /* ---- tokens that go round ---- */
 
-#define RING 6
+#define RING    6
+#define RING_MS 15000 /* a machine that is busy otherwise passes fewer */
+#define GO_HOME \
+	(UINT64_C(1) << 63) /* a token that ends the round, with the number of those still to be told */
 
 /* Threads in a ring, each waiting on a service of its own; whoever gets the token passes it on. */
 struct ring {
 	struct ripc *ctx[2];
 	struct ripc_service *s[RING];
-	uint64_t passes; /* of one token */
+	uint64_t passes, until_ms; /* of one token, whichever comes first */
 	int rc[RING];
 };
 
@@ -91,12 +94,16 @@ static void *member_main(void *arg)
 	int rc;
 
 	while (!(rc = receive_number(ring->s[me->index], &number, PATIENCE_MS))) {
-		if (number < ring->passes)
-			rc = send_number(ring->s[me->index], ID((me->index + 1) % RING), number + 1);
-		else if (number < ring->passes + RING - 1)
-			/* Once round to send everybody home. */
-			rc = send_number(ring->s[me->index], ID((me->index + 1) % RING), number + 1);
-		if (rc || number >= ring->passes)
+		uint64_t next = number + 1;
+
+		if (number & GO_HOME)
+			next = number - 1;
+		else if (number >= ring->passes || now_ms() >= ring->until_ms)
+			next = GO_HOME | (RING - 2);
+		/* The last one has nobody left to tell. */
+		if (number != GO_HOME)
+			rc = send_number(ring->s[me->index], ID((me->index + 1) % RING), next);
+		if (rc || next & GO_HOME || number == GO_HOME)
 			break;
 	}
 	ring->rc[me->index] = rc;
@@ -105,7 +112,7 @@ static void *member_main(void *arg)
 
 static void run_ring(const char *options, unsigned contexts, uint64_t passes)
 {
-	struct ring ring = {.passes = passes};
+	struct ring ring = {.passes = passes, .until_ms = now_ms() + RING_MS};
 	struct member members[RING];
 	pthread_t threads[RING];
 
