@@ -14,6 +14,7 @@ include tests/core/local.mk
 include tests/wire/local.mk
 include tests/resolver/local.mk
 include tests/soft/local.mk
+include tests/window/local.mk
 include tests/sim/local.mk
 include tests/conformance/local.mk
 include tests/tools/local.mk
