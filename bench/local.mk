@@ -4,4 +4,4 @@ bench_peers_SOURCES = bench/peers.c
 bench_peers_LDADD = libripc.la
 bench_first_SOURCES = bench/first.c
 bench_first_LDADD = libripc.la
-EXTRA_DIST += bench/vs_ucx.sh
+EXTRA_DIST += bench/lib.sh bench/vs_ucx.sh bench/lab.sh bench/lab_guest.sh

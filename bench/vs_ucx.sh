@@ -16,67 +16,17 @@ idle=${IDLE_SECONDS:-10}
 less=${LESS:-1}
 export RIPC_INTERFACES=lo
 
+# shellcheck disable=SC2034
 perf=$build/tools/ripc-perf
 for program in "$perf" "$build/bench/peers" "$build/bench/first"; do
 	[ -x "$program" ] || { echo "vs_ucx: $program is not there: run make in $build" >&2; exit 1; }
 done
 command -v jq >/dev/null || { echo "vs_ucx: jq is not installed" >&2; exit 1; }
 work=$(mktemp -d) || exit 1
-pids=()
-
-stop()
-{
-	kill "$@" 2>/dev/null
-	wait "$@" 2>/dev/null
-}
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-
-# note NAME VALUE: one more run of a figure.
-note()
-{
-	echo "$2" >>"$work/$1.runs"
-}
-
-# median NAME [FORMAT]: "-" if it was never measured.
-median()
-{
-	[ -s "$work/$1.runs" ] || { echo -; return; }
-	sort -g "$work/$1.runs" | awk -v format="${2:-%.2f}" '
-		{ v[NR] = $1 }
-		END { printf format "\n", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
-}
-
-# ours WAIT OPTIONS -- TEST ARGUMENTS...: a server and its test; the report is in $work/report.json.
-ours()
-{
-	local wait=$1 options=() id=$((1000000 + RANDOM * 32768 + RANDOM)) tries=0 rc
-	shift
-	while [ "$1" != -- ]; do
-		options+=(-o "$1")
-		shift
-	done
-	shift
-	"$perf" server -S $id --wait "$wait" --pin "$server_cpu" "${options[@]}" >"$work/server.log" 2>&1 &
-	pids=($!)
-	until grep -q serving "$work/server.log"; do
-		[ $((tries += 1)) -le 100 ] || { cat "$work/server.log" >&2; exit 1; }
-		sleep 0.05
-	done
-	timeout 300 "$perf" "$@" -S $id --wait "$wait" --pin "$client_cpu" "${options[@]}" --stop \
-		--json "$work/report.json" >"$work/client.log" 2>&1
-	rc=$?
-	[ $rc -eq 0 ] || cat "$work/client.log" "$work/server.log" >&2
-	stop "${pids[@]}"
-	pids=()
-	return $rc
-}
-
-# result FILTER: a figure of the report.
-result()
-{
-	jq -r ".results[0]$1" "$work/report.json"
-}
 
 # ucx TEST SIZE COUNT: prints the line of final figures.
 ucx()

@@ -1,0 +1,140 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# libripc on real RDMA drivers beside perftest and plain sockets: boots guests of the lab, runs bench/lab_guest.sh in each
+# and prints markdown tables of the medians. A guest is an emulator: ratios within one boot are meant, not times.
+#
+# usage: bench/lab.sh [BUILD_DIR [BOOTS [PART...]]]     (default: the current directory, 3, all parts)
+#   LESS=10   divides all counts, to try the script itself
+build=$(cd "${1:-.}" && pwd) || exit 1
+boots=${2:-3}
+shift $(($# < 2 ? $# : 2))
+top=$(cd "$(dirname "$0")/.." && pwd)
+[ -x "$build/tools/ripc-perf" ] || { echo "lab: $build/tools/ripc-perf is not there: run make in $build" >&2; exit 1; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+# shellcheck source=lib.sh
+. "$top/bench/lib.sh"
+
+value()
+{
+	awk -v n="$1" '$1 == n { print $2 }' "$work/out/figures"
+}
+
+# ratio NAME A B: a figure of its own, boot by boot.
+ratio()
+{
+	note "$1" "$(awk -v a="$(value "$2")" -v b="$(value "$3")" 'BEGIN { if (a > 0 && b > 0) print a / b }')"
+}
+
+# sum NAME A B FACTOR: A + FACTOR x B.
+sum()
+{
+	local text
+	text=$(awk -v a="$(value "$2")" -v b="$(value "$3")" -v f="$4" 'BEGIN { if (a > 0 && b > 0) print a + f * b }')
+	[ -z "$text" ] || echo "$1 $text" >>"$work/out/figures"
+}
+
+sizes="64K 256K 1M 4M 16M"
+for ((boot = 1; boot <= boots; boot++)); do
+	echo "lab: boot $boot of $boots" >&2
+	rm -rf "$work/out" && mkdir "$work/out"
+	"$top/tests/lab/run" --timeout 1500 --env LESS --out "$work/out" "$top/bench/lab_guest.sh" "$build" "$@" >"$work/log" 2>&1 ||
+		{ echo "lab: boot $boot ended with $?" >&2; tail -n 20 "$work/log" >&2; }
+	grep -aE 'exit code|ripc-perf:' "$work/log" >&2
+	[ -s "$work/out/figures" ] || continue
+	for wait in poll block; do
+		for pair in ud:pf_ud rc:pf_rc siw:pf_siw siwudp:udp; do
+			ratio "r_${pair%:*}_$wait" "${pair%:*}_$wait" "${pair#*:}_$wait"
+		done
+	done
+	for dev in siw rxe; do
+		for size in $sizes; do
+			ratio r_${dev}_read_"$size" ${dev}_bw_"$size" pf_${dev}_read_"$size"
+			ratio r_${dev}_write_"$size" ${dev}_bw_"$size" pf_${dev}_write_"$size"
+		done
+		for size in 16K 64K 256K 1M; do
+			# A round trip is two messages, each a descriptor and the bytes. A write's latency is a round trip here, too.
+			sum ref_${dev}_read_$size pf_${dev}_desc pf_${dev}_readlat_$size 2
+			sum ref_${dev}_write_$size pf_${dev}_desc pf_${dev}_writelat_$size 1
+			ratio r_${dev}_long_"$size" ${dev}_long_"$size" ref_${dev}_read_"$size"
+			ratio r_${dev}_return_"$size" ${dev}_return_"$size" ref_${dev}_write_"$size"
+		done
+	done
+	for kind in short long; do
+		for name in soft siw siwudp ib; do
+			for ((size = 50; size <= 1400; size += 50)); do
+				ratio r_pp_${kind}_${name}_$size pp_${kind}_${name}_tcpblock_$size pp_${kind}_${name}_$size
+			done
+		done
+	done
+	while read -r name value; do
+		note "$name" "$value"
+	done <"$work/out/figures"
+done
+
+# row TEXT FIGURE REFERENCE RATIO [FORMAT]
+row()
+{
+	echo "| $1 | $(median "$2" "${5:-%.1f}") | $(median "$3" "${5:-%.1f}") | $(median "$4") |"
+}
+
+echo "$(date -u +%Y-%m-%d), lab guest with 2 emulated processors, libripc $("$build/tools/ripc-perf" --version | awk '{ print $2 }')."
+echo "Command: \`bench/lab.sh BUILD $boots${*:+ $*}\`; medians of $boots boots, each ratio taken within its boot."
+if [ -s "$work/ud_poll.runs" ] || [ -s "$work/siw_poll.runs" ]; then
+	echo
+	echo "| Round trip of 64 B, p50, us | libripc | reference | ratio |"
+	echo "|---|---|---|---|"
+	for wait in poll block; do
+		row "UD on rxe, $wait; \`ib_send_lat -c UD\`" ud_$wait pf_ud_$wait r_ud_$wait
+		row "RC on rxe, $wait; \`ib_send_lat -c RC\`" rc_$wait pf_rc_$wait r_rc_$wait
+		row "siw, rdma, $wait; \`ib_send_lat -R\`" siw_$wait pf_siw_$wait r_siw_$wait
+		row "siw, udp, $wait; plain UDP" siwudp_$wait udp_$wait r_siwudp_$wait
+		row "iwarp/soft, $wait" soft_$wait none none
+	done
+	for other in ucx_rc_verbs ucx_ud_verbs fi_rxe fi_siw; do
+		row "$other" none $other none
+	done
+fi
+if [ -s "$work/siw_bw_1M.runs" ] || [ -s "$work/rxe_bw_1M.runs" ]; then
+	echo
+	echo "| Bandwidth, MB/s | libripc | \`read_bw\` | ratio | \`write_bw\` | ratio | plain TCP, polling |"
+	echo "|---|---|---|---|---|---|---|"
+	for dev in siw rxe; do
+		for size in $sizes; do
+			echo "| $dev, ${size}iB | $(median ${dev}_bw_"$size" %.1f) | $(median pf_${dev}_read_"$size" %.1f) | $(
+				median r_${dev}_read_"$size") | $(median pf_${dev}_write_"$size" %.1f) | $(
+				median r_${dev}_write_"$size") | $([ $dev = siw ] && median tcp_bw_"$size" %.1f) |"
+		done
+	done
+fi
+if [ -s "$work/siw_long_64K.runs" ] || [ -s "$work/rxe_long_64K.runs" ]; then
+	echo
+	echo "| Long messages one at a time, round trip p50, us | by read | descriptor + read | ratio | return buffer | write + send | ratio |"
+	echo "|---|---|---|---|---|---|---|"
+	for dev in siw rxe; do
+		for size in 16K 64K 256K 1M; do
+			echo "| $dev, ${size}iB | $(median ${dev}_long_$size %.0f) | $(median ref_${dev}_read_$size %.0f) | $(
+				median r_${dev}_long_$size) | $(median ${dev}_return_$size %.0f) | $(median ref_${dev}_write_$size %.0f) | $(
+				median r_${dev}_return_$size) |"
+		done
+	done
+fi
+if [ -s "$work/pp_short_siw_50.runs" ] || [ -s "$work/pp_short_soft_50.runs" ] || [ -s "$work/pp_short_ib_50.runs" ]; then
+	for kind in short long; do
+		echo
+		echo "| Ping-pong, $kind, bytes | soft us (x TCP) | siw rdma | siw udp | rxe | TCP blocking us |"
+		echo "|---|---|---|---|---|---|"
+		for ((size = 50; size <= 1400; size += 50)); do
+			line="| $size"
+			for name in soft siw siwudp ib; do
+				line+=" | $(median pp_${kind}_${name}_$size %.0f) ($(median r_pp_${kind}_${name}_$size))"
+			done
+			echo "$line | $(median pp_${kind}_siw_tcpblock_$size %.0f) |"
+		done
+	done
+	echo
+	echo "In parentheses: how many times faster than blocking TCP sockets between the same two processes. Polling TCP: $(
+		median tcppoll_50 %.0f), $(median tcppoll_700 %.0f), $(median tcppoll_1400 %.0f) us at 50, 700, 1400 B."
+fi

@@ -1,0 +1,204 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# One round of bench/lab.sh, inside a guest of the lab: libripc over rxe0 and siw0, beside perftest on the same devices and
+# plain sockets. Each figure is a line "NAME VALUE" in $RIPC_LAB_OUT/figures.
+#
+# usage: bench/lab_guest.sh BUILD_DIR [PART...]     (default: all parts, see the end)
+#   LESS=1   divides all counts, to try the script itself
+build=$1
+shift
+less=${LESS:-1}
+# shellcheck disable=SC2034
+perf=$build/tools/ripc-perf
+work=$(mktemp -d) || exit 1
+client_cpu=0 server_cpu=1
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+: >"$RIPC_LAB_OUT/figures"
+roce=198.18.0.1 iwarp=198.18.1.1
+# RoCE v2 over IPv4: perftest must be told, libripc finds it.
+gid=$(rdma_gid=$(grep -l "RoCE v2" /sys/class/infiniband/rxe0/ports/1/gid_attrs/types/* 2>/dev/null | while read -r f; do
+	g=${f##*/}
+	grep -q '^0000:0000:0000:0000:0000:ffff:' "/sys/class/infiniband/rxe0/ports/1/gids/$g" && echo "$g"
+done | head -n 1) && echo "${rdma_gid:-1}")
+
+figure()
+{
+	[ -z "$2" ] || [ "$2" = null ] || echo "$1 $2" >>"$RIPC_LAB_OUT/figures"
+}
+
+# perftest TOOL ADDRESS ARGUMENTS...: prints the last line of its table.
+perftest()
+{
+	local tool=$1 address=$2 port=$((18000 + RANDOM % 2000)) server rc
+	shift 2
+	timeout 120 taskset -c $server_cpu "$tool" -p $port "$@" >"$work/pf.server" 2>&1 &
+	server=$!
+	pids=("$server")
+	for _ in {1..50}; do
+		ss -Hltn "sport = :$port" | grep -q . && break
+		rdma resource show cm_id 2>/dev/null | grep -q ":$port .*LISTEN" && break
+		sleep 0.1
+	done
+	timeout 120 taskset -c $client_cpu "$tool" -p $port "$@" "$address" >"$work/pf.client" 2>&1
+	rc=$?
+	stop "$server"
+	pids=()
+	[ $rc -eq 0 ] || { echo "$tool $*: exit code $rc" >&2; tail -n 5 "$work/pf.client" >&2; return 1; }
+	grep -E '^ *[0-9]+ +[0-9]+ +[0-9.]+' "$work/pf.client" | tail -n 1
+}
+
+# Half a round trip is what perftest calls latency: its median, doubled; and megabytes of 2^20 bytes.
+pf_lat()
+{
+	local name=$1
+	shift
+	figure "$name" "$(perftest "$@" | awk '{ print 2 * $5 }')"
+}
+
+pf_read_lat()
+{
+	local name=$1
+	shift
+	figure "$name" "$(perftest "$@" | awk '{ print $5 }')"
+}
+
+pf_bw()
+{
+	local name=$1
+	shift
+	figure "$name" "$(perftest "$@" | awk '{ print $4 * 1.048576 }')"
+}
+
+rxe=(-d rxe0 -x "$gid" -F)
+siw=(-d siw0 -R -F)
+
+n()
+{
+	echo $(($1 / less > 20 ? $1 / less : 20))
+}
+
+part_short()
+{
+	local wait events=()
+	for wait in poll block; do
+		events=()
+		[ $wait = poll ] || events=(-e)
+		pf_lat pf_ud_$wait ib_send_lat $roce "${rxe[@]}" -c UD -s 64 -n "$(n 5000)" "${events[@]}"
+		ours $wait transports=ib -- latency --size 64 --count "$(n 10000)" --kind short &&
+			figure ud_$wait "$(result .rtt_us.p50)"
+		pf_lat pf_rc_$wait ib_send_lat $roce "${rxe[@]}" -c RC -s 64 -n "$(n 5000)" "${events[@]}"
+		ours $wait transports=ib short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
+			figure rc_$wait "$(result .rtt_us.p50)"
+		pf_lat pf_siw_$wait ib_send_lat $iwarp "${siw[@]}" -s 64 -n "$(n 5000)" "${events[@]}"
+		ours $wait transports=iwarp/verbs short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
+			figure siw_$wait "$(result .rtt_us.p50)"
+		ours $wait transports=iwarp/verbs short=udp -- latency --size 64 --count "$(n 10000)" --kind short \
+			--baseline udp && {
+			figure siwudp_$wait "$(result .rtt_us.p50)"
+			figure udp_$wait "$(result .baseline.rtt_us.p50)"
+		}
+		ours $wait transports=iwarp/soft short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
+			figure soft_$wait "$(result .rtt_us.p50)"
+	done
+}
+
+# The ping-pong of the theses: 50 to 1400 bytes; both ways of plain TCP beside it.
+pingpong_sizes=$(seq -s , 50 50 1400)
+part_pingpong()
+{
+	local kind name options i
+	for kind in short long; do
+		for name in soft siw siwudp ib; do
+			case $name in
+			soft) options=(transports=iwarp/soft short=rdma) ;;
+			siw) options=(transports=iwarp/verbs short=rdma) ;;
+			siwudp) options=(transports=iwarp/verbs short=udp) ;;
+			ib) options=(transports=ib) ;;
+			esac
+			[ $name = ib ] && [ $kind = short ] && [ "$(cat /sys/class/net/roce0/mtu)" -lt 2200 ] && continue
+			ours poll "${options[@]}" -- latency --size "$pingpong_sizes" --count "$(n 10000)" --kind $kind \
+				--baseline tcp:block || continue
+			for ((i = 0; i < 28; i++)); do
+				figure pp_${kind}_${name}_$((50 * (i + 1))) "$(result .rtt_us.p50 $i)"
+				figure pp_${kind}_${name}_tcpblock_$((50 * (i + 1))) "$(result .baseline.rtt_us.p50 $i)"
+			done
+		done
+	done
+	ours poll transports=iwarp/soft -- latency --size 50,700,1400 --count "$(n 10000)" --kind short --baseline tcp:poll &&
+		for i in 0 1 2; do
+			figure tcppoll_$((i == 0 ? 50 : 700 * i)) "$(result .baseline.rtt_us.p50 $i)"
+		done
+}
+
+part_bandwidth()
+{
+	local size bytes count
+	for size in 64K 256K 1M 4M 16M; do
+		bytes=$(numfmt --from=iec $size)
+		count=$(n $((512 * 1024 * 1024 / bytes < 4000 ? 512 * 1024 * 1024 / bytes : 4000)))
+		pf_bw pf_siw_read_$size ib_read_bw $iwarp "${siw[@]}" -s "$bytes" -n "$count"
+		pf_bw pf_siw_write_$size ib_write_bw $iwarp "${siw[@]}" -s "$bytes" -n "$count"
+		ours poll transports=iwarp/verbs -- bandwidth --size $size --count "$count" --baseline tcp:poll && {
+			figure siw_bw_$size "$(result .mb_per_s)"
+			figure tcp_bw_$size "$(result .baseline.mb_per_s)"
+		}
+		count=$((count / 4 > 20 ? count / 4 : 20))
+		pf_bw pf_rxe_read_$size ib_read_bw $roce "${rxe[@]}" -s "$bytes" -n "$count"
+		pf_bw pf_rxe_write_$size ib_write_bw $roce "${rxe[@]}" -s "$bytes" -n "$count"
+		ours poll transports=ib -- bandwidth --size $size --count "$count" && figure rxe_bw_$size "$(result .mb_per_s)"
+	done
+}
+
+# Long messages one at a time, by read and into a return buffer; the parts they are made of beside them.
+part_long()
+{
+	local size bytes dev transport address args
+	for dev in siw rxe; do
+		if [ $dev = siw ]; then
+			transport=iwarp/verbs address=$iwarp args=("${siw[@]}")
+		else
+			transport=ib address=$roce args=("${rxe[@]}")
+		fi
+		pf_lat pf_${dev}_desc ib_send_lat $address "${args[@]}" -s 128 -n "$(n 3000)"
+		for size in 16K 64K 256K 1M; do
+			bytes=$(numfmt --from=iec $size)
+			pf_read_lat pf_${dev}_readlat_$size ib_read_lat $address "${args[@]}" -s "$bytes" -n "$(n 500)"
+			pf_lat pf_${dev}_writelat_$size ib_write_lat $address "${args[@]}" -s "$bytes" -n "$(n 500)"
+			ours poll transports=$transport short=rdma -- latency --size $size --count "$(n 500)" --kind long &&
+				figure ${dev}_long_$size "$(result .rtt_us.p50)"
+			ours poll transports=$transport short=rdma -- latency --size $size --count "$(n 500)" --kind long --returns &&
+				figure ${dev}_return_$size "$(result .rtt_us.p50)"
+		done
+	done
+}
+
+# Others on the same devices, where they run.
+part_others()
+{
+	local server
+	command -v ucx_perftest >/dev/null && for tls in rc_verbs ud_verbs; do
+		export UCX_TLS=$tls UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=$gid UCX_WARN_UNUSED_ENV_VARS=n
+		timeout 60 taskset -c $server_cpu ucx_perftest -p 19990 >/dev/null 2>&1 &
+		server=$!
+		sleep 1
+		figure ucx_$tls "$(timeout 60 taskset -c $client_cpu ucx_perftest $roce -p 19990 -t tag_lat -s 64 -n "$(n 5000)" -w 100 \
+			2>/dev/null | awk '/^Final:/ { print 2 * $3 }')"
+		stop $server
+	done
+	command -v fi_pingpong >/dev/null && for address in $roce $iwarp; do
+		timeout 60 taskset -c $server_cpu fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" -s $address >/dev/null 2>&1 &
+		server=$!
+		sleep 1
+		figure fi_$([ $address = $roce ] && echo rxe || echo siw) "$(timeout 60 taskset -c $client_cpu \
+			fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" $address 2>/dev/null |
+			awk '$1 == "64" { print 2 * $(NF - 1) }')"
+		stop $server
+	done
+}
+
+[ $# -gt 0 ] || set -- short bandwidth long pingpong others
+for part in "$@"; do
+	"part_$part"
+done

@@ -1,0 +1,60 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# What the benchmarks share: figures that are noted run by run and reported as medians, and ripc-perf with its server.
+# shellcheck disable=SC2034
+# A script sets perf (the program), work (a directory of its own), client_cpu and server_cpu, and sources this file.
+pids=()
+
+stop()
+{
+	kill "$@" 2>/dev/null
+	wait "$@" 2>/dev/null
+}
+
+# note NAME VALUE: one more run of a figure.
+note()
+{
+	[ -z "$2" ] || [ "$2" = null ] || echo "$2" >>"$work/$1.runs"
+}
+
+# median NAME [FORMAT]: "-" if it was never measured.
+median()
+{
+	[ -s "$work/$1.runs" ] || { echo -; return; }
+	sort -g "$work/$1.runs" | awk -v format="${2:-%.2f}" '
+		{ v[NR] = $1 }
+		END { printf format "\n", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+}
+
+# ours WAIT OPTIONS -- TEST ARGUMENTS...: a server and its test; the report is in $work/report.json.
+ours()
+{
+	local wait=$1 options=() id=$((1000000 + RANDOM * 32768 + RANDOM)) tries=0 rc
+	shift
+	while [ "$1" != -- ]; do
+		options+=(-o "$1")
+		shift
+	done
+	shift
+	rm -f "$work/report.json"
+	"$perf" server -S $id --wait "$wait" --pin "$server_cpu" "${options[@]}" >"$work/server.log" 2>&1 &
+	pids=($!)
+	until grep -q serving "$work/server.log"; do
+		[ $((tries += 1)) -le 100 ] || { cat "$work/server.log" >&2; exit 1; }
+		sleep 0.05
+	done
+	timeout 300 "$perf" "$@" -S $id --wait "$wait" --pin "$client_cpu" "${options[@]}" --stop \
+		--json "$work/report.json" >"$work/client.log" 2>&1
+	rc=$?
+	[ $rc -eq 0 ] || cat "$work/client.log" "$work/server.log" >&2
+	stop "${pids[@]}"
+	pids=()
+	return $rc
+}
+
+# result FILTER [INDEX]: a figure of the report.
+result()
+{
+	jq -r ".results[${2:-0}]$1" "$work/report.json"
+}
