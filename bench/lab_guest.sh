@@ -191,7 +191,7 @@ part_others()
 		timeout 60 taskset -c $server_cpu fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" -s $address >/dev/null 2>&1 &
 		server=$!
 		sleep 1
-		figure fi_$([ $address = $roce ] && echo rxe || echo siw) "$(timeout 60 taskset -c $client_cpu \
+		figure "fi_$([ $address = $roce ] && echo rxe || echo siw)" "$(timeout 60 taskset -c $client_cpu \
 			fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" $address 2>/dev/null |
 			awk '$1 == "64" { print 2 * $(NF - 1) }')"
 		stop $server

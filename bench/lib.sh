@@ -1,8 +1,7 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154,SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # What the benchmarks share: figures that are noted run by run and reported as medians, and ripc-perf with its server.
-# shellcheck disable=SC2034
 # A script sets perf (the program), work (a directory of its own), client_cpu and server_cpu, and sources this file.
 pids=()
 
