@@ -5,6 +5,10 @@ check_LTLIBRARIES += libtestharness.la
 libtestharness_la_SOURCES = tests/harness.c tests/harness.h
 libtestharness_la_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
+# Tests that need RDMA devices and say nothing without: tests/lab/ runs them. Also in EXTRA_PROGRAMS.
+lab_tests =
+CLEANFILES += $(lab_tests)
+
 TEST_LIBS = libtestharness.la libripc_internal.la $(CHECK_LIBS)
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 # Tests speak on the loopback only.
@@ -20,4 +24,5 @@ include tests/conformance/local.mk
 include tests/tools/local.mk
 include tests/fuzz/local.mk
 include tests/install/local.mk
+include tests/faults/local.mk
 include tests/lab/local.mk

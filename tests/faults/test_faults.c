@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Every call of libibverbs and librdmacm that a scenario makes fails once. What comes of it is an error with a reason, or
+ * another transport that does the work; never a hang, a crash, a wrong byte, or anything left behind.
+ */
+#include "harness.h"
+#include "ripc.h"
+#include "shim.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONG_BYTES (200 * 1024)
+#define CHILDREN   4   /* at once: most of the time is waiting for time limits */
+#define CHILD_S    120 /* then it hangs */
+#define CALLS_MAX  2000
+
+struct config {
+	const char *transport; /* that fails */
+	const char *options;
+	bool fallback; /* there is another transport: all must succeed in the end */
+};
+
+static const struct config configs[] = {
+	{"ib", "transports=ib", false},
+	{"ib", "transports=ib short=rdma", false},
+	{"ib", "transports=ib,iwarp/soft", true},
+	{"iwarp/verbs", "transports=iwarp/verbs", false},
+	{"iwarp/verbs", "transports=iwarp/verbs,iwarp/soft", true},
+};
+
+/* What a child found. */
+struct report {
+	unsigned calls;
+	char name[40];
+	char text[300]; /* why it is wrong; empty: it is not */
+};
+
+static struct report *reports; /* shared with the children, by n */
+static const char *phase;      /* of the child, for whoever looks where it hangs */
+
+static void wrong(struct report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void wrong(struct report *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (*r->text)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(r->text, sizeof(r->text), fmt, ap);
+	va_end(ap);
+}
+
+/* An error is fine if it says something. */
+static bool fine(struct report *r, const struct config *c, const char *what, int rc)
+{
+	if (!rc)
+		return true;
+	if (c->fallback)
+		wrong(r, "%s failed in spite of another transport: %s: %s", what, ripc_strerror(rc),
+		      ripc_detail());
+	else if (rc > 0 || !*ripc_detail())
+		wrong(r, "%s failed with %d and without a reason", what, rc);
+	return false;
+}
+
+static bool intact(const struct ripc_message *m, size_t len, uint8_t first)
+{
+	const uint8_t *p = m->items[0].iov_base;
+
+	if (m->nitems != 1 || m->items[0].iov_len != len)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (p[i] != (uint8_t)(first + i * 7))
+			return false;
+	return true;
+}
+
+static void fill(uint8_t *p, size_t len, uint8_t first)
+{
+	for (size_t i = 0; i < len; i++)
+		p[i] = (uint8_t)(first + i * 7);
+}
+
+/* One long message; if its sender was told that it arrived, it must have. */
+static void one_long(struct report *r, const struct config *c, struct ripc_service *from,
+		     struct ripc_service *to, uint64_t dest, uint8_t *buf, uint8_t first)
+{
+	struct iovec iov = {buf, LONG_BYTES};
+	struct ripc_message *m;
+	int rc;
+
+	fill(buf, LONG_BYTES, first);
+	phase = "send_long";
+	if (!fine(r, c, "ripc_send_long", ripc_send_long(from, dest, &iov, 1, NULL, 20000)))
+		return;
+	phase = "receive";
+	rc = ripc_receive(to, &m, 20000);
+	if (rc) {
+		wrong(r, "a long message was reported done and did not arrive: %s", ripc_detail());
+		return;
+	}
+	if (!intact(m, LONG_BYTES, first))
+		wrong(r, "a long message arrived damaged");
+	ripc_message_free(m);
+}
+
+/* Short ones may be lost, but not damaged. With @offer its receiver may write a long message there. */
+static void one_short(struct report *r, const struct config *c, struct ripc_service *from,
+		      struct ripc_service *to, uint64_t dest, uint8_t *offer)
+{
+	uint8_t bytes[100];
+	struct iovec iov = {bytes, sizeof(bytes)}, back = {offer, LONG_BYTES};
+	struct ripc_send_options options = {.returns = &back, .nreturns = 1};
+	struct ripc_message *m;
+
+	fill(bytes, sizeof(bytes), 3);
+	phase = "send_short";
+	if (!fine(r, c, "ripc_send_short",
+		  ripc_send_short(from, dest, &iov, 1, offer ? &options : NULL, 20000)))
+		return;
+	phase = "receive";
+	if (ripc_receive(to, &m, 1000))
+		return;
+	if (!intact(m, sizeof(bytes), 3))
+		wrong(r, "a short message arrived damaged");
+	ripc_message_free(m);
+}
+
+static void scenario(struct report *r, const struct config *c)
+{
+	struct ripc *a = NULL, *b = NULL;
+	struct ripc_service *sa = NULL, *sb = NULL;
+	uint8_t *buf = NULL, *back = NULL;
+	uint64_t ids = (uint64_t)getpid() * 4;
+	char options[200];
+
+	snprintf(options, sizeof(options), "%s resolver=local peer_timeout_ms=2000 log=error",
+		 c->options);
+	phase = "open";
+	if (fine(r, c, "ripc_open", ripc_open(&a, options)) &&
+	    fine(r, c, "ripc_open", ripc_open(&b, options)) &&
+	    fine(r, c, "ripc_register", ripc_register(a, ids + 1, 0, &sa)) &&
+	    fine(r, c, "ripc_register", ripc_register(b, ids + 2, 0, &sb))) {
+		phase = "alloc";
+		buf = ripc_buf_alloc(a, LONG_BYTES);
+		back = ripc_buf_alloc(b, LONG_BYTES);
+		if (!buf || !back) {
+			fine(r, c, "ripc_buf_alloc", -ENOMEM);
+		} else {
+			one_short(r, c, sa, sb, ids + 2, NULL);
+			one_long(r, c, sa, sb, ids + 2, buf, 1);
+			one_short(r, c, sb, sa, ids + 1, back);
+			one_long(r, c, sa, sb, ids + 2, buf, 2);
+			one_long(r, c, sb, sa, ids + 1, back, 3);
+		}
+	}
+	phase = "close";
+	if (a)
+		ripc_close(a);
+	if (b)
+		ripc_close(b);
+	phase = "closed";
+}
+
+/* ---- what is left behind ---- */
+
+static unsigned entries(const char *dir)
+{
+	DIR *d = opendir(dir);
+	unsigned n = 0;
+
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Queue pairs and the like that the kernel holds for this process. */
+static unsigned resources(void)
+{
+	static const char *const kinds[] = {"qp", "cq", "mr", "pd", "cm_id", "srq"};
+	char line[1000], mine[40];
+	unsigned n = 0;
+
+	snprintf(mine, sizeof(mine), " pid %d ", (int)getpid());
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		char command[100];
+		FILE *f;
+
+		snprintf(command, sizeof(command), "rdma resource show %s 2>/dev/null", kinds[i]);
+		f = popen(command, "r");
+		if (!f)
+			continue;
+		while (fgets(line, sizeof(line), f))
+			n += strstr(line, mine) != NULL;
+		pclose(f);
+	}
+	return n;
+}
+
+struct residue {
+	unsigned descriptors, threads, resources;
+};
+
+static struct residue residue(void)
+{
+	return (struct residue){entries("/proc/self/fd"), entries("/proc/self/task"), resources()};
+}
+
+static void hangs(int sig)
+{
+	static const char text[] = "hangs in phase ";
+	ssize_t n = write(STDERR_FILENO, text, sizeof(text) - 1);
+
+	n += write(STDERR_FILENO, phase, strlen(phase));
+	n += write(STDERR_FILENO, "\n", 1);
+	(void)n;
+	_exit(9);
+}
+
+static void child(unsigned n, const struct config *c)
+{
+	struct report *r = &reports[n];
+	struct report before = {0};
+	struct residue old, new;
+
+	signal(SIGALRM, hangs);
+	alarm(CHILD_S);
+	/* The libraries keep what they opened first. */
+	scenario(&before, c);
+	old = residue();
+	fault_arm(n ? n : CALLS_MAX + 1);
+	scenario(r, c);
+	r->calls = fault_calls();
+	snprintf(r->name, sizeof(r->name), "%s", fault_name() ? fault_name() : "");
+	fault_arm(0);
+	new = residue();
+	if (*before.text)
+		wrong(r, "without a fault: %s", before.text);
+	if (new.descriptors != old.descriptors || new.threads != old.threads ||
+	    new.resources != old.resources)
+		wrong(r, "left behind: %d descriptors, %d threads, %d RDMA resources",
+		      (int)(new.descriptors - old.descriptors), (int)(new.threads - old.threads),
+		      (int)(new.resources - old.resources));
+	_exit(0);
+}
+
+static unsigned bad;
+
+static void ended(unsigned n, int status, const struct config *c)
+{
+	struct report *r = &reports[n];
+
+	if (WIFEXITED(status) && !WEXITSTATUS(status) && !*r->text)
+		return;
+	bad++;
+	printf("%s: call %u (%s): %s\n", c->options, n, *r->name ? r->name : "none failed",
+	       *r->text              ? r->text
+	       : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+				     : "hangs");
+	fflush(stdout);
+}
+
+/* The scenario with no fault / each fault from first to last. */
+static void sweep(const struct config *c, unsigned first, unsigned last)
+{
+	pid_t pids[CHILDREN] = {0};
+	unsigned numbers[CHILDREN] = {0}, next = first, running = 0;
+	int status;
+
+	while (next <= last || running) {
+		pid_t pid;
+
+		for (unsigned i = 0; i < CHILDREN && next <= last; i++) {
+			if (pids[i])
+				continue;
+			fflush(NULL);
+			numbers[i] = next++;
+			pids[i] = fork();
+			ck_assert_int_ge(pids[i], 0);
+			if (!pids[i])
+				child(numbers[i], c);
+			running++;
+		}
+		pid = wait(&status);
+		ck_assert_int_gt(pid, 0);
+		for (unsigned i = 0; i < CHILDREN; i++) {
+			if (pids[i] != pid)
+				continue;
+			ended(numbers[i], status, c);
+			pids[i] = 0;
+			running--;
+		}
+	}
+}
+
+static bool available(const char *transport)
+{
+	char text[300] = "not built in";
+	const char *name;
+	struct ripc *ctx;
+	bool found = false;
+
+	ck_assert_int_eq(ripc_open(&ctx, "resolver=local"), 0);
+	for (unsigned i = 0; !found; i++) {
+		char one[300];
+		int rc = ripc_transports(ctx, i, &name, one, sizeof(one));
+
+		if (rc == -ENOENT)
+			break;
+		if (strcmp(name, transport))
+			continue;
+		snprintf(text, sizeof(text), "%s", one);
+		found = rc == 1;
+		break;
+	}
+	ck_assert_int_eq(ripc_close(ctx), 0);
+	if (!found)
+		test_skip("%s: %s", transport, text);
+	return found;
+}
+
+START_TEST(faults__every_call)
+{
+	const struct config *c = &configs[_i];
+	unsigned calls;
+
+	if (!available(c->transport))
+		return;
+	reports = mmap(NULL, (CALLS_MAX + 1) * sizeof(*reports), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(reports, MAP_FAILED);
+	bad = 0;
+	sweep(c, 0, 0);
+	ck_assert_msg(!bad, "not even without a fault");
+	calls = reports[0].calls;
+	/* The agents' turns are not the same every time: a few more may come to it. */
+	ck_assert_uint_gt(calls, 10);
+	ck_assert_uint_lt(calls, CALLS_MAX);
+	sweep(c, 1, calls);
+	printf("%s: %u calls\n", c->options, calls);
+	munmap(reports, (CALLS_MAX + 1) * sizeof(*reports));
+	ck_assert_msg(!bad, "%u of %u faults had wrong consequences", bad, calls);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("faults");
+	TCase *tc = tcase_create("faults");
+
+	tcase_set_timeout(tc, 600);
+	tcase_add_loop_test(tc, faults__every_call, 0, sizeof(configs) / sizeof(configs[0]));
+	suite_add_tcase(suite, tc);
+	return test_main("faults", suite);
+}
