@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #define CONTROL_MAX 4096 /* control messages that may wait on one lane */
+#define MOVES_BYTES 4096 /* between two looks: a transfer is on its way */
 
 static struct ripc__tp *lane_tp(const struct ripc__lane *lane)
 {
@@ -531,6 +532,22 @@ static bool lane_matters(const struct ripc__lane *lane)
 	return false;
 }
 
+/*
+ * Whether a long transfer is on its way, however slowly: on a slow link minutes may pass until the first read is done.
+ * Less than MOVES_BYTES may be our own PING, which the kernel of a stopped process acknowledges, too.
+ */
+static bool lane_moves(struct ripc__lane *lane)
+{
+	const struct ripc__transport_ops *ops = lane->ctx->tp[lane->tp].ops;
+	uint64_t moved, before = lane->moved;
+
+	if (!ops->moved)
+		return false;
+	moved = ops->moved(lane->ep);
+	lane->moved = moved;
+	return before && moved - before >= MOVES_BYTES;
+}
+
 static void lane_timer(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
@@ -564,6 +581,8 @@ static void lane_timer(struct ripc__lane *lane)
 	if (lane->idle)
 		lane->heard_ns = now;
 	lane->idle = false;
+	if (now - lane->heard_ns >= timeout / 8 && lane_moves(lane))
+		lane->heard_ns = now;
 	if (now - lane->heard_ns >= timeout) {
 		snprintf(text, sizeof(text), "the peer was silent for %u ms",
 			 ctx->opt.peer_timeout_ms);

@@ -85,6 +85,7 @@ struct ripc__lane {
 	uint64_t connect_ns;     /* until it is up: how long that may take */
 	uint64_t heard_ns;       /* last sign of life */
 	uint64_t pinged_ns;      /* last PING without an answer; 0: none */
+	uint64_t moved;          /* bytes, as the transport told last */
 };
 
 struct ripc__control {

@@ -208,6 +208,12 @@ struct ripc__transport_ops {
 	unsigned (*progress)(struct ripc__transport *t, struct ripc__event *events, unsigned max,
 			     uint64_t now_ns, uint64_t *deadline_ns);
 
+	/*
+	 * Bytes that have come from the peer, or were acknowledged by it, so far. Optional: NULL where the transport
+	 * cannot tell. Asked a few times a second at most, and only while the peer reports nothing.
+	 */
+	uint64_t (*moved)(struct ripc__ep *ep);
+
 	/* Gives the memory of a RECV or DATAGRAM event back. */
 	void (*release)(struct ripc__transport *t, void *token);
 
@@ -227,7 +233,10 @@ struct ripc__transport_base {
 };
 
 extern const struct ripc__transport_ops ripc__transport_self; /* transport/self: a context to itself */
+extern const struct ripc__transport_ops ripc__transport_iwarp; /* transport/iwarp/verbs; with HAVE_VERBS */
 extern const struct ripc__transport_ops ripc__transport_soft; /* transport/iwarp/soft */
+extern const struct ripc__transport_ops ripc__transport_shm; /* transport/window: peers of this host */
+extern const struct ripc__transport_ops ripc__transport_winsim; /* transport/window, simulated link: tests only */
 extern const struct ripc__transport_ops ripc__transport_sim;  /* transport/sim: tests only */
 
 #endif
