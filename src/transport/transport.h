@@ -234,6 +234,7 @@ struct ripc__transport_base {
 
 extern const struct ripc__transport_ops ripc__transport_self; /* transport/self: a context to itself */
 extern const struct ripc__transport_ops ripc__transport_iwarp; /* transport/iwarp/verbs; with HAVE_VERBS */
+extern const struct ripc__transport_ops ripc__transport_ib;    /* transport/ib; with HAVE_VERBS */
 extern const struct ripc__transport_ops ripc__transport_soft; /* transport/iwarp/soft */
 extern const struct ripc__transport_ops ripc__transport_shm; /* transport/window: peers of this host */
 extern const struct ripc__transport_ops ripc__transport_winsim; /* transport/window, simulated link: tests only */

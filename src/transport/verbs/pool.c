@@ -29,7 +29,7 @@ void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool)
 		struct ripc__verbs_slab *slab = pool->slabs;
 
 		pool->slabs = slab->next;
-		if (ibv_dereg_mr(slab->mr))
+		if (slab->mr && ibv_dereg_mr(slab->mr))
 			ripc__log(RIPC_LOG_ERROR, "%s: buffers cannot be deregistered: %s",
 				  pool->device->name, strerror(errno));
 		free(slab->memory);
@@ -37,6 +37,15 @@ void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool)
 	}
 	pool->free = NULL;
 	pool->nfree = pool->count = 0;
+}
+
+void ripc__verbs_pool_lose(struct ripc__verbs_pool *pool)
+{
+	for (struct ripc__verbs_slab *slab = pool->slabs; slab; slab = slab->next) {
+		if (slab->mr)
+			ibv_dereg_mr(slab->mr);
+		slab->mr = NULL;
+	}
 }
 
 static int pool_grow(struct ripc__verbs_pool *pool)

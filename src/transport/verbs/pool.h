@@ -34,6 +34,10 @@ void ripc__verbs_pool_init(struct ripc__verbs_pool *pool, struct ripc__verbs_dev
 /* All buffers are free, or nobody will use them any more. */
 void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool);
 
+/* Ends the registrations with a device that is gone or about to be closed. The memory stays until fini: somebody may still
+ * look at what was received into it. */
+void ripc__verbs_pool_lose(struct ripc__verbs_pool *pool);
+
 /* Makes at least n buffers free. Return: 0, or -ENOMEM, -EPERM, -ENOBUFS (max), explained. */
 int ripc__verbs_pool_reserve(struct ripc__verbs_pool *pool, uint32_t n);
 

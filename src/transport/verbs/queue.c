@@ -168,6 +168,7 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 	if (n == max)
 		return n;
 	more = ibv_poll_cq(cq->cq, max - n, wc + n);
+	cq->seen |= more > 0;
 	if (more < 0)
 		return n ? n
 			 : ripc__fail(-EIO, "%s: its completion queue cannot be read",
@@ -185,7 +186,7 @@ int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 
 	if (cq->stash_at < cq->stash_end)
 		return 1;
-	if (cq->armed && take_event(cq))
+	if (cq->armed && cq->seen && take_event(cq))
 		cq->armed = false;
 	if (!cq->armed) {
 		n = ibv_req_notify_cq(cq->cq, 0);
@@ -193,10 +194,12 @@ int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 			return ripc__fail(n < 0 ? n : -n, "%s: cannot wait for completions: %s",
 					  cq->device->name, strerror(n < 0 ? -n : n));
 		cq->armed = true;
+		cq->seen = false;
 	}
 	n = ibv_poll_cq(cq->cq, RIPC__VERBS_STASH, cq->stash);
 	if (n < 0)
 		return ripc__fail(-EIO, "%s: its completion queue cannot be read", cq->device->name);
+	cq->seen |= n > 0;
 	cq->stash_at = 0;
 	cq->stash_end = (uint32_t)n;
 	return n > 0;

@@ -91,6 +91,7 @@ struct ripc__verbs_cq {
 	struct ibv_wc stash[RIPC__VERBS_STASH];
 	uint32_t stash_at, stash_end;
 	bool armed; /* asked for an event that was not taken yet */
+	bool seen;  /* completions came since: that event may be there */
 };
 
 /* @entries: to begin with. Return: 0 or a negative errno, explained. */

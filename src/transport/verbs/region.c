@@ -105,6 +105,19 @@ void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions)
 		region_free(ripc__list_entry(n, struct region, link));
 }
 
+void ripc__verbs_regions_lose(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &regions->all) {
+		struct region *r = ripc__list_entry(n, struct region, link);
+
+		if (r->mr[d->index])
+			ibv_dereg_mr(r->mr[d->index]);
+		r->mr[d->index] = NULL;
+	}
+}
+
 int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d, void *base,
 		    size_t len, unsigned access, struct ripc__mr *mr)
 {

@@ -19,6 +19,9 @@ void ripc__verbs_regions_init(struct ripc__verbs_regions *regions);
 /* Before the devices are closed, after the last endpoint is. */
 void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions);
 
+/* Ends all registrations with a device that is gone or about to be closed; the regions stay, for nothing, until dereg. */
+void ripc__verbs_regions_lose(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d);
+
 /*
  * Fills mr. @d: the device of the endpoint it is for, or NULL: any, local access only. Return: 0, or a negative errno,
  * explained: where locked memory ran out, with the size wanted, the limit and what is locked and pinned so far.

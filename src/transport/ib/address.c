@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/ib/address.h"
+#include "wire/bytes.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ADDRESS_VERSION 1
+
+static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+bool ripc__ib_gid_is_v4(const uint8_t gid[16])
+{
+	return !memcmp(gid, v4_prefix, sizeof(v4_prefix));
+}
+
+void ripc__ib_place_encode(const struct ripc__ib_place *p, uint8_t buf[RIPC__IB_PLACE_LEN])
+{
+	buf[0] = p->link;
+	buf[1] = p->mtu;
+	ripc__put_le16(buf + 2, p->lid);
+	ripc__put_le32(buf + 4, p->qpn);
+	ripc__put_le32(buf + 8, p->qkey);
+	memcpy(buf + 12, p->gid, 16);
+}
+
+bool ripc__ib_place_decode(struct ripc__ib_place *p, const uint8_t buf[RIPC__IB_PLACE_LEN])
+{
+	static const uint8_t none[16];
+
+	p->link = buf[0];
+	p->mtu = buf[1];
+	p->lid = ripc__get_le16(buf + 2);
+	p->qpn = ripc__get_le32(buf + 4);
+	p->qkey = ripc__get_le32(buf + 8);
+	memcpy(p->gid, buf + 12, 16);
+	if (p->link < RIPC__IB_LINK_IB || p->link > RIPC__IB_LINK_V2 || p->mtu < 1 || p->mtu > 5)
+		return false;
+	/* 0 and 1 are the fabric's own; controlled keys have the top bit set and are not for us. */
+	if (p->qpn < 2 || p->qpn > 0xffffff || p->qkey >> 31)
+		return false;
+	/* Unicast LIDs end at 0xbfff; a group is not a peer. */
+	if (p->link == RIPC__IB_LINK_IB)
+		return p->lid && p->lid < 0xc000;
+	return !p->lid && p->gid[0] != 0xff && memcmp(p->gid, none, 16);
+}
+
+size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, size_t cap)
+{
+	size_t len = RIPC__IB_ADDRESS_HEAD + a->count * RIPC__IB_PLACE_LEN;
+
+	if (!a->count || a->count > RIPC__IB_PORTS_MAX || len > cap)
+		return 0;
+	buf[0] = ADDRESS_VERSION;
+	buf[1] = (uint8_t)a->count;
+	buf[2] = buf[3] = 0;
+	for (unsigned i = 0; i < a->count; i++)
+		ripc__ib_place_encode(&a->places[i],
+				      buf + RIPC__IB_ADDRESS_HEAD + i * RIPC__IB_PLACE_LEN);
+	return len;
+}
+
+int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size_t len)
+{
+	if (len < RIPC__IB_ADDRESS_HEAD || buf[0] != ADDRESS_VERSION || !buf[1] ||
+	    buf[1] > RIPC__IB_PORTS_MAX || buf[2] || buf[3] ||
+	    len != RIPC__IB_ADDRESS_HEAD + buf[1] * RIPC__IB_PLACE_LEN)
+		return -EINVAL;
+	a->count = buf[1];
+	for (unsigned i = 0; i < a->count; i++)
+		if (!ripc__ib_place_decode(&a->places[i],
+					   buf + RIPC__IB_ADDRESS_HEAD + i * RIPC__IB_PLACE_LEN))
+			return -EINVAL;
+	return 0;
+}
+
+void ripc__ib_place_text(const struct ripc__ib_place *p, char *text, size_t len)
+{
+	char ip[INET6_ADDRSTRLEN] = "?";
+	bool v4 = ripc__ib_gid_is_v4(p->gid);
+
+	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? p->gid + 12 : p->gid, ip, sizeof(ip));
+	if (p->link == RIPC__IB_LINK_IB)
+		snprintf(text, len, "InfiniBand LID %u qp 0x%x", p->lid, p->qpn);
+	else
+		snprintf(text, len, "RoCEv%d %s qp 0x%x", p->link == RIPC__IB_LINK_V1 ? 1 : 2, ip,
+			 p->qpn);
+}
+
+bool ripc__ib_reaches(const struct ripc__ib_place *from, const struct ripc__ib_place *to)
+{
+	if (from->link != to->link)
+		return false;
+	if (from->link == RIPC__IB_LINK_IB)
+		return true;
+	return ripc__ib_gid_is_v4(from->gid) == ripc__ib_gid_is_v4(to->gid);
+}
+
+static bool is_ipv4(const uint8_t *p)
+{
+	uint32_t sum = 0;
+
+	if (p[0] != 0x45)
+		return false;
+	for (int i = 0; i < 20; i += 2)
+		sum += ripc__get_be16(p + i);
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff;
+}
+
+bool ripc__ib_grh_source(const uint8_t grh[40], uint8_t gid[16])
+{
+	if (is_ipv4(grh + 20)) {
+		memcpy(gid, v4_prefix, sizeof(v4_prefix));
+		memcpy(gid + 12, grh + 20 + 12, 4);
+		return true;
+	}
+	memcpy(gid, grh + 8, 16);
+	return grh[0] >> 4 == 6;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Where a context is reached over InfiniBand and RoCE: its ports. doc/protocol.md, section 4.2. Pure. */
+#ifndef RIPC_IB_ADDRESS_H
+#define RIPC_IB_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RIPC__IB_PORTS_MAX    8   /* of one address */
+#define RIPC__IB_PLACE_LEN    28u /* bytes of one port in an address */
+#define RIPC__IB_ADDRESS_HEAD 4u  /* bytes before the first */
+
+enum ripc__ib_link {
+	RIPC__IB_LINK_IB = 1, /* InfiniBand */
+	RIPC__IB_LINK_V1 = 2, /* RoCE version 1: Ethernet, GIDs are not routed */
+	RIPC__IB_LINK_V2 = 3, /* RoCE version 2: UDP */
+};
+
+/* One port, and the queue pair for datagrams at it. */
+struct ripc__ib_place {
+	uint8_t link; /* enum ripc__ib_link */
+	uint8_t mtu;  /* 1 to 5: 256 to 4096 bytes, as enum ibv_mtu */
+	uint16_t lid; /* InfiniBand; RoCE: 0 */
+	uint32_t qpn; /* 24 bits */
+	uint32_t qkey;
+	uint8_t gid[16];
+};
+
+struct ripc__ib_address {
+	unsigned count; /* 1 to RIPC__IB_PORTS_MAX, best first */
+	struct ripc__ib_place places[RIPC__IB_PORTS_MAX];
+};
+
+static inline uint32_t ripc__ib_mtu_bytes(uint8_t mtu)
+{
+	return 128u << mtu;
+}
+
+/* Whether a RoCE GID stands for an IPv4 address. */
+bool ripc__ib_gid_is_v4(const uint8_t gid[16]);
+
+/* Return: bytes written, at most cap, 0: it does not fit. */
+size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, size_t cap);
+/* Any bytes. Return: 0 or -EINVAL. */
+int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size_t len);
+
+void ripc__ib_place_encode(const struct ripc__ib_place *p, uint8_t buf[RIPC__IB_PLACE_LEN]);
+/* Return: whether it makes sense. */
+bool ripc__ib_place_decode(struct ripc__ib_place *p, const uint8_t buf[RIPC__IB_PLACE_LEN]);
+
+/* For people, e.g. "RoCEv2 10.0.0.1 qp 0x11". */
+void ripc__ib_place_text(const struct ripc__ib_place *p, char *text, size_t len);
+
+/* Whether a datagram can get from one port to the other: same link layer, same family of addresses. */
+bool ripc__ib_reaches(const struct ripc__ib_place *from, const struct ripc__ib_place *to);
+
+/*
+ * The sender's GID in the 40 bytes before a datagram: an IPv6-like header (InfiniBand, RoCE v1, v2 over IPv6), or an IPv4
+ * header in the last 20 of them. Return: false: neither.
+ */
+bool ripc__ib_grh_source(const uint8_t grh[40], uint8_t gid[16]);
+
+#endif

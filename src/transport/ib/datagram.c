@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What goes over a port's queue pair for datagrams. Short messages carry the sender's queue key as immediate data, so that
+ * they can be answered; messages that set up connections carry none. That tells them apart.
+ */
+#include "core/log.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define INLINE_MAX       1024u
+#define PROBE_NS         UINT64_C(10000000) /* between the first two PROBEs */
+#define PROBE_LONGEST_NS UINT64_C(320000000)
+
+/* ---- sending ---- */
+
+static size_t gather(uint8_t *to, const struct iovec *iov, unsigned niov)
+{
+	uint8_t *p = to;
+
+	for (unsigned i = 0; i < niov; i++) {
+		if (iov[i].iov_len)
+			memcpy(p, iov[i].iov_base, iov[i].iov_len);
+		p += iov[i].iov_len;
+	}
+	return (size_t)(p - to);
+}
+
+/* Posts the gathered bytes to r, which is READY. Return: 0, -EAGAIN, -ENOTCONN. */
+static int post(struct ib_remote *r, const struct iovec *iov, unsigned niov, size_t len, bool message)
+{
+	struct ib_port *p = r->port;
+	uint8_t copy[INLINE_MAX];
+	struct ripc__verbs_slot *slot;
+	struct ibv_sge sge;
+	struct ibv_send_wr *bad,
+		wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+			.imm_data = htobe32(p->place.qkey),
+			.wr.ud = {.ah = r->ah, .remote_qpn = r->place.qpn, .remote_qkey = r->place.qkey},
+		};
+	int rc;
+
+	if (p->down)
+		return -ENOTCONN;
+	if (!ripc__verbs_sendq_room(&p->sendq))
+		return -EAGAIN;
+	slot = ripc__verbs_sendq_take(&p->sendq, false);
+	slot->kind = IB_SLOT_DATAGRAM;
+	if (len <= p->max_inline && len <= sizeof(copy)) {
+		wr.send_flags = IBV_SEND_INLINE;
+		sge = (struct ibv_sge){(uintptr_t)copy, (uint32_t)gather(copy, iov, niov), 0};
+	} else {
+		slot->bounce = ripc__verbs_pool_get(&p->d->bounce);
+		if (!slot->bounce) {
+			ripc__verbs_sendq_untake(&p->sendq, 1);
+			return -EAGAIN;
+		}
+		gather(slot->bounce->data, iov, niov);
+		sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len,
+				       slot->bounce->lkey};
+	}
+	wr.wr_id = ripc__verbs_send_id(slot);
+	if (slot->signaled)
+		wr.send_flags |= IBV_SEND_SIGNALED;
+	rc = ibv_post_send(p->qp, &wr, &bad);
+	if (!rc)
+		return 0;
+	ripc__verbs_sendq_untake(&p->sendq, 1);
+	return rc == ENOMEM || rc == EAGAIN ? -EAGAIN : -ENOTCONN;
+}
+
+int ripc__ib_post_wireup(struct ib_remote *r, struct ripc__wireup_message *m)
+{
+	uint8_t buf[RIPC__WIREUP_MAX];
+	struct iovec iov = {buf, 0};
+
+	if (r->state != IB_REMOTE_READY)
+		return r->state == IB_REMOTE_FAILED ? -EHOSTUNREACH : -EAGAIN;
+	m->qkey = r->port->place.qkey;
+	iov.iov_len = ripc__wireup_encode(m, buf);
+	return post(r, &iov, 1, iov.iov_len, false);
+}
+
+/* Asks whether the other side is there, at first often, then less so. */
+static void probe(struct ib *t, struct ib_remote *r)
+{
+	struct ripc__wireup_message m = {.kind = RIPC__WIREUP_PROBE};
+
+	if (r->state != IB_REMOTE_READY || t->now_ns < r->probe_ns)
+		return;
+	r->probe_gap_ns = r->probe_gap_ns ? r->probe_gap_ns * 2 : PROBE_NS;
+	if (r->probe_gap_ns > PROBE_LONGEST_NS)
+		r->probe_gap_ns = PROBE_LONGEST_NS;
+	r->probe_ns = t->now_ns + r->probe_gap_ns;
+	ripc__ib_post_wireup(r, &m);
+}
+
+int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+			   const struct iovec *iov, unsigned niov)
+{
+	struct ib *t = (struct ib *)tr;
+	const struct ripc__ib_place *place, *best = NULL;
+	struct ripc__ib_address address;
+	struct ib_port *port, *best_port = NULL;
+	struct ib_remote *r;
+	size_t len = 0;
+
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	if (len > t->limits.datagram_max)
+		return -EMSGSIZE;
+	if (ripc__ib_address_decode(&address, addr, addrlen))
+		return ripc__fail(-EINVAL, "ib: the peer's address makes no sense");
+	for (unsigned n = 0; ripc__ib_pair(t, &address, n, &port, &place); n++) {
+		r = ripc__ib_remote_find(t, port, place);
+		/* Which of several ports is open shows the one that a connection was set up by. */
+		if (r && r->confirmed && r->state == IB_REMOTE_READY) {
+			uint32_t most = ripc__ib_mtu_bytes(place->mtu);
+
+			if (len > most)
+				return ripc__fail(
+					-EMSGSIZE,
+					"ib: a datagram of %zu bytes: the peer's port takes %u",
+					len, most);
+			r->place.qkey = place->qkey;
+			return post(r, iov, niov, len, true);
+		}
+		if (!best || (r && r->state != IB_REMOTE_FAILED)) {
+			best = place;
+			best_port = port;
+		}
+	}
+	if (!best)
+		return ripc__fail(-EHOSTUNREACH, "ib: no port here reaches one of the peer's: link "
+						 "layer or address family differ, or it is down");
+	r = ripc__ib_remote_get(t, best_port, best);
+	if (r)
+		probe(t, r);
+	return -EAGAIN;
+}
+
+/* ---- receiving ---- */
+
+/* Where a datagram came from, as the network tells. Return: false: its header makes no sense. */
+static bool source(const struct ib_port *p, const struct ibv_wc *wc, const uint8_t *grh,
+		   struct ripc__ib_place *from)
+{
+	*from = (struct ripc__ib_place){.link = p->place.link, .mtu = p->place.mtu, .qpn = wc->src_qp};
+	if (p->place.link == RIPC__IB_LINK_IB)
+		from->lid = wc->slid;
+	if (wc->wc_flags & IBV_WC_GRH)
+		return ripc__ib_grh_source(grh, from->gid);
+	return p->place.link == RIPC__IB_LINK_IB;
+}
+
+static void again(struct ib_port *p, struct ripc__verbs_buf *buf)
+{
+	buf->next = p->repost;
+	p->repost = buf;
+	p->nrepost++;
+}
+
+static void wireup(struct ib_port *p, const struct ripc__ib_place *from, const uint8_t *data,
+		   size_t len)
+{
+	struct ib *t = p->t;
+	struct ripc__wireup_message m, answer = {.kind = RIPC__WIREUP_PROBED};
+	struct ripc__ib_place place = *from;
+	struct ib_remote *r;
+	const char *why;
+	char who[96];
+
+	if (ripc__wireup_decode(&m, data, len, &why)) {
+		ripc__ib_place_text(from, who, sizeof(who));
+		ripc__ib_garbage(t, who, why);
+		return;
+	}
+	place.qkey = m.qkey;
+	r = ripc__ib_remote_get(t, p, &place);
+	if (!r)
+		return;
+	r->confirmed = true;
+	r->probe_gap_ns = r->probe_ns = 0;
+	if (m.kind == RIPC__WIREUP_PROBE)
+		ripc__ib_post_wireup(r, &answer);
+	else if (m.kind != RIPC__WIREUP_PROBED)
+		ripc__ib_wireup_arrived(p, r, &m);
+}
+
+unsigned ripc__ib_datagram_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
+{
+	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
+	struct ripc__ib_address answer = {.count = 1};
+	struct ripc__ib_place *from = &answer.places[0];
+	size_t fromlen;
+	char who[96];
+
+	if (wc->status != IBV_WC_SUCCESS || wc->byte_len < IB_GRH) {
+		again(p, buf);
+		return 0;
+	}
+	if (!source(p, wc, buf->data, from)) {
+		snprintf(who, sizeof(who), "%s port %u, qp 0x%x", p->d->v.name, p->num, wc->src_qp);
+		ripc__ib_garbage(p->t, who, "a datagram without a sender's address");
+		again(p, buf);
+		return 0;
+	}
+	if (!(wc->wc_flags & IBV_WC_WITH_IMM)) {
+		wireup(p, from, buf->data + IB_GRH, wc->byte_len - IB_GRH);
+		again(p, buf);
+		return 0;
+	}
+	from->qkey = be32toh(wc->imm_data) & 0x7fffffff;
+	/* In place of the header, which nobody needs any more. */
+	fromlen = ripc__ib_address_encode(&answer, buf->data, IB_GRH);
+	*ev = (struct ripc__event){
+		.kind = RIPC__EV_DATAGRAM,
+		.data = buf->data + IB_GRH,
+		.len = wc->byte_len - IB_GRH,
+		.token = buf,
+		.from = buf->data,
+		.fromlen = (uint32_t)fromlen,
+	};
+	if (p->nlent < IB_DATAGRAM_RECV / 2) {
+		p->nlent++;
+		return 1;
+	}
+	/* Half of them are with the application: what it wants to keep is copied. */
+	ev->token = NULL;
+	buf->next = p->shown;
+	p->shown = buf;
+	return 1;
+}

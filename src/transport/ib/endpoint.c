@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Posting on a connection, and what completes. */
+#include "core/log.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define INLINE_MAX 1024u
+#define STARVED_NS 1000000u /* after that a post that found no memory is to be tried again */
+
+static void push_failed(struct ripc__ep *ep, int rc)
+{
+	char why[IB_WHY_MAX];
+
+	snprintf(why, sizeof(why), "%s: a work request was refused: %s", ep->d->v.name, strerror(rc));
+	ripc__ib_ep_break(ep, -EIO, why);
+}
+
+/* Hands the chain to the device. Return: 0, or -ENOTCONN: refused, and the connection is broken. */
+static int hand_over(struct ripc__ep *ep, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad = NULL;
+	int rc = ibv_post_send(ep->qp, wr, &bad);
+	uint32_t n = 0;
+
+	if (!rc)
+		return 0;
+	for (; bad; bad = bad->next)
+		n++;
+	ripc__verbs_sendq_untake(&ep->sendq, n);
+	push_failed(ep, rc < 0 ? -rc : rc);
+	return -ENOTCONN;
+}
+
+void ripc__ib_push(struct ripc__ep *ep)
+{
+	uint32_t n = ep->nheld;
+
+	if (!n)
+		return;
+	ep->nheld = 0;
+	ripc__list_del(&ep->held);
+	for (uint32_t i = 0; i + 1 < n; i++)
+		ep->held_wr[i].next = &ep->held_wr[i + 1];
+	ep->held_wr[n - 1].next = NULL;
+	hand_over(ep, ep->held_wr);
+}
+
+static int blocked(struct ripc__ep *ep)
+{
+	ep->want_sendable = true;
+	return -EAGAIN;
+}
+
+/* No memory for a copy: nothing that completes need bring it back. */
+static int starved(struct ripc__ep *ep)
+{
+	struct ib *t = ep->t;
+
+	t->starved = true;
+	t->starved_ns = t->now_ns + STARVED_NS;
+	return blocked(ep);
+}
+
+static void gather(uint8_t *p, const struct iovec *iov, unsigned niov)
+{
+	for (unsigned i = 0; i < niov; i++) {
+		if (iov[i].iov_len)
+			memcpy(p, iov[i].iov_base, iov[i].iov_len);
+		p += iov[i].iov_len;
+	}
+}
+
+/* Small, and nothing is held back before it: the device takes it out of the call itself. */
+static int send_inline(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	struct ripc__verbs_slot *slot = ripc__verbs_sendq_take(&ep->sendq, false);
+	uint8_t copy[INLINE_MAX];
+	struct ibv_sge sge = {(uintptr_t)copy, len, 0};
+	struct ibv_send_wr wr = {
+		.wr_id = ripc__verbs_send_id(slot),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE | (slot->signaled ? IBV_SEND_SIGNALED : 0u),
+	};
+
+	slot->kind = IB_SLOT_SEND;
+	gather(copy, iov, niov);
+	return hand_over(ep, &wr);
+}
+
+int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+{
+	struct ripc__verbs_slot *slot;
+	size_t len = 0;
+
+	if (!ep->open)
+		return -ENOTCONN;
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	if (len > IB_SEND_MAX)
+		return -EMSGSIZE;
+	/* One place is kept for the send that ends the connection. */
+	if (ripc__verbs_sendq_room(&ep->sendq) < 2)
+		return blocked(ep);
+	if (!more && !ep->nheld && len <= ep->max_inline && len <= INLINE_MAX)
+		return send_inline(ep, iov, niov, (uint32_t)len);
+	slot = ripc__verbs_sendq_take(&ep->sendq, false);
+	slot->kind = IB_SLOT_SEND;
+	slot->bounce = ripc__verbs_pool_get(&ep->d->bounce);
+	if (!slot->bounce) {
+		ripc__verbs_sendq_untake(&ep->sendq, 1);
+		return starved(ep);
+	}
+	gather(slot->bounce->data, iov, niov);
+	ep->held_sge[ep->nheld] =
+		(struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
+	ep->held_wr[ep->nheld] = (struct ibv_send_wr){
+		.wr_id = ripc__verbs_send_id(slot),
+		.sg_list = &ep->held_sge[ep->nheld],
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0,
+	};
+	if (!ep->nheld++)
+		ripc__list_add(&ep->t->held, &ep->held);
+	if (!more || ep->nheld == IB_HELD_MAX)
+		ripc__ib_push(ep);
+	if (!ep->open)
+		return -ENOTCONN;
+	return ep->nheld ? 1 : 0;
+}
+
+static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
+		     uint64_t raddr, uint32_t rkey, uint64_t wr_id, bool write)
+{
+	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
+	struct ripc__verbs_slot *slot;
+	struct ibv_sge sge = {.addr = at, .length = (uint32_t)len};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = len ? 1 : 0,
+		.opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {raddr, rkey},
+	};
+	int rc;
+
+	if (!ep->open)
+		return -ENOTCONN;
+	if (len > ep->t->limits.rdma_max)
+		return -EMSGSIZE;
+	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
+		return -EINVAL;
+	if (ripc__verbs_sendq_room(&ep->sendq) < 2 || (!write && ep->reads >= ep->read_depth))
+		return blocked(ep);
+	rc = ripc__verbs_lkey(&ep->d->v, mr, &sge.lkey);
+	if (rc)
+		return rc;
+	/* What was sent before it stays before it. */
+	ripc__ib_push(ep);
+	if (!ep->open)
+		return -ENOTCONN;
+	slot = ripc__verbs_sendq_take(&ep->sendq, true);
+	slot->kind = write ? IB_SLOT_WRITE : IB_SLOT_READ;
+	slot->wr_id = wr_id;
+	wr.wr_id = ripc__verbs_send_id(slot);
+	rc = hand_over(ep, &wr);
+	if (rc)
+		return rc;
+	ep->rdmas++;
+	ep->reads += !write;
+	return 0;
+}
+
+int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	return post_rdma(ep, mr, local, len, raddr, rkey, wr_id, true);
+}
+
+int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+		       uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	return post_rdma(ep, mr, local, len, raddr, rkey, wr_id, false);
+}
+
+/* ---- completions ---- */
+
+static void send_failed(struct ripc__ep *ep, const struct ibv_wc *wc)
+{
+	char why[IB_WHY_MAX], who[96];
+
+	ripc__ib_place_text(&ep->remote->place, who, sizeof(who));
+	snprintf(why, sizeof(why), "%s to %s: %s", ep->d->v.name, who, ibv_wc_status_str(wc->status));
+	ripc__ib_ep_break(ep,
+			  wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR
+				  ? -ETIMEDOUT
+				  : -ECONNRESET,
+			  why);
+}
+
+static unsigned send_completed(struct ib_device *d, struct ripc__verbs_slot *slot,
+			       const struct ibv_wc *wc, struct ripc__event *ev)
+{
+	struct ripc__ep *ep = slot->queue->owner;
+	struct ripc__verbs_slot *s;
+	unsigned n = 0;
+
+	while ((s = ripc__verbs_sendq_retire(&ep->sendq, slot))) {
+		if (s->kind == IB_SLOT_SEND)
+			continue;
+		ep->rdmas--;
+		ep->reads -= s->kind == IB_SLOT_READ;
+		/* Each of these has a completion of its own; after a failure nothing more is reported. */
+		if (s != slot || wc->status != IBV_WC_SUCCESS || ep->closed || !ep->qp)
+			continue;
+		ev[n++] = (struct ripc__event){
+			.kind = s->kind == IB_SLOT_READ ? RIPC__EV_READ_DONE : RIPC__EV_WRITE_DONE,
+			.user = ep->user,
+			.ep = ep,
+			.wr_id = s->wr_id,
+		};
+	}
+	if (wc->status != IBV_WC_SUCCESS)
+		send_failed(ep, wc);
+	if (ep->want_sendable && ep->open) {
+		ep->want_sendable = false;
+		ep->sendable = true;
+		ripc__ib_ep_eventful(ep);
+	}
+	return n;
+}
+
+static void datagram_sent(struct ib_port *p, struct ripc__verbs_slot *slot, const struct ibv_wc *wc)
+{
+	while (ripc__verbs_sendq_retire(&p->sendq, slot))
+		;
+	if (wc->status == IBV_WC_SUCCESS || wc->status == IBV_WC_WR_FLUSH_ERR || p->down)
+		return;
+	/* A failed send of an unreliable queue pair stops it, and what was behind it; it can be set going again. */
+	ripc__log(RIPC_LOG_WARN, "%s port %u: a datagram could not be sent: %s", p->d->v.name,
+		  p->num, ibv_wc_status_str(wc->status));
+	ripc__ib_set_qp(p->qp,
+			&(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE},
+			IBV_QP_STATE | IBV_QP_CUR_STATE, "ready to send again");
+}
+
+static void recv_again(struct ib_device *d, struct ripc__verbs_buf *buf)
+{
+	struct ib_srq *srq = &d->srqs[buf->tag];
+
+	buf->next = srq->repost;
+	srq->repost = buf;
+	srq->nrepost++;
+}
+
+static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const struct ibv_wc *wc,
+			 struct ripc__event *ev)
+{
+	uint32_t qpn = ib_qp_key(d, wc->qp_num);
+	struct ripc__ep *ep;
+	unsigned n = 0;
+
+	HASH_FIND(by_qpn, d->t->by_qpn, &qpn, sizeof(qpn), ep);
+	if (!ep || ep->d != d || !ep->qp || ep->closed || wc->status != IBV_WC_SUCCESS) {
+		recv_again(d, buf);
+		if (ep && ep->d == d && wc->status != IBV_WC_SUCCESS &&
+		    wc->status != IBV_WC_WR_FLUSH_ERR)
+			send_failed(ep, wc);
+		return 0;
+	}
+	ripc__ib_ep_heard(ep);
+	if (!wc->byte_len) {
+		recv_again(d, buf);
+		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
+		return 0;
+	}
+	if (ep->want_open) {
+		ep->want_open = false;
+		ev[n++] = (struct ripc__event){
+			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
+	}
+	ev[n++] = (struct ripc__event){
+		.kind = RIPC__EV_RECV,
+		.user = ep->user,
+		.ep = ep,
+		.data = buf->data,
+		.len = wc->byte_len,
+		.token = buf,
+	};
+	return n;
+}
+
+unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev)
+{
+	struct ripc__verbs_slot *slot = ripc__verbs_wc_slot(wc);
+	struct ripc__verbs_buf *buf;
+
+	if (slot && slot->kind == IB_SLOT_DATAGRAM) {
+		datagram_sent(slot->queue->owner, slot, wc);
+		return 0;
+	}
+	if (slot)
+		return send_completed(d, slot, wc, ev);
+	buf = ripc__verbs_wc_buf(wc);
+	if (buf->pool == &d->dgram)
+		return ripc__ib_datagram_arrived(&d->t->ports[buf->tag], wc, ev);
+	return received(d, buf, wc, ev);
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The vtable of ib: open and close, memory, progress. */
+#include "transport/ib/ib.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define TRANSPORT_ID 4               /* in resolver records, doc/protocol.md section 4 */
+#define WCS          32              /* completions taken at once */
+#define LOOK_NS      (5 * RIPC__MS)  /* between two looks at what devices report */
+#define GOODBYE_NS   (50 * RIPC__MS) /* how long close waits for peers to be told */
+
+void ripc__ib_garbage(struct ib *t, const char *who, const char *why)
+{
+	if (t->garbage_tail - t->garbage_head < IB_GARBAGE_MAX)
+		snprintf(t->garbage[t->garbage_tail++ % IB_GARBAGE_MAX], IB_WHY_MAX, "%s: %s", who,
+			 why);
+}
+
+static int ib_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
+{
+	return ripc__verbs_probe(RIPC__VERBS_IB, why, whylen);
+}
+
+/* ---- progress ---- */
+
+static void post_again(struct ib *t)
+{
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].repost)
+			ripc__ib_port_repost(&t->ports[i]);
+	for (unsigned i = 0; i < t->ndevices; i++)
+		for (unsigned k = 0; k < t->devices[i].nsrqs; k++)
+			if (t->devices[i].srqs[k].repost)
+				ripc__ib_srq_repost(&t->devices[i], &t->devices[i].srqs[k]);
+}
+
+/* What the core was shown in the last round, and has looked at. */
+static void take_back(struct ib *t)
+{
+	for (unsigned i = 0; i < t->nports; i++) {
+		struct ib_port *p = &t->ports[i];
+
+		while (p->shown) {
+			struct ripc__verbs_buf *buf = p->shown;
+
+			p->shown = buf->next;
+			buf->next = p->repost;
+			p->repost = buf;
+			p->nrepost++;
+		}
+	}
+}
+
+static unsigned poll_device(struct ib_device *d, struct ripc__event *events, unsigned max, bool *full)
+{
+	struct ibv_wc wc[WCS];
+	unsigned n = 0;
+	int want, got;
+
+	do {
+		want = (int)((max - n) / 2);
+		if (want > WCS)
+			want = WCS;
+		if (!want) {
+			*full = true;
+			return n;
+		}
+		got = d->v.gone ? 0 : ripc__verbs_cq_poll(&d->cq, wc, want);
+		if (got < 0) {
+			ripc__ib_device_lost(d, ripc_detail());
+			got = 0;
+		}
+		for (int i = 0; i < got; i++)
+			n += ripc__ib_completed(d, &wc[i], events + n);
+	} while (got == want);
+	if (!ripc__list_empty(&d->t->dying) || !ripc__list_empty(&d->t->eventful))
+		ripc__ib_drained(d->t, d);
+	return n;
+}
+
+static void look_at_devices(struct ib *t)
+{
+	for (unsigned i = 0; i < t->ndevices; i++)
+		ripc__ib_device_event(&t->devices[i]);
+	t->look_ns = t->now_ns + LOOK_NS;
+}
+
+static void feed_starved(struct ib *t)
+{
+	struct ripc__list *n;
+
+	t->starved = false;
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (!ep->want_sendable || !ep->open || ep->closed)
+			continue;
+		ep->want_sendable = false;
+		ep->sendable = true;
+		ripc__ib_ep_eventful(ep);
+	}
+}
+
+static void ib_flush(struct ripc__transport *tr)
+{
+	struct ib *t = (struct ib *)tr;
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&t->held)))
+		ripc__ib_push(ripc__list_entry(n, struct ripc__ep, held));
+}
+
+static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
+			    uint64_t now_ns, uint64_t *deadline_ns)
+{
+	struct ib *t = (struct ib *)tr;
+	bool full = false, slept = t->slept;
+	uint64_t next;
+	unsigned n = 0;
+
+	t->now_ns = now_ns;
+	t->rounds++;
+	t->slept = false;
+	take_back(t);
+	post_again(t);
+	ib_flush(tr);
+	ripc__ib_worker_reap(&t->worker);
+	for (unsigned i = 0; i < t->ndevices; i++)
+		n += poll_device(&t->devices[(t->rounds + i) % t->ndevices], events + n, max - n,
+				 &full);
+	/* Woken by something, but not by a completion. */
+	if ((slept && !n) || now_ns >= t->look_ns)
+		look_at_devices(t);
+	if (t->starved && now_ns >= t->starved_ns)
+		feed_starved(t);
+	next = ripc__ib_timers(t, now_ns);
+	if (!ripc__list_empty(&t->eventful))
+		n += ripc__ib_ep_events(t, events + n, max - n);
+	while (n < max && t->garbage_head != t->garbage_tail)
+		events[n++] = (struct ripc__event){
+			.kind = RIPC__EV_GARBAGE,
+			.text = t->garbage[t->garbage_head++ % IB_GARBAGE_MAX],
+		};
+	if (t->starved && t->starved_ns < next)
+		next = t->starved_ns;
+	if (full || !ripc__list_empty(&t->eventful) || t->garbage_head != t->garbage_tail)
+		next = now_ns;
+	/* Those that are closed linger: a completion wakes, but not the end of their time. */
+	else if (!ripc__list_empty(&t->dying) && now_ns + RIPC__MS < next)
+		next = now_ns + RIPC__MS;
+	if (next < *deadline_ns)
+		*deadline_ns = next;
+	return n;
+}
+
+static void ib_release(struct ripc__transport *tr, void *token)
+{
+	struct ib *t = (struct ib *)tr;
+	struct ripc__verbs_buf *buf = token;
+	struct ib_device *d = &t->devices[buf->pool->device->index];
+
+	if (buf->pool == &d->dgram) {
+		struct ib_port *p = &t->ports[buf->tag];
+
+		buf->next = p->repost;
+		p->repost = buf;
+		p->nlent--;
+		if (++p->nrepost >= IB_REPOST)
+			ripc__ib_port_repost(p);
+	} else {
+		struct ib_srq *srq = &d->srqs[buf->tag];
+
+		buf->next = srq->repost;
+		srq->repost = buf;
+		if (++srq->nrepost >= IB_REPOST)
+			ripc__ib_srq_repost(d, srq);
+	}
+}
+
+static int ib_arm(struct ripc__transport *tr)
+{
+	struct ib *t = (struct ib *)tr;
+	int more = 0;
+
+	post_again(t);
+	t->slept = true;
+	for (unsigned i = 0; i < t->ndevices; i++) {
+		struct ib_device *d = &t->devices[i];
+		int rc = d->v.gone ? 0 : ripc__verbs_cq_arm(&d->cq);
+
+		if (rc < 0)
+			ripc__ib_device_lost(d, ripc_detail());
+		more |= rc != 0;
+	}
+	return more || !ripc__list_empty(&t->eventful);
+}
+
+static int ib_fd(struct ripc__transport *tr)
+{
+	return ((struct ib *)tr)->epoll_fd;
+}
+
+/* ---- opening and closing ---- */
+
+/* Connections that were just closed tell their peers, and what was sent arrives. */
+static void say_goodbye(struct ib *t)
+{
+	uint64_t now = ripc__clock_ns(), until = now + GOODBYE_NS, deadline;
+	struct ripc__event events[16];
+
+	while (!ripc__ib_eps_settled(t) && now < until) {
+		unsigned n = ib_progress((struct ripc__transport *)t, events, 16, now, &deadline);
+
+		for (unsigned i = 0; i < n; i++) {
+			if (events[i].kind == RIPC__EV_REQUEST)
+				ripc__ib_reject((struct ripc__transport *)t, events[i].request,
+						NULL, 0);
+			else if (events[i].token)
+				ib_release((struct ripc__transport *)t, events[i].token);
+		}
+		now = ripc__clock_ns();
+	}
+}
+
+static void ib_close(struct ripc__transport *tr)
+{
+	struct ib *t = (struct ib *)tr;
+
+	if (t->nports)
+		say_goodbye(t);
+	ripc__ib_worker_fini(&t->worker);
+	ripc__ib_eps_free(t);
+	ripc__ib_remotes_close(t);
+	ripc__ib_ports_close(t);
+	if (t->epoll_fd >= 0)
+		close(t->epoll_fd);
+	free(t);
+}
+
+static void set_limits(struct ib *t, const struct ripc__options *opt)
+{
+	struct ripc__transport_limits *l = &t->limits;
+
+	t->datagrams = opt->shorts != RIPC__SHORT_RDMA;
+	*l = (struct ripc__transport_limits){
+		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
+			(t->datagrams ? RIPC__CAP_DATAGRAM : 0),
+		.send_max = IB_SEND_MAX,
+		.recv_depth = IB_RECV_DEPTH,
+		.read_depth = IB_READ_DEPTH_MAX,
+		.rdma_max = IB_RDMA_MAX,
+		.inline_max = IB_INLINE_WANTED,
+		.short_by_datagram = t->datagrams,
+		.datagram_max = UINT32_MAX,
+	};
+	for (unsigned i = 0; i < t->nports; i++) {
+		const struct ib_port *p = &t->ports[i];
+		uint32_t mtu = ripc__ib_mtu_bytes(p->place.mtu);
+		int depth = p->d->v.attr.max_qp_init_rd_atom;
+
+		if (mtu < l->datagram_max)
+			l->datagram_max = mtu;
+		if (p->max_msg < l->rdma_max)
+			l->rdma_max = p->max_msg;
+		if (p->max_inline < l->inline_max)
+			l->inline_max = p->max_inline;
+		if (depth >= 1 && (uint32_t)depth < l->read_depth)
+			l->read_depth = (uint32_t)depth;
+	}
+	if (l->inline_max)
+		l->caps |= RIPC__CAP_INLINE;
+}
+
+static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
+{
+	struct ib *t = calloc(1, sizeof(*t));
+	int rc;
+
+	if (!t)
+		return ripc__fail(-ENOMEM, "ib: out of memory");
+	t->base.ops = &ripc__transport_ib;
+	t->now_ns = ripc__clock_ns();
+	t->next_timer_ns = RIPC__NEVER;
+	ripc__list_init(&t->eps);
+	ripc__list_init(&t->timed);
+	ripc__list_init(&t->eventful);
+	ripc__list_init(&t->held);
+	ripc__list_init(&t->dying);
+	ripc__verbs_regions_init(&t->regions);
+	rc = ripc__ib_worker_init(&t->worker);
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (!rc && t->epoll_fd < 0)
+		rc = ripc__fail(-errno, "ib: no descriptor to wait on: %s", strerror(errno));
+	if (!rc && epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->worker.fd,
+			     &(struct epoll_event){.events = EPOLLIN}))
+		rc = ripc__fail(-errno, "ib: cannot wait on a descriptor: %s", strerror(errno));
+	if (!rc)
+		rc = ripc__ib_ports_open(t, env->opt);
+	if (rc) {
+		ib_close((struct ripc__transport *)t);
+		return rc;
+	}
+	set_limits(t, env->opt);
+	*tr = (struct ripc__transport *)t;
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+static void ib_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
+{
+	*limits = ((struct ib *)tr)->limits;
+}
+
+static int ib_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
+{
+	struct ib *t = (struct ib *)tr;
+	struct ripc__ib_address a = {.count = t->nports};
+	size_t len;
+
+	for (unsigned i = 0; i < t->nports; i++)
+		a.places[i] = t->ports[i].place;
+	len = ripc__ib_address_encode(&a, buf, cap);
+	return len ? (int)len : -EINVAL;
+}
+
+static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	struct ripc__ib_address a;
+	size_t used = 0;
+
+	if (!textlen)
+		return;
+	text[0] = 0;
+	if (ripc__ib_address_decode(&a, addr, len)) {
+		snprintf(text, textlen, "address that makes no sense");
+		return;
+	}
+	for (unsigned i = 0; i < a.count && used < textlen; i++) {
+		char one[96];
+
+		ripc__ib_place_text(&a.places[i], one, sizeof(one));
+		used += (size_t)snprintf(text + used, textlen - used, "%s%s", i ? ", " : "", one);
+	}
+}
+
+static int ib_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+		  unsigned access, struct ripc__mr *mr)
+{
+	struct ib *t = (struct ib *)tr;
+
+	if (ep && !ep->qp)
+		return ripc__fail(-ENOTCONN, "ib: the connection is lost");
+	return ripc__verbs_reg(&t->regions, ep ? &ep->d->v : NULL, base, len, access, mr);
+}
+
+static void ib_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
+{
+	ripc__verbs_dereg(mr);
+}
+
+static void ib_forked(struct ripc__transport *tr)
+{
+	struct ib *t = (struct ib *)tr;
+
+	for (unsigned i = 0; i < t->ndevices; i++) {
+		ripc__verbs_cq_forked(&t->devices[i].cq);
+		ripc__verbs_device_forked(&t->devices[i].v);
+	}
+	if (t->worker.fd >= 0)
+		close(t->worker.fd);
+	if (t->epoll_fd >= 0)
+		close(t->epoll_fd);
+}
+
+const struct ripc__transport_ops ripc__transport_ib = {
+	.name = "ib",
+	.id = TRANSPORT_ID,
+	.speaks = {0},
+	.probe = ib_probe,
+	.open = ib_open,
+	.close = ib_close,
+	.limits = ib_limits,
+	.address = ib_address,
+	.describe = ib_describe,
+	.reg = ib_reg,
+	.dereg = ib_dereg,
+	.connect = ripc__ib_connect,
+	.accept = ripc__ib_accept,
+	.reject = ripc__ib_reject,
+	.ep_close = ripc__ib_ep_close,
+	.post_send = ripc__ib_post_send,
+	.post_write = ripc__ib_post_write,
+	.post_read = ripc__ib_post_read,
+	.post_datagram = ripc__ib_post_datagram,
+	.flush = ib_flush,
+	.progress = ib_progress,
+	.release = ib_release,
+	.arm = ib_arm,
+	.fd = ib_fd,
+	.forked = ib_forked,
+};

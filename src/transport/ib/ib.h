@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * ib: the transport over InfiniBand and RoCE adapters. What its files share.
+ *
+ *   ib.c        the vtable; open and close, progress
+ *   port.c      devices and ports: which GID, the queue pair for datagrams, what a device reports by itself
+ *   remote.c    address handles: the ports of others
+ *   datagram.c  what is sent and received by that queue pair: short messages, and messages that set up connections
+ *   setup.c     from asking or being asked to an open endpoint, and its end
+ *   endpoint.c  endpoints as the core sees them: posting; completions
+ *   address.c, wireup.c, worker.c: see their headers
+ */
+#ifndef RIPC_IB_IB_H
+#define RIPC_IB_IB_H
+
+#include "core/list.h"
+#include "transport/ib/address.h"
+#include "transport/ib/wireup.h"
+#include "transport/ib/worker.h"
+#include "transport/transport.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/queue.h"
+#include "transport/verbs/region.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define IB_GRH            40u   /* bytes that a received datagram has before it */
+#define IB_SEND_MAX       8192u /* bytes of a send on a connection */
+#define IB_RECV_DEPTH     32u   /* sends that a peer may have in flight to an endpoint */
+#define IB_SEND_DEPTH     128u  /* of a connection's send queue */
+#define IB_DATAGRAM_RECV  512u  /* receives posted for datagrams, per port */
+#define IB_DATAGRAM_SEND  256u  /* of its send queue */
+#define IB_SRQ_SIZE       4096u /* receives that one shared queue can hold */
+#define IB_SRQS_MAX       64u
+#define IB_REPOST         8u /* buffers that are posted again together */
+#define IB_CQ_ENTRIES     4096u
+#define IB_READ_DEPTH_MAX 16u
+#define IB_RDMA_MAX       (UINT64_C(1) << 30)
+#define IB_INLINE_WANTED  256u
+#define IB_HELD_MAX       16u /* sends of an endpoint that are posted together */
+#define IB_REMOTES_MAX    4096u
+#define IB_HALF_OPEN_MAX  256u /* connections that others ask for, without an answer of the core */
+#define IB_ENDPOINTS_MAX  65536u
+#define IB_GARBAGE_MAX    16u
+#define IB_WHY_MAX        192u
+
+struct ib;
+
+/* A shared receive queue. Buffers for it have its index as tag. */
+struct ib_srq {
+	struct ibv_srq *srq;
+	uint32_t size;                  /* work requests it can hold */
+	uint32_t bufs;                  /* buffers that are for it */
+	uint32_t promised;              /* receives that connections may expect there */
+	struct ripc__verbs_buf *repost; /* list: to be posted again */
+	uint32_t nrepost;
+};
+
+/* A device, and what all its ports share. */
+struct ib_device {
+	struct ripc__verbs_device v;
+	struct ripc__verbs_cq cq;
+	struct ib_srq srqs[IB_SRQS_MAX]; /* for all connections */
+	unsigned nsrqs;
+	struct ripc__verbs_pool recv;   /* buffers of the shared receive queue */
+	struct ripc__verbs_pool dgram;  /* buffers for datagrams: IB_GRH + MTU */
+	struct ripc__verbs_pool bounce; /* copies of sends */
+	struct ib *t;
+};
+
+/* A port in use. */
+struct ib_port {
+	struct ib *t;
+	struct ib_device *d;
+	uint8_t num; /* its number at the device */
+	bool down;   /* reported so, or the device is gone */
+	uint8_t gid_index;
+	char netdev[16];             /* RoCE: network interface of the GID */
+	uint64_t rate;               /* Mbit/s: the fastest port is the best */
+	uint32_t max_msg;            /* bytes of a transfer */
+	struct ripc__ib_place place; /* in records */
+	struct ibv_qp *qp;           /* for datagrams */
+	struct ripc__verbs_sendq sendq;
+	uint32_t max_inline;
+	struct ripc__verbs_buf *repost; /* list: to be posted again */
+	struct ripc__verbs_buf *shown;  /* list: the core looks at them until the next progress() */
+	uint32_t nrepost, nlent;        /* nlent: the core holds them */
+};
+
+/* Another context's queue pair for datagrams, as reached from a port of ours. */
+struct ib_remote_key {
+	uint32_t port; /* index of ours */
+	uint32_t qpn;
+	uint16_t lid;
+	uint16_t link;
+	uint8_t gid[16]; /* InfiniBand within a subnet: 0 */
+};
+
+enum ib_remote_state { IB_REMOTE_LOOKING, IB_REMOTE_READY, IB_REMOTE_FAILED };
+
+struct ib_remote {
+	struct ripc__ib_job job; /* LOOKING: makes the address handle */
+	struct ib_remote_key key;
+	UT_hash_handle hh;
+	struct ib_port *port;
+	struct ripc__ib_place place;
+	struct ibv_ah *ah;
+	enum ib_remote_state state;
+	int error;         /* FAILED */
+	bool confirmed;    /* something of its protocol came from there */
+	bool used;         /* since the last sweep for room */
+	unsigned eps;      /* connections to it */
+	uint64_t probe_ns; /* when a PROBE may be sent next */
+	uint64_t probe_gap_ns;
+	uint64_t failed_ns; /* FAILED: when; it is tried again a second later */
+};
+
+/* Kinds of slots of send queues. */
+enum ib_slot { IB_SLOT_SEND, IB_SLOT_WRITE, IB_SLOT_READ, IB_SLOT_DATAGRAM };
+
+/* One end of a connection. Those that still end after ep_close() have closed set. */
+struct ripc__ep {
+	struct ripc__ib_job job; /* readies the queue pair; while busy the endpoint stays */
+	struct ib *t;
+	struct ib_device *d;
+	struct ib_port *port;
+	struct ib_remote *remote;
+	void *user;
+	struct ripc__list all;    /* in t->eps */
+	struct ripc__list timed;  /* in t->timed: the wire-up has something to do some time */
+	struct ripc__list events; /* in t->eventful: want_* below is to be reported */
+	struct ripc__list held;   /* in t->held: sends are held back */
+	struct ripc__list dying;  /* in t->dying: closed by the core, and not yet at its end */
+	UT_hash_handle by_number; /* wireup.mine */
+	UT_hash_handle by_qpn;    /* qpn */
+	struct ripc__wireup wireup;
+	struct ibv_qp *qp; /* NULL: not made, or destroyed */
+	struct ib_srq *srq;
+	uint32_t qpn; /* ib_qp_key(); stays until no completion of it can come any more; 0: none */
+	uint64_t destroyed_round; /* of t->rounds: completions may be left until the queue is found empty later */
+	struct ripc__verbs_sendq sendq;
+	uint32_t max_inline;
+	uint32_t reads, read_depth; /* outstanding, at most */
+	uint32_t rdmas;             /* reads and writes outstanding */
+	struct ibv_send_wr held_wr[IB_HELD_MAX];
+	struct ibv_sge held_sge[IB_HELD_MAX];
+	uint32_t nheld;
+	struct ripc__ib_address address; /* active: ports of the peer */
+	unsigned way;                    /* active: number of the pair of ports that is tried */
+	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */
+	uint8_t privlen;
+	bool active;
+	bool busy;          /* the job runs */
+	bool asked;         /* passive: EV_REQUEST is to be reported, or was, and is not answered */
+	bool told;          /* passive: EV_REQUEST was reported */
+	bool open;          /* posting is possible */
+	bool want_open;     /* EV_ESTABLISHED is to be reported */
+	bool want_closed;   /* EV_CLOSED is to be reported, once the completion queue was empty */
+	bool want_sendable; /* a post returned -EAGAIN */
+	bool sendable;      /* EV_SENDABLE is to be reported */
+	bool was_closed;    /* EV_CLOSED was reported */
+	bool fin;           /* closed: the empty send that ends the connection is posted */
+	bool drained;       /* the completion queue was empty after it broke */
+	bool rejected;
+	bool closed;        /* by the core: nothing is reported any more */
+	bool accepted;      /* passive: known to the core */
+	uint64_t linger_ns; /* closed: what was sent has until then to arrive */
+	int status;
+	char why[IB_WHY_MAX];
+};
+
+/* The open transport. */
+struct ib {
+	struct ripc__transport_base base;
+	struct ib_device devices[RIPC__VERBS_DEVICES_MAX];
+	unsigned ndevices;
+	struct ib_port ports[RIPC__IB_PORTS_MAX]; /* best first */
+	unsigned nports;
+	struct ripc__verbs_regions regions;
+	struct ripc__ib_worker worker;
+	struct ripc__transport_limits limits;
+	bool datagrams; /* short messages travel as such */
+	int epoll_fd;
+	bool slept; /* armed since the last progress() */
+	struct ib_remote *remotes;
+	unsigned nremotes;
+	struct ripc__ep *by_number, *by_qpn;
+	struct ripc__list eps, timed, eventful, held, dying;
+	unsigned neps, nhalf_open, nlooking;
+	bool starved;            /* some post found no memory for its copy */
+	uint64_t starved_ns;     /* tried again then */
+	uint64_t now_ns, rounds; /* at the last progress(); how many of it */
+	uint64_t look_ns;       /* when to look for what devices report next, while nobody sleeps */
+	uint64_t next_timer_ns; /* when something in timed is due */
+	char garbage[IB_GARBAGE_MAX][IB_WHY_MAX];
+	unsigned garbage_head, garbage_tail;
+};
+
+/* Numbers of queue pairs are a device's own. */
+static inline uint32_t ib_qp_key(const struct ib_device *d, uint32_t qpn)
+{
+	return d->v.index << 24 | qpn;
+}
+
+/* ib.c */
+void ripc__ib_garbage(struct ib *t, const char *who, const char *why);
+
+/* port.c */
+int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt);
+void ripc__ib_ports_close(struct ib *t);
+void ripc__ib_device_event(struct ib_device *d); /* reads what it reports */
+void ripc__ib_device_lost(struct ib_device *d, const char *why);
+/* Post what is to be posted again. A failure loses the port or the device. */
+void ripc__ib_port_repost(struct ib_port *p);
+void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq);
+/* Receives for one more connection. Return: the queue; NULL: none, explained. And no longer. */
+struct ib_srq *ripc__ib_srq_promise(struct ib_device *d);
+void ripc__ib_srq_unpromise(struct ib_srq *srq);
+struct ib_port *ripc__ib_port_by_qpn(struct ib *t, const struct ib_device *d, uint32_t qpn);
+int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what);
+/* A queue pair with what inline data it can have. NULL: none, explained. */
+struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
+
+/* remote.c */
+struct ib_remote *ripc__ib_remote_find(struct ib *t, const struct ib_port *port,
+				       const struct ripc__ib_place *place);
+/* Finds or makes it; it may still be looking for its way. NULL: out of memory, explained. */
+struct ib_remote *ripc__ib_remote_get(struct ib *t, struct ib_port *port,
+				      const struct ripc__ib_place *place);
+void ripc__ib_remotes_close(struct ib *t);
+/* How a port of ours reaches that one. */
+void ripc__ib_ah_attr(const struct ib_port *port, const struct ripc__ib_place *place,
+		      struct ibv_ah_attr *attr);
+/* The nth pair of ports that can reach each other, best first. Return: false: there are not so many. */
+bool ripc__ib_pair(struct ib *t, const struct ripc__ib_address *a, unsigned n,
+		   struct ib_port **port, const struct ripc__ib_place **place);
+
+/* datagram.c */
+int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+			   const struct iovec *iov, unsigned niov);
+int ripc__ib_post_wireup(struct ib_remote *r, struct ripc__wireup_message *m); /* 0, -EAGAIN, ... */
+/* A completed receive of a port. Return: events made, 0 or 1. */
+unsigned ripc__ib_datagram_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev);
+
+/* setup.c */
+int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+		     const void *priv, size_t privlen, void *user, struct ripc__ep **epp);
+int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+		    void *user, struct ripc__ep **epp);
+void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
+void ripc__ib_ep_close(struct ripc__ep *ep);
+void ripc__ib_wireup_arrived(struct ib_port *p, struct ib_remote *r,
+			     const struct ripc__wireup_message *m);
+void ripc__ib_remote_settled(struct ib_remote *r); /* ready or failed: who waits for it goes on */
+void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why); /* EV_CLOSED will come */
+void ripc__ib_ep_heard(struct ripc__ep *ep);                              /* data came over it */
+void ripc__ib_ep_eventful(struct ripc__ep *ep);
+uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns); /* return: when it is to be called again */
+void ripc__ib_drained(struct ib *t, const struct ib_device *d); /* its completion queue was found empty */
+unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned max);
+bool ripc__ib_eps_settled(const struct ib *t); /* whether all closed ones have told their peers */
+void ripc__ib_eps_free(struct ib *t);          /* no thread works on one any more */
+
+/* endpoint.c */
+int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
+int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+		       uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+void ripc__ib_push(struct ripc__ep *ep); /* posts what is held back */
+/* A completion of a connection. Return: events made, at most 2. */
+unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev);
+
+#endif

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Devices and ports: which are used, by what GID, and what they report by themselves. */
+#include "core/log.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#define GIDS_MAX 1024 /* entries of a device's table that are looked at */
+
+int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what)
+{
+	int rc = ibv_modify_qp(qp, attr, mask);
+
+	if (!rc)
+		return 0;
+	rc = rc < 0 ? -rc : rc;
+	return ripc__fail(-rc, "%s: a queue pair cannot be made %s: %s",
+			  ibv_get_device_name(qp->context->device), what, strerror(rc));
+}
+
+struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr wanted = *attr;
+	struct ibv_qp *qp = ibv_create_qp(d->v.pd, attr);
+
+	if (!qp && wanted.cap.max_inline_data) {
+		*attr = wanted;
+		attr->cap.max_inline_data = 0;
+		errno = 0;
+		qp = ibv_create_qp(d->v.pd, attr);
+	}
+	if (!qp)
+		ripc__fail(errno ? -errno : -ENOMEM, "%s: no queue pair: %s", d->v.name,
+			   strerror(errno ? errno : ENOMEM));
+	return qp;
+}
+
+/* ---- receives ---- */
+
+/* Takes up to IB_REPOST buffers off the list and links work requests to them. */
+static unsigned chain(struct ripc__verbs_buf **list, struct ibv_recv_wr *wr, struct ibv_sge *sge,
+		      uint32_t len)
+{
+	unsigned n = 0;
+
+	while (*list && n < IB_REPOST) {
+		struct ripc__verbs_buf *buf = *list;
+
+		*list = buf->next;
+		sge[n] = (struct ibv_sge){(uintptr_t)buf->data, len, buf->lkey};
+		wr[n] = (struct ibv_recv_wr){
+			.wr_id = ripc__verbs_recv_id(buf), .sg_list = &sge[n], .num_sge = 1};
+		if (n)
+			wr[n - 1].next = &wr[n];
+		n++;
+	}
+	return n;
+}
+
+static void unchain(struct ripc__verbs_buf **list, struct ibv_recv_wr *bad)
+{
+	for (; bad; bad = bad->next) {
+		struct ripc__verbs_buf *buf = (struct ripc__verbs_buf *)(uintptr_t)bad->wr_id;
+
+		buf->next = *list;
+		*list = buf;
+	}
+}
+
+void ripc__ib_port_repost(struct ib_port *p)
+{
+	struct ibv_recv_wr wr[IB_REPOST], *bad;
+	struct ibv_sge sge[IB_REPOST];
+
+	while (p->repost && p->qp && !p->d->v.gone) {
+		unsigned n = chain(&p->repost, wr, sge, IB_GRH + ripc__ib_mtu_bytes(p->place.mtu));
+
+		if (ibv_post_recv(p->qp, wr, &bad)) {
+			unchain(&p->repost, bad);
+			return;
+		}
+		p->nrepost -= n;
+	}
+}
+
+void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq)
+{
+	struct ibv_recv_wr wr[IB_REPOST], *bad;
+	struct ibv_sge sge[IB_REPOST];
+
+	while (srq->repost && !d->v.gone) {
+		unsigned n = chain(&srq->repost, wr, sge, IB_SEND_MAX);
+
+		if (ibv_post_srq_recv(srq->srq, wr, &bad)) {
+			unchain(&srq->repost, bad);
+			return;
+		}
+		srq->nrepost -= n;
+	}
+}
+
+static struct ib_srq *srq_new(struct ib_device *d)
+{
+	struct ib_srq *srq = &d->srqs[d->nsrqs];
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = IB_SRQ_SIZE, .max_sge = 1}};
+
+	if (d->nsrqs == IB_SRQS_MAX) {
+		ripc__fail(-ENOBUFS, "%s: too many connections", d->v.name);
+		return NULL;
+	}
+	if (attr.attr.max_wr > (uint32_t)d->v.attr.max_srq_wr)
+		attr.attr.max_wr = (uint32_t)d->v.attr.max_srq_wr;
+	*srq = (struct ib_srq){.size = attr.attr.max_wr};
+	errno = 0;
+	srq->srq = ibv_create_srq(d->v.pd, &attr);
+	if (!srq->srq) {
+		ripc__fail(errno ? -errno : -ENOMEM, "%s: no shared receive queue: %s", d->v.name,
+			   strerror(errno));
+		return NULL;
+	}
+	d->nsrqs++;
+	return srq;
+}
+
+/* Buffers for what was promised, and those that wait to be posted together. */
+static int srq_fill(struct ib_device *d, struct ib_srq *srq)
+{
+	uint32_t want = srq->promised + IB_REPOST;
+	int rc;
+
+	if (srq->bufs >= want)
+		return 0;
+	rc = ripc__verbs_cq_promise(&d->cq, want - srq->bufs);
+	if (rc)
+		return rc;
+	rc = ripc__verbs_pool_reserve(&d->recv, want - srq->bufs);
+	if (rc) {
+		ripc__verbs_cq_unpromise(&d->cq, want - srq->bufs);
+		return rc;
+	}
+	for (; srq->bufs < want; srq->bufs++) {
+		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->recv);
+
+		buf->tag = (uint32_t)(srq - d->srqs);
+		buf->next = srq->repost;
+		srq->repost = buf;
+		srq->nrepost++;
+	}
+	ripc__ib_srq_repost(d, srq);
+	return 0;
+}
+
+struct ib_srq *ripc__ib_srq_promise(struct ib_device *d)
+{
+	struct ib_srq *srq = NULL;
+
+	for (unsigned i = 0; i < d->nsrqs && !srq; i++)
+		if (d->srqs[i].promised + IB_RECV_DEPTH + IB_REPOST <= d->srqs[i].size)
+			srq = &d->srqs[i];
+	if (!srq)
+		srq = srq_new(d);
+	if (!srq)
+		return NULL;
+	srq->promised += IB_RECV_DEPTH;
+	if (!srq_fill(d, srq))
+		return srq;
+	srq->promised -= IB_RECV_DEPTH;
+	return NULL;
+}
+
+void ripc__ib_srq_unpromise(struct ib_srq *srq)
+{
+	srq->promised -= IB_RECV_DEPTH;
+}
+
+/* ---- the queue pair for datagrams ---- */
+
+static int datagram_qp(struct ib_port *p)
+{
+	struct ib_device *d = p->d;
+	struct ibv_qp_init_attr init = {
+		.send_cq = d->cq.cq,
+		.recv_cq = d->cq.cq,
+		.qp_type = IBV_QPT_UD,
+		.cap = {.max_send_wr = IB_DATAGRAM_SEND,
+			.max_recv_wr = IB_DATAGRAM_RECV,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = IB_INLINE_WANTED},
+	};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num};
+	uint32_t bufs;
+	int rc;
+
+	if (init.cap.max_send_wr > (uint32_t)d->v.attr.max_qp_wr)
+		init.cap.max_send_wr = (uint32_t)d->v.attr.max_qp_wr;
+	if (init.cap.max_recv_wr > (uint32_t)d->v.attr.max_qp_wr)
+		init.cap.max_recv_wr = (uint32_t)d->v.attr.max_qp_wr;
+	bufs = init.cap.max_recv_wr;
+	rc = ripc__verbs_sendq_init(&p->sendq, init.cap.max_send_wr, p);
+	if (!rc)
+		rc = ripc__verbs_cq_promise(&d->cq, init.cap.max_send_wr + bufs);
+	if (!rc)
+		rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
+	if (rc)
+		return rc;
+	p->qp = ripc__ib_make_qp(d, &init);
+	if (!p->qp)
+		return errno ? -errno : -ENOMEM;
+	p->max_inline = init.cap.max_inline_data;
+	/* Keys with the top bit set are for privileged senders. */
+	if (getrandom(&p->place.qkey, sizeof(p->place.qkey), 0) != sizeof(p->place.qkey))
+		return ripc__fail(-EIO, "ib: no random numbers");
+	p->place.qkey &= 0x7fffffff;
+	p->place.qpn = p->qp->qp_num;
+	attr.qkey = p->place.qkey;
+	rc = ripc__ib_set_qp(p->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+			     "for datagrams");
+	for (uint32_t i = 0; i < bufs; i++) {
+		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->dgram);
+
+		buf->tag = (uint32_t)(p - p->t->ports);
+		buf->next = p->repost;
+		p->repost = buf;
+		p->nrepost++;
+	}
+	if (!rc)
+		ripc__ib_port_repost(p);
+	attr.qp_state = IBV_QPS_RTR;
+	if (!rc)
+		rc = ripc__ib_set_qp(p->qp, &attr, IBV_QP_STATE, "ready to receive datagrams");
+	attr.qp_state = IBV_QPS_RTS;
+	if (!rc)
+		rc = ripc__ib_set_qp(p->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN,
+				     "ready to send datagrams");
+	return rc;
+}
+
+struct ib_port *ripc__ib_port_by_qpn(struct ib *t, const struct ib_device *d, uint32_t qpn)
+{
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d && t->ports[i].place.qpn == qpn)
+			return &t->ports[i];
+	return NULL;
+}
+
+/* ---- which ports ---- */
+
+static uint64_t rate_mbit(const struct ibv_port_attr *a)
+{
+	static const struct {
+		uint8_t code;
+		uint32_t mbit;
+	} speeds[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
+		      {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+	static const uint8_t widths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+	uint64_t rate = 2500;
+
+	for (unsigned i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++)
+		if (speeds[i].code == a->active_speed)
+			rate = speeds[i].mbit;
+	for (unsigned i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
+		if (widths[i][0] == a->active_width)
+			return rate * widths[i][1];
+	return rate;
+}
+
+/* How good a GID is as address of a RoCE port; 0: of no use. */
+static int gid_rank(const struct ibv_gid_entry *g)
+{
+	int rank = g->gid_type == IBV_GID_TYPE_ROCE_V2   ? 10
+		   : g->gid_type == IBV_GID_TYPE_ROCE_V1 ? 1
+							 : 0;
+
+	if (!rank)
+		return 0;
+	if (ripc__ib_gid_is_v4(g->gid.raw))
+		return rank + 3;
+	return g->gid.raw[0] == 0xfe && (g->gid.raw[1] & 0xc0) == 0x80 ? rank : rank + 2;
+}
+
+/* Chooses the address of a RoCE port. Return: 0, or -ENODEV with why. */
+static int choose_gid(struct ib_port *p, const struct ripc__options *opt, char *why, size_t whylen)
+{
+	struct ibv_gid_entry *table = calloc(GIDS_MAX, sizeof(*table));
+	int best = 0, rank;
+	ssize_t n;
+
+	if (!table)
+		return ripc__fail(-ENOMEM, "ib: out of memory");
+	n = ibv_query_gid_table(p->d->v.ctx, table, GIDS_MAX, 0);
+	snprintf(why, whylen, "%s port %u: %s", p->d->v.name, p->num,
+		 opt->gid_index == RIPC__GID_INDEX_AUTO
+			 ? "none of its GIDs is on an interface in use"
+			 : "the GID chosen by gid_index is not there");
+	for (ssize_t i = 0; i < n; i++) {
+		const struct ibv_gid_entry *g = &table[i];
+		char netdev[IF_NAMESIZE] = "";
+
+		if (g->port_num != p->num)
+			continue;
+		if (opt->gid_index != RIPC__GID_INDEX_AUTO && g->gid_index != opt->gid_index)
+			continue;
+		rank = gid_rank(g);
+		if (rank <= best || g->gid_index > 255)
+			continue;
+		if (g->ndev_ifindex)
+			if_indextoname(g->ndev_ifindex, netdev);
+		if (*opt->interfaces && ripc__list_index(opt->interfaces, netdev) < 0)
+			continue;
+		best = rank;
+		p->gid_index = (uint8_t)g->gid_index;
+		memcpy(p->place.gid, g->gid.raw, 16);
+		memcpy(p->netdev, netdev, sizeof(p->netdev));
+		p->place.link =
+			g->gid_type == IBV_GID_TYPE_ROCE_V2 ? RIPC__IB_LINK_V2 : RIPC__IB_LINK_V1;
+	}
+	free(table);
+	return best ? 0 : -ENODEV;
+}
+
+/* An InfiniBand port has no interface of its own; it is in use if an interface in use belongs to its device. */
+static bool ib_port_allowed(const struct ib_port *p, const struct ripc__options *opt)
+{
+	char list[sizeof(opt->interfaces)], path[160], *save, *name;
+
+	if (!*opt->interfaces)
+		return true;
+	strcpy(list, opt->interfaces);
+	for (name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/net/%s/ifindex",
+			 p->d->v.name, name);
+		f = fopen(path, "re");
+		if (f) {
+			fclose(f);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether a port can be used: 0, or a negative errno with why. */
+static int port_look(struct ib_port *p, const struct ripc__options *opt, char *why, size_t whylen)
+{
+	struct ibv_port_attr a;
+	union ibv_gid gid;
+
+	if (ibv_query_port(p->d->v.ctx, p->num, &a)) {
+		snprintf(why, whylen, "%s port %u cannot be queried", p->d->v.name, p->num);
+		return -EIO;
+	}
+	if (a.state != IBV_PORT_ACTIVE) {
+		snprintf(why, whylen, "%s port %u is %s", p->d->v.name, p->num,
+			 ibv_port_state_str(a.state));
+		return -ENETDOWN;
+	}
+	p->rate = rate_mbit(&a);
+	p->max_msg = a.max_msg_sz;
+	p->place.mtu = (uint8_t)a.active_mtu;
+	if (a.link_layer == IBV_LINK_LAYER_ETHERNET)
+		return choose_gid(p, opt, why, whylen);
+	if (!ib_port_allowed(p, opt)) {
+		snprintf(why, whylen, "%s belongs to no interface in use", p->d->v.name);
+		return -ENODEV;
+	}
+	p->place.link = RIPC__IB_LINK_IB;
+	p->place.lid = a.lid;
+	if (!ibv_query_gid(p->d->v.ctx, p->num, 0, &gid))
+		memcpy(p->place.gid, gid.raw, 16);
+	return 0;
+}
+
+/* ---- opening ---- */
+
+static int watch(struct ib *t, int fd, void *what)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = what};
+
+	if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		return ripc__fail(-errno, "ib: cannot wait on a descriptor: %s", strerror(errno));
+	return 0;
+}
+
+static int device_queues(struct ib_device *d)
+{
+	int rc = ripc__verbs_cq_init(&d->cq, &d->v, IB_CQ_ENTRIES);
+
+	ripc__verbs_pool_init(&d->recv, &d->v, IB_SEND_MAX, 64, UINT32_MAX);
+	ripc__verbs_pool_init(&d->bounce, &d->v, IB_SEND_MAX, 64, UINT32_MAX);
+	ripc__verbs_pool_init(&d->dgram, &d->v, IB_GRH + 4096, 128, UINT32_MAX);
+	if (!rc)
+		rc = watch(d->t, d->cq.channel->fd, NULL);
+	if (!rc)
+		rc = watch(d->t, d->v.ctx->async_fd, NULL);
+	return rc;
+}
+
+static void device_close(struct ib_device *d)
+{
+	for (unsigned i = 0; i < d->nsrqs; i++)
+		if (ibv_destroy_srq(d->srqs[i].srq) && !d->v.gone)
+			ripc__log(RIPC_LOG_ERROR, "%s: a shared receive queue is still in use: %s",
+				  d->v.name, strerror(errno));
+	d->nsrqs = 0;
+	ripc__verbs_cq_fini(&d->cq);
+	ripc__verbs_pool_fini(&d->recv);
+	ripc__verbs_pool_fini(&d->bounce);
+	ripc__verbs_pool_fini(&d->dgram);
+	ripc__verbs_device_close(&d->v);
+}
+
+/* Opens a device and finds its ports that can be used; it is closed again if there are none. */
+static int device_open(struct ib *t, struct ibv_device *device, const struct ripc__options *opt,
+		       char *why, size_t whylen)
+{
+	struct ib_device *d = &t->devices[t->ndevices];
+	unsigned before = t->nports;
+	int rc;
+
+	*d = (struct ib_device){.t = t};
+	rc = ripc__verbs_device_open(&d->v, device, t->ndevices);
+	if (rc) {
+		snprintf(why, whylen, "%s", ripc_detail());
+		return rc;
+	}
+	rc = -ENODEV;
+	for (unsigned i = 1; i <= d->v.attr.phys_port_cnt && t->nports < RIPC__IB_PORTS_MAX; i++) {
+		struct ib_port *p = &t->ports[t->nports];
+		int err;
+
+		*p = (struct ib_port){.t = t, .d = d, .num = (uint8_t)i};
+		err = port_look(p, opt, why, whylen);
+		if (err)
+			rc = err;
+		else
+			t->nports++;
+	}
+	if (t->nports > before) {
+		rc = device_queues(d);
+		if (rc)
+			snprintf(why, whylen, "%s", ripc_detail());
+		else
+			t->ndevices++;
+	}
+	if (rc) {
+		t->nports = before;
+		device_close(d);
+	}
+	return rc;
+}
+
+static int faster(const void *a, const void *b)
+{
+	const struct ib_port *p = a, *q = b;
+
+	return p->rate < q->rate ? 1 : p->rate > q->rate ? -1 : p < q ? -1 : 1;
+}
+
+int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt)
+{
+	char why[IB_WHY_MAX] = "";
+	struct ibv_device **list;
+	int n, rc = 0;
+
+	ripc__verbs_fork_safe();
+	n = ripc__verbs_list(RIPC__VERBS_IB, &list, why, sizeof(why));
+	if (n < 0)
+		return ripc__fail(n, "%s", why);
+	for (int i = 0; i < n && t->ndevices < RIPC__VERBS_DEVICES_MAX; i++) {
+		int err = device_open(t, list[i], opt, why, sizeof(why));
+
+		if (err)
+			rc = err;
+	}
+	ibv_free_device_list(list);
+	if (!t->nports)
+		return ripc__fail(rc ? rc : -ENODEV, "%s", why);
+	qsort(t->ports, t->nports, sizeof(t->ports[0]), faster);
+	for (unsigned i = 0; i < t->nports; i++) {
+		struct ib_port *p = &t->ports[i];
+		char text[96];
+
+		rc = datagram_qp(p);
+		if (rc)
+			return rc;
+		ripc__ib_place_text(&p->place, text, sizeof(text));
+		ripc__log(RIPC_LOG_INFO, "ib: %s port %u%s%s: %s, GID %u, MTU %u", p->d->v.name,
+			  p->num, *p->netdev ? " on " : "", p->netdev, text, p->gid_index,
+			  ripc__ib_mtu_bytes(p->place.mtu));
+	}
+	return 0;
+}
+
+void ripc__ib_ports_close(struct ib *t)
+{
+	for (unsigned i = 0; i < t->nports; i++) {
+		struct ib_port *p = &t->ports[i];
+
+		if (p->qp)
+			ibv_destroy_qp(p->qp);
+		ripc__verbs_sendq_fini(&p->sendq);
+	}
+	ripc__verbs_regions_fini(&t->regions);
+	for (unsigned i = 0; i < t->ndevices; i++)
+		device_close(&t->devices[i]);
+	t->nports = t->ndevices = 0;
+}
+
+/* ---- what devices report ---- */
+
+void ripc__ib_device_lost(struct ib_device *d, const char *why)
+{
+	struct ib *t = d->t;
+	struct ripc__list *n;
+	char text[IB_WHY_MAX];
+
+	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
+	ripc__log(RIPC_LOG_ERROR, "ib: %s; its connections are lost", text);
+	d->v.gone = true;
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d)
+			t->ports[i].down = true;
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (ep->d == d)
+			ripc__ib_ep_break(ep, -ENODEV, text);
+	}
+}
+
+static void port_down(struct ib_device *d, uint8_t num, const char *why)
+{
+	struct ib *t = d->t;
+	struct ripc__list *n;
+	char text[IB_WHY_MAX];
+
+	snprintf(text, sizeof(text), "%s port %u: %s", d->v.name, num, why);
+	ripc__log(RIPC_LOG_WARN, "ib: %s; its connections are lost", text);
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d && t->ports[i].num == num)
+			t->ports[i].down = true;
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (ep->d == d && ep->port->num == num)
+			ripc__ib_ep_break(ep, -ENETDOWN, text);
+	}
+}
+
+static void port_up(struct ib_device *d, uint8_t num)
+{
+	struct ib *t = d->t;
+
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d && t->ports[i].num == num)
+			t->ports[i].down = d->v.gone;
+}
+
+static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *why)
+{
+	struct ib *t = d->t;
+	struct ripc__list *n;
+	char text[IB_WHY_MAX];
+
+	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (ep->qp == qp) {
+			ripc__ib_ep_break(ep, -EIO, text);
+			return;
+		}
+	}
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].qp == qp)
+			port_down(d, t->ports[i].num, why);
+}
+
+void ripc__ib_device_event(struct ib_device *d)
+{
+	struct ripc__verbs_event ev;
+
+	while (ripc__verbs_event(&d->v, &ev)) {
+		ripc__log(RIPC_LOG_DEBUG, "ib: %s reports: %s", d->v.name, ev.text);
+		switch (ev.trouble) {
+		case RIPC__VERBS_PORT_DOWN:
+			port_down(d, ev.port, ev.text);
+			break;
+		case RIPC__VERBS_PORT_UP:
+			port_up(d, ev.port);
+			break;
+		case RIPC__VERBS_QP_FATAL:
+			qp_fatal(d, ev.qp, ev.text);
+			break;
+		case RIPC__VERBS_DEVICE_GONE:
+			ripc__ib_device_lost(d, ev.text);
+			break;
+		case RIPC__VERBS_PORT_CHANGED:
+		case RIPC__VERBS_NONE:
+			break;
+		}
+	}
+}

@@ -1,0 +1,763 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * From asking or being asked to an open endpoint, and its end.
+ *
+ * An endpoint that breaks stays as it is until the completion queue was found empty: what arrived before is delivered.
+ * Then the queue pair is destroyed, so that nothing touches memory any more, and EV_CLOSED reported. One that the core
+ * has closed lingers until its last send, an empty one that tells the peer, was acknowledged, and DISC was answered.
+ */
+#include "core/clock.h"
+#include "core/log.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define LINGER_NS   (1000 * RIPC__MS) /* how long sends of a closed endpoint have to arrive */
+#define WAY_NS      (800 * RIPC__MS) /* without an answer, when another pair of ports is left to try */
+#define RETRY_NS    (1 * RIPC__MS) /* a message that found its queue full goes again */
+#define ACK_TIME    14 /* 4.096 us * 2^14 = 67 ms without an acknowledgement: sent again */
+#define RETRIES     7  /* so often */
+#define RNR_TIMER   16 /* 2.56 ms: pause when the peer has no receive posted */
+#define RNR_RETRIES 6  /* not 7, which means for ever */
+
+static void schedule(struct ripc__ep *ep);
+
+/* ---- coming and going ---- */
+
+static struct ripc__ep *ep_new(struct ib *t, bool active)
+{
+	struct ripc__ep *ep = t->neps < IB_ENDPOINTS_MAX ? calloc(1, sizeof(*ep)) : NULL, *other;
+	uint32_t number;
+
+	if (!ep)
+		return NULL;
+	do {
+		other = ep;
+		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+			break;
+		HASH_FIND(by_number, t->by_number, &number, sizeof(number), other);
+	} while (!number || other);
+	ep->wireup.mine = number;
+	if (!other)
+		HASH_ADD(by_number, t->by_number, wireup.mine, sizeof(number), ep);
+	if (other || !ep->by_number.tbl) {
+		free(ep);
+		return NULL;
+	}
+	ep->t = t;
+	ep->active = active;
+	ripc__list_init(&ep->timed);
+	ripc__list_init(&ep->events);
+	ripc__list_init(&ep->held);
+	ripc__list_init(&ep->dying);
+	ripc__list_add(&t->eps, &ep->all);
+	t->neps++;
+	return ep;
+}
+
+/* Completions of its queue pair, which is gone, cannot come any more. */
+static void qp_forget(struct ripc__ep *ep)
+{
+	struct ib *t = ep->t;
+
+	if (!ep->qpn)
+		return;
+	HASH_DELETE(by_qpn, t->by_qpn, ep);
+	ep->qpn = 0;
+	ripc__verbs_cq_unpromise(&ep->d->cq, ep->sendq.depth);
+	ripc__verbs_sendq_fini(&ep->sendq);
+}
+
+static void qp_destroy(struct ripc__ep *ep)
+{
+	if (!ep->qp)
+		return;
+	if (ibv_destroy_qp(ep->qp) && !ep->d->v.gone)
+		ripc__log(RIPC_LOG_ERROR, "%s: a queue pair cannot be destroyed: %s", ep->d->v.name,
+			  strerror(errno));
+	ep->qp = NULL;
+	ep->open = false;
+	ep->nheld = 0;
+	ripc__list_del(&ep->held);
+	ep->destroyed_round = ep->t->rounds;
+	ripc__ib_srq_unpromise(ep->srq);
+}
+
+static void ep_free(struct ripc__ep *ep)
+{
+	struct ib *t = ep->t;
+
+	qp_destroy(ep);
+	qp_forget(ep);
+	if (ep->remote)
+		ep->remote->eps--;
+	HASH_DELETE(by_number, t->by_number, ep);
+	ripc__list_del(&ep->all);
+	ripc__list_del(&ep->timed);
+	ripc__list_del(&ep->events);
+	ripc__list_del(&ep->held);
+	ripc__list_del(&ep->dying);
+	t->neps--;
+	free(ep);
+}
+
+void ripc__ib_ep_eventful(struct ripc__ep *ep)
+{
+	if (ripc__list_empty(&ep->events))
+		ripc__list_add(&ep->t->eventful, &ep->events);
+}
+
+/* The core does not know it, or does not want to any more. */
+static void ep_leave(struct ripc__ep *ep)
+{
+	if (ep->closed)
+		return;
+	ep->closed = true;
+	if (ep->asked)
+		ep->t->nhalf_open--;
+	ep->asked = false;
+	ripc__list_del(&ep->events);
+	ripc__list_add(&ep->t->dying, &ep->dying);
+}
+
+void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why)
+{
+	if (ep->status)
+		return;
+	ep->status = status;
+	ep->open = false;
+	snprintf(ep->why, sizeof(ep->why), "%s", why);
+	if (ep->closed)
+		return;
+	if (!ep->active && !ep->accepted) {
+		/* Asked for, and given up before the core answered, or was even told. */
+		if (!ep->told)
+			ep_leave(ep);
+		return;
+	}
+	ep->want_closed = true;
+	ep->want_sendable = ep->sendable = false;
+	ripc__ib_ep_eventful(ep);
+}
+
+/* ---- the queue pair ---- */
+
+static int qp_new(struct ripc__ep *ep)
+{
+	struct ib_device *d = ep->d;
+	struct ibv_qp_init_attr init = {
+		.send_cq = d->cq.cq,
+		.recv_cq = d->cq.cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = IB_SEND_DEPTH,
+			.max_send_sge = 1,
+			.max_inline_data = IB_INLINE_WANTED},
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = ep->port->num,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+	};
+	struct ripc__ep *other;
+	int rc;
+
+	if (init.cap.max_send_wr > (uint32_t)d->v.attr.max_qp_wr)
+		init.cap.max_send_wr = (uint32_t)d->v.attr.max_qp_wr;
+	rc = ripc__verbs_sendq_init(&ep->sendq, init.cap.max_send_wr, ep);
+	if (rc)
+		return rc;
+	rc = ripc__verbs_cq_promise(&d->cq, ep->sendq.depth);
+	if (rc)
+		goto no_promise;
+	ep->srq = ripc__ib_srq_promise(d);
+	if (!ep->srq) {
+		rc = -ENOBUFS;
+		goto no_srq;
+	}
+	init.srq = ep->srq->srq;
+	ep->qp = ripc__ib_make_qp(d, &init);
+	if (!ep->qp) {
+		rc = -ENOMEM;
+		goto no_qp;
+	}
+	ep->max_inline = init.cap.max_inline_data;
+	ep->qpn = ib_qp_key(d, ep->qp->qp_num);
+	/* The number of one whose completions may still come: not for long. */
+	HASH_FIND(by_qpn, ep->t->by_qpn, &ep->qpn, sizeof(ep->qpn), other);
+	if (!other)
+		HASH_ADD(by_qpn, ep->t->by_qpn, qpn, sizeof(ep->qpn), ep);
+	if (other || !ep->by_qpn.tbl) {
+		rc = ripc__fail(other ? -EBUSY : -ENOMEM, "ib: out of %s",
+				other ? "numbers of queue pairs" : "memory");
+		goto no_number;
+	}
+	rc = ripc__ib_set_qp(ep->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			     "for a connection");
+	if (!rc)
+		return 0;
+	/* It has had no work: nothing completes. */
+	qp_destroy(ep);
+	qp_forget(ep);
+	return rc;
+no_number:
+	ep->qpn = 0;
+	ibv_destroy_qp(ep->qp);
+	ep->qp = NULL;
+no_qp:
+	ripc__ib_srq_unpromise(ep->srq);
+no_srq:
+	ripc__verbs_cq_unpromise(&d->cq, ep->sendq.depth);
+no_promise:
+	ripc__verbs_sendq_fini(&ep->sendq);
+	return rc;
+}
+
+static uint8_t depth(int device, uint8_t other)
+{
+	uint32_t n = device < 1 ? 1 : (uint32_t)device;
+
+	if (n > IB_READ_DEPTH_MAX)
+		n = IB_READ_DEPTH_MAX;
+	return (uint8_t)(n < other ? n : other);
+}
+
+static void our_params(const struct ripc__ep *ep, struct ripc__wireup_params *q)
+{
+	*q = (struct ripc__wireup_params){
+		.rc_qpn = ep->qp->qp_num,
+		.mtu = ep->port->place.mtu,
+		.serves = depth(ep->d->v.attr.max_qp_rd_atom, 255),
+		.asks = depth(ep->d->v.attr.max_qp_init_rd_atom, 255),
+	};
+	/* Packets of a connection of that number before do not fit in. */
+	if (getrandom(&q->rc_psn, sizeof(q->rc_psn), GRND_NONBLOCK) != sizeof(q->rc_psn))
+		q->rc_psn = ep->wireup.mine;
+	q->rc_psn &= 0xffffff;
+}
+
+/* In a thread: with RoCE this waits for the neighbour's answer. */
+static int make_ready(struct ripc__ib_job *job)
+{
+	struct ripc__ep *ep = (struct ripc__ep *)job;
+	const struct ripc__wireup_params *ours = &ep->wireup.ours, *theirs = &ep->wireup.theirs;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu)(ours->mtu < theirs->mtu ? ours->mtu : theirs->mtu),
+		.dest_qp_num = theirs->rc_qpn,
+		.rq_psn = theirs->rc_psn,
+		.max_dest_rd_atomic = ours->serves < theirs->asks ? ours->serves : theirs->asks,
+		.min_rnr_timer = RNR_TIMER,
+	};
+	int rc;
+
+	ripc__ib_ah_attr(ep->port, &ep->remote->place, &attr.ah_attr);
+	rc = ripc__ib_set_qp(ep->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			     "ready to receive");
+	if (rc)
+		return rc;
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = ours->rc_psn,
+		.timeout = ACK_TIME,
+		.retry_cnt = RETRIES,
+		.rnr_retry = RNR_RETRIES,
+		.max_rd_atomic = ours->asks < theirs->serves ? ours->asks : theirs->serves,
+	};
+	return ripc__ib_set_qp(ep->qp, &attr,
+			       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+			       "ready to send");
+}
+
+/* ---- what the wire-up asks for ---- */
+
+static int try_ways(struct ripc__ep *ep);
+static void follow(struct ripc__ep *ep, enum ripc__wireup_todo todo);
+
+static void made_ready(struct ripc__ib_job *job, int result)
+{
+	struct ripc__ep *ep = (struct ripc__ep *)job;
+	char why[IB_WHY_MAX];
+
+	ep->busy = false;
+	if (ep->status || ep->closed)
+		return;
+	if (result) {
+		snprintf(why, sizeof(why), "%s: no connection can be made: %s", ep->d->v.name,
+			 strerror(-result));
+		ripc__ib_ep_break(ep, result, why);
+		return;
+	}
+	ep->read_depth = ep->wireup.ours.asks < ep->wireup.theirs.serves ? ep->wireup.ours.asks
+									 : ep->wireup.theirs.serves;
+	follow(ep, ripc__wireup_ready(&ep->wireup, ep->t->now_ns));
+	schedule(ep);
+}
+
+static void start_ready(struct ripc__ep *ep)
+{
+	int rc;
+
+	ep->job.work = make_ready;
+	ep->job.done = made_ready;
+	ep->busy = true;
+	rc = ripc__ib_worker_start(&ep->t->worker, &ep->job);
+	if (!rc)
+		return;
+	ep->busy = false;
+	ripc__ib_ep_break(ep, rc, ripc_detail());
+}
+
+/* This pair of ports does not do. */
+static void way_failed(struct ripc__ep *ep, int status, const char *why)
+{
+	char text[IB_WHY_MAX], who[96];
+
+	ripc__ib_place_text(&ep->remote->place, who, sizeof(who));
+	snprintf(text, sizeof(text), "%s to %s: %s", ep->d->v.name, who, why);
+	if (ep->active && !ep->busy && !ep->closed && ep->wireup.state <= RIPC__WIREUP_ASKING) {
+		ep->way++;
+		qp_destroy(ep);
+		qp_forget(ep);
+		ep->remote->eps--;
+		ep->remote = NULL;
+		if (!try_ways(ep))
+			return;
+	}
+	ripc__ib_ep_break(ep, status, text);
+}
+
+static void follow(struct ripc__ep *ep, enum ripc__wireup_todo todo)
+{
+	switch (todo) {
+	case RIPC__WIREUP_NOTHING:
+		break;
+	case RIPC__WIREUP_READY:
+		start_ready(ep);
+		break;
+	case RIPC__WIREUP_OPEN:
+		if (ep->status || ep->closed)
+			break;
+		ep->open = ep->want_open = true;
+		ripc__ib_ep_eventful(ep);
+		break;
+	case RIPC__WIREUP_REJECTED:
+		ep->rejected = true;
+		ripc__ib_ep_break(ep, -ECONNREFUSED, "the peer refused the connection");
+		break;
+	case RIPC__WIREUP_CLOSED:
+		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
+		break;
+	case RIPC__WIREUP_SILENT:
+		if (ep->active)
+			ep->wireup.state = RIPC__WIREUP_ASKING;
+		way_failed(ep, -ETIMEDOUT, "no answer");
+		if (ep->status)
+			ep->wireup.state = RIPC__WIREUP_OVER;
+		break;
+	}
+}
+
+/* Its wire-up has something to send, or waits for something. */
+static void schedule(struct ripc__ep *ep)
+{
+	const struct ripc__wireup *w = &ep->wireup;
+	struct ib *t = ep->t;
+	uint64_t at = w->due ? 0 : w->next_ns;
+
+	if (!w->due && !w->restless)
+		return;
+	if (ripc__list_empty(&ep->timed))
+		ripc__list_add(&t->timed, &ep->timed);
+	if (at < t->next_timer_ns)
+		t->next_timer_ns = at;
+}
+
+/* Return: when it is to be looked at again. */
+static uint64_t timer(struct ripc__ep *ep, uint64_t now_ns)
+{
+	struct ripc__wireup_message m;
+	enum ripc__wireup_todo todo = RIPC__WIREUP_NOTHING;
+	struct ripc__wireup *w = &ep->wireup;
+
+	if (ep->status && !ep->closed)
+		return RIPC__NEVER;
+	if (ep->remote->state == IB_REMOTE_LOOKING)
+		return RIPC__NEVER; /* ripc__ib_remote_settled() */
+	if (ep->remote->state == IB_REMOTE_FAILED) {
+		if (ep->closed)
+			w->state = RIPC__WIREUP_OVER, w->due = w->restless = false;
+		else
+			way_failed(ep, ep->remote->error, strerror(-ep->remote->error));
+		return RIPC__NEVER;
+	}
+	while (ripc__wireup_output(w, &m, now_ns, &todo))
+		if (ripc__ib_post_wireup(ep->remote, &m) == -EAGAIN) {
+			w->due = true;
+			return now_ns + RETRY_NS;
+		}
+	follow(ep, todo);
+	return w->due ? now_ns : w->restless ? w->next_ns : RIPC__NEVER;
+}
+
+uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns)
+{
+	struct ripc__list *n, *tmp;
+
+	if (now_ns < t->next_timer_ns)
+		return t->next_timer_ns;
+	t->next_timer_ns = RIPC__NEVER;
+	ripc__list_for_each_safe (n, tmp, &t->timed) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, timed);
+		uint64_t next = timer(ep, now_ns);
+
+		if (!ep->wireup.due && !ep->wireup.restless)
+			ripc__list_del(&ep->timed);
+		else if (next < t->next_timer_ns)
+			t->next_timer_ns = next;
+	}
+	return t->next_timer_ns;
+}
+
+void ripc__ib_remote_settled(struct ib_remote *r)
+{
+	r->port->t->next_timer_ns = 0;
+}
+
+/* ---- as the core sees it ---- */
+
+/* Tries pairs of ports, from ep->way on. Return: 0, or why none of them can be tried. */
+static int try_ways(struct ripc__ep *ep)
+{
+	const struct ripc__ib_place *place, *another;
+	struct ripc__wireup_params ours;
+	struct ib *t = ep->t;
+	struct ib_port *port;
+	int rc = ripc__fail(
+		-EHOSTUNREACH,
+		"ib: no port here reaches one of the peer's: link layer or address family "
+		"differ, or it is down");
+
+	for (; ripc__ib_pair(t, &ep->address, ep->way, &port, &place); ep->way++) {
+		ep->port = port;
+		ep->d = port->d;
+		ep->remote = ripc__ib_remote_get(t, port, place);
+		if (!ep->remote) {
+			rc = -ENOMEM;
+			continue;
+		}
+		rc = qp_new(ep);
+		if (rc) {
+			ep->remote = NULL;
+			continue;
+		}
+		ep->remote->eps++;
+		our_params(ep, &ours);
+		ripc__wireup_ask(&ep->wireup, ep->wireup.mine, &ours, ep->priv, ep->privlen,
+				 t->now_ns);
+		if (ripc__ib_pair(t, &ep->address, ep->way + 1, &port, &another))
+			ep->wireup.until_ns = t->now_ns + WAY_NS;
+		schedule(ep);
+		return 0;
+	}
+	return rc;
+}
+
+int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+		     const void *priv, size_t privlen, void *user, struct ripc__ep **epp)
+{
+	struct ib *t = (struct ib *)tr;
+	struct ripc__ib_address address;
+	struct ripc__ep *ep;
+	int rc;
+
+	if (privlen > RIPC__PRIVATE_MAX)
+		return ripc__fail(-EINVAL, "ib: %zu bytes of private data, at most %d", privlen,
+				  RIPC__PRIVATE_MAX);
+	if (ripc__ib_address_decode(&address, addr, addrlen))
+		return ripc__fail(-EINVAL, "ib: the peer's address makes no sense");
+	t->now_ns = ripc__clock_ns();
+	ep = ep_new(t, true);
+	if (!ep)
+		return ripc__fail(-ENOMEM, "ib: out of memory");
+	ep->address = address;
+	ep->user = user;
+	ep->privlen = (uint8_t)privlen;
+	if (privlen)
+		memcpy(ep->priv, priv, privlen);
+	rc = try_ways(ep);
+	if (rc)
+		ep_free(ep);
+	else
+		*epp = ep;
+	return rc;
+}
+
+int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+		    void *user, struct ripc__ep **epp)
+{
+	struct ripc__ep *ep = request;
+	struct ib *t = (struct ib *)tr;
+	struct ripc__wireup_params ours;
+	int rc = 0;
+
+	if (ep->status || ep->wireup.state != RIPC__WIREUP_ASKED)
+		rc = ripc__fail(-ECONNRESET,
+				"ib: the peer gave the connection up before it was accepted");
+	else if (privlen > RIPC__PRIVATE_MAX)
+		rc = ripc__fail(-EINVAL, "ib: %zu bytes of private data, at most %d", privlen,
+				RIPC__PRIVATE_MAX);
+	else
+		rc = qp_new(ep);
+	if (rc) {
+		if (ep->wireup.state == RIPC__WIREUP_ASKED)
+			ripc__wireup_reject(&ep->wireup, NULL, 0, t->now_ns);
+		ep_leave(ep);
+		schedule(ep);
+		return rc;
+	}
+	t->nhalf_open--;
+	ep->asked = false;
+	ep->accepted = true;
+	ep->user = user;
+	our_params(ep, &ours);
+	ripc__wireup_accept(&ep->wireup, &ours, priv, privlen);
+	start_ready(ep);
+	*epp = ep;
+	return 0;
+}
+
+void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen)
+{
+	struct ripc__ep *ep = request;
+	struct ib *t = (struct ib *)tr;
+
+	if (ep->wireup.state == RIPC__WIREUP_ASKED)
+		ripc__wireup_reject(&ep->wireup, priv, privlen, t->now_ns);
+	ep_leave(ep);
+	schedule(ep);
+}
+
+/* The last send of a connection is empty. When it is acknowledged all before it have arrived. */
+static bool send_fin(struct ripc__ep *ep)
+{
+	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ripc__verbs_slot *slot;
+
+	ripc__ib_push(ep);
+	if (!ep->open || !ripc__verbs_sendq_room(&ep->sendq))
+		return false;
+	slot = ripc__verbs_sendq_take(&ep->sendq, true);
+	slot->kind = IB_SLOT_SEND;
+	wr.wr_id = ripc__verbs_send_id(slot);
+	if (!ibv_post_send(ep->qp, &wr, &bad))
+		return true;
+	ripc__verbs_sendq_untake(&ep->sendq, 1);
+	return false;
+}
+
+void ripc__ib_ep_close(struct ripc__ep *ep)
+{
+	/* Reads and writes may not touch memory any more; what was sent is in memory of ours, and may still leave. */
+	if (ep->open && !ep->rdmas && send_fin(ep))
+		ep->linger_ns = ripc__clock_ns() + LINGER_NS;
+	else if (!ep->busy)
+		qp_destroy(ep);
+	ep_leave(ep);
+}
+
+/* A step towards its end. Return: whether it has come. */
+static bool settle(struct ripc__ep *ep, uint64_t now_ns)
+{
+	struct ripc__wireup *w = &ep->wireup;
+
+	if (ep->busy)
+		return false;
+	if (ep->qp && (ep->status || ep->sendq.head == ep->sendq.tail || now_ns >= ep->linger_ns))
+		qp_destroy(ep);
+	if (ep->qp)
+		return false;
+	if (w->state != RIPC__WIREUP_CLOSING && w->state != RIPC__WIREUP_REFUSING &&
+	    w->state != RIPC__WIREUP_OVER) {
+		ripc__wireup_close(w, now_ns);
+		schedule(ep);
+	}
+	if (ep->d && ep->d->v.gone)
+		w->state = RIPC__WIREUP_OVER;
+	return w->state == RIPC__WIREUP_OVER && (!ep->qpn || ep->destroyed_round < ep->t->rounds);
+}
+
+void ripc__ib_drained(struct ib *t, const struct ib_device *d)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each (n, &t->eventful) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, events);
+
+		ep->drained |= ep->want_closed && ep->d == d;
+	}
+	ripc__list_for_each_safe (n, tmp, &t->dying) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, dying);
+
+		if (ep->d == d && settle(ep, t->now_ns))
+			ep_free(ep);
+	}
+}
+
+unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned max)
+{
+	struct ripc__list *n, *tmp;
+	unsigned k = 0;
+
+	ripc__list_for_each_safe (n, tmp, &t->eventful) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, events);
+		struct ripc__event ev = {.user = ep->user, .ep = ep};
+
+		if (max - k < 3)
+			break;
+		if (ep->asked && !ep->told) {
+			ep->told = true;
+			ripc__ib_place_text(&ep->remote->place, ep->why, sizeof(ep->why));
+			events[k] = ev;
+			events[k].kind = RIPC__EV_REQUEST;
+			events[k].request = ep;
+			events[k].data = ep->wireup.priv;
+			events[k].len = ep->wireup.privlen;
+			events[k++].text = ep->why;
+		}
+		if (ep->want_open) {
+			ep->want_open = false;
+			events[k] = ev;
+			events[k].kind = RIPC__EV_ESTABLISHED;
+			events[k].data = ep->active ? ep->wireup.priv : NULL;
+			events[k++].len = ep->active ? ep->wireup.privlen : 0;
+		}
+		if (ep->sendable) {
+			ep->sendable = false;
+			events[k] = ev;
+			events[k++].kind = RIPC__EV_SENDABLE;
+		}
+		if (ep->want_closed && !ep->drained)
+			continue;
+		if (ep->want_closed) {
+			if (!ep->busy)
+				qp_destroy(ep);
+			ep->want_closed = false;
+			ep->was_closed = true;
+			events[k] = ev;
+			events[k].kind = RIPC__EV_CLOSED;
+			events[k].status = ep->status;
+			events[k].reject = ep->rejected;
+			events[k].data = ep->rejected ? ep->wireup.priv : NULL;
+			events[k].len = ep->rejected ? ep->wireup.privlen : 0;
+			events[k++].text = ep->why;
+		}
+		ripc__list_del(&ep->events);
+	}
+	return k;
+}
+
+bool ripc__ib_eps_settled(const struct ib *t)
+{
+	const struct ripc__list *n;
+
+	ripc__list_for_each (n, &t->dying) {
+		const struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, dying);
+
+		if (!ep->busy && ep->wireup.state != RIPC__WIREUP_REFUSING)
+			return false;
+	}
+	return true;
+}
+
+void ripc__ib_eps_free(struct ib *t)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&t->eps)))
+		ep_free(ripc__list_entry(n, struct ripc__ep, all));
+}
+
+/* ---- messages of the wire-up ---- */
+
+void ripc__ib_ep_heard(struct ripc__ep *ep)
+{
+	if (ep->wireup.state == RIPC__WIREUP_ANSWERING)
+		follow(ep, ripc__wireup_heard(&ep->wireup));
+}
+
+static struct ripc__ep *find_asked(struct ib *t, const struct ib_remote *r, uint32_t number)
+{
+	struct ripc__list *n;
+
+	if (!r->eps)
+		return NULL;
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (ep->remote == r && !ep->active && ep->wireup.number == number &&
+		    ep->wireup.state != RIPC__WIREUP_OVER)
+			return ep;
+	}
+	return NULL;
+}
+
+static void asked(struct ib_port *p, struct ib_remote *r, const struct ripc__wireup_message *m)
+{
+	struct ib *t = p->t;
+	struct ripc__ep *ep = find_asked(t, r, m->from);
+
+	if (ep) {
+		follow(ep, ripc__wireup_input(&ep->wireup, m, t->now_ns));
+		schedule(ep);
+		return;
+	}
+	/* Without memory or with too many others waiting: it asks again. */
+	if (t->nhalf_open >= IB_HALF_OPEN_MAX)
+		return;
+	ep = ep_new(t, false);
+	if (!ep)
+		return;
+	ep->port = p;
+	ep->d = p->d;
+	ep->remote = r;
+	r->eps++;
+	ripc__wireup_asked(&ep->wireup, ep->wireup.mine, m);
+	ep->asked = true;
+	t->nhalf_open++;
+	ripc__ib_ep_eventful(ep);
+}
+
+void ripc__ib_wireup_arrived(struct ib_port *p, struct ib_remote *r,
+			     const struct ripc__wireup_message *m)
+{
+	struct ripc__wireup_message answer;
+	struct ib *t = p->t;
+	struct ripc__ep *ep;
+	bool stranger;
+
+	if (m->kind == RIPC__WIREUP_REQ) {
+		asked(p, r, m);
+		return;
+	}
+	HASH_FIND(by_number, t->by_number, &m->to, sizeof(m->to), ep);
+	if (ep && ep->remote != r)
+		ep = NULL;
+	/* Of an earlier attempt, or one that is over here. */
+	stranger = !ep || ep->wireup.state == RIPC__WIREUP_OVER ||
+		   (m->kind == RIPC__WIREUP_REP && ep->wireup.state != RIPC__WIREUP_ASKING &&
+		    m->from != ep->wireup.number);
+	if ((stranger || m->kind == RIPC__WIREUP_DISC) && ripc__wireup_stray(m, &answer))
+		ripc__ib_post_wireup(r, &answer);
+	if (stranger)
+		return;
+	follow(ep, ripc__wireup_input(&ep->wireup, m, t->now_ns));
+	schedule(ep);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/ib/worker.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+int ripc__ib_worker_init(struct ripc__ib_worker *w)
+{
+	memset(w, 0, sizeof(*w));
+	w->todo_end = &w->todo;
+	w->finished_end = &w->finished;
+	atomic_init(&w->any, false);
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->wake, NULL);
+	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->fd < 0)
+		return ripc__fail(-errno, "ib: no descriptor for its threads: %s", strerror(errno));
+	return 0;
+}
+
+void ripc__ib_worker_fini(struct ripc__ib_worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->ending = true;
+	pthread_cond_broadcast(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+	for (unsigned i = 0; i < w->nthreads; i++)
+		pthread_join(w->threads[i], NULL);
+	if (w->fd >= 0)
+		close(w->fd);
+	w->fd = -1;
+	pthread_cond_destroy(&w->wake);
+	pthread_mutex_destroy(&w->lock);
+}
+
+static void *worker_main(void *arg)
+{
+	struct ripc__ib_worker *w = arg;
+	const uint64_t one = 1;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->ending) {
+		struct ripc__ib_job *job = w->todo;
+
+		if (!job) {
+			w->idle++;
+			pthread_cond_wait(&w->wake, &w->lock);
+			w->idle--;
+			continue;
+		}
+		w->todo = job->next;
+		if (!w->todo)
+			w->todo_end = &w->todo;
+		w->waiting--;
+		pthread_mutex_unlock(&w->lock);
+		job->result = job->work(job);
+		pthread_mutex_lock(&w->lock);
+		job->next = NULL;
+		*w->finished_end = job;
+		w->finished_end = &job->next;
+		atomic_store_explicit(&w->any, true, memory_order_release);
+		/* Nonblocking, and full only if nobody has looked for ages: then it is readable anyway. */
+		if (write(w->fd, &one, sizeof(one)) < 0)
+			continue;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+/* Signals are the application's threads' to take. */
+static int spawn(struct ripc__ib_worker *w)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&w->threads[w->nthreads], NULL, worker_main, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	w->nthreads += !rc;
+	return -rc;
+}
+
+int ripc__ib_worker_start(struct ripc__ib_worker *w, struct ripc__ib_job *job)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&w->lock);
+	if (w->idle <= w->waiting && w->nthreads < RIPC__IB_WORKERS)
+		rc = spawn(w);
+	if (rc && w->nthreads)
+		rc = 0;
+	if (!rc) {
+		job->next = NULL;
+		*w->todo_end = job;
+		w->todo_end = &job->next;
+		w->waiting++;
+		pthread_cond_signal(&w->wake);
+	}
+	pthread_mutex_unlock(&w->lock);
+	if (rc)
+		return ripc__fail(rc, "ib: no thread can be started: %s", strerror(-rc));
+	return 0;
+}
+
+void ripc__ib_worker_reap(struct ripc__ib_worker *w)
+{
+	struct ripc__ib_job *job;
+	uint64_t count;
+
+	if (!atomic_load_explicit(&w->any, memory_order_acquire))
+		return;
+	pthread_mutex_lock(&w->lock);
+	job = w->finished;
+	w->finished = NULL;
+	w->finished_end = &w->finished;
+	atomic_store_explicit(&w->any, false, memory_order_relaxed);
+	while (read(w->fd, &count, sizeof(count)) > 0)
+		;
+	pthread_mutex_unlock(&w->lock);
+	while (job) {
+		struct ripc__ib_job *next = job->next;
+
+		job->done(job, job->result);
+		job = next;
+	}
+}
