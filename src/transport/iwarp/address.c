@@ -102,6 +102,30 @@ unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host)
 	return a->nplaces;
 }
 
+void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	struct ripc__iwarp_address a;
+	size_t used = 0;
+
+	if (!textlen)
+		return;
+	text[0] = 0;
+	if (ripc__iwarp_address_decode(&a, addr, len)) {
+		snprintf(text, textlen, "address that makes no sense");
+		return;
+	}
+	for (unsigned i = 0; i < a.nplaces && used < textlen; i++) {
+		union ripc__sockaddr ip = a.places[i].ip;
+		char one[64];
+		int n;
+
+		ripc__sockaddr_set_port(&ip, a.places[i].tcp);
+		ripc__sockaddr_text(&ip, one, sizeof(one));
+		n = snprintf(text + used, textlen - used, "%s%s", i ? " " : "", one);
+		used += (size_t)n;
+	}
+}
+
 bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a)
 {
 	if (a->sa.sa_family == AF_INET)

@@ -42,6 +42,9 @@ int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf
  */
 unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host);
 
+/* describe() of the vtable: any bytes. */
+void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, size_t textlen);
+
 bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
 bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b);
 socklen_t ripc__sockaddr_len(const union ripc__sockaddr *a);

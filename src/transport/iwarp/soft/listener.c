@@ -7,68 +7,31 @@
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define BACKLOG         128
 #define ACCEPTS_A_ROUND 16  /* connections accepted in one progress() at most */
 #define DEAF_MS         200 /* pause of the listeners when descriptors ran out */
 #define LOOPBACKS_MAX   2   /* addresses of the loopback used: 127.0.0.1 and ::1 */
-#define DATAGRAM_MAX    16384u
-#define UDP_OVERHEAD    48u /* bytes of IPv6 and UDP header */
 
-uint64_t ripc__soft_host_id(void)
-{
-	uint64_t key[2] = {0, 0}, id = 0;
-	char boot[64] = "";
-	struct stat net;
-	ssize_t len = -1;
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-
-	if (fd >= 0) {
-		len = read(fd, boot, 36);
-		close(fd);
-	}
-	if (len < 36 || stat("/proc/self/ns/net", &net)) {
-		/* Nobody is on this host for sure, then. */
-		if (getrandom(&id, sizeof(id), 0) != sizeof(id))
-			return 0;
-		return id;
-	}
-	memcpy(key, boot, sizeof(key));
-	for (unsigned i = 0; i < 32; i += 8) {
-		uint64_t part;
-
-		memcpy(&part, boot + 4 + i, sizeof(part));
-		id = ripc__siphash(key, id ^ part);
-	}
-	return ripc__siphash(key, id ^ (uint64_t)net.st_ino);
-}
-
-static int open_port(struct soft *t, struct soft_port *port, int type, const union ripc__sockaddr *ip)
+static int open_tcp(struct soft *t, struct soft_port *port, const union ripc__sockaddr *ip)
 {
 	socklen_t len = sizeof(port->addr);
 	int err, one = 1;
 
 	port->addr = *ip;
 	ripc__sockaddr_set_port(&port->addr, 0);
-	port->fd = socket(ip->sa.sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	port->fd = socket(ip->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (port->fd < 0)
 		return -errno;
 	if (ip->sa.sa_family == AF_INET6)
 		setsockopt(port->fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
 	if (bind(port->fd, &port->addr.sa, ripc__sockaddr_len(&port->addr)) ||
-	    (type == SOCK_STREAM && listen(port->fd, BACKLOG)) ||
-	    getsockname(port->fd, &port->addr.sa, &len))
+	    listen(port->fd, BACKLOG) || getsockname(port->fd, &port->addr.sa, &len))
 		err = -errno;
 	else
 		err = ripc__soft_watch(t, port->fd, EPOLLIN, port);
@@ -79,7 +42,21 @@ static int open_port(struct soft *t, struct soft_port *port, int type, const uni
 	return err;
 }
 
-static int add_listener(struct soft *t, const union ripc__sockaddr *ip)
+/* @mtu: of the interface, 0: it sets no limit. */
+static int open_udp(struct soft *t, struct soft_port *port, const union ripc__sockaddr *ip,
+		    uint32_t mtu)
+{
+	int index = ripc__udp_open(&t->udp, ip, mtu);
+
+	if (index < 0)
+		return index;
+	port->udp = (unsigned)index;
+	port->addr = t->udp.port[index].addr;
+	port->fd = t->udp.port[index].fd;
+	return ripc__soft_watch(t, port->fd, EPOLLIN, port);
+}
+
+static int add_listener(struct soft *t, const union ripc__sockaddr *ip, const char *interface)
 {
 	struct soft_listener *l = &t->listeners[t->nlisteners];
 	int err;
@@ -88,11 +65,11 @@ static int add_listener(struct soft *t, const union ripc__sockaddr *ip)
 	l->tcp.source = SOFT_TCP_LISTENER;
 	l->udp.source = SOFT_UDP;
 	l->udp.fd = -1;
-	err = open_port(t, &l->tcp, SOCK_STREAM, ip);
+	err = open_tcp(t, &l->tcp, ip);
 	if (err)
 		return err;
 	if (t->datagrams) {
-		err = open_port(t, &l->udp, SOCK_DGRAM, ip);
+		err = open_udp(t, &l->udp, ip, l->loopback ? 0 : ripc__udp_mtu(interface));
 		if (err) {
 			close(l->tcp.fd);
 			return err;
@@ -129,27 +106,12 @@ static bool wanted(const struct ifaddrs *i, const char *names, bool loopback, un
 	return ripc__sockaddr_is_loopback(ip) == loopback;
 }
 
-static uint32_t mtu_of(const char *name)
-{
-	struct ifreq ifr = {0};
-	uint32_t mtu = 1280;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return mtu;
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", name);
-	if (!ioctl(fd, SIOCGIFMTU, &ifr) && ifr.ifr_mtu > (int)mtu)
-		mtu = (uint32_t)ifr.ifr_mtu;
-	close(fd);
-	return mtu;
-}
-
 int ripc__soft_listen(struct soft *t, const struct ripc__options *opt)
 {
 	struct ifaddrs *all;
 	int err = -ENODEV;
 
-	t->datagram_max = t->datagrams ? DATAGRAM_MAX : 0;
+	ripc__udp_init(&t->udp, "iwarp/soft", t->host);
 	if (getifaddrs(&all))
 		return ripc__fail(-errno, "iwarp/soft: cannot list the network interfaces: %s",
 				  strerror(errno));
@@ -162,15 +124,12 @@ int ripc__soft_listen(struct soft *t, const struct ripc__options *opt)
 
 			if (!wanted(i, opt->interfaces, loopback, &ip) || known(t, &ip))
 				continue;
-			e = add_listener(t, &ip);
+			e = add_listener(t, &ip, i->ifa_name);
 			if (e == -EMFILE || e == -ENFILE || e == -ENOMEM) {
 				freeifaddrs(all);
 				return ripc__fail(e, "iwarp/soft: cannot listen: %s", strerror(-e));
 			}
 			err = e ? e : err;
-			if (!e && !loopback && t->datagrams &&
-			    mtu_of(i->ifa_name) - UDP_OVERHEAD < t->datagram_max)
-				t->datagram_max = mtu_of(i->ifa_name) - UDP_OVERHEAD;
 		}
 	}
 	freeifaddrs(all);
@@ -183,12 +142,10 @@ int ripc__soft_listen(struct soft *t, const struct ripc__options *opt)
 
 void ripc__soft_unlisten(struct soft *t)
 {
-	for (unsigned i = 0; i < t->nlisteners; i++) {
+	for (unsigned i = 0; i < t->nlisteners; i++)
 		close(t->listeners[i].tcp.fd);
-		if (t->listeners[i].udp.fd >= 0)
-			close(t->listeners[i].udp.fd);
-	}
 	t->nlisteners = 0;
+	ripc__udp_close(&t->udp);
 }
 
 /* Out of descriptors or memory: a listening socket would be readable for ever. */

@@ -59,3 +59,23 @@ void ripc__slab_put(struct ripc__slab *slab)
 	pool->bytes -= slab->cap;
 	free(slab);
 }
+
+uint32_t ripc__slab_room(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
+			 uint32_t least, uint8_t **space)
+{
+	/* Nobody else looks at it: the same memory again is still in the cache. */
+	if (*slab && (*slab)->refs == 1)
+		*used = 0;
+	if (*slab && RIPC__SLAB_BYTES - *used < least) {
+		ripc__slab_put(*slab);
+		*slab = NULL;
+	}
+	if (!*slab) {
+		*slab = ripc__slab_get(pool, RIPC__SLAB_BYTES);
+		*used = 0;
+		if (!*slab)
+			return 0;
+	}
+	*space = (*slab)->data + *used;
+	return RIPC__SLAB_BYTES - *used;
+}

@@ -109,7 +109,7 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	t->crc = env->opt->crc;
 	t->peer_timeout_ms = env->opt->peer_timeout_ms;
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
-	t->host = ripc__soft_host_id();
+	t->host = ripc__iwarp_host_id();
 	t->now_ns = ripc__clock_ns();
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -138,7 +138,7 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
 			RIPC__CAP_TARGET_PROGRESS | (t->datagrams ? RIPC__CAP_DATAGRAM : 0),
 		.send_max = RIPC__SEND_MAX,
-		.datagram_max = t->datagram_max,
+		.datagram_max = t->datagrams ? t->udp.max : 0,
 		.recv_depth = 0,
 		.read_depth = SOFT_READ_DEPTH,
 		.rdma_max = SOFT_RDMA_MAX,
@@ -161,30 +161,6 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 	}
 	len = ripc__iwarp_address_encode(&a, buf, cap);
 	return len ? (int)len : -EINVAL;
-}
-
-static void soft_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
-{
-	struct ripc__iwarp_address a;
-	size_t used = 0;
-
-	if (!textlen)
-		return;
-	text[0] = 0;
-	if (ripc__iwarp_address_decode(&a, addr, len)) {
-		snprintf(text, textlen, "address that makes no sense");
-		return;
-	}
-	for (unsigned i = 0; i < a.nplaces && used < textlen; i++) {
-		union ripc__sockaddr ip = a.places[i].ip;
-		char one[64];
-		int n;
-
-		ripc__sockaddr_set_port(&ip, a.places[i].tcp);
-		ripc__sockaddr_text(&ip, one, sizeof(one));
-		n = snprintf(text + used, textlen - used, "%s%s", i ? " " : "", one);
-		used += (size_t)n;
-	}
 }
 
 static int soft_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
@@ -474,12 +450,13 @@ static void soft_forked(struct ripc__transport *tr)
 const struct ripc__transport_ops ripc__transport_soft = {
 	.name = "iwarp/soft",
 	.id = TRANSPORT_ID,
+	.speaks = {5},
 	.probe = soft_probe,
 	.open = soft_open,
 	.close = soft_close,
 	.limits = soft_limits,
 	.address = soft_address,
-	.describe = soft_describe,
+	.describe = ripc__iwarp_address_describe,
 	.reg = soft_reg,
 	.dereg = soft_dereg,
 	.connect = ripc__soft_connect,
@@ -489,6 +466,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.post_send = ripc__soft_post_send,
 	.post_write = ripc__soft_post_write,
 	.post_read = ripc__soft_post_read,
+	.moved = ripc__soft_moved,
 	.post_datagram = ripc__soft_post_datagram,
 	.flush = soft_flush,
 	.progress = soft_progress,

@@ -14,7 +14,9 @@
 #define RIPC_IWARP_SOFT_H
 
 #include "transport/iwarp/address.h"
+#include "transport/iwarp/host.h"
 #include "transport/iwarp/soft/engine.h"
+#include "transport/iwarp/udp.h"
 #include "transport/transport.h"
 
 #include <stdbool.h>
@@ -77,6 +79,7 @@ struct soft_port {
 	enum soft_source source;
 	int fd;
 	union ripc__sockaddr addr;
+	unsigned udp; /* index in t->udp */
 };
 
 /* Sockets of one IP address. */
@@ -160,7 +163,7 @@ struct soft {
 	struct ripc__transport_base base;
 	enum ripc__crc_mode crc;
 	bool datagrams;
-	uint32_t datagram_max;
+	struct ripc__udp udp;
 	uint64_t host; /* see struct ripc__iwarp_address */
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__PLACES_MAX];
@@ -184,8 +187,8 @@ struct soft {
 	uint64_t rounds;        /* calls of progress() */
 	uint64_t now_ns;        /* at the last of them */
 	char garbage[SOFT_GARBAGE_MAX][SOFT_WHY_MAX];
-	unsigned garbage_head, garbage_tail;           /* counters into it */
-	uint8_t datagram_from[SOFT_DATAGRAMS_MAX][40]; /* where the datagrams of this progress() came from */
+	unsigned garbage_head, garbage_tail;                       /* counters into it */
+	uint8_t datagram_from[SOFT_DATAGRAMS_MAX][RIPC__UDP_FROM]; /* where the datagrams of this progress() came from */
 	unsigned ndatagrams;
 };
 
@@ -202,7 +205,9 @@ int ripc__soft_listen(struct soft *t, const struct ripc__options *opt);
 void ripc__soft_unlisten(struct soft *t);
 void ripc__soft_accept(struct soft *t, struct soft_port *port);
 void ripc__soft_undeafen(struct soft *t);
-uint64_t ripc__soft_host_id(void);
+
+/* moved.c */
+uint64_t ripc__soft_moved(struct ripc__ep *ep);
 
 /* endpoint.c */
 int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,

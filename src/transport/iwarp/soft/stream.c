@@ -68,22 +68,8 @@ void ripc__soft_cool(struct ripc__ep *ep)
 
 bool ripc__soft_space(struct soft *t, uint8_t **space, size_t *len)
 {
-	if (t->slab && t->slab->refs == 1)
-		t->slab_used =
-			0; /* nobody else looks at it: the same memory again is still in the cache */
-	if (t->slab && RIPC__SLAB_BYTES - t->slab_used < SPACE_MIN) {
-		ripc__slab_put(t->slab);
-		t->slab = NULL;
-	}
-	if (!t->slab) {
-		t->slab = ripc__slab_get(&t->pool, RIPC__SLAB_BYTES);
-		t->slab_used = 0;
-		if (!t->slab)
-			return false;
-	}
-	*space = t->slab->data + t->slab_used;
-	*len = RIPC__SLAB_BYTES - t->slab_used;
-	return true;
+	*len = ripc__slab_room(&t->pool, &t->slab, &t->slab_used, SPACE_MIN, space);
+	return *len;
 }
 
 void ripc__soft_space_used(struct soft *t, size_t n)

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Which contexts share a loopback: the number in the addresses of the iWARP transports. */
+#ifndef RIPC_IWARP_HOST_H
+#define RIPC_IWARP_HOST_H
+
+#include <stdint.h>
+
+/* A hash of the boot id and the network namespace; a random number where these cannot be read. */
+uint64_t ripc__iwarp_host_id(void);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/iwarp/udp.h"
+#include "core/log.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define DATAGRAM_MAX 16384u
+#define UDP_OVERHEAD 48u /* bytes of IPv6 and UDP header */
+
+void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host)
+{
+	*u = (struct ripc__udp){.name = name, .host = host, .max = DATAGRAM_MAX};
+}
+
+uint32_t ripc__udp_mtu(const char *interface)
+{
+	struct ifreq ifr = {0};
+	uint32_t mtu = 1280;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return mtu;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", interface);
+	if (!ioctl(fd, SIOCGIFMTU, &ifr) && ifr.ifr_mtu > (int)mtu)
+		mtu = (uint32_t)ifr.ifr_mtu;
+	close(fd);
+	return mtu;
+}
+
+int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t mtu)
+{
+	struct ripc__udp_port *port = &u->port[u->n];
+	socklen_t len = sizeof(port->addr);
+	int one = 1, err;
+
+	if (u->n == RIPC__PLACES_MAX)
+		return -ENOBUFS;
+	port->addr = *ip;
+	ripc__sockaddr_set_port(&port->addr, 0);
+	port->loopback = ripc__sockaddr_is_loopback(ip);
+	port->fd = socket(ip->sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (port->fd < 0)
+		return -errno;
+	if (ip->sa.sa_family == AF_INET6)
+		setsockopt(port->fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	if (bind(port->fd, &port->addr.sa, ripc__sockaddr_len(&port->addr)) ||
+	    getsockname(port->fd, &port->addr.sa, &len)) {
+		err = -errno;
+		close(port->fd);
+		return err;
+	}
+	if (mtu && mtu - UDP_OVERHEAD < u->max)
+		u->max = mtu - UDP_OVERHEAD;
+	return (int)u->n++;
+}
+
+void ripc__udp_close(struct ripc__udp *u)
+{
+	while (u->n)
+		close(u->port[--u->n].fd);
+}
+
+/* The socket to send from: of the same family, and loopback or not as the destination. */
+static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
+{
+	bool loopback = ripc__sockaddr_is_loopback(to);
+
+	for (unsigned i = 0; i < u->n; i++)
+		if (u->port[i].loopback == loopback && u->port[i].addr.sa.sa_family == to->sa.sa_family)
+			return u->port[i].fd;
+	return -1;
+}
+
+int ripc__udp_send(const struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
+		   const struct iovec *iov, unsigned niov)
+{
+	struct ripc__iwarp_address address;
+	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = niov};
+	size_t len = 0;
+
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	if (len > u->max)
+		return -EMSGSIZE;
+	if (ripc__iwarp_address_decode(&address, addr, addrlen))
+		return ripc__fail(-EINVAL, "%s: the peer's address makes no sense", u->name);
+	ripc__iwarp_address_order(&address, u->host);
+	for (unsigned i = 0; i < address.nplaces; i++) {
+		union ripc__sockaddr to = address.places[i].ip;
+		int fd = address.places[i].udp ? socket_for(u, &to) : -1;
+
+		if (fd < 0)
+			continue;
+		ripc__sockaddr_set_port(&to, address.places[i].udp);
+		msg.msg_name = &to;
+		msg.msg_namelen = ripc__sockaddr_len(&to);
+		if (sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+			return 0;
+		/* A port that nobody listens at any more is reported with the next datagram: lost, not failed. */
+		if (errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED)
+			return -EAGAIN;
+	}
+	return ripc__fail(-EHOSTUNREACH,
+			  "%s: the peer takes no datagrams at an address reachable from here",
+			  u->name);
+}
+
+/* An address of one place, for answers. */
+static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sockaddr *from,
+			       uint8_t *buf)
+{
+	struct ripc__iwarp_address a = {.host = u->host, .nplaces = 1};
+	uint8_t whole[RIPC__ADDRESS_MAX];
+	size_t len;
+
+	a.places[0].ip = *from;
+	a.places[0].loopback = ripc__sockaddr_is_loopback(from);
+	/* Its TCP port is not known, and not asked for; 0 would be no address. */
+	a.places[0].tcp = a.places[0].udp = ripc__sockaddr_port(from);
+	len = ripc__iwarp_address_encode(&a, whole, sizeof(whole));
+	memcpy(buf, whole, len);
+	return (uint32_t)len;
+}
+
+int ripc__udp_receive(const struct ripc__udp *u, unsigned i, void *space,
+		      uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64])
+{
+	union ripc__sockaddr sender;
+	socklen_t len;
+	ssize_t got;
+
+	do {
+		len = sizeof(sender);
+		got = recvfrom(u->port[i].fd, space, u->max, MSG_DONTWAIT | MSG_TRUNC, &sender.sa,
+			       &len);
+	} while (got < 0 && (errno == ECONNREFUSED || errno == EINTR));
+	if (got < 0)
+		return -EAGAIN;
+	if (got > (ssize_t)u->max) {
+		ripc__sockaddr_text(&sender, who, 64);
+		return -EMSGSIZE;
+	}
+	*fromlen = answer_address(u, &sender, from);
+	return (int)got;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Short messages over UDP, one datagram each: sockets, sending, receiving. For both iWARP transports; nothing waits. */
+#ifndef RIPC_IWARP_UDP_H
+#define RIPC_IWARP_UDP_H
+
+#include "transport/iwarp/address.h"
+
+#include <sys/uio.h>
+
+#define RIPC__UDP_FROM 40u /* bytes of an address to answer to at most */
+
+struct ripc__udp_port {
+	int fd;
+	union ripc__sockaddr addr; /* bound to */
+	bool loopback;
+};
+
+/* The sockets of a transport. */
+struct ripc__udp {
+	const char *name; /* of the transport, for messages */
+	uint64_t host;    /* see struct ripc__iwarp_address */
+	uint32_t max;     /* bytes of a datagram at most */
+	unsigned n;
+	struct ripc__udp_port port[RIPC__PLACES_MAX];
+};
+
+void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host);
+/* Binds a socket to an IP address, on a port that the kernel chooses. @mtu: of its interface, 0: no limit. Return: its index in
+ * u->port, or a negative errno. */
+int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t mtu);
+void ripc__udp_close(struct ripc__udp *u); /* all of them; async-signal-safe */
+
+/* As post_datagram() of the vtable. */
+int ripc__udp_send(const struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
+		   const struct iovec *iov, unsigned niov);
+
+/*
+ * Takes a datagram from port i into space, u->max bytes. from: the address to answer to. Return: its bytes; -EAGAIN: there is
+ * none; -EMSGSIZE: one longer than any that would be sent was dropped, who sent it.
+ */
+int ripc__udp_receive(const struct ripc__udp *u, unsigned i, void *space,
+		      uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64]);
+
+/* The MTU of an interface, at least 1280. */
+uint32_t ripc__udp_mtu(const char *interface);
+
+#endif

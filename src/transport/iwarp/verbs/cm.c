@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What librdmacm reports. Each event is acknowledged at once: what is not keeps rdma_destroy_id() waiting. */
+#include "core/log.h"
+#include "transport/iwarp/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROUTE_MS 1000
+
+/* An event with its private data, which goes with the acknowledgement. */
+struct report {
+	struct rdma_cm_event ev;
+	uint8_t priv[256];
+	size_t privlen;
+};
+
+static bool carries_data(enum rdma_cm_event_type type)
+{
+	return type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_ESTABLISHED ||
+	       type == RDMA_CM_EVENT_REJECTED;
+}
+
+/* The fields mean the reads of either side, but drivers do not agree on which: the smaller one is safe. */
+static void set_depth(struct iwv_conn *conn, const struct rdma_conn_param *param)
+{
+	if (param->initiator_depth && param->initiator_depth < conn->read_depth)
+		conn->read_depth = param->initiator_depth;
+	if (param->responder_resources && param->responder_resources < conn->read_depth)
+		conn->read_depth = param->responder_resources;
+}
+
+static unsigned requested(struct iwv *t, const struct report *r, struct ripc__event *ev)
+{
+	struct rdma_cm_id *id = r->ev.id;
+	struct iwv_nic *nic = ripc__iwv_nic_find(t, id->verbs);
+	union ripc__sockaddr from;
+	struct iwv_conn *conn;
+	struct ripc__ep *ep = NULL;
+
+	if (nic && !nic->dev.gone)
+		ep = ripc__iwv_ep_new(t, false);
+	conn = ep ? ripc__iwv_conn_new(t, ep) : NULL;
+	if (!conn) {
+		rdma_reject(id, NULL, 0);
+		rdma_destroy_id(id);
+		if (ep)
+			ripc__iwv_ep_free(ep);
+		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: a connection is refused: %s",
+			  nic ? "out of memory" : "its device is not in use");
+		return 0;
+	}
+	conn->id = id;
+	conn->nic = nic;
+	nic->nconns++;
+	conn->state = IWV_REQUESTED;
+	id->context = conn;
+	set_depth(conn, &r->ev.param.conn);
+	ep->privlen = r->privlen < sizeof(ep->priv) ? r->privlen : sizeof(ep->priv);
+	memcpy(ep->priv, r->priv, ep->privlen);
+	memcpy(&from, rdma_get_peer_addr(id), sizeof(from));
+	ripc__sockaddr_text(&from, ep->peer, sizeof(ep->peer));
+	*ev = (struct ripc__event){
+		.kind = RIPC__EV_REQUEST,
+		.request = ep,
+		.data = ep->priv,
+		.len = (uint32_t)ep->privlen,
+		.text = ep->peer,
+	};
+	return 1;
+}
+
+/* The way to the peer is known: it must be one of our addresses on one of our devices. */
+static void resolved(struct iwv_conn *conn)
+{
+	struct ripc__ep *ep = conn->ep;
+	struct iwv_nic *nic = conn->id->verbs ? ripc__iwv_nic_find(conn->t, conn->id->verbs) : NULL;
+	union ripc__sockaddr local;
+	char why[128];
+
+	memcpy(&local, rdma_get_local_addr(conn->id), sizeof(local));
+	if (!nic || nic->dev.gone || !ripc__iwv_is_ours(conn->t, &local)) {
+		snprintf(why, sizeof(why), "the way there is %s%s, which is not in use here",
+			 conn->id->verbs ? "by device " : "by no device",
+			 conn->id->verbs ? ibv_get_device_name(conn->id->verbs->device) : "");
+		ripc__iwv_ep_failed(ep, why);
+		return;
+	}
+	conn->nic = nic;
+	nic->nconns++;
+	if (rdma_resolve_route(conn->id, ROUTE_MS))
+		ripc__iwv_ep_failed(ep, strerror(errno));
+}
+
+static void ready(struct iwv_conn *conn)
+{
+	int rc = ripc__iwv_conn_qp(conn);
+
+	if (!rc) {
+		conn->state = IWV_DIALING;
+		rc = ripc__iwv_dial(conn);
+	}
+	if (rc)
+		ripc__iwv_ep_failed(conn->ep, ripc_detail());
+}
+
+static unsigned established(struct iwv_conn *conn, const struct report *r, struct ripc__event *ev)
+{
+	struct ripc__ep *ep = conn->ep;
+
+	conn->established = true;
+	if (!ep || !ep->active)
+		return 0;
+	set_depth(conn, &r->ev.param.conn);
+	ep->replylen = r->privlen < sizeof(ep->reply) ? r->privlen : sizeof(ep->reply);
+	memcpy(ep->reply, r->priv, ep->replylen);
+	/* iWARP has the active side speak first, and the passive side waits for it. */
+	if (ripc__iwv_conn_mark(conn, false)) {
+		ripc__iwv_ep_failed(ep, "the first send cannot be posted");
+		return 0;
+	}
+	conn->state = IWV_UP;
+	ep->up = true;
+	ripc__iwv_ep_deadline(ep, 0);
+	*ev = (struct ripc__event){
+		.kind = RIPC__EV_ESTABLISHED,
+		.user = ep->user,
+		.ep = ep,
+		.data = ep->reply,
+		.len = (uint32_t)ep->replylen,
+	};
+	return 1;
+}
+
+static void rejected(struct iwv_conn *conn, const struct report *r)
+{
+	struct ripc__ep *ep = conn->ep;
+
+	/* A refusal of ours says why; without that the connection ended before there was an answer. */
+	if (!ep->active || !r->privlen) {
+		ripc__iwv_ep_failed(ep, "the peer refused the connection");
+		return;
+	}
+	ep->rejected = true;
+	ep->replylen = r->privlen < sizeof(ep->reply) ? r->privlen : sizeof(ep->reply);
+	memcpy(ep->reply, r->priv, ep->replylen);
+	ripc__iwv_ep_break(ep, -ECONNREFUSED, "the peer rejected the connection");
+}
+
+static void failed(struct iwv_conn *conn, const char *what, int status)
+{
+	char why[128];
+
+	if (!conn->ep)
+		return;
+	snprintf(why, sizeof(why), "%s%s%s", what, status ? ": " : "",
+		 status ? strerror(status < 0 ? -status : status) : "");
+	ripc__iwv_ep_failed(conn->ep, why);
+}
+
+static void removed(struct iwv *t, const struct rdma_cm_id *id, struct iwv_conn *conn)
+{
+	struct iwv_nic *nic = conn ? conn->nic : NULL;
+
+	for (unsigned i = 0; i < t->nlisteners && !nic; i++)
+		if (t->listeners[i].id == id)
+			nic = t->listeners[i].nic;
+	if (nic)
+		ripc__iwv_nic_lost(nic, "the device was removed");
+}
+
+/* Return: events, 0 or 1. */
+static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event *ev)
+{
+	struct iwv_conn *conn;
+	unsigned n = 0;
+
+	if (r->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		return requested(t, r, ev);
+	conn = r->ev.id->context; /* NULL: of a listener */
+	if (r->ev.event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+		removed(t, r->ev.id, conn);
+		return 0;
+	}
+	if (!conn)
+		return 0;
+	switch (r->ev.event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (conn->ep)
+			resolved(conn);
+		return 0;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		if (conn->ep)
+			ready(conn);
+		return 0;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+		failed(conn, "no iWARP device leads there", r->ev.status);
+		return 0;
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		failed(conn, "no route", r->ev.status);
+		return 0;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		conn->answer_due = false;
+		n = established(conn, r, ev);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		conn->answer_due = false;
+		if (conn->ep)
+			rejected(conn, r);
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+		conn->answer_due = false;
+		failed(conn, "no connection", r->ev.status);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		conn->answer_due = false;
+		if (conn->ep)
+			ripc__iwv_ep_break(conn->ep, -ECONNRESET, "closed by the peer");
+		break;
+	default:
+		return 0;
+	}
+	/* Nobody waits for it any more: that was the event that was still to come, or the end of what it lingered for. */
+	if (conn->id && !conn->ep && !(conn->lingers && r->ev.event == RDMA_CM_EVENT_ESTABLISHED))
+		ripc__iwv_conn_release(conn);
+	return n;
+}
+
+unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max)
+{
+	struct rdma_cm_event *ev;
+	unsigned n = 0;
+
+	while (n < max && !rdma_get_cm_event(t->channel, &ev)) {
+		struct report r = {.ev = *ev};
+
+		if (carries_data(ev->event) && ev->param.conn.private_data) {
+			r.privlen = ev->param.conn.private_data_len;
+			memcpy(r.priv, ev->param.conn.private_data, r.privlen);
+		}
+		rdma_ack_cm_event(ev);
+		n += handle(t, &r, events + n);
+	}
+	return n;
+}

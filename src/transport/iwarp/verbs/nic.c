@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Devices: the addresses they can be reached at, their queues and buffers, and how they go. */
+#include "core/log.h"
+#include "transport/iwarp/verbs/verbs.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BACKLOG 128
+#define PORT_TRIES \
+	16 /* librdmacm draws a port without asking TCP, which may have given it to another */
+#define RECV_SLAB  68u /* buffers by which the pools grow: receives of two connections */
+#define SMALL_SLAB 256u
+#define BUFS_MAX   (1u << 17)
+
+struct iwv_nic *ripc__iwv_nic_find(struct iwv *t, const struct ibv_context *ctx)
+{
+	for (unsigned i = 0; i < t->nnics; i++)
+		if (t->nic[i]->dev.ctx && t->nic[i]->dev.ctx == ctx)
+			return t->nic[i];
+	return NULL;
+}
+
+bool ripc__iwv_is_ours(const struct iwv *t, const union ripc__sockaddr *ip)
+{
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		if (ripc__sockaddr_same_ip(&t->listeners[i].addr, ip))
+			return true;
+	return false;
+}
+
+struct ripc__verbs_cq *ripc__iwv_nic_cq(struct iwv_nic *nic, uint32_t n)
+{
+	struct ripc__verbs_cq *cq;
+
+	for (unsigned i = 0; i < nic->ncqs; i++) {
+		cq = &nic->cq[i];
+		if (cq->entries - cq->promised >= n && !ripc__verbs_cq_promise(cq, n))
+			return cq;
+	}
+	if (nic->ncqs == NIC_CQS_MAX) {
+		ripc__fail(-ENOBUFS, "%s: its completion queues are all in use", nic->dev.name);
+		return NULL;
+	}
+	cq = &nic->cq[nic->ncqs];
+	if (ripc__verbs_cq_init(cq, &nic->dev, NIC_CQ_ENTRIES))
+		return NULL;
+	if (ripc__iwv_watch(nic->t, cq->channel->fd, IWV_CQ, 0)) {
+		ripc__verbs_cq_fini(cq);
+		ripc__fail(-ENOMEM, "%s: its completion channel cannot be watched", nic->dev.name);
+		return NULL;
+	}
+	nic->ncqs++;
+	return ripc__verbs_cq_promise(cq, n) ? NULL : cq;
+}
+
+/* Everything of ours on the device but the listeners, whose identifiers hold librdmacm's context open. */
+static void nic_empty(struct iwv_nic *nic)
+{
+	struct iwv *t = nic->t;
+
+	if (!nic->dev.ctx)
+		return;
+	for (unsigned i = 0; i < nic->ncqs; i++) {
+		ripc__iwv_unwatch(t, nic->cq[i].channel->fd);
+		ripc__verbs_cq_fini(&nic->cq[i]);
+	}
+	nic->ncqs = 0;
+	ripc__iwv_unwatch(t, nic->dev.ctx->async_fd);
+	ripc__verbs_regions_lose(&t->regions, &nic->dev);
+	/* What was received may still be looked at: the memory stays until the end. */
+	ripc__verbs_pool_lose(&nic->big);
+	ripc__verbs_pool_lose(&nic->small);
+	ripc__verbs_device_close(&nic->dev);
+}
+
+static void listener_close(struct iwv_listener *l)
+{
+	if (l->id)
+		rdma_destroy_id(l->id);
+	l->id = NULL;
+}
+
+void ripc__iwv_nic_bury(struct iwv_nic *nic)
+{
+	struct iwv *t = nic->t;
+
+	if (!nic->dev.gone || nic->nconns || !nic->dev.ctx)
+		return;
+	nic_empty(nic);
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		if (t->listeners[i].nic == nic)
+			listener_close(&t->listeners[i]);
+}
+
+void ripc__iwv_nic_lost(struct iwv_nic *nic, const char *why)
+{
+	struct ripc__list *n;
+	char text[WHY_MAX];
+
+	if (!nic->dev.gone)
+		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: %s cannot be used any more: %s",
+			  nic->dev.name, why);
+	nic->dev.gone = true;
+	snprintf(text, sizeof(text), "%s: %s", nic->dev.name, why);
+	ripc__list_for_each (n, &nic->t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, link);
+
+		if (ep->conn && ep->conn->nic == nic)
+			ripc__iwv_ep_break(ep, -ENODEV, text);
+	}
+	nic->t->look = true;
+}
+
+void ripc__iwv_nic_async(struct iwv_nic *nic)
+{
+	struct ripc__verbs_event ev;
+
+	while (nic->dev.ctx && ripc__verbs_event(&nic->dev, &ev)) {
+		/* Of a queue pair in error its completions tell, or the connection manager. */
+		if (ev.trouble == RIPC__VERBS_QP_FATAL)
+			nic->t->look = true;
+		if (ev.trouble == RIPC__VERBS_DEVICE_GONE)
+			ripc__iwv_nic_lost(nic, ev.text);
+	}
+}
+
+static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_nic **found)
+{
+	struct iwv_nic *nic;
+	int rc;
+
+	if (t->nnics == RIPC__VERBS_DEVICES_MAX)
+		return ripc__fail(-ENOBUFS, "iwarp/verbs: more than %d devices",
+				  RIPC__VERBS_DEVICES_MAX);
+	nic = calloc(1, sizeof(*nic));
+	if (!nic)
+		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
+	nic->t = t;
+	rc = ripc__verbs_device_adopt(&nic->dev, ctx, t->nnics);
+	if (rc) {
+		free(nic);
+		return rc;
+	}
+	ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
+	ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
+	rc = ripc__iwv_watch(t, ctx->async_fd, IWV_ASYNC, t->nnics);
+	if (rc) {
+		rc = ripc__fail(rc, "iwarp/verbs: %s cannot be watched", nic->dev.name);
+		ripc__verbs_device_close(&nic->dev);
+		free(nic);
+		return rc;
+	}
+	if ((uint32_t)nic->dev.attr.max_qp_rd_atom < t->read_depth)
+		t->read_depth = (uint32_t)nic->dev.attr.max_qp_rd_atom;
+	if ((uint32_t)nic->dev.attr.max_qp_init_rd_atom < t->read_depth)
+		t->read_depth = (uint32_t)nic->dev.attr.max_qp_init_rd_atom;
+	t->nic[t->nnics++] = nic;
+	*found = nic;
+	return 0;
+}
+
+/* Whether an address of an interface is one to listen at. */
+static bool wanted(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip)
+{
+	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
+		return false;
+	if (names[0] && ripc__list_index(names, i->ifa_name) < 0)
+		return false;
+	memset(ip, 0, sizeof(*ip));
+	if (i->ifa_addr->sa_family == AF_INET)
+		memcpy(&ip->in, i->ifa_addr, sizeof(ip->in));
+	else if (i->ifa_addr->sa_family == AF_INET6)
+		memcpy(&ip->in6, i->ifa_addr, sizeof(ip->in6));
+	else
+		return false;
+	if (ip->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&ip->in6.sin6_addr))
+		return false;
+	/* The connection manager finds no way over the loopback. */
+	return !ripc__sockaddr_is_loopback(ip);
+}
+
+/* An identifier bound to the address, if an iWARP device has it. -ENODEV: none has. */
+static int bind_id(struct iwv *t, union ripc__sockaddr *ip, struct rdma_cm_id **id)
+{
+	int rc = 0;
+
+	ripc__sockaddr_set_port(ip, 0);
+	if (rdma_create_id(t->channel, id, NULL, RDMA_PS_TCP))
+		return -errno;
+	if (rdma_bind_addr(*id, &ip->sa))
+		rc = -errno;
+	else if (!(*id)->verbs || (*id)->verbs->device->transport_type != IBV_TRANSPORT_IWARP)
+		rc = -ENODEV;
+	if (rc)
+		rdma_destroy_id(*id);
+	return rc;
+}
+
+static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sockaddr *ip)
+{
+	struct iwv_listener *l = &t->listeners[t->nlisteners];
+	struct iwv_nic *nic;
+	int rc = 0;
+
+	*l = (struct iwv_listener){.udp = -1};
+	for (int tries = 0; tries < PORT_TRIES; tries++) {
+		rc = bind_id(t, ip, &l->id);
+		if (rc) {
+			l->id = NULL;
+			return rc;
+		}
+		if (!rdma_listen(l->id, BACKLOG))
+			break;
+		rc = -errno;
+		listener_close(l);
+		if (rc != -EADDRINUSE)
+			break;
+	}
+	if (!l->id)
+		return rc;
+	nic = ripc__iwv_nic_find(t, l->id->verbs);
+	rc = nic ? 0 : nic_open(t, l->id->verbs, &nic);
+	if (!rc && t->datagrams) {
+		l->udp = ripc__udp_open(&t->udp, ip, ripc__udp_mtu(i->ifa_name));
+		if (l->udp >= 0)
+			rc = ripc__iwv_watch(t, t->udp.port[l->udp].fd, IWV_UDP, (unsigned)l->udp);
+		else
+			rc = l->udp;
+	}
+	if (rc) {
+		listener_close(l);
+		return rc;
+	}
+	l->nic = nic;
+	l->addr = *ip;
+	ripc__sockaddr_set_port(&l->addr, ntohs(rdma_get_src_port(l->id)));
+	t->nlisteners++;
+	return 0;
+}
+
+int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt)
+{
+	struct ifaddrs *all;
+	int err = -ENODEV;
+
+	if (getifaddrs(&all))
+		return ripc__fail(-errno, "iwarp/verbs: cannot list the network interfaces: %s",
+				  strerror(errno));
+	for (struct ifaddrs *i = all; i && t->nlisteners < RIPC__PLACES_MAX; i = i->ifa_next) {
+		union ripc__sockaddr ip;
+		int rc;
+
+		if (!wanted(i, opt->interfaces, &ip) || ripc__iwv_is_ours(t, &ip))
+			continue;
+		rc = add_listener(t, i, &ip);
+		if (rc && rc != -ENODEV && rc != -EADDRNOTAVAIL)
+			err = rc;
+	}
+	freeifaddrs(all);
+	if (t->nlisteners)
+		return 0;
+	return ripc__fail(err, "iwarp/verbs: no iWARP device with an address on %s%s: %s",
+			  opt->interfaces[0] ? "interfaces " : "any interface", opt->interfaces,
+			  strerror(-err));
+}
+
+void ripc__iwv_nics_close(struct iwv *t)
+{
+	for (unsigned i = 0; i < t->nnics; i++)
+		nic_empty(t->nic[i]);
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		listener_close(&t->listeners[i]);
+	t->nlisteners = 0;
+	while (t->nnics) {
+		struct iwv_nic *nic = t->nic[--t->nnics];
+
+		ripc__verbs_pool_fini(&nic->big);
+		ripc__verbs_pool_fini(&nic->small);
+		free(nic);
+	}
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The vtable of iwarp/verbs: open and close, memory, progress. */
+#include "transport/iwarp/verbs/verbs.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "transport/iwarp/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TRANSPORT_ID 5 /* in resolver records, doc/protocol.md section 4 */
+#define EPOLL_EVENTS 32
+#define WCS          16
+#define LOOK_EVERY   32u  /* rounds between two looks at all descriptors while completions come */
+#define HOT_ROUNDS   512u /* rounds without a completion after which every round looks */
+#define SLAB_MEMORY \
+	(UINT64_C(64) << 20) /* bytes of received datagrams that the core holds at most */
+#define TOKEN_SLAB 1u        /* in a token: a slab of datagrams, not a receive buffer */
+
+int ripc__iwv_watch(struct iwv *t, int fd, enum iwv_source source, unsigned index)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = source | (uint64_t)index << 8};
+
+	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+void ripc__iwv_unwatch(struct iwv *t, int fd)
+{
+	epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static int vt_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
+{
+	return ripc__verbs_probe(RIPC__VERBS_IWARP, why, whylen);
+}
+
+static void bury(struct iwv *t)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&t->graves))) {
+		ripc__list_del(n);
+		free(ripc__list_entry(n, struct ripc__ep, link));
+	}
+}
+
+static void vt_close(struct ripc__transport *tr)
+{
+	struct iwv *t = (struct iwv *)tr;
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&t->eps)))
+		ripc__iwv_ep_free(ripc__list_entry(n, struct ripc__ep, link));
+	bury(t);
+	while ((n = ripc__list_first(&t->conns)))
+		ripc__iwv_conn_release(ripc__list_entry(n, struct iwv_conn, link));
+	/* Nobody polls any more: no completion will be looked at. */
+	t->rounds++;
+	ripc__iwv_conns_reap(t);
+	ripc__verbs_regions_fini(&t->regions);
+	ripc__iwv_nics_close(t);
+	if (t->channel)
+		rdma_destroy_event_channel(t->channel);
+	ripc__udp_close(&t->udp);
+	if (t->slab)
+		ripc__slab_put(t->slab);
+	ripc__slab_pool_fini(&t->slabs);
+	if (t->dial_fd >= 0)
+		close(t->dial_fd);
+	if (t->epoll_fd >= 0)
+		close(t->epoll_fd);
+	free(t->table);
+	free(t);
+}
+
+static int open_channel(struct iwv *t)
+{
+	int flags;
+
+	t->channel = rdma_create_event_channel();
+	if (!t->channel)
+		return ripc__fail(errno ? -errno : -ENODEV,
+				  "iwarp/verbs: no connection manager (module rdma_ucm, "
+				  "/dev/infiniband/rdma_cm): %s",
+				  strerror(errno));
+	flags = fcntl(t->channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(t->channel->fd, F_SETFL, flags | O_NONBLOCK))
+		return ripc__fail(-errno, "iwarp/verbs: the connection manager's channel: %s",
+				  strerror(errno));
+	return ripc__iwv_watch(t, t->channel->fd, IWV_CM, 0);
+}
+
+static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
+{
+	struct iwv *t = calloc(1, sizeof(*t));
+	int rc;
+
+	if (!t)
+		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
+	t->base.ops = &ripc__transport_iwarp;
+	ripc__list_init(&t->conns);
+	ripc__list_init(&t->dead);
+	ripc__list_init(&t->eps);
+	ripc__list_init(&t->graves);
+	ripc__verbs_regions_init(&t->regions);
+	ripc__slab_pool_init(&t->slabs, SLAB_MEMORY);
+	t->host = ripc__iwarp_host_id();
+	ripc__udp_init(&t->udp, "iwarp/verbs", t->host);
+	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
+	t->read_depth = CONN_READS_MAX;
+	t->next_timer_ns = RIPC__NEVER;
+	t->now_ns = ripc__clock_ns();
+	t->rounds = HOT_ROUNDS + 1;
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	t->dial_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ripc__verbs_fork_safe();
+	if (t->epoll_fd < 0 || t->dial_fd < 0)
+		rc = ripc__fail(-errno, "iwarp/verbs: no descriptors: %s", strerror(errno));
+	else
+		rc = ripc__iwv_watch(t, t->dial_fd, IWV_DIAL, 0);
+	if (!rc)
+		rc = open_channel(t);
+	if (!rc)
+		rc = ripc__iwv_listen(t, env->opt);
+	if (rc) {
+		vt_close((struct ripc__transport *)t);
+		return rc;
+	}
+	if (!t->read_depth)
+		t->read_depth = 1;
+	*tr = (struct ripc__transport *)t;
+	return 0;
+}
+
+static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
+{
+	const struct iwv *t = (struct iwv *)tr;
+
+	*limits = (struct ripc__transport_limits){
+		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
+			(t->datagrams ? RIPC__CAP_DATAGRAM : 0),
+		.send_max = CONN_SEND_MAX,
+		.datagram_max = t->datagrams ? t->udp.max : 0,
+		.recv_depth = CONN_RECV_DEPTH,
+		.read_depth = t->read_depth,
+		.rdma_max = CONN_RDMA_MAX,
+		.short_by_datagram = t->datagrams,
+	};
+}
+
+static int vt_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
+{
+	const struct iwv *t = (struct iwv *)tr;
+	struct ripc__iwarp_address a = {.host = t->host};
+	size_t len;
+
+	for (unsigned i = 0; i < t->nlisteners; i++) {
+		const struct iwv_listener *l = &t->listeners[i];
+		struct ripc__place *place = &a.places[a.nplaces];
+
+		if (!l->id)
+			continue;
+		a.nplaces++;
+		place->ip = l->addr;
+		place->tcp = ripc__sockaddr_port(&l->addr);
+		place->udp = l->udp >= 0 ? ripc__sockaddr_port(&t->udp.port[l->udp].addr) : 0;
+	}
+	len = a.nplaces ? ripc__iwarp_address_encode(&a, buf, cap) : 0;
+	return len ? (int)len : -ENODEV;
+}
+
+static int vt_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+		  unsigned access, struct ripc__mr *mr)
+{
+	struct iwv *t = (struct iwv *)tr;
+
+	if (ep && (!ep->conn || !ep->conn->nic || ep->broken))
+		return ripc__fail(-ENOTCONN, "iwarp/verbs: the connection is lost");
+	return ripc__verbs_reg(&t->regions, ep ? &ep->conn->nic->dev : NULL, base, len, access, mr);
+}
+
+static void vt_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
+{
+	ripc__verbs_dereg(mr);
+}
+
+static int vt_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+			    const struct iovec *iov, unsigned niov)
+{
+	const struct iwv *t = (struct iwv *)tr;
+
+	return t->datagrams ? ripc__udp_send(&t->udp, addr, addrlen, iov, niov) : -EOPNOTSUPP;
+}
+
+static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *events, unsigned max)
+{
+	unsigned n = 0;
+
+	while (n < max && t->ndatagrams < DATAGRAMS_MAX) {
+		uint8_t *space, *from = t->from[t->ndatagrams];
+		uint32_t fromlen = 0;
+		char who[64];
+		int got;
+
+		if (!ripc__slab_room(&t->slabs, &t->slab, &t->slab_used, t->udp.max, &space))
+			break;
+		got = ripc__udp_receive(&t->udp, index, space, from, &fromlen, who);
+		if (got == -EMSGSIZE) {
+			snprintf(t->who, sizeof(t->who),
+				 "%s: datagram longer than any that would be sent", who);
+			events[n++] = (struct ripc__event){.kind = RIPC__EV_GARBAGE, .text = t->who};
+			continue;
+		}
+		if (got < 0)
+			break;
+		t->last_wc_round = t->rounds;
+		t->ndatagrams++;
+		t->slab->refs++;
+		events[n++] = (struct ripc__event){
+			.kind = RIPC__EV_DATAGRAM,
+			.data = space,
+			.len = (uint32_t)got,
+			.token = (void *)((uintptr_t)t->slab | TOKEN_SLAB),
+			.from = from,
+			.fromlen = fromlen,
+		};
+		t->slab_used += (uint32_t)(got + 64) & ~63u;
+	}
+	return n;
+}
+
+static void vt_flush(struct ripc__transport *tr)
+{
+}
+
+/* Looks at all descriptors but those of the completion queues. */
+static unsigned look(struct iwv *t, struct ripc__event *events, unsigned max)
+{
+	struct epoll_event ready[EPOLL_EVENTS];
+	int count = epoll_wait(t->epoll_fd, ready, EPOLL_EVENTS, 0);
+	unsigned n = 0;
+
+	for (int i = 0; i < count && n < max; i++) {
+		unsigned index = (unsigned)(ready[i].data.u64 >> 8);
+
+		switch ((enum iwv_source)(ready[i].data.u64 & 0xff)) {
+		case IWV_CM:
+			n += ripc__iwv_cm(t, events + n, max - n);
+			break;
+		case IWV_ASYNC:
+			ripc__iwv_nic_async(t->nic[index]);
+			break;
+		case IWV_UDP:
+			n += datagrams(t, index, events + n, max - n);
+			break;
+		case IWV_DIAL:
+			ripc__iwv_dials_done(t);
+			break;
+		case IWV_CQ:
+			break;
+		}
+	}
+	return n;
+}
+
+/* Reaps completions. *empty: every queue was found empty. */
+static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bool *empty)
+{
+	struct ibv_wc wc[WCS];
+	unsigned n = 0;
+
+	*empty = true;
+	for (unsigned i = 0; i < t->nnics; i++) {
+		struct iwv_nic *nic = t->nic[i];
+
+		for (unsigned k = 0; nic->dev.ctx && k < nic->ncqs; k++) {
+			int got = WCS, want = WCS;
+
+			while (got == want) {
+				/* A completion makes two events at most. */
+				want = (int)((max - n) / 2 < WCS ? (max - n) / 2 : WCS);
+				if (!want) {
+					*empty = false;
+					return n;
+				}
+				got = ripc__verbs_cq_poll(&nic->cq[k], wc, want);
+				if (got < 0)
+					ripc__iwv_nic_lost(nic, ripc_detail());
+				if (got > 0)
+					t->last_wc_round = t->rounds;
+				for (int j = 0; j < got; j++)
+					n += ripc__iwv_completion(t, &wc[j], events + n);
+			}
+		}
+	}
+	return n;
+}
+
+static void timers(struct iwv *t)
+{
+	struct ripc__list *n, *tmp;
+
+	t->next_timer_ns = RIPC__NEVER;
+	ripc__list_for_each_safe (n, tmp, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, link);
+
+		if (!ep->deadline_ns)
+			continue;
+		if (ep->deadline_ns <= t->now_ns)
+			ripc__iwv_ep_failed(ep, "no answer");
+		else if (ep->deadline_ns < t->next_timer_ns)
+			t->next_timer_ns = ep->deadline_ns;
+	}
+	ripc__list_for_each_safe (n, tmp, &t->conns) {
+		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
+
+		if (!conn->deadline_ns)
+			continue;
+		if (conn->deadline_ns <= t->now_ns)
+			ripc__iwv_conn_release(conn);
+		else if (conn->deadline_ns < t->next_timer_ns)
+			t->next_timer_ns = conn->deadline_ns;
+	}
+}
+
+static bool busy(const struct iwv *t)
+{
+	return t->look || t->nbroken || !ripc__list_empty(&t->dead);
+}
+
+static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
+			    uint64_t now_ns, uint64_t *deadline_ns)
+{
+	struct iwv *t = (struct iwv *)tr;
+	unsigned n = 0;
+	bool empty;
+
+	t->now_ns = now_ns;
+	t->rounds++;
+	t->ndatagrams = 0;
+	bury(t);
+	/* While completions come, the others wait a little: looking at them is a system call. */
+	if (t->look || t->slept || t->rounds - t->last_wc_round > HOT_ROUNDS ||
+	    t->rounds % LOOK_EVERY == 0) {
+		t->look = t->slept = false;
+		n += look(t, events, max);
+	}
+	n += reap(t, events + n, max - n, &empty);
+	if (empty) {
+		/* What had been received before the end was reported before it. */
+		if (t->nbroken || t->nstalled)
+			n += ripc__iwv_ep_events(t, events + n, max - n);
+		ripc__iwv_conns_reap(t);
+		for (unsigned i = 0; i < t->nnics; i++)
+			ripc__iwv_nic_bury(t->nic[i]);
+	}
+	if (t->ntimed && now_ns >= t->next_timer_ns)
+		timers(t);
+	if (t->ntimed && t->next_timer_ns < *deadline_ns)
+		*deadline_ns = t->next_timer_ns;
+	if (busy(t))
+		*deadline_ns = now_ns;
+	return n;
+}
+
+static void vt_release(struct ripc__transport *tr, void *token)
+{
+	struct iwv *t = (struct iwv *)tr;
+	struct ripc__verbs_buf *buf = token;
+
+	if ((uintptr_t)token & TOKEN_SLAB)
+		ripc__slab_put((struct ripc__slab *)((uintptr_t)token & ~(uintptr_t)TOKEN_SLAB));
+	else if (buf->tag == TAG_NONE)
+		ripc__verbs_pool_put(buf);
+	else
+		ripc__iwv_conn_repost(t->table[buf->tag & ~TAG_LENT], buf);
+}
+
+static int vt_arm(struct ripc__transport *tr)
+{
+	struct iwv *t = (struct iwv *)tr;
+
+	if (busy(t))
+		return 1;
+	for (unsigned i = 0; i < t->nnics; i++) {
+		struct iwv_nic *nic = t->nic[i];
+
+		for (unsigned k = 0; nic->dev.ctx && k < nic->ncqs; k++)
+			if (ripc__verbs_cq_arm(&nic->cq[k]))
+				return 1;
+	}
+	t->slept = true;
+	return 0;
+}
+
+static int vt_fd(struct ripc__transport *tr)
+{
+	return ((struct iwv *)tr)->epoll_fd;
+}
+
+static void vt_forked(struct ripc__transport *tr)
+{
+	struct iwv *t = (struct iwv *)tr;
+
+	for (unsigned i = 0; i < t->nnics; i++) {
+		struct iwv_nic *nic = t->nic[i];
+
+		for (unsigned k = 0; k < nic->ncqs; k++)
+			ripc__verbs_cq_forked(&nic->cq[k]);
+		ripc__verbs_device_forked(&nic->dev);
+	}
+	close(t->channel->fd);
+	for (unsigned i = 0; i < t->udp.n; i++)
+		close(t->udp.port[i].fd);
+	close(t->dial_fd);
+	close(t->epoll_fd);
+}
+
+const struct ripc__transport_ops ripc__transport_iwarp = {
+	.name = "iwarp/verbs",
+	.id = TRANSPORT_ID,
+	.speaks = {3},
+	.probe = vt_probe,
+	.open = vt_open,
+	.close = vt_close,
+	.limits = vt_limits,
+	.address = vt_address,
+	.describe = ripc__iwarp_address_describe,
+	.reg = vt_reg,
+	.dereg = vt_dereg,
+	.connect = ripc__iwv_connect,
+	.accept = ripc__iwv_accept,
+	.reject = ripc__iwv_reject,
+	.ep_close = ripc__iwv_ep_close,
+	.post_send = ripc__iwv_post_send,
+	.post_write = ripc__iwv_post_write,
+	.post_read = ripc__iwv_post_read,
+	.post_datagram = vt_post_datagram,
+	.flush = vt_flush,
+	.progress = vt_progress,
+	.release = vt_release,
+	.arm = vt_arm,
+	.fd = vt_fd,
+	.forked = vt_forked,
+};
