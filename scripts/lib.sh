@@ -61,9 +61,9 @@ need_packages()
 # What every build needs, and what the tests, the fuzzers and the linters need on top. The header of uthash and the
 # static parts are needed at build time only.
 base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-dev libjansson-dev
-	libibverbs-dev librdmacm-dev)
+	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev)
 test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils)
-full_packages=(clang libclang-rt-dev valgrind tshark)
+full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
 lint_packages=(clang-format clang-tidy cppcheck shellcheck)
 
 # Makes ./configure if there is none or something it is made from is newer.

@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-enum kind { KIND_LIST, KIND_INTERFACES, KIND_CHAIN, KIND_CHOICE, KIND_NUMBER };
+enum kind { KIND_LIST, KIND_INTERFACES, KIND_CHAIN, KIND_PATH, KIND_CHOICE, KIND_NUMBER };
 
 /* One setting: where its value goes, and what it may be. */
 struct setting {
@@ -32,7 +32,7 @@ struct setting {
 #define MEMBER(m) offsetof(struct ripc__options, m), sizeof(((struct ripc__options *)0)->m)
 
 static const struct setting settings[] = {
-	{"transports", KIND_LIST, MEMBER(transports), "auto,ib,iwarp/soft,self,sim", 0, 0, NULL},
+	{"transports", KIND_LIST, MEMBER(transports), "auto,window/shm,ib,iwarp/verbs,iwarp/soft,self,sim,window/sim", 0, 0, NULL},
 	{"resolver", KIND_CHAIN, MEMBER(resolver), NULL, 0, 0, NULL},
 	{"interfaces", KIND_INTERFACES, MEMBER(interfaces), NULL, 0, 0, NULL},
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
@@ -44,6 +44,9 @@ static const struct setting settings[] = {
 	{"peer_timeout_ms", KIND_NUMBER, MEMBER(peer_timeout_ms), NULL, 100, 3600000, "milliseconds"},
 	{"resolve_timeout_ms", KIND_NUMBER, MEMBER(resolve_timeout_ms), NULL, 10, 3600000,
 	 "milliseconds"},
+	{"zookeeper_timeout_ms", KIND_NUMBER, MEMBER(zookeeper_timeout_ms), NULL, 500, 3600000,
+	 "milliseconds"},
+	{"zookeeper_auth_file", KIND_PATH, MEMBER(zookeeper_auth_file), NULL, 0, 0, NULL},
 	{"service_window", KIND_NUMBER, MEMBER(service_window), NULL, 65536, 1u << 30, "bytes"},
 	{"pool_bytes", KIND_NUMBER, MEMBER(pool_bytes), NULL, 0, 1ull << 46, "bytes"},
 	{"log", KIND_CHOICE, MEMBER(log_level), "error,warn,info,debug", 0, 0, NULL},
@@ -188,6 +191,13 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 		return set_list(opt, s, value, origin, why, whylen);
 	case KIND_CHAIN:
 		return set_chain(opt, s, value, origin, why, whylen);
+	case KIND_PATH:
+		if (*value != '/' || strlen(value) >= s->size)
+			return complain(why, whylen,
+					"%s: must be an absolute path of at most %zu bytes", origin,
+					s->size - 1);
+		strcpy((char *)opt + s->offset, value);
+		return 0;
 	case KIND_CHOICE:
 		index = *value ? ripc__list_index(s->choices, value) : -1;
 		if (index < 0)
@@ -285,6 +295,7 @@ int ripc__options_load(struct ripc__options *opt, const char *text, char *why, s
 	opt->port = 7475;
 	opt->peer_timeout_ms = 2000;
 	opt->resolve_timeout_ms = 1000;
+	opt->zookeeper_timeout_ms = 4000;
 	opt->service_window = 256 * 1024;
 	opt->pool_bytes = 256ull << 20;
 	opt->log_level = -1;

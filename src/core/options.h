@@ -29,8 +29,10 @@ struct ripc__options {
 	uint16_t port;               /* UDP port of the resolver */
 	uint32_t peer_timeout_ms;    /* silence after which a peer with work outstanding is dead */
 	uint32_t resolve_timeout_ms; /* how long one look-up tries before it reports failure */
-	uint32_t service_window;     /* bytes a peer may have queued at one service */
-	uint64_t pool_bytes;         /* cached, unused buffer memory kept at most */
+	uint32_t zookeeper_timeout_ms; /* silence after which ZooKeeper ends our session */
+	char zookeeper_auth_file[256]; /* user:password for ZooKeeper, or empty */
+	uint32_t service_window;       /* bytes a peer may have queued at one service */
+	uint64_t pool_bytes;           /* cached, unused buffer memory kept at most */
 	int log_level; /* enum ripc_log_level for standard error, or < 0: not asked for */
 };
 

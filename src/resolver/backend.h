@@ -12,6 +12,9 @@ struct ripc__backend_env {
 	const struct ripc__options *opt;
 	const uint8_t *instance; /* 16 bytes */
 	const char *arg;         /* what stands behind its name in the chain, or "" */
+	const char *secret;      /* credentials for it, or "" */
+	const uint8_t *host;     /* 16 bytes, as in records */
+	bool local;              /* the kernel of this host sees to it that an id is held once */
 	bool alone;              /* nothing else in the chain hears UDP */
 	int epoll_fd;            /* where a back end adds its descriptors, with tag */
 	uint64_t tag;            /* data.u64 of its entries is tag | descriptor */
@@ -26,6 +29,7 @@ struct ripc__backend {
 
 struct ripc__backend_ops {
 	const char *name; /* as in RIPC_RESOLVER */
+	bool trusted;     /* its messages are made by itself, from what it has checked in its own way */
 	bool inet; /* it can answer a sender whose bytes are a socket address of IPv4 or IPv6 */
 
 	/* Errors: -EINVAL for a setting that makes no sense here; others: it cannot work on this machine. One sentence in
@@ -51,6 +55,15 @@ struct ripc__backend_ops {
 	int (*recv)(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
 		    size_t cap);
 
+	/* Whether it has nothing more to say to a registration of @service, or cannot for now. NULL: never has. */
+	bool (*settled)(const struct ripc__backend *b, uint64_t service);
+
+	/* Whether all services held are to be said to it anew, with higher generations: asked once. NULL: never. */
+	bool (*renewed)(struct ripc__backend *b);
+
+	/* The record of this instance led nowhere. NULL: nothing to do. */
+	void (*doubt)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
+
 	/* Hands a datagram that came to this host to the context of this host that holds @service, as from @from. NULL: cannot. */
 	void (*pass_on)(struct ripc__backend *b, const struct ripc__sender *from, uint64_t service,
 			const uint8_t *data, size_t len);
@@ -75,6 +88,7 @@ struct ripc__backend_ops {
 extern const struct ripc__backend_ops ripc__backend_local;
 extern const struct ripc__backend_ops ripc__backend_udp;
 extern const struct ripc__backend_ops ripc__backend_file;
+extern const struct ripc__backend_ops ripc__backend_zookeeper; /* with HAVE_ZOOKEEPER */
 extern const struct ripc__backend_ops ripc__backend_sim;
 
 #endif

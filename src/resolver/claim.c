@@ -16,8 +16,7 @@ void ripc__claim_send(struct ripc__rcore *core, const struct ripc__sender *to,
 	struct ripc__resolver_msg msg = {
 		.kind = kind, .flags = flags, .service = h->node.id, .nonce = nonce};
 
-	ripc__rcore_own_record(core, h->node.id, h->state == HELD ? h->since_ns : now_ns, now_ns,
-			       &msg.record);
+	ripc__rcore_own_record(core, h, now_ns, &msg.record);
 	ripc__rcore_send(core, to, &msg);
 }
 
@@ -69,7 +68,10 @@ static void held_won(struct ripc__rcore *core, struct ripc__claim *h, uint64_t n
 
 	h->state = HELD;
 	h->since_ns = now_ns;
-	ripc__timers_set(&core->timers, &h->timer, RIPC__NEVER);
+	/* Former holder and its clients are to hear of a hand-over even if a datagram is lost. */
+	h->announces = h->takeover ? RIPC__PROBES - 1 : 0;
+	ripc__timers_set(&core->timers, &h->timer,
+			 h->announces ? now_ns + RIPC__PROBE_GAP_MS * RIPC__MS : RIPC__NEVER);
 	ripc__pending_tell(&core->pendings, &h->pending, RIPC__REGISTERED);
 	if ((l && ripc__lookup_awaited(l)) || (c && c->pending.tell & 1u << RIPC__RESOLVED))
 		ripc__pending_tell(&core->pendings, &h->pending, RIPC__RESOLVED);
@@ -89,6 +91,8 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 	uint8_t bytes[RIPC__RECORD_BYTES_MAX];
 	int len = ripc__record_encode(rival, bytes, sizeof(bytes));
 
+	if (ripc__claim_outbid(h, rival))
+		return;
 	/* Whoever knows us as the holder has to ask again. */
 	if (h->state == HELD)
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
@@ -103,18 +107,29 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 	ripc__pending_tell(&core->pendings, &h->pending, RIPC__CONFLICT);
 }
 
+static bool may_be_ours(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
+{
+	return h->probes >= RIPC__PROBES && (now_ns >= h->end_ns || !core->env.settled ||
+					     core->env.settled(core->env.arg, h->node.id));
+}
+
 void ripc__claim_due(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
 {
-	if (h->probes < RIPC__PROBES) {
-		h->probes++;
-		ripc__timers_set(&core->timers, &h->timer, now_ns + RIPC__PROBE_GAP_MS * RIPC__MS);
-		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_PROBE, 0, h->nonce, now_ns);
-	} else {
+	if (h->state == HELD) {
+		h->announces--;
+		ripc__timers_set(&core->timers, &h->timer,
+				 h->announces ? now_ns + RIPC__PROBE_GAP_MS * RIPC__MS : RIPC__NEVER);
+		ripc__claim_announce(core, h, now_ns);
+	} else if (may_be_ours(core, h, now_ns)) {
 		held_won(core, h, now_ns);
+	} else {
+		ripc__timers_set(&core->timers, &h->timer, now_ns + RIPC__PROBE_GAP_MS * RIPC__MS);
+		if (h->probes++ < RIPC__PROBES)
+			ripc__claim_send(core, NULL, h, RIPC__RESOLVE_PROBE, 0, h->nonce, now_ns);
 	}
 }
 
-int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns)
+static int claim(struct ripc__rcore *core, uint64_t service, bool probe, bool takeover, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
@@ -131,11 +146,50 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe,
 	h->pending.owner = RIPC__OWNER_CLAIM;
 	h->state = PROBING;
 	h->nonce = ripc__rcore_nonce(core);
+	h->generation = 1;
+	h->takeover = takeover;
 	h->probes = probe ? 0 : RIPC__PROBES;
+	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;
 	ripc__table_add(&core->held, &h->node);
 	TAILQ_INSERT_TAIL(&core->claims, h, link);
 	ripc__claim_due(core, h, now_ns);
 	return 0;
+}
+
+int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns)
+{
+	return claim(core, service, probe, false, now_ns);
+}
+
+int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
+{
+	return claim(core, service, true, true, now_ns);
+}
+
+bool ripc__claim_outbid(struct ripc__claim *h, const struct ripc__record *rival)
+{
+	if (!h->takeover || h->state != PROBING || rival->generation == UINT64_MAX)
+		return false;
+	if (h->generation <= rival->generation) {
+		h->generation = rival->generation + 1;
+		/* Those that take our bid have to hear it. */
+		h->probes = RIPC__PROBES - 1;
+	}
+	return true;
+}
+
+void ripc__rcore_renew(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t now_ns)
+{
+	struct ripc__claim *h;
+
+	TAILQ_FOREACH(h, &core->claims, link)
+	{
+		if (h->state != HELD)
+			continue;
+		h->generation++;
+		ripc__claim_send(core, to, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core),
+				 now_ns);
+	}
 }
 
 void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
@@ -180,7 +234,7 @@ void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 		if (!h->rival || ripc__record_decode(&ev->record, h->rival, h->rival_len, &why))
 			memset(&ev->record, 0, sizeof(ev->record));
 	} else {
-		ripc__rcore_own_record(core, h->node.id, h->since_ns, now_ns, &ev->record);
+		ripc__rcore_own_record(core, h, now_ns, &ev->record);
 	}
 	if (h->state >= LOST && !h->pending.tell)
 		ripc__claim_free(core, h);
@@ -200,9 +254,9 @@ enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, struct ripc__clai
 {
 	uint64_t age_ms = now_ns > h->since_ns ? (now_ns - h->since_ns) / RIPC__MS : 0;
 
-	if (h->state == PROBING || rival->generation > 1)
+	if (h->state == PROBING || rival->generation > h->generation)
 		return RIPC__WE_LOSE;
-	if (rival->generation < 1)
+	if (rival->generation < h->generation)
 		return RIPC__WE_KEEP;
 	if (flags & RIPC__RESOLVE_VERDICT)
 		return RIPC__WE_LOSE;

@@ -40,20 +40,21 @@ uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms)
 
 /* --- messages out --- */
 
-void ripc__rcore_own_record(struct ripc__rcore *core, uint64_t service, uint64_t since_ns,
-			    uint64_t now_ns, struct ripc__record *record)
+void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns,
+			    struct ripc__record *record)
 {
+	uint64_t since_ns = h && h->since_ns ? h->since_ns : now_ns;
 	uint64_t age_ms = now_ns > since_ns ? (now_ns - since_ns) / RIPC__MS : 0;
 
 	memset(record, 0, sizeof(*record));
-	record->service = service;
 	memcpy(record->instance, core->env.instance, 16);
 	memcpy(record->host, core->env.host, 16);
-	record->generation = 1;
+	record->generation = h ? h->generation : 1;
 	record->ttl_ms = RIPC__TTL_MS;
 	record->since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
-	if (!service)
+	if (!h)
 		return;
+	record->service = h->node.id;
 	record->naddrs = core->env.naddrs;
 	for (unsigned i = 0; i < core->env.naddrs; i++)
 		record->addrs[i] = core->addrs[i];
@@ -114,7 +115,7 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 	struct ripc__cached *c;
 
 	if (h && h->state == HELD) {
-		ripc__rcore_own_record(core, service, h->since_ns, now_ns, record);
+		ripc__rcore_own_record(core, h, now_ns, record);
 		return true;
 	}
 	c = ripc__cache_find(&core->cache, service);
@@ -221,7 +222,7 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__resolver_ms
 		};
 
 		if (verdict != RIPC__WE_LOSE) {
-			ripc__rcore_own_record(core, msg->service, h->since_ns, now_ns, &mine.record);
+			ripc__rcore_own_record(core, h, now_ns, &mine.record);
 			assert_to_all(core, &mine, now_ns);
 			return;
 		}

@@ -45,6 +45,8 @@ struct ripc__rcore_env {
 	/* Sends a datagram about @service, to all if @to is NULL. Must not call the core. Losing it is allowed. */
 	void (*send)(void *arg, const struct ripc__sender *to, uint64_t service,
 		     const uint8_t *data, size_t len);
+	/* Whether all that may object to a registration have spoken: it waits for that, resolve_timeout_ms at most. NULL: they have. */
+	bool (*settled)(void *arg, uint64_t service);
 	void *arg;
 };
 
@@ -67,6 +69,10 @@ void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns);
 
 /* As the calls of resolver.h. @probe: ask the network first; otherwise it is ours at once. -EADDRINUSE: held by this core. */
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns);
+/* Takes a service over from its holder, if there is one: probes, and then bids a higher generation. */
+int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
+/* Says all services held again, to one, with higher generations. */
+void ripc__rcore_renew(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t now_ns);
 void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 int ripc__rcore_lookup(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 void ripc__rcore_forget(struct ripc__rcore *core, uint64_t service);

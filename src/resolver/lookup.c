@@ -20,8 +20,7 @@ static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint6
 	const size_t last = sizeof(retry_ms) / sizeof(retry_ms[0]) - 1;
 	uint64_t next_ns;
 
-	ripc__rcore_own_record(core, speaker ? speaker->node.id : 0,
-			       speaker ? speaker->since_ns : now_ns, now_ns, &msg.record);
+	ripc__rcore_own_record(core, speaker, now_ns, &msg.record);
 	next_ns = now_ns +
 		  ripc__rcore_jitter_ns(core, retry_ms[l->requests < last ? l->requests : last]);
 	l->requests++;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
+#include "config.h"
+
 #include "resolver/resolver.h"
 
+#include "auth/secret.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "resolver/backend.h"
@@ -27,8 +30,14 @@ enum {
 };
 
 /* Those that a chain may name. */
-static const struct ripc__backend_ops *const known[] = {&ripc__backend_local, &ripc__backend_udp,
-							&ripc__backend_file};
+static const struct ripc__backend_ops *const known[] = {
+	&ripc__backend_local,
+	&ripc__backend_udp,
+	&ripc__backend_file,
+#ifdef HAVE_ZOOKEEPER
+	&ripc__backend_zookeeper,
+#endif
+};
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
 struct ripc__resolver {
@@ -42,6 +51,7 @@ struct ripc__resolver {
 	uint64_t now_ns; /* as last told */
 	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text,
 			 size_t textlen);
+	char zookeeper_auth[160];  /* user:password, or empty */
 	struct ripc__record found; /* what find() returns */
 	uint64_t bad;              /* datagrams dropped before the core saw them */
 	uint64_t complaints[COMPLAINTS];
@@ -117,6 +127,17 @@ static void send_out(void *arg, const struct ripc__sender *to, uint64_t service,
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (!to || to->backend == i)
 			r->backends[i]->ops->send(r->backends[i], to, service, data, len);
+}
+
+static bool settled(void *arg, uint64_t service)
+{
+	struct ripc__resolver *r = arg;
+
+	for (unsigned i = 0; i < r->nbackends; i++)
+		if (r->backends[i]->ops->settled &&
+		    !r->backends[i]->ops->settled(r->backends[i], service))
+			return false;
+	return true;
 }
 
 static void complain(struct ripc__resolver *r, const struct ripc__sender *from, const char *why)
@@ -214,6 +235,17 @@ static void drop(struct ripc__resolver *r, uint64_t service)
 			r->backends[i]->ops->drop(r->backends[i], service);
 }
 
+/* What has lost all that it knew of us is told again. */
+static void renew(struct ripc__resolver *r)
+{
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		struct ripc__sender to = {.backend = (uint8_t)i};
+
+		if (r->backends[i]->ops->renewed && r->backends[i]->ops->renewed(r->backends[i]))
+			ripc__rcore_renew(r->core, &to, r->now_ns);
+	}
+}
+
 unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 				 struct ripc__resolver_event *events, unsigned max, uint64_t now_ns,
 				 uint64_t *deadline_ns)
@@ -226,6 +258,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 		receive(r, 0, -1);
 	else if (readable)
 		receive_all(r);
+	renew(r);
 	if (now_ns >= ripc__rcore_deadline(r->core)) {
 		if (ripc__rcore_busy(r->core))
 			refresh(r);
@@ -322,6 +355,9 @@ const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_
 
 void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t instance[16])
 {
+	for (unsigned i = 0; i < r->nbackends; i++)
+		if (r->backends[i]->ops->doubt)
+			r->backends[i]->ops->doubt(r->backends[i], service, instance);
 	ripc__rcore_invalidate(r->core, service, instance, r->now_ns);
 }
 
@@ -360,7 +396,10 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 	struct ripc__backend_env benv = {
 		.opt = env->opt,
 		.instance = env->instance,
+		.host = env->host,
 		.arg = arg,
+		.secret = r->zookeeper_auth,
+		.local = r->local,
 		.alone = !find_inet(r, &(struct ripc__sender){0}),
 		.epoll_fd = r->epoll_fd,
 		.tag = (uint64_t)r->nbackends << 32,
@@ -377,6 +416,21 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		append(r->left_out, sizeof(r->left_out), at, "%s%s: %s", at ? "; " : "", ops->name,
 		       why);
 	return rc;
+}
+
+/* user:password for ZooKeeper, from the first line of its file. */
+static int load_zookeeper_auth(struct ripc__resolver *r, const char *path)
+{
+	char why[300];
+	int rc = ripc__secret_read(path, r->zookeeper_auth, sizeof(r->zookeeper_auth), NULL, why,
+				   sizeof(why));
+
+	if (rc < 0)
+		return ripc__fail(rc, "zookeeper_auth_file=%s", why);
+	r->zookeeper_auth[strcspn(r->zookeeper_auth, "\r\n")] = 0;
+	if (!strchr(r->zookeeper_auth, ':'))
+		return ripc__fail(-EINVAL, "zookeeper_auth_file=%s: must hold user:password", path);
+	return 0;
 }
 
 /* Opens those that the chain names. File comes last, as it leaves the resolver's port to one that hears it anyway. */
@@ -397,6 +451,10 @@ static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_e
 		return ripc__fail(-EINVAL, "resolver=%s: %s", at, why);
 	while (ripc__chain_next(&at, &links[nlinks], why, sizeof(why)) == 1)
 		nlinks++;
+	if (*env->opt->zookeeper_auth_file)
+		rc = load_zookeeper_auth(r, env->opt->zookeeper_auth_file);
+	if (rc)
+		return rc;
 	for (unsigned k = 0; k < KNOWN; k++) {
 		unsigned i = 0;
 
@@ -404,6 +462,7 @@ static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_e
 			i++;
 		if (i == nlinks)
 			continue;
+		links[i].name[0] = 0;
 		rc = open_backend(r, known[k], env, links[i].arg);
 		/* A mistake, or a want of something that will be wanted again: not for working around. */
 		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
@@ -434,6 +493,7 @@ static void close_all(struct ripc__resolver *r)
 	if (r->epoll_fd >= 0)
 		close(r->epoll_fd);
 	ripc__rcore_free(r->core);
+	explicit_bzero(r->zookeeper_auth, sizeof(r->zookeeper_auth));
 	free(r);
 }
 
@@ -445,6 +505,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 		.naddrs = env->naddrs,
 		.resolve_timeout_ms = env->opt->resolve_timeout_ms,
 		.send = send_out,
+		.settled = settled,
 		.arg = r,
 	};
 	int rc;

@@ -28,10 +28,14 @@ struct ripc__claim {
 	struct ripc__pending pending;
 	TAILQ_ENTRY(ripc__claim) link; /* in core->claims, not when DROPPED */
 	enum ripc__claim_state state;
-	unsigned probes;   /* sent */
-	uint64_t nonce;    /* of the probes */
-	uint64_t since_ns; /* when it became ours */
-	uint8_t *rival;    /* LOST: record of the other holder, encoded; NULL if unknown */
+	unsigned probes;     /* sent */
+	uint64_t nonce;      /* of the probes */
+	uint64_t since_ns;   /* when it became ours */
+	uint64_t generation; /* of our records of it */
+	uint64_t end_ns; /* PROBING: when those that have not answered are waited for no longer */
+	bool takeover;   /* PROBING: its holder is outbid */
+	unsigned announces; /* HELD: how often it is yet to be said */
+	uint8_t *rival;     /* LOST: record of the other holder, encoded; NULL if unknown */
 	uint16_t rival_len;
 	uint8_t beaten[16]; /* instance of the rival that was last told to give the service up */
 };
@@ -76,9 +80,9 @@ uint64_t ripc__rcore_draw(struct ripc__rcore *core);
 uint64_t ripc__rcore_nonce(struct ripc__rcore *core);
 uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms);
 
-/* The record of this context for a service of its own; service 0: says who we are, and no address. */
-void ripc__rcore_own_record(struct ripc__rcore *core, uint64_t service, uint64_t since_ns,
-			    uint64_t now_ns, struct ripc__record *record);
+/* The record of this context for a service of its own; NULL: says who we are, and no address. */
+void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns,
+			    struct ripc__record *record);
 void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__sender *to,
 		      const struct ripc__resolver_msg *msg);
 
@@ -121,6 +125,9 @@ void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h,
 
 /* The time has come to say it again. */
 void ripc__claim_repeat(struct ripc__rcore *core, uint64_t now_ns);
+
+/* Bids higher than the holder of a service that we are taking over. Return: whether that could be done. */
+bool ripc__claim_outbid(struct ripc__claim *h, const struct ripc__record *rival);
 
 /* Another instance says it holds a service of ours. */
 enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, struct ripc__claim *h,

@@ -4,7 +4,7 @@
  *
  *	resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then says good-bye
  *	resolver_tool lookup ID [OPTIONS]
- *	resolver_tool watch ID [OPTIONS]      looks up, then stays until SIGTERM
+ *	resolver_tool watch ID [OPTIONS]      looks up, then stays until SIGTERM; SIGUSR1: looks up again, says what it does
  *
  * Prints one line of what came of it; exit status 0 if it was found or is held. A holder prints a second line if it has to
  * give the service up again.
@@ -26,6 +26,13 @@
 
 static volatile sig_atomic_t stopped;
 
+static volatile sig_atomic_t asked;
+
+static void ask(int signal_number)
+{
+	asked = 1;
+}
+
 static void stop(int signal_number)
 {
 	stopped = 1;
@@ -41,9 +48,9 @@ static bool report(const struct ripc__resolver_event *ev, bool hold, int *status
 {
 	switch (ev->kind) {
 	case RIPC__RESOLVED:
-		printf("resolved %" PRIu64 " at %.*s\n", ev->service,
+		printf("resolved %" PRIu64 " at %.*s generation %" PRIu64 "\n", ev->service,
 		       ev->record.naddrs ? ev->record.addrs[0].len : 0,
-		       (const char *)ev->record.addrs[0].addr);
+		       (const char *)ev->record.addrs[0].addr, ev->record.generation);
 		*status = 0;
 		return hold;
 	case RIPC__UNRESOLVED:
@@ -58,9 +65,11 @@ static bool report(const struct ripc__resolver_event *ev, bool hold, int *status
 		printf("conflict: %s\n", ev->text);
 		*status = 2;
 		return false;
-	default:
+	case RIPC__GONE:
+		printf("gone %" PRIu64 "\n", ev->service);
 		return true;
 	}
+	return true;
 }
 
 int main(int argc, char **argv)
@@ -71,7 +80,7 @@ int main(int argc, char **argv)
 		.opt = &opt, .addrs = &addr, .naddrs = 1, .describe = describe};
 	struct ripc__resolver *r;
 	uint8_t ids[32];
-	char why[256];
+	char why[512];
 	uint64_t service;
 	bool hold, watch, running = true;
 	int status = 3, rc;
@@ -88,6 +97,8 @@ int main(int argc, char **argv)
 		printf("error: %s\n", why);
 		return 64;
 	}
+	if (opt.log_level >= 0)
+		ripc__log_to_stderr((enum ripc_log_level)opt.log_level);
 	if (getrandom(ids, sizeof(ids), 0) != sizeof(ids))
 		return 65;
 	env.instance = ids;
@@ -106,12 +117,19 @@ int main(int argc, char **argv)
 		return rc == -EADDRINUSE ? 2 : 67;
 	}
 	signal(SIGTERM, stop);
+	signal(SIGUSR1, ask);
 	while (running && !stopped) {
 		struct pollfd pfd = {.fd = ripc__resolver_fd(r), .events = POLLIN};
 		uint64_t deadline = RIPC__NEVER, now = ripc__clock_ns();
 		struct ripc__resolver_event ev[4];
 		unsigned n = ripc__resolver_progress(r, true, ev, 4, now, &deadline);
 
+		if (asked) {
+			asked = 0;
+			ripc__resolver_describe(r, why, sizeof(why));
+			printf("%s\n", why);
+			(void)ripc__resolver_lookup(r, service, now);
+		}
 		for (unsigned i = 0; i < n && running; i++)
 			running = report(&ev[i], hold || watch, &status);
 		if (!running)

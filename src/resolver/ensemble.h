@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A ZooKeeper ensemble, at arm's length: commands go in and reports come out, and neither ever waits. All calls of ZooKeeper's
+ * library, some of which may take long (names, closing a session), are made by a thread of the ensemble's own.
+ *
+ * Commands may be lost with the connection: after every RIPC__ENS_UP its user says again what is still to be done.
+ */
+#ifndef RIPC_RESOLVER_ENSEMBLE_H
+#define RIPC_RESOLVER_ENSEMBLE_H
+
+#include "wire/record.h"
+
+/* Bytes of a node's data at most: a record and what protects it. */
+#define RIPC__NODE_MAX (RIPC__RECORD_BYTES_MAX + 128)
+
+struct ripc__ensemble;
+
+struct ripc__ensemble_env {
+	const char *hosts; /* HOST:PORT,HOST:PORT[/ROOT]; without a root it is /ripc */
+	const char *auth;  /* user:password for digest authentication; empty: none */
+	uint32_t session_ms;
+};
+
+enum ripc__ensemble_kind {
+	RIPC__ENS_UP = 1,  /* connected; len 1: a new session, in which nothing is claimed */
+	RIPC__ENS_LOST,    /* not connected; the session may survive. Text: why, if it is known */
+	RIPC__ENS_CLAIMED, /* service: the node is ours */
+	RIPC__ENS_TAKEN,   /* service: the node is another's; bytes: its data */
+	RIPC__ENS_REFUSED, /* service: the node cannot be made or read. Text: why */
+	RIPC__ENS_FOUND,   /* service: what its node says; bytes */
+	RIPC__ENS_NONE,    /* service: it has no node */
+	RIPC__ENS_CHANGED, /* service: its node changed: watch it again to see */
+};
+
+struct ripc__ensemble_report {
+	enum ripc__ensemble_kind kind;
+	uint64_t service;
+	bool ours; /* FOUND: the node is of our session */
+	size_t len;
+	uint8_t bytes[RIPC__NODE_MAX]; /* data; or text with its terminating 0 */
+};
+
+/* Starts to connect. Return: 0 or a negative errno, with a phrase in why. */
+int ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env, char *why,
+			size_t whylen);
+
+/* Ends the session, and with it our nodes. Waits for the thread. */
+void ripc__ensemble_close(struct ripc__ensemble *e);
+
+/* An eventfd: readable when there may be reports, or when poke() was called. */
+int ripc__ensemble_fd(const struct ripc__ensemble *e);
+void ripc__ensemble_poke(struct ripc__ensemble *e);
+
+/* Makes the node of a service. @force: takes another's away. Return: 0, -ENOMEM. */
+int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
+			 size_t len, bool force);
+
+/* Removes the node of a service, if it is ours. */
+void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service);
+
+/* Reads the node of a service, and reports its next change. Return: 0, -ENOMEM. */
+int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);
+
+/* Takes the next report. Return: whether there was one; with none the descriptor is no longer readable. */
+bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *report);
+
+/* The root of its nodes, for people. */
+const char *ripc__ensemble_root(const struct ripc__ensemble *e);
+
+/* In the child of fork(). */
+void ripc__ensemble_forked(struct ripc__ensemble *e);
+
+#endif

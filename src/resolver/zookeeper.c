@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The back end for clusters: one ephemeral node of a ZooKeeper ensemble per service, with its record, and a watch on every
+ * node that was looked up. To the core it looks like a network on which the ensemble answers for all holders:
+ *
+ *	PROBE    the node is made; if it is another's the answer is that one's REPLY
+ *	REQUEST  of ours for a service of our own: the node is made, or says what is new; for others: REPLY, once it is known
+ *	GONE     the node is removed
+ *
+ * and changes of nodes come as the messages their holders would have sent. While the ensemble is away, what is known
+ * is answered as ever, though marked stale and for a short time at once.
+ */
+#define _GNU_SOURCE
+#include "resolver/backend.h"
+#include "resolver/ensemble.h"
+#include "resolver/table.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/queue.h>
+
+#define WATCHED_MAX \
+	65536 /* services looked up and watched at most; the least recently asked for go first */
+#define STALE_TTL_MS 5000u /* life of a record that nobody vouches for at present */
+#define DOUBT_NS \
+	(3000 * RIPC__MS) /* how long a record that led nowhere is kept back, unless its node changes */
+#define SAY_TWICE_NS (10000 * RIPC__MS) /* between two complaints about one thing */
+
+/* A service of ours. */
+struct held {
+	struct ripc__node node;
+	TAILQ_ENTRY(held) link;
+	enum { CLAIMING, MADE, TAKEN } state;
+	uint64_t nonce; /* of the probe that is to be answered; 0: none */
+	bool force;     /* it is being taken over from its holder */
+	size_t len;
+	uint8_t *bytes; /* for the node */
+};
+
+/* A service of others that was looked up. */
+struct watched {
+	struct ripc__node node;
+	TAILQ_ENTRY(watched) link; /* the one asked for last at the end */
+	bool watching;             /* its node was asked for in the present session */
+	bool known;                /* record is what its node says, or last said */
+	bool stale;                /* known, but not confirmed since the ensemble was away */
+	uint64_t nonce;            /* of the request that waits for an answer; 0: none */
+	uint64_t doubt_ns;         /* known, but it led nowhere: not given out before this */
+	uint64_t since_ns;         /* known: when it was first seen */
+	size_t len;
+	uint8_t *bytes; /* the record, encoded */
+};
+
+/* A message for the core. */
+struct word {
+	STAILQ_ENTRY(word) link;
+	size_t len;
+	uint8_t bytes[];
+};
+
+struct zk {
+	struct ripc__backend base;
+	struct ripc__ensemble *e;
+	uint8_t instance[16], host[16];
+	bool sure;   /* the kernel sees to it that an id is held once on this host */
+	bool up;     /* connected */
+	bool was_up; /* and it has been, at least once */
+	bool renew;  /* a new session: all services of ours are to be said again */
+	uint64_t lost_ns;
+	uint64_t said_ns; /* last complaint */
+	char hosts[448];
+	char trouble[128]; /* the last thing that went wrong, or empty */
+	struct ripc__table held, watched;
+	TAILQ_HEAD(, held) helds;
+	TAILQ_HEAD(, watched) lru;
+	STAILQ_HEAD(, word) words;
+	uint64_t bad;
+};
+
+/* --- messages for the core --- */
+
+static void say(struct zk *z, const struct ripc__resolver_msg *msg)
+{
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	int len = ripc__resolver_msg_encode(msg, buf, sizeof(buf));
+	struct word *w = len > 0 ? malloc(sizeof(*w) + (size_t)len) : NULL;
+
+	/* Lost, as a datagram may be: it will be asked for again. */
+	if (!w)
+		return;
+	w->len = (size_t)len;
+	memcpy(w->bytes, buf, w->len);
+	STAILQ_INSERT_TAIL(&z->words, w, link);
+	ripc__ensemble_poke(z->e);
+}
+
+static bool decode(struct zk *z, uint64_t service, const uint8_t *bytes, size_t len,
+		   struct ripc__record *record)
+{
+	const char *why = "it is of another service";
+
+	if (!ripc__record_decode(record, bytes, len, &why) && record->service == service)
+		return true;
+	z->bad++;
+	if (ripc__clock_ns() - z->said_ns > SAY_TWICE_NS || !z->said_ns) {
+		z->said_ns = ripc__clock_ns();
+		ripc__log(RIPC_LOG_WARN,
+			  "resolver: zookeeper: the node of service %" PRIu64
+			  " is not understood: %s",
+			  service, why);
+	}
+	return false;
+}
+
+/* The message in which the holder would have told of itself. */
+static void tell(struct zk *z, struct watched *w, enum ripc__resolver_kind kind, uint64_t nonce)
+{
+	struct ripc__resolver_msg msg = {.kind = kind, .service = w->node.id, .nonce = nonce};
+	uint64_t age_ms = (ripc__clock_ns() - w->since_ns) / RIPC__MS;
+
+	if (!decode(z, w->node.id, w->bytes, w->len, &msg.record))
+		return;
+	msg.record.since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+	if (w->stale && msg.record.ttl_ms > STALE_TTL_MS)
+		msg.record.ttl_ms = STALE_TTL_MS;
+	say(z, &msg);
+}
+
+/* --- services of ours --- */
+
+static struct held *held_find(struct zk *z, uint64_t service)
+{
+	return (struct held *)ripc__table_find(&z->held, service);
+}
+
+static void held_remove(struct zk *z, struct held *h)
+{
+	ripc__table_remove(&z->held, &h->node);
+	TAILQ_REMOVE(&z->helds, h, link);
+	free(h->bytes);
+	free(h);
+}
+
+static void claim(struct zk *z, struct held *h)
+{
+	h->state = CLAIMING;
+	(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, h->force);
+}
+
+/* What our own messages say of a service of ours goes into its node. What was said again for a new session alone takes
+ * nothing away from those that came meanwhile. */
+static struct held *held_update(struct zk *z, const struct ripc__record *record, bool force)
+{
+	struct held *h = held_find(z, record->service);
+	struct ripc__record stored = *record;
+	uint8_t bytes[RIPC__RECORD_BYTES_MAX], *copy;
+	int len;
+
+	/* Its age would make every copy another. */
+	stored.since_ms = 0;
+	len = ripc__record_encode(&stored, bytes, sizeof(bytes));
+	if (len < 0 || (h && h->len == (size_t)len && !memcmp(h->bytes, bytes, h->len)))
+		return h;
+	copy = malloc((size_t)len);
+	if (!copy)
+		return h;
+	memcpy(copy, bytes, (size_t)len);
+	if (!h) {
+		h = calloc(1, sizeof(*h));
+		if (!h) {
+			free(copy);
+			return NULL;
+		}
+		h->node.id = record->service;
+		ripc__table_add(&z->held, &h->node);
+		TAILQ_INSERT_TAIL(&z->helds, h, link);
+	}
+	free(h->bytes);
+	h->bytes = copy;
+	h->len = (size_t)len;
+	h->force = force && record->generation > 1;
+	claim(z, h);
+	return h;
+}
+
+static void zk_drop(struct ripc__backend *b, uint64_t service)
+{
+	struct zk *z = (struct zk *)b;
+	struct held *h = held_find(z, service);
+
+	if (!h)
+		return;
+	if (h->state != TAKEN)
+		ripc__ensemble_release(z->e, service);
+	held_remove(z, h);
+}
+
+static bool zk_settled(const struct ripc__backend *b, uint64_t service)
+{
+	const struct zk *z = (const struct zk *)b;
+	struct held *h = held_find((struct zk *)z, service);
+
+	/* An ensemble that is known to be away is not waited for. */
+	return !h || h->state == MADE || (z->was_up && !z->up);
+}
+
+static bool zk_renewed(struct ripc__backend *b)
+{
+	struct zk *z = (struct zk *)b;
+	bool renew = z->renew;
+
+	z->renew = false;
+	return renew;
+}
+
+/* The node of a service of ours is another's. */
+static void taken(struct zk *z, struct held *h, const uint8_t *bytes, size_t len)
+{
+	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = h->node.id};
+
+	h->state = TAKEN;
+	if (!decode(z, h->node.id, bytes, len, &msg.record))
+		return;
+	/* A process of this host that held it is dead, or we could not hold it: its node only waits for its session's end. */
+	if (z->sure && !memcmp(msg.record.host, z->host, 16)) {
+		h->state = CLAIMING;
+		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
+		return;
+	}
+	/* Of two holders the one in the ensemble keeps it, since there is but one. */
+	msg.nonce = h->nonce;
+	msg.flags = RIPC__RESOLVE_VERDICT;
+	say(z, &msg);
+}
+
+/* --- services of others --- */
+
+static struct watched *watched_find(struct zk *z, uint64_t service)
+{
+	return (struct watched *)ripc__table_find(&z->watched, service);
+}
+
+static void watched_remove(struct zk *z, struct watched *w)
+{
+	ripc__table_remove(&z->watched, &w->node);
+	TAILQ_REMOVE(&z->lru, w, link);
+	free(w->bytes);
+	free(w);
+}
+
+static void watch(struct zk *z, struct watched *w)
+{
+	w->watching = !ripc__ensemble_watch(z->e, w->node.id);
+}
+
+static void look_up(struct zk *z, uint64_t service, uint64_t nonce)
+{
+	struct watched *w = watched_find(z, service);
+
+	if (!w) {
+		if (z->watched.count >= WATCHED_MAX)
+			watched_remove(z, TAILQ_FIRST(&z->lru));
+		w = calloc(1, sizeof(*w));
+		if (!w)
+			return;
+		w->node.id = service;
+		ripc__table_add(&z->watched, &w->node);
+	} else {
+		TAILQ_REMOVE(&z->lru, w, link);
+	}
+	TAILQ_INSERT_TAIL(&z->lru, w, link);
+	w->nonce = nonce;
+	if (w->known && ripc__clock_ns() >= w->doubt_ns) {
+		w->nonce = 0;
+		tell(z, w, RIPC__RESOLVE_REPLY, nonce);
+	}
+	if (!w->watching)
+		watch(z, w);
+}
+
+static void found(struct zk *z, uint64_t service, const uint8_t *bytes, size_t len)
+{
+	struct watched *w = watched_find(z, service);
+	struct ripc__record record;
+	uint8_t *copy;
+	bool changed, news;
+
+	if (!w || !decode(z, service, bytes, len, &record))
+		return;
+	changed = !w->known || w->len != len || memcmp(w->bytes, bytes, len) != 0;
+	news = w->known && changed;
+	w->stale = false;
+	if (changed) {
+		copy = malloc(len);
+		if (!copy)
+			return;
+		memcpy(copy, bytes, len);
+		free(w->bytes);
+		w->bytes = copy;
+		w->len = len;
+		w->known = true;
+		w->doubt_ns = 0;
+		w->since_ns = ripc__clock_ns();
+	}
+	if (w->nonce && ripc__clock_ns() >= w->doubt_ns) {
+		tell(z, w, RIPC__RESOLVE_REPLY, w->nonce);
+		w->nonce = 0;
+	}
+	/* Whoever knows the former holder learns of the new one. */
+	if (news)
+		tell(z, w, RIPC__RESOLVE_REQUEST, 1);
+}
+
+static void absent(struct zk *z, uint64_t service)
+{
+	struct watched *w = watched_find(z, service);
+
+	if (!w)
+		return;
+	if (w->known)
+		tell(z, w, RIPC__RESOLVE_GONE, 0);
+	w->known = w->stale = false;
+}
+
+static void zk_doubt(struct ripc__backend *b, uint64_t service, const uint8_t instance[16])
+{
+	struct zk *z = (struct zk *)b;
+	struct watched *w = watched_find(z, service);
+
+	/* The instance stands behind the service's id. */
+	if (!w || !w->known || memcmp(w->bytes + 8, instance, 16))
+		return;
+	w->doubt_ns = ripc__clock_ns() + DOUBT_NS;
+	if (z->up)
+		watch(z, w);
+}
+
+/* --- what the ensemble reports --- */
+
+static void came_up(struct zk *z, bool new_session)
+{
+	struct held *h;
+	struct watched *w;
+
+	if (!z->up && z->was_up)
+		ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the ensemble is back%s",
+			  new_session ? ", in a new session" : "");
+	if (new_session && z->was_up) {
+		z->renew = true;
+		TAILQ_FOREACH(h, &z->helds, link)
+		h->state = h->state == MADE ? CLAIMING : h->state;
+	} else {
+		TAILQ_FOREACH(h, &z->helds, link)
+		if (h->state != MADE)
+			claim(z, h);
+	}
+	z->up = z->was_up = true;
+	z->trouble[0] = 0;
+	TAILQ_FOREACH(w, &z->lru, link)
+	watch(z, w);
+}
+
+static void went_down(struct zk *z, const char *text)
+{
+	struct watched *w;
+	size_t stale = 0;
+
+	if (*text)
+		snprintf(z->trouble, sizeof(z->trouble), "%.100s", text);
+	if (!z->up)
+		return;
+	z->up = false;
+	z->lost_ns = ripc__clock_ns();
+	TAILQ_FOREACH(w, &z->lru, link)
+	{
+		w->watching = false;
+		w->stale = w->known;
+		stale += w->known;
+	}
+	ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the ensemble %s is lost%s%s; %zu records are stale, and used on",
+		  z->hosts, *text ? ": " : "", text, stale);
+}
+
+static void changed(struct zk *z, uint64_t service)
+{
+	struct watched *w = watched_find(z, service);
+
+	if (w)
+		watch(z, w);
+	else if (held_find(z, service))
+		(void)ripc__ensemble_watch(z->e, service);
+}
+
+static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
+{
+	struct held *h = r->service ? held_find(z, r->service) : NULL;
+
+	switch (r->kind) {
+	case RIPC__ENS_UP:
+		came_up(z, r->len);
+		break;
+	case RIPC__ENS_LOST:
+		went_down(z, (const char *)r->bytes);
+		break;
+	case RIPC__ENS_CLAIMED:
+		if (h) {
+			h->state = MADE;
+			h->nonce = 0;
+		}
+		break;
+	case RIPC__ENS_TAKEN:
+		if (h)
+			taken(z, h, r->bytes, r->len);
+		break;
+	case RIPC__ENS_REFUSED:
+		snprintf(z->trouble, sizeof(z->trouble), "service %" PRIu64 ": %.80s", r->service,
+			 (const char *)r->bytes);
+		ripc__log(RIPC_LOG_ERROR, "resolver: zookeeper: the node %s/%016" PRIx64 ": %s",
+			  ripc__ensemble_root(z->e), r->service, (const char *)r->bytes);
+		break;
+	case RIPC__ENS_FOUND:
+		if (h && h->state == MADE && !r->ours)
+			taken(z, h, r->bytes, r->len);
+		found(z, r->service, r->bytes, r->len);
+		break;
+	case RIPC__ENS_NONE:
+		/* Somebody removed it, or a claim and a release of ours passed one another. */
+		if (h && h->state == MADE)
+			claim(z, h);
+		absent(z, r->service);
+		break;
+	case RIPC__ENS_CHANGED:
+		changed(z, r->service);
+		break;
+	}
+}
+
+/* --- the back end --- */
+
+static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+		    const uint8_t *data, size_t len)
+{
+	struct zk *z = (struct zk *)b;
+	struct ripc__resolver_msg msg;
+	struct held *h;
+	const char *why;
+
+	if (ripc__resolver_msg_decode(&msg, data, len, &why))
+		return;
+	switch (msg.kind) {
+	case RIPC__RESOLVE_PROBE:
+		h = to ? NULL : held_update(z, &msg.record, true);
+		if (!h)
+			break;
+		h->nonce = msg.nonce;
+		/* Asked again: the holder of before may be gone. */
+		if (h->state == TAKEN)
+			claim(z, h);
+		break;
+	case RIPC__RESOLVE_REQUEST:
+		if (msg.record.service == service)
+			(void)held_update(z, &msg.record, !to);
+		else if (!to)
+			look_up(z, service, msg.nonce);
+		break;
+	case RIPC__RESOLVE_GONE:
+		if (!to)
+			zk_drop(b, service);
+		break;
+	default:
+		break;
+	}
+}
+
+static int zk_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
+{
+	struct zk *z = (struct zk *)b;
+	struct ripc__ensemble_report r;
+	struct word *w;
+	size_t len;
+
+	while (!(w = STAILQ_FIRST(&z->words)))
+		if (ripc__ensemble_next(z->e, &r))
+			take_report(z, &r);
+		else
+			return -EAGAIN;
+	STAILQ_REMOVE_HEAD(&z->words, link);
+	len = w->len <= cap ? w->len : cap;
+	memcpy(buf, w->bytes, len);
+	free(w);
+	return (int)len;
+}
+
+static void zk_close(struct ripc__backend *b)
+{
+	struct zk *z = (struct zk *)b;
+	struct word *w;
+
+	ripc__ensemble_close(z->e);
+	while (!TAILQ_EMPTY(&z->helds))
+		held_remove(z, TAILQ_FIRST(&z->helds));
+	while (!TAILQ_EMPTY(&z->lru))
+		watched_remove(z, TAILQ_FIRST(&z->lru));
+	while ((w = STAILQ_FIRST(&z->words))) {
+		STAILQ_REMOVE_HEAD(&z->words, link);
+		free(w);
+	}
+	ripc__table_fini(&z->held);
+	ripc__table_fini(&z->watched);
+	free(z);
+}
+
+static int zk_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+		   size_t whylen)
+{
+	struct ripc__ensemble_env eenv = {.hosts = env->arg,
+					  .auth = env->secret,
+					  .session_ms = env->opt->zookeeper_timeout_ms};
+	struct zk *z = calloc(1, sizeof(*z));
+	struct epoll_event ev = {.events = EPOLLIN};
+	int rc = z ? 0 : -ENOMEM;
+
+	if (rc)
+		snprintf(why, whylen, "out of memory");
+	else
+		rc = ripc__ensemble_open(&z->e, &eenv, why, whylen);
+	if (rc) {
+		free(z);
+		return rc;
+	}
+	z->base.ops = &ripc__backend_zookeeper;
+	z->sure = env->local;
+	memcpy(z->instance, env->instance, 16);
+	memcpy(z->host, env->host, 16);
+	snprintf(z->hosts, sizeof(z->hosts), "%.*s", (int)strcspn(env->arg, "/"), env->arg);
+	ripc__table_init(&z->held, 0);
+	ripc__table_init(&z->watched, 0);
+	TAILQ_INIT(&z->helds);
+	TAILQ_INIT(&z->lru);
+	STAILQ_INIT(&z->words);
+	ev.data.u64 = env->tag | (unsigned)ripc__ensemble_fd(z->e);
+	if (epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, ripc__ensemble_fd(z->e), &ev)) {
+		rc = -errno;
+		snprintf(why, whylen, "cannot wait for the ensemble: %s", strerror(-rc));
+		zk_close(&z->base);
+		return rc;
+	}
+	*b = &z->base;
+	return 0;
+}
+
+static bool zk_remote(const struct ripc__backend *b)
+{
+	return true;
+}
+
+static void zk_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+		     size_t len)
+{
+	const struct zk *z = (const struct zk *)b;
+	struct watched *w = watched_find((struct zk *)z, service);
+
+	snprintf(text, len, "zookeeper (%s)",
+		 !z->was_up      ? "no connection to the ensemble yet"
+		 : !z->up        ? "the ensemble is lost"
+		 : w && w->known ? "its node names one that cannot be reached"
+				 : "it has no node there");
+}
+
+static void zk_describe(const struct ripc__backend *b, char *text, size_t len)
+{
+	const struct zk *z = (const struct zk *)b;
+	struct watched *w;
+	struct held *h;
+	size_t known = 0, stale = 0, made = 0;
+	int n;
+
+	TAILQ_FOREACH(w, &z->lru, link)
+	{
+		known += w->known;
+		stale += w->stale;
+	}
+	TAILQ_FOREACH(h, &z->helds, link)
+	made += h->state == MADE;
+	n = snprintf(text, len,
+		     "%s%s: %s, %zu of %zu services of ours have their nodes, %zu records known",
+		     z->hosts, ripc__ensemble_root(z->e),
+		     z->up       ? "connected"
+		     : z->was_up ? "lost"
+				 : "not connected yet",
+		     made, z->held.count, known);
+	if (stale && n > 0 && (size_t)n < len)
+		n += snprintf(text + n, len - (size_t)n, ", %zu of them stale", stale);
+	if (z->trouble[0] && n > 0 && (size_t)n < len)
+		snprintf(text + n, len - (size_t)n, " (%s)", z->trouble);
+}
+
+static void zk_forked(struct ripc__backend *b)
+{
+	ripc__ensemble_forked(((struct zk *)b)->e);
+}
+
+const struct ripc__backend_ops ripc__backend_zookeeper = {
+	.name = "zookeeper",
+	.trusted = true,
+	.open = zk_open,
+	.close = zk_close,
+	.drop = zk_drop,
+	.send = zk_send,
+	.recv = zk_recv,
+	.settled = zk_settled,
+	.renewed = zk_renewed,
+	.doubt = zk_doubt,
+	.remote = zk_remote,
+	.tried = zk_tried,
+	.describe = zk_describe,
+	.forked = zk_forked,
+};

@@ -1,0 +1,292 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# The ZooKeeper back end with real servers: plain java processes on the loopback, with data and ports of their own.
+# usage: test_zookeeper.sh (the test program is looked for in the build tree)
+set -u
+export RIPC_INTERFACES=lo LC_ALL=C.UTF-8
+passed=0 failed=0 skipped=0
+tmp=$(mktemp -d)
+pids=()
+declare -A servers pid
+
+finish()
+{
+	local one
+	trap - EXIT
+	for one in "${pids[@]}" "${servers[@]}"; do
+		kill -CONT "$one" 2>/dev/null
+		kill -KILL "$one" 2>/dev/null
+		wait "$one" 2>/dev/null
+	done
+	rm -rf "$tmp"
+	echo "resolver/zookeeper: $passed passed, $failed failed, $skipped skipped"
+	exit $((failed > 0))
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+skip()
+{
+	echo "SKIP: $*"
+	skipped=1
+	exit
+}
+
+tool=
+for candidate in "${builddir:-.}/tests/resolver/resolver_tool" tests/resolver/resolver_tool; do
+	[ -x "$candidate" ] && tool=$candidate && break
+done
+if [ -z "$tool" ]; then
+	echo "FAIL: tests/resolver/resolver_tool was not built"
+	failed=1
+	exit
+fi
+"$tool" lookup 1 "resolver=zookeeper:127.0.0.1:1 resolve_timeout_ms=10" >"$tmp/probe" 2>&1
+grep -q 'no ZooKeeper client' "$tmp/probe" && skip "this build has no ZooKeeper client"
+command -v java >/dev/null || skip "there is no java to run a ZooKeeper server with (default-jre-headless)"
+jar=/usr/share/java/zookeeper.jar
+[ -f $jar ] || skip "there is no ZooKeeper server (package zookeeper)"
+classpath=$tmp
+for jar in zookeeper zookeeper-jute slf4j-api slf4j-simple log4j-1.2 netty-all netty-common metrics-core snappy-java \
+	commons-io commons-cli jackson-core jackson-databind jackson-annotations; do
+	[ -f "/usr/share/java/$jar.jar" ] && classpath=$classpath:/usr/share/java/$jar.jar
+done
+
+ok()
+{
+	passed=$((passed + 1))
+	echo "ok: $1"
+}
+
+bad()
+{
+	failed=$((failed + 1))
+	echo "FAIL: $1"
+	shift
+	for file in "$@"; do
+		echo "--- $file"
+		tail -n 20 "$file"
+	done
+}
+
+# wait_for FILE PATTERN [COUNT]: until the file has (so many) lines like this; a minute at most
+wait_for()
+{
+	local i n
+	for ((i = 0; i < 1200; i++)); do
+		n=$(grep -c -- "$2" "$1" 2>/dev/null)
+		[ "${n:-0}" -ge "${3:-1}" ] && return 0
+		sleep 0.05
+	done
+	return 1
+}
+
+# shows TEXT FILE PATTERN [COUNT]
+shows()
+{
+	if wait_for "$2" "$3" "${4:-1}"; then
+		ok "$1"
+	else
+		bad "$1 ($3)" "$2"
+	fi
+}
+
+# free_ports COUNT: ports that nobody listens at now
+free_ports()
+{
+	local n=0 port
+	while [ $n -lt "$1" ]; do
+		port=$((20000 + RANDOM % 12000))
+		(exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && continue
+		echo $port
+		n=$((n + 1))
+	done
+}
+
+# server NAME PORT [LINE...]: starts a server with this data and these lines of configuration
+server()
+{
+	local name=$1 port=$2
+	shift 2
+	mkdir -p "$tmp/$name"
+	{
+		echo "tickTime=250"
+		echo "minSessionTimeout=500"
+		echo "initLimit=20"
+		echo "syncLimit=20"
+		echo "dataDir=$tmp/$name"
+		echo "clientPort=$port"
+		echo "clientPortAddress=127.0.0.1"
+		echo "admin.enableServer=false"
+		echo "4lw.commands.whitelist=srvr"
+		printf '%s\n' "$@"
+	} >"$tmp/$name.cfg"
+	java -Xmx128m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$classpath" -Dzookeeper.jmx.log4j.disable=true \
+		-Dorg.slf4j.simpleLogger.logFile="$tmp/$name.log" \
+		org.apache.zookeeper.server.quorum.QuorumPeerMain "$tmp/$name.cfg" \
+		>>"$tmp/$name.out" 2>&1 </dev/null &
+	servers[$name]=$!
+}
+
+# serving PORT: until the server there answers clients
+serving()
+{
+	local i answer
+	for ((i = 0; i < 1200; i++)); do
+		answer=
+		if exec 3<>"/dev/tcp/127.0.0.1/$1"; then
+			printf srvr >&3
+			read -r -t 2 answer <&3
+			exec 3>&-
+		fi 2>/dev/null
+		[[ $answer == Zookeeper* ]] && return 0
+		sleep 0.05
+	done
+	return 1
+}
+
+stop_server()
+{
+	kill -KILL "${servers[$1]}"
+	wait "${servers[$1]}" 2>/dev/null
+	unset "servers[$1]"
+}
+
+# start NAME COMMAND ID [OPTIONS]: the tool in the background, its output in $tmp/NAME
+start()
+{
+	local name=$1
+	shift
+	"$tool" "$1" "$2" "${*:3} log=info" >"$tmp/$name" 2>"$tmp/$name.err" &
+	pids+=($!)
+	pid[$name]=$!
+}
+
+stop()
+{
+	local name
+	for name in "$@"; do
+		kill -TERM "${pid[$name]}"
+		wait "${pid[$name]}"
+	done 2>/dev/null
+}
+
+mapfile -t port < <(free_ports 10)
+server one "${port[0]}"
+if ! serving "${port[0]}"; then
+	tail -n 5 "$tmp/one.out" "$tmp/one.log"
+	skip "the ZooKeeper server does not start here"
+fi
+zk="resolver=zookeeper:127.0.0.1:${port[0]} zookeeper_timeout_ms=1000 resolve_timeout_ms=3000"
+
+# --- one server ---
+start holder register 42 "$zk"
+shows "a service is registered" "$tmp/holder" '^registered 42'
+start client watch 42 "$zk"
+shows "it is found" "$tmp/client" "^resolved 42 at pid-${pid[holder]}"
+start second register 42 "$zk"
+shows "a second one is refused, and the holder is named" "$tmp/second" "^conflict: .*held by instance .*pid-${pid[holder]}"
+start nobody lookup 43 "$zk" resolve_timeout_ms=300
+shows "one that nobody holds is not found" "$tmp/nobody" '^unresolved 43: .*zookeeper (it has no node there)'
+stop holder
+shows "a farewell is told" "$tmp/client" '^gone 42'
+start holder register 42 "$zk"
+start late lookup 42 "$zk"
+shows "another registers it, and is found" "$tmp/late" "^resolved 42 at pid-${pid[holder]}"
+kill -USR1 "${pid[client]}"
+shows "by the one that knew the former holder, too" "$tmp/client" "^resolved 42 at pid-${pid[holder]}"
+kill -KILL "${pid[holder]}"
+wait "${pid[holder]}" 2>/dev/null
+start third register 44 "$zk"
+shows "of one that died without a word the node goes with its session" "$tmp/client" '^gone 42' 2
+
+# --- the server goes and comes back ---
+start moving register 45 "$zk"
+start user watch 45 "$zk"
+shows "before the server goes" "$tmp/user" "^resolved 45 at pid-${pid[moving]}"
+stop_server one
+shows "the loss is told once" "$tmp/user.err" 'the ensemble .* is lost.* 1 records are stale'
+kill -USR1 "${pid[user]}"
+shows "what is known is used on" "$tmp/user" "^resolved 45 at pid-${pid[moving]}" 2
+shows "and marked stale" "$tmp/user" 'known, 1 of them stale'
+start cold lookup 45 "$zk" resolve_timeout_ms=500
+shows "without the ensemble nothing new is found" "$tmp/cold" '^unresolved 45: .*no connection to the ensemble'
+server one "${port[0]}"
+serving "${port[0]}"
+shows "it is back" "$tmp/user.err" 'the ensemble is back'
+start warm lookup 45 "$zk"
+shows "and all is found again" "$tmp/warm" "^resolved 45 at pid-${pid[moving]}"
+stop third
+
+# --- a session that expires ---
+kill -STOP "${pid[moving]}"
+shows "a holder that stands still loses its session" "$tmp/user" '^gone 45'
+kill -CONT "${pid[moving]}"
+shows "it notices, and begins a new one" "$tmp/moving.err" 'back, in a new session'
+kill -USR1 "${pid[user]}"
+shows "in which it registers again, with a new generation" "$tmp/user" "^resolved 45 at pid-${pid[moving]} generation 2"
+stop moving user client
+
+# --- roots and credentials ---
+start rooted register 46 "resolver=zookeeper:127.0.0.1:${port[0]}/a/b zookeeper_timeout_ms=1000"
+shows "a root of its own is made" "$tmp/rooted" '^registered 46'
+start other lookup 46 "$zk" resolve_timeout_ms=300
+shows "another root does not see it" "$tmp/other" '^unresolved 46'
+start inside lookup 46 "resolver=zookeeper:127.0.0.1:${port[0]}/a/b zookeeper_timeout_ms=1000"
+shows "the same one does" "$tmp/inside" "^resolved 46 at pid-${pid[rooted]}"
+stop rooted
+(umask 077 && echo 'cluster:secret' >"$tmp/auth" && echo 'stranger:guess' >"$tmp/wrong")
+closed="resolver=zookeeper:127.0.0.1:${port[0]}/closed zookeeper_timeout_ms=1000 resolve_timeout_ms=2000"
+start closed register 47 "$closed" "zookeeper_auth_file=$tmp/auth"
+shows "with credentials a service is registered" "$tmp/closed" '^registered 47'
+start friend lookup 47 "$closed" "zookeeper_auth_file=$tmp/auth"
+shows "and found" "$tmp/friend" "^resolved 47 at pid-${pid[closed]}"
+start stranger lookup 47 "$closed" "zookeeper_auth_file=$tmp/wrong"
+shows "with others it is not" "$tmp/stranger" '^unresolved 47'
+shows "and the log says why" "$tmp/stranger.err" 'not authenticated'
+chmod 640 "$tmp/auth"
+start open lookup 47 "$closed" "zookeeper_auth_file=$tmp/auth"
+shows "credentials that others can read are refused" "$tmp/open" 'error: .*others have access'
+stop closed
+
+# --- nothing but our own words on the standard error stream ---
+if cat "$tmp"/*.err | grep -vE '^libripc|^ripc|^zookeeper: |^local: |^$' >"$tmp/noise"; then
+	bad "ZooKeeper's library logs by way of the log hook only" "$tmp/noise"
+else
+	ok "ZooKeeper's library logs by way of the log hook only"
+fi
+stop_server one
+
+# --- three servers, of which one dies ---
+ensemble=("server.1=127.0.0.1:${port[1]}:${port[2]}" "server.2=127.0.0.1:${port[3]}:${port[4]}"
+	"server.3=127.0.0.1:${port[5]}:${port[6]}")
+for n in 1 2 3; do
+	mkdir -p "$tmp/s$n"
+	echo $n >"$tmp/s$n/myid"
+	server "s$n" "${port[6 + n]}" "${ensemble[@]}"
+done
+three="127.0.0.1:${port[7]},127.0.0.1:${port[8]},127.0.0.1:${port[9]}"
+for n in 1 2 3; do
+	serving "${port[6 + n]}" || bad "server $n of the ensemble starts" "$tmp/s$n.log"
+done
+three="resolver=zookeeper:$three zookeeper_timeout_ms=3000 resolve_timeout_ms=8000"
+for n in 1 2 3 4; do
+	start "e$n" register $((50 + n)) "$three"
+	shows "service $n of the ensemble" "$tmp/e$n" "^registered $((50 + n))"
+done
+start watcher watch 51 "$three"
+shows "is found" "$tmp/watcher" '^resolved 51'
+stop_server s2
+for n in 1 2 3 4; do
+	start "f$n" lookup $((50 + n)) "$three"
+	shows "with one server dead service $n is found" "$tmp/f$n" "^resolved $((50 + n)) at pid-${pid[e$n]}"
+done
+start e5 register 55 "$three"
+shows "and others can be registered" "$tmp/e5" '^registered 55'
+if grep -q '^gone' "$tmp/watcher"; then
+	bad "nobody is told that a service had gone" "$tmp/watcher"
+else
+	ok "nobody is told that a service had gone"
+fi
+stop e1 e2 e3 e4 e5 watcher
