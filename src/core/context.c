@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
+#include "config.h"
 #include "core/context.h"
 #include "core/lane.h"
 #include "core/message.h"
@@ -21,8 +22,13 @@
 #define LINGER_NS (200 * RIPC__MS) /* how long close waits for what is queued to leave */
 
 /* The built-in order of preference. */
-static const struct ripc__transport_ops *const all_transports[] = {&ripc__transport_self,
-								   &ripc__transport_soft};
+static const struct ripc__transport_ops *const all_transports[] = {
+	&ripc__transport_self,
+#ifdef HAVE_VERBS
+	&ripc__transport_iwarp,
+#endif
+	&ripc__transport_soft,
+};
 static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self,
 							      &ripc__transport_sim};
 
@@ -115,11 +121,14 @@ int ripc__check_owner(const struct ripc *ctx)
 static void describe_address(uint8_t transport, const uint8_t *addr, size_t len, char *text,
 			     size_t textlen)
 {
-	static const struct ripc__transport_ops *const known[] = {&ripc__transport_soft,
-								  &ripc__transport_sim};
+	static const struct ripc__transport_ops *const known[] = {
+#ifdef HAVE_VERBS
+		&ripc__transport_iwarp,
+#endif
+		&ripc__transport_soft, &ripc__transport_sim};
 	int n;
 
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (known[i]->id != transport)
 			continue;
 		n = snprintf(text, textlen, "%s ", known[i]->name);
