@@ -29,6 +29,9 @@ static const struct ripc__transport_ops *const all_transports[] = {
 #endif
 	&ripc__transport_soft,
 };
+/* Opened only if they are named. */
+static const struct ripc__transport_ops *const on_request[] = {&ripc__transport_shm,
+							       &ripc__transport_winsim};
 static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self,
 							      &ripc__transport_sim};
 
@@ -125,7 +128,8 @@ static void describe_address(uint8_t transport, const uint8_t *addr, size_t len,
 #ifdef HAVE_VERBS
 		&ripc__transport_iwarp,
 #endif
-		&ripc__transport_soft, &ripc__transport_sim};
+		&ripc__transport_soft, &ripc__transport_shm, &ripc__transport_winsim,
+		&ripc__transport_sim};
 	int n;
 
 	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -202,6 +206,18 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	return 0;
 }
 
+static const struct ripc__transport_ops *by_name(const struct ripc__transport_ops *const *all,
+						 unsigned count, const char *name)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (!strcmp(all[i]->name, name))
+			return all[i];
+	for (unsigned i = 0; i < sizeof(on_request) / sizeof(on_request[0]); i++)
+		if (!strcmp(on_request[i]->name, name))
+			return on_request[i];
+	return NULL;
+}
+
 /* Opens the allowed ones in the order of the setting, and always the one that reaches ourselves. */
 static int open_transports(struct ripc *ctx)
 {
@@ -221,23 +237,21 @@ static int open_transports(struct ripc *ctx)
 		for (unsigned i = 1; i < count; i++)
 			open += !open_transport(ctx, all[i]);
 	for (name = strtok_r(names, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-		unsigned i = 0;
+		const struct ripc__transport_ops *ops = by_name(all, count, name);
 
-		while (i < count && strcmp(all[i]->name, name))
-			i++;
-		if (i == count)
+		if (!ops)
 			return ripc__fail(-EINVAL, "transports=%s: %s cannot be used here",
 					  ctx->opt.transports, name);
 		for (unsigned k = 1; k < ctx->ntp; k++)
-			if (ctx->tp[k].ops == all[i])
+			if (ctx->tp[k].ops == ops)
 				return ripc__fail(-EINVAL, "transports=%s: %s stands there twice",
 						  ctx->opt.transports, name);
 		/* The one that reaches ourselves is open already. */
-		if (!i) {
+		if (ops == all[0]) {
 			open++;
 			continue;
 		}
-		open += !open_transport(ctx, all[i]);
+		open += !open_transport(ctx, ops);
 	}
 	if (open)
 		return 0;

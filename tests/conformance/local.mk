@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 check_PROGRAMS += tests/conformance/conformance_sim tests/conformance/conformance_soft \
-	tests/conformance/conformance_self
+	tests/conformance/conformance_self tests/conformance/conformance_shm tests/conformance/conformance_ntb
 check_LTLIBRARIES += libconformance.la
 libconformance_la_SOURCES = tests/conformance/conf.c tests/conformance/conf.h tests/conformance/process.h \
 	tests/conformance/real.h tests/conformance/message.c tests/conformance/buffer.c \
@@ -22,3 +22,11 @@ tests_conformance_conformance_self_SOURCES = tests/conformance/conformance_self.
 tests_conformance_conformance_self_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_conformance_conformance_self_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_conformance_conformance_self_LDADD = $(CONFORMANCE_LIBS)
+tests_conformance_conformance_shm_SOURCES = tests/conformance/conformance_shm.c
+tests_conformance_conformance_shm_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_conformance_conformance_shm_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_conformance_conformance_shm_LDADD = $(CONFORMANCE_LIBS)
+tests_conformance_conformance_ntb_SOURCES = tests/conformance/conformance_ntb.c
+tests_conformance_conformance_ntb_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_conformance_conformance_ntb_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_conformance_conformance_ntb_LDADD = $(CONFORMANCE_LIBS)

@@ -39,6 +39,8 @@ void ripc__link_init(struct ripc__link *l, void *target, size_t size, uint64_t s
 void ripc__link_fini(struct ripc__link *l);
 /* Lets at most n pieces arrive. Return: whether some are still under way. */
 bool ripc__link_step(struct ripc__link *l, size_t n);
+/* The same with a random n. */
+bool ripc__link_some(struct ripc__link *l);
 void ripc__link_down(struct ripc__link *l, bool down);
 
 #endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the core does with an endpoint: memory, posts, the end. And the back end of the engine. */
+#define _GNU_SOURCE
+#include "core/log.h"
+#include "transport/window/shm.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* ---- the back end ---- */
+
+void ripc__shm_kick(void *arg)
+{
+	struct ripc__ep *ep = arg;
+	ssize_t n;
+
+	/* A full socket holds kicks enough; a closed one is noticed elsewhere. */
+	n = send(ep->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)n;
+}
+
+int ripc__shm_peer_read(const struct ripc__ep *ep, void *to, uint64_t addr, size_t len)
+{
+	while (len) {
+		struct iovec local = {to, len}, remote = {(void *)(uintptr_t)addr, len};
+		ssize_t n = process_vm_readv(ep->pid, &local, 1, &remote, 1, 0);
+
+		if (n <= 0)
+			return n ? -errno : -EFAULT;
+		to = (uint8_t *)to + n;
+		addr += (size_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int shm_read(void *arg, void *to, uint64_t addr, size_t len)
+{
+	struct ripc__ep *ep = arg;
+	int rc = ripc__shm_peer_read(ep, to, addr, len);
+	char byte;
+
+	if (rc)
+		return rc;
+	/* While its socket is open the peer lives, and its number is nobody else's. */
+	if (recv(ep->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+		return -ECONNRESET;
+	return 0;
+}
+
+const struct ripc__win_ops ripc__shm_ops = {.kick = ripc__shm_kick, .read = shm_read};
+
+/* ---- memory ---- */
+
+int ripc__shm_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+		  unsigned access, struct ripc__mr *mr)
+{
+	struct ripc__win_region *region = NULL;
+
+	if (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)) {
+		if (!ep || ep->state != SHM_OPEN)
+			return ripc__fail(-ENOTCONN, "%s: no connection to expose memory to",
+					  tr ? ((struct shm *)tr)->base.ops->name : "");
+		region = ripc__win_expose(&ep->win, base, len, access);
+		if (!region)
+			return ripc__fail(
+				-ENOMEM, "%s: out of memory, or %u regions are exposed to one peer",
+				ep->t->base.ops->name, RIPC__WIN_REGIONS_MAX);
+	}
+	*mr = (struct ripc__mr){
+		.base = base,
+		.len = len,
+		.addr = region ? region->addr : 0,
+		.key = region ? region->key : 0,
+		.access = access,
+		.priv = region,
+	};
+	return 0;
+}
+
+void ripc__shm_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
+{
+	struct ripc__win_region *region = mr->priv;
+
+	mr->priv = NULL;
+	mr->key = 0;
+	if (!region)
+		return;
+	if (region->table)
+		ripc__win_conceal((struct ripc__win *)(void *)((char *)region->table -
+							       offsetof(struct ripc__win, regions)),
+				  region);
+	else
+		ripc__win_region_remove(region);
+}
+
+/* ---- posts ---- */
+
+int ripc__shm_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+{
+	size_t len = 0;
+	int rc;
+
+	if (ep->state != SHM_OPEN)
+		return -ENOTCONN;
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	rc = ripc__win_send(&ep->win, iov, niov, len);
+	/* The simulated link moves when somebody makes progress. */
+	return !rc && ep->t->linked ? 1 : rc;
+}
+
+static bool local_range(const struct ripc__mr *mr, const void *local, size_t len)
+{
+	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
+
+	return !len || (at >= base && at - base <= mr->len && len <= mr->len - (at - base));
+}
+
+int ripc__shm_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	if (ep->state != SHM_OPEN)
+		return -ENOTCONN;
+	if (!local_range(mr, local, len))
+		return -EINVAL;
+	return ripc__win_write(&ep->win, local, len, raddr, rkey, wr_id);
+}
+
+int ripc__shm_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+			uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	if (ep->state != SHM_OPEN)
+		return -ENOTCONN;
+	if (!local_range(mr, local, len))
+		return -EINVAL;
+	return ripc__win_read(&ep->win, local, len, raddr, rkey, wr_id);
+}
+
+void ripc__shm_ep_close(struct ripc__ep *ep)
+{
+	if (ep->state == SHM_OPEN) {
+		ripc__win_bye(&ep->win);
+		while (ep->t->linked && ripc__link_step(&ep->link, 1000))
+			;
+	}
+	ripc__shm_bury(ep);
+}

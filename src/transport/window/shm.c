@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The vtable of window/shm and window/sim: open and close, progress, sleeping. */
+#define _GNU_SOURCE
+#include "transport/window/shm.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TRANSPORT_ID_SHM 6 /* in resolver records, doc/protocol.md section 4 */
+#define TRANSPORT_ID_SIM 254
+#define LOOK_NS          50000u   /* how often a spinning driver looks at the sockets */
+#define LOST_NS          RIPC__MS /* the longest sleep where a kick may be lost */
+#define EVENTS_EACH      16u      /* of one endpoint in one round */
+#define EPOLL_EVENTS     32
+
+static int read_boot_id(uint8_t host[16])
+{
+	char text[64] = "";
+	unsigned k = 0;
+	ssize_t n;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	for (ssize_t i = 0; i < n && k < 32; i++) {
+		unsigned c = (unsigned char)text[i];
+
+		if (c == '-' || c == '\n')
+			continue;
+		c = c >= 'a' ? c - 'a' + 10 : c - '0';
+		host[k / 2] = (uint8_t)(host[k / 2] << 4 | (c & 15));
+		k++;
+	}
+	return k == 32 ? 0 : -EIO;
+}
+
+static int shm_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), err = fd < 0 ? -errno : 0;
+	uint8_t host[16];
+
+	if (fd >= 0)
+		close(fd);
+	else
+		snprintf(why, whylen, "no Unix sockets: %s", ripc_strerror(err));
+	if (!err && (err = read_boot_id(host)))
+		snprintf(why, whylen, "it cannot be told which host this is: no boot id in /proc");
+	return err;
+}
+
+static void shm_close(struct ripc__transport *tr)
+{
+	struct shm *t = (struct shm *)tr;
+
+	while (t->eps.next != &t->eps)
+		ripc__shm_ep_close(t->eps.next);
+	while (t->graves) {
+		struct ripc__ep *ep = t->graves;
+
+		t->graves = ep->next;
+		free(ep);
+	}
+	ripc__shm_unlisten(t);
+	if (t->epoll_fd >= 0)
+		close(t->epoll_fd);
+	if (t->slab)
+		ripc__slab_put(t->slab);
+	ripc__slab_pool_fini(&t->pool);
+	free(t->scratch);
+	free(t);
+}
+
+static int shm_start(struct shm *t, const struct ripc__transport_env *env)
+{
+	const char *name = t->base.ops->name;
+	struct stat st;
+
+	t->scratch = malloc(RIPC__WIN_BUF);
+	if (!t->scratch)
+		return ripc__fail(-ENOMEM, "%s: out of memory", name);
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (t->epoll_fd < 0)
+		return ripc__fail(-errno, "%s: cannot create an epoll descriptor: %s", name,
+				  ripc_strerror(errno));
+	if (read_boot_id(t->address.host))
+		return ripc__fail(-ENODEV,
+				  "%s: it cannot be told which host this is: no boot id in /proc",
+				  name);
+	if (!stat("/proc/self/ns/net", &st))
+		t->address.netns = st.st_ino;
+	if (getrandom(t->address.name, sizeof(t->address.name), 0) != sizeof(t->address.name))
+		return ripc__fail(-EIO, "%s: no random numbers", name);
+	return ripc__shm_listen(t, env->opt);
+}
+
+static int open_as(struct ripc__transport **tr, const struct ripc__transport_env *env,
+		   const struct ripc__transport_ops *ops)
+{
+	struct shm *t = calloc(1, sizeof(*t));
+	const char *seed = getenv("RIPC_TEST_LINK_SEED");
+	int rc;
+
+	if (!t)
+		return ripc__fail(-ENOMEM, "%s: out of memory", ops->name);
+	t->base.ops = ops;
+	t->linked = ops == &ripc__transport_winsim;
+	t->eps.next = t->eps.prev = &t->eps;
+	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
+	if (t->linked)
+		t->seed = seed ? strtoull(seed, NULL, 0) : 1;
+	ripc__slab_pool_init(&t->pool, SHM_SLAB_MEMORY);
+	rc = shm_start(t, env);
+	if (rc) {
+		shm_close((struct ripc__transport *)t);
+		return rc;
+	}
+	*tr = (struct ripc__transport *)t;
+	return 0;
+}
+
+static int shm_open_(struct ripc__transport **tr, const struct ripc__transport_env *env)
+{
+	return open_as(tr, env, &ripc__transport_shm);
+}
+
+static int sim_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
+{
+	return open_as(tr, env, &ripc__transport_winsim);
+}
+
+static void shm_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
+{
+	const struct shm *t = (struct shm *)tr;
+
+	/* Where it can be had, one copy by the reader beats two by way of the ring: no writes. */
+	*limits = (struct ripc__transport_limits){
+		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_CHEAP_REG |
+			RIPC__CAP_TARGET_PROGRESS | RIPC__CAP_SAME_HOST |
+			(t->linked ? RIPC__CAP_WRITE : 0),
+		.send_max = RIPC__WIN_SEND_MAX,
+		.recv_depth = 0,
+		.read_depth = SHM_READ_DEPTH,
+		.rdma_max = 1u << 30,
+	};
+}
+
+static int shm_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
+{
+	return (int)ripc__shm_address_encode(&((struct shm *)tr)->address, buf, cap);
+}
+
+static void shm_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	struct ripc__shm_address a;
+	char name[64];
+
+	if (ripc__shm_address_decode(&a, addr, len)) {
+		snprintf(text, textlen, "address that makes no sense");
+		return;
+	}
+	ripc__shm_address_name(&a, name);
+	snprintf(text, textlen, "host %02x%02x%02x%02x, socket %.13s%s%s", a.host[0], a.host[1],
+		 a.host[2], a.host[3], name, a.path[0] ? ", " : "", a.path);
+}
+
+/* ---- progress ---- */
+
+/* What a look at the sockets brings. */
+static unsigned look(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
+{
+	struct epoll_event ready[EPOLL_EVENTS];
+	int want = max < EPOLL_EVENTS ? (int)max : EPOLL_EVENTS, count;
+	unsigned n = 0;
+	char kicks[16];
+
+	t->looked_ns = now_ns;
+	t->armed = false;
+	if (t->deaf_until_ns && now_ns >= t->deaf_until_ns) {
+		t->deaf_until_ns = 0;
+		for (unsigned i = 0; i < 2; i++) {
+			struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &t->listeners[i]};
+
+			if (t->listeners[i] >= 0)
+				epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i], &ev);
+		}
+	}
+	count = epoll_wait(t->epoll_fd, ready, want, 0);
+	for (int i = 0; i < count; i++) {
+		struct ripc__ep *ep = ready[i].data.ptr;
+
+		if (ready[i].data.ptr == &t->listeners[0] || ready[i].data.ptr == &t->listeners[1]) {
+			struct epoll_event ev = {.data.ptr = ready[i].data.ptr};
+			int fd = *(int *)ready[i].data.ptr;
+
+			ripc__shm_accept_all(t, fd, now_ns);
+			if (t->deaf_until_ns)
+				epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, fd, &ev);
+			continue;
+		}
+		if (ep->state < SHM_OPEN) {
+			n += ripc__shm_setup(ep, events + n);
+			continue;
+		}
+		ripc__win_kicked(&ep->win);
+		if (recv(ep->fd, kicks, sizeof(kicks), MSG_DONTWAIT) == 0 ||
+		    ready[i].events & EPOLLHUP) {
+			ep->gone = true;
+			epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+		}
+	}
+	return n;
+}
+
+/* Where the next message is received. NULL: nowhere in this round. */
+static uint8_t *room(struct shm *t)
+{
+	if (t->slab && t->slab->refs == 1)
+		t->used = 0;
+	if (!t->slab || t->slab->cap - t->used < RIPC__WIN_BUF) {
+		struct ripc__slab *slab = ripc__slab_get(&t->pool, RIPC__SLAB_BYTES);
+
+		if (slab) {
+			if (t->slab)
+				ripc__slab_put(t->slab);
+			t->slab = slab;
+			t->used = 0;
+		} else {
+			/* Who holds all the memory does not stop the others: the core copies it. */
+			return t->scratch_used ? NULL : t->scratch;
+		}
+	}
+	return t->slab->data + t->used;
+}
+
+static void report_closed(struct ripc__ep *ep, struct ripc__event *ev, int status, const char *why)
+{
+	*ev = (struct ripc__event){
+		.kind = RIPC__EV_CLOSED, .status = status, .user = ep->user, .ep = ep, .text = why};
+	if (ep->state < SHM_OPEN) {
+		ep->t->nsetups--;
+		ep->t->nincoming -= ep->state == SHM_INCOMING;
+	}
+	ep->state = SHM_CLOSED;
+}
+
+static unsigned serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max, bool *more)
+{
+	struct shm *t = ep->t;
+	unsigned n = 0;
+
+	if (ep->established) {
+		ep->established = false;
+		events[n++] = (struct ripc__event){
+			.kind = RIPC__EV_ESTABLISHED,
+			.user = ep->user,
+			.ep = ep,
+			.data = ep->private,
+			.len = ep->private_len,
+		};
+	}
+	if (ripc__win_busy(&ep->win) && ripc__win_pump(&ep->win))
+		*more = true;
+	while (n < max) {
+		uint8_t *buf = room(t);
+		struct ripc__win_event ev;
+
+		if (!buf || !ripc__win_next(&ep->win, buf, &ev)) {
+			*more |= !buf;
+			break;
+		}
+		events[n] = (struct ripc__event){
+			.user = ep->user, .ep = ep, .status = ev.status, .wr_id = ev.wr_id};
+		switch (ev.kind) {
+		case RIPC__WIN_RECV:
+			events[n].kind = RIPC__EV_RECV;
+			events[n].data = buf;
+			events[n].len = ev.len;
+			if (buf == t->scratch) {
+				t->scratch_used = true;
+				break;
+			}
+			events[n].token = t->slab;
+			t->slab->refs++;
+			t->used += (ev.len + 63) & ~63u;
+			break;
+		case RIPC__WIN_READ_DONE:
+			events[n].kind = RIPC__EV_READ_DONE;
+			break;
+		case RIPC__WIN_WRITE_DONE:
+			events[n].kind = RIPC__EV_WRITE_DONE;
+			break;
+		case RIPC__WIN_SENDABLE:
+			events[n].kind = RIPC__EV_SENDABLE;
+			break;
+		}
+		n++;
+	}
+	if (n == max) {
+		*more = true;
+		return n;
+	}
+	if (ep->win.status)
+		report_closed(ep, &events[n++], ep->win.status, ep->win.why);
+	else if (ep->gone && (!ripc__win_ready(&ep->win) || !ep->win.heard))
+		report_closed(ep, &events[n++], -ECONNRESET, "the peer's process has ended");
+	return n;
+}
+
+/* Anything that makes it worth to serve an endpoint. */
+static inline bool wakes(const struct ripc__ep *ep)
+{
+	return ripc__win_ready(&ep->win) || ripc__win_busy(&ep->win) || ep->established ||
+	       ep->gone || ep->win.status;
+}
+
+/* Requests that never say what they want. */
+static void expire(struct shm *t, uint64_t now_ns)
+{
+	for (struct ripc__ep *ep = t->eps.next, *next; ep != &t->eps; ep = next) {
+		next = ep->next;
+		if (ep->state == SHM_INCOMING && now_ns - ep->since_ns >= SHM_SETUP_NS)
+			ripc__shm_bury(ep);
+	}
+}
+
+static void clean_up(struct shm *t)
+{
+	while (t->graves) {
+		struct ripc__ep *ep = t->graves;
+
+		t->graves = ep->next;
+		free(ep);
+	}
+}
+
+/* Some of what is under way arrives at the peer. Return: when to call again. */
+static uint64_t step_link(struct ripc__ep *ep, uint64_t now_ns, uint64_t next)
+{
+	if (ripc__link_some(&ep->link))
+		return now_ns;
+	return now_ns + LOST_NS < next ? now_ns + LOST_NS : next;
+}
+
+static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
+			     uint64_t now_ns, uint64_t *deadline_ns)
+{
+	struct shm *t = (struct shm *)tr;
+	uint64_t next = RIPC__NEVER;
+	bool more = false;
+	unsigned n = 0;
+
+	if (t->graves)
+		clean_up(t);
+	t->scratch_used = false;
+	if (t->armed || t->nsetups || now_ns - t->looked_ns >= LOOK_NS) {
+		n = look(t, events, max, now_ns);
+		if (t->nincoming) {
+			expire(t, now_ns);
+			next = now_ns + SHM_SETUP_NS;
+		}
+		if (t->garbage[0] && n < max) {
+			memcpy(t->garbage_told, t->garbage, sizeof(t->garbage));
+			t->garbage[0] = 0;
+			events[n++] = (struct ripc__event){.kind = RIPC__EV_GARBAGE,
+							   .text = t->garbage_told};
+		}
+	}
+	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps && n < max; ep = ep->next) {
+		if (ep->state == SHM_OPEN) {
+			if (t->linked)
+				next = step_link(ep, now_ns, next);
+			if (wakes(ep))
+				n += serve(ep, events + n,
+					   max - n < EVENTS_EACH ? max - n : EVENTS_EACH, &more);
+		} else if (ep->failed && ep->state == SHM_CALLING) {
+			report_closed(ep, &events[n++], ep->failed, ep->why);
+		}
+	}
+	/* Those that had no turn are the first the next time. */
+	if (n == max && t->eps.next != t->eps.prev) {
+		struct ripc__ep *first = t->eps.next;
+
+		t->eps.next = first->next;
+		first->next->prev = &t->eps;
+		first->prev = t->eps.prev;
+		first->next = &t->eps;
+		first->prev->next = first;
+		t->eps.prev = first;
+	}
+	if (more || n == max)
+		next = now_ns;
+	if (t->deaf_until_ns && t->deaf_until_ns < next)
+		next = t->deaf_until_ns;
+	if (next < *deadline_ns)
+		*deadline_ns = next;
+	return n;
+}
+
+/* ---- the rest ---- */
+
+static void shm_flush(struct ripc__transport *tr)
+{
+}
+
+static void shm_release(struct ripc__transport *tr, void *token)
+{
+	ripc__slab_put(token);
+}
+
+static int shm_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+			     const struct iovec *iov, unsigned niov)
+{
+	return -EOPNOTSUPP;
+}
+
+static int shm_arm(struct ripc__transport *tr)
+{
+	struct shm *t = (struct shm *)tr;
+	struct ripc__ep *ep;
+
+	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		if (ep->state == SHM_OPEN)
+			ripc__win_arm(&ep->win);
+	/* Said before looked: see ripc__win_notify(). */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	t->armed = true;
+	for (ep = t->eps.next; ep != &t->eps; ep = ep->next) {
+		if (ep->state == SHM_OPEN ? ep->established || ep->gone || !ripc__win_quiet(&ep->win) ||
+						    (t->linked && ep->link.count)
+					  : ep->failed && ep->state == SHM_CALLING)
+			return 1;
+	}
+	return t->garbage[0] != 0;
+}
+
+static int shm_fd(struct ripc__transport *tr)
+{
+	return ((struct shm *)tr)->epoll_fd;
+}
+
+static void shm_forked(struct ripc__transport *tr)
+{
+	struct shm *t = (struct shm *)tr;
+
+	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		if (ep->fd >= 0)
+			close(ep->fd);
+	for (unsigned i = 0; i < 2; i++)
+		if (t->listeners[i] >= 0)
+			close(t->listeners[i]);
+	close(t->epoll_fd);
+}
+
+#define COMMON                                                                                \
+	.probe = shm_probe, .close = shm_close, .limits = shm_limits, .address = shm_address, \
+	.describe = shm_describe, .reg = ripc__shm_reg, .dereg = ripc__shm_dereg,             \
+	.connect = ripc__shm_connect, .accept = ripc__shm_accept, .reject = ripc__shm_reject, \
+	.ep_close = ripc__shm_ep_close, .post_send = ripc__shm_post_send,                     \
+	.post_write = ripc__shm_post_write, .post_read = ripc__shm_post_read,                 \
+	.post_datagram = shm_post_datagram, .flush = shm_flush, .progress = shm_progress,     \
+	.release = shm_release, .arm = shm_arm, .fd = shm_fd, .forked = shm_forked
+
+const struct ripc__transport_ops ripc__transport_shm = {
+	.name = "window/shm", .id = TRANSPORT_ID_SHM, .open = shm_open_, COMMON};
+
+const struct ripc__transport_ops ripc__transport_winsim = {
+	.name = "window/sim", .id = TRANSPORT_ID_SIM, .open = sim_open, COMMON};

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * window/shm, inside: the window engine between processes of one host. Connections are set up over a Unix socket, which
+ * stays as doorbell and as the sign that the peer lives: one end's file, shm.c the vtable and progress, setup.c from
+ * listening to mapped memory, endpoint.c what is posted.
+ *
+ * The same code with a simulated link in place of the mapping is window/sim, for tests.
+ */
+#ifndef RIPC_WINDOW_SHM_H
+#define RIPC_WINDOW_SHM_H
+
+#include "transport/iwarp/soft/slab.h"
+#include "transport/transport.h"
+#include "transport/window/address.h"
+#include "transport/window/engine.h"
+#include "transport/window/link.h"
+#include "transport/window/segment.h"
+
+#define SHM_SLAB_MEMORY  (64u << 20) /* bytes of received messages held at most */
+#define SHM_INCOMING_MAX 64u         /* connections that have not said yet what they want */
+#define SHM_SETUP_NS     UINT64_C(3000000000) /* how long they may take to */
+#define SHM_READ_DEPTH   8u
+
+enum shm_state {
+	SHM_INCOMING,  /* passive: the request has not come */
+	SHM_REQUESTED, /* passive: reported, waits for the core's answer */
+	SHM_CALLING,   /* active: the answer has not come */
+	SHM_OPEN,
+	SHM_CLOSED, /* reported; only to be freed */
+};
+
+struct ripc__ep {
+	struct ripc__ep *next, *prev; /* in shm.eps, a ring with the transport's head */
+	struct shm *t;
+	void *user;
+	int fd;
+	enum shm_state state;
+	bool established;  /* to be reported as such */
+	bool gone;         /* the peer closed the socket */
+	int failed;        /* < 0: to be reported as closed with this status */
+	char why[128];     /* with failed */
+	uint64_t since_ns; /* INCOMING: when it came */
+	struct ripc__win win;
+	struct ripc__segment inbox, outbox; /* ours, the peer's */
+	struct ripc__link link;             /* window/sim */
+	int pid;                            /* the peer's; 0: not in our PID namespace */
+	uint64_t probe;  /* what the peer reads to see whether it can read our memory */
+	bool peer_reads; /* memory of the peer can be read by us */
+	uint8_t private[RIPC__PRIVATE_MAX]; /* to be reported */
+	uint32_t private_len;
+};
+
+struct shm {
+	struct ripc__transport_base base;
+	struct ripc__ep eps; /* head of the ring */
+	struct ripc__ep *graves; /* closed since the last progress(): events may still point into them; by next */
+	unsigned neps, nincoming, nsetups; /* nsetups: INCOMING, REQUESTED, CALLING */
+	int epoll_fd;
+	int listeners[2]; /* abstract, path; -1: none */
+	struct ripc__shm_address address;
+	bool linked;            /* window/sim */
+	bool armed;             /* slept since the descriptors were last looked at */
+	bool scratch_used;      /* by an event of this round */
+	uint64_t looked_ns;     /* when they were */
+	uint64_t deaf_until_ns; /* no descriptors left: the listeners are not looked at; 0: they are */
+	uint64_t seed;
+	struct ripc__slab_pool pool;
+	struct ripc__slab *slab; /* messages are received into */
+	size_t used;             /* bytes of it */
+	char garbage[160];       /* to be reported; "": nothing */
+	char garbage_told[160];  /* being reported */
+	uint8_t *scratch;        /* where one message is received when no slab can be had */
+};
+
+/* setup.c */
+int ripc__shm_listen(struct shm *t, const struct ripc__options *opt);
+void ripc__shm_unlisten(struct shm *t);
+void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns);
+/* The socket of an endpoint that is not open yet is readable. Return: number of events, 0 or 1. */
+unsigned ripc__shm_setup(struct ripc__ep *ep, struct ripc__event *ev);
+int ripc__shm_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+		      const void *priv, size_t privlen, void *user, struct ripc__ep **out);
+int ripc__shm_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+		     void *user, struct ripc__ep **out);
+void ripc__shm_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
+/* Takes an endpoint out of everything; it is freed by the next progress(). */
+void ripc__shm_bury(struct ripc__ep *ep);
+/* Who it is, for people. */
+void ripc__shm_who(const struct ripc__ep *ep, char *text, size_t len);
+
+/* endpoint.c */
+extern const struct ripc__win_ops ripc__shm_ops; /* arg: struct ripc__ep */
+void ripc__shm_kick(void *arg);
+int ripc__shm_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+		  unsigned access, struct ripc__mr *mr);
+void ripc__shm_dereg(struct ripc__transport *tr, struct ripc__mr *mr);
+void ripc__shm_ep_close(struct ripc__ep *ep);
+int ripc__shm_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
+int ripc__shm_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__shm_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+			uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+/* Reads len bytes of the peer's memory. Return: 0 or a negative errno. */
+int ripc__shm_peer_read(const struct ripc__ep *ep, void *to, uint64_t addr, size_t len);
+
+#endif

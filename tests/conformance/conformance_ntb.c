@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The conformance suite over a simulated PCIe link that delays, reorders and splits what is written, between real contexts,
+ * threads and processes. RIPC_TEST_LINK_SEED seeds the links; else it is drawn from RIPC_TEST_SEED for each case.
+ */
+#include "real.h"
+
+static void run_one(const struct conf_case *k)
+{
+	struct conf c;
+	char seed[32];
+
+	real_environment(&c, "ntb", "", "transports=window/sim");
+	snprintf(seed, sizeof(seed), "%llu", (unsigned long long)c.seed);
+	setenv("RIPC_TEST_LINK_SEED", seed, 0);
+	if (!conf_suits(&c, k))
+		return;
+	conf_set_label(&c, k->name);
+	conf_run_case(&c, k);
+}
+
+START_TEST(run)
+{
+	run_one(conf_find(_i));
+}
+END_TEST
+
+static bool wanted(const struct conf_case *k)
+{
+	return !(k->needs & CONF_SIM);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && !strcmp(argv[1], "--child"))
+		return conf_child(argc, argv);
+	/* Drawn here, once for all cases. */
+	test_seed();
+	return test_main("conformance_ntb", conf_suite("conformance_ntb", run, wanted, 300));
+}
