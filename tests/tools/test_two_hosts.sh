@@ -45,6 +45,15 @@ for args in "latency --size 64,4096 --count 2000" "rate --size 64 --count 100000
 	expect "ripc-perf $args" 0 60 ip netns exec $b ./tools/ripc-perf $args --service "$perf"
 done
 
+# A megabyte takes longer over this link than a peer may be silent: slow is not silent.
+if ip netns exec $a tc qdisc add dev v0 root tbf rate 2mbit burst 20kb latency 2s 2>"$err"; then
+	expect "a long message over a slow link" 0 60 ip netns exec $b ./tools/ripc-ping -c 1 -s 1M -W 50000 "$id"
+	has "is answered" "$out" "^1 sent, 1 answered"
+	ip netns exec $a tc qdisc del dev v0 root
+else
+	skip "a slow link: $(tail -1 "$err")"
+fi
+
 # The cable is pulled in the middle: nothing hangs, and the sender learns that the peer is gone.
 start pings on $b ./tools/ripc-ping -c 10 -i 100 -W 2000 "$id"
 ready pings "^answer 2:"
