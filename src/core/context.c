@@ -25,6 +25,7 @@
 static const struct ripc__transport_ops *const all_transports[] = {
 	&ripc__transport_self,
 #ifdef HAVE_VERBS
+	&ripc__transport_ib,
 	&ripc__transport_iwarp,
 #endif
 	&ripc__transport_soft,
@@ -126,7 +127,7 @@ static void describe_address(uint8_t transport, const uint8_t *addr, size_t len,
 {
 	static const struct ripc__transport_ops *const known[] = {
 #ifdef HAVE_VERBS
-		&ripc__transport_iwarp,
+		&ripc__transport_ib,   &ripc__transport_iwarp,
 #endif
 		&ripc__transport_soft, &ripc__transport_shm, &ripc__transport_winsim,
 		&ripc__transport_sim};

@@ -243,8 +243,8 @@ static int load_environment(struct ripc__options *opt, char *why, size_t whylen)
 
 		if (strncmp(*e, "RIPC_", 5) || !equals)
 			continue;
-		/* Variables of the test programs, which are not settings of a context. */
-		if (!strncmp(*e, "RIPC_TEST_", 10))
+		/* Variables of the test programs and of the lab, which are not settings of a context. */
+		if (!strncmp(*e, "RIPC_TEST_", 10) || !strncmp(*e, "RIPC_LAB_", 9))
 			continue;
 		s = find(*e + 5, (size_t)(equals - *e) - 5, true);
 		if (!s)

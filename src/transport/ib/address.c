@@ -98,12 +98,10 @@ bool ripc__ib_reaches(const struct ripc__ib_place *from, const struct ripc__ib_p
 	return ripc__ib_gid_is_v4(from->gid) == ripc__ib_gid_is_v4(to->gid);
 }
 
-static bool is_ipv4(const uint8_t *p)
+static bool checksum_right(const uint8_t *p)
 {
 	uint32_t sum = 0;
 
-	if (p[0] != 0x45)
-		return false;
 	for (int i = 0; i < 20; i += 2)
 		sum += ripc__get_be16(p + i);
 	while (sum >> 16)
@@ -113,11 +111,18 @@ static bool is_ipv4(const uint8_t *p)
 
 bool ripc__ib_grh_source(const uint8_t grh[40], uint8_t gid[16])
 {
-	if (is_ipv4(grh + 20)) {
+	const uint8_t *ip = grh + 20;
+	bool v6 = grh[0] >> 4 == 6;
+
+	/*
+	 * The bytes before an IPv4 header may be anything, the version of IPv6 among it: then the checksum tells.
+	 * It is not asked for otherwise: what Soft-RoCE sends to its own host carries none.
+	 */
+	if (ip[0] == 0x45 && (!v6 || checksum_right(ip))) {
 		memcpy(gid, v4_prefix, sizeof(v4_prefix));
-		memcpy(gid + 12, grh + 20 + 12, 4);
+		memcpy(gid + 12, ip + 12, 4);
 		return true;
 	}
 	memcpy(gid, grh + 8, 16);
-	return grh[0] >> 4 == 6;
+	return v6;
 }
