@@ -121,6 +121,18 @@ if [ -s "$work/siw_long_64K.runs" ] || [ -s "$work/rxe_long_64K.runs" ]; then
 		done
 	done
 fi
+if [ -s "$work/file_soft_1M.runs" ] || [ -s "$work/file_siw_1M.runs" ]; then
+	echo
+	echo "| File | soft ms (x TCP) | siw ms (x TCP) | rxe ms (x TCP) | plain TCP ms |"
+	echo "|---|---|---|---|---|"
+	for size in 128K 1M 8M 80M; do
+		line="| ${size}iB"
+		for name in soft siw ib; do
+			line+=" | $(median file_${name}_$size %.0f | awk '{ print $1 == "-" ? $1 : $1 / 1000 }') ($(median file_${name}_times_$size))"
+		done
+		echo "$line | $(median file_siw_tcp_$size %.0f | awk '{ print $1 == "-" ? $1 : $1 / 1000 }') |"
+	done
+fi
 if [ -s "$work/pp_short_siw_50.runs" ] || [ -s "$work/pp_short_soft_50.runs" ] || [ -s "$work/pp_short_ib_50.runs" ]; then
 	for kind in short long; do
 		echo

@@ -76,7 +76,7 @@ siw=(-d siw0 -R -F)
 
 n()
 {
-	echo $(($1 / less > 20 ? $1 / less : 20))
+	echo $(($1 / less > 5 ? $1 / less : 5))
 }
 
 part_short()
@@ -174,6 +174,32 @@ part_long()
 	done
 }
 
+# Files as in the theses, against plain blocking TCP in the same two processes.
+part_files()
+{
+	local name options size count id port line to
+	for name in soft siw ib; do
+		case $name in
+		soft) options=transports=iwarp/soft ;;
+		siw) options=transports=iwarp/verbs ;;
+		ib) options=transports=ib ;;
+		esac
+		coproc SERVER { exec taskset -c $server_cpu "$build/bench/files" server "$options"; }
+		to=${SERVER[1]}
+		read -r -t 20 id port <&"${SERVER[0]}" || { echo "files $options: no server" >&2; continue; }
+		for size in 128K:1000 1M:200 8M:30 80M:6; do
+			count=${size#*:} size=${size%:*}
+			line=$(timeout 300 taskset -c $client_cpu "$build/bench/files" client "$id" "$port" \
+				"$(numfmt --from=iec $size)" "$(n "$count")" "$options") || continue
+			figure "file_${name}_$size" "$(jq .us <<<"$line")"
+			figure "file_${name}_tcp_$size" "$(jq .tcp_us <<<"$line")"
+			figure "file_${name}_times_$size" "$(jq .times_tcp <<<"$line")"
+		done
+		eval "exec $to>&-"
+		wait "$SERVER_PID" 2>/dev/null
+	done
+}
+
 # Others on the same devices, where they run.
 part_others()
 {
@@ -198,7 +224,7 @@ part_others()
 	done
 }
 
-[ $# -gt 0 ] || set -- short bandwidth long pingpong others
+[ $# -gt 0 ] || set -- short bandwidth long files pingpong others
 for part in "$@"; do
 	"part_$part"
 done
