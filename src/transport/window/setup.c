@@ -17,7 +17,6 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -26,7 +25,6 @@
 #define PACKET_ACCEPT  2
 #define PACKET_REJECT  3
 #define PACKET_FIXED   48
-#define BACKLOG        1024
 #define DEAF_NS        (100 * RIPC__MS)
 
 static const struct ripc__win_shape shape = {9, 18};
@@ -492,8 +490,6 @@ void ripc__shm_reject(struct ripc__transport *tr, void *request, const void *pri
 	ripc__shm_bury(ep);
 }
 
-/* ---- listening ---- */
-
 void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 {
 	/* Those that wait longer wait in the kernel. */
@@ -516,47 +512,4 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 			drop(ep, "a process of another user was turned away");
 	}
 	t->deaf_until_ns = now_ns + DEAF_NS;
-}
-
-static int listen_at(struct shm *t, const struct sockaddr_un *un, socklen_t len)
-{
-	struct epoll_event ev = {.events = EPOLLIN};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), rc;
-
-	if (fd < 0)
-		return -errno;
-	ev.data.ptr = &t->listeners[t->listeners[0] >= 0];
-	if (bind(fd, (const struct sockaddr *)un, len) ||
-	    (un->sun_path[0] && chmod(un->sun_path, 0600)) || listen(fd, BACKLOG) ||
-	    epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
-		rc = -errno;
-		close(fd);
-		return rc;
-	}
-	t->listeners[t->listeners[0] >= 0] = fd;
-	return 0;
-}
-
-int ripc__shm_listen(struct shm *t, const struct ripc__options *opt)
-{
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	socklen_t len;
-	int rc;
-
-	ripc__shm_address_name(&t->address, un.sun_path + 1);
-	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(un.sun_path + 1));
-	rc = listen_at(t, &un, len);
-	if (rc)
-		return ripc__fail(rc, "%s: cannot listen on a Unix socket: %s", t->base.ops->name,
-				  ripc_strerror(rc));
-	return 0;
-}
-
-void ripc__shm_unlisten(struct shm *t)
-{
-	for (unsigned i = 0; i < 2; i++)
-		if (t->listeners[i] >= 0)
-			close(t->listeners[i]);
-	if (t->listeners[1] >= 0)
-		unlink(t->address.path);
 }

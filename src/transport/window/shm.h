@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * window/shm, inside: the window engine between processes of one host. Connections are set up over a Unix socket, which
- * stays as doorbell and as the sign that the peer lives: one end's file, shm.c the vtable and progress, setup.c from
- * listening to mapped memory, endpoint.c what is posted.
+ * stays as doorbell and as the sign that the peer lives: one end's file, shm.c the vtable and progress, listen.c and
+ * setup.c from a socket to mapped memory, endpoint.c what is posted.
  *
  * The same code with a simulated link in place of the mapping is window/sim, for tests.
  */
@@ -72,9 +72,11 @@ struct shm {
 	uint8_t *scratch;        /* where one message is received when no slab can be had */
 };
 
-/* setup.c */
+/* listen.c */
 int ripc__shm_listen(struct shm *t, const struct ripc__options *opt);
 void ripc__shm_unlisten(struct shm *t);
+
+/* setup.c */
 void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns);
 /* The socket of an endpoint that is not open yet is readable. Return: number of events, 0 or 1. */
 unsigned ripc__shm_setup(struct ripc__ep *ep, struct ripc__event *ev);
