@@ -57,7 +57,9 @@ struct ripc *conf_open_with(struct conf *c, const char *more_options)
 	char options[512];
 
 	CHECK(c->nctx < CONF_CONTEXTS_MAX, "too many contexts");
-	snprintf(options, sizeof(options), "%s %s", c->options, more_options);
+	snprintf(options, sizeof(options), "%s %s %s", c->options,
+		 c->also[c->nopened % 2] ? c->also[c->nopened % 2] : "", more_options);
+	c->nopened++;
 	if (c->net) {
 		struct ripc__hooks hooks;
 

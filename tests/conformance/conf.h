@@ -40,6 +40,8 @@ struct conf {
 	const char *program; /* "sim", "soft", "self" */
 	const char *config;  /* name of the configuration, or "" */
 	const char *options; /* for ripc_open() */
+	const char *also[2]; /* more options for every first and second context opened here; NULL: none */
+	unsigned nopened;    /* contexts opened so far */
 	bool same;           /* source and destination share one context */
 	bool sure;           /* short messages are not lost */
 	bool no_memory;      /* registrations may fail */

@@ -30,3 +30,11 @@ tests_conformance_conformance_ntb_SOURCES = tests/conformance/conformance_ntb.c
 tests_conformance_conformance_ntb_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_conformance_conformance_ntb_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_conformance_conformance_ntb_LDADD = $(CONFORMANCE_LIBS)
+
+if HAVE_VERBS
+check_PROGRAMS += tests/conformance/conformance_iwarp
+tests_conformance_conformance_iwarp_SOURCES = tests/conformance/conformance_iwarp.c
+tests_conformance_conformance_iwarp_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_conformance_conformance_iwarp_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_conformance_conformance_iwarp_LDADD = $(CONFORMANCE_LIBS)
+endif

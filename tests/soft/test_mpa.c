@@ -174,7 +174,7 @@ START_TEST(mpa_conclude__both_ours)
 		ck_assert(active.soft && passive.soft);
 		ck_assert_int_eq(active.enhanced, !basic);
 		ck_assert_int_eq(passive.enhanced, !basic);
-		ck_assert_uint_eq(active.rtr, RIPC__MPA_RTR_WRITE);
+		ck_assert_uint_eq(active.rtr, basic ? RIPC__MPA_RTR_SEND : RIPC__MPA_RTR_WRITE);
 		ck_assert_uint_eq(passive.rtr, basic ? 0 : RIPC__MPA_RTR_WRITE);
 		ck_assert_uint_eq(active.read_depth, basic ? 1 : 32);
 		ck_assert_uint_eq(passive.read_depth, basic ? 1 : 32);
@@ -287,7 +287,7 @@ START_TEST(mpa_conclude__peer_of_revision_1)
 	ck_assert_int_eq(ripc__mpa_conclude(&request, &reply, &terms, &why), 0);
 	ck_assert(!terms.enhanced && !terms.soft);
 	ck_assert_uint_eq(terms.read_depth, 1);
-	ck_assert_uint_eq(terms.rtr, RIPC__MPA_RTR_WRITE);
+	ck_assert_uint_eq(terms.rtr, RIPC__MPA_RTR_SEND);
 }
 END_TEST
 

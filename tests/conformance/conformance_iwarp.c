@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The conformance suite over iWARP devices, and between these and the user-space iWARP, in the lab or on a host with an
+ * adapter. RIPC_TEST_INTERFACES names the device's network interface; without it that of RIPC_LAB_IWARP_ADDRESS is taken.
+ */
+#include "real.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+
+static const struct {
+	const char *name;
+	const char *common;  /* options of child processes, too */
+	const char *also[2]; /* of the first and the second context of a case, in turn */
+	bool datagram;
+} configs[] = {
+	{"rdma", "", {"transports=iwarp/verbs", "transports=iwarp/verbs"}, false},
+	{"udp", "short=udp", {"transports=iwarp/verbs", "transports=iwarp/verbs"}, true},
+	{"soft_verbs", "", {"transports=iwarp/soft crc=off", "transports=iwarp/verbs"}, false},
+	{"verbs_soft", "", {"transports=iwarp/verbs", "transports=iwarp/soft crc=off"}, false},
+	{"soft_crc", "", {"transports=iwarp/soft crc=on", "transports=iwarp/verbs"}, false},
+	{"crc_soft", "", {"transports=iwarp/verbs", "transports=iwarp/soft crc=on"}, false},
+	{"soft_verbs_udp", "short=udp", {"transports=iwarp/soft", "transports=iwarp/verbs"}, true},
+};
+
+static char interface[IF_NAMESIZE];
+
+/* The interface with this address. */
+static void find_interface(const char *address)
+{
+	struct ifaddrs *all, *i;
+	char text[INET_ADDRSTRLEN];
+
+	if (!address || getifaddrs(&all))
+		return;
+	for (i = all; i; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+		    inet_ntop(AF_INET, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, text,
+			      sizeof(text)) &&
+		    !strcmp(text, address))
+			snprintf(interface, sizeof(interface), "%s", i->ifa_name);
+	freeifaddrs(all);
+}
+
+static void run_one(const struct conf_case *k, int which)
+{
+	static char options[256];
+	struct conf c;
+
+	real_environment(&c, "iwarp", configs[which].name, "");
+	snprintf(options, sizeof(options),
+		 "interfaces=%s port=%u transports=iwarp/verbs,iwarp/soft %s", interface,
+		 20000 + (unsigned)(c.seed % 20000), configs[which].common);
+	c.options = options;
+	c.also[0] = configs[which].also[0];
+	c.also[1] = configs[which].also[1];
+	c.datagram = configs[which].datagram;
+	c.sure = !c.datagram;
+	if (!conf_suits(&c, k))
+		return;
+	conf_set_label(&c, k->name);
+	conf_run_case(&c, k);
+}
+
+/* librdmacm keeps one context of each device that it has used for the life of the process: they are no leak of a case. */
+static void warm_up(void)
+{
+	struct ripc *ctx;
+
+	OK(ripc_open(&ctx, "transports=iwarp/verbs"));
+	OK(ripc_close(ctx));
+}
+
+START_TEST(run)
+{
+	const char *only = getenv("RIPC_TEST_CONFIG");
+	int n = sizeof(configs) / sizeof(configs[0]);
+
+	warm_up();
+	for (int i = 0; i < n; i++)
+		if (!only || !strcmp(only, configs[i].name))
+			run_one(conf_find(_i), i);
+}
+END_TEST
+
+static bool wanted(const struct conf_case *k)
+{
+	return !(k->needs & CONF_SIM);
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = getenv("RIPC_TEST_INTERFACES");
+
+	if (argc > 1 && !strcmp(argv[1], "--child"))
+		return conf_child(argc, argv);
+	if (name)
+		snprintf(interface, sizeof(interface), "%s", name);
+	else
+		find_interface(getenv("RIPC_LAB_IWARP_ADDRESS"));
+	if (!interface[0]) {
+		printf("conformance_iwarp: no iWARP device is named: see tests/lab\n"
+		       "conformance_iwarp: 0 passed, 0 failed, 1 skipped\n");
+		return 77;
+	}
+	/* Drawn here, once for all cases. */
+	test_seed();
+	return test_main("conformance_iwarp", conf_suite("conformance_iwarp", run, wanted, 300));
+}
