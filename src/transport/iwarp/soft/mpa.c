@@ -204,8 +204,8 @@ int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *
 	terms->enhanced = reply->enhanced;
 	terms->serve_depth = request->ird;
 	terms->read_depth = lower(request->ord, BASIC_DEPTH);
-	/* In revision 1 the active side has to speak first as well; a write of no bytes disturbs nobody. */
-	terms->rtr = RIPC__MPA_RTR_WRITE;
+	/* Without peer-to-peer mode the active side has to speak first as well, so that the passive side notices. */
+	terms->rtr = RIPC__MPA_RTR_SEND;
 	if (!reply->enhanced)
 		return 0;
 	terms->read_depth = lower(request->ord, reply->ird);

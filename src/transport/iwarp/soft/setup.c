@@ -202,12 +202,14 @@ static void ask(struct ripc__ep *ep)
 {
 	struct soft_setup *s = ep->setup;
 
+	/*
+	 * Peer-to-peer mode is not asked for. SoftiWARP replies before it is ready for the first FPDU, and its connection
+	 * manager stops the kernel if the connection ends before that has come. And who uses verbs cannot see a Write.
+	 */
 	s->request = (struct ripc__mpa){
 		.revision = s->basic ? 1 : 2,
 		.crc = want_crc(ep),
 		.enhanced = !s->basic,
-		.peer_to_peer = !s->basic,
-		.rtr = s->basic ? 0 : RIPC__MPA_RTR_SEND | RIPC__MPA_RTR_WRITE | RIPC__MPA_RTR_READ,
 		.ird = SOFT_READ_DEPTH,
 		.ord = SOFT_READ_DEPTH,
 		.soft = true,

@@ -192,8 +192,15 @@ static unsigned pull(struct ripc__ep *ep, struct ripc__event *events, unsigned m
 	unsigned n = 0;
 
 	while (n < max && ripc__engine_next(&ep->engine, &ev)) {
-		struct ripc__event *out = &events[n++];
+		struct ripc__event *out;
 
+		/* A send of no bytes is no message: see doc/protocol.md, section 5.1. */
+		if (ev.kind == RIPC__ENGINE_RECV && !ev.len) {
+			if (ev.token)
+				ripc__slab_put(ev.token);
+			continue;
+		}
+		out = &events[n++];
 		*out = (struct ripc__event){.user = ep->user, .ep = ep, .wr_id = ev.wr_id};
 		switch (ev.kind) {
 		case RIPC__ENGINE_RECV:

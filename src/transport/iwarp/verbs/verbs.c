@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,21 @@ void ripc__iwv_unwatch(struct iwv *t, int fd)
 	epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
+/*
+ * Whether this process is a child whose parent used librdmacm when it forked. That keeps one context for each device, for all
+ * of the process; the child has closed its descriptors, and the numbers may mean something else by now.
+ */
+static volatile sig_atomic_t orphan;
+
+static const char orphan_text[] =
+	"librdmacm cannot be used in the forked child of a process that was using it";
+
 static int vt_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
+	if (orphan) {
+		snprintf(why, whylen, "%s", orphan_text);
+		return -EOWNERDEAD;
+	}
 	return ripc__verbs_probe(RIPC__VERBS_IWARP, why, whylen);
 }
 
@@ -98,9 +112,12 @@ static int open_channel(struct iwv *t)
 
 static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
 {
-	struct iwv *t = calloc(1, sizeof(*t));
+	struct iwv *t;
 	int rc;
 
+	if (orphan)
+		return ripc__fail(-EOWNERDEAD, "iwarp/verbs: %s", orphan_text);
+	t = calloc(1, sizeof(*t));
 	if (!t)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
 	t->base.ops = &ripc__transport_iwarp;
@@ -408,6 +425,7 @@ static void vt_forked(struct ripc__transport *tr)
 {
 	struct iwv *t = (struct iwv *)tr;
 
+	orphan = 1;
 	for (unsigned i = 0; i < t->nnics; i++) {
 		struct iwv_nic *nic = t->nic[i];
 
