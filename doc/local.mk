@@ -51,4 +51,4 @@ $(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk
 		$(PACKAGE_VERSION) "$(MAN_DATE)" $@
 
 MAINTAINERCLEANFILES = $(RIPC_MAN3)
-EXTRA_DIST += doc/man/mkman doc/architecture.md doc/performance.md doc/protocol.md
+EXTRA_DIST += doc/man/mkman doc/architecture.md doc/performance.md doc/protocol.md doc/security.md
