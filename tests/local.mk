@@ -21,6 +21,8 @@ include tests/soft/local.mk
 include tests/window/local.mk
 include tests/sim/local.mk
 include tests/conformance/local.mk
+include tests/ib/local.mk
+include tests/verbs/local.mk
 include tests/tools/local.mk
 include tests/fuzz/local.mk
 include tests/install/local.mk

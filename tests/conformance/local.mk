@@ -30,6 +30,13 @@ tests_conformance_conformance_ntb_SOURCES = tests/conformance/conformance_ntb.c
 tests_conformance_conformance_ntb_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_conformance_conformance_ntb_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_conformance_conformance_ntb_LDADD = $(CONFORMANCE_LIBS)
+if HAVE_VERBS
+check_PROGRAMS += tests/conformance/conformance_ib
+tests_conformance_conformance_ib_SOURCES = tests/conformance/conformance_ib.c
+tests_conformance_conformance_ib_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_conformance_conformance_ib_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_conformance_conformance_ib_LDADD = $(CONFORMANCE_LIBS)
+endif
 
 if HAVE_VERBS
 check_PROGRAMS += tests/conformance/conformance_iwarp

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Send queues never overflow, and always have a completion coming. Completion queues need a device: tests/lab. */
+#include "transport/verbs/queue.h"
+#include "harness.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct ripc__verbs_sendq q;
+
+static void open_queue(uint32_t depth)
+{
+	ck_assert_int_eq(ripc__verbs_sendq_init(&q, depth, &q), 0);
+}
+
+START_TEST(sendq_init__depth)
+{
+	static const struct {
+		uint32_t asked, got;
+	} cases[] = {{1, 1}, {2, 2}, {3, 2}, {127, 64}, {128, 128}, {129, 128}};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		open_queue(cases[i].asked);
+		ck_assert_uint_eq(q.depth, cases[i].got);
+		ck_assert_uint_eq(ripc__verbs_sendq_room(&q), cases[i].got);
+		ck_assert_ptr_eq(q.owner, &q);
+		ripc__verbs_sendq_fini(&q);
+		ripc__verbs_sendq_fini(&q);
+	}
+}
+END_TEST
+
+/* Of any half queue in a row at least one is signaled: a full queue always has a completion coming. */
+START_TEST(sendq_take__half)
+{
+	for (uint32_t depth = 1; depth <= 64; depth *= 2) {
+		uint32_t unsignaled = 0;
+
+		open_queue(depth);
+		for (uint32_t i = 0; i < 4 * depth; i++) {
+			struct ripc__verbs_slot *slot;
+
+			if (!ripc__verbs_sendq_room(&q)) {
+				struct ripc__verbs_slot *last = NULL;
+
+				for (uint32_t k = 0; k < depth; k++)
+					if (q.slots[k].signaled)
+						last = &q.slots[k];
+				ck_assert_ptr_nonnull(last);
+				while (ripc__verbs_sendq_retire(&q, last))
+					;
+			}
+			ck_assert_uint_gt(ripc__verbs_sendq_room(&q), 0);
+			slot = ripc__verbs_sendq_take(&q, false);
+			unsignaled = slot->signaled ? 0 : unsignaled + 1;
+			ck_assert_uint_lt(unsignaled, (depth + 1) / 2 + (depth == 1));
+		}
+		ripc__verbs_sendq_fini(&q);
+	}
+}
+END_TEST
+
+START_TEST(sendq_take__asked)
+{
+	open_queue(16);
+	ck_assert(!ripc__verbs_sendq_take(&q, false)->signaled);
+	ck_assert(ripc__verbs_sendq_take(&q, true)->signaled);
+	ck_assert_uint_eq(q.unsignaled, 0);
+	ripc__verbs_sendq_fini(&q);
+}
+END_TEST
+
+START_TEST(sendq_untake__refused)
+{
+	open_queue(8);
+	for (int i = 0; i < 3; i++)
+		ripc__verbs_sendq_take(&q, i == 0);
+	ck_assert_uint_eq(q.unsignaled, 2);
+	ripc__verbs_sendq_untake(&q, 1);
+	ck_assert_uint_eq(q.unsignaled, 1);
+	ck_assert_uint_eq(ripc__verbs_sendq_room(&q), 6);
+	ripc__verbs_sendq_untake(&q, 2);
+	ck_assert_uint_eq(q.unsignaled, 0);
+	ck_assert_uint_eq(ripc__verbs_sendq_room(&q), 8);
+	ripc__verbs_sendq_fini(&q);
+}
+END_TEST
+
+/* One completion is for all before it; late ones of a slot that is retired change nothing. */
+START_TEST(sendq_retire__order)
+{
+	struct ripc__verbs_slot *slots[8];
+	uint64_t rng = test_seed();
+	uint32_t taken = 0, retired = 0;
+
+	open_queue(8);
+	for (int round = 0; round < 1000; round++) {
+		uint32_t n = (uint32_t)(test_random(&rng) % 9), upto;
+
+		for (; n && ripc__verbs_sendq_room(&q); n--) {
+			struct ripc__verbs_slot *slot = ripc__verbs_sendq_take(&q, false);
+
+			slot->wr_id = taken;
+			slots[taken++ % 8] = slot;
+		}
+		if (taken == retired)
+			continue;
+		upto = retired + (uint32_t)(test_random(&rng) % (taken - retired));
+		for (;;) {
+			struct ripc__verbs_slot *slot = ripc__verbs_sendq_retire(&q, slots[upto % 8]);
+
+			if (!slot)
+				break;
+			ck_assert_uint_eq(slot->wr_id, retired);
+			retired++;
+		}
+		ck_assert_uint_eq(retired, upto + 1);
+		if (taken - retired < 8)
+			ck_assert_ptr_null(ripc__verbs_sendq_retire(&q, slots[upto % 8]));
+	}
+	ripc__verbs_sendq_fini(&q);
+}
+END_TEST
+
+START_TEST(wc__whose)
+{
+	struct ripc__verbs_buf buf;
+	struct ibv_wc wc = {0};
+
+	open_queue(2);
+	wc.wr_id = ripc__verbs_send_id(&q.slots[1]);
+	ck_assert_ptr_eq(ripc__verbs_wc_slot(&wc), &q.slots[1]);
+	wc.wr_id = ripc__verbs_recv_id(&buf);
+	ck_assert_ptr_null(ripc__verbs_wc_slot(&wc));
+	ck_assert_ptr_eq(ripc__verbs_wc_buf(&wc), &buf);
+	ripc__verbs_sendq_fini(&q);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("test_queue");
+	TCase *c = tcase_create("sendq");
+
+	tcase_add_test(c, sendq_init__depth);
+	tcase_add_test(c, sendq_take__half);
+	tcase_add_test(c, sendq_take__asked);
+	tcase_add_test(c, sendq_untake__refused);
+	tcase_add_test(c, sendq_retire__order);
+	tcase_add_test(c, wc__whose);
+	suite_add_tcase(s, c);
+	return test_main("test_queue", s);
+}
