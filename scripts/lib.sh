@@ -64,6 +64,9 @@ base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-de
 	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev)
 test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils)
 full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
+# The lab: an emulator, what its guests are made from, and programs of others for the devices in them.
+lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux procps perftest
+	ibverbs-utils rdmacm-utils iproute2)
 lint_packages=(clang-format clang-tidy cppcheck shellcheck)
 
 # Makes ./configure if there is none or something it is made from is newer.

@@ -14,8 +14,9 @@ die()
 	exit "${2:-125}"
 }
 
-# Kernel messages that fail a run.
-complaints='WARNING:|BUG:|Oops|Kernel panic|general protection fault|refcount_t:|UBSAN:|blocked for more than'
+# Kernel messages that fail a run. That a program of user space crashed is a message too, but nothing of the kernel's:
+# "traps: NAME[PID] general protection fault ip:...".
+complaints='WARNING:|BUG:|Oops|Kernel panic|general protection fault[,:]|refcount_t:|UBSAN:|blocked for more than'
 
 # lab_devices: names the devices for the programs. RIPC_LAB_IB and RIPC_LAB_IWARP are the first of each kind or empty,
 # RIPC_LAB_IB_ADDRESS and RIPC_LAB_IWARP_ADDRESS the IPv4 addresses of their network devices.
