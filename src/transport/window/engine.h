@@ -40,9 +40,8 @@
 #define RIPC__WIN_SLOT      64u
 #define RIPC__WIN_BODY      56u /* bytes of a message in a slot */
 
-#define RIPC__WIN_SEND_MAX 16384u /* bytes of a send at most */
-#define RIPC__WIN_INLINE_MAX 448u /* of these, sent in slots: 8 of them; one copy into the other ring is faster from here on */
-	448u /* of these, sent in slots: 8 of them; beyond that, one copy into the other ring is faster */
+#define RIPC__WIN_SEND_MAX   16384u /* bytes of a send at most */
+#define RIPC__WIN_INLINE_MAX 448u   /* of these, sent in slots: 8; then the other ring is faster */
 #define RIPC__WIN_BUF        (RIPC__WIN_SEND_MAX + 64) /* bytes a receive buffer must have */
 #define RIPC__WIN_READS_MAX  16u /* reads outstanding in one direction at most */
 #define RIPC__WIN_WRITES_MAX 16u /* writes not yet copied at most */
