@@ -293,7 +293,8 @@ static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *
 {
 	struct ripc__return *r = ripc__return_find(lane->ctx, h->u[0]);
 
-	if (r && r->lane == lane && r->revoking)
+	/* A context's lane to itself has two ends, and either may bring it. */
+	if (r && r->lane && r->lane->peer == lane->peer && r->revoking)
 		ripc__return_revoked(lane->ctx, r);
 }
 
