@@ -16,6 +16,7 @@ AM_TESTS_ENVIRONMENT = RIPC_INTERFACES=lo; export RIPC_INTERFACES;
 
 include tests/core/local.mk
 include tests/wire/local.mk
+include tests/auth/local.mk
 include tests/resolver/local.mk
 include tests/soft/local.mk
 include tests/window/local.mk
@@ -28,3 +29,4 @@ include tests/fuzz/local.mk
 include tests/install/local.mk
 include tests/faults/local.mk
 include tests/lab/local.mk
+include tests/compat/local.mk

@@ -21,7 +21,8 @@ cflags=$(pkg-config --cflags ripc)
 libs=$(pkg-config --libs ripc)
 static_libs=$(pkg-config --static --libs ripc)
 # Only the public header may be needed, and only the public interface be used.
-check "no private header is installed" test "$(find "$tree$includedir" -type f | wc -l)" -eq 1
+check "no private header is installed" test "$(cd "$tree$includedir" && find . -type f | sort | tr "\n" " ")" = \
+	"./ripc-2012/include/config.h ./ripc-2012/src/ripc.h ./ripc.h ./ripc_compat.h "
 
 # A program of 20 lines: two services of one process that talk to each other.
 cat >"$work/own.c" <<'C'
@@ -65,6 +66,18 @@ if [ -e "$tree$libdir/libripc.so" ]; then
 	check "the shared one is used" grep -q 'NEEDED.*libripc\.so\.1' <(objdump -p "$work/own-shared")
 else
 	skip "the shared library is not built"
+fi
+# A program of 2012, with no flags but those of pkg-config.
+cflags_2012=$(pkg-config --cflags ripc-compat)
+if [ -e "$tree$libdir/libripc-compat.so" ]; then
+	build "$work/compat-shared" "$cc" "$srcdir/tests/compat/programs/resolver.c" "$cflags_2012" \
+		"$(pkg-config --libs ripc-compat) -Wl,-rpath-link,$tree$libdir" &&
+		check "2012, shared: runs" env LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$work/compat-shared" 1 0
+fi
+if [ -e "$tree$libdir/libripc-compat.a" ]; then
+	build "$work/compat-static" "$cc" "$srcdir/tests/compat/programs/resolver.c" "$cflags_2012 -static" \
+		"$(pkg-config --static --libs ripc-compat)" &&
+		check "2012, static: runs" timeout 60 "$work/compat-static" 1 0
 fi
 if [ -e "$tree$libdir/libripc.a" ]; then
 	build "$work/own-static" "$cc" "$work/own.c" "$cflags -static" "$static_libs" &&

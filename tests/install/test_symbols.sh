@@ -34,6 +34,14 @@ else
 fi
 check "the map names no function that is not there" diff <(echo "$wanted") \
 	<(sed -n 's/^\t\t\(ripc_[a-z_]*\);/\1/p' "$srcdir/src/libripc.map" | sort)
+compat=$(grep -ohE '\bripc_compat_[a-z_]+' "$srcdir/include/ripc_compat.h" | sort -u)
+if [ -e .libs/libripc-compat.so ]; then
+	check "libripc-compat.so exports the functions of ripc_compat.h and nothing else" \
+		diff <(sed 's/$/@@RIPC_COMPAT_1/' <<<"$compat") \
+		<("$nm" -D --defined-only .libs/libripc-compat.so | awk '$2 != "A" {print $3}' | sort)
+else
+	skip "the shared library of ripc_compat.h is not built"
+fi
 # The library may not end the process, print, or install signal handlers.
 if grep -q '^#define RIPC_DEBUG' config.h; then
 	skip "a debug build has assertions"

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "compat/memory.h"
+
+#include "compat/services.h"
+#include "ripc_compat.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind {
+	POOL,     /* of ripc_buf_alloc(), or taken from a message */
+	EXPLICIT, /* of ripc_buf_register() */
+	IMPLICIT  /* registered for a window: until that is used */
+};
+
+/* In the tree. A search key is one of a single byte. */
+struct mem {
+	uint8_t *base;
+	size_t len;
+	enum kind kind;
+	unsigned claims;
+};
+
+struct claim {
+	struct claim *prev, *next;
+	struct mem *mem;
+	uint8_t *base;
+	size_t len;
+	unsigned service; /* window: whose, 0: any */
+	bool is_return;
+	bool is_own; /* return buffer allocated here */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *tree; /* of struct mem, by address; they do not overlap */
+static struct claim claims = {&claims, &claims, NULL, NULL, 0, 0, false, false}; /* oldest first */
+static unsigned own_returns;
+
+/* Ranges that overlap are equal. */
+static int compare(const void *a, const void *b)
+{
+	const struct mem *x = a, *y = b;
+
+	if (x->base + x->len <= y->base)
+		return -1;
+	return y->base + y->len <= x->base;
+}
+
+/* The first found that overlaps [p, p+len), or NULL. */
+static struct mem *overlapping(const void *p, size_t len)
+{
+	struct mem key = {(uint8_t *)p, len ? len : 1, POOL, 0};
+	struct mem **at = tfind(&key, &tree, compare);
+
+	return at ? *at : NULL;
+}
+
+static bool contains(const struct mem *m, const void *p, size_t len)
+{
+	size_t offset = (size_t)((const uint8_t *)p - m->base);
+
+	return (const uint8_t *)p >= m->base && offset <= m->len && len <= m->len - offset;
+}
+
+static struct mem *insert(void *base, size_t len, enum kind kind)
+{
+	struct mem *m = malloc(sizeof(*m));
+
+	if (!m)
+		return NULL;
+	*m = (struct mem){base, len, kind, 0};
+	if (!tsearch(m, &tree, compare)) {
+		free(m);
+		return NULL;
+	}
+	return m;
+}
+
+static void forget(struct mem *m)
+{
+	tdelete(m, &tree, compare);
+	free(m);
+}
+
+static struct claim *claim_find(const void *base)
+{
+	for (struct claim *c = claims.next; c != &claims; c = c->next)
+		if (c->base == base)
+			return c;
+	return NULL;
+}
+
+static struct claim *claim_new(struct mem *m, void *base, size_t len)
+{
+	struct claim *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->mem = m;
+	c->base = base;
+	c->len = len;
+	c->prev = claims.prev;
+	c->next = &claims;
+	c->prev->next = c;
+	claims.prev = c;
+	m->claims++;
+	return c;
+}
+
+static void claim_drop(struct claim *c)
+{
+	c->prev->next = c->next;
+	c->next->prev = c->prev;
+	c->mem->claims--;
+	own_returns -= c->is_own;
+	free(c);
+}
+
+static void claims_drop(const struct mem *m)
+{
+	for (struct claim *c = claims.next, *next; m->claims && c != &claims; c = next) {
+		next = c->next;
+		if (c->mem == m)
+			claim_drop(c);
+	}
+}
+
+/* Memory that was registered for a window only goes with it: the application may free it without a word. */
+static void release(struct mem *m)
+{
+	if (m->kind == IMPLICIT && !m->claims && !ripc_buf_unregister(NULL, m->base))
+		forget(m);
+}
+
+static void *alloc(size_t len)
+{
+	void *p = ripc_buf_alloc(NULL, len ? len : 1);
+
+	if (p && !insert(p, len ? len : 1, POOL)) {
+		ripc_buf_free(NULL, p);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return p;
+}
+
+void *ripc__compat_alloc(size_t len)
+{
+	void *p;
+
+	pthread_mutex_lock(&lock);
+	p = alloc(len);
+	pthread_mutex_unlock(&lock);
+	return p;
+}
+
+int ripc__compat_adopt(void *base, size_t len)
+{
+	struct mem *m;
+
+	pthread_mutex_lock(&lock);
+	m = insert(base, len, POOL);
+	pthread_mutex_unlock(&lock);
+	return m ? 0 : -ENOMEM;
+}
+
+void *ripc_compat_buf_alloc(size_t size)
+{
+	int rc = ripc__compat_open();
+
+	if (rc < 0) {
+		errno = -rc;
+		return NULL;
+	}
+	return ripc__compat_alloc(size);
+}
+
+void *ripc_compat_buf_realloc(void *buf, size_t size)
+{
+	struct mem *m;
+	void *p = NULL;
+	int error = EINVAL;
+
+	if (!buf)
+		return ripc_compat_buf_alloc(size);
+	pthread_mutex_lock(&lock);
+	m = overlapping(buf, 1);
+	if (m && m->kind == POOL) {
+		size_t len = size ? size : 1;
+
+		/* In the tree the old address must not stand for a moment in which another thread gets it. */
+		p = ripc_buf_realloc(NULL, m->base, len);
+		error = errno;
+		if (p) {
+			tdelete(m, &tree, compare);
+			m->base = p;
+			m->len = len;
+			/* Its node was freed just now, under the lock: memory for one is there, but for another thread's malloc(). */
+			if (!tsearch(m, &tree, compare)) {
+				free(m);
+				ripc_buf_free(NULL, p);
+				p = NULL;
+				error = ENOMEM;
+			}
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	if (!p)
+		errno = error;
+	return p;
+}
+
+/* Takes the windows in memory of the application's back. Return offers stay: only a message or the end takes them. */
+static void windows_withdraw(struct mem *m)
+{
+	for (struct claim *c = claims.next, *next; c != &claims; c = next) {
+		next = c->next;
+		if (c->mem != m || c->is_return)
+			continue;
+		ripc_window_remove(NULL, c->base);
+		claim_drop(c);
+	}
+}
+
+void ripc_compat_buf_free(void *buf)
+{
+	struct mem *m;
+
+	pthread_mutex_lock(&lock);
+	m = buf ? overlapping(buf, 1) : NULL;
+	if (m && m->kind == POOL) {
+		if (!ripc_buf_free(NULL, m->base)) {
+			claims_drop(m);
+			forget(m);
+		}
+	} else if (m) {
+		/* Not ours to free, but nobody may write into it any more if it was given to us for a window. */
+		windows_withdraw(m);
+		release(m);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* The memory known here that contains the range, made so if it can be. NULL, with *rc saying why. */
+static struct mem *known(void *base, size_t len, enum kind kind, int *rc)
+{
+	struct mem *m;
+
+	*rc = len && base ? 0 : -EINVAL;
+	while (!*rc) {
+		m = overlapping(base, len);
+		if (!m) {
+			*rc = ripc_buf_register(NULL, base, len);
+			if (*rc)
+				return NULL;
+			m = insert(base, len, kind);
+			if (m)
+				return m;
+			ripc_buf_unregister(NULL, base);
+			*rc = -ENOMEM;
+		} else if (contains(m, base, len)) {
+			if (kind == EXPLICIT && m->kind == IMPLICIT && m->base == base)
+				m->kind = EXPLICIT;
+			return m;
+		} else if (m->kind == POOL) {
+			*rc = -EINVAL;
+		} else {
+			/* It has grown, or the old memory is gone: what was registered is of no use any more. */
+			windows_withdraw(m);
+			*rc = ripc_buf_unregister(NULL, m->base);
+			if (!*rc) {
+				claims_drop(m);
+				forget(m);
+			}
+		}
+	}
+	return NULL;
+}
+
+uint8_t ripc_compat_buf_register(void *buf, size_t size)
+{
+	int rc = ripc__compat_open();
+
+	if (rc >= 0) {
+		pthread_mutex_lock(&lock);
+		known(buf, size, EXPLICIT, &rc);
+		pthread_mutex_unlock(&lock);
+	}
+	return rc ? ripc__compat_fail(rc, 1) : 0;
+}
+
+uint8_t ripc_compat_buf_unregister(void *buf)
+{
+	struct mem *m;
+	int rc = -EINVAL;
+
+	pthread_mutex_lock(&lock);
+	m = buf ? overlapping(buf, 1) : NULL;
+	if (m && m->kind != POOL) {
+		windows_withdraw(m);
+		rc = ripc_buf_unregister(NULL, m->base);
+		if (!rc)
+			forget(m);
+	}
+	pthread_mutex_unlock(&lock);
+	return rc ? ripc__compat_fail(rc, 0) : 1;
+}
+
+/* ---- windows ---- */
+
+static int window_set(struct ripc_service *s, unsigned service, void *base, size_t len)
+{
+	struct claim *c = claim_find(base);
+	struct mem *m;
+	int rc;
+
+	if (c && c->is_return)
+		return -EBUSY;
+	if (c && c->len == len && c->service == service)
+		return 0;
+	if (c) {
+		/* A window that is gone was filled by a message that is still to be received. */
+		rc = ripc_window_remove(NULL, base);
+		if (rc)
+			return rc == -EINVAL ? 0 : rc;
+		m = c->mem;
+		claim_drop(c);
+		release(m);
+	}
+	m = known(base, len, IMPLICIT, &rc);
+	if (!m)
+		return rc;
+	c = claim_new(m, base, len);
+	rc = c ? ripc_window_add(NULL, s, base, len) : -ENOMEM;
+	if (!rc)
+		c->service = service;
+	else if (c)
+		claim_drop(c);
+	if (rc)
+		release(m);
+	return rc;
+}
+
+static uint8_t window_for(struct ripc_service *s, unsigned service, void *base, size_t size)
+{
+	void *own = NULL;
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	if (!base && size)
+		base = own = alloc(size);
+	rc = base ? window_set(s, service, base, size) : size ? -errno : -EINVAL;
+	pthread_mutex_unlock(&lock);
+	if (rc)
+		ripc_compat_buf_free(own);
+	return rc ? ripc__compat_fail(rc, 1) : 0;
+}
+
+uint8_t ripc_compat_reg_recv_window(void *base, size_t size)
+{
+	int rc = ripc__compat_open();
+
+	return rc < 0 ? ripc__compat_fail(rc, 1) : window_for(NULL, 0, base, size);
+}
+
+uint8_t ripc_compat_reg_recv_window_for_service(void *base, size_t size, uint16_t service_id)
+{
+	struct ripc_service *s = ripc__compat_service(service_id);
+
+	return s ? window_for(s, service_id, base, size) : 1;
+}
+
+/* ---- return buffers ---- */
+
+static struct claim *offer_one(void *base, size_t len)
+{
+	struct mem *m = overlapping(base, len);
+	struct claim *c;
+
+	/* Memory that we do not know could be freed while it is offered: the item finds another place. */
+	if (!m || !contains(m, base, len) || claim_find(base))
+		return NULL;
+	c = claim_new(m, base, len);
+	if (c)
+		c->is_return = true;
+	return c;
+}
+
+static struct claim *offer_own(size_t len)
+{
+	void *base;
+	struct claim *c;
+
+	for (c = claims.next; own_returns >= COMPAT_OWN_RETURNS_MAX && c != &claims; c = c->next)
+		if (c->is_own) {
+			struct mem *m = c->mem;
+
+			if (ripc_buf_free(NULL, m->base))
+				return NULL;
+			claim_drop(c);
+			forget(m);
+			break;
+		}
+	base = alloc(len);
+	if (!base)
+		return NULL;
+	c = offer_one(base, len);
+	if (!c) {
+		ripc_buf_free(NULL, base);
+		forget(overlapping(base, 1));
+		return NULL;
+	}
+	c->is_own = true;
+	own_returns++;
+	return c;
+}
+
+unsigned ripc__compat_offer(void **bufs, const uint32_t *lens, unsigned n, struct iovec *vec)
+{
+	unsigned offered = 0;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < n && offered < RIPC_RETURNS_MAX; i++) {
+		struct claim *c;
+
+		if (!lens[i])
+			continue;
+		c = bufs[i] ? offer_one(bufs[i], lens[i]) : offer_own(lens[i]);
+		if (c)
+			vec[offered++] = (struct iovec){c->base, c->len};
+	}
+	pthread_mutex_unlock(&lock);
+	return offered;
+}
+
+void ripc__compat_offer_undo(const struct iovec *vec, unsigned n)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < n; i++) {
+		struct claim *c = claim_find(vec[i].iov_base);
+		struct mem *m;
+
+		if (!c)
+			continue;
+		m = c->mem;
+		if (!c->is_own) {
+			claim_drop(c);
+		} else if (!ripc_buf_free(NULL, m->base)) {
+			claim_drop(c);
+			forget(m);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ripc__compat_claim_used(const void *base)
+{
+	struct claim *c;
+	struct mem *m;
+
+	pthread_mutex_lock(&lock);
+	c = claim_find(base);
+	if (c) {
+		m = c->mem;
+		claim_drop(c);
+		release(m);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ripc__compat_claim_renew(void *base)
+{
+	struct claim *c;
+
+	pthread_mutex_lock(&lock);
+	c = claim_find(base);
+	if (c && (c->is_return ||
+		  ripc_window_add(NULL, c->service ? ripc__compat_service(c->service) : NULL, base,
+				  c->len))) {
+		struct mem *m = c->mem;
+
+		claim_drop(c);
+		release(m);
+	}
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Sending and receiving as in 2012. */
+#include "compat/memory.h"
+#include "compat/services.h"
+#include "ripc_compat.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long we look for a service that has spoken to us and cannot be reached now. */
+#define GONE_MS 2000
+/* Short items begin at such multiples, as any type may be read from them, and at least one 0 lies between two. */
+#define ITEM_ALIGN 16
+
+/* ---- sending ---- */
+
+struct letter {
+	struct ripc_service *src;
+	unsigned dest;
+	struct iovec items[RIPC_ITEMS_MAX + 1];
+	unsigned nitems;
+	size_t bytes;
+	struct ripc_send_options options;
+	struct iovec returns[RIPC_RETURNS_MAX];
+};
+
+static int letter_fill(struct letter *l, void **buf, const uint32_t *length, unsigned n)
+{
+	if (!n || n > RIPC_ITEMS_MAX || !buf || !length)
+		return -EINVAL;
+	/* The first place is for the mark. */
+	l->items[0] = (struct iovec){(void *)ripc__compat_mark, COMPAT_MARK_LEN};
+	l->nitems = n;
+	l->bytes = 0;
+	for (unsigned i = 0; i < n; i++) {
+		l->items[i + 1] = (struct iovec){buf[i], length[i]};
+		l->bytes += length[i];
+	}
+	return 0;
+}
+
+/* A long message, or a short one that the transport's sends cannot hold, which travels as a long one. */
+static int deliver_long(struct letter *l, bool marked)
+{
+	struct ripc_request *r;
+	int rc;
+
+	if (marked && l->nitems == RIPC_ITEMS_MAX)
+		return -EMSGSIZE;
+	rc = ripc_start(l->src, l->dest, l->items + !marked, l->nitems + marked, &l->options, &r);
+	if (rc)
+		return rc;
+	do {
+		rc = ripc_request_wait(&r, GONE_MS);
+	} while (r && (!ripc__compat_is_asker(l->dest) || !ripc_lookup(NULL, l->dest, NULL, GONE_MS)));
+	if (!r)
+		return rc;
+	rc = ripc_request_cancel(&r, GONE_MS);
+	return rc == -ECANCELED ? -EHOSTUNREACH : rc;
+}
+
+/* A service that we want something of is waited for, whoever starts last; one that wanted something of us may have gone. */
+static int deliver_short(struct letter *l)
+{
+	bool asker = ripc__compat_is_asker(l->dest);
+	int rc;
+
+	do {
+		rc = ripc_send_short(l->src, l->dest, l->items + 1, l->nitems, &l->options,
+				     asker ? GONE_MS : -1);
+	} while (rc == -ETIMEDOUT || (rc == -EHOSTUNREACH && !asker));
+	return rc == -EMSGSIZE ? deliver_long(l, true) : rc;
+}
+
+static int deliver(struct letter *l, bool is_long)
+{
+	return is_long ? deliver_long(l, false) : deliver_short(l);
+}
+
+static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **buf, uint32_t *length,
+			    uint16_t num_items, void **return_bufs, uint32_t *return_buf_lengths,
+			    uint16_t num_return_bufs)
+{
+	struct letter l;
+	int rc;
+
+	l.src = ripc__compat_service(src);
+	if (!l.src)
+		return 1;
+	l.dest = dest;
+	rc = letter_fill(&l, buf, length, num_items);
+	if (!rc && !dest)
+		rc = -EINVAL;
+	if (!rc && !is_long && l.bytes > RECV_BUF_SIZE)
+		rc = -EMSGSIZE;
+	if (rc)
+		return ripc__compat_fail(rc, 1);
+	memset(&l.options, 0, sizeof(l.options));
+	if (return_bufs && return_buf_lengths)
+		l.options.nreturns = ripc__compat_offer(return_bufs, return_buf_lengths,
+							num_return_bufs, l.returns);
+	l.options.returns = l.options.nreturns ? l.returns : NULL;
+	rc = deliver(&l, is_long);
+	if (rc == -EBUSY && l.options.nreturns) {
+		/* Somebody else uses one of the return buffers: they are an offer, the message is what counts. */
+		ripc__compat_offer_undo(l.returns, l.options.nreturns);
+		l.options.nreturns = 0;
+		l.options.returns = NULL;
+		rc = deliver(&l, is_long);
+	}
+	if (rc) {
+		ripc__compat_offer_undo(l.returns, l.options.nreturns);
+		return ripc__compat_fail(rc, 1);
+	}
+	ripc__compat_spoke(dest);
+	return 0;
+}
+
+uint8_t ripc_compat_send_short(uint16_t src, uint16_t dest, void **buf, uint32_t *length,
+			       uint16_t num_items, void **return_bufs, uint32_t *return_buf_lengths,
+			       uint16_t num_return_bufs)
+{
+	return send_message(false, src, dest, buf, length, num_items, return_bufs,
+			    return_buf_lengths, num_return_bufs);
+}
+
+uint8_t ripc_compat_send_long(uint16_t src, uint16_t dest, void **buf, uint32_t *length,
+			      uint16_t num_items, void **return_bufs, uint32_t *return_buf_lengths,
+			      uint16_t num_return_bufs)
+{
+	return send_message(true, src, dest, buf, length, num_items, return_bufs,
+			    return_buf_lengths, num_return_bufs);
+}
+
+/* ---- receiving ---- */
+
+/* What ripc_receive() hands out of one kind. */
+struct arrays {
+	void **items;
+	uint32_t *sizes;
+	uint16_t n;
+};
+
+static int arrays_new(struct arrays *a, unsigned n)
+{
+	a->items = calloc(n, sizeof(*a->items));
+	a->sizes = calloc(n, sizeof(*a->sizes));
+	if (!a->items || !a->sizes)
+		return -ENOMEM;
+	a->n = (uint16_t)n;
+	return 0;
+}
+
+/* Copied into a buffer of their own: it is zero behind every item, may be written, and keeps no message alive. */
+static int take_short(struct arrays *a, const struct iovec *items, unsigned n)
+{
+	size_t need = 0;
+	uint8_t *to;
+	int rc = arrays_new(a, n);
+
+	if (rc)
+		return rc;
+	for (unsigned i = 0; i < n; i++)
+		need += (items[i].iov_len / ITEM_ALIGN + 1) * ITEM_ALIGN;
+	if (need < RECV_BUF_SIZE)
+		need = RECV_BUF_SIZE;
+	to = ripc__compat_alloc(need);
+	if (!to)
+		return -ENOMEM;
+	memset(to, 0, need);
+	for (unsigned i = 0; i < n; i++) {
+		if (items[i].iov_len)
+			memcpy(to, items[i].iov_base, items[i].iov_len);
+		a->items[i] = to;
+		a->sizes[i] = (uint32_t)items[i].iov_len;
+		to += (items[i].iov_len / ITEM_ALIGN + 1) * ITEM_ALIGN;
+	}
+	return 0;
+}
+
+static int take_one(struct ripc_message *m, unsigned i, void **item)
+{
+	const struct iovec *v = &m->items[i];
+
+	if (m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN) {
+		ripc__compat_claim_used(v->iov_base);
+		*item = v->iov_base;
+		return 0;
+	}
+	if (m->placement[i] == RIPC_IN_POOL && v->iov_len) {
+		void *p = ripc_message_take(m, i);
+
+		if (p && ripc__compat_adopt(p, v->iov_len)) {
+			ripc_buf_free(NULL, p);
+			p = NULL;
+		}
+		*item = p;
+		return p ? 0 : -ENOMEM;
+	}
+	/* Empty, or inline in the message: programs free every long item by itself. */
+	*item = ripc__compat_alloc(v->iov_len);
+	if (!*item)
+		return -ENOMEM;
+	if (v->iov_len)
+		memcpy(*item, v->iov_base, v->iov_len);
+	else
+		memset(*item, 0, 1);
+	return 0;
+}
+
+static int take_long(struct arrays *a, struct ripc_message *m)
+{
+	int rc = arrays_new(a, m->nitems);
+	int failed = 0;
+
+	/* Also after a failure: windows and return buffers are the program's again in any case. */
+	for (unsigned i = 0; !rc && i < m->nitems; i++) {
+		failed |= take_one(m, i, &a->items[i]);
+		a->sizes[i] = m->items[i].iov_len > UINT32_MAX ? UINT32_MAX
+							       : (uint32_t)m->items[i].iov_len;
+	}
+	if (!failed)
+		return rc;
+	for (unsigned i = 0; i < m->nitems; i++)
+		if (m->placement[i] != RIPC_IN_WINDOW && m->placement[i] != RIPC_IN_RETURN)
+			ripc_compat_buf_free(a->items[i]);
+	return -ENOMEM;
+}
+
+/* A short one that came as a long one lies in the pool, or, if its sender's items found them, in windows. */
+static bool is_marked(const struct ripc_message *m)
+{
+	return m->is_long && m->nitems > 1 && m->items[0].iov_len == COMPAT_MARK_LEN &&
+	       !memcmp(m->items[0].iov_base, ripc__compat_mark, COMPAT_MARK_LEN);
+}
+
+static int take_marked(struct arrays *a, const struct ripc_message *m)
+{
+	int rc = take_short(a, m->items + 1, m->nitems - 1);
+
+	for (unsigned i = 0; i < m->nitems; i++)
+		if (m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN)
+			ripc__compat_claim_renew(m->items[i].iov_base);
+	return rc;
+}
+
+static void give(struct arrays *a, void ***items, uint32_t **sizes, uint16_t *n)
+{
+	if (items)
+		*items = a->items;
+	else
+		free(a->items);
+	if (sizes)
+		*sizes = a->sizes;
+	else
+		free(a->sizes);
+	if (n)
+		*n = a->n;
+}
+
+uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void ***short_items,
+			    uint32_t **short_item_sizes, uint16_t *num_short_items,
+			    void ***long_items, uint32_t **long_item_sizes, uint16_t *num_long_items)
+{
+	struct ripc_service *s = ripc__compat_service(service_id);
+	struct arrays shorts = {0}, longs = {0};
+	struct ripc_message *m;
+	int rc;
+
+	if (!s)
+		return 255;
+	do {
+		rc = ripc_receive(s, &m, -1);
+	} while (rc == -ETIMEDOUT || rc == -EAGAIN);
+	if (rc)
+		return ripc__compat_fail(rc, 255);
+	if (m->source <= UINT16_MAX)
+		ripc__compat_heard((unsigned)m->source);
+	if (from_service_id)
+		*from_service_id = m->source <= UINT16_MAX ? (uint16_t)m->source : 0;
+	if (is_marked(m))
+		rc = take_marked(&shorts, m);
+	else if (m->is_long)
+		rc = take_long(&longs, m);
+	else
+		rc = take_short(&shorts, m->items, m->nitems);
+	ripc_message_free(m);
+	if (rc) {
+		free(shorts.items);
+		free(shorts.sizes);
+		free(longs.items);
+		free(longs.sizes);
+		shorts = longs = (struct arrays){0};
+	}
+	give(&shorts, short_items, short_item_sizes, num_short_items);
+	give(&longs, long_items, long_item_sizes, num_long_items);
+	return rc ? ripc__compat_fail(rc, 1) : 0;
+}

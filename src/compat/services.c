@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "compat/services.h"
+
+#include "ripc_compat.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define IDS 65536
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool opened;
+static _Atomic(struct ripc_service *) services[IDS];
+/* Who spoke first: nobody yet, we, or they. */
+static _Atomic(uint8_t) first[IDS];
+enum { NOBODY, WE, THEY };
+
+const uint8_t ripc__compat_mark[COMPAT_MARK_LEN] = {0x9d, 0x1e, 0x6b, 0x52, 0x49, 0x50, 0x43, 0x32,
+						    0xf4, 0x30, 0x7a, 0xc8, 0x05, 0xb1, 0xe3, 0x68};
+
+uint8_t ripc__compat_fail(int rc, uint8_t answer)
+{
+	errno = -rc;
+	return answer;
+}
+
+int ripc__compat_open(void)
+{
+	struct ripc_stats stats;
+	int rc = 1;
+
+	pthread_mutex_lock(&lock);
+	if (!opened) {
+		rc = ripc_stats(NULL, &stats);
+		opened = !rc;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+/* A process that ends tells its peers so, who else would have to find out. */
+static void __attribute__((destructor)) close_at_end(void)
+{
+	if (opened)
+		ripc_close(NULL);
+}
+
+uint8_t ripc_compat_init(void)
+{
+	int rc = ripc__compat_open();
+
+	return rc < 0 ? ripc__compat_fail(rc, 255) : (uint8_t)rc;
+}
+
+uint8_t ripc_compat_ripc_init(void)
+{
+	return ripc_compat_init();
+}
+
+static int register_id(unsigned id)
+{
+	struct ripc_service *s;
+	int rc = ripc__compat_open();
+
+	if (rc < 0)
+		return rc;
+	if (!id || id >= IDS)
+		return -EINVAL;
+	rc = ripc_register(NULL, id, 0, &s);
+	if (!rc)
+		atomic_store(&services[id], s);
+	return rc;
+}
+
+uint8_t ripc_compat_register_service_id(int service_id)
+{
+	int rc = register_id((unsigned)service_id);
+
+	return rc ? ripc__compat_fail(rc, 0) : 1;
+}
+
+uint16_t ripc_compat_register_random_service_id(void)
+{
+	int rc = -EADDRINUSE;
+
+	/* As many attempts as find a free one even when nearly all are taken. */
+	for (unsigned i = 0; rc == -EADDRINUSE && i < IDS; i++) {
+		uint16_t id;
+
+		if (getrandom(&id, sizeof(id), 0) != sizeof(id)) {
+			rc = -errno;
+			break;
+		}
+		/* The lower ids are those that people choose. */
+		id |= 0x8000;
+		rc = register_id(id);
+		if (!rc)
+			return id;
+	}
+	errno = -rc;
+	return 0;
+}
+
+uint8_t ripc_compat_register_multicast_service_id(int service_id)
+{
+	(void)service_id;
+	return ripc__compat_fail(-EOPNOTSUPP, 0);
+}
+
+struct ripc_service *ripc__compat_service(unsigned id)
+{
+	struct ripc_service *s = id < IDS ? atomic_load(&services[id]) : NULL;
+
+	if (!s)
+		errno = EINVAL;
+	return s;
+}
+
+static void speak(unsigned id, uint8_t who)
+{
+	uint8_t nobody = NOBODY;
+
+	if (id < IDS && atomic_load_explicit(&first[id], memory_order_relaxed) == NOBODY)
+		atomic_compare_exchange_strong(&first[id], &nobody, who);
+}
+
+bool ripc__compat_is_asker(unsigned id)
+{
+	return id < IDS && atomic_load_explicit(&first[id], memory_order_relaxed) == THEY;
+}
+
+void ripc__compat_spoke(unsigned id)
+{
+	speak(id, WE);
+}
+
+void ripc__compat_heard(unsigned id)
+{
+	speak(id, THEY);
+}

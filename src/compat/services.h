@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The services of this process by their ids of 16 bits, and what is known of others. */
+#ifndef RIPC_COMPAT_SERVICES_H
+#define RIPC_COMPAT_SERVICES_H
+
+#include "ripc.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Opens the default context if need be. Return: 0 it was closed, 1 it was open, or a negative errno. */
+int ripc__compat_open(void);
+
+/* Sets errno to that of a negative errno. Return: @answer. */
+uint8_t ripc__compat_fail(int rc, uint8_t answer);
+
+/* The service registered here under this id, or NULL with errno set to EINVAL. */
+struct ripc_service *ripc__compat_service(unsigned id);
+
+/*
+ * Whether we spoke to a service before it ever spoke to us. What we ask for is waited for; an answer is
+ * not: who asked may have gone.
+ */
+bool ripc__compat_is_asker(unsigned id);
+void ripc__compat_spoke(unsigned id);
+void ripc__compat_heard(unsigned id);
+
+/* The first item of a long message that stands for a short one which is too long for the transport. */
+#define COMPAT_MARK_LEN 16
+extern const uint8_t ripc__compat_mark[COMPAT_MARK_LEN];
+
+#endif

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+check_PROGRAMS += tests/compat/test_compat
+tests_compat_test_compat_SOURCES = tests/compat/test_compat.c
+tests_compat_test_compat_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_compat_test_compat_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_compat_test_compat_LDADD = libtestharness.la libripc-compat.la libripc.la $(CHECK_LIBS)
+
+# Programs of the shape of those of 2012; tests/compat/test_programs.sh compiles and runs them.
+dist_check_SCRIPTS += tests/compat/test_programs.sh
+EXTRA_DIST += tests/compat/programs/bulk_client.c tests/compat/programs/bulk_server.c tests/compat/programs/common.h \
+	tests/compat/programs/long_client.c tests/compat/programs/long_server.c tests/compat/programs/pair_client.c \
+	tests/compat/programs/pair_server.c tests/compat/programs/resolver.c tests/compat/programs/short_client.c \
+	tests/compat/programs/short_server.c tests/compat/programs/tcp_pingpong.c
