@@ -69,6 +69,11 @@ int ripc__shm_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, s
 			return ripc__fail(
 				-ENOMEM, "%s: out of memory, or %u regions are exposed to one peer",
 				ep->t->base.ops->name, RIPC__WIN_REGIONS_MAX);
+		region->next = ep->t->regions;
+		region->at = &ep->t->regions;
+		if (region->next)
+			region->next->at = &region->next;
+		ep->t->regions = region;
 	}
 	*mr = (struct ripc__mr){
 		.base = base,
@@ -89,6 +94,9 @@ void ripc__shm_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 	mr->key = 0;
 	if (!region)
 		return;
+	*region->at = region->next;
+	if (region->next)
+		region->next->at = region->at;
 	if (region->table)
 		ripc__win_conceal((struct ripc__win *)(void *)((char *)region->table -
 							       offsetof(struct ripc__win, regions)),

@@ -15,6 +15,8 @@ struct ripc__win_region {
 	uint32_t key; /* slot in the low 16 bits, a number that changes with each use above; never 0 */
 	unsigned access;                 /* of enum ripc__access */
 	struct ripc__win_regions *table; /* NULL: its connection is gone */
+	struct ripc__win_region *next;   /* for whoever added it: a list of its own, */
+	struct ripc__win_region **at;    /* and where in it */
 };
 
 struct ripc__win_regions {

@@ -60,17 +60,28 @@ static int shm_probe(const struct ripc__transport_env *env, char *why, size_t wh
 	return err;
 }
 
+static void clean_up(struct shm *t)
+{
+	while (t->graves) {
+		struct ripc__ep *ep = t->graves;
+
+		t->graves = ep->next;
+		free(ep);
+	}
+}
+
 static void shm_close(struct ripc__transport *tr)
 {
 	struct shm *t = (struct shm *)tr;
 
 	while (t->eps.next != &t->eps)
 		ripc__shm_ep_close(t->eps.next);
-	while (t->graves) {
-		struct ripc__ep *ep = t->graves;
+	clean_up(t);
+	while (t->regions) {
+		struct ripc__win_region *region = t->regions;
 
-		t->graves = ep->next;
-		free(ep);
+		t->regions = region->next;
+		ripc__win_region_remove(region);
 	}
 	ripc__shm_unlisten(t);
 	if (t->epoll_fd >= 0)
@@ -332,16 +343,6 @@ static void expire(struct shm *t, uint64_t now_ns)
 		next = ep->next;
 		if (ep->state == SHM_INCOMING && now_ns - ep->since_ns >= SHM_SETUP_NS)
 			ripc__shm_bury(ep);
-	}
-}
-
-static void clean_up(struct shm *t)
-{
-	while (t->graves) {
-		struct ripc__ep *ep = t->graves;
-
-		t->graves = ep->next;
-		free(ep);
 	}
 }
 

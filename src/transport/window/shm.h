@@ -52,7 +52,8 @@ struct ripc__ep {
 
 struct shm {
 	struct ripc__transport_base base;
-	struct ripc__ep eps; /* head of the ring */
+	struct ripc__ep eps;              /* head of the ring */
+	struct ripc__win_region *regions; /* all that are registered: they may outlive their connection */
 	struct ripc__ep *graves; /* closed since the last progress(): events may still point into them; by next */
 	unsigned neps, nincoming, nsetups; /* nsetups: INCOMING, REQUESTED, CALLING */
 	int epoll_fd;
