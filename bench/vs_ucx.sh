@@ -14,7 +14,7 @@ rounds=${2:-5}
 read -r client_cpu server_cpu <<<"${CPUS:-0 1}"
 idle=${IDLE_SECONDS:-10}
 less=${LESS:-1}
-export RIPC_INTERFACES=lo
+export RIPC_INTERFACES=lo RIPC_TRANSPORTS=iwarp/soft
 
 # shellcheck disable=SC2034
 perf=$build/tools/ripc-perf
