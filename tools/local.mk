@@ -22,3 +22,7 @@ tools_ripc_perf_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tools_ripc_perf_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS)
 
 dist_man1_MANS = doc/man/ripc-info.1 doc/man/ripc-perf.1 doc/man/ripc-ping.1
+
+# Copied into the directory of personal plugins, or named with -X lua_script:
+wiresharkdir = $(pkgdatadir)/wireshark
+dist_wireshark_DATA = tools/wireshark/ripc.lua

@@ -20,5 +20,6 @@ tests_tools_perf_json_check_LDADD = $(JANSSON_LIBS) -lm
 endif
 
 dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.sh tests/tools/test_ripc_perf.sh \
-	tests/tools/test_examples.sh tests/tools/test_environment.sh tests/tools/test_two_hosts.sh
+	tests/tools/test_examples.sh tests/tools/test_environment.sh tests/tools/test_two_hosts.sh \
+	tests/tools/test_wireshark.sh
 EXTRA_DIST += tests/tools/lib.sh

@@ -1,0 +1,113 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# The dissector in Lua sees every kind of datagram and message of a session that tshark captured, and finds no fault with it.
+name=tools/test_wireshark
+# A network of its own, so that nobody else's datagrams are in the capture.
+# shellcheck disable=SC2016
+if [ -z "${RIPC_TEST_OWN_NETWORK-}" ] && unshare -rn ip link set lo up 2>/dev/null; then
+	RIPC_TEST_OWN_NETWORK=yes exec unshare -rn sh -c 'ip link set lo up && exec sh "$0"' "$0"
+fi
+. "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
+lua=${srcdir:-.}/tools/wireshark/ripc.lua
+if ! command -v tshark >/dev/null 2>&1; then
+	skip "tshark is not installed"
+	finish
+fi
+if ! tshark --version 2>/dev/null | grep -q "with Lua"; then
+	skip "this tshark has no Lua"
+	finish
+fi
+
+# No local sockets: everything goes over the wire. CRCs, as tshark takes segments without them for broken.
+RIPC_RESOLVER=udp RIPC_TRANSPORTS=iwarp/soft RIPC_CRC=on
+export RIPC_RESOLVER RIPC_TRANSPORTS RIPC_CRC
+start shown tshark -n -l -P -i lo -w "$work/capture"
+capture=$pid
+shown=$work/shown
+# It says that it captures before it sees packets: a datagram to nobody shows when it does.
+i=0
+until grep -q UDP "$shown" || [ $i -gt 100 ] || ! kill -0 "$capture" 2>/dev/null; do
+	bash -c 'echo >/dev/udp/127.0.0.1/9' 2>/dev/null
+	i=$((i + 1))
+	sleep 0.1
+done
+if ! grep -q UDP "$shown"; then
+	skip "tshark cannot capture on the loopback: $(tail -n 1 "$shown.err")"
+	finish
+fi
+id=4242
+start server ./examples/server $id
+server=$pid
+ready server "service $id waits"
+expect "a short message" 0 20 ./examples/client $id "good morning"
+expect "a long message" 0 20 ./examples/client $id "$(head -c 100000 /dev/zero | tr '\0' x)"
+kill "$server"
+gone "$server" 5
+RIPC_SHORT=udp
+export RIPC_SHORT
+start server ./examples/server $id
+server=$pid
+ready server "service $id waits"
+expect "short messages by datagram" 0 20 ./tools/ripc-ping -c 3 -i 0 $id
+kill "$server"
+gone "$server" 5
+unset RIPC_SHORT
+# What was sent last is written last: a mark that says that all is there.
+i=0
+until grep -q 9999 "$shown" || [ $i -gt 100 ]; do
+	bash -c 'echo >/dev/udp/127.0.0.1/9999' 2>/dev/null
+	i=$((i + 1))
+	sleep 0.1
+done
+kill "$capture"
+gone "$capture" 10
+
+# seen WHAT FILTER: frames match.
+seen() {
+	n=$(tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "$2" -T fields -e frame.number 2>"$err" | wc -l)
+	if [ "$n" -gt 0 ] && ! grep -i -e lua -e "not a valid" "$err"; then
+		ok "$1"
+	else
+		bad "$1: no frame matches $2" "$err"
+	fi
+}
+
+# unseen WHAT FILTER: none does.
+unseen() {
+	tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "$2" -O ripc,ripc_hello,ripc_resolver >"$out" 2>"$err"
+	if [ -s "$out" ] || grep -i -e lua -e "not a valid" "$err"; then
+		bad "$1" "$out" "$err"
+	else
+		ok "$1"
+	fi
+}
+
+seen "probes of the resolver" "ripc_resolver.kind == 3 && ripc_resolver.service == $id"
+seen "requests of the resolver, with a record" "ripc_resolver.kind == 1 && ripc_resolver.record.count > 0"
+seen "replies that name the transport" "ripc_resolver.kind == 2 && ripc_resolver.record.transport == 3"
+seen "places with their ports" 'ripc_resolver.record.place contains "127.0.0.1, TCP port"'
+seen "the set-up of a lane" "iwarp_mpa.req && ripc_hello.send_max >= 1968"
+seen "its answer" "iwarp_mpa.rep && ripc_hello.refusal == 0"
+seen "short messages on a lane" "iwarp_ddp && ripc.kind == 1 && ripc.dest == $id"
+seen "their items" 'ripc.item == "good morning"'
+seen "long messages and how they travel" "ripc.kind == 2 && ripc.desc.len == 100000"
+seen "the end of a request" "ripc.kind == 3 && ripc.status == 0"
+seen "short messages by datagram, with the instance" "udp && ripc.kind == 1 && ripc.instance && ripc.dest == $id"
+unseen "nothing is malformed" "ripc.broken || ripc_resolver.broken || ((ripc || ripc_resolver) && _ws.malformed)"
+unseen "no record with something behind it" "ripc_resolver.rest"
+unseen "no Lua error" "_ws.lua.error"
+unseen "no message of a kind that is not known" "ripc && !(ripc.kind >= 1 && ripc.kind <= 13)"
+tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "ripc || ripc_resolver" >"$out" 2>"$err"
+has "one line says what a message is" "$out" "RIPC .*SHORT [0-9]* -> $id, 1 items"
+has "and what a request of the resolver is" "$out" "RIPC-RES .*REQUEST of service $id"
+
+# What is cut short is called so: the last byte is taken from every frame.
+if command -v editcap >/dev/null 2>&1; then
+	editcap -C -1 -L "$work/capture" "$work/cut" 2>"$err"
+	tshark -n -X "lua_script:$lua" -r "$work/cut" -Y "udp && (ripc.broken || ripc_resolver.broken || _ws.malformed)" >"$out" 2>>"$err"
+	has "a datagram that is cut short is malformed" "$out" "RIPC"
+else
+	skip "editcap is not installed"
+fi
+finish

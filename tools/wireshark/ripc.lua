@@ -1,0 +1,362 @@
+-- SPDX-License-Identifier: LGPL-2.1-or-later
+--
+-- Wireshark's view of libripc: its messages in iWARP Sends and in UDP datagrams, the set-up of its connections in the
+-- private data of MPA, and the resolver's datagrams. Formats: doc/protocol.md of libripc.
+--
+--     wireshark -X lua_script:ripc.lua       or copy this file into the directory of personal Lua plugins
+--
+-- Filters: ripc (messages), ripc_hello (set-up), ripc_resolver; ripc.kind == 1, ripc.dest == 42 and so on. What breaks
+-- a rule of the format is marked as malformed: _ws.malformed or ripc.broken.
+
+local HEADER_LEN, DESC_LEN, INSTANCE_LEN = 32, 24, 16
+local RECORD_LEN, RESOLVER_LEN, HELLO_LEN = 57, 24, 64
+
+local kinds = {
+	[1] = "SHORT", [2] = "LONG", [3] = "DONE", [4] = "GRANT", [5] = "FIN", [6] = "CANCEL", [7] = "CREDIT",
+	[8] = "PING", [9] = "PONG", [10] = "REVOKE", [11] = "REVOKED", [12] = "NOSERVICE", [13] = "BYE",
+}
+local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant" }
+local refusals = {
+	[0] = "none", [1] = "that instance is not here", [2] = "crossed", [3] = "closing", [4] = "out of memory",
+	[5] = "another version",
+}
+local resolver_kinds = { [1] = "REQUEST", [2] = "REPLY", [3] = "PROBE", [4] = "GONE" }
+local transports = {
+	[1] = "self", [3] = "iwarp/soft", [4] = "ib", [5] = "iwarp/verbs", [6] = "window/shm", [7] = "window/pcie",
+	[255] = "sim",
+}
+
+local function service_text(id)
+	return id == UInt64(0) and "none" or tostring(id)
+end
+
+---- Messages between contexts -------------------------------------------------------------------------------------------------
+
+local ripc = Proto("ripc", "libripc message")
+local f = ripc.fields
+f.magic = ProtoField.uint16("ripc.magic", "Magic", base.HEX)
+f.version = ProtoField.uint8("ripc.version", "Version")
+f.kind = ProtoField.uint8("ripc.kind", "Kind", base.DEC, kinds)
+f.flags = ProtoField.uint16("ripc.flags", "Flags", base.HEX)
+f.has_instance = ProtoField.bool("ripc.flags.instance", "Instance id follows", 16, nil, 0x0001)
+f.nitems = ProtoField.uint16("ripc.nitems", "Items")
+f.dest = ProtoField.uint64("ripc.dest", "Destination service")
+f.source = ProtoField.uint64("ripc.source", "Source service")
+f.seq = ProtoField.uint32("ripc.seq", "Sequence number")
+f.credits = ProtoField.uint16("ripc.credits", "Credits")
+f.nreturns = ProtoField.uint16("ripc.nreturns", "Return buffers")
+f.instance = ProtoField.bytes("ripc.instance", "Instance")
+f.request = ProtoField.uint64("ripc.request", "Request")
+f.below = ProtoField.uint64("ripc.finished_below", "Finished below")
+f.status = ProtoField.int32("ripc.status", "Status")
+f.limit = ProtoField.uint64("ripc.limit", "Limit")
+f.nonce = ProtoField.uint64("ripc.nonce", "Nonce", base.HEX)
+f.return_id = ProtoField.uint64("ripc.return", "Return buffer")
+f.item_len = ProtoField.uint32("ripc.item.len", "Item length")
+f.item = ProtoField.bytes("ripc.item", "Item")
+f.desc = ProtoField.none("ripc.desc", "Descriptor")
+f.desc_addr = ProtoField.uint64("ripc.desc.addr", "Address", base.HEX)
+f.desc_len = ProtoField.uint64("ripc.desc.len", "Length")
+f.desc_key = ProtoField.uint32("ripc.desc.key", "Key", base.HEX)
+f.desc_how = ProtoField.uint32("ripc.desc.how", "How", base.DEC, hows)
+f.desc_id = ProtoField.uint32("ripc.desc.id", "Id")
+local broken = ProtoExpert.new("ripc.broken", "Breaks the format", expert.group.MALFORMED, expert.severity.ERROR)
+ripc.experts = { broken }
+
+local function complain(tree, text)
+	tree:add_proto_expert_info(broken, text)
+end
+
+-- One descriptor at an offset; one of a return buffer has an id in place of how. Return: the bytes that are in the message.
+local function add_desc(tree, buf, at, i, is_return)
+	local part = buf(at, DESC_LEN)
+	local len = part(8, 8):le_uint64()
+	local how = part(20, 4):le_uint()
+	local text = is_return and string.format("Return buffer %d: %s bytes, id %d", i, tostring(len), how)
+		or string.format("Item %d: %s bytes, %s", i, tostring(len), hows[how] or "?")
+	local sub = tree:add(f.desc, part):set_text(text)
+	sub:add_le(f.desc_addr, part(0, 8))
+	sub:add_le(f.desc_len, part(8, 8))
+	sub:add_le(f.desc_key, part(16, 4))
+	sub:add_le(is_return and f.desc_id or f.desc_how, part(20, 4))
+	if not is_return and how > 3 then
+		complain(sub, "There is no such way for an item")
+	end
+	return (not is_return and how == 0) and len:tonumber() or 0
+end
+
+-- Fixed words of each kind: the fields, each with its bytes; nil: bytes that mean nothing.
+local words = {
+	[2] = { { f.request, 8 }, { f.below, 8 } },
+	[3] = { { f.request, 8 }, { f.status, 4 }, { nil, 4 } },
+	[4] = { { f.request, 8 } },
+	[5] = { { f.request, 8 } },
+	[6] = { { f.request, 8 } },
+	[7] = { { f.limit, 8 } },
+	[8] = { { f.nonce, 8 } },
+	[9] = { { f.nonce, 8 } },
+	[10] = { { f.return_id, 8 } },
+	[11] = { { f.return_id, 8 } },
+}
+local takes_items = { [1] = true, [2] = true, [4] = true }
+
+-- Everything behind the header; stops with false as soon as there is not enough of it.
+local function add_body(tree, buf, kind, nitems, nreturns, has_instance)
+	local at, len = HEADER_LEN, buf:len()
+	local sizes = {}
+
+	if has_instance then
+		if len - at < INSTANCE_LEN then
+			return false
+		end
+		tree:add(f.instance, buf(at, INSTANCE_LEN))
+		at = at + INSTANCE_LEN
+	end
+	for _, word in ipairs(words[kind] or {}) do
+		if len - at < word[2] then
+			return false
+		end
+		if word[1] then
+			tree:add_le(word[1], buf(at, word[2]))
+		end
+		at = at + word[2]
+	end
+	for i = 1, takes_items[kind] and nitems or 0 do
+		if len - at < (kind == 1 and 4 or DESC_LEN) then
+			return false
+		end
+		if kind == 1 then
+			tree:add_le(f.item_len, buf(at, 4))
+			sizes[i] = buf(at, 4):le_uint()
+			at = at + 4
+		else
+			sizes[i] = add_desc(tree, buf, at, i - 1, false)
+			at = at + DESC_LEN
+		end
+	end
+	for i = 1, nreturns do
+		if len - at < DESC_LEN then
+			return false
+		end
+		add_desc(tree, buf, at, i - 1, true)
+		at = at + DESC_LEN
+	end
+	for _, size in ipairs(sizes) do
+		if len - at < size then
+			return false
+		end
+		if size > 0 then
+			tree:add(f.item, buf(at, size))
+		end
+		at = at + size
+	end
+	return at == len
+end
+
+local function looks_like_message(buf)
+	return buf:len() >= HEADER_LEN and buf(0, 2):le_uint() == 0x7072 and buf(2, 1):uint() == 1 and
+		kinds[buf(3, 1):uint()] ~= nil
+end
+
+function ripc.dissector(buf, pinfo, root)
+	local tree = root:add(ripc, buf())
+	local kind, flags = buf(3, 1):uint(), buf(4, 2):le_uint()
+	local nitems, nreturns = buf(6, 2):le_uint(), buf(30, 2):le_uint()
+	local dest, source = buf(8, 8):le_uint64(), buf(16, 8):le_uint64()
+	local name = kinds[kind] or "?"
+
+	tree:add_le(f.magic, buf(0, 2))
+	tree:add_le(f.version, buf(2, 1))
+	tree:add_le(f.kind, buf(3, 1))
+	tree:add_le(f.flags, buf(4, 2)):add_le(f.has_instance, buf(4, 2))
+	tree:add_le(f.nitems, buf(6, 2))
+	tree:add_le(f.dest, buf(8, 8))
+	tree:add_le(f.source, buf(16, 8))
+	tree:add_le(f.seq, buf(24, 4))
+	tree:add_le(f.credits, buf(28, 2))
+	tree:add_le(f.nreturns, buf(30, 2))
+	tree:append_text(string.format(", %s, %s -> %s", name, service_text(source), service_text(dest)))
+	if nitems > 64 or nreturns > 16 or not add_body(tree, buf, kind, nitems, nreturns, flags % 2 == 1) then
+		complain(tree, "The lengths do not add up to that of the message")
+	end
+	pinfo.cols.protocol = "RIPC"
+	pinfo.cols.info:set(string.format("%s %s -> %s, %d items, seq %d", name, service_text(source),
+		service_text(dest), nitems, buf(24, 4):le_uint()))
+	return buf:len()
+end
+
+local function message_heuristic(buf, pinfo, root)
+	if not looks_like_message(buf) then
+		return false
+	end
+	ripc.dissector(buf, pinfo, root)
+	return true
+end
+-- Only a first segment begins with a header; what is behind it in longer Sends does not look like one.
+ripc:register_heuristic("iwarp_ddp_rdmap", message_heuristic)
+
+---- Resolver ------------------------------------------------------------------------------------------------------------------
+
+local resolver = Proto("ripc_resolver", "libripc resolver")
+local r = resolver.fields
+r.kind = ProtoField.uint8("ripc_resolver.kind", "Kind", base.DEC, resolver_kinds)
+r.version = ProtoField.uint8("ripc_resolver.version", "Version")
+r.flags = ProtoField.uint8("ripc_resolver.flags", "Flags", base.HEX)
+r.verdict = ProtoField.bool("ripc_resolver.flags.verdict", "Verdict", 8, nil, 0x01)
+r.service = ProtoField.uint64("ripc_resolver.service", "Service")
+r.nonce = ProtoField.uint64("ripc_resolver.nonce", "Nonce", base.HEX)
+r.record = ProtoField.none("ripc_resolver.record", "Record")
+r.held = ProtoField.uint64("ripc_resolver.record.service", "Service held")
+r.instance = ProtoField.bytes("ripc_resolver.record.instance", "Instance")
+r.host = ProtoField.bytes("ripc_resolver.record.host", "Host")
+r.generation = ProtoField.uint64("ripc_resolver.record.generation", "Generation")
+r.ttl = ProtoField.uint32("ripc_resolver.record.ttl", "May be used (ms)")
+r.since = ProtoField.uint32("ripc_resolver.record.since", "Held (ms)")
+r.count = ProtoField.uint8("ripc_resolver.record.count", "Addresses")
+r.address = ProtoField.bytes("ripc_resolver.record.address", "Address")
+r.transport = ProtoField.uint8("ripc_resolver.record.transport", "Transport", base.DEC, transports)
+r.place = ProtoField.string("ripc_resolver.record.place", "Place")
+r.rest = ProtoField.bytes("ripc_resolver.rest", "Behind the record")
+local bad_record = ProtoExpert.new("ripc_resolver.broken", "Breaks the format", expert.group.MALFORMED,
+	expert.severity.ERROR)
+resolver.experts = { bad_record }
+
+-- The places of an address of iwarp/soft, as far as they are there.
+local function add_places(tree, part)
+	local at = 12
+	for _ = 1, part:len() >= 12 and part(1, 1):uint() or 0 do
+		if part:len() - at < 10 then
+			return
+		end
+		local size = part(at, 1):uint() == 6 and 22 or 10
+		if part:len() - at < size then
+			return
+		end
+		local ip = part(at + 6, size - 6)
+		tree:add(r.place, part(at, size), string.format("%s, TCP port %d, UDP port %d",
+			tostring(size == 22 and ip:ipv6() or ip:ipv4()), part(at + 2, 2):le_uint(), part(at + 4, 2):le_uint()))
+		at = at + size
+	end
+end
+
+-- The record at an offset. Return: where it ends, nil if it is cut short.
+local function add_record(root, buf, at)
+	if buf:len() - at < RECORD_LEN then
+		return nil
+	end
+	local tree = root:add(r.record, buf(at))
+	local count = buf(at + 56, 1):uint()
+	local finish = at + RECORD_LEN
+
+	tree:add_le(r.held, buf(at, 8))
+	tree:add(r.instance, buf(at + 8, 16))
+	tree:add(r.host, buf(at + 24, 16))
+	tree:add_le(r.generation, buf(at + 40, 8))
+	tree:add_le(r.ttl, buf(at + 48, 4))
+	tree:add_le(r.since, buf(at + 52, 4))
+	tree:add(r.count, buf(at + 56, 1))
+	for _ = 1, count do
+		if buf:len() - finish < 3 then
+			return nil
+		end
+		local len = buf(finish + 1, 2):le_uint()
+		if buf:len() - finish - 3 < len then
+			return nil
+		end
+		local transport = buf(finish, 1):uint()
+		local sub = tree:add(r.address, buf(finish, 3 + len)):set_text("Address of " ..
+			(transports[transport] or "an unknown transport"))
+		sub:add(r.transport, buf(finish, 1))
+		if transport == 3 and len > 0 then
+			add_places(sub, buf(finish + 3, len))
+		end
+		finish = finish + 3 + len
+	end
+	tree:set_len(finish - at)
+	return finish
+end
+
+local function looks_like_resolver(buf)
+	return buf:len() >= RESOLVER_LEN and buf(0, 4):string() == "RIPR"
+end
+
+function resolver.dissector(buf, pinfo, root)
+	if not looks_like_resolver(buf) then
+		return 0
+	end
+	local tree = root:add(resolver, buf())
+	local kind = resolver_kinds[buf(5, 1):uint()] or "?"
+	local service = buf(8, 8):le_uint64()
+
+	tree:add(r.version, buf(4, 1))
+	tree:add(r.kind, buf(5, 1))
+	tree:add(r.flags, buf(6, 1)):add(r.verdict, buf(6, 1))
+	tree:add_le(r.service, buf(8, 8))
+	tree:add_le(r.nonce, buf(16, 8))
+	tree:append_text(string.format(", %s of service %s", kind, tostring(service)))
+	pinfo.cols.protocol = "RIPC-RES"
+	pinfo.cols.info:set(string.format("%s of service %s", kind, tostring(service)))
+	local finish = add_record(tree, buf, RESOLVER_LEN)
+	if not finish then
+		tree:add_proto_expert_info(bad_record, "The record is cut short")
+	elseif finish < buf:len() then
+		-- A signature, say, of a version to come.
+		tree:add(r.rest, buf(finish))
+	end
+	return buf:len()
+end
+
+DissectorTable.get("udp.port"):add(7475, resolver)
+-- Answers go to any port, and so do short messages by datagram.
+resolver:register_heuristic("udp", function(buf, pinfo, root)
+	return looks_like_resolver(buf) and resolver.dissector(buf, pinfo, root) > 0
+end)
+ripc:register_heuristic("udp", function(buf, pinfo, root)
+	-- Datagrams always name their instance.
+	return looks_like_message(buf) and buf(4, 2):le_uint() == 1 and message_heuristic(buf, pinfo, root)
+end)
+
+---- Set-up of a lane ----------------------------------------------------------------------------------------------------------
+
+local hello = Proto("ripc_hello", "libripc lane set-up")
+local h = hello.fields
+h.version = ProtoField.uint8("ripc_hello.version", "Version")
+h.refusal = ProtoField.uint8("ripc_hello.refusal", "Refusal", base.DEC, refusals)
+h.instance = ProtoField.bytes("ripc_hello.instance", "Instance")
+h.target = ProtoField.bytes("ripc_hello.target", "Target instance")
+h.send_max = ProtoField.uint32("ripc_hello.send_max", "Largest send it takes")
+h.recv_depth = ProtoField.uint32("ripc_hello.recv_depth", "Receive buffers")
+h.window = ProtoField.uint32("ripc_hello.service_window", "Window of a service (64 bytes)")
+h.caps = ProtoField.uint32("ripc_hello.caps", "Capabilities", base.HEX)
+h.may_read = ProtoField.bool("ripc_hello.caps.read", "The other side may read", 32, nil, 0x4)
+h.may_write = ProtoField.bool("ripc_hello.caps.write", "The other side may write", 32, nil, 0x8)
+
+-- Wireshark's MPA hands its private data to nobody: they are looked at when all else is done.
+local private_data = Field.new("iwarp_mpa.privatedata")
+
+function hello.dissector(_, pinfo, root)
+	for _, info in ipairs({ private_data() }) do
+		local buf = info.range
+		-- In revision 2, four bytes of depths come first.
+		for _, at in ipairs({ 4, 0 }) do
+			if buf:len() - at >= HELLO_LEN and buf(at, 4):string() == "RIPC" then
+				local p = buf(at, HELLO_LEN)
+				local tree = root:add(hello, p)
+				tree:add(h.version, p(4, 1))
+				tree:add(h.refusal, p(5, 1))
+				tree:add(h.instance, p(8, 16))
+				tree:add(h.target, p(24, 16))
+				tree:add_le(h.send_max, p(40, 4))
+				tree:add_le(h.recv_depth, p(44, 4))
+				tree:add_le(h.window, p(48, 4))
+				local caps = tree:add_le(h.caps, p(52, 4))
+				caps:add_le(h.may_read, p(52, 4))
+				caps:add_le(h.may_write, p(52, 4))
+				pinfo.cols.info:append(", libripc set-up" .. (p(5, 1):uint() ~= 0 and
+					", refused: " .. (refusals[p(5, 1):uint()] or "?") or ""))
+				break
+			end
+		end
+	end
+end
+register_postdissector(hello)
