@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* How a lane comes to be: connecting, accepting, crossed connections. Contract in lane.h. */
+#include "auth/shake.h"
 #include "core/lane.h"
 #include "core/peer.h"
 #include "core/request.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
 
-#define HELD_NS (500 * RIPC__MS) /* how long a lane may stay silent when its peer connects anew */
+#define UNCONFIRMED_MAX 1024 /* accepted connections that have not proved to be new, at most */
+#define HELD_NS         (500 * RIPC__MS) /* how long a lane may stay silent when its peer connects anew */
 
 void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
 		      uint8_t buf[RIPC__HELLO_LEN])
@@ -23,6 +26,69 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 	memcpy(h.instance, ctx->instance, 16);
 	memcpy(h.target, target, 16);
 	ripc__hello_encode(&h, buf);
+}
+
+/* --- keys: see auth/shake.h. Connections of a context to itself need none. --- */
+
+static bool keyed(const struct ripc *ctx, unsigned tp)
+{
+	return ctx->auth && !(ctx->tp[tp].limits.caps & RIPC__CAP_SELF);
+}
+
+static bool draw_nonce(struct ripc *ctx, uint8_t nonce[RIPC__NONCE])
+{
+	if (!ctx->hooks.now)
+		return getrandom(nonce, RIPC__NONCE, 0) == RIPC__NONCE;
+	for (unsigned i = 0; i < RIPC__NONCE; i += 8) {
+		uint64_t v = ctx->hooks.random(ctx->hooks.arg);
+
+		memcpy(nonce + i, &v, 8);
+	}
+	return true;
+}
+
+/* Our answer to a request, with its proof if there are keys. Return: its bytes; 0: it cannot be proved. */
+static size_t answer(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
+		     struct ripc__shake *shake, uint8_t buf[RIPC__SHAKE_LEN])
+{
+	uint8_t nonce[RIPC__NONCE];
+
+	ripc__lane_hello(ctx, tp, target, refusal, buf);
+	if (!keyed(ctx, tp))
+		return RIPC__HELLO_LEN;
+	if (!draw_nonce(ctx, nonce))
+		return 0;
+	ripc__shake_answer(ctx->auth, shake, nonce, buf);
+	return RIPC__SHAKE_LEN;
+}
+
+static unsigned unconfirmed(struct ripc *ctx)
+{
+	struct ripc__list *n;
+	unsigned count = 0;
+
+	ripc__list_for_each (n, &ctx->lanes) {
+		const struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		count += lane->state == RIPC__LANE_ACCEPTING && lane->shake;
+	}
+	return count;
+}
+
+unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
+{
+	struct ripc__hello h;
+	const char *why;
+
+	if (ripc__hello_decode(&h, ev->data, ev->len, &why))
+		return RIPC__REFUSE_NONE;
+	/* Anybody on the way could have said it. */
+	if (lane->shake && !ripc__shake_answered(lane->ctx->auth, lane->shake, ev->data, ev->len)) {
+		ripc__auth_stranger(lane->ctx->auth);
+		*status = -EPROTO;
+		return RIPC__REFUSE_NONE;
+	}
+	return h.refusal;
 }
 
 static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsigned tp, bool active,
@@ -63,7 +129,8 @@ static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
 		       size_t len, bool last)
 {
-	uint8_t hello[RIPC__HELLO_LEN];
+	uint8_t hello[RIPC__SHAKE_LEN], nonce[RIPC__NONCE];
+	size_t hellolen = RIPC__HELLO_LEN;
 	struct ripc__lane *lane =
 		lane_new(ctx, p, tp, true, last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS);
 	int rc;
@@ -71,7 +138,16 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 	if (!lane)
 		return ripc__fail(-ENOMEM, "out of memory");
 	ripc__lane_hello(ctx, tp, p->instance, RIPC__REFUSE_NONE, hello);
-	rc = ctx->tp[tp].ops->connect(ctx->tp[tp].t, addr, len, hello, sizeof(hello), lane, &lane->ep);
+	if (keyed(ctx, tp)) {
+		lane->shake = calloc(1, sizeof(*lane->shake));
+		if (!lane->shake || !draw_nonce(ctx, nonce)) {
+			ripc__lane_close(lane);
+			return ripc__fail(-ENOMEM, "out of memory");
+		}
+		ripc__shake_ask(ctx->auth, lane->shake, nonce, hello);
+		hellolen = sizeof(hello);
+	}
+	rc = ctx->tp[tp].ops->connect(ctx->tp[tp].t, addr, len, hello, hellolen, lane, &lane->ep);
 	if (rc) {
 		lane->ep = NULL;
 		ripc__lane_close(lane);
@@ -81,35 +157,48 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 	return 0;
 }
 
-static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
-		       const struct ripc__hello *h)
+/* Without an answer, if there is none that the other side would have to believe. */
+static void reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
+		   unsigned refusal, struct ripc__shake *shake)
 {
-	uint8_t hello[RIPC__HELLO_LEN];
-	struct ripc__lane *lane = lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
+	uint8_t hello[RIPC__SHAKE_LEN];
+	size_t len = answer(ctx, tp, target, refusal, shake, hello);
+
+	ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, len ? hello : NULL, len);
+}
+
+static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
+		       const struct ripc__hello *h, struct ripc__shake *shake)
+{
+	struct ripc__shake *kept = keyed(ctx, tp) ? malloc(sizeof(*kept)) : NULL;
+	bool refused = keyed(ctx, tp) && (!kept || unconfirmed(ctx) >= UNCONFIRMED_MAX);
+	struct ripc__lane *lane = refused ? NULL : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
+	uint8_t hello[RIPC__SHAKE_LEN];
+	size_t len;
 	int rc;
 
 	if (!lane) {
-		ripc__lane_hello(ctx, tp, h->instance, RIPC__REFUSE_MEMORY, hello);
-		ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, hello, sizeof(hello));
+		free(kept);
+		reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
 		return -ENOMEM;
 	}
 	lane_limits(lane, h);
-	ripc__lane_hello(ctx, tp, h->instance, RIPC__REFUSE_NONE, hello);
-	rc = ctx->tp[tp].ops->accept(ctx->tp[tp].t, request, hello, sizeof(hello), lane, &lane->ep);
+	len = answer(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
+	if (kept) {
+		*kept = *shake;
+		lane->shake = kept;
+	}
+	if (len) {
+		rc = ctx->tp[tp].ops->accept(ctx->tp[tp].t, request, hello, len, lane, &lane->ep);
+	} else {
+		ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, NULL, 0);
+		rc = -EIO;
+	}
 	if (rc) {
 		lane->ep = NULL;
 		ripc__lane_close(lane);
 	}
 	return rc;
-}
-
-static void reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
-		   unsigned refusal)
-{
-	uint8_t hello[RIPC__HELLO_LEN];
-
-	ripc__lane_hello(ctx, tp, target, refusal, hello);
-	ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, hello, sizeof(hello));
 }
 
 void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
@@ -120,9 +209,9 @@ void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
 		return;
 	p->held = NULL;
 	if (accept)
-		lane_accept(ctx, p, held->tp, held->request, &held->hello);
+		lane_accept(ctx, p, held->tp, held->request, &held->hello, &held->shake);
 	else
-		reject(ctx, held->tp, held->request, p->instance, RIPC__REFUSE_CROSSED);
+		reject(ctx, held->tp, held->request, p->instance, RIPC__REFUSE_CROSSED, &held->shake);
 	free(held);
 }
 
@@ -133,56 +222,65 @@ void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
 void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
 	static const uint8_t nobody[16];
+	struct ripc__shake shake;
 	struct ripc__hello h;
 	struct ripc__peer *p;
 	const char *why;
 	int rc = ripc__hello_decode(&h, ev->data, ev->len, &why);
 	bool self = ctx->tp[tp].limits.caps & RIPC__CAP_SELF;
 
+	/* Before anything else: strangers get no answer and cost no memory. */
+	if (keyed(ctx, tp) && !ripc__shake_asked(ctx->auth, &shake, ev->data, ev->len)) {
+		ctx->stats.bad_peers++;
+		ripc__auth_stranger(ctx->auth);
+		ctx->tp[tp].ops->reject(ctx->tp[tp].t, ev->request, NULL, 0);
+		return;
+	}
 	if (rc || h.refusal) {
 		ctx->stats.bad_peers++;
 		ripc__log(RIPC_LOG_WARN, "connection from %s over %s refused: %s",
 			  ev->text ? ev->text : "unknown", ctx->tp[tp].ops->name,
 			  rc ? why : "a refusal as a request");
 		reject(ctx, tp, ev->request, nobody,
-		       rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_NOT_ME);
+		       rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_NOT_ME, &shake);
 		return;
 	}
 	if (memcmp(h.target, ctx->instance, 16) || (!self && !memcmp(h.instance, ctx->instance, 16))) {
-		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_NOT_ME);
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_NOT_ME, &shake);
 		return;
 	}
 	if (ctx->closing) {
-		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING);
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING, &shake);
 		return;
 	}
 	p = ripc__peer_get(ctx, h.instance);
 	if (!p) {
-		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY);
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
 		return;
 	}
 	p->used_ns = ripc__now(ctx);
 	if (self) {
-		lane_accept(ctx, p, tp, ev->request, &h);
+		lane_accept(ctx, p, tp, ev->request, &h, &shake);
 	} else if (p->lane) {
 		struct ripc__held *held = malloc(sizeof(*held));
 
 		ripc__held_decide(ctx, p, false);
 		if (!held) {
-			reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY);
+			reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
 			return;
 		}
 		held->tp = tp;
 		held->request = ev->request;
 		held->hello = h;
+		held->shake = shake;
 		held->until_ns = p->used_ns + HELD_NS;
 		p->held = held;
 		ripc__timer_at(ctx, held->until_ns);
 		ripc__lane_word(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
 	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0) {
-		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED);
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
 	} else {
-		lane_accept(ctx, p, tp, ev->request, &h);
+		lane_accept(ctx, p, tp, ev->request, &h, &shake);
 	}
 }
 
@@ -240,10 +338,55 @@ static void lane_up(struct ripc__lane *lane)
 		ripc__lane_watch(lane);
 }
 
+/* The last step of the handshake: until then the other side does not believe that we are here and now. */
+static const char *confirm(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
+{
+	uint8_t bytes[RIPC__CONFIRM_LEN];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct ripc *ctx = lane->ctx;
+
+	/* Whatever fails here says nothing of where the peer is. */
+	*status = -EPROTO;
+	if (!ripc__shake_answered(ctx->auth, lane->shake, ev->data, ev->len)) {
+		ripc__auth_stranger(ctx->auth);
+		return "who answers there has not our key";
+	}
+	if (!ripc__shake_confirm(ctx->auth, lane->shake, bytes))
+		return "the key was taken away meanwhile";
+	if (ctx->tp[lane->tp].ops->post_send(lane->ep, &iov, 1, false) < 0)
+		return "the handshake could not be confirmed";
+	if (lane->counts)
+		lane->tx_credits--;
+	free(lane->shake);
+	lane->shake = NULL;
+	return NULL;
+}
+
+void ripc__lane_confirmed(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	struct ripc *ctx = lane->ctx;
+	bool ok = ripc__shake_confirmed(ctx->auth, lane->shake, ev->data, ev->len);
+
+	if (ev->token)
+		ctx->tp[lane->tp].ops->release(ctx->tp[lane->tp].t, ev->token);
+	if (!ok) {
+		ctx->stats.bad_peers++;
+		ripc__auth_stranger(ctx->auth);
+		ripc__lane_fail(lane, -EPROTO, "who connected did not confirm that it has our key");
+		return;
+	}
+	free(lane->shake);
+	lane->shake = NULL;
+	lane_up(lane);
+	if (lane->state == RIPC__LANE_UP)
+		ripc__lane_repost(lane);
+}
+
 void ripc__lane_established(struct ripc__lane *lane, const struct ripc__event *ev)
 {
 	struct ripc__hello h;
 	const char *why;
+	int status = -ECONNREFUSED;
 
 	if (lane->active) {
 		if (ripc__hello_decode(&h, ev->data, ev->len, &why))
@@ -252,11 +395,17 @@ void ripc__lane_established(struct ripc__lane *lane, const struct ripc__event *e
 			why = "another instance answers there";
 		else
 			why = NULL;
+		if (!why)
+			lane_limits(lane, &h);
+		if (!why && lane->shake)
+			why = confirm(lane, ev, &status);
 		if (why) {
-			ripc__lane_fail(lane, -ECONNREFUSED, why);
+			ripc__lane_fail(lane, status, why);
 			return;
 		}
-		lane_limits(lane, &h);
+	} else if (lane->shake) {
+		/* Not before it has confirmed. */
+		return;
 	}
 	lane_up(lane);
 }

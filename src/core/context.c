@@ -187,7 +187,7 @@ static void host_id(uint8_t host[16])
 
 static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *ops)
 {
-	struct ripc__transport_env env = {&ctx->opt, ctx->instance, ctx->hooks.arg};
+	struct ripc__transport_env env = {&ctx->opt, ctx->instance, ctx->hooks.arg, ctx->auth};
 	struct ripc__tp *tp = &ctx->tp[ctx->ntp];
 	int rc;
 
@@ -272,6 +272,7 @@ static int open_resolver(struct ripc *ctx)
 		.addrs = addrs,
 		.sim = ctx->hooks.arg,
 		.describe = describe_address,
+		.auth = ctx->auth,
 	};
 
 	for (unsigned i = 0; i < ctx->ntp && env.naddrs < RIPC__RECORD_ADDRS_MAX; i++) {
@@ -323,6 +324,7 @@ static void context_free(struct ripc *ctx)
 	if (ctx->wakefd >= 0)
 		close(ctx->wakefd);
 	pthread_mutex_destroy(&ctx->lock.mutex);
+	ripc__auth_close(ctx->auth);
 	free(ctx);
 }
 
@@ -367,7 +369,10 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 	}
 	host_id(ctx->host);
 	ctx->host_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	rc = open_transports(ctx);
+	if (*ctx->opt.key_file)
+		rc = ripc__auth_open(&ctx->auth, ctx->opt.key_file, ctx->instance);
+	if (!rc)
+		rc = open_transports(ctx);
 	if (!rc)
 		rc = open_resolver(ctx);
 	if (!rc && !hooks)

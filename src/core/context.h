@@ -8,6 +8,7 @@
 #ifndef RIPC_CORE_CONTEXT_H
 #define RIPC_CORE_CONTEXT_H
 
+#include "auth/key.h"
 #include "core/buffer.h"
 #include "core/clock.h"
 #include "core/hooks.h"
@@ -70,6 +71,7 @@ struct ripc {
 	unsigned ntp;
 	bool datagrams; /* an open transport carries short messages by datagram */
 	struct ripc__resolver *resolver;
+	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 
 	struct ripc_service *services; /* uthash by id */
 	struct ripc__peer *peers;      /* uthash by instance */

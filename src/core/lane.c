@@ -93,6 +93,7 @@ void ripc__lanes_reap(struct ripc *ctx)
 
 		ripc__list_del(n);
 		lane->peer->nlanes--;
+		free(lane->shake);
 		free(lane);
 	}
 }
@@ -188,15 +189,16 @@ static void lane_closed(struct ripc__lane *lane, const struct ripc__event *ev)
 		unsigned refusal = RIPC__REFUSE_NONE;
 		struct ripc__peer *p = lane->peer;
 		unsigned tp = lane->tp;
+		int status = ev->status;
 
 		if (!ripc__hello_decode(&h, ev->data, ev->len, &why)) {
-			refusal = h.refusal;
+			refusal = ripc__lane_refusal(lane, ev, &status);
 			why = ripc__refusal_text(refusal);
 		} else if (ev->text) {
 			why = ev->text;
 		}
 		ripc__lane_close(lane);
-		ripc__peer_attempt_failed(ctx, p, tp, ev->status, refusal, why);
+		ripc__peer_attempt_failed(ctx, p, tp, status, refusal, why);
 		return;
 	}
 	ripc__lane_fail(lane, ev->status, ev->text);
@@ -493,6 +495,10 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		lane_closed(lane, ev);
 		break;
 	case RIPC__EV_RECV:
+		if (lane->shake) {
+			ripc__lane_confirmed(lane, ev);
+			break;
+		}
 		lane_heard(lane);
 		ripc__message_arrived(lane, ev);
 		break;

@@ -6,6 +6,7 @@
 #ifndef RIPC_CORE_LANE_H
 #define RIPC_CORE_LANE_H
 
+#include "auth/shake.h"
 #include "core/context.h"
 #include "wire/hello.h"
 
@@ -24,6 +25,7 @@ struct ripc__held {
 	unsigned tp;
 	void *request;
 	struct ripc__hello hello;
+	struct ripc__shake shake; /* with keys: what it has said */
 	uint64_t until_ns; /* then the present lane is taken for dead */
 };
 
@@ -60,6 +62,7 @@ struct ripc__lane {
 	unsigned tp;         /* index of the transport */
 	struct ripc__ep *ep; /* NULL once closed */
 	enum ripc__lane_state state;
+	struct ripc__shake *shake; /* with keys: the handshake, until it is over; else NULL */
 	bool active;  /* we connected */
 	bool starved; /* somebody found no credit or no room: tell them when there is some */
 	bool doomed;  /* to be closed by the next timer: a control message found no memory */
@@ -142,6 +145,10 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 /* connect.c: a connection request arrived / an endpoint is up. */
 void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 void ripc__lane_established(struct ripc__lane *lane, const struct ripc__event *ev);
+/* The reason of a refusal; RIPC__REFUSE_NONE, and another *status, if it cannot be believed. */
+unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status);
+/* The first message on a lane whose peer has still to prove that it has our key. Takes care of its token. */
+void ripc__lane_confirmed(struct ripc__lane *lane, const struct ripc__event *ev);
 /* Decides a request that was held back while we asked whether the present lane is alive. */
 void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept);
 

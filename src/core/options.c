@@ -32,7 +32,8 @@ struct setting {
 #define MEMBER(m) offsetof(struct ripc__options, m), sizeof(((struct ripc__options *)0)->m)
 
 static const struct setting settings[] = {
-	{"transports", KIND_LIST, MEMBER(transports), "auto,window/shm,ib,iwarp/verbs,iwarp/soft,self,sim,window/sim", 0, 0, NULL},
+	{"transports", KIND_LIST, MEMBER(transports),
+	 "auto,window/shm,ib,iwarp/verbs,iwarp/soft,self,sim,window/sim", 0, 0, NULL},
 	{"resolver", KIND_CHAIN, MEMBER(resolver), NULL, 0, 0, NULL},
 	{"interfaces", KIND_INTERFACES, MEMBER(interfaces), NULL, 0, 0, NULL},
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
@@ -44,6 +45,7 @@ static const struct setting settings[] = {
 	{"peer_timeout_ms", KIND_NUMBER, MEMBER(peer_timeout_ms), NULL, 100, 3600000, "milliseconds"},
 	{"resolve_timeout_ms", KIND_NUMBER, MEMBER(resolve_timeout_ms), NULL, 10, 3600000,
 	 "milliseconds"},
+	{"key_file", KIND_PATH, MEMBER(key_file), NULL, 0, 0, NULL},
 	{"zookeeper_timeout_ms", KIND_NUMBER, MEMBER(zookeeper_timeout_ms), NULL, 500, 3600000,
 	 "milliseconds"},
 	{"zookeeper_auth_file", KIND_PATH, MEMBER(zookeeper_auth_file), NULL, 0, 0, NULL},
@@ -302,5 +304,13 @@ int ripc__options_load(struct ripc__options *opt, const char *text, char *why, s
 	opt->log_level = -1;
 	opt->gid_index = RIPC__GID_INDEX_AUTO;
 	rc = load_environment(opt, why, whylen);
-	return rc || !text ? rc : load_text(opt, text, why, whylen);
+	if (!rc && text)
+		rc = load_text(opt, text, why, whylen);
+	/* Datagrams that carry messages have no room for a proof of who sent them. */
+	if (!rc && *opt->key_file && opt->shorts == RIPC__SHORT_UDP)
+		return complain(
+			why, whylen,
+			"key_file=%s and short=udp: messages by UDP cannot be authenticated",
+			opt->key_file);
+	return rc;
 }

@@ -13,6 +13,7 @@ struct ripc__backend_env {
 	const uint8_t *instance; /* 16 bytes */
 	const char *arg;         /* what stands behind its name in the chain, or "" */
 	const char *secret;      /* credentials for it, or "" */
+	struct ripc__auth *auth; /* the cluster's keys, or NULL; for what a back end says by itself */
 	const uint8_t *host;     /* 16 bytes, as in records */
 	bool local;              /* the kernel of this host sees to it that an id is held once */
 	bool alone;              /* nothing else in the chain hears UDP */
@@ -29,8 +30,8 @@ struct ripc__backend {
 
 struct ripc__backend_ops {
 	const char *name; /* as in RIPC_RESOLVER */
-	bool trusted;     /* its messages are made by itself, from what it has checked in its own way */
-	bool inet; /* it can answer a sender whose bytes are a socket address of IPv4 or IPv6 */
+	bool trusted; /* its messages are made by itself, from what it has checked in its own way */
+	bool inet;    /* it can answer a sender whose bytes are a socket address of IPv4 or IPv6 */
 
 	/* Errors: -EINVAL for a setting that makes no sense here; others: it cannot work on this machine. One sentence in
 	 * why. Nothing is left behind. */

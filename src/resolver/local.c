@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "resolver/backend.h"
 
+#include "auth/key.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "resolver/table.h"
@@ -43,6 +44,7 @@ struct local {
 	uint64_t tag;
 	int fd; /* the context's socket: sends everything, receives replies */
 	uint8_t instance[16];
+	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	struct ripc__table held; /* of struct local_held */
 };
 
@@ -112,6 +114,7 @@ static int local_open(struct ripc__backend **b, const struct ripc__backend_env *
 	l->epoll_fd = env->epoll_fd;
 	l->tag = env->tag;
 	memcpy(l->instance, env->instance, 16);
+	l->auth = env->auth;
 	ripc__table_init(&l->held, 0);
 	len = context_address(&sun, l->instance);
 	l->fd = open_bound(l, &sun, len);
@@ -236,7 +239,9 @@ static long local_holder(struct ripc__backend *b, uint64_t service, struct ripc_
 		char bytes[CMSG_SPACE(sizeof(struct ucred))];
 		struct cmsghdr align;
 	} control;
-	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	struct ripc__auth *auth = ((struct local *)b)->auth;
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX], plain[RIPC__RESOLVER_MSG_MAX];
+	const uint8_t *data = buf;
 	struct iovec iov = {buf, sizeof(buf)};
 	struct msghdr hdr = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
@@ -258,13 +263,17 @@ static long local_holder(struct ripc__backend *b, uint64_t service, struct ripc_
 	memcpy(msg.record.instance + 8, &service, 8);
 	msg.record.instance[15] ^= (uint8_t)getpid();
 	melen = context_address(&me, msg.record.instance);
-	n = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
+	n = ripc__resolver_msg_encode(&msg, auth ? plain : buf, sizeof(buf));
+	if (auth && n > 0)
+		n = ripc__auth_seal(auth, plain, (size_t)n, buf, sizeof(buf));
 	if (n > 0 && !bind(fd, (struct sockaddr *)&me, melen) &&
 	    !setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) &&
 	    sendto(fd, buf, (size_t)n, 0, (struct sockaddr *)&sun, len) == n &&
 	    poll(&pfd, 1, ASK_MS) == 1) {
 		n = (int)recvmsg(fd, &hdr, 0);
-		if (n > 0 && !ripc__resolver_msg_decode(&msg, buf, (size_t)n, &why) &&
+		if (auth && n > 0)
+			n = ripc__auth_unseal(auth, buf, (size_t)n, &data, &why);
+		if (n > 0 && !ripc__resolver_msg_decode(&msg, data, (size_t)n, &why) &&
 		    msg.kind == RIPC__RESOLVE_REPLY && msg.service == service) {
 			*record = msg.record;
 			for (struct cmsghdr *c = CMSG_FIRSTHDR(&hdr); c; c = CMSG_NXTHDR(&hdr, c)) {

@@ -4,6 +4,7 @@
 
 #include "resolver/resolver.h"
 
+#include "auth/key.h"
 #include "auth/secret.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -45,8 +46,9 @@ struct ripc__resolver {
 	struct ripc__backend *backends[BACKENDS_MAX];
 	unsigned nbackends;
 	int epoll_fd;
-	bool polled; /* a back end without descriptors: looked at in every call */
-	bool local;  /* the kernel of this host sees to it that an id is held once */
+	struct ripc__auth *auth; /* the cluster's keys, or NULL */
+	bool polled;             /* a back end without descriptors: looked at in every call */
+	bool local;              /* the kernel of this host sees to it that an id is held once */
 	uint32_t timeout_ms;
 	uint64_t now_ns; /* as last told */
 	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text,
@@ -123,10 +125,23 @@ static void send_out(void *arg, const struct ripc__sender *to, uint64_t service,
 		     const uint8_t *data, size_t len)
 {
 	struct ripc__resolver *r = arg;
+	uint8_t sealed[RIPC__RESOLVER_MSG_MAX];
+	int n = 0;
 
-	for (unsigned i = 0; i < r->nbackends; i++)
-		if (!to || to->backend == i)
-			r->backends[i]->ops->send(r->backends[i], to, service, data, len);
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		const struct ripc__backend_ops *ops = r->backends[i]->ops;
+
+		if (to && to->backend != i)
+			continue;
+		if (!r->auth || ops->trusted) {
+			ops->send(r->backends[i], to, service, data, len);
+			continue;
+		}
+		if (!n)
+			n = ripc__auth_seal(r->auth, data, len, sealed, sizeof(sealed));
+		if (n > 0)
+			ops->send(r->backends[i], to, service, sealed, (size_t)n);
+	}
 }
 
 static bool settled(void *arg, uint64_t service)
@@ -194,6 +209,8 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 	for (unsigned i = 0; i < BURST; i++) {
 		struct ripc__sender from = {0};
 		const char *why = "its sender or its size cannot be";
+		const uint8_t *msg;
+		int len;
 		int n = b->ops->recv(b, fd, &from, buf, sizeof(buf));
 
 		if (n == -EAGAIN)
@@ -205,10 +222,17 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 			r->bad++;
 		if (n >= 0 && from.passed_on && !find_inet(r, &from))
 			continue;
-		if (n < 0 || ripc__rcore_input(r->core, &from, buf, (size_t)n, r->now_ns, &why))
+		msg = buf;
+		len = n;
+		if (n >= 0 && r->auth && !b->ops->trusted)
+			len = ripc__auth_unseal(r->auth, buf, (size_t)n, &msg, &why);
+		/* Networks double what is said to all. */
+		if (len == -EALREADY)
+			continue;
+		if (len < 0 || ripc__rcore_input(r->core, &from, msg, (size_t)len, r->now_ns, &why))
 			complain(r, &from, why);
 		else if (from.direct)
-			pass_on(r, &from, buf, buf, (size_t)n);
+			pass_on(r, &from, msg, buf, (size_t)n);
 	}
 }
 
@@ -223,6 +247,8 @@ static void receive_all(struct ripc__resolver *r)
 
 static void refresh(struct ripc__resolver *r)
 {
+	if (r->auth)
+		ripc__auth_look(r->auth, r->now_ns);
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->refresh)
 			r->backends[i]->ops->refresh(r->backends[i], r->now_ns);
@@ -385,7 +411,13 @@ void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len)
 		at = append(text, len, at, "%s%s: %s", at ? "; " : "", r->backends[i]->ops->name, one);
 	}
 	if (*r->left_out)
-		append(text, len, at, "%s%s", at ? "; " : "", r->left_out);
+		at = append(text, len, at, "%s%s", at ? "; " : "", r->left_out);
+	if (r->auth) {
+		char keys[256];
+
+		ripc__auth_describe(r->auth, keys, sizeof(keys));
+		append(text, len, at, "; %s", keys);
+	}
 }
 
 /* --- life --- */
@@ -397,6 +429,7 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.opt = env->opt,
 		.instance = env->instance,
 		.host = env->host,
+		.auth = env->auth,
 		.arg = arg,
 		.secret = r->zookeeper_auth,
 		.local = r->local,
@@ -513,6 +546,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	if (!r)
 		return ripc__fail(-ENOMEM, "no memory for the resolver");
 	r->describe = env->describe;
+	r->auth = env->auth;
 	r->timeout_ms = env->opt->resolve_timeout_ms;
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (r->epoll_fd < 0) {

@@ -18,6 +18,7 @@ struct ripc__resolver_env {
 	/* The addresses that go into every record of ours; naddrs as in struct ripc__record. Copied. */
 	const struct ripc__record_addr *addrs;
 	unsigned naddrs;
+	struct ripc__auth *auth; /* the cluster's keys, or NULL: messages are neither sealed nor checked */
 	void *sim; /* simulation: the simulated network, see transport/sim/sim.h; otherwise NULL */
 	/* The text of a record's address with the name of its transport, e.g. "iwarp/soft 127.0.0.1:4242", for the
 	 * texts of events. Any bytes: they come from the network. NULL: addresses are left out of texts. */

@@ -15,6 +15,7 @@
 #include "resolver/ensemble.h"
 #include "resolver/table.h"
 
+#include "auth/key.h"
 #include "core/clock.h"
 #include "core/log.h"
 
@@ -69,10 +70,11 @@ struct zk {
 	struct ripc__backend base;
 	struct ripc__ensemble *e;
 	uint8_t instance[16], host[16];
-	bool sure;   /* the kernel sees to it that an id is held once on this host */
-	bool up;     /* connected */
-	bool was_up; /* and it has been, at least once */
-	bool renew;  /* a new session: all services of ours are to be said again */
+	struct ripc__auth *auth; /* the cluster's keys, or NULL */
+	bool sure;               /* the kernel sees to it that an id is held once on this host */
+	bool up;                 /* connected */
+	bool was_up;             /* and it has been, at least once */
+	bool renew;              /* a new session: all services of ours are to be said again */
 	uint64_t lost_ns;
 	uint64_t said_ns; /* last complaint */
 	char hosts[448];
@@ -105,8 +107,14 @@ static bool decode(struct zk *z, uint64_t service, const uint8_t *bytes, size_t 
 		   struct ripc__record *record)
 {
 	const char *why = "it is of another service";
+	int n = (int)len;
 
-	if (!ripc__record_decode(record, bytes, len, &why) && record->service == service)
+	if (z->auth) {
+		why = "it was not made with a key of this cluster";
+		n = ripc__auth_check_stamp(z->auth, bytes, len);
+	}
+	if (n >= 0 && !ripc__record_decode(record, bytes, (size_t)n, &why) &&
+	    record->service == service)
 		return true;
 	z->bad++;
 	if (ripc__clock_ns() - z->said_ns > SAY_TWICE_NS || !z->said_ns) {
@@ -160,12 +168,14 @@ static struct held *held_update(struct zk *z, const struct ripc__record *record,
 {
 	struct held *h = held_find(z, record->service);
 	struct ripc__record stored = *record;
-	uint8_t bytes[RIPC__RECORD_BYTES_MAX], *copy;
+	uint8_t bytes[RIPC__NODE_MAX], *copy;
 	int len;
 
 	/* Its age would make every copy another. */
 	stored.since_ms = 0;
 	len = ripc__record_encode(&stored, bytes, sizeof(bytes));
+	if (len > 0 && z->auth)
+		len = ripc__auth_stamp(z->auth, bytes, (size_t)len, sizeof(bytes));
 	if (len < 0 || (h && h->len == (size_t)len && !memcmp(h->bytes, bytes, h->len)))
 		return h;
 	copy = malloc((size_t)len);
@@ -536,6 +546,7 @@ static int zk_open(struct ripc__backend **b, const struct ripc__backend_env *env
 		return rc;
 	}
 	z->base.ops = &ripc__backend_zookeeper;
+	z->auth = env->auth;
 	z->sure = env->local;
 	memcpy(z->instance, env->instance, 16);
 	memcpy(z->host, env->host, 16);

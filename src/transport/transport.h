@@ -117,6 +117,7 @@ struct ripc__transport_env {
 	const struct ripc__options *opt;
 	const uint8_t *instance; /* 16 bytes, the context's instance id */
 	void *arg;               /* simulation: the simulated network; otherwise NULL */
+	const struct ripc__auth *auth; /* the cluster's keys, or NULL: for ripc__auth_queue_key() */
 };
 
 struct ripc__transport_ops {
@@ -164,6 +165,7 @@ struct ripc__transport_ops {
 	/* Answers EV_REQUEST; the handle is used up, also on error. */
 	int (*accept)(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		      void *user, struct ripc__ep **ep);
+	/* reject() with no private data: whoever asks is a stranger, and gets no answer if the network allows that. */
 	void (*reject)(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
 
 	/* Drops the endpoint. What was posted and already handed to the network may still arrive; sends held

@@ -50,6 +50,8 @@ refused RIPC_RESOLVE_TIMEOUT_MS 3600001
 accepted RIPC_RESOLVE_TIMEOUT_MS 10
 refused RIPC_RESOLVER file:relative
 refused RIPC_RESOLVER zookeeper:host-without-port
+refused RIPC_KEY_FILE relative
+refused RIPC_KEY_FILE /nonexistent/file
 refused RIPC_ZOOKEEPER_TIMEOUT_MS 499
 accepted RIPC_ZOOKEEPER_TIMEOUT_MS 500
 refused RIPC_ZOOKEEPER_AUTH_FILE relative

@@ -26,7 +26,7 @@ static struct ripc__options options;
 static struct shm *open_shm(void)
 {
 	static const uint8_t instance[16];
-	struct ripc__transport_env env = {&options, instance, NULL};
+	struct ripc__transport_env env = {.opt = &options, .instance = instance};
 	struct ripc__transport *t = NULL;
 
 	ck_assert_int_eq(OPS->open(&t, &env), 0);

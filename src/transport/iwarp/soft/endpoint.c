@@ -96,9 +96,13 @@ void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *pr
 	s->reply.reject = true;
 	s->reply.priv = priv;
 	s->reply.privlen = privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX;
-	send_reply(ep, &s->reply);
+	if (privlen)
+		send_reply(ep, &s->reply);
 	ripc__soft_unwatch(ep->t, ep->fd);
-	ripc__soft_linger(ep->t, ep->fd);
+	if (privlen)
+		ripc__soft_linger(ep->t, ep->fd);
+	else
+		close(ep->fd);
 	ep->fd = -1;
 	ripc__soft_ep_bury(ep);
 }

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "auth/key.h"
+
+#include "auth/secret.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "wire/bytes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SEAL_MAGIC   0x53504952u /* "RIPS" */
+#define SEAL_VERSION 1
+#define FILE_MAX     4096              /* bytes of a key file */
+#define LOOK_NS      (1000 * RIPC__MS) /* the file is looked at no sooner again */
+#define SETS         512               /* of senders remembered */
+#define WAYS         8                 /* senders of one set */
+#define WINDOW       64 /* messages back to which it is known what has come of a sender */
+
+/* One sender's messages that have come lately. */
+struct sender {
+	uint8_t instance[16]; /* zeros: free */
+	uint64_t high;        /* highest number */
+	uint64_t seen;        /* bit i: number high - i has come */
+	uint64_t time_ms;     /* of the latest, by its clock */
+};
+
+/*
+ * Senders share a fixed table, so that nobody can make us run out of memory. Who is pushed out leaves the set's floor: of senders
+ * that are not in it, only what is younger than that is taken.
+ */
+struct set {
+	struct sender ways[WAYS];
+	uint64_t floor_ms;
+};
+
+struct key {
+	uint8_t id[RIPC__KEY_ID];
+	uint8_t sub[RIPC__PURPOSES][32];
+};
+
+struct ripc__auth {
+	struct key keys[RIPC__KEYS_MAX];
+	unsigned nkeys;
+	uint8_t instance[16];
+	uint64_t number; /* of the last message sealed */
+	uint64_t secret; /* by which senders are spread over the sets */
+	struct ripc__auth_counts counts;
+	struct stat seen; /* the file as it was read */
+	uint64_t look_ns;
+	bool trouble; /* the file could not be used when last looked at */
+	char path[256];
+	struct set sets[SETS];
+};
+
+/* --- the file --- */
+
+static void derive(struct key *key, const uint8_t master[32])
+{
+	static const char *const names[RIPC__PURPOSES] = {"libripc message 1", "libripc record 1",
+							  "libripc lane 1", "libripc queue 1"};
+	static const char id[] = "libripc id 1";
+
+	for (unsigned i = 0; i < RIPC__PURPOSES; i++)
+		crypto_generichash(key->sub[i], 32, (const uint8_t *)names[i], strlen(names[i]),
+				   master, 32);
+	/* The shortest that the function makes is longer than we need. */
+	uint8_t full[crypto_generichash_BYTES_MIN];
+
+	crypto_generichash(full, sizeof(full), (const uint8_t *)id, sizeof(id) - 1, master, 32);
+	memcpy(key->id, full, RIPC__KEY_ID);
+}
+
+static int parse(struct ripc__auth *a, char *text)
+{
+	struct key keys[RIPC__KEYS_MAX];
+	unsigned n = 0, line = 0;
+	int rc = 0;
+
+	for (char *at = text; !rc && at; line++) {
+		char *end = strchr(at, '\n'), *word = at + strspn(at, " \t\r");
+		uint8_t master[32];
+		size_t len;
+
+		if (end)
+			*end++ = 0;
+		at = end;
+		word[strcspn(word, "#")] = 0;
+		len = strcspn(word, " \t\r");
+		if (!len)
+			continue;
+		if (len != 64 || word[len + strspn(word + len, " \t\r")] ||
+		    sodium_hex2bin(master, 32, word, 64, NULL, &len, NULL) || len != 32)
+			rc = ripc__fail(-EINVAL, "key_file: %s:%u: a key is 64 hexadecimal digits",
+					a->path, line + 1);
+		else if (n == RIPC__KEYS_MAX)
+			rc = ripc__fail(-EINVAL, "key_file: %s:%u: more than %d keys", a->path,
+					line + 1, RIPC__KEYS_MAX);
+		else
+			derive(&keys[n++], master);
+		sodium_memzero(master, sizeof(master));
+	}
+	if (!rc && !n)
+		rc = ripc__fail(-EINVAL, "key_file: %s: there is no key in it", a->path);
+	if (!rc) {
+		memcpy(a->keys, keys, sizeof(keys));
+		a->nkeys = n;
+	}
+	sodium_memzero(keys, sizeof(keys));
+	return rc;
+}
+
+static int load(struct ripc__auth *a)
+{
+	char text[FILE_MAX], why[300];
+	int rc = ripc__secret_read(a->path, text, sizeof(text), &a->seen, why, sizeof(why));
+
+	if (rc < 0)
+		return ripc__fail(rc, "key_file: %s", why);
+	rc = parse(a, text);
+	sodium_memzero(text, sizeof(text));
+	return rc;
+}
+
+void ripc__auth_look(struct ripc__auth *a, uint64_t now_ns)
+{
+	struct stat st;
+	int rc;
+
+	if (now_ns < a->look_ns)
+		return;
+	a->look_ns = now_ns + LOOK_NS;
+	if (!stat(a->path, &st) && !a->trouble && st.st_ino == a->seen.st_ino &&
+	    st.st_size == a->seen.st_size && st.st_mode == a->seen.st_mode &&
+	    st.st_mtim.tv_sec == a->seen.st_mtim.tv_sec &&
+	    st.st_mtim.tv_nsec == a->seen.st_mtim.tv_nsec)
+		return;
+	rc = load(a);
+	if (rc && !a->trouble)
+		ripc__log(RIPC_LOG_ERROR, "%s; the keys read before still hold", ripc_detail());
+	if (!rc)
+		ripc__log(RIPC_LOG_INFO, "key_file: %s was read again: %u keys", a->path, a->nkeys);
+	a->trouble = rc;
+}
+
+int ripc__auth_open(struct ripc__auth **out, const char *path, const uint8_t instance[16])
+{
+	struct ripc__auth *a;
+	int rc;
+
+	if (sodium_init() < 0)
+		return ripc__fail(-EIO, "key_file: libsodium cannot be used here");
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return ripc__fail(-ENOMEM, "key_file: out of memory");
+	snprintf(a->path, sizeof(a->path), "%s", path);
+	memcpy(a->instance, instance, 16);
+	rc = load(a);
+	if (rc) {
+		free(a);
+		return rc;
+	}
+	memcpy(&a->secret, a->keys[0].sub[RIPC__FOR_MESSAGE], sizeof(a->secret));
+	*out = a;
+	return 0;
+}
+
+void ripc__auth_close(struct ripc__auth *a)
+{
+	if (!a)
+		return;
+	sodium_memzero(a, sizeof(*a));
+	free(a);
+}
+
+/* --- codes --- */
+
+static const struct key *key_find(const struct ripc__auth *a, const uint8_t *id)
+{
+	for (unsigned i = 0; i < a->nkeys; i++)
+		if (!memcmp(a->keys[i].id, id, RIPC__KEY_ID))
+			return &a->keys[i];
+	return NULL;
+}
+
+int ripc__auth_mac(const struct ripc__auth *a, const uint8_t id[RIPC__KEY_ID],
+		   enum ripc__purpose purpose, const void *one, size_t onelen, const void *two,
+		   size_t twolen, uint8_t mac[RIPC__MAC])
+{
+	const struct key *key = key_find(a, id);
+	crypto_generichash_state state;
+
+	if (!key)
+		return -ENOKEY;
+	crypto_generichash_init(&state, key->sub[purpose], 32, RIPC__MAC);
+	crypto_generichash_update(&state, one, onelen);
+	if (twolen)
+		crypto_generichash_update(&state, two, twolen);
+	crypto_generichash_final(&state, mac, RIPC__MAC);
+	return 0;
+}
+
+bool ripc__mac_equal(const uint8_t a[RIPC__MAC], const uint8_t b[RIPC__MAC])
+{
+	return !sodium_memcmp(a, b, RIPC__MAC);
+}
+
+const uint8_t *ripc__auth_id(const struct ripc__auth *a)
+{
+	return a->keys[0].id;
+}
+
+void ripc__auth_stranger(struct ripc__auth *a)
+{
+	a->counts.strangers++;
+}
+
+uint32_t ripc__auth_queue_key(const struct ripc__auth *a, const uint8_t instance[16])
+{
+	uint8_t mac[RIPC__MAC];
+	uint32_t key;
+
+	if (!a || ripc__auth_mac(a, a->keys[0].id, RIPC__FOR_QUEUE, instance, 16, NULL, 0, mac))
+		return 0;
+	key = ripc__get_le32(mac) & 0x7fffffffu;
+	return key ? key : 1;
+}
+
+/* --- messages --- */
+
+static uint64_t clock_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+int ripc__auth_seal(struct ripc__auth *a, const uint8_t *data, size_t len, uint8_t *out, size_t cap)
+{
+	if (cap < RIPC__SEAL_BYTES || len > cap - RIPC__SEAL_BYTES)
+		return -EMSGSIZE;
+	ripc__put_le32(out, SEAL_MAGIC);
+	out[4] = SEAL_VERSION;
+	memset(out + 5, 0, 3);
+	memcpy(out + 8, a->keys[0].id, RIPC__KEY_ID);
+	memcpy(out + 16, a->instance, 16);
+	ripc__put_le64(out + 32, clock_ms());
+	ripc__put_le64(out + 40, ++a->number);
+	memcpy(out + RIPC__SEAL_HEAD, data, len);
+	ripc__auth_mac(a, a->keys[0].id, RIPC__FOR_MESSAGE, out, RIPC__SEAL_HEAD + len, NULL, 0,
+		       out + RIPC__SEAL_HEAD + len);
+	return (int)(len + RIPC__SEAL_BYTES);
+}
+
+static struct set *set_of(struct ripc__auth *a, const uint8_t *instance)
+{
+	uint64_t z = ripc__get_le64(instance) ^ ripc__get_le64(instance + 8) ^ a->secret;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return &a->sets[(z ^ (z >> 31)) % SETS];
+}
+
+/* Whether this number of a sender that is known is new. */
+static bool number_new(struct sender *s, uint64_t number)
+{
+	if (number > s->high) {
+		s->seen = number - s->high < WINDOW ? s->seen << (number - s->high) | 1 : 1;
+		s->high = number;
+		return true;
+	}
+	if (s->high - number >= WINDOW || s->seen >> (s->high - number) & 1)
+		return false;
+	s->seen |= UINT64_C(1) << (s->high - number);
+	return true;
+}
+
+/* Return: 0, or -EALREADY. */
+static int remember(struct ripc__auth *a, const uint8_t *instance, uint64_t number, uint64_t time_ms)
+{
+	static const uint8_t nobody[16];
+	struct set *set = set_of(a, instance);
+	struct sender *oldest = &set->ways[0];
+
+	for (unsigned i = 0; i < WAYS; i++) {
+		struct sender *s = &set->ways[i];
+
+		if (!memcmp(s->instance, instance, 16)) {
+			if (!number_new(s, number))
+				return -EALREADY;
+			s->time_ms = time_ms > s->time_ms ? time_ms : s->time_ms;
+			return 0;
+		}
+		if (s->time_ms < oldest->time_ms)
+			oldest = s;
+	}
+	if (time_ms <= set->floor_ms)
+		return -EALREADY;
+	if (memcmp(oldest->instance, nobody, 16))
+		set->floor_ms = oldest->time_ms > set->floor_ms ? oldest->time_ms : set->floor_ms;
+	memcpy(oldest->instance, instance, 16);
+	oldest->high = number;
+	/* What it sent before that, and comes late, is new, too. */
+	oldest->seen = 1;
+	oldest->time_ms = time_ms;
+	return 0;
+}
+
+int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, const uint8_t **data,
+		      const char **why)
+{
+	static const uint8_t nobody[16];
+	uint64_t now = clock_ms(), then;
+	uint8_t mac[RIPC__MAC];
+	size_t body;
+	int rc;
+
+	*why = "it was not sealed with a key of this cluster";
+	if (len < RIPC__SEAL_BYTES || ripc__get_le32(buf) != SEAL_MAGIC || buf[4] != SEAL_VERSION ||
+	    ripc__auth_mac(a, buf + 8, RIPC__FOR_MESSAGE, buf, len - RIPC__MAC, NULL, 0, mac) ||
+	    !ripc__mac_equal(mac, buf + len - RIPC__MAC) || !memcmp(buf + 16, nobody, 16)) {
+		a->counts.strangers++;
+		return -EKEYREJECTED;
+	}
+	body = len - RIPC__SEAL_BYTES;
+	*data = buf + RIPC__SEAL_HEAD;
+	/* Our own voice, come back from a broadcast. */
+	if (!memcmp(buf + 16, a->instance, 16))
+		return (int)body;
+	then = ripc__get_le64(buf + 32);
+	if (then > now ? then - now > RIPC__CLOCKS_MS : now - then > RIPC__CLOCKS_MS) {
+		*why = "it was sealed more than 30 s ago, or the clocks of the two hosts differ";
+		a->counts.late++;
+		return -ETIME;
+	}
+	rc = remember(a, buf + 16, ripc__get_le64(buf + 40), then);
+	if (rc) {
+		*why = "it came before";
+		a->counts.repeated++;
+		return rc;
+	}
+	return (int)body;
+}
+
+/* --- records --- */
+
+int ripc__auth_stamp(const struct ripc__auth *a, uint8_t *record, size_t len, size_t cap)
+{
+	if (cap < RIPC__STAMP_BYTES || len > cap - RIPC__STAMP_BYTES)
+		return -EMSGSIZE;
+	memcpy(record + len, a->keys[0].id, RIPC__KEY_ID);
+	ripc__auth_mac(a, a->keys[0].id, RIPC__FOR_RECORD, record, len, NULL, 0,
+		       record + len + RIPC__KEY_ID);
+	return (int)(len + RIPC__STAMP_BYTES);
+}
+
+int ripc__auth_check_stamp(struct ripc__auth *a, const uint8_t *record, size_t len)
+{
+	uint8_t mac[RIPC__MAC];
+	size_t body = len - RIPC__STAMP_BYTES;
+
+	if (len < RIPC__STAMP_BYTES ||
+	    ripc__auth_mac(a, record + body, RIPC__FOR_RECORD, record, body, NULL, 0, mac) ||
+	    !ripc__mac_equal(mac, record + body + RIPC__KEY_ID)) {
+		a->counts.strangers++;
+		return -EKEYREJECTED;
+	}
+	return (int)body;
+}
+
+/* --- for people --- */
+
+void ripc__auth_counts(const struct ripc__auth *a, struct ripc__auth_counts *counts)
+{
+	*counts = a->counts;
+}
+
+void ripc__auth_describe(const struct ripc__auth *a, char *text, size_t len)
+{
+	const uint8_t *one = a->keys[0].id, *two = a->keys[1].id;
+	char second[32] = "";
+
+	if (a->nkeys > 1)
+		snprintf(second, sizeof(second), " and %02x%02x%02x%02x", two[0], two[1], two[2],
+			 two[3]);
+	snprintf(text, len,
+		 "authenticated with key %02x%02x%02x%02x%s; %" PRIu64 " strangers, %" PRIu64
+		 " late and %" PRIu64 " repeated messages refused%s",
+		 one[0], one[1], one[2], one[3], second, a->counts.strangers, a->counts.late,
+		 a->counts.repeated, a->trouble ? "; the key file cannot be used now" : "");
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Without libsodium there are no keys: none can be opened, and the other functions have nothing to work on. */
+#include "auth/key.h"
+
+#include "core/log.h"
+
+#include <errno.h>
+#include <string.h>
+
+int ripc__auth_open(struct ripc__auth **a, const char *path, const uint8_t instance[16])
+{
+	return ripc__fail(-EINVAL, "key_file=%s: this build of the library has no libsodium", path);
+}
+
+void ripc__auth_close(struct ripc__auth *a)
+{
+}
+
+void ripc__auth_look(struct ripc__auth *a, uint64_t now_ns)
+{
+}
+
+int ripc__auth_seal(struct ripc__auth *a, const uint8_t *data, size_t len, uint8_t *out, size_t cap)
+{
+	return -EMSGSIZE;
+}
+
+int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, const uint8_t **data,
+		      const char **why)
+{
+	*why = "there are no keys";
+	return -EKEYREJECTED;
+}
+
+int ripc__auth_stamp(const struct ripc__auth *a, uint8_t *record, size_t len, size_t cap)
+{
+	return -EMSGSIZE;
+}
+
+int ripc__auth_check_stamp(struct ripc__auth *a, const uint8_t *record, size_t len)
+{
+	return -EKEYREJECTED;
+}
+
+const uint8_t *ripc__auth_id(const struct ripc__auth *a)
+{
+	static const uint8_t none[RIPC__KEY_ID];
+
+	return none;
+}
+
+int ripc__auth_mac(const struct ripc__auth *a, const uint8_t id[RIPC__KEY_ID],
+		   enum ripc__purpose purpose, const void *one, size_t onelen, const void *two,
+		   size_t twolen, uint8_t mac[RIPC__MAC])
+{
+	return -ENOKEY;
+}
+
+bool ripc__mac_equal(const uint8_t a[RIPC__MAC], const uint8_t b[RIPC__MAC])
+{
+	return false;
+}
+
+void ripc__auth_stranger(struct ripc__auth *a)
+{
+}
+
+uint32_t ripc__auth_queue_key(const struct ripc__auth *a, const uint8_t instance[16])
+{
+	return 0;
+}
+
+void ripc__auth_counts(const struct ripc__auth *a, struct ripc__auth_counts *counts)
+{
+	memset(counts, 0, sizeof(*counts));
+}
+
+void ripc__auth_describe(const struct ripc__auth *a, char *text, size_t len)
+{
+	if (len)
+		*text = 0;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Contexts with keys, and strangers: on the loopback, with a port drawn at random. */
+#define _GNU_SOURCE
+#include "keys.h"
+
+#include <errno.h>
+#include <sched.h>
+
+static uint64_t service;
+static unsigned port;
+static char others[128];
+
+static void setup(void)
+{
+	uint64_t rng = test_seed() + (uint64_t)getpid();
+
+	keys_setup();
+	service = test_random(&rng) >> 1 | 1;
+	port = (unsigned)(20000 + test_random(&rng) % 12000);
+	snprintf(others, sizeof(others), "%s-others", key_path);
+}
+
+static void teardown(void)
+{
+	unlink(others);
+	keys_teardown();
+}
+
+static struct ripc *open_with(const char *path, const char *more)
+{
+	char options[512];
+	struct ripc *ctx = NULL;
+
+	snprintf(options, sizeof(options), "interfaces=lo port=%u %s%s %s", port,
+		 path ? "key_file=" : "", path ? path : "", more);
+	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_detail());
+	return ctx;
+}
+
+/* One short message there and one back. */
+static void check_talk(struct ripc *a, struct ripc *b)
+{
+	struct ripc_service *from, *to;
+	struct iovec item = {(void *)"hello", 6};
+	struct ripc_message *m;
+	uint64_t answer_to;
+
+	ck_assert_msg(!ripc_register(b, service, 0, &to), "%s", ripc_detail());
+	ck_assert_int_eq(ripc_register(a, RIPC_ANY_ID, 0, &from), 0);
+	ck_assert_msg(!ripc_send(from, service, &item, 1, NULL, 10000), "%s", ripc_detail());
+	ck_assert_int_eq(ripc_receive(to, &m, 10000), 0);
+	answer_to = m->source;
+	ripc_message_free(m);
+	ck_assert_msg(!ripc_send_long(to, answer_to, &item, 1, NULL, 10000), "%s", ripc_detail());
+	ck_assert_int_eq(ripc_receive(from, &m, 10000), 0);
+	ripc_message_free(m);
+	ripc_unregister(from);
+	ripc_unregister(to);
+}
+
+START_TEST(cluster__of_one_key)
+{
+	struct ripc *a, *b;
+
+	keys_write(KEY_A);
+	a = open_with(key_path, _i ? "resolver=udp" : "");
+	b = open_with(key_path, _i ? "resolver=udp" : "");
+	check_talk(a, b);
+	check_talk(b, a);
+	ripc_close(a);
+	ripc_close(b);
+}
+END_TEST
+
+START_TEST(cluster__with_both_keys)
+{
+	struct ripc *a, *b;
+
+	keys_write(KEY_A);
+	a = open_with(key_path, "");
+	keys_write(KEY_B KEY_A);
+	b = open_with(key_path, "");
+	check_talk(a, b);
+	ripc_close(a);
+	ripc_close(b);
+}
+END_TEST
+
+/* Neither does one without a key find services of those that have one, nor the other way round. */
+START_TEST(cluster__strangers_are_not_answered)
+{
+	struct ripc *inside, *outside;
+	struct ripc_service *s;
+
+	keys_write(KEY_B);
+	ck_assert_int_eq(rename(key_path, others), 0);
+	keys_write(KEY_A);
+	inside = open_with(key_path, "");
+	outside = open_with(_i & 1 ? others : NULL, "");
+	if (_i & 2) {
+		struct ripc *swap = inside;
+
+		inside = outside;
+		outside = swap;
+	}
+	ck_assert_int_eq(ripc_register(inside, service, 0, &s), 0);
+	ck_assert_int_eq(ripc_lookup(outside, service, NULL, 3000), -EHOSTUNREACH);
+	ripc_close(inside);
+	ripc_close(outside);
+}
+END_TEST
+
+START_TEST(cluster__a_key_that_others_can_read)
+{
+	char options[256];
+	struct ripc *ctx;
+
+	keys_write(KEY_A);
+	ck_assert_int_eq(chmod(key_path, 0644), 0);
+	snprintf(options, sizeof(options), "interfaces=lo key_file=%s", key_path);
+	ck_assert_int_eq(ripc_open(&ctx, options), -EACCES);
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "others have access"));
+}
+END_TEST
+
+/* Datagrams carry no proof: what is sent by them could be anybody's. */
+START_TEST(cluster__no_datagrams_without_proof)
+{
+	char options[256];
+	struct ripc *ctx;
+
+	keys_write(KEY_A);
+	snprintf(options, sizeof(options), "interfaces=lo short=udp key_file=%s", key_path);
+	ck_assert_int_eq(ripc_open(&ctx, options), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "short=udp"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("auth/cluster");
+	TCase *tc = tcase_create("cluster");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, cluster__of_one_key, 0, 2);
+	tcase_add_test(tc, cluster__with_both_keys);
+	tcase_add_loop_test(tc, cluster__strangers_are_not_answered, 0, 4);
+	tcase_add_test(tc, cluster__a_key_that_others_can_read);
+	tcase_add_test(tc, cluster__no_datagrams_without_proof);
+	suite_add_tcase(suite, tc);
+	return test_main("auth/cluster", suite);
+}
