@@ -16,6 +16,7 @@ AM_TESTS_ENVIRONMENT = RIPC_INTERFACES=lo; export RIPC_INTERFACES;
 
 include tests/core/local.mk
 include tests/wire/local.mk
+include tests/auth/local.mk
 include tests/resolver/local.mk
 include tests/soft/local.mk
 include tests/window/local.mk

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The transport over an iWARP device, and between it and the user-space one: two transports in one thread, in the lab or on a
+ * host with an adapter (the interface as for conformance_iwarp). What is left behind in the kernel is looked at by
+ * test_verbs.sh.
+ */
+#include "core/clock.h"
+#include "core/log.h"
+#include "harness.h"
+#include "transport/iwarp/address.h"
+#include "transport/transport.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PATIENCE_NS (UINT64_C(60) * 1000 * RIPC__MS)
+#define BYTES       300000u
+
+/* One end: what it has seen. */
+struct side {
+	const struct ripc__transport_ops *ops;
+	struct ripc__transport *t;
+	struct ripc__transport_limits limits;
+	struct ripc__ep *ep;
+	unsigned nestablished, nclosed, nrecv, nread, nwrite, nsendable;
+	bool refuse, rejected, closed_before_data;
+	int status;
+	uint32_t number; /* messages carry consecutive ones */
+	uint8_t priv[256];
+	uint32_t privlen;
+	char text[256];
+};
+
+static struct side a, b;
+static char options[64];
+
+/* Which transport connects, and which is connected to. */
+static const struct {
+	const struct ripc__transport_ops *active, *passive;
+	const char *crc;
+} pairs[] = {
+	{&ripc__transport_iwarp, &ripc__transport_iwarp, ""},
+	{&ripc__transport_soft, &ripc__transport_iwarp, "crc=off"},
+	{&ripc__transport_iwarp, &ripc__transport_soft, "crc=off"},
+	{&ripc__transport_soft, &ripc__transport_iwarp, "crc=on"},
+	{&ripc__transport_iwarp, &ripc__transport_soft, "crc=on"},
+};
+#define PAIRS ((int)(sizeof(pairs) / sizeof(pairs[0])))
+
+static void open_side(struct side *s, const struct ripc__transport_ops *ops, const char *more)
+{
+	static const uint8_t instance[16] = "test";
+	struct ripc__options opt;
+	struct ripc__transport_env env = {.opt = &opt, .instance = instance};
+	char text[128], why[256];
+
+	memset(s, 0, sizeof(*s));
+	s->ops = ops;
+	snprintf(text, sizeof(text), "%s %s", options, more);
+	ck_assert_int_eq(ripc__options_load(&opt, text, why, sizeof(why)), 0);
+	ck_assert_msg(!ops->probe(&env, why, sizeof(why)), "%s", why);
+	ck_assert_msg(!ops->open(&s->t, &env), "%s", ripc_detail());
+	ops->limits(s->t, &s->limits);
+}
+
+static void received(struct side *s, const struct ripc__event *e)
+{
+	ck_assert_uint_ge(e->len, 4);
+	ck_assert_mem_eq(e->data, &s->number, 4);
+	s->number++;
+	s->nrecv++;
+	s->closed_before_data |= s->nclosed;
+	if (e->token)
+		s->ops->release(s->t, e->token);
+}
+
+static void closed(struct side *s, const struct ripc__event *e)
+{
+	s->nclosed++;
+	s->status = e->status;
+	s->rejected = e->reject;
+	snprintf(s->text, sizeof(s->text), "%s", e->text ? e->text : "");
+}
+
+static void event(struct side *s, const struct ripc__event *e)
+{
+	if (e->kind == RIPC__EV_REQUEST || e->kind == RIPC__EV_ESTABLISHED || e->reject) {
+		memcpy(s->priv, e->data ? e->data : (const uint8_t *)"", e->len);
+		s->privlen = e->len;
+	}
+	switch (e->kind) {
+	case RIPC__EV_REQUEST:
+		if (s->refuse)
+			s->ops->reject(s->t, e->request, "no room", 7);
+		else
+			s->ops->accept(s->t, e->request, "welcome", 7, s, &s->ep);
+		break;
+	case RIPC__EV_ESTABLISHED:
+		s->nestablished++;
+		s->ep = e->ep;
+		break;
+	case RIPC__EV_CLOSED:
+		closed(s, e);
+		break;
+	case RIPC__EV_RECV:
+		received(s, e);
+		break;
+	case RIPC__EV_READ_DONE:
+		ck_assert_int_eq(e->status, 0);
+		s->nread++;
+		break;
+	case RIPC__EV_WRITE_DONE:
+		ck_assert_int_eq(e->status, 0);
+		s->nwrite++;
+		break;
+	case RIPC__EV_SENDABLE:
+		s->nsendable++;
+		break;
+	default:
+		ck_abort_msg("event %d: %s", (int)e->kind, e->text ? e->text : "");
+	}
+}
+
+static void step(struct side *s)
+{
+	struct ripc__event ev[16];
+	uint64_t deadline = RIPC__NEVER;
+	unsigned n = s->t ? s->ops->progress(s->t, ev, 16, ripc__clock_ns(), &deadline) : 0;
+
+	for (unsigned i = 0; i < n; i++)
+		event(s, &ev[i]);
+}
+
+#define UNTIL(cond)                                                                              \
+	do {                                                                                     \
+		uint64_t end_ = ripc__clock_ns() + PATIENCE_NS;                                  \
+		while (!(cond)) {                                                                \
+			ck_assert_msg(ripc__clock_ns() < end_, "not in time: %s; %s; %s", #cond, \
+				      a.text, b.text);                                           \
+			step(&a);                                                                \
+			step(&b);                                                                \
+		}                                                                                \
+	} while (0)
+
+static void open_pair(int which)
+{
+	open_side(&a, pairs[which].active,
+		  pairs[which].active == &ripc__transport_soft ? pairs[which].crc : "");
+	open_side(&b, pairs[which].passive,
+		  pairs[which].passive == &ripc__transport_soft ? pairs[which].crc : "");
+}
+
+static void dial(void)
+{
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	int len = b.ops->address(b.t, addr, sizeof(addr));
+
+	ck_assert_int_gt(len, 0);
+	ck_assert_int_eq(a.ops->connect(a.t, addr, (size_t)len, "hello", 5, &a, &a.ep), 0);
+}
+
+static void connect_pair(void)
+{
+	dial();
+	UNTIL(a.nestablished && b.nestablished);
+	ck_assert_uint_eq(a.privlen, 7);
+	ck_assert_mem_eq(a.priv, "welcome", 7);
+}
+
+static void hang_up(struct side *first, struct side *second)
+{
+	first->ops->ep_close(first->ep);
+	UNTIL(second->nclosed);
+	ck_assert_uint_eq(first->nclosed, 0);
+	second->ops->ep_close(second->ep);
+	a.nestablished = b.nestablished = a.nclosed = b.nclosed = 0;
+	a.number = b.number = 0;
+}
+
+static void close_pair(void)
+{
+	a.ops->close(a.t);
+	b.ops->close(b.t);
+}
+
+static int send_one(struct side *from, uint32_t number, size_t len)
+{
+	static uint8_t bytes[65536];
+
+	memcpy(bytes, &number, 4);
+	return from->ops->post_send(from->ep, &(struct iovec){bytes, len}, 1, false);
+}
+
+START_TEST(first_message_from_either_side)
+{
+	for (int side = 0; side < 2; side++) {
+		struct side *from = side ? &b : &a, *to = side ? &a : &b;
+
+		open_pair(_i);
+		connect_pair();
+		ck_assert_int_ge(send_one(from, 0, 64), 0);
+		UNTIL(to->nrecv == 1);
+		ck_assert_int_ge(send_one(to, 0,
+					  from->limits.send_max < to->limits.send_max
+						  ? from->limits.send_max
+						  : to->limits.send_max),
+				 0);
+		UNTIL(from->nrecv == 1);
+		close_pair();
+	}
+}
+END_TEST
+
+/* As many as the other side has credit for, then the end: all of them arrive, and before the end. */
+START_TEST(ep_close__what_was_sent_arrives)
+{
+	for (int side = 0; side < 2; side++) {
+		struct side *from = side ? &b : &a, *to = side ? &a : &b;
+		unsigned depth = to->limits.recv_depth, n;
+
+		open_pair(_i);
+		depth = to->limits.recv_depth ? to->limits.recv_depth : 32;
+		connect_pair();
+		for (n = 0; n < depth; n++)
+			ck_assert_int_ge(send_one(from, n, n % 3 ? 100 : 8000), 0);
+		from->ops->ep_close(from->ep);
+		UNTIL(to->nclosed);
+		ck_assert_uint_eq(to->nrecv, depth);
+		ck_assert(!to->closed_before_data);
+		to->ops->ep_close(to->ep);
+		close_pair();
+	}
+}
+END_TEST
+
+START_TEST(reject__private_data)
+{
+	open_pair(_i);
+	b.refuse = true;
+	dial();
+	UNTIL(a.nclosed);
+	ck_assert_msg(a.rejected, "%s", a.text);
+	ck_assert_int_eq(a.status, -ECONNREFUSED);
+	ck_assert_uint_eq(a.privlen, 7);
+	ck_assert_mem_eq(a.priv, "no room", 7);
+	a.ops->ep_close(a.ep);
+	close_pair();
+}
+END_TEST
+
+START_TEST(transfers_both_ways)
+{
+	uint8_t *mine = malloc(BYTES), *theirs = malloc(BYTES);
+	struct ripc__mr local, remote;
+
+	open_pair(_i);
+	connect_pair();
+	for (unsigned i = 0; i < BYTES; i++) {
+		mine[i] = (uint8_t)(i * 7);
+		theirs[i] = (uint8_t)(i * 13);
+	}
+	for (int side = 0; side < 2; side++) {
+		struct side *at = side ? &b : &a, *to = side ? &a : &b;
+
+		ck_assert_int_eq(to->ops->reg(to->t, to->ep, theirs, BYTES,
+					      RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE,
+					      &remote),
+				 0);
+		ck_assert_int_eq(
+			at->ops->reg(at->t, NULL, mine, BYTES, RIPC__ACCESS_LOCAL_WRITE, &local), 0);
+		memset(theirs, side, BYTES);
+		ck_assert_int_eq(at->ops->post_write(at->ep, &local, mine, BYTES, remote.addr,
+						     remote.key, 1),
+				 0);
+		ck_assert_int_ge(send_one(at, to->number, 100), 0);
+		UNTIL(to->nrecv == 1 && at->nwrite == 1);
+		ck_assert_mem_eq(mine, theirs, BYTES);
+		memset(mine, 0xee, BYTES);
+		for (unsigned i = 0; i < 4; i++)
+			ck_assert_int_eq(at->ops->post_read(at->ep, &local, mine + i * (BYTES / 4),
+							    BYTES / 4, remote.addr + i * (BYTES / 4),
+							    remote.key, i),
+					 0);
+		UNTIL(at->nread == 4);
+		ck_assert_mem_eq(mine, theirs, BYTES);
+		to->ops->dereg(to->t, &remote);
+		at->ops->dereg(at->t, &local);
+	}
+	hang_up(&a, &b);
+	close_pair();
+	free(mine);
+	free(theirs);
+}
+END_TEST
+
+/* The target is no longer there: the connection ends, and nothing is written. */
+START_TEST(dereg__ends_remote_access)
+{
+	static uint8_t target[10000], source[10000];
+	struct ripc__mr local, remote;
+	uint32_t key;
+
+	memset(source, 1, sizeof(source));
+	open_pair(_i);
+	connect_pair();
+	ck_assert_int_eq(
+		b.ops->reg(b.t, b.ep, target, sizeof(target), RIPC__ACCESS_REMOTE_WRITE, &remote), 0);
+	ck_assert_int_eq(a.ops->reg(a.t, NULL, source, sizeof(source), 0, &local), 0);
+	key = remote.key;
+	b.ops->dereg(b.t, &remote);
+	ck_assert_int_eq(
+		a.ops->post_write(a.ep, &local, source, sizeof(source), remote.addr, key, 1), 0);
+	UNTIL(a.nclosed && b.nclosed);
+	ck_assert_str_ne(a.text, "");
+	ck_assert_str_ne(b.text, "");
+	for (unsigned i = 0; i < sizeof(target); i++)
+		ck_assert_uint_eq(target[i], 0);
+	a.ops->dereg(a.t, &local);
+	a.ops->ep_close(a.ep);
+	b.ops->ep_close(b.ep);
+	close_pair();
+}
+END_TEST
+
+/* A port that takes the connection and never says a word: the attempt ends when its time is over, or the core gives it up. */
+START_TEST(connect__to_one_that_is_silent)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct ripc__iwarp_address address;
+	socklen_t size = sizeof(in);
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	size_t len;
+
+	open_pair(0);
+	ck_assert_int_gt((int)(len = (size_t)b.ops->address(b.t, addr, sizeof(addr))), 0);
+	ck_assert_int_eq(ripc__iwarp_address_decode(&address, addr, len), 0);
+	in.sin_addr = address.places[0].ip.in.sin_addr;
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	ck_assert_int_eq(listen(fd, 4), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&in, &size), 0);
+	address.nplaces = 1;
+	address.places[0].tcp = ntohs(in.sin_port);
+	len = ripc__iwarp_address_encode(&address, addr, sizeof(addr));
+	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
+	UNTIL(a.nclosed);
+	ck_assert_msg(strstr(a.text, "no answer"), "%s", a.text);
+	a.ops->ep_close(a.ep);
+	/* Given up in the midst of it. */
+	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
+	for (int i = 0; i < 1000; i++)
+		step(&a);
+	a.ops->ep_close(a.ep);
+	/* Where nobody listens the refusal comes at once. */
+	close(fd);
+	a.nclosed = 0;
+	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
+	UNTIL(a.nclosed);
+	a.ops->ep_close(a.ep);
+	close_pair();
+}
+END_TEST
+
+START_TEST(connect_and_close__many_times)
+{
+	const char *cycles = getenv("RIPC_TEST_CYCLES");
+
+	open_pair(_i);
+	for (int n = cycles ? atoi(cycles) : 100; n > 0; n--) {
+		connect_pair();
+		if (n % 4 == 0)
+			ck_assert_int_ge(send_one(&a, b.number, 100), 0);
+		if (n % 2)
+			hang_up(&a, &b);
+		else
+			hang_up(&b, &a);
+	}
+	close_pair();
+}
+END_TEST
+
+/* The interface with this address. */
+static void find_interface(const char *address)
+{
+	struct ifaddrs *all, *i;
+	char text[INET_ADDRSTRLEN];
+
+	if (!address || getifaddrs(&all))
+		return;
+	for (i = all; i; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+		    inet_ntop(AF_INET, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, text,
+			      sizeof(text)) &&
+		    !strcmp(text, address))
+			snprintf(options, sizeof(options), "interfaces=%s", i->ifa_name);
+	freeifaddrs(all);
+}
+
+static void add(Suite *suite, const char *name, const TTest *test, int pairs_used)
+{
+	TCase *tc = tcase_create(name);
+
+	tcase_set_timeout(tc, 300);
+	tcase_add_loop_test(tc, test, 0, pairs_used);
+	suite_add_tcase(suite, tc);
+}
+
+int main(void)
+{
+	const char *name = getenv("RIPC_TEST_INTERFACES");
+	Suite *suite = suite_create("iwarp/verbs");
+
+	unsetenv("RIPC_INTERFACES");
+	if (name)
+		snprintf(options, sizeof(options), "interfaces=%s", name);
+	else
+		find_interface(getenv("RIPC_LAB_IWARP_ADDRESS"));
+	if (!options[0]) {
+		printf("test_verbs: no iWARP device is named: see tests/lab\n"
+		       "iwarp/test_verbs: 0 passed, 0 failed, 1 skipped\n");
+		return 77;
+	}
+	add(suite, "first_message", first_message_from_either_side, PAIRS);
+	add(suite, "ep_close", ep_close__what_was_sent_arrives, PAIRS);
+	add(suite, "reject", reject__private_data, PAIRS);
+	add(suite, "transfers", transfers_both_ways, PAIRS);
+	add(suite, "dereg", dereg__ends_remote_access, PAIRS);
+	add(suite, "silent", connect__to_one_that_is_silent, 1);
+	add(suite, "cycles", connect_and_close__many_times, PAIRS);
+	return test_main("iwarp/test_verbs", suite);
+}
