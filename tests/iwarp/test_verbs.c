@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The transport over an iWARP device, and between it and the user-space one: two transports in one thread, in the lab or on a
- * host with an adapter (the interface as for conformance_iwarp). What is left behind in the kernel is looked at by
- * test_verbs.sh.
+ * host with an adapter. The interface is named as for conformance_iwarp.
  */
 #include "core/clock.h"
 #include "core/log.h"
