@@ -19,6 +19,7 @@ include tests/wire/local.mk
 include tests/auth/local.mk
 include tests/resolver/local.mk
 include tests/soft/local.mk
+include tests/iwarp/local.mk
 include tests/window/local.mk
 include tests/sim/local.mk
 include tests/conformance/local.mk
