@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* ripc-info: what the library finds on this host, and why what is missing is missing. */
+#include "doctor.h"
 #include "info.h"
 #include "tool.h"
 
@@ -10,8 +11,10 @@
 
 static void usage(FILE *to)
 {
-	fprintf(to, "usage: ripc-info [-j] [-o key=value]...\n"
+	fprintf(to, "usage: ripc-info [-j | -d [-s ID]] [-o key=value]...\n"
 		    "  -j, --json          print JSON\n"
+		    "  -d, --doctor        look for common faults, and say what helps\n"
+		    "  -s, --service ID    with -d: ask about this service, too\n"
 		    "  -o, --option K=V    a setting for the library, see ripc(7)\n"
 		    "  -V, --version       print the version\n"
 		    "  -h, --help          print this\n");
@@ -21,6 +24,8 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"json", no_argument, NULL, 'j'},
+		{"doctor", no_argument, NULL, 'd'},
+		{"service", required_argument, NULL, 's'},
 		{"option", required_argument, NULL, 'o'},
 		{"version", no_argument, NULL, 'V'},
 		{"help", no_argument, NULL, 'h'},
@@ -28,14 +33,22 @@ int main(int argc, char **argv)
 	};
 	struct tool_settings settings = {0};
 	struct info *info;
-	bool json = false;
+	bool json = false, doctor = false;
+	uint64_t service = 0;
 	int c, rc = TOOL_OK;
 
 	tool_name = "ripc-info";
-	while ((c = getopt_long(argc, argv, "jo:Vh", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "jds:o:Vh", options, NULL)) != -1) {
 		switch (c) {
 		case 'j':
 			json = true;
+			break;
+		case 'd':
+			doctor = true;
+			break;
+		case 's':
+			if (!tool_parse_service(optarg, false, &service))
+				return TOOL_ERROR;
 			break;
 		case 'o':
 			if (!tool_settings_add(&settings, optarg, NULL))
@@ -57,17 +70,23 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return TOOL_ERROR;
 	}
+	if ((json && doctor) || (service && !doctor)) {
+		tool_complain("--json does not go with --doctor, and --service only does");
+		return TOOL_ERROR;
+	}
 	info = calloc(1, sizeof(*info));
 	if (!info) {
 		tool_complain("out of memory");
 		return TOOL_ERROR;
 	}
 	info_gather(info, settings.text);
-	if (!json)
+	if (doctor)
+		rc = doctor_print(info, settings.text, service) ? TOOL_NO_ANSWER : TOOL_OK;
+	else if (!json)
 		info_print(info);
 	else if (info_print_json(info))
 		rc = TOOL_ERROR;
-	if (info->open_error) {
+	if (info->open_error && !doctor) {
 		tool_complain("cannot open the library: %s: %s", ripc_strerror(info->open_error),
 			      info->open_detail);
 		rc = TOOL_ERROR;

@@ -1,0 +1,152 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# ripc-info --doctor: each fault is made, with limits and namespaces, and has to be named.
+name=tools/test_doctor
+. "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
+doctor=$PWD/tools/ripc-info
+unset container RIPC_SHM_DIR RIPC_KEY_FILE
+
+# finds WHAT STATUS LINE COMMAND...: the doctor, run by the command, ends so and says this.
+finds() {
+	if expect "$1" "$2" 60 "${@:4}"; then
+		has "$1: the sentence" "$out" "$3"
+	fi
+}
+
+# lacks WHAT PATTERN: the last run did not say that.
+lacks() {
+	if grep -q -e "$2" "$out"; then
+		bad "$1" "$out"
+	else
+		ok "$1"
+	fi
+}
+
+# in_net COMMAND: runs a line of shell in a network of its own, whose loopback is up; in_mounts with mounts of its own, too.
+in_net=$work/in_net in_mounts=$work/in_mounts
+cat >"$in_net" <<'SH'
+exec unshare -rn bash -c "ip link set lo up && $1"
+SH
+cat >"$in_mounts" <<'SH'
+exec unshare -rmn bash -c "ip link set lo up && $1"
+SH
+chmod +x "$in_net" "$in_mounts"
+
+expect "looks at this host" 0 60 "$doctor" --doctor
+has "says what it looked at" "$out" "^0 faults, [0-9]* warnings: looked at limits"
+lacks "no firewall on the loopback" "firewall:"
+
+finds "memlock" 0 "^warning: memlock: only 65536 bytes .*ulimit -l" bash -c "ulimit -l 64; $doctor -d"
+finds "few descriptors" 0 "^warning: descriptors: only 200 files .*ulimit -n" bash -c "ulimit -n 200; $doctor -d"
+finds "too few descriptors" 1 "^fault: descriptors: only 20 files" bash -c "ulimit -n 20; $doctor -d"
+finds "interface missing" 1 "^fault: library: .*no network interface none0" "$doctor" -d -o interfaces=none0
+finds "nonsense in a setting" 1 "^fault: library: .*wait=nonsense" "$doctor" -d -o wait=nonsense
+finds "no transport" 1 "^fault: transports: no transport leads out" "$doctor" -d -o transports=self
+finds "container" 0 "^warning: container: .*RIPC_SHM_DIR" env container=podman "$doctor" -d
+
+# A key file is judged as it lies there, whatever this build makes of it.
+key=$work/key
+head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$key"
+chmod 644 "$key"
+finds "key file: rights" 1 "^fault: key file: .*(mode 644): \"chmod 600 $key\"" "$doctor" -d -o "key_file=$key"
+chmod 600 "$key"
+timeout 60 "$doctor" -d -o "key_file=$key" >"$out" 2>"$err"
+lacks "key file: none" "fault: key file"
+finds "key file: missing" 1 "^fault: key file: the key file $key-none: No such file" "$doctor" -d -o "key_file=$key-none"
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+	chmod 755 "$work"
+	finds "key file: not ours" 1 "^fault: key file: .* may not be read by this user" \
+		setpriv --reuid 65534 --regid 65534 --clear-groups "$doctor" -d -o "key_file=$key"
+else
+	skip "key file of another user: needs root and setpriv"
+fi
+# In a user namespace nobody may look how the clock is kept: adjtimex() tells everybody.
+if command -v adjtimex >/dev/null && adjtimex --print | grep -q 'status: .*64'; then
+	finds "clock" 0 "^warning: clock: " "$doctor" -d -o "key_file=$key"
+fi
+
+id=$(random_id)
+finds "a service that nobody holds" 0 "^service: nobody holds service $id" "$doctor" -d -s "$id"
+start server ./examples/server "$id"
+server=$pid
+ready server "service $id waits"
+finds "duplicate id" 0 "^warning: duplicate id: service $id is held already" "$doctor" -d -s "$id"
+kill "$server"
+gone "$server" 5
+
+if unshare -rmn ip link set lo up 2>/dev/null; then
+	finds "loopback down" 1 "^fault: interface: lo is down, .*ip link set lo up" unshare -rn "$doctor" -d
+	finds "small MTU" 0 "^warning: MTU: lo has an MTU of 1400" bash "$in_net" "ip link set lo mtu 1400 && $doctor -d"
+	pair='ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up'
+	if bash "$in_net" "$pair" 2>/dev/null; then
+		finds "MTU mismatch" 0 "^warning: MTU: d[01] has an MTU of .* and d[01] one of " bash "$in_net" \
+			"$pair && ip link set d0 mtu 9000 && ip link set d1 mtu 1500 && RIPC_INTERFACES=d0,d1,lo $doctor -d"
+		finds "interface down" 1 "^fault: interface: d0 is down, and it is one of those" bash "$in_net" \
+			"$pair && ip link set d0 down && RIPC_INTERFACES=d0,lo $doctor -d"
+	else
+		skip "no pairs of interfaces in this kernel"
+	fi
+	tun='ip tuntap add t0 mode tun && ip link set t0 multicast off up'
+	if bash "$in_net" "$tun" 2>/dev/null; then
+		finds "no broadcast" 0 "^warning: broadcast: t0 carries neither" bash "$in_net" \
+			"$tun && RIPC_INTERFACES=t0,lo $doctor -d"
+	else
+		skip "no tunnels in this kernel: an interface without broadcast"
+	fi
+	# What a firewall would do.
+	drop="tc qdisc add dev lo clsact && tc filter add dev lo ingress matchall action drop"
+	if bash "$in_net" "$drop" 2>/dev/null; then
+		finds "firewall" 1 "^fault: firewall: .*UDP port 7475" bash "$in_net" "$drop && $doctor -d"
+	else
+		finds "firewall" 1 "^fault: firewall: .*UDP port 7475" bash "$in_net" \
+			"ip route flush table local; ip -6 route flush table local; $doctor -d"
+	fi
+	finds "strangers" 0 "^warning: strangers: [1-9][0-9]* datagrams or connections were refused" bash "$in_net" \
+		"(for i in {1..400}; do echo RIPRnonsense >/dev/udp/127.0.0.1/7475; sleep 0.002; done) 2>/dev/null & $doctor -d; wait"
+	finds "shared directory that is not there" 1 "^fault: container: the directory shared .*/nowhere" \
+		env RIPC_SHM_DIR=/nowhere "$doctor" -d
+
+	# A machine with an RDMA device, as far as its files tell.
+	device='mount -t tmpfs none /sys/class && mkdir -p /sys/class/infiniband/fake0/ports/1/gids &&
+		cd /sys/class/infiniband/fake0 && echo "1: CA" >node_type && echo InfiniBand >ports/1/link_layer &&
+		echo "4: ACTIVE" >ports/1/state && echo fe80:0000:0000:0000:0000:0000:0000:0001 >ports/1/gids/0'
+	node='mount -t tmpfs none /dev && mkdir /dev/infiniband && : >/dev/infiniband/uverbs0 && : >/dev/infiniband/rdma_cm'
+	if bash "$in_mounts" "$device && $node" 2>/dev/null; then
+		run="{ timeout 60 $doctor -d; }"
+		finds "a device that is well" 0 "^0 faults" bash "$in_mounts" "$device; $node; ulimit -l unlimited 2>/dev/null; $run"
+		finds "no device file" 1 "^fault: device files: there is an RDMA device but no /dev/infiniband/uverbs0" \
+			bash "$in_mounts" "$device; mount -t tmpfs none /dev; $run"
+		finds "no device file of the connection manager" 1 "^fault: device files: .* no /dev/infiniband/rdma_cm" \
+			bash "$in_mounts" "$device; $node; echo '4: RNIC' >node_type; rm /dev/infiniband/rdma_cm; $run"
+		finds "port down" 1 "^fault: port: port 1 of fake0 is DOWN" \
+			bash "$in_mounts" "$device; $node; echo '1: DOWN' >ports/1/state; $run"
+		finds "no GID" 1 "^fault: GID: port 1 of fake0 has no GID" \
+			bash "$in_mounts" "$device; $node; echo 0000:0000:0000:0000:0000:0000:0000:0000 >ports/1/gids/0; $run"
+		if command -v setpriv >/dev/null && [ "$(id -u)" -eq 0 ]; then
+			finds "device file of others" 1 "^fault: device files: /dev/infiniband/uverbs0 may not be opened" \
+				unshare -mn bash -c "ip link set lo up; $device; $node; chmod 600 /dev/infiniband/*; chmod 755 /dev
+				setpriv --reuid 65534 --regid 65534 --clear-groups timeout 60 $doctor -d"
+		else
+			skip "device file of others: needs root and setpriv"
+		fi
+		if command -v setarch >/dev/null; then
+			finds "fork on an old kernel" 0 "^warning: fork: in this kernel (2\.6\..*RDMAV_FORK_SAFE=1" bash "$in_mounts" \
+				"$device; $node; ulimit -l unlimited 2>/dev/null; setarch --uname-2.6 timeout 60 $doctor -d"
+			expect "fork: taken care of" 0 60 bash "$in_mounts" "$device; $node; ulimit -l unlimited 2>/dev/null
+				RDMAV_FORK_SAFE=1 setarch --uname-2.6 timeout 60 $doctor -d"
+			lacks "fork: nothing said" "warning: fork"
+		else
+			skip "setarch is not installed"
+		fi
+	else
+		skip "no mounts in a user namespace: RDMA devices cannot be imitated"
+	fi
+else
+	skip "no user namespaces: networks and devices cannot be imitated"
+fi
+
+expect "--doctor and --json" 3 20 "$doctor" -d -j
+expect "--service without --doctor" 3 20 "$doctor" -s 1
+expect "--service with nonsense" 3 20 "$doctor" -d -s nonsense
+finish
