@@ -85,10 +85,13 @@ static unsigned poll_device(struct ib_device *d, struct ripc__event *events, uns
 	return n;
 }
 
-static void look_at_devices(struct ib *t)
+static void look_at_devices(struct ib *t, bool slept)
 {
 	for (unsigned i = 0; i < t->ndevices; i++)
 		ripc__ib_device_event(&t->devices[i]);
+	if (slept || t->now_ns >= t->exist_ns)
+		ripc__ib_devices_exist(t);
+	ripc__ib_devices_release(t);
 	t->look_ns = t->now_ns + LOOK_NS;
 }
 
@@ -137,7 +140,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 				 &full);
 	/* Woken by something, but not by a completion. */
 	if ((slept && !n) || now_ns >= t->look_ns)
-		look_at_devices(t);
+		look_at_devices(t, slept && !n);
 	if (t->starved && now_ns >= t->starved_ns)
 		feed_starved(t);
 	next = ripc__ib_timers(t, now_ns);
@@ -152,8 +155,12 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 		next = t->starved_ns;
 	if (full || !ripc__list_empty(&t->eventful) || t->garbage_head != t->garbage_tail)
 		next = now_ns;
+	/* A device that is gone is let go as soon as its connections are. */
+	for (unsigned i = 0; i < t->ndevices; i++)
+		if (t->devices[i].v.gone && !t->devices[i].released && t->look_ns < next)
+			next = t->look_ns;
 	/* Those that are closed linger: a completion wakes, but not the end of their time. */
-	else if (!ripc__list_empty(&t->dying) && now_ns + RIPC__MS < next)
+	if (!ripc__list_empty(&t->dying) && now_ns + RIPC__MS < next)
 		next = now_ns + RIPC__MS;
 	if (next < *deadline_ns)
 		*deadline_ns = next;
@@ -166,6 +173,8 @@ static void ib_release(struct ripc__transport *tr, void *token)
 	struct ripc__verbs_buf *buf = token;
 	struct ib_device *d = &t->devices[buf->pool->device->index];
 
+	if (d->released)
+		return;
 	if (buf->pool == &d->dgram) {
 		struct ib_port *p = &t->ports[buf->tag];
 
@@ -239,6 +248,8 @@ static void ib_close(struct ripc__transport *tr)
 	ripc__ib_eps_free(t);
 	ripc__ib_remotes_close(t);
 	ripc__ib_ports_close(t);
+	if (t->inotify_fd >= 0)
+		close(t->inotify_fd);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
 	free(t);
@@ -294,13 +305,15 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	ripc__list_init(&t->held);
 	ripc__list_init(&t->dying);
 	ripc__verbs_regions_init(&t->regions);
+	t->inotify_fd = -1;
 	rc = ripc__ib_worker_init(&t->worker);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!rc && t->epoll_fd < 0)
 		rc = ripc__fail(-errno, "ib: no descriptor to wait on: %s", strerror(errno));
-	if (!rc && epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->worker.fd,
-			     &(struct epoll_event){.events = EPOLLIN}))
-		rc = ripc__fail(-errno, "ib: cannot wait on a descriptor: %s", strerror(errno));
+	if (!rc)
+		rc = ripc__ib_watch(t, t->worker.fd);
+	if (!rc)
+		rc = ripc__ib_watch_devices(t);
 	if (!rc)
 		rc = ripc__ib_ports_open(t, env->opt);
 	if (rc) {
@@ -376,6 +389,8 @@ static void ib_forked(struct ripc__transport *tr)
 	}
 	if (t->worker.fd >= 0)
 		close(t->worker.fd);
+	if (t->inotify_fd >= 0)
+		close(t->inotify_fd);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
 }

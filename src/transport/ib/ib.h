@@ -3,7 +3,8 @@
  * ib: the transport over InfiniBand and RoCE adapters. What its files share.
  *
  *   ib.c        the vtable; open and close, progress
- *   port.c      devices and ports: which GID, the queue pair for datagrams, what a device reports by itself
+ *   port.c      devices and ports: which GID, the queue pair for datagrams, receives
+ *   trouble.c   what a device reports by itself, and its removal
  *   remote.c    address handles: the ports of others
  *   datagram.c  what is sent and received by that queue pair: short messages, and messages that set up connections
  *   setup.c     from asking or being asked to an open endpoint, and its end
@@ -63,6 +64,7 @@ struct ib_device {
 	struct ripc__verbs_cq cq;
 	struct ib_srq srqs[IB_SRQS_MAX]; /* for all connections */
 	unsigned nsrqs;
+	bool lost, released; /* gone, and that was reported; nothing of it is open any more */
 	struct ripc__verbs_pool recv;   /* buffers of the shared receive queue */
 	struct ripc__verbs_pool dgram;  /* buffers for datagrams: IB_GRH + MTU */
 	struct ripc__verbs_pool bounce; /* copies of sends */
@@ -191,6 +193,8 @@ struct ib {
 	bool starved;            /* some post found no memory for its copy */
 	uint64_t starved_ns;     /* tried again then */
 	uint64_t now_ns, rounds; /* at the last progress(); how many of it */
+	int inotify_fd;          /* tells of device files that are removed; < 0: none */
+	uint64_t exist_ns;       /* when to look next whether the devices still exist */
 	uint64_t look_ns;       /* when to look for what devices report next, while nobody sleeps */
 	uint64_t next_timer_ns; /* when something in timed is due */
 	char garbage[IB_GARBAGE_MAX][IB_WHY_MAX];
@@ -209,8 +213,8 @@ void ripc__ib_garbage(struct ib *t, const char *who, const char *why);
 /* port.c */
 int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt);
 void ripc__ib_ports_close(struct ib *t);
-void ripc__ib_device_event(struct ib_device *d); /* reads what it reports */
-void ripc__ib_device_lost(struct ib_device *d, const char *why);
+void ripc__ib_device_shut(struct ib_device *d); /* closes it; no queue pair is left, nothing is registered */
+int ripc__ib_watch(struct ib *t, int fd);
 /* Post what is to be posted again. A failure loses the port or the device. */
 void ripc__ib_port_repost(struct ib_port *p);
 void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq);
@@ -222,6 +226,13 @@ int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const
 /* A queue pair with what inline data it can have. NULL: none, explained. */
 struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
 
+/* trouble.c */
+int ripc__ib_watch_devices(struct ib *t);
+void ripc__ib_device_event(struct ib_device *d); /* reads what it reports */
+void ripc__ib_device_lost(struct ib_device *d, const char *why);
+void ripc__ib_devices_exist(struct ib *t);   /* looks whether they still do */
+void ripc__ib_devices_release(struct ib *t); /* closes lost ones, as soon as that is possible */
+
 /* remote.c */
 struct ib_remote *ripc__ib_remote_find(struct ib *t, const struct ib_port *port,
 				       const struct ripc__ib_place *place);
@@ -229,6 +240,8 @@ struct ib_remote *ripc__ib_remote_find(struct ib *t, const struct ib_port *port,
 struct ib_remote *ripc__ib_remote_get(struct ib *t, struct ib_port *port,
 				      const struct ripc__ib_place *place);
 void ripc__ib_remotes_close(struct ib *t);
+/* No address handle of a device is left. Return: false: a thread is making one. */
+bool ripc__ib_remotes_lose(struct ib *t, const struct ib_device *d);
 /* How a port of ours reaches that one. */
 void ripc__ib_ah_attr(const struct ib_port *port, const struct ripc__ib_place *place,
 		      struct ibv_ah_attr *attr);

@@ -381,9 +381,9 @@ static int port_look(struct ib_port *p, const struct ripc__options *opt, char *w
 
 /* ---- opening ---- */
 
-static int watch(struct ib *t, int fd, void *what)
+int ripc__ib_watch(struct ib *t, int fd)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = what};
+	struct epoll_event ev = {.events = EPOLLIN};
 
 	if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
 		return ripc__fail(-errno, "ib: cannot wait on a descriptor: %s", strerror(errno));
@@ -398,13 +398,13 @@ static int device_queues(struct ib_device *d)
 	ripc__verbs_pool_init(&d->bounce, &d->v, IB_SEND_MAX, 64, UINT32_MAX);
 	ripc__verbs_pool_init(&d->dgram, &d->v, IB_GRH + 4096, 128, UINT32_MAX);
 	if (!rc)
-		rc = watch(d->t, d->cq.channel->fd, NULL);
+		rc = ripc__ib_watch(d->t, d->cq.channel->fd);
 	if (!rc)
-		rc = watch(d->t, d->v.ctx->async_fd, NULL);
+		rc = ripc__ib_watch(d->t, d->v.ctx->async_fd);
 	return rc;
 }
 
-static void device_close(struct ib_device *d)
+void ripc__ib_device_shut(struct ib_device *d)
 {
 	for (unsigned i = 0; i < d->nsrqs; i++)
 		if (ibv_destroy_srq(d->srqs[i].srq) && !d->v.gone)
@@ -412,10 +412,19 @@ static void device_close(struct ib_device *d)
 				  d->v.name, strerror(errno));
 	d->nsrqs = 0;
 	ripc__verbs_cq_fini(&d->cq);
+	ripc__verbs_device_close(&d->v);
+}
+
+static void device_close(struct ib_device *d)
+{
+	/* Before the domain that they are registered in. */
+	ripc__verbs_pool_lose(&d->recv);
+	ripc__verbs_pool_lose(&d->bounce);
+	ripc__verbs_pool_lose(&d->dgram);
+	ripc__ib_device_shut(d);
 	ripc__verbs_pool_fini(&d->recv);
 	ripc__verbs_pool_fini(&d->bounce);
 	ripc__verbs_pool_fini(&d->dgram);
-	ripc__verbs_device_close(&d->v);
 }
 
 /* Opens a device and finds its ports that can be used; it is closed again if there are none. */
@@ -513,100 +522,4 @@ void ripc__ib_ports_close(struct ib *t)
 	for (unsigned i = 0; i < t->ndevices; i++)
 		device_close(&t->devices[i]);
 	t->nports = t->ndevices = 0;
-}
-
-/* ---- what devices report ---- */
-
-void ripc__ib_device_lost(struct ib_device *d, const char *why)
-{
-	struct ib *t = d->t;
-	struct ripc__list *n;
-	char text[IB_WHY_MAX];
-
-	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
-	ripc__log(RIPC_LOG_ERROR, "ib: %s; its connections are lost", text);
-	d->v.gone = true;
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d)
-			t->ports[i].down = true;
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
-		if (ep->d == d)
-			ripc__ib_ep_break(ep, -ENODEV, text);
-	}
-}
-
-static void port_down(struct ib_device *d, uint8_t num, const char *why)
-{
-	struct ib *t = d->t;
-	struct ripc__list *n;
-	char text[IB_WHY_MAX];
-
-	snprintf(text, sizeof(text), "%s port %u: %s", d->v.name, num, why);
-	ripc__log(RIPC_LOG_WARN, "ib: %s; its connections are lost", text);
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d && t->ports[i].num == num)
-			t->ports[i].down = true;
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
-		if (ep->d == d && ep->port->num == num)
-			ripc__ib_ep_break(ep, -ENETDOWN, text);
-	}
-}
-
-static void port_up(struct ib_device *d, uint8_t num)
-{
-	struct ib *t = d->t;
-
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d && t->ports[i].num == num)
-			t->ports[i].down = d->v.gone;
-}
-
-static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *why)
-{
-	struct ib *t = d->t;
-	struct ripc__list *n;
-	char text[IB_WHY_MAX];
-
-	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
-		if (ep->qp == qp) {
-			ripc__ib_ep_break(ep, -EIO, text);
-			return;
-		}
-	}
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].qp == qp)
-			port_down(d, t->ports[i].num, why);
-}
-
-void ripc__ib_device_event(struct ib_device *d)
-{
-	struct ripc__verbs_event ev;
-
-	while (ripc__verbs_event(&d->v, &ev)) {
-		ripc__log(RIPC_LOG_DEBUG, "ib: %s reports: %s", d->v.name, ev.text);
-		switch (ev.trouble) {
-		case RIPC__VERBS_PORT_DOWN:
-			port_down(d, ev.port, ev.text);
-			break;
-		case RIPC__VERBS_PORT_UP:
-			port_up(d, ev.port);
-			break;
-		case RIPC__VERBS_QP_FATAL:
-			qp_fatal(d, ev.qp, ev.text);
-			break;
-		case RIPC__VERBS_DEVICE_GONE:
-			ripc__ib_device_lost(d, ev.text);
-			break;
-		case RIPC__VERBS_PORT_CHANGED:
-		case RIPC__VERBS_NONE:
-			break;
-		}
-	}
 }

@@ -178,6 +178,25 @@ struct ib_remote *ripc__ib_remote_get(struct ib *t, struct ib_port *port,
 	return r;
 }
 
+bool ripc__ib_remotes_lose(struct ib *t, const struct ib_device *d)
+{
+	struct ib_remote *r, *tmp;
+
+	HASH_ITER (hh, t->remotes, r, tmp)
+		if (r->port->d == d && r->state == IB_REMOTE_LOOKING)
+			return false;
+	HASH_ITER (hh, t->remotes, r, tmp) {
+		if (r->port->d != d)
+			continue;
+		if (r->ah)
+			ibv_destroy_ah(r->ah);
+		r->ah = NULL;
+		r->state = IB_REMOTE_FAILED;
+		r->error = -ENODEV;
+	}
+	return true;
+}
+
 void ripc__ib_remotes_close(struct ib *t)
 {
 	struct ib_remote *r, *tmp;

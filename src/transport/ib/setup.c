@@ -389,11 +389,16 @@ static uint64_t timer(struct ripc__ep *ep, uint64_t now_ns)
 
 	if (ep->status && !ep->closed)
 		return RIPC__NEVER;
+	if (!ep->remote) {
+		w->state = RIPC__WIREUP_OVER;
+		w->due = w->restless = false;
+		return RIPC__NEVER;
+	}
 	if (ep->remote->state == IB_REMOTE_LOOKING)
 		return RIPC__NEVER; /* ripc__ib_remote_settled() */
 	if (ep->remote->state == IB_REMOTE_FAILED) {
 		if (ep->closed)
-			w->state = RIPC__WIREUP_OVER, w->due = w->restless = false;
+			ep->wireup.state = RIPC__WIREUP_OVER, w->due = w->restless = false;
 		else
 			way_failed(ep, ep->remote->error, strerror(-ep->remote->error));
 		return RIPC__NEVER;

@@ -209,6 +209,13 @@ void ripc__verbs_device_forked(struct ripc__verbs_device *d)
 		close(d->ctx->cmd_fd);
 }
 
+bool ripc__verbs_device_removed(struct ripc__verbs_device *d)
+{
+	if (d->ctx && access(d->ctx->device->dev_path, F_OK) && errno == ENOENT)
+		d->gone = true;
+	return d->gone;
+}
+
 bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
 {
 	struct ibv_async_event async;

@@ -60,6 +60,12 @@ void ripc__verbs_device_close(struct ripc__verbs_device *d);
 /* In the child of fork(): closes descriptors, nothing else. */
 void ripc__verbs_device_forked(struct ripc__verbs_device *d);
 
+/*
+ * Whether the device is being removed, which some drivers do not report: the kernel waits for its users to let go. Looks at
+ * the file system. Sets d->gone.
+ */
+bool ripc__verbs_device_removed(struct ripc__verbs_device *d);
+
 /* What a device may report by itself. */
 enum ripc__verbs_trouble {
 	RIPC__VERBS_NONE,         /* nothing that matters */
