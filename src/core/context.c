@@ -24,6 +24,7 @@
 /* The built-in order of preference. */
 static const struct ripc__transport_ops *const all_transports[] = {
 	&ripc__transport_self,
+	&ripc__transport_shm,
 #ifdef HAVE_VERBS
 	&ripc__transport_ib,
 	&ripc__transport_iwarp,
@@ -31,8 +32,7 @@ static const struct ripc__transport_ops *const all_transports[] = {
 	&ripc__transport_soft,
 };
 /* Opened only if they are named. */
-static const struct ripc__transport_ops *const on_request[] = {&ripc__transport_shm,
-							       &ripc__transport_winsim};
+static const struct ripc__transport_ops *const on_request[] = {&ripc__transport_winsim};
 static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self,
 							      &ripc__transport_sim};
 
