@@ -188,6 +188,40 @@ int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *loc
 	return post_rdma(ep, mr, local, len, raddr, rkey, wr_id, false);
 }
 
+/*
+ * A write of nothing: it touches no memory and needs no receive, but it is acknowledged, or the connection breaks. Nothing
+ * else tells of a peer that has died while all was quiet.
+ */
+static void try_connection(struct ripc__ep *ep)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	struct ripc__verbs_slot *slot;
+
+	if (ripc__verbs_sendq_room(&ep->sendq) < 2)
+		return;
+	ripc__ib_push(ep);
+	if (!ep->open)
+		return;
+	slot = ripc__verbs_sendq_take(&ep->sendq, true);
+	slot->kind = IB_SLOT_SEND;
+	wr.wr_id = ripc__verbs_send_id(slot);
+	hand_over(ep, &wr);
+}
+
+void ripc__ib_keep_alive(struct ib *t)
+{
+	struct ripc__list *n;
+
+	t->keep_ns = t->now_ns + IB_KEEP_NS;
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (ep->open && !ep->closed && !ep->alive)
+			try_connection(ep);
+		ep->alive = false;
+	}
+}
+
 /* ---- completions ---- */
 
 static void send_failed(struct ripc__ep *ep, const struct ibv_wc *wc)
@@ -225,6 +259,7 @@ static unsigned send_completed(struct ib_device *d, struct ripc__verbs_slot *slo
 			.wr_id = s->wr_id,
 		};
 	}
+	ep->alive = true;
 	if (wc->status != IBV_WC_SUCCESS)
 		send_failed(ep, wc);
 	if (ep->want_sendable && ep->open) {
@@ -273,6 +308,7 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 			send_failed(ep, wc);
 		return 0;
 	}
+	ep->alive = true;
 	ripc__ib_ep_heard(ep);
 	if (!wc->byte_len) {
 		recv_again(d, buf);

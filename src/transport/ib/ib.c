@@ -143,7 +143,11 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 		look_at_devices(t, slept && !n);
 	if (t->starved && now_ns >= t->starved_ns)
 		feed_starved(t);
+	if (now_ns >= t->keep_ns)
+		ripc__ib_keep_alive(t);
 	next = ripc__ib_timers(t, now_ns);
+	if (t->neps && t->keep_ns < next)
+		next = t->keep_ns;
 	if (!ripc__list_empty(&t->eventful))
 		n += ripc__ib_ep_events(t, events + n, max - n);
 	while (n < max && t->garbage_head != t->garbage_tail)

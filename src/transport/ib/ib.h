@@ -121,6 +121,8 @@ struct ib_remote {
 /* Kinds of slots of send queues. */
 enum ib_slot { IB_SLOT_SEND, IB_SLOT_WRITE, IB_SLOT_READ, IB_SLOT_DATAGRAM };
 
+#define IB_KEEP_NS UINT64_C(5000000000) /* a connection that was quiet so long is tried */
+
 /* One end of a connection. Those that still end after ep_close() have closed set. */
 struct ripc__ep {
 	struct ripc__ib_job job; /* readies the queue pair; while busy the endpoint stays */
@@ -167,6 +169,7 @@ struct ripc__ep {
 	bool rejected;
 	bool closed;        /* by the core: nothing is reported any more */
 	bool accepted;      /* passive: known to the core */
+	bool alive;         /* something of the peer came since it was looked at last */
 	uint64_t linger_ns; /* closed: what was sent has until then to arrive */
 	int status;
 	char why[IB_WHY_MAX];
@@ -195,6 +198,7 @@ struct ib {
 	uint64_t now_ns, rounds; /* at the last progress(); how many of it */
 	int inotify_fd;          /* tells of device files that are removed; < 0: none */
 	uint64_t exist_ns;       /* when to look next whether the devices still exist */
+	uint64_t keep_ns;        /* when to look next for connections that were quiet */
 	uint64_t look_ns;       /* when to look for what devices report next, while nobody sleeps */
 	uint64_t next_timer_ns; /* when something in timed is due */
 	char garbage[IB_GARBAGE_MAX][IB_WHY_MAX];
@@ -282,6 +286,7 @@ int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const vo
 int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 		       uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 void ripc__ib_push(struct ripc__ep *ep); /* posts what is held back */
+void ripc__ib_keep_alive(struct ib *t);  /* tries the connections that were quiet */
 /* A completion of a connection. Return: events made, at most 2. */
 unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev);
 

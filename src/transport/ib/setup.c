@@ -340,7 +340,9 @@ static void follow(struct ripc__ep *ep, enum ripc__wireup_todo todo)
 	case RIPC__WIREUP_NOTHING:
 		break;
 	case RIPC__WIREUP_READY:
-		start_ready(ep);
+		/* The answer may come in the moment in which it was given up: then DISC follows. */
+		if (!ep->status && !ep->closed)
+			start_ready(ep);
 		break;
 	case RIPC__WIREUP_OPEN:
 		if (ep->status || ep->closed)
