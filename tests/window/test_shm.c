@@ -212,8 +212,12 @@ START_TEST(listen__directory)
 {
 	char dir[] = "/tmp/ripc-test-XXXXXX", stale[128], path[128];
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	struct stat st;
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct ripc__shm_address a;
 	struct shm *t, *second;
+	struct ripc__ep *ep;
+	struct stat st;
+	size_t len;
 	int fd;
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -231,6 +235,13 @@ START_TEST(listen__directory)
 	ck_assert_uint_eq(st.st_mode & 0777, 0600);
 	second = open_shm();
 	ck_assert_int_eq(stat(path, &st), 0);
+	/* From another network namespace, as it seems, it is the way. */
+	a = t->address;
+	a.netns++;
+	len = ripc__shm_address_encode(&a, addr, sizeof(addr));
+	ck_assert_int_eq(OPS->connect((struct ripc__transport *)second, addr, len, "", 0, NULL, &ep),
+			 0);
+	await(t, RIPC__EV_REQUEST);
 	close_shm(second);
 	close_shm(t);
 	ck_assert_int_lt(stat(path, &st), 0);
