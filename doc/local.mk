@@ -50,5 +50,5 @@ $(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk
 	$(AM_V_GEN)$(MKDIR_P) doc/man && $(PERL) $(srcdir)/doc/man/mkman $(srcdir)/include/ripc.h \
 		$(PACKAGE_VERSION) "$(MAN_DATE)" $@
 
-MAINTAINERCLEANFILES = $(RIPC_MAN3)
-EXTRA_DIST += doc/man/mkman doc/architecture.md doc/performance.md doc/protocol.md doc/security.md
+MAINTAINERCLEANFILES = $(RIPC_MAN3) tools/completion/ripc-info
+EXTRA_DIST += doc/man/mkman doc/architecture.md doc/tutorial.md doc/performance.md doc/protocol.md doc/security.md

@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# The completion for bash offers what the tools take: their options, the settings of the library and their values.
+name=tools/test_completion
+. "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
+PATH=$PWD/tools:$PATH
+file=tools/completion/ripc-info
+[ -e "$file" ] || file=${srcdir:-.}/$file
+# shellcheck source=/dev/null
+. "$file"
+
+# offers WHAT WORDS... :: WANTED: the words as the shell splits them; the last one is being completed.
+offers() {
+	local what=$1 wanted
+	shift
+	COMP_WORDS=()
+	while [ "$1" != :: ]; do
+		COMP_WORDS+=("$1")
+		shift
+	done
+	wanted=$2
+	COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+	COMP_LINE=$(printf '%s ' "${COMP_WORDS[@]}" | sed 's/ = */=/g; s/ *$//')
+	_ripc_tools "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+	printf '%s\n' "${COMPREPLY[@]}" | sort | tr '\n' ' ' >"$out"
+	has "$what" "$out" "^$wanted *\$"
+}
+
+offers "an option" ripc-info --do :: "--doctor"
+offers "options of another tool" ripc-ping --co :: "--count"
+offers "all options" ripc-info -- :: "--doctor --help --json --option --service --version"
+offers "what ripc-perf does" ripc-perf l :: "latency"
+offers "what ripc-perf does: all" ripc-perf "" :: "bandwidth latency rate server stop"
+offers "a setting" ripc-ping -o wa :: "wait="
+offers "its values" ripc-ping -o wait = :: "adaptive block poll"
+offers "a value" ripc-ping -o wait = po :: "poll"
+offers "interfaces" ripc-info --option interfaces = lo :: "lo"
+offers "nothing where there is nothing" ripc-info -o port = 7 :: ""
+# Each setting that the library knows.
+settings=$(sed -n 's/^\t{"\([a-z_]*\)", KIND_.*/\1=/p' "${srcdir:-.}/src/core/options.c" | sort | tr '\n' ' ')
+offers "every setting" ripc-info -o "" :: "${settings% }"
+for tool in ping perf; do
+	if (cd "${srcdir:-.}" && bash -n tools/completion/ripc-$tool) && grep -q '/ripc-info"$' "${srcdir:-.}/tools/completion/ripc-$tool"; then
+		ok "ripc-$tool has the same"
+	else
+		bad "ripc-$tool has the same"
+	fi
+done
+finish
