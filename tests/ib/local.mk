@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-check_PROGRAMS += tests/ib/test_address tests/ib/test_wireup
+check_PROGRAMS += tests/ib/test_address tests/ib/test_window tests/ib/test_wireup
 tests_ib_test_address_SOURCES = tests/ib/test_address.c
 tests_ib_test_address_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_ib_test_address_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_ib_test_address_LDADD = $(TEST_LIBS)
+tests_ib_test_window_SOURCES = tests/ib/test_window.c
+tests_ib_test_window_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_ib_test_window_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_ib_test_window_LDADD = $(TEST_LIBS)
 tests_ib_test_wireup_SOURCES = tests/ib/test_wireup.c
 tests_ib_test_wireup_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_ib_test_wireup_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_ib_test_wireup_LDADD = $(TEST_LIBS)
+EXTRA_DIST += tests/ib/test_faults.sh tests/ib/test_pair.sh

@@ -8,7 +8,17 @@
 #include <string.h>
 
 #define INLINE_MAX 1024u
+#define SPARE      4u       /* places of the send queue for what the transport says itself */
 #define STARVED_NS 1000000u /* after that a post that found no memory is to be tried again */
+
+void ripc__ib_ep_unblock(struct ripc__ep *ep)
+{
+	if (!ep->want_sendable || !ep->open || ep->closed || !ib_uc_settled(ep))
+		return;
+	ep->want_sendable = false;
+	ep->sendable = true;
+	ripc__ib_ep_eventful(ep);
+}
 
 static void push_failed(struct ripc__ep *ep, int rc)
 {
@@ -103,8 +113,8 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		len += iov[i].iov_len;
 	if (len > IB_SEND_MAX)
 		return -EMSGSIZE;
-	/* One place is kept for the send that ends the connection. */
-	if (ripc__verbs_sendq_room(&ep->sendq) < 2)
+	/* Places are kept for what the transport says itself. */
+	if (ripc__verbs_sendq_room(&ep->sendq) < SPARE || !ib_uc_settled(ep))
 		return blocked(ep);
 	if (!more && !ep->nheld && len <= ep->max_inline && len <= INLINE_MAX)
 		return send_inline(ep, iov, niov, (uint32_t)len);
@@ -134,6 +144,33 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	return ep->nheld ? 1 : 0;
 }
 
+int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
+{
+	struct ripc__verbs_slot *slot;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND_WITH_IMM,
+				 .send_flags = IBV_SEND_SIGNALED};
+
+	if (ripc__verbs_sendq_room(&ep->sendq) < 2)
+		return -EAGAIN;
+	ripc__ib_push(ep);
+	if (!ep->open)
+		return -ENOTCONN;
+	slot = ripc__verbs_sendq_take(&ep->sendq, true);
+	slot->kind = IB_SLOT_SEND;
+	slot->bounce = ripc__verbs_pool_get(&ep->d->bounce);
+	if (!slot->bounce) {
+		ripc__verbs_sendq_untake(&ep->sendq, 1);
+		return -EAGAIN;
+	}
+	memcpy(slot->bounce->data, data, len);
+	sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
+	wr.wr_id = ripc__verbs_send_id(slot);
+	return hand_over(ep, &wr);
+}
+
 static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
 		     uint64_t raddr, uint32_t rkey, uint64_t wr_id, bool write)
 {
@@ -155,7 +192,12 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 		return -EMSGSIZE;
 	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
 		return -EINVAL;
-	if (ripc__verbs_sendq_room(&ep->sendq) < 2 || (!write && ep->reads >= ep->read_depth))
+	if (ripc__verbs_sendq_room(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
+		return blocked(ep);
+	/* A send that waits for the writes to be acknowledged waits for no more of them. */
+	if (write && ib_uc_used(ep) &&
+	    (ep->want_sendable || !ripc__uc_room(&ep->uc->tx) ||
+	     !ripc__verbs_sendq_room(&ep->uc->sendq)))
 		return blocked(ep);
 	rc = ripc__verbs_lkey(&ep->d->v, mr, &sge.lkey);
 	if (rc)
@@ -164,6 +206,11 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	ripc__ib_push(ep);
 	if (!ep->open)
 		return -ENOTCONN;
+	if (write && ib_uc_used(ep)) {
+		rc = ripc__ib_uc_write(ep, &sge, raddr, rkey, wr_id);
+		ep->rdmas += !rc;
+		return rc;
+	}
 	slot = ripc__verbs_sendq_take(&ep->sendq, true);
 	slot->kind = write ? IB_SLOT_WRITE : IB_SLOT_READ;
 	slot->wr_id = wr_id;
@@ -262,11 +309,9 @@ static unsigned send_completed(struct ib_device *d, struct ripc__verbs_slot *slo
 	ep->alive = true;
 	if (wc->status != IBV_WC_SUCCESS)
 		send_failed(ep, wc);
-	if (ep->want_sendable && ep->open) {
-		ep->want_sendable = false;
-		ep->sendable = true;
-		ripc__ib_ep_eventful(ep);
-	}
+	if (ep->uc)
+		ripc__ib_uc_step(ep);
+	ripc__ib_ep_unblock(ep);
 	return n;
 }
 
@@ -310,6 +355,11 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	}
 	ep->alive = true;
 	ripc__ib_ep_heard(ep);
+	if (wc->wc_flags & IBV_WC_WITH_IMM) {
+		ripc__ib_uc_control(ep, buf->data, wc->byte_len);
+		recv_again(d, buf);
+		return 0;
+	}
 	if (!wc->byte_len) {
 		recv_again(d, buf);
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
@@ -340,8 +390,16 @@ unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct
 		datagram_sent(slot->queue->owner, slot, wc);
 		return 0;
 	}
+	if (slot && slot->kind == IB_SLOT_UC) {
+		ripc__ib_uc_left(slot->queue->owner, slot, wc);
+		return 0;
+	}
 	if (slot)
 		return send_completed(d, slot, wc, ev);
+	if (wc->wr_id & 2) {
+		ripc__ib_uc_arrived((struct ripc__ep *)(uintptr_t)(wc->wr_id & ~UINT64_C(3)), wc);
+		return 0;
+	}
 	buf = ripc__verbs_wc_buf(wc);
 	if (buf->pool == &d->dgram)
 		return ripc__ib_datagram_arrived(&d->t->ports[buf->tag], wc, ev);

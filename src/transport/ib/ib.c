@@ -103,11 +103,7 @@ static void feed_starved(struct ib *t)
 	ripc__list_for_each (n, &t->eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
 
-		if (!ep->want_sendable || !ep->open || ep->closed)
-			continue;
-		ep->want_sendable = false;
-		ep->sendable = true;
-		ripc__ib_ep_eventful(ep);
+		ripc__ib_ep_unblock(ep);
 	}
 }
 
@@ -146,6 +142,12 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	if (now_ns >= t->keep_ns)
 		ripc__ib_keep_alive(t);
 	next = ripc__ib_timers(t, now_ns);
+	if (!ripc__list_empty(&t->late)) {
+		uint64_t late = ripc__ib_uc_timers(t, now_ns);
+
+		if (late < next)
+			next = late;
+	}
 	if (t->neps && t->keep_ns < next)
 		next = t->keep_ns;
 	if (!ripc__list_empty(&t->eventful))
@@ -263,9 +265,10 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 {
 	struct ripc__transport_limits *l = &t->limits;
 
+	t->uc = opt->ib_qp == RIPC__IB_QP_UC;
 	t->datagrams = opt->shorts != RIPC__SHORT_RDMA;
 	*l = (struct ripc__transport_limits){
-		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
+		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_WRITE | (t->uc ? 0 : RIPC__CAP_READ) |
 			(t->datagrams ? RIPC__CAP_DATAGRAM : 0),
 		.send_max = IB_SEND_MAX,
 		.recv_depth = IB_RECV_DEPTH,
@@ -308,6 +311,7 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	ripc__list_init(&t->eventful);
 	ripc__list_init(&t->held);
 	ripc__list_init(&t->dying);
+	ripc__list_init(&t->late);
 	ripc__verbs_regions_init(&t->regions);
 	t->inotify_fd = -1;
 	rc = ripc__ib_worker_init(&t->worker);

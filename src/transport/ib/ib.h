@@ -9,6 +9,7 @@
  *   datagram.c  what is sent and received by that queue pair: short messages, and messages that set up connections
  *   setup.c     from asking or being asked to an open endpoint, and its end
  *   endpoint.c  endpoints as the core sees them: posting; completions
+ *   unreliable.c  writes over UC, acknowledged over RC
  *   address.c, wireup.c, worker.c: see their headers
  */
 #ifndef RIPC_IB_IB_H
@@ -16,6 +17,7 @@
 
 #include "core/list.h"
 #include "transport/ib/address.h"
+#include "transport/ib/window.h"
 #include "transport/ib/wireup.h"
 #include "transport/ib/worker.h"
 #include "transport/transport.h"
@@ -27,10 +29,11 @@
 #include <uthash.h>
 
 #define IB_GRH            40u   /* bytes that a received datagram has before it */
-#define IB_SEND_MAX       8192u /* bytes of a send on a connection */
+#define IB_SEND_MAX       4096u /* bytes of a send on a connection */
+#define IB_RECV_SPARE     6u    /* receives beyond that, for sends of the transport itself */
 #define IB_RECV_DEPTH     32u   /* sends that a peer may have in flight to an endpoint */
-#define IB_SEND_DEPTH     128u  /* of a connection's send queue */
-#define IB_DATAGRAM_RECV  512u  /* receives posted for datagrams, per port */
+#define IB_SEND_DEPTH     64u  /* of a connection's send queue */
+#define IB_DATAGRAM_RECV  256u  /* receives posted for datagrams, per port */
 #define IB_DATAGRAM_SEND  256u  /* of its send queue */
 #define IB_SRQ_SIZE       4096u /* receives that one shared queue can hold */
 #define IB_SRQS_MAX       64u
@@ -119,9 +122,25 @@ struct ib_remote {
 };
 
 /* Kinds of slots of send queues. */
-enum ib_slot { IB_SLOT_SEND, IB_SLOT_WRITE, IB_SLOT_READ, IB_SLOT_DATAGRAM };
+enum ib_slot { IB_SLOT_SEND, IB_SLOT_WRITE, IB_SLOT_READ, IB_SLOT_DATAGRAM, IB_SLOT_UC };
 
 #define IB_KEEP_NS UINT64_C(5000000000) /* a connection that was quiet so long is tried */
+
+/* A connection's second queue pair, for writes that may be lost. */
+struct ib_uc {
+	struct ibv_qp *qp;              /* NULL: destroyed, or not used: the peer has none */
+	struct ripc__verbs_sendq sendq; /* slots' wr_id is the number of the write */
+	struct ripc__uc_tx tx;
+	struct ripc__uc_rx rx;
+	struct ib_write {
+		uint64_t wr_id, raddr;
+		struct ibv_sge sge;
+		uint32_t rkey;
+	} writes[RIPC__UC_WINDOW]; /* by number: until they are acknowledged */
+	uint32_t told;             /* WRITE_DONE was reported of all below */
+	struct ripc__list late;    /* in t->late: an ANSWER is owed, but something is missing */
+	uint64_t late_ns;          /* it goes then in any case */
+};
 
 /* One end of a connection. Those that still end after ep_close() have closed set. */
 struct ripc__ep {
@@ -140,6 +159,7 @@ struct ripc__ep {
 	UT_hash_handle by_qpn;    /* qpn */
 	struct ripc__wireup wireup;
 	struct ibv_qp *qp; /* NULL: not made, or destroyed */
+	struct ib_uc *uc;  /* NULL, or without a queue pair: writes go over qp */
 	struct ib_srq *srq;
 	uint32_t qpn; /* ib_qp_key(); stays until no completion of it can come any more; 0: none */
 	uint64_t destroyed_round; /* of t->rounds: completions may be left until the queue is found empty later */
@@ -186,12 +206,13 @@ struct ib {
 	struct ripc__ib_worker worker;
 	struct ripc__transport_limits limits;
 	bool datagrams; /* short messages travel as such */
+	bool uc;        /* writes over UC, where the peer does that, too */
 	int epoll_fd;
 	bool slept; /* armed since the last progress() */
 	struct ib_remote *remotes;
 	unsigned nremotes;
 	struct ripc__ep *by_number, *by_qpn;
-	struct ripc__list eps, timed, eventful, held, dying;
+	struct ripc__list eps, timed, eventful, held, dying, late;
 	unsigned neps, nhalf_open, nlooking;
 	bool starved;            /* some post found no memory for its copy */
 	uint64_t starved_ns;     /* tried again then */
@@ -279,7 +300,42 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 bool ripc__ib_eps_settled(const struct ib *t); /* whether all closed ones have told their peers */
 void ripc__ib_eps_free(struct ib *t);          /* no thread works on one any more */
 
+/* unreliable.c */
+int ripc__ib_uc_new(struct ripc__ep *ep);      /* makes ep->uc; 0 or a negative errno, explained */
+int ripc__ib_uc_ready(struct ripc__ep *ep);    /* in a thread: as for the other queue pair */
+void ripc__ib_uc_destroy(struct ripc__ep *ep); /* nothing touches memory any more */
+void ripc__ib_uc_free(struct ripc__ep *ep);    /* no completion of it can come any more */
+int ripc__ib_uc_write(struct ripc__ep *ep, const struct ibv_sge *sge, uint64_t raddr, uint32_t rkey,
+		      uint64_t wr_id);
+void ripc__ib_uc_left(struct ripc__ep *ep, const struct ripc__verbs_slot *slot,
+		      const struct ibv_wc *wc);
+void ripc__ib_uc_arrived(struct ripc__ep *ep, const struct ibv_wc *wc);
+void ripc__ib_uc_control(struct ripc__ep *ep, const uint8_t *data, uint32_t len);
+void ripc__ib_uc_step(struct ripc__ep *ep); /* sends what is to be sent over the reliable one */
+uint64_t ripc__ib_uc_timers(struct ib *t, uint64_t now_ns);
+unsigned ripc__ib_uc_events(struct ripc__ep *ep, struct ripc__event *events, unsigned max);
+
+/* Whether writes go over UC. */
+static inline bool ib_uc_used(const struct ripc__ep *ep)
+{
+	return ep->uc && ep->uc->qp;
+}
+
+/* Whether all of them were acknowledged: only then may sends be posted. */
+static inline bool ib_uc_settled(const struct ripc__ep *ep)
+{
+	return !ib_uc_used(ep) || ep->uc->tx.base == ep->uc->tx.next;
+}
+
+/* Receives of writes; bit 1 tells them from those of buffers. */
+static inline uint64_t ib_uc_recv_id(const struct ripc__ep *ep)
+{
+	return (uint64_t)(uintptr_t)ep | 2;
+}
+
 /* endpoint.c */
+int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len); /* 0, -EAGAIN, -ENOTCONN */
+void ripc__ib_ep_unblock(struct ripc__ep *ep); /* EV_SENDABLE, if somebody waits for it and there may be room */
 int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
 int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);

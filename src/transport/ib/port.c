@@ -161,22 +161,22 @@ struct ib_srq *ripc__ib_srq_promise(struct ib_device *d)
 	struct ib_srq *srq = NULL;
 
 	for (unsigned i = 0; i < d->nsrqs && !srq; i++)
-		if (d->srqs[i].promised + IB_RECV_DEPTH + IB_REPOST <= d->srqs[i].size)
+		if (d->srqs[i].promised + IB_RECV_DEPTH + IB_RECV_SPARE + IB_REPOST <= d->srqs[i].size)
 			srq = &d->srqs[i];
 	if (!srq)
 		srq = srq_new(d);
 	if (!srq)
 		return NULL;
-	srq->promised += IB_RECV_DEPTH;
+	srq->promised += IB_RECV_DEPTH + IB_RECV_SPARE;
 	if (!srq_fill(d, srq))
 		return srq;
-	srq->promised -= IB_RECV_DEPTH;
+	srq->promised -= IB_RECV_DEPTH + IB_RECV_SPARE;
 	return NULL;
 }
 
 void ripc__ib_srq_unpromise(struct ib_srq *srq)
 {
-	srq->promised -= IB_RECV_DEPTH;
+	srq->promised -= IB_RECV_DEPTH + IB_RECV_SPARE;
 }
 
 /* ---- the queue pair for datagrams ---- */

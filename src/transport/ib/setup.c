@@ -70,6 +70,7 @@ static void qp_forget(struct ripc__ep *ep)
 	ep->qpn = 0;
 	ripc__verbs_cq_unpromise(&ep->d->cq, ep->sendq.depth);
 	ripc__verbs_sendq_fini(&ep->sendq);
+	ripc__ib_uc_free(ep);
 }
 
 static void qp_destroy(struct ripc__ep *ep)
@@ -79,6 +80,7 @@ static void qp_destroy(struct ripc__ep *ep)
 	if (ibv_destroy_qp(ep->qp) && !ep->d->v.gone)
 		ripc__log(RIPC_LOG_ERROR, "%s: a queue pair cannot be destroyed: %s", ep->d->v.name,
 			  strerror(errno));
+	ripc__ib_uc_destroy(ep);
 	ep->qp = NULL;
 	ep->open = false;
 	ep->nheld = 0;
@@ -198,6 +200,8 @@ static int qp_new(struct ripc__ep *ep)
 	rc = ripc__ib_set_qp(ep->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 			     "for a connection");
+	if (!rc && ep->t->uc && (ep->active || ep->wireup.theirs.uc_qpn))
+		rc = ripc__ib_uc_new(ep);
 	if (!rc)
 		return 0;
 	/* It has had no work: nothing completes. */
@@ -238,6 +242,10 @@ static void our_params(const struct ripc__ep *ep, struct ripc__wireup_params *q)
 	if (getrandom(&q->rc_psn, sizeof(q->rc_psn), GRND_NONBLOCK) != sizeof(q->rc_psn))
 		q->rc_psn = ep->wireup.mine;
 	q->rc_psn &= 0xffffff;
+	if (ib_uc_used(ep)) {
+		q->uc_qpn = ep->uc->qp->qp_num;
+		q->uc_psn = q->rc_psn ^ 0x555555;
+	}
 }
 
 /* In a thread: with RoCE this waits for the neighbour's answer. */
@@ -270,10 +278,11 @@ static int make_ready(struct ripc__ib_job *job)
 		.rnr_retry = RNR_RETRIES,
 		.max_rd_atomic = ours->asks < theirs->serves ? ours->asks : theirs->serves,
 	};
-	return ripc__ib_set_qp(ep->qp, &attr,
-			       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
-			       "ready to send");
+	rc = ripc__ib_set_qp(ep->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+			     "ready to send");
+	return rc || !ib_uc_used(ep) ? rc : ripc__ib_uc_ready(ep);
 }
 
 /* ---- what the wire-up asks for ---- */
@@ -341,8 +350,12 @@ static void follow(struct ripc__ep *ep, enum ripc__wireup_todo todo)
 		break;
 	case RIPC__WIREUP_READY:
 		/* The answer may come in the moment in which it was given up: then DISC follows. */
-		if (!ep->status && !ep->closed)
-			start_ready(ep);
+		if (ep->status || ep->closed)
+			break;
+		/* It has none: the writes go over the reliable one, too. */
+		if (!ep->wireup.theirs.uc_qpn)
+			ripc__ib_uc_destroy(ep);
+		start_ready(ep);
 		break;
 	case RIPC__WIREUP_OPEN:
 		if (ep->status || ep->closed)
@@ -645,6 +658,13 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 			events[k].kind = RIPC__EV_ESTABLISHED;
 			events[k].data = ep->active ? ep->wireup.priv : NULL;
 			events[k++].len = ep->active ? ep->wireup.privlen : 0;
+		}
+		if (ep->uc && ep->uc->told != ep->uc->tx.base) {
+			k += ripc__ib_uc_events(ep, events + k, max - k - 2);
+			ripc__ib_ep_unblock(ep);
+			/* The rest in the next round. */
+			if (ep->uc->told != ep->uc->tx.base || max - k < 2)
+				break;
 		}
 		if (ep->sendable) {
 			ep->sendable = false;

@@ -1,0 +1,99 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# In the lab: what the transport over InfiniBand and RoCE does when a process is killed, when a port goes down, and when its
+# device is taken away under load. Run in a build directory, by tests/lab/suite.
+name=test_faults
+. "$RIPC_LAB_DIR/../tools/lib.sh"
+unset RIPC_INTERFACES
+if [ -z "$RIPC_LAB_IB" ]; then
+	skip "no InfiniBand or RoCE device"
+	finish
+fi
+"$RIPC_LAB_DIR"/resources >"$work/before"
+export RIPC_TRANSPORTS=ib,iwarp/soft
+
+# serve WHAT: a server for the tests of ripc-perf, in $server.
+serve() {
+	start "$1" ./tools/ripc-perf server
+	server=$pid
+	ready "$1" serving
+}
+
+# The transport that ripc-perf's table names first.
+over() {
+	if grep -q "^$2 " "$out"; then
+		ok "$1"
+	else
+		bad "$1" "$out" "$err"
+	fi
+}
+
+serve plain
+expect "short and long messages" 0 120 ./tools/ripc-perf latency -s 64,3000 -c 200
+over "they go over ib" ib
+expect "bandwidth" 0 120 ./tools/ripc-perf bandwidth -s 65536 -c 200 --stop
+wait "$server"
+
+# A killed server: the client learns of it, and ends.
+serve killed
+timeout 120 ./tools/ripc-perf bandwidth -s 1M -c 100000 >"$out" 2>"$err" &
+client=$!
+sleep 5
+kill -9 "$server"
+wait "$server" 2>/dev/null
+wait "$client"
+rc=$?
+if [ $rc -ne 0 ] && [ $rc -ne 124 ]; then
+	ok "a client whose server was killed ends with an error"
+else
+	bad "a client whose server was killed: exit status $rc" "$out" "$err"
+fi
+
+# A killed client: the server serves the next.
+serve survivor
+timeout 120 ./tools/ripc-perf bandwidth -s 1M -c 100000 >/dev/null 2>&1 &
+client=$!
+sleep 5
+kill -9 "$client"
+wait "$client" 2>/dev/null
+# It takes a while until it has given the old one up.
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+	sleep 3
+	timeout 60 ./tools/ripc-perf latency -s 64 -c 10 >/dev/null 2>&1 && break
+done
+expect "a server whose client was killed serves the next" 0 120 ./tools/ripc-perf latency -s 64 -c 100 --timeout 20000 --stop
+wait "$server"
+
+expect "nothing is left in the kernel" 0 30 "$RIPC_LAB_DIR"/resources same "$work/before"
+
+# The device goes while messages are on their way: the lane fails over, and the kernel is not kept waiting. Not on a
+# machine whose devices are needed.
+case $RIPC_LAB_IB in
+rxe*)
+	serve removed
+	timeout 200 ./tools/ripc-perf bandwidth -s 256K -c 3000 --verify --timeout 60000 >"$out" 2>"$err" &
+	client=$!
+	sleep 4
+	timeout 60 rdma link delete "$RIPC_LAB_IB"
+	rc=$?
+	if [ $rc -eq 0 ]; then
+		ok "the device can be removed while it is in use"
+	else
+		bad "rdma link delete: exit status $rc"
+	fi
+	wait "$client"
+	rc=$?
+	if [ $rc -eq 0 ]; then
+		ok "its messages arrive over another transport, whole"
+	else
+		bad "after its device was removed: exit status $rc" "$out" "$err" "$work/removed.err"
+	fi
+	./tools/ripc-perf stop >/dev/null 2>&1 || kill "$server"
+	wait "$server"
+	rdma link add "$RIPC_LAB_IB" type rxe netdev roce0
+	;;
+*)
+	skip "removal of $RIPC_LAB_IB, which is no Soft-RoCE"
+	;;
+esac
+finish
