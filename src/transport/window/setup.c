@@ -508,8 +508,9 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 			return;
 		}
 		ep->since_ns = now_ns;
+		/* A process of another user: it finds out by itself, and takes another way. */
 		if (check_peer(ep))
-			drop(ep, "a process of another user was turned away");
+			drop(ep, NULL);
 	}
 	t->deaf_until_ns = now_ns + DEAF_NS;
 }
