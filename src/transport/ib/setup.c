@@ -20,7 +20,7 @@
 #define WAY_NS      (800 * RIPC__MS) /* without an answer, when another pair of ports is left to try */
 #define RETRY_NS    (1 * RIPC__MS) /* a message that found its queue full goes again */
 #define ACK_TIME    14 /* 4.096 us * 2^14 = 67 ms without an acknowledgement: sent again */
-#define RETRIES     7  /* so often */
+#define RETRIES     6  /* so often; not 7, which Soft-RoCE takes for ever */
 #define RNR_TIMER   16 /* 2.56 ms: pause when the peer has no receive posted */
 #define RNR_RETRIES 6  /* not 7, which means for ever */
 
