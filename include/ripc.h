@@ -48,7 +48,7 @@ enum ripc_flags {
 	/** ripc_send*(): more messages follow at once; this one may be held back until the next call
 	 *  without this flag, or until the library next has something else to do. */
 	RIPC_MORE = 1 << 1,
-	/** ripc_register(): take the id over from its present holder. Reserved, -EOPNOTSUPP. */
+	/** ripc_register(): take the id over from its present holder, if there is one. */
 	RIPC_TAKEOVER = 1 << 2
 };
 
@@ -183,10 +183,14 @@ int ripc_close(struct ripc *ctx);
  * ripc_register - become the holder of a service id
  * @ctx: the context, or NULL for the default one, which is opened if need be
  * @id: 1 .. RIPC_ID_LIMIT-1, or RIPC_ANY_ID
- * @flags: 0
+ * @flags: 0 or RIPC_TAKEOVER
  * @service: where the new service is stored
  *
  * Asks the resolver whether anybody else holds @id, then answers for it. May wait some 100 ms for answers.
+ *
+ * With RIPC_TAKEOVER a present holder has to give the id up: those who send to it follow to the new holder by themselves. The
+ * former holder receives what had arrived, or had begun to arrive, and then -ESHUTDOWN; each long message is delivered to one of the
+ * two, exactly once.
  *
  * Return: 0, or a negative errno.
  * Errors:
@@ -451,7 +455,8 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * Errors:
  * -EAGAIN: @timeout_ms is 0 and there is none
  * -ETIMEDOUT: none came in time
- * -ESHUTDOWN: the service or its context is being closed
+ * -ESHUTDOWN: the service or its context is being closed, or another context took the service over and all messages that
+ *   were for this one are received
  */
 int ripc_receive(struct ripc_service *service, struct ripc_message **message, int timeout_ms);
 

@@ -22,7 +22,7 @@ static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *
 		ripc__service_registered(ctx, ev->service);
 		break;
 	case RIPC__CONFLICT:
-		ripc__service_conflict(ctx, ev->service, ev->text);
+		ripc__service_conflict(ctx, ev->service, ev->moved, ev->text);
 		break;
 	case RIPC__GONE:
 		ripc__dest_gone(ctx, ev->service, ev->record.instance);

@@ -118,6 +118,8 @@ static void drop(struct ripc__rndv *r, int status)
 	deliver(s, p);
 	ripc__rndv_resume(s);
 	ripc__wake(s->ctx, &s->drained);
+	if (s->moved && ripc__list_empty(&s->longs))
+		ripc__wake(s->ctx, &s->receivers);
 }
 
 /* As drop(), but waits for the reads that are out. */

@@ -19,7 +19,7 @@ struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
 	struct ripc_service *s;
 
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
-	return s && s->state == RIPC__SERVICE_ACTIVE ? s : NULL;
+	return s && s->state == RIPC__SERVICE_ACTIVE && !s->moved ? s : NULL;
 }
 
 static void fd_set_readable(struct ripc_service *s, bool readable)
@@ -72,7 +72,8 @@ static struct ripc__message *queue_pop(struct ripc_service *s)
 		s->last = NULL;
 	s->queued_bytes -= m->bytes + m->long_bytes;
 	s->ctx->stats.queued--;
-	if (!--s->queued)
+	/* What would come next is the word that it has moved, and no waiting for it. */
+	if (!--s->queued && !s->moved)
 		fd_set_readable(s, false);
 	return m;
 }
@@ -103,7 +104,23 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 	ripc__wake(ctx, &s->receivers);
 }
 
-void ripc__service_conflict(struct ripc *ctx, uint64_t id, const char *text)
+/*
+ * Another context took the id over. Messages that are here, or have begun to arrive, are still ours to receive: their senders
+ * are told that they were delivered. Others are refused, and their senders look the service up anew.
+ */
+static void service_moved(struct ripc_service *s, const char *text)
+{
+	s->moved = true;
+	free(s->conflict);
+	s->conflict = strdup(text);
+	ripc__flows_drop(s->ctx, s);
+	if (!s->queued)
+		fd_set_readable(s, true);
+	ripc__wake_all(s->ctx);
+	ripc__log(RIPC_LOG_INFO, "service %llu was taken over: %s", (unsigned long long)s->id, text);
+}
+
+void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const char *text)
 {
 	struct ripc_service *s;
 
@@ -115,6 +132,8 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, const char *text)
 		s->conflict = strdup(text);
 		s->state = RIPC__SERVICE_CONFLICT;
 		ripc__wake(ctx, &s->receivers);
+	} else if (moved) {
+		service_moved(s, text);
 	} else {
 		/* Found out later, after a partition or a lost probe: both go on, and both are told. */
 		ripc__log(RIPC_LOG_ERROR, "service %llu has another holder: %s",
@@ -148,7 +167,7 @@ static uint64_t random_id(struct ripc *ctx)
 }
 
 /* Claims one id and waits for the resolver's word. Lock held. */
-static int claim(struct ripc *ctx, uint64_t id, struct ripc_service **out)
+static int claim(struct ripc *ctx, uint64_t id, bool takeover, struct ripc_service **out)
 {
 	struct ripc_service *s;
 	int rc;
@@ -173,7 +192,8 @@ static int claim(struct ripc *ctx, uint64_t id, struct ripc_service **out)
 		free(s);
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	}
-	rc = ripc__resolver_register(ctx->resolver, id, ripc__now(ctx));
+	rc = takeover ? ripc__resolver_takeover(ctx->resolver, id, ripc__now(ctx))
+		      : ripc__resolver_register(ctx->resolver, id, ripc__now(ctx));
 	ctx->resolver_pending = true;
 	while (!rc && s->state == RIPC__SERVICE_CLAIMING) {
 		if (ctx->closing)
@@ -205,7 +225,7 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
 		return rc;
 	if (!service)
 		return ripc__fail(-EINVAL, "nowhere to store the service");
-	if (flags)
+	if (flags & ~(unsigned)RIPC_TAKEOVER)
 		return ripc__fail(-EOPNOTSUPP, "flags 0x%x are not known to this version", flags);
 	if (!any && (!id || id >= RIPC_ID_LIMIT))
 		return ripc__fail(-EINVAL,
@@ -217,7 +237,7 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
 		if (!rc && any && !(id = random_id(ctx)))
 			rc = ripc__fail(-EIO, "the kernel's random source failed");
 		if (!rc)
-			rc = claim(ctx, id, service);
+			rc = claim(ctx, id, flags & RIPC_TAKEOVER, service);
 		if (rc != -EADDRINUSE || !any || tries >= RANDOM_TRIES)
 			break;
 	}
@@ -395,6 +415,11 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
 			rc = ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					(unsigned long long)s->id);
+			break;
+		}
+		if (s->moved && ripc__list_empty(&s->longs)) {
+			rc = ripc__fail(-ESHUTDOWN, "service %llu was taken over: %s",
+					(unsigned long long)s->id, s->conflict ? s->conflict : "");
 			break;
 		}
 		if (!timeout_ms) {

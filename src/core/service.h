@@ -20,6 +20,7 @@ struct ripc_service {
 	uint64_t id;
 	struct ripc *ctx;
 	enum ripc__service_state state;
+	bool moved; /* another context took it over: what had begun to arrive comes, nothing new does */
 	char *conflict;                     /* who holds the id, or NULL */
 	struct ripc__message *first, *last; /* queue, singly linked */
 	uint64_t queued;                    /* messages in it */
@@ -35,7 +36,7 @@ struct ripc_service {
 	struct ripc_stats stats;
 };
 
-/* The active service of that id, or NULL. */
+/* The active service of that id, or NULL; also if it has moved. */
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
 
 /* Gives a message to its receivers. */
@@ -47,7 +48,7 @@ void ripc__service_leave(struct ripc_service *s);
 
 /* Resolver events. */
 void ripc__service_registered(struct ripc *ctx, uint64_t id);
-void ripc__service_conflict(struct ripc *ctx, uint64_t id, const char *text);
+void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const char *text);
 
 /* ripc_close(): ends a service without waiting for anybody but threads inside. Lock held. */
 void ripc__service_shut(struct ripc_service *s);

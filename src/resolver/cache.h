@@ -29,6 +29,7 @@ struct ripc__cached {
 	uint16_t len;        /* of bytes */
 	bool wanted;         /* asked for: its changes are told */
 	bool used;           /* since it was last confirmed: worth a refresh */
+	bool moved;          /* it was ours before: those who ask us are told where it is now */
 	bool gone;           /* given up by its holder; here only until that is told */
 };
 

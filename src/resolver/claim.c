@@ -96,6 +96,7 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 	/* Whoever knows us as the holder has to ask again. */
 	if (h->state == HELD)
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
+	h->moved = h->state == HELD && rival->generation > h->generation;
 	h->state = LOST;
 	h->rival = len > 0 ? malloc((size_t)len) : NULL;
 	if (h->rival) {
@@ -230,6 +231,7 @@ void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 
 	ev->kind = ripc__rcore_take(core, &h->pending);
 	ev->service = h->node.id;
+	ev->moved = h->moved;
 	if (ev->kind == RIPC__CONFLICT) {
 		if (!h->rival || ripc__record_decode(&ev->record, h->rival, h->rival_len, &why))
 			memset(&ev->record, 0, sizeof(ev->record));

@@ -130,6 +130,21 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 
 /* --- messages in --- */
 
+/* Somebody asks for a service that was ours: the answer is where it has moved to. */
+static void redirect(struct ripc__rcore *core, const struct ripc__sender *from,
+		     const struct ripc__resolver_msg *msg, uint64_t now_ns)
+{
+	struct ripc__resolver_msg answer = {
+		.kind = RIPC__RESOLVE_REPLY, .service = msg->service, .nonce = msg->nonce};
+	struct ripc__cached *c = ripc__cache_find(&core->cache, msg->service);
+
+	if (!c || !c->moved || c->expires_ns <= now_ns ||
+	    !memcmp(ripc__cache_instance(c), msg->record.instance, 16))
+		return;
+	ripc__cache_record(c, &answer.record, now_ns);
+	ripc__rcore_send(core, from, &answer);
+}
+
 static void input_request(struct ripc__rcore *core, const struct ripc__sender *from,
 			  const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
@@ -137,8 +152,10 @@ static void input_request(struct ripc__rcore *core, const struct ripc__sender *f
 		msg->record.service ? ripc__claim_find(core, msg->record.service) : NULL;
 	enum ripc__verdict verdict = RIPC__NOT_OURS_TO_SAY;
 	struct ripc__cached *c;
+	bool was_ours = false;
 
 	if (h && h->state <= HELD) {
+		was_ours = h->state == HELD;
 		verdict = ripc__claim_judge(core, h, &msg->record, 0, now_ns);
 		if (verdict == RIPC__WE_LOSE)
 			ripc__claim_lost(core, h, &msg->record, now_ns);
@@ -149,9 +166,13 @@ static void input_request(struct ripc__rcore *core, const struct ripc__sender *f
 	}
 	if (msg->record.service && (!h || h->state > HELD)) {
 		c = ripc__cache_store(&core->cache, &msg->record, true, now_ns);
+		if (c && was_ours)
+			c->moved = true;
 		if (c)
 			ripc__lookup_complete(core, c);
 	}
+	if (msg->record.service != msg->service)
+		redirect(core, from, msg, now_ns);
 	h = msg->record.service == msg->service ? NULL : ripc__claim_find(core, msg->service);
 	if (h && h->state == HELD)
 		ripc__claim_send(core, from, h, RIPC__RESOLVE_REPLY, 0, msg->nonce, now_ns);

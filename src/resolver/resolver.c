@@ -25,6 +25,8 @@ enum {
 	BACKENDS_MAX = RIPC__CHAIN_MAX,
 	EVENTS = 16,          /* descriptors looked at in one call */
 	BURST = 64,           /* datagrams taken from one descriptor in one call */
+	OWED_GAP_MS = 2,      /* between two attempts to take over a name of this host */
+	OWED_MS = 1000,       /* after which the former holder is taken for stopped */
 	NEGATIVE_MS = 100,    /* life of a negative answer of the network */
 	COMPLAINTS = 64,      /* sources of garbage remembered, so that each is logged once */
 	COMPLAINTS_MAX = 256, /* lines about garbage that one context logs at most */
@@ -41,10 +43,22 @@ static const struct ripc__backend_ops *const known[] = {
 };
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
+/* A name that the former holder of a service still has. */
+struct owed {
+	struct owed *next;
+	uint64_t service;
+	uint64_t end_ns; /* when to give up */
+	bool registered; /* ours, but not told before the name is ours as well: or nobody would find us there */
+	bool done; /* the name is ours, or given up */
+	unsigned backend;
+};
+
 struct ripc__resolver {
 	struct ripc__rcore *core;
 	struct ripc__backend *backends[BACKENDS_MAX];
 	unsigned nbackends;
+	struct owed *owed;
+	uint64_t owed_ns; /* when to try for these again */
 	int epoll_fd;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	bool polled;             /* a back end without descriptors: looked at in every call */
@@ -254,8 +268,14 @@ static void refresh(struct ripc__resolver *r)
 			r->backends[i]->ops->refresh(r->backends[i], r->now_ns);
 }
 
+static void forget_owed(struct ripc__resolver *r, uint64_t service);
+static void collect_owed(struct ripc__resolver *r);
+static bool hold_back(struct ripc__resolver *r, uint64_t service);
+static bool told_late(struct ripc__resolver *r, struct ripc__resolver_event *ev);
+
 static void drop(struct ripc__resolver *r, uint64_t service)
 {
+	forget_owed(r, service);
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->drop)
 			r->backends[i]->ops->drop(r->backends[i], service);
@@ -293,6 +313,10 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 	while (n < max && ripc__rcore_event(r->core, &events[n], &requests, now_ns)) {
 		struct ripc__resolver_event *ev = &events[n++];
 
+		if (ev->kind == RIPC__REGISTERED && r->owed && hold_back(r, ev->service)) {
+			n--;
+			continue;
+		}
 		if (ev->kind == RIPC__UNRESOLVED)
 			describe_failure(r, ev->service, requests, ev->text, sizeof(ev->text));
 		if (ev->kind == RIPC__CONFLICT) {
@@ -300,7 +324,13 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 			drop(r, ev->service);
 		}
 	}
+	if (r->owed)
+		collect_owed(r);
+	while (n < max && r->owed && told_late(r, &events[n]))
+		n++;
 	deadline = ripc__rcore_deadline(r->core);
+	if (r->owed && r->owed_ns < deadline)
+		deadline = r->owed_ns;
 	if (deadline < *deadline_ns)
 		*deadline_ns = deadline;
 	return n;
@@ -328,7 +358,84 @@ static int refuse(struct ripc__resolver *r, unsigned backend, uint64_t service)
 	return ripc__fail(-EADDRINUSE, "%s", text);
 }
 
-int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
+/* A service taken over, for which a back end (the kernel of this host) still has the former holder's name. */
+static void owe(struct ripc__resolver *r, unsigned backend, uint64_t service)
+{
+	struct owed *o = calloc(1, sizeof(*o));
+
+	/* Without memory for it the service is found by way of the other back ends only. */
+	if (!o)
+		return;
+	o->service = service;
+	o->backend = backend;
+	o->end_ns = r->now_ns + OWED_MS * RIPC__MS;
+	o->next = r->owed;
+	r->owed = o;
+}
+
+static void forget_owed(struct ripc__resolver *r, uint64_t service)
+{
+	for (struct owed **at = &r->owed, *o; (o = *at);) {
+		if (o->service != service) {
+			at = &o->next;
+			continue;
+		}
+		*at = o->next;
+		free(o);
+	}
+}
+
+/* Takes the names that former holders have let go of. */
+static void collect_owed(struct ripc__resolver *r)
+{
+	if (r->now_ns < r->owed_ns)
+		return;
+	r->owed_ns = r->now_ns + OWED_GAP_MS * RIPC__MS;
+	for (struct owed **at = &r->owed, *o; (o = *at);) {
+		struct ripc__backend *b = r->backends[o->backend];
+
+		if (o->done || (b->ops->hold(b, o->service) && r->now_ns < o->end_ns)) {
+			at = &o->next;
+			continue;
+		}
+		o->done = true;
+		if (r->now_ns >= o->end_ns)
+			ripc__log(RIPC_LOG_WARN,
+				  "service %" PRIu64
+				  " was taken over, but its former holder keeps its name in %s",
+				  o->service, b->ops->name);
+		at = &o->next;
+	}
+}
+
+/* Whether the word that a service is ours has to wait for its name. */
+static bool hold_back(struct ripc__resolver *r, uint64_t service)
+{
+	for (struct owed *o = r->owed; o; o = o->next) {
+		if (o->service != service)
+			continue;
+		o->registered = true;
+		return true;
+	}
+	return false;
+}
+
+/* The next word that was held back. */
+static bool told_late(struct ripc__resolver *r, struct ripc__resolver_event *ev)
+{
+	for (struct owed *o = r->owed; o; o = o->next) {
+		if (!o->registered || !o->done)
+			continue;
+		ev->kind = RIPC__REGISTERED;
+		ev->service = o->service;
+		ev->text[0] = 0;
+		forget_owed(r, o->service);
+		return true;
+	}
+	return false;
+}
+
+static int register_service(struct ripc__resolver *r, uint64_t service, bool takeover, uint64_t now_ns)
 {
 	int rc;
 
@@ -340,7 +447,9 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t
 		if (!r->backends[i]->ops->hold)
 			continue;
 		rc = r->backends[i]->ops->hold(r->backends[i], service);
-		if (rc) {
+		if (rc == -EADDRINUSE && takeover) {
+			owe(r, i, service);
+		} else if (rc) {
 			/* A back end that said no holds nothing of it: undo those before it. */
 			for (unsigned k = 0; k < i; k++)
 				if (r->backends[k]->ops->drop)
@@ -349,10 +458,21 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t
 		}
 	}
 	refresh(r);
-	rc = ripc__rcore_register(r->core, service, must_probe(r), now_ns);
+	rc = takeover ? ripc__rcore_takeover(r->core, service, now_ns)
+		      : ripc__rcore_register(r->core, service, must_probe(r), now_ns);
 	if (rc)
 		drop(r, service);
 	return rc;
+}
+
+int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
+{
+	return register_service(r, service, false, now_ns);
+}
+
+int ripc__resolver_takeover(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
+{
+	return register_service(r, service, true, now_ns);
 }
 
 void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
@@ -526,6 +646,8 @@ static void close_all(struct ripc__resolver *r)
 	if (r->epoll_fd >= 0)
 		close(r->epoll_fd);
 	ripc__rcore_free(r->core);
+	while (r->owed)
+		forget_owed(r, r->owed->service);
 	explicit_bzero(r->zookeeper_auth, sizeof(r->zookeeper_auth));
 	free(r);
 }

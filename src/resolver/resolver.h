@@ -38,6 +38,7 @@ struct ripc__resolver_event {
 	enum ripc__resolver_ev_kind kind;
 	uint64_t service;
 	struct ripc__record record;
+	bool moved; /* CONFLICT: it was ours, and record took it over */
 	char text[256];
 };
 
@@ -53,6 +54,9 @@ void ripc__resolver_kill(struct ripc__resolver *r);
 
 /* Claims a service: REGISTERED or CONFLICT follows. -EADDRINUSE at once if this host knows a holder (local). -ENOMEM, -EMFILE. */
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+
+/* The same, but a present holder has to give it up: it is told so by a record of a higher generation. */
+int ripc__resolver_takeover(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 
 void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 

@@ -35,6 +35,7 @@ struct ripc__claim {
 	uint64_t end_ns; /* PROBING: when those that have not answered are waited for no longer */
 	bool takeover;   /* PROBING: its holder is outbid */
 	unsigned announces; /* HELD: how often it is yet to be said */
+	bool moved;         /* LOST: it was taken over */
 	uint8_t *rival;     /* LOST: record of the other holder, encoded; NULL if unknown */
 	uint16_t rival_len;
 	uint8_t beaten[16]; /* instance of the rival that was last told to give the service up */

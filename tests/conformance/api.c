@@ -29,7 +29,7 @@ static void register_ids(struct conf *c)
 	REFUSES(-EINVAL, ripc_register(ctx, 0, 0, &none));
 	REFUSES(-EINVAL, ripc_register(ctx, RIPC_ID_LIMIT, 0, &none));
 	REFUSES(-EINVAL, ripc_register(ctx, RIPC_ANY_ID - 1, 0, &none));
-	REFUSES(-EOPNOTSUPP, ripc_register(ctx, id, RIPC_TAKEOVER, &none));
+	REFUSES(-EOPNOTSUPP, ripc_register(ctx, id, 1 << 7, &none));
 	CHECK(ripc_register(ctx, id, 1u << 30, &none) < 0, "unknown flag");
 	s[0] = conf_register(c, ctx, 1 + conf_random(c, 1000));
 	s[1] = conf_register(c, ctx, RIPC_ID_LIMIT - 1 - conf_random(c, 1000));

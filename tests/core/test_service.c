@@ -24,7 +24,7 @@ START_TEST(register__ids)
 	RC(-EINVAL, ripc_register(ctx, RIPC_ID_LIMIT, 0, &s));
 	RC(-EINVAL, ripc_register(ctx, RIPC_ANY_ID - 1, 0, &s));
 	RC(-EINVAL, ripc_register(ctx, 5, 0, NULL));
-	RC(-EOPNOTSUPP, ripc_register(ctx, 5, RIPC_TAKEOVER, &s));
+	RC(-EOPNOTSUPP, ripc_register(ctx, 5, 1 << 7, &s));
 	RC(-EOPNOTSUPP, ripc_register(ctx, 5, 1u << 31, &s));
 	ck_assert_ptr_null(s);
 	OK(ripc_register(ctx, 1, 0, &s));
@@ -85,8 +85,8 @@ END_TEST
 
 START_TEST(conflict__found_out_later_changes_nothing)
 {
-	ripc__service_conflict(ctx, RIG_ID(0), "somebody else");
-	ripc__service_conflict(ctx, 4711, "nobody's");
+	ripc__service_conflict(ctx, RIG_ID(0), false, "somebody else");
+	ripc__service_conflict(ctx, 4711, false, "nobody's");
 	ripc__service_registered(ctx, 4711);
 	ck_assert_int_eq(rig.s[0]->state, RIPC__SERVICE_ACTIVE);
 	rig_exchange(&rig, 0, 1);

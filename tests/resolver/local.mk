@@ -10,6 +10,10 @@ check_PROGRAMS += tests/resolver/test_cache tests/resolver/test_claim tests/reso
 	tests/resolver/test_table tests/resolver/test_timers
 RESOLVER_BUS = tests/resolver/bus.c tests/resolver/bus.h tests/resolver/trio.h
 check_PROGRAMS += tests/resolver/test_chain tests/resolver/test_file
+check_PROGRAMS += tests/resolver/test_move
+tests_resolver_test_move_SOURCES = tests/resolver/test_move.c
+tests_resolver_test_move_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_move_LDADD = $(TEST_LIBS)
 tests_resolver_test_chain_SOURCES = tests/resolver/test_chain.c
 tests_resolver_test_chain_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_chain_LDADD = $(TEST_LIBS)

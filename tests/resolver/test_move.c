@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A service that hops between contexts, and a client that notices nothing but a short pause. Real transports, on the loopback. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include "core/clock.h"
+#include "ripc.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MESSAGES_MAX 100000
+
+static uint64_t service;
+static unsigned port;
+static atomic_uint seen[MESSAGES_MAX]; /* how often each message was received, by whichever holder */
+static atomic_uint received;
+static atomic_bool stop;
+
+static void setup(void)
+{
+	uint64_t rng = test_seed() + (uint64_t)getpid();
+
+	service = test_random(&rng) >> 1 | 1;
+	port = (unsigned)(20000 + test_random(&rng) % 12000);
+}
+
+static struct ripc *open_ctx(const char *options)
+{
+	char text[256];
+	struct ripc *ctx = NULL;
+
+	snprintf(text, sizeof(text), "interfaces=lo port=%u %s", port, options);
+	ck_assert_msg(!ripc_open(&ctx, text), "%s", ripc_detail());
+	return ctx;
+}
+
+/* One stay of the service: receives until it is told that the service has moved, or all is over. */
+struct stay {
+	pthread_t thread;
+	struct ripc_service *s;
+	int end; /* what the last receive said */
+};
+
+static void *serve(void *arg)
+{
+	struct stay *stay = arg;
+	struct ripc_message *m;
+	uint32_t number;
+
+	for (;;) {
+		stay->end = ripc_receive(stay->s, &m, 200);
+		if (stay->end == -ETIMEDOUT && !stop)
+			continue;
+		if (stay->end)
+			return NULL;
+		memcpy(&number, m->items[0].iov_base, sizeof(number));
+		if (number < MESSAGES_MAX)
+			seen[number]++;
+		received++;
+		ripc_message_free(m);
+	}
+}
+
+static void begin(struct stay *stay, struct ripc *ctx, unsigned flags)
+{
+	int rc = ripc_register(ctx, service, flags, &stay->s);
+
+	ck_assert_msg(!rc, "%d: %s", rc, ripc_detail());
+	ck_assert_int_eq(pthread_create(&stay->thread, NULL, serve, stay), 0);
+}
+
+static void end(struct stay *stay)
+{
+	ck_assert_int_eq(pthread_join(stay->thread, NULL), 0);
+	ck_assert_int_eq(ripc_unregister(stay->s), 0);
+}
+
+struct client {
+	pthread_t thread;
+	struct ripc *ctx;
+	unsigned sent;
+	uint64_t pause_ns; /* the longest that one took */
+	char failure[256];
+};
+
+static void *stream(void *arg)
+{
+	struct client *c = arg;
+	static _Thread_local uint8_t bytes[20000];
+	struct ripc_service *from;
+
+	if (ripc_register(c->ctx, RIPC_ANY_ID, 0, &from))
+		return NULL;
+	while (!stop && c->sent < MESSAGES_MAX) {
+		uint32_t number = c->sent;
+		struct iovec item = {bytes, 4 + number % 2 * (sizeof(bytes) - 4)};
+		uint64_t start = ripc__clock_ns(), took;
+		int rc;
+
+		memcpy(bytes, &number, sizeof(number));
+		rc = ripc_send_long(from, service, &item, 1, NULL, 20000);
+		took = ripc__clock_ns() - start;
+		c->pause_ns = took > c->pause_ns ? took : c->pause_ns;
+		if (rc) {
+			snprintf(c->failure, sizeof(c->failure), "message %u: %d: %s", number, rc,
+				 ripc_detail());
+			break;
+		}
+		c->sent++;
+	}
+	ripc_unregister(from);
+	return NULL;
+}
+
+static void check_each_once(const struct client *c)
+{
+	ck_assert_msg(!c->failure[0], "%s", c->failure);
+	ck_assert_uint_gt(c->sent, 0);
+	for (unsigned i = 0; i < c->sent; i++)
+		ck_assert_msg(seen[i] == 1, "message %u of %u was received %u times", i, c->sent,
+			      seen[i]);
+	ck_assert_uint_eq(received, c->sent);
+	printf("%u messages, the longest took %llu ms\n", c->sent,
+	       (unsigned long long)(c->pause_ns / RIPC__MS));
+}
+
+static const char *const chains[] = {"resolver=local,udp", "resolver=local", "resolver=udp"};
+
+START_TEST(takeover__loses_nothing_and_doubles_nothing)
+{
+	enum { HOPS = 10 };
+	struct ripc *host[2] = {open_ctx(chains[_i]), open_ctx(chains[_i])};
+	struct client c = {.ctx = open_ctx(chains[_i])};
+	struct stay stays[HOPS];
+
+	begin(&stays[0], host[0], 0);
+	ck_assert_int_eq(pthread_create(&c.thread, NULL, stream, &c), 0);
+	for (unsigned i = 1; i < HOPS; i++) {
+		unsigned before = received;
+
+		/* Each holder gets something to do. */
+		for (unsigned k = 0; k < 20000 && received < before + 5; k++)
+			usleep(1000);
+		begin(&stays[i], host[i % 2], RIPC_TAKEOVER);
+		end(&stays[i - 1]);
+		ck_assert_int_eq(stays[i - 1].end, -ESHUTDOWN);
+	}
+	usleep(20000);
+	stop = true;
+	ck_assert_int_eq(pthread_join(c.thread, NULL), 0);
+	end(&stays[HOPS - 1]);
+	check_each_once(&c);
+	ripc_close(c.ctx);
+	ripc_close(host[0]);
+	ripc_close(host[1]);
+}
+END_TEST
+
+START_TEST(takeover__of_nobody)
+{
+	struct ripc *a = open_ctx(chains[_i]), *b = open_ctx(chains[_i]);
+	struct ripc_service *s, *other;
+
+	ck_assert_int_eq(ripc_register(a, service, RIPC_TAKEOVER, &s), 0);
+	ck_assert_int_eq(ripc_register(a, service, RIPC_TAKEOVER, &other), -EADDRINUSE);
+	/* Who does not ask for it takes nothing over. */
+	ck_assert_int_eq(ripc_register(b, service, 0, &other), -EADDRINUSE);
+	ck_assert_int_eq(ripc_register(b, service, 1 << 7, &other), -EOPNOTSUPP);
+	ripc_close(a);
+	ripc_close(b);
+}
+END_TEST
+
+START_TEST(takeover__the_former_holder_is_told)
+{
+	struct ripc *a = open_ctx(chains[_i]), *b = open_ctx(chains[_i]);
+	struct ripc_service *s, *t;
+	struct ripc_message *m;
+
+	ck_assert_int_eq(ripc_register(a, service, 0, &s), 0);
+	ck_assert_msg(!ripc_register(b, service, RIPC_TAKEOVER, &t), "%s", ripc_detail());
+	ck_assert_int_eq(ripc_receive(s, &m, 10000), -ESHUTDOWN);
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "taken over"));
+	ck_assert_int_eq(ripc_unregister(s), 0);
+	/* And back again. */
+	ck_assert_msg(!ripc_register(a, service, RIPC_TAKEOVER, &s), "%s", ripc_detail());
+	ck_assert_int_eq(ripc_receive(t, &m, 10000), -ESHUTDOWN);
+	ripc_close(a);
+	ripc_close(b);
+}
+END_TEST
+
+/* Given up here, then registered there: the client waits in between. */
+START_TEST(unregister__is_followed)
+{
+	struct ripc *host[2] = {open_ctx(chains[_i]), open_ctx(chains[_i])};
+	struct client c = {.ctx = open_ctx(chains[_i])};
+	struct ripc_service *from;
+	struct iovec item = {(void *)"hello", 6};
+
+	ck_assert_int_eq(ripc_register(c.ctx, RIPC_ANY_ID, 0, &from), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		struct ripc_service *s;
+		struct ripc_message *m;
+
+		ck_assert_msg(!ripc_register(host[i % 2], service, 0, &s), "%s", ripc_detail());
+		ck_assert_msg(!ripc_send_long(from, service, &item, 1, NULL, 10000), "%s",
+			      ripc_detail());
+		ck_assert_int_eq(ripc_receive(s, &m, 10000), 0);
+		ripc_message_free(m);
+		ck_assert_int_eq(ripc_unregister(s), 0);
+	}
+	ripc_close(c.ctx);
+	ripc_close(host[0]);
+	ripc_close(host[1]);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("resolver/move");
+	TCase *tc = tcase_create("move");
+
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, takeover__of_nobody, 0, 3);
+	tcase_add_loop_test(tc, takeover__the_former_holder_is_told, 0, 3);
+	tcase_add_loop_test(tc, takeover__loses_nothing_and_doubles_nothing, 0, 3);
+	tcase_add_loop_test(tc, unregister__is_followed, 0, 3);
+	suite_add_tcase(suite, tc);
+	return test_main("resolver/move", suite);
+}
