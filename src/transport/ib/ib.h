@@ -32,7 +32,7 @@
 #define IB_SEND_MAX       4096u /* bytes of a send on a connection */
 #define IB_RECV_SPARE     6u    /* receives beyond that, for sends of the transport itself */
 #define IB_RECV_DEPTH     32u   /* sends that a peer may have in flight to an endpoint */
-#define IB_SEND_DEPTH     64u  /* of a connection's send queue */
+#define IB_SEND_DEPTH     64u   /* of a connection's send queue */
 #define IB_DATAGRAM_RECV  256u  /* receives posted for datagrams, per port */
 #define IB_DATAGRAM_SEND  256u  /* of its send queue */
 #define IB_SRQ_SIZE       4096u /* receives that one shared queue can hold */
