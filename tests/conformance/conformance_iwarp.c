@@ -59,6 +59,12 @@ static void run_one(const struct conf_case *k, int which)
 	c.sure = !c.datagram;
 	if (!conf_suits(&c, k))
 		return;
+	/*
+	 * SoftiWARP (Linux 6.1) was seen to free a listener twice, and the kernel to stop, when a process was shot while a
+	 * user-space peer connected to it anew. Between devices these cases run.
+	 */
+	if (strcmp(configs[which].also[0], configs[which].also[1]) && !strncmp(k->name, "kill_", 5))
+		return;
 	conf_set_label(&c, k->name);
 	conf_run_case(&c, k);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Devices: the addresses they can be reached at, their queues and buffers, and how they go. */
+#include "core/clock.h"
 #include "core/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
@@ -13,9 +14,11 @@
 #define BACKLOG 128
 #define PORT_TRIES \
 	16 /* librdmacm draws a port without asking TCP, which may have given it to another */
-#define RECV_SLAB  68u /* buffers by which the pools grow: receives of two connections */
-#define SMALL_SLAB 256u
-#define BUFS_MAX   (1u << 17)
+#define RECV_SLAB    68u /* buffers by which the pools grow: receives of two connections */
+#define SMALL_SLAB   256u
+#define FORGET_MS    100
+#define FORGET_TRIES 100
+#define BUFS_MAX     (1u << 17)
 
 struct iwv_nic *ripc__iwv_nic_find(struct iwv *t, const struct ibv_context *ctx)
 {
@@ -91,10 +94,40 @@ void ripc__iwv_nic_bury(struct iwv_nic *nic)
 
 	if (!nic->dev.gone || nic->nconns || !nic->dev.ctx)
 		return;
+	if (!t->stale)
+		t->ntimed++;
+	t->stale = nic->dev.ctx;
+	t->stale_tries = FORGET_TRIES;
+	t->stale_ns = t->next_timer_ns = t->now_ns;
 	nic_empty(nic);
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		if (t->listeners[i].nic == nic)
 			listener_close(&t->listeners[i]);
+}
+
+/*
+ * The kernel waits with the removal until every context of the device is closed. librdmacm closes its own when it looks at
+ * the list of devices and the one that nobody uses is not there: which may be a little later.
+ */
+void ripc__iwv_nic_forget(struct iwv *t)
+{
+	struct ibv_context **all;
+	bool there = false;
+	int n = 0;
+
+	if (!t->stale || t->now_ns < t->stale_ns)
+		return;
+	all = rdma_get_devices(&n);
+	for (int i = 0; all && i < n; i++)
+		there |= all[i] == t->stale;
+	if (all)
+		rdma_free_devices(all);
+	if (there && --t->stale_tries) {
+		t->stale_ns = t->now_ns + FORGET_MS * RIPC__MS;
+		return;
+	}
+	t->stale = NULL;
+	t->ntimed--;
 }
 
 void ripc__iwv_nic_lost(struct iwv_nic *nic, const char *why)

@@ -323,7 +323,8 @@ static void timers(struct iwv *t)
 {
 	struct ripc__list *n, *tmp;
 
-	t->next_timer_ns = RIPC__NEVER;
+	ripc__iwv_nic_forget(t);
+	t->next_timer_ns = t->stale ? t->stale_ns : RIPC__NEVER;
 	ripc__list_for_each_safe (n, tmp, &t->eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, link);
 

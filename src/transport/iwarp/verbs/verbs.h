@@ -166,8 +166,11 @@ struct iwv {
 	unsigned nbroken;       /* endpoints with something to be reported */
 	unsigned nstalled;      /* endpoints that want EV_SENDABLE */
 	unsigned ndials;        /* threads */
-	bool look;              /* at everything, in the next round */
-	bool slept;             /* armed: the same, without hurry */
+	struct ibv_context *stale; /* of a removed device, compared only: librdmacm is to close it; NULL: none */
+	unsigned stale_tries;
+	uint64_t stale_ns; /* when it is asked to again */
+	bool look;         /* at everything, in the next round */
+	bool slept;        /* armed: the same, without hurry */
 	uint64_t rounds, now_ns;
 	uint64_t last_wc_round; /* when the last completion was found */
 	struct ripc__udp udp;
@@ -195,6 +198,8 @@ void ripc__iwv_nic_async(struct iwv_nic *nic);
 void ripc__iwv_nic_lost(struct iwv_nic *nic, const char *why);
 /* Lets go of a device that is gone once nothing is on it. */
 void ripc__iwv_nic_bury(struct iwv_nic *nic);
+/* Has librdmacm let go of a removed device, as long as it has not. */
+void ripc__iwv_nic_forget(struct iwv *t);
 void ripc__iwv_nics_close(struct iwv *t); /* all, and the listeners */
 
 /* cm.c */
