@@ -182,6 +182,7 @@ START_TEST(buf_register__memory_came_back)
 {
 	size_t len = 1 << 20;
 	char *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *again;
 	struct got g;
 
 	memset(m, 'a', len);
@@ -190,16 +191,15 @@ START_TEST(buf_register__memory_came_back)
 	ripc_compat_buf_free(g.longs[0]);
 	free_arrays(&g);
 	munmap(m, len);
-	ck_assert_ptr_eq(mmap(m, len, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-			 m);
-	memset(m, 'b', len);
-	ck_assert_uint_eq(send_one(1, alice, bob, m, (uint32_t)len), 0);
+	again = mmap(m, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	ck_assert_ptr_eq(again, m);
+	memset(again, 'b', len);
+	ck_assert_uint_eq(send_one(1, alice, bob, again, (uint32_t)len), 0);
 	g = receive(bob);
-	ck_assert(!memcmp(g.longs[0], m, len));
+	ck_assert(!memcmp(g.longs[0], again, len));
 	ripc_compat_buf_free(g.longs[0]);
 	free_arrays(&g);
-	munmap(m, len);
+	munmap(again, len);
 }
 END_TEST
 

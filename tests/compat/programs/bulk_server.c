@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	void **short_items, **long_items, *items[2];
 	uint32_t *short_sizes, *long_sizes, lengths[2];
 	uint16_t from, num_short, num_long;
-	size_t size;
+	size_t size = 0;
 
 	if (argc < 2 || !ripc_register_service_id(8080))
 		panic("no directory, or the service is taken");

@@ -16,6 +16,8 @@ int main(int argc, char **argv)
 	unsigned long before;
 	int recvd = 0;
 
+	if (items < 1 || items > ITEMS_MAX)
+		panic("1 to %d items", ITEMS_MAX);
 	for (int i = 0; i < items; i++) {
 		length_array[i] = (uint32_t)(PACKET_SIZE / items);
 		msg_array[i] = ripc_buf_alloc(length_array[i]);
