@@ -51,8 +51,8 @@ fi
 
 # A killed client: the server serves the next.
 serve survivor
-timeout 120 ./tools/ripc-perf bandwidth -s 1M -c 100000 >/dev/null 2>&1 &
-client=$!
+start client ./tools/ripc-perf bandwidth -s 1M -c 100000
+client=$pid
 sleep 5
 kill -9 "$client"
 wait "$client" 2>/dev/null

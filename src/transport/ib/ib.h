@@ -35,13 +35,13 @@
 #define IB_SEND_DEPTH     64u   /* of a connection's send queue */
 #define IB_DATAGRAM_RECV  256u  /* receives posted for datagrams, per port */
 #define IB_DATAGRAM_SEND  256u  /* of its send queue */
-#define IB_SRQ_SIZE       4096u /* receives that one shared queue can hold */
-#define IB_SRQS_MAX       64u
-#define IB_REPOST         8u /* buffers that are posted again together */
-#define IB_CQ_ENTRIES     4096u
+#define IB_SRQ_SIZE       1024u /* receives that one shared queue can hold */
+#define IB_SRQS_MAX       256u
+#define IB_REPOST         8u     /* buffers that are posted again together */
+#define IB_CQ_ENTRIES     16384u /* at first: some drivers cannot make it larger */
 #define IB_READ_DEPTH_MAX 16u
 #define IB_RDMA_MAX       (UINT64_C(1) << 30)
-#define IB_INLINE_WANTED  256u
+#define IB_INLINE_WANTED  128u
 #define IB_HELD_MAX       16u /* sends of an endpoint that are posted together */
 #define IB_REMOTES_MAX    4096u
 #define IB_HALF_OPEN_MAX  256u /* connections that others ask for, without an answer of the core */
