@@ -97,17 +97,20 @@ static int parse(struct ripc__auth *a, char *text)
 			continue;
 		if (len != 64 || word[len + strspn(word + len, " \t\r")] ||
 		    sodium_hex2bin(master, 32, word, 64, NULL, &len, NULL) || len != 32)
-			rc = ripc__fail(-EINVAL, "key_file: %s:%u: a key is 64 hexadecimal digits",
-					a->path, line + 1);
+			rc = ripc__fail(
+				-EINVAL,
+				"key_file (RIPC_KEY_FILE): %s:%u: a key is 64 hexadecimal digits",
+				a->path, line + 1);
 		else if (n == RIPC__KEYS_MAX)
-			rc = ripc__fail(-EINVAL, "key_file: %s:%u: more than %d keys", a->path,
-					line + 1, RIPC__KEYS_MAX);
+			rc = ripc__fail(-EINVAL, "key_file (RIPC_KEY_FILE): %s:%u: more than %d keys",
+					a->path, line + 1, RIPC__KEYS_MAX);
 		else
 			derive(&keys[n++], master);
 		sodium_memzero(master, sizeof(master));
 	}
 	if (!rc && !n)
-		rc = ripc__fail(-EINVAL, "key_file: %s: there is no key in it", a->path);
+		rc = ripc__fail(-EINVAL, "key_file (RIPC_KEY_FILE): %s: there is no key in it",
+				a->path);
 	if (!rc) {
 		memcpy(a->keys, keys, sizeof(keys));
 		a->nkeys = n;
@@ -122,7 +125,7 @@ static int load(struct ripc__auth *a)
 	int rc = ripc__secret_read(a->path, text, sizeof(text), &a->seen, why, sizeof(why));
 
 	if (rc < 0)
-		return ripc__fail(rc, "key_file: %s", why);
+		return ripc__fail(rc, "key_file (RIPC_KEY_FILE): %s", why);
 	rc = parse(a, text);
 	sodium_memzero(text, sizeof(text));
 	return rc;
@@ -145,7 +148,8 @@ void ripc__auth_look(struct ripc__auth *a, uint64_t now_ns)
 	if (rc && !a->trouble)
 		ripc__log(RIPC_LOG_ERROR, "%s; the keys read before still hold", ripc_detail());
 	if (!rc)
-		ripc__log(RIPC_LOG_INFO, "key_file: %s was read again: %u keys", a->path, a->nkeys);
+		ripc__log(RIPC_LOG_INFO, "key_file (RIPC_KEY_FILE): %s was read again: %u keys",
+			  a->path, a->nkeys);
 	a->trouble = rc;
 }
 
@@ -155,10 +159,10 @@ int ripc__auth_open(struct ripc__auth **out, const char *path, const uint8_t ins
 	int rc;
 
 	if (sodium_init() < 0)
-		return ripc__fail(-EIO, "key_file: libsodium cannot be used here");
+		return ripc__fail(-EIO, "key_file (RIPC_KEY_FILE): libsodium cannot be used here");
 	a = calloc(1, sizeof(*a));
 	if (!a)
-		return ripc__fail(-ENOMEM, "key_file: out of memory");
+		return ripc__fail(-ENOMEM, "key_file (RIPC_KEY_FILE): out of memory");
 	snprintf(a->path, sizeof(a->path), "%s", path);
 	memcpy(a->instance, instance, 16);
 	rc = load(a);

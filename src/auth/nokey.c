@@ -9,7 +9,9 @@
 
 int ripc__auth_open(struct ripc__auth **a, const char *path, const uint8_t instance[16])
 {
-	return ripc__fail(-EINVAL, "key_file=%s: this build of the library has no libsodium", path);
+	return ripc__fail(-EINVAL,
+			  "key_file (RIPC_KEY_FILE) %s: this build of the library has no libsodium",
+			  path);
 }
 
 void ripc__auth_close(struct ripc__auth *a)
