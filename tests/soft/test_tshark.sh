@@ -52,7 +52,11 @@ wait_for()
 	i=0
 	while ! grep -q "$2" "$1" 2>/dev/null; do
 		i=$((i + 1))
-		[ "$i" -lt 200 ] && kill -0 "$3" 2>/dev/null || return 1
+		if [ "$i" -ge 200 ] || ! kill -0 "$3" 2>/dev/null; then
+			# It may have said so and ended between the two looks.
+			grep -q "$2" "$1" 2>/dev/null
+			return
+		fi
 		sleep 0.1
 	done
 }
@@ -100,7 +104,7 @@ seen()
 
 check "an MPA request is seen" [ "$(seen iwarp_mpa.req)" -eq 1 ]
 check "an MPA reply is seen" [ "$(seen iwarp_mpa.rep)" -eq 1 ]
-check "writes are seen" [ "$(seen 'iwarp_rdma.opcode == 0')" -ge 2 ]
+check "a write is seen" [ "$(seen 'iwarp_rdma.opcode == 0')" -ge 1 ]
 check "a read request is seen" [ "$(seen 'iwarp_rdma.opcode == 1')" -ge 1 ]
 check "a read response is seen" [ "$(seen 'iwarp_rdma.opcode == 2')" -ge 1 ]
 check "sends are seen" [ "$(seen 'iwarp_rdma.opcode == 3')" -ge 4 ]
