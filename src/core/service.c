@@ -172,6 +172,9 @@ static int claim(struct ripc *ctx, uint64_t id, bool takeover, struct ripc_servi
 	struct ripc_service *s;
 	int rc;
 
+	/* News of a former holder may still wait to be read: what was said before is no answer to this claim. */
+	ctx->resolver_readable = true;
+	ripc__progress(ctx);
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (s)
 		return ripc__fail(-EADDRINUSE, "service %llu is held by this context itself",

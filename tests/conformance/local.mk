@@ -31,7 +31,8 @@ tests_conformance_conformance_ntb_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/test
 tests_conformance_conformance_ntb_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_conformance_conformance_ntb_LDADD = $(CONFORMANCE_LIBS)
 if HAVE_VERBS
-check_PROGRAMS += tests/conformance/conformance_ib
+EXTRA_PROGRAMS += tests/conformance/conformance_ib
+lab_tests += tests/conformance/conformance_ib
 tests_conformance_conformance_ib_SOURCES = tests/conformance/conformance_ib.c
 tests_conformance_conformance_ib_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_conformance_conformance_ib_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -39,7 +40,8 @@ tests_conformance_conformance_ib_LDADD = $(CONFORMANCE_LIBS)
 endif
 
 if HAVE_VERBS
-check_PROGRAMS += tests/conformance/conformance_iwarp
+EXTRA_PROGRAMS += tests/conformance/conformance_iwarp
+lab_tests += tests/conformance/conformance_iwarp
 tests_conformance_conformance_iwarp_SOURCES = tests/conformance/conformance_iwarp.c
 tests_conformance_conformance_iwarp_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_conformance_conformance_iwarp_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
