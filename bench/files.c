@@ -62,7 +62,9 @@ static ssize_t get(int fd, void *data, size_t len)
 	return recv(fd, data, len, 0);
 }
 
-static char *file; /* what every file begins with */
+/* What every file begins with, what receives one, and how long each took. */
+static char *file, *buf;
+static double *ours, *tcp;
 
 /* Answers over TCP: one client at a time. */
 static void *serve_tcp(void *arg)
@@ -93,8 +95,10 @@ static int server(const char *options)
 	struct ripc *ctx;
 	pthread_t thread;
 	char end;
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+	static int listener;
+	int err;
 
+	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (listener < 0 || bind(listener, (struct sockaddr *)&sin, sizeof(sin)) ||
 	    listen(listener, 1) || getsockname(listener, (struct sockaddr *)&sin, &len)) {
 		perror("files");
@@ -174,13 +178,14 @@ static int client(uint64_t id, uint16_t port, uint64_t bytes, unsigned count, co
 	struct sockaddr_in sin = {.sin_family = AF_INET,
 				  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
 				  .sin_port = htons(port)};
-	double *ours = calloc(count, sizeof(*ours)), *tcp = calloc(count, sizeof(*tcp));
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, err;
 	struct ripc_route route;
 	struct ripc_service *service;
 	struct ripc *ctx;
-	char *buf = malloc(bytes);
 
+	ours = calloc(count, sizeof(*ours));
+	tcp = calloc(count, sizeof(*tcp));
+	buf = malloc(bytes);
 	if (!ours || !tcp || !buf || fd < 0 || connect(fd, (struct sockaddr *)&sin, sizeof(sin))) {
 		perror("files");
 		return 1;

@@ -118,8 +118,7 @@ int main(int argc, char **argv)
 	unsigned nsizes = sizeof(sizes) / sizeof(sizes[0]);
 	int cpu[2] = {argc > 2 ? atoi(argv[1]) : 0, argc > 2 ? atoi(argv[2]) : 1};
 	uint64_t count = argc > 3 ? strtoull(argv[3], NULL, 0) : 200000, start;
-	struct shared *s =
-		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	static struct shared *s;
 	size_t n = (count / BATCH) ? count / BATCH : 1;
 	double *us = calloc(n, sizeof(*us));
 	struct ripc__win w;
@@ -127,11 +126,12 @@ int main(int argc, char **argv)
 	pid_t child;
 
 	count = n * BATCH;
-	if (s == MAP_FAILED || !us)
+	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	child = s != MAP_FAILED && us ? fork() : -1;
+	if (child < 0) {
+		free(us);
 		return EXIT_FAILURE;
-	child = fork();
-	if (child < 0)
-		return EXIT_FAILURE;
+	}
 	pin(cpu[child == 0]);
 	if (!child)
 		server(s, sizes, nsizes, count);

@@ -23,11 +23,9 @@
 
 /* The built-in order of preference. */
 static const struct ripc__transport_ops *const all_transports[] = {
-	&ripc__transport_self,
-	&ripc__transport_shm,
+	&ripc__transport_self, &ripc__transport_shm,
 #ifdef HAVE_VERBS
-	&ripc__transport_ib,
-	&ripc__transport_iwarp,
+	&ripc__transport_ib,   &ripc__transport_iwarp,
 #endif
 	&ripc__transport_soft,
 };
@@ -127,10 +125,10 @@ static void describe_address(uint8_t transport, const uint8_t *addr, size_t len,
 {
 	static const struct ripc__transport_ops *const known[] = {
 #ifdef HAVE_VERBS
-		&ripc__transport_ib,   &ripc__transport_iwarp,
+		&ripc__transport_ib,     &ripc__transport_iwarp,
 #endif
-		&ripc__transport_soft, &ripc__transport_shm, &ripc__transport_winsim,
-		&ripc__transport_sim};
+		&ripc__transport_soft,   &ripc__transport_shm,
+		&ripc__transport_winsim, &ripc__transport_sim};
 	int n;
 
 	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {

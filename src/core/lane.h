@@ -26,7 +26,7 @@ struct ripc__held {
 	void *request;
 	struct ripc__hello hello;
 	struct ripc__shake shake; /* with keys: what it has said */
-	uint64_t until_ns; /* then the present lane is taken for dead */
+	uint64_t until_ns;        /* then the present lane is taken for dead */
 };
 
 /* What arrives over one lane for one service: its side of the credit. */
@@ -63,7 +63,7 @@ struct ripc__lane {
 	struct ripc__ep *ep; /* NULL once closed */
 	enum ripc__lane_state state;
 	struct ripc__shake *shake; /* with keys: the handshake, until it is over; else NULL */
-	bool active;  /* we connected */
+	bool active;               /* we connected */
 	bool starved; /* somebody found no credit or no room: tell them when there is some */
 	bool doomed;  /* to be closed by the next timer: a control message found no memory */
 	bool idle;    /* nothing hangs on its life: silence is no fault */

@@ -139,7 +139,7 @@ int ripc__chain_next(const char **at, struct ripc__chain_link *link, char *why, 
 
 int ripc__chain_check(const char *chain, char *why, size_t whylen)
 {
-	struct ripc__chain_link link;
+	struct ripc__chain_link link = {0};
 	unsigned seen = 0;
 	int rc;
 

@@ -229,7 +229,7 @@ static char *slurp(const char *path, struct stat *st)
 	       (n = read(fd, text + len, (size_t)st->st_size - len)) > 0)
 		len += (size_t)n;
 	close(fd);
-	if (err) {
+	if (err || !text) {
 		free(text);
 		errno = err;
 		return NULL;

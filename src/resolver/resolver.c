@@ -582,7 +582,9 @@ static int load_zookeeper_auth(struct ripc__resolver *r, const char *path)
 		return ripc__fail(rc, "zookeeper_auth_file (RIPC_ZOOKEEPER_AUTH_FILE) %s", why);
 	r->zookeeper_auth[strcspn(r->zookeeper_auth, "\r\n")] = 0;
 	if (!strchr(r->zookeeper_auth, ':'))
-		return ripc__fail(-EINVAL, "zookeeper_auth_file (RIPC_ZOOKEEPER_AUTH_FILE) %s: must hold user:password", path);
+		return ripc__fail(
+			-EINVAL, "zookeeper_auth_file (RIPC_ZOOKEEPER_AUTH_FILE) %s: must hold user:password",
+			path);
 	return 0;
 }
 

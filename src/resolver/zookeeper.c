@@ -176,7 +176,7 @@ static struct held *held_update(struct zk *z, const struct ripc__record *record,
 	len = ripc__record_encode(&stored, bytes, sizeof(bytes));
 	if (len > 0 && z->auth)
 		len = ripc__auth_stamp(z->auth, bytes, (size_t)len, sizeof(bytes));
-	if (len < 0 || (h && h->len == (size_t)len && !memcmp(h->bytes, bytes, h->len)))
+	if (len <= 0 || (h && h->len == (size_t)len && !memcmp(h->bytes, bytes, h->len)))
 		return h;
 	copy = malloc((size_t)len);
 	if (!copy)

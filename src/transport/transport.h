@@ -115,8 +115,8 @@ struct ripc__event {
 /* What a transport may use of the context that opens it. Valid until close(). */
 struct ripc__transport_env {
 	const struct ripc__options *opt;
-	const uint8_t *instance; /* 16 bytes, the context's instance id */
-	void *arg;               /* simulation: the simulated network; otherwise NULL */
+	const uint8_t *instance;       /* 16 bytes, the context's instance id */
+	void *arg;                     /* simulation: the simulated network; otherwise NULL */
 	const struct ripc__auth *auth; /* the cluster's keys, or NULL: for ripc__auth_queue_key() */
 };
 
@@ -236,10 +236,10 @@ struct ripc__transport_base {
 
 extern const struct ripc__transport_ops ripc__transport_self; /* transport/self: a context to itself */
 extern const struct ripc__transport_ops ripc__transport_iwarp; /* transport/iwarp/verbs; with HAVE_VERBS */
-extern const struct ripc__transport_ops ripc__transport_ib;    /* transport/ib; with HAVE_VERBS */
+extern const struct ripc__transport_ops ripc__transport_ib;   /* transport/ib; with HAVE_VERBS */
 extern const struct ripc__transport_ops ripc__transport_soft; /* transport/iwarp/soft */
 extern const struct ripc__transport_ops ripc__transport_shm; /* transport/window: peers of this host */
 extern const struct ripc__transport_ops ripc__transport_winsim; /* transport/window, simulated link: tests only */
-extern const struct ripc__transport_ops ripc__transport_sim;  /* transport/sim: tests only */
+extern const struct ripc__transport_ops ripc__transport_sim; /* transport/sim: tests only */
 
 #endif

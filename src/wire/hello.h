@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__HELLO_LEN  64
-#define RIPC__HELLO_AUTH 6 /* the byte that says whether a proof follows, see auth/shake.h: 1, else 0 */
+#define RIPC__HELLO_LEN 64
+#define RIPC__HELLO_AUTH \
+	6 /* the byte that says whether a proof follows, see auth/shake.h: 1, else 0 */
 /* With fewer receive buffers both sides would send each other nothing but credit, one CREDIT for each. */
 #define RIPC__RECV_DEPTH_MIN 3
 

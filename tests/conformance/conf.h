@@ -41,14 +41,14 @@ struct conf {
 	const char *config;  /* name of the configuration, or "" */
 	const char *options; /* for ripc_open() */
 	const char *also[2]; /* more options for every first and second context opened here; NULL: none */
-	unsigned nopened;    /* contexts opened so far */
-	bool same;           /* source and destination share one context */
-	bool sure;           /* short messages are not lost */
-	bool no_memory;      /* registrations may fail */
-	bool datagram;       /* short messages travel as datagrams */
-	bool can_write;      /* the transport writes into return buffers */
-	unsigned peers;      /* contexts to open where many are wanted */
-	int patience_ms;     /* for what must happen */
+	unsigned nopened; /* contexts opened so far */
+	bool same;        /* source and destination share one context */
+	bool sure;        /* short messages are not lost */
+	bool no_memory;   /* registrations may fail */
+	bool datagram;    /* short messages travel as datagrams */
+	bool can_write;   /* the transport writes into return buffers */
+	unsigned peers;   /* contexts to open where many are wanted */
+	int patience_ms;  /* for what must happen */
 	uint64_t seed, rng;
 	struct ripc__sim *net;               /* the simulated network, or NULL */
 	struct ripc *ctx[CONF_CONTEXTS_MAX]; /* open ones */

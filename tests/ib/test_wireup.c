@@ -34,10 +34,10 @@ START_TEST(encode__round_trip)
 	struct ripc__wireup_message m;
 	const char *why;
 
-	for (uint8_t kind = RIPC__WIREUP_REQ; kind <= RIPC__WIREUP_PROBED; kind++)
+	for (unsigned kind = RIPC__WIREUP_REQ; kind <= RIPC__WIREUP_PROBED; kind++)
 		for (size_t privlen = 0; privlen <= RIPC__PRIVATE_MAX; privlen += 96) {
 			bool full = kind == RIPC__WIREUP_REQ || kind == RIPC__WIREUP_REP;
-			size_t len = make(kind, privlen, buf);
+			size_t len = make((uint8_t)kind, privlen, buf);
 			int want = !privlen || full || kind == RIPC__WIREUP_REJ ? 0 : -EPROTO;
 
 			ck_assert_uint_eq(len, 20u + (full ? 20u : 0u) + privlen);

@@ -74,6 +74,7 @@ static void open_side(struct side *s, const struct ripc__transport_ops *ops, con
 static void received(struct side *s, const struct ripc__event *e)
 {
 	ck_assert_uint_ge(e->len, 4);
+	ck_assert_ptr_nonnull(e->data);
 	ck_assert_mem_eq(e->data, &s->number, 4);
 	s->number++;
 	s->nrecv++;
@@ -224,7 +225,7 @@ START_TEST(ep_close__what_was_sent_arrives)
 {
 	for (int side = 0; side < 2; side++) {
 		struct side *from = side ? &b : &a, *to = side ? &a : &b;
-		unsigned depth = to->limits.recv_depth, n;
+		unsigned depth, n;
 
 		open_pair(_i);
 		depth = to->limits.recv_depth ? to->limits.recv_depth : 32;

@@ -155,7 +155,10 @@ START_TEST(address__round_trip)
 	len = ripc__shm_address_encode(&a, buf, RIPC__ADDRESS_MAX);
 	ck_assert_uint_gt(len, 0);
 	ck_assert_int_eq(ripc__shm_address_decode(&b, buf, len), 0);
-	ck_assert(!memcmp(&a, &b, sizeof(a)));
+	ck_assert_mem_eq(a.host, b.host, 16);
+	ck_assert_mem_eq(a.name, b.name, 16);
+	ck_assert_uint_eq(a.netns, b.netns);
+	ck_assert_str_eq(a.path, b.path);
 	for (size_t i = 0; i < len; i++)
 		ck_assert_int_eq(ripc__shm_address_decode(&b, buf, i), -EINVAL);
 	ck_assert_int_eq(ripc__shm_address_decode(&b, buf, len + 1), -EINVAL);

@@ -227,7 +227,7 @@ static int ib_fd(struct ripc__transport *tr)
 /* Connections that were just closed tell their peers, and what was sent arrives. */
 static void say_goodbye(struct ib *t)
 {
-	uint64_t now = ripc__clock_ns(), until = now + GOODBYE_NS, deadline;
+	uint64_t now = ripc__clock_ns(), until = now + GOODBYE_NS, deadline = RIPC__NEVER;
 	struct ripc__event events[16];
 
 	while (!ripc__ib_eps_settled(t) && now < until) {
@@ -292,6 +292,9 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 		if (depth >= 1 && (uint32_t)depth < l->read_depth)
 			l->read_depth = (uint32_t)depth;
 	}
+	/* A write of which one packet is lost is repeated as a whole. */
+	if (t->uc && l->rdma_max > IB_UC_WRITE_MAX)
+		l->rdma_max = IB_UC_WRITE_MAX;
 	if (l->inline_max)
 		l->caps |= RIPC__CAP_INLINE;
 }

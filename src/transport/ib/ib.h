@@ -41,6 +41,7 @@
 #define IB_CQ_ENTRIES     16384u /* at first: some drivers cannot make it larger */
 #define IB_READ_DEPTH_MAX 16u
 #define IB_RDMA_MAX       (UINT64_C(1) << 30)
+#define IB_UC_WRITE_MAX   (64u << 10) /* bytes of a write over UC */
 #define IB_INLINE_WANTED  128u
 #define IB_HELD_MAX       16u /* sends of an endpoint that are posted together */
 #define IB_REMOTES_MAX    4096u

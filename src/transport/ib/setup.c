@@ -62,11 +62,9 @@ static struct ripc__ep *ep_new(struct ib *t, bool active)
 /* Completions of its queue pair, which is gone, cannot come any more. */
 static void qp_forget(struct ripc__ep *ep)
 {
-	struct ib *t = ep->t;
-
 	if (!ep->qpn)
 		return;
-	HASH_DELETE(by_qpn, t->by_qpn, ep);
+	HASH_DELETE(by_qpn, ep->t->by_qpn, ep);
 	ep->qpn = 0;
 	ripc__verbs_cq_unpromise(&ep->d->cq, ep->sendq.depth);
 	ripc__verbs_sendq_fini(&ep->sendq);

@@ -340,8 +340,8 @@ int ripc__shm_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 /* The answer to our request. */
 static unsigned answered(struct ripc__ep *ep, struct ripc__event *ev)
 {
-	struct packet p;
-	const char *why;
+	struct packet p = {0};
+	const char *why = NULL;
 	int rc = packet_receive(ep, &p, &why);
 
 	if (rc == -EAGAIN)
@@ -392,8 +392,8 @@ static unsigned drop(struct ripc__ep *ep, const char *why)
 
 static unsigned requested(struct ripc__ep *ep, struct ripc__event *ev)
 {
-	struct packet p;
-	const char *why;
+	struct packet p = {0};
+	const char *why = NULL;
 	int rc = packet_receive(ep, &p, &why);
 
 	if (rc == -EAGAIN)
