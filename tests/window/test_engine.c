@@ -24,9 +24,12 @@ static unsigned long wanted(const char *name, unsigned long otherwise)
 static void settle(struct rig *r)
 {
 	for (unsigned idle = 0; idle < 50; idle++) {
+		bool a, b;
+
 		rig_move(r);
-		if (rig_next(&r->a) | rig_next(&r->b) |
-		    (r->linked && (r->a.link.count || r->b.link.count)))
+		a = rig_next(&r->a);
+		b = rig_next(&r->b);
+		if (a || b || (r->linked && (r->a.link.count || r->b.link.count)))
 			idle = 0;
 	}
 }
