@@ -58,9 +58,9 @@ static void sent(void *arg, const struct ripc__sender *to, uint64_t service, con
 
 	check(!ripc__resolver_msg_decode(&msg, data, len, &why));
 	check(msg.service == service);
-	/* Only what settles a dispute of others is not about ourselves. */
+	/* Only what settles a dispute of others, and the answer where a service of ours has moved to, is not about ourselves. */
 	check(!memcmp(msg.record.instance, r->instance, 16) ||
-	      (!to && msg.kind == RIPC__RESOLVE_REPLY && !msg.nonce && !msg.flags));
+	      (msg.kind == RIPC__RESOLVE_REPLY && !msg.flags && (to || !msg.nonce)));
 	if (!to)
 		r->nonce = msg.nonce;
 }
