@@ -188,7 +188,8 @@ static int shoot(struct ripc__dest *d, const struct shot *m)
 			ripc__peer_connect(ctx, d->peer);
 			ripc__agent_need(ctx);
 		}
-		addr = ripc__peer_datagram(ctx, d->peer, &tp, &len);
+		/* An attempt that failed at once may have taken the peer away. */
+		addr = d->peer ? ripc__peer_datagram(ctx, d->peer, &tp, &len) : NULL;
 		if (addr) {
 			int rc = shoot_datagram(d, m, tp, addr, len);
 
