@@ -201,6 +201,9 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 		return rc;
 	}
 	ops->limits(tp->t, &tp->limits);
+	/* With keys they go over lanes, whose far end has shown that it has one. */
+	if (ctx->auth)
+		tp->limits.short_by_datagram = false;
 	ctx->datagrams |= tp->limits.short_by_datagram;
 	return 0;
 }

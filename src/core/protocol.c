@@ -451,6 +451,9 @@ void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__ev
 
 	if (!ripc__header_decode(&h, ev->data, ev->len, &why) && !h.instance)
 		why = "datagram without an instance id";
+	/* Nothing shows who sent it. */
+	if (!why && ctx->auth)
+		why = "a datagram, and the cluster has keys";
 	if (why) {
 		ctx->stats.bad_messages++;
 		ripc__log(RIPC_LOG_INFO, "datagram over %s dropped: %s", ctx->tp[tp].ops->name, why);
