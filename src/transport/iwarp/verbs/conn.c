@@ -270,6 +270,9 @@ static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *w
 		return;
 	/* Flushed: somebody else ended it, and the connection manager may know who. */
 	conn->t->look = true;
+	/* While we ask for the connection it does: a refusal flushes the receives, often before it is reported. */
+	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->active && !conn->ep->up)
+		return;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
 		snprintf(why, sizeof(why), "%s: connection lost", conn->nic->dev.name);
 	else
