@@ -4,5 +4,8 @@ EXTRA_PROGRAMS += tests/iwarp/test_verbs
 lab_tests += tests/iwarp/test_verbs
 tests_iwarp_test_verbs_SOURCES = tests/iwarp/test_verbs.c
 tests_iwarp_test_verbs_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
-tests_iwarp_test_verbs_LDADD = $(TEST_LIBS)
+tests_iwarp_test_verbs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
+tests_iwarp_test_verbs_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
+# It decides when events are seen.
+tests_iwarp_test_verbs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rdma_get_cm_event
 endif

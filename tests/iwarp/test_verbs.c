@@ -6,8 +6,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "harness.h"
-#include "transport/iwarp/address.h"
-#include "transport/transport.h"
+#include "transport/iwarp/verbs/verbs.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,6 +40,29 @@ struct side {
 
 static struct side a, b;
 static char options[64];
+
+/*
+ * What the connection manager reports and what completes come on two ways, in any order. The linker puts this in place of
+ * librdmacm's: whose events are held back sees completions first.
+ */
+static const struct rdma_event_channel *held;
+
+int __real_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int __wrap_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int __wrap_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	if (channel == held) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return __real_rdma_get_cm_event(channel, event);
+}
+
+/* Both sides by iwarp/verbs: its inside. */
+static void hold(const struct side *s)
+{
+	held = ((const struct iwv *)s->t)->channel;
+}
 
 /* Which transport connects, and which is connected to. */
 static const struct {
@@ -257,6 +279,88 @@ START_TEST(reject__private_data)
 }
 END_TEST
 
+static void some_rounds(void)
+{
+	for (int i = 0; i < 200; i++) {
+		step(&a);
+		step(&b);
+	}
+}
+
+/* Connects, and holds back what the connection manager tells the active side, however long that takes. */
+static void dial_and_hold(void)
+{
+	open_pair(0);
+	dial();
+	UNTIL(a.ep->conn && a.ep->conn->state == IWV_DIALING);
+	hold(&a);
+	ripc__iwv_ep_deadline(a.ep, 0);
+}
+
+START_TEST(reject__flushes_before_it_is_told)
+{
+	dial_and_hold();
+	b.refuse = true;
+	UNTIL(a.nclosed || (a.ep->conn && a.ep->conn->flushed));
+	some_rounds();
+	ck_assert_msg(!a.nclosed, "%s", a.text);
+	held = NULL;
+	UNTIL(a.nclosed);
+	ck_assert_msg(a.rejected, "%s", a.text);
+	ck_assert_int_eq(a.status, -ECONNREFUSED);
+	ck_assert_uint_eq(a.privlen, 7);
+	ck_assert_mem_eq(a.priv, "no room", 7);
+	a.ops->ep_close(a.ep);
+	close_pair();
+}
+END_TEST
+
+/* Accepted and closed at once: it was established, and then it was over. */
+START_TEST(established__told_after_the_end)
+{
+	dial_and_hold();
+	UNTIL(b.ep);
+	b.ops->ep_close(b.ep);
+	UNTIL(a.nclosed || (a.ep->conn && a.ep->conn->flushed));
+	some_rounds();
+	ck_assert_uint_eq(a.nestablished + a.nclosed, 0);
+	held = NULL;
+	UNTIL(a.nclosed);
+	ck_assert_uint_eq(a.nestablished, 1);
+	some_rounds();
+	ck_assert_uint_eq(a.nclosed, 1);
+	a.ops->ep_close(a.ep);
+	close_pair();
+}
+END_TEST
+
+/* The passive side: the first message stands for it, and the end is told by what is flushed. */
+START_TEST(established__told_after_the_first_message)
+{
+	open_pair(0);
+	dial();
+	UNTIL(b.ep);
+	hold(&b);
+	UNTIL(a.nestablished);
+	ck_assert_int_ge(send_one(&a, 0, 64), 0);
+	UNTIL(b.nrecv == 1);
+	ck_assert_uint_eq(b.nestablished, 1);
+	ck_assert_int_ge(send_one(&b, 0, 64), 0);
+	UNTIL(a.nrecv == 1);
+	ck_assert_int_ge(send_one(&a, 1, 64), 0);
+	a.ops->ep_close(a.ep);
+	UNTIL(b.nclosed);
+	ck_assert_uint_eq(b.nrecv, 2);
+	ck_assert(!b.closed_before_data);
+	held = NULL;
+	some_rounds();
+	ck_assert_uint_eq(b.nestablished, 1);
+	ck_assert_uint_eq(b.nclosed, 1);
+	b.ops->ep_close(b.ep);
+	close_pair();
+}
+END_TEST
+
 START_TEST(transfers_both_ways)
 {
 	uint8_t *mine = malloc(BYTES), *theirs = malloc(BYTES);
@@ -432,6 +536,9 @@ int main(void)
 	add(suite, "first_message", first_message_from_either_side, PAIRS);
 	add(suite, "ep_close", ep_close__what_was_sent_arrives, PAIRS);
 	add(suite, "reject", reject__private_data, PAIRS);
+	add(suite, "reject_flushed", reject__flushes_before_it_is_told, 1);
+	add(suite, "established_ended", established__told_after_the_end, 1);
+	add(suite, "established_late", established__told_after_the_first_message, 1);
 	add(suite, "transfers", transfers_both_ways, PAIRS);
 	add(suite, "dereg", dereg__ends_remote_access, PAIRS);
 	add(suite, "silent", connect__to_one_that_is_silent, 1);

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define LINGER_NS   (1000 * RIPC__MS) /* how long sends of a closed endpoint have to arrive */
+#define LINGER_NS   (3000 * RIPC__MS) /* how long sends of a closed endpoint have to arrive */
 #define WAY_NS      (800 * RIPC__MS) /* without an answer, when another pair of ports is left to try */
 #define RETRY_NS    (1 * RIPC__MS) /* a message that found its queue full goes again */
 #define ACK_TIME    14 /* 4.096 us * 2^14 = 67 ms without an acknowledgement: sent again */

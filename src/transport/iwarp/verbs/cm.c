@@ -55,6 +55,7 @@ static unsigned requested(struct iwv *t, const struct report *r, struct ripc__ev
 	conn->nic = nic;
 	nic->nconns++;
 	conn->state = IWV_REQUESTED;
+	ep->asked = true;
 	id->context = conn;
 	set_depth(conn, &r->ev.param.conn);
 	ep->privlen = r->privlen < sizeof(ep->priv) ? r->privlen : sizeof(ep->priv);
@@ -116,7 +117,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 	ep->replylen = r->privlen < sizeof(ep->reply) ? r->privlen : sizeof(ep->reply);
 	memcpy(ep->reply, r->priv, ep->replylen);
 	/* iWARP has the active side speak first, and the passive side waits for it. */
-	if (ripc__iwv_conn_mark(conn, false)) {
+	if (!conn->flushed && ripc__iwv_conn_mark(conn, false)) {
 		ripc__iwv_ep_failed(ep, "the first send cannot be posted");
 		return 0;
 	}
@@ -130,6 +131,9 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 		.data = ep->reply,
 		.len = (uint32_t)ep->replylen,
 	};
+	/* The completions that tell of its end have been seen already. */
+	if (conn->flushed)
+		ripc__iwv_ep_break(ep, -ECONNRESET, "closed by the peer");
 	return 1;
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINGER_MS 500   /* for the last sends */
+#define LINGER_MS 3000  /* for the last sends */
 #define ANSWER_MS 15000 /* SoftiWARP gives up a request after 10 s */
 #define TABLE_MIN 64u
 #define CQ_SHARE  (CONN_TX_DEPTH + CONN_READS_MAX + CONN_RECV_BUFS)
@@ -271,8 +271,10 @@ static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *w
 	/* Flushed: somebody else ended it, and the connection manager may know who. */
 	conn->t->look = true;
 	/* While we ask for the connection it does: a refusal flushes the receives, often before it is reported. */
-	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->active && !conn->ep->up)
+	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->active && !conn->ep->up) {
+		conn->flushed = true;
 		return;
+	}
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
 		snprintf(why, sizeof(why), "%s: connection lost", conn->nic->dev.name);
 	else

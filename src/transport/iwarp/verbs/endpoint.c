@@ -156,7 +156,8 @@ unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned
 
 		if (n == max)
 			break;
-		if (ep->broken && !ep->closed) {
+		/* Of one that the core has not accepted yet it learns when it tries to. */
+		if (ep->broken && !ep->closed && !ep->asked) {
 			/* Nothing may touch the memory of what was posted any more. */
 			if (ep->conn)
 				ripc__iwv_conn_drop(ep->conn);
@@ -219,6 +220,7 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 	};
 	int rc;
 
+	ep->asked = false;
 	if (privlen > RIPC__PRIVATE_MAX)
 		rc = ripc__fail(-EINVAL, "iwarp/verbs: %zu bytes of private data, at most %d",
 				privlen, RIPC__PRIVATE_MAX);

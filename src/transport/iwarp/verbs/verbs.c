@@ -363,9 +363,9 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->rounds++;
 	t->ndatagrams = 0;
 	bury(t);
-	/* While completions come, the others wait a little: looking at them is a system call. */
-	if (t->look || t->slept || t->rounds - t->last_wc_round > HOT_ROUNDS ||
-	    t->rounds % LOOK_EVERY == 0) {
+	/* While completions come, the others wait a little: looking at them is a system call. No time is over before. */
+	if (t->look || (t->ntimed && now_ns >= t->next_timer_ns) || t->slept ||
+	    t->rounds - t->last_wc_round > HOT_ROUNDS || t->rounds % LOOK_EVERY == 0) {
 		t->look = t->slept = false;
 		n += look(t, events, max);
 	}

@@ -86,8 +86,9 @@ struct iwv_conn {
 	struct ripc__verbs_cq *cq;
 	uint32_t index; /* in t->table, and tag of its buffers */
 	bool answer_due; /* the connection manager owes us an event: destroying the id would wait for it */
-	bool established;     /* it has said so */
-	bool lingers;         /* closed, its last sends are on their way */
+	bool established; /* it has said so */
+	bool flushed; /* active: it ended before it was up; the connection manager will say how */
+	bool lingers; /* closed, its last sends are on their way */
 	uint64_t deadline_ns; /* without an endpoint: then it is destroyed in any case; 0: none */
 	uint64_t dead_round;  /* t->rounds when its queue pair was destroyed */
 	uint32_t read_depth;  /* reads it may have outstanding */
@@ -104,6 +105,7 @@ struct ripc__ep {
 	void *user;
 	struct iwv_conn *conn; /* NULL: none at present */
 	bool active;
+	bool asked;                         /* passive: the core has not answered EV_REQUEST */
 	bool up;                            /* EV_ESTABLISHED was reported or is about to be */
 	bool broken;                        /* EV_CLOSED is to be reported */
 	bool closed;                        /* it was */
