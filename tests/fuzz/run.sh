@@ -5,7 +5,7 @@
 #
 # usage: tests/fuzz/run.sh BUILD_DIR [TARGET...]
 #   BUILD_DIR     configured with --enable-fuzzers --enable-sanitize=address,undefined, "make fuzzers" done
-#   FUZZ_SECONDS  per target (default 60)
+#   FUZZ_SECONDS  per target (default 30)
 #   FUZZ_JOBS     targets at a time (default: the number of processors)
 # Inputs that fail are left in BUILD_DIR/fuzz/NAME/ (crash-*, timeout-*, oom-*), new coverage in BUILD_DIR/fuzz/NAME/corpus.
 # The last line is "fuzz: N passed, N failed, 0 skipped"; the exit code is 0 if none failed.
@@ -14,7 +14,7 @@ build=${1:?usage: run.sh BUILD_DIR [TARGET...]}
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$build" && pwd) || exit 2
-seconds=${FUZZ_SECONDS:-60}
+seconds=${FUZZ_SECONDS:-30}
 jobs=${FUZZ_JOBS:-$(nproc)}
 export RIPC_INTERFACES=lo
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
