@@ -260,6 +260,57 @@ START_TEST(offers__bounded_per_destination)
 }
 END_TEST
 
+/* ---- short messages as datagrams ---- */
+
+static int no_connection(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			 const void *priv, size_t privlen, void *user, struct ripc__ep **ep)
+{
+	return ripc__fail(-ENOMEM, "no memory for a connection");
+}
+
+/* The lane is gone, and the attempt at another fails at once: the peer is given up in the midst of a send. */
+START_TEST(shoot__the_peer_goes_with_the_attempt)
+{
+	struct ripc__transport_ops ops;
+	const struct ripc__transport_ops *real;
+	struct ripc__lane *lane;
+
+	OK(rig_short(&rig, 0, 1, 100, 1, 5000));
+	rig_expect(&rig, 1, 100, 1);
+	/* The lane comes up in its own time. */
+	for (int i = 0; i < 1000 && !rig_lane(&rig, 0, 1); i++)
+		rig_run(&rig, 1);
+	lane = rig_lane(&rig, 0, 1);
+	ck_assert_ptr_nonnull(lane);
+	real = ctx->tp[lane->tp].ops;
+	ops = *real;
+	ops.connect = no_connection;
+	ctx->tp[lane->tp].ops = &ops;
+	ripc__lane_close(lane);
+	RC(-EAGAIN, rig_short(&rig, 0, 1, 100, 2, 0));
+	ck_assert_ptr_null(rig_dest(&rig, 0, 1)->peer);
+	for (unsigned i = 0; i < RIPC__TP_MAX; i++)
+		if (ctx->tp[i].ops == &ops)
+			ctx->tp[i].ops = real;
+	rig_run(&rig, 5000);
+	OK(rig_short(&rig, 0, 1, 100, 3, 5000));
+	rig_expect(&rig, 1, 100, 3);
+}
+END_TEST
+
+static void datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
+}
+
+static void setup_datagrams(void)
+{
+	rig_init(&rig, datagrams);
+	rig_open(&rig, "short=udp");
+	rig_open(&rig, "short=udp");
+	ctx = rig.ctx[0];
+}
+
 static void setup(void)
 {
 	rig_start(&rig, 2, NULL);
@@ -292,6 +343,11 @@ int main(void)
 	tcase_add_test(tc, gone__found_elsewhere);
 	tcase_add_test(tc, unreachable__only_its_own_requests_fail);
 	tcase_add_test(tc, offers__bounded_per_destination);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("datagrams");
+	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, shoot__the_peer_goes_with_the_attempt);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer", suite);
 }
