@@ -8,7 +8,7 @@
 
 #include "transport/transport.h"
 
-#define RIPC__RECORD_ADDRS_MAX 4    /* transports with an address in one record */
+#define RIPC__RECORD_ADDRS_MAX 5    /* transports with an address in one record */
 #define RIPC__RESOLVER_MSG_MAX 1400 /* bytes of one resolver message at most */
 
 /* Where one service is. Plain data, copied by assignment. */
