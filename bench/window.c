@@ -67,7 +67,7 @@ static void engine_send(struct ripc__win *w, size_t len)
 	static uint8_t bytes[RIPC__WIN_SEND_MAX];
 	struct iovec iov = {bytes, len};
 
-	while (ripc__win_send(w, &iov, 1, len))
+	while (ripc__win_send(w, &iov, 1, len, false))
 		;
 }
 

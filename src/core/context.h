@@ -45,6 +45,7 @@ enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
 
 struct RIPC__CAPABILITY("mutex") ripc__lock {
 	pthread_mutex_t mutex;
+	atomic_uint wanted; /* threads that wait for it: a driver that spins lets go of it only then */
 };
 
 /* One transport of the context, open or not. */
@@ -88,6 +89,7 @@ struct ripc {
 	uint64_t requests_started; /* numbers them */
 	atomic_uint unfinished; /* long messages under way, in and out; the agent looks without the lock */
 	uint64_t now_ns;        /* time of the present or last round of progress */
+	bool now_fresh;         /* it was read just now, and no lock was released since */
 	uint64_t timers_ns; /* when the core's own timers have something to do */
 	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
 	uint64_t next_sweep_ns; /* when idle entries are looked for, RIPC__NEVER: tables are empty */
@@ -106,6 +108,7 @@ struct ripc {
 	struct ripc__list waiters; /* threads that wait and do not drive */
 	unsigned waiting;          /* threads in ripc__wait() */
 	atomic_bool driven;        /* an application thread drove since the agent last looked */
+	atomic_bool held_back;     /* a transport holds something back: the agent's ticks stay short */
 	uint64_t spin_ns;          /* how long adaptive waiting spins before it sleeps */
 	pthread_t agent;
 	bool agent_started;
@@ -124,7 +127,17 @@ static inline void ripc__unlock(struct ripc *ctx) RIPC__RELEASE(ctx->lock);
 
 static inline void RIPC__NO_ANALYSIS ripc__lock(struct ripc *ctx)
 {
+	if (!pthread_mutex_trylock(&ctx->lock.mutex))
+		return;
+	atomic_fetch_add_explicit(&ctx->lock.wanted, 1, memory_order_relaxed);
 	pthread_mutex_lock(&ctx->lock.mutex);
+	atomic_fetch_sub_explicit(&ctx->lock.wanted, 1, memory_order_relaxed);
+}
+
+/* Whether somebody waits for it: then whoever holds it for long should let go for a moment. */
+static inline bool ripc__lock_wanted(struct ripc *ctx)
+{
+	return atomic_load_explicit(&ctx->lock.wanted, memory_order_relaxed);
 }
 
 static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)

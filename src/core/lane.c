@@ -258,8 +258,10 @@ static int post(struct ripc__lane *lane, uint8_t *header, size_t len, const stru
 	lane->rx_owed -= credits;
 	if (lane->counts)
 		lane->tx_credits--;
-	if (rc)
+	if (rc == 1)
 		ripc__agent_need(lane->ctx);
+	else if (rc)
+		ripc__agent_soon(lane->ctx);
 	return 0;
 }
 

@@ -81,7 +81,12 @@ void ripc__wake_all(struct ripc *ctx)
 
 uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms)
 {
-	return timeout_ms < 0 ? RIPC__NEVER : ripc__now(ctx) + (uint64_t)timeout_ms * RIPC__MS;
+	if (timeout_ms < 0)
+		return RIPC__NEVER;
+	/* Most callers wait at once: one look at the clock does for both. */
+	ctx->now_ns = ripc__now(ctx);
+	ctx->now_fresh = true;
+	return ctx->now_ns + (uint64_t)timeout_ms * RIPC__MS;
 }
 
 static void timespec_of(struct timespec *ts, uint64_t ns)
@@ -104,12 +109,15 @@ static void cond_sleep(struct ripc *ctx, pthread_cond_t *cond, uint64_t until_ns
 {
 	struct timespec ts;
 
+	/* It takes the lock again by itself. */
+	atomic_fetch_add_explicit(&ctx->lock.wanted, 1, memory_order_relaxed);
 	if (until_ns == RIPC__NEVER) {
 		pthread_cond_wait(cond, &ctx->lock.mutex);
 	} else {
 		timespec_of(&ts, until_ns);
 		pthread_cond_timedwait(cond, &ctx->lock.mutex, &ts);
 	}
+	atomic_fetch_sub_explicit(&ctx->lock.wanted, 1, memory_order_relaxed);
 }
 
 /* Sleeps on the descriptors until one is readable or until_ns. Releases the lock meanwhile. */
@@ -184,8 +192,9 @@ static void hand_over(struct ripc *ctx)
 {
 	struct ripc__list *n;
 
+	/* Before the driver, which the agent's look at both is ordered against: see agent_watch(). */
+	atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
 	ctx->driver = NULL;
-	ctx->driven = true;
 	n = ripc__list_first(&ctx->waiters);
 	if (n)
 		rouse(ctx, ripc__list_entry(n, struct ripc__waiter, link));
@@ -198,34 +207,31 @@ static void take_over(struct ripc *ctx, struct ripc__waiter *w)
 	/* The agent sees on its next look that it is not the driver any more. */
 	if (ctx->driver && ctx->driver->asleep)
 		poke(ctx);
-	ctx->driver = w;
-	ctx->driver_asleep = false;
+	atomic_store_explicit(&ctx->driver, w, memory_order_release);
+	atomic_store_explicit(&ctx->driver_asleep, false, memory_order_relaxed);
 }
 
-/* Drives until w is woken. Return: 0 or -ETIMEDOUT. */
-static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uint64_t deadline_ns)
+/* Drives until w is woken. fresh: ctx->now_ns is. Return: 0 or -ETIMEDOUT. */
+static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uint64_t deadline_ns,
+				   bool fresh)
 {
-	uint64_t start = 0, spin_until = 0;
+	uint64_t start = fresh ? ctx->now_ns : ripc__now(ctx);
+	uint64_t spin_until = start + (ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->spin_ns);
 	unsigned round = 0;
 	bool slept = false;
 	int rc = 0;
 
 	take_over(ctx, w);
-	ctx->now_ns = ripc__now(ctx);
+	ctx->now_ns = start;
 	for (;;) {
 		ripc__round(ctx);
 		if (w->woken)
 			break;
 		/* The clock is not read in every round: it would be a good part of one. */
-		if (!(round++ & 15)) {
-			uint64_t now = ripc__now(ctx);
+		if (!(round & 15)) {
+			uint64_t now = round ? ripc__now(ctx) : start;
 
 			ctx->now_ns = now;
-			if (!start) {
-				start = now;
-				spin_until =
-					now + (ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->spin_ns);
-			}
 			if (now >= deadline_ns) {
 				rc = -ETIMEDOUT;
 				break;
@@ -235,19 +241,22 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 				/* What arrived is dated by when it was seen, not by when the sleep began. */
 				ctx->now_ns = ripc__now(ctx);
 				slept = true;
-				round = 0;
+				round = 16;
 				if (w->woken)
 					break;
 				continue;
 			}
 		}
-		/* Others get the lock between two rounds, which are full of system calls: no need for a pause. */
-		ripc__unlock(ctx);
-		ripc__lock(ctx);
-		if (w->woken)
-			break;
+		round++;
+		/* Others get the lock between two rounds. */
+		if (ripc__lock_wanted(ctx)) {
+			ripc__unlock(ctx);
+			ripc__lock(ctx);
+			if (w->woken)
+				break;
+		}
 	}
-	if (ctx->opt.wait == RIPC__WAIT_ADAPTIVE && start) {
+	if (ctx->opt.wait == RIPC__WAIT_ADAPTIVE && (round || slept)) {
 		/* Spin as long as that pays: what came soon is expected to come soon again. */
 		if (!slept || ripc__now(ctx) - start < 2 * SPIN_MAX_NS)
 			ctx->spin_ns = SPIN_MAX_NS;
@@ -275,15 +284,17 @@ static int RIPC__NO_ANALYSIS wait_hooked(struct ripc *ctx, uint64_t deadline_ns)
 int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns)
 {
 	struct ripc__waiter w = {.woken = false};
+	bool fresh = ctx->now_fresh;
 	int rc = 0;
 
+	ctx->now_fresh = false;
 	if (ctx->hooks.now)
 		return wait_hooked(ctx, deadline_ns);
 	ctx->waiting++;
 	ripc__list_add(&q->waiters, &w.queue);
 	if (!ctx->driver || ctx->driver == ctx->agent_waiter) {
 		ripc__list_init(&w.link);
-		rc = drive(ctx, &w, deadline_ns);
+		rc = drive(ctx, &w, deadline_ns, fresh);
 	} else {
 		cond_init(&w.cond);
 		ripc__list_add(&ctx->waiters, &w.link);
@@ -327,7 +338,8 @@ static void agent_watch(struct ripc *ctx, unsigned *quiet, unsigned *ticks)
 	}
 	/* A thread that has been driving for some time goes on to, most likely: each tick may take its processor away. */
 	most = ctx->opt.wait == RIPC__WAIT_POLL ? TICK_SHIFT_POLL : TICK_SHIFT;
-	shift = ctx->unfinished ? 0 : ++*ticks / TICKS_EVEN;
+	shift = ctx->unfinished || ctx->held_back ? 0 : ++*ticks / TICKS_EVEN;
+	ctx->held_back = false;
 	timespec_of(&ts, ripc__clock_ns() + (TICK_NS << (shift < most ? shift : most)));
 	sem_clockwait(&ctx->agent_sem, CLOCK_MONOTONIC, &ts);
 }
@@ -386,6 +398,18 @@ void ripc__agent_need(struct ripc *ctx)
 	} else {
 		agent_rouse(ctx);
 	}
+}
+
+void ripc__agent_soon(struct ripc *ctx)
+{
+	if (!ctx->agent_started || ctx->in_progress || ctx->driver) {
+		ripc__agent_need(ctx);
+		return;
+	}
+	/* As if a thread had just driven: the agent ticks, and need not be woken for each of many messages. */
+	ctx->held_back = true;
+	ctx->driven = true;
+	agent_rouse(ctx);
 }
 
 int ripc__agent_start(struct ripc *ctx)

@@ -48,4 +48,7 @@ void ripc__agent_stop(struct ripc *ctx);
 /* Somebody must make progress within a millisecond or so although nobody waits. Lock held. Cheap if the agent knows already. */
 void ripc__agent_need(struct ripc *ctx);
 
+/* The same, where a tick of the agent is soon enough: cheap when it is said often. Lock held. */
+void ripc__agent_soon(struct ripc *ctx);
+
 #endif

@@ -177,7 +177,8 @@ struct ripc__transport_ops {
 	 * Sends the gathered bytes as one message. The memory is the caller's again on return: it was sent, or
 	 * copied. With more set the transport may hold it back until flush(), progress() or a later send.
 	 * It may also do so by itself under load. Return: 0 sent; 1 held back (somebody must call progress()
-	 * within a millisecond or so); -EAGAIN queue full, EV_SENDABLE will come; -EMSGSIZE; -ENOTCONN.
+	 * within a millisecond or so); 2 sent, but the peer may sleep and not know of it yet (progress() or flush()
+	 * within some milliseconds); -EAGAIN queue full, EV_SENDABLE will come; -EMSGSIZE; -ENOTCONN.
 	 */
 	int (*post_send)(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
 

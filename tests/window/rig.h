@@ -147,7 +147,7 @@ static inline int rig_send(struct rig_end *e, const void *p, size_t len)
 {
 	struct iovec iov = {(void *)(uintptr_t)p, len};
 
-	return ripc__win_send(&e->w, &iov, 1, len);
+	return ripc__win_send(&e->w, &iov, 1, len, false);
 }
 
 static inline void rig_fill(uint8_t *p, size_t len, uint64_t tag)

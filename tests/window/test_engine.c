@@ -91,7 +91,7 @@ START_TEST(send__gathers)
 	rig_fill(data, sizeof(data), 1);
 	for (size_t last = 0; last < 2500; last += 7) {
 		iov[5].iov_len = last;
-		ck_assert_int_eq(ripc__win_send(&r.a.w, iov, 6, 134 + last), 0);
+		ck_assert_int_eq(ripc__win_send(&r.a.w, iov, 6, 134 + last, false), 0);
 		ck_assert(rig_next(&r.b));
 		ck_assert_uint_eq(r.b.len, 134 + last);
 		ck_assert(!memcmp(r.b.buf, data, 134 + last));
@@ -378,7 +378,7 @@ START_TEST(write__not_allowed)
 	settle(&r);
 	ck_assert_int_eq(r.b.w.status, -EACCES);
 	ck_assert_int_eq(r.a.w.status, 0);
-	ck_assert_int_eq(ripc__win_send(&r.b.w, NULL, 0, 0), -ENOTCONN);
+	ck_assert_int_eq(ripc__win_send(&r.b.w, NULL, 0, 0, false), -ENOTCONN);
 	ripc__win_conceal(&r.b.w, region);
 	rig_close(&r);
 }
@@ -571,7 +571,7 @@ static void *sleeper_main(void *arg)
 			}
 			ripc__win_kicked(&s->w);
 		}
-		ripc__win_send(&s->w, &iov, 1, sizeof(i));
+		ripc__win_send(&s->w, &iov, 1, sizeof(i), false);
 	}
 	return NULL;
 }
@@ -601,7 +601,7 @@ START_TEST(arm__no_kick_lost)
 		s[k].stop = &stop;
 		ripc__win_init(&s[k].w, &be, &rig_small, 2);
 	}
-	ripc__win_send(&s[0].w, &iov, 1, sizeof(i));
+	ripc__win_send(&s[0].w, &iov, 1, sizeof(i), false);
 	for (int k = 0; k < 2; k++)
 		ck_assert_int_eq(pthread_create(&threads[k], NULL, sleeper_main, &s[k]), 0);
 	for (int k = 0; k < 2; k++)

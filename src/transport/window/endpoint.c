@@ -116,9 +116,9 @@ int ripc__shm_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 		return -ENOTCONN;
 	for (unsigned i = 0; i < niov; i++)
 		len += iov[i].iov_len;
-	rc = ripc__win_send(&ep->win, iov, niov, len);
+	rc = ripc__win_send(&ep->win, iov, niov, len, more);
 	/* The simulated link moves when somebody makes progress. */
-	return !rc && ep->t->linked ? 1 : rc;
+	return rc >= 0 && ep->t->linked ? 1 : rc;
 }
 
 static bool local_range(const struct ripc__mr *mr, const void *local, size_t len)

@@ -111,6 +111,7 @@ struct ripc__win {
 	uint64_t tx, tx_taken; /* slots posted; of these, taken by the peer as far as we know */
 	uint64_t tx_bulk, tx_bulk_taken; /* likewise bytes */
 	uint64_t kicked;                 /* the last arm word that we answered with a kick */
+	unsigned unsaid; /* messages posted since we last looked whether the peer sleeps */
 
 	uint64_t rx, rx_told;           /* slots taken; as told to the peer */
 	uint64_t rx_bulk, rx_bulk_told; /* likewise bytes */
@@ -145,8 +146,13 @@ struct ripc__win_region *ripc__win_expose(struct ripc__win *w, void *base, size_
 					  unsigned access);
 void ripc__win_conceal(struct ripc__win *w, struct ripc__win_region *region);
 
-/* As in transport.h; 0, -EAGAIN, -EMSGSIZE, -ENOTCONN. Nothing is held back. */
-int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, size_t len);
+/*
+ * As in transport.h; 0, 2, -EAGAIN, -EMSGSIZE, -ENOTCONN. With more set a peer that is awake sees it at once, one that
+ * sleeps is woken by the next send without, by one of the next few, or by ripc__win_flush().
+ */
+int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, size_t len,
+		   bool more);
+void ripc__win_flush(struct ripc__win *w);
 int ripc__win_read(struct ripc__win *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
 		   uint64_t wr_id);
 int ripc__win_write(struct ripc__win *w, const void *from, uint64_t len, uint64_t addr,
@@ -172,7 +178,8 @@ static inline bool ripc__win_ready(const struct ripc__win *w)
 /* Whether there is work besides what arrives: ripc__win_pump() should be called. */
 static inline bool ripc__win_busy(const struct ripc__win *w)
 {
-	return w->nserves || w->nwrites || w->ndirect || w->nfinished || w->want_sendable;
+	return w->nserves || w->nwrites || w->ndirect || w->nfinished || w->want_sendable ||
+	       w->unsaid;
 }
 
 /* Moves some of what was posted or is to be served. Return: whether it moved anything, or has events. */

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#define UNSAID_MAX   64u          /* messages posted between two looks whether the peer sleeps */
 #define DIRECT_CHUNK (256u << 10) /* bytes of one direct read between two looks at what arrives */
 
 void ripc__win_init(struct ripc__win *w, const struct ripc__win_backend *be,
@@ -78,40 +79,21 @@ static int refuse(struct ripc__win *w)
 	if (w->status)
 		return -ENOTCONN;
 	w->want_sendable = true;
+	/* The peer must take what fills its rings. */
+	ripc__win_flush(w);
 	return -EAGAIN;
 }
 
 /* ---- writing ---- */
 
-struct cursor {
-	const struct iovec *iov;
-	size_t off; /* in the first */
-};
-
-static inline void gather(struct cursor *c, uint8_t *to, size_t len)
-{
-	while (len) {
-		size_t n = c->iov->iov_len - c->off;
-
-		if (n > len)
-			n = len;
-		/* A part may be empty, and then be nowhere. */
-		if (n)
-			memcpy(to, (const uint8_t *)c->iov->iov_base + c->off, n);
-		to += n;
-		len -= n;
-		c->off += n;
-		if (c->off == c->iov->iov_len) {
-			c->iov++;
-			c->off = 0;
-		}
-	}
-}
 
 void ripc__win_notify(struct ripc__win *w, bool credit)
 {
 	uint64_t arm;
 
+	/* Credit goes with what has not been said yet. */
+	credit = credit && !w->unsaid;
+	w->unsaid = 0;
 	/* The peer says that it will sleep, then looks; we write, then look whether it said so. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	arm = win_load(w, RIPC__WIN_ARM_AT);
@@ -121,44 +103,47 @@ void ripc__win_notify(struct ripc__win *w, bool credit)
 	w->be.ops->kick(w->be.arg);
 }
 
-/* The message of one kind with a body that stands in memory or is gathered. There is room. */
-static inline void post(struct ripc__win *w, enum win_kind kind, struct cursor *c, uint32_t len)
+/* The message of one kind with its body. There is room. The peer is not told. */
+static inline void post(struct ripc__win *w, enum win_kind kind, const uint8_t *body, uint32_t len)
 {
-	uint64_t first = w->tx, at = win_slot_at(w, first), index = first;
+	uint64_t first = w->tx, at = win_slot_at(w, first), index = first, to = at;
 	uint32_t left = len;
-	uint8_t line[RIPC__WIN_BODY];
 
-	if (left <= RIPC__WIN_BODY) {
-		gather(c, line, left);
-		win_copy(w, at + 8, line, left);
-	} else {
-		gather(c, line, RIPC__WIN_BODY);
-		win_copy(w, at + 8, line, RIPC__WIN_BODY);
-		for (left -= RIPC__WIN_BODY; left;) {
-			uint32_t n = left < RIPC__WIN_BODY ? left : RIPC__WIN_BODY;
-			uint64_t to = win_slot_at(w, ++index);
-
-			win_store(w, to, win_word(index, 0, WIN_MORE, w->epoch));
-			gather(c, line, n);
-			win_copy(w, to + 8, line, n);
-			left -= n;
-		}
+	/* Whole slots have a length that the compiler knows. */
+	for (; left > RIPC__WIN_BODY; left -= RIPC__WIN_BODY, body += RIPC__WIN_BODY) {
+		win_copy(w, to + 8, body, RIPC__WIN_BODY);
+		to = win_slot_at(w, ++index);
+		win_store(w, to, win_word(index, 0, WIN_MORE, w->epoch));
 	}
+	if (left)
+		win_copy(w, to + 8, body, left);
 	w->tx = index + 1;
 	win_fence(w);
 	win_store(w, at, win_word(first, len, kind, w->epoch));
 	/* Out of the write-combining buffers, where there are any. */
 	if (w->be.ops->fence)
 		w->be.ops->fence(w->be.arg);
-	ripc__win_notify(w, false);
 }
 
 static void post_body(struct ripc__win *w, enum win_kind kind, const uint8_t *body, uint32_t len)
 {
-	struct iovec iov = {(void *)body, len};
-	struct cursor c = {&iov, 0};
+	post(w, kind, body, len);
+	ripc__win_notify(w, false);
+}
 
-	post(w, kind, &c, len);
+/* A message was posted. Looking whether the peer sleeps costs a full fence: several in a row share it. */
+static inline int say(struct ripc__win *w, bool more)
+{
+	if (more && ++w->unsaid < UNSAID_MAX)
+		return w->unsaid == 1 ? 2 : 0;
+	ripc__win_notify(w, false);
+	return 0;
+}
+
+void ripc__win_flush(struct ripc__win *w)
+{
+	if (w->unsaid && !w->status)
+		ripc__win_notify(w, false);
 }
 
 /* Copies len bytes into the bulk ring, from memory. */
@@ -174,10 +159,20 @@ static void bulk(struct ripc__win *w, const uint8_t *src, uint64_t len)
 	w->tx_bulk += len;
 }
 
-int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, size_t len)
+/* What fits the slots, in one piece: cheaper than to look for the borders of items slot by slot. */
+static inline void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
 {
-	struct cursor c = {iov, 0};
-	uint8_t body[4];
+	for (unsigned i = 0; i < niov; i++) {
+		/* A part may be empty, and then be nowhere. */
+		if (iov[i].iov_len)
+			memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+}
+
+int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, size_t len, bool more)
+{
+	uint8_t body[RIPC__WIN_INLINE_MAX];
 
 	if (w->status)
 		return -ENOTCONN;
@@ -189,8 +184,9 @@ int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, 
 	if (len <= RIPC__WIN_INLINE_MAX) {
 		if (!ripc__win_room(w, win_slots((uint32_t)len), 0))
 			return refuse(w);
-		post(w, WIN_SEND, &c, (uint32_t)len);
-		return 0;
+		gather(body, iov, niov);
+		post(w, WIN_SEND, body, (uint32_t)len);
+		return say(w, more);
 	}
 	if (!ripc__win_room(w, 1, (uint32_t)len))
 		return refuse(w);
@@ -198,8 +194,8 @@ int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, 
 		if (iov[i].iov_len)
 			bulk(w, iov[i].iov_base, iov[i].iov_len);
 	ripc__put_le32(body, (uint32_t)len);
-	post_body(w, WIN_BULK, body, sizeof(body));
-	return 0;
+	post(w, WIN_BULK, body, 4);
+	return say(w, more);
 }
 
 void ripc__win_bye(struct ripc__win *w)
@@ -397,6 +393,7 @@ bool ripc__win_pump(struct ripc__win *w)
 {
 	bool moved = pump_direct(w);
 
+	ripc__win_flush(w);
 	moved |= pump_writes(w);
 	moved |= pump_serves(w);
 	return moved || w->nfinished || w->nwritten;

@@ -413,6 +413,11 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 
 static void shm_flush(struct ripc__transport *tr)
 {
+	struct shm *t = (struct shm *)tr;
+
+	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		if (ep->state == SHM_OPEN)
+			ripc__win_flush(&ep->win);
 }
 
 static void shm_release(struct ripc__transport *tr, void *token)
@@ -432,8 +437,10 @@ static int shm_arm(struct ripc__transport *tr)
 	struct ripc__ep *ep;
 
 	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
-		if (ep->state == SHM_OPEN)
+		if (ep->state == SHM_OPEN) {
+			ripc__win_flush(&ep->win);
 			ripc__win_arm(&ep->win);
+		}
 	/* Said before looked: see ripc__win_notify(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	t->armed = true;
