@@ -52,3 +52,6 @@ $(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk
 
 MAINTAINERCLEANFILES = $(RIPC_MAN3) tools/completion/ripc-info
 EXTRA_DIST += doc/man/mkman doc/architecture.md doc/tutorial.md doc/performance.md doc/protocol.md doc/security.md
+
+# Written by scripts/bench, as they are at the time.
+EXTRA_DIST += doc/performance

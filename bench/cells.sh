@@ -1,0 +1,223 @@
+# shellcheck shell=bash disable=SC2154,SC2034
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# The cells of scripts/bench: one program, one exchange, one pair of processes, each pinned to a processor of its own. Every
+# cell_PROGRAM prints a line of JSON for each size: {"size":, "rtt_us":{"p50":, ...}} or {"size":, "rate_per_s":, "mb_per_s":}.
+#
+# A script sets what bench/lib.sh needs, and less (divides all counts), peers (the directory of the programs of bench/peer.c),
+# build (the build tree), and sources both. A cell is told: HOST (shm or tcp), WAIT (poll or block), TEST (latency, rate or
+# bandwidth), SIZES (comma-separated bytes). It fails with a reason in $work/reason.
+far=${FAR_US:-0.25}
+in_flight=8        # long messages
+short_in_flight=256 # short ones, where a program asks for a number
+
+# place: near or far, by the round trip of a bare cache line between the two processors; "unknown" if it cannot be told.
+place()
+{
+	timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" $((2000 / less + 64)) 2>/dev/null |
+		jq -r "if .line.p50 < $far then \"near\" else \"far\" end" 2>/dev/null || echo unknown
+}
+
+# count PROGRAM HOST WAIT TEST SIZE: so many that a cell takes some tenths of a second.
+count()
+{
+	local n
+	case $4-$2-$3 in
+	latency-shm-poll) n=100000 ;;
+	latency-tcp-poll) n=10000 ;;
+	latency-*) n=3000 ;;
+	rate-*) case $1-$2 in
+		ripc-* | mpi-shm | ucx-shm | ofi-shm | zmq-*) n=1000000 ;;
+		*) n=30000 ;;
+		esac ;;
+	*) n=1000000 ;;
+	esac
+	# Of long messages: half a gigabyte for bandwidth, and not much less than that in round trips.
+	if [ "$5" -gt 2048 ]; then
+		local bytes=$((4 * (1 << 30) / 10))
+		[ $((bytes / $5)) -ge "$n" ] || n=$((bytes / $5))
+	fi
+	n=$((n / less))
+	echo $((n < 16 ? 16 : n))
+}
+
+because()
+{
+	tr -s ' \t\n' ' ' <<<"$*" | cut -c1-200 >"$work/reason"
+	return 1
+}
+
+# listening PORT PID: until the port is bound or the process gone.
+listening()
+{
+	local tries=0
+	until ss -Hltn "sport = :$1" | grep -q .; do
+		kill -0 "$2" 2>/dev/null || return 1
+		[ $((tries += 1)) -le 100 ] || return 1
+		sleep 0.05
+	done
+}
+
+cell_ripc()
+{
+	local host=$1 wait=$2 test=$3 size baseline=() transport=window/shm args
+	[ "$host" = shm ] || { transport=iwarp/soft; baseline=(--baseline "tcp:$wait"); }
+	export RIPC_TRANSPORTS=$transport
+	for size in ${4//,/ }; do
+		args=(--size "$size" --count "$(count ripc "$host" "$wait" "$test" "$size")")
+		[ "$test" = bandwidth ] && args+=(--window "$in_flight")
+		ours "$wait" -- "$test" "${args[@]}" "${baseline[@]}" 2>"$work/ours.err" ||
+			{ because "$(tail -n 3 "$work/ours.err")"; return 1; }
+		jq -c '.results[] | {size, rtt_us, rate_per_s, mb_per_s, cpu_s, lost, transport,
+			plain: (.baseline // null | if . then {rtt_us, rate_per_s, mb_per_s, cpu_s} else null end)}' \
+			"$work/report.json"
+	done
+}
+
+# A program of bench/peer.c: cell_peer PROGRAM HOST WAIT TEST SIZES [LAUNCHER...].
+cell_peer()
+{
+	local program=$1 host=$2 test=$4 size words=() address window=1 kind=stream server rc
+	shift
+	[ "$test" = rate ] && window=$short_in_flight
+	[ "$test" = bandwidth ] && window=$in_flight
+	[ "$test" = latency ] && kind=latency
+	# ZeroMQ and NNG count what waits in their queues; their own default is a thousand.
+	[[ $test = rate && $program =~ zmq|nng ]] && window=1000
+	for size in ${4//,/ }; do
+		words+=("$size" "$(count "$program" "$1" "$2" "$3" "$size")" "$window")
+	done
+	address=$work/peer.$RANDOM$RANDOM
+	if [ "$host" = tcp ] && [ "$program" != ofi ]; then
+		address=$((20000 + RANDOM % 10000))
+	fi
+	if [ "$program" = mpi ]; then
+		mpi_run "$kind" "$host" "$address" "${words[@]}" >"$work/peer.out" 2>"$work/peer.err"
+		rc=$?
+	else
+		timeout 120 taskset -c "$server_cpu" "$peers/peer_$program" server "$kind" "$host" "$address" "${words[@]}" \
+			>/dev/null 2>"$work/peer.server" &
+		server=$!
+		pids=("$server")
+		timeout 120 taskset -c "$client_cpu" "$peers/peer_$program" client "$kind" "$host" "$address" "${words[@]}" \
+			>"$work/peer.out" 2>"$work/peer.err"
+		rc=$?
+		stop "$server"
+		pids=()
+	fi
+	rm -f "$address".*
+	[ $rc -eq 0 ] && [ -s "$work/peer.out" ] ||
+		{ because "exit code $rc: $(tail -n 2 "$work/peer.err" "$work/peer.server" 2>/dev/null)"; return 1; }
+	cat "$work/peer.out"
+}
+
+# Two ranks that spin; both on this host, and only the loopback beside shared memory.
+mpi_run()
+{
+	local btl=self,vader
+	[ "$2" = tcp ] && btl=self,tcp
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	timeout 120 mpirun --host localhost:2 --bind-to none --mca plm isolated --mca pml ob1 --mca btl $btl \
+		--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo --mca mpi_yield_when_idle 0 \
+		-np 1 taskset -c "$server_cpu" "$peers/peer_mpi" server "$@" : \
+		-np 1 taskset -c "$client_cpu" "$peers/peer_mpi" client "$@"
+}
+
+cell_zmq() { cell_peer zmq "$@"; }
+cell_nng() { cell_peer nng "$@"; }
+cell_mpi() { cell_peer mpi "$@"; }
+cell_ofi() { cell_peer ofi "$@"; }
+
+# UCX by its own program. It counts half a round trip as the latency, and 2^20 bytes as a megabyte.
+cell_ucx()
+{
+	local host=$1 wait=$2 test=$3 size port server line rc words mode=()
+	export UCX_NET_DEVICES=lo UCX_WARN_UNUSED_ENV_VARS=n UCX_TLS=sm,self
+	[ "$host" = tcp ] && export UCX_TLS=tcp
+	[ "$wait" = block ] && mode=(-E sleep)
+	for size in ${4//,/ }; do
+		case $test in
+		latency) words=(-t tag_lat) ;;
+		rate) words=(-t tag_bw -O "$short_in_flight") ;;
+		*) words=(-t tag_bw -O "$in_flight") ;;
+		esac
+		words+=(-s "$size" -n "$(count ucx "$host" "$wait" "$test" "$size")" -w 100 "${mode[@]}")
+		port=$((20000 + RANDOM % 10000))
+		timeout 60 taskset -c "$server_cpu" ucx_perftest -p $port "${mode[@]}" >"$work/ucx.server" 2>&1 &
+		server=$!
+		pids=("$server")
+		listening $port "$server"
+		timeout 60 taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port "${words[@]}" >"$work/ucx.out" 2>&1
+		rc=$?
+		line=$(grep -a '^Final:' "$work/ucx.out")
+		stop "$server"
+		pids=()
+		[ -n "$line" ] || { because "exit code $rc: $(grep -aE 'ERROR|error' "$work/ucx.out" | tail -n 1)"; return 1; }
+		if [ "$test" = latency ]; then
+			awk -v size="$size" '{ printf "{\"size\":%d,\"rtt_us\":{\"p50\":%.3f,\"mean\":%.3f}}\n", size, 2 * $3, 2 * $5 }' \
+				<<<"$line"
+		else
+			awk -v size="$size" '{ printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n", size, $NF, $7 * 1.048576 }' \
+				<<<"$line"
+		fi
+	done
+}
+
+# qperf: plain blocking sockets; half a round trip as the latency, each for a given time.
+cell_qperf()
+{
+	local test=$3 size port server out word
+	for size in ${4//,/ }; do
+		port=$((20000 + RANDOM % 10000))
+		timeout 60 taskset -c "$server_cpu" qperf -lp $port >/dev/null 2>&1 &
+		server=$!
+		pids=("$server")
+		listening $port "$server"
+		word=tcp_bw
+		[ "$test" = latency ] && word=tcp_lat
+		out=$(timeout 60 taskset -c "$client_cpu" qperf 127.0.0.1 -lp $port -t 1 -m "$size" -uu $word 2>&1)
+		stop "$server"
+		pids=()
+		grep -q '=' <<<"$out" || { because "$out"; return 1; }
+		# Seconds, or bytes per second.
+		awk -v size="$size" '
+			function times(unit) {
+				if (unit ~ /^[num]s/)
+					return unit ~ /^n/ ? 1e-9 : unit ~ /^u/ ? 1e-6 : 1e-3
+				return unit ~ /^KB/ ? 1e3 : unit ~ /^MB/ ? 1e6 : unit ~ /^GB/ ? 1e9 : 1
+			}
+			/latency *=/ { gsub(",", "", $3); printf "{\"size\":%d,\"rtt_us\":{\"p50\":%.3f}}\n", size, 2 * $3 * times($4) * 1e6 }
+			/bw *=/ { gsub(",", "", $3); v = $3 * times($4)
+				printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n", size, v / size, v / 1e6 }' <<<"$out"
+	done
+}
+
+# cell PROGRAM HOST WAIT TEST SIZES: runs it, at most three times until the placement was the same before and after, and
+# appends what it came to, with its placement, to $work/results. The state "placement" of the last look serves the next cell.
+cell()
+{
+	local program=$1 host=$2 wait=$3 test=$4 sizes=$5 try out after
+	for try in 1 2 3; do
+		[ -n "${placement:-}" ] || placement=$(place)
+		rm -f "$work/reason"
+		if ! out=$("cell_$program" "$host" "$wait" "$test" "$sizes"); then
+			jq -cn --arg program "$program" --arg host "$host" --arg wait "$wait" --arg test "$test" \
+				--arg reason "$(cat "$work/reason" 2>/dev/null)" '{$program, $host, $wait, $test, $reason}' >>"$work/failed"
+			placement=
+			return 1
+		fi
+		after=$(place)
+		if [ "$after" = "$placement" ]; then
+			jq -c --arg program "$program" --arg host "$host" --arg wait "$wait" --arg test "$test" --arg placement "$after" \
+				--argjson round "$round" '{$program, $host, $wait, $test, $placement, $round} + (del(.plain)),
+				(select(.plain) | {program: "plain", $host, $wait, $test, $placement, $round, size} + .plain) |
+				with_entries(select(.value != null))' <<<"$out" >>"$work/results"
+			return 0
+		fi
+		discarded=$((discarded + 1))
+		placement=$after
+	done
+	jq -cn --arg program "$program" --arg host "$host" --arg wait "$wait" --arg test "$test" --arg reason \
+		"the placement of the processors changed in each of $try runs" '{$program, $host, $wait, $test, $reason}' >>"$work/failed"
+	return 1
+}
