@@ -11,6 +11,10 @@ RIPC_MAN3 = \
 	doc/man/ripc_close.3 \
 	doc/man/ripc_detail.3 \
 	doc/man/ripc_flags.3 \
+	doc/man/ripc_group_join.3 \
+	doc/man/ripc_group_leave.3 \
+	doc/man/ripc_group_send.3 \
+	doc/man/ripc_group_stats.3 \
 	doc/man/ripc_limits.3 \
 	doc/man/ripc_log_fn.3 \
 	doc/man/ripc_log_level.3 \

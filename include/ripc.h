@@ -31,6 +31,10 @@ extern "C" {
 #define RIPC_SHORT_MIN 512
 /** Most items in one message. */
 #define RIPC_ITEMS_MAX 64
+/** Group ids are from 1 to below this; they have nothing to do with service ids. */
+#define RIPC_GROUP_LIMIT (UINT64_C(1) << 62)
+/** Messages to groups have at most this many bytes, the sum of their items. */
+#define RIPC_GROUP_MAX 1024
 /** Most return buffers offered with one message. */
 #define RIPC_RETURNS_MAX 16
 
@@ -79,6 +83,7 @@ struct ripc_message {
 	uint32_t nreturns; /* return buffers of its sender that we may write, 0 .. RIPC_RETURNS_MAX */
 	const struct iovec *items; /* nitems of them */
 	const uint8_t *placement;  /* nitems of enum ripc_placement */
+	uint64_t group; /* group it was sent to, of which dest is a member; 0: to dest alone */
 };
 
 /** What a send may be told beside its items. Zero it first; NULL means all zero. */
@@ -136,6 +141,19 @@ struct ripc_stats {
 	uint64_t queued;                   /* gauge: messages waiting to be received */
 	uint64_t pool_bytes;               /* gauge: bytes of buffers held, in use or cached */
 	uint64_t registered_bytes;         /* gauge: bytes of application memory registered */
+};
+
+/** Counters of one group in one context; all but the gauges only grow, and lost may shrink: what was late is not lost. */
+struct ripc_group_stats {
+	uint64_t sent;       /* messages sent to it by services of this context */
+	uint64_t multicasts; /* of these, also sent as one datagram to all who hear multicast */
+	uint64_t missed; /* members that could not be reached in time, summed up over messages sent */
+	uint64_t received;   /* messages of other contexts, each counted once */
+	uint64_t lost;       /* messages missing in the numbers of their senders */
+	uint64_t duplicates; /* messages that came again, by another way, and were dropped */
+	uint64_t dropped;    /* not put into the full queue of a member here, or for want of memory */
+	uint64_t members; /* gauge: contexts with members, as far as is known here, ours included */
+	uint64_t senders; /* gauge: other contexts from which messages came */
 };
 
 /** Levels of the log. */
@@ -459,6 +477,83 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  *   were for this one are received
  */
 int ripc_receive(struct ripc_service *service, struct ripc_message **message, int timeout_ms);
+
+/**
+ * ripc_group_join - make a service a member of a group
+ * @service: the service
+ * @group: 1 .. RIPC_GROUP_LIMIT-1
+ * @timeout_ms: how long to wait until the other members are known
+ *
+ * From now on the service receives what anybody sends to the group, with ripc_receive(), in the order of arrival among its
+ * other messages. Any number of services in any number of contexts may be members; nobody owns a group, and
+ * nothing has to be set up. Senders that are at work learn of a new member within moments: what they send before, it does
+ * not get. A context that dies drops out within about peer_timeout_ms.
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EINVAL: no such id
+ * -EALREADY: it is a member
+ * -EAGAIN, -ETIMEDOUT: the other members could not be found within @timeout_ms; the service is no member. 0 is rarely
+ *   long enough
+ * -ENOMEM: out of memory
+ * -ESHUTDOWN: the service or its context is being closed
+ */
+int ripc_group_join(struct ripc_service *service, uint64_t group, int timeout_ms);
+
+/**
+ * ripc_group_leave - make a service no member any more
+ * @service: the service
+ * @group: the group
+ *
+ * Messages that have come stay in the queue. ripc_unregister() leaves all groups.
+ *
+ * Return: 0, or a negative errno (-ENOENT: it is no member; -EINVAL, -ESHUTDOWN).
+ */
+int ripc_group_leave(struct ripc_service *service, uint64_t group);
+
+/**
+ * ripc_group_send - send a short message to all members of a group
+ * @service: the service it is from; it need not be a member
+ * @group: the group
+ * @items: its items, at most RIPC_GROUP_MAX bytes together; free to use again on return
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags (RIPC_MORE), or NULL; return buffers cannot be offered to a group
+ * @timeout_ms: how long to wait for members to be found, for connections, and for room on them
+ *
+ * Every member gets the message at most once, whole or not at all, the sending service too if it is one. What is lost on
+ * the way is counted where it is missed: see ripc_group_stats(). Members on lanes lose a message only with the
+ * connection, or if their queue is full; where multicast carries it, it may be lost like any datagram. Messages
+ * of one sender keep their order, except when it changes between lanes and multicast.
+ *
+ * Return: 0 when it was handed to the network for all members that could be reached within @timeout_ms, at least one; the
+ * others are counted as missed. Or a negative errno.
+ * Errors:
+ * -EHOSTUNREACH: there are no members, or none can be reached
+ * -EMSGSIZE: longer than RIPC_GROUP_MAX
+ * -EAGAIN: @timeout_ms is 0, and the members are not yet known, or none is connected
+ * -ETIMEDOUT: another thread of this context was sending to the group all the time
+ * -EINVAL: no such id, no item, or too many items
+ * -EOPNOTSUPP: return buffers, or a flag that this version does not know to serve
+ * -ENOMEM: out of memory
+ * -ESHUTDOWN: the service or its context is being closed
+ */
+int ripc_group_send(struct ripc_service *service, uint64_t group, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
+
+/**
+ * ripc_group_stats - the counters of a group
+ * @ctx: the context, or NULL
+ * @group: the group
+ * @sender: 16 bytes, the instance id of a context that sends (struct ripc_message): received, lost and duplicates of its
+ *          messages alone, the others 0. Or NULL: of all
+ * @stats: where they are stored
+ *
+ * They begin anew when a context that has left a group, or sends nothing to it for half a minute, uses it again.
+ *
+ * Return: 0, or -ENOENT: the context has nothing to do with the group, or nothing has come from @sender.
+ */
+int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
+		     struct ripc_group_stats *stats);
 
 /**
  * ripc_message_take - keep one item of a message

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "config.h"
 #include "core/context.h"
+#include "core/group.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
@@ -263,6 +264,26 @@ static int open_transports(struct ripc *ctx)
 	return ripc__fail(-ENODEV, "no transport can be used: %s", why);
 }
 
+int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs)
+{
+	int n = 0;
+
+	for (unsigned i = 0; i < ctx->ntp && n < RIPC__RECORD_ADDRS_MAX; i++) {
+		struct ripc__tp *tp = &ctx->tp[i];
+		int len;
+
+		if (!tp->t || tp->limits.caps & RIPC__CAP_SELF)
+			continue;
+		len = tp->ops->address(tp->t, addrs[n].addr, sizeof(addrs[n].addr));
+		if (len < 0)
+			return len;
+		addrs[n].transport = tp->ops->id;
+		addrs[n].len = (uint16_t)len;
+		n++;
+	}
+	return n;
+}
+
 static int open_resolver(struct ripc *ctx)
 {
 	struct ripc__record_addr addrs[RIPC__RECORD_ADDRS_MAX];
@@ -276,19 +297,11 @@ static int open_resolver(struct ripc *ctx)
 		.auth = ctx->auth,
 	};
 
-	for (unsigned i = 0; i < ctx->ntp && env.naddrs < RIPC__RECORD_ADDRS_MAX; i++) {
-		struct ripc__record_addr *a = &addrs[env.naddrs];
-		int len;
+	int n = ripc__own_addrs(ctx, addrs);
 
-		if (!ctx->tp[i].t || ctx->tp[i].limits.caps & RIPC__CAP_SELF)
-			continue;
-		len = ctx->tp[i].ops->address(ctx->tp[i].t, a->addr, sizeof(a->addr));
-		if (len < 0)
-			return len;
-		a->transport = ctx->tp[i].ops->id;
-		a->len = (uint16_t)len;
-		env.naddrs++;
-	}
+	if (n < 0)
+		return n;
+	env.naddrs = (unsigned)n;
 	return ripc__resolver_open(&ctx->resolver, &env);
 }
 
@@ -501,6 +514,7 @@ static void context_end(struct ripc *ctx, bool kindly)
 	struct ripc__list *n;
 
 	if (kindly) {
+		ripc__groups_leave(ctx);
 		linger(ctx);
 		say_goodbye(ctx);
 	}
@@ -523,6 +537,7 @@ static void context_end(struct ripc *ctx, bool kindly)
 	while ((n = ripc__list_first(&ctx->requests)))
 		ripc__request_free(ripc__list_entry(n, struct ripc_request, held));
 	ripc__lanes_reap(ctx);
+	ripc__groups_free(ctx);
 	ripc__peers_free(ctx);
 	if (kindly)
 		ripc__resolver_close(ctx->resolver);

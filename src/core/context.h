@@ -77,6 +77,7 @@ struct ripc {
 	struct ripc_service *services; /* uthash by id */
 	struct ripc__peer *peers;      /* uthash by instance */
 	struct ripc__dest *dests;      /* uthash by service id */
+	struct ripc__group *groups;    /* uthash by id: those we are in or send to */
 	struct ripc__dest *last_dest;  /* the one looked up last, or NULL */
 	struct ripc__list lanes;       /* all lanes, in any state */
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
@@ -147,6 +148,9 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 
 /* The context meant by ctx, NULL standing for the default one, which is opened. Return: 0, -EOWNERDEAD in a forked child, or what ripc_open() says. */
 int ripc__context(struct ripc **ctx);
+
+/* Our addresses for a record, at most RIPC__RECORD_ADDRS_MAX. Return: how many, or a negative errno. */
+int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs);
 
 /* -EOWNERDEAD, explained, if this process is a forked child of the one that opened ctx; else 0. */
 int ripc__check_owner(const struct ripc *ctx);

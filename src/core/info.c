@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the library tells of itself: routes, limits, counters, transports. */
 #include "config.h"
+#include "core/group.h"
 #include "core/lane.h"
 #include "core/peer.h"
 #include "core/send.h"
@@ -122,7 +123,7 @@ int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int t
 
 	if (rc)
 		return rc;
-	if (!dest || dest == RIPC_ANY_ID)
+	if (!dest || ripc__group_is_name(dest))
 		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
 	ripc__lock(ctx);
 	d = ripc__dest_get(ctx, dest);

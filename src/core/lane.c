@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/lane.h"
+#include "core/group.h"
 #include "core/message.h"
 #include "core/peer.h"
 #include "core/rendezvous.h"
@@ -167,6 +168,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 		ripc__offers_drop(ripc__list_entry(n, struct ripc__dest, link));
 	p->lost = true;
 	p->give_up_ns = 0;
+	ripc__groups_lane_gone(ctx, p);
 	if (p->held) {
 		ripc__held_decide(ctx, p, true);
 		if (p->nlanes > 1)

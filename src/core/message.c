@@ -31,6 +31,7 @@ struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
 	m->pub.nitems = nitems;
 	m->pub.nreturns = 0;
 	m->pub.is_long = 0;
+	m->pub.group = 0;
 	if (nitems <= RIPC__MESSAGE_INLINE) {
 		m->pub.items = m->iov;
 		m->pub.placement = m->placement;

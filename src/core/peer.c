@@ -236,7 +236,7 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 
 /* ---- resolver events ---- */
 
-static int peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record)
+int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record)
 {
 	size_t len = 0;
 	uint8_t *addrs, *at;
@@ -274,7 +274,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 		return;
 	}
 	p = ripc__peer_get(ctx, record->instance);
-	if (!p || peer_set_addrs(p, record)) {
+	if (!p || ripc__peer_set_addrs(p, record)) {
 		dest_fail(ctx, d, "out of memory");
 		return;
 	}
@@ -406,7 +406,7 @@ bool ripc__peer_busy(const struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	if (p->nrequests || !ripc__list_empty((struct ripc__list *)&p->rndvs))
+	if (p->nrequests || p->wanted || !ripc__list_empty((struct ripc__list *)&p->rndvs))
 		return true;
 	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
 		if (dest_wanted(ripc__list_entry(n, struct ripc__dest, link)))

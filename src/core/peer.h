@@ -72,6 +72,7 @@ struct ripc__peer {
 	uint64_t give_up_ns; /* connecting: when it is declared unreachable */
 	uint64_t retry_ns;   /* when to connect (again); 0: not planned */
 	uint64_t used_ns;
+	unsigned wanted; /* messages to groups that wait for a lane to it, or for room on that */
 	char *why; /* why the last attempts failed, or NULL; see struct ripc_route reason */
 	struct ripc__list rndvs; /* struct ripc__rndv: long messages on their way in from it, oldest first */
 	uint64_t finished_below; /* its requests below this are over */
@@ -126,6 +127,9 @@ void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16]);
 
 struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16]);
 struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16]);
+
+/* Remembers the addresses of a record. Return: 0 or -ENOMEM. */
+int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record);
 
 /* Connects if there is no lane and no attempt under way. */
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);

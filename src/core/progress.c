@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* One round of progress: what the transports and the resolver have to say, and the timers. Contract in context.h. */
 #include "core/context.h"
+#include "core/group.h"
 #include "core/lane.h"
 #include "core/peer.h"
 #include "core/service.h"
@@ -35,6 +36,8 @@ static bool resolver_awaited(struct ripc *ctx)
 	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 		if (s->state == RIPC__SERVICE_CLAIMING)
 			return true;
+	if (ripc__groups_claiming(ctx))
+		return true;
 	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
 		if (d->state == RIPC__DEST_RESOLVING)
 			return true;
@@ -99,6 +102,7 @@ void ripc__round(struct ripc *ctx)
 		ctx->timers_ns = RIPC__NEVER;
 		ripc__lane_timers(ctx);
 		ripc__peer_timers(ctx);
+		ripc__groups_timers(ctx);
 	}
 	if (!ripc__list_empty(&ctx->dead_lanes))
 		ripc__lanes_reap(ctx);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What is done with each kind of message that arrives. The other ends are in lane.c, request.c and rendezvous.c. */
+#include "core/group.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
@@ -301,7 +302,7 @@ static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *
 static void control_message(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__dest *d;
-	const char *why;
+	const char *why = NULL;
 
 	switch (h->kind) {
 	case RIPC__DONE:
@@ -333,6 +334,18 @@ static void control_message(struct ripc__lane *lane, const struct ripc__header *
 		d = ripc__dest_find(lane->ctx, h->source);
 		if (d && d->peer == lane->peer)
 			ripc__dest_stale(lane->ctx, d, "its former holder does not hold it any more");
+		break;
+	case RIPC__GROUP:
+		ripc__groupcast_arrived(lane->ctx, lane, h);
+		break;
+	case RIPC__HEARD:
+		ripc__groupcast_heard(lane, h);
+		break;
+	case RIPC__JOIN:
+	case RIPC__MEMBER:
+	case RIPC__KEEPER:
+		if (ripc__group_control(lane, h, &why))
+			ripc__lane_bad(lane, why);
 		break;
 	case RIPC__BYE:
 		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
@@ -457,6 +470,10 @@ void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__ev
 	if (why) {
 		ctx->stats.bad_messages++;
 		ripc__log(RIPC_LOG_INFO, "datagram over %s dropped: %s", ctx->tp[tp].ops->name, why);
+		goto drop;
+	}
+	if (h.kind == RIPC__GROUP) {
+		ripc__groupcast_arrived(ctx, NULL, &h);
 		goto drop;
 	}
 	p = ripc__peer_find(ctx, h.instance);

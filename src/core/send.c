@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The sending calls: short messages, and ripc_send(), which picks. Long ones are in start.c. */
+#include "core/group.h"
 #include "core/lane.h"
 #include "core/peer.h"
 #include "core/request.h"
@@ -40,7 +41,8 @@ int ripc__check_call(struct ripc_service *s, uint64_t dest)
 {
 	if (!s)
 		return ripc__fail(-EINVAL, "no service to send from");
-	if (!dest || dest == RIPC_ANY_ID)
+	/* The names of groups are no services either. */
+	if (!dest || ripc__group_is_name(dest))
 		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
 	return ripc__check_owner(s->ctx);
 }

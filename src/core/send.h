@@ -15,6 +15,7 @@ uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, con
 /* Checks what every send checks. *bytes: the sum of the items' lengths. Return: 0, -EINVAL, -EOPNOTSUPP. */
 int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
 		      uint64_t *bytes);
+int ripc__check_group(struct ripc_service *s, uint64_t group);
 int ripc__check_call(struct ripc_service *s, uint64_t dest);
 
 /* ripc_send_long() with the lock held and the service entered: neither goes away before it is done with them. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/service.h"
+#include "core/group.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
@@ -97,6 +98,10 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 {
 	struct ripc_service *s;
 
+	if (ripc__group_is_name(id)) {
+		ripc__group_claimed(ctx, id);
+		return;
+	}
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (!s || s->state != RIPC__SERVICE_CLAIMING)
 		return;
@@ -124,6 +129,10 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const cha
 {
 	struct ripc_service *s;
 
+	if (ripc__group_is_name(id)) {
+		ripc__group_conflict(ctx, id);
+		return;
+	}
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (!s)
 		return;
@@ -162,8 +171,8 @@ static uint64_t random_id(struct ripc *ctx)
 		id = ctx->hooks.random(ctx->hooks.arg);
 	else if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return 0;
-	id |= RIPC_ID_LIMIT;
-	return id == RIPC_ANY_ID ? id - 1 : id;
+	/* Above them are the names of groups, and RIPC_ANY_ID. */
+	return (id | RIPC_ID_LIMIT) & ~RIPC_GROUP_LIMIT;
 }
 
 /* Claims one id and waits for the resolver's word. Lock held. */
@@ -268,6 +277,7 @@ static void shut(struct ripc_service *s)
 			ripc__request_withdraw(r);
 	}
 	ripc__rndv_service_gone(s);
+	ripc__groups_service_gone(s);
 	while ((m = queue_pop(s))) {
 		ctx->stats.dropped_unread++;
 		s->stats.dropped_unread++;

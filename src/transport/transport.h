@@ -37,7 +37,7 @@ enum ripc__cap {
 	RIPC__CAP_READ = 1 << 2,      /* post_read */
 	RIPC__CAP_WRITE = 1 << 3,     /* post_write */
 	RIPC__CAP_INLINE = 1 << 4,    /* sends up to inline_max cost no copy */
-	RIPC__CAP_MULTICAST = 1 << 5, /* reserved for group services */
+	RIPC__CAP_MULTICAST = 1 << 5, /* group_join, group_leave, post_group */
 	RIPC__CAP_TARGET_PROGRESS = 1 << 6, /* reads and writes need the passive side to call progress() */
 	RIPC__CAP_CHEAP_REG = 1 << 7, /* registration costs less than a microsecond: per transfer */
 	RIPC__CAP_SAME_HOST = 1 << 8, /* reaches peers of the same host only */
@@ -199,6 +199,17 @@ struct ripc__transport_ops {
 	 */
 	int (*post_datagram)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			     const struct iovec *iov, unsigned niov);
+
+	/*
+	 * With MULTICAST: hears, as EV_DATAGRAM, what anybody sends to the group; no more. Several groups may share what tells
+	 * them apart on the network: what was not asked for may come as well. Errors are explained by ripc__fail().
+	 */
+	int (*group_join)(struct ripc__transport *t, uint64_t group);
+	void (*group_leave)(struct ripc__transport *t, uint64_t group);
+
+	/* Sends one datagram to all who hear the group; to ourselves, perhaps. Memory as post_send(). -EAGAIN, -EMSGSIZE: not sent. */
+	int (*post_group)(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
+			  unsigned niov);
 
 	/* Pushes what sends held back. */
 	void (*flush)(struct ripc__transport *t);

@@ -9,8 +9,10 @@ static const struct {
 	const char *name;
 	uint8_t fixed;
 	bool items, returns, payload;
+	bool lens; /* items have a length each, and no descriptor */
+	bool instance;
 } kinds[RIPC__KIND_END] = {
-	[RIPC__SHORT] = {"SHORT", 0, true, true, true},
+	[RIPC__SHORT] = {"SHORT", 0, true, true, true, true, true},
 	[RIPC__LONG] = {"LONG", 16, true, true, true},
 	[RIPC__DONE] = {"DONE", 16, false, false, false},
 	[RIPC__GRANT] = {"GRANT", 8, true, false, false},
@@ -21,8 +23,13 @@ static const struct {
 	[RIPC__PONG] = {"PONG", 8, false, false, false},
 	[RIPC__REVOKE] = {"REVOKE", 8, false, false, false},
 	[RIPC__REVOKED] = {"REVOKED", 8, false, false, false},
-	[RIPC__NOSERVICE] = {"NOSERVICE", 0, false, false, false},
+	[RIPC__NOSERVICE] = {.name = "NOSERVICE", .instance = true},
 	[RIPC__BYE] = {"BYE", 0, false, false, false},
+	[RIPC__GROUP] = {"GROUP", 8, true, false, true, true, true},
+	[RIPC__JOIN] = {"JOIN", 16, false, false, true},
+	[RIPC__MEMBER] = {"MEMBER", 16, false, false, true},
+	[RIPC__KEEPER] = {"KEEPER", 16, false, false, false},
+	[RIPC__HEARD] = {"HEARD", 8, false, false, false},
 };
 
 const char *ripc__kind_name(unsigned kind)
@@ -36,7 +43,7 @@ static int bad(const char **why, const char *text)
 	return -EPROTO;
 }
 
-/* SHORT: the item lengths must add up to the payload. */
+/* SHORT, GROUP: the item lengths must add up to the payload. */
 static int check_short(const struct ripc__header *h, const char **why)
 {
 	uint64_t sum = 0;
@@ -97,7 +104,7 @@ int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, 
 
 	h->instance = NULL;
 	if (h->flags & RIPC__F_INSTANCE) {
-		if (h->kind != RIPC__SHORT && h->kind != RIPC__NOSERVICE)
+		if (!kinds[h->kind].instance)
 			return bad(why, "instance id where none belongs");
 		if (end - p < 16)
 			return bad(why, "truncated");
@@ -105,21 +112,21 @@ int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, 
 		p += 16;
 	}
 	need = kinds[h->kind].fixed + (size_t)h->nreturns * RIPC__DESC_LEN +
-	       (size_t)h->nitems * (h->kind == RIPC__SHORT ? 4 : RIPC__DESC_LEN);
+	       (size_t)h->nitems * (kinds[h->kind].lens ? 4 : RIPC__DESC_LEN);
 	if ((size_t)(end - p) < need)
 		return bad(why, "truncated");
 	h->u[0] = kinds[h->kind].fixed >= 8 ? ripc__get_le64(p) : 0;
 	h->u[1] = kinds[h->kind].fixed >= 16 ? ripc__get_le64(p + 8) : 0;
 	p += kinds[h->kind].fixed;
 	h->lens = h->items = p;
-	p += (size_t)h->nitems * (h->kind == RIPC__SHORT ? 4 : RIPC__DESC_LEN);
+	p += (size_t)h->nitems * (kinds[h->kind].lens ? 4 : RIPC__DESC_LEN);
 	h->returns = p;
 	p += (size_t)h->nreturns * RIPC__DESC_LEN;
 	h->payload = p;
 	h->payload_len = (uint64_t)(end - p);
 	if (!kinds[h->kind].payload && h->payload_len)
 		return bad(why, "longer than its kind");
-	if (h->kind == RIPC__SHORT)
+	if (kinds[h->kind].lens)
 		return check_short(h, why);
 	if (h->kind == RIPC__LONG)
 		return check_long(h, why);

@@ -15,6 +15,11 @@
  *   REVOKE/REVOKED  return buffer id u64
  *   NOSERVICE  [instance 16, if F_INSTANCE]: `source` is not a service of this context
  *   BYE        nothing: the context is closing
+ *   GROUP      [instance 16, if F_INSTANCE] number u64, item lengths u32[nitems], payload: to all members of group `dest`
+ *   JOIN       role u64, version u64, record: the sender's part in group `dest`, to its keeper
+ *   MEMBER     present u64, version u64, record: from the keeper, a context that is a member, or is none any more
+ *   KEEPER     keeping u64, version u64: from the keeper, the list is complete; or it is none (any more)
+ *   HEARD      number u64: the multicast with that number arrived
  */
 #ifndef RIPC_WIRE_HEADER_H
 #define RIPC_WIRE_HEADER_H
@@ -52,6 +57,11 @@ enum ripc__kind {
 	RIPC__BYE = 13,
 	RIPC__RELIABLE_SHORT = 14, /* reserved: acknowledged short messages */
 	RIPC__ACK = 15,            /* reserved: their acknowledgement */
+	RIPC__GROUP = 16,
+	RIPC__JOIN = 17,
+	RIPC__MEMBER = 18,
+	RIPC__KEEPER = 19,
+	RIPC__HEARD = 20,
 	RIPC__KIND_END,
 };
 
@@ -88,7 +98,7 @@ struct ripc__header {
 	uint64_t source;
 	uint64_t u[2];           /* the kind's fixed words after the header; see above */
 	const uint8_t *instance; /* 16 bytes with F_INSTANCE, else NULL */
-	const uint8_t *lens;     /* SHORT: nitems u32 */
+	const uint8_t *lens;     /* SHORT, GROUP: nitems u32 */
 	const uint8_t *items;    /* LONG, GRANT: nitems descriptors, see ripc__desc_get() */
 	const uint8_t *returns;  /* nreturns descriptors */
 	const uint8_t *payload;  /* what follows */

@@ -28,7 +28,7 @@ char conf_label[256];
 
 const struct conf_case *const conf_all[] = {
 	conf_message, conf_buffer, conf_target,  conf_flow,   conf_request, conf_life, conf_api,
-	conf_peer,    conf_fault,  conf_hostile, conf_thread, conf_process, NULL};
+	conf_peer,    conf_fault,  conf_hostile, conf_thread, conf_process, conf_group, NULL};
 
 void conf_set_label(const struct conf *c, const char *name)
 {

@@ -6,6 +6,7 @@ libconformance_la_SOURCES = tests/conformance/conf.c tests/conformance/conf.h te
 	tests/conformance/real.h tests/conformance/message.c tests/conformance/buffer.c \
 	tests/conformance/target.c tests/conformance/flow.c tests/conformance/request.c \
 	tests/conformance/life.c tests/conformance/api.c tests/conformance/peer.c tests/conformance/fault.c \
+	tests/conformance/group.c \
 	tests/conformance/hostile.c tests/conformance/thread.c tests/conformance/process.c
 libconformance_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 libconformance_la_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

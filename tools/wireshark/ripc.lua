@@ -14,6 +14,7 @@ local RECORD_LEN, RESOLVER_LEN, HELLO_LEN = 57, 24, 64
 local kinds = {
 	[1] = "SHORT", [2] = "LONG", [3] = "DONE", [4] = "GRANT", [5] = "FIN", [6] = "CANCEL", [7] = "CREDIT",
 	[8] = "PING", [9] = "PONG", [10] = "REVOKE", [11] = "REVOKED", [12] = "NOSERVICE", [13] = "BYE",
+	[16] = "GROUP", [17] = "JOIN", [18] = "MEMBER", [19] = "KEEPER", [20] = "HEARD",
 }
 local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant" }
 local refusals = {
@@ -52,6 +53,12 @@ f.status = ProtoField.int32("ripc.status", "Status")
 f.limit = ProtoField.uint64("ripc.limit", "Limit")
 f.nonce = ProtoField.uint64("ripc.nonce", "Nonce", base.HEX)
 f.return_id = ProtoField.uint64("ripc.return", "Return buffer")
+f.number = ProtoField.uint64("ripc.number", "Number in the group")
+f.role = ProtoField.uint64("ripc.role", "Role", base.DEC, { [0] = "none", [1] = "sender", [2] = "member" })
+f.present = ProtoField.uint64("ripc.present", "Present")
+f.keeping = ProtoField.uint64("ripc.keeping", "Keeping")
+f.list_version = ProtoField.uint64("ripc.list_version", "Version of the list")
+f.record = ProtoField.bytes("ripc.record", "Record")
 f.item_len = ProtoField.uint32("ripc.item.len", "Item length")
 f.item = ProtoField.bytes("ripc.item", "Item")
 f.desc = ProtoField.none("ripc.desc", "Descriptor")
@@ -97,8 +104,15 @@ local words = {
 	[9] = { { f.nonce, 8 } },
 	[10] = { { f.return_id, 8 } },
 	[11] = { { f.return_id, 8 } },
+	[16] = { { f.number, 8 } },
+	[17] = { { f.role, 8 }, { f.list_version, 8 } },
+	[18] = { { f.present, 8 }, { f.list_version, 8 } },
+	[19] = { { f.keeping, 8 }, { f.list_version, 8 } },
+	[20] = { { f.number, 8 } },
 }
-local takes_items = { [1] = true, [2] = true, [4] = true }
+local takes_items = { [1] = true, [2] = true, [4] = true, [16] = true }
+local takes_lengths = { [1] = true, [16] = true }
+local takes_record = { [17] = true, [18] = true }
 
 -- Everything behind the header; stops with false as soon as there is not enough of it.
 local function add_body(tree, buf, kind, nitems, nreturns, has_instance)
@@ -122,10 +136,10 @@ local function add_body(tree, buf, kind, nitems, nreturns, has_instance)
 		at = at + word[2]
 	end
 	for i = 1, takes_items[kind] and nitems or 0 do
-		if len - at < (kind == 1 and 4 or DESC_LEN) then
+		if len - at < (takes_lengths[kind] and 4 or DESC_LEN) then
 			return false
 		end
-		if kind == 1 then
+		if takes_lengths[kind] then
 			tree:add_le(f.item_len, buf(at, 4))
 			sizes[i] = buf(at, 4):le_uint()
 			at = at + 4
@@ -149,6 +163,10 @@ local function add_body(tree, buf, kind, nitems, nreturns, has_instance)
 			tree:add(f.item, buf(at, size))
 		end
 		at = at + size
+	end
+	if takes_record[kind] and len > at then
+		tree:add(f.record, buf(at))
+		at = len
 	end
 	return at == len
 end

@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Messages to groups. Each has a number of its sender; who gets it twice, by multicast and over a lane, drops the second. A sender uses multicast
+ * where it has been confirmed lately that it arrives, and lanes for all other members: a network that does not carry
+ * multicast costs some datagrams that lead nowhere, and no message.
+ */
+#include "core/group.h"
+#include "core/lane.h"
+#include "core/message.h"
+#include "core/peer.h"
+#include "core/send.h"
+#include "core/service.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+
+#define POLL_NS  (1 * RIPC__MS)    /* between two looks at members without a lane or credit */
+#define SHUN_NS  (500 * RIPC__MS)  /* a member that cannot be reached is not tried again before */
+#define TELL_NS  (1000 * RIPC__MS) /* between two HEARDs to one sender */
+#define TRUST_NS (4000 * RIPC__MS) /* how long one is good for */
+#define RESTART \
+	(UINT64_C(1) << 24) /* numbers ahead at which a sender has begun anew, and nothing was lost */
+#define HEADER_MAX (RIPC__HEADER_LEN + 16 + 8 + RIPC_ITEMS_MAX * 4)
+
+/* ---- receiving ---- */
+
+/* Makes room for a sender: one that has been silent for long goes. NULL: there is none. */
+static struct ripc__sender *sender_recycle(struct ripc__group *g)
+{
+	struct ripc__sender *s, *tmp;
+
+	HASH_ITER (hh, g->senders, s, tmp)
+		if (g->ctx->now_ns - s->used_ns >= RIPC__IDLE_MS * RIPC__MS) {
+			HASH_DEL(g->senders, s);
+			g->stats.senders--;
+			memset(s, 0, sizeof(*s));
+			return s;
+		}
+	return NULL;
+}
+
+/* Strangers may fill half of the table only. NULL: no room for it, or out of memory. */
+static struct ripc__sender *sender_get(struct ripc__group *g, const uint8_t instance[16], bool stranger)
+{
+	struct ripc__sender *s;
+
+	HASH_FIND(hh, g->senders, instance, 16, s);
+	if (s)
+		return s;
+	if (HASH_COUNT(g->senders) >= RIPC__SENDERS_MAX / (stranger ? 2 : 1))
+		s = sender_recycle(g);
+	else
+		s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	memcpy(s->instance, instance, 16);
+	HASH_ADD(hh, g->senders, instance, 16, s);
+	if (!s->hh.tbl) {
+		free(s);
+		return NULL;
+	}
+	g->stats.senders++;
+	return s;
+}
+
+static uint64_t *seen_word(struct ripc__sender *s, uint64_t number)
+{
+	return &s->seen[number / 64 % (RIPC__SENDER_WINDOW / 64)];
+}
+
+/* Whether this number is new. What is so late that it cannot be told is dropped. Numbers that are missing count as lost until they come. */
+static bool number_new(struct ripc__group *g, struct ripc__sender *s, uint64_t number)
+{
+	uint64_t bit = UINT64_C(1) << number % 64;
+
+	if (!s->received || (number > s->last && number - s->last >= RESTART)) {
+		/* What came before the first is not missed, and not waited for. */
+		memset(s->seen, 0xff, sizeof(s->seen));
+		s->last = number;
+		return true;
+	}
+	if (number > s->last) {
+		uint64_t ahead = number - s->last;
+
+		if (ahead >= RIPC__SENDER_WINDOW)
+			memset(s->seen, 0, sizeof(s->seen));
+		else
+			for (uint64_t n = s->last + 1; n < number; n++)
+				*seen_word(s, n) &= ~(UINT64_C(1) << n % 64);
+		s->lost += ahead - 1;
+		g->stats.lost += ahead - 1;
+		*seen_word(s, number) |= bit;
+		s->last = number;
+		return true;
+	}
+	if (s->last - number >= RIPC__SENDER_WINDOW || *seen_word(s, number) & bit) {
+		s->duplicates++;
+		g->stats.duplicates++;
+		return false;
+	}
+	*seen_word(s, number) |= bit;
+	s->lost--;
+	g->stats.lost--;
+	return true;
+}
+
+static struct ripc__message *message_new(struct ripc *ctx, const struct iovec *items,
+					 unsigned nitems, uint64_t bytes)
+{
+	struct ripc__message *m = ripc__message_new(ctx, nitems);
+	struct iovec *iov;
+	uint8_t *p;
+
+	if (!m)
+		return NULL;
+	p = m->heap = malloc(bytes ? bytes : 1);
+	if (!p) {
+		ripc__message_drop(m);
+		return NULL;
+	}
+	iov = (struct iovec *)m->pub.items;
+	for (unsigned i = 0; i < nitems; i++) {
+		iov[i] = (struct iovec){p, items[i].iov_len};
+		if (items[i].iov_len)
+			memcpy(p, items[i].iov_base, items[i].iov_len);
+		p += items[i].iov_len;
+		((uint8_t *)m->pub.placement)[i] = RIPC_IN_RECEIVE_BUFFER;
+	}
+	m->bytes = (uint32_t)bytes;
+	return m;
+}
+
+/* Each member of ours gets a copy of its own. One that does not receive loses messages, and stops nobody. */
+static void deliver(struct ripc__group *g, const uint8_t instance[16], uint64_t source,
+		    const struct iovec *items, unsigned nitems, uint64_t bytes)
+{
+	struct ripc *ctx = g->ctx;
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &g->seats) {
+		struct ripc_service *s = ripc__list_entry(n, struct ripc__seat, link)->service;
+		struct ripc__message *m;
+
+		/* Small messages cost more memory than they have bytes. */
+		if (s->moved ||
+		    s->queued_bytes + s->queued * RIPC__CREDIT_UNIT > ctx->opt.service_window) {
+			ctx->stats.dropped_queue_full++;
+			s->stats.dropped_queue_full++;
+			g->stats.dropped++;
+			continue;
+		}
+		m = message_new(ctx, items, nitems, bytes);
+		if (!m) {
+			ctx->stats.dropped_no_memory++;
+			g->stats.dropped++;
+			continue;
+		}
+		m->pub.source = source;
+		m->pub.dest = s->id;
+		m->pub.group = g->id;
+		memcpy(m->pub.instance, instance, 16);
+		ripc__service_deliver(s, m);
+	}
+}
+
+/* Tells the sender that its multicast arrives, if it is connected: otherwise it does not ask. */
+static void confirm(struct ripc__group *g, struct ripc__sender *s, uint64_t number)
+{
+	struct ripc__peer *p = ripc__peer_find(g->ctx, s->instance);
+
+	if (!p || !p->lane || (s->told_ns && g->ctx->now_ns - s->told_ns < TELL_NS))
+		return;
+	s->told_ns = g->ctx->now_ns;
+	ripc__lane_word(p->lane, RIPC__HEARD, g->id, 0, number, 0);
+}
+
+void ripc__groupcast_arrived(struct ripc *ctx, struct ripc__lane *lane, const struct ripc__header *h)
+{
+	const uint8_t *instance = lane ? lane->peer->instance : h->instance;
+	struct ripc__group *g = ripc__group_find(ctx, h->dest);
+	const uint8_t *payload = h->payload;
+	struct iovec items[RIPC_ITEMS_MAX];
+	struct ripc__sender *s;
+
+	/* Our own multicast comes back to us as well: our members have it already. */
+	if (!memcmp(instance, ctx->instance, 16))
+		return;
+	if (!g || ripc__list_empty(&g->seats)) {
+		/* The sender has not heard yet that the last one left; of a multicast it need not know. */
+		ctx->stats.dropped_no_service += lane ? 1 : 0;
+		return;
+	}
+	s = sender_get(g, instance, !lane);
+	if (!s) {
+		ctx->stats.dropped_no_memory++;
+		g->stats.dropped++;
+		return;
+	}
+	s->used_ns = ctx->now_ns;
+	if (!lane)
+		confirm(g, s, h->u[0]);
+	if (!number_new(g, s, h->u[0]))
+		return;
+	s->received++;
+	g->stats.received++;
+	for (unsigned i = 0; i < h->nitems; i++) {
+		items[i] = (struct iovec){(void *)payload, ripc__get_le32(h->lens + 4 * i)};
+		payload += items[i].iov_len;
+	}
+	deliver(g, instance, h->source, items, h->nitems, h->payload_len);
+}
+
+void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
+	struct ripc__member *m = NULL;
+
+	if (g)
+		HASH_FIND(hh, g->members, lane->peer->instance, 16, m);
+	if (m)
+		m->heard_until_ns = lane->ctx->now_ns + TRUST_NS;
+}
+
+/* ---- multicast ---- */
+
+static bool can_multicast(const struct ripc__tp *tp)
+{
+	return tp->t && tp->limits.caps & RIPC__CAP_MULTICAST;
+}
+
+void ripc__groupcast_listen(struct ripc__group *g)
+{
+	struct ripc *ctx = g->ctx;
+	bool wanted = !ripc__list_empty(&g->seats);
+
+	if (wanted == g->hears)
+		return;
+	g->hears = wanted;
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		if (!can_multicast(&ctx->tp[i]))
+			continue;
+		if (!wanted)
+			ctx->tp[i].ops->group_leave(ctx->tp[i].t, g->id);
+		else if (ctx->tp[i].ops->group_join(ctx->tp[i].t, g->id))
+			ripc__log(RIPC_LOG_INFO,
+				  "group %llu: no multicast over %s: %s; lanes carry it",
+				  (unsigned long long)g->id, ctx->tp[i].ops->name, ripc_detail());
+	}
+}
+
+/* ---- sending ---- */
+
+struct cast {
+	struct ripc__group *g;
+	const struct iovec *items;
+	unsigned nitems;
+	uint64_t bytes;
+	uint64_t source;
+	bool more;
+	uint64_t number;
+	unsigned sent;   /* members that got it, so far */
+	unsigned missed; /* members given up */
+};
+
+static size_t put_header(const struct cast *c, uint8_t buf[HEADER_MAX], bool datagram)
+{
+	uint8_t *p = ripc__header_put(buf, RIPC__GROUP, datagram ? RIPC__F_INSTANCE : 0,
+				      (uint16_t)c->nitems, 0, c->g->id, c->source);
+
+	if (datagram) {
+		memcpy(p, c->g->ctx->instance, 16);
+		p += 16;
+	}
+	ripc__put_le64(p, c->number);
+	p += 8;
+	for (unsigned i = 0; i < c->nitems; i++, p += 4)
+		ripc__put_le32(p, (uint32_t)c->items[i].iov_len);
+	return (size_t)(p - buf);
+}
+
+/* One datagram to all over each transport that can. Return: whether it left over any. */
+static bool multicast(const struct cast *c)
+{
+	struct ripc *ctx = c->g->ctx;
+	struct iovec iov[1 + RIPC_ITEMS_MAX];
+	uint8_t buf[HEADER_MAX];
+	bool left = false;
+
+	if (!HASH_COUNT(c->g->members))
+		return false;
+	iov[0] = (struct iovec){buf, put_header(c, buf, true)};
+	memcpy(iov + 1, c->items, c->nitems * sizeof(*iov));
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (can_multicast(&ctx->tp[i]))
+			left |= !ctx->tp[i].ops->post_group(ctx->tp[i].t, c->g->id, iov,
+							    1 + c->nitems);
+	c->g->stats.multicasts += left;
+	return left;
+}
+
+static void want(struct ripc__member *m, struct ripc__peer *p)
+{
+	if (m->wanted == p)
+		return;
+	if (m->wanted)
+		m->wanted->wanted--;
+	m->wanted = p;
+	if (p)
+		p->wanted++;
+}
+
+static void give_up(struct cast *c, struct ripc__member *m)
+{
+	m->sent = c->number;
+	c->missed++;
+	c->g->stats.missed++;
+	want(m, NULL);
+}
+
+/* Return: whether this member needs no more. */
+static bool cast_one(struct cast *c, struct ripc__member *m)
+{
+	struct ripc *ctx = c->g->ctx;
+	struct ripc__peer *p;
+	uint8_t buf[HEADER_MAX];
+	int rc;
+
+	p = ripc__peer_find(ctx, m->instance);
+	if (!p || !p->lane) {
+		uint64_t now = ripc__now(ctx);
+
+		/* The attempt is over, and it led to nothing. */
+		if (m->wanted && (!p || (!p->out && !p->retry_ns && !p->give_up_ns))) {
+			m->shunned_ns = now + SHUN_NS;
+			give_up(c, m);
+			return true;
+		}
+		if (now < m->shunned_ns) {
+			give_up(c, m);
+			return true;
+		}
+		p = ripc__member_peer(ctx, m);
+		if (!p)
+			return false;
+		want(m, p);
+		ripc__peer_connect(ctx, p);
+		ripc__agent_need(ctx);
+		if (!p->lane)
+			return false;
+	}
+	rc = ripc__lane_send(p->lane, buf, put_header(c, buf, false), c->items, c->nitems, c->more);
+	if (rc == -EAGAIN) {
+		/* As long as it matters, its silence is noticed. */
+		want(m, p);
+		return false;
+	}
+	if (rc) {
+		give_up(c, m);
+		return true;
+	}
+	want(m, NULL);
+	m->sent = c->number;
+	c->sent++;
+	return true;
+}
+
+/* One round over all that have not got it. Return: how many still have not. */
+static unsigned cast_round(struct cast *c)
+{
+	struct ripc__member *m, *tmp;
+	unsigned left = 0;
+
+	HASH_ITER (hh, c->g->members, m, tmp)
+		if (m->role == RIPC__ROLE_MEMBER && m->sent < c->number)
+			left += !cast_one(c, m);
+	return left;
+}
+
+static void give_up_all(struct cast *c)
+{
+	struct ripc__member *m, *tmp;
+
+	HASH_ITER (hh, c->g->members, m, tmp)
+		if (m->role == RIPC__ROLE_MEMBER && m->sent < c->number)
+			give_up(c, m);
+}
+
+static int closing(const struct ripc_service *s)
+{
+	if (s->state == RIPC__SERVICE_ACTIVE && !s->ctx->closing)
+		return 0;
+	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+}
+
+/* Waits until the members are known and no other thread is sending to them. */
+static int wait_turn(struct ripc_service *s, struct ripc__group *g, int timeout_ms, uint64_t deadline)
+{
+	struct ripc__dest *d;
+	bool looked = false;
+	int rc;
+
+	while (!(rc = closing(s)) && (!ripc__group_known(g) || g->sending)) {
+		if (!timeout_ms && !looked) {
+			looked = true;
+			ripc__progress(g->ctx);
+			continue;
+		}
+		if (timeout_ms && (!ripc__wait(g->ctx, &g->waitq, deadline) ||
+				   (ripc__group_known(g) && !g->sending)))
+			continue;
+		if (g->sending)
+			return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
+					  "group %llu: another thread is sending to it",
+					  (unsigned long long)g->id);
+		d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
+		return ripc__fail(timeout_ms ? -EHOSTUNREACH : -EAGAIN,
+				  "group %llu: no member was found%s%s", (unsigned long long)g->id,
+				  d && d->why ? ": " : "", d && d->why ? d->why : "");
+	}
+	return rc;
+}
+
+/* Lock held, service entered, group pinned. */
+static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
+{
+	struct ripc__group *g = c->g;
+	struct ripc *ctx = g->ctx;
+	uint64_t deadline = ripc__deadline(ctx, timeout_ms), now;
+	struct ripc__member *m, *tmp;
+	bool looked = false;
+	int rc = wait_turn(s, g, timeout_ms, deadline);
+
+	if (rc)
+		return rc;
+	if (!g->stats.members)
+		return ripc__fail(-EHOSTUNREACH, "group %llu has no members",
+				  (unsigned long long)g->id);
+	g->sending = true;
+	now = ripc__now(ctx);
+	g->used_ns = now;
+	c->number = ++g->number;
+	if (multicast(c))
+		HASH_ITER (hh, g->members, m, tmp)
+			if (m->role == RIPC__ROLE_MEMBER && now < m->heard_until_ns) {
+				m->sent = c->number;
+				c->sent++;
+			}
+	if (!ripc__list_empty(&g->seats)) {
+		deliver(g, ctx->instance, c->source, c->items, c->nitems, c->bytes);
+		c->sent++;
+	}
+	while (cast_round(c) && !(rc = closing(s))) {
+		if (!timeout_ms && looked)
+			break;
+		looked = true;
+		if (!timeout_ms) {
+			ripc__progress(ctx);
+			continue;
+		}
+		now = ripc__now(ctx);
+		if (now >= deadline)
+			break;
+		ripc__wait(ctx, &g->waitq, deadline - now < POLL_NS ? deadline : now + POLL_NS);
+	}
+	give_up_all(c);
+	g->sending = false;
+	ripc__wake(ctx, &g->waitq);
+	if (rc)
+		return rc;
+	if (!c->sent)
+		return ripc__fail(timeout_ms ? -EHOSTUNREACH : -EAGAIN,
+				  "group %llu: none of its %u members could be reached%s",
+				  (unsigned long long)g->id, c->missed,
+				  timeout_ms ? "" : " without waiting");
+	g->stats.sent++;
+	s->stats.short_sent++;
+	s->stats.bytes_sent += c->bytes;
+	ctx->stats.short_sent++;
+	ctx->stats.bytes_sent += c->bytes;
+	return 0;
+}
+
+static int check_cast(struct ripc_service *s, struct cast *c, uint64_t group,
+		      const struct ripc_send_options *o)
+{
+	int rc = ripc__check_group(s, group);
+
+	if (!rc)
+		rc = ripc__check_items(c->items, c->nitems, o, &c->bytes);
+	if (rc)
+		return rc;
+	if (o && (o->nreturns || o->flags & RIPC_RELIABLE))
+		return ripc__fail(-EOPNOTSUPP,
+				  "messages to groups have no return buffers and are not reliable");
+	if (c->bytes > RIPC_GROUP_MAX)
+		return ripc__fail(-EMSGSIZE, "message of %llu bytes to group %llu: has at most %d",
+				  (unsigned long long)c->bytes, (unsigned long long)group,
+				  RIPC_GROUP_MAX);
+	return 0;
+}
+
+int ripc_group_send(struct ripc_service *s, uint64_t group, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	struct cast c = {
+		.items = items, .nitems = nitems, .more = options && options->flags & RIPC_MORE};
+	int rc = check_cast(s, &c, group, options);
+
+	if (rc)
+		return rc;
+	ripc__lock(s->ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		c.source = s->id;
+		c.g = ripc__group_get(s->ctx, group);
+		if (c.g) {
+			c.g->calls++;
+			rc = cast(s, &c, timeout_ms);
+			c.g->calls--;
+		} else {
+			rc = ripc__fail(-ENOMEM, "no memory for group %llu",
+					(unsigned long long)group);
+		}
+		ripc__service_leave(s);
+	}
+	ripc__unlock(s->ctx);
+	return rc;
+}
+
+/* ---- what became of them ---- */
+
+static int stats_of(struct ripc *ctx, uint64_t group, const uint8_t *sender,
+		    struct ripc_group_stats *stats)
+{
+	struct ripc__group *g = ripc__group_find(ctx, group);
+	struct ripc__sender *s;
+
+	if (!g)
+		return ripc__fail(-ENOENT, "group %llu is not used by this context",
+				  (unsigned long long)group);
+	if (!sender) {
+		*stats = g->stats;
+		return 0;
+	}
+	HASH_FIND(hh, g->senders, sender, 16, s);
+	if (!s)
+		return ripc__fail(-ENOENT, "group %llu: nothing has come from %s",
+				  (unsigned long long)group, ripc__instance_text(sender));
+	stats->received = s->received;
+	stats->lost = s->lost;
+	stats->duplicates = s->duplicates;
+	return 0;
+}
+
+int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
+		     struct ripc_group_stats *stats)
+{
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!stats)
+		return ripc__fail(-EINVAL, "nowhere to store the statistics");
+	memset(stats, 0, sizeof(*stats));
+	ripc__lock(ctx);
+	rc = stats_of(ctx, group, sender, stats);
+	ripc__unlock(ctx);
+	return rc;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Groups: every member gets every message once, whoever joins, leaves, sends or dies. */
+#include "conf.h"
+
+#include "core/hooks.h"
+#include "transport/sim/sim.h"
+
+#define CROWD 4
+
+struct crowd {
+	unsigned n;
+	struct ripc *ctx[CROWD];
+	struct ripc_service *s[CROWD];
+	uint64_t id[CROWD], group;
+};
+
+/* Services in contexts of their own, or all in one; no members yet. */
+static void gather(struct conf *c, struct crowd *w, unsigned n)
+{
+	w->n = n;
+	w->group = 1 + conf_random(c, RIPC_GROUP_LIMIT - 1);
+	for (unsigned i = 0; i < n; i++) {
+		w->ctx[i] = i && c->same ? w->ctx[0] : conf_open(c);
+		w->id[i] = conf_id(c);
+		w->s[i] = conf_register(c, w->ctx[i], w->id[i]);
+	}
+}
+
+static struct ripc_group_stats stats_of(struct ripc *ctx, uint64_t group)
+{
+	struct ripc_group_stats stats;
+
+	OK(ripc_group_stats(ctx, group, NULL, &stats));
+	return stats;
+}
+
+/* Waits until a context knows of so many members. */
+static void await_members(struct conf *c, struct ripc *ctx, uint64_t group, uint64_t want)
+{
+	uint64_t have = 0;
+
+	for (int waited = 0; waited <= c->patience_ms; waited += 5) {
+		have = stats_of(ctx, group).members;
+		if (have == want)
+			return;
+		conf_run(c, 5);
+	}
+	FAIL("%llu members are known, not %llu", (unsigned long long)have, (unsigned long long)want);
+}
+
+static void join_all(struct conf *c, struct crowd *w)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		OK(ripc_group_join(w->s[i], w->group, c->patience_ms));
+	for (unsigned i = 0; i < w->n; i++)
+		await_members(c, w->ctx[i], w->group, c->same ? 1 : w->n);
+}
+
+static int send_to(struct conf *c, struct ripc_service *s, uint64_t group, uint64_t tag)
+{
+	uint8_t data[100];
+	struct iovec item = {data, sizeof(data)};
+
+	conf_fill(data, sizeof(data), tag);
+	return ripc_group_send(s, group, &item, 1, NULL, c->patience_ms);
+}
+
+/* The next message is this one. */
+static void expect(struct conf *c, struct ripc_service *s, uint64_t source, uint64_t group,
+		   uint64_t tag)
+{
+	struct ripc_message *m = conf_receive(c, s);
+	struct conf_plan plan;
+
+	conf_plan_one(&plan, 100, tag);
+	conf_check_message(m, &plan, source, ripc_service_id(s), false);
+	SAME(group, m->group);
+	SAME(0, m->nreturns);
+	ripc_message_free(m);
+}
+
+static void each_once(struct conf *c)
+{
+	enum { ROUNDS = 5 };
+	struct crowd w;
+
+	gather(c, &w, CROWD);
+	join_all(c, &w);
+	for (unsigned round = 0; round < ROUNDS; round++)
+		for (unsigned from = 0; from < w.n; from++) {
+			OK(send_to(c, w.s[from], w.group, round * CROWD + from));
+			for (unsigned to = 0; to < w.n; to++)
+				expect(c, w.s[to], w.id[from], w.group, round * CROWD + from);
+		}
+	for (unsigned i = 0; i < w.n; i++) {
+		struct ripc_group_stats stats = stats_of(w.ctx[i], w.group);
+
+		conf_expect_none(c, w.s[i]);
+		SAME(c->same ? ROUNDS * CROWD : ROUNDS, stats.sent);
+		SAME(c->same ? 0 : ROUNDS * (CROWD - 1), stats.received);
+		SAME(c->same ? 0 : CROWD - 1, stats.senders);
+		SAME(0, stats.lost + stats.missed + stats.dropped);
+	}
+}
+
+/* One context, several members, and another group with the number of a service. */
+static void several_here(struct conf *c)
+{
+	struct ripc_service *more;
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	more = conf_register(c, p.b, conf_id(c));
+	OK(ripc_group_join(p.sb, 7, c->patience_ms));
+	OK(ripc_group_join(more, 7, c->patience_ms));
+	OK(ripc_group_join(more, 8, c->patience_ms));
+	OK(send_to(c, p.sa, 7, 1));
+	expect(c, p.sb, p.ida, 7, 1);
+	expect(c, more, p.ida, 7, 1);
+	OK(send_to(c, p.sa, 8, 2));
+	expect(c, more, p.ida, 8, 2);
+	OK(ripc_group_leave(more, 7));
+	OK(send_to(c, p.sa, 7, 3));
+	expect(c, p.sb, p.ida, 7, 3);
+	conf_expect_none(c, more);
+	conf_expect_none(c, p.sa);
+	conf_exchange(c, &p);
+	OK(ripc_unregister(more));
+	OK(send_to(c, p.sa, 7, 4));
+	expect(c, p.sb, p.ida, 7, 4);
+}
+
+static void outsider(struct conf *c)
+{
+	struct crowd w;
+
+	gather(c, &w, 3);
+	RETURNS(-EHOSTUNREACH,
+		ripc_group_send(w.s[0], w.group, &(struct iovec){"x", 1}, 1, NULL, 200));
+	CHECK(ripc_detail()[0], "no reason");
+	OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
+	OK(send_to(c, w.s[0], w.group, 1));
+	expect(c, w.s[1], w.id[0], w.group, 1);
+	OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
+	await_members(c, w.ctx[0], w.group, c->same ? 1 : 2);
+	OK(send_to(c, w.s[0], w.group, 2));
+	expect(c, w.s[1], w.id[0], w.group, 2);
+	expect(c, w.s[2], w.id[0], w.group, 2);
+	/* The keeper leaves: the other one takes over. */
+	OK(ripc_group_leave(w.s[1], w.group));
+	await_members(c, w.ctx[0], w.group, 1);
+	OK(send_to(c, w.s[0], w.group, 3));
+	expect(c, w.s[2], w.id[0], w.group, 3);
+	conf_expect_none(c, w.s[1]);
+	OK(ripc_group_leave(w.s[2], w.group));
+	await_members(c, w.ctx[0], w.group, 0);
+	RETURNS(-EHOSTUNREACH,
+		ripc_group_send(w.s[0], w.group, &(struct iovec){"x", 1}, 1, NULL, 200));
+	conf_expect_none(c, w.s[0]);
+}
+
+static void sizes(struct conf *c)
+{
+	static const unsigned counts[] = {1, 2, 5, RIPC_ITEMS_MAX};
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	OK(ripc_group_join(p.sb, 5, c->patience_ms));
+	for (unsigned i = 0; i < 20; i++) {
+		struct iovec items[RIPC_ITEMS_MAX];
+		struct ripc_message *m;
+		struct conf_plan plan;
+		void *base;
+
+		conf_plan_random(c, &plan, counts[i % 4], i % 3 ? conf_random(c, 900) : 0);
+		if (i >= 16)
+			plan.len[plan.nitems - 1] += RIPC_GROUP_MAX - conf_plan_total(&plan);
+		base = conf_build(c, p.a, CONF_FOREIGN, &plan, items);
+		OK(ripc_group_send(p.sa, 5, items, plan.nitems, NULL, c->patience_ms));
+		conf_put(c, p.a, CONF_FOREIGN, base);
+		m = conf_receive(c, p.sb);
+		conf_check_message(m, &plan, p.ida, p.idb, false);
+		ripc_message_free(m);
+	}
+}
+
+static void refused(struct conf *c)
+{
+	static uint8_t data[RIPC_GROUP_MAX + 1];
+	struct iovec item = {data, sizeof(data)};
+	struct ripc_send_options options = {.flags = RIPC_RELIABLE};
+	struct ripc_group_stats stats;
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	REFUSES(-EINVAL, ripc_group_join(NULL, 1, 0));
+	REFUSES(-EINVAL, ripc_group_join(p.sa, 0, 0));
+	REFUSES(-EINVAL, ripc_group_join(p.sa, RIPC_GROUP_LIMIT, 0));
+	REFUSES(-EINVAL, ripc_group_leave(p.sa, 0));
+	REFUSES(-ENOENT, ripc_group_leave(p.sa, 9));
+	REFUSES(-ENOENT, ripc_group_stats(p.a, 9, NULL, &stats));
+	REFUSES(-EINVAL, ripc_group_send(NULL, 9, &item, 1, NULL, 0));
+	REFUSES(-EINVAL, ripc_group_send(p.sa, RIPC_GROUP_LIMIT, &item, 1, NULL, 0));
+	REFUSES(-EMSGSIZE, ripc_group_send(p.sa, 9, &item, 1, NULL, 0));
+	item.iov_len = 1;
+	REFUSES(-EINVAL, ripc_group_send(p.sa, 9, &item, 0, NULL, 0));
+	REFUSES(-EOPNOTSUPP, ripc_group_send(p.sa, 9, &item, 1, &options, 0));
+	options = (struct ripc_send_options){.nreturns = 1, .returns = &item};
+	REFUSES(-EOPNOTSUPP, ripc_group_send(p.sa, 9, &item, 1, &options, 0));
+	REFUSES(-EAGAIN, ripc_group_send(p.sa, 9, &item, 1, NULL, 0));
+	/* The names that groups have for the resolver are no services. */
+	REFUSES(-EINVAL, ripc_send_short(p.sa, UINT64_C(3) << 62 | 9, &item, 1, NULL, 0));
+	REFUSES(-EINVAL, ripc_lookup(p.a, UINT64_C(3) << 62 | 9, NULL, 0));
+	OK(ripc_group_join(p.sb, 9, c->patience_ms));
+	REFUSES(-EALREADY, ripc_group_join(p.sb, 9, c->patience_ms));
+	OK(ripc_group_stats(p.b, 9, NULL, &stats));
+	SAME(1, stats.members);
+	OK(ripc_group_leave(p.sb, 9));
+	REFUSES(-ENOENT, ripc_group_leave(p.sb, 9));
+}
+
+/* A context that closes, member and keeper, is not waited for. */
+static void closes(struct conf *c)
+{
+	struct crowd w;
+
+	gather(c, &w, CROWD);
+	join_all(c, &w);
+	for (unsigned gone = 0; gone + 1 < w.n; gone++) {
+		OK(send_to(c, w.s[gone], w.group, gone));
+		for (unsigned to = gone; to < w.n; to++)
+			expect(c, w.s[to], w.id[gone], w.group, gone);
+		conf_close(c, w.ctx[gone]);
+		for (unsigned i = gone + 1; i < w.n; i++)
+			await_members(c, w.ctx[i], w.group, w.n - gone - 1);
+	}
+	OK(send_to(c, w.s[w.n - 1], w.group, 99));
+	expect(c, w.s[w.n - 1], w.id[w.n - 1], w.group, 99);
+}
+
+/* The same, with no good-bye; the others go on sending meanwhile. */
+static void dies(struct conf *c)
+{
+	struct crowd w;
+
+	gather(c, &w, CROWD);
+	join_all(c, &w);
+	for (unsigned gone = 0; gone + 2 < w.n; gone++) {
+		ripc__sim_detach(c->net, w.ctx[gone]);
+		conf_forget(c, w.ctx[gone]);
+		ripc__kill(w.ctx[gone]);
+		for (unsigned k = 0; k < 3; k++) {
+			OK(send_to(c, w.s[w.n - 1], w.group, k));
+			for (unsigned to = gone + 1; to < w.n; to++)
+				expect(c, w.s[to], w.id[w.n - 1], w.group, k);
+		}
+		for (unsigned i = gone + 1; i < w.n; i++)
+			await_members(c, w.ctx[i], w.group, w.n - gone - 1);
+	}
+}
+
+/* Who joins gets all from some message on, who leaves all up to one. */
+static void come_and_go(struct conf *c)
+{
+	enum { N = 60 };
+	struct ripc_message *m;
+	struct crowd w;
+	uint8_t next = 0;
+	bool begun = false;
+
+	gather(c, &w, 3);
+	OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
+	for (uint8_t i = 0; i < N; i++) {
+		OK(ripc_group_send(w.s[0], w.group, &(struct iovec){&i, 1}, 1, NULL, c->patience_ms));
+		if (i == N / 3)
+			OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
+		if (i == 2 * N / 3)
+			OK(ripc_group_leave(w.s[2], w.group));
+	}
+	for (uint8_t i = 0; i < N; i++) {
+		m = conf_receive(c, w.s[1]);
+		SAME(i, *(uint8_t *)m->items[0].iov_base);
+		ripc_message_free(m);
+	}
+	while (!ripc_receive(w.s[2], &m, 50)) {
+		uint8_t number = *(uint8_t *)m->items[0].iov_base;
+
+		CHECK(!begun || number == next, "%u after %u", number, next - 1u);
+		CHECK(number > N / 3 && number <= 2 * N / 3, "%u", number);
+		begun = true;
+		next = (uint8_t)(number + 1);
+		ripc_message_free(m);
+	}
+	SAME(0, stats_of(w.ctx[1], w.group).lost);
+}
+
+/* A member that does not receive loses messages, and stops nobody. */
+static void slow_member(struct conf *c)
+{
+	enum { N = 600 };
+	static uint8_t data[RIPC_GROUP_MAX];
+	struct iovec item = {data, sizeof(data)};
+	struct ripc_message *m;
+	struct crowd w;
+	unsigned got = 0;
+
+	gather(c, &w, 3);
+	OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
+	OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
+	OK(send_to(c, w.s[0], w.group, 0));
+	expect(c, w.s[1], w.id[0], w.group, 0);
+	await_members(c, w.ctx[0], w.group, c->same ? 1 : 2);
+	for (unsigned i = 0; i < N; i++) {
+		OK(ripc_group_send(w.s[0], w.group, &item, 1, NULL, c->patience_ms));
+		m = conf_receive(c, w.s[1]);
+		ripc_message_free(m);
+	}
+	while (!ripc_receive(w.s[2], &m, 50)) {
+		ripc_message_free(m);
+		got++;
+	}
+	CHECK(got > 100 && got < N, "%u messages fit its queue", got);
+	CHECK(stats_of(w.ctx[2], w.group).dropped, "nothing was counted");
+	SAME(0, stats_of(w.ctx[0], w.group).missed);
+}
+
+/* What one sender has sent is counted apart. */
+static void counted(struct conf *c)
+{
+	struct ripc_group_stats stats;
+	uint8_t instance[3][16];
+	struct ripc_message *m;
+	struct crowd w;
+
+	gather(c, &w, 3);
+	join_all(c, &w);
+	for (unsigned from = 1; from < 3; from++)
+		for (unsigned k = 0; k < from; k++) {
+			OK(send_to(c, w.s[from], w.group, k));
+			m = conf_receive(c, w.s[0]);
+			SAME(w.id[from], m->source);
+			memcpy(instance[from], m->instance, 16);
+			ripc_message_free(m);
+		}
+	for (unsigned from = 1; from < 3; from++) {
+		OK(ripc_group_stats(w.ctx[0], w.group, instance[from], &stats));
+		SAME(from, stats.received);
+		SAME(0, stats.lost);
+	}
+	memset(instance[0], 1, 16);
+	REFUSES(-ENOENT, ripc_group_stats(w.ctx[0], w.group, instance[0], &stats));
+}
+
+const struct conf_case conf_group[] = {
+	{"group_each_once", each_once, 0},
+	{"group_several_here", several_here, 0},
+	{"group_outsider", outsider, 0},
+	{"group_sizes", sizes, 0},
+	{"group_refused", refused, 0},
+	{"group_closes", closes, CONF_TWO},
+	{"group_dies", dies, CONF_TWO | CONF_SIM},
+	{"group_come_and_go", come_and_go, CONF_TWO},
+	{"group_slow_member", slow_member, CONF_ONCE},
+	{"group_counted", counted, CONF_TWO},
+	{NULL, NULL, 0},
+};
