@@ -143,6 +143,7 @@ static inline bool ripc__lock_wanted(struct ripc *ctx)
 
 static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 {
+	ctx->now_fresh = false;
 	pthread_mutex_unlock(&ctx->lock.mutex);
 }
 
