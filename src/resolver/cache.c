@@ -2,7 +2,7 @@
 #include "resolver/cache.h"
 
 #include "core/clock.h"
-#include "resolver/resolver.h"
+#include "resolver/core.h"
 #include "wire/bytes.h"
 
 #include <stdlib.h>
@@ -71,6 +71,24 @@ static void list_out(struct ripc__cache *cache, struct ripc__cached *c)
 	}
 }
 
+static void forget_place(struct ripc__cache *cache, struct ripc__cached *c)
+{
+	cache->bytes -= c->at ? sizeof(*c->at) : 0;
+	free(c->at);
+	c->at = NULL;
+}
+
+void ripc__cache_locate(struct ripc__cache *cache, struct ripc__cached *c,
+			const struct ripc__sender *from)
+{
+	if (!c->at && cache->bytes + sizeof(*from) <= RIPC__CACHE_BYTES_MAX) {
+		c->at = malloc(sizeof(*from));
+		cache->bytes += c->at ? sizeof(*from) : 0;
+	}
+	if (c->at)
+		*c->at = *from;
+}
+
 void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c)
 {
 	ripc__pending_drop(cache->pendings, &c->pending);
@@ -78,6 +96,7 @@ void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c)
 	ripc__table_remove(&cache->table, &c->node);
 	list_out(cache, c);
 	cache->bytes -= sizeof(*c) + c->len;
+	forget_place(cache, c);
 	free(c->bytes);
 	free(c);
 }
@@ -188,6 +207,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 		c->bytes = copy;
 		c->len = (uint16_t)len;
 		c->nonce = 0;
+		forget_place(cache, c);
 	}
 	/* A record that is back is told as one that changed, not as one that went. */
 	if (c->gone) {

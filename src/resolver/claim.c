@@ -39,6 +39,20 @@ void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h,
 	ripc__claim_send(core, NULL, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core), now_ns);
 }
 
+void ripc__claim_asked(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+{
+	if (now_ns - h->asked_ns >= RIPC__HERD * RIPC__MS) {
+		h->asked_ns = now_ns;
+		h->asked = 0;
+	}
+	/* Once in each such time, and what comes of it is not repeated at once: whoever asks may not make us louder than he is. */
+	if (++h->asked != RIPC__HERD || h->announces)
+		return;
+	ripc__claim_announce(core, h, now_ns);
+	h->announces = 1;
+	ripc__timers_set(&core->timers, &h->timer, now_ns + RIPC__PROBE_GAP_MS * RIPC__MS);
+}
+
 struct ripc__claim *ripc__claim_find(struct ripc__rcore *core, uint64_t service)
 {
 	return (struct ripc__claim *)ripc__table_find(&core->held, service);

@@ -174,8 +174,10 @@ static void input_request(struct ripc__rcore *core, const struct ripc__sender *f
 	if (msg->record.service != msg->service)
 		redirect(core, from, msg, now_ns);
 	h = msg->record.service == msg->service ? NULL : ripc__claim_find(core, msg->service);
-	if (h && h->state == HELD)
+	if (h && h->state == HELD) {
 		ripc__claim_send(core, from, h, RIPC__RESOLVE_REPLY, 0, msg->nonce, now_ns);
+		ripc__claim_asked(core, h, now_ns);
+	}
 }
 
 static void input_probe(struct ripc__rcore *core, const struct ripc__sender *from,
@@ -225,7 +227,8 @@ static void duplicate(struct ripc__rcore *core, struct ripc__cached *c,
 	assert_to_all(core, &msg, now_ns);
 }
 
-static void input_reply(struct ripc__rcore *core, const struct ripc__resolver_msg *msg, uint64_t now_ns)
+static void input_reply(struct ripc__rcore *core, const struct ripc__sender *from,
+			const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__lookup *l = ripc__lookup_find(core, msg->service);
 	struct ripc__claim *h = ripc__claim_find(core, msg->service);
@@ -257,6 +260,8 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__resolver_ms
 		if (!c)
 			return;
 		c->nonce = nonce;
+		if (from->lasting)
+			ripc__cache_locate(&core->cache, c, from);
 		ripc__lookup_complete(core, c);
 		return;
 	} else if (c && c->nonce && c->nonce == msg->nonce && now_ns - c->stored_ns < DUPLICATE_NS) {
@@ -295,7 +300,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
 		input_probe(core, from, &msg, now_ns);
 		break;
 	case RIPC__RESOLVE_REPLY:
-		input_reply(core, &msg, now_ns);
+		input_reply(core, from, &msg, now_ns);
 		break;
 	case RIPC__RESOLVE_GONE:
 		c = ripc__cache_find(&core->cache, msg.service);

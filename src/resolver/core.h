@@ -5,7 +5,8 @@
  *
  * Look-up: a REQUEST to all at once, then after about 5, 20, 60, 160, 400 ... ms until the time is up. The holder
  * answers with a unicast REPLY that repeats the nonce. Every REQUEST carries a record of the asker, from which
- * everybody learns.
+ * everybody learns. A record in use is refreshed by asking its holder alone, and all only if that one says nothing. A holder that
+ * many ask for one service at the same time tells all, once, where it is.
  *
  * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. Of two that
  * probe at once, the one with the smaller instance id wins. Afterwards every holder claims its services again from time
@@ -22,16 +23,18 @@
 #define RIPC__TTL_MS       60000u /* life of the records we hand out */
 #define RIPC__PROBES       3      /* sent before a service is ours */
 #define RIPC__PROBE_GAP_MS 20u    /* after each of them */
+#define RIPC__HERD         16 /* requests for one service within so many ms are answered to all */
 #define RIPC__CLAIM_GAP_MS 30000u /* between two claims of a context, about */
 
 struct ripc__rcore;
 
-/* Where a datagram came from: opaque bytes of the back end, used for nothing but to answer. */
+/* Where a datagram came from: opaque bytes of the back end, used to answer, and to ask again. */
 struct ripc__sender {
 	uint8_t backend; /* index of the back end */
 	uint8_t len;     /* of bytes */
 	uint8_t bytes[46];
-	bool direct; /* it came to this host alone: another context of the host may be meant */
+	bool direct;  /* it came to this host alone: another context of the host may be meant */
+	bool lasting; /* bytes are of the one context that sent it: it can be asked again there */
 	bool passed_on; /* by another context of this host: bytes are where it came from in the first place */
 };
 

@@ -495,6 +495,7 @@ static int file_recv(struct ripc__backend *b, int fd, struct ripc__sender *from,
 	if (!index_allowed(f, ifindex))
 		return -ENOMSG;
 	from->direct = from->direct && (fd == f->socks[HEAR4] || fd == f->socks[HEAR6]);
+	from->lasting = true;
 	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
 }
 

@@ -355,6 +355,7 @@ static int local_recv(struct ripc__backend *b, int fd, struct ripc__sender *from
 		return -EAGAIN;
 	if ((size_t)n > cap || (!parse_context(&sun, len, from) && !parse_passed_on(&sun, len, from)))
 		return -EBADMSG;
+	from->lasting = !from->passed_on;
 	return (int)n;
 }
 

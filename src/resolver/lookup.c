@@ -12,20 +12,29 @@
 /* Gaps between the requests of one look-up, in ms; the last one repeats. */
 static const uint32_t retry_ms[] = {5, 15, 40, 100, 250};
 
+#define ALONE   2 /* requests of a refresh that go to the known holder alone */
+#define ASK_ALL 8 /* one refresh in so many asks all the same: only so a second holder is noticed */
+
 static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns)
 {
 	struct ripc__resolver_msg msg = {
 		.kind = RIPC__RESOLVE_REQUEST, .service = l->node.id, .nonce = l->nonce};
 	struct ripc__claim *speaker = ripc__claim_speaker(core);
 	const size_t last = sizeof(retry_ms) / sizeof(retry_ms[0]) - 1;
+	const struct ripc__sender *to = NULL;
+	struct ripc__cached *c;
 	uint64_t next_ns;
 
 	ripc__rcore_own_record(core, speaker, now_ns, &msg.record);
 	next_ns = now_ns +
 		  ripc__rcore_jitter_ns(core, retry_ms[l->requests < last ? l->requests : last]);
+	if (l->alone && l->requests < ALONE) {
+		c = ripc__cache_find(&core->cache, l->node.id);
+		to = c ? c->at : NULL;
+	}
 	l->requests++;
 	ripc__timers_set(&core->timers, &l->timer, next_ns < l->end_ns ? next_ns : l->end_ns);
-	ripc__rcore_send(core, NULL, &msg);
+	ripc__rcore_send(core, to, &msg);
 }
 
 struct ripc__lookup *ripc__lookup_find(struct ripc__rcore *core, uint64_t service)
@@ -56,6 +65,7 @@ static void lookup_begin(struct ripc__rcore *core, struct ripc__lookup *l, bool 
 	l->nonce = ripc__rcore_nonce(core);
 	l->requests = 0;
 	l->refresh = refresh;
+	l->alone = refresh && ripc__rcore_draw(core) % ASK_ALL;
 	l->end_ns = now_ns + core->env.resolve_timeout_ms * RIPC__MS;
 	send_request(core, l, now_ns);
 }

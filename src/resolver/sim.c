@@ -47,6 +47,7 @@ static int sim_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, 
 		    size_t cap)
 {
 	from->len = 16;
+	from->lasting = true;
 	return ripc__sim_port_recv(((struct sim *)b)->port, from->bytes, buf, cap);
 }
 

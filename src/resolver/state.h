@@ -38,6 +38,8 @@ struct ripc__claim {
 	bool moved;         /* LOST: it was taken over */
 	uint8_t *rival;     /* LOST: record of the other holder, encoded; NULL if unknown */
 	uint16_t rival_len;
+	unsigned asked;     /* HELD: how often lately */
+	uint64_t asked_ns;  /* since when that is counted */
 	uint8_t beaten[16]; /* instance of the rival that was last told to give the service up */
 };
 
@@ -51,6 +53,7 @@ struct ripc__lookup {
 	uint64_t end_ns;   /* when it gives up */
 	unsigned requests; /* sent */
 	bool refresh;      /* nobody waits: its failure is not told */
+	bool alone;        /* the holder known is asked first, by itself */
 	bool negative;     /* failed; kept so that the network is not asked again at once */
 };
 
@@ -123,6 +126,9 @@ void ripc__claim_send(struct ripc__rcore *core, const struct ripc__sender *to,
 
 /* Says that the service is ours: everybody learns it, and another holder will object. */
 void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns);
+
+/* It was asked for. Says it to all if many ask at the same time. */
+void ripc__claim_asked(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns);
 
 /* The time has come to say it again. */
 void ripc__claim_repeat(struct ripc__rcore *core, uint64_t now_ns);

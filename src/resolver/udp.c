@@ -453,6 +453,8 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, 
 		return -ENOMSG;
 	/* What comes to our own port is the answer to a question of ours. */
 	from->direct = from->direct && (fd == u->socks[HEAR4] || fd == u->socks[HEAR6]);
+	/* Contexts answer from a port of their own. */
+	from->lasting = true;
 	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
 }
 

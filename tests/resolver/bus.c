@@ -169,7 +169,7 @@ void node_collect(struct node *node)
 static void deliver(struct bus *bus, struct flight *f)
 {
 	struct node *to = &bus->nodes[f->to];
-	struct ripc__sender from = {.len = 1, .bytes = {(uint8_t)f->from}};
+	struct ripc__sender from = {.len = 1, .bytes = {(uint8_t)f->from}, .lasting = true};
 	const char *why;
 
 	if (to->core && to->group == bus->nodes[f->from].group) {

@@ -247,6 +247,40 @@ START_TEST(refresh__late_when_it_was_not_used_before)
 }
 END_TEST
 
+START_TEST(refresh__asks_the_holder_alone)
+{
+	unsigned alone = 0, all = 0, before;
+
+	/* So many that its claims of this one, which would do as well, are rare. */
+	for (unsigned i = 0; i < 20; i++)
+		node_register(a, 42 + i, false);
+	bus_run(bus, 10);
+	/* It was overheard; what counts is where its holder answered. */
+	ripc__rcore_invalidate(b->core, 42, a->instance, bus->now_ns);
+	node_lookup(b, 42);
+	bus_run(bus, 10);
+	for (unsigned i = 0; i < 60; i++) {
+		ck_assert(node_finds(b, 42, a));
+		before = b->nsent;
+		bus_run(bus, RIPC__TTL_MS * 3 / 4 + 10);
+		ck_assert_uint_le(b->nsent - before, 1);
+		if (b->nsent == before)
+			continue;
+		if (b->last[b->nsent < 64 ? b->nsent - 1 : 63].all)
+			all++;
+		else
+			alone++;
+	}
+	/* Some ask all, so that a second holder does not stay unnoticed. */
+	ck_assert_uint_gt(alone, all);
+	/* When it says nothing any more all are asked. */
+	bus_kill(a);
+	node_register(c, 42, false);
+	bus_run(bus, RIPC__TTL_MS + 2000);
+	ck_assert(node_finds(b, 42, c));
+}
+END_TEST
+
 START_TEST(invalidate__of_that_instance_only)
 {
 	node_register(a, 42, false);
@@ -362,6 +396,7 @@ int main(void)
 	tcase_add_test(tc, expiry__record_in_use_is_refreshed);
 	tcase_add_test(tc, refresh__asks_before_the_record_expires);
 	tcase_add_test(tc, refresh__late_when_it_was_not_used_before);
+	tcase_add_test(tc, refresh__asks_the_holder_alone);
 	tcase_add_test(tc, invalidate__of_that_instance_only);
 	tcase_add_test(tc, invalidate__does_not_strand_who_waits);
 	tc = tcase(suite, "bounds");

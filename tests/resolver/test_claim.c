@@ -260,6 +260,41 @@ START_TEST(claim__forged_ones_make_no_storm)
 }
 END_TEST
 
+/* Requests of so many askers at one moment. */
+static unsigned ask_often(unsigned n)
+{
+	unsigned all = 0, sent = b->nsent;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct ripc__resolver_msg msg = {
+			.kind = RIPC__RESOLVE_REQUEST, .service = 42, .nonce = 1 + i};
+
+		msg.record.instance[0] = 1;
+		msg.record.instance[1] = (uint8_t)i;
+		msg.record.instance[2] = (uint8_t)(i >> 8);
+		msg.record.generation = 1;
+		node_input(b, &msg);
+		all += b->nsent > sent && b->last[b->nsent < 64 ? b->nsent - 1 : 63].all;
+		sent = b->nsent;
+	}
+	return all;
+}
+
+START_TEST(asked__by_many_tells_all)
+{
+	node_register(b, 42, false);
+	bus_run(bus, 100);
+	ck_assert_uint_eq(ask_often(RIPC__HERD - 1), 0);
+	bus_run(bus, 100);
+	ck_assert_uint_eq(ask_often(1000), 1);
+	/* Whatever they ask, that is all there is for a while: here its one repetition. */
+	bus_run(bus, RIPC__PROBE_GAP_MS - 1);
+	ck_assert_uint_eq(ask_often(1000), 0);
+	bus_run(bus, 2);
+	ck_assert(b->last[63].all);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("resolver/claim");
@@ -274,6 +309,7 @@ int main(void)
 	tcase_add_test(tc, register__two_at_once_one_wins);
 	tcase_add_test(tc, register__many_at_once_with_loss);
 	tcase_add_test(tc, unregister__before_what_is_pending_is_told);
+	tcase_add_test(tc, asked__by_many_tells_all);
 	tc = tcase(suite, "two holders");
 	tcase_add_loop_test(tc, heal__older_keeps_by_claims, 0, 2);
 	tcase_add_loop_test(tc, heal__older_keeps_when_one_asks, 0, 4);
