@@ -24,7 +24,7 @@
 
 /* The built-in order of preference. */
 static const struct ripc__transport_ops *const all_transports[] = {
-	&ripc__transport_self, &ripc__transport_shm,
+	&ripc__transport_self, &ripc__transport_shm,   &ripc__transport_pcie,
 #ifdef HAVE_VERBS
 	&ripc__transport_ib,   &ripc__transport_iwarp,
 #endif
@@ -128,7 +128,7 @@ static void describe_address(uint8_t transport, const uint8_t *addr, size_t len,
 #ifdef HAVE_VERBS
 		&ripc__transport_ib,     &ripc__transport_iwarp,
 #endif
-		&ripc__transport_soft,   &ripc__transport_shm,
+		&ripc__transport_soft,   &ripc__transport_shm, &ripc__transport_pcie,
 		&ripc__transport_winsim, &ripc__transport_sim};
 	int n;
 

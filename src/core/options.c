@@ -33,7 +33,7 @@ struct setting {
 
 static const struct setting settings[] = {
 	{"transports", KIND_LIST, MEMBER(transports),
-	 "auto,window/shm,ib,iwarp/verbs,iwarp/soft,self,sim,window/sim", 0, 0, NULL},
+	 "auto,window/shm,window/pcie,ib,iwarp/verbs,iwarp/soft,self,sim,window/sim", 0, 0, NULL},
 	{"resolver", KIND_CHAIN, MEMBER(resolver), NULL, 0, 0, NULL},
 	{"interfaces", KIND_INTERFACES, MEMBER(interfaces), NULL, 0, 0, NULL},
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
@@ -50,6 +50,7 @@ static const struct setting settings[] = {
 	 "milliseconds"},
 	{"zookeeper_auth_file", KIND_PATH, MEMBER(zookeeper_auth_file), NULL, 0, 0, NULL},
 	{"shm_dir", KIND_PATH, MEMBER(shm_dir), NULL, 0, 0, NULL},
+	{"pcie_device", KIND_PATH, MEMBER(pcie_device), NULL, 0, 0, NULL},
 	{"service_window", KIND_NUMBER, MEMBER(service_window), NULL, 65536, 1u << 30, "bytes"},
 	{"pool_bytes", KIND_NUMBER, MEMBER(pool_bytes), NULL, 0, 1ull << 46, "bytes"},
 	{"log", KIND_CHOICE, MEMBER(log_level), "error,warn,info,debug", 0, 0, NULL},

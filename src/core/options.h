@@ -31,6 +31,7 @@ struct ripc__options {
 	uint32_t resolve_timeout_ms; /* how long one look-up tries before it reports failure */
 	uint32_t zookeeper_timeout_ms; /* silence after which ZooKeeper ends our session */
 	char shm_dir[64]; /* where window/shm has a socket besides its abstract one, or empty: nowhere */
+	char pcie_device[128]; /* device or file of window/pcie, or empty: a device that is ready for use */
 	char key_file[256];            /* the cluster's keys, or empty */
 	char zookeeper_auth_file[256]; /* user:password for ZooKeeper, or empty */
 	uint32_t service_window;       /* bytes a peer may have queued at one service */

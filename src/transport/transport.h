@@ -251,6 +251,7 @@ extern const struct ripc__transport_ops ripc__transport_iwarp; /* transport/iwar
 extern const struct ripc__transport_ops ripc__transport_ib;   /* transport/ib; with HAVE_VERBS */
 extern const struct ripc__transport_ops ripc__transport_soft; /* transport/iwarp/soft */
 extern const struct ripc__transport_ops ripc__transport_shm; /* transport/window: peers of this host */
+extern const struct ripc__transport_ops ripc__transport_pcie; /* transport/window: peers that see the memory of one device */
 extern const struct ripc__transport_ops ripc__transport_winsim; /* transport/window, simulated link: tests only */
 extern const struct ripc__transport_ops ripc__transport_sim; /* transport/sim: tests only */
 

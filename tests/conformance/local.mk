@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 check_PROGRAMS += tests/conformance/conformance_sim tests/conformance/conformance_soft \
-	tests/conformance/conformance_self tests/conformance/conformance_shm tests/conformance/conformance_ntb
+	tests/conformance/conformance_self tests/conformance/conformance_shm tests/conformance/conformance_ntb \
+	tests/conformance/conformance_pcie
 check_LTLIBRARIES += libconformance.la
 libconformance_la_SOURCES = tests/conformance/conf.c tests/conformance/conf.h tests/conformance/process.h \
 	tests/conformance/real.h tests/conformance/message.c tests/conformance/buffer.c \
@@ -31,6 +32,10 @@ tests_conformance_conformance_ntb_SOURCES = tests/conformance/conformance_ntb.c
 tests_conformance_conformance_ntb_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_conformance_conformance_ntb_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_conformance_conformance_ntb_LDADD = $(CONFORMANCE_LIBS)
+tests_conformance_conformance_pcie_SOURCES = tests/conformance/conformance_pcie.c
+tests_conformance_conformance_pcie_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_conformance_conformance_pcie_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_conformance_conformance_pcie_LDADD = $(CONFORMANCE_LIBS)
 if HAVE_VERBS
 EXTRA_PROGRAMS += tests/conformance/conformance_ib
 lab_tests += tests/conformance/conformance_ib

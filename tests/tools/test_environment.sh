@@ -58,6 +58,8 @@ refused RIPC_ZOOKEEPER_AUTH_FILE relative
 refused RIPC_ZOOKEEPER_AUTH_FILE /nonexistent/file
 refused RIPC_SHM_DIR relative
 accepted RIPC_SHM_DIR /tmp
+refused RIPC_PCIE_DEVICE relative
+accepted RIPC_PCIE_DEVICE /nonexistent/device
 refused RIPC_SERVICE_WINDOW 65535
 refused RIPC_SERVICE_WINDOW 256K
 accepted RIPC_SERVICE_WINDOW 65536

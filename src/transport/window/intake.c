@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/window/intake.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int ripc__intake_init(struct ripc__intake *in, size_t max)
+{
+	*in = (struct ripc__intake){0};
+	ripc__slab_pool_init(&in->pool, max);
+	in->scratch = malloc(RIPC__WIN_BUF);
+	return in->scratch ? 0 : -ENOMEM;
+}
+
+void ripc__intake_fini(struct ripc__intake *in)
+{
+	if (in->slab)
+		ripc__slab_put(in->slab);
+	ripc__slab_pool_fini(&in->pool);
+	free(in->scratch);
+}
+
+/* Where the next message is received. NULL: nowhere in this round. */
+static uint8_t *room(struct ripc__intake *in)
+{
+	uint8_t *space;
+
+	if (ripc__slab_room(&in->pool, &in->slab, &in->used, RIPC__WIN_BUF, &space))
+		return space;
+	/* Who holds all the memory does not stop the others: the core copies it. */
+	return in->scratch_used ? NULL : in->scratch;
+}
+
+static void received(struct ripc__intake *in, uint8_t *buf, uint32_t len, struct ripc__event *ev)
+{
+	ev->kind = RIPC__EV_RECV;
+	ev->data = buf;
+	ev->len = len;
+	if (buf == in->scratch) {
+		in->scratch_used = true;
+		return;
+	}
+	ev->token = in->slab;
+	in->slab->refs++;
+	in->used += (len + 63) & ~63u;
+}
+
+unsigned ripc__intake_serve(struct ripc__intake *in, struct ripc__win *win, struct ripc__ep *ep,
+			    void *user, struct ripc__event *events, unsigned max, bool *more)
+{
+	unsigned n = 0;
+
+	if (ripc__win_busy(win) && ripc__win_pump(win))
+		*more = true;
+	while (n < max) {
+		uint8_t *buf = room(in);
+		struct ripc__win_event ev;
+
+		if (!buf || !ripc__win_next(win, buf, &ev)) {
+			*more |= !buf;
+			return n;
+		}
+		events[n] = (struct ripc__event){
+			.user = user, .ep = ep, .status = ev.status, .wr_id = ev.wr_id};
+		switch (ev.kind) {
+		case RIPC__WIN_RECV:
+			received(in, buf, ev.len, &events[n]);
+			break;
+		case RIPC__WIN_READ_DONE:
+			events[n].kind = RIPC__EV_READ_DONE;
+			break;
+		case RIPC__WIN_WRITE_DONE:
+			events[n].kind = RIPC__EV_WRITE_DONE;
+			break;
+		case RIPC__WIN_SENDABLE:
+			events[n].kind = RIPC__EV_SENDABLE;
+			break;
+		}
+		n++;
+	}
+	*more = true;
+	return n;
+}
