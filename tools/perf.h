@@ -16,11 +16,12 @@
 #define PERF_SIZES_MAX  32
 #define PERF_SIZE_LIMIT (UINT64_C(1) << 40)
 #define PERF_WINDOW_MAX 256
-#define PERF_QUIET_MS   200   /* silence after which what did not arrive counts as lost */
-#define PERF_STALL_MS   10000 /* silence after which a partner counts as gone */
+#define PERF_QUIET_MS   200 /* silence after which what did not arrive counts as lost */
+#define PERF_PACED_MAX  (UINT64_C(1) << 24) /* messages of one paced test */
+#define PERF_STALL_MS   10000               /* silence after which a partner counts as gone */
 
-enum perf_command { PERF_NO_COMMAND = 0, PERF_SERVER, PERF_TEST, PERF_STOP };
-enum perf_test { PERF_LATENCY = 1, PERF_RATE = 2, PERF_BANDWIDTH = 3 };
+enum perf_command { PERF_NO_COMMAND = 0, PERF_SERVER, PERF_TEST, PERF_STOP, PERF_EXPERIMENT };
+enum perf_test { PERF_LATENCY = 1, PERF_RATE = 2, PERF_BANDWIDTH = 3, PERF_PACED = 4 };
 enum perf_kind { PERF_DEFAULT_KIND = 0, PERF_SHORT = 1, PERF_LONG = 2, PERF_AUTO = 3 };
 enum perf_wait { PERF_DEFAULT_WAIT = 0, PERF_ADAPTIVE = 1, PERF_POLL = 2, PERF_BLOCK = 3 };
 enum perf_protocol { PERF_NO_BASELINE = 0, PERF_TCP = 1, PERF_UDP = 2 };
@@ -42,15 +43,23 @@ struct perf_args {
 	const char *json;             /* file, "-" for standard output, or NULL */
 	int pin;                      /* processor, or -1 */
 	uint64_t timeout_ms; /* how long to wait for the server to be there and to answer */
+	uint64_t rate_hz;    /* of the paced test; 0: as fast as it goes */
+	uint64_t pause_ns;   /* after each of its messages */
+	unsigned burst;      /* of its messages that are due at once */
+	const char *csv;     /* one row per message of the paced test, or NULL */
+	const char *experiment, *out; /* a name, or "list"; a directory for reports, or NULL */
 	bool verify, returns, no_more, stop;
 	struct tool_settings settings;
 };
 
-/* What one side of one comparison came to. All but @rtt are sums over the rounds. */
+/* What one side of one comparison came to. All but @rtt are sums over the rounds. Paced: @rtt has times of one way. */
 struct perf_figures {
-	struct histogram *rtt; /* latency only, else NULL */
+	struct histogram *rtt; /* latency and paced only, else NULL */
 	uint64_t count;        /* messages sent, or round trips tried */
 	uint64_t lost;         /* of these */
+	uint64_t missed;       /* paced: the generator was a period late, and did not send */
+	uint64_t refused;      /* paced: the transport had no room in time */
+	uint64_t late;         /* paced: took longer than a period */
 	uint64_t bytes;        /* payload that arrived */
 	uint64_t elapsed_ns;
 	double cpu_s; /* both processes */
@@ -60,6 +69,7 @@ struct perf_result {
 	uint64_t size;
 	enum perf_kind kind; /* PERF_SHORT or PERF_LONG: what was in fact sent */
 	char transport[24], reason[512];
+	bool same_clock; /* paced: one-way times are known */
 	bool has_baseline;
 	struct perf_figures ours, baseline;
 };
@@ -75,6 +85,9 @@ int perf_parse(struct perf_args *args, int argc, char **argv);
 /* perf_server.c, perf_client.c. Return: the exit code of the process. */
 int perf_serve(struct ripc *ctx, const struct perf_args *args);
 int perf_run(struct ripc *ctx, const struct perf_args *args);
+
+/* perf_experiment.c: starts servers and tests of its own. Return: the exit code of the process. */
+int perf_experiment(const struct perf_args *args);
 
 /* perf_payload.c: message @number of a test holds a pattern of its own, whatever its size. */
 void perf_fill(void *buf, size_t len, uint64_t number);

@@ -15,10 +15,16 @@ enum {
 	OPT_STOP,
 	OPT_PIN,
 	OPT_ROUNDS,
-	OPT_TIMEOUT
+	OPT_TIMEOUT,
+	OPT_RATE,
+	OPT_PAUSE,
+	OPT_BURST,
+	OPT_CSV,
+	OPT_EXPERIMENT,
+	OPT_OUT
 };
 
-static const char *const tests[] = {NULL, "latency", "rate", "bandwidth"};
+static const char *const tests[] = {NULL, "latency", "rate", "bandwidth", "paced"};
 static const char *const kinds[] = {NULL, "short", "long", "auto"};
 static const char *const waits[] = {NULL, "adaptive", "poll", "block"};
 static const char *const protocols[] = {NULL, "tcp", "udp"};
@@ -47,8 +53,9 @@ static void usage(FILE *to)
 {
 	fprintf(to,
 		"usage: ripc-perf server [options]\n"
-		"       ripc-perf latency|rate|bandwidth [options]\n"
+		"       ripc-perf latency|rate|bandwidth|paced [options]\n"
 		"       ripc-perf stop [options]\n"
+		"       ripc-perf --experiment NAME|list [-t NAME] [-c N] [--out DIRECTORY]\n"
 		"of both sides:\n"
 		"  -S, --service ID      the server's service id (%llu)\n"
 		"  -t, --transport NAME  use this transport only\n"
@@ -73,6 +80,11 @@ static void usage(FILE *to)
 		"      --verify          check every byte that arrives\n"
 		"      --timeout MS      wait so long for the server (10000)\n"
 		"      --stop            stop the server when done\n"
+		"of the paced test, one way at a fixed rate:\n"
+		"      --rate HZ         messages per second; 0: as fast as it goes (1000)\n"
+		"      --burst N         messages that are due at once (1)\n"
+		"      --pause NS        wait after each message\n"
+		"      --csv FILE        one row per message, - for standard output\n"
 		"  -V, --version         print the version\n"
 		"  -h, --help            print this\n",
 		(unsigned long long)PERF_SERVICE);
@@ -188,6 +200,24 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 		good = parse_number("--pin", text, 0, CPU_SETSIZE - 1, &n);
 		args->pin = (int)n;
 		return good;
+	case OPT_RATE:
+		return parse_number("--rate", text, 0, 10000000, &args->rate_hz);
+	case OPT_PAUSE:
+		return parse_number("--pause", text, 0, UINT64_C(60000000000), &args->pause_ns);
+	case OPT_BURST:
+		good = parse_number("--burst", text, 1, 100000, &n);
+		args->burst = (unsigned)n;
+		return good;
+	case OPT_CSV:
+		args->csv = text;
+		return true;
+	case OPT_EXPERIMENT:
+		args->experiment = text;
+		args->command = PERF_EXPERIMENT;
+		return true;
+	case OPT_OUT:
+		args->out = text;
+		return true;
 	case OPT_TIMEOUT:
 		return parse_number("--timeout", text, 1, 3600000, &args->timeout_ms);
 	case OPT_RETURNS:
@@ -214,7 +244,7 @@ static bool parse_command(struct perf_args *args, const char *word)
 		return true;
 	}
 	args->command = PERF_TEST;
-	for (int i = PERF_LATENCY; i <= PERF_BANDWIDTH; i++) {
+	for (int i = PERF_LATENCY; i <= PERF_PACED; i++) {
 		if (!strcmp(word, tests[i])) {
 			args->test = (enum perf_test)i;
 			return true;
@@ -224,11 +254,38 @@ static bool parse_command(struct perf_args *args, const char *word)
 	return false;
 }
 
+/* Each message carries its number, and the server keeps a moment for each. */
+static bool fits_pace(struct perf_args *args)
+{
+	if (args->baseline)
+		tool_complain("--baseline: not of the paced test");
+	else if (args->verify)
+		tool_complain("--verify: not of the paced test");
+	else if (args->count > PERF_PACED_MAX)
+		tool_complain("--count: at most %llu in the paced test",
+			      (unsigned long long)PERF_PACED_MAX);
+	else {
+		for (unsigned i = 0; i < args->nsizes; i++) {
+			if (args->sizes[i] < 8) {
+				tool_complain("--size: at least 8 bytes in the paced test");
+				return false;
+			}
+		}
+		if (args->csv && args->nsizes > 1)
+			tool_complain("--csv: for one size at a time");
+		else
+			return true;
+	}
+	return false;
+}
+
 /* What depends on more than one option. */
 static int complete(struct perf_args *args)
 {
 	const char *wait = getenv("RIPC_WAIT");
 
+	if (args->test == PERF_PACED && !fits_pace(args))
+		return TOOL_ERROR;
 	if (args->kind == PERF_DEFAULT_KIND)
 		args->kind = args->test == PERF_BANDWIDTH ? PERF_LONG : PERF_AUTO;
 	if (!args->nsizes) {
@@ -269,6 +326,12 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 		{"no-more", no_argument, NULL, OPT_NO_MORE},
 		{"verify", no_argument, NULL, OPT_VERIFY},
 		{"timeout", required_argument, NULL, OPT_TIMEOUT},
+		{"rate", required_argument, NULL, OPT_RATE},
+		{"pause", required_argument, NULL, OPT_PAUSE},
+		{"burst", required_argument, NULL, OPT_BURST},
+		{"csv", required_argument, NULL, OPT_CSV},
+		{"experiment", required_argument, NULL, OPT_EXPERIMENT},
+		{"out", required_argument, NULL, OPT_OUT},
 		{"stop", no_argument, NULL, OPT_STOP},
 		{"version", no_argument, NULL, 'V'},
 		{"help", no_argument, NULL, 'h'},
@@ -279,6 +342,8 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 	memset(args, 0, sizeof(*args));
 	args->service = PERF_SERVICE;
 	args->rounds = 5;
+	args->rate_hz = 1000;
+	args->burst = 1;
 	args->window = 8;
 	args->pin = -1;
 	args->timeout_ms = 10000;
@@ -315,7 +380,8 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 	}
 	if (!args->command) {
 		tool_complain(
-			"the command must come first: server, latency, rate, bandwidth or stop");
+			"the command must come first: server, latency, rate, bandwidth, paced or "
+			"stop");
 		return TOOL_ERROR;
 	}
 	return complete(args);

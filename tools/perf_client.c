@@ -93,6 +93,11 @@ static uint64_t default_count(enum perf_test test, enum perf_kind kind, uint64_t
 	uint64_t small, bytes, count, least;
 
 	switch (test) {
+	case PERF_PACED:
+		small = 100000;
+		bytes = UINT64_C(1) << 30;
+		least = 20;
+		break;
 	case PERF_LATENCY:
 		small = 50000;
 		bytes = UINT64_C(2) << 30;
@@ -131,6 +136,7 @@ static int our_round(struct perf_client *c, struct perf_round *round, struct per
 	if (round->test == PERF_LATENCY && c->args->kind == PERF_AUTO)
 		round->kind = PERF_AUTO;
 	rc = round->test == PERF_LATENCY ? perf_latency(c, round, figures)
+	     : round->test == PERF_PACED ? perf_paced(c, round, figures)
 					 : perf_oneway(c, round, figures);
 	round->kind = kind;
 	return rc;
@@ -148,7 +154,9 @@ static int warm_up(struct perf_client *c, struct perf_round *round, const struct
 		return -ENOMEM;
 	}
 	round->count = count / 10 > 2000 ? 2000 : count / 10 ? count / 10 : 1;
+	c->warming = true;
 	rc = our_round(c, round, &scratch);
+	c->warming = false;
 	if (!rc && s->fd >= 0)
 		rc = perf_baseline_round(c, s, round, &scratch);
 	round->count = count;
@@ -159,7 +167,7 @@ static int warm_up(struct perf_client *c, struct perf_round *round, const struct
 static int measure_rounds(struct perf_client *c, struct perf_round *round,
 			  const struct perf_socket *s, struct perf_result *r)
 {
-	unsigned rounds = c->args->rounds;
+	unsigned rounds = round->test == PERF_PACED ? 1 : c->args->rounds;
 	uint64_t total = round->count;
 	int rc = warm_up(c, round, s);
 
@@ -220,6 +228,7 @@ static int measure(struct perf_client *c, uint64_t size, struct perf_result *r)
 static int measure_all(struct perf_client *c, struct perf_result *results, unsigned *done)
 {
 	const struct perf_args *args = c->args;
+	bool timed = args->test == PERF_LATENCY || args->test == PERF_PACED;
 
 	if (!args->json || strcmp(args->json, "-"))
 		perf_print_head(args);
@@ -227,15 +236,16 @@ static int measure_all(struct perf_client *c, struct perf_result *results, unsig
 		struct perf_result *r = &results[i];
 		int rc;
 
-		r->ours.rtt = args->test == PERF_LATENCY ? histogram_new() : NULL;
-		r->baseline.rtt = args->test == PERF_LATENCY ? histogram_new() : NULL;
-		if (args->test == PERF_LATENCY && (!r->ours.rtt || !r->baseline.rtt)) {
+		r->ours.rtt = timed ? histogram_new() : NULL;
+		r->baseline.rtt = timed ? histogram_new() : NULL;
+		if (timed && (!r->ours.rtt || !r->baseline.rtt)) {
 			tool_complain("out of memory");
 			return -ENOMEM;
 		}
 		rc = measure(c, args->sizes[i], r);
 		if (rc)
 			return rc;
+		r->same_clock = c->same_clock;
 		(*done)++;
 		if (!args->json || strcmp(args->json, "-"))
 			perf_print(args, r);

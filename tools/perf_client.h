@@ -13,8 +13,10 @@ struct perf_client {
 	struct ripc_route route;      /* to the server */
 	uint64_t token;               /* of the last request */
 	uint64_t damaged;             /* messages whose contents were wrong, seen on either side */
-	bool offered;                 /* @back is offered to the server as a return buffer */
-	void *back;                   /* it, or NULL */
+	bool same_clock; /* the server reads the same clock, as it said at the start of a paced test */
+	bool warming;    /* nothing that is measured now counts */
+	bool offered;    /* @back is offered to the server as a return buffer */
+	void *back;      /* it, or NULL */
 };
 
 /* One round: what is to be sent. */
@@ -37,6 +39,7 @@ int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_co
  * Return: 0, or a negative errno, explained on the standard error stream.
  */
 int perf_latency(struct perf_client *c, const struct perf_round *round, struct perf_figures *figures);
+int perf_paced(struct perf_client *c, const struct perf_round *round, struct perf_figures *figures);
 int perf_oneway(struct perf_client *c, const struct perf_round *round, struct perf_figures *figures);
 
 /* Sends the messages of a round as long ones, several in flight. Return: as above. */

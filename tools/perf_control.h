@@ -20,7 +20,8 @@ enum perf_type {
 	PERF_BASE_START = 5, /* the same exchange over the socket; the reply comes before it */
 	PERF_BASE_CLOSE = 6,
 	PERF_BYE = 7,
-	PERF_QUIT = 8,      /* end the server */
+	PERF_QUIT = 8,   /* end the server */
+	PERF_STAMPS = 9, /* of a paced test: after the reply comes a long message, 64 bits little-endian per message: when it came */
 	PERF_REPLY = 100,   /* done */
 	PERF_REFUSAL = 101, /* not done, text says why */
 	PERF_BUSY = 102,    /* not done, another client is being served */
@@ -44,5 +45,8 @@ int perf_control_send(struct ripc_service *service, uint64_t dest, const struct 
 
 /* Whether the message is one of these; false for measured messages and for anything malformed. */
 bool perf_control_read(const struct ripc_message *m, struct perf_control *c);
+
+/* Names the monotonic clock that this process reads: who has the same name reads the same clock. */
+void perf_clock_name(char *name, size_t len);
 
 #endif

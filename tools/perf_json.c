@@ -3,6 +3,7 @@
 #include "config.h"
 #include "perf.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -50,6 +51,55 @@ static void set_text(json_t *object, const char *key, const char *text)
 		json_object_set_new(object, key, value);
 }
 
+/* What changes a latency: each as the kernel says it. */
+static void set_files(json_t *e)
+{
+	static const struct {
+		const char *name, *path, *key;
+	} files[] = {
+		{"isolated_cpus", "/sys/devices/system/cpu/isolated", ""},
+		{"nohz_full_cpus", "/sys/devices/system/cpu/nohz_full", ""},
+		{"huge_pages", "/proc/meminfo", "HugePages_Total"},
+		{"transparent_huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled", ""},
+		{"clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource", ""},
+		{"load", "/proc/loadavg", ""},
+	};
+	char text[512];
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		read_value(files[i].path, files[i].key, text, sizeof(text));
+		set_text(e, files[i].name, text);
+	}
+}
+
+/* The RDMA devices and their firmware; an empty list where there are none. */
+static void set_devices(json_t *e)
+{
+	json_t *list = json_array();
+	DIR *dir = opendir("/sys/class/infiniband");
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		json_t *o;
+		char path[512], text[128];
+
+		if (entry->d_name[0] == '.')
+			continue;
+		o = json_object();
+		set_text(o, "name", entry->d_name);
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/fw_ver", entry->d_name);
+		read_value(path, "", text, sizeof(text));
+		set_text(o, "firmware", text);
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/node_type", entry->d_name);
+		read_value(path, "", text, sizeof(text));
+		set_text(o, "type", text);
+		json_array_append_new(list, o);
+	}
+	if (dir)
+		closedir(dir);
+	json_object_set_new(e, "devices", list);
+}
+
 static json_t *environment_json(const struct perf_args *args)
 {
 	json_t *e = json_object();
@@ -68,6 +118,8 @@ static json_t *environment_json(const struct perf_args *args)
 		set_text(e, "kernel", text);
 		set_text(e, "host", name.nodename);
 	}
+	set_files(e);
+	set_devices(e);
 	set_text(e, "library", ripc_version());
 	set_text(e, "options", args->settings.text);
 	if (args->pin >= 0)
@@ -82,25 +134,41 @@ static double us(uint64_t ns)
 	return (double)ns / 1e3;
 }
 
+static json_t *times_json(const struct histogram *h)
+{
+	static const struct {
+		const char *name;
+		double percent;
+	} ranks[] = {{"p10", 10},    {"p50", 50},      {"p90", 90},       {"p99", 99},
+		     {"p999", 99.9}, {"p9999", 99.99}, {"p99999", 99.999}};
+	json_t *o = json_object();
+
+	json_object_set_new(o, "min", json_real(us(histogram_min(h))));
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks); i++)
+		json_object_set_new(o, ranks[i].name,
+				    json_real(us(histogram_percentile(h, ranks[i].percent))));
+	json_object_set_new(o, "max", json_real(us(histogram_max(h))));
+	json_object_set_new(o, "mean", json_real(histogram_mean(h) / 1e3));
+	return o;
+}
+
 /* One set of figures, into an object that has other things in it already. */
 static void set_figures(json_t *to, enum perf_test test, const struct perf_figures *f)
 {
 	json_object_set_new(to, "count", json_integer((json_int_t)f->count));
 	json_object_set_new(to, "lost", json_integer((json_int_t)f->lost));
 	json_object_set_new(to, "cpu_s", json_real(f->cpu_s));
-	if (test == PERF_LATENCY) {
+	if (test == PERF_PACED) {
+		json_object_set_new(to, "missed", json_integer((json_int_t)f->missed));
+		json_object_set_new(to, "refused", json_integer((json_int_t)f->refused));
+		json_object_set_new(to, "late", json_integer((json_int_t)f->late));
+	}
+	if (test == PERF_LATENCY || test == PERF_PACED) {
 		const struct histogram *h = f->rtt;
 
 		if (!histogram_count(h))
 			return;
-		json_object_set_new(
-			to, "rtt_us",
-			json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "min", us(histogram_min(h)),
-				  "p50", us(histogram_percentile(h, 50)), "p90",
-				  us(histogram_percentile(h, 90)), "p99",
-				  us(histogram_percentile(h, 99)), "p999",
-				  us(histogram_percentile(h, 99.9)), "max", us(histogram_max(h)),
-				  "mean", histogram_mean(h) / 1e3));
+		json_object_set_new(to, test == PERF_PACED ? "oneway_us" : "rtt_us", times_json(h));
 		return;
 	}
 	if (!f->elapsed_ns)
@@ -142,6 +210,12 @@ static json_t *result_json(const struct perf_args *args, const struct perf_resul
 	set_text(o, "reason", r->reason);
 	set_text(o, "wait", perf_wait_name(args->wait));
 	json_object_set_new(o, "size", json_integer((json_int_t)r->size));
+	if (args->test == PERF_PACED) {
+		json_object_set_new(o, "rate_hz", json_integer((json_int_t)args->rate_hz));
+		json_object_set_new(o, "pause_ns", json_integer((json_int_t)args->pause_ns));
+		json_object_set_new(o, "burst", json_integer((json_int_t)args->burst));
+		json_object_set_new(o, "same_clock", json_boolean(r->same_clock));
+	}
 	set_figures(o, args->test, &r->ours);
 	if (!r->has_baseline)
 		return o;

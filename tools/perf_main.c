@@ -31,6 +31,8 @@ int main(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	tool_catch_signals();
+	if (args.command == PERF_EXPERIMENT)
+		return perf_experiment(&args);
 	if (args.pin >= 0 && !pin(args.pin))
 		return TOOL_ERROR;
 	rc = ripc_open(&ctx, args.settings.text);

@@ -34,7 +34,13 @@ void perf_print_head(const struct perf_args *args)
 	printf("%s, wait %s", perf_test_name(args->test), perf_wait_name(args->wait));
 	if (args->baseline)
 		printf(", next to %s", base);
-	if (args->test == PERF_LATENCY)
+	if (args->test == PERF_PACED)
+		printf("; one way in microseconds\n%-16s %-5s %10s %8s %6s %6s %6s %6s %8s %8s %8s "
+		       "%8s "
+		       "%8s %8s",
+		       "", "kind", "size", "count", "missed", "refus", "lost", "late", "p10", "p50",
+		       "p90", "p99", "p99.9", "max");
+	else if (args->test == PERF_LATENCY)
 		printf("; round trips in microseconds\n%-16s %-5s %10s %8s %6s %8s %8s %8s %8s %8s "
 		       "%8s %8s",
 		       "", "kind", "size", "count", "lost", "min", "p50", "p90", "p99", "p99.9",
@@ -52,7 +58,15 @@ static void print_line(const struct perf_args *args, const struct perf_result *r
 	const struct histogram *h = f->rtt;
 
 	printf("%-16s %-5s %10llu", name, perf_kind_name(r->kind), (unsigned long long)r->size);
-	if (args->test == PERF_LATENCY)
+	if (args->test == PERF_PACED)
+		printf(" %8llu %6llu %6llu %6llu %6llu %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f",
+		       (unsigned long long)f->count, (unsigned long long)f->missed,
+		       (unsigned long long)f->refused, (unsigned long long)f->lost,
+		       (unsigned long long)f->late, us(histogram_percentile(h, 10)),
+		       us(histogram_percentile(h, 50)), us(histogram_percentile(h, 90)),
+		       us(histogram_percentile(h, 99)), us(histogram_percentile(h, 99.9)),
+		       us(histogram_max(h)));
+	else if (args->test == PERF_LATENCY)
 		printf(" %8llu %6llu %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f",
 		       (unsigned long long)f->count, (unsigned long long)f->lost,
 		       us(histogram_min(h)), us(histogram_percentile(h, 50)),
@@ -91,6 +105,8 @@ void perf_print(const struct perf_args *args, const struct perf_result *result)
 	char base[32];
 
 	print_line(args, result, result->transport, &result->ours);
+	if (args->test == PERF_PACED && !result->same_clock)
+		puts("the server reads another clock: no time of one way is known");
 	if (result->has_baseline) {
 		snprintf(base, sizeof(base), "%s:%s", perf_protocol_name(args->baseline),
 			 perf_wait_name(args->baseline_wait));

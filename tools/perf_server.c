@@ -2,7 +2,9 @@
 /* The server: echoes or counts what its client sends, one client at a time, until it is told to stop. */
 #include "perf_server.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define IDLE_MS 500 /* a signal does not end a wait: look for it now and then */
@@ -31,6 +33,9 @@ static void drop_client(struct perf_server *s)
 {
 	end_test(s);
 	perf_base_close(s);
+	free(s->stamps);
+	s->stamps = NULL;
+	s->stamps_count = 0;
 	s->client = 0;
 }
 
@@ -43,6 +48,28 @@ static void answer_ping(struct perf_server *s, const struct ripc_message *m)
 			      (unsigned long long)m->source, ripc_detail());
 }
 
+/* Numbers beyond the test are not ours; a message that comes twice counts when it came first. */
+static void stamp(struct perf_server *s, const struct ripc_message *m)
+{
+	uint64_t number;
+
+	if (m->items[0].iov_len < sizeof(number))
+		return;
+	memcpy(&number, m->items[0].iov_base, sizeof(number));
+	number = le64toh(number);
+	if (number < s->stamps_count && !s->stamps[number])
+		s->stamps[number] = htole64(tool_now_ns());
+}
+
+static void send_stamps(struct perf_server *s)
+{
+	struct iovec item = {.iov_base = s->stamps, .iov_len = s->stamps_count * sizeof(*s->stamps)};
+	int rc = ripc_send_long(s->service, s->client, &item, 1, NULL, PERF_STALL_MS);
+
+	if (rc)
+		tool_fail(rc, "times of arrival to service %llu", (unsigned long long)s->client);
+}
+
 static void take_measured(struct perf_server *s, const struct ripc_message *m)
 {
 	int rc;
@@ -52,6 +79,8 @@ static void take_measured(struct perf_server *s, const struct ripc_message *m)
 		return;
 	}
 	s->activity++;
+	if (s->test.test == PERF_PACED)
+		stamp(s, m);
 	if (s->test.verify && (m->items[0].iov_len != s->test.size ||
 			       !perf_check(m->items[0].iov_base, m->items[0].iov_len, s->received)))
 		s->damaged++;
@@ -114,8 +143,26 @@ static bool admit(struct perf_server *s, uint64_t client, struct perf_control *r
 
 static bool is_valid_test(const struct perf_control *r)
 {
-	return r->test >= PERF_LATENCY && r->test <= PERF_BANDWIDTH && r->kind <= PERF_AUTO &&
-	       r->size <= PERF_SIZE_LIMIT && r->count && r->count <= UINT64_C(1) << 40;
+	return r->test >= PERF_LATENCY && r->test <= PERF_PACED && r->kind <= PERF_AUTO &&
+	       r->size <= PERF_SIZE_LIMIT && r->count &&
+	       r->count <= (r->test == PERF_PACED ? PERF_PACED_MAX : UINT64_C(1) << 40);
+}
+
+/* Room for the moments of arrival, touched now rather than on the way. */
+static bool begin_stamps(struct perf_server *s, uint64_t count, struct perf_control *reply)
+{
+	free(s->stamps);
+	s->stamps_count = 0;
+	s->stamps = malloc(count * sizeof(*s->stamps));
+	if (!s->stamps) {
+		reply->type = PERF_REFUSAL;
+		snprintf(reply->text, sizeof(reply->text), "out of memory");
+		return false;
+	}
+	memset(s->stamps, 0, count * sizeof(*s->stamps));
+	s->stamps_count = count;
+	perf_clock_name(reply->text, sizeof(reply->text));
+	return true;
 }
 
 static void begin_test(struct perf_server *s, const struct perf_control *request,
@@ -128,6 +175,8 @@ static void begin_test(struct perf_server *s, const struct perf_control *request
 		snprintf(reply->text, sizeof(reply->text), "no such test");
 		return;
 	}
+	if (request->test == PERF_PACED && !begin_stamps(s, request->count, reply))
+		return;
 	s->test = *request;
 	s->received = s->damaged = s->waited_ns = s->cpu_ns = 0;
 	s->cpu_s = tool_cpu_s();
@@ -158,6 +207,12 @@ static void obey(struct perf_server *s, const struct perf_control *request, stru
 		break;
 	case PERF_END:
 		conclude_test(s, reply);
+		break;
+	case PERF_STAMPS:
+		if (!s->stamps) {
+			reply->type = PERF_REFUSAL;
+			snprintf(reply->text, sizeof(reply->text), "no paced test was made");
+		}
 		break;
 	case PERF_BASE_OPEN:
 		perf_base_open(s, request, reply);
@@ -207,6 +262,8 @@ static void take_control(struct perf_server *s, uint64_t client, const struct pe
 	/* Only now does the client begin. */
 	if (fresh && reply.type == PERF_REPLY && request->type == PERF_BASE_START)
 		perf_base_run(s);
+	if (fresh && reply.type == PERF_REPLY && request->type == PERF_STAMPS)
+		send_stamps(s);
 }
 
 static int serve(struct perf_server *s)
@@ -253,5 +310,6 @@ int perf_serve(struct ripc *ctx, const struct perf_args *args)
 	fflush(stdout);
 	rc = serve(&s);
 	perf_base_close(&s);
+	free(s.stamps);
 	return rc;
 }

@@ -24,6 +24,8 @@ struct perf_server {
 	int listener;            /* of a TCP baseline, or -1 */
 	struct perf_socket base; /* base.fd is -1 without a baseline */
 	bool connected;          /* the UDP socket knows its partner */
+	uint64_t *stamps; /* paced: when message i came, little-endian, 0 if it did not; test_count of them */
+	uint64_t stamps_count;
 	bool quit;
 };
 

@@ -2,7 +2,7 @@
 /*
  * Compares a JSON report with what was promised.
  *
- *     perf_json_check FILE latency|rate|bandwidth RESULTS [baseline]
+ *     perf_json_check FILE latency|rate|bandwidth|paced RESULTS [baseline]
  *     perf_json_check FILE info
  */
 #include <jansson.h>
@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const rtt_keys[] = {"min", "p50", "p90", "p99", "p999", "max", "mean", NULL};
+static const char *const rtt_keys[] = {"min",   "p10",    "p50", "p90",  "p99", "p999",
+				       "p9999", "p99999", "max", "mean", NULL};
 
 static void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
@@ -69,7 +70,7 @@ static void check_rtt(json_t *rtt)
 
 	if (!json_is_object(rtt))
 		fail("rtt_us: missing");
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 9; i++) {
 		double v = number(rtt, rtt_keys[i], 0);
 
 		/* One bucket of rounding, and six digits of printing. */
@@ -80,8 +81,25 @@ static void check_rtt(json_t *rtt)
 	mean = number(rtt, "mean", number(rtt, "min", 0));
 	if (mean > last)
 		fail("mean: more than max");
-	if (json_object_size(rtt) != 7)
+	if (json_object_size(rtt) != 10)
 		fail("rtt_us: has members that were not promised");
+}
+
+/* Every message is accounted for, and where the clock is the same its time is known. */
+static void check_paced(json_t *o, double count)
+{
+	double gone = number(o, "missed", 0) + number(o, "refused", 0) + number(o, "lost", 0);
+
+	if (gone > count)
+		fail("missed, refused and lost: more than count");
+	if (number(o, "late", 0) > count - gone)
+		fail("late: more than arrived");
+	number(o, "rate_hz", 0);
+	number(o, "burst", 1);
+	if (!json_is_true(json_object_get(o, "same_clock")))
+		fail("same_clock: both processes are on one host");
+	if (gone < count)
+		check_rtt(json_object_get(o, "oneway_us"));
 }
 
 static void check_figures(json_t *o, const char *test)
@@ -101,6 +119,10 @@ static void check_figures(json_t *o, const char *test)
 		return;
 	}
 	absent(o, "rtt_us");
+	if (!strcmp(test, "paced")) {
+		check_paced(o, count);
+		return;
+	}
 	number(o, "rate_per_s", 1);
 	number(o, "mb_per_s", 0);
 }
@@ -155,6 +177,8 @@ static void check_perf(json_t *root, const char *test, size_t results, bool base
 		fail("environment: missing");
 	text(environment, "kernel");
 	text(environment, "library");
+	if (!json_is_array(json_object_get(environment, "devices")))
+		fail("devices: missing");
 	if (!json_is_array(list) || json_array_size(list) != results)
 		fail("results: %zu of them, not %zu", json_array_size(list), results);
 	json_array_foreach(list, i, o)
@@ -217,7 +241,7 @@ int main(int argc, char **argv)
 	json_t *root;
 
 	if (argc < 3 || (strcmp(argv[2], "info") && argc < 4))
-		fail("usage: perf_json_check FILE info|latency|rate|bandwidth [RESULTS "
+		fail("usage: perf_json_check FILE info|latency|rate|bandwidth|paced [RESULTS "
 		     "[baseline]]");
 	root = json_load_file(argv[1], JSON_REJECT_DUPLICATES, &error);
 	if (!root)

@@ -62,6 +62,43 @@ measure "bandwidth, one in flight" 1 "" bandwidth --size 64K --count 20 --window
 measure "bandwidth, more in flight than there are" 1 "" bandwidth --size 64K --count 5 --window 256
 measure "bandwidth of short messages" 1 "" bandwidth --kind short --size 512 --count 1000
 
+measure "at a rate" 2 "" paced --size 8,64 --rate 2000 --count 200
+measure "as fast as it goes" 1 "" paced --rate 0 --count 2000
+reports "all of them were sent" '"missed": 0'
+reports "and none was refused" '"refused": 0'
+measure "in bursts, with a pause" 1 "" paced --rate 0 --burst 16 --pause 1000 --count 500
+measure "long messages at a rate" 1 "" paced --kind long --size 64K --rate 200 --count 20
+# Faster than anybody can: what is not sent is accounted for.
+measure "at a rate that cannot be" 1 "" paced --rate 10000000 --count 20000
+expect "one row per message" 0 30 ./tools/ripc-perf paced --service "$id" --rate 1000 --count 100 --csv "$work/rows.csv"
+if [ "$(wc -l <"$work/rows.csv")" -eq 101 ] && awk -F, '
+	NR == 1 { bad = $0 != "number,due_ns,sent_ns,received_ns,latency_ns,state"; next }
+	$1 != NR - 2 || NF != 6 || $2 !~ /^[0-9]+$/ { bad = 1 }
+	$6 == "received" && ($4 < $3 || $3 < $2 || $5 != $4 - $3) { bad = 1 }
+	$6 == "missed" && $3 != "" { bad = 1 }
+	$6 !~ /^(received|missed|refused|lost)$/ { bad = 1 }
+	END { exit bad }' "$work/rows.csv"; then
+	ok "and the stamps are in order"
+else
+	bad "and the stamps are in order" "$work/rows.csv"
+fi
+expect "rows that cannot be written" 1 30 ./tools/ripc-perf paced --service "$id" --count 10 --csv "$work/nowhere/rows.csv"
+has "are named" "$err" "nowhere/rows.csv"
+
+expect "the experiments" 0 10 ./tools/ripc-perf --experiment list
+has "have names" "$out" "^E22 "
+expect "one of them" 0 60 ./tools/ripc-perf --experiment E16 -c 50 -t iwarp/soft
+has "is made in all its runs" "$out" "E16: 2 of 2 runs made"
+expect "one that no device can" 1 30 ./tools/ripc-perf --experiment E14
+has "says why" "$out" "cannot be made: "
+mkdir "$work/reports"
+expect "reports of one" 0 60 ./tools/ripc-perf --experiment e2 -c 1 -t window/shm,iwarp/soft --out "$work/reports"
+if [ -s "$work/reports/E2-1.csv" ] && { [ $json = no ] || [ -s "$work/reports/E2-2.json" ]; }; then
+	ok "are in the directory"
+else
+	bad "are in the directory" "$out"
+fi
+
 expect "the table" 0 30 ./tools/ripc-perf latency --service "$id" --count 100 --baseline tcp
 has "has our line" "$out" "short  *64  *100  *0 "
 has "has the baseline's" "$out" "^tcp:poll "
@@ -177,7 +214,9 @@ killed datagrams latency -o short=udp
 for wrong in "" "nonsense" "latency --size nonsense" "latency --size 1,,2" "latency --size 2000G" \
 	"latency --count 0" "latency --kind medium" "latency --wait never" "latency --baseline sctp" \
 	"latency --baseline tcp:adaptive" "latency --transport nonsense" "latency --service 0" "latency extra" \
-	"bandwidth --window 257" "latency --pin 100000" "server --service any1" "latency --rounds 0" "--json -"; do
+	"bandwidth --window 257" "latency --pin 100000" "server --service any1" "latency --rounds 0" "--json -" \
+	"paced --size 7" "paced --rate 10000001" "paced --burst 0" "paced --baseline tcp" "paced --verify" \
+	"paced --csv x --size 8,9" "paced --count 16777217" "--experiment E23"; do
 	# The words are meant to be split.
 	expect "wrong usage: $wrong" 3 10 ./tools/ripc-perf $wrong
 	if [ -s "$err" ]; then

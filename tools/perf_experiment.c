@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The experiments of the work on real-time gateways over InfiniBand that this library grew from, by their names: each is a
+ * few runs of a server and a test, two processes of this program on one host, so that both read the same clock.
+ */
+#define _GNU_SOURCE
+#include "perf.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORDS_MAX 48
+#define START_MS  10000
+
+/* Words are separated by blanks. */
+struct run {
+	const char *what;
+	const char *transport; /* as a rule; --transport names another one */
+	const char *both;      /* for server and test */
+	const char *test;      /* NULL: cannot be made, @cannot says why */
+	const char *cannot;
+};
+
+struct experiment {
+	const char *name, *title;
+	const struct run *runs;
+};
+
+#define NO_RUN(what, why)                 \
+	{                                 \
+		what, "ib", "", NULL, why \
+	}
+#define END                                  \
+	{                                    \
+		NULL, NULL, NULL, NULL, NULL \
+	}
+
+#define UC_SHORT "short messages go over RC or UD only; UC carries the writes of long ones"
+#define INLINE   "what goes inline follows from the device's limit, and cannot be switched off"
+#define SIGNALED "the library itself chooses which sends are signaled"
+
+#define RATES(transport, size)                                                                      \
+	{"100 Hz", transport, "-w poll", "paced -s " size " --rate 100 -c 1000", NULL},             \
+		{"2.5 kHz", transport, "-w poll", "paced -s " size " --rate 2500 -c 25000", NULL},  \
+		{"10 kHz", transport, "-w poll", "paced -s " size " --rate 10000 -c 100000", NULL}, \
+		{"50 kHz", transport, "-w poll", "paced -s " size " --rate 50000 -c 250000", NULL}, \
+	{                                                                                           \
+		"100 kHz", transport, "-w poll", "paced -s " size " --rate 100000 -c 250000", NULL  \
+	}
+
+static const struct run e1[] = {
+	{"RC", "ib", "-w block -o short=rdma", "paced -s 32 --rate 0 -c 160000", NULL},
+	{"UD", "ib", "-w block -o short=udp", "paced -s 32 --rate 0 -c 160000", NULL},
+	NO_RUN("UC", UC_SHORT),
+	END};
+static const struct run e2[] = {
+	{"RC", "ib", "-w block -o short=rdma", "paced -s 32 --rate 1 -c 10", NULL},
+	{"UD", "ib", "-w block -o short=udp", "paced -s 32 --rate 1 -c 10", NULL},
+	NO_RUN("UC", UC_SHORT),
+	END};
+static const struct run e3[] = {
+	{"RC", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 0 -c 160000", NULL},
+	{"UD", "ib", "-w poll -o short=udp", "paced -s 32 --rate 0 -c 160000", NULL},
+	NO_RUN("UC", UC_SHORT),
+	END};
+static const struct run e4[] = {
+	{"RC", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 1 -c 10", NULL},
+	{"UD", "ib", "-w poll -o short=udp", "paced -s 32 --rate 1 -c 10", NULL},
+	NO_RUN("UC", UC_SHORT),
+	END};
+static const struct run e5[] = {
+	{"stamp at submission", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 1000 -c 8000", NULL},
+	NO_RUN("stamp at the DMA fetch", "verbs do not tell when an adapter fetches the data"),
+	END};
+static const struct run e6[] = {{"inline, as the device can", "ib", "-w poll -o short=rdma",
+				 "paced -s 32 --rate 0 -c 160000", NULL},
+				{"above what goes inline", "ib", "-w poll -o short=rdma",
+				 "paced -s 512 --rate 0 -c 160000", NULL},
+				NO_RUN("not inline, 32 B", INLINE),
+				END};
+static const struct run e7[] = {
+	{"send, RC", "ib", "-w poll -o short=rdma", "latency -s 32", NULL},
+	{"write, RC", "ib", "-w poll -o ib_qp=rc", "latency -s 32 -k long --returns", NULL},
+	{"write, UC", "ib", "-w poll -o ib_qp=uc", "latency -s 32 -k long --returns", NULL},
+	NO_RUN("write with immediate", "the library's writes are followed by a message instead"),
+	END};
+static const struct run e8[] = {{"send, as the library signals", "ib", "-w poll -o short=rdma",
+				 "paced -s 32 --rate 0 -c 160000", NULL},
+				NO_RUN("signaled and unsignaled", SIGNALED),
+				END};
+static const struct run e9[] = {{"write over UC, as the library signals", "ib",
+				 "-w poll -o ib_qp=uc", "latency -s 32 -k long --returns", NULL},
+				NO_RUN("signaled and unsignaled", SIGNALED),
+				END};
+
+#define SWEEP "-s 8,16,32,64,128,256,512,1K,2K,4K,8K,16K,32K"
+static const struct run e10[] = {
+	{"RC", "ib", "-w poll -o short=rdma", "latency " SWEEP, NULL},
+	{"UC, the long ones", "ib", "-w poll -o ib_qp=uc", "latency -k long " SWEEP, NULL},
+	{"UD, what fits a datagram", "ib", "-w poll -o short=udp",
+	 "latency -s 8,16,32,64,128,256,512", NULL},
+	END};
+static const struct run e11[] = {{"RC, back to back", "ib", "-w poll -o short=rdma",
+				  "paced -s 8,32,128,512 --rate 0 -c 80000", NULL},
+				 {"UD, back to back", "ib", "-w poll -o short=udp",
+				  "paced -s 8,32,128,512 --rate 0 -c 80000", NULL},
+				 END};
+static const struct run e12[] = {{"RC, a pause of 5500 ns", "ib", "-w poll -o short=rdma",
+				  "paced -s 8,32,128,512 --rate 0 --pause 5500 -c 80000", NULL},
+				 {"UD, a pause of 5500 ns", "ib", "-w poll -o short=udp",
+				  "paced -s 8,32,128,512 --rate 0 --pause 5500 -c 80000", NULL},
+				 END};
+static const struct run e13[] = {{"ping-pong; ib_send_lat beside it: scripts/bench --lab", "ib",
+				  "-w poll -o short=rdma", "latency " SWEEP, NULL},
+				 END};
+static const struct run e14[] = {
+	NO_RUN("path MTU 256 to 4096", "the MTU is the port's: set it there, and make E13 again"),
+	END};
+static const struct run e15[] = {
+	{"queue pairs made by hand", "ib", "-w poll -o short=rdma", "latency -s 32", NULL},
+	{"made by the connection manager", "iwarp/verbs", "-w poll -o short=rdma", "latency -s 32",
+	 NULL},
+	END};
+static const struct run e16[] = {
+	{"a timer that sleeps", "ib", "-w block", "paced -s 32 --rate 1000 -c 10000", NULL},
+	{"a clock that is watched", "ib", "-w poll", "paced -s 32 --rate 1000 -c 10000", NULL},
+	END};
+static const struct run e17[] = {
+	{"bursts of 1", "ib", "-w poll", "paced -s 32 --rate 10000 -c 100000", NULL},
+	{"bursts of 64", "ib", "-w poll", "paced -s 32 --rate 10000 --burst 64 -c 100000", NULL},
+	NO_RUN("depth of the receive queue, signaling interval",
+	       "the library chooses both from the device's limits"),
+	END};
+static const struct run e18[] = {RATES("ib", "16"), END};
+static const struct run e19[] = {RATES("ib", "64"), END};
+static const struct run e20[] = {RATES("ib", "512"), END};
+static const struct run e21[] = {RATES("window/shm", "64"), END};
+static const struct run e22[] = {RATES("iwarp/soft", "64"), END};
+
+static const struct experiment experiments[] = {
+	{"E1", "event-driven, 32 B, in bursts; RC, UC, UD", e1},
+	{"E2", "the same, 1 s between messages", e2},
+	{"E3", "busy polling, 32 B, in bursts; RC, UC, UD", e3},
+	{"E4", "the same, 1 s between messages", e4},
+	{"E5", "where the stamp is taken: at submission, at the DMA fetch", e5},
+	{"E6", "inline on and off", e6},
+	{"E7", "send and write, RC and UC", e7},
+	{"E8", "signaled and unsignaled sends", e8},
+	{"E9", "signaled and unsignaled writes", e9},
+	{"E10", "sizes from 8 B to 32 KiB, round trips", e10},
+	{"E11", "sizes one way, without a pause", e11},
+	{"E12", "sizes one way, with a pause of 5500 ns", e12},
+	{"E13", "ping-pong against perftest", e13},
+	{"E14", "path MTU", e14},
+	{"E15", "queue pairs made by the connection manager, and plain ones", e15},
+	{"E16", "kinds of timers", e16},
+	{"E17", "queue depths and signaling interval", e17},
+	{"E18", "rates from 100 Hz to 100 kHz, 2 doubles a sample", e18},
+	{"E19", "the same, 8 doubles", e19},
+	{"E20", "the same, 64 doubles", e20},
+	{"E21", "the same over shared memory, 8 doubles", e21},
+	{"E22", "the same over TCP, 8 doubles; ZeroMQ and NNG: scripts/bench", e22},
+};
+
+static int list(void)
+{
+	for (size_t i = 0; i < sizeof(experiments) / sizeof(*experiments); i++)
+		printf("%-4s %s\n", experiments[i].name, experiments[i].title);
+	return TOOL_OK;
+}
+
+struct words {
+	char text[4096];
+	char *word[WORDS_MAX + 1];
+	unsigned n;
+	size_t used;
+	bool full;
+};
+
+static void add(struct words *w, const char *word, size_t len)
+{
+	if (w->n == WORDS_MAX || w->used + len + 1 > sizeof(w->text)) {
+		w->full = true;
+		return;
+	}
+	w->word[w->n++] = memcpy(w->text + w->used, word, len);
+	w->text[w->used + len] = 0;
+	w->used += len + 1;
+	w->word[w->n] = NULL;
+}
+
+static void add_all(struct words *w, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, " ");
+
+		if (len)
+			add(w, text, len);
+		text += len + (text[len] == ' ');
+	}
+}
+
+/* Options that the caller gave for all of it, and the transport: theirs, or the run's own. */
+static void add_settings(struct words *w, const struct perf_args *args, const struct run *run,
+			 uint64_t service, int cpu)
+{
+	const char *at = args->settings.text;
+	bool named = false;
+	char text[96];
+
+	while (*at) {
+		size_t len = strcspn(at, " ");
+
+		/* How it waits is the run's. */
+		if (len && strncmp(at, "wait=", 5)) {
+			add(w, "-o", 2);
+			add(w, at, len);
+			named |= !strncmp(at, "transports=", 11);
+		}
+		at += len + (at[len] == ' ');
+	}
+	snprintf(text, sizeof(text), "-S %llu", (unsigned long long)service);
+	add_all(w, text);
+	if (!named) {
+		add(w, "-t", 2);
+		add(w, run->transport, strlen(run->transport));
+	}
+	/* One of the processors that there are for each; with a single one, neither is bound. */
+	if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
+		snprintf(text, sizeof(text), "-p %d", cpu);
+		add_all(w, text);
+	}
+	add_all(w, run->both);
+}
+
+/* Starts this program. @out: where its standard output goes, or -1. Return: its process, or -1 with a complaint. */
+static pid_t start(const struct words *w, int out)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = w->full ? -1 : fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (out >= 0)
+			dup2(out, STDOUT_FILENO);
+		execv("/proc/self/exe", w->word);
+		_exit(127);
+	}
+	if (pid < 0)
+		tool_complain("cannot start a process: %s",
+			      w->full ? "too many settings" : strerror(errno));
+	return pid;
+}
+
+/* Until the server says that it serves, or ends. */
+static bool is_serving(int from)
+{
+	char text[256];
+	size_t len = 0;
+	ssize_t n;
+
+	while (len + 1 < sizeof(text) && (n = read(from, text + len, sizeof(text) - 1 - len)) > 0) {
+		len += (size_t)n;
+		text[len] = 0;
+		if (strstr(text, "serving at"))
+			return true;
+	}
+	return false;
+}
+
+static pid_t start_server(const struct perf_args *args, const struct run *run, uint64_t service)
+{
+	struct words w = {.n = 0};
+	int fds[2];
+	pid_t pid;
+
+	add_all(&w, "ripc-perf server");
+	add_settings(&w, args, run, service, 1);
+	if (pipe(fds)) {
+		tool_complain("pipe: %s", strerror(errno));
+		return -1;
+	}
+	pid = start(&w, fds[1]);
+	close(fds[1]);
+	if (pid > 0 && !is_serving(fds[0])) {
+		kill(pid, SIGTERM);
+		waitpid(pid, NULL, 0);
+		pid = -1;
+	}
+	close(fds[0]);
+	return pid;
+}
+
+/* Reports of run @number go to files of the directory: NAME-NUMBER.json and, of a paced one of one size, .csv. */
+static void add_reports(struct words *w, const struct perf_args *args, const char *name,
+			const struct run *run, unsigned number)
+{
+	char text[512];
+
+	if (!args->out)
+		return;
+	if (perf_has_json()) {
+		snprintf(text, sizeof(text), "%s/%s-%u.json", args->out, name, number);
+		add(w, "-j", 2);
+		add(w, text, strlen(text));
+	}
+	if (!strncmp(run->test, "paced", 5) && !strchr(run->test, ',')) {
+		snprintf(text, sizeof(text), "%s/%s-%u.csv", args->out, name, number);
+		add(w, "--csv", 5);
+		add(w, text, strlen(text));
+	}
+}
+
+static int run_test(const struct perf_args *args, const char *name, const struct run *run,
+		    unsigned number, uint64_t service)
+{
+	struct words w = {.n = 0};
+	char text[64];
+	int status = 0;
+	pid_t pid;
+
+	add_all(&w, "ripc-perf");
+	add_all(&w, run->test);
+	add_settings(&w, args, run, service, 0);
+	if (args->count) {
+		snprintf(text, sizeof(text), "-c %llu", (unsigned long long)args->count);
+		add_all(&w, text);
+	}
+	add_reports(&w, args, name, run, number);
+	add_all(&w, "--stop");
+	printf("  ");
+	for (unsigned i = 0; i < w.n; i++)
+		printf("%s%s", i ? " " : "", w.word[i]);
+	putchar('\n');
+	pid = start(&w, -1);
+	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
+		return TOOL_ERROR;
+	return WEXITSTATUS(status);
+}
+
+/* Return: whether it was made. */
+static bool make_run(const struct perf_args *args, const char *name, const struct run *run,
+		     unsigned number)
+{
+	/* Of this process alone, and below the ids that are drawn. */
+	uint64_t service = (UINT64_C(1) << 48) + ((uint64_t)getpid() << 8) + number;
+	pid_t server;
+	int rc;
+
+	printf("%s, %u: %s\n", name, number, run->what);
+	if (!run->test) {
+		printf("  cannot be made: %s\n", run->cannot);
+		return false;
+	}
+	server = start_server(args, run, service);
+	if (server < 0) {
+		printf("  cannot be made: no server over %s, see above\n", run->transport);
+		return false;
+	}
+	rc = run_test(args, name, run, number, service);
+	/* After a failure nobody has stopped it. */
+	if (rc)
+		kill(server, SIGTERM);
+	waitpid(server, NULL, 0);
+	if (rc)
+		printf("  failed, see above\n");
+	return !rc;
+}
+
+int perf_experiment(const struct perf_args *args)
+{
+	const struct experiment *e = NULL;
+	unsigned made = 0, number = 0;
+
+	if (!strcmp(args->experiment, "list"))
+		return list();
+	for (size_t i = 0; i < sizeof(experiments) / sizeof(*experiments); i++)
+		if (!strcasecmp(args->experiment, experiments[i].name))
+			e = &experiments[i];
+	if (!e) {
+		tool_complain("--experiment %s: not known; --experiment list names them",
+			      args->experiment);
+		return TOOL_ERROR;
+	}
+	printf("%s: %s\n", e->name, e->title);
+	for (const struct run *run = e->runs; run->what && !tool_stopped; run++)
+		made += make_run(args, e->name, run, ++number);
+	printf("%s: %u of %u runs made\n", e->name, made, number);
+	return made ? TOOL_OK : TOOL_NO_ANSWER;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One way at a fixed rate: when each message was due, sent and received. The server keeps the moments of arrival, and hands them
+ * over at the end; where both ends read the same clock, their differences are one-way latencies.
+ */
+#define _GNU_SOURCE
+#include "perf_client.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define START_NS   UINT64_C(1000000) /* the first message is due so long after the beginning */
+#define STAMPS_MS  10000
+#define STAMPS_ASK 3 /* a request or a reply may be lost */
+
+/* One message; a moment is 0 if it did not come. */
+struct sample {
+	uint64_t due_ns, sent_ns, received_ns;
+	bool refused; /* the transport could not take it */
+};
+
+/* Whoever has the same text reads the same monotonic clock: the boot of the kernel, and the time namespace. */
+void perf_clock_name(char *name, size_t len)
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	char boot[64] = "", space[64] = "";
+	ssize_t n = readlink("/proc/self/ns/time", space, sizeof(space) - 1);
+
+	if (file && !fgets(boot, sizeof(boot), file))
+		boot[0] = 0;
+	if (file)
+		fclose(file);
+	boot[strcspn(boot, "\n")] = 0;
+	space[n > 0 ? n : 0] = 0;
+	snprintf(name, len, "%s %s", boot, space);
+}
+
+/* Sleeping wakes up some 50 us late, which a process that may not spin has to take. */
+static void wait_until(const struct perf_client *c, uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+
+	if (c->args->wait == PERF_BLOCK)
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR &&
+		       !tool_stopped)
+			;
+	else
+		while (tool_now_ns() < ns && !tool_stopped)
+			;
+}
+
+static int send_sample(struct perf_client *c, const struct perf_round *round, struct sample *s,
+		       uint64_t number)
+{
+	/* At a rate the next one does not wait for this one; without one, as fast as the transport takes them. */
+	int timeout_ms = c->args->rate_hz ? 0 : PERF_STALL_MS, rc;
+	struct iovec item = {.iov_base = round->buf, .iov_len = round->size};
+	uint64_t le = htole64(number);
+
+	memcpy(round->buf, &le, sizeof(le));
+	s->sent_ns = tool_now_ns();
+	rc = round->kind == PERF_LONG
+		     ? ripc_send_long(c->service, c->args->service, &item, 1, NULL, PERF_STALL_MS)
+		     : ripc_send_short(c->service, c->args->service, &item, 1, NULL, timeout_ms);
+	if (rc == -EAGAIN || rc == -ETIMEDOUT) {
+		s->refused = true;
+		return 0;
+	}
+	if (rc)
+		tool_fail(rc, "message %llu", (unsigned long long)number + 1);
+	return rc;
+}
+
+static int send_all(struct perf_client *c, const struct perf_round *round, struct sample *samples)
+{
+	uint64_t period_ns = c->args->rate_hz ? 1000000000 / c->args->rate_hz : 0;
+	uint64_t begin_ns = tool_now_ns() + START_NS;
+	unsigned burst = c->args->burst;
+	int rc = 0;
+
+	for (uint64_t i = 0; i < round->count && !rc && !tool_stopped; i++) {
+		struct sample *s = &samples[i];
+
+		s->due_ns = period_ns ? begin_ns + i / burst * burst * period_ns : 0;
+		if (period_ns && !(i % burst)) {
+			wait_until(c, s->due_ns);
+		}
+		/* Who comes a whole period late has missed it, as a sampling clock would. */
+		if (period_ns && tool_now_ns() >= s->due_ns + burst * period_ns)
+			continue;
+		rc = send_sample(c, round, s, i);
+		if (c->args->pause_ns)
+			wait_until(c, tool_now_ns() + c->args->pause_ns);
+	}
+	return tool_stopped ? -EINTR : rc;
+}
+
+/* Asks for the moments of arrival. Return: 0, or a negative errno, explained. */
+static int fetch_stamps(struct perf_client *c, struct sample *samples, uint64_t count)
+{
+	for (int tries = 0; tries < STAMPS_ASK; tries++) {
+		struct perf_control request = {.type = PERF_STAMPS}, reply;
+		struct ripc_message *m;
+		int rc = perf_ask(c, &request, &reply);
+
+		if (rc)
+			return rc;
+		while (!(rc = ripc_receive(c->service, &m, STAMPS_MS))) {
+			bool good = m->source == c->args->service && m->nitems == 1 &&
+				    m->items[0].iov_len == count * 8;
+
+			for (uint64_t i = 0; good && i < count; i++) {
+				uint64_t le;
+
+				memcpy(&le, (const char *)m->items[0].iov_base + i * 8, 8);
+				samples[i].received_ns = le64toh(le);
+			}
+			ripc_message_free(m);
+			if (good)
+				return 0;
+		}
+		if (rc != -ETIMEDOUT) {
+			tool_fail(rc, "receive");
+			return rc;
+		}
+	}
+	tool_complain("the server did not say when the messages arrived");
+	return -ETIMEDOUT;
+}
+
+static int write_csv(const struct perf_client *c, const struct sample *samples, uint64_t count)
+{
+	FILE *file = strcmp(c->args->csv, "-") ? fopen(c->args->csv, "we") : stdout;
+	bool good;
+
+	if (!file) {
+		tool_complain("--csv %s: %s", c->args->csv, strerror(errno));
+		return -EIO;
+	}
+	fputs("number,due_ns,sent_ns,received_ns,latency_ns,state\n", file);
+	for (uint64_t i = 0; i < count; i++) {
+		const struct sample *s = &samples[i];
+
+		fprintf(file, "%" PRIu64 ",", i);
+		if (s->due_ns)
+			fprintf(file, "%" PRIu64, s->due_ns);
+		fputc(',', file);
+		if (s->sent_ns)
+			fprintf(file, "%" PRIu64, s->sent_ns);
+		fputc(',', file);
+		if (s->received_ns)
+			fprintf(file, "%" PRIu64, s->received_ns);
+		fputc(',', file);
+		if (s->received_ns && c->same_clock)
+			fprintf(file, "%" PRId64, (int64_t)(s->received_ns - s->sent_ns));
+		fprintf(file, ",%s\n",
+			!s->sent_ns      ? "missed"
+			: s->refused     ? "refused"
+			: s->received_ns ? "received"
+					 : "lost");
+	}
+	good = !ferror(file) && !fflush(file);
+	if (file != stdout && fclose(file))
+		good = false;
+	if (!good)
+		tool_complain("--csv %s: cannot write it", c->args->csv);
+	return good ? 0 : -EIO;
+}
+
+/* Generator and transport apart: what was not sent in its time, and what was but did not get there, or not in its time. */
+static void evaluate(const struct perf_client *c, const struct perf_round *round,
+		     const struct sample *samples, struct perf_figures *figures)
+{
+	uint64_t period_ns = c->args->rate_hz ? 1000000000 / c->args->rate_hz : 0;
+
+	for (uint64_t i = 0; i < round->count; i++) {
+		const struct sample *s = &samples[i];
+		uint64_t latency_ns = s->received_ns - s->sent_ns;
+
+		figures->count++;
+		if (!s->sent_ns) {
+			figures->missed++;
+		} else if (s->refused) {
+			figures->refused++;
+		} else if (!s->received_ns) {
+			figures->lost++;
+		} else {
+			figures->bytes += round->size;
+			if (c->same_clock)
+				histogram_add(figures->rtt, latency_ns);
+			figures->late += period_ns && c->same_clock && latency_ns > period_ns;
+		}
+	}
+}
+
+static int run(struct perf_client *c, const struct perf_round *round, struct sample *samples,
+	       struct perf_figures *figures)
+{
+	struct perf_control request = {.type = PERF_START,
+				       .test = PERF_PACED,
+				       .kind = round->kind,
+				       .size = round->size,
+				       .count = round->count};
+	struct perf_control reply;
+	char clock[sizeof(reply.text)];
+	uint64_t begin_ns, elapsed_ns;
+	double cpu_s;
+	int rc = perf_ask(c, &request, &reply);
+
+	if (rc)
+		return rc;
+	perf_clock_name(clock, sizeof(clock));
+	c->same_clock = !strcmp(clock, reply.text);
+	cpu_s = tool_cpu_s();
+	begin_ns = tool_now_ns();
+	rc = send_all(c, round, samples);
+	if (rc)
+		return rc;
+	elapsed_ns = tool_now_ns() - begin_ns;
+	cpu_s = tool_cpu_s() - cpu_s;
+	request = (struct perf_control){.type = PERF_END};
+	rc = perf_ask(c, &request, &reply);
+	if (!rc)
+		rc = fetch_stamps(c, samples, round->count);
+	if (rc)
+		return rc;
+	figures->elapsed_ns += elapsed_ns;
+	figures->cpu_s += cpu_s + (double)reply.cpu_ns / 1e9;
+	evaluate(c, round, samples, figures);
+	return 0;
+}
+
+int perf_paced(struct perf_client *c, const struct perf_round *round, struct perf_figures *figures)
+{
+	struct sample *samples = calloc(round->count, sizeof(*samples));
+	int rc;
+
+	if (!samples) {
+		tool_complain("out of memory for %llu messages", (unsigned long long)round->count);
+		return -ENOMEM;
+	}
+	rc = run(c, round, samples, figures);
+	if (!rc && c->args->csv && !c->warming)
+		rc = write_csv(c, samples, round->count);
+	free(samples);
+	return rc;
+}
