@@ -53,6 +53,23 @@ expect "short messages by datagram" 0 20 ./tools/ripc-ping -c 3 -i 0 $id
 kill "$server"
 gone "$server" 5
 unset RIPC_SHORT
+# The same with keys: sealed. A build without libsodium has none.
+keys=no
+head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >"$work/keys" && echo >>"$work/keys" && chmod 600 "$work/keys"
+RIPC_KEY_FILE=$work/keys
+export RIPC_KEY_FILE
+if ./tools/ripc-info >"$out" 2>"$err"; then
+	keys=yes
+	start server ./examples/server $id
+	server=$pid
+	ready server "service $id waits"
+	expect "a short message with keys" 0 20 ./examples/client $id "good night"
+	kill "$server"
+	gone "$server" 5
+else
+	skip "keys: $(tail -n 1 "$err")"
+fi
+unset RIPC_KEY_FILE
 # What was sent last is written last: a mark that says that all is there.
 i=0
 until grep -q 9999 "$shown" || [ $i -gt 100 ]; do
@@ -75,7 +92,7 @@ seen() {
 
 # unseen WHAT FILTER: none does.
 unseen() {
-	tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "$2" -O ripc,ripc_hello,ripc_resolver >"$out" 2>"$err"
+	tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "$2" -O ripc,ripc_hello,ripc_resolver,ripc_seal >"$out" 2>"$err"
 	if [ -s "$out" ] || grep -i -e lua -e "not a valid" "$err"; then
 		bad "$1" "$out" "$err"
 	else
@@ -94,7 +111,15 @@ seen "their items" 'ripc.item == "good morning"'
 seen "long messages and how they travel" "ripc.kind == 2 && ripc.desc.len == 100000"
 seen "the end of a request" "ripc.kind == 3 && ripc.status == 0"
 seen "short messages by datagram, with the instance" "udp && ripc.kind == 1 && ripc.instance && ripc.dest == $id"
-unseen "nothing is malformed" "ripc.broken || ripc_resolver.broken || ((ripc || ripc_resolver) && _ws.malformed)"
+if [ $keys = yes ]; then
+	seen "sealed requests of the resolver" "ripc_seal.key && ripc_seal.number && ripc_resolver.service == $id"
+	seen "the clock of who sealed them" 'ripc_seal.time > "2020-01-01 00:00:00" && ripc_seal.time < "2200-01-01 00:00:00"'
+	seen "the proof in the set-up of a lane" "iwarp_mpa.req && ripc_hello.auth == 1 && ripc_hello.key && ripc_hello.code"
+	seen "the proof in its answer" "iwarp_mpa.rep && ripc_hello.auth == 1 && ripc_hello.nonce"
+	seen "the confirmation" "iwarp_ddp && ripc_confirm.code"
+	seen "short messages on a lane with keys" 'ripc.item == "good night"'
+fi
+unseen "nothing is malformed" "ripc.broken || ripc_seal.broken || ripc_resolver.broken || ((ripc || ripc_resolver) && _ws.malformed)"
 unseen "no record with something behind it" "ripc_resolver.rest"
 unseen "no Lua error" "_ws.lua.error"
 unseen "no message of a kind that is not known" "ripc && !(ripc.kind >= 1 && ripc.kind <= 13)"

@@ -5,11 +5,12 @@
 --
 --     wireshark -X lua_script:ripc.lua       or copy this file into the directory of personal Lua plugins
 --
--- Filters: ripc (messages), ripc_hello (set-up), ripc_resolver; ripc.kind == 1, ripc.dest == 42 and so on. What breaks
+-- Filters: ripc (messages), ripc_hello (set-up), ripc_resolver, ripc_seal (of datagrams with keys), ripc_confirm (of a lane with keys); ripc.kind == 1, ripc.dest == 42 and so on. What breaks
 -- a rule of the format is marked as malformed: _ws.malformed or ripc.broken.
 
 local HEADER_LEN, DESC_LEN, INSTANCE_LEN = 32, 24, 16
 local RECORD_LEN, RESOLVER_LEN, HELLO_LEN = 57, 24, 64
+local SEAL_HEAD, CODE_LEN, PROOF_LEN, CONFIRM_LEN = 48, 32, 56, 40
 
 local kinds = {
 	[1] = "SHORT", [2] = "LONG", [3] = "DONE", [4] = "GRANT", [5] = "FIN", [6] = "CANCEL", [7] = "CREDIT",
@@ -294,6 +295,62 @@ local function add_record(root, buf, at)
 	return finish
 end
 
+---- With keys: codes are shown, not checked, as whoever looks has no key ---------------------------------------------------
+
+local seal = Proto("ripc_seal", "libripc seal")
+local s = seal.fields
+s.version = ProtoField.uint8("ripc_seal.version", "Version")
+s.key = ProtoField.bytes("ripc_seal.key", "Id of the key")
+s.instance = ProtoField.bytes("ripc_seal.instance", "Sender")
+s.time = ProtoField.absolute_time("ripc_seal.time", "Its clock", base.UTC)
+s.number = ProtoField.uint64("ripc_seal.number", "Number")
+s.code = ProtoField.bytes("ripc_seal.code", "Code")
+local bad_seal = ProtoExpert.new("ripc_seal.broken", "Breaks the format", expert.group.MALFORMED, expert.severity.ERROR)
+seal.experts = { bad_seal }
+
+local function looks_like_seal(buf)
+	return buf:len() >= SEAL_HEAD + CODE_LEN and buf(0, 4):string() == "RIPS"
+end
+
+function seal.dissector(buf, pinfo, root)
+	if not looks_like_seal(buf) then
+		return 0
+	end
+	local len = buf:len() - SEAL_HEAD - CODE_LEN
+	local ms = buf(32, 8):le_uint64()
+	local tree = root:add(seal, buf())
+
+	tree:add(s.version, buf(4, 1))
+	tree:add(s.key, buf(8, 8))
+	tree:add(s.instance, buf(16, 16))
+	tree:add(s.time, buf(32, 8), NSTime.new((ms / 1000):tonumber(), (ms % 1000):tonumber() * 1000000))
+	tree:add_le(s.number, buf(40, 8))
+	tree:add(s.code, buf(SEAL_HEAD + len, CODE_LEN))
+	tree:append_text(", key " .. tostring(buf(8, 8):bytes()):lower())
+	if len == 0 or resolver.dissector(buf(SEAL_HEAD, len):tvb(), pinfo, root) == 0 then
+		tree:add_proto_expert_info(bad_seal, "There is no message of the resolver in it")
+	else
+		pinfo.cols.info:append(", sealed")
+	end
+	return buf:len()
+end
+
+local confirm = Proto("ripc_confirm", "libripc confirmation of a lane")
+confirm.fields.version = ProtoField.uint32("ripc_confirm.version", "Version")
+confirm.fields.code = ProtoField.bytes("ripc_confirm.code", "Code")
+
+confirm:register_heuristic("iwarp_ddp_rdmap", function(buf, pinfo, root)
+	if buf:len() ~= CONFIRM_LEN or buf(0, 4):string() ~= "RIPK" then
+		return false
+	end
+	local tree = root:add(confirm, buf())
+	tree:add_le(confirm.fields.version, buf(4, 4))
+	tree:add(confirm.fields.code, buf(8, CODE_LEN))
+	pinfo.cols.protocol = "RIPC"
+	pinfo.cols.info:set("CONFIRM of the set-up with keys")
+	return true
+end)
+
 local function looks_like_resolver(buf)
 	return buf:len() >= RESOLVER_LEN and buf(0, 4):string() == "RIPR"
 end
@@ -324,7 +381,15 @@ function resolver.dissector(buf, pinfo, root)
 	return buf:len()
 end
 
-DissectorTable.get("udp.port"):add(7475, resolver)
+-- Sealed or not, both go to the same port.
+local port = Proto("ripc_port", "libripc resolver's port")
+function port.dissector(buf, pinfo, root)
+	return (looks_like_seal(buf) and seal or resolver).dissector(buf, pinfo, root)
+end
+DissectorTable.get("udp.port"):add(7475, port)
+seal:register_heuristic("udp", function(buf, pinfo, root)
+	return looks_like_seal(buf) and seal.dissector(buf, pinfo, root) > 0
+end)
 -- Answers go to any port, and so do short messages by datagram.
 resolver:register_heuristic("udp", function(buf, pinfo, root)
 	return looks_like_resolver(buf) and resolver.dissector(buf, pinfo, root) > 0
@@ -346,6 +411,10 @@ h.send_max = ProtoField.uint32("ripc_hello.send_max", "Largest send it takes")
 h.recv_depth = ProtoField.uint32("ripc_hello.recv_depth", "Receive buffers")
 h.window = ProtoField.uint32("ripc_hello.service_window", "Window of a service (64 bytes)")
 h.caps = ProtoField.uint32("ripc_hello.caps", "Capabilities", base.HEX)
+h.auth = ProtoField.uint8("ripc_hello.auth", "Proof", base.DEC, { [0] = "none", [1] = "follows" })
+h.key = ProtoField.bytes("ripc_hello.key", "Id of the key")
+h.proof_nonce = ProtoField.bytes("ripc_hello.nonce", "Nonce")
+h.code = ProtoField.bytes("ripc_hello.code", "Code")
 h.may_read = ProtoField.bool("ripc_hello.caps.read", "The other side may read", 32, nil, 0x4)
 h.may_write = ProtoField.bool("ripc_hello.caps.write", "The other side may write", 32, nil, 0x8)
 
@@ -362,6 +431,7 @@ function hello.dissector(_, pinfo, root)
 				local tree = root:add(hello, p)
 				tree:add(h.version, p(4, 1))
 				tree:add(h.refusal, p(5, 1))
+				tree:add(h.auth, p(6, 1))
 				tree:add(h.instance, p(8, 16))
 				tree:add(h.target, p(24, 16))
 				tree:add_le(h.send_max, p(40, 4))
@@ -370,6 +440,12 @@ function hello.dissector(_, pinfo, root)
 				local caps = tree:add_le(h.caps, p(52, 4))
 				caps:add_le(h.may_read, p(52, 4))
 				caps:add_le(h.may_write, p(52, 4))
+				if p(6, 1):uint() == 1 and buf:len() - at >= HELLO_LEN + PROOF_LEN then
+					local proof = buf(at + HELLO_LEN, PROOF_LEN)
+					tree:add(h.key, proof(0, 8))
+					tree:add(h.proof_nonce, proof(8, 16))
+					tree:add(h.code, proof(24, CODE_LEN))
+				end
 				pinfo.cols.info:append(", libripc set-up" .. (p(5, 1):uint() ~= 0 and
 					", refused: " .. (refusals[p(5, 1):uint()] or "?") or ""))
 				break
