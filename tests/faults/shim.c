@@ -4,16 +4,27 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <signal.h>
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <unistd.h>
 
 static atomic_uint calls, victim;
+static atomic_bool deadly;
 static _Atomic(const char *) failed;
+
+void fault_arm_deadly(unsigned n)
+{
+	fault_arm(0);
+	atomic_store(&deadly, true);
+	atomic_store(&victim, n);
+}
 
 void fault_arm(unsigned n)
 {
+	atomic_store(&deadly, false);
 	atomic_store(&failed, NULL);
 	atomic_store(&calls, 0);
 	atomic_store(&victim, n);
@@ -33,6 +44,8 @@ static bool hit(const char *name)
 {
 	if (atomic_fetch_add(&calls, 1) + 1 != atomic_load(&victim))
 		return false;
+	if (atomic_load(&deadly))
+		kill(getpid(), SIGKILL);
 	atomic_store(&failed, name);
 	return true;
 }

@@ -10,6 +10,9 @@
 /* From now on the n-th call fails, and no other; 0: none. Starts to count anew. */
 void fault_arm(unsigned n);
 
+/* The same, but the n-th call does not fail: the process is killed instead of it. */
+void fault_arm_deadly(unsigned n);
+
 /* Calls since then. A poll counts only if it finds completions: else there is no end of them. */
 unsigned fault_calls(void);
 

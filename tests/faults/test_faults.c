@@ -2,12 +2,14 @@
 /*
  * Every call of libibverbs and librdmacm that a scenario makes fails once. What comes of it is an error with a reason, or
  * another transport that does the work; never a hang, a crash, a wrong byte, or anything left behind.
+ *
+ * RIPC_TEST_STEP=n: only every n-th, from one that the seed decides.
  */
 #include "harness.h"
+#include "residue.h"
 #include "ripc.h"
 #include "shim.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,7 +23,7 @@
 
 #define LONG_BYTES (200 * 1024)
 #define CHILDREN   4   /* at once: most of the time is waiting for time limits */
-#define CHILD_S    120 /* then it hangs */
+#define CHILD_S    400 /* then it hangs */
 #define CALLS_MAX  2000
 
 struct config {
@@ -173,52 +175,6 @@ static void scenario(struct report *r, const struct config *c)
 	phase = "closed";
 }
 
-/* ---- what is left behind ---- */
-
-static unsigned entries(const char *dir)
-{
-	DIR *d = opendir(dir);
-	unsigned n = 0;
-
-	ck_assert_ptr_nonnull(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
-/* Queue pairs and the like that the kernel holds for this process. */
-static unsigned resources(void)
-{
-	static const char *const kinds[] = {"qp", "cq", "mr", "pd", "cm_id", "srq"};
-	char line[1000], mine[40];
-	unsigned n = 0;
-
-	snprintf(mine, sizeof(mine), " pid %d ", (int)getpid());
-	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		char command[100];
-		FILE *f;
-
-		snprintf(command, sizeof(command), "rdma resource show %s 2>/dev/null", kinds[i]);
-		f = popen(command, "r");
-		if (!f)
-			continue;
-		while (fgets(line, sizeof(line), f))
-			n += strstr(line, mine) != NULL;
-		pclose(f);
-	}
-	return n;
-}
-
-struct residue {
-	unsigned descriptors, threads, resources;
-};
-
-static struct residue residue(void)
-{
-	return (struct residue){entries("/proc/self/fd"), entries("/proc/self/task"), resources()};
-}
-
 static void hangs(int sig)
 {
 	static const char text[] = "hangs in phase ";
@@ -240,17 +196,15 @@ static void child(unsigned n, const struct config *c)
 	alarm(CHILD_S);
 	/* The libraries keep what they opened first. */
 	scenario(&before, c);
-	old = residue();
+	old = residue_now();
 	fault_arm(n ? n : CALLS_MAX + 1);
 	scenario(r, c);
 	r->calls = fault_calls();
 	snprintf(r->name, sizeof(r->name), "%s", fault_name() ? fault_name() : "");
 	fault_arm(0);
-	new = residue();
 	if (*before.text)
 		wrong(r, "without a fault: %s", before.text);
-	if (new.descriptors != old.descriptors || new.threads != old.threads ||
-	    new.resources != old.resources)
+	if (!residue_same(&old, &new))
 		wrong(r, "left behind: %d descriptors, %d threads, %d RDMA resources",
 		      (int)(new.descriptors - old.descriptors), (int)(new.threads - old.threads),
 		      (int)(new.resources - old.resources));
@@ -273,8 +227,8 @@ static void ended(unsigned n, int status, const struct config *c)
 	fflush(stdout);
 }
 
-/* The scenario with no fault / each fault from first to last. */
-static void sweep(const struct config *c, unsigned first, unsigned last)
+/* The scenario with faults from first to last, every step-th. */
+static void sweep(const struct config *c, unsigned first, unsigned last, unsigned step)
 {
 	pid_t pids[CHILDREN] = {0};
 	unsigned numbers[CHILDREN] = {0}, next = first, running = 0;
@@ -287,7 +241,8 @@ static void sweep(const struct config *c, unsigned first, unsigned last)
 			if (pids[i])
 				continue;
 			fflush(NULL);
-			numbers[i] = next++;
+			numbers[i] = next;
+			next += step;
 			pids[i] = fork();
 			ck_assert_int_ge(pids[i], 0);
 			if (!pids[i])
@@ -306,51 +261,25 @@ static void sweep(const struct config *c, unsigned first, unsigned last)
 	}
 }
 
-static bool available(const char *transport)
-{
-	char text[300] = "not built in";
-	const char *name;
-	struct ripc *ctx;
-	bool found = false;
-
-	ck_assert_int_eq(ripc_open(&ctx, "resolver=local"), 0);
-	for (unsigned i = 0; !found; i++) {
-		char one[300];
-		int rc = ripc_transports(ctx, i, &name, one, sizeof(one));
-
-		if (rc == -ENOENT)
-			break;
-		if (strcmp(name, transport))
-			continue;
-		snprintf(text, sizeof(text), "%s", one);
-		found = rc == 1;
-		break;
-	}
-	ck_assert_int_eq(ripc_close(ctx), 0);
-	if (!found)
-		test_skip("%s: %s", transport, text);
-	return found;
-}
-
 START_TEST(faults__every_call)
 {
 	const struct config *c = &configs[_i];
-	unsigned calls;
+	unsigned calls, step = residue_step();
 
-	if (!available(c->transport))
+	if (!residue_available(c->transport))
 		return;
 	reports = mmap(NULL, (CALLS_MAX + 1) * sizeof(*reports), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(reports, MAP_FAILED);
 	bad = 0;
-	sweep(c, 0, 0);
+	sweep(c, 0, 0, 1);
 	ck_assert_msg(!bad, "not even without a fault");
 	calls = reports[0].calls;
 	/* The agents' turns are not the same every time: a few more may come to it. */
 	ck_assert_uint_gt(calls, 10);
 	ck_assert_uint_lt(calls, CALLS_MAX);
-	sweep(c, 1, calls);
-	printf("%s: %u calls\n", c->options, calls);
+	sweep(c, 1 + (unsigned)(test_seed() % step), calls, step);
+	printf("%s: %u calls, every %u.\n", c->options, calls, step);
 	munmap(reports, (CALLS_MAX + 1) * sizeof(*reports));
 	ck_assert_msg(!bad, "%u of %u faults had wrong consequences", bad, calls);
 }
@@ -361,7 +290,7 @@ int main(void)
 	Suite *suite = suite_create("faults");
 	TCase *tc = tcase_create("faults");
 
-	tcase_set_timeout(tc, 600);
+	tcase_set_timeout(tc, 3600);
 	tcase_add_loop_test(tc, faults__every_call, 0, sizeof(configs) / sizeof(configs[0]));
 	suite_add_tcase(suite, tc);
 	return test_main("faults", suite);

@@ -12,4 +12,4 @@ tests_ib_test_wireup_SOURCES = tests/ib/test_wireup.c
 tests_ib_test_wireup_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_ib_test_wireup_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_ib_test_wireup_LDADD = $(TEST_LIBS)
-EXTRA_DIST += tests/ib/test_faults.sh tests/ib/test_pair.sh
+EXTRA_DIST += tests/ib/test_pair.sh

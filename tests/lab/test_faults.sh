@@ -1,16 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# In the lab: what the transport over InfiniBand and RoCE does when a process is killed, when a port goes down, and when its
-# device is taken away under load. Run in a build directory, by tests/lab/suite.
+# In the lab: what a transport over RDMA devices does when a process is killed, and when its device is taken away under load.
+# Run in a build directory, by tests/lab/suite.
+#
+# usage: "$RIPC_LAB_DIR"/test_faults.sh ib|iwarp
 name=test_faults
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
-if [ -z "$RIPC_LAB_IB" ]; then
-	skip "no InfiniBand or RoCE device"
+case $1 in
+ib) transport=ib device=$RIPC_LAB_IB type=rxe netdev=roce0 ;;
+iwarp) transport=iwarp/verbs device=$RIPC_LAB_IWARP type=siw netdev=iwarp0 ;;
+esac
+if [ -z "$device" ]; then
+	skip "no device for $transport"
 	finish
 fi
 "$RIPC_LAB_DIR"/resources >"$work/before"
-export RIPC_TRANSPORTS=ib,iwarp/soft
+export RIPC_TRANSPORTS="$transport,iwarp/soft"
 
 # serve WHAT: a server for the tests of ripc-perf, in $server.
 serve() {
@@ -30,7 +36,7 @@ over() {
 
 serve plain
 expect "short and long messages" 0 120 ./tools/ripc-perf latency -s 64,3000 -c 200
-over "they go over ib" ib
+over "they go over $transport" "$transport"
 expect "bandwidth" 0 120 ./tools/ripc-perf bandwidth -s 65536 -c 200 --stop
 wait "$server"
 
@@ -68,13 +74,13 @@ expect "nothing is left in the kernel" 0 30 "$RIPC_LAB_DIR"/resources same "$wor
 
 # The device goes while messages are on their way: the lane fails over, and the kernel is not kept waiting. Not on a
 # machine whose devices are needed.
-case $RIPC_LAB_IB in
-rxe*)
+case $device in
+rxe* | siw*)
 	serve removed
 	timeout 200 ./tools/ripc-perf bandwidth -s 256K -c 3000 --verify --timeout 60000 >"$out" 2>"$err" &
 	client=$!
 	sleep 4
-	timeout 60 rdma link delete "$RIPC_LAB_IB"
+	timeout 60 rdma link delete "$device"
 	rc=$?
 	if [ $rc -eq 0 ]; then
 		ok "the device can be removed while it is in use"
@@ -90,10 +96,10 @@ rxe*)
 	fi
 	./tools/ripc-perf stop >/dev/null 2>&1 || kill "$server"
 	wait "$server"
-	rdma link add "$RIPC_LAB_IB" type rxe netdev roce0
+	rdma link add "$device" type "$type" netdev "$netdev"
 	;;
 *)
-	skip "removal of $RIPC_LAB_IB, which is no Soft-RoCE"
+	skip "removal of $device, which is not software"
 	;;
 esac
 finish

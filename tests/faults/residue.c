@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "residue.h"
+
+#include "harness.h"
+#include "ripc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static unsigned entries(const char *dir)
+{
+	DIR *d = opendir(dir);
+	unsigned n = 0;
+
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static unsigned resources(void)
+{
+	static const char *const kinds[] = {"qp", "cq", "mr", "pd", "cm_id", "srq"};
+	char line[1000], mine[40];
+	unsigned n = 0;
+
+	snprintf(mine, sizeof(mine), " pid %d ", (int)getpid());
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		char command[100];
+		FILE *f;
+
+		snprintf(command, sizeof(command), "rdma resource show %s 2>/dev/null", kinds[i]);
+		f = popen(command, "r");
+		if (!f)
+			continue;
+		while (fgets(line, sizeof(line), f))
+			n += strstr(line, mine) != NULL;
+		pclose(f);
+	}
+	return n;
+}
+
+struct residue residue_now(void)
+{
+	return (struct residue){entries("/proc/self/fd"), entries("/proc/self/task"), resources()};
+}
+
+bool residue_same(const struct residue *before, struct residue *now)
+{
+	for (int i = 0; i < 100; i++) {
+		*now = residue_now();
+		if (!memcmp(before, now, sizeof(*now)))
+			return true;
+		usleep(100000);
+	}
+	return false;
+}
+
+/* In a child: writes why not, or nothing. */
+static void look_for(const char *transport, int fd)
+{
+	char text[300] = "not built in";
+	const char *name;
+	struct ripc *ctx;
+	int rc = 0;
+
+	if (ripc_open(&ctx, "resolver=local"))
+		_exit(1);
+	for (unsigned i = 0; rc != -ENOENT; i++) {
+		char one[300];
+
+		rc = ripc_transports(ctx, i, &name, one, sizeof(one));
+		if (rc == -ENOENT || strcmp(name, transport))
+			continue;
+		snprintf(text, sizeof(text), "%s", rc == 1 ? "" : one);
+		break;
+	}
+	ripc_close(ctx);
+	_exit(write(fd, text, strlen(text) + 1) < 0);
+}
+
+/*
+ * librdmacm keeps a device that it has used for the life of the process, and children share what it holds in the kernel: the
+ * tests' own processes must be the first to use it.
+ */
+bool residue_available(const char *transport)
+{
+	char text[300];
+	int fd[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(fd), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		look_for(transport, fd[1]);
+	close(fd[1]);
+	n = read(fd[0], text, sizeof(text));
+	close(fd[0]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_gt(n, 0);
+	if (*text)
+		test_skip("%s: %s", transport, text);
+	return !*text;
+}
+
+unsigned residue_step(void)
+{
+	const char *text = getenv("RIPC_TEST_STEP");
+	int n = text ? atoi(text) : 1;
+
+	return n > 0 ? (unsigned)n : 1;
+}

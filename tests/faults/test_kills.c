@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * kill -9 in every phase of a long message: a process is killed in place of each call of libibverbs or librdmacm that it
+ * makes for one, as its sender and as its receiver. The other process learns of it in time, has no wrong byte, and keeps nothing.
+ *
+ * RIPC_TEST_STEP=n: only every n-th call, from one that the seed decides.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+#include "residue.h"
+#include "ripc.h"
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONG_BYTES (200 * 1024)
+#define PAIRS      4   /* at once: most of the time is waiting for time limits */
+#define PAIR_S     400 /* then it hangs */
+#define CALLS_MAX  1000
+#define MESSAGES   2 /* long ones: the first into a return buffer, where one is offered */
+#define PATIENCE   60000
+
+static const struct config {
+	const char *transport, *options;
+} configs[] = {
+	{"ib", "transports=ib"},
+	{"ib", "transports=ib short=rdma ib_qp=uc"},
+	{"iwarp/verbs", "transports=iwarp/verbs"},
+};
+#define CONFIGS ((int)(sizeof(configs) / sizeof(configs[0])))
+
+/* What a pair found; shared with both. */
+struct report {
+	unsigned calls; /* of the victim, if it was not killed */
+	bool armed;     /* it got that far */
+	char text[300]; /* why it is wrong; empty: it is not */
+};
+
+static struct report *reports; /* by n */
+
+static void wrong(struct report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void wrong(struct report *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (*r->text)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(r->text, sizeof(r->text), fmt, ap);
+	va_end(ap);
+}
+
+static void fill(uint8_t *p, uint8_t first)
+{
+	for (size_t i = 0; i < LONG_BYTES; i++)
+		p[i] = (uint8_t)(first + i * 7);
+}
+
+static bool intact(const struct ripc_message *m, uint8_t first)
+{
+	const uint8_t *p = m->items[0].iov_base;
+
+	if (m->nitems != 1 || m->items[0].iov_len != LONG_BYTES)
+		return false;
+	for (size_t i = 0; i < LONG_BYTES; i++)
+		if (p[i] != (uint8_t)(first + i * 7))
+			return false;
+	return true;
+}
+
+/* One process of a pair. */
+struct side {
+	struct ripc *ctx;
+	struct ripc_service *service;
+	uint8_t *buf, *back; /* what is sent; what is offered */
+	uint64_t peer;
+	int in, out; /* pipes to the other */
+};
+
+static bool side_open(struct side *s, struct report *r, const struct config *c, uint64_t id,
+		      uint64_t peer)
+{
+	char options[200], byte = '+';
+
+	snprintf(options, sizeof(options), "%s resolver=local peer_timeout_ms=2000 log=error",
+		 c->options);
+	s->peer = peer;
+	if (ripc_open(&s->ctx, options) || ripc_register(s->ctx, id, 0, &s->service)) {
+		wrong(r, "not even open: %s", ripc_detail());
+		return false;
+	}
+	s->buf = ripc_buf_alloc(s->ctx, LONG_BYTES);
+	s->back = ripc_buf_alloc(s->ctx, LONG_BYTES);
+	if (!s->buf || !s->back || write(s->out, &byte, 1) != 1 || read(s->in, &byte, 1) != 1) {
+		wrong(r, "not even ready: %s", ripc_detail());
+		return false;
+	}
+	return true;
+}
+
+/* A short message, which offers a return buffer. Return: whether it was sent. */
+static bool offer(struct side *s, struct report *r)
+{
+	struct iovec item = {"go", 2}, back = {s->back, LONG_BYTES};
+	struct ripc_send_options options = {.returns = &back, .nreturns = 1};
+	int rc = ripc_send_short(s->service, s->peer, &item, 1, &options, PATIENCE);
+
+	if (rc)
+		wrong(r, "no offer can be sent: %s", ripc_detail());
+	return !rc;
+}
+
+static bool offered(struct side *s, struct report *r)
+{
+	struct ripc_message *m;
+	int rc = ripc_receive(s->service, &m, PATIENCE);
+
+	if (rc)
+		wrong(r, "no offer comes: %s", ripc_detail());
+	else
+		ripc_message_free(m);
+	return !rc;
+}
+
+static void victim(struct side *s, struct report *r, unsigned n, bool sends)
+{
+	struct ripc_message *m;
+	char byte;
+
+	if (sends ? !offered(s, r) : !offer(s, r))
+		return;
+	r->armed = true;
+	fault_arm_deadly(n ? n : CALLS_MAX + 1);
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		struct iovec item = {s->buf, LONG_BYTES};
+
+		fill(s->buf, (uint8_t)i);
+		if (sends ? ripc_send_long(s->service, s->peer, &item, 1, NULL, PATIENCE)
+			  : ripc_receive(s->service, &m, PATIENCE)) {
+			wrong(r, "the victim's message %u: %s", i, ripc_detail());
+			break;
+		}
+		if (!sends)
+			ripc_message_free(m);
+	}
+	r->calls = fault_calls();
+	fault_arm(0);
+	/* What it owes the other still goes out, until that has seen enough and shoots. */
+	if (write(s->out, "+", 1) == 1)
+		while (read(s->in, &byte, 1) == -1 && errno == EINTR)
+			;
+	pause();
+}
+
+/* Whether the victim has ended by itself, or all it had to do. */
+static bool over(struct side *s, pid_t pid)
+{
+	siginfo_t info = {0};
+	char byte;
+
+	if (read(s->in, &byte, 1) == 1)
+		return true;
+	return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == pid;
+}
+
+static void take(struct side *s, struct report *r, pid_t pid)
+{
+	unsigned n = 0;
+	bool last = false;
+	int rc;
+
+	/* One more look after its end: what was complete is delivered. */
+	while (n < MESSAGES) {
+		struct ripc_message *m;
+
+		rc = ripc_receive(s->service, &m, 100);
+		if (!rc) {
+			if (!intact(m, (uint8_t)n))
+				wrong(r, "message %u arrived damaged", n);
+			n++;
+			ripc_message_free(m);
+		} else if (rc != -ETIMEDOUT) {
+			wrong(r, "ripc_receive: %s", ripc_detail());
+			return;
+		} else if (last) {
+			return;
+		}
+		last = over(s, pid);
+	}
+}
+
+static void give(struct side *s, struct report *r)
+{
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		struct iovec item = {s->buf, LONG_BYTES};
+		int rc;
+
+		fill(s->buf, (uint8_t)i);
+		rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, PATIENCE);
+		/* Its memory is ours again. */
+		memset(s->buf, 0x5a, LONG_BYTES);
+		if (rc && !*ripc_detail())
+			wrong(r, "message %u failed with %d and without a reason", i, rc);
+		if (rc == -ETIMEDOUT)
+			wrong(r, "message %u: nobody noticed that its receiver was killed: %s", i,
+			      ripc_detail());
+	}
+}
+
+static void survivor(struct side *s, struct report *r, pid_t pid, bool sends)
+{
+	struct iovec item = {s->buf, LONG_BYTES};
+	int rc;
+
+	if (sends) {
+		if (offered(s, r))
+			give(s, r);
+		/* It has seen the last of it, too. */
+		for (int i = 0; i < PATIENCE / 10 && !over(s, pid); i++)
+			usleep(10000);
+	} else if (offer(s, r)) {
+		take(s, r, pid);
+	}
+	kill(pid, SIGKILL);
+	fill(s->buf, 77);
+	rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, 20000);
+	if (!rc)
+		wrong(r, "a message reached a process that is dead");
+	else if (!*ripc_detail())
+		wrong(r, "a message to the dead failed with %d and without a reason", rc);
+	ripc_buf_free(s->ctx, s->buf);
+	ripc_buf_free(s->ctx, s->back);
+}
+
+/* In a process of its own: makes the victim, then lives on. */
+static void pair(unsigned n, const struct config *c, bool victim_sends)
+{
+	struct report *r = &reports[n];
+	uint64_t ids = (uint64_t)getpid() * 4;
+	struct residue before, after;
+	struct side s = {0};
+	int there[2], back[2], status;
+	pid_t pid;
+
+	alarm(PAIR_S);
+	signal(SIGPIPE, SIG_IGN);
+	if (pipe2(there, O_CLOEXEC) || pipe2(back, O_CLOEXEC))
+		_exit(8);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		s.in = there[0];
+		s.out = back[1];
+		if (side_open(&s, r, c, ids + 1, ids + 2))
+			victim(&s, r, n, victim_sends);
+		_exit(7);
+	}
+	close(there[0]);
+	close(back[1]);
+	s.in = back[0];
+	s.out = there[1];
+	/* The libraries keep what they opened first. */
+	if (ripc_open(&s.ctx, c->options) || ripc_close(s.ctx))
+		_exit(8);
+	before = residue_now();
+	if (side_open(&s, r, c, ids + 2, ids + 1)) {
+		fcntl(s.in, F_SETFL, O_NONBLOCK);
+		survivor(&s, r, pid, !victim_sends);
+	}
+	kill(pid, SIGKILL);
+	if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
+		wrong(r, "the victim had ended by itself");
+	if (s.ctx && ripc_close(s.ctx))
+		wrong(r, "ripc_close: %s", ripc_detail());
+	if (!residue_same(&before, &after))
+		wrong(r, "left behind: %d descriptors, %d threads, %d RDMA resources",
+		      (int)(after.descriptors - before.descriptors),
+		      (int)(after.threads - before.threads),
+		      (int)(after.resources - before.resources));
+	_exit(0);
+}
+
+static unsigned bad;
+
+static void ended(unsigned n, int status, const struct config *c, bool victim_sends)
+{
+	struct report *r = &reports[n];
+
+	if (WIFEXITED(status) && !WEXITSTATUS(status) && !*r->text && r->armed)
+		return;
+	bad++;
+	printf("%s: the %s killed at call %u: %s\n", c->options,
+	       victim_sends ? "sender" : "receiver", n,
+	       *r->text              ? r->text
+	       : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+				     : "did not get that far");
+	fflush(stdout);
+}
+
+static void sweep(const struct config *c, bool victim_sends, unsigned first, unsigned last,
+		  unsigned step)
+{
+	pid_t pids[PAIRS] = {0};
+	unsigned numbers[PAIRS] = {0}, next = first, running = 0;
+	int status;
+
+	while (next <= last || running) {
+		pid_t pid;
+
+		for (unsigned i = 0; i < PAIRS && next <= last; i++) {
+			if (pids[i])
+				continue;
+			fflush(NULL);
+			numbers[i] = next;
+			next += step;
+			pids[i] = fork();
+			ck_assert_int_ge(pids[i], 0);
+			if (!pids[i])
+				pair(numbers[i], c, victim_sends);
+			running++;
+		}
+		pid = wait(&status);
+		ck_assert_int_gt(pid, 0);
+		for (unsigned i = 0; i < PAIRS; i++) {
+			if (pids[i] != pid)
+				continue;
+			ended(numbers[i], status, c, victim_sends);
+			pids[i] = 0;
+			running--;
+		}
+	}
+}
+
+START_TEST(kill__every_phase)
+{
+	const struct config *c = &configs[_i % CONFIGS];
+	bool victim_sends = _i >= CONFIGS;
+	unsigned calls, step = residue_step();
+
+	if (!residue_available(c->transport))
+		return;
+	reports = mmap(NULL, (CALLS_MAX + 1) * sizeof(*reports), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(reports, MAP_FAILED);
+	bad = 0;
+	sweep(c, victim_sends, 0, 0, 1);
+	ck_assert_msg(!bad, "not even without a kill before the end");
+	calls = reports[0].calls;
+	ck_assert_uint_gt(calls, 5);
+	ck_assert_uint_lt(calls, CALLS_MAX);
+	sweep(c, victim_sends, 1 + (unsigned)(test_seed() % step), calls, step);
+	printf("%s: %u calls as %s, every %u.\n", c->options, calls,
+	       victim_sends ? "sender" : "receiver", step);
+	munmap(reports, (CALLS_MAX + 1) * sizeof(*reports));
+	ck_assert_msg(!bad, "%u of %u kills had wrong consequences", bad, calls);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("kills");
+	TCase *tc = tcase_create("kills");
+
+	test_seed();
+	tcase_set_timeout(tc, 3600);
+	tcase_add_loop_test(tc, kill__every_phase, 0, 2 * CONFIGS);
+	suite_add_tcase(suite, tc);
+	return test_main("kills", suite);
+}
