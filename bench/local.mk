@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-noinst_PROGRAMS += bench/peers bench/first bench/files bench/window bench/many
+noinst_PROGRAMS += bench/peers bench/first bench/files bench/window bench/many bench/handover
+bench_handover_SOURCES = bench/handover.c
+bench_handover_LDADD = libripc.la
 bench_peers_SOURCES = bench/peers.c
 bench_peers_LDADD = libripc.la
 bench_first_SOURCES = bench/first.c

@@ -65,7 +65,10 @@ enum ripc_placement {
 	/** In a window the receiver had set aside: the application's again. */
 	RIPC_IN_WINDOW = 2,
 	/** In a return buffer the receiver had offered: the application's again. */
-	RIPC_IN_RETURN = 3
+	RIPC_IN_RETURN = 3,
+	/** In the memory of its sender, a process of the same host, mapped read-only: gone with the message, or
+	 *  copied with ripc_message_take(). */
+	RIPC_IN_PLACE = 4
 };
 
 /**
@@ -151,7 +154,7 @@ struct ripc_group_stats {
 	uint64_t received;   /* messages of other contexts, each counted once */
 	uint64_t lost;       /* messages missing in the numbers of their senders */
 	uint64_t duplicates; /* messages that came again, by another way, and were dropped */
-	uint64_t dropped;    /* not put into the full queue of a member here, or for want of memory */
+	uint64_t dropped; /* not put into the full queue of a member here, or for want of memory */
 	uint64_t members; /* gauge: contexts with members, as far as is known here, ours included */
 	uint64_t senders; /* gauge: other contexts from which messages came */
 };
@@ -256,7 +259,8 @@ int ripc_service_fd(struct ripc_service *service);
  * @len: bytes, at least 1
  *
  * The buffer comes from a cache of registered memory, touched and aligned to 64 bytes, and travels
- * without a copy. It belongs to the caller until ripc_buf_free().
+ * without a copy. It belongs to the caller until ripc_buf_free(). Buffers of 64 KiB and more are read in place by
+ * receivers on the same host (RIPC_IN_PLACE); a child of fork() may read, but must not write them.
  *
  * Return: the buffer, or NULL with errno set and ripc_detail() filled (ENOMEM, EINVAL).
  */
@@ -558,9 +562,10 @@ int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 /**
  * ripc_message_take - keep one item of a message
  * @message: the message
- * @item: index of an item whose placement is RIPC_IN_POOL
+ * @item: index of an item whose placement is RIPC_IN_POOL or RIPC_IN_PLACE
  *
- * The buffer becomes the caller's, as if it came from ripc_buf_alloc(), and outlives the message.
+ * The buffer becomes the caller's, as if it came from ripc_buf_alloc(), and outlives the message. What is RIPC_IN_PLACE is
+ * copied, and the item lies in the copy from then on.
  *
  * Return: the buffer, to be freed with ripc_buf_free(), or NULL with errno set (EINVAL).
  */

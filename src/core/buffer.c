@@ -2,24 +2,30 @@
 #define _GNU_SOURCE
 #include "core/buffer.h"
 #include "core/context.h"
+#include "core/handover.h"
 #include "core/rendezvous.h"
 #include "core/request.h"
 #include "core/service.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define MMAP_FROM (128u << 10) /* larger buffers are mapped on their own */
-#define HUGE_FROM (2u << 20)   /* and these in huge pages, where they can be had */
+#define MMAP_FROM (64u << 10) /* larger buffers are mapped on their own */
+#define HUGE_FROM (2u << 20)  /* and these in huge pages, where they can be had */
 
 void ripc__memory_init(struct ripc *ctx)
 {
 	struct ripc__memory *m = &ctx->memory;
 
-	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++)
+	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++) {
 		ripc__list_init(&m->classes[i]);
+		ripc__list_init(&m->shared[i]);
+	}
+	for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+		m->fds[i] = -1;
 	ripc__list_init(&m->lru);
 	ripc__list_init(&m->windows);
 	ripc__list_init(&m->returns);
@@ -112,9 +118,132 @@ static void local_mrs_drop(struct ripc *ctx, struct ripc__region *r)
 	}
 }
 
-static void pool_unmap(struct ripc__region *r)
+/* ---- buffers that are memory objects of their own ---- */
+
+static int *fd_place(struct ripc *ctx, int fd)
 {
-	if (r->cap >= MMAP_FROM)
+	for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+		if (ctx->memory.fds[i] == fd)
+			return &ctx->memory.fds[i];
+	return NULL;
+}
+
+/*
+ * Whoever is given the descriptor can make the object neither smaller, which would kill those who have mapped it with a
+ * signal, nor writable: our own mapping is the last that may write. Kernels before 5.1 do not know that seal.
+ */
+static uint8_t *shared_map(struct ripc *ctx, size_t cap, int *out)
+{
+	struct rlimit limit;
+	int *place = fd_place(ctx, -1), fd;
+	void *base = MAP_FAILED;
+
+	/* Beyond this limit ftruncate() would send a signal. */
+	if (!place || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
+		return NULL;
+	fd = memfd_create("ripc-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return NULL;
+	if (!ftruncate(fd, (off_t)cap))
+		base = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base != MAP_FAILED &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
+		munmap(base, cap);
+		base = MAP_FAILED;
+	}
+	if (base == MAP_FAILED) {
+		close(fd);
+		return NULL;
+	}
+	*out = *place = fd;
+	return base;
+}
+
+static void shared_close(struct ripc *ctx, struct ripc__region *r)
+{
+	int *place = r->fd >= 0 ? fd_place(ctx, r->fd) : NULL;
+
+	if (!place)
+		return;
+	*place = -1;
+	close(r->fd);
+	r->fd = -1;
+}
+
+static struct ripc__region *region_new(struct ripc *ctx)
+{
+	struct ripc__region *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->ctx = ctx;
+	r->fd = -1;
+	ripc__list_init(&r->free_link);
+	ripc__list_init(&r->lru_link);
+	ripc__list_init(&r->shares);
+	ripc__list_init(&r->loans);
+	ripc__list_init(&r->debts);
+	ripc__list_init(&r->of_lane);
+	return r;
+}
+
+struct ripc__region *ripc__region_borrowed(struct ripc *ctx, void *base, size_t len)
+{
+	struct ripc__region *r = region_new(ctx);
+
+	if (!r)
+		return NULL;
+	r->base = base;
+	r->len = r->cap = len;
+	r->state = RIPC__REGION_BORROWED;
+	if (!region_insert(ctx, r))
+		return r;
+	free(r);
+	return NULL;
+}
+
+void ripc__region_return(struct ripc *ctx, struct ripc__region *r)
+{
+	local_mrs_drop(ctx, r);
+	region_remove(ctx, r);
+	munmap(r->base, r->cap);
+	free(r);
+}
+
+int ripc__pool_renew(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__region *fresh = ripc__pool_get(ctx, r->len, RIPC__REGION_APP);
+	void *at;
+
+	if (!fresh)
+		return -ENOMEM;
+	if (fresh->class != r->class || fresh->cap < MMAP_FROM) {
+		ripc__pool_put(ctx, fresh);
+		return -ENOMEM;
+	}
+	memcpy(fresh->base, r->base, r->len);
+	local_mrs_drop(ctx, fresh);
+	/* Others may be reading the buffer: at every moment they find the same bytes there. */
+	at = mremap(fresh->base, fresh->cap, fresh->cap, MREMAP_MAYMOVE | MREMAP_FIXED, r->base);
+	if (at == MAP_FAILED) {
+		ripc__pool_put(ctx, fresh);
+		return -ENOMEM;
+	}
+	local_mrs_drop(ctx, r);
+	ripc__shares_drop(r);
+	shared_close(ctx, r);
+	r->fd = fresh->fd;
+	r->touched = fresh->touched;
+	ctx->stats.pool_bytes -= fresh->cap;
+	region_remove(ctx, fresh);
+	free(fresh);
+	return 0;
+}
+
+static void pool_unmap(struct ripc *ctx, struct ripc__region *r)
+{
+	shared_close(ctx, r);
+	if (r->cap >= MMAP_FROM || r->state == RIPC__REGION_BORROWED)
 		munmap(r->base, r->cap);
 	else
 		free(r->base);
@@ -127,9 +256,10 @@ static void pool_destroy(struct ripc *ctx, struct ripc__region *r)
 	ripc__list_del(&r->lru_link);
 	ctx->memory.cached_bytes -= r->cap;
 	ctx->stats.pool_bytes -= r->cap;
+	ripc__shares_drop(r);
 	local_mrs_drop(ctx, r);
 	region_remove(ctx, r);
-	pool_unmap(r);
+	pool_unmap(ctx, r);
 	free(r);
 }
 
@@ -142,14 +272,19 @@ static void pool_trim(struct ripc *ctx, uint64_t limit)
 						   lru_link));
 }
 
-static struct ripc__region *pool_create(struct ripc *ctx, unsigned class)
+static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool shared)
 {
-	struct ripc__region *r = calloc(1, sizeof(*r));
+	struct ripc__region *r = region_new(ctx);
 	size_t cap = (size_t)1 << class;
 
 	if (!r)
 		return NULL;
-	if (cap >= MMAP_FROM) {
+	if (shared)
+		r->base = shared_map(ctx, cap, &r->fd);
+	if (r->base) {
+		if (cap >= HUGE_FROM)
+			madvise(r->base, cap, MADV_HUGEPAGE);
+	} else if (cap >= MMAP_FROM) {
 		r->base = mmap(NULL, cap, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (r->base == MAP_FAILED)
@@ -165,10 +300,8 @@ static struct ripc__region *pool_create(struct ripc *ctx, unsigned class)
 	}
 	r->cap = cap;
 	r->class = (uint8_t) class;
-	ripc__list_init(&r->free_link);
-	ripc__list_init(&r->lru_link);
 	if (region_insert(ctx, r)) {
-		pool_unmap(r);
+		pool_unmap(ctx, r);
 		free(r);
 		return NULL;
 	}
@@ -193,23 +326,30 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
 	unsigned class = RIPC__CLASS_MIN;
 	struct ripc__region *r;
 	struct ripc__list *n;
+	bool shared;
 
 	while (class <= RIPC__CLASS_MAX && ((size_t)1 << class) < len)
 		class ++;
 	if (class > RIPC__CLASS_MAX)
 		return NULL;
-	n = ripc__list_first(&m->classes[class]);
+	/* What the application fills may be handed over; what others write into has no use for that. */
+	shared = m->sharing && state == RIPC__REGION_APP && class >= RIPC__SHARED_FROM;
+	n = ripc__list_first(shared ? &m->shared[class] : &m->classes[class]);
+	if (!n && shared && !fd_place(ctx, -1)) {
+		shared = false;
+		n = ripc__list_first(&m->classes[class]);
+	}
 	if (n) {
 		r = ripc__list_entry(n, struct ripc__region, free_link);
 		ripc__list_del(&r->free_link);
 		ripc__list_del(&r->lru_link);
 		m->cached_bytes -= r->cap;
 	} else {
-		r = pool_create(ctx, class);
+		r = pool_create(ctx, class, shared);
 		if (!r) {
 			/* What lies idle in the cache may be what is missing. */
 			pool_trim(ctx, 0);
-			r = pool_create(ctx, class);
+			r = pool_create(ctx, class, shared);
 		}
 		if (!r)
 			return NULL;
@@ -229,7 +369,7 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 	r->state = RIPC__REGION_FREE;
 	r->zombie = false;
 	/* The most recently used one is the warmest: it goes first. */
-	ripc__list_add(m->classes[r->class].next, &r->free_link);
+	ripc__list_add((r->fd >= 0 ? m->shared : m->classes)[r->class].next, &r->free_link);
 	ripc__list_add(&m->lru, &r->lru_link);
 	m->cached_bytes += r->cap;
 	pool_trim(ctx, ctx->opt.pool_bytes);
@@ -237,7 +377,9 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 
 void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
 {
-	if (r->zombie && !r->holds && !r->sends)
+	if (r->state == RIPC__REGION_BORROWED)
+		ripc__borrow_settle(ctx, r);
+	else if (r->zombie && !r->holds && !r->sends)
 		ripc__pool_put(ctx, r);
 }
 
@@ -326,8 +468,9 @@ void ripc__memory_fini(struct ripc *ctx)
 
 		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
 			free(r->local[k]);
+		ripc__borrow_free(r);
 		if (r->state != RIPC__REGION_USER)
-			pool_unmap(r);
+			pool_unmap(ctx, r);
 		free(r);
 	}
 	free(m->regions);
@@ -348,7 +491,7 @@ static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 		ripc__fail(-EINVAL, "%p lies in no buffer of this context", ptr);
 	else if (r->state == RIPC__REGION_USER)
 		ripc__fail(-EINVAL, "%p is registered memory, not a buffer of ripc_buf_alloc()", ptr);
-	else if (r->state == RIPC__REGION_MESSAGE)
+	else if (r->state == RIPC__REGION_MESSAGE || r->state == RIPC__REGION_BORROWED)
 		ripc__fail(-EINVAL, "%p belongs to a received message: use ripc_message_free()", ptr);
 	else
 		ripc__fail(-EINVAL, "%p was freed before", ptr);
@@ -481,14 +624,12 @@ int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
 		return rc;
 	if (!base || !len || (uintptr_t)base + len < (uintptr_t)base)
 		return ripc__fail(-EINVAL, "%zu bytes at %p cannot be registered", len, base);
-	r = calloc(1, sizeof(*r));
+	r = region_new(ctx);
 	if (!r)
 		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", len);
 	r->base = base;
 	r->len = len;
 	r->state = RIPC__REGION_USER;
-	ripc__list_init(&r->free_link);
-	ripc__list_init(&r->lru_link);
 	ripc__lock(ctx);
 	i = region_above(&ctx->memory, r->base);
 	if ((i &&

@@ -22,6 +22,8 @@
 #define RIPC__CLASS_MAX    47 /* largest */
 #define RIPC__WINDOWS_MAX  65536
 #define RIPC__RETURNS_LIVE 65536 /* return buffers offered by one context at one time */
+#define RIPC__SHARED_MAX   64 /* buffers with a descriptor of their own, which can be handed over */
+#define RIPC__SHARED_FROM  16 /* from buffers of 2^16 bytes on */
 
 struct ripc;
 struct ripc_service;
@@ -33,6 +35,7 @@ enum ripc__region_state {
 	RIPC__REGION_FREE, /* pool: in the cache */
 	RIPC__REGION_APP,  /* pool: the application's */
 	RIPC__REGION_MESSAGE, /* pool: holds an item of a received message, or one that is arriving, or a copy to send */
+	RIPC__REGION_BORROWED, /* a peer's buffer, mapped for reading: handover.h */
 };
 
 struct ripc__region {
@@ -48,6 +51,15 @@ struct ripc__region {
 	struct ripc__mr *local[RIPC__TP_MAX]; /* registration as target of our own reads, kept; NULL: not yet */
 	struct ripc__list free_link; /* cache: in its class */
 	struct ripc__list lru_link;  /* cache: least recently used first */
+	struct ripc *ctx;
+	int fd;                    /* pool: the memory object that it is, sealed; -1: it is none */
+	struct ripc__list shares;  /* struct ripc__share: peers that have been given it */
+	struct ripc__list loans;   /* struct ripc__request_item: of it, what peers read in place */
+	struct ripc__list debts;   /* BORROWED: struct ripc__debt: what of it is in use */
+	struct ripc__list of_lane; /* BORROWED: in lane->borrowed */
+	struct ripc__lane *lane;   /* BORROWED: NULL when it is gone */
+	uint32_t number;           /* BORROWED: what the peer calls it */
+	bool gone; /* BORROWED: to be unmapped when nothing of it is in use any more */
 };
 
 /* Memory set aside as the target of one incoming item. */
@@ -80,6 +92,9 @@ struct ripc__memory {
 	struct ripc__region **regions; /* sorted by base, not overlapping */
 	size_t nregions, regions_cap;
 	struct ripc__list classes[RIPC__CLASS_MAX + 1]; /* free buffers */
+	struct ripc__list shared[RIPC__CLASS_MAX + 1];  /* free buffers with a descriptor */
+	bool sharing;              /* there is a transport that hands buffers over */
+	int fds[RIPC__SHARED_MAX]; /* their descriptors, for a forked child to close; -1: none */
 	struct ripc__list lru;
 	uint64_t cached_bytes;
 	struct ripc__list windows;
@@ -101,6 +116,12 @@ struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *p, size_t l
 /* A buffer of at least len bytes in the given state. NULL: out of memory. */
 struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
+
+/* Gives a buffer that is in the application's hands, and that nobody writes into, other memory at the same address: 0, or -ENOMEM. */
+int ripc__pool_renew(struct ripc *ctx, struct ripc__region *region);
+/* A mapping of a peer's buffer becomes a region; NULL: out of memory. And ceases to be one: it is unmapped. */
+struct ripc__region *ripc__region_borrowed(struct ripc *ctx, void *base, size_t len);
+void ripc__region_return(struct ripc *ctx, struct ripc__region *region);
 
 /* Called whenever holds or sends went down: a zombie goes back to the cache. */
 void ripc__region_release(struct ripc *ctx, struct ripc__region *region);

@@ -20,7 +20,7 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 		.send_max = l->send_max,
 		.recv_depth = l->recv_depth,
 		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
-		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE),
+		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_HANDOVER),
 	};
 
 	memcpy(h.instance, ctx->instance, 16);
@@ -108,6 +108,8 @@ static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsig
 	lane->connect_ns = connect_ns;
 	ripc__list_init(&lane->control);
 	ripc__list_init(&lane->rndvs);
+	ripc__list_init(&lane->shares);
+	ripc__list_init(&lane->borrowed);
 	ripc__list_add(&ctx->lanes, &lane->link);
 	p->nlanes++;
 	ripc__timer_at(ctx, lane->heard_ns + connect_ns);
@@ -120,7 +122,7 @@ static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
 
 	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
-	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE);
+	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_HANDOVER);
 	lane->counts = h->recv_depth != 0;
 	lane->tx_credits = h->recv_depth;
 	lane->service_window = h->service_window;

@@ -89,6 +89,9 @@ static void in_child(void)
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 			if (s->fd >= 0)
 				close(s->fd);
+		for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+			if (ctx->memory.fds[i] >= 0)
+				close(ctx->memory.fds[i]);
 	}
 	contexts = NULL;
 	default_context = NULL;
@@ -202,6 +205,8 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 		return rc;
 	}
 	ops->limits(tp->t, &tp->limits);
+	if (tp->limits.caps & RIPC__CAP_HANDOVER)
+		ctx->memory.sharing = true;
 	/* With keys they go over lanes, whose far end has shown that it has one. */
 	if (ctx->auth)
 		tp->limits.short_by_datagram = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/lane.h"
 #include "core/group.h"
+#include "core/handover.h"
 #include "core/message.h"
 #include "core/peer.h"
 #include "core/rendezvous.h"
@@ -36,6 +37,7 @@ void ripc__lane_close(struct ripc__lane *lane)
 	if (lane->ep)
 		lane_tp(lane)->ops->ep_close(lane->ep);
 	lane->ep = NULL;
+	ripc__handover_lane_gone(lane);
 	while ((n = ripc__list_first(&lane->control))) {
 		ripc__list_del(n);
 		free(ripc__list_entry(n, struct ripc__control, link));
@@ -320,7 +322,7 @@ void ripc__lane_word(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint
 		ripc__put_le64(p, a);
 		p += 8;
 	}
-	if (kind == RIPC__DONE) {
+	if (kind == RIPC__DONE || kind == RIPC__RELEASE) {
 		ripc__put_le64(p, b);
 		p += 8;
 	}
@@ -489,6 +491,8 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		/* Reported before it was closed, in the same round. */
 		if (ev->kind == RIPC__EV_RECV && ev->token)
 			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+		if (ev->kind == RIPC__EV_HANDED)
+			ripc__borrow(lane, (void *)(uintptr_t)ev->data, ev->size, ev->wr_id);
 		return;
 	}
 	switch (ev->kind) {
@@ -514,6 +518,9 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		lane_heard(lane);
 		lane->reads--;
 		ripc__rndv_read_done((struct ripc__rndv *)(uintptr_t)ev->wr_id, ev->status);
+		break;
+	case RIPC__EV_HANDED:
+		ripc__borrow(lane, (void *)(uintptr_t)ev->data, ev->size, ev->wr_id);
 		break;
 	case RIPC__EV_SENDABLE:
 		lane->blocked = false;
@@ -583,6 +590,9 @@ static void lane_timer(struct ripc__lane *lane)
 		}
 		ripc__timer_at(ctx, lane->peer->held->until_ns);
 	}
+	ripc__requests_timer(lane);
+	if (lane->state != RIPC__LANE_UP)
+		return;
 	if (!lane_matters(lane)) {
 		/* Silence without a reason to speak is not held against it later: ripc__lane_watch(). */
 		lane->idle = true;

@@ -48,6 +48,8 @@ struct ripc__credit {
 	uint64_t id;          /* the service */
 	uint64_t sent_units;  /* in all, on this lane */
 	uint64_t limit_units; /* that may have been sent, in all */
+	unsigned lend_skip; /* items to copy before one is lent again: its receivers keep what they get */
+	unsigned lend_backoff; /* how many it will be the next time */
 };
 
 /* How long one attempt to connect may take: the last way there is, and one before it. */
@@ -85,10 +87,15 @@ struct ripc__lane {
 	unsigned ncontrol;
 	struct ripc__list rndvs; /* struct ripc__rndv with work to post on this lane, in order */
 	unsigned reads;          /* outstanding */
-	uint64_t connect_ns;     /* until it is up: how long that may take */
-	uint64_t heard_ns;       /* last sign of life */
-	uint64_t pinged_ns;      /* last PING without an answer; 0: none */
-	uint64_t moved;          /* bytes, as the transport told last */
+	struct ripc__list shares; /* struct ripc__share: buffers of ours that the peer has been given */
+	struct ripc__list borrowed; /* struct ripc__region: buffers of the peer's that we map */
+	unsigned nshares, nborrowed;
+	uint32_t share_number; /* of the last share */
+	uint64_t lent_bytes;   /* of ours that the peer reads in place */
+	uint64_t connect_ns;   /* until it is up: how long that may take */
+	uint64_t heard_ns;     /* last sign of life */
+	uint64_t pinged_ns;    /* last PING without an answer; 0: none */
+	uint64_t moved;        /* bytes, as the transport told last */
 };
 
 struct ripc__control {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/message.h"
+#include "core/handover.h"
 #include "core/lane.h"
 #include "core/service.h"
 
@@ -77,13 +78,15 @@ void ripc__message_drop(struct ripc__message *m)
 			ripc__lane_repost(m->lane);
 		}
 	}
-	if (m->pub.is_long)
-		for (unsigned i = 0; i < m->pub.nitems; i++)
-			if (m->pool[i]) {
-				/* Not before a send that passes it on has ended. */
-				m->pool[i]->zombie = true;
-				ripc__region_release(ctx, m->pool[i]);
-			}
+	for (unsigned i = 0; m->pub.is_long && i < m->pub.nitems; i++) {
+		if (m->pool[i] && m->pool[i]->state == RIPC__REGION_BORROWED) {
+			ripc__debt_item(m->pool[i], m, i);
+		} else if (m->pool[i]) {
+			/* Not before a send that passes it on has ended. */
+			m->pool[i]->zombie = true;
+			ripc__region_release(ctx, m->pool[i]);
+		}
+	}
 	free(m->heap);
 	free(m->arrays);
 	ripc__list_del(&m->held);
@@ -109,6 +112,20 @@ void ripc_message_free(struct ripc_message *message)
 	ripc__unlock(ctx);
 }
 
+/* What lies in the sender's memory stays its. NULL: out of memory. */
+static struct ripc__region *take_copy(struct ripc__message *m, unsigned item)
+{
+	struct iovec *iov = (struct iovec *)m->pub.items + item;
+	struct ripc__region *copy = ripc__pool_get(m->ctx, iov->iov_len, RIPC__REGION_APP);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy->base, iov->iov_base, iov->iov_len);
+	iov->iov_base = copy->base;
+	ripc__debt_item(m->pool[item], m, item);
+	return copy;
+}
+
 void *ripc_message_take(struct ripc_message *message, unsigned item)
 {
 	struct ripc__message *m = (struct ripc__message *)message;
@@ -121,6 +138,8 @@ void *ripc_message_take(struct ripc_message *message, unsigned item)
 	}
 	ripc__lock(m->ctx);
 	r = item < m->pub.nitems && m->pub.is_long ? m->pool[item] : NULL;
+	if (r && r->state == RIPC__REGION_BORROWED)
+		r = take_copy(m, item);
 	if (r) {
 		m->pool[item] = NULL;
 		r->state = RIPC__REGION_APP;

@@ -12,6 +12,8 @@ enum ripc__crc_mode { RIPC__CRC_AUTO, RIPC__CRC_ON, RIPC__CRC_OFF };
 enum ripc__short_mode { RIPC__SHORT_AUTO, RIPC__SHORT_RDMA, RIPC__SHORT_UDP };
 enum ripc__ib_qp { RIPC__IB_QP_RC, RIPC__IB_QP_UC };
 
+enum ripc__handover { RIPC__HANDOVER_ON, RIPC__HANDOVER_OFF };
+
 #define RIPC__GID_INDEX_AUTO UINT32_MAX
 
 /* Setting "name" of the string is RIPC_NAME in the environment. Lists are comma-separated. */
@@ -34,9 +36,10 @@ struct ripc__options {
 	char pcie_device[128]; /* device or file of window/pcie, or empty: a device that is ready for use */
 	char key_file[256];            /* the cluster's keys, or empty */
 	char zookeeper_auth_file[256]; /* user:password for ZooKeeper, or empty */
-	uint32_t service_window;       /* bytes a peer may have queued at one service */
-	uint64_t pool_bytes;           /* cached, unused buffer memory kept at most */
-	int log_level; /* enum ripc_log_level for standard error, or < 0: not asked for */
+	enum ripc__handover handover; /* whether buffers are handed over to processes of this host, and taken from them */
+	uint32_t service_window; /* bytes a peer may have queued at one service */
+	uint64_t pool_bytes;     /* cached, unused buffer memory kept at most */
+	int log_level;           /* enum ripc_log_level for standard error, or < 0: not asked for */
 };
 
 /*

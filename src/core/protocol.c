@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What is done with each kind of message that arrives. The other ends are in lane.c, request.c and rendezvous.c. */
 #include "core/group.h"
+#include "core/handover.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
@@ -306,7 +307,17 @@ static void control_message(struct ripc__lane *lane, const struct ripc__header *
 
 	switch (h->kind) {
 	case RIPC__DONE:
-		ripc__request_answer(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1]);
+		ripc__request_answer(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1],
+				     h->u[1] >> 32 & RIPC__DONE_KEPT);
+		break;
+	case RIPC__HAVE:
+		ripc__handover_have(lane, h->u[0]);
+		break;
+	case RIPC__RELEASE:
+		ripc__request_release(lane, h->u[0], h->u[1]);
+		break;
+	case RIPC__FORGET:
+		ripc__borrow_forget(lane, h->u[0]);
 		break;
 	case RIPC__GRANT:
 		if (ripc__request_grant(lane, h, &why))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous.h"
+#include "core/handover.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
@@ -58,9 +59,12 @@ static void items_release(struct ripc__rndv *r)
 		}
 		if (it->pool)
 			ripc__pool_put(r->ctx, it->pool);
+		if (it->debt)
+			ripc__debt_let_go(it->debt);
 		it->window = NULL;
 		it->ret = NULL;
 		it->pool = NULL;
+		it->debt = NULL;
 		it->base = NULL;
 	}
 }
@@ -132,12 +136,13 @@ static void fail(struct ripc__rndv *r, int status)
 		drop(r, status);
 }
 
-/* One item has arrived: what it means for its memory, and where the application finds it. */
-static void item_deliver(struct ripc__rndv *r, unsigned i)
+/* One item has arrived: what it means for its memory, and where the application finds it. Return: whether it stays the sender's. */
+static bool item_deliver(struct ripc__rndv *r, unsigned i)
 {
 	struct ripc__rndv_item *it = &r->items[i];
 	struct iovec *iov = (struct iovec *)r->message->pub.items;
 	uint8_t *placement = (uint8_t *)r->message->pub.placement;
+	bool kept = it->debt;
 
 	item_unregister(r, it);
 	iov[i].iov_base = it->base ? it->base : (void *)"";
@@ -154,10 +159,16 @@ static void item_deliver(struct ripc__rndv *r, unsigned i)
 		placement[i] = RIPC_IN_POOL;
 		r->ctx->stats.pool_items++;
 		r->message->pool[i] = it->pool;
+	} else if (it->debt) {
+		placement[i] = RIPC_IN_PLACE;
+		r->message->pool[i] = it->debt->region;
+		it->debt->message = r->message;
 	}
 	it->ret = NULL;
 	it->window = NULL;
 	it->pool = NULL;
+	it->debt = NULL;
+	return kept;
 }
 
 /*
@@ -191,6 +202,7 @@ static void ready(struct ripc__rndv *r)
 {
 	struct ripc_service *s = r->service;
 	struct ripc__peer *p = r->peer;
+	bool kept = false;
 
 	for (unsigned i = 0; i < r->nitems; i++)
 		if (!item_rescue(r, &r->items[i])) {
@@ -198,14 +210,14 @@ static void ready(struct ripc__rndv *r)
 			return;
 		}
 	for (unsigned i = 0; i < r->nitems; i++)
-		item_deliver(r, i);
+		kept |= item_deliver(r, i);
 	uncount(r);
 	r->state = RIPC__RNDV_READY;
 	/* The bitmap was made when the message arrived. */
 	ripc__peer_finish(p, r->id);
 	p->stats.long_received++;
 	p->stats.bytes_received += r->bytes;
-	ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id, 0);
+	ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id, kept ? (uint64_t)RIPC__DONE_KEPT << 32 : 0);
 	r->lane = NULL;
 	deliver(s, p);
 }
@@ -218,8 +230,8 @@ static void ready_if_complete(struct ripc__rndv *r)
 
 /* ---- moving ---- */
 
-/* Finds memory for one item. Return: false: there is none. */
-static bool item_place(struct ripc__rndv *r, struct ripc__rndv_item *it)
+/* Memory that the application has set aside for an item like this one. Return: false: there is none. */
+static bool item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc *ctx = r->ctx;
 
@@ -235,7 +247,15 @@ static bool item_place(struct ripc__rndv *r, struct ripc__rndv_item *it)
 		it->region = it->window->region;
 		return true;
 	}
-	it->pool = ripc__pool_get(ctx, it->len, RIPC__REGION_MESSAGE);
+	return false;
+}
+
+/* Finds memory for one item. Return: false: there is none. */
+static bool item_place(struct ripc__rndv *r, struct ripc__rndv_item *it)
+{
+	if (item_claim(r, it))
+		return true;
+	it->pool = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	it->region = it->pool;
 	it->base = it->pool ? it->pool->base : NULL;
 	return it->pool;
@@ -289,6 +309,18 @@ static bool must_wait(const struct ripc__rndv *r)
 	return unread && unread + r->bytes > RIPC__UNREAD_MAX;
 }
 
+/* An item that lies in the sender's memory: it stays there, unless the application wants it in its own. */
+static void item_borrow(struct ripc__rndv *r, struct ripc__rndv_item *it)
+{
+	const uint8_t *from = it->base;
+
+	if (!item_claim(r, it))
+		return;
+	memcpy(it->base, from, it->len);
+	ripc__debt_let_go(it->debt);
+	it->debt = NULL;
+}
+
 static void start(struct ripc__rndv *r)
 {
 	bool reads = false;
@@ -297,6 +329,8 @@ static void start(struct ripc__rndv *r)
 		struct ripc__rndv_item *it = &r->items[i];
 		int rc;
 
+		if (it->how == RIPC__HOW_HANDED)
+			item_borrow(r, it);
 		if (it->how != RIPC__HOW_READ && it->how != RIPC__HOW_GRANT)
 			continue;
 		rc = item_start(r, it);
@@ -501,6 +535,14 @@ static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *
 		case RIPC__HOW_WRITTEN:
 			if (!rc)
 				rc = d.addr ? item_here(r, it, d.addr, NULL) : -EPROTO;
+			break;
+		case RIPC__HOW_HANDED:
+			*moves = true;
+			if (!(r->lane->caps & RIPC__CAP_HANDOVER))
+				rc = -EPROTO;
+			if (!rc)
+				rc = ripc__debt_new(r->lane, d.key, d.addr, d.len, r->id, i,
+						    &it->debt, &it->base);
 			break;
 		default:
 			it->raddr = d.addr;

@@ -12,6 +12,7 @@
 
 #include "core/context.h"
 
+struct ripc__debt;
 struct ripc__flow;
 
 #define RIPC__UNREAD_MAX \
@@ -30,9 +31,10 @@ struct ripc__rndv_item {
 	uint32_t rkey;
 	uint8_t how;
 	uint8_t *base;             /* where it goes */
-	struct ripc__region *pool; /* one of these three, or none for an empty or inline one */
+	struct ripc__region *pool; /* one of these four, or none for an empty or inline one */
 	struct ripc__window *window;
 	struct ripc__return *ret;
+	struct ripc__debt *debt;     /* HOW_HANDED: it lies in the sender's memory */
 	struct ripc__region *region; /* the memory is in; NULL: empty item */
 	struct ripc__mr own;         /* registration of this transfer */
 	struct ripc__mr *mr;         /* the one to use: own, or the region's */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/request.h"
+#include "core/handover.h"
 #include "core/lane.h"
 #include "core/peer.h"
 #include "core/service.h"
@@ -77,6 +78,11 @@ static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, b
 		it->rkey = it->offer->desc.key;
 		return item_expose(r, it, 0);
 	}
+	/* Into a return buffer it is copied. */
+	if (!it->offer && ripc__handover_offer(r->lane, it)) {
+		it->how = RIPC__HOW_HANDED;
+		return 0;
+	}
 	if (r->lane->caps & RIPC__CAP_READ) {
 		it->how = RIPC__HOW_READ;
 		return item_expose(r, it, RIPC__ACCESS_REMOTE_READ);
@@ -97,6 +103,7 @@ static void unprepare(struct ripc_request *r, bool used)
 		if (it->exposed)
 			request_tp(r)->ops->dereg(request_tp(r)->t, &it->mr);
 		it->exposed = false;
+		ripc__loan_end(it);
 		/* When its lane is gone the offer will be, too. */
 		if (it->offer)
 			ripc__offer_release(r->ctx, r->dest, it->offer,
@@ -259,6 +266,10 @@ static int send_message(struct ripc_request *r)
 			d.addr = it->mr.addr;
 			d.key = it->mr.key;
 			break;
+		case RIPC__HOW_HANDED:
+			d.addr = it->raddr;
+			d.key = it->rkey;
+			break;
 		default:
 			break;
 		}
@@ -287,6 +298,9 @@ static int write_and_send(struct ripc_request *r)
 	r->state = RIPC__REQUEST_SENT;
 	r->was_sent = true;
 	ripc__list_del(&r->link);
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (r->items[i].how == RIPC__HOW_HANDED)
+			ripc__loan_begin(&r->items[i]);
 	return 0;
 }
 
@@ -336,6 +350,7 @@ static void requeue(struct ripc_request *r)
 
 	r->lane = NULL;
 	r->writes = 0;
+	r->loan_until_ns = RIPC__NEVER;
 	r->answered = false;
 	r->state = RIPC__REQUEST_PENDING;
 	ripc__list_del(&r->link);
@@ -395,6 +410,26 @@ static void conclude(struct ripc_request *r)
 		ripc__lane_pump(lane);
 }
 
+/* Takes back what the peer still reads. Return: whether that was possible. */
+static bool reclaim(struct ripc_request *r)
+{
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (r->items[i].lent && ripc__region_reclaim(r->ctx, r->items[i].region))
+			return false;
+	return true;
+}
+
+/* The peer has spoken: what is out yet? */
+static void settle(struct ripc_request *r)
+{
+	if (r->writes)
+		return;
+	if (r->lent && r->cancelling)
+		reclaim(r);
+	if (!r->lent)
+		conclude(r);
+}
+
 void ripc__request_write_done(struct ripc_request *r, int status)
 {
 	r->writes--;
@@ -406,7 +441,7 @@ void ripc__request_write_done(struct ripc_request *r, int status)
 	if (r->writes)
 		return;
 	if (r->answered)
-		conclude(r);
+		settle(r);
 	else if (r->cancelling && r->state == RIPC__REQUEST_WRITING)
 		ripc__request_done(r, -ECANCELED, "withdrawn");
 }
@@ -424,7 +459,53 @@ static struct ripc_request *find(struct ripc__peer *p, uint64_t id)
 	return NULL;
 }
 
-void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status)
+void ripc__request_release(struct ripc__lane *lane, uint64_t id, uint64_t item)
+{
+	struct ripc_request *r = find(lane->peer, id);
+
+	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].lent)
+		return;
+	ripc__loan_end(&r->items[item]);
+	if (!r->answered || r->lent || r->writes)
+		return;
+	r->credit->lend_backoff = 0;
+	conclude(r);
+}
+
+/* One that is due. */
+static struct ripc_request *due(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->peer->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		if (r->lane != lane || !r->answered || r->writes || r->loan_until_ns == RIPC__NEVER)
+			continue;
+		if (lane->ctx->now_ns >= r->loan_until_ns)
+			return r;
+		ripc__timer_at(lane->ctx, r->loan_until_ns);
+	}
+	return NULL;
+}
+
+void ripc__requests_timer(struct ripc__lane *lane)
+{
+	struct ripc_request *r;
+
+	while (lane->state == RIPC__LANE_UP && (r = due(lane))) {
+		if (r->lent)
+			ripc__loan_kept(r->credit);
+		if (!reclaim(r)) {
+			/* Nothing is wrong but that it takes longer. */
+			r->loan_until_ns = lane->ctx->now_ns + 10 * RIPC__MS;
+			continue;
+		}
+		conclude(r);
+	}
+}
+
+void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status, bool kept)
 {
 	struct ripc_request *r = find(lane->peer, id);
 
@@ -433,8 +514,13 @@ void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status)
 		return;
 	r->answered = true;
 	r->answer = answer_status(status);
-	if (!r->writes)
-		conclude(r);
+	for (unsigned i = 0; i < r->nitems && (r->answer || !kept); i++)
+		ripc__loan_end(&r->items[i]);
+	if (r->lent) {
+		r->loan_until_ns = lane->ctx->now_ns + ripc__loan_ns(r->bytes);
+		ripc__timer_at(lane->ctx, r->loan_until_ns);
+	}
+	settle(r);
 }
 
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why)
@@ -467,6 +553,10 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 
 void ripc__request_lane_gone(struct ripc_request *r)
 {
+	/* The peer may live, and its application read on. */
+	if (!reclaim(r))
+		ripc__log(RIPC_LOG_WARN, "no memory to copy what was handed over to service %llu when its lane was lost",
+			  (unsigned long long)r->dest_id);
 	unprepare(r, true);
 	if (r->cancelling) {
 		/* The memory is out of reach now, but the peer may have taken the message before that. */
@@ -543,6 +633,11 @@ void ripc__request_withdraw(struct ripc_request *r)
 {
 	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
 		return;
+	/* Delivered; its receiver only has not let go of it yet. */
+	if (r->answered && r->lent && !r->writes && reclaim(r)) {
+		conclude(r);
+		return;
+	}
 	if (r->state == RIPC__REQUEST_PENDING || (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
 		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED,
 				   "withdrawn before it was sent");
@@ -556,9 +651,11 @@ void ripc__request_withdraw(struct ripc_request *r)
 
 void ripc__request_free(struct ripc_request *r)
 {
-	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++)
+	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
+		ripc__list_del(&r->items[i].loan);
 		if (r->items[i].offer)
 			ripc__offer_release(r->ctx, r->dest, r->items[i].offer, false);
+	}
 	ripc__list_del(&r->held);
 	free(r->detail);
 	free(r);

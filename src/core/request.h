@@ -32,6 +32,9 @@ struct ripc__request_item {
 	uint64_t raddr;              /* where to write */
 	uint32_t rkey;
 	size_t posted; /* bytes of writes posted */
+	struct ripc_request *owner;
+	struct ripc__list loan; /* in region->loans while it is lent */
+	bool lent;              /* HOW_HANDED: the peer reads it in place */
 };
 
 struct ripc_request {
@@ -53,11 +56,13 @@ struct ripc_request {
 	bool answered;   /* the peer's DONE came, with this in answer; writes may still be out */
 	int answer;
 	struct ripc__credit *credit; /* WRITING: what is reserved of, on its lane; the destination may have moved since */
-	uint32_t units;  /* WRITING: credit of the service reserved for the message */
-	char *detail;    /* why it failed, or NULL */
-	unsigned writes; /* posted writes that are not completed */
-	unsigned next;   /* item that is being written */
-	uint64_t bytes;  /* payload in all */
+	uint32_t units;         /* WRITING: credit of the service reserved for the message */
+	char *detail;           /* why it failed, or NULL */
+	unsigned writes;        /* posted writes that are not completed */
+	unsigned lent;          /* items that the peer reads in place */
+	uint64_t loan_until_ns; /* answered: when we copy what is still lent */
+	unsigned next;          /* item that is being written */
+	uint64_t bytes;         /* payload in all */
 	struct ripc__waitq waitq;
 	unsigned nreturns;
 	uint32_t returns[RIPC_RETURNS_MAX]; /* ids of the return buffers offered with it */
@@ -74,7 +79,10 @@ int ripc__request_issue(struct ripc_request *r);
 void ripc__request_continue(struct ripc_request *r);
 void ripc__request_write_done(struct ripc_request *r, int status);
 /* The peer's answers; found by id. Unknown ids are ignored: they are over. */
-void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status);
+void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status, bool kept);
+void ripc__request_release(struct ripc__lane *lane, uint64_t id, uint64_t item);
+/* What peers have read in place for too long is copied, and the requests are done. */
+void ripc__requests_timer(struct ripc__lane *lane);
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
 /* Its lane is gone. */
 void ripc__request_lane_gone(struct ripc_request *r);

@@ -8,6 +8,7 @@
  */
 #include "core/buffer.h"
 #include "core/context.h"
+#include "core/handover.h"
 #include "core/lane.h"
 #include "core/request.h"
 #include "core/service.h"
@@ -71,7 +72,7 @@ struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *ser
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));
-	if (!r || m->nreturns >= RIPC__RETURNS_LIVE ||
+	if (!r || ripc__region_reclaim(ctx, region) || m->nreturns >= RIPC__RETURNS_LIVE ||
 	    (m->nreturns >= m->return_index_cap / 2 && index_grow(m))) {
 		free(r);
 		ripc__fail(-ENOMEM, "no memory for a return buffer, %u are offered", m->nreturns);

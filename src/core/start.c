@@ -53,12 +53,15 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	r->source = s->id;
 	r->dest_id = dest;
 	r->bytes = bytes;
+	r->loan_until_ns = RIPC__NEVER;
 	r->nitems = nitems;
 	ripc__list_init(&r->order);
 	ripc__waitq_init(&r->waitq);
 	for (unsigned i = 0; i < nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
+		it->owner = r;
+		ripc__list_init(&it->loan);
 		it->base = items[i].iov_base;
 		it->len = items[i].iov_len;
 		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;

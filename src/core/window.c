@@ -2,6 +2,7 @@
 /* Windows: memory set aside as the target of incoming long items. Contract in buffer.h. */
 #include "core/buffer.h"
 #include "core/context.h"
+#include "core/handover.h"
 #include "core/service.h"
 
 #include <stdlib.h>
@@ -71,6 +72,9 @@ static int window_add(struct ripc *ctx, struct ripc_service *service, void *base
 	rc = ripc__range_check(ctx, region, base, len);
 	if (rc)
 		return rc;
+	/* What others will write into must not be lent at the same time: it could not be given other memory any more. */
+	if (ripc__region_reclaim(ctx, region))
+		return ripc__fail(-ENOMEM, "no memory for a window");
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return ripc__fail(-ENOMEM, "no memory for a window");

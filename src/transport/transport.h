@@ -42,6 +42,8 @@ enum ripc__cap {
 	RIPC__CAP_CHEAP_REG = 1 << 7, /* registration costs less than a microsecond: per transfer */
 	RIPC__CAP_SAME_HOST = 1 << 8, /* reaches peers of the same host only */
 	RIPC__CAP_SELF = 1 << 9,      /* reaches nobody but the context itself: in no record */
+	RIPC__CAP_HANDOVER =
+		1 << 10, /* hand(): memory objects can be given to the peer, which maps them */
 };
 
 /* Access rights of a registration; ask for the narrowest set. */
@@ -89,7 +91,8 @@ enum ripc__ev_kind {
 	RIPC__EV_DATAGRAM, /* data/len, token; from/fromlen: address to answer to with post_datagram() */
 	RIPC__EV_WRITE_DONE, /* user, ep, wr_id, status: the source memory is ours again (not: arrived) */
 	RIPC__EV_READ_DONE, /* user, ep, wr_id, status: the bytes stand in the local memory */
-	RIPC__EV_SENDABLE,  /* user, ep: after a post had returned -EAGAIN, posting works again */
+	RIPC__EV_HANDED, /* user, ep, data/size: a buffer of the peer's, mapped for reading; munmap() is the core's. wr_id: its number */
+	RIPC__EV_SENDABLE, /* user, ep: after a post had returned -EAGAIN, posting works again */
 	RIPC__EV_GARBAGE, /* text = who and why: input that is not of this protocol was dropped/closed */
 };
 
@@ -109,6 +112,7 @@ struct ripc__event {
 	const void *from;
 	void *token;    /* for release(); NULL: nothing to release */
 	uint64_t wr_id; /* as posted */
+	uint64_t size;  /* EV_HANDED: bytes at data */
 	const char *text;
 };
 
@@ -210,6 +214,13 @@ struct ripc__transport_ops {
 	/* Sends one datagram to all who hear the group; to ourselves, perhaps. Memory as post_send(). -EAGAIN, -EMSGSIZE: not sent. */
 	int (*post_group)(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
 			  unsigned niov);
+
+	/*
+	 * With HANDOVER: gives the peer a memory object, its first len bytes, under a number. The descriptor stays the caller's.
+	 * The peer checks that nobody can make it smaller or write to it, and maps it: EV_HANDED there. What it does not want
+	 * it drops without a word. -EAGAIN: not now.
+	 */
+	int (*hand)(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
 
 	/* Pushes what sends held back. */
 	void (*flush)(struct ripc__transport *t);

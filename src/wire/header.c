@@ -30,6 +30,9 @@ static const struct {
 	[RIPC__MEMBER] = {"MEMBER", 16, false, false, true},
 	[RIPC__KEEPER] = {"KEEPER", 16, false, false, false},
 	[RIPC__HEARD] = {"HEARD", 8, false, false, false},
+	[RIPC__HAVE] = {"HAVE", 8, false, false, false},
+	[RIPC__RELEASE] = {"RELEASE", 16, false, false, false},
+	[RIPC__FORGET] = {"FORGET", 8, false, false, false},
 };
 
 const char *ripc__kind_name(unsigned kind)
@@ -61,7 +64,7 @@ static int check_long(const struct ripc__header *h, const char **why)
 
 	for (unsigned i = 0; i < h->nitems; i++) {
 		ripc__desc_get(&d, h->items, i);
-		if (d.how > RIPC__HOW_GRANT)
+		if (d.how > RIPC__HOW_HANDED)
 			return bad(why, "item travels in an unknown way");
 		if (d.how == RIPC__HOW_INLINE) {
 			if (d.len > h->payload_len)

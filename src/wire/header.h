@@ -6,7 +6,7 @@
  *
  *   SHORT      [instance 16, if F_INSTANCE] item lengths u32[nitems], returns[nreturns], payload
  *   LONG       request u64, finished_below u64, items[nitems], returns[nreturns], payload of inline items
- *   DONE       request u64, status i32, 0 u32
+ *   DONE       request u64, status i32, flags u32 (RIPC__DONE_KEPT)
  *   GRANT      request u64, items[nitems]: where the sender may write
  *   FIN        request u64: all granted writes were posted before this
  *   CANCEL     request u64
@@ -20,6 +20,9 @@
  *   MEMBER     present u64, version u64, record: from the keeper, a context that is a member, or is none any more
  *   KEEPER     keeping u64, version u64: from the keeper, the list is complete; or it is none (any more)
  *   HEARD      number u64: the multicast with that number arrived
+ *   HAVE       buffer u64: the buffer of yours that you have handed over under this number is mapped
+ *   RELEASE    request u64, item u64: the item of yours that I kept in place is not read any more
+ *   FORGET     buffer u64: nothing more will lie in this buffer of mine
  */
 #ifndef RIPC_WIRE_HEADER_H
 #define RIPC_WIRE_HEADER_H
@@ -62,8 +65,14 @@ enum ripc__kind {
 	RIPC__MEMBER = 18,
 	RIPC__KEEPER = 19,
 	RIPC__HEARD = 20,
+	RIPC__HAVE = 24,
+	RIPC__RELEASE = 25,
+	RIPC__FORGET = 26,
 	RIPC__KIND_END,
 };
+
+#define RIPC__DONE_KEPT \
+	1u /* of DONE: items that were handed over are kept in place, RELEASE will come for each */
 
 enum ripc__msg_flags {
 	RIPC__F_INSTANCE = 1 << 0, /* the sender's instance id follows the header: datagrams */
@@ -76,6 +85,7 @@ enum ripc__how {
 	RIPC__HOW_READ = 1,    /* the receiver reads it from addr/key */
 	RIPC__HOW_WRITTEN = 2, /* it was written into a return buffer of the receiver */
 	RIPC__HOW_GRANT = 3,   /* the receiver grants memory, the sender writes */
+	RIPC__HOW_HANDED = 4,  /* at addr in the sender's buffer key, which the receiver maps */
 };
 
 /* An item, or a return buffer. */

@@ -27,7 +27,7 @@
 char conf_label[256];
 
 const struct conf_case *const conf_all[] = {
-	conf_message, conf_buffer, conf_target,  conf_flow,   conf_request, conf_life, conf_api,
+	conf_message, conf_buffer, conf_target,  conf_flow,   conf_request, conf_life,  conf_api,
 	conf_peer,    conf_fault,  conf_hostile, conf_thread, conf_process, conf_group, NULL};
 
 void conf_set_label(const struct conf *c, const char *name)
@@ -271,7 +271,7 @@ void conf_check_message(const struct ripc_message *m, const struct conf_plan *pl
 			SAME(RIPC_IN_RECEIVE_BUFFER, m->placement[i]);
 		else if (plan->len[i])
 			CHECK(m->placement[i] >= RIPC_IN_RECEIVE_BUFFER &&
-				      m->placement[i] <= RIPC_IN_RETURN,
+				      m->placement[i] <= RIPC_IN_PLACE,
 			      "%u", m->placement[i]);
 		if (plan->len[i] && m->placement[i] == RIPC_IN_POOL)
 			SAME(0, (uintptr_t)m->items[i].iov_base % 64);

@@ -316,11 +316,11 @@ START_TEST(answer__of_an_unknown_request_is_ignored)
 	struct ripc_request *r;
 
 	rig_connect(&rig, 0, 1);
-	ripc__request_answer(rig_lane(&rig, 0, 1), 1, 0);
-	ripc__request_answer(rig_lane(&rig, 0, 1), UINT64_MAX, -EIO);
+	ripc__request_answer(rig_lane(&rig, 0, 1), 1, 0, false);
+	ripc__request_answer(rig_lane(&rig, 0, 1), UINT64_MAX, -EIO, false);
 	r = rig_begin(&rig, 0, 1, data, 10);
-	ripc__request_answer(rig_lane(&rig, 0, 1), r->id + 1, -EIO);
-	ripc__request_answer(rig_lane(&rig, 0, 1), r->id - 1, -EIO);
+	ripc__request_answer(rig_lane(&rig, 0, 1), r->id + 1, -EIO, false);
+	ripc__request_answer(rig_lane(&rig, 0, 1), r->id - 1, -EIO, false);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_SENT);
 	OK(ripc_request_wait(&r, 5000));
 	rig_expect(&rig, 1, 10, 1);
@@ -342,7 +342,7 @@ START_TEST(answer__errors_of_the_peer)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ripc_request *r = rig_begin(&rig, 0, 1, data, 10);
 
-		ripc__request_answer(rig_lane(&rig, 0, 1), r->id, cases[i].answer);
+		ripc__request_answer(rig_lane(&rig, 0, 1), r->id, cases[i].answer, false);
 		RC(cases[i].rc, ripc_request_wait(&r, 0));
 		ck_assert(strstr(ripc_detail(), "service 1001") != NULL);
 		rig_expect(&rig, 1, 10, 1);

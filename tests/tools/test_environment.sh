@@ -65,6 +65,8 @@ refused RIPC_SERVICE_WINDOW 256K
 accepted RIPC_SERVICE_WINDOW 65536
 refused RIPC_POOL_BYTES -1
 accepted RIPC_POOL_BYTES 0
+accepted RIPC_HANDOVER off
+refused RIPC_HANDOVER maybe
 refused RIPC_LOG loud
 accepted RIPC_LOG error
 refused RIPC_NONSENSE 1

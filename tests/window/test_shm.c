@@ -520,6 +520,77 @@ START_TEST(hostile__kicks)
 }
 END_TEST
 
+/* A memory object of len bytes with these seals, the first of it filled. */
+static int object(off_t len, size_t filled, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	static const uint8_t page[4096];
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, len), 0);
+	for (size_t at = 0; at < filled; at += sizeof(page))
+		ck_assert_int_eq((int)pwrite(fd, page, sizeof(page), (off_t)at), (int)sizeof(page));
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+START_TEST(hand__only_what_can_do_no_harm)
+{
+	const int good = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+	unsigned before = descriptors();
+	struct ripc__event ev;
+	struct two w;
+	int bad[7], fd;
+
+	bad[0] = object(65536, 65536, F_SEAL_GROW | F_SEAL_FUTURE_WRITE); /* could be cut */
+	bad[1] = object(65536, 65536, F_SEAL_SHRINK | F_SEAL_GROW); /* or holes be punched into it */
+	bad[2] = object(32768, 32768, good);                        /* shorter than is said */
+	bad[3] = object(65536, 61440, good);                        /* not all there */
+	bad[4] = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	bad[5] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	bad[6] = open("/", O_RDONLY | O_CLOEXEC);
+	fd = object(65536, 65536, good);
+	join(&w);
+	for (unsigned i = 0; i < 7; i++)
+		ck_assert_int_eq(ripc__shm_hand(w.ea, bad[i], 65536, i), 0);
+	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, 0, 7), 0);
+	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, SIZE_MAX, 8), 0);
+	/* Packets of another kind, with a descriptor or without. */
+	raw_send(w.ea->fd, "ripchnd1", 8, fd);
+	raw_send(w.ea->fd, "ripchnd1ripchnd1ripchnd2", 24, -1);
+	raw_send(w.ea->fd, "ripchnd2ripchnd1ripchnd1", 24, fd);
+	raw_send(w.ea->fd, "ripchnd1ripchnd1ripchnd1andmore", 31, fd);
+	/* None of them is reported, and the good one behind them is. */
+	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, 65536, 9), 0);
+	ev = await(w.b, RIPC__EV_HANDED);
+	ck_assert_uint_eq(ev.wr_id, 9);
+	ck_assert_uint_eq(ev.size, 65536);
+	ck_assert_ptr_eq(ev.user, &w);
+	ck_assert_int_lt(mprotect((void *)(uintptr_t)ev.data, ev.size, PROT_READ | PROT_WRITE), 0);
+	munmap((void *)(uintptr_t)ev.data, ev.size);
+	for (unsigned i = 0; i < 7; i++)
+		close(bad[i]);
+	close(fd);
+	part(&w);
+	ck_assert_uint_eq(descriptors(), before);
+}
+END_TEST
+
+START_TEST(hand__not_to_who_takes_none)
+{
+	int fd = object(65536, 65536, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
+	struct two w;
+
+	join(&w);
+	w.b->takes = false;
+	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, 65536, 1), 0);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
+	close(fd);
+	part(&w);
+}
+END_TEST
+
 /* Whoever keeps all messages does not stop what comes after them. */
 START_TEST(progress__no_slabs)
 {
@@ -572,6 +643,8 @@ int main(void)
 	tcase_add_test(c, read__direct);
 	tcase_add_loop_test(c, hostile__scribbles, 0, 30);
 	tcase_add_test(c, hostile__kicks);
+	tcase_add_test(c, hand__only_what_can_do_no_harm);
+	tcase_add_test(c, hand__not_to_who_takes_none);
 	tcase_add_test(c, progress__no_slabs);
 	suite_add_tcase(s, c);
 	return test_main("test_shm", s);

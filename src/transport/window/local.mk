@@ -5,6 +5,7 @@ libripc_internal_la_SOURCES += \
 	src/transport/window/engine.h src/transport/window/engine_priv.h \
 	src/transport/window/engine_rx.c src/transport/window/engine_tx.c \
 	src/transport/window/intake.c src/transport/window/intake.h \
+	src/transport/window/handover.c \
 	src/transport/window/link.c src/transport/window/link.h \
 	src/transport/window/listen.c \
 	src/transport/window/pcie.c src/transport/window/pcie.h src/transport/window/pcie_device.c \

@@ -127,6 +127,7 @@ static int open_as(struct ripc__transport **tr, const struct ripc__transport_env
 		return ripc__fail(-ENOMEM, "%s: out of memory", ops->name);
 	t->base.ops = ops;
 	t->linked = ops == &ripc__transport_winsim;
+	t->takes = !t->linked && env->opt->handover == RIPC__HANDOVER_ON;
 	t->eps.next = t->eps.prev = &t->eps;
 	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
 	if (t->linked)
@@ -159,7 +160,7 @@ static void shm_limits(struct ripc__transport *tr, struct ripc__transport_limits
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_CHEAP_REG |
 			RIPC__CAP_TARGET_PROGRESS | RIPC__CAP_SAME_HOST |
-			(t->linked ? RIPC__CAP_WRITE : 0),
+			(t->linked ? RIPC__CAP_WRITE : 0) | (t->takes ? RIPC__CAP_HANDOVER : 0),
 		.send_max = RIPC__WIN_SEND_MAX,
 		.recv_depth = 0,
 		.read_depth = SHM_READ_DEPTH,
@@ -194,7 +195,6 @@ static unsigned look(struct shm *t, struct ripc__event *events, unsigned max, ui
 	struct epoll_event ready[EPOLL_EVENTS];
 	int want = max < EPOLL_EVENTS ? (int)max : EPOLL_EVENTS, count;
 	unsigned n = 0;
-	char kicks[16];
 
 	t->looked_ns = now_ns;
 	t->armed = false;
@@ -210,6 +210,7 @@ static unsigned look(struct shm *t, struct ripc__event *events, unsigned max, ui
 	count = epoll_wait(t->epoll_fd, ready, want, 0);
 	for (int i = 0; i < count; i++) {
 		struct ripc__ep *ep = ready[i].data.ptr;
+		int got;
 
 		if (ready[i].data.ptr == &t->listeners[0] || ready[i].data.ptr == &t->listeners[1]) {
 			struct epoll_event ev = {.data.ptr = ready[i].data.ptr};
@@ -224,9 +225,13 @@ static unsigned look(struct shm *t, struct ripc__event *events, unsigned max, ui
 			n += ripc__shm_setup(ep, events + n);
 			continue;
 		}
+		/* Nothing else before it is told that the connection is up. */
+		if (ep->established)
+			continue;
 		ripc__win_kicked(&ep->win);
-		if (recv(ep->fd, kicks, sizeof(kicks), MSG_DONTWAIT) == 0 ||
-		    ready[i].events & EPOLLHUP) {
+		got = ripc__shm_packet(ep, events + n);
+		n += got > 0;
+		if (got < 0 || (!got && ready[i].events & EPOLLHUP)) {
 			ep->gone = true;
 			epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
 		}
@@ -478,7 +483,8 @@ static void shm_forked(struct ripc__transport *tr)
 	.ep_close = ripc__shm_ep_close, .post_send = ripc__shm_post_send,                     \
 	.post_write = ripc__shm_post_write, .post_read = ripc__shm_post_read,                 \
 	.post_datagram = shm_post_datagram, .flush = shm_flush, .progress = shm_progress,     \
-	.release = shm_release, .arm = shm_arm, .fd = shm_fd, .forked = shm_forked
+	.hand = ripc__shm_hand, .release = shm_release, .arm = shm_arm, .fd = shm_fd,         \
+	.forked = shm_forked
 
 const struct ripc__transport_ops ripc__transport_shm = {
 	.name = "window/shm", .id = TRANSPORT_ID_SHM, .open = shm_open_, COMMON};

@@ -60,6 +60,7 @@ struct shm {
 	int listeners[2]; /* abstract, path; -1: none */
 	struct ripc__shm_address address;
 	bool linked;            /* window/sim */
+	bool takes;             /* buffers may be handed over, to us and by us */
 	bool armed;             /* slept since the descriptors were last looked at */
 	bool scratch_used;      /* by an event of this round */
 	uint64_t looked_ns;     /* when they were */
@@ -105,5 +106,10 @@ int ripc__shm_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *lo
 			uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 /* Reads len bytes of the peer's memory. Return: 0 or a negative errno. */
 int ripc__shm_peer_read(const struct ripc__ep *ep, void *to, uint64_t addr, size_t len);
+
+/* handover.c */
+int ripc__shm_hand(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
+/* Takes one packet from the socket of an open endpoint. Return: 0; 1: *ev is a buffer; -ECONNRESET: it is closed. */
+int ripc__shm_packet(struct ripc__ep *ep, struct ripc__event *ev);
 
 #endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Long messages that are handed over: the round trip between two processes of one host by size, when each frees what it
+ * received before it answers from a buffer of its own. Two processes, pinned, polling; prints JSON: microseconds, p50 and p99, and how
+ * many of the messages lay in place.
+ *
+ * usage: handover [CPU CPU [COUNT]]     (default: 0 1 2000)
+ */
+#define _GNU_SOURCE
+#include "ripc.h"
+
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLIENT      7001
+#define SERVER      7002
+#define PATIENCE_MS 20000
+
+static const size_t sizes[] = {64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
+#define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+struct side {
+	struct ripc *ctx;
+	struct ripc_service *service;
+	uint64_t peer;
+	unsigned in_place;
+};
+
+static double now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+}
+
+static int fail(const char *what)
+{
+	fprintf(stderr, "handover: %s: %s\n", what, ripc_detail());
+	return -1;
+}
+
+static int side_open(struct side *s, int cpu, uint64_t id, uint64_t peer)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		perror("handover: cannot pin");
+	memset(s, 0, sizeof(*s));
+	s->peer = peer;
+	if (ripc_open(&s->ctx, "transports=window/shm wait=poll pool_bytes=1073741824") ||
+	    ripc_register(s->ctx, id, 0, &s->service))
+		return fail("cannot start");
+	return 0;
+}
+
+static int send_buffer(struct side *s, void *buf, size_t len)
+{
+	struct iovec item = {buf, len};
+
+	return ripc_send_long(s->service, s->peer, &item, 1, NULL, PATIENCE_MS) ? fail("send") : 0;
+}
+
+/* Looks at both ends of what came, and lets go of it. */
+static int receive(struct side *s, size_t len)
+{
+	struct ripc_message *m;
+	int rc = 0;
+
+	if (ripc_receive(s->service, &m, PATIENCE_MS))
+		return fail("receive");
+	if (m->nitems != 1 || m->items[0].iov_len != len ||
+	    ((uint8_t *)m->items[0].iov_base)[0] != 0x5a ||
+	    ((uint8_t *)m->items[0].iov_base)[len - 1] != 0xa5) {
+		fprintf(stderr, "handover: a message was damaged\n");
+		rc = -1;
+	}
+	s->in_place += m->placement[0] == RIPC_IN_PLACE;
+	ripc_message_free(m);
+	return rc;
+}
+
+static void *buffer(struct side *s, size_t len)
+{
+	uint8_t *buf = ripc_buf_alloc(s->ctx, len);
+
+	if (!buf) {
+		fail("no buffer");
+		return NULL;
+	}
+	buf[0] = 0x5a;
+	buf[len - 1] = 0xa5;
+	return buf;
+}
+
+static int serve(int cpu, unsigned count)
+{
+	struct side s;
+
+	if (side_open(&s, cpu, SERVER, CLIENT))
+		return 1;
+	for (unsigned i = 0; i < NSIZES; i++) {
+		void *buf = buffer(&s, sizes[i]);
+
+		for (unsigned k = 0; buf && k < count; k++)
+			if (receive(&s, sizes[i]) || send_buffer(&s, buf, sizes[i]))
+				return 1;
+		if (!buf || ripc_buf_free(s.ctx, buf))
+			return 1;
+	}
+	return ripc_close(s.ctx) ? 1 : 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int measure(struct side *s, size_t len, unsigned count, double *times)
+{
+	void *buf = buffer(s, len);
+
+	if (!buf)
+		return -1;
+	s->in_place = 0;
+	for (unsigned i = 0; i < count; i++) {
+		double start = now_us();
+
+		if (send_buffer(s, buf, len) || receive(s, len))
+			return -1;
+		times[i] = now_us() - start;
+	}
+	qsort(times, count, sizeof(*times), by_value);
+	printf("\"%zu\":{\"p50\":%.3f,\"p99\":%.3f,\"in_place\":%u}", len, times[count / 2],
+	       times[count - 1 - count / 100], s->in_place);
+	return ripc_buf_free(s->ctx, buf);
+}
+
+int main(int argc, char **argv)
+{
+	int cpu[2] = {argc > 2 ? atoi(argv[1]) : 0, argc > 2 ? atoi(argv[2]) : 1}, status = 0, rc = 1;
+	unsigned count = argc > 3 ? (unsigned)atoi(argv[3]) : 2000;
+	double *times = count ? calloc(count, sizeof(*times)) : NULL;
+	struct side s;
+	pid_t pid;
+
+	if (!times) {
+		fprintf(stderr, "usage: handover [CPU CPU [COUNT]]\n");
+		return 2;
+	}
+	pid = fork();
+	if (!pid) {
+		free(times);
+		_exit(serve(cpu[1], count));
+	}
+	if (pid > 0 && !side_open(&s, cpu[0], CLIENT, SERVER)) {
+		rc = 0;
+		putchar('{');
+		for (unsigned i = 0; !rc && i < NSIZES; i++) {
+			if (i)
+				putchar(',');
+			rc = measure(&s, sizes[i], count, times);
+		}
+		puts("}");
+		if (ripc_close(s.ctx))
+			rc = 1;
+	}
+	free(times);
+	if (pid > 0 && (waitpid(pid, &status, 0) < 0 || status))
+		rc = 1;
+	return rc ? 1 : 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Buffers that are given to the peer: packets on the Unix socket of a connection, each with the descriptor of a memory
+ * object. All other packets there are kicks.
+ */
+#define _GNU_SOURCE
+#include "transport/window/shm.h"
+#include "wire/bytes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define HAND_MAGIC UINT64_C(0x31646e6863706972) /* "ripchnd1" */
+#define HAND_LEN   24
+
+int ripc__shm_hand(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
+{
+	uint8_t packet[HAND_LEN] = {0};
+	struct iovec iov = {packet, sizeof(packet)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.bytes = {0}};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+	if (ep->state != SHM_OPEN)
+		return -ENOTCONN;
+	ripc__put_le64(packet, HAND_MAGIC);
+	ripc__put_le64(packet + 8, len);
+	ripc__put_le32(packet + 16, number);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	return sendmsg(ep->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/*
+ * Maps what a peer gave us, if reading it can do us no harm: nobody can make it smaller, which would be a signal for us; nobody
+ * but who has it mapped already can write to it, which includes taking pages out of it; and its first len
+ * bytes are all there, so that reading takes no memory and cannot fail for want of it. (Pages of other file systems, and huge
+ * ones, may fail in other ways.) NULL: no.
+ */
+static void *map_safely(int fd, uint64_t len)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
+	struct stat st;
+	void *base;
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) ||
+	    !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) || !len || len >> 47)
+		return NULL;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < len ||
+	    fstatfs(fd, &fs) || fs.f_type != TMPFS_MAGIC)
+		return NULL;
+	if (lseek(fd, 0, SEEK_HOLE) < (off_t)len)
+		return NULL;
+	base = mmap(NULL, len, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	return base == MAP_FAILED ? NULL : base;
+}
+
+int ripc__shm_packet(struct ripc__ep *ep, struct ripc__event *ev)
+{
+	uint8_t packet[HAND_LEN];
+	struct iovec iov = {packet, sizeof(packet)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	/* Room for one descriptor, not for what fits the padding. */
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = CMSG_LEN(sizeof(int))};
+	ssize_t n = recvmsg(ep->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c;
+	void *base = NULL;
+	int fd = -1;
+
+	if (n < 0)
+		return 0;
+	for (c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		    c->cmsg_len == CMSG_LEN(sizeof(int)))
+			memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	if (fd >= 0) {
+		/* A peer that was not told that we take any has no business to send some. */
+		if (n == HAND_LEN && ripc__get_le64(packet) == HAND_MAGIC && ep->t->takes)
+			base = map_safely(fd, ripc__get_le64(packet + 8));
+		close(fd);
+	}
+	if (!n)
+		return -ECONNRESET;
+	if (!base)
+		return 0;
+	*ev = (struct ripc__event){.kind = RIPC__EV_HANDED,
+				   .user = ep->user,
+				   .ep = ep,
+				   .data = base,
+				   .size = ripc__get_le64(packet + 8),
+				   .wr_id = ripc__get_le32(packet + 16)};
+	return 1;
+}
