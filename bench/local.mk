@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-noinst_PROGRAMS += bench/peers bench/first bench/files bench/window bench/many bench/handover
+noinst_PROGRAMS += bench/peers bench/first bench/files bench/window bench/many bench/handover bench/layers
 bench_handover_SOURCES = bench/handover.c
 bench_handover_LDADD = libripc.la
 bench_peers_SOURCES = bench/peers.c
@@ -10,10 +10,12 @@ bench_files_SOURCES = bench/files.c
 bench_files_LDADD = libripc.la
 bench_window_SOURCES = bench/window.c
 bench_window_LDADD = libripc_internal.la
+bench_layers_SOURCES = bench/layers.c
+bench_layers_LDADD = libripc.la
 bench_many_SOURCES = bench/many.c
 bench_many_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 bench_many_LDADD = libtools.la libripc.la
-EXTRA_DIST += bench/lib.sh bench/shm.sh bench/vs_ucx.sh bench/lab.sh bench/lab_guest.sh
+EXTRA_DIST += bench/lib.sh bench/shm.sh bench/vs_ucx.sh bench/lab.sh bench/lab_guest.sh bench/layers.sh
 
 # Compiled by scripts/bench where the libraries are that they measure.
 EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c bench/peer_mpi.c \

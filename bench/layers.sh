@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# Instructions of one round trip of a short message, both sides together, by layer: callgrind counts two runs of bench/layers that
+# differ in their number of round trips, and the difference is theirs. It does not depend on the load of the machine. What the
+# kernel does is not in it. Prints a markdown table.
+#
+# usage: bench/layers.sh [BUILD_DIR [BYTES [COUNT]]]     (default: the current directory, 64, 2000)
+#   FUNCTIONS=20   also the functions with the most, so many
+build=${1:-.} bytes=${2:-64} count=${3:-2000}
+export RIPC_INTERFACES=lo
+for program in valgrind callgrind_annotate; do
+	command -v $program >/dev/null || { echo "layers: $program is not there: install valgrind" >&2; exit 1; }
+done
+[ -x "$build/bench/layers" ] || { echo "layers: $build/bench/layers is not there: run make in $build" >&2; exit 1; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+# counted TRANSPORT N: lines "instructions file:function" of N round trips.
+counted()
+{
+	timeout 300 "$build/libtool" --mode=execute valgrind --tool=callgrind --callgrind-out-file="$work/out" "$build/bench/layers" "$2" \
+		"$bytes" "transports=$1 wait=poll" >"$work/log" 2>&1 || { tail -n 5 "$work/log" >&2; return 1; }
+	callgrind_annotate --threshold=100 --auto=no "$work/out" |
+		awk '/^ *[0-9,]+ +\(/ && !/PROGRAM/ {
+			ir = $1
+			gsub(",", "", ir)
+			sub(/^ *[0-9,]+ +\([^)]*\) +/, "")
+			sub(/ \[.*/, "")
+			gsub(/ /, "_")
+			print ir, $0
+		}'
+}
+
+layer='
+	function layer(f) {
+		if (f ~ /src\/transport\/window\//) return "transport: window/shm"
+		if (f ~ /src\/transport\/iwarp\//) return "transport: iwarp"
+		if (f ~ /src\/transport\//) return "transport: shared"
+		if (f ~ /src\/wire\//) return "wire: encode, decode"
+		if (f ~ /src\/resolver\//) return "resolver"
+		if (f ~ /src\/core\/(progress|wait|agent)/) return "core: progress, waiting"
+		if (f ~ /src\/core\/(message|send|receive|service|call)/) return "core: calls"
+		if (f ~ /src\/core\/clock/) return "clock"
+		if (f ~ /src\/core\//) return "core: protocol, lanes, buffers"
+		if (f ~ /pthread_mutex|lll_/) return "mutex"
+		if (f ~ /clock_gettime|vdso/) return "clock"
+		if (f ~ /bench\/layers/) return "the program itself"
+		return "libc, else"
+	}'
+
+for transport in window/shm iwarp/soft; do
+	counted $transport "$count" >"$work/one" && counted $transport $((2 * count)) >"$work/two" || exit 1
+	# A function counts twice where callgrind tells its parts apart.
+	awk -v n="$count" '
+		FNR == NR { before[$2] += $1; next }
+		{ after[$2] += $1 }
+		END { for (f in after) if (after[f] != before[f]) printf "%.1f %s\n", (after[f] - before[f]) / n, f }' \
+		"$work/one" "$work/two" >"$work/each"
+	echo
+	echo "| $transport, $bytes B: layer | instructions per round trip |"
+	echo "|---|---|"
+	awk "$layer"' { sum[layer($2)] += $1; all += $1 }
+		END { for (l in sum) printf "%.0f\t| %s | %.0f |\n", sum[l], l, sum[l]; printf "-1\t| **all** | **%.0f** |\n", all }' \
+		"$work/each" | sort -rn | cut -f2
+	[ -z "${FUNCTIONS:-}" ] || { echo; sort -rn "$work/each" | head -n "$FUNCTIONS"; }
+done
