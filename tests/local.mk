@@ -22,6 +22,7 @@ include tests/soft/local.mk
 include tests/iwarp/local.mk
 include tests/window/local.mk
 include tests/sim/local.mk
+include tests/scale/local.mk
 include tests/conformance/local.mk
 include tests/ib/local.mk
 include tests/verbs/local.mk

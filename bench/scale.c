@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The resolver at scale, simulated (tests/scale/crowd.h): one scenario, one line of results.
+ *
+ *     scale SCENARIO MODE CONTEXTS [LOSS_PPM [SEED]]
+ *
+ * MODE is broadcast or zookeeper. There are ten services to each context, and each needs ten services of others. SCENARIO:
+ *
+ *     boot       all contexts start within a second, register, and look up what they need at once
+ *     rush       the same within ten milliseconds: power is back
+ *     steady     five minutes of an hour like any other: all use what they have found, one in a hundred contexts restarts per minute
+ *     herd       all contexts look up one and the same service within a millisecond
+ *     partition  two halves are apart for a minute, and one service in a hundred is registered in both of them
+ *
+ * scale names prints the names of the columns.
+ */
+#include "../tests/scale/crowd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SERVICES_EACH 10
+#define NEEDS         10
+#define SECOND        (1000 * RIPC__MS)
+
+struct run {
+	struct crowd_options opt;
+	struct crowd *crowd;
+	uint64_t rng;
+	double seconds;  /* that the counts are of */
+	uint64_t waited; /* until all was found, in ns; 0: it was not */
+};
+
+static uint64_t draw(struct run *run, uint64_t below)
+{
+	uint64_t z = run->rng += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return (z ^ (z >> 31)) % below;
+}
+
+static void needs(struct run *run, unsigned context, uint64_t at_ns)
+{
+	for (unsigned i = 0; i < NEEDS; i++)
+		crowd_ask(run->crowd, context, 1 + draw(run, run->opt.services), at_ns);
+}
+
+static void start_all(struct run *run, uint64_t within_ns, bool need)
+{
+	uint64_t now_ns = crowd_now_ns(run->crowd);
+
+	for (unsigned i = 0; i < run->opt.contexts; i++) {
+		uint64_t at_ns = now_ns + draw(run, within_ns);
+
+		crowd_start(run->crowd, i, at_ns);
+		if (need)
+			needs(run, i, at_ns);
+	}
+}
+
+/* Runs until everything is found, @most_ns at most. */
+static void settle(struct run *run, uint64_t most_ns)
+{
+	uint64_t begin_ns = crowd_now_ns(run->crowd), at_ns = begin_ns;
+
+	do
+		crowd_run(run->crowd, at_ns += 10 * RIPC__MS);
+	while ((at_ns - begin_ns < SECOND || crowd_open_asks(run->crowd)) &&
+	       at_ns - begin_ns < most_ns);
+	run->waited = crowd_open_asks(run->crowd) ? 0 : at_ns - begin_ns;
+	run->seconds = (double)(at_ns - begin_ns) / 1e9;
+}
+
+static void boot(struct run *run)
+{
+	start_all(run, SECOND, true);
+	settle(run, 120 * SECOND);
+}
+
+static void rush(struct run *run)
+{
+	start_all(run, 10 * RIPC__MS, true);
+	settle(run, 120 * SECOND);
+}
+
+static void steady(struct run *run)
+{
+	const unsigned minutes = 5;
+	unsigned restarts = run->opt.contexts / 100 * minutes;
+	uint64_t begin_ns;
+
+	start_all(run, 30 * SECOND, true);
+	settle(run, 120 * SECOND);
+	crowd_run(run->crowd, crowd_now_ns(run->crowd) + 120 * SECOND);
+	crowd_forget_counts(run->crowd);
+	begin_ns = crowd_now_ns(run->crowd);
+	for (unsigned i = 0; i < restarts; i++) {
+		unsigned context = (unsigned)draw(run, run->opt.contexts);
+		uint64_t at_ns = begin_ns + draw(run, minutes * 60 * SECOND);
+
+		crowd_start(run->crowd, context, at_ns);
+		needs(run, context, at_ns);
+	}
+	run->seconds = minutes * 60;
+	crowd_run(run->crowd, begin_ns + minutes * 60 * SECOND);
+	settle(run, 60 * SECOND);
+	run->seconds = minutes * 60;
+}
+
+static void herd(struct run *run)
+{
+	uint64_t now_ns, service = 1;
+
+	start_all(run, 30 * SECOND, false);
+	/* What was overheard of most services at their registration is forgotten by then. */
+	crowd_run(run->crowd, crowd_now_ns(run->crowd) + 100 * SECOND);
+	crowd_forget_counts(run->crowd);
+	now_ns = crowd_now_ns(run->crowd);
+	while (service < run->opt.services &&
+	       (crowd_holds(run->crowd, 0, service) ||
+		crowd_knows(run->crowd, 0, service, crowd_owner(run->crowd, service))))
+		service++;
+	for (unsigned i = 1; i < run->opt.contexts; i++)
+		if (i != crowd_owner(run->crowd, service))
+			crowd_ask(run->crowd, i, service, now_ns + draw(run, RIPC__MS));
+	settle(run, 60 * SECOND);
+}
+
+static void partition(struct run *run)
+{
+	uint64_t now_ns;
+
+	start_all(run, 30 * SECOND, true);
+	settle(run, 120 * SECOND);
+	crowd_run(run->crowd, crowd_now_ns(run->crowd) + 60 * SECOND);
+	for (unsigned i = 0; i < run->opt.contexts; i++)
+		crowd_side(run->crowd, i, i & 1);
+	now_ns = crowd_now_ns(run->crowd);
+	for (unsigned i = 0; i < run->opt.services; i += 100)
+		crowd_claim(run->crowd, (crowd_owner(run->crowd, i + 1) + 1) % run->opt.contexts,
+			    i + 1, now_ns + draw(run, 30 * SECOND));
+	crowd_run(run->crowd, now_ns + 60 * SECOND);
+	for (unsigned i = 0; i < run->opt.contexts; i++)
+		crowd_side(run->crowd, i, 0);
+	crowd_forget_counts(run->crowd);
+	now_ns = crowd_now_ns(run->crowd);
+	/* Those who lost touch ask again, as applications with something to send do. */
+	for (unsigned i = 0; i < run->opt.contexts; i++)
+		needs(run, i, now_ns + draw(run, SECOND));
+	settle(run, 120 * SECOND);
+	crowd_run(run->crowd, now_ns + 600 * SECOND);
+	run->seconds = 600;
+}
+
+static const struct {
+	const char *name;
+	void (*run)(struct run *run);
+} scenarios[] = {
+	{"boot", boot}, {"rush", rush}, {"steady", steady}, {"herd", herd}, {"partition", partition}};
+
+static void print(struct run *run, const char *scenario, const char *mode)
+{
+	const struct crowd_counts *c = crowd_counts(run->crowd);
+	uint64_t all = 0, one = 0;
+	unsigned n = run->opt.contexts;
+	double heard;
+
+	for (unsigned k = 0; k < CROWD_KINDS; k++) {
+		all += c->to_all[k];
+		one += c->to_one[k];
+	}
+	heard = ((double)all + (double)one / n) / run->seconds;
+	printf("%s\t%s\t%u\t%u\t%u\t%.1f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%.1f\t%."
+	       "3f\t"
+	       "%u\t%u\t%u\t%zu\t%u\t%u\t%llu\t%llu\t%.0f",
+	       scenario, mode, n, run->opt.services, run->opt.loss_ppm, run->seconds,
+	       (unsigned long long)all, (unsigned long long)one,
+	       (unsigned long long)c->to_all[RIPC__RESOLVE_PROBE],
+	       (unsigned long long)c->to_all[RIPC__RESOLVE_REQUEST],
+	       (unsigned long long)c->to_one[RIPC__RESOLVE_REQUEST],
+	       (unsigned long long)c->to_one[RIPC__RESOLVE_REPLY], (unsigned long long)c->ensemble,
+	       (unsigned long long)c->peak_all * 10, heard, heard * (double)run->opt.datagram_ns / 1e7,
+	       crowd_percentile(c->resolve_us, c->nresolve, 50),
+	       crowd_percentile(c->resolve_us, c->nresolve, 99),
+	       crowd_percentile(c->resolve_us, c->nresolve, 100), crowd_open_asks(run->crowd),
+	       crowd_percentile(c->register_us, c->nregister, 50),
+	       crowd_percentile(c->register_us, c->nregister, 99), (unsigned long long)c->conflicts,
+	       (unsigned long long)c->heard_lost, (double)run->waited / 1e6);
+	printf("\t%zu\t%zu\n", crowd_weigh(run->crowd, 0), crowd_weigh(run->crowd, n - 1));
+}
+
+int main(int argc, char **argv)
+{
+	struct run run = {.opt = crowd_defaults()};
+
+	if (argc == 2 && !strcmp(argv[1], "names")) {
+		printf("scenario\tmode\tcontexts\tservices\tloss_ppm\tseconds\tto_all\tto_"
+		       "one\tprobes\trequests_all\t"
+		       "requests_one\treplies\tensemble\tpeak_per_s\theard_per_s\tcpu_"
+		       "percent\tresolve_p50_us\t"
+		       "resolve_p99_us\tresolve_max_us\topen\tregister_p50_us\tregister_p99_"
+		       "us\tconflicts\tlost\t"
+		       "settled_ms\tmemory_all\tmemory_own\n");
+		return 0;
+	}
+	for (size_t i = 0; argc > 3 && i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+		if (strcmp(argv[1], scenarios[i].name))
+			continue;
+		run.opt.mode = strcmp(argv[2], "zookeeper") ? CROWD_BROADCAST : CROWD_ZOOKEEPER;
+		run.opt.contexts = (unsigned)atoi(argv[3]);
+		run.opt.services = SERVICES_EACH * run.opt.contexts;
+		run.opt.loss_ppm = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
+		run.opt.seed = run.rng = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
+		/* One of them hears everything, so that its memory can be told. */
+		run.opt.witnesses = 1;
+		if (run.opt.contexts < 2 || run.opt.contexts > 100000)
+			break;
+		run.crowd = crowd_new(&run.opt);
+		scenarios[i].run(&run);
+		print(&run, argv[1], argv[2]);
+		crowd_free(run.crowd);
+		return 0;
+	}
+	fprintf(stderr, "usage: scale boot|rush|steady|herd|partition broadcast|zookeeper CONTEXTS "
+			"[LOSS_PPM [SEED]]\n");
+	return 2;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A model of a ZooKeeper ensemble and of the back end that speaks with it (src/resolver/zookeeper.c): the same rules, with two
+ * queues in place of servers. Writes go one by one through the leader, reads are shared by the servers; a way is as long as any
+ * datagram's. Nodes of the dead go when their session ends.
+ */
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The node of a service, and who watches it. */
+struct znode {
+	bool there;
+	unsigned owner;
+	uint64_t life; /* of the owner */
+	struct ripc__record *record;
+	struct group watchers; /* one notice each, then they ask again */
+};
+
+/* What one context has of one service. */
+struct zentry {
+	uint64_t service;
+	enum { ZK_NONE, ZK_CLAIMING, ZK_MADE, ZK_TAKEN } held;
+	uint64_t nonce; /* of the probe or request that waits for an answer; 0: none */
+	bool watching, known;
+	uint64_t generation;         /* of the record sent last */
+	struct ripc__record *record; /* to be written, or as it was read */
+};
+
+struct zclient {
+	struct zentry *entries;
+	unsigned n, cap;
+	uint64_t life;
+};
+
+struct ensemble {
+	struct crowd *crowd;
+	struct znode *nodes;
+	struct zclient *clients;
+	uint64_t write_ns, read_ns; /* until when it has work */
+};
+
+struct ensemble *ensemble_new(struct crowd *crowd)
+{
+	struct ensemble *e = world_alloc(NULL, sizeof(*e));
+
+	memset(e, 0, sizeof(*e));
+	e->crowd = crowd;
+	e->nodes = world_alloc(NULL, (crowd->opt.services + 1) * sizeof(*e->nodes));
+	memset(e->nodes, 0, (crowd->opt.services + 1) * sizeof(*e->nodes));
+	e->clients = world_alloc(NULL, crowd->opt.contexts * sizeof(*e->clients));
+	memset(e->clients, 0, crowd->opt.contexts * sizeof(*e->clients));
+	return e;
+}
+
+static void forget(struct zclient *client)
+{
+	for (unsigned i = 0; i < client->n; i++)
+		free(client->entries[i].record);
+	client->n = 0;
+}
+
+void ensemble_free(struct ensemble *e)
+{
+	struct crowd *crowd = e->crowd;
+
+	for (unsigned i = 0; i <= crowd->opt.services; i++) {
+		free(e->nodes[i].record);
+		free(e->nodes[i].watchers.members);
+	}
+	for (unsigned i = 0; i < crowd->opt.contexts; i++) {
+		forget(&e->clients[i]);
+		free(e->clients[i].entries);
+	}
+	free(e->nodes);
+	free(e->clients);
+	free(e);
+}
+
+static struct zentry *find(struct context *c, uint64_t service, bool add)
+{
+	struct zclient *client = &c->crowd->ensemble->clients[c->index];
+
+	if (client->life != c->life)
+		forget(client);
+	client->life = c->life;
+	for (unsigned i = 0; i < client->n; i++)
+		if (client->entries[i].service == service)
+			return &client->entries[i];
+	if (!add)
+		return NULL;
+	if (client->n == client->cap) {
+		client->cap = client->cap ? 2 * client->cap : 8;
+		client->entries =
+			world_alloc(client->entries, client->cap * sizeof(*client->entries));
+	}
+	client->entries[client->n] = (struct zentry){.service = service};
+	return &client->entries[client->n++];
+}
+
+static struct ripc__record *copy(struct ripc__record *old, const struct ripc__record *record)
+{
+	struct ripc__record *mine = world_alloc(old, sizeof(*mine));
+
+	*mine = *record;
+	mine->since_ms = 0;
+	return mine;
+}
+
+/* One operation: there, through the queue, and back. */
+static void submit(struct context *c, uint64_t service, enum event_kind kind, enum event_op op)
+{
+	struct crowd *crowd = c->crowd;
+	struct ensemble *e = crowd->ensemble;
+	uint64_t *busy_ns = kind == EVENT_WRITE ? &e->write_ns : &e->read_ns;
+	uint64_t takes_ns = kind == EVENT_WRITE ? crowd->opt.write_ns : crowd->opt.read_ns;
+	uint64_t way_ns = (crowd->opt.delay_min_ns + crowd->opt.delay_max_ns) / 2;
+
+	crowd->counts.ensemble += 2;
+	if (*busy_ns < crowd->now_ns + way_ns)
+		*busy_ns = crowd->now_ns + way_ns;
+	*busy_ns += takes_ns;
+	world_push(crowd, &(struct event){.at_ns = *busy_ns + way_ns,
+					  .kind = kind,
+					  .op = op,
+					  .context = c->index,
+					  .life = c->life,
+					  .service = service});
+}
+
+static void notify(struct crowd *crowd, uint64_t service)
+{
+	struct group *watchers = &crowd->ensemble->nodes[service].watchers;
+	unsigned n = watchers->n;
+
+	watchers->n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		struct context *c = &crowd->contexts[watchers->members[i]];
+
+		crowd->counts.ensemble++;
+		world_push(crowd, &(struct event){.at_ns = crowd->now_ns + crowd->opt.delay_max_ns,
+						  .kind = EVENT_NOTICE,
+						  .context = c->index,
+						  .life = c->life,
+						  .service = service});
+	}
+}
+
+/* --- what the back end does with the core's messages --- */
+
+static void claim(struct context *c, const struct ripc__resolver_msg *msg)
+{
+	struct zentry *z = find(c, msg->service, true);
+
+	if (z->held && z->held != ZK_TAKEN && z->generation == msg->record.generation)
+		return;
+	z->held = ZK_CLAIMING;
+	z->generation = msg->record.generation;
+	z->record = copy(z->record, &msg->record);
+	submit(c, msg->service, EVENT_WRITE, z->generation > 1 ? OP_TAKE : OP_MAKE);
+}
+
+void ensemble_send(struct context *c, const struct ripc__sender *to,
+		   const struct ripc__resolver_msg *msg)
+{
+	struct crowd *crowd = c->crowd;
+	struct zentry *z;
+
+	if (to)
+		return;
+	switch (msg->kind) {
+	case RIPC__RESOLVE_PROBE:
+		claim(c, msg);
+		find(c, msg->service, true)->nonce = msg->nonce;
+		break;
+	case RIPC__RESOLVE_REQUEST:
+		if (msg->record.service == msg->service) {
+			claim(c, msg);
+			break;
+		}
+		z = find(c, msg->service, true);
+		z->nonce = msg->nonce;
+		if (z->known)
+			world_push(crowd, &(struct event){.at_ns = crowd->now_ns,
+							  .kind = EVENT_TELL,
+							  .context = c->index,
+							  .life = c->life,
+							  .service = msg->service});
+		if (!z->watching)
+			submit(c, msg->service, EVENT_READ, OP_READ);
+		z->watching = true;
+		break;
+	case RIPC__RESOLVE_GONE:
+		z = find(c, msg->service, false);
+		if (z && z->held == ZK_MADE)
+			submit(c, msg->service, EVENT_WRITE, OP_REMOVE);
+		if (z)
+			z->held = ZK_NONE;
+		break;
+	default:
+		break;
+	}
+}
+
+bool ensemble_settled(struct context *c, uint64_t service)
+{
+	struct zentry *z = find(c, service, false);
+
+	return !z || z->held == ZK_MADE;
+}
+
+void ensemble_died(struct context *c)
+{
+	world_push(c->crowd,
+		   &(struct event){.at_ns = c->crowd->now_ns + c->crowd->opt.session_ms * RIPC__MS,
+				   .kind = EVENT_EXPIRE,
+				   .context = c->index,
+				   .life = c->life});
+}
+
+/* --- what comes back --- */
+
+static void tell(struct context *c, const struct zentry *z, const struct ripc__record *record,
+		 enum ripc__resolver_kind kind, uint8_t flags, uint64_t nonce)
+{
+	struct ripc__resolver_msg msg = {
+		.kind = kind, .flags = flags, .service = z->service, .nonce = nonce, .record = *record};
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	int len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
+
+	if (len > 0)
+		world_input(c->crowd, c, c->index, buf, (size_t)len, c->crowd->now_ns);
+}
+
+static void written(struct crowd *crowd, struct context *c, const struct event *e, bool alive)
+{
+	struct znode *node = &crowd->ensemble->nodes[e->service];
+	struct zentry *z = alive ? find(c, e->service, false) : NULL;
+
+	if (e->op == OP_REMOVE) {
+		if (!node->there || node->owner != e->context || node->life != e->life)
+			return;
+		node->there = false;
+		notify(crowd, e->service);
+		return;
+	}
+	/* What a dead one has written its next life will find: nothing, as a model of it goes. */
+	if (!z || !z->record)
+		return;
+	if (node->there && node->owner != e->context && e->op != OP_TAKE) {
+		z->held = ZK_TAKEN;
+		tell(c, z, node->record, RIPC__RESOLVE_REPLY, RIPC__RESOLVE_VERDICT, z->nonce);
+		return;
+	}
+	node->there = true;
+	node->owner = e->context;
+	node->life = e->life;
+	node->record = copy(node->record, z->record);
+	z->held = ZK_MADE;
+	notify(crowd, e->service);
+}
+
+static void was_read(struct crowd *crowd, struct context *c, uint64_t service)
+{
+	struct znode *node = &crowd->ensemble->nodes[service];
+	struct zentry *z = find(c, service, true);
+	uint64_t nonce = z->nonce;
+	bool was_known = z->known;
+
+	world_join(&node->watchers, c->index);
+	z->watching = true;
+	z->known = node->there;
+	if (!node->there) {
+		if (was_known)
+			tell(c, z, z->record, RIPC__RESOLVE_GONE, 0, 0);
+		return;
+	}
+	z->record = copy(z->record, node->record);
+	z->nonce = 0;
+	if (nonce)
+		tell(c, z, z->record, RIPC__RESOLVE_REPLY, 0, nonce);
+	else if (was_known)
+		tell(c, z, z->record, RIPC__RESOLVE_REQUEST, 0, 1);
+}
+
+static void expired(struct crowd *crowd, const struct event *e)
+{
+	/* Of the services that were dealt to it. */
+	for (uint64_t s = e->context + 1; s <= crowd->opt.services; s += crowd->opt.contexts) {
+		struct znode *node = &crowd->ensemble->nodes[s];
+
+		if (!node->there || node->owner != e->context || node->life != e->life)
+			continue;
+		node->there = false;
+		notify(crowd, s);
+	}
+}
+
+void ensemble_event(struct crowd *crowd, const struct event *e)
+{
+	struct context *c = &crowd->contexts[e->context];
+	bool alive = c->core && c->life == e->life;
+	struct zentry *z = alive ? find(c, e->service, false) : NULL;
+
+	switch (e->kind) {
+	case EVENT_WRITE:
+		written(crowd, c, e, alive);
+		break;
+	case EVENT_READ:
+		if (alive)
+			was_read(crowd, c, e->service);
+		break;
+	case EVENT_NOTICE:
+		if (z)
+			submit(c, e->service, EVENT_READ, OP_READ);
+		break;
+	case EVENT_TELL:
+		if (!z || !z->known || !z->nonce)
+			break;
+		tell(c, z, z->record, RIPC__RESOLVE_REPLY, 0, z->nonce);
+		break;
+	case EVENT_EXPIRE:
+		expired(crowd, e);
+		break;
+	default:
+		break;
+	}
+}

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+SCALE_CROWD = tests/scale/crowd.c tests/scale/crowd.h tests/scale/ensemble.c tests/scale/world.h
+check_PROGRAMS += tests/scale/test_crowd
+tests_scale_test_crowd_SOURCES = tests/scale/test_crowd.c $(SCALE_CROWD)
+tests_scale_test_crowd_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_scale_test_crowd_LDADD = $(TEST_LIBS)
+
+noinst_PROGRAMS += bench/scale bench/resolve
+bench_scale_SOURCES = bench/scale.c $(SCALE_CROWD)
+bench_scale_LDADD = libripc_internal.la
+bench_resolve_SOURCES = bench/resolve.c
+bench_resolve_LDADD = libripc.la
+EXTRA_DIST += bench/scale.sh bench/resolve.sh

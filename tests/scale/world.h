@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the crowd and the model of an ensemble share. */
+#ifndef RIPC_TESTS_SCALE_WORLD_H
+#define RIPC_TESTS_SCALE_WORLD_H
+
+#include "crowd.h"
+
+enum event_kind {
+	EVENT_DATAGRAM, /* message arrives at context */
+	EVENT_WAKE,     /* the core of context may have something due */
+	EVENT_START,
+	EVENT_KILL,
+	EVENT_ASK,
+	EVENT_CLAIM,
+	EVENT_USE,   /* the applications use what they found: context */
+	EVENT_WRITE, /* the ensemble has worked off an operation */
+	EVENT_READ,
+	EVENT_EXPIRE, /* the session of context's former life is over */
+	EVENT_NOTICE, /* context hears that the node of service changed */
+	EVENT_TELL,   /* context is answered from what it has read before */
+};
+
+/* What an ensemble is asked to do. */
+enum event_op { OP_NONE, OP_MAKE, OP_TAKE, OP_REMOVE, OP_READ };
+
+/* A datagram, as long as anybody may be handed it. */
+struct message {
+	unsigned refs;
+	unsigned sender;
+	unsigned side;
+	uint32_t drop; /* chance that a host had no room for it, of 2^32 */
+	uint64_t number;
+	uint64_t at_ns;         /* when a host with an empty cable would have taken it */
+	uint64_t record;        /* service of its record */
+	struct message *former; /* the one before it that spoke of the same record's service */
+	unsigned kind;
+	size_t len;
+	uint8_t data[];
+};
+
+struct event {
+	uint64_t at_ns, order;
+	enum event_kind kind;
+	enum event_op op;
+	unsigned context;
+	uint64_t service;
+	uint64_t life; /* of the context: events of a former one are void */
+	struct message *message;
+};
+
+/* A set of contexts. */
+struct group {
+	unsigned *members;
+	unsigned n, cap;
+};
+
+struct asked {
+	uint64_t service, since_ns;
+	bool found;
+};
+
+struct context {
+	struct crowd *crowd;
+	unsigned index;
+	unsigned side, former_side; /* of a partition */
+	uint64_t side_ns;           /* since when */
+	struct ripc__rcore *core;   /* NULL: dead */
+	uint8_t instance[16];
+	uint64_t life; /* how often it has started */
+	uint64_t born_ns;
+	uint64_t wake_ns; /* of the EVENT_WAKE that counts */
+	uint64_t busy_ns; /* until when it works on datagrams for itself alone */
+	struct asked *asked;
+	unsigned nasked, cap;
+};
+
+struct crowd {
+	struct crowd_options opt;
+	uint64_t now_ns;
+	struct event *heap;
+	size_t nheap, cap;
+	uint64_t order, messages;
+	struct context *contexts;
+	struct group *holders;    /* by service: who has registered it, ever */
+	struct group *interested; /* by service: who holds it, or has asked for it */
+	uint64_t *pairs;          /* all of these, of service and context, as a set */
+	size_t npairs, pairs_used;
+	struct message **overheard; /* by service: the last message that told of it */
+	uint64_t *typical; /* by service: its place in the cache of one who overhears everything; 0: not there */
+	uint64_t nth;                  /* of those places */
+	uint64_t *registered_ns;       /* by service: when its registration began */
+	uint64_t busy_ns[CROWD_SIDES]; /* until when every host works on what was said to all */
+	size_t open;
+	struct crowd_counts counts;
+	size_t resolve_cap, register_cap;
+	uint64_t bin, in_bin;
+	struct ensemble *ensemble;
+};
+
+void *world_alloc(void *old, size_t bytes);
+uint64_t world_hash(uint64_t a, uint64_t b, uint64_t c);
+void world_join(struct group *group, unsigned context);
+void world_push(struct crowd *crowd, const struct event *event);
+
+/* Hands a message to a core, and takes what it has to tell. */
+void world_input(struct crowd *crowd, struct context *c, unsigned from, const uint8_t *data,
+		 size_t len, uint64_t now_ns);
+
+/* --- ensemble.c --- */
+
+struct ensemble *ensemble_new(struct crowd *crowd);
+void ensemble_free(struct ensemble *e);
+void ensemble_send(struct context *c, const struct ripc__sender *to,
+		   const struct ripc__resolver_msg *msg);
+bool ensemble_settled(struct context *c, uint64_t service);
+void ensemble_event(struct crowd *crowd, const struct event *event);
+void ensemble_died(struct context *c);
+
+#endif
