@@ -50,7 +50,7 @@ static void header(const uint8_t *data, size_t size)
 		}
 		ripc__desc_get(&d, h.items, i);
 		if (h.kind == RIPC__LONG) {
-			check(d.how <= RIPC__HOW_GRANT);
+			check(d.how <= RIPC__HOW_HANDED);
 			payload += d.how == RIPC__HOW_INLINE ? d.len : 0;
 		}
 		p = ripc__desc_put(p, &d);
