@@ -42,3 +42,8 @@ tests_fuzz_fuzz_header_LDFLAGS = $(LDFLAGS_FUZZ)
 tests_fuzz_fuzz_protocol_SOURCES = tests/fuzz/fuzz_protocol.c
 tests_fuzz_fuzz_protocol_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_protocol_LDFLAGS = $(LDFLAGS_FUZZ)
+
+FUZZ_TARGETS += tests/fuzz/fuzz_window
+tests_fuzz_fuzz_window_SOURCES = tests/fuzz/fuzz_window.c
+tests_fuzz_fuzz_window_LDADD = $(LIBS_FUZZ)
+tests_fuzz_fuzz_window_LDFLAGS = $(LDFLAGS_FUZZ)
