@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# What scripts/bench makes of its measurements: medians by placement, CSV, tables, and that part of the README that is its own.
+# The measurements are made up here; nothing is measured.
+name=tools/test_bench
+# shellcheck source=lib.sh
+. "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
+bench=$(cd "${srcdir:-.}" && pwd)/bench
+if ! command -v jq >/dev/null 2>&1; then
+	skip "jq is not installed"
+	finish
+fi
+
+# cell PROGRAM PLACEMENT ROUND P50: one line as bench/cells.sh writes it.
+cell() {
+	echo "{\"program\":\"$1\",\"host\":\"shm\",\"wait\":\"poll\",\"test\":\"latency\",\"size\":64,\"placement\":\"$2\",\"round\":$3,\"rtt_us\":{\"p50\":$4}}"
+}
+{
+	cell ripc near 1 1.5
+	cell ripc near 2 0.5
+	cell ripc near 3 1
+	cell ucx near 1 2
+	cell ucx near 2 4
+	cell ripc far 1 9
+	echo '{"program":"ripc","host":"shm","wait":"poll","test":"rate","size":64,"placement":"near","round":1,"rate_per_s":2500000,"mb_per_s":160}'
+} >"$work/results"
+echo '{"program":"nng","host":"tcp","wait":"block","test":"rate","reason":"no such thing"}' >"$work/failed"
+echo '{"transport":"window/shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_client":2048,"calls_per_s":100,"unevenness_percent":3,
+	"alone_us":{"p50":1,"p99":2},"flooded_us":{"p50":0,"p99":0},"flood_per_s":7}' | tr -d '\n' >"$work/many"
+echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,
+	"versions":{"libripc":"1","UCX":"2"},"left_out":["perftest: no device"],"commands":["UCX: so"]}' >"$work/about"
+mkdir "$work/out" "$work/top"
+printf 'before\n<!-- figures: begin (text) -->\nstale\n<!-- figures: end -->\nafter\n' >"$work/top/README.md"
+
+report() {
+	# shellcheck disable=SC2034
+	out=$work/out
+	cd "$work/top" || return 1
+	# shellcheck source=../../bench/report.sh
+	. "$bench/report.sh"
+	report_json && report_csv && report_md && report_readme && report_readme
+}
+(report) >"$work/log" 2>&1
+rc=$?
+if [ $rc -eq 0 ] && [ ! -s "$work/log" ]; then
+	ok "the report is made"
+else
+	bad "the report is made" "$work/log"
+fi
+
+# is WHAT FILTER VALUE: of the JSON.
+is() {
+	i_value=$(jq -r "$2" "$work/out/bench.json" 2>&1)
+	if [ "$i_value" = "$3" ]; then
+		ok "$1"
+	else
+		bad "$1: $i_value, not $3"
+	fi
+}
+is "a median of three" '.cells[] | select(.program == "ripc" and .test == "latency" and .placement == "near").rtt_us.p50' 1
+is "a median of two" '.cells[] | select(.program == "ucx").rtt_us.p50' 3
+is "placements are kept apart" '.cells[] | select(.placement == "far").rtt_us.p50' 9
+is "how many runs there were" '.cells[] | select(.program == "ucx").runs' 2
+is "what failed has its reason" '.failed[0].reason' "no such thing"
+has "CSV has a row for a figure" "$work/out/bench.csv" '^"shm","poll","latency",64,"ucx","near",2,"rtt_us.p50",3$'
+has "CSV names its columns" "$work/out/bench.csv" '^"host","wait","test","bytes","program","placement","runs","figure","value"$'
+has "the best of a row is bold" "$work/out/report.md" '^| round trip of 64 B, us | \*\*1\*\* | 3 | - |'
+has "millions are readable" "$work/out/report.md" '^| 64 B one way, messages/s | \*\*2.5 M\*\* |'
+has "the other placement is there, too" "$work/out/report.md" '^| round trip of 64 B, us | \*\*9\*\* | - |'
+has "what was left out is named" "$work/out/report.md" '^- perftest: no device$'
+has "what failed is named" "$work/out/report.md" '^- nng, tcp, block, rate: no such thing$'
+has "many clients; none of the calls came through" "$work/out/report.md" '^| 2 | window/shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
+has "the README has the table" "$work/top/README.md" '^| round trip of 64 B, us | \*\*1\*\* | 3 |'
+if [ "$(sed -n '1p;$p' "$work/top/README.md" | tr '\n' ' ')" = "before after " ] && ! grep -q stale "$work/top/README.md" &&
+	[ "$(grep -c 'figures: ' "$work/top/README.md")" -eq 2 ] && [ "$(grep -c '^| round trip of 64 B' "$work/top/README.md")" -eq 1 ]; then
+	ok "and nothing else of it has changed, nor does it grow the second time"
+else
+	bad "and nothing else of it has changed, nor does it grow the second time" "$work/top/README.md"
+fi
+finish
