@@ -37,7 +37,11 @@ void perf_clock_name(char *name, size_t len)
 		fclose(file);
 	boot[strcspn(boot, "\n")] = 0;
 	space[n > 0 ? n : 0] = 0;
-	snprintf(name, len, "%s %s", boot, space);
+	/* Without a boot nothing can be said, and no two clocks are the same; a kernel without time namespaces has one clock. */
+	if (*boot)
+		snprintf(name, len, "%s %s", boot, space);
+	else
+		name[0] = 0;
 }
 
 /* Sleeping wakes up some 50 us late, which a process that may not spin has to take. */
@@ -215,7 +219,7 @@ static int run(struct perf_client *c, const struct perf_round *round, struct sam
 	if (rc)
 		return rc;
 	perf_clock_name(clock, sizeof(clock));
-	c->same_clock = !strcmp(clock, reply.text);
+	c->same_clock = *clock && !strcmp(clock, reply.text);
 	cpu_s = tool_cpu_s();
 	begin_ns = tool_now_ns();
 	rc = send_all(c, round, samples);
