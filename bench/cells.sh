@@ -192,6 +192,15 @@ cell_qperf()
 	done
 }
 
+# failed_cell PROGRAM HOST WAIT TEST SIZES: puts it down with its reason.
+failed_cell()
+{
+	[ -s "$work/reason" ] || because "it ended without a word"
+	jq -cn --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg reason "$(cat "$work/reason")" \
+		'{$program, $host, $wait, $test, $reason}' >>"$work/failed"
+	return 1
+}
+
 # cell PROGRAM HOST WAIT TEST SIZES: runs it, at most three times until the placement was the same before and after, and
 # appends what it came to, with its placement, to $work/results. The state "placement" of the last look serves the next cell.
 cell()
@@ -201,10 +210,9 @@ cell()
 		[ -n "${placement:-}" ] || placement=$(place)
 		rm -f "$work/reason"
 		if ! out=$("cell_$program" "$host" "$wait" "$test" "$sizes"); then
-			jq -cn --arg program "$program" --arg host "$host" --arg wait "$wait" --arg test "$test" \
-				--arg reason "$(cat "$work/reason" 2>/dev/null)" '{$program, $host, $wait, $test, $reason}' >>"$work/failed"
 			placement=
-			return 1
+			failed_cell "$@"
+			return
 		fi
 		after=$(place)
 		if [ "$after" = "$placement" ]; then
@@ -217,7 +225,6 @@ cell()
 		discarded=$((discarded + 1))
 		placement=$after
 	done
-	jq -cn --arg program "$program" --arg host "$host" --arg wait "$wait" --arg test "$test" --arg reason \
-		"the placement of the processors changed in each of $try runs" '{$program, $host, $wait, $test, $reason}' >>"$work/failed"
-	return 1
+	because "the placement of the processors changed in each of $try runs"
+	failed_cell "$@"
 }
