@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* window/pcie: places and blocks in the memory, the transport over a file, and contexts that do as they please. */
+#define _GNU_SOURCE
+#include "harness.h"
+#include "ripc.h"
+#include "transport/window/pcie.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OPS   (&ripc__transport_pcie)
+#define BYTES ((size_t)4 << 20)
+
+/* ---- the memory ---- */
+
+static uint8_t *new_memory(size_t size)
+{
+	uint8_t *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	return p;
+}
+
+static int join(struct ripc__pcie_memory *m, uint8_t *base, size_t size, bool format)
+{
+	const char *why = NULL;
+	int rc = ripc__pcie_join(m, base, base, size, format, &why);
+
+	ck_assert(!rc || (why && *why));
+	return rc;
+}
+
+static void enter(struct ripc__pcie_memory *m, uint8_t *base)
+{
+	ck_assert_int_eq(join(m, base, BYTES, true), 0);
+	ck_assert_int_eq(ripc__pcie_enter(m), 0);
+}
+
+START_TEST(join__makes_zeros_ready_and_nothing_else)
+{
+	struct ripc__pcie_memory m, n;
+	uint8_t *base = new_memory(BYTES), *zeros = calloc(1, BYTES);
+
+	ck_assert_int_eq(join(&m, base, BYTES, false), -ENODATA);
+	ck_assert(!memcmp(base, zeros, BYTES));
+	base[100] = 1;
+	ck_assert_int_eq(join(&m, base, BYTES, true), -EPROTO);
+	ck_assert_int_eq(base[0], 0);
+	base[100] = 0;
+	base[20000] = 1;
+	ck_assert_int_eq(join(&m, base, BYTES, true), -EPROTO);
+	base[20000] = 0;
+	ck_assert_int_eq(join(&m, base, BYTES, true), 0);
+	ck_assert_int_eq(join(&n, base, BYTES, false), 0);
+	ck_assert_mem_eq(m.id, n.id, 16);
+	ck_assert_mem_ne(m.id, zeros, 16);
+	ck_assert_uint_eq(m.nblocks, ripc__pcie_blocks(BYTES));
+	/* Seen with another size it is not the same. */
+	ck_assert_int_eq(join(&n, base, BYTES / 2, true), -EPROTO);
+	memset(base, 0xff, 4096);
+	ck_assert_int_eq(join(&n, base, BYTES, true), -EPROTO);
+	munmap(base, BYTES);
+	free(zeros);
+}
+END_TEST
+
+START_TEST(blocks__lie_inside_the_memory)
+{
+	for (size_t size = 0; size < (size_t)64 << 20; size += 4096 * 37) {
+		struct ripc__pcie_memory m = {.size = size};
+
+		m.nblocks = ripc__pcie_blocks(size);
+		if (m.nblocks)
+			ck_assert_uint_le((size_t)(ripc__pcie_inbox(&m, m.nblocks - 1) -
+						   RIPC__PCIE_SEGMENT_AT - m.base) +
+						  ripc__pcie_block_size(),
+					  size);
+	}
+	ck_assert_uint_eq(ripc__pcie_blocks(0), 0);
+	ck_assert_uint_eq(ripc__pcie_blocks(SIZE_MAX / 2), RIPC__PCIE_BLOCKS_MAX);
+}
+END_TEST
+
+START_TEST(enter__no_place_is_the_same_again)
+{
+	struct ripc__pcie_memory m;
+	uint8_t *base = new_memory(BYTES);
+	uint64_t last = 0;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		enter(&m, base);
+		ck_assert_uint_ne(m.ref, 0);
+		ck_assert_uint_ne(m.ref, last);
+		ck_assert(!ripc__pcie_lives(&m, last, 1));
+		ck_assert(ripc__pcie_lives(&m, m.ref, 1));
+		last = m.ref;
+		ripc__pcie_leave(&m);
+		ck_assert(!ripc__pcie_lives(&m, last, 1));
+	}
+	munmap(base, BYTES);
+}
+END_TEST
+
+/* All are taken by contexts that do not live: the next one finds that out by itself. */
+START_TEST(enter__takes_the_place_of_the_dead)
+{
+	static struct ripc__pcie_memory all[RIPC__PCIE_PLACES], m;
+	uint8_t *base = new_memory(BYTES);
+
+	for (unsigned i = 0; i < RIPC__PCIE_PLACES; i++)
+		enter(&all[i], base);
+	enter(&m, base);
+	ck_assert(ripc__pcie_beat(&m, 1));
+	for (unsigned i = 0; i < RIPC__PCIE_PLACES; i++)
+		ck_assert(!ripc__pcie_beat(&all[i], 1));
+	munmap(base, BYTES);
+}
+END_TEST
+
+START_TEST(beat__silence)
+{
+	struct ripc__pcie_memory a, b;
+	uint8_t *base = new_memory(BYTES);
+	uint64_t now = 1, ref;
+
+	enter(&a, base);
+	enter(&b, base);
+	ref = b.ref;
+	for (unsigned i = 0; i < 50; i++, now += RIPC__PCIE_BEAT_NS) {
+		ck_assert(ripc__pcie_beat(&a, now));
+		ck_assert(ripc__pcie_beat(&b, now));
+		ck_assert(ripc__pcie_lives(&a, ref, 3 * RIPC__PCIE_BEAT_NS));
+	}
+	/* That we slept for an hour says nothing about others. */
+	now += UINT64_C(3600000000000);
+	ck_assert(ripc__pcie_beat(&a, now));
+	ck_assert(ripc__pcie_lives(&a, ref, 4 * RIPC__PCIE_BEAT_NS));
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert(ripc__pcie_beat(&a, now += RIPC__PCIE_BEAT_NS));
+	ck_assert(!ripc__pcie_lives(&a, ref, 4 * RIPC__PCIE_BEAT_NS));
+	/* It comes back. */
+	ck_assert(ripc__pcie_beat(&b, now));
+	ck_assert(ripc__pcie_beat(&a, now += RIPC__PCIE_BEAT_NS));
+	ck_assert(ripc__pcie_lives(&a, ref, 4 * RIPC__PCIE_BEAT_NS));
+	/* In the end its place is given away. */
+	for (unsigned i = 0; i < RIPC__PCIE_EVICT_NS / RIPC__PCIE_BEAT_NS + 2; i++)
+		ck_assert(ripc__pcie_beat(&a, now += RIPC__PCIE_BEAT_NS));
+	ck_assert(!ripc__pcie_lives(&a, ref, UINT64_MAX));
+	ck_assert(!ripc__pcie_beat(&b, now));
+	/* A device that is gone reads as all ones. */
+	memset(base, 0xff, BYTES);
+	ck_assert(!ripc__pcie_beat(&a, now));
+	munmap(base, BYTES);
+}
+END_TEST
+
+START_TEST(block__get_put_attach)
+{
+	struct ripc__pcie_memory a, b;
+	struct ripc__pcie_call_seen seen, old;
+	uint8_t *base = new_memory(BYTES);
+	bool used[64] = {false};
+	uint32_t other;
+	int block = -1;
+
+	enter(&a, base);
+	enter(&b, base);
+	for (uint32_t i = 0; i < a.nblocks; i++) {
+		block = ripc__pcie_block_get(i % 2 ? &a : &b);
+		ck_assert_int_ge(block, 0);
+		ck_assert_int_lt(block, (int)a.nblocks);
+		ck_assert(!used[block]);
+		used[block] = true;
+	}
+	ck_assert_int_eq(ripc__pcie_block_get(&a), -ENOSPC);
+	/* All of one that leaves are free. */
+	ripc__pcie_leave(&b);
+	ck_assert_int_eq(ripc__pcie_enter(&b), 0);
+	for (uint32_t i = 0; i < (a.nblocks + 1) / 2; i++)
+		ck_assert_int_ge(block = ripc__pcie_block_get(&a), 0);
+	ck_assert_int_eq(ripc__pcie_block_get(&b), -ENOSPC);
+
+	/* One that has a user is not free when its owner has no use for it any more. */
+	ck_assert(!ripc__pcie_block_seen(&b, (uint32_t)block, &seen));
+	ripc__pcie_notes_write(&a, (uint32_t)block, 0, "notes", 6);
+	ripc__pcie_block_call(&a, (uint32_t)block, b.ref, RIPC__PCIE_REQUEST);
+	ck_assert(ripc__pcie_block_seen(&b, (uint32_t)block, &seen));
+	ck_assert_uint_eq(seen.owner, a.ref);
+	ck_assert_uint_eq(seen.target, b.ref);
+	ck_assert_uint_eq((uint8_t)seen.call, RIPC__PCIE_REQUEST);
+	ck_assert(ripc__pcie_attach(&b, (uint32_t)block, &seen));
+	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &seen));
+	ck_assert_uint_eq(ripc__pcie_answered(&a, (uint32_t)block, &other), 0);
+	ripc__pcie_answer(&b, (uint32_t)block, RIPC__PCIE_ACCEPTED, 77);
+	ck_assert_uint_eq(ripc__pcie_answered(&a, (uint32_t)block, &other), RIPC__PCIE_ACCEPTED);
+	ck_assert_uint_eq(other, 77);
+	ck_assert(ripc__pcie_owned(&b, (uint32_t)block, a.ref));
+	old = seen;
+	ripc__pcie_block_put(&a, (uint32_t)block);
+	ck_assert(!ripc__pcie_owned(&b, (uint32_t)block, a.ref));
+	ck_assert_int_eq(ripc__pcie_block_get(&a), -ENOSPC);
+	ripc__pcie_detach(&b, (uint32_t)block);
+	/* Whoever comes late does not get it. */
+	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &old));
+	ck_assert_int_eq(ripc__pcie_block_get(&a), block);
+	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &old));
+	ripc__pcie_block_call(&a, (uint32_t)block, b.ref, RIPC__PCIE_REQUEST);
+	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &old));
+
+	/* A user that left does not hold it. */
+	ck_assert(ripc__pcie_block_seen(&b, (uint32_t)block, &seen));
+	ck_assert(ripc__pcie_attach(&b, (uint32_t)block, &seen));
+	ripc__pcie_leave(&b);
+	ripc__pcie_block_put(&a, (uint32_t)block);
+	ck_assert_int_eq(ripc__pcie_block_get(&a), block);
+	munmap(base, BYTES);
+}
+END_TEST
+
+/* ---- the transport ---- */
+
+static char path[64];
+static struct ripc__options options;
+static uint64_t now = 1;
+
+static void setup(void)
+{
+	int fd;
+
+	strcpy(path, "/dev/shm/ripc-test-pcie.XXXXXX");
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, BYTES), 0);
+	close(fd);
+	strcpy(options.pcie_device, path);
+	options.peer_timeout_ms = 2000;
+}
+
+static void teardown(void)
+{
+	unlink(path);
+}
+
+static struct pcie *open_pcie(void)
+{
+	static const uint8_t instance[16];
+	struct ripc__transport_env env = {.opt = &options, .instance = instance};
+	struct ripc__transport *t = NULL;
+
+	ck_assert_int_eq(OPS->open(&t, &env), 0);
+	return (struct pcie *)t;
+}
+
+static void close_pcie(struct pcie *t)
+{
+	OPS->close((struct ripc__transport *)t);
+}
+
+static struct ripc__event progress(struct pcie *t)
+{
+	struct ripc__event ev = {.kind = RIPC__EV_NONE};
+	uint64_t deadline = UINT64_MAX;
+
+	now += 1000000;
+	OPS->progress((struct ripc__transport *)t, &ev, 1, now, &deadline);
+	/* Nobody wakes it: it must always look again by itself. */
+	ck_assert_uint_le(deadline, now + 10000000);
+	return ev;
+}
+
+static struct ripc__event await(struct pcie *t, enum ripc__ev_kind kind)
+{
+	for (int i = 0; i < 100000; i++) {
+		struct ripc__event ev = progress(t);
+
+		if (ev.kind == kind)
+			return ev;
+		ck_assert_int_eq(ev.kind, RIPC__EV_NONE);
+	}
+	ck_abort_msg("event %d does not come", kind);
+	return (struct ripc__event){0};
+}
+
+static struct ripc__ep *call(struct pcie *from, struct pcie *to)
+{
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	int len = OPS->address((struct ripc__transport *)to, addr, sizeof(addr));
+	struct ripc__ep *ep = NULL;
+
+	ck_assert_int_gt(len, 0);
+	ck_assert_int_eq(OPS->connect((struct ripc__transport *)from, addr, (size_t)len, "hello", 5,
+				      NULL, &ep),
+			 0);
+	return ep;
+}
+
+struct two {
+	struct pcie *a, *b;
+	struct ripc__ep *ea, *eb;
+};
+
+static void connect_two(struct two *w)
+{
+	struct ripc__event ev;
+
+	w->ea = call(w->a, w->b);
+	ev = await(w->b, RIPC__EV_REQUEST);
+	ck_assert_uint_eq(ev.len, 5);
+	ck_assert_mem_eq(ev.data, "hello", 5);
+	ck_assert_int_eq(
+		OPS->accept((struct ripc__transport *)w->b, ev.request, "welcome", 7, NULL, &w->eb),
+		0);
+	await(w->b, RIPC__EV_ESTABLISHED);
+	ev = await(w->a, RIPC__EV_ESTABLISHED);
+	ck_assert_uint_eq(ev.len, 7);
+	ck_assert_mem_eq(ev.data, "welcome", 7);
+}
+
+static void open_two(struct two *w)
+{
+	w->a = open_pcie();
+	w->b = open_pcie();
+	connect_two(w);
+}
+
+static int post(struct ripc__ep *ep, const void *bytes, size_t len)
+{
+	struct iovec iov = {(void *)(uintptr_t)bytes, len};
+
+	return OPS->post_send(ep, &iov, 1, false);
+}
+
+static void pass(struct two *w, const char *text)
+{
+	struct ripc__event ev;
+
+	ck_assert_int_eq(post(w->ea, text, strlen(text)), 0);
+	ev = await(w->b, RIPC__EV_RECV);
+	ck_assert_ptr_eq(ev.ep, w->eb);
+	ck_assert_uint_eq(ev.len, strlen(text));
+	ck_assert_mem_eq(ev.data, text, ev.len);
+	if (ev.token)
+		OPS->release((struct ripc__transport *)w->b, ev.token);
+}
+
+START_TEST(connect__and_close)
+{
+	struct two w;
+
+	open_two(&w);
+	/* Many times over the same blocks. */
+	for (unsigned i = 0; i < 200; i++) {
+		pass(&w, "there");
+		OPS->ep_close(i % 2 ? w.ea : w.eb);
+		await(i % 2 ? w.b : w.a, RIPC__EV_CLOSED);
+		OPS->ep_close(i % 2 ? w.eb : w.ea);
+		connect_two(&w);
+	}
+	close_pcie(w.a);
+	await(w.b, RIPC__EV_CLOSED);
+	close_pcie(w.b);
+}
+END_TEST
+
+START_TEST(connect__refused)
+{
+	struct two w = {open_pcie(), open_pcie(), NULL, NULL};
+	struct ripc__event ev;
+
+	w.ea = call(w.a, w.b);
+	ev = await(w.b, RIPC__EV_REQUEST);
+	OPS->reject((struct ripc__transport *)w.b, ev.request, "no", 2);
+	ev = await(w.a, RIPC__EV_CLOSED);
+	ck_assert_int_eq(ev.status, -ECONNREFUSED);
+	ck_assert(ev.reject);
+	ck_assert_uint_eq(ev.len, 2);
+	ck_assert_mem_eq(ev.data, "no", 2);
+	OPS->ep_close(w.ea);
+	/* Who goes before he is answered is not missed. */
+	OPS->ep_close(call(w.a, w.b));
+	w.ea = call(w.a, w.b);
+	ev = await(w.b, RIPC__EV_REQUEST);
+	OPS->ep_close(w.ea);
+	ck_assert_int_eq(OPS->accept((struct ripc__transport *)w.b, ev.request, "", 0, NULL, &w.eb),
+			 -ECONNRESET);
+	connect_two(&w);
+	pass(&w, "still");
+	close_pcie(w.a);
+	close_pcie(w.b);
+}
+END_TEST
+
+START_TEST(connect__to_where_it_cannot_be)
+{
+	struct two w = {open_pcie(), open_pcie(), NULL, NULL};
+	struct ripc__transport *a = (struct ripc__transport *)w.a;
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct ripc__ep *ep;
+	char text[200];
+	int len = OPS->address((struct ripc__transport *)w.b, addr, sizeof(addr));
+
+	OPS->describe(addr, (size_t)len, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "memory "));
+	for (int i = 0; i < len; i++) {
+		ck_assert_int_eq(OPS->connect(a, addr, (size_t)i, "", 0, NULL, &ep), -EINVAL);
+		OPS->describe(addr, (size_t)i, text, sizeof(text));
+	}
+	addr[4] ^= 1;
+	ck_assert_int_eq(OPS->connect(a, addr, (size_t)len, "", 0, NULL, &ep), -EHOSTUNREACH);
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "another memory"));
+	addr[4] ^= 1;
+	/* Any place and number. */
+	for (unsigned i = 0; i < 256; i++) {
+		addr[20] ^= (uint8_t)i;
+		if (i)
+			ck_assert_int_lt(OPS->connect(a, addr, (size_t)len, "", 0, NULL, &ep), 1);
+		addr[20] ^= (uint8_t)i;
+	}
+	addr[22]++;
+	ck_assert_int_eq(OPS->connect(a, addr, (size_t)len, "", 0, NULL, &ep), -ECONNREFUSED);
+	addr[22]--;
+	close_pcie(w.b);
+	ck_assert_int_eq(OPS->connect(a, addr, (size_t)len, "", 0, NULL, &ep), -ECONNREFUSED);
+	close_pcie(w.a);
+}
+END_TEST
+
+START_TEST(connect__when_all_blocks_are_used)
+{
+	struct two w = {open_pcie(), open_pcie(), NULL, NULL};
+	struct ripc__transport *a = (struct ripc__transport *)w.a;
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct ripc__ep *ep;
+	int len = OPS->address((struct ripc__transport *)w.b, addr, sizeof(addr)), rc;
+	unsigned n = 0;
+
+	while (!(rc = OPS->connect(a, addr, (size_t)len, "", 0, NULL, &ep)))
+		n++;
+	ck_assert_int_eq(rc, -ENOSPC);
+	ck_assert_uint_eq(n, w.a->memory.nblocks);
+	while (w.a->eps.next != &w.a->eps)
+		OPS->ep_close(w.a->eps.next);
+	for (struct ripc__event ev; (ev = progress(w.b)).kind != RIPC__EV_NONE;)
+		OPS->reject((struct ripc__transport *)w.b, ev.request, NULL, 0);
+	connect_two(&w);
+	pass(&w, "again");
+	close_pcie(w.a);
+	close_pcie(w.b);
+}
+END_TEST
+
+/* As if it had been killed: it does nothing any more. */
+START_TEST(peer__dies)
+{
+	struct two w;
+	struct ripc__event ev;
+
+	open_two(&w);
+	pass(&w, "alive");
+	ck_assert_int_eq(post(w.eb, "last words", 10), 0);
+	ev = await(w.a, RIPC__EV_RECV);
+	if (ev.token)
+		OPS->release((struct ripc__transport *)w.a, ev.token);
+	ev = await(w.a, RIPC__EV_CLOSED);
+	ck_assert_int_eq(ev.status, -ECONNRESET);
+	ck_assert_ptr_nonnull(strstr(ev.text, "no sign of life"));
+	ck_assert_int_eq(post(w.ea, "", 0), -ENOTCONN);
+	OPS->ep_close(w.ea);
+	close_pcie(w.a);
+	close_pcie(w.b);
+}
+END_TEST
+
+/* One that stood still until its place was another's writes nothing any more. */
+START_TEST(place__is_lost)
+{
+	struct two w;
+	struct ripc__event ev;
+	uint8_t *before = malloc(BYTES);
+
+	open_two(&w);
+	ripc__pcie_leave(&(struct ripc__pcie_memory){
+		.base = w.b->memory.base, .place = w.b->memory.place, .ref = w.b->memory.ref});
+	now += RIPC__PCIE_BEAT_NS;
+	ev = progress(w.b);
+	ck_assert_int_eq(ev.kind, RIPC__EV_GARBAGE);
+	memcpy(before, w.a->memory.base, BYTES);
+	ck_assert_int_le(post(w.eb, "lost", 4), 0);
+	ev = await(w.b, RIPC__EV_CLOSED);
+	ck_assert_int_eq(ev.status, -ECONNRESET);
+	OPS->ep_close(w.eb);
+	close_pcie(w.b);
+	ck_assert(!memcmp(before, w.a->memory.base, BYTES));
+	await(w.a, RIPC__EV_CLOSED);
+	close_pcie(w.a);
+	free(before);
+}
+END_TEST
+
+/* Whatever stands in the memory, nothing but connections is lost. */
+START_TEST(memory__is_scribbled_over)
+{
+	uint64_t rng = test_seed();
+
+	for (unsigned round = 0; round < 300; round++) {
+		struct two w;
+		uint8_t *base;
+
+		open_two(&w);
+		base = w.a->memory.base;
+		for (unsigned i = 0; i < 400; i++) {
+			struct pcie *t = test_random(&rng) & 1 ? w.a : w.b;
+			struct ripc__event ev = progress(t);
+			uint64_t r = test_random(&rng);
+			size_t at = r % 8 < 3   ? test_random(&rng) % 4096
+				    : r % 8 < 7 ? test_random(&rng) % 65536
+						: test_random(&rng) % BYTES;
+
+			/* Often a small number, a bit, or a word of somebody else. */
+			at &= ~(size_t)7;
+			if (round % 3 == 0)
+				*(uint64_t *)(void *)(base + at) = test_random(&rng) >> (r >> 8 & 63);
+			else if (round % 3 == 1)
+				*(uint64_t *)(void *)(base + at) ^= UINT64_C(1) << (r >> 8 & 63);
+			else
+				*(uint64_t *)(void *)(base + at) =
+					*(uint64_t *)(void *)(base + (r >> 8) % 65536 / 8 * 8);
+			if (ev.kind == RIPC__EV_REQUEST)
+				OPS->reject((struct ripc__transport *)t, ev.request, "", 0);
+			else if (ev.kind == RIPC__EV_RECV && ev.token)
+				OPS->release((struct ripc__transport *)t, ev.token);
+			if (w.ea->state == PCIE_OPEN)
+				post(w.ea, base, test_random(&rng) % 1000);
+		}
+		close_pcie(w.a);
+		close_pcie(w.b);
+		ck_assert_int_eq(truncate(path, 0), 0);
+		ck_assert_int_eq(truncate(path, BYTES), 0);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	const struct {
+		const char *name;
+		const TTest *test;
+	} cases[] = {
+		{"connect__and_close", connect__and_close},
+		{"connect__refused", connect__refused},
+		{"connect__to_where_it_cannot_be", connect__to_where_it_cannot_be},
+		{"connect__when_all_blocks_are_used", connect__when_all_blocks_are_used},
+		{"peer__dies", peer__dies},
+		{"place__is_lost", place__is_lost},
+		{"memory__is_scribbled_over", memory__is_scribbled_over},
+	};
+	Suite *suite = suite_create("pcie");
+	TCase *tc = tcase_create("memory");
+
+	tcase_set_timeout(tc, 300);
+	tcase_add_test(tc, join__makes_zeros_ready_and_nothing_else);
+	tcase_add_test(tc, blocks__lie_inside_the_memory);
+	tcase_add_test(tc, enter__no_place_is_the_same_again);
+	tcase_add_test(tc, enter__takes_the_place_of_the_dead);
+	tcase_add_test(tc, beat__silence);
+	tcase_add_test(tc, block__get_put_attach);
+	suite_add_tcase(suite, tc);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		tc = tcase_create(cases[i].name);
+		tcase_set_timeout(tc, 300);
+		tcase_add_checked_fixture(tc, setup, teardown);
+		tcase_add_test(tc, cases[i].test);
+		suite_add_tcase(suite, tc);
+	}
+	return test_main("window/pcie", suite);
+}
