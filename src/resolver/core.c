@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DUPLICATE_NS (1000 * RIPC__MS) /* how long after an answer a different one is noticed */
+#define DUPLICATE_NS (1000 * RIPC__MS)  /* how long after an answer a different one is noticed */
+#define HEARD_NS     (10000 * RIPC__MS) /* over which is counted what others say */
 #define ASSERT_GAP_NS \
 	(10 * RIPC__MS) /* between answers to all: forged claims must not make us a loudspeaker */
 
@@ -278,6 +279,27 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__sender *fro
 		ripc__lookup_complete(core, c);
 }
 
+static void hear(struct ripc__rcore *core, uint64_t now_ns)
+{
+	uint64_t since_ns = now_ns - core->heard_ns;
+
+	if (!core->heard_ns) {
+		core->heard_ns = now_ns;
+		return;
+	}
+	core->heard++;
+	if (since_ns < HEARD_NS)
+		return;
+	core->heard_per_s = (unsigned)(core->heard * (1000 * RIPC__MS) / since_ns);
+	core->heard_ns = now_ns;
+	core->heard = 0;
+}
+
+unsigned ripc__rcore_heard_per_s(const struct ripc__rcore *core)
+{
+	return core->heard_per_s;
+}
+
 int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
 		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why)
 {
@@ -292,6 +314,8 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
 	/* Our own voice, come back from a broadcast. */
 	if (!memcmp(msg.record.instance, core->env.instance, 16))
 		return 0;
+	if (msg.kind != RIPC__RESOLVE_REPLY)
+		hear(core, now_ns);
 	switch (msg.kind) {
 	case RIPC__RESOLVE_REQUEST:
 		input_request(core, from, &msg, now_ns);

@@ -24,6 +24,8 @@
 #define RIPC__PROBES       3      /* sent before a service is ours */
 #define RIPC__PROBE_GAP_MS 20u    /* after each of them */
 #define RIPC__HERD         16 /* requests for one service within so many ms are answered to all */
+#define RIPC__CROWD_PER_S \
+	2000 /* messages heard from which on broadcast costs every host too much: 1 % of a processor, about */
 #define RIPC__CLAIM_GAP_MS 30000u /* between two claims of a context, about */
 
 struct ripc__rcore;
@@ -92,6 +94,9 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 /* A datagram. Any bytes. Return: 0, or as ripc__resolver_msg_decode(). */
 int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
 		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why);
+
+/* Questions and claims of others heard per second, over ten seconds or more that are over. */
+unsigned ripc__rcore_heard_per_s(const struct ripc__rcore *core);
 
 /* Lets the time pass: sends what is due. */
 void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns);

@@ -72,6 +72,7 @@ struct ripc__resolver {
 	uint64_t bad;              /* datagrams dropped before the core saw them */
 	uint64_t complaints[COMPLAINTS];
 	unsigned ncomplaints; /* lines logged */
+	bool advised;         /* that so many speak here that broadcast is a burden */
 	char left_out[512];   /* "udp: reason" of back ends that could not be opened */
 };
 
@@ -214,6 +215,21 @@ static bool find_inet(const struct ripc__resolver *r, struct ripc__sender *from)
 	return false;
 }
 
+/* Says once that the network has grown too large for everybody to hear everything (doc/scaling.md). */
+static void advise(struct ripc__resolver *r, const struct ripc__backend *b)
+{
+	unsigned per_s = ripc__rcore_heard_per_s(r->core);
+
+	if (r->advised || per_s < RIPC__CROWD_PER_S || !b->ops->inet)
+		return;
+	r->advised = true;
+	ripc__log(RIPC_LOG_WARN,
+		  "resolver: %u messages of others are heard every second: there are too many "
+		  "contexts here for "
+		  "broadcast; resolver=local,zookeeper:HOST:PORT asks an ensemble instead",
+		  per_s);
+}
+
 /* Takes what has come in at one descriptor. */
 static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 {
@@ -228,7 +244,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		int n = b->ops->recv(b, fd, &from, buf, sizeof(buf));
 
 		if (n == -EAGAIN)
-			return;
+			break;
 		if (n == -ENOMSG)
 			continue;
 		from.backend = (uint8_t)backend;
@@ -248,6 +264,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		else if (from.direct)
 			pass_on(r, &from, msg, buf, (size_t)n);
 	}
+	advise(r, b);
 }
 
 static void receive_all(struct ripc__resolver *r)

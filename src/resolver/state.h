@@ -71,6 +71,9 @@ struct ripc__rcore {
 	struct ripc__timer repeat; /* the next time a service is claimed again */
 	uint64_t assert_ns;        /* not before this is a rival answered to all */
 	uint64_t random;           /* state of the generator */
+	uint64_t heard_ns;         /* since when is counted what others ask and claim */
+	unsigned heard;            /* so often */
+	unsigned heard_per_s;      /* in the time before */
 	uint64_t bad, ignored;     /* as in struct ripc__rcore_counts */
 };
 

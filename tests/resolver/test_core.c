@@ -144,6 +144,27 @@ START_TEST(storm__partition_and_restarts)
 }
 END_TEST
 
+START_TEST(heard__per_second)
+{
+	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REQUEST, .service = 99, .nonce = 1};
+
+	msg.record.instance[0] = 1;
+	msg.record.generation = 1;
+	for (unsigned i = 0; i < 10000; i++) {
+		node_input(b, &msg);
+		ck_assert_uint_eq(ripc__rcore_heard_per_s(b->core), 0);
+		bus_run(bus, 1);
+	}
+	node_input(b, &msg);
+	ck_assert_uint_ge(ripc__rcore_heard_per_s(b->core), 999);
+	ck_assert_uint_le(ripc__rcore_heard_per_s(b->core), 1001);
+	/* A silence counts as well. */
+	bus_run(bus, 90000);
+	node_input(b, &msg);
+	ck_assert_uint_eq(ripc__rcore_heard_per_s(b->core), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("resolver/core");
@@ -156,5 +177,6 @@ int main(void)
 	tc = tcase(suite, "many");
 	tcase_add_test(tc, storm__two_hundred_boot_at_once);
 	tcase_add_test(tc, storm__partition_and_restarts);
+	tcase_add_test(tc, heard__per_second);
 	return test_main("resolver/core", suite);
 }
