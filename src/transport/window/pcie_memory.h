@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What stands in the memory of a device that several hosts, or guests of one host, see at the same time: who is there, and
- * which parts of it are the segments of which connection. Format: doc/protocol.md section 6.4. Pure: it is given mapped
+ * which parts of it are the segments of which connection. Format: doc/protocol.md section 6.3. Pure: it is given mapped
  * memory and the time.
  *
  * Places and blocks are taken with atomic compare-and-exchange, which memory that all sides really share can do; a bridge
