@@ -76,6 +76,7 @@ struct ripc {
 
 	struct ripc_service *services; /* uthash by id */
 	struct ripc__peer *peers;      /* uthash by instance */
+	struct ripc__peer *peer_found; /* the last that was looked for; NULL: none */
 	struct ripc__dest *dests;      /* uthash by service id */
 	struct ripc__group *groups;    /* uthash by id: those we are in or send to */
 	struct ripc__dest *last_dest;  /* the one looked up last, or NULL */
@@ -109,8 +110,8 @@ struct ripc {
 	struct ripc__list waiters; /* threads that wait and do not drive */
 	unsigned waiting;          /* threads in ripc__wait() */
 	atomic_bool driven;        /* an application thread drove since the agent last looked */
-	atomic_bool held_back;     /* a transport holds something back: the agent's ticks stay short */
-	uint64_t spin_ns;          /* how long adaptive waiting spins before it sleeps */
+	atomic_bool held_back; /* a transport holds something back: the agent's ticks stay short */
+	uint64_t spin_ns;      /* how long adaptive waiting spins before it sleeps */
 	pthread_t agent;
 	bool agent_started;
 	atomic_bool agent_stop;

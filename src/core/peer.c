@@ -308,9 +308,12 @@ void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16])
 
 struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
 {
-	struct ripc__peer *p;
+	struct ripc__peer *p = ctx->peer_found;
 
+	if (p && !memcmp(p->instance, instance, 16))
+		return p;
 	HASH_FIND(hh, ctx->peers, instance, 16, p);
+	ctx->peer_found = p;
 	return p;
 }
 
@@ -601,6 +604,8 @@ void ripc__peer_timers(struct ripc *ctx)
 static void peer_free(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__returns_peer_gone(ctx, p);
+	if (ctx->peer_found == p)
+		ctx->peer_found = NULL;
 	HASH_DEL(ctx->peers, p);
 	ctx->stats.peers--;
 	free(p->addrs);

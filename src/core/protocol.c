@@ -487,8 +487,8 @@ void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__ev
 		ripc__groupcast_arrived(ctx, NULL, &h);
 		goto drop;
 	}
-	p = ripc__peer_find(ctx, h.instance);
 	if (h.kind == RIPC__NOSERVICE) {
+		p = ripc__peer_find(ctx, h.instance);
 		d = ripc__dest_find(ctx, h.source);
 		if (d && p && d->peer == p)
 			ripc__dest_stale(ctx, d, "its former holder does not hold it any more");
