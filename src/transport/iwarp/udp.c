@@ -77,17 +77,55 @@ static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
 	return -1;
 }
 
-int ripc__udp_send(const struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
+/* The place to remember this address at, whatever is there now. NULL: it is too long. */
+static struct ripc__udp_way *way_of(struct ripc__udp *u, const uint8_t *addr, size_t addrlen)
+{
+	uint64_t sum = addrlen;
+
+	if (!addrlen || addrlen > RIPC__UDP_WAY_LEN)
+		return NULL;
+	for (size_t i = 0; i + 8 <= addrlen; i += 8) {
+		uint64_t word;
+
+		memcpy(&word, addr + i, sizeof(word));
+		sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	}
+	return &u->ways[sum >> 32 & (RIPC__UDP_WAYS - 1)];
+}
+
+/* Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */
+static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, unsigned niov)
+{
+	struct msghdr msg = {
+		.msg_iov = (struct iovec *)iov,
+		.msg_iovlen = niov,
+		.msg_name = to,
+		.msg_namelen = ripc__sockaddr_len(to),
+	};
+
+	if (sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		return 0;
+	/* A port that nobody listens at any more is reported with the next datagram: lost, not failed. */
+	return errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED ? -EAGAIN : -EHOSTUNREACH;
+}
+
+int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		   const struct iovec *iov, unsigned niov)
 {
+	struct ripc__udp_way *way = way_of(u, addr, addrlen);
 	struct ripc__iwarp_address address;
-	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = niov};
 	size_t len = 0;
+	int rc;
 
 	for (unsigned i = 0; i < niov; i++)
 		len += iov[i].iov_len;
 	if (len > u->max)
 		return -EMSGSIZE;
+	if (way && way->len == addrlen && !memcmp(way->addr, addr, addrlen)) {
+		rc = send_to(way->fd, &way->to, iov, niov);
+		if (rc != -EHOSTUNREACH)
+			return rc;
+	}
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "%s: the peer's address makes no sense", u->name);
 	ripc__iwarp_address_order(&address, u->host);
@@ -98,13 +136,14 @@ int ripc__udp_send(const struct ripc__udp *u, const uint8_t *addr, size_t addrle
 		if (fd < 0)
 			continue;
 		ripc__sockaddr_set_port(&to, address.places[i].udp);
-		msg.msg_name = &to;
-		msg.msg_namelen = ripc__sockaddr_len(&to);
-		if (sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-			return 0;
-		/* A port that nobody listens at any more is reported with the next datagram: lost, not failed. */
-		if (errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED)
-			return -EAGAIN;
+		rc = send_to(fd, &to, iov, niov);
+		if (rc == -EHOSTUNREACH)
+			continue;
+		if (!rc && way) {
+			*way = (struct ripc__udp_way){.fd = fd, .len = (uint8_t)addrlen, .to = to};
+			memcpy(way->addr, addr, addrlen);
+		}
+		return rc;
 	}
 	return ripc__fail(-EHOSTUNREACH,
 			  "%s: the peer takes no datagrams at an address reachable from here",

@@ -15,6 +15,17 @@ struct ripc__udp_port {
 	bool loopback;
 };
 
+#define RIPC__UDP_WAYS    16u /* a power of two */
+#define RIPC__UDP_WAY_LEN 96u
+
+/* An address that a datagram was sent to, and from which socket to where that was. */
+struct ripc__udp_way {
+	int fd;
+	uint8_t len; /* 0: none */
+	uint8_t addr[RIPC__UDP_WAY_LEN];
+	union ripc__sockaddr to;
+};
+
 /* The sockets of a transport. */
 struct ripc__udp {
 	const char *name; /* of the transport, for messages */
@@ -22,6 +33,7 @@ struct ripc__udp {
 	uint32_t max;     /* bytes of a datagram at most */
 	unsigned n;
 	struct ripc__udp_port port[RIPC__PLACES_MAX];
+	struct ripc__udp_way ways[RIPC__UDP_WAYS]; /* of the last addresses, where they are short enough */
 };
 
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host);
@@ -31,7 +43,7 @@ int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t
 void ripc__udp_close(struct ripc__udp *u); /* all of them; async-signal-safe */
 
 /* As post_datagram() of the vtable. */
-int ripc__udp_send(const struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
+int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		   const struct iovec *iov, unsigned niov);
 
 /*

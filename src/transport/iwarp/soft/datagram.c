@@ -7,7 +7,7 @@
 int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 			     const struct iovec *iov, unsigned niov)
 {
-	const struct soft *t = (struct soft *)tr;
+	struct soft *t = (struct soft *)tr;
 
 	return t->datagrams ? ripc__udp_send(&t->udp, addr, addrlen, iov, niov) : -EOPNOTSUPP;
 }
