@@ -7,6 +7,7 @@
  *   trouble.c   what a device reports by itself, and its removal
  *   remote.c    address handles: the ports of others
  *   datagram.c  what is sent and received by that queue pair: short messages, and messages that set up connections
+ *   pair.c      the queue pair of a connection
  *   setup.c     from asking or being asked to an open endpoint, and its end
  *   endpoint.c  endpoints as the core sees them: posting; completions
  *   unreliable.c  writes over UC, acknowledged over RC
@@ -45,6 +46,8 @@
 #define IB_INLINE_WANTED  128u
 #define IB_HELD_MAX       16u /* sends of an endpoint that are posted together */
 #define IB_REMOTES_MAX    4096u
+#define IB_WAYS           64u  /* addresses whose way is remembered, a power of two */
+#define IB_WAY_ADDRESS    96u  /* bytes of the longest of these */
 #define IB_HALF_OPEN_MAX  256u /* connections that others ask for, without an answer of the core */
 #define IB_ENDPOINTS_MAX  65536u
 #define IB_GARBAGE_MAX    16u
@@ -120,6 +123,15 @@ struct ib_remote {
 	uint64_t probe_ns; /* when a PROBE may be sent next */
 	uint64_t probe_gap_ns;
 	uint64_t failed_ns; /* FAILED: when; it is tried again a second later */
+};
+
+/* An address that datagrams are sent to, and what that comes to as long as nothing changes. */
+struct ib_way {
+	uint64_t changes; /* t->changes when it was found */
+	struct ib_remote *remote;
+	uint32_t qkey, most; /* of the place; bytes that it takes */
+	uint8_t len;         /* 0: none */
+	uint8_t addr[IB_WAY_ADDRESS];
 };
 
 /* Kinds of slots of send queues. */
@@ -212,6 +224,8 @@ struct ib {
 	bool slept; /* armed since the last progress() */
 	struct ib_remote *remotes;
 	unsigned nremotes;
+	struct ib_way ways[IB_WAYS];
+	uint64_t changes; /* of ports and remotes: another value means that no way that was found counts any more */
 	struct ripc__ep *by_number, *by_qpn;
 	struct ripc__list eps, timed, eventful, held, dying, late;
 	unsigned neps, nhalf_open, nlooking;
@@ -281,6 +295,14 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 int ripc__ib_post_wireup(struct ib_remote *r, struct ripc__wireup_message *m); /* 0, -EAGAIN, ... */
 /* A completed receive of a port. Return: events made, 0 or 1. */
 unsigned ripc__ib_datagram_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev);
+
+/* pair.c */
+int ripc__ib_qp_new(struct ripc__ep *ep); /* 0 or a negative errno, explained */
+/* What the peer is to know of it. */
+void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q);
+int ripc__ib_qp_ready(struct ripc__ib_job *job); /* in a thread: of the endpoint that begins with the job */
+void ripc__ib_qp_destroy(struct ripc__ep *ep); /* nothing touches memory any more */
+void ripc__ib_qp_forget(struct ripc__ep *ep); /* it is destroyed, and no completion of it can come any more */
 
 /* setup.c */
 int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,

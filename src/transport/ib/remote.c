@@ -118,6 +118,7 @@ static void remote_free(struct ib *t, struct ib_remote *r)
 {
 	HASH_DEL(t->remotes, r);
 	t->nremotes--;
+	t->changes++;
 	if (r->ah)
 		ibv_destroy_ah(r->ah);
 	free(r);
@@ -185,6 +186,7 @@ bool ripc__ib_remotes_lose(struct ib *t, const struct ib_device *d)
 	HASH_ITER (hh, t->remotes, r, tmp)
 		if (r->port->d == d && r->state == IB_REMOTE_LOOKING)
 			return false;
+	t->changes++;
 	HASH_ITER (hh, t->remotes, r, tmp) {
 		if (r->port->d != d)
 			continue;

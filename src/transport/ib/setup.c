@@ -16,13 +16,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define LINGER_NS   (3000 * RIPC__MS) /* how long sends of a closed endpoint have to arrive */
-#define WAY_NS      (800 * RIPC__MS) /* without an answer, when another pair of ports is left to try */
-#define RETRY_NS    (1 * RIPC__MS) /* a message that found its queue full goes again */
-#define ACK_TIME    14 /* 4.096 us * 2^14 = 67 ms without an acknowledgement: sent again */
-#define RETRIES     6  /* so often; not 7, which Soft-RoCE takes for ever */
-#define RNR_TIMER   16 /* 2.56 ms: pause when the peer has no receive posted */
-#define RNR_RETRIES 6  /* not 7, which means for ever */
+#define LINGER_NS (3000 * RIPC__MS) /* how long sends of a closed endpoint have to arrive */
+#define WAY_NS    (800 * RIPC__MS) /* without an answer, when another pair of ports is left to try */
+#define RETRY_NS  (1 * RIPC__MS)   /* a message that found its queue full goes again */
 
 static void schedule(struct ripc__ep *ep);
 
@@ -59,40 +55,12 @@ static struct ripc__ep *ep_new(struct ib *t, bool active)
 	return ep;
 }
 
-/* Completions of its queue pair, which is gone, cannot come any more. */
-static void qp_forget(struct ripc__ep *ep)
-{
-	if (!ep->qpn)
-		return;
-	HASH_DELETE(by_qpn, ep->t->by_qpn, ep);
-	ep->qpn = 0;
-	ripc__verbs_cq_unpromise(&ep->d->cq, ep->sendq.depth);
-	ripc__verbs_sendq_fini(&ep->sendq);
-	ripc__ib_uc_free(ep);
-}
-
-static void qp_destroy(struct ripc__ep *ep)
-{
-	if (!ep->qp)
-		return;
-	if (ibv_destroy_qp(ep->qp) && !ep->d->v.gone)
-		ripc__log(RIPC_LOG_ERROR, "%s: a queue pair cannot be destroyed: %s", ep->d->v.name,
-			  strerror(errno));
-	ripc__ib_uc_destroy(ep);
-	ep->qp = NULL;
-	ep->open = false;
-	ep->nheld = 0;
-	ripc__list_del(&ep->held);
-	ep->destroyed_round = ep->t->rounds;
-	ripc__ib_srq_unpromise(ep->srq);
-}
-
 static void ep_free(struct ripc__ep *ep)
 {
 	struct ib *t = ep->t;
 
-	qp_destroy(ep);
-	qp_forget(ep);
+	ripc__ib_qp_destroy(ep);
+	ripc__ib_qp_forget(ep);
 	if (ep->remote)
 		ep->remote->eps--;
 	HASH_DELETE(by_number, t->by_number, ep);
@@ -144,145 +112,6 @@ void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why)
 	ripc__ib_ep_eventful(ep);
 }
 
-/* ---- the queue pair ---- */
-
-static int qp_new(struct ripc__ep *ep)
-{
-	struct ib_device *d = ep->d;
-	struct ibv_qp_init_attr init = {
-		.send_cq = d->cq.cq,
-		.recv_cq = d->cq.cq,
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = IB_SEND_DEPTH,
-			.max_send_sge = 1,
-			.max_inline_data = IB_INLINE_WANTED},
-	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = ep->port->num,
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
-	};
-	struct ripc__ep *other;
-	int rc;
-
-	if (init.cap.max_send_wr > (uint32_t)d->v.attr.max_qp_wr)
-		init.cap.max_send_wr = (uint32_t)d->v.attr.max_qp_wr;
-	rc = ripc__verbs_sendq_init(&ep->sendq, init.cap.max_send_wr, ep);
-	if (rc)
-		return rc;
-	rc = ripc__verbs_cq_promise(&d->cq, ep->sendq.depth);
-	if (rc)
-		goto no_promise;
-	ep->srq = ripc__ib_srq_promise(d);
-	if (!ep->srq) {
-		rc = -ENOBUFS;
-		goto no_srq;
-	}
-	init.srq = ep->srq->srq;
-	ep->qp = ripc__ib_make_qp(d, &init);
-	if (!ep->qp) {
-		rc = -ENOMEM;
-		goto no_qp;
-	}
-	ep->max_inline = init.cap.max_inline_data;
-	ep->qpn = ib_qp_key(d, ep->qp->qp_num);
-	/* The number of one whose completions may still come: not for long. */
-	HASH_FIND(by_qpn, ep->t->by_qpn, &ep->qpn, sizeof(ep->qpn), other);
-	if (!other)
-		HASH_ADD(by_qpn, ep->t->by_qpn, qpn, sizeof(ep->qpn), ep);
-	if (other || !ep->by_qpn.tbl) {
-		rc = ripc__fail(other ? -EBUSY : -ENOMEM, "ib: out of %s",
-				other ? "numbers of queue pairs" : "memory");
-		goto no_number;
-	}
-	rc = ripc__ib_set_qp(ep->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-			     "for a connection");
-	if (!rc && ep->t->uc && (ep->active || ep->wireup.theirs.uc_qpn))
-		rc = ripc__ib_uc_new(ep);
-	if (!rc)
-		return 0;
-	/* It has had no work: nothing completes. */
-	qp_destroy(ep);
-	qp_forget(ep);
-	return rc;
-no_number:
-	ep->qpn = 0;
-	ibv_destroy_qp(ep->qp);
-	ep->qp = NULL;
-no_qp:
-	ripc__ib_srq_unpromise(ep->srq);
-no_srq:
-	ripc__verbs_cq_unpromise(&d->cq, ep->sendq.depth);
-no_promise:
-	ripc__verbs_sendq_fini(&ep->sendq);
-	return rc;
-}
-
-static uint8_t depth(int device, uint8_t other)
-{
-	uint32_t n = device < 1 ? 1 : (uint32_t)device;
-
-	if (n > IB_READ_DEPTH_MAX)
-		n = IB_READ_DEPTH_MAX;
-	return (uint8_t)(n < other ? n : other);
-}
-
-static void our_params(const struct ripc__ep *ep, struct ripc__wireup_params *q)
-{
-	*q = (struct ripc__wireup_params){
-		.rc_qpn = ep->qp->qp_num,
-		.mtu = ep->port->place.mtu,
-		.serves = depth(ep->d->v.attr.max_qp_rd_atom, 255),
-		.asks = depth(ep->d->v.attr.max_qp_init_rd_atom, 255),
-	};
-	/* Packets of a connection of that number before do not fit in. */
-	if (getrandom(&q->rc_psn, sizeof(q->rc_psn), GRND_NONBLOCK) != sizeof(q->rc_psn))
-		q->rc_psn = ep->wireup.mine;
-	q->rc_psn &= 0xffffff;
-	if (ib_uc_used(ep)) {
-		q->uc_qpn = ep->uc->qp->qp_num;
-		q->uc_psn = q->rc_psn ^ 0x555555;
-	}
-}
-
-/* In a thread: with RoCE this waits for the neighbour's answer. */
-static int make_ready(struct ripc__ib_job *job)
-{
-	struct ripc__ep *ep = (struct ripc__ep *)job;
-	const struct ripc__wireup_params *ours = &ep->wireup.ours, *theirs = &ep->wireup.theirs;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = (enum ibv_mtu)(ours->mtu < theirs->mtu ? ours->mtu : theirs->mtu),
-		.dest_qp_num = theirs->rc_qpn,
-		.rq_psn = theirs->rc_psn,
-		.max_dest_rd_atomic = ours->serves < theirs->asks ? ours->serves : theirs->asks,
-		.min_rnr_timer = RNR_TIMER,
-	};
-	int rc;
-
-	ripc__ib_ah_attr(ep->port, &ep->remote->place, &attr.ah_attr);
-	rc = ripc__ib_set_qp(ep->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-			     "ready to receive");
-	if (rc)
-		return rc;
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS,
-		.sq_psn = ours->rc_psn,
-		.timeout = ACK_TIME,
-		.retry_cnt = RETRIES,
-		.rnr_retry = RNR_RETRIES,
-		.max_rd_atomic = ours->asks < theirs->serves ? ours->asks : theirs->serves,
-	};
-	rc = ripc__ib_set_qp(ep->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
-			     "ready to send");
-	return rc || !ib_uc_used(ep) ? rc : ripc__ib_uc_ready(ep);
-}
-
 /* ---- what the wire-up asks for ---- */
 
 static int try_ways(struct ripc__ep *ep);
@@ -312,7 +141,7 @@ static void start_ready(struct ripc__ep *ep)
 {
 	int rc;
 
-	ep->job.work = make_ready;
+	ep->job.work = ripc__ib_qp_ready;
 	ep->job.done = made_ready;
 	ep->busy = true;
 	rc = ripc__ib_worker_start(&ep->t->worker, &ep->job);
@@ -331,8 +160,8 @@ static void way_failed(struct ripc__ep *ep, int status, const char *why)
 	snprintf(text, sizeof(text), "%s to %s: %s", ep->d->v.name, who, why);
 	if (ep->active && !ep->busy && !ep->closed && ep->wireup.state <= RIPC__WIREUP_ASKING) {
 		ep->way++;
-		qp_destroy(ep);
-		qp_forget(ep);
+		ripc__ib_qp_destroy(ep);
+		ripc__ib_qp_forget(ep);
 		ep->remote->eps--;
 		ep->remote = NULL;
 		if (!try_ways(ep))
@@ -471,13 +300,13 @@ static int try_ways(struct ripc__ep *ep)
 			rc = -ENOMEM;
 			continue;
 		}
-		rc = qp_new(ep);
+		rc = ripc__ib_qp_new(ep);
 		if (rc) {
 			ep->remote = NULL;
 			continue;
 		}
 		ep->remote->eps++;
-		our_params(ep, &ours);
+		ripc__ib_qp_params(ep, &ours);
 		ripc__wireup_ask(&ep->wireup, ep->wireup.mine, &ours, ep->priv, ep->privlen,
 				 t->now_ns);
 		if (ripc__ib_pair(t, &ep->address, ep->way + 1, &port, &another))
@@ -533,7 +362,7 @@ int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv,
 		rc = ripc__fail(-EINVAL, "ib: %zu bytes of private data, at most %d", privlen,
 				RIPC__PRIVATE_MAX);
 	else
-		rc = qp_new(ep);
+		rc = ripc__ib_qp_new(ep);
 	if (rc) {
 		if (ep->wireup.state == RIPC__WIREUP_ASKED)
 			ripc__wireup_reject(&ep->wireup, NULL, 0, t->now_ns);
@@ -545,7 +374,7 @@ int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv,
 	ep->asked = false;
 	ep->accepted = true;
 	ep->user = user;
-	our_params(ep, &ours);
+	ripc__ib_qp_params(ep, &ours);
 	ripc__wireup_accept(&ep->wireup, &ours, priv, privlen);
 	start_ready(ep);
 	*epp = ep;
@@ -587,7 +416,7 @@ void ripc__ib_ep_close(struct ripc__ep *ep)
 	if (ep->open && !ep->rdmas && send_fin(ep))
 		ep->linger_ns = ripc__clock_ns() + LINGER_NS;
 	else if (!ep->busy)
-		qp_destroy(ep);
+		ripc__ib_qp_destroy(ep);
 	ep_leave(ep);
 }
 
@@ -599,7 +428,7 @@ static bool settle(struct ripc__ep *ep, uint64_t now_ns)
 	if (ep->busy)
 		return false;
 	if (ep->qp && (ep->status || ep->sendq.head == ep->sendq.tail || now_ns >= ep->linger_ns))
-		qp_destroy(ep);
+		ripc__ib_qp_destroy(ep);
 	if (ep->qp)
 		return false;
 	if (w->state != RIPC__WIREUP_CLOSING && w->state != RIPC__WIREUP_REFUSING &&
@@ -673,7 +502,7 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 			continue;
 		if (ep->want_closed) {
 			if (!ep->busy)
-				qp_destroy(ep);
+				ripc__ib_qp_destroy(ep);
 			ep->want_closed = false;
 			ep->was_closed = true;
 			events[k] = ev;

@@ -29,6 +29,7 @@ void ripc__ib_device_lost(struct ib_device *d, const char *why)
 	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
 	ripc__log(RIPC_LOG_ERROR, "ib: %s; its connections are lost", text);
 	d->v.gone = true;
+	t->changes++;
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d)
 			t->ports[i].down = true;
@@ -48,6 +49,7 @@ static void port_down(struct ib_device *d, uint8_t num, const char *why)
 
 	snprintf(text, sizeof(text), "%s port %u: %s", d->v.name, num, why);
 	ripc__log(RIPC_LOG_WARN, "ib: %s; its connections are lost", text);
+	t->changes++;
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d && t->ports[i].num == num)
 			t->ports[i].down = true;
@@ -63,6 +65,7 @@ static void port_up(struct ib_device *d, uint8_t num)
 {
 	struct ib *t = d->t;
 
+	t->changes++;
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d && t->ports[i].num == num)
 			t->ports[i].down = d->v.gone;
