@@ -210,7 +210,7 @@ static void vt_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 static int vt_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 			    const struct iovec *iov, unsigned niov)
 {
-	const struct iwv *t = (struct iwv *)tr;
+	struct iwv *t = (struct iwv *)tr;
 
 	return t->datagrams ? ripc__udp_send(&t->udp, addr, addrlen, iov, niov) : -EOPNOTSUPP;
 }
@@ -236,7 +236,8 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 		}
 		if (got < 0)
 			break;
-		t->last_wc_round = t->rounds;
+		t->last_wc_round = t->datagram_round = t->rounds;
+		t->hot_port = index;
 		t->ndatagrams++;
 		t->slab->refs++;
 		events[n++] = (struct ripc__event){
@@ -368,6 +369,9 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	    t->rounds - t->last_wc_round > HOT_ROUNDS || t->rounds % LOOK_EVERY == 0) {
 		t->look = t->slept = false;
 		n += look(t, events, max);
+	} else if (t->datagrams && t->rounds - t->datagram_round <= HOT_ROUNDS) {
+		/* While datagrams come their socket is asked straight away. */
+		n += datagrams(t, t->hot_port, events, max);
 	}
 	n += reap(t, events + n, max - n, &empty);
 	if (empty) {
