@@ -147,7 +147,7 @@ static void scenario(struct report *r, const struct config *c)
 	uint64_t ids = (uint64_t)getpid() * 4;
 	char options[200];
 
-	snprintf(options, sizeof(options), "%s resolver=local peer_timeout_ms=2000 log=error",
+	snprintf(options, sizeof(options), "%s resolver=local peer_timeout_ms=4000 log=error",
 		 c->options);
 	phase = "open";
 	if (fine(r, c, "ripc_open", ripc_open(&a, options)) &&

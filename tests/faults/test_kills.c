@@ -94,7 +94,7 @@ static bool side_open(struct side *s, struct report *r, const struct config *c, 
 {
 	char options[200], byte = '+';
 
-	snprintf(options, sizeof(options), "%s resolver=local peer_timeout_ms=2000 log=error",
+	snprintf(options, sizeof(options), "%s resolver=local peer_timeout_ms=4000 log=error",
 		 c->options);
 	s->peer = peer;
 	if (ripc_open(&s->ctx, options) || ripc_register(s->ctx, id, 0, &s->service)) {
