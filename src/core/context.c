@@ -208,8 +208,10 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	if (tp->limits.caps & RIPC__CAP_HANDOVER)
 		ctx->memory.sharing = true;
 	/* With keys they go over lanes, whose far end has shown that it has one. */
-	if (ctx->auth)
+	if (ctx->auth) {
 		tp->limits.short_by_datagram = false;
+		tp->limits.caps &= ~(unsigned)RIPC__CAP_MULTICAST;
+	}
 	ctx->datagrams |= tp->limits.short_by_datagram;
 	return 0;
 }

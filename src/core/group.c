@@ -661,6 +661,9 @@ void ripc__groups_timers(struct ripc *ctx)
 {
 	struct ripc__group *g, *tmp;
 
+	/* A context that is being closed has left them: it does not come back. */
+	if (ctx->closing)
+		return;
 	HASH_ITER (hh, ctx->groups, g, tmp)
 		if (ctx->now_ns < g->next_ns || group_step(g, ctx->now_ns))
 			ripc__timer_at(ctx, g->next_ns);

@@ -140,7 +140,8 @@ void ripc__groups_leave(struct ripc *ctx);
 void ripc__groups_free(struct ripc *ctx);
 
 /* groupcast.c: a message to a group arrived, over a lane or (lane NULL) as a datagram; HEARD arrived. */
-void ripc__groupcast_arrived(struct ripc *ctx, struct ripc__lane *lane, const struct ripc__header *h);
+void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
+			     const struct ripc__header *h);
 void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h);
 /* Listens to multicast for a group that has members here, and no longer when there is none. */
 void ripc__groupcast_listen(struct ripc__group *g);

@@ -16,6 +16,7 @@
 
 #define POLL_NS  (1 * RIPC__MS)    /* between two looks at members without a lane or credit */
 #define SHUN_NS  (500 * RIPC__MS)  /* a member that cannot be reached is not tried again before */
+#define TRIES    64                /* multicasts that nobody confirms before they become rare */
 #define TELL_NS  (1000 * RIPC__MS) /* between two HEARDs to one sender */
 #define TRUST_NS (4000 * RIPC__MS) /* how long one is good for */
 #define RESTART \
@@ -163,18 +164,20 @@ static void deliver(struct ripc__group *g, const uint8_t instance[16], uint64_t 
 	}
 }
 
-/* Tells the sender that its multicast arrives, if it is connected: otherwise it does not ask. */
-static void confirm(struct ripc__group *g, struct ripc__sender *s, uint64_t number)
+/* Tells the sender that its multicast arrives, if that would take the place of the lane between us. */
+static void confirm(struct ripc__group *g, unsigned tp, struct ripc__sender *s, uint64_t number)
 {
 	struct ripc__peer *p = ripc__peer_find(g->ctx, s->instance);
 
-	if (!p || !p->lane || (s->told_ns && g->ctx->now_ns - s->told_ns < TELL_NS))
+	if (!p || !p->lane || p->lane->tp != tp ||
+	    (s->told_ns && g->ctx->now_ns - s->told_ns < TELL_NS))
 		return;
 	s->told_ns = g->ctx->now_ns;
 	ripc__lane_word(p->lane, RIPC__HEARD, g->id, 0, number, 0);
 }
 
-void ripc__groupcast_arrived(struct ripc *ctx, struct ripc__lane *lane, const struct ripc__header *h)
+void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
+			     const struct ripc__header *h)
 {
 	const uint8_t *instance = lane ? lane->peer->instance : h->instance;
 	struct ripc__group *g = ripc__group_find(ctx, h->dest);
@@ -198,7 +201,7 @@ void ripc__groupcast_arrived(struct ripc *ctx, struct ripc__lane *lane, const st
 	}
 	s->used_ns = ctx->now_ns;
 	if (!lane)
-		confirm(g, s, h->u[0]);
+		confirm(g, tp, s, h->u[0]);
 	if (!number_new(g, s, h->u[0]))
 		return;
 	s->received++;
@@ -258,6 +261,7 @@ struct cast {
 	uint64_t source;
 	bool more;
 	uint64_t number;
+	uint64_t started_ns;
 	unsigned sent;   /* members that got it, so far */
 	unsigned missed; /* members given up */
 };
@@ -278,24 +282,63 @@ static size_t put_header(const struct cast *c, uint8_t buf[HEADER_MAX], bool dat
 	return (size_t)(p - buf);
 }
 
-/* One datagram to all over each transport that can. Return: whether it left over any. */
-static bool multicast(const struct cast *c)
+/* The transport over which multicast may reach a member, and does: the number of its bit; < 0: the lane has to. */
+static int member_tp(const struct cast *c, const struct ripc__member *m)
 {
-	struct ripc *ctx = c->g->ctx;
+	const struct ripc__peer *p = ripc__peer_find(c->g->ctx, m->instance);
+
+	if (m->role != RIPC__ROLE_MEMBER || !p || !p->lane ||
+	    !can_multicast(&c->g->ctx->tp[p->lane->tp]))
+		return -1;
+	return (int)p->lane->tp;
+}
+
+/* Transports with so many members that a datagram to all is worth it. Return: a bit for each. */
+static unsigned worth_it(const struct cast *c, bool *heard)
+{
+	unsigned count[RIPC__TP_MAX] = {0}, mask = 0;
+	struct ripc__member *m, *tmp;
+	int tp;
+
+	HASH_ITER (hh, c->g->members, m, tmp)
+		if ((tp = member_tp(c, m)) >= 0) {
+			mask |= ++count[tp] >= 2 ? 1u << tp : 0;
+			*heard |= c->started_ns < m->heard_until_ns;
+		}
+	return mask;
+}
+
+/*
+ * One datagram to all over each transport that has several members. Those that are known to hear it need no more. If nobody
+ * hears it, the network does not carry it: then it is tried now and then only.
+ */
+static void multicast(struct cast *c)
+{
+	struct ripc__group *g = c->g;
 	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	uint8_t buf[HEADER_MAX];
-	bool left = false;
+	struct ripc__member *m, *tmp;
+	bool heard = false;
+	unsigned mask = worth_it(c, &heard), left = 0;
+	int tp;
 
-	if (!HASH_COUNT(c->g->members))
-		return false;
+	if (!mask || (!heard && g->stats.multicasts >= TRIES && c->number % TRIES))
+		return;
 	iov[0] = (struct iovec){buf, put_header(c, buf, true)};
 	memcpy(iov + 1, c->items, c->nitems * sizeof(*iov));
-	for (unsigned i = 0; i < ctx->ntp; i++)
-		if (can_multicast(&ctx->tp[i]))
-			left |= !ctx->tp[i].ops->post_group(ctx->tp[i].t, c->g->id, iov,
-							    1 + c->nitems);
-	c->g->stats.multicasts += left;
-	return left;
+	for (unsigned i = 0; i < g->ctx->ntp; i++) {
+		struct ripc__tp *t = &g->ctx->tp[i];
+
+		if (mask & 1u << i && !t->ops->post_group(t->t, g->id, iov, 1 + c->nitems))
+			left |= 1u << i;
+	}
+	g->stats.multicasts += !!left;
+	HASH_ITER (hh, g->members, m, tmp)
+		if ((tp = member_tp(c, m)) >= 0 && left & 1u << tp &&
+		    c->started_ns < m->heard_until_ns) {
+			m->sent = c->number;
+			c->sent++;
+		}
 }
 
 static void want(struct ripc__member *m, struct ripc__peer *p)
@@ -426,7 +469,6 @@ static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
 	struct ripc__group *g = c->g;
 	struct ripc *ctx = g->ctx;
 	uint64_t deadline = ripc__deadline(ctx, timeout_ms), now;
-	struct ripc__member *m, *tmp;
 	bool looked = false;
 	int rc = wait_turn(s, g, timeout_ms, deadline);
 
@@ -436,15 +478,9 @@ static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
 		return ripc__fail(-EHOSTUNREACH, "group %llu has no members",
 				  (unsigned long long)g->id);
 	g->sending = true;
-	now = ripc__now(ctx);
-	g->used_ns = now;
+	c->started_ns = g->used_ns = ripc__now(ctx);
 	c->number = ++g->number;
-	if (multicast(c))
-		HASH_ITER (hh, g->members, m, tmp)
-			if (m->role == RIPC__ROLE_MEMBER && now < m->heard_until_ns) {
-				m->sent = c->number;
-				c->sent++;
-			}
+	multicast(c);
 	if (!ripc__list_empty(&g->seats)) {
 		deliver(g, ctx->instance, c->source, c->items, c->nitems, c->bytes);
 		c->sent++;

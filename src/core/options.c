@@ -39,6 +39,7 @@ static const struct setting settings[] = {
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
 	{"crc", KIND_CHOICE, MEMBER(crc), "auto,on,off", 0, 0, NULL},
 	{"short", KIND_CHOICE, MEMBER(shorts), "auto,rdma,udp", 0, 0, NULL},
+	{"multicast", KIND_CHOICE, MEMBER(multicast), "on,off", 0, 0, NULL},
 	{"ib_qp", KIND_CHOICE, MEMBER(ib_qp), "rc,uc", 0, 0, NULL},
 	{"gid_index", KIND_NUMBER, MEMBER(gid_index), NULL, 0, 65535, "an index of a GID table"},
 	{"port", KIND_NUMBER, MEMBER(port), NULL, 1, 65535, "a UDP port"},

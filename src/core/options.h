@@ -10,6 +10,7 @@
 enum ripc__wait_mode { RIPC__WAIT_ADAPTIVE, RIPC__WAIT_POLL, RIPC__WAIT_BLOCK };
 enum ripc__crc_mode { RIPC__CRC_AUTO, RIPC__CRC_ON, RIPC__CRC_OFF };
 enum ripc__short_mode { RIPC__SHORT_AUTO, RIPC__SHORT_RDMA, RIPC__SHORT_UDP };
+enum ripc__multicast_mode { RIPC__MULTICAST_ON, RIPC__MULTICAST_OFF };
 enum ripc__ib_qp { RIPC__IB_QP_RC, RIPC__IB_QP_UC };
 
 enum ripc__handover { RIPC__HANDOVER_ON, RIPC__HANDOVER_OFF };
@@ -26,6 +27,7 @@ struct ripc__options {
 	/* "short": what carries short messages: connections (rdma), datagrams where the transport has them (udp), or what
 	 * suits the transport best (auto: datagrams over InfiniBand and RoCE, connections elsewhere) */
 	enum ripc__short_mode shorts;
+	enum ripc__multicast_mode multicast; /* whether messages to groups may go by multicast */
 	enum ripc__ib_qp ib_qp; /* what carries writes over InfiniBand and RoCE */
 	uint32_t gid_index; /* RoCE: entry of the port's table used as our address, or RIPC__GID_INDEX_AUTO */
 	uint16_t port;               /* UDP port of the resolver */

@@ -347,7 +347,7 @@ static void control_message(struct ripc__lane *lane, const struct ripc__header *
 			ripc__dest_stale(lane->ctx, d, "its former holder does not hold it any more");
 		break;
 	case RIPC__GROUP:
-		ripc__groupcast_arrived(lane->ctx, lane, h);
+		ripc__groupcast_arrived(lane->ctx, lane->tp, lane, h);
 		break;
 	case RIPC__HEARD:
 		ripc__groupcast_heard(lane, h);
@@ -484,7 +484,12 @@ void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__ev
 		goto drop;
 	}
 	if (h.kind == RIPC__GROUP) {
-		ripc__groupcast_arrived(ctx, NULL, &h);
+		ripc__groupcast_arrived(ctx, tp, NULL, &h);
+		goto drop;
+	}
+	/* What hears multicast need not carry anything else. */
+	if (!(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM)) {
+		ctx->stats.bad_messages++;
 		goto drop;
 	}
 	if (h.kind == RIPC__NOSERVICE) {

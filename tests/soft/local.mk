@@ -36,3 +36,8 @@ noinst_PROGRAMS += tests/soft/session
 tests_soft_session_SOURCES = tests/soft/session.c
 tests_soft_session_LDADD = libripc_internal.la
 dist_check_SCRIPTS += tests/soft/test_tshark.sh
+
+check_PROGRAMS += tests/soft/test_mcast
+tests_soft_test_mcast_SOURCES = tests/soft/test_mcast.c
+tests_soft_test_mcast_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_mcast_LDADD = $(TEST_LIBS)

@@ -34,6 +34,8 @@ accepted RIPC_CRC on
 refused RIPC_SHORT tcp
 accepted RIPC_SHORT udp
 accepted RIPC_SHORT auto
+refused RIPC_MULTICAST nonsense
+accepted RIPC_MULTICAST off
 refused RIPC_IB_QP ud
 accepted RIPC_IB_QP uc
 refused RIPC_GID_INDEX -1

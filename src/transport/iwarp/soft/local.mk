@@ -2,6 +2,7 @@
 libripc_internal_la_SOURCES += \
 	src/transport/iwarp/address.c src/transport/iwarp/address.h \
 	src/transport/iwarp/host.c src/transport/iwarp/host.h \
+	src/transport/iwarp/mcast.c src/transport/iwarp/mcast.h \
 	src/transport/iwarp/udp.c src/transport/iwarp/udp.h \
 	src/transport/iwarp/soft/crc32c.c src/transport/iwarp/soft/crc32c.h \
 	src/transport/iwarp/soft/datagram.c \
@@ -9,6 +10,7 @@ libripc_internal_la_SOURCES += \
 	src/transport/iwarp/soft/endpoint.c \
 	src/transport/iwarp/soft/engine.c src/transport/iwarp/soft/engine.h \
 	src/transport/iwarp/soft/engine_rx.c src/transport/iwarp/soft/engine_tx.c \
+	src/transport/iwarp/soft/groups.c \
 	src/transport/iwarp/soft/linger.c src/transport/iwarp/soft/listener.c \
 	src/transport/iwarp/soft/mpa.c src/transport/iwarp/soft/mpa.h \
 	src/transport/iwarp/soft/moved.c \

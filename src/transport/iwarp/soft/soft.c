@@ -81,6 +81,7 @@ static void soft_close(struct ripc__transport *tr)
 		ripc__soft_ep_free(soft_of(t->graves.next, struct ripc__ep, grave));
 	ripc__soft_linger_end(t);
 	ripc__soft_unlisten(t);
+	ripc__mcast_fini(&t->mcast);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
 	if (t->slab)
@@ -109,6 +110,8 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	t->crc = env->opt->crc;
 	t->peer_timeout_ms = env->opt->peer_timeout_ms;
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
+	t->multicast = env->opt->multicast == RIPC__MULTICAST_ON;
+	ripc__mcast_init(&t->mcast, "iwarp/soft", env->opt);
 	t->host = ripc__iwarp_host_id();
 	t->now_ns = ripc__clock_ns();
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
@@ -136,7 +139,8 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 	*limits = (struct ripc__transport_limits){
 		.short_by_datagram = t->datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
-			RIPC__CAP_TARGET_PROGRESS | (t->datagrams ? RIPC__CAP_DATAGRAM : 0),
+			RIPC__CAP_TARGET_PROGRESS | (t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
+			(t->multicast ? RIPC__CAP_MULTICAST : 0),
 		.send_max = RIPC__SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
 		.recv_depth = 0,
@@ -252,6 +256,9 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 			break;
 		case SOFT_LINGER:
 			ripc__soft_drain(t, source);
+			break;
+		case SOFT_MCAST:
+			n += ripc__soft_groups(t, source, events + n, max - n);
 			break;
 		}
 	}
@@ -444,6 +451,7 @@ static void soft_forked(struct ripc__transport *tr)
 		if (t->listeners[i].udp.fd >= 0)
 			close(t->listeners[i].udp.fd);
 	}
+	ripc__mcast_forked(&t->mcast);
 	close(t->epoll_fd);
 }
 
@@ -468,6 +476,9 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.post_read = ripc__soft_post_read,
 	.moved = ripc__soft_moved,
 	.post_datagram = ripc__soft_post_datagram,
+	.group_join = ripc__soft_group_join,
+	.group_leave = ripc__soft_group_leave,
+	.post_group = ripc__soft_post_group,
 	.flush = soft_flush,
 	.progress = soft_progress,
 	.release = soft_release,

@@ -9,12 +9,14 @@
  *   stream.c    moves bytes between an endpoint's socket and its engine
  *   linger.c    sockets whose endpoint is gone
  *   datagram.c  short messages over UDP
+ *   groups.c    messages to groups by UDP multicast
  */
 #ifndef RIPC_IWARP_SOFT_H
 #define RIPC_IWARP_SOFT_H
 
 #include "transport/iwarp/address.h"
 #include "transport/iwarp/host.h"
+#include "transport/iwarp/mcast.h"
 #include "transport/iwarp/soft/engine.h"
 #include "transport/iwarp/udp.h"
 #include "transport/transport.h"
@@ -72,7 +74,7 @@ static inline void soft_append(struct soft_link *list, struct soft_link *l)
 }
 
 /* What an event of epoll belongs to; first member of each. */
-enum soft_source { SOFT_TCP_LISTENER, SOFT_UDP, SOFT_ENDPOINT, SOFT_LINGER };
+enum soft_source { SOFT_TCP_LISTENER, SOFT_UDP, SOFT_ENDPOINT, SOFT_LINGER, SOFT_MCAST };
 
 /* A socket that others connect to or send datagrams to. */
 struct soft_port {
@@ -164,6 +166,9 @@ struct soft {
 	enum ripc__crc_mode crc;
 	bool datagrams;
 	struct ripc__udp udp;
+	bool multicast;
+	struct ripc__mcast mcast;
+	struct soft_port hears[RIPC__MCAST_HEARS]; /* its sockets */
 	uint64_t host; /* see struct ripc__iwarp_address */
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__PLACES_MAX];
@@ -255,5 +260,13 @@ int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, si
 			     const struct iovec *iov, unsigned niov);
 unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events,
 			      unsigned max);
+
+/* groups.c */
+int ripc__soft_group_join(struct ripc__transport *tr, uint64_t group);
+void ripc__soft_group_leave(struct ripc__transport *tr, uint64_t group);
+int ripc__soft_post_group(struct ripc__transport *tr, uint64_t group, const struct iovec *iov,
+			  unsigned niov);
+unsigned ripc__soft_groups(struct soft *t, struct soft_port *port, struct ripc__event *events,
+			   unsigned max);
 
 #endif
