@@ -37,6 +37,11 @@ tests_core_test_options_SOURCES = tests/core/test_options.c
 tests_core_test_options_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_options_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_group
+tests_core_test_group_SOURCES = tests/core/test_group.c
+tests_core_test_group_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_group_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_peer
 tests_core_test_peer_SOURCES = tests/core/test_peer.c
 tests_core_test_peer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)

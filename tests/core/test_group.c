@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Groups: who keeps them when contexts part, die and meet again; numbers; messages that have no business there. */
+#include "core/group.h"
+#include "rig.h"
+#include "wire/bytes.h"
+#include "wire/record.h"
+
+#define GROUP 77
+
+static struct rig rig;
+
+static void join(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		OK(ripc_group_join(rig.s[i], GROUP, 10000));
+	rig_run(&rig, 100);
+}
+
+static struct ripc__group *group(unsigned i)
+{
+	return ripc__group_find(rig.ctx[i], GROUP);
+}
+
+static struct ripc_group_stats stats(unsigned i)
+{
+	struct ripc_group_stats s;
+
+	OK(ripc_group_stats(rig.ctx[i], GROUP, NULL, &s));
+	return s;
+}
+
+static void members_are(unsigned from, unsigned to, unsigned want)
+{
+	for (unsigned i = from; i < to; i++)
+		ck_assert_uint_eq(stats(i).members, want);
+}
+
+static unsigned keepers(unsigned from, unsigned to)
+{
+	unsigned n = 0;
+
+	for (unsigned i = from; i < to; i++)
+		n += group(i)->state == RIPC__GROUP_KEEPING;
+	return n;
+}
+
+static void send_all(unsigned from, unsigned first, unsigned last)
+{
+	uint8_t data[40];
+
+	rig_fill(data, sizeof(data), 9);
+	OK(ripc_group_send(rig.s[from], GROUP, &(struct iovec){data, sizeof(data)}, 1, NULL, 5000));
+	for (unsigned i = first; i < last; i++)
+		rig_expect(&rig, i, sizeof(data), 9);
+}
+
+static void part(bool on)
+{
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned k = 2; k < 4; k++)
+			OK(ripc__sim_partition(rig.net, rig_instance(&rig, i),
+					       rig_instance(&rig, k), on));
+}
+
+/* ---- who keeps it ---- */
+
+START_TEST(join__one_keeper)
+{
+	rig_start(&rig, 4, NULL);
+	join(4);
+	members_are(0, 4, 4);
+	ck_assert_uint_eq(keepers(0, 4), 1);
+	send_all(2, 0, 4);
+}
+END_TEST
+
+START_TEST(keeper__two_after_a_partition_become_one)
+{
+	rig_start(&rig, 4, NULL);
+	join(4);
+	part(true);
+	send_all(0, 0, 2);
+	rig_run(&rig, 30000);
+	members_are(0, 4, 2);
+	ck_assert_uint_eq(keepers(0, 2), 1);
+	ck_assert_uint_eq(keepers(2, 4), 1);
+	send_all(0, 0, 2);
+	send_all(3, 2, 4);
+	part(false);
+	rig_run(&rig, 100000);
+	members_are(0, 4, 4);
+	ck_assert_uint_eq(keepers(0, 4), 1);
+	send_all(1, 0, 4);
+}
+END_TEST
+
+/* The lane to the keeper breaks: no member is lost, nor any message from then on. */
+START_TEST(keeper__is_found_again)
+{
+	rig_start(&rig, 4, NULL);
+	join(4);
+	for (unsigned i = 1; i < 4; i++) {
+		if (rig_lane(&rig, 0, i))
+			ck_assert_int_ge(ripc__sim_break(rig.net, rig_instance(&rig, 0),
+							 rig_instance(&rig, i)),
+					 1);
+		rig_run(&rig, 100);
+		send_all(0, 0, 4);
+		rig_run(&rig, 5000);
+		members_are(0, 4, 4);
+		send_all(i, 0, 4);
+	}
+	ck_assert_uint_eq(keepers(0, 4), 1);
+}
+END_TEST
+
+/* Says nothing any more, and its lanes look as ever. */
+START_TEST(member__that_is_silent_drops_out)
+{
+	rig_start(&rig, 4, NULL);
+	join(4);
+	ripc__sim_kill_context(rig.net, rig.ctx[3], true);
+	rig.ctx[3] = NULL;
+	rig_run(&rig, 30000);
+	members_are(0, 3, 3);
+	ripc__sim_kill_context(rig.net, rig.ctx[0], true);
+	rig.ctx[0] = NULL;
+	rig_run(&rig, 30000);
+	members_are(1, 3, 2);
+	ck_assert_uint_eq(keepers(1, 3), 1);
+	send_all(2, 1, 3);
+}
+END_TEST
+
+/* What nobody uses is forgotten: a sender that sends no more, a member that has left. */
+START_TEST(group__is_forgotten)
+{
+	rig_start(&rig, 3, NULL);
+	join(2);
+	send_all(2, 0, 2);
+	rig_run(&rig, 50000);
+	ck_assert_ptr_null(group(2));
+	ck_assert_uint_eq(HASH_COUNT(group(0)->members), 1);
+	OK(ripc_group_leave(rig.s[0], GROUP));
+	OK(ripc_group_leave(rig.s[1], GROUP));
+	rig_run(&rig, 10000);
+	ck_assert_ptr_null(group(0));
+	ck_assert_ptr_null(group(1));
+}
+END_TEST
+
+/* ---- numbers ---- */
+
+static void inject(unsigned from, unsigned to, unsigned kind, uint64_t a, uint64_t b,
+		   const uint8_t *tail, size_t len)
+{
+	uint8_t buf[2000], *p = ripc__header_put(buf, (uint8_t)kind, 0, kind == RIPC__GROUP, 0,
+						 GROUP, RIG_ID(from));
+
+	ripc__put_le64(p, a);
+	p += 8;
+	if (kind == RIPC__GROUP) {
+		ripc__put_le32(p, (uint32_t)len);
+		p += 4;
+	} else if (kind != RIPC__HEARD) {
+		ripc__put_le64(p, b);
+		p += 8;
+	}
+	if (len)
+		memcpy(p, tail, len);
+	rig_inject(&rig, from, to, buf, (size_t)(p - buf) + len, 0);
+	rig_run(&rig, 50);
+}
+
+static void number(uint64_t n)
+{
+	inject(0, 1, RIPC__GROUP, n, 0, (const uint8_t *)"x", 1);
+}
+
+static void counted(uint64_t received, uint64_t lost, uint64_t duplicates)
+{
+	ck_assert_uint_eq(stats(1).received, received);
+	ck_assert_uint_eq(stats(1).lost, lost);
+	ck_assert_uint_eq(stats(1).duplicates, duplicates);
+	ck_assert_uint_eq(rig_stats(&rig, 1).queued, received);
+}
+
+START_TEST(arrived__numbers)
+{
+	const uint64_t n = UINT64_C(1) << 40;
+
+	rig_start(&rig, 2, NULL);
+	OK(ripc_group_join(rig.s[1], GROUP, 10000));
+	rig_connect(&rig, 0, 1);
+	number(n);
+	counted(1, 0, 0);
+	number(n);
+	counted(1, 0, 1);
+	/* What was sent before the first one came is not waited for. */
+	number(n - 1);
+	counted(1, 0, 2);
+	number(n + 1);
+	number(n + 5);
+	counted(3, 3, 2);
+	number(n + 3);
+	counted(4, 2, 2);
+	number(n + 3);
+	counted(4, 2, 3);
+	number(n + 5 + RIPC__SENDER_WINDOW - 1);
+	counted(5, RIPC__SENDER_WINDOW, 3);
+	/* Too late to be told from one that has come. */
+	number(n + 4);
+	counted(5, RIPC__SENDER_WINDOW, 4);
+	number(n + 6);
+	counted(6, RIPC__SENDER_WINDOW - 1, 4);
+	number(n + 6 + 3 * RIPC__SENDER_WINDOW);
+	counted(7, 3 * RIPC__SENDER_WINDOW, 4);
+	/* It has forgotten the group meanwhile, and begins anew. */
+	number(n + (UINT64_C(1) << 30));
+	counted(8, 3 * RIPC__SENDER_WINDOW, 4);
+	number(n + (UINT64_C(1) << 30) + 1);
+	counted(9, 3 * RIPC__SENDER_WINDOW, 4);
+}
+END_TEST
+
+/* ---- strangers ---- */
+
+static size_t record_of(const uint8_t instance[16], uint8_t *buf)
+{
+	struct ripc__record r = {.service = ripc__group_name(GROUP), .generation = 1};
+	int len;
+
+	memcpy(r.instance, instance, 16);
+	len = ripc__record_encode(&r, buf, RIPC__RECORD_BYTES_MAX);
+	ck_assert_int_gt(len, 0);
+	return (size_t)len;
+}
+
+/* Only its keeper is believed, and nobody speaks for another. */
+START_TEST(control__of_those_who_have_no_say)
+{
+	uint8_t record[RIPC__RECORD_BYTES_MAX], nobody[16] = {1, 2, 3};
+	size_t len;
+
+	rig_start(&rig, 4, NULL);
+	join(3);
+	rig_connect(&rig, 3, 1);
+	len = record_of(nobody, record);
+	inject(3, 1, RIPC__MEMBER, 1, 5, record, len);
+	members_are(0, 3, 3);
+	len = record_of(rig_instance(&rig, 0), record);
+	inject(3, 1, RIPC__MEMBER, 0, 5, record, len);
+	inject(3, 1, RIPC__KEEPER, 0, 0, NULL, 0);
+	inject(3, 1, RIPC__HEARD, 1, 0, NULL, 0);
+	members_are(0, 3, 3);
+	ck_assert_uint_eq(group(1)->state, RIPC__GROUP_JOINED);
+	rig_connect(&rig, 3, 0);
+	inject(3, 0, RIPC__JOIN, RIPC__ROLE_MEMBER, 0, record, len);
+	members_are(0, 3, 3);
+	ck_assert_uint_ge(rig_stats(&rig, 0).bad_messages, 1);
+	send_all(1, 0, 3);
+}
+END_TEST
+
+START_TEST(control__that_is_broken)
+{
+	uint8_t record[RIPC__RECORD_BYTES_MAX];
+	size_t len;
+
+	rig_start(&rig, 2, NULL);
+	join(1);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_connect(&rig, 1, 0);
+		len = record_of(rig_instance(&rig, 1), record);
+		inject(1, 0, RIPC__JOIN, i == 2 ? 3 : RIPC__ROLE_MEMBER, 0, record,
+		       i ? len - (i & 1) : 0);
+		ck_assert_uint_eq(rig_stats(&rig, 0).bad_messages, i + 1);
+		rig_run(&rig, 3000);
+	}
+	members_are(0, 1, 1);
+}
+END_TEST
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/group");
+	TCase *tc = tcase_create("group");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, NULL, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, join__one_keeper);
+	tcase_add_test(tc, keeper__two_after_a_partition_become_one);
+	tcase_add_test(tc, keeper__is_found_again);
+	tcase_add_test(tc, member__that_is_silent_drops_out);
+	tcase_add_test(tc, group__is_forgotten);
+	tcase_add_test(tc, arrived__numbers);
+	tcase_add_test(tc, control__of_those_who_have_no_say);
+	tcase_add_test(tc, control__that_is_broken);
+	suite_add_tcase(suite, tc);
+	return test_main("core/group", suite);
+}
