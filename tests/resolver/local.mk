@@ -46,4 +46,4 @@ tests_resolver_test_timers_SOURCES = tests/resolver/test_timers.c
 tests_resolver_test_timers_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_timers_LDADD = $(TEST_LIBS)
 
-dist_check_SCRIPTS += tests/resolver/test_netns.sh tests/resolver/test_zookeeper.sh
+dist_check_SCRIPTS += tests/resolver/test_hosts.sh tests/resolver/test_netns.sh tests/resolver/test_zookeeper.sh
