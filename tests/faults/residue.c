@@ -82,7 +82,7 @@ static void look_for(const char *transport, int fd)
 		break;
 	}
 	ripc_close(ctx);
-	_exit(write(fd, text, strlen(text) + 1) < 0);
+	_exit(write(fd, text, strlen(text) + 1) < 0 ? 1 : 0);
 }
 
 /*
