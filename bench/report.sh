@@ -35,26 +35,29 @@ report_csv()
 			($c | getpath($p))]) | @csv' "$out/bench.json" >"$out/bench.csv"
 }
 
-# A table in markdown. $1: "near", "far", or the one with the most figures if empty.
+# A table in markdown. $1: "near" or "far"; if empty, the one with the most figures, and where a row has more of the other, that, marked.
 report_table()
 {
 	jq -r --arg placement "$1" '
 		(if $placement != "" then $placement
 			else (.cells | group_by(.placement) | max_by(length) | .[0].placement // "near") end) as $here |
-		[.cells[] | select(.placement == $here)] as $cells |
 		["ripc", "ucx", "ofi", "mpi", "zmq", "nng", "plain", "qperf"] as $programs |
-		def value($host; $wait; $test; $size; $program; f):
-			[$cells[] | select(.host == $host and .wait == $wait and .test == $test and .size == $size
+		def value($place; $host; $wait; $test; $size; $program; f):
+			[.cells[] | select(.placement == $place and .host == $host and .wait == $wait and .test == $test and .size == $size
 				and .program == $program) | f | numbers][0];
 		def show: if . == null then "-" elif . >= 100000 then "\(. / 10000 | round / 100) M" elif . >= 100 then "\(round)"
 			else "\(. * 100 | round / 100)" end;
 		def row($text; $host; $wait; $test; $size; f; $least):
-			[$programs[] as $p | value($host; $wait; $test; $size; $p; f)] as $v |
+			# One placement only, or for each row the one with the most to show.
+			[(if $placement != "" then $placement else $here, (["near", "far"] - [$here])[] end) as $place |
+				{$place, v: [$programs[] as $p | value($place; $host; $wait; $test; $size; $p; f)]} |
+				.n = if .v[0] == null then 0 else [.v[] | numbers] | length end] |
+			(map(.n) | max) as $most | (map(select(.n == $most))[0]) as $row | $row.v as $v |
 			([$v[] | numbers] | if $least then min else max end) as $best |
 			if $v[0] == null then empty else
-			"| \($text) | " + ([$v[] | if . != null and . == $best then "**\(show)**" else show end] | join(" | ")) + " |" end;
+			"| \($text)\(if $row.place == $here then "" else " (\($row.place))" end) | " + ([$v[] | if . != null and . == $best then "**\(show)**" else show end] | join(" | ")) + " |" end;
 		def group($title; $host; $wait):
-			(if any($cells[]; .host == $host and .wait == $wait and .program == "ripc") then
+			(if any(.cells[]; ($placement == "" or .placement == $placement) and .host == $host and .wait == $wait and .program == "ripc") then
 				"| **\($title)** |" + ([$programs[] | " |"] | join("")) else empty end),
 			row("round trip of 64 B, us"; $host; $wait; "latency"; 64; .rtt_us.p50; true),
 			row("1 KiB, us"; $host; $wait; "latency"; 1024; .rtt_us.p50; true),
