@@ -145,11 +145,11 @@ cell_ucx()
 		esac
 		words+=(-s "$size" -n "$(count ucx "$host" "$wait" "$test" "$size")" -w 100 "${mode[@]}")
 		port=$((20000 + RANDOM % 10000))
-		timeout 60 taskset -c "$server_cpu" ucx_perftest -p $port "${mode[@]}" >"$work/ucx.server" 2>&1 &
+		timeout 120 taskset -c "$server_cpu" ucx_perftest -p $port "${mode[@]}" >"$work/ucx.server" 2>&1 &
 		server=$!
 		pids=("$server")
 		listening $port "$server"
-		timeout 60 taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port "${words[@]}" >"$work/ucx.out" 2>&1
+		timeout 120 taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port "${words[@]}" >"$work/ucx.out" 2>&1
 		rc=$?
 		line=$(grep -a '^Final:' "$work/ucx.out")
 		stop "$server"
