@@ -63,6 +63,7 @@ struct ripc__resolver {
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	bool polled;             /* a back end without descriptors: looked at in every call */
 	bool local;              /* the kernel of this host sees to it that an id is held once */
+	bool quiet; /* the first back end, local, is there to hear what is passed on, and not to ask */
 	uint32_t timeout_ms;
 	uint64_t now_ns; /* as last told */
 	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text,
@@ -125,11 +126,11 @@ static void describe_failure(struct ripc__resolver *r, uint64_t service, unsigne
 {
 	size_t at = append(text, len, 0, "asked ");
 
-	for (unsigned i = 0; i < r->nbackends; i++) {
+	for (unsigned i = r->quiet; i < r->nbackends; i++) {
 		char tried[200];
 
 		r->backends[i]->ops->tried(r->backends[i], service, requests, tried, sizeof(tried));
-		at = append(text, len, at, "%s%s", i ? " and " : "", tried);
+		at = append(text, len, at, "%s%s", i > r->quiet ? " and " : "", tried);
 	}
 	append(text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
 }
@@ -146,7 +147,7 @@ static void send_out(void *arg, const struct ripc__sender *to, uint64_t service,
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		const struct ripc__backend_ops *ops = r->backends[i]->ops;
 
-		if (to && to->backend != i)
+		if (to ? to->backend != i : !i && r->quiet)
 			continue;
 		if (!r->auth || ops->trusted) {
 			ops->send(r->backends[i], to, service, data, len);
@@ -605,6 +606,24 @@ static int load_zookeeper_auth(struct ripc__resolver *r, const char *path)
 	return 0;
 }
 
+/* The contexts of a host share the resolver's port, and what comes to this host alone is read by one of them. */
+static void add_local(struct ripc__resolver *r, struct ripc__chain_link *links, unsigned *nlinks)
+{
+	bool file = false;
+
+	for (unsigned i = 0; i < *nlinks; i++) {
+		file = file || !strcmp(links[i].name, ripc__backend_file.name);
+		if (!strcmp(links[i].name, ripc__backend_local.name))
+			return;
+	}
+	if (!file)
+		return;
+	links[*nlinks] = (struct ripc__chain_link){0};
+	snprintf(links[*nlinks].name, sizeof(links[*nlinks].name), "%s", ripc__backend_local.name);
+	++*nlinks;
+	r->quiet = true;
+}
+
 /* Opens those that the chain names. File comes last, as it leaves the resolver's port to one that hears it anyway. */
 static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_env *env)
 {
@@ -623,6 +642,7 @@ static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_e
 		return ripc__fail(-EINVAL, "resolver=%s: %s", at, why);
 	while (ripc__chain_next(&at, &links[nlinks], why, sizeof(why)) == 1)
 		nlinks++;
+	add_local(r, links, &nlinks);
 	if (*env->opt->zookeeper_auth_file)
 		rc = load_zookeeper_auth(r, env->opt->zookeeper_auth_file);
 	if (rc)
@@ -640,6 +660,7 @@ static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_e
 		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 			return ripc__fail(rc, "%s", r->left_out);
 		if (rc) {
+			r->quiet = r->quiet && known[k] != &ripc__backend_local;
 			first = first ? first : rc;
 			ripc__log(RIPC_LOG_WARN, "resolver works without %s", r->left_out);
 		} else if (known[k] == &ripc__backend_local) {

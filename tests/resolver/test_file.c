@@ -103,6 +103,32 @@ START_TEST(file__any_service)
 }
 END_TEST
 
+/* Nothing but the list, and all of them behind one port. */
+START_TEST(file__alone_on_one_host)
+{
+	enum { N = 6 };
+	struct ctx c[N];
+	char options[160];
+
+	write_list("* 127.0.0.1:%u\n", port + 1);
+	snprintf(options, sizeof(options), "resolver=file:%s port=%d resolve_timeout_ms=8000", path,
+		 port + 1);
+	for (unsigned i = 0; i < N; i++) {
+		open_ctx(&c[i], options);
+		hold(&c[i], service + i);
+	}
+	for (unsigned i = 1; i < N; i++) {
+		const struct ripc__resolver_event *ev;
+
+		look(&c[0], service + i);
+		ev = await(c, N, RIPC__RESOLVED, service + i);
+		ck_assert_mem_eq(ev->record.instance, c[i].instance, 16);
+	}
+	for (unsigned i = 0; i < N; i++)
+		ripc__resolver_close(c[i].r);
+}
+END_TEST
+
 /* Only one of those that share the port reads a request: it is passed on to the one that is meant. */
 START_TEST(file__several_contexts_of_a_host)
 {
@@ -278,6 +304,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, file__asks_the_hosts_of_the_list, 0, 1);
 	tcase_add_test(tc, file__any_service);
+	tcase_add_test(tc, file__alone_on_one_host);
 	tcase_add_test(tc, file__several_contexts_of_a_host);
 	tcase_add_test(tc, file__a_second_holder_is_refused);
 	tcase_add_test(tc, file__is_read_again_when_it_changes);
