@@ -21,7 +21,7 @@ export RIPC_INTERFACES=lo RIPC_TRANSPORTS=window/shm
 
 # shellcheck disable=SC2034
 perf=$build/tools/ripc-perf
-for program in "$perf" "$build/bench/window"; do
+for program in "$perf" "$build/bench/window" "$build/bench/handover"; do
 	[ -x "$program" ] || { echo "shm: $program is not there: run make in $build" >&2; exit 1; }
 done
 command -v jq >/dev/null || { echo "shm: jq is not installed" >&2; exit 1; }
@@ -97,7 +97,14 @@ engine()
 	timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" $((50000 / less + 16)) | jq ".$1.p50"
 }
 
+# One run gives all sizes.
+handed()
+{
+	timeout 120 "$build/bench/handover" "$client_cpu" "$server_cpu" $((3000 / less + 16)) | jq ".\"$1\".p50"
+}
+
 sizes="8 64 1024 4096 65536 1048576"
+handed_sizes="65536 1048576 16777216 67108864"
 for ((round = 0; round < rounds; round++)); do
 	echo "shm: round $((round + 1)) of $rounds" >&2
 	cell line engine line
@@ -110,6 +117,9 @@ for ((round = 0; round < rounds; round++)); do
 	done
 	cell rate ripc_rate 64 3000000
 	cell bw ripc_bw 1M 8000
+	for size in $handed_sizes; do
+		cell "handed_$size" handed "$size"
+	done
 	command -v ucx_perftest >/dev/null || continue
 	cell rate_ucx ucx_rate 64 3000000
 	cell bw_ucx ucx_bw 1048576 8000
@@ -135,4 +145,7 @@ for size in $sizes; do
 	echo "| round trip of $size B, p50, us | $(both "lat_$size") | $(both "lat_ucx_$size") |"
 done
 echo "| one way, 64 B, messages/s | $(both rate %.0f) | $(both rate_ucx %.0f) |"
+for size in $handed_sizes; do
+	echo "| round trip of $size B handed over, each side freeing before it answers, p50, us | $(both "handed_$size") | - |"
+done
 echo "| bandwidth, 1 MiB, MB/s | $(both bw %.0f) | $(both bw_ucx %.0f) |"

@@ -212,15 +212,13 @@ void ripc__region_return(struct ripc *ctx, struct ripc__region *r)
 
 int ripc__pool_renew(struct ripc *ctx, struct ripc__region *r)
 {
-	struct ripc__region *fresh = ripc__pool_get(ctx, r->len, RIPC__REGION_APP);
+	/* It may have been made shorter in place since: what counts is its class. */
+	size_t len = r->len > r->cap / 2 ? r->len : r->cap / 2 + 1;
+	struct ripc__region *fresh = ripc__pool_get(ctx, len, RIPC__REGION_APP);
 	void *at;
 
 	if (!fresh)
 		return -ENOMEM;
-	if (fresh->class != r->class || fresh->cap < MMAP_FROM) {
-		ripc__pool_put(ctx, fresh);
-		return -ENOMEM;
-	}
 	memcpy(fresh->base, r->base, r->len);
 	local_mrs_drop(ctx, fresh);
 	/* Others may be reading the buffer: at every moment they find the same bytes there. */

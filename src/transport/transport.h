@@ -218,7 +218,7 @@ struct ripc__transport_ops {
 	/*
 	 * With HANDOVER: gives the peer a memory object, its first len bytes, under a number. The descriptor stays the caller's.
 	 * The peer checks that nobody can make it smaller or write to it, and maps it: EV_HANDED there. What it does not want
-	 * it drops without a word. -EAGAIN: not now.
+	 * it drops without a word. -EAGAIN: not now; -EMSGSIZE.
 	 */
 	int (*hand)(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
 

@@ -14,6 +14,7 @@ tests_window_test_pcie_SOURCES = tests/window/test_pcie.c
 tests_window_test_pcie_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_window_test_pcie_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_window_test_pcie_LDADD = $(TEST_LIBS)
+dist_check_SCRIPTS += tests/window/test_containers.sh
 check_PROGRAMS += tests/window/test_handover
 tests_window_test_handover_SOURCES = tests/window/test_handover.c
 tests_window_test_handover_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests

@@ -352,6 +352,26 @@ START_TEST(loan__who_keeps_a_message_stops_nobody)
 }
 END_TEST
 
+START_TEST(loan__of_a_buffer_that_was_made_shorter)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct two w;
+	uint8_t *p;
+
+	open_two(&w, "", "");
+	/* In place: a third of what it was. */
+	p = ripc_buf_realloc(w.a, buffer(w.a, 300 * KIB, 18), 130 * KIB);
+	ck_assert_ptr_nonnull(p);
+	m = in_place(&w, p, 130 * KIB, &r);
+	finish(r);
+	memset(p, 0, 130 * KIB);
+	ck_assert(holds(m->items[0].iov_base, 130 * KIB, 18));
+	ripc_message_free(m);
+	close_two(&w);
+}
+END_TEST
+
 START_TEST(loan__cancelled_while_it_is_kept)
 {
 	struct ripc_request *r;
@@ -703,6 +723,7 @@ int main(void)
 	tcase_add_test(t, offer__a_window_is_copied_into);
 	tcase_add_test(t, offer__either_side_may_forbid_it);
 	tcase_add_test(t, loan__who_keeps_a_message_stops_nobody);
+	tcase_add_test(t, loan__of_a_buffer_that_was_made_shorter);
 	tcase_add_test(t, loan__cancelled_while_it_is_kept);
 	tcase_add_test(t, loan__a_window_in_a_buffer_that_is_lent);
 	tcase_add_test(t, take__is_a_copy_of_ones_own);

@@ -554,7 +554,8 @@ START_TEST(hand__only_what_can_do_no_harm)
 	for (unsigned i = 0; i < 7; i++)
 		ck_assert_int_eq(ripc__shm_hand(w.ea, bad[i], 65536, i), 0);
 	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, 0, 7), 0);
-	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, SIZE_MAX, 8), 0);
+	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, SIZE_MAX, 8), -EMSGSIZE);
+	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, 65537, 8), 0);
 	/* Packets of another kind, with a descriptor or without. */
 	raw_send(w.ea->fd, "ripchnd1", 8, fd);
 	raw_send(w.ea->fd, "ripchnd1ripchnd1ripchnd2", 24, -1);

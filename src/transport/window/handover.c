@@ -19,6 +19,7 @@
 
 #define HAND_MAGIC UINT64_C(0x31646e6863706972) /* "ripchnd1" */
 #define HAND_LEN   24
+#define BYTES_MAX  (1u << 30) /* of one buffer: looking whether all of it is there takes time */
 
 int ripc__shm_hand(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
 {
@@ -36,6 +37,8 @@ int ripc__shm_hand(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
 
 	if (ep->state != SHM_OPEN)
 		return -ENOTCONN;
+	if (len > BYTES_MAX)
+		return -EMSGSIZE;
 	ripc__put_le64(packet, HAND_MAGIC);
 	ripc__put_le64(packet + 8, len);
 	ripc__put_le32(packet + 16, number);
@@ -60,7 +63,7 @@ static void *map_safely(int fd, uint64_t len)
 	void *base;
 
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) ||
-	    !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) || !len || len >> 47)
+	    !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) || !len || len > BYTES_MAX)
 		return NULL;
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < len ||
 	    fstatfs(fd, &fs) || fs.f_type != TMPFS_MAGIC)
