@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # Instructions of one round trip of a short message, both sides together, by layer: callgrind counts two runs of bench/layers that
-# differ in their number of round trips, and the difference is theirs. It does not depend on the load of the machine. What the
+# differ in their number of round trips, and the difference is theirs. Only the thread of the program counts: the agents wake up
+# now and then, more often the longer it takes. It does not depend on the load of the machine. What the
 # kernel does is not in it. Prints a markdown table.
 #
 # usage: bench/layers.sh [BUILD_DIR [BYTES [COUNT]]]     (default: the current directory, 64, 2000)
@@ -20,9 +21,10 @@ trap 'exit 130' INT TERM
 # counted TRANSPORT N: lines "instructions file:function" of N round trips.
 counted()
 {
-	timeout 300 "$build/libtool" --mode=execute valgrind --tool=callgrind --callgrind-out-file="$work/out" "$build/bench/layers" "$2" \
+	timeout 300 "$build/libtool" --mode=execute valgrind --tool=callgrind --separate-threads=yes \
+		--callgrind-out-file="$work/out" "$build/bench/layers" "$2" \
 		"$bytes" "transports=$1 wait=poll" >"$work/log" 2>&1 || { tail -n 5 "$work/log" >&2; return 1; }
-	callgrind_annotate --threshold=100 --auto=no "$work/out" |
+	callgrind_annotate --threshold=100 --auto=no "$work/out-01" |
 		awk '/^ *[0-9,]+ +\(/ && !/PROGRAM/ {
 			ir = $1
 			gsub(",", "", ir)
