@@ -37,6 +37,9 @@ static const struct {
 	{RIPC__MEMBER, 2, false, false, false, false, false, true},
 	{RIPC__KEEPER, 2, false, false, false, false, false, false},
 	{RIPC__HEARD, 1, false, false, false, false, false, false},
+	{RIPC__HAVE, 1, false, false, false, false, false, false},
+	{RIPC__RELEASE, 2, false, false, false, false, false, false},
+	{RIPC__FORGET, 1, false, false, false, false, false, false},
 	{RIPC__BYE, 0, false, false, false, false, false, false},
 };
 
@@ -349,11 +352,11 @@ START_TEST(decode__long_items_travel_in_known_ways)
 		d.how = how;
 		ripc__desc_put(p, &d);
 		ck_assert_int_eq(decode(buf, sizeof(buf)),
-				 how >= RIPC__HOW_READ && how <= RIPC__HOW_GRANT ? 0 : -EPROTO);
+				 how >= RIPC__HOW_READ && how <= RIPC__HOW_HANDED ? 0 : -EPROTO);
 	}
 	/* Only an inline item may be empty, and none may be absurd. */
 	d.len = 0;
-	for (uint32_t how = 0; how < 4; how++) {
+	for (uint32_t how = 0; how <= RIPC__HOW_HANDED; how++) {
 		d.how = how;
 		ripc__desc_put(p, &d);
 		ck_assert_int_eq(decode(buf, sizeof(buf)), how ? -EPROTO : 0);
