@@ -61,10 +61,13 @@ uint8_t RIPC_2012(ripc_register_service_id, ripc_compat_register_service_id)(int
 	RIPC_2012_IS(ripc_compat_register_service_id);
 
 /**
- * ripc_register_multicast_service_id - there are no multicast ids any more
- * @service_id: ignored
+ * ripc_register_multicast_service_id - receive what is sent to a multicast id
+ * @service_id: 1 .. 65535
  *
- * Return: 0, with errno EOPNOTSUPP.
+ * Any number of processes may. ripc_receive() takes the messages, ripc_send_short() to that id reaches all of them, with
+ * at most 1024 bytes.
+ *
+ * Return: 1, or 0 if the id is taken in this process or cannot be had.
  */
 uint8_t RIPC_2012(ripc_register_multicast_service_id,
 		  ripc_compat_register_multicast_service_id)(int service_id)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 /* How long we look for a service that has spoken to us and cannot be reached now. */
+#define ASK_MS  50 /* how long an id that is no service is tried as a multicast id */
 #define GONE_MS 2000
 /* Short items begin at such multiples, as any type may be read from them, and at least one 0 lies between two. */
 #define ITEM_ALIGN 16
@@ -61,17 +62,37 @@ static int deliver_long(struct letter *l, bool marked)
 	return rc == -ECANCELED ? -EHOSTUNREACH : rc;
 }
 
-/* A service that we want something of is waited for, whoever starts last; one that wanted something of us may have gone. */
+/* To all that registered the multicast id. */
+static int deliver_multicast(struct letter *l, int timeout_ms)
+{
+	int rc = ripc_group_send(l->src, ripc__compat_group(l->dest), l->items + 1, l->nitems, NULL,
+				 timeout_ms);
+
+	if (!rc)
+		ripc__compat_is_multicast(l->dest, true);
+	return rc;
+}
+
+/*
+ * A service that we want something of is waited for, whoever starts last; one that wanted something of us may have gone. An id that
+ * is no service may be a multicast id: nobody says so beforehand.
+ */
 static int deliver_short(struct letter *l)
 {
 	bool asker = ripc__compat_is_asker(l->dest);
 	int rc;
 
 	do {
-		rc = ripc_send_short(l->src, l->dest, l->items + 1, l->nitems, &l->options,
-				     asker ? GONE_MS : -1);
+		if (ripc__compat_is_multicast(l->dest, false))
+			rc = deliver_multicast(l, GONE_MS);
+		else
+			rc = ripc_send_short(l->src, l->dest, l->items + 1, l->nitems, &l->options,
+					     GONE_MS);
+		if (rc == -EHOSTUNREACH && !asker && !deliver_multicast(l, ASK_MS))
+			rc = 0;
 	} while (rc == -ETIMEDOUT || (rc == -EHOSTUNREACH && !asker));
-	return rc == -EMSGSIZE ? deliver_long(l, true) : rc;
+	return rc == -EMSGSIZE && !ripc__compat_is_multicast(l->dest, false) ? deliver_long(l, true)
+									     : rc;
 }
 
 static int deliver(struct letter *l, bool is_long)
@@ -114,6 +135,9 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 		ripc__compat_offer_undo(l.returns, l.options.nreturns);
 		return ripc__compat_fail(rc, 1);
 	}
+	/* Nobody was offered anything. */
+	if (l.options.nreturns && !is_long && ripc__compat_is_multicast(dest, false))
+		ripc__compat_offer_undo(l.returns, l.options.nreturns);
 	ripc__compat_spoke(dest);
 	return 0;
 }

@@ -17,6 +17,8 @@ static _Atomic(struct ripc_service *) services[IDS];
 /* Who spoke first: nobody yet, we, or they. */
 static _Atomic(uint8_t) first[IDS];
 enum { NOBODY, WE, THEY };
+/* Which ids are known to be multicast ids. */
+static _Atomic(bool) groups[IDS];
 
 const uint8_t ripc__compat_mark[COMPAT_MARK_LEN] = {0x9d, 0x1e, 0x6b, 0x52, 0x49, 0x50, 0x43, 0x32,
 						    0xf4, 0x30, 0x7a, 0xc8, 0x05, 0xb1, 0xe3, 0x68};
@@ -104,10 +106,41 @@ uint16_t ripc_compat_register_random_service_id(void)
 	return 0;
 }
 
+static int register_multicast(unsigned id)
+{
+	struct ripc_service *s, *none = NULL;
+	int rc = ripc__compat_open();
+
+	if (rc < 0)
+		return rc;
+	if (!id || id >= IDS)
+		return -EINVAL;
+	/* What is sent to the id comes to a service that only this process knows. */
+	rc = ripc_register(NULL, RIPC_ANY_ID, 0, &s);
+	if (rc)
+		return rc;
+	rc = ripc_group_join(s, ripc__compat_group(id), -1);
+	if (!rc && !atomic_compare_exchange_strong(&services[id], &none, s))
+		rc = -EADDRINUSE;
+	if (rc)
+		ripc_unregister(s);
+	else
+		ripc__compat_is_multicast(id, true);
+	return rc;
+}
+
 uint8_t ripc_compat_register_multicast_service_id(int service_id)
 {
-	(void)service_id;
-	return ripc__compat_fail(-EOPNOTSUPP, 0);
+	int rc = register_multicast((unsigned)service_id);
+
+	return rc ? ripc__compat_fail(rc, 0) : 1;
+}
+
+bool ripc__compat_is_multicast(unsigned id, bool found)
+{
+	if (found)
+		atomic_store_explicit(&groups[id], true, memory_order_relaxed);
+	return atomic_load_explicit(&groups[id], memory_order_relaxed);
 }
 
 struct ripc_service *ripc__compat_service(unsigned id)

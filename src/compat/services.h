@@ -17,6 +17,15 @@ uint8_t ripc__compat_fail(int rc, uint8_t answer);
 /* The service registered here under this id, or NULL with errno set to EINVAL. */
 struct ripc_service *ripc__compat_service(unsigned id);
 
+/* The group that a multicast id stands for: apart from those that newer programs choose. */
+static inline uint64_t ripc__compat_group(unsigned id)
+{
+	return UINT64_C(0x20120000) << 16 | id;
+}
+
+/* Whether an id, below 65536, is known to be a multicast id. @found: it turned out to be one. */
+bool ripc__compat_is_multicast(unsigned id, bool found);
+
 /*
  * Whether we spoke to a service before it ever spoke to us. What we ask for is waited for; an answer is
  * not: who asked may have gone.

@@ -111,10 +111,38 @@ START_TEST(register_service_id__limits)
 }
 END_TEST
 
-START_TEST(register_multicast_service_id__is_honest)
+/* What is sent to a multicast id comes to it, here and elsewhere, and the sender need not know that it is one. */
+START_TEST(register_multicast_service_id__reaches_all)
 {
+	struct ripc *other;
+	struct ripc_service *member;
+	struct ripc_message *m;
+	struct got g;
+
+	ck_assert_uint_eq(ripc_compat_register_multicast_service_id(0), 0);
+	ck_assert_uint_eq(ripc_compat_register_multicast_service_id(65536), 0);
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_uint_eq(ripc_compat_register_multicast_service_id(100), 1);
 	ck_assert_uint_eq(ripc_compat_register_multicast_service_id(100), 0);
-	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_int_eq(errno, EADDRINUSE);
+	ck_assert_uint_eq(ripc_compat_register_multicast_service_id(alice), 0);
+	ck_assert_uint_eq(send_one(0, alice, 100, "to all", 7), 0);
+	g = receive(100);
+	ck_assert_uint_eq(g.from, alice);
+	ck_assert_uint_eq(g.nshort, 1);
+	ck_assert_str_eq(g.shorts[0], "to all");
+	ripc_compat_buf_free(g.shorts[0]);
+	free_arrays(&g);
+
+	ck_assert_int_eq(ripc_open(&other, NULL), 0);
+	ck_assert_int_eq(ripc_register(other, RIPC_ANY_ID, 0, &member), 0);
+	ck_assert_int_eq(ripc_group_join(member, UINT64_C(0x20120000) << 16 | 101, 20000), 0);
+	ck_assert_uint_eq(send_one(0, alice, 101, "to you", 7), 0);
+	ck_assert_int_eq(ripc_receive(member, &m, 20000), 0);
+	ck_assert_uint_eq(m->source, alice);
+	ck_assert_str_eq(m->items[0].iov_base, "to you");
+	ripc_message_free(m);
+	ck_assert_int_eq(ripc_close(other), 0);
 }
 END_TEST
 
@@ -656,7 +684,7 @@ int main(void)
 	tcase_add_checked_fixture(run, setup, NULL);
 	tcase_add_test(run, register_service_id__taken);
 	tcase_add_test(run, register_service_id__limits);
-	tcase_add_test(run, register_multicast_service_id__is_honest);
+	tcase_add_test(run, register_multicast_service_id__reaches_all);
 	tcase_add_test(run, buf_alloc__is_writable_and_freed);
 	tcase_add_test(run, buf_realloc__keeps_contents);
 	tcase_add_test(run, buf_register__again_and_larger);
