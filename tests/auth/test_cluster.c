@@ -136,6 +136,42 @@ START_TEST(cluster__no_datagrams_without_proof)
 }
 END_TEST
 
+/* Nor are there any for groups: all goes over lanes, whoever has the list of members. */
+START_TEST(cluster__groups_without_multicast)
+{
+	const char *more = _i ? "transports=iwarp/soft resolver=udp" : "transports=iwarp/soft";
+	struct ripc_group_stats stats;
+	struct ripc_service *s[3];
+	struct ripc *ctx[3];
+
+	keys_write(KEY_A);
+	for (unsigned i = 0; i < 3; i++) {
+		ctx[i] = open_with(key_path, more);
+		ck_assert_int_eq(ripc_register(ctx[i], RIPC_ANY_ID, 0, &s[i]), 0);
+		if (i)
+			ck_assert_msg(!ripc_group_join(s[i], service >> 2 | 1, 10000), "%s",
+				      ripc_detail());
+	}
+	for (uint8_t n = 0; n < 10; n++) {
+		ck_assert_msg(!ripc_group_send(s[0], service >> 2 | 1, &(struct iovec){&n, 1}, 1,
+					       NULL, 10000),
+			      "%s", ripc_detail());
+		for (unsigned i = 1; i < 3; i++) {
+			struct ripc_message *m;
+
+			ck_assert_int_eq(ripc_receive(s[i], &m, 10000), 0);
+			ck_assert_uint_eq(*(uint8_t *)m->items[0].iov_base, n);
+			ripc_message_free(m);
+		}
+	}
+	ck_assert_int_eq(ripc_group_stats(ctx[0], service >> 2 | 1, NULL, &stats), 0);
+	ck_assert_uint_eq(stats.sent, 10);
+	ck_assert_uint_eq(stats.multicasts, 0);
+	for (unsigned i = 0; i < 3; i++)
+		ripc_close(ctx[i]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("auth/cluster");
@@ -148,6 +184,7 @@ int main(void)
 	tcase_add_loop_test(tc, cluster__strangers_are_not_answered, 0, 4);
 	tcase_add_test(tc, cluster__a_key_that_others_can_read);
 	tcase_add_test(tc, cluster__no_datagrams_without_proof);
+	tcase_add_loop_test(tc, cluster__groups_without_multicast, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("auth/cluster", suite);
 }
