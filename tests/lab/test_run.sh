@@ -49,6 +49,8 @@ echo "devices" /sys/class/infiniband/*
 ls -d /dev/infiniband/rdma_cm
 echo result >"$RIPC_LAB_OUT/result"
 [ -w /tmp ] && [ -w /dev/shm ] && ip -br link show lo | grep -q LOOPBACK,UP && echo "a machine"
+khz=$(sed 's/.*tsc_early_khz=\([0-9]*\).*/\1/' /proc/cmdline)
+dmesg | grep -q "tsc: Detected $((khz / 1000))\." && echo "its clock was set"
 sleep 1000 &
 "$RIPC_LAB_DIR/resources" >before
 "$RIPC_LAB_DIR/resources" same before 1 && echo "nothing held"
@@ -74,6 +76,8 @@ grep -qx "locked unlimited core 0" out && grep -qx "name lab0" out && grep -qx "
 check "limits, host name, places to write"
 grep -qx "devices /sys/class/infiniband/rxe0 /sys/class/infiniband/siw0" out && grep -qx /dev/infiniband/rdma_cm out
 check "one device of each kind"
+grep -qx "its clock was set" out
+check "the rate of its clock is told, not guessed"
 grep -qx "nothing held" out && grep -qx "held by it" out && grep -qx "a queue pair more" out
 check "resources sees what programs hold"
 [ "$(cat results/result)" = result ] && [ -s results/kernel.log ] && [ ! -e results/.ctl ]
