@@ -239,7 +239,7 @@ static void rotate(struct pcie *t)
 
 static uint64_t nap(const struct pcie *t, uint64_t now_ns)
 {
-	uint64_t ns = (now_ns - t->active_ns) >> NAP_SHIFT;
+	uint64_t ns = now_ns > t->active_ns ? (now_ns - t->active_ns) >> NAP_SHIFT : 0;
 
 	if (t->eps.next == &t->eps)
 		return NAP_ALONE_NS;
@@ -257,7 +257,8 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 	if (t->graves)
 		clean_up(t);
 	ripc__intake_round(&t->intake);
-	if (now_ns - t->beat_ns >= RIPC__PCIE_BEAT_NS)
+	/* The time given may be a little older than the last. */
+	if (now_ns >= t->beat_ns + RIPC__PCIE_BEAT_NS)
 		beat(t, now_ns);
 	if (!t->lost)
 		n = look(t, events, &more);

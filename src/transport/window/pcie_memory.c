@@ -247,7 +247,7 @@ void ripc__pcie_leave(struct ripc__pcie_memory *m)
 
 bool ripc__pcie_beat(struct ripc__pcie_memory *m, uint64_t now_ns)
 {
-	uint64_t passed = m->looked_ns ? now_ns - m->looked_ns : 0;
+	uint64_t passed = m->looked_ns && now_ns > m->looked_ns ? now_ns - m->looked_ns : 0;
 
 	/* A device that is gone reads as all ones. */
 	if (!m->ref || load(m, 0) != MAGIC || load(m, place_at(m->place)) != m->ref)
@@ -305,10 +305,8 @@ static bool try_block(struct ripc__pcie_memory *m, uint32_t block)
 
 int ripc__pcie_block_get(struct ripc__pcie_memory *m)
 {
-	for (uint32_t i = 0; i < m->nblocks; i++) {
-		uint32_t block = m->next;
-
-		m->next = block + 1 == m->nblocks ? 0 : block + 1;
+	/* The lowest first: memory that nobody ever needed is not touched. */
+	for (uint32_t block = 0; block < m->nblocks; block++) {
 		if (!try_block(m, block))
 			continue;
 		store(m, row(block) + CALL_AT, 0);

@@ -49,7 +49,6 @@ struct ripc__pcie_memory {
 	uint64_t ref;    /* ours; 0: no place */
 	uint64_t serial; /* of calls */
 	uint64_t looked_ns;
-	uint32_t next; /* block to look at first */
 	struct {
 		uint64_t claim, beat, silent_ns; /* as last seen; how long nothing changed */
 	} seen[RIPC__PCIE_PLACES];
