@@ -63,6 +63,13 @@ bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service)
 	return ripc__claim_find(core, service);
 }
 
+bool ripc__rcore_outbids(struct ripc__rcore *core, uint64_t service)
+{
+	struct ripc__claim *h = ripc__claim_find(core, service);
+
+	return h && h->takeover && h->generation > 1;
+}
+
 void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
 {
 	if (h->state != DROPPED) {

@@ -87,6 +87,9 @@ void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const ui
 /* Whether it is registered, being registered, or lost and that not yet told. */
 bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service);
 
+/* Whether it is being taken over from a holder that has answered. */
+bool ripc__rcore_outbids(struct ripc__rcore *core, uint64_t service);
+
 /* Fills *record with what is known of the service. Marks it as used. */
 bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
 		      uint64_t now_ns);

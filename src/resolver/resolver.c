@@ -164,6 +164,10 @@ static bool settled(void *arg, uint64_t service)
 {
 	struct ripc__resolver *r = arg;
 
+	/* A process of this host has the name still: it is there, and only slow to answer. */
+	for (struct owed *o = r->owed; o; o = o->next)
+		if (o->service == service && !o->done && !ripc__rcore_outbids(r->core, service))
+			return false;
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->settled &&
 		    !r->backends[i]->ops->settled(r->backends[i], service))

@@ -21,7 +21,8 @@ static uint64_t service;
 static unsigned port;
 static atomic_uint seen[MESSAGES_MAX]; /* how often each message was received, by whichever holder */
 static atomic_uint received;
-static atomic_bool stop;
+static atomic_bool stop; /* the client sends no more */
+static atomic_bool over; /* nor has it anything under way: holders may go */
 
 static void setup(void)
 {
@@ -56,7 +57,7 @@ static void *serve(void *arg)
 
 	for (;;) {
 		stay->end = ripc_receive(stay->s, &m, 200);
-		if (stay->end == -ETIMEDOUT && !stop)
+		if (stay->end == -ETIMEDOUT && !over)
 			continue;
 		if (stay->end)
 			return NULL;
@@ -131,13 +132,20 @@ static void check_each_once(const struct client *c)
 	       (unsigned long long)(c->pause_ns / RIPC__MS));
 }
 
-static const char *const chains[] = {"resolver=local,udp", "resolver=local", "resolver=udp"};
+/* RIPC_TEST_CHAIN has another one tried instead, by test_zookeeper.sh. */
+static const char *chain(int i)
+{
+	static const char *const chains[] = {"resolver=local,udp", "resolver=local", "resolver=udp"};
+	const char *given = getenv("RIPC_TEST_CHAIN");
+
+	return given ? given : chains[i];
+}
 
 START_TEST(takeover__loses_nothing_and_doubles_nothing)
 {
 	enum { HOPS = 10 };
-	struct ripc *host[2] = {open_ctx(chains[_i]), open_ctx(chains[_i])};
-	struct client c = {.ctx = open_ctx(chains[_i])};
+	struct ripc *host[2] = {open_ctx(chain(_i)), open_ctx(chain(_i))};
+	struct client c = {.ctx = open_ctx(chain(_i))};
 	struct stay stays[HOPS];
 
 	begin(&stays[0], host[0], 0);
@@ -155,6 +163,7 @@ START_TEST(takeover__loses_nothing_and_doubles_nothing)
 	usleep(20000);
 	stop = true;
 	ck_assert_int_eq(pthread_join(c.thread, NULL), 0);
+	over = true;
 	end(&stays[HOPS - 1]);
 	check_each_once(&c);
 	ripc_close(c.ctx);
@@ -165,13 +174,14 @@ END_TEST
 
 START_TEST(takeover__of_nobody)
 {
-	struct ripc *a = open_ctx(chains[_i]), *b = open_ctx(chains[_i]);
+	struct ripc *a = open_ctx(chain(_i)), *b = open_ctx(chain(_i));
 	struct ripc_service *s, *other;
 
 	ck_assert_int_eq(ripc_register(a, service, RIPC_TAKEOVER, &s), 0);
 	ck_assert_int_eq(ripc_register(a, service, RIPC_TAKEOVER, &other), -EADDRINUSE);
-	/* Who does not ask for it takes nothing over. */
-	ck_assert_int_eq(ripc_register(b, service, 0, &other), -EADDRINUSE);
+	/* Who does not ask for it takes nothing over: surely so where the kernel decides, and not who answers in time. */
+	if (!strstr(chain(_i), "=udp"))
+		ck_assert_int_eq(ripc_register(b, service, 0, &other), -EADDRINUSE);
 	ck_assert_int_eq(ripc_register(b, service, 1 << 7, &other), -EOPNOTSUPP);
 	ripc_close(a);
 	ripc_close(b);
@@ -180,7 +190,7 @@ END_TEST
 
 START_TEST(takeover__the_former_holder_is_told)
 {
-	struct ripc *a = open_ctx(chains[_i]), *b = open_ctx(chains[_i]);
+	struct ripc *a = open_ctx(chain(_i)), *b = open_ctx(chain(_i));
 	struct ripc_service *s, *t;
 	struct ripc_message *m;
 
@@ -200,8 +210,8 @@ END_TEST
 /* Given up here, then registered there: the client waits in between. */
 START_TEST(unregister__is_followed)
 {
-	struct ripc *host[2] = {open_ctx(chains[_i]), open_ctx(chains[_i])};
-	struct client c = {.ctx = open_ctx(chains[_i])};
+	struct ripc *host[2] = {open_ctx(chain(_i)), open_ctx(chain(_i))};
+	struct client c = {.ctx = open_ctx(chain(_i))};
 	struct ripc_service *from;
 	struct iovec item = {(void *)"hello", 6};
 
@@ -227,13 +237,14 @@ int main(void)
 {
 	Suite *suite = suite_create("resolver/move");
 	TCase *tc = tcase_create("move");
+	int n = getenv("RIPC_TEST_CHAIN") ? 1 : 3;
 
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, takeover__of_nobody, 0, 3);
-	tcase_add_loop_test(tc, takeover__the_former_holder_is_told, 0, 3);
-	tcase_add_loop_test(tc, takeover__loses_nothing_and_doubles_nothing, 0, 3);
-	tcase_add_loop_test(tc, unregister__is_followed, 0, 3);
+	tcase_add_loop_test(tc, takeover__of_nobody, 0, n);
+	tcase_add_loop_test(tc, takeover__the_former_holder_is_told, 0, n);
+	tcase_add_loop_test(tc, takeover__loses_nothing_and_doubles_nothing, 0, n);
+	tcase_add_loop_test(tc, unregister__is_followed, 0, n);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/move", suite);
 }
