@@ -22,7 +22,7 @@ struct ripc__lane;
 
 /* Ids from here on are the names of groups for the resolver; RIPC_ANY_ID draws lower ones. */
 #define RIPC__GROUP_BASE  (RIPC_ID_LIMIT | RIPC_GROUP_LIMIT)
-#define RIPC__MEMBERS_MAX 4096 /* contexts in one group, members or senders */
+#define RIPC__MEMBERS_MAX 2048 /* contexts in one group, members or senders */
 #define RIPC__SENDERS_MAX 4096 /* whose numbers are remembered per group */
 #define RIPC__SENDER_WINDOW \
 	2048 /* numbers back to which it is known what has come; a power of two */
