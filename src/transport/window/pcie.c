@@ -10,6 +10,7 @@
 
 #define NAME              "window/pcie"
 #define TRANSPORT_ID_PCIE 7   /* in resolver records, doc/protocol.md section 4 */
+#define SILENCES          4   /* times peer_timeout_ms without a beat until a peer is dead */
 #define EVENTS_EACH       16u /* of one endpoint in one round */
 
 /* Nothing wakes us: how long we sleep between two looks. Longer when nothing has come for long. */
@@ -79,6 +80,7 @@ static int start(struct pcie *t, const struct ripc__transport_env *env)
 	t->calls = calloc(t->memory.nblocks, sizeof(*t->calls));
 	if (!t->calls)
 		return ripc__fail(-ENOMEM, NAME ": out of memory");
+	ripc__pcie_set_kernel(&t->memory);
 	rc = ripc__pcie_enter(&t->memory);
 	return rc ? ripc__fail(rc, NAME ": %s: all %u places are taken", t->device.name,
 			       RIPC__PCIE_PLACES)
@@ -94,7 +96,8 @@ static int pcie_open(struct ripc__transport **tr, const struct ripc__transport_e
 		return ripc__fail(-ENOMEM, NAME ": out of memory");
 	t->base.ops = &ripc__transport_pcie;
 	t->eps.next = t->eps.prev = &t->eps;
-	t->silence_ns = env->opt->peer_timeout_ms * RIPC__MS;
+	/* The core misses who does not answer, and asks again: here only who is gone must be known. */
+	t->silence_ns = SILENCES * env->opt->peer_timeout_ms * RIPC__MS;
 	rc = start(t, env);
 	if (rc) {
 		pcie_close((struct ripc__transport *)t);

@@ -4,8 +4,12 @@
 #include "wire/bytes.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MAGIC UINT64_C(0x3165696370706972) /* "rippcie1" */
 
@@ -15,10 +19,12 @@
 #define ID_AT        16u
 #define COUNT_AT     32u
 
-/* A place: claim and beat are its context's; the bell, in a line of its own, is the others'. */
+/* A place: claim, beat and process are its context's; the bell, in a line of its own, is the others'. */
 #define PLACES_AT   HEADER_BYTES
 #define PLACE_BYTES 128u
 #define BEAT_AT     8u
+#define KERNEL_AT   16u
+#define PROCESS_AT  24u
 #define BELL_AT     64u
 
 /* What is known of a block, a line each. */
@@ -175,6 +181,37 @@ int ripc__pcie_join(struct ripc__pcie_memory *m, uint8_t *base, uint8_t *out, si
 
 /* ---- places ---- */
 
+void ripc__pcie_set_kernel(struct ripc__pcie_memory *m)
+{
+	char text[40] = "";
+	uint64_t sum = 1;
+	struct stat st;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = -1;
+
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text));
+		close(fd);
+	}
+	if (n <= 0 || stat("/proc/self/ns/pid", &st))
+		return;
+	for (ssize_t i = 0; i < n; i++)
+		sum = (sum ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
+	m->kernel = (sum ^ st.st_ino) | 1;
+}
+
+/* Whether it is one of ours that has ended. Silence alone may be that of a busy machine. */
+static bool gone(const struct ripc__pcie_memory *m, unsigned place)
+{
+	uint64_t process = load(m, place_at(place) + PROCESS_AT);
+	pid_t pid = (pid_t)(process & INT32_MAX);
+
+	return m->kernel && load(m, place_at(place) + KERNEL_AT) == m->kernel &&
+	       /* Not what the one before has left. */
+	       process >> 32 == (uint32_t)(load(m, place_at(place)) >> 16) && pid > 0 &&
+	       kill(pid, 0) && errno == ESRCH;
+}
+
 static bool take_place(struct ripc__pcie_memory *m, unsigned place)
 {
 	uint64_t claim = load(m, place_at(place)),
@@ -184,6 +221,8 @@ static bool take_place(struct ripc__pcie_memory *m, unsigned place)
 		return false;
 	m->place = place;
 	m->ref = ref;
+	store(m, place_at(place) + KERNEL_AT, m->kernel);
+	store(m, place_at(place) + PROCESS_AT, (uint64_t)getpid() | (ref >> 16) << 32);
 	store(m, place_at(place) + BEAT_AT, load(m, place_at(place) + BEAT_AT) + 1);
 	return true;
 }
@@ -216,7 +255,9 @@ static void look(struct ripc__pcie_memory *m, uint64_t passed_ns)
 static void evict(struct ripc__pcie_memory *m, uint64_t silence_ns)
 {
 	for (unsigned i = 0; i < RIPC__PCIE_PLACES; i++)
-		if (m->seen[i].silent_ns >= silence_ns && m->seen[i].claim != m->ref)
+		if (m->seen[i].claim & TAKEN && m->seen[i].claim != m->ref &&
+		    (m->seen[i].silent_ns >= silence_ns ||
+		     (m->seen[i].silent_ns >= RIPC__PCIE_BEAT_NS && gone(m, i))))
 			exchange(m, place_at(i), m->seen[i].claim, m->seen[i].claim & ~TAKEN);
 }
 
@@ -269,7 +310,7 @@ bool ripc__pcie_lives(const struct ripc__pcie_memory *m, uint64_t ref, uint64_t 
 {
 	unsigned place = place_of(ref);
 
-	return claimed(m, ref) &&
+	return claimed(m, ref) && !gone(m, place) &&
 	       (m->seen[place].claim != ref || m->seen[place].silent_ns < silence_ns);
 }
 

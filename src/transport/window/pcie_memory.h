@@ -44,6 +44,7 @@ struct ripc__pcie_memory {
 	bool combines; /* out does */
 	size_t size;   /* bytes */
 	uint8_t id[16];
+	uint64_t kernel; /* ours, and which process ids it means; 0: not known */
 	uint32_t nblocks;
 	unsigned place;
 	uint64_t ref;    /* ours; 0: no place */
@@ -70,6 +71,8 @@ uint32_t ripc__pcie_blocks(size_t size);
 int ripc__pcie_join(struct ripc__pcie_memory *m, uint8_t *base, uint8_t *out, size_t size,
 		    bool format, const char **why);
 
+/* With kernel set, contexts of the same are dead when their process is gone. To be called before ripc__pcie_enter(). */
+void ripc__pcie_set_kernel(struct ripc__pcie_memory *m);
 /* Takes a place. Waits up to a second if all are taken, for one that does not live. Return: 0 or -ENOSPC. */
 int ripc__pcie_enter(struct ripc__pcie_memory *m);
 /* Gives it back, with all blocks. */
@@ -78,7 +81,7 @@ void ripc__pcie_leave(struct ripc__pcie_memory *m);
 /* To be called every RIPC__PCIE_BEAT_NS. Return: false: the memory or our place is lost, and nothing may be written any more. */
 bool ripc__pcie_beat(struct ripc__pcie_memory *m, uint64_t now_ns);
 
-/* Whether a context has its place, and has given a sign of life in the last so many nanoseconds. Any number. */
+/* Whether a context has its place, its process is not known to be gone, and it gave a sign of life in so many nanoseconds. Any number. */
 bool ripc__pcie_lives(const struct ripc__pcie_memory *m, uint64_t ref, uint64_t silence_ns);
 
 /* Tells a context that there is something to set up. */
