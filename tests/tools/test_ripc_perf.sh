@@ -135,7 +135,8 @@ for test in latency rate bandwidth; do
 done
 start client ./tools/ripc-perf latency --service "$id" --count 1000000000
 client=$pid
-sleep 0.3
+# Before it has a handler it would ignore the signal, as what a shell starts in the background does.
+ready client "p50"
 kill -INT "$client"
 if gone "$client" 10 && [ "$status" -eq 1 ]; then
 	ok "a client ends on SIGINT"
