@@ -12,7 +12,7 @@ struct residue {
 
 struct residue residue_now(void);
 
-/* Waits up to 10 s, as the kernel takes connections down in its own time. Return: whether it is what it was. */
+/* Waits up to 10 s, as the kernel takes connections down in its own time. Return: whether it is no more than it was. */
 bool residue_same(const struct residue *before, struct residue *now);
 
 /* Whether the library can use a transport here; if not, that is reported as skipped. */
