@@ -132,7 +132,7 @@ static void check_each_once(const struct client *c)
 	       (unsigned long long)(c->pause_ns / RIPC__MS));
 }
 
-/* RIPC_TEST_CHAIN has another one tried instead, by test_zookeeper.sh. */
+/* RIPC_TEST_CHAIN has another one tried instead, by hand. */
 static const char *chain(int i)
 {
 	static const char *const chains[] = {"resolver=local,udp", "resolver=local", "resolver=udp"};
