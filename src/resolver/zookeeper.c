@@ -32,6 +32,8 @@
 #define STALE_TTL_MS 5000u /* life of a record that nobody vouches for at present */
 #define DOUBT_NS \
 	(3000 * RIPC__MS) /* how long a record that led nowhere is kept back, unless its node changes */
+#define DOUBTS \
+	7u /* so often half of that, beginning with 23 ms: who takes over may not be ready yet */
 #define SAY_TWICE_NS (10000 * RIPC__MS) /* between two complaints about one thing */
 
 /* A service of ours. */
@@ -40,6 +42,7 @@ struct held {
 	TAILQ_ENTRY(held) link;
 	enum { CLAIMING, MADE, TAKEN } state;
 	uint64_t nonce; /* of the probe that is to be answered; 0: none */
+	bool again;     /* it was probed more than once */
 	bool force;     /* it is being taken over from its holder */
 	size_t len;
 	uint8_t *bytes; /* for the node */
@@ -54,6 +57,7 @@ struct watched {
 	bool stale;                /* known, but not confirmed since the ensemble was away */
 	uint64_t nonce;            /* of the request that waits for an answer; 0: none */
 	uint64_t doubt_ns;         /* known, but it led nowhere: not given out before this */
+	unsigned doubts;           /* how often that was so of late, at most DOUBTS */
 	uint64_t since_ns;         /* known: when it was first seen */
 	size_t len;
 	uint8_t *bytes; /* the record, encoded */
@@ -244,6 +248,9 @@ static void taken(struct zk *z, struct held *h, const uint8_t *bytes, size_t len
 		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
 		return;
 	}
+	/* What another has just unregistered may not have arrived before our claim: the next probe tells. */
+	if (!h->again && h->nonce)
+		return;
 	/* Of two holders the one in the ensemble keeps it, since there is but one. */
 	msg.nonce = h->nonce;
 	msg.flags = RIPC__RESOLVE_VERDICT;
@@ -317,6 +324,7 @@ static void found(struct zk *z, uint64_t service, const uint8_t *bytes, size_t l
 		w->len = len;
 		w->known = true;
 		w->doubt_ns = 0;
+		w->doubts = 0;
 		w->since_ns = ripc__clock_ns();
 	}
 	if (w->nonce && ripc__clock_ns() >= w->doubt_ns) {
@@ -343,11 +351,17 @@ static void zk_doubt(struct ripc__backend *b, uint64_t service, const uint8_t in
 {
 	struct zk *z = (struct zk *)b;
 	struct watched *w = watched_find(z, service);
+	uint64_t now;
 
 	/* The instance stands behind the service's id. */
 	if (!w || !w->known || memcmp(w->bytes + 8, instance, 16))
 		return;
-	w->doubt_ns = ripc__clock_ns() + DOUBT_NS;
+	now = ripc__clock_ns();
+	if (now >= w->doubt_ns + DOUBT_NS)
+		w->doubts = 0;
+	w->doubt_ns = now + (DOUBT_NS >> (DOUBTS - w->doubts));
+	if (w->doubts < DOUBTS)
+		w->doubts++;
 	if (z->up)
 		watch(z, w);
 }
@@ -469,6 +483,7 @@ static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint
 		h = to ? NULL : held_update(z, &msg.record, true);
 		if (!h)
 			break;
+		h->again = h->nonce;
 		h->nonce = msg.nonce;
 		/* Asked again: the holder of before may be gone. */
 		if (h->state == TAKEN)

@@ -228,6 +228,19 @@ kill -USR1 "${pid[user]}"
 shows "in which it registers again, with a new generation" "$tmp/user" "^resolved 45 at pid-${pid[moving]} generation 2"
 stop moving user client
 
+# --- a client whose service moves all the time ---
+move=${tool%/*}/test_move
+for chain in local,zookeeper zookeeper; do
+	if [ ! -x "$move" ]; then
+		echo "SKIP: $move was not built"
+		skipped=$((skipped + 1))
+	elif RIPC_TEST_CHAIN="resolver=$chain:127.0.0.1:${port[0]} zookeeper_timeout_ms=3000" timeout 300 "$move" >"$tmp/move" 2>&1; then
+		ok "a service that moves is followed, $chain: $(grep 'the longest' "$tmp/move" | head -n 1)"
+	else
+		bad "a service that moves is followed, $chain" "$tmp/move"
+	fi
+done
+
 # --- roots and credentials ---
 start rooted register 46 "resolver=zookeeper:127.0.0.1:${port[0]}/a/b zookeeper_timeout_ms=1000"
 shows "a root of its own is made" "$tmp/rooted" '^registered 46'
