@@ -46,6 +46,7 @@ enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
 struct RIPC__CAPABILITY("mutex") ripc__lock {
 	pthread_mutex_t mutex;
 	atomic_uint wanted; /* threads that wait for it: a driver that spins lets go of it only then */
+	atomic_uint sleepers; /* threads that will take it when their sleep ends */
 };
 
 /* One transport of the context, open or not. */

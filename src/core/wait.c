@@ -4,6 +4,7 @@
 #include "core/context.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -110,14 +111,28 @@ static void cond_sleep(struct ripc *ctx, pthread_cond_t *cond, uint64_t until_ns
 	struct timespec ts;
 
 	/* It takes the lock again by itself. */
-	atomic_fetch_add_explicit(&ctx->lock.wanted, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ctx->lock.sleepers, 1, memory_order_relaxed);
 	if (until_ns == RIPC__NEVER) {
 		pthread_cond_wait(cond, &ctx->lock.mutex);
 	} else {
 		timespec_of(&ts, until_ns);
 		pthread_cond_timedwait(cond, &ctx->lock.mutex, &ts);
 	}
-	atomic_fetch_sub_explicit(&ctx->lock.wanted, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&ctx->lock.sleepers, 1, memory_order_relaxed);
+}
+
+/* Lets others have the lock between two rounds. */
+static void RIPC__NO_ANALYSIS yield_lock(struct ripc *ctx)
+{
+	bool wanted = ripc__lock_wanted(ctx);
+
+	if (!wanted && !atomic_load_explicit(&ctx->lock.sleepers, memory_order_relaxed))
+		return;
+	ripc__unlock(ctx);
+	/* One that waits has to wake up first, perhaps on this very processor. */
+	if (wanted)
+		sched_yield();
+	ripc__lock(ctx);
 }
 
 /* Sleeps on the descriptors until one is readable or until_ns. Releases the lock meanwhile. */
@@ -248,13 +263,9 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 			}
 		}
 		round++;
-		/* Others get the lock between two rounds. */
-		if (ripc__lock_wanted(ctx)) {
-			ripc__unlock(ctx);
-			ripc__lock(ctx);
-			if (w->woken)
-				break;
-		}
+		yield_lock(ctx);
+		if (w->woken)
+			break;
 	}
 	if (ctx->opt.wait == RIPC__WAIT_ADAPTIVE && (round || slept)) {
 		/* Spin as long as that pays: what came soon is expected to come soon again. */
