@@ -8,11 +8,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MESSAGES_MAX 1000000
@@ -86,8 +88,8 @@ static void end(struct stay *stay)
 struct client {
 	pthread_t thread;
 	struct ripc *ctx;
-	unsigned sent;
-	uint64_t pause_ns; /* the longest that one took */
+	atomic_uint sent;
+	uint64_t pause_ns; /* the longest that one took, or between two */
 	char failure[256];
 	atomic_bool gave_up;
 };
@@ -213,6 +215,100 @@ START_TEST(takeover__the_former_holder_is_told)
 }
 END_TEST
 
+/* Holds the service in a process of its own. */
+static pid_t holder_process(int i)
+{
+	struct ripc_service *s;
+	struct ripc_message *m;
+	struct ripc *ctx;
+	int ready[2];
+	char byte = 0;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		ctx = open_ctx(chain(i));
+		if (ripc_register(ctx, service, 0, &s) || write(ready[1], &byte, 1) != 1)
+			_exit(1);
+		while (!ripc_receive(s, &m, 60000))
+			ripc_message_free(m);
+		_exit(1);
+	}
+	close(ready[1]);
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+/* Sends until it is told to stop, again what failed. */
+static void *stubborn(void *arg)
+{
+	struct client *c = arg;
+	uint64_t last = ripc__clock_ns();
+	struct ripc_service *from;
+	uint32_t number = 0;
+	struct iovec item = {&number, sizeof(number)};
+
+	if (ripc_register(c->ctx, RIPC_ANY_ID, 0, &from))
+		return NULL;
+	while (!stop) {
+		uint64_t now;
+
+		if (ripc_send_long(from, service, &item, 1, NULL, 20000)) {
+			usleep(1000);
+			continue;
+		}
+		now = ripc__clock_ns();
+		if (c->sent++ && now - last > c->pause_ns)
+			c->pause_ns = now - last;
+		last = now;
+		usleep(100);
+	}
+	ripc_unregister(from);
+	return NULL;
+}
+
+/* Until *count is n more, 60 s at most. */
+static void wait_more(const atomic_uint *count, unsigned n)
+{
+	unsigned before = *count;
+
+	for (unsigned k = 0; k < 60000 && *count - before < n; k++)
+		usleep(1000);
+	ck_assert_uint_ge(*count - before, n);
+}
+
+START_TEST(crash__the_next_holder_is_found)
+{
+	pid_t pid = holder_process(_i);
+	struct ripc *host = open_ctx(chain(_i));
+	struct client c = {.ctx = open_ctx(chain(_i))};
+	struct stay stay;
+	int rc;
+
+	ck_assert_int_eq(pthread_create(&c.thread, NULL, stubborn, &c), 0);
+	wait_more(&c.sent, 10);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	for (unsigned k = 0;
+	     (rc = ripc_register(host, service, 0, &stay.s)) == -EADDRINUSE && k < 3000; k++)
+		usleep(10000);
+	ck_assert_msg(!rc, "%d: %s", rc, ripc_detail());
+	ck_assert_int_eq(pthread_create(&stay.thread, NULL, serve, &stay), 0);
+	wait_more(&received, 10);
+	stop = true;
+	ck_assert_int_eq(pthread_join(c.thread, NULL), 0);
+	over = true;
+	end(&stay);
+	printf("after a crash nothing was received for %llu ms\n",
+	       (unsigned long long)(c.pause_ns / RIPC__MS));
+	ripc_close(c.ctx);
+	ripc_close(host);
+}
+END_TEST
+
 /* Given up here, then registered there: the client waits in between. */
 START_TEST(unregister__is_followed)
 {
@@ -250,6 +346,7 @@ int main(void)
 	tcase_add_loop_test(tc, takeover__of_nobody, 0, n);
 	tcase_add_loop_test(tc, takeover__the_former_holder_is_told, 0, n);
 	tcase_add_loop_test(tc, takeover__loses_nothing_and_doubles_nothing, 0, n);
+	tcase_add_loop_test(tc, crash__the_next_holder_is_found, 0, n);
 	tcase_add_loop_test(tc, unregister__is_followed, 0, n);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/move", suite);
