@@ -27,6 +27,26 @@ kill -9 "$server"
 gone "$server" 5
 expect "client: the server was killed" 1 20 ./examples/client "$id"
 
+# News.
+group=$(random_id)
+expect "news: nobody reads" 1 20 ./examples/news "$group" "hear, hear"
+has "the error says so" "$err" "no member was found: ."
+expect "news: not a group" 2 20 ./examples/news x
+for reader in one two; do
+	start $reader ./examples/news "$group"
+	ready $reader "a reader of group $group"
+done
+# A sender that has just come may know one of the two only for a moment.
+tries=0
+until ./examples/news "$group" "the sun is out" >"$out" 2>"$err" &&
+	grep -q "sent to 2 processes, 0 could not be reached" "$out" || [ $tries -ge 50 ]; do
+	tries=$((tries + 1))
+	sleep 0.2
+done
+has "news reach both readers" "$out" "^sent to 2 processes, 0 could not be reached$"
+ready one "^the sun is out"
+ready two "^the sun is out"
+
 # Ping-pong.
 id=$(random_id)
 start pong ./examples/pingpong "$id"

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * News for whoever wants to hear them: readers join a group, and what is sent to the group reaches all of them.
+ *
+ *     ./news 5                      in as many terminals as you like, on this host or others of the network
+ *     ./news 5 "the sun is out"     in another
+ *
+ * Nobody owns a group, and nothing has to be set up for it.
+ */
+#include <ripc.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int fail(void)
+{
+	fprintf(stderr, "news: %s\n", ripc_detail());
+	return 1;
+}
+
+static int read_news(struct ripc_service *me, uint64_t group)
+{
+	struct ripc_message *m;
+
+	if (ripc_group_join(me, group, 5000))
+		return fail();
+	printf("a reader of group %llu\n", (unsigned long long)group);
+	fflush(stdout);
+	while (!ripc_receive(me, &m, -1)) {
+		/* What is sent to this service alone is not from the group. */
+		if (m->group == group) {
+			printf("%.*s\n", (int)m->items[0].iov_len, (char *)m->items[0].iov_base);
+			fflush(stdout);
+		}
+		ripc_message_free(m);
+	}
+	return fail();
+}
+
+static int send_news(struct ripc_service *me, uint64_t group, char *text)
+{
+	struct iovec item = {text, strlen(text)};
+	struct ripc_group_stats stats;
+
+	if (ripc_group_send(me, group, &item, 1, NULL, 5000) ||
+	    ripc_group_stats(NULL, group, NULL, &stats))
+		return fail();
+	printf("sent to %llu processes, %llu could not be reached\n",
+	       (unsigned long long)stats.members, (unsigned long long)stats.missed);
+	return ripc_close(NULL) ? fail() : 0;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t group = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;
+	struct ripc_service *me;
+
+	if (argc < 2 || argc > 3 || !group) {
+		fprintf(stderr, "usage: news GROUP         reads\n"
+				"       news GROUP TEXT    sends\n");
+		return 2;
+	}
+	if (ripc_register(NULL, RIPC_ANY_ID, 0, &me))
+		return fail();
+	return argc == 2 ? read_news(me, group) : send_news(me, group, argv[2]);
+}
