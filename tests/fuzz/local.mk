@@ -47,3 +47,8 @@ FUZZ_TARGETS += tests/fuzz/fuzz_window
 tests_fuzz_fuzz_window_SOURCES = tests/fuzz/fuzz_window.c
 tests_fuzz_fuzz_window_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_window_LDFLAGS = $(LDFLAGS_FUZZ)
+
+FUZZ_TARGETS += tests/fuzz/fuzz_auth
+tests_fuzz_fuzz_auth_SOURCES = tests/fuzz/fuzz_auth.c
+tests_fuzz_fuzz_auth_LDADD = $(LIBS_FUZZ)
+tests_fuzz_fuzz_auth_LDFLAGS = $(LDFLAGS_FUZZ)
