@@ -132,6 +132,8 @@ static void partition(struct run *run)
 {
 	uint64_t now_ns;
 
+	if (!run->opt.contexts)
+		return;
 	start_all(run, 30 * SECOND, true);
 	settle(run, 120 * SECOND);
 	crowd_run(run->crowd, crowd_now_ns(run->crowd) + 60 * SECOND);

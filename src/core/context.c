@@ -131,7 +131,7 @@ static void describe_address(uint8_t transport, const uint8_t *addr, size_t len,
 #ifdef HAVE_VERBS
 		&ripc__transport_ib,     &ripc__transport_iwarp,
 #endif
-		&ripc__transport_soft,   &ripc__transport_shm, &ripc__transport_pcie,
+		&ripc__transport_soft,   &ripc__transport_shm,   &ripc__transport_pcie,
 		&ripc__transport_winsim, &ripc__transport_sim};
 	int n;
 

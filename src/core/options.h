@@ -28,7 +28,7 @@ struct ripc__options {
 	 * suits the transport best (auto: datagrams over InfiniBand and RoCE, connections elsewhere) */
 	enum ripc__short_mode shorts;
 	enum ripc__multicast_mode multicast; /* whether messages to groups may go by multicast */
-	enum ripc__ib_qp ib_qp; /* what carries writes over InfiniBand and RoCE */
+	enum ripc__ib_qp ib_qp;              /* what carries writes over InfiniBand and RoCE */
 	uint32_t gid_index; /* RoCE: entry of the port's table used as our address, or RIPC__GID_INDEX_AUTO */
 	uint16_t port;               /* UDP port of the resolver */
 	uint32_t peer_timeout_ms;    /* silence after which a peer with work outstanding is dead */

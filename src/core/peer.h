@@ -73,7 +73,7 @@ struct ripc__peer {
 	uint64_t retry_ns;   /* when to connect (again); 0: not planned */
 	uint64_t used_ns;
 	unsigned wanted; /* messages to groups that wait for a lane to it, or for room on that */
-	char *why; /* why the last attempts failed, or NULL; see struct ripc_route reason */
+	char *why;       /* why the last attempts failed, or NULL; see struct ripc_route reason */
 	struct ripc__list rndvs; /* struct ripc__rndv: long messages on their way in from it, oldest first */
 	uint64_t finished_below; /* its requests below this are over */
 	uint8_t *finished; /* bitmap of RIPC__REQUESTS_MAX ids from finished_below, by id modulo; or NULL */

@@ -283,8 +283,11 @@ static void come_and_go(struct conf *c)
 
 	gather(c, &w, 3);
 	OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
-	for (uint8_t i = 0; i < N; i++) {
-		OK(ripc_group_send(w.s[0], w.group, &(struct iovec){&i, 1}, 1, NULL, c->patience_ms));
+	for (unsigned i = 0; i < N; i++) {
+		uint8_t number = (uint8_t)i;
+
+		OK(ripc_group_send(w.s[0], w.group, &(struct iovec){&number, 1}, 1, NULL,
+				   c->patience_ms));
 		if (i == N / 3)
 			OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
 		if (i == 2 * N / 3)

@@ -105,7 +105,7 @@ static void look(struct world *x)
 	uint8_t *buf = malloc(RIPC__WIN_BUF);
 	struct ripc__win_event ev;
 
-	check(buf);
+	check(buf != NULL);
 	for (unsigned i = 0; i < 256 && ripc__win_next(&x->w, buf, &ev); i++) {
 		uint64_t *open = ev.kind == RIPC__WIN_READ_DONE ? &x->reads : &x->writes;
 

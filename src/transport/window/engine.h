@@ -150,8 +150,7 @@ void ripc__win_conceal(struct ripc__win *w, struct ripc__win_region *region);
  * As in transport.h; 0, 2, -EAGAIN, -EMSGSIZE, -ENOTCONN. With more set a peer that is awake sees it at once, one that
  * sleeps is woken by the next send without, by one of the next few, or by ripc__win_flush().
  */
-int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, size_t len,
-		   bool more);
+int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, size_t len, bool more);
 void ripc__win_flush(struct ripc__win *w);
 int ripc__win_read(struct ripc__win *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
 		   uint64_t wr_id);

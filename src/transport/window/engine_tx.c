@@ -86,7 +86,6 @@ static int refuse(struct ripc__win *w)
 
 /* ---- writing ---- */
 
-
 void ripc__win_notify(struct ripc__win *w, bool credit)
 {
 	uint64_t arm;

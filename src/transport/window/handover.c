@@ -71,7 +71,9 @@ static void *map_safely(int fd, uint64_t len)
 	if (lseek(fd, 0, SEEK_HOLE) < (off_t)len)
 		return NULL;
 	base = mmap(NULL, len, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	return base == MAP_FAILED ? NULL : base;
+	if (base == MAP_FAILED)
+		return NULL;
+	return base;
 }
 
 int ripc__shm_packet(struct ripc__ep *ep, struct ripc__event *ev)

@@ -169,7 +169,7 @@ struct soft {
 	bool multicast;
 	struct ripc__mcast mcast;
 	struct soft_port hears[RIPC__MCAST_HEARS]; /* its sockets */
-	uint64_t host; /* see struct ripc__iwarp_address */
+	uint64_t host;                             /* see struct ripc__iwarp_address */
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__PLACES_MAX];
 	unsigned nlisteners;
