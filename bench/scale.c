@@ -130,9 +130,10 @@ static void herd(struct run *run)
 
 static void partition(struct run *run)
 {
+	const unsigned contexts = run->opt.contexts;
 	uint64_t now_ns;
 
-	if (!run->opt.contexts)
+	if (!contexts)
 		return;
 	start_all(run, 30 * SECOND, true);
 	settle(run, 120 * SECOND);
@@ -141,8 +142,8 @@ static void partition(struct run *run)
 		crowd_side(run->crowd, i, i & 1);
 	now_ns = crowd_now_ns(run->crowd);
 	for (unsigned i = 0; i < run->opt.services; i += 100)
-		crowd_claim(run->crowd, (crowd_owner(run->crowd, i + 1) + 1) % run->opt.contexts,
-			    i + 1, now_ns + draw(run, 30 * SECOND));
+		crowd_claim(run->crowd, (crowd_owner(run->crowd, i + 1) + 1) % contexts, i + 1,
+			    now_ns + draw(run, 30 * SECOND));
 	crowd_run(run->crowd, now_ns + 60 * SECOND);
 	for (unsigned i = 0; i < run->opt.contexts; i++)
 		crowd_side(run->crowd, i, 0);
