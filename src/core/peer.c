@@ -180,6 +180,11 @@ int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d)
 	d->used_ns = ripc__now(ctx);
 	if (d->state == RIPC__DEST_FAILED && d->used_ns >= d->retry_ns)
 		d->state = RIPC__DEST_UNKNOWN;
+	/* The timer may have gone by while nobody wanted it. */
+	if (d->state == RIPC__DEST_FAILED) {
+		ripc__timer_at(ctx, d->retry_ns);
+		ripc__agent_need(ctx);
+	}
 	if (d->state == RIPC__DEST_UNKNOWN)
 		dest_resolve(ctx, d);
 	return d->state == RIPC__DEST_KNOWN ? 0 : -EAGAIN;

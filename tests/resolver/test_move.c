@@ -302,6 +302,8 @@ START_TEST(crash__the_next_holder_is_found)
 	ck_assert_int_eq(pthread_join(c.thread, NULL), 0);
 	over = true;
 	end(&stay);
+	/* Nobody waited in vain, until the time of a send was over. */
+	ck_assert_uint_lt(c.pause_ns / RIPC__MS, 15000);
 	printf("after a crash nothing was received for %llu ms\n",
 	       (unsigned long long)(c.pause_ns / RIPC__MS));
 	ripc_close(c.ctx);
