@@ -602,7 +602,7 @@ START_TEST(progress__no_slabs)
 	struct two w;
 
 	join(&w);
-	w.a->pool.max = RIPC__SLAB_BYTES;
+	w.a->intake.pool.max = RIPC__SLAB_BYTES;
 	/* All that there is, and still what comes is seen. */
 	for (int i = 0, without = 0; without < 100; i++) {
 		ck_assert_int_lt(i, 10000);

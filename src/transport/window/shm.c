@@ -86,10 +86,7 @@ static void shm_close(struct ripc__transport *tr)
 	ripc__shm_unlisten(t);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
-	if (t->slab)
-		ripc__slab_put(t->slab);
-	ripc__slab_pool_fini(&t->pool);
-	free(t->scratch);
+	ripc__intake_fini(&t->intake);
 	free(t);
 }
 
@@ -98,8 +95,7 @@ static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 	const char *name = t->base.ops->name;
 	struct stat st;
 
-	t->scratch = malloc(RIPC__WIN_BUF);
-	if (!t->scratch)
+	if (ripc__intake_init(&t->intake, SHM_SLAB_MEMORY))
 		return ripc__fail(-ENOMEM, "%s: out of memory", name);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0)
@@ -132,7 +128,6 @@ static int open_as(struct ripc__transport **tr, const struct ripc__transport_env
 	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
 	if (t->linked)
 		t->seed = seed ? strtoull(seed, NULL, 0) : 1;
-	ripc__slab_pool_init(&t->pool, SHM_SLAB_MEMORY);
 	rc = shm_start(t, env);
 	if (rc) {
 		shm_close((struct ripc__transport *)t);
@@ -239,27 +234,6 @@ static unsigned look(struct shm *t, struct ripc__event *events, unsigned max, ui
 	return n;
 }
 
-/* Where the next message is received. NULL: nowhere in this round. */
-static uint8_t *room(struct shm *t)
-{
-	if (t->slab && t->slab->refs == 1)
-		t->used = 0;
-	if (!t->slab || t->slab->cap - t->used < RIPC__WIN_BUF) {
-		struct ripc__slab *slab = ripc__slab_get(&t->pool, RIPC__SLAB_BYTES);
-
-		if (slab) {
-			if (t->slab)
-				ripc__slab_put(t->slab);
-			t->slab = slab;
-			t->used = 0;
-		} else {
-			/* Who holds all the memory does not stop the others: the core copies it. */
-			return t->scratch_used ? NULL : t->scratch;
-		}
-	}
-	return t->slab->data + t->used;
-}
-
 static void report_closed(struct ripc__ep *ep, struct ripc__event *ev, int status, const char *why)
 {
 	*ev = (struct ripc__event){
@@ -273,7 +247,6 @@ static void report_closed(struct ripc__ep *ep, struct ripc__event *ev, int statu
 
 static unsigned serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max, bool *more)
 {
-	struct shm *t = ep->t;
 	unsigned n = 0;
 
 	if (ep->established) {
@@ -286,43 +259,7 @@ static unsigned serve(struct ripc__ep *ep, struct ripc__event *events, unsigned 
 			.len = ep->private_len,
 		};
 	}
-	if (ripc__win_busy(&ep->win) && ripc__win_pump(&ep->win))
-		*more = true;
-	while (n < max) {
-		uint8_t *buf = room(t);
-		struct ripc__win_event ev;
-
-		if (!buf || !ripc__win_next(&ep->win, buf, &ev)) {
-			*more |= !buf;
-			break;
-		}
-		events[n] = (struct ripc__event){
-			.user = ep->user, .ep = ep, .status = ev.status, .wr_id = ev.wr_id};
-		switch (ev.kind) {
-		case RIPC__WIN_RECV:
-			events[n].kind = RIPC__EV_RECV;
-			events[n].data = buf;
-			events[n].len = ev.len;
-			if (buf == t->scratch) {
-				t->scratch_used = true;
-				break;
-			}
-			events[n].token = t->slab;
-			t->slab->refs++;
-			t->used += (ev.len + 63) & ~63u;
-			break;
-		case RIPC__WIN_READ_DONE:
-			events[n].kind = RIPC__EV_READ_DONE;
-			break;
-		case RIPC__WIN_WRITE_DONE:
-			events[n].kind = RIPC__EV_WRITE_DONE;
-			break;
-		case RIPC__WIN_SENDABLE:
-			events[n].kind = RIPC__EV_SENDABLE;
-			break;
-		}
-		n++;
-	}
+	n += ripc__intake_serve(&ep->t->intake, &ep->win, ep, ep->user, events + n, max - n, more);
 	if (n == max) {
 		*more = true;
 		return n;
@@ -369,7 +306,7 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 
 	if (t->graves)
 		clean_up(t);
-	t->scratch_used = false;
+	ripc__intake_round(&t->intake);
 	if (t->armed || t->nsetups || now_ns - t->looked_ns >= LOOK_NS) {
 		n = look(t, events, max, now_ns);
 		if (t->nincoming) {

@@ -9,10 +9,10 @@
 #ifndef RIPC_WINDOW_SHM_H
 #define RIPC_WINDOW_SHM_H
 
-#include "transport/iwarp/soft/slab.h"
 #include "transport/transport.h"
 #include "transport/window/address.h"
 #include "transport/window/engine.h"
+#include "transport/window/intake.h"
 #include "transport/window/link.h"
 #include "transport/window/segment.h"
 
@@ -62,16 +62,12 @@ struct shm {
 	bool linked;            /* window/sim */
 	bool takes;             /* buffers may be handed over, to us and by us */
 	bool armed;             /* slept since the descriptors were last looked at */
-	bool scratch_used;      /* by an event of this round */
 	uint64_t looked_ns;     /* when they were */
 	uint64_t deaf_until_ns; /* no descriptors left: the listeners are not looked at; 0: they are */
 	uint64_t seed;
-	struct ripc__slab_pool pool;
-	struct ripc__slab *slab; /* messages are received into */
-	size_t used;             /* bytes of it */
-	char garbage[160];       /* to be reported; "": nothing */
-	char garbage_told[160];  /* being reported */
-	uint8_t *scratch;        /* where one message is received when no slab can be had */
+	struct ripc__intake intake;
+	char garbage[160];      /* to be reported; "": nothing */
+	char garbage_told[160]; /* being reported */
 };
 
 /* listen.c */
