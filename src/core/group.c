@@ -374,10 +374,11 @@ static void keeper_arrived(struct ripc__lane *lane, const struct ripc__header *h
 		look_again(g);
 		return;
 	}
-	/* Members of a former keeper's list have some time to come to the new one. */
-	HASH_ITER (hh, g->members, m, tmp)
-		if (!m->listed)
-			expire(g, m, GRACE_NS);
+	/* Members of a former list have some time to come to the new one. Of the list that we have nothing is said again. */
+	if (h->u[1] != g->asked_version)
+		HASH_ITER (hh, g->members, m, tmp)
+			if (!m->listed)
+				expire(g, m, GRACE_NS);
 	unpin(g);
 	g->version = h->u[1];
 	g->state = RIPC__GROUP_JOINED;
@@ -401,10 +402,10 @@ static void send_join(struct ripc__group *g, struct ripc__lane *lane, enum ripc_
 	if (memcmp(g->keeper, lane->peer->instance, 16))
 		g->version = 0;
 	memcpy(g->keeper, lane->peer->instance, 16);
-	/* It does not repeat a list that we have. */
-	if (!g->version)
-		HASH_ITER (hh, g->members, m, tmp)
-			m->listed = false;
+	/* That somebody left may have been said while we did not listen: then it has another version, and tells all. */
+	HASH_ITER (hh, g->members, m, tmp)
+		m->listed = false;
+	g->asked_version = g->version;
 	g->asked_ns = ripc__now(g->ctx);
 	g->told = as;
 	say(lane, RIPC__JOIN, g->id, as, g->version, record, len);
@@ -414,6 +415,7 @@ static void send_join(struct ripc__group *g, struct ripc__lane *lane, enum ripc_
 static void ask(struct ripc__group *g)
 {
 	struct ripc__dest *d = pin(g);
+	struct ripc__member *m, *tmp;
 
 	g->next_ns = ripc__now(g->ctx) + POLL_NS;
 	if (!d)
@@ -429,10 +431,15 @@ static void ask(struct ripc__group *g)
 	}
 	/* Nobody answers to that name: a member may claim it, all others have to wait for one. */
 	if (d->state == RIPC__DEST_FAILED) {
-		if (role(g) == RIPC__ROLE_MEMBER)
+		if (role(g) == RIPC__ROLE_MEMBER) {
 			look_again(g);
-		else
-			g->next_ns = d->retry_ns;
+			return;
+		}
+		g->next_ns = d->retry_ns;
+		/* The last of them may have left while there was no lane to say so. */
+		g->version = 0;
+		HASH_ITER (hh, g->members, m, tmp)
+			expire(g, m, GRACE_NS);
 	}
 }
 

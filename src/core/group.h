@@ -80,6 +80,7 @@ struct ripc__group {
 	bool hears;                   /* transports listen to its multicast */
 	bool pinned;                  /* the keeper's destination is kept from being forgotten */
 	uint64_t version;             /* of the list of members, as the keeper counts */
+	uint64_t asked_version;       /* that the last JOIN named */
 	uint8_t keeper[16];           /* ASKING, JOINED: who was asked last */
 	uint64_t next_ns;             /* when group_step() has something to do */
 	uint64_t asked_ns;            /* when JOIN was sent last; ASKING: 0 if it was not */

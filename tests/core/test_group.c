@@ -149,6 +149,53 @@ START_TEST(group__is_forgotten)
 }
 END_TEST
 
+/* The last members leave while there is no lane to tell a sender: it does not count them for as long as it remembers. */
+START_TEST(members__leave_unheard)
+{
+	rig_start(&rig, 4, NULL);
+	join(2);
+	send_all(3, 0, 2);
+	members_are(3, 4, 2);
+	part(true);
+	rig_run(&rig, 5000);
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_group_leave(rig.s[i], GROUP));
+	rig_run(&rig, 15000);
+	members_are(3, 4, 0);
+	part(false);
+	OK(ripc_group_join(rig.s[1], GROUP, 10000));
+	rig_run(&rig, 5000);
+	members_are(3, 4, 1);
+	send_all(3, 1, 2);
+}
+END_TEST
+
+/* One leaves while a sender is between two looks for the keeper and listens to nobody: the next list is without it. */
+START_TEST(members__leave_between_two_looks)
+{
+	struct ripc__group *g;
+	unsigned keeper;
+
+	rig_start(&rig, 3, NULL);
+	join(2);
+	keeper = group(0)->state == RIPC__GROUP_KEEPING ? 0 : 1;
+	send_all(2, 0, 2);
+	members_are(2, 3, 2);
+	g = group(2);
+	g->state = RIPC__GROUP_LOOKING;
+	g->next_ns = RIPC__NEVER;
+	OK(ripc_group_leave(rig.s[!keeper], GROUP));
+	rig_run(&rig, 100);
+	ck_assert_int_eq(g->state, RIPC__GROUP_LOOKING);
+	members_are(2, 3, 2);
+	ripc__group_poke(g);
+	rig_run(&rig, 5000);
+	members_are(2, 3, 1);
+	send_all(2, keeper, keeper + 1);
+	members_are(keeper, keeper + 1, 1);
+}
+END_TEST
+
 /* ---- numbers ---- */
 
 static void inject(unsigned from, unsigned to, unsigned kind, uint64_t a, uint64_t b,
@@ -299,6 +346,8 @@ int main(void)
 	tcase_add_test(tc, keeper__is_found_again);
 	tcase_add_test(tc, member__that_is_silent_drops_out);
 	tcase_add_test(tc, group__is_forgotten);
+	tcase_add_test(tc, members__leave_unheard);
+	tcase_add_test(tc, members__leave_between_two_looks);
 	tcase_add_test(tc, arrived__numbers);
 	tcase_add_test(tc, control__of_those_who_have_no_say);
 	tcase_add_test(tc, control__that_is_broken);
