@@ -162,7 +162,10 @@ struct ripc__transport_ops {
 	/* Ends remote access at once: when it returns no peer and no device touches the memory. */
 	void (*dereg)(struct ripc__transport *t, struct ripc__mr *mr);
 
-	/* Starts to connect to an address from a resolver record (bytes from the network: validate). */
+	/*
+	 * Starts to connect to an address from a resolver record (bytes from the network: validate). EV_CLOSED with
+	 * -ECONNREFUSED says that nobody listens wherever the peer may be: it is dead. Any other status says nothing of that.
+	 */
 	int (*connect)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **ep);
 

@@ -311,6 +311,35 @@ START_TEST(crash__the_next_holder_is_found)
 }
 END_TEST
 
+/* All that is left of the holder is an address at which nobody listens: that is known at once, and not in peer_timeout_ms. */
+START_TEST(crash__a_refusal_is_believed)
+{
+	pid_t pid = holder_process(_i);
+	static uint8_t bytes[20000];
+	struct iovec item = {bytes, sizeof(bytes)};
+	struct ripc_request *request;
+	struct ripc_service *from;
+	struct ripc *ctx;
+	char text[200];
+	int rc;
+
+	snprintf(text, sizeof(text), "%s transports=iwarp/soft peer_timeout_ms=600000", chain(_i));
+	ctx = open_ctx(text);
+	ck_assert_int_eq(ripc_register(ctx, RIPC_ANY_ID, 0, &from), 0);
+	ck_assert_msg(!ripc_send_long(from, service, &item, 1, NULL, 20000), "%s", ripc_detail());
+	/* So that it answers nothing any more. */
+	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+	ck_assert_msg(!ripc_start(from, service, &item, 1, NULL, &request), "%s", ripc_detail());
+	ck_assert_int_eq(ripc_request_wait(&request, 20), -ETIMEDOUT);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	rc = ripc_request_wait(&request, 60000);
+	ck_assert_msg(rc == -EPIPE, "%d: %s", rc, ripc_detail());
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "refused"));
+	ripc_close(ctx);
+}
+END_TEST
+
 /* Given up here, then registered there: the client waits in between. */
 START_TEST(unregister__is_followed)
 {
@@ -349,6 +378,7 @@ int main(void)
 	tcase_add_loop_test(tc, takeover__the_former_holder_is_told, 0, n);
 	tcase_add_loop_test(tc, takeover__loses_nothing_and_doubles_nothing, 0, n);
 	tcase_add_loop_test(tc, crash__the_next_holder_is_found, 0, n);
+	tcase_add_loop_test(tc, crash__a_refusal_is_believed, 0, n);
 	tcase_add_loop_test(tc, unregister__is_followed, 0, n);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/move", suite);

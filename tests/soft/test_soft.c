@@ -426,6 +426,7 @@ START_TEST(soft_connect__nobody_there)
 	ck_assert_int_eq(ops->connect(a.t, addr, (size_t)len, NULL, 0, &a, &ep), 0);
 	UNTIL(a.nclosed);
 	ck_assert(!a.rejected);
+	ck_assert_int_eq(a.closed_status, -ECONNREFUSED);
 	ck_assert_ptr_nonnull(strstr(a.text, "127.0.0.1:"));
 	ck_assert_ptr_nonnull(strstr(a.text, "refused"));
 	ck_assert_int_eq(ops->post_send(ep, NULL, 0, false), -ENOTCONN);
@@ -1135,6 +1136,67 @@ START_TEST(soft_connect__reply_of_nonsense)
 }
 END_TEST
 
+/* One place refuses, and at the other one (the first, the second) somebody else answers: the peer may live. */
+START_TEST(soft_connect__refused_at_one_of_two_places)
+{
+	struct ripc__iwarp_address address;
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct ripc__ep *ep;
+	size_t len;
+	int listener, nobody, fd;
+
+	open_both(NULL);
+	nobody = raw_listener(addr, &len);
+	ck_assert_int_eq(ripc__iwarp_address_decode(&address, addr, len), 0);
+	address.places[!_i] = address.places[0];
+	listener = raw_listener(addr, &len);
+	{
+		struct ripc__iwarp_address other;
+
+		ck_assert_int_eq(ripc__iwarp_address_decode(&other, addr, len), 0);
+		address.places[_i] = other.places[0];
+	}
+	address.nplaces = 2;
+	len = ripc__iwarp_address_encode(&address, addr, sizeof(addr));
+	close(nobody);
+	ck_assert_int_eq(ops->connect(a.t, addr, len, "x", 1, &a, &ep), 0);
+	fd = raw_accept(listener);
+	ck_assert_int_eq(write(fd, "220 mail.example ESMTP\r\n", 24), 24);
+	UNTIL(a.nclosed);
+	ck_assert_int_eq(a.closed_status, -EHOSTUNREACH);
+	ck_assert_ptr_nonnull(strstr(a.text, "refused"));
+	ck_assert_ptr_nonnull(strstr(a.text, "not an MPA set-up frame"));
+	close(fd);
+	close(listener);
+	close_both();
+}
+END_TEST
+
+/* Likewise, and all refuse. */
+START_TEST(soft_connect__refused_at_two_places)
+{
+	struct ripc__iwarp_address address, other;
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct ripc__ep *ep;
+	size_t len;
+	int one, two;
+
+	open_both(NULL);
+	one = raw_listener(addr, &len);
+	ck_assert_int_eq(ripc__iwarp_address_decode(&address, addr, len), 0);
+	two = raw_listener(addr, &len);
+	ck_assert_int_eq(ripc__iwarp_address_decode(&other, addr, len), 0);
+	address.places[address.nplaces++] = other.places[0];
+	len = ripc__iwarp_address_encode(&address, addr, sizeof(addr));
+	close(one);
+	close(two);
+	ck_assert_int_eq(ops->connect(a.t, addr, len, "x", 1, &a, &ep), 0);
+	UNTIL(a.nclosed);
+	ck_assert_int_eq(a.closed_status, -ECONNREFUSED);
+	close_both();
+}
+END_TEST
+
 START_TEST(soft_progress__many_endpoints)
 {
 	enum { N = 150 };
@@ -1301,6 +1363,8 @@ int main(void)
 	tcase_add_loop_test(tc, soft_accept__markers_demanded, 0, 2);
 	tcase_add_loop_test(tc, soft_connect__peer_knows_revision_1_only, 0, 3);
 	tcase_add_test(tc, soft_connect__reply_of_nonsense);
+	tcase_add_loop_test(tc, soft_connect__refused_at_one_of_two_places, 0, 2);
+	tcase_add_test(tc, soft_connect__refused_at_two_places);
 	tcase_add_loop_test(tc, soft_progress__many_endpoints, 0, 2);
 	tcase_add_test(tc, soft_fd__readable_when_there_is_something);
 	tcase_add_test(tc, soft_arm__writable_socket_wakes);

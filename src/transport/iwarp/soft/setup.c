@@ -130,11 +130,12 @@ static bool want_crc(const struct ripc__ep *ep)
 	return ep->t->crc == RIPC__CRC_ON;
 }
 
-/* The place being tried has failed: notes why. */
-static void note(struct soft_setup *s, const char *why)
+/* The place being tried has failed: notes why. @err: a negative errno. */
+static void note(struct soft_setup *s, int err, const char *why)
 {
 	size_t len = strlen(s->tried);
 
+	s->unsure = s->unsure || err != -ECONNREFUSED;
 	snprintf(s->tried + len, sizeof(s->tried) - len, "%s%s: %s", len ? "; " : "", s->peer, why);
 }
 
@@ -172,16 +173,21 @@ void ripc__soft_try_next(struct ripc__ep *ep)
 		err = start(ep);
 		if (!err)
 			return;
-		note(s, strerror(-err));
+		note(s, err, strerror(-err));
 		drop_socket(ep);
 	}
+	/* Only if its host says at every place that nobody listens is the peer known to be dead. */
+	if (s->tried[0] && !s->unsure)
+		err = -ECONNREFUSED;
+	else if (!err || err == -ECONNREFUSED)
+		err = -EHOSTUNREACH;
 	ripc__soft_ep_break(ep, err, s->tried[0] ? s->tried : "no address can be reached from here");
 }
 
 /* The current place is given up. */
-static void place_failed(struct ripc__ep *ep, const char *why)
+static void place_failed(struct ripc__ep *ep, int err, const char *why)
 {
-	note(ep->setup, why);
+	note(ep->setup, err, why);
 	drop_socket(ep);
 	ep->setup->place++;
 	ep->setup->basic = false;
@@ -294,10 +300,10 @@ static void step_active(struct ripc__ep *ep)
 		drop_socket(ep);
 		ripc__soft_try_next(ep);
 	} else if (n < 0) {
-		place_failed(ep, why);
+		place_failed(ep, n, why);
 	} else if (s->reply.reject) {
 		ep->rejected = true;
-		note(s, "the peer rejected the connection");
+		note(s, -ECONNREFUSED, "the peer rejected the connection");
 		ripc__soft_ep_break(ep, -ECONNREFUSED, s->tried);
 	} else {
 		ripc__soft_open_engine(ep, &terms);
@@ -360,7 +366,7 @@ unsigned ripc__soft_setup_step(struct ripc__ep *ep, struct ripc__event *ev)
 		if (getsockopt(ep->fd, SOL_SOCKET, SO_ERROR, &err, &len))
 			err = errno;
 		if (err)
-			place_failed(ep, strerror(err));
+			place_failed(ep, -err, strerror(err));
 		else
 			ask(ep);
 		return 0;
@@ -387,7 +393,8 @@ uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns)
 			continue;
 		}
 		if (ep->active) {
-			place_failed(ep, ep->state == SOFT_ASKED ? "no reply" : "no answer");
+			place_failed(ep, -ETIMEDOUT,
+				     ep->state == SOFT_ASKED ? "no reply" : "no answer");
 			if (ep->state == SOFT_CONNECTING && ep->setup->deadline_ns < next)
 				next = ep->setup->deadline_ns;
 			continue;

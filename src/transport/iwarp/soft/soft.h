@@ -123,6 +123,7 @@ struct soft_setup {
 	size_t in_len;
 	uint64_t deadline_ns;
 	char tried[SOFT_WHY_MAX]; /* why places failed */
+	bool unsure; /* one failed otherwise than by a refusal: the peer may live there */
 	char peer[64];
 };
 
