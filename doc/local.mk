@@ -31,6 +31,7 @@ RIPC_MAN3 = \
 	doc/man/ripc_request_cancel.3 \
 	doc/man/ripc_request_test.3 \
 	doc/man/ripc_request_wait.3 \
+	doc/man/ripc_resolvers.3 \
 	doc/man/ripc_route.3 \
 	doc/man/ripc_send.3 \
 	doc/man/ripc_send_long.3 \

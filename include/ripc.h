@@ -472,6 +472,8 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  *
  * Short messages of one sender come in the order they were sent, its long ones in the order they were started; a
  * short message may overtake a long one that is still on its way.
+ * A long message that is lost leaves a gap: its sender is told, and where the sender died, those that were already here in full
+ * are delivered although one before them was cut short.
  *
  * Return: 0, or a negative errno.
  * Errors:
@@ -654,6 +656,22 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats);
  * Return: 1 if it is open, 0 if it is unavailable, -ENOENT after the last.
  */
 int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
+
+/**
+ * ripc_resolvers - how services are found here, and what keeps them from being found
+ * @ctx: the context, or NULL
+ * @index: 0, 1, 2 ...
+ * @name: where its name is stored; valid until the context is closed
+ * @text: where its state at present is described or, if it is left out, the reason is given
+ * @len: bytes at @text
+ *
+ * The back ends of the setting resolver: those in use, with their addresses, what they know and, with ZooKeeper, the
+ * session; then those that cannot be used here. Behind them "cache", what is known by way of all of them, and
+ * "keys", if there are any.
+ *
+ * Return: 1 if it works, 0 if it is left out or can find nothing at present (an ensemble is down), -ENOENT after the last.
+ */
+int ripc_resolvers(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
 
 /**
  * ripc_set_log - send the log to a function

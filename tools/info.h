@@ -11,6 +11,7 @@
 #define INFO_SETTINGS_MAX   32
 #define INFO_DEVICES_MAX    32
 #define INFO_TRANSPORTS_MAX 16
+#define INFO_RESOLVERS_MAX  8
 
 struct info_setting {
 	char text[256];     /* as the user wrote it, name=value */
@@ -32,6 +33,12 @@ struct info_transport {
 	char text[512]; /* its address, or the reason why it is unavailable */
 };
 
+struct info_resolver {
+	char name[32]; /* of a back end, or "cache" or "keys" */
+	bool works;
+	char text[512]; /* its state, or the reason why it is left out */
+};
+
 struct info {
 	char host[256], kernel[256];
 	unsigned cpus;
@@ -40,10 +47,11 @@ struct info {
 	bool has_instance; /* a service of our own could be registered and looked up */
 	uint8_t instance[16];
 	char instance_error[1024]; /* if not: why */
-	unsigned nsettings, ndevices, ntransports;
+	unsigned nsettings, ndevices, ntransports, nresolvers;
 	struct info_setting settings[INFO_SETTINGS_MAX];
 	struct info_device devices[INFO_DEVICES_MAX];
 	struct info_transport transports[INFO_TRANSPORTS_MAX];
+	struct info_resolver resolvers[INFO_RESOLVERS_MAX];
 	struct ripc_limits limits;
 	struct rlimit memlock, nofile;
 	unsigned long long huge_total, huge_free, huge_kib; /* pages, pages, KiB per page; 0: none */

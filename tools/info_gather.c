@@ -153,6 +153,23 @@ static void gather_instance(struct info *info, struct ripc *ctx)
 	}
 }
 
+/* After a service was registered: by then a back end has reached its servers, or found that it cannot. */
+static void gather_resolvers(struct info *info, struct ripc *ctx)
+{
+	const char *name;
+
+	for (unsigned i = 0; i < INFO_RESOLVERS_MAX; i++) {
+		struct info_resolver *r = &info->resolvers[i];
+		int rc = ripc_resolvers(ctx, i, &name, r->text, sizeof(r->text));
+
+		if (rc < 0)
+			break;
+		snprintf(r->name, sizeof(r->name), "%s", name);
+		r->works = rc == 1;
+		info->nresolvers++;
+	}
+}
+
 static void gather_context(struct info *info, const char *settings)
 {
 	const char *name;
@@ -175,6 +192,7 @@ static void gather_context(struct info *info, const char *settings)
 	}
 	ripc_limits(ctx, 0, &info->limits);
 	gather_instance(info, ctx);
+	gather_resolvers(info, ctx);
 	ripc_close(ctx);
 }
 

@@ -64,6 +64,9 @@ static void print_context(const struct info *info)
 	for (unsigned i = 0; i < info->ntransports; i++)
 		printf("%-14s %s: %s%s\n", "transport:", info->transports[i].name,
 		       info->transports[i].open ? "" : "unavailable: ", info->transports[i].text);
+	for (unsigned i = 0; i < info->nresolvers; i++)
+		printf("%-14s %s: %s%s\n", "resolver:", info->resolvers[i].name,
+		       info->resolvers[i].works ? "" : "finds nothing: ", info->resolvers[i].text);
 	printf("%-14s short messages to %llu bytes on every transport, long to %llu bytes\n",
 	       "limits:", (unsigned long long)info->limits.short_max,
 	       (unsigned long long)info->limits.long_max);
@@ -121,8 +124,8 @@ static json_t *limit_json(const struct rlimit *limit)
 
 static json_t *lists_json(const struct info *info)
 {
-	json_t *settings = json_array(), *transports = json_array(), *devices = json_array(),
-	       *built = json_object();
+	json_t *settings = json_array(), *transports = json_array(), *resolvers = json_array(),
+	       *devices = json_array(), *built = json_object();
 
 	for (unsigned i = 0; i < info->nsettings; i++)
 		json_array_append_new(settings,
@@ -134,6 +137,11 @@ static json_t *lists_json(const struct info *info)
 						"available", info->transports[i].open,
 						info->transports[i].open ? "address" : "reason",
 						info->transports[i].text));
+	for (unsigned i = 0; i < info->nresolvers; i++)
+		json_array_append_new(resolvers,
+				      json_pack("{s:s,s:b,s:s}", "name", info->resolvers[i].name,
+						"works", info->resolvers[i].works, "state",
+						info->resolvers[i].text));
 	for (unsigned i = 0; i < info->ndevices; i++)
 		json_array_append_new(
 			devices,
@@ -142,8 +150,8 @@ static json_t *lists_json(const struct info *info)
 				  info->devices[i].link, "state", info->devices[i].state));
 	for (size_t i = 0; i < NFEATURES; i++)
 		json_object_set_new(built, features[i].name, json_boolean(features[i].built));
-	return json_pack("{s:o,s:o,s:o,s:o}", "settings", settings, "transports", transports,
-			 "devices", devices, "features", built);
+	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "settings", settings, "transports", transports,
+			 "resolvers", resolvers, "devices", devices, "features", built);
 }
 
 static json_t *context_json(const struct info *info)

@@ -289,3 +289,17 @@ int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *t
 	ripc__unlock(ctx);
 	return rc;
 }
+
+int ripc_resolvers(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
+{
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!name || !text || !len)
+		return ripc__fail(-EINVAL, "nowhere to store the answer");
+	ripc__lock(ctx);
+	rc = ripc__resolver_entry(ctx->resolver, index, name, text, len);
+	ripc__unlock(ctx);
+	return rc < 0 ? ripc__fail(rc, "there is no resolver back end %u", index) : rc;
+}

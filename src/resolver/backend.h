@@ -79,8 +79,8 @@ struct ripc__backend_ops {
 	void (*tried)(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
 		      size_t len);
 
-	/* What it is doing, as a phrase. */
-	void (*describe)(const struct ripc__backend *b, char *text, size_t len);
+	/* What it is doing, as a phrase. Return: whether it can find anything at present. */
+	bool (*describe)(const struct ripc__backend *b, char *text, size_t len);
 
 	/* In the child of fork(): closes descriptors, touches nothing else. */
 	void (*forked)(struct ripc__backend *b);

@@ -190,7 +190,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 	if (state == ZOO_CONNECTED_STATE) {
 		int64_t id = zoo_client_id(zh)->client_id;
 
-		report(e, RIPC__ENS_UP, 0, false, "", id != e->session);
+		report(e, RIPC__ENS_UP, (uint64_t)id, false, "", id != e->session);
 		e->session = id;
 	} else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
 		report_text(e, RIPC__ENS_LOST, 0,

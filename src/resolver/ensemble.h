@@ -22,7 +22,7 @@ struct ripc__ensemble_env {
 };
 
 enum ripc__ensemble_kind {
-	RIPC__ENS_UP = 1,  /* connected; len 1: a new session, in which nothing is claimed */
+	RIPC__ENS_UP = 1, /* connected; len 1: a new session, in which nothing is claimed; service: its id, or 0 */
 	RIPC__ENS_LOST,    /* not connected; the session may survive. Text: why, if it is known */
 	RIPC__ENS_CLAIMED, /* service: the node is ours */
 	RIPC__ENS_TAKEN,   /* service: the node is another's; bytes: its data */

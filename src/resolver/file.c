@@ -512,7 +512,7 @@ static void file_tried(struct ripc__backend *b, uint64_t service, unsigned reque
 	snprintf(text, len, "file (%u hosts of %.100s)", f->last_asked, f->path);
 }
 
-static void file_describe(const struct ripc__backend *b, char *text, size_t len)
+static bool file_describe(const struct ripc__backend *b, char *text, size_t len)
 {
 	const struct file *f = (const struct file *)b;
 	int n = snprintf(text, len, "%s: %zu hosts of services", f->path, f->nentries);
@@ -521,6 +521,7 @@ static void file_describe(const struct ripc__backend *b, char *text, size_t len)
 		n += snprintf(text + n, len - (size_t)n, ", %u bad lines", f->bad_lines);
 	if (f->trouble[0] && n > 0 && (size_t)n < len)
 		snprintf(text + n, len - (size_t)n, ", %s", f->trouble);
+	return f->nentries;
 }
 
 static void file_forked(struct ripc__backend *b)

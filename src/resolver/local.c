@@ -378,10 +378,11 @@ static void local_tried(struct ripc__backend *b, uint64_t service, unsigned requ
 		 there ? "its holder on this host does not answer" : "no holder on this host");
 }
 
-static void local_describe(const struct ripc__backend *b, char *text, size_t len)
+static bool local_describe(const struct ripc__backend *b, char *text, size_t len)
 {
 	snprintf(text, len, "abstract Unix datagram sockets, %zu for services",
 		 ((const struct local *)b)->held.count);
+	return true;
 }
 
 static void forked_held(struct ripc__node *node, void *arg)

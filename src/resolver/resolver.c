@@ -53,6 +53,12 @@ struct owed {
 	unsigned backend;
 };
 
+/* A back end that could not be opened. */
+struct left_out {
+	char name[sizeof(((struct ripc__chain_link *)0)->name)];
+	char why[256];
+};
+
 struct ripc__resolver {
 	struct ripc__rcore *core;
 	struct ripc__backend *backends[BACKENDS_MAX];
@@ -74,7 +80,8 @@ struct ripc__resolver {
 	uint64_t complaints[COMPLAINTS];
 	unsigned ncomplaints; /* lines logged */
 	bool advised;         /* that so many speak here that broadcast is a burden */
-	char left_out[512];   /* "udp: reason" of back ends that could not be opened */
+	struct left_out left[BACKENDS_MAX];
+	unsigned nleft;
 };
 
 /* --- texts --- */
@@ -542,27 +549,60 @@ uint64_t ripc__resolver_bad_messages(const struct ripc__resolver *r)
 	return r->bad + counts.bad;
 }
 
+int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,
+			 size_t len)
+{
+	struct ripc__rcore_counts counts;
+
+	if (index < r->nbackends) {
+		struct ripc__backend *b = r->backends[index];
+
+		*name = b->ops->name;
+		return b->ops->describe(b, text, len);
+	}
+	index -= r->nbackends;
+	if (index < r->nleft) {
+		*name = r->left[index].name;
+		snprintf(text, len, "%s", r->left[index].why);
+		return 0;
+	}
+	index -= r->nleft;
+	if (!index) {
+		ripc__rcore_counts(r->core, &counts);
+		*name = "cache";
+		snprintf(text, len,
+			 "%zu records in %zu bytes, %zu look-ups under way or failed of late, %zu "
+			 "services of ours; %" PRIu64 " messages not understood",
+			 counts.cached, counts.cached_bytes, counts.lookups, counts.held,
+			 r->bad + counts.bad);
+		return 1;
+	}
+	if (index > 1 || !r->auth)
+		return -ENOENT;
+	*name = "keys";
+	ripc__auth_describe(r->auth, text, len);
+	return 1;
+}
+
 void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len)
 {
+	const char *name;
+	char one[512];
 	size_t at = 0;
 
-	for (unsigned i = 0; i < r->nbackends; i++) {
-		char one[512];
-
-		r->backends[i]->ops->describe(r->backends[i], one, sizeof(one));
-		at = append(text, len, at, "%s%s: %s", at ? "; " : "", r->backends[i]->ops->name, one);
-	}
-	if (*r->left_out)
-		at = append(text, len, at, "%s%s", at ? "; " : "", r->left_out);
-	if (r->auth) {
-		char keys[256];
-
-		ripc__auth_describe(r->auth, keys, sizeof(keys));
-		append(text, len, at, "; %s", keys);
-	}
+	for (unsigned i = 0; ripc__resolver_entry(r, i, &name, one, sizeof(one)) >= 0; i++)
+		at = append(text, len, at, "%s%s: %s", at ? "; " : "", name, one);
 }
 
 /* --- life --- */
+
+static void leave_out(struct ripc__resolver *r, const char *name, const char *why)
+{
+	struct left_out *l = &r->left[r->nleft++];
+
+	snprintf(l->name, sizeof(l->name), "%.15s", name);
+	snprintf(l->why, sizeof(l->why), "%s", why);
+}
 
 static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops *ops,
 			const struct ripc__resolver_env *env, const char *arg)
@@ -581,15 +621,13 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.sim = env->sim,
 		.now_ns = env->sim ? 0 : ripc__clock_ns(),
 	};
-	size_t at = strlen(r->left_out);
 	char why[256] = "";
 	int rc = ops->open(&r->backends[r->nbackends], &benv, why, sizeof(why));
 
 	if (!rc)
 		r->nbackends++;
 	else
-		append(r->left_out, sizeof(r->left_out), at, "%s%s: %s", at ? "; " : "", ops->name,
-		       why);
+		leave_out(r, ops->name, why);
 	return rc;
 }
 
@@ -628,6 +666,17 @@ static void add_local(struct ripc__resolver *r, struct ripc__chain_link *links, 
 	r->quiet = true;
 }
 
+static int nothing_works(struct ripc__resolver *r, int rc)
+{
+	char all[1024];
+	size_t at = 0;
+
+	for (unsigned i = 0; i < r->nleft; i++)
+		at = append(all, sizeof(all), at, "%s%s: %s", i ? "; " : "", r->left[i].name,
+			    r->left[i].why);
+	return ripc__fail(rc, "no resolver back end works: %s", all);
+}
+
 /* Opens those that the chain names. File comes last, as it leaves the resolver's port to one that hears it anyway. */
 static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_env *env)
 {
@@ -640,7 +689,7 @@ static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_e
 	if (env->sim) {
 		rc = open_backend(r, &ripc__backend_sim, env, "");
 		r->polled = true;
-		return rc ? ripc__fail(rc, "%s", r->left_out) : 0;
+		return rc ? ripc__fail(rc, "sim: %s", r->left[0].why) : 0;
 	}
 	if (ripc__chain_check(at, why, sizeof(why)))
 		return ripc__fail(-EINVAL, "resolver=%s: %s", at, why);
@@ -662,22 +711,26 @@ static int open_backends(struct ripc__resolver *r, const struct ripc__resolver_e
 		rc = open_backend(r, known[k], env, links[i].arg);
 		/* A mistake, or a want of something that will be wanted again: not for working around. */
 		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
-			return ripc__fail(rc, "%s", r->left_out);
+			return ripc__fail(rc, "%s: %s", known[k]->name, r->left[r->nleft - 1].why);
 		if (rc) {
 			r->quiet = r->quiet && known[k] != &ripc__backend_local;
 			first = first ? first : rc;
-			ripc__log(RIPC_LOG_WARN, "resolver works without %s", r->left_out);
 		} else if (known[k] == &ripc__backend_local) {
 			r->local = true;
 		}
 	}
-	if (r->nbackends)
-		return 0;
-	if (!*r->left_out)
-		return ripc__fail(-EINVAL,
-				  "resolver=%s: names nothing that works outside of a simulation",
-				  env->opt->resolver);
-	return ripc__fail(first, "no resolver back end works: %s", r->left_out);
+	for (unsigned i = 0; i < nlinks; i++)
+		if (links[i].name[0])
+			leave_out(r, links[i].name,
+				  strcmp(links[i].name, ripc__backend_sim.name)
+					  ? "this build has no ZooKeeper client"
+					  : "it works in simulations only");
+	if (!r->nbackends)
+		return nothing_works(r, first ? first : -EINVAL);
+	for (unsigned i = 0; i < r->nleft; i++)
+		ripc__log(RIPC_LOG_WARN, "resolver works without %s: %s", r->left[i].name,
+			  r->left[i].why);
+	return 0;
 }
 
 static void close_all(struct ripc__resolver *r)

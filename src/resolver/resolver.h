@@ -88,7 +88,15 @@ int ripc__resolver_fd(struct ripc__resolver *r);
 /* In the child of fork(): closes descriptors, touches nothing else. */
 void ripc__resolver_forked(struct ripc__resolver *r);
 
-/* What each back end is doing, or why it is left out; one sentence each, for people. */
+/*
+ * For people: first what each back end is doing, then why each of the others is left out, then, as "cache", what is known at
+ * present and, as "keys", those of the cluster. *name lives as long as the resolver. Return: 1 if it works, 0 if it is left out or
+ * can find nothing at present, -ENOENT after the last.
+ */
+int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,
+			 size_t len);
+
+/* All of that in one line. */
 void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len);
 
 /* Messages that were not understood, since the start. */

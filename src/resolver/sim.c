@@ -62,9 +62,10 @@ static void sim_tried(struct ripc__backend *b, uint64_t service, unsigned reques
 	snprintf(text, len, "sim (%u requests)", requests);
 }
 
-static void sim_describe(const struct ripc__backend *b, char *text, size_t len)
+static bool sim_describe(const struct ripc__backend *b, char *text, size_t len)
 {
 	snprintf(text, len, "a simulated network");
+	return true;
 }
 
 static void sim_forked(struct ripc__backend *b)

@@ -506,13 +506,30 @@ static void udp_tried(struct ripc__backend *b, uint64_t service, unsigned reques
 	snprintf(text, len, "udp (%u requests on %s port %u)", requests, names, u->port);
 }
 
-static void udp_describe(const struct ripc__backend *b, char *text, size_t len)
+static bool udp_describe(const struct ripc__backend *b, char *text, size_t len)
 {
 	const struct udp *u = (const struct udp *)b;
-	char names[400];
+	char names[160], addr[INET6_ADDRSTRLEN];
+	bool works = false;
+	int n;
 
 	interface_names(u, names, sizeof(names));
-	snprintf(text, len, "broadcast and multicast on %s port %u", names, u->port);
+	n = snprintf(text, len, "broadcast and multicast on %s port %u", names, u->port);
+	for (unsigned i = 0; i < u->ntargets; i++) {
+		const struct target *t = &u->targets[i];
+		bool v4 = t->to.any.sa_family == AF_INET;
+
+		works = works || !t->err;
+		if (n < 0 || (size_t)n >= len)
+			continue;
+		inet_ntop(t->to.any.sa_family,
+			  v4 ? (const void *)&t->to.in.sin_addr : (const void *)&t->to.in6.sin6_addr,
+			  addr, sizeof(addr));
+		n += snprintf(text + n, len - (size_t)n, "%s%s%s%s%s%s", i ? ", " : ": to ", addr,
+			      v4 ? "" : "%", v4 ? "" : t->name, t->err ? ": " : "",
+			      t->err ? strerror(t->err) : "");
+	}
+	return works;
 }
 
 static void udp_forked(struct ripc__backend *b)

@@ -79,6 +79,7 @@ struct zk {
 	bool up;                 /* connected */
 	bool was_up;             /* and it has been, at least once */
 	bool renew;              /* a new session: all services of ours are to be said again */
+	uint64_t session;        /* its id, when it was up */
 	uint64_t lost_ns;
 	uint64_t said_ns; /* last complaint */
 	char hosts[448];
@@ -424,10 +425,11 @@ static void changed(struct zk *z, uint64_t service)
 
 static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
 {
-	struct held *h = r->service ? held_find(z, r->service) : NULL;
+	struct held *h = r->kind != RIPC__ENS_UP ? held_find(z, r->service) : NULL;
 
 	switch (r->kind) {
 	case RIPC__ENS_UP:
+		z->session = r->service ? r->service : z->session;
 		came_up(z, r->len);
 		break;
 	case RIPC__ENS_LOST:
@@ -600,12 +602,13 @@ static void zk_tried(struct ripc__backend *b, uint64_t service, unsigned request
 				 : "it has no node there");
 }
 
-static void zk_describe(const struct ripc__backend *b, char *text, size_t len)
+static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 {
 	const struct zk *z = (const struct zk *)b;
 	struct watched *w;
 	struct held *h;
 	size_t known = 0, stale = 0, made = 0;
+	char state[80];
 	int n;
 
 	TAILQ_FOREACH(w, &z->lru, link)
@@ -615,17 +618,21 @@ static void zk_describe(const struct ripc__backend *b, char *text, size_t len)
 	}
 	TAILQ_FOREACH(h, &z->helds, link)
 	made += h->state == MADE;
+	if (z->up)
+		snprintf(state, sizeof(state), "connected, in session %" PRIx64, z->session);
+	else if (z->was_up)
+		snprintf(state, sizeof(state), "lost %" PRIu64 " s ago, it was session %" PRIx64,
+			 (ripc__clock_ns() - z->lost_ns) / (1000 * RIPC__MS), z->session);
+	else
+		snprintf(state, sizeof(state), "not connected yet");
 	n = snprintf(text, len,
 		     "%s%s: %s, %zu of %zu services of ours have their nodes, %zu records known",
-		     z->hosts, ripc__ensemble_root(z->e),
-		     z->up       ? "connected"
-		     : z->was_up ? "lost"
-				 : "not connected yet",
-		     made, z->held.count, known);
+		     z->hosts, ripc__ensemble_root(z->e), state, made, z->held.count, known);
 	if (stale && n > 0 && (size_t)n < len)
 		n += snprintf(text + n, len - (size_t)n, ", %zu of them stale", stale);
 	if (z->trouble[0] && n > 0 && (size_t)n < len)
 		snprintf(text + n, len - (size_t)n, " (%s)", z->trouble);
+	return z->up;
 }
 
 static void zk_forked(struct ripc__backend *b)

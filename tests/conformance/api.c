@@ -166,6 +166,17 @@ static void limits_and_query(struct conf *c)
 	CHECK(open >= 1, "none of %u transports is open", n);
 	CHECK(ripc_transports(p.a, 0, &name, text, 4) >= 0, "short text");
 	SAME(3, strlen(text));
+	n = open = 0;
+	while ((rc = ripc_resolvers(p.a, n, &name, text, sizeof(text))) >= 0) {
+		CHECK(name && name[0] && text[0], "back end %u has no name or text", n);
+		open += rc == 1 && strcmp(name, "cache") && strcmp(name, "keys");
+		n++;
+	}
+	RETURNS(-ENOENT, rc);
+	CHECK(open >= 1, "none of %u back ends works", n);
+	RETURNS(-EINVAL, ripc_resolvers(p.a, 0, NULL, text, 4));
+	CHECK(ripc_resolvers(p.a, 0, &name, text, 4) >= 0, "short text");
+	SAME(3, strlen(text));
 }
 
 static void stats_add_up(struct conf *c)

@@ -203,6 +203,7 @@ static void check_perf(json_t *root, const char *test, size_t results, bool base
 static void check_info(json_t *root)
 {
 	json_t *transports = json_object_get(root, "transports"), *t,
+	       *resolvers = json_object_get(root, "resolvers"),
 	       *context = json_object_get(root, "context");
 	bool available = false;
 	size_t i;
@@ -226,6 +227,15 @@ static void check_info(json_t *root)
 	}
 	if (!available)
 		fail("transports: none is available, and yet the library was opened");
+	if (!json_is_array(resolvers) || json_array_size(resolvers) < 2)
+		fail("resolvers: missing");
+	json_array_foreach(resolvers, i, t)
+	{
+		text(t, "name");
+		text(t, "state");
+		if (!json_is_boolean(json_object_get(t, "works")))
+			fail("resolvers: works: missing");
+	}
 	if (!json_is_array(json_object_get(root, "devices")) ||
 	    !json_is_array(json_object_get(root, "settings")))
 		fail("devices or settings: missing");

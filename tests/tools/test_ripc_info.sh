@@ -41,6 +41,30 @@ else
 	ok "is available"
 fi
 
+has "shows a back end with where it speaks" "$out" "^resolver: *udp: broadcast and multicast on lo.* port [0-9]*: to .*127\.255\.255\.255"
+has "shows one that works within the host" "$out" "^resolver: *local: .*sockets"
+has "shows what the resolver knows" "$out" "^resolver: *cache: [0-9]* records .* 0 services of ours"
+if grep -q "finds nothing" "$out"; then
+	bad "none of them finds nothing" "$out"
+else
+	ok "none of them finds nothing"
+fi
+printf '%s\n' '42 192.0.2.7 192.0.2.8' 'nonsense' >"$work/hosts"
+expect "a chain" 0 20 ./tools/ripc-info -o "resolver=local,file:$work/hosts"
+has "has the hosts of its file, and what is wrong in it" "$out" "^resolver: *file: $work/hosts: 2 hosts of services, 1 bad line"
+expect "an ensemble that is down" 0 30 ./tools/ripc-info \
+	-o resolver=local,zookeeper:127.0.0.1:1/none -o resolve_timeout_ms=300
+has "is shown with its state" "$out" \
+	"^resolver: *zookeeper: finds nothing: \(127.0.0.1:1/none: not connected\|this build has no ZooKeeper client\)"
+has "beside one that works" "$out" "^resolver: *local: [^f]"
+(umask 077 && for i in 1 2; do od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' && echo; done >"$work/key")
+timeout -k 2 20 ./tools/ripc-info -o "key_file=$work/key" >"$out" 2>"$err"
+if grep -q "no libsodium" "$err"; then
+	skip "keys: libsodium was left out"
+else
+	has "shows the keys by their ids" "$out" "^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; 0 strangers"
+fi
+
 expect "nonsense in an option" 3 20 ./tools/ripc-info -o wait=nonsense
 has "is named" "$err" "wait=nonsense"
 has "and the rest is shown all the same" "$out" "^memlock:"
