@@ -66,10 +66,18 @@ static int take_piece(const struct ripc_message *m, int fd, long long expected, 
 		fprintf(stderr, "fetch: the server says: %s\n", head + 6);
 		return 1;
 	}
-	/* Long messages of one sender arrive in the order they were started: each continues the last. */
-	if (sscanf(head, "ok %lld %lld", &offset, size) != 2 || offset != expected ||
+	if (sscanf(head, "ok %lld %lld", &offset, size) != 2 || offset < expected || offset > *size ||
 	    (long long)m->items[1].iov_len > *size - offset || (!m->items[1].iov_len && *size)) {
 		fprintf(stderr, "fetch: the reply makes no sense: %s\n", head);
+		return 1;
+	}
+	/*
+	 * Long messages of one sender arrive in the order they were started: each continues the last. But where the
+	 * sender dies, one of them may be cut short that others behind it have overtaken on the wire.
+	 */
+	if (offset > expected) {
+		fprintf(stderr, "fetch: the server has fallen silent: the piece at %lld is lost\n",
+			expected);
 		return 1;
 	}
 	/* The second item stands in registered memory of the library's pool, where the network put it. */

@@ -344,6 +344,23 @@ START_TEST(peer_gone__what_is_not_complete_is_dropped)
 }
 END_TEST
 
+/* The sender has been told that it arrived. */
+START_TEST(peer_gone__what_is_complete_behind_it_is_delivered)
+{
+	again(2, read_slowly);
+	rig_connect(&rig, 0, 1);
+	rig_begin(&rig, 0, 1, data, LARGE);
+	rig_begin(&rig, 0, 1, data, 1000);
+	rig_run(&rig, 5);
+	ripc__sim_kill_context(rig.net, rig.ctx[0], false);
+	rig.ctx[0] = NULL;
+	rig_run(&rig, 5000);
+	rig_expect(&rig, 1, 1000, 1);
+	rig_expect_none(&rig, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+}
+END_TEST
+
 START_TEST(service_gone__in_the_middle)
 {
 	struct ripc_request *r;
@@ -588,6 +605,7 @@ int main(void)
 	tcase_add_loop_test(tc, lane_gone__withdrawn_in_the_meantime, 0, 3);
 	tcase_add_test(tc, lane_gone__withdrawn_while_an_older_one_lives);
 	tcase_add_loop_test(tc, peer_gone__what_is_not_complete_is_dropped, 0, 3);
+	tcase_add_test(tc, peer_gone__what_is_complete_behind_it_is_delivered);
 	tcase_add_loop_test(tc, service_gone__in_the_middle, 0, 3);
 	tcase_add_test(tc, arrived__ids_out_of_bounds);
 	tcase_add_test(tc, arrived__again_is_answered_and_not_delivered);
