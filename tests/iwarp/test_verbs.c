@@ -264,6 +264,149 @@ START_TEST(ep_close__what_was_sent_arrives)
 }
 END_TEST
 
+/* Calls of the device's post_send, and what they posted; the fail_at-th work request is refused, 0: none. */
+static int (*real_post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+static unsigned calls, works, fail_at;
+
+static int count_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *last = NULL, *next = wr;
+	int rc;
+
+	calls++;
+	for (; next && works + 1 != fail_at; next = next->next) {
+		works++;
+		last = next;
+	}
+	if (!next)
+		return real_post_send(qp, wr, bad);
+	if (last) {
+		last->next = NULL;
+		rc = real_post_send(qp, wr, bad);
+		ck_assert_int_eq(rc, 0);
+		last->next = next;
+	}
+	*bad = next;
+	return ENOMEM;
+}
+
+/* The device's operations belong to it: they are put back. */
+static void count_posts(bool on)
+{
+	struct ibv_context_ops *ops = &a.ep->conn->qp->context->ops;
+
+	if (on)
+		real_post_send = ops->post_send;
+	ops->post_send = on ? count_post_send : real_post_send;
+	calls = works = fail_at = 0;
+}
+
+static int send_more(uint32_t number, size_t len)
+{
+	static uint8_t bytes[4096];
+
+	memcpy(bytes, &number, 4);
+	return a.ops->post_send(a.ep, &(struct iovec){bytes, len}, 1, true);
+}
+
+/* What is held back is posted at once, in its order, by whatever comes first. */
+START_TEST(post_send__held_back)
+{
+	static uint8_t target[100], source[100] = "written before";
+	struct ripc__mr local, remote;
+	uint32_t n = 0;
+
+	open_pair(0);
+	connect_pair();
+	count_posts(true);
+	/* A send that does not wait. */
+	for (; n < 5; n++)
+		ck_assert_int_eq(send_more(n, n % 2 ? 40 : 2000), 1);
+	ck_assert_uint_eq(calls, 0);
+	ck_assert_int_eq(send_one(&a, n++, 40), 0);
+	ck_assert_uint_eq(calls, 1);
+	ck_assert_uint_eq(works, 6);
+	UNTIL(b.nrecv == n);
+	/* As many as may wait. */
+	for (unsigned i = 1; i < CONN_HELD_MAX; i++)
+		ck_assert_int_eq(send_more(n++, 40), 1);
+	ck_assert_int_eq(send_more(n++, 40), 0);
+	ck_assert_uint_eq(calls, 2);
+	UNTIL(b.nrecv == n);
+	/* A push, and a round of progress. */
+	ck_assert_int_eq(send_more(n++, 40), 1);
+	ck_assert_int_eq(send_more(n++, 40), 1);
+	a.ops->flush(a.t);
+	ck_assert_uint_eq(calls, 3);
+	ck_assert_int_eq(send_more(n++, 40), 1);
+	step(&a);
+	ck_assert_uint_eq(calls, 4);
+	UNTIL(b.nrecv == n);
+	/* A write, which nothing overtakes. */
+	ck_assert_int_eq(
+		b.ops->reg(b.t, b.ep, target, sizeof(target), RIPC__ACCESS_REMOTE_WRITE, &remote), 0);
+	ck_assert_int_eq(
+		a.ops->reg(a.t, NULL, source, sizeof(source), RIPC__ACCESS_LOCAL_WRITE, &local), 0);
+	ck_assert_int_eq(send_more(n++, 40), 1);
+	ck_assert_int_eq(a.ops->post_write(a.ep, &local, source, 100, remote.addr, remote.key, 1), 0);
+	ck_assert_uint_eq(calls, 6);
+	UNTIL(b.nrecv == n && a.nwrite == 1);
+	ck_assert_mem_eq(target, source, 100);
+	a.ops->dereg(a.t, &local);
+	b.ops->dereg(b.t, &remote);
+	/* The end. */
+	ck_assert_int_eq(send_more(n++, 40), 1);
+	count_posts(false);
+	a.ops->ep_close(a.ep);
+	UNTIL(b.nclosed);
+	ck_assert_uint_eq(b.nrecv, n);
+	ck_assert(!b.closed_before_data);
+	b.ops->ep_close(b.ep);
+	close_pair();
+}
+END_TEST
+
+/* The device takes some of a chain: those arrive, and the connection is over. */
+START_TEST(post_send__refused_in_the_middle)
+{
+	open_pair(0);
+	connect_pair();
+	count_posts(true);
+	fail_at = 4;
+	for (uint32_t n = 0; n < 6; n++)
+		ck_assert_int_eq(send_more(n, 40), 1);
+	a.ops->flush(a.t);
+	ck_assert_uint_eq(calls, 1);
+	ck_assert_int_eq(send_more(6, 40), -ENOTCONN);
+	ck_assert_uint_eq(a.ep->conn->tx.tail - a.ep->conn->tx.head, 1 + 3);
+	count_posts(false);
+	UNTIL(a.nclosed);
+	ck_assert_int_eq(a.status, -ENOMEM);
+	a.ops->ep_close(a.ep);
+	UNTIL(b.nclosed);
+	ck_assert_uint_le(b.nrecv, 3);
+	b.ops->ep_close(b.ep);
+	close_pair();
+}
+END_TEST
+
+/* Nobody sends it any more once the connection is lost. */
+START_TEST(post_send__held_back_when_it_ends)
+{
+	open_pair(0);
+	connect_pair();
+	ck_assert_int_eq(send_more(0, 40), 1);
+	ripc__iwv_ep_break(a.ep, -ECONNRESET, "for the test");
+	ck_assert_int_eq(send_more(1, 40), -ENOTCONN);
+	UNTIL(a.nclosed);
+	a.ops->flush(a.t);
+	a.ops->ep_close(a.ep);
+	UNTIL(b.nclosed);
+	b.ops->ep_close(b.ep);
+	close_pair();
+}
+END_TEST
+
 START_TEST(reject__private_data)
 {
 	open_pair(_i);
@@ -535,6 +678,9 @@ int main(void)
 	}
 	add(suite, "first_message", first_message_from_either_side, PAIRS);
 	add(suite, "ep_close", ep_close__what_was_sent_arrives, PAIRS);
+	add(suite, "held_back", post_send__held_back, 1);
+	add(suite, "refused", post_send__refused_in_the_middle, 1);
+	add(suite, "held_back_end", post_send__held_back_when_it_ends, 1);
 	add(suite, "reject", reject__private_data, PAIRS);
 	add(suite, "reject_flushed", reject__flushes_before_it_is_told, 1);
 	add(suite, "established_ended", established__told_after_the_end, 1);

@@ -51,6 +51,7 @@ struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep)
 	conn->ep = ep;
 	conn->read_depth = t->read_depth;
 	ripc__list_init(&conn->link);
+	ripc__list_init(&conn->held);
 	ripc__list_add(&t->conns, &conn->link);
 	ep->conn = conn;
 	return conn;
@@ -155,8 +156,11 @@ int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled)
 	return rc > 0 ? -rc : rc;
 }
 
+/* What was held back is not sent any more: its slots go with the queue. */
 static void detach(struct iwv_conn *conn)
 {
+	conn->nheld = 0;
+	ripc__list_del(&conn->held);
 	if (conn->ep)
 		conn->ep->conn = NULL;
 	conn->ep = NULL;

@@ -274,6 +274,8 @@ void ripc__iwv_ep_close(struct ripc__ep *ep)
 {
 	struct iwv_conn *conn = ep->conn;
 
+	if (conn && !ep->broken)
+		ripc__iwv_push(conn);
 	/* Sends are copies of ours, and may still go out. */
 	if (conn && !ep->broken && conn->state == IWV_UP && !conn->nic->dev.gone &&
 	    conn->tx.head != conn->tx.tail && ripc__verbs_sendq_room(&conn->tx) &&
@@ -287,21 +289,40 @@ static int ready_to_post(struct ripc__ep *ep)
 	return ep->broken || !ep->up || !ep->conn || !ep->conn->qp ? -ENOTCONN : 0;
 }
 
-/* Posted, or not: then the slot is free again and the connection is over, of which the connection manager will tell. */
+/*
+ * Posts a chain. Those that are refused have free slots again, and the connection is over, of which the connection manager
+ * will tell.
+ */
 static int posted(struct ripc__ep *ep, struct ripc__verbs_sendq *q, struct ibv_send_wr *wr)
 {
-	struct ibv_send_wr *bad;
+	struct ibv_send_wr *bad = wr;
 	int rc = ibv_post_send(ep->conn->qp, wr, &bad);
 	char why[WHY_MAX];
+	uint32_t n = 0;
 
 	if (!rc)
 		return 0;
 	rc = rc > 0 ? -rc : rc;
-	ripc__verbs_sendq_untake(q, 1);
+	for (; bad; bad = bad->next)
+		n++;
+	ripc__verbs_sendq_untake(q, n);
 	snprintf(why, sizeof(why), "%s: work cannot be posted: %s", ep->conn->nic->dev.name,
 		 strerror(-rc));
 	ripc__iwv_ep_break(ep, rc, why);
 	return -ENOTCONN;
+}
+
+int ripc__iwv_push(struct iwv_conn *conn)
+{
+	unsigned n = conn->nheld;
+
+	if (!n)
+		return 0;
+	conn->nheld = 0;
+	ripc__list_del(&conn->held);
+	for (unsigned i = 0; i < n; i++)
+		conn->held_wr[i].next = i + 1 < n ? &conn->held_wr[i + 1] : NULL;
+	return posted(conn->ep, &conn->tx, conn->held_wr);
 }
 
 static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
@@ -311,6 +332,31 @@ static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
 			memcpy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
+}
+
+/* Something that completes brings it back: so nothing may be held back meanwhile. */
+static int stalled(struct ripc__ep *ep)
+{
+	if (ripc__iwv_push(ep->conn))
+		return -ENOTCONN;
+	set_stalled(ep, true);
+	return -EAGAIN;
+}
+
+/* Keeps it for later, and posts all that is kept when there is no reason to wait. Return: as post_send(). */
+static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool more)
+{
+	struct iwv_conn *conn = ep->conn;
+	unsigned i = conn->nheld++;
+
+	conn->held_sge[i] = *wr->sg_list;
+	conn->held_wr[i] = *wr;
+	conn->held_wr[i].sg_list = &conn->held_sge[i];
+	if (!i)
+		ripc__list_add(&ep->t->held, &conn->held);
+	if (more && conn->nheld < CONN_HELD_MAX)
+		return 1;
+	return ripc__iwv_push(conn);
 }
 
 int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
@@ -323,7 +369,6 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	struct ibv_sge sge;
 	size_t len = 0;
 
-	(void)more;
 	if (ready_to_post(ep))
 		return -ENOTCONN;
 	for (unsigned i = 0; i < niov; i++)
@@ -331,21 +376,18 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	if (len > CONN_SEND_MAX || !len)
 		return -EMSGSIZE;
 	/* One slot is for the mark at the end. */
-	if (ripc__verbs_sendq_room(&conn->tx) < 2) {
-		set_stalled(ep, true);
-		return -EAGAIN;
-	}
-	if (len > conn->nic->inline_max) {
+	if (ripc__verbs_sendq_room(&conn->tx) < 2)
+		return stalled(ep);
+	/* What waits cannot be inline: the device takes that out of memory of the call. */
+	if (len > conn->nic->inline_max || more || conn->nheld) {
 		buf = ripc__verbs_pool_get(len <= SMALL_MAX ? &conn->nic->small : &conn->nic->big);
 		if (!buf && conn->tx.head == conn->tx.tail) {
 			ripc__iwv_ep_break(ep, -ENOMEM, ripc_detail());
 			return -ENOTCONN;
 		}
 		/* Those that are on their way come back. */
-		if (!buf) {
-			set_stalled(ep, true);
-			return -EAGAIN;
-		}
+		if (!buf)
+			return stalled(ep);
 	}
 	gather(buf ? buf->data : copy, iov, niov);
 	slot = ripc__verbs_sendq_take(&conn->tx, len >= SIGNAL_BYTES);
@@ -358,6 +400,8 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	wr.wr_id = ripc__verbs_send_id(slot);
 	wr.sg_list = &sge;
 	wr.send_flags = (slot->signaled ? IBV_SEND_SIGNALED : 0u) | (buf ? 0u : IBV_SEND_INLINE);
+	if (more || conn->nheld)
+		return hold_back(ep, &wr, more);
 	return posted(ep, &conn->tx, &wr);
 }
 
@@ -380,10 +424,10 @@ static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const s
 	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
 		return -EINVAL;
 	q = read ? &conn->rd : &conn->tx;
-	if (read ? q->tail - q->head >= conn->read_depth : ripc__verbs_sendq_room(q) < 2) {
-		set_stalled(ep, true);
-		return -EAGAIN;
-	}
+	if (read ? q->tail - q->head >= conn->read_depth : ripc__verbs_sendq_room(q) < 2)
+		return stalled(ep);
+	if (ripc__iwv_push(conn))
+		return -ENOTCONN;
 	rc = ripc__verbs_lkey(&conn->nic->dev, mr, &sge.lkey);
 	if (rc)
 		return rc;

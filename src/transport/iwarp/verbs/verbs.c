@@ -123,6 +123,7 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t->base.ops = &ripc__transport_iwarp;
 	ripc__list_init(&t->conns);
 	ripc__list_init(&t->dead);
+	ripc__list_init(&t->held);
 	ripc__list_init(&t->eps);
 	ripc__list_init(&t->graves);
 	ripc__verbs_regions_init(&t->regions);
@@ -255,6 +256,11 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 
 static void vt_flush(struct ripc__transport *tr)
 {
+	struct iwv *t = (struct iwv *)tr;
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&t->held)))
+		ripc__iwv_push(ripc__list_entry(n, struct iwv_conn, held));
 }
 
 /* Looks at all descriptors but those of the completion queues. */
@@ -364,6 +370,7 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->rounds++;
 	t->ndatagrams = 0;
 	bury(t);
+	vt_flush(tr);
 	/* While completions come, the others wait a little: looking at them is a system call. No time is over before. */
 	if (t->look || (t->ntimed && now_ns >= t->next_timer_ns) || t->slept ||
 	    t->rounds - t->last_wc_round > HOT_ROUNDS || t->rounds % LOOK_EVERY == 0) {

@@ -36,6 +36,7 @@
 /* And two of no bytes that no credit counts: the first of the active side, and the one by which the end is noticed. */
 #define CONN_RECV_BUFS  (CONN_RECV_DEPTH + 2u)
 #define CONN_TX_DEPTH   64u /* sends and writes posted and not retired */
+#define CONN_HELD_MAX   16u /* sends held back at most */
 #define CONN_READS_MAX  16u
 #define CONN_RDMA_MAX   (UINT64_C(1) << 30)
 #define CONN_INLINE_MAX 256u /* bytes of a send that are asked to go inline, if the device can */
@@ -95,6 +96,10 @@ struct iwv_conn {
 	struct ripc__verbs_sendq tx, rd; /* sends and writes complete in their order, reads in theirs */
 	struct ripc__verbs_buf *bufs[CONN_RECV_BUFS];
 	unsigned nbufs;
+	struct ripc__list held; /* in t->held: sends are held back */
+	struct ibv_send_wr held_wr[CONN_HELD_MAX];
+	struct ibv_sge held_sge[CONN_HELD_MAX];
+	unsigned nheld;
 	struct iwv_dial dial;
 };
 
@@ -160,6 +165,7 @@ struct iwv {
 	struct ripc__verbs_regions regions;
 	struct ripc__list conns,
 		dead; /* those with an identifier; those whose buffers may still be in a completion queue */
+	struct ripc__list held;
 	struct ripc__list eps, graves; /* closed ones: an event may still point into them */
 	struct iwv_conn **table;       /* by index; free ones are NULL */
 	uint32_t table_size;
@@ -248,6 +254,8 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 void ripc__iwv_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
 void ripc__iwv_ep_close(struct ripc__ep *ep);
 int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
+/* Posts what is held back, all at once. Return: 0, or -ENOTCONN: refused, and the connection is over. */
+int ripc__iwv_push(struct iwv_conn *conn);
 int ripc__iwv_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__iwv_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
