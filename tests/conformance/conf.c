@@ -30,6 +30,11 @@ const struct conf_case *const conf_all[] = {
 	conf_message, conf_buffer, conf_target,  conf_flow,   conf_request, conf_life,  conf_api,
 	conf_peer,    conf_fault,  conf_hostile, conf_thread, conf_process, conf_group, NULL};
 
+/* The same, as names: CK_INCLUDE_TAGS chooses by these, too. */
+static const char *const tags[] = {"message", "buffer",  "target", "flow",  "request",
+				   "life",    "api",     "peer",   "fault", "hostile",
+				   "thread",  "process", "group"};
+
 void conf_set_label(const struct conf *c, const char *name)
 {
 	snprintf(conf_label, sizeof(conf_label),
@@ -470,6 +475,7 @@ Suite *conf_suite(const char *name, const TTest *run, bool (*wanted)(const struc
 				continue;
 			tc = tcase_create(k->name);
 			tcase_set_timeout(tc, timeout_s);
+			tcase_set_tags(tc, tags[i]);
 			tcase_add_loop_test(tc, run, nchosen, nchosen + 1);
 			suite_add_tcase(suite, tc);
 			chosen[nchosen++] = k;
