@@ -220,6 +220,9 @@ int ripc__pool_renew(struct ripc *ctx, struct ripc__region *r)
 	if (!fresh)
 		return -ENOMEM;
 	memcpy(fresh->base, r->base, r->len);
+	/* What an earlier owner left behind it is nobody's business. */
+	if (fresh->touched > r->len)
+		memset(fresh->base + r->len, 0, fresh->touched - r->len);
 	local_mrs_drop(ctx, fresh);
 	/* Others may be reading the buffer: at every moment they find the same bytes there. */
 	at = mremap(fresh->base, fresh->cap, fresh->cap, MREMAP_MAYMOVE | MREMAP_FIXED, r->base);
@@ -232,6 +235,7 @@ int ripc__pool_renew(struct ripc *ctx, struct ripc__region *r)
 	shared_close(ctx, r);
 	r->fd = fresh->fd;
 	r->touched = fresh->touched;
+	r->given = false;
 	ctx->stats.pool_bytes -= fresh->cap;
 	region_remove(ctx, fresh);
 	free(fresh);
@@ -247,12 +251,9 @@ static void pool_unmap(struct ripc *ctx, struct ripc__region *r)
 		free(r->base);
 }
 
-/* Destroys a buffer of the pool that is in the cache. */
+/* Destroys a buffer of the pool that is in nobody's hands, nor in the cache. */
 static void pool_destroy(struct ripc *ctx, struct ripc__region *r)
 {
-	ripc__list_del(&r->free_link);
-	ripc__list_del(&r->lru_link);
-	ctx->memory.cached_bytes -= r->cap;
 	ctx->stats.pool_bytes -= r->cap;
 	ripc__shares_drop(r);
 	local_mrs_drop(ctx, r);
@@ -261,13 +262,24 @@ static void pool_destroy(struct ripc *ctx, struct ripc__region *r)
 	free(r);
 }
 
+static void cache_remove(struct ripc *ctx, struct ripc__region *r)
+{
+	ripc__list_del(&r->free_link);
+	ripc__list_del(&r->lru_link);
+	ctx->memory.cached_bytes -= r->cap;
+}
+
 static void pool_trim(struct ripc *ctx, uint64_t limit)
 {
 	struct ripc__memory *m = &ctx->memory;
 
-	while (m->cached_bytes > limit)
-		pool_destroy(ctx, ripc__list_entry(ripc__list_first(&m->lru), struct ripc__region,
-						   lru_link));
+	while (m->cached_bytes > limit) {
+		struct ripc__region *r =
+			ripc__list_entry(ripc__list_first(&m->lru), struct ripc__region, lru_link);
+
+		cache_remove(ctx, r);
+		pool_destroy(ctx, r);
+	}
 }
 
 static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool shared)
@@ -339,9 +351,8 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
 	}
 	if (n) {
 		r = ripc__list_entry(n, struct ripc__region, free_link);
-		ripc__list_del(&r->free_link);
-		ripc__list_del(&r->lru_link);
-		m->cached_bytes -= r->cap;
+		cache_remove(ctx, r);
+		r->stale = r->touched;
 	} else {
 		r = pool_create(ctx, class, shared);
 		if (!r) {
@@ -355,6 +366,7 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
 	r->state = state;
 	r->len = len;
 	r->zombie = false;
+	ripc__handover_reset(r);
 	/* What a peer announces takes memory only as it arrives, beyond a size that anybody may ask for. */
 	touch(r, state == RIPC__REGION_MESSAGE && len > RIPC__UNREAD_MAX ? RIPC__UNREAD_MAX : len);
 	return r;
@@ -364,6 +376,11 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__memory *m = &ctx->memory;
 
+	/* A peer would see what the next owner writes there. */
+	if (r->given) {
+		pool_destroy(ctx, r);
+		return;
+	}
 	r->state = RIPC__REGION_FREE;
 	r->zombie = false;
 	/* The most recently used one is the warmest: it goes first. */

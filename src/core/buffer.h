@@ -52,8 +52,14 @@ struct ripc__region {
 	struct ripc__list free_link; /* cache: in its class */
 	struct ripc__list lru_link;  /* cache: least recently used first */
 	struct ripc *ctx;
-	int fd;                    /* pool: the memory object that it is, sealed; -1: it is none */
-	struct ripc__list shares;  /* struct ripc__share: peers that have been given it */
+	int fd;                   /* pool: the memory object that it is, sealed; -1: it is none */
+	struct ripc__list shares; /* struct ripc__share: what the reader knows it by */
+	uint8_t reader[16]; /* the peer's instance that it was last sent to: nobody else is given it */
+	unsigned in_row;    /* long messages to the reader since another one was sent to */
+	unsigned give_after; /* how many it takes before it is given to the reader */
+	uint64_t counted;    /* ripc_request.started of the last of them */
+	bool given;          /* the reader has it, or may have: it sees what is written there */
+	size_t stale; /* pool: bytes at its beginning that may hold what an earlier owner wrote */
 	struct ripc__list loans;   /* struct ripc__request_item: of it, what peers read in place */
 	struct ripc__list debts;   /* BORROWED: struct ripc__debt: what of it is in use */
 	struct ripc__list of_lane; /* BORROWED: in lane->borrowed */
@@ -117,7 +123,10 @@ struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *p, size_t l
 struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
 
-/* Gives a buffer that is in the application's hands, and that nobody writes into, other memory at the same address: 0, or -ENOMEM. */
+/*
+ * Gives a buffer that is in the application's hands, and that nobody writes into, other memory at the same address, which
+ * no peer has: 0, or -ENOMEM.
+ */
 int ripc__pool_renew(struct ripc *ctx, struct ripc__region *region);
 /* A mapping of a peer's buffer becomes a region; NULL: out of memory. And ceases to be one: it is unmapped. */
 struct ripc__region *ripc__region_borrowed(struct ripc *ctx, void *base, size_t len);

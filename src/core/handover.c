@@ -7,6 +7,7 @@
 #include "core/request.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define ITEM_MIN     (16u << 10)    /* bytes from which an item is lent: below, a copy is as fast */
@@ -16,6 +17,9 @@
 #define AGAIN_AFTER \
 	64u /* items copied before a buffer is given to a peer again that has not mapped it */
 #define SKIP_MAX 1024u /* items copied before it is tried again, at most */
+#define GIVE_AFTER \
+	2u /* messages to one peer before a buffer is given to it: what is sent once is copied */
+#define GIVE_MAX 1024u /* the same, for one that was sent to others all the same */
 
 /* ---- sender ---- */
 
@@ -54,15 +58,68 @@ void ripc__shares_drop(struct ripc__region *region)
 		share_drop(ripc__list_entry(n, struct ripc__share, link));
 }
 
-/* Gives the region to the lane's peer. What cannot be done now is tried again at the next send. */
-static void share_new(struct ripc__lane *lane, struct ripc__region *region)
+void ripc__handover_reset(struct ripc__region *region)
 {
+	memset(region->reader, 0, sizeof(region->reader));
+	region->in_row = 0;
+	region->give_after = GIVE_AFTER;
+	region->counted = UINT64_MAX;
+}
+
+void ripc__handover_sent(struct ripc__lane *lane, const struct ripc__request_item *it)
+{
+	struct ripc__region *region = it->region;
+	const uint8_t *peer = lane->peer->instance;
+
+	if (!region || region->fd < 0 || region->state != RIPC__REGION_APP)
+		return;
+	if (memcmp(region->reader, peer, sizeof(region->reader))) {
+		if (region->given) {
+			/* Without memory for that it is tried again the next time. */
+			if (ripc__region_reclaim(lane->ctx, region))
+				return;
+			if (region->give_after < GIVE_MAX)
+				region->give_after *= 2;
+		}
+		memcpy(region->reader, peer, sizeof(region->reader));
+		region->in_row = 0;
+	} else if (region->counted == it->owner->started) {
+		return;
+	}
+	region->counted = it->owner->started;
+	if (region->in_row < GIVE_MAX)
+		region->in_row++;
+}
+
+/* Whether the peer that is sent an item may see all that is in the buffer besides. */
+static bool share_allowed(struct ripc__lane *lane, const struct ripc__request_item *it)
+{
+	struct ripc__region *region = it->region;
+	size_t stale = region->stale < region->len ? region->stale : region->len;
+
+	if (memcmp(region->reader, lane->peer->instance, sizeof(region->reader)) ||
+	    region->in_row < region->give_after)
+		return false;
+	/* What others have left there and the application may not have overwritten. */
+	if (stale && (it->base > region->base || it->base + it->len < region->base + stale))
+		return false;
+	/* Behind its end there is nothing of use. */
+	if (region->touched > region->len)
+		memset(region->base + region->len, 0, region->touched - region->len);
+	region->stale = 0;
+	return true;
+}
+
+/* Gives the region to the lane's peer. What cannot be done now is tried again at the next send. */
+static void share_new(struct ripc__lane *lane, const struct ripc__request_item *it)
+{
+	struct ripc__region *region = it->region;
 	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 	/* Of what was never touched there may be no memory yet, and reading it would take some. */
 	size_t len = (region->touched + 4095) & ~(size_t)4095;
 	struct ripc__share *s;
 
-	if (lane->nshares >= RIPC__SHARES_MAX)
+	if (lane->nshares >= RIPC__SHARES_MAX || !share_allowed(lane, it))
 		return;
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -75,6 +132,7 @@ static void share_new(struct ripc__lane *lane, struct ripc__region *region)
 		free(s);
 		return;
 	}
+	region->given = true;
 	ripc__list_add(&region->shares, &s->link);
 	ripc__list_add(&lane->shares, &s->of_lane);
 	lane->nshares++;
@@ -107,7 +165,7 @@ bool ripc__handover_offer(struct ripc__lane *lane, struct ripc__request_item *it
 		s = NULL;
 	}
 	if (!s) {
-		share_new(lane, region);
+		share_new(lane, it);
 		return false;
 	}
 	it->raddr = at;
@@ -163,7 +221,7 @@ int ripc__region_reclaim(struct ripc *ctx, struct ripc__region *region)
 	struct ripc__list *n;
 	int rc;
 
-	if (ripc__list_empty(&region->loans))
+	if (!region->given)
 		return 0;
 	rc = ripc__pool_renew(ctx, region);
 	if (rc)

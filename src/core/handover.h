@@ -6,11 +6,16 @@
  *   sender    share: a buffer that one peer has been given        loan: an item that a peer reads in place
  *   receiver  borrowed region: a buffer of the peer's, mapped     debt: an item of ours that lies in one
  *
- * A buffer is given to a peer when it is first sent to it (and that once copied as ever); when the peer has mapped it and
- * says so (HAVE), later items are lent. The request of a lent item is done when the peer has let go of it (RELEASE), or,
+ * A buffer is given to a peer when it is sent to it for the second time, to nobody else in between (and these two are
+ * copied as ever); when the peer has mapped it and says so (HAVE), later items are lent. The request of a lent item is done when the peer has let go of it (RELEASE), or,
  * if that takes longer than a copy would have, when the buffer has been given other memory with the same bytes at the same
  * address: the receiver then keeps the old. So a receiver that keeps its message stops nobody, and a service
  * whose receivers do is lent to less and less often.
+ *
+ * A peer that was given a buffer may see for ever what is written there. So a buffer is given to one peer only, and it
+ * gets other memory as soon as it is sent to another one, or is about to receive. It does not go back to the pool, and is not
+ * given away with what the pool's former users left in it: what nobody has been given holds nothing for the peer but
+ * what the application sends to it, or keeps in the same buffer.
  */
 #ifndef RIPC_CORE_HANDOVER_H
 #define RIPC_CORE_HANDOVER_H
@@ -49,6 +54,13 @@ struct ripc__debt {
 
 /* ---- sender ---- */
 
+/* A buffer has a new owner. */
+void ripc__handover_reset(struct ripc__region *region);
+/*
+ * A long item is about to be sent over the lane, in whatever way: a peer other than the lane's sees nothing of the item's
+ * buffer any more when this returns.
+ */
+void ripc__handover_sent(struct ripc__lane *lane, const struct ripc__request_item *it);
 /* Whether the item can be lent over the lane: then where is filled in. If not, what is missing may be begun. */
 bool ripc__handover_offer(struct ripc__lane *lane, struct ripc__request_item *it);
 /* The peer maps it. */
@@ -62,8 +74,8 @@ uint64_t ripc__loan_ns(uint64_t bytes);
 /* It kept them for longer: its service is lent to less often. */
 void ripc__loan_kept(struct ripc__credit *c);
 /*
- * Gives a region that is lent other memory, so that it is nobody's but ours; all its loans end. Return: 0, or -ENOMEM and
- * all is as before.
+ * Gives a region that a peer was given other memory, so that it is nobody's but ours; all its loans end. Return: 0, or
+ * -ENOMEM and all is as before.
  */
 int ripc__region_reclaim(struct ripc *ctx, struct ripc__region *region);
 /* Peers need not map it any more. */

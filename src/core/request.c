@@ -66,6 +66,7 @@ static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, b
 {
 	it->posted = 0;
 	it->offer = NULL;
+	ripc__handover_sent(r->lane, it);
 	if (it->len)
 		it->offer = offer_claim(r->dest, it->len);
 	if (inlined) {

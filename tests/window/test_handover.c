@@ -178,7 +178,8 @@ START_TEST(offer__the_same_buffer_lies_in_place)
 	m = in_place(&w, p, LEN, &r);
 	ck_assert(holds(m->items[0].iov_base, LEN, 1));
 	ck_assert_ptr_ne(m->items[0].iov_base, p);
-	ck_assert_uint_eq(mappings(), 2);
+	/* One more for a moment, if it took so long that the sender gives its buffer other memory. */
+	await_mappings(2);
 	ripc_message_free(m);
 	finish(r);
 	close_two(&w);
@@ -529,6 +530,224 @@ START_TEST(buffer__more_than_descriptors_for_them)
 }
 END_TEST
 
+/* ---- what a peer sees ---- */
+
+/* The memory of a buffer as a peer sees it that keeps all it ever was given. */
+static const uint8_t *spy_on(struct ripc *ctx, const void *p, size_t len)
+{
+	const uint8_t *spy;
+	int fd;
+
+	ripc__lock(ctx);
+	fd = ripc__memory_find(ctx, p, len)->fd;
+	ripc__unlock(ctx);
+	ck_assert_int_ge(fd, 0);
+	spy = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne((void *)spy, MAP_FAILED);
+	return spy;
+}
+
+static void send_whole(struct two *w, struct ripc_service *to, uint64_t dest, void *p, size_t len)
+{
+	struct iovec item = {p, len};
+	struct ripc_request *r = NULL;
+
+	ck_assert_msg(!ripc_start(w->from, dest, &item, 1, NULL, &r), "%s", ripc_detail());
+	ripc_message_free(receive(to));
+	finish(r);
+}
+
+/* One that was lent to b, and that b has given back. */
+static const uint8_t *lent_once(struct two *w, uint8_t *p, size_t len)
+{
+	const uint8_t *spy;
+	struct ripc_request *r;
+	struct ripc_message *m = in_place(w, p, len, &r);
+
+	spy = spy_on(w->a, p, len);
+	ck_assert(!memcmp(spy, m->items[0].iov_base, len));
+	ripc_message_free(m);
+	finish(r);
+	return spy;
+}
+
+static bool shows(const uint8_t *spy, size_t len, uint8_t byte)
+{
+	for (size_t i = 0; i < len; i++)
+		if (spy[i] == byte)
+			return true;
+	return false;
+}
+
+#define SECRET 0xe7
+
+/* All that this process has mapped of b's peers. */
+static bool borrowed_shows(struct ripc *b, uint8_t byte)
+{
+	bool found = false;
+
+	ripc__lock(b);
+	for (size_t i = 0; i < b->memory.nregions; i++) {
+		struct ripc__region *r = b->memory.regions[i];
+
+		found |= r->state == RIPC__REGION_BORROWED && shows(r->base, r->cap, byte);
+	}
+	ripc__unlock(b);
+	return found;
+}
+
+START_TEST(sees__nothing_of_the_next_use_of_its_memory)
+{
+	const uint8_t *spy;
+	struct two w;
+	uint8_t *p;
+
+	open_two(&w, "", "");
+	p = buffer(w.a, LEN, 20);
+	memset(p, 1, LEN);
+	spy = lent_once(&w, p, LEN);
+	ck_assert_int_eq(ripc_buf_free(w.a, p), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		p = ripc_buf_alloc(w.a, LEN);
+		ck_assert_ptr_nonnull(p);
+		memset(p, SECRET, LEN);
+		ck_assert(!shows(spy, LEN, SECRET));
+	}
+	munmap((void *)spy, LEN);
+	close_two(&w);
+}
+END_TEST
+
+START_TEST(sees__nothing_more_once_it_was_sent_to_another)
+{
+	struct ripc_service *third;
+	const uint8_t *spy;
+	struct ripc *c;
+	struct two w;
+	uint8_t *p;
+
+	open_two(&w, "", "");
+	c = open_one("");
+	third = serve(c, first_id + 2);
+	p = buffer(w.a, LEN, 21);
+	memset(p, 1, LEN);
+	spy = lent_once(&w, p, LEN);
+	send_whole(&w, third, first_id + 2, p, LEN);
+	for (unsigned i = 0; i < 200; i++) {
+		memset(p, SECRET, LEN);
+		send_whole(&w, third, first_id + 2, p, LEN);
+		ck_assert(!shows(spy, LEN, SECRET));
+	}
+	munmap((void *)spy, LEN);
+	ck_assert_int_eq(ripc_close(c), 0);
+	close_two(&w);
+}
+END_TEST
+
+START_TEST(sees__nothing_that_is_for_two_in_turn)
+{
+	struct ripc_service *third;
+	struct ripc *c;
+	struct two w;
+	uint8_t *p;
+
+	open_two(&w, "", "");
+	c = open_one("");
+	third = serve(c, first_id + 2);
+	p = buffer(w.a, LEN, 22);
+	for (unsigned i = 0; i < 200; i++) {
+		memset(p, 1, LEN);
+		send_whole(&w, w.to, w.dest, p, LEN);
+		memset(p, SECRET, LEN);
+		send_whole(&w, third, first_id + 2, p, LEN);
+		ck_assert(!borrowed_shows(w.b, SECRET));
+		ck_assert(!borrowed_shows(c, 1));
+	}
+	ck_assert_int_eq(ripc_close(c), 0);
+	close_two(&w);
+}
+END_TEST
+
+START_TEST(sees__nothing_that_comes_from_another)
+{
+	struct ripc_service *third;
+	const uint8_t *spy;
+	struct ripc_message *m;
+	struct ripc_request *r;
+	struct iovec item;
+	struct ripc *c;
+	struct two w;
+	uint8_t *p;
+
+	open_two(&w, "", "");
+	c = open_one("");
+	third = serve(c, first_id + 2);
+	p = buffer(w.a, LEN, 23);
+	memset(p, 1, LEN);
+	spy = lent_once(&w, p, LEN);
+	/* Not lent at this moment: but b has it. */
+	ck_assert_int_eq(ripc_window_add(w.a, w.from, p, LEN), 0);
+	item = (struct iovec){malloc(LEN), LEN};
+	memset(item.iov_base, SECRET, LEN);
+	ck_assert_int_eq(ripc_start(third, first_id, &item, 1, NULL, &r), 0);
+	m = receive(w.from);
+	ck_assert_int_eq(m->placement[0], RIPC_IN_WINDOW);
+	ck_assert_int_eq(p[LEN - 1], SECRET);
+	ck_assert(!shows(spy, LEN, SECRET));
+	ripc_message_free(m);
+	finish(r);
+	free(item.iov_base);
+	munmap((void *)spy, LEN);
+	ck_assert_int_eq(ripc_close(c), 0);
+	close_two(&w);
+}
+END_TEST
+
+START_TEST(sees__nothing_of_former_uses)
+{
+	struct two w;
+	uint8_t *p, *q;
+
+	open_two(&w, "", "");
+	p = ripc_buf_alloc(w.a, LEN);
+	memset(p, SECRET, LEN);
+	ck_assert_int_eq(ripc_buf_free(w.a, p), 0);
+	/* The same memory: the most recently used comes first. */
+	q = ripc_buf_alloc(w.a, LEN - LEN / 4);
+	ck_assert_ptr_eq(q, p);
+	memset(q + LEN / 4, 1, LEN / 4);
+	/* A part of it, with what was there before on both sides. */
+	for (unsigned i = 0; i < 200; i++) {
+		send_whole(&w, w.to, w.dest, q + LEN / 4, LEN / 4);
+		ck_assert(!borrowed_shows(w.b, SECRET));
+	}
+	/* All of it: what lies behind its end is none of it. */
+	memset(q, 1, LEN - LEN / 4);
+	lent_once(&w, q, LEN - LEN / 4);
+	ck_assert(!borrowed_shows(w.b, SECRET));
+	close_two(&w);
+}
+END_TEST
+
+START_TEST(buffer__used_once_costs_no_object)
+{
+	struct two w;
+	uint8_t *p, *first;
+
+	open_two(&w, "", "");
+	first = buffer(w.a, LEN, 24);
+	ck_assert_int_eq(ripc_buf_free(w.a, first), 0);
+	for (unsigned i = 0; i < 50; i++) {
+		p = buffer(w.a, LEN, 25);
+		ck_assert_ptr_eq(p, first);
+		send_whole(&w, w.to, w.dest, p, LEN);
+		ck_assert_int_eq(ripc_buf_free(w.a, p), 0);
+	}
+	ck_assert_uint_eq(mappings(), 1);
+	close_two(&w);
+}
+END_TEST
+
 /* ---- death ---- */
 
 /* The other process: receives one message after the other, and keeps the last. */
@@ -731,6 +950,12 @@ int main(void)
 	tcase_add_test(t, buffer__freed_ones_are_unmapped_everywhere);
 	tcase_add_test(t, buffer__nobody_else_may_write_or_cut_it);
 	tcase_add_test(t, buffer__more_than_descriptors_for_them);
+	tcase_add_test(t, sees__nothing_of_the_next_use_of_its_memory);
+	tcase_add_test(t, sees__nothing_more_once_it_was_sent_to_another);
+	tcase_add_test(t, sees__nothing_that_is_for_two_in_turn);
+	tcase_add_test(t, sees__nothing_that_comes_from_another);
+	tcase_add_test(t, sees__nothing_of_former_uses);
+	tcase_add_test(t, buffer__used_once_costs_no_object);
 	tcase_add_test(t, death__of_a_receiver_at_any_moment);
 	tcase_add_test(t, death__of_a_sender_at_any_moment);
 	tcase_add_test(t, death__of_the_lane_while_it_is_lent);
