@@ -10,6 +10,8 @@
 #include <stdlib.h>
 
 #define CHUNK_MAX (1u << 20) /* bytes of one read: each that completes is a sign of life */
+#define READS_AHEAD \
+	8u /* reads with which a lane is busy: no memory is found for another large item yet */
 
 /* ---- finding, freeing ---- */
 
@@ -321,26 +323,32 @@ static void item_borrow(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	it->debt = NULL;
 }
 
+/* As item_start(). What cannot be started is the end of the message. Return: whether it was started; else r may be gone. */
+static bool item_begin(struct ripc__rndv *r, struct ripc__rndv_item *it)
+{
+	int rc = item_start(r, it);
+
+	if (!rc)
+		return true;
+	ripc__log(RIPC_LOG_WARN,
+		  "service %llu: no memory for a long item of %llu bytes from peer %s: %s",
+		  (unsigned long long)r->service->id, (unsigned long long)it->len,
+		  ripc__instance_text(r->peer->instance), ripc_detail());
+	fail(r, rc);
+	return false;
+}
+
 static void start(struct ripc__rndv *r)
 {
 	bool reads = false;
 
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
-		int rc;
 
 		if (it->how == RIPC__HOW_HANDED)
 			item_borrow(r, it);
-		if (it->how != RIPC__HOW_READ && it->how != RIPC__HOW_GRANT)
-			continue;
-		rc = item_start(r, it);
-		if (rc) {
-			ripc__log(RIPC_LOG_WARN, "service %llu: no memory for a long item of %llu bytes from peer %s: %s",
-				  (unsigned long long)r->service->id, (unsigned long long)it->len,
-				  ripc__instance_text(r->peer->instance), ripc_detail());
-			fail(r, rc);
+		else if (it->how == RIPC__HOW_GRANT && !item_begin(r, it))
 			return;
-		}
 		reads |= it->how == RIPC__HOW_READ;
 	}
 	r->state = RIPC__RNDV_MOVING;
@@ -386,6 +394,10 @@ void ripc__rndv_resume(struct ripc_service *s)
 	s->resuming = false;
 }
 
+/*
+ * Memory for an item is found when its first read goes out: had each message on its way memory from the start, new pages would be
+ * touched where those of the message before, still warm, are about to be free.
+ */
 bool ripc__rndv_post(struct ripc__rndv *r)
 {
 	struct ripc__lane *lane = r->lane;
@@ -394,6 +406,12 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 	for (; r->next < r->nitems; r->next++) {
 		struct ripc__rndv_item *it = &r->items[r->next];
 
+		if (it->how == RIPC__HOW_READ && !it->region) {
+			if (it->len > CHUNK_MAX && lane->reads > READS_AHEAD)
+				return false;
+			if (!item_begin(r, it))
+				return true;
+		}
 		while (it->how == RIPC__HOW_READ && it->posted < it->len) {
 			uint64_t n = it->len - it->posted;
 

@@ -69,7 +69,7 @@ void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
 			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
-/* Posts reads while the lane takes them. Return: false: no room now. */
+/* Posts reads while the lane takes them, into memory found for them. Return: false: no room now; true: done, r may be gone. */
 bool ripc__rndv_post(struct ripc__rndv *r);
 void ripc__rndv_read_done(struct ripc__rndv *r, int status);
 void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane);
