@@ -210,6 +210,33 @@ START_TEST(resume__unread_is_bounded)
 }
 END_TEST
 
+/* Of what is taken at once, one lies in memory as a whole and the next comes into what is left of it: no more is touched. */
+START_TEST(post__no_memory_before_it_is_needed)
+{
+	enum { N = 4 };
+	const size_t len = 16 * MIB;
+	uint8_t *big = calloc(1, len);
+	struct ripc_request *r[N];
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, 0, 1, big, len);
+	for (unsigned i = 0; i < N; i++) {
+		struct ripc_message *m = rig_take(&rig, 1);
+		struct ripc_stats stats = rig_stats(&rig, 1);
+
+		ck_assert_uint_eq(m->items[0].iov_len, len);
+		most = stats.pool_bytes > most ? stats.pool_bytes : most;
+		ripc_message_free(m);
+	}
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	ck_assert_uint_ge(most, len);
+	ck_assert_uint_lt(most, 3 * len);
+	free(big);
+}
+END_TEST
+
 START_TEST(resume__one_that_is_larger_than_the_bound)
 {
 	const size_t len = RIPC__UNREAD_MAX + MIB;
@@ -599,6 +626,7 @@ int main(void)
 	tcase_add_test(tc, deliver__another_peer_does_not_wait);
 	tcase_add_test(tc, deliver__another_service_does_not_wait);
 	tcase_add_loop_test(tc, resume__unread_is_bounded, 1, 3);
+	tcase_add_test(tc, post__no_memory_before_it_is_needed);
 	tcase_add_test(tc, resume__one_that_is_larger_than_the_bound);
 	tcase_add_test(tc, cancel__one_that_waits);
 	tcase_add_loop_test(tc, lane_gone__suspended_until_it_is_sent_again, 0, 3);
