@@ -5,6 +5,8 @@
  *
  * One failing case is repeated with what its message begins with, e.g.
  *	RIPC_TEST_CASE=order_short RIPC_TEST_CONFIG=small RIPC_TEST_SEED=0x17 RIPC_TEST_SEEDS=1 ./conformance_sim
+ *
+ * CK_INCLUDE_TAGS="message group" runs the cases of these files alone.
  */
 #ifndef RIPC_TESTS_CONFORMANCE_CONF_H
 #define RIPC_TESTS_CONFORMANCE_CONF_H
