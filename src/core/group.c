@@ -37,6 +37,7 @@ struct ripc__group *ripc__group_get(struct ripc *ctx, uint64_t id)
 	/* Above all that were used before, if we were in this group and have forgotten it. */
 	g->number = g->used_ns = ripc__now(ctx);
 	ripc__list_init(&g->seats);
+	ripc__list_init(&g->recent);
 	ripc__waitq_init(&g->waitq);
 	HASH_ADD(hh, ctx->groups, id, sizeof(g->id), g);
 	if (!g->hh.tbl) {

@@ -56,6 +56,7 @@ struct ripc__member {
 /* The numbers of one sender, and what became of them. */
 struct ripc__sender {
 	UT_hash_handle hh;
+	struct ripc__list recent; /* in group->recent */
 	uint8_t instance[16];
 	uint64_t last;             /* highest number received */
 	uint64_t used_ns, told_ns; /* last message; last HEARD */
@@ -90,6 +91,7 @@ struct ripc__group {
 	uint64_t number;              /* of the next message */
 	struct ripc__member *members; /* uthash by instance */
 	struct ripc__sender *senders; /* uthash by instance */
+	struct ripc__list recent;     /* the same, the one heard last at the end */
 	struct ripc__waitq waitq;
 	struct ripc_group_stats stats;
 };

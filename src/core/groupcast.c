@@ -25,19 +25,22 @@
 
 /* ---- receiving ---- */
 
-/* Makes room for a sender: one that has been silent for long goes. NULL: there is none. */
+/*
+ * Makes room for a sender: the one that has been silent for longest goes, if that is long. NULL: it is not. Strangers make up new
+ * senders with every datagram, so this is no search.
+ */
 static struct ripc__sender *sender_recycle(struct ripc__group *g)
 {
-	struct ripc__sender *s, *tmp;
+	struct ripc__list *n = ripc__list_first(&g->recent);
+	struct ripc__sender *s = n ? ripc__list_entry(n, struct ripc__sender, recent) : NULL;
 
-	HASH_ITER (hh, g->senders, s, tmp)
-		if (g->ctx->now_ns - s->used_ns >= RIPC__IDLE_MS * RIPC__MS) {
-			HASH_DEL(g->senders, s);
-			g->stats.senders--;
-			memset(s, 0, sizeof(*s));
-			return s;
-		}
-	return NULL;
+	if (!s || g->ctx->now_ns - s->used_ns < RIPC__IDLE_MS * RIPC__MS)
+		return NULL;
+	HASH_DEL(g->senders, s);
+	ripc__list_del(&s->recent);
+	g->stats.senders--;
+	memset(s, 0, sizeof(*s));
+	return s;
 }
 
 /* Strangers may fill half of the table only. NULL: no room for it, or out of memory. */
@@ -60,6 +63,7 @@ static struct ripc__sender *sender_get(struct ripc__group *g, const uint8_t inst
 		free(s);
 		return NULL;
 	}
+	ripc__list_add(&g->recent, &s->recent);
 	g->stats.senders++;
 	return s;
 }
@@ -200,6 +204,8 @@ void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *l
 		return;
 	}
 	s->used_ns = ctx->now_ns;
+	ripc__list_del(&s->recent);
+	ripc__list_add(&g->recent, &s->recent);
 	if (!lane)
 		confirm(g, tp, s, h->u[0]);
 	if (!number_new(g, s, h->u[0]))

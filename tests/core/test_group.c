@@ -132,6 +132,61 @@ START_TEST(member__that_is_silent_drops_out)
 }
 END_TEST
 
+/* A datagram from a sender that somebody made up. Return: whether it was taken. */
+static bool forge(uint64_t sender, uint64_t number)
+{
+	uint8_t instance[16] = {1}, lens[4] = {0};
+	uint64_t before = stats(0).received;
+	struct ripc__header h = {.dest = GROUP,
+				 .source = 7,
+				 .nitems = 1,
+				 .u = {number},
+				 .instance = instance,
+				 .lens = lens,
+				 .payload = lens};
+
+	ripc__put_le64(instance + 8, sender);
+	ripc__groupcast_arrived(rig.ctx[0], 0, NULL, &h);
+	return stats(0).received > before;
+}
+
+static bool knows(uint64_t sender)
+{
+	uint8_t instance[16] = {1};
+	struct ripc_group_stats s;
+
+	ripc__put_le64(instance + 8, sender);
+	return !ripc_group_stats(rig.ctx[0], GROUP, instance, &s);
+}
+
+/* Half of the table is theirs, and the ones heard last stay. */
+START_TEST(senders__made_up_without_end)
+{
+	enum { HALF = RIPC__SENDERS_MAX / 2 };
+
+	rig_start(&rig, 1, NULL);
+	join(1);
+	for (uint64_t i = 0; i < HALF; i++)
+		ck_assert(forge(i, 1));
+	for (uint64_t i = HALF; i < 2 * HALF; i++)
+		ck_assert(!forge(i, 1));
+	ck_assert_uint_eq(stats(0).senders, HALF);
+	rig_run(&rig, RIPC__IDLE_MS / 2);
+	ck_assert(forge(3, 2));
+	ck_assert(!forge(HALF, 1));
+	rig_run(&rig, RIPC__IDLE_MS / 2 + 1);
+	for (uint64_t i = HALF; i < 2 * HALF - 1; i++)
+		ck_assert(forge(i, 1));
+	/* All but one were silent for long. */
+	ck_assert(!forge(2 * HALF - 1, 1));
+	ck_assert_uint_eq(stats(0).senders, HALF);
+	for (uint64_t i = 0; i < 2 * HALF; i++)
+		ck_assert_int_eq(knows(i), i == 3 || (i >= HALF && i < 2 * HALF - 1));
+	ck_assert(forge(3, 3));
+	ck_assert(!forge(3, 3));
+}
+END_TEST
+
 /* What nobody uses is forgotten: a sender that sends no more, a member that has left. */
 START_TEST(group__is_forgotten)
 {
@@ -345,6 +400,7 @@ int main(void)
 	tcase_add_test(tc, keeper__two_after_a_partition_become_one);
 	tcase_add_test(tc, keeper__is_found_again);
 	tcase_add_test(tc, member__that_is_silent_drops_out);
+	tcase_add_test(tc, senders__made_up_without_end);
 	tcase_add_test(tc, group__is_forgotten);
 	tcase_add_test(tc, members__leave_unheard);
 	tcase_add_test(tc, members__leave_between_two_looks);
