@@ -15,7 +15,6 @@
 #include <string.h>
 #include <time.h>
 
-#define SEAL_MAGIC   0x53504952u /* "RIPS" */
 #define SEAL_VERSION 1
 #define FILE_MAX     4096              /* bytes of a key file */
 #define LOOK_NS      (1000 * RIPC__MS) /* the file is looked at no sooner again */
@@ -250,7 +249,7 @@ int ripc__auth_seal(struct ripc__auth *a, const uint8_t *data, size_t len, uint8
 {
 	if (cap < RIPC__SEAL_BYTES || len > cap - RIPC__SEAL_BYTES)
 		return -EMSGSIZE;
-	ripc__put_le32(out, SEAL_MAGIC);
+	ripc__put_le32(out, RIPC__SEAL_MAGIC);
 	out[4] = SEAL_VERSION;
 	memset(out + 5, 0, 3);
 	memcpy(out + 8, a->keys[0].id, RIPC__KEY_ID);
@@ -327,7 +326,8 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	int rc;
 
 	*why = "it was not sealed with a key of this cluster";
-	if (len < RIPC__SEAL_BYTES || ripc__get_le32(buf) != SEAL_MAGIC || buf[4] != SEAL_VERSION ||
+	if (len < RIPC__SEAL_BYTES || ripc__get_le32(buf) != RIPC__SEAL_MAGIC ||
+	    buf[4] != SEAL_VERSION ||
 	    ripc__auth_mac(a, buf + 8, RIPC__FOR_MESSAGE, buf, len - RIPC__MAC, NULL, 0, mac) ||
 	    !ripc__mac_equal(mac, buf + len - RIPC__MAC) || !memcmp(buf + 16, nobody, 16)) {
 		a->counts.strangers++;

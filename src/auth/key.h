@@ -12,10 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__KEYS_MAX    2  /* valid at once; the first one is used for what we say */
-#define RIPC__KEY_ID      8  /* bytes that tell which key was used */
-#define RIPC__MAC         32 /* bytes of a message authentication code (keyed BLAKE2b) */
-#define RIPC__SEAL_HEAD   48 /* bytes of a sealed message in front of what it carries */
+#define RIPC__KEYS_MAX    2           /* valid at once; the first one is used for what we say */
+#define RIPC__KEY_ID      8           /* bytes that tell which key was used */
+#define RIPC__MAC         32          /* bytes of a message authentication code (keyed BLAKE2b) */
+#define RIPC__SEAL_MAGIC  0x53504952u /* "RIPS", in front of a sealed message */
+#define RIPC__SEAL_HEAD   48          /* bytes of a sealed message in front of what it carries */
 #define RIPC__SEAL_BYTES  (RIPC__SEAL_HEAD + RIPC__MAC)
 #define RIPC__STAMP_BYTES (RIPC__KEY_ID + RIPC__MAC) /* behind a protected record */
 #define RIPC__CLOCKS_MS \

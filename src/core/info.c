@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the library tells of itself: routes, limits, counters, transports. */
 #include "config.h"
+#include "auth/key.h"
 #include "core/group.h"
 #include "core/lane.h"
 #include "core/peer.h"
@@ -199,6 +200,7 @@ int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
 
 int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
 {
+	struct ripc__auth_counts counts;
 	int rc = ripc__context(&ctx);
 
 	if (rc)
@@ -208,6 +210,10 @@ int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
 	ripc__lock(ctx);
 	*stats = ctx->stats;
 	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
+	if (ctx->auth) {
+		ripc__auth_counts(ctx->auth, &counts);
+		stats->strangers = counts.strangers + counts.late;
+	}
 	ripc__unlock(ctx);
 	return 0;
 }

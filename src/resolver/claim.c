@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LATE_NS (500 * RIPC__MS) /* what the holder before us said may arrive so much later */
+
 void ripc__claim_send(struct ripc__rcore *core, const struct ripc__sender *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
 		      uint64_t nonce, uint64_t now_ns)
@@ -106,12 +108,33 @@ static void held_won(struct ripc__rcore *core, struct ripc__claim *h, uint64_t n
 	ripc__claim_announce(core, h, now_ns);
 }
 
-void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
-		      const struct ripc__record *rival, uint64_t now_ns)
+static void keep_rival(struct ripc__claim *h, const struct ripc__record *rival)
 {
 	uint8_t bytes[RIPC__RECORD_BYTES_MAX];
 	int len = ripc__record_encode(rival, bytes, sizeof(bytes));
 
+	free(h->rival);
+	h->rival = len > 0 ? malloc((size_t)len) : NULL;
+	if (h->rival) {
+		memcpy(h->rival, bytes, (size_t)len);
+		h->rival_len = (uint16_t)len;
+	}
+}
+
+void ripc__claim_met(struct ripc__rcore *core, struct ripc__claim *h,
+		     const struct ripc__record *rival, uint64_t now_ns)
+{
+	if (h->state != HELD || rival->generation != h->generation ||
+	    now_ns < h->since_ns + LATE_NS || !memcmp(h->met, rival->instance, 16))
+		return;
+	memcpy(h->met, rival->instance, 16);
+	keep_rival(h, rival);
+	ripc__pending_tell(&core->pendings, &h->pending, RIPC__RIVAL);
+}
+
+void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
+		      const struct ripc__record *rival, uint64_t now_ns)
+{
 	if (ripc__claim_outbid(h, rival))
 		return;
 	/* Whoever knows us as the holder has to ask again. */
@@ -119,11 +142,7 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
 	h->moved = h->state == HELD && rival->generation > h->generation;
 	h->state = LOST;
-	h->rival = len > 0 ? malloc((size_t)len) : NULL;
-	if (h->rival) {
-		memcpy(h->rival, bytes, (size_t)len);
-		h->rival_len = (uint16_t)len;
-	}
+	keep_rival(h, rival);
 	ripc__timers_set(&core->timers, &h->timer, RIPC__NEVER);
 	ripc__pending_untell(&core->pendings, &h->pending, RIPC__REGISTERED);
 	ripc__pending_tell(&core->pendings, &h->pending, RIPC__CONFLICT);
@@ -224,6 +243,7 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
 	ripc__pending_untell(&core->pendings, &h->pending, RIPC__REGISTERED);
 	ripc__pending_untell(&core->pendings, &h->pending, RIPC__CONFLICT);
+	ripc__pending_untell(&core->pendings, &h->pending, RIPC__RIVAL);
 	if (!h->pending.tell) {
 		ripc__claim_free(core, h);
 		return;
@@ -253,7 +273,7 @@ void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 	ev->kind = ripc__rcore_take(core, &h->pending);
 	ev->service = h->node.id;
 	ev->moved = h->moved;
-	if (ev->kind == RIPC__CONFLICT) {
+	if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL) {
 		if (!h->rival || ripc__record_decode(&ev->record, h->rival, h->rival_len, &why))
 			memset(&ev->record, 0, sizeof(ev->record));
 	} else {
@@ -277,6 +297,7 @@ enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, struct ripc__clai
 {
 	uint64_t age_ms = now_ns > h->since_ns ? (now_ns - h->since_ns) / RIPC__MS : 0;
 
+	ripc__claim_met(core, h, rival, now_ns);
 	if (h->state == PROBING || rival->generation > h->generation)
 		return RIPC__WE_LOSE;
 	if (rival->generation < h->generation)

@@ -305,6 +305,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
 {
 	struct ripc__resolver_msg msg;
 	struct ripc__cached *c;
+	struct ripc__claim *h;
 	int rc = ripc__resolver_msg_decode(&msg, data, len, why);
 
 	if (rc) {
@@ -330,6 +331,10 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
 		c = ripc__cache_find(&core->cache, msg.service);
 		if (c && !memcmp(ripc__cache_instance(c), msg.record.instance, 16))
 			ripc__cache_gone(&core->cache, c);
+		/* It saw that we had the service first, and gave it up before we saw it. */
+		h = ripc__claim_find(core, msg.service);
+		if (h)
+			ripc__claim_met(core, h, &msg.record, now_ns);
 		break;
 	}
 	return 0;

@@ -77,6 +77,7 @@ struct ripc__resolver {
 	char zookeeper_auth[160];  /* user:password, or empty */
 	struct ripc__record found; /* what find() returns */
 	uint64_t bad;              /* datagrams dropped before the core saw them */
+	uint64_t sealed;           /* without keys: those of somebody who has one */
 	uint64_t complaints[COMPLAINTS];
 	unsigned ncomplaints; /* lines logged */
 	bool advised;         /* that so many speak here that broadcast is a burden */
@@ -128,6 +129,36 @@ static void describe_holder(const struct ripc__resolver *r, uint64_t service,
 		append(text, len, at, ", pid %ld", pid);
 }
 
+/* Those of another key give no answer, not even that. */
+static void describe_keys(const struct ripc__resolver *r, char *text, size_t len, size_t at)
+{
+	struct ripc__auth_counts counts;
+	const uint8_t *id;
+
+	bool network = false;
+
+	for (unsigned i = 0; i < r->nbackends; i++)
+		network = network || r->backends[i]->ops->inet;
+	if (!network)
+		return;
+	if (!r->auth) {
+		append(text, len, at, "; asked without a key%s",
+		       r->sealed ? ", and contexts with one are here, which do not answer those "
+				   "without"
+				 : "");
+		return;
+	}
+	id = ripc__auth_id(r->auth);
+	at = append(text, len, at, "; only those with key %02x%02x%02x%02x answer", id[0], id[1],
+		    id[2], id[3]);
+	ripc__auth_counts(r->auth, &counts);
+	if (counts.strangers)
+		at = append(text, len, at, ", %" PRIu64 " messages of strangers were refused",
+			    counts.strangers);
+	if (counts.late)
+		append(text, len, at, ", %" PRIu64 " of clocks that differ", counts.late);
+}
+
 static void describe_failure(struct ripc__resolver *r, uint64_t service, unsigned requests,
 			     char *text, size_t len)
 {
@@ -139,7 +170,8 @@ static void describe_failure(struct ripc__resolver *r, uint64_t service, unsigne
 		r->backends[i]->ops->tried(r->backends[i], service, requests, tried, sizeof(tried));
 		at = append(text, len, at, "%s%s", i > r->quiet ? " and " : "", tried);
 	}
-	append(text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
+	at = append(text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
+	describe_keys(r, text, len, at);
 }
 
 /* --- sending and receiving --- */
@@ -268,6 +300,8 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		len = n;
 		if (n >= 0 && r->auth && !b->ops->trusted)
 			len = ripc__auth_unseal(r->auth, buf, (size_t)n, &msg, &why);
+		else if (n >= 4 && ripc__get_le32(buf) == RIPC__SEAL_MAGIC)
+			r->sealed++;
 		/* Networks double what is said to all. */
 		if (len == -EALREADY)
 			continue;
@@ -348,10 +382,10 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 		}
 		if (ev->kind == RIPC__UNRESOLVED)
 			describe_failure(r, ev->service, requests, ev->text, sizeof(ev->text));
-		if (ev->kind == RIPC__CONFLICT) {
+		if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL)
 			describe_holder(r, ev->service, &ev->record, 0, ev->text, sizeof(ev->text));
+		if (ev->kind == RIPC__CONFLICT)
 			drop(r, ev->service);
-		}
 	}
 	if (r->owed)
 		collect_owed(r);

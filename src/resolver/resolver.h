@@ -31,7 +31,8 @@ enum ripc__resolver_ev_kind {
 	RIPC__UNRESOLVED, /* service, text: nobody answered within resolve_timeout_ms; text = what was tried */
 	RIPC__REGISTERED, /* service: nobody objected, it is ours and we answer for it */
 	RIPC__CONFLICT, /* service, text: a probe, or later a claim, met another holder; text names it */
-	RIPC__GONE, /* service, record.instance: its holder gave it up */
+	RIPC__GONE,  /* service, record.instance: its holder gave it up */
+	RIPC__RIVAL, /* service, record, text: another holds, or held, what is ours, as after a split; CONFLICT follows if it is given up */
 };
 
 struct ripc__resolver_event {
@@ -39,7 +40,7 @@ struct ripc__resolver_event {
 	uint64_t service;
 	struct ripc__record record;
 	bool moved; /* CONFLICT: it was ours, and record took it over */
-	char text[256];
+	char text[400];
 };
 
 /* Errors: -ENOMEM, -EMFILE, -EADDRINUSE ..., explained by ripc__fail(). A back end that cannot work here (no interface,

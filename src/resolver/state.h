@@ -36,11 +36,12 @@ struct ripc__claim {
 	bool takeover;   /* PROBING: its holder is outbid */
 	unsigned announces; /* HELD: how often it is yet to be said */
 	bool moved;         /* LOST: it was taken over */
-	uint8_t *rival;     /* LOST: record of the other holder, encoded; NULL if unknown */
+	uint8_t *rival;     /* record of the other holder met last, encoded; NULL if unknown */
 	uint16_t rival_len;
 	unsigned asked;     /* HELD: how often lately */
 	uint64_t asked_ns;  /* since when that is counted */
 	uint8_t beaten[16]; /* instance of the rival that was last told to give the service up */
+	uint8_t met[16];    /* HELD: of the rival that was told last, as RIVAL */
 };
 
 /* A look-up under way, the refresh of a record in use, or a negative answer. */
@@ -138,6 +139,10 @@ void ripc__claim_repeat(struct ripc__rcore *core, uint64_t now_ns);
 
 /* Bids higher than the holder of a service that we are taking over. Return: whether that could be done. */
 bool ripc__claim_outbid(struct ripc__claim *h, const struct ripc__record *rival);
+
+/* Another instance holds, or has just given up, a service of ours: told once, unless it may be the one that held it before us. */
+void ripc__claim_met(struct ripc__rcore *core, struct ripc__claim *h,
+		     const struct ripc__record *rival, uint64_t now_ns);
 
 /* Another instance says it holds a service of ours. */
 enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, struct ripc__claim *h,

@@ -34,6 +34,8 @@
 	(3000 * RIPC__MS) /* how long a record that led nowhere is kept back, unless its node changes */
 #define DOUBTS \
 	7u /* so often half of that, beginning with 23 ms: who takes over may not be ready yet */
+#define GOING_NS \
+	(200 * RIPC__MS) /* how long the node of a service that is registered may be another's: it may be going */
 #define SAY_TWICE_NS (10000 * RIPC__MS) /* between two complaints about one thing */
 
 /* A service of ours. */
@@ -42,8 +44,9 @@ struct held {
 	TAILQ_ENTRY(held) link;
 	enum { CLAIMING, MADE, TAKEN } state;
 	uint64_t nonce; /* of the probe that is to be answered; 0: none */
-	bool again;     /* it was probed more than once */
-	bool force;     /* it is being taken over from its holder */
+	uint64_t taken_ns; /* when its node was first found to be another's, since it was probed; 0: it was not */
+	bool last;  /* it has been so for long: its holder stays, and the next answer is told */
+	bool force; /* it is being taken over from its holder */
 	size_t len;
 	uint8_t *bytes; /* for the node */
 };
@@ -59,6 +62,7 @@ struct watched {
 	uint64_t doubt_ns;         /* known, but it led nowhere: not given out before this */
 	unsigned doubts;           /* how often that was so of late, at most DOUBTS */
 	uint64_t since_ns;         /* known: when it was first seen */
+	const char *refused; /* not known: why what its node says is not believed; NULL: it has none */
 	size_t len;
 	uint8_t *bytes; /* the record, encoded */
 };
@@ -108,28 +112,39 @@ static void say(struct zk *z, const struct ripc__resolver_msg *msg)
 	ripc__ensemble_poke(z->e);
 }
 
-static bool decode(struct zk *z, uint64_t service, const uint8_t *bytes, size_t len,
-		   struct ripc__record *record)
+/* What a node says: NULL, or a constant phrase that says why it is not believed. */
+static const char *believe(struct zk *z, uint64_t service, const uint8_t *bytes, size_t len,
+			   struct ripc__record *record)
 {
-	const char *why = "it is of another service";
-	int n = (int)len;
+	const char *why;
+	int n = z->auth ? ripc__auth_check_stamp(z->auth, bytes, len) : (int)len;
 
-	if (z->auth) {
-		why = "it was not made with a key of this cluster";
-		n = ripc__auth_check_stamp(z->auth, bytes, len);
-	}
-	if (n >= 0 && !ripc__record_decode(record, bytes, (size_t)n, &why) &&
-	    record->service == service)
-		return true;
+	if (n < 0)
+		return "it was not made with a key of this cluster";
+	if (!ripc__record_decode(record, bytes, (size_t)n, &why))
+		return record->service == service ? NULL : "it is of another service";
+	if (!z->auth && len > RIPC__STAMP_BYTES &&
+	    !ripc__record_decode(record, bytes, len - RIPC__STAMP_BYTES, &(const char *){NULL}))
+		return "it was made with a key, and this context has none (key_file)";
+	return why;
+}
+
+/* The same, counted and logged. */
+static const char *decode(struct zk *z, uint64_t service, const uint8_t *bytes, size_t len,
+			  struct ripc__record *record)
+{
+	const char *why = believe(z, service, bytes, len, record);
+
+	if (!why)
+		return NULL;
 	z->bad++;
 	if (ripc__clock_ns() - z->said_ns > SAY_TWICE_NS || !z->said_ns) {
 		z->said_ns = ripc__clock_ns();
 		ripc__log(RIPC_LOG_WARN,
-			  "resolver: zookeeper: the node of service %" PRIu64
-			  " is not understood: %s",
+			  "resolver: zookeeper: the node of service %" PRIu64 " is of no use: %s",
 			  service, why);
 	}
-	return false;
+	return why;
 }
 
 /* The message in which the holder would have told of itself. */
@@ -138,7 +153,7 @@ static void tell(struct zk *z, struct watched *w, enum ripc__resolver_kind kind,
 	struct ripc__resolver_msg msg = {.kind = kind, .service = w->node.id, .nonce = nonce};
 	uint64_t age_ms = (ripc__clock_ns() - w->since_ns) / RIPC__MS;
 
-	if (!decode(z, w->node.id, w->bytes, w->len, &msg.record))
+	if (decode(z, w->node.id, w->bytes, w->len, &msg.record))
 		return;
 	msg.record.since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
 	if (w->stale && msg.record.ttl_ms > STALE_TTL_MS)
@@ -219,9 +234,14 @@ static void zk_drop(struct ripc__backend *b, uint64_t service)
 
 static bool zk_settled(const struct ripc__backend *b, uint64_t service)
 {
-	const struct zk *z = (const struct zk *)b;
-	struct held *h = held_find((struct zk *)z, service);
+	struct zk *z = (struct zk *)b;
+	struct held *h = held_find(z, service);
 
+	/* Whoever has its node has had the time to give it up: the next answer is told. */
+	if (h && h->state == TAKEN && !h->last && ripc__clock_ns() - h->taken_ns >= GOING_NS) {
+		h->last = true;
+		claim(z, h);
+	}
 	/* An ensemble that is known to be away is not waited for. */
 	return !h || h->state == MADE || (z->was_up && !z->up);
 }
@@ -240,8 +260,10 @@ static void taken(struct zk *z, struct held *h, const uint8_t *bytes, size_t len
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = h->node.id};
 
+	if (!h->taken_ns)
+		h->taken_ns = ripc__clock_ns();
 	h->state = TAKEN;
-	if (!decode(z, h->node.id, bytes, len, &msg.record))
+	if (decode(z, h->node.id, bytes, len, &msg.record))
 		return;
 	/* A process of this host that held it is dead, or we could not hold it: its node only waits for its session's end. */
 	if (z->sure && !memcmp(msg.record.host, z->host, 16)) {
@@ -249,9 +271,11 @@ static void taken(struct zk *z, struct held *h, const uint8_t *bytes, size_t len
 		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
 		return;
 	}
-	/* What another has just unregistered may not have arrived before our claim: the next probe tells. */
-	if (!h->again && h->nonce)
+	/* What another has just unregistered may not have arrived before our claim: its node is watched, and goes. */
+	if (h->nonce && !h->last) {
+		(void)ripc__ensemble_watch(z->e, h->node.id);
 		return;
+	}
 	/* Of two holders the one in the ensemble keeps it, since there is but one. */
 	msg.nonce = h->nonce;
 	msg.flags = RIPC__RESOLVE_VERDICT;
@@ -310,7 +334,10 @@ static void found(struct zk *z, uint64_t service, const uint8_t *bytes, size_t l
 	uint8_t *copy;
 	bool changed, news;
 
-	if (!w || !decode(z, service, bytes, len, &record))
+	if (!w)
+		return;
+	w->refused = decode(z, service, bytes, len, &record);
+	if (w->refused)
 		return;
 	changed = !w->known || w->len != len || memcmp(w->bytes, bytes, len) != 0;
 	news = w->known && changed;
@@ -346,6 +373,7 @@ static void absent(struct zk *z, uint64_t service)
 	if (w->known)
 		tell(z, w, RIPC__RESOLVE_GONE, 0);
 	w->known = w->stale = false;
+	w->refused = NULL;
 }
 
 static void zk_doubt(struct ripc__backend *b, uint64_t service, const uint8_t instance[16])
@@ -438,7 +466,8 @@ static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
 	case RIPC__ENS_CLAIMED:
 		if (h) {
 			h->state = MADE;
-			h->nonce = 0;
+			h->nonce = h->taken_ns = 0;
+			h->last = false;
 		}
 		break;
 	case RIPC__ENS_TAKEN:
@@ -458,7 +487,7 @@ static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
 		break;
 	case RIPC__ENS_NONE:
 		/* Somebody removed it, or a claim and a release of ours passed one another. */
-		if (h && h->state == MADE)
+		if (h && h->state != CLAIMING)
 			claim(z, h);
 		absent(z, r->service);
 		break;
@@ -485,7 +514,6 @@ static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint
 		h = to ? NULL : held_update(z, &msg.record, true);
 		if (!h)
 			break;
-		h->again = h->nonce;
 		h->nonce = msg.nonce;
 		/* Asked again: the holder of before may be gone. */
 		if (h->state == TAKEN)
@@ -595,6 +623,10 @@ static void zk_tried(struct ripc__backend *b, uint64_t service, unsigned request
 	const struct zk *z = (const struct zk *)b;
 	struct watched *w = watched_find((struct zk *)z, service);
 
+	if (z->up && w && w->refused && !w->known) {
+		snprintf(text, len, "zookeeper (its node is of no use: %s)", w->refused);
+		return;
+	}
 	snprintf(text, len, "zookeeper (%s)",
 		 !z->was_up      ? "no connection to the ensemble yet"
 		 : !z->up        ? "the ensemble is lost"

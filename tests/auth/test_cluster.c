@@ -110,6 +110,63 @@ START_TEST(cluster__strangers_are_not_answered)
 }
 END_TEST
 
+/* The key files of two contexts of which one asks for a service of the other. */
+struct pair_of_keys {
+	const char *holder, *asker; /* NULL: none */
+	bool found;
+	const char *why; /* not found: what is said of it */
+};
+
+/* Over a list of hosts; who is a stranger is not answered, and says itself what it asked with. */
+START_TEST(cluster__file_back_end)
+{
+	static const struct pair_of_keys pairs[] = {
+		{KEY_A, KEY_A, true, NULL},
+		{KEY_A, KEY_B, false, "only those with key "},
+		{KEY_A, NULL, false, "asked without a key"},
+		{NULL, KEY_A, false, "only those with key "},
+		{KEY_A, KEY_A KEY_B, true, NULL},
+		{KEY_A KEY_B, KEY_B KEY_A, true, NULL},
+		{KEY_B KEY_A, KEY_A, false, "only those with key "},
+	};
+	const struct pair_of_keys *p = &pairs[_i];
+	char list[128], more[256];
+	struct ripc *holder, *asker;
+	struct ripc_service *s;
+	FILE *file;
+	int rc;
+
+	snprintf(list, sizeof(list), "%s-hosts", key_path);
+	file = fopen(list, "w");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_gt(fprintf(file, "* 127.0.0.1\n"), 0);
+	ck_assert_int_eq(fclose(file), 0);
+	snprintf(more, sizeof(more), "resolver=file:%s resolve_timeout_ms=%u", list,
+		 p->found ? 10000 : 300);
+	if (p->holder) {
+		/* A file of its own: what is written into one is taken by all who have it. */
+		keys_write(p->holder);
+		ck_assert_int_eq(rename(key_path, others), 0);
+	}
+	holder = open_with(p->holder ? others : NULL, more);
+	if (p->asker)
+		keys_write(p->asker);
+	asker = open_with(p->asker ? key_path : NULL, more);
+	ck_assert_msg(!ripc_register(holder, service, 0, &s), "%s", ripc_detail());
+	rc = ripc_lookup(asker, service, NULL, 20000);
+	if (p->found) {
+		ck_assert_msg(!rc, "%d: %s", rc, ripc_detail());
+	} else {
+		ck_assert_int_eq(rc, -EHOSTUNREACH);
+		ck_assert_msg(strstr(ripc_detail(), "1 hosts of ") && strstr(ripc_detail(), p->why),
+			      "%s", ripc_detail());
+	}
+	ripc_close(asker);
+	ripc_close(holder);
+	ck_assert_int_eq(unlink(list), 0);
+}
+END_TEST
+
 START_TEST(cluster__a_key_that_others_can_read)
 {
 	char options[256];
@@ -182,6 +239,7 @@ int main(void)
 	tcase_add_loop_test(tc, cluster__of_one_key, 0, 2);
 	tcase_add_test(tc, cluster__with_both_keys);
 	tcase_add_loop_test(tc, cluster__strangers_are_not_answered, 0, 4);
+	tcase_add_loop_test(tc, cluster__file_back_end, 0, 7);
 	tcase_add_test(tc, cluster__a_key_that_others_can_read);
 	tcase_add_test(tc, cluster__no_datagrams_without_proof);
 	tcase_add_loop_test(tc, cluster__groups_without_multicast, 0, 2);

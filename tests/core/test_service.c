@@ -83,13 +83,68 @@ START_TEST(find__only_active_ones)
 }
 END_TEST
 
-START_TEST(conflict__found_out_later_changes_nothing)
+/* What is here is received, then comes the word; senders follow to the other one. */
+START_TEST(conflict__found_out_later)
 {
+	struct ripc_stats stats;
+	struct ripc_message *m;
+
+	OK(rig_short(&rig, 1, 0, 100, 7, 1000));
+	rig_run(&rig, 10);
+	ripc__service_conflict(ctx, RIG_ID(0), false, "somebody else");
 	ripc__service_conflict(ctx, RIG_ID(0), false, "somebody else");
 	ripc__service_conflict(ctx, 4711, false, "nobody's");
+	ripc__service_rival(ctx, 4711, "nobody's");
 	ripc__service_registered(ctx, 4711);
 	ck_assert_int_eq(rig.s[0]->state, RIPC__SERVICE_ACTIVE);
-	rig_exchange(&rig, 0, 1);
+	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(0)));
+	rig_expect(&rig, 0, 100, 7);
+	RC(-ESHUTDOWN, ripc_receive(rig.s[0], &m, 1000));
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "held it for longer"));
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "somebody else"));
+	OK(ripc_service_stats(rig.s[0], &stats));
+	ck_assert_uint_eq(stats.services_lost, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).services_lost, 1);
+	ck_assert_uint_eq(stats.splits, 0);
+}
+END_TEST
+
+/* On both sides of a split network: the older registration (of the one, of the other) stays, and both are told. */
+START_TEST(split__the_older_one_stays)
+{
+	struct ripc *older = rig.ctx[_i], *younger = rig.ctx[!_i];
+	struct ripc_service *first, *second;
+	struct ripc_stats stats;
+	struct ripc_message *m;
+
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	OK(ripc_register(older, 42, 0, &first));
+	rig_run(&rig, 2000);
+	OK(ripc_register(younger, 42, 0, &second));
+	rig_run(&rig, 2000);
+	ck_assert_int_ge(ripc_service_fd(second), 0);
+	ck_assert(!readable(ripc_service_fd(second)));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_run(&rig, 100000);
+	ck_assert(readable(ripc_service_fd(second)));
+	RC(-ESHUTDOWN, ripc_receive(second, &m, 1000));
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "held it for longer"));
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "service 42 is held by instance"));
+	OK(ripc_service_stats(second, &stats));
+	ck_assert_uint_eq(stats.splits, 1);
+	ck_assert_uint_eq(stats.services_lost, 1);
+	ck_assert_uint_eq(rig_stats(&rig, !_i).splits, 1);
+	ck_assert_uint_eq(rig_stats(&rig, !_i).services_lost, 1);
+	RC(-EAGAIN, ripc_receive(first, &m, 0));
+	OK(ripc_service_stats(first, &stats));
+	ck_assert_uint_eq(stats.splits, 1);
+	ck_assert_uint_eq(stats.services_lost, 0);
+	ck_assert_uint_eq(rig_stats(&rig, _i).splits, 1);
+	/* Who lost it finds the other one. */
+	OK(ripc_send_long(rig.s[!_i], 42, &(struct iovec){(void *)"there", 6}, 1, NULL, 10000));
+	OK(ripc_receive(first, &m, 1000));
+	ripc_message_free(m);
+	OK(ripc_unregister(second));
 }
 END_TEST
 
@@ -303,7 +358,8 @@ int main(void)
 	tcase_add_test(tc, register__conflict_in_the_same_context);
 	tcase_add_test(tc, register__conflict_with_another_context);
 	tcase_add_test(tc, find__only_active_ones);
-	tcase_add_test(tc, conflict__found_out_later_changes_nothing);
+	tcase_add_test(tc, conflict__found_out_later);
+	tcase_add_loop_test(tc, split__the_older_one_stays, 0, 2);
 	tcase_add_test(tc, fd__follows_the_queue);
 	tcase_add_test(tc, fd__asked_for_when_there_is_something_already);
 	tcase_add_test(tc, fd__each_service_has_its_own);

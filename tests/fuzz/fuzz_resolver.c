@@ -127,7 +127,7 @@ static void events(struct run *r, unsigned max)
 	unsigned requests;
 
 	while (max-- && ripc__rcore_event(r->core, &ev, &requests, r->now_ns)) {
-		check(ev.kind >= RIPC__RESOLVED && ev.kind <= RIPC__GONE && ev.service);
+		check(ev.kind >= RIPC__RESOLVED && ev.kind <= RIPC__RIVAL && ev.service);
 		if (ev.kind == RIPC__RESOLVED || ev.kind == RIPC__GONE)
 			check(ev.record.service == ev.service);
 	}

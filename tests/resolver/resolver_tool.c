@@ -10,6 +10,7 @@
  * give the service up again.
  */
 #define _GNU_SOURCE
+#include "auth/key.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "resolver/resolver.h"
@@ -65,6 +66,9 @@ static bool report(const struct ripc__resolver_event *ev, bool hold, int *status
 		printf("conflict: %s\n", ev->text);
 		*status = 2;
 		return false;
+	case RIPC__RIVAL:
+		printf("rival: %s\n", ev->text);
+		return true;
 	case RIPC__GONE:
 		printf("gone %" PRIu64 "\n", ev->service);
 		return true;
@@ -80,7 +84,7 @@ int main(int argc, char **argv)
 		.opt = &opt, .addrs = &addr, .naddrs = 1, .describe = describe};
 	struct ripc__resolver *r;
 	uint8_t ids[32];
-	char why[512];
+	char why[1200];
 	uint64_t service;
 	bool hold, watch, running = true;
 	int status = 3, rc;
@@ -104,7 +108,9 @@ int main(int argc, char **argv)
 	env.instance = ids;
 	env.host = ids + 16;
 	addr.len = (uint16_t)snprintf((char *)addr.addr, sizeof(addr.addr), "pid-%d", (int)getpid());
-	rc = ripc__resolver_open(&r, &env);
+	rc = *opt.key_file ? ripc__auth_open(&env.auth, opt.key_file, ids) : 0;
+	if (!rc)
+		rc = ripc__resolver_open(&r, &env);
 	if (rc) {
 		printf("error: %s\n", ripc_detail());
 		return 66;
@@ -143,5 +149,7 @@ int main(int argc, char **argv)
 	ripc__resolver_describe(r, why, sizeof(why));
 	fprintf(stderr, "%s\n", why);
 	ripc__resolver_close(r);
+	if (env.auth)
+		ripc__auth_close(env.auth);
 	return status;
 }

@@ -156,6 +156,9 @@ static void check_older_kept(struct node *older, struct node *younger)
 {
 	ck_assert(node_holds(older, 42));
 	ck_assert_uint_eq(node_count(older, RIPC__CONFLICT, 42), 0);
+	ck_assert_uint_eq(node_count(older, RIPC__RIVAL, 42), 1);
+	ck_assert_mem_eq(node_told(older, RIPC__RIVAL, 42)->record.instance, younger->instance, 16);
+	ck_assert_uint_eq(node_count(younger, RIPC__RIVAL, 42), 1);
 	ck_assert(!node_holds(younger, 42));
 	ck_assert_uint_eq(node_count(younger, RIPC__CONFLICT, 42), 1);
 	ck_assert_mem_eq(node_told(younger, RIPC__CONFLICT, 42)->record.instance, older->instance, 16);
@@ -257,6 +260,14 @@ START_TEST(claim__forged_ones_make_no_storm)
 		node_input(b, &msg);
 	ck_assert_uint_eq(b->nsent, 1);
 	ck_assert(node_holds(b, 42));
+	/* Each rival is told once, and what the holder before may still have said is no rival's. */
+	node_collect(b);
+	ck_assert_uint_eq(node_count(b, RIPC__RIVAL, 42), 0);
+	bus_run(bus, 1000);
+	for (unsigned i = 0; i < 10000; i++)
+		node_input(b, &msg);
+	node_collect(b);
+	ck_assert_uint_eq(node_count(b, RIPC__RIVAL, 42), 1);
 }
 END_TEST
 

@@ -185,6 +185,7 @@ static void told(struct crowd *crowd, struct context *c, const struct ripc__reso
 							  .life = c->life,
 							  .service = ev->service});
 		break;
+	case RIPC__RIVAL:
 	case RIPC__GONE:
 		break;
 	}
