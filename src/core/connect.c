@@ -155,6 +155,8 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 		ripc__lane_close(lane);
 		return rc;
 	}
+	ctx->tp[tp].nlanes++;
+	ctx->live |= 1u << tp;
 	p->out = lane;
 	return 0;
 }
@@ -199,6 +201,9 @@ static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void
 	if (rc) {
 		lane->ep = NULL;
 		ripc__lane_close(lane);
+	} else {
+		ctx->tp[tp].nlanes++;
+		ctx->live |= 1u << tp;
 	}
 	return rc;
 }

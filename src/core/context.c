@@ -113,10 +113,8 @@ static void in_parent(void)
 	pthread_mutex_unlock(&opening);
 }
 
-int ripc__check_owner(const struct ripc *ctx)
+int ripc__no_owner(void)
 {
-	if (ctx->fork_count == ripc__fork_count)
-		return 0;
 	return ripc__fail(
 		-EOWNERDEAD,
 		"this context was opened by the parent process: a forked child must open its own");
@@ -212,7 +210,10 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 		tp->limits.short_by_datagram = false;
 		tp->limits.caps &= ~(unsigned)RIPC__CAP_MULTICAST;
 	}
-	ctx->datagrams |= tp->limits.short_by_datagram;
+	if (tp->limits.short_by_datagram) {
+		ctx->datagrams = true;
+		ctx->live |= 1u << (tp - ctx->tp);
+	}
 	return 0;
 }
 
@@ -344,7 +345,6 @@ static void context_free(struct ripc *ctx)
 		close(ctx->epfd);
 	if (ctx->wakefd >= 0)
 		close(ctx->wakefd);
-	pthread_mutex_destroy(&ctx->lock.mutex);
 	ripc__auth_close(ctx->auth);
 	free(ctx);
 }
@@ -358,7 +358,6 @@ static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
 	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns =
 		RIPC__NEVER;
 	ctx->spin_ns = 50 * 1000;
-	pthread_mutex_init(&ctx->lock.mutex, NULL);
 	ripc__list_init(&ctx->lanes);
 	ripc__list_init(&ctx->dead_lanes);
 	ripc__list_init(&ctx->messages);

@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/hooks.h"
 #include "core/list.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "core/wait.h"
@@ -29,32 +30,13 @@ enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
 
 #define RIPC__CREDIT_UNIT 64 /* bytes that one unit of a service's window stands for */
 
-#ifdef __clang__
-#define RIPC__CAPABILITY(x) __attribute__((capability(x)))
-#define RIPC__ACQUIRE(...)  __attribute__((acquire_capability(__VA_ARGS__)))
-#define RIPC__RELEASE(...)  __attribute__((release_capability(__VA_ARGS__)))
-#define RIPC__REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
-#define RIPC__NO_ANALYSIS   __attribute__((no_thread_safety_analysis))
-#else
-#define RIPC__CAPABILITY(x)
-#define RIPC__ACQUIRE(...)
-#define RIPC__RELEASE(...)
-#define RIPC__REQUIRES(...)
-#define RIPC__NO_ANALYSIS
-#endif
-
-struct RIPC__CAPABILITY("mutex") ripc__lock {
-	pthread_mutex_t mutex;
-	atomic_uint wanted; /* threads that wait for it: a driver that spins lets go of it only then */
-	atomic_uint sleepers; /* threads that will take it when their sleep ends */
-};
-
 /* One transport of the context, open or not. */
 struct ripc__tp {
 	const struct ripc__transport_ops *ops;
 	struct ripc__transport *t; /* NULL: not open, see why */
 	struct ripc__transport_limits limits;
-	char why[256]; /* the reason, if it is not open */
+	unsigned nlanes; /* lanes over it that have an endpoint */
+	char why[256];   /* the reason, if it is not open */
 };
 
 struct ripc {
@@ -72,6 +54,7 @@ struct ripc {
 	struct ripc__tp tp[RIPC__TP_MAX];
 	unsigned ntp;
 	bool datagrams; /* an open transport carries short messages by datagram */
+	unsigned live;  /* bit i: tp[i] has lanes, or carries datagrams */
 	struct ripc__resolver *resolver;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 
@@ -93,6 +76,8 @@ struct ripc {
 	atomic_uint unfinished; /* long messages under way, in and out; the agent looks without the lock */
 	uint64_t now_ns;        /* time of the present or last round of progress */
 	bool now_fresh;         /* it was read just now, and no lock was released since */
+	bool now_old;       /* it may be long ago: the present part of a round looked at no clock */
+	unsigned glances;   /* parts of rounds by threads that did not drive: see ripc__glance() */
 	uint64_t timers_ns; /* when the core's own timers have something to do */
 	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
 	uint64_t next_sweep_ns; /* when idle entries are looked for, RIPC__NEVER: tables are empty */
@@ -130,11 +115,7 @@ static inline void ripc__unlock(struct ripc *ctx) RIPC__RELEASE(ctx->lock);
 
 static inline void RIPC__NO_ANALYSIS ripc__lock(struct ripc *ctx)
 {
-	if (!pthread_mutex_trylock(&ctx->lock.mutex))
-		return;
-	atomic_fetch_add_explicit(&ctx->lock.wanted, 1, memory_order_relaxed);
-	pthread_mutex_lock(&ctx->lock.mutex);
-	atomic_fetch_sub_explicit(&ctx->lock.wanted, 1, memory_order_relaxed);
+	ripc__lock_take(&ctx->lock);
 }
 
 /* Whether somebody waits for it: then whoever holds it for long should let go for a moment. */
@@ -146,7 +127,7 @@ static inline bool ripc__lock_wanted(struct ripc *ctx)
 static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 {
 	ctx->now_fresh = false;
-	pthread_mutex_unlock(&ctx->lock.mutex);
+	ripc__lock_release(&ctx->lock);
 }
 
 /* The context meant by ctx, NULL standing for the default one, which is opened. Return: 0, -EOWNERDEAD in a forked child, or what ripc_open() says. */
@@ -155,8 +136,14 @@ int ripc__context(struct ripc **ctx);
 /* Our addresses for a record, at most RIPC__RECORD_ADDRS_MAX. Return: how many, or a negative errno. */
 int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs);
 
+/* What ripc__check_owner() says in the child. Return: -EOWNERDEAD, explained. */
+int ripc__no_owner(void);
+
 /* -EOWNERDEAD, explained, if this process is a forked child of the one that opened ctx; else 0. */
-int ripc__check_owner(const struct ripc *ctx);
+static inline int ripc__check_owner(const struct ripc *ctx)
+{
+	return RIPC__LIKELY(ctx->fork_count == ripc__fork_count) ? 0 : ripc__no_owner();
+}
 
 /* The present time. Lock held. */
 uint64_t ripc__now(struct ripc *ctx);
@@ -166,6 +153,12 @@ void ripc__progress(struct ripc *ctx);
 
 /* The same without a look at the clock: ctx->now_ns is recent enough. */
 void ripc__round(struct ripc *ctx);
+
+/*
+ * A part of a round: only of transports over which messages come, no timers, no resolver. For between two whole rounds,
+ * not instead of them. Lock held.
+ */
+void ripc__round_part(struct ripc *ctx);
 
 /* ctx->now_ns + ns is the latest time of the next round: lowers the timer. */
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);

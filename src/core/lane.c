@@ -34,8 +34,11 @@ void ripc__lane_close(struct ripc__lane *lane)
 	if (lane->state == RIPC__LANE_UP)
 		ctx->stats.lanes--;
 	lane->state = RIPC__LANE_DEAD;
-	if (lane->ep)
+	if (lane->ep) {
 		lane_tp(lane)->ops->ep_close(lane->ep);
+		if (!--lane_tp(lane)->nlanes && !lane_tp(lane)->limits.short_by_datagram)
+			ctx->live &= ~(1u << lane->tp);
+	}
 	lane->ep = NULL;
 	ripc__handover_lane_gone(lane);
 	while ((n = ripc__list_first(&lane->control))) {
@@ -235,8 +238,22 @@ static uint16_t owed(const struct ripc__lane *lane)
 	return (uint16_t)(lane->rx_owed > 65535 ? 65535 : lane->rx_owed);
 }
 
-static int post(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *payload,
-		unsigned n, bool more)
+/* The transport does not take it. */
+static int __attribute__((noinline)) post_failed(struct ripc__lane *lane, int rc)
+{
+	if (rc == -EAGAIN) {
+		lane->blocked = true;
+		lane->ctx->stats.queue_stalls++;
+		lane->peer->stats.queue_stalls++;
+		/* Whoever sleeps does not wait for room. */
+		ripc__agent_need(lane->ctx);
+	}
+	return rc;
+}
+
+static inline __attribute__((always_inline)) int post(struct ripc__lane *lane, uint8_t *header,
+						      size_t len, const struct iovec *payload,
+						      unsigned n, bool more)
 {
 	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	uint16_t credits = owed(lane);
@@ -248,25 +265,31 @@ static int post(struct ripc__lane *lane, uint8_t *header, size_t len, const stru
 		iov[1 + i] = payload[i];
 	ripc__header_stamp(header, lane->tx_seq, credits);
 	rc = lane_tp(lane)->ops->post_send(lane->ep, iov, 1 + n, more);
-	if (rc < 0) {
-		if (rc == -EAGAIN) {
-			lane->blocked = true;
-			lane->ctx->stats.queue_stalls++;
-			lane->peer->stats.queue_stalls++;
-			/* Whoever sleeps does not wait for room. */
-			ripc__agent_need(lane->ctx);
-		}
-		return rc;
-	}
+	if (RIPC__UNLIKELY(rc < 0))
+		return post_failed(lane, rc);
 	lane->tx_seq++;
 	lane->rx_owed -= credits;
 	if (lane->counts)
 		lane->tx_credits--;
+	if (RIPC__LIKELY(!rc))
+		return 0;
 	if (rc == 1)
 		ripc__agent_need(lane->ctx);
-	else if (rc)
+	else
 		ripc__agent_soon(lane->ctx);
 	return 0;
+}
+
+/* No credit, or no room, or others wait already. */
+static int __attribute__((noinline)) starve(struct ripc__lane *lane)
+{
+	lane->starved = true;
+	ripc__lane_watch(lane);
+	if (!lane->blocked) {
+		lane->ctx->stats.credit_stalls++;
+		lane->peer->stats.credit_stalls++;
+	}
+	return -EAGAIN;
 }
 
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
@@ -274,15 +297,8 @@ int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 {
 	int rc;
 
-	if (!ripc__list_empty(&lane->control) || !may_send(lane, false)) {
-		lane->starved = true;
-		ripc__lane_watch(lane);
-		if (!lane->blocked) {
-			lane->ctx->stats.credit_stalls++;
-			lane->peer->stats.credit_stalls++;
-		}
-		return -EAGAIN;
-	}
+	if (RIPC__UNLIKELY(!ripc__list_empty(&lane->control) || !may_send(lane, false)))
+		return starve(lane);
 	rc = post(lane, header, len, payload, n, more);
 	/* A lane that is about to be reported closed: the sender waits for what becomes of it. */
 	return rc == -EMSGSIZE || !rc ? rc : -EAGAIN;
@@ -458,11 +474,12 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 /* ---- events and time ---- */
 
 /* A sign of life: whoever wanted to replace this lane crossed with it. */
-static void lane_heard(struct ripc__lane *lane)
+static inline void lane_heard(struct ripc__lane *lane)
 {
 	lane->heard_ns = lane->ctx->now_ns;
+	lane->heard |= lane->ctx->now_old;
 	lane->pinged_ns = 0;
-	if (lane->peer->held && lane->peer->lane == lane)
+	if (RIPC__UNLIKELY(lane->peer->held) && lane->peer->lane == lane)
 		ripc__held_decide(lane->ctx, lane->peer, false);
 }
 
@@ -470,6 +487,11 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 {
 	struct ripc__lane *lane = ev->user;
 
+	if (RIPC__LIKELY(ev->kind == RIPC__EV_RECV && lane->state == RIPC__LANE_UP && !lane->shake)) {
+		lane_heard(lane);
+		ripc__message_arrived(lane, ev);
+		return;
+	}
 	switch (ev->kind) {
 	case RIPC__EV_REQUEST:
 		ripc__lane_requested(ctx, tp, ev);
@@ -598,9 +620,9 @@ static void lane_timer(struct ripc__lane *lane)
 		lane->idle = true;
 		return;
 	}
-	if (lane->idle)
+	if (lane->idle || lane->heard)
 		lane->heard_ns = now;
-	lane->idle = false;
+	lane->idle = lane->heard = false;
 	if (now - lane->heard_ns >= timeout / 8 && lane_moves(lane))
 		lane->heard_ns = now;
 	if (now - lane->heard_ns >= timeout) {

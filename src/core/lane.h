@@ -69,6 +69,7 @@ struct ripc__lane {
 	bool starved; /* somebody found no credit or no room: tell them when there is some */
 	bool doomed;  /* to be closed by the next timer: a control message found no memory */
 	bool idle;    /* nothing hangs on its life: silence is no fault */
+	bool heard;   /* since heard_ns, at a time that was not looked at */
 	bool blocked; /* the transport's queue is full: EV_SENDABLE will come */
 	uint32_t tx_seq, rx_seq;
 	uint32_t send_max;        /* the largest message: ours and the peer's limit, bytes */

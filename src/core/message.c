@@ -6,11 +6,32 @@
 
 #include <stdlib.h>
 
+/* Room for more items than the struct has. Return: 0 or -ENOMEM. */
+static int __attribute__((noinline)) message_arrays(struct ripc__message *m, unsigned nitems)
+{
+	uint8_t *p = malloc(nitems * (sizeof(struct iovec) + sizeof(void *) + 1));
+
+	if (!p)
+		return -ENOMEM;
+	m->arrays = p;
+	m->pub.items = (struct iovec *)p;
+	m->pool = (struct ripc__region **)(p + nitems * sizeof(struct iovec));
+	m->pub.placement = p + nitems * (sizeof(struct iovec) + sizeof(void *));
+	return 0;
+}
+
+static inline void message_keep(struct ripc *ctx, struct ripc__message *m)
+{
+	m->next = ctx->message_cache;
+	ctx->message_cache = m;
+	ctx->message_cached++;
+}
+
 struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
 {
 	struct ripc__message *m = ctx->message_cache;
 
-	if (m) {
+	if (RIPC__LIKELY(m != NULL)) {
 		ctx->message_cache = m->next;
 		ctx->message_cached--;
 	} else {
@@ -33,23 +54,12 @@ struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
 	m->pub.nreturns = 0;
 	m->pub.is_long = 0;
 	m->pub.group = 0;
-	if (nitems <= RIPC__MESSAGE_INLINE) {
-		m->pub.items = m->iov;
-		m->pub.placement = m->placement;
-		m->pool = m->regions;
-	} else {
-		uint8_t *p = malloc(nitems * (sizeof(struct iovec) + sizeof(void *) + 1));
-
-		if (!p) {
-			m->next = ctx->message_cache;
-			ctx->message_cache = m;
-			ctx->message_cached++;
-			return NULL;
-		}
-		m->arrays = p;
-		m->pub.items = (struct iovec *)p;
-		m->pool = (struct ripc__region **)(p + nitems * sizeof(struct iovec));
-		m->pub.placement = p + nitems * (sizeof(struct iovec) + sizeof(void *));
+	m->pub.items = m->iov;
+	m->pub.placement = m->placement;
+	m->pool = m->regions;
+	if (RIPC__UNLIKELY(nitems > RIPC__MESSAGE_INLINE) && message_arrays(m, nitems)) {
+		message_keep(ctx, m);
+		return NULL;
 	}
 	for (unsigned i = 0; i < nitems; i++)
 		m->pool[i] = NULL;
@@ -66,11 +76,26 @@ void ripc__message_credit(struct ripc__message *m)
 	ripc__flow_consume(flow, m->units);
 }
 
+/* The items of a long message. */
+static void __attribute__((noinline)) drop_items(struct ripc__message *m)
+{
+	for (unsigned i = 0; i < m->pub.nitems; i++) {
+		if (m->pool[i] && m->pool[i]->state == RIPC__REGION_BORROWED) {
+			ripc__debt_item(m->pool[i], m, i);
+		} else if (m->pool[i]) {
+			/* Not before a send that passes it on has ended. */
+			m->pool[i]->zombie = true;
+			ripc__region_release(m->ctx, m->pool[i]);
+		}
+	}
+}
+
 void ripc__message_drop(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
-	ripc__message_credit(m);
+	if (m->flow)
+		ripc__message_credit(m);
 	if (m->token) {
 		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
 		if (m->lane) {
@@ -78,25 +103,17 @@ void ripc__message_drop(struct ripc__message *m)
 			ripc__lane_repost(m->lane);
 		}
 	}
-	for (unsigned i = 0; m->pub.is_long && i < m->pub.nitems; i++) {
-		if (m->pool[i] && m->pool[i]->state == RIPC__REGION_BORROWED) {
-			ripc__debt_item(m->pool[i], m, i);
-		} else if (m->pool[i]) {
-			/* Not before a send that passes it on has ended. */
-			m->pool[i]->zombie = true;
-			ripc__region_release(ctx, m->pool[i]);
-		}
-	}
-	free(m->heap);
-	free(m->arrays);
+	if (m->pub.is_long)
+		drop_items(m);
+	if (m->heap)
+		free(m->heap);
+	if (m->arrays)
+		free(m->arrays);
 	ripc__list_del(&m->held);
-	if (ctx->message_cached < RIPC__MESSAGE_CACHE) {
-		m->next = ctx->message_cache;
-		ctx->message_cache = m;
-		ctx->message_cached++;
-	} else {
+	if (ctx->message_cached < RIPC__MESSAGE_CACHE)
+		message_keep(ctx, m);
+	else
 		free(m);
-	}
 }
 
 void ripc_message_free(struct ripc_message *message)

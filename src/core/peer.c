@@ -24,13 +24,10 @@ static void set_text(char **at, const char *text)
 
 /* ---- destinations ---- */
 
-struct ripc__dest *ripc__dest_find(struct ripc *ctx, uint64_t id)
+struct ripc__dest *ripc__dest_seek(struct ripc *ctx, uint64_t id)
 {
 	struct ripc__dest *d;
 
-	/* Most senders send to the same service again. */
-	if (ctx->last_dest && ctx->last_dest->id == id)
-		return ctx->last_dest;
 	HASH_FIND(hh, ctx->dests, &id, sizeof(id), d);
 	if (d)
 		ctx->last_dest = d;

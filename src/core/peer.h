@@ -92,7 +92,15 @@ struct ripc__peer {
 
 /* The destination, created if need be. NULL: out of memory. */
 struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id);
-struct ripc__dest *ripc__dest_find(struct ripc *ctx, uint64_t id);
+/* The destination, or NULL. */
+struct ripc__dest *ripc__dest_seek(struct ripc *ctx, uint64_t id);
+static inline struct ripc__dest *ripc__dest_find(struct ripc *ctx, uint64_t id)
+{
+	/* Most senders send to the same service again. */
+	if (RIPC__LIKELY(ctx->last_dest && ctx->last_dest->id == id))
+		return ctx->last_dest;
+	return ripc__dest_seek(ctx, id);
+}
 
 /* Does what is needed to reach it. Return: 0 a lane is up; -EAGAIN it is under way, or failed (see state, why). */
 int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d);

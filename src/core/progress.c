@@ -25,9 +25,6 @@ static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *
 	case RIPC__CONFLICT:
 		ripc__service_conflict(ctx, ev->service, ev->moved, ev->text);
 		break;
-	case RIPC__RIVAL:
-		ripc__service_rival(ctx, ev->service, ev->text);
-		break;
 	case RIPC__GONE:
 		ripc__dest_gone(ctx, ev->service, ev->record.instance);
 		break;
@@ -69,6 +66,17 @@ static void resolver_round(struct ripc *ctx)
 		ctx->resolver_pending = resolver_awaited(ctx);
 }
 
+/* Return: number of events; EVENTS: there may be more. */
+static inline unsigned reap(struct ripc *ctx, unsigned i, struct ripc__event *ev, uint64_t *deadline)
+{
+	struct ripc__tp *tp = &ctx->tp[i];
+	unsigned n = tp->ops->progress(tp->t, ev, EVENTS, ctx->now_ns, deadline);
+
+	for (unsigned k = 0; k < n; k++)
+		ripc__lane_event(ctx, i, &ev[k]);
+	return n;
+}
+
 static uint64_t transports_round(struct ripc *ctx)
 {
 	struct ripc__event ev[EVENTS];
@@ -79,15 +87,32 @@ static uint64_t transports_round(struct ripc *ctx)
 
 		if (!ctx->tp[i].t)
 			continue;
-		do {
-			n = ctx->tp[i].ops->progress(ctx->tp[i].t, ev, EVENTS, ctx->now_ns, &deadline);
-			for (unsigned k = 0; k < n; k++)
-				ripc__lane_event(ctx, i, &ev[k]);
-		} while (n == EVENTS && ++rounds < ROUNDS);
+		do
+			n = reap(ctx, i, ev, &deadline);
+		while (n == EVENTS && ++rounds < ROUNDS);
 		if (n == EVENTS)
 			deadline = 0;
 	}
 	return deadline;
+}
+
+void ripc__round_part(struct ripc *ctx)
+{
+	struct ripc__event ev[EVENTS];
+	uint64_t deadline = ctx->next_timer_ns;
+
+	if (ctx->in_progress)
+		return;
+	ctx->in_progress = true;
+	for (unsigned live = ctx->live; live; live &= live - 1)
+		if (reap(ctx, (unsigned)__builtin_ctz(live), ev, &deadline) == EVENTS)
+			deadline = 0;
+	if (!ripc__list_empty(&ctx->dead_lanes))
+		ripc__lanes_reap(ctx);
+	/* Events may have lowered it. */
+	if (deadline < ctx->next_timer_ns)
+		ctx->next_timer_ns = deadline;
+	ctx->in_progress = false;
 }
 
 void ripc__round(struct ripc *ctx)

@@ -35,12 +35,10 @@ static void let_go(struct ripc__lane *lane, const struct ripc__event *ev)
 	ripc__lane_repost(lane);
 }
 
-static struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
+static struct ripc__flow *__attribute__((noinline)) flow_seek(struct ripc__lane *lane, uint64_t id)
 {
-	struct ripc__flow *f = lane->flow;
+	struct ripc__flow *f;
 
-	if (f && f->id == id)
-		return f;
 	HASH_FIND(hh, lane->flows, &id, sizeof(id), f);
 	if (!f) {
 		if (lane->nflows >= RIPC__FLOWS_MAX)
@@ -62,11 +60,19 @@ static struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
 	return f;
 }
 
+/* The flow to a service, made if need be. NULL: out of memory, or there are too many. */
+static inline struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__flow *f = lane->flow;
+
+	return RIPC__LIKELY(f && f->id == id) ? f : flow_seek(lane, id);
+}
+
 /*
  * Whoever sends to us can be answered over the same lane: no look-up is needed. What the resolver said, or is being
  * asked, goes before. NULL: not known to be the peer's.
  */
-static struct ripc__dest *learn(struct ripc__lane *lane, uint64_t source)
+static struct ripc__dest *__attribute__((noinline)) learn(struct ripc__lane *lane, uint64_t source)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__dest *d = ripc__dest_find(ctx, source);
@@ -110,7 +116,8 @@ static uint32_t units_of(size_t len)
 	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 }
 
-static void items_of(struct ripc__message *m, const struct ripc__header *h, const uint8_t *payload)
+static inline void items_of(struct ripc__message *m, const struct ripc__header *h,
+			    const uint8_t *payload)
 {
 	struct iovec *iov = (struct iovec *)m->pub.items;
 	uint8_t *placement = (uint8_t *)m->pub.placement;
@@ -121,6 +128,16 @@ static void items_of(struct ripc__message *m, const struct ripc__header *h, cons
 		placement[i] = RIPC_IN_RECEIVE_BUFFER;
 		payload += iov[i].iov_len;
 	}
+}
+
+/* The payload in memory of the message's own. NULL: out of memory. */
+static const uint8_t *__attribute__((noinline))
+keep_copy(struct ripc__message *m, const struct ripc__header *h)
+{
+	m->heap = malloc(h->payload_len ? h->payload_len : 1);
+	if (m->heap)
+		memcpy(m->heap, h->payload, h->payload_len);
+	return m->heap;
 }
 
 /*
@@ -134,15 +151,13 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 {
 	struct ripc__message *m = ripc__message_new(ctx, h->nitems);
 	const uint8_t *payload = h->payload;
+	const uint8_t *instance = h->instance ? h->instance : lane ? lane->peer->instance : NULL;
 	bool copy = !ev->token || (lane && lane->rx_depth &&
 				   (lane->rx_held >= lane->rx_depth / 2 ||
 				    lane->rx_held + RIPC__RECV_DEPTH_MIN >= lane->rx_depth));
 
-	if (m && copy) {
-		m->heap = malloc(h->payload_len ? h->payload_len : 1);
-		if (m->heap)
-			memcpy(m->heap, payload, h->payload_len);
-		payload = m->heap;
+	if (m && RIPC__UNLIKELY(copy)) {
+		payload = keep_copy(m, h);
 		if (!payload) {
 			ripc__message_drop(m);
 			m = NULL;
@@ -154,10 +169,8 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 		m->pub.dest = h->dest;
 		m->pub.nreturns = h->nreturns;
 		/* A datagram brings it along, a lane knows it. */
-		if (h->instance)
-			memcpy(m->pub.instance, h->instance, 16);
-		else if (lane)
-			memcpy(m->pub.instance, lane->peer->instance, 16);
+		if (instance)
+			memcpy(m->pub.instance, instance, 16);
 		/* Reads the lengths where they lie: before the receive buffer goes back. */
 		items_of(m, h, payload);
 	}
@@ -177,7 +190,7 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 	return m;
 }
 
-static void no_service(struct ripc__lane *lane, struct ripc__flow *flow)
+static void __attribute__((noinline)) no_service(struct ripc__lane *lane, struct ripc__flow *flow)
 {
 	lane->ctx->stats.dropped_no_service++;
 	/* Once is enough: what was under way before it hears of it needs no answer of its own. */
@@ -300,7 +313,8 @@ static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *
 		ripc__return_revoked(lane->ctx, r);
 }
 
-static void control_message(struct ripc__lane *lane, const struct ripc__header *h)
+static void __attribute__((noinline))
+control_message(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__dest *d;
 	const char *why = NULL;
@@ -371,7 +385,7 @@ void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev
 	struct ripc__header h;
 	const char *why = NULL;
 
-	if (!ripc__header_decode(&h, ev->data, ev->len, &why)) {
+	if (RIPC__LIKELY(!ripc__header_decode(&h, ev->data, ev->len, &why))) {
 		if (lane->state != RIPC__LANE_UP)
 			why = "message before the lane is up";
 		else if (h.seq != lane->rx_seq)

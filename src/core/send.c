@@ -10,8 +10,8 @@
 
 #include <stdlib.h>
 
-int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
-		      uint64_t *bytes)
+static inline int check_items(const struct iovec *items, unsigned nitems,
+			      const struct ripc_send_options *o, uint64_t *bytes)
 {
 	uint64_t sum = 0;
 
@@ -37,7 +37,13 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 	return 0;
 }
 
-int ripc__check_call(struct ripc_service *s, uint64_t dest)
+int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
+		      uint64_t *bytes)
+{
+	return check_items(items, nitems, o, bytes);
+}
+
+static inline int check_call(struct ripc_service *s, uint64_t dest)
 {
 	if (!s)
 		return ripc__fail(-EINVAL, "no service to send from");
@@ -47,10 +53,15 @@ int ripc__check_call(struct ripc_service *s, uint64_t dest)
 	return ripc__check_owner(s->ctx);
 }
 
+int ripc__check_call(struct ripc_service *s, uint64_t dest)
+{
+	return check_call(s, dest);
+}
+
 /* ---- short messages ---- */
 
 /* Counted per message that was handed over. */
-static void count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t bytes)
+static inline void count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t bytes)
 {
 	s->ctx->stats.short_sent++;
 	s->ctx->stats.bytes_sent += bytes;
@@ -130,7 +141,7 @@ static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned t
 	return 0;
 }
 
-static int shoot_lane(struct ripc__dest *d, const struct shot *m)
+static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
 {
 	struct ripc__lane *lane = d->peer->lane;
 	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
@@ -174,6 +185,12 @@ static int shoot_lane(struct ripc__dest *d, const struct shot *m)
 	return 0;
 }
 
+/* A lane is up, and it is the way. */
+static inline bool over_lane(const struct ripc *ctx, const struct ripc__dest *d)
+{
+	return d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams;
+}
+
 /* Return: 0, -EAGAIN: not now, or a final error. */
 static int shoot(struct ripc__dest *d, const struct shot *m)
 {
@@ -182,7 +199,7 @@ static int shoot(struct ripc__dest *d, const struct shot *m)
 	unsigned tp;
 	size_t len;
 
-	if (d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams)
+	if (over_lane(ctx, d))
 		return shoot_lane(d, m);
 	if (ctx->datagrams && !m->nreturns && !ripc__dest_locate(ctx, d)) {
 		/* The lane is what tells that the peer has died: datagrams to nobody are not refused. */
@@ -278,7 +295,6 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct shot 
 	uint32_t ids[RIPC_RETURNS_MAX];
 	int rc;
 
-	/* The common case, without anything else. */
 	if (!o || !o->nreturns) {
 		rc = shoot(d, m);
 		return rc == -EAGAIN ? persist(s, d, timeout_ms, shoot_cb, m) : rc;
@@ -294,9 +310,20 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct shot 
 	return rc;
 }
 
+/* It could not be sent at once. */
+static int __attribute__((noinline)) shoot_later(struct ripc__dest *d, struct shot *m, int timeout_ms)
+{
+	int rc;
+
+	d->users++;
+	rc = persist(m->s, d, timeout_ms, shoot_cb, m);
+	d->users--;
+	return rc;
+}
+
 /* Lock held, service entered. */
-static int send_short_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o,
-			      int timeout_ms)
+static int __attribute__((noinline))
+send_short_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o, int timeout_ms)
 {
 	struct ripc__dest *d = ripc__dest_get(m->s->ctx, dest);
 	int rc;
@@ -314,10 +341,11 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 {
 	struct shot m = {
 		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
-	int rc = ripc__check_call(s, dest);
+	struct ripc__dest *d;
+	int rc = check_call(s, dest);
 
 	if (!rc)
-		rc = ripc__check_items(items, nitems, options, &m.bytes);
+		rc = check_items(items, nitems, options, &m.bytes);
 	if (!rc && m.flags & RIPC_RELIABLE)
 		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
 					     "version: use ripc_send_long()");
@@ -325,10 +353,19 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 		return rc;
 	ripc__lock(s->ctx);
 	rc = ripc__service_enter(s);
-	if (!rc) {
+	if (rc)
+		goto out;
+	d = ripc__dest_find(s->ctx, dest);
+	/* The common case, without anything else. */
+	if (RIPC__LIKELY(d && (!options || !options->nreturns) && over_lane(s->ctx, d))) {
+		rc = shoot_lane(d, &m);
+		if (RIPC__UNLIKELY(rc == -EAGAIN))
+			rc = shoot_later(d, &m, timeout_ms);
+	} else {
 		rc = send_short_entered(&m, dest, options, timeout_ms);
-		ripc__service_leave(s);
 	}
+	ripc__service_leave(s);
+out:
 	ripc__unlock(s->ctx);
 	return rc;
 }

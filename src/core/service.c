@@ -7,15 +7,13 @@
 #include "core/rendezvous.h"
 #include "core/request.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#define RANDOM_TRIES  8
-#define RIVALS_LOGGED 16  /* of one service */
-#define LET_GO_MS     100 /* how long a closing service waits for peers to let go of its memory */
+#define RANDOM_TRIES 8
+#define LET_GO_MS    100 /* how long a closing service waits for peers to let go of its memory */
 
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
 {
@@ -25,15 +23,19 @@ struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
 	return s && s->state == RIPC__SERVICE_ACTIVE && !s->moved ? s : NULL;
 }
 
-static void fd_set_readable(struct ripc_service *s, bool readable)
+static void __attribute__((noinline)) fd_turn(struct ripc_service *s, bool readable)
 {
 	uint64_t n = 1;
 	ssize_t rc;
 
-	if (s->fd < 0)
-		return;
 	rc = readable ? write(s->fd, &n, sizeof(n)) : read(s->fd, &n, sizeof(n));
 	(void)rc;
+}
+
+static inline void fd_set_readable(struct ripc_service *s, bool readable)
+{
+	if (s->fd >= 0)
+		fd_turn(s, readable);
 }
 
 void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
@@ -81,19 +83,9 @@ static struct ripc__message *queue_pop(struct ripc_service *s)
 	return m;
 }
 
-int ripc__service_enter(struct ripc_service *s)
+int ripc__service_refuse(const struct ripc_service *s)
 {
-	if (s->state != RIPC__SERVICE_ACTIVE || s->ctx->closing)
-		return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
-				  (unsigned long long)s->id);
-	s->calls++;
-	return 0;
-}
-
-void ripc__service_leave(struct ripc_service *s)
-{
-	if (!--s->calls && s->state != RIPC__SERVICE_ACTIVE)
-		ripc__wake(s->ctx, &s->drained);
+	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
 }
 
 void ripc__service_registered(struct ripc *ctx, uint64_t id)
@@ -112,38 +104,19 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 }
 
 /*
- * Another context has the id now: took it over, or has held it for longer. Messages that are here, or have begun to arrive, are still ours to receive: their senders
+ * Another context took the id over. Messages that are here, or have begun to arrive, are still ours to receive: their senders
  * are told that they were delivered. Others are refused, and their senders look the service up anew.
  */
-static void service_moved(struct ripc_service *s, enum ripc_log_level level, const char *text)
+static void service_moved(struct ripc_service *s, const char *text)
 {
 	s->moved = true;
-	s->stats.services_lost++;
-	s->ctx->stats.services_lost++;
 	free(s->conflict);
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
 	if (!s->queued)
 		fd_set_readable(s, true);
 	ripc__wake_all(s->ctx);
-	ripc__log(level, "service %llu was taken over: %s", (unsigned long long)s->id, text);
-}
-
-void ripc__service_rival(struct ripc *ctx, uint64_t id, const char *text)
-{
-	struct ripc_service *s;
-
-	if (ripc__group_is_name(id))
-		return;
-	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
-	if (!s)
-		return;
-	ctx->stats.splits++;
-	/* Anybody without a key could fill the log otherwise. */
-	if (s->stats.splits++ < RIVALS_LOGGED)
-		ripc__log(RIPC_LOG_WARN,
-			  "service %llu has, or had, another holder: the network was split: %s",
-			  (unsigned long long)id, text);
+	ripc__log(RIPC_LOG_INFO, "service %llu was taken over: %s", (unsigned long long)s->id, text);
 }
 
 void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const char *text)
@@ -163,14 +136,11 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const cha
 		s->state = RIPC__SERVICE_CONFLICT;
 		ripc__wake(ctx, &s->receivers);
 	} else if (moved) {
-		service_moved(s, RIPC_LOG_INFO, text);
-	} else if (!s->moved) {
-		char line[512];
-
-		/* Found out later, after a partition or a lost probe: who had it first keeps it. */
-		snprintf(line, sizeof(line),
-			 "by who has held it for longer, when a split network healed: %s", text);
-		service_moved(s, RIPC_LOG_ERROR, line);
+		service_moved(s, text);
+	} else {
+		/* Found out later, after a partition or a lost probe: both go on, and both are told. */
+		ripc__log(RIPC_LOG_ERROR, "service %llu has another holder: %s",
+			  (unsigned long long)id, text);
 	}
 }
 
@@ -428,12 +398,43 @@ int ripc_service_fd(struct ripc_service *s)
 	return rc ? rc : fd;
 }
 
+/* Nothing is there: looks at the network, and waits for it. Return: 0 and the message, or why there is none. */
+static int __attribute__((noinline))
+receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t deadline = 0;
+	bool looked = false;
+
+	while (!(*m = queue_pop(s))) {
+		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
+			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
+					  (unsigned long long)s->id);
+		if (s->moved && ripc__list_empty(&s->longs))
+			return ripc__fail(-ESHUTDOWN, "service %llu was taken over: %s",
+					  (unsigned long long)s->id, s->conflict ? s->conflict : "");
+		if (!timeout_ms) {
+			/* One look at the network; if there is nothing, that is the answer. */
+			if (looked)
+				return ripc__fail(-EAGAIN, "no message for service %llu",
+						  (unsigned long long)s->id);
+			ripc__progress(ctx);
+			looked = true;
+			continue;
+		}
+		if (!deadline)
+			deadline = ripc__deadline(ctx, timeout_ms);
+		if (ripc__wait(ctx, &s->receivers, deadline) && !s->first)
+			return ripc__fail(-ETIMEDOUT, "no message for service %llu in %d ms",
+					  (unsigned long long)s->id, timeout_ms);
+	}
+	return 0;
+}
+
 int ripc_receive(struct ripc_service *s, struct ripc_message **message, int timeout_ms)
 {
 	struct ripc *ctx;
 	struct ripc__message *m;
-	uint64_t deadline = 0;
-	bool looked = false;
 	int rc;
 
 	if (!s || !message)
@@ -444,40 +445,13 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 		return rc;
 	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
-	if (rc) {
-		ripc__unlock(ctx);
-		return rc;
-	}
-	while (!(m = queue_pop(s))) {
-		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
-			rc = ripc__fail(-ESHUTDOWN, "service %llu is being closed",
-					(unsigned long long)s->id);
-			break;
-		}
-		if (s->moved && ripc__list_empty(&s->longs)) {
-			rc = ripc__fail(-ESHUTDOWN, "service %llu was taken over: %s",
-					(unsigned long long)s->id, s->conflict ? s->conflict : "");
-			break;
-		}
-		if (!timeout_ms) {
-			/* One look at the network; if there is nothing, that is the answer. */
-			if (!looked) {
-				ripc__progress(ctx);
-				looked = true;
-				continue;
-			}
-			rc = ripc__fail(-EAGAIN, "no message for service %llu",
-					(unsigned long long)s->id);
-			break;
-		}
-		if (!deadline)
-			deadline = ripc__deadline(ctx, timeout_ms);
-		if (ripc__wait(ctx, &s->receivers, deadline) && !s->first) {
-			rc = ripc__fail(-ETIMEDOUT, "no message for service %llu in %d ms",
-					(unsigned long long)s->id, timeout_ms);
-			break;
-		}
-	}
+	if (rc)
+		goto out;
+	if (!s->first && timeout_ms)
+		ripc__glance(ctx, &s->first);
+	m = queue_pop(s);
+	if (RIPC__UNLIKELY(!m))
+		rc = receive_waiting(s, &m, timeout_ms);
 	if (m) {
 		uint32_t is_long = m->pub.is_long;
 
@@ -488,6 +462,7 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 			ripc__rndv_resume(s);
 	}
 	ripc__service_leave(s);
+out:
 	ripc__unlock(ctx);
 	return rc;
 }

@@ -42,14 +42,26 @@ struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
 /* Gives a message to its receivers. */
 void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m);
 
+/* What ripc__service_enter() says of a service that is being closed. */
+int ripc__service_refuse(const struct ripc_service *s);
+
 /* Starts and ends a public call: refuses a closing service, pins it. Lock held. */
-int ripc__service_enter(struct ripc_service *s);
-void ripc__service_leave(struct ripc_service *s);
+static inline int ripc__service_enter(struct ripc_service *s)
+{
+	if (RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE || s->ctx->closing))
+		return ripc__service_refuse(s);
+	s->calls++;
+	return 0;
+}
+
+static inline void ripc__service_leave(struct ripc_service *s)
+{
+	if (!--s->calls && RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE))
+		ripc__wake(s->ctx, &s->drained);
+}
 
 /* Resolver events. */
 void ripc__service_registered(struct ripc *ctx, uint64_t id);
-/* Another context holds, or held, a service of ours as well: a network that was split. */
-void ripc__service_rival(struct ripc *ctx, uint64_t id, const char *text);
 void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const char *text);
 
 /* ripc_close(): ends a service without waiting for anybody but threads inside. Lock held. */

@@ -13,6 +13,7 @@
 #define SPIN_MAX_NS \
 	(100 * 1000) /* adaptive: longest spin before sleeping; a loaded round trip is shorter */
 #define SPIN_MIN_NS (2 * 1000)
+#define GLANCES     16 /* looks before a thread becomes the driver; one of so many is a whole round */
 #define TICK_NS     RIPC__MS /* how soon the agent looks after a context that nobody drives any more */
 #define TICK_SHIFT \
 	2 /* up to TICK_NS << this while there is always a driver and no long message under way */
@@ -25,9 +26,9 @@
 struct ripc__waiter {
 	struct ripc__list link;  /* in ctx->waiters */
 	struct ripc__list queue; /* in the waitq */
-	pthread_cond_t cond;     /* where a follower sleeps */
+	atomic_uint word;        /* where a follower sleeps */
 	bool woken;
-	bool sleeping; /* on cond */
+	bool sleeping; /* on word */
 	bool asleep;   /* on the descriptors: it is, or was, the driver */
 };
 
@@ -57,7 +58,7 @@ static void rouse(struct ripc *ctx, struct ripc__waiter *w)
 		if (w->asleep)
 			poke(ctx);
 	} else if (w->sleeping) {
-		pthread_cond_signal(&w->cond);
+		ripc__word_set(&w->word);
 	}
 }
 
@@ -96,42 +97,24 @@ static void timespec_of(struct timespec *ts, uint64_t ns)
 	ts->tv_nsec = (long)(ns % 1000000000u);
 }
 
-static void cond_init(pthread_cond_t *cond)
+static void RIPC__NO_ANALYSIS follow(struct ripc *ctx, struct ripc__waiter *w, uint64_t until_ns)
 {
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(cond, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
-static void cond_sleep(struct ripc *ctx, pthread_cond_t *cond, uint64_t until_ns)
-{
-	struct timespec ts;
-
-	/* It takes the lock again by itself. */
-	atomic_fetch_add_explicit(&ctx->lock.sleepers, 1, memory_order_relaxed);
-	if (until_ns == RIPC__NEVER) {
-		pthread_cond_wait(cond, &ctx->lock.mutex);
-	} else {
-		timespec_of(&ts, until_ns);
-		pthread_cond_timedwait(cond, &ctx->lock.mutex, &ts);
-	}
-	atomic_fetch_sub_explicit(&ctx->lock.sleepers, 1, memory_order_relaxed);
+	atomic_store_explicit(&w->word, 0, memory_order_relaxed);
+	w->sleeping = true;
+	ripc__unlock(ctx);
+	ripc__word_sleep(&w->word, until_ns);
+	ripc__lock(ctx);
+	w->sleeping = false;
 }
 
 /* Lets others have the lock between two rounds. */
-static void RIPC__NO_ANALYSIS yield_lock(struct ripc *ctx)
+static inline void RIPC__NO_ANALYSIS yield_lock(struct ripc *ctx)
 {
-	bool wanted = ripc__lock_wanted(ctx);
-
-	if (!wanted && !atomic_load_explicit(&ctx->lock.sleepers, memory_order_relaxed))
+	if (RIPC__LIKELY(!ripc__lock_wanted(ctx)))
 		return;
 	ripc__unlock(ctx);
 	/* One that waits has to wake up first, perhaps on this very processor. */
-	if (wanted)
-		sched_yield();
+	sched_yield();
 	ripc__lock(ctx);
 }
 
@@ -239,7 +222,11 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 	take_over(ctx, w);
 	ctx->now_ns = start;
 	for (;;) {
-		ripc__round(ctx);
+		/* Most of what is waited for comes over the lanes there are. */
+		if (round & 15)
+			ripc__round_part(ctx);
+		else
+			ripc__round(ctx);
 		if (w->woken)
 			break;
 		/* The clock is not read in every round: it would be a good part of one. */
@@ -307,17 +294,13 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 		ripc__list_init(&w.link);
 		rc = drive(ctx, &w, deadline_ns, fresh);
 	} else {
-		cond_init(&w.cond);
 		ripc__list_add(&ctx->waiters, &w.link);
 		while (!w.woken && !rc) {
-			w.sleeping = true;
-			cond_sleep(ctx, &w.cond, deadline_ns);
-			w.sleeping = false;
+			follow(ctx, &w, deadline_ns);
 			if (deadline_ns != RIPC__NEVER && !w.woken && ripc__now(ctx) >= deadline_ns)
 				rc = -ETIMEDOUT;
 		}
 		ripc__list_del(&w.link);
-		pthread_cond_destroy(&w.cond);
 		/* Woken to drive, but the caller may find that it is done: then the next one must, or the agent. */
 		if (!ctx->driver)
 			hand_over(ctx);
@@ -325,6 +308,33 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 	ripc__list_del(&w.queue);
 	ctx->waiting--;
 	return rc;
+}
+
+/*
+ * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. Where the last look is
+ * longer ago than that, the time is read, and so it is in each whole round.
+ */
+void ripc__glance(struct ripc *ctx, struct ripc__message *const *queue)
+{
+	unsigned rounds = ctx->opt.wait == RIPC__WAIT_BLOCK ? 1 : GLANCES;
+
+	if (atomic_load_explicit(&ctx->driver, memory_order_relaxed) || ctx->hooks.now ||
+	    ctx->in_progress)
+		return;
+	if (!atomic_load_explicit(&ctx->driven, memory_order_relaxed)) {
+		atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
+		ctx->glances = 0;
+	}
+	do {
+		if (ctx->glances++ % GLANCES) {
+			ctx->now_old = true;
+			ripc__round_part(ctx);
+			ctx->now_old = false;
+		} else {
+			ctx->now_ns = ripc__now(ctx);
+			ripc__round(ctx);
+		}
+	} while (!*queue && --rounds && !ripc__lock_wanted(ctx));
 }
 
 /*

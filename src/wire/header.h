@@ -28,6 +28,7 @@
 #define RIPC_WIRE_HEADER_H
 
 #include "ripc.h"
+#include "wire/bytes.h"
 
 #include <stdbool.h>
 
@@ -122,11 +123,23 @@ struct ripc__header {
 int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why);
 
 /* Writes the 32 bytes. Return: where the kind's own part begins. */
-uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems,
-			  uint16_t nreturns, uint64_t dest, uint64_t source);
+static inline uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems,
+					uint16_t nreturns, uint64_t dest, uint64_t source)
+{
+	ripc__put_le64(p, RIPC__MSG_MAGIC | (uint64_t)RIPC__MSG_VERSION << 16 | (uint64_t)kind << 24 |
+				  (uint64_t)flags << 32 | (uint64_t)nitems << 48);
+	ripc__put_le64(p + 8, dest);
+	ripc__put_le64(p + 16, source);
+	ripc__put_le64(p + 24, (uint64_t)nreturns << 48);
+	return p + RIPC__HEADER_LEN;
+}
 
 /* Fills in what is only known when the message goes out. */
-void ripc__header_stamp(uint8_t *p, uint32_t seq, uint16_t credits);
+static inline void ripc__header_stamp(uint8_t *p, uint32_t seq, uint16_t credits)
+{
+	ripc__put_le32(p + 24, seq);
+	ripc__put_le16(p + 28, credits);
+}
 
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d);
 void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "core/lock.h"
+#include "core/clock.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Sleeps while *word is value. The application's errno is not ours to change. */
+static void sleep_while(atomic_uint *word, unsigned value, uint64_t until_ns)
+{
+	struct timespec ts, *until = NULL;
+	int saved = errno;
+
+	if (until_ns != RIPC__NEVER) {
+		ts.tv_sec = (time_t)(until_ns / 1000000000u);
+		ts.tv_nsec = (long)(until_ns % 1000000000u);
+		until = &ts;
+	}
+	/* WAIT_BITSET: until is a time of CLOCK_MONOTONIC, not a duration. */
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, until, NULL,
+		FUTEX_BITSET_MATCH_ANY);
+	errno = saved;
+}
+
+static void wake_one(atomic_uint *word)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+	errno = saved;
+}
+
+void ripc__lock_wait(struct ripc__lock *lock)
+{
+	atomic_fetch_add_explicit(&lock->wanted, 1, memory_order_relaxed);
+	/* Taken as 2: whether others sleep is not known, and then they must be woken. */
+	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire))
+		sleep_while(&lock->word, 2, RIPC__NEVER);
+	atomic_fetch_sub_explicit(&lock->wanted, 1, memory_order_relaxed);
+}
+
+void ripc__lock_wake(struct ripc__lock *lock)
+{
+	wake_one(&lock->word);
+}
+
+void ripc__word_sleep(atomic_uint *word, uint64_t until_ns)
+{
+	if (!atomic_load_explicit(word, memory_order_acquire))
+		sleep_while(word, 0, until_ns);
+}
+
+void ripc__word_set(atomic_uint *word)
+{
+	atomic_store_explicit(word, 1, memory_order_release);
+	wake_one(word);
+}
