@@ -84,7 +84,7 @@ void ripc__win_notify(struct ripc__win *w, bool credit);
 /* Whether so much can be sent; asks for the peer's credit anew if what is known is not enough. */
 bool ripc__win_room(struct ripc__win *w, uint32_t slots, uint32_t bulk);
 
-/* Tells the peer what was taken, if that is worth it. */
+/* Tells the peer what was taken. */
 void ripc__win_give(struct ripc__win *w);
 
 #endif

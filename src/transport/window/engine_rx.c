@@ -11,11 +11,8 @@
 
 void ripc__win_give(struct ripc__win *w)
 {
-	bool slots = w->rx - w->rx_told > w->mask / 4,
-	     bytes = w->rx_bulk - w->rx_bulk_told > w->bulk_mask / 4;
+	bool bytes = w->rx_bulk - w->rx_bulk_told > w->bulk_mask / 4;
 
-	if (!slots && !bytes)
-		return;
 	/* What was there has been read before it may be written again. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (bytes) {
@@ -34,9 +31,12 @@ void ripc__win_give(struct ripc__win *w)
 /* The body of the message whose first slot is w->rx, into room for len bytes rounded up to slots. */
 static inline void take(struct ripc__win *w, uint8_t *to, uint32_t slots)
 {
-	for (uint32_t i = 0; i < slots; i++, to += RIPC__WIN_BODY)
-		memcpy(to, w->be.inbox + win_slot_at(w, w->rx + i) + 8, RIPC__WIN_BODY);
-	w->rx += slots;
+	const uint8_t *ring = w->be.inbox + RIPC__WIN_SLOTS_AT + 8;
+	uint64_t end = w->rx + slots;
+
+	for (uint64_t i = w->rx; i != end; i++, to += RIPC__WIN_BODY)
+		memcpy(to, ring + (i & w->mask) * RIPC__WIN_SLOT, RIPC__WIN_BODY);
+	w->rx = end;
 }
 
 /* The next len bytes of the bulk ring. */
@@ -127,6 +127,12 @@ static bool fixed(struct ripc__win *w, uint32_t len, uint32_t want, uint8_t body
 	}
 	take(w, body, 1);
 	return true;
+}
+
+/* A quarter of a ring: what was taken is given back to the peer. */
+static inline bool worth_telling(const struct ripc__win *w)
+{
+	return w->rx - w->rx_told > w->mask / 4 || w->rx_bulk - w->rx_bulk_told > w->bulk_mask / 4;
 }
 
 /* Looks at one message. Return: whether it is a send, whose bytes stand in buf. */
@@ -251,7 +257,8 @@ bool ripc__win_next(struct ripc__win *w, uint8_t *buf, struct ripc__win_event *e
 		found = message(w, word, buf, ev);
 		if (w->status)
 			return false;
-		ripc__win_give(w);
+		if (worth_telling(w))
+			ripc__win_give(w);
 		if (found)
 			return true;
 	}

@@ -20,8 +20,8 @@ void ripc__intake_fini(struct ripc__intake *in)
 	free(in->scratch);
 }
 
-/* Where the next message is received. NULL: nowhere in this round. */
-static uint8_t *room(struct ripc__intake *in)
+/* The same where another slab is needed, or none is left. */
+static uint8_t *more_room(struct ripc__intake *in)
 {
 	uint8_t *space;
 
@@ -31,11 +31,26 @@ static uint8_t *room(struct ripc__intake *in)
 	return in->scratch_used ? NULL : in->scratch;
 }
 
-static void received(struct ripc__intake *in, uint8_t *buf, uint32_t len, struct ripc__event *ev)
+/* Where the next message is received. NULL: nowhere in this round. */
+static inline uint8_t *room(struct ripc__intake *in)
+{
+	struct ripc__slab *slab = in->slab;
+
+	if (!slab)
+		return more_room(in);
+	/* Nobody else looks at it: the same memory again is still in the cache. */
+	if (slab->refs == 1)
+		in->used = 0;
+	return RIPC__SLAB_BYTES - in->used >= RIPC__WIN_BUF ? slab->data + in->used : more_room(in);
+}
+
+static inline void received(struct ripc__intake *in, uint8_t *buf, uint32_t len,
+			    struct ripc__event *ev)
 {
 	ev->kind = RIPC__EV_RECV;
 	ev->data = buf;
 	ev->len = len;
+	ev->token = NULL;
 	if (buf == in->scratch) {
 		in->scratch_used = true;
 		return;
@@ -48,31 +63,39 @@ static void received(struct ripc__intake *in, uint8_t *buf, uint32_t len, struct
 unsigned ripc__intake_serve(struct ripc__intake *in, struct ripc__win *win, struct ripc__ep *ep,
 			    void *user, struct ripc__event *events, unsigned max, bool *more)
 {
+	bool busy = ripc__win_busy(win);
 	unsigned n = 0;
 
-	if (ripc__win_busy(win) && ripc__win_pump(win))
+	if (busy && ripc__win_pump(win))
 		*more = true;
 	while (n < max) {
-		uint8_t *buf = room(in);
 		struct ripc__win_event ev;
+		uint8_t *buf;
 
+		/* Most often there was one message, and no more. What it has begun is for the next round. */
+		if (n && !busy && !ripc__win_ready(win))
+			return n;
+		buf = room(in);
 		if (!buf || !ripc__win_next(win, buf, &ev)) {
 			*more |= !buf;
 			return n;
 		}
-		events[n] = (struct ripc__event){
-			.user = user, .ep = ep, .status = ev.status, .wr_id = ev.wr_id};
+		events[n].user = user;
+		events[n].ep = ep;
+		if (ev.kind == RIPC__WIN_RECV) {
+			received(in, buf, ev.len, &events[n++]);
+			continue;
+		}
+		events[n].status = ev.status;
+		events[n].wr_id = ev.wr_id;
 		switch (ev.kind) {
-		case RIPC__WIN_RECV:
-			received(in, buf, ev.len, &events[n]);
-			break;
 		case RIPC__WIN_READ_DONE:
 			events[n].kind = RIPC__EV_READ_DONE;
 			break;
 		case RIPC__WIN_WRITE_DONE:
 			events[n].kind = RIPC__EV_WRITE_DONE;
 			break;
-		case RIPC__WIN_SENDABLE:
+		default:
 			events[n].kind = RIPC__EV_SENDABLE;
 			break;
 		}

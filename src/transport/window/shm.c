@@ -185,7 +185,8 @@ static void shm_describe(const uint8_t *addr, size_t len, char *text, size_t tex
 /* ---- progress ---- */
 
 /* What a look at the sockets brings. */
-static unsigned look(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
+static unsigned __attribute__((noinline))
+look(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
 	int want = max < EPOLL_EVENTS ? (int)max : EPOLL_EVENTS, count;
@@ -234,7 +235,8 @@ static unsigned look(struct shm *t, struct ripc__event *events, unsigned max, ui
 	return n;
 }
 
-static void report_closed(struct ripc__ep *ep, struct ripc__event *ev, int status, const char *why)
+static void __attribute__((noinline))
+report_closed(struct ripc__ep *ep, struct ripc__event *ev, int status, const char *why)
 {
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_CLOSED, .status = status, .user = ep->user, .ep = ep, .text = why};

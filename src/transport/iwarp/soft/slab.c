@@ -44,12 +44,10 @@ struct ripc__slab *ripc__slab_get(struct ripc__slab_pool *pool, size_t cap)
 	return slab;
 }
 
-void ripc__slab_put(struct ripc__slab *slab)
+void ripc__slab_free(struct ripc__slab *slab)
 {
 	struct ripc__slab_pool *pool = slab->pool;
 
-	if (--slab->refs)
-		return;
 	if (slab->cap == RIPC__SLAB_BYTES && pool->nfree < SLABS_KEPT) {
 		slab->next = pool->free;
 		pool->free = slab;

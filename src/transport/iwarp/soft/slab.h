@@ -36,8 +36,14 @@ void ripc__slab_pool_fini(struct ripc__slab_pool *pool);
  * Return: it, or NULL: out of memory, or the bound is reached.
  */
 struct ripc__slab *ripc__slab_get(struct ripc__slab_pool *pool, size_t cap);
+/* Without references: back into the pool. */
+void ripc__slab_free(struct ripc__slab *slab);
 /* Drops a reference. */
-void ripc__slab_put(struct ripc__slab *slab);
+static inline void ripc__slab_put(struct ripc__slab *slab)
+{
+	if (!--slab->refs)
+		ripc__slab_free(slab);
+}
 
 /*
  * Free space to receive into: at least least bytes at *space, the end of the slab in *slab of which *used are taken. Takes another
