@@ -25,6 +25,9 @@ static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *
 	case RIPC__CONFLICT:
 		ripc__service_conflict(ctx, ev->service, ev->moved, ev->text);
 		break;
+	case RIPC__RIVAL:
+		ripc__service_rival(ctx, ev->service, ev->text);
+		break;
 	case RIPC__GONE:
 		ripc__dest_gone(ctx, ev->service, ev->record.instance);
 		break;

@@ -7,13 +7,15 @@
 #include "core/rendezvous.h"
 #include "core/request.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#define RANDOM_TRIES 8
-#define LET_GO_MS    100 /* how long a closing service waits for peers to let go of its memory */
+#define RANDOM_TRIES  8
+#define RIVALS_LOGGED 16  /* of one service */
+#define LET_GO_MS     100 /* how long a closing service waits for peers to let go of its memory */
 
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
 {
@@ -104,19 +106,38 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 }
 
 /*
- * Another context took the id over. Messages that are here, or have begun to arrive, are still ours to receive: their senders
+ * Another context has the id now: took it over, or has held it for longer. Messages that are here, or have begun to arrive, are still ours to receive: their senders
  * are told that they were delivered. Others are refused, and their senders look the service up anew.
  */
-static void service_moved(struct ripc_service *s, const char *text)
+static void service_moved(struct ripc_service *s, enum ripc_log_level level, const char *text)
 {
 	s->moved = true;
+	s->stats.services_lost++;
+	s->ctx->stats.services_lost++;
 	free(s->conflict);
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
 	if (!s->queued)
 		fd_set_readable(s, true);
 	ripc__wake_all(s->ctx);
-	ripc__log(RIPC_LOG_INFO, "service %llu was taken over: %s", (unsigned long long)s->id, text);
+	ripc__log(level, "service %llu was taken over: %s", (unsigned long long)s->id, text);
+}
+
+void ripc__service_rival(struct ripc *ctx, uint64_t id, const char *text)
+{
+	struct ripc_service *s;
+
+	if (ripc__group_is_name(id))
+		return;
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	if (!s)
+		return;
+	ctx->stats.splits++;
+	/* Anybody without a key could fill the log otherwise. */
+	if (s->stats.splits++ < RIVALS_LOGGED)
+		ripc__log(RIPC_LOG_WARN,
+			  "service %llu has, or had, another holder: the network was split: %s",
+			  (unsigned long long)id, text);
 }
 
 void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const char *text)
@@ -136,11 +157,14 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const cha
 		s->state = RIPC__SERVICE_CONFLICT;
 		ripc__wake(ctx, &s->receivers);
 	} else if (moved) {
-		service_moved(s, text);
-	} else {
-		/* Found out later, after a partition or a lost probe: both go on, and both are told. */
-		ripc__log(RIPC_LOG_ERROR, "service %llu has another holder: %s",
-			  (unsigned long long)id, text);
+		service_moved(s, RIPC_LOG_INFO, text);
+	} else if (!s->moved) {
+		char line[512];
+
+		/* Found out later, after a partition or a lost probe: who had it first keeps it. */
+		snprintf(line, sizeof(line),
+			 "by who has held it for longer, when a split network healed: %s", text);
+		service_moved(s, RIPC_LOG_ERROR, line);
 	}
 }
 

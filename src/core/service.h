@@ -62,6 +62,8 @@ static inline void ripc__service_leave(struct ripc_service *s)
 
 /* Resolver events. */
 void ripc__service_registered(struct ripc *ctx, uint64_t id);
+/* Another context holds, or held, a service of ours as well: a network that was split. */
+void ripc__service_rival(struct ripc *ctx, uint64_t id, const char *text);
 void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const char *text);
 
 /* ripc_close(): ends a service without waiting for anybody but threads inside. Lock held. */
