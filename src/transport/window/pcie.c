@@ -225,19 +225,19 @@ static unsigned look(struct pcie *t, struct ripc__event *events, bool *more)
 	return n;
 }
 
-/* Those that had no turn are the first the next time. */
-static void rotate(struct pcie *t)
+/* Those from here on had no turn: they are the first the next time. */
+static void rotate(struct pcie *t, struct ripc__ep *ep)
 {
-	struct ripc__ep *first = t->eps.next;
+	struct ripc__ep *head = &t->eps;
 
-	if (first == t->eps.prev)
+	if (ep == head)
 		return;
-	t->eps.next = first->next;
-	first->next->prev = &t->eps;
-	first->prev = t->eps.prev;
-	first->next = &t->eps;
-	first->prev->next = first;
-	t->eps.prev = first;
+	head->prev->next = head->next;
+	head->next->prev = head->prev;
+	head->prev = ep->prev;
+	head->next = ep;
+	ep->prev->next = head;
+	ep->prev = head;
 }
 
 static uint64_t nap(const struct pcie *t, uint64_t now_ns)
@@ -253,6 +253,7 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 			      uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct pcie *t = (struct pcie *)tr;
+	struct ripc__ep *ep;
 	bool more = false;
 	unsigned n = 0;
 	uint64_t next;
@@ -272,15 +273,14 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 							   "lost: we showed no sign of life, "
 							   "or the device is gone"};
 	}
-	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps && n < max; ep = ep->next) {
+	for (ep = t->eps.next; ep != &t->eps && n < max; ep = ep->next) {
 		if (ep->state == PCIE_OPEN && wakes(ep))
 			n += serve(ep, events + n, max - n < EVENTS_EACH ? max - n : EVENTS_EACH,
 				   &more);
 		else if (ep->state == PCIE_CALLING && ep->failed)
 			report_closed(ep, &events[n++], ep->failed, ep->why);
 	}
-	if (n == max)
-		rotate(t);
+	rotate(t, ep);
 	if (n || more)
 		t->active_ns = now_ns;
 	next = more || n == max ? now_ns : now_ns + nap(t, now_ns);

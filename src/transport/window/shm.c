@@ -298,11 +298,25 @@ static uint64_t step_link(struct ripc__ep *ep, uint64_t now_ns, uint64_t next)
 	return now_ns + LOST_NS < next ? now_ns + LOST_NS : next;
 }
 
+/* Those from here on had no turn: they are the first the next time. */
+static void __attribute__((noinline)) rotate(struct shm *t, struct ripc__ep *ep)
+{
+	struct ripc__ep *head = &t->eps;
+
+	head->prev->next = head->next;
+	head->next->prev = head->prev;
+	head->prev = ep->prev;
+	head->next = ep;
+	ep->prev->next = head;
+	ep->prev = head;
+}
+
 static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
 			     uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct shm *t = (struct shm *)tr;
 	uint64_t next = RIPC__NEVER;
+	struct ripc__ep *ep;
 	bool more = false;
 	unsigned n = 0;
 
@@ -322,7 +336,7 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 							   .text = t->garbage_told};
 		}
 	}
-	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps && n < max; ep = ep->next) {
+	for (ep = t->eps.next; ep != &t->eps && n < max; ep = ep->next) {
 		if (ep->state == SHM_OPEN) {
 			if (t->linked)
 				next = step_link(ep, now_ns, next);
@@ -333,17 +347,8 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 			report_closed(ep, &events[n++], ep->failed, ep->why);
 		}
 	}
-	/* Those that had no turn are the first the next time. */
-	if (n == max && t->eps.next != t->eps.prev) {
-		struct ripc__ep *first = t->eps.next;
-
-		t->eps.next = first->next;
-		first->next->prev = &t->eps;
-		first->prev = t->eps.prev;
-		first->next = &t->eps;
-		first->prev->next = first;
-		t->eps.prev = first;
-	}
+	if (ep != &t->eps)
+		rotate(t, ep);
 	if (more || n == max)
 		next = now_ns;
 	if (t->deaf_until_ns && t->deaf_until_ns < next)

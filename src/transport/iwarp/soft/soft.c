@@ -234,16 +234,29 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
 	return ripc__soft_setup_step(ep, events);
 }
 
+/* There was no room for what this socket has. epoll would report it again, but in the same order: as ready it has its turn next. */
+static void defer(struct soft *t, void *source)
+{
+	struct ripc__ep *ep = source;
+
+	if (*(enum soft_source *)source == SOFT_ENDPOINT && ep->state == SOFT_OPEN)
+		soft_append(&t->ready, &ep->ready);
+}
+
 static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned max)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
 	int count = epoll_wait(t->epoll_fd, ready, EPOLL_EVENTS, 0);
 	unsigned n = 0;
 
-	/* Those that do not get their turn are reported again. */
-	for (int i = 0; i < count && n < max; i++) {
+	t->crowded = false;
+	for (int i = 0; i < count; i++) {
 		void *source = ready[i].data.ptr;
 
+		if (n == max) {
+			defer(t, source);
+			continue;
+		}
 		switch (*(enum soft_source *)source) {
 		case SOFT_TCP_LISTENER:
 			ripc__soft_accept(t, source);
@@ -252,6 +265,7 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 			n += ripc__soft_datagrams(t, source, events + n, max - n);
 			break;
 		case SOFT_ENDPOINT:
+			t->crowded |= !((struct ripc__ep *)source)->hot;
 			n += endpoint_ready(source, ready[i].events, events + n, max - n);
 			break;
 		case SOFT_LINGER:
@@ -351,6 +365,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	struct soft *t = (struct soft *)tr;
 	uint64_t next = RIPC__NEVER;
 	unsigned n = 0;
+	bool looked;
 
 	t->now_ns = now_ns;
 	t->rounds++;
@@ -361,13 +376,17 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 		clean_up(t);
 	soft_flush(tr);
 	retry_blocked(t);
-	/* Now and then the others come first, so that a few that always fill the array do not shut them out. */
-	if (t->rounds % EPOLL_EVERY == 0)
+	/*
+	 * Now and then the others come first, so that a few that always fill the array do not shut them out; and while
+	 * some of them have something to say they are asked as often as the hot ones.
+	 */
+	looked = t->crowded || t->rounds % EPOLL_EVERY == 0;
+	if (looked)
 		n += poll_all(t, events, max);
 	if (soft_linked(&t->ready))
 		n += serve_ready(t, events + n, max - n);
 	n += poll_hot(t, events + n, max - n);
-	if (n < max && !t->nhot)
+	if (n < max && !t->nhot && !looked)
 		n += poll_all(t, events + n, max - n);
 	if (soft_linked(&t->setups) || t->nlingers || t->deaf) {
 		if (now_ns >= t->next_timer_ns)
