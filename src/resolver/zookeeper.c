@@ -514,7 +514,8 @@ static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint
 		h = to ? NULL : held_update(z, &msg.record, true);
 		if (!h)
 			break;
-		h->nonce = msg.nonce;
+		/* Probes that come when the node is made already are answered by that. */
+		h->nonce = h->state == MADE ? 0 : msg.nonce;
 		/* Asked again: the holder of before may be gone. */
 		if (h->state == TAKEN)
 			claim(z, h);
