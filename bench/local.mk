@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-noinst_PROGRAMS += bench/peers bench/first bench/files bench/window bench/many bench/handover bench/layers
+noinst_PROGRAMS += bench/flood bench/peers bench/first bench/files bench/window bench/many bench/handover bench/layers
 bench_handover_SOURCES = bench/handover.c
 bench_handover_LDADD = libripc.la
+bench_flood_SOURCES = bench/flood.c
+bench_flood_LDADD = libripc_internal.la
 bench_peers_SOURCES = bench/peers.c
 bench_peers_LDADD = libripc.la
 bench_first_SOURCES = bench/first.c
@@ -15,7 +17,7 @@ bench_layers_LDADD = libripc.la
 bench_many_SOURCES = bench/many.c
 bench_many_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 bench_many_LDADD = libtools.la libripc.la
-EXTRA_DIST += bench/lib.sh bench/shm.sh bench/vs_ucx.sh bench/lab.sh bench/lab_guest.sh bench/layers.sh
+EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/vs_ucx.sh bench/lab.sh bench/lab_guest.sh bench/layers.sh
 
 # Compiled by scripts/bench where the libraries are that they measure.
 EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c bench/peer_mpi.c \
