@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Instructions of a round trip of 64 B, both sides together, as callgrind counts them: no load of the machine changes them. The bounds
-# are twice what was counted when they were set: they tell that something has been put into every message's way.
+# Instructions of a round trip of 64 B, both sides together, as callgrind counts them: the load of the machine changes them little. The
+# bounds are a third above what was counted when they were set: they tell that something has been put into every message's way.
 name=tools/test_layers
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 bench=${srcdir:-.}/bench
@@ -31,15 +31,15 @@ count() {
 	sed -n "\\|^. $1, 64 B|,\$s/^| \\*\\*all\\*\\* | \\*\\*\\([0-9]*\\)\\*\\* |\$/\\1/p" "$out" | head -n 1
 }
 
-# A thread that is not let run while it has the lock makes the other one look in vain: the least of three is nearest.
+# A thread that is not let run while it has the lock makes the other one look in vain: the least of five is nearest.
 shm=999999 soft=999999
-for try in 1 2 3; do
+for try in 1 2 3 4 5; do
 	expect "counting, $try" 0 250 bash "$bench/layers.sh" . 64 1000 || finish
 	n=$(count window/shm)
 	[ "${n:-999999}" -ge "$shm" ] || shm=$n
 	n=$(count iwarp/soft)
 	[ "${n:-999999}" -ge "$soft" ] || soft=$n
-	[ "$shm" -gt 11000 ] || [ "$soft" -gt 13000 ] || break
+	[ "$shm" -gt 4500 ] || [ "$soft" -gt 6000 ] || break
 done
 
 # at_most TRANSPORT INSTRUCTIONS BOUND. Of less than 500 nothing can be true, either.
@@ -50,6 +50,6 @@ at_most() {
 		bad "$1: $2 instructions, not 500 to $3" "$out"
 	fi
 }
-at_most window/shm "$shm" 11000
-at_most iwarp/soft "$soft" 13000
+at_most window/shm "$shm" 4500
+at_most iwarp/soft "$soft" 6000
 finish
