@@ -22,3 +22,6 @@ EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/vs_ucx.sh bench/lab
 # Compiled by scripts/bench where the libraries are that they measure.
 EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c bench/peer_mpi.c \
 	bench/peer_nng.c bench/peer_ofi.c bench/peer_zmq.c scripts/bench
+noinst_PROGRAMS += bench/idle
+bench_idle_SOURCES = bench/idle.c
+bench_idle_LDADD = libripc.la
