@@ -61,6 +61,8 @@ struct ripc__ensemble {
 	pthread_mutex_t lock; /* of what follows, up to expired */
 	pthread_cond_t cond;  /* the keeper waits here */
 	STAILQ_HEAD(, call) calls;
+	STAILQ_HEAD(, call)
+	unsure; /* releases that were lost with the connection: made again in the same session */
 	STAILQ_HEAD(, reported) reports;
 	bool stop;
 	bool expired; /* the session is over: a new handle is needed */
@@ -181,6 +183,26 @@ static void on_node(zhandle_t *zh, int type, int state, const char *path, void *
 		report(e, RIPC__ENS_CHANGED, service, false, NULL, 0);
 }
 
+/*
+ * A new session has nothing to release: the nodes of the last one went with it. Should a service have been registered again
+ * since, its node goes too, and is made anew: it is watched.
+ */
+static void release_again(struct ripc__ensemble *e, bool same_session)
+{
+	struct call *c;
+
+	pthread_mutex_lock(&e->lock);
+	while ((c = STAILQ_FIRST(&e->unsure))) {
+		STAILQ_REMOVE_HEAD(&e->unsure, link);
+		if (same_session)
+			STAILQ_INSERT_TAIL(&e->calls, c, link);
+		else
+			free(c);
+	}
+	pthread_cond_signal(&e->cond);
+	pthread_mutex_unlock(&e->lock);
+}
+
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 {
 	struct ripc__ensemble *e = (struct ripc__ensemble *)zoo_get_context(zh);
@@ -190,6 +212,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 	if (state == ZOO_CONNECTED_STATE) {
 		int64_t id = zoo_client_id(zh)->client_id;
 
+		release_again(e, id == e->session);
 		report(e, RIPC__ENS_UP, (uint64_t)id, false, "", id != e->session);
 		e->session = id;
 	} else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
@@ -214,6 +237,13 @@ static bool is_loss(int rc)
 
 static void end_call(struct call *c, int rc)
 {
+	/* Nobody else would remove our node while this session lives. */
+	if (c->command == RELEASE && is_loss(rc)) {
+		pthread_mutex_lock(&c->e->lock);
+		STAILQ_INSERT_TAIL(&c->e->unsure, c, link);
+		pthread_mutex_unlock(&c->e->lock);
+		return;
+	}
 	if (rc && !is_loss(rc))
 		report_text(c->e, RIPC__ENS_REFUSED, c->service,
 			    rc == ZMARSHALLINGERROR ? "out of memory" : zerror(rc));
@@ -368,16 +398,21 @@ static void on_other(int rc, const char *value, int len, const struct Stat *stat
 
 static void on_removed(int rc, const void *data)
 {
-	free((void *)data);
+	struct call *c = (struct call *)data;
+
+	end_call(c, rc == ZNONODE || rc == ZBADVERSION ? 0 : rc);
 }
 
 static void on_release(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
 	struct call *c = (struct call *)data;
 
-	if (rc || stat->ephemeralOwner != zoo_client_id(c->zh)->client_id ||
-	    zoo_adelete(c->zh, c->path, stat->version, on_removed, c))
-		free(c);
+	if (!rc && stat->ephemeralOwner == zoo_client_id(c->zh)->client_id) {
+		rc = zoo_adelete(c->zh, c->path, stat->version, on_removed, c);
+		if (!rc)
+			return;
+	}
+	end_call(c, rc == ZNONODE ? 0 : rc);
 }
 
 /* --- the keeper --- */
@@ -590,6 +625,7 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 	snprintf(e->auth, sizeof(e->auth), "%s", env->auth);
 	e->session_ms = env->session_ms;
 	STAILQ_INIT(&e->calls);
+	STAILQ_INIT(&e->unsure);
 	STAILQ_INIT(&e->reports);
 	shuffle(e->hosts, sizeof(e->hosts));
 	zoo_deterministic_conn_order(1);
@@ -624,6 +660,7 @@ void ripc__ensemble_close(struct ripc__ensemble *e)
 	pthread_cond_signal(&e->cond);
 	pthread_mutex_unlock(&e->lock);
 	pthread_join(e->keeper, NULL);
+	release_again(e, false);
 	while ((c = STAILQ_FIRST(&e->calls))) {
 		STAILQ_REMOVE_HEAD(&e->calls, link);
 		free(c);

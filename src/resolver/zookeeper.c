@@ -410,9 +410,12 @@ static void came_up(struct zk *z, bool new_session)
 		TAILQ_FOREACH(h, &z->helds, link)
 		h->state = h->state == MADE ? CLAIMING : h->state;
 	} else {
+		/* What was asked with the connection that is lost has no answer: it may be the watch on our own node. */
 		TAILQ_FOREACH(h, &z->helds, link)
 		if (h->state != MADE)
 			claim(z, h);
+		else
+			(void)ripc__ensemble_watch(z->e, h->node.id);
 	}
 	z->up = z->was_up = true;
 	z->trouble[0] = 0;

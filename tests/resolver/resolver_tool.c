@@ -2,7 +2,7 @@
 /*
  * A resolver without a context around it, for test scripts:
  *
- *	resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then says good-bye
+ *	resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then says good-bye; SIGUSR1: gives it up, and stays
  *	resolver_tool lookup ID [OPTIONS]
  *	resolver_tool watch ID [OPTIONS]      looks up, then stays until SIGTERM; SIGUSR1: looks up again, says what it does
  *
@@ -130,6 +130,11 @@ int main(int argc, char **argv)
 		struct ripc__resolver_event ev[4];
 		unsigned n = ripc__resolver_progress(r, true, ev, 4, now, &deadline);
 
+		if (asked && hold) {
+			asked = 0;
+			ripc__resolver_unregister(r, service, now);
+			printf("unregistered %" PRIu64 "\n", service);
+		}
 		if (asked) {
 			asked = 0;
 			ripc__resolver_describe(r, why, sizeof(why));

@@ -219,6 +219,20 @@ start warm lookup 45 "$zk"
 shows "and all is found again" "$tmp/warm" "^resolved 45 at pid-${pid[moving]}"
 stop third
 
+# --- a farewell that meets no server ---
+start leaving register 46 "$zk" zookeeper_timeout_ms=30000
+shows "a service that will be given up" "$tmp/leaving" '^registered 46'
+stop_server one
+shows "its holder knows that the server is gone" "$tmp/leaving.err" 'the ensemble .* is lost'
+kill -USR1 "${pid[leaving]}"
+shows "and gives it up" "$tmp/leaving" '^unregistered 46'
+server one "${port[0]}"
+serving "${port[0]}"
+shows "the server is back" "$tmp/leaving.err" 'the ensemble is back'
+start next register 46 "$zk"
+shows "another registers it at once" "$tmp/next" '^registered 46'
+stop next leaving
+
 # --- a session that expires ---
 kill -STOP "${pid[moving]}"
 shows "a holder that stands still loses its session" "$tmp/user" '^gone 45'
