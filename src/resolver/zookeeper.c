@@ -524,10 +524,18 @@ static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint
 			claim(z, h);
 		break;
 	case RIPC__RESOLVE_REQUEST:
-		if (msg.record.service == service)
-			(void)held_update(z, &msg.record, !to);
-		else if (!to)
-			look_up(z, service, msg.nonce);
+		if (msg.record.service != service) {
+			if (!to)
+				look_up(z, service, msg.nonce);
+			break;
+		}
+		h = held_update(z, &msg.record, !to);
+		/* The time for an answer is over, and it counts as held: if its node is another's, that is told at once. */
+		if (h && h->nonce) {
+			h->nonce = 0;
+			if (h->state == TAKEN)
+				claim(z, h);
+		}
 		break;
 	case RIPC__RESOLVE_GONE:
 		if (!to)
