@@ -216,6 +216,9 @@ int ripc_close(struct ripc *ctx);
  * former holder receives what had arrived, or had begun to arrive, and then -ESHUTDOWN; each long message is delivered to one of the
  * two, exactly once.
  *
+ * Where nobody answers in time (the network is split, an ensemble is away) @id is taken to be free. If it turns out later that it had a
+ * holder, the one who has held it for longer keeps it, and the other receives -ESHUTDOWN.
+ *
  * Return: 0, or a negative errno.
  * Errors:
  * -EADDRINUSE: another service holds the id; ripc_detail() names the holder
