@@ -128,13 +128,13 @@ static void drop(struct ripc__rndv *r, int status)
 		ripc__wake(s->ctx, &s->receivers);
 }
 
-/* As drop(), but waits for the reads that are out. */
+/* As drop(), but waits for the reads that are out, and for the writes that were granted. */
 static void fail(struct ripc__rndv *r, int status)
 {
 	ripc__list_del(&r->work);
 	r->status = status;
 	r->state = RIPC__RNDV_DYING;
-	if (!r->reads)
+	if (!r->reads && !r->granted)
 		drop(r, status);
 }
 
@@ -278,7 +278,6 @@ static int item_start(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	if (tp->ops->reg(tp->t, r->lane->ep, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
 		return -ENOBUFS;
 	it->is_own = true;
-	r->granted = true;
 	return 0;
 }
 
@@ -340,7 +339,7 @@ static bool item_begin(struct ripc__rndv *r, struct ripc__rndv_item *it)
 
 static void start(struct ripc__rndv *r)
 {
-	bool reads = false;
+	bool reads = false, grants = false;
 
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
@@ -350,12 +349,14 @@ static void start(struct ripc__rndv *r)
 		else if (it->how == RIPC__HOW_GRANT && !item_begin(r, it))
 			return;
 		reads |= it->how == RIPC__HOW_READ;
+		grants |= it->how == RIPC__HOW_GRANT;
 	}
 	r->state = RIPC__RNDV_MOVING;
+	r->granted = grants;
 	r->service->arriving_bytes += r->bytes;
 	r->counted = true;
 	ripc__lane_watch(r->lane);
-	if (r->granted)
+	if (grants)
 		grant(r);
 	if (reads) {
 		ripc__list_add(&r->lane->rndvs, &r->work);
