@@ -70,10 +70,10 @@ else
 	skip "keys: $(tail -n 1 "$err")"
 fi
 unset RIPC_KEY_FILE
-# What was sent last is written last: a mark that says that all is there.
+# What was sent last is written last: a mark that says that all is there. Not a number alone: times have many digits.
 i=0
-until grep -q 9999 "$shown" || [ $i -gt 100 ]; do
-	bash -c 'echo >/dev/udp/127.0.0.1/9999' 2>/dev/null
+until grep -q ' 40404 Len=' "$shown" || [ $i -gt 100 ]; do
+	bash -c 'echo >/dev/udp/127.0.0.1/40404' 2>/dev/null
 	i=$((i + 1))
 	sleep 0.1
 done
