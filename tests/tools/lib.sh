@@ -3,6 +3,11 @@
 # What the shell tests share. They run in the top build directory; set name= and source this file. Each ends with finish.
 RIPC_INTERFACES=lo
 export RIPC_INTERFACES
+# A process that gets no processor for a while is silent as if it were dead. In the lab the list of programs says how long.
+if [ -z "${RIPC_LAB_DIR-}" ]; then
+	RIPC_PEER_TIMEOUT_MS=10000 RIPC_RESOLVE_TIMEOUT_MS=5000
+	export RIPC_PEER_TIMEOUT_MS RIPC_RESOLVE_TIMEOUT_MS
+fi
 passed=0 failed=0 skipped=0
 pids=
 if [ ! -x tools/ripc-perf ] || [ ! -x examples/fetch ]; then
@@ -74,17 +79,20 @@ has() {
 start() {
 	s_log=$work/$1
 	shift
+	# Not left to the child: ready may look before it runs, and see what an earlier one of that name wrote.
+	: >"$s_log"
+	: >"$s_log.err"
 	"$@" >"$s_log" 2>"$s_log.err" &
 	pid=$!
 	pids="$pids $pid"
 }
 
-# ready LOG PATTERN: waits until the line is there, at most 10 s.
+# ready LOG PATTERN: waits until the line is there, at most a minute.
 ready() {
 	r_tries=0
 	until grep -q -e "$2" "$work/$1" 2>/dev/null; do
 		r_tries=$((r_tries + 1))
-		if [ $r_tries -gt 200 ]; then
+		if [ $r_tries -gt 1200 ]; then
 			bad "no line '$2' from $1" "$work/$1" "$work/$1.err"
 			return 1
 		fi
