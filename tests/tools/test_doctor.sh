@@ -73,7 +73,7 @@ server=$pid
 ready server "service $id waits"
 finds "duplicate id" 0 "^warning: duplicate id: service $id is held already" "$doctor" -d -s "$id"
 kill "$server"
-gone "$server" 5
+gone "$server" 60
 
 if unshare -rmn ip link set lo up 2>/dev/null; then
 	finds "loopback down" 1 "^fault: interface: lo is down, .*ip link set lo up" unshare -rn "$doctor" -d
@@ -102,7 +102,7 @@ if unshare -rmn ip link set lo up 2>/dev/null; then
 		skip "firewall: nothing that drops packets in this kernel"
 	fi
 	finds "strangers" 0 "^warning: strangers: [1-9][0-9]* datagrams or connections were refused" bash "$in_net" \
-		"(for i in {1..400}; do echo RIPRnonsense >/dev/udp/127.0.0.1/7475; sleep 0.002; done) 2>/dev/null & $doctor -d; wait"
+		"(while :; do echo RIPRnonsense >/dev/udp/127.0.0.1/7475; sleep 0.002; done) 2>/dev/null & $doctor -d; rc=\$?; kill \$!; exit \$rc"
 	finds "shared directory that is not there" 1 "^fault: container: the directory shared .*/nowhere" \
 		env RIPC_SHM_DIR=/nowhere "$doctor" -d
 
@@ -145,7 +145,7 @@ else
 	skip "no user namespaces: networks and devices cannot be imitated"
 fi
 
-expect "--doctor and --json" 3 20 "$doctor" -d -j
-expect "--service without --doctor" 3 20 "$doctor" -s 1
-expect "--service with nonsense" 3 20 "$doctor" -d -s nonsense
+expect "--doctor and --json" 3 60 "$doctor" -d -j
+expect "--service without --doctor" 3 60 "$doctor" -s 1
+expect "--service with nonsense" 3 60 "$doctor" -d -s nonsense
 finish
