@@ -62,10 +62,10 @@ programs_over() {
 	dies=$pid
 	sleep 0.3
 	kill -9 "$dies"
-	gone "$dies" 5
+	gone "$dies" 60
 	expect "$1: after a client has died" 0 60 "$work/short_client" $id 500
 	kill -9 "$server"
-	gone "$server" 5
+	gone "$server" 60
 	# The client first, then the server, which is a new one.
 	start early "$work/short_client" $id 500
 	early=$pid
@@ -79,7 +79,7 @@ programs_over() {
 	client "$1: and plays when it comes" early "$early"
 	expect "$1: and so do others" 0 60 "$work/short_client" $id 500
 	kill -9 "$pid"
-	gone "$pid" 5
+	gone "$pid" 60
 
 	id=$((id + 1))
 	start long "$work/long_server" $id 1000000
@@ -90,7 +90,7 @@ programs_over() {
 	has "$1: the return buffer was used" "$out" "^[1-9][0-9]* of them in the return buffer"
 	expect "$1: of another size" 0 60 "$work/long_client" $id 77 50
 	kill -9 "$pid"
-	gone "$pid" 5
+	gone "$pid" 60
 
 	expect_pair "$1"
 	bulk_over "$1"
@@ -105,7 +105,7 @@ programs_over() {
 	has "$1: finds the last" "$out" "^Service $((id + 3)) resolved and reached in"
 	for pid in $servers; do
 		kill -9 "$pid"
-		gone "$pid" 5
+		gone "$pid" 60
 	done
 	unset RIPC_TRANSPORTS
 }
@@ -119,7 +119,7 @@ expect_pair() {
 	expect "$1: a shorter text" 0 60 "$work/pair_client" "bye"
 	has "$1: nothing of the longer one behind it" "$work/pair" "^Message 41: bye$"
 	kill -9 "$pid"
-	gone "$pid" 5
+	gone "$pid" 60
 }
 
 bulk_over() {
@@ -139,7 +139,7 @@ bulk_over() {
 	expect "$1: no such file" 1 60 "$work/bulk_client" missing "$work/copy" 1
 	has "$1: says so" "$err" "404 Not Found"
 	kill -9 "$pid"
-	gone "$pid" 5
+	gone "$pid" 60
 }
 
 expect "the baseline over TCP" 0 60 "$work/tcp_pingpong" 1000

@@ -26,7 +26,7 @@ over() {
 	expect "$1: short ping-pong" 0 120 "$work/short_client" 7001 200
 	has "$1: its report" "$out" "^Exchanged 200 items"
 	kill -9 "$server"
-	gone "$server" 5
+	gone "$server" 60
 	# The client first, then the server, which is a new one.
 	start early "$work/short_client" 7001 200
 	early=$pid
@@ -39,7 +39,7 @@ over() {
 		bad "$1: a client waits for its server" "$work/early" "$work/early.err"
 	fi
 	kill -9 "$server"
-	gone "$server" 5
+	gone "$server" 60
 	start long "$work/long_server" 7002 1000000
 	server=$pid
 	ready long "Starting loop"
@@ -47,7 +47,7 @@ over() {
 	has "$1: its report" "$out" "^Exchanged 20 items"
 	has "$1: the return buffer was used" "$out" "^[1-9][0-9]* of them in the return buffer"
 	kill -9 "$server"
-	gone "$server" 5
+	gone "$server" 60
 }
 
 if [ -n "$RIPC_LAB_IB" ]; then

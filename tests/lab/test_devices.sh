@@ -58,5 +58,5 @@ if [ -n "$RIPC_LAB_IWARP" ]; then
 else
 	skip "no iWARP device"
 fi
-expect "nothing is left in the kernel" 0 30 "$RIPC_LAB_DIR"/resources same "$work/before"
+expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$work/before"
 finish

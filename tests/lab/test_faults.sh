@@ -70,7 +70,7 @@ done
 expect "a server whose client was killed serves the next" 0 120 ./tools/ripc-perf latency -s 64 -c 100 --timeout 20000 --stop
 wait "$server"
 
-expect "nothing is left in the kernel" 0 30 "$RIPC_LAB_DIR"/resources same "$work/before"
+expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$work/before"
 
 # The device goes while messages are on their way: the lane fails over, and the kernel is not kept waiting. Not on a
 # machine whose devices are needed.

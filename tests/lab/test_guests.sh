@@ -43,12 +43,12 @@ if [ "$RIPC_LAB_HOST" -eq 0 ]; then
 	"$RIPC_LAB_DIR"/meet guests-serving
 	"$RIPC_LAB_DIR"/meet guests-served
 	kill "$pid"
-	gone "$pid" 20
+	gone "$pid" 60
 else
 	"$RIPC_LAB_DIR"/meet guests-serving
 	expect "a service on the other host is found" 0 100 ./tools/ripc-ping -c 5 -i 10 -W 20000 $id
 	has "all are answered" "$out" "^5 sent, 5 answered"
 	"$RIPC_LAB_DIR"/meet guests-served
 fi
-expect "nothing is left in the kernel" 0 30 "$RIPC_LAB_DIR"/resources same "$work/before"
+expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$work/before"
 finish

@@ -32,5 +32,5 @@ expect "another key: no answer" 2 60 env RIPC_KEY_FILE="$work/theirs" ./tools/ri
 expect "no key: no answer" 2 60 env -u RIPC_KEY_FILE ./tools/ripc-perf latency -s 64 -c 1 --timeout 3000
 expect "the right key: still" 0 120 ./tools/ripc-perf latency -s 64 -c 100 --timeout 20000 --stop
 wait "$server"
-expect "nothing is left in the kernel" 0 30 "$RIPC_LAB_DIR"/resources same "$work/before"
+expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$work/before"
 finish

@@ -9,8 +9,8 @@ unset RIPC_INTERFACES
 for address in 198.18.2.1 fd00:18:2::1; do
 	start server ip netns exec h1 rping -s -a $address -C 10
 	sleep 1
-	expect "rping from h2 to h1, $address" 0 30 ip netns exec h2 rping -c -a $address -C 10 -V
-	if gone "$pid" 20; then
+	expect "rping from h2 to h1, $address" 0 60 ip netns exec h2 rping -c -a $address -C 10 -V
+	if gone "$pid" 60; then
 		ok "its server ends"
 	else
 		bad "its server ends" "$work/server" "$work/server.err"
@@ -23,6 +23,6 @@ ready serve "answering for service $id"
 expect "h2 finds a service on h1" 0 60 ip netns exec h2 ./tools/ripc-ping -c 5 -i 10 -W 10000 "$id"
 has "all are answered" "$out" "^5 sent, 5 answered"
 kill "$pid"
-gone "$pid" 20
-expect "nothing is left in the kernel" 0 30 "$RIPC_LAB_DIR"/resources same "$work/before"
+gone "$pid" 60
+expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$work/before"
 finish

@@ -45,7 +45,7 @@ for round in 1 2 3; do
 		# Once it has no chance to say so: then it is missed because it shows no sign of life.
 		[ $round -eq 2 ] && signal=KILL || signal=TERM
 		kill -$signal "$pid"
-		gone "$pid" 20
+		gone "$pid" 60
 	fi
 	"$RIPC_LAB_DIR"/meet pcie-gone-$round
 done

@@ -7,13 +7,13 @@ top=${srcdir:-$(dirname "$0")/../..}
 
 # refused VARIABLE VALUE
 refused() {
-	if expect "$1=$2" 3 20 env "$1=$2" ./tools/ripc-info; then
+	if expect "$1=$2" 3 60 env "$1=$2" ./tools/ripc-info; then
 		has "$1=$2 is named" "$err" "$1.*$2"
 	fi
 }
 
 accepted() {
-	expect "$1=$2 is accepted" 0 20 env "$1=$2" ./tools/ripc-info
+	expect "$1=$2 is accepted" 0 60 env "$1=$2" ./tools/ripc-info
 }
 
 refused RIPC_TRANSPORTS nonsense
@@ -74,7 +74,7 @@ accepted RIPC_LOG error
 refused RIPC_NONSENSE 1
 refused RIPC_wait poll
 for empty in TRANSPORTS RESOLVER INTERFACES WAIT PORT; do
-	if expect "RIPC_$empty empty" 3 20 env "RIPC_$empty=" ./tools/ripc-info; then
+	if expect "RIPC_$empty empty" 3 60 env "RIPC_$empty=" ./tools/ripc-info; then
 		has "RIPC_$empty empty is named" "$err" "RIPC_$empty="
 	fi
 done

@@ -5,33 +5,33 @@ name=test_examples
 
 # Client and server.
 id=$(random_id)
-expect "client: no server" 1 20 ./examples/client "$id"
+expect "client: no server" 1 60 ./examples/client "$id"
 has "the error says so" "$err" "^client: service not found or not reachable: ."
 start server ./examples/server "$id"
 server=$pid
 ready server "service $id waits"
-expect "client" 0 20 ./examples/client "$id" "good morning"
+expect "client" 0 60 ./examples/client "$id" "good morning"
 has "gets its answer" "$out" "^service $id answers: good morning$"
 has "the server got the message" "$work/server" "says: good morning$"
 long=$(head -c 100000 /dev/zero | tr '\0' x)
-expect "client: a text too long for a short message" 0 20 ./examples/client "$id" "$long"
+expect "client: a text too long for a short message" 0 60 ./examples/client "$id" "$long"
 if [ "$(wc -c <"$out")" -gt 100000 ]; then
 	ok "comes back whole"
 else
 	bad "comes back whole: $(wc -c <"$out") bytes"
 fi
-expect "server: the id is held" 1 20 ./examples/server "$id"
+expect "server: the id is held" 1 60 ./examples/server "$id"
 has "the error says so" "$err" "^server: service id is held by another: ."
-expect "ripc-ping knows a server that echoes" 0 20 ./tools/ripc-ping -c 2 -i 0 "$id"
+expect "ripc-ping knows a server that echoes" 0 60 ./tools/ripc-ping -c 2 -i 0 "$id"
 kill -9 "$server"
-gone "$server" 5
-expect "client: the server was killed" 1 20 ./examples/client "$id"
+gone "$server" 60
+expect "client: the server was killed" 1 60 ./examples/client "$id"
 
 # News.
 group=$(random_id)
-expect "news: nobody reads" 1 20 ./examples/news "$group" "hear, hear"
+expect "news: nobody reads" 1 60 ./examples/news "$group" "hear, hear"
 has "the error says so" "$err" "no member was found: ."
-expect "news: not a group" 2 20 ./examples/news x
+expect "news: not a group" 2 60 ./examples/news x
 for reader in one two; do
 	start $reader ./examples/news "$group"
 	ready $reader "a reader of group $group"
@@ -52,9 +52,9 @@ id=$(random_id)
 start pong ./examples/pingpong "$id"
 pong=$pid
 ready pong "service $id waits"
-expect "pingpong" 0 30 ./examples/pingpong "$id" 2000
+expect "pingpong" 0 60 ./examples/pingpong "$id" 2000
 has "plays all rounds" "$out" "^2000 rounds, [0-9.]* us each"
-if gone "$pong" 10 && [ "$status" -eq 0 ]; then
+if gone "$pong" 60 && [ "$status" -eq 0 ]; then
 	ok "the waiting side ends with the match"
 else
 	bad "the waiting side ends with the match" "$work/pong" "$work/pong.err"
@@ -67,7 +67,7 @@ start ping ./examples/pingpong "$id" 1000000000
 ping=$pid
 ready ping "found, by"
 kill -9 "$pong"
-if gone "$ping" 15 && [ "$status" -eq 1 ]; then
+if gone "$ping" 60 && [ "$status" -eq 1 ]; then
 	ok "pingpong: the partner was killed"
 else
 	bad "pingpong: the partner was killed" "$work/ping" "$work/ping.err"
@@ -106,7 +106,7 @@ fetched() {
 }
 
 refused() {
-	expect "fetch $1" 1 20 ./examples/fetch "$id" "$1" "$work/got/file"
+	expect "fetch $1" 1 60 ./examples/fetch "$id" "$1" "$work/got/file"
 	has "fetch $1: the reply is clear" "$err" "the server says: $2"
 	if [ -e "$work/got/file" ] || [ -e "$work/got/file.part" ]; then
 		bad "fetch $1: leaves nothing"
@@ -136,13 +136,13 @@ else
 	refused closed "Permission denied"
 fi
 refused "$(head -c 5000 /dev/zero | tr '\0' n)" "the name is too long\|File name too long"
-expect "fetch: no place for the file" 1 20 ./examples/fetch "$id" one "$work/nowhere/file"
+expect "fetch: no place for the file" 1 60 ./examples/fetch "$id" one "$work/nowhere/file"
 # Two at once are served one after the other.
 start first ./examples/fetch "$id" big "$work/got/first"
 first=$pid
 start second ./examples/fetch "$id" big "$work/got/second"
 second=$pid
-gone "$first" 30 && gone "$second" 30
+gone "$first" 60 && gone "$second" 60
 if cmp -s "$root/big" "$work/got/first" && cmp -s "$root/big" "$work/got/second"; then
 	ok "two clients at once"
 else
@@ -162,7 +162,7 @@ under_way() {
 
 under_way
 kill -9 "$fetch"
-gone "$fetch" 5
+gone "$fetch" 60
 if [ -e "$work/got/huge" ]; then
 	bad "the client was killed: no file under the final name"
 else
@@ -173,7 +173,7 @@ fetched one
 
 under_way
 kill -9 "$files"
-if gone "$fetch" 15 && [ "$status" -eq 1 ]; then
+if gone "$fetch" 60 && [ "$status" -eq 1 ]; then
 	ok "the server was killed: the client says so in time"
 else
 	bad "the server was killed: the client says so in time" "$work/fetch" "$work/fetch.err"

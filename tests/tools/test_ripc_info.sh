@@ -3,7 +3,7 @@
 name=test_ripc_info
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 
-expect "runs" 0 20 ./tools/ripc-info
+expect "runs" 0 60 ./tools/ripc-info
 has "names the version" "$out" "^libripc: *[0-9]*\.[0-9]*\.[0-9]*"
 has "names an instance id" "$out" "^instance: *[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$"
 has "lists a transport that is open" "$out" "^transport: *[a-z/-]*: [^u]"
@@ -24,7 +24,7 @@ first=$(sed -n 's/^instance: *//p' "$out")
 json=yes
 grep -q "^feature: *JSON output.*left out" "$out" && json=no
 
-expect "takes settings" 0 20 ./tools/ripc-info -o wait=block -o crc=on
+expect "takes settings" 0 60 ./tools/ripc-info -o wait=block -o crc=on
 has "shows the setting of the option" "$out" "wait=block (option)"
 second=$(sed -n 's/^instance: *//p' "$out")
 if [ "$first" != "$second" ]; then
@@ -32,9 +32,9 @@ if [ "$first" != "$second" ]; then
 else
 	bad "the instance id is new at every start: $first twice"
 fi
-expect "an option wins over the environment" 0 20 env RIPC_WAIT=poll ./tools/ripc-info -o wait=adaptive
+expect "an option wins over the environment" 0 60 env RIPC_WAIT=poll ./tools/ripc-info -o wait=adaptive
 
-expect "one transport only" 0 20 ./tools/ripc-info -o transports=iwarp/soft
+expect "one transport only" 0 60 ./tools/ripc-info -o transports=iwarp/soft
 if grep "^transport: *iwarp/soft:" "$out" | grep -q unavailable; then
 	bad "is available" "$out"
 else
@@ -50,9 +50,9 @@ else
 	ok "none of them finds nothing"
 fi
 printf '%s\n' '42 192.0.2.7 192.0.2.8' 'nonsense' >"$work/hosts"
-expect "a chain" 0 20 ./tools/ripc-info -o "resolver=local,file:$work/hosts"
+expect "a chain" 0 60 ./tools/ripc-info -o "resolver=local,file:$work/hosts"
 has "has the hosts of its file, and what is wrong in it" "$out" "^resolver: *file: $work/hosts: 2 hosts of services, 1 bad line"
-expect "an ensemble that is down" 0 30 ./tools/ripc-info \
+expect "an ensemble that is down" 0 60 ./tools/ripc-info \
 	-o resolver=local,zookeeper:127.0.0.1:1/none -o resolve_timeout_ms=300
 has "is shown with its state" "$out" \
 	"^resolver: *zookeeper: finds nothing: \(127.0.0.1:1/none: not connected\|this build has no ZooKeeper client\)"
@@ -65,23 +65,23 @@ else
 	has "shows the keys by their ids" "$out" "^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; 0 strangers"
 fi
 
-expect "nonsense in an option" 3 20 ./tools/ripc-info -o wait=nonsense
+expect "nonsense in an option" 3 60 ./tools/ripc-info -o wait=nonsense
 has "is named" "$err" "wait=nonsense"
 has "and the rest is shown all the same" "$out" "^memlock:"
-expect "an option without =" 3 20 ./tools/ripc-info -o wait
-expect "an unknown flag" 3 20 ./tools/ripc-info --nonsense
-expect "an argument too many" 3 20 ./tools/ripc-info something
-expect "--version" 0 20 ./tools/ripc-info --version
-expect "--help" 0 20 ./tools/ripc-info --help
+expect "an option without =" 3 60 ./tools/ripc-info -o wait
+expect "an unknown flag" 3 60 ./tools/ripc-info --nonsense
+expect "an argument too many" 3 60 ./tools/ripc-info something
+expect "--version" 0 60 ./tools/ripc-info --version
+expect "--help" 0 60 ./tools/ripc-info --help
 
 if [ $json = yes ]; then
-	expect "--json" 0 20 ./tools/ripc-info --json -o wait=block
+	expect "--json" 0 60 ./tools/ripc-info --json -o wait=block
 	cp "$out" "$work/info.json"
-	expect "its JSON is as promised" 0 20 ./tests/tools/perf_json_check "$work/info.json" info
-	expect "--json without a context" 3 20 ./tools/ripc-info --json -o wait=nonsense
+	expect "its JSON is as promised" 0 60 ./tests/tools/perf_json_check "$work/info.json" info
+	expect "--json without a context" 3 60 ./tools/ripc-info --json -o wait=nonsense
 	has "has the error in it" "$out" "\"detail\": \".*wait=nonsense"
 else
-	expect "--json in a build without it" 3 20 ./tools/ripc-info --json
+	expect "--json in a build without it" 3 60 ./tools/ripc-info --json
 	has "says so" "$err" "jansson was left out"
 	skip "JSON: jansson was left out"
 fi

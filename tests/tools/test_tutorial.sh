@@ -24,23 +24,23 @@ for program in upper ask; do
 		bad "$program.c compiles" "$out" "$err"
 	fi
 done
-expect "nobody is there" 1 20 "$work/ask" "good morning"
+expect "nobody is there" 1 60 "$work/ask" "good morning"
 has "the error says so" "$err" "^ask: service 42"
 start served "$work/upper"
 upper=$pid
 ready served "service 42 waits"
-expect "the client" 0 20 "$work/ask" "good morning"
+expect "the client" 0 60 "$work/ask" "good morning"
 has "its answer" "$out" "^GOOD MORNING$"
-expect "the id is taken" 1 20 "$work/upper"
+expect "the id is taken" 1 60 "$work/upper"
 has "and by whom" "$err" "^upper: service 42"
-expect "how it is reached" 0 20 ./tools/ripc-ping -n 42
+expect "how it is reached" 0 60 ./tools/ripc-ping -n 42
 kill "$upper"
-gone "$upper" 5
+gone "$upper" 60
 printf '* 127.0.0.1\n' >"$work/hosts"
 RIPC_RESOLVER="local,udp,file:$work/hosts"
 export RIPC_RESOLVER
 start served "$work/upper"
 ready served "service 42 waits"
-expect "with a list of hosts" 0 20 "$work/ask"
+expect "with a list of hosts" 0 60 "$work/ask"
 has "its answer, too" "$out" "^HELLO$"
 finish

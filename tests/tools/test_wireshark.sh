@@ -40,18 +40,18 @@ id=4242
 start server ./examples/server $id
 server=$pid
 ready server "service $id waits"
-expect "a short message" 0 20 ./examples/client $id "good morning"
-expect "a long message" 0 20 ./examples/client $id "$(head -c 100000 /dev/zero | tr '\0' x)"
+expect "a short message" 0 60 ./examples/client $id "good morning"
+expect "a long message" 0 60 ./examples/client $id "$(head -c 100000 /dev/zero | tr '\0' x)"
 kill "$server"
-gone "$server" 5
+gone "$server" 60
 RIPC_SHORT=udp
 export RIPC_SHORT
 start server ./examples/server $id
 server=$pid
 ready server "service $id waits"
-expect "short messages by datagram" 0 20 ./tools/ripc-ping -c 3 -i 0 $id
+expect "short messages by datagram" 0 60 ./tools/ripc-ping -c 3 -i 0 $id
 kill "$server"
-gone "$server" 5
+gone "$server" 60
 unset RIPC_SHORT
 # The same with keys: sealed. A build without libsodium has none.
 keys=no
@@ -63,9 +63,9 @@ if ./tools/ripc-info >"$out" 2>"$err"; then
 	start server ./examples/server $id
 	server=$pid
 	ready server "service $id waits"
-	expect "a short message with keys" 0 20 ./examples/client $id "good night"
+	expect "a short message with keys" 0 60 ./examples/client $id "good night"
 	kill "$server"
-	gone "$server" 5
+	gone "$server" 60
 else
 	skip "keys: $(tail -n 1 "$err")"
 fi
@@ -78,7 +78,7 @@ until grep -q ' 40404 Len=' "$shown" || [ $i -gt 100 ]; do
 	sleep 0.1
 done
 kill "$capture"
-gone "$capture" 10
+gone "$capture" 60
 
 # seen WHAT FILTER: frames match.
 seen() {

@@ -38,23 +38,23 @@ start serve on $a env RIPC_SHM_DIR="$dir" ./tools/ripc-ping --serve "$id"
 ready serve "answering for service $id"
 # shellcheck disable=SC2086
 {
-	expect "a container finds the service" 0 30 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 5 -i 10 -W 10000 "$id"
+	expect "a container finds the service" 0 60 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 5 -i 10 -W 10000 "$id"
 	has "by shared memory" "$out" "by window/shm at "
 	has "all are answered" "$out" "^5 sent, 5 answered"
 	expect "long messages" 0 60 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 20 -i 0 -s 4M -W 20000 "$id"
 	has "all are answered" "$out" "^20 sent, 20 answered"
 	# Where the directory is not the same one.
 	hidden="mount -t tmpfs none $dir && exec ./tools/ripc-ping -c 1 -W 3000 $id"
-	expect "a container without the directory, and nothing but shared memory allowed" 2 30 \
+	expect "a container without the directory, and nothing but shared memory allowed" 2 60 \
 		$in_b env RIPC_TRANSPORTS=window/shm sh -c "$hidden"
 	has "it says what is missing" "$err" "cannot connect to $dir/ripc-.*: No such file"
-	expect "a container without the directory" 0 30 $in_b sh -c "$hidden"
+	expect "a container without the directory" 0 60 $in_b sh -c "$hidden"
 	has "the network carries it" "$out" "by iwarp/soft at "
 	has "and why is told" "$out" "cannot connect to $dir/ripc-.*: No such file"
 	alone=$(random_id)
 	start alone on $a ./tools/ripc-ping --serve "$alone"
 	ready alone "answering for service $alone"
-	expect "a server without a directory" 2 30 $in_b env RIPC_TRANSPORTS=window/shm ./tools/ripc-ping -c 1 -W 3000 "$alone"
+	expect "a server without a directory" 2 60 $in_b env RIPC_TRANSPORTS=window/shm ./tools/ripc-ping -c 1 -W 3000 "$alone"
 	has "it says what to set" "$err" "another network namespace of this host.*RIPC_SHM_DIR"
 }
 
@@ -81,7 +81,7 @@ else
 fi
 has "naming the service" "$work/pings.err" "service $id"
 # shellcheck disable=SC2086
-expect "the next container" 0 30 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-info
+expect "the next container" 0 60 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-info
 if [ -z "$(ls "$dir")" ]; then
 	ok "no socket is left"
 else
