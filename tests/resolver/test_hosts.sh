@@ -116,7 +116,7 @@ ask()
 {
 	local what=$1 pattern=$2 ns=$3 out
 	shift 3
-	out=$(ip netns exec "$ns" timeout 30 "$tool" "$@" </dev/null 2>/dev/null)
+	out=$(ip netns exec "$ns" timeout 60 "$tool" "$@" </dev/null 2>/dev/null)
 	if grep -q -- "$pattern" <<<"$out"; then
 		echo "PASS: $what"
 		passed=$((passed + 1))
@@ -133,13 +133,13 @@ if ! reaches "$a" 10.7.1.2 || ! reaches "$c" 10.7.1.1 || ! reaches "$b" 10.7.2.3
 fi
 printf '%s\n' '* 10.7.1.1 10.7.1.2' >"$tmp/list.c"
 printf '%s\n' '* 10.7.2.3' >"$tmp/list.a"
-far="resolver=local,udp,file:$tmp/list.c resolve_timeout_ms=5000"
-back="resolver=local,udp,file:$tmp/list.a resolve_timeout_ms=5000"
+far="resolver=local,udp,file:$tmp/list.c resolve_timeout_ms=20000"
+back="resolver=local,udp,file:$tmp/list.a resolve_timeout_ms=20000"
 
 # --- broadcast ends at the router; a list of hosts does not ---
 start "$a" a42 register 42 "$back"
 shows "the first host holds a service" a42 '^registered 42'
-ask "its neighbour finds it" '^resolved 42' "$b" lookup 42 resolve_timeout_ms=5000
+ask "its neighbour finds it" '^resolved 42' "$b" lookup 42 resolve_timeout_ms=20000
 ask "broadcast does not cross the router" '^unresolved 42' "$c" lookup 42 resolve_timeout_ms=300
 ask "a list of hosts does" '^resolved 42' "$c" lookup 42 "$far"
 ask "and a second holder there is refused" '^conflict: service 42 is held by instance' "$c" register 42 "$far"
@@ -153,7 +153,7 @@ ip -n "$a" addr del 10.7.1.1/24 dev v0
 ip -n "$a" addr show dev v0 | grep -q 10.7.1.11 || ip -n "$a" addr add 10.7.1.11/24 dev v0
 ip -n "$a" route replace default via 10.7.1.254
 reaches "$a" 10.7.1.2
-ask "a host with a new address is found by its neighbour" '^resolved 42' "$b" lookup 42 resolve_timeout_ms=5000
+ask "a host with a new address is found by its neighbour" '^resolved 42' "$b" lookup 42 resolve_timeout_ms=20000
 printf '%s\n' '* 10.7.1.11 10.7.1.2' >"$tmp/list.c"
 ask "and by the far one, once its list says so" '^resolved 42' "$c" lookup 42 "$far"
 
