@@ -46,13 +46,13 @@ end()
 }
 trap end EXIT
 
-# wait_for FILE PATTERN PID: until a line of the file matches, at most 20 s, while the process lives.
+# wait_for FILE PATTERN PID: until a line of the file matches, at most a minute, while the process lives.
 wait_for()
 {
 	i=0
 	while ! grep -q "$2" "$1" 2>/dev/null; do
 		i=$((i + 1))
-		if [ "$i" -ge 200 ] || ! kill -0 "$3" 2>/dev/null; then
+		if [ "$i" -ge 600 ] || ! kill -0 "$3" 2>/dev/null; then
 			# It may have said so and ended between the two looks.
 			grep -q "$2" "$1" 2>/dev/null
 			return
@@ -76,7 +76,7 @@ capture=$!
 wait_for "$dir/errors" 'Capturing on' "$capture" || skip "tshark cannot capture on the loopback: $(tail -n 1 "$dir/errors")"
 # It says so before it sees packets: connections without a request show when it does.
 i=0
-while [ ! -s "$dir/packets" ] && [ "$i" -lt 100 ]; do
+while [ ! -s "$dir/packets" ] && [ "$i" -lt 600 ]; do
 	bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
 	i=$((i + 1))
 	sleep 0.1
@@ -85,8 +85,13 @@ done
 echo go >&9
 exec 9>&-
 check "the session succeeds" wait_for "$dir/session" '^done' "$session"
-wait_for "$dir/packets" 'RDMA.* Read Response' "$capture"
-sleep 1
+# The port is closed now. That a connection to it is refused is seen when all that came before is written.
+i=0
+while ! grep -q 'RST, ACK\] Seq=1 Ack=1 ' "$dir/packets" && [ "$i" -lt 600 ]; do
+	bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
+	i=$((i + 1))
+	sleep 0.1
+done
 kill "$capture" && wait "$capture" 2>/dev/null
 capture=
 

@@ -27,7 +27,7 @@ capture=$pid
 shown=$work/shown
 # It says that it captures before it sees packets: a datagram to nobody shows when it does.
 i=0
-until grep -q UDP "$shown" || [ $i -gt 100 ] || ! kill -0 "$capture" 2>/dev/null; do
+until grep -q UDP "$shown" || [ $i -gt 600 ] || ! kill -0 "$capture" 2>/dev/null; do
 	bash -c 'echo >/dev/udp/127.0.0.1/9' 2>/dev/null
 	i=$((i + 1))
 	sleep 0.1
@@ -72,7 +72,7 @@ fi
 unset RIPC_KEY_FILE
 # What was sent last is written last: a mark that says that all is there. Not a number alone: times have many digits.
 i=0
-until grep -q ' 40404 Len=' "$shown" || [ $i -gt 100 ]; do
+until grep -q ' 40404 Len=' "$shown" || [ $i -gt 600 ]; do
 	bash -c 'echo >/dev/udp/127.0.0.1/40404' 2>/dev/null
 	i=$((i + 1))
 	sleep 0.1
