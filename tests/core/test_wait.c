@@ -29,7 +29,9 @@
 #endif
 
 #define PATIENCE_MS 60000
-#define ID(i)       (UINT64_C(5000) + (i))
+#define ID(i)       (first_id + (i))
+
+static uint64_t first_id; /* of services that no other test on this host has */
 
 static const char *const modes[] = {"wait=adaptive", "wait=poll", "wait=block"};
 
@@ -417,6 +419,9 @@ END_TEST
 
 static void setup(void)
 {
+	uint64_t rng = test_seed() + (uint64_t)getpid();
+
+	first_id = (test_random(&rng) >> 2) + 1;
 	setenv("RIPC_INTERFACES", "lo", 1);
 	setenv("RIPC_TRANSPORTS", "iwarp/soft", 1);
 }
