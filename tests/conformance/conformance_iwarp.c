@@ -51,7 +51,7 @@ static void run_one(const struct conf_case *k, int which)
 	real_environment(&c, "iwarp", configs[which].name, "");
 	snprintf(options, sizeof(options),
 		 "interfaces=%s port=%u transports=iwarp/verbs,iwarp/soft %s", interface,
-		 20000 + (unsigned)(c.seed % 20000), configs[which].common);
+		 20000 + (unsigned)(c.seed % 12000), configs[which].common);
 	c.options = options;
 	c.also[0] = configs[which].also[0];
 	c.also[1] = configs[which].also[1];

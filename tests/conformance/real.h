@@ -23,7 +23,7 @@ static inline void real_environment(struct conf *c, const char *program, const c
 			   .patience_ms = 60000,
 			   .seed = test_seed() + (uint64_t)getpid()};
 	snprintf(text, sizeof(text), "interfaces=lo port=%u %s",
-		 20000 + (unsigned)(c->seed % 20000), options);
+		 20000 + (unsigned)(c->seed % 12000), options);
 	unsetenv("RIPC_INTERFACES");
 }
 
