@@ -51,6 +51,7 @@ struct conf {
 	bool can_write;   /* the transport writes into return buffers */
 	unsigned peers;   /* contexts to open where many are wanted */
 	int patience_ms;  /* for what must happen */
+	int silence_ms; /* what has not come by then does not come: a receiver may get no processor for long */
 	uint64_t seed, rng;
 	struct ripc__sim *net;               /* the simulated network, or NULL */
 	struct ripc *ctx[CONF_CONTEXTS_MAX]; /* open ones */

@@ -101,6 +101,7 @@ static void run_one(const struct conf_case *k, const struct config *how, uint64_
 			 .can_write = true,
 			 .peers = 50,
 			 .patience_ms = 60000,
+			 .silence_ms = 100,
 			 .seed = seed,
 			 .rng = seed};
 	struct ripc__sim_counters counters;

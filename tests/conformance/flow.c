@@ -15,7 +15,7 @@ static unsigned flood(struct conf *c, struct conf_pair *p, size_t len)
 	while (sent < FLOOD_MAX) {
 		rc = conf_short(c, p->sa, p->idb, len, sent, 0);
 		if (rc == -EAGAIN)
-			rc = conf_short(c, p->sa, p->idb, len, sent, 100);
+			rc = conf_short(c, p->sa, p->idb, len, sent, c->silence_ms);
 		if (rc)
 			break;
 		sent++;

@@ -338,7 +338,7 @@ static void lossy_short(struct conf *c)
 			conf_run(c, 1);
 	}
 	/* Whole, and at most once. */
-	while (!ripc_receive(p.sb, &m, 200)) {
+	while (!ripc_receive(p.sb, &m, c->sure && received < 200 ? c->patience_ms : 200)) {
 		size_t i = m->items[0].iov_len - 100;
 		struct conf_plan plan;
 

@@ -222,7 +222,7 @@ static void fill_up(struct conf *c, struct conf_pair *p)
 	size_t len = 400;
 
 	for (int i = 0; i < 200000; i++) {
-		if (!conf_short(c, p->sa, p->idb, len, 1, 20))
+		if (!conf_short(c, p->sa, p->idb, len, 1, c->silence_ms))
 			continue;
 		/* Large ones first, then small ones into what they left. */
 		if (len == 1)
