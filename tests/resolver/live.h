@@ -112,11 +112,11 @@ static inline const struct ripc__resolver_event *told(const struct ctx *c,
 	return NULL;
 }
 
-/* Turns all of them until the first is told this; fails after 10 s. */
+/* Turns all of them until the first is told this; fails after 40 s. */
 static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned n,
 						       enum ripc__resolver_ev_kind kind, uint64_t id)
 {
-	uint64_t end = ripc__clock_ns() + 10000 * RIPC__MS;
+	uint64_t end = ripc__clock_ns() + 40000 * RIPC__MS;
 
 	while (ripc__clock_ns() < end) {
 		const struct ripc__resolver_event *ev;

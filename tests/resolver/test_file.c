@@ -50,7 +50,7 @@ static int try_asker(struct ctx *c)
 {
 	char options[160];
 
-	snprintf(options, sizeof(options), "resolver=file:%s port=%d resolve_timeout_ms=300", path,
+	snprintf(options, sizeof(options), "resolver=file:%s port=%d resolve_timeout_ms=3000", path,
 		 port + 1);
 	return try_open(c, options);
 }

@@ -378,7 +378,7 @@ START_TEST(lookup__holder_killed_and_started_again)
 	uint8_t first[16];
 	struct ctx c;
 
-	open_ctx(&c, "resolver=local resolve_timeout_ms=50");
+	open_ctx(&c, "resolver=local resolve_timeout_ms=5000");
 	look(&c, service);
 	memcpy(first, await(&c, 1, RIPC__RESOLVED, service)->record.instance, 16);
 	kill_process(pid);
