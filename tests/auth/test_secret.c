@@ -62,6 +62,7 @@ int main(void)
 	Suite *suite = suite_create("auth/secret");
 	TCase *tc = tcase_create("secret");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, keys_setup, keys_teardown);
 	tcase_add_test(tc, read__what_only_the_owner_can_read);
 	tcase_add_loop_test(tc, read__what_others_can_is_refused, 0, 8);

@@ -182,6 +182,7 @@ int main(void)
 	Suite *suite = suite_create("auth/shake");
 	TCase *tc = tcase_create("shake");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, keys_setup, keys_teardown);
 	tcase_add_loop_test(tc, shake__both_believe, 0, 4);
 	tcase_add_test(tc, shake__without_the_key);

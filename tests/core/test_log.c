@@ -245,7 +245,7 @@ START_TEST(log_forked__the_lock_is_free_in_the_child)
 		usleep(100);
 	pid = fork();
 	if (!pid) {
-		alarm(10);
+		alarm(60);
 		ripc__log_forked();
 		ripc_set_log(hook, NULL, RIPC_LOG_DEBUG);
 		ripc__log(RIPC_LOG_ERROR, "in the child");
@@ -263,6 +263,7 @@ int main(void)
 	Suite *suite = suite_create("core/log");
 	TCase *tc = tcase_create("log");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, set_log__line_and_level);
 	tcase_add_test(tc, set_log__only_up_to_its_level);
 	tcase_add_test(tc, set_log__null_is_silence);

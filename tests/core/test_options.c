@@ -299,6 +299,7 @@ int main(void)
 	Suite *suite = suite_create("core/options");
 	TCase *tc = tcase_create("options");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_add_test(tc, list_index__places);
 	tcase_add_test(tc, load__defaults);

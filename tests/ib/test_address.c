@@ -200,6 +200,7 @@ int main(void)
 	Suite *s = suite_create("test_address");
 	TCase *c = tcase_create("address");
 
+	tcase_set_timeout(c, 60);
 	tcase_add_test(c, address_encode__round_trip);
 	tcase_add_test(c, address_decode__nonsense);
 	tcase_add_test(c, address_decode__random);

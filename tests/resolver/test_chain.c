@@ -101,6 +101,7 @@ int main(void)
 	Suite *suite = suite_create("resolver/chain");
 	TCase *tc = tcase_create("chain");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, next__takes_one_after_the_other);
 	tcase_add_test(tc, next__an_ensemble_ends_with_its_root_or_a_back_end);
 	tcase_add_test(tc, check__refuses);

@@ -100,6 +100,7 @@ int main(void)
 	TCase *tc = tcase_create("table");
 
 	test_seed();
+	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, find__in_an_empty_table);
 	tcase_add_test(tc, add__grows_and_remove__shrinks);

@@ -67,6 +67,7 @@ int main(void)
 	TCase *tc = tcase_create("timers");
 
 	test_seed();
+	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, add__comes_in_order);
 	tcase_add_test(tc, set__moves_either_way);

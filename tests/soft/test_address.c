@@ -157,6 +157,7 @@ int main(void)
 	Suite *suite = suite_create("address");
 	TCase *tc = tcase_create("address");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, iwarp_address_encode__round_trip);
 	tcase_add_test(tc, iwarp_address_encode__longest_fits);
 	tcase_add_test(tc, iwarp_address_decode__every_cut_and_surplus);

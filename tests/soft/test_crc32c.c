@@ -83,6 +83,7 @@ int main(void)
 	Suite *suite = suite_create("crc32c");
 	TCase *tc = tcase_create("crc32c");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, crc32c__known_vectors);
 	tcase_add_test(tc, crc32c__agrees_with_portable);
 	tcase_add_test(tc, crc32c__continues);

@@ -322,6 +322,7 @@ int main(void)
 	Suite *suite = suite_create("mpa");
 	TCase *tc = tcase_create("mpa");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, mpa_encode__bytes_of_the_rfcs);
 	tcase_add_test(tc, mpa_decode__round_trip);
 	tcase_add_test(tc, mpa_decode__needs_more_at_every_length);

@@ -71,6 +71,7 @@ int main(void)
 	Suite *suite = suite_create("slab");
 	TCase *tc = tcase_create("slab");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, slab_get__reuses_free_ones);
 	tcase_add_test(tc, slab_get__bounded);
 	tcase_add_test(tc, slab_put__keeps_few);
