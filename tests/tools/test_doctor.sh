@@ -102,7 +102,7 @@ if unshare -rmn ip link set lo up 2>/dev/null; then
 		skip "firewall: nothing that drops packets in this kernel"
 	fi
 	finds "strangers" 0 "^warning: strangers: [1-9][0-9]* datagrams or connections were refused" bash "$in_net" \
-		"(while :; do echo RIPRnonsense >/dev/udp/127.0.0.1/7475; sleep 0.002; done) 2>/dev/null & $doctor -d; rc=\$?; kill \$!; exit \$rc"
+		"{ (while :; do echo RIPRnonsense >/dev/udp/127.0.0.1/7475; sleep 0.002; done) 2>/dev/null & $doctor -d; rc=\$?; kill \$!; exit \$rc; }"
 	finds "shared directory that is not there" 1 "^fault: container: the directory shared .*/nowhere" \
 		env RIPC_SHM_DIR=/nowhere "$doctor" -d
 
