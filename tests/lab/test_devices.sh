@@ -5,16 +5,17 @@ name=test_devices
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
 
-# pair WHAT SERVER CLIENT: two command lines; the server gets a while until it listens, and the client more than one chance.
+# pair WHAT SERVER CLIENT: two command lines; the server gets a while until it listens, and the client more than one chance, each
+# with a longer while.
 pair() {
 	p_tries=0
 	while :; do
 		p_tries=$((p_tries + 1))
 		# shellcheck disable=SC2086
-		start server timeout 30 $2
-		sleep 1
+		start server timeout 60 $2
+		sleep $((p_tries * 5 - 4))
 		# shellcheck disable=SC2086
-		timeout 30 $3 >"$out" 2>"$err"
+		timeout 60 $3 >"$out" 2>"$err"
 		p_rc=$?
 		[ $p_rc -eq 0 ] || kill "$pid" 2>/dev/null
 		wait "$pid"

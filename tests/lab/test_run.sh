@@ -26,7 +26,7 @@ lab()
 {
 	local code=$1 rc
 	shift
-	"$here/run" --timeout 300 "$@" >out 2>err
+	"$here/run" --timeout 900 "$@" >out 2>err
 	rc=$?
 	[ $rc -eq "$code" ] || echo "exit code $rc, not $code" >>err
 	[ $rc -eq "$code" ]
@@ -55,7 +55,7 @@ sleep 1000 &
 "$RIPC_LAB_DIR/resources" >before
 "$RIPC_LAB_DIR/resources" same before 1 && echo "nothing held"
 ibv_rc_pingpong -d rxe0 -g 1 >/dev/null &
-for i in 1 2 3 4 5 6 7 8 9 10; do
+for i in {1..40}; do
 	sleep 1
 	"$RIPC_LAB_DIR/resources" of $! | grep -q '^rxe0 .*qp 1' && echo "held by it" && break
 done
