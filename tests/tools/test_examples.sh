@@ -86,7 +86,7 @@ echo secret >"$work/secret"
 ln -s ../secret "$root/out"
 ln -s big "$root/in"
 mkfifo "$root/fifo"
-truncate -s 4G "$root/huge"
+truncate -s 64G "$root/huge"
 echo no >"$root/closed"
 chmod 0 "$root/closed"
 start files ./examples/fileserver "$id" "$root"
@@ -149,12 +149,12 @@ else
 	bad "two clients at once" "$work/first.err" "$work/second.err"
 fi
 
-# under_way: starts to fetch 4 GiB and returns when the first bytes are there; $fetch is the process.
+# under_way: starts to fetch 64 GiB and returns when the first bytes are there; $fetch is the process.
 under_way() {
 	start fetch ./examples/fetch "$id" huge "$work/got/huge"
 	fetch=$pid
 	tries=0
-	until [ -s "$work/got/huge.part" ] || [ $tries -gt 1000 ]; do
+	until [ -s "$work/got/huge.part" ] || [ $tries -gt 6000 ]; do
 		tries=$((tries + 1))
 		sleep 0.01
 	done

@@ -58,10 +58,10 @@ else
 fi
 
 # The cable is pulled in the middle: nothing hangs, and the sender learns that the peer is gone.
-start pings on $b ./tools/ripc-ping -c 10 -i 100 -W 2000 "$id"
+start pings on $b ./tools/ripc-ping -c 20 -i 500 -W 2000 "$id"
 ready pings "^answer 2:"
 ip -n $a link set v0 down
-if gone "$pid" 60; then
+if gone "$pid" 150; then
 	ok "a client whose cable is pulled ends"
 	if [ "$status" -ne 0 ]; then
 		ok "and says that it failed"

@@ -44,7 +44,7 @@ ready serve "answering for service $id"
 	expect "long messages" 0 60 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 20 -i 0 -s 4M -W 20000 "$id"
 	has "all are answered" "$out" "^20 sent, 20 answered"
 	# Where the directory is not the same one.
-	hidden="mount -t tmpfs none $dir && exec ./tools/ripc-ping -c 1 -W 3000 $id"
+	hidden="mount -t tmpfs none $dir && exec ./tools/ripc-ping -c 1 -W 15000 $id"
 	expect "a container without the directory, and nothing but shared memory allowed" 2 60 \
 		$in_b env RIPC_TRANSPORTS=window/shm sh -c "$hidden"
 	has "it says what is missing" "$err" "cannot connect to $dir/ripc-.*: No such file"
@@ -54,7 +54,7 @@ ready serve "answering for service $id"
 	alone=$(random_id)
 	start alone on $a ./tools/ripc-ping --serve "$alone"
 	ready alone "answering for service $alone"
-	expect "a server without a directory" 2 60 $in_b env RIPC_TRANSPORTS=window/shm ./tools/ripc-ping -c 1 -W 3000 "$alone"
+	expect "a server without a directory" 2 60 $in_b env RIPC_TRANSPORTS=window/shm ./tools/ripc-ping -c 1 -W 15000 "$alone"
 	has "it says what to set" "$err" "another network namespace of this host.*RIPC_SHM_DIR"
 }
 
@@ -69,12 +69,12 @@ for args in "latency --size 64,4096 --count 500" "latency --size 1M --kind long 
 done
 
 # A container is stopped hard: who talks to it learns of it, and its socket goes with the next one that comes.
-start pings on $b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 8 -i 300 -W 2000 "$id"
+start pings on $b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 20 -i 500 -W 2000 "$id"
 ready pings "^answer 2:"
 for p in $pids; do
 	[ "$p" = "$pid" ] || kill -9 "$p"
 done
-if gone "$pid" 60; then
+if gone "$pid" 150; then
 	ok "a client whose server's container is killed ends"
 else
 	bad "a client whose server's container is killed ends" "$work/pings" "$work/pings.err"
