@@ -39,7 +39,7 @@ fuzz_one()
 {
 	local name=$1 dir=$build/fuzz/$1 rc found
 	mkdir -p "$dir/corpus"
-	"$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+	"$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 \
 		-print_final_stats=1 -artifact_prefix="$dir/" "$dir/corpus" "$here/corpus/$name" \
 		>"$dir/log" 2>&1 </dev/null
 	rc=$?
