@@ -5,6 +5,11 @@
 # others wrote from the same RFCs: every kind of frame is seen, none is malformed, no CRC is wrong.
 # Run in the build directory.
 name=soft/test_tshark
+# A network of its own, so that nobody else listens at the port when the session has ended.
+# shellcheck disable=SC2016
+if [ -z "${RIPC_TEST_OWN_NETWORK-}" ] && unshare -rn ip link set lo up 2>/dev/null; then
+	RIPC_TEST_OWN_NETWORK=yes exec unshare -rn sh -c 'ip link set lo up && exec sh "$0"' "$0"
+fi
 passed=0
 failed=0
 
