@@ -472,7 +472,7 @@ START_TEST(progress__garbage_is_counted_and_logged_once)
 			sendto(local, junk, 100, 0, (struct sockaddr *)&sun,
 			       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)),
 			100);
-	for (unsigned i = 0; i < 100 && ripc__resolver_bad_messages(c[0].r) < 15; i++) {
+	for (unsigned i = 0; i < 20000 && ripc__resolver_bad_messages(c[0].r) < 15; i++) {
 		turn(&c[0]);
 		usleep(1000);
 	}
