@@ -13,9 +13,11 @@ static const struct {
 
 static void run_one(const struct conf_case *k, int which)
 {
+	char options[100];
 	struct conf c;
 
-	real_environment(&c, "soft", configs[which].name, configs[which].options);
+	snprintf(options, sizeof(options), "%s " REAL_STALL, configs[which].options);
+	real_environment(&c, "soft", configs[which].name, options);
 	c.datagram = configs[which].datagram;
 	c.sure = !c.datagram;
 	if (!conf_suits(&c, k))

@@ -36,12 +36,21 @@ static void setup(void)
 
 static struct ripc *open_ctx(const char *options)
 {
-	char text[256];
+	char text[512];
 	struct ripc *ctx = NULL;
 
 	snprintf(text, sizeof(text), "interfaces=lo port=%u %s", port, options);
 	ck_assert_msg(!ripc_open(&ctx, text), "%s", ripc_detail());
 	return ctx;
+}
+
+/* For who must lose nothing: a peer that gets no processor for a while has not died. */
+static struct ripc *open_patient(const char *options)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "%s peer_timeout_ms=20000", options);
+	return open_ctx(text);
 }
 
 /* One stay of the service: receives until it is told that the service has moved, or all is over. */
@@ -173,8 +182,8 @@ static const char *chain(int i)
 START_TEST(takeover__loses_nothing_and_doubles_nothing)
 {
 	enum { HOPS = 10 };
-	struct ripc *host[2] = {open_ctx(chain(_i)), open_ctx(chain(_i))};
-	struct client c = {.ctx = open_ctx(chain(_i))};
+	struct ripc *host[2] = {open_patient(chain(_i)), open_patient(chain(_i))};
+	struct client c = {.ctx = open_patient(chain(_i))};
 	struct stay stays[HOPS];
 
 	begin(&stays[0], host[0], 0);

@@ -36,7 +36,8 @@ static struct ripc *open_one(const char *more)
 	char options[160];
 	struct ripc *ctx = NULL;
 
-	snprintf(options, sizeof(options), "transports=window/shm resolver=local %s", more);
+	snprintf(options, sizeof(options),
+		 "transports=window/shm resolver=local peer_timeout_ms=20000 %s", more);
 	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_detail());
 	return ctx;
 }
