@@ -57,7 +57,7 @@ expect "an ensemble that is down" 0 60 ./tools/ripc-info \
 has "is shown with its state" "$out" \
 	"^resolver: *zookeeper: finds nothing: \(127.0.0.1:1/none: not connected\|this build has no ZooKeeper client\)"
 has "beside one that works" "$out" "^resolver: *local: [^f]"
-(umask 077 && for i in 1 2; do od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' && echo; done >"$work/key")
+(umask 077 && for _ in 1 2; do od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' && echo; done >"$work/key")
 timeout -k 2 20 ./tools/ripc-info -o "key_file=$work/key" >"$out" 2>"$err"
 if grep -q "no libsodium" "$err"; then
 	skip "keys: libsodium was left out"
