@@ -133,20 +133,20 @@ struct ripc_stats {
 	uint64_t duplicates;         /* messages received again and dropped */
 	uint64_t bad_messages;       /* messages that broke the protocol */
 	uint64_t bad_peers;          /* connections or datagrams refused: not libripc, or broken */
-	uint64_t strangers;          /* messages and connections refused for their key, or want of one */
-	uint64_t cancelled;          /* long sends cancelled or timed out */
-	uint64_t return_writes;      /* long items written into a return buffer of the peer */
-	uint64_t window_items;       /* long items received into a window */
-	uint64_t pool_items;         /* long items received into a buffer of the pool */
+	uint64_t strangers;     /* messages and connections refused for their key, or want of one */
+	uint64_t cancelled;     /* long sends cancelled or timed out */
+	uint64_t return_writes; /* long items written into a return buffer of the peer */
+	uint64_t window_items;  /* long items received into a window */
+	uint64_t pool_items;    /* long items received into a buffer of the pool */
 	uint64_t lanes_opened, lanes_lost; /* lanes that came up / broke */
 	uint64_t peers_lost;               /* peers declared dead with work outstanding */
 	uint64_t splits; /* times a service was found to have another holder too: a network that was split */
 	uint64_t services_lost; /* services that another context took over, or has held for longer */
-	uint64_t peers;                    /* gauge: peers known */
-	uint64_t lanes;                    /* gauge: lanes up */
-	uint64_t queued;                   /* gauge: messages waiting to be received */
-	uint64_t pool_bytes;               /* gauge: bytes of buffers held, in use or cached */
-	uint64_t registered_bytes;         /* gauge: bytes of application memory registered */
+	uint64_t peers;         /* gauge: peers known */
+	uint64_t lanes;         /* gauge: lanes up */
+	uint64_t queued;        /* gauge: messages waiting to be received */
+	uint64_t pool_bytes;    /* gauge: bytes of buffers held, in use or cached */
+	uint64_t registered_bytes; /* gauge: bytes of application memory registered */
 };
 
 /** Counters of one group in one context; all but the gauges only grow, and lost may shrink: what was late is not lost. */

@@ -188,7 +188,7 @@ struct soft {
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *hot[SOFT_HOT_MAX];
 	unsigned nhot;
-	bool crowded; /* the last look at all sockets found some that are not hot */
+	bool crowded;            /* the last look at all sockets found some that are not hot */
 	unsigned udp_idle_polls; /* times in a row that the UDP sockets were asked in vain */
 	uint64_t next_timer_ns; /* when a set-up or lingering socket may time out; 0: to be found out */
 	uint64_t rounds;        /* calls of progress() */
