@@ -29,8 +29,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define ASK_MS \
-	500 /* how long the holder of an id is given to say who it is, for an error message */
+/* How long the holder of an id is given to say who it is, for an error message. */
+#define ASK_MS 500
 
 static const char ctx_prefix[] = "ripc/ctx/", svc_prefix[] = "ripc/svc/", fwd_prefix[] = "ripc/fwd/";
 
