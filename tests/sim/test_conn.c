@@ -282,6 +282,7 @@ int main(void)
 	Suite *suite = suite_create("sim_conn");
 	TCase *tc = tcase_create("conn");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, connect__both_sides_hear_with_private_data);
 	tcase_add_test(tc, connect__bad_address_is_refused);
 	tcase_add_test(tc, connect__nobody_there);

@@ -229,6 +229,7 @@ int main(void)
 	Suite *suite = suite_create("sim_net");
 	TCase *tc = tcase_create("net");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, probe__needs_a_network);
 	tcase_add_test(tc, step__time_and_events);
 	tcase_add_test(tc, seed__same_seed_same_run);

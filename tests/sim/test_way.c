@@ -456,6 +456,7 @@ int main(void)
 	Suite *suite = suite_create("sim_way");
 	TCase *tc = tcase_create("send");
 
+	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, send__in_order_whatever_the_delays);
 	tcase_add_test(tc, send__memory_is_free_on_return);
 	tcase_add_test(tc, send__held_back_until_pushed);

@@ -142,6 +142,7 @@ int main(void)
 	Suite *s = suite_create("test_queue");
 	TCase *c = tcase_create("sendq");
 
+	tcase_set_timeout(c, 60);
 	tcase_add_test(c, sendq_init__depth);
 	tcase_add_test(c, sendq_take__half);
 	tcase_add_test(c, sendq_take__asked);

@@ -204,6 +204,7 @@ int main(void)
 	TCase *tc = tcase_create("hello");
 
 	test_seed();
+	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_add_test(tc, encode__bytes);
 	tcase_add_test(tc, decode__what_was_encoded);
