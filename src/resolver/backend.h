@@ -43,7 +43,7 @@ struct ripc__backend_ops {
 	int (*hold)(struct ripc__backend *b, uint64_t service);
 	void (*drop)(struct ripc__backend *b, uint64_t service);
 
-	/* After -EADDRINUSE of hold(): who it is, as far as it can be learned within 20 ms; *record is zeroed if it cannot.
+	/* After -EADDRINUSE of hold(): who it is, as far as it can be learned within half a second; *record is zeroed if it cannot.
 	 * Return: its process id, 0 if unknown. NULL: never asked. */
 	long (*holder)(struct ripc__backend *b, uint64_t service, struct ripc__record *record);
 
