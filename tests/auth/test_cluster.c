@@ -142,7 +142,7 @@ START_TEST(cluster__file_back_end)
 	ck_assert_int_gt(fprintf(file, "* 127.0.0.1\n"), 0);
 	ck_assert_int_eq(fclose(file), 0);
 	snprintf(more, sizeof(more), "resolver=file:%s resolve_timeout_ms=%u", list,
-		 p->found ? 10000 : 300);
+		 p->found ? 10000u : 300u);
 	if (p->holder) {
 		/* A file of its own: what is written into one is taken by all who have it. */
 		keys_write(p->holder);
