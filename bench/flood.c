@@ -241,11 +241,13 @@ static int flood(int orders, int done, const char *other_key)
 		unsigned sent = 0;
 
 		for (unsigned i = 0; i < order.count; i++) {
-			if (order.kind == CONNECT)
+			if (order.kind == CONNECT) {
 				sent += knock();
-			else
-				sent += send(fd, bytes,
-					     make(order.kind, auth, bytes, sizeof(bytes)), 0) > 0;
+			} else {
+				size_t len = make(order.kind, auth, bytes, sizeof(bytes));
+
+				sent += send(fd, bytes, len, 0) > 0;
+			}
 		}
 		if (write(done, &sent, sizeof(sent)) != (ssize_t)sizeof(sent))
 			return 1;
