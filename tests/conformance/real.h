@@ -24,7 +24,7 @@ static inline void real_environment(struct conf *c, const char *program, const c
 			   .can_write = true,
 			   .peers = 20,
 			   .patience_ms = 60000,
-			   .silence_ms = 2000,
+			   .silence_ms = 1000,
 			   .seed = test_seed() + (uint64_t)getpid()};
 	snprintf(text, sizeof(text), "interfaces=lo port=%u %s",
 		 20000 + (unsigned)(c->seed % 12000), options);
