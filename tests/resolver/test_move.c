@@ -315,7 +315,8 @@ START_TEST(crash__the_next_holder_is_found)
 	pid_t pid = holder_process(_i);
 	struct ripc *host = open_ctx(chain(_i));
 	struct client c = {.ctx = open_ctx(chain(_i))};
-	struct stay stay;
+	struct stay stay = {.done = true};
+	bool held = false;
 	int rc;
 
 	ck_assert_int_eq(pthread_create(&c.thread, NULL, stubborn, &c), 0);
@@ -323,7 +324,7 @@ START_TEST(crash__the_next_holder_is_found)
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	/* As in take_over(): while the ensemble is away the dead one is not known to have held it. */
-	for (unsigned k = 0; k < 3000 && received < 10; k++) {
+	for (unsigned k = 0; k < 3000 && !held; k++) {
 		rc = ripc_register(host, service, 0, &stay.s);
 		ck_assert_msg(!rc || rc == -EADDRINUSE, "%d: %s", rc, ripc_detail());
 		if (!rc) {
@@ -331,12 +332,13 @@ START_TEST(crash__the_next_holder_is_found)
 			ck_assert_int_eq(pthread_create(&stay.thread, NULL, serve, &stay), 0);
 			for (unsigned n = 0; n < 60000 && received < 10 && !stay.done; n++)
 				usleep(1000);
-			if (!stay.done)
-				break;
-			end(&stay);
+			held = !stay.done;
+			if (!held)
+				end(&stay);
 		}
 		usleep(10000);
 	}
+	ck_assert(held);
 	ck_assert_uint_ge(received, 10);
 	stop = true;
 	ck_assert_int_eq(pthread_join(c.thread, NULL), 0);
