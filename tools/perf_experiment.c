@@ -41,8 +41,8 @@ struct experiment {
 	}
 
 #define UC_SHORT "short messages go over RC or UD only; UC carries the writes of long ones"
-#define INLINE   "what goes inline follows from the device's limit, and cannot be switched off"
-#define SIGNALED "the library itself chooses which sends are signaled"
+#define UC_WRITE \
+	"each write over UC has a completion of its own: the library counts which have left"
 
 #define RATES(transport, size)                                                                      \
 	{"100 Hz", transport, "-w poll", "paced -s " size " --rate 100 -c 1000", NULL},             \
@@ -77,44 +77,61 @@ static const struct run e5[] = {
 	{"stamp at submission", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 1000 -c 8000", NULL},
 	NO_RUN("stamp at the DMA fetch", "verbs do not tell when an adapter fetches the data"),
 	END};
-static const struct run e6[] = {{"inline, as the device can", "ib", "-w poll -o short=rdma",
-				 "paced -s 32 --rate 0 -c 160000", NULL},
-				{"above what goes inline", "ib", "-w poll -o short=rdma",
-				 "paced -s 512 --rate 0 -c 160000", NULL},
-				NO_RUN("not inline, 32 B", INLINE),
-				END};
+#define ONE_WAY "paced -s 32 --rate 0 -c 160000"
+static const struct run e6[] = {
+	{"RC, not inline", "ib", "-w poll -o short=rdma -o inline=0", ONE_WAY, NULL},
+	{"RC, inline", "ib", "-w poll -o short=rdma", ONE_WAY, NULL},
+	{"UD, not inline", "ib", "-w poll -o short=udp -o inline=0", ONE_WAY, NULL},
+	{"UD, inline", "ib", "-w poll -o short=udp", ONE_WAY, NULL},
+	NO_RUN("UC", UC_SHORT),
+	END};
 static const struct run e7[] = {
 	{"send, RC", "ib", "-w poll -o short=rdma", "latency -s 32", NULL},
-	{"write, RC", "ib", "-w poll -o ib_qp=rc", "latency -s 32 -k long --returns", NULL},
-	{"write, UC", "ib", "-w poll -o ib_qp=uc", "latency -s 32 -k long --returns", NULL},
-	NO_RUN("write with immediate", "the library's writes are followed by a message instead"),
+	{"write, then a message that says so, RC", "ib", "-w poll -o ib_qp=rc",
+	 "latency -s 32 -k long --returns", NULL},
+	{"write with immediate, then the message, UC", "ib", "-w poll -o ib_qp=uc",
+	 "latency -s 32 -k long --returns", NULL},
+	NO_RUN("write with immediate, RC",
+	       "what must be said of a write needs more than its 32 bits, so a message follows it"),
 	END};
-static const struct run e8[] = {{"send, as the library signals", "ib", "-w poll -o short=rdma",
-				 "paced -s 32 --rate 0 -c 160000", NULL},
-				NO_RUN("signaled and unsignaled", SIGNALED),
-				END};
-static const struct run e9[] = {{"write over UC, as the library signals", "ib",
-				 "-w poll -o ib_qp=uc", "latency -s 32 -k long --returns", NULL},
-				NO_RUN("signaled and unsignaled", SIGNALED),
-				END};
+static const struct run e8[] = {
+	{"RC, each send signaled", "ib", "-w poll -o short=rdma -o signal_every=1", ONE_WAY, NULL},
+	{"RC, one of 32", "ib", "-w poll -o short=rdma -o signal_every=32", ONE_WAY, NULL},
+	{"UD, each send signaled", "ib", "-w poll -o short=udp -o signal_every=1", ONE_WAY, NULL},
+	{"UD, one of 32", "ib", "-w poll -o short=udp -o signal_every=32", ONE_WAY, NULL},
+	NO_RUN("UC", UC_SHORT),
+	END};
+static const struct run e9[] = {
+	{"writes over UC, their messages signaled", "ib", "-w poll -o ib_qp=uc -o signal_every=1",
+	 "latency -s 32 -k long --returns", NULL},
+	{"writes over UC, one of 32 messages", "ib", "-w poll -o ib_qp=uc -o signal_every=32",
+	 "latency -s 32 -k long --returns", NULL},
+	NO_RUN("unsignaled writes", UC_WRITE),
+	END};
 
 #define SWEEP "-s 8,16,32,64,128,256,512,1K,2K,4K,8K,16K,32K"
+#define SIZES "-s 8,32,128,512"
 static const struct run e10[] = {
 	{"RC", "ib", "-w poll -o short=rdma", "latency " SWEEP, NULL},
+	{"RC, nothing inline", "ib", "-w poll -o short=rdma -o inline=0", "latency -s 8,32,128", NULL},
 	{"UC, the long ones", "ib", "-w poll -o ib_qp=uc", "latency -k long " SWEEP, NULL},
 	{"UD, what fits a datagram", "ib", "-w poll -o short=udp",
 	 "latency -s 8,16,32,64,128,256,512", NULL},
 	END};
-static const struct run e11[] = {{"RC, back to back", "ib", "-w poll -o short=rdma",
-				  "paced -s 8,32,128,512 --rate 0 -c 80000", NULL},
-				 {"UD, back to back", "ib", "-w poll -o short=udp",
-				  "paced -s 8,32,128,512 --rate 0 -c 80000", NULL},
-				 END};
+static const struct run e11[] = {
+	{"RC, back to back", "ib", "-w poll -o short=rdma", "paced " SIZES " --rate 0 -c 80000", NULL},
+	{"RC, nothing inline", "ib", "-w poll -o short=rdma -o inline=0",
+	 "paced " SIZES " --rate 0 -c 80000", NULL},
+	{"UD, back to back", "ib", "-w poll -o short=udp", "paced " SIZES " --rate 0 -c 80000", NULL},
+	END};
 static const struct run e12[] = {{"RC, a pause of 5500 ns", "ib", "-w poll -o short=rdma",
-				  "paced -s 8,32,128,512 --rate 0 --pause 5500 -c 80000", NULL},
+				  "paced " SIZES " --rate 0 --pause 5500 -c 80000", NULL},
+				 {"RC, nothing inline", "ib", "-w poll -o short=rdma -o inline=0",
+				  "paced " SIZES " --rate 0 --pause 5500 -c 80000", NULL},
 				 {"UD, a pause of 5500 ns", "ib", "-w poll -o short=udp",
-				  "paced -s 8,32,128,512 --rate 0 --pause 5500 -c 80000", NULL},
+				  "paced " SIZES " --rate 0 --pause 5500 -c 80000", NULL},
 				 END};
+
 static const struct run e13[] = {{"ping-pong; ib_send_lat beside it: scripts/bench --lab", "ib",
 				  "-w poll -o short=rdma", "latency " SWEEP, NULL},
 				 END};
@@ -130,11 +147,16 @@ static const struct run e16[] = {
 	{"a timer that sleeps", "ib", "-w block", "paced -s 32 --rate 1000 -c 10000", NULL},
 	{"a clock that is watched", "ib", "-w poll", "paced -s 32 --rate 1000 -c 10000", NULL},
 	END};
+#define AT_10_KHZ "paced -s 32 --rate 10000 -c 100000"
 static const struct run e17[] = {
-	{"bursts of 1", "ib", "-w poll", "paced -s 32 --rate 10000 -c 100000", NULL},
-	{"bursts of 64", "ib", "-w poll", "paced -s 32 --rate 10000 --burst 64 -c 100000", NULL},
-	NO_RUN("depth of the receive queue, signaling interval",
-	       "the library chooses both from the device's limits"),
+	{"bursts of 1", "ib", "-w poll", AT_10_KHZ, NULL},
+	{"bursts of 64", "ib", "-w poll", AT_10_KHZ " --burst 64", NULL},
+	{"bursts of 64, each send signaled", "ib", "-w poll -o signal_every=1",
+	 AT_10_KHZ " --burst 64", NULL},
+	{"one of 8", "ib", "-w poll -o signal_every=8", AT_10_KHZ " --burst 64", NULL},
+	{"one of 32", "ib", "-w poll -o signal_every=32", AT_10_KHZ " --burst 64", NULL},
+	NO_RUN("depth of the receive queue",
+	       "it follows from the credit that peers have, which the protocol fixes"),
 	END};
 static const struct run e18[] = {RATES("ib", "16"), END};
 static const struct run e19[] = {RATES("ib", "64"), END};

@@ -41,6 +41,8 @@ static const struct setting settings[] = {
 	{"short", KIND_CHOICE, MEMBER(shorts), "auto,rdma,udp", 0, 0, NULL},
 	{"multicast", KIND_CHOICE, MEMBER(multicast), "on,off", 0, 0, NULL},
 	{"ib_qp", KIND_CHOICE, MEMBER(ib_qp), "rc,uc", 0, 0, NULL},
+	{"inline", KIND_NUMBER, MEMBER(inline_bytes), NULL, 0, 65535, "bytes"},
+	{"signal_every", KIND_NUMBER, MEMBER(signal_every), NULL, 1, 65535, "sends"},
 	{"gid_index", KIND_NUMBER, MEMBER(gid_index), NULL, 0, 65535, "an index of a GID table"},
 	{"port", KIND_NUMBER, MEMBER(port), NULL, 1, 65535, "a UDP port"},
 	{"peer_timeout_ms", KIND_NUMBER, MEMBER(peer_timeout_ms), NULL, 100, 3600000, "milliseconds"},
@@ -306,6 +308,7 @@ int ripc__options_load(struct ripc__options *opt, const char *text, char *why, s
 	opt->pool_bytes = 256ull << 20;
 	opt->log_level = -1;
 	opt->gid_index = RIPC__GID_INDEX_AUTO;
+	opt->inline_bytes = RIPC__INLINE_AUTO;
 	rc = load_environment(opt, why, whylen);
 	if (!rc && text)
 		rc = load_text(opt, text, why, whylen);

@@ -16,6 +16,7 @@ enum ripc__ib_qp { RIPC__IB_QP_RC, RIPC__IB_QP_UC };
 enum ripc__handover { RIPC__HANDOVER_ON, RIPC__HANDOVER_OFF };
 
 #define RIPC__GID_INDEX_AUTO UINT32_MAX
+#define RIPC__INLINE_AUTO    UINT32_MAX
 
 /* Setting "name" of the string is RIPC_NAME in the environment. Lists are comma-separated. */
 struct ripc__options {
@@ -29,6 +30,8 @@ struct ripc__options {
 	enum ripc__short_mode shorts;
 	enum ripc__multicast_mode multicast; /* whether messages to groups may go by multicast */
 	enum ripc__ib_qp ib_qp;              /* what carries writes over InfiniBand and RoCE */
+	uint32_t inline_bytes; /* verbs: sends of at most so many bytes go inline, where the device can; or RIPC__INLINE_AUTO */
+	uint32_t signal_every; /* verbs: one of so many sends has a completion; 0: one in each half of a send queue */
 	uint32_t gid_index; /* RoCE: entry of the port's table used as our address, or RIPC__GID_INDEX_AUTO */
 	uint16_t port;               /* UDP port of the resolver */
 	uint32_t peer_timeout_ms;    /* silence after which a peer with work outstanding is dead */

@@ -11,7 +11,8 @@ static const struct {
 } configs[] = {
 	{"ud", "", true},
 	{"rc", "short=rdma", false},
-	{"uc", "short=rdma ib_qp=uc", false},
+	/* And everything is copied and completes one by one. */
+	{"uc", "short=rdma ib_qp=uc inline=0 signal_every=1", false},
 };
 
 static const char *interfaces;

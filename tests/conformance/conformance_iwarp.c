@@ -19,7 +19,11 @@ static const struct {
 	{"udp", "short=udp", {"transports=iwarp/verbs", "transports=iwarp/verbs"}, true},
 	{"soft_verbs", "", {"transports=iwarp/soft crc=off", "transports=iwarp/verbs"}, false},
 	{"verbs_soft", "", {"transports=iwarp/verbs", "transports=iwarp/soft crc=off"}, false},
-	{"soft_crc", "", {"transports=iwarp/soft crc=on", "transports=iwarp/verbs"}, false},
+	/* And everything of the device's end is copied and completes one by one. */
+	{"soft_crc",
+	 "",
+	 {"transports=iwarp/soft crc=on", "transports=iwarp/verbs inline=0 signal_every=1"},
+	 false},
 	{"crc_soft", "", {"transports=iwarp/verbs", "transports=iwarp/soft crc=on"}, false},
 	{"soft_verbs_udp", "short=udp", {"transports=iwarp/soft", "transports=iwarp/verbs"}, true},
 };

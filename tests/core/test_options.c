@@ -52,6 +52,8 @@ START_TEST(load__defaults)
 		ck_assert_int_eq(opt.crc, RIPC__CRC_AUTO);
 		ck_assert_int_eq(opt.shorts, RIPC__SHORT_AUTO);
 		ck_assert_int_eq(opt.ib_qp, RIPC__IB_QP_RC);
+		ck_assert_uint_eq(opt.inline_bytes, RIPC__INLINE_AUTO);
+		ck_assert_uint_eq(opt.signal_every, 0);
 		ck_assert_uint_eq(opt.gid_index, RIPC__GID_INDEX_AUTO);
 		ck_assert_uint_eq(opt.port, 7475);
 		ck_assert_uint_eq(opt.peer_timeout_ms, 2000);

@@ -38,6 +38,12 @@ refused RIPC_MULTICAST nonsense
 accepted RIPC_MULTICAST off
 refused RIPC_IB_QP ud
 accepted RIPC_IB_QP uc
+refused RIPC_INLINE -1
+refused RIPC_INLINE 1K
+accepted RIPC_INLINE 0
+refused RIPC_SIGNAL_EVERY 0
+refused RIPC_SIGNAL_EVERY 65536
+accepted RIPC_SIGNAL_EVERY 1
 refused RIPC_GID_INDEX -1
 refused RIPC_GID_INDEX 65536
 accepted RIPC_GID_INDEX 0

@@ -70,6 +70,48 @@ START_TEST(sendq_take__asked)
 }
 END_TEST
 
+/* The setting counts as far as the queue can go on. */
+START_TEST(sendq_signal__interval)
+{
+	static const struct {
+		uint32_t every, got;
+	} cases[] = {{1, 1}, {3, 3}, {8, 8}, {9, 8}, {65535, 8}, {0, 8}};
+
+	open_queue(16);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t signaled = 0;
+
+		ripc__verbs_sendq_signal(&q, cases[i].every);
+		for (uint32_t n = 0; n < 8 * cases[i].got; n++) {
+			struct ripc__verbs_slot *slot = ripc__verbs_sendq_take(&q, false);
+
+			ck_assert(slot->signaled == (n % cases[i].got == cases[i].got - 1));
+			signaled += slot->signaled;
+			while (slot->signaled && ripc__verbs_sendq_retire(&q, slot))
+				;
+		}
+		ck_assert_uint_eq(signaled, 8);
+	}
+	ripc__verbs_sendq_fini(&q);
+	for (uint32_t depth = 1; depth <= 2; depth++) {
+		open_queue(depth);
+		ripc__verbs_sendq_signal(&q, 65535);
+		ck_assert(ripc__verbs_sendq_take(&q, false)->signaled);
+		ripc__verbs_sendq_fini(&q);
+	}
+}
+END_TEST
+
+/* A queue pair can take less than is wished for, and more. */
+START_TEST(inline__least)
+{
+	ck_assert_uint_eq(ripc__verbs_inline(128, UINT32_MAX), 128);
+	ck_assert_uint_eq(ripc__verbs_inline(128, 64), 64);
+	ck_assert_uint_eq(ripc__verbs_inline(128, 0), 0);
+	ck_assert_uint_eq(ripc__verbs_inline(0, 256), 0);
+}
+END_TEST
+
 START_TEST(sendq_untake__refused)
 {
 	open_queue(8);
@@ -146,6 +188,8 @@ int main(void)
 	tcase_add_test(c, sendq_init__depth);
 	tcase_add_test(c, sendq_take__half);
 	tcase_add_test(c, sendq_take__asked);
+	tcase_add_test(c, sendq_signal__interval);
+	tcase_add_test(c, inline__least);
 	tcase_add_test(c, sendq_untake__refused);
 	tcase_add_test(c, sendq_retire__order);
 	tcase_add_test(c, wc__whose);

@@ -317,6 +317,8 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	ripc__list_init(&t->late);
 	ripc__verbs_regions_init(&t->regions);
 	t->inotify_fd = -1;
+	t->inline_bytes = env->opt->inline_bytes;
+	t->signal_every = env->opt->signal_every;
 	rc = ripc__ib_worker_init(&t->worker);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!rc && t->epoll_fd < 0)

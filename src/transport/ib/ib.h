@@ -218,8 +218,9 @@ struct ib {
 	struct ripc__verbs_regions regions;
 	struct ripc__ib_worker worker;
 	struct ripc__transport_limits limits;
-	bool datagrams; /* short messages travel as such */
-	bool uc;        /* writes over UC, where the peer does that, too */
+	bool datagrams;                      /* short messages travel as such */
+	bool uc;                             /* writes over UC, where the peer does that, too */
+	uint32_t inline_bytes, signal_every; /* the settings */
 	int epoll_fd;
 	bool slept; /* armed since the last progress() */
 	struct ib_remote *remotes;

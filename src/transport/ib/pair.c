@@ -64,6 +64,7 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 	rc = ripc__verbs_sendq_init(&ep->sendq, init.cap.max_send_wr, ep);
 	if (rc)
 		return rc;
+	ripc__verbs_sendq_signal(&ep->sendq, ep->t->signal_every);
 	rc = ripc__verbs_cq_promise(&d->cq, ep->sendq.depth);
 	if (rc)
 		goto no_promise;
@@ -78,7 +79,7 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 		rc = -ENOMEM;
 		goto no_qp;
 	}
-	ep->max_inline = init.cap.max_inline_data;
+	ep->max_inline = ripc__verbs_inline(init.cap.max_inline_data, ep->t->inline_bytes);
 	ep->qpn = ib_qp_key(d, ep->qp->qp_num);
 	/* The number of one whose completions may still come: not for long. */
 	HASH_FIND(by_qpn, ep->t->by_qpn, &ep->qpn, sizeof(ep->qpn), other);

@@ -210,10 +210,11 @@ static int datagram_qp(struct ib_port *p)
 		rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
 	if (rc)
 		return rc;
+	ripc__verbs_sendq_signal(&p->sendq, d->t->signal_every);
 	p->qp = ripc__ib_make_qp(d, &init);
 	if (!p->qp)
 		return errno ? -errno : -ENOMEM;
-	p->max_inline = init.cap.max_inline_data;
+	p->max_inline = ripc__verbs_inline(init.cap.max_inline_data, d->t->inline_bytes);
 	/* Keys with the top bit set are for privileged senders. */
 	if (getrandom(&p->place.qkey, sizeof(p->place.qkey), 0) != sizeof(p->place.qkey))
 		return ripc__fail(-EIO, "ib: no random numbers");

@@ -16,9 +16,17 @@ int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, void *ow
 
 	while (n * 2 <= depth)
 		n *= 2;
-	*q = (struct ripc__verbs_sendq){.owner = owner, .depth = n};
+	*q = (struct ripc__verbs_sendq){.owner = owner, .depth = n, .interval = (n + 1) / 2};
 	q->slots = calloc(n, sizeof(*q->slots));
 	return q->slots ? 0 : ripc__fail(-ENOMEM, "verbs: out of memory");
+}
+
+void ripc__verbs_sendq_signal(struct ripc__verbs_sendq *q, uint32_t every)
+{
+	uint32_t half = (q->depth + 1) / 2;
+
+	/* Places come back with a completion only: waiting for one until the queue is full would stop it each time. */
+	q->interval = every && every < half ? every : half;
 }
 
 static void slot_free(struct ripc__verbs_slot *slot)
@@ -41,8 +49,8 @@ struct ripc__verbs_slot *ripc__verbs_sendq_take(struct ripc__verbs_sendq *q, boo
 	struct ripc__verbs_slot *slot = &q->slots[q->tail++ & (q->depth - 1)];
 
 	slot_free(slot);
-	*slot = (struct ripc__verbs_slot){
-		.queue = q, .signaled = signal || q->unsignaled + 1 >= (q->depth + 1) / 2};
+	*slot = (struct ripc__verbs_slot){.queue = q,
+					  .signaled = signal || q->unsignaled + 1 >= q->interval};
 	q->unsignaled = slot->signaled ? 0 : q->unsignaled + 1;
 	return slot;
 }

@@ -29,11 +29,20 @@ struct ripc__verbs_sendq {
 	uint32_t depth;      /* power of two */
 	uint32_t head, tail; /* counters: retired, taken */
 	uint32_t unsignaled; /* taken since the last signaled one */
+	uint32_t interval;   /* at least one of so many is signaled; 1 .. half of depth */
 };
 
 /* @depth: rounded down to a power of two; the queue pair must have been made with at least so many. -ENOMEM. */
 int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, void *owner);
+/* At least one of @every is signaled from now on; 0, or more than half a queue: one in each half of it, as it is by itself. */
+void ripc__verbs_sendq_signal(struct ripc__verbs_sendq *q, uint32_t every);
 void ripc__verbs_sendq_fini(struct ripc__verbs_sendq *q); /* gives bounce buffers back */
+
+/* Bytes of a send that go inline: what the queue pair takes, or what the setting "inline" says, if that is less. */
+static inline uint32_t ripc__verbs_inline(uint32_t can, uint32_t setting)
+{
+	return can < setting ? can : setting;
+}
 
 static inline uint32_t ripc__verbs_sendq_room(const struct ripc__verbs_sendq *q)
 {
@@ -41,8 +50,8 @@ static inline uint32_t ripc__verbs_sendq_room(const struct ripc__verbs_sendq *q)
 }
 
 /*
- * The next slot; there must be room. It is to be signaled if @signal says so, or because half a queue was not:
- * see slot->signaled.
+ * The next slot; there must be room. It is to be signaled if @signal says so, or because those of a whole interval were
+ * not: see slot->signaled.
  */
 struct ripc__verbs_slot *ripc__verbs_sendq_take(struct ripc__verbs_sendq *q, bool signal);
 /* Takes the last @n slots back: their work requests were refused. Bounce buffers go back. */

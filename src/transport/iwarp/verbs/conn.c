@@ -116,12 +116,13 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 		rc = ripc__verbs_pool_reserve(&nic->big, CONN_RECV_BUFS);
 	if (rc)
 		return rc;
+	ripc__verbs_sendq_signal(&conn->tx, conn->t->signal_every);
 	/* No query tells how much a device takes inline: the first queue pair finds out. */
 	rc = nic->inline_known ? create_qp(conn, nic->inline_max) : -EINVAL;
 	for (unsigned i = 0; i < 4 && !nic->inline_known; i++) {
 		rc = create_qp(conn, inline_sizes[i]);
 		nic->inline_known = !rc;
-		nic->inline_max = inline_sizes[i];
+		nic->inline_max = ripc__verbs_inline(inline_sizes[i], conn->t->inline_bytes);
 	}
 	if (rc)
 		return ripc__fail(rc, "%s: no queue pair: %s", nic->dev.name, strerror(-rc));

@@ -131,6 +131,8 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t->host = ripc__iwarp_host_id();
 	ripc__udp_init(&t->udp, "iwarp/verbs", t->host);
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
+	t->inline_bytes = env->opt->inline_bytes;
+	t->signal_every = env->opt->signal_every;
 	t->read_depth = CONN_READS_MAX;
 	t->next_timer_ns = RIPC__NEVER;
 	t->now_ns = ripc__clock_ns();

@@ -154,6 +154,7 @@ enum iwv_source { IWV_CM, IWV_ASYNC, IWV_CQ, IWV_UDP, IWV_DIAL };
 struct iwv {
 	struct ripc__transport_base base;
 	bool datagrams;
+	uint32_t inline_bytes, signal_every; /* the settings */
 	int epoll_fd, dial_fd;
 	struct rdma_event_channel *channel;
 	struct iwv_nic *nic[RIPC__VERBS_DEVICES_MAX];
