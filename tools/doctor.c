@@ -24,6 +24,7 @@
 #define NOFILE_NEEDED   64   /* what one context and its first peers take */
 #define MTU_WANTED      1500
 #define PATIENCE_MS     3000
+#define LISTEN_MS       1000 /* who searches for a service asks once a second at least */
 #define INTERFACES_MAX  64
 #define CAP_IPC_LOCK_AT 14 /* capabilities(7), bit of CapEff */
 
@@ -339,11 +340,68 @@ static void look_at_transports(struct doctor *d)
 			printf("\t%s: %s\n", d->info->transports[i].name, d->info->transports[i].text);
 }
 
-static unsigned long long refused_by(struct ripc *ctx)
+/* What a context refused. */
+struct refused {
+	unsigned long long keys;  /* for their key, or want of one */
+	unsigned long long other; /* for anything else */
+};
+
+static void add_refused(struct refused *r, struct ripc *ctx)
 {
 	struct ripc_stats stats;
+	unsigned long long all;
 
-	return ctx && !ripc_stats(ctx, &stats) ? stats.bad_messages + stats.bad_peers : 0;
+	if (!ctx || ripc_stats(ctx, &stats))
+		return;
+	all = stats.bad_messages + stats.bad_peers;
+	r->keys += stats.strangers;
+	/* Some of those are counted there, too. */
+	r->other += all > stats.strangers ? all - stats.strangers : 0;
+}
+
+/* Listens to the network for a while, or until there is something to be said. */
+static struct refused listen_for_strangers(struct ripc *one, struct ripc *two)
+{
+	struct refused r;
+	unsigned waited_ms = 0;
+
+	for (;;) {
+		r = (struct refused){0};
+		add_refused(&r, one);
+		add_refused(&r, two);
+		if (r.keys || r.other || waited_ms >= LISTEN_MS)
+			return r;
+		usleep(50000);
+		waited_ms += 50;
+	}
+}
+
+static void look_at_strangers(struct doctor *d, struct ripc *one, struct ripc *two)
+{
+	struct refused r = listen_for_strangers(one, two);
+
+	if (r.keys && setting(d, "key_file"))
+		say(d, WARNING, "key",
+		    "%llu messages were refused for their key within a moment: somebody has "
+		    "another key, none, or a clock "
+		    "more than 30 s off, and neither finds the other: give all hosts the same "
+		    "RIPC_KEY_FILE (\"sha256sum\") "
+		    "and time",
+		    r.keys);
+	else if (r.keys)
+		say(d, WARNING, "key",
+		    "%llu messages sealed with a key came within a moment, and nothing here has "
+		    "one: who has it is not "
+		    "found from here, nor finds what is here: name a copy of their key file with "
+		    "RIPC_KEY_FILE",
+		    r.keys);
+	if (r.other)
+		say(d, WARNING, "strangers",
+		    "%llu datagrams or connections were refused within a moment: somebody speaks "
+		    "another version or "
+		    "something else at UDP port %s: compare ripc-info on all hosts, or take "
+		    "another port with RIPC_PORT",
+		    r.other, setting(d, "port") ? setting(d, "port") : "7475");
 }
 
 /* Two contexts of this process that find each other by broadcast alone. */
@@ -351,7 +409,6 @@ static void look_at_broadcast(struct doctor *d)
 {
 	struct ripc *one = NULL, *two = NULL;
 	struct ripc_service *service;
-	unsigned long long refused;
 	const char *resolver = setting(d, "resolver");
 	char text[2300];
 	int rc;
@@ -374,13 +431,7 @@ static void look_at_broadcast(struct doctor *d)
 		    "resolver=file:/path "
 		    "(%s)",
 		    setting(d, "port") ? setting(d, "port") : "7475", ripc_detail());
-	refused = refused_by(one) + refused_by(two);
-	if (refused)
-		say(d, WARNING, "strangers",
-		    "%llu datagrams or connections were refused within a moment: somebody speaks "
-		    "with another key or another "
-		    "version, compare RIPC_KEY_FILE (\"sha256sum\") and ripc-info on all hosts",
-		    refused);
+	look_at_strangers(d, one, two);
 	if (one)
 		ripc_close(one);
 	if (two)

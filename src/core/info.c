@@ -213,6 +213,8 @@ int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
 	if (ctx->auth) {
 		ripc__auth_counts(ctx->auth, &counts);
 		stats->strangers = counts.strangers + counts.late;
+	} else {
+		stats->strangers = ripc__resolver_sealed(ctx->resolver);
 	}
 	ripc__unlock(ctx);
 	return 0;

@@ -583,6 +583,11 @@ uint64_t ripc__resolver_bad_messages(const struct ripc__resolver *r)
 	return r->bad + counts.bad;
 }
 
+uint64_t ripc__resolver_sealed(const struct ripc__resolver *r)
+{
+	return r->sealed;
+}
+
 int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,
 			 size_t len)
 {

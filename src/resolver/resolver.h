@@ -103,4 +103,7 @@ void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len);
 /* Messages that were not understood, since the start. */
 uint64_t ripc__resolver_bad_messages(const struct ripc__resolver *r);
 
+/* Those of them that were sealed with a key, and came to a resolver that has none. */
+uint64_t ripc__resolver_sealed(const struct ripc__resolver *r);
+
 #endif

@@ -101,6 +101,39 @@ if unshare -rmn ip link set lo up 2>/dev/null; then
 	else
 		skip "firewall: nothing that drops packets in this kernel"
 	fi
+	# Somebody with key A, or none, searches all the while; the doctor listens, with key B, none, and A.
+	other=$work/other
+	head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$other"
+	chmod 600 "$key" "$other"
+	cat >"$work/meets" <<'SH'
+exec unshare -rn bash -c '
+ip link set lo up
+search() { while :; do "$0"/tools/ripc-ping -n -W 2000 -o resolver=udp $1 5 >/dev/null 2>&1; done; }
+search "$@" & one=$!
+sleep 1
+search "$@" & two=$!
+"$0"/tools/ripc-info -d $2
+rc=$?
+kill $one $two
+exit $rc' "$@"
+SH
+	with_key="-o key_file=$key" with_other="-o key_file=$other"
+	if grep -q "no libsodium" <(timeout 60 "$doctor" -d "-o" "key_file=$key" 2>&1); then
+		skip "keys: this build of the library has no libsodium"
+	else
+		finds "key mismatch" 0 "^warning: key: [1-9][0-9]* messages were refused for their key" \
+			bash "$work/meets" "$PWD" "$with_key" "$with_other"
+		lacks "key mismatch: nothing else" "warning: strangers"
+		finds "others without a key" 0 "^warning: key: [1-9][0-9]* messages were refused for their key" \
+			bash "$work/meets" "$PWD" "" "$with_other"
+		finds "only others have a key" 0 "^warning: key: [1-9][0-9]* messages sealed with a key" \
+			bash "$work/meets" "$PWD" "$with_key" ""
+		lacks "only others have a key: nothing else" "warning: strangers"
+		expect "the same key" 0 60 bash "$work/meets" "$PWD" "$with_key" "$with_key"
+		lacks "the same key: nothing to be said" "^warning: \(key\|strangers\):"
+		expect "no keys" 0 60 bash "$work/meets" "$PWD" "" ""
+		lacks "no keys: nothing to be said" "^warning: \(key\|strangers\):"
+	fi
 	finds "strangers" 0 "^warning: strangers: [1-9][0-9]* datagrams or connections were refused" bash "$in_net" \
 		"{ (while :; do echo RIPRnonsense >/dev/udp/127.0.0.1/7475; sleep 0.002; done) 2>/dev/null & $doctor -d; rc=\$?; kill \$!; exit \$rc; }"
 	finds "shared directory that is not there" 1 "^fault: container: the directory shared .*/nowhere" \
