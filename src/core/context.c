@@ -232,7 +232,7 @@ static const struct ripc__transport_ops *by_name(const struct ripc__transport_op
 /* Opens the allowed ones in the order of the setting, and always the one that reaches ourselves. */
 static int open_transports(struct ripc *ctx)
 {
-	bool sim = ctx->hooks.now;
+	bool sim = ctx->hooks.now && ctx->hooks.arg;
 	const struct ripc__transport_ops *const *all = sim ? simulated : all_transports;
 	unsigned count = sim ? 2 : sizeof(all_transports) / sizeof(all_transports[0]), open = 0;
 	bool any = !strcmp(ctx->opt.transports, "auto") || sim;

@@ -210,6 +210,9 @@ uint64_t ripc__loan_ns(uint64_t bytes)
 
 void ripc__loan_kept(struct ripc__credit *c)
 {
+	/* Several that were on their way at the same time are one reason. */
+	if (c->lend_skip)
+		return;
 	c->lend_backoff = c->lend_backoff ? 2 * c->lend_backoff : 8;
 	if (c->lend_backoff > SKIP_MAX)
 		c->lend_backoff = SKIP_MAX;

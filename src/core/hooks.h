@@ -19,7 +19,8 @@ struct ripc__hooks {
 	/* Stands in for the kernel's random source wherever the context or its resolver draws from that (instance
 	 * id, ids for RIPC_ANY_ID, nonces, jitter), so that the same seed gives the same run. */
 	uint64_t (*random)(void *arg);
-	void *arg; /* the simulated network: given to all three, to the transports (env.arg) and the resolver (env.sim) */
+	void *arg; /* the simulated network: given to all three, to the transports (env.arg) and the resolver (env.sim). NULL: the
+	            * real ones, in virtual time */
 };
 
 /* ripc_open() with hooks; the struct is copied. The context has no agent thread. */

@@ -50,6 +50,7 @@ struct ripc__credit {
 	uint64_t limit_units; /* that may have been sent, in all */
 	unsigned lend_skip; /* items to copy before one is lent again: its receivers keep what they get */
 	unsigned lend_backoff; /* how many it will be the next time */
+	unsigned behind_round; /* lane->loan_round in which an unanswered request was seen */
 };
 
 /* How long one attempt to connect may take: the last way there is, and one before it. */
@@ -66,6 +67,7 @@ struct ripc__lane {
 	enum ripc__lane_state state;
 	struct ripc__shake *shake; /* with keys: the handshake, until it is over; else NULL */
 	bool active;               /* we connected */
+	unsigned loan_round;       /* counts the looks at what is lent */
 	bool starved; /* somebody found no credit or no room: tell them when there is some */
 	bool doomed;  /* to be closed by the next timer: a control message found no memory */
 	bool idle;    /* nothing hangs on its life: silence is no fault */

@@ -460,6 +460,23 @@ static struct ripc_request *find(struct ripc__peer *p, uint64_t id)
 	return NULL;
 }
 
+/*
+ * A service gets messages in their order, so that one that is lent may lie there behind others, which are being copied or used:
+ * its time begins when something was last heard of those before it.
+ */
+static void moved(const struct ripc_request *r)
+{
+	for (struct ripc__list *n = r->order.next; n != &r->peer->requests; n = n->next) {
+		struct ripc_request *q = ripc__list_entry(n, struct ripc_request, order);
+		uint64_t end = r->ctx->now_ns + ripc__loan_ns(q->bytes);
+
+		/* 0: it was taken back already, with others. */
+		if (q->lane == r->lane && q->credit == r->credit && q->lent && q->loan_until_ns &&
+		    q->loan_until_ns < end)
+			q->loan_until_ns = end;
+	}
+}
+
 void ripc__request_release(struct ripc__lane *lane, uint64_t id, uint64_t item)
 {
 	struct ripc_request *r = find(lane->peer, id);
@@ -467,6 +484,7 @@ void ripc__request_release(struct ripc__lane *lane, uint64_t id, uint64_t item)
 	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].lent)
 		return;
 	ripc__loan_end(&r->items[item]);
+	moved(r);
 	if (!r->answered || r->lent || r->writes)
 		return;
 	r->credit->lend_backoff = 0;
@@ -478,14 +496,24 @@ static struct ripc_request *due(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
+	lane->loan_round++;
 	ripc__list_for_each (n, &lane->peer->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+		uint64_t end;
 
-		if (r->lane != lane || !r->answered || r->writes || r->loan_until_ns == RIPC__NEVER)
+		if (r->lane != lane)
 			continue;
-		if (lane->ctx->now_ns >= r->loan_until_ns)
+		if (!r->answered && r->credit)
+			r->credit->behind_round = lane->loan_round;
+		if (!r->answered || r->writes || r->loan_until_ns == RIPC__NEVER)
+			continue;
+		end = r->loan_until_ns;
+		/* Those before it must come first. */
+		if (end && r->lent && r->credit->behind_round == lane->loan_round)
+			end = r->loan_until_ns = lane->ctx->now_ns + ripc__loan_ns(r->bytes);
+		if (lane->ctx->now_ns >= end)
 			return r;
-		ripc__timer_at(lane->ctx, r->loan_until_ns);
+		ripc__timer_at(lane->ctx, end);
 	}
 	return NULL;
 }
@@ -520,6 +548,8 @@ void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status, bool
 	if (r->lent) {
 		r->loan_until_ns = lane->ctx->now_ns + ripc__loan_ns(r->bytes);
 		ripc__timer_at(lane->ctx, r->loan_until_ns);
+	} else {
+		moved(r);
 	}
 	settle(r);
 }

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * How long a message that was handed over may be kept, in virtual time: two contexts of one process over shared memory,
+ * driven in one thread.
+ */
+#include "core/clock.h"
+#include "core/handover.h"
+#include "core/hooks.h"
+#include "core/request.h"
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEN    ((size_t)1 << 20)
+#define STEP   (10 * RIPC__MS / 1000) /* 10 us of virtual time in a round */
+#define SENDER 8101
+#define TAKER  8102
+
+/* The world: two contexts, and a clock that goes on when somebody would sleep. */
+static struct ripc *ctx[2];
+static struct ripc_service *service[2];
+static uint64_t now_ns, drawn;
+
+static uint64_t world_now(void *arg)
+{
+	return now_ns;
+}
+
+static uint64_t world_random(void *arg)
+{
+	return test_random(&drawn);
+}
+
+static void round_of_all(void)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (ctx[i])
+			ripc__poll(ctx[i]);
+	now_ns += STEP;
+}
+
+static void world_idle(void *arg, uint64_t deadline_ns)
+{
+	round_of_all();
+}
+
+static void setup(void)
+{
+	const struct ripc__hooks hooks = {.now = world_now, .idle = world_idle, .random = world_random};
+
+	now_ns = ripc__clock_ns();
+	drawn = test_seed();
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(ripc__open_hooked(&ctx[i],
+						   "transports=window/shm resolver=local "
+						   "peer_timeout_ms=60000",
+						   &hooks),
+				 0);
+		ck_assert_int_eq(ripc_register(ctx[i], SENDER + i, 0, &service[i]), 0);
+	}
+}
+
+static void teardown(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(ripc_close(ctx[i]), 0);
+		ctx[i] = NULL;
+	}
+}
+
+static struct ripc_request *start(void *p, size_t len)
+{
+	struct iovec item = {p, len};
+	struct ripc_request *r = NULL;
+
+	ck_assert_msg(!ripc_start(service[0], TAKER, &item, 1, NULL, &r), "%s", ripc_detail());
+	return r;
+}
+
+static struct ripc_message *take(void)
+{
+	struct ripc_message *m = NULL;
+
+	ck_assert_msg(!ripc_receive(service[1], &m, 10000), "%s", ripc_detail());
+	return m;
+}
+
+static void finish(struct ripc_request *r)
+{
+	ck_assert_msg(!ripc_request_wait(&r, 10000), "%s", ripc_detail());
+}
+
+static void pass(uint64_t ns)
+{
+	for (uint64_t end = now_ns + ns; now_ns < end;)
+		round_of_all();
+}
+
+/* A buffer that the taker has mapped: what is sent from it is handed over. */
+static uint8_t *given(void)
+{
+	uint8_t *p = ripc_buf_alloc(ctx[0], LEN);
+	bool in_place = false;
+
+	ck_assert_ptr_nonnull(p);
+	memset(p, 7, LEN);
+	for (unsigned i = 0; i < 100 && !in_place; i++) {
+		struct ripc_request *r = start(p, LEN);
+		struct ripc_message *m = take();
+
+		in_place = m->placement[0] == RIPC_IN_PLACE;
+		ripc_message_free(m);
+		finish(r);
+	}
+	ck_assert(in_place);
+	return p;
+}
+
+static bool is_given(const uint8_t *p)
+{
+	return ripc__memory_find(ctx[0], p, 1)->given;
+}
+
+/* Whoever takes one after the other, each in good time, has kept none, however many lay behind it. */
+START_TEST(loan__begins_when_those_before_it_have_ended)
+{
+	uint8_t *p = given();
+	struct ripc_request *r[8];
+
+	for (unsigned i = 0; i < 8; i++)
+		r[i] = start(p, LEN);
+	pass(ripc__loan_ns(LEN) / 2);
+	for (unsigned i = 0; i < 8; i++) {
+		struct ripc_message *m = take();
+
+		ck_assert_int_eq(m->placement[0], RIPC_IN_PLACE);
+		pass(ripc__loan_ns(LEN) / 3);
+		ripc_message_free(m);
+		finish(r[i]);
+		ck_assert(is_given(p));
+	}
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
+/* Behind one that is being copied it cannot be used yet. */
+START_TEST(loan__begins_when_copies_before_it_have_arrived)
+{
+	uint8_t *p = given(), *own = malloc(32 * LEN);
+	struct ripc_request *copied, *lent;
+	struct ripc_message *m;
+	uint64_t end;
+
+	ck_assert_ptr_nonnull(own);
+	memset(own, 3, 32 * LEN);
+	copied = start(own, 32 * LEN);
+	lent = start(p, LEN);
+	for (unsigned i = 0; i < 1000 && !lent->answered; i++)
+		round_of_all();
+	ck_assert(lent->answered && lent->lent);
+	ck_assert(!copied->answered);
+	/* The taker does not move for a while. */
+	for (end = now_ns + 20 * ripc__loan_ns(LEN); now_ns < end; now_ns += STEP)
+		ripc__poll(ctx[0]);
+	ck_assert(is_given(p));
+	m = take();
+	ck_assert_uint_eq(m->items[0].iov_len, 32 * LEN);
+	ripc_message_free(m);
+	m = take();
+	ck_assert_int_eq(m->placement[0], RIPC_IN_PLACE);
+	ripc_message_free(m);
+	finish(copied);
+	finish(lent);
+	ck_assert(is_given(p));
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+	free(own);
+}
+END_TEST
+
+/* That later ones come and go does not make the one that is kept younger. */
+START_TEST(loan__that_is_kept_ends_while_others_come_and_go)
+{
+	uint8_t *kept_from = given(), *p = given();
+	struct ripc_request *r = start(kept_from, LEN);
+	struct ripc_message *kept = take();
+
+	ck_assert_int_eq(kept->placement[0], RIPC_IN_PLACE);
+	for (unsigned i = 0; i < 20; i++) {
+		struct ripc_request *other = start(p, LEN);
+		struct ripc_message *m = take();
+
+		ripc_message_free(m);
+		finish(other);
+		pass(ripc__loan_ns(LEN) / 4);
+	}
+	ck_assert(!is_given(kept_from));
+	ck_assert_int_eq(kept->items[0].iov_len, LEN);
+	ck_assert_int_eq(((uint8_t *)kept->items[0].iov_base)[LEN - 1], 7);
+	finish(r);
+	ripc_message_free(kept);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], kept_from), 0);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("loan");
+	TCase *tc = tcase_create("loan");
+
+	tcase_set_timeout(tc, 120);
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, loan__begins_when_those_before_it_have_ended);
+	tcase_add_test(tc, loan__begins_when_copies_before_it_have_arrived);
+	tcase_add_test(tc, loan__that_is_kept_ends_while_others_come_and_go);
+	suite_add_tcase(suite, tc);
+	return test_main("window/loan", suite);
+}
