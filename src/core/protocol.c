@@ -373,6 +373,7 @@ control_message(struct ripc__lane *lane, const struct ripc__header *h)
 			ripc__lane_bad(lane, why);
 		break;
 	case RIPC__BYE:
+		ripc__requests_refused(lane);
 		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
 		break;
 	default:

@@ -297,6 +297,7 @@ static int write_and_send(struct ripc_request *r)
 	if (r->cancelling || write_items(r, RIPC__HOW_WRITTEN) || send_message(r))
 		return -EAGAIN;
 	r->state = RIPC__REQUEST_SENT;
+	r->resent = r->was_sent;
 	r->was_sent = true;
 	ripc__list_del(&r->link);
 	for (unsigned i = 0; i < r->nitems; i++)
@@ -362,6 +363,19 @@ static void requeue(struct ripc_request *r)
 			break;
 	}
 	ripc__list_add(at, &r->link);
+}
+
+void ripc__requests_refused(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->peer->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		/* An answer may have been lost with an earlier lane; what is lent may have been seen before it is given back. */
+		if (r->lane == lane && !r->resent && !r->lent && !r->answered)
+			r->was_sent = false;
+	}
 }
 
 static int answer_status(int status)

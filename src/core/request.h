@@ -52,6 +52,7 @@ struct ripc_request {
 	enum ripc__request_state state;
 	int status;      /* DONE: how it ended */
 	bool was_sent;   /* a peer may have delivered it: if it dies, that is not known */
+	bool resent;     /* over another lane before this one, with no answer */
 	bool cancelling; /* to be withdrawn: CANCEL was sent, or writes are still out */
 	bool answered;   /* the peer's DONE came, with this in answer; writes may still be out */
 	int answer;
@@ -77,6 +78,8 @@ struct ripc_request {
 int ripc__request_issue(struct ripc_request *r);
 /* There is room in its lane's queue: GRANTED goes on posting writes, WRITING leaves if its destination has moved meanwhile. */
 void ripc__request_continue(struct ripc_request *r);
+/* The peer has said good-bye: what it has not answered it has not delivered, and never will. */
+void ripc__requests_refused(struct ripc__lane *lane);
 void ripc__request_write_done(struct ripc_request *r, int status);
 /* The peer's answers; found by id. Unknown ids are ignored: they are over. */
 void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status, bool kept);

@@ -4,6 +4,9 @@ RESOLVER_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 noinst_PROGRAMS += tests/resolver/resolver_tool
 tests_resolver_resolver_tool_SOURCES = tests/resolver/resolver_tool.c
 tests_resolver_resolver_tool_LDADD = libripc_internal.la
+noinst_PROGRAMS += tests/resolver/move_tool
+tests_resolver_move_tool_SOURCES = tests/resolver/move_tool.c
+tests_resolver_move_tool_LDADD = libripc_internal.la
 
 check_PROGRAMS += tests/resolver/test_cache tests/resolver/test_claim tests/resolver/test_core \
 	tests/resolver/test_lookup tests/resolver/test_memory tests/resolver/test_resolver \
@@ -46,4 +49,5 @@ tests_resolver_test_timers_SOURCES = tests/resolver/test_timers.c
 tests_resolver_test_timers_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_timers_LDADD = $(TEST_LIBS)
 
-dist_check_SCRIPTS += tests/resolver/test_hosts.sh tests/resolver/test_netns.sh tests/resolver/test_zookeeper.sh
+dist_check_SCRIPTS += tests/resolver/test_hosts.sh tests/resolver/test_netns.sh \
+	tests/resolver/test_takeover.sh tests/resolver/test_zookeeper.sh
