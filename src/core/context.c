@@ -484,7 +484,7 @@ static bool lanes_unsent(struct ripc *ctx)
 }
 
 /* What was handed over by sends gets a bounded time to leave. */
-static void linger(struct ripc *ctx)
+static void RIPC__NO_ANALYSIS linger(struct ripc *ctx)
 {
 	uint64_t until;
 
@@ -493,7 +493,9 @@ static void linger(struct ripc *ctx)
 		return;
 	until = ctx->now_ns + LINGER_NS;
 	while (lanes_unsent(ctx) && ctx->now_ns < until) {
+		ripc__unlock(ctx);
 		usleep(200);
+		ripc__lock(ctx);
 		ripc__progress(ctx);
 	}
 }
@@ -545,6 +547,14 @@ static void context_end(struct ripc *ctx, bool kindly)
 	ripc__lanes_reap(ctx);
 	ripc__groups_free(ctx);
 	ripc__peers_free(ctx);
+}
+
+/*
+ * What may wait: for an ensemble to be told, for a device to be drained. So no lock is held; it has nothing to protect any more, as
+ * nobody else is in the context.
+ */
+static void RIPC__NO_ANALYSIS context_shut(struct ripc *ctx, bool kindly)
+{
 	if (kindly)
 		ripc__resolver_close(ctx->resolver);
 	else
@@ -584,6 +594,7 @@ static void context_close(struct ripc *ctx, bool kindly)
 	ripc__lock(ctx);
 	context_end(ctx, kindly);
 	ripc__unlock(ctx);
+	context_shut(ctx, kindly);
 	context_free(ctx);
 }
 
