@@ -122,10 +122,11 @@ static void keep_rival(struct ripc__claim *h, const struct ripc__record *rival)
 }
 
 void ripc__claim_met(struct ripc__rcore *core, struct ripc__claim *h,
-		     const struct ripc__record *rival, uint64_t now_ns)
+		     const struct ripc__record *rival, bool final, uint64_t now_ns)
 {
-	if (h->state != HELD || rival->generation != h->generation ||
-	    now_ns < h->since_ns + LATE_NS || !memcmp(h->met, rival->instance, 16))
+	/* Of another generation are those who took it over, or from whom it was. */
+	if (h->state != HELD || !memcmp(h->met, rival->instance, 16) ||
+	    (!final && (rival->generation != h->generation || now_ns < h->since_ns + LATE_NS)))
 		return;
 	memcpy(h->met, rival->instance, 16);
 	keep_rival(h, rival);
@@ -293,12 +294,13 @@ void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns)
 }
 
 enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, struct ripc__claim *h,
-				     const struct ripc__record *rival, uint8_t flags, uint64_t now_ns)
+				     const struct ripc__record *rival, uint8_t flags, bool final,
+				     uint64_t now_ns)
 {
 	uint64_t age_ms = now_ns > h->since_ns ? (now_ns - h->since_ns) / RIPC__MS : 0;
 
-	ripc__claim_met(core, h, rival, now_ns);
-	if (h->state == PROBING || rival->generation > h->generation)
+	ripc__claim_met(core, h, rival, final, now_ns);
+	if (final || h->state == PROBING || rival->generation > h->generation)
 		return RIPC__WE_LOSE;
 	if (rival->generation < h->generation)
 		return RIPC__WE_KEEP;

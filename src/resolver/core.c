@@ -157,7 +157,7 @@ static void input_request(struct ripc__rcore *core, const struct ripc__sender *f
 
 	if (h && h->state <= HELD) {
 		was_ours = h->state == HELD;
-		verdict = ripc__claim_judge(core, h, &msg->record, 0, now_ns);
+		verdict = ripc__claim_judge(core, h, &msg->record, 0, false, now_ns);
 		if (verdict == RIPC__WE_LOSE)
 			ripc__claim_lost(core, h, &msg->record, now_ns);
 		else
@@ -238,7 +238,7 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__sender *fro
 
 	if (h && h->state == HELD) {
 		enum ripc__verdict verdict =
-			ripc__claim_judge(core, h, &msg->record, msg->flags, now_ns);
+			ripc__claim_judge(core, h, &msg->record, msg->flags, from->final, now_ns);
 		/* Not a request: who holds nothing has to learn nothing from a dispute. */
 		struct ripc__resolver_msg mine = {
 			.kind = RIPC__RESOLVE_REPLY,
@@ -334,7 +334,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
 		/* It saw that we had the service first, and gave it up before we saw it. */
 		h = ripc__claim_find(core, msg.service);
 		if (h)
-			ripc__claim_met(core, h, &msg.record, now_ns);
+			ripc__claim_met(core, h, &msg.record, from->final, now_ns);
 		break;
 	}
 	return 0;

@@ -38,6 +38,7 @@ struct ripc__sender {
 	bool direct;  /* it came to this host alone: another context of the host may be meant */
 	bool lasting; /* bytes are of the one context that sent it: it can be asked again there */
 	bool passed_on; /* by another context of this host: bytes are where it came from in the first place */
+	bool final; /* a back end has settled a dispute in which there are no two opinions */
 };
 
 struct ripc__rcore_env {

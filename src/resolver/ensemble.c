@@ -30,7 +30,7 @@
 #define CLAIM_TRIES \
 	4 /* rounds of one claim: make parents, find the node gone again, take it away */
 
-enum command { CLAIM, RELEASE, WATCH };
+enum command { CLAIM, RELEASE, WATCH, ACCUSE };
 
 /* A command, and later the call that carries it out. */
 struct call {
@@ -45,7 +45,9 @@ struct call {
 	zoo_op_t ops[2];
 	char path[512];
 	size_t len;
-	char bytes[]; /* data for the node */
+	size_t their_len; /* ACCUSE: bytes of the node as it is, behind those of ours */
+	int32_t version;  /* of that node */
+	char bytes[];     /* data for the node */
 };
 
 struct reported {
@@ -53,6 +55,7 @@ struct reported {
 	enum ripc__ensemble_kind kind;
 	uint64_t service;
 	bool ours;
+	int32_t version;
 	size_t len;
 	uint8_t bytes[];
 };
@@ -85,8 +88,8 @@ void ripc__ensemble_poke(struct ripc__ensemble *e)
 	(void)!write(e->fd, &one, sizeof(one));
 }
 
-static void report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint64_t service,
-		   bool ours, const void *bytes, size_t len)
+static void report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint64_t service,
+			bool ours, int32_t version, const void *bytes, size_t len)
 {
 	struct reported *r = len > RIPC__NODE_MAX ? NULL : malloc(sizeof(*r) + len);
 
@@ -95,6 +98,7 @@ static void report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint
 		r->kind = kind;
 		r->service = service;
 		r->ours = ours;
+		r->version = version;
 		r->len = len;
 		if (len)
 			memcpy(r->bytes, bytes, len);
@@ -104,6 +108,12 @@ static void report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint
 	}
 	pthread_mutex_unlock(&e->lock);
 	ripc__ensemble_poke(e);
+}
+
+static void report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint64_t service,
+		   bool ours, const void *bytes, size_t len)
+{
+	report_node(e, kind, service, ours, 0, bytes, len);
 }
 
 static void report_text(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint64_t service,
@@ -141,6 +151,7 @@ bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report 
 	out->kind = r->kind;
 	out->service = r->service;
 	out->ours = r->ours;
+	out->version = r->version;
 	out->len = r->len;
 	memcpy(out->bytes, r->bytes, r->len);
 	free(r);
@@ -250,6 +261,87 @@ static void end_call(struct call *c, int rc)
 	free(c);
 }
 
+/* --- telling a holder of another --- */
+
+static const struct ACL_vector *acl(const struct ripc__ensemble *e)
+{
+	return *e->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+}
+
+/*
+ * The record of the one who lost lies in a node beside the other's, which is written once more as it is: its holder watches
+ * it, and a node that was just made has never been written.
+ */
+#define RIVAL_SUFFIX ".rival"
+
+struct beside {
+	char path[sizeof(((struct call *)0)->path) + sizeof(RIVAL_SUFFIX)];
+};
+
+static struct beside beside(const struct call *c)
+{
+	struct beside b;
+
+	snprintf(b.path, sizeof(b.path), "%s" RIVAL_SUFFIX, c->path);
+	return b;
+}
+
+static void accuse(struct call *c);
+
+static void on_cleared(int rc, const void *data)
+{
+	struct call *c = (struct call *)data;
+
+	if (rc && rc != ZNONODE)
+		end_call(c, rc);
+	else
+		accuse(c);
+}
+
+static void on_accused(int rc, const void *data)
+{
+	struct call *c = (struct call *)data;
+	struct beside b = beside(c);
+
+	/* Left there by another, earlier, and never read. */
+	if (rc == ZNODEEXISTS && c->tries++ < CLAIM_TRIES) {
+		rc = zoo_adelete(c->zh, b.path, -1, on_cleared, c);
+		if (!rc)
+			return;
+	}
+	/* If the node is another one by now, there is nobody to be told. */
+	end_call(c, rc == ZNODEEXISTS || rc == ZBADVERSION || rc == ZNONODE ? 0 : rc);
+}
+
+/* In one message to the ensemble: whoever has lost may end the session at once. So it does not end with that, either. */
+static void accuse(struct call *c)
+{
+	struct beside b = beside(c);
+	int rc;
+
+	zoo_create_op_init(&c->ops[0], b.path, c->bytes, (int)c->len, acl(c->e), 0, NULL, 0);
+	zoo_set_op_init(&c->ops[1], c->path, c->bytes + c->len, (int)c->their_len, c->version, NULL);
+	rc = zoo_amulti(c->zh, 2, c->ops, c->results, on_accused, c);
+	if (rc)
+		end_call(c, rc);
+}
+
+static void on_told(int rc, const void *data)
+{
+}
+
+static void on_rival(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+	struct call *c = (struct call *)data;
+	struct beside b = beside(c);
+
+	if (!rc && len > 0 && (size_t)len <= RIPC__NODE_MAX) {
+		report(c->e, RIPC__ENS_RIVAL, c->service, false, value, (size_t)len);
+		(void)zoo_adelete(c->zh, b.path, stat->version, on_told, NULL);
+	}
+	end_call(c, rc == ZNONODE ? 0 : rc);
+}
+
 /* --- looking at a node --- */
 
 static void on_watched(int rc, const char *value, int len, const struct Stat *stat, const void *data);
@@ -278,8 +370,14 @@ static void on_watched(int rc, const char *value, int len, const struct Stat *st
 	if (!rc && (len < 0 || (size_t)len > RIPC__NODE_MAX)) {
 		report_text(c->e, RIPC__ENS_REFUSED, c->service, "no record in it");
 	} else if (!rc) {
-		report(c->e, RIPC__ENS_FOUND, c->service,
-		       stat->ephemeralOwner == zoo_client_id(c->zh)->client_id, value, (size_t)len);
+		bool ours = stat->ephemeralOwner == zoo_client_id(c->zh)->client_id;
+		struct beside b = beside(c);
+
+		report_node(c->e, RIPC__ENS_FOUND, c->service, ours, stat->version, value,
+			    (size_t)len);
+		/* Written by another: we make it anew. */
+		if (ours && stat->version > 0 && !zoo_aget(c->zh, b.path, 0, on_rival, c))
+			return;
 	} else if (rc == ZNONODE) {
 		/* Only this call leaves a watch on what does not exist. */
 		rc = zoo_awexists(c->zh, c->path, on_node, c->e, on_absent, c);
@@ -293,11 +391,6 @@ static void on_watched(int rc, const char *value, int len, const struct Stat *st
 
 static void on_made(int rc, const char *value, const void *data);
 static void on_other(int rc, const char *value, int len, const struct Stat *stat, const void *data);
-
-static const struct ACL_vector *acl(const struct ripc__ensemble *e)
-{
-	return *e->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
-}
 
 static int make(struct call *c)
 {
@@ -385,8 +478,8 @@ static void on_other(int rc, const char *value, int len, const struct Stat *stat
 				   ZOO_EPHEMERAL, NULL, 0);
 		rc = zoo_amulti(c->zh, 2, c->ops, c->results, on_forced, c);
 	} else if (!rc) {
-		report(c->e, RIPC__ENS_TAKEN, c->service, false, value,
-		       len > 0 && (size_t)len <= RIPC__NODE_MAX ? (size_t)len : 0);
+		report_node(c->e, RIPC__ENS_TAKEN, c->service, false, stat->version, value,
+			    len > 0 && (size_t)len <= RIPC__NODE_MAX ? (size_t)len : 0);
 		free(c);
 		return;
 	}
@@ -426,6 +519,9 @@ static void begin(zhandle_t *zh, struct call *c)
 	case CLAIM:
 		rc = make(c);
 		break;
+	case ACCUSE:
+		accuse(c);
+		return;
 	case RELEASE:
 		rc = zoo_aget(zh, c->path, 0, on_release, c);
 		break;
@@ -476,6 +572,24 @@ static struct call *await(struct ripc__ensemble *e, bool connected)
 	return c;
 }
 
+/* What others have to know, and would not see by the end of the session. */
+static void last_words(struct ripc__ensemble *e, zhandle_t *zh)
+{
+	struct call *c;
+
+	pthread_mutex_lock(&e->lock);
+	while ((c = STAILQ_FIRST(&e->calls))) {
+		STAILQ_REMOVE_HEAD(&e->calls, link);
+		pthread_mutex_unlock(&e->lock);
+		if (c->command == ACCUSE)
+			begin(zh, c);
+		else
+			free(c);
+		pthread_mutex_lock(&e->lock);
+	}
+	pthread_mutex_unlock(&e->lock);
+}
+
 static void *keep(void *arg)
 {
 	struct ripc__ensemble *e = arg;
@@ -501,8 +615,10 @@ static void *keep(void *arg)
 		if (!zh && !stop)
 			zh = connect_handle(e);
 	}
-	if (zh)
+	if (zh) {
+		last_words(e, zh);
 		zookeeper_close(zh);
+	}
 	return NULL;
 }
 
@@ -517,7 +633,7 @@ static struct call *new_call(struct ripc__ensemble *e, enum command command, uin
 	c->command = command;
 	c->service = service;
 	c->len = len;
-	if (len)
+	if (bytes)
 		memcpy(c->bytes, bytes, len);
 	snprintf(c->path, sizeof(c->path), "%s/%016" PRIx64, e->root, service);
 	return c;
@@ -550,6 +666,22 @@ void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service)
 	/* Without memory the node stays until the session ends; others find that we do not hold the service. */
 	if (c)
 		submit(e, c);
+}
+
+int ripc__ensemble_accuse(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
+			  const uint8_t *bytes, size_t len)
+{
+	struct call *c = new_call(e, ACCUSE, found->service, NULL, len + found->len);
+
+	if (!c)
+		return -ENOMEM;
+	memcpy(c->bytes, bytes, len);
+	memcpy(c->bytes + len, found->bytes, found->len);
+	c->len = len;
+	c->their_len = found->len;
+	c->version = found->version;
+	submit(e, c);
+	return 0;
 }
 
 int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)

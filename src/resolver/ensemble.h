@@ -29,13 +29,15 @@ enum ripc__ensemble_kind {
 	RIPC__ENS_REFUSED, /* service: the node cannot be made or read. Text: why */
 	RIPC__ENS_FOUND,   /* service: what its node says; bytes */
 	RIPC__ENS_NONE,    /* service: it has no node */
+	RIPC__ENS_RIVAL, /* service: of its node, which is ours, another had thought that it was its own; bytes: its record */
 	RIPC__ENS_CHANGED, /* service: its node changed: watch it again to see */
 };
 
 struct ripc__ensemble_report {
 	enum ripc__ensemble_kind kind;
 	uint64_t service;
-	bool ours; /* FOUND: the node is of our session */
+	bool ours;       /* FOUND: the node is of our session */
+	int32_t version; /* FOUND, TAKEN: how often the node was written since it was made */
 	size_t len;
 	uint8_t bytes[RIPC__NODE_MAX]; /* data; or text with its terminating 0 */
 };
@@ -57,6 +59,10 @@ int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8
 
 /* Removes the node of a service, if it is ours. */
 void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service);
+
+/* Lets whoever has the node that was found or taken know of another holder, with that one's record. Return: 0, -ENOMEM. */
+int ripc__ensemble_accuse(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
+			  const uint8_t *bytes, size_t len);
 
 /* Reads the node of a service, and reports its next change. Return: 0, -ENOMEM. */
 int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);

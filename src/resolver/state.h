@@ -140,13 +140,14 @@ void ripc__claim_repeat(struct ripc__rcore *core, uint64_t now_ns);
 /* Bids higher than the holder of a service that we are taking over. Return: whether that could be done. */
 bool ripc__claim_outbid(struct ripc__claim *h, const struct ripc__record *rival);
 
-/* Another instance holds, or has just given up, a service of ours: told once, unless it may be the one that held it before us. */
+/* Another instance holds, or has just given up, a service of ours: told once, unless it may be the one that held it before us.
+ * @final: it is not. */
 void ripc__claim_met(struct ripc__rcore *core, struct ripc__claim *h,
-		     const struct ripc__record *rival, uint64_t now_ns);
+		     const struct ripc__record *rival, bool final, uint64_t now_ns);
 
-/* Another instance says it holds a service of ours. */
+/* Another instance says it holds a service of ours. @final: that cannot be disputed. */
 enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, struct ripc__claim *h,
-				     const struct ripc__record *rival, uint8_t flags,
+				     const struct ripc__record *rival, uint8_t flags, bool final,
 				     uint64_t now_ns);
 void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 		      const struct ripc__record *rival, uint64_t now_ns);

@@ -70,6 +70,7 @@ struct watched {
 /* A message for the core. */
 struct word {
 	STAILQ_ENTRY(word) link;
+	bool final; /* as in struct ripc__sender */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -97,7 +98,7 @@ struct zk {
 
 /* --- messages for the core --- */
 
-static void say(struct zk *z, const struct ripc__resolver_msg *msg)
+static void say_as(struct zk *z, const struct ripc__resolver_msg *msg, bool final)
 {
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	int len = ripc__resolver_msg_encode(msg, buf, sizeof(buf));
@@ -106,10 +107,16 @@ static void say(struct zk *z, const struct ripc__resolver_msg *msg)
 	/* Lost, as a datagram may be: it will be asked for again. */
 	if (!w)
 		return;
+	w->final = final;
 	w->len = (size_t)len;
 	memcpy(w->bytes, buf, w->len);
 	STAILQ_INSERT_TAIL(&z->words, w, link);
 	ripc__ensemble_poke(z->e);
+}
+
+static void say(struct zk *z, const struct ripc__resolver_msg *msg)
+{
+	say_as(z, msg, false);
 }
 
 /* What a node says: NULL, or a constant phrase that says why it is not believed. */
@@ -255,15 +262,26 @@ static bool zk_renewed(struct ripc__backend *b)
 	return renew;
 }
 
+static uint64_t own_generation(const struct zk *z, const struct held *h)
+{
+	struct ripc__record record;
+	const char *why;
+
+	if (ripc__record_decode(&record, h->bytes, h->len - (z->auth ? RIPC__STAMP_BYTES : 0), &why))
+		return 0;
+	return record.generation;
+}
+
 /* The node of a service of ours is another's. */
-static void taken(struct zk *z, struct held *h, const uint8_t *bytes, size_t len)
+static void taken(struct zk *z, struct held *h, const struct ripc__ensemble_report *r)
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = h->node.id};
+	bool split;
 
 	if (!h->taken_ns)
 		h->taken_ns = ripc__clock_ns();
 	h->state = TAKEN;
-	if (decode(z, h->node.id, bytes, len, &msg.record))
+	if (decode(z, h->node.id, r->bytes, r->len, &msg.record))
 		return;
 	/* A process of this host that held it is dead, or we could not hold it: its node only waits for its session's end. */
 	if (z->sure && !memcmp(msg.record.host, z->host, 16)) {
@@ -279,7 +297,20 @@ static void taken(struct zk *z, struct held *h, const uint8_t *bytes, size_t len
 	/* Of two holders the one in the ensemble keeps it, since there is but one. */
 	msg.nonce = h->nonce;
 	msg.flags = RIPC__RESOLVE_VERDICT;
-	say(z, &msg);
+	split = !h->nonce && msg.record.generation <= own_generation(z, h);
+	say_as(z, &msg, split);
+	/* That one cannot know of us, as we did not of it. */
+	if (split)
+		(void)ripc__ensemble_accuse(z->e, r, h->bytes, h->len);
+}
+
+/* Somebody found our node in place of the one it had, and left its record. */
+static void rival(struct zk *z, struct held *h, const uint8_t *bytes, size_t len)
+{
+	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_GONE, .service = h->node.id};
+
+	if (!decode(z, h->node.id, bytes, len, &msg.record))
+		say_as(z, &msg, true);
 }
 
 /* --- services of others --- */
@@ -475,7 +506,11 @@ static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
 		break;
 	case RIPC__ENS_TAKEN:
 		if (h)
-			taken(z, h, r->bytes, r->len);
+			taken(z, h, r);
+		break;
+	case RIPC__ENS_RIVAL:
+		if (h)
+			rival(z, h, r->bytes, r->len);
 		break;
 	case RIPC__ENS_REFUSED:
 		snprintf(z->trouble, sizeof(z->trouble), "service %" PRIu64 ": %.80s", r->service,
@@ -485,7 +520,7 @@ static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
 		break;
 	case RIPC__ENS_FOUND:
 		if (h && h->state == MADE && !r->ours)
-			taken(z, h, r->bytes, r->len);
+			taken(z, h, r);
 		found(z, r->service, r->bytes, r->len);
 		break;
 	case RIPC__ENS_NONE:
@@ -559,6 +594,7 @@ static int zk_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, u
 		else
 			return -EAGAIN;
 	STAILQ_REMOVE_HEAD(&z->words, link);
+	from->final = w->final;
 	len = w->len <= cap ? w->len : cap;
 	memcpy(buf, w->bytes, len);
 	free(w);

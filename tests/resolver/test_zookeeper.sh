@@ -258,6 +258,20 @@ kill -USR1 "${pid[user]}"
 shows "in which it registers again, with a new generation" "$tmp/user" "^resolved 45 at pid-${pid[moving]} generation \($later\)\$"
 stop moving user client
 
+# --- two holders, of whom neither knew of the other ---
+start first register 70 "$zk"
+shows "a service is registered" "$tmp/first" '^registered 70'
+start seer watch 70 "$zk"
+shows "and known" "$tmp/seer" '^resolved 70'
+kill -STOP "${pid[first]}"
+shows "its holder stands still, and loses its session" "$tmp/seer" '^gone 70'
+start heir register 70 "$zk" zookeeper_timeout_ms=30000
+shows "another registers it meanwhile" "$tmp/heir" '^registered 70'
+kill -CONT "${pid[first]}"
+shows "who comes back is told whose it is now" "$tmp/first" "^conflict: .*held by .*pid-${pid[heir]}"
+shows "and who keeps it is told of the other" "$tmp/heir" "^rival: .*held by .*pid-${pid[first]}"
+stop heir seer
+
 # --- a client whose service moves all the time ---
 move=${tool%/*}/test_move
 for chain in local,zookeeper zookeeper; do
