@@ -15,6 +15,11 @@ tests_core_test_lane_SOURCES = tests/core/test_lane.c
 tests_core_test_lane_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_lane_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_lock
+tests_core_test_lock_SOURCES = tests/core/test_lock.c
+tests_core_test_lock_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_lock_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/core/test_log
 tests_core_test_log_SOURCES = tests/core/test_log.c
 tests_core_test_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
