@@ -253,7 +253,7 @@ static void no_such_service(struct conf *c)
 
 	conf_pair(c, &p);
 	conf_exchange(c, &p);
-	REFUSES(-EHOSTUNREACH, conf_long(c, p.sa, conf_id(c), 10, 1, 3000));
+	REFUSES(-EHOSTUNREACH, conf_long(c, p.sa, conf_id(c), 10, 1, CONF_VAIN_MS));
 	conf_exchange(c, &p);
 }
 

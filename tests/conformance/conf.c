@@ -328,6 +328,16 @@ int conf_long(struct conf *c, struct ripc_service *from, uint64_t dest, size_t l
 	return send_one(c, true, from, dest, len, tag, timeout_ms);
 }
 
+void conf_expect_gone(struct conf *c, struct ripc_service *from, uint64_t dest)
+{
+	int rc = -ETIMEDOUT;
+
+	/* A time-out: it was sent to the one that is gone. */
+	for (int waited = 0; rc == -ETIMEDOUT && waited < c->patience_ms; waited += CONF_VAIN_MS)
+		rc = conf_long(c, from, dest, 10, 1, CONF_VAIN_MS);
+	REFUSES(-EHOSTUNREACH, rc);
+}
+
 static void exchange_short(struct conf *c, struct ripc_service *from, struct ripc_service *to)
 {
 	uint64_t tag = conf_random(c, 1000);

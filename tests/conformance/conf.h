@@ -24,6 +24,9 @@
 #define KIB               ((size_t)1024)
 #define MIB               (1024 * KIB)
 
+/* How long a call goes on that nobody can answer: all of it is waited for. */
+#define CONF_VAIN_MS 300
+
 struct ripc__sim;
 
 /* What a case needs, or stands. */
@@ -171,6 +174,8 @@ int conf_short(struct conf *c, struct ripc_service *from, uint64_t dest, size_t 
 	       int timeout_ms);
 int conf_long(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len, uint64_t tag,
 	      int timeout_ms);
+/* Nobody has this service any more: what is sent to it is refused, as soon as that is known here. */
+void conf_expect_gone(struct conf *c, struct ripc_service *from, uint64_t dest);
 /* Sends one of each kind there and back, and receives them: this way works. */
 void conf_exchange(struct conf *c, struct conf_pair *p);
 /* Waits until the counter at offset in the statistics of ctx is want. */

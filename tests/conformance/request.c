@@ -158,13 +158,14 @@ static void to_nobody(struct conf *c)
 	RETURNS(-ECANCELED, ripc_request_cancel(&request, c->patience_ms));
 	CHECK(!request, "request not gone");
 	REFUSES(-EAGAIN, ripc_send_short(service, nobody, &item, 1, NULL, 0));
-	REFUSES(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 3000));
+	/* Long enough for it to be asked for several times. */
+	REFUSES(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 1000));
 	snprintf(name, sizeof(name), "%llu", (unsigned long long)nobody);
 	CHECK(strlen(ripc_detail()) > 20, "detail: %s", ripc_detail());
 	REFUSES(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 100));
-	REFUSES(-EHOSTUNREACH, ripc_send_long(service, nobody, &item, 1, NULL, 3000));
-	REFUSES(-EHOSTUNREACH, ripc_send(service, nobody, &item, 1, NULL, 3000));
-	REFUSES(-EHOSTUNREACH, ripc_lookup(ctx, nobody, &route, 3000));
+	REFUSES(-EHOSTUNREACH, ripc_send_long(service, nobody, &item, 1, NULL, CONF_VAIN_MS));
+	REFUSES(-EHOSTUNREACH, ripc_send(service, nobody, &item, 1, NULL, CONF_VAIN_MS));
+	REFUSES(-EHOSTUNREACH, ripc_lookup(ctx, nobody, &route, CONF_VAIN_MS));
 	REFUSES(-EAGAIN, ripc_lookup(ctx, conf_id(c), NULL, 0));
 }
 
