@@ -332,8 +332,9 @@ void conf_expect_gone(struct conf *c, struct ripc_service *from, uint64_t dest)
 {
 	int rc = -ETIMEDOUT;
 
-	/* A time-out: it was sent to the one that is gone. */
-	for (int waited = 0; rc == -ETIMEDOUT && waited < c->patience_ms; waited += CONF_VAIN_MS)
+	/* Else it was sent to the one that is gone, before that was known. */
+	for (int waited = 0; (rc == -ETIMEDOUT || rc == -EPIPE) && waited < c->patience_ms;
+	     waited += CONF_VAIN_MS)
 		rc = conf_long(c, from, dest, 10, 1, CONF_VAIN_MS);
 	REFUSES(-EHOSTUNREACH, rc);
 }

@@ -38,6 +38,7 @@ enum conf_needs {
 	CONF_ONCE = 1 << 4,      /* too long to be repeated with every seed */
 	CONF_NO_MEMORY = 1 << 5, /* it stands that registrations fail: runs in that configuration too */
 	CONF_CREDITS = 1 << 6, /* a receiver that does not receive stops its senders */
+	CONF_DEATH = 1 << 7, /* a peer dies: where nobody tells of it, its silence must do so soon */
 };
 
 /* Where and how a case runs. */

@@ -10,7 +10,9 @@ static void run_one(const struct conf_case *k)
 	struct conf c;
 	char seed[32];
 
-	real_environment(&c, "ntb", "", "transports=window/sim");
+	real_environment(&c, "ntb", "",
+			 k->needs & CONF_DEATH ? "transports=window/sim"
+					       : "transports=window/sim " REAL_STALL);
 	snprintf(seed, sizeof(seed), "%llu", (unsigned long long)c.seed);
 	setenv("RIPC_TEST_LINK_SEED", seed, 0);
 	if (!conf_suits(&c, k))

@@ -17,7 +17,8 @@ static void run_one(const struct conf_case *k)
 	char options[200];
 	struct conf c;
 
-	snprintf(options, sizeof(options), "transports=window/pcie pcie_device=%s", path);
+	snprintf(options, sizeof(options), "transports=window/pcie pcie_device=%s %s", path,
+		 k->needs & CONF_DEATH ? "" : REAL_STALL);
 	real_environment(&c, "pcie", "", options);
 	if (!conf_suits(&c, k))
 		return;

@@ -268,8 +268,8 @@ static void default_context(struct conf *c)
 }
 
 const struct conf_case conf_process[] = {
-	{"kill_receiver", kill_receiver, CONF_REAL | CONF_TWO},
-	{"kill_sender", kill_sender, CONF_REAL | CONF_TWO},
+	{"kill_receiver", kill_receiver, CONF_REAL | CONF_TWO | CONF_DEATH},
+	{"kill_sender", kill_sender, CONF_REAL | CONF_TWO | CONF_DEATH},
 	{"forked", forked, CONF_REAL | CONF_TWO},
 	{"default_context", default_context, CONF_REAL},
 	{0},
