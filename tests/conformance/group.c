@@ -327,6 +327,7 @@ static void slow_member(struct conf *c)
 	OK(send_to(c, w.s[0], w.group, 0));
 	expect(c, w.s[1], w.id[0], w.group, 0);
 	await_members(c, w.ctx[0], w.group, c->same ? 1 : 2);
+	sent++;
 	do {
 		for (unsigned i = 0; i < 50; i++, sent++) {
 			OK(ripc_group_send(w.s[0], w.group, &item, 1, NULL, c->patience_ms));
