@@ -8,7 +8,8 @@
 
 /*
  * Runs the suite and prints "NAME: N passed, N failed, N skipped" as the last line. The environment variable
- * RIPC_TEST_CASE runs one test case (TCase) only; CK_FORK=no keeps it in one process for a debugger. Return: the exit code of main().
+ * RIPC_TEST_CASE runs one test case (TCase) only; CK_FORK=no keeps it in one process for a debugger. A test that takes more than
+ * 60 s has failed, unless tcase_set_timeout() or CK_DEFAULT_TIMEOUT says otherwise. Return: the exit code of main().
  */
 int test_main(const char *name, Suite *suite);
 
