@@ -58,7 +58,7 @@ tests_core_test_rendezvous_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHE
 tests_core_test_rendezvous_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_request
-tests_core_test_request_SOURCES = tests/core/test_request.c
+tests_core_test_request_SOURCES = tests/core/test_request.c tests/core/requests.c tests/core/requests.h
 tests_core_test_request_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_request_LDADD = $(CORE_LIBS)
 
@@ -76,6 +76,11 @@ check_PROGRAMS += tests/core/test_wait
 tests_core_test_wait_SOURCES = tests/core/test_wait.c
 tests_core_test_wait_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_wait_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_withdraw
+tests_core_test_withdraw_SOURCES = tests/core/test_withdraw.c tests/core/requests.c tests/core/requests.h
+tests_core_test_withdraw_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_withdraw_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_window
 tests_core_test_window_SOURCES = tests/core/test_window.c
