@@ -22,15 +22,28 @@ tests_soft_test_engine_SOURCES = tests/soft/test_engine.c tests/soft/rig.h
 tests_soft_test_engine_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_soft_test_engine_LDADD = $(TEST_LIBS)
 
-check_PROGRAMS += tests/soft/test_engine_rx
-tests_soft_test_engine_rx_SOURCES = tests/soft/test_engine_rx.c tests/soft/rig.h
-tests_soft_test_engine_rx_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+check_PROGRAMS += tests/soft/test_engine_rx tests/soft/test_engine_bad
+tests_soft_test_engine_rx_SOURCES = tests/soft/test_engine_rx.c tests/soft/forge.c tests/soft/forge.h tests/soft/rig.h
+tests_soft_test_engine_rx_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_soft_test_engine_rx_LDADD = $(TEST_LIBS)
+tests_soft_test_engine_bad_SOURCES = tests/soft/test_engine_bad.c tests/soft/forge.c tests/soft/forge.h tests/soft/rig.h
+tests_soft_test_engine_bad_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_soft_test_engine_bad_LDADD = $(TEST_LIBS)
 
-check_PROGRAMS += tests/soft/test_soft
+# Two transports in one thread.
+check_LTLIBRARIES += libsoftsides.la
+libsoftsides_la_SOURCES = tests/soft/sides.c tests/soft/sides.h
+libsoftsides_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+check_PROGRAMS += tests/soft/test_soft tests/soft/test_connect tests/soft/test_transfer
 tests_soft_test_soft_SOURCES = tests/soft/test_soft.c
 tests_soft_test_soft_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
-tests_soft_test_soft_LDADD = $(TEST_LIBS)
+tests_soft_test_soft_LDADD = libsoftsides.la $(TEST_LIBS)
+tests_soft_test_connect_SOURCES = tests/soft/test_connect.c
+tests_soft_test_connect_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_connect_LDADD = libsoftsides.la $(TEST_LIBS)
+tests_soft_test_transfer_SOURCES = tests/soft/test_transfer.c
+tests_soft_test_transfer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_soft_test_transfer_LDADD = libsoftsides.la $(TEST_LIBS)
 
 noinst_PROGRAMS += tests/soft/session
 tests_soft_session_SOURCES = tests/soft/session.c
