@@ -319,8 +319,7 @@ static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool s
 	return r;
 }
 
-/* Page faults in the middle of a transfer are dear: every page in use has been written to before. */
-static void touch(struct ripc__region *r, size_t len)
+void ripc__region_touch(struct ripc__region *r, size_t len)
 {
 	const size_t page = 4096;
 
@@ -330,7 +329,7 @@ static void touch(struct ripc__region *r, size_t len)
 		r->touched = len;
 }
 
-struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state)
+struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__region_state state)
 {
 	struct ripc__memory *m = &ctx->memory;
 	unsigned class = RIPC__CLASS_MIN;
@@ -367,8 +366,18 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
 	r->len = len;
 	r->zombie = false;
 	ripc__handover_reset(r);
+	return r;
+}
+
+struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state)
+{
+	struct ripc__region *r = ripc__pool_draw(ctx, len, state);
+
+	if (!r)
+		return NULL;
 	/* What a peer announces takes memory only as it arrives, beyond a size that anybody may ask for. */
-	touch(r, state == RIPC__REGION_MESSAGE && len > RIPC__UNREAD_MAX ? RIPC__UNREAD_MAX : len);
+	ripc__region_touch(
+		r, state == RIPC__REGION_MESSAGE && len > RIPC__UNREAD_MAX ? RIPC__UNREAD_MAX : len);
 	return r;
 }
 
@@ -528,13 +537,14 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len)
 		return NULL;
 	}
 	ripc__lock(ctx);
-	r = ripc__pool_get(ctx, len, RIPC__REGION_APP);
+	r = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
 	ripc__unlock(ctx);
 	if (!r) {
 		ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
 		errno = ENOMEM;
 		return NULL;
 	}
+	ripc__region_touch(r, len);
 	return r->base;
 }
 
@@ -589,9 +599,37 @@ int ripc_buf_free(struct ripc *ctx, void *ptr)
 	return rc;
 }
 
+/*
+ * Makes the buffer longer where it is, or copies it into another one: what takes long without the lock, so that other threads
+ * of the context go on meanwhile. Return: where it is then; NULL: out of memory.
+ */
+static void *RIPC__NO_ANALYSIS resize(struct ripc *ctx, struct ripc__region *r, size_t len)
+{
+	struct ripc__region *to = r;
+
+	if (len > r->cap || len <= r->cap / 4)
+		to = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+	if (!to)
+		return NULL;
+	/* Whoever frees it in the meantime, which is wrong, does no harm. */
+	r->holds++;
+	ripc__unlock(ctx);
+	ripc__region_touch(to, len);
+	if (to != r)
+		memcpy(to->base, r->base, r->len < len ? r->len : len);
+	ripc__lock(ctx);
+	r->holds--;
+	if (to == r)
+		r->len = len;
+	else
+		r->zombie = true;
+	ripc__region_release(ctx, r);
+	return to->base;
+}
+
 void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 {
-	struct ripc__region *r, *grown;
+	struct ripc__region *r;
 	int rc = ripc__context(&ctx);
 	void *out = NULL;
 
@@ -609,19 +647,10 @@ void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 		rc = ripc__fail(-EBUSY,
 				"the buffer at %p is read by a send, offered to a peer or a window",
 				ptr);
-	} else if (len <= r->cap && len > r->cap / 4) {
-		r->len = len;
-		touch(r, len);
-		out = r->base;
 	} else {
-		grown = ripc__pool_get(ctx, len, RIPC__REGION_APP);
-		if (grown) {
-			memcpy(grown->base, r->base, r->len < len ? r->len : len);
-			ripc__pool_put(ctx, r);
-			out = grown->base;
-		} else {
+		out = resize(ctx, r, len);
+		if (!out)
 			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
-		}
 	}
 	ripc__unlock(ctx);
 	if (!out)

@@ -121,6 +121,13 @@ struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *p, size_t l
 
 /* A buffer of at least len bytes in the given state. NULL: out of memory. */
 struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state);
+/*
+ * Likewise, its pages not touched yet. That takes a while where it is large, and is done by ripc__region_touch(), without the
+ * lock while nobody else knows of the buffer, or while it is held (region->holds).
+ */
+struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__region_state state);
+/* Page faults in the middle of a transfer are dear: every page in use has been written to before. */
+void ripc__region_touch(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
 
 /*

@@ -2,7 +2,11 @@
 /* The pool, the regions, and the calls that hand them out. */
 #include "rig.h"
 
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static struct rig rig;
 static struct ripc *ctx;
@@ -343,6 +347,118 @@ START_TEST(buf_realloc__refused)
 }
 END_TEST
 
+/* ---- while others wait for nothing ---- */
+
+#define PAGE 4096u
+
+static struct {
+	uint8_t *page; /* whoever touches it is stopped until another thread has made a call */
+	int begin[2], end[2];
+	volatile sig_atomic_t stopped, got_through;
+} gate;
+
+static void at_the_gate(int sig, siginfo_t *info, void *context)
+{
+	struct pollfd fd = {.fd = gate.end[0], .events = POLLIN};
+
+	if ((uint8_t *)info->si_addr < gate.page || (uint8_t *)info->si_addr >= gate.page + PAGE) {
+		signal(SIGSEGV, SIG_DFL);
+		return;
+	}
+	gate.stopped = 1;
+	/* If it does not come it waits for what we hold: then it is to be seen that it did not. */
+	if (write(gate.begin[1], "", 1) == 1 && poll(&fd, 1, 20000) == 1)
+		gate.got_through = 1;
+	mprotect(gate.page, PAGE, PROT_READ | PROT_WRITE);
+}
+
+static void *another(void *arg)
+{
+	char byte;
+	void *p;
+
+	if (read(gate.begin[0], &byte, 1) != 1)
+		return NULL;
+	p = ripc_buf_alloc(ctx, 100);
+	ripc_buf_free(ctx, p);
+	return p && write(gate.end[1], "", 1) == 1 ? p : NULL;
+}
+
+static pthread_t gate_shut(uint8_t *page)
+{
+	struct sigaction action = {.sa_sigaction = at_the_gate, .sa_flags = SA_SIGINFO};
+	pthread_t thread;
+
+	memset(&gate, 0, sizeof(gate));
+	gate.page = page;
+	ck_assert_int_eq(pipe(gate.begin), 0);
+	ck_assert_int_eq(pipe(gate.end), 0);
+	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
+	ck_assert_int_eq(mprotect(page, PAGE, PROT_NONE), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, another, NULL), 0);
+	return thread;
+}
+
+static void gate_passed(pthread_t thread)
+{
+	signal(SIGSEGV, SIG_DFL);
+	ck_assert(gate.stopped);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert(gate.got_through);
+	for (unsigned i = 0; i < 2; i++) {
+		close(gate.begin[i]);
+		close(gate.end[i]);
+	}
+}
+
+START_TEST(buf_alloc__touches_pages_while_others_go_on)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, 600 << 10), *q;
+	pthread_t thread;
+
+	OK(ripc_buf_free(ctx, p));
+	thread = gate_shut(p + (700 << 10));
+	q = ripc_buf_alloc(ctx, MIB);
+	gate_passed(thread);
+	ck_assert_ptr_eq(p, q);
+	rig_fill(q, MIB, 3);
+	OK(ripc_buf_free(ctx, q));
+	check_memory();
+}
+END_TEST
+
+START_TEST(buf_realloc__touches_pages_while_others_go_on)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, 600 << 10);
+	pthread_t thread;
+
+	rig_fill(p, 600 << 10, 4);
+	thread = gate_shut(p + (700 << 10));
+	ck_assert_ptr_eq(ripc_buf_realloc(ctx, p, MIB), p);
+	gate_passed(thread);
+	rig_verify(p, 600 << 10, 4);
+	OK(ripc_buf_free(ctx, p));
+	check_memory();
+}
+END_TEST
+
+START_TEST(buf_realloc__copies_while_others_go_on)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, MIB), *q;
+	pthread_t thread;
+
+	rig_fill(p, MIB, 5);
+	thread = gate_shut(p + (512 << 10));
+	q = ripc_buf_realloc(ctx, p, 4 * MIB);
+	gate_passed(thread);
+	ck_assert_ptr_nonnull(q);
+	ck_assert_ptr_ne(p, q);
+	rig_verify(q, MIB, 5);
+	OK(ripc_buf_free(ctx, q));
+	check_memory();
+}
+END_TEST
+
 START_TEST(buf_register__overlap)
 {
 	static uint8_t foreign[400];
@@ -515,6 +631,9 @@ int main(void)
 	tcase_add_test(tc, buf_realloc__keeps_contents);
 	tcase_add_test(tc, buf_realloc__stays_where_it_fits);
 	tcase_add_test(tc, buf_realloc__refused);
+	tcase_add_test(tc, buf_alloc__touches_pages_while_others_go_on);
+	tcase_add_test(tc, buf_realloc__touches_pages_while_others_go_on);
+	tcase_add_test(tc, buf_realloc__copies_while_others_go_on);
 	tcase_add_test(tc, buf_register__overlap);
 	tcase_add_test(tc, buf_register__inside_a_buffer_of_the_pool);
 	tcase_add_test(tc, buf_register__refused);
