@@ -6,9 +6,11 @@
 #include "transport/window/pcie.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -545,6 +547,157 @@ START_TEST(memory__is_scribbled_over)
 }
 END_TEST
 
+/* ---- interrupts: files stand in for the registers, and the test for the device ---- */
+
+static void give_doorbell(struct pcie *t, uint16_t id)
+{
+	t->doorbell.device = memfd_create("registers", MFD_CLOEXEC);
+	t->doorbell.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ck_assert_int_ge(t->doorbell.device, 0);
+	ck_assert_int_ge(t->doorbell.event, 0);
+	t->doorbell.id = id;
+	ripc__pcie_set_doorbell(&t->memory, ripc__pcie_doorbell_word(&t->doorbell));
+}
+
+/* Whom it rang since the last time; -1: nobody. */
+static int rung_by(const struct pcie *t)
+{
+	uint8_t bytes[4] = {0};
+	ssize_t n = pread(t->doorbell.device, bytes, sizeof(bytes), 12);
+
+	ck_assert_int_eq(ftruncate(t->doorbell.device, 0), 0);
+	if (n <= 0)
+		return -1;
+	ck_assert_int_eq(n, 4);
+	/* The vector. */
+	ck_assert_uint_eq(bytes[0] | bytes[1] << 8, 0);
+	return bytes[2] | bytes[3] << 8;
+}
+
+/* How long it would sleep. */
+static uint64_t naps(struct pcie *t)
+{
+	uint64_t deadline = UINT64_MAX;
+	struct ripc__event ev;
+
+	now += RIPC__PCIE_BEAT_NS;
+	ck_assert_uint_eq(OPS->progress((struct ripc__transport *)t, &ev, 1, now, &deadline), 0);
+	return deadline - now;
+}
+
+static int arm(struct pcie *t)
+{
+	return OPS->arm((struct ripc__transport *)t);
+}
+
+START_TEST(doorbell__nobody_sleeps_longer_than_he_can_be_woken)
+{
+	struct two w;
+
+	open_two(&w);
+	ck_assert_int_eq(OPS->fd((struct ripc__transport *)w.b), -1);
+	ck_assert_uint_le(naps(w.b), 10000000);
+	/* It hears, but the peer does not ring. */
+	give_doorbell(w.b, 2);
+	ck_assert_int_eq(OPS->fd((struct ripc__transport *)w.b), w.b->doorbell.event);
+	ck_assert_uint_le(naps(w.b), 10000000);
+	naps(w.a);
+	give_doorbell(w.a, 1);
+	ck_assert_uint_eq(naps(w.b), RIPC__PCIE_BEAT_NS);
+	naps(w.a);
+	/* No more. */
+	ripc__pcie_set_doorbell(&w.a->memory, 0);
+	ck_assert_uint_le(naps(w.b), 10000000);
+	close_pcie(w.a);
+	close_pcie(w.b);
+}
+END_TEST
+
+START_TEST(doorbell__is_rung_once_for_who_sleeps)
+{
+	const uint64_t one = 1;
+	struct two w;
+
+	open_two(&w);
+	give_doorbell(w.a, 1);
+	give_doorbell(w.b, 700);
+	naps(w.a);
+	naps(w.b);
+	ck_assert_int_eq(rung_by(w.a), -1);
+	pass(&w, "awake");
+	ck_assert_int_eq(rung_by(w.a), -1);
+	for (unsigned i = 0; i < 10; i++) {
+		struct pollfd fd = {.fd = w.b->doorbell.event, .events = POLLIN};
+
+		ck_assert_int_eq(arm(w.b), 0);
+		ck_assert_int_eq(post(w.ea, "wake", 4), 0);
+		ck_assert_int_eq(rung_by(w.a), 700);
+		ck_assert_int_eq(post(w.ea, "up", 2), 0);
+		ck_assert_int_eq(rung_by(w.a), -1);
+		/* Too late to sleep. */
+		ck_assert_int_eq(arm(w.b), 1);
+		ck_assert_int_eq(write(w.b->doorbell.event, &one, sizeof(one)), sizeof(one));
+		for (unsigned k = 0; k < 2; k++) {
+			struct ripc__event ev = await(w.b, RIPC__EV_RECV);
+
+			if (ev.token)
+				OPS->release((struct ripc__transport *)w.b, ev.token);
+		}
+		ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	}
+	close_pcie(w.a);
+	close_pcie(w.b);
+}
+END_TEST
+
+START_TEST(doorbell__is_rung_by_who_calls)
+{
+	struct two w = {open_pcie(), open_pcie(), NULL, NULL};
+	struct ripc__event ev;
+
+	give_doorbell(w.a, 1);
+	give_doorbell(w.b, 2);
+	ck_assert_int_eq(arm(w.b), 0);
+	w.ea = call(w.a, w.b);
+	ck_assert_int_eq(rung_by(w.a), 2);
+	ck_assert_int_eq(arm(w.b), 1);
+	ev = await(w.b, RIPC__EV_REQUEST);
+	OPS->reject((struct ripc__transport *)w.b, ev.request, "", 0);
+	ck_assert_int_eq(rung_by(w.b), 1);
+	await(w.a, RIPC__EV_CLOSED);
+	OPS->ep_close(w.ea);
+	connect_two(&w);
+	ck_assert_int_eq(rung_by(w.b), 1);
+	/* Any word. */
+	ripc__pcie_doorbell_ring(&w.a->doorbell, UINT64_MAX);
+	ck_assert_int_eq(rung_by(w.a), UINT16_MAX);
+	ripc__pcie_doorbell_ring(&w.a->doorbell, ~RIPC__PCIE_HEARS);
+	ck_assert_int_eq(rung_by(w.a), -1);
+	/* A child closes what it has of it. */
+	OPS->forked((struct ripc__transport *)w.b);
+	ck_assert_int_eq(OPS->fd((struct ripc__transport *)w.b), -1);
+	close_pcie(w.a);
+	close_pcie(w.b);
+}
+END_TEST
+
+START_TEST(doorbell__a_file_has_none)
+{
+	struct ripc__pcie_doorbell d;
+	char why[100] = "";
+
+	ripc__pcie_doorbell_init(&d);
+	ck_assert_int_lt(ripc__pcie_doorbell_open(&d, path, why, sizeof(why)), 0);
+	ck_assert(why[0]);
+	ck_assert_int_lt(ripc__pcie_doorbell_open(&d, "/nowhere/resource2", why, sizeof(why)), 0);
+	ck_assert_ptr_nonnull(strstr(why, "vfio-pci"));
+	ck_assert_uint_eq(ripc__pcie_doorbell_word(&d), 0);
+	ripc__pcie_doorbell_ring(&d, UINT64_MAX);
+	ck_assert(!ripc__pcie_doorbell_rang(&d));
+	ripc__pcie_doorbell_close(&d);
+}
+END_TEST
+
 int main(void)
 {
 	const struct {
@@ -558,6 +711,11 @@ int main(void)
 		{"peer__dies", peer__dies},
 		{"place__is_lost", place__is_lost},
 		{"memory__is_scribbled_over", memory__is_scribbled_over},
+		{"doorbell__nobody_sleeps_longer_than_he_can_be_woken",
+		 doorbell__nobody_sleeps_longer_than_he_can_be_woken},
+		{"doorbell__is_rung_once_for_who_sleeps", doorbell__is_rung_once_for_who_sleeps},
+		{"doorbell__is_rung_by_who_calls", doorbell__is_rung_by_who_calls},
+		{"doorbell__a_file_has_none", doorbell__a_file_has_none},
 	};
 	Suite *suite = suite_create("pcie");
 	TCase *tc = tcase_create("memory");

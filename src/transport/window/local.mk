@@ -9,7 +9,8 @@ libripc_internal_la_SOURCES += \
 	src/transport/window/link.c src/transport/window/link.h \
 	src/transport/window/listen.c \
 	src/transport/window/pcie.c src/transport/window/pcie.h src/transport/window/pcie_device.c \
-	src/transport/window/pcie_device.h src/transport/window/pcie_endpoint.c \
+	src/transport/window/pcie_device.h src/transport/window/pcie_doorbell.c \
+	src/transport/window/pcie_doorbell.h src/transport/window/pcie_endpoint.c \
 	src/transport/window/pcie_memory.c src/transport/window/pcie_memory.h \
 	src/transport/window/pcie_setup.c \
 	src/transport/window/region.c src/transport/window/region.h \

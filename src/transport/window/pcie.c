@@ -13,7 +13,7 @@
 #define SILENCES          4   /* times peer_timeout_ms without a beat until a peer is dead */
 #define EVENTS_EACH       16u /* of one endpoint in one round */
 
-/* Nothing wakes us: how long we sleep between two looks. Longer when nothing has come for long. */
+/* Where not everybody can wake us: how long we sleep between two looks. Longer when nothing has come for long. */
 #define NAP_MIN_NS   100000u
 #define NAP_MAX_NS   (5 * RIPC__MS)
 #define NAP_ALONE_NS (10 * RIPC__MS) /* without connections */
@@ -51,6 +51,7 @@ static void pcie_close(struct ripc__transport *tr)
 	}
 	if (t->memory.ref)
 		ripc__pcie_leave(&t->memory);
+	ripc__pcie_doorbell_close(&t->doorbell);
 	ripc__pcie_unmap(&t->device);
 	ripc__intake_fini(&t->intake);
 	free(t->calls);
@@ -82,9 +83,15 @@ static int start(struct pcie *t, const struct ripc__transport_env *env)
 		return ripc__fail(-ENOMEM, NAME ": out of memory");
 	ripc__pcie_set_kernel(&t->memory);
 	rc = ripc__pcie_enter(&t->memory);
-	return rc ? ripc__fail(rc, NAME ": %s: all %u places are taken", t->device.name,
-			       RIPC__PCIE_PLACES)
-		  : 0;
+	if (rc)
+		return ripc__fail(rc, NAME ": %s: all %u places are taken", t->device.name,
+				  RIPC__PCIE_PLACES);
+	if (ripc__pcie_doorbell_open(&t->doorbell, memory, why, sizeof(why)))
+		ripc__log(RIPC_LOG_INFO,
+			  NAME ": %s: no interrupts, %s: who waits looks again every 0.1 to 5 ms",
+			  t->device.name, why);
+	ripc__pcie_set_doorbell(&t->memory, ripc__pcie_doorbell_word(&t->doorbell));
+	return 0;
 }
 
 static int pcie_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
@@ -96,6 +103,7 @@ static int pcie_open(struct ripc__transport **tr, const struct ripc__transport_e
 		return ripc__fail(-ENOMEM, NAME ": out of memory");
 	t->base.ops = &ripc__transport_pcie;
 	t->eps.next = t->eps.prev = &t->eps;
+	ripc__pcie_doorbell_init(&t->doorbell);
 	/* The core misses who does not answer, and asks again: here only who is gone must be known. */
 	t->silence_ns = SILENCES * env->opt->peer_timeout_ms * RIPC__MS;
 	rc = start(t, env);
@@ -184,6 +192,7 @@ static void check(struct ripc__ep *ep)
 		ep->gone = "the peer shows no sign of life any more";
 	else if (ep->state == PCIE_OPEN && !ripc__pcie_owned(&t->memory, ep->out, ep->peer))
 		ep->gone = "the peer closed the connection";
+	ep->rings = ripc__pcie_doorbell(&t->memory, ep->peer) & RIPC__PCIE_RINGS;
 	if (ep->gone && ep->state == PCIE_CALLING && !ep->failed) {
 		ep->failed = -ECONNRESET;
 		ep->why = ep->gone;
@@ -240,10 +249,33 @@ static void rotate(struct pcie *t, struct ripc__ep *ep)
 	ep->prev = head;
 }
 
+/* Whether all who may have something for us can wake us. */
+static bool rung(const struct pcie *t)
+{
+	for (const struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		if (!ep->rings)
+			return false;
+	return t->doorbell.event >= 0;
+}
+
+/* An interrupt does not say whose it is: all may have answered what they were asked. */
+static void heard(struct pcie *t)
+{
+	t->armed = false;
+	if (!ripc__pcie_doorbell_rang(&t->doorbell))
+		return;
+	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		if (ep->state == PCIE_OPEN)
+			ripc__win_kicked(&ep->win);
+}
+
 static uint64_t nap(const struct pcie *t, uint64_t now_ns)
 {
 	uint64_t ns = now_ns > t->active_ns ? (now_ns - t->active_ns) >> NAP_SHIFT : 0;
 
+	/* Strangers who cannot wake us are heard with the next beat. */
+	if (rung(t))
+		return RIPC__PCIE_BEAT_NS;
 	if (t->eps.next == &t->eps)
 		return NAP_ALONE_NS;
 	return ns < NAP_MIN_NS || t->ncalling ? NAP_MIN_NS : ns > NAP_MAX_NS ? NAP_MAX_NS : ns;
@@ -261,6 +293,8 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 	if (t->graves)
 		clean_up(t);
 	ripc__intake_round(&t->intake);
+	if (t->armed)
+		heard(t);
 	/* The time given may be a little older than the last. */
 	if (now_ns >= t->beat_ns + RIPC__PCIE_BEAT_NS)
 		beat(t, now_ns);
@@ -306,11 +340,21 @@ static int pcie_post_datagram(struct ripc__transport *tr, const uint8_t *addr, s
 	return -EOPNOTSUPP;
 }
 
-/* Nothing wakes us; the time that progress() asked for bounds the sleep. */
+/* Without interrupts the time that progress() asked for bounds the sleep. */
 static int pcie_arm(struct ripc__transport *tr)
 {
-	const struct pcie *t = (struct pcie *)tr;
+	struct pcie *t = (struct pcie *)tr;
 
+	if (t->doorbell.event >= 0 && !t->lost) {
+		for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
+			if (ep->state == PCIE_OPEN)
+				ripc__win_arm(&ep->win);
+		/* Said before looked: see ripc__win_notify(). */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		t->armed = true;
+		if (ripc__pcie_bell(&t->memory) != t->bell)
+			return 1;
+	}
 	for (const struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
 		if (ep->state == PCIE_OPEN ? ep->established || !ripc__win_quiet(&ep->win)
 					   : ep->state == PCIE_CALLING && ep->failed)
@@ -320,12 +364,13 @@ static int pcie_arm(struct ripc__transport *tr)
 
 static int pcie_fd(struct ripc__transport *tr)
 {
-	return -1;
+	return ((struct pcie *)tr)->doorbell.event;
 }
 
-/* No descriptor is kept, and the memory is not mapped in a child. */
+/* The memory is not mapped in a child. */
 static void pcie_forked(struct ripc__transport *tr)
 {
+	ripc__pcie_doorbell_forked(&((struct pcie *)tr)->doorbell);
 }
 
 const struct ripc__transport_ops ripc__transport_pcie = {

@@ -8,6 +8,7 @@
 
 #include "transport/window/intake.h"
 #include "transport/window/pcie_device.h"
+#include "transport/window/pcie_doorbell.h"
 #include "transport/window/pcie_memory.h"
 
 #define PCIE_SLAB_MEMORY (64u << 20) /* bytes of received messages held at most */
@@ -30,6 +31,7 @@ struct ripc__ep {
 	uint32_t in, out; /* our block, and the peer's that we are the user of; or PCIE_NONE */
 	uint8_t epoch;    /* drawn by the active side */
 	bool established; /* to be reported as such */
+	bool rings;       /* the peer can wake us */
 	const char *gone; /* why the peer is not there any more; NULL: it is */
 	int failed;       /* CALLING, < 0: to be reported as closed with this status */
 	const char *why;  /* with failed */
@@ -42,6 +44,8 @@ struct pcie {
 	struct ripc__transport_base base;
 	struct ripc__pcie_device device;
 	struct ripc__pcie_memory memory;
+	struct ripc__pcie_doorbell doorbell;
+	bool armed;                       /* slept since it was last looked whether somebody rang */
 	struct ripc__ep eps;              /* head of the ring */
 	struct ripc__win_region *regions; /* all that are registered: they may outlive their connection */
 	struct ripc__ep *graves; /* closed since the last progress(): events may still point into them; by next */
@@ -58,6 +62,8 @@ struct pcie {
 };
 
 /* pcie_setup.c */
+/* Wakes a context, if it can be: after ripc__pcie_ring(). */
+void ripc__pcie_wake(struct pcie *t, uint64_t ref);
 /* Looks at all calls in the memory. Return: number of requests, at most max; *all is set if there may be more. */
 unsigned ripc__pcie_requests(struct pcie *t, struct ripc__event *events, unsigned max, bool *all);
 /* Looks for the answer to a call. */

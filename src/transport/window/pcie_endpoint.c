@@ -15,9 +15,12 @@ static void pcie_fence(void *arg)
 	ripc__pcie_fence(&ep->t->memory);
 }
 
-/* Whoever sleeps wakes by himself to look. */
+/* Whoever cannot be rung wakes by himself to look. */
 static void pcie_kick(void *arg)
 {
+	struct ripc__ep *ep = arg;
+
+	ripc__pcie_wake(ep->t, ep->peer);
 }
 
 const struct ripc__win_ops ripc__pcie_ops = {.fence = pcie_fence, .kick = pcie_kick};
@@ -26,7 +29,11 @@ static void no_copy(void *arg, uint64_t at, const void *src, size_t len)
 {
 }
 
-static const struct ripc__win_ops mute_ops = {.copy = no_copy, .fence = pcie_fence, .kick = pcie_kick};
+static void no_kick(void *arg)
+{
+}
+
+static const struct ripc__win_ops mute_ops = {.copy = no_copy, .fence = pcie_fence, .kick = no_kick};
 
 void ripc__pcie_mute(struct ripc__ep *ep)
 {

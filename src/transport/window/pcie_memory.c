@@ -19,12 +19,13 @@
 #define ID_AT        16u
 #define COUNT_AT     32u
 
-/* A place: claim, beat and process are its context's; the bell, in a line of its own, is the others'. */
+/* A place: claim, beat, process and doorbell are its context's; the bell, in a line of its own, is the others'. */
 #define PLACES_AT   HEADER_BYTES
 #define PLACE_BYTES 128u
 #define BEAT_AT     8u
 #define KERNEL_AT   16u
 #define PROCESS_AT  24u
+#define DOORBELL_AT 32u
 #define BELL_AT     64u
 
 /* What is known of a block, a line each. */
@@ -221,6 +222,7 @@ static bool take_place(struct ripc__pcie_memory *m, unsigned place)
 		return false;
 	m->place = place;
 	m->ref = ref;
+	store(m, place_at(place) + DOORBELL_AT, 0);
 	store(m, place_at(place) + KERNEL_AT, m->kernel);
 	store(m, place_at(place) + PROCESS_AT, (uint64_t)getpid() | (ref >> 16) << 32);
 	store(m, place_at(place) + BEAT_AT, load(m, place_at(place) + BEAT_AT) + 1);
@@ -323,6 +325,16 @@ void ripc__pcie_ring(struct ripc__pcie_memory *m, uint64_t ref)
 uint64_t ripc__pcie_bell(const struct ripc__pcie_memory *m)
 {
 	return load(m, place_at(m->place) + BELL_AT);
+}
+
+void ripc__pcie_set_doorbell(struct ripc__pcie_memory *m, uint64_t word)
+{
+	store(m, place_at(m->place) + DOORBELL_AT, word);
+}
+
+uint64_t ripc__pcie_doorbell(const struct ripc__pcie_memory *m, uint64_t ref)
+{
+	return claimed(m, ref) ? load(m, place_at(place_of(ref)) + DOORBELL_AT) : 0;
 }
 
 /* ---- blocks ---- */

@@ -89,6 +89,10 @@ void ripc__pcie_ring(struct ripc__pcie_memory *m, uint64_t ref);
 /* Changes when somebody rang for us. */
 uint64_t ripc__pcie_bell(const struct ripc__pcie_memory *m);
 
+/* Tells others how they can wake us (pcie_doorbell.h); and what another one told: 0: not at all. Any reference. */
+void ripc__pcie_set_doorbell(struct ripc__pcie_memory *m, uint64_t word);
+uint64_t ripc__pcie_doorbell(const struct ripc__pcie_memory *m, uint64_t ref);
+
 /* Takes a block, with an empty segment. Return: its index or -ENOSPC. */
 int ripc__pcie_block_get(struct ripc__pcie_memory *m);
 void ripc__pcie_block_put(struct ripc__pcie_memory *m, uint32_t block);

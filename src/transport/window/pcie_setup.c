@@ -69,12 +69,19 @@ static struct ripc__ep *ep_new(struct pcie *t, enum pcie_state state, uint64_t p
 	ep->state = state;
 	ep->peer = peer;
 	ep->in = ep->out = PCIE_NONE;
+	ep->rings = ripc__pcie_doorbell(&t->memory, peer) & RIPC__PCIE_RINGS;
 	ep->next = &t->eps;
 	ep->prev = t->eps.prev;
 	ep->prev->next = ep;
 	t->eps.prev = ep;
 	t->ncalling += state == PCIE_CALLING;
 	return ep;
+}
+
+void ripc__pcie_wake(struct pcie *t, uint64_t ref)
+{
+	if (!t->lost)
+		ripc__pcie_doorbell_ring(&t->doorbell, ripc__pcie_doorbell(&t->memory, ref));
 }
 
 void ripc__pcie_bury(struct ripc__ep *ep)
@@ -186,6 +193,7 @@ int ripc__pcie_connect(struct ripc__transport *tr, const uint8_t *addr, size_t a
 	notes_write(t, ep->in, 0, ep->epoch, priv, privlen);
 	ripc__pcie_block_call(&t->memory, ep->in, ref, RIPC__PCIE_REQUEST);
 	ripc__pcie_ring(&t->memory, ref);
+	ripc__pcie_wake(t, ref);
 	*out = ep;
 	return 0;
 }
@@ -307,6 +315,7 @@ int ripc__pcie_accept(struct ripc__transport *tr, void *request, const void *pri
 	start_engine(ep);
 	ripc__pcie_answer(&t->memory, ep->out, RIPC__PCIE_ACCEPTED, ep->in);
 	ripc__pcie_ring(&t->memory, ep->peer);
+	ripc__pcie_wake(t, ep->peer);
 	*out = ep;
 	return 0;
 }
@@ -321,6 +330,7 @@ void ripc__pcie_reject(struct ripc__transport *tr, void *request, const void *pr
 			    privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX);
 		ripc__pcie_answer(&t->memory, ep->out, RIPC__PCIE_REJECTED, 0);
 		ripc__pcie_ring(&t->memory, ep->peer);
+		ripc__pcie_wake(t, ep->peer);
 	}
 	ripc__pcie_bury(ep);
 }
