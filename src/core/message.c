@@ -27,40 +27,40 @@ static inline void message_keep(struct ripc *ctx, struct ripc__message *m)
 	ctx->message_cached++;
 }
 
-struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
+struct ripc__message *__attribute__((noinline)) ripc__message_fill(struct ripc *ctx)
 {
-	struct ripc__message *m = ctx->message_cache;
+	struct ripc__message *m = malloc(sizeof(*m));
 
-	if (RIPC__LIKELY(m != NULL)) {
-		ctx->message_cache = m->next;
-		ctx->message_cached--;
-	} else {
-		m = malloc(sizeof(*m));
-		if (!m)
-			return NULL;
-	}
+	if (!m)
+		return NULL;
+	/* Not the room: it is written before it is read. */
+	memset(m, 0, offsetof(struct ripc__message, room));
 	m->ctx = ctx;
-	m->next = NULL;
-	ripc__list_init(&m->held);
-	m->flow = NULL;
-	m->units = 0;
-	m->bytes = 0;
-	m->long_bytes = 0;
-	m->token = NULL;
 	m->lane = NULL;
-	m->heap = NULL;
-	m->arrays = NULL;
-	m->pub.nitems = nitems;
-	m->pub.nreturns = 0;
-	m->pub.is_long = 0;
-	m->pub.group = 0;
+	m->long_bytes = 0;
 	m->pub.items = m->iov;
 	m->pub.placement = m->placement;
 	m->pool = m->regions;
-	if (RIPC__UNLIKELY(nitems > RIPC__MESSAGE_INLINE) && message_arrays(m, nitems)) {
-		message_keep(ctx, m);
+	ripc__list_init(&m->held);
+	message_keep(ctx, m);
+	return m;
+}
+
+struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
+{
+	struct ripc__message *m = ripc__message_next(ctx);
+
+	if (!m)
 		return NULL;
-	}
+	if (RIPC__UNLIKELY(nitems > RIPC__MESSAGE_INLINE) && message_arrays(m, nitems))
+		return NULL;
+	m = ripc__message_pop(ctx);
+	m->next = NULL;
+	m->lane = NULL;
+	m->units = 0;
+	m->bytes = 0;
+	m->pub.nitems = nitems;
+	m->pub.nreturns = 0;
 	for (unsigned i = 0; i < nitems; i++)
 		m->pool[i] = NULL;
 	return m;
@@ -88,16 +88,19 @@ static void __attribute__((noinline)) drop_items(struct ripc__message *m)
 			ripc__region_release(m->ctx, m->pool[i]);
 		}
 	}
+	m->pub.is_long = 0;
+	m->long_bytes = 0;
 }
 
-void ripc__message_drop(struct ripc__message *m)
+/* What a small message does not have. */
+static void __attribute__((noinline)) drop_more(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
-	if (m->flow)
-		ripc__message_credit(m);
+	ripc__message_credit(m);
 	if (m->token) {
 		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
+		m->token = NULL;
 		if (m->lane) {
 			m->lane->rx_held--;
 			ripc__lane_repost(m->lane);
@@ -105,15 +108,33 @@ void ripc__message_drop(struct ripc__message *m)
 	}
 	if (m->pub.is_long)
 		drop_items(m);
-	if (m->heap)
-		free(m->heap);
-	if (m->arrays)
-		free(m->arrays);
+	free(m->heap);
+	m->heap = NULL;
+	free(m->arrays);
+	m->arrays = NULL;
+	m->pub.items = m->iov;
+	m->pub.placement = m->placement;
+	m->pool = m->regions;
+	m->pub.group = 0;
+}
+
+static inline void message_drop(struct ripc__message *m)
+{
+	struct ripc *ctx = m->ctx;
+
+	if ((uintptr_t)m->flow | (uintptr_t)m->token | (uintptr_t)m->heap | (uintptr_t)m->arrays |
+	    m->pub.is_long | m->pub.group)
+		drop_more(m);
 	ripc__list_del(&m->held);
-	if (ctx->message_cached < RIPC__MESSAGE_CACHE)
+	if (RIPC__LIKELY(ctx->message_cached < RIPC__MESSAGE_CACHE))
 		message_keep(ctx, m);
 	else
 		free(m);
+}
+
+void ripc__message_drop(struct ripc__message *m)
+{
+	message_drop(m);
 }
 
 void ripc_message_free(struct ripc_message *message)
@@ -125,7 +146,7 @@ void ripc_message_free(struct ripc_message *message)
 		return;
 	ctx = m->ctx;
 	ripc__lock(ctx);
-	ripc__message_drop(m);
+	message_drop(m);
 	ripc__unlock(ctx);
 }
 

@@ -118,6 +118,17 @@ void ripc__round_part(struct ripc *ctx)
 	ctx->in_progress = false;
 }
 
+void ripc__round_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	ctx->in_progress = true;
+	ctx->now_old = true;
+	ripc__lane_event(ctx, tp, ev);
+	ctx->now_old = false;
+	if (!ripc__list_empty(&ctx->dead_lanes))
+		ripc__lanes_reap(ctx);
+	ctx->in_progress = false;
+}
+
 void ripc__round(struct ripc *ctx)
 {
 	uint64_t deadline;

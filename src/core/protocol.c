@@ -134,6 +134,9 @@ static inline void items_of(struct ripc__message *m, const struct ripc__header *
 static const uint8_t *__attribute__((noinline))
 keep_copy(struct ripc__message *m, const struct ripc__header *h)
 {
+	/* Where that of a plain message would lie, and is aligned. */
+	if (h->payload_len <= RIPC__MESSAGE_ROOM - RIPC__PLAIN_LEN)
+		return memcpy(ripc__message_room(m) + RIPC__PLAIN_LEN, h->payload, h->payload_len);
 	m->heap = malloc(h->payload_len ? h->payload_len : 1);
 	if (m->heap)
 		memcpy(m->heap, h->payload, h->payload_len);

@@ -4,6 +4,7 @@
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
+#include "core/plain.h"
 #include "core/rendezvous.h"
 #include "core/request.h"
 
@@ -468,11 +469,20 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 	if (rc)
 		return rc;
 	ripc__lock(ctx);
+	/* Long messages that wait for room in the queue take the general way. */
+	if (RIPC__LIKELY(!s->first && timeout_ms && s->state == RIPC__SERVICE_ACTIVE &&
+			 !ctx->closing && ripc__list_empty(&s->longs))) {
+		m = ripc__plain_receive(s);
+		if (RIPC__LIKELY(m != NULL)) {
+			ripc__list_add(&ctx->messages, &m->held);
+			*message = &m->pub;
+			ripc__unlock(ctx);
+			return 0;
+		}
+	}
 	rc = ripc__service_enter(s);
 	if (rc)
 		goto out;
-	if (!s->first && timeout_ms)
-		ripc__glance(ctx, &s->first);
 	m = queue_pop(s);
 	if (RIPC__UNLIKELY(!m))
 		rc = receive_waiting(s, &m, timeout_ms);

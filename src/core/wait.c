@@ -13,7 +13,6 @@
 #define SPIN_MAX_NS \
 	(100 * 1000) /* adaptive: longest spin before sleeping; a loaded round trip is shorter */
 #define SPIN_MIN_NS (2 * 1000)
-#define GLANCES     16 /* looks before a thread becomes the driver; one of so many is a whole round */
 #define TICK_NS     RIPC__MS /* how soon the agent looks after a context that nobody drives any more */
 #define TICK_SHIFT \
 	2 /* up to TICK_NS << this while there is always a driver and no long message under way */
@@ -310,31 +309,30 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 	return rc;
 }
 
-/*
- * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. Where the last look is
- * longer ago than that, the time is read, and so it is in each whole round.
- */
-void ripc__glance(struct ripc *ctx, struct ripc__message *const *queue)
+/* The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. */
+unsigned ripc__glances(struct ripc *ctx)
 {
-	unsigned rounds = ctx->opt.wait == RIPC__WAIT_BLOCK ? 1 : GLANCES;
-
 	if (atomic_load_explicit(&ctx->driver, memory_order_relaxed) || ctx->hooks.now ||
 	    ctx->in_progress)
-		return;
+		return 0;
+	/* Where the last look is longer ago than a tick, the time is read, and so it is in each whole round. */
 	if (!atomic_load_explicit(&ctx->driven, memory_order_relaxed)) {
 		atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
 		ctx->glances = 0;
 	}
-	do {
-		if (ctx->glances++ % GLANCES) {
-			ctx->now_old = true;
-			ripc__round_part(ctx);
-			ctx->now_old = false;
-		} else {
-			ctx->now_ns = ripc__now(ctx);
-			ripc__round(ctx);
-		}
-	} while (!*queue && --rounds && !ripc__lock_wanted(ctx));
+	return ctx->opt.wait == RIPC__WAIT_BLOCK ? 1 : RIPC__GLANCES;
+}
+
+void ripc__glance(struct ripc *ctx)
+{
+	if (ctx->glances++ % RIPC__GLANCES) {
+		ctx->now_old = true;
+		ripc__round_part(ctx);
+		ctx->now_old = false;
+	} else {
+		ctx->now_ns = ripc__now(ctx);
+		ripc__round(ctx);
+	}
 }
 
 /*

@@ -39,11 +39,11 @@ void ripc__wake_all(struct ripc *ctx);
 int ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns);
 
 /*
- * A short look whether something comes to the queue whose head is *queue, while nobody drives: without becoming the driver, and most
- * often without the clock. The lock is held all the time. Whoever finds nothing must wait, or look with ripc__progress().
+ * Short looks at the network, while nobody drives: without becoming the driver, and most often without the clock. The lock is held all the
+ * time. Whoever finds nothing must wait, or look with ripc__progress().
  */
-struct ripc__message;
-void ripc__glance(struct ripc *ctx, struct ripc__message *const *queue);
+unsigned ripc__glances(struct ripc *ctx); /* how many are worth it now; 0: none is allowed */
+void ripc__glance(struct ripc *ctx);      /* one */
 
 /* When a call with this timeout must end: now + timeout, or RIPC__NEVER. */
 uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms);

@@ -55,6 +55,7 @@ enum ripc__access {
 
 #define RIPC__PRIVATE_MAX 192 /* bytes of private data a connection set-up carries at most */
 #define RIPC__ADDRESS_MAX 256 /* bytes of a transport's address in a resolver record at most */
+#define RIPC__HEAD_LEN    36  /* bytes of the head that post_plain() sends */
 
 struct ripc__transport; /* an open transport; each starts with struct ripc__transport_base */
 struct ripc__ep;        /* an endpoint; opaque for the core */
@@ -190,6 +191,13 @@ struct ripc__transport_ops {
 	int (*post_send)(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
 
 	/*
+	 * Optional: the same for a head of RIPC__HEAD_LEN bytes and one payload, by a shorter way. Negative, whatever the number:
+	 * nothing was sent, post_send() does it or says why not. len: with the head not more than send_max.
+	 */
+	int (*post_plain)(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			  bool more);
+
+	/*
 	 * Writes local memory to the peer's, or reads the peer's into local memory. The local range lies
 	 * within mr. The memory belongs to the transport until WRITE_DONE/READ_DONE, EV_CLOSED or ep_close().
 	 * A read beyond read_depth or a full queue returns -EAGAIN, and EV_SENDABLE will come.
@@ -235,6 +243,13 @@ struct ripc__transport_ops {
 	 */
 	unsigned (*progress)(struct ripc__transport *t, struct ripc__event *events, unsigned max,
 			     uint64_t now_ns, uint64_t *deadline_ns);
+
+	/*
+	 * Optional: one event of the endpoint that brought something last. A shorter way for between two calls of progress(), not
+	 * instead of them: it looks at nothing else, and what it leaves is for progress(). What it brings may lie in the caller's
+	 * room, cap bytes, with no token. Return: whether there is an event.
+	 */
+	bool (*take)(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev);
 
 	/*
 	 * Bytes that have come from the peer, or were acknowledged by it, so far. Optional: NULL where the transport

@@ -86,15 +86,12 @@ static int check_long(const struct ripc__header *h, const char **why)
 	return sum == h->payload_len ? 0 : bad(why, "inline items do not add up to the payload");
 }
 
-#define PLAIN \
-	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | UINT64_C(1) << 48)
-
 /* A SHORT of one item without anything else, which most messages are: two comparisons instead of one for each field. */
 static inline bool plain(struct ripc__header *h, const uint8_t *buf, size_t len)
 {
 	uint64_t last;
 
-	if (len < RIPC__HEADER_LEN + 4 || ripc__get_le64(buf) != PLAIN)
+	if (len < RIPC__PLAIN_LEN || ripc__get_le64(buf) != RIPC__PLAIN_WORD)
 		return false;
 	last = ripc__get_le64(buf + 24);
 	if (last >> 48 || ripc__get_le32(buf + RIPC__HEADER_LEN) != len - RIPC__HEADER_LEN - 4)

@@ -36,7 +36,11 @@
 #define RIPC__MSG_VERSION 1
 #define RIPC__HEADER_LEN  32
 #define RIPC__DESC_LEN    24 /* one item or return buffer descriptor */
-#define RIPC__LONG_FIXED  (RIPC__HEADER_LEN + 16)
+/* A SHORT of one item and nothing else: its first 8 bytes, and how many stand before its payload. */
+#define RIPC__PLAIN_WORD \
+	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | UINT64_C(1) << 48)
+#define RIPC__PLAIN_LEN  (RIPC__HEADER_LEN + 4)
+#define RIPC__LONG_FIXED (RIPC__HEADER_LEN + 16)
 /* The largest message without payload: a transport's send_max must not be below it. */
 #define RIPC__MSG_MIN_MAX (RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURNS_MAX) * RIPC__DESC_LEN)
 /* The most that a short message's header can take. */

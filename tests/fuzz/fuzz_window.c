@@ -102,10 +102,14 @@ static void credit(struct world *x, struct input *in)
 
 static void look(struct world *x)
 {
-	uint8_t *buf = malloc(RIPC__WIN_BUF);
+	uint8_t *buf = malloc(RIPC__WIN_BUF), *room = malloc(4 * RIPC__WIN_BODY);
 	struct ripc__win_event ev;
+	uint32_t len;
 
-	check(buf != NULL);
+	check(buf != NULL && room != NULL);
+	for (unsigned i = 0; i < 256 && ripc__win_take(&x->w, room, 4 * RIPC__WIN_BODY, &len); i++)
+		check(len <= 4 * RIPC__WIN_BODY);
+	free(room);
 	for (unsigned i = 0; i < 256 && ripc__win_next(&x->w, buf, &ev); i++) {
 		uint64_t *open = ev.kind == RIPC__WIN_READ_DONE ? &x->reads : &x->writes;
 

@@ -100,6 +100,119 @@ START_TEST(send__gathers)
 }
 END_TEST
 
+/* By the short way or the other one, sent and taken, in every combination of which the sizes allow. */
+START_TEST(plain__every_size)
+{
+	static uint8_t data[RIPC__HEAD_LEN + RIPC__WIN_SEND_MAX], room[8 * RIPC__WIN_BODY + 64];
+	const size_t caps[] = {0, RIPC__WIN_BODY, 4 * RIPC__WIN_BODY, 8 * RIPC__WIN_BODY};
+	struct rig r;
+
+	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
+	for (size_t len = 0; len <= RIPC__WIN_SEND_MAX - RIPC__HEAD_LEN; len += len < 1000 ? 1 : 97) {
+		for (unsigned i = 0; i < 2 * sizeof(caps) / sizeof(caps[0]); i++) {
+			size_t all = RIPC__HEAD_LEN + len, cap = caps[i / 2];
+			uint8_t *payload = malloc(len ? len : 1);
+			uint32_t got = UINT32_MAX;
+
+			ck_assert_ptr_nonnull(payload);
+			rig_fill(data, all, len + i);
+			/* Nothing behind it is read. */
+			memcpy(payload, data + RIPC__HEAD_LEN, len);
+			if (i & 1)
+				ck_assert_int_eq(rig_send(&r.a, data, all), 0);
+			else
+				ck_assert_int_eq(
+					ripc__win_send_plain(&r.a.w, data, payload, len, false), 0);
+			free(payload);
+			memset(room, 0xaa, sizeof(room));
+			if (ripc__win_take(&r.b.w, room, cap, &got)) {
+				ck_assert_uint_le(got, cap);
+				ck_assert_uint_eq(got, all);
+				ck_assert(!memcmp(room, data, all));
+				for (size_t k = cap; k < sizeof(room); k++)
+					ck_assert_uint_eq(room[k], 0xaa);
+			} else {
+				ck_assert(all > RIPC__WIN_INLINE_MAX || all > cap);
+				ck_assert(rig_next(&r.b));
+				ck_assert_uint_eq(r.b.len, all);
+				ck_assert(!memcmp(r.b.buf, data, all));
+			}
+			ck_assert(!ripc__win_take(&r.b.w, room, cap, &got));
+		}
+	}
+	ck_assert_int_lt(ripc__win_send_plain(&r.a.w, data, data,
+					      RIPC__WIN_SEND_MAX - RIPC__HEAD_LEN + 1, false),
+			 0);
+	ck_assert(!rig_next(&r.b));
+	rig_close(&r);
+}
+END_TEST
+
+/* Where it cannot be done nothing is sent, and the other way is free. */
+START_TEST(plain__not_here)
+{
+	uint8_t data[100];
+	unsigned sent = 0;
+	uint32_t len;
+	struct rig r;
+
+	rig_fill(data, sizeof(data), 1);
+	rig_open(&r, &rig_small, true, 0, test_seed());
+	ck_assert_int_lt(ripc__win_send_plain(&r.a.w, data, data + 36, 64, false), 0);
+	ck_assert_uint_eq(r.a.w.tx, 0);
+	rig_close(&r);
+
+	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
+	while (!ripc__win_send_plain(&r.a.w, data, data + 36, 64, false))
+		sent++;
+	ck_assert_uint_eq(sent, 32);
+	ck_assert_int_eq(rig_send(&r.a, data, 100), -EAGAIN);
+	/* Nothing is taken before the peer was heard, which is for the first look. */
+	ck_assert(!ripc__win_take(&r.b.w, r.b.buf, sizeof(r.b.buf), &len));
+	ck_assert(rig_next(&r.b));
+	for (unsigned i = 1; i < sent; i++) {
+		ck_assert(ripc__win_take(&r.b.w, r.b.buf, sizeof(r.b.buf), &len));
+		ck_assert_uint_eq(len, 100);
+		ck_assert(!memcmp(r.b.buf, data, 100));
+	}
+	rig_next(&r.a);
+	ck_assert_uint_eq(r.a.sendables, 1);
+	ck_assert_int_eq(ripc__win_send_plain(&r.a.w, data, data + 36, 64, false), 0);
+	/* Credit went back for what was taken, too. */
+	ck_assert_uint_gt(r.a.w.tx_taken, 0);
+	ripc__win_bye(&r.b.w);
+	rig_next(&r.a);
+	ck_assert_int_lt(r.a.w.status, 0);
+	ck_assert_int_lt(ripc__win_send_plain(&r.a.w, data, data + 36, 64, false), 0);
+	rig_close(&r);
+}
+END_TEST
+
+/* A request to be woken is answered by what take() found, too: the next sleep asks anew. */
+START_TEST(take__ends_the_request)
+{
+	uint8_t data[100] = {0};
+	uint32_t len;
+	struct rig r;
+
+	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
+	ck_assert_int_eq(rig_send(&r.a, data, 1), 0);
+	ck_assert(rig_next(&r.b));
+	r.b.kicks = 0;
+	ripc__win_arm(&r.b.w);
+	ck_assert(ripc__win_quiet(&r.b.w));
+	ck_assert_int_eq(ripc__win_send_plain(&r.a.w, data, data + 36, 64, false), 0);
+	ck_assert_uint_eq(r.b.kicks, 1);
+	ck_assert(!ripc__win_quiet(&r.b.w));
+	ck_assert(ripc__win_take(&r.b.w, r.b.buf, sizeof(r.b.buf), &len));
+	ripc__win_arm(&r.b.w);
+	ck_assert(ripc__win_quiet(&r.b.w));
+	ck_assert_int_eq(ripc__win_send_plain(&r.a.w, data, data + 36, 64, false), 0);
+	ck_assert_uint_eq(r.b.kicks, 2);
+	rig_close(&r);
+}
+END_TEST
+
 /* The ring fills, the sender is told once when there is room, and nothing is lost. */
 START_TEST(send__full)
 {
@@ -657,6 +770,12 @@ START_TEST(hostile__scribbled)
 				v = test_random(&rng);
 				memcpy(r.b.inbox + RIPC__WIN_CREDIT_AT + 8 * (v & 1), &v, 8);
 			}
+			if (what % 5 == 4) {
+				uint32_t len;
+
+				if (ripc__win_take(&e->w, e->buf, 4 * RIPC__WIN_BODY, &len))
+					ck_assert_uint_le(len, 4 * RIPC__WIN_BODY);
+			}
 			for (int k = 0; k < 3; k++)
 				rig_next(e);
 			ripc__win_arm(&e->w);
@@ -677,6 +796,9 @@ int main(void)
 	tcase_set_timeout(c, 300);
 	tcase_add_loop_test(c, send__every_size, 0, 2);
 	tcase_add_test(c, send__gathers);
+	tcase_add_test(c, plain__every_size);
+	tcase_add_test(c, plain__not_here);
+	tcase_add_test(c, take__ends_the_request);
 	tcase_add_loop_test(c, send__full, 0, 2);
 	tcase_add_loop_test(c, send__checksummed, 0, SEEDS);
 	tcase_add_loop_test(c, send__without_fences, 0, 5);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -520,6 +521,167 @@ START_TEST(hostile__kicks)
 }
 END_TEST
 
+/* Until the endpoint of b is not looked at any more. */
+static void turn_cold(struct two *w)
+{
+	for (int i = 0; i < 100 && !w->eb->cold; i++) {
+		ck_assert_int_eq(progress(w->b).kind, RIPC__EV_NONE);
+		OPS->arm((struct ripc__transport *)w->b);
+	}
+	ck_assert(w->eb->cold);
+}
+
+/* Its peer rings, and it is heard. */
+START_TEST(cold__rings)
+{
+	struct iovec item = {"hello", 5};
+	struct two w;
+
+	join(&w);
+	for (int i = 0; i < 3; i++) {
+		struct ripc__event ev;
+		struct pollfd p;
+
+		turn_cold(&w);
+		/* Asleep: nothing is readable before the peer rings. */
+		p = (struct pollfd){.fd = OPS->fd((struct ripc__transport *)w.b), .events = POLLIN};
+		ck_assert_int_eq(poll(&p, 1, 0), 0);
+		ck_assert_int_eq(OPS->post_send(w.ea, &item, 1, false), 0);
+		ck_assert_int_eq(poll(&p, 1, 10000), 1);
+		ev = await(w.b, RIPC__EV_RECV);
+		ck_assert_uint_eq(ev.len, 5);
+		ck_assert_ptr_eq(ev.ep, w.eb);
+		OPS->release((struct ripc__transport *)w.b, ev.token);
+		ck_assert(!w.eb->cold);
+	}
+	part(&w);
+}
+END_TEST
+
+/* Also by who never looks at the sockets, as it does not sleep; the ring that comes later does no harm. */
+START_TEST(cold__is_found)
+{
+	struct iovec item = {"hello", 5};
+	uint64_t deadline = UINT64_MAX;
+	struct ripc__event ev = {.kind = RIPC__EV_NONE};
+	struct two w;
+
+	join(&w);
+	turn_cold(&w);
+	/* Looks at the sockets, for it was about to sleep. */
+	OPS->progress((struct ripc__transport *)w.b, &ev, 1, UINT64_C(1) << 40, &deadline);
+	ck_assert(w.eb->cold);
+	ck_assert_int_eq(OPS->post_send(w.ea, &item, 1, false), 0);
+	for (int i = 0; i < 10 && ev.kind == RIPC__EV_NONE; i++)
+		OPS->progress((struct ripc__transport *)w.b, &ev, 1, UINT64_C(1) << 40, &deadline);
+	ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
+	OPS->release((struct ripc__transport *)w.b, ev.token);
+	ck_assert(!w.eb->cold);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
+	part(&w);
+}
+END_TEST
+
+/* Where nobody sleeps as well, if it takes longer. */
+START_TEST(cold__without_sleep)
+{
+	struct iovec item = {"hello", 5};
+	struct ripc__event ev;
+	struct two w;
+
+	join(&w);
+	for (int i = 0; i < 100000 && !w.eb->cold; i++)
+		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
+	ck_assert(w.eb->cold);
+	ck_assert_int_eq(OPS->post_send(w.ea, &item, 1, false), 0);
+	ev = await(w.b, RIPC__EV_RECV);
+	OPS->release((struct ripc__transport *)w.b, ev.token);
+	ck_assert(!w.eb->cold);
+	part(&w);
+}
+END_TEST
+
+/* What is posted is looked after, and the end is noticed. */
+START_TEST(cold__posts_and_ends)
+{
+	struct iovec item = {"hello", 5};
+	uint8_t head[RIPC__HEAD_LEN] = {0};
+	struct ripc__event ev;
+	struct two w;
+
+	join(&w);
+	turn_cold(&w);
+	ck_assert_int_eq(OPS->post_send(w.eb, &item, 1, true), 2);
+	ck_assert(!w.eb->cold);
+	/* What was held back goes out before the next sleep. */
+	turn_cold(&w);
+	ck_assert(!ripc__win_busy(&w.eb->win));
+	ck_assert_int_eq(OPS->post_plain(w.eb, head, "x", 1, false), 0);
+	ck_assert(!w.eb->cold);
+	turn_cold(&w);
+	OPS->ep_close(w.ea);
+	ev = await(w.b, RIPC__EV_CLOSED);
+	ck_assert_ptr_eq(ev.ep, w.eb);
+	OPS->ep_close(w.eb);
+	part(&w);
+}
+END_TEST
+
+/* One that is dropped while it is not looked at is gone. */
+START_TEST(cold__closed)
+{
+	struct two w;
+
+	join(&w);
+	turn_cold(&w);
+	OPS->ep_close(w.eb);
+	ck_assert_ptr_eq(w.b->cold.next, &w.b->cold);
+	await(w.a, RIPC__EV_CLOSED);
+	part(&w);
+	join(&w);
+	turn_cold(&w);
+	part(&w);
+}
+END_TEST
+
+/* Only after a round has found the endpoint; small ones into the room, others where the rounds receive. */
+START_TEST(take__follows_who_spoke_last)
+{
+	static uint8_t head[RIPC__HEAD_LEN], data[3000], room[224];
+	struct ripc__event ev;
+	struct two w;
+
+	join(&w);
+	/* Brings it the memory that is received into. */
+	ck_assert_int_eq(OPS->post_plain(w.ea, head, data, 64, false), 0);
+	ev = await(w.b, RIPC__EV_RECV);
+	ck_assert_uint_eq(ev.len, 100);
+	OPS->release((struct ripc__transport *)w.b, ev.token);
+	ck_assert(!OPS->take((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+	for (unsigned i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 7);
+	for (size_t len = 0; len <= sizeof(data); len += 50) {
+		head[0] = (uint8_t)len;
+		ck_assert_int_eq(OPS->post_plain(w.ea, head, data, len, false), 0);
+		ck_assert(OPS->take((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+		ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
+		ck_assert_ptr_eq(ev.ep, w.eb);
+		ck_assert_ptr_eq(ev.user, &w);
+		ck_assert_uint_eq(ev.len, RIPC__HEAD_LEN + len);
+		ck_assert((ev.data == room) == !ev.token);
+		ck_assert((ev.data == room) == (RIPC__HEAD_LEN + len <= sizeof(room)));
+		ck_assert(!memcmp(ev.data, head, RIPC__HEAD_LEN));
+		ck_assert(!memcmp(ev.data + RIPC__HEAD_LEN, data, len));
+		if (ev.token)
+			OPS->release((struct ripc__transport *)w.b, ev.token);
+	}
+	OPS->ep_close(w.eb);
+	ck_assert(!OPS->take((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+	part(&w);
+}
+END_TEST
+
 /* A memory object of len bytes with these seals, the first of it filled. */
 static int object(off_t len, size_t filled, int seals)
 {
@@ -644,6 +806,12 @@ int main(void)
 	tcase_add_test(c, read__direct);
 	tcase_add_loop_test(c, hostile__scribbles, 0, 30);
 	tcase_add_test(c, hostile__kicks);
+	tcase_add_test(c, cold__rings);
+	tcase_add_test(c, cold__is_found);
+	tcase_add_test(c, cold__without_sleep);
+	tcase_add_test(c, cold__posts_and_ends);
+	tcase_add_test(c, cold__closed);
+	tcase_add_test(c, take__follows_who_spoke_last);
 	tcase_add_test(c, hand__only_what_can_do_no_harm);
 	tcase_add_test(c, hand__not_to_who_takes_none);
 	tcase_add_test(c, progress__no_slabs);

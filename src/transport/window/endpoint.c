@@ -117,8 +117,21 @@ int ripc__shm_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	for (unsigned i = 0; i < niov; i++)
 		len += iov[i].iov_len;
 	rc = ripc__win_send(&ep->win, iov, niov, len, more);
+	ripc__shm_warm(ep);
 	/* The simulated link moves when somebody makes progress. */
 	return rc >= 0 && ep->t->linked ? 1 : rc;
+}
+
+int ripc__shm_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			 bool more)
+{
+	int rc;
+
+	if (ep->state != SHM_OPEN)
+		return -ENOTCONN;
+	rc = ripc__win_send_plain(&ep->win, head, payload, len, more);
+	ripc__shm_warm(ep);
+	return rc;
 }
 
 static bool local_range(const struct ripc__mr *mr, const void *local, size_t len)
@@ -135,6 +148,7 @@ int ripc__shm_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const v
 		return -ENOTCONN;
 	if (!local_range(mr, local, len))
 		return -EINVAL;
+	ripc__shm_warm(ep);
 	return ripc__win_write(&ep->win, local, len, raddr, rkey, wr_id);
 }
 
@@ -145,6 +159,7 @@ int ripc__shm_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *lo
 		return -ENOTCONN;
 	if (!local_range(mr, local, len))
 		return -EINVAL;
+	ripc__shm_warm(ep);
 	return ripc__win_read(&ep->win, local, len, raddr, rkey, wr_id);
 }
 

@@ -105,7 +105,8 @@ struct ripc__win {
 	uint8_t epoch;      /* never 0 */
 	bool heard;         /* the peer's hello was seen */
 	bool want_sendable; /* a post was refused */
-	int status;         /* < 0: failed; why says how */
+	bool plain; /* plain stores reach the peer's segment, and a release fence orders them */
+	int status; /* < 0: failed; why says how */
 	const char *why;
 
 	uint64_t tx, tx_taken; /* slots posted; of these, taken by the peer as far as we know */
@@ -151,6 +152,12 @@ void ripc__win_conceal(struct ripc__win *w, struct ripc__win_region *region);
  * sleeps is woken by the next send without, by one of the next few, or by ripc__win_flush().
  */
 int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, size_t len, bool more);
+/*
+ * The same for a head of RIPC__HEAD_LEN bytes and a payload, by the shortest way there is. Negative, whatever the number: it is not sent,
+ * and ripc__win_send() does it or says why not.
+ */
+int ripc__win_send_plain(struct ripc__win *w, const uint8_t *head, const uint8_t *payload,
+			 size_t len, bool more);
 void ripc__win_flush(struct ripc__win *w);
 int ripc__win_read(struct ripc__win *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
 		   uint64_t wr_id);
@@ -162,6 +169,12 @@ int ripc__win_write(struct ripc__win *w, const void *from, uint64_t len, uint64_
  * there may be a status; a failed engine reports nothing.
  */
 bool ripc__win_next(struct ripc__win *w, uint8_t *buf, struct ripc__win_event *ev);
+
+/*
+ * Takes the next message if it is a send in slots, and all its slots fit into cap bytes. Return: whether it did; *len: bytes of it. What it
+ * leaves, faults among it, is for ripc__win_next().
+ */
+bool ripc__win_take(struct ripc__win *w, uint8_t *buf, size_t cap, uint32_t *len);
 
 /* Whether the next slot was written: ripc__win_next() has something to look at. */
 static inline bool ripc__win_ready(const struct ripc__win *w)

@@ -15,6 +15,7 @@ void ripc__win_init(struct ripc__win *w, const struct ripc__win_backend *be,
 
 	memset(w, 0, sizeof(*w));
 	w->be = *be;
+	w->plain = be->map && !be->ops->fence;
 	w->shape = *shape;
 	w->epoch = epoch;
 	w->mask = (1u << shape->slot_bits) - 1;
@@ -213,7 +214,7 @@ static int send_slots(struct ripc__win *w, const struct iovec *iov, unsigned nio
 		return refuse(w);
 	for (unsigned i = 0; i < niov; i++)
 		to = put(to, iov[i].iov_base, iov[i].iov_len);
-	if (w->be.map && !w->be.ops->fence) {
+	if (w->plain) {
 		memset(to, 0, RIPC__WIN_BODY);
 		post_send(w, body, len);
 	} else {
@@ -250,6 +251,85 @@ int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, 
 	rc = len <= RIPC__WIN_INLINE_MAX ? send_slots(w, iov, niov, (uint32_t)len)
 					 : send_bulk(w, iov, niov, (uint32_t)len);
 	return rc ? rc : say(w, more);
+}
+
+/* Fewer bytes than a slot has, more than none. What is behind them in the slot is of a message to the same peer. */
+static inline void put_tail(uint8_t *to, const uint8_t *from, size_t n)
+{
+	if (n >= 32) {
+		memcpy(to, from, 32);
+		memcpy(to + n - 32, from + n - 32, 32);
+	} else if (n >= 16) {
+		memcpy(to, from, 16);
+		memcpy(to + n - 16, from + n - 16, 16);
+	} else if (n >= 8) {
+		memcpy(to, from, 8);
+		memcpy(to + n - 8, from + n - 8, 8);
+	} else {
+		while (n--)
+			*to++ = *from++;
+	}
+}
+
+/* Of the payload, beside the head in the first slot. */
+#define FIRST_LEN (RIPC__WIN_BODY - RIPC__HEAD_LEN)
+
+/* There is room. */
+static inline void plain_slots(struct ripc__win *w, const uint8_t *head, const uint8_t *payload,
+			       uint32_t len)
+{
+	uint8_t *ring = w->be.map + RIPC__WIN_SLOTS_AT,
+		*first = ring + (w->tx & w->mask) * RIPC__WIN_SLOT, *to;
+	uint64_t index = w->tx, word = win_word(index, RIPC__HEAD_LEN + len, WIN_SEND, w->epoch);
+
+	memcpy(first + 8, head, RIPC__HEAD_LEN);
+	to = first + 8 + RIPC__HEAD_LEN;
+	if (len <= FIRST_LEN) {
+		put_tail(to, payload, len);
+	} else {
+		memcpy(to, payload, FIRST_LEN);
+		payload += FIRST_LEN;
+		len -= FIRST_LEN;
+		for (;;) {
+			to = ring + (++index & w->mask) * RIPC__WIN_SLOT;
+			__atomic_store_n((uint64_t *)(void *)to,
+					 htole64(win_word(index, 0, WIN_MORE, w->epoch)),
+					 __ATOMIC_RELAXED);
+			if (len <= RIPC__WIN_BODY)
+				break;
+			memcpy(to + 8, payload, RIPC__WIN_BODY);
+			payload += RIPC__WIN_BODY;
+			len -= RIPC__WIN_BODY;
+		}
+		put_tail(to + 8, payload, len);
+	}
+	w->tx = index + 1;
+	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
+}
+
+int ripc__win_send_plain(struct ripc__win *w, const uint8_t *head, const uint8_t *payload,
+			 size_t len, bool more)
+{
+	uint32_t bytes = RIPC__HEAD_LEN + (uint32_t)len, slots;
+	uint8_t body[4];
+
+	if (!w->plain || w->status || w->nwrites > w->nwritten ||
+	    len > RIPC__WIN_SEND_MAX - RIPC__HEAD_LEN)
+		return -EAGAIN;
+	if (bytes <= RIPC__WIN_INLINE_MAX) {
+		slots = win_slots(bytes);
+		if (!room_for(w, slots) && !ripc__win_room(w, slots, 0))
+			return -EAGAIN;
+		plain_slots(w, head, payload, (uint32_t)len);
+	} else {
+		if (!ripc__win_room(w, 1, bytes))
+			return -EAGAIN;
+		bulk(w, head, RIPC__HEAD_LEN);
+		bulk(w, payload, len);
+		ripc__put_le32(body, bytes);
+		post(w, WIN_BULK, body, 4);
+	}
+	return say(w, more);
 }
 
 void ripc__win_bye(struct ripc__win *w)

@@ -133,10 +133,7 @@ static struct ripc__ep *ep_new(struct shm *t, int fd, enum shm_state state)
 		free(ep);
 		return NULL;
 	}
-	ep->next = &t->eps;
-	ep->prev = t->eps.prev;
-	ep->prev->next = ep;
-	t->eps.prev = ep;
+	ripc__shm_link(&t->eps, ep);
 	t->neps++;
 	t->nsetups++;
 	t->nincoming += state == SHM_INCOMING;
@@ -165,8 +162,9 @@ void ripc__shm_bury(struct ripc__ep *ep)
 	if (ep->fd >= 0)
 		close(ep->fd);
 	ep->fd = -1;
-	ep->prev->next = ep->next;
-	ep->next->prev = ep->prev;
+	ripc__shm_unlink(ep);
+	if (t->last == ep)
+		t->last = NULL;
 	t->neps--;
 	ep->next = t->graves;
 	t->graves = ep;

@@ -21,6 +21,8 @@
 #define LOOK_NS          50000u   /* how often a spinning driver looks at the sockets */
 #define LOST_NS          RIPC__MS /* the longest sleep where a kick may be lost */
 #define EVENTS_EACH      16u      /* of one endpoint in one round */
+#define SILENT_MIN       8u    /* rounds without anything, after which an endpoint may turn cold */
+#define SILENT_MAX       1024u /* and after which one does where nobody sleeps */
 #define EPOLL_EVENTS     32
 
 static int read_boot_id(uint8_t host[16])
@@ -76,6 +78,8 @@ static void shm_close(struct ripc__transport *tr)
 
 	while (t->eps.next != &t->eps)
 		ripc__shm_ep_close(t->eps.next);
+	while (t->cold.next != &t->cold)
+		ripc__shm_ep_close(t->cold.next);
 	clean_up(t);
 	while (t->regions) {
 		struct ripc__win_region *region = t->regions;
@@ -125,6 +129,7 @@ static int open_as(struct ripc__transport **tr, const struct ripc__transport_env
 	t->linked = ops == &ripc__transport_winsim;
 	t->takes = !t->linked && env->opt->handover == RIPC__HANDOVER_ON;
 	t->eps.next = t->eps.prev = &t->eps;
+	t->cold.next = t->cold.prev = &t->cold;
 	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
 	if (t->linked)
 		t->seed = seed ? strtoull(seed, NULL, 0) : 1;
@@ -225,6 +230,7 @@ look(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
 		if (ep->established)
 			continue;
 		ripc__win_kicked(&ep->win);
+		ripc__shm_warm(ep);
 		got = ripc__shm_packet(ep, events + n);
 		n += got > 0;
 		if (got < 0 || (!got && ready[i].events & EPOLLHUP)) {
@@ -245,11 +251,17 @@ report_closed(struct ripc__ep *ep, struct ripc__event *ev, int status, const cha
 		ep->t->nincoming -= ep->state == SHM_INCOMING;
 	}
 	ep->state = SHM_CLOSED;
+	if (ep->t->last == ep)
+		ep->t->last = NULL;
 }
 
 static unsigned serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max, bool *more)
 {
 	unsigned n = 0;
+
+	ep->silent = 0;
+	/* The simulated link moves in every round. */
+	ep->t->last = ep->t->linked ? NULL : ep;
 
 	if (ep->established) {
 		ep->established = false;
@@ -278,6 +290,22 @@ static inline bool wakes(const struct ripc__ep *ep)
 {
 	return ripc__win_ready(&ep->win) || ripc__win_busy(&ep->win) || ep->established ||
 	       ep->gone || ep->win.status;
+}
+
+/* A look at one of those that are not looked at: a peer that finds itself heard need not ring. */
+static inline void look_cold(struct shm *t)
+{
+	struct ripc__ep *ep = t->cold.next;
+
+	if (ep == &t->cold)
+		return;
+	if (ripc__win_ready(&ep->win)) {
+		ripc__shm_warm(ep);
+		return;
+	}
+	/* It was its turn. */
+	ripc__shm_unlink(ep);
+	ripc__shm_link(&t->cold, ep);
 }
 
 /* Requests that never say what they want. */
@@ -311,12 +339,33 @@ static void __attribute__((noinline)) rotate(struct shm *t, struct ripc__ep *ep)
 	ep->prev = head;
 }
 
+/* It is armed and idle. */
+static void chill(struct ripc__ep *ep)
+{
+	ep->cold = true;
+	ripc__shm_unlink(ep);
+	ripc__shm_link(&ep->t->cold, ep);
+}
+
+/* Nobody sleeps, and it has been silent for long. */
+static void __attribute__((noinline)) try_chill(struct ripc__ep *ep)
+{
+	ep->silent = 0;
+	if (ep->t->linked || ripc__win_busy(&ep->win))
+		return;
+	ripc__win_arm(&ep->win);
+	/* Said before looked: see ripc__win_notify(). */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (ripc__win_quiet(&ep->win))
+		chill(ep);
+}
+
 static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
 			     uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct shm *t = (struct shm *)tr;
 	uint64_t next = RIPC__NEVER;
-	struct ripc__ep *ep;
+	struct ripc__ep *ep, *after;
 	bool more = false;
 	unsigned n = 0;
 
@@ -336,13 +385,17 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 							   .text = t->garbage_told};
 		}
 	}
-	for (ep = t->eps.next; ep != &t->eps && n < max; ep = ep->next) {
+	look_cold(t);
+	for (ep = t->eps.next; ep != &t->eps && n < max; ep = after) {
+		after = ep->next;
 		if (ep->state == SHM_OPEN) {
 			if (t->linked)
 				next = step_link(ep, now_ns, next);
 			if (wakes(ep))
 				n += serve(ep, events + n,
 					   max - n < EVENTS_EACH ? max - n : EVENTS_EACH, &more);
+			else if (++ep->silent >= SILENT_MAX)
+				try_chill(ep);
 		} else if (ep->failed && ep->state == SHM_CALLING) {
 			report_closed(ep, &events[n++], ep->failed, ep->why);
 		}
@@ -356,6 +409,28 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 	if (next < *deadline_ns)
 		*deadline_ns = next;
 	return n;
+}
+
+static bool shm_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+{
+	struct shm *t = (struct shm *)tr;
+	struct ripc__ep *ep = t->last;
+	bool more;
+
+	if (!ep || !ripc__win_ready(&ep->win) || t->armed || ep->established ||
+	    ripc__win_busy(&ep->win))
+		return false;
+	if (ripc__win_take(&ep->win, room, cap, &ev->len)) {
+		ep->silent = 0;
+		ev->kind = RIPC__EV_RECV;
+		ev->user = ep->user;
+		ev->ep = ep;
+		ev->data = room;
+		ev->token = NULL;
+		return true;
+	}
+	/* The scratch memory is for whole rounds. */
+	return t->intake.slab && ripc__intake_serve(&t->intake, &ep->win, ep, ep->user, ev, 1, &more);
 }
 
 /* ---- the rest ---- */
@@ -380,10 +455,22 @@ static int shm_post_datagram(struct ripc__transport *tr, const uint8_t *addr, si
 	return -EOPNOTSUPP;
 }
 
+static bool idle(const struct ripc__ep *ep)
+{
+	if (ep->state != SHM_OPEN)
+		return !ep->failed || ep->state != SHM_CALLING;
+	return !ep->established && !ep->gone && ripc__win_quiet(&ep->win) &&
+	       (!ep->t->linked || !ep->link.count);
+}
+
+/*
+ * Only who is looked at: the others are armed. Who is found idle when the whole transport is, and was for some rounds, needs no further look
+ * until its peer rings.
+ */
 static int shm_arm(struct ripc__transport *tr)
 {
 	struct shm *t = (struct shm *)tr;
-	struct ripc__ep *ep;
+	struct ripc__ep *ep, *next;
 
 	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
 		if (ep->state == SHM_OPEN) {
@@ -393,11 +480,14 @@ static int shm_arm(struct ripc__transport *tr)
 	/* Said before looked: see ripc__win_notify(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	t->armed = true;
-	for (ep = t->eps.next; ep != &t->eps; ep = ep->next) {
-		if (ep->state == SHM_OPEN ? ep->established || ep->gone || !ripc__win_quiet(&ep->win) ||
-						    (t->linked && ep->link.count)
-					  : ep->failed && ep->state == SHM_CALLING)
+	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		if (!idle(ep))
 			return 1;
+	for (ep = t->eps.next; ep != &t->eps; ep = next) {
+		next = ep->next;
+		if (ep->state == SHM_OPEN && ep->silent >= SILENT_MIN && !t->linked &&
+		    !ripc__win_busy(&ep->win))
+			chill(ep);
 	}
 	return t->garbage[0] != 0;
 }
@@ -414,21 +504,23 @@ static void shm_forked(struct ripc__transport *tr)
 	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
 		if (ep->fd >= 0)
 			close(ep->fd);
+	for (struct ripc__ep *ep = t->cold.next; ep != &t->cold; ep = ep->next)
+		close(ep->fd);
 	for (unsigned i = 0; i < 2; i++)
 		if (t->listeners[i] >= 0)
 			close(t->listeners[i]);
 	close(t->epoll_fd);
 }
 
-#define COMMON                                                                                \
-	.probe = shm_probe, .close = shm_close, .limits = shm_limits, .address = shm_address, \
-	.describe = shm_describe, .reg = ripc__shm_reg, .dereg = ripc__shm_dereg,             \
-	.connect = ripc__shm_connect, .accept = ripc__shm_accept, .reject = ripc__shm_reject, \
-	.ep_close = ripc__shm_ep_close, .post_send = ripc__shm_post_send,                     \
-	.post_write = ripc__shm_post_write, .post_read = ripc__shm_post_read,                 \
-	.post_datagram = shm_post_datagram, .flush = shm_flush, .progress = shm_progress,     \
-	.hand = ripc__shm_hand, .release = shm_release, .arm = shm_arm, .fd = shm_fd,         \
-	.forked = shm_forked
+#define COMMON                                                                                    \
+	.probe = shm_probe, .close = shm_close, .limits = shm_limits, .address = shm_address,     \
+	.describe = shm_describe, .reg = ripc__shm_reg, .dereg = ripc__shm_dereg,                 \
+	.connect = ripc__shm_connect, .accept = ripc__shm_accept, .reject = ripc__shm_reject,     \
+	.ep_close = ripc__shm_ep_close, .post_send = ripc__shm_post_send,                         \
+	.post_plain = ripc__shm_post_plain, .take = shm_take, .post_write = ripc__shm_post_write, \
+	.post_read = ripc__shm_post_read, .post_datagram = shm_post_datagram, .flush = shm_flush, \
+	.progress = shm_progress, .hand = ripc__shm_hand, .release = shm_release, .arm = shm_arm, \
+	.fd = shm_fd, .forked = shm_forked
 
 const struct ripc__transport_ops ripc__transport_shm = {
 	.name = "window/shm", .id = TRANSPORT_ID_SHM, .open = shm_open_, COMMON};

@@ -30,11 +30,13 @@ enum shm_state {
 };
 
 struct ripc__ep {
-	struct ripc__ep *next, *prev; /* in shm.eps, a ring with the transport's head */
+	struct ripc__ep *next, *prev; /* in shm.eps or shm.cold, rings with a head of the transport's */
 	struct shm *t;
 	void *user;
 	int fd;
 	enum shm_state state;
+	bool cold;         /* in shm.cold */
+	unsigned silent;   /* rounds without anything from it */
 	bool established;  /* to be reported as such */
 	bool gone;         /* the peer closed the socket */
 	int failed;        /* < 0: to be reported as closed with this status */
@@ -52,7 +54,12 @@ struct ripc__ep {
 
 struct shm {
 	struct ripc__transport_base base;
-	struct ripc__ep eps;              /* head of the ring */
+	/*
+	 * Endpoints that are looked at in every round, and those that are not: silent for some time, they have nothing to do and are
+	 * armed, so that their peers ring before they are heard.
+	 */
+	struct ripc__ep eps, cold;        /* heads of the rings */
+	struct ripc__ep *last;            /* the one that brought something last, or NULL */
 	struct ripc__win_region *regions; /* all that are registered: they may outlive their connection */
 	struct ripc__ep *graves; /* closed since the last progress(): events may still point into them; by next */
 	unsigned neps, nincoming, nsetups; /* nsetups: INCOMING, REQUESTED, CALLING */
@@ -69,6 +76,31 @@ struct shm {
 	char garbage[160];      /* to be reported; "": nothing */
 	char garbage_told[160]; /* being reported */
 };
+
+static inline void ripc__shm_unlink(struct ripc__ep *ep)
+{
+	ep->prev->next = ep->next;
+	ep->next->prev = ep->prev;
+}
+
+static inline void ripc__shm_link(struct ripc__ep *head, struct ripc__ep *ep)
+{
+	ep->next = head;
+	ep->prev = head->prev;
+	ep->prev->next = ep;
+	head->prev = ep;
+}
+
+/* Something is to be done for it, or came from it: from now on it is looked at. */
+static inline void ripc__shm_warm(struct ripc__ep *ep)
+{
+	ep->silent = 0;
+	if (!ep->cold)
+		return;
+	ep->cold = false;
+	ripc__shm_unlink(ep);
+	ripc__shm_link(&ep->t->eps, ep);
+}
 
 /* listen.c */
 int ripc__shm_listen(struct shm *t, const struct ripc__options *opt);
@@ -96,6 +128,8 @@ int ripc__shm_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, s
 void ripc__shm_dereg(struct ripc__transport *tr, struct ripc__mr *mr);
 void ripc__shm_ep_close(struct ripc__ep *ep);
 int ripc__shm_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
+int ripc__shm_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			 bool more);
 int ripc__shm_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__shm_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
