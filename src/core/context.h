@@ -77,7 +77,7 @@ struct ripc {
 	uint64_t now_ns;        /* time of the present or last round of progress */
 	bool now_fresh;         /* it was read just now, and no lock was released since */
 	bool now_old;     /* it may be long ago: the present part of a round looked at no clock */
-	unsigned glances; /* parts of rounds by threads that did not drive: see ripc__glance() */
+	unsigned glances; /* parts of rounds by threads that did not drive: see core/plain.c */
 	unsigned hope; /* looks at the endpoint that spoke last before all are looked at: core/plain.c */
 	uint64_t timers_ns; /* when the core's own timers have something to do */
 	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
@@ -163,15 +163,6 @@ void ripc__round_part(struct ripc *ctx);
 
 /* An event that a transport's take() has brought, between two rounds. Lock held. */
 void ripc__round_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
-
-#define RIPC__GLANCES \
-	16 /* looks before a thread becomes the driver; one of so many is a whole round */
-
-/* Whether the next look of ripc__glance() is no whole round. */
-static inline bool ripc__glance_part(const struct ripc *ctx)
-{
-	return ctx->glances % RIPC__GLANCES;
-}
 
 /* ctx->now_ns + ns is the latest time of the next round: lowers the timer. */
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/plain.h"
+/*
+ * ripc_send_short() and ripc_receive(), and plain messages: short ones of one item that need nothing else, to a peer whose lane is
+ * up and with room for them, or for the service that asks. For these there is a straight road past all that a message may need;
+ * whatever is not plain takes the general one, with the same result. Both take turns freely: they share sequence numbers,
+ * credit, counters and queues.
+ */
 #include "core/group.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
 #include "core/send.h"
+#include "core/service.h"
 #include "wire/bytes.h"
 
-#define HOPE_MAX 16 /* looks at the endpoint that spoke last before the others get one */
+#define HOPE_MAX   16 /* looks at the endpoint that spoke last before the others get one */
+#define LOOKS      16 /* looks at all before a thread becomes the driver */
+#define WHOLE_EACH 32 /* of so many looks one is a whole round */
 
 _Static_assert(RIPC__HEAD_LEN == RIPC__PLAIN_LEN, "what post_plain() takes is a plain header");
 
@@ -16,7 +24,9 @@ static inline uint32_t units_of(size_t len)
 	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 }
 
-bool ripc__plain_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more)
+/* Nothing was checked but that s is there. Lock held. Return: whether it was sent. */
+static inline bool plain_send(struct ripc_service *s, uint64_t dest, const struct iovec *item,
+			      bool more)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__dest *d = ctx->last_dest;
@@ -69,6 +79,25 @@ bool ripc__plain_send(struct ripc_service *s, uint64_t dest, const struct iovec 
 	}
 	return true;
 }
+
+int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	bool sent;
+
+	if (RIPC__LIKELY(s && items && nitems == 1 &&
+			 (!options || !(options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))) &&
+			 s->ctx->fork_count == ripc__fork_count)) {
+		ripc__lock(s->ctx);
+		sent = plain_send(s, dest, items, options && options->flags);
+		ripc__unlock(s->ctx);
+		if (RIPC__LIKELY(sent))
+			return 0;
+	}
+	return ripc__send_short(s, dest, items, nitems, options, timeout_ms);
+}
+
+/* ---- receiving ---- */
 
 /*
  * The message that an event brought, if it is plain and for s. m: the next one of the cache, in whose room it may lie. Return: m with
@@ -165,34 +194,85 @@ static inline struct ripc__message *take(struct ripc_service *s, bool *some)
 	return NULL;
 }
 
-struct ripc__message *ripc__plain_receive(struct ripc_service *s)
+/* One look at the network by a thread that does not drive, most often without the clock. */
+static void __attribute__((noinline)) look(struct ripc *ctx)
+{
+	if (ctx->glances++ % WHOLE_EACH) {
+		ctx->now_old = true;
+		ripc__round_part(ctx);
+		ctx->now_old = false;
+	} else {
+		ctx->now_ns = ripc__now(ctx);
+		ripc__round(ctx);
+	}
+}
+
+/*
+ * Some looks by a thread that does not drive, for a plain message and for whatever else comes, while nothing is in the queue. The lock
+ * is held all the time. Return: a message for s, which is in no queue and whose credit is given back. NULL: there is none, or something
+ * came to the queue.
+ */
+static inline struct ripc__message *plain_receive(struct ripc_service *s)
 {
 	struct ripc *ctx = s->ctx;
-	unsigned looks = ripc__glances(ctx);
+	unsigned looks = 0;
 
-	while (looks--) {
+	/* Long messages that wait for room in the queue take the general way. */
+	if (RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE || ctx->closing ||
+			   !ripc__list_empty(&s->longs) || ctx->hooks.now || ctx->in_progress ||
+			   atomic_load_explicit(&ctx->driver, memory_order_relaxed)))
+		return NULL;
+	/*
+	 * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. Where the last look is
+	 * longer ago than that, the time is read, and so it is in each whole round.
+	 */
+	if (RIPC__UNLIKELY(!atomic_load_explicit(&ctx->driven, memory_order_relaxed))) {
+		atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
+		ctx->glances = 0;
+	}
+	do {
 		bool some = false;
 
-		if (RIPC__LIKELY(ripc__glance_part(ctx))) {
-			for (unsigned i = ctx->hope; i && !some; i--) {
-				struct ripc__message *m = take(s, &some);
+		for (unsigned i = ctx->glances % WHOLE_EACH ? ctx->hope : 0; i && !some; i--) {
+			struct ripc__message *m = take(s, &some);
 
-				if (RIPC__LIKELY(m != NULL)) {
-					ctx->glances++;
-					ctx->hope = HOPE_MAX;
-					return m;
-				}
+			if (RIPC__LIKELY(m != NULL)) {
+				ctx->glances++;
+				ctx->hope = HOPE_MAX;
+				return m;
 			}
 		}
 		if (!s->first)
-			ripc__glance(ctx);
+			look(ctx);
 		if (s->first) {
 			/* It came from another one, or a moment later. */
 			ctx->hope = some ? HOPE_MAX : ctx->hope / 2 + 1;
 			return NULL;
 		}
-		if (ripc__lock_wanted(ctx))
-			return NULL;
-	}
+	} while (++looks < (ctx->opt.wait == RIPC__WAIT_BLOCK ? 1 : LOOKS) && !ripc__lock_wanted(ctx));
 	return NULL;
+}
+
+int ripc_receive(struct ripc_service *s, struct ripc_message **message, int timeout_ms)
+{
+	struct ripc__message *m = NULL;
+	struct ripc *ctx;
+	int rc = 0;
+
+	if (RIPC__UNLIKELY(!s || !message))
+		return ripc__fail(-EINVAL, s ? "nowhere to store the message" : "no service");
+	ctx = s->ctx;
+	if (RIPC__UNLIKELY(ctx->fork_count != ripc__fork_count))
+		return ripc__no_owner();
+	ripc__lock(ctx);
+	if (RIPC__LIKELY(!s->first && timeout_ms))
+		m = plain_receive(s);
+	if (RIPC__LIKELY(m != NULL))
+		ripc__list_add(&ctx->messages, &m->held);
+	else
+		rc = ripc__receive(s, &m, timeout_ms);
+	if (RIPC__LIKELY(m != NULL))
+		*message = &m->pub;
+	ripc__unlock(ctx);
+	return rc;
 }

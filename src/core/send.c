@@ -3,7 +3,6 @@
 #include "core/group.h"
 #include "core/lane.h"
 #include "core/peer.h"
-#include "core/plain.h"
 #include "core/request.h"
 #include "core/send.h"
 #include "core/service.h"
@@ -337,10 +336,8 @@ send_short_entered(struct shot *m, uint64_t dest, const struct ripc_send_options
 	return rc;
 }
 
-/* Whatever is not plain. */
-static int __attribute__((noinline))
-send_short_any(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	       const struct ripc_send_options *options, int timeout_ms)
+int ripc__send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		     unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
 {
 	struct shot m = {
 		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
@@ -370,23 +367,6 @@ send_short_any(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 out:
 	ripc__unlock(s->ctx);
 	return rc;
-}
-
-int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
-{
-	bool sent;
-
-	if (RIPC__LIKELY(s && items && nitems == 1 &&
-			 (!options || !(options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))) &&
-			 s->ctx->fork_count == ripc__fork_count)) {
-		ripc__lock(s->ctx);
-		sent = ripc__plain_send(s, dest, items, options && options->flags);
-		ripc__unlock(s->ctx);
-		if (RIPC__LIKELY(sent))
-			return 0;
-	}
-	return send_short_any(s, dest, items, nitems, options, timeout_ms);
 }
 
 /* ---- whichever fits ---- */

@@ -18,6 +18,10 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 int ripc__check_group(struct ripc_service *s, uint64_t group);
 int ripc__check_call(struct ripc_service *s, uint64_t dest);
 
+/* ripc_send_short() for whatever is not plain: see core/plain.c. */
+int ripc__send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		     unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
+
 /* ripc_send_long() with the lock held and the service entered: neither goes away before it is done with them. */
 int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms);

@@ -4,7 +4,6 @@
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
-#include "core/plain.h"
 #include "core/rendezvous.h"
 #include "core/request.h"
 
@@ -456,47 +455,21 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 	return 0;
 }
 
-int ripc_receive(struct ripc_service *s, struct ripc_message **message, int timeout_ms)
+int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_ms)
 {
-	struct ripc *ctx;
-	struct ripc__message *m;
-	int rc;
+	int rc = ripc__service_enter(s);
 
-	if (!s || !message)
-		return ripc__fail(-EINVAL, s ? "nowhere to store the message" : "no service");
-	ctx = s->ctx;
-	rc = ripc__check_owner(ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	/* Long messages that wait for room in the queue take the general way. */
-	if (RIPC__LIKELY(!s->first && timeout_ms && s->state == RIPC__SERVICE_ACTIVE &&
-			 !ctx->closing && ripc__list_empty(&s->longs))) {
-		m = ripc__plain_receive(s);
-		if (RIPC__LIKELY(m != NULL)) {
-			ripc__list_add(&ctx->messages, &m->held);
-			*message = &m->pub;
-			ripc__unlock(ctx);
-			return 0;
-		}
-	}
-	rc = ripc__service_enter(s);
-	if (rc)
-		goto out;
-	m = queue_pop(s);
-	if (RIPC__UNLIKELY(!m))
-		rc = receive_waiting(s, &m, timeout_ms);
-	if (m) {
-		uint32_t is_long = m->pub.is_long;
-
-		ripc__list_add(&ctx->messages, &m->held);
-		ripc__message_credit(m);
-		*message = &m->pub;
-		if (is_long || !ripc__list_empty(&s->longs))
+	*m = queue_pop(s);
+	if (RIPC__UNLIKELY(!*m))
+		rc = receive_waiting(s, m, timeout_ms);
+	if (*m) {
+		ripc__list_add(&s->ctx->messages, &(*m)->held);
+		ripc__message_credit(*m);
+		if ((*m)->pub.is_long || !ripc__list_empty(&s->longs))
 			ripc__rndv_resume(s);
 	}
 	ripc__service_leave(s);
-out:
-	ripc__unlock(ctx);
 	return rc;
 }

@@ -42,6 +42,9 @@ struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
 /* Gives a message to its receivers. */
 void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m);
 
+/* Waits for the next message and takes it out of the queue, into ctx->messages. *m: it, or NULL. Return: as ripc_receive(). Lock held. */
+int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_ms);
+
 /* What ripc__service_enter() says of a service that is being closed. */
 int ripc__service_refuse(const struct ripc_service *s);
 

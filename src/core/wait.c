@@ -309,32 +309,6 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 	return rc;
 }
 
-/* The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. */
-unsigned ripc__glances(struct ripc *ctx)
-{
-	if (atomic_load_explicit(&ctx->driver, memory_order_relaxed) || ctx->hooks.now ||
-	    ctx->in_progress)
-		return 0;
-	/* Where the last look is longer ago than a tick, the time is read, and so it is in each whole round. */
-	if (!atomic_load_explicit(&ctx->driven, memory_order_relaxed)) {
-		atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
-		ctx->glances = 0;
-	}
-	return ctx->opt.wait == RIPC__WAIT_BLOCK ? 1 : RIPC__GLANCES;
-}
-
-void ripc__glance(struct ripc *ctx)
-{
-	if (ctx->glances++ % RIPC__GLANCES) {
-		ctx->now_old = true;
-		ripc__round_part(ctx);
-		ctx->now_old = false;
-	} else {
-		ctx->now_ns = ripc__now(ctx);
-		ripc__round(ctx);
-	}
-}
-
 /*
  * The agent. While an application thread drives it only ticks, to notice soon when nobody does; while that thread sleeps
  * for long the agent sleeps as well, until the thread leaves the library. It looks without the lock: taking it a thousand

@@ -38,13 +38,6 @@ void ripc__wake_all(struct ripc *ctx);
  */
 int ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns);
 
-/*
- * Short looks at the network, while nobody drives: without becoming the driver, and most often without the clock. The lock is held all the
- * time. Whoever finds nothing must wait, or look with ripc__progress().
- */
-unsigned ripc__glances(struct ripc *ctx); /* how many are worth it now; 0: none is allowed */
-void ripc__glance(struct ripc *ctx);      /* one */
-
 /* When a call with this timeout must end: now + timeout, or RIPC__NEVER. */
 uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms);
 

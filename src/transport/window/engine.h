@@ -171,8 +171,8 @@ int ripc__win_write(struct ripc__win *w, const void *from, uint64_t len, uint64_
 bool ripc__win_next(struct ripc__win *w, uint8_t *buf, struct ripc__win_event *ev);
 
 /*
- * Takes the next message if it is a send in slots, and all its slots fit into cap bytes. Return: whether it did; *len: bytes of it. What it
- * leaves, faults among it, is for ripc__win_next().
+ * Takes the next message if it is a send in slots, all of which fit into cap bytes, and there is no other work. Return: whether it did;
+ * *len: bytes of it. What it leaves, faults among it, is for ripc__win_next().
  */
 bool ripc__win_take(struct ripc__win *w, uint8_t *buf, size_t cap, uint32_t *len);
 
@@ -190,8 +190,8 @@ static inline bool ripc__win_ready(const struct ripc__win *w)
 /* Whether there is work besides what arrives: ripc__win_pump() should be called. */
 static inline bool ripc__win_busy(const struct ripc__win *w)
 {
-	return w->nserves || w->nwrites || w->ndirect || w->nfinished || w->want_sendable ||
-	       w->unsaid;
+	/* One branch: most often there is none. */
+	return w->nserves | w->nwrites | w->ndirect | w->nfinished | w->want_sendable | w->unsaid;
 }
 
 /* Moves some of what was posted or is to be served. Return: whether it moved anything, or has events. */

@@ -270,11 +270,14 @@ bool ripc__win_next(struct ripc__win *w, uint8_t *buf, struct ripc__win_event *e
 bool ripc__win_take(struct ripc__win *w, uint8_t *buf, size_t cap, uint32_t *len)
 {
 	uint64_t word = win_load(w, win_slot_at(w, w->rx));
-	uint32_t bytes = (uint16_t)(word >> 32), slots = win_slots(bytes);
+	uint32_t bytes, slots;
 
-	if ((uint32_t)word != (uint32_t)(w->rx + 1) ||
-	    word >> 48 != (WIN_SEND | (uint32_t)w->epoch << 8) || bytes > RIPC__WIN_INLINE_MAX ||
-	    slots * RIPC__WIN_BODY > cap || !w->heard || w->status)
+	if ((uint32_t)word != (uint32_t)(w->rx + 1))
+		return false;
+	bytes = (uint16_t)(word >> 32);
+	slots = win_slots(bytes);
+	if (word >> 48 != (WIN_SEND | (uint32_t)w->epoch << 8) || bytes > RIPC__WIN_INLINE_MAX ||
+	    slots * RIPC__WIN_BODY > cap || !w->heard || w->status || ripc__win_busy(w))
 		return false;
 	w->armed = false;
 	take(w, buf, slots);

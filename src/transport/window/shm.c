@@ -262,7 +262,6 @@ static unsigned serve(struct ripc__ep *ep, struct ripc__event *events, unsigned 
 	ep->silent = 0;
 	/* The simulated link moves in every round. */
 	ep->t->last = ep->t->linked ? NULL : ep;
-
 	if (ep->established) {
 		ep->established = false;
 		events[n++] = (struct ripc__event){
@@ -417,8 +416,7 @@ static bool shm_take(struct ripc__transport *tr, void *room, size_t cap, struct 
 	struct ripc__ep *ep = t->last;
 	bool more;
 
-	if (!ep || !ripc__win_ready(&ep->win) || t->armed || ep->established ||
-	    ripc__win_busy(&ep->win))
+	if (!ep || t->armed)
 		return false;
 	if (ripc__win_take(&ep->win, room, cap, &ev->len)) {
 		ep->silent = 0;
@@ -429,8 +427,9 @@ static bool shm_take(struct ripc__transport *tr, void *room, size_t cap, struct 
 		ev->token = NULL;
 		return true;
 	}
-	/* The scratch memory is for whole rounds. */
-	return t->intake.slab && ripc__intake_serve(&t->intake, &ep->win, ep, ep->user, ev, 1, &more);
+	/* A long one, or none of a kind that can be taken so. */
+	return ripc__win_ready(&ep->win) && !ripc__win_busy(&ep->win) &&
+	       ripc__intake_serve(&t->intake, &ep->win, ep, ep->user, ev, 1, &more);
 }
 
 /* ---- the rest ---- */
