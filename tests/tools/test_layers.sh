@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # Instructions of a round trip of 64 B, both sides together, as callgrind counts them: the load of the machine changes them little. The
-# bounds are a third above what was counted when they were set: they tell that something has been put into every message's way.
+# bounds are well above what was counted when they were set: they tell that something has been put into every message's way.
 name=tools/test_layers
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 bench=${srcdir:-.}/bench
@@ -39,7 +39,7 @@ for try in 1 2 3 4 5; do
 	[ "${n:-999999}" -ge "$shm" ] || shm=$n
 	n=$(count iwarp/soft)
 	[ "${n:-999999}" -ge "$soft" ] || soft=$n
-	[ "$shm" -gt 2200 ] || [ "$soft" -gt 6000 ] || break
+	[ "$shm" -gt 2600 ] || [ "$soft" -gt 6000 ] || break
 done
 
 # at_most TRANSPORT INSTRUCTIONS BOUND. Of less than 500 nothing can be true, either.
@@ -50,6 +50,6 @@ at_most() {
 		bad "$1: $2 instructions, not 500 to $3" "$out"
 	fi
 }
-at_most window/shm "$shm" 2200
+at_most window/shm "$shm" 2600
 at_most iwarp/soft "$soft" 6000
 finish
