@@ -203,30 +203,44 @@ failed_cell()
 	return 1
 }
 
-# cell PROGRAM HOST WAIT TEST SIZES: runs it, at most three times until the placement was the same before and after, and
-# appends what it came to, with its placement, to $work/results. The state "placement" of the last look serves the next cell.
+# run_cell PROGRAM HOST WAIT TEST SIZES: runs it once; $out is what it printed, $placement where the processors were: near or
+# far, or mixed if they were moved meanwhile. $next is the last look, which serves the next cell.
+run_cell()
+{
+	[ -n "${next:-}" ] || next=$(place)
+	rm -f "$work/reason"
+	placement=$next
+	out=$("cell_$1" "$2" "$3" "$4" "$5") || { next=''; return 1; }
+	next=$(place)
+	[ "$placement" = "$next" ] || placement=mixed
+}
+
+# keep PROGRAM HOST WAIT TEST: puts down what the last run came to.
+keep()
+{
+	jq -c --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg placement "$placement" \
+		--argjson round "$round" '{$program, $host, $wait, $test, $placement, $round} + (del(.plain)),
+		(select(.plain) | {program: "plain", $host, $wait, $test, $placement, $round, size} + .plain) |
+		with_entries(select(.value != null))' <<<"$out" >>"$work/results"
+}
+
+# cell PROGRAM HOST WAIT TEST SIZES: runs it, and appends what it came to, with its placement, to $work/results. If the
+# processors were moved during it, the sizes are run one by one, since what is short has a better chance: each three times at most,
+# until they stay. After the last try, and after $give_up (of $SECONDS), it is kept as mixed: a figure that says so is more than none.
 cell()
 {
-	local program=$1 host=$2 wait=$3 test=$4 sizes=$5 try out after
-	for try in 1 2 3; do
-		[ -n "${placement:-}" ] || placement=$(place)
-		rm -f "$work/reason"
-		if ! out=$("cell_$program" "$host" "$wait" "$test" "$sizes"); then
-			placement=
-			failed_cell "$@"
-			return
-		fi
-		after=$(place)
-		if [ "$after" = "$placement" ]; then
-			jq -c --arg program "$program" --arg host "$host" --arg wait "$wait" --arg test "$test" --arg placement "$after" \
-				--argjson round "$round" '{$program, $host, $wait, $test, $placement, $round} + (del(.plain)),
-				(select(.plain) | {program: "plain", $host, $wait, $test, $placement, $round, size} + .plain) |
-				with_entries(select(.value != null))' <<<"$out" >>"$work/results"
-			return 0
-		fi
-		discarded=$((discarded + 1))
-		placement=$after
-	done
-	because "the placement of the processors changed in each of $try runs"
-	failed_cell "$@"
+	local sizes=$5 size try
+	run_cell "$@" || { failed_cell "$@"; return; }
+	if [ "$placement" = mixed ] && [ $SECONDS -lt "$give_up" ]; then
+		for size in ${sizes//,/ }; do
+			for try in 1 2 3; do
+				discarded=$((discarded + 1))
+				run_cell "${@:1:4}" "$size" || { failed_cell "${@:1:4}" "$size"; return; }
+				[ "$placement" = mixed ] && [ $SECONDS -lt "$give_up" ] || break
+			done
+			keep "$@"
+		done
+		return 0
+	fi
+	keep "$@"
 }

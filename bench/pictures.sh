@@ -10,7 +10,7 @@ names=(ripc:libripc ucx:UCX ofi:libfabric mpi:"Open MPI" zmq:ZeroMQ nng:NNG plai
 points()
 {
 	jq -r --arg program "$1" '
-		(.cells | group_by(.placement) | max_by(length) | .[0].placement) as $here |
+		(.cells | group_by(.placement) | max_by([.[0].placement != "mixed", length]) | .[0].placement) as $here |
 		[.cells[] | select(.placement == $here and .program == $program)] | sort_by(.size)[] | '"$2"' | "\(.[0]) \(.[1])"' \
 		"$out/bench.json"
 }
@@ -47,7 +47,7 @@ bars()
 {
 	local program i=0 plot=
 	jq -r --arg test "$4" --argjson size "$5" --arg field "$6" --argjson scale "$7" '
-		(.cells | group_by(.placement) | max_by(length) | .[0].placement) as $here |
+		(.cells | group_by(.placement) | max_by([.[0].placement != "mixed", length]) | .[0].placement) as $here |
 		[.cells[] | select(.placement == $here and .test == $test and .size == $size)] as $cells |
 		(["shm", "poll"], ["shm", "block"], ["tcp", "poll"], ["tcp", "block"]) as [$host, $wait] |
 		"\"\($host), \($wait)\" " + (["ripc", "ucx", "ofi", "mpi", "zmq", "nng", "plain"] | map(. as $p |

@@ -35,15 +35,17 @@ report_csv()
 			($c | getpath($p))]) | @csv' "$out/bench.json" >"$out/bench.csv"
 }
 
-# A table in markdown. $1: "near" or "far"; if empty, the one with the most figures, and where a row has more of the other, that, marked.
+# A table in markdown. $1: "near", "far" or "mixed"; if empty, the first two's one with the most figures, and where a row has more of
+# the other, that, marked; and what it lacks is taken from another, marked as well.
 report_table()
 {
 	jq -r --arg placement "$1" '
+		. as $root |
 		(if $placement != "" then $placement
-			else (.cells | group_by(.placement) | max_by(length) | .[0].placement // "near") end) as $here |
+			else (.cells | group_by(.placement) | max_by([.[0].placement != "mixed", length]) | .[0].placement // "near") end) as $here |
 		["ripc", "ucx", "ofi", "mpi", "zmq", "nng", "plain", "qperf"] as $programs |
 		def value($place; $host; $wait; $test; $size; $program; f):
-			[.cells[] | select(.placement == $place and .host == $host and .wait == $wait and .test == $test and .size == $size
+			[$root.cells[] | select(.placement == $place and .host == $host and .wait == $wait and .test == $test and .size == $size
 				and .program == $program) | f | numbers][0];
 		def show: if . == null then "-" elif . >= 100000 then "\(. / 10000 | round / 100) M" elif . >= 100 then "\(round)"
 			else "\(. * 100 | round / 100)" end;
@@ -53,12 +55,18 @@ report_table()
 				{$place, v: [$programs[] as $p | value($place; $host; $wait; $test; $size; $p; f)]} |
 				.n = if .v[0] == null then 0 else [.v[] | numbers] | length end] |
 			(map(.n) | max) as $most | (map(select(.n == $most))[0]) as $row | $row.v as $v |
+			# What was measured elsewhere only, with where.
+			[range($programs | length) as $i | if $placement != "" or $v[$i] != null then null else
+				[(["near", "far", "mixed"] - [$row.place])[] as $place |
+				{$place, v: value($place; $host; $wait; $test; $size; $programs[$i]; f)} | select(.v != null)][0] end] as $lent |
 			# What is handed over is not moved: no figure to compare those with that copy.
 			($host == "shm" and $test == "bandwidth") as $handed |
 			([(if $handed then $v[1:] else $v end)[] | numbers] | if $least then min else max end) as $best |
-			if $v[0] == null then empty else
+			if $v[0] == null and $lent[0] == null then empty else
 			"| \($text)\(if $row.place == $here then "" else " (\($row.place))" end) | " +
-				([range($v | length) as $i | $v[$i] | if $handed and $i == 0 then "\(show) (*)"
+				([range($v | length) as $i | $v[$i] | if $lent[$i] then
+					"\($lent[$i].v | show)\(if $handed and $i == 0 then " (*)" else "" end) (\($lent[$i].place))"
+					elif $handed and $i == 0 then "\(show) (*)"
 					elif . != null and . == $best then "**\(show)**" else show end] | join(" | ")) + " |" end;
 		def group($title; $host; $wait):
 			(if any(.cells[]; ($placement == "" or .placement == $placement) and .host == $host and .wait == $wait and .program == "ripc") then
@@ -139,6 +147,9 @@ report_note()
 {
 	echo "(*) Long messages of one host are handed over where they can be: the receiver maps the sender's memory. Nobody reads it in"
 	echo "this test, so the figure says how many messages there are, not how fast memory is. The others copy."
+	echo
+	echo "In parentheses, where it is not that of the table: where the two processors lay, near or far by the round trip of a cache"
+	echo "line, or mixed if they were moved in each of the tries. Only figures of one placement are compared."
 }
 
 report_readme()

@@ -23,6 +23,8 @@ cell() {
 	cell ucx near 1 2
 	cell ucx near 2 4
 	cell ripc far 1 9
+	cell mpi far 1 8
+	cell zmq mixed 1 7
 	echo '{"program":"ripc","host":"shm","wait":"poll","test":"rate","size":64,"placement":"near","round":1,"rate_per_s":2500000,"mb_per_s":160}'
 } >"$work/results"
 echo '{"program":"nng","host":"tcp","wait":"block","test":"rate","reason":"no such thing"}' >"$work/failed"
@@ -60,22 +62,59 @@ is() {
 }
 is "a median of three" '.cells[] | select(.program == "ripc" and .test == "latency" and .placement == "near").rtt_us.p50' 1
 is "a median of two" '.cells[] | select(.program == "ucx").rtt_us.p50' 3
-is "placements are kept apart" '.cells[] | select(.placement == "far").rtt_us.p50' 9
+is "placements are kept apart" '.cells[] | select(.placement == "far" and .program == "ripc").rtt_us.p50' 9
 is "how many runs there were" '.cells[] | select(.program == "ucx").runs' 2
 is "what failed has its reason" '.failed[0].reason' "no such thing"
 has "CSV has a row for a figure" "$work/out/bench.csv" '^"shm","poll","latency",64,"ucx","near",2,"rtt_us.p50",3$'
 has "CSV names its columns" "$work/out/bench.csv" '^"host","wait","test","bytes","program","placement","runs","figure","value"$'
 has "the best of a row is bold" "$work/out/report.md" '^| round trip of 64 B, us | \*\*1\*\* | 3 | - |'
 has "millions are readable" "$work/out/report.md" '^| 64 B one way, messages/s | \*\*2.5 M\*\* |'
-has "the other placement is there, too" "$work/out/report.md" '^| round trip of 64 B, us | \*\*9\*\* | - |'
+has "the other placement is there, too" "$work/out/report.md" '^| round trip of 64 B, us | 9 | - | - | \*\*8\*\* | - |'
+has "and what was moved" "$work/out/report.md" '^| Medians (cache line: mixed)'
 has "what was left out is named" "$work/out/report.md" '^- perftest: no device$'
 has "what failed is named" "$work/out/report.md" '^- nng, tcp, block, rate: no such thing$'
 has "many clients; none of the calls came through" "$work/out/report.md" '^| 2 | window/shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
-has "the README has the table" "$work/top/README.md" '^| round trip of 64 B, us | \*\*1\*\* | 3 |'
+has "the README has the table, filled with what there is, and marked" "$work/top/README.md" \
+	'^| round trip of 64 B, us | \*\*1\*\* | 3 | - | 8 (far) | 7 (mixed) | - |'
 if [ "$(sed -n '1p;$p' "$work/top/README.md" | tr '\n' ' ')" = "before after " ] && ! grep -q stale "$work/top/README.md" &&
 	[ "$(grep -c 'figures: ' "$work/top/README.md")" -eq 2 ] && [ "$(grep -c '^| round trip of 64 B' "$work/top/README.md")" -eq 1 ]; then
 	ok "and nothing else of it has changed, nor does it grow the second time"
 else
 	bad "and nothing else of it has changed, nor does it grow the second time" "$work/top/README.md"
 fi
+
+# Cells by themselves: a program that is made up, and processors that lie where a file says, look by look.
+# shellcheck source=../../bench/cells.sh
+. "$bench/cells.sh"
+place() {
+	sed -n 1p "$work/places"
+	sed -i 1d "$work/places"
+}
+cell_made_up() {
+	for m_size in ${4//,/ }; do
+		echo "{\"size\":$m_size}"
+	done
+}
+# shellcheck disable=SC2034
+round=1
+# cells WHAT GIVE_UP "PLACES" "SIZE PLACEMENT ..." DISCARDED: what is kept of the sizes 8 and 64 if the looks see these places.
+cells() {
+	rm -f "$work/results"
+	tr ' ' '\n' <<<"$3" >"$work/places"
+	# shellcheck disable=SC2034
+	next='' give_up=$2 discarded=0
+	cell made_up shm poll latency 8,64
+	c_kept=$(jq -r '"\(.size) \(.placement)"' "$work/results" | xargs)
+	if [ "$c_kept" = "$4" ] && [ "$discarded" = "$5" ]; then
+		ok "$1"
+	else
+		bad "$1: $c_kept, $discarded discarded"
+	fi
+}
+later=$((SECONDS + 600))
+cells "all at once where nothing moves" $later "far far" "8 far 64 far" 0
+cells "size by size after a move" $later "near far far far" "8 far 64 far" 2
+cells "again until it stays" $later "near far near near near near" "8 near 64 near" 3
+cells "kept as mixed after the third" $later "near far near far near near" "8 mixed 64 near" 4
+cells "no second try when time is up" 0 "near far" "8 mixed 64 mixed" 0
 finish
