@@ -203,14 +203,14 @@ failed_cell()
 	return 1
 }
 
-# run_cell PROGRAM HOST WAIT TEST SIZES: runs it once; $out is what it printed, $placement where the processors were: near or
+# run_cell PROGRAM HOST WAIT TEST SIZES: runs it once; $printed is its output, $placement where the processors were: near or
 # far, or mixed if they were moved meanwhile. $next is the last look, which serves the next cell.
 run_cell()
 {
 	[ -n "${next:-}" ] || next=$(place)
 	rm -f "$work/reason"
 	placement=$next
-	out=$("cell_$1" "$2" "$3" "$4" "$5") || { next=''; return 1; }
+	printed=$("cell_$1" "$2" "$3" "$4" "$5") || { next=''; return 1; }
 	next=$(place)
 	[ "$placement" = "$next" ] || placement=mixed
 }
@@ -221,7 +221,7 @@ keep()
 	jq -c --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg placement "$placement" \
 		--argjson round "$round" '{$program, $host, $wait, $test, $placement, $round} + (del(.plain)),
 		(select(.plain) | {program: "plain", $host, $wait, $test, $placement, $round, size} + .plain) |
-		with_entries(select(.value != null))' <<<"$out" >>"$work/results"
+		with_entries(select(.value != null))' <<<"$printed" >>"$work/results"
 }
 
 # cell PROGRAM HOST WAIT TEST SIZES: runs it, and appends what it came to, with its placement, to $work/results. If the
