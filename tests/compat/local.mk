@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 check_PROGRAMS += tests/compat/test_compat
-tests_compat_test_compat_SOURCES = tests/compat/test_compat.c
+tests_compat_test_compat_SOURCES = tests/compat/test_compat.c tests/compat/compat.h
 tests_compat_test_compat_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_compat_test_compat_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_compat_test_compat_LDADD = libtestharness.la libripc-compat.la libripc.la $(CHECK_LIBS)
+check_PROGRAMS += tests/compat/test_memory
+tests_compat_test_memory_SOURCES = tests/compat/test_memory.c tests/compat/compat.h
+tests_compat_test_memory_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_compat_test_memory_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_compat_test_memory_LDADD = libtestharness.la libripc-compat.la libripc.la $(CHECK_LIBS)
 
 # Programs of the shape of those of 2012; tests/compat/test_programs.sh compiles and runs them.
 dist_check_SCRIPTS += tests/compat/test_programs.sh

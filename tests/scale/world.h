@@ -98,13 +98,26 @@ struct crowd {
 };
 
 void *world_alloc(void *old, size_t bytes);
+void *world_zeroed(size_t n, size_t size);
 uint64_t world_hash(uint64_t a, uint64_t b, uint64_t c);
 void world_join(struct group *group, unsigned context);
 void world_push(struct crowd *crowd, const struct event *event);
 
+/* Whether the context holds the service, or has asked for it. */
+bool world_is_interested(struct crowd *crowd, uint64_t service, unsigned context);
+
 /* Hands a message to a core, and takes what it has to tell. */
 void world_input(struct crowd *crowd, struct context *c, unsigned from, const uint8_t *data,
 		 size_t len, uint64_t now_ns);
+
+/* --- network.c --- */
+
+/* What a core says, to one or to all; @arg is its context. */
+void network_send(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data,
+		  size_t len);
+/* Hands over what the context has overheard of a service that it did not care for until now. */
+void network_remember(struct crowd *crowd, struct context *c, uint64_t service);
+void network_release(struct message *m); /* NULL: nothing */
 
 /* --- ensemble.c --- */
 
