@@ -41,6 +41,7 @@ static const struct setting settings[] = {
 	{"short", KIND_CHOICE, MEMBER(shorts), "auto,rdma,udp", 0, 0, NULL},
 	{"multicast", KIND_CHOICE, MEMBER(multicast), "on,off", 0, 0, NULL},
 	{"ib_qp", KIND_CHOICE, MEMBER(ib_qp), "rc,uc", 0, 0, NULL},
+	{"path_mtu", KIND_CHOICE, MEMBER(path_mtu), "auto,256,512,1024,2048,4096", 0, 0, NULL},
 	{"inline", KIND_NUMBER, MEMBER(inline_bytes), NULL, 0, 65535, "bytes"},
 	{"signal_every", KIND_NUMBER, MEMBER(signal_every), NULL, 1, 65535, "sends"},
 	{"gid_index", KIND_NUMBER, MEMBER(gid_index), NULL, 0, 65535, "an index of a GID table"},

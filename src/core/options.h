@@ -13,6 +13,16 @@ enum ripc__short_mode { RIPC__SHORT_AUTO, RIPC__SHORT_RDMA, RIPC__SHORT_UDP };
 enum ripc__multicast_mode { RIPC__MULTICAST_ON, RIPC__MULTICAST_OFF };
 enum ripc__ib_qp { RIPC__IB_QP_RC, RIPC__IB_QP_UC };
 
+/* Their numbers are those of verbs. */
+enum ripc__path_mtu {
+	RIPC__PATH_MTU_AUTO,
+	RIPC__PATH_MTU_256,
+	RIPC__PATH_MTU_512,
+	RIPC__PATH_MTU_1024,
+	RIPC__PATH_MTU_2048,
+	RIPC__PATH_MTU_4096
+};
+
 enum ripc__handover { RIPC__HANDOVER_ON, RIPC__HANDOVER_OFF };
 
 #define RIPC__GID_INDEX_AUTO UINT32_MAX
@@ -30,6 +40,7 @@ struct ripc__options {
 	enum ripc__short_mode shorts;
 	enum ripc__multicast_mode multicast; /* whether messages to groups may go by multicast */
 	enum ripc__ib_qp ib_qp;              /* what carries writes over InfiniBand and RoCE */
+	enum ripc__path_mtu path_mtu; /* of connections there, at most; auto: what both ports have */
 	uint32_t inline_bytes; /* verbs: sends of at most so many bytes go inline, where the device can; or RIPC__INLINE_AUTO */
 	uint32_t signal_every; /* verbs: one of so many sends has a completion; 0: one in each half of a send queue */
 	uint32_t gid_index; /* RoCE: entry of the port's table used as our address, or RIPC__GID_INDEX_AUTO */

@@ -52,6 +52,7 @@ START_TEST(load__defaults)
 		ck_assert_int_eq(opt.crc, RIPC__CRC_AUTO);
 		ck_assert_int_eq(opt.shorts, RIPC__SHORT_AUTO);
 		ck_assert_int_eq(opt.ib_qp, RIPC__IB_QP_RC);
+		ck_assert_int_eq(opt.path_mtu, RIPC__PATH_MTU_AUTO);
 		ck_assert_uint_eq(opt.inline_bytes, RIPC__INLINE_AUTO);
 		ck_assert_uint_eq(opt.signal_every, 0);
 		ck_assert_uint_eq(opt.gid_index, RIPC__GID_INDEX_AUTO);
@@ -82,6 +83,10 @@ START_TEST(load__choices)
 	ck_assert_int_eq(opt.ib_qp, RIPC__IB_QP_UC);
 	ck_assert_uint_eq(opt.gid_index, 3);
 	ck_assert_int_eq(opt.log_level, 1);
+	ck_assert_int_eq(load("path_mtu=4096 inline=0 signal_every=1"), 0);
+	ck_assert_int_eq(opt.path_mtu, RIPC__PATH_MTU_4096);
+	ck_assert_uint_eq(opt.inline_bytes, 0);
+	ck_assert_uint_eq(opt.signal_every, 1);
 	ck_assert_int_eq(load("log=info"), 0);
 	ck_assert_int_eq(opt.log_level, 2);
 }

@@ -38,6 +38,8 @@ refused RIPC_MULTICAST nonsense
 accepted RIPC_MULTICAST off
 refused RIPC_IB_QP ud
 accepted RIPC_IB_QP uc
+refused RIPC_PATH_MTU 1500
+accepted RIPC_PATH_MTU 256
 refused RIPC_INLINE -1
 refused RIPC_INLINE 1K
 accepted RIPC_INLINE 0

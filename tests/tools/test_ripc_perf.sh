@@ -89,8 +89,11 @@ expect "the experiments" 0 60 ./tools/ripc-perf --experiment list
 has "have names" "$out" "^E22 "
 expect "one of them" 0 60 ./tools/ripc-perf --experiment E16 -c 50 -t iwarp/soft
 has "is made in all its runs" "$out" "E16: 2 of 2 runs made"
-expect "one that no device can" 1 60 ./tools/ripc-perf --experiment E14
-has "says why" "$out" "cannot be made: "
+expect "one of which no device can a part" 0 60 ./tools/ripc-perf --experiment E5 -c 50 -t iwarp/soft
+has "is made but for that" "$out" "E5: 1 of 2 runs made"
+has "says why" "$out" "cannot be made: verbs do not tell"
+expect "one without its device" 1 60 ./tools/ripc-perf --experiment E15 -t window/pcie -o pcie_device=/nonexistent/device
+has "names it" "$out" "cannot be made: no server over "
 mkdir "$work/reports"
 expect "reports of one" 0 60 ./tools/ripc-perf --experiment e2 -c 1 -t window/shm,iwarp/soft --out "$work/reports"
 if [ -s "$work/reports/E2-1.csv" ] && { [ $json = no ] || [ -s "$work/reports/E2-2.json" ]; }; then

@@ -319,6 +319,7 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t->inotify_fd = -1;
 	t->inline_bytes = env->opt->inline_bytes;
 	t->signal_every = env->opt->signal_every;
+	t->path_mtu = env->opt->path_mtu;
 	rc = ripc__ib_worker_init(&t->worker);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!rc && t->epoll_fd < 0)

@@ -221,6 +221,7 @@ struct ib {
 	bool datagrams;                      /* short messages travel as such */
 	bool uc;                             /* writes over UC, where the peer does that, too */
 	uint32_t inline_bytes, signal_every; /* the settings */
+	enum ripc__path_mtu path_mtu;
 	int epoll_fd;
 	bool slept; /* armed since the last progress() */
 	struct ib_remote *remotes;

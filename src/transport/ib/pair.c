@@ -131,6 +131,8 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 		.serves = depth(ep->d->v.attr.max_qp_rd_atom, 255),
 		.asks = depth(ep->d->v.attr.max_qp_init_rd_atom, 255),
 	};
+	if (ep->t->path_mtu && (uint8_t)ep->t->path_mtu < q->mtu)
+		q->mtu = (uint8_t)ep->t->path_mtu;
 	/* Packets of a connection of that number before do not fit in. */
 	if (getrandom(&q->rc_psn, sizeof(q->rc_psn), GRND_NONBLOCK) != sizeof(q->rc_psn))
 		q->rc_psn = ep->wireup.mine;
