@@ -15,10 +15,7 @@ static void run_one(const struct conf_case *k)
 					       : "transports=window/sim " REAL_STALL);
 	snprintf(seed, sizeof(seed), "%llu", (unsigned long long)c.seed);
 	setenv("RIPC_TEST_LINK_SEED", seed, 0);
-	if (!conf_suits(&c, k))
-		return;
-	conf_set_label(&c, k->name);
-	conf_run_case(&c, k);
+	real_run(&c, k);
 }
 
 START_TEST(run)
@@ -27,16 +24,7 @@ START_TEST(run)
 }
 END_TEST
 
-static bool wanted(const struct conf_case *k)
-{
-	return !(k->needs & CONF_SIM);
-}
-
 int main(int argc, char **argv)
 {
-	if (argc > 1 && !strcmp(argv[1], "--child"))
-		return conf_child(argc, argv);
-	/* Drawn here, once for all cases. */
-	test_seed();
-	return test_main("conformance_ntb", conf_suite("conformance_ntb", run, wanted, 300));
+	return real_main(argc, argv, "conformance_ntb", run);
 }

@@ -20,10 +20,7 @@ static void run_one(const struct conf_case *k)
 	snprintf(options, sizeof(options), "transports=window/pcie pcie_device=%s %s", path,
 		 k->needs & CONF_DEATH ? "" : REAL_STALL);
 	real_environment(&c, "pcie", "", options);
-	if (!conf_suits(&c, k))
-		return;
-	conf_set_label(&c, k->name);
-	conf_run_case(&c, k);
+	real_run(&c, k);
 }
 
 START_TEST(run)
@@ -31,11 +28,6 @@ START_TEST(run)
 	run_one(conf_find(_i));
 }
 END_TEST
-
-static bool wanted(const struct conf_case *k)
-{
-	return !(k->needs & CONF_SIM);
-}
 
 /* There must be room for all of it: what is mapped and cannot be had is a signal. */
 static int make_memory(void)
@@ -74,9 +66,7 @@ int main(int argc, char **argv)
 	/* The default context of a case: other transports may keep descriptors open. */
 	setenv("RIPC_TRANSPORTS", "window/pcie", 1);
 	setenv("RIPC_PCIE_DEVICE", path, 1);
-	/* Drawn here, once for all cases. */
-	test_seed();
-	rc = test_main("conformance_pcie", conf_suite("conformance_pcie", run, wanted, 300));
+	rc = real_main(argc, argv, "conformance_pcie", run);
 	if (!device)
 		unlink(path);
 	return rc;

@@ -9,10 +9,7 @@ static void run_one(const struct conf_case *k)
 	real_environment(&c, "shm", "", "transports=window/shm " REAL_STALL);
 	/* Long messages are read by their receiver, into return buffers too. */
 	c.can_write = false;
-	if (!conf_suits(&c, k))
-		return;
-	conf_set_label(&c, k->name);
-	conf_run_case(&c, k);
+	real_run(&c, k);
 }
 
 START_TEST(run)
@@ -21,16 +18,7 @@ START_TEST(run)
 }
 END_TEST
 
-static bool wanted(const struct conf_case *k)
-{
-	return !(k->needs & CONF_SIM);
-}
-
 int main(int argc, char **argv)
 {
-	if (argc > 1 && !strcmp(argv[1], "--child"))
-		return conf_child(argc, argv);
-	/* Drawn here, once for all cases. */
-	test_seed();
-	return test_main("conformance_shm", conf_suite("conformance_shm", run, wanted, 300));
+	return real_main(argc, argv, "conformance_shm", run);
 }

@@ -20,10 +20,7 @@ static void run_one(const struct conf_case *k, int which)
 	real_environment(&c, "soft", configs[which].name, options);
 	c.datagram = configs[which].datagram;
 	c.sure = !c.datagram;
-	if (!conf_suits(&c, k))
-		return;
-	conf_set_label(&c, k->name);
-	conf_run_case(&c, k);
+	real_run(&c, k);
 }
 
 START_TEST(run)
@@ -37,16 +34,7 @@ START_TEST(run)
 }
 END_TEST
 
-static bool wanted(const struct conf_case *k)
-{
-	return !(k->needs & CONF_SIM);
-}
-
 int main(int argc, char **argv)
 {
-	if (argc > 1 && !strcmp(argv[1], "--child"))
-		return conf_child(argc, argv);
-	/* Drawn here, once for all cases. */
-	test_seed();
-	return test_main("conformance_soft", conf_suite("conformance_soft", run, wanted, 300));
+	return real_main(argc, argv, "conformance_soft", run);
 }

@@ -31,4 +31,29 @@ static inline void real_environment(struct conf *c, const char *program, const c
 	unsetenv("RIPC_INTERFACES");
 }
 
+/* All cases but those of a simulated network. */
+static inline bool real_wanted(const struct conf_case *k)
+{
+	return !(k->needs & CONF_SIM);
+}
+
+/* Runs a case in the environment c, if it suits that. */
+static inline void real_run(struct conf *c, const struct conf_case *k)
+{
+	if (!conf_suits(c, k))
+		return;
+	conf_set_label(c, k->name);
+	conf_run_case(c, k);
+}
+
+/* The end of main(): the suite, or its part as a child of that. */
+static inline int real_main(int argc, char **argv, const char *name, const TTest *run)
+{
+	if (argc > 1 && !strcmp(argv[1], "--child"))
+		return conf_child(argc, argv);
+	/* Drawn here, once for all cases. */
+	test_seed();
+	return test_main(name, conf_suite(name, run, real_wanted, 300));
+}
+
 #endif
