@@ -58,9 +58,10 @@ ripc_rate()
 	ours poll -- rate --size "$1" --count $(($2 / less)) && result .rate_per_s
 }
 
+# ripc_bw SIZE COUNT HANDOVER: on, or off for copies.
 ripc_bw()
 {
-	ours poll -- bandwidth --size "$1" --count $(($2 / less)) && result .mb_per_s
+	ours poll "handover=$3" -- bandwidth --size "$1" --count $(($2 / less)) && result .mb_per_s
 }
 
 # ucx TEST SIZE COUNT: the line of final figures.
@@ -116,7 +117,8 @@ for ((round = 0; round < rounds; round++)); do
 		command -v ucx_perftest >/dev/null && cell "lat_ucx_$size" ucx_lat "$size" $count
 	done
 	cell rate ripc_rate 64 3000000
-	cell bw ripc_bw 1M 8000
+	cell bw ripc_bw 1M 8000 off
+	cell bw_handed ripc_bw 1M 8000 on
 	for size in $handed_sizes; do
 		cell "handed_$size" handed "$size"
 	done
@@ -148,4 +150,5 @@ echo "| one way, 64 B, messages/s | $(both rate %.0f) | $(both rate_ucx %.0f) |"
 for size in $handed_sizes; do
 	echo "| round trip of $size B handed over, each side freeing before it answers, p50, us | $(both "handed_$size") | - |"
 done
-echo "| bandwidth, 1 MiB, MB/s | $(both bw %.0f) | $(both bw_ucx %.0f) |"
+echo "| bandwidth, 1 MiB, copied, MB/s | $(both bw %.0f) | $(both bw_ucx %.0f) |"
+echo "| bandwidth, 1 MiB, handed over, MB/s | $(both bw_handed %.0f) | - |"
