@@ -48,6 +48,21 @@ START_TEST(address_encode__round_trip)
 }
 END_TEST
 
+START_TEST(address_encode_one__as_a_list_of_one)
+{
+	struct ripc__ib_address a = {.count = 1};
+	uint8_t buf[RIPC__ADDRESS_MAX], one[RIPC__IB_ADDRESS_HEAD + RIPC__IB_PLACE_LEN];
+	size_t len;
+
+	for (int i = 0; i < 3; i++) {
+		a.places[0] = i == 0 ? roce(v4) : i == 1 ? roce(v6) : infiniband(0xbfff);
+		len = ripc__ib_address_encode(&a, buf, sizeof(buf));
+		ck_assert_uint_eq(ripc__ib_address_encode_one(&a.places[0], one), len);
+		ck_assert_mem_eq(one, buf, len);
+	}
+}
+END_TEST
+
 /* Each of these makes a good address a bad one. */
 START_TEST(address_decode__nonsense)
 {
@@ -202,6 +217,7 @@ int main(void)
 
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, address_encode__round_trip);
+	tcase_add_test(c, address_encode_one__as_a_list_of_one);
 	tcase_add_test(c, address_decode__nonsense);
 	tcase_add_test(c, address_decode__random);
 	tcase_add_test(c, place_text__kinds);

@@ -47,19 +47,32 @@ bool ripc__ib_place_decode(struct ripc__ib_place *p, const uint8_t buf[RIPC__IB_
 	return !p->lid && p->gid[0] != 0xff && memcmp(p->gid, none, 16);
 }
 
+static void head_encode(unsigned count, uint8_t *buf)
+{
+	buf[0] = ADDRESS_VERSION;
+	buf[1] = (uint8_t)count;
+	buf[2] = buf[3] = 0;
+}
+
 size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, size_t cap)
 {
 	size_t len = RIPC__IB_ADDRESS_HEAD + a->count * RIPC__IB_PLACE_LEN;
 
 	if (!a->count || a->count > RIPC__IB_PORTS_MAX || len > cap)
 		return 0;
-	buf[0] = ADDRESS_VERSION;
-	buf[1] = (uint8_t)a->count;
-	buf[2] = buf[3] = 0;
+	head_encode(a->count, buf);
 	for (unsigned i = 0; i < a->count; i++)
 		ripc__ib_place_encode(&a->places[i],
 				      buf + RIPC__IB_ADDRESS_HEAD + i * RIPC__IB_PLACE_LEN);
 	return len;
+}
+
+size_t ripc__ib_address_encode_one(const struct ripc__ib_place *p,
+				   uint8_t buf[RIPC__IB_ADDRESS_HEAD + RIPC__IB_PLACE_LEN])
+{
+	head_encode(1, buf);
+	ripc__ib_place_encode(p, buf + RIPC__IB_ADDRESS_HEAD);
+	return RIPC__IB_ADDRESS_HEAD + RIPC__IB_PLACE_LEN;
 }
 
 int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size_t len)

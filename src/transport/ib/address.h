@@ -42,6 +42,9 @@ bool ripc__ib_gid_is_v4(const uint8_t gid[16]);
 
 /* Return: bytes written, at most cap, 0: it does not fit. */
 size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, size_t cap);
+/* The address of one place alone. Return: bytes written. */
+size_t ripc__ib_address_encode_one(const struct ripc__ib_place *p,
+				   uint8_t buf[RIPC__IB_ADDRESS_HEAD + RIPC__IB_PLACE_LEN]);
 /* Any bytes. Return: 0 or -EINVAL. */
 int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size_t len);
 

@@ -228,8 +228,7 @@ static void wireup(struct ib_port *p, const struct ripc__ib_place *from, const u
 unsigned ripc__ib_datagram_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
-	struct ripc__ib_address answer = {.count = 1};
-	struct ripc__ib_place *from = &answer.places[0];
+	struct ripc__ib_place from;
 	size_t fromlen;
 	char who[96];
 
@@ -237,20 +236,20 @@ unsigned ripc__ib_datagram_arrived(struct ib_port *p, const struct ibv_wc *wc, s
 		again(p, buf);
 		return 0;
 	}
-	if (!source(p, wc, buf->data, from)) {
+	if (!source(p, wc, buf->data, &from)) {
 		snprintf(who, sizeof(who), "%s port %u, qp 0x%x", p->d->v.name, p->num, wc->src_qp);
 		ripc__ib_garbage(p->t, who, "a datagram without a sender's address");
 		again(p, buf);
 		return 0;
 	}
 	if (!(wc->wc_flags & IBV_WC_WITH_IMM)) {
-		wireup(p, from, buf->data + IB_GRH, wc->byte_len - IB_GRH);
+		wireup(p, &from, buf->data + IB_GRH, wc->byte_len - IB_GRH);
 		again(p, buf);
 		return 0;
 	}
-	from->qkey = be32toh(wc->imm_data) & 0x7fffffff;
+	from.qkey = be32toh(wc->imm_data) & 0x7fffffff;
 	/* In place of the header, which nobody needs any more. */
-	fromlen = ripc__ib_address_encode(&answer, buf->data, IB_GRH);
+	fromlen = ripc__ib_address_encode_one(&from, buf->data);
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_DATAGRAM,
 		.data = buf->data + IB_GRH,

@@ -167,8 +167,23 @@ static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sock
 	return (uint32_t)len;
 }
 
-int ripc__udp_receive(const struct ripc__udp *u, unsigned i, void *space,
-		      uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64])
+/* Most often it is the one that sent the last. */
+static uint32_t answer_to(struct ripc__udp *u, const union ripc__sockaddr *sender, socklen_t len,
+			  uint8_t from[RIPC__UDP_FROM])
+{
+	struct ripc__udp_sender *last = &u->last;
+
+	if (len != last->iplen || memcmp(&last->ip, sender, len)) {
+		last->ip = *sender;
+		last->iplen = len;
+		last->fromlen = answer_address(u, sender, last->from);
+	}
+	memcpy(from, last->from, RIPC__UDP_FROM);
+	return last->fromlen;
+}
+
+int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from[RIPC__UDP_FROM],
+		      uint32_t *fromlen, char who[64])
 {
 	union ripc__sockaddr sender;
 	socklen_t len;
@@ -185,6 +200,6 @@ int ripc__udp_receive(const struct ripc__udp *u, unsigned i, void *space,
 		ripc__sockaddr_text(&sender, who, 64);
 		return -EMSGSIZE;
 	}
-	*fromlen = answer_address(u, &sender, from);
+	*fromlen = answer_to(u, &sender, len, from);
 	return (int)got;
 }

@@ -26,6 +26,14 @@ struct ripc__udp_way {
 	union ripc__sockaddr to;
 };
 
+/* Who sent the last datagram, and the address to answer to. */
+struct ripc__udp_sender {
+	union ripc__sockaddr ip;
+	socklen_t iplen; /* 0: nobody did */
+	uint32_t fromlen;
+	uint8_t from[RIPC__UDP_FROM];
+};
+
 /* The sockets of a transport. */
 struct ripc__udp {
 	const char *name; /* of the transport, for messages */
@@ -34,6 +42,7 @@ struct ripc__udp {
 	unsigned n;
 	struct ripc__udp_port port[RIPC__PLACES_MAX];
 	struct ripc__udp_way ways[RIPC__UDP_WAYS]; /* of the last addresses, where they are short enough */
+	struct ripc__udp_sender last;
 };
 
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host);
@@ -50,8 +59,8 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
  * Takes a datagram from port i into space, u->max bytes. from: the address to answer to. Return: its bytes; -EAGAIN: there is
  * none; -EMSGSIZE: one longer than any that would be sent was dropped, who sent it.
  */
-int ripc__udp_receive(const struct ripc__udp *u, unsigned i, void *space,
-		      uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64]);
+int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from[RIPC__UDP_FROM],
+		      uint32_t *fromlen, char who[64]);
 
 /* The MTU of an interface, at least 1280. */
 uint32_t ripc__udp_mtu(const char *interface);
