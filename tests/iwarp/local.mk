@@ -2,7 +2,7 @@
 if HAVE_VERBS
 EXTRA_PROGRAMS += tests/iwarp/test_verbs
 lab_tests += tests/iwarp/test_verbs
-tests_iwarp_test_verbs_SOURCES = tests/iwarp/test_verbs.c
+tests_iwarp_test_verbs_SOURCES = tests/iwarp/test_verbs.c tests/iwarp/side.c tests/iwarp/side.h
 tests_iwarp_test_verbs_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_iwarp_test_verbs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_iwarp_test_verbs_LDADD = $(TEST_LIBS) $(VERBS_LIBS)

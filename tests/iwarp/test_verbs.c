@@ -3,9 +3,8 @@
  * The transport over an iWARP device, and between it and the user-space one: two transports in one thread, in the lab or on a
  * host with an adapter. The interface is named as for conformance_iwarp.
  */
-#include "core/clock.h"
 #include "core/log.h"
-#include "harness.h"
+#include "side.h"
 #include "transport/iwarp/verbs/verbs.h"
 
 #include <arpa/inet.h>
@@ -20,26 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PATIENCE_NS (UINT64_C(60) * 1000 * RIPC__MS)
-#define BYTES       300000u
-
-/* One end: what it has seen. */
-struct side {
-	const struct ripc__transport_ops *ops;
-	struct ripc__transport *t;
-	struct ripc__transport_limits limits;
-	struct ripc__ep *ep;
-	unsigned nestablished, nclosed, nrecv, nread, nwrite, nsendable;
-	bool refuse, rejected, closed_before_data;
-	int status;
-	uint32_t number; /* messages carry consecutive ones */
-	uint8_t priv[256];
-	uint32_t privlen;
-	char text[256];
-};
-
-static struct side a, b;
-static char options[64];
+#define BYTES 300000u
 
 /*
  * What the connection manager reports and what completes come on two ways, in any order. The linker puts this in place of
@@ -62,164 +42,6 @@ int __wrap_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 static void hold(const struct side *s)
 {
 	held = ((const struct iwv *)s->t)->channel;
-}
-
-/* Which transport connects, and which is connected to. */
-static const struct {
-	const struct ripc__transport_ops *active, *passive;
-	const char *crc;
-} pairs[] = {
-	{&ripc__transport_iwarp, &ripc__transport_iwarp, ""},
-	{&ripc__transport_soft, &ripc__transport_iwarp, "crc=off"},
-	{&ripc__transport_iwarp, &ripc__transport_soft, "crc=off"},
-	{&ripc__transport_soft, &ripc__transport_iwarp, "crc=on"},
-	{&ripc__transport_iwarp, &ripc__transport_soft, "crc=on"},
-};
-#define PAIRS ((int)(sizeof(pairs) / sizeof(pairs[0])))
-
-static void open_side(struct side *s, const struct ripc__transport_ops *ops, const char *more)
-{
-	static const uint8_t instance[16] = "test";
-	struct ripc__options opt;
-	struct ripc__transport_env env = {.opt = &opt, .instance = instance};
-	char text[128], why[256];
-
-	memset(s, 0, sizeof(*s));
-	s->ops = ops;
-	snprintf(text, sizeof(text), "%s %s", options, more);
-	ck_assert_int_eq(ripc__options_load(&opt, text, why, sizeof(why)), 0);
-	ck_assert_msg(!ops->probe(&env, why, sizeof(why)), "%s", why);
-	ck_assert_msg(!ops->open(&s->t, &env), "%s", ripc_detail());
-	ops->limits(s->t, &s->limits);
-}
-
-static void received(struct side *s, const struct ripc__event *e)
-{
-	ck_assert_uint_ge(e->len, 4);
-	ck_assert_ptr_nonnull(e->data);
-	ck_assert_mem_eq(e->data, &s->number, 4);
-	s->number++;
-	s->nrecv++;
-	s->closed_before_data |= s->nclosed;
-	if (e->token)
-		s->ops->release(s->t, e->token);
-}
-
-static void closed(struct side *s, const struct ripc__event *e)
-{
-	s->nclosed++;
-	s->status = e->status;
-	s->rejected = e->reject;
-	snprintf(s->text, sizeof(s->text), "%s", e->text ? e->text : "");
-}
-
-static void event(struct side *s, const struct ripc__event *e)
-{
-	if (e->kind == RIPC__EV_REQUEST || e->kind == RIPC__EV_ESTABLISHED || e->reject) {
-		memcpy(s->priv, e->data ? e->data : (const uint8_t *)"", e->len);
-		s->privlen = e->len;
-	}
-	switch (e->kind) {
-	case RIPC__EV_REQUEST:
-		if (s->refuse)
-			s->ops->reject(s->t, e->request, "no room", 7);
-		else
-			s->ops->accept(s->t, e->request, "welcome", 7, s, &s->ep);
-		break;
-	case RIPC__EV_ESTABLISHED:
-		s->nestablished++;
-		s->ep = e->ep;
-		break;
-	case RIPC__EV_CLOSED:
-		closed(s, e);
-		break;
-	case RIPC__EV_RECV:
-		received(s, e);
-		break;
-	case RIPC__EV_READ_DONE:
-		ck_assert_int_eq(e->status, 0);
-		s->nread++;
-		break;
-	case RIPC__EV_WRITE_DONE:
-		ck_assert_int_eq(e->status, 0);
-		s->nwrite++;
-		break;
-	case RIPC__EV_SENDABLE:
-		s->nsendable++;
-		break;
-	default:
-		ck_abort_msg("event %d: %s", (int)e->kind, e->text ? e->text : "");
-	}
-}
-
-static void step(struct side *s)
-{
-	struct ripc__event ev[16];
-	uint64_t deadline = RIPC__NEVER;
-	unsigned n = s->t ? s->ops->progress(s->t, ev, 16, ripc__clock_ns(), &deadline) : 0;
-
-	for (unsigned i = 0; i < n; i++)
-		event(s, &ev[i]);
-}
-
-#define UNTIL(cond)                                                                              \
-	do {                                                                                     \
-		uint64_t end_ = ripc__clock_ns() + PATIENCE_NS;                                  \
-		while (!(cond)) {                                                                \
-			ck_assert_msg(ripc__clock_ns() < end_, "not in time: %s; %s; %s", #cond, \
-				      a.text, b.text);                                           \
-			step(&a);                                                                \
-			step(&b);                                                                \
-		}                                                                                \
-	} while (0)
-
-static void open_pair(int which)
-{
-	open_side(&a, pairs[which].active,
-		  pairs[which].active == &ripc__transport_soft ? pairs[which].crc : "");
-	open_side(&b, pairs[which].passive,
-		  pairs[which].passive == &ripc__transport_soft ? pairs[which].crc : "");
-}
-
-static void dial(void)
-{
-	uint8_t addr[RIPC__ADDRESS_MAX];
-	int len = b.ops->address(b.t, addr, sizeof(addr));
-
-	ck_assert_int_gt(len, 0);
-	ck_assert_int_eq(a.ops->connect(a.t, addr, (size_t)len, "hello", 5, &a, &a.ep), 0);
-}
-
-static void connect_pair(void)
-{
-	dial();
-	UNTIL(a.nestablished && b.nestablished);
-	ck_assert_uint_eq(a.privlen, 7);
-	ck_assert_mem_eq(a.priv, "welcome", 7);
-}
-
-static void hang_up(struct side *first, struct side *second)
-{
-	first->ops->ep_close(first->ep);
-	UNTIL(second->nclosed);
-	ck_assert_uint_eq(first->nclosed, 0);
-	second->ops->ep_close(second->ep);
-	a.nestablished = b.nestablished = a.nclosed = b.nclosed = 0;
-	a.number = b.number = 0;
-}
-
-static void close_pair(void)
-{
-	a.ops->close(a.t);
-	b.ops->close(b.t);
-}
-
-static int send_one(struct side *from, uint32_t number, size_t len)
-{
-	static uint8_t bytes[65536];
-
-	memcpy(bytes, &number, 4);
-	return from->ops->post_send(from->ep, &(struct iovec){bytes, len}, 1, false);
 }
 
 START_TEST(first_message_from_either_side)
