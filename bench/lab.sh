@@ -22,10 +22,11 @@ value()
 	awk -v n="$1" '$1 == n { print $2 }' "$work/out/figures"
 }
 
-# ratio NAME A B: a figure of its own, boot by boot.
+# ratio NAME A B [C]: a figure of its own, boot by boot: A / B, or C / (A x B).
 ratio()
 {
-	note "$1" "$(awk -v a="$(value "$2")" -v b="$(value "$3")" 'BEGIN { if (a > 0 && b > 0) print a / b }')"
+	note "$1" "$(awk -v a="$(value "$2")" -v b="$(value "$3")" -v c="$4" \
+		'BEGIN { if (a > 0 && b > 0) print c == "" ? a / b : c / (a * b) }')"
 }
 
 # sum NAME A B FACTOR: A + FACTOR x B.
@@ -37,6 +38,7 @@ sum()
 }
 
 sizes="64K 256K 1M 4M 16M"
+files="128K 1M 8M 80M"
 for ((boot = 1; boot <= boots; boot++)); do
 	echo "lab: boot $boot of $boots" >&2
 	rm -rf "$work/out" && mkdir "$work/out"
@@ -62,6 +64,15 @@ for ((boot = 1; boot <= boots; boot++)); do
 			ratio r_${dev}_return_"$size" ${dev}_return_"$size" ref_${dev}_write_"$size"
 		done
 	done
+	# A file of so many bytes in so many microseconds, beside megabytes per second.
+	for name in siw ib; do
+		for size in $files; do
+			ratio r_file_${name}_"$size" pf_file_${name}_"$size" file_${name}_"$size" "$(numfmt --from=iec "$size")"
+		done
+	done
+	for pair in ucx_rc_verbs:rc ucx_ud_verbs:ud uct_rc_verbs:rc uct_ud_verbs:ud fi_rxe:ud fi_siw:siw; do
+		ratio "r_${pair%:*}" "${pair#*:}_poll" "${pair%:*}"
+	done
 	for kind in short long; do
 		for name in soft siw siwudp ib; do
 			for ((size = 50; size <= 1400; size += 50)); do
@@ -81,6 +92,9 @@ row()
 }
 
 echo "$(date -u +%Y-%m-%d), lab guest with 2 emulated processors, libripc $("$build/tools/ripc-perf" --version | awk '{ print $2 }')."
+for part in short bandwidth long files pingpong others; do
+	[ ! -s "$work/seconds_$part.runs" ] || echo "lab: $part takes $(median "seconds_$part" %.0f) s of a boot" >&2
+done
 echo "Command: \`bench/lab.sh BUILD $boots${*:+ $*}\`; medians of $boots boots, each ratio taken within its boot."
 if [ -s "$work/ud_poll.runs" ] || [ -s "$work/siw_poll.runs" ]; then
 	echo
@@ -93,9 +107,12 @@ if [ -s "$work/ud_poll.runs" ] || [ -s "$work/siw_poll.runs" ]; then
 		row "siw, udp, $wait; plain UDP" siwudp_$wait udp_$wait r_siwudp_$wait
 		row "iwarp/soft, $wait" soft_$wait none none
 	done
-	for other in ucx_rc_verbs ucx_ud_verbs fi_rxe fi_siw; do
-		row "$other" none $other none
-	done
+	row "UCX \`tag_lat\`, rc_verbs; RC on rxe" rc_poll ucx_rc_verbs r_ucx_rc_verbs
+	row "UCX \`tag_lat\`, ud_verbs; UD on rxe" ud_poll ucx_ud_verbs r_ucx_ud_verbs
+	row "UCX \`am_lat\`, rc_verbs, its lower layer alone; RC on rxe" rc_poll uct_rc_verbs r_uct_rc_verbs
+	row "UCX \`am_lat\`, ud_verbs, its lower layer alone; UD on rxe" ud_poll uct_ud_verbs r_uct_ud_verbs
+	row "libfabric \`verbs;ofi_rxm\`; UD on rxe" ud_poll fi_rxe r_fi_rxe
+	row "libfabric \`verbs;ofi_rxm\`; siw, rdma" siw_poll fi_siw r_fi_siw
 fi
 if [ -s "$work/siw_bw_1M.runs" ] || [ -s "$work/rxe_bw_1M.runs" ]; then
 	echo
@@ -123,15 +140,19 @@ if [ -s "$work/siw_long_64K.runs" ] || [ -s "$work/rxe_long_64K.runs" ]; then
 fi
 if [ -s "$work/file_soft_1M.runs" ] || [ -s "$work/file_siw_1M.runs" ]; then
 	echo
-	echo "| File | soft ms (x TCP) | siw ms (x TCP) | rxe ms (x TCP) | plain TCP ms |"
-	echo "|---|---|---|---|---|"
-	for size in 128K 1M 8M 80M; do
+	echo "| File | soft ms (x TCP) | siw ms (x TCP) | \`read_bw\` | rxe ms (x TCP) | \`read_bw\` | plain TCP ms |"
+	echo "|---|---|---|---|---|---|---|"
+	for size in $files; do
 		line="| ${size}iB"
 		for name in soft siw ib; do
-			line+=" | $(median file_${name}_$size %.0f | awk '{ print $1 == "-" ? $1 : $1 / 1000 }') ($(median file_${name}_times_$size))"
+			line+=" | $(median "file_${name}_$size" %.0f | awk '{ print $1 == "-" ? $1 : $1 / 1000 }') ($(
+				median "file_${name}_times_$size"))"
+			[ $name = soft ] || line+=" | $(median "r_file_${name}_$size")"
 		done
-		echo "$line | $(median file_siw_tcp_$size %.0f | awk '{ print $1 == "-" ? $1 : $1 / 1000 }') |"
+		echo "$line | $(median "file_siw_tcp_$size" %.0f | awk '{ print $1 == "-" ? $1 : $1 / 1000 }') |"
 	done
+	echo
+	echo "In the columns \`read_bw\`: what the transfer is of the bandwidth that \`ib_read_bw\` has at that size."
 fi
 if [ -s "$work/pp_short_siw_50.runs" ] || [ -s "$work/pp_short_soft_50.runs" ] || [ -s "$work/pp_short_ib_50.runs" ]; then
 	for kind in short long; do

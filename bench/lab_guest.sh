@@ -174,7 +174,7 @@ part_long()
 	done
 }
 
-# Files as in the theses, against plain blocking TCP in the same two processes.
+# Files as in the theses, against plain blocking TCP in the same two processes, and what a read of that size allows.
 part_files()
 {
 	local name options size count id port line to
@@ -190,7 +190,7 @@ part_files()
 		for size in 128K:1000 1M:200 8M:30 80M:6; do
 			count=${size#*:} size=${size%:*}
 			line=$(timeout 300 taskset -c $client_cpu "$build/bench/files" client "$id" "$port" \
-				"$(numfmt --from=iec $size)" "$(n "$count")" "$options") || continue
+				"$(numfmt --from=iec "$size")" "$(n "$count")" "$options") || continue
 			figure "file_${name}_$size" "$(jq .us <<<"$line")"
 			figure "file_${name}_tcp_$size" "$(jq .tcp_us <<<"$line")"
 			figure "file_${name}_times_$size" "$(jq .times_tcp <<<"$line")"
@@ -198,33 +198,59 @@ part_files()
 		eval "exec $to>&-"
 		wait "$SERVER_PID" 2>/dev/null
 	done
+	for size in 128K:1000 1M:200 8M:30 80M:6; do
+		count=$(n "${size#*:}") size=${size%:*}
+		pf_bw "pf_file_siw_$size" ib_read_bw $iwarp "${siw[@]}" -s "$(numfmt --from=iec "$size")" -n "$count"
+		pf_bw "pf_file_ib_$size" ib_read_bw $roce "${rxe[@]}" -s "$(numfmt --from=iec "$size")" -n "$count"
+	done
 }
 
-# Others on the same devices, where they run.
+# other NAME PORT FILTER SERVER... -- CLIENT...: the figure is what awk's FILTER prints of the client's output.
+other()
+{
+	local name=$1 port=$2 filter=$3 words=() server
+	shift 3
+	while [ "$1" != -- ]; do
+		words+=("$1")
+		shift
+	done
+	shift
+	timeout 60 taskset -c $server_cpu "${words[@]}" >"$work/other.server" 2>&1 &
+	server=$!
+	for _ in {1..100}; do
+		ss -Hltn "sport = :$port" | grep -q . && break
+		sleep 0.1
+	done
+	timeout 60 taskset -c $client_cpu "$@" >"$work/other.client" 2>&1
+	figure "$name" "$(awk "$filter" "$work/other.client")"
+	grep -q "^$name " "$RIPC_LAB_OUT/figures" ||
+		{ echo "$name: no figure" >&2; tail -n 5 "$work/other.server" "$work/other.client" >&2; }
+	stop $server
+}
+
+# Others on the same devices, where they run. The median of ucx_perftest is that of its last 2048 rounds.
 part_others()
 {
-	local server
+	local tls address count
+	count=$(n 5000)
+	[ "$count" -ge 2100 ] || count=2100
 	command -v ucx_perftest >/dev/null && for tls in rc_verbs ud_verbs; do
-		export UCX_TLS=$tls UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=$gid UCX_WARN_UNUSED_ENV_VARS=n
-		timeout 60 taskset -c $server_cpu ucx_perftest -p 19990 >/dev/null 2>&1 &
-		server=$!
-		sleep 1
-		figure ucx_$tls "$(timeout 60 taskset -c $client_cpu ucx_perftest $roce -p 19990 -t tag_lat -s 64 -n "$(n 5000)" -w 100 \
-			2>/dev/null | awk '/^Final:/ { print 2 * $3 }')"
-		stop $server
+		export UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=$gid UCX_WARN_UNUSED_ENV_VARS=n
+		other uct_$tls 19990 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19990 -- \
+			ucx_perftest $roce -p 19990 -x $tls -d rxe0:1 -t am_lat -s 64 -n "$count" -w 100
+		other ucx_$tls 19991 '/^Final:/ { print 2 * $3 }' env UCX_TLS=$tls ucx_perftest -p 19991 -- \
+			env UCX_TLS=$tls ucx_perftest $roce -p 19991 -t tag_lat -s 64 -n "$count" -w 100
 	done
 	command -v fi_pingpong >/dev/null && for address in $roce $iwarp; do
-		timeout 60 taskset -c $server_cpu fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" -s $address >/dev/null 2>&1 &
-		server=$!
-		sleep 1
-		figure "fi_$([ $address = $roce ] && echo rxe || echo siw)" "$(timeout 60 taskset -c $client_cpu \
-			fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" $address 2>/dev/null |
-			awk '$1 == "64" { print 2 * $(NF - 1) }')"
-		stop $server
+		other "fi_$([ "$address" = $roce ] && echo rxe || echo siw)" 47592 '$1 == "64" { print 2 * $(NF - 1) }' \
+			fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" -s "$address" -- \
+			fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" "$address"
 	done
 }
 
 [ $# -gt 0 ] || set -- short bandwidth long files pingpong others
 for part in "$@"; do
+	start=$SECONDS
 	"part_$part"
+	figure "seconds_$part" $((SECONDS - start))
 done
