@@ -1,4 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
+check_PROGRAMS += tests/iwarp/test_udp
+tests_iwarp_test_udp_SOURCES = tests/iwarp/test_udp.c
+tests_iwarp_test_udp_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_iwarp_test_udp_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_iwarp_test_udp_LDADD = $(TEST_LIBS)
+
 if HAVE_VERBS
 EXTRA_PROGRAMS += tests/iwarp/test_verbs
 lab_tests += tests/iwarp/test_verbs
