@@ -44,6 +44,7 @@ int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t
 	port->addr = *ip;
 	ripc__sockaddr_set_port(&port->addr, 0);
 	port->loopback = ripc__sockaddr_is_loopback(ip);
+	port->burst = 1;
 	port->fd = socket(ip->sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (port->fd < 0)
 		return -errno;

@@ -13,6 +13,7 @@ struct ripc__udp_port {
 	int fd;
 	union ripc__sockaddr addr; /* bound to */
 	bool loopback;
+	unsigned burst; /* datagrams that are asked for at once, at least 1 */
 };
 
 #define RIPC__UDP_WAYS    16u /* a power of two */
@@ -61,6 +62,17 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
  */
 int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from[RIPC__UDP_FROM],
 		      uint32_t *fromlen, char who[64]);
+
+/*
+ * After port i was asked for its burst of datagrams, and had @got: a single one is not kept waiting for the system call that would
+ * find no second, but more are asked for while more come.
+ */
+static inline void ripc__udp_asked(struct ripc__udp *u, unsigned i, unsigned got)
+{
+	unsigned *burst = &u->port[i].burst;
+
+	*burst = got < *burst ? got + !got : *burst * 2;
+}
 
 /* The MTU of an interface, at least 1280. */
 uint32_t ripc__udp_mtu(const char *interface);

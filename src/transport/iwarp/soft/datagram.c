@@ -17,6 +17,8 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 {
 	unsigned n = 0;
 
+	if (max > t->udp.port[port->udp].burst)
+		max = t->udp.port[port->udp].burst;
 	while (n < max && t->ndatagrams < SOFT_DATAGRAMS_MAX) {
 		uint8_t *space, *address = t->datagram_from[t->ndatagrams];
 		uint32_t fromlen = 0;
@@ -45,5 +47,6 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 		t->slab->refs++;
 		ripc__soft_space_used(t, (size_t)got ? (size_t)got : 1);
 	}
+	ripc__udp_asked(&t->udp, port->udp, n);
 	return n;
 }

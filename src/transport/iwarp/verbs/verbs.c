@@ -133,7 +133,6 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->inline_bytes = env->opt->inline_bytes;
 	t->signal_every = env->opt->signal_every;
-	t->burst = 1;
 	t->read_depth = CONN_READS_MAX;
 	t->next_timer_ns = RIPC__NEVER;
 	t->now_ns = ripc__clock_ns();
@@ -219,12 +218,12 @@ static int vt_post_datagram(struct ripc__transport *tr, const uint8_t *addr, siz
 	return t->datagrams ? ripc__udp_send(&t->udp, addr, addrlen, iov, niov) : -EOPNOTSUPP;
 }
 
-/* A single one is not kept waiting for the system call that would find no second: more are asked for while more come. */
 static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *events, unsigned max)
 {
 	unsigned n = 0, before = t->ndatagrams;
 
-	max = max < t->burst ? max : t->burst;
+	if (max > t->udp.port[index].burst)
+		max = t->udp.port[index].burst;
 	while (n < max && t->ndatagrams < DATAGRAMS_MAX) {
 		uint8_t *space, *from = t->from[t->ndatagrams];
 		uint32_t fromlen = 0;
@@ -256,8 +255,7 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 		};
 		t->slab_used += (uint32_t)(got + 64) & ~63u;
 	}
-	before = t->ndatagrams - before;
-	t->burst = before < t->burst ? before + !before : t->burst * 2;
+	ripc__udp_asked(&t->udp, index, t->ndatagrams - before);
 	return n;
 }
 

@@ -188,7 +188,6 @@ struct iwv {
 	uint32_t slab_used;
 	uint8_t from[DATAGRAMS_MAX][RIPC__UDP_FROM]; /* where those of this round came from */
 	unsigned ndatagrams;
-	unsigned burst;          /* of these that are asked for at once, at least 1 */
 	unsigned hot_port;       /* in udp: where the last one came to */
 	uint64_t datagram_round; /* when that was */
 	char who[WHY_MAX];       /* text of EV_GARBAGE */
