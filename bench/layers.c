@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define BYTES_MAX  1024
-#define TIMEOUT_MS 10000
+#define TIMEOUT_MS 60000
 
 static int fail(int err, const char *what)
 {

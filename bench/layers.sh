@@ -25,7 +25,10 @@ counted()
 {
 	timeout 300 "$build/libtool" --mode=execute valgrind --tool=callgrind --separate-threads=yes \
 		--callgrind-out-file="$work/out" "$build/bench/layers" "$2" \
-		"$bytes" "transports=$1 wait=poll" >"$work/log" 2>&1 || { tail -n 5 "$work/log" >&2; return 1; }
+		"$bytes" "transports=$1 wait=poll" >"$work/log" 2>&1 || {
+		grep '^layers:' "$work/log" >&2 || tail -n 5 "$work/log" >&2
+		return 1
+	}
 	callgrind_annotate --threshold=100 --auto=no "$work/out-01" |
 		awk '/^ *[0-9,]+ +\(/ && !/PROGRAM/ {
 			ir = $1
