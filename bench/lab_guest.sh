@@ -238,8 +238,9 @@ part_others()
 		export UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=$gid UCX_WARN_UNUSED_ENV_VARS=n
 		other uct_$tls 19990 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19990 -- \
 			ucx_perftest $roce -p 19990 -x $tls -d rxe0:1 -t am_lat -s 64 -n "$count" -w 100
-		other ucx_$tls 19991 '/^Final:/ { print 2 * $3 }' env UCX_TLS=$tls ucx_perftest -p 19991 -- \
-			env UCX_TLS=$tls ucx_perftest $roce -p 19991 -t tag_lat -s 64 -n "$count" -w 100
+		# rc_v and ud_v are these with what sets up their connections.
+		other ucx_$tls 19991 '/^Final:/ { print 2 * $3 }' env "UCX_TLS=${tls%erbs}" ucx_perftest -p 19991 -- \
+			env "UCX_TLS=${tls%erbs}" ucx_perftest $roce -p 19991 -t tag_lat -s 64 -n "$count" -w 100
 	done
 	command -v fi_pingpong >/dev/null && for address in $roce $iwarp; do
 		other "fi_$([ "$address" = $roce ] && echo rxe || echo siw)" 47592 '$1 == "64" { print 2 * $(NF - 1) }' \
