@@ -49,7 +49,7 @@ layer='
 		if (f ~ /src\/wire\//) return "wire: encode, decode"
 		if (f ~ /src\/resolver\//) return "resolver"
 		if (f ~ /src\/core\/(progress|wait|agent)/) return "core: progress, waiting"
-		if (f ~ /src\/core\/(message|send|receive|service|call)/) return "core: calls"
+		if (f ~ /src\/core\/(message|send|receive|service|call|plain)/) return "core: calls"
 		if (f ~ /src\/core\/clock/) return "clock"
 		if (f ~ /src\/core\//) return "core: protocol, lanes, buffers"
 		if (f ~ /pthread_mutex|lll_/) return "mutex"
