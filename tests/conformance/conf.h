@@ -53,6 +53,7 @@ struct conf {
 	bool no_memory;   /* registrations may fail */
 	bool datagram;    /* short messages travel as datagrams */
 	bool can_write;   /* the transport writes into return buffers */
+	bool multicast;   /* messages to groups go by multicast, and arrive so */
 	unsigned peers;   /* contexts to open where many are wanted */
 	int patience_ms;  /* for what must happen */
 	int silence_ms; /* what has not come by then does not come: a receiver may get no processor for long */

@@ -20,6 +20,7 @@ static void run_one(const struct conf_case *k, int which)
 	real_environment(&c, "soft", configs[which].name, options);
 	c.datagram = configs[which].datagram;
 	c.sure = !c.datagram;
+	c.multicast = true;
 	real_run(&c, k);
 }
 

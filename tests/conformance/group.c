@@ -219,6 +219,40 @@ static void refused(struct conf *c)
 	REFUSES(-ENOENT, ripc_group_leave(p.sb, 9));
 }
 
+/* Once members have confirmed that they hear it, nothing but multicast carries messages to them: no second copy comes. */
+static void takes_over(struct conf *c)
+{
+	enum { ROUND = 8, ROUNDS_MAX = 500 };
+	struct ripc_group_stats before[3], after[3];
+	unsigned rounds = 0;
+	struct crowd w;
+	bool over;
+
+	gather(c, &w, 3);
+	join_all(c, &w);
+	do {
+		for (unsigned i = 0; i < 3; i++)
+			before[i] = stats_of(w.ctx[i], w.group);
+		for (unsigned k = 0; k < ROUND; k++) {
+			OK(send_to(c, w.s[0], w.group, k));
+			for (unsigned to = 0; to < 3; to++)
+				expect(c, w.s[to], w.id[0], w.group, k);
+		}
+		/* What comes over a lane as well comes soon after. */
+		conf_run(c, 20);
+		for (unsigned i = 0; i < 3; i++)
+			after[i] = stats_of(w.ctx[i], w.group);
+		over = after[0].multicasts - before[0].multicasts == ROUND &&
+		       after[1].duplicates == before[1].duplicates &&
+		       after[2].duplicates == before[2].duplicates;
+		CHECK(++rounds < ROUNDS_MAX || over || !c->multicast, "lanes carry it all");
+	} while (!over && c->multicast);
+	if (!c->multicast)
+		SAME(0, after[1].duplicates + after[2].duplicates);
+	for (unsigned i = 0; i < 3; i++)
+		SAME(0, after[i].lost + after[i].missed + after[i].dropped);
+}
+
 /* A context that closes, member and keeper, is not waited for. */
 static void closes(struct conf *c)
 {
@@ -378,6 +412,7 @@ const struct conf_case conf_group[] = {
 	{"group_outsider", outsider, 0},
 	{"group_sizes", sizes, 0},
 	{"group_refused", refused, 0},
+	{"group_takes_over", takes_over, CONF_TWO},
 	{"group_closes", closes, CONF_TWO},
 	{"group_dies", dies, CONF_TWO | CONF_SIM},
 	{"group_come_and_go", come_and_go, CONF_TWO},

@@ -210,6 +210,27 @@ START_TEST(grh_source__ipv6)
 }
 END_TEST
 
+START_TEST(grh_to_group__both_families)
+{
+	uint8_t grh[40] = {0};
+
+	memcpy(grh + 20, header, 20);
+	ck_assert(!ripc__ib_grh_to_group(grh));
+	grh[36] = 239;
+	ck_assert(ripc__ib_grh_to_group(grh));
+	grh[36] = 223;
+	ck_assert(!ripc__ib_grh_to_group(grh));
+	memset(grh, 0, sizeof(grh));
+	grh[0] = 0x60;
+	memcpy(grh + 24, v6, 16);
+	ck_assert(!ripc__ib_grh_to_group(grh));
+	grh[24] = 0xff;
+	ck_assert(ripc__ib_grh_to_group(grh));
+	grh[0] = 0x50;
+	ck_assert(!ripc__ib_grh_to_group(grh));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("test_address");
@@ -224,6 +245,7 @@ int main(void)
 	tcase_add_test(c, reaches__link_and_family);
 	tcase_add_test(c, grh_source__ipv4);
 	tcase_add_test(c, grh_source__ipv6);
+	tcase_add_test(c, grh_to_group__both_families);
 	suite_add_tcase(s, c);
 	return test_main("test_address", s);
 }

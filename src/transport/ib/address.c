@@ -122,20 +122,36 @@ static bool checksum_right(const uint8_t *p)
 	return sum == 0xffff;
 }
 
+static bool is_v6(const uint8_t grh[40])
+{
+	return grh[0] >> 4 == 6;
+}
+
+/*
+ * The bytes before an IPv4 header may be anything, the version of IPv6 among it: then the checksum tells.
+ * It is not asked for otherwise: what Soft-RoCE sends to its own host carries none.
+ */
+static bool is_v4(const uint8_t grh[40])
+{
+	return grh[20] == 0x45 && (!is_v6(grh) || checksum_right(grh + 20));
+}
+
+bool ripc__ib_grh_to_group(const uint8_t grh[40])
+{
+	if (is_v4(grh))
+		return grh[36] >> 4 == 0xe;
+	return is_v6(grh) && grh[24] == 0xff;
+}
+
 bool ripc__ib_grh_source(const uint8_t grh[40], uint8_t gid[16])
 {
 	const uint8_t *ip = grh + 20;
-	bool v6 = grh[0] >> 4 == 6;
 
-	/*
-	 * The bytes before an IPv4 header may be anything, the version of IPv6 among it: then the checksum tells.
-	 * It is not asked for otherwise: what Soft-RoCE sends to its own host carries none.
-	 */
-	if (ip[0] == 0x45 && (!v6 || checksum_right(ip))) {
+	if (is_v4(grh)) {
 		memcpy(gid, v4_prefix, sizeof(v4_prefix));
 		memcpy(gid + 12, ip + 12, 4);
 		return true;
 	}
 	memcpy(gid, grh + 8, 16);
-	return v6;
+	return is_v6(grh);
 }

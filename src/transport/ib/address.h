@@ -63,5 +63,7 @@ bool ripc__ib_reaches(const struct ripc__ib_place *from, const struct ripc__ib_p
  * header in the last 20 of them. Return: false: neither.
  */
 bool ripc__ib_grh_source(const uint8_t grh[40], uint8_t gid[16]);
+/* Whether they say that it was sent to a multicast address. */
+bool ripc__ib_grh_to_group(const uint8_t grh[40]);
 
 #endif

@@ -28,21 +28,19 @@ static size_t gather(uint8_t *to, const struct iovec *iov, unsigned niov)
 	return (size_t)(p - to);
 }
 
-/* Posts the gathered bytes to r, which is READY. Return: 0, -EAGAIN, -ENOTCONN. */
-static int post(struct ib_remote *r, const struct iovec *iov, unsigned niov, size_t len, bool message)
+int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
+		       const struct iovec *iov, unsigned niov, size_t len, bool message)
 {
-	struct ib_port *p = r->port;
 	uint8_t copy[INLINE_MAX];
 	struct ripc__verbs_slot *slot;
 	struct ibv_sge sge;
-	struct ibv_send_wr *bad,
-		wr = {
-			.sg_list = &sge,
-			.num_sge = 1,
-			.opcode = message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
-			.imm_data = htobe32(p->place.qkey),
-			.wr.ud = {.ah = r->ah, .remote_qpn = r->place.qpn, .remote_qkey = r->place.qkey},
-		};
+	struct ibv_send_wr *bad, wr = {
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+					 .imm_data = htobe32(p->place.qkey),
+					 .wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey},
+				 };
 	int rc;
 
 	if (p->down)
@@ -72,6 +70,13 @@ static int post(struct ib_remote *r, const struct iovec *iov, unsigned niov, siz
 		return 0;
 	ripc__verbs_sendq_untake(&p->sendq, 1);
 	return rc == ENOMEM || rc == EAGAIN ? -EAGAIN : -ENOTCONN;
+}
+
+/* Posts the gathered bytes to r, which is READY. */
+static int post(struct ib_remote *r, const struct iovec *iov, unsigned niov, size_t len, bool message)
+{
+	return ripc__ib_port_post(r->port, r->ah, r->place.qpn, r->place.qkey, iov, niov, len,
+				  message);
 }
 
 int ripc__ib_post_wireup(struct ib_remote *r, struct ripc__wireup_message *m)

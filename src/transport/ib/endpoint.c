@@ -401,6 +401,8 @@ unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct
 		return 0;
 	}
 	buf = ripc__verbs_wc_buf(wc);
+	if (buf->pool == &d->dgram && buf->tag & IB_TAG_MCAST)
+		return ripc__ib_mcast_arrived(&d->t->ports[buf->tag & ~IB_TAG_MCAST], wc, ev);
 	if (buf->pool == &d->dgram)
 		return ripc__ib_datagram_arrived(&d->t->ports[buf->tag], wc, ev);
 	return received(d, buf, wc, ev);

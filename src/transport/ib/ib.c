@@ -35,6 +35,9 @@ static void post_again(struct ib *t)
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].repost)
 			ripc__ib_port_repost(&t->ports[i]);
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].mcast.repost)
+			ripc__ib_mcast_repost(&t->ports[i]);
 	for (unsigned i = 0; i < t->ndevices; i++)
 		for (unsigned k = 0; k < t->devices[i].nsrqs; k++)
 			if (t->devices[i].srqs[k].repost)
@@ -55,6 +58,7 @@ static void take_back(struct ib *t)
 			p->repost = buf;
 			p->nrepost++;
 		}
+		ripc__ib_mcast_take_back(p);
 	}
 }
 
@@ -297,6 +301,8 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 		l->rdma_max = IB_UC_WRITE_MAX;
 	if (l->inline_max)
 		l->caps |= RIPC__CAP_INLINE;
+	if (opt->multicast == RIPC__MULTICAST_ON && ripc__ib_mcast_suits(t))
+		l->caps |= RIPC__CAP_MULTICAST;
 }
 
 static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
@@ -316,7 +322,7 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	ripc__list_init(&t->dying);
 	ripc__list_init(&t->late);
 	ripc__verbs_regions_init(&t->regions);
-	t->inotify_fd = -1;
+	t->inotify_fd = t->member_fd[0] = t->member_fd[1] = -1;
 	t->inline_bytes = env->opt->inline_bytes;
 	t->signal_every = env->opt->signal_every;
 	t->path_mtu = env->opt->path_mtu;
@@ -401,6 +407,7 @@ static void ib_forked(struct ripc__transport *tr)
 		ripc__verbs_cq_forked(&t->devices[i].cq);
 		ripc__verbs_device_forked(&t->devices[i].v);
 	}
+	ripc__ib_mcast_forked(t);
 	if (t->worker.fd >= 0)
 		close(t->worker.fd);
 	if (t->inotify_fd >= 0)
@@ -429,6 +436,9 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.post_write = ripc__ib_post_write,
 	.post_read = ripc__ib_post_read,
 	.post_datagram = ripc__ib_post_datagram,
+	.group_join = ripc__ib_group_join,
+	.group_leave = ripc__ib_group_leave,
+	.post_group = ripc__ib_post_group,
 	.flush = ib_flush,
 	.progress = ib_progress,
 	.release = ib_release,

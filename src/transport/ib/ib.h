@@ -7,6 +7,7 @@
  *   trouble.c   what a device reports by itself, and its removal
  *   remote.c    address handles: the ports of others
  *   datagram.c  what is sent and received by that queue pair: short messages, and messages that set up connections
+ *   mcast.c     multicast to groups
  *   pair.c      the queue pair of a connection
  *   setup.c     from asking or being asked to an open endpoint, and its end
  *   endpoint.c  endpoints as the core sees them: posting; completions
@@ -78,6 +79,15 @@ struct ib_device {
 	struct ib *t;
 };
 
+#define IB_TAG_MCAST 0x80000000u /* in the tag of a buffer for datagrams: for those to groups */
+
+/* A port's part in multicast. */
+struct ib_mcast {
+	struct ibv_qp *qp;              /* hears; NULL: no group was joined, or it is destroyed */
+	struct ripc__verbs_buf *repost; /* list: to be posted again */
+	struct ripc__verbs_buf *shown;  /* list: the core looks at them until the next progress() */
+};
+
 /* A port in use. */
 struct ib_port {
 	struct ib *t;
@@ -95,6 +105,7 @@ struct ib_port {
 	struct ripc__verbs_buf *repost; /* list: to be posted again */
 	struct ripc__verbs_buf *shown;  /* list: the core looks at them until the next progress() */
 	uint32_t nrepost, nlent;        /* nlent: the core holds them */
+	struct ib_mcast mcast;
 };
 
 /* Another context's queue pair for datagrams, as reached from a port of ours. */
@@ -222,6 +233,8 @@ struct ib {
 	bool uc;                             /* writes over UC, where the peer does that, too */
 	uint32_t inline_bytes, signal_every; /* the settings */
 	enum ripc__path_mtu path_mtu;
+	struct ib_group *groups; /* of mcast.c, by id */
+	int member_fd[2];        /* sockets that join groups, IPv4 and IPv6; < 0: none yet */
 	int epoll_fd;
 	bool slept; /* armed since the last progress() */
 	struct ib_remote *remotes;
@@ -259,6 +272,7 @@ void ripc__ib_device_shut(struct ib_device *d); /* closes it; no queue pair is l
 int ripc__ib_watch(struct ib *t, int fd);
 /* Post what is to be posted again. A failure loses the port or the device. */
 void ripc__ib_port_repost(struct ib_port *p);
+void ripc__ib_mcast_repost(struct ib_port *p);
 void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq);
 /* Receives for one more connection. Return: the queue; NULL: none, explained. And no longer. */
 struct ib_srq *ripc__ib_srq_promise(struct ib_device *d);
@@ -297,6 +311,23 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 int ripc__ib_post_wireup(struct ib_remote *r, struct ripc__wireup_message *m); /* 0, -EAGAIN, ... */
 /* A completed receive of a port. Return: events made, 0 or 1. */
 unsigned ripc__ib_datagram_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev);
+
+/* Posts a datagram; @message: with our queue key, so that it can be answered. Return: 0, -EAGAIN, -ENOTCONN. */
+int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
+		       const struct iovec *iov, unsigned niov, size_t len, bool message);
+
+/* mcast.c */
+bool ripc__ib_mcast_suits(const struct ib *t); /* whether some port can do it */
+int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id);
+void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id);
+int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct iovec *iov,
+			unsigned niov);
+/* A completed receive of a port. Return: events made, 0 or 1. */
+unsigned ripc__ib_mcast_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev);
+void ripc__ib_mcast_take_back(struct ib_port *p);                  /* what the core was shown */
+void ripc__ib_mcast_lose(struct ib *t, const struct ib_device *d); /* nothing of it is open any more */
+void ripc__ib_mcast_close(struct ib *t);
+void ripc__ib_mcast_forked(struct ib *t); /* closes descriptors; async-signal-safe */
 
 /* pair.c */
 int ripc__ib_qp_new(struct ripc__ep *ep); /* 0 or a negative errno, explained */

@@ -89,6 +89,20 @@ void ripc__ib_port_repost(struct ib_port *p)
 	}
 }
 
+void ripc__ib_mcast_repost(struct ib_port *p)
+{
+	struct ibv_recv_wr wr[IB_REPOST], *bad;
+	struct ibv_sge sge[IB_REPOST];
+
+	while (p->mcast.repost && p->mcast.qp && !p->d->v.gone) {
+		chain(&p->mcast.repost, wr, sge, IB_GRH + ripc__ib_mtu_bytes(p->place.mtu));
+		if (ibv_post_recv(p->mcast.qp, wr, &bad)) {
+			unchain(&p->mcast.repost, bad);
+			return;
+		}
+	}
+}
+
 void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq)
 {
 	struct ibv_recv_wr wr[IB_REPOST], *bad;
@@ -519,6 +533,7 @@ void ripc__ib_ports_close(struct ib *t)
 			ibv_destroy_qp(p->qp);
 		ripc__verbs_sendq_fini(&p->sendq);
 	}
+	ripc__ib_mcast_close(t);
 	ripc__verbs_regions_fini(&t->regions);
 	for (unsigned i = 0; i < t->ndevices; i++)
 		device_close(&t->devices[i]);

@@ -87,7 +87,7 @@ static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *w
 		}
 	}
 	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].qp == qp)
+		if (t->ports[i].qp == qp || t->ports[i].mcast.qp == qp)
 			port_down(d, t->ports[i].num, why);
 }
 
@@ -145,6 +145,7 @@ static void release(struct ib_device *d)
 	}
 	if (!ripc__ib_remotes_lose(t, d))
 		return;
+	ripc__ib_mcast_lose(t, d);
 	for (unsigned i = 0; i < t->nports; i++) {
 		if (t->ports[i].d != d || !t->ports[i].qp)
 			continue;

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Multicast to groups, over ports of RoCE version 2. A second queue pair of each such port hears, with a key that all know; it is
+ * made with the first group that is joined. The adapter delivers what it is attached to; that the network, and the host's own
+ * filters, let it come as far as that is a matter of IP, and asked for by a socket that joins the same address. What is sent
+ * goes over the queue pair for datagrams.
+ */
+#include "core/log.h"
+#include "transport/ib/ib.h"
+#include "transport/iwarp/mcast.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GROUP_QKEY 0x01234567u /* as librdmacm has it for its groups */
+#define GROUP_QPN  0xffffffu   /* all that are attached */
+#define GROUP_MTU \
+	1024u /* bytes: what RoCE makes of Ethernet's 1500, so that nobody is too small for it */
+#define GROUP_HOPS 1     /* as datagrams of IP multicast have by themselves */
+#define GROUP_RECV 256u  /* receives posted, per port */
+#define GROUPS_MAX 1024u /* that were joined or sent to: lanes carry what goes to others */
+
+/* A group that was joined or sent to. */
+struct ib_group {
+	uint64_t id;
+	UT_hash_handle hh;
+	unsigned joined;                       /* ports, a bit for each */
+	struct ibv_ah *ah[RIPC__IB_PORTS_MAX]; /* NULL: nothing was sent from that port */
+};
+
+static bool suits(const struct ib_port *p)
+{
+	return p->place.link == RIPC__IB_LINK_V2 && *p->netdev &&
+	       ripc__ib_mtu_bytes(p->place.mtu) >= GROUP_MTU;
+}
+
+bool ripc__ib_mcast_suits(const struct ib *t)
+{
+	for (unsigned i = 0; i < t->nports; i++)
+		if (suits(&t->ports[i]))
+			return true;
+	return false;
+}
+
+static int family(const struct ib_port *p)
+{
+	return ripc__ib_gid_is_v4(p->place.gid) ? AF_INET : AF_INET6;
+}
+
+/* Where a group is on a port's network: the address that UDP multicast has for it. */
+static union ibv_gid address(const struct ib_port *p, uint64_t id)
+{
+	union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
+	union ripc__sockaddr to;
+
+	ripc__mcast_address(id, family(p), 1, &to);
+	if (to.sa.sa_family == AF_INET)
+		memcpy(gid.raw + 12, &to.in.sin_addr, 4);
+	else
+		memcpy(gid.raw, &to.in6.sin6_addr, 16);
+	return gid;
+}
+
+static struct ib_group *group_get(struct ib *t, uint64_t id)
+{
+	struct ib_group *g;
+
+	HASH_FIND(hh, t->groups, &id, sizeof(id), g);
+	if (g)
+		return g;
+	if (HASH_COUNT(t->groups) >= GROUPS_MAX) {
+		ripc__fail(-ENOBUFS, "ib: multicast has carried %u groups already", GROUPS_MAX);
+		return NULL;
+	}
+	g = calloc(1, sizeof(*g));
+	if (g) {
+		g->id = id;
+		HASH_ADD(hh, t->groups, id, sizeof(g->id), g);
+		if (g->hh.tbl)
+			return g;
+		free(g);
+	}
+	ripc__fail(-ENOMEM, "ib: out of memory");
+	return NULL;
+}
+
+/* ---- hearing ---- */
+
+/* The queue pair that hears, with its receives. */
+static int hear(struct ib_port *p)
+{
+	struct ib_device *d = p->d;
+	struct ibv_qp_init_attr init = {
+		.send_cq = d->cq.cq,
+		.recv_cq = d->cq.cq,
+		.qp_type = IBV_QPT_UD,
+		.cap = {.max_send_wr = 1, .max_recv_wr = GROUP_RECV, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num, .qkey = GROUP_QKEY};
+	uint32_t bufs;
+	int rc;
+
+	if (p->mcast.qp)
+		return 0;
+	if (init.cap.max_recv_wr > (uint32_t)d->v.attr.max_qp_wr)
+		init.cap.max_recv_wr = (uint32_t)d->v.attr.max_qp_wr;
+	bufs = init.cap.max_recv_wr;
+	rc = ripc__verbs_cq_promise(&d->cq, bufs + 1);
+	if (rc)
+		return rc;
+	rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
+	if (rc)
+		goto unpromise;
+	errno = 0;
+	p->mcast.qp = ripc__ib_make_qp(d, &init);
+	if (!p->mcast.qp) {
+		rc = errno ? -errno : -ENOMEM;
+		goto unpromise;
+	}
+	rc = ripc__ib_set_qp(p->mcast.qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+			     "for groups");
+	attr.qp_state = IBV_QPS_RTR;
+	if (!rc)
+		rc = ripc__ib_set_qp(p->mcast.qp, &attr, IBV_QP_STATE, "ready to hear groups");
+	if (rc) {
+		ibv_destroy_qp(p->mcast.qp);
+		p->mcast.qp = NULL;
+		goto unpromise;
+	}
+	for (uint32_t i = 0; i < bufs; i++) {
+		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->dgram);
+
+		buf->tag = IB_TAG_MCAST | (uint32_t)(p - p->t->ports);
+		buf->next = p->mcast.repost;
+		p->mcast.repost = buf;
+	}
+	ripc__ib_mcast_repost(p);
+	return 0;
+unpromise:
+	ripc__verbs_cq_unpromise(&d->cq, bufs + 1);
+	return rc;
+}
+
+/* Asks the host and its network for what comes to that address, or no longer. Return: 0 or a negative errno. */
+static int membership(struct ib *t, const struct ib_port *p, const union ibv_gid *gid, bool join)
+{
+	bool v4 = family(p) == AF_INET;
+	unsigned index = if_nametoindex(p->netdev);
+	struct ip_mreqn req = {.imr_ifindex = (int)index};
+	struct ipv6_mreq req6 = {.ipv6mr_interface = index};
+	int *fd = &t->member_fd[!v4];
+
+	if (!index)
+		return -ENODEV;
+	if (*fd < 0)
+		*fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (*fd < 0)
+		return -errno;
+	memcpy(&req.imr_multiaddr, gid->raw + 12, 4);
+	memcpy(&req6.ipv6mr_multiaddr, gid->raw, 16);
+	if (v4 ? !setsockopt(*fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &req,
+			     sizeof(req))
+	       : !setsockopt(*fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &req6,
+			     sizeof(req6)))
+		return 0;
+	/* Another group of ours is at the same address. */
+	return errno == EADDRINUSE ? 0 : -errno;
+}
+
+/* Whether another group that was joined has the same address there. */
+static bool shared(struct ib *t, const struct ib_port *p, const struct ib_group *g)
+{
+	unsigned bit = 1u << (p - t->ports);
+	union ibv_gid mine = address(p, g->id), other;
+
+	for (const struct ib_group *o = t->groups; o; o = o->hh.next) {
+		if (o == g || !(o->joined & bit))
+			continue;
+		other = address(p, o->id);
+		if (!memcmp(&mine, &other, sizeof(mine)))
+			return true;
+	}
+	return false;
+}
+
+static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
+{
+	union ibv_gid gid = address(p, g->id);
+	int rc = hear(p);
+
+	if (rc)
+		return rc;
+	rc = membership(t, p, &gid, true);
+	if (rc)
+		return ripc__fail(rc, "ib: multicast group not joined on %s: %s", p->netdev,
+				  strerror(-rc));
+	rc = ibv_attach_mcast(p->mcast.qp, &gid, 0);
+	if (!rc)
+		return 0;
+	rc = rc < 0 ? rc : -rc;
+	if (!shared(t, p, g))
+		(void)membership(t, p, &gid, false);
+	return ripc__fail(rc, "ib: %s port %u cannot be attached to a multicast group: %s",
+			  p->d->v.name, p->num, strerror(-rc));
+}
+
+static void port_leave(struct ib *t, struct ib_port *p, struct ib_group *g)
+{
+	union ibv_gid gid = address(p, g->id);
+	unsigned bit = 1u << (p - t->ports);
+
+	if (!(g->joined & bit))
+		return;
+	g->joined &= ~bit;
+	if (shared(t, p, g))
+		return;
+	if (p->mcast.qp)
+		ibv_detach_mcast(p->mcast.qp, &gid, 0);
+	(void)membership(t, p, &gid, false);
+}
+
+int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id)
+{
+	struct ib *t = (struct ib *)tr;
+	struct ib_group *g = group_get(t, id);
+	int rc = g ? -ENODEV : -ENOBUFS;
+
+	if (!g)
+		return rc;
+	for (unsigned i = 0; i < t->nports; i++) {
+		int err;
+
+		if (!suits(&t->ports[i]) || t->ports[i].d->v.gone)
+			continue;
+		err = port_join(t, &t->ports[i], g);
+		if (err)
+			rc = err;
+		else
+			g->joined |= 1u << i;
+	}
+	if (g->joined)
+		return 0;
+	return rc == -ENODEV ? ripc__fail(rc, "ib: no port can hear multicast") : rc;
+}
+
+void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id)
+{
+	struct ib *t = (struct ib *)tr;
+	struct ib_group *g;
+
+	HASH_FIND(hh, t->groups, &id, sizeof(id), g);
+	for (unsigned i = 0; g && i < t->nports; i++)
+		port_leave(t, &t->ports[i], g);
+}
+
+unsigned ripc__ib_mcast_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
+{
+	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
+
+	/* The key is no secret: somebody may have sent it to this queue pair alone. */
+	if (wc->status != IBV_WC_SUCCESS || wc->byte_len < IB_GRH || !(wc->wc_flags & IBV_WC_GRH) ||
+	    !ripc__ib_grh_to_group(buf->data)) {
+		buf->next = p->mcast.repost;
+		p->mcast.repost = buf;
+		return 0;
+	}
+	*ev = (struct ripc__event){
+		.kind = RIPC__EV_DATAGRAM,
+		.data = buf->data + IB_GRH,
+		.len = wc->byte_len - IB_GRH,
+	};
+	buf->next = p->mcast.shown;
+	p->mcast.shown = buf;
+	return 1;
+}
+
+void ripc__ib_mcast_take_back(struct ib_port *p)
+{
+	while (p->mcast.shown) {
+		struct ripc__verbs_buf *buf = p->mcast.shown;
+
+		p->mcast.shown = buf->next;
+		buf->next = p->mcast.repost;
+		p->mcast.repost = buf;
+	}
+}
+
+/* ---- sending ---- */
+
+/* An address handle of a group is made without asking anybody: the Ethernet address follows from that of IP. */
+static struct ibv_ah *handle(struct ib *t, struct ib_group *g, struct ib_port *p)
+{
+	struct ibv_ah **ah = &g->ah[p - t->ports];
+	struct ibv_ah_attr attr = {
+		.port_num = p->num,
+		.is_global = 1,
+		.grh = {.dgid = address(p, g->id), .sgid_index = p->gid_index, .hop_limit = GROUP_HOPS},
+	};
+
+	if (!*ah)
+		*ah = ibv_create_ah(p->d->v.pd, &attr);
+	return *ah;
+}
+
+int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct iovec *iov, unsigned niov)
+{
+	struct ib *t = (struct ib *)tr;
+	struct ib_group *g;
+	int rc = -EAGAIN;
+	size_t len = 0;
+
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	if (len > GROUP_MTU)
+		return -EMSGSIZE;
+	g = group_get(t, id);
+	if (!g)
+		return -EAGAIN;
+	for (unsigned i = 0; i < t->nports; i++) {
+		struct ib_port *p = &t->ports[i];
+		struct ibv_ah *ah;
+
+		if (!suits(p) || p->down)
+			continue;
+		ah = handle(t, g, p);
+		if (ah && !ripc__ib_port_post(p, ah, GROUP_QPN, GROUP_QKEY, iov, niov, len, false))
+			rc = 0;
+	}
+	return rc;
+}
+
+/* ---- the end ---- */
+
+static void port_lose(struct ib *t, struct ib_port *p)
+{
+	struct ib_group *g, *tmp;
+
+	HASH_ITER (hh, t->groups, g, tmp) {
+		struct ibv_ah **ah = &g->ah[p - t->ports];
+
+		port_leave(t, p, g);
+		if (*ah)
+			ibv_destroy_ah(*ah);
+		*ah = NULL;
+	}
+	if (p->mcast.qp)
+		ibv_destroy_qp(p->mcast.qp);
+	p->mcast = (struct ib_mcast){0};
+}
+
+void ripc__ib_mcast_lose(struct ib *t, const struct ib_device *d)
+{
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d)
+			port_lose(t, &t->ports[i]);
+}
+
+void ripc__ib_mcast_close(struct ib *t)
+{
+	struct ib_group *g, *tmp;
+
+	for (unsigned i = 0; i < t->nports; i++)
+		port_lose(t, &t->ports[i]);
+	HASH_ITER (hh, t->groups, g, tmp) {
+		HASH_DEL(t->groups, g);
+		free(g);
+	}
+	ripc__ib_mcast_forked(t);
+}
+
+void ripc__ib_mcast_forked(struct ib *t)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (t->member_fd[i] >= 0)
+			close(t->member_fd[i]);
+	t->member_fd[0] = t->member_fd[1] = -1;
+}
