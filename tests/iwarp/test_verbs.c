@@ -423,17 +423,20 @@ START_TEST(connect__to_one_that_is_silent)
 	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
 	UNTIL(a.nclosed);
 	ck_assert_msg(strstr(a.text, "no answer"), "%s", a.text);
+	ck_assert_int_eq(a.status, -EHOSTUNREACH);
 	a.ops->ep_close(a.ep);
 	/* Given up in the midst of it. */
 	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
 	for (int i = 0; i < 1000; i++)
 		step(&a);
 	a.ops->ep_close(a.ep);
-	/* Where nobody listens the refusal comes at once. */
+	/* Where nobody listens the refusal comes at once, and the peer is known to be dead. */
 	close(fd);
 	a.nclosed = 0;
 	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
 	UNTIL(a.nclosed);
+	ck_assert_msg(a.status == -ECONNREFUSED, "%d: %s", a.status, a.text);
+	ck_assert(!a.rejected);
 	a.ops->ep_close(a.ep);
 	close_pair();
 }

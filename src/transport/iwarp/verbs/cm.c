@@ -85,13 +85,13 @@ static void resolved(struct iwv_conn *conn)
 		snprintf(why, sizeof(why), "the way there is %s%s, which is not in use here",
 			 conn->id->verbs ? "by device " : "by no device",
 			 conn->id->verbs ? ibv_get_device_name(conn->id->verbs->device) : "");
-		ripc__iwv_ep_failed(ep, why);
+		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, why);
 		return;
 	}
 	conn->nic = nic;
 	nic->nconns++;
 	if (rdma_resolve_route(conn->id, ROUTE_MS))
-		ripc__iwv_ep_failed(ep, strerror(errno));
+		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, strerror(errno));
 }
 
 static void ready(struct iwv_conn *conn)
@@ -103,7 +103,7 @@ static void ready(struct iwv_conn *conn)
 		rc = ripc__iwv_dial(conn);
 	}
 	if (rc)
-		ripc__iwv_ep_failed(conn->ep, ripc_detail());
+		ripc__iwv_ep_failed(conn->ep, -EHOSTUNREACH, ripc_detail());
 }
 
 static unsigned established(struct iwv_conn *conn, const struct report *r, struct ripc__event *ev)
@@ -118,7 +118,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 	memcpy(ep->reply, r->priv, ep->replylen);
 	/* iWARP has the active side speak first, and the passive side waits for it. */
 	if (!conn->flushed && ripc__iwv_conn_mark(conn, false)) {
-		ripc__iwv_ep_failed(ep, "the first send cannot be posted");
+		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the first send cannot be posted");
 		return 0;
 	}
 	conn->state = IWV_UP;
@@ -143,7 +143,7 @@ static void rejected(struct iwv_conn *conn, const struct report *r)
 
 	/* A refusal of ours says why; without that the connection ended before there was an answer. */
 	if (!ep->active || !r->privlen) {
-		ripc__iwv_ep_failed(ep, "the peer refused the connection");
+		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the peer refused the connection");
 		return;
 	}
 	ep->rejected = true;
@@ -160,7 +160,7 @@ static void failed(struct iwv_conn *conn, const char *what, int status)
 		return;
 	snprintf(why, sizeof(why), "%s%s%s", what, status ? ": " : "",
 		 status ? strerror(status < 0 ? -status : status) : "");
-	ripc__iwv_ep_failed(conn->ep, why);
+	ripc__iwv_ep_failed(conn->ep, -EHOSTUNREACH, why);
 }
 
 static void removed(struct iwv *t, const struct rdma_cm_id *id, struct iwv_conn *conn)

@@ -99,6 +99,6 @@ void ripc__iwv_dials_done(struct iwv *t)
 		if (conn->state == IWV_DIALING)
 			conn->state = IWV_ASKED;
 		if (conn->dial.result && conn->ep)
-			ripc__iwv_ep_failed(conn->ep, strerror(-conn->dial.result));
+			ripc__iwv_ep_failed(conn->ep, conn->dial.result, strerror(-conn->dial.result));
 	}
 }

@@ -73,10 +73,11 @@ void ripc__iwv_ep_break(struct ripc__ep *ep, int error, const char *why)
 	ep->t->nbroken++;
 }
 
-static void note(struct ripc__ep *ep, const char *why)
+static void note(struct ripc__ep *ep, int error, const char *why)
 {
 	size_t len = strlen(ep->why);
 
+	ep->unsure = ep->unsure || error != -ECONNREFUSED;
 	snprintf(ep->why + len, sizeof(ep->why) - len, "%s%s: %s", len ? "; " : "", ep->peer, why);
 }
 
@@ -118,14 +119,15 @@ void ripc__iwv_ep_try(struct ripc__ep *ep)
 		rc = start(ep);
 		if (!rc)
 			return;
-		note(ep, strerror(-rc));
+		note(ep, -EHOSTUNREACH, strerror(-rc));
 	}
 	snprintf(tried, sizeof(tried), "%s",
 		 ep->why[0] ? ep->why : "no address that an iWARP device could lead to");
-	ripc__iwv_ep_break(ep, -EHOSTUNREACH, tried);
+	/* Only if its host says at every place that nobody listens is the peer known to be dead. */
+	ripc__iwv_ep_break(ep, ep->why[0] && !ep->unsure ? -ECONNREFUSED : -EHOSTUNREACH, tried);
 }
 
-void ripc__iwv_ep_failed(struct ripc__ep *ep, const char *why)
+void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why)
 {
 	if (ep->broken)
 		return;
@@ -133,7 +135,7 @@ void ripc__iwv_ep_failed(struct ripc__ep *ep, const char *why)
 		ripc__iwv_ep_break(ep, -ECONNRESET, why);
 		return;
 	}
-	note(ep, why);
+	note(ep, error, why);
 	if (ep->conn)
 		ripc__iwv_conn_drop(ep->conn);
 	ep->place++;

@@ -343,7 +343,7 @@ static void timers(struct iwv *t)
 		if (!ep->deadline_ns)
 			continue;
 		if (ep->deadline_ns <= t->now_ns)
-			ripc__iwv_ep_failed(ep, "no answer");
+			ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "no answer");
 		else if (ep->deadline_ns < t->next_timer_ns)
 			t->next_timer_ns = ep->deadline_ns;
 	}

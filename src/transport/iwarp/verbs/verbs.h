@@ -110,14 +110,15 @@ struct ripc__ep {
 	void *user;
 	struct iwv_conn *conn; /* NULL: none at present */
 	bool active;
-	bool asked;                         /* passive: the core has not answered EV_REQUEST */
-	bool up;                            /* EV_ESTABLISHED was reported or is about to be */
-	bool broken;                        /* EV_CLOSED is to be reported */
-	bool closed;                        /* it was */
-	bool rejected;                      /* by the peer: reply has its private data */
-	bool want_sendable;                 /* a post returned -EAGAIN */
-	int error;                          /* in EV_CLOSED */
-	uint64_t deadline_ns;               /* of the attempt; 0: none */
+	bool asked;           /* passive: the core has not answered EV_REQUEST */
+	bool up;              /* EV_ESTABLISHED was reported or is about to be */
+	bool broken;          /* EV_CLOSED is to be reported */
+	bool closed;          /* it was */
+	bool rejected;        /* by the peer: reply has its private data */
+	bool unsure;          /* active: at some place it was not said that nobody listens there */
+	bool want_sendable;   /* a post returned -EAGAIN */
+	int error;            /* in EV_CLOSED */
+	uint64_t deadline_ns; /* of the attempt; 0: none */
 	struct ripc__iwarp_address address; /* active: places to be tried, from place on */
 	unsigned place;
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data; passive: the peer's */
@@ -244,8 +245,8 @@ struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, bool active);
 void ripc__iwv_ep_free(struct ripc__ep *ep);
 void ripc__iwv_ep_break(struct ripc__ep *ep, int error, const char *why); /* EV_CLOSED will come */
 void ripc__iwv_ep_try(struct ripc__ep *ep); /* active: the next place that can be tried */
-/* Active: the place being tried is given up. */
-void ripc__iwv_ep_failed(struct ripc__ep *ep, const char *why);
+/* Active: the place being tried is given up. -ECONNREFUSED: its host says that nobody listens there. */
+void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why);
 void ripc__iwv_ep_deadline(struct ripc__ep *ep, uint64_t deadline_ns); /* 0: none */
 unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned max);
 int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
