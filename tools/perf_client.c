@@ -8,7 +8,7 @@
 
 #define REPEAT_MS 1000 /* a request that is not answered is sent again after this */
 
-/* Takes one reply to @token, dropping whatever else comes. Return: 0, -ETIMEDOUT, or a negative errno. */
+/* Takes one reply to @token, dropping whatever else comes but for moments of arrival. Return: 0, -ETIMEDOUT, or a negative errno. */
 static int await_reply(struct perf_client *c, uint64_t token, struct perf_control *reply,
 		       uint64_t until_ns)
 {
@@ -23,6 +23,7 @@ static int await_reply(struct perf_client *c, uint64_t token, struct perf_contro
 		rc = ripc_receive(c->service, &m, (int)((until_ns - now_ns + 999999) / 1000000));
 		if (rc)
 			return rc;
+		perf_take_stamps(c, m);
 		good = m->source == c->args->service && perf_control_read(m, reply) &&
 		       reply->token == token && reply->type >= PERF_REPLY;
 		ripc_message_free(m);

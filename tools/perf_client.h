@@ -6,6 +6,12 @@
 #include "perf_control.h"
 #include "perf_socket.h"
 
+/* One message of a paced test; a moment is 0 if it did not come. */
+struct perf_sample {
+	uint64_t due_ns, sent_ns, received_ns;
+	bool refused; /* the transport could not take it */
+};
+
 struct perf_client {
 	const struct perf_args *args;
 	struct ripc *ctx;
@@ -17,6 +23,10 @@ struct perf_client {
 	bool warming;    /* nothing that is measured now counts */
 	bool offered;    /* @back is offered to the server as a return buffer */
 	void *back;      /* it, or NULL */
+	/* Paced: what waits for its moments of arrival, NULL: nothing does. They are no datagram, and may overtake the reply that
+	 * announces them, which may be one. */
+	struct perf_sample *samples;
+	uint64_t nsamples;
 };
 
 /* One round: what is to be sent. */
@@ -33,6 +43,9 @@ struct perf_round {
  * the standard error stream.
  */
 int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_control *reply);
+
+/* If the message has the moments that @c waits for, takes them and waits for them no more. */
+void perf_take_stamps(struct perf_client *c, const struct ripc_message *m);
 
 /*
  * The rounds. Each adds to *figures, which may have figures of earlier rounds in it.

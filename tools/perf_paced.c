@@ -18,12 +18,6 @@
 #define STAMPS_MS  10000
 #define STAMPS_ASK 3 /* a request or a reply may be lost */
 
-/* One message; a moment is 0 if it did not come. */
-struct sample {
-	uint64_t due_ns, sent_ns, received_ns;
-	bool refused; /* the transport could not take it */
-};
-
 /* Whoever has the same text reads the same monotonic clock: the boot of the kernel, and the time namespace. */
 void perf_clock_name(char *name, size_t len)
 {
@@ -58,7 +52,7 @@ static void wait_until(const struct perf_client *c, uint64_t ns)
 			;
 }
 
-static int send_sample(struct perf_client *c, const struct perf_round *round, struct sample *s,
+static int send_sample(struct perf_client *c, const struct perf_round *round, struct perf_sample *s,
 		       uint64_t number)
 {
 	/* At a rate the next one does not wait for this one; without one, as fast as the transport takes them. */
@@ -80,7 +74,7 @@ static int send_sample(struct perf_client *c, const struct perf_round *round, st
 	return rc;
 }
 
-static int send_all(struct perf_client *c, const struct perf_round *round, struct sample *samples)
+static int send_all(struct perf_client *c, const struct perf_round *round, struct perf_sample *samples)
 {
 	uint64_t period_ns = c->args->rate_hz ? 1000000000 / c->args->rate_hz : 0;
 	uint64_t begin_ns = tool_now_ns() + START_NS;
@@ -88,7 +82,7 @@ static int send_all(struct perf_client *c, const struct perf_round *round, struc
 	int rc = 0;
 
 	for (uint64_t i = 0; i < round->count && !rc && !tool_stopped; i++) {
-		struct sample *s = &samples[i];
+		struct perf_sample *s = &samples[i];
 
 		s->due_ns = period_ns ? begin_ns + i / burst * burst * period_ns : 0;
 		if (period_ns && !(i % burst)) {
@@ -104,40 +98,58 @@ static int send_all(struct perf_client *c, const struct perf_round *round, struc
 	return tool_stopped ? -EINTR : rc;
 }
 
-/* Asks for the moments of arrival. Return: 0, or a negative errno, explained. */
-static int fetch_stamps(struct perf_client *c, struct sample *samples, uint64_t count)
+void perf_take_stamps(struct perf_client *c, const struct ripc_message *m)
 {
-	for (int tries = 0; tries < STAMPS_ASK; tries++) {
-		struct perf_control request = {.type = PERF_STAMPS}, reply;
-		struct ripc_message *m;
-		int rc = perf_ask(c, &request, &reply);
+	if (!c->samples || m->source != c->args->service || m->nitems != 1 ||
+	    m->items[0].iov_len != c->nsamples * 8)
+		return;
+	for (uint64_t i = 0; i < c->nsamples; i++) {
+		uint64_t le;
 
-		if (rc)
-			return rc;
-		while (!(rc = ripc_receive(c->service, &m, STAMPS_MS))) {
-			bool good = m->source == c->args->service && m->nitems == 1 &&
-				    m->items[0].iov_len == count * 8;
+		memcpy(&le, (const char *)m->items[0].iov_base + i * 8, 8);
+		c->samples[i].received_ns = le64toh(le);
+	}
+	c->samples = NULL;
+}
 
-			for (uint64_t i = 0; good && i < count; i++) {
-				uint64_t le;
+static int ask_for_stamps(struct perf_client *c)
+{
+	struct perf_control request = {.type = PERF_STAMPS}, reply;
+	struct ripc_message *m;
+	int rc = perf_ask(c, &request, &reply);
 
-				memcpy(&le, (const char *)m->items[0].iov_base + i * 8, 8);
-				samples[i].received_ns = le64toh(le);
-			}
-			ripc_message_free(m);
-			if (good)
-				return 0;
-		}
-		if (rc != -ETIMEDOUT) {
+	while (!rc && c->samples) {
+		rc = ripc_receive(c->service, &m, STAMPS_MS);
+		if (rc == -ETIMEDOUT)
+			return 0;
+		if (rc) {
 			tool_fail(rc, "receive");
 			return rc;
 		}
+		perf_take_stamps(c, m);
+		ripc_message_free(m);
 	}
-	tool_complain("the server did not say when the messages arrived");
-	return -ETIMEDOUT;
+	return rc;
 }
 
-static int write_csv(const struct perf_client *c, const struct sample *samples, uint64_t count)
+/* Asks for the moments of arrival. Return: 0, or a negative errno, explained. */
+static int fetch_stamps(struct perf_client *c, struct perf_sample *samples, uint64_t count)
+{
+	int rc = 0;
+
+	c->samples = samples;
+	c->nsamples = count;
+	for (int tries = 0; !rc && c->samples && tries < STAMPS_ASK; tries++)
+		rc = ask_for_stamps(c);
+	if (!rc && c->samples) {
+		tool_complain("the server did not say when the messages arrived");
+		rc = -ETIMEDOUT;
+	}
+	c->samples = NULL;
+	return rc;
+}
+
+static int write_csv(const struct perf_client *c, const struct perf_sample *samples, uint64_t count)
 {
 	FILE *file = strcmp(c->args->csv, "-") ? fopen(c->args->csv, "we") : stdout;
 	bool good;
@@ -148,7 +160,7 @@ static int write_csv(const struct perf_client *c, const struct sample *samples, 
 	}
 	fputs("number,due_ns,sent_ns,received_ns,latency_ns,state\n", file);
 	for (uint64_t i = 0; i < count; i++) {
-		const struct sample *s = &samples[i];
+		const struct perf_sample *s = &samples[i];
 
 		fprintf(file, "%" PRIu64 ",", i);
 		if (s->due_ns)
@@ -178,12 +190,12 @@ static int write_csv(const struct perf_client *c, const struct sample *samples, 
 
 /* Generator and transport apart: what was not sent in its time, and what was but did not get there, or not in its time. */
 static void evaluate(const struct perf_client *c, const struct perf_round *round,
-		     const struct sample *samples, struct perf_figures *figures)
+		     const struct perf_sample *samples, struct perf_figures *figures)
 {
 	uint64_t period_ns = c->args->rate_hz ? 1000000000 / c->args->rate_hz : 0;
 
 	for (uint64_t i = 0; i < round->count; i++) {
-		const struct sample *s = &samples[i];
+		const struct perf_sample *s = &samples[i];
 		uint64_t latency_ns = s->received_ns - s->sent_ns;
 
 		figures->count++;
@@ -202,7 +214,7 @@ static void evaluate(const struct perf_client *c, const struct perf_round *round
 	}
 }
 
-static int run(struct perf_client *c, const struct perf_round *round, struct sample *samples,
+static int run(struct perf_client *c, const struct perf_round *round, struct perf_sample *samples,
 	       struct perf_figures *figures)
 {
 	struct perf_control request = {.type = PERF_START,
@@ -241,7 +253,7 @@ static int run(struct perf_client *c, const struct perf_round *round, struct sam
 
 int perf_paced(struct perf_client *c, const struct perf_round *round, struct perf_figures *figures)
 {
-	struct sample *samples = calloc(round->count, sizeof(*samples));
+	struct perf_sample *samples = calloc(round->count, sizeof(*samples));
 	int rc;
 
 	if (!samples) {
