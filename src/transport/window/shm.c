@@ -419,7 +419,7 @@ static bool shm_take(struct ripc__transport *tr, void *room, size_t cap, struct 
 	if (!ep || t->armed)
 		return false;
 	if (ripc__win_take(&ep->win, room, cap, &ev->len)) {
-		ep->silent = 0;
+		ripc__shm_warm(ep);
 		ev->kind = RIPC__EV_RECV;
 		ev->user = ep->user;
 		ev->ep = ep;
