@@ -69,8 +69,7 @@ static bool find_any(char dir[RIPC__PCIE_PATH_MAX])
 static int enable(const char *dir)
 {
 	char path[RIPC__PCIE_PATH_MAX + 64], word[16];
-	ssize_t n;
-	int fd;
+	int fd, rc;
 
 	read_word(dir, "enable", word, sizeof(word));
 	if (strcmp(word, "0"))
@@ -79,9 +78,10 @@ static int enable(const char *dir)
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	n = write(fd, "1", 1);
+	/* -EBUSY: a driver has it. */
+	rc = write(fd, "1", 1) < 0 ? -errno : 0;
 	close(fd);
-	return n == 1 ? 0 : -EIO;
+	return rc;
 }
 
 int ripc__pcie_find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *why, size_t whylen)
