@@ -108,6 +108,21 @@ static void long_sizes(struct conf *c)
 		}
 }
 
+/* Around all powers of two: where buffers end, and pieces and pages of all kinds. */
+static void long_powers(struct conf *c)
+{
+	struct conf_plan plan;
+	struct conf_pair p;
+	unsigned n = 0;
+
+	conf_pair(c, &p);
+	for (size_t power = 4096; power <= 8 * MIB; power *= 2)
+		for (size_t len = power - 1; len <= power + 1; len++, n++) {
+			conf_plan_one(&plan, len, n);
+			long_one(c, &p, (enum conf_memory)((n + n / 3) % CONF_MEMORIES), &plan);
+		}
+}
+
 static void long_16mib(struct conf *c)
 {
 	struct conf_plan plan;
@@ -358,6 +373,7 @@ const struct conf_case conf_message[] = {
 	{"short_sizes", short_sizes, CONF_SURE},
 	{"short_items", short_items, CONF_SURE},
 	{"long_sizes", long_sizes, 0},
+	{"long_powers", long_powers, CONF_ONCE},
 	{"long_16mib", long_16mib, CONF_ONCE},
 	{"long_64mib", long_64mib, CONF_REAL},
 	{"long_items", long_items, 0},
