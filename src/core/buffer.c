@@ -329,6 +329,18 @@ void ripc__region_touch(struct ripc__region *r, size_t len)
 		r->touched = len;
 }
 
+void RIPC__NO_ANALYSIS ripc__aside(struct ripc *ctx)
+{
+	ctx->waiting++;
+	ripc__unlock(ctx);
+}
+
+void RIPC__NO_ANALYSIS ripc__aside_end(struct ripc *ctx)
+{
+	ripc__lock(ctx);
+	ctx->waiting--;
+}
+
 struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__region_state state)
 {
 	struct ripc__memory *m = &ctx->memory;
@@ -538,13 +550,17 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len)
 	}
 	ripc__lock(ctx);
 	r = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+	if (r && r->touched < len) {
+		ripc__aside(ctx);
+		ripc__region_touch(r, len);
+		ripc__aside_end(ctx);
+	}
 	ripc__unlock(ctx);
 	if (!r) {
 		ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
 		errno = ENOMEM;
 		return NULL;
 	}
-	ripc__region_touch(r, len);
 	return r->base;
 }
 
@@ -603,7 +619,7 @@ int ripc_buf_free(struct ripc *ctx, void *ptr)
  * Makes the buffer longer where it is, or copies it into another one: what takes long without the lock, so that other threads
  * of the context go on meanwhile. Return: where it is then; NULL: out of memory.
  */
-static void *RIPC__NO_ANALYSIS resize(struct ripc *ctx, struct ripc__region *r, size_t len)
+static void *resize(struct ripc *ctx, struct ripc__region *r, size_t len)
 {
 	struct ripc__region *to = r;
 
@@ -613,11 +629,11 @@ static void *RIPC__NO_ANALYSIS resize(struct ripc *ctx, struct ripc__region *r, 
 		return NULL;
 	/* Whoever frees it in the meantime, which is wrong, does no harm. */
 	r->holds++;
-	ripc__unlock(ctx);
+	ripc__aside(ctx);
 	ripc__region_touch(to, len);
 	if (to != r)
 		memcpy(to->base, r->base, r->len < len ? r->len : len);
-	ripc__lock(ctx);
+	ripc__aside_end(ctx);
 	r->holds--;
 	if (to == r)
 		r->len = len;

@@ -126,6 +126,12 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
  * lock while nobody else knows of the buffer, or while it is held (region->holds).
  */
 struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__region_state state);
+/*
+ * Around what takes long and needs no lock, in the middle of a call that holds it: other threads go on meanwhile, and ripc_close() waits.
+ */
+void ripc__aside(struct ripc *ctx);
+void ripc__aside_end(struct ripc *ctx);
+
 /* Page faults in the middle of a transfer are dear: every page in use has been written to before. */
 void ripc__region_touch(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);

@@ -507,7 +507,8 @@ static void say_goodbye(struct ripc *ctx)
 	ripc__list_for_each (n, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
-		if (lane->state == RIPC__LANE_UP && ripc__list_empty(&lane->control))
+		/* It says that all was answered. */
+		if (lane->state == RIPC__LANE_UP && !lane->doomed && ripc__list_empty(&lane->control))
 			ripc__lane_word(lane, RIPC__BYE, 0, 0, 0, 0);
 	}
 	for (unsigned i = 0; i < ctx->ntp; i++)

@@ -95,8 +95,8 @@ struct ripc {
 	_Atomic(struct ripc__waiter *) driver; /* the thread that drives, or NULL; the agent looks without the lock */
 	atomic_bool driver_asleep; /* it sleeps on the descriptors; likewise */
 	struct ripc__list waiters; /* threads that wait and do not drive */
-	unsigned waiting;          /* threads in ripc__wait() */
-	atomic_bool driven;        /* an application thread drove since the agent last looked */
+	unsigned waiting; /* threads in ripc__wait() or ripc__aside(): ripc_close() waits for them */
+	atomic_bool driven;    /* an application thread drove since the agent last looked */
 	atomic_bool held_back; /* a transport holds something back: the agent's ticks stay short */
 	uint64_t spin_ns;      /* how long adaptive waiting spins before it sleeps */
 	pthread_t agent;

@@ -154,17 +154,23 @@ void ripc_message_free(struct ripc_message *message)
  * What lies in the sender's memory stays its. Copied without the lock: the message, which is the caller's, keeps the memory where
  * it is, and nobody else knows of the copy. NULL: out of memory.
  */
-static struct ripc__region *RIPC__NO_ANALYSIS take_copy(struct ripc__message *m, unsigned item)
+static struct ripc__region *take_copy(struct ripc__message *m, unsigned item)
 {
+	struct ripc__region *from = m->pool[item];
 	struct iovec *iov = (struct iovec *)m->pub.items + item;
 	struct ripc__region *copy = ripc__pool_draw(m->ctx, iov->iov_len, RIPC__REGION_APP);
 
 	if (!copy)
 		return NULL;
-	ripc__unlock(m->ctx);
+	ripc__aside(m->ctx);
 	ripc__region_touch(copy, iov->iov_len);
 	memcpy(copy->base, iov->iov_base, iov->iov_len);
-	ripc__lock(m->ctx);
+	ripc__aside_end(m->ctx);
+	/* Another thread took it, which is wrong, but does no harm. */
+	if (m->pool[item] != from) {
+		ripc__pool_put(m->ctx, copy);
+		return NULL;
+	}
 	iov->iov_base = copy->base;
 	ripc__debt_item(m->pool[item], m, item);
 	return copy;

@@ -373,7 +373,9 @@ void ripc__requests_refused(struct ripc__lane *lane)
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
 
 		/* An answer may have been lost with an earlier lane; what is lent may have been seen before it is given back. */
-		if (r->lane == lane && !r->resent && !r->lent && !r->answered)
+		/* What is not on its way over this lane may have been delivered over one before. */
+		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING && !r->resent &&
+		    !r->lent && !r->answered)
 			r->was_sent = false;
 	}
 }

@@ -293,7 +293,7 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 	if (t->graves)
 		clean_up(t);
 	ripc__intake_round(&t->intake);
-	if (t->armed)
+	if (t->armed || t->lost)
 		heard(t);
 	/* The time given may be a little older than the last. */
 	if (now_ns >= t->beat_ns + RIPC__PCIE_BEAT_NS)

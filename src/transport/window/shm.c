@@ -130,6 +130,7 @@ static int open_as(struct ripc__transport **tr, const struct ripc__transport_env
 	t->takes = !t->linked && env->opt->handover == RIPC__HANDOVER_ON;
 	t->eps.next = t->eps.prev = &t->eps;
 	t->cold.next = t->cold.prev = &t->cold;
+	t->cold_turn = &t->cold;
 	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
 	if (t->linked)
 		t->seed = seed ? strtoull(seed, NULL, 0) : 1;
@@ -294,7 +295,7 @@ static inline bool wakes(const struct ripc__ep *ep)
 /* A look at one of those that are not looked at: a peer that finds itself heard need not ring. */
 static inline void look_cold(struct shm *t)
 {
-	struct ripc__ep *ep = t->cold.next;
+	struct ripc__ep *ep = t->cold_turn == &t->cold ? t->cold.next : t->cold_turn;
 
 	if (ep == &t->cold)
 		return;
@@ -302,9 +303,8 @@ static inline void look_cold(struct shm *t)
 		ripc__shm_warm(ep);
 		return;
 	}
-	/* It was its turn. */
-	ripc__shm_unlink(ep);
-	ripc__shm_link(&t->cold, ep);
+	/* The ring itself stays as it is: a forked child reads it. */
+	t->cold_turn = ep->next;
 }
 
 /* Requests that never say what they want. */
@@ -428,8 +428,10 @@ static bool shm_take(struct ripc__transport *tr, void *room, size_t cap, struct 
 		return true;
 	}
 	/* A long one, or none of a kind that can be taken so. */
-	return ripc__win_ready(&ep->win) && !ripc__win_busy(&ep->win) &&
-	       ripc__intake_serve(&t->intake, &ep->win, ep, ep->user, ev, 1, &more);
+	if (!ripc__win_ready(&ep->win) || ripc__win_busy(&ep->win))
+		return false;
+	ripc__shm_warm(ep);
+	return ripc__intake_serve(&t->intake, &ep->win, ep, ep->user, ev, 1, &more);
 }
 
 /* ---- the rest ---- */

@@ -58,8 +58,9 @@ struct shm {
 	 * Endpoints that are looked at in every round, and those that are not: silent for some time, they have nothing to do and are
 	 * armed, so that their peers ring before they are heard.
 	 */
-	struct ripc__ep eps, cold;        /* heads of the rings */
-	struct ripc__ep *last;            /* the one that brought something last, or NULL */
+	struct ripc__ep eps, cold;  /* heads of the rings */
+	struct ripc__ep *cold_turn; /* of cold, the next one to be looked at; its head: the first */
+	struct ripc__ep *last;      /* the one that brought something last, or NULL */
 	struct ripc__win_region *regions; /* all that are registered: they may outlive their connection */
 	struct ripc__ep *graves; /* closed since the last progress(): events may still point into them; by next */
 	unsigned neps, nincoming, nsetups; /* nsetups: INCOMING, REQUESTED, CALLING */
@@ -79,6 +80,8 @@ struct shm {
 
 static inline void ripc__shm_unlink(struct ripc__ep *ep)
 {
+	if (ep->t->cold_turn == ep)
+		ep->t->cold_turn = ep->next;
 	ep->prev->next = ep->next;
 	ep->next->prev = ep->prev;
 }
