@@ -167,7 +167,7 @@ static void udp_refresh(struct ripc__backend *b, uint64_t now_ns)
 
 int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t port)
 {
-	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, err;
+	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, none = 0, err;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -179,7 +179,9 @@ int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t p
 		ok = !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
 		     !setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	if (v4)
+		/* Groups that others of this host have joined are not meant for us. */
 		ok = ok && !setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &one, sizeof(one)) &&
+		     !setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &none, sizeof(none)) &&
 		     !setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &one, sizeof(one)) &&
 		     !bind(fd, (struct sockaddr *)&in, sizeof(in));
 	else

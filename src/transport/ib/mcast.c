@@ -262,6 +262,11 @@ unsigned ripc__ib_mcast_arrived(struct ib_port *p, const struct ibv_wc *wc, stru
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
 
+	/* The queue pair has stopped: posted again it would come back at once, for ever. */
+	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+		ripc__verbs_pool_put(buf);
+		return 0;
+	}
 	/* The key is no secret: somebody may have sent it to this queue pair alone. */
 	if (wc->status != IBV_WC_SUCCESS || wc->byte_len < IB_GRH || !(wc->wc_flags & IBV_WC_GRH) ||
 	    !ripc__ib_grh_to_group(buf->data)) {
