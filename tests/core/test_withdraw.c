@@ -226,6 +226,36 @@ START_TEST(peer_gone__silently)
 }
 END_TEST
 
+/* A good-bye says that what it does not answer was not delivered: what came over its lane, and nothing else. */
+START_TEST(requests_refused__not_what_was_sent_before)
+{
+	struct ripc_request *r[10];
+	unsigned k;
+
+	again(2, slow_without_credits);
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (k = 0; k < 10; k++) {
+		r[k] = rig_begin(&rig, 0, 1, data, 1000);
+		if (r[k]->state == RIPC__REQUEST_WRITING)
+			break;
+	}
+	ck_assert_uint_lt(k, 10);
+	ck_assert_uint_gt(k, 0);
+	/* As if the answer had been lost with an earlier lane. */
+	r[k]->was_sent = true;
+	ripc__requests_refused(rig_lane(&rig, 0, 1));
+	ck_assert(r[k]->was_sent);
+	for (unsigned i = 0; i < k; i++)
+		ck_assert(!r[i]->was_sent);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	for (unsigned i = 0; i <= k; i++) {
+		OK(ripc_request_wait(&r[i], 5000));
+		rig_expect(&rig, 1, 1000, 1);
+	}
+}
+END_TEST
+
 /* ---- services that go ---- */
 
 /* The service is not at its former holder any more: the messages follow it, in their order. */
@@ -353,6 +383,7 @@ int main(void)
 	tcase_add_test(tc, lane_gone__answered_before);
 	tcase_add_test(tc, peer_gone__not_known_whether_delivered);
 	tcase_add_test(tc, peer_gone__silently);
+	tcase_add_test(tc, requests_refused__not_what_was_sent_before);
 	tcase_add_loop_test(tc, requeue__keeps_the_order, 0, 2);
 	tcase_add_test(tc, moved__while_waiting_for_credit);
 	tcase_add_test(tc, moved__while_sent_and_then_the_lane_is_gone);
