@@ -541,6 +541,9 @@ static void context_end(struct ripc *ctx, bool kindly)
 		HASH_DEL(ctx->services, s);
 		ripc__service_free(s);
 	}
+	for (unsigned i = 0; i < RIPC__GRAVES; i++)
+		if (ctx->graves[i])
+			ripc__service_free(ctx->graves[i]);
 	while ((n = ripc__list_first(&ctx->messages)))
 		ripc__message_drop(ripc__list_entry(n, struct ripc__message, held));
 	while ((n = ripc__list_first(&ctx->requests)))

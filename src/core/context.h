@@ -28,6 +28,7 @@
 /* What the context's epoll set watches (epoll data). */
 enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
 
+#define RIPC__GRAVES      64 /* closed services whose memory is kept for a while */
 #define RIPC__CREDIT_UNIT 64 /* bytes that one unit of a service's window stands for */
 
 /* One transport of the context, open or not. */
@@ -58,7 +59,9 @@ struct ripc {
 	struct ripc__resolver *resolver;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 
-	struct ripc_service *services; /* uthash by id */
+	struct ripc_service *services;             /* uthash by id */
+	struct ripc_service *graves[RIPC__GRAVES]; /* closed ones, freed one by one: see bury() in service.c */
+	unsigned next_grave;
 	struct ripc__peer *peers;      /* uthash by instance */
 	struct ripc__peer *peer_found; /* the last that was looked for; NULL: none */
 	struct ripc__dest *dests;      /* uthash by service id */

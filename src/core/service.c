@@ -359,6 +359,22 @@ void ripc__service_shut(struct ripc_service *s)
 		ripc__wait(s->ctx, &s->drained, RIPC__NEVER);
 }
 
+/*
+ * A thread may have been about to take the lock in a call that waits on the service: it finds it closed, some time later. Return: who was
+ * buried so long ago that nobody can be on his way to him any more; or NULL.
+ */
+static struct ripc_service *bury(struct ripc_service *s)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_service **grave = &ctx->graves[ctx->next_grave++ % RIPC__GRAVES], *old = *grave;
+
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+	*grave = s;
+	return old;
+}
+
 int ripc_unregister(struct ripc_service *s)
 {
 	struct ripc *ctx;
@@ -389,8 +405,10 @@ int ripc_unregister(struct ripc_service *s)
 	}
 	ripc__windows_drop(ctx, s);
 	service_unlink(s);
+	s = bury(s);
 	ripc__unlock(ctx);
-	ripc__service_free(s);
+	if (s)
+		ripc__service_free(s);
 	return 0;
 }
 

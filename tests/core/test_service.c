@@ -299,6 +299,23 @@ START_TEST(unregister__messages_for_it_are_refused)
 }
 END_TEST
 
+/* As one of a thread that was about to take the lock: it finds the service closed, not its memory gone. */
+START_TEST(unregister__a_call_that_comes_a_moment_late)
+{
+	struct ripc_service *s = rig.s[0];
+	struct iovec item = {"late", 4};
+	struct ripc_message *m;
+
+	OK(ripc_unregister(s));
+	RC(-ESHUTDOWN, ripc_receive(s, &m, 1000));
+	RC(-ESHUTDOWN, ripc_send_short(s, RIG_ID(1), &item, 1, NULL, 1000));
+	RC(-ESHUTDOWN, ripc_send_long(s, RIG_ID(1), &item, 1, NULL, 1000));
+	RC(-EINVAL, ripc_unregister(s));
+	OK(ripc_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+	rig_exchange(&rig, 1, 0);
+}
+END_TEST
+
 START_TEST(no_service__told_once)
 {
 	uint64_t before;
@@ -372,6 +389,7 @@ int main(void)
 	tcase_add_test(tc, unregister__unread_messages_are_counted);
 	tcase_add_test(tc, unregister__credit_goes_back);
 	tcase_add_test(tc, unregister__messages_for_it_are_refused);
+	tcase_add_test(tc, unregister__a_call_that_comes_a_moment_late);
 	tcase_add_test(tc, no_service__told_once);
 	tcase_add_test(tc, unregister__again_and_again);
 	suite_add_tcase(suite, tc);
