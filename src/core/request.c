@@ -182,6 +182,12 @@ static int prepare(struct ripc_request *r, struct ripc__lane *lane)
 		if (inlined && !eager)
 			room -= it->len;
 		rc = item_prepare(r, it, inlined);
+		/* The connection has ended, and the event that says so is on its way: over the next one, then. */
+		if (rc == -ENOTCONN) {
+			unprepare(r, false);
+			r->lane = NULL;
+			return -EAGAIN;
+		}
 		if (rc) {
 			char text[RIPC__DETAIL_MAX];
 
