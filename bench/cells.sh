@@ -37,7 +37,7 @@ count()
 		local bytes=$((4 * (1 << 30) / 10))
 		[ $((bytes / $5)) -ge "$n" ] || n=$((bytes / $5))
 	fi
-	n=$((n / less))
+	n=$((n / less / ${shorter:-1}))
 	# Its median is that of the last 2048 round trips, with nothing in the place of those that were not made.
 	[ "$1-$4" != ucx-latency ] || [ $n -ge 2100 ] || n=2100
 	echo $((n < 16 ? 16 : n))
@@ -224,23 +224,49 @@ keep()
 		with_entries(select(.value != null))' <<<"$printed" >>"$work/results"
 }
 
-# cell PROGRAM HOST WAIT TEST SIZES: runs it, and appends what it came to, with its placement, to $work/results. If the
-# processors were moved during it, the sizes are run one by one, since what is short has a better chance: each three times at most,
-# until they stay. After the last try, and after $give_up (of $SECONDS), it is kept as mixed: a figure that says so is more than none.
+# cell PROGRAM HOST WAIT TEST SIZE: runs it, and appends what it came to, with its placement, to $work/results. If the processors were
+# moved during it, it is run again, each time with half the messages, since what is short has a better chance: three times at
+# most. After that, and after $give_up (of $SECONDS), it is kept as mixed: a figure that says so is more than none.
 cell()
 {
-	local sizes=$5 size try
-	run_cell "$@" || { failed_cell "$@"; return; }
-	if [ "$placement" = mixed ] && [ $SECONDS -lt "$give_up" ]; then
-		for size in ${sizes//,/ }; do
-			for try in 1 2 3; do
-				discarded=$((discarded + 1))
-				run_cell "${@:1:4}" "$size" || { failed_cell "${@:1:4}" "$size"; return; }
-				[ "$placement" = mixed ] && [ $SECONDS -lt "$give_up" ] || break
-			done
-			keep "$@"
-		done
-		return 0
-	fi
+	local try
+	for try in 1 2 3; do
+		shorter=$((1 << (try - 1)))
+		run_cell "$@" || { shorter=1; failed_cell "$@"; return; }
+		[ "$placement" = mixed ] && [ $try -lt 3 ] && [ $SECONDS -lt "$give_up" ] || break
+		discarded=$((discarded + 1))
+	done
+	shorter=1
 	keep "$@"
+}
+
+# gaps: lines "PLACEMENT PROGRAM HOST WAIT TEST SIZE" of what rows of the table lack: of the placement in which most programs of
+# the row were measured, those that were measured only in another one, or while the processors were moved.
+gaps()
+{
+	touch "$work/results"
+	jq -rn --slurpfile runs "$work/results" '
+		[$runs[] | select((.test == "latency" and (.size == 64 or .size == 1024)) or .test == "rate" or
+			(.test == "bandwidth" and (.size == 1048576 or .size == 16777216)))] |
+		group_by([.host, .wait, .test, .size])[] | . as $row | .[0] as $r |
+		(map(select(.placement == "near" or .placement == "far")) | group_by(.placement) |
+			max_by(map(.program) | unique | length) // [] | .[0].placement // "") as $place | select($place != "") |
+		([$row[].program | if . == "plain" then "ripc" else . end] | unique)[] as $p |
+		select(any($row[]; .placement == $place and .program == $p) | not) |
+		"\($place) \($p) \($r.host) \($r.wait) \($r.test) \($r.size)"'
+}
+
+# fill: measures what rows lack, as long as the processors lie as in the rest of the row; until nothing is lacking, three passes
+# were made, or time is up.
+fill()
+{
+	local pass want program host wait test size
+	for pass in 1 2 3; do
+		while read -r want program host wait test size; do
+			[ $SECONDS -lt "$give_up" ] || return 0
+			[ "${next:-$(place)}" = "$want" ] || { next=$(place) && [ "$next" = "$want" ]; } || continue
+			cell "$program" "$host" "$wait" "$test" "$size" </dev/null || :
+			filled=$((filled + 1))
+		done < <(gaps)
+	done
 }
