@@ -17,9 +17,13 @@ tools_ripc_ping_LDADD = $(TOOL_LIBS)
 tools_ripc_perf_SOURCES = tools/perf.h tools/perf_args.c tools/perf_bandwidth.c tools/perf_base_server.c \
 	tools/perf_baseline.c tools/perf_client.c tools/perf_client.h tools/perf_control.c tools/perf_control.h tools/perf_experiment.c \
 	tools/perf_json.c tools/perf_latency.c tools/perf_main.c tools/perf_paced.c tools/perf_payload.c tools/perf_rate.c \
+	tools/perf_samples.c tools/perf_verbs.c \
 	tools/perf_report.c tools/perf_server.c tools/perf_server.h tools/perf_socket.c tools/perf_socket.h
-tools_ripc_perf_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tools_ripc_perf_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS)
+if HAVE_VERBS
+tools_ripc_perf_SOURCES += tools/perf_pair.c tools/perf_pair.h
+endif
+tools_ripc_perf_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(VERBS_CFLAGS)
+tools_ripc_perf_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS) $(VERBS_LIBS)
 
 dist_man1_MANS = doc/man/ripc-info.1 doc/man/ripc-perf.1 doc/man/ripc-ping.1
 

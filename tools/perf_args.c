@@ -21,12 +21,20 @@ enum {
 	OPT_BURST,
 	OPT_CSV,
 	OPT_EXPERIMENT,
+	OPT_QP,
+	OPT_OP,
+	OPT_DEVICE,
+	OPT_DEPTH,
+	OPT_SIGNAL,
+	OPT_INLINE,
 	OPT_OUT
 };
 
 static const char *const tests[] = {NULL, "latency", "rate", "bandwidth", "paced"};
 static const char *const kinds[] = {NULL, "short", "long", "auto"};
 static const char *const waits[] = {NULL, "adaptive", "poll", "block"};
+static const char *const qps[] = {NULL, "rc", "uc", "ud"};
+static const char *const ops[] = {NULL, "send", "write", "write-imm"};
 static const char *const protocols[] = {NULL, "tcp", "udp"};
 
 const char *perf_test_name(enum perf_test test)
@@ -49,11 +57,22 @@ const char *perf_protocol_name(enum perf_protocol protocol)
 	return protocols[protocol];
 }
 
+const char *perf_qp_name(enum perf_qp qp)
+{
+	return qps[qp];
+}
+
+const char *perf_op_name(enum perf_op op)
+{
+	return ops[op];
+}
+
 static void usage(FILE *to)
 {
 	fprintf(to,
 		"usage: ripc-perf server [options]\n"
 		"       ripc-perf latency|rate|bandwidth|paced [options]\n"
+		"       ripc-perf verbs [options]\n"
 		"       ripc-perf stop [options]\n"
 		"       ripc-perf --experiment NAME|list [-t NAME] [-c N] [--out DIRECTORY]\n"
 		"of both sides:\n"
@@ -85,6 +104,13 @@ static void usage(FILE *to)
 		"      --burst N         messages that are due at once (1)\n"
 		"      --pause NS        wait after each message\n"
 		"      --csv FILE        one row per message, - for standard output\n"
+		"of verbs, the paced test over queue pairs of a device alone, by itself:\n"
+		"      --qp TYPE         rc, uc or ud (rc)\n"
+		"      --op WHAT         send, write or write-imm (send)\n"
+		"      --device NAME     (the first one that will do)\n"
+		"      --depth N         of the receive queue (512)\n"
+		"      --signal N        one of so many sends has a completion (1)\n"
+		"      --inline BYTES    messages up to this are sent inline (0)\n"
 		"  -V, --version         print the version\n"
 		"  -h, --help            print this\n",
 		(unsigned long long)PERF_SERVICE);
@@ -211,6 +237,27 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 	case OPT_CSV:
 		args->csv = text;
 		return true;
+	case OPT_QP:
+		args->qp = (enum perf_qp)choose("--qp", text, qps, 4);
+		return args->qp != 0;
+	case OPT_OP:
+		args->op = (enum perf_op)choose("--op", text, ops, 4);
+		return args->op != 0;
+	case OPT_DEVICE:
+		args->device = text;
+		return true;
+	case OPT_DEPTH:
+		good = parse_number("--depth", text, 1, PERF_DEPTH_MAX, &n);
+		args->depth = (unsigned)n;
+		return good;
+	case OPT_SIGNAL:
+		good = parse_number("--signal", text, 1, PERF_SIGNAL_MAX, &n);
+		args->signal_every = (unsigned)n;
+		return good;
+	case OPT_INLINE:
+		good = parse_number("--inline", text, 0, 65535, &n);
+		args->inline_bytes = (unsigned)n;
+		return good;
 	case OPT_EXPERIMENT:
 		args->experiment = text;
 		args->command = PERF_EXPERIMENT;
@@ -241,6 +288,11 @@ static bool parse_command(struct perf_args *args, const char *word)
 	}
 	if (!strcmp(word, "stop")) {
 		args->command = PERF_STOP;
+		return true;
+	}
+	if (!strcmp(word, "verbs")) {
+		args->command = PERF_VERBS;
+		args->test = PERF_PACED;
 		return true;
 	}
 	args->command = PERF_TEST;
@@ -279,6 +331,26 @@ static bool fits_pace(struct perf_args *args)
 	return false;
 }
 
+/* What queue pairs can do, and what their memory may take. */
+static bool fits_verbs(const struct perf_args *args)
+{
+	for (unsigned i = 0; i < args->nsizes; i++) {
+		if (args->sizes[i] > PERF_VERBS_SIZE_MAX) {
+			tool_complain("--size: at most %llu bytes over queue pairs alone",
+				      (unsigned long long)PERF_VERBS_SIZE_MAX);
+			return false;
+		}
+	}
+	if (args->qp == PERF_UD && args->op != PERF_SEND)
+		tool_complain("--op %s: datagrams can only be sent", ops[args->op]);
+	else if (args->op == PERF_WRITE && args->wait == PERF_BLOCK)
+		tool_complain("--op write: nothing tells its target of it, which can only poll; "
+			      "write-imm does");
+	else
+		return true;
+	return false;
+}
+
 /* What depends on more than one option. */
 static int complete(struct perf_args *args)
 {
@@ -300,6 +372,10 @@ static int complete(struct perf_args *args)
 	}
 	if (args->wait == PERF_DEFAULT_WAIT)
 		args->wait = PERF_ADAPTIVE;
+	if (args->command == PERF_VERBS && args->wait == PERF_ADAPTIVE)
+		args->wait = PERF_POLL;
+	if (args->command == PERF_VERBS && !fits_verbs(args))
+		return TOOL_ERROR;
 	if (!tool_settings_add(&args->settings, "wait", waits[args->wait]))
 		return TOOL_ERROR;
 	if (args->baseline_wait == PERF_DEFAULT_WAIT)
@@ -331,6 +407,12 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 		{"burst", required_argument, NULL, OPT_BURST},
 		{"csv", required_argument, NULL, OPT_CSV},
 		{"experiment", required_argument, NULL, OPT_EXPERIMENT},
+		{"qp", required_argument, NULL, OPT_QP},
+		{"op", required_argument, NULL, OPT_OP},
+		{"device", required_argument, NULL, OPT_DEVICE},
+		{"depth", required_argument, NULL, OPT_DEPTH},
+		{"signal", required_argument, NULL, OPT_SIGNAL},
+		{"inline", required_argument, NULL, OPT_INLINE},
 		{"out", required_argument, NULL, OPT_OUT},
 		{"stop", no_argument, NULL, OPT_STOP},
 		{"version", no_argument, NULL, 'V'},
@@ -346,6 +428,10 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 	args->burst = 1;
 	args->window = 8;
 	args->pin = -1;
+	args->qp = PERF_RC;
+	args->op = PERF_SEND;
+	args->depth = 512;
+	args->signal_every = 1;
 	args->timeout_ms = 10000;
 	if (argc > 1 && argv[1][0] != '-') {
 		if (!parse_command(args, argv[1]))
@@ -380,8 +466,8 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 	}
 	if (!args->command) {
 		tool_complain(
-			"the command must come first: server, latency, rate, bandwidth, paced or "
-			"stop");
+			"the command must come first: server, latency, rate, bandwidth, paced, "
+			"verbs or stop");
 		return TOOL_ERROR;
 	}
 	return complete(args);

@@ -6,12 +6,6 @@
 #include "perf_control.h"
 #include "perf_socket.h"
 
-/* One message of a paced test; a moment is 0 if it did not come. */
-struct perf_sample {
-	uint64_t due_ns, sent_ns, received_ns;
-	bool refused; /* the transport could not take it */
-};
-
 struct perf_client {
 	const struct perf_args *args;
 	struct ripc *ctx;

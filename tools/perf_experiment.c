@@ -40,41 +40,53 @@ struct experiment {
 		NULL, NULL, NULL, NULL, NULL \
 	}
 
-#define UC_SHORT "short messages go over RC or UD only; UC carries the writes of long ones"
 #define UC_WRITE \
 	"each write over UC has a completion of its own: the library counts which have left"
 
-#define RATES(transport, size)                                                                      \
-	{"100 Hz", transport, "-w poll", "paced -s " size " --rate 100 -c 1000", NULL},             \
-		{"2.5 kHz", transport, "-w poll", "paced -s " size " --rate 2500 -c 25000", NULL},  \
-		{"10 kHz", transport, "-w poll", "paced -s " size " --rate 10000 -c 100000", NULL}, \
-		{"50 kHz", transport, "-w poll", "paced -s " size " --rate 50000 -c 250000", NULL}, \
-	{                                                                                           \
-		"100 kHz", transport, "-w poll", "paced -s " size " --rate 100000 -c 250000", NULL  \
+/* Queue pairs alone: what the library does not use, and the device by itself beside what the library makes of it. */
+#define VERBS(what, wait, words)                                                            \
+	{                                                                                   \
+		what ", queue pairs alone", "verbs", "-w " wait, "verbs -s 32 " words, NULL \
 	}
+#define ALL_OUT "--rate 0 -c 160000"
+
+#define RATE(hz, count, transport, size)                                                          \
+	{                                                                                         \
+		hz " Hz", transport, "-w poll", "paced -s " size " --rate " hz " -c " count, NULL \
+	}
+#define RATES(transport, size)                                                                    \
+	RATE("100", "1000", transport, size), RATE("2500", "25000", transport, size),             \
+		RATE("5000", "50000", transport, size), RATE("10000", "100000", transport, size), \
+		RATE("25000", "250000", transport, size),                                         \
+		RATE("50000", "250000", transport, size), RATE("100000", "250000", transport, size)
 
 static const struct run e1[] = {
 	{"RC", "ib", "-w block -o short=rdma", "paced -s 32 --rate 0 -c 160000", NULL},
 	{"UD", "ib", "-w block -o short=udp", "paced -s 32 --rate 0 -c 160000", NULL},
-	NO_RUN("UC", UC_SHORT),
+	VERBS("RC", "block", ALL_OUT),
+	VERBS("UC", "block", "--qp uc " ALL_OUT),
+	VERBS("UD", "block", "--qp ud " ALL_OUT),
 	END};
 static const struct run e2[] = {
 	{"RC", "ib", "-w block -o short=rdma", "paced -s 32 --rate 1 -c 10", NULL},
 	{"UD", "ib", "-w block -o short=udp", "paced -s 32 --rate 1 -c 10", NULL},
-	NO_RUN("UC", UC_SHORT),
+	VERBS("UC", "block", "--qp uc --rate 1 -c 10"),
 	END};
 static const struct run e3[] = {
 	{"RC", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 0 -c 160000", NULL},
 	{"UD", "ib", "-w poll -o short=udp", "paced -s 32 --rate 0 -c 160000", NULL},
-	NO_RUN("UC", UC_SHORT),
+	VERBS("RC", "poll", ALL_OUT),
+	VERBS("UC", "poll", "--qp uc " ALL_OUT),
+	VERBS("UD", "poll", "--qp ud " ALL_OUT),
 	END};
 static const struct run e4[] = {
 	{"RC", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 1 -c 10", NULL},
 	{"UD", "ib", "-w poll -o short=udp", "paced -s 32 --rate 1 -c 10", NULL},
-	NO_RUN("UC", UC_SHORT),
+	VERBS("UC", "poll", "--qp uc --rate 1 -c 10"),
 	END};
 static const struct run e5[] = {
 	{"stamp at submission", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 1000 -c 8000", NULL},
+	VERBS("stamp at submission, UC", "poll", "--qp uc --rate 1000 -c 8000"),
 	NO_RUN("stamp at the DMA fetch", "verbs do not tell when an adapter fetches the data"),
 	END};
 #define ONE_WAY "paced -s 32 --rate 0 -c 160000"
@@ -83,7 +95,8 @@ static const struct run e6[] = {
 	{"RC, inline", "ib", "-w poll -o short=rdma", ONE_WAY, NULL},
 	{"UD, not inline", "ib", "-w poll -o short=udp -o inline=0", ONE_WAY, NULL},
 	{"UD, inline", "ib", "-w poll -o short=udp", ONE_WAY, NULL},
-	NO_RUN("UC", UC_SHORT),
+	VERBS("UC, not inline", "poll", "--qp uc " ALL_OUT),
+	VERBS("UC, inline", "poll", "--qp uc --inline 32 " ALL_OUT),
 	END};
 static const struct run e7[] = {
 	{"send, RC", "ib", "-w poll -o short=rdma", "latency -s 32", NULL},
@@ -91,22 +104,28 @@ static const struct run e7[] = {
 	 "latency -s 32 -k long --returns", NULL},
 	{"write with immediate, then the message, UC", "ib", "-w poll -o ib_qp=uc",
 	 "latency -s 32 -k long --returns", NULL},
-	NO_RUN("write with immediate, RC",
-	       "what must be said of a write needs more than its 32 bits, so a message follows it"),
+	VERBS("send, RC", "poll", "--inline 32 " ALL_OUT),
+	VERBS("write with immediate, RC", "poll", "--op write-imm --inline 32 " ALL_OUT),
+	VERBS("send, UC", "poll", "--qp uc --inline 32 " ALL_OUT),
+	VERBS("write with immediate, UC", "poll", "--qp uc --op write-imm --inline 32 " ALL_OUT),
 	END};
 static const struct run e8[] = {
 	{"RC, each send signaled", "ib", "-w poll -o short=rdma -o signal_every=1", ONE_WAY, NULL},
 	{"RC, one of 32", "ib", "-w poll -o short=rdma -o signal_every=32", ONE_WAY, NULL},
 	{"UD, each send signaled", "ib", "-w poll -o short=udp -o signal_every=1", ONE_WAY, NULL},
 	{"UD, one of 32", "ib", "-w poll -o short=udp -o signal_every=32", ONE_WAY, NULL},
-	NO_RUN("UC", UC_SHORT),
+	VERBS("UC, each send signaled", "poll", "--qp uc --inline 32 " ALL_OUT),
+	VERBS("UC, one of 256", "poll", "--qp uc --inline 32 --signal 256 " ALL_OUT),
 	END};
 static const struct run e9[] = {
 	{"writes over UC, their messages signaled", "ib", "-w poll -o ib_qp=uc -o signal_every=1",
 	 "latency -s 32 -k long --returns", NULL},
 	{"writes over UC, one of 32 messages", "ib", "-w poll -o ib_qp=uc -o signal_every=32",
 	 "latency -s 32 -k long --returns", NULL},
-	NO_RUN("unsignaled writes", UC_WRITE),
+	NO_RUN("unsignaled writes by the library", UC_WRITE),
+	VERBS("writes over UC, each signaled", "poll", "--qp uc --op write --inline 32 " ALL_OUT),
+	VERBS("writes over UC, one of 256", "poll",
+	      "--qp uc --op write --inline 32 --signal 256 " ALL_OUT),
 	END};
 
 #define SWEEP "-s 8,16,32,64,128,256,512,1K,2K,4K,8K,16K,32K"
@@ -117,12 +136,17 @@ static const struct run e10[] = {
 	{"UC, the long ones", "ib", "-w poll -o ib_qp=uc", "latency -k long " SWEEP, NULL},
 	{"UD, what fits a datagram", "ib", "-w poll -o short=udp",
 	 "latency -s 8,16,32,64,128,256,512", NULL},
+	{"UC, queue pairs alone", "verbs", "-w poll",
+	 "verbs --qp uc --rate 0 --depth 1 -c 8000 " SWEEP, NULL},
+	{"UC, queue pairs alone, inline", "verbs", "-w poll",
+	 "verbs --qp uc --rate 0 --depth 1 -c 8000 --inline 128 " SIZES, NULL},
 	END};
 static const struct run e11[] = {
 	{"RC, back to back", "ib", "-w poll -o short=rdma", "paced " SIZES " --rate 0 -c 80000", NULL},
 	{"RC, nothing inline", "ib", "-w poll -o short=rdma -o inline=0",
 	 "paced " SIZES " --rate 0 -c 80000", NULL},
 	{"UD, back to back", "ib", "-w poll -o short=udp", "paced " SIZES " --rate 0 -c 80000", NULL},
+	{"UC, queue pairs alone", "verbs", "-w poll", "verbs --qp uc --rate 0 -c 80000 " SIZES, NULL},
 	END};
 static const struct run e12[] = {{"RC, a pause of 5500 ns", "ib", "-w poll -o short=rdma",
 				  "paced " SIZES " --rate 0 --pause 5500 -c 80000", NULL},
@@ -130,6 +154,8 @@ static const struct run e12[] = {{"RC, a pause of 5500 ns", "ib", "-w poll -o sh
 				  "paced " SIZES " --rate 0 --pause 5500 -c 80000", NULL},
 				 {"UD, a pause of 5500 ns", "ib", "-w poll -o short=udp",
 				  "paced " SIZES " --rate 0 --pause 5500 -c 80000", NULL},
+				 {"UC, queue pairs alone", "verbs", "-w poll",
+				  "verbs --qp uc --rate 0 --pause 5500 -c 80000 " SIZES, NULL},
 				 END};
 
 static const struct run e13[] = {{"ping-pong; ib_send_lat beside it: scripts/bench --lab", "ib",
@@ -152,6 +178,9 @@ static const struct run e16[] = {
 	{"a clock that is watched", "ib", "-w poll", "paced -s 32 --rate 1000 -c 10000", NULL},
 	END};
 #define AT_10_KHZ "paced -s 32 --rate 10000 -c 100000"
+/* That of the library follows from the credit that peers have. */
+#define DEPTH(n) \
+	VERBS("a receive queue of " n, "poll", "--inline 32 --signal 64 --depth " n " " ALL_OUT)
 static const struct run e17[] = {
 	{"bursts of 1", "ib", "-w poll", AT_10_KHZ, NULL},
 	{"bursts of 64", "ib", "-w poll", AT_10_KHZ " --burst 64", NULL},
@@ -159,8 +188,11 @@ static const struct run e17[] = {
 	 AT_10_KHZ " --burst 64", NULL},
 	{"one of 8", "ib", "-w poll -o signal_every=8", AT_10_KHZ " --burst 64", NULL},
 	{"one of 32", "ib", "-w poll -o signal_every=32", AT_10_KHZ " --burst 64", NULL},
-	NO_RUN("depth of the receive queue",
-	       "it follows from the credit that peers have, which the protocol fixes"),
+	DEPTH("1"),
+	DEPTH("16"),
+	DEPTH("128"),
+	DEPTH("512"),
+	DEPTH("8192"),
 	END};
 static const struct run e18[] = {RATES("ib", "16"), END};
 static const struct run e19[] = {RATES("ib", "64"), END};
@@ -175,7 +207,7 @@ static const struct experiment experiments[] = {
 	{"E4", "the same, 1 s between messages", e4},
 	{"E5", "where the stamp is taken: at submission, at the DMA fetch", e5},
 	{"E6", "inline on and off", e6},
-	{"E7", "send and write, RC and UC", e7},
+	{"E7", "send and write with immediate, RC and UC", e7},
 	{"E8", "signaled and unsignaled sends", e8},
 	{"E9", "signaled and unsignaled writes", e9},
 	{"E10", "sizes from 8 B to 32 KiB, round trips", e10},
@@ -231,6 +263,11 @@ static void add_all(struct words *w, const char *text)
 	}
 }
 
+static bool is_verbs(const struct run *run)
+{
+	return !strcmp(run->transport, "verbs");
+}
+
 /* Options that the caller gave for all of it, and the transport: theirs, or the run's own. */
 static void add_settings(struct words *w, const struct perf_args *args, const struct run *run,
 			 uint64_t service, int cpu)
@@ -262,6 +299,14 @@ static void add_settings(struct words *w, const struct perf_args *args, const st
 		add_all(w, text);
 	}
 	add_all(w, run->both);
+}
+
+/* One process that needs no server. */
+static void add_verbs(struct words *w, const struct run *run)
+{
+	add_all(w, run->both);
+	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
+		add_all(w, "-p 0");
 }
 
 /* Starts this program. @out: where its standard output goes, or -1. Return: its process, or -1 with a complaint. */
@@ -336,7 +381,7 @@ static void add_reports(struct words *w, const struct perf_args *args, const cha
 		add(w, "-j", 2);
 		add(w, text, strlen(text));
 	}
-	if (!strncmp(run->test, "paced", 5) && !strchr(run->test, ',')) {
+	if ((!strncmp(run->test, "paced", 5) || is_verbs(run)) && !strchr(run->test, ',')) {
 		snprintf(text, sizeof(text), "%s/%s-%u.csv", args->out, name, number);
 		add(w, "--csv", 5);
 		add(w, text, strlen(text));
@@ -353,13 +398,17 @@ static int run_test(const struct perf_args *args, const char *name, const struct
 
 	add_all(&w, "ripc-perf");
 	add_all(&w, run->test);
-	add_settings(&w, args, run, service, 0);
+	if (is_verbs(run))
+		add_verbs(&w, run);
+	else
+		add_settings(&w, args, run, service, 0);
 	if (args->count) {
 		snprintf(text, sizeof(text), "-c %llu", (unsigned long long)args->count);
 		add_all(&w, text);
 	}
 	add_reports(&w, args, name, run, number);
-	add_all(&w, "--stop");
+	if (!is_verbs(run))
+		add_all(&w, "--stop");
 	printf("  ");
 	for (unsigned i = 0; i < w.n; i++)
 		printf("%s%s", i ? " " : "", w.word[i]);
@@ -376,7 +425,7 @@ static bool make_run(const struct perf_args *args, const char *name, const struc
 {
 	/* Of this process alone, and below the ids that are drawn. */
 	uint64_t service = (UINT64_C(1) << 48) + ((uint64_t)getpid() << 8) + number;
-	pid_t server;
+	pid_t server = -1;
 	int rc;
 
 	printf("%s, %u: %s\n", name, number, run->what);
@@ -384,17 +433,21 @@ static bool make_run(const struct perf_args *args, const char *name, const struc
 		printf("  cannot be made: %s\n", run->cannot);
 		return false;
 	}
-	server = start_server(args, run, service);
-	if (server < 0) {
+	if (!is_verbs(run))
+		server = start_server(args, run, service);
+	if (!is_verbs(run) && server < 0) {
 		printf("  cannot be made: no server over %s, see above\n", run->transport);
 		return false;
 	}
 	rc = run_test(args, name, run, number, service);
 	/* After a failure nobody has stopped it. */
-	if (rc)
+	if (rc && server > 0)
 		kill(server, SIGTERM);
-	waitpid(server, NULL, 0);
-	if (rc)
+	if (server > 0)
+		waitpid(server, NULL, 0);
+	if (rc == TOOL_ERROR && is_verbs(run))
+		printf("  cannot be made: no queue pairs, see above\n");
+	else if (rc)
 		printf("  failed, see above\n");
 	return !rc;
 }

@@ -216,6 +216,13 @@ static json_t *result_json(const struct perf_args *args, const struct perf_resul
 		json_object_set_new(o, "burst", json_integer((json_int_t)args->burst));
 		json_object_set_new(o, "same_clock", json_boolean(r->same_clock));
 	}
+	if (args->command == PERF_VERBS) {
+		set_text(o, "qp", perf_qp_name(args->qp));
+		set_text(o, "op", perf_op_name(args->op));
+		json_object_set_new(o, "depth", json_integer(args->depth));
+		json_object_set_new(o, "signal_every", json_integer(args->signal_every));
+		json_object_set_new(o, "inline_bytes", json_integer(args->inline_bytes));
+	}
 	set_figures(o, args->test, &r->ours);
 	if (!r->has_baseline)
 		return o;

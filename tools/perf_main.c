@@ -35,6 +35,8 @@ int main(int argc, char **argv)
 		return perf_experiment(&args);
 	if (args.pin >= 0 && !pin(args.pin))
 		return TOOL_ERROR;
+	if (args.command == PERF_VERBS)
+		return perf_verbs(&args);
 	rc = ripc_open(&ctx, args.settings.text);
 	if (rc) {
 		tool_fail(rc, "cannot open the library");

@@ -8,10 +8,8 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define START_NS   UINT64_C(1000000) /* the first message is due so long after the beginning */
@@ -36,20 +34,6 @@ void perf_clock_name(char *name, size_t len)
 		snprintf(name, len, "%s %s", boot, space);
 	else
 		name[0] = 0;
-}
-
-/* Sleeping wakes up some 50 us late, which a process that may not spin has to take. */
-static void wait_until(const struct perf_client *c, uint64_t ns)
-{
-	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-
-	if (c->args->wait == PERF_BLOCK)
-		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR &&
-		       !tool_stopped)
-			;
-	else
-		while (tool_now_ns() < ns && !tool_stopped)
-			;
 }
 
 static int send_sample(struct perf_client *c, const struct perf_round *round, struct perf_sample *s,
@@ -86,14 +70,14 @@ static int send_all(struct perf_client *c, const struct perf_round *round, struc
 
 		s->due_ns = period_ns ? begin_ns + i / burst * burst * period_ns : 0;
 		if (period_ns && !(i % burst)) {
-			wait_until(c, s->due_ns);
+			perf_wait_until(c->args, s->due_ns);
 		}
 		/* Who comes a whole period late has missed it, as a sampling clock would. */
 		if (period_ns && tool_now_ns() >= s->due_ns + burst * period_ns)
 			continue;
 		rc = send_sample(c, round, s, i);
 		if (c->args->pause_ns)
-			wait_until(c, tool_now_ns() + c->args->pause_ns);
+			perf_wait_until(c->args, tool_now_ns() + c->args->pause_ns);
 	}
 	return tool_stopped ? -EINTR : rc;
 }
@@ -149,71 +133,6 @@ static int fetch_stamps(struct perf_client *c, struct perf_sample *samples, uint
 	return rc;
 }
 
-static int write_csv(const struct perf_client *c, const struct perf_sample *samples, uint64_t count)
-{
-	FILE *file = strcmp(c->args->csv, "-") ? fopen(c->args->csv, "we") : stdout;
-	bool good;
-
-	if (!file) {
-		tool_complain("--csv %s: %s", c->args->csv, strerror(errno));
-		return -EIO;
-	}
-	fputs("number,due_ns,sent_ns,received_ns,latency_ns,state\n", file);
-	for (uint64_t i = 0; i < count; i++) {
-		const struct perf_sample *s = &samples[i];
-
-		fprintf(file, "%" PRIu64 ",", i);
-		if (s->due_ns)
-			fprintf(file, "%" PRIu64, s->due_ns);
-		fputc(',', file);
-		if (s->sent_ns)
-			fprintf(file, "%" PRIu64, s->sent_ns);
-		fputc(',', file);
-		if (s->received_ns)
-			fprintf(file, "%" PRIu64, s->received_ns);
-		fputc(',', file);
-		if (s->received_ns && c->same_clock)
-			fprintf(file, "%" PRId64, (int64_t)(s->received_ns - s->sent_ns));
-		fprintf(file, ",%s\n",
-			!s->sent_ns      ? "missed"
-			: s->refused     ? "refused"
-			: s->received_ns ? "received"
-					 : "lost");
-	}
-	good = !ferror(file) && !fflush(file);
-	if (file != stdout && fclose(file))
-		good = false;
-	if (!good)
-		tool_complain("--csv %s: cannot write it", c->args->csv);
-	return good ? 0 : -EIO;
-}
-
-/* Generator and transport apart: what was not sent in its time, and what was but did not get there, or not in its time. */
-static void evaluate(const struct perf_client *c, const struct perf_round *round,
-		     const struct perf_sample *samples, struct perf_figures *figures)
-{
-	uint64_t period_ns = c->args->rate_hz ? 1000000000 / c->args->rate_hz : 0;
-
-	for (uint64_t i = 0; i < round->count; i++) {
-		const struct perf_sample *s = &samples[i];
-		uint64_t latency_ns = s->received_ns - s->sent_ns;
-
-		figures->count++;
-		if (!s->sent_ns) {
-			figures->missed++;
-		} else if (s->refused) {
-			figures->refused++;
-		} else if (!s->received_ns) {
-			figures->lost++;
-		} else {
-			figures->bytes += round->size;
-			if (c->same_clock)
-				histogram_add(figures->rtt, latency_ns);
-			figures->late += period_ns && c->same_clock && latency_ns > period_ns;
-		}
-	}
-}
-
 static int run(struct perf_client *c, const struct perf_round *round, struct perf_sample *samples,
 	       struct perf_figures *figures)
 {
@@ -247,7 +166,7 @@ static int run(struct perf_client *c, const struct perf_round *round, struct per
 		return rc;
 	figures->elapsed_ns += elapsed_ns;
 	figures->cpu_s += cpu_s + (double)reply.cpu_ns / 1e9;
-	evaluate(c, round, samples, figures);
+	perf_evaluate(c->args, round->size, samples, round->count, c->same_clock, figures);
 	return 0;
 }
 
@@ -262,7 +181,7 @@ int perf_paced(struct perf_client *c, const struct perf_round *round, struct per
 	}
 	rc = run(c, round, samples, figures);
 	if (!rc && c->args->csv && !c->warming)
-		rc = write_csv(c, samples, round->count);
+		rc = perf_write_samples(c->args, samples, round->count, c->same_clock);
 	free(samples);
 	return rc;
 }
