@@ -40,7 +40,7 @@ ours()
 	"$perf" server -S $id --wait "$wait" --pin "$server_cpu" "${options[@]}" >"$work/server.log" 2>&1 &
 	pids=($!)
 	until grep -q serving "$work/server.log"; do
-		[ $((tries += 1)) -le 100 ] || { cat "$work/server.log" >&2; exit 1; }
+		[ $((tries += 1)) -le 600 ] || { cat "$work/server.log" >&2; exit 1; }
 		sleep 0.05
 	done
 	timeout 300 "$perf" "$@" -S $id --wait "$wait" --pin "$client_cpu" "${options[@]}" --stop \
