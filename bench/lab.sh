@@ -5,7 +5,8 @@
 # and prints markdown tables of the medians. A guest is an emulator: ratios within one boot are meant, not times.
 #
 # usage: bench/lab.sh [BUILD_DIR [BOOTS [PART...]]]     (default: the current directory, 3, all parts)
-#   LESS=10   divides all counts, to try the script itself
+#   LESS=10   divides all counts, to try the script itself; from 10 on there are fewer sizes, too
+#   OUT=DIR   also writes lab.json, lab.csv and pictures there, and the tables as lab.md
 build=$(cd "${1:-.}" && pwd) || exit 1
 boots=${2:-3}
 shift $(($# < 2 ? $# : 2))
@@ -91,6 +92,7 @@ row()
 	echo "| $1 | $(median "$2" "${5:-%.1f}") | $(median "$3" "${5:-%.1f}") | $(median "$4") |"
 }
 
+[ -z "${OUT:-}" ] || exec > >(tee "$OUT/lab.md")
 echo "$(date -u +%Y-%m-%d), lab guest with 2 emulated processors, libripc $("$build/tools/ripc-perf" --version | awk '{ print $2 }')."
 for part in short bandwidth long files pingpong others; do
 	[ ! -s "$work/seconds_$part.runs" ] || echo "lab: $part takes $(median "seconds_$part" %.0f) s of a boot" >&2
@@ -171,3 +173,15 @@ if [ -s "$work/pp_short_siw_50.runs" ] || [ -s "$work/pp_short_soft_50.runs" ] |
 	echo "In parentheses: how many times faster than blocking TCP sockets between the same two processes. Polling TCP: $(
 		median tcppoll_50 %.0f), $(median tcppoll_700 %.0f), $(median tcppoll_1400 %.0f) us at 50, 700, 1400 B."
 fi
+[ -n "${OUT:-}" ] || exit 0
+out=$OUT
+# shellcheck source=pictures.sh
+. "$top/bench/pictures.sh"
+# shellcheck source=lab_report.sh
+. "$top/bench/lab_report.sh"
+lab_json "bench/lab.sh BUILD $boots${*:+ $*}" "$boots" && lab_csv && lab_pictures
+rc=$?
+# The tables are through.
+exec >&-
+wait
+exit $rc

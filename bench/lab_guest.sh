@@ -5,10 +5,15 @@
 # plain sockets. Each figure is a line "NAME VALUE" in $RIPC_LAB_OUT/figures.
 #
 # usage: bench/lab_guest.sh BUILD_DIR [PART...]     (default: all parts, see the end)
-#   LESS=1   divides all counts, to try the script itself
+#   LESS=1   divides all counts, to try the script itself; from 10 on there are fewer sizes, too
 build=$1
 shift
 less=${LESS:-1}
+# few A B: A, or with few counts B.
+few()
+{
+	[ "$less" -lt 10 ] && echo "$1" || echo "$2"
+}
 # shellcheck disable=SC2034
 perf=$build/tools/ripc-perf
 work=$(mktemp -d) || exit 1
@@ -105,10 +110,10 @@ part_short()
 }
 
 # The ping-pong of the theses: 50 to 1400 bytes; both ways of plain TCP beside it.
-pingpong_sizes=$(seq -s , 50 50 1400)
+pingpong_sizes=$(few "$(seq -s , 50 50 1400)" 50,700,1400)
 part_pingpong()
 {
-	local kind name options i
+	local kind name options i size
 	for kind in short long; do
 		for name in soft siw siwudp ib; do
 			case $name in
@@ -120,9 +125,11 @@ part_pingpong()
 			[ $name = ib ] && [ $kind = short ] && [ "$(cat /sys/class/net/roce0/mtu)" -lt 2200 ] && continue
 			ours poll "${options[@]}" -- latency --size "$pingpong_sizes" --count "$(n 10000)" --kind $kind \
 				--baseline tcp:block || continue
-			for ((i = 0; i < 28; i++)); do
-				figure pp_${kind}_${name}_$((50 * (i + 1))) "$(result .rtt_us.p50 $i)"
-				figure pp_${kind}_${name}_tcpblock_$((50 * (i + 1))) "$(result .baseline.rtt_us.p50 $i)"
+			i=0
+			for size in ${pingpong_sizes//,/ }; do
+				figure pp_${kind}_${name}_"$size" "$(result .rtt_us.p50 $i)"
+				figure pp_${kind}_${name}_tcpblock_"$size" "$(result .baseline.rtt_us.p50 $i)"
+				i=$((i + 1))
 			done
 		done
 	done
@@ -135,7 +142,7 @@ part_pingpong()
 part_bandwidth()
 {
 	local size bytes count
-	for size in 64K 256K 1M 4M 16M; do
+	for size in $(few "64K 256K 1M 4M 16M" "64K 1M"); do
 		bytes=$(numfmt --from=iec $size)
 		count=$(n $((512 * 1024 * 1024 / bytes < 4000 ? 512 * 1024 * 1024 / bytes : 4000)))
 		pf_bw pf_siw_read_$size ib_read_bw $iwarp "${siw[@]}" -s "$bytes" -n "$count"
@@ -162,7 +169,7 @@ part_long()
 			transport=ib address=$roce args=("${rxe[@]}")
 		fi
 		pf_lat pf_${dev}_desc ib_send_lat $address "${args[@]}" -s 128 -n "$(n 3000)"
-		for size in 16K 64K 256K 1M; do
+		for size in $(few "16K 64K 256K 1M" "16K 256K"); do
 			bytes=$(numfmt --from=iec $size)
 			pf_read_lat pf_${dev}_readlat_$size ib_read_lat $address "${args[@]}" -s "$bytes" -n "$(n 500)"
 			pf_lat pf_${dev}_writelat_$size ib_write_lat $address "${args[@]}" -s "$bytes" -n "$(n 500)"
@@ -177,7 +184,8 @@ part_long()
 # Files as in the theses, against plain blocking TCP in the same two processes, and what a read of that size allows.
 part_files()
 {
-	local name options size count id port line to
+	local name options size count id port line to sizes
+	sizes=$(few "128K:1000 1M:200 8M:30 80M:6" "128K:1000 1M:200")
 	for name in soft siw ib; do
 		case $name in
 		soft) options=transports=iwarp/soft ;;
@@ -187,7 +195,7 @@ part_files()
 		coproc SERVER { exec taskset -c $server_cpu "$build/bench/files" server "$options"; }
 		to=${SERVER[1]}
 		read -r -t 20 id port <&"${SERVER[0]}" || { echo "files $options: no server" >&2; continue; }
-		for size in 128K:1000 1M:200 8M:30 80M:6; do
+		for size in $sizes; do
 			count=${size#*:} size=${size%:*}
 			line=$(timeout 300 taskset -c $client_cpu "$build/bench/files" client "$id" "$port" \
 				"$(numfmt --from=iec "$size")" "$(n "$count")" "$options") || continue
@@ -198,7 +206,7 @@ part_files()
 		eval "exec $to>&-"
 		wait "$SERVER_PID" 2>/dev/null
 	done
-	for size in 128K:1000 1M:200 8M:30 80M:6; do
+	for size in $sizes; do
 		count=$(n "${size#*:}") size=${size%:*}
 		pf_bw "pf_file_siw_$size" ib_read_bw $iwarp "${siw[@]}" -s "$(numfmt --from=iec "$size")" -n "$count"
 		pf_bw "pf_file_ib_$size" ib_read_bw $roce "${rxe[@]}" -s "$(numfmt --from=iec "$size")" -n "$count"

@@ -1,0 +1,93 @@
+# shellcheck shell=bash disable=SC2154
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# What bench/lab.sh measured, as lab.json, lab.csv and pictures in $out. It needs what bench/lib.sh needs, $work/NAME.runs with the
+# figures boot by boot, and draw of bench/pictures.sh.
+
+# lab_json COMMAND BOOTS: each figure with its runs and their median; microseconds, or MB/s where the name has bw.
+lab_json()
+{
+	local file
+	for file in "$work"/*.runs; do
+		[ -e "$file" ] || continue
+		jq -cs --arg name "$(basename "$file" .runs)" --arg median "$(median "$(basename "$file" .runs)" %.6g)" \
+			'{($name): {median: ($median | tonumber), runs: .}}' "$file"
+	done | jq -s --arg command "$1" --argjson boots "$2" --arg less "${LESS:-1}" --arg date "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
+		--arg version "$("$build/tools/ripc-perf" --version | awk '{ print $2 }')" --argjson seconds $SECONDS \
+		'{$command, $date, libripc: $version, guest: "2 emulated processors", $boots, counts_divided_by: ($less | tonumber), $seconds,
+		figures: (add // {})}' >"$out/lab.json"
+}
+
+lab_csv()
+{
+	jq -r '["figure", "median", "runs"], (.figures | to_entries[] | [.key, .value.median, (.value.runs | length)]) | @csv' \
+		"$out/lab.json" >"$out/lab.csv"
+}
+
+# lab_bars: lines "TITLE|OURS|THEIRS" with the names of figures become groups of two bars; those that were not measured are left out.
+lab_bars()
+{
+	local title ours theirs
+	while IFS='|' read -r title ours theirs; do
+		[ -s "$work/$ours.runs" ] || [ -s "$work/$theirs.runs" ] || continue
+		echo "\"$title\" $(median "$ours" %.3f | sed 's/^-$/NaN/') $(median "$theirs" %.3f | sed 's/^-$/NaN/')"
+	done >"$work/bars"
+	[ -s "$work/bars" ]
+}
+
+# lab_curve NAME SIZE...: lines "BYTES VALUE" of figures NAME_SIZE.
+lab_curve()
+{
+	local name=$1 size
+	shift
+	for size in "$@"; do
+		[ ! -s "$work/${name}_$size.runs" ] || echo "$(numfmt --from=iec "$size") $(median "${name}_$size" %.3f)"
+	done >"$work/curve.$name"
+	[ -s "$work/curve.$name" ]
+}
+
+# lab_curves NAME TITLE SETTINGS "SIZE ..." FIGURE:TITLE...: one picture.
+lab_curves()
+{
+	local name=$1 title=$2 settings=$3 sizes=$4 plot='' i=0 curve
+	shift 4
+	for curve in "$@"; do
+		i=$((i + 1))
+		# The sizes are words.
+		# shellcheck disable=SC2086
+		lab_curve "${curve%%:*}" $sizes || continue
+		plot+="${plot:+, }'$work/curve.${curve%%:*}' with linespoints lw $((i == 1 ? 4 : 2)) ps 0.8 lt $i title '${curve#*:}'"
+	done
+	[ -z "$plot" ] || draw "$name" "set title '$title'
+$settings
+set yrange [0:*]
+plot $plot"
+}
+
+lab_pictures()
+{
+	local dev text title ours theirs
+	rm -f "$out"/lab_*."$terminal"
+	for text in UD,rxe:ud:pf_ud RC,rxe:rc:pf_rc siw,rdma:siw:pf_siw siw,udp:siwudp:udp; do
+		IFS=: read -r title ours theirs <<<"$text"
+		echo "${title/,/, }\n polling|${ours}_poll|${theirs}_poll"
+		echo "${title/,/, }\n asleep|${ours}_block|${theirs}_block"
+	done | lab_bars && draw lab_latency "set title 'Round trip of 64 B, median, in a guest of the lab'
+set ylabel 'microseconds'
+set logscale y
+set style data histograms
+set style fill solid 0.8
+plot '$work/bars' using 2:xtic(1) lt 1 title 'libripc', '' using 3 lt 2 title 'perftest; siw, udp: plain UDP'"
+	for dev in siw rxe; do
+		lab_curves lab_bandwidth_$dev "Bandwidth over $dev, polling, in a guest of the lab" "set logscale x
+set xlabel 'bytes'
+$byte_tics
+set ylabel 'MB/s'" "64K 256K 1M 4M 16M" ${dev}_bw:libripc pf_${dev}_read:"ib\\\\_read\\\\_bw" pf_${dev}_write:"ib\\\\_write\\\\_bw" tcp_bw:"plain TCP"
+	done
+	for dev in short long; do
+		text=$([ $dev = short ] && echo "Short messages" || echo "Long messages")
+		lab_curves lab_pingpong_$dev "$text, round trip, polling, in a guest of the lab" "set xlabel 'bytes'
+set ylabel 'microseconds'" "$(seq -s ' ' 50 50 1400)" pp_${dev}_soft:"iwarp/soft" pp_${dev}_siw:"siw, rdma" pp_${dev}_siwudp:"siw, udp" \
+			pp_${dev}_ib:rxe pp_${dev}_soft_tcpblock:"TCP, blocking"
+	done
+}
