@@ -102,7 +102,8 @@ report_head()
 {
 	jq -r '"\(.date[0:10]), \(.cpu), \(.cpus) processors, Linux \(.kernel); libripc \(.versions.libripc)" +
 		([.versions | to_entries[] | select(.key != "libripc") | ", \(.key) \(.value)"] | join("")) + ".",
-		"Command: `\(.command)`; \(.rounds) rounds that took turns, \(.discarded) cells discarded as the placement changed; bare cache line: \(
+		"Command: `\(.command)`; \(.rounds) \(if .rounds == 1 then "round in which all took turns" else "rounds in which all took turns" end), \(
+		.discarded) cells discarded as the placement changed\(if .filled then ", \(.filled) measured once more for their row" else "" end); bare cache line: \(
 		.line_us) us."' "$out/bench.json"
 }
 
