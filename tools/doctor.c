@@ -343,8 +343,24 @@ static void look_at_transports(struct doctor *d)
 /* What a context refused. */
 struct refused {
 	unsigned long long keys;  /* for their key, or want of one */
+	unsigned long long clock; /* of these: sealed with ours, by a clock that is far off */
 	unsigned long long other; /* for anything else */
 };
+
+/* The library counts them with the strangers, and apart in what it says of its keys. */
+static unsigned long long count_late(struct ripc *ctx)
+{
+	unsigned long long late = 0;
+	const char *name, *at;
+	char text[512];
+
+	for (unsigned i = 0; ripc_resolvers(ctx, i, &name, text, sizeof(text)) >= 0; i++) {
+		at = strcmp(name, "keys") ? NULL : strstr(text, " strangers, ");
+		if (at)
+			late = strtoull(at + strlen(" strangers, "), NULL, 10);
+	}
+	return late;
+}
 
 static void add_refused(struct refused *r, struct ripc *ctx)
 {
@@ -355,6 +371,7 @@ static void add_refused(struct refused *r, struct ripc *ctx)
 		return;
 	all = stats.bad_messages + stats.bad_peers;
 	r->keys += stats.strangers;
+	r->clock += count_late(ctx);
 	/* Some of those are counted there, too. */
 	r->other += all > stats.strangers ? all - stats.strangers : 0;
 }
@@ -380,15 +397,23 @@ static void look_at_strangers(struct doctor *d, struct ripc *one, struct ripc *t
 {
 	struct refused r = listen_for_strangers(one, two);
 
-	if (r.keys && setting(d, "key_file"))
+	if (r.clock)
+		say(d, WARNING, "clock",
+		    "%llu messages were sealed with the right key by a clock that is more than 30 "
+		    "s off "
+		    "this one, and were refused: "
+		    "neither host finds the other: set both clocks (\"date -u\"), and run chrony "
+		    "or "
+		    "another NTP client",
+		    r.clock);
+	if (r.keys > r.clock && setting(d, "key_file"))
 		say(d, WARNING, "key",
 		    "%llu messages were refused for their key within a moment: somebody has "
-		    "another key, none, or a clock "
-		    "more than 30 s off, and neither finds the other: give all hosts the same "
-		    "RIPC_KEY_FILE (\"sha256sum\") "
-		    "and time",
-		    r.keys);
-	else if (r.keys)
+		    "another key, or none, "
+		    "and neither finds the other: give all hosts the same "
+		    "RIPC_KEY_FILE (\"sha256sum\")",
+		    r.keys - r.clock);
+	else if (r.keys > r.clock)
 		say(d, WARNING, "key",
 		    "%llu messages sealed with a key came within a moment, and nothing here has "
 		    "one: who has it is not "

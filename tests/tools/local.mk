@@ -25,3 +25,8 @@ dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.s
 	tests/tools/test_tutorial.sh tests/tools/test_bench.sh tests/tools/test_layers.sh \
 	tests/tools/test_profile.sh
 EXTRA_DIST += tests/tools/lib.sh
+
+# Preloaded by test_doctor.sh, where there are shared libraries.
+check_LTLIBRARIES += tests/tools/clock_off.la
+tests_tools_clock_off_la_SOURCES = tests/tools/clock_off.c
+tests_tools_clock_off_la_LDFLAGS = -module -shared -avoid-version -rpath /nowhere

@@ -108,7 +108,7 @@ if unshare -rmn ip link set lo up 2>/dev/null; then
 	cat >"$work/meets" <<'SH'
 exec unshare -rn bash -c '
 ip link set lo up
-search() { while :; do "$0"/tools/ripc-ping -n -W 2000 -o resolver=udp $1 5 >/dev/null 2>&1; done; }
+search() { while :; do LD_PRELOAD="$others" "$0"/tools/ripc-ping -n -W 2000 -o resolver=udp $1 5 >/dev/null 2>&1; done; }
 search "$@" & one=$!
 sleep 1
 search "$@" & two=$!
@@ -131,6 +131,14 @@ SH
 		lacks "only others have a key: nothing else" "warning: strangers"
 		expect "the same key" 0 60 bash "$work/meets" "$PWD" "$with_key" "$with_key"
 		lacks "the same key: nothing to be said" "^warning: \(key\|strangers\):"
+		# Their clock is an hour ahead.
+		if [ -e tests/tools/.libs/clock_off.so ] && ! grep -qE '^(CC|CFLAGS|RIPC_CFLAGS) = .*-fsanitize' Makefile; then
+			finds "clock that is off" 0 "^warning: clock: [1-9][0-9]* messages were sealed with the right key" \
+				env others="$PWD/tests/tools/.libs/clock_off.so" bash "$work/meets" "$PWD" "$with_key" "$with_key"
+			lacks "clock that is off: not the key" "^warning: \(key\|strangers\):"
+		else
+			skip "a clock that is off: nothing can be preloaded into this build"
+		fi
 		expect "no keys" 0 60 bash "$work/meets" "$PWD" "" ""
 		lacks "no keys: nothing to be said" "^warning: \(key\|strangers\):"
 	fi
