@@ -256,6 +256,7 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 		at += 3 + record->addrs[i].len;
 	}
 	free(p->addrs);
+	p->way = NULL;
 	p->addrs = addrs;
 	p->addrs_len = (uint16_t)len;
 	return 0;

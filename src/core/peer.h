@@ -64,6 +64,9 @@ struct ripc__peer {
 	struct ripc__held *held;  /* a connection request we have not decided on, or NULL */
 	uint8_t *addrs; /* {transport u8, len u16, bytes}... best first as the record has them */
 	uint16_t addrs_len;
+	const uint8_t *way; /* in addrs: where its datagrams go while its lane is over way_tp; NULL: not looked up, or they do not */
+	size_t way_len;     /* bytes at way */
+	unsigned way_tp;
 	uint8_t try_index; /* which way is tried next: ripc__peer_way() */
 	bool crossed;      /* our connect was refused for theirs: it should be here by retry_ns */
 	bool final;        /* connecting: every failure of this round meant that it is not there */

@@ -9,6 +9,7 @@
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
+#include "core/remote.h"
 #include "core/send.h"
 #include "core/service.h"
 #include "wire/bytes.h"
@@ -89,7 +90,8 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 			 (!options || !(options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))) &&
 			 s->ctx->fork_count == ripc__fork_count)) {
 		ripc__lock(s->ctx);
-		sent = plain_send(s, dest, items, options && options->flags);
+		sent = plain_send(s, dest, items, options && options->flags) ||
+		       ripc__remote_send(s, dest, items, options && options->flags);
 		ripc__unlock(s->ctx);
 		if (RIPC__LIKELY(sent))
 			return 0;
@@ -187,6 +189,8 @@ static inline struct ripc__message *take(struct ripc_service *s, bool *some)
 			continue;
 		*some = true;
 		found = plain(s, tp, m, &ev);
+		if (!found)
+			found = ripc__remote_message(s, tp, m, &ev);
 		if (RIPC__UNLIKELY(!found))
 			other(ctx, tp, &ev);
 		return found;
@@ -250,6 +254,9 @@ static inline struct ripc__message *plain_receive(struct ripc_service *s)
 			return NULL;
 		}
 	} while (++looks < (ctx->opt.wait == RIPC__WAIT_BLOCK ? 1 : LOOKS) && !ripc__lock_wanted(ctx));
+	/* In vain. Where a look is a system call, threads that mean to sleep have none to waste. */
+	if (ctx->opt.wait != RIPC__WAIT_POLL)
+		ctx->hope /= 2;
 	return NULL;
 }
 

@@ -52,6 +52,11 @@ tests_core_test_peer_SOURCES = tests/core/test_peer.c
 tests_core_test_peer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_peer_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_remote
+tests_core_test_remote_SOURCES = tests/core/test_remote.c
+tests_core_test_remote_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_remote_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_rendezvous
 tests_core_test_rendezvous_SOURCES = tests/core/test_rendezvous.c
 tests_core_test_rendezvous_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
