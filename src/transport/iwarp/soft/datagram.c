@@ -35,6 +35,7 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 		if (got < 0)
 			break;
 		t->udp_idle_polls = 0;
+		t->told = port;
 		t->ndatagrams++;
 		events[n++] = (struct ripc__event){
 			.kind = RIPC__EV_DATAGRAM,

@@ -125,8 +125,8 @@ static bool rapid(struct ripc__ep *ep)
 {
 	uint64_t now, last = ep->last_post_ns;
 
-	if (ep->streak_round != ep->t->rounds) {
-		ep->streak_round = ep->t->rounds;
+	if (ep->streak_look != ep->t->looks) {
+		ep->streak_look = ep->t->looks;
 		if (ep->streak <= STREAK)
 			ep->streak = 0;
 	}
@@ -244,6 +244,14 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 	if (!soft_linked(&ep->blocked))
 		ripc__soft_push(ep, PUSH_BYTES);
 	return ripc__engine_pending(e);
+}
+
+int ripc__soft_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			  bool more)
+{
+	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+
+	return ripc__soft_post_send(ep, iov, 2, more);
 }
 
 static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,

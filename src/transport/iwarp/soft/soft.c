@@ -369,6 +369,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 
 	t->now_ns = now_ns;
 	t->rounds++;
+	t->looks++;
 	t->ndatagrams = 0;
 	if (t->nlent)
 		ripc__soft_unlend(t);
@@ -405,6 +406,20 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	if (next < *deadline_ns)
 		*deadline_ns = next;
 	return n;
+}
+
+static bool soft_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+{
+	struct soft *t = (struct soft *)tr;
+
+	t->looks++;
+	if (t->datagrams) {
+		/* Of the one before everybody has seen where it came from. */
+		t->ndatagrams = 0;
+		return t->told && t->udp_idle_polls <= HOT_POLLS &&
+		       ripc__soft_datagrams(t, t->told, ev, 1);
+	}
+	return t->spoke && t->spoke->state == SOFT_OPEN && ripc__soft_serve(t->spoke, ev, 1);
 }
 
 static void soft_release(struct ripc__transport *tr, void *token)
@@ -491,6 +506,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.reject = ripc__soft_reject,
 	.ep_close = ripc__soft_ep_close,
 	.post_send = ripc__soft_post_send,
+	.post_plain = ripc__soft_post_plain,
 	.post_write = ripc__soft_post_write,
 	.post_read = ripc__soft_post_read,
 	.moved = ripc__soft_moved,
@@ -500,6 +516,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.post_group = ripc__soft_post_group,
 	.flush = soft_flush,
 	.progress = soft_progress,
+	.take = soft_take,
 	.release = soft_release,
 	.arm = soft_arm,
 	.fd = soft_fd,

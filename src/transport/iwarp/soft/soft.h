@@ -144,7 +144,7 @@ struct ripc__ep {
 	uint32_t watched;         /* events epoll watches for */
 	uint32_t idle_polls;      /* times in a row that it was asked in vain */
 	uint32_t streak;          /* posts that came back to back */
-	uint64_t streak_round;    /* t->rounds at the last post */
+	uint64_t streak_look;     /* t->looks at the last post */
 	uint64_t last_post_ns;    /* time of it; 0: not known */
 	uint64_t held_since_ns;   /* first send held back */
 	bool hot;                 /* in t->hot */
@@ -188,10 +188,13 @@ struct soft {
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *hot[SOFT_HOT_MAX];
 	unsigned nhot;
+	struct ripc__ep *spoke;  /* of the hot ones: what it sent came last; NULL: none */
+	struct soft_port *told;  /* the same of the sockets for datagrams */
 	bool crowded;            /* the last look at all sockets found some that are not hot */
 	unsigned udp_idle_polls; /* times in a row that the UDP sockets were asked in vain */
 	uint64_t next_timer_ns; /* when a set-up or lingering socket may time out; 0: to be found out */
 	uint64_t rounds;        /* calls of progress() */
+	uint64_t looks;         /* these, and calls of take() */
 	uint64_t now_ns;        /* at the last of them */
 	char garbage[SOFT_GARBAGE_MAX][SOFT_WHY_MAX];
 	unsigned garbage_head, garbage_tail;                       /* counters into it */
@@ -224,6 +227,8 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
 void ripc__soft_ep_close(struct ripc__ep *ep);
 int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
+int ripc__soft_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			  bool more);
 int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

@@ -36,6 +36,8 @@ void ripc__soft_heat(struct ripc__ep *ep)
 		if (t->hot[i]->idle_polls > t->hot[oldest]->idle_polls)
 			oldest = i;
 	t->hot[oldest]->hot = false;
+	if (t->spoke == t->hot[oldest])
+		t->spoke = NULL;
 	ripc__soft_rewatch(t->hot[oldest]);
 	t->hot[oldest] = ep;
 }
@@ -57,6 +59,8 @@ void ripc__soft_cool(struct ripc__ep *ep)
 	if (!ep->hot)
 		return;
 	ep->hot = false;
+	if (t->spoke == ep)
+		t->spoke = NULL;
 	ripc__soft_rewatch(ep);
 	for (unsigned i = 0; i < t->nhot; i++) {
 		if (t->hot[i] == ep) {
@@ -267,6 +271,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			break;
 		}
 		ripc__soft_heat(ep);
+		t->spoke = ep;
 		if (!ep->unwatched && ++ep->warmth >= WARM) {
 			ripc__soft_unwatch(t, ep->fd);
 			ep->unwatched = true;
