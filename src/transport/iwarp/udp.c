@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define DATAGRAM_MAX 16384u
+#define COPY_MAX \
+	512u /* bytes of a datagram that are cheaper to copy than to have gathered by the kernel */
 #define UDP_OVERHEAD 48u /* bytes of IPv6 and UDP header */
 
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host)
@@ -94,8 +96,17 @@ static struct ripc__udp_way *way_of(struct ripc__udp *u, const uint8_t *addr, si
 	return &u->ways[sum >> 32 & (RIPC__UDP_WAYS - 1)];
 }
 
+static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
+{
+	for (unsigned i = 0; i < niov; i++) {
+		if (iov[i].iov_len)
+			memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+}
+
 /* Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */
-static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, unsigned niov)
+static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, unsigned niov, size_t len)
 {
 	struct msghdr msg = {
 		.msg_iov = (struct iovec *)iov,
@@ -103,8 +114,16 @@ static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, un
 		.msg_name = to,
 		.msg_namelen = ripc__sockaddr_len(to),
 	};
+	uint8_t copy[COPY_MAX];
+	ssize_t sent;
 
-	if (sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+	if (len <= sizeof(copy)) {
+		gather(copy, iov, niov);
+		sent = sendto(fd, copy, len, MSG_NOSIGNAL | MSG_DONTWAIT, &to->sa, msg.msg_namelen);
+	} else {
+		sent = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+	if (sent >= 0)
 		return 0;
 	/* A port that nobody listens at any more is reported with the next datagram: lost, not failed. */
 	return errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED ? -EAGAIN : -EHOSTUNREACH;
@@ -113,7 +132,7 @@ static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, un
 int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		   const struct iovec *iov, unsigned niov)
 {
-	struct ripc__udp_way *way = way_of(u, addr, addrlen);
+	struct ripc__udp_way *way = u->last_way;
 	struct ripc__iwarp_address address;
 	size_t len = 0;
 	int rc;
@@ -122,8 +141,10 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		len += iov[i].iov_len;
 	if (len > u->max)
 		return -EMSGSIZE;
+	if (!way || way->len != addrlen || memcmp(way->addr, addr, addrlen))
+		way = u->last_way = way_of(u, addr, addrlen);
 	if (way && way->len == addrlen && !memcmp(way->addr, addr, addrlen)) {
-		rc = send_to(way->fd, &way->to, iov, niov);
+		rc = send_to(way->fd, &way->to, iov, niov, len);
 		if (rc != -EHOSTUNREACH)
 			return rc;
 	}
@@ -137,7 +158,7 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		if (fd < 0)
 			continue;
 		ripc__sockaddr_set_port(&to, address.places[i].udp);
-		rc = send_to(fd, &to, iov, niov);
+		rc = send_to(fd, &to, iov, niov, len);
 		if (rc == -EHOSTUNREACH)
 			continue;
 		if (!rc && way) {

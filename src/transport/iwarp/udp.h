@@ -43,6 +43,7 @@ struct ripc__udp {
 	unsigned n;
 	struct ripc__udp_port port[RIPC__PLACES_MAX];
 	struct ripc__udp_way ways[RIPC__UDP_WAYS]; /* of the last addresses, where they are short enough */
+	struct ripc__udp_way *last_way;            /* the one used last; NULL: none */
 	struct ripc__udp_sender last;
 };
 
