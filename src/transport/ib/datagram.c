@@ -121,6 +121,11 @@ static struct ib_way *way_of(struct ib *t, const uint8_t *addr, size_t addrlen)
 	return &t->ways[sum >> 32 & (IB_WAYS - 1)];
 }
 
+static bool is_way(const struct ib *t, const struct ib_way *way, const uint8_t *addr, size_t addrlen)
+{
+	return way->len == addrlen && way->changes == t->changes && !memcmp(way->addr, addr, addrlen);
+}
+
 static int to_remote(struct ib_remote *r, uint32_t qkey, uint32_t most, const struct iovec *iov,
 		     unsigned niov, size_t len)
 {
@@ -136,7 +141,7 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 			   const struct iovec *iov, unsigned niov)
 {
 	struct ib *t = (struct ib *)tr;
-	struct ib_way *way = way_of(t, addr, addrlen);
+	struct ib_way *way = t->last_way;
 	const struct ripc__ib_place *place, *best = NULL;
 	struct ripc__ib_address address;
 	struct ib_port *port, *best_port = NULL;
@@ -147,9 +152,13 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 		len += iov[i].iov_len;
 	if (len > t->limits.datagram_max)
 		return -EMSGSIZE;
-	if (way && way->len == addrlen && way->changes == t->changes &&
-	    !memcmp(way->addr, addr, addrlen))
+	if (way && is_way(t, way, addr, addrlen))
 		return to_remote(way->remote, way->qkey, way->most, iov, niov, len);
+	way = way_of(t, addr, addrlen);
+	if (way && is_way(t, way, addr, addrlen)) {
+		t->last_way = way;
+		return to_remote(way->remote, way->qkey, way->most, iov, niov, len);
+	}
 	if (ripc__ib_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "ib: the peer's address makes no sense");
 	for (unsigned n = 0; ripc__ib_pair(t, &address, n, &port, &place); n++) {

@@ -144,6 +144,19 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	return ep->nheld ? 1 : 0;
 }
 
+int ripc__ib_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			bool more)
+{
+	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+	uint32_t all = RIPC__HEAD_LEN + (uint32_t)len;
+
+	/* What is not inline, and what waits for more, is no shorter this way. */
+	if (all > ep->max_inline || all > INLINE_MAX || more || !ep->open || ep->nheld ||
+	    ripc__verbs_sendq_room(&ep->sendq) < SPARE || !ib_uc_settled(ep))
+		return -EAGAIN;
+	return send_inline(ep, iov, 2, all);
+}
+
 int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 {
 	struct ripc__verbs_slot *slot;
@@ -338,14 +351,24 @@ static void recv_again(struct ib_device *d, struct ripc__verbs_buf *buf)
 	srq->nrepost++;
 }
 
+static struct ripc__ep *find(struct ib_device *d, uint32_t qp_num)
+{
+	uint32_t qpn = ib_qp_key(d, qp_num);
+	struct ripc__ep *ep = d->t->spoke;
+
+	if (ep && ep->qpn == qpn)
+		return ep;
+	HASH_FIND(by_qpn, d->t->by_qpn, &qpn, sizeof(qpn), ep);
+	d->t->spoke = ep;
+	return ep;
+}
+
 static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const struct ibv_wc *wc,
 			 struct ripc__event *ev)
 {
-	uint32_t qpn = ib_qp_key(d, wc->qp_num);
-	struct ripc__ep *ep;
+	struct ripc__ep *ep = find(d, wc->qp_num);
 	unsigned n = 0;
 
-	HASH_FIND(by_qpn, d->t->by_qpn, &qpn, sizeof(qpn), ep);
 	if (!ep || ep->d != d || !ep->qp || ep->closed || wc->status != IBV_WC_SUCCESS) {
 		recv_again(d, buf);
 		if (ep && ep->d == d && wc->status != IBV_WC_SUCCESS &&
@@ -386,6 +409,7 @@ unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct
 	struct ripc__verbs_slot *slot = ripc__verbs_wc_slot(wc);
 	struct ripc__verbs_buf *buf;
 
+	d->t->active = d;
 	if (slot && slot->kind == IB_SLOT_DATAGRAM) {
 		datagram_sent(slot->queue->owner, slot, wc);
 		return 0;
@@ -406,4 +430,45 @@ unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct
 	if (buf->pool == &d->dgram)
 		return ripc__ib_datagram_arrived(&d->t->ports[buf->tag], wc, ev);
 	return received(d, buf, wc, ev);
+}
+
+/* Whether its completion may make two events. */
+static bool opens(struct ib_device *d, const struct ibv_wc *wc)
+{
+	const struct ripc__ep *ep;
+
+	if (wc->wr_id & 3 || ripc__verbs_wc_buf(wc)->pool != &d->recv)
+		return false;
+	ep = find(d, wc->qp_num);
+	return ep && (!ep->open || ep->want_open);
+}
+
+bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+{
+	struct ib *t = (struct ib *)tr;
+	struct ib_device *d = t->active;
+	struct ripc__event two[2];
+	struct ibv_wc wc;
+
+	if (!d || d->v.gone || !ripc__verbs_cq_take(&d->cq, &wc))
+		return false;
+	if (opens(d, &wc)) {
+		ripc__verbs_cq_untake(&d->cq, &wc);
+		return false;
+	}
+	if (!ripc__ib_completed(d, &wc, two))
+		return false;
+	*ev = two[0];
+	/* What is small makes room for the next at once. */
+	if (ev->token && ev->len <= cap) {
+		if (ev->from) {
+			memcpy(t->from, ev->from, ev->fromlen);
+			ev->from = t->from;
+		}
+		memcpy(room, ev->data, ev->len);
+		ev->data = room;
+		ripc__ib_release(tr, ev->token);
+		ev->token = NULL;
+	}
+	return true;
 }

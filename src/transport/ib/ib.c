@@ -177,7 +177,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	return n;
 }
 
-static void ib_release(struct ripc__transport *tr, void *token)
+void ripc__ib_release(struct ripc__transport *tr, void *token)
 {
 	struct ib *t = (struct ib *)tr;
 	struct ripc__verbs_buf *buf = token;
@@ -242,7 +242,7 @@ static void say_goodbye(struct ib *t)
 				ripc__ib_reject((struct ripc__transport *)t, events[i].request,
 						NULL, 0);
 			else if (events[i].token)
-				ib_release((struct ripc__transport *)t, events[i].token);
+				ripc__ib_release((struct ripc__transport *)t, events[i].token);
 		}
 		now = ripc__clock_ns();
 	}
@@ -433,6 +433,7 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.reject = ripc__ib_reject,
 	.ep_close = ripc__ib_ep_close,
 	.post_send = ripc__ib_post_send,
+	.post_plain = ripc__ib_post_plain,
 	.post_write = ripc__ib_post_write,
 	.post_read = ripc__ib_post_read,
 	.post_datagram = ripc__ib_post_datagram,
@@ -441,7 +442,8 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.post_group = ripc__ib_post_group,
 	.flush = ib_flush,
 	.progress = ib_progress,
-	.release = ib_release,
+	.take = ripc__ib_take,
+	.release = ripc__ib_release,
 	.arm = ib_arm,
 	.fd = ib_fd,
 	.forked = ib_forked,

@@ -240,8 +240,12 @@ struct ib {
 	struct ib_remote *remotes;
 	unsigned nremotes;
 	struct ib_way ways[IB_WAYS];
+	struct ib_way *last_way; /* the one used last; NULL: none */
 	uint64_t changes; /* of ports and remotes: another value means that no way that was found counts any more */
 	struct ripc__ep *by_number, *by_qpn;
+	struct ripc__ep *spoke;       /* found last in by_qpn; NULL: none */
+	struct ib_device *active;     /* where the last completion came from; NULL: none */
+	uint8_t from[IB_WAY_ADDRESS]; /* where the datagram came from that was taken last */
 	struct ripc__list eps, timed, eventful, held, dying, late;
 	unsigned neps, nhalf_open, nlooking;
 	bool starved;            /* some post found no memory for its copy */
@@ -264,6 +268,8 @@ static inline uint32_t ib_qp_key(const struct ib_device *d, uint32_t qpn)
 
 /* ib.c */
 void ripc__ib_garbage(struct ib *t, const char *who, const char *why);
+
+void ripc__ib_release(struct ripc__transport *tr, void *token);
 
 /* port.c */
 int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt);
@@ -380,7 +386,7 @@ static inline bool ib_uc_used(const struct ripc__ep *ep)
 /* Whether all of them were acknowledged: only then may sends be posted. */
 static inline bool ib_uc_settled(const struct ripc__ep *ep)
 {
-	return !ib_uc_used(ep) || ep->uc->tx.base == ep->uc->tx.next;
+	return !ep->uc || !ep->uc->qp || ep->uc->tx.base == ep->uc->tx.next;
 }
 
 /* Receives of writes; bit 1 tells them from those of buffers. */
@@ -393,6 +399,8 @@ static inline uint64_t ib_uc_recv_id(const struct ripc__ep *ep)
 int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len); /* 0, -EAGAIN, -ENOTCONN */
 void ripc__ib_ep_unblock(struct ripc__ep *ep); /* EV_SENDABLE, if somebody waits for it and there may be room */
 int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
+int ripc__ib_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			bool more);
 int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
@@ -401,5 +409,6 @@ void ripc__ib_push(struct ripc__ep *ep); /* posts what is held back */
 void ripc__ib_keep_alive(struct ib *t);  /* tries the connections that were quiet */
 /* A completion of a connection. Return: events made, at most 2. */
 unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev);
+bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev);
 
 #endif

@@ -18,6 +18,8 @@ void ripc__ib_qp_forget(struct ripc__ep *ep)
 	if (!ep->qpn)
 		return;
 	HASH_DELETE(by_qpn, ep->t->by_qpn, ep);
+	if (ep->t->spoke == ep)
+		ep->t->spoke = NULL;
 	ep->qpn = 0;
 	ripc__verbs_cq_unpromise(&ep->d->cq, ep->sendq.depth);
 	ripc__verbs_sendq_fini(&ep->sendq);

@@ -184,6 +184,21 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 	return n + more;
 }
 
+bool ripc__verbs_cq_take(struct ripc__verbs_cq *cq, struct ibv_wc *wc)
+{
+	if (cq->stash_at < cq->stash_end || ibv_poll_cq(cq->cq, 1, wc) <= 0)
+		return false;
+	cq->seen = true;
+	return true;
+}
+
+void ripc__verbs_cq_untake(struct ripc__verbs_cq *cq, const struct ibv_wc *wc)
+{
+	cq->stash[0] = *wc;
+	cq->stash_at = 0;
+	cq->stash_end = 1;
+}
+
 /*
  * The event is asked for before the queue is looked at: what comes in between raises it. What is found then is kept for the
  * next poll.

@@ -118,6 +118,13 @@ void ripc__verbs_cq_unpromise(struct ripc__verbs_cq *cq, uint32_t n);
 /* Completions, at most max. Fewer than max: the queue was empty. Return: how many, or a negative errno: the queue is lost. */
 int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max);
 
+/*
+ * One completion, between two polls. Return: whether there is one; errors are for the next poll. And gives it back: the next poll finds
+ * it first, and until then no other is taken.
+ */
+bool ripc__verbs_cq_take(struct ripc__verbs_cq *cq, struct ibv_wc *wc);
+void ripc__verbs_cq_untake(struct ripc__verbs_cq *cq, const struct ibv_wc *wc);
+
 /* As arm() of the vtable, without losing a completion that comes meanwhile. Return: 0, 1, or a negative errno. */
 int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq);
 

@@ -68,6 +68,7 @@ static void nic_empty(struct iwv_nic *nic)
 
 	if (!nic->dev.ctx)
 		return;
+	t->active = NULL;
 	for (unsigned i = 0; i < nic->ncqs; i++) {
 		ripc__iwv_unwatch(t, nic->cq[i].channel->fd);
 		ripc__verbs_cq_fini(&nic->cq[i]);

@@ -321,8 +321,10 @@ static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bo
 				got = ripc__verbs_cq_poll(&nic->cq[k], wc, want);
 				if (got < 0)
 					ripc__iwv_nic_lost(nic, ripc_detail());
-				if (got > 0)
+				if (got > 0) {
 					t->last_wc_round = t->rounds;
+					t->active = &nic->cq[k];
+				}
 				for (int j = 0; j < got; j++)
 					n += ripc__iwv_completion(t, &wc[j], events + n);
 			}
@@ -416,6 +418,44 @@ static void vt_release(struct ripc__transport *tr, void *token)
 		ripc__iwv_conn_repost(t->table[buf->tag & ~TAG_LENT], buf);
 }
 
+/* Whether its completion may make two events. */
+static bool opens(const struct iwv *t, const struct ibv_wc *wc)
+{
+	return !(wc->wr_id & 1) && t->table[ripc__verbs_wc_buf(wc)->tag]->state == IWV_ACCEPTED;
+}
+
+static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+{
+	struct iwv *t = (struct iwv *)tr;
+	struct ripc__event two[2];
+	struct ibv_wc wc;
+
+	if (t->datagrams) {
+		/* Of the one before everybody has seen where it came from. */
+		t->ndatagrams = 0;
+		return t->rounds - t->datagram_round <= HOT_ROUNDS &&
+		       datagrams(t, t->hot_port, ev, 1);
+	}
+	if (!t->active || !ripc__verbs_cq_take(t->active, &wc))
+		return false;
+	t->last_wc_round = t->rounds;
+	if (opens(t, &wc)) {
+		ripc__verbs_cq_untake(t->active, &wc);
+		return false;
+	}
+	if (!ripc__iwv_completion(t, &wc, two))
+		return false;
+	*ev = two[0];
+	/* What is small makes room for the next at once. */
+	if (ev->token && ev->len <= cap) {
+		memcpy(room, ev->data, ev->len);
+		ev->data = room;
+		vt_release(tr, ev->token);
+		ev->token = NULL;
+	}
+	return true;
+}
+
 static int vt_arm(struct ripc__transport *tr)
 {
 	struct iwv *t = (struct iwv *)tr;
@@ -474,11 +514,13 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.reject = ripc__iwv_reject,
 	.ep_close = ripc__iwv_ep_close,
 	.post_send = ripc__iwv_post_send,
+	.post_plain = ripc__iwv_post_plain,
 	.post_write = ripc__iwv_post_write,
 	.post_read = ripc__iwv_post_read,
 	.post_datagram = vt_post_datagram,
 	.flush = vt_flush,
 	.progress = vt_progress,
+	.take = vt_take,
 	.release = vt_release,
 	.arm = vt_arm,
 	.fd = vt_fd,

@@ -182,7 +182,8 @@ struct iwv {
 	bool look;         /* at everything, in the next round */
 	bool slept;        /* armed: the same, without hurry */
 	uint64_t rounds, now_ns;
-	uint64_t last_wc_round; /* when the last completion was found */
+	struct ripc__verbs_cq *active; /* where the last completion came from; NULL: none */
+	uint64_t last_wc_round;        /* when the last completion was found */
 	struct ripc__udp udp;
 	struct ripc__slab_pool slabs; /* that datagrams are received into */
 	struct ripc__slab *slab;      /* the present one; NULL: none */
@@ -256,6 +257,8 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 void ripc__iwv_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
 void ripc__iwv_ep_close(struct ripc__ep *ep);
 int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
+int ripc__iwv_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			 bool more);
 /* Posts what is held back, all at once. Return: 0, or -ENOTCONN: refused, and the connection is over. */
 int ripc__iwv_push(struct iwv_conn *conn);
 int ripc__iwv_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
