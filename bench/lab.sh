@@ -86,6 +86,16 @@ for ((boot = 1; boot <= boots; boot++)); do
 	done <"$work/out/figures"
 done
 
+# measured PATTERN...: whether one of these figures was measured at all.
+measured()
+{
+	local pattern
+	for pattern in "$@"; do
+		compgen -G "$work/$pattern.runs" >/dev/null && return 0
+	done
+	return 1
+}
+
 # row TEXT FIGURE REFERENCE RATIO [FORMAT]
 row()
 {
@@ -122,6 +132,7 @@ if [ -s "$work/siw_bw_1M.runs" ] || [ -s "$work/rxe_bw_1M.runs" ]; then
 	echo "|---|---|---|---|---|---|---|"
 	for dev in siw rxe; do
 		for size in $sizes; do
+			measured "${dev}_bw_$size" "pf_${dev}_*_$size" || continue
 			echo "| $dev, ${size}iB | $(median ${dev}_bw_"$size" %.1f) | $(median pf_${dev}_read_"$size" %.1f) | $(
 				median r_${dev}_read_"$size") | $(median pf_${dev}_write_"$size" %.1f) | $(
 				median r_${dev}_write_"$size") | $([ $dev = siw ] && median tcp_bw_"$size" %.1f) |"
@@ -134,6 +145,7 @@ if [ -s "$work/siw_long_64K.runs" ] || [ -s "$work/rxe_long_64K.runs" ]; then
 	echo "|---|---|---|---|---|---|---|"
 	for dev in siw rxe; do
 		for size in 16K 64K 256K 1M; do
+			measured "${dev}_long_$size" "ref_${dev}_*_$size" || continue
 			echo "| $dev, ${size}iB | $(median ${dev}_long_$size %.0f) | $(median ref_${dev}_read_$size %.0f) | $(
 				median r_${dev}_long_$size) | $(median ${dev}_return_$size %.0f) | $(median ref_${dev}_write_$size %.0f) | $(
 				median r_${dev}_return_$size) |"
@@ -145,6 +157,7 @@ if [ -s "$work/file_soft_1M.runs" ] || [ -s "$work/file_siw_1M.runs" ]; then
 	echo "| File | soft ms (x TCP) | siw ms (x TCP) | \`read_bw\` | rxe ms (x TCP) | \`read_bw\` | plain TCP ms |"
 	echo "|---|---|---|---|---|---|---|"
 	for size in $files; do
+		measured "file_*_$size" || continue
 		line="| ${size}iB"
 		for name in soft siw ib; do
 			line+=" | $(median "file_${name}_$size" %.0f | awk '{ print $1 == "-" ? $1 : $1 / 1000 }') ($(
@@ -162,6 +175,7 @@ if [ -s "$work/pp_short_siw_50.runs" ] || [ -s "$work/pp_short_soft_50.runs" ] |
 		echo "| Ping-pong, $kind, bytes | soft us (x TCP) | siw rdma | siw udp | rxe | TCP blocking us |"
 		echo "|---|---|---|---|---|---|"
 		for ((size = 50; size <= 1400; size += 50)); do
+			measured "pp_${kind}_*_$size" || continue
 			line="| $size"
 			for name in soft siw siwudp ib; do
 				line+=" | $(median pp_${kind}_${name}_$size %.0f) ($(median r_pp_${kind}_${name}_$size))"
