@@ -45,7 +45,7 @@ for ((boot = 1; boot <= boots; boot++)); do
 	rm -rf "$work/out" && mkdir "$work/out"
 	"$top/tests/lab/run" --timeout 1500 --env LESS --out "$work/out" "$top/bench/lab_guest.sh" "$build" "$@" >"$work/log" 2>&1 ||
 		{ echo "lab: boot $boot ended with $?" >&2; tail -n 20 "$work/log" >&2; }
-	grep -aE 'exit code|ripc-perf:' "$work/log" >&2
+	grep -aE 'exit code|ripc-perf:|no figure|no server' "$work/log" >&2
 	[ -s "$work/out/figures" ] || continue
 	for wait in poll block; do
 		for pair in ud:pf_ud rc:pf_rc siw:pf_siw siwudp:udp; do
@@ -71,7 +71,7 @@ for ((boot = 1; boot <= boots; boot++)); do
 			ratio r_file_${name}_"$size" pf_file_${name}_"$size" file_${name}_"$size" "$(numfmt --from=iec "$size")"
 		done
 	done
-	for pair in ucx_rc_verbs:rc ucx_ud_verbs:ud uct_rc_verbs:rc uct_ud_verbs:ud fi_rxe:ud fi_siw:siw; do
+	for pair in ucx_rc_verbs:rc ucx_ud_verbs:ud uct_rc_verbs:rc uct_ud_verbs:ud fi_rxe:ud fi_siw:siw rs_rxe:rc rs_siw:siw; do
 		ratio "r_${pair%:*}" "${pair#*:}_poll" "${pair%:*}"
 	done
 	for kind in short long; do
@@ -107,7 +107,7 @@ echo "$(date -u +%Y-%m-%d), lab guest with 2 emulated processors, libripc $("$bu
 for part in short bandwidth long files pingpong others; do
 	[ ! -s "$work/seconds_$part.runs" ] || echo "lab: $part takes $(median "seconds_$part" %.0f) s of a boot" >&2
 done
-echo "Command: \`bench/lab.sh BUILD $boots${*:+ $*}\`; medians of $boots boots, each ratio taken within its boot."
+echo "Command: \`${LESS:+LESS=$LESS }bench/lab.sh BUILD $boots${*:+ $*}\`; medians of $boots boots, each ratio taken within its boot."
 if [ -s "$work/ud_poll.runs" ] || [ -s "$work/siw_poll.runs" ]; then
 	echo
 	echo "| Round trip of 64 B, p50, us | libripc | reference | ratio |"
@@ -125,6 +125,8 @@ if [ -s "$work/ud_poll.runs" ] || [ -s "$work/siw_poll.runs" ]; then
 	row "UCX \`am_lat\`, ud_verbs, its lower layer alone; UD on rxe" ud_poll uct_ud_verbs r_uct_ud_verbs
 	row "libfabric \`verbs;ofi_rxm\`; UD on rxe" ud_poll fi_rxe r_fi_rxe
 	row "libfabric \`verbs;ofi_rxm\`; siw, rdma" siw_poll fi_siw r_fi_siw
+	row "rsocket, \`rstream\`; RC on rxe" rc_poll rs_rxe r_rs_rxe
+	row "rsocket, \`rstream\`; siw, rdma" siw_poll rs_siw r_rs_siw
 fi
 if [ -s "$work/siw_bw_1M.runs" ] || [ -s "$work/rxe_bw_1M.runs" ]; then
 	echo
