@@ -13,3 +13,12 @@ tests_ib_test_wireup_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_ib_test_wireup_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_ib_test_wireup_LDADD = $(TEST_LIBS)
 EXTRA_DIST += tests/ib/test_pair.sh
+
+if HAVE_VERBS
+EXTRA_PROGRAMS += tests/ib/test_mcast
+lab_tests += tests/ib/test_mcast
+tests_ib_test_mcast_SOURCES = tests/ib/test_mcast.c
+tests_ib_test_mcast_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_ib_test_mcast_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
+tests_ib_test_mcast_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
+endif

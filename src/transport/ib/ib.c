@@ -169,6 +169,13 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	for (unsigned i = 0; i < t->ndevices; i++)
 		if (t->devices[i].v.gone && !t->devices[i].released && t->look_ns < next)
 			next = t->look_ns;
+	/* One that hears groups has stopped, and is to be made anew. */
+	for (unsigned i = 0; t->groups && i < t->nports; i++) {
+		const struct ib_mcast *m = &t->ports[i].mcast;
+
+		if (m->stopped && !m->posted && m->again_ns < next)
+			next = m->again_ns;
+	}
 	/* Those that are closed linger: a completion wakes, but not the end of their time. */
 	if (!ripc__list_empty(&t->dying) && now_ns + RIPC__MS < next)
 		next = now_ns + RIPC__MS;

@@ -86,6 +86,9 @@ struct ib_mcast {
 	struct ibv_qp *qp;              /* hears; NULL: no group was joined, or it is destroyed */
 	struct ripc__verbs_buf *repost; /* list: to be posted again */
 	struct ripc__verbs_buf *shown;  /* list: the core looks at them until the next progress() */
+	uint32_t posted;                /* receives that the queue pair has */
+	bool stopped;      /* it hears no more: it is replaced when all of these have come back */
+	uint64_t again_ns; /* not before then */
 };
 
 /* A port in use. */
@@ -276,9 +279,10 @@ int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt);
 void ripc__ib_ports_close(struct ib *t);
 void ripc__ib_device_shut(struct ib_device *d); /* closes it; no queue pair is left, nothing is registered */
 int ripc__ib_watch(struct ib *t, int fd);
+/* Posts up to IB_REPOST buffers of the list, for so many bytes each. Return: how many; those that were refused are in the list again. */
+unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ripc__verbs_buf **list, uint32_t len);
 /* Post what is to be posted again. A failure loses the port or the device. */
 void ripc__ib_port_repost(struct ib_port *p);
-void ripc__ib_mcast_repost(struct ib_port *p);
 void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq);
 /* Receives for one more connection. Return: the queue; NULL: none, explained. And no longer. */
 struct ib_srq *ripc__ib_srq_promise(struct ib_device *d);
@@ -330,7 +334,9 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 			unsigned niov);
 /* A completed receive of a port. Return: events made, 0 or 1. */
 unsigned ripc__ib_mcast_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev);
-void ripc__ib_mcast_take_back(struct ib_port *p);                  /* what the core was shown */
+void ripc__ib_mcast_take_back(struct ib_port *p);                /* what the core was shown */
+void ripc__ib_mcast_stopped(struct ib_port *p, const char *why); /* its queue pair did */
+void ripc__ib_mcast_repost(struct ib_port *p); /* as the others; a queue pair that has stopped is replaced */
 void ripc__ib_mcast_lose(struct ib *t, const struct ib_device *d); /* nothing of it is open any more */
 void ripc__ib_mcast_close(struct ib *t);
 void ripc__ib_mcast_forked(struct ib *t); /* closes descriptors; async-signal-safe */

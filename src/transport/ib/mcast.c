@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Multicast to groups, over ports of RoCE version 2. A second queue pair of each such port hears, with a key that all know; it is
- * made with the first group that is joined. The adapter delivers what it is attached to; that the network, and the host's own
- * filters, let it come as far as that is a matter of IP, and asked for by a socket that joins the same address. What is sent
- * goes over the queue pair for datagrams.
+ * made with the first group that is joined, and made anew when it has stopped. The adapter delivers what it is attached to; that
+ * the network, and the host's own filters, let it come as far as that is a matter of IP, and asked for by a socket that joins the
+ * same address. What is sent goes over the queue pair for datagrams.
  */
+#include "core/clock.h"
 #include "core/log.h"
 #include "transport/ib/ib.h"
 #include "transport/iwarp/mcast.h"
@@ -23,6 +24,8 @@
 #define GROUP_HOPS 1     /* as datagrams of IP multicast have by themselves */
 #define GROUP_RECV 256u  /* receives posted, per port */
 #define GROUPS_MAX 1024u /* that were joined or sent to: lanes carry what goes to others */
+#define REMAKE_NS \
+	(1000 * RIPC__MS) /* between two times that a queue pair is replaced: some cause may stay */
 
 /* A group that was joined or sent to. */
 struct ib_group {
@@ -90,47 +93,62 @@ static struct ib_group *group_get(struct ib *t, uint64_t id)
 
 /* ---- hearing ---- */
 
-/* The queue pair that hears, with its receives. */
-static int hear(struct ib_port *p)
+static uint32_t recvs(const struct ib_device *d)
+{
+	uint32_t most = (uint32_t)d->v.attr.max_qp_wr;
+
+	return most < GROUP_RECV ? most : GROUP_RECV;
+}
+
+/* The queue pair that hears, without receives. */
+static int make(struct ib_port *p)
 {
 	struct ib_device *d = p->d;
 	struct ibv_qp_init_attr init = {
 		.send_cq = d->cq.cq,
 		.recv_cq = d->cq.cq,
 		.qp_type = IBV_QPT_UD,
-		.cap = {.max_send_wr = 1, .max_recv_wr = GROUP_RECV, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = 1, .max_recv_wr = recvs(d), .max_send_sge = 1, .max_recv_sge = 1},
 	};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num, .qkey = GROUP_QKEY};
-	uint32_t bufs;
 	int rc;
 
-	if (p->mcast.qp)
-		return 0;
-	if (init.cap.max_recv_wr > (uint32_t)d->v.attr.max_qp_wr)
-		init.cap.max_recv_wr = (uint32_t)d->v.attr.max_qp_wr;
-	bufs = init.cap.max_recv_wr;
-	rc = ripc__verbs_cq_promise(&d->cq, bufs + 1);
-	if (rc)
-		return rc;
-	rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
-	if (rc)
-		goto unpromise;
 	errno = 0;
 	p->mcast.qp = ripc__ib_make_qp(d, &init);
-	if (!p->mcast.qp) {
-		rc = errno ? -errno : -ENOMEM;
-		goto unpromise;
-	}
+	if (!p->mcast.qp)
+		return errno ? -errno : -ENOMEM;
 	rc = ripc__ib_set_qp(p->mcast.qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
 			     "for groups");
 	attr.qp_state = IBV_QPS_RTR;
 	if (!rc)
 		rc = ripc__ib_set_qp(p->mcast.qp, &attr, IBV_QP_STATE, "ready to hear groups");
+	if (!rc)
+		return 0;
+	ibv_destroy_qp(p->mcast.qp);
+	p->mcast.qp = NULL;
+	return rc;
+}
+
+/* The same with its receives, unless it is there. */
+static int hear(struct ib_port *p)
+{
+	struct ib_device *d = p->d;
+	uint32_t bufs = recvs(d);
+	int rc;
+
+	/* One that has stopped is made anew for all groups together. */
+	if (p->mcast.qp || p->mcast.stopped)
+		return 0;
+	rc = ripc__verbs_cq_promise(&d->cq, bufs + 1);
+	if (rc)
+		return rc;
+	rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
+	if (!rc)
+		rc = make(p);
 	if (rc) {
-		ibv_destroy_qp(p->mcast.qp);
-		p->mcast.qp = NULL;
-		goto unpromise;
+		ripc__verbs_cq_unpromise(&d->cq, bufs + 1);
+		return rc;
 	}
 	for (uint32_t i = 0; i < bufs; i++) {
 		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->dgram);
@@ -141,9 +159,6 @@ static int hear(struct ib_port *p)
 	}
 	ripc__ib_mcast_repost(p);
 	return 0;
-unpromise:
-	ripc__verbs_cq_unpromise(&d->cq, bufs + 1);
-	return rc;
 }
 
 /* Asks the host and its network for what comes to that address, or no longer. Return: 0 or a negative errno. */
@@ -188,6 +203,18 @@ static bool shared(struct ib *t, const struct ib_port *p, const struct ib_group 
 	return false;
 }
 
+/* What a queue pair that is still missing hears is seen to when it is made. */
+static int attach(struct ib_port *p, const union ibv_gid *gid)
+{
+	int rc = p->mcast.qp ? ibv_attach_mcast(p->mcast.qp, gid, 0) : 0;
+
+	if (!rc)
+		return 0;
+	rc = rc < 0 ? rc : -rc;
+	return ripc__fail(rc, "ib: %s port %u cannot be attached to a multicast group: %s",
+			  p->d->v.name, p->num, strerror(-rc));
+}
+
 static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
 {
 	union ibv_gid gid = address(p, g->id);
@@ -199,14 +226,10 @@ static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
 	if (rc)
 		return ripc__fail(rc, "ib: multicast group not joined on %s: %s", p->netdev,
 				  strerror(-rc));
-	rc = ibv_attach_mcast(p->mcast.qp, &gid, 0);
-	if (!rc)
-		return 0;
-	rc = rc < 0 ? rc : -rc;
-	if (!shared(t, p, g))
+	rc = attach(p, &gid);
+	if (rc && !shared(t, p, g))
 		(void)membership(t, p, &gid, false);
-	return ripc__fail(rc, "ib: %s port %u cannot be attached to a multicast group: %s",
-			  p->d->v.name, p->num, strerror(-rc));
+	return rc;
 }
 
 static void port_leave(struct ib *t, struct ib_port *p, struct ib_group *g)
@@ -258,15 +281,94 @@ void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id)
 		port_leave(t, &t->ports[i], g);
 }
 
+/* ---- a queue pair that stops ---- */
+
+void ripc__ib_mcast_stopped(struct ib_port *p, const char *why)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (p->mcast.stopped)
+		return;
+	p->mcast.stopped = true;
+	ripc__log(RIPC_LOG_WARN,
+		  "ib: %s port %u no longer hears multicast: %s; it is made to hear again",
+		  p->d->v.name, p->num, why);
+	/* So all receives come back, if they do not by themselves. */
+	if (p->mcast.qp)
+		(void)ibv_modify_qp(p->mcast.qp, &attr, IBV_QP_STATE);
+}
+
+/* Calls ibv_attach_mcast() or ibv_detach_mcast() for all groups that were joined there. Return: 0, or why not for one of them. */
+static int all_groups(struct ib_port *p, bool on)
+{
+	struct ib *t = p->t;
+	int rc = 0;
+
+	for (const struct ib_group *g = t->groups; g; g = g->hh.next) {
+		union ibv_gid gid = address(p, g->id);
+		int err = 0;
+
+		if (!(g->joined & 1u << (p - t->ports)))
+			continue;
+		if (on)
+			err = attach(p, &gid);
+		else
+			(void)ibv_detach_mcast(p->mcast.qp, &gid, 0);
+		if (err)
+			rc = err;
+	}
+	return rc;
+}
+
+/* No receive of the old one can come back any more. */
+static void remake(struct ib_port *p)
+{
+	struct ib *t = p->t;
+
+	if (t->now_ns < p->mcast.again_ns)
+		return;
+	p->mcast.again_ns = t->now_ns + REMAKE_NS;
+	if (p->mcast.qp) {
+		all_groups(p, false);
+		ibv_destroy_qp(p->mcast.qp);
+		p->mcast.qp = NULL;
+	}
+	if (make(p) || all_groups(p, true)) {
+		ripc__log(RIPC_LOG_ERROR, "ib: %s port %u hears no multicast: %s; tried again",
+			  p->d->v.name, p->num, ripc_detail());
+		return;
+	}
+	p->mcast.stopped = false;
+	ripc__log(RIPC_LOG_INFO, "ib: %s port %u hears multicast again", p->d->v.name, p->num);
+}
+
+void ripc__ib_mcast_repost(struct ib_port *p)
+{
+	unsigned n;
+
+	if (p->d->v.gone)
+		return;
+	/* Posted to one that has stopped they would come back at once, for ever. */
+	if (p->mcast.stopped && !p->mcast.posted)
+		remake(p);
+	while (p->mcast.repost && p->mcast.qp && !p->mcast.stopped) {
+		/* Whatever a network lets through: the key is no secret, and what does not fit may stop a queue pair. */
+		n = ripc__ib_post_bufs(p->mcast.qp, &p->mcast.repost, IB_GRH + 4096);
+		p->mcast.posted += n;
+		if (!n)
+			return;
+	}
+}
+
+/* ---- what is heard ---- */
+
 unsigned ripc__ib_mcast_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
 
-	/* The queue pair has stopped: posted again it would come back at once, for ever. */
-	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-		ripc__verbs_pool_put(buf);
-		return 0;
-	}
+	p->mcast.posted--;
+	if (wc->status == IBV_WC_WR_FLUSH_ERR)
+		ripc__ib_mcast_stopped(p, ibv_wc_status_str(wc->status));
 	/* The key is no secret: somebody may have sent it to this queue pair alone. */
 	if (wc->status != IBV_WC_SUCCESS || wc->byte_len < IB_GRH || !(wc->wc_flags & IBV_WC_GRH) ||
 	    !ripc__ib_grh_to_group(buf->data)) {

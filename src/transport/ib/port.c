@@ -73,34 +73,29 @@ static void unchain(struct ripc__verbs_buf **list, struct ibv_recv_wr *bad)
 	}
 }
 
-void ripc__ib_port_repost(struct ib_port *p)
+unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ripc__verbs_buf **list, uint32_t len)
 {
 	struct ibv_recv_wr wr[IB_REPOST], *bad;
 	struct ibv_sge sge[IB_REPOST];
+	unsigned n = chain(list, wr, sge, len);
 
-	while (p->repost && p->qp && !p->d->v.gone) {
-		unsigned n = chain(&p->repost, wr, sge, IB_GRH + ripc__ib_mtu_bytes(p->place.mtu));
-
-		if (ibv_post_recv(p->qp, wr, &bad)) {
-			unchain(&p->repost, bad);
-			return;
-		}
-		p->nrepost -= n;
-	}
+	if (!n || !ibv_post_recv(qp, wr, &bad))
+		return n;
+	n = (unsigned)(bad - wr);
+	unchain(list, bad);
+	return n;
 }
 
-void ripc__ib_mcast_repost(struct ib_port *p)
+void ripc__ib_port_repost(struct ib_port *p)
 {
-	struct ibv_recv_wr wr[IB_REPOST], *bad;
-	struct ibv_sge sge[IB_REPOST];
+	uint32_t len = IB_GRH + ripc__ib_mtu_bytes(p->place.mtu);
+	unsigned n;
 
-	while (p->mcast.repost && p->mcast.qp && !p->d->v.gone) {
-		/* Whatever a network lets through: the key is no secret, and what does not fit may stop a queue pair. */
-		chain(&p->mcast.repost, wr, sge, IB_GRH + 4096);
-		if (ibv_post_recv(p->mcast.qp, wr, &bad)) {
-			unchain(&p->mcast.repost, bad);
+	while (p->repost && p->qp && !p->d->v.gone) {
+		n = ripc__ib_post_bufs(p->qp, &p->repost, len);
+		p->nrepost -= n;
+		if (!n)
 			return;
-		}
 	}
 }
 

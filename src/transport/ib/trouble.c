@@ -87,8 +87,10 @@ static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *w
 		}
 	}
 	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].qp == qp || t->ports[i].mcast.qp == qp)
+		if (t->ports[i].qp == qp)
 			port_down(d, t->ports[i].num, why);
+		else if (t->ports[i].mcast.qp == qp)
+			ripc__ib_mcast_stopped(&t->ports[i], why);
 }
 
 void ripc__ib_device_event(struct ib_device *d)
