@@ -44,7 +44,7 @@ wait "$server"
 serve killed
 timeout 120 ./tools/ripc-perf bandwidth -s 1M -c 100000 >"$out" 2>"$err" &
 client=$!
-sleep 5
+sleep 3
 kill -9 "$server"
 wait "$server" 2>/dev/null
 wait "$client"
@@ -59,13 +59,13 @@ fi
 serve survivor
 start client ./tools/ripc-perf bandwidth -s 1M -c 100000
 client=$pid
-sleep 5
+sleep 3
 kill -9 "$client"
 wait "$client" 2>/dev/null
 # It takes a while until it has given the old one up.
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-	sleep 3
+for _ in $(seq 30); do
 	timeout 60 ./tools/ripc-perf latency -s 64 -c 10 >/dev/null 2>&1 && break
+	sleep 1
 done
 expect "a server whose client was killed serves the next" 0 120 ./tools/ripc-perf latency -s 64 -c 100 --timeout 20000 --stop
 wait "$server"
@@ -77,9 +77,9 @@ expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$wor
 case $device in
 rxe* | siw*)
 	serve removed
-	timeout 400 ./tools/ripc-perf bandwidth -s 256K -c 3000 --verify --timeout 60000 >"$out" 2>"$err" &
+	timeout 400 ./tools/ripc-perf bandwidth -s 256K -c 2000 --verify --timeout 60000 >"$out" 2>"$err" &
 	client=$!
-	sleep 4
+	sleep 3
 	timeout 60 rdma link delete "$device"
 	rc=$?
 	if [ $rc -eq 0 ]; then
