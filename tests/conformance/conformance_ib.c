@@ -11,8 +11,8 @@ static const struct {
 } configs[] = {
 	{"ud", "", true},
 	{"rc", "short=rdma", false},
-	/* And everything is copied, completes one by one and goes in small packets. */
-	{"uc", "short=rdma ib_qp=uc inline=0 signal_every=1 path_mtu=256", false},
+	/* And everything is copied, completes one by one and goes in smaller packets. */
+	{"uc", "short=rdma ib_qp=uc inline=0 signal_every=1 path_mtu=1024", false},
 };
 
 static const char *interfaces;
