@@ -193,7 +193,11 @@ part_files()
 		esac
 		coproc SERVER { exec taskset -c $server_cpu "$build/bench/files" server "$options"; }
 		to=${SERVER[1]}
-		read -r -t 20 id port <&"${SERVER[0]}" || { echo "files $options: no server" >&2; continue; }
+		if ! read -r -t 60 id port <&"${SERVER[0]}"; then
+			echo "files $options: no server" >&2
+			stop "$SERVER_PID"
+			continue
+		fi
 		for size in $sizes; do
 			count=${size#*:} size=${size%:*}
 			line=$(timeout 300 taskset -c $client_cpu "$build/bench/files" client "$id" "$port" \
