@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "config.h"
+
+#include "resolver/backends.h"
+
+#include "auth/secret.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "resolver/backend.h"
+#include "resolver/chain.h"
+#include "resolver/inside.h"
+#include "resolver/report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Those that a chain may name. */
+static const struct ripc__backend_ops *const known[] = {
+	&ripc__backend_local,
+	&ripc__backend_udp,
+	&ripc__backend_file,
+#ifdef HAVE_ZOOKEEPER
+	&ripc__backend_zookeeper,
+#endif
+};
+enum { KNOWN = sizeof(known) / sizeof(known[0]) };
+
+/* The back end that can answer a sender on the network. */
+bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__sender *from)
+{
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		if (!r->backends[i]->ops->inet)
+			continue;
+		from->backend = (uint8_t)i;
+		return true;
+	}
+	return false;
+}
+
+static void leave_out(struct ripc__resolver *r, const char *name, const char *why)
+{
+	struct ripc__left_out *l = &r->left[r->nleft++];
+
+	snprintf(l->name, sizeof(l->name), "%.15s", name);
+	snprintf(l->why, sizeof(l->why), "%s", why);
+}
+
+static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops *ops,
+			const struct ripc__resolver_env *env, const char *arg)
+{
+	struct ripc__backend_env benv = {
+		.opt = env->opt,
+		.instance = env->instance,
+		.host = env->host,
+		.auth = env->auth,
+		.arg = arg,
+		.secret = r->zookeeper_auth,
+		.local = r->local,
+		.alone = !ripc__backends_inet(r, &(struct ripc__sender){0}),
+		.epoll_fd = r->epoll_fd,
+		.tag = (uint64_t)r->nbackends << 32,
+		.sim = env->sim,
+		.now_ns = env->sim ? 0 : ripc__clock_ns(),
+	};
+	char why[256] = "";
+	int rc = ops->open(&r->backends[r->nbackends], &benv, why, sizeof(why));
+
+	if (!rc)
+		r->nbackends++;
+	else
+		leave_out(r, ops->name, why);
+	return rc;
+}
+
+/* user:password for ZooKeeper, from the first line of its file. */
+static int load_zookeeper_auth(struct ripc__resolver *r, const char *path)
+{
+	char why[300];
+	int rc = ripc__secret_read(path, r->zookeeper_auth, sizeof(r->zookeeper_auth), NULL, why,
+				   sizeof(why));
+
+	if (rc < 0)
+		return ripc__fail(rc, "zookeeper_auth_file (RIPC_ZOOKEEPER_AUTH_FILE) %s", why);
+	r->zookeeper_auth[strcspn(r->zookeeper_auth, "\r\n")] = 0;
+	if (!strchr(r->zookeeper_auth, ':'))
+		return ripc__fail(
+			-EINVAL, "zookeeper_auth_file (RIPC_ZOOKEEPER_AUTH_FILE) %s: must hold user:password",
+			path);
+	return 0;
+}
+
+/* The contexts of a host share the resolver's port, and what comes to this host alone is read by one of them. */
+static void add_local(struct ripc__resolver *r, struct ripc__chain_link *links, unsigned *nlinks)
+{
+	bool file = false;
+
+	for (unsigned i = 0; i < *nlinks; i++) {
+		file = file || !strcmp(links[i].name, ripc__backend_file.name);
+		if (!strcmp(links[i].name, ripc__backend_local.name))
+			return;
+	}
+	if (!file)
+		return;
+	links[*nlinks] = (struct ripc__chain_link){0};
+	snprintf(links[*nlinks].name, sizeof(links[*nlinks].name), "%s", ripc__backend_local.name);
+	++*nlinks;
+	r->quiet = true;
+}
+
+static int nothing_works(struct ripc__resolver *r, int rc)
+{
+	char all[1024];
+	size_t at = 0;
+
+	for (unsigned i = 0; i < r->nleft; i++)
+		at = ripc__append(all, sizeof(all), at, "%s%s: %s", i ? "; " : "", r->left[i].name,
+				  r->left[i].why);
+	return ripc__fail(rc, "no resolver back end works: %s", all);
+}
+
+/* Opens those that the chain names. File comes last, as it leaves the resolver's port to one that hears it anyway. */
+int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_env *env)
+{
+	struct ripc__chain_link links[RIPC__CHAIN_MAX];
+	const char *at = env->opt->resolver;
+	unsigned nlinks = 0;
+	char why[256];
+	int rc = 0, first = 0;
+
+	if (env->sim) {
+		rc = open_backend(r, &ripc__backend_sim, env, "");
+		r->polled = true;
+		return rc ? ripc__fail(rc, "sim: %s", r->left[0].why) : 0;
+	}
+	if (ripc__chain_check(at, why, sizeof(why)))
+		return ripc__fail(-EINVAL, "resolver=%s: %s", at, why);
+	while (ripc__chain_next(&at, &links[nlinks], why, sizeof(why)) == 1)
+		nlinks++;
+	add_local(r, links, &nlinks);
+	if (*env->opt->zookeeper_auth_file)
+		rc = load_zookeeper_auth(r, env->opt->zookeeper_auth_file);
+	if (rc)
+		return rc;
+	for (unsigned k = 0; k < KNOWN; k++) {
+		unsigned i = 0;
+
+		while (i < nlinks && strcmp(links[i].name, known[k]->name))
+			i++;
+		if (i == nlinks)
+			continue;
+		links[i].name[0] = 0;
+		rc = open_backend(r, known[k], env, links[i].arg);
+		/* A mistake, or a want of something that will be wanted again: not for working around. */
+		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
+			return ripc__fail(rc, "%s: %s", known[k]->name, r->left[r->nleft - 1].why);
+		if (rc) {
+			r->quiet = r->quiet && known[k] != &ripc__backend_local;
+			first = first ? first : rc;
+		} else if (known[k] == &ripc__backend_local) {
+			r->local = true;
+		}
+	}
+	for (unsigned i = 0; i < nlinks; i++)
+		if (links[i].name[0])
+			leave_out(r, links[i].name,
+				  strcmp(links[i].name, ripc__backend_sim.name)
+					  ? "this build has no ZooKeeper client"
+					  : "it works in simulations only");
+	if (!r->nbackends)
+		return nothing_works(r, first ? first : -EINVAL);
+	for (unsigned i = 0; i < r->nleft; i++)
+		ripc__log(RIPC_LOG_WARN, "resolver works without %s: %s", r->left[i].name,
+			  r->left[i].why);
+	return 0;
+}

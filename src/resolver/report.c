@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "config.h"
+
+#include "resolver/report.h"
+
+#include "auth/key.h"
+#include "resolver/backend.h"
+#include "resolver/core.h"
+#include "resolver/inside.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (at >= len)
+		return at;
+	va_start(ap, fmt);
+	n = vsnprintf(text + at, len - at, fmt, ap);
+	va_end(ap);
+	return at + (size_t)n;
+}
+
+/* "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77", as far as known. */
+void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
+			 const struct ripc__record *record, long pid, char *text, size_t len)
+{
+	static const uint8_t nobody[16];
+	bool known_instance = memcmp(record->instance, nobody, 16);
+	const uint8_t *id = record->instance;
+	size_t at;
+
+	at = ripc__append(text, len, 0, "service %" PRIu64 " is held by ", service);
+	if (known_instance)
+		at = ripc__append(text, len, at, "instance %02x%02x%02x%02x", id[0], id[1], id[2],
+				  id[3]);
+	else
+		at = ripc__append(text, len, at, "another process of this host");
+	for (unsigned i = 0; r->describe && i < record->naddrs; i++) {
+		const struct ripc__record_addr *a = &record->addrs[i];
+		char addr[96] = "";
+
+		r->describe(a->transport, a->addr, a->len, addr, sizeof(addr));
+		if (*addr)
+			at = ripc__append(text, len, at, "%s%s", i ? ", " : " on ", addr);
+	}
+	if (pid > 0)
+		ripc__append(text, len, at, ", pid %ld", pid);
+}
+
+/* Those of another key give no answer, not even that. */
+static void describe_keys(const struct ripc__resolver *r, char *text, size_t len, size_t at)
+{
+	struct ripc__auth_counts counts;
+	const uint8_t *id;
+
+	bool network = false;
+
+	for (unsigned i = 0; i < r->nbackends; i++)
+		network = network || r->backends[i]->ops->inet;
+	if (!network)
+		return;
+	if (!r->auth) {
+		ripc__append(
+			text, len, at, "; asked without a key%s",
+			r->sealed ? ", and contexts with one are here, which do not answer those "
+				    "without"
+				  : "");
+		return;
+	}
+	id = ripc__auth_id(r->auth);
+	at = ripc__append(text, len, at, "; only those with key %02x%02x%02x%02x answer", id[0],
+			  id[1], id[2], id[3]);
+	ripc__auth_counts(r->auth, &counts);
+	if (counts.strangers)
+		at = ripc__append(text, len, at, ", %" PRIu64 " messages of strangers were refused",
+				  counts.strangers);
+	if (counts.late)
+		ripc__append(text, len, at, ", %" PRIu64 " of clocks that differ", counts.late);
+}
+
+void ripc__report_failure(struct ripc__resolver *r, uint64_t service, unsigned requests, char *text,
+			  size_t len)
+{
+	size_t at = ripc__append(text, len, 0, "asked ");
+
+	for (unsigned i = r->quiet; i < r->nbackends; i++) {
+		char tried[200];
+
+		r->backends[i]->ops->tried(r->backends[i], service, requests, tried, sizeof(tried));
+		at = ripc__append(text, len, at, "%s%s", i > r->quiet ? " and " : "", tried);
+	}
+	at = ripc__append(text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
+	describe_keys(r, text, len, at);
+}
+
+int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,
+			 size_t len)
+{
+	struct ripc__rcore_counts counts;
+
+	if (index < r->nbackends) {
+		struct ripc__backend *b = r->backends[index];
+
+		*name = b->ops->name;
+		return b->ops->describe(b, text, len);
+	}
+	index -= r->nbackends;
+	if (index < r->nleft) {
+		*name = r->left[index].name;
+		snprintf(text, len, "%s", r->left[index].why);
+		return 0;
+	}
+	index -= r->nleft;
+	if (!index) {
+		ripc__rcore_counts(r->core, &counts);
+		*name = "cache";
+		snprintf(text, len,
+			 "%zu records in %zu bytes, %zu look-ups under way or failed of late, %zu "
+			 "services of ours; %" PRIu64 " messages not understood",
+			 counts.cached, counts.cached_bytes, counts.lookups, counts.held,
+			 r->bad + counts.bad);
+		return 1;
+	}
+	if (index > 1 || !r->auth)
+		return -ENOENT;
+	*name = "keys";
+	ripc__auth_describe(r->auth, text, len);
+	return 1;
+}
+
+void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len)
+{
+	const char *name;
+	char one[512];
+	size_t at = 0;
+
+	for (unsigned i = 0; ripc__resolver_entry(r, i, &name, one, sizeof(one)) >= 0; i++)
+		at = ripc__append(text, len, at, "%s%s: %s", at ? "; " : "", name, one);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What a resolver says of itself in words: who holds a service, why nobody was found, in what state its back ends are. */
+#ifndef RIPC_RESOLVER_REPORT_H
+#define RIPC_RESOLVER_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ripc__record;
+struct ripc__resolver;
+
+/* Writes to text[at...len-1], which ends in 0. Return: where to go on, len or more if it is full. */
+size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77", as far as known. pid 0: unknown. */
+void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
+			 const struct ripc__record *record, long pid, char *text, size_t len);
+/* Who was asked for a service, and for how long. */
+void ripc__report_failure(struct ripc__resolver *r, uint64_t service, unsigned requests, char *text,
+			  size_t len);
+
+#endif
