@@ -5,79 +5,24 @@
  * one mutex, held for a few instructions.
  */
 #define _GNU_SOURCE
-#define THREADED /* the multi-threaded library */
-#include "resolver/ensemble.h"
+#include "resolver/ensemble_call.h"
 
 #include "core/clock.h"
 #include "core/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/queue.h>
 #include <sys/random.h>
 #include <unistd.h>
-#include <zookeeper/zookeeper.h>
 
 #define DEFAULT_ROOT "/ripc"
 #define RETRY_MS     500 /* after which a handle that could not be made is tried for again */
 #define HOSTS_MAX    32
-#define CLAIM_TRIES \
-	4 /* rounds of one claim: make parents, find the node gone again, take it away */
-
-enum command { CLAIM, RELEASE, WATCH, ACCUSE };
-
-/* A command, and later the call that carries it out. */
-struct call {
-	STAILQ_ENTRY(call) link;
-	struct ripc__ensemble *e;
-	zhandle_t *zh; /* the session it belongs to */
-	enum command command;
-	uint64_t service;
-	bool force;
-	unsigned tries;
-	zoo_op_result_t results[2];
-	zoo_op_t ops[2];
-	char path[512];
-	size_t len;
-	size_t their_len; /* ACCUSE: bytes of the node as it is, behind those of ours */
-	int32_t version;  /* of that node */
-	char bytes[];     /* data for the node */
-};
-
-struct reported {
-	STAILQ_ENTRY(reported) link;
-	enum ripc__ensemble_kind kind;
-	uint64_t service;
-	bool ours;
-	int32_t version;
-	size_t len;
-	uint8_t bytes[];
-};
-
-struct ripc__ensemble {
-	pthread_mutex_t lock; /* of what follows, up to expired */
-	pthread_cond_t cond;  /* the keeper waits here */
-	STAILQ_HEAD(, call) calls;
-	STAILQ_HEAD(, call)
-	unsure; /* releases that were lost with the connection: made again in the same session */
-	STAILQ_HEAD(, reported) reports;
-	bool stop;
-	bool expired; /* the session is over: a new handle is needed */
-	bool starved; /* a report was lost for want of memory: as if the connection had been */
-	int fd;
-	pthread_t keeper;
-	char hosts[512];
-	char root[480];
-	char auth[160];
-	uint32_t session_ms;
-	int64_t session; /* the one last connected; the library's thread only */
-};
 
 /* --- reports --- */
 
@@ -88,10 +33,11 @@ void ripc__ensemble_poke(struct ripc__ensemble *e)
 	(void)!write(e->fd, &one, sizeof(one));
 }
 
-static void report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint64_t service,
-			bool ours, int32_t version, const void *bytes, size_t len)
+void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
+				uint64_t service, bool ours, int32_t version, const void *bytes,
+				size_t len)
 {
-	struct reported *r = len > RIPC__NODE_MAX ? NULL : malloc(sizeof(*r) + len);
+	struct ripc__ensemble_reported *r = len > RIPC__NODE_MAX ? NULL : malloc(sizeof(*r) + len);
 
 	pthread_mutex_lock(&e->lock);
 	if (r) {
@@ -110,21 +56,21 @@ static void report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
 	ripc__ensemble_poke(e);
 }
 
-static void report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint64_t service,
-		   bool ours, const void *bytes, size_t len)
+void ripc__ensemble_report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
+			   uint64_t service, bool ours, const void *bytes, size_t len)
 {
-	report_node(e, kind, service, ours, 0, bytes, len);
+	ripc__ensemble_report_node(e, kind, service, ours, 0, bytes, len);
 }
 
-static void report_text(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint64_t service,
-			const char *text)
+void ripc__ensemble_report_text(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
+				uint64_t service, const char *text)
 {
-	report(e, kind, service, false, text, strlen(text) + 1);
+	ripc__ensemble_report(e, kind, service, false, text, strlen(text) + 1);
 }
 
 bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *out)
 {
-	struct reported *r;
+	struct ripc__ensemble_reported *r;
 	bool starved = false;
 	uint64_t n;
 
@@ -174,33 +120,13 @@ static void on_log(const char *line)
 	ripc__log(level, "zookeeper: %.400s", at);
 }
 
-static bool parse_path(const struct ripc__ensemble *e, const char *path, uint64_t *service)
-{
-	size_t len = strlen(e->root);
-	char *end;
-
-	if (!path || strncmp(path, e->root, len) || path[len] != '/' || strlen(path + len + 1) != 16)
-		return false;
-	*service = strtoull(path + len + 1, &end, 16);
-	return !*end;
-}
-
-static void on_node(zhandle_t *zh, int type, int state, const char *path, void *ctx)
-{
-	struct ripc__ensemble *e = ctx;
-	uint64_t service;
-
-	if (type != ZOO_SESSION_EVENT && parse_path(e, path, &service))
-		report(e, RIPC__ENS_CHANGED, service, false, NULL, 0);
-}
-
 /*
  * A new session has nothing to release: the nodes of the last one went with it. Should a service have been registered again
  * since, its node goes too, and is made anew: it is watched.
  */
 static void release_again(struct ripc__ensemble *e, bool same_session)
 {
-	struct call *c;
+	struct ripc__ensemble_call *c;
 
 	pthread_mutex_lock(&e->lock);
 	while ((c = STAILQ_FIRST(&e->unsure))) {
@@ -224,314 +150,22 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 		int64_t id = zoo_client_id(zh)->client_id;
 
 		release_again(e, id == e->session);
-		report(e, RIPC__ENS_UP, (uint64_t)id, false, "", id != e->session);
+		ripc__ensemble_report(e, RIPC__ENS_UP, (uint64_t)id, false, "", id != e->session);
 		e->session = id;
 	} else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
-		report_text(e, RIPC__ENS_LOST, 0,
-			    state == ZOO_AUTH_FAILED_STATE ? "authentication failed"
-							   : "the session expired");
+		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0,
+					   state == ZOO_AUTH_FAILED_STATE ? "authentication failed"
+									  : "the session expired");
 		pthread_mutex_lock(&e->lock);
 		e->expired = true;
 		pthread_cond_signal(&e->cond);
 		pthread_mutex_unlock(&e->lock);
 	} else {
-		report_text(e, RIPC__ENS_LOST, 0, "");
+		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0, "");
 	}
-}
-
-/* Whether a call came to nothing with its connection; it will be made again if it is still wanted. */
-static bool is_loss(int rc)
-{
-	return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED ||
-	       rc == ZCLOSING || rc == ZINVALIDSTATE || rc == ZSESSIONMOVED;
-}
-
-static void end_call(struct call *c, int rc)
-{
-	/* Nobody else would remove our node while this session lives. */
-	if (c->command == RELEASE && is_loss(rc)) {
-		pthread_mutex_lock(&c->e->lock);
-		STAILQ_INSERT_TAIL(&c->e->unsure, c, link);
-		pthread_mutex_unlock(&c->e->lock);
-		return;
-	}
-	if (rc && !is_loss(rc))
-		report_text(c->e, RIPC__ENS_REFUSED, c->service,
-			    rc == ZMARSHALLINGERROR ? "out of memory" : zerror(rc));
-	free(c);
-}
-
-/* --- telling a holder of another --- */
-
-static const struct ACL_vector *acl(const struct ripc__ensemble *e)
-{
-	return *e->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
-}
-
-/*
- * The record of the one who lost lies in a node beside the other's, which is written once more as it is: its holder watches
- * it, and a node that was just made has never been written.
- */
-#define RIVAL_SUFFIX ".rival"
-
-struct beside {
-	char path[sizeof(((struct call *)0)->path) + sizeof(RIVAL_SUFFIX)];
-};
-
-static struct beside beside(const struct call *c)
-{
-	struct beside b;
-
-	snprintf(b.path, sizeof(b.path), "%s" RIVAL_SUFFIX, c->path);
-	return b;
-}
-
-static void accuse(struct call *c);
-
-static void on_cleared(int rc, const void *data)
-{
-	struct call *c = (struct call *)data;
-
-	if (rc && rc != ZNONODE)
-		end_call(c, rc);
-	else
-		accuse(c);
-}
-
-static void on_accused(int rc, const void *data)
-{
-	struct call *c = (struct call *)data;
-	struct beside b = beside(c);
-
-	/* Left there by another, earlier, and never read. */
-	if (rc == ZNODEEXISTS && c->tries++ < CLAIM_TRIES) {
-		rc = zoo_adelete(c->zh, b.path, -1, on_cleared, c);
-		if (!rc)
-			return;
-	}
-	/* If the node is another one by now, there is nobody to be told. */
-	end_call(c, rc == ZNODEEXISTS || rc == ZBADVERSION || rc == ZNONODE ? 0 : rc);
-}
-
-/* In one message to the ensemble: whoever has lost may end the session at once. So it does not end with that, either. */
-static void accuse(struct call *c)
-{
-	struct beside b = beside(c);
-	int rc;
-
-	zoo_create_op_init(&c->ops[0], b.path, c->bytes, (int)c->len, acl(c->e), 0, NULL, 0);
-	zoo_set_op_init(&c->ops[1], c->path, c->bytes + c->len, (int)c->their_len, c->version, NULL);
-	rc = zoo_amulti(c->zh, 2, c->ops, c->results, on_accused, c);
-	if (rc)
-		end_call(c, rc);
-}
-
-static void on_told(int rc, const void *data)
-{
-}
-
-static void on_rival(int rc, const char *value, int len, const struct Stat *stat, const void *data)
-{
-	struct call *c = (struct call *)data;
-	struct beside b = beside(c);
-
-	if (!rc && len > 0 && (size_t)len <= RIPC__NODE_MAX) {
-		report(c->e, RIPC__ENS_RIVAL, c->service, false, value, (size_t)len);
-		(void)zoo_adelete(c->zh, b.path, stat->version, on_told, NULL);
-	}
-	end_call(c, rc == ZNONODE ? 0 : rc);
-}
-
-/* --- looking at a node --- */
-
-static void on_watched(int rc, const char *value, int len, const struct Stat *stat, const void *data);
-
-static void on_absent(int rc, const struct Stat *stat, const void *data)
-{
-	struct call *c = (struct call *)data;
-
-	/* It came between the two looks. */
-	if (!rc && c->tries++ < CLAIM_TRIES) {
-		rc = zoo_awget(c->zh, c->path, on_node, c->e, on_watched, c);
-		if (!rc)
-			return;
-	}
-	if (rc == ZNONODE) {
-		report(c->e, RIPC__ENS_NONE, c->service, false, NULL, 0);
-		rc = 0;
-	}
-	end_call(c, rc);
-}
-
-static void on_watched(int rc, const char *value, int len, const struct Stat *stat, const void *data)
-{
-	struct call *c = (struct call *)data;
-
-	if (!rc && (len < 0 || (size_t)len > RIPC__NODE_MAX)) {
-		report_text(c->e, RIPC__ENS_REFUSED, c->service, "no record in it");
-	} else if (!rc) {
-		bool ours = stat->ephemeralOwner == zoo_client_id(c->zh)->client_id;
-		struct beside b = beside(c);
-
-		report_node(c->e, RIPC__ENS_FOUND, c->service, ours, stat->version, value,
-			    (size_t)len);
-		/* Written by another: we make it anew. */
-		if (ours && stat->version > 0 && !zoo_aget(c->zh, b.path, 0, on_rival, c))
-			return;
-	} else if (rc == ZNONODE) {
-		/* Only this call leaves a watch on what does not exist. */
-		rc = zoo_awexists(c->zh, c->path, on_node, c->e, on_absent, c);
-		if (!rc)
-			return;
-	}
-	end_call(c, rc);
-}
-
-/* --- making one --- */
-
-static void on_made(int rc, const char *value, const void *data);
-static void on_other(int rc, const char *value, int len, const struct Stat *stat, const void *data);
-
-static int make(struct call *c)
-{
-	return zoo_acreate(c->zh, c->path, c->bytes, (int)c->len, acl(c->e), ZOO_EPHEMERAL, on_made,
-			   c);
-}
-
-static void ignore(int rc, const char *value, const void *data)
-{
-}
-
-/* The root and what is above it. The requests of a session are served in their order. */
-static void make_parents(struct call *c)
-{
-	char path[sizeof(c->e->root)];
-
-	for (const char *at = c->e->root; *at; at++) {
-		size_t len = (size_t)(at + 1 - c->e->root);
-
-		if (at[1] && at[1] != '/')
-			continue;
-		memcpy(path, c->e->root, len);
-		path[len] = 0;
-		(void)zoo_acreate(c->zh, path, "", 0, acl(c->e), 0, ignore, NULL);
-	}
-}
-
-static void claimed(struct call *c)
-{
-	report(c->e, RIPC__ENS_CLAIMED, c->service, true, NULL, 0);
-	/* Whoever takes it away shall not go unnoticed. */
-	c->command = WATCH;
-	if (zoo_awget(c->zh, c->path, on_node, c->e, on_watched, c))
-		free(c);
-}
-
-static void on_made(int rc, const char *value, const void *data)
-{
-	struct call *c = (struct call *)data;
-
-	if (!rc) {
-		claimed(c);
-		return;
-	}
-	if (rc == ZNODEEXISTS)
-		rc = zoo_aget(c->zh, c->path, 0, on_other, c);
-	else if (rc == ZNONODE && c->tries++ < CLAIM_TRIES) {
-		make_parents(c);
-		rc = make(c);
-	}
-	if (rc)
-		end_call(c, rc);
-}
-
-static void on_forced(int rc, const void *data)
-{
-	struct call *c = (struct call *)data;
-
-	if (!rc) {
-		claimed(c);
-		return;
-	}
-	/* Changed in the meantime: look again. */
-	if ((rc == ZBADVERSION || rc == ZNONODE || rc == ZNODEEXISTS) && c->tries++ < CLAIM_TRIES)
-		rc = make(c);
-	if (rc)
-		end_call(c, rc);
-}
-
-static void on_other(int rc, const char *value, int len, const struct Stat *stat, const void *data)
-{
-	struct call *c = (struct call *)data;
-
-	if (rc == ZNONODE && c->tries++ < CLAIM_TRIES) {
-		rc = make(c);
-	} else if (!rc && stat->ephemeralOwner == zoo_client_id(c->zh)->client_id &&
-		   (size_t)len == c->len && !memcmp(value, c->bytes, c->len)) {
-		/* An answer that was lost with the connection. */
-		claimed(c);
-		return;
-	} else if (!rc && (c->force || stat->ephemeralOwner == zoo_client_id(c->zh)->client_id)) {
-		/* In one step, so that nobody sees neither. A node cannot be handed to another session otherwise. */
-		zoo_delete_op_init(&c->ops[0], c->path, stat->version);
-		zoo_create_op_init(&c->ops[1], c->path, c->bytes, (int)c->len, acl(c->e),
-				   ZOO_EPHEMERAL, NULL, 0);
-		rc = zoo_amulti(c->zh, 2, c->ops, c->results, on_forced, c);
-	} else if (!rc) {
-		report_node(c->e, RIPC__ENS_TAKEN, c->service, false, stat->version, value,
-			    len > 0 && (size_t)len <= RIPC__NODE_MAX ? (size_t)len : 0);
-		free(c);
-		return;
-	}
-	if (rc)
-		end_call(c, rc);
-}
-
-/* --- and removing it --- */
-
-static void on_removed(int rc, const void *data)
-{
-	struct call *c = (struct call *)data;
-
-	end_call(c, rc == ZNONODE || rc == ZBADVERSION ? 0 : rc);
-}
-
-static void on_release(int rc, const char *value, int len, const struct Stat *stat, const void *data)
-{
-	struct call *c = (struct call *)data;
-
-	if (!rc && stat->ephemeralOwner == zoo_client_id(c->zh)->client_id) {
-		rc = zoo_adelete(c->zh, c->path, stat->version, on_removed, c);
-		if (!rc)
-			return;
-	}
-	end_call(c, rc == ZNONODE ? 0 : rc);
 }
 
 /* --- the keeper --- */
-
-static void begin(zhandle_t *zh, struct call *c)
-{
-	int rc;
-
-	c->zh = zh;
-	switch (c->command) {
-	case CLAIM:
-		rc = make(c);
-		break;
-	case ACCUSE:
-		accuse(c);
-		return;
-	case RELEASE:
-		rc = zoo_aget(zh, c->path, 0, on_release, c);
-		break;
-	default:
-		rc = zoo_awget(zh, c->path, on_node, c->e, on_watched, c);
-		break;
-	}
-	if (rc)
-		end_call(c, rc);
-}
 
 static zhandle_t *connect_handle(struct ripc__ensemble *e)
 {
@@ -541,7 +175,7 @@ static zhandle_t *connect_handle(struct ripc__ensemble *e)
 
 	if (!zh) {
 		snprintf(text, sizeof(text), "no connection can be made: %s", strerror(errno));
-		report_text(e, RIPC__ENS_LOST, 0, text);
+		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0, text);
 		return NULL;
 	}
 	if (*e->auth)
@@ -550,9 +184,9 @@ static zhandle_t *connect_handle(struct ripc__ensemble *e)
 }
 
 /* Waits until there is something to do. Return: the next call, or NULL: another reason. Lock held. */
-static struct call *await(struct ripc__ensemble *e, bool connected)
+static struct ripc__ensemble_call *await(struct ripc__ensemble *e, bool connected)
 {
-	struct call *c = NULL;
+	struct ripc__ensemble_call *c = NULL;
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -575,14 +209,14 @@ static struct call *await(struct ripc__ensemble *e, bool connected)
 /* What others have to know, and would not see by the end of the session. */
 static void last_words(struct ripc__ensemble *e, zhandle_t *zh)
 {
-	struct call *c;
+	struct ripc__ensemble_call *c;
 
 	pthread_mutex_lock(&e->lock);
 	while ((c = STAILQ_FIRST(&e->calls))) {
 		STAILQ_REMOVE_HEAD(&e->calls, link);
 		pthread_mutex_unlock(&e->lock);
-		if (c->command == ACCUSE)
-			begin(zh, c);
+		if (c->command == RIPC__CALL_ACCUSE)
+			ripc__ensemble_begin(zh, c);
 		else
 			free(c);
 		pthread_mutex_lock(&e->lock);
@@ -597,7 +231,7 @@ static void *keep(void *arg)
 	bool stop = false;
 
 	while (!stop) {
-		struct call *c;
+		struct ripc__ensemble_call *c;
 		bool expired;
 
 		pthread_mutex_lock(&e->lock);
@@ -607,7 +241,7 @@ static void *keep(void *arg)
 		e->expired = false;
 		pthread_mutex_unlock(&e->lock);
 		if (c)
-			begin(zh, c);
+			ripc__ensemble_begin(zh, c);
 		if (zh && expired) {
 			zookeeper_close(zh);
 			zh = NULL;
@@ -622,10 +256,11 @@ static void *keep(void *arg)
 	return NULL;
 }
 
-static struct call *new_call(struct ripc__ensemble *e, enum command command, uint64_t service,
-			     const uint8_t *bytes, size_t len)
+static struct ripc__ensemble_call *new_call(struct ripc__ensemble *e,
+					    enum ripc__ensemble_command command, uint64_t service,
+					    const uint8_t *bytes, size_t len)
 {
-	struct call *c = calloc(1, sizeof(*c) + len);
+	struct ripc__ensemble_call *c = calloc(1, sizeof(*c) + len);
 
 	if (!c)
 		return NULL;
@@ -639,7 +274,7 @@ static struct call *new_call(struct ripc__ensemble *e, enum command command, uin
 	return c;
 }
 
-static void submit(struct ripc__ensemble *e, struct call *c)
+static void submit(struct ripc__ensemble *e, struct ripc__ensemble_call *c)
 {
 	pthread_mutex_lock(&e->lock);
 	STAILQ_INSERT_TAIL(&e->calls, c, link);
@@ -650,7 +285,7 @@ static void submit(struct ripc__ensemble *e, struct call *c)
 int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
 			 size_t len, bool force)
 {
-	struct call *c = new_call(e, CLAIM, service, bytes, len);
+	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_CLAIM, service, bytes, len);
 
 	if (!c)
 		return -ENOMEM;
@@ -661,7 +296,7 @@ int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8
 
 void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service)
 {
-	struct call *c = new_call(e, RELEASE, service, NULL, 0);
+	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_RELEASE, service, NULL, 0);
 
 	/* Without memory the node stays until the session ends; others find that we do not hold the service. */
 	if (c)
@@ -671,7 +306,8 @@ void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service)
 int ripc__ensemble_accuse(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
 			  const uint8_t *bytes, size_t len)
 {
-	struct call *c = new_call(e, ACCUSE, found->service, NULL, len + found->len);
+	struct ripc__ensemble_call *c =
+		new_call(e, RIPC__CALL_ACCUSE, found->service, NULL, len + found->len);
 
 	if (!c)
 		return -ENOMEM;
@@ -686,7 +322,7 @@ int ripc__ensemble_accuse(struct ripc__ensemble *e, const struct ripc__ensemble_
 
 int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)
 {
-	struct call *c = new_call(e, WATCH, service, NULL, 0);
+	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_WATCH, service, NULL, 0);
 
 	if (!c)
 		return -ENOMEM;
@@ -784,8 +420,8 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 
 void ripc__ensemble_close(struct ripc__ensemble *e)
 {
-	struct call *c;
-	struct reported *r;
+	struct ripc__ensemble_call *c;
+	struct ripc__ensemble_reported *r;
 
 	pthread_mutex_lock(&e->lock);
 	e->stop = true;

@@ -11,9 +11,7 @@
  * is answered as ever, though marked stale and for a short time at once.
  */
 #define _GNU_SOURCE
-#include "resolver/backend.h"
-#include "resolver/ensemble.h"
-#include "resolver/table.h"
+#include "resolver/zookeeper.h"
 
 #include "auth/key.h"
 #include "core/clock.h"
@@ -25,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/queue.h>
 
 #define WATCHED_MAX \
 	65536 /* services looked up and watched at most; the least recently asked for go first */
@@ -34,75 +31,15 @@
 	(3000 * RIPC__MS) /* how long a record that led nowhere is kept back, unless its node changes */
 #define DOUBTS \
 	7u /* so often half of that, beginning with 23 ms: who takes over may not be ready yet */
-#define GOING_NS \
-	(200 * RIPC__MS) /* how long the node of a service that is registered may be another's: it may be going */
 #define SAY_TWICE_NS (10000 * RIPC__MS) /* between two complaints about one thing */
-
-/* A service of ours. */
-struct held {
-	struct ripc__node node;
-	TAILQ_ENTRY(held) link;
-	enum { CLAIMING, MADE, TAKEN } state;
-	uint64_t nonce; /* of the probe that is to be answered; 0: none */
-	uint64_t taken_ns; /* when its node was first found to be another's, since it was probed; 0: it was not */
-	bool last;  /* it has been so for long: its holder stays, and the next answer is told */
-	bool force; /* it is being taken over from its holder */
-	size_t len;
-	uint8_t *bytes; /* for the node */
-};
-
-/* A service of others that was looked up. */
-struct watched {
-	struct ripc__node node;
-	TAILQ_ENTRY(watched) link; /* the one asked for last at the end */
-	bool watching;             /* its node was asked for in the present session */
-	bool known;                /* record is what its node says, or last said */
-	bool stale;                /* known, but not confirmed since the ensemble was away */
-	uint64_t nonce;            /* of the request that waits for an answer; 0: none */
-	uint64_t doubt_ns;         /* known, but it led nowhere: not given out before this */
-	unsigned doubts;           /* how often that was so of late, at most DOUBTS */
-	uint64_t since_ns;         /* known: when it was first seen */
-	const char *refused; /* not known: why what its node says is not believed; NULL: it has none */
-	size_t len;
-	uint8_t *bytes; /* the record, encoded */
-};
-
-/* A message for the core. */
-struct word {
-	STAILQ_ENTRY(word) link;
-	bool final; /* as in struct ripc__sender */
-	size_t len;
-	uint8_t bytes[];
-};
-
-struct zk {
-	struct ripc__backend base;
-	struct ripc__ensemble *e;
-	uint8_t instance[16], host[16];
-	struct ripc__auth *auth; /* the cluster's keys, or NULL */
-	bool sure;               /* the kernel sees to it that an id is held once on this host */
-	bool up;                 /* connected */
-	bool was_up;             /* and it has been, at least once */
-	bool renew;              /* a new session: all services of ours are to be said again */
-	uint64_t session;        /* its id, when it was up */
-	uint64_t lost_ns;
-	uint64_t said_ns; /* last complaint */
-	char hosts[448];
-	char trouble[128]; /* the last thing that went wrong, or empty */
-	struct ripc__table held, watched;
-	TAILQ_HEAD(, held) helds;
-	TAILQ_HEAD(, watched) lru;
-	STAILQ_HEAD(, word) words;
-	uint64_t bad;
-};
 
 /* --- messages for the core --- */
 
-static void say_as(struct zk *z, const struct ripc__resolver_msg *msg, bool final)
+void ripc__zk_say(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final)
 {
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	int len = ripc__resolver_msg_encode(msg, buf, sizeof(buf));
-	struct word *w = len > 0 ? malloc(sizeof(*w) + (size_t)len) : NULL;
+	struct ripc__zk_word *w = len > 0 ? malloc(sizeof(*w) + (size_t)len) : NULL;
 
 	/* Lost, as a datagram may be: it will be asked for again. */
 	if (!w)
@@ -114,13 +51,13 @@ static void say_as(struct zk *z, const struct ripc__resolver_msg *msg, bool fina
 	ripc__ensemble_poke(z->e);
 }
 
-static void say(struct zk *z, const struct ripc__resolver_msg *msg)
+static void say(struct ripc__zk *z, const struct ripc__resolver_msg *msg)
 {
-	say_as(z, msg, false);
+	ripc__zk_say(z, msg, false);
 }
 
 /* What a node says: NULL, or a constant phrase that says why it is not believed. */
-static const char *believe(struct zk *z, uint64_t service, const uint8_t *bytes, size_t len,
+static const char *believe(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			   struct ripc__record *record)
 {
 	const char *why;
@@ -137,8 +74,8 @@ static const char *believe(struct zk *z, uint64_t service, const uint8_t *bytes,
 }
 
 /* The same, counted and logged. */
-static const char *decode(struct zk *z, uint64_t service, const uint8_t *bytes, size_t len,
-			  struct ripc__record *record)
+const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
+			    struct ripc__record *record)
 {
 	const char *why = believe(z, service, bytes, len, record);
 
@@ -155,12 +92,13 @@ static const char *decode(struct zk *z, uint64_t service, const uint8_t *bytes, 
 }
 
 /* The message in which the holder would have told of itself. */
-static void tell(struct zk *z, struct watched *w, enum ripc__resolver_kind kind, uint64_t nonce)
+static void tell(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__resolver_kind kind,
+		 uint64_t nonce)
 {
 	struct ripc__resolver_msg msg = {.kind = kind, .service = w->node.id, .nonce = nonce};
 	uint64_t age_ms = (ripc__clock_ns() - w->since_ns) / RIPC__MS;
 
-	if (decode(z, w->node.id, w->bytes, w->len, &msg.record))
+	if (ripc__zk_decode(z, w->node.id, w->bytes, w->len, &msg.record))
 		return;
 	msg.record.since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
 	if (w->stale && msg.record.ttl_ms > STALE_TTL_MS)
@@ -168,159 +106,14 @@ static void tell(struct zk *z, struct watched *w, enum ripc__resolver_kind kind,
 	say(z, &msg);
 }
 
-/* --- services of ours --- */
-
-static struct held *held_find(struct zk *z, uint64_t service)
-{
-	return (struct held *)ripc__table_find(&z->held, service);
-}
-
-static void held_remove(struct zk *z, struct held *h)
-{
-	ripc__table_remove(&z->held, &h->node);
-	TAILQ_REMOVE(&z->helds, h, link);
-	free(h->bytes);
-	free(h);
-}
-
-static void claim(struct zk *z, struct held *h)
-{
-	h->state = CLAIMING;
-	(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, h->force);
-}
-
-/* What our own messages say of a service of ours goes into its node. What was said again for a new session alone takes
- * nothing away from those that came meanwhile. */
-static struct held *held_update(struct zk *z, const struct ripc__record *record, bool force)
-{
-	struct held *h = held_find(z, record->service);
-	struct ripc__record stored = *record;
-	uint8_t bytes[RIPC__NODE_MAX], *copy;
-	int len;
-
-	/* Its age would make every copy another. */
-	stored.since_ms = 0;
-	len = ripc__record_encode(&stored, bytes, sizeof(bytes));
-	if (len > 0 && z->auth)
-		len = ripc__auth_stamp(z->auth, bytes, (size_t)len, sizeof(bytes));
-	if (len <= 0 || (h && h->len == (size_t)len && !memcmp(h->bytes, bytes, h->len)))
-		return h;
-	copy = malloc((size_t)len);
-	if (!copy)
-		return h;
-	memcpy(copy, bytes, (size_t)len);
-	if (!h) {
-		h = calloc(1, sizeof(*h));
-		if (!h) {
-			free(copy);
-			return NULL;
-		}
-		h->node.id = record->service;
-		ripc__table_add(&z->held, &h->node);
-		TAILQ_INSERT_TAIL(&z->helds, h, link);
-	}
-	free(h->bytes);
-	h->bytes = copy;
-	h->len = (size_t)len;
-	h->force = force && record->generation > 1;
-	claim(z, h);
-	return h;
-}
-
-static void zk_drop(struct ripc__backend *b, uint64_t service)
-{
-	struct zk *z = (struct zk *)b;
-	struct held *h = held_find(z, service);
-
-	if (!h)
-		return;
-	if (h->state != TAKEN)
-		ripc__ensemble_release(z->e, service);
-	held_remove(z, h);
-}
-
-static bool zk_settled(const struct ripc__backend *b, uint64_t service)
-{
-	struct zk *z = (struct zk *)b;
-	struct held *h = held_find(z, service);
-
-	/* Whoever has its node has had the time to give it up: the next answer is told. */
-	if (h && h->state == TAKEN && !h->last && ripc__clock_ns() - h->taken_ns >= GOING_NS) {
-		h->last = true;
-		claim(z, h);
-	}
-	/* An ensemble that is known to be away is not waited for. */
-	return !h || h->state == MADE || (z->was_up && !z->up);
-}
-
-static bool zk_renewed(struct ripc__backend *b)
-{
-	struct zk *z = (struct zk *)b;
-	bool renew = z->renew;
-
-	z->renew = false;
-	return renew;
-}
-
-static uint64_t own_generation(const struct zk *z, const struct held *h)
-{
-	struct ripc__record record;
-	const char *why;
-
-	if (ripc__record_decode(&record, h->bytes, h->len - (z->auth ? RIPC__STAMP_BYTES : 0), &why))
-		return 0;
-	return record.generation;
-}
-
-/* The node of a service of ours is another's. */
-static void taken(struct zk *z, struct held *h, const struct ripc__ensemble_report *r)
-{
-	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = h->node.id};
-	bool split;
-
-	if (!h->taken_ns)
-		h->taken_ns = ripc__clock_ns();
-	h->state = TAKEN;
-	if (decode(z, h->node.id, r->bytes, r->len, &msg.record))
-		return;
-	/* A process of this host that held it is dead, or we could not hold it: its node only waits for its session's end. */
-	if (z->sure && !memcmp(msg.record.host, z->host, 16)) {
-		h->state = CLAIMING;
-		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
-		return;
-	}
-	/* What another has just unregistered may not have arrived before our claim: its node is watched, and goes. */
-	if (h->nonce && !h->last) {
-		(void)ripc__ensemble_watch(z->e, h->node.id);
-		return;
-	}
-	/* Of two holders the one in the ensemble keeps it, since there is but one. */
-	msg.nonce = h->nonce;
-	msg.flags = RIPC__RESOLVE_VERDICT;
-	split = !h->nonce && msg.record.generation <= own_generation(z, h);
-	say_as(z, &msg, split);
-	/* That one cannot know of us, as we did not of it. */
-	if (split)
-		(void)ripc__ensemble_accuse(z->e, r, h->bytes, h->len);
-}
-
-/* Somebody found our node in place of the one it had, and left its record. */
-static void rival(struct zk *z, struct held *h, const uint8_t *bytes, size_t len)
-{
-	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_GONE, .service = h->node.id};
-
-	if (!decode(z, h->node.id, bytes, len, &msg.record))
-		say_as(z, &msg, true);
-}
-
 /* --- services of others --- */
 
-static struct watched *watched_find(struct zk *z, uint64_t service)
+static struct ripc__zk_watched *watched_find(struct ripc__zk *z, uint64_t service)
 {
-	return (struct watched *)ripc__table_find(&z->watched, service);
+	return (struct ripc__zk_watched *)ripc__table_find(&z->watched, service);
 }
 
-static void watched_remove(struct zk *z, struct watched *w)
+static void watched_remove(struct ripc__zk *z, struct ripc__zk_watched *w)
 {
 	ripc__table_remove(&z->watched, &w->node);
 	TAILQ_REMOVE(&z->lru, w, link);
@@ -328,14 +121,14 @@ static void watched_remove(struct zk *z, struct watched *w)
 	free(w);
 }
 
-static void watch(struct zk *z, struct watched *w)
+static void watch(struct ripc__zk *z, struct ripc__zk_watched *w)
 {
 	w->watching = !ripc__ensemble_watch(z->e, w->node.id);
 }
 
-static void look_up(struct zk *z, uint64_t service, uint64_t nonce)
+static void look_up(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 {
-	struct watched *w = watched_find(z, service);
+	struct ripc__zk_watched *w = watched_find(z, service);
 
 	if (!w) {
 		if (z->watched.count >= WATCHED_MAX)
@@ -358,16 +151,16 @@ static void look_up(struct zk *z, uint64_t service, uint64_t nonce)
 		watch(z, w);
 }
 
-static void found(struct zk *z, uint64_t service, const uint8_t *bytes, size_t len)
+static void found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len)
 {
-	struct watched *w = watched_find(z, service);
+	struct ripc__zk_watched *w = watched_find(z, service);
 	struct ripc__record record;
 	uint8_t *copy;
 	bool changed, news;
 
 	if (!w)
 		return;
-	w->refused = decode(z, service, bytes, len, &record);
+	w->refused = ripc__zk_decode(z, service, bytes, len, &record);
 	if (w->refused)
 		return;
 	changed = !w->known || w->len != len || memcmp(w->bytes, bytes, len) != 0;
@@ -395,9 +188,9 @@ static void found(struct zk *z, uint64_t service, const uint8_t *bytes, size_t l
 		tell(z, w, RIPC__RESOLVE_REQUEST, 1);
 }
 
-static void absent(struct zk *z, uint64_t service)
+static void absent(struct ripc__zk *z, uint64_t service)
 {
-	struct watched *w = watched_find(z, service);
+	struct ripc__zk_watched *w = watched_find(z, service);
 
 	if (!w)
 		return;
@@ -409,8 +202,8 @@ static void absent(struct zk *z, uint64_t service)
 
 static void zk_doubt(struct ripc__backend *b, uint64_t service, const uint8_t instance[16])
 {
-	struct zk *z = (struct zk *)b;
-	struct watched *w = watched_find(z, service);
+	struct ripc__zk *z = (struct ripc__zk *)b;
+	struct ripc__zk_watched *w = watched_find(z, service);
 	uint64_t now;
 
 	/* The instance stands behind the service's id. */
@@ -428,10 +221,10 @@ static void zk_doubt(struct ripc__backend *b, uint64_t service, const uint8_t in
 
 /* --- what the ensemble reports --- */
 
-static void came_up(struct zk *z, bool new_session)
+static void came_up(struct ripc__zk *z, bool new_session)
 {
-	struct held *h;
-	struct watched *w;
+	struct ripc__zk_held *h;
+	struct ripc__zk_watched *w;
 
 	if (!z->up && z->was_up)
 		ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the ensemble is back%s",
@@ -439,12 +232,12 @@ static void came_up(struct zk *z, bool new_session)
 	if (new_session && z->was_up) {
 		z->renew = true;
 		TAILQ_FOREACH(h, &z->helds, link)
-		h->state = h->state == MADE ? CLAIMING : h->state;
+		h->state = h->state == RIPC__ZK_MADE ? RIPC__ZK_CLAIMING : h->state;
 	} else {
 		/* What was asked with the connection that is lost has no answer: it may be the watch on our own node. */
 		TAILQ_FOREACH(h, &z->helds, link)
-		if (h->state != MADE)
-			claim(z, h);
+		if (h->state != RIPC__ZK_MADE)
+			ripc__zk_claim(z, h);
 		else
 			(void)ripc__ensemble_watch(z->e, h->node.id);
 	}
@@ -454,9 +247,9 @@ static void came_up(struct zk *z, bool new_session)
 	watch(z, w);
 }
 
-static void went_down(struct zk *z, const char *text)
+static void went_down(struct ripc__zk *z, const char *text)
 {
-	struct watched *w;
+	struct ripc__zk_watched *w;
 	size_t stale = 0;
 
 	if (*text)
@@ -475,19 +268,19 @@ static void went_down(struct zk *z, const char *text)
 		  z->hosts, *text ? ": " : "", text, stale);
 }
 
-static void changed(struct zk *z, uint64_t service)
+static void changed(struct ripc__zk *z, uint64_t service)
 {
-	struct watched *w = watched_find(z, service);
+	struct ripc__zk_watched *w = watched_find(z, service);
 
 	if (w)
 		watch(z, w);
-	else if (held_find(z, service))
+	else if (ripc__zk_held_find(z, service))
 		(void)ripc__ensemble_watch(z->e, service);
 }
 
-static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
+static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *r)
 {
-	struct held *h = r->kind != RIPC__ENS_UP ? held_find(z, r->service) : NULL;
+	struct ripc__zk_held *h = r->kind != RIPC__ENS_UP ? ripc__zk_held_find(z, r->service) : NULL;
 
 	switch (r->kind) {
 	case RIPC__ENS_UP:
@@ -499,18 +292,18 @@ static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
 		break;
 	case RIPC__ENS_CLAIMED:
 		if (h) {
-			h->state = MADE;
+			h->state = RIPC__ZK_MADE;
 			h->nonce = h->taken_ns = 0;
 			h->last = false;
 		}
 		break;
 	case RIPC__ENS_TAKEN:
 		if (h)
-			taken(z, h, r);
+			ripc__zk_taken(z, h, r);
 		break;
 	case RIPC__ENS_RIVAL:
 		if (h)
-			rival(z, h, r->bytes, r->len);
+			ripc__zk_rival(z, h, r->bytes, r->len);
 		break;
 	case RIPC__ENS_REFUSED:
 		snprintf(z->trouble, sizeof(z->trouble), "service %" PRIu64 ": %.80s", r->service,
@@ -519,14 +312,14 @@ static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
 			  ripc__ensemble_root(z->e), r->service, (const char *)r->bytes);
 		break;
 	case RIPC__ENS_FOUND:
-		if (h && h->state == MADE && !r->ours)
-			taken(z, h, r);
+		if (h && h->state == RIPC__ZK_MADE && !r->ours)
+			ripc__zk_taken(z, h, r);
 		found(z, r->service, r->bytes, r->len);
 		break;
 	case RIPC__ENS_NONE:
 		/* Somebody removed it, or a claim and a release of ours passed one another. */
-		if (h && h->state != CLAIMING)
-			claim(z, h);
+		if (h && h->state != RIPC__ZK_CLAIMING)
+			ripc__zk_claim(z, h);
 		absent(z, r->service);
 		break;
 	case RIPC__ENS_CHANGED:
@@ -537,26 +330,35 @@ static void take_report(struct zk *z, const struct ripc__ensemble_report *r)
 
 /* --- the back end --- */
 
+static bool zk_renewed(struct ripc__backend *b)
+{
+	struct ripc__zk *z = (struct ripc__zk *)b;
+	bool renew = z->renew;
+
+	z->renew = false;
+	return renew;
+}
+
 static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
 		    const uint8_t *data, size_t len)
 {
-	struct zk *z = (struct zk *)b;
+	struct ripc__zk *z = (struct ripc__zk *)b;
 	struct ripc__resolver_msg msg;
-	struct held *h;
+	struct ripc__zk_held *h;
 	const char *why;
 
 	if (ripc__resolver_msg_decode(&msg, data, len, &why))
 		return;
 	switch (msg.kind) {
 	case RIPC__RESOLVE_PROBE:
-		h = to ? NULL : held_update(z, &msg.record, true);
+		h = to ? NULL : ripc__zk_held_update(z, &msg.record, true);
 		if (!h)
 			break;
 		/* Probes that come when the node is made already are answered by that. */
-		h->nonce = h->state == MADE ? 0 : msg.nonce;
+		h->nonce = h->state == RIPC__ZK_MADE ? 0 : msg.nonce;
 		/* Asked again: the holder of before may be gone. */
-		if (h->state == TAKEN)
-			claim(z, h);
+		if (h->state == RIPC__ZK_TAKEN)
+			ripc__zk_claim(z, h);
 		break;
 	case RIPC__RESOLVE_REQUEST:
 		if (msg.record.service != service) {
@@ -564,17 +366,17 @@ static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint
 				look_up(z, service, msg.nonce);
 			break;
 		}
-		h = held_update(z, &msg.record, !to);
+		h = ripc__zk_held_update(z, &msg.record, !to);
 		/* The time for an answer is over, and it counts as held: if its node is another's, that is told at once. */
 		if (h && h->nonce) {
 			h->nonce = 0;
-			if (h->state == TAKEN)
-				claim(z, h);
+			if (h->state == RIPC__ZK_TAKEN)
+				ripc__zk_claim(z, h);
 		}
 		break;
 	case RIPC__RESOLVE_GONE:
 		if (!to)
-			zk_drop(b, service);
+			ripc__zk_drop(b, service);
 		break;
 	default:
 		break;
@@ -583,9 +385,9 @@ static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint
 
 static int zk_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
 {
-	struct zk *z = (struct zk *)b;
+	struct ripc__zk *z = (struct ripc__zk *)b;
 	struct ripc__ensemble_report r;
-	struct word *w;
+	struct ripc__zk_word *w;
 	size_t len;
 
 	while (!(w = STAILQ_FIRST(&z->words)))
@@ -603,12 +405,12 @@ static int zk_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, u
 
 static void zk_close(struct ripc__backend *b)
 {
-	struct zk *z = (struct zk *)b;
-	struct word *w;
+	struct ripc__zk *z = (struct ripc__zk *)b;
+	struct ripc__zk_word *w;
 
 	ripc__ensemble_close(z->e);
 	while (!TAILQ_EMPTY(&z->helds))
-		held_remove(z, TAILQ_FIRST(&z->helds));
+		ripc__zk_held_remove(z, TAILQ_FIRST(&z->helds));
 	while (!TAILQ_EMPTY(&z->lru))
 		watched_remove(z, TAILQ_FIRST(&z->lru));
 	while ((w = STAILQ_FIRST(&z->words))) {
@@ -626,7 +428,7 @@ static int zk_open(struct ripc__backend **b, const struct ripc__backend_env *env
 	struct ripc__ensemble_env eenv = {.hosts = env->arg,
 					  .auth = env->secret,
 					  .session_ms = env->opt->zookeeper_timeout_ms};
-	struct zk *z = calloc(1, sizeof(*z));
+	struct ripc__zk *z = calloc(1, sizeof(*z));
 	struct epoll_event ev = {.events = EPOLLIN};
 	int rc = z ? 0 : -ENOMEM;
 
@@ -668,8 +470,8 @@ static bool zk_remote(const struct ripc__backend *b)
 static void zk_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
 		     size_t len)
 {
-	const struct zk *z = (const struct zk *)b;
-	struct watched *w = watched_find((struct zk *)z, service);
+	const struct ripc__zk *z = (const struct ripc__zk *)b;
+	struct ripc__zk_watched *w = watched_find((struct ripc__zk *)z, service);
 
 	if (z->up && w && w->refused && !w->known) {
 		snprintf(text, len, "zookeeper (its node is of no use: %s)", w->refused);
@@ -684,9 +486,9 @@ static void zk_tried(struct ripc__backend *b, uint64_t service, unsigned request
 
 static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 {
-	const struct zk *z = (const struct zk *)b;
-	struct watched *w;
-	struct held *h;
+	const struct ripc__zk *z = (const struct ripc__zk *)b;
+	struct ripc__zk_watched *w;
+	struct ripc__zk_held *h;
 	size_t known = 0, stale = 0, made = 0;
 	char state[80];
 	int n;
@@ -697,7 +499,7 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 		stale += w->stale;
 	}
 	TAILQ_FOREACH(h, &z->helds, link)
-	made += h->state == MADE;
+	made += h->state == RIPC__ZK_MADE;
 	if (z->up)
 		snprintf(state, sizeof(state), "connected, in session %" PRIx64, z->session);
 	else if (z->was_up)
@@ -717,7 +519,7 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 
 static void zk_forked(struct ripc__backend *b)
 {
-	ripc__ensemble_forked(((struct zk *)b)->e);
+	ripc__ensemble_forked(((struct ripc__zk *)b)->e);
 }
 
 const struct ripc__backend_ops ripc__backend_zookeeper = {
@@ -725,10 +527,10 @@ const struct ripc__backend_ops ripc__backend_zookeeper = {
 	.trusted = true,
 	.open = zk_open,
 	.close = zk_close,
-	.drop = zk_drop,
+	.drop = ripc__zk_drop,
 	.send = zk_send,
 	.recv = zk_recv,
-	.settled = zk_settled,
+	.settled = ripc__zk_settled,
 	.renewed = zk_renewed,
 	.doubt = zk_doubt,
 	.remote = zk_remote,

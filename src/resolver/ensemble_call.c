@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "resolver/ensemble_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLAIM_TRIES \
+	4 /* rounds of one claim: make parents, find the node gone again, take it away */
+
+static bool parse_path(const struct ripc__ensemble *e, const char *path, uint64_t *service)
+{
+	size_t len = strlen(e->root);
+	char *end;
+
+	if (!path || strncmp(path, e->root, len) || path[len] != '/' || strlen(path + len + 1) != 16)
+		return false;
+	*service = strtoull(path + len + 1, &end, 16);
+	return !*end;
+}
+
+static void on_node(zhandle_t *zh, int type, int state, const char *path, void *ctx)
+{
+	struct ripc__ensemble *e = ctx;
+	uint64_t service;
+
+	if (type != ZOO_SESSION_EVENT && parse_path(e, path, &service))
+		ripc__ensemble_report(e, RIPC__ENS_CHANGED, service, false, NULL, 0);
+}
+
+/* Whether a call came to nothing with its connection; it will be made again if it is still wanted. */
+static bool is_loss(int rc)
+{
+	return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED ||
+	       rc == ZCLOSING || rc == ZINVALIDSTATE || rc == ZSESSIONMOVED;
+}
+
+static void end_call(struct ripc__ensemble_call *c, int rc)
+{
+	/* Nobody else would remove our node while this session lives. */
+	if (c->command == RIPC__CALL_RELEASE && is_loss(rc)) {
+		pthread_mutex_lock(&c->e->lock);
+		STAILQ_INSERT_TAIL(&c->e->unsure, c, link);
+		pthread_mutex_unlock(&c->e->lock);
+		return;
+	}
+	if (rc && !is_loss(rc))
+		ripc__ensemble_report_text(c->e, RIPC__ENS_REFUSED, c->service,
+					   rc == ZMARSHALLINGERROR ? "out of memory" : zerror(rc));
+	free(c);
+}
+
+/* --- telling a holder of another --- */
+
+static const struct ACL_vector *acl(const struct ripc__ensemble *e)
+{
+	return *e->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+}
+
+/*
+ * The record of the one who lost lies in a node beside the other's, which is written once more as it is: its holder watches
+ * it, and a node that was just made has never been written.
+ */
+#define RIVAL_SUFFIX ".rival"
+
+struct beside {
+	char path[sizeof(((struct ripc__ensemble_call *)0)->path) + sizeof(RIVAL_SUFFIX)];
+};
+
+static struct beside beside(const struct ripc__ensemble_call *c)
+{
+	struct beside b;
+
+	snprintf(b.path, sizeof(b.path), "%s" RIVAL_SUFFIX, c->path);
+	return b;
+}
+
+static void accuse(struct ripc__ensemble_call *c);
+
+static void on_cleared(int rc, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+
+	if (rc && rc != ZNONODE)
+		end_call(c, rc);
+	else
+		accuse(c);
+}
+
+static void on_accused(int rc, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+	struct beside b = beside(c);
+
+	/* Left there by another, earlier, and never read. */
+	if (rc == ZNODEEXISTS && c->tries++ < CLAIM_TRIES) {
+		rc = zoo_adelete(c->zh, b.path, -1, on_cleared, c);
+		if (!rc)
+			return;
+	}
+	/* If the node is another one by now, there is nobody to be told. */
+	end_call(c, rc == ZNODEEXISTS || rc == ZBADVERSION || rc == ZNONODE ? 0 : rc);
+}
+
+/* In one message to the ensemble: whoever has lost may end the session at once. So it does not end with that, either. */
+static void accuse(struct ripc__ensemble_call *c)
+{
+	struct beside b = beside(c);
+	int rc;
+
+	zoo_create_op_init(&c->ops[0], b.path, c->bytes, (int)c->len, acl(c->e), 0, NULL, 0);
+	zoo_set_op_init(&c->ops[1], c->path, c->bytes + c->len, (int)c->their_len, c->version, NULL);
+	rc = zoo_amulti(c->zh, 2, c->ops, c->results, on_accused, c);
+	if (rc)
+		end_call(c, rc);
+}
+
+static void on_told(int rc, const void *data)
+{
+}
+
+static void on_rival(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+	struct beside b = beside(c);
+
+	if (!rc && len > 0 && (size_t)len <= RIPC__NODE_MAX) {
+		ripc__ensemble_report(c->e, RIPC__ENS_RIVAL, c->service, false, value, (size_t)len);
+		(void)zoo_adelete(c->zh, b.path, stat->version, on_told, NULL);
+	}
+	end_call(c, rc == ZNONODE ? 0 : rc);
+}
+
+/* --- looking at a node --- */
+
+static void on_watched(int rc, const char *value, int len, const struct Stat *stat, const void *data);
+
+static void on_absent(int rc, const struct Stat *stat, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+
+	/* It came between the two looks. */
+	if (!rc && c->tries++ < CLAIM_TRIES) {
+		rc = zoo_awget(c->zh, c->path, on_node, c->e, on_watched, c);
+		if (!rc)
+			return;
+	}
+	if (rc == ZNONODE) {
+		ripc__ensemble_report(c->e, RIPC__ENS_NONE, c->service, false, NULL, 0);
+		rc = 0;
+	}
+	end_call(c, rc);
+}
+
+static void on_watched(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+
+	if (!rc && (len < 0 || (size_t)len > RIPC__NODE_MAX)) {
+		ripc__ensemble_report_text(c->e, RIPC__ENS_REFUSED, c->service, "no record in it");
+	} else if (!rc) {
+		bool ours = stat->ephemeralOwner == zoo_client_id(c->zh)->client_id;
+		struct beside b = beside(c);
+
+		ripc__ensemble_report_node(c->e, RIPC__ENS_FOUND, c->service, ours, stat->version,
+					   value, (size_t)len);
+		/* Written by another: we make it anew. */
+		if (ours && stat->version > 0 && !zoo_aget(c->zh, b.path, 0, on_rival, c))
+			return;
+	} else if (rc == ZNONODE) {
+		/* Only this call leaves a watch on what does not exist. */
+		rc = zoo_awexists(c->zh, c->path, on_node, c->e, on_absent, c);
+		if (!rc)
+			return;
+	}
+	end_call(c, rc);
+}
+
+/* --- making one --- */
+
+static void on_made(int rc, const char *value, const void *data);
+static void on_other(int rc, const char *value, int len, const struct Stat *stat, const void *data);
+
+static int make(struct ripc__ensemble_call *c)
+{
+	return zoo_acreate(c->zh, c->path, c->bytes, (int)c->len, acl(c->e), ZOO_EPHEMERAL, on_made,
+			   c);
+}
+
+static void ignore(int rc, const char *value, const void *data)
+{
+}
+
+/* The root and what is above it. The requests of a session are served in their order. */
+static void make_parents(struct ripc__ensemble_call *c)
+{
+	char path[sizeof(c->e->root)];
+
+	for (const char *at = c->e->root; *at; at++) {
+		size_t len = (size_t)(at + 1 - c->e->root);
+
+		if (at[1] && at[1] != '/')
+			continue;
+		memcpy(path, c->e->root, len);
+		path[len] = 0;
+		(void)zoo_acreate(c->zh, path, "", 0, acl(c->e), 0, ignore, NULL);
+	}
+}
+
+static void claimed(struct ripc__ensemble_call *c)
+{
+	ripc__ensemble_report(c->e, RIPC__ENS_CLAIMED, c->service, true, NULL, 0);
+	/* Whoever takes it away shall not go unnoticed. */
+	c->command = RIPC__CALL_WATCH;
+	if (zoo_awget(c->zh, c->path, on_node, c->e, on_watched, c))
+		free(c);
+}
+
+static void on_made(int rc, const char *value, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+
+	if (!rc) {
+		claimed(c);
+		return;
+	}
+	if (rc == ZNODEEXISTS)
+		rc = zoo_aget(c->zh, c->path, 0, on_other, c);
+	else if (rc == ZNONODE && c->tries++ < CLAIM_TRIES) {
+		make_parents(c);
+		rc = make(c);
+	}
+	if (rc)
+		end_call(c, rc);
+}
+
+static void on_forced(int rc, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+
+	if (!rc) {
+		claimed(c);
+		return;
+	}
+	/* Changed in the meantime: look again. */
+	if ((rc == ZBADVERSION || rc == ZNONODE || rc == ZNODEEXISTS) && c->tries++ < CLAIM_TRIES)
+		rc = make(c);
+	if (rc)
+		end_call(c, rc);
+}
+
+static void on_other(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+
+	if (rc == ZNONODE && c->tries++ < CLAIM_TRIES) {
+		rc = make(c);
+	} else if (!rc && stat->ephemeralOwner == zoo_client_id(c->zh)->client_id &&
+		   (size_t)len == c->len && !memcmp(value, c->bytes, c->len)) {
+		/* An answer that was lost with the connection. */
+		claimed(c);
+		return;
+	} else if (!rc && (c->force || stat->ephemeralOwner == zoo_client_id(c->zh)->client_id)) {
+		/* In one step, so that nobody sees neither. A node cannot be handed to another session otherwise. */
+		zoo_delete_op_init(&c->ops[0], c->path, stat->version);
+		zoo_create_op_init(&c->ops[1], c->path, c->bytes, (int)c->len, acl(c->e),
+				   ZOO_EPHEMERAL, NULL, 0);
+		rc = zoo_amulti(c->zh, 2, c->ops, c->results, on_forced, c);
+	} else if (!rc) {
+		ripc__ensemble_report_node(
+			c->e, RIPC__ENS_TAKEN, c->service, false, stat->version, value,
+			len > 0 && (size_t)len <= RIPC__NODE_MAX ? (size_t)len : 0);
+		free(c);
+		return;
+	}
+	if (rc)
+		end_call(c, rc);
+}
+
+/* --- and removing it --- */
+
+static void on_removed(int rc, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+
+	end_call(c, rc == ZNONODE || rc == ZBADVERSION ? 0 : rc);
+}
+
+static void on_release(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+
+	if (!rc && stat->ephemeralOwner == zoo_client_id(c->zh)->client_id) {
+		rc = zoo_adelete(c->zh, c->path, stat->version, on_removed, c);
+		if (!rc)
+			return;
+	}
+	end_call(c, rc == ZNONODE ? 0 : rc);
+}
+
+/* --- any of them --- */
+
+void ripc__ensemble_begin(zhandle_t *zh, struct ripc__ensemble_call *c)
+{
+	int rc;
+
+	c->zh = zh;
+	switch (c->command) {
+	case RIPC__CALL_CLAIM:
+		rc = make(c);
+		break;
+	case RIPC__CALL_ACCUSE:
+		accuse(c);
+		return;
+	case RIPC__CALL_RELEASE:
+		rc = zoo_aget(zh, c->path, 0, on_release, c);
+		break;
+	default:
+		rc = zoo_awget(zh, c->path, on_node, c->e, on_watched, c);
+		break;
+	}
+	if (rc)
+		end_call(c, rc);
+}

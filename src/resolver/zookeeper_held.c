@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "resolver/zookeeper.h"
+
+#include "auth/key.h"
+#include "core/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GOING_NS \
+	(200 * RIPC__MS) /* how long the node of a service that is registered may be another's: it may be going */
+
+struct ripc__zk_held *ripc__zk_held_find(struct ripc__zk *z, uint64_t service)
+{
+	return (struct ripc__zk_held *)ripc__table_find(&z->held, service);
+}
+
+void ripc__zk_held_remove(struct ripc__zk *z, struct ripc__zk_held *h)
+{
+	ripc__table_remove(&z->held, &h->node);
+	TAILQ_REMOVE(&z->helds, h, link);
+	free(h->bytes);
+	free(h);
+}
+
+void ripc__zk_claim(struct ripc__zk *z, struct ripc__zk_held *h)
+{
+	h->state = RIPC__ZK_CLAIMING;
+	(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, h->force);
+}
+
+/* What our own messages say of a service of ours goes into its node. What was said again for a new session alone takes
+ * nothing away from those that came meanwhile. */
+struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc__record *record,
+					   bool force)
+{
+	struct ripc__zk_held *h = ripc__zk_held_find(z, record->service);
+	struct ripc__record stored = *record;
+	uint8_t bytes[RIPC__NODE_MAX], *copy;
+	int len;
+
+	/* Its age would make every copy another. */
+	stored.since_ms = 0;
+	len = ripc__record_encode(&stored, bytes, sizeof(bytes));
+	if (len > 0 && z->auth)
+		len = ripc__auth_stamp(z->auth, bytes, (size_t)len, sizeof(bytes));
+	if (len <= 0 || (h && h->len == (size_t)len && !memcmp(h->bytes, bytes, h->len)))
+		return h;
+	copy = malloc((size_t)len);
+	if (!copy)
+		return h;
+	memcpy(copy, bytes, (size_t)len);
+	if (!h) {
+		h = calloc(1, sizeof(*h));
+		if (!h) {
+			free(copy);
+			return NULL;
+		}
+		h->node.id = record->service;
+		ripc__table_add(&z->held, &h->node);
+		TAILQ_INSERT_TAIL(&z->helds, h, link);
+	}
+	free(h->bytes);
+	h->bytes = copy;
+	h->len = (size_t)len;
+	h->force = force && record->generation > 1;
+	ripc__zk_claim(z, h);
+	return h;
+}
+
+void ripc__zk_drop(struct ripc__backend *b, uint64_t service)
+{
+	struct ripc__zk *z = (struct ripc__zk *)b;
+	struct ripc__zk_held *h = ripc__zk_held_find(z, service);
+
+	if (!h)
+		return;
+	if (h->state != RIPC__ZK_TAKEN)
+		ripc__ensemble_release(z->e, service);
+	ripc__zk_held_remove(z, h);
+}
+
+bool ripc__zk_settled(const struct ripc__backend *b, uint64_t service)
+{
+	struct ripc__zk *z = (struct ripc__zk *)b;
+	struct ripc__zk_held *h = ripc__zk_held_find(z, service);
+
+	/* Whoever has its node has had the time to give it up: the next answer is told. */
+	if (h && h->state == RIPC__ZK_TAKEN && !h->last && ripc__clock_ns() - h->taken_ns >= GOING_NS) {
+		h->last = true;
+		ripc__zk_claim(z, h);
+	}
+	/* An ensemble that is known to be away is not waited for. */
+	return !h || h->state == RIPC__ZK_MADE || (z->was_up && !z->up);
+}
+
+static uint64_t own_generation(const struct ripc__zk *z, const struct ripc__zk_held *h)
+{
+	struct ripc__record record;
+	const char *why;
+
+	if (ripc__record_decode(&record, h->bytes, h->len - (z->auth ? RIPC__STAMP_BYTES : 0), &why))
+		return 0;
+	return record.generation;
+}
+
+/* The node of a service of ours is another's. */
+void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h, const struct ripc__ensemble_report *r)
+{
+	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = h->node.id};
+	bool split;
+
+	if (!h->taken_ns)
+		h->taken_ns = ripc__clock_ns();
+	h->state = RIPC__ZK_TAKEN;
+	if (ripc__zk_decode(z, h->node.id, r->bytes, r->len, &msg.record))
+		return;
+	/* A process of this host that held it is dead, or we could not hold it: its node only waits for its session's end. */
+	if (z->sure && !memcmp(msg.record.host, z->host, 16)) {
+		h->state = RIPC__ZK_CLAIMING;
+		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
+		return;
+	}
+	/* What another has just unregistered may not have arrived before our claim: its node is watched, and goes. */
+	if (h->nonce && !h->last) {
+		(void)ripc__ensemble_watch(z->e, h->node.id);
+		return;
+	}
+	/* Of two holders the one in the ensemble keeps it, since there is but one. */
+	msg.nonce = h->nonce;
+	msg.flags = RIPC__RESOLVE_VERDICT;
+	split = !h->nonce && msg.record.generation <= own_generation(z, h);
+	ripc__zk_say(z, &msg, split);
+	/* That one cannot know of us, as we did not of it. */
+	if (split)
+		(void)ripc__ensemble_accuse(z->e, r, h->bytes, h->len);
+}
+
+/* Somebody found our node in place of the one it had, and left its record. */
+void ripc__zk_rival(struct ripc__zk *z, struct ripc__zk_held *h, const uint8_t *bytes, size_t len)
+{
+	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_GONE, .service = h->node.id};
+
+	if (!ripc__zk_decode(z, h->node.id, bytes, len, &msg.record))
+		ripc__zk_say(z, &msg, true);
+}
