@@ -8,7 +8,7 @@
  *      ^     it is held by another --> ASKING --> JOINED |
  *      +---------- the keeper is gone, or no keeper -----+
  *
- * The messages themselves: groupcast.c.
+ * member.c: the list of members. keeper.c: what its keeper does. seat.c: services that join and leave. groupcast.c: the messages.
  */
 #ifndef RIPC_CORE_GROUP_H
 #define RIPC_CORE_GROUP_H
@@ -115,6 +115,13 @@ struct ripc__group *ripc__group_get(struct ripc *ctx, uint64_t id);
 /* Wants ripc__groups_timers() to look at it at once. */
 void ripc__group_poke(struct ripc__group *g);
 
+/* What this context is in it. */
+static inline enum ripc__group_role ripc__group_role(const struct ripc__group *g)
+{
+	return ripc__list_empty((struct ripc__list *)&g->seats) ? RIPC__ROLE_SENDER
+								: RIPC__ROLE_MEMBER;
+}
+
 /* Whether the members are known: as a keeper, or from one. */
 static inline bool ripc__group_known(const struct ripc__group *g)
 {
@@ -135,7 +142,7 @@ int ripc__group_control(struct ripc__lane *lane, const struct ripc__header *h, c
 
 /* The lane to a peer is gone. */
 void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p);
-/* A service is being closed: leaves all groups. */
+/* seat.c: a service is being closed: leaves all groups. */
 void ripc__groups_service_gone(struct ripc_service *s);
 void ripc__groups_timers(struct ripc *ctx);
 /* ripc_close(): says good-bye to all keepers and members; then frees all. */
