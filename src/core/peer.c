@@ -66,39 +66,6 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 	return d;
 }
 
-void ripc__offers_drop(struct ripc__dest *d)
-{
-	struct ripc__list *n, *tmp;
-
-	ripc__list_for_each_safe (n, tmp, &d->offers) {
-		struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
-
-		/* One that is written to belongs to its request until that lets go of it. */
-		ripc__list_del(&o->link);
-		if (o->writing)
-			o->orphan = true;
-		else
-			free(o);
-	}
-	d->noffers = 0;
-}
-
-void ripc__offer_release(struct ripc *ctx, struct ripc__dest *d, struct ripc__offer *o, bool used)
-{
-	o->writing = false;
-	if (o->orphan) {
-		free(o);
-		return;
-	}
-	if (!used && !o->revoked)
-		return;
-	if (o->revoked && d->peer && d->peer->lane)
-		ripc__lane_word(d->peer->lane, RIPC__REVOKED, 0, 0, o->desc.how, 0);
-	ripc__list_del(&o->link);
-	free(o);
-	d->noffers--;
-}
-
 static bool dest_wanted(const struct ripc__dest *d)
 {
 	return d->users || !ripc__list_empty((struct ripc__list *)&d->pending);
@@ -526,48 +493,6 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	p->used_ns = p->finished ? ripc__now(ctx) : 0;
 	ctx->next_sweep_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
-}
-
-/* ---- which of a peer's long messages are over ---- */
-
-bool ripc__peer_finished(const struct ripc__peer *p, uint64_t id)
-{
-	if (id < p->finished_below)
-		return true;
-	if (!p->finished)
-		return false;
-	id %= RIPC__REQUESTS_MAX;
-	return p->finished[id / 8] & 1u << id % 8;
-}
-
-int ripc__peer_finish(struct ripc__peer *p, uint64_t id)
-{
-	if (!p->finished) {
-		p->finished = calloc(1, RIPC__REQUESTS_MAX / 8);
-		if (!p->finished)
-			return -ENOMEM;
-	}
-	id %= RIPC__REQUESTS_MAX;
-	p->finished[id / 8] |= (uint8_t)(1u << id % 8);
-	return 0;
-}
-
-void ripc__peer_finish_below(struct ripc__peer *p, uint64_t below)
-{
-	if (below <= p->finished_below)
-		return;
-	if (p->finished) {
-		if (below - p->finished_below >= RIPC__REQUESTS_MAX) {
-			memset(p->finished, 0, RIPC__REQUESTS_MAX / 8);
-		} else {
-			for (uint64_t id = p->finished_below; id < below; id++) {
-				unsigned bit = id % RIPC__REQUESTS_MAX;
-
-				p->finished[bit / 8] &= (uint8_t) ~(1u << bit % 8);
-			}
-		}
-	}
-	p->finished_below = below;
 }
 
 /* ---- time ---- */

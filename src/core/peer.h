@@ -155,7 +155,7 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p);
 /* Whether something waits for this peer: requests, senders, arriving long messages. */
 bool ripc__peer_busy(const struct ripc__peer *p);
 
-/* Remembers that request id of the peer is over / asks whether it is; advances the window. */
+/* finished.c: remembers that request id of the peer is over / asks whether it is; advances the window. */
 int ripc__peer_finish(struct ripc__peer *p, uint64_t id);
 bool ripc__peer_finished(const struct ripc__peer *p, uint64_t id);
 void ripc__peer_finish_below(struct ripc__peer *p, uint64_t below);
@@ -169,7 +169,9 @@ void ripc__sweep(struct ripc *ctx, bool now);
 /* ripc_close(): frees all. */
 void ripc__peers_free(struct ripc *ctx);
 
+/* offer.c: forgets all that the peer has offered for a destination. */
 void ripc__offers_drop(struct ripc__dest *d);
+/* Nobody writes to a return buffer any longer. It stays on offer unless it was used or is revoked. */
 void ripc__offer_release(struct ripc *ctx, struct ripc__dest *d, struct ripc__offer *o, bool used);
 
 #endif
