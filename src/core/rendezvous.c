@@ -34,6 +34,7 @@ static void item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	struct ripc__tp *tp;
 
 	if (it->is_own) {
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a lane nothing of it is registered any more */
 		tp = &r->ctx->tp[r->lane->tp];
 		tp->ops->dereg(tp->t, &it->own);
 	}
