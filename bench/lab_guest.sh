@@ -41,7 +41,9 @@ perftest()
 	timeout 120 taskset -c $server_cpu "$tool" -p $port "$@" >"$work/pf.server" 2>&1 &
 	server=$!
 	pids=("$server")
-	for _ in {1..50}; do
+	# One that fails at once has ended; one on a loaded machine takes its time.
+	for _ in {1..300}; do
+		kill -0 "$server" 2>/dev/null || break
 		ss -Hltn "sport = :$port" | grep -q . && break
 		rdma resource show cm_id 2>/dev/null | grep -q ":$port .*LISTEN" && break
 		sleep 0.1
