@@ -16,6 +16,7 @@
 #include "core/lock.h"
 #include "core/log.h"
 #include "core/options.h"
+#include "core/plain.h"
 #include "core/wait.h"
 #include "resolver/resolver.h"
 #include "transport/transport.h"
@@ -73,6 +74,7 @@ struct ripc {
 	struct ripc__list requests;    /* all requests the application holds */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
+	struct ripc__plain plain;   /* the ways of the last plain messages */
 	struct ripc__memory memory; /* buffers, windows, return buffers */
 
 	uint64_t requests_started; /* numbers them */
@@ -114,12 +116,21 @@ struct ripc {
 
 extern unsigned ripc__fork_count; /* how often this process is a forked child */
 
+static inline void ripc__lock_plain(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__lock(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__unlock(struct ripc *ctx) RIPC__RELEASE(ctx->lock);
+
+/* For plain messages only, which change nothing that others rely on: see core/plain.h. */
+static inline void RIPC__NO_ANALYSIS ripc__lock_plain(struct ripc *ctx)
+{
+	ripc__lock_take(&ctx->lock);
+}
 
 static inline void RIPC__NO_ANALYSIS ripc__lock(struct ripc *ctx)
 {
 	ripc__lock_take(&ctx->lock);
+	if (ctx->plain.known)
+		ripc__plain_forget(ctx);
 }
 
 /* Whether somebody waits for it: then whoever holds it for long should let go for a moment. */

@@ -56,7 +56,6 @@ struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
 		return NULL;
 	m = ripc__message_pop(ctx);
 	m->next = NULL;
-	m->lane = NULL;
 	m->units = 0;
 	m->bytes = 0;
 	m->pub.nitems = nitems;
@@ -97,6 +96,9 @@ static void __attribute__((noinline)) drop_more(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
+	/* Credit and buffers that go back may have to be told to the peer. */
+	if (m->flow || m->lane || m->pub.is_long)
+		ripc__plain_forget(ctx);
 	ripc__message_credit(m);
 	if (m->token) {
 		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
@@ -106,6 +108,7 @@ static void __attribute__((noinline)) drop_more(struct ripc__message *m)
 			ripc__lane_repost(m->lane);
 		}
 	}
+	m->lane = NULL;
 	if (m->pub.is_long)
 		drop_items(m);
 	free(m->heap);
@@ -145,7 +148,7 @@ void ripc_message_free(struct ripc_message *message)
 	if (!m || ripc__check_owner(m->ctx))
 		return;
 	ctx = m->ctx;
-	ripc__lock(ctx);
+	ripc__lock_plain(ctx);
 	message_drop(m);
 	ripc__unlock(ctx);
 }

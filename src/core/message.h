@@ -30,9 +30,9 @@ struct ripc__message {
 	void *heap;              /* copy of the payload; clean: NULL */
 	void *arrays;            /* items, placement and regions when there are more; clean: NULL */
 	uint8_t room[RIPC__MESSAGE_GAP + RIPC__MESSAGE_ROOM] __attribute__((aligned(16)));
-	struct ripc__lane *lane; /* lane that gets the token's credit back; NULL: none, or it is gone */
-	uint64_t long_bytes;     /* payload of a long message; clean: 0 */
-	struct ripc__region **pool;                         /* regions, or an array of its own */
+	struct ripc__lane *lane; /* lane that gets the token's credit back; clean: NULL: none, or it is gone */
+	uint64_t long_bytes;        /* payload of a long message; clean: 0 */
+	struct ripc__region **pool; /* regions, or an array of its own */
 	struct ripc__region *regions[RIPC__MESSAGE_INLINE]; /* pool buffers of the items, NULL: elsewhere */
 };
 

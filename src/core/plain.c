@@ -14,15 +14,131 @@
 #include "core/service.h"
 #include "wire/bytes.h"
 
+#include <assert.h>
+
 #define HOPE_MAX   16 /* looks at the endpoint that spoke last before the others get one */
 #define LOOKS      16 /* looks at all before a thread becomes the driver */
 #define WHOLE_EACH 32 /* of so many looks one is a whole round */
 
+/* Where in a plain header the number of the message and the length of its item stand. */
+#define SEQ_AT 24
+#define LEN_AT 32
+
 _Static_assert(RIPC__HEAD_LEN == RIPC__PLAIN_LEN, "what post_plain() takes is a plain header");
+_Static_assert(offsetof(struct ripc_message, source) == 0 && offsetof(struct ripc_message, dest) == 8 &&
+		       offsetof(struct ripc_message, instance) == 16,
+	       "a message begins as struct ripc__plain_in has it");
 
 static inline uint32_t units_of(size_t len)
 {
 	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
+}
+
+/* ---- what is known ---- */
+
+static inline void forget_out(struct ripc__plain_out *out)
+{
+	struct ripc_service *s = out->s;
+	struct ripc__peer *p;
+	uint32_t n;
+
+	if (!s)
+		return;
+	out->s = NULL;
+	p = out->lane->peer;
+	n = ripc__get_le32(out->head + SEQ_AT) - out->first;
+	out->lane->tx_seq += n;
+	out->credit->sent_units += out->room - out->left;
+	s->ctx->stats.short_sent += n;
+	s->ctx->stats.bytes_sent += out->bytes;
+	s->stats.short_sent += n;
+	s->stats.bytes_sent += out->bytes;
+	p->stats.short_sent += n;
+	p->stats.bytes_sent += out->bytes;
+}
+
+static inline void forget_in(struct ripc__plain_in *in)
+{
+	struct ripc_service *s = in->s;
+	struct ripc__lane *lane = in->lane;
+	struct ripc__peer *p;
+	uint32_t n;
+
+	if (!s)
+		return;
+	in->s = NULL;
+	n = in->next - in->first;
+	if (!n)
+		return;
+	p = lane->peer;
+	lane->rx_seq += n;
+	lane->heard_ns = s->ctx->now_ns;
+	lane->heard = true;
+	lane->pinged_ns = 0;
+	in->flow->arrived_units += in->room - in->left;
+	in->flow->consumed_units += in->room - in->left;
+	s->ctx->stats.short_received += n;
+	s->ctx->stats.bytes_received += in->bytes;
+	s->stats.short_received += n;
+	s->stats.bytes_received += in->bytes;
+	p->stats.short_received += n;
+	p->stats.bytes_received += in->bytes;
+}
+
+void ripc__plain_forget(struct ripc *ctx)
+{
+	ctx->plain.known = false;
+	forget_out(&ctx->plain.out);
+	forget_in(&ctx->plain.in);
+}
+
+/* ---- sending ---- */
+
+/* The lane over which a plain message goes from s to dest, or NULL. Nothing was checked but that s is there. */
+static struct ripc__lane *way_out(const struct ripc_service *s, uint64_t dest)
+{
+	const struct ripc *ctx = s->ctx;
+	const struct ripc__dest *d = ctx->last_dest;
+	struct ripc__lane *lane;
+
+	if (!d || d->id != dest || d->state != RIPC__DEST_KNOWN || ctx->datagrams || ctx->closing ||
+	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest))
+		return NULL;
+	lane = d->peer->lane;
+	if (!lane || !d->credit || lane->blocked || lane->counts || lane->rx_depth ||
+	    !ripc__list_empty(&lane->control) || !ctx->tp[lane->tp].ops->post_plain)
+		return NULL;
+	return lane;
+}
+
+/* Finds out what can be known of plain messages from s to dest. Return: whether there can be any. */
+static bool __attribute__((noinline)) know_out(struct ripc_service *s, uint64_t dest)
+{
+	struct ripc__plain_out *out = &s->ctx->plain.out;
+	struct ripc__lane *lane;
+
+	forget_out(out);
+	lane = way_out(s, dest);
+	if (!lane)
+		return false;
+	*out = (struct ripc__plain_out){
+		.s = s,
+		.dest = dest,
+		.lane = lane,
+		.ep = lane->ep,
+		.credit = s->ctx->last_dest->credit,
+		.post = s->ctx->tp[lane->tp].ops->post_plain,
+		.len_max = lane->send_max - RIPC__SHORT_FIXED,
+		.first = lane->tx_seq,
+	};
+	out->room = out->left = out->credit->limit_units - out->credit->sent_units;
+	ripc__put_le64(out->head, RIPC__PLAIN_WORD);
+	ripc__put_le64(out->head + 8, dest);
+	ripc__put_le64(out->head + 16, s->id);
+	/* No return buffers, and no credit on a lane that needs none. */
+	ripc__put_le64(out->head + SEQ_AT, lane->tx_seq);
+	s->ctx->plain.known = true;
+	return true;
 }
 
 /* Nothing was checked but that s is there. Lock held. Return: whether it was sent. */
@@ -30,48 +146,24 @@ static inline bool plain_send(struct ripc_service *s, uint64_t dest, const struc
 			      bool more)
 {
 	struct ripc *ctx = s->ctx;
-	struct ripc__dest *d = ctx->last_dest;
-	const struct ripc__transport_ops *ops;
-	struct ripc__credit *c;
-	struct ripc__lane *lane;
-	struct ripc__peer *p;
-	uint8_t head[RIPC__HEAD_LEN];
+	struct ripc__plain_out *out = &ctx->plain.out;
 	size_t len = item->iov_len;
 	uint32_t units;
 	int rc;
 
-	if (RIPC__UNLIKELY(!d || d->id != dest || d->state != RIPC__DEST_KNOWN || ctx->datagrams ||
-			   ctx->closing || s->state != RIPC__SERVICE_ACTIVE ||
-			   ripc__group_is_name(dest)))
+	if (RIPC__UNLIKELY(out->s != s || out->dest != dest) && !know_out(s, dest))
 		return false;
-	p = d->peer;
-	lane = p->lane;
-	c = d->credit;
-	if (RIPC__UNLIKELY(!lane || !c || len > lane->send_max - RIPC__SHORT_FIXED ||
-			   (!item->iov_base && len) || lane->blocked || lane->counts ||
-			   lane->rx_depth || !ripc__list_empty(&lane->control)))
-		return false;
+	assert(out->lane && way_out(s, dest) == out->lane && out->lane->ep == out->ep);
 	units = units_of(RIPC__PLAIN_LEN + len);
-	ops = ctx->tp[lane->tp].ops;
-	if (RIPC__UNLIKELY(!ops->post_plain || c->sent_units + units > c->limit_units))
+	if (RIPC__UNLIKELY(len > out->len_max || units > out->left || (!item->iov_base && len)))
 		return false;
-	ripc__put_le64(head, RIPC__PLAIN_WORD);
-	ripc__put_le64(head + 8, dest);
-	ripc__put_le64(head + 16, s->id);
-	/* No return buffers, and no credit on a lane that needs none. */
-	ripc__put_le64(head + 24, lane->tx_seq);
-	ripc__put_le32(head + 32, (uint32_t)len);
-	rc = ops->post_plain(lane->ep, head, item->iov_base, len, more);
+	ripc__put_le32(out->head + LEN_AT, (uint32_t)len);
+	rc = out->post(out->ep, out->head, item->iov_base, len, more);
 	if (RIPC__UNLIKELY(rc < 0))
 		return false;
-	lane->tx_seq++;
-	c->sent_units += units;
-	ctx->stats.short_sent++;
-	ctx->stats.bytes_sent += len;
-	s->stats.short_sent++;
-	s->stats.bytes_sent += len;
-	p->stats.short_sent++;
-	p->stats.bytes_sent += len;
+	ripc__put_le32(out->head + SEQ_AT, ripc__get_le32(out->head + SEQ_AT) + 1);
+	out->left -= units;
+	out->bytes += len;
 	if (RIPC__UNLIKELY(rc)) {
 		if (rc == 1)
 			ripc__agent_need(ctx);
@@ -79,6 +171,13 @@ static inline bool plain_send(struct ripc_service *s, uint64_t dest, const struc
 			ripc__agent_soon(ctx);
 	}
 	return true;
+}
+
+static bool __attribute__((noinline))
+remote_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more)
+{
+	ripc__plain_forget(s->ctx);
+	return ripc__remote_send(s, dest, item, more);
 }
 
 int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
@@ -89,9 +188,9 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	if (RIPC__LIKELY(s && items && nitems == 1 &&
 			 (!options || !(options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))) &&
 			 s->ctx->fork_count == ripc__fork_count)) {
-		ripc__lock(s->ctx);
+		ripc__lock_plain(s->ctx);
 		sent = plain_send(s, dest, items, options && options->flags) ||
-		       ripc__remote_send(s, dest, items, options && options->flags);
+		       remote_send(s, dest, items, options && options->flags);
 		ripc__unlock(s->ctx);
 		if (RIPC__LIKELY(sent))
 			return 0;
@@ -101,12 +200,86 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 
 /* ---- receiving ---- */
 
+/* Whether a plain message for s, if one comes, may be given to the caller at once. */
+static bool may_take(const struct ripc_service *s)
+{
+	struct ripc *ctx = s->ctx;
+
+	/* Long messages that wait for room in the queue take the general way. */
+	return s->state == RIPC__SERVICE_ACTIVE && !s->first && ripc__list_empty(&s->longs) &&
+	       !ctx->closing && !ctx->hooks.now && !ctx->in_progress &&
+	       !atomic_load_explicit(&ctx->driver, memory_order_relaxed);
+}
+
+/* The flow in which plain messages come to s over a lane, or NULL. */
+static struct ripc__flow *way_in(const struct ripc_service *s, const struct ripc__lane *lane)
+{
+	struct ripc__flow *flow = lane->flow;
+
+	if (lane->state != RIPC__LANE_UP || lane->shake || lane->rx_depth || lane->peer->held ||
+	    !flow || flow->service != s)
+		return NULL;
+	return flow;
+}
+
+/* One has come by flow, for s. */
+static void know_in(struct ripc_service *s, unsigned tp, struct ripc__lane *lane,
+		    const struct ripc__flow *from)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__plain_in *in = &ctx->plain.in;
+	uint64_t window = ctx->opt.service_window / RIPC__CREDIT_UNIT;
+	int64_t may, quiet;
+	/* What is not up any more has no flows. */
+	struct ripc__flow *flow = may_take(s) ? way_in(s, lane) : NULL;
+
+	if (!flow || flow != from)
+		return;
+	*in = (struct ripc__plain_in){
+		.s = s,
+		.lane = lane,
+		.flow = flow,
+		.t = ctx->tp[tp].t,
+		.take = ctx->tp[tp].ops->take,
+		.tp = tp,
+		.first = lane->rx_seq,
+		.next = lane->rx_seq,
+		.pub = {.source = flow->source, .dest = s->id},
+	};
+	memcpy(in->pub.instance, lane->peer->instance, sizeof(in->pub.instance));
+	/* So many may come, and so many be taken without that ripc__flow_consume() has anything to tell. */
+	may = (int64_t)(flow->announced_units - flow->arrived_units);
+	quiet = (int64_t)(flow->announced_units - flow->consumed_units - window + window / 4) - 1;
+	if (may > quiet)
+		may = quiet;
+	in->left = may > 0 ? (uint64_t)may : 0;
+	in->room = in->left;
+	ctx->plain.known = true;
+}
+
+/* m is taken out of the cache, for what stands at data: it is the application's. */
+static inline void fill(struct ripc *ctx, struct ripc__message *m, const struct ripc__event *ev,
+			unsigned tp)
+{
+	ripc__message_pop(ctx);
+	m->pub.nitems = 1;
+	m->pub.nreturns = 0;
+	m->iov[0].iov_base = (void *)(ev->data + RIPC__PLAIN_LEN);
+	m->iov[0].iov_len = ev->len - RIPC__PLAIN_LEN;
+	m->placement[0] = RIPC_IN_RECEIVE_BUFFER;
+	if (ev->token) {
+		m->token = ev->token;
+		m->tp = (uint8_t)tp;
+	}
+	ripc__list_add(&ctx->messages, &m->held);
+}
+
 /*
  * The message that an event brought, if it is plain and for s. m: the next one of the cache, in whose room it may lie. Return: m with
  * it, taken out of the cache; NULL: nothing was done.
  */
-static inline struct ripc__message *plain(struct ripc_service *s, unsigned tp,
-					  struct ripc__message *m, const struct ripc__event *ev)
+static struct ripc__message *plain(struct ripc_service *s, unsigned tp, struct ripc__message *m,
+				   const struct ripc__event *ev)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__lane *lane = ev->user;
@@ -116,40 +289,30 @@ static inline struct ripc__message *plain(struct ripc_service *s, unsigned tp,
 	uint64_t source;
 	uint32_t units, len;
 
-	if (ev->kind != RIPC__EV_RECV || lane->state != RIPC__LANE_UP || lane->shake ||
-	    ev->len < RIPC__PLAIN_LEN || ripc__get_le64(data) != RIPC__PLAIN_WORD)
+	if (ev->kind != RIPC__EV_RECV || ev->len < RIPC__PLAIN_LEN ||
+	    ripc__get_le64(data) != RIPC__PLAIN_WORD)
 		return NULL;
-	flow = lane->flow;
+	flow = way_in(s, lane);
 	p = lane->peer;
 	len = ev->len - RIPC__PLAIN_LEN;
 	units = units_of(ev->len);
 	source = ripc__get_le64(data + 16);
 	/* The number that is due, and neither credit nor return buffers. */
-	if (!flow || flow->id != ripc__get_le64(data + 8) || flow->service != s ||
-	    flow->source != source || ripc__get_le64(data + 24) != lane->rx_seq ||
-	    ripc__get_le32(data + 32) != len || lane->rx_depth || p->held ||
+	if (!flow || flow->id != ripc__get_le64(data + 8) || flow->source != source ||
+	    ripc__get_le64(data + SEQ_AT) != lane->rx_seq || ripc__get_le32(data + LEN_AT) != len ||
 	    flow->arrived_units + units > flow->announced_units)
 		return NULL;
 	/* A copy is for the general way. */
 	if (!ev->token && data != ripc__message_room(m))
 		return NULL;
-	ripc__message_pop(ctx);
+	m->pub.source = source;
+	m->pub.dest = s->id;
+	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
+	fill(ctx, m, ev, tp);
 	lane->heard_ns = ctx->now_ns;
 	lane->heard = true;
 	lane->pinged_ns = 0;
 	lane->rx_seq++;
-	m->pub.source = source;
-	m->pub.dest = s->id;
-	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
-	m->pub.nitems = 1;
-	m->pub.nreturns = 0;
-	m->iov[0].iov_base = (void *)(data + RIPC__PLAIN_LEN);
-	m->iov[0].iov_len = len;
-	m->placement[0] = RIPC_IN_RECEIVE_BUFFER;
-	m->bytes = len;
-	m->token = ev->token;
-	m->tp = (uint8_t)tp;
-	m->lane = NULL;
 	ctx->stats.short_received++;
 	ctx->stats.bytes_received += len;
 	s->stats.short_received++;
@@ -158,24 +321,76 @@ static inline struct ripc__message *plain(struct ripc_service *s, unsigned tp,
 	p->stats.bytes_received += len;
 	flow->arrived_units += units;
 	ripc__flow_consume(flow, units);
+	know_in(s, tp, lane, flow);
 	return m;
 }
 
-/* What came is for somebody else, or more than a plain message. The room it lies in is nobody's meanwhile. */
-static void __attribute__((noinline))
-other(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
-{
-	struct ripc__message *m = ripc__message_pop(ctx);
-
-	ripc__round_event(ctx, tp, ev);
-	ripc__message_drop(m);
-}
-
-/* Looks at the endpoints that spoke last. Return: a message for s, or NULL; *some: there was something. */
-static inline struct ripc__message *take(struct ripc_service *s, bool *some)
+/*
+ * An event that take() has brought and that is not the next plain message of those known. Return: a message for s; NULL: it was for
+ * somebody else, or more than a plain message.
+ */
+static struct ripc__message *__attribute__((noinline))
+came(struct ripc_service *s, unsigned tp, struct ripc__message *m, const struct ripc__event *ev)
 {
 	struct ripc *ctx = s->ctx;
-	struct ripc__message *m = ripc__message_next(ctx), *found;
+	struct ripc__message *found;
+
+	ripc__plain_forget(ctx);
+	found = plain(s, tp, m, ev);
+	if (found)
+		return found;
+	found = ripc__remote_message(s, tp, m, ev);
+	if (found) {
+		ripc__list_add(&ctx->messages, &found->held);
+		return found;
+	}
+	/* The room it lies in is nobody's meanwhile. */
+	ripc__message_pop(ctx);
+	ripc__round_event(ctx, tp, ev);
+	ripc__message_drop(m);
+	return NULL;
+}
+
+/* One look where the last plain message for s came from, which is known. Return: a message for s, or NULL; *some: there was something. */
+static inline struct ripc__message *__attribute__((always_inline))
+take_known(struct ripc_service *s, bool *some)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__plain_in *in = &ctx->plain.in;
+	struct ripc__message *m = ripc__message_next(ctx);
+	struct ripc__event ev;
+	const uint8_t *head;
+	uint32_t units;
+
+	if (RIPC__UNLIKELY(!m) || !in->take(in->t, ripc__message_room(m), RIPC__MESSAGE_ROOM, &ev))
+		return NULL;
+	*some = true;
+	assert(may_take(s) && way_in(s, in->lane) == in->flow);
+	if (RIPC__UNLIKELY(ev.kind != RIPC__EV_RECV || ev.user != in->lane || ev.len < RIPC__PLAIN_LEN ||
+			   (!ev.token && ev.data != ripc__message_room(m))))
+		return came(s, in->tp, m, &ev);
+	head = ev.data;
+	units = units_of(ev.len);
+	if (RIPC__UNLIKELY(ripc__get_le64(head) != RIPC__PLAIN_WORD ||
+			   ripc__get_le64(head + 8) != in->pub.dest ||
+			   ripc__get_le64(head + 16) != in->pub.source ||
+			   ripc__get_le64(head + SEQ_AT) != in->next ||
+			   ripc__get_le32(head + LEN_AT) != ev.len - RIPC__PLAIN_LEN ||
+			   units > in->left))
+		return came(s, in->tp, m, &ev);
+	in->next++;
+	in->left -= units;
+	in->bytes += ev.len - RIPC__PLAIN_LEN;
+	memcpy(&m->pub, &in->pub, sizeof(in->pub));
+	fill(ctx, m, &ev, in->tp);
+	return m;
+}
+
+/* Looks at the endpoints that spoke last. Return: as take_known(). */
+static struct ripc__message *take_any(struct ripc_service *s, bool *some)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__message *m = ripc__message_next(ctx);
 
 	if (RIPC__UNLIKELY(!m))
 		return NULL;
@@ -188,19 +403,15 @@ static inline struct ripc__message *take(struct ripc_service *s, bool *some)
 		    !ops->take(ctx->tp[tp].t, ripc__message_room(m), RIPC__MESSAGE_ROOM, &ev))
 			continue;
 		*some = true;
-		found = plain(s, tp, m, &ev);
-		if (!found)
-			found = ripc__remote_message(s, tp, m, &ev);
-		if (RIPC__UNLIKELY(!found))
-			other(ctx, tp, &ev);
-		return found;
+		return came(s, tp, m, &ev);
 	}
 	return NULL;
 }
 
 /* One look at the network by a thread that does not drive, most often without the clock. */
-static void __attribute__((noinline)) look(struct ripc *ctx)
+static void look(struct ripc *ctx)
 {
+	ripc__plain_forget(ctx);
 	if (ctx->glances++ % WHOLE_EACH) {
 		ctx->now_old = true;
 		ripc__round_part(ctx);
@@ -216,21 +427,18 @@ static void __attribute__((noinline)) look(struct ripc *ctx)
  * is held all the time. Return: a message for s, which is in no queue and whose credit is given back. NULL: there is none, or something
  * came to the queue.
  */
-static inline struct ripc__message *plain_receive(struct ripc_service *s)
+static struct ripc__message *plain_receive(struct ripc_service *s)
 {
 	struct ripc *ctx = s->ctx;
 	unsigned looks = 0;
 
-	/* Long messages that wait for room in the queue take the general way. */
-	if (RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE || ctx->closing ||
-			   !ripc__list_empty(&s->longs) || ctx->hooks.now || ctx->in_progress ||
-			   atomic_load_explicit(&ctx->driver, memory_order_relaxed)))
+	if (!may_take(s))
 		return NULL;
 	/*
 	 * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. Where the last look is
 	 * longer ago than that, the time is read, and so it is in each whole round.
 	 */
-	if (RIPC__UNLIKELY(!atomic_load_explicit(&ctx->driven, memory_order_relaxed))) {
+	if (!atomic_load_explicit(&ctx->driven, memory_order_relaxed)) {
 		atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
 		ctx->glances = 0;
 	}
@@ -238,7 +446,8 @@ static inline struct ripc__message *plain_receive(struct ripc_service *s)
 		bool some = false;
 
 		for (unsigned i = ctx->glances % WHOLE_EACH ? ctx->hope : 0; i && !some; i--) {
-			struct ripc__message *m = take(s, &some);
+			struct ripc__message *m =
+				ctx->plain.in.s == s ? take_known(s, &some) : take_any(s, &some);
 
 			if (RIPC__LIKELY(m != NULL)) {
 				ctx->glances++;
@@ -260,26 +469,43 @@ static inline struct ripc__message *plain_receive(struct ripc_service *s)
 	return NULL;
 }
 
+/* What a first look has not brought. Return: as ripc_receive(). */
+static int __attribute__((noinline))
+receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message, int timeout_ms)
+	RIPC__RELEASE(ctx->lock)
+{
+	struct ripc__message *m = timeout_ms ? plain_receive(s) : NULL;
+	int rc = 0;
+
+	if (!m) {
+		ripc__plain_forget(ctx);
+		rc = ripc__receive(s, &m, timeout_ms);
+	}
+	if (m)
+		*message = &m->pub;
+	ripc__unlock(ctx);
+	return rc;
+}
+
 int ripc_receive(struct ripc_service *s, struct ripc_message **message, int timeout_ms)
 {
 	struct ripc__message *m = NULL;
 	struct ripc *ctx;
-	int rc = 0;
+	bool some;
 
 	if (RIPC__UNLIKELY(!s || !message))
 		return ripc__fail(-EINVAL, s ? "nowhere to store the message" : "no service");
 	ctx = s->ctx;
 	if (RIPC__UNLIKELY(ctx->fork_count != ripc__fork_count))
 		return ripc__no_owner();
-	ripc__lock(ctx);
-	if (RIPC__LIKELY(!s->first && timeout_ms))
-		m = plain_receive(s);
-	if (RIPC__LIKELY(m != NULL))
-		ripc__list_add(&ctx->messages, &m->held);
-	else
-		rc = ripc__receive(s, &m, timeout_ms);
-	if (RIPC__LIKELY(m != NULL))
-		*message = &m->pub;
+	ripc__lock_plain(ctx);
+	if (RIPC__LIKELY(ctx->plain.in.s == s && timeout_ms && ctx->glances % WHOLE_EACH &&
+			 atomic_load_explicit(&ctx->driven, memory_order_relaxed)))
+		m = take_known(s, &some);
+	if (RIPC__UNLIKELY(!m))
+		return receive(ctx, s, message, timeout_ms);
+	ctx->glances++;
+	*message = &m->pub;
 	ripc__unlock(ctx);
-	return rc;
+	return 0;
 }

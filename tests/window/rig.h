@@ -5,7 +5,7 @@
 
 #include "harness.h"
 #include "transport/transport.h"
-#include "transport/window/engine.h"
+#include "transport/window/engine_plain.h"
 #include "transport/window/link.h"
 
 #include <errno.h>

@@ -2,6 +2,7 @@
 /* What the core does with an endpoint: memory, posts, the end. And the back end of the engine. */
 #define _GNU_SOURCE
 #include "core/log.h"
+#include "transport/window/engine_plain.h"
 #include "transport/window/shm.h"
 
 #include <errno.h>
@@ -122,16 +123,23 @@ int ripc__shm_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	return rc >= 0 && ep->t->linked ? 1 : rc;
 }
 
+/* To somebody who was not looked at for long, or is gone. */
+static int __attribute__((noinline))
+post_cold(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len, bool more)
+{
+	if (ep->state != SHM_OPEN)
+		return -ENOTCONN;
+	ripc__shm_warm(ep);
+	return ripc__win_send_any(&ep->win, head, payload, len, more);
+}
+
 int ripc__shm_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			 bool more)
 {
-	int rc;
-
-	if (ep->state != SHM_OPEN)
-		return -ENOTCONN;
-	rc = ripc__win_send_plain(&ep->win, head, payload, len, more);
-	ripc__shm_warm(ep);
-	return rc;
+	if (ep->state != SHM_OPEN || ep->cold)
+		return post_cold(ep, head, payload, len, more);
+	ep->silent = 0;
+	return ripc__win_send_plain(&ep->win, head, payload, len, more);
 }
 
 static bool local_range(const struct ripc__mr *mr, const void *local, size_t len)

@@ -18,6 +18,8 @@
  * slot. What is longer goes into the bulk ring first. All counters are free-running; what has been taken is given
  * back by the credit words when it is worth a write.
  *
+ * Short messages go and come by engine_plain.h.
+ *
  * All that the peer writes is read once and checked; a connection whose peer breaks the rules fails, nothing more.
  */
 #ifndef RIPC_WINDOW_ENGINE_H
@@ -104,15 +106,16 @@ struct ripc__win {
 	uint64_t bulk_at;   /* offset of the bulk ring */
 	uint8_t epoch;      /* never 0 */
 	bool heard;         /* the peer's hello was seen */
-	bool want_sendable; /* a post was refused */
+	bool open;          /* so it was, and nothing has failed since */
 	bool plain; /* plain stores reach the peer's segment, and a release fence orders them */
 	int status; /* < 0: failed; why says how */
 	const char *why;
 
 	uint64_t tx, tx_taken; /* slots posted; of these, taken by the peer as far as we know */
+	uint64_t tx_plain; /* up to here ripc__win_send_plain() may post, and needs to look at nothing else; 0: it must look */
 	uint64_t tx_bulk, tx_bulk_taken; /* likewise bytes */
 	uint64_t kicked;                 /* the last arm word that we answered with a kick */
-	unsigned unsaid; /* messages posted since we last looked whether the peer sleeps */
+	uint64_t send_word, more_word; /* of our slots, and of the peer's, but for number and length */
 
 	uint64_t rx, rx_told;           /* slots taken; as told to the peer */
 	uint64_t rx_bulk, rx_bulk_told; /* likewise bytes */
@@ -121,13 +124,21 @@ struct ripc__win {
 
 	struct ripc__win_regions regions;
 	struct ripc__win_read reads[RIPC__WIN_READS_MAX];
-	unsigned nreads, ndirect, nfinished;
+	unsigned nreads;
 	unsigned next_direct; /* whose turn it is */
 	struct ripc__win_serve serves[RIPC__WIN_READS_MAX];
-	unsigned serve_head, nserves;
+	unsigned serve_head;
 	struct ripc__win_write writes[RIPC__WIN_WRITES_MAX];
-	unsigned write_head, nwrites,
-		nwritten; /* nwritten of the nwrites are copied and to be reported */
+	unsigned write_head, nwritten; /* nwritten of the nwrites are copied and to be reported */
+	union {
+		struct {
+			uint8_t nserves, nwrites;
+			uint8_t ndirect, nfinished; /* of the nreads */
+			uint8_t unsaid; /* messages posted since we last looked whether the peer sleeps */
+			bool want_sendable; /* a post was refused */
+		};
+		uint64_t work; /* 0: none of these */
+	};
 };
 
 /* @epoch: agreed on with the peer, never 0, another one each time the same memory is used. The segment of ours is zero or left by another epoch. */
@@ -152,12 +163,6 @@ void ripc__win_conceal(struct ripc__win *w, struct ripc__win_region *region);
  * sleeps is woken by the next send without, by one of the next few, or by ripc__win_flush().
  */
 int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, size_t len, bool more);
-/*
- * The same for a head of RIPC__HEAD_LEN bytes and a payload, by the shortest way there is. Negative, whatever the number: it is not sent,
- * and ripc__win_send() does it or says why not.
- */
-int ripc__win_send_plain(struct ripc__win *w, const uint8_t *head, const uint8_t *payload,
-			 size_t len, bool more);
 void ripc__win_flush(struct ripc__win *w);
 int ripc__win_read(struct ripc__win *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
 		   uint64_t wr_id);
@@ -169,12 +174,6 @@ int ripc__win_write(struct ripc__win *w, const void *from, uint64_t len, uint64_
  * there may be a status; a failed engine reports nothing.
  */
 bool ripc__win_next(struct ripc__win *w, uint8_t *buf, struct ripc__win_event *ev);
-
-/*
- * Takes the next message if it is a send in slots, all of which fit into cap bytes, and there is no other work. Return: whether it did;
- * *len: bytes of it. What it leaves, faults among it, is for ripc__win_next().
- */
-bool ripc__win_take(struct ripc__win *w, uint8_t *buf, size_t cap, uint32_t *len);
 
 /* Whether the next slot was written: ripc__win_next() has something to look at. */
 static inline bool ripc__win_ready(const struct ripc__win *w)
@@ -190,8 +189,7 @@ static inline bool ripc__win_ready(const struct ripc__win *w)
 /* Whether there is work besides what arrives: ripc__win_pump() should be called. */
 static inline bool ripc__win_busy(const struct ripc__win *w)
 {
-	/* One branch: most often there is none. */
-	return w->nserves | w->nwrites | w->ndirect | w->nfinished | w->want_sendable | w->unsaid;
+	return w->work;
 }
 
 /* Moves some of what was posted or is to be served. Return: whether it moved anything, or has events. */

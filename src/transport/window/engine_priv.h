@@ -6,6 +6,8 @@
 #include "transport/window/engine.h"
 #include "wire/bytes.h"
 
+#include <errno.h>
+
 /* Kinds of slot words. Numbers of the wire: a hello of another version changes them. */
 enum win_kind {
 	WIN_MORE = 1,  /* a further slot of a message */
@@ -76,6 +78,8 @@ static inline void win_fail(struct ripc__win *w, int status, const char *why)
 		return;
 	w->status = status;
 	w->why = why;
+	w->open = false;
+	w->tx_plain = 0;
 }
 
 /* Something was written that the peer may be sleeping for. */

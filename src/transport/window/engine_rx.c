@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The window engine: what is found in our own segment. Every word of it was written by somebody else. */
-#include "transport/transport.h"
-#include "transport/window/engine_priv.h"
-
-#include <errno.h>
+#include "transport/window/engine_plain.h"
 
 #define QUIET_MAX 64 /* messages without an event, after which a caller gets a look */
 
@@ -201,6 +198,7 @@ static bool hear(struct ripc__win *w)
 		return false;
 	}
 	w->heard = true;
+	w->open = true;
 	return true;
 }
 
@@ -270,14 +268,11 @@ bool ripc__win_next(struct ripc__win *w, uint8_t *buf, struct ripc__win_event *e
 bool ripc__win_take(struct ripc__win *w, uint8_t *buf, size_t cap, uint32_t *len)
 {
 	uint64_t word = win_load(w, win_slot_at(w, w->rx));
-	uint32_t bytes, slots;
+	uint32_t bytes = (uint16_t)(word >> 32), slots = win_slots(bytes);
 
-	if ((uint32_t)word != (uint32_t)(w->rx + 1))
-		return false;
-	bytes = (uint16_t)(word >> 32);
-	slots = win_slots(bytes);
-	if (word >> 48 != (WIN_SEND | (uint32_t)w->epoch << 8) || bytes > RIPC__WIN_INLINE_MAX ||
-	    slots * RIPC__WIN_BODY > cap || !w->heard || w->status || ripc__win_busy(w))
+	if ((uint32_t)word != (uint32_t)(w->rx + 1) || (word ^ w->send_word) >> 48 ||
+	    bytes > RIPC__WIN_INLINE_MAX || slots * RIPC__WIN_BODY > cap || !w->open ||
+	    ripc__win_busy(w))
 		return false;
 	w->armed = false;
 	take(w, buf, slots);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The window engine: what goes into the peer's segment. */
-#include "transport/transport.h"
-#include "transport/window/engine_priv.h"
-
-#include <errno.h>
+#include "transport/window/engine_plain.h"
 
 #define UNSAID_MAX   64u          /* messages posted between two looks whether the peer sleeps */
 #define DIRECT_CHUNK (256u << 10) /* bytes of one direct read between two looks at what arrives */
@@ -20,6 +17,8 @@ void ripc__win_init(struct ripc__win *w, const struct ripc__win_backend *be,
 	w->epoch = epoch;
 	w->mask = (1u << shape->slot_bits) - 1;
 	w->bulk_mask = ((uint64_t)1 << shape->bulk_bits) - 1;
+	w->send_word = win_word(UINT32_MAX, 0, WIN_SEND, epoch);
+	w->more_word = win_word(UINT32_MAX, 0, WIN_MORE, epoch);
 	w->bulk_at = RIPC__WIN_SLOTS_AT + ((uint64_t)RIPC__WIN_SLOT << shape->slot_bits);
 	ripc__win_regions_init(&w->regions);
 	ripc__put_le32(hello, shape->slot_bits);
@@ -131,8 +130,7 @@ static void post_body(struct ripc__win *w, enum win_kind kind, const uint8_t *bo
 	ripc__win_notify(w, false);
 }
 
-/* A message was posted. Looking whether the peer sleeps costs a full fence: several in a row share it. */
-static inline int say(struct ripc__win *w, bool more)
+int ripc__win_say(struct ripc__win *w, bool more)
 {
 	if (more && ++w->unsaid < UNSAID_MAX)
 		return w->unsaid == 1 ? 2 : 0;
@@ -250,29 +248,8 @@ int ripc__win_send(struct ripc__win *w, const struct iovec *iov, unsigned niov, 
 		return refuse(w);
 	rc = len <= RIPC__WIN_INLINE_MAX ? send_slots(w, iov, niov, (uint32_t)len)
 					 : send_bulk(w, iov, niov, (uint32_t)len);
-	return rc ? rc : say(w, more);
+	return rc ? rc : ripc__win_say(w, more);
 }
-
-/* Fewer bytes than a slot has, more than none. What is behind them in the slot is of a message to the same peer. */
-static inline void put_tail(uint8_t *to, const uint8_t *from, size_t n)
-{
-	if (n >= 32) {
-		memcpy(to, from, 32);
-		memcpy(to + n - 32, from + n - 32, 32);
-	} else if (n >= 16) {
-		memcpy(to, from, 16);
-		memcpy(to + n - 16, from + n - 16, 16);
-	} else if (n >= 8) {
-		memcpy(to, from, 8);
-		memcpy(to + n - 8, from + n - 8, 8);
-	} else {
-		while (n--)
-			*to++ = *from++;
-	}
-}
-
-/* Of the payload, beside the head in the first slot. */
-#define FIRST_LEN (RIPC__WIN_BODY - RIPC__HEAD_LEN)
 
 /* There is room. */
 static inline void plain_slots(struct ripc__win *w, const uint8_t *head, const uint8_t *payload,
@@ -284,12 +261,12 @@ static inline void plain_slots(struct ripc__win *w, const uint8_t *head, const u
 
 	memcpy(first + 8, head, RIPC__HEAD_LEN);
 	to = first + 8 + RIPC__HEAD_LEN;
-	if (len <= FIRST_LEN) {
-		put_tail(to, payload, len);
+	if (len <= WIN_FIRST) {
+		win_put_tail(to, payload, len);
 	} else {
-		memcpy(to, payload, FIRST_LEN);
-		payload += FIRST_LEN;
-		len -= FIRST_LEN;
+		memcpy(to, payload, WIN_FIRST);
+		payload += WIN_FIRST;
+		len -= WIN_FIRST;
 		for (;;) {
 			to = ring + (++index & w->mask) * RIPC__WIN_SLOT;
 			__atomic_store_n((uint64_t *)(void *)to,
@@ -301,35 +278,42 @@ static inline void plain_slots(struct ripc__win *w, const uint8_t *head, const u
 			payload += RIPC__WIN_BODY;
 			len -= RIPC__WIN_BODY;
 		}
-		put_tail(to + 8, payload, len);
+		win_put_tail(to + 8, payload, len);
 	}
 	w->tx = index + 1;
 	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
 }
 
-int ripc__win_send_plain(struct ripc__win *w, const uint8_t *head, const uint8_t *payload,
-			 size_t len, bool more)
+/* Whether so many slots can be posted by plain stores; w->tx_plain says so the next time. */
+static bool plain_room(struct ripc__win *w, uint32_t slots)
 {
-	uint32_t bytes = RIPC__HEAD_LEN + (uint32_t)len, slots;
+	if (!w->plain || w->status || w->nwrites > w->nwritten || !ripc__win_room(w, slots, 0))
+		return false;
+	w->tx_plain = w->tx_taken + w->mask + 1;
+	return true;
+}
+
+int ripc__win_send_any(struct ripc__win *w, const uint8_t *head, const uint8_t *payload, size_t len,
+		       bool more)
+{
+	uint32_t bytes = RIPC__HEAD_LEN + (uint32_t)len;
 	uint8_t body[4];
 
-	if (!w->plain || w->status || w->nwrites > w->nwritten ||
-	    len > RIPC__WIN_SEND_MAX - RIPC__HEAD_LEN)
-		return -EAGAIN;
+	if (len > RIPC__WIN_SEND_MAX - RIPC__HEAD_LEN)
+		return -EMSGSIZE;
 	if (bytes <= RIPC__WIN_INLINE_MAX) {
-		slots = win_slots(bytes);
-		if (!room_for(w, slots) && !ripc__win_room(w, slots, 0))
+		if (!plain_room(w, win_slots(bytes)))
 			return -EAGAIN;
 		plain_slots(w, head, payload, (uint32_t)len);
 	} else {
-		if (!ripc__win_room(w, 1, bytes))
+		if (!plain_room(w, 1) || !ripc__win_room(w, 1, bytes))
 			return -EAGAIN;
 		bulk(w, head, RIPC__HEAD_LEN);
 		bulk(w, payload, len);
 		ripc__put_le32(body, bytes);
 		post(w, WIN_BULK, body, 4);
 	}
-	return say(w, more);
+	return ripc__win_say(w, more);
 }
 
 void ripc__win_bye(struct ripc__win *w)
@@ -414,6 +398,8 @@ int ripc__win_write(struct ripc__win *w, const void *from, uint64_t len, uint64_
 		return -ENOTCONN;
 	if (w->nwrites == RIPC__WIN_WRITES_MAX)
 		return refuse(w);
+	/* A send that comes now waits for it. */
+	w->tx_plain = 0;
 	w->writes[(w->write_head + w->nwrites++) % RIPC__WIN_WRITES_MAX] = (struct ripc__win_write){
 		.from = from, .addr = addr, .len = len, .key = key, .wr_id = wr_id};
 	return 0;

@@ -2,7 +2,8 @@
 libripc_internal_la_SOURCES += \
 	src/transport/window/address.c src/transport/window/address.h src/transport/window/backend.h \
 	src/transport/window/endpoint.c \
-	src/transport/window/engine.h src/transport/window/engine_priv.h \
+	src/transport/window/engine.h src/transport/window/engine_plain.h \
+	src/transport/window/engine_priv.h \
 	src/transport/window/engine_rx.c src/transport/window/engine_tx.c \
 	src/transport/window/intake.c src/transport/window/intake.h \
 	src/transport/window/handover.c \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The vtable of window/shm and window/sim: open and close, progress, sleeping. */
 #define _GNU_SOURCE
+#include "transport/window/engine_plain.h"
 #include "transport/window/shm.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -342,6 +343,8 @@ static void __attribute__((noinline)) rotate(struct shm *t, struct ripc__ep *ep)
 static void chill(struct ripc__ep *ep)
 {
 	ep->cold = true;
+	if (ep->t->last == ep)
+		ep->t->last = NULL;
 	ripc__shm_unlink(ep);
 	ripc__shm_link(&ep->t->cold, ep);
 }
@@ -410,28 +413,52 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 	return n;
 }
 
-static bool shm_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+static inline void taken(struct ripc__ep *ep, uint8_t *room, struct ripc__event *ev)
 {
-	struct shm *t = (struct shm *)tr;
+	ep->silent = 0;
+	ev->kind = RIPC__EV_RECV;
+	ev->user = ep->user;
+	ev->ep = ep;
+	ev->data = room;
+	ev->token = NULL;
+}
+
+/* What t->last has brought is more than two slots, or else. */
+static bool __attribute__((noinline))
+take_more(struct shm *t, uint8_t *room, size_t cap, struct ripc__event *ev)
+{
 	struct ripc__ep *ep = t->last;
 	bool more;
 
-	if (!ep || t->armed)
-		return false;
 	if (ripc__win_take(&ep->win, room, cap, &ev->len)) {
-		ripc__shm_warm(ep);
-		ev->kind = RIPC__EV_RECV;
-		ev->user = ep->user;
-		ev->ep = ep;
-		ev->data = room;
-		ev->token = NULL;
+		taken(ep, room, ev);
 		return true;
 	}
 	/* A long one, or none of a kind that can be taken so. */
 	if (!ripc__win_ready(&ep->win) || ripc__win_busy(&ep->win))
 		return false;
-	ripc__shm_warm(ep);
+	ep->silent = 0;
 	return ripc__intake_serve(&t->intake, &ep->win, ep, ep->user, ev, 1, &more);
+}
+
+/* Most looks find nothing, and most others a message of two slots. */
+static bool shm_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+{
+	struct shm *t = (struct shm *)tr;
+	struct ripc__ep *ep = t->last;
+	int got;
+
+	if (!ep)
+		return false;
+	if (cap < 2 * RIPC__WIN_BODY)
+		return take_more(t, room, cap, ev);
+	got = ripc__win_take_two(&ep->win, room, &ev->len);
+	if (!got)
+		return false;
+	if (got < 0)
+		return take_more(t, room, cap, ev);
+	taken(ep, room, ev);
+	return true;
 }
 
 /* ---- the rest ---- */
@@ -481,6 +508,7 @@ static int shm_arm(struct ripc__transport *tr)
 	/* Said before looked: see ripc__win_notify(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	t->armed = true;
+	t->last = NULL;
 	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
 		if (!idle(ep))
 			return 1;

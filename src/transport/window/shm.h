@@ -60,7 +60,7 @@ struct shm {
 	 */
 	struct ripc__ep eps, cold;  /* heads of the rings */
 	struct ripc__ep *cold_turn; /* of cold, the next one to be looked at; its head: the first */
-	struct ripc__ep *last;      /* the one that brought something last, or NULL */
+	struct ripc__ep *last; /* the one that brought something last, open and not cold; NULL: none since we last slept */
 	struct ripc__win_region *regions; /* all that are registered: they may outlive their connection */
 	struct ripc__ep *graves; /* closed since the last progress(): events may still point into them; by next */
 	unsigned neps, nincoming, nsetups; /* nsetups: INCOMING, REQUESTED, CALLING */
