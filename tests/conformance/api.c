@@ -224,6 +224,79 @@ static void stats_add_up(struct conf *c)
 	SAME(10, s.long_sent);
 }
 
+/* One of the services of stats_at_any_time(). */
+struct counted {
+	struct ripc *ctx;
+	struct ripc_service *s;
+	uint64_t id;
+	struct ripc_stats want;
+};
+
+static void same_counts(const struct ripc_stats *want, const struct ripc_stats *is)
+{
+	SAME(want->short_sent, is->short_sent);
+	SAME(want->short_received, is->short_received);
+	SAME(want->bytes_sent, is->bytes_sent);
+	SAME(want->bytes_received, is->bytes_received);
+}
+
+static void add_counts(struct ripc_stats *sum, const struct ripc_stats *more)
+{
+	sum->short_sent += more->short_sent;
+	sum->short_received += more->short_received;
+	sum->bytes_sent += more->bytes_sent;
+	sum->bytes_received += more->bytes_received;
+}
+
+/* Counters are right whenever they are looked at, whoever sent to whom before, and whatever else was done meanwhile. */
+static void stats_at_any_time(struct conf *c)
+{
+	struct conf_pair p;
+	struct counted of[4];
+
+	conf_pair(c, &p);
+	of[0] = (struct counted){.ctx = p.a, .s = p.sa, .id = p.ida};
+	of[1] = (struct counted){.ctx = p.b, .s = p.sb, .id = p.idb};
+	for (unsigned i = 2; i < 4; i++) {
+		of[i] = (struct counted){.ctx = of[i - 2].ctx, .id = conf_id(c)};
+		of[i].s = conf_register(c, of[i].ctx, of[i].id);
+	}
+	for (unsigned i = 0; i < 120; i++) {
+		struct counted *from = &of[conf_random(c, 4)], *to;
+		unsigned run = 1 + (unsigned)conf_random(c, 40);
+		size_t len = (size_t)conf_random(c, conf_random(c, 2) ? 100 : 1500);
+		struct ripc_stats is, want = {0};
+		struct conf_plan plan;
+
+		to = &of[(unsigned)(from - of) % 2 ? 2 * conf_random(c, 2) : 1 + 2 * conf_random(c, 2)];
+		for (unsigned k = 0; k < run; k++) {
+			conf_plan_one(&plan, len, i);
+			OK(conf_short(c, from->s, to->id, len, i, c->patience_ms));
+			conf_expect(c, to->s, &plan, from->id, false);
+			from->want.short_sent++;
+			to->want.short_received++;
+			from->want.bytes_sent += len;
+			to->want.bytes_received += len;
+		}
+		if (conf_random(c, 3) == 0)
+			OK(ripc_unregister(conf_register(c, from->ctx, conf_id(c))));
+		if (conf_random(c, 2)) {
+			OK(ripc_service_stats(from->s, &is));
+			same_counts(&from->want, &is);
+			OK(ripc_service_stats(to->s, &is));
+			same_counts(&to->want, &is);
+		} else {
+			for (unsigned k = 0; k < 4; k++)
+				if (of[k].ctx == from->ctx)
+					add_counts(&want, &of[k].want);
+			OK(ripc_stats(from->ctx, &is));
+			same_counts(&want, &is);
+			OK(ripc_peer_stats(from->ctx, to->id, &is));
+			same_counts(&want, &is);
+		}
+	}
+}
+
 static unsigned log_lines;
 
 static void count_line(void *arg, enum ripc_log_level level, const char *line)
@@ -264,6 +337,7 @@ const struct conf_case conf_api[] = {
 	{"bad_options", bad_options, CONF_REAL},
 	{"limits_and_query", limits_and_query, 0},
 	{"stats_add_up", stats_add_up, CONF_SURE},
+	{"stats_at_any_time", stats_at_any_time, CONF_SURE | CONF_TWO},
 	{"texts", texts, 0},
 	{"no_such_service", no_such_service, 0},
 	{0},
