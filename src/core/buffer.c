@@ -351,7 +351,8 @@ struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__re
 
 	while (class <= RIPC__CLASS_MAX && ((size_t)1 << class) < len)
 		class ++;
-	if (class > RIPC__CLASS_MAX)
+	/* Pages that there are not are not refused when they are mapped: when they are touched, somebody is killed for them. */
+	if (class > RIPC__CLASS_MAX || len > ctx->host_bytes)
 		return NULL;
 	/* What the application fills may be handed over; what others write into has no use for that. */
 	shared = m->sharing && state == RIPC__REGION_APP && class >= RIPC__SHARED_FROM;

@@ -94,6 +94,10 @@ START_TEST(pool_get__too_large)
 	errno = 0;
 	ck_assert_ptr_null(ripc_buf_alloc(ctx, ((size_t)1 << RIPC__CLASS_MAX) + 1));
 	ck_assert_int_eq(errno, ENOMEM);
+	/* More than the host has, by one byte: it is not even tried. */
+	errno = 0;
+	ck_assert_ptr_null(ripc_buf_alloc(ctx, (size_t)ctx->host_bytes + 1));
+	ck_assert_int_eq(errno, ENOMEM);
 	ck_assert_ptr_null(ripc_buf_alloc(ctx, SIZE_MAX));
 	ck_assert_int_eq(errno, ENOMEM);
 	ck_assert(strstr(ripc_detail(), "no memory for a buffer of") != NULL);
