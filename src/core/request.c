@@ -693,7 +693,9 @@ void ripc__request_withdraw(struct ripc_request *r)
 	}
 	if (r->state == RIPC__REQUEST_PENDING || (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
 		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED,
-				   "withdrawn before it was sent");
+				   r->was_sent ? "the lane was lost before the peer said whether "
+						 "it was delivered, and there is no other"
+					       : "withdrawn before it was sent");
 		return;
 	}
 	r->cancelling = true;

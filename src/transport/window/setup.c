@@ -281,7 +281,10 @@ static int call(struct ripc__ep *ep, const void *priv, size_t privlen)
 	}
 	p.fd = make_inbox(ep);
 	if (p.fd < 0) {
-		fail_later(ep, p.fd, "no shared memory");
+		char why[64];
+
+		snprintf(why, sizeof(why), "no shared memory: %s", ripc_strerror(p.fd));
+		fail_later(ep, p.fd, why);
 		return p.fd;
 	}
 	rc = packet_send(ep, &p);
