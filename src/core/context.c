@@ -199,7 +199,7 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	rc = ops->open(&tp->t, &env);
 	if (rc) {
 		tp->t = NULL;
-		snprintf(tp->why, sizeof(tp->why), "%s", ripc_detail());
+		snprintf(tp->why, sizeof(tp->why), "%s", ripc__untitled(ops->name, ripc_detail()));
 		return rc;
 	}
 	ops->limits(tp->t, &tp->limits);
@@ -290,6 +290,23 @@ int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs)
 		n++;
 	}
 	return n;
+}
+
+const char *ripc__untitled(const char *transport, const char *text)
+{
+	size_t len = strlen(transport);
+
+	return !strncmp(text, transport, len) && !strncmp(text + len, ": ", 2) ? text + len + 2
+									       : text;
+}
+
+void ripc__own_addrs_changed(struct ripc *ctx)
+{
+	struct ripc__record_addr addrs[RIPC__RECORD_ADDRS_MAX];
+	int n = ripc__own_addrs(ctx, addrs);
+
+	if (n >= 0)
+		ripc__resolver_readdress(ctx->resolver, addrs, (unsigned)n);
 }
 
 static int open_resolver(struct ripc *ctx)

@@ -504,6 +504,9 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		ripc__log(RIPC_LOG_WARN, "%s: dropped input that is not of its protocol: %s",
 			  ctx->tp[tp].ops->name, ev->text ? ev->text : "");
 		return;
+	case RIPC__EV_ADDRESS:
+		ripc__own_addrs_changed(ctx);
+		return;
 	case RIPC__EV_NONE:
 		return;
 	default:

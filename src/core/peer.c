@@ -371,7 +371,7 @@ static void peer_note(struct ripc__peer *p, const char *transport, const char *t
 	char line[400];
 
 	snprintf(line, sizeof(line), "%s%s%s: %s", p->why ? p->why : "", p->why ? "; " : "",
-		 transport, text);
+		 transport, ripc__untitled(transport, text));
 	set_text(&p->why, line);
 }
 

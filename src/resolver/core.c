@@ -491,6 +491,14 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	return 0;
 }
 
+void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
+			   unsigned naddrs)
+{
+	for (unsigned i = 0; i < naddrs && i < core->env.naddrs; i++)
+		if (addrs[i].len <= RIPC__ADDRESS_MAX)
+			core->addrs[i] = addrs[i];
+}
+
 static void free_dropped(struct ripc__rcore *core)
 {
 	struct ripc__pending *p, *next;

@@ -79,6 +79,9 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe,
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 /* Says all services held again, to one, with higher generations. */
 void ripc__rcore_renew(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t now_ns);
+/* As ripc__resolver_readdress(), for all that is said from now on. */
+void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
+			   unsigned naddrs);
 void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 int ripc__rcore_lookup(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 void ripc__rcore_forget(struct ripc__rcore *core, uint64_t service);

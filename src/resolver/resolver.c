@@ -192,6 +192,19 @@ static void renew(struct ripc__resolver *r)
 	}
 }
 
+/* Who asks us gets the new addresses; what is kept elsewhere is written anew. */
+void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__record_addr *addrs,
+			      unsigned naddrs)
+{
+	ripc__rcore_readdress(r->core, addrs, naddrs);
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		struct ripc__sender to = {.backend = (uint8_t)i};
+
+		if (r->backends[i]->ops->renewed)
+			ripc__rcore_renew(r->core, &to, r->now_ns);
+	}
+}
+
 unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 				 struct ripc__resolver_event *events, unsigned max, uint64_t now_ns,
 				 uint64_t *deadline_ns)

@@ -53,6 +53,10 @@ void ripc__resolver_close(struct ripc__resolver *r);
 /* As close(), but as if the process had been killed: sends nothing. For ripc__kill(). */
 void ripc__resolver_kill(struct ripc__resolver *r);
 
+/* Other addresses, of as many transports as before, go into our records from now on. */
+void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__record_addr *addrs,
+			      unsigned naddrs);
+
 /* Claims a service: REGISTERED or CONFLICT follows. -EADDRINUSE at once if this host knows a holder (local). -ENOMEM, -EMFILE. */
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 

@@ -94,6 +94,7 @@ enum ripc__ev_kind {
 	RIPC__EV_READ_DONE, /* user, ep, wr_id, status: the bytes stand in the local memory */
 	RIPC__EV_HANDED, /* user, ep, data/size: a buffer of the peer's, mapped for reading; munmap() is the core's. wr_id: its number */
 	RIPC__EV_SENDABLE, /* user, ep: after a post had returned -EAGAIN, posting works again */
+	RIPC__EV_ADDRESS,  /* what address() says has changed */
 	RIPC__EV_GARBAGE, /* text = who and why: input that is not of this protocol was dropped/closed */
 };
 

@@ -54,3 +54,8 @@ check_PROGRAMS += tests/soft/test_mcast
 tests_soft_test_mcast_SOURCES = tests/soft/test_mcast.c
 tests_soft_test_mcast_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_soft_test_mcast_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/soft/test_readdress
+tests_soft_test_readdress_SOURCES = tests/soft/test_readdress.c
+tests_soft_test_readdress_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_soft_test_readdress_LDADD = $(TEST_LIBS)

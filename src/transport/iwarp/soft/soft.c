@@ -112,6 +112,8 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->multicast = env->opt->multicast == RIPC__MULTICAST_ON;
 	ripc__mcast_init(&t->mcast, "iwarp/soft", env->opt);
+	t->interfaces = env->opt->interfaces;
+	t->changes.fd = -1;
 	t->host = ripc__iwarp_host_id();
 	t->now_ns = ripc__clock_ns();
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
@@ -122,7 +124,7 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 		err = ripc__fail(-errno, "iwarp/soft: cannot create an epoll descriptor: %s",
 				 strerror(errno));
 	else
-		err = ripc__soft_listen(t, env->opt);
+		err = ripc__soft_listen(t);
 	ripc__regions_init(&t->regions, secret);
 	if (err) {
 		soft_close((struct ripc__transport *)t);
@@ -152,16 +154,24 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 {
 	const struct soft *t = (struct soft *)tr;
-	struct ripc__iwarp_address a = {.host = t->host, .nplaces = t->nlisteners};
+	struct ripc__iwarp_address a = {.host = t->host};
+	bool there = false;
 	size_t len;
 
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		there |= !t->listeners[i].gone;
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		const struct soft_listener *l = &t->listeners[i];
+		struct ripc__place *place = &a.places[a.nplaces];
 
-		a.places[i].ip = l->tcp.addr;
-		a.places[i].loopback = l->loopback;
-		a.places[i].tcp = ripc__sockaddr_port(&l->tcp.addr);
-		a.places[i].udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
+		/* Without any address, those of before are as good as none, which no record can say. */
+		if (l->tcp.fd < 0 || (l->gone && there))
+			continue;
+		place->ip = l->tcp.addr;
+		place->loopback = l->loopback;
+		place->tcp = ripc__sockaddr_port(&l->tcp.addr);
+		place->udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
+		a.nplaces++;
 	}
 	len = ripc__iwarp_address_encode(&a, buf, cap);
 	return len ? (int)len : -EINVAL;
@@ -270,6 +280,9 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 			break;
 		case SOFT_LINGER:
 			ripc__soft_drain(t, source);
+			break;
+		case SOFT_CHANGES:
+			ripc__soft_readdress(t);
 			break;
 		case SOFT_MCAST:
 			n += ripc__soft_groups(t, source, events + n, max - n);
@@ -399,9 +412,13 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 			.kind = RIPC__EV_GARBAGE,
 			.text = t->garbage[t->garbage_head++ % SOFT_GARBAGE_MAX],
 		};
+	if (t->readdressed && n < max) {
+		events[n++] = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
+		t->readdressed = false;
+	}
 	if (soft_linked(&t->held) && now_ns + HELD_DEADLINE_NS < next)
 		next = now_ns + HELD_DEADLINE_NS;
-	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail)
+	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->readdressed)
 		next = now_ns;
 	if (next < *deadline_ns)
 		*deadline_ns = next;
@@ -450,7 +467,7 @@ static int soft_arm(struct ripc__transport *tr)
 	struct soft *t = (struct soft *)tr;
 
 	soft_flush(tr);
-	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail)
+	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->readdressed)
 		return 1;
 	for (unsigned i = 0; i < t->nhot; i++)
 		ripc__soft_rewatch(t->hot[i]);
@@ -480,8 +497,11 @@ static void soft_forked(struct ripc__transport *tr)
 			close(soft_of(l, struct ripc__ep, all)->fd);
 	for (struct soft_link *l = t->lingers.next; l != &t->lingers; l = l->next)
 		close(soft_of(l, struct soft_linger, link)->fd);
+	if (t->changes.fd >= 0)
+		close(t->changes.fd);
 	for (unsigned i = 0; i < t->nlisteners; i++) {
-		close(t->listeners[i].tcp.fd);
+		if (t->listeners[i].tcp.fd >= 0)
+			close(t->listeners[i].tcp.fd);
 		if (t->listeners[i].udp.fd >= 0)
 			close(t->listeners[i].udp.fd);
 	}

@@ -74,7 +74,14 @@ static inline void soft_append(struct soft_link *list, struct soft_link *l)
 }
 
 /* What an event of epoll belongs to; first member of each. */
-enum soft_source { SOFT_TCP_LISTENER, SOFT_UDP, SOFT_ENDPOINT, SOFT_LINGER, SOFT_MCAST };
+enum soft_source {
+	SOFT_TCP_LISTENER,
+	SOFT_UDP,
+	SOFT_ENDPOINT,
+	SOFT_LINGER,
+	SOFT_MCAST,
+	SOFT_CHANGES
+};
 
 /* A socket that others connect to or send datagrams to. */
 struct soft_port {
@@ -89,6 +96,7 @@ struct soft_listener {
 	struct soft_port tcp;
 	struct soft_port udp; /* fd < 0: none */
 	bool loopback;
+	bool gone; /* no interface has the address at present */
 };
 
 /* A closed connection: read until end of file, so that what was sent last arrives before a reset can. */
@@ -174,7 +182,10 @@ struct soft {
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__PLACES_MAX];
 	unsigned nlisteners;
-	bool deaf; /* listeners are not watched: out of descriptors */
+	const char *interfaces;   /* allowed ones, "": all */
+	struct soft_port changes; /* where the kernel tells of addresses; fd < 0: it does not */
+	bool readdressed;         /* EV_ADDRESS is to be reported */
+	bool deaf;                /* listeners are not watched: out of descriptors */
 	uint64_t deaf_until_ns;
 	struct ripc__regions regions;
 	unsigned peer_timeout_ms; /* unacknowledged for so long: the peer is gone */
@@ -211,10 +222,11 @@ void ripc__soft_tune(const struct soft *t, int fd); /* options of every connecti
 void ripc__soft_garbage(struct soft *t, const char *who, const char *why);
 
 /* listener.c */
-int ripc__soft_listen(struct soft *t, const struct ripc__options *opt);
+int ripc__soft_listen(struct soft *t);
 void ripc__soft_unlisten(struct soft *t);
 void ripc__soft_accept(struct soft *t, struct soft_port *port);
 void ripc__soft_undeafen(struct soft *t);
+void ripc__soft_readdress(struct soft *t); /* the kernel told of addresses that changed */
 
 /* moved.c */
 uint64_t ripc__soft_moved(struct ripc__ep *ep);
