@@ -36,6 +36,7 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 			break;
 		t->udp_idle_polls = 0;
 		t->told = port;
+		t->vain = 0;
 		t->ndatagrams++;
 		events[n++] = (struct ripc__event){
 			.kind = RIPC__EV_DATAGRAM,

@@ -433,8 +433,7 @@ static bool soft_take(struct ripc__transport *tr, void *room, size_t cap, struct
 	if (t->datagrams) {
 		/* Of the one before everybody has seen where it came from. */
 		t->ndatagrams = 0;
-		return t->told && t->udp_idle_polls <= HOT_POLLS &&
-		       ripc__soft_datagrams(t, t->told, ev, 1);
+		return t->told && t->vain++ < HOT_POLLS && ripc__soft_datagrams(t, t->told, ev, 1);
 	}
 	return t->spoke && t->spoke->state == SOFT_OPEN && ripc__soft_serve(t->spoke, ev, 1);
 }

@@ -201,6 +201,7 @@ struct soft {
 	unsigned nhot;
 	struct ripc__ep *spoke;  /* of the hot ones: what it sent came last; NULL: none */
 	struct soft_port *told;  /* the same of the sockets for datagrams */
+	unsigned vain;           /* times in a row that take() asked it in vain */
 	bool crowded;            /* the last look at all sockets found some that are not hot */
 	unsigned udp_idle_polls; /* times in a row that the UDP sockets were asked in vain */
 	uint64_t next_timer_ns; /* when a set-up or lingering socket may time out; 0: to be found out */

@@ -243,6 +243,7 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 			break;
 		t->last_wc_round = t->datagram_round = t->rounds;
 		t->hot_port = index;
+		t->vain = 0;
 		t->ndatagrams++;
 		t->slab->refs++;
 		events[n++] = (struct ripc__event){
@@ -433,7 +434,7 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	if (t->datagrams) {
 		/* Of the one before everybody has seen where it came from. */
 		t->ndatagrams = 0;
-		return t->rounds - t->datagram_round <= HOT_ROUNDS &&
+		return t->rounds - t->datagram_round <= HOT_ROUNDS && t->vain++ < HOT_ROUNDS &&
 		       datagrams(t, t->hot_port, ev, 1);
 	}
 	if (!t->active || !ripc__verbs_cq_take(t->active, &wc))

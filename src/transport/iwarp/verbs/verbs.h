@@ -192,6 +192,7 @@ struct iwv {
 	unsigned ndatagrams;
 	unsigned hot_port;       /* in udp: where the last one came to */
 	uint64_t datagram_round; /* when that was */
+	unsigned vain;           /* times in a row that take() asked for one in vain */
 	char who[WHY_MAX];       /* text of EV_GARBAGE */
 };
 
