@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # Nanoseconds of one round trip of a short message, both sides together, by layer. bench/layers has both sides in one thread, so that
-# nobody waits: its time is all work. perf says which share of it is spent in which function, of the library and of the kernel,
+# nobody waits: its processor time is all work. perf says which share of it is spent in which function, of the library and of the kernel,
 # by the processor's clock, which every machine and guest has. What only two processes have, the wake-up, is the difference of
 # ripc-perf waiting by sleeping and by polling; and the wire by itself, where it can be had, stands beside it. What the kernel does in
 # threads of its own, as Soft-RoCE and SoftiWARP do in part, is time in which the program looks in vain: it is in the transport's share.
@@ -112,7 +112,7 @@ for transport in ${TRANSPORTS:-window/shm iwarp/soft}; do
 		exit 1
 	lines >"$work/each" && [ -s "$work/each" ] || { echo "profile: perf saw nothing of $transport" >&2; exit 1; }
 	echo
-	echo "| $transport, $bytes B: layer | ns per round trip | share |"
+	echo "| $transport, $bytes B: layer | ns of a processor per round trip | share |"
 	echo "|---|---|---|"
 	awk -v ns="$ns" "$layer"' { sum[layer($2)] += $1; all += $1 }
 		END {
@@ -139,7 +139,7 @@ for transport in ${TRANSPORTS:-window/shm iwarp/soft}; do
 	awk -v wire="$wire" '
 		{ p50[$1] = $2 }
 		END {
-			print "\n| between two processes, p50 | ns per round trip |\n|---|---|"
+			print "\n| between two processes, p50 | ns per round trip, by the clock |\n|---|---|"
 			print "| polling | " p50["poll"] " |\n| sleeping | " p50["block"] " |"
 			print "| waking up, both sides: the difference | " p50["block"] - p50["poll"] " |"
 			sub(/: /, " | ", wire)
