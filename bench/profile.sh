@@ -8,7 +8,7 @@
 # threads of its own, as Soft-RoCE and SoftiWARP do in part, is time in which the program looks in vain: it is in the transport's share.
 # Prints markdown tables. bench/layers.sh counts instructions, which the load of the machine does not change.
 #
-# usage: bench/profile.sh [BUILD_DIR [BYTES]]     (default: the current directory, 64)
+# usage: bench/profile.sh [BUILD_DIR [BYTES]]     (default: the current directory, 64), built with -g
 #   TRANSPORTS="ib ..."  others than window/shm and iwarp/soft, which go over the loopback; "ib iwarp/verbs" in a guest of the lab:
 #                        tests/lab/run --env TRANSPORTS="ib iwarp/verbs" bench/profile.sh BUILD_DIR
 #   SECONDS_EACH=2       how long each is looked at; below 1 to try the script itself
@@ -111,6 +111,7 @@ for transport in ${TRANSPORTS:-window/shm iwarp/soft}; do
 	ns=$(trips "$transport" "$n") && trips "$transport" "$n" perf record -q -e cpu-clock:u -e cpu-clock:k -F 4000 -o "$work/perf.data" >/dev/null ||
 		exit 1
 	lines >"$work/each" && [ -s "$work/each" ] || { echo "profile: perf saw nothing of $transport" >&2; exit 1; }
+	grep -q ' [^ ]*src/core/' "$work/each" || { echo "profile: $build was built without debugging information: CFLAGS=\"-O2 -g\"" >&2; exit 1; }
 	echo
 	echo "| $transport, $bytes B: layer | ns of a processor per round trip | share |"
 	echo "|---|---|---|"

@@ -17,6 +17,10 @@ if ! ./tools/ripc-perf --help >/dev/null || ! grep -q "define HAVE_JANSSON" conf
 	skip "two processors and jansson are needed"
 	finish
 fi
+if ! grep -qE '^(CFLAGS|RIPC_CFLAGS) = (.* )?-g' Makefile; then
+	skip "a build without debugging information"
+	finish
+fi
 expect "the profile" 0 240 env TRANSPORTS=window/shm SECONDS_EACH=0.1 bash "$bench/profile.sh" . 64
 has "counts the calls" "$out" '^| call | [1-9][0-9]* | '
 has "and the ring" "$out" '^| ring, verbs or socket | [1-9][0-9]* | '
