@@ -11,16 +11,21 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define LEN    ((size_t)1 << 20)
-#define STEP   (10 * RIPC__MS / 1000) /* 10 us of virtual time in a round */
-#define SENDER 8101
-#define TAKER  8102
+#define LEN  ((size_t)1 << 20)
+#define STEP (10 * RIPC__MS / 1000) /* 10 us of virtual time in a round */
 
 /* The world: two contexts, and a clock that goes on when somebody would sleep. */
 static struct ripc *ctx[2];
 static struct ripc_service *service[2];
 static uint64_t now_ns, drawn;
+
+/* Services of this host have to differ from those of another run of this program. */
+static uint64_t service_id(unsigned i)
+{
+	return (uint64_t)getpid() * 4 + i;
+}
 
 static uint64_t world_now(void *arg)
 {
@@ -57,7 +62,7 @@ static void setup(void)
 						   "peer_timeout_ms=60000",
 						   &hooks),
 				 0);
-		ck_assert_int_eq(ripc_register(ctx[i], SENDER + i, 0, &service[i]), 0);
+		ck_assert_int_eq(ripc_register(ctx[i], service_id(i), 0, &service[i]), 0);
 	}
 }
 
@@ -74,7 +79,7 @@ static struct ripc_request *start(void *p, size_t len)
 	struct iovec item = {p, len};
 	struct ripc_request *r = NULL;
 
-	ck_assert_msg(!ripc_start(service[0], TAKER, &item, 1, NULL, &r), "%s", ripc_detail());
+	ck_assert_msg(!ripc_start(service[0], service_id(1), &item, 1, NULL, &r), "%s", ripc_detail());
 	return r;
 }
 
