@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-noinst_PROGRAMS += bench/flood bench/peers bench/first bench/files bench/window bench/many bench/handover bench/layers
+noinst_PROGRAMS += bench/flood bench/peers bench/first bench/files bench/window bench/many bench/handover bench/layers \
+	bench/wake
 bench_handover_SOURCES = bench/handover.c
 bench_handover_LDADD = libripc.la
+bench_wake_SOURCES = bench/wake.c
+bench_wake_LDADD = libripc.la
 bench_flood_SOURCES = bench/flood.c
 bench_flood_LDADD = libripc_internal.la
 bench_peers_SOURCES = bench/peers.c
