@@ -84,6 +84,8 @@ static void in_child(void)
 			ripc__resolver_forked(ctx->resolver);
 		if (ctx->epfd >= 0)
 			close(ctx->epfd);
+		if (ctx->agent_epfd >= 0)
+			close(ctx->agent_epfd);
 		if (ctx->wakefd >= 0)
 			close(ctx->wakefd);
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
@@ -330,11 +332,11 @@ static int open_resolver(struct ripc *ctx)
 	return ripc__resolver_open(&ctx->resolver, &env);
 }
 
-static int watch(struct ripc *ctx, int fd, uint32_t what)
+static int watch(int epfd, int fd, uint32_t what)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data = {.u32 = what}};
 
-	if (epoll_ctl(ctx->epfd, EPOLL_CTL_ADD, fd, &ev))
+	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev))
 		return ripc__fail(-errno, "cannot wait on a descriptor: %s", ripc_strerror(errno));
 	return 0;
 }
@@ -344,20 +346,25 @@ static int open_descriptors(struct ripc *ctx)
 	int rc;
 
 	ctx->epfd = epoll_create1(EPOLL_CLOEXEC);
+	ctx->agent_epfd = epoll_create1(EPOLL_CLOEXEC);
 	ctx->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (ctx->epfd < 0 || ctx->wakefd < 0)
+	if (ctx->epfd < 0 || ctx->agent_epfd < 0 || ctx->wakefd < 0)
 		return ripc__fail(-errno, "no descriptor for the context: %s", ripc_strerror(errno));
-	rc = watch(ctx, ctx->wakefd, RIPC__EPOLL_WAKE);
+	rc = watch(ctx->agent_epfd, ctx->epfd, 0);
+	if (!rc)
+		rc = watch(ctx->epfd, ctx->wakefd, RIPC__EPOLL_WAKE);
 	for (unsigned i = 0; !rc && i < ctx->ntp; i++)
 		if (ctx->tp[i].t && ctx->tp[i].ops->fd(ctx->tp[i].t) >= 0)
-			rc = watch(ctx, ctx->tp[i].ops->fd(ctx->tp[i].t), RIPC__EPOLL_TRANSPORT);
+			rc = watch(ctx->epfd, ctx->tp[i].ops->fd(ctx->tp[i].t), RIPC__EPOLL_TRANSPORT);
 	if (!rc)
-		rc = watch(ctx, ripc__resolver_fd(ctx->resolver), RIPC__EPOLL_RESOLVER);
+		rc = watch(ctx->epfd, ripc__resolver_fd(ctx->resolver), RIPC__EPOLL_RESOLVER);
 	return rc;
 }
 
 static void context_free(struct ripc *ctx)
 {
+	if (ctx->agent_epfd >= 0)
+		close(ctx->agent_epfd);
 	if (ctx->epfd >= 0)
 		close(ctx->epfd);
 	if (ctx->wakefd >= 0)
@@ -370,7 +377,7 @@ static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
 {
 	if (hooks)
 		ctx->hooks = *hooks;
-	ctx->epfd = ctx->wakefd = -1;
+	ctx->epfd = ctx->agent_epfd = ctx->wakefd = -1;
 	ctx->fork_count = ripc__fork_count;
 	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns =
 		RIPC__NEVER;

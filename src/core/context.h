@@ -95,8 +95,9 @@ struct ripc {
 	bool needed;            /* ripc__agent_need() was called in the present round */
 
 	/* Waiting: see wait.h. */
-	int epfd, wakefd;                      /* descriptors the driver sleeps on; -1 with hooks */
-	bool poked;                            /* wakefd is readable, nobody has seen it yet */
+	int epfd, wakefd; /* descriptors the driver sleeps on; -1 with hooks */
+	int agent_epfd;   /* holds epfd: where the agent sleeps, so that it can be left out of it */
+	bool poked;       /* wakefd is readable, nobody has seen it yet */
 	_Atomic(struct ripc__waiter *) driver; /* the thread that drives, or NULL; the agent looks without the lock */
 	atomic_bool driver_asleep; /* it sleeps on the descriptors; likewise */
 	struct ripc__list waiters; /* threads that wait and do not drive */
@@ -107,8 +108,9 @@ struct ripc {
 	pthread_t agent;
 	bool agent_started;
 	atomic_bool agent_stop;
-	sem_t agent_sem;        /* where the agent sleeps while others drive */
-	atomic_bool agent_deep; /* it does so without a time limit: whoever stops driving must post */
+	sem_t agent_sem; /* where the agent ticks while others drive */
+	bool agent_mute; /* what happens to epfd does not wake the agent: whoever stops driving must see to it */
+	atomic_bool warm; /* a thread that drove left without having slept since the agent last looked */
 	_Atomic(struct ripc__waiter *) agent_waiter; /* the agent as a driver */
 
 	struct ripc_stats stats;

@@ -18,8 +18,9 @@
 	2 /* up to TICK_NS << this while there is always a driver and no long message under way */
 #define TICK_SHIFT_POLL \
 	5 /* likewise where waiting threads poll: they asked for a processor of their own */
-#define TICKS_EVEN  8  /* ticks of one length before they grow */
-#define TICKS_QUIET 10 /* ticks with a sleeping driver after which the agent sleeps, too */
+#define TICKS_EVEN   8 /* ticks of one length before they grow */
+#define EPOLL_EVENTS 4
+#define TICKS_QUIET  10 /* ticks with a sleeping driver after which the agent sleeps, too */
 
 /* A thread inside ripc__wait(), or the agent. */
 struct ripc__waiter {
@@ -27,8 +28,9 @@ struct ripc__waiter {
 	struct ripc__list queue; /* in the waitq */
 	atomic_uint word;        /* where a follower sleeps */
 	bool woken;
-	bool sleeping; /* on word */
-	bool asleep;   /* on the descriptors: it is, or was, the driver */
+	bool sleeping;     /* on word */
+	bool asleep;       /* on the descriptors: it is, or was, the driver */
+	uint64_t until_ns; /* and for how long */
 };
 
 void ripc__waitq_init(struct ripc__waitq *q)
@@ -117,35 +119,69 @@ static inline void RIPC__NO_ANALYSIS yield_lock(struct ripc *ctx)
 	ripc__lock(ctx);
 }
 
+/* Whether what happens to the descriptors wakes the agent. Return: it does as it was told. */
+static bool agent_hears(struct ripc *ctx, bool hears)
+{
+	struct epoll_event ev = {.events = hears ? EPOLLIN : 0};
+
+	if (ctx->agent_mute == !hears)
+		return true;
+	if (epoll_ctl(ctx->agent_epfd, EPOLL_CTL_MOD, ctx->epfd, &ev))
+		return false;
+	ctx->agent_mute = !hears;
+	return true;
+}
+
+/* One that is about to sleep is told of all that comes. Return: something is there already. */
+static bool arm_all(struct ripc *ctx)
+{
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
+			return true;
+	return false;
+}
+
+static int sleep_on(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout)
+{
+	int n = epoll_pwait2(epfd, ev, max, timeout, NULL);
+
+	/* Kernels before 5.11, and sandboxes that do not know the call. */
+	if (n < 0 && (errno == ENOSYS || errno == EPERM))
+		n = epoll_wait(epfd, ev, max,
+			       !timeout ? -1
+			       : timeout->tv_sec > 1000
+				       ? 1000000
+				       : (int)(timeout->tv_sec * 1000 +
+					       (timeout->tv_nsec + 999999) / 1000000));
+	return n;
+}
+
 /* Sleeps on the descriptors until one is readable or until_ns. Releases the lock meanwhile. */
 static void RIPC__NO_ANALYSIS sleep_on_descriptors(struct ripc *ctx, struct ripc__waiter *self,
 						   uint64_t until_ns)
 {
-	struct epoll_event ev[4];
+	struct epoll_event ev[EPOLL_EVENTS];
 	struct timespec ts, *timeout = NULL;
+	bool agent = self == ctx->agent_waiter, resolver = false;
 	uint64_t now, count;
-	int n;
+	int epfd, n;
 
-	for (unsigned i = 0; i < ctx->ntp; i++)
-		if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
-			return;
+	if (ctx->driver == self && arm_all(ctx))
+		return;
 	if (until_ns != RIPC__NEVER) {
 		now = ripc__now(ctx);
 		timespec_of(&ts, until_ns > now ? until_ns - now : 0);
 		timeout = &ts;
 	}
 	self->asleep = true;
+	self->until_ns = until_ns;
 	if (ctx->driver == self)
 		ctx->driver_asleep = true;
+	epfd = agent && (ctx->driver != self || agent_hears(ctx, true)) ? ctx->agent_epfd : ctx->epfd;
 	ripc__unlock(ctx);
-	n = epoll_pwait2(ctx->epfd, ev, 4, timeout, NULL);
-	/* Kernels before 5.11, and sandboxes that do not know the call. */
-	if (n < 0 && (errno == ENOSYS || errno == EPERM))
-		n = epoll_wait(ctx->epfd, ev, 4,
-			       !timeout ? -1
-			       : ts.tv_sec > 1000
-				       ? 1000000
-				       : (int)(ts.tv_sec * 1000 + (ts.tv_nsec + 999999) / 1000000));
+	n = sleep_on(epfd, ev, EPOLL_EVENTS, timeout);
+	if (epfd != ctx->epfd && n > 0)
+		n = epoll_wait(ctx->epfd, ev, EPOLL_EVENTS, 0);
 	ripc__lock(ctx);
 	self->asleep = false;
 	if (ctx->driver == self)
@@ -160,9 +196,13 @@ static void RIPC__NO_ANALYSIS sleep_on_descriptors(struct ripc *ctx, struct ripc
 			if (ctx->driver && ctx->driver != self && ctx->driver_asleep)
 				poke(ctx);
 		} else if (ev[i].data.u32 == RIPC__EPOLL_RESOLVER) {
-			ctx->resolver_readable = true;
+			resolver = true;
 		}
 	}
+	if (resolver)
+		ctx->resolver_readable = true;
+	else if (n >= 0 && n < EPOLL_EVENTS && ctx->driver == self)
+		ctx->resolver_asked_ns = ripc__now(ctx);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -170,29 +210,45 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/*
- * The agent may sleep deeply, or still on the descriptors with the timers of before it was replaced: the poke that
- * told it so may have been read by the thread that replaced it.
- */
+/* The agent may sleep on the descriptors, with the timers of before it was replaced, and hear nothing. */
 static void agent_rouse(struct ripc *ctx)
 {
 	struct ripc__waiter *agent = ctx->agent_waiter;
 
-	if (agent && agent->asleep)
-		poke(ctx);
-	else if (ctx->agent_deep)
-		sem_post(&ctx->agent_sem);
+	if (!agent || !agent->asleep)
+		return;
+	agent_hears(ctx, true);
+	poke(ctx);
 }
 
-/* Nobody drives any more: somebody else who waits does, or the agent must look after the context. */
-static void hand_over(struct ripc *ctx)
+/*
+ * The agent sleeps where it would as the driver: it is the driver again, without having been woken. Not if it would oversleep.
+ */
+static bool give_back(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__waiter *agent = ctx->agent_waiter;
 
+	if (!agent || !agent->asleep || ctx->agent_stop || ctx->next_timer_ns < agent->until_ns ||
+	    arm_all(ctx) || !agent_hears(ctx, true))
+		return false;
+	atomic_store_explicit(&ctx->driven, false, memory_order_relaxed);
+	atomic_store_explicit(&ctx->driver_asleep, true, memory_order_relaxed);
+	ctx->driver = agent;
+	return true;
+}
+
+/* Nobody drives any more: somebody else who waits does, or the agent must look after the context. slept: things go slowly. */
+static void hand_over(struct ripc *ctx, bool slept)
+{
+	struct ripc__list *n = ripc__list_first(&ctx->waiters);
+
+	if (!slept)
+		atomic_store_explicit(&ctx->warm, true, memory_order_relaxed);
+	else if (!n && give_back(ctx))
+		return;
 	/* Before the driver, which the agent's look at both is ordered against: see agent_watch(). */
 	atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
 	ctx->driver = NULL;
-	n = ripc__list_first(&ctx->waiters);
 	if (n)
 		rouse(ctx, ripc__list_entry(n, struct ripc__waiter, link));
 	else
@@ -201,8 +257,8 @@ static void hand_over(struct ripc *ctx)
 
 static void take_over(struct ripc *ctx, struct ripc__waiter *w)
 {
-	/* The agent sees on its next look that it is not the driver any more. */
-	if (ctx->driver && ctx->driver->asleep)
+	/* The agent sleeps on, or else sees on its next look that it is not the driver any more. */
+	if (ctx->driver && ctx->driver->asleep && !agent_hears(ctx, false))
 		poke(ctx);
 	atomic_store_explicit(&ctx->driver, w, memory_order_release);
 	atomic_store_explicit(&ctx->driver_asleep, false, memory_order_relaxed);
@@ -262,7 +318,7 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 				ctx->spin_ns / 2 > SPIN_MIN_NS ? ctx->spin_ns / 2 : SPIN_MIN_NS;
 	}
 	if (ctx->driver == w)
-		hand_over(ctx);
+		hand_over(ctx, slept);
 	return rc;
 }
 
@@ -302,7 +358,7 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 		ripc__list_del(&w.link);
 		/* Woken to drive, but the caller may find that it is done: then the next one must, or the agent. */
 		if (!ctx->driver)
-			hand_over(ctx);
+			hand_over(ctx, false);
 	}
 	ripc__list_del(&w.queue);
 	ctx->waiting--;
@@ -310,23 +366,36 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 }
 
 /*
+ * A driver that sleeps for long does so again and again, most likely: the agent lies down where it can become the driver without being
+ * woken (see give_back()), until a timer that nobody may be there to look after.
+ */
+static void RIPC__NO_ANALYSIS agent_rest(struct ripc *ctx, struct ripc__waiter *self)
+{
+	ripc__lock(ctx);
+	if (ctx->driver && ctx->driver_asleep && !ctx->agent_stop && agent_hears(ctx, false))
+		sleep_on_descriptors(ctx, self, ctx->next_timer_ns);
+	/* It drives from now on. */
+	if (ctx->driver == self)
+		ctx->driver = NULL;
+	ripc__unlock(ctx);
+}
+
+/*
  * The agent. While an application thread drives it only ticks, to notice soon when nobody does; while that thread sleeps
  * for long the agent sleeps as well, until the thread leaves the library. It looks without the lock: taking it a thousand
  * times a second would make a spinning driver wait for it.
  */
-static void agent_watch(struct ripc *ctx, unsigned *quiet, unsigned *ticks)
+static void agent_watch(struct ripc *ctx, struct ripc__waiter *self, unsigned *quiet, unsigned *ticks)
 {
 	struct timespec ts;
 	unsigned shift, most;
 
-	*quiet = ctx->driver && ctx->driver_asleep && !ctx->driven ? *quiet + 1 : 0;
+	*quiet = ctx->driver && ctx->driver_asleep && !ctx->warm ? *quiet + 1 : 0;
+	ctx->warm = false;
 	ctx->driven = false;
 	if (*quiet > TICKS_QUIET) {
-		ctx->agent_deep = true;
-		/* Told before looked: a driver that leaves now sees the one, or we see the other. */
-		if (ctx->driver && !ctx->driven && !ctx->agent_stop)
-			sem_wait(&ctx->agent_sem);
-		ctx->agent_deep = false;
+		agent_rest(ctx, self);
+		*quiet = 0;
 		return;
 	}
 	/* A thread that has been driving for some time goes on to, most likely: each tick may take its processor away. */
@@ -349,7 +418,7 @@ static void RIPC__NO_ANALYSIS agent_drive(struct ripc *ctx, struct ripc__waiter 
 			ctx->driver = NULL;
 	}
 	if (!ctx->driver && !ripc__list_empty(&ctx->waiters))
-		hand_over(ctx);
+		hand_over(ctx, false);
 	ripc__unlock(ctx);
 }
 
@@ -367,7 +436,7 @@ static void *agent_main(void *arg)
 	ctx->agent_waiter = &self;
 	while (!ctx->agent_stop) {
 		if (ctx->driver || ctx->driven) {
-			agent_watch(ctx, &quiet, &ticks);
+			agent_watch(ctx, &self, &quiet, &ticks);
 		} else {
 			quiet = ticks = 0;
 			agent_drive(ctx, &self);
@@ -433,6 +502,7 @@ void RIPC__NO_ANALYSIS ripc__agent_stop(struct ripc *ctx)
 	ripc__lock(ctx);
 	ctx->agent_stop = true;
 	sem_post(&ctx->agent_sem);
+	agent_hears(ctx, true);
 	poke(ctx);
 	ripc__unlock(ctx);
 	pthread_join(ctx->agent, NULL);
