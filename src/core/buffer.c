@@ -210,36 +210,69 @@ void ripc__region_return(struct ripc *ctx, struct ripc__region *r)
 	free(r);
 }
 
-int ripc__pool_renew(struct ripc *ctx, struct ripc__region *r)
+/* Moves a mapping to where the region lies, whose own goes. Others may be using the buffer: at every moment they find one there. */
+static int region_replace(struct ripc *ctx, struct ripc__region *r, void *by)
 {
-	/* It may have been made shorter in place since: what counts is its class. */
-	size_t len = r->len > r->cap / 2 ? r->len : r->cap / 2 + 1;
-	struct ripc__region *fresh = ripc__pool_get(ctx, len, RIPC__REGION_APP);
-	void *at;
-
-	if (!fresh)
+	if (mremap(by, r->cap, r->cap, MREMAP_MAYMOVE | MREMAP_FIXED, r->base) == MAP_FAILED)
 		return -ENOMEM;
-	memcpy(fresh->base, r->base, r->len);
-	/* What an earlier owner left behind it is nobody's business. */
-	if (fresh->touched > r->len)
-		memset(fresh->base + r->len, 0, fresh->touched - r->len);
-	local_mrs_drop(ctx, fresh);
-	/* Others may be reading the buffer: at every moment they find the same bytes there. */
-	at = mremap(fresh->base, fresh->cap, fresh->cap, MREMAP_MAYMOVE | MREMAP_FIXED, r->base);
-	if (at == MAP_FAILED) {
-		ripc__pool_put(ctx, fresh);
-		return -ENOMEM;
-	}
 	local_mrs_drop(ctx, r);
 	ripc__shares_drop(r);
 	shared_close(ctx, r);
-	r->fd = fresh->fd;
-	r->touched = fresh->touched;
 	r->given = false;
+	return 0;
+}
+
+/*
+ * Not a copy that is made here: the application may be writing to what of the buffer is not being sent, and what it wrote while
+ * we copied would be lost. The kernel copies page by page, when they are written to.
+ */
+int ripc__pool_part(struct ripc *ctx, struct ripc__region *r)
+{
+	void *own = mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
+
+	if (own == MAP_FAILED)
+		return -ENOMEM;
+	if (region_replace(ctx, r, own)) {
+		munmap(own, r->cap);
+		return -ENOMEM;
+	}
+	r->parted = true;
+	return 0;
+}
+
+void ripc__pool_renew(struct ripc *ctx, struct ripc__region *r)
+{
+	/* It may have been made shorter in place since: what counts is its class. */
+	size_t len = r->len > r->cap / 2 ? r->len : r->cap / 2 + 1;
+	struct ripc__region *fresh = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+	int fd;
+
+	if (!fresh)
+		return;
+	if (fresh->fd >= 0) {
+		r->sends++;
+		ripc__aside(ctx);
+		ripc__region_touch(fresh, r->len);
+		memcpy(fresh->base, r->base, r->len);
+		/* What an earlier owner left behind it is nobody's business. */
+		if (fresh->touched > r->len)
+			memset(fresh->base + r->len, 0, fresh->touched - r->len);
+		ripc__aside_end(ctx);
+		r->sends--;
+	}
+	local_mrs_drop(ctx, fresh);
+	fd = fresh->fd;
+	/* Another thread has found something to do with it meanwhile. */
+	if (fd < 0 || r->sends || r->holds || region_replace(ctx, r, fresh->base)) {
+		ripc__pool_put(ctx, fresh);
+		return;
+	}
+	r->fd = fd;
+	r->touched = fresh->touched;
+	r->parted = false;
 	ctx->stats.pool_bytes -= fresh->cap;
 	region_remove(ctx, fresh);
 	free(fresh);
-	return 0;
 }
 
 static void pool_unmap(struct ripc *ctx, struct ripc__region *r)
@@ -398,8 +431,8 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__memory *m = &ctx->memory;
 
-	/* A peer would see what the next owner writes there. */
-	if (r->given) {
+	/* A peer would see what the next owner writes there; or it is as large again as it seems. */
+	if (r->given || r->parted) {
 		pool_destroy(ctx, r);
 		return;
 	}

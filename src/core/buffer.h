@@ -59,6 +59,7 @@ struct ripc__region {
 	unsigned give_after; /* how many it takes before it is given to the reader */
 	uint64_t counted;    /* ripc_request.started of the last of them */
 	bool given;          /* the reader has it, or may have: it sees what is written there */
+	bool parted; /* it was given to a peer, and has memory of its own where it has been written to since */
 	size_t stale; /* pool: bytes at its beginning that may hold what an earlier owner wrote */
 	struct ripc__list loans;   /* struct ripc__request_item: of it, what peers read in place */
 	struct ripc__list debts;   /* BORROWED: struct ripc__debt: what of it is in use */
@@ -137,10 +138,15 @@ void ripc__region_touch(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
 
 /*
- * Gives a buffer that is in the application's hands, and that nobody writes into, other memory at the same address, which
- * no peer has: 0, or -ENOMEM.
+ * Parts a buffer that is in the application's hands from the memory that a peer has been given: what is written to it from now on
+ * lies elsewhere. Return: 0, or -ENOMEM and all is as before.
  */
-int ripc__pool_renew(struct ripc *ctx, struct ripc__region *region);
+int ripc__pool_part(struct ripc *ctx, struct ripc__region *region);
+/*
+ * Makes a parted buffer, all of which is about to be sent, one that can be given to a peer again; without memory it stays as it is. It is
+ * copied without the lock.
+ */
+void ripc__pool_renew(struct ripc *ctx, struct ripc__region *region);
 /* A mapping of a peer's buffer becomes a region; NULL: out of memory. And ceases to be one: it is unmapped. */
 struct ripc__region *ripc__region_borrowed(struct ripc *ctx, void *base, size_t len);
 void ripc__region_return(struct ripc *ctx, struct ripc__region *region);

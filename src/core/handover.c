@@ -71,7 +71,7 @@ void ripc__handover_sent(struct ripc__lane *lane, const struct ripc__request_ite
 	struct ripc__region *region = it->region;
 	const uint8_t *peer = lane->peer->instance;
 
-	if (!region || region->fd < 0 || region->state != RIPC__REGION_APP)
+	if (!region || (region->fd < 0 && !region->parted) || region->state != RIPC__REGION_APP)
 		return;
 	if (memcmp(region->reader, peer, sizeof(region->reader))) {
 		if (region->given) {
@@ -89,6 +89,18 @@ void ripc__handover_sent(struct ripc__lane *lane, const struct ripc__request_ite
 	region->counted = it->owner->started;
 	if (region->in_row < GIVE_MAX)
 		region->in_row++;
+}
+
+void ripc__handover_ready(struct ripc *ctx, const struct iovec *item)
+{
+	struct ripc__region *r = item->iov_len >= ITEM_MIN
+					 ? ripc__memory_find(ctx, item->iov_base, item->iov_len)
+					 : NULL;
+
+	if (!r || !r->parted || r->zombie || r->state != RIPC__REGION_APP || r->sends || r->holds ||
+	    item->iov_len < r->len || r->in_row < r->give_after)
+		return;
+	ripc__pool_renew(ctx, r);
 }
 
 /* Whether the peer that is sent an item may see all that is in the buffer besides. */
@@ -226,7 +238,7 @@ int ripc__region_reclaim(struct ripc *ctx, struct ripc__region *region)
 
 	if (!region->given)
 		return 0;
-	rc = ripc__pool_renew(ctx, region);
+	rc = ripc__pool_part(ctx, region);
 	if (rc)
 		return rc;
 	while ((n = ripc__list_first(&region->loans))) {

@@ -61,6 +61,11 @@ void ripc__handover_reset(struct ripc__region *region);
  * buffer any more when this returns.
  */
 void ripc__handover_sent(struct ripc__lane *lane, const struct ripc__request_item *it);
+/*
+ * An item is about to be sent, to whomever: what makes its buffer one that can be given again, if that takes long. Lock held, and released
+ * meanwhile.
+ */
+void ripc__handover_ready(struct ripc *ctx, const struct iovec *item);
 /* Whether the item can be lent over the lane: then where is filled in. If not, what is missing may be begun. */
 bool ripc__handover_offer(struct ripc__lane *lane, struct ripc__request_item *it);
 /* The peer maps it. */
@@ -74,8 +79,8 @@ uint64_t ripc__loan_ns(uint64_t bytes);
 /* It kept them for longer: its service is lent to less often. */
 void ripc__loan_kept(struct ripc__credit *c);
 /*
- * Gives a region that a peer was given other memory, so that it is nobody's but ours; all its loans end. Return: 0, or
- * -ENOMEM and all is as before.
+ * Parts a region from what a peer was given, so that it is nobody's but ours; all its loans end. Return: 0, or -ENOMEM and all
+ * is as before.
  */
 int ripc__region_reclaim(struct ripc *ctx, struct ripc__region *region);
 /* Peers need not map it any more. */

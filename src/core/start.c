@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The calls for long messages: ripc_start(), its requests, and ripc_send_long(), which waits. */
+#include "core/handover.h"
 #include "core/lane.h"
 #include "core/peer.h"
 #include "core/request.h"
@@ -91,6 +92,8 @@ int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 	if (rc)
 		return rc;
 	ripc__lock(s->ctx);
+	for (unsigned i = 0; i < nitems; i++)
+		ripc__handover_ready(s->ctx, &items[i]);
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		rc = start(s, dest, items, nitems, bytes, options, request);
@@ -268,6 +271,8 @@ int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *it
 	if (rc)
 		return rc;
 	ripc__lock(s->ctx);
+	for (unsigned i = 0; i < nitems; i++)
+		ripc__handover_ready(s->ctx, &items[i]);
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);

@@ -9,8 +9,12 @@
 #include "core/request.h"
 #include "harness.h"
 
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define LEN  ((size_t)1 << 20)
@@ -209,6 +213,128 @@ START_TEST(loan__that_is_kept_ends_while_others_come_and_go)
 }
 END_TEST
 
+/* ---- in the middle of a copy ---- */
+
+#define PAGE ((size_t)4096)
+
+static struct {
+	uint8_t *page;  /* whoever touches it is stopped, until this has happened: */
+	uint8_t *write; /* this byte was written, or, if NULL, another thread has made a call */
+	int begin[2], end[2];
+	volatile sig_atomic_t stopped, got_through;
+} gate;
+
+static void at_the_gate(int sig, siginfo_t *info, void *context)
+{
+	struct pollfd fd = {.fd = gate.end[0], .events = POLLIN};
+
+	if ((uint8_t *)info->si_addr < gate.page || (uint8_t *)info->si_addr >= gate.page + PAGE) {
+		signal(SIGSEGV, SIG_DFL);
+		return;
+	}
+	gate.stopped = 1;
+	if (gate.write)
+		*gate.write = 9;
+	else if (write(gate.begin[1], "", 1) == 1 && poll(&fd, 1, 20000) == 1)
+		gate.got_through = 1;
+	mprotect(gate.page, PAGE, PROT_READ | PROT_WRITE);
+}
+
+static void gate_shut(uint8_t *page, uint8_t *write)
+{
+	struct sigaction action = {.sa_sigaction = at_the_gate, .sa_flags = SA_SIGINFO};
+
+	memset(&gate, 0, sizeof(gate));
+	gate.page = page;
+	gate.write = write;
+	ck_assert_int_eq(pipe(gate.begin), 0);
+	ck_assert_int_eq(pipe(gate.end), 0);
+	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
+	ck_assert_int_eq(mprotect(page, PAGE, PROT_NONE), 0);
+}
+
+static void gate_open(void)
+{
+	signal(SIGSEGV, SIG_DFL);
+	ck_assert_int_eq(mprotect(gate.page, PAGE, PROT_READ | PROT_WRITE), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		close(gate.begin[i]);
+		close(gate.end[i]);
+	}
+}
+
+static void *another(void *arg)
+{
+	char byte;
+	void *p;
+
+	if (read(gate.begin[0], &byte, 1) != 1)
+		return NULL;
+	p = ripc_buf_alloc(ctx[0], 100);
+	ripc_buf_free(ctx[0], p);
+	return p && write(gate.end[1], "", 1) == 1 ? p : NULL;
+}
+
+/* What is written to the rest of a buffer while it is taken back from its reader is not lost. */
+START_TEST(reclaim__loses_nothing_that_is_written_meanwhile)
+{
+	uint8_t *p = given();
+	struct ripc_request *r = start(p + LEN / 2, LEN / 2);
+	struct ripc_message *kept = take();
+
+	ck_assert_int_eq(kept->placement[0], RIPC_IN_PLACE);
+	gate_shut(p + LEN / 4, p);
+	pass(10 * ripc__loan_ns(LEN));
+	finish(r);
+	gate_open();
+	ck_assert(!is_given(p));
+	if (!gate.stopped)
+		*p = 9;
+	ck_assert_int_eq(*p, 9);
+	for (size_t i = 1; i < LEN; i++)
+		ck_assert_int_eq(p[i], 7);
+	/* The sender's again, and no business of who has kept it. */
+	memset(p, 8, LEN);
+	for (size_t i = 0; i < LEN / 2; i++)
+		ck_assert_int_eq(((uint8_t *)kept->items[0].iov_base)[i], 7);
+	ripc_message_free(kept);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
+/* Before it is given away again it is copied: other threads go on meanwhile. */
+START_TEST(ready__copies_while_others_go_on)
+{
+	uint8_t *p = given();
+	struct ripc_request *r = start(p, LEN);
+	struct ripc_message *m = take();
+	bool in_place = false;
+	pthread_t thread;
+
+	pass(10 * ripc__loan_ns(LEN));
+	finish(r);
+	ck_assert(!is_given(p));
+	ripc_message_free(m);
+	gate_shut(p + LEN / 2, NULL);
+	ck_assert_int_eq(pthread_create(&thread, NULL, another, NULL), 0);
+	for (unsigned i = 0; i < 100 && !in_place; i++) {
+		r = start(p, LEN);
+		/* Only the first time. */
+		ck_assert(gate.stopped);
+		m = take();
+		ck_assert_int_eq(((uint8_t *)m->items[0].iov_base)[LEN / 2], 7);
+		in_place = m->placement[0] == RIPC_IN_PLACE;
+		ripc_message_free(m);
+		finish(r);
+	}
+	ck_assert(in_place);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert(gate.got_through);
+	gate_open();
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("loan");
@@ -219,6 +345,8 @@ int main(void)
 	tcase_add_test(tc, loan__begins_when_those_before_it_have_ended);
 	tcase_add_test(tc, loan__begins_when_copies_before_it_have_arrived);
 	tcase_add_test(tc, loan__that_is_kept_ends_while_others_come_and_go);
+	tcase_add_test(tc, reclaim__loses_nothing_that_is_written_meanwhile);
+	tcase_add_test(tc, ready__copies_while_others_go_on);
 	suite_add_tcase(suite, tc);
 	return test_main("window/loan", suite);
 }
