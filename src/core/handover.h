@@ -8,12 +8,12 @@
  *
  * A buffer is given to a peer when it is sent to it for the second time, to nobody else in between (and these two are
  * copied as ever); when the peer has mapped it and says so (HAVE), later items are lent. The request of a lent item is done when the peer has let go of it (RELEASE), or,
- * if that takes longer than a copy would have, when the buffer has been given other memory with the same bytes at the same
- * address: the receiver then keeps the old. So a receiver that keeps its message stops nobody, and a service
+ * if that takes longer than a copy would have, when the buffer has been parted from it: what is written to it from then on lies in
+ * other memory at the same address, and the receiver keeps the old. So a receiver that keeps its message stops nobody, and a service
  * whose receivers do is lent to less and less often.
  *
  * A peer that was given a buffer may see for ever what is written there. So a buffer is given to one peer only, and it
- * gets other memory as soon as it is sent to another one, or is about to receive. It does not go back to the pool, and is not
+ * is parted from that memory as soon as it is sent to another one, or is about to receive. It does not go back to the pool, and is not
  * given away with what the pool's former users left in it: what nobody has been given holds nothing for the peer but
  * what the application sends to it, or keeps in the same buffer.
  */
