@@ -5,7 +5,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct rig rig;
@@ -463,6 +465,62 @@ START_TEST(buf_realloc__copies_while_others_go_on)
 }
 END_TEST
 
+static struct {
+	uint8_t *page;
+	_Atomic(struct ripc *) ctx;
+	atomic_bool closing, closed, overtaken;
+} last;
+
+/* The context is being closed meanwhile: a moment later that is still not done. */
+static void until_it_closes(int sig, siginfo_t *info, void *context)
+{
+	const struct timespec ms = {.tv_nsec = 1000000};
+
+	if ((uint8_t *)info->si_addr < last.page || (uint8_t *)info->si_addr >= last.page + PAGE) {
+		signal(SIGSEGV, SIG_DFL);
+		return;
+	}
+	last.closing = true;
+	for (unsigned i = 0; i < 100; i++)
+		nanosleep(&ms, NULL);
+	last.overtaken = last.closed;
+	mprotect(last.page, PAGE, PROT_READ | PROT_WRITE);
+}
+
+static void *in_the_middle(void *arg)
+{
+	return ripc_buf_alloc(last.ctx, MIB);
+}
+
+START_TEST(close__waits_for_who_touches_pages)
+{
+	struct sigaction action = {.sa_sigaction = until_it_closes, .sa_flags = SA_SIGINFO};
+	const struct timespec ms = {.tv_nsec = 1000000};
+	struct ripc *own;
+	pthread_t thread;
+	uint8_t *p;
+
+	memset(&last, 0, sizeof(last));
+	OK(ripc_open(&own, "transports=iwarp/soft resolver=local"));
+	p = ripc_buf_alloc(own, 600 << 10);
+	ck_assert_ptr_nonnull(p);
+	OK(ripc_buf_free(own, p));
+	last.ctx = own;
+	last.page = p + (700 << 10);
+	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
+	ck_assert_int_eq(mprotect(last.page, PAGE, PROT_NONE), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, in_the_middle, NULL), 0);
+	for (unsigned i = 0; i < 20000 && !last.closing; i++)
+		nanosleep(&ms, NULL);
+	ck_assert(last.closing);
+	OK(ripc_close(own));
+	last.closed = true;
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert(!last.overtaken);
+	signal(SIGSEGV, SIG_DFL);
+}
+END_TEST
+
 START_TEST(buf_register__overlap)
 {
 	static uint8_t foreign[400];
@@ -638,6 +696,7 @@ int main(void)
 	tcase_add_test(tc, buf_alloc__touches_pages_while_others_go_on);
 	tcase_add_test(tc, buf_realloc__touches_pages_while_others_go_on);
 	tcase_add_test(tc, buf_realloc__copies_while_others_go_on);
+	tcase_add_test(tc, close__waits_for_who_touches_pages);
 	tcase_add_test(tc, buf_register__overlap);
 	tcase_add_test(tc, buf_register__inside_a_buffer_of_the_pool);
 	tcase_add_test(tc, buf_register__refused);

@@ -681,6 +681,34 @@ START_TEST(doorbell__is_rung_by_who_calls)
 }
 END_TEST
 
+/* Or it would never sleep again. */
+START_TEST(doorbell__is_heard_by_who_lost_his_place)
+{
+	const uint64_t one = 1;
+	struct pollfd fd = {.events = POLLIN};
+	struct two w;
+
+	open_two(&w);
+	give_doorbell(w.b, 2);
+	fd.fd = w.b->doorbell.event;
+	ripc__pcie_leave(&(struct ripc__pcie_memory){
+		.base = w.b->memory.base, .place = w.b->memory.place, .ref = w.b->memory.ref});
+	now += RIPC__PCIE_BEAT_NS;
+	ck_assert_int_eq(progress(w.b).kind, RIPC__EV_GARBAGE);
+	await(w.b, RIPC__EV_CLOSED);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(arm(w.b), 0);
+		ck_assert_int_eq(write(fd.fd, &one, sizeof(one)), sizeof(one));
+		ck_assert_int_eq(poll(&fd, 1, 0), 1);
+		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
+		ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	}
+	OPS->ep_close(w.eb);
+	close_pcie(w.b);
+	close_pcie(w.a);
+}
+END_TEST
+
 START_TEST(doorbell__a_file_has_none)
 {
 	struct ripc__pcie_doorbell d;
@@ -715,6 +743,7 @@ int main(void)
 		 doorbell__nobody_sleeps_longer_than_he_can_be_woken},
 		{"doorbell__is_rung_once_for_who_sleeps", doorbell__is_rung_once_for_who_sleeps},
 		{"doorbell__is_rung_by_who_calls", doorbell__is_rung_by_who_calls},
+		{"doorbell__is_heard_by_who_lost_his_place", doorbell__is_heard_by_who_lost_his_place},
 		{"doorbell__a_file_has_none", doorbell__a_file_has_none},
 	};
 	Suite *suite = suite_create("pcie");

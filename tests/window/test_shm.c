@@ -70,14 +70,12 @@ struct two {
 	struct ripc__ep *ea, *eb;
 };
 
-static void join(struct two *w)
+static void connect_two(struct two *w)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct ripc__event ev;
 	int len;
 
-	w->a = open_shm();
-	w->b = open_shm();
 	len = OPS->address((struct ripc__transport *)w->b, addr, sizeof(addr));
 	ck_assert_int_gt(len, 0);
 	ck_assert_int_eq(OPS->connect((struct ripc__transport *)w->a, addr, (size_t)len, "hello", 5,
@@ -92,6 +90,13 @@ static void join(struct two *w)
 	ev = await(w->a, RIPC__EV_ESTABLISHED);
 	ck_assert_uint_eq(ev.len, 7);
 	ck_assert(!memcmp(ev.data, "welcome", 7));
+}
+
+static void join(struct two *w)
+{
+	w->a = open_shm();
+	w->b = open_shm();
+	connect_two(w);
 }
 
 static void part(struct two *w)
@@ -645,6 +650,81 @@ START_TEST(cold__closed)
 }
 END_TEST
 
+/*
+ * Whoever is forked reads the ring of those that are not looked at, at any moment, to close what belongs to its parent: looking at one after
+ * the other changes nothing in it.
+ */
+START_TEST(cold__ring_stays_as_it_is)
+{
+	enum { PEERS = 3 };
+	struct iovec item = {"hello", 5};
+	struct ripc__ep *order[PEERS], *ep, *from[PEERS] = {NULL};
+	uint64_t deadline = UINT64_MAX;
+	struct ripc__event ev;
+	unsigned n, found = 0;
+	struct two w;
+
+	join(&w);
+	from[0] = w.ea;
+	turn_cold(&w);
+	for (n = 1; n < PEERS; n++) {
+		connect_two(&w);
+		from[n] = w.ea;
+		turn_cold(&w);
+	}
+	for (n = 0, ep = w.b->cold.next; ep != &w.b->cold && n < PEERS; ep = ep->next)
+		order[n++] = ep;
+	ck_assert_uint_eq(n, PEERS);
+	ck_assert_ptr_eq(ep, &w.b->cold);
+	for (unsigned round = 0; round < 2 * PEERS + 1; round++) {
+		ck_assert_uint_eq(OPS->progress((struct ripc__transport *)w.b, &ev, 1, 1, &deadline),
+				  0);
+		for (n = 0, ep = w.b->cold.next; n < PEERS; n++, ep = ep->next)
+			ck_assert_ptr_eq(ep, order[n]);
+		ck_assert_ptr_eq(ep, &w.b->cold);
+	}
+	/* And all have their turn. */
+	for (n = 0; n < PEERS; n++)
+		ck_assert_int_eq(OPS->post_send(from[n], &item, 1, false), 0);
+	for (n = 0; n < 100 && found < PEERS; n++) {
+		if (!OPS->progress((struct ripc__transport *)w.b, &ev, 1, w.b->looked_ns, &deadline))
+			continue;
+		ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
+		OPS->release((struct ripc__transport *)w.b, ev.token);
+		found++;
+	}
+	ck_assert_uint_eq(found, PEERS);
+	part(&w);
+}
+END_TEST
+
+/* A child has none of them, looked at or not. */
+START_TEST(cold__in_a_child)
+{
+	struct two w;
+	int status;
+	pid_t pid;
+
+	join(&w);
+	turn_cold(&w);
+	connect_two(&w);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		unsigned before = descriptors();
+
+		/* Two connections, up to two listeners, and what it sleeps on. */
+		OPS->forked((struct ripc__transport *)w.b);
+		_exit(before - descriptors() == 3u + (w.b->listeners[0] >= 0) + (w.b->listeners[1] >= 0)
+			      ? 0
+			      : 1);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	part(&w);
+}
+END_TEST
+
 /* Only after a round has found the endpoint; small ones into the room, others where the rounds receive. */
 START_TEST(take__follows_who_spoke_last)
 {
@@ -811,6 +891,8 @@ int main(void)
 	tcase_add_test(c, cold__without_sleep);
 	tcase_add_test(c, cold__posts_and_ends);
 	tcase_add_test(c, cold__closed);
+	tcase_add_test(c, cold__ring_stays_as_it_is);
+	tcase_add_test(c, cold__in_a_child);
 	tcase_add_test(c, take__follows_who_spoke_last);
 	tcase_add_test(c, hand__only_what_can_do_no_harm);
 	tcase_add_test(c, hand__not_to_who_takes_none);
