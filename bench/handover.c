@@ -2,14 +2,16 @@
 /*
  * Long messages that are handed over: the round trip between two processes of one host by size, when each frees what it
  * received before it answers from a buffer of its own. Two processes, pinned, polling; prints JSON: microseconds, p50 and p99, and how
- * many of the messages lay in place.
+ * many of the messages lay in place, or in a window. With "window" each sets a window aside for every message: then it is copied there, out of
+ * the sender's memory where that is handed over, or read across processes with RIPC_HANDOVER=off.
  *
- * usage: handover [CPU CPU [COUNT]]     (default: 0 1 2000)
+ * usage: handover [CPU CPU [COUNT [window]]]     (default: 0 1 2000)
  */
 #define _GNU_SOURCE
 #include "ripc.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +31,12 @@ struct side {
 	struct ripc *ctx;
 	struct ripc_service *service;
 	uint64_t peer;
-	unsigned in_place;
+	unsigned in_place, in_window;
+	void *window;   /* for the next message; NULL: none yet */
+	bool is_window; /* it has been set aside, and nothing has come into it */
 };
+
+static bool windows; /* are to be used */
 
 static double now_us(void)
 {
@@ -84,6 +90,10 @@ static int receive(struct side *s, size_t len)
 		rc = -1;
 	}
 	s->in_place += m->placement[0] == RIPC_IN_PLACE;
+	if (m->placement[0] == RIPC_IN_WINDOW) {
+		s->in_window++;
+		s->is_window = false;
+	}
 	ripc_message_free(m);
 	return rc;
 }
@@ -101,6 +111,28 @@ static void *buffer(struct side *s, size_t len)
 	return buf;
 }
 
+/* Where the next message goes. One that came before found none, and left it. */
+static int set_aside(struct side *s, size_t len)
+{
+	if (!windows || s->is_window)
+		return 0;
+	if (!s->window)
+		s->window = buffer(s, len);
+	s->is_window = true;
+	return s->window && !ripc_window_add(s->ctx, s->service, s->window, len)
+		       ? 0
+		       : fail("no window");
+}
+
+static int let_go(struct side *s, void *buf)
+{
+	int rc = ripc_buf_free(s->ctx, s->window) | ripc_buf_free(s->ctx, buf);
+
+	s->window = NULL;
+	s->is_window = false;
+	return rc;
+}
+
 static int serve(int cpu, unsigned count)
 {
 	struct side s;
@@ -110,10 +142,14 @@ static int serve(int cpu, unsigned count)
 	for (unsigned i = 0; i < NSIZES; i++) {
 		void *buf = buffer(&s, sizes[i]);
 
+		if (set_aside(&s, sizes[i]))
+			return 1;
+		/* The next one may come as soon as the answer is on its way. */
 		for (unsigned k = 0; buf && k < count; k++)
-			if (receive(&s, sizes[i]) || send_buffer(&s, buf, sizes[i]))
+			if (receive(&s, sizes[i]) || set_aside(&s, sizes[i]) ||
+			    send_buffer(&s, buf, sizes[i]))
 				return 1;
-		if (!buf || ripc_buf_free(s.ctx, buf))
+		if (!buf || let_go(&s, buf))
 			return 1;
 	}
 	return ripc_close(s.ctx) ? 1 : 0;
@@ -132,18 +168,21 @@ static int measure(struct side *s, size_t len, unsigned count, double *times)
 
 	if (!buf)
 		return -1;
-	s->in_place = 0;
+	s->in_place = s->in_window = 0;
 	for (unsigned i = 0; i < count; i++) {
-		double start = now_us();
+		double start;
 
+		if (set_aside(s, len))
+			return -1;
+		start = now_us();
 		if (send_buffer(s, buf, len) || receive(s, len))
 			return -1;
 		times[i] = now_us() - start;
 	}
 	qsort(times, count, sizeof(*times), by_value);
-	printf("\"%zu\":{\"p50\":%.3f,\"p99\":%.3f,\"in_place\":%u}", len, times[count / 2],
-	       times[count - 1 - count / 100], s->in_place);
-	return ripc_buf_free(s->ctx, buf);
+	printf("\"%zu\":{\"p50\":%.3f,\"p99\":%.3f,\"in_place\":%u,\"in_window\":%u}", len,
+	       times[count / 2], times[count - 1 - count / 100], s->in_place, s->in_window);
+	return let_go(s, buf);
 }
 
 int main(int argc, char **argv)
@@ -155,9 +194,10 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	if (!times) {
-		fprintf(stderr, "usage: handover [CPU CPU [COUNT]]\n");
+		fprintf(stderr, "usage: handover [CPU CPU [COUNT [window]]]\n");
 		return 2;
 	}
+	windows = argc > 4 && !strcmp(argv[4], "window");
 	pid = fork();
 	if (!pid) {
 		free(times);

@@ -21,7 +21,7 @@ bench_many_SOURCES = bench/many.c
 bench_many_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 bench_many_LDADD = libtools.la libripc.la
 EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/vs_ucx.sh bench/lab.sh bench/lab_guest.sh bench/lab_report.sh bench/layers.sh \
-	bench/profile.sh
+	bench/profile.sh bench/wake.sh
 
 # Compiled by scripts/bench where the libraries are that they measure.
 EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c bench/peer_mpi.c \

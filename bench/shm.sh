@@ -104,8 +104,16 @@ handed()
 	timeout 120 "$build/bench/handover" "$client_cpu" "$server_cpu" $((3000 / less + 16)) | jq ".\"$1\".p50"
 }
 
+# window SIZE HANDOVER: copied into the receiver's window.
+window()
+{
+	RIPC_HANDOVER=$2 timeout 120 "$build/bench/handover" "$client_cpu" "$server_cpu" $((1000 / less + 16)) window |
+		jq ".\"$1\".p50"
+}
+
 sizes="8 64 1024 4096 65536 1048576"
 handed_sizes="65536 1048576 16777216 67108864"
+window_sizes="65536 1048576"
 for ((round = 0; round < rounds; round++)); do
 	echo "shm: round $((round + 1)) of $rounds" >&2
 	cell line engine line
@@ -121,6 +129,10 @@ for ((round = 0; round < rounds; round++)); do
 	cell bw_handed ripc_bw 1M 8000 on
 	for size in $handed_sizes; do
 		cell "handed_$size" handed "$size"
+	done
+	for size in $window_sizes; do
+		cell "window_on_$size" window "$size" on
+		cell "window_off_$size" window "$size" off
 	done
 	command -v ucx_perftest >/dev/null || continue
 	cell rate_ucx ucx_rate 64 3000000
@@ -149,6 +161,10 @@ done
 echo "| one way, 64 B, messages/s | $(both rate %.0f) | $(both rate_ucx %.0f) |"
 for size in $handed_sizes; do
 	echo "| round trip of $size B handed over, each side freeing before it answers, p50, us | $(both "handed_$size") | - |"
+done
+for size in $window_sizes; do
+	echo "| round trip of $size B into a window, out of memory that is mapped, p50, us | $(both "window_on_$size") | $(both "lat_ucx_$size") |"
+	echo "| round trip of $size B into a window, read across processes, p50, us | $(both "window_off_$size") | $(both "lat_ucx_$size") |"
 done
 echo "| bandwidth, 1 MiB, copied, MB/s | $(both bw %.0f) | $(both bw_ucx %.0f) |"
 echo "| bandwidth, 1 MiB, handed over, MB/s | $(both bw_handed %.0f) | - |"
