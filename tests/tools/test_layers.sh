@@ -34,22 +34,22 @@ count() {
 # A thread that is not let run while it has the lock makes the other one look in vain: the least of five is nearest.
 shm=999999 soft=999999
 for try in 1 2 3 4 5; do
-	expect "counting, $try" 0 250 bash "$bench/layers.sh" . 64 1000 || finish
+	expect "counting, $try" 0 250 bash "$bench/layers.sh" . 64 4000 || finish
 	n=$(count window/shm)
 	[ "${n:-999999}" -ge "$shm" ] || shm=$n
 	n=$(count iwarp/soft)
 	[ "${n:-999999}" -ge "$soft" ] || soft=$n
-	[ "$shm" -gt 2600 ] || [ "$soft" -gt 6000 ] || break
+	[ "$shm" -gt 1600 ] || [ "$soft" -gt 6000 ] || break
 done
 
-# at_most TRANSPORT INSTRUCTIONS BOUND. Of less than 500 nothing can be true, either.
+# at_most TRANSPORT INSTRUCTIONS BOUND. Of less than 300 nothing can be true, either.
 at_most() {
-	if [ "$2" -gt 500 ] && [ "$2" -le "$3" ]; then
+	if [ "$2" -gt 300 ] && [ "$2" -le "$3" ]; then
 		ok "$1: $2 instructions, at most $3"
 	else
-		bad "$1: $2 instructions, not 500 to $3" "$out"
+		bad "$1: $2 instructions, not 300 to $3" "$out"
 	fi
 }
-at_most window/shm "$shm" 2600
+at_most window/shm "$shm" 1600
 at_most iwarp/soft "$soft" 6000
 finish
