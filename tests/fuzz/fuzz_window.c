@@ -8,6 +8,7 @@
 #include "fuzz.h"
 #include "transport/transport.h"
 #include "transport/window/engine.h"
+#include "transport/window/engine_plain.h"
 #include "wire/bytes.h"
 
 #include <errno.h>

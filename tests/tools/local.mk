@@ -27,6 +27,8 @@ dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.s
 EXTRA_DIST += tests/tools/lib.sh
 
 # Preloaded by test_doctor.sh, where there are shared libraries.
+if SHARED_LIBS
 check_LTLIBRARIES += tests/tools/clock_off.la
 tests_tools_clock_off_la_SOURCES = tests/tools/clock_off.c
 tests_tools_clock_off_la_LDFLAGS = -module -shared -avoid-version -rpath /nowhere
+endif
