@@ -276,7 +276,7 @@ static int open_transports(struct ripc *ctx)
 
 int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs)
 {
-	int n = 0;
+	int n = 0, rc = 0;
 
 	for (unsigned i = 0; i < ctx->ntp && n < RIPC__RECORD_ADDRS_MAX; i++) {
 		struct ripc__tp *tp = &ctx->tp[i];
@@ -285,13 +285,16 @@ int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs)
 		if (!tp->t || tp->limits.caps & RIPC__CAP_SELF)
 			continue;
 		len = tp->ops->address(tp->t, addrs[n].addr, sizeof(addrs[n].addr));
-		if (len < 0)
-			return len;
+		/* Its device may be gone. */
+		if (len < 0) {
+			rc = len;
+			continue;
+		}
 		addrs[n].transport = tp->ops->id;
 		addrs[n].len = (uint16_t)len;
 		n++;
 	}
-	return n;
+	return n ? n : rc;
 }
 
 const char *ripc__untitled(const char *transport, const char *text)

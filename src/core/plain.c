@@ -131,6 +131,8 @@ static bool __attribute__((noinline)) know_out(struct ripc_service *s, uint64_t 
 		.len_max = lane->send_max - RIPC__SHORT_FIXED,
 		.first = lane->tx_seq,
 	};
+	/* Who sends adds no more than there is: else room would be endless, and the peer would not have it. */
+	assert(out->credit->sent_units <= out->credit->limit_units);
 	out->room = out->left = out->credit->limit_units - out->credit->sent_units;
 	ripc__put_le64(out->head, RIPC__PLAIN_WORD);
 	ripc__put_le64(out->head + 8, dest);

@@ -494,9 +494,11 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
 			   unsigned naddrs)
 {
-	for (unsigned i = 0; i < naddrs && i < core->env.naddrs; i++)
-		if (addrs[i].len <= RIPC__ADDRESS_MAX)
-			core->addrs[i] = addrs[i];
+	for (unsigned i = 0; i < naddrs; i++)
+		for (unsigned j = 0; j < core->env.naddrs; j++)
+			if (core->addrs[j].transport == addrs[i].transport &&
+			    addrs[i].len <= RIPC__ADDRESS_MAX)
+				core->addrs[j] = addrs[i];
 }
 
 static void free_dropped(struct ripc__rcore *core)

@@ -53,7 +53,7 @@ void ripc__resolver_close(struct ripc__resolver *r);
 /* As close(), but as if the process had been killed: sends nothing. For ripc__kill(). */
 void ripc__resolver_kill(struct ripc__resolver *r);
 
-/* Other addresses, of as many transports as before, go into our records from now on. */
+/* These addresses go into our records from now on, in place of what the same transports had. */
 void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__record_addr *addrs,
 			      unsigned naddrs);
 

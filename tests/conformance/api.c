@@ -277,6 +277,12 @@ static void stats_at_any_time(struct conf *c)
 			to->want.short_received++;
 			from->want.bytes_sent += len;
 			to->want.bytes_received += len;
+			if (conf_random(c, 8) == 0) {
+				struct ripc_service *one = conf_random(c, 2) ? from->s : to->s;
+
+				OK(ripc_service_stats(one, &is));
+				same_counts(one == from->s ? &from->want : &to->want, &is);
+			}
 		}
 		if (conf_random(c, 3) == 0)
 			OK(ripc_unregister(conf_register(c, from->ctx, conf_id(c))));
@@ -337,7 +343,7 @@ const struct conf_case conf_api[] = {
 	{"bad_options", bad_options, CONF_REAL},
 	{"limits_and_query", limits_and_query, 0},
 	{"stats_add_up", stats_add_up, CONF_SURE},
-	{"stats_at_any_time", stats_at_any_time, CONF_SURE | CONF_TWO},
+	{"stats_at_any_time", stats_at_any_time, CONF_REAL | CONF_SURE | CONF_TWO},
 	{"texts", texts, 0},
 	{"no_such_service", no_such_service, 0},
 	{0},

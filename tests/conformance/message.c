@@ -338,6 +338,43 @@ static void many_held(struct conf *c)
 	}
 }
 
+/* A message that is kept, perhaps in the sender's own memory, and given back while short ones go the same way. */
+static void held_among_short(struct conf *c)
+{
+	struct ripc_stats is;
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < 40; i++) {
+		unsigned run = 1 + (unsigned)conf_random(c, 40);
+		struct conf_plan held, plan;
+		struct ripc_request *r;
+		struct ripc_message *m;
+		struct iovec item;
+		void *buf;
+
+		conf_plan_one(&held, 70000 + 100 * i, i);
+		buf = conf_build(c, p.b, CONF_ALLOCATED, &held, &item);
+		OK(ripc_start(p.sb, p.ida, &item, 1, NULL, &r));
+		m = conf_receive(c, p.sa);
+		for (unsigned k = 0; k < 2 * run; k++) {
+			if (k == run) {
+				conf_check_message(m, &held, p.idb, p.ida, true);
+				ripc_message_free(m);
+			}
+			conf_plan_one(&plan, 10 + k, k);
+			OK(conf_short(c, p.sa, p.idb, 10 + k, k, c->patience_ms));
+			conf_expect(c, p.sb, &plan, p.ida, false);
+		}
+		OK(ripc_request_wait(&r, (int)c->patience_ms));
+		conf_put(c, p.b, CONF_ALLOCATED, buf);
+	}
+	OK(ripc_stats(p.a, &is));
+	SAME(0, is.lanes_lost);
+	OK(ripc_stats(p.b, &is));
+	SAME(0, is.lanes_lost);
+}
+
 static void lossy_short(struct conf *c)
 {
 	struct ripc_message *m;
@@ -383,6 +420,7 @@ const struct conf_case conf_message[] = {
 	{"fields", fields, 0},
 	{"one_service_many_sources", one_service_many_sources, 0},
 	{"many_held", many_held, 0},
+	{"held_among_short", held_among_short, CONF_SURE | CONF_ONCE},
 	{"lossy_short", lossy_short, 0},
 	{0},
 };

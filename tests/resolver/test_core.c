@@ -34,6 +34,27 @@ START_TEST(new__refuses_records_that_do_not_fit)
 }
 END_TEST
 
+/* A transport that has no address any more, or others before it, do not keep it from what it has now. */
+START_TEST(readdress__by_transport)
+{
+	struct ripc__record_addr now[2] = {{.transport = 3, .len = 1, .addr = "x"},
+					   {.transport = 9, .len = 4, .addr = "else"}};
+	const struct ripc__record *record;
+
+	ripc__rcore_readdress(b->core, now, 2);
+	node_register(b, 42, true);
+	bus_run(bus, 1000);
+	node_lookup(c, 42);
+	bus_run(bus, 1000);
+	ck_assert_ptr_nonnull(node_told(c, RIPC__RESOLVED, 42));
+	record = &node_told(c, RIPC__RESOLVED, 42)->record;
+	ck_assert_uint_eq(record->naddrs, 1);
+	ck_assert_uint_eq(record->addrs[0].transport, 9);
+	ck_assert_uint_eq(record->addrs[0].len, 4);
+	ck_assert_mem_eq(record->addrs[0].addr, "else", 4);
+}
+END_TEST
+
 /* --- many --- */
 
 START_TEST(storm__two_hundred_boot_at_once)
@@ -174,6 +195,7 @@ int main(void)
 	tc = tcase(suite, "input");
 	tcase_add_test(tc, input__garbage_is_counted);
 	tcase_add_test(tc, new__refuses_records_that_do_not_fit);
+	tcase_add_test(tc, readdress__by_transport);
 	tc = tcase(suite, "many");
 	tcase_add_test(tc, storm__two_hundred_boot_at_once);
 	tcase_add_test(tc, storm__partition_and_restarts);

@@ -173,7 +173,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	for (unsigned i = 0; t->groups && i < t->nports; i++) {
 		const struct ib_mcast *m = &t->ports[i].mcast;
 
-		if (m->stopped && !m->posted && m->again_ns < next)
+		if (m->stopped && !m->posted && !t->ports[i].d->v.gone && m->again_ns < next)
 			next = m->again_ns;
 	}
 	/* Those that are closed linger: a completion wakes, but not the end of their time. */

@@ -89,6 +89,7 @@ struct ib_mcast {
 	uint32_t posted;                /* receives that the queue pair has */
 	bool stopped;      /* it hears no more: it is replaced when all of these have come back */
 	uint64_t again_ns; /* not before then */
+	unsigned tries;    /* in vain, since it stopped */
 };
 
 /* A port in use. */

@@ -26,6 +26,7 @@
 #define GROUPS_MAX 1024u /* that were joined or sent to: lanes carry what goes to others */
 #define REMAKE_NS \
 	(1000 * RIPC__MS) /* between two times that a queue pair is replaced: some cause may stay */
+#define REMAKE_DOUBLED 6  /* times that this is doubled while it fails */
 
 /* A group that was joined or sent to. */
 struct ib_group {
@@ -294,8 +295,9 @@ void ripc__ib_mcast_stopped(struct ib_port *p, const char *why)
 		  "ib: %s port %u no longer hears multicast: %s; it is made to hear again",
 		  p->d->v.name, p->num, why);
 	/* So all receives come back, if they do not by themselves. */
-	if (p->mcast.qp)
-		(void)ibv_modify_qp(p->mcast.qp, &attr, IBV_QP_STATE);
+	if (p->mcast.qp && ibv_modify_qp(p->mcast.qp, &attr, IBV_QP_STATE))
+		ripc__log(RIPC_LOG_ERROR, "ib: %s port %u: the queue pair that heard multicast does not give its receives back: %s",
+			  p->d->v.name, p->num, ripc_strerror(errno));
 }
 
 /* Calls ibv_attach_mcast() or ibv_detach_mcast() for all groups that were joined there. Return: 0, or why not for one of them. */
@@ -327,18 +329,23 @@ static void remake(struct ib_port *p)
 
 	if (t->now_ns < p->mcast.again_ns)
 		return;
-	p->mcast.again_ns = t->now_ns + REMAKE_NS;
+	p->mcast.again_ns = t->now_ns + (REMAKE_NS << p->mcast.tries);
 	if (p->mcast.qp) {
 		all_groups(p, false);
 		ibv_destroy_qp(p->mcast.qp);
 		p->mcast.qp = NULL;
 	}
 	if (make(p) || all_groups(p, true)) {
-		ripc__log(RIPC_LOG_ERROR, "ib: %s port %u hears no multicast: %s; tried again",
-			  p->d->v.name, p->num, ripc_detail());
+		/* Once, however long it lasts. */
+		if (!p->mcast.tries)
+			ripc__log(RIPC_LOG_ERROR, "ib: %s port %u hears no multicast: %s; tried again",
+				  p->d->v.name, p->num, ripc_detail());
+		if (p->mcast.tries < REMAKE_DOUBLED)
+			p->mcast.tries++;
 		return;
 	}
 	p->mcast.stopped = false;
+	p->mcast.tries = 0;
 	ripc__log(RIPC_LOG_INFO, "ib: %s port %u hears multicast again", p->d->v.name, p->num);
 }
 
