@@ -465,6 +465,58 @@ START_TEST(read__direct)
 }
 END_TEST
 
+/* One look of an owner who sleeps whenever it may: then it looks at nothing until its descriptor is readable. */
+static void drowsy_look(struct shm *t, bool *asleep)
+{
+	struct pollfd p = {.fd = OPS->fd((struct ripc__transport *)t), .events = POLLIN};
+	static uint64_t now = UINT64_C(1) << 40;
+	uint64_t deadline = UINT64_MAX;
+	struct ripc__event ev;
+
+	if (*asleep && poll(&p, 1, 0) == 0)
+		return;
+	now += 1000000;
+	*asleep = !OPS->progress((struct ripc__transport *)t, &ev, 1, now, &deadline) &&
+		  deadline == UINT64_MAX && !OPS->arm((struct ripc__transport *)t);
+}
+
+/* Where memory of the other cannot be read, its owner brings it: also one who sleeps whenever it may, and hears of nothing else. */
+START_TEST(read__served_by_one_who_sleeps)
+{
+	uint8_t from[3000], to[3000] = {0};
+	struct ripc__mr remote, local;
+	struct ripc__event ev = {.kind = RIPC__EV_NONE};
+	bool asleep = false;
+	struct two w;
+
+	join(&w);
+	w.ea->peer_reads = false;
+	w.ea->win.be.caps &= ~RIPC__WIN_READ;
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i * 7);
+	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.b, w.eb, from, sizeof(from),
+				  RIPC__ACCESS_REMOTE_READ, &remote),
+			 0);
+	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.a, NULL, to, sizeof(to),
+				  RIPC__ACCESS_LOCAL_WRITE, &local),
+			 0);
+	for (int i = 0; i < 100 && !asleep; i++)
+		drowsy_look(w.b, &asleep);
+	ck_assert(asleep);
+	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, sizeof(to), remote.addr, remote.key, 1), 0);
+	for (int i = 0; i < 100 && ev.kind == RIPC__EV_NONE; i++) {
+		drowsy_look(w.b, &asleep);
+		ev = progress(w.a);
+	}
+	ck_assert_int_eq(ev.kind, RIPC__EV_READ_DONE);
+	ck_assert_int_eq(ev.status, 0);
+	ck_assert_mem_eq(from, to, sizeof(from));
+	OPS->dereg((struct ripc__transport *)w.b, &remote);
+	OPS->dereg((struct ripc__transport *)w.a, &local);
+	part(&w);
+}
+END_TEST
+
 /* A peer that scribbles over all it can reach, in the middle of traffic. _i seeds. */
 START_TEST(hostile__scribbles)
 {
@@ -884,6 +936,7 @@ int main(void)
 	tcase_add_test(c, request__garbage);
 	tcase_add_test(c, open__peer_killed);
 	tcase_add_test(c, read__direct);
+	tcase_add_test(c, read__served_by_one_who_sleeps);
 	tcase_add_loop_test(c, hostile__scribbles, 0, 30);
 	tcase_add_test(c, hostile__kicks);
 	tcase_add_test(c, cold__rings);

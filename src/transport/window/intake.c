@@ -60,6 +60,12 @@ static inline void received(struct ripc__intake *in, uint8_t *buf, uint32_t len,
 	in->used += (len + 63) & ~63u;
 }
 
+/* Who has no more events may have begun to serve: that was not tried yet, so no kick will come for it. */
+static inline bool begun(const struct ripc__win *win, bool busy)
+{
+	return !busy && ripc__win_busy(win);
+}
+
 unsigned ripc__intake_serve(struct ripc__intake *in, struct ripc__win *win, struct ripc__ep *ep,
 			    void *user, struct ripc__event *events, unsigned max, bool *more)
 {
@@ -73,11 +79,13 @@ unsigned ripc__intake_serve(struct ripc__intake *in, struct ripc__win *win, stru
 		uint8_t *buf;
 
 		/* Most often there was one message, and no more. What it has begun is for the next round. */
-		if (n && !busy && !ripc__win_ready(win))
+		if (n && !busy && !ripc__win_ready(win)) {
+			*more |= begun(win, busy);
 			return n;
+		}
 		buf = room(in);
 		if (!buf || !ripc__win_next(win, buf, &ev)) {
-			*more |= !buf;
+			*more |= !buf || begun(win, busy);
 			return n;
 		}
 		events[n].user = user;
