@@ -91,16 +91,19 @@ void ripc__handover_sent(struct ripc__lane *lane, const struct ripc__request_ite
 		region->in_row++;
 }
 
-void ripc__handover_ready(struct ripc *ctx, const struct iovec *item)
+void ripc__handover_ready(struct ripc *ctx, const struct iovec *items, unsigned nitems)
 {
-	struct ripc__region *r = item->iov_len >= ITEM_MIN
-					 ? ripc__memory_find(ctx, item->iov_base, item->iov_len)
-					 : NULL;
+	for (unsigned i = 0; i < nitems; i++) {
+		const struct iovec *item = &items[i];
+		struct ripc__region *r =
+			item->iov_len >= ITEM_MIN
+				? ripc__memory_find(ctx, item->iov_base, item->iov_len)
+				: NULL;
 
-	if (!r || !r->parted || r->zombie || r->state != RIPC__REGION_APP || r->sends || r->holds ||
-	    item->iov_len < r->len || r->in_row < r->give_after)
-		return;
-	ripc__pool_renew(ctx, r);
+		if (r && r->parted && !r->zombie && r->state == RIPC__REGION_APP && !r->sends &&
+		    !r->holds && item->iov_len >= r->len && r->in_row >= r->give_after)
+			ripc__pool_renew(ctx, r);
+	}
 }
 
 /* Whether the peer that is sent an item may see all that is in the buffer besides. */

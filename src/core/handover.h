@@ -62,10 +62,10 @@ void ripc__handover_reset(struct ripc__region *region);
  */
 void ripc__handover_sent(struct ripc__lane *lane, const struct ripc__request_item *it);
 /*
- * An item is about to be sent, to whomever: what makes its buffer one that can be given again, if that takes long. Lock held, and released
- * meanwhile.
+ * Items are about to be sent, to whomever: what makes their buffers ones that can be given again, if that takes long. Lock held, and
+ * released meanwhile: the service must have been entered, and may have been closed when this returns.
  */
-void ripc__handover_ready(struct ripc *ctx, const struct iovec *item);
+void ripc__handover_ready(struct ripc *ctx, const struct iovec *items, unsigned nitems);
 /* Whether the item can be lent over the lane: then where is filled in. If not, what is missing may be begun. */
 bool ripc__handover_offer(struct ripc__lane *lane, struct ripc__request_item *it);
 /* The peer maps it. */

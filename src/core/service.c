@@ -224,7 +224,12 @@ static int claim(struct ripc *ctx, uint64_t id, bool takeover, struct ripc_servi
 	}
 	rc = takeover ? ripc__resolver_takeover(ctx->resolver, id, ripc__now(ctx))
 		      : ripc__resolver_register(ctx->resolver, id, ripc__now(ctx));
+	/* Whoever drives looks after it from now on, also one who sleeps. */
 	ctx->resolver_pending = true;
+	ctx->resolver_timer_ns = 0;
+	ripc__timer_at(ctx, 0);
+	if (ctx->driver)
+		ripc__agent_need(ctx);
 	while (!rc && s->state == RIPC__SERVICE_CLAIMING) {
 		if (ctx->closing)
 			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");

@@ -25,15 +25,20 @@ static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned ni
 	return 0;
 }
 
-/* Makes a request and issues it if possible. Lock held, service entered. */
+/* Makes a request and issues it if possible. Lock held, and perhaps released meanwhile, service entered. */
 static int start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 		 uint64_t bytes, const struct ripc_send_options *o, struct ripc_request **out)
 {
 	struct ripc *ctx = s->ctx;
-	struct ripc_request *r = calloc(1, sizeof(*r) + nitems * sizeof(r->items[0]));
-	struct ripc__dest *d = r ? ripc__dest_get(ctx, dest) : NULL;
+	struct ripc_request *r;
+	struct ripc__dest *d;
 	int rc;
 
+	ripc__handover_ready(ctx, items, nitems);
+	if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
+		return ripc__service_refuse(s);
+	r = calloc(1, sizeof(*r) + nitems * sizeof(r->items[0]));
+	d = r ? ripc__dest_get(ctx, dest) : NULL;
 	if (!d) {
 		free(r);
 		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
@@ -92,8 +97,6 @@ int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 	if (rc)
 		return rc;
 	ripc__lock(s->ctx);
-	for (unsigned i = 0; i < nitems; i++)
-		ripc__handover_ready(s->ctx, &items[i]);
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		rc = start(s, dest, items, nitems, bytes, options, request);
@@ -271,8 +274,6 @@ int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *it
 	if (rc)
 		return rc;
 	ripc__lock(s->ctx);
-	for (unsigned i = 0; i < nitems; i++)
-		ripc__handover_ready(s->ctx, &items[i]);
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);

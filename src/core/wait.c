@@ -271,7 +271,7 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 	uint64_t start = fresh ? ctx->now_ns : ripc__now(ctx);
 	uint64_t spin_until = start + (ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->spin_ns);
 	unsigned round = 0;
-	bool slept = false;
+	bool slept = false, looked = true;
 	int rc = 0;
 
 	take_over(ctx, w);
@@ -299,15 +299,19 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 				ctx->now_ns = ripc__now(ctx);
 				slept = true;
 				round = 16;
-				if (w->woken)
+				if (w->woken) {
+					looked = false;
 					break;
+				}
 				continue;
 			}
 		}
 		round++;
 		yield_lock(ctx);
-		if (w->woken)
+		if (w->woken) {
+			looked = false;
 			break;
+		}
 	}
 	if (ctx->opt.wait == RIPC__WAIT_ADAPTIVE && (round || slept)) {
 		/* Spin as long as that pays: what came soon is expected to come soon again. */
@@ -317,8 +321,9 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 			ctx->spin_ns =
 				ctx->spin_ns / 2 > SPIN_MIN_NS ? ctx->spin_ns / 2 : SPIN_MIN_NS;
 	}
+	/* What others asked the driver for since its last round, the agent has to do: it must not sleep on. */
 	if (ctx->driver == w)
-		hand_over(ctx, slept);
+		hand_over(ctx, slept && looked);
 	return rc;
 }
 
