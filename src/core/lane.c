@@ -505,6 +505,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 			  ctx->tp[tp].ops->name, ev->text ? ev->text : "");
 		return;
 	case RIPC__EV_ADDRESS:
+		ripc__peers_readdressed(ctx);
 		ripc__own_addrs_changed(ctx);
 		return;
 	case RIPC__EV_NONE:

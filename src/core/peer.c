@@ -224,9 +224,18 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 	}
 	free(p->addrs);
 	p->way = NULL;
+	p->no_datagrams = false;
 	p->addrs = addrs;
 	p->addrs_len = (uint16_t)len;
 	return 0;
+}
+
+void ripc__peers_readdressed(struct ripc *ctx)
+{
+	struct ripc__peer *p, *ptmp;
+
+	HASH_ITER (hh, ctx->peers, p, ptmp)
+		p->no_datagrams = false;
 }
 
 void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)

@@ -83,7 +83,7 @@ struct ripc__peer {
 	uint32_t datagram_seq;  /* next to send */
 	uint32_t datagram_last; /* highest number received, with datagram_known */
 	uint64_t datagram_seen; /* bit i: number datagram_last - i was received */
-	bool no_datagrams; /* it has no address that takes them: short messages go over the lane */
+	bool no_datagrams; /* it has no address that takes them, until its or ours change: short messages go over the lane */
 	bool datagram_known;
 	struct ripc__peer_stats { /* the counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
@@ -141,6 +141,8 @@ struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16]);
 
 /* Remembers the addresses of a record. Return: 0 or -ENOMEM. */
 int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record);
+/* We have other addresses: what could not be reached from those of before may be now. */
+void ripc__peers_readdressed(struct ripc *ctx);
 
 /* Connects if there is no lane and no attempt under way. */
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);

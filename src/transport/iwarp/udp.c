@@ -10,20 +10,19 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define DATAGRAM_MAX 16384u
 #define COPY_MAX \
 	512u /* bytes of a datagram that are cheaper to copy than to have gathered by the kernel */
 #define UDP_OVERHEAD 48u /* bytes of IPv6 and UDP header */
 
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host)
 {
-	*u = (struct ripc__udp){.name = name, .host = host, .max = DATAGRAM_MAX};
+	*u = (struct ripc__udp){.name = name, .host = host, .max = RIPC__UDP_MAX};
 }
 
 uint32_t ripc__udp_mtu(const char *interface)
 {
 	struct ifreq ifr = {0};
-	uint32_t mtu = 1280;
+	uint32_t mtu = RIPC__UDP_MTU_MIN;
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -37,12 +36,15 @@ uint32_t ripc__udp_mtu(const char *interface)
 
 int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t mtu)
 {
-	struct ripc__udp_port *port = &u->port[u->n];
+	struct ripc__udp_port *port = u->port;
 	socklen_t len = sizeof(port->addr);
 	int one = 1, err;
 
-	if (u->n == RIPC__PLACES_MAX)
+	while (port < &u->port[u->n] && port->fd >= 0)
+		port++;
+	if (port == &u->port[RIPC__UDP_PORTS])
 		return -ENOBUFS;
+	port->gone = false;
 	port->addr = *ip;
 	ripc__sockaddr_set_port(&port->addr, 0);
 	port->loopback = ripc__sockaddr_is_loopback(ip);
@@ -56,17 +58,50 @@ int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t
 	    getsockname(port->fd, &port->addr.sa, &len)) {
 		err = -errno;
 		close(port->fd);
+		port->fd = -1;
 		return err;
 	}
-	if (mtu && mtu - UDP_OVERHEAD < u->max)
+	if (mtu)
+		ripc__udp_cap(u, mtu);
+	if (port == &u->port[u->n])
+		u->n++;
+	return (int)(port - u->port);
+}
+
+void ripc__udp_cap(struct ripc__udp *u, uint32_t mtu)
+{
+	if (mtu - UDP_OVERHEAD < u->max)
 		u->max = mtu - UDP_OVERHEAD;
-	return (int)u->n++;
+}
+
+/* Ways that begin at this socket lead nowhere, or elsewhere once its number is used again. */
+static void forget(struct ripc__udp *u, int fd)
+{
+	for (unsigned i = 0; i < RIPC__UDP_WAYS; i++)
+		if (u->ways[i].fd == fd)
+			u->ways[i].len = 0;
+	u->last_way = NULL;
+}
+
+void ripc__udp_gone(struct ripc__udp *u, unsigned i, bool gone)
+{
+	if (gone && !u->port[i].gone)
+		forget(u, u->port[i].fd);
+	u->port[i].gone = gone;
+}
+
+void ripc__udp_shut(struct ripc__udp *u, unsigned i)
+{
+	forget(u, u->port[i].fd);
+	close(u->port[i].fd);
+	u->port[i].fd = -1;
 }
 
 void ripc__udp_close(struct ripc__udp *u)
 {
 	while (u->n)
-		close(u->port[--u->n].fd);
+		if (u->port[--u->n].fd >= 0)
+			close(u->port[u->n].fd);
 }
 
 /* The socket to send from: of the same family, and loopback or not as the destination. */
@@ -75,7 +110,8 @@ static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
 	bool loopback = ripc__sockaddr_is_loopback(to);
 
 	for (unsigned i = 0; i < u->n; i++)
-		if (u->port[i].loopback == loopback && u->port[i].addr.sa.sa_family == to->sa.sa_family)
+		if (u->port[i].fd >= 0 && !u->port[i].gone && u->port[i].loopback == loopback &&
+		    u->port[i].addr.sa.sa_family == to->sa.sa_family)
 			return u->port[i].fd;
 	return -1;
 }
@@ -141,9 +177,12 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		len += iov[i].iov_len;
 	if (len > u->max)
 		return -EMSGSIZE;
+	if (!addrlen)
+		return ripc__fail(-EINVAL, "%s: the peer's address is empty", u->name);
 	if (!way || way->len != addrlen || memcmp(way->addr, addr, addrlen))
-		way = u->last_way = way_of(u, addr, addrlen);
+		way = way_of(u, addr, addrlen);
 	if (way && way->len == addrlen && !memcmp(way->addr, addr, addrlen)) {
+		u->last_way = way;
 		rc = send_to(way->fd, &way->to, iov, niov, len);
 		if (rc != -EHOSTUNREACH)
 			return rc;
@@ -213,12 +252,12 @@ int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from
 
 	do {
 		len = sizeof(sender);
-		got = recvfrom(u->port[i].fd, space, u->max, MSG_DONTWAIT | MSG_TRUNC, &sender.sa,
-			       &len);
+		got = recvfrom(u->port[i].fd, space, RIPC__UDP_MAX, MSG_DONTWAIT | MSG_TRUNC,
+			       &sender.sa, &len);
 	} while (got < 0 && (errno == ECONNREFUSED || errno == EINTR));
 	if (got < 0)
 		return -EAGAIN;
-	if (got > (ssize_t)u->max) {
+	if (got > (ssize_t)RIPC__UDP_MAX) {
 		ripc__sockaddr_text(&sender, who, 64);
 		return -EMSGSIZE;
 	}

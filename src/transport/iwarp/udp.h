@@ -7,12 +7,17 @@
 
 #include <sys/uio.h>
 
-#define RIPC__UDP_FROM 40u /* bytes of an address to answer to at most */
+#define RIPC__UDP_FROM    40u    /* bytes of an address to answer to at most */
+#define RIPC__UDP_MAX     16384u /* bytes of a datagram that anybody sends at most */
+#define RIPC__UDP_MTU_MIN 1280u  /* what an interface carries at least */
+#define RIPC__UDP_PORTS \
+	(RIPC__PLACES_MAX + 1) /* so that one can be opened before the one it replaces is closed */
 
 struct ripc__udp_port {
-	int fd;
+	int fd;                    /* < 0: none */
 	union ripc__sockaddr addr; /* bound to */
 	bool loopback;
+	bool gone;      /* no interface has the address at present: nothing can be sent from here */
 	unsigned burst; /* datagrams that are asked for at once, at least 1 */
 };
 
@@ -39,9 +44,9 @@ struct ripc__udp_sender {
 struct ripc__udp {
 	const char *name; /* of the transport, for messages */
 	uint64_t host;    /* see struct ripc__iwarp_address */
-	uint32_t max;     /* bytes of a datagram at most */
-	unsigned n;
-	struct ripc__udp_port port[RIPC__PLACES_MAX];
+	uint32_t max;     /* bytes of a datagram that is sent at most */
+	unsigned n;       /* of port[] that are or were open */
+	struct ripc__udp_port port[RIPC__UDP_PORTS];
 	struct ripc__udp_way ways[RIPC__UDP_WAYS]; /* of the last addresses, where they are short enough */
 	struct ripc__udp_way *last_way;            /* the one used last; NULL: none */
 	struct ripc__udp_sender last;
@@ -51,15 +56,21 @@ void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host);
 /* Binds a socket to an IP address, on a port that the kernel chooses. @mtu: of its interface, 0: no limit. Return: its index in
  * u->port, or a negative errno. */
 int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t mtu);
+/* Closes one; its index may come again. */
+void ripc__udp_shut(struct ripc__udp *u, unsigned i);
 void ripc__udp_close(struct ripc__udp *u); /* all of them; async-signal-safe */
+/* Whether the address of a port is gone at present. Nothing is sent from it then; what comes in is taken all the same. */
+void ripc__udp_gone(struct ripc__udp *u, unsigned i, bool gone);
+/* No datagram that is sent will be longer than an interface of this MTU carries in one piece. */
+void ripc__udp_cap(struct ripc__udp *u, uint32_t mtu);
 
 /* As post_datagram() of the vtable. */
 int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		   const struct iovec *iov, unsigned niov);
 
 /*
- * Takes a datagram from port i into space, u->max bytes. from: the address to answer to. Return: its bytes; -EAGAIN: there is
- * none; -EMSGSIZE: one longer than any that would be sent was dropped, who sent it.
+ * Takes a datagram from port i into space, RIPC__UDP_MAX bytes: the MTU of others is not ours. from: the address to answer to.
+ * Return: its bytes; -EAGAIN: there is none; -EMSGSIZE: one longer than any that would be sent was dropped, who sent it.
  */
 int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from[RIPC__UDP_FROM],
 		      uint32_t *fromlen, char who[64]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Sockets that others reach us by: one per IP address of the allowed interfaces, on ports the kernel chooses. Addresses come and
- * go, and a program may start before its network: the kernel tells, and the new ones are listened at.
+ * go, and a program may start before its network: the kernel tells, and the new ones are listened at. They are those of the
+ * network namespace of the thread that makes progress then: one that has left the context's for another must not be it.
  */
 #define _GNU_SOURCE /* accept4 */
 
@@ -21,9 +22,21 @@
 #define BACKLOG         128
 #define ACCEPTS_A_ROUND 16  /* connections accepted in one progress() at most */
 #define DEAF_MS         200 /* pause of the listeners when descriptors ran out */
-#define LOOPBACKS_MAX   2   /* addresses of the loopback used: 127.0.0.1 and ::1 */
+#define LOOK_EVERY_MS \
+	1000              /* between two looks at the addresses, at least: there may be thousands */
+#define RELOOK_MS     200 /* after a look for which descriptors or memory ran out */
+#define LOOPBACKS_MAX 2   /* addresses of the loopback used: 127.0.0.1 and ::1 */
 
-static int open_tcp(struct soft *t, struct soft_port *port, const union ripc__sockaddr *ip)
+/* The kernel has not enough of something at present. */
+static bool shortage(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS ||
+	       err == -ENOSPC;
+}
+
+/* @source: what events are to name, where @port will be. */
+static int open_tcp(struct soft *t, struct soft_port *port, const union ripc__sockaddr *ip,
+		    struct soft_port *source)
 {
 	socklen_t len = sizeof(port->addr);
 	int err, one = 1;
@@ -39,7 +52,7 @@ static int open_tcp(struct soft *t, struct soft_port *port, const union ripc__so
 	    listen(port->fd, BACKLOG) || getsockname(port->fd, &port->addr.sa, &len))
 		err = -errno;
 	else
-		err = ripc__soft_watch(t, port->fd, EPOLLIN, port);
+		err = ripc__soft_watch(t, port->fd, EPOLLIN, source);
 	if (err) {
 		close(port->fd);
 		port->fd = -1;
@@ -47,18 +60,23 @@ static int open_tcp(struct soft *t, struct soft_port *port, const union ripc__so
 	return err;
 }
 
-/* @mtu: of the interface, 0: it sets no limit. */
+/* @mtu: of the interface, 0: it sets no limit. @source: see open_tcp(). */
 static int open_udp(struct soft *t, struct soft_port *port, const union ripc__sockaddr *ip,
-		    uint32_t mtu)
+		    uint32_t mtu, struct soft_port *source)
 {
-	int index = ripc__udp_open(&t->udp, ip, mtu);
+	int index = ripc__udp_open(&t->udp, ip, mtu), err;
 
 	if (index < 0)
 		return index;
 	port->udp = (unsigned)index;
 	port->addr = t->udp.port[index].addr;
 	port->fd = t->udp.port[index].fd;
-	return ripc__soft_watch(t, port->fd, EPOLLIN, port);
+	err = ripc__soft_watch(t, port->fd, EPOLLIN, source);
+	if (err) {
+		ripc__udp_shut(&t->udp, port->udp);
+		port->fd = -1;
+	}
+	return err;
 }
 
 /* A place for another listener, of @most: a free one, or that of an address that is gone. */
@@ -67,45 +85,48 @@ static struct soft_listener *place_for(struct soft *t, unsigned most)
 	if (t->nlisteners < most)
 		return &t->listeners[t->nlisteners];
 	for (unsigned i = 0; i < t->nlisteners; i++)
-		if (t->listeners[i].gone && t->listeners[i].udp.fd < 0)
+		if (t->listeners[i].gone)
 			return &t->listeners[i];
 	return NULL;
 }
 
-/* @mtu: see open_udp(). */
+static void close_listener(struct soft *t, struct soft_listener *l)
+{
+	ripc__soft_unwatch(t, l->tcp.fd);
+	close(l->tcp.fd);
+	if (l->udp.fd < 0)
+		return;
+	ripc__soft_unwatch(t, l->udp.fd);
+	ripc__udp_shut(&t->udp, l->udp.udp);
+	if (t->told == &l->udp)
+		t->told = NULL;
+}
+
+/* @mtu: see open_udp(). Should it fail, who was at this place stays there. */
 static int add_listener(struct soft *t, struct soft_listener *l, const union ripc__sockaddr *ip,
 			uint32_t mtu)
 {
-	bool fresh = l == &t->listeners[t->nlisteners];
-	int err;
+	struct soft_listener fresh = {
+		.tcp = {.source = SOFT_TCP_LISTENER, .fd = -1},
+		.udp = {.source = SOFT_UDP, .fd = -1},
+		.loopback = ripc__sockaddr_is_loopback(ip),
+	};
+	int err = open_tcp(t, &fresh.tcp, ip, &l->tcp);
 
-	if (!fresh) {
-		ripc__soft_unwatch(t, l->tcp.fd);
-		if (l->tcp.fd >= 0)
-			close(l->tcp.fd);
-	}
-	/* Should it fail, nobody is at this place. */
-	memset(l, 0, sizeof(*l));
-	l->gone = true;
-	l->tcp.source = SOFT_TCP_LISTENER;
-	l->udp.source = SOFT_UDP;
-	l->tcp.fd = l->udp.fd = -1;
-	err = open_tcp(t, &l->tcp, ip);
 	if (!err && t->datagrams) {
-		err = open_udp(t, &l->udp, ip, mtu);
+		err = open_udp(t, &fresh.udp, ip, mtu, &l->udp);
 		if (err) {
-			ripc__soft_unwatch(t, l->tcp.fd);
-			close(l->tcp.fd);
-			l->tcp.fd = -1;
+			ripc__soft_unwatch(t, fresh.tcp.fd);
+			close(fresh.tcp.fd);
 		}
 	}
-	if (err) {
-		memset(&l->tcp.addr, 0, sizeof(l->tcp.addr));
+	if (err)
 		return err;
-	}
-	l->loopback = ripc__sockaddr_is_loopback(ip);
-	l->gone = false;
-	t->nlisteners += fresh;
+	if (l == &t->listeners[t->nlisteners])
+		t->nlisteners++;
+	else
+		close_listener(t, l);
+	*l = fresh;
 	return 0;
 }
 
@@ -136,35 +157,61 @@ static bool wanted(const struct ifaddrs *i, const char *names, bool loopback, un
 	return ripc__sockaddr_is_loopback(ip) == loopback;
 }
 
-/* Listens at addresses that are new. @first: the context is being opened. Return: how many, or a negative errno if there were none. */
+/* Told once: where so many come, this is how it is. */
+static void crowded_out(struct soft *t, const union ripc__sockaddr *ip)
+{
+	union ripc__sockaddr bare = *ip;
+	char text[64];
+
+	if (t->crowded_out)
+		return;
+	t->crowded_out = true;
+	ripc__sockaddr_set_port(&bare, 0);
+	ripc__sockaddr_text(&bare, text, sizeof(text));
+	ripc__log(RIPC_LOG_WARN,
+		  "iwarp/soft: does not listen at %s: there are more addresses than the %u it can "
+		  "tell "
+		  "others of; the setting interfaces= says which count",
+		  text, RIPC__PLACES_MAX - LOOPBACKS_MAX);
+}
+
+/*
+ * Listens at addresses that are new. @first: the context is being opened. Return: why the last one that failed did so, -ENODEV:
+ * none did.
+ */
 static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 {
-	int err = -ENODEV, added = 0;
+	int err = -ENODEV;
 
 	for (int loopback = 0; loopback < 2; loopback++) {
 		unsigned most = loopback ? RIPC__PLACES_MAX : RIPC__PLACES_MAX - LOOPBACKS_MAX;
 
 		for (struct ifaddrs *i = all; i; i = i->ifa_next) {
-			struct soft_listener *l = place_for(t, most);
+			struct soft_listener *l;
 			union ripc__sockaddr ip;
 			uint32_t mtu = 0;
 			int e;
 
-			if (!l)
-				break;
 			if (!wanted(i, t->interfaces, loopback, &ip) || known(t, &ip))
 				continue;
+			l = place_for(t, most);
+			if (!l) {
+				/* Of the loopback's one is as good as all. */
+				if (!loopback)
+					crowded_out(t, &ip);
+				break;
+			}
 			/* The core has asked already how long a datagram may be: that of a later interface may be cut in pieces. */
 			if (t->datagrams && first && !loopback)
 				mtu = ripc__udp_mtu(i->ifa_name);
 			e = add_listener(t, l, &ip, mtu);
-			added += !e;
+			t->readdressed |= !e && !first;
 			err = e ? e : err;
-			if (e == -EMFILE || e == -ENFILE || e == -ENOMEM)
+			if (shortage(e))
 				return e;
 		}
 	}
-	return added ? added : err;
+	return err;
 }
 
 /* Return: 0, or a negative errno: only that there are no descriptors or no memory is a reason to do without us. */
@@ -187,11 +234,20 @@ static int open_changes(struct soft *t)
 	if (t->changes.fd >= 0)
 		close(t->changes.fd);
 	t->changes.fd = -1;
-	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS)
+	if (shortage(err))
 		return err;
 	ripc__log(RIPC_LOG_INFO, "iwarp/soft: addresses that come later will not be used: %s",
 		  strerror(-err));
 	return 0;
+}
+
+/* Whether the program was started before its network. "lo" is what Linux calls the loopback, and it stays what it is. */
+static bool network_may_come(const struct soft *t)
+{
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		if (!t->listeners[i].loopback)
+			return false;
+	return t->changes.fd >= 0 && strcmp(t->interfaces, "lo");
 }
 
 int ripc__soft_listen(struct soft *t)
@@ -210,8 +266,11 @@ int ripc__soft_listen(struct soft *t)
 				  strerror(errno));
 	err = add_listeners(t, all, true);
 	freeifaddrs(all);
-	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM)
+	if (shortage(err))
 		return ripc__fail(err, "iwarp/soft: cannot listen: %s", strerror(-err));
+	/* How long a datagram may be is asked once, when nobody knows yet what the network carries. */
+	if (network_may_come(t))
+		ripc__udp_cap(&t->udp, RIPC__UDP_MTU_MIN);
 	if (t->nlisteners)
 		return 0;
 	return ripc__fail(err, "iwarp/soft: no usable address on %s%s: %s",
@@ -230,27 +289,50 @@ static bool still_there(const struct soft *t, const struct ifaddrs *all, const s
 	return false;
 }
 
+static void look_at(struct soft *t, uint64_t when_ns)
+{
+	t->relook_ns = when_ns;
+	t->next_timer_ns = 0;
+}
+
+void ripc__soft_relook(struct soft *t)
+{
+	struct ifaddrs *all;
+
+	t->looked_ns = t->now_ns;
+	t->relook_ns = 0;
+	if (getifaddrs(&all)) {
+		look_at(t, t->now_ns + RELOOK_MS * RIPC__MS);
+		return;
+	}
+	/* Who is gone listens on, and is there again if the address comes back; only nobody is told of it. */
+	for (unsigned i = 0; i < t->nlisteners; i++) {
+		struct soft_listener *l = &t->listeners[i];
+		bool gone = !still_there(t, all, l);
+
+		t->readdressed |= gone != l->gone;
+		l->gone = gone;
+		if (l->udp.fd >= 0)
+			ripc__udp_gone(&t->udp, l->udp.udp, gone);
+	}
+	if (shortage(add_listeners(t, all, false)))
+		look_at(t, t->now_ns + RELOOK_MS * RIPC__MS);
+	freeifaddrs(all);
+}
+
 /* What changed is not read but looked at afresh. Messages that were lost come up as an error, and count as well. */
 void ripc__soft_readdress(struct soft *t)
 {
-	struct ifaddrs *all;
+	uint64_t next_ns = t->looked_ns + LOOK_EVERY_MS * RIPC__MS;
 	uint8_t buf[64];
 
 	for (unsigned i = 0; i < 1024; i++)
 		if (recv(t->changes.fd, buf, sizeof(buf), MSG_TRUNC) < 0 && errno != ENOBUFS)
 			break;
-	if (getifaddrs(&all))
-		return;
-	/* Who is gone listens on, and is there again if the address comes back; only nobody is told of it. */
-	for (unsigned i = 0; i < t->nlisteners; i++) {
-		struct soft_listener *l = &t->listeners[i];
-		bool gone = l->tcp.fd < 0 || !still_there(t, all, l);
-
-		t->readdressed |= gone != l->gone;
-		l->gone = gone;
-	}
-	t->readdressed |= add_listeners(t, all, false) > 0;
-	freeifaddrs(all);
+	if (!t->looked_ns || t->now_ns >= next_ns)
+		ripc__soft_relook(t);
+	else if (!t->relook_ns)
+		look_at(t, next_ns);
 }
 
 void ripc__soft_unlisten(struct soft *t)
@@ -259,6 +341,7 @@ void ripc__soft_unlisten(struct soft *t)
 		if (t->listeners[i].tcp.fd >= 0)
 			close(t->listeners[i].tcp.fd);
 	t->nlisteners = 0;
+	t->told = NULL;
 	if (t->changes.fd >= 0)
 		close(t->changes.fd);
 	t->changes.fd = -1;

@@ -369,6 +369,10 @@ static uint64_t timers(struct soft *t, uint64_t now_ns)
 		ripc__soft_undeafen(t);
 	if (t->deaf && t->deaf_until_ns < next)
 		next = t->deaf_until_ns;
+	if (t->relook_ns && now_ns >= t->relook_ns)
+		ripc__soft_relook(t);
+	if (t->relook_ns && t->relook_ns < next)
+		next = t->relook_ns;
 	return other < next ? other : next;
 }
 
@@ -402,7 +406,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	n += poll_hot(t, events + n, max - n);
 	if (n < max && !t->nhot && !looked)
 		n += poll_all(t, events + n, max - n);
-	if (soft_linked(&t->setups) || t->nlingers || t->deaf) {
+	if (soft_linked(&t->setups) || t->nlingers || t->deaf || t->relook_ns) {
 		if (now_ns >= t->next_timer_ns)
 			t->next_timer_ns = timers(t, now_ns);
 		next = t->next_timer_ns;

@@ -185,7 +185,10 @@ struct soft {
 	const char *interfaces;   /* allowed ones, "": all */
 	struct soft_port changes; /* where the kernel tells of addresses; fd < 0: it does not */
 	bool readdressed;         /* EV_ADDRESS is to be reported */
-	bool deaf;                /* listeners are not watched: out of descriptors */
+	uint64_t looked_ns; /* when addresses were looked at last after the kernel told; 0: never */
+	uint64_t relook_ns; /* when they are to be looked at again; 0: not before the kernel tells */
+	bool crowded_out;   /* an address found no place, and that was said */
+	bool deaf;          /* listeners are not watched: out of descriptors */
 	uint64_t deaf_until_ns;
 	struct ripc__regions regions;
 	unsigned peer_timeout_ms; /* unacknowledged for so long: the peer is gone */
@@ -228,6 +231,7 @@ void ripc__soft_unlisten(struct soft *t);
 void ripc__soft_accept(struct soft *t, struct soft_port *port);
 void ripc__soft_undeafen(struct soft *t);
 void ripc__soft_readdress(struct soft *t); /* the kernel told of addresses that changed */
+void ripc__soft_relook(struct soft *t);    /* it is time to look at them again */
 
 /* moved.c */
 uint64_t ripc__soft_moved(struct ripc__ep *ep);

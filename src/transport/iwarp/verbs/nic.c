@@ -267,6 +267,8 @@ static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sock
 			rc = l->udp;
 	}
 	if (rc) {
+		if (l->udp >= 0)
+			ripc__udp_shut(&t->udp, (unsigned)l->udp);
 		listener_close(l);
 		return rc;
 	}
