@@ -35,8 +35,9 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	int rc;
 
 	ripc__handover_ready(ctx, items, nitems);
-	if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
-		return ripc__service_refuse(s);
+	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_refuse(s) : 0;
+	if (rc)
+		return rc;
 	r = calloc(1, sizeof(*r) + nitems * sizeof(r->items[0]));
 	d = r ? ripc__dest_get(ctx, dest) : NULL;
 	if (!d) {

@@ -400,7 +400,8 @@ static void agent_watch(struct ripc *ctx, struct ripc__waiter *self, unsigned *q
 	ctx->driven = false;
 	if (*quiet > TICKS_QUIET) {
 		agent_rest(ctx, self);
-		*quiet = 0;
+		/* If the driver sleeps on, as for a sign of life now and then, one tick is enough. */
+		*quiet = TICKS_QUIET - 1;
 		return;
 	}
 	/* A thread that has been driving for some time goes on to, most likely: each tick may take its processor away. */
