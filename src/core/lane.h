@@ -73,6 +73,7 @@ struct ripc__lane {
 	bool idle;    /* nothing hangs on its life: silence is no fault */
 	bool heard;   /* since heard_ns, at a time that was not looked at */
 	bool blocked; /* the transport's queue is full: EV_SENDABLE will come */
+	/* These, and the units of a flow and a credit, are behind while ctx->plain is known: see plain.h. */
 	uint32_t tx_seq, rx_seq;
 	uint32_t send_max;        /* the largest message: ours and the peer's limit, bytes */
 	unsigned caps;            /* READ/WRITE: what we may use towards the peer */
