@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define VAIN_MAX       3  /* pings without an answer, from the first on, after which it gives up */
 #define SIZE_MIN       24 /* magic, token, number */
 #define SIZE_MAX_BYTES (64u << 20)
 
@@ -206,12 +207,15 @@ static int ping(struct ping *p)
 		if (i)
 			pause_ms(p->interval_ms);
 		rc = ping_once(p, i);
-		if (!rc && !p->answered && !tool_stopped) {
-			/* Whoever leaves the first one unanswered is not of the answering kind; more of them
-			 * would only fill its queue. */
-			printf("service %llu is there but does not answer pings (no answer in %llu "
-			       "ms)\n",
-			       (unsigned long long)p->id, (unsigned long long)p->timeout_ms);
+		if (!rc && !p->answered && !tool_stopped &&
+		    (p->sent == VAIN_MAX || p->sent == p->count)) {
+			/* Datagrams may be lost, but whoever leaves the first few unanswered is not of the
+			 * answering kind; more of them would only fill its queue. */
+			printf("service %llu is there but does not answer pings (%llu sent, no "
+			       "answer in "
+			       "%llu ms)\n",
+			       (unsigned long long)p->id, (unsigned long long)p->sent,
+			       (unsigned long long)p->timeout_ms);
 			return TOOL_NO_ANSWER;
 		}
 		if (!rc && !tool_stopped)

@@ -34,7 +34,7 @@ expect "an id that was drawn" 0 60 ./tools/ripc-ping -c 1 "$(sed -n 's/.*service
 other=$(random_id)
 start files ./examples/fileserver "$other" "$work"
 ready files "service $other serves"
-expect "a service that does not answer pings" 1 60 ./tools/ripc-ping -c 3 -W 8000 "$other"
+expect "a service that does not answer pings" 1 60 ./tools/ripc-ping -c 5 -W 4000 "$other"
 has "its look-up is timed" "$out" "found and connected in [0-9.]* ms"
 has "it says so" "$out" "service $other is there but does not answer pings"
 
