@@ -42,6 +42,12 @@ struct ripc__flow {
 	bool refused;             /* the peer was told that the service is not here */
 };
 
+/* How much of a service's window a message of so many bytes, header included, takes. */
+static inline uint32_t ripc__units_of(size_t len)
+{
+	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
+}
+
 /* What we sent over one lane to one service: the other side of a flow. */
 struct ripc__credit {
 	UT_hash_handle hh;

@@ -29,11 +29,6 @@ _Static_assert(offsetof(struct ripc_message, source) == 0 && offsetof(struct rip
 		       offsetof(struct ripc_message, instance) == 16,
 	       "a message begins as struct ripc__plain_in has it");
 
-static inline uint32_t units_of(size_t len)
-{
-	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
-}
-
 /* ---- what is known ---- */
 
 static inline void forget_out(struct ripc__plain_out *out)
@@ -156,7 +151,7 @@ static inline bool plain_send(struct ripc_service *s, uint64_t dest, const struc
 	if (RIPC__UNLIKELY(out->s != s || out->dest != dest) && !know_out(s, dest))
 		return false;
 	assert(out->lane && way_out(s, dest) == out->lane && out->lane->ep == out->ep);
-	units = units_of(RIPC__PLAIN_LEN + len);
+	units = ripc__units_of(RIPC__PLAIN_LEN + len);
 	if (RIPC__UNLIKELY(len > out->len_max || units > out->left || (!item->iov_base && len)))
 		return false;
 	ripc__put_le32(out->head + LEN_AT, (uint32_t)len);
@@ -297,7 +292,7 @@ static struct ripc__message *plain(struct ripc_service *s, unsigned tp, struct r
 	flow = way_in(s, lane);
 	p = lane->peer;
 	len = ev->len - RIPC__PLAIN_LEN;
-	units = units_of(ev->len);
+	units = ripc__units_of(ev->len);
 	source = ripc__get_le64(data + 16);
 	/* The number that is due, and neither credit nor return buffers. */
 	if (!flow || flow->id != ripc__get_le64(data + 8) || flow->source != source ||
@@ -372,7 +367,7 @@ take_known(struct ripc_service *s, bool *some)
 			   (!ev.token && ev.data != ripc__message_room(m))))
 		return came(s, in->tp, m, &ev);
 	head = ev.data;
-	units = units_of(ev.len);
+	units = ripc__units_of(ev.len);
 	if (RIPC__UNLIKELY(ripc__get_le64(head) != RIPC__PLAIN_WORD ||
 			   ripc__get_le64(head + 8) != in->pub.dest ||
 			   ripc__get_le64(head + 16) != in->pub.source ||

@@ -111,11 +111,6 @@ static void offers_add(struct ripc__lane *lane, struct ripc__dest *d, const stru
 	}
 }
 
-static uint32_t units_of(size_t len)
-{
-	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
-}
-
 static inline void items_of(struct ripc__message *m, const struct ripc__header *h,
 			    const uint8_t *payload)
 {
@@ -234,7 +229,7 @@ static void application_message(struct ripc__lane *lane, const struct ripc__head
 				const struct ripc__event *ev)
 {
 	struct ripc__flow *flow = flow_get(lane, h->dest);
-	uint32_t units = units_of(ev->len);
+	uint32_t units = ripc__units_of(ev->len);
 
 	if (!flow || flow->arrived_units + units > flow->announced_units) {
 		let_go(lane, ev);

@@ -11,11 +11,6 @@
 #define DATAGRAM_WORD (RIPC__PLAIN_WORD | (uint64_t)RIPC__F_INSTANCE << 32)
 #define DATAGRAM_LEN  (RIPC__PLAIN_LEN + 16)
 
-static inline uint32_t units_of(size_t len)
-{
-	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
-}
-
 /* ---- sending ---- */
 
 static inline void count_sent(struct ripc_service *s, struct ripc__peer *p, size_t len)
@@ -81,7 +76,7 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	if (!ops->post_plain || !c || len > lane->send_max - RIPC__SHORT_FIXED || lane->blocked ||
 	    (lane->counts && lane->tx_credits <= 1) || !ripc__list_empty(&lane->control))
 		return false;
-	units = units_of(RIPC__PLAIN_LEN + len);
+	units = ripc__units_of(RIPC__PLAIN_LEN + len);
 	if (c->sent_units + units > c->limit_units)
 		return false;
 	ripc__put_le64(head, RIPC__PLAIN_WORD);
@@ -202,7 +197,7 @@ static struct ripc__message *from_lane(struct ripc_service *s, unsigned tp, stru
 	flow = lane->flow;
 	last = ripc__get_le64(data + 24);
 	credits = (uint32_t)(last >> 32);
-	units = units_of(ev->len);
+	units = ripc__units_of(ev->len);
 	/* Senders that wait for credit, and copies, are for the general way. */
 	if (!flow || flow->id != ripc__get_le64(data + 8) || flow->service != s ||
 	    flow->source != ripc__get_le64(data + 16) || (uint32_t)last != lane->rx_seq ||
