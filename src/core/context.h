@@ -103,7 +103,8 @@ struct ripc {
 	struct ripc__list waiters; /* threads that wait and do not drive */
 	unsigned waiting; /* threads in ripc__wait() or ripc__aside(): ripc_close() waits for them */
 	atomic_bool driven;    /* an application thread drove since the agent last looked */
-	atomic_bool held_back; /* a transport holds something back: the agent's ticks stay short */
+	atomic_bool held_back; /* somebody must look soon: the agent's ticks are short */
+	atomic_bool dozing;    /* the agent is in a longer tick, or about to be: see look_soon() */
 	uint64_t spin_ns;      /* how long adaptive waiting spins before it sleeps */
 	pthread_t agent;
 	bool agent_started;

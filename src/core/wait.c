@@ -406,10 +406,15 @@ static void agent_watch(struct ripc *ctx, struct ripc__waiter *self, unsigned *q
 	}
 	/* A thread that has been driving for some time goes on to, most likely: each tick may take its processor away. */
 	most = ctx->opt.wait == RIPC__WAIT_POLL ? TICK_SHIFT_POLL : TICK_SHIFT;
-	shift = ctx->unfinished || ctx->held_back ? 0 : ++*ticks / TICKS_EVEN;
-	ctx->held_back = false;
+	shift = atomic_exchange(&ctx->held_back, false) || ctx->unfinished ? 0
+									   : ++*ticks / TICKS_EVEN;
+	/* Whoever is not seen here sees that this is a longer tick: look_soon(). */
+	atomic_store(&ctx->dozing, shift > 0);
+	if (shift && atomic_load(&ctx->held_back))
+		shift = 0;
 	timespec_of(&ts, ripc__clock_ns() + (TICK_NS << (shift < most ? shift : most)));
 	sem_clockwait(&ctx->agent_sem, CLOCK_MONOTONIC, &ts);
+	atomic_store_explicit(&ctx->dozing, false, memory_order_relaxed);
 }
 
 static void RIPC__NO_ANALYSIS agent_drive(struct ripc *ctx, struct ripc__waiter *self)
@@ -452,12 +457,28 @@ static void *agent_main(void *arg)
 	return NULL;
 }
 
+/*
+ * If the agent ticks, its ticks are short from now on: whoever drives may leave at any time. Of many calls between two of its looks
+ * the first alone costs anything.
+ */
+static void look_soon(struct ripc *ctx)
+{
+	if (atomic_load_explicit(&ctx->held_back, memory_order_relaxed))
+		return;
+	atomic_store(&ctx->held_back, true);
+	if (atomic_exchange(&ctx->dozing, false))
+		sem_post(&ctx->agent_sem);
+}
+
 void ripc__agent_need(struct ripc *ctx)
 {
 	/* The driver looks again before it sleeps; for others ripc__progress() sees to it. */
 	if (ctx->in_progress)
 		ctx->needed = true;
-	if (!ctx->agent_started || ctx->in_progress)
+	if (!ctx->agent_started)
+		return;
+	look_soon(ctx);
+	if (ctx->in_progress)
 		return;
 	if (ctx->driver) {
 		/* A driver that sleeps does not know of the new deadline. */
@@ -475,7 +496,7 @@ void ripc__agent_soon(struct ripc *ctx)
 		return;
 	}
 	/* As if a thread had just driven: the agent ticks, and need not be woken for each of many messages. */
-	ctx->held_back = true;
+	look_soon(ctx);
 	ctx->driven = true;
 	agent_rouse(ctx);
 }

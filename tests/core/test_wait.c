@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,6 +351,53 @@ START_TEST(agent__takes_over_again_and_again)
 }
 END_TEST
 
+static atomic_bool stretch; /* ticks of agents that are longer than the shortest end by a post only */
+static atomic_uint nstretched; /* so many did */
+
+int __real_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
+int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
+int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until)
+{
+	struct timespec now, far = *until;
+
+	clock_gettime(clock, &now);
+	if (stretch &&
+	    (until->tv_sec - now.tv_sec) * 1000000000 + until->tv_nsec - now.tv_nsec > 1500000) {
+		far.tv_sec += 10 * PATIENCE_MS / 1000;
+		nstretched++;
+	}
+	return __real_sem_clockwait(sem, clock, &far);
+}
+
+/* A thread that has been driving for long stops, but leaves a message behind: the agent does not sleep its long tick out. */
+START_TEST(agent__looks_soon_after_what_is_held_back)
+{
+	static const struct ripc_send_options more = {.flags = RIPC_MORE};
+	struct pollfd fd = {.events = POLLIN};
+	struct pair p;
+	uint64_t number = 0, until;
+	struct iovec item = {&number, sizeof(number)};
+
+	pair_open(&p, "wait=poll");
+	fd.fd = ripc_service_fd(p.sb);
+	stretch = true;
+	for (uint64_t i = 1; i <= 5; i++) {
+		unsigned before = nstretched;
+
+		for (until = now_ms() + PATIENCE_MS; nstretched == before && now_ms() < until;)
+			ck_assert_int_eq(receive_number(p.sa, &number, 20), -ETIMEDOUT);
+		ck_assert_uint_gt(nstretched, before);
+		number = i;
+		OK(ripc_send_short(p.sa, ID(1), &item, 1, &more, PATIENCE_MS));
+		ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
+		OK(receive_number(p.sb, &number, 0));
+		ck_assert_uint_eq(number, i);
+	}
+	pair_close(&p);
+	stretch = false;
+}
+END_TEST
+
 static uint64_t cpu_ms(void)
 {
 	struct rusage u;
@@ -450,6 +499,11 @@ int main(void)
 	tcase_add_loop_test(tc, agent__takes_over_again_and_again, 0, 3);
 	tcase_add_loop_test(tc, idle__no_cpu, 0, 2);
 	tcase_add_test(tc, idle__an_open_context);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("agent");
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_set_timeout(tc, 600);
+	tcase_add_test(tc, agent__looks_soon_after_what_is_held_back);
 	suite_add_tcase(suite, tc);
 	return test_main("core/wait", suite);
 }
