@@ -50,6 +50,35 @@ int main(void)
 }
 C
 cp "$work/own.c" "$work/own.cc"
+# A plug-in that leaves its context open, and a program that unloads it and then lets its threads run.
+cat >"$work/plugin.c" <<'C'
+#include <ripc.h>
+
+int plugin(void);
+int plugin(void)
+{
+	struct ripc_service *service;
+
+	return ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+}
+C
+cat >"$work/loader.c" <<'C'
+#include <dlfcn.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	for (int i = 0; i < 2; i++) {
+		void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+		int (*plugin)(void) = library ? (int (*)(void))dlsym(library, "plugin") : NULL;
+
+		if (!plugin || plugin() || dlclose(library))
+			return 1;
+		usleep(200000);
+	}
+	return 0;
+}
+C
 
 # build OUT COMPILER SOURCE FLAGS LIBS: flags and libraries are lists of words.
 build()
@@ -64,6 +93,10 @@ if [ -e "$tree$libdir/libripc.so" ]; then
 		check "shared, C++: runs" env LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$work/own-shared-cxx"
 	build "$work/client-shared" "$cc" "$srcdir/examples/client.c" "$cflags" "$libs"
 	check "the shared one is used" grep -q 'NEEDED.*libripc\.so\.1' <(objdump -p "$work/own-shared")
+	build "$work/plugin.so" "$cc" "$work/plugin.c" "-shared -fPIC $cflags" "$libs" &&
+		build "$work/loader" "$cc" "$work/loader.c" "" "-ldl" &&
+		check "a plug-in that is unloaded with its context open harms nobody" \
+			env LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$work/loader" "$work/plugin.so"
 else
 	skip "the shared library is not built"
 fi
