@@ -22,9 +22,15 @@
 #include <unistd.h>
 
 #define LONG_BYTES (200 * 1024)
-#define CHILDREN   4   /* at once: most of the time is waiting for time limits */
-#define CHILD_S    400 /* then it hangs */
+#define CHILDREN   6   /* at once: most of the time is waiting for time limits */
+#define FAULTS     8   /* one after the other in a child, which has to run without a fault first */
+#define FAULT_S    400 /* then it hangs */
 #define CALLS_MAX  2000
+
+/* How long a message may take that must arrive, one that may fail, and one after one that failed. */
+#define PATIENCE_MS 20000
+#define LIMIT_MS    6000
+#define AGAIN_MS    1500
 
 struct config {
 	const char *transport; /* that fails */
@@ -43,12 +49,14 @@ static const struct config configs[] = {
 /* What a child found. */
 struct report {
 	unsigned calls;
+	bool done; /* the child came to its end */
 	char name[40];
 	char text[300]; /* why it is wrong; empty: it is not */
 };
 
 static struct report *reports; /* shared with the children, by n */
 static const char *phase;      /* of the child, for whoever looks where it hangs */
+static int patience_ms;        /* of its sends */
 
 static void wrong(struct report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -73,6 +81,8 @@ static bool fine(struct report *r, const struct config *c, const char *what, int
 		      ripc_detail());
 	else if (rc > 0 || !*ripc_detail())
 		wrong(r, "%s failed with %d and without a reason", what, rc);
+	if (!c->fallback)
+		patience_ms = AGAIN_MS;
 	return false;
 }
 
@@ -104,10 +114,10 @@ static void one_long(struct report *r, const struct config *c, struct ripc_servi
 
 	fill(buf, LONG_BYTES, first);
 	phase = "send_long";
-	if (!fine(r, c, "ripc_send_long", ripc_send_long(from, dest, &iov, 1, NULL, 20000)))
+	if (!fine(r, c, "ripc_send_long", ripc_send_long(from, dest, &iov, 1, NULL, patience_ms)))
 		return;
 	phase = "receive";
-	rc = ripc_receive(to, &m, 20000);
+	rc = ripc_receive(to, &m, PATIENCE_MS);
 	if (rc) {
 		wrong(r, "a long message was reported done and did not arrive: %s", ripc_detail());
 		return;
@@ -129,7 +139,7 @@ static void one_short(struct report *r, const struct config *c, struct ripc_serv
 	fill(bytes, sizeof(bytes), 3);
 	phase = "send_short";
 	if (!fine(r, c, "ripc_send_short",
-		  ripc_send_short(from, dest, &iov, 1, offer ? &options : NULL, 20000)))
+		  ripc_send_short(from, dest, &iov, 1, offer ? &options : NULL, patience_ms)))
 		return;
 	phase = "receive";
 	if (ripc_receive(to, &m, 1000))
@@ -139,17 +149,18 @@ static void one_short(struct report *r, const struct config *c, struct ripc_serv
 	ripc_message_free(m);
 }
 
-static void scenario(struct report *r, const struct config *c)
+static void scenario(struct report *r, const struct config *c, unsigned n)
 {
 	struct ripc *a = NULL, *b = NULL;
 	struct ripc_service *sa = NULL, *sb = NULL;
 	uint8_t *buf = NULL, *back = NULL;
-	uint64_t ids = (uint64_t)getpid() * 4;
+	uint64_t ids = ((uint64_t)getpid() * CALLS_MAX + n) * 4;
 	char options[200];
 
 	snprintf(options, sizeof(options), "%s resolver=local peer_timeout_ms=4000 log=error",
 		 c->options);
 	phase = "open";
+	patience_ms = c->fallback || !n ? PATIENCE_MS : LIMIT_MS;
 	if (fine(r, c, "ripc_open", ripc_open(&a, options)) &&
 	    fine(r, c, "ripc_open", ripc_open(&b, options)) &&
 	    fine(r, c, "ripc_register", ripc_register(a, ids + 1, 0, &sa)) &&
@@ -186,77 +197,130 @@ static void hangs(int sig)
 	_exit(9);
 }
 
-static void child(unsigned n, const struct config *c)
+/* Faults that a child has one after the other: from first to before upto, every step-th. */
+struct turn {
+	pid_t pid;
+	unsigned first, upto, step;
+};
+
+/* Return: whether what comes after it in the same process can be believed. */
+static bool one_fault(unsigned n, const struct config *c, const struct residue *old)
 {
 	struct report *r = &reports[n];
-	struct report before = {0};
-	struct residue old, new;
+	struct residue new;
 
-	signal(SIGALRM, hangs);
-	alarm(CHILD_S);
-	/* The libraries keep what they opened first. */
-	scenario(&before, c);
-	old = residue_now();
+	alarm(FAULT_S);
 	fault_arm(n ? n : CALLS_MAX + 1);
-	scenario(r, c);
+	scenario(r, c, n);
 	r->calls = fault_calls();
 	snprintf(r->name, sizeof(r->name), "%s", fault_name() ? fault_name() : "");
 	fault_arm(0);
-	if (*before.text)
-		wrong(r, "without a fault: %s", before.text);
-	if (!residue_same(&old, &new))
+	if (!residue_same(old, &new))
 		wrong(r, "left behind: %d descriptors, %d threads, %d RDMA resources",
-		      (int)(new.descriptors - old.descriptors), (int)(new.threads - old.threads),
-		      (int)(new.resources - old.resources));
+		      (int)(new.descriptors - old->descriptors), (int)(new.threads - old->threads),
+		      (int)(new.resources - old->resources));
+	r->done = true;
+	return !*r->text;
+}
+
+static void child(const struct turn *t, const struct config *c)
+{
+	struct report before = {0};
+	struct residue old;
+
+	signal(SIGALRM, hangs);
+	alarm(FAULT_S);
+	/* The libraries keep what they opened first. */
+	scenario(&before, c, 0);
+	if (*before.text) {
+		wrong(&reports[t->first], "without a fault: %s", before.text);
+		reports[t->first].done = true;
+		_exit(0);
+	}
+	old = residue_now();
+	for (unsigned n = t->first; n < t->upto; n += t->step)
+		if (!one_fault(n, c, &old))
+			break;
 	_exit(0);
 }
 
 static unsigned bad;
 
-static void ended(unsigned n, int status, const struct config *c)
+static void bad_fault(const struct config *c, unsigned n, const char *why)
 {
-	struct report *r = &reports[n];
-
-	if (WIFEXITED(status) && !WEXITSTATUS(status) && !*r->text)
-		return;
 	bad++;
-	printf("%s: call %u (%s): %s\n", c->options, n, *r->name ? r->name : "none failed",
-	       *r->text              ? r->text
-	       : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
-				     : "hangs");
+	printf("%s: call %u (%s): %s\n", c->options, n,
+	       *reports[n].name ? reports[n].name : "none failed", why);
 	fflush(stdout);
+}
+
+/* What of the turn is left to another child is in it afterwards. */
+static void ended(struct turn *t, int status, const struct config *c)
+{
+	t->pid = 0;
+	while (t->first < t->upto) {
+		unsigned n = t->first;
+		struct report *r = &reports[n];
+
+		t->first += t->step;
+		if (!r->done || *r->text) {
+			bad_fault(c, n,
+				  *r->text              ? r->text
+				  : WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
+							: "hangs");
+			return;
+		}
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		bad_fault(c, t->upto - 1, "the process ended badly after it");
+	printf("%s: before call %u, %u bad\n", c->options, t->upto, bad);
+	fflush(stdout);
+}
+
+static void start(struct turn *t, const struct config *c)
+{
+	fflush(NULL);
+	t->pid = fork();
+	ck_assert_int_ge(t->pid, 0);
+	if (!t->pid)
+		child(t, c);
 }
 
 /* The scenario with faults from first to last, every step-th. */
 static void sweep(const struct config *c, unsigned first, unsigned last, unsigned step)
 {
-	pid_t pids[CHILDREN] = {0};
-	unsigned numbers[CHILDREN] = {0}, next = first, running = 0;
+	struct turn turns[CHILDREN] = {0};
+	unsigned next = first, running = 0;
 	int status;
 
-	while (next <= last || running) {
+	for (;;) {
 		pid_t pid;
 
-		for (unsigned i = 0; i < CHILDREN && next <= last; i++) {
-			if (pids[i])
+		for (unsigned i = 0; i < CHILDREN; i++) {
+			struct turn *t = &turns[i];
+
+			if (t->pid)
 				continue;
-			fflush(NULL);
-			numbers[i] = next;
-			next += step;
-			pids[i] = fork();
-			ck_assert_int_ge(pids[i], 0);
-			if (!pids[i])
-				child(numbers[i], c);
-			running++;
+			if (t->first >= t->upto && next <= last) {
+				unsigned upto = next + FAULTS * step;
+
+				*t = (struct turn){0, next, upto > last + 1 ? last + 1 : upto, step};
+				next = upto;
+			}
+			if (t->first < t->upto) {
+				start(t, c);
+				running++;
+			}
 		}
+		if (!running)
+			return;
 		pid = wait(&status);
 		ck_assert_int_gt(pid, 0);
 		for (unsigned i = 0; i < CHILDREN; i++) {
-			if (pids[i] != pid)
-				continue;
-			ended(numbers[i], status, c);
-			pids[i] = 0;
-			running--;
+			if (turns[i].pid == pid) {
+				ended(&turns[i], status, c);
+				running--;
+			}
 		}
 	}
 }

@@ -25,11 +25,12 @@
 #include <unistd.h>
 
 #define LONG_BYTES (200 * 1024)
-#define PAIRS      4   /* at once: most of the time is waiting for time limits */
+#define PAIRS      6   /* at once: most of the time is waiting for time limits */
 #define PAIR_S     400 /* then it hangs */
 #define CALLS_MAX  1000
 #define MESSAGES   2 /* long ones: the first into a return buffer, where one is offered */
 #define PATIENCE   60000
+#define DEAD_MS    6000 /* for a message to the dead: longer than the time limit for peers */
 
 static const struct config {
 	const char *transport, *options;
@@ -235,7 +236,7 @@ static void survivor(struct side *s, struct report *r, pid_t pid, bool sends)
 	}
 	kill(pid, SIGKILL);
 	fill(s->buf, 77);
-	rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, 20000);
+	rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, DEAD_MS);
 	if (!rc)
 		wrong(r, "a message reached a process that is dead");
 	else if (!*ripc_detail())
@@ -298,8 +299,12 @@ static void ended(unsigned n, int status, const struct config *c, bool victim_se
 {
 	struct report *r = &reports[n];
 
-	if (WIFEXITED(status) && !WEXITSTATUS(status) && !*r->text && r->armed)
+	if (WIFEXITED(status) && !WEXITSTATUS(status) && !*r->text && r->armed) {
+		printf("%s: the %s killed at call %u: fine\n", c->options,
+		       victim_sends ? "sender" : "receiver", n);
+		fflush(stdout);
 		return;
+	}
 	bad++;
 	printf("%s: the %s killed at call %u: %s\n", c->options,
 	       victim_sends ? "sender" : "receiver", n,
