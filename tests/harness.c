@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +18,15 @@ __attribute__((constructor)) static void set_limit(void)
 	setenv("CK_DEFAULT_TIMEOUT", "60", 0);
 }
 
+static uint64_t ids;
+
 int test_main(const char *name, Suite *suite)
 {
 	SRunner *runner = srunner_create(suite);
 	int run, failed;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	test_ids();
 	skipped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (skipped == MAP_FAILED)
 		return EXIT_FAILURE;
@@ -60,6 +64,34 @@ uint64_t test_seed(void)
 		seed = 1;
 	printf("seed: RIPC_TEST_SEED=0x%llx\n", (unsigned long long)seed);
 	return seed;
+}
+
+uint64_t test_ids(void)
+{
+	/* Those above are for RIPC_ANY_ID, and 0 is no id. */
+	while (!ids && getrandom(&ids, sizeof(ids), 0) == sizeof(ids))
+		ids &= 0x7fffffffffffff00;
+	return ids;
+}
+
+uint64_t test_number(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+unsigned test_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	/* Without the one that we look with, and the two directories that every directory has. */
+	return n - 3;
 }
 
 uint64_t test_random(uint64_t *state)

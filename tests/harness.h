@@ -21,6 +21,18 @@ void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  */
 uint64_t test_seed(void);
 
+/*
+ * The first of 256 service ids that are this program's alone, whatever else runs on the host: unlike what is drawn from the seed,
+ * which two runs may share. The same in all its test cases, and in the processes they make.
+ */
+uint64_t test_ids(void);
+
+/* The number in an environment variable, or what it is otherwise. */
+uint64_t test_number(const char *name, uint64_t otherwise);
+
+/* How many descriptors this process has open. */
+unsigned test_descriptors(void);
+
 /* A small deterministic generator (splitmix64): the next number of the sequence in *state. */
 uint64_t test_random(uint64_t *state);
 

@@ -2,7 +2,7 @@
 # Tests are programs of the check framework, one per source file, named tests/<dir>/test_<file>.c. Each ends with
 # the line "NAME: N passed, N failed, N skipped" (tests/harness.c); scripts/test adds these up.
 check_LTLIBRARIES += libtestharness.la
-libtestharness_la_SOURCES = tests/harness.c tests/harness.h
+libtestharness_la_SOURCES = tests/harness.c tests/harness.h tests/gate.c tests/gate.h
 libtestharness_la_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
 # Tests that need RDMA devices and say nothing without: tests/lab/ runs them. Also in EXTRA_PROGRAMS.

@@ -5,6 +5,11 @@ libcorerig_la_SOURCES = tests/core/rig.c tests/core/rig.h
 libcorerig_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 CORE_LIBS = libcorerig.la $(TEST_LIBS)
 
+check_PROGRAMS += tests/core/test_arrived
+tests_core_test_arrived_SOURCES = tests/core/test_arrived.c
+tests_core_test_arrived_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_arrived_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_buffer
 tests_core_test_buffer_SOURCES = tests/core/test_buffer.c
 tests_core_test_buffer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
@@ -71,6 +76,11 @@ check_PROGRAMS += tests/core/test_returns
 tests_core_test_returns_SOURCES = tests/core/test_returns.c
 tests_core_test_returns_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_returns_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_touch
+tests_core_test_touch_SOURCES = tests/core/test_touch.c
+tests_core_test_touch_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_touch_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_service
 tests_core_test_service_SOURCES = tests/core/test_service.c

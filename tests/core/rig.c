@@ -213,3 +213,54 @@ void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_
 	if (!skew)
 		lane->tx_seq++;
 }
+
+void rig_check_memory(const struct ripc *ctx)
+{
+	const struct ripc__memory *m = &ctx->memory;
+	uint64_t cached = 0, pool = 0, registered = 0;
+	size_t nfree = 0, in_lru = 0;
+	const struct ripc__list *n;
+
+	for (size_t i = 0; i < m->nregions; i++) {
+		struct ripc__region *r = m->regions[i];
+
+		if (i) {
+			struct ripc__region *below = m->regions[i - 1];
+			size_t size = below->state == RIPC__REGION_USER ? below->len : below->cap;
+
+			ck_assert(below->base + size <= r->base);
+		}
+		if (r->state == RIPC__REGION_USER) {
+			registered += r->len;
+			continue;
+		}
+		pool += r->cap;
+		ck_assert_uint_eq(r->cap, (size_t)1 << r->class);
+		if (r->state == RIPC__REGION_FREE) {
+			cached += r->cap;
+			nfree++;
+		}
+	}
+	ripc__list_for_each (n, &m->lru)
+		in_lru++;
+	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++)
+		ripc__list_for_each (n, &m->classes[i])
+			nfree--;
+	ck_assert_uint_eq(nfree, 0);
+	ck_assert_uint_eq(cached, m->cached_bytes);
+	ck_assert_uint_eq(pool, ctx->stats.pool_bytes);
+	ck_assert_uint_eq(registered, ctx->stats.registered_bytes);
+	ck_assert_uint_le(m->cached_bytes, ctx->opt.pool_bytes);
+	ck_assert(in_lru == 0 || cached > 0);
+}
+
+unsigned rig_waiting(const struct ripc_service *s, enum ripc__rndv_state state)
+{
+	const struct ripc__list *head = &s->longs;
+	struct ripc__list *n;
+	unsigned count = 0;
+
+	ripc__list_for_each (n, head)
+		count += ripc__list_entry(n, struct ripc__rndv, link)->state == state;
+	return count;
+}

@@ -58,11 +58,16 @@ void rig_end(struct rig *rig);
 void rig_run(struct rig *rig, unsigned ms);
 const uint8_t *rig_instance(const struct rig *rig, unsigned i);
 
+/* The memory of a context is as it must be at any time. */
+void rig_check_memory(const struct ripc *ctx);
+
 struct ripc_stats rig_stats(const struct rig *rig, unsigned i);
 /* Context i as context j knows it, the lane between them, service j as i sends to it; NULL if there is none. */
 struct ripc__peer *rig_peer(const struct rig *rig, unsigned i, unsigned j);
 struct ripc__lane *rig_lane(const struct rig *rig, unsigned i, unsigned j);
 struct ripc__dest *rig_dest(const struct rig *rig, unsigned i, unsigned j);
+/* How many long messages to a service are in this state. */
+unsigned rig_waiting(const struct ripc_service *s, enum ripc__rndv_state state);
 /* Connects i to the service of j. */
 void rig_connect(struct rig *rig, unsigned i, unsigned j);
 

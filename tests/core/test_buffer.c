@@ -2,57 +2,8 @@
 /* The pool, the regions, and the calls that hand them out. */
 #include "rig.h"
 
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
-
 static struct rig rig;
 static struct ripc *ctx;
-
-/* ctx->memory as it must be at any time. */
-static void check_memory(void)
-{
-	struct ripc__memory *m = &ctx->memory;
-	uint64_t cached = 0, pool = 0, registered = 0;
-	size_t nfree = 0, in_lru = 0;
-	struct ripc__list *n;
-
-	for (size_t i = 0; i < m->nregions; i++) {
-		struct ripc__region *r = m->regions[i];
-
-		if (i) {
-			struct ripc__region *below = m->regions[i - 1];
-			size_t size = below->state == RIPC__REGION_USER ? below->len : below->cap;
-
-			ck_assert(below->base + size <= r->base);
-		}
-		if (r->state == RIPC__REGION_USER) {
-			registered += r->len;
-			continue;
-		}
-		pool += r->cap;
-		ck_assert_uint_eq(r->cap, (size_t)1 << r->class);
-		if (r->state == RIPC__REGION_FREE) {
-			cached += r->cap;
-			nfree++;
-		}
-	}
-	ripc__list_for_each (n, &m->lru)
-		in_lru++;
-	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++)
-		ripc__list_for_each (n, &m->classes[i])
-			nfree--;
-	ck_assert_uint_eq(nfree, 0);
-	ck_assert_uint_eq(cached, m->cached_bytes);
-	ck_assert_uint_eq(pool, ctx->stats.pool_bytes);
-	ck_assert_uint_eq(registered, ctx->stats.registered_bytes);
-	ck_assert_uint_le(m->cached_bytes, ctx->opt.pool_bytes);
-	ck_assert(in_lru == 0 || cached > 0);
-}
 
 START_TEST(pool_get__classes)
 {
@@ -73,9 +24,9 @@ START_TEST(pool_get__classes)
 		ck_assert_uint_eq(r->len, cases[i].len);
 		ck_assert_uint_ge(r->touched, cases[i].len);
 		memset(p, 1, cases[i].len);
-		check_memory();
+		rig_check_memory(ctx);
 		OK(ripc_buf_free(ctx, p));
-		check_memory();
+		rig_check_memory(ctx);
 	}
 }
 END_TEST
@@ -103,7 +54,7 @@ START_TEST(pool_get__too_large)
 	ck_assert_ptr_null(ripc_buf_alloc(ctx, SIZE_MAX));
 	ck_assert_int_eq(errno, ENOMEM);
 	ck_assert(strstr(ripc_detail(), "no memory for a buffer of") != NULL);
-	check_memory();
+	rig_check_memory(ctx);
 }
 END_TEST
 
@@ -119,7 +70,7 @@ START_TEST(pool_put__least_recently_used_goes_first)
 	ck_assert_uint_eq(ctx->memory.cached_bytes, 0);
 	for (int k = 0; k < 20; k++) {
 		OK(ripc_buf_free(ctx, p[k]));
-		check_memory();
+		rig_check_memory(ctx);
 	}
 	ck_assert_uint_eq(ctx->memory.cached_bytes, 65536);
 	/* The first four are gone, the rest is there. */
@@ -130,7 +81,7 @@ START_TEST(pool_put__least_recently_used_goes_first)
 	/* One that alone is more than the bound is not kept, and neither is anything else for its sake. */
 	again = ripc_buf_alloc(ctx, 65537);
 	OK(ripc_buf_free(ctx, again));
-	check_memory();
+	rig_check_memory(ctx);
 	ck_assert_uint_le(ctx->stats.pool_bytes, 65536);
 }
 END_TEST
@@ -184,7 +135,7 @@ START_TEST(regions__random_use)
 			break;
 		}
 		if (k % 200 == 0)
-			check_memory();
+			rig_check_memory(ctx);
 	}
 	/* Tables shrink with what is in them. */
 	for (unsigned i = 0; i < 200; i++) {
@@ -192,7 +143,7 @@ START_TEST(regions__random_use)
 		if (known[i])
 			OK(ripc_buf_unregister(ctx, foreign[i]));
 	}
-	check_memory();
+	rig_check_memory(ctx);
 }
 END_TEST
 
@@ -270,7 +221,7 @@ START_TEST(buf_free__what_is_not_a_buffer)
 	RC(-EINVAL, ripc_buf_free(ctx, m->items[0].iov_base));
 	ck_assert(strstr(ripc_detail(), "ripc_message_free") != NULL);
 	ripc_message_free(m);
-	check_memory();
+	rig_check_memory(ctx);
 }
 END_TEST
 
@@ -312,7 +263,7 @@ START_TEST(buf_realloc__keeps_contents)
 		rig_verify(p, had < sizes[i] ? had : sizes[i], 5);
 		rig_fill(p, sizes[i], 5);
 		had = sizes[i];
-		check_memory();
+		rig_check_memory(ctx);
 	}
 	/* One byte does not hold on to megabytes. */
 	ck_assert_uint_eq(ripc__memory_find(ctx, p, 1)->cap, 256);
@@ -353,174 +304,6 @@ START_TEST(buf_realloc__refused)
 }
 END_TEST
 
-/* ---- while others wait for nothing ---- */
-
-#define PAGE 4096u
-
-static struct {
-	uint8_t *page; /* whoever touches it is stopped until another thread has made a call */
-	int begin[2], end[2];
-	volatile sig_atomic_t stopped, got_through;
-} gate;
-
-static void at_the_gate(int sig, siginfo_t *info, void *context)
-{
-	struct pollfd fd = {.fd = gate.end[0], .events = POLLIN};
-
-	if ((uint8_t *)info->si_addr < gate.page || (uint8_t *)info->si_addr >= gate.page + PAGE) {
-		signal(SIGSEGV, SIG_DFL);
-		return;
-	}
-	gate.stopped = 1;
-	/* If it does not come it waits for what we hold: then it is to be seen that it did not. */
-	if (write(gate.begin[1], "", 1) == 1 && poll(&fd, 1, 20000) == 1)
-		gate.got_through = 1;
-	mprotect(gate.page, PAGE, PROT_READ | PROT_WRITE);
-}
-
-static void *another(void *arg)
-{
-	char byte;
-	void *p;
-
-	if (read(gate.begin[0], &byte, 1) != 1)
-		return NULL;
-	p = ripc_buf_alloc(ctx, 100);
-	ripc_buf_free(ctx, p);
-	return p && write(gate.end[1], "", 1) == 1 ? p : NULL;
-}
-
-static pthread_t gate_shut(uint8_t *page)
-{
-	struct sigaction action = {.sa_sigaction = at_the_gate, .sa_flags = SA_SIGINFO};
-	pthread_t thread;
-
-	memset(&gate, 0, sizeof(gate));
-	gate.page = page;
-	ck_assert_int_eq(pipe(gate.begin), 0);
-	ck_assert_int_eq(pipe(gate.end), 0);
-	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
-	ck_assert_int_eq(mprotect(page, PAGE, PROT_NONE), 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, another, NULL), 0);
-	return thread;
-}
-
-static void gate_passed(pthread_t thread)
-{
-	signal(SIGSEGV, SIG_DFL);
-	ck_assert(gate.stopped);
-	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert(gate.got_through);
-	for (unsigned i = 0; i < 2; i++) {
-		close(gate.begin[i]);
-		close(gate.end[i]);
-	}
-}
-
-START_TEST(buf_alloc__touches_pages_while_others_go_on)
-{
-	uint8_t *p = ripc_buf_alloc(ctx, 600 << 10), *q;
-	pthread_t thread;
-
-	OK(ripc_buf_free(ctx, p));
-	thread = gate_shut(p + (700 << 10));
-	q = ripc_buf_alloc(ctx, MIB);
-	gate_passed(thread);
-	ck_assert_ptr_eq(p, q);
-	rig_fill(q, MIB, 3);
-	OK(ripc_buf_free(ctx, q));
-	check_memory();
-}
-END_TEST
-
-START_TEST(buf_realloc__touches_pages_while_others_go_on)
-{
-	uint8_t *p = ripc_buf_alloc(ctx, 600 << 10);
-	pthread_t thread;
-
-	rig_fill(p, 600 << 10, 4);
-	thread = gate_shut(p + (700 << 10));
-	ck_assert_ptr_eq(ripc_buf_realloc(ctx, p, MIB), p);
-	gate_passed(thread);
-	rig_verify(p, 600 << 10, 4);
-	OK(ripc_buf_free(ctx, p));
-	check_memory();
-}
-END_TEST
-
-START_TEST(buf_realloc__copies_while_others_go_on)
-{
-	uint8_t *p = ripc_buf_alloc(ctx, MIB), *q;
-	pthread_t thread;
-
-	rig_fill(p, MIB, 5);
-	thread = gate_shut(p + (512 << 10));
-	q = ripc_buf_realloc(ctx, p, 4 * MIB);
-	gate_passed(thread);
-	ck_assert_ptr_nonnull(q);
-	ck_assert_ptr_ne(p, q);
-	rig_verify(q, MIB, 5);
-	OK(ripc_buf_free(ctx, q));
-	check_memory();
-}
-END_TEST
-
-static struct {
-	uint8_t *page;
-	_Atomic(struct ripc *) ctx;
-	atomic_bool closing, closed, overtaken;
-} last;
-
-/* The context is being closed meanwhile: a moment later that is still not done. */
-static void until_it_closes(int sig, siginfo_t *info, void *context)
-{
-	const struct timespec ms = {.tv_nsec = 1000000};
-
-	if ((uint8_t *)info->si_addr < last.page || (uint8_t *)info->si_addr >= last.page + PAGE) {
-		signal(SIGSEGV, SIG_DFL);
-		return;
-	}
-	last.closing = true;
-	for (unsigned i = 0; i < 100; i++)
-		nanosleep(&ms, NULL);
-	last.overtaken = last.closed;
-	mprotect(last.page, PAGE, PROT_READ | PROT_WRITE);
-}
-
-static void *in_the_middle(void *arg)
-{
-	return ripc_buf_alloc(last.ctx, MIB);
-}
-
-START_TEST(close__waits_for_who_touches_pages)
-{
-	struct sigaction action = {.sa_sigaction = until_it_closes, .sa_flags = SA_SIGINFO};
-	const struct timespec ms = {.tv_nsec = 1000000};
-	struct ripc *own;
-	pthread_t thread;
-	uint8_t *p;
-
-	memset(&last, 0, sizeof(last));
-	OK(ripc_open(&own, "transports=iwarp/soft resolver=local"));
-	p = ripc_buf_alloc(own, 600 << 10);
-	ck_assert_ptr_nonnull(p);
-	OK(ripc_buf_free(own, p));
-	last.ctx = own;
-	last.page = p + (700 << 10);
-	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
-	ck_assert_int_eq(mprotect(last.page, PAGE, PROT_NONE), 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, in_the_middle, NULL), 0);
-	for (unsigned i = 0; i < 20000 && !last.closing; i++)
-		nanosleep(&ms, NULL);
-	ck_assert(last.closing);
-	OK(ripc_close(own));
-	last.closed = true;
-	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert(!last.overtaken);
-	signal(SIGSEGV, SIG_DFL);
-}
-END_TEST
-
 START_TEST(buf_register__overlap)
 {
 	static uint8_t foreign[400];
@@ -534,7 +317,7 @@ START_TEST(buf_register__overlap)
 	OK(ripc_buf_register(ctx, foreign + 100, 100));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		RC(cases[i].rc, ripc_buf_register(ctx, foreign + cases[i].at, cases[i].len));
-	check_memory();
+	rig_check_memory(ctx);
 	OK(ripc_buf_unregister(ctx, foreign));
 	OK(ripc_buf_unregister(ctx, foreign + 100));
 	OK(ripc_buf_unregister(ctx, foreign + 200));
@@ -560,7 +343,7 @@ START_TEST(buf_register__refused)
 	RC(-EINVAL, ripc_buf_register(ctx, &byte, 0));
 	RC(-EINVAL, ripc_buf_register(ctx, &byte, SIZE_MAX));
 	ck_assert(ripc_detail()[0]);
-	check_memory();
+	rig_check_memory(ctx);
 }
 END_TEST
 
@@ -693,10 +476,6 @@ int main(void)
 	tcase_add_test(tc, buf_realloc__keeps_contents);
 	tcase_add_test(tc, buf_realloc__stays_where_it_fits);
 	tcase_add_test(tc, buf_realloc__refused);
-	tcase_add_test(tc, buf_alloc__touches_pages_while_others_go_on);
-	tcase_add_test(tc, buf_realloc__touches_pages_while_others_go_on);
-	tcase_add_test(tc, buf_realloc__copies_while_others_go_on);
-	tcase_add_test(tc, close__waits_for_who_touches_pages);
 	tcase_add_test(tc, buf_register__overlap);
 	tcase_add_test(tc, buf_register__inside_a_buffer_of_the_pool);
 	tcase_add_test(tc, buf_register__refused);

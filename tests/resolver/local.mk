@@ -9,8 +9,8 @@ tests_resolver_move_tool_SOURCES = tests/resolver/move_tool.c
 tests_resolver_move_tool_LDADD = libripc_internal.la
 
 check_PROGRAMS += tests/resolver/test_cache tests/resolver/test_claim tests/resolver/test_core \
-	tests/resolver/test_lookup tests/resolver/test_memory tests/resolver/test_resolver \
-	tests/resolver/test_table tests/resolver/test_timers
+	tests/resolver/test_lookup tests/resolver/test_memory tests/resolver/test_progress \
+	tests/resolver/test_resolver tests/resolver/test_table tests/resolver/test_timers
 RESOLVER_BUS = tests/resolver/bus.c tests/resolver/bus.h tests/resolver/trio.h
 check_PROGRAMS += tests/resolver/test_chain tests/resolver/test_file
 check_PROGRAMS += tests/resolver/test_move
@@ -39,6 +39,9 @@ tests_resolver_test_memory_SOURCES = tests/resolver/test_memory.c
 tests_resolver_test_memory_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 tests_resolver_test_memory_LDADD = $(TEST_LIBS)
+tests_resolver_test_progress_SOURCES = tests/resolver/test_progress.c tests/resolver/live.h
+tests_resolver_test_progress_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_progress_LDADD = $(TEST_LIBS)
 tests_resolver_test_resolver_SOURCES = tests/resolver/test_resolver.c tests/resolver/live.h
 tests_resolver_test_resolver_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_resolver_LDADD = $(TEST_LIBS)

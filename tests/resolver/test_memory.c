@@ -6,7 +6,6 @@
 #include "core/log.h"
 #include "resolver/core.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,18 +152,6 @@ static void live(void)
 	LIB_VOID(ripc__rcore_free(core));
 }
 
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 /* The same through real sockets. */
 static void live_resolver(void)
 {
@@ -193,7 +180,7 @@ static void live_resolver(void)
 
 static void sweep(void (*fn)(void))
 {
-	unsigned before = descriptors();
+	unsigned before = test_descriptors();
 	unsigned long n = 0;
 
 	do {
@@ -202,7 +189,7 @@ static void sweep(void (*fn)(void))
 		fn();
 		fail_at = 0;
 		ck_assert_msg(!balance, "allocation %lu failed: %ld are left", n, balance);
-		ck_assert_uint_eq(descriptors(), before);
+		ck_assert_uint_eq(test_descriptors(), before);
 	} while (failed);
 	/* Otherwise nothing was tested. */
 	ck_assert_uint_gt(n, 5);

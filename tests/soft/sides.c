@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sides.h"
 
-#include <dirent.h>
 #include <stdio.h>
 
 struct side a, b;
 static unsigned fds_before;
-
-static unsigned count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 int side_open(struct side *s, const char *options)
 {
@@ -43,7 +30,7 @@ void side_close(struct side *s)
 
 void sides_open(const char *options)
 {
-	fds_before = count_fds();
+	fds_before = test_descriptors();
 	ck_assert_int_eq(side_open(&a, options), 0);
 	ck_assert_int_eq(side_open(&b, options), 0);
 }
@@ -52,7 +39,7 @@ void sides_close(void)
 {
 	side_close(&a);
 	side_close(&b);
-	ck_assert_uint_eq(count_fds(), fds_before);
+	ck_assert_uint_eq(test_descriptors(), fds_before);
 }
 
 static void received(struct side *s, const struct ripc__event *e)

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #define RIG_ALL (RIPC__ACCESS_LOCAL_WRITE | RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)
 
@@ -172,6 +173,41 @@ static inline bool rig_same(const uint8_t *p, size_t len, uint64_t tag)
 			return false;
 	}
 	return true;
+}
+
+/* Until both sides have nothing left to do. */
+static inline void rig_settle(struct rig *r)
+{
+	for (unsigned idle = 0; idle < 50; idle++) {
+		bool a, b;
+
+		rig_move(r);
+		a = rig_next(&r->a);
+		b = rig_next(&r->b);
+		if (a || b || (r->linked && (r->a.link.count || r->b.link.count)))
+			idle = 0;
+	}
+}
+
+/* A round of both ends, with what it must not find. */
+static inline bool rig_step(struct rig *r, struct rig_end *e)
+{
+	rig_move(r);
+	ck_assert_msg(!r->a.w.status, "%s", r->a.w.why);
+	ck_assert_msg(!r->b.w.status, "%s", r->b.w.why);
+	return rig_next(e);
+}
+
+static inline void rig_push(struct rig *r, struct rig_end *from, const void *p, size_t len)
+{
+	struct rig_end *to = from == &r->a ? &r->b : &r->a;
+	int rc;
+
+	while ((rc = rig_send(from, p, len)) == -EAGAIN) {
+		rig_step(r, from);
+		ck_assert(!rig_step(r, to));
+	}
+	ck_assert_int_eq(rc, 0);
 }
 
 #endif

@@ -7,15 +7,11 @@
 #include "core/handover.h"
 #include "core/hooks.h"
 #include "core/request.h"
+#include "gate.h"
 #include "harness.h"
 
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define LEN  ((size_t)1 << 20)
 #define STEP (10 * RIPC__MS / 1000) /* 10 us of virtual time in a round */
@@ -24,12 +20,6 @@
 static struct ripc *ctx[2];
 static struct ripc_service *service[2];
 static uint64_t now_ns, drawn;
-
-/* Services of this host have to differ from those of another run of this program. */
-static uint64_t service_id(unsigned i)
-{
-	return (uint64_t)getpid() * 4 + i;
-}
 
 static uint64_t world_now(void *arg)
 {
@@ -66,7 +56,7 @@ static void setup(void)
 						   "peer_timeout_ms=60000",
 						   &hooks),
 				 0);
-		ck_assert_int_eq(ripc_register(ctx[i], service_id(i), 0, &service[i]), 0);
+		ck_assert_int_eq(ripc_register(ctx[i], test_ids() + i, 0, &service[i]), 0);
 	}
 }
 
@@ -83,7 +73,8 @@ static struct ripc_request *start(void *p, size_t len)
 	struct iovec item = {p, len};
 	struct ripc_request *r = NULL;
 
-	ck_assert_msg(!ripc_start(service[0], service_id(1), &item, 1, NULL, &r), "%s", ripc_detail());
+	ck_assert_msg(!ripc_start(service[0], test_ids() + 1, &item, 1, NULL, &r), "%s",
+		      ripc_detail());
 	return r;
 }
 
@@ -215,64 +206,18 @@ END_TEST
 
 /* ---- in the middle of a copy ---- */
 
-#define PAGE ((size_t)4096)
-
-static struct {
-	uint8_t *page;  /* whoever touches it is stopped, until this has happened: */
-	uint8_t *write; /* this byte was written, or, if NULL, another thread has made a call */
-	int begin[2], end[2];
-	volatile sig_atomic_t stopped, got_through;
-} gate;
-
-static void at_the_gate(int sig, siginfo_t *info, void *context)
+static bool write_it(void *byte)
 {
-	struct pollfd fd = {.fd = gate.end[0], .events = POLLIN};
-
-	if ((uint8_t *)info->si_addr < gate.page || (uint8_t *)info->si_addr >= gate.page + PAGE) {
-		signal(SIGSEGV, SIG_DFL);
-		return;
-	}
-	gate.stopped = 1;
-	if (gate.write)
-		*gate.write = 9;
-	else if (write(gate.begin[1], "", 1) == 1 && poll(&fd, 1, 20000) == 1)
-		gate.got_through = 1;
-	mprotect(gate.page, PAGE, PROT_READ | PROT_WRITE);
+	*(uint8_t *)byte = 9;
+	return true;
 }
 
-static void gate_shut(uint8_t *page, uint8_t *write)
+static bool make_a_call(void *arg)
 {
-	struct sigaction action = {.sa_sigaction = at_the_gate, .sa_flags = SA_SIGINFO};
+	void *p = ripc_buf_alloc(ctx[0], 100);
 
-	memset(&gate, 0, sizeof(gate));
-	gate.page = page;
-	gate.write = write;
-	ck_assert_int_eq(pipe(gate.begin), 0);
-	ck_assert_int_eq(pipe(gate.end), 0);
-	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
-	ck_assert_int_eq(mprotect(page, PAGE, PROT_NONE), 0);
-}
-
-static void gate_open(void)
-{
-	signal(SIGSEGV, SIG_DFL);
-	ck_assert_int_eq(mprotect(gate.page, PAGE, PROT_READ | PROT_WRITE), 0);
-	for (unsigned i = 0; i < 2; i++) {
-		close(gate.begin[i]);
-		close(gate.end[i]);
-	}
-}
-
-static void *another(void *arg)
-{
-	char byte;
-	void *p;
-
-	if (read(gate.begin[0], &byte, 1) != 1)
-		return NULL;
-	p = ripc_buf_alloc(ctx[0], 100);
 	ripc_buf_free(ctx[0], p);
-	return p && write(gate.end[1], "", 1) == 1 ? p : NULL;
+	return p;
 }
 
 /* What is written to the rest of a buffer while it is taken back from its reader is not lost. */
@@ -283,13 +228,13 @@ START_TEST(reclaim__loses_nothing_that_is_written_meanwhile)
 	struct ripc_message *kept = take();
 
 	ck_assert_int_eq(kept->placement[0], RIPC_IN_PLACE);
-	gate_shut(p + LEN / 4, p);
+	gate_shut(p + LEN / 4, write_it, p);
 	pass(10 * ripc__loan_ns(LEN));
 	finish(r);
-	gate_open();
-	ck_assert(!is_given(p));
-	if (!gate.stopped)
+	/* Where it is not copied nobody comes. */
+	if (!gate_open())
 		*p = 9;
+	ck_assert(!is_given(p));
 	ck_assert_int_eq(*p, 9);
 	for (size_t i = 1; i < LEN; i++)
 		ck_assert_int_eq(p[i], 7);
@@ -309,18 +254,16 @@ START_TEST(ready__copies_while_others_go_on)
 	struct ripc_request *r = start(p, LEN);
 	struct ripc_message *m = take();
 	bool in_place = false;
-	pthread_t thread;
 
 	pass(10 * ripc__loan_ns(LEN));
 	finish(r);
 	ck_assert(!is_given(p));
 	ripc_message_free(m);
-	gate_shut(p + LEN / 2, NULL);
-	ck_assert_int_eq(pthread_create(&thread, NULL, another, NULL), 0);
+	gate_shut(p + LEN / 2, make_a_call, NULL);
 	for (unsigned i = 0; i < 100 && !in_place; i++) {
 		r = start(p, LEN);
 		/* Only the first time. */
-		ck_assert(gate.stopped);
+		ck_assert(gate_stopped());
 		m = take();
 		ck_assert_int_eq(((uint8_t *)m->items[0].iov_base)[LEN / 2], 7);
 		in_place = m->placement[0] == RIPC_IN_PLACE;
@@ -328,9 +271,7 @@ START_TEST(ready__copies_while_others_go_on)
 		finish(r);
 	}
 	ck_assert(in_place);
-	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert(gate.got_through);
-	gate_open();
+	ck_assert(gate_open());
 	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
 }
 END_TEST

@@ -41,13 +41,6 @@ struct side {
 	uint64_t last; /* CYCLES: what came last */
 };
 
-static uint64_t wanted(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? strtoull(text, NULL, 0) : otherwise;
-}
-
 /* What message number n of one direction is. */
 static uint64_t word(bool first, uint64_t n)
 {
@@ -309,25 +302,25 @@ static void soak(const struct ripc__transport_ops *ops, const struct task *task,
 
 START_TEST(messages__shm)
 {
-	soak(&ripc__transport_shm, &all_messages, wanted("RIPC_TEST_MESSAGES", MESSAGES) / 2);
+	soak(&ripc__transport_shm, &all_messages, test_number("RIPC_TEST_MESSAGES", MESSAGES) / 2);
 }
 END_TEST
 
 START_TEST(messages__ntb)
 {
-	soak(&ripc__transport_winsim, &all_messages, wanted("RIPC_TEST_MESSAGES", MESSAGES) / 2);
+	soak(&ripc__transport_winsim, &all_messages, test_number("RIPC_TEST_MESSAGES", MESSAGES) / 2);
 }
 END_TEST
 
 START_TEST(cycles__shm)
 {
-	soak(&ripc__transport_shm, &all_cycles, wanted("RIPC_TEST_CYCLES", CYCLES));
+	soak(&ripc__transport_shm, &all_cycles, test_number("RIPC_TEST_CYCLES", CYCLES));
 }
 END_TEST
 
 START_TEST(cycles__ntb)
 {
-	soak(&ripc__transport_winsim, &all_cycles, wanted("RIPC_TEST_CYCLES", CYCLES / 20));
+	soak(&ripc__transport_winsim, &all_cycles, test_number("RIPC_TEST_CYCLES", CYCLES / 20));
 }
 END_TEST
 
