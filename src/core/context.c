@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
-#include "config.h"
 #include "core/context.h"
 #include "core/group.h"
 #include "core/lane.h"
@@ -9,7 +8,7 @@
 #include "core/rendezvous.h"
 #include "core/request.h"
 #include "core/service.h"
-#include "transport/sim/sim.h"
+#include "core/transports.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,19 +20,6 @@
 #include <unistd.h>
 
 #define LINGER_NS (200 * RIPC__MS) /* how long close waits for what is queued to leave */
-
-/* The built-in order of preference. */
-static const struct ripc__transport_ops *const all_transports[] = {
-	&ripc__transport_self, &ripc__transport_shm,   &ripc__transport_pcie,
-#ifdef HAVE_VERBS
-	&ripc__transport_ib,   &ripc__transport_iwarp,
-#endif
-	&ripc__transport_soft,
-};
-/* Opened only if they are named. */
-static const struct ripc__transport_ops *const on_request[] = {&ripc__transport_winsim};
-static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self,
-							      &ripc__transport_sim};
 
 unsigned ripc__fork_count;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -124,28 +110,6 @@ int ripc__no_owner(void)
 
 /* ---- opening ---- */
 
-static void describe_address(uint8_t transport, const uint8_t *addr, size_t len, char *text,
-			     size_t textlen)
-{
-	static const struct ripc__transport_ops *const known[] = {
-#ifdef HAVE_VERBS
-		&ripc__transport_ib,     &ripc__transport_iwarp,
-#endif
-		&ripc__transport_soft,   &ripc__transport_shm,   &ripc__transport_pcie,
-		&ripc__transport_winsim, &ripc__transport_sim};
-	int n;
-
-	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		if (known[i]->id != transport)
-			continue;
-		n = snprintf(text, textlen, "%s ", known[i]->name);
-		if (n > 0 && (size_t)n < textlen)
-			known[i]->describe(addr, len, text + n, textlen - (size_t)n);
-		return;
-	}
-	snprintf(text, textlen, "transport %u", transport);
-}
-
 static int random_bytes(struct ripc *ctx, uint8_t *p, size_t len)
 {
 	if (!ctx->hooks.now)
@@ -187,133 +151,6 @@ static void host_id(uint8_t host[16])
 			host[8 + i] ^= (uint8_t)(st.st_ino >> 8 * i);
 }
 
-static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *ops)
-{
-	struct ripc__transport_env env = {&ctx->opt, ctx->instance, ctx->hooks.arg, ctx->auth};
-	struct ripc__tp *tp = &ctx->tp[ctx->ntp];
-	int rc;
-
-	tp->ops = ops;
-	ctx->ntp++;
-	rc = ops->probe(&env, tp->why, sizeof(tp->why));
-	if (rc)
-		return rc;
-	rc = ops->open(&tp->t, &env);
-	if (rc) {
-		tp->t = NULL;
-		snprintf(tp->why, sizeof(tp->why), "%s", ripc__untitled(ops->name, ripc_detail()));
-		return rc;
-	}
-	ops->limits(tp->t, &tp->limits);
-	if (tp->limits.caps & RIPC__CAP_HANDOVER)
-		ctx->memory.sharing = true;
-	/* With keys they go over lanes, whose far end has shown that it has one. */
-	if (ctx->auth) {
-		tp->limits.short_by_datagram = false;
-		tp->limits.caps &= ~(unsigned)RIPC__CAP_MULTICAST;
-	}
-	if (tp->limits.short_by_datagram) {
-		ctx->datagrams = true;
-		ctx->live |= 1u << (tp - ctx->tp);
-	}
-	return 0;
-}
-
-static const struct ripc__transport_ops *by_name(const struct ripc__transport_ops *const *all,
-						 unsigned count, const char *name)
-{
-	for (unsigned i = 0; i < count; i++)
-		if (!strcmp(all[i]->name, name))
-			return all[i];
-	for (unsigned i = 0; i < sizeof(on_request) / sizeof(on_request[0]); i++)
-		if (!strcmp(on_request[i]->name, name))
-			return on_request[i];
-	return NULL;
-}
-
-/* Opens the allowed ones in the order of the setting, and always the one that reaches ourselves. */
-static int open_transports(struct ripc *ctx)
-{
-	bool sim = ctx->hooks.now && ctx->hooks.arg;
-	const struct ripc__transport_ops *const *all = sim ? simulated : all_transports;
-	unsigned count = sim ? 2 : sizeof(all_transports) / sizeof(all_transports[0]), open = 0;
-	bool any = !strcmp(ctx->opt.transports, "auto") || sim;
-	char names[sizeof(ctx->opt.transports)], *save, *name;
-	char why[600] = "";
-	int rc = -ENODEV;
-
-	rc = open_transport(ctx, all[0]);
-	if (rc)
-		return rc;
-	strcpy(names, any ? "" : ctx->opt.transports);
-	if (any)
-		for (unsigned i = 1; i < count; i++)
-			open += !open_transport(ctx, all[i]);
-	for (name = strtok_r(names, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-		const struct ripc__transport_ops *ops = by_name(all, count, name);
-
-		if (!ops)
-			return ripc__fail(-EINVAL, "transports=%s: %s cannot be used here",
-					  ctx->opt.transports, name);
-		for (unsigned k = 1; k < ctx->ntp; k++)
-			if (ctx->tp[k].ops == ops)
-				return ripc__fail(-EINVAL, "transports=%s: %s stands there twice",
-						  ctx->opt.transports, name);
-		/* The one that reaches ourselves is open already. */
-		if (ops == all[0]) {
-			open++;
-			continue;
-		}
-		open += !open_transport(ctx, ops);
-	}
-	if (open)
-		return 0;
-	for (unsigned i = 1; i < ctx->ntp; i++)
-		snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%s: %s",
-			 i > 1 ? "; " : "", ctx->tp[i].ops->name, ctx->tp[i].why);
-	return ripc__fail(-ENODEV, "no transport can be used: %s", why);
-}
-
-int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs)
-{
-	int n = 0, rc = 0;
-
-	for (unsigned i = 0; i < ctx->ntp && n < RIPC__RECORD_ADDRS_MAX; i++) {
-		struct ripc__tp *tp = &ctx->tp[i];
-		int len;
-
-		if (!tp->t || tp->limits.caps & RIPC__CAP_SELF)
-			continue;
-		len = tp->ops->address(tp->t, addrs[n].addr, sizeof(addrs[n].addr));
-		/* Its device may be gone. */
-		if (len < 0) {
-			rc = len;
-			continue;
-		}
-		addrs[n].transport = tp->ops->id;
-		addrs[n].len = (uint16_t)len;
-		n++;
-	}
-	return n ? n : rc;
-}
-
-const char *ripc__untitled(const char *transport, const char *text)
-{
-	size_t len = strlen(transport);
-
-	return !strncmp(text, transport, len) && !strncmp(text + len, ": ", 2) ? text + len + 2
-									       : text;
-}
-
-void ripc__own_addrs_changed(struct ripc *ctx)
-{
-	struct ripc__record_addr addrs[RIPC__RECORD_ADDRS_MAX];
-	int n = ripc__own_addrs(ctx, addrs);
-
-	if (n >= 0)
-		ripc__resolver_readdress(ctx->resolver, addrs, (unsigned)n);
-}
-
 static int open_resolver(struct ripc *ctx)
 {
 	struct ripc__record_addr addrs[RIPC__RECORD_ADDRS_MAX];
@@ -323,7 +160,7 @@ static int open_resolver(struct ripc *ctx)
 		.host = ctx->host,
 		.addrs = addrs,
 		.sim = ctx->hooks.arg,
-		.describe = describe_address,
+		.describe = ripc__transport_describe,
 		.auth = ctx->auth,
 	};
 
@@ -419,7 +256,7 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 	if (*ctx->opt.key_file)
 		rc = ripc__auth_open(&ctx->auth, ctx->opt.key_file, ctx->instance);
 	if (!rc)
-		rc = open_transports(ctx);
+		rc = ripc__transports_open(ctx);
 	if (!rc)
 		rc = open_resolver(ctx);
 	if (!rc && !hooks)
@@ -439,9 +276,7 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 close:
 	if (ctx->resolver)
 		ripc__resolver_kill(ctx->resolver);
-	for (unsigned i = 0; i < ctx->ntp; i++)
-		if (ctx->tp[i].t)
-			ctx->tp[i].ops->close(ctx->tp[i].t);
+	ripc__transports_close(ctx);
 fail:
 	context_free(ctx);
 	return rc;
@@ -590,11 +425,7 @@ static void RIPC__NO_ANALYSIS context_shut(struct ripc *ctx, bool kindly)
 		ripc__resolver_close(ctx->resolver);
 	else
 		ripc__resolver_kill(ctx->resolver);
-	for (unsigned i = 0; i < ctx->ntp; i++)
-		if (ctx->tp[i].t) {
-			ctx->tp[i].ops->close(ctx->tp[i].t);
-			ctx->tp[i].t = NULL;
-		}
+	ripc__transports_close(ctx);
 	while (ctx->message_cache) {
 		struct ripc__message *m = ctx->message_cache;
 

@@ -151,18 +151,6 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 /* The context meant by ctx, NULL standing for the default one, which is opened. Return: 0, -EOWNERDEAD in a forked child, or what ripc_open() says. */
 int ripc__context(struct ripc **ctx);
 
-/*
- * Our addresses for a record, at most RIPC__RECORD_ADDRS_MAX, of the transports that have one. Return: how many, or if none has one a
- * negative errno.
- */
-int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs);
-
-/* What a transport says of itself, without its name and the colon before it, where the name is said anyway. */
-const char *ripc__untitled(const char *transport, const char *text);
-
-/* A transport has others: records say so from now on. */
-void ripc__own_addrs_changed(struct ripc *ctx);
-
 /* What ripc__check_owner() says in the child. Return: -EOWNERDEAD, explained. */
 int ripc__no_owner(void);
 

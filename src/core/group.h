@@ -8,7 +8,8 @@
  *      ^     it is held by another --> ASKING --> JOINED |
  *      +---------- the keeper is gone, or no keeper -----+
  *
- * member.c: the list of members. keeper.c: what its keeper does. seat.c: services that join and leave. groupcast.c: the messages.
+ * member.c: the list of members. keeper.c: what its keeper does. seat.c: services that join and leave. groupcast.c: messages that are sent.
+ * sender.c: messages that arrive.
  */
 #ifndef RIPC_CORE_GROUP_H
 #define RIPC_CORE_GROUP_H
@@ -149,9 +150,13 @@ void ripc__groups_timers(struct ripc *ctx);
 void ripc__groups_leave(struct ripc *ctx);
 void ripc__groups_free(struct ripc *ctx);
 
-/* groupcast.c: a message to a group arrived, over a lane or (lane NULL) as a datagram; HEARD arrived. */
+/* sender.c: a message to a group arrived, over a lane or (lane NULL) as a datagram. */
 void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
 			     const struct ripc__header *h);
+/* sender.c: each member of ours gets a copy of its own. One that does not receive loses messages, and stops nobody. */
+void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint64_t source,
+			 const struct iovec *items, unsigned nitems, uint64_t bytes);
+/* groupcast.c: HEARD arrived. */
 void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h);
 /* Listens to multicast for a group that has members here, and no longer when there is none. */
 void ripc__groupcast_listen(struct ripc__group *g);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Messages to groups. Each has a number of its sender; who gets it twice, by multicast and over a lane, drops the second. A sender uses multicast
+ * Messages to groups. Each has a number of its sender (sender.c). A sender uses multicast
  * where it has been confirmed lately that it arrives, and lanes for all other members: a network that does not carry
  * multicast costs some datagrams that lead nowhere, and no message.
  */
 #include "core/group.h"
 #include "core/lane.h"
-#include "core/message.h"
 #include "core/peer.h"
 #include "core/send.h"
 #include "core/service.h"
@@ -14,210 +13,13 @@
 
 #include <stdlib.h>
 
-#define POLL_NS  (1 * RIPC__MS)    /* between two looks at members without a lane or credit */
-#define SHUN_NS  (500 * RIPC__MS)  /* a member that cannot be reached is not tried again before */
-#define TRIES    64                /* multicasts that nobody confirms before they become rare */
-#define TELL_NS  (1000 * RIPC__MS) /* between two HEARDs to one sender */
-#define TRUST_NS (4000 * RIPC__MS) /* how long one is good for */
-#define RESTART \
-	(UINT64_C(1) << 24) /* numbers ahead at which a sender has begun anew, and nothing was lost */
+#define POLL_NS    (1 * RIPC__MS)    /* between two looks at members without a lane or credit */
+#define SHUN_NS    (500 * RIPC__MS)  /* a member that cannot be reached is not tried again before */
+#define TRIES      64                /* multicasts that nobody confirms before they become rare */
+#define TRUST_NS   (4000 * RIPC__MS) /* how long a HEARD is good for */
 #define HEADER_MAX (RIPC__HEADER_LEN + 16 + 8 + RIPC_ITEMS_MAX * 4)
 
-/* ---- receiving ---- */
-
-/*
- * Makes room for a sender: the one that has been silent for longest goes, if that is long. NULL: it is not. Strangers make up new
- * senders with every datagram, so this is no search.
- */
-static struct ripc__sender *sender_recycle(struct ripc__group *g)
-{
-	struct ripc__list *n = ripc__list_first(&g->recent);
-	struct ripc__sender *s = n ? ripc__list_entry(n, struct ripc__sender, recent) : NULL;
-
-	if (!s || g->ctx->now_ns - s->used_ns < RIPC__IDLE_MS * RIPC__MS)
-		return NULL;
-	HASH_DEL(g->senders, s);
-	ripc__list_del(&s->recent);
-	g->stats.senders--;
-	memset(s, 0, sizeof(*s));
-	return s;
-}
-
-/* Strangers may fill half of the table only. NULL: no room for it, or out of memory. */
-static struct ripc__sender *sender_get(struct ripc__group *g, const uint8_t instance[16], bool stranger)
-{
-	struct ripc__sender *s;
-
-	HASH_FIND(hh, g->senders, instance, 16, s);
-	if (s)
-		return s;
-	if (HASH_COUNT(g->senders) >= RIPC__SENDERS_MAX / (stranger ? 2 : 1))
-		s = sender_recycle(g);
-	else
-		s = calloc(1, sizeof(*s));
-	if (!s)
-		return NULL;
-	memcpy(s->instance, instance, 16);
-	HASH_ADD(hh, g->senders, instance, 16, s);
-	if (!s->hh.tbl) {
-		free(s);
-		return NULL;
-	}
-	ripc__list_add(&g->recent, &s->recent);
-	g->stats.senders++;
-	return s;
-}
-
-static uint64_t *seen_word(struct ripc__sender *s, uint64_t number)
-{
-	return &s->seen[number / 64 % (RIPC__SENDER_WINDOW / 64)];
-}
-
-/* Whether this number is new. What is so late that it cannot be told is dropped. Numbers that are missing count as lost until they come. */
-static bool number_new(struct ripc__group *g, struct ripc__sender *s, uint64_t number)
-{
-	uint64_t bit = UINT64_C(1) << number % 64;
-
-	if (!s->received || (number > s->last && number - s->last >= RESTART)) {
-		/* What came before the first is not missed, and not waited for. */
-		memset(s->seen, 0xff, sizeof(s->seen));
-		s->last = number;
-		return true;
-	}
-	if (number > s->last) {
-		uint64_t ahead = number - s->last;
-
-		if (ahead >= RIPC__SENDER_WINDOW)
-			memset(s->seen, 0, sizeof(s->seen));
-		else
-			for (uint64_t n = s->last + 1; n < number; n++)
-				*seen_word(s, n) &= ~(UINT64_C(1) << n % 64);
-		s->lost += ahead - 1;
-		g->stats.lost += ahead - 1;
-		*seen_word(s, number) |= bit;
-		s->last = number;
-		return true;
-	}
-	if (s->last - number >= RIPC__SENDER_WINDOW || *seen_word(s, number) & bit) {
-		s->duplicates++;
-		g->stats.duplicates++;
-		return false;
-	}
-	*seen_word(s, number) |= bit;
-	s->lost--;
-	g->stats.lost--;
-	return true;
-}
-
-static struct ripc__message *message_new(struct ripc *ctx, const struct iovec *items,
-					 unsigned nitems, uint64_t bytes)
-{
-	struct ripc__message *m = ripc__message_new(ctx, nitems);
-	struct iovec *iov;
-	uint8_t *p;
-
-	if (!m)
-		return NULL;
-	p = m->heap = malloc(bytes ? bytes : 1);
-	if (!p) {
-		ripc__message_drop(m);
-		return NULL;
-	}
-	iov = (struct iovec *)m->pub.items;
-	for (unsigned i = 0; i < nitems; i++) {
-		iov[i] = (struct iovec){p, items[i].iov_len};
-		if (items[i].iov_len)
-			memcpy(p, items[i].iov_base, items[i].iov_len);
-		p += items[i].iov_len;
-		((uint8_t *)m->pub.placement)[i] = RIPC_IN_RECEIVE_BUFFER;
-	}
-	m->bytes = (uint32_t)bytes;
-	return m;
-}
-
-/* Each member of ours gets a copy of its own. One that does not receive loses messages, and stops nobody. */
-static void deliver(struct ripc__group *g, const uint8_t instance[16], uint64_t source,
-		    const struct iovec *items, unsigned nitems, uint64_t bytes)
-{
-	struct ripc *ctx = g->ctx;
-	struct ripc__list *n;
-
-	ripc__list_for_each (n, &g->seats) {
-		struct ripc_service *s = ripc__list_entry(n, struct ripc__seat, link)->service;
-		struct ripc__message *m;
-
-		/* Small messages cost more memory than they have bytes. */
-		if (s->moved ||
-		    s->queued_bytes + s->queued * RIPC__CREDIT_UNIT > ctx->opt.service_window) {
-			ctx->stats.dropped_queue_full++;
-			s->stats.dropped_queue_full++;
-			g->stats.dropped++;
-			continue;
-		}
-		m = message_new(ctx, items, nitems, bytes);
-		if (!m) {
-			ctx->stats.dropped_no_memory++;
-			g->stats.dropped++;
-			continue;
-		}
-		m->pub.source = source;
-		m->pub.dest = s->id;
-		m->pub.group = g->id;
-		memcpy(m->pub.instance, instance, 16);
-		ripc__service_deliver(s, m);
-	}
-}
-
-/* Tells the sender that its multicast arrives, if that would take the place of the lane between us. */
-static void confirm(struct ripc__group *g, unsigned tp, struct ripc__sender *s, uint64_t number)
-{
-	struct ripc__peer *p = ripc__peer_find(g->ctx, s->instance);
-
-	if (!p || !p->lane || p->lane->tp != tp ||
-	    (s->told_ns && g->ctx->now_ns - s->told_ns < TELL_NS))
-		return;
-	s->told_ns = g->ctx->now_ns;
-	ripc__lane_word(p->lane, RIPC__HEARD, g->id, 0, number, 0);
-}
-
-void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
-			     const struct ripc__header *h)
-{
-	const uint8_t *instance = lane ? lane->peer->instance : h->instance;
-	struct ripc__group *g = ripc__group_find(ctx, h->dest);
-	const uint8_t *payload = h->payload;
-	struct iovec items[RIPC_ITEMS_MAX];
-	struct ripc__sender *s;
-
-	/* Our own multicast comes back to us as well: our members have it already. */
-	if (!memcmp(instance, ctx->instance, 16))
-		return;
-	if (!g || ripc__list_empty(&g->seats)) {
-		/* The sender has not heard yet that the last one left; of a multicast it need not know. */
-		ctx->stats.dropped_no_service += lane ? 1 : 0;
-		return;
-	}
-	s = sender_get(g, instance, !lane);
-	if (!s) {
-		ctx->stats.dropped_no_memory++;
-		g->stats.dropped++;
-		return;
-	}
-	s->used_ns = ctx->now_ns;
-	ripc__list_del(&s->recent);
-	ripc__list_add(&g->recent, &s->recent);
-	if (!lane)
-		confirm(g, tp, s, h->u[0]);
-	if (!number_new(g, s, h->u[0]))
-		return;
-	s->received++;
-	g->stats.received++;
-	for (unsigned i = 0; i < h->nitems; i++) {
-		items[i] = (struct iovec){(void *)payload, ripc__get_le32(h->lens + 4 * i)};
-		payload += items[i].iov_len;
-	}
-	deliver(g, instance, h->source, items, h->nitems, h->payload_len);
-}
+/* ---- multicast ---- */
 
 void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h)
 {
@@ -229,8 +31,6 @@ void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h
 	if (m)
 		m->heard_until_ns = lane->ctx->now_ns + TRUST_NS;
 }
-
-/* ---- multicast ---- */
 
 static bool can_multicast(const struct ripc__tp *tp)
 {
@@ -488,7 +288,7 @@ static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
 	c->number = ++g->number;
 	multicast(c);
 	if (!ripc__list_empty(&g->seats)) {
-		deliver(g, ctx->instance, c->source, c->items, c->nitems, c->bytes);
+		ripc__group_deliver(g, ctx->instance, c->source, c->items, c->nitems, c->bytes);
 		c->sent++;
 	}
 	while (cast_round(c) && !(rc = closing(s))) {

@@ -4,6 +4,7 @@
 #include "core/lane.h"
 #include "core/peer.h"
 #include "core/send.h"
+#include "core/transports.h"
 #include "wire/bytes.h"
 #include "wire/record.h"
 

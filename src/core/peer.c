@@ -4,6 +4,7 @@
 #include "core/rendezvous.h"
 #include "core/request.h"
 #include "core/service.h"
+#include "core/transports.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>
