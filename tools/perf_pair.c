@@ -86,6 +86,12 @@ static int open_device(struct perf_pair *p, const struct perf_args *args)
 	return -1;
 }
 
+static int modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what)
+{
+	errno = ibv_modify_qp(qp, attr, mask);
+	return errno ? complain(what) : 0;
+}
+
 static struct ibv_qp *make_qp(struct perf_pair *p, const struct perf_args *args)
 {
 	static const enum ibv_qp_type types[] = {
@@ -115,10 +121,8 @@ static struct ibv_qp *make_qp(struct perf_pair *p, const struct perf_args *args)
 		attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 		mask |= IBV_QP_ACCESS_FLAGS;
 	}
-	errno = ibv_modify_qp(qp, &attr, mask);
-	if (!errno)
+	if (!modify(qp, &attr, mask, "initialize a queue pair"))
 		return qp;
-	complain("initialize a queue pair");
 	ibv_destroy_qp(qp);
 	return NULL;
 }
@@ -149,9 +153,8 @@ static int join(struct perf_pair *p, const struct perf_args *args, struct ibv_qp
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (args->qp == PERF_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	errno = ibv_modify_qp(qp, &attr, mask);
-	if (errno)
-		return complain("join a queue pair");
+	if (modify(qp, &attr, mask, "join a queue pair"))
+		return -1;
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
 				    .timeout = 14,
 				    .retry_cnt = 7,
@@ -160,8 +163,7 @@ static int join(struct perf_pair *p, const struct perf_args *args, struct ibv_qp
 	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (args->qp == PERF_RC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-	errno = ibv_modify_qp(qp, &attr, mask);
-	return errno ? complain("make a queue pair ready to send") : 0;
+	return modify(qp, &attr, mask, "make a queue pair ready to send");
 }
 
 static int open_queues(struct perf_pair *p, const struct perf_args *args)
@@ -228,28 +230,25 @@ int perf_pair_open(struct perf_pair *p, const struct perf_args *args, uint64_t s
 	return 0;
 }
 
+/* What an open that failed never made is NULL. */
+#define RELEASE(how, what)         \
+	do {                       \
+		if (what)          \
+			how(what); \
+	} while (0)
+
 void perf_pair_close(struct perf_pair *p)
 {
-	if (p->ah)
-		ibv_destroy_ah(p->ah);
-	if (p->from)
-		ibv_destroy_qp(p->from);
-	if (p->to)
-		ibv_destroy_qp(p->to);
-	if (p->source_mr)
-		ibv_dereg_mr(p->source_mr);
-	if (p->target_mr)
-		ibv_dereg_mr(p->target_mr);
-	if (p->send_cq)
-		ibv_destroy_cq(p->send_cq);
-	if (p->recv_cq)
-		ibv_destroy_cq(p->recv_cq);
-	if (p->channel)
-		ibv_destroy_comp_channel(p->channel);
-	if (p->pd)
-		ibv_dealloc_pd(p->pd);
-	if (p->ctx)
-		ibv_close_device(p->ctx);
+	RELEASE(ibv_destroy_ah, p->ah);
+	RELEASE(ibv_destroy_qp, p->from);
+	RELEASE(ibv_destroy_qp, p->to);
+	RELEASE(ibv_dereg_mr, p->source_mr);
+	RELEASE(ibv_dereg_mr, p->target_mr);
+	RELEASE(ibv_destroy_cq, p->send_cq);
+	RELEASE(ibv_destroy_cq, p->recv_cq);
+	RELEASE(ibv_destroy_comp_channel, p->channel);
+	RELEASE(ibv_dealloc_pd, p->pd);
+	RELEASE(ibv_close_device, p->ctx);
 	free(p->source);
 	free(p->target);
 }
