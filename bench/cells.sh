@@ -7,16 +7,9 @@
 # A script sets what bench/lib.sh needs, and less (divides all counts), peers (the directory of the programs of bench/peer.c),
 # build (the build tree), and sources both. A cell is told: HOST (shm or tcp), WAIT (poll or block), TEST (latency, rate or
 # bandwidth), SIZES (comma-separated bytes). It fails with a reason in $work/reason.
-far=${FAR_US:-0.25}
 in_flight=8        # long messages
+cell_s=30           # after so many seconds one is given up
 short_in_flight=256 # short ones, where a program asks for a number
-
-# place: near or far, by the round trip of a bare cache line between the two processors; "unknown" if it cannot be told.
-place()
-{
-	timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" $((2000 / less + 64)) 2>/dev/null |
-		jq -r "if .line.p50 < $far then \"near\" else \"far\" end" 2>/dev/null || echo unknown
-}
 
 # count PROGRAM HOST WAIT TEST SIZE: so many that a cell takes some tenths of a second.
 count()
@@ -25,16 +18,16 @@ count()
 	case $4-$2-$3 in
 	latency-shm-poll) n=100000 ;;
 	latency-tcp-poll) n=10000 ;;
-	latency-*) n=3000 ;;
+	latency-*) n=2100 ;;
 	rate-*) case $1-$2 in
 		ripc-* | mpi-shm | ucx-shm | ofi-shm | zmq-*) n=1000000 ;;
 		*) n=30000 ;;
 		esac ;;
 	*) n=1000000 ;;
 	esac
-	# Of long messages: half a gigabyte for bandwidth, and not much less than that in round trips.
+	# Of long messages: a quarter of a gigabyte, in one direction or in round trips.
 	if [ "$5" -gt 2048 ]; then
-		local bytes=$((4 * (1 << 30) / 10))
+		local bytes=$((1 << 28))
 		[ $((bytes / $5)) -ge "$n" ] || n=$((bytes / $5))
 	fi
 	n=$((n / less / ${shorter:-1}))
@@ -97,11 +90,11 @@ cell_peer()
 		mpi_run "$kind" "$host" "$address" "${words[@]}" >"$work/peer.out" 2>"$work/peer.err"
 		rc=$?
 	else
-		timeout 120 taskset -c "$server_cpu" "$peers/peer_$program" server "$kind" "$host" "$address" "${words[@]}" \
+		timeout $cell_s taskset -c "$server_cpu" "$peers/peer_$program" server "$kind" "$host" "$address" "${words[@]}" \
 			>/dev/null 2>"$work/peer.server" &
 		server=$!
 		pids=("$server")
-		timeout 120 taskset -c "$client_cpu" "$peers/peer_$program" client "$kind" "$host" "$address" "${words[@]}" \
+		timeout $cell_s taskset -c "$client_cpu" "$peers/peer_$program" client "$kind" "$host" "$address" "${words[@]}" \
 			>"$work/peer.out" 2>"$work/peer.err"
 		rc=$?
 		stop "$server"
@@ -119,7 +112,7 @@ mpi_run()
 	local btl=self,vader
 	[ "$2" = tcp ] && btl=self,tcp
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	timeout 120 mpirun --host localhost:2 --bind-to none --mca plm isolated --mca pml ob1 --mca btl $btl \
+	timeout $cell_s mpirun --host localhost:2 --bind-to none --mca plm isolated --mca pml ob1 --mca btl $btl \
 		--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo --mca mpi_yield_when_idle 0 \
 		-np 1 taskset -c "$server_cpu" "$peers/peer_mpi" server "$@" : \
 		-np 1 taskset -c "$client_cpu" "$peers/peer_mpi" client "$@"
@@ -145,11 +138,11 @@ cell_ucx()
 		esac
 		words+=(-s "$size" -n "$(count ucx "$host" "$wait" "$test" "$size")" -w 100 "${mode[@]}")
 		port=$((20000 + RANDOM % 10000))
-		timeout 120 taskset -c "$server_cpu" ucx_perftest -p $port "${mode[@]}" >"$work/ucx.server" 2>&1 &
+		timeout $cell_s taskset -c "$server_cpu" ucx_perftest -p $port "${mode[@]}" >"$work/ucx.server" 2>&1 &
 		server=$!
 		pids=("$server")
 		listening $port "$server"
-		timeout 120 taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port "${words[@]}" >"$work/ucx.out" 2>&1
+		timeout $cell_s taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port "${words[@]}" >"$work/ucx.out" 2>&1
 		rc=$?
 		line=$(grep -a '^Final:' "$work/ucx.out")
 		stop "$server"
@@ -171,13 +164,13 @@ cell_qperf()
 	local test=$3 size port server out word
 	for size in ${4//,/ }; do
 		port=$((20000 + RANDOM % 10000))
-		timeout 60 taskset -c "$server_cpu" qperf -lp $port >/dev/null 2>&1 &
+		timeout $cell_s taskset -c "$server_cpu" qperf -lp $port >/dev/null 2>&1 &
 		server=$!
 		pids=("$server")
 		listening $port "$server"
 		word=tcp_bw
 		[ "$test" = latency ] && word=tcp_lat
-		out=$(timeout 60 taskset -c "$client_cpu" qperf 127.0.0.1 -lp $port -t 1 -m "$size" -uu $word 2>&1)
+		out=$(timeout $cell_s taskset -c "$client_cpu" qperf 127.0.0.1 -lp $port -t 1 -m "$size" -uu $word 2>&1)
 		stop "$server"
 		pids=()
 		grep -q '=' <<<"$out" || { because "$out"; return 1; }
@@ -240,33 +233,43 @@ cell()
 	keep "$@"
 }
 
-# gaps: lines "PLACEMENT PROGRAM HOST WAIT TEST SIZE" of what rows of the table lack: of the placement in which most programs of
-# the row were measured, those that were measured only in another one, or while the processors were moved.
+# gaps: lines "PLACEMENT PROGRAM HOST WAIT TEST SIZE" of what rows of the table lack: of each row that is whole in neither placement,
+# in both of them, what was measured only in the other one, or while the processors were moved; the rows first that lack least.
 gaps()
 {
 	touch "$work/results"
 	jq -rn --slurpfile runs "$work/results" '
-		[$runs[] | select((.test == "latency" and (.size == 64 or .size == 1024)) or .test == "rate" or
+		[[$runs[] | select((.test == "latency" and (.size == 64 or .size == 1024)) or .test == "rate" or
 			(.test == "bandwidth" and (.size == 1048576 or .size == 16777216)))] |
-		group_by([.host, .wait, .test, .size])[] | . as $row | .[0] as $r |
-		(map(select(.placement == "near" or .placement == "far")) | group_by(.placement) |
-			max_by(map(.program) | unique | length) // [] | .[0].placement // "") as $place | select($place != "") |
-		([$row[].program | if . == "plain" then "ripc" else . end] | unique)[] as $p |
-		select(any($row[]; .placement == $place and .program == $p) | not) |
-		"\($place) \($p) \($r.host) \($r.wait) \($r.test) \($r.size)"'
+		group_by([.host, .wait, .test, .size])[] | . as $row |
+		([.[].program | if . == "plain" then "ripc" else . end] | unique) as $programs |
+		[("near", "far") as $place | {$place, lacks: ($programs - [$row[] | select(.placement == $place) | .program])}] |
+		select(all(.[]; .lacks | length > 0))[] | . + {row: $row[0]}] | sort_by(.lacks | length)[] |
+		.lacks[] as $p | "\(.place) \($p) \(.row.host) \(.row.wait) \(.row.test) \(.row.size)"'
 }
 
-# fill: measures what rows lack, as long as the processors lie as in the rest of the row; until nothing is lacking, three passes
-# were made, or time is up.
+# fill: measures what rows lack of the placement in which the processors lie just then, one after the other, until nothing is
+# lacking, all that is was tried five times, or time is up.
 fill()
 {
-	local pass want program host wait test size
-	for pass in 1 2 3; do
-		while read -r want program host wait test size; do
-			[ $SECONDS -lt "$give_up" ] || return 0
-			[ "${next:-$(place)}" = "$want" ] || { next=$(place) && [ "$next" = "$want" ]; } || continue
-			cell "$program" "$host" "$wait" "$test" "$size" </dev/null || :
-			filled=$((filled + 1))
-		done < <(gaps)
+	local line key program host wait test size pass
+	local -A tries=()
+	while [ $SECONDS -lt "$give_up" ]; do
+		next=$(place)
+		gaps >"$work/gaps"
+		[ -s "$work/gaps" ] || return 0
+		key='' pass=''
+		while read -r line; do
+			[ "${tries[$line]:-0}" -lt 5 ] || continue
+			pass=yes
+			[ "${line%% *}" != "$next" ] || { key=$line; break; }
+		done <"$work/gaps"
+		[ -n "$pass" ] || return 0
+		# They lie where nothing is lacking: that changes.
+		[ -n "$key" ] || { sleep 0.2; continue; }
+		tries[$key]=$((${tries[$key]:-0} + 1))
+		read -r _ program host wait test size <<<"$key"
+		cell "$program" "$host" "$wait" "$test" "$size" </dev/null || tries[$key]=5
+		filled=$((filled + 1))
 	done
 }

@@ -12,10 +12,9 @@
 #                        contexts wait for their device now and then, and counts are a few in a hundred too high
 build=${1:-.} bytes=${2:-64} count=${3:-2000}
 [ -n "${TRANSPORTS:-}" ] || export RIPC_INTERFACES=lo
-for program in valgrind callgrind_annotate; do
-	command -v $program >/dev/null || { echo "layers: $program is not there: install valgrind" >&2; exit 1; }
-done
-[ -x "$build/bench/layers" ] || { echo "layers: $build/bench/layers is not there: run make in $build" >&2; exit 1; }
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+needs "$build" "valgrind callgrind_annotate" valgrind bench/layers || exit 1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM

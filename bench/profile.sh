@@ -12,16 +12,14 @@
 #   TRANSPORTS="ib ..."  others than window/shm and iwarp/soft, which go over the loopback; "ib iwarp/verbs" in a guest of the lab:
 #                        tests/lab/run --env TRANSPORTS="ib iwarp/verbs" bench/profile.sh BUILD_DIR
 #   SECONDS_EACH=2       how long each is looked at; below 1 to try the script itself
+#   LOOKS=4000           how often in a second; an emulator, which takes long for each, has 200
 #   CPUS="0 1"           the processors of client and server
 #   FUNCTIONS=20         also the functions with the most, so many
 build=$(cd "${1:-.}" && pwd) && bytes=${2:-64} || exit 1
 [ -n "${TRANSPORTS:-}" ] || export RIPC_INTERFACES=lo
 each=${SECONDS_EACH:-2}
+grep -q "QEMU TCG" /proc/cpuinfo && looks=${LOOKS:-200} || looks=${LOOKS:-4000}
 read -r client_cpu server_cpu <<<"${CPUS:-0 1}"
-for program in perf addr2line jq; do
-	command -v $program >/dev/null || { echo "profile: $program is not there: install linux-perf, binutils, jq" >&2; exit 1; }
-done
-[ -x "$build/bench/layers" ] || { echo "profile: $build/bench/layers is not there: run make in $build" >&2; exit 1; }
 work=$(mktemp -d) || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
@@ -29,6 +27,7 @@ trap 'exit 130' INT TERM
 perf=$build/tools/ripc-perf
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
+needs "$build" "perf addr2line jq" "linux-perf, binutils, jq" bench/layers tools/ripc-perf || exit 1
 
 # trips TRANSPORT COUNT [COMMAND...]: nanoseconds of each of so many round trips, run by the command.
 trips()
@@ -108,7 +107,7 @@ layer='
 for transport in ${TRANSPORTS:-window/shm iwarp/soft}; do
 	one=$(trips "$transport" 200) || exit 1
 	n=$(awk -v ns="$one" -v s="$each" 'BEGIN { n = s * 1e9 / ns; printf "%d", (n > 100 ? n : 100) }')
-	ns=$(trips "$transport" "$n") && trips "$transport" "$n" perf record -q -e cpu-clock:u -e cpu-clock:k -F 4000 -o "$work/perf.data" >/dev/null ||
+	ns=$(trips "$transport" "$n") && trips "$transport" "$n" perf record -q -e cpu-clock:u -e cpu-clock:k -F "$looks" -o "$work/perf.data" >/dev/null ||
 		exit 1
 	lines >"$work/each" && [ -s "$work/each" ] || { echo "profile: perf saw nothing of $transport" >&2; exit 1; }
 	grep -q ' [^ ]*src/core/' "$work/each" || { echo "profile: $build was built without debugging information: CFLAGS=\"-O2 -g\"" >&2; exit 1; }

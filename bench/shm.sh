@@ -15,37 +15,26 @@
 build=${1:-.}
 rounds=${2:-5}
 read -r client_cpu server_cpu <<<"${CPUS:-0 1}"
-far=${FAR_US:-0.25}
 less=${LESS:-1}
 export RIPC_INTERFACES=lo RIPC_TRANSPORTS=window/shm
 
 # shellcheck disable=SC2034
 perf=$build/tools/ripc-perf
-for program in "$perf" "$build/bench/window" "$build/bench/handover"; do
-	[ -x "$program" ] || { echo "shm: $program is not there: run make in $build" >&2; exit 1; }
-done
-command -v jq >/dev/null || { echo "shm: jq is not installed" >&2; exit 1; }
 work=$(mktemp -d) || exit 1
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
+needs "$build" jq jq tools/ripc-perf bench/window bench/handover || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-
-# place: near or far, and the figures of the engine in $work/window.json.
-place()
-{
-	timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" "$1" >"$work/window.json" || return
-	jq -r "if .line.p50 < $far then \"near\" else \"far\" end" "$work/window.json"
-}
 
 # cell NAME COMMAND...: runs it and notes what it prints, if the placement stayed.
 cell()
 {
 	local name=$1 before value
 	shift
-	before=$(place $((2000 / less + 16)))
+	before=$(place)
 	value=$("$@")
-	[ "$before" = "$(place $((2000 / less + 16)))" ] && note "$name.$before" "$value"
+	[ "$before" = "$(place)" ] && note "$name.$before" "$value"
 }
 
 ripc_lat()

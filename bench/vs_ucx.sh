@@ -18,13 +18,10 @@ export RIPC_INTERFACES=lo RIPC_TRANSPORTS=iwarp/soft
 
 # shellcheck disable=SC2034
 perf=$build/tools/ripc-perf
-for program in "$perf" "$build/bench/peers" "$build/bench/first"; do
-	[ -x "$program" ] || { echo "vs_ucx: $program is not there: run make in $build" >&2; exit 1; }
-done
-command -v jq >/dev/null || { echo "vs_ucx: jq is not installed" >&2; exit 1; }
 work=$(mktemp -d) || exit 1
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
+needs "$build" jq jq tools/ripc-perf bench/peers bench/first || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 

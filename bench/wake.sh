@@ -15,21 +15,17 @@
 build=${1:-.}
 rounds=${2:-5}
 read -r client_cpu server_cpu <<<"${CPUS:-0 1}"
-far=${FAR_US:-0.25}
 less=${LESS:-1}
 pauses=${PAUSES_MS:-1 3 10}
 export RIPC_INTERFACES=lo RIPC_TRANSPORTS=window/shm
 
 # shellcheck disable=SC2034
 perf=$build/tools/ripc-perf
-for program in "$perf" "$build/bench/window" "$build/bench/wake"; do
-	[ -x "$program" ] || { echo "wake: $program is not there: run make in $build" >&2; exit 1; }
-done
-command -v jq >/dev/null || { echo "wake: jq is not installed" >&2; exit 1; }
 work=$(mktemp -d) || exit 1
 here=$(dirname "$0")
 # shellcheck source=lib.sh
 . "$here/lib.sh"
+needs "$build" jq jq tools/ripc-perf bench/window bench/wake || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
@@ -46,12 +42,6 @@ peer_program()
 others=()
 peer_program zmq "$(pkg-config --cflags --libs libzmq 2>/dev/null)" && others+=(zmq)
 peer_program nng -lnng && others+=(nng)
-
-place()
-{
-	timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" $((2000 / less + 16)) >"$work/window.json" || return
-	jq -r "if .line.p50 < $far then \"near\" else \"far\" end" "$work/window.json"
-}
 
 # cell NAME COMMAND...: runs it and notes each of the figures that it prints as "SUFFIX VALUE", if the placement stayed.
 cell()

@@ -3,7 +3,7 @@
  * What lies below window/shm: the round trip of one cache line between two processors, and of messages through the window
  * engine alone, without the core. Two processes, pinned, polling; prints JSON.
  *
- * usage: window [CPU CPU [COUNT]]     (default: 0 1 200000)
+ * usage: window [CPU CPU [COUNT [line]]]     (default: 0 1 200000; line: nothing but the cache line)
  */
 #define _GNU_SOURCE
 #include "core/clock.h"
@@ -115,7 +115,8 @@ static void print(const char *name, double *us, size_t n, const char *end)
 int main(int argc, char **argv)
 {
 	static const size_t sizes[] = {8, 64, 104, 1000, 4096, 16384};
-	unsigned nsizes = sizeof(sizes) / sizeof(sizes[0]);
+	/* A fourth argument: the line alone. */
+	unsigned nsizes = argc > 4 ? 0 : sizeof(sizes) / sizeof(sizes[0]);
 	int cpu[2] = {argc > 2 ? atoi(argv[1]) : 0, argc > 2 ? atoi(argv[2]) : 1};
 	uint64_t count = argc > 3 ? strtoull(argv[3], NULL, 0) : 200000, start;
 	static struct shared *s;
@@ -142,7 +143,7 @@ int main(int argc, char **argv)
 		us[i] = (double)(ripc__clock_ns() - start) / 1000.0 / BATCH;
 	}
 	printf("{\n");
-	print("line", us, n, ",");
+	print("line", us, n, nsizes ? "," : "");
 	engine_init(&w, s, 0);
 	for (unsigned z = 0; z < nsizes; z++) {
 		for (size_t i = 0; i < n; i++) {

@@ -129,22 +129,47 @@ cell_ucx() { cell_made_up "$@"; }
 	echo '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":8,"placement":"near","round":1}'
 } >"$work/results"
 lacking=$(gaps | xargs -d '\n' -n 1 | paste -sd ';')
-if [ "$lacking" = "far ucx shm poll latency 64;far ucx shm poll latency 1024" ]; then
-	ok "what rows lack"
+if [ "$lacking" = "far ucx shm poll latency 64;far ucx shm poll latency 1024;near mpi shm poll latency 64;near ofi shm poll latency 64;$(
+	)near ripc shm poll latency 64;near mpi shm poll latency 1024;near ofi shm poll latency 1024;near ripc shm poll latency 1024;$(
+	)near ucx shm poll latency 1024" ]; then
+	ok "what rows lack, in each placement, those first that lack least"
 else
-	bad "what rows lack: $lacking"
+	bad "what rows lack, in each placement, those first that lack least: $lacking"
 fi
-# The processors are near at the first look, and far from then on.
+# The processors are near at the first look, and far from then on: what is begun near ends far.
+cell_mpi() { cell_made_up "$@"; }
 {
 	echo near
 	yes far | head -n 20
 } >"$work/places"
 # shellcheck disable=SC2034
-next='' give_up=$later discarded=0 filled=0
+next='' give_up=0 discarded=0 filled=0
 fill
-if [ "$filled" -eq 2 ] && [ -z "$(gaps)" ]; then
-	ok "is measured once more, where the others were measured"
+if [ "$filled" -eq 0 ]; then
+	ok "nothing is measured once more when time is up"
 else
-	bad "is measured once more, where the others were measured: $filled, $(gaps)"
+	bad "nothing is measured once more when time is up: $filled"
+fi
+# shellcheck disable=SC2034
+give_up=$later
+fill
+if [ "$filled" -eq 3 ] && [ -z "$(gaps)" ]; then
+	ok "is measured once more, until each row is whole in one placement"
+else
+	bad "is measured once more, until each row is whole in one placement: $filled, $(gaps)"
+fi
+# A cell that is moved each time is given up.
+cell_ripc() { cell_made_up "$@"; }
+cell_ofi() { cell_made_up "$@"; }
+jq -c 'select(.program != "ucx")' "$work/results" >"$work/others" && mv "$work/others" "$work/results"
+echo '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":64,"placement":"mixed","round":1}' >>"$work/results"
+# shellcheck disable=SC2034
+next='' filled=0
+yes "far near" | tr ' ' '\n' | head -n 400 >"$work/places"
+fill
+if [ "$filled" -gt 0 ] && [ -s "$work/places" ] && [ $SECONDS -lt $later ]; then
+	ok "what is moved each time is given up"
+else
+	bad "what is moved each time is given up: $filled"
 fi
 finish
