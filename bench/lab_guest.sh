@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # One round of bench/lab.sh, inside a guest of the lab: libripc over rxe0 and siw0, beside perftest on the same devices and
-# plain sockets. Each figure is a line "NAME VALUE" in $RIPC_LAB_OUT/figures.
+# plain sockets. Each figure is a line "NAME VALUE" in $RIPC_LAB_OUT/figures; each that is not there, "NAME REASON" in missed.
 #
 # usage: bench/lab_guest.sh BUILD_DIR [PART...]     (default: all parts, see the end)
-#   LESS=1   divides all counts, to try the script itself; from 10 on there are fewer sizes, too
+#   LESS=1      divides all counts, to try the script itself; from 10 on there are fewer sizes, too
+#   BOOTS=1     that there are: the round trips of the ping-pong are shared out to them
+#   TIME=1200   seconds for all parts; each has its share, and what it leaves is for those after it
+shopt -s extglob
 build=$1
 shift
-less=${LESS:-1}
+less=${LESS:-1} boots=${BOOTS:-1} time=${TIME:-1200}
 # few A B: A, or with few counts B.
 few()
 {
@@ -21,6 +24,7 @@ client_cpu=0 server_cpu=1
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 : >"$RIPC_LAB_OUT/figures"
+: >"$RIPC_LAB_OUT/missed"
 roce=198.18.0.1 iwarp=198.18.1.1
 # RoCE v2 over IPv4: perftest must be told, libripc finds it.
 gid=$(rdma_gid=$(grep -l "RoCE v2" /sys/class/infiniband/rxe0/ports/1/gid_attrs/types/* 2>/dev/null | while read -r f; do
@@ -28,54 +32,108 @@ gid=$(rdma_gid=$(grep -l "RoCE v2" /sys/class/infiniband/rxe0/ports/1/gid_attrs/
 	grep -q '^0000:0000:0000:0000:0000:ffff:' "/sys/class/infiniband/rxe0/ports/1/gids/$g" && echo "$g"
 done | head -n 1) && echo "${rdma_gid:-1}")
 
-figure()
+# missed "NAME ..." REASON: puts down why these figures are not there.
+missed()
 {
-	[ -z "$2" ] || [ "$2" = null ] || echo "$1 $2" >>"$RIPC_LAB_OUT/figures"
+	local name reason
+	reason=$(tr -s ' \t\n' ' ' <<<"${2:-it ended without a word}")
+	for name in $1; do
+		echo "$name ${reason:0:160}" >>"$RIPC_LAB_OUT/missed"
+	done
+	echo "$1: $reason" >&2
 }
 
-# perftest TOOL ADDRESS ARGUMENTS...: prints the last line of its table.
+# figure NAME VALUE
+figure()
+{
+	if [ -n "$2" ] && [ "$2" != null ]; then
+		echo "$1 $2" >>"$RIPC_LAB_OUT/figures"
+	else
+		missed "$1" "its program printed no figure"
+	fi
+}
+
+# in_time "NAME ...": whether there is time for these; and $cell_s, how many seconds at most.
+in_time()
+{
+	cell_s=$((deadline - SECONDS))
+	[ $cell_s -gt 2 ] || { missed "$1" "time was up"; return 1; }
+	# What has begun may end, with a part of the time of those that follow.
+	cell_s=$((cell_s < 30 ? 30 : cell_s > 200 ? 200 : cell_s))
+}
+
+# why RC FILE...: the line of the output that says why.
+why()
+{
+	local rc=$1
+	shift
+	if [ "$rc" -eq 124 ]; then
+		echo "not finished in $cell_s s"
+	else
+		grep -ahm 1 -iE 'error|fail|unable|ripc-perf:|cannot' "$@" || tail -qn 1 "$@"
+	fi
+}
+
+# mine "NAME ..." WAIT OPTIONS -- TEST ARGUMENTS...: as ours, if there is time.
+mine()
+{
+	local names=$1 rc
+	shift
+	in_time "$names" || return 1
+	: >"$work/client.log"
+	ours "$@" 2>/dev/null && return 0
+	rc=$?
+	missed "$names" "$(why $rc "$work/client.log" "$work/server.log")"
+	return 1
+}
+
+# listens PORT: whether a process does, by TCP or by the connection manager.
+listens()
+{
+	[[ $(</proc/net/tcp)$(</proc/net/tcp6) == *:$(printf %04X "$1")\ +(0):0000\ 0A* ]] || [[ $(rdma resource show cm_id 2>/dev/null) == *":$1 "*LISTEN* ]]
+}
+
+# perftest NAME TOOL ADDRESS ARGUMENTS...: $line is the last line of its table; if there is none, the figure is missed.
 perftest()
 {
-	local tool=$1 address=$2 port=$((18000 + RANDOM % 2000)) server rc
-	shift 2
-	timeout 120 taskset -c $server_cpu "$tool" -p $port "$@" >"$work/pf.server" 2>&1 &
+	local name=$1 tool=$2 address=$3 port=$((18000 + RANDOM % 2000)) server rc
+	shift 3
+	line=''
+	in_time "$name" || return 1
+	timeout $cell_s taskset -c $server_cpu "$tool" -p $port "$@" >"$work/pf.server" 2>&1 &
 	server=$!
 	pids=("$server")
 	# One that fails at once has ended; one on a loaded machine takes its time.
 	for _ in {1..300}; do
 		kill -0 "$server" 2>/dev/null || break
-		ss -Hltn "sport = :$port" | grep -q . && break
-		rdma resource show cm_id 2>/dev/null | grep -q ":$port .*LISTEN" && break
+		listens $port && break
 		sleep 0.1
 	done
-	timeout 120 taskset -c $client_cpu "$tool" -p $port "$@" "$address" >"$work/pf.client" 2>&1
+	timeout $cell_s taskset -c $client_cpu "$tool" -p $port "$@" "$address" >"$work/pf.client" 2>&1
 	rc=$?
 	stop "$server"
 	pids=()
-	[ $rc -eq 0 ] || { echo "$tool $*: exit code $rc" >&2; tail -n 5 "$work/pf.client" >&2; return 1; }
-	grep -E '^ *[0-9]+ +[0-9]+ +[0-9.]+' "$work/pf.client" | tail -n 1
+	line=$(grep -E '^ *[0-9]+ +[0-9]+ +[0-9.]+' "$work/pf.client" | tail -n 1)
+	if [ $rc -ne 0 ] || [ -z "$line" ]; then
+		missed "$name" "$tool: $(why $rc "$work/pf.client" "$work/pf.server")"
+		return 1
+	fi
 }
 
 # Half a round trip is what perftest calls latency: its median, doubled; and megabytes of 2^20 bytes.
 pf_lat()
 {
-	local name=$1
-	shift
-	figure "$name" "$(perftest "$@" | awk '{ print 2 * $5 }')"
+	perftest "$@" && figure "$1" "$(awk '{ print 2 * $5 }' <<<"$line")"
 }
 
 pf_read_lat()
 {
-	local name=$1
-	shift
-	figure "$name" "$(perftest "$@" | awk '{ print $5 }')"
+	perftest "$@" && figure "$1" "$(awk '{ print $5 }' <<<"$line")"
 }
 
 pf_bw()
 {
-	local name=$1
-	shift
-	figure "$name" "$(perftest "$@" | awk '{ print $4 * 1.048576 }')"
+	perftest "$@" && figure "$1" "$(awk '{ print $4 * 1.048576 }' <<<"$line")"
 }
 
 rxe=(-d rxe0 -x "$gid" -F)
@@ -93,51 +151,55 @@ part_short()
 		events=()
 		[ $wait = poll ] || events=(-e)
 		pf_lat pf_ud_$wait ib_send_lat $roce "${rxe[@]}" -c UD -s 64 -n "$(n 5000)" "${events[@]}"
-		ours $wait transports=ib -- latency --size 64 --count "$(n 10000)" --kind short &&
+		mine ud_$wait $wait transports=ib -- latency --size 64 --count "$(n 10000)" --kind short &&
 			figure ud_$wait "$(result .rtt_us.p50)"
 		pf_lat pf_rc_$wait ib_send_lat $roce "${rxe[@]}" -c RC -s 64 -n "$(n 5000)" "${events[@]}"
-		ours $wait transports=ib short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
+		mine rc_$wait $wait transports=ib short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
 			figure rc_$wait "$(result .rtt_us.p50)"
 		pf_lat pf_siw_$wait ib_send_lat $iwarp "${siw[@]}" -s 64 -n "$(n 5000)" "${events[@]}"
-		ours $wait transports=iwarp/verbs short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
+		mine siw_$wait $wait transports=iwarp/verbs short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
 			figure siw_$wait "$(result .rtt_us.p50)"
-		ours $wait transports=iwarp/verbs short=udp -- latency --size 64 --count "$(n 10000)" --kind short \
+		mine "siwudp_$wait udp_$wait" $wait transports=iwarp/verbs short=udp -- latency --size 64 --count "$(n 10000)" --kind short \
 			--baseline udp && {
 			figure siwudp_$wait "$(result .rtt_us.p50)"
 			figure udp_$wait "$(result .baseline.rtt_us.p50)"
 		}
-		ours $wait transports=iwarp/soft short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
+		mine soft_$wait $wait transports=iwarp/soft short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
 			figure soft_$wait "$(result .rtt_us.p50)"
 	done
 }
 
-# The ping-pong of the theses: 50 to 1400 bytes; both ways of plain TCP beside it.
-pingpong_sizes=$(few "$(seq -s , 50 50 1400)" 50,700,1400)
+# The ping-pong of the theses: 50 to 1400 bytes, beside blocking TCP. Every other size first: what there is no time for is then
+# spread over them.
 part_pingpong()
 {
-	local kind name options i
-	for kind in short long; do
-		for name in soft siw siwudp ib; do
-			case $name in
-			soft) options=(transports=iwarp/soft short=rdma) ;;
-			siw) options=(transports=iwarp/verbs short=rdma) ;;
-			siwudp) options=(transports=iwarp/verbs short=udp) ;;
-			ib) options=(transports=ib) ;;
-			esac
-			[ $name = ib ] && [ $kind = short ] && [ "$(cat /sys/class/net/roce0/mtu)" -lt 2200 ] && continue
-			ours poll "${options[@]}" -- latency --size "$pingpong_sizes" --count "$(n 10000)" --kind $kind \
-				--baseline tcp:block || continue
-			# At once: in an emulator each start of jq takes a while.
-			jq -r --arg n "pp_${kind}_$name" --argjson sizes "[$pingpong_sizes]" '.results | to_entries[] |
-				($sizes[.key] | tostring) as $size | "\($n)_\($size) \(.value.rtt_us.p50)",
-				"\($n)_tcpblock_\($size) \(.value.baseline.rtt_us.p50)"' "$work/report.json" |
-				grep -v ' null$' >>"$RIPC_LAB_OUT/figures"
+	local kind name options i sizes names count
+	count=$(n $((10000 / boots)))
+	for sizes in $(few "$(seq -s , 50 100 1350) $(seq -s , 100 100 1400)" 50,700,1400); do
+		for kind in short long; do
+			for name in soft siw siwudp ib; do
+				case $name in
+				soft) options=(transports=iwarp/soft short=rdma) ;;
+				siw) options=(transports=iwarp/verbs short=rdma) ;;
+				siwudp) options=(transports=iwarp/verbs short=udp) ;;
+				ib) options=(transports=ib) ;;
+				esac
+				# shellcheck disable=SC2086 # they are words
+				names=$(printf "pp_${kind}_${name}_%s " ${sizes//,/ })
+				mine "$names" poll "${options[@]}" -- latency --size "$sizes" --count "$count" --kind $kind \
+					--baseline tcp:block || continue
+				# At once: in an emulator each start of jq takes a while.
+				jq -r --arg n "pp_${kind}_$name" --argjson sizes "[$sizes]" '.results | to_entries[] |
+					($sizes[.key] | tostring) as $size | "\($n)_\($size) \(.value.rtt_us.p50)",
+					"\($n)_tcpblock_\($size) \(.value.baseline.rtt_us.p50)"' "$work/report.json" |
+					grep -v ' null$' >>"$RIPC_LAB_OUT/figures"
+			done
 		done
 	done
-	ours poll transports=iwarp/soft -- latency --size 50,700,1400 --count "$(n 10000)" --kind short --baseline tcp:poll &&
-		for i in 0 1 2; do
-			figure tcppoll_$((i == 0 ? 50 : 700 * i)) "$(result .baseline.rtt_us.p50 $i)"
-		done
+	mine "tcppoll_50 tcppoll_700 tcppoll_1400" poll transports=iwarp/soft -- latency --size 50,700,1400 --count "$count" --kind short \
+		--baseline tcp:poll && for i in 0 1 2; do
+		figure tcppoll_$((i == 0 ? 50 : 700 * i)) "$(result .baseline.rtt_us.p50 $i)"
+	done
 }
 
 part_bandwidth()
@@ -148,14 +210,14 @@ part_bandwidth()
 		count=$(n $((512 * 1024 * 1024 / bytes < 4000 ? 512 * 1024 * 1024 / bytes : 4000)))
 		pf_bw pf_siw_read_$size ib_read_bw $iwarp "${siw[@]}" -s "$bytes" -n "$count"
 		pf_bw pf_siw_write_$size ib_write_bw $iwarp "${siw[@]}" -s "$bytes" -n "$count"
-		ours poll transports=iwarp/verbs -- bandwidth --size $size --count "$count" --baseline tcp:poll && {
+		mine "siw_bw_$size tcp_bw_$size" poll transports=iwarp/verbs -- bandwidth --size $size --count "$count" --baseline tcp:poll && {
 			figure siw_bw_$size "$(result .mb_per_s)"
 			figure tcp_bw_$size "$(result .baseline.mb_per_s)"
 		}
 		count=$((count / 4 > 20 ? count / 4 : 20))
 		pf_bw pf_rxe_read_$size ib_read_bw $roce "${rxe[@]}" -s "$bytes" -n "$count"
 		pf_bw pf_rxe_write_$size ib_write_bw $roce "${rxe[@]}" -s "$bytes" -n "$count"
-		ours poll transports=ib -- bandwidth --size $size --count "$count" && figure rxe_bw_$size "$(result .mb_per_s)"
+		mine rxe_bw_$size poll transports=ib -- bandwidth --size $size --count "$count" && figure rxe_bw_$size "$(result .mb_per_s)"
 	done
 }
 
@@ -174,10 +236,10 @@ part_long()
 			bytes=$(numfmt --from=iec $size)
 			pf_read_lat pf_${dev}_readlat_$size ib_read_lat $address "${args[@]}" -s "$bytes" -n "$(n 500)"
 			pf_lat pf_${dev}_writelat_$size ib_write_lat $address "${args[@]}" -s "$bytes" -n "$(n 500)"
-			ours poll transports=$transport short=rdma -- latency --size $size --count "$(n 500)" --kind long &&
+			mine ${dev}_long_$size poll transports=$transport short=rdma -- latency --size $size --count "$(n 500)" --kind long &&
 				figure ${dev}_long_$size "$(result .rtt_us.p50)"
-			ours poll transports=$transport short=rdma -- latency --size $size --count "$(n 500)" --kind long --returns &&
-				figure ${dev}_return_$size "$(result .rtt_us.p50)"
+			mine ${dev}_return_$size poll transports=$transport short=rdma -- latency --size $size --count "$(n 500)" --kind long \
+				--returns && figure ${dev}_return_$size "$(result .rtt_us.p50)"
 		done
 	done
 }
@@ -185,7 +247,7 @@ part_long()
 # Files as in the theses, against plain blocking TCP in the same two processes, and what a read of that size allows.
 part_files()
 {
-	local name options size count id port line to sizes
+	local name names options size count id port line to rc sizes
 	sizes=$(few "128K:1000 1M:200 8M:30 80M:6" "128K:1000 1M:200")
 	for name in soft siw ib; do
 		case $name in
@@ -193,23 +255,33 @@ part_files()
 		siw) options=transports=iwarp/verbs ;;
 		ib) options=transports=ib ;;
 		esac
-		coproc SERVER { exec taskset -c $server_cpu "$build/bench/files" server "$options"; }
+		names=" $sizes" names=${names// / file_${name}_} names=${names//:+([0-9])}
+		in_time "$names" || continue
+		coproc SERVER { exec taskset -c $server_cpu "$build/bench/files" server "$options" 2>"$work/files.server"; }
 		to=${SERVER[1]}
 		if ! read -r -t 60 id port <&"${SERVER[0]}"; then
-			echo "files $options: no server" >&2
+			missed "$names" "no server: $(tail -n 1 "$work/files.server")"
 			stop "$SERVER_PID"
 			continue
 		fi
 		for size in $sizes; do
 			count=${size#*:} size=${size%:*}
-			line=$(timeout 300 taskset -c $client_cpu "$build/bench/files" client "$id" "$port" \
-				"$(numfmt --from=iec "$size")" "$(n "$count")" "$options") || continue
+			in_time "file_${name}_$size" || continue
+			line=$(timeout $cell_s taskset -c $client_cpu "$build/bench/files" client "$id" "$port" \
+				"$(numfmt --from=iec "$size")" "$(n "$count")" "$options" 2>"$work/files.client")
+			rc=$?
+			[ $rc -eq 0 ] || { missed "file_${name}_$size" "$(why $rc "$work/files.client" "$work/files.server")"; continue; }
 			figure "file_${name}_$size" "$(jq .us <<<"$line")"
 			figure "file_${name}_tcp_$size" "$(jq .tcp_us <<<"$line")"
 			figure "file_${name}_times_$size" "$(jq .times_tcp <<<"$line")"
 		done
 		eval "exec $to>&-"
-		wait "$SERVER_PID" 2>/dev/null
+		# It ends with its input; one that serves somebody who has gone may wait for him.
+		for _ in {1..50}; do
+			kill -0 "$SERVER_PID" 2>/dev/null || break
+			sleep 0.1
+		done
+		stop "$SERVER_PID"
 	done
 	for size in $sizes; do
 		count=$(n "${size#*:}") size=${size%:*}
@@ -221,24 +293,29 @@ part_files()
 # other NAME PORT FILTER SERVER... -- CLIENT...: the figure is what awk's FILTER prints of the client's output.
 other()
 {
-	local name=$1 port=$2 filter=$3 words=() server
+	local name=$1 port=$2 filter=$3 words=() server value
 	shift 3
 	while [ "$1" != -- ]; do
 		words+=("$1")
 		shift
 	done
 	shift
-	timeout -k 2 30 taskset -c $server_cpu "${words[@]}" >"$work/other.server" 2>&1 &
+	command -v "${words[0]}" >/dev/null || { missed "$name" "${words[0]} is not installed"; return; }
+	in_time "$name" || return
+	timeout -k 2 40 taskset -c $server_cpu "${words[@]}" >"$work/other.server" 2>&1 &
 	server=$!
-	for _ in {1..30}; do
-		ss -Hltn "sport = :$port" | grep -q . && break
+	for _ in {1..50}; do
+		listens "$port" && break
 		sleep 0.1
 	done
-	timeout -k 2 20 taskset -c $client_cpu "$@" >"$work/other.client" 2>&1
-	figure "$name" "$(awk "$filter" "$work/other.client")"
-	grep -q "^$name " "$RIPC_LAB_OUT/figures" ||
-		{ echo "$name: no figure" >&2; tail -n 5 "$work/other.server" "$work/other.client" >&2; }
+	timeout -k 2 30 taskset -c $client_cpu "$@" >"$work/other.client" 2>&1
+	value=$(awk "$filter" "$work/other.client")
 	stop $server
+	if [ -n "$value" ]; then
+		figure "$name" "$value"
+	else
+		missed "$name" "$1: $(why 0 "$work/other.client" "$work/other.server")"
+	fi
 }
 
 # Others on the same devices, where they run: UCX 1.13 aborts on rxe, but for its lower layer over RC. The median of
@@ -248,29 +325,52 @@ part_others()
 	local tls address count
 	count=$(n 5000)
 	[ "$count" -ge 2100 ] || count=2100
-	command -v ucx_perftest >/dev/null && for tls in rc_verbs ud_verbs; do
+	for tls in rc_verbs ud_verbs; do
 		export UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=$gid UCX_WARN_UNUSED_ENV_VARS=n
 		other uct_$tls 19990 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19990 -- \
 			ucx_perftest $roce -p 19990 -x $tls -d rxe0:1 -t am_lat -s 64 -n "$count" -w 100
 		# rc_v and ud_v are these with what sets up their connections.
-		other ucx_$tls 19991 '/^Final:/ { print 2 * $3 }' env "UCX_TLS=${tls%erbs}" ucx_perftest -p 19991 -- \
-			env "UCX_TLS=${tls%erbs}" ucx_perftest $roce -p 19991 -t tag_lat -s 64 -n "$count" -w 100
+		export UCX_TLS=${tls%erbs}
+		other ucx_$tls 19991 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19991 -- \
+			ucx_perftest $roce -p 19991 -t tag_lat -s 64 -n "$count" -w 100
+		unset UCX_TLS
 	done
-	command -v fi_pingpong >/dev/null && for address in $roce $iwarp; do
+	for address in $roce $iwarp; do
 		other "fi_$([ "$address" = $roce ] && echo rxe || echo siw)" 47592 '$1 == "64" { print 2 * $(NF - 1) }' \
 			fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" -s "$address" -- \
 			fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" "$address"
 	done
 	# Sockets over RDMA: it prints half a round trip.
-	command -v rstream >/dev/null && for address in $roce $iwarp; do
+	for address in $roce $iwarp; do
 		other "rs_$([ "$address" = $roce ] && echo rxe || echo siw)" 17471 '$2 == "64" { print 2 * $NF }' \
 			rstream -p 17471 -S 64 -C 1 -I "$(n 5000)" -- rstream -s "$address" -p 17471 -S 64 -C 1 -I "$(n 5000)"
 	done
 }
 
+# share PART: how much of the time it needs, beside the others.
+share()
+{
+	case $1 in
+	short | others) echo 3 ;;
+	files) echo 4 ;;
+	bandwidth) echo 6 ;;
+	long) echo 7 ;;
+	pingpong) echo 8 ;;
+	*) return 1 ;;
+	esac
+}
+
 [ $# -gt 0 ] || set -- short bandwidth long files pingpong others
+left=0
 for part in "$@"; do
-	start=$SECONDS
+	one=$(share "$part") || { echo "lab_guest: $part: parts are short, bandwidth, long, files, pingpong and others" >&2; exit 2; }
+	left=$((left + one))
+done
+for part in "$@"; do
+	start=$SECONDS one=$(share "$part")
+	deadline=$((start + (time - start) * one / left))
+	left=$((left - one))
 	"part_$part"
 	figure "seconds_$part" $((SECONDS - start))
+	echo "lab_guest: $part: $((SECONDS - start)) s" >&2
 done
