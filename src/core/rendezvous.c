@@ -15,7 +15,7 @@
 
 /* ---- finding, freeing ---- */
 
-static struct ripc__rndv *find(struct ripc__peer *p, uint64_t id)
+struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id)
 {
 	struct ripc__list *n;
 
@@ -42,8 +42,7 @@ static void item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	it->mr = NULL;
 }
 
-/* Gives back the memory of items that will not be delivered. No read is out and nobody can write it. */
-static void items_release(struct ripc__rndv *r)
+void ripc__rndv_release(struct ripc__rndv *r)
 {
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
@@ -111,13 +110,12 @@ static void deliver(struct ripc_service *s, struct ripc__peer *p)
 	}
 }
 
-/* Drops a message that will not be delivered and tells the peer, unless status is 0. No read is out. */
-static void drop(struct ripc__rndv *r, int status)
+void ripc__rndv_drop(struct ripc__rndv *r, int status)
 {
 	struct ripc_service *s = r->service;
 	struct ripc__peer *p = r->peer;
 
-	items_release(r);
+	ripc__rndv_release(r);
 	uncount(r);
 	if (status && r->lane)
 		ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id, (uint32_t)status);
@@ -129,14 +127,13 @@ static void drop(struct ripc__rndv *r, int status)
 		ripc__wake(s->ctx, &s->receivers);
 }
 
-/* As drop(), but waits for the reads that are out, and for the writes that were granted. */
-static void fail(struct ripc__rndv *r, int status)
+void ripc__rndv_fail(struct ripc__rndv *r, int status)
 {
 	ripc__list_del(&r->work);
 	r->status = status;
 	r->state = RIPC__RNDV_DYING;
 	if (!r->reads && !r->granted)
-		drop(r, status);
+		ripc__rndv_drop(r, status);
 }
 
 /* One item has arrived: what it means for its memory, and where the application finds it. Return: whether it stays the sender's. */
@@ -201,7 +198,7 @@ static bool item_rescue(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	return true;
 }
 
-static void ready(struct ripc__rndv *r)
+void ripc__rndv_ready(struct ripc__rndv *r)
 {
 	struct ripc_service *s = r->service;
 	struct ripc__peer *p = r->peer;
@@ -209,7 +206,7 @@ static void ready(struct ripc__rndv *r)
 
 	for (unsigned i = 0; i < r->nitems; i++)
 		if (!item_rescue(r, &r->items[i])) {
-			fail(r, -ENOBUFS);
+			ripc__rndv_fail(r, -ENOBUFS);
 			return;
 		}
 	for (unsigned i = 0; i < r->nitems; i++)
@@ -228,7 +225,7 @@ static void ready(struct ripc__rndv *r)
 static void ready_if_complete(struct ripc__rndv *r)
 {
 	if (r->state == RIPC__RNDV_MOVING && !r->reads && !r->granted && r->next == r->nitems)
-		ready(r);
+		ripc__rndv_ready(r);
 }
 
 /* ---- moving ---- */
@@ -253,8 +250,7 @@ static bool item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	return false;
 }
 
-/* Finds memory for one item. Return: false: there is none. */
-static bool item_place(struct ripc__rndv *r, struct ripc__rndv_item *it)
+bool ripc__rndv_place(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	if (item_claim(r, it))
 		return true;
@@ -269,7 +265,7 @@ static int item_start(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc__tp *tp = &r->ctx->tp[r->lane->tp];
 
-	if (!item_place(r, it))
+	if (!ripc__rndv_place(r, it))
 		return -ENOBUFS;
 	if (it->how == RIPC__HOW_READ) {
 		it->mr = ripc__local_mr(r->ctx, r->lane->tp, it->region, it->base, it->len,
@@ -334,7 +330,7 @@ static bool item_begin(struct ripc__rndv *r, struct ripc__rndv_item *it)
 		  "service %llu: no memory for a long item of %llu bytes from peer %s: %s",
 		  (unsigned long long)r->service->id, (unsigned long long)it->len,
 		  ripc__instance_text(r->peer->instance), ripc_detail());
-	fail(r, rc);
+	ripc__rndv_fail(r, rc);
 	return false;
 }
 
@@ -450,7 +446,7 @@ void ripc__rndv_read_done(struct ripc__rndv *r, int status)
 	}
 	if (r->state == RIPC__RNDV_DYING) {
 		if (!r->reads && !r->granted)
-			drop(r, r->status);
+			ripc__rndv_drop(r, r->status);
 	} else {
 		ready_if_complete(r);
 	}
@@ -462,20 +458,20 @@ void ripc__rndv_read_done(struct ripc__rndv *r, int status)
 
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id)
 {
-	struct ripc__rndv *r = find(lane->peer, id);
+	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
 
 	if (!r || r->lane != lane || !r->granted)
 		return;
 	r->granted = false;
 	if (r->state == RIPC__RNDV_DYING && !r->reads)
-		drop(r, r->status);
+		ripc__rndv_drop(r, r->status);
 	else
 		ready_if_complete(r);
 }
 
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 {
-	struct ripc__rndv *r = find(lane->peer, id);
+	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
 
 	/* Not here: its DONE is on its way. */
 	if (!r || r->lane != lane)
@@ -483,256 +479,9 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 	/* Behind the last write that was granted. */
 	r->granted = false;
 	if (r->state == RIPC__RNDV_WAITING || r->state == RIPC__RNDV_MOVING)
-		fail(r, -ECANCELED);
+		ripc__rndv_fail(r, -ECANCELED);
 	else if (r->state == RIPC__RNDV_DYING && !r->reads)
-		drop(r, r->status);
-}
-
-/* ---- arrival ---- */
-
-static void answer(struct ripc__lane *lane, uint64_t id, int status)
-{
-	ripc__lane_word(lane, RIPC__DONE, 0, 0, id, (uint32_t)status);
-}
-
-/* A return buffer that the message says it used: it must be one that this peer could write, for this service. */
-static struct ripc__return *used_return(struct ripc__rndv *r, uint64_t id, uint64_t len)
-{
-	struct ripc__return *ret = ripc__return_find(r->ctx, id);
-
-	if (!ret || ret->lane != r->lane || ret->service != r->service || ret->arriving ||
-	    len > ret->len)
-		return NULL;
-	ret->arriving = true;
-	return ret;
-}
-
-/* An item whose bytes are here already. Return: 0, -ENOBUFS, or -EPROTO. */
-static int item_here(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t return_id,
-		     const uint8_t *bytes)
-{
-	if (!it->len)
-		return 0;
-	if (return_id) {
-		it->ret = used_return(r, return_id, it->len);
-		if (!it->ret)
-			return -EPROTO;
-		it->base = it->ret->base;
-		it->region = it->ret->region;
-	} else if (!item_place(r, it)) {
-		return -ENOBUFS;
-	}
-	if (bytes)
-		memcpy(it->base, bytes, it->len);
-	return 0;
-}
-
-static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *moves)
-{
-	const uint8_t *payload = h->payload;
-	int rc = 0;
-
-	*moves = false;
-	for (unsigned i = 0; i < r->nitems; i++) {
-		struct ripc__rndv_item *it = &r->items[i];
-		struct ripc__desc d;
-
-		ripc__desc_get(&d, h->items, i);
-		it->how = (uint8_t)d.how;
-		it->len = d.len;
-		/* What no memory of this host could hold does not even wait for some. */
-		if (d.len >> RIPC__CLASS_MAX || d.len > r->ctx->host_bytes) {
-			rc = rc ? rc : -ENOBUFS;
-			continue;
-		}
-		r->bytes += d.len;
-		switch (d.how) {
-		case RIPC__HOW_INLINE:
-			if (!rc)
-				rc = item_here(r, it, d.addr, payload);
-			payload += d.len;
-			break;
-		case RIPC__HOW_WRITTEN:
-			if (!rc)
-				rc = d.addr ? item_here(r, it, d.addr, NULL) : -EPROTO;
-			break;
-		case RIPC__HOW_HANDED:
-			*moves = true;
-			if (!(r->lane->caps & RIPC__CAP_HANDOVER))
-				rc = -EPROTO;
-			if (!rc)
-				rc = ripc__debt_new(r->lane, d.key, d.addr, d.len, r->id, i,
-						    &it->debt, &it->base);
-			break;
-		default:
-			it->raddr = d.addr;
-			it->rkey = d.key;
-			*moves = true;
-			if (!(r->lane->caps &
-			      (d.how == RIPC__HOW_READ ? RIPC__CAP_READ : RIPC__CAP_WRITE)))
-				rc = -EPROTO;
-			break;
-		}
-		if (rc == -EPROTO)
-			return rc;
-	}
-	return rc;
-}
-
-/*
- * Drops those that an earlier lane left behind and that were not sent again before this one: a sender sends to one service in
- * the order of the ids, so they were withdrawn. Otherwise this one would wait for them, and for ever.
- */
-static void drop_withdrawn(const struct ripc__rndv *r)
-{
-	struct ripc__peer *p = r->peer;
-	struct ripc__list *n;
-again:
-	ripc__list_for_each (n, &p->rndvs) {
-		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, of_peer);
-
-		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&
-		    old->id < r->id) {
-			drop(old, 0);
-			goto again;
-		}
-	}
-}
-
-/* Joins the lists, in the place of a suspended one with the same id. Return: -EPROTO: that id is under way. */
-static int join(struct ripc__rndv *r)
-{
-	struct ripc__rndv *old = find(r->peer, r->id);
-
-	if (!old) {
-		ripc__list_add(&r->service->longs, &r->link);
-		ripc__list_add(&r->peer->rndvs, &r->of_peer);
-		return 0;
-	}
-	if (old->state != RIPC__RNDV_SUSPENDED || old->service != r->service)
-		return -EPROTO;
-	ripc__list_add(&old->link, &r->link);
-	ripc__list_add(&old->of_peer, &r->of_peer);
-	ripc__rndv_free(old);
-	return 0;
-}
-
-static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
-		   uint32_t units)
-{
-	struct ripc *ctx = lane->ctx;
-	struct ripc__rndv *r = calloc(1, sizeof(*r) + h->nitems * sizeof(r->items[0]));
-	struct ripc__message *m = r ? ripc__message_new(ctx, h->nitems) : NULL;
-	bool moves;
-	int rc;
-
-	if (!m ||
-	    (!lane->peer->finished && !(lane->peer->finished = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
-		if (m)
-			ripc__message_drop(m);
-		free(r);
-		ctx->stats.dropped_no_memory++;
-		ripc__flow_consume(flow, units);
-		answer(lane, h->u[0], -ENOBUFS);
-		return;
-	}
-	ctx->unfinished++;
-	r->ctx = ctx;
-	r->service = flow->service;
-	r->peer = lane->peer;
-	r->lane = lane;
-	r->id = h->u[0];
-	r->source = h->source;
-	r->nitems = h->nitems;
-	r->message = m;
-	ripc__list_init(&r->link);
-	ripc__list_init(&r->of_peer);
-	ripc__list_init(&r->work);
-	m->flow = flow;
-	m->units = units;
-	m->pub.is_long = 1;
-	m->pub.source = h->source;
-	m->pub.dest = h->dest;
-	m->pub.nreturns = h->nreturns;
-	memcpy(m->pub.instance, lane->peer->instance, 16);
-	drop_withdrawn(r);
-	rc = join(r);
-	if (!rc)
-		rc = items_take(r, h, &moves);
-	m->long_bytes = r->bytes;
-	if (rc == -EPROTO) {
-		items_release(r);
-		ripc__rndv_free(r);
-		ripc__lane_bad(lane, "long message that does not fit what was agreed before");
-		return;
-	}
-	if (rc) {
-		ctx->stats.dropped_no_memory++;
-		fail(r, rc);
-		return;
-	}
-	if (!moves) {
-		r->state = RIPC__RNDV_MOVING;
-		r->next = r->nitems;
-		ready(r);
-		return;
-	}
-	r->state = RIPC__RNDV_WAITING;
-	ripc__rndv_resume(flow->service);
-}
-
-/*
- * Suspended messages whose sender has given up since: they will not be sent again, and must not hold back what comes
- * behind them.
- */
-static void drop_given_up(struct ripc__peer *p)
-{
-	struct ripc__list *n = p->rndvs.next;
-
-	while (n != &p->rndvs) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
-
-		n = n->next;
-		if (r->state == RIPC__RNDV_SUSPENDED && r->id < p->finished_below) {
-			drop(r, 0);
-			/* Dropping delivers others. */
-			n = p->rndvs.next;
-		}
-	}
-}
-
-void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
-			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
-{
-	struct ripc *ctx = lane->ctx;
-	struct ripc__peer *p = lane->peer;
-	struct ripc__tp *tp = &ctx->tp[lane->tp];
-	uint64_t id = h->u[0], below = h->u[1];
-
-	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
-		ripc__lane_bad(lane, "long message with an id out of bounds");
-	} else {
-		ripc__peer_finish_below(p, below);
-		drop_given_up(p);
-		if (ripc__peer_finished(p, id)) {
-			/* Sent again over a new lane, since our answer was lost with the old one. */
-			ctx->stats.duplicates++;
-			p->stats.duplicates++;
-			ripc__flow_consume(flow, units);
-			answer(lane, id, 0);
-		} else if (!flow->service) {
-			ctx->stats.dropped_no_service++;
-			ripc__flow_consume(flow, units);
-			answer(lane, id, -EHOSTUNREACH);
-		} else {
-			arrive(lane, flow, h, units);
-		}
-	}
-	/* What was inline has been copied: long items have buffers of their own. */
-	if (ev->token)
-		tp->ops->release(tp->t, ev->token);
-	if (lane->state == RIPC__LANE_UP)
-		ripc__lane_repost(lane);
+		ripc__rndv_drop(r, r->status);
 }
 
 /* ---- the end of lanes, peers and services ---- */
@@ -747,7 +496,7 @@ static bool drop_one(struct ripc__peer *peer, enum ripc__rndv_state state,
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
 
 		if (r->state == state && r->lane == lane) {
-			drop(r, 0);
+			ripc__rndv_drop(r, 0);
 			return true;
 		}
 	}
@@ -768,7 +517,7 @@ void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 		ripc__list_del(&r->work);
 		if (r->state == RIPC__RNDV_DYING)
 			continue;
-		items_release(r);
+		ripc__rndv_release(r);
 		uncount(r);
 		r->lane = NULL;
 		r->state = RIPC__RNDV_SUSPENDED;
@@ -804,10 +553,11 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 			r->status = -EHOSTUNREACH;
 			r->state = RIPC__RNDV_DYING;
 		} else {
-			items_release(r);
+			ripc__rndv_release(r);
 			uncount(r);
 			if (r->lane)
-				answer(r->lane, r->id, -EHOSTUNREACH);
+				ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id,
+						(uint32_t)-EHOSTUNREACH);
 			ripc__rndv_free(r);
 		}
 	}

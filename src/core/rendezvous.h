@@ -64,7 +64,7 @@ struct ripc__rndv {
 	struct ripc__rndv_item items[];
 };
 
-/* A LONG arrived for a service. The flow holds units for it. */
+/* arrival.c: a LONG arrived for a service. The flow holds units for it. */
 void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
 			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
@@ -80,5 +80,18 @@ void ripc__rndv_resume(struct ripc_service *s);
 void ripc__rndv_service_gone(struct ripc_service *s);
 /* ripc_close(): no transport moves anything any more. */
 void ripc__rndv_free(struct ripc__rndv *r);
+
+/* For arrival.c. Of a peer, by its id; NULL: there is none. */
+struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id);
+/* Finds memory for one item. Return: false: there is none. */
+bool ripc__rndv_place(struct ripc__rndv *r, struct ripc__rndv_item *it);
+/* All its items are here: it is delivered when those before it are. */
+void ripc__rndv_ready(struct ripc__rndv *r);
+/* Gives back the memory of items that will not be delivered. No read is out and nobody can write it. */
+void ripc__rndv_release(struct ripc__rndv *r);
+/* Drops a message that will not be delivered and tells the peer, unless status is 0. No read is out. */
+void ripc__rndv_drop(struct ripc__rndv *r, int status);
+/* As ripc__rndv_drop(), but waits for the reads that are out, and for the writes that were granted. */
+void ripc__rndv_fail(struct ripc__rndv *r, int status);
 
 #endif
