@@ -3,11 +3,16 @@
 #include "harness.h"
 
 #include <dirent.h>
+#include <net/if.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* Test cases run in child processes: what they count must be shared. */
 static unsigned *skipped;
@@ -72,6 +77,21 @@ uint64_t test_ids(void)
 	while (!ids && getrandom(&ids, sizeof(ids), 0) == sizeof(ids))
 		ids &= 0x7fffffffffffff00;
 	return ids;
+}
+
+bool test_own_network(void)
+{
+	struct ifreq ifr = {.ifr_name = "lo"};
+	int fd;
+
+	if (unshare(CLONE_NEWNET))
+		return false;
+	ifr.ifr_flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK;
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+	close(fd);
+	return true;
 }
 
 uint64_t test_number(const char *name, uint64_t otherwise)

@@ -4,6 +4,7 @@
 #define RIPC_TESTS_HARNESS_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -26,6 +27,12 @@ uint64_t test_seed(void);
  * which two runs may share. The same in all its test cases, and in the processes they make.
  */
 uint64_t test_ids(void);
+
+/*
+ * Goes on in a network namespace of its own, with a loopback that is up, where ids and ports are nobody else's. Return: whether
+ * that is permitted; nothing has changed if not.
+ */
+bool test_own_network(void);
 
 /* The number in an environment variable, or what it is otherwise. */
 uint64_t test_number(const char *name, uint64_t otherwise);

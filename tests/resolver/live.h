@@ -12,13 +12,9 @@
 #include "core/log.h"
 #include "resolver/resolver.h"
 
-#include <net/if.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define TOLD_MAX 64
@@ -40,14 +36,7 @@ static uint16_t port;
 static inline void setup(void)
 {
 	rng = test_seed() + (uint64_t)getpid();
-	if (!unshare(CLONE_NEWNET)) {
-		struct ifreq ifr = {.ifr_name = "lo"};
-		int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-		ifr.ifr_flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK;
-		ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
-		close(fd);
-	}
+	test_own_network();
 	service = test_random(&rng) >> 1 | 1;
 	port = (uint16_t)(20000 + test_random(&rng) % 12000);
 }
