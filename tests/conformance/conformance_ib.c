@@ -7,25 +7,28 @@
 
 static const struct {
 	const char *name, *options;
-	bool datagram;
+	bool datagram, small_packets;
 } configs[] = {
-	{"ud", "", true},
-	{"rc", "short=rdma", false},
-	/* And everything is copied, completes one by one and goes in smaller packets. */
-	{"uc", "short=rdma ib_qp=uc inline=0 signal_every=1 path_mtu=1024", false},
+	{"ud", "", true, false},
+	{"rc", "short=rdma", false, false},
+	/* And everything is copied, completes one by one and, where sizes are the question, goes in smaller packets. */
+	{"uc", "short=rdma ib_qp=uc inline=0 signal_every=1", false, true},
 };
 
 static const char *interfaces;
 
 static void run_one(const struct conf_case *k, int which)
 {
+	/* In all cases they would be four times the work of the emulated kernel, which is most of the suite's time. */
+	bool small = configs[which].small_packets && !strcmp(k->name, "long_sizes");
 	static char options[320];
 	struct conf c;
 
 	real_environment(&c, "ib", configs[which].name, "");
-	snprintf(options, sizeof(options), "%s%s port=%u transports=ib %s",
+	snprintf(options, sizeof(options), "%s%s port=%u transports=ib %s%s",
 		 interfaces ? "interfaces=" : "", interfaces ? interfaces : "",
-		 20000 + (unsigned)(c.seed % 12000), configs[which].options);
+		 20000 + (unsigned)(c.seed % 12000), configs[which].options,
+		 small ? " path_mtu=1024" : "");
 	c.options = options;
 	c.datagram = configs[which].datagram;
 	/* In a guest the kernel takes a second for the connections of each. */
