@@ -97,19 +97,9 @@ has "names it" "$out" "cannot be made: no server over "
 # The moments of arrival come over a connection, and overtake the reply that announces them.
 expect "one by datagrams" 0 100 ./tools/ripc-perf --experiment E2 -c 1 -t iwarp/soft
 has "is made in all its runs, too" "$out" "E2: [23] of 3 runs made"
-# Here, and in the lab with devices.
-if [ -n "${RIPC_LAB_IB-}" ] && grep -q "define HAVE_VERBS" config.h; then
-	for words in "--qp rc" "--qp uc --op write-imm --signal 32" "--qp rc --op write --inline 64 --depth 1" "--qp ud -w block"; do
-		# The words are meant to be split.
-		expect "queue pairs alone: $words" 0 60 ./tools/ripc-perf verbs --device "$RIPC_LAB_IB" --rate 0 --count 300 $words
-		has "none lost" "$out" " 64  *300  *0  *0  *0  *0 "
-	done
-	expect "queue pairs of iWARP" 3 60 ./tools/ripc-perf verbs --device "$RIPC_LAB_IWARP"
-	has "are not made by hand" "$err" "connection manager alone"
-else
-	expect "queue pairs alone" 3 60 ./tools/ripc-perf verbs --device none0
-	has "need a device" "$err" "none0: there is no RDMA device\|libibverbs was left out"
-fi
+# With devices: tests/lab/test_queues.sh.
+expect "queue pairs alone" 3 60 ./tools/ripc-perf verbs --device none0
+has "need a device" "$err" "none0: there is no RDMA device\|libibverbs was left out"
 expect "one that needs them" 0 60 ./tools/ripc-perf --experiment E7 -c 5 -t iwarp/soft
 has "names what cannot be made" "$out" "cannot be made: no queue pairs\|E7: 7 of 7"
 mkdir "$work/reports"
