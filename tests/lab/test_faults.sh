@@ -77,7 +77,7 @@ expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$wor
 case $device in
 rxe* | siw*)
 	serve removed
-	timeout 400 ./tools/ripc-perf bandwidth -s 256K -c 2000 --verify --timeout 60000 >"$out" 2>"$err" &
+	timeout 400 ./tools/ripc-perf bandwidth -s 256K -c 1000 --verify --timeout 60000 >"$out" 2>"$err" &
 	client=$!
 	sleep 3
 	timeout 60 rdma link delete "$device"
