@@ -13,6 +13,11 @@ boots=${2:-3}
 shift $(($# < 2 ? $# : 2))
 top=$(cd "$(dirname "$0")/.." && pwd)
 [ -x "$build/tools/ripc-perf" ] || { echo "lab: $build/tools/ripc-perf is not there: run make in $build" >&2; exit 1; }
+parts="short bandwidth long files pingpong others"
+for part in "$@"; do
+	[[ " $parts " == *" $part "* ]] || { echo "lab: $part: parts are $parts" >&2; exit 1; }
+done
+[[ $boots =~ ^[1-9][0-9]*$ ]] || { echo "lab: $boots boots: a whole number" >&2; exit 1; }
 export LESS=${LESS:-2} BOOTS=$boots
 [[ ${MINUTES:-30} =~ ^[1-9][0-9]*$ ]] || { echo "lab: MINUTES=$MINUTES: a whole number" >&2; exit 1; }
 # A boot begins and ends in some seconds; what has begun in its time may end.
@@ -25,24 +30,23 @@ trap 'exit 130' INT TERM
 # shellcheck source=lib.sh
 . "$top/bench/lib.sh"
 
-value()
-{
-	awk -v n="$1" '$1 == n { print $2 }' "$work/out/figures"
-}
+# What one boot measured, by name.
+declare -A figures
 
 # ratio NAME A B [C]: a figure of its own, boot by boot: A / B, or C / (A x B).
 ratio()
 {
-	note "$1" "$(awk -v a="$(value "$2")" -v b="$(value "$3")" -v c="$4" \
-		'BEGIN { if (a > 0 && b > 0) print c == "" ? a / b : c / (a * b) }')"
+	local a=${figures[$2]:-} b=${figures[$3]:-}
+	[ -n "$a" ] && [ -n "$b" ] || return 0
+	note "$1" "$(awk -v a="$a" -v b="$b" -v c="${4:-}" 'BEGIN { if (a > 0 && b > 0) print c == "" ? a / b : c / (a * b) }')"
 }
 
 # sum NAME A B FACTOR: A + FACTOR x B.
 sum()
 {
-	local text
-	text=$(awk -v a="$(value "$2")" -v b="$(value "$3")" -v f="$4" 'BEGIN { if (a > 0 && b > 0) print a + f * b }')
-	[ -z "$text" ] || echo "$1 $text" >>"$work/out/figures"
+	local a=${figures[$2]:-} b=${figures[$3]:-}
+	[ -n "$a" ] && [ -n "$b" ] || return 0
+	figures[$1]=$(awk -v a="$a" -v b="$b" -v f="$4" 'BEGIN { if (a > 0 && b > 0) print a + f * b }')
 }
 
 sizes="64K 256K 1M 4M 16M"
@@ -56,14 +60,17 @@ for ((boot = 1; boot <= boots; boot++)); do
 	case $rc in
 	0) ;;
 	77 | 125) tail -n 5 "$work/log" >&2; exit "$rc" ;;
-	2) exit 2 ;;
 	*)
 		cut -c1-160 "$work/log" | tail -n 20 >&2
-		echo "boot $boot of $boots was cut short (exit code $rc): $(tail -n 1 "$work/log" | cut -c1-160)" | tee -a "$work/cut" >&2
+		echo "boot $boot of $boots ended with exit code $rc: $(tail -n 1 "$work/log" | cut -c1-160)" | tee -a "$work/cut" >&2
 		;;
 	esac
 	cat "$work/out/missed" >>"$work/missed" 2>/dev/null
 	[ -s "$work/out/figures" ] || continue
+	figures=()
+	while read -r name value; do
+		figures[$name]=$value
+	done <"$work/out/figures"
 	for wait in poll block; do
 		for pair in ud:pf_ud rc:pf_rc siw:pf_siw siwudp:udp; do
 			ratio "r_${pair%:*}_$wait" "${pair%:*}_$wait" "${pair#*:}_$wait"
@@ -98,9 +105,9 @@ for ((boot = 1; boot <= boots; boot++)); do
 			done
 		done
 	done
-	while read -r name value; do
-		note "$name" "$value"
-	done <"$work/out/figures"
+	for name in "${!figures[@]}"; do
+		note "$name" "${figures[$name]}"
+	done
 done
 
 # measured PATTERN...: whether one of these figures was measured at all.
@@ -144,7 +151,7 @@ of_sizes()
 
 [ -z "${OUT:-}" ] || exec > >(tee "$OUT/lab.md")
 echo "$(date -u +%Y-%m-%d), lab guest with 2 emulated processors, libripc $("$build/tools/ripc-perf" --version | awk '{ print $2 }')."
-for part in short bandwidth long files pingpong others; do
+for part in $parts; do
 	[ ! -s "$work/seconds_$part.runs" ] || echo "lab: $part takes $(median "seconds_$part" %.0f) s of a boot" >&2
 done
 echo "Command: \`LESS=$LESS ${MINUTES:+MINUTES=$MINUTES }bench/lab.sh BUILD $boots${*:+ $*}\`; medians of $boots boots, each ratio taken within its boot."

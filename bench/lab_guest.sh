@@ -363,7 +363,7 @@ share()
 [ $# -gt 0 ] || set -- short bandwidth long files pingpong others
 left=0
 for part in "$@"; do
-	one=$(share "$part") || { echo "lab_guest: $part: parts are short, bandwidth, long, files, pingpong and others" >&2; exit 2; }
+	one=$(share "$part") || exit 2
 	left=$((left + one))
 done
 for part in "$@"; do
