@@ -65,8 +65,9 @@ static bool plain_take(struct ripc__win *w, uint8_t *room, size_t cap, uint32_t 
 /* By the short way or the other one, sent and taken, in every combination of which the sizes allow. */
 START_TEST(plain__every_size)
 {
-	static uint8_t data[RIPC__HEAD_LEN + RIPC__WIN_SEND_MAX], room[8 * RIPC__WIN_BODY + 64];
-	const size_t caps[] = {0, RIPC__WIN_BODY, 4 * RIPC__WIN_BODY, 8 * RIPC__WIN_BODY};
+	static uint8_t data[RIPC__HEAD_LEN + RIPC__WIN_SEND_MAX], room[RIPC__WIN_BUF + 64];
+	const size_t caps[] = {0,    RIPC__WIN_BODY, 4 * RIPC__WIN_BODY, 8 * RIPC__WIN_BODY,
+			       1000, RIPC__WIN_BUF};
 	struct rig r;
 
 	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
@@ -91,10 +92,10 @@ START_TEST(plain__every_size)
 				ck_assert_uint_le(got, cap);
 				ck_assert_uint_eq(got, all);
 				ck_assert(!memcmp(room, data, all));
-				for (size_t k = cap; k < sizeof(room); k++)
+				for (size_t k = cap; k < cap + 64; k++)
 					ck_assert_uint_eq(room[k], 0xaa);
 			} else {
-				ck_assert(all > RIPC__WIN_INLINE_MAX || all > cap);
+				ck_assert_uint_gt(all, cap);
 				ck_assert(rig_next(&r.b));
 				ck_assert_uint_eq(r.b.len, all);
 				ck_assert(!memcmp(r.b.buf, data, all));
@@ -106,6 +107,44 @@ START_TEST(plain__every_size)
 					      RIPC__WIN_SEND_MAX - RIPC__HEAD_LEN + 1, false),
 			 0);
 	ck_assert(!rig_next(&r.b));
+	rig_close(&r);
+}
+END_TEST
+
+/* What the peer says of a message outside of the slots is not believed: it is left to the look that reports it. */
+START_TEST(take__long_with_wrong_words)
+{
+	static uint8_t data[RIPC__WIN_SEND_MAX];
+	uint8_t *slot;
+	uint32_t len;
+	struct rig r;
+
+	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
+	rig_fill(data, sizeof(data), 1);
+	ck_assert_int_eq(rig_send(&r.a, data, 1000), 0);
+	ck_assert(rig_next(&r.b));
+	ck_assert_int_eq(ripc__win_send_plain(&r.a.w, data, data + RIPC__HEAD_LEN, 1000, false), 0);
+	slot = r.b.inbox + RIPC__WIN_SLOTS_AT + RIPC__WIN_SLOT;
+	/* Longer than any. */
+	ripc__put_le32(slot + 8, RIPC__WIN_SEND_MAX + 1);
+	ck_assert(!ripc__win_take(&r.b.w, r.b.buf, SIZE_MAX, &len));
+	/* Longer than the room. */
+	ripc__put_le32(slot + 8, RIPC__HEAD_LEN + 1000);
+	ck_assert(!ripc__win_take(&r.b.w, r.b.buf, RIPC__HEAD_LEN + 999, &len));
+	/* A body of another length than that of the length. */
+	slot[4] = 3;
+	ck_assert(!ripc__win_take(&r.b.w, r.b.buf, sizeof(r.b.buf), &len));
+	ck_assert(!rig_next(&r.b));
+	ck_assert_int_eq(r.b.w.status, -EPROTO);
+	rig_close(&r);
+
+	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
+	ck_assert_int_eq(rig_send(&r.a, data, 1000), 0);
+	ck_assert(rig_next(&r.b));
+	ck_assert_int_eq(rig_send(&r.a, data, 1000), 0);
+	ck_assert(ripc__win_take(&r.b.w, r.b.buf, sizeof(r.b.buf), &len));
+	ck_assert_uint_eq(len, 1000);
+	ck_assert(!memcmp(r.b.buf, data, 1000));
 	rig_close(&r);
 }
 END_TEST
@@ -402,6 +441,7 @@ int main(void)
 	tcase_add_test(c, send__gathers);
 	tcase_add_test(c, plain__every_size);
 	tcase_add_test(c, plain__not_here);
+	tcase_add_test(c, take__long_with_wrong_words);
 	tcase_add_test(c, take__ends_the_request);
 	tcase_add_loop_test(c, send__full, 0, 2);
 	tcase_add_loop_test(c, send__checksummed, 0, SEEDS);

@@ -23,7 +23,7 @@ int ripc__win_send_any(struct ripc__win *w, const uint8_t *head, const uint8_t *
 		       bool more);
 
 /*
- * Takes the next message if it is a send in slots, all of which fit into cap bytes, and there is no other work. Return: whether it did;
+ * Takes the next message if it is a send, all of whose slots or bytes fit into cap bytes, and there is no other work. Return: whether it did;
  * *len: bytes of it. What it leaves, faults among it, is for ripc__win_next().
  */
 bool ripc__win_take(struct ripc__win *w, uint8_t *buf, size_t cap, uint32_t *len);
@@ -46,6 +46,15 @@ static inline void win_put_tail(uint8_t *to, const uint8_t *from, size_t n)
 	}
 }
 
+/*
+ * The peer looks at the first slot of a message all the time, and each look takes the line away from whoever writes it. So that slot
+ * is written last and at once, not before the others and then again for its word.
+ */
+static inline void win_first_last(void)
+{
+	__atomic_signal_fence(__ATOMIC_RELEASE);
+}
+
 /* The same as ripc__win_send_any(). It calls nothing and so has nothing to save, but where it ends with a call. */
 static inline int ripc__win_send_plain(struct ripc__win *w, const uint8_t *head,
 				       const uint8_t *payload, size_t len, bool more)
@@ -57,16 +66,18 @@ static inline int ripc__win_send_plain(struct ripc__win *w, const uint8_t *head,
 		return ripc__win_send_any(w, head, payload, len, more);
 	ring = w->be.map + RIPC__WIN_SLOTS_AT;
 	first = ring + (tx & w->mask) * RIPC__WIN_SLOT;
-	memcpy(first + 8, head, RIPC__HEAD_LEN);
 	if (len > WIN_FIRST) {
 		uint8_t *second = ring + (next & w->mask) * RIPC__WIN_SLOT;
 
-		memcpy(first + 8 + RIPC__HEAD_LEN, payload, WIN_FIRST);
 		__atomic_store_n((uint64_t *)(void *)second,
 				 htole64(w->more_word | (uint32_t)(next + 1)), __ATOMIC_RELAXED);
 		win_put_tail(second + 8, payload + WIN_FIRST, len - WIN_FIRST);
 		next++;
+		win_first_last();
+		memcpy(first + 8, head, RIPC__HEAD_LEN);
+		memcpy(first + 8 + RIPC__HEAD_LEN, payload, WIN_FIRST);
 	} else {
+		memcpy(first + 8, head, RIPC__HEAD_LEN);
 		win_put_tail(first + 8 + RIPC__HEAD_LEN, payload, len);
 	}
 	w->tx = next;
@@ -93,11 +104,14 @@ static inline int ripc__win_take_two(struct ripc__win *w, uint8_t *buf, uint32_t
 	const uint8_t *ring = w->be.inbox + RIPC__WIN_SLOTS_AT;
 	uint64_t rx = w->rx;
 	const uint8_t *first = ring + (rx & w->mask) * RIPC__WIN_SLOT;
-	uint64_t word =
-		le64toh(__atomic_load_n((const uint64_t *)(const void *)first, __ATOMIC_ACQUIRE));
-	uint32_t bytes = (uint16_t)(word >> 32);
+	uint64_t word;
+	uint32_t bytes;
 
 	rx++;
+	/* Both lines are fetched at the same time, not one after the other has come. */
+	__builtin_prefetch(ring + (rx & w->mask) * RIPC__WIN_SLOT);
+	word = le64toh(__atomic_load_n((const uint64_t *)(const void *)first, __ATOMIC_ACQUIRE));
+	bytes = (uint16_t)(word >> 32);
 	if ((uint32_t)word != (uint32_t)rx)
 		return 0;
 	if (__builtin_expect((word ^ w->send_word) >> 48 || bytes > 2 * RIPC__WIN_BODY || w->work ||

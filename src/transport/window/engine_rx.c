@@ -267,15 +267,26 @@ bool ripc__win_next(struct ripc__win *w, uint8_t *buf, struct ripc__win_event *e
 
 bool ripc__win_take(struct ripc__win *w, uint8_t *buf, size_t cap, uint32_t *len)
 {
-	uint64_t word = win_load(w, win_slot_at(w, w->rx));
+	uint64_t at = win_slot_at(w, w->rx), word = win_load(w, at);
 	uint32_t bytes = (uint16_t)(word >> 32), slots = win_slots(bytes);
 
-	if ((uint32_t)word != (uint32_t)(w->rx + 1) || (word ^ w->send_word) >> 48 ||
-	    bytes > RIPC__WIN_INLINE_MAX || slots * RIPC__WIN_BODY > cap || !w->open ||
-	    ripc__win_busy(w))
+	if ((uint32_t)word != (uint32_t)(w->rx + 1) || !w->open || ripc__win_busy(w))
 		return false;
+	if (!((word ^ w->send_word) >> 48)) {
+		if (bytes > RIPC__WIN_INLINE_MAX || slots * RIPC__WIN_BODY > cap)
+			return false;
+		take(w, buf, slots);
+	} else {
+		if ((word ^ w->send_word) >> 48 != (WIN_SEND ^ WIN_BULK) || bytes != 4)
+			return false;
+		/* Read once: the peer may change it. */
+		bytes = (uint32_t)win_load(w, at + 8);
+		if (bytes > RIPC__WIN_SEND_MAX || bytes > cap)
+			return false;
+		take_bulk(w, buf, bytes);
+		w->rx++;
+	}
 	w->armed = false;
-	take(w, buf, slots);
 	*len = bytes;
 	if (worth_telling(w))
 		ripc__win_give(w);

@@ -182,18 +182,21 @@ static inline uint8_t *put(uint8_t *to, const uint8_t *from, size_t n)
 static inline void post_send(struct ripc__win *w, const uint8_t *body, uint32_t len)
 {
 	uint8_t *ring = w->be.map + RIPC__WIN_SLOTS_AT,
-		*first = ring + (w->tx & w->mask) * RIPC__WIN_SLOT, *to = first;
+		*first = ring + (w->tx & w->mask) * RIPC__WIN_SLOT;
 	uint64_t index = w->tx, word = win_word(index, len, WIN_SEND, w->epoch);
+	const uint8_t *from = body;
 
-	memcpy(to + 8, body, RIPC__WIN_BODY);
 	for (index++; len > RIPC__WIN_BODY; index++) {
+		uint8_t *to = ring + (index & w->mask) * RIPC__WIN_SLOT;
+
 		len -= RIPC__WIN_BODY;
-		body += RIPC__WIN_BODY;
-		to = ring + (index & w->mask) * RIPC__WIN_SLOT;
+		from += RIPC__WIN_BODY;
 		__atomic_store_n((uint64_t *)(void *)to,
 				 htole64(win_word(index, 0, WIN_MORE, w->epoch)), __ATOMIC_RELAXED);
-		memcpy(to + 8, body, RIPC__WIN_BODY);
+		memcpy(to + 8, from, RIPC__WIN_BODY);
 	}
+	win_first_last();
+	memcpy(first + 8, body, RIPC__WIN_BODY);
 	w->tx = index;
 	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
 }
@@ -259,35 +262,48 @@ static inline void plain_slots(struct ripc__win *w, const uint8_t *head, const u
 		*first = ring + (w->tx & w->mask) * RIPC__WIN_SLOT, *to;
 	uint64_t index = w->tx, word = win_word(index, RIPC__HEAD_LEN + len, WIN_SEND, w->epoch);
 
-	memcpy(first + 8, head, RIPC__HEAD_LEN);
-	to = first + 8 + RIPC__HEAD_LEN;
-	if (len <= WIN_FIRST) {
-		win_put_tail(to, payload, len);
-	} else {
-		memcpy(to, payload, WIN_FIRST);
-		payload += WIN_FIRST;
-		len -= WIN_FIRST;
+	if (len > WIN_FIRST) {
+		const uint8_t *from = payload + WIN_FIRST;
+		uint32_t left = len - WIN_FIRST;
+
 		for (;;) {
 			to = ring + (++index & w->mask) * RIPC__WIN_SLOT;
 			__atomic_store_n((uint64_t *)(void *)to,
 					 htole64(win_word(index, 0, WIN_MORE, w->epoch)),
 					 __ATOMIC_RELAXED);
-			if (len <= RIPC__WIN_BODY)
+			if (left <= RIPC__WIN_BODY)
 				break;
-			memcpy(to + 8, payload, RIPC__WIN_BODY);
-			payload += RIPC__WIN_BODY;
-			len -= RIPC__WIN_BODY;
+			memcpy(to + 8, from, RIPC__WIN_BODY);
+			from += RIPC__WIN_BODY;
+			left -= RIPC__WIN_BODY;
 		}
-		win_put_tail(to + 8, payload, len);
+		win_put_tail(to + 8, from, left);
+		win_first_last();
+		len = WIN_FIRST;
 	}
+	memcpy(first + 8, head, RIPC__HEAD_LEN);
+	win_put_tail(first + 8 + RIPC__HEAD_LEN, payload, len);
 	w->tx = index + 1;
 	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
 }
 
-/* Whether so many slots can be posted by plain stores; w->tx_plain says so the next time. */
-static bool plain_room(struct ripc__win *w, uint32_t slots)
+/* There is room. */
+static void plain_bulk(struct ripc__win *w, const uint8_t *head, const uint8_t *payload, uint32_t len)
 {
-	if (!w->plain || w->status || w->nwrites > w->nwritten || !ripc__win_room(w, slots, 0))
+	uint8_t *slot = w->be.map + RIPC__WIN_SLOTS_AT + (w->tx & w->mask) * RIPC__WIN_SLOT;
+
+	bulk(w, head, RIPC__HEAD_LEN);
+	bulk(w, payload, len);
+	ripc__put_le32(slot + 8, RIPC__HEAD_LEN + len);
+	__atomic_store_n((uint64_t *)(void *)slot, htole64(win_word(w->tx, 4, WIN_BULK, w->epoch)),
+			 __ATOMIC_RELEASE);
+	w->tx++;
+}
+
+/* Whether so much can be posted by plain stores; w->tx_plain says so the next time. */
+static inline bool plain_room(struct ripc__win *w, uint32_t slots, uint32_t bulk)
+{
+	if (!w->plain || w->status || w->nwrites > w->nwritten || !ripc__win_room(w, slots, bulk))
 		return false;
 	w->tx_plain = w->tx_taken + w->mask + 1;
 	return true;
@@ -297,21 +313,17 @@ int ripc__win_send_any(struct ripc__win *w, const uint8_t *head, const uint8_t *
 		       bool more)
 {
 	uint32_t bytes = RIPC__HEAD_LEN + (uint32_t)len;
-	uint8_t body[4];
 
 	if (len > RIPC__WIN_SEND_MAX - RIPC__HEAD_LEN)
 		return -EMSGSIZE;
 	if (bytes <= RIPC__WIN_INLINE_MAX) {
-		if (!plain_room(w, win_slots(bytes)))
+		if (!plain_room(w, win_slots(bytes), 0))
 			return -EAGAIN;
 		plain_slots(w, head, payload, (uint32_t)len);
 	} else {
-		if (!plain_room(w, 1) || !ripc__win_room(w, 1, bytes))
+		if (!plain_room(w, 1, bytes))
 			return -EAGAIN;
-		bulk(w, head, RIPC__HEAD_LEN);
-		bulk(w, payload, len);
-		ripc__put_le32(body, bytes);
-		post(w, WIN_BULK, body, 4);
+		plain_bulk(w, head, payload, (uint32_t)len);
 	}
 	return ripc__win_say(w, more);
 }

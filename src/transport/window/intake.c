@@ -31,8 +31,7 @@ static uint8_t *more_room(struct ripc__intake *in)
 	return in->scratch_used ? NULL : in->scratch;
 }
 
-/* Where the next message is received. NULL: nowhere in this round. */
-static inline uint8_t *room(struct ripc__intake *in)
+uint8_t *ripc__intake_room(struct ripc__intake *in)
 {
 	struct ripc__slab *slab = in->slab;
 
@@ -44,8 +43,7 @@ static inline uint8_t *room(struct ripc__intake *in)
 	return RIPC__SLAB_BYTES - in->used >= RIPC__WIN_BUF ? slab->data + in->used : more_room(in);
 }
 
-static inline void received(struct ripc__intake *in, uint8_t *buf, uint32_t len,
-			    struct ripc__event *ev)
+void ripc__intake_received(struct ripc__intake *in, uint8_t *buf, uint32_t len, struct ripc__event *ev)
 {
 	ev->kind = RIPC__EV_RECV;
 	ev->data = buf;
@@ -83,7 +81,7 @@ unsigned ripc__intake_serve(struct ripc__intake *in, struct ripc__win *win, stru
 			*more |= begun(win, busy);
 			return n;
 		}
-		buf = room(in);
+		buf = ripc__intake_room(in);
 		if (!buf || !ripc__win_next(win, buf, &ev)) {
 			*more |= !buf || begun(win, busy);
 			return n;
@@ -91,7 +89,7 @@ unsigned ripc__intake_serve(struct ripc__intake *in, struct ripc__win *win, stru
 		events[n].user = user;
 		events[n].ep = ep;
 		if (ev.kind == RIPC__WIN_RECV) {
-			received(in, buf, ev.len, &events[n++]);
+			ripc__intake_received(in, buf, ev.len, &events[n++]);
 			continue;
 		}
 		events[n].status = ev.status;

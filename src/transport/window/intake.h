@@ -27,6 +27,12 @@ static inline void ripc__intake_round(struct ripc__intake *in)
 	in->scratch_used = false;
 }
 
+/* Where the next message is received, RIPC__WIN_BUF bytes. NULL: nowhere in this round. */
+uint8_t *ripc__intake_room(struct ripc__intake *in);
+/* It was, len bytes: sets kind, data, length and token of the event. */
+void ripc__intake_received(struct ripc__intake *in, uint8_t *buf, uint32_t len,
+			   struct ripc__event *ev);
+
 /*
  * What an engine has done and got. *more is set if there may be more at once. Tokens are slabs. Return: number of
  * events, at most max; the engine's end is not among them.

@@ -428,15 +428,22 @@ static bool __attribute__((noinline))
 take_more(struct shm *t, uint8_t *room, size_t cap, struct ripc__event *ev)
 {
 	struct ripc__ep *ep = t->last;
+	uint8_t *buf;
 	bool more;
 
 	if (ripc__win_take(&ep->win, room, cap, &ev->len)) {
 		taken(ep, room, ev);
 		return true;
 	}
-	/* A long one, or none of a kind that can be taken so. */
 	if (!ripc__win_ready(&ep->win) || ripc__win_busy(&ep->win))
 		return false;
+	buf = ripc__intake_room(&t->intake);
+	if (buf && ripc__win_take(&ep->win, buf, RIPC__WIN_BUF, &ev->len)) {
+		taken(ep, buf, ev);
+		ripc__intake_received(&t->intake, buf, ev->len, ev);
+		return true;
+	}
+	/* A long one, or none of a kind that can be taken so. */
 	ep->silent = 0;
 	return ripc__intake_serve(&t->intake, &ep->win, ep, ep->user, ev, 1, &more);
 }
