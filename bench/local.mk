@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 noinst_PROGRAMS += bench/flood bench/peers bench/first bench/files bench/window bench/many bench/handover bench/layers \
-	bench/wake
+	bench/wake bench/near
 bench_handover_SOURCES = bench/handover.c
 bench_handover_LDADD = libripc.la
+bench_near_SOURCES = bench/near.c
+bench_near_LDADD = libripc.la
 bench_wake_SOURCES = bench/wake.c
 bench_wake_LDADD = libripc.la
 bench_flood_SOURCES = bench/flood.c
