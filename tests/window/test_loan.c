@@ -236,12 +236,13 @@ START_TEST(reclaim__loses_nothing_that_is_written_meanwhile)
 		*p = 9;
 	ck_assert(!is_given(p));
 	ck_assert_int_eq(*p, 9);
-	for (size_t i = 1; i < LEN; i++)
-		ck_assert_int_eq(p[i], 7);
+	ck_assert_int_eq(p[1], 7);
+	ck_assert(!memcmp(p + 1, p + 2, LEN - 2));
 	/* The sender's again, and no business of who has kept it. */
 	memset(p, 8, LEN);
-	for (size_t i = 0; i < LEN / 2; i++)
-		ck_assert_int_eq(((uint8_t *)kept->items[0].iov_base)[i], 7);
+	ck_assert_int_eq(*(uint8_t *)kept->items[0].iov_base, 7);
+	ck_assert(!memcmp(kept->items[0].iov_base, (uint8_t *)kept->items[0].iov_base + 1,
+			  LEN / 2 - 1));
 	ripc_message_free(kept);
 	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
 }
