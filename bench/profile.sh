@@ -107,7 +107,7 @@ layer='
 for transport in ${TRANSPORTS:-window/shm iwarp/soft}; do
 	one=$(trips "$transport" 200) || exit 1
 	n=$(awk -v ns="$one" -v s="$each" 'BEGIN { n = s * 1e9 / ns; printf "%d", (n > 100 ? n : 100) }')
-	ns=$(trips "$transport" "$n") && trips "$transport" "$n" perf record -q -e cpu-clock:u -e cpu-clock:k -F "$looks" -o "$work/perf.data" >/dev/null ||
+	ns=$(trips "$transport" "$n") && trips "$transport" "$n" perf record -q -N -B -e cpu-clock:u -e cpu-clock:k -F "$looks" -o "$work/perf.data" >/dev/null ||
 		exit 1
 	lines >"$work/each" && [ -s "$work/each" ] || { echo "profile: perf saw nothing of $transport" >&2; exit 1; }
 	grep -q ' [^ ]*src/core/' "$work/each" || { echo "profile: $build was built without debugging information: CFLAGS=\"-O2 -g\"" >&2; exit 1; }
