@@ -16,9 +16,11 @@
 
 #include <assert.h>
 
-#define HOPE_MAX   16 /* looks at the endpoint that spoke last before the others get one */
-#define LOOKS      16 /* looks at all before a thread becomes the driver */
-#define WHOLE_EACH 32 /* of so many looks one is a whole round */
+#define HOPE_MAX   16       /* looks at the endpoint that spoke last before the others get one */
+#define LOOKS      16       /* looks at all before a thread becomes the driver */
+#define WHOLE_EACH 32       /* of so many looks one is a whole round */
+#define STAY_NS    RIPC__MS /* how long a thread that polls looks before it becomes the driver */
+#define STAY_MS    10 /* shortest timeout with which it does: that ends later by STAY_NS at most */
 
 /* Where in a plain header the number of the message and the length of its item stand. */
 #define SEQ_AT 24
@@ -420,13 +422,35 @@ static void look(struct ripc *ctx)
 }
 
 /*
+ * Whether a thread that has looked in vain so often looks on. The driver looks less often where the last message came from, and what
+ * comes to it has a longer way: one that polls stays here for longer than a message needs. *since_ns: when it was seen to; 0 at first.
+ */
+static bool looks_on(struct ripc *ctx, unsigned looks, int timeout_ms, uint64_t *since_ns)
+{
+	if (ctx->opt.wait == RIPC__WAIT_BLOCK || ripc__lock_wanted(ctx))
+		return false;
+	if (looks < LOOKS)
+		return true;
+	if (ctx->opt.wait != RIPC__WAIT_POLL || (timeout_ms > 0 && timeout_ms < STAY_MS))
+		return false;
+	/* The clock is read in whole rounds. */
+	if (ctx->glances % WHOLE_EACH != 1)
+		return true;
+	if (!*since_ns)
+		*since_ns = ctx->now_ns;
+	atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
+	return ctx->now_ns - *since_ns < STAY_NS;
+}
+
+/*
  * Some looks by a thread that does not drive, for a plain message and for whatever else comes, while nothing is in the queue. The lock
  * is held all the time. Return: a message for s, which is in no queue and whose credit is given back. NULL: there is none, or something
  * came to the queue.
  */
-static struct ripc__message *plain_receive(struct ripc_service *s)
+static struct ripc__message *plain_receive(struct ripc_service *s, int timeout_ms)
 {
 	struct ripc *ctx = s->ctx;
+	uint64_t since_ns = 0;
 	unsigned looks = 0;
 
 	if (!may_take(s))
@@ -459,7 +483,7 @@ static struct ripc__message *plain_receive(struct ripc_service *s)
 			ctx->hope = some ? HOPE_MAX : ctx->hope / 2 + 1;
 			return NULL;
 		}
-	} while (++looks < (ctx->opt.wait == RIPC__WAIT_BLOCK ? 1 : LOOKS) && !ripc__lock_wanted(ctx));
+	} while (looks_on(ctx, ++looks, timeout_ms, &since_ns) && may_take(s));
 	/* In vain. Where a look is a system call, threads that mean to sleep have none to waste. */
 	if (ctx->opt.wait != RIPC__WAIT_POLL)
 		ctx->hope /= 2;
@@ -471,7 +495,7 @@ static int __attribute__((noinline))
 receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message, int timeout_ms)
 	RIPC__RELEASE(ctx->lock)
 {
-	struct ripc__message *m = timeout_ms ? plain_receive(s) : NULL;
+	struct ripc__message *m = timeout_ms ? plain_receive(s, timeout_ms) : NULL;
 	int rc = 0;
 
 	if (!m) {
