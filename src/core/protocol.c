@@ -520,8 +520,7 @@ void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__ev
 		datagram_refuse(ctx, tp, &h, ev);
 		goto drop;
 	}
-	/* Small messages cost more memory than they have bytes. */
-	if (s->queued_bytes + s->queued * RIPC__CREDIT_UNIT > ctx->opt.service_window) {
+	if (ripc__service_full(s)) {
 		ctx->stats.dropped_queue_full++;
 		s->stats.dropped_queue_full++;
 		goto drop;

@@ -302,7 +302,8 @@ static void grant(struct ripc__rndv *r)
 /* Whether the service has so much unread that this one must wait. One at a time always goes. */
 static bool must_wait(const struct ripc__rndv *r)
 {
-	uint64_t unread = r->service->queued_bytes + r->service->arriving_bytes;
+	const struct ripc_service *s = r->service;
+	uint64_t unread = s->queued_bytes + s->queued_long_bytes + s->arriving_bytes;
 
 	return unread && unread + r->bytes > RIPC__UNREAD_MAX;
 }

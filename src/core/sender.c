@@ -136,9 +136,7 @@ void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint
 		struct ripc_service *s = ripc__list_entry(n, struct ripc__seat, link)->service;
 		struct ripc__message *m;
 
-		/* Small messages cost more memory than they have bytes. */
-		if (s->moved ||
-		    s->queued_bytes + s->queued * RIPC__CREDIT_UNIT > ctx->opt.service_window) {
+		if (s->moved || ripc__service_full(s)) {
 			ctx->stats.dropped_queue_full++;
 			s->stats.dropped_queue_full++;
 			g->stats.dropped++;

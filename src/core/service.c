@@ -60,7 +60,8 @@ void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
 	else
 		s->first = m;
 	s->last = m;
-	s->queued_bytes += bytes;
+	s->queued_bytes += m->bytes;
+	s->queued_long_bytes += m->long_bytes;
 	ctx->stats.queued++;
 	if (!s->queued++)
 		fd_set_readable(s, true);
@@ -77,7 +78,8 @@ static struct ripc__message *queue_pop(struct ripc_service *s)
 	s->first = m->next;
 	if (!s->first)
 		s->last = NULL;
-	s->queued_bytes -= m->bytes + m->long_bytes;
+	s->queued_bytes -= m->bytes;
+	s->queued_long_bytes -= m->long_bytes;
 	s->ctx->stats.queued--;
 	/* What would come next is the word that it has moved, and no waiting for it. */
 	if (!--s->queued && !s->moved)

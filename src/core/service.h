@@ -24,7 +24,8 @@ struct ripc_service {
 	char *conflict;                     /* who holds the id, or NULL */
 	struct ripc__message *first, *last; /* queue, singly linked */
 	uint64_t queued;                    /* messages in it */
-	uint64_t queued_bytes;              /* payload of the messages in it */
+	uint64_t queued_bytes;              /* payload of the short messages in it */
+	uint64_t queued_long_bytes;         /* payload of the long messages in it */
 	bool resuming;                      /* ripc__rndv_resume() is at work */
 	uint64_t arriving_bytes;            /* payload of long messages that are being fetched */
 	struct ripc__list longs; /* struct ripc__rndv: long messages on their way in, oldest first per peer */
@@ -38,6 +39,15 @@ struct ripc_service {
 
 /* The active service of that id, or NULL; also if it has moved. */
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
+
+/*
+ * Whether it has so much unread that what stops no sender is dropped. Small messages cost more memory than they have bytes;
+ * long ones wait for room of their own.
+ */
+static inline bool ripc__service_full(const struct ripc_service *s)
+{
+	return s->queued_bytes + s->queued * RIPC__CREDIT_UNIT > s->ctx->opt.service_window;
+}
 
 /* Gives a message to its receivers. */
 void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m);

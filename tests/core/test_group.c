@@ -383,6 +383,23 @@ START_TEST(control__that_is_broken)
 }
 END_TEST
 
+/* A long message that nobody has taken yet is bounded by itself, and leaves the group its room. */
+START_TEST(deliver__behind_a_long_message)
+{
+	uint8_t data[40];
+
+	rig_start(&rig, 2, NULL);
+	join(2);
+	rig_fill(data, sizeof(data), 3);
+	OK(rig_long(&rig, 0, 1, MIB, 2, 5000));
+	OK(ripc_group_send(rig.s[0], GROUP, &(struct iovec){data, sizeof(data)}, 1, NULL, 5000));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(stats(1).dropped, 0);
+	rig_expect(&rig, 1, MIB, 2);
+	rig_expect(&rig, 1, sizeof(data), 3);
+}
+END_TEST
+
 static void teardown(void)
 {
 	rig_end(&rig);
@@ -404,6 +421,7 @@ int main(void)
 	tcase_add_test(tc, group__is_forgotten);
 	tcase_add_test(tc, members__leave_unheard);
 	tcase_add_test(tc, members__leave_between_two_looks);
+	tcase_add_test(tc, deliver__behind_a_long_message);
 	tcase_add_test(tc, arrived__numbers);
 	tcase_add_test(tc, control__of_those_who_have_no_say);
 	tcase_add_test(tc, control__that_is_broken);

@@ -298,6 +298,18 @@ START_TEST(shoot__the_peer_goes_with_the_attempt)
 }
 END_TEST
 
+/* A long message that nobody has taken yet is bounded by itself, and leaves datagrams their room. */
+START_TEST(datagram__behind_a_long_message)
+{
+	OK(rig_long(&rig, 0, 1, MIB, 1, 5000));
+	OK(rig_short(&rig, 0, 1, 100, 2, 5000));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_queue_full, 0);
+	rig_expect(&rig, 1, MIB, 1);
+	rig_expect(&rig, 1, 100, 2);
+}
+END_TEST
+
 static void datagrams(struct ripc__sim_config *config)
 {
 	config->datagram = true;
@@ -348,6 +360,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, shoot__the_peer_goes_with_the_attempt);
+	tcase_add_test(tc, datagram__behind_a_long_message);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer", suite);
 }

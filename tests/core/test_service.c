@@ -258,6 +258,7 @@ START_TEST(deliver__counted)
 	rig_expect(&rig, 0, 20000, 2);
 	ck_assert_uint_eq(rig_stats(&rig, 0).queued, 0);
 	ck_assert_uint_eq(rig.s[0]->queued_bytes, 0);
+	ck_assert_uint_eq(rig.s[0]->queued_long_bytes, 0);
 }
 END_TEST
 
