@@ -25,6 +25,7 @@
 #define LINE_TRIPS 8
 #define BYTES_MAX  16384
 #define TIMEOUT_MS 10000
+#define TIMEOUT_NS (TIMEOUT_MS * UINT64_C(1000000))
 /* A bare line, ns: less is two threads of one core; between near and far nobody knows. */
 #define NEAR_MIN_NS 85
 #define NEAR_MAX_NS 180
@@ -55,16 +56,17 @@ static void pin(int cpu)
 		perror("near: cannot pin");
 }
 
-/* The bare line, for the n-th time; both sides call it. Return: ns of a round trip. */
+/* The bare line, for the n-th time; both sides call it. Return: ns of a round trip; 0: the other one is gone. */
 static double line(struct shared *s, bool client, uint64_t n)
 {
-	uint64_t begin = now_ns();
+	uint64_t begin = now_ns(), looks = 0;
 
 	for (uint64_t i = n * LINE_TRIPS + 1; i <= (n + 1) * LINE_TRIPS; i++) {
 		if (client)
 			__atomic_store_n(&s->ping, i, __ATOMIC_RELEASE);
 		while (__atomic_load_n(client ? &s->pong : &s->ping, __ATOMIC_ACQUIRE) != i)
-			;
+			if (!(++looks & 0xfffff) && now_ns() - begin > TIMEOUT_NS)
+				return 0;
 		if (!client)
 			__atomic_store_n(&s->pong, i, __ATOMIC_RELEASE);
 	}
