@@ -181,7 +181,7 @@ START_TEST(resume__unread_is_bounded)
 		r[i] = rig_begin(&rig, 0, 1, big, len);
 	rig_run(&rig, 2000);
 	ck_assert_uint_eq(rig.s[1]->queued, 3);
-	ck_assert_uint_le(rig.s[1]->queued_bytes + rig.s[1]->arriving_bytes, RIPC__UNREAD_MAX);
+	ck_assert_uint_le(rig.s[1]->queued_long_bytes + rig.s[1]->arriving_bytes, RIPC__UNREAD_MAX);
 	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_WAITING), 3);
 	for (unsigned i = 0; i < N; i++)
 		done += r[i]->state == RIPC__REQUEST_DONE;
@@ -190,7 +190,8 @@ START_TEST(resume__unread_is_bounded)
 	for (unsigned i = 0; i < N; i++) {
 		ripc_message_free(rig_take(&rig, 1));
 		rig_run(&rig, 1000);
-		ck_assert_uint_le(rig.s[1]->queued_bytes + rig.s[1]->arriving_bytes, RIPC__UNREAD_MAX);
+		ck_assert_uint_le(rig.s[1]->queued_long_bytes + rig.s[1]->arriving_bytes,
+				  RIPC__UNREAD_MAX);
 	}
 	for (unsigned i = 0; i < N; i++)
 		OK(ripc_request_wait(&r[i], 5000));
