@@ -49,7 +49,8 @@ static void setup(void)
 	const struct ripc__hooks hooks = {.now = world_now, .idle = world_idle, .random = world_random};
 
 	now_ns = ripc__clock_ns();
-	drawn = test_seed();
+	/* Instances of this host have to differ from those of another run. */
+	drawn = test_seed() + test_ids();
 	for (unsigned i = 0; i < 2; i++) {
 		ck_assert_int_eq(ripc__open_hooked(&ctx[i],
 						   "transports=window/shm resolver=local "
