@@ -73,9 +73,9 @@ uint64_t test_seed(void)
 
 uint64_t test_ids(void)
 {
-	/* Those above are for RIPC_ANY_ID, and 0 is no id. */
+	/* Those above are for RIPC_ANY_ID or no groups, and 0 is no id. */
 	while (!ids && getrandom(&ids, sizeof(ids), 0) == sizeof(ids))
-		ids &= 0x7fffffffffffff00;
+		ids &= 0x1fffffffffffff00;
 	return ids;
 }
 

@@ -23,7 +23,7 @@ void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t test_seed(void);
 
 /*
- * The first of 256 service ids that are this program's alone, whatever else runs on the host: unlike what is drawn from the seed,
+ * The first of 256 ids, of services or groups, that are this program's alone, whatever else runs on the host: unlike what is drawn from the seed,
  * which two runs may share. The same in all its test cases, and in the processes they make.
  */
 uint64_t test_ids(void);

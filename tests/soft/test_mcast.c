@@ -250,7 +250,7 @@ static struct ripc_group_stats stats_of(struct ripc *ctx, uint64_t group)
 /* Once both have confirmed, lanes carry nothing any more: no second copy comes. */
 static void multicast_takes_over(void)
 {
-	uint64_t group = 77, before[2];
+	uint64_t group = test_ids(), before[2];
 	struct world w;
 	uint32_t n = 0;
 
@@ -282,11 +282,11 @@ START_TEST(group__switched_off)
 {
 	struct world w;
 
-	start(&w, 78, "multicast=off");
+	start(&w, test_ids() + 1, "multicast=off");
 	for (uint32_t n = 0; n < 20; n++)
-		round_of(&w, 78, n);
-	ck_assert_uint_eq(stats_of(w.ctx[0], 78).multicasts, 0);
-	ck_assert_uint_eq(stats_of(w.ctx[1], 78).duplicates, 0);
+		round_of(&w, test_ids() + 1, n);
+	ck_assert_uint_eq(stats_of(w.ctx[0], test_ids() + 1).multicasts, 0);
+	ck_assert_uint_eq(stats_of(w.ctx[1], test_ids() + 1).duplicates, 0);
 	end(&w);
 }
 END_TEST
