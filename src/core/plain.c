@@ -94,11 +94,11 @@ void ripc__plain_forget(struct ripc *ctx)
 /* The lane over which a plain message goes from s to dest, or NULL. Nothing was checked but that s is there. */
 static struct ripc__lane *way_out(const struct ripc_service *s, uint64_t dest)
 {
-	const struct ripc *ctx = s->ctx;
-	const struct ripc__dest *d = ctx->last_dest;
+	struct ripc *ctx = s->ctx;
+	const struct ripc__dest *d = ripc__dest_find(ctx, dest);
 	struct ripc__lane *lane;
 
-	if (!d || d->id != dest || d->state != RIPC__DEST_KNOWN || ctx->datagrams || ctx->closing ||
+	if (!d || d->state != RIPC__DEST_KNOWN || ctx->datagrams || ctx->closing ||
 	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest))
 		return NULL;
 	lane = d->peer->lane;

@@ -102,11 +102,11 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 bool ripc__remote_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more)
 {
 	struct ripc *ctx = s->ctx;
-	struct ripc__dest *d = ctx->last_dest;
+	struct ripc__dest *d = ripc__dest_find(ctx, dest);
 	const uint8_t *addr;
 	size_t len;
 
-	if (!d || d->id != dest || d->state != RIPC__DEST_KNOWN || !d->peer->lane || ctx->closing ||
+	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane || ctx->closing ||
 	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest) ||
 	    (!item->iov_base && item->iov_len))
 		return false;
