@@ -120,32 +120,50 @@ measured()
 	return 1
 }
 
+# runs NAME: in how many boots a figure was measured.
+runs()
+{
+	cat "$work/$1.runs" 2>/dev/null | wc -l
+}
+
+# in_boots NAME: " (1 of 3 boots)" of a figure that not all of them have.
+in_boots()
+{
+	local n
+	n=$(runs "$1")
+	[ "$n" -eq 0 ] || [ "$n" -ge "$boots" ] || echo " ($n of $boots boots)"
+}
+
 # against RATIO "<=|>= TARGET": the target, and whether it is met.
 against()
 {
 	local v
 	v=$(median "$1" %.4f)
 	[ "$v" != - ] || { echo "$2"; return; }
-	awk -v v="$v" -v op="${2%% *}" -v t="${2##* }" 'BEGIN { print op " " t ": " ((op == "<=" ? v <= t + 0 : v >= t + 0) ? "met" : "**missed**") }'
+	awk -v v="$v" -v op="${2%% *}" -v t="${2##* }" -v boots="$(in_boots "$1")" '
+		BEGIN { print op " " t ": " ((op == "<=" ? v <= t + 0 : v >= t + 0) ? "met" : "**missed**") boots }'
 }
 
 # row TEXT FIGURE REFERENCE RATIO [TARGET]
 row()
 {
-	echo "| $1 | $(median "$2" %.1f) | $(median "$3" %.1f) | $(median "$4") | $([ -z "${5:-}" ] || against "$4" "$5") |"
+	echo "| $1 | $(median "$2" %.1f) | $(median "$3" %.1f) | $(median "$4") | $(
+		[ -n "${5:-}" ] && against "$4" "$5" || in_boots "$4") |"
 }
 
-# of_sizes PREFIX TARGET: how many of the sizes of the ping-pong reach the target, and the median of their ratios.
+# of_sizes PREFIX TARGET: how many of the sizes of the ping-pong reach the target, and the median of their ratios. It is met only if
+# all sizes that there are were measured; one that misses it is enough to miss it.
 of_sizes()
 {
 	local size
 	for ((size = 50; size <= 1400; size += 50)); do
 		median "$1_$size" %.4f
-	done | grep -v '^-$' | sort -g | awk -v t="$2" '
+	done | grep -v '^-$' | sort -g | awk -v t="$2" -v wanted="$([ "$LESS" -lt 10 ] && echo 28 || echo 3)" '
 		{ v[NR] = $1; n += $1 >= t }
 		END {
 			if (!NR) { print "not measured"; exit }
-			printf "%d of %d sizes, median %.2f x: %s\n", n, NR, v[int((NR + 1) / 2)], n == NR ? "met" : "**missed**"
+			printf "%d of %d sizes%s, median %.2f x: %s\n", n, NR, NR < wanted ? " measured, " wanted " wanted" : "",
+				v[int((NR + 1) / 2)], n < NR ? "**missed**" : NR < wanted ? "not all measured" : "met"
 		}'
 }
 
