@@ -51,20 +51,29 @@ sum()
 
 sizes="64K 256K 1M 4M 16M"
 files="128K 1M 8M 80M"
+begun=0
 for ((boot = 1; boot <= boots; boot++)); do
 	echo "lab: boot $boot of $boots" >&2
 	rm -rf "$work/out" && mkdir "$work/out"
 	"$top/tests/lab/run" --timeout $share_s --env LESS --env BOOTS --env TIME --out "$work/out" "$top/bench/lab_guest.sh" "$build" "$@" 2>&1 |
 		tee "$work/log" | grep --line-buffered -a '^lab_guest:' >&2
 	rc=${PIPESTATUS[0]}
-	case $rc in
-	0) ;;
-	77 | 125) tail -n 5 "$work/log" >&2; exit "$rc" ;;
+	# A guest that broke down may have measured something before.
+	case $rc$([ ! -s "$work/out/figures" ] || echo -measured) in
+	0*) ;;
+	77 | 125)
+		# What earlier boots measured is kept.
+		tail -n 5 "$work/log" >&2
+		[ "$begun" -gt 0 ] || exit "$rc"
+		echo "boot $boot of $boots did not begin, and no other was tried: $(tail -n 1 "$work/log" | cut -c1-160)" >>"$work/cut"
+		break
+		;;
 	*)
 		cut -c1-160 "$work/log" | tail -n 20 >&2
 		echo "boot $boot of $boots ended with exit code $rc: $(tail -n 1 "$work/log" | cut -c1-160)" | tee -a "$work/cut" >&2
 		;;
 	esac
+	begun=$boot
 	cat "$work/out/missed" >>"$work/missed" 2>/dev/null
 	[ -s "$work/out/figures" ] || continue
 	figures=()
@@ -123,7 +132,7 @@ measured()
 # runs NAME: in how many boots a figure was measured.
 runs()
 {
-	cat "$work/$1.runs" 2>/dev/null | wc -l
+	[ -e "$work/$1.runs" ] && wc -l <"$work/$1.runs" || echo 0
 }
 
 # in_boots NAME: " (1 of 3 boots)" of a figure that not all of them have.
@@ -148,7 +157,7 @@ against()
 row()
 {
 	echo "| $1 | $(median "$2" %.1f) | $(median "$3" %.1f) | $(median "$4") | $(
-		[ -n "${5:-}" ] && against "$4" "$5" || in_boots "$4") |"
+		if [ -n "${5:-}" ]; then against "$4" "$5"; else in_boots "$4"; fi) |"
 }
 
 # of_sizes PREFIX TARGET: how many of the sizes of the ping-pong reach the target, and the median of their ratios. It is met only if
@@ -167,12 +176,14 @@ of_sizes()
 		}'
 }
 
+begun_text="$begun "
+[ "$begun" -eq "$boots" ] || begun_text="$begun of $boots "
 [ -z "${OUT:-}" ] || exec > >(tee "$OUT/lab.md")
 echo "$(date -u +%Y-%m-%d), lab guest with 2 emulated processors, libripc $("$build/tools/ripc-perf" --version | awk '{ print $2 }')."
 for part in $parts; do
 	[ ! -s "$work/seconds_$part.runs" ] || echo "lab: $part takes $(median "seconds_$part" %.0f) s of a boot" >&2
 done
-echo "Command: \`LESS=$LESS ${MINUTES:+MINUTES=$MINUTES }bench/lab.sh BUILD $boots${*:+ $*}\`; medians of $boots boots, each ratio taken within its boot."
+echo "Command: \`LESS=$LESS ${MINUTES:+MINUTES=$MINUTES }bench/lab.sh BUILD $boots${*:+ $*}\`; medians of ${begun_text}boots, each ratio taken within its boot."
 if measured ud_poll siw_poll rc_poll; then
 	echo
 	echo "| Round trip of 64 B, p50, us | libripc | reference | ratio | target |"
