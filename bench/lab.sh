@@ -17,11 +17,12 @@ parts="short bandwidth long files pingpong others"
 for part in "$@"; do
 	[[ " $parts " == *" $part "* ]] || { echo "lab: $part: parts are $parts" >&2; exit 1; }
 done
+[[ ${LESS:-2} =~ ^[1-9][0-9]*$ ]] || { echo "lab: LESS=$LESS: a whole number from 1" >&2; exit 1; }
 [[ $boots =~ ^[1-9][0-9]*$ ]] || { echo "lab: $boots boots: a whole number" >&2; exit 1; }
 export LESS=${LESS:-2} BOOTS=$boots
 [[ ${MINUTES:-30} =~ ^[1-9][0-9]*$ ]] || { echo "lab: MINUTES=$MINUTES: a whole number" >&2; exit 1; }
-# A boot begins and ends in some seconds; what has begun in its time may end.
-share_s=$((${MINUTES:-30} * 60 / boots)) TIME=$((${MINUTES:-30} * 57 / boots - 30))
+# A boot begins and ends in some seconds; what has begun in its time may end: 30 s for a server and 30 for its client.
+share_s=$((${MINUTES:-30} * 60 / boots)) TIME=$((${MINUTES:-30} * 57 / boots - 60))
 [ $TIME -gt 0 ] || { echo "lab: MINUTES=$MINUTES is not enough for $boots boots" >&2; exit 1; }
 export TIME
 work=$(mktemp -d) || exit 1
@@ -70,7 +71,9 @@ for ((boot = 1; boot <= boots; boot++)); do
 		;;
 	*)
 		cut -c1-160 "$work/log" | tail -n 20 >&2
-		echo "boot $boot of $boots ended with exit code $rc: $(tail -n 1 "$work/log" | cut -c1-160)" | tee -a "$work/cut" >&2
+		# What was under way, and what it did not come to.
+		echo "boot $boot of $boots ended with exit code $rc: $(tail -n 1 "$work/log" | cut -c1-160)$(
+			sed 's/^/; not whole there: /;q' "$work/out/parts" 2>/dev/null)" | tee -a "$work/cut" >&2
 		;;
 	esac
 	begun=$boot
@@ -272,8 +275,13 @@ if measured "pp_*"; then
 	echo "In parentheses: how many times faster than blocking TCP sockets between the same two processes. Polling TCP: $(
 		median tcppoll_50 %.0f), $(median tcppoll_700 %.0f), $(median tcppoll_1400 %.0f) us at 50, 700, 1400 B."
 fi
+# Figures that some boots only have; what is reckoned from them (r_, ref_) goes without saying.
+for name in "$work"/*.runs; do
+	name=${name##*/} name=${name%.runs}
+	[[ $name == r_* || $name == ref_* ]] || [ -z "$(in_boots "$name")" ] || echo "$name"
+done | paste -sd, | sed 's/,/, /g' >"$work/some"
 # Each figure that no boot has, by its reason; and what was cut short.
-if [ -s "$work/missed" ] || [ -s "$work/cut" ]; then
+if [ -s "$work/missed" ] || [ -s "$work/cut" ] || grep -q . "$work/some"; then
 	echo
 	echo "What could not be measured, by the names of the figures in lab.csv:"
 	echo
@@ -284,9 +292,7 @@ if [ -s "$work/missed" ] || [ -s "$work/cut" ]; then
 		{ names = names (names == "" ? "" : ", ") $2 }
 		END { if (last != "") print "- " names ": " last }'
 	sed 's/^/- /' "$work/cut" 2>/dev/null
-	sort -u "$work/missed" 2>/dev/null | cut -d' ' -f1 | sort -u | while read -r name; do
-		[ ! -s "$work/$name.runs" ] || [ "$(wc -l <"$work/$name.runs")" -ge "$boots" ] || echo "$name"
-	done | paste -sd, | sed -n 's/,/, /g;s/^..*$/- In some of the boots only: &/p'
+	sed -n 's/^..*$/- In some of the boots only: &/p' "$work/some"
 fi
 [ -n "${OUT:-}" ] || exit 0
 out=$OUT

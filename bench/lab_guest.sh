@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # One round of bench/lab.sh, inside a guest of the lab: libripc over rxe0 and siw0, beside perftest on the same devices and
-# plain sockets. Each figure is a line "NAME VALUE" in $RIPC_LAB_OUT/figures; each that is not there, "NAME REASON" in missed.
+# plain sockets. Each figure is a line "NAME VALUE" in $RIPC_LAB_OUT/figures; each that is not there, "NAME REASON" in missed;
+# the part under way, and those that follow it, are in parts.
 #
 # usage: bench/lab_guest.sh BUILD_DIR [PART...]     (default: all parts, see the end)
 #   LESS=1      divides all counts, to try the script itself; from 10 on there are fewer sizes, too
@@ -11,6 +12,7 @@
 shopt -s extglob
 build=$1
 shift
+[[ ${LESS:-1} =~ ^[1-9][0-9]*$ ]] || { echo "lab_guest: LESS=$LESS: a whole number from 1" >&2; exit 2; }
 less=${LESS:-1} boots=${BOOTS:-1} time=${TIME:-1200}
 # few A B: A, or with few counts B.
 few()
@@ -189,10 +191,12 @@ part_pingpong()
 				mine "$names" poll "${options[@]}" -- latency --size "$sizes" --count "$count" --kind $kind \
 					--baseline tcp:block || continue
 				# At once: in an emulator each start of jq takes a while.
-				jq -r --arg n "pp_${kind}_$name" --argjson sizes "[$sizes]" '.results | to_entries[] |
-					($sizes[.key] | tostring) as $size | "\($n)_\($size) \(.value.rtt_us.p50)",
-					"\($n)_tcpblock_\($size) \(.value.baseline.rtt_us.p50)"' "$work/report.json" |
-					grep -v ' null$' >>"$RIPC_LAB_OUT/figures"
+				jq -r --arg n "pp_${kind}_$name" --argjson sizes "[$sizes]" '.results as $r | $sizes | to_entries[] |
+					"\($n)_\(.value) \($r[.key].rtt_us.p50)",
+					"\($n)_tcpblock_\(.value) \($r[.key].baseline.rtt_us.p50)"' "$work/report.json" |
+					awk -v missed="$RIPC_LAB_OUT/missed" '
+						$2 == "null" { print $1, "its program printed no figure" >>missed; next }
+						{ print }' >>"$RIPC_LAB_OUT/figures"
 			done
 		done
 	done
@@ -366,11 +370,16 @@ for part in "$@"; do
 	one=$(share "$part") || exit 2
 	left=$((left + one))
 done
-for part in "$@"; do
+while [ $# -gt 0 ]; do
+	part=$1
+	# For whom this guest is ended: what was under way, and what follows.
+	echo "$*" >"$RIPC_LAB_OUT/parts"
 	start=$SECONDS one=$(share "$part")
 	deadline=$((start + (time - start) * one / left))
 	left=$((left - one))
 	"part_$part"
 	figure "seconds_$part" $((SECONDS - start))
 	echo "lab_guest: $part: $((SECONDS - start)) s" >&2
+	shift
 done
+rm -f "$RIPC_LAB_OUT/parts"
