@@ -4,7 +4,7 @@
 # What bench/lab.sh measured, as lab.json, lab.csv and pictures in $out. It needs what bench/lib.sh needs, $work/NAME.runs with the
 # figures boot by boot, and draw of bench/pictures.sh.
 
-# lab_json COMMAND BOOTS: each figure with its runs and their median; microseconds, or MB/s where the name has bw.
+# lab_json COMMAND BOOTS: each figure with its unit, its runs and their median. The unit follows from the name.
 lab_json()
 {
 	# One program for all of them: they are hundreds.
@@ -13,15 +13,17 @@ lab_json()
 		jq -Rn --arg command "$1" --argjson boots "$2" --arg less "${LESS:-1}" --arg date "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
 			--arg version "$("$build/tools/ripc-perf" --version | awk '{ print $2 }')" --argjson seconds $SECONDS '
 			def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
+			def unit: if test("^seconds_") then "s" elif test("^r_|_times_") then "ratio"
+				elif test("_bw_|^pf_(siw|rxe)_(read|write)_|^pf_file_") then "MB/s" else "us" end;
 			{$command, $date, libripc: $version, guest: "2 emulated processors", $boots, counts_divided_by: ($less | tonumber), $seconds,
 			figures: ([inputs | split(" ") | {name: .[0], value: (.[1] | tonumber)}] | group_by(.name) |
-				map({(.[0].name): {median: (map(.value) | median), runs: map(.value)}}) | add // {})}' >"$out/lab.json"
+				map({(.[0].name): {unit: (.[0].name | unit), median: (map(.value) | median), runs: map(.value)}}) | add // {})}' >"$out/lab.json"
 }
 
 lab_csv()
 {
-	jq -r '["figure", "median", "runs"], (.figures | to_entries[] | [.key, .value.median, (.value.runs | length)]) | @csv' \
-		"$out/lab.json" >"$out/lab.csv"
+	jq -r '["figure", "unit", "median", "runs"], (.figures | to_entries[] |
+		[.key, .value.unit, .value.median, (.value.runs | length)]) | @csv' "$out/lab.json" >"$out/lab.csv"
 }
 
 # lab_bars: lines "TITLE|OURS|THEIRS" with the names of figures become groups of two bars; those that were not measured are left out.
