@@ -38,8 +38,15 @@ count()
 
 because()
 {
-	tr -s ' \t\n' ' ' <<<"$*" | cut -c1-200 >"$work/reason"
+	tr -s ' \t\n' ' ' <<<"$*" | sed 's/ $//' | cut -c1-200 >"$work/reason"
 	return 1
+}
+
+# ended RC TEXT: the same, of a program that ended so.
+ended()
+{
+	[ "$1" -ne 124 ] || set -- "$1" "not finished in $cell_s s"
+	because "$2"
 }
 
 # listening PORT PID: until the port is bound or the process gone.
@@ -62,7 +69,7 @@ cell_ripc()
 		args=(--size "$size" --count "$(count ripc "$host" "$wait" "$test" "$size")")
 		[ "$test" = bandwidth ] && args+=(--window "$in_flight")
 		ours "$wait" -- "$test" "${args[@]}" "${baseline[@]}" 2>"$work/ours.err" ||
-			{ because "$(tail -n 3 "$work/ours.err")"; return 1; }
+			{ ended $? "$(tail -n 3 "$work/ours.err")"; return 1; }
 		jq -c '.results[] | {size, rtt_us, rate_per_s, mb_per_s, cpu_s, lost, transport,
 			plain: (.baseline // null | if . then {rtt_us, rate_per_s, mb_per_s, cpu_s} else null end)}' \
 			"$work/report.json"
@@ -102,7 +109,7 @@ cell_peer()
 	fi
 	rm -f "$address".*
 	[ $rc -eq 0 ] && [ -s "$work/peer.out" ] ||
-		{ because "exit code $rc: $(tail -n 2 "$work/peer.err" "$work/peer.server" 2>/dev/null)"; return 1; }
+		{ ended $rc "exit code $rc: $(tail -n 2 "$work/peer.err" "$work/peer.server" 2>/dev/null)"; return 1; }
 	cat "$work/peer.out"
 }
 
@@ -147,7 +154,7 @@ cell_ucx()
 		line=$(grep -a '^Final:' "$work/ucx.out")
 		stop "$server"
 		pids=()
-		[ -n "$line" ] || { because "exit code $rc: $(grep -aE 'ERROR|error' "$work/ucx.out" | tail -n 1)"; return 1; }
+		[ -n "$line" ] || { ended $rc "exit code $rc: $(grep -aE 'ERROR|error' "$work/ucx.out" | tail -n 1)"; return 1; }
 		if [ "$test" = latency ]; then
 			awk -v size="$size" '{ printf "{\"size\":%d,\"rtt_us\":{\"p50\":%.3f,\"mean\":%.3f}}\n", size, 2 * $3, 2 * $5 }' \
 				<<<"$line"
@@ -161,7 +168,7 @@ cell_ucx()
 # qperf: plain blocking sockets; half a round trip as the latency, each for a given time.
 cell_qperf()
 {
-	local test=$3 size port server out word
+	local test=$3 size port server out word rc
 	for size in ${4//,/ }; do
 		port=$((20000 + RANDOM % 10000))
 		timeout $cell_s taskset -c "$server_cpu" qperf -lp $port >/dev/null 2>&1 &
@@ -171,9 +178,10 @@ cell_qperf()
 		word=tcp_bw
 		[ "$test" = latency ] && word=tcp_lat
 		out=$(timeout $cell_s taskset -c "$client_cpu" qperf 127.0.0.1 -lp $port -t 1 -m "$size" -uu $word 2>&1)
+		rc=$?
 		stop "$server"
 		pids=()
-		grep -q '=' <<<"$out" || { because "$out"; return 1; }
+		grep -q '=' <<<"$out" || { ended $rc "$out"; return 1; }
 		# Seconds, or bytes per second.
 		awk -v size="$size" '
 			function times(unit) {
@@ -191,8 +199,8 @@ cell_qperf()
 failed_cell()
 {
 	[ -s "$work/reason" ] || because "it ended without a word"
-	jq -cn --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg reason "$(cat "$work/reason")" \
-		'{$program, $host, $wait, $test, $reason}' >>"$work/failed"
+	jq -cn --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg size "$5" \
+		--arg reason "$(cat "$work/reason")" '{$program, $host, $wait, $test, $size, $reason}' >>"$work/failed"
 	return 1
 }
 
@@ -249,13 +257,15 @@ gaps()
 }
 
 # fill: measures what rows lack of the placement in which the processors lie just then, one after the other, until nothing is
-# lacking, all that is was tried five times, or time is up.
+# lacking, all that is was tried five times, or time is up; or until they have lain elsewhere for $idle_s, or where nobody knows.
+idle_s=60
 fill()
 {
-	local line key program host wait test size pass
+	local line key program host wait test size pass since=$SECONDS
 	local -A tries=()
 	while [ $SECONDS -lt "$give_up" ]; do
 		next=$(place)
+		[ "$next" != unknown ] || return 0
 		gaps >"$work/gaps"
 		[ -s "$work/gaps" ] || return 0
 		key='' pass=''
@@ -265,11 +275,19 @@ fill()
 			[ "${line%% *}" != "$next" ] || { key=$line; break; }
 		done <"$work/gaps"
 		[ -n "$pass" ] || return 0
-		# They lie where nothing is lacking: that changes.
-		[ -n "$key" ] || { sleep 0.2; continue; }
+		# They lie where nothing is lacking: that changes, or it does not.
+		if [ -z "$key" ]; then
+			[ $((SECONDS - since)) -lt $idle_s ] || return 0
+			sleep 0.2
+			continue
+		fi
 		tries[$key]=$((${tries[$key]:-0} + 1))
 		read -r _ program host wait test size <<<"$key"
-		cell "$program" "$host" "$wait" "$test" "$size" </dev/null || tries[$key]=5
-		filled=$((filled + 1))
+		if ! cell "$program" "$host" "$wait" "$test" "$size" </dev/null; then
+			tries[$key]=5
+		elif [ "$placement" != mixed ]; then
+			filled=$((filled + 1))
+		fi
+		since=$SECONDS
 	done
 }

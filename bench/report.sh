@@ -23,7 +23,10 @@ report_json()
 			many: [$many | group_by([.transport, .wait, .clients])[] |
 				(.[0] | {transport, wait, clients}) + {runs: length} +
 				(map(del(.transport, .wait, .clients)) | medians)],
-			failed: ($failed | unique_by([.program, .host, .wait, .test]))
+			# What another round measured has not failed.
+			failed: ([$failed[] | . as $f | select(any($runs[]; .program == $f.program and .host == $f.host and .wait == $f.wait and
+				.test == $f.test and (.size | tostring) == $f.size) | not)] | group_by([.program, .host, .wait, .test]) |
+				map((.[0] | del(.size)) + {sizes: ([.[].size | select(. != null) | tonumber? // .] | unique)}))
 		}' >"$out/bench.json"
 }
 
@@ -61,7 +64,9 @@ report_table()
 				{$place, v: value($place; $host; $wait; $test; $size; $programs[$i]; f)} | select(.v != null)][0] end] as $lent |
 			# What is handed over is not moved: no figure to compare those with that copy.
 			($host == "shm" and $test == "bandwidth") as $handed |
-			([(if $handed then $v[1:] else $v end)[] | numbers] | if $least then min else max end) as $best |
+			# Nor what was moved, or lay where nobody knows.
+			(if $row.place == "near" or $row.place == "far" then [(if $handed then $v[1:] else $v end)[] | numbers] |
+				if $least then min else max end else null end) as $best |
 			if $v[0] == null and $lent[0] == null then empty else
 			"| \($text)\(if $row.place == $here then "" else " (\($row.place))" end) | " +
 				([range($v | length) as $i | $v[$i] | if $lent[$i] then
@@ -95,7 +100,8 @@ report_many()
 
 report_failed()
 {
-	jq -r '.left_out[]?, (.failed[] | "\(.program), \(.host), \(.wait), \(.test): \(.reason)") | "- \(.)"' "$out/bench.json"
+	jq -r '.left_out[]?, (.failed[] | "\(.program), \(.host), \(.wait), \(.test)\(if .sizes == [] then ""
+		else ", \(.sizes | map(tostring) | join(", ")) bytes" end): \(.reason)") | "- \(.)"' "$out/bench.json"
 }
 
 report_head()

@@ -25,9 +25,15 @@ cell() {
 	cell ripc far 1 9
 	cell mpi far 1 8
 	cell zmq mixed 1 7
+	for m_line in ripc:3 ucx:5; do
+		cell "${m_line%:*}" mixed 1 "${m_line#*:}" | sed 's/"size":64/"size":1024/'
+	done
 	echo '{"program":"ripc","host":"shm","wait":"poll","test":"rate","size":64,"placement":"near","round":1,"rate_per_s":2500000,"mb_per_s":160}'
 } >"$work/results"
-echo '{"program":"nng","host":"tcp","wait":"block","test":"rate","reason":"no such thing"}' >"$work/failed"
+echo '{"program":"nng","host":"tcp","wait":"block","test":"rate","reason":"no such thing"}
+{"program":"mpi","host":"shm","wait":"poll","test":"latency","size":"8","reason":"slow"}
+{"program":"mpi","host":"shm","wait":"poll","test":"latency","size":"1024","reason":"slow"}
+{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":"64","reason":"once"}' >"$work/failed"
 echo '{"transport":"window/shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_client":2048,"calls_per_s":100,"unevenness_percent":3,
 	"alone_us":{"p50":1,"p99":2},"flooded_us":{"p50":0,"p99":0},"flood_per_s":7}' | tr -d '\n' >"$work/many"
 echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,
@@ -61,18 +67,21 @@ is() {
 	fi
 }
 is "a median of three" '.cells[] | select(.program == "ripc" and .test == "latency" and .placement == "near").rtt_us.p50' 1
-is "a median of two" '.cells[] | select(.program == "ucx").rtt_us.p50' 3
+is "a median of two" '.cells[] | select(.program == "ucx" and .size == 64).rtt_us.p50' 3
 is "placements are kept apart" '.cells[] | select(.placement == "far" and .program == "ripc").rtt_us.p50' 9
-is "how many runs there were" '.cells[] | select(.program == "ucx").runs' 2
-is "what failed has its reason" '.failed[0].reason' "no such thing"
+is "how many runs there were" '.cells[] | select(.program == "ucx" and .size == 64).runs' 2
+is "what failed has its reason" '.failed[] | select(.program == "nng").reason' "no such thing"
+is "what another round measured has not failed" '.failed | map(.program) | join(" ")' "mpi nng"
 has "CSV has a row for a figure" "$work/out/bench.csv" '^"shm","poll","latency",64,"ucx","near",2,"rtt_us.p50",3$'
 has "CSV names its columns" "$work/out/bench.csv" '^"host","wait","test","bytes","program","placement","runs","figure","value"$'
 has "the best of a row is bold" "$work/out/report.md" '^| round trip of 64 B, us | \*\*1\*\* | 3 | - |'
 has "millions are readable" "$work/out/report.md" '^| 64 B one way, messages/s | \*\*2.5 M\*\* |'
 has "the other placement is there, too" "$work/out/report.md" '^| round trip of 64 B, us | 9 | - | - | \*\*8\*\* | - |'
 has "and what was moved" "$work/out/report.md" '^| Medians (cache line: mixed)'
+has "among that nothing is the best" "$work/out/report.md" '^| 1 KiB, us | 3 | 5 | - |'
 has "what was left out is named" "$work/out/report.md" '^- perftest: no device$'
 has "what failed is named" "$work/out/report.md" '^- nng, tcp, block, rate: no such thing$'
+has "with its sizes" "$work/out/report.md" '^- mpi, shm, poll, latency, 8, 1024 bytes: slow$'
 has "many clients; none of the calls came through" "$work/out/report.md" '^| 2 | window/shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
 has "the README has the table, filled with what there is, and marked" "$work/top/README.md" \
 	'^| round trip of 64 B, us | \*\*1\*\* | 3 | - | 8 (far) | 7 (mixed) | - |'
@@ -164,12 +173,50 @@ cell_ofi() { cell_made_up "$@"; }
 jq -c 'select(.program != "ucx")' "$work/results" >"$work/others" && mv "$work/others" "$work/results"
 echo '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":64,"placement":"mixed","round":1}' >>"$work/results"
 # shellcheck disable=SC2034
-next='' filled=0
+next='' filled=0 discarded=0
 yes "far near" | tr ' ' '\n' | head -n 400 >"$work/places"
 fill
-if [ "$filled" -gt 0 ] && [ -s "$work/places" ] && [ $SECONDS -lt $later ]; then
+if [ "$filled" -eq 0 ] && [ "$discarded" -gt 0 ] && [ -s "$work/places" ] && [ $SECONDS -lt $later ]; then
 	ok "what is moved each time is given up"
 else
 	bad "what is moved each time is given up: $filled"
+fi
+# Where the processors lie near for good and only far is lacking, and where nobody can tell, it ends by itself.
+for m_program in ripc:near ucx:far; do
+	echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",\"test\":\"latency\",\"size\":64,
+		\"placement\":\"${m_program#*:}\",\"round\":1}"
+done >"$work/results"
+cell_ucx() { because "it does not run"; }
+yes near | head -n 2000 >"$work/places"
+# shellcheck disable=SC2034
+next='' filled=0 idle_s=1
+fill
+if [ "$filled" -eq 0 ] && [ $SECONDS -lt $later ] && [ -n "$(gaps)" ] && [ -s "$work/places" ]; then
+	ok "what cannot be measured is not waited for, nor counted"
+else
+	bad "what cannot be measured is not waited for, nor counted: $filled, $(gaps)"
+fi
+yes unknown | head -n 2 >"$work/places"
+# shellcheck disable=SC2034
+next='' idle_s=600
+fill
+if [ $SECONDS -lt $later ] && [ "$(wc -l <"$work/places")" -eq 1 ]; then
+	ok "nothing is measured once more where the placement is not known"
+else
+	bad "nothing is measured once more where the placement is not known"
+fi
+# A program that runs into the limit says so.
+rm -f "$work/reason" "$work/failed"
+# shellcheck disable=SC2034
+less=1 next=near
+ours() { return 124; }
+# cell_ripc as it is.
+# shellcheck source=../../bench/cells.sh
+. "$bench/cells.sh"
+cell ripc shm poll latency 64
+if [ "$(jq -r '"\(.reason), \(.size)"' "$work/failed")" = "not finished in 30 s, 64" ]; then
+	ok "a cell that was ended says so"
+else
+	bad "a cell that was ended says so" "$work/failed"
 fi
 finish
