@@ -60,6 +60,7 @@ void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
 	else
 		s->first = m;
 	s->last = m;
+	s->queued_shorts += !m->pub.is_long;
 	s->queued_bytes += m->bytes;
 	s->queued_long_bytes += m->long_bytes;
 	ctx->stats.queued++;
@@ -78,6 +79,7 @@ static struct ripc__message *queue_pop(struct ripc_service *s)
 	s->first = m->next;
 	if (!s->first)
 		s->last = NULL;
+	s->queued_shorts -= !m->pub.is_long;
 	s->queued_bytes -= m->bytes;
 	s->queued_long_bytes -= m->long_bytes;
 	s->ctx->stats.queued--;

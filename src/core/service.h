@@ -24,7 +24,8 @@ struct ripc_service {
 	char *conflict;                     /* who holds the id, or NULL */
 	struct ripc__message *first, *last; /* queue, singly linked */
 	uint64_t queued;                    /* messages in it */
-	uint64_t queued_bytes;              /* payload of the short messages in it */
+	uint64_t queued_shorts;             /* short messages in it, */
+	uint64_t queued_bytes;              /* and their payload */
 	uint64_t queued_long_bytes;         /* payload of the long messages in it */
 	bool resuming;                      /* ripc__rndv_resume() is at work */
 	uint64_t arriving_bytes;            /* payload of long messages that are being fetched */
@@ -46,7 +47,7 @@ struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
  */
 static inline bool ripc__service_full(const struct ripc_service *s)
 {
-	return s->queued_bytes + s->queued * RIPC__CREDIT_UNIT > s->ctx->opt.service_window;
+	return s->queued_bytes + s->queued_shorts * RIPC__CREDIT_UNIT > s->ctx->opt.service_window;
 }
 
 /* Gives a message to its receivers. */

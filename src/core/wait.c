@@ -406,8 +406,10 @@ static void agent_watch(struct ripc *ctx, struct ripc__waiter *self, unsigned *q
 	}
 	/* A thread that has been driving for some time goes on to, most likely: each tick may take its processor away. */
 	most = ctx->opt.wait == RIPC__WAIT_POLL ? TICK_SHIFT_POLL : TICK_SHIFT;
-	shift = atomic_exchange(&ctx->held_back, false) || ctx->unfinished ? 0
-									   : ++*ticks / TICKS_EVEN;
+	/* What `driven` tells may be from before something was held back: the tick after this one is short as well. */
+	if (atomic_exchange(&ctx->held_back, false) && *ticks > TICKS_EVEN - 3)
+		*ticks = TICKS_EVEN - 3;
+	shift = ctx->unfinished ? 0 : ++*ticks / TICKS_EVEN;
 	/* Whoever is not seen here sees that this is a longer tick: look_soon(). */
 	atomic_store(&ctx->dozing, shift > 0);
 	if (shift && atomic_load(&ctx->held_back))
@@ -496,8 +498,8 @@ void ripc__agent_soon(struct ripc *ctx)
 		return;
 	}
 	/* As if a thread had just driven: the agent ticks, and need not be woken for each of many messages. */
-	look_soon(ctx);
 	ctx->driven = true;
+	look_soon(ctx);
 	agent_rouse(ctx);
 }
 

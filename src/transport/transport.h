@@ -246,8 +246,8 @@ struct ripc__transport_ops {
 			     uint64_t now_ns, uint64_t *deadline_ns);
 
 	/*
-	 * Optional: one event of the endpoint, socket or queue that brought something last. A shorter way for between two calls of
-	 * progress(), not instead of them: it looks at nothing else, and what it leaves is for progress(). What it brings may lie in
+	 * Optional: one event of the endpoint, socket or queue that brought something last, or of one of a few beside it. A shorter way
+	 * for between two calls of progress(), not instead of them: it looks at little, and what it leaves is for progress(). What it brings may lie in
 	 * the caller's room, cap bytes, with no token; what it says without a token elsewhere is valid until the next take() or
 	 * progress(). Return: whether there is an event.
 	 */

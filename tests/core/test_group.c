@@ -400,6 +400,39 @@ START_TEST(deliver__behind_a_long_message)
 }
 END_TEST
 
+/* Small ones travel with the bytes at once, and cost more memory than they have bytes. */
+START_TEST(deliver__behind_many_small_long_messages)
+{
+	enum { SENDERS = 3, EACH = 450 };
+	uint8_t data[40];
+	unsigned n = 0;
+
+	rig_start(&rig, SENDERS + 1, NULL);
+	for (unsigned i = 0; i <= SENDERS; i++)
+		rig.ctx[i]->opt.service_window = 65536;
+	join(1);
+	for (unsigned i = 1; i <= SENDERS; i++)
+		for (unsigned k = 0; k < EACH; k++)
+			OK(rig_long(&rig, i, 0, 8, k, 5000));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig.s[0]->queued, SENDERS * EACH);
+	ck_assert_uint_gt(rig.s[0]->queued * RIPC__CREDIT_UNIT, 65536);
+	rig_fill(data, sizeof(data), 3);
+	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){data, sizeof(data)}, 1, NULL, 5000));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(stats(0).dropped, 0);
+	while (n < SENDERS * EACH) {
+		struct ripc_message *m;
+
+		OK(ripc_receive(rig.s[0], &m, 5000));
+		ck_assert(m->is_long);
+		ripc_message_free(m);
+		n++;
+	}
+	rig_expect(&rig, 0, sizeof(data), 3);
+}
+END_TEST
+
 static void teardown(void)
 {
 	rig_end(&rig);
@@ -422,6 +455,7 @@ int main(void)
 	tcase_add_test(tc, members__leave_unheard);
 	tcase_add_test(tc, members__leave_between_two_looks);
 	tcase_add_test(tc, deliver__behind_a_long_message);
+	tcase_add_test(tc, deliver__behind_many_small_long_messages);
 	tcase_add_test(tc, arrived__numbers);
 	tcase_add_test(tc, control__of_those_who_have_no_say);
 	tcase_add_test(tc, control__that_is_broken);
