@@ -20,7 +20,8 @@
 #define LOOKS      16       /* looks at all before a thread becomes the driver */
 #define WHOLE_EACH 32       /* of so many looks one is a whole round */
 #define STAY_NS    RIPC__MS /* how long a thread that polls looks before it becomes the driver */
-#define STAY_MS    10 /* shortest timeout with which it does: that ends later by STAY_NS and a whole round or two */
+#define STAY_MS \
+	10 /* shortest timeout with which it does: that ends later by STAY_NS and a whole round or two */
 
 /* Where in a plain header the number of the message and the length of its item stand. */
 #define SEQ_AT 24
