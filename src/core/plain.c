@@ -153,7 +153,7 @@ static inline bool plain_send(struct ripc_service *s, uint64_t dest, const struc
 
 	if (RIPC__UNLIKELY(out->s != s || out->dest != dest) && !know_out(s, dest))
 		return false;
-	assert(out->lane && way_out(s, dest) == out->lane && out->lane->ep == out->ep);
+	assert(way_out(s, dest) == out->lane && out->lane && out->lane->ep == out->ep);
 	units = ripc__units_of(RIPC__PLAIN_LEN + len);
 	if (RIPC__UNLIKELY(len > out->len_max || units > out->left || (!item->iov_base && len)))
 		return false;
