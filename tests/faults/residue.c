@@ -47,6 +47,21 @@ struct residue residue_now(void)
 	return (struct residue){entries("/proc/self/fd"), entries("/proc/self/task"), resources()};
 }
 
+struct residue residue_settled(void)
+{
+	struct residue before = residue_now(), now = before;
+
+	for (int i = 0; i < 20; i++) {
+		usleep(500000);
+		now = residue_now();
+		if (now.descriptors == before.descriptors && now.threads == before.threads &&
+		    now.resources == before.resources)
+			break;
+		before = now;
+	}
+	return now;
+}
+
 bool residue_same(const struct residue *before, struct residue *now)
 {
 	for (int i = 0; i < 100; i++) {

@@ -12,11 +12,20 @@ struct residue {
 
 struct residue residue_now(void);
 
+/* What it is when two looks half a second apart agree, as what was closed goes in its own time; after 10 s the last look. */
+struct residue residue_settled(void);
+
 /* Waits up to 10 s, as the kernel takes connections down in its own time. Return: whether it is no more than it was. */
 bool residue_same(const struct residue *before, struct residue *now);
 
 /* Whether the library can use a transport here; if not, that is reported as skipped. */
 bool residue_available(const char *transport);
+
+/*
+ * How many calls of so many tried may not be reached: no two runs make the same number of them, and the last of the one that was
+ * counted may not come in another.
+ */
+#define MISSED_MAX(tried) ((tried) / 4 + 2)
 
 /* RIPC_TEST_STEP: of a long row of tests only every so many are run; 1: all. */
 unsigned residue_step(void);
