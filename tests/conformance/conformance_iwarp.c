@@ -92,11 +92,16 @@ START_TEST(run)
 {
 	const char *only = getenv("RIPC_TEST_CONFIG");
 	int n = sizeof(configs) / sizeof(configs[0]);
+	bool ran = false;
 
 	warm_up();
-	for (int i = 0; i < n; i++)
-		if (!only || !strcmp(only, configs[i].name))
-			run_one(conf_find(_i), i);
+	for (int i = 0; i < n; i++) {
+		if (only && strcmp(only, configs[i].name))
+			continue;
+		run_one(conf_find(_i), i);
+		ran = true;
+	}
+	ck_assert_msg(ran, "there is no RIPC_TEST_CONFIG=%s", only);
 }
 END_TEST
 

@@ -25,7 +25,7 @@ bool residue_available(const char *transport);
  * How many calls of so many tried may not be reached: no two runs make the same number of them, and the last of the one that was
  * counted may not come in another.
  */
-#define MISSED_MAX(tried) ((tried) / 4 + 2)
+#define MISSED_MAX(tried) ((tried) / 3 + 2)
 
 /* RIPC_TEST_STEP: of a long row of tests only every so many are run; 1: all. */
 unsigned residue_step(void);
