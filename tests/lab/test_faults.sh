@@ -79,7 +79,21 @@ rxe* | siw*)
 	serve removed
 	timeout 400 ./tools/ripc-perf bandwidth -s 256K -c 1000 --verify --timeout 60000 >"$out" 2>"$err" &
 	client=$!
-	sleep 3
+	# holds: whether the client, which is a child of timeout, has a queue pair on the device.
+	holds() {
+		sender=$(pgrep -P "$client") && "$RIPC_LAB_DIR"/resources of "$sender" | grep -q "^$device .*qp "
+	}
+	tries=0
+	until holds || [ $((tries += 1)) -gt 150 ]; do
+		sleep 0.2
+	done
+	# It has it before it sends.
+	sleep 1
+	if holds; then
+		ok "the client is at it when the device goes"
+	else
+		bad "the client has no queue pair on $device when that goes" "$out" "$err"
+	fi
 	timeout 60 rdma link delete "$device"
 	rc=$?
 	if [ $rc -eq 0 ]; then
