@@ -62,6 +62,8 @@ void side_handle(struct side *s, const struct ripc__event *e);
 unsigned side_step(struct side *s);
 void side_connect(struct side *from, struct side *to, struct ripc__ep **ep);
 int side_post(struct side *s, const void *p, size_t len, bool more);
+/* Neither connection was lost. */
+void sides_live(void);
 /* Bytes that depend on seed. To be freed. */
 uint8_t *side_pattern(size_t len, unsigned seed);
 
@@ -75,5 +77,8 @@ uint8_t *side_pattern(size_t len, unsigned seed);
 			side_step(&b);                                                       \
 		}                                                                            \
 	} while (0)
+
+/* The same, while both sides have to live. */
+#define LIVE_UNTIL(condition) UNTIL((sides_live(), (condition)))
 
 #endif
