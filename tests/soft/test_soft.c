@@ -5,6 +5,18 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static unsigned sends;
+
+/* That of libc, counted. */
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	sends++;
+	return syscall(SYS_sendmsg, fd, msg, flags);
+}
 
 START_TEST(soft_open__listens_on_the_loopback_only)
 {
@@ -323,6 +335,69 @@ START_TEST(soft_arm__writable_socket_wakes)
 }
 END_TEST
 
+/* a is hot, and its socket takes no more. */
+static void fill_a(void)
+{
+	static const uint8_t p[3000];
+
+	sides_connect(NULL);
+	ck_assert_int_ge(side_post(&b, "warm", 4, false), 0);
+	LIVE_UNTIL(a.nrecv);
+	ck_assert(a.ep->hot);
+	/* Again, if the kernel granted memory meanwhile. */
+	for (unsigned tries = 0; !soft_linked(&a.ep->blocked); tries++) {
+		ck_assert_uint_lt(tries, 1000);
+		while (side_post(&a, p, sizeof(p), false) >= 0)
+			;
+		for (unsigned i = 0; i < 20; i++)
+			side_step(&a);
+	}
+	ripc__soft_heat(a.ep);
+	ck_assert(a.ep->hot);
+}
+
+START_TEST(soft_progress__tries_a_full_socket_once)
+{
+	fill_a();
+	sends = 0;
+	for (unsigned i = 0; i < 100; i++)
+		side_step(&a);
+	/* As blocked, as ready and as hot, and some that the kernel did take. */
+	ck_assert_uint_ge(sends, 100);
+	ck_assert_uint_le(sends, 400);
+	sides_close();
+}
+END_TEST
+
+START_TEST(soft_arm__socket_with_room_wakes_nobody)
+{
+	struct pollfd p;
+
+	fill_a();
+	for (unsigned i = 0; ops->arm(a.t); i++) {
+		ck_assert_uint_lt(i, 1000);
+		side_step(&a);
+	}
+	ck_assert(a.ep->watched & EPOLLOUT);
+	for (uint64_t end = ripc__clock_ns() + PATIENCE_NS; soft_linked(&a.ep->blocked);) {
+		ck_assert_uint_lt(ripc__clock_ns(), end);
+		for (unsigned i = 0; i < 100; i++)
+			side_step(&b);
+		/* Not one of the rounds in which epoll is asked. */
+		((struct soft *)a.t)->rounds = 0;
+		side_step(&a);
+	}
+	sides_live();
+	ck_assert(a.ep->watched & EPOLLOUT);
+	((struct soft *)a.t)->rounds = 0;
+	side_step(&a);
+	ck_assert_int_eq(ops->arm(a.t), 0);
+	p = (struct pollfd){.fd = ops->fd(a.t), .events = POLLIN};
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	sides_close();
+}
+END_TEST
+
 START_TEST(soft_post_datagram__there_and_back)
 {
 	struct ripc__transport_limits l;
@@ -388,6 +463,8 @@ int main(void)
 	tcase_add_loop_test(tc, soft_progress__many_endpoints, 0, 2);
 	tcase_add_test(tc, soft_fd__readable_when_there_is_something);
 	tcase_add_test(tc, soft_arm__writable_socket_wakes);
+	tcase_add_test(tc, soft_progress__tries_a_full_socket_once);
+	tcase_add_test(tc, soft_arm__socket_with_room_wakes_nobody);
 	tcase_add_test(tc, soft_post_datagram__there_and_back);
 	tcase_add_test(tc, soft_post_datagram__not_asked_for);
 	tcase_set_timeout(tc, 120);

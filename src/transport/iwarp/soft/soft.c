@@ -334,10 +334,15 @@ static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned
 
 static void retry_blocked(struct soft *t)
 {
-	for (unsigned i = 0; i < BLOCKED_TRIED && soft_linked(&t->blocked); i++) {
-		struct ripc__ep *ep = soft_of(t->blocked.next, struct ripc__ep, blocked);
+	/* One that is blocked still goes to the end of the list: it has had its turn. */
+	struct soft_link *last = t->blocked.prev, *l = NULL;
 
-		soft_unlink(&ep->blocked);
+	for (unsigned i = 0; i < BLOCKED_TRIED && soft_linked(&t->blocked) && l != last; i++) {
+		struct ripc__ep *ep;
+
+		l = t->blocked.next;
+		ep = soft_of(l, struct ripc__ep, blocked);
+		soft_unlink(l);
 		if (ep->hot)
 			ripc__soft_push(ep, 1u << 20);
 		else
@@ -472,8 +477,19 @@ static int soft_arm(struct ripc__transport *tr)
 	soft_flush(tr);
 	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->readdressed)
 		return 1;
-	for (unsigned i = 0; i < t->nhot; i++)
-		ripc__soft_rewatch(t->hot[i]);
+	for (unsigned i = 0; i < t->nhot; i++) {
+		struct ripc__ep *ep = t->hot[i];
+
+		/* It has got rid of all without being told by epoll that it can: a socket with room would end each sleep at once. */
+		if ((ep->watched & EPOLLOUT) && !soft_linked(&ep->blocked)) {
+			ep->watched &= ~(uint32_t)EPOLLOUT;
+			if (!ep->unwatched)
+				epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
+					  &(struct epoll_event){.events = ep->watched,
+								.data.ptr = ep});
+		}
+		ripc__soft_rewatch(ep);
+	}
 	for (struct soft_link *l = t->blocked.next; l != &t->blocked; l = l->next) {
 		struct ripc__ep *ep = soft_of(l, struct ripc__ep, blocked);
 
