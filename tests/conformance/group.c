@@ -164,10 +164,11 @@ static void outsider(struct conf *c)
 static void sizes(struct conf *c)
 {
 	static const unsigned counts[] = {1, 2, 5, RIPC_ITEMS_MAX};
+	uint64_t group = 1 + conf_random(c, RIPC_GROUP_LIMIT - 1);
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	OK(ripc_group_join(p.sb, 5, c->patience_ms));
+	OK(ripc_group_join(p.sb, group, c->patience_ms));
 	for (unsigned i = 0; i < 20; i++) {
 		struct iovec items[RIPC_ITEMS_MAX];
 		struct ripc_message *m;
@@ -178,7 +179,7 @@ static void sizes(struct conf *c)
 		if (i >= 16)
 			plan.len[plan.nitems - 1] += RIPC_GROUP_MAX - conf_plan_total(&plan);
 		base = conf_build(c, p.a, CONF_FOREIGN, &plan, items);
-		OK(ripc_group_send(p.sa, 5, items, plan.nitems, NULL, c->patience_ms));
+		OK(ripc_group_send(p.sa, group, items, plan.nitems, NULL, c->patience_ms));
 		conf_put(c, p.a, CONF_FOREIGN, base);
 		m = conf_receive(c, p.sb);
 		conf_check_message(m, &plan, p.ida, p.idb, false);
@@ -189,6 +190,7 @@ static void sizes(struct conf *c)
 static void refused(struct conf *c)
 {
 	static uint8_t data[RIPC_GROUP_MAX + 1];
+	uint64_t group = 1 + conf_random(c, RIPC_GROUP_LIMIT - 1);
 	struct iovec item = {data, sizeof(data)};
 	struct ripc_send_options options = {.flags = RIPC_RELIABLE};
 	struct ripc_group_stats stats;
@@ -199,26 +201,26 @@ static void refused(struct conf *c)
 	REFUSES(-EINVAL, ripc_group_join(p.sa, 0, 0));
 	REFUSES(-EINVAL, ripc_group_join(p.sa, RIPC_GROUP_LIMIT, 0));
 	REFUSES(-EINVAL, ripc_group_leave(p.sa, 0));
-	REFUSES(-ENOENT, ripc_group_leave(p.sa, 9));
-	REFUSES(-ENOENT, ripc_group_stats(p.a, 9, NULL, &stats));
-	REFUSES(-EINVAL, ripc_group_send(NULL, 9, &item, 1, NULL, 0));
+	REFUSES(-ENOENT, ripc_group_leave(p.sa, group));
+	REFUSES(-ENOENT, ripc_group_stats(p.a, group, NULL, &stats));
+	REFUSES(-EINVAL, ripc_group_send(NULL, group, &item, 1, NULL, 0));
 	REFUSES(-EINVAL, ripc_group_send(p.sa, RIPC_GROUP_LIMIT, &item, 1, NULL, 0));
-	REFUSES(-EMSGSIZE, ripc_group_send(p.sa, 9, &item, 1, NULL, 0));
+	REFUSES(-EMSGSIZE, ripc_group_send(p.sa, group, &item, 1, NULL, 0));
 	item.iov_len = 1;
-	REFUSES(-EINVAL, ripc_group_send(p.sa, 9, &item, 0, NULL, 0));
-	REFUSES(-EOPNOTSUPP, ripc_group_send(p.sa, 9, &item, 1, &options, 0));
+	REFUSES(-EINVAL, ripc_group_send(p.sa, group, &item, 0, NULL, 0));
+	REFUSES(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
 	options = (struct ripc_send_options){.nreturns = 1, .returns = &item};
-	REFUSES(-EOPNOTSUPP, ripc_group_send(p.sa, 9, &item, 1, &options, 0));
-	REFUSES(-EAGAIN, ripc_group_send(p.sa, 9, &item, 1, NULL, 0));
+	REFUSES(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
+	REFUSES(-EAGAIN, ripc_group_send(p.sa, group, &item, 1, NULL, 0));
 	/* The names that groups have for the resolver are no services. */
-	REFUSES(-EINVAL, ripc_send_short(p.sa, UINT64_C(3) << 62 | 9, &item, 1, NULL, 0));
-	REFUSES(-EINVAL, ripc_lookup(p.a, UINT64_C(3) << 62 | 9, NULL, 0));
-	OK(ripc_group_join(p.sb, 9, c->patience_ms));
-	REFUSES(-EALREADY, ripc_group_join(p.sb, 9, c->patience_ms));
-	OK(ripc_group_stats(p.b, 9, NULL, &stats));
+	REFUSES(-EINVAL, ripc_send_short(p.sa, UINT64_C(3) << 62 | group, &item, 1, NULL, 0));
+	REFUSES(-EINVAL, ripc_lookup(p.a, UINT64_C(3) << 62 | group, NULL, 0));
+	OK(ripc_group_join(p.sb, group, c->patience_ms));
+	REFUSES(-EALREADY, ripc_group_join(p.sb, group, c->patience_ms));
+	OK(ripc_group_stats(p.b, group, NULL, &stats));
 	SAME(1, stats.members);
-	OK(ripc_group_leave(p.sb, 9));
-	REFUSES(-ENOENT, ripc_group_leave(p.sb, 9));
+	OK(ripc_group_leave(p.sb, group));
+	REFUSES(-ENOENT, ripc_group_leave(p.sb, group));
 }
 
 /*

@@ -25,7 +25,8 @@ static inline void real_environment(struct conf *c, const char *program, const c
 			   .peers = 20,
 			   .patience_ms = 60000,
 			   .silence_ms = 1000,
-			   .seed = test_seed() + (uint64_t)getpid()};
+			   /* Process ids are not enough: containers may share a network. */
+			   .seed = test_seed() + test_ids() + (uint64_t)getpid()};
 	/* The next one is that of multicast. */
 	snprintf(text, sizeof(text), "interfaces=lo port=%u %s",
 		 20000 + 2 * (unsigned)(c->seed % 6000), options);
