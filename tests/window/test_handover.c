@@ -43,13 +43,24 @@ START_TEST(offer__any_part_of_a_buffer)
 	uint8_t *p;
 
 	open_two(&w, "", "");
+	/* The reader has it already when the next part comes. */
+	p = buffer(w.a, LEN, 2);
 	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		struct ripc_request *r;
 		struct ripc_message *m;
 
-		/* Another one each time: one that was taken back, since we were slow, is given again only as a whole. */
-		p = buffer(w.a, LEN, 2);
-		m = in_place(&w, p + parts[i].at, parts[i].len, &r);
+		/* If it was taken back, since we were slow, it is given again only as a whole. */
+		for (unsigned k = 0;; k++) {
+			ck_assert_uint_lt(k, TRIES);
+			r = start(&w, p + parts[i].at, parts[i].len);
+			m = receive(w.to);
+			if (m->placement[0] == RIPC_IN_PLACE)
+				break;
+			ripc_message_free(m);
+			finish(r);
+			send_whole(&w, w.to, w.dest, p, LEN);
+		}
+		ck_assert_uint_eq(m->items[0].iov_len, parts[i].len);
 		ck_assert(!memcmp(m->items[0].iov_base, p + parts[i].at, parts[i].len));
 		ripc_message_free(m);
 		finish(r);
@@ -75,7 +86,8 @@ START_TEST(offer__items_of_all_kinds_in_one_message)
 	items[2] = (struct iovec){malloc(LEN), LEN};
 	items[3] = (struct iovec){q + 100, LEN};
 	fill(items[2].iov_base, LEN, 5);
-	for (unsigned i = 0; i < TRIES && placed < 2; i++) {
+	/* Each lends or passes over several items. */
+	for (unsigned i = 0; i < TRIES / 4 && placed < 2; i++) {
 		ck_assert_int_eq(ripc_start(w.from, w.dest, items, 4, NULL, &r), 0);
 		m = receive(w.to);
 		ck_assert_uint_eq(m->nitems, 4);
