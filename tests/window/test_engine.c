@@ -138,6 +138,17 @@ START_TEST(take__long_with_wrong_words)
 	ck_assert_int_eq(r.b.w.status, -EPROTO);
 	rig_close(&r);
 
+	/* What take() has left is still longer than any when the look comes to it. */
+	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
+	ck_assert_int_eq(rig_send(&r.a, data, 1000), 0);
+	ck_assert(rig_next(&r.b));
+	ck_assert_int_eq(ripc__win_send_plain(&r.a.w, data, data + RIPC__HEAD_LEN, 1000, false), 0);
+	ripc__put_le32(r.b.inbox + RIPC__WIN_SLOTS_AT + RIPC__WIN_SLOT + 8, RIPC__WIN_SEND_MAX + 1);
+	ck_assert(!ripc__win_take(&r.b.w, r.b.buf, SIZE_MAX, &len));
+	ck_assert(!rig_next(&r.b));
+	ck_assert_int_eq(r.b.w.status, -EPROTO);
+	rig_close(&r);
+
 	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
 	ck_assert_int_eq(rig_send(&r.a, data, 1000), 0);
 	ck_assert(rig_next(&r.b));
