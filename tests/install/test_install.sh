@@ -93,6 +93,7 @@ if [ -e "$tree$libdir/libripc.so" ]; then
 		check "shared, C++: runs" env LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$work/own-shared-cxx"
 	build "$work/client-shared" "$cc" "$srcdir/examples/client.c" "$cflags" "$libs"
 	check "the shared one is used" grep -q 'NEEDED.*libripc\.so\.1' <(objdump -p "$work/own-shared")
+	check "it stays when a plug-in is unloaded" grep -q NODELETE <(readelf -d "$tree$libdir/libripc.so")
 	build "$work/plugin.so" "$cc" "$work/plugin.c" "-shared -fPIC $cflags" "$libs" &&
 		build "$work/loader" "$cc" "$work/loader.c" "" "-ldl" &&
 		check "a plug-in that is unloaded with its context open harms nobody" \
