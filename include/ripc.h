@@ -117,6 +117,7 @@ struct ripc_limits {
 
 /**
  * Counters since the start of what they count for. All of them only grow, except the gauges at the end.
+ * One message to a group is one short message sent, however many members it has, and one received at each of them.
  */
 struct ripc_stats {
 	uint64_t short_sent, short_received; /* messages handed to a transport / put into a queue */

@@ -29,7 +29,11 @@ int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
 	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-/* Sent at once; and a host that has gone without a word is noticed, by what it does not acknowledge or when all is quiet. */
+/*
+ * Sent at once; and a host that has gone without a word is noticed, by what it does not acknowledge or when all is quiet. A window that
+ * stays shut counts as silence, too, though probes be acknowledged: a process that takes nothing for so long would not answer a
+ * PING either.
+ */
 void ripc__soft_tune(const struct soft *t, int fd)
 {
 	const int one = 1, idle_s = 15, interval_s = 5, probes = 3;
