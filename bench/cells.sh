@@ -25,9 +25,10 @@ count()
 		esac ;;
 	*) n=1000000 ;;
 	esac
-	# Of long messages: a quarter of a gigabyte, in one direction or in round trips.
+	# Of long messages: a quarter of a gigabyte, in one direction or in round trips; one that stays in memory.
 	if [ "$5" -gt 2048 ]; then
 		local bytes=$((1 << 28))
+		[ "$2-$4" != shm-bandwidth ] || bytes=$((1 << 30))
 		[ $((bytes / $5)) -ge "$n" ] || n=$((bytes / $5))
 	fi
 	n=$((n / less / ${shorter:-1}))

@@ -143,6 +143,20 @@ static int our_round(struct perf_client *c, struct perf_round *round, struct per
 	return rc;
 }
 
+/*
+ * How many messages of a round are sent before it. Of long ones twice as many as are in flight: both sides have their memory then,
+ * and what may be handed over has been.
+ */
+static uint64_t warming(const struct perf_client *c, const struct perf_round *round)
+{
+	uint64_t n = round->count / 10 > 2000 ? 2000 : round->count / 10;
+	uint64_t least = round->kind == PERF_LONG ? 2 * (uint64_t)c->args->window : 1;
+
+	if (least > round->count)
+		least = round->count;
+	return n > least ? n : least;
+}
+
 /* Unmeasured: connections, caches and processor clocks settle. */
 static int warm_up(struct perf_client *c, struct perf_round *round, const struct perf_socket *s)
 {
@@ -154,7 +168,7 @@ static int warm_up(struct perf_client *c, struct perf_round *round, const struct
 		tool_complain("out of memory");
 		return -ENOMEM;
 	}
-	round->count = count / 10 > 2000 ? 2000 : count / 10 ? count / 10 : 1;
+	round->count = warming(c, round);
 	c->warming = true;
 	rc = our_round(c, round, &scratch);
 	c->warming = false;
