@@ -220,9 +220,40 @@ START_TEST(cq_take__one_by_one)
 	/* An event that was asked for may have been raised by these. */
 	ck_assert(cq.seen);
 	ck_assert(!ripc__verbs_cq_take(&cq, &wc));
-	/* A queue that cannot be read is for the next poll to report. */
+}
+END_TEST
+
+/* A queue that could not be read, whoever asked, is reported by the next poll even if it can be read again: something is lost. */
+START_TEST(cq_take__error_is_kept)
+{
+	struct ripc__verbs_device device = {.name = "none"};
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc[4];
+
+	complete(&cq, -1);
+	cq.device = &device;
+	ck_assert(!ripc__verbs_cq_take(&cq, wc));
+	left = 2;
+	ck_assert(!ripc__verbs_cq_take(&cq, wc));
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), -EIO);
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), -EIO);
+}
+END_TEST
+
+START_TEST(cq_poll__error_behind_completions)
+{
+	struct ripc__verbs_device device = {.name = "none"};
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc[4];
+
+	complete(&cq, 1);
+	cq.device = &device;
+	ck_assert(ripc__verbs_cq_take(&cq, wc));
+	ripc__verbs_cq_untake(&cq, wc);
 	left = -1;
-	ck_assert(!ripc__verbs_cq_take(&cq, &wc));
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), 1);
+	left = 2;
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), -EIO);
 }
 END_TEST
 
@@ -262,6 +293,8 @@ int main(void)
 	suite_add_tcase(s, c);
 	c = tcase_create("cq");
 	tcase_add_test(c, cq_take__one_by_one);
+	tcase_add_test(c, cq_take__error_is_kept);
+	tcase_add_test(c, cq_poll__error_behind_completions);
 	tcase_add_test(c, cq_untake__comes_first);
 	suite_add_tcase(s, c);
 	return test_main("test_queue", s);

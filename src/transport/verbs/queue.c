@@ -167,6 +167,11 @@ void ripc__verbs_cq_unpromise(struct ripc__verbs_cq *cq, uint32_t n)
 	cq->promised -= n;
 }
 
+static int unreadable(const struct ripc__verbs_cq *cq)
+{
+	return ripc__fail(-EIO, "%s: its completion queue cannot be read", cq->device->name);
+}
+
 int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 {
 	int n = 0, more;
@@ -175,21 +180,25 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 		wc[n++] = cq->stash[cq->stash_at++];
 	if (n == max)
 		return n;
-	more = ibv_poll_cq(cq->cq, max - n, wc + n);
+	/* A queue that failed once may have lost what it held, and is not asked again. */
+	more = cq->broken ? -1 : ibv_poll_cq(cq->cq, max - n, wc + n);
 	cq->seen |= more > 0;
+	cq->broken |= more < 0;
 	if (more < 0)
-		return n ? n
-			 : ripc__fail(-EIO, "%s: its completion queue cannot be read",
-				      cq->device->name);
+		return n ? n : unreadable(cq);
 	return n + more;
 }
 
 bool ripc__verbs_cq_take(struct ripc__verbs_cq *cq, struct ibv_wc *wc)
 {
-	if (cq->stash_at < cq->stash_end || ibv_poll_cq(cq->cq, 1, wc) <= 0)
+	int n;
+
+	if (cq->stash_at < cq->stash_end || cq->broken)
 		return false;
-	cq->seen = true;
-	return true;
+	n = ibv_poll_cq(cq->cq, 1, wc);
+	cq->seen |= n > 0;
+	cq->broken = n < 0;
+	return n > 0;
 }
 
 void ripc__verbs_cq_untake(struct ripc__verbs_cq *cq, const struct ibv_wc *wc)
@@ -209,6 +218,8 @@ int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 
 	if (cq->stash_at < cq->stash_end)
 		return 1;
+	if (cq->broken)
+		return unreadable(cq);
 	if (cq->armed && cq->seen && take_event(cq))
 		cq->armed = false;
 	if (!cq->armed) {
@@ -220,8 +231,9 @@ int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 		cq->seen = false;
 	}
 	n = ibv_poll_cq(cq->cq, RIPC__VERBS_STASH, cq->stash);
+	cq->broken = n < 0;
 	if (n < 0)
-		return ripc__fail(-EIO, "%s: its completion queue cannot be read", cq->device->name);
+		return unreadable(cq);
 	cq->seen |= n > 0;
 	cq->stash_at = 0;
 	cq->stash_end = (uint32_t)n;

@@ -99,8 +99,9 @@ struct ripc__verbs_cq {
 	uint32_t promised;                /* work requests that may be outstanding */
 	struct ibv_wc stash[RIPC__VERBS_STASH];
 	uint32_t stash_at, stash_end;
-	bool armed; /* asked for an event that was not taken yet */
-	bool seen;  /* completions came since: that event may be there */
+	bool armed;  /* asked for an event that was not taken yet */
+	bool seen;   /* completions came since: that event may be there */
+	bool broken; /* could not be read once: what it held is lost */
 };
 
 /* @entries: to begin with. Return: 0 or a negative errno, explained. */
