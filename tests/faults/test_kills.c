@@ -88,6 +88,7 @@ struct side {
 	uint8_t *buf, *back; /* what is sent; what is offered */
 	uint64_t peer;
 	int in, out; /* pipes to the other */
+	bool over;   /* the other has ended, or done all it had to do */
 };
 
 static bool side_open(struct side *s, struct report *r, const struct config *c, uint64_t id,
@@ -171,9 +172,11 @@ static bool over(struct side *s, pid_t pid)
 	siginfo_t info = {0};
 	char byte;
 
-	if (read(s->in, &byte, 1) == 1)
-		return true;
-	return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == pid;
+	if (!s->over && read(s->in, &byte, 1) != 1 &&
+	    (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != pid))
+		return false;
+	s->over = true;
+	return true;
 }
 
 static void take(struct side *s, struct report *r, pid_t pid)
@@ -228,12 +231,12 @@ static void survivor(struct side *s, struct report *r, pid_t pid, bool sends)
 	if (sends) {
 		if (offered(s, r))
 			give(s, r);
-		/* It has seen the last of it, too. */
-		for (int i = 0; i < PATIENCE / 10 && !over(s, pid); i++)
-			usleep(10000);
 	} else if (offer(s, r)) {
 		take(s, r, pid);
 	}
+	/* It has seen the last of it, too: else it is shot before it can say how many calls there were. */
+	for (int i = 0; i < PATIENCE / 10 && !over(s, pid); i++)
+		usleep(10000);
 	kill(pid, SIGKILL);
 	fill(s->buf, 77);
 	rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, DEAD_MS);
