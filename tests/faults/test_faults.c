@@ -78,12 +78,17 @@ static void wrong(struct report *r, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* An error is fine if it says something. */
+/*
+ * An error is fine if it says something. Where there is another transport none is, but that a device does not take the memory
+ * of a message: its lane lives, and whose limit is too small is told so; the next message goes through.
+ */
 static bool fine(struct report *r, const struct config *c, const char *what, int rc)
 {
+	bool refused = rc == -ENOMEM && strstr(ripc_detail(), "cannot be registered");
+
 	if (!rc)
 		return true;
-	if (c->fallback)
+	if (c->fallback && (!refused || failures++))
 		wrong(r, "%s failed in spite of another transport: %s: %s", what, ripc_strerror(rc),
 		      ripc_detail());
 	else if (rc > 0 || !*ripc_detail())
