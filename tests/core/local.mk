@@ -91,7 +91,7 @@ check_PROGRAMS += tests/core/test_wait
 tests_core_test_wait_SOURCES = tests/core/test_wait.c
 tests_core_test_wait_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_wait_LDADD = $(CORE_LIBS)
-tests_core_test_wait_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sem_clockwait
+tests_core_test_wait_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sem_clockwait,--wrap=epoll_pwait2
 
 check_PROGRAMS += tests/core/test_withdraw
 tests_core_test_withdraw_SOURCES = tests/core/test_withdraw.c tests/core/requests.c tests/core/requests.h

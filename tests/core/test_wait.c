@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -439,6 +440,82 @@ START_TEST(agent__looks_soon_after_what_is_held_back)
 }
 END_TEST
 
+#define DESCRIPTORS 1024
+
+static atomic_int held = -1; /* who was woken from a sleep on this descriptor stays where it is */
+static atomic_uint sleeps[DESCRIPTORS]; /* on it: how many do */
+static atomic_uint begun[DESCRIPTORS];  /* how many sleeps were begun */
+
+int __real_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
+			const sigset_t *mask);
+int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
+			const sigset_t *mask);
+int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
+			const sigset_t *mask)
+{
+	unsigned fd = (unsigned)epfd % DESCRIPTORS;
+	int n;
+
+	begun[fd]++;
+	sleeps[fd]++;
+	n = __real_epoll_pwait2(epfd, ev, max, timeout, mask);
+	sleeps[fd]--;
+	while (epfd == held)
+		usleep(100);
+	return n;
+}
+
+static bool comes(atomic_uint *value, unsigned least)
+{
+	for (uint64_t until = now_ms() + PATIENCE_MS / 12; *value < least && now_ms() < until;)
+		usleep(1000);
+	return *value >= least;
+}
+
+/*
+ * A driver that sleeps is asked for something, and finds when it wakes that its own message has come: it leaves without a look. The
+ * agent, which sleeps where it would as the driver, has to have one.
+ */
+START_TEST(give_back__not_without_a_look)
+{
+	struct ripc_service *s, *from;
+	struct ripc *ctx;
+	uint64_t number;
+	unsigned before;
+
+	if (__real_epoll_pwait2(-1, NULL, 0, NULL, NULL) && errno != EBADF && errno != EINVAL) {
+		test_skip("this kernel has no epoll_pwait2()");
+		return;
+	}
+	/* No timer of a lane wakes anybody meanwhile. */
+	OK(ripc_open(&ctx, "wait=block resolver=local peer_timeout_ms=600000"));
+	OK(ripc_register(ctx, ID(0), 0, &s));
+	OK(ripc_register(ctx, ID(1), 0, &from));
+	/* There is a lane. */
+	OK(send_number(from, ID(0), 0));
+	OK(receive_number(s, &number, PATIENCE_MS));
+	/* More than once: a sleep that is short for other reasons is no question. */
+	for (uint64_t i = 0; i < 5; i++) {
+		struct waiter w = {.s = s, .timeout_ms = PATIENCE_MS};
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, waiter_main, &w);
+		ck_assert(comes(&sleeps[ctx->epfd], 1));
+		ck_assert(comes(&sleeps[ctx->agent_epfd], 1));
+		held = ctx->epfd;
+		OK(send_number(from, ID(0), i));
+		ripc__poll(ctx);
+		before = begun[ctx->agent_epfd];
+		held = -1;
+		pthread_join(thread, NULL);
+		OK(w.rc);
+		ck_assert_uint_eq(w.number, i);
+		ck_assert(comes(&begun[ctx->agent_epfd], before + 1));
+	}
+	OK(ripc_close(ctx));
+}
+END_TEST
+
 static uint64_t cpu_ms(void)
 {
 	struct rusage u;
@@ -546,6 +623,7 @@ int main(void)
 	tcase_set_timeout(tc, 600);
 	tcase_add_test(tc, wait__a_registration_beside_a_sleeping_driver);
 	tcase_add_loop_test(tc, agent__looks_soon_after_what_is_held_back, 0, 2);
+	tcase_add_test(tc, give_back__not_without_a_look);
 	suite_add_tcase(suite, tc);
 	return test_main("core/wait", suite);
 }
