@@ -181,11 +181,14 @@ END_TEST
 
 /* A device whose completions are numbered from 1, as many as there are left. */
 static int left, next;
+static unsigned looked, late; /* how often it was asked, and the look until which nothing is there */
 
 static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 {
 	int n = left < max ? left : max;
 
+	if (++looked <= late)
+		return 0;
 	if (left < 0)
 		return -1;
 	for (int i = 0; i < n; i++)
@@ -202,6 +205,7 @@ static void complete(struct ripc__verbs_cq *cq, int n)
 	*cq = (struct ripc__verbs_cq){.cq = &device_cq};
 	left = n;
 	next = 0;
+	looked = late = 0;
 }
 
 START_TEST(cq_take__one_by_one)
@@ -220,6 +224,29 @@ START_TEST(cq_take__one_by_one)
 	/* An event that was asked for may have been raised by these. */
 	ck_assert(cq.seen);
 	ck_assert(!ripc__verbs_cq_take(&cq, &wc));
+}
+END_TEST
+
+/* One that is empty is looked at again, but not without end; what fails is not asked again. */
+START_TEST(cq_take__looks)
+{
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc;
+
+	complete(&cq, 1);
+	late = RIPC__VERBS_LOOKS - 1;
+	ck_assert(ripc__verbs_cq_take(&cq, &wc));
+	ck_assert_uint_eq(looked, RIPC__VERBS_LOOKS);
+	complete(&cq, 1);
+	late = RIPC__VERBS_LOOKS;
+	ck_assert(!ripc__verbs_cq_take(&cq, &wc));
+	ck_assert_uint_eq(looked, RIPC__VERBS_LOOKS);
+	complete(&cq, 1);
+	ck_assert(ripc__verbs_cq_take(&cq, &wc));
+	ck_assert_uint_eq(looked, 1);
+	complete(&cq, -1);
+	ck_assert(!ripc__verbs_cq_take(&cq, &wc));
+	ck_assert_uint_eq(looked, 1);
 }
 END_TEST
 
@@ -293,6 +320,7 @@ int main(void)
 	suite_add_tcase(s, c);
 	c = tcase_create("cq");
 	tcase_add_test(c, cq_take__one_by_one);
+	tcase_add_test(c, cq_take__looks);
 	tcase_add_test(c, cq_take__error_is_kept);
 	tcase_add_test(c, cq_poll__error_behind_completions);
 	tcase_add_test(c, cq_untake__comes_first);

@@ -191,11 +191,12 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 
 bool ripc__verbs_cq_take(struct ripc__verbs_cq *cq, struct ibv_wc *wc)
 {
-	int n;
+	int n = 0;
 
 	if (cq->stash_at < cq->stash_end || cq->broken)
 		return false;
-	n = ibv_poll_cq(cq->cq, 1, wc);
+	for (unsigned i = 0; i < RIPC__VERBS_LOOKS && !n; i++)
+		n = ibv_poll_cq(cq->cq, 1, wc);
 	cq->seen |= n > 0;
 	cq->broken = n < 0;
 	return n > 0;

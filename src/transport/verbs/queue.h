@@ -89,6 +89,7 @@ static inline struct ripc__verbs_buf *ripc__verbs_wc_buf(const struct ibv_wc *wc
 /* ---- completion queues ---- */
 
 #define RIPC__VERBS_STASH 16u /* completions found while arming, kept for the next poll */
+#define RIPC__VERBS_LOOKS 8u  /* at an empty queue, for each take() */
 
 /* A completion queue and its channel. */
 struct ripc__verbs_cq {
@@ -120,8 +121,9 @@ void ripc__verbs_cq_unpromise(struct ripc__verbs_cq *cq, uint32_t n);
 int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max);
 
 /*
- * One completion, between two polls. Return: whether there is one; errors are for the next poll. And gives it back: the next poll finds
- * it first, and until then no other is taken.
+ * One completion, between two polls; of a queue that is empty some looks are worth one way here, and the more of them, the fewer messages
+ * are found by a round, whose way to the application is longer. Return: whether there is one; errors are for the next poll. And gives it
+ * back: the next poll finds it first, and until then no other is taken.
  */
 bool ripc__verbs_cq_take(struct ripc__verbs_cq *cq, struct ibv_wc *wc);
 void ripc__verbs_cq_untake(struct ripc__verbs_cq *cq, const struct ibv_wc *wc);
