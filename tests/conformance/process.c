@@ -126,7 +126,8 @@ static void kill_receiver(struct conf *c)
 		shoot(pid);
 		conf_exchange(c, &(struct conf_pair){p.b, p.b, p.sb, p.sb, p.idb, p.idb});
 		for (unsigned i = 0; i < 8; i++) {
-			int rc = ripc_request_wait(&request[i], i ? 100 : 5000);
+			/* Where nobody tells of a death it takes a while to be missed: once is enough. */
+			int rc = ripc_request_wait(&request[i], i || round ? 100 : 5000);
 
 			if (rc == -ETIMEDOUT)
 				rc = ripc_request_cancel(&request[i], c->patience_ms);
@@ -154,7 +155,7 @@ static void kill_sender(struct conf *c)
 	id = conf_id(c);
 	for (int round = 0; round < 3; round++) {
 		pid_t pid = spawn(c, "feed", id, p.ida);
-		uint64_t n = 0, some = 1 + conf_random(c, 200);
+		uint64_t n = 0, some = 1 + conf_random(c, 60);
 		struct ripc_message *m;
 
 		while (!ripc_receive(p.sa, &m, n < some ? c->patience_ms : 1000)) {
