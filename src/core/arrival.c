@@ -6,6 +6,7 @@
 #include "core/peer.h"
 #include "core/rendezvous.h"
 #include "core/service.h"
+#include "core/stage.h"
 #include "wire/bytes.h"
 
 #include <stdlib.h>
@@ -40,6 +41,8 @@ static int item_here(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t 
 			return -EPROTO;
 		it->base = it->ret->base;
 		it->region = it->ret->region;
+		if (!bytes && it->ret->stage)
+			bytes = it->ret->stage->region->base;
 	} else if (!ripc__rndv_place(r, it)) {
 		return -ENOBUFS;
 	}

@@ -3,9 +3,11 @@
 #include "core/buffer.h"
 #include "core/context.h"
 #include "core/handover.h"
+#include "core/lane.h"
 #include "core/rendezvous.h"
 #include "core/request.h"
 #include "core/service.h"
+#include "core/stage.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -106,15 +108,21 @@ static void region_remove(struct ripc *ctx, struct ripc__region *r)
 	}
 }
 
+static void local_mr_drop(struct ripc__tp *tp, struct ripc__mr **mr)
+{
+	if (!*mr)
+		return;
+	if (tp->t)
+		tp->ops->dereg(tp->t, *mr);
+	free(*mr);
+	*mr = NULL;
+}
+
 static void local_mrs_drop(struct ripc *ctx, struct ripc__region *r)
 {
 	for (unsigned i = 0; i < ctx->ntp; i++) {
-		if (!r->local[i])
-			continue;
-		if (ctx->tp[i].t)
-			ctx->tp[i].ops->dereg(ctx->tp[i].t, r->local[i]);
-		free(r->local[i]);
-		r->local[i] = NULL;
+		local_mr_drop(&ctx->tp[i], &r->local[i]);
+		local_mr_drop(&ctx->tp[i], &r->source[i]);
 	}
 }
 
@@ -479,6 +487,26 @@ struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__regi
 	return mr;
 }
 
+struct ripc__mr *ripc__source_mr(struct ripc__lane *lane, struct ripc__region *region)
+{
+	struct ripc__tp *t = &lane->ctx->tp[lane->tp];
+	struct ripc__mr **mr = &region->source[lane->tp];
+
+	/* The memory of a buffer that can be given away may be replaced while it is written from. */
+	if (region->fd >= 0)
+		return NULL;
+	if (region->local[lane->tp])
+		return region->local[lane->tp];
+	if (*mr || t->limits.caps & RIPC__CAP_CHEAP_REG)
+		return *mr;
+	*mr = calloc(1, sizeof(**mr));
+	if (*mr && t->ops->reg(t->t, lane->ep, region->base, region_size(region), 0, *mr)) {
+		free(*mr);
+		*mr = NULL;
+	}
+	return *mr;
+}
+
 static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen)
 {
 	return a < b + blen && b < a + alen;
@@ -530,14 +558,20 @@ void ripc__memory_fini(struct ripc *ctx)
 		free(ripc__list_entry(n, struct ripc__window, link));
 	}
 	while ((n = ripc__list_first(&m->returns))) {
+		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
 		ripc__list_del(n);
-		free(ripc__list_entry(n, struct ripc__return, link));
+		if (r->stage)
+			ripc__stage_put(r->stage);
+		free(r);
 	}
 	for (size_t i = 0; i < m->nregions; i++) {
 		struct ripc__region *r = m->regions[i];
 
-		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
+		for (unsigned k = 0; k < RIPC__TP_MAX; k++) {
 			free(r->local[k]);
+			free(r->source[k]);
+		}
 		ripc__borrow_free(r);
 		if (r->state != RIPC__REGION_USER)
 			pool_unmap(ctx, r);

@@ -29,6 +29,7 @@ struct ripc;
 struct ripc_service;
 struct ripc__peer;
 struct ripc__lane;
+struct ripc__stage;
 
 enum ripc__region_state {
 	RIPC__REGION_USER, /* the application's own memory, registered */
@@ -49,6 +50,7 @@ struct ripc__region {
 	unsigned sends;                       /* sends under way that read from it */
 	unsigned holds;                       /* windows and return buffers in it */
 	struct ripc__mr *local[RIPC__TP_MAX]; /* registration as target of our own reads, kept; NULL: not yet */
+	struct ripc__mr *source[RIPC__TP_MAX]; /* likewise as source of our own writes; NULL: not yet, or local will do */
 	struct ripc__list free_link; /* cache: in its class */
 	struct ripc__list lru_link;  /* cache: least recently used first */
 	struct ripc *ctx;
@@ -89,10 +91,11 @@ struct ripc__return {
 	struct ripc_service *service; /* the peer's long messages to it may use the buffer */
 	struct ripc__peer *peer;      /* to whom it is offered; NULL: to nobody (any more) */
 	struct ripc__lane *lane;      /* lane over which the peer can write it; NULL: it cannot */
-	struct ripc__mr mr;           /* with lane: the exposure */
-	bool told;                    /* the peer has been told of it */
-	bool revoking;                /* REVOKE was sent, REVOKED has not come */
-	bool arriving;                /* we are reading an item into it */
+	struct ripc__mr mr;           /* with lane, without stage: the exposure */
+	struct ripc__stage *stage; /* with lane: what the peer writes instead, to be copied; NULL: the buffer itself */
+	bool told;     /* the peer has been told of it */
+	bool revoking; /* REVOKE was sent, REVOKED has not come */
+	bool arriving; /* we are reading an item into it */
 };
 
 struct ripc__memory {
@@ -104,6 +107,7 @@ struct ripc__memory {
 	int fds[RIPC__SHARED_MAX]; /* their descriptors, for a forked child to close; -1: none */
 	struct ripc__list lru;
 	uint64_t cached_bytes;
+	uint64_t staged_bytes; /* of all lanes: stage.h */
 	struct ripc__list windows;
 	unsigned nwindows;
 	struct ripc__list returns;
@@ -157,6 +161,12 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *region);
 /* Registration of [base, base+len) as the target of our reads over one transport. *own is true if the caller must dereg and free it. NULL: failed, explained. */
 struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
 				void *base, size_t len, struct ripc__mr *own, bool *is_own);
+
+/*
+ * Registration of a whole region as the source of our writes over the lane's transport, kept with it. NULL: there is none that can be
+ * kept, and what is to be written is registered by itself.
+ */
+struct ripc__mr *ripc__source_mr(struct ripc__lane *lane, struct ripc__region *region);
 
 /* Windows: finds the first that fits, marks it as arriving. */
 struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *service, size_t len);

@@ -110,6 +110,7 @@ static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsig
 	ripc__list_init(&lane->rndvs);
 	ripc__list_init(&lane->shares);
 	ripc__list_init(&lane->borrowed);
+	ripc__list_init(&lane->stages);
 	ripc__list_add(&ctx->lanes, &lane->link);
 	p->nlanes++;
 	ripc__timer_at(ctx, lane->heard_ns + connect_ns);

@@ -7,6 +7,7 @@
 #include "core/rendezvous.h"
 #include "core/request.h"
 #include "core/service.h"
+#include "core/stage.h"
 #include "core/transports.h"
 #include "wire/bytes.h"
 
@@ -41,6 +42,7 @@ void ripc__lane_close(struct ripc__lane *lane)
 			ctx->live &= ~(1u << lane->tp);
 	}
 	lane->ep = NULL;
+	ripc__stages_lane_gone(lane);
 	ripc__handover_lane_gone(lane);
 	while ((n = ripc__list_first(&lane->control))) {
 		ripc__list_del(n);
@@ -575,6 +577,7 @@ static void lane_timer(struct ripc__lane *lane)
 	if (!lane_matters(lane)) {
 		/* Silence without a reason to speak is not held against it later: ripc__lane_watch(). */
 		lane->idle = true;
+		ripc__stages_trim(lane);
 		return;
 	}
 	if (lane->idle || lane->heard)

@@ -100,12 +100,14 @@ struct ripc__lane {
 	struct ripc__list shares; /* struct ripc__share: buffers of ours that the peer has been given */
 	struct ripc__list borrowed; /* struct ripc__region: buffers of the peer's that we map */
 	unsigned nshares, nborrowed;
-	uint32_t share_number; /* of the last share */
-	uint64_t lent_bytes;   /* of ours that the peer reads in place */
-	uint64_t connect_ns;   /* until it is up: how long that may take */
-	uint64_t heard_ns;     /* last sign of life */
-	uint64_t pinged_ns;    /* last PING without an answer; 0: none */
-	uint64_t moved;        /* bytes, as the transport told last */
+	struct ripc__list stages; /* struct ripc__stage: buffers of ours that the peer can reach */
+	uint64_t staged_bytes[2]; /* theirs, by way: read by the peer, written by it */
+	uint32_t share_number;    /* of the last share */
+	uint64_t lent_bytes;      /* of ours that the peer reads in place */
+	uint64_t connect_ns;      /* until it is up: how long that may take */
+	uint64_t heard_ns;        /* last sign of life */
+	uint64_t pinged_ns;       /* last PING without an answer; 0: none */
+	uint64_t moved;           /* bytes, as the transport told last */
 };
 
 struct ripc__control {

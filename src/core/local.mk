@@ -8,5 +8,5 @@ libripc_internal_la_SOURCES += include/ripc.h src/core/appbuffer.c src/core/arri
 	src/core/plain.h src/core/prepare.c src/core/prepare.h src/core/remote.c src/core/remote.h \
 	src/core/progress.c src/core/protocol.c src/core/rendezvous.c src/core/rendezvous.h src/core/request.c \
 	src/core/request.h src/core/returns.c src/core/seat.c src/core/send.c src/core/send.h src/core/sender.c src/core/service.c \
-	src/core/service.h src/core/start.c src/core/transports.c src/core/transports.h src/core/wait.c src/core/wait.h src/core/window.c \
+	src/core/service.h src/core/stage.c src/core/stage.h src/core/start.c src/core/transports.c src/core/transports.h src/core/wait.c src/core/wait.h src/core/window.c \
 	src/transport/transport.h src/resolver/resolver.h

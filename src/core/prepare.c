@@ -3,6 +3,7 @@
 #include "core/handover.h"
 #include "core/lane.h"
 #include "core/peer.h"
+#include "core/stage.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,6 +58,32 @@ static int item_expose(struct ripc_request *r, struct ripc__request_item *it, un
 	return 0;
 }
 
+/* For the peer to read. */
+static int item_offer(struct ripc_request *r, struct ripc__request_item *it)
+{
+	it->how = RIPC__HOW_READ;
+	it->stage = ripc__stage_get(r->lane, it->len, RIPC__ACCESS_REMOTE_READ);
+	if (!it->stage)
+		return item_expose(r, it, RIPC__ACCESS_REMOTE_READ);
+	memcpy(it->stage->region->base, it->base, it->len);
+	return 0;
+}
+
+/* For our own writes. */
+static int item_source(struct ripc_request *r, struct ripc__request_item *it, unsigned how)
+{
+	struct ripc__region *region;
+
+	it->how = (uint8_t)how;
+	item_copy(r, it);
+	region = it->copy ? it->copy : it->region;
+	it->source = region ? ripc__source_mr(r->lane, region) : NULL;
+	if (it->source)
+		return 0;
+	it->source = &it->mr;
+	return item_expose(r, it, 0);
+}
+
 static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
 {
 	it->posted = 0;
@@ -69,24 +96,19 @@ static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, b
 		return 0;
 	}
 	if (it->offer && r->lane->caps & RIPC__CAP_WRITE) {
-		it->how = RIPC__HOW_WRITTEN;
 		it->raddr = it->offer->desc.addr;
 		it->rkey = it->offer->desc.key;
-		return item_expose(r, it, 0);
+		return item_source(r, it, RIPC__HOW_WRITTEN);
 	}
 	/* Into a return buffer it is copied. */
 	if (!it->offer && ripc__handover_offer(r->lane, it)) {
 		it->how = RIPC__HOW_HANDED;
 		return 0;
 	}
-	if (r->lane->caps & RIPC__CAP_READ) {
-		it->how = RIPC__HOW_READ;
-		return item_expose(r, it, RIPC__ACCESS_REMOTE_READ);
-	}
-	if (r->lane->caps & RIPC__CAP_WRITE) {
-		it->how = RIPC__HOW_GRANT;
-		return item_expose(r, it, 0);
-	}
+	if (r->lane->caps & RIPC__CAP_READ)
+		return item_offer(r, it);
+	if (r->lane->caps & RIPC__CAP_WRITE)
+		return item_source(r, it, RIPC__HOW_GRANT);
 	return ripc__fail(-EOPNOTSUPP, "the lane can neither read nor write");
 }
 
@@ -98,6 +120,9 @@ void ripc__request_unprepare(struct ripc_request *r, bool used)
 		if (it->exposed)
 			request_tp(r)->ops->dereg(request_tp(r)->t, &it->mr);
 		it->exposed = false;
+		if (it->stage)
+			ripc__stage_put(it->stage);
+		it->stage = NULL;
 		ripc__loan_end(it);
 		/* When its lane is gone the offer will be, too. */
 		if (it->offer)

@@ -5,6 +5,7 @@
 #include "core/peer.h"
 #include "core/prepare.h"
 #include "core/service.h"
+#include "core/stage.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ static int write_items(struct ripc_request *r, unsigned how)
 				n = CHUNK_MAX;
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
-			rc = tp->ops->post_write(r->lane->ep, &it->mr, it->base + it->posted, n,
+			rc = tp->ops->post_write(r->lane->ep, it->source, it->base + it->posted, n,
 						 it->raddr + it->posted, it->rkey,
 						 (uint64_t)(uintptr_t)r);
 			/* What is left of it, or must wait for room, moves with progress() only. */
@@ -73,8 +74,8 @@ static int send_message(struct ripc_request *r)
 			d.addr = it->offer->desc.how;
 			break;
 		case RIPC__HOW_READ:
-			d.addr = it->mr.addr;
-			d.key = it->mr.key;
+			d.addr = it->stage ? it->stage->mr.addr : it->mr.addr;
+			d.key = it->stage ? it->stage->mr.key : it->mr.key;
 			break;
 		case RIPC__HOW_HANDED:
 			d.addr = it->raddr;
@@ -511,6 +512,8 @@ void ripc__request_free(struct ripc_request *r)
 {
 	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
 		ripc__list_del(&r->items[i].loan);
+		if (r->items[i].stage)
+			ripc__stage_put(r->items[i].stage);
 		if (r->items[i].offer)
 			ripc__offer_release(r->ctx, r->dest, r->items[i].offer, false);
 	}

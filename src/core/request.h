@@ -23,13 +23,15 @@ enum ripc__request_state {
 struct ripc__request_item {
 	uint8_t *base; /* the caller's memory, or a copy */
 	size_t len;
-	struct ripc__region *region; /* counted in its sends; NULL: not registered memory */
-	struct ripc__region *copy;   /* pool buffer that holds a copy, or NULL */
-	struct ripc__mr mr;          /* exposure on the lane's transport */
-	bool exposed;                /* mr is valid */
-	uint8_t how;                 /* enum ripc__how */
-	struct ripc__offer *offer;   /* HOW_WRITTEN: the return buffer */
-	uint64_t raddr;              /* where to write */
+	struct ripc__region *region;   /* counted in its sends; NULL: not registered memory */
+	struct ripc__region *copy;     /* pool buffer that holds a copy, or NULL */
+	struct ripc__mr mr;            /* exposure on the lane's transport */
+	bool exposed;                  /* mr is valid */
+	struct ripc__stage *stage;     /* HOW_READ: the copy that the peer reads, or NULL */
+	const struct ripc__mr *source; /* HOW_WRITTEN, HOW_GRANT: what base lies in */
+	uint8_t how;                   /* enum ripc__how */
+	struct ripc__offer *offer;     /* HOW_WRITTEN: the return buffer */
+	uint64_t raddr;                /* where to write */
 	uint32_t rkey;
 	size_t posted; /* bytes of writes posted */
 	struct ripc_request *owner;

@@ -12,6 +12,7 @@
 #include "core/lane.h"
 #include "core/request.h"
 #include "core/service.h"
+#include "core/stage.h"
 
 #include <stdlib.h>
 
@@ -119,7 +120,11 @@ static void unexpose(struct ripc *ctx, struct ripc__return *r)
 	if (!r->lane)
 		return;
 	tp = &ctx->tp[r->lane->tp];
-	tp->ops->dereg(tp->t, &r->mr);
+	if (r->stage)
+		ripc__stage_put(r->stage);
+	else
+		tp->ops->dereg(tp->t, &r->mr);
+	r->stage = NULL;
 	r->lane = NULL;
 }
 
@@ -237,6 +242,7 @@ uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigne
 
 	for (unsigned i = 0; i < *n; i++) {
 		struct ripc__return *r = ripc__return_find(ctx, ids[i]);
+		const struct ripc__mr *mr;
 		struct ripc__desc d;
 
 		/* Gone: the application freed it before its message left. */
@@ -248,13 +254,14 @@ uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigne
 			continue;
 		if (!r->lane) {
 			/* Not exposed is not wrong: what would be written travels another way. */
-			if (tp->ops->reg(tp->t, lane->ep, r->base, r->len,
-					 RIPC__ACCESS_REMOTE_WRITE, &r->mr))
+			r->stage = ripc__stage_get(lane, r->len, RIPC__ACCESS_REMOTE_WRITE);
+			if (!r->stage && tp->ops->reg(tp->t, lane->ep, r->base, r->len,
+						      RIPC__ACCESS_REMOTE_WRITE, &r->mr))
 				continue;
 			r->lane = lane;
 		}
-		d = (struct ripc__desc){
-			.addr = r->mr.addr, .len = r->len, .key = r->mr.key, .how = r->id};
+		mr = r->stage ? &r->stage->mr : &r->mr;
+		d = (struct ripc__desc){.addr = mr->addr, .len = r->len, .key = mr->key, .how = r->id};
 		p = ripc__desc_put(p, &d);
 		put++;
 	}

@@ -155,7 +155,7 @@ struct ripc__transport_ops {
 	/*
 	 * Registers memory, for use on the endpoint ep: transfers posted there and, with remote access, its peer.
 	 * ep NULL: local access, on any endpoint of the transport. (A transport may drive several devices, and a
-	 * key is one device's.) May fail with -ENOMEM, -EPERM (memlock), and with ep -ENOTCONN. mr stays the
+	 * key is one device's.) Local access alone is good for any endpoint, too; that of ep then is known to be there. May fail with -ENOMEM, -EPERM (memlock), and with ep -ENOTCONN. mr stays the
 	 * caller's, and in place, until dereg(), which must come whether or not ep still exists.
 	 */
 	int (*reg)(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,

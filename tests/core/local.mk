@@ -77,6 +77,11 @@ tests_core_test_returns_SOURCES = tests/core/test_returns.c
 tests_core_test_returns_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_returns_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_stage
+tests_core_test_stage_SOURCES = tests/core/test_stage.c
+tests_core_test_stage_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_stage_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_touch
 tests_core_test_touch_SOURCES = tests/core/test_touch.c
 tests_core_test_touch_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)

@@ -104,11 +104,16 @@ static void dear(struct ripc__sim_config *config)
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
+static void dear_and_no_read(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_CHEAP_REG | RIPC__CAP_READ;
+}
+
 START_TEST(prepare__small_foreign_memory_is_copied_where_registering_is_dear)
 {
 	struct ripc_request *r[2];
 
-	again(2, dear);
+	again(2, dear_and_no_read);
 	rig_connect(&rig, 0, 1);
 	r[0] = rig_begin(&rig, 0, 1, data, 20000);
 	ck_assert_ptr_nonnull(r[0]->items[0].copy);
@@ -117,6 +122,46 @@ START_TEST(prepare__small_foreign_memory_is_copied_where_registering_is_dear)
 	for (unsigned i = 0; i < 2; i++)
 		OK(ripc_request_wait(&r[i], 5000));
 	rig_expect(&rig, 1, 20000, 1);
+	rig_expect(&rig, 1, 100000, 1);
+}
+END_TEST
+
+/* What we write out of is registered once; each message to be read is, above a size. */
+START_TEST(prepare__the_source_of_writes_stays_registered)
+{
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_request *r;
+	struct ripc__region *region;
+	uint8_t *p, *q;
+
+	again(2, dear);
+	rig_connect(&rig, 0, 1);
+	p = ripc_buf_alloc(rig.ctx[0], 100000);
+	q = ripc_buf_alloc(rig.ctx[1], 100000);
+	region = ripc__memory_find(rig.ctx[0], p, 1);
+	back = (struct iovec){q, 100000};
+	rig_fill(p, 100000, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+		ripc_message_free(rig_take(&rig, 0));
+		r = rig_begin(&rig, 0, 1, p, 100000);
+		ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
+		ck_assert(!r->items[0].exposed);
+		ck_assert_ptr_eq(r->items[0].source, region->source[rig_lane(&rig, 0, 1)->tp]);
+		OK(ripc_request_wait(&r, 5000));
+		rig_expect(&rig, 1, 100000, 1);
+	}
+	/* That cannot be had: each by itself. */
+	OK(ripc_buf_free(rig.ctx[0], p));
+	p = ripc_buf_alloc(rig.ctx[0], 500000);
+	rig_fill(p, 100000, 1);
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	ripc__sim_fail_reg_at(rig.net, 1);
+	r = rig_begin(&rig, 0, 1, p, 100000);
+	ck_assert(r->items[0].exposed);
+	OK(ripc_request_wait(&r, 5000));
 	rig_expect(&rig, 1, 100000, 1);
 }
 END_TEST
@@ -422,6 +467,7 @@ int main(void)
 	tcase_add_test(tc, prepare__granted_where_the_lane_cannot_read);
 	tcase_add_test(tc, prepare__inline_as_far_as_there_is_room);
 	tcase_add_test(tc, prepare__small_foreign_memory_is_copied_where_registering_is_dear);
+	tcase_add_test(tc, prepare__the_source_of_writes_stays_registered);
 	tcase_add_test(tc, prepare__memory_that_cannot_be_registered);
 	tcase_add_test(tc, prepare__memory_is_pinned_until_the_end);
 	tcase_add_test(tc, issue__in_the_order_they_were_started);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Staging buffers of a lane. To register memory for one message and to end that again takes longer than copying some ten
+ * kilobytes: items up to RIPC__STAGE_ITEM_MAX are copied out of, or into, buffers that the lane's peer can reach for as long as the lane
+ * lives. They hold nothing but what this peer was sent, or has written, and nobody else gets them before the lane is closed. Under
+ * the context's lock.
+ */
+#ifndef RIPC_CORE_STAGE_H
+#define RIPC_CORE_STAGE_H
+
+#include "core/list.h"
+#include "transport/transport.h"
+
+#include <stdbool.h>
+
+#define RIPC__STAGE_ITEM_MAX (64u << 10) /* bytes of the largest item that is staged */
+#define RIPC__STAGE_LANE_MAX (1u << 20)  /* bytes of one lane, for each of the two ways */
+#define RIPC__STAGE_ALL_MAX \
+	(32u << 20) /* bytes of a context; beyond that memory is registered for each message */
+
+struct ripc;
+struct ripc__lane;
+struct ripc__region;
+
+struct ripc__stage {
+	struct ripc__list link; /* in lane->stages; in none when the lane is closed */
+	struct ripc *ctx;
+	struct ripc__lane *lane;     /* NULL when it is closed: the peer cannot reach it any more */
+	struct ripc__region *region; /* of the pool; its bytes are at region->base */
+	struct ripc__mr mr;          /* all of it; with lane */
+	bool busy;                   /* in the hands of a message or a return buffer */
+};
+
+/*
+ * A buffer for an item of len bytes; access: RIPC__ACCESS_REMOTE_READ or _WRITE. NULL: the item is too large, registering is cheap on this lane, or
+ * there is no memory; then what is to be reached is registered itself.
+ */
+struct ripc__stage *ripc__stage_get(struct ripc__lane *lane, size_t len, unsigned access);
+/* The message it served is over. */
+void ripc__stage_put(struct ripc__stage *stage);
+/* Gives back those that are not busy: the lane has nothing to do. */
+void ripc__stages_trim(struct ripc__lane *lane);
+/* The endpoint is closed: none can be reached any more. Those that are busy go with their ripc__stage_put(). */
+void ripc__stages_lane_gone(struct ripc__lane *lane);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Staging buffers: who gets them, how often, what a peer can see and change by them, and how they go. */
+#include "core/stage.h"
+#include "rig.h"
+
+#define READ  RIPC__ACCESS_REMOTE_READ
+#define WRITE RIPC__ACCESS_REMOTE_WRITE
+
+static struct rig rig;
+static struct ripc *ctx;
+static struct ripc__lane *lane;
+static uint8_t *buf; /* 128 KiB of ctx */
+
+static void dear(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_CHEAP_REG;
+}
+
+static unsigned stages(void)
+{
+	struct ripc__list *n;
+	unsigned k = 0;
+
+	ripc__list_for_each (n, &lane->stages)
+		k++;
+	return k;
+}
+
+static uint64_t registrations(void)
+{
+	struct ripc__sim_counters counters;
+
+	ripc__sim_counters(rig.net, &counters);
+	return counters.regions;
+}
+
+START_TEST(get__one_that_fits_is_used_again)
+{
+	struct ripc__stage *a = ripc__stage_get(lane, 5000, READ), *b, *c;
+
+	ck_assert_ptr_nonnull(a);
+	ck_assert_uint_eq(a->region->cap, 8192);
+	ck_assert_uint_eq(a->mr.access, READ);
+	b = ripc__stage_get(lane, 5000, READ);
+	ck_assert_ptr_ne(a, b);
+	ripc__stage_put(a);
+	c = ripc__stage_get(lane, 8192, READ);
+	ck_assert_ptr_eq(a, c);
+	ripc__stage_put(b);
+	/* Not for the other way, nor of another size. */
+	a = ripc__stage_get(lane, 8192, WRITE);
+	ck_assert_ptr_ne(a, b);
+	ck_assert_uint_eq(a->mr.access, WRITE);
+	ripc__stage_put(a);
+	a = ripc__stage_get(lane, 4096, READ);
+	ck_assert_ptr_ne(a, b);
+	ripc__stage_put(a);
+	ripc__stage_put(c);
+	ck_assert_uint_eq(stages(), 4);
+}
+END_TEST
+
+START_TEST(get__what_an_earlier_owner_wrote_is_not_shown)
+{
+	struct ripc__region *old = ripc__pool_get(ctx, 8192, RIPC__REGION_MESSAGE);
+	struct ripc__stage *st;
+
+	memset(old->base, 0x5a, 8192);
+	ripc__pool_put(ctx, old);
+	st = ripc__stage_get(lane, 8192, READ);
+	ck_assert_ptr_eq(st->region, old);
+	for (unsigned i = 0; i < 8192; i++)
+		ck_assert_uint_eq(st->region->base[i], 0);
+	ripc__stage_put(st);
+}
+END_TEST
+
+START_TEST(get__bounded)
+{
+	enum { N = RIPC__STAGE_LANE_MAX / RIPC__STAGE_ITEM_MAX };
+	struct ripc__stage *st[N];
+
+	ck_assert_ptr_null(ripc__stage_get(lane, RIPC__STAGE_ITEM_MAX + 1, READ));
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_ptr_nonnull(st[i] = ripc__stage_get(lane, RIPC__STAGE_ITEM_MAX, READ));
+	ck_assert_ptr_null(ripc__stage_get(lane, 1, READ));
+	ck_assert_uint_eq(lane->staged_bytes[0], RIPC__STAGE_LANE_MAX);
+	/* The other way has its own. */
+	ripc__stage_put(ripc__stage_get(lane, 1, WRITE));
+	for (unsigned i = 0; i < N; i++)
+		ripc__stage_put(st[i]);
+	ripc__stages_trim(lane);
+	ck_assert_uint_eq(stages(), 0);
+	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
+	ctx->memory.staged_bytes = RIPC__STAGE_ALL_MAX;
+	ck_assert_ptr_null(ripc__stage_get(lane, 1, READ));
+	ctx->memory.staged_bytes = 0;
+}
+END_TEST
+
+START_TEST(get__not_registered)
+{
+	ripc__sim_fail_reg_at(rig.net, 1);
+	ck_assert_ptr_null(ripc__stage_get(lane, 1, READ));
+	ck_assert_uint_eq(stages(), 0);
+	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
+}
+END_TEST
+
+/* From the second message on nothing is registered any more. */
+START_TEST(send__registers_once)
+{
+	uint64_t before = 0;
+
+	for (unsigned i = 0; i < 5; i++) {
+		struct ripc_request *r;
+
+		rig_fill(buf, 20000, i);
+		r = rig_begin(&rig, 0, 1, buf, 20000);
+		ck_assert_ptr_nonnull(r->items[0].stage);
+		/* It has been copied. */
+		ck_assert_uint_eq(stages(), 1);
+		OK(ripc_request_wait(&r, 5000));
+		ripc_message_free(rig_take(&rig, 1));
+		if (i)
+			ck_assert_uint_eq(registrations(), before);
+		before = registrations();
+		ripc__sim_fail_reg_at(rig.net, 1);
+	}
+}
+END_TEST
+
+START_TEST(send__large_items_are_registered_each_time)
+{
+	struct ripc_request *r = rig_begin(&rig, 0, 1, buf, 100000);
+
+	ck_assert_ptr_null(r->items[0].stage);
+	ck_assert(r->items[0].exposed);
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, 100000, 1);
+	ck_assert_uint_eq(stages(), 0);
+}
+END_TEST
+
+/* A message that offers buf; its answer lies there. */
+static void offer_and_answer(uint64_t tag)
+{
+	struct iovec item = {"x", 1}, back = {buf, 20000};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	OK(rig_long(&rig, 1, 0, 20000, tag, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 20000, tag), RIPC_IN_RETURN);
+	rig_verify(buf, 20000, tag);
+}
+
+START_TEST(returns__the_peer_never_reaches_the_buffer_itself)
+{
+	struct ripc__stage *st;
+
+	offer_and_answer(1);
+	ck_assert_uint_eq(stages(), 1);
+	st = ripc__list_entry(ripc__list_first(&lane->stages), struct ripc__stage, link);
+	ck_assert_uint_eq(st->mr.access, WRITE);
+	rig_verify(st->region->base, 20000, 1);
+	/* What it writes later changes nothing of the application's. */
+	memset(st->region->base, 0, 20000);
+	rig_verify(buf, 20000, 1);
+	offer_and_answer(2);
+	ck_assert_uint_eq(stages(), 1);
+}
+END_TEST
+
+START_TEST(returns__one_that_is_withdrawn_gives_back_its_stage)
+{
+	struct iovec item = {"x", 1}, back = {buf, 20000};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	ck_assert_uint_eq(stages(), 1);
+	OK(ripc_buf_free(ctx, buf));
+	rig_run(&rig, 5);
+	ck_assert(!ripc__list_entry(ripc__list_first(&lane->stages), struct ripc__stage, link)->busy);
+	buf = NULL;
+}
+END_TEST
+
+START_TEST(trim__when_the_lane_has_nothing_to_do)
+{
+	OK(rig_long(&rig, 0, 1, 20000, 1, 5000));
+	rig_expect(&rig, 1, 20000, 1);
+	ck_assert_uint_eq(stages(), 1);
+	rig_run(&rig, 3000);
+	ck_assert(lane->idle);
+	ck_assert_uint_eq(stages(), 0);
+	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
+	OK(rig_long(&rig, 0, 1, 20000, 2, 5000));
+	rig_expect(&rig, 1, 20000, 2);
+}
+END_TEST
+
+/* The lane breaks while a message is read out of one: the message goes over the next. */
+START_TEST(lane_gone__busy_and_idle_ones)
+{
+	struct ripc__stage *idle, *busy;
+	struct ripc_request *r;
+
+	idle = ripc__stage_get(lane, 4096, WRITE);
+	ripc__stage_put(idle);
+	busy = ripc__stage_get(lane, 4096, READ);
+	rig_fill(buf, 20000, 3);
+	r = rig_begin(&rig, 0, 1, buf, 20000);
+	ck_assert_ptr_nonnull(r->items[0].stage);
+	ck_assert_uint_eq(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
+	OK(ripc_request_wait(&r, 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	ck_assert_ptr_null(busy->lane);
+	/* That of the message, on the new lane. */
+	ck_assert_uint_eq(ctx->memory.staged_bytes, 32768);
+	ripc__stage_put(busy);
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, dear);
+	ctx = rig.ctx[0];
+	buf = ripc_buf_alloc(ctx, 128 * KIB);
+	rig_fill(buf, 128 * KIB, 1);
+	rig_connect(&rig, 0, 1);
+	lane = rig_lane(&rig, 0, 1);
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/stage");
+	TCase *tc = tcase_create("stage");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, get__one_that_fits_is_used_again);
+	tcase_add_test(tc, get__what_an_earlier_owner_wrote_is_not_shown);
+	tcase_add_test(tc, get__bounded);
+	tcase_add_test(tc, get__not_registered);
+	tcase_add_test(tc, send__registers_once);
+	tcase_add_test(tc, send__large_items_are_registered_each_time);
+	tcase_add_test(tc, returns__the_peer_never_reaches_the_buffer_itself);
+	tcase_add_test(tc, returns__one_that_is_withdrawn_gives_back_its_stage);
+	tcase_add_test(tc, trim__when_the_lane_has_nothing_to_do);
+	tcase_add_test(tc, lane_gone__busy_and_idle_ones);
+	suite_add_tcase(suite, tc);
+	return test_main("core/stage", suite);
+}
