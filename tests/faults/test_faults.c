@@ -161,6 +161,27 @@ static void one_short(struct report *r, const struct config *c, struct ripc_serv
 	ripc_message_free(m);
 }
 
+/* A device whose completions cannot be had is gone for good, with all that is on it. */
+static bool device_gone(void)
+{
+	const char *name = fault_name();
+
+	return name && (!strcmp(name, "ibv_poll_cq") || !strcmp(name, "ibv_req_notify_cq") ||
+			!strcmp(name, "ibv_get_cq_event"));
+}
+
+/* One call failed, and the next ones do not: what there was is replaced, and messages arrive again. */
+static void recovers(struct report *r, const struct config *c, struct ripc_service *from,
+		     struct ripc_service *to, uint64_t dest, uint8_t *buf)
+{
+	unsigned before = failures;
+
+	patience_ms = PATIENCE_MS;
+	one_long(r, c, from, to, dest, buf, 4);
+	if (failures != before)
+		wrong(r, "nothing gets through any more: %s", ripc_detail());
+}
+
 static void scenario(struct report *r, const struct config *c, unsigned n)
 {
 	struct ripc *a = NULL, *b = NULL;
@@ -178,6 +199,8 @@ static void scenario(struct report *r, const struct config *c, unsigned n)
 	    fine(r, c, "ripc_open", ripc_open(&b, options)) &&
 	    fine(r, c, "ripc_register", ripc_register(a, ids + 1, 0, &sa)) &&
 	    fine(r, c, "ripc_register", ripc_register(b, ids + 2, 0, &sb))) {
+		bool early = fault_name(); /* what a context could not open it does without */
+
 		phase = "alloc";
 		buf = ripc_buf_alloc(a, LONG_BYTES);
 		back = ripc_buf_alloc(b, LONG_BYTES);
@@ -189,6 +212,8 @@ static void scenario(struct report *r, const struct config *c, unsigned n)
 			one_short(r, c, sb, sa, ids + 1, back);
 			one_long(r, c, sa, sb, ids + 2, buf, 2);
 			one_long(r, c, sb, sa, ids + 1, back, 3);
+			if (!early && failures && !device_gone())
+				recovers(r, c, sa, sb, ids + 2, buf);
 		}
 	}
 	phase = "close";
