@@ -5,6 +5,12 @@ libcorerig_la_SOURCES = tests/core/rig.c tests/core/rig.h
 libcorerig_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 CORE_LIBS = libcorerig.la $(TEST_LIBS)
 
+check_PROGRAMS += tests/core/test_agent
+tests_core_test_agent_SOURCES = tests/core/test_agent.c tests/core/numbers.c tests/core/numbers.h
+tests_core_test_agent_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_agent_LDADD = $(CORE_LIBS)
+tests_core_test_agent_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sem_clockwait,--wrap=epoll_pwait2
+
 check_PROGRAMS += tests/core/test_arrived
 tests_core_test_arrived_SOURCES = tests/core/test_arrived.c
 tests_core_test_arrived_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
@@ -93,10 +99,9 @@ tests_core_test_service_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_
 tests_core_test_service_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_wait
-tests_core_test_wait_SOURCES = tests/core/test_wait.c
+tests_core_test_wait_SOURCES = tests/core/test_wait.c tests/core/numbers.c tests/core/numbers.h
 tests_core_test_wait_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_wait_LDADD = $(CORE_LIBS)
-tests_core_test_wait_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sem_clockwait,--wrap=epoll_pwait2
 
 check_PROGRAMS += tests/core/test_withdraw
 tests_core_test_withdraw_SOURCES = tests/core/test_withdraw.c tests/core/requests.c tests/core/requests.h
