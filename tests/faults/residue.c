@@ -24,8 +24,8 @@ static unsigned entries(const char *dir)
 	return n;
 }
 
-/* One process for all kinds: starting them is most of what this takes in an emulator. */
-static unsigned resources(void)
+/* One process for all kinds: starting them is most of what this takes in an emulator. Whoever wants to know sees them, too. */
+static unsigned resources(FILE *show)
 {
 	static const char command[] =
 		"printf 'resource show %s\\n' qp cq mr pd cm_id srq | rdma -f -b - 2>/dev/null";
@@ -36,15 +36,20 @@ static unsigned resources(void)
 	if (!f)
 		return 0;
 	snprintf(mine, sizeof(mine), " pid %d ", (int)getpid());
-	while (fgets(line, sizeof(line), f))
-		n += strstr(line, mine) != NULL;
+	while (fgets(line, sizeof(line), f)) {
+		if (!strstr(line, mine))
+			continue;
+		n++;
+		if (show)
+			fputs(line, show);
+	}
 	pclose(f);
 	return n;
 }
 
 struct residue residue_now(void)
 {
-	return (struct residue){entries("/proc/self/fd"), entries("/proc/self/task"), resources()};
+	return (struct residue){entries("/proc/self/fd"), entries("/proc/self/task"), resources(NULL)};
 }
 
 struct residue residue_settled(void)
@@ -72,6 +77,8 @@ bool residue_same(const struct residue *before, struct residue *now)
 			return true;
 		usleep(100000);
 	}
+	if (now->resources > before->resources)
+		resources(stderr);
 	return false;
 }
 
