@@ -15,8 +15,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define MMAP_FROM (64u << 10) /* larger buffers are mapped on their own */
-#define HUGE_FROM (2u << 20)  /* and these in huge pages, where they can be had */
+#define MMAP_FROM  (64u << 10) /* larger buffers are mapped on their own */
+#define HUGE_FROM  (2u << 20)  /* and these in huge pages, where they can be had */
+#define SOURCE_MAX (16u << 20) /* bytes of a region that stays registered as the source of writes */
 
 void ripc__memory_init(struct ripc *ctx)
 {
@@ -492,8 +493,11 @@ struct ripc__mr *ripc__source_mr(struct ripc__lane *lane, struct ripc__region *r
 	struct ripc__tp *t = &lane->ctx->tp[lane->tp];
 	struct ripc__mr **mr = &region->source[lane->tp];
 
-	/* The memory of a buffer that can be given away may be replaced while it is written from. */
-	if (region->fd >= 0)
+	/*
+	 * The memory of a buffer that can be given away may be replaced while it is written from. A large region would be pinned as a
+	 * whole for what may be little of it, while everybody waits.
+	 */
+	if (region->fd >= 0 || region_size(region) > SOURCE_MAX)
 		return NULL;
 	if (region->local[lane->tp])
 		return region->local[lane->tp];

@@ -152,6 +152,16 @@ START_TEST(prepare__the_source_of_writes_stays_registered)
 		OK(ripc_request_wait(&r, 5000));
 		rig_expect(&rig, 1, 100000, 1);
 	}
+	/* Not all of a large region for a part of it. */
+	OK(ripc_buf_free(rig.ctx[0], p));
+	p = ripc_buf_alloc(rig.ctx[0], (16 << 20) + 1);
+	rig_fill(p, 100000, 1);
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	r = rig_begin(&rig, 0, 1, p, 100000);
+	ck_assert(r->items[0].exposed);
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, 100000, 1);
 	/* That cannot be had: each by itself. */
 	OK(ripc_buf_free(rig.ctx[0], p));
 	p = ripc_buf_alloc(rig.ctx[0], 500000);
