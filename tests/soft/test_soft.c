@@ -431,6 +431,49 @@ START_TEST(soft_post_datagram__there_and_back)
 }
 END_TEST
 
+/* A socket that is connected to the only peer is asked in each round, and not watched meanwhile: it is when it is asked no more. */
+START_TEST(soft_post_datagram__line)
+{
+	uint8_t addr_a[RIPC__ADDRESS_MAX], addr_b[RIPC__ADDRESS_MAX];
+	const struct ripc__udp *u;
+	struct iovec iov = {"x", 1};
+	size_t len_a, len_b;
+	struct pollfd p;
+
+	sides_open("short=udp");
+	u = &((struct soft *)a.t)->udp;
+	p = (struct pollfd){.fd = ops->fd(a.t), .events = POLLIN};
+	len_a = (size_t)ops->address(a.t, addr_a, sizeof(addr_a));
+	len_b = (size_t)ops->address(b.t, addr_b, sizeof(addr_b));
+	for (unsigned i = 1; i <= 400; i++) {
+		ck_assert_int_eq(ops->post_datagram(a.t, addr_b, len_b, &iov, 1), 0);
+		UNTIL(b.ndatagram == i);
+		ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &iov, 1), 0);
+		UNTIL(a.ndatagram == i);
+	}
+	ck_assert_int_ge(u->port[RIPC__UDP_LINE].fd, 0);
+	ck_assert(!u->line.watched);
+	/* A thread that polls never sleeps. */
+	for (unsigned i = 0; i < 2000; i++)
+		side_step(&a);
+	ck_assert(u->line.watched);
+	ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &iov, 1), 0);
+	ck_assert_int_eq(poll(&p, 1, 20000), 1);
+	UNTIL(a.ndatagram == 401);
+	for (unsigned i = 402; i <= 450; i++) {
+		ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &iov, 1), 0);
+		UNTIL(a.ndatagram == i);
+	}
+	ck_assert(!u->line.watched);
+	ck_assert_int_eq(ops->arm(a.t), 0);
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &iov, 1), 0);
+	ck_assert_int_eq(poll(&p, 1, 20000), 1);
+	UNTIL(a.ndatagram == 450 + 1);
+	sides_close();
+}
+END_TEST
+
 START_TEST(soft_post_datagram__not_asked_for)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
@@ -466,6 +509,7 @@ int main(void)
 	tcase_add_test(tc, soft_progress__tries_a_full_socket_once);
 	tcase_add_test(tc, soft_arm__socket_with_room_wakes_nobody);
 	tcase_add_test(tc, soft_post_datagram__there_and_back);
+	tcase_add_test(tc, soft_post_datagram__line);
 	tcase_add_test(tc, soft_post_datagram__not_asked_for);
 	tcase_set_timeout(tc, 120);
 	suite_add_tcase(suite, tc);

@@ -12,11 +12,15 @@
 
 #define COPY_MAX \
 	512u /* bytes of a datagram that are cheaper to copy than to have gathered by the kernel */
+#define RECEIVE_TRIES 4u /* errors of datagrams sent before are told instead of what came */
+#define LINE_RUN \
+	256u /* datagrams to one peer, with none to another in between, after which it has a line: some system calls */
 #define UDP_OVERHEAD 48u /* bytes of IPv6 and UDP header */
 
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host)
 {
 	*u = (struct ripc__udp){.name = name, .host = host, .max = RIPC__UDP_MAX};
+	u->line.epoll_fd = u->port[RIPC__UDP_LINE].fd = -1;
 }
 
 uint32_t ripc__udp_mtu(const char *interface)
@@ -85,13 +89,18 @@ static void forget(struct ripc__udp *u, int fd)
 
 void ripc__udp_gone(struct ripc__udp *u, unsigned i, bool gone)
 {
-	if (gone && !u->port[i].gone)
+	if (gone && !u->port[i].gone) {
+		if (u->line.port == i)
+			ripc__udp_line_end(u);
 		forget(u, u->port[i].fd);
+	}
 	u->port[i].gone = gone;
 }
 
 void ripc__udp_shut(struct ripc__udp *u, unsigned i)
 {
+	if (u->line.port == i)
+		ripc__udp_line_close(u);
 	forget(u, u->port[i].fd);
 	close(u->port[i].fd);
 	u->port[i].fd = -1;
@@ -99,6 +108,10 @@ void ripc__udp_shut(struct ripc__udp *u, unsigned i)
 
 void ripc__udp_close(struct ripc__udp *u)
 {
+	/* Not taken from where it is watched: in the child of fork() that is the parent's. */
+	if (u->port[RIPC__UDP_LINE].fd >= 0)
+		close(u->port[RIPC__UDP_LINE].fd);
+	u->port[RIPC__UDP_LINE].fd = -1;
 	while (u->n)
 		if (u->port[--u->n].fd >= 0)
 			close(u->port[u->n].fd);
@@ -141,28 +154,54 @@ static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
 	}
 }
 
-/* Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */
+/* @to: NULL where the socket is connected. Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */
 static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, unsigned niov, size_t len)
 {
 	struct msghdr msg = {
 		.msg_iov = (struct iovec *)iov,
 		.msg_iovlen = niov,
 		.msg_name = to,
-		.msg_namelen = ripc__sockaddr_len(to),
+		.msg_namelen = to ? ripc__sockaddr_len(to) : 0,
 	};
 	uint8_t copy[COPY_MAX];
 	ssize_t sent;
 
 	if (len <= sizeof(copy)) {
 		gather(copy, iov, niov);
-		sent = sendto(fd, copy, len, MSG_NOSIGNAL | MSG_DONTWAIT, &to->sa, msg.msg_namelen);
+		sent = sendto(fd, copy, len, MSG_NOSIGNAL | MSG_DONTWAIT, msg.msg_name,
+			      msg.msg_namelen);
 	} else {
 		sent = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	}
 	if (sent >= 0)
 		return 0;
-	/* A port that nobody listens at any more is reported with the next datagram: lost, not failed. */
-	return errno == EAGAIN || errno == ENOBUFS || errno == ECONNREFUSED ? -EAGAIN : -EHOSTUNREACH;
+	return errno == EAGAIN || errno == ENOBUFS ? -EAGAIN : -EHOSTUNREACH;
+}
+
+/* To where a known way leads. Return: as send_to(). */
+static int send_by(struct ripc__udp *u, struct ripc__udp_way *way, const struct iovec *iov,
+		   unsigned niov, size_t len)
+{
+	if (way != u->last_way) {
+		u->last_way = way;
+		u->line.run = 0;
+	} else if (++u->line.run == LINE_RUN) {
+		ripc__udp_line_open(u, way);
+	}
+	if (way->fd == u->port[RIPC__UDP_LINE].fd) {
+		int rc = send_to(way->fd, NULL, iov, niov, len);
+
+		if (rc != -EHOSTUNREACH)
+			return rc;
+		/*
+		 * This one was not sent: what is told is what became of one before, as that nobody listens there any more, or that the
+		 * address is gone. It goes as it would without a line, where nothing is told of others.
+		 */
+		ripc__udp_line_end(u);
+	} else if (u->port[RIPC__UDP_LINE].fd >= 0) {
+		ripc__udp_line_other(u);
+	}
+	return send_to(way->fd, &way->to, iov, niov, len);
 }
 
 int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
@@ -182,8 +221,7 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 	if (!way || way->len != addrlen || memcmp(way->addr, addr, addrlen))
 		way = way_of(u, addr, addrlen);
 	if (way && way->len == addrlen && !memcmp(way->addr, addr, addrlen)) {
-		u->last_way = way;
-		rc = send_to(way->fd, &way->to, iov, niov, len);
+		rc = send_by(u, way, iov, niov, len);
 		if (rc != -EHOSTUNREACH)
 			return rc;
 	}
@@ -203,6 +241,9 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		if (!rc && way) {
 			*way = (struct ripc__udp_way){.fd = fd, .len = (uint8_t)addrlen, .to = to};
 			memcpy(way->addr, addr, addrlen);
+			/* Whoever had this place before is another. */
+			u->line.run = 0;
+			ripc__udp_line_join(u, way);
 		}
 		return rc;
 	}
@@ -243,24 +284,37 @@ static uint32_t answer_to(struct ripc__udp *u, const union ripc__sockaddr *sende
 	return last->fromlen;
 }
 
+int ripc__udp_receive_from(struct ripc__udp *u, unsigned i, void *space, union ripc__sockaddr *sender,
+			   uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64])
+{
+	socklen_t len = 0;
+	ssize_t got;
+
+	for (unsigned tries = 0; tries < RECEIVE_TRIES; tries++) {
+		len = sizeof(*sender);
+		got = recvfrom(u->port[i].fd, space, RIPC__UDP_MAX, MSG_DONTWAIT | MSG_TRUNC,
+			       sender ? &sender->sa : NULL, sender ? &len : NULL);
+		if (got >= 0 || errno == EAGAIN)
+			break;
+	}
+	if (got < 0)
+		return -EAGAIN;
+	if (sender && got > (ssize_t)RIPC__UDP_MAX)
+		ripc__sockaddr_text(sender, who, 64);
+	else if (sender)
+		*fromlen = answer_to(u, sender, len, from);
+	return got > (ssize_t)RIPC__UDP_MAX ? -EMSGSIZE : (int)got;
+}
+
 int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from[RIPC__UDP_FROM],
 		      uint32_t *fromlen, char who[64])
 {
 	union ripc__sockaddr sender;
-	socklen_t len;
-	ssize_t got;
 
-	do {
-		len = sizeof(sender);
-		got = recvfrom(u->port[i].fd, space, RIPC__UDP_MAX, MSG_DONTWAIT | MSG_TRUNC,
-			       &sender.sa, &len);
-	} while (got < 0 && (errno == ECONNREFUSED || errno == EINTR));
-	if (got < 0)
-		return -EAGAIN;
-	if (got > (ssize_t)RIPC__UDP_MAX) {
-		ripc__sockaddr_text(&sender, who, 64);
-		return -EMSGSIZE;
-	}
-	*fromlen = answer_to(u, &sender, len, from);
-	return (int)got;
+	if (u->port[RIPC__UDP_LINE].fd >= 0 && (i == RIPC__UDP_LINE || i == u->line.port))
+		return ripc__udp_line_receive(u, i, space, from, fromlen, who);
+	/* What would come to a line that was closed comes here. */
+	if (i == RIPC__UDP_LINE)
+		i = u->line.port;
+	return ripc__udp_receive_from(u, i, space, &sender, from, fromlen, who);
 }

@@ -255,7 +255,8 @@ int ripc__soft_listen(struct soft *t)
 	struct ifaddrs *all;
 	int err;
 
-	ripc__udp_init(&t->udp, "iwarp/soft", t->host);
+	t->line = (struct soft_port){.source = SOFT_UDP, .fd = -1, .udp = RIPC__UDP_LINE};
+	ripc__udp_lines(&t->udp, t->epoll_fd, (uintptr_t)&t->line);
 	/* Before the list is made: what comes after it is told. */
 	err = open_changes(t);
 	if (err)

@@ -3,6 +3,7 @@ libripc_internal_la_SOURCES += \
 	src/transport/iwarp/address.c src/transport/iwarp/address.h \
 	src/transport/iwarp/host.c src/transport/iwarp/host.h \
 	src/transport/iwarp/mcast.c src/transport/iwarp/mcast.h \
+	src/transport/iwarp/line.c \
 	src/transport/iwarp/udp.c src/transport/iwarp/udp.h \
 	src/transport/iwarp/soft/crc32c.c src/transport/iwarp/soft/crc32c.h \
 	src/transport/iwarp/soft/datagram.c \

@@ -119,6 +119,7 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	t->interfaces = env->opt->interfaces;
 	t->changes.fd = -1;
 	t->host = ripc__iwarp_host_id();
+	ripc__udp_init(&t->udp, "iwarp/soft", t->host);
 	t->now_ns = ripc__clock_ns();
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -312,9 +313,15 @@ static unsigned poll_hot(struct soft *t, struct ripc__event *events, unsigned ma
 		if (i < t->nhot && t->hot[i] != ep)
 			i--; /* it is gone, another took its place */
 	}
-	if (!t->datagrams || t->udp_idle_polls > HOT_POLLS)
+	if (!t->datagrams)
 		return n;
+	if (t->udp_idle_polls > HOT_POLLS) {
+		ripc__udp_arm(&t->udp);
+		return n;
+	}
 	t->udp_idle_polls++;
+	if (n < max && t->udp.port[RIPC__UDP_LINE].fd >= 0)
+		n += ripc__soft_datagrams(t, &t->line, events + n, max - n);
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		if (t->listeners[i].udp.fd >= 0)
 			n += ripc__soft_datagrams(t, &t->listeners[i].udp, events + n, max - n);
@@ -479,7 +486,8 @@ static int soft_arm(struct ripc__transport *tr)
 	struct soft *t = (struct soft *)tr;
 
 	soft_flush(tr);
-	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->readdressed)
+	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->readdressed ||
+	    ripc__udp_arm(&t->udp))
 		return 1;
 	for (unsigned i = 0; i < t->nhot; i++) {
 		struct ripc__ep *ep = t->hot[i];
@@ -525,9 +533,8 @@ static void soft_forked(struct ripc__transport *tr)
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		if (t->listeners[i].tcp.fd >= 0)
 			close(t->listeners[i].tcp.fd);
-		if (t->listeners[i].udp.fd >= 0)
-			close(t->listeners[i].udp.fd);
 	}
+	ripc__udp_close(&t->udp);
 	ripc__mcast_forked(&t->mcast);
 	close(t->epoll_fd);
 }

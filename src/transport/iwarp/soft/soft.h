@@ -175,6 +175,7 @@ struct soft {
 	enum ripc__crc_mode crc;
 	bool datagrams;
 	struct ripc__udp udp;
+	struct soft_port line; /* its line */
 	bool multicast;
 	struct ripc__mcast mcast;
 	struct soft_port hears[RIPC__MCAST_HEARS]; /* its sockets */

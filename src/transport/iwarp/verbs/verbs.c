@@ -139,6 +139,7 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t->rounds = HOT_ROUNDS + 1;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	t->dial_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ripc__udp_lines(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_LINE << 8);
 	ripc__verbs_fork_safe();
 	if (t->epoll_fd < 0 || t->dial_fd < 0)
 		rc = ripc__fail(-errno, "iwarp/verbs: no descriptors: %s", strerror(errno));
@@ -379,14 +380,21 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->ndatagrams = 0;
 	bury(t);
 	vt_flush(tr);
+	/* No socket is asked straight away any more (below): a line is to be seen by the look at all of them. */
+	if (t->datagrams && t->rounds - t->datagram_round > HOT_ROUNDS && ripc__udp_arm(&t->udp))
+		n += datagrams(t, RIPC__UDP_LINE, events, max);
 	/* While completions come, the others wait a little: looking at them is a system call. No time is over before. */
 	if (t->look || (t->ntimed && now_ns >= t->next_timer_ns) || t->slept ||
 	    t->rounds - t->last_wc_round > HOT_ROUNDS || t->rounds % LOOK_EVERY == 0) {
 		t->look = t->slept = false;
-		n += look(t, events, max);
+		n += look(t, events + n, max - n);
 	} else if (t->datagrams && t->rounds - t->datagram_round <= HOT_ROUNDS) {
 		/* While datagrams come their socket is asked straight away. */
+		int beside = ripc__udp_beside(&t->udp, t->hot_port);
+
 		n += datagrams(t, t->hot_port, events, max);
+		if (beside >= 0)
+			n += datagrams(t, (unsigned)beside, events + n, max - n);
 	}
 	n += reap(t, events + n, max - n, &empty);
 	if (empty) {
@@ -470,6 +478,8 @@ static int vt_arm(struct ripc__transport *tr)
 			if (ripc__verbs_cq_arm(&nic->cq[k]))
 				return 1;
 	}
+	if (ripc__udp_arm(&t->udp))
+		return 1;
 	t->slept = true;
 	return 0;
 }
@@ -492,8 +502,7 @@ static void vt_forked(struct ripc__transport *tr)
 		ripc__verbs_device_forked(&nic->dev);
 	}
 	close(t->channel->fd);
-	for (unsigned i = 0; i < t->udp.n; i++)
-		close(t->udp.port[i].fd);
+	ripc__udp_close(&t->udp);
 	close(t->dial_fd);
 	close(t->epoll_fd);
 }
