@@ -185,6 +185,19 @@ static void *wait_receive(void *arg)
 	return NULL;
 }
 
+/* One message. */
+static void *wait_in_patience(void *arg)
+{
+	struct job *job = arg;
+	struct ripc_message *m;
+
+	__atomic_store_n(&job->count, 1, __ATOMIC_RELEASE);
+	job->rc = ripc_receive(job->service, &m, job->c->patience_ms);
+	if (!job->rc)
+		ripc_message_free(m);
+	return NULL;
+}
+
 static void *wait_send_short(void *arg)
 {
 	struct job *job = arg;
@@ -346,6 +359,38 @@ static void threads_with_contexts(struct conf *c)
 	conf_exchange(c, &p);
 }
 
+/* Who polls hears the next message even if it comes long after the many before it. */
+static void polling_through_a_pause(struct conf *c)
+{
+	struct conf_pair p = {.a = conf_open_with(c, "wait=poll")};
+	struct ripc_message *m;
+	struct job job;
+
+	p.b = c->same ? p.a : conf_open_with(c, "wait=poll");
+	p.ida = conf_id(c);
+	p.idb = conf_id(c);
+	p.sa = conf_register(c, p.a, p.ida);
+	p.sb = conf_register(c, p.b, p.idb);
+	conf_exchange(c, &p);
+	for (unsigned i = 0; i < 400; i++) {
+		OK(conf_short(c, p.sa, p.idb, 64, i, c->patience_ms));
+		OK(ripc_receive(p.sb, &m, c->patience_ms));
+		ripc_message_free(m);
+		OK(conf_short(c, p.sb, p.ida, 64, i, c->patience_ms));
+		OK(ripc_receive(p.sa, &m, c->patience_ms));
+		ripc_message_free(m);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		job = (struct job){.c = c, .service = p.sb};
+		start(&job, wait_in_patience);
+		wait_for_waiters(c, &job, 1);
+		conf_run(c, 100);
+		OK(conf_short(c, p.sa, p.idb, 64, i, c->patience_ms));
+		finish(&job);
+		SAME(0, job.rc);
+	}
+}
+
 const struct conf_case conf_thread[] = {
 	{"threads_one_service", threads_one_service, CONF_REAL},
 	{"threads_own_services", threads_own_services, CONF_REAL},
@@ -353,6 +398,7 @@ const struct conf_case conf_thread[] = {
 	{"unregister_with_waiters", unregister_with_waiters, CONF_REAL},
 	{"close_with_waiters", close_with_waiters, CONF_REAL},
 	{"service_fd_wakes", service_fd_wakes, CONF_REAL},
+	{"polling_through_a_pause", polling_through_a_pause, CONF_REAL},
 	{"threads_with_contexts", threads_with_contexts, CONF_REAL | CONF_TWO},
 	{0},
 };
