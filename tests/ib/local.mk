@@ -21,4 +21,5 @@ tests_ib_test_mcast_SOURCES = tests/ib/test_mcast.c
 tests_ib_test_mcast_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_ib_test_mcast_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_ib_test_mcast_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
+tests_ib_test_mcast_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ibv_modify_qp
 endif

@@ -110,6 +110,19 @@ static struct ib_port *hearing(void)
 	return NULL;
 }
 
+static bool lost; /* receives of a queue pair that is ended never come back */
+
+int __real_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int __wrap_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int __wrap_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	if (lost && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
+		attr = &reset;
+	return __real_ibv_modify_qp(qp, attr, mask);
+}
+
 static void stop(struct ib_port *p)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -168,6 +181,42 @@ START_TEST(stopped__reported_as_event)
 }
 END_TEST
 
+/* Its memory is the adapter's for all that is known: it is not replaced, which is said once, and all else goes on. */
+START_TEST(stopped__receives_never_come_back)
+{
+	uint64_t group = test_seed() + 4, next = apart(group);
+	const char *said = "no longer hears multicast";
+	struct ib_port *p;
+
+	ripc_set_log(note, NULL, RIPC_LOG_WARN);
+	if (!open_both())
+		return;
+	ck_assert_int_eq(ops->group_join(hears, group), 0);
+	p = hearing();
+	ck_assert(says(group, 1, PATIENCE_NS));
+	lost = true;
+	*logged = 0;
+	ripc__ib_mcast_stopped(p, "queue pair: fatal error");
+	ck_assert(!says(group, 1, 20 * RESEND_NS));
+	ck_assert(p->mcast.stopped);
+	ck_assert_uint_gt(p->mcast.posted, 0);
+	ck_assert_int_eq(ops->group_join(hears, next), 0);
+	ck_assert(!says(next, 2, 10 * RESEND_NS));
+	ops->group_leave(hears, group);
+	ck_assert(!p->down);
+	ck_assert_msg(strstr(logged, said) && !strstr(strstr(logged, said) + 1, said), "%s", logged);
+	lost = false;
+	ops->close(hears);
+	ops->close(speaks);
+	/* Nothing of it stays with the device. */
+	ck_assert(open_both());
+	ck_assert_int_eq(ops->group_join(hears, next), 0);
+	ck_assert(says(next, 1, PATIENCE_NS));
+	ops->close(hears);
+	ops->close(speaks);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("test_mcast");
@@ -176,6 +225,7 @@ int main(void)
 	tcase_set_timeout(tc, 200);
 	tcase_add_test(tc, arrived__stopped_queue_pair_is_replaced);
 	tcase_add_test(tc, stopped__reported_as_event);
+	tcase_add_test(tc, stopped__receives_never_come_back);
 	suite_add_tcase(suite, tc);
 	return test_main("test_mcast", suite);
 }
