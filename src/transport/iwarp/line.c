@@ -139,8 +139,8 @@ void ripc__udp_line_end(struct ripc__udp *u)
 		return;
 	u->line.over = u->line.older = true;
 	reroute(u);
-	/* Connected to itself it gets nothing any more, and what the peer sends comes to the port. */
-	connect(line->fd, &line->addr.sa, ripc__sockaddr_len(&line->addr));
+	/* Connected to itself it gets nothing any more, and what the peer sends comes to the port. If it cannot be, as its address is gone, it is just closed. */
+	(void)connect(line->fd, &line->addr.sa, ripc__sockaddr_len(&line->addr));
 	ripc__udp_line_watch(u);
 }
 
