@@ -34,7 +34,8 @@ static void run_one(const struct conf_case *k, int which)
 	/* In a guest the kernel takes a second for the connections of each. */
 	c.peers = 8;
 	c.sure = !c.datagram;
-	c.multicast = true;
+	/* With keys groups go over lanes: the far end has to prove itself. */
+	c.multicast = !getenv("RIPC_KEY_FILE");
 	if (!conf_suits(&c, k))
 		return;
 	conf_set_label(&c, k->name);
