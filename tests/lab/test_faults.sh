@@ -77,7 +77,7 @@ expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$wor
 case $device in
 rxe* | siw*)
 	serve removed
-	timeout 400 ./tools/ripc-perf bandwidth -s 256K -c 1000 --verify --timeout 60000 >"$out" 2>"$err" &
+	timeout 400 ./tools/ripc-perf bandwidth -s 256K -c 4000 --verify --timeout 60000 >"$out" 2>"$err" &
 	client=$!
 	# holds: whether the client, which is a child of timeout, has a queue pair on the device.
 	holds() {
