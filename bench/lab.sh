@@ -88,6 +88,9 @@ for ((boot = 1; boot <= boots; boot++)); do
 			ratio "r_${pair%:*}_$wait" "${pair%:*}_$wait" "${pair#*:}_$wait"
 		done
 	done
+	for name in ud rc siw; do
+		ratio r_${name}w_poll ${name}_poll pf_${name}w_poll
+	done
 	for dev in siw rxe; do
 		for size in $sizes; do
 			ratio r_${dev}_read_"$size" ${dev}_bw_"$size" pf_${dev}_read_"$size"
@@ -197,6 +200,10 @@ if measured ud_poll siw_poll rc_poll; then
 		row "siw, rdma, $wait; \`ib_send_lat -R\`" siw_$wait pf_siw_$wait r_siw_$wait "<= 1.15"
 		row "siw, udp, $wait; plain UDP" siwudp_$wait udp_$wait r_siwudp_$wait "<= 1.15"
 		row "iwarp/soft, $wait" soft_$wait none none
+	done
+	for pair in "ud:UD on rxe:\`ib_send_lat -c UD -s 116\`" "rc:RC on rxe:\`ib_send_lat -c RC -s 100\`" "siw:siw, rdma:\`ib_send_lat -R -s 100\`"; do
+		name=${pair%%:*} pair=${pair#*:}
+		row "${pair%:*}, poll; as many bytes as with our headers, ${pair#*:}" "${name}_poll" "pf_${name}w_poll" "r_${name}w_poll"
 	done
 	row "UCX \`tag_lat\`, rc_verbs; RC on rxe" rc_poll ucx_rc_verbs r_ucx_rc_verbs "<= 1"
 	row "UCX \`tag_lat\`, ud_verbs; UD on rxe" ud_poll ucx_ud_verbs r_ucx_ud_verbs "<= 1"
