@@ -166,14 +166,15 @@ row()
 		if [ -n "${5:-}" ]; then against "$4" "$5"; else in_boots "$4"; fi) |"
 }
 
-# of_sizes PREFIX TARGET [SIZES]: how many of the sizes (default: 28) of the ping-pong reach the target, and the median of their ratios. It is met only if
-# all sizes that there are were measured; one that misses it is enough to miss it.
+# of_sizes PREFIX TARGET [SIZES FEW]: how many of the sizes of the ping-pong (default: 28; FEW, default: 3, where LESS leaves few)
+# reach the target, and the median of their ratios. It is met only if all sizes that there are were measured; one that misses it is
+# enough to miss it.
 of_sizes()
 {
 	local size
 	for ((size = 50; size <= 1400; size += 50)); do
 		median "$1_$size" %.4f
-	done | grep -v '^-$' | sort -g | awk -v t="$2" -v wanted="$([ "$LESS" -lt 10 ] && echo "${3:-28}" || echo 3)" '
+	done | grep -v '^-$' | sort -g | awk -v t="$2" -v wanted="$([ "$LESS" -lt 10 ] && echo "${3:-28}" || echo "${4:-3}")" '
 		{ v[NR] = $1; n += $1 >= t }
 		END {
 			if (!NR) { print "not measured"; exit }
@@ -277,7 +278,7 @@ if measured "pp_*"; then
 	done
 	echo
 	echo "Targets, over siw by rdma: short messages at least 2.6 x as fast as blocking TCP: $(of_sizes r_pp_short_siw 2.6). Long ones 2.1 x:"
-	echo "$(of_sizes r_pp_long_siw 2.1). (The thesis: 2.58 to 2.85 x, 2.12 x; short ones by udp 1.88 x: here $(of_sizes r_pp_short_siwudp 1.88 22 |
+	echo "$(of_sizes r_pp_long_siw 2.1). (The thesis: 2.58 to 2.85 x, 2.12 x; short ones by udp 1.88 x: here $(of_sizes r_pp_short_siwudp 1.88 22 2 |
 		sed 's/: .*//').)"
 	echo "In parentheses: how many times faster than blocking TCP sockets between the same two processes. Polling TCP: $(
 		median tcppoll_50 %.0f), $(median tcppoll_700 %.0f), $(median tcppoll_1400 %.0f) us at 50, 700, 1400 B."
