@@ -291,8 +291,7 @@ void ripc__ib_mcast_stopped(struct ib_port *p, const char *why)
 	if (p->mcast.stopped)
 		return;
 	p->mcast.stopped = true;
-	ripc__log(RIPC_LOG_WARN,
-		  "ib: %s port %u no longer hears multicast: %s; it is made to hear again",
+	ripc__log(RIPC_LOG_WARN, "ib: %s port %u no longer hears multicast: %s; it is made to hear again when its receives have come back",
 		  p->d->v.name, p->num, why);
 	/* So all receives come back, if they do not by themselves. */
 	if (p->mcast.qp && ibv_modify_qp(p->mcast.qp, &attr, IBV_QP_STATE))
