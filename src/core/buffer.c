@@ -3,7 +3,6 @@
 #include "core/buffer.h"
 #include "core/context.h"
 #include "core/handover.h"
-#include "core/lane.h"
 #include "core/rendezvous.h"
 #include "core/request.h"
 #include "core/service.h"
@@ -15,9 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define MMAP_FROM  (64u << 10) /* larger buffers are mapped on their own */
-#define HUGE_FROM  (2u << 20)  /* and these in huge pages, where they can be had */
-#define SOURCE_MAX (16u << 20) /* bytes of a region that stays registered as the source of writes */
+#define MMAP_FROM (64u << 10) /* larger buffers are mapped on their own */
+#define HUGE_FROM (2u << 20)  /* and these in huge pages, where they can be had */
 
 void ripc__memory_init(struct ripc *ctx)
 {
@@ -109,21 +107,15 @@ static void region_remove(struct ripc *ctx, struct ripc__region *r)
 	}
 }
 
-static void local_mr_drop(struct ripc__tp *tp, struct ripc__mr **mr)
-{
-	if (!*mr)
-		return;
-	if (tp->t)
-		tp->ops->dereg(tp->t, *mr);
-	free(*mr);
-	*mr = NULL;
-}
-
 static void local_mrs_drop(struct ripc *ctx, struct ripc__region *r)
 {
 	for (unsigned i = 0; i < ctx->ntp; i++) {
-		local_mr_drop(&ctx->tp[i], &r->local[i]);
-		local_mr_drop(&ctx->tp[i], &r->source[i]);
+		if (!r->local[i])
+			continue;
+		if (ctx->tp[i].t)
+			ctx->tp[i].ops->dereg(ctx->tp[i].t, r->local[i]);
+		free(r->local[i]);
+		r->local[i] = NULL;
 	}
 }
 
@@ -488,29 +480,6 @@ struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__regi
 	return mr;
 }
 
-struct ripc__mr *ripc__source_mr(struct ripc__lane *lane, struct ripc__region *region)
-{
-	struct ripc__tp *t = &lane->ctx->tp[lane->tp];
-	struct ripc__mr **mr = &region->source[lane->tp];
-
-	/*
-	 * The memory of a buffer that can be given away may be replaced while it is written from. A large region would be pinned as a
-	 * whole for what may be little of it, while everybody waits.
-	 */
-	if (region->fd >= 0 || region_size(region) > SOURCE_MAX)
-		return NULL;
-	if (region->local[lane->tp])
-		return region->local[lane->tp];
-	if (*mr || t->limits.caps & RIPC__CAP_CHEAP_REG)
-		return *mr;
-	*mr = calloc(1, sizeof(**mr));
-	if (*mr && t->ops->reg(t->t, lane->ep, region->base, region_size(region), 0, *mr)) {
-		free(*mr);
-		*mr = NULL;
-	}
-	return *mr;
-}
-
 static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen)
 {
 	return a < b + blen && b < a + alen;
@@ -572,10 +541,8 @@ void ripc__memory_fini(struct ripc *ctx)
 	for (size_t i = 0; i < m->nregions; i++) {
 		struct ripc__region *r = m->regions[i];
 
-		for (unsigned k = 0; k < RIPC__TP_MAX; k++) {
+		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
 			free(r->local[k]);
-			free(r->source[k]);
-		}
 		ripc__borrow_free(r);
 		if (r->state != RIPC__REGION_USER)
 			pool_unmap(ctx, r);

@@ -50,7 +50,6 @@ struct ripc__region {
 	unsigned sends;                       /* sends under way that read from it */
 	unsigned holds;                       /* windows and return buffers in it */
 	struct ripc__mr *local[RIPC__TP_MAX]; /* registration as target of our own reads, kept; NULL: not yet */
-	struct ripc__mr *source[RIPC__TP_MAX]; /* likewise as source of our own writes; NULL: not yet, or local will do */
 	struct ripc__list free_link; /* cache: in its class */
 	struct ripc__list lru_link;  /* cache: least recently used first */
 	struct ripc *ctx;
@@ -161,12 +160,6 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *region);
 /* Registration of [base, base+len) as the target of our reads over one transport. *own is true if the caller must dereg and free it. NULL: failed, explained. */
 struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
 				void *base, size_t len, struct ripc__mr *own, bool *is_own);
-
-/*
- * Registration of a whole region as the source of our writes over the lane's transport, kept with it. NULL: there is none that can be
- * kept, and what is to be written is registered by itself.
- */
-struct ripc__mr *ripc__source_mr(struct ripc__lane *lane, struct ripc__region *region);
 
 /* Windows: finds the first that fits, marks it as arriving. */
 struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *service, size_t len);

@@ -236,6 +236,11 @@ static bool may_send(const struct ripc__lane *lane, bool returns_credit)
 	return !lane->counts || lane->tx_credits > (returns_credit ? 0u : 1u);
 }
 
+bool ripc__lane_open(const struct ripc__lane *lane)
+{
+	return ripc__list_empty(&lane->control) && may_send(lane, false);
+}
+
 static uint16_t owed(const struct ripc__lane *lane)
 {
 	return (uint16_t)(lane->rx_owed > 65535 ? 65535 : lane->rx_owed);
@@ -300,7 +305,7 @@ int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 {
 	int rc;
 
-	if (RIPC__UNLIKELY(!ripc__list_empty(&lane->control) || !may_send(lane, false)))
+	if (RIPC__UNLIKELY(!ripc__lane_open(lane)))
 		return starve(lane);
 	rc = post(lane, header, len, payload, n, more);
 	/* A lane that is about to be reported closed: the sender waits for what becomes of it. */

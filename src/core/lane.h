@@ -100,8 +100,8 @@ struct ripc__lane {
 	struct ripc__list shares; /* struct ripc__share: buffers of ours that the peer has been given */
 	struct ripc__list borrowed; /* struct ripc__region: buffers of the peer's that we map */
 	unsigned nshares, nborrowed;
-	struct ripc__list stages; /* struct ripc__stage: buffers of ours that the peer can reach */
-	uint64_t staged_bytes[2]; /* theirs, by way: read by the peer, written by it */
+	struct ripc__list stages; /* struct ripc__stage: buffers that stay registered */
+	uint64_t staged_bytes[2]; /* theirs, by way: out, and in */
 	uint32_t share_number;    /* of the last share */
 	uint64_t lent_bytes;      /* of ours that the peer reads in place */
 	uint64_t connect_ns;      /* until it is up: how long that may take */
@@ -147,6 +147,8 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s);
 
 /* Something begins to hang on the life of the lane: from now on silence is noticed. */
 void ripc__lane_watch(struct ripc__lane *lane);
+/* Whether ripc__lane_send() would try: there is credit, and nothing waits for room. */
+bool ripc__lane_open(const struct ripc__lane *lane);
 
 /* Posts reads for the lane's long messages, sends what waits. */
 void ripc__lane_pump(struct ripc__lane *lane);

@@ -58,30 +58,13 @@ static int item_expose(struct ripc_request *r, struct ripc__request_item *it, un
 	return 0;
 }
 
-/* For the peer to read. */
-static int item_offer(struct ripc_request *r, struct ripc__request_item *it)
+/* Where registering is dear a stage of the lane does; it is filled when the item goes. */
+static int item_stage(struct ripc_request *r, struct ripc__request_item *it, unsigned how,
+		      unsigned access)
 {
-	it->how = RIPC__HOW_READ;
-	it->stage = ripc__stage_get(r->lane, it->len, RIPC__ACCESS_REMOTE_READ);
-	if (!it->stage)
-		return item_expose(r, it, RIPC__ACCESS_REMOTE_READ);
-	memcpy(it->stage->region->base, it->base, it->len);
-	return 0;
-}
-
-/* For our own writes. */
-static int item_source(struct ripc_request *r, struct ripc__request_item *it, unsigned how)
-{
-	struct ripc__region *region;
-
 	it->how = (uint8_t)how;
-	item_copy(r, it);
-	region = it->copy ? it->copy : it->region;
-	it->source = region ? ripc__source_mr(r->lane, region) : NULL;
-	if (it->source)
-		return 0;
-	it->source = &it->mr;
-	return item_expose(r, it, 0);
+	it->stage = ripc__stage_get(r->lane, it->len, access);
+	return it->stage ? 0 : item_expose(r, it, access);
 }
 
 static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
@@ -98,7 +81,7 @@ static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, b
 	if (it->offer && r->lane->caps & RIPC__CAP_WRITE) {
 		it->raddr = it->offer->desc.addr;
 		it->rkey = it->offer->desc.key;
-		return item_source(r, it, RIPC__HOW_WRITTEN);
+		return item_stage(r, it, RIPC__HOW_WRITTEN, 0);
 	}
 	/* Into a return buffer it is copied. */
 	if (!it->offer && ripc__handover_offer(r->lane, it)) {
@@ -106,9 +89,9 @@ static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, b
 		return 0;
 	}
 	if (r->lane->caps & RIPC__CAP_READ)
-		return item_offer(r, it);
+		return item_stage(r, it, RIPC__HOW_READ, RIPC__ACCESS_REMOTE_READ);
 	if (r->lane->caps & RIPC__CAP_WRITE)
-		return item_source(r, it, RIPC__HOW_GRANT);
+		return item_stage(r, it, RIPC__HOW_GRANT, 0);
 	return ripc__fail(-EOPNOTSUPP, "the lane can neither read nor write");
 }
 
@@ -123,6 +106,7 @@ void ripc__request_unprepare(struct ripc_request *r, bool used)
 		if (it->stage)
 			ripc__stage_put(it->stage);
 		it->stage = NULL;
+		it->filled = false;
 		ripc__loan_end(it);
 		/* When its lane is gone the offer will be, too. */
 		if (it->offer)

@@ -6,7 +6,7 @@
 #include "core/request.h"
 
 /*
- * PENDING becomes WRITING, for this lane, which is up: credit is reserved, its items are exposed. Or DONE, if that can never
+ * PENDING becomes WRITING, for this lane, which is up: credit is reserved, its items are exposed, or have stages to be copied into. Or DONE, if that can never
  * be. Return: 0 it is one of them; -EAGAIN neither: credit or room is lacking, or the lane is about to go.
  */
 int ripc__request_prepare(struct ripc_request *r, struct ripc__lane *lane);

@@ -15,7 +15,29 @@
 
 /* ---- sending ---- */
 
-/* Posts the writes of items that travel like how. Return: 0 all are posted; -EAGAIN. */
+static void item_fill(struct ripc__request_item *it)
+{
+	if (!it->stage || it->filled)
+		return;
+	memcpy(it->stage->region->base, it->base, it->len);
+	it->filled = true;
+}
+
+/* What can never be written ends the request: now, or when the peer and what is posted let go of it. */
+static void write_failed(struct ripc_request *r, int rc)
+{
+	char text[RIPC__DETAIL_MAX];
+
+	snprintf(text, sizeof(text),
+		 "service %llu over %s: item %u of %zu bytes cannot be written: %s",
+		 (unsigned long long)r->dest_id, r->ctx->tp[r->lane->tp].ops->name, r->next,
+		 r->items[r->next].len, ripc_strerror(rc));
+	r->error = rc;
+	r->detail = strdup(text);
+	ripc__request_withdraw(r);
+}
+
+/* Posts the writes of items that travel like how. Return: 0 all are posted; -EAGAIN; else why they cannot be. */
 static int write_items(struct ripc_request *r, unsigned how)
 {
 	struct ripc__tp *tp = &r->ctx->tp[r->lane->tp];
@@ -24,6 +46,8 @@ static int write_items(struct ripc_request *r, unsigned how)
 		struct ripc__request_item *it = &r->items[r->next];
 
 		while (it->how == how && it->posted < it->len) {
+			const struct ripc__mr *mr = it->stage ? &it->stage->mr : &it->mr;
+			const uint8_t *base = it->stage ? it->stage->region->base : it->base;
 			size_t n = it->len - it->posted;
 			int rc;
 
@@ -31,14 +55,17 @@ static int write_items(struct ripc_request *r, unsigned how)
 				n = CHUNK_MAX;
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
-			rc = tp->ops->post_write(r->lane->ep, it->source, it->base + it->posted, n,
+			item_fill(it);
+			rc = tp->ops->post_write(r->lane->ep, mr, base + it->posted, n,
 						 it->raddr + it->posted, it->rkey,
 						 (uint64_t)(uintptr_t)r);
 			/* What is left of it, or must wait for room, moves with progress() only. */
 			ripc__agent_need(r->ctx);
-			/* A broken lane is reported as such, and then the request goes back. */
-			if (rc)
+			/* A broken lane, or its device, is reported as such, and then the request goes back. */
+			if (rc == -ENOTCONN || rc == -ENODEV)
 				return -EAGAIN;
+			if (rc)
+				return rc;
 			it->posted += n;
 			r->writes++;
 		}
@@ -101,10 +128,43 @@ static int send_message(struct ripc_request *r)
 	return rc;
 }
 
-/* WRITING: the rest of its way, over the lane it was prepared for. Return: 0, -EAGAIN. */
+/*
+ * The peer has the keys of stages from earlier messages: it must not find there what may be withdrawn unsent. So what it is to
+ * read is copied right before the message that says so, and goes again if that cannot leave.
+ */
+static int fill_and_send(struct ripc_request *r)
+{
+	bool filled = ripc__lane_open(r->lane);
+	int rc;
+
+	for (unsigned i = 0; filled && i < r->nitems; i++)
+		if (r->items[i].how == RIPC__HOW_READ)
+			item_fill(&r->items[i]);
+	rc = send_message(r);
+	for (unsigned i = 0; filled && rc && i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		if (it->how != RIPC__HOW_READ || !it->stage)
+			continue;
+		memset(it->stage->region->base, 0, it->len);
+		it->filled = false;
+	}
+	return rc;
+}
+
+/* WRITING: the rest of its way, over the lane it was prepared for. Return: 0 it left, or is done; -EAGAIN. */
 static int write_and_send(struct ripc_request *r)
 {
-	if (r->cancelling || write_items(r, RIPC__HOW_WRITTEN) || send_message(r))
+	int rc;
+
+	if (r->cancelling)
+		return -EAGAIN;
+	rc = write_items(r, RIPC__HOW_WRITTEN);
+	if (rc && rc != -EAGAIN) {
+		write_failed(r, rc);
+		return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
+	}
+	if (rc || fill_and_send(r))
 		return -EAGAIN;
 	r->state = RIPC__REQUEST_SENT;
 	r->resent = r->was_sent;
@@ -141,13 +201,21 @@ int ripc__request_issue(struct ripc_request *r)
 
 void ripc__request_continue(struct ripc_request *r)
 {
-	if (r->state == RIPC__REQUEST_WRITING && r->dest->peer != r->lane->peer) {
+	struct ripc__dest *d = r->dest;
+	int rc;
+
+	if (r->state == RIPC__REQUEST_WRITING && d->peer != r->lane->peer) {
 		/* The destination has moved: its lane's pump does not come by here, and what follows waits behind this. */
 		if (!write_and_send(r))
-			ripc__dest_pump(r->ctx, r->dest);
+			ripc__dest_pump(r->ctx, d);
 		return;
 	}
-	if (r->state != RIPC__REQUEST_GRANTED || r->cancelling || write_items(r, RIPC__HOW_GRANT))
+	if (r->state != RIPC__REQUEST_GRANTED || r->cancelling)
+		return;
+	rc = write_items(r, RIPC__HOW_GRANT);
+	if (rc && rc != -EAGAIN)
+		write_failed(r, rc);
+	if (rc)
 		return;
 	r->state = RIPC__REQUEST_SENT;
 	ripc__lane_word(r->lane, RIPC__FIN, 0, 0, r->id, 0);
@@ -439,6 +507,11 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 
 	if (r->state == RIPC__REQUEST_DONE)
 		return;
+	/* What we have withdrawn ourselves ends with the reason for it. */
+	if (r->error && status == -ECANCELED)
+		status = r->error;
+	else
+		r->error = 0;
 	for (unsigned i = 0; i < r->nitems && !status; i++)
 		ctx->stats.return_writes += r->items[i].offer != NULL;
 	if (r->lane) {
@@ -471,7 +544,10 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	if (status && !r->was_sent)
 		ripc__returns_unmake(ctx, r->returns, r->nreturns);
 	r->status = status;
-	r->detail = detail ? strdup(detail) : NULL;
+	if (!r->error) {
+		free(r->detail);
+		r->detail = detail ? strdup(detail) : NULL;
+	}
 	r->state = RIPC__REQUEST_DONE;
 	ripc__list_del(&r->link);
 	ripc__request_leave(r);

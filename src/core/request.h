@@ -23,15 +23,15 @@ enum ripc__request_state {
 struct ripc__request_item {
 	uint8_t *base; /* the caller's memory, or a copy */
 	size_t len;
-	struct ripc__region *region;   /* counted in its sends; NULL: not registered memory */
-	struct ripc__region *copy;     /* pool buffer that holds a copy, or NULL */
-	struct ripc__mr mr;            /* exposure on the lane's transport */
-	bool exposed;                  /* mr is valid */
-	struct ripc__stage *stage;     /* HOW_READ: the copy that the peer reads, or NULL */
-	const struct ripc__mr *source; /* HOW_WRITTEN, HOW_GRANT: what base lies in */
-	uint8_t how;                   /* enum ripc__how */
-	struct ripc__offer *offer;     /* HOW_WRITTEN: the return buffer */
-	uint64_t raddr;                /* where to write */
+	struct ripc__region *region; /* counted in its sends; NULL: not registered memory */
+	struct ripc__region *copy;   /* pool buffer that holds a copy, or NULL */
+	struct ripc__mr mr;          /* exposure on the lane's transport */
+	bool exposed;                /* mr is valid */
+	struct ripc__stage *stage; /* HOW_READ, HOW_WRITTEN, HOW_GRANT: for the copy that is read or written from, or NULL */
+	bool filled;               /* the copy is made */
+	uint8_t how;               /* enum ripc__how */
+	struct ripc__offer *offer; /* HOW_WRITTEN: the return buffer */
+	uint64_t raddr;            /* where to write */
 	uint32_t rkey;
 	size_t posted; /* bytes of writes posted */
 	struct ripc_request *owner;
@@ -58,6 +58,7 @@ struct ripc_request {
 	bool cancelling; /* to be withdrawn: CANCEL was sent, or writes are still out */
 	bool answered;   /* the peer's DONE came, with this in answer; writes may still be out */
 	int answer;
+	int error; /* cancelling: by ourselves, with this errno and detail; 0: by the application */
 	struct ripc__credit *credit; /* WRITING: what is reserved of, on its lane; the destination may have moved since */
 	uint32_t units;         /* WRITING: credit of the service reserved for the message */
 	char *detail;           /* why it failed, or NULL */

@@ -31,14 +31,22 @@ static void stage_free(struct ripc__stage *st)
 	free(st);
 }
 
+static bool room(const struct ripc__lane *lane, size_t cap, unsigned access)
+{
+	return lane->staged_bytes[way(access)] + cap <= RIPC__STAGE_LANE_MAX &&
+	       lane->ctx->memory.staged_bytes + cap <= RIPC__STAGE_ALL_MAX;
+}
+
 static struct ripc__stage *stage_new(struct ripc__lane *lane, size_t cap, unsigned access)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__tp *tp = &ctx->tp[lane->tp];
 	struct ripc__stage *st;
 
-	if (lane->staged_bytes[way(access)] + cap > RIPC__STAGE_LANE_MAX ||
-	    ctx->memory.staged_bytes + cap > RIPC__STAGE_ALL_MAX)
+	/* Idle ones of other sizes do not stand in the way. */
+	if (!room(lane, cap, access))
+		ripc__stages_trim(lane);
+	if (!room(lane, cap, access))
 		return NULL;
 	st = calloc(1, sizeof(*st));
 	if (!st)
@@ -95,6 +103,8 @@ void ripc__stage_put(struct ripc__stage *st)
 	/* The most recently used one is the warmest: it goes first. */
 	ripc__list_del(&st->link);
 	ripc__list_add(st->lane->stages.next, &st->link);
+	/* A lane that carries nothing but return buffers is looked at by nobody else: its stages go when it stays idle. */
+	ripc__lane_watch(st->lane);
 }
 
 void ripc__stages_trim(struct ripc__lane *lane)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Staging buffers of a lane. To register memory for one message and to end that again takes longer than copying some ten
- * kilobytes: items up to RIPC__STAGE_ITEM_MAX are copied out of, or into, buffers that the lane's peer can reach for as long as the lane
- * lives. They hold nothing but what this peer was sent, or has written, and nobody else gets them before the lane is closed. Under
- * the context's lock.
+ * kilobytes: items up to RIPC__STAGE_ITEM_MAX are copied out of, or into, buffers that stay registered for as long as the lane
+ * is busy: for its peer to read, for its peer to write, or for our own writes. Those that the peer reaches hold nothing but what
+ * this peer was sent, or has written; nobody else gets them before they are registered no more. Under the context's lock.
  */
 #ifndef RIPC_CORE_STAGE_H
 #define RIPC_CORE_STAGE_H
@@ -14,7 +14,8 @@
 #include <stdbool.h>
 
 #define RIPC__STAGE_ITEM_MAX (64u << 10) /* bytes of the largest item that is staged */
-#define RIPC__STAGE_LANE_MAX (1u << 20)  /* bytes of one lane, for each of the two ways */
+#define RIPC__STAGE_LANE_MAX \
+	(1u << 20) /* bytes of one lane, for each of the two ways: out and in */
 #define RIPC__STAGE_ALL_MAX \
 	(32u << 20) /* bytes of a context; beyond that memory is registered for each message */
 
@@ -32,8 +33,9 @@ struct ripc__stage {
 };
 
 /*
- * A buffer for an item of len bytes; access: RIPC__ACCESS_REMOTE_READ or _WRITE. NULL: the item is too large, registering is cheap on this lane, or
- * there is no memory; then what is to be reached is registered itself.
+ * A buffer for an item of len bytes; access: RIPC__ACCESS_REMOTE_READ or _WRITE, or 0 for the source of our own writes. NULL: the
+ * item is too large, registering is cheap on this lane, or there is no memory or too much is in use; then what is to be reached
+ * is registered itself.
  */
 struct ripc__stage *ripc__stage_get(struct ripc__lane *lane, size_t len, unsigned access);
 /* The message it served is over. */

@@ -155,7 +155,7 @@ struct ripc__transport_ops {
 	/*
 	 * Registers memory, for use on the endpoint ep: transfers posted there and, with remote access, its peer.
 	 * ep NULL: local access, on any endpoint of the transport. (A transport may drive several devices, and a
-	 * key is one device's.) Local access alone is good for any endpoint, too; that of ep then is known to be there. May fail with -ENOMEM, -EPERM (memlock), and with ep -ENOTCONN. mr stays the
+	 * key is one device's.) May fail with -ENOMEM, -EPERM (memlock), and with ep -ENOTCONN. mr stays the
 	 * caller's, and in place, until dereg(), which must come whether or not ep still exists.
 	 */
 	int (*reg)(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
@@ -201,7 +201,8 @@ struct ripc__transport_ops {
 	/*
 	 * Writes local memory to the peer's, or reads the peer's into local memory. The local range lies
 	 * within mr. The memory belongs to the transport until WRITE_DONE/READ_DONE, EV_CLOSED or ep_close().
-	 * A read beyond read_depth or a full queue returns -EAGAIN, and EV_SENDABLE will come.
+	 * A read beyond read_depth or a full queue returns -EAGAIN, and EV_SENDABLE will come. -ENOTCONN or -ENODEV: the endpoint's
+	 * end is on its way. Any other error: this one cannot be.
 	 */
 	int (*post_write)(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);

@@ -2,6 +2,7 @@
 /* Long sends, the sender's side: the ways their items travel, their order, and what the peer answers. */
 #include "requests.h"
 
+#include "core/stage.h"
 #include "wire/bytes.h"
 
 static void small(struct ripc__sim_config *config)
@@ -104,17 +105,14 @@ static void dear(struct ripc__sim_config *config)
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
-static void dear_and_no_read(struct ripc__sim_config *config)
-{
-	config->caps_off = RIPC__CAP_CHEAP_REG | RIPC__CAP_READ;
-}
-
 START_TEST(prepare__small_foreign_memory_is_copied_where_registering_is_dear)
 {
 	struct ripc_request *r[2];
 
-	again(2, dear_and_no_read);
+	again(2, dear);
 	rig_connect(&rig, 0, 1);
+	/* There is no room for stages. */
+	rig.ctx[0]->memory.staged_bytes = RIPC__STAGE_ALL_MAX;
 	r[0] = rig_begin(&rig, 0, 1, data, 20000);
 	ck_assert_ptr_nonnull(r[0]->items[0].copy);
 	r[1] = rig_begin(&rig, 0, 1, data, 100000);
@@ -123,56 +121,7 @@ START_TEST(prepare__small_foreign_memory_is_copied_where_registering_is_dear)
 		OK(ripc_request_wait(&r[i], 5000));
 	rig_expect(&rig, 1, 20000, 1);
 	rig_expect(&rig, 1, 100000, 1);
-}
-END_TEST
-
-/* What we write out of is registered once; each message to be read is, above a size. */
-START_TEST(prepare__the_source_of_writes_stays_registered)
-{
-	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
-	struct ripc_request *r;
-	struct ripc__region *region;
-	uint8_t *p, *q;
-
-	again(2, dear);
-	rig_connect(&rig, 0, 1);
-	p = ripc_buf_alloc(rig.ctx[0], 100000);
-	q = ripc_buf_alloc(rig.ctx[1], 100000);
-	region = ripc__memory_find(rig.ctx[0], p, 1);
-	back = (struct iovec){q, 100000};
-	rig_fill(p, 100000, 1);
-	for (unsigned i = 0; i < 3; i++) {
-		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-		ripc_message_free(rig_take(&rig, 0));
-		r = rig_begin(&rig, 0, 1, p, 100000);
-		ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
-		ck_assert(!r->items[0].exposed);
-		ck_assert_ptr_eq(r->items[0].source, region->source[rig_lane(&rig, 0, 1)->tp]);
-		OK(ripc_request_wait(&r, 5000));
-		rig_expect(&rig, 1, 100000, 1);
-	}
-	/* Not all of a large region for a part of it. */
-	OK(ripc_buf_free(rig.ctx[0], p));
-	p = ripc_buf_alloc(rig.ctx[0], (16 << 20) + 1);
-	rig_fill(p, 100000, 1);
-	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-	ripc_message_free(rig_take(&rig, 0));
-	r = rig_begin(&rig, 0, 1, p, 100000);
-	ck_assert(r->items[0].exposed);
-	OK(ripc_request_wait(&r, 5000));
-	rig_expect(&rig, 1, 100000, 1);
-	/* That cannot be had: each by itself. */
-	OK(ripc_buf_free(rig.ctx[0], p));
-	p = ripc_buf_alloc(rig.ctx[0], 500000);
-	rig_fill(p, 100000, 1);
-	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-	ripc_message_free(rig_take(&rig, 0));
-	ripc__sim_fail_reg_at(rig.net, 1);
-	r = rig_begin(&rig, 0, 1, p, 100000);
-	ck_assert(r->items[0].exposed);
-	OK(ripc_request_wait(&r, 5000));
-	rig_expect(&rig, 1, 100000, 1);
+	rig.ctx[0]->memory.staged_bytes = 0;
 }
 END_TEST
 
@@ -190,6 +139,50 @@ START_TEST(prepare__memory_that_cannot_be_registered)
 	/* The next is not held up by it. */
 	OK(rig_long(&rig, 0, 1, 100000, 2, 5000));
 	rig_expect(&rig, 1, 100000, 2);
+}
+END_TEST
+
+/* Into a return buffer: the first write of it, and the second, when the first is out. */
+START_TEST(write__that_cannot_be_posted)
+{
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_request *r;
+
+	again(2, slow);
+	rig_connect(&rig, 0, 1);
+	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], 100000), 100000};
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	ripc__sim_fail_write_at(rig.net, 1 + (uint64_t)_i);
+	r = rig_begin(&rig, 0, 1, data, 100000);
+	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
+	ck_assert_int_eq(r->state, _i ? RIPC__REQUEST_WRITING : RIPC__REQUEST_DONE);
+	RC(-ENOMEM, ripc_request_wait(&r, 5000));
+	ck_assert(strstr(ripc_detail(), "cannot be written") != NULL);
+	rig_expect_none(&rig, 1);
+	/* The next is not held up by it. */
+	OK(rig_long(&rig, 0, 1, 100000, 2, 5000));
+	rig_expect(&rig, 1, 100000, 2);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+}
+END_TEST
+
+/* What the peer has granted: it is told. */
+START_TEST(write__granted_that_cannot_be_posted)
+{
+	struct ripc_request *r;
+
+	again(2, slow_without_read);
+	rig_connect(&rig, 0, 1);
+	ripc__sim_fail_write_at(rig.net, 1 + (uint64_t)_i);
+	r = rig_begin(&rig, 0, 1, data, 100000);
+	RC(-ENOMEM, ripc_request_wait(&r, 5000));
+	ck_assert(strstr(ripc_detail(), "cannot be written") != NULL);
+	rig_expect_none(&rig, 1);
+	OK(rig_long(&rig, 0, 1, 100000, 2, 5000));
+	rig_expect(&rig, 1, 100000, 2);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
 }
 END_TEST
 
@@ -477,8 +470,9 @@ int main(void)
 	tcase_add_test(tc, prepare__granted_where_the_lane_cannot_read);
 	tcase_add_test(tc, prepare__inline_as_far_as_there_is_room);
 	tcase_add_test(tc, prepare__small_foreign_memory_is_copied_where_registering_is_dear);
-	tcase_add_test(tc, prepare__the_source_of_writes_stays_registered);
 	tcase_add_test(tc, prepare__memory_that_cannot_be_registered);
+	tcase_add_loop_test(tc, write__that_cannot_be_posted, 0, 2);
+	tcase_add_loop_test(tc, write__granted_that_cannot_be_posted, 0, 2);
 	tcase_add_test(tc, prepare__memory_is_pinned_until_the_end);
 	tcase_add_test(tc, issue__in_the_order_they_were_started);
 	tcase_add_test(tc, issue__the_window_of_requests);

@@ -360,6 +360,11 @@ void ripc__sim_fail_reg_at(struct ripc__sim *net, uint64_t nth)
 	net->fail_reg_at = nth ? net->regs + nth : 0;
 }
 
+void ripc__sim_fail_write_at(struct ripc__sim *net, uint64_t nth)
+{
+	net->fail_write_in = nth;
+}
+
 void ripc__sim_fail_connect_at(struct ripc__sim *net, uint64_t nth)
 {
 	net->fail_connect_at = nth ? net->connects + nth : 0;

@@ -499,6 +499,8 @@ int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const v
 
 	if (rc)
 		return rc;
+	if (ep->t->net->fail_write_in && !--ep->t->net->fail_write_in)
+		return ripc__fail(-ENOMEM, "sim: a write fails, as the test wants it");
 	op = rdma_op(ep, OP_WRITE, mr, local, len, raddr, rkey, wr_id, &rc);
 	if (!op)
 		return rc;
