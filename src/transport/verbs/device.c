@@ -190,9 +190,10 @@ void ripc__verbs_device_close(struct ripc__verbs_device *d)
 		return;
 	while (ripc__verbs_event(d, &ev))
 		;
-	if (d->pd && ibv_dealloc_pd(d->pd) && !d->gone)
-		ripc__log(RIPC_LOG_WARN, "%s: its protection domain is still in use at the end: %s",
-			  d->name, strerror(errno));
+	if (d->pd && ibv_dealloc_pd(d->pd))
+		ripc__log(d->gone ? RIPC_LOG_DEBUG : RIPC_LOG_WARN,
+			  "%s: its protection domain is still in use at the end: %s", d->name,
+			  strerror(errno));
 	if (d->own)
 		ibv_close_device(d->ctx);
 	d->ctx = NULL;

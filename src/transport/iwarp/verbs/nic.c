@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BACKLOG 128
 #define PORT_TRIES \
@@ -98,6 +99,7 @@ void ripc__iwv_nic_bury(struct iwv_nic *nic)
 	if (!t->stale)
 		t->ntimed++;
 	t->stale = nic->dev.ctx;
+	snprintf(t->stale_path, sizeof(t->stale_path), "%s", nic->dev.ctx->device->dev_path);
 	t->stale_tries = FORGET_TRIES;
 	t->stale_ns = t->next_timer_ns = t->now_ns;
 	nic_empty(nic);
@@ -108,17 +110,19 @@ void ripc__iwv_nic_bury(struct iwv_nic *nic)
 
 /*
  * The kernel waits with the removal until every context of the device is closed. librdmacm closes its own when it looks at
- * the list of devices and the one that nobody uses is not there: which may be a little later.
+ * the list of devices and the one that nobody uses is not there: which may be a little later. It is made to look only then: a look
+ * holds every device of the process for a moment, and those that others let go of meanwhile librdmacm keeps open for good.
  */
 void ripc__iwv_nic_forget(struct iwv *t)
 {
 	struct ibv_context **all;
-	bool there = false;
+	bool there;
 	int n = 0;
 
 	if (!t->stale || t->now_ns < t->stale_ns)
 		return;
-	all = rdma_get_devices(&n);
+	there = !access(t->stale_path, F_OK);
+	all = there ? NULL : rdma_get_devices(&n);
 	for (int i = 0; all && i < n; i++)
 		there |= all[i] == t->stale;
 	if (all)

@@ -177,6 +177,7 @@ struct iwv {
 	unsigned nstalled;      /* endpoints that want EV_SENDABLE */
 	unsigned ndials;        /* threads */
 	struct ibv_context *stale; /* of a removed device, compared only: librdmacm is to close it; NULL: none */
+	char stale_path[IBV_SYSFS_PATH_MAX]; /* of its file, which goes with the device */
 	unsigned stale_tries;
 	uint64_t stale_ns; /* when it is asked to again */
 	bool look;         /* at everything, in the next round */
