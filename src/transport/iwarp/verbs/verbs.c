@@ -392,7 +392,7 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 		/* While datagrams come their socket is asked straight away. */
 		int beside = ripc__udp_beside(&t->udp, t->hot_port);
 
-		n += datagrams(t, t->hot_port, events, max);
+		n += datagrams(t, t->hot_port, events + n, max - n);
 		if (beside >= 0)
 			n += datagrams(t, (unsigned)beside, events + n, max - n);
 	}
