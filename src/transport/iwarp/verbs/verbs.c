@@ -300,6 +300,12 @@ static unsigned look(struct iwv *t, struct ripc__event *events, unsigned max)
 	return n;
 }
 
+/* Its end was told of, and nothing comes from it any more, while the device waits for its connections to go. */
+static bool cq_lost(const struct iwv_nic *nic, unsigned k)
+{
+	return nic->dev.gone && nic->cq[k].broken;
+}
+
 /* Reaps completions. *empty: every queue was found empty. */
 static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bool *empty)
 {
@@ -313,6 +319,8 @@ static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bo
 		for (unsigned k = 0; nic->dev.ctx && k < nic->ncqs; k++) {
 			int got = WCS, want = WCS;
 
+			if (cq_lost(nic, k))
+				continue;
 			while (got == want) {
 				/* A completion makes two events at most. */
 				want = (int)((max - n) / 2 < WCS ? (max - n) / 2 : WCS);
@@ -475,7 +483,7 @@ static int vt_arm(struct ripc__transport *tr)
 		struct iwv_nic *nic = t->nic[i];
 
 		for (unsigned k = 0; nic->dev.ctx && k < nic->ncqs; k++)
-			if (ripc__verbs_cq_arm(&nic->cq[k]))
+			if (!cq_lost(nic, k) && ripc__verbs_cq_arm(&nic->cq[k]))
 				return 1;
 	}
 	if (ripc__udp_arm(&t->udp))
