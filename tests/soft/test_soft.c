@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "sides.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -16,6 +17,17 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	sends++;
 	return syscall(SYS_sendmsg, fd, msg, flags);
+}
+
+static int unwatchable = -1; /* cannot be added to an epoll set */
+
+int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *ev)
+{
+	if (op == EPOLL_CTL_ADD && fd == unwatchable) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_ctl, epoll_fd, op, fd, ev);
 }
 
 START_TEST(soft_open__listens_on_the_loopback_only)
@@ -431,45 +443,90 @@ START_TEST(soft_post_datagram__there_and_back)
 }
 END_TEST
 
+#define EXCHANGES \
+	100000u /* that a line is given to be watched no more: who is not asked for long meanwhile begins anew */
+
+static uint8_t addr_a[RIPC__ADDRESS_MAX], addr_b[RIPC__ADDRESS_MAX];
+static size_t len_a, len_b;
+static struct iovec x = {"x", 1};
+
+/* Datagrams both ways until a has a line that is not watched. */
+static const struct ripc__udp *exchange(void)
+{
+	const struct ripc__udp *u = &((struct soft *)a.t)->udp;
+
+	for (unsigned i = 0; i < EXCHANGES; i++) {
+		unsigned at_a = a.ndatagram, at_b = b.ndatagram;
+
+		if (u->port[RIPC__UDP_LINE].fd >= 0 && !u->line.watched)
+			return u;
+		ck_assert_int_eq(ops->post_datagram(a.t, addr_b, len_b, &x, 1), 0);
+		UNTIL(b.ndatagram > at_b);
+		ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &x, 1), 0);
+		UNTIL(a.ndatagram > at_a);
+	}
+	ck_abort_msg("there is no line, or it is watched for ever");
+}
+
+static void line_open(void)
+{
+	struct soft *t;
+
+	sides_open("short=udp");
+	/* What happens to addresses of this machine is not to wake it. */
+	t = (struct soft *)a.t;
+	if (t->changes.fd >= 0)
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, t->changes.fd, NULL);
+	len_a = (size_t)ops->address(a.t, addr_a, sizeof(addr_a));
+	len_b = (size_t)ops->address(b.t, addr_b, sizeof(addr_b));
+}
+
 /* A socket that is connected to the only peer is asked in each round, and not watched meanwhile: it is when it is asked no more. */
 START_TEST(soft_post_datagram__line)
 {
-	uint8_t addr_a[RIPC__ADDRESS_MAX], addr_b[RIPC__ADDRESS_MAX];
 	const struct ripc__udp *u;
-	struct iovec iov = {"x", 1};
-	size_t len_a, len_b;
 	struct pollfd p;
+	unsigned before;
 
-	sides_open("short=udp");
-	u = &((struct soft *)a.t)->udp;
+	line_open();
+	u = exchange();
 	p = (struct pollfd){.fd = ops->fd(a.t), .events = POLLIN};
-	len_a = (size_t)ops->address(a.t, addr_a, sizeof(addr_a));
-	len_b = (size_t)ops->address(b.t, addr_b, sizeof(addr_b));
-	for (unsigned i = 1; i <= 400; i++) {
-		ck_assert_int_eq(ops->post_datagram(a.t, addr_b, len_b, &iov, 1), 0);
-		UNTIL(b.ndatagram == i);
-		ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &iov, 1), 0);
-		UNTIL(a.ndatagram == i);
-	}
-	ck_assert_int_ge(u->port[RIPC__UDP_LINE].fd, 0);
-	ck_assert(!u->line.watched);
 	/* A thread that polls never sleeps. */
 	for (unsigned i = 0; i < 2000; i++)
 		side_step(&a);
 	ck_assert(u->line.watched);
-	ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &iov, 1), 0);
+	before = a.ndatagram;
+	ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &x, 1), 0);
 	ck_assert_int_eq(poll(&p, 1, 20000), 1);
-	UNTIL(a.ndatagram == 401);
-	for (unsigned i = 402; i <= 450; i++) {
-		ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &iov, 1), 0);
-		UNTIL(a.ndatagram == i);
-	}
-	ck_assert(!u->line.watched);
+	UNTIL(a.ndatagram == before + 1);
+	exchange();
 	ck_assert_int_eq(ops->arm(a.t), 0);
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
-	ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &iov, 1), 0);
+	before = a.ndatagram;
+	ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &x, 1), 0);
 	ck_assert_int_eq(poll(&p, 1, 20000), 1);
-	UNTIL(a.ndatagram == 450 + 1);
+	UNTIL(a.ndatagram == before + 1);
+	sides_close();
+}
+END_TEST
+
+/* One that cannot be watched is asked for ever. */
+START_TEST(soft_post_datagram__line_unwatchable)
+{
+	const struct ripc__udp *u;
+	unsigned before;
+
+	line_open();
+	u = exchange();
+	unwatchable = u->port[RIPC__UDP_LINE].fd;
+	for (unsigned i = 0; i < 2000; i++)
+		side_step(&a);
+	ck_assert(!u->line.watched);
+	ck_assert_int_eq(ops->arm(a.t), 1);
+	before = a.ndatagram;
+	ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &x, 1), 0);
+	UNTIL(a.ndatagram == before + 1);
+	unwatchable = -1;
 	sides_close();
 }
 END_TEST
@@ -510,6 +567,7 @@ int main(void)
 	tcase_add_test(tc, soft_arm__socket_with_room_wakes_nobody);
 	tcase_add_test(tc, soft_post_datagram__there_and_back);
 	tcase_add_test(tc, soft_post_datagram__line);
+	tcase_add_test(tc, soft_post_datagram__line_unwatchable);
 	tcase_add_test(tc, soft_post_datagram__not_asked_for);
 	tcase_set_timeout(tc, 120);
 	suite_add_tcase(suite, tc);

@@ -316,7 +316,9 @@ static unsigned poll_hot(struct soft *t, struct ripc__event *events, unsigned ma
 	if (!t->datagrams)
 		return n;
 	if (t->udp_idle_polls > HOT_POLLS) {
-		ripc__udp_arm(&t->udp);
+		/* A line that epoll does not tell of is asked all the same. */
+		if (ripc__udp_arm(&t->udp) && n < max)
+			n += ripc__soft_datagrams(t, &t->line, events + n, max - n);
 		return n;
 	}
 	t->udp_idle_polls++;
