@@ -543,6 +543,42 @@ START_TEST(line__port_of_another)
 }
 END_TEST
 
+/* The peer starts again, and has its address again: it has a line again, which is not waited for by who never listens. */
+START_TEST(line__again)
+{
+	uint8_t to_b[RIPC__ADDRESS_MAX];
+	struct ripc__udp a, b;
+	int ea = open_with_lines(&a), fd;
+	struct sockaddr_in ip;
+	char byte;
+	size_t len;
+
+	open_one(&b, "127.0.0.1");
+	len = address_of(&b, to_b);
+	ip = b.port[0].addr.in;
+	for (unsigned i = 0; i < RUN; i++)
+		send_to(&a, to_b, len, 'x');
+	ck_assert(has_line(&a));
+	ripc__udp_close(&b);
+	for (unsigned i = 0; i < 2; i++)
+		send_to(&a, to_b, len, 'x');
+	ck_assert(!has_line(&a));
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&ip, sizeof(ip)), 0);
+	for (unsigned i = 0; i < RUN; i++) {
+		send_to(&a, to_b, len, 'x');
+		ck_assert_int_eq(recv(fd, &byte, 1, MSG_DONTWAIT), 1);
+	}
+	ck_assert(has_line(&a));
+	/* It is heard by it. */
+	ck_assert_int_eq(sendto(fd, "o", 1, 0, &a.port[0].addr.sa, sizeof(ip)), 1);
+	ck_assert_int_eq(recv(a.port[RIPC__UDP_LINE].fd, &byte, 1, MSG_DONTWAIT), 1);
+	close(fd);
+	ripc__udp_close(&a);
+	close(ea);
+}
+END_TEST
+
 /* One that is asked all the time is not watched, and is before a sleep. */
 START_TEST(line__watched_before_a_sleep)
 {
@@ -628,6 +664,7 @@ int main(void)
 	tcase_add_test(tc, line__older_first);
 	tcase_add_test(tc, line__others_meanwhile);
 	tcase_add_test(tc, line__port_of_another);
+	tcase_add_test(tc, line__again);
 	tcase_add_test(tc, line__watched_before_a_sleep);
 	tcase_add_test(tc, line__address_gone);
 	tcase_add_test(tc, line__another_network);

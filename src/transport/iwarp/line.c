@@ -91,12 +91,20 @@ void ripc__udp_line_join(const struct ripc__udp *u, struct ripc__udp_way *way)
 		way->fd = u->port[RIPC__UDP_LINE].fd;
 }
 
+static bool nothing_in(int fd)
+{
+	return recv(fd, NULL, 0, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 void ripc__udp_line_open(struct ripc__udp *u, struct ripc__udp_way *way)
 {
 	struct ripc__udp_port *line = &u->port[RIPC__UDP_LINE];
 	unsigned i = 0;
 	int fd, one = 1;
 
+	/* One that is over may not have been asked since. */
+	if (line->fd >= 0 && u->line.over && nothing_in(line->fd))
+		ripc__udp_line_close(u);
 	if (u->line.epoll_fd < 0 || line->fd >= 0)
 		return;
 	while (i < u->n && u->port[i].fd != way->fd)
@@ -119,7 +127,6 @@ void ripc__udp_line_open(struct ripc__udp *u, struct ripc__udp_way *way)
 		.epoll_fd = u->line.epoll_fd,
 		.data = u->line.data,
 		.port = i,
-		.run = u->line.run,
 		.older = true,
 		.to = way->to,
 	};

@@ -185,7 +185,8 @@ static int send_by(struct ripc__udp *u, struct ripc__udp_way *way, const struct 
 	if (way != u->last_way) {
 		u->last_way = way;
 		u->line.run = 0;
-	} else if (++u->line.run == LINE_RUN) {
+	} else if (++u->line.run >= LINE_RUN) {
+		u->line.run = 0;
 		ripc__udp_line_open(u, way);
 	}
 	if (way->fd == u->port[RIPC__UDP_LINE].fd) {
