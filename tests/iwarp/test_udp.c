@@ -401,6 +401,36 @@ START_TEST(line__several_peers)
 }
 END_TEST
 
+/* Who only sends keeps the line while few go to others, and not when many do. */
+START_TEST(line__sends_to_others)
+{
+	uint8_t to_b[RIPC__ADDRESS_MAX], to_c[RIPC__ADDRESS_MAX], from[RIPC__UDP_FROM];
+	struct ripc__udp a, b, c;
+	int ea = open_with_lines(&a);
+	uint32_t fromlen;
+	size_t len;
+
+	open_one(&b, "127.0.0.1");
+	open_one(&c, "127.0.0.1");
+	len = address_of(&b, to_b);
+	address_of(&c, to_c);
+	for (unsigned every = 20; every; every = every == 20 ? 4 : 0) {
+		for (unsigned i = 0; i < RUN * 3; i++) {
+			bool other = i >= RUN && i % every == 0;
+
+			send_to(&a, other ? to_c : to_b, len, (char)i);
+			ck_assert_int_eq(receive(other ? &c : &b, from, &fromlen), (char)i);
+			ck_assert(i != RUN || has_line(&a));
+		}
+		ck_assert_msg(has_line(&a) == (every == 20), "one of %u to another", every);
+	}
+	ripc__udp_close(&c);
+	ripc__udp_close(&b);
+	ripc__udp_close(&a);
+	close(ea);
+}
+END_TEST
+
 /* What lay in the port before there was a line comes before what came by the line. */
 START_TEST(line__older_first)
 {
@@ -661,6 +691,7 @@ int main(void)
 	tcase_add_test(tc, receive__nothing_and_too_much);
 	tcase_add_test(tc, line__one_peer);
 	tcase_add_test(tc, line__several_peers);
+	tcase_add_test(tc, line__sends_to_others);
 	tcase_add_test(tc, line__older_first);
 	tcase_add_test(tc, line__others_meanwhile);
 	tcase_add_test(tc, line__port_of_another);

@@ -11,7 +11,8 @@
 	64u /* from the peer in a row: none of others, from before it was connected, is behind them */
 #define LINE_WARM \
 	16u /* received without a sleep in between: it is asked in each round, and epoll is left out */
-#define OTHER_COST 4u  /* what one of another peer counts, in those of the line's */
+#define OTHER_COST \
+	4u /* what one of another peer counts, in those of the line's: so they may be a fifth */
 #define OTHERS_MAX 64u /* a line with so much of others is over */
 
 void ripc__udp_lines(struct ripc__udp *u, int epoll_fd, uint64_t data)

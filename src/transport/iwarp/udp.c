@@ -192,8 +192,10 @@ static int send_by(struct ripc__udp *u, struct ripc__udp_way *way, const struct 
 	if (way->fd == u->port[RIPC__UDP_LINE].fd) {
 		int rc = send_to(way->fd, NULL, iov, niov, len);
 
-		if (rc != -EHOSTUNREACH)
+		if (rc != -EHOSTUNREACH) {
+			u->line.others -= u->line.others > 0;
 			return rc;
+		}
 		/*
 		 * This one was not sent: what is told is what became of one before, as that nobody listens there any more, or that the
 		 * address is gone. It goes as it would without a line, where nothing is told of others.
@@ -245,6 +247,8 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 			/* Whoever had this place before is another. */
 			u->line.run = 0;
 			ripc__udp_line_join(u, way);
+			if (u->port[RIPC__UDP_LINE].fd >= 0 && way->fd != u->port[RIPC__UDP_LINE].fd)
+				ripc__udp_line_other(u);
 		}
 		return rc;
 	}

@@ -34,9 +34,9 @@ struct ripc__udp_line {
 	bool watched;
 	bool over; /* nothing goes by it any more: it is closed when it is found empty */
 	bool older; /* what lies in the port, or in a line that is over, came before what lies in the other one */
-	unsigned port;   /* whose address it has; also when it is closed */
-	unsigned run;    /* datagrams sent to one address with none to another in between */
-	unsigned others; /* grows with each datagram to or from other peers, shrinks with its own */
+	unsigned port; /* whose address it has; also when it is closed */
+	unsigned run;  /* datagrams sent to one address with none to another in between */
+	unsigned others; /* grows with each datagram to or from other peers, shrinks with each to or from its own */
 	unsigned alike;  /* received from the peer in a row */
 	unsigned warmth; /* received since ripc__udp_arm() */
 	union ripc__sockaddr to;
