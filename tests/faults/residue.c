@@ -24,20 +24,43 @@ static unsigned entries(const char *dir)
 	return n;
 }
 
+#define PDS_MAX 64
+
+/*
+ * Whether a line is of something of this process. The kernel names the thread that made it, which may be an agent, and gone: what lies
+ * in a protection domain of ours is ours.
+ */
+static bool ours(const char *line, unsigned *pds, unsigned *npds)
+{
+	const char *at = strstr(line, " pdn ");
+	unsigned pd = at ? (unsigned)strtoul(at + 5, NULL, 10) : 0;
+	char mine[40];
+
+	snprintf(mine, sizeof(mine), " pid %d ", (int)getpid());
+	if (strstr(line, mine)) {
+		if (strstr(line, " local_dma_lkey ") && *npds < PDS_MAX)
+			pds[(*npds)++] = pd;
+		return true;
+	}
+	for (unsigned i = 0; at && i < *npds; i++)
+		if (pds[i] == pd)
+			return true;
+	return false;
+}
+
 /* One process for all kinds: starting them is most of what this takes in an emulator. Whoever wants to know sees them, too. */
 static unsigned resources(FILE *show)
 {
 	static const char command[] =
-		"printf 'resource show %s\\n' qp cq mr pd cm_id srq | rdma -f -b - 2>/dev/null";
-	char line[1000], mine[40];
-	unsigned n = 0;
+		"printf 'resource show %s\\n' pd qp cq mr cm_id srq | rdma -f -b - 2>/dev/null";
+	unsigned n = 0, pds[PDS_MAX], npds = 0;
+	char line[1000];
 	FILE *f = popen(command, "r");
 
 	if (!f)
 		return 0;
-	snprintf(mine, sizeof(mine), " pid %d ", (int)getpid());
 	while (fgets(line, sizeof(line), f)) {
-		if (!strstr(line, mine))
+		if (!ours(line, pds, &npds))
 			continue;
 		n++;
 		if (show)

@@ -17,6 +17,7 @@
 #define LONG_BYTES  (150 * 1024)
 #define SHORT_BYTES 100
 #define WARM        20 /* until all caches and pools are as large as they get */
+#define POOLS       2  /* slabs that they may grow by later */
 #define GROWTH_BYTES \
 	(8ul << 20) /* what memory may grow by through the allocator's ways, however many there are */
 #define PATIENCE 60000
@@ -106,9 +107,11 @@ START_TEST(cycles__nothing_is_kept)
 			while (!ripc_receive(stays, &m, 1000))
 				ripc_message_free(m);
 			before = residue_now();
+			/* The pools of receive buffers of the context that stays, which may grow when connections overlap. */
+			before.resources += POOLS;
 			/* Elsewhere the tool may see nothing of this process. */
 			if (getenv("RIPC_LAB_DIR") && !getenv("RIPC_LAB_NATIVE"))
-				ck_assert_uint_gt(before.resources, 0);
+				ck_assert_uint_gt(before.resources, POOLS);
 			memory = memory_bytes();
 		}
 		cycle(stays, id, options);
