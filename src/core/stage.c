@@ -123,9 +123,9 @@ void ripc__stages_trim(struct ripc__lane *lane)
 
 void ripc__stages_lane_gone(struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	struct ripc__list *n, *tmp;
 
 	ripc__stages_trim(lane);
-	while ((n = ripc__list_first(&lane->stages)))
+	ripc__list_for_each_safe (n, tmp, &lane->stages)
 		unregister(ripc__list_entry(n, struct ripc__stage, link));
 }
