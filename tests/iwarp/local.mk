@@ -4,6 +4,8 @@ tests_iwarp_test_udp_SOURCES = tests/iwarp/test_udp.c
 tests_iwarp_test_udp_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_iwarp_test_udp_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_iwarp_test_udp_LDADD = $(TEST_LIBS)
+# It decides what happens between bind() and connect().
+tests_iwarp_test_udp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connect
 
 if HAVE_VERBS
 EXTRA_PROGRAMS += tests/iwarp/test_verbs

@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -461,72 +460,81 @@ START_TEST(line__older_first)
 }
 END_TEST
 
-/* Who speaks to a all the time, as fast as is heard. */
-struct stranger {
-	struct ripc__udp u;
+#define WINDOW 70 /* datagrams of the peer: more than would be asked who sent them */
+
+/* What happens while the socket of a line is there and not connected yet. */
+static struct {
+	struct ripc__udp *peer, *stranger; /* NULL: nothing does */
 	uint8_t to[RIPC__ADDRESS_MAX];
 	size_t len;
-	unsigned sent, heard; /* atomic */
-	bool stop;            /* atomic */
-};
+} window;
 
-static void *strange(void *arg)
+int __real_connect(int fd, const struct sockaddr *to, socklen_t len);
+int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len);
+
+int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len)
 {
-	struct stranger *s = arg;
-	struct iovec iov = {"s", 1};
-
-	while (!__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE)) {
-		if (s->sent - __atomic_load_n(&s->heard, __ATOMIC_ACQUIRE) >= 64)
-			sched_yield();
-		else if (!ripc__udp_send(&s->u, s->to, s->len, &iov, 1))
-			__atomic_add_fetch(&s->sent, 1, __ATOMIC_RELEASE);
+	if (window.peer) {
+		for (unsigned i = 0; i < WINDOW; i++)
+			send_to(window.peer, window.to, window.len, 'p');
+		for (unsigned i = 0; i < 2; i++)
+			send_to(window.stranger, window.to, window.len, 's');
+		window.peer = NULL;
 	}
-	return NULL;
+	return __real_connect(fd, to, len);
 }
 
-/* What others send while the socket is there, but not yet connected, may come to it: it is not lost. */
+/* The next that a hears is this, and who sent it is who is to be answered. */
+static void hear_of(struct ripc__udp *u, char what, const struct ripc__udp *sender)
+{
+	struct ripc__iwarp_address decoded;
+	uint8_t from[RIPC__UDP_FROM];
+	uint32_t fromlen;
+
+	ck_assert_int_eq(hear(u, from, &fromlen), what);
+	ck_assert_int_eq(ripc__iwarp_address_decode(&decoded, from, fromlen), 0);
+	ck_assert_uint_eq(decoded.places[0].udp, ripc__sockaddr_port(&sender->port[0].addr));
+}
+
+/*
+ * What others send while the socket is there, but not yet connected, may come to it: it is not lost, and theirs, however much of the
+ * peer is before it.
+ */
 START_TEST(line__others_meanwhile)
 {
-	uint8_t to_b[RIPC__ADDRESS_MAX], from[RIPC__UDP_FROM];
-	static struct stranger s;
-	struct ripc__udp b;
-	uint32_t fromlen;
-	pthread_t thread;
+	struct ripc__udp_way way = {.len = 1};
+	struct ripc__udp a, b, c;
+	int ea = open_with_lines(&a);
 
 	open_one(&b, "127.0.0.1");
-	address_of(&b, to_b);
-	for (unsigned round = 0; round < 20; round++) {
-		struct ripc__udp a;
-		struct ripc__udp_way way = {.len = 1};
-		int ea = open_with_lines(&a);
-
-		open_one(&s.u, "127.0.0.1");
-		s.len = address_of(&a, s.to);
-		s.sent = s.heard = 0;
-		s.stop = false;
-		ck_assert_int_eq(pthread_create(&thread, NULL, strange, &s), 0);
-		while (!__atomic_load_n(&s.sent, __ATOMIC_ACQUIRE))
-			sched_yield();
-		way.fd = a.port[0].fd;
-		way.to = b.port[0].addr;
-		ripc__udp_line_open(&a, &way);
-		ck_assert(has_line(&a));
-		while (s.heard < 200) {
-			ck_assert_int_eq(hear(&a, from, &fromlen), 's');
-			__atomic_add_fetch(&s.heard, 1, __ATOMIC_RELEASE);
-		}
-		__atomic_store_n(&s.stop, true, __ATOMIC_RELEASE);
-		pthread_join(thread, NULL);
-		while (s.heard < s.sent) {
-			ck_assert_int_eq(hear(&a, from, &fromlen), 's');
-			s.heard++;
-		}
-		ck_assert(silent(&a));
-		ripc__udp_close(&s.u);
-		ripc__udp_close(&a);
-		close(ea);
+	open_one(&c, "127.0.0.1");
+	window.peer = &b;
+	window.stranger = &c;
+	window.len = address_of(&a, window.to);
+	way.fd = a.port[0].fd;
+	way.to = b.port[0].addr;
+	ripc__udp_line_open(&a, &way);
+	ck_assert(has_line(&a) && !window.peer);
+	for (unsigned i = 0; i < WINDOW; i++)
+		send_to(&b, window.to, window.len, 'q');
+	for (unsigned i = 0; i < WINDOW; i++)
+		hear_of(&a, 'p', &b);
+	for (unsigned i = 0; i < 2; i++)
+		hear_of(&a, 's', &c);
+	for (unsigned i = 0; i < WINDOW; i++)
+		hear_of(&a, 'q', &b);
+	ck_assert(silent(&a));
+	ck_assert(has_line(&a));
+	for (unsigned i = 0; i < WINDOW; i++) {
+		send_to(&b, window.to, window.len, 'r');
+		hear_of(&a, 'r', &b);
 	}
+	send_to(&c, window.to, window.len, 's');
+	hear_of(&a, 's', &c);
+	ripc__udp_close(&c);
 	ripc__udp_close(&b);
+	ripc__udp_close(&a);
+	close(ea);
 }
 END_TEST
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define LINE_ALIKE \
-	64u /* from the peer in a row: none of others, from before it was connected, is behind them */
+	64u /* from the peer in a row, and it was empty once: what was just being put into it when it was connected came, too */
 #define LINE_WARM \
 	16u /* received without a sleep in between: it is asked in each round, and epoll is left out */
 #define OTHER_COST \
@@ -179,8 +179,9 @@ static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], 
 	union ripc__sockaddr sender;
 	int got;
 
-	if (line->alike < LINE_ALIKE) {
+	if (!line->drained || line->alike < LINE_ALIKE) {
 		got = ripc__udp_receive_from(u, RIPC__UDP_LINE, space, &sender, from, fromlen, who);
+		line->drained |= got == -EAGAIN;
 		if (got < 0)
 			return got;
 		line->alike = same_place(&sender, &line->to) ? line->alike + 1 : 0;

@@ -37,7 +37,8 @@ struct ripc__udp_line {
 	unsigned port; /* whose address it has; also when it is closed */
 	unsigned run;  /* datagrams sent to one address with none to another in between */
 	unsigned others; /* grows with each datagram to or from other peers, shrinks with each to or from its own */
-	unsigned alike;  /* received from the peer in a row */
+	unsigned alike; /* received from the peer in a row */
+	bool drained; /* found empty since it was connected: nothing of others is in it any more */
 	unsigned warmth; /* received since ripc__udp_arm() */
 	union ripc__sockaddr to;
 	uint32_t fromlen; /* the address to answer to */
