@@ -267,7 +267,8 @@ int ripc_service_fd(struct ripc_service *service);
  * @len: bytes, at least 1
  *
  * The buffer comes from a cache of registered memory, touched and aligned to 64 bytes, and travels
- * without a copy. It belongs to the caller until ripc_buf_free(). Buffers of 64 KiB and more are read in place by
+ * without a copy; over RDMA adapters, items of up to 64 KiB are copied, which takes less time than to register
+ * them for the message. It belongs to the caller until ripc_buf_free(). Buffers of 64 KiB and more are read in place by
  * receivers on the same host (RIPC_IN_PLACE); a child of fork() may read, but must not write them.
  *
  * Return: the buffer, or NULL with errno set and ripc_detail() filled (ENOMEM, EINVAL).
@@ -309,7 +310,7 @@ int ripc_buf_free(struct ripc *ctx, void *buf);
  * @len: bytes, at least 1
  *
  * The memory stays the application's; it must stay mapped until ripc_buf_unregister(). Regions may not
- * overlap one another.
+ * overlap one another. Over RDMA adapters items of up to 64 KiB are copied all the same: see ripc_buf_alloc().
  *
  * Return: 0, or a negative errno.
  * Errors:
@@ -393,8 +394,8 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * @options: flags and return buffers, or NULL
  * @timeout_ms: how long it may take
  *
- * Reliable, whole, exactly once. Registered and allocated memory travels without a copy, other memory is
- * registered for this one transfer or copied.
+ * Reliable, whole, exactly once. Registered and allocated memory travels without a copy (but see
+ * ripc_buf_alloc() for up to 64 KiB over RDMA adapters), other memory is registered for this one transfer or copied.
  *
  * Return buffers offered in @options may be written by the peer until they come back as the items of a
  * message to @service, or are withdrawn by ripc_buf_free() or ripc_unregister().
