@@ -460,6 +460,43 @@ START_TEST(line__older_first)
 }
 END_TEST
 
+/* Others, of whom more is always there, do not keep what came by the line waiting. */
+START_TEST(line__others_all_the_time)
+{
+	uint8_t to_a[RIPC__ADDRESS_MAX], from[RIPC__UDP_FROM];
+	struct ripc__udp_way way = {.len = 1};
+	struct ripc__udp a, b, c;
+	int ea = open_with_lines(&a);
+	uint32_t fromlen;
+	unsigned i = 0;
+	size_t len;
+	char what;
+
+	open_one(&b, "127.0.0.1");
+	open_one(&c, "127.0.0.1");
+	len = address_of(&a, to_a);
+	way.fd = a.port[0].fd;
+	way.to = b.port[0].addr;
+	ripc__udp_line_open(&a, &way);
+	ck_assert(has_line(&a));
+	send_to(&b, to_a, len, 'b');
+	send_to(&c, to_a, len, 'c');
+	do {
+		send_to(&c, to_a, len, 'c');
+		ck_assert_uint_lt(i++, 100);
+		what = hear(&a, from, &fromlen);
+	} while (what == 'c');
+	ck_assert_int_eq(what, 'b');
+	for (i = 0; i < 2; i++)
+		ck_assert_int_eq(hear(&a, from, &fromlen), 'c');
+	ck_assert(!has_line(&a) && silent(&a));
+	ripc__udp_close(&c);
+	ripc__udp_close(&b);
+	ripc__udp_close(&a);
+	close(ea);
+}
+END_TEST
+
 #define WINDOW 70 /* datagrams of the peer: more than would be asked who sent them */
 
 /* What happens while the socket of a line is there and not connected yet. */
@@ -701,6 +738,7 @@ int main(void)
 	tcase_add_test(tc, line__several_peers);
 	tcase_add_test(tc, line__sends_to_others);
 	tcase_add_test(tc, line__older_first);
+	tcase_add_test(tc, line__others_all_the_time);
 	tcase_add_test(tc, line__others_meanwhile);
 	tcase_add_test(tc, line__port_of_another);
 	tcase_add_test(tc, line__again);

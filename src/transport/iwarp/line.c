@@ -199,14 +199,16 @@ static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], 
 	return got;
 }
 
-static int take_any(struct ripc__udp *u, unsigned i, void *space, uint8_t from[RIPC__UDP_FROM],
-		    uint32_t *fromlen, char who[64])
+/* From the port whose address it has. What the peer sent there, before there was a line, counts for neither. */
+static int take_port(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM],
+		     uint32_t *fromlen, char who[64])
 {
 	union ripc__sockaddr sender;
+	int got = ripc__udp_receive_from(u, u->line.port, space, &sender, from, fromlen, who);
 
-	return i == RIPC__UDP_LINE
-		       ? take(u, space, from, fromlen, who)
-		       : ripc__udp_receive_from(u, i, space, &sender, from, fromlen, who);
+	if (got != -EAGAIN && !u->line.over && !same_place(&sender, &u->line.to))
+		ripc__udp_line_other(u);
+	return got;
 }
 
 int ripc__udp_line_receive(struct ripc__udp *u, unsigned i, void *space,
@@ -216,7 +218,8 @@ int ripc__udp_line_receive(struct ripc__udp *u, unsigned i, void *space,
 	int got;
 
 	if (line->older) {
-		got = take_any(u, line->over ? RIPC__UDP_LINE : line->port, space, from, fromlen, who);
+		got = line->over ? take(u, space, from, fromlen, who)
+				 : take_port(u, space, from, fromlen, who);
 		if (got != -EAGAIN)
 			return got;
 		line->older = false;
@@ -225,14 +228,11 @@ int ripc__udp_line_receive(struct ripc__udp *u, unsigned i, void *space,
 			i = line->port;
 		}
 	}
-	got = take_any(u, i, space, from, fromlen, who);
+	if (i != RIPC__UDP_LINE)
+		return take_port(u, space, from, fromlen, who);
+	got = take(u, space, from, fromlen, who);
 	if (got < 0)
 		return got;
-	if (i != RIPC__UDP_LINE) {
-		if (!line->over)
-			ripc__udp_line_other(u);
-		return got;
-	}
 	line->others -= line->others > 0;
 	if (line->watched && ++line->warmth >= LINE_WARM)
 		unwatch(u);
