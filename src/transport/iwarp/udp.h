@@ -136,9 +136,7 @@ static inline void ripc__udp_asked(struct ripc__udp *u, unsigned i, unsigned got
 	*burst = got < *burst ? got + !got : *burst * 2;
 }
 
-/* Of the line, in line.c. */
-void ripc__udp_line_init(struct ripc__udp *u);
-/* Opens it to where this way leads, which goes by it then, if it can be had. */
+/* Of the line, in line.c. Opens it to where this way leads, which goes by it then, if it can be had. */
 void ripc__udp_line_open(struct ripc__udp *u, struct ripc__udp_way *way);
 /* A way that was found again goes by the line there is, if it leads there. */
 void ripc__udp_line_join(const struct ripc__udp *u, struct ripc__udp_way *way);
