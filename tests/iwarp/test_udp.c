@@ -139,6 +139,29 @@ START_TEST(send__addresses_that_go)
 }
 END_TEST
 
+/* Peers that differ in the last bytes of their addresses only are remembered beside each other. */
+START_TEST(send__many_peers)
+{
+	uint8_t to[RIPC__ADDRESS_MAX];
+	struct ripc__udp a, peers[8];
+	unsigned known = 0;
+	size_t len;
+
+	open_one(&a, "127.0.0.1");
+	for (unsigned i = 0; i < 8; i++) {
+		open_one(&peers[i], "127.0.0.1");
+		len = address_of(&peers[i], to);
+		send_to(&a, to, len, 'x');
+	}
+	for (unsigned i = 0; i < RIPC__UDP_WAYS; i++)
+		known += a.ways[i].len > 0;
+	ck_assert_uint_gt(known, 1);
+	ripc__udp_close(&a);
+	for (unsigned i = 0; i < 8; i++)
+		ripc__udp_close(&peers[i]);
+}
+END_TEST
+
 /* An empty address is that of nobody, and nothing is sent to whatever descriptor 0 is. */
 START_TEST(send__empty_address)
 {
@@ -729,6 +752,7 @@ int main(void)
 	TCase *tc = tcase_create("udp");
 
 	tcase_add_test(tc, send__addresses_that_go);
+	tcase_add_test(tc, send__many_peers);
 	tcase_add_test(tc, send__empty_address);
 	tcase_add_test(tc, receive__whom_to_answer);
 	tcase_add_test(tc, receive__whom_to_answer_ipv6);

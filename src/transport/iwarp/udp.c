@@ -136,10 +136,10 @@ static struct ripc__udp_way *way_of(struct ripc__udp *u, const uint8_t *addr, si
 
 	if (!addrlen || addrlen > RIPC__UDP_WAY_LEN)
 		return NULL;
-	for (size_t i = 0; i + 8 <= addrlen; i += 8) {
-		uint64_t word;
+	for (size_t i = 0; i < addrlen; i += 8) {
+		uint64_t word = 0;
 
-		memcpy(&word, addr + i, sizeof(word));
+		memcpy(&word, addr + i, addrlen - i < 8 ? addrlen - i : 8);
 		sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 	}
 	return &u->ways[sum >> 32 & (RIPC__UDP_WAYS - 1)];
