@@ -461,7 +461,8 @@ struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__regi
 	struct ripc__mr *mr;
 
 	*is_own = false;
-	if (t->limits.caps & RIPC__CAP_CHEAP_REG) {
+	/* What a peer may write for as long as it is registered does not stay so when the memory goes to others. */
+	if (t->limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED)) {
 		if (t->ops->reg(t->t, NULL, base, len, RIPC__ACCESS_LOCAL_WRITE, own))
 			return NULL;
 		*is_own = true;

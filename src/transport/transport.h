@@ -44,6 +44,8 @@ enum ripc__cap {
 	RIPC__CAP_SELF = 1 << 9,      /* reaches nobody but the context itself: in no record */
 	RIPC__CAP_HANDOVER =
 		1 << 10, /* hand(): memory objects can be given to the peer, which maps them */
+	RIPC__CAP_SINK_EXPOSED =
+		1 << 11, /* while memory is registered as the target of reads, who is read from can write to it */
 };
 
 /* Access rights of a registration; ask for the narrowest set. */

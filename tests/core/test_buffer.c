@@ -429,6 +429,25 @@ START_TEST(local_mr__per_transfer_where_it_is_cheap)
 }
 END_TEST
 
+/* Where the peer could write it for so long, it is not kept. */
+START_TEST(local_mr__per_transfer_where_the_peer_could_write)
+{
+	struct ripc__sim_counters counters;
+	struct rig r2;
+
+	rig_start(&r2, 2, dear);
+	for (unsigned i = 0; i < r2.ctx[1]->ntp; i++)
+		r2.ctx[1]->tp[i].limits.caps |= RIPC__CAP_SINK_EXPOSED;
+	for (uint64_t k = 0; k < 3; k++) {
+		OK(rig_long(&r2, 0, 1, 200000, k, 5000));
+		rig_expect(&r2, 1, 200000, k);
+		ripc__sim_counters(r2.net, &counters);
+		ck_assert_uint_eq(counters.regions, 0);
+	}
+	rig_end(&r2);
+}
+END_TEST
+
 START_TEST(memory_fini__frees_what_the_application_kept)
 {
 	static uint8_t foreign[100];
@@ -483,6 +502,7 @@ int main(void)
 	tcase_add_test(tc, range_check__names_what_is_in_the_way);
 	tcase_add_test(tc, local_mr__kept_where_it_is_dear);
 	tcase_add_test(tc, local_mr__per_transfer_where_it_is_cheap);
+	tcase_add_test(tc, local_mr__per_transfer_where_the_peer_could_write);
 	tcase_add_test(tc, memory_fini__frees_what_the_application_kept);
 	suite_add_tcase(suite, tc);
 	return test_main("core/buffer", suite);

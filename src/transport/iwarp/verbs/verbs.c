@@ -162,10 +162,14 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
 {
 	const struct iwv *t = (struct iwv *)tr;
+	bool exposed = false;
 
+	for (unsigned i = 0; i < t->nnics; i++)
+		exposed |= t->nic[i]->dev.sink_remote_write;
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
-			(t->datagrams ? RIPC__CAP_DATAGRAM : 0),
+			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
+			(exposed ? RIPC__CAP_SINK_EXPOSED : 0),
 		.send_max = CONN_SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
 		.recv_depth = CONN_RECV_DEPTH,
