@@ -22,7 +22,8 @@
 #include <unistd.h>
 
 #define LONG_BYTES (200 * 1024)
-#define CHILDREN   6   /* at once: most of the time is waiting for time limits */
+#define MID_BYTES  (40 * 1024) /* long, too, but the library copies it */
+#define CHILDREN   6           /* at once: most of the time is waiting for time limits */
 #define FAULTS     8   /* one after the other in a child, which has to run without a fault first */
 #define FAULT_S    400 /* then it hangs */
 #define CALLS_MAX  2000
@@ -120,13 +121,13 @@ static void fill(uint8_t *p, size_t len, uint8_t first)
 
 /* One long message; if its sender was told that it arrived, it must have. */
 static void one_long(struct report *r, const struct config *c, struct ripc_service *from,
-		     struct ripc_service *to, uint64_t dest, uint8_t *buf, uint8_t first)
+		     struct ripc_service *to, uint64_t dest, uint8_t *buf, size_t len, uint8_t first)
 {
-	struct iovec iov = {buf, LONG_BYTES};
+	struct iovec iov = {buf, len};
 	struct ripc_message *m;
 	int rc;
 
-	fill(buf, LONG_BYTES, first);
+	fill(buf, len, first);
 	phase = "send_long";
 	if (!fine(r, c, "ripc_send_long", ripc_send_long(from, dest, &iov, 1, NULL, patience_ms)))
 		return;
@@ -136,17 +137,17 @@ static void one_long(struct report *r, const struct config *c, struct ripc_servi
 		wrong(r, "a long message was reported done and did not arrive: %s", ripc_detail());
 		return;
 	}
-	if (!intact(m, LONG_BYTES, first))
+	if (!intact(m, len, first))
 		wrong(r, "a long message arrived damaged");
 	ripc_message_free(m);
 }
 
-/* Short ones may be lost, but not damaged. With @offer its receiver may write a long message there. */
+/* Short ones may be lost, but not damaged. With @offer its receiver may write a long message there, of up to @room bytes. */
 static void one_short(struct report *r, const struct config *c, struct ripc_service *from,
-		      struct ripc_service *to, uint64_t dest, uint8_t *offer)
+		      struct ripc_service *to, uint64_t dest, uint8_t *offer, size_t room)
 {
 	uint8_t bytes[100];
-	struct iovec iov = {bytes, sizeof(bytes)}, back = {offer, LONG_BYTES};
+	struct iovec iov = {bytes, sizeof(bytes)}, back = {offer, room};
 	struct ripc_send_options options = {.returns = &back, .nreturns = 1};
 	struct ripc_message *m;
 
@@ -191,8 +192,8 @@ static void recovers(struct report *r, const struct config *c, struct ripc_servi
 	patience_ms = PATIENCE_MS;
 	drain(sa);
 	drain(sb);
-	one_long(r, c, sa, sb, ids + 2, buf, 4);
-	one_long(r, c, sb, sa, ids + 1, back, 5);
+	one_long(r, c, sa, sb, ids + 2, buf, LONG_BYTES, 4);
+	one_long(r, c, sb, sa, ids + 1, back, LONG_BYTES, 5);
 	if (failures != before)
 		wrong(r, "nothing gets through any more: %s", ripc_detail());
 }
@@ -201,7 +202,7 @@ static void scenario(struct report *r, const struct config *c, unsigned n)
 {
 	struct ripc *a = NULL, *b = NULL;
 	struct ripc_service *sa = NULL, *sb = NULL;
-	uint8_t *buf = NULL, *back = NULL;
+	uint8_t *buf = NULL, *back = NULL, *mid = NULL;
 	uint64_t ids = ((uint64_t)getpid() * CALLS_MAX + n) * 4;
 	char options[200];
 
@@ -219,14 +220,18 @@ static void scenario(struct report *r, const struct config *c, unsigned n)
 		phase = "alloc";
 		buf = ripc_buf_alloc(a, LONG_BYTES);
 		back = ripc_buf_alloc(b, LONG_BYTES);
-		if (!buf || !back) {
+		mid = ripc_buf_alloc(b, MID_BYTES);
+		if (!buf || !back || !mid) {
 			fine(r, c, "ripc_buf_alloc", -ENOMEM);
 		} else {
-			one_short(r, c, sa, sb, ids + 2, NULL);
-			one_long(r, c, sa, sb, ids + 2, buf, 1);
-			one_short(r, c, sb, sa, ids + 1, back);
-			one_long(r, c, sa, sb, ids + 2, buf, 2);
-			one_long(r, c, sb, sa, ids + 1, back, 3);
+			one_short(r, c, sa, sb, ids + 2, NULL, 0);
+			one_long(r, c, sa, sb, ids + 2, buf, LONG_BYTES, 1);
+			one_short(r, c, sb, sa, ids + 1, back, LONG_BYTES);
+			one_long(r, c, sa, sb, ids + 2, buf, LONG_BYTES, 2);
+			one_long(r, c, sb, sa, ids + 1, back, LONG_BYTES, 3);
+			one_short(r, c, sb, sa, ids + 1, mid, MID_BYTES);
+			one_long(r, c, sa, sb, ids + 2, buf, MID_BYTES, 6);
+			one_long(r, c, sb, sa, ids + 1, back, MID_BYTES, 7);
 			if (!early && failures && !device_gone())
 				recovers(r, c, sa, sb, ids, buf, back);
 		}
