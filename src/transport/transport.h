@@ -265,7 +265,7 @@ struct ripc__transport_ops {
 	/* Gives the memory of a RECV or DATAGRAM event back. */
 	void (*release)(struct ripc__transport *t, void *token);
 
-	/* Prepares to sleep on fd(). Return: 0, or 1 if something is already there: call progress() first. */
+	/* Prepares to sleep on fd(); what was held back is sent. Return: 0, or 1 if something is already there: call progress() first. */
 	int (*arm)(struct ripc__transport *t);
 
 	/* Readable when progress() has something to do, once armed. Constant. Only for poll/epoll. */

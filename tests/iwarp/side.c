@@ -13,12 +13,13 @@ char options[64];
 static const struct {
 	const struct ripc__transport_ops *active, *passive;
 	const char *crc;
-} pairs[PAIRS] = {
+} pairs[PAIRS + 1] = {
 	{&ripc__transport_iwarp, &ripc__transport_iwarp, ""},
 	{&ripc__transport_soft, &ripc__transport_iwarp, "crc=off"},
 	{&ripc__transport_iwarp, &ripc__transport_soft, "crc=off"},
 	{&ripc__transport_soft, &ripc__transport_iwarp, "crc=on"},
 	{&ripc__transport_iwarp, &ripc__transport_soft, "crc=on"},
+	[PAIR_IB] = {&ripc__transport_ib, &ripc__transport_ib, ""},
 };
 
 static void open_side(struct side *s, const struct ripc__transport_ops *ops, const char *more)

@@ -43,7 +43,8 @@ void step(struct side *s);
 	} while (0)
 
 /* Pairs of transports, by number: iwarp/verbs with itself, and in either direction with iwarp/soft, without CRC and with. */
-#define PAIRS 5
+#define PAIRS   5
+#define PAIR_IB PAIRS /* beside them: ib with itself */
 
 void open_pair(int which);
 void close_pair(void);

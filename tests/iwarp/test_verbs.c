@@ -280,6 +280,25 @@ START_TEST(reject__flushes_before_it_is_told)
 }
 END_TEST
 
+/* Who sleeps now may not look again for long: what the last round has held back is sent before. */
+START_TEST(arm__sends_what_was_held_back)
+{
+	/* They are of iwarp's device. */
+	if (_i)
+		*options = 0;
+	open_pair(_i ? PAIR_IB : 0);
+	connect_pair();
+	ck_assert_int_eq(send_more(0, 40), 1);
+	(void)a.ops->arm(a.t);
+	for (uint64_t end = ripc__clock_ns() + PATIENCE_NS; !b.nrecv;) {
+		ck_assert_msg(ripc__clock_ns() < end, "it is still held back");
+		step(&b);
+	}
+	hang_up(&a, &b);
+	close_pair();
+}
+END_TEST
+
 /*
  * A queue that cannot be read any more is told of, and then keeps nobody awake, though its device waits for what the connection
  * manager owes.
@@ -528,6 +547,7 @@ int main(void)
 	add(suite, "refused", post_send__refused_in_the_middle, 1);
 	add(suite, "held_back_end", post_send__held_back_when_it_ends, 1);
 	add(suite, "lost_queue", arm__lost_queue, 1);
+	add(suite, "arm_held_back", arm__sends_what_was_held_back, 2);
 	add(suite, "reject", reject__private_data, PAIRS);
 	add(suite, "reject_flushed", reject__flushes_before_it_is_told, 1);
 	add(suite, "established_ended", established__told_after_the_end, 1);

@@ -215,6 +215,8 @@ static int ib_arm(struct ripc__transport *tr)
 	struct ib *t = (struct ib *)tr;
 	int more = 0;
 
+	/* What the round itself held back does not wait for the next one. */
+	ib_flush(tr);
 	post_again(t);
 	t->slept = true;
 	for (unsigned i = 0; i < t->ndevices; i++) {

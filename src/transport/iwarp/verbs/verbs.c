@@ -481,6 +481,7 @@ static int vt_arm(struct ripc__transport *tr)
 {
 	struct iwv *t = (struct iwv *)tr;
 
+	vt_flush(tr);
 	if (busy(t))
 		return 1;
 	for (unsigned i = 0; i < t->nnics; i++) {
