@@ -393,10 +393,21 @@ static bool control_pump(struct ripc__lane *lane)
 	return true;
 }
 
+/* What waited behind a message that has left for a holder that its service has no more. */
+static void pump_behind(struct ripc *ctx)
+{
+	struct ripc__dest *d, *tmp;
+
+	HASH_ITER (hh, ctx->dests, d, tmp)
+		if (!ripc__list_empty(&d->pending))
+			ripc__dest_pump(ctx, d);
+}
+
 void ripc__lane_pump(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__list *n, *tmp;
+	bool behind = false;
 
 	if (lane->state != RIPC__LANE_UP)
 		return;
@@ -414,11 +425,14 @@ void ripc__lane_pump(struct ripc__lane *lane)
 
 		if (r->lane == lane &&
 		    (r->state == RIPC__REQUEST_WRITING || r->state == RIPC__REQUEST_GRANTED))
-			ripc__request_continue(r);
+			behind |= ripc__request_continue(r);
 		if (lane->state != RIPC__LANE_UP)
-			return;
+			break;
 	}
-	if (lane->peer->lane != lane)
+	/* Not before: it may end others of these requests. */
+	if (behind)
+		pump_behind(ctx);
+	if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane)
 		return;
 	ripc__list_for_each_safe (n, tmp, &lane->peer->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);

@@ -199,26 +199,24 @@ int ripc__request_issue(struct ripc_request *r)
 	return r->state == RIPC__REQUEST_WRITING ? write_and_send(r) : 0;
 }
 
-void ripc__request_continue(struct ripc_request *r)
+bool ripc__request_continue(struct ripc_request *r)
 {
-	struct ripc__dest *d = r->dest;
 	int rc;
 
-	if (r->state == RIPC__REQUEST_WRITING && d->peer != r->lane->peer) {
+	if (r->state == RIPC__REQUEST_WRITING && r->dest->peer != r->lane->peer) {
 		/* The destination has moved: its lane's pump does not come by here, and what follows waits behind this. */
-		if (!write_and_send(r))
-			ripc__dest_pump(r->ctx, d);
-		return;
+		return !write_and_send(r);
 	}
 	if (r->state != RIPC__REQUEST_GRANTED || r->cancelling)
-		return;
+		return false;
 	rc = write_items(r, RIPC__HOW_GRANT);
 	if (rc && rc != -EAGAIN)
 		write_failed(r, rc);
 	if (rc)
-		return;
+		return false;
 	r->state = RIPC__REQUEST_SENT;
 	ripc__lane_word(r->lane, RIPC__FIN, 0, 0, r->id, 0);
+	return false;
 }
 
 /* ---- the end ---- */

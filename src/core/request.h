@@ -79,8 +79,11 @@ struct ripc_request {
  * pending list; -EAGAIN it stays at its head, to be called again.
  */
 int ripc__request_issue(struct ripc_request *r);
-/* There is room in its lane's queue: GRANTED goes on posting writes, WRITING leaves if its destination has moved meanwhile. */
-void ripc__request_continue(struct ripc_request *r);
+/*
+ * There is room in its lane's queue: GRANTED goes on posting writes, WRITING leaves if its destination has moved meanwhile. Return: it
+ * did, and what waits behind it at that destination is to be pumped.
+ */
+bool ripc__request_continue(struct ripc_request *r);
 /* The peer has said good-bye: what it has not answered it has not delivered, and never will. */
 void ripc__requests_refused(struct ripc__lane *lane);
 void ripc__request_write_done(struct ripc_request *r, int status);

@@ -322,6 +322,48 @@ START_TEST(moved__while_waiting_for_credit)
 }
 END_TEST
 
+/*
+ * The same, and behind the message that waits is one that was on its way to the old holder before, over an earlier lane: the first one's
+ * departure ends it, while the lane looks through its requests.
+ */
+START_TEST(moved__ends_what_is_behind)
+{
+	struct ripc_service *moved;
+	struct ripc_request *r[12];
+	struct ripc__peer *p;
+	unsigned k;
+	int rc;
+
+	again(3, slow_without_credits);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 0, 2);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (k = 0; k < 10; k++) {
+		r[k] = rig_begin(&rig, 0, 1, data, 1000);
+		if (r[k]->state == RIPC__REQUEST_WRITING)
+			break;
+	}
+	ck_assert_uint_lt(k, 10);
+	r[k + 1] = rig_begin(&rig, 0, 1, data, 1000);
+	ck_assert_int_eq(r[k + 1]->state, RIPC__REQUEST_PENDING);
+	p = rig_peer(&rig, 0, 1);
+	r[k + 1]->was_sent = true;
+	r[k + 1]->peer = p;
+	r[k + 1]->id = p->next_request_id++;
+	ripc__list_add(&p->requests, &r[k + 1]->order);
+	p->nrequests++;
+	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
+	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	rig_run(&rig, 100);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	for (unsigned i = 0; i <= k; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	/* Who holds the service when both are heard again is a matter of the seed. */
+	rc = ripc_request_wait(&r[k + 1], 5000);
+	ck_assert_msg(!rc || rc == -EPIPE, "%s", ripc_detail());
+}
+END_TEST
+
 /* The service moves while its former holder has a message for it; then that holder dies. */
 START_TEST(moved__while_sent_and_then_the_lane_is_gone)
 {
@@ -388,6 +430,7 @@ int main(void)
 	tcase_add_test(tc, requests_refused__not_what_was_sent_before);
 	tcase_add_loop_test(tc, requeue__keeps_the_order, 0, 2);
 	tcase_add_test(tc, moved__while_waiting_for_credit);
+	tcase_add_test(tc, moved__ends_what_is_behind);
 	tcase_add_test(tc, moved__while_sent_and_then_the_lane_is_gone);
 	tcase_add_test(tc, service_closed__its_requests_are_withdrawn);
 	suite_add_tcase(suite, tc);
