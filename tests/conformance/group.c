@@ -349,16 +349,16 @@ static void come_and_go(struct conf *c)
 	conf_expect_none(c, w.s[1]);
 }
 
-/* A member that does not receive loses messages, and stops nobody. */
+/* A member that does not receive loses messages, and stops nobody. Multicast may lose one for the others, too. */
 static void slow_member(struct conf *c)
 {
-	enum { MOST = 3000 };
+	enum { MOST = 3000, LOST_MAX = 5 };
 	static uint8_t data[RIPC_GROUP_MAX];
 	struct iovec item = {data, sizeof(data)};
 	struct ripc_group_stats stats;
 	struct ripc_message *m;
 	struct crowd w;
-	unsigned sent = 0, got = 0;
+	unsigned sent = 0, got = 0, lost = 0;
 
 	gather(c, &w, 3);
 	OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
@@ -370,7 +370,10 @@ static void slow_member(struct conf *c)
 	do {
 		for (unsigned i = 0; i < 50; i++, sent++) {
 			OK(ripc_group_send(w.s[0], w.group, &item, 1, NULL, c->patience_ms));
-			m = conf_receive(c, w.s[1]);
+			m = NULL;
+			if (ripc_receive(w.s[1], &m, c->multicast ? 2000 : c->patience_ms))
+				CHECK(c->multicast && ++lost <= LOST_MAX, "%u of %u do not come",
+				      lost, sent);
 			ripc_message_free(m);
 		}
 		stats = stats_of(w.ctx[2], w.group);
