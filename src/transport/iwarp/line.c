@@ -94,7 +94,9 @@ void ripc__udp_line_join(const struct ripc__udp *u, struct ripc__udp_way *way)
 
 static bool nothing_in(int fd)
 {
-	return recv(fd, NULL, 0, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
 void ripc__udp_line_open(struct ripc__udp *u, struct ripc__udp_way *way)
