@@ -346,16 +346,13 @@ part_others()
 	local tls address count
 	count=$(n 5000)
 	[ "$count" -ge 2100 ] || count=2100
-	for tls in rc_verbs ud_verbs; do
-		export UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=$gid UCX_WARN_UNUSED_ENV_VARS=n
-		other uct_$tls 19990 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19990 -- \
-			ucx_perftest $roce -p 19990 -x $tls -d rxe0:1 -t am_lat -s 64 -n "$count" -w 100
-		# rc_v and ud_v are these with what sets up their connections.
-		export UCX_TLS=${tls%erbs}
-		other ucx_$tls 19991 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19991 -- \
-			ucx_perftest $roce -p 19991 -t tag_lat -s 64 -n "$count" -w 100
-		unset UCX_TLS
-	done
+	export UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=$gid UCX_WARN_UNUSED_ENV_VARS=n
+	uct()
+	{
+		other uct_$1 19990 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19990 -- \
+			ucx_perftest $roce -p 19990 -x $1 -d rxe0:1 -t am_lat -s 64 -n "$count" -w 100
+	}
+	uct rc_verbs
 	for address in $roce $iwarp; do
 		other "fi_$([ "$address" = $roce ] && echo rxe || echo siw)" 47592 '$1 == "64" { print 2 * $(NF - 1) }' \
 			fi_pingpong -p "verbs;ofi_rxm" -e rdm -S 64 -I "$(n 5000)" -s "$address" -- \
@@ -366,6 +363,13 @@ part_others()
 		other "rs_$([ "$address" = $roce ] && echo rxe || echo siw)" 17471 '$2 == "64" { print 2 * $NF }' \
 			rstream -p 17471 -S 64 -C 1 -I "$(n 5000)" -- rstream -s "$address" -p 17471 -S 64 -C 1 -I "$(n 5000)"
 	done
+	# Last, as these take all of their time where they abort or hang. rc_v and ud_v are rc_verbs and ud_verbs with what sets up their
+	# connections.
+	for tls in rc_v ud_v; do
+		UCX_TLS=$tls other ucx_${tls}erbs 19991 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19991 -- \
+			ucx_perftest $roce -p 19991 -t tag_lat -s 64 -n "$count" -w 100
+	done
+	uct ud_verbs
 }
 
 # share PART: how much of the time it needs, beside the others.
