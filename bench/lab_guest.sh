@@ -323,9 +323,10 @@ other()
 	shift
 	command -v "${words[0]}" >/dev/null || { missed "$name" "${words[0]} is not installed"; return; }
 	in_time "$name" || return
-	timeout -k 2 40 taskset -c $server_cpu "${words[@]}" >"$work/other.server" 2>&1 &
+	timeout -k 2 60 taskset -c $server_cpu "${words[@]}" >"$work/other.server" 2>&1 &
 	server=$!
-	for _ in {1..50}; do
+	# In an emulator some take seconds to begin.
+	for _ in {1..200}; do
 		listens "$port" && break
 		sleep 0.1
 	done
