@@ -369,8 +369,9 @@ START_TEST(crash__a_refusal_is_believed)
 	ctx = open_ctx(text);
 	ck_assert_int_eq(ripc_register(ctx, RIPC_ANY_ID, 0, &from), 0);
 	ck_assert_msg(!ripc_send_long(from, service, &item, 1, NULL, 20000), "%s", ripc_detail());
-	/* So that it answers nothing any more. */
+	/* So that it answers nothing any more: kill() is back before all its threads stand still. */
 	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, WUNTRACED), pid);
 	ck_assert_msg(!ripc_start(from, service, &item, 1, NULL, &request), "%s", ripc_detail());
 	ck_assert_int_eq(ripc_request_wait(&request, 20), -ETIMEDOUT);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
