@@ -303,7 +303,7 @@ static void cache_remove(struct ripc *ctx, struct ripc__region *r)
 	ctx->memory.cached_bytes -= r->cap;
 }
 
-static void pool_trim(struct ripc *ctx, uint64_t limit)
+void ripc__pool_trim(struct ripc *ctx, uint64_t limit)
 {
 	struct ripc__memory *m = &ctx->memory;
 
@@ -403,7 +403,7 @@ struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__re
 		r = pool_create(ctx, class, shared);
 		if (!r) {
 			/* What lies idle in the cache may be what is missing. */
-			pool_trim(ctx, 0);
+			ripc__pool_trim(ctx, 0);
 			r = pool_create(ctx, class, shared);
 		}
 		if (!r)
@@ -443,7 +443,7 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 	ripc__list_add((r->fd >= 0 ? m->shared : m->classes)[r->class].next, &r->free_link);
 	ripc__list_add(&m->lru, &r->lru_link);
 	m->cached_bytes += r->cap;
-	pool_trim(ctx, ctx->opt.pool_bytes);
+	ripc__pool_trim(ctx, ctx->opt.pool_bytes);
 }
 
 void ripc__region_release(struct ripc *ctx, struct ripc__region *r)

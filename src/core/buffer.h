@@ -139,6 +139,8 @@ void ripc__aside_end(struct ripc *ctx);
 /* Page faults in the middle of a transfer are dear: every page in use has been written to before. */
 void ripc__region_touch(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
+/* Frees what lies idle until no more than limit bytes of it are left, the least recently used first. */
+void ripc__pool_trim(struct ripc *ctx, uint64_t limit);
 
 /*
  * Parts a buffer that is in the application's hands from the memory that a peer has been given: what is written to it from now on

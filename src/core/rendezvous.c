@@ -5,6 +5,7 @@
 #include "core/message.h"
 #include "core/peer.h"
 #include "core/service.h"
+#include "core/stage.h"
 #include "wire/bytes.h"
 
 #include <stdlib.h>
@@ -320,6 +321,15 @@ static void item_borrow(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	it->debt = NULL;
 }
 
+/* The end of the message, which is told its sender. r may be gone. */
+static void refuse(struct ripc__rndv *r, const struct ripc__rndv_item *it, const char *what, int rc)
+{
+	ripc__log(RIPC_LOG_WARN, "service %llu: %s a long item of %llu bytes from peer %s: %s",
+		  (unsigned long long)r->service->id, what, (unsigned long long)it->len,
+		  ripc__instance_text(r->peer->instance), ripc_detail());
+	ripc__rndv_fail(r, rc);
+}
+
 /* As item_start(). What cannot be started is the end of the message. Return: whether it was started; else r may be gone. */
 static bool item_begin(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
@@ -327,11 +337,7 @@ static bool item_begin(struct ripc__rndv *r, struct ripc__rndv_item *it)
 
 	if (!rc)
 		return true;
-	ripc__log(RIPC_LOG_WARN,
-		  "service %llu: no memory for a long item of %llu bytes from peer %s: %s",
-		  (unsigned long long)r->service->id, (unsigned long long)it->len,
-		  ripc__instance_text(r->peer->instance), ripc_detail());
-	ripc__rndv_fail(r, rc);
+	refuse(r, it, "no memory for", rc);
 	return false;
 }
 
@@ -394,6 +400,29 @@ void ripc__rndv_resume(struct ripc_service *s)
 }
 
 /*
+ * Posts one read. Most often one that cannot be is that of memory which cannot be registered: what is registered and lies idle counts
+ * against the same limit, and goes. Return: 0; -EAGAIN: later, or the lane's end is on its way; else it cannot be, explained.
+ */
+static int post_read(struct ripc__rndv *r, const struct ripc__rndv_item *it, uint64_t len)
+{
+	struct ripc__lane *lane = r->lane;
+	const struct ripc__transport_ops *ops = r->ctx->tp[lane->tp].ops;
+	int rc = 0;
+
+	for (unsigned tries = 0; tries < 2; tries++) {
+		rc = ops->post_read(lane->ep, it->mr, it->base + it->posted, len,
+				    it->raddr + it->posted, it->rkey, (uint64_t)(uintptr_t)r);
+		/* A broken lane, or its device, is reported as such: then this is suspended. */
+		if (rc == -ENOTCONN || rc == -ENODEV)
+			return -EAGAIN;
+		if (!rc || rc == -EAGAIN)
+			break;
+		ripc__stages_relieve(r->ctx);
+	}
+	return rc;
+}
+
+/*
  * Memory for an item is found when its first read goes out: had each message on its way memory from the start, new pages would be
  * touched where those of the message before, still warm, are about to be free.
  */
@@ -413,6 +442,7 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 		}
 		while (it->how == RIPC__HOW_READ && it->posted < it->len) {
 			uint64_t n = it->len - it->posted;
+			int rc;
 
 			if (lane->reads >= tp->limits.read_depth)
 				return false;
@@ -422,11 +452,13 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 				n = tp->limits.rdma_max;
 			/* What is left of it, or must wait for room, moves with progress() only. */
 			ripc__agent_need(r->ctx);
-			/* A broken lane is reported as such: then this is suspended. */
-			if (tp->ops->post_read(lane->ep, it->mr, it->base + it->posted, n,
-					       it->raddr + it->posted, it->rkey,
-					       (uint64_t)(uintptr_t)r))
+			rc = post_read(r, it, n);
+			if (rc == -EAGAIN)
 				return false;
+			if (rc) {
+				refuse(r, it, "no way to read", -ENOBUFS);
+				return true;
+			}
 			it->posted += n;
 			r->reads++;
 			lane->reads++;

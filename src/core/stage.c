@@ -121,6 +121,15 @@ void ripc__stages_trim(struct ripc__lane *lane)
 	}
 }
 
+void ripc__stages_relieve(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->lanes)
+		ripc__stages_trim(ripc__list_entry(n, struct ripc__lane, link));
+	ripc__pool_trim(ctx, 0);
+}
+
 void ripc__stages_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__list *n, *tmp;

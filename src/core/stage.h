@@ -42,6 +42,8 @@ struct ripc__stage *ripc__stage_get(struct ripc__lane *lane, size_t len, unsigne
 void ripc__stage_put(struct ripc__stage *stage);
 /* Gives back those that are not busy: the lane has nothing to do. */
 void ripc__stages_trim(struct ripc__lane *lane);
+/* Registering has failed: gives back those of all lanes that are not busy, and what lies idle in the pool. */
+void ripc__stages_relieve(struct ripc *ctx);
 /* The endpoint is closed: none can be reached any more. Those that are busy go with their ripc__stage_put(). */
 void ripc__stages_lane_gone(struct ripc__lane *lane);
 

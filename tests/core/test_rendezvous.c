@@ -109,6 +109,43 @@ START_TEST(start__memory_that_cannot_be_registered)
 }
 END_TEST
 
+/* The first read, and the third, when others are out. Memory that lay idle goes, and it is tried once more. */
+START_TEST(post__read_that_cannot_be_posted_once)
+{
+	again(2, read_slowly);
+	rig_connect(&rig, 0, 1);
+	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
+	rig_expect(&rig, 1, 300000, 1);
+	ck_assert_uint_gt(rig.ctx[1]->memory.cached_bytes, 0);
+	ripc__sim_fail_reads(rig.net, _i ? 3 : 1, 1);
+	OK(rig_long(&rig, 0, 1, 300000, 2, 5000));
+	ck_assert_uint_eq(rig.ctx[1]->memory.cached_bytes, 0);
+	rig_expect(&rig, 1, 300000, 2);
+}
+END_TEST
+
+/* It never can be: the sender is told soon, and nobody else waits for it. */
+START_TEST(post__read_that_cannot_be_posted)
+{
+	struct ripc_request *r[2];
+	uint64_t start;
+
+	again(2, read_slowly);
+	rig_connect(&rig, 0, 1);
+	ripc__sim_fail_reads(rig.net, _i ? 3 : 1, 2);
+	start = ripc__sim_now(rig.net);
+	r[0] = rig_begin(&rig, 0, 1, data, 300000);
+	r[1] = rig_begin(&rig, 0, 1, data, 200000);
+	RC(-ENOBUFS, ripc_request_wait(&r[0], 5000));
+	ck_assert(strstr(ripc_detail(), "no memory") != NULL);
+	OK(ripc_request_wait(&r[1], 5000));
+	ck_assert_uint_lt(ripc__sim_now(rig.net) - start, 1000 * RIPC__MS);
+	rig_expect(&rig, 1, 200000, 1);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+}
+END_TEST
+
 /* ---- order, and who must wait ---- */
 
 START_TEST(deliver__in_the_order_they_were_started)
@@ -424,6 +461,8 @@ int main(void)
 	tcase_add_loop_test(tc, arrive__into_every_kind_of_memory, 0, 3);
 	tcase_add_loop_test(tc, arrive__no_registration_is_left, 0, 3);
 	tcase_add_loop_test(tc, start__memory_that_cannot_be_registered, 0, 3);
+	tcase_add_loop_test(tc, post__read_that_cannot_be_posted_once, 0, 2);
+	tcase_add_loop_test(tc, post__read_that_cannot_be_posted, 0, 2);
 	tcase_add_loop_test(tc, deliver__in_the_order_they_were_started, 0, 3);
 	tcase_add_test(tc, deliver__another_peer_does_not_wait);
 	tcase_add_test(tc, deliver__another_service_does_not_wait);

@@ -365,6 +365,13 @@ void ripc__sim_fail_write_at(struct ripc__sim *net, uint64_t nth)
 	net->fail_write_in = nth;
 }
 
+void ripc__sim_fail_reads(struct ripc__sim *net, uint64_t nth, uint64_t count)
+{
+	net->reads_tried = 0;
+	net->fail_read_from = nth;
+	net->fail_reads = count;
+}
+
 void ripc__sim_fail_connect_at(struct ripc__sim *net, uint64_t nth)
 {
 	net->fail_connect_at = nth ? net->connects + nth : 0;

@@ -191,6 +191,9 @@ struct ripc__sim {
 	struct ripc__sim_counters counters;
 	char complaint[256];        /* the first violation */
 	uint64_t fail_write_in;     /* which write from now fails; 0: none */
+	uint64_t reads_tried;       /* since fail_reads was set */
+	uint64_t fail_read_from;    /* the first of them that fails */
+	uint64_t fail_reads;        /* how many fail from there on; 0: none */
 	uint64_t regs, fail_reg_at; /* registrations so far; which of them fails */
 	uint64_t connects, fail_connect_at;
 	uint64_t event_at; /* ripc__sim_at_event(); 0: none */

@@ -94,6 +94,8 @@ int ripc__sim_break_at(struct ripc__sim *net, const uint8_t a[16], const uint8_t
 void ripc__sim_fail_reg_at(struct ripc__sim *net, uint64_t nth);
 /* Makes the nth write that is posted (1: the next), by any node, fail with -ENOMEM, once. */
 void ripc__sim_fail_write_at(struct ripc__sim *net, uint64_t nth);
+/* Makes count reads that are posted, from the nth (1: the next) on, by any node, fail with -ENOMEM. */
+void ripc__sim_fail_reads(struct ripc__sim *net, uint64_t nth, uint64_t count);
 /* Makes the nth connect() (1: the next) of any node end in EV_CLOSED, once. */
 void ripc__sim_fail_connect_at(struct ripc__sim *net, uint64_t nth);
 /* A node dies. silently: its host with it, nobody is told; otherwise its connections are reset. Free what it holds afterwards. */

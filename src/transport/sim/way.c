@@ -512,6 +512,7 @@ int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const v
 int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
+	struct ripc__sim *net = ep->t->net;
 	int rc = check_post(ep, RIPC__CAP_READ);
 	struct sim_op *op;
 
@@ -520,6 +521,10 @@ int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *lo
 	if (ep->reads >= ep->t->limits.read_depth) {
 		ep->want_sendable = true;
 		return -EAGAIN;
+	}
+	if (net->fail_reads && ++net->reads_tried >= net->fail_read_from) {
+		net->fail_reads--;
+		return ripc__fail(-ENOMEM, "sim: a read fails, as the test wants it");
 	}
 	op = rdma_op(ep, OP_READ, mr, local, len, raddr, rkey, wr_id, &rc);
 	if (!op)
