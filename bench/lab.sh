@@ -110,7 +110,7 @@ for ((boot = 1; boot <= boots; boot++)); do
 			ratio r_file_${name}_"$size" pf_file_${name}_"$size" file_${name}_"$size" "$(numfmt --from=iec "$size")"
 		done
 	done
-	for pair in ucx_rc_verbs:rc ucx_ud_verbs:ud uct_rc_verbs:rc uct_ud_verbs:ud fi_rxe:ud fi_siw:siw rs_rxe:rc rs_siw:siw; do
+	for pair in ucx_rc_verbs:rc ucx_ud_verbs:ud uct_rc_verbs:rc uct_ud_verbs:ud fi_rxe:rc fi_siw:siw rs_rxe:rc rs_siw:siw; do
 		ratio "r_${pair%:*}" "${pair#*:}_poll" "${pair%:*}"
 	done
 	for kind in short long; do
@@ -210,7 +210,7 @@ if measured ud_poll siw_poll rc_poll; then
 	row "UCX \`tag_lat\`, ud_verbs; UD on rxe" ud_poll ucx_ud_verbs r_ucx_ud_verbs "<= 1"
 	row "UCX \`am_lat\`, rc_verbs, its lower layer alone; RC on rxe" rc_poll uct_rc_verbs r_uct_rc_verbs
 	row "UCX \`am_lat\`, ud_verbs, its lower layer alone; UD on rxe" ud_poll uct_ud_verbs r_uct_ud_verbs
-	row "libfabric \`verbs;ofi_rxm\`; UD on rxe" ud_poll fi_rxe r_fi_rxe "<= 1"
+	row "libfabric \`verbs;ofi_rxm\`; RC on rxe" rc_poll fi_rxe r_fi_rxe "<= 1"
 	row "libfabric \`verbs;ofi_rxm\`; siw, rdma" siw_poll fi_siw r_fi_siw "<= 1"
 	row "rsocket, \`rstream\`; RC on rxe" rc_poll rs_rxe r_rs_rxe
 	row "rsocket, \`rstream\`; siw, rdma" siw_poll rs_siw r_rs_siw
