@@ -119,6 +119,16 @@ static void fill(uint8_t *p, size_t len, uint8_t first)
 		p[i] = (uint8_t)(first + i * 7);
 }
 
+/* Whose sender was told that it failed, or that came late: it may have been delivered all the same. */
+static void drain(struct ripc_service *service)
+{
+	struct ripc_message *m;
+
+	phase = "drain";
+	while (!ripc_receive(service, &m, DRAIN_MS))
+		ripc_message_free(m);
+}
+
 /* One long message; if its sender was told that it arrived, it must have. */
 static void one_long(struct report *r, const struct config *c, struct ripc_service *from,
 		     struct ripc_service *to, uint64_t dest, uint8_t *buf, size_t len, uint8_t first)
@@ -129,8 +139,10 @@ static void one_long(struct report *r, const struct config *c, struct ripc_servi
 
 	fill(buf, len, first);
 	phase = "send_long";
-	if (!fine(r, c, "ripc_send_long", ripc_send_long(from, dest, &iov, 1, NULL, patience_ms)))
+	if (!fine(r, c, "ripc_send_long", ripc_send_long(from, dest, &iov, 1, NULL, patience_ms))) {
+		drain(to);
 		return;
+	}
 	phase = "receive";
 	rc = ripc_receive(to, &m, PATIENCE_MS);
 	if (rc) {
@@ -171,16 +183,6 @@ static bool device_gone(void)
 
 	return name && (!strcmp(name, "ibv_poll_cq") || !strcmp(name, "ibv_req_notify_cq") ||
 			!strcmp(name, "ibv_get_cq_event"));
-}
-
-/* Whose sender was told that it failed, or that came late: it may have been delivered all the same. */
-static void drain(struct ripc_service *service)
-{
-	struct ripc_message *m;
-
-	phase = "drain";
-	while (!ripc_receive(service, &m, DRAIN_MS))
-		ripc_message_free(m);
 }
 
 /* One call failed, and the next ones do not: what there was is replaced, and messages arrive again, both ways. */
