@@ -107,14 +107,22 @@ static void region_remove(struct ripc *ctx, struct ripc__region *r)
 	}
 }
 
+static void local_free(struct ripc *ctx, unsigned tp, struct ripc__local *local)
+{
+	if (ctx->tp[tp].t)
+		ctx->tp[tp].ops->dereg(ctx->tp[tp].t, &local->mr);
+	free(local);
+}
+
 static void local_mrs_drop(struct ripc *ctx, struct ripc__region *r)
 {
 	for (unsigned i = 0; i < ctx->ntp; i++) {
 		if (!r->local[i])
 			continue;
-		if (ctx->tp[i].t)
-			ctx->tp[i].ops->dereg(ctx->tp[i].t, r->local[i]);
-		free(r->local[i]);
+		/* The device has the pages from which a write is under way, wherever the region lies. */
+		r->local[i]->dropped = true;
+		if (!r->local[i]->users)
+			local_free(ctx, i, r->local[i]);
 		r->local[i] = NULL;
 	}
 }
@@ -454,11 +462,30 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
 		ripc__pool_put(ctx, r);
 }
 
+/* Of the whole region; NULL: it cannot be registered. */
+static struct ripc__local *local_get(struct ripc *ctx, unsigned tp, struct ripc__region *region)
+{
+	struct ripc__tp *t = &ctx->tp[tp];
+	struct ripc__local *local = region->local[tp];
+
+	if (local)
+		return local;
+	local = calloc(1, sizeof(*local));
+	if (!local)
+		return NULL;
+	if (t->ops->reg(t->t, NULL, region->base, region_size(region), RIPC__ACCESS_LOCAL_WRITE,
+			&local->mr)) {
+		free(local);
+		return NULL;
+	}
+	region->local[tp] = local;
+	return local;
+}
+
 struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
 				void *base, size_t len, struct ripc__mr *own, bool *is_own)
 {
 	struct ripc__tp *t = &ctx->tp[tp];
-	struct ripc__mr *mr;
 
 	*is_own = false;
 	/* What a peer may write for as long as it is registered does not stay so when the memory goes to others. */
@@ -468,17 +495,28 @@ struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__regi
 		*is_own = true;
 		return own;
 	}
-	if (region->local[tp])
-		return region->local[tp];
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
+	return local_get(ctx, tp, region) ? &region->local[tp]->mr : NULL;
+}
+
+struct ripc__local *ripc__local_hold(struct ripc *ctx, unsigned tp, struct ripc__region *region)
+{
+	/*
+	 * All of an application's own region is registered for this only if it is anyway; and it may not be writable, which memory
+	 * that a peer has handed over never is.
+	 */
+	bool pool = region->state == RIPC__REGION_APP || region->state == RIPC__REGION_MESSAGE;
+
+	if (ctx->tp[tp].limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED) ||
+	    !(pool ? local_get(ctx, tp, region) : region->local[tp]))
 		return NULL;
-	if (t->ops->reg(t->t, NULL, region->base, region_size(region), RIPC__ACCESS_LOCAL_WRITE, mr)) {
-		free(mr);
-		return NULL;
-	}
-	region->local[tp] = mr;
-	return mr;
+	region->local[tp]->users++;
+	return region->local[tp];
+}
+
+void ripc__local_release(struct ripc *ctx, unsigned tp, struct ripc__local *local)
+{
+	if (!--local->users && local->dropped)
+		local_free(ctx, tp, local);
 }
 
 static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen)

@@ -39,17 +39,24 @@ enum ripc__region_state {
 	RIPC__REGION_BORROWED, /* a peer's buffer, mapped for reading: handover.h */
 };
 
+/* A registration of a whole region on one transport, for local use. */
+struct ripc__local {
+	struct ripc__mr mr;
+	unsigned users; /* items that are written from it */
+	bool dropped; /* the region lies elsewhere now, or is gone: this goes with the last of them */
+};
+
 struct ripc__region {
 	uint8_t *base;
 	size_t len;     /* what the application asked for, or registered */
 	size_t cap;     /* pool: bytes mapped */
 	size_t touched; /* pool: bytes whose pages have been touched */
 	enum ripc__region_state state;
-	uint8_t class;                        /* pool: cap == 1 << class */
-	bool zombie;                          /* to be freed when holds is 0 */
-	unsigned sends;                       /* sends under way that read from it */
-	unsigned holds;                       /* windows and return buffers in it */
-	struct ripc__mr *local[RIPC__TP_MAX]; /* registration as target of our own reads, kept; NULL: not yet */
+	uint8_t class;                           /* pool: cap == 1 << class */
+	bool zombie;                             /* to be freed when holds is 0 */
+	unsigned sends;                          /* sends under way that read from it */
+	unsigned holds;                          /* windows and return buffers in it */
+	struct ripc__local *local[RIPC__TP_MAX]; /* as target of our own reads, and source of writes; kept; NULL: not yet */
 	struct ripc__list free_link; /* cache: in its class */
 	struct ripc__list lru_link;  /* cache: least recently used first */
 	struct ripc *ctx;
@@ -162,6 +169,9 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *region);
 /* Registration of [base, base+len) as the target of our reads over one transport. *own is true if the caller must dereg and free it. NULL: failed, explained. */
 struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
 				void *base, size_t len, struct ripc__mr *own, bool *is_own);
+/* Likewise, kept for the region, as the source of our writes, until ripc__local_release(). NULL: it has none, and had better get none. */
+struct ripc__local *ripc__local_hold(struct ripc *ctx, unsigned tp, struct ripc__region *region);
+void ripc__local_release(struct ripc *ctx, unsigned tp, struct ripc__local *local);
 
 /* Windows: finds the first that fits, marks it as arriving. */
 struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *service, size_t len);

@@ -67,6 +67,14 @@ static int item_stage(struct ripc_request *r, struct ripc__request_item *it, uns
 	return it->stage ? 0 : item_expose(r, it, access);
 }
 
+/* What is written leaves from where it is, if that can stay registered: no peer is given a key to it. */
+static int item_source(struct ripc_request *r, struct ripc__request_item *it, unsigned how)
+{
+	it->local = it->region ? ripc__local_hold(r->ctx, r->lane->tp, it->region) : NULL;
+	it->how = (uint8_t)how;
+	return it->local ? 0 : item_stage(r, it, how, 0);
+}
+
 static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
 {
 	it->posted = 0;
@@ -81,7 +89,7 @@ static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, b
 	if (it->offer && r->lane->caps & RIPC__CAP_WRITE) {
 		it->raddr = it->offer->desc.addr;
 		it->rkey = it->offer->desc.key;
-		return item_stage(r, it, RIPC__HOW_WRITTEN, 0);
+		return item_source(r, it, RIPC__HOW_WRITTEN);
 	}
 	/* Into a return buffer it is copied. */
 	if (!it->offer && ripc__handover_offer(r->lane, it)) {
@@ -91,7 +99,7 @@ static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, b
 	if (r->lane->caps & RIPC__CAP_READ)
 		return item_stage(r, it, RIPC__HOW_READ, RIPC__ACCESS_REMOTE_READ);
 	if (r->lane->caps & RIPC__CAP_WRITE)
-		return item_stage(r, it, RIPC__HOW_GRANT, 0);
+		return item_source(r, it, RIPC__HOW_GRANT);
 	return ripc__fail(-EOPNOTSUPP, "the lane can neither read nor write");
 }
 
@@ -103,6 +111,9 @@ void ripc__request_unprepare(struct ripc_request *r, bool used)
 		if (it->exposed)
 			request_tp(r)->ops->dereg(request_tp(r)->t, &it->mr);
 		it->exposed = false;
+		if (it->local)
+			ripc__local_release(r->ctx, r->lane->tp, it->local);
+		it->local = NULL;
 		if (it->stage)
 			ripc__stage_put(it->stage);
 		it->stage = NULL;

@@ -46,7 +46,9 @@ static int write_items(struct ripc_request *r, unsigned how)
 		struct ripc__request_item *it = &r->items[r->next];
 
 		while (it->how == how && it->posted < it->len) {
-			const struct ripc__mr *mr = it->stage ? &it->stage->mr : &it->mr;
+			const struct ripc__mr *mr = it->local   ? &it->local->mr
+						    : it->stage ? &it->stage->mr
+								: &it->mr;
 			const uint8_t *base = it->stage ? it->stage->region->base : it->base;
 			size_t n = it->len - it->posted;
 			int rc;
@@ -588,6 +590,8 @@ void ripc__request_free(struct ripc_request *r)
 		ripc__list_del(&r->items[i].loan);
 		if (r->items[i].stage)
 			ripc__stage_put(r->items[i].stage);
+		if (r->items[i].local)
+			ripc__local_release(r->ctx, r->lane->tp, r->items[i].local);
 		if (r->items[i].offer)
 			ripc__offer_release(r->ctx, r->dest, r->items[i].offer, false);
 	}

@@ -27,6 +27,7 @@ struct ripc__request_item {
 	struct ripc__region *copy;   /* pool buffer that holds a copy, or NULL */
 	struct ripc__mr mr;          /* exposure on the lane's transport */
 	bool exposed;                /* mr is valid */
+	struct ripc__local *local; /* HOW_WRITTEN, HOW_GRANT: its region's registration, which it is written from; or NULL */
 	struct ripc__stage *stage; /* HOW_READ, HOW_WRITTEN, HOW_GRANT: for the copy that is read or written from, or NULL */
 	bool filled;               /* the copy is made */
 	uint8_t how;               /* enum ripc__how */

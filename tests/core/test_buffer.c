@@ -418,6 +418,41 @@ START_TEST(local_mr__kept_where_it_is_dear)
 }
 END_TEST
 
+/* What a write under way leaves from stays registered for it, whatever becomes of the region. */
+START_TEST(local_hold__outlives_the_region)
+{
+	struct ripc__sim_counters counters;
+	struct ripc__region *region;
+	struct ripc__local *local;
+	static uint8_t own[100];
+	struct rig r2;
+	unsigned tp;
+
+	rig_start(&r2, 2, dear);
+	rig_connect(&r2, 0, 1);
+	tp = rig_lane(&r2, 0, 1)->tp;
+	region = ripc__pool_get(r2.ctx[0], 20000, RIPC__REGION_APP);
+	local = ripc__local_hold(r2.ctx[0], tp, region);
+	ck_assert_ptr_nonnull(local);
+	ck_assert_ptr_eq(ripc__local_hold(r2.ctx[0], tp, region), local);
+	r2.ctx[0]->opt.pool_bytes = 0;
+	ripc__pool_put(r2.ctx[0], region);
+	for (unsigned i = 0; i < 2; i++) {
+		ripc__sim_counters(r2.net, &counters);
+		ck_assert_uint_eq(counters.regions, 1);
+		ripc__local_release(r2.ctx[0], tp, local);
+	}
+	ripc__sim_counters(r2.net, &counters);
+	ck_assert_uint_eq(counters.regions, 0);
+	/* An application's own memory is not registered for this, as it may not be writable; if it is anyway, that is used. */
+	OK(ripc_buf_register(r2.ctx[0], own, sizeof(own)));
+	region = ripc__memory_find(r2.ctx[0], own, 1);
+	ck_assert_ptr_null(ripc__local_hold(r2.ctx[0], tp, region));
+	OK(ripc_buf_unregister(r2.ctx[0], own));
+	rig_end(&r2);
+}
+END_TEST
+
 START_TEST(local_mr__per_transfer_where_it_is_cheap)
 {
 	struct ripc__sim_counters counters;
@@ -501,6 +536,7 @@ int main(void)
 	tcase_add_test(tc, buf_unregister__refused);
 	tcase_add_test(tc, range_check__names_what_is_in_the_way);
 	tcase_add_test(tc, local_mr__kept_where_it_is_dear);
+	tcase_add_test(tc, local_hold__outlives_the_region);
 	tcase_add_test(tc, local_mr__per_transfer_where_it_is_cheap);
 	tcase_add_test(tc, local_mr__per_transfer_where_the_peer_could_write);
 	tcase_add_test(tc, memory_fini__frees_what_the_application_kept);

@@ -251,36 +251,44 @@ START_TEST(send__filled_when_it_goes)
 }
 END_TEST
 
-/* What is written, into a return buffer or what the peer has granted, is written out of one that nobody else reaches. */
+/*
+ * What is written, into a return buffer or what the peer has granted, is written from where it lies, if that is the pool's; what is not
+ * known leaves from a copy that nobody else reaches.
+ */
 START_TEST(send__source_of_writes)
 {
+	static uint8_t foreign[20000];
+	bool grant = _i & 1, known = !(_i & 2);
+	uint8_t *from = known ? buf : foreign;
 	struct iovec item = {"x", 1}, back;
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
 	uint64_t before = 0;
 
-	again(_i ? dear_without_read : dear);
+	again(grant ? dear_without_read : dear);
+	from = known ? buf : foreign;
 	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], 100000), 100000};
 	for (unsigned i = 0; i < 4; i++) {
 		struct ripc_request *r;
 
-		rig_fill(buf, 20000, i);
-		if (!_i) {
+		rig_fill(from, 20000, i);
+		if (!grant) {
 			OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
 			ripc_message_free(rig_take(&rig, 0));
 		}
-		r = rig_begin(&rig, 0, 1, buf, 20000);
-		ck_assert_int_eq(r->items[0].how, _i ? RIPC__HOW_GRANT : RIPC__HOW_WRITTEN);
-		ck_assert_ptr_nonnull(r->items[0].stage);
-		ck_assert_uint_eq(r->items[0].stage->mr.access, 0);
+		r = rig_begin(&rig, 0, 1, from, 20000);
+		ck_assert_int_eq(r->items[0].how, grant ? RIPC__HOW_GRANT : RIPC__HOW_WRITTEN);
+		ck_assert_int_eq(r->items[0].local != NULL, known);
+		ck_assert_int_eq(r->items[0].stage != NULL, !known);
+		ck_assert(known || !r->items[0].stage->mr.access);
 		ck_assert(!r->items[0].exposed);
 		OK(ripc_request_wait(&r, 5000));
-		ck_assert_int_eq(rig_expect(&rig, 1, 20000, i), _i ? RIPC_IN_POOL : RIPC_IN_RETURN);
-		ck_assert_uint_eq(stages(), 1);
+		ck_assert_int_eq(rig_expect(&rig, 1, 20000, i), grant ? RIPC_IN_POOL : RIPC_IN_RETURN);
+		ck_assert_uint_eq(stages(), !known);
 		if (i)
 			ck_assert_uint_eq(registrations(), before);
 		before = registrations();
 	}
-	/* Larger ones are registered, each by itself. */
+	/* And larger ones. */
 	if (!_i) {
 		struct ripc_request *r;
 
@@ -288,8 +296,8 @@ START_TEST(send__source_of_writes)
 		ripc_message_free(rig_take(&rig, 0));
 		rig_fill(buf, 100000, 9);
 		r = rig_begin(&rig, 0, 1, buf, 100000);
-		ck_assert_ptr_null(r->items[0].stage);
-		ck_assert(r->items[0].exposed);
+		ck_assert_ptr_nonnull(r->items[0].local);
+		ck_assert(!r->items[0].exposed);
 		OK(ripc_request_wait(&r, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 1, 100000, 9), RIPC_IN_RETURN);
 		ck_assert_uint_eq(registrations(), before);
@@ -420,7 +428,7 @@ int main(void)
 	tcase_add_test(tc, send__registers_once);
 	tcase_add_loop_test(tc, send__what_is_withdrawn_unsent_is_not_shown, 0, 2);
 	tcase_add_test(tc, send__filled_when_it_goes);
-	tcase_add_loop_test(tc, send__source_of_writes, 0, 2);
+	tcase_add_loop_test(tc, send__source_of_writes, 0, 4);
 	tcase_add_test(tc, send__large_items_are_registered_each_time);
 	tcase_add_test(tc, returns__the_peer_never_reaches_the_buffer_itself);
 	tcase_add_test(tc, returns__one_that_is_withdrawn_gives_back_its_stage);
