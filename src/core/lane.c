@@ -263,18 +263,31 @@ static inline __attribute__((always_inline)) int post(struct ripc__lane *lane, u
 						      size_t len, const struct iovec *payload,
 						      unsigned n, bool more)
 {
+	/* Of a SHORT with return buffers the header is not all that is before the payload. */
+	bool plain = len == RIPC__PLAIN_LEN && ripc__get_le64(header) == RIPC__PLAIN_WORD;
+	uint64_t dest = ripc__get_le64(header + 8), source = ripc__get_le64(header + 16);
 	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	uint16_t credits = owed(lane);
+	uint8_t again[RIPC__AGAIN_LEN];
 	int rc;
 
 	iov[0].iov_base = header;
 	iov[0].iov_len = len;
 	for (unsigned i = 0; i < n; i++)
 		iov[1 + i] = payload[i];
+	if (plain && lane_tp(lane)->ops->post_again &&
+	    ripc__between_are(&lane->tx_last, dest, source)) {
+		if (credits > RIPC__AGAIN_CREDITS_MAX)
+			credits = RIPC__AGAIN_CREDITS_MAX;
+		ripc__put_le32(again, ripc__again_word(lane->tx_seq, credits));
+		iov[0] = (struct iovec){again, sizeof(again)};
+	}
 	ripc__header_stamp(header, lane->tx_seq, credits);
 	rc = lane_tp(lane)->ops->post_send(lane->ep, iov, 1 + n, more);
 	if (RIPC__UNLIKELY(rc < 0))
 		return post_failed(lane, rc);
+	if (plain)
+		lane->tx_last = (struct ripc__between){true, dest, source};
 	lane->tx_seq++;
 	lane->rx_owed -= credits;
 	if (lane->counts)

@@ -8,6 +8,7 @@
 
 #include "auth/shake.h"
 #include "core/context.h"
+#include "wire/header.h"
 #include "wire/hello.h"
 
 #define HASH_NONFATAL_OOM 1
@@ -81,6 +82,7 @@ struct ripc__lane {
 	bool blocked; /* the transport's queue is full: EV_SENDABLE will come */
 	/* These, and the units of a flow and a credit, are behind while ctx->plain is known: see plain.h. */
 	uint32_t tx_seq, rx_seq;
+	struct ripc__between tx_last, rx_last; /* unlike these, never behind */
 	uint32_t send_max;        /* the largest message: ours and the peer's limit, bytes */
 	unsigned caps;            /* READ/WRITE: what we may use towards the peer */
 	bool counts;              /* the peer needs credits: tx_credits is meaningful */

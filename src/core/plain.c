@@ -26,8 +26,11 @@
 /* Where in a plain header the number of the message and the length of its item stand. */
 #define SEQ_AT 24
 #define LEN_AT 32
+/* Of AGAIN the second half is the number: it is kept where that stands, and grows with it. */
+#define AGAIN_AT (SEQ_AT - 2)
 
 _Static_assert(RIPC__HEAD_LEN == RIPC__PLAIN_LEN, "what post_plain() takes is a plain header");
+_Static_assert(RIPC__BRIEF_LEN == RIPC__AGAIN_LEN, "what post_again() takes is that of AGAIN");
 _Static_assert(offsetof(struct ripc_message, source) == 0 && offsetof(struct ripc_message, dest) == 8 &&
 		       offsetof(struct ripc_message, instance) == 16,
 	       "a message begins as struct ripc__plain_in has it");
@@ -97,6 +100,7 @@ static struct ripc__lane *way_out(const struct ripc_service *s, uint64_t dest)
 {
 	struct ripc *ctx = s->ctx;
 	const struct ripc__dest *d = ripc__dest_find(ctx, dest);
+	const struct ripc__transport_ops *ops;
 	struct ripc__lane *lane;
 
 	if (!d || d->state != RIPC__DEST_KNOWN || ctx->datagrams || ctx->closing ||
@@ -104,28 +108,36 @@ static struct ripc__lane *way_out(const struct ripc_service *s, uint64_t dest)
 		return NULL;
 	lane = d->peer->lane;
 	if (!lane || !d->credit || lane->blocked || lane->counts || lane->rx_depth ||
-	    !ripc__list_empty(&lane->control) || !ctx->tp[lane->tp].ops->post_plain)
+	    !ripc__list_empty(&lane->control))
 		return NULL;
-	return lane;
+	ops = ctx->tp[lane->tp].ops;
+	/* Where AGAIN is sent, the first one that says between whom is not of those that are known. */
+	return (ops->post_again ? ripc__between_are(&lane->tx_last, dest, s->id)
+				: ops->post_plain != NULL)
+		       ? lane
+		       : NULL;
 }
 
 /* Finds out what can be known of plain messages from s to dest. Return: whether there can be any. */
 static bool __attribute__((noinline)) know_out(struct ripc_service *s, uint64_t dest)
 {
 	struct ripc__plain_out *out = &s->ctx->plain.out;
+	const struct ripc__transport_ops *ops;
 	struct ripc__lane *lane;
 
 	forget_out(out);
 	lane = way_out(s, dest);
 	if (!lane)
 		return false;
+	ops = s->ctx->tp[lane->tp].ops;
 	*out = (struct ripc__plain_out){
 		.s = s,
 		.dest = dest,
 		.lane = lane,
 		.ep = lane->ep,
 		.credit = s->ctx->last_dest->credit,
-		.post = s->ctx->tp[lane->tp].ops->post_plain,
+		.post = ops->post_again ? ops->post_again : ops->post_plain,
+		.from = ops->post_again ? out->head + AGAIN_AT : out->head,
 		.len_max = lane->send_max - RIPC__SHORT_FIXED,
 		.first = lane->tx_seq,
 	};
@@ -137,6 +149,8 @@ static bool __attribute__((noinline)) know_out(struct ripc_service *s, uint64_t 
 	ripc__put_le64(out->head + 16, s->id);
 	/* No return buffers, and no credit on a lane that needs none. */
 	ripc__put_le64(out->head + SEQ_AT, lane->tx_seq);
+	if (ops->post_again)
+		ripc__put_le32(out->head + AGAIN_AT, ripc__again_word(lane->tx_seq, 0));
 	s->ctx->plain.known = true;
 	return true;
 }
@@ -158,7 +172,7 @@ static inline bool plain_send(struct ripc_service *s, uint64_t dest, const struc
 	if (RIPC__UNLIKELY(len > out->len_max || units > out->left || (!item->iov_base && len)))
 		return false;
 	ripc__put_le32(out->head + LEN_AT, (uint32_t)len);
-	rc = out->post(out->ep, out->head, item->iov_base, len, more);
+	rc = out->post(out->ep, out->from, item->iov_base, len, more);
 	if (RIPC__UNLIKELY(rc < 0))
 		return false;
 	ripc__put_le32(out->head + SEQ_AT, ripc__get_le32(out->head + SEQ_AT) + 1);
@@ -222,9 +236,9 @@ static struct ripc__flow *way_in(const struct ripc_service *s, const struct ripc
 	return flow;
 }
 
-/* One has come by flow, for s. */
+/* One has come by flow, for s, with so many bytes before its payload. */
 static void know_in(struct ripc_service *s, unsigned tp, struct ripc__lane *lane,
-		    const struct ripc__flow *from)
+		    const struct ripc__flow *from, uint32_t head)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__plain_in *in = &ctx->plain.in;
@@ -242,6 +256,7 @@ static void know_in(struct ripc_service *s, unsigned tp, struct ripc__lane *lane
 		.t = ctx->tp[tp].t,
 		.take = ctx->tp[tp].ops->take,
 		.tp = tp,
+		.head = head,
 		.first = lane->rx_seq,
 		.next = lane->rx_seq,
 		.pub = {.source = flow->source, .dest = s->id},
@@ -259,13 +274,13 @@ static void know_in(struct ripc_service *s, unsigned tp, struct ripc__lane *lane
 
 /* m is taken out of the cache, for what stands at data: it is the application's. */
 static inline void fill(struct ripc *ctx, struct ripc__message *m, const struct ripc__event *ev,
-			unsigned tp)
+			uint32_t head, unsigned tp)
 {
 	ripc__message_pop(ctx);
 	m->pub.nitems = 1;
 	m->pub.nreturns = 0;
-	m->iov[0].iov_base = (void *)(ev->data + RIPC__PLAIN_LEN);
-	m->iov[0].iov_len = ev->len - RIPC__PLAIN_LEN;
+	m->iov[0].iov_base = (void *)(ev->data + head);
+	m->iov[0].iov_len = ev->len - head;
 	m->placement[0] = RIPC_IN_RECEIVE_BUFFER;
 	if (ev->token) {
 		m->token = ev->token;
@@ -283,32 +298,28 @@ static struct ripc__message *plain(struct ripc_service *s, unsigned tp, struct r
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__lane *lane = ev->user;
-	const uint8_t *data = ev->data;
+	struct ripc__plain_head h;
 	struct ripc__flow *flow;
 	struct ripc__peer *p;
-	uint64_t source;
 	uint32_t units, len;
 
-	if (ev->kind != RIPC__EV_RECV || ev->len < RIPC__PLAIN_LEN ||
-	    ripc__get_le64(data) != RIPC__PLAIN_WORD)
+	if (ev->kind != RIPC__EV_RECV || !ripc__plain_head(&h, lane, ev) || h.credits)
 		return NULL;
 	flow = way_in(s, lane);
 	p = lane->peer;
-	len = ev->len - RIPC__PLAIN_LEN;
-	units = ripc__units_of(ev->len);
-	source = ripc__get_le64(data + 16);
-	/* The number that is due, and neither credit nor return buffers. */
-	if (!flow || flow->id != ripc__get_le64(data + 8) || flow->source != source ||
-	    ripc__get_le64(data + SEQ_AT) != lane->rx_seq || ripc__get_le32(data + LEN_AT) != len ||
+	len = h.len;
+	units = ripc__units_of(RIPC__PLAIN_LEN + (size_t)len);
+	if (!flow || flow->id != h.dest || flow->source != h.source ||
 	    flow->arrived_units + units > flow->announced_units)
 		return NULL;
 	/* A copy is for the general way. */
-	if (!ev->token && data != ripc__message_room(m))
+	if (!ev->token && ev->data != ripc__message_room(m))
 		return NULL;
-	m->pub.source = source;
+	m->pub.source = h.source;
 	m->pub.dest = s->id;
 	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
-	fill(ctx, m, ev, tp);
+	fill(ctx, m, ev, h.head, tp);
+	lane->rx_last = (struct ripc__between){true, h.dest, h.source};
 	lane->heard_ns = ctx->now_ns;
 	lane->heard = true;
 	lane->pinged_ns = 0;
@@ -321,7 +332,7 @@ static struct ripc__message *plain(struct ripc_service *s, unsigned tp, struct r
 	p->stats.bytes_received += len;
 	flow->arrived_units += units;
 	ripc__flow_consume(flow, units);
-	know_in(s, tp, lane, flow);
+	know_in(s, tp, lane, flow, h.head);
 	return m;
 }
 
@@ -351,6 +362,16 @@ came(struct ripc_service *s, unsigned tp, struct ripc__message *m, const struct 
 	return NULL;
 }
 
+/* Whether a message with len bytes of payload is the next plain one of those known. It has that much before its payload. */
+static inline bool due(const struct ripc__plain_in *in, const uint8_t *head, uint32_t len)
+{
+	if (in->head == RIPC__AGAIN_LEN)
+		return ripc__get_le32(head) == ripc__again_word(in->next, 0);
+	return ripc__get_le64(head) == RIPC__PLAIN_WORD && ripc__get_le64(head + 8) == in->pub.dest &&
+	       ripc__get_le64(head + 16) == in->pub.source &&
+	       ripc__get_le64(head + SEQ_AT) == in->next && ripc__get_le32(head + LEN_AT) == len;
+}
+
 /* One look where the last plain message for s came from, which is known. Return: a message for s, or NULL; *some: there was something. */
 static inline struct ripc__message *__attribute__((always_inline))
 take_known(struct ripc_service *s, bool *some)
@@ -359,30 +380,24 @@ take_known(struct ripc_service *s, bool *some)
 	struct ripc__plain_in *in = &ctx->plain.in;
 	struct ripc__message *m = ripc__message_next(ctx);
 	struct ripc__event ev;
-	const uint8_t *head;
-	uint32_t units;
+	uint32_t units, len;
 
 	if (RIPC__UNLIKELY(!m) || !in->take(in->t, ripc__message_room(m), RIPC__MESSAGE_ROOM, &ev))
 		return NULL;
 	*some = true;
 	assert(may_take(s) && way_in(s, in->lane) == in->flow);
-	if (RIPC__UNLIKELY(ev.kind != RIPC__EV_RECV || ev.user != in->lane || ev.len < RIPC__PLAIN_LEN ||
+	if (RIPC__UNLIKELY(ev.kind != RIPC__EV_RECV || ev.user != in->lane || ev.len < in->head ||
 			   (!ev.token && ev.data != ripc__message_room(m))))
 		return came(s, in->tp, m, &ev);
-	head = ev.data;
-	units = ripc__units_of(ev.len);
-	if (RIPC__UNLIKELY(ripc__get_le64(head) != RIPC__PLAIN_WORD ||
-			   ripc__get_le64(head + 8) != in->pub.dest ||
-			   ripc__get_le64(head + 16) != in->pub.source ||
-			   ripc__get_le64(head + SEQ_AT) != in->next ||
-			   ripc__get_le32(head + LEN_AT) != ev.len - RIPC__PLAIN_LEN ||
-			   units > in->left))
+	len = ev.len - in->head;
+	units = ripc__units_of(RIPC__PLAIN_LEN + (size_t)len);
+	if (RIPC__UNLIKELY(units > in->left || !due(in, ev.data, len)))
 		return came(s, in->tp, m, &ev);
 	in->next++;
 	in->left -= units;
-	in->bytes += ev.len - RIPC__PLAIN_LEN;
+	in->bytes += len;
 	memcpy(&m->pub, &in->pub, sizeof(in->pub));
-	fill(ctx, m, &ev, in->tp);
+	fill(ctx, m, &ev, in->head, in->tp);
 	return m;
 }
 

@@ -27,6 +27,7 @@ struct ripc__plain_out {
 	size_t len_max;      /* bytes of payload */
 	uint64_t left, room; /* units that the credit has left, and had */
 	uint32_t first;      /* number of the first message */
+	const uint8_t *from; /* what of it goes before the payload */
 	uint8_t head[RIPC__HEAD_LEN]
 		__attribute__((aligned(8))); /* of the next message but for its length */
 };
@@ -40,6 +41,7 @@ struct ripc__plain_in {
 	bool (*take)(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev);
 	uint64_t bytes;       /* of payload, received */
 	unsigned tp;          /* index of the transport */
+	uint32_t head;        /* bytes before the payload: RIPC__PLAIN_LEN, or RIPC__AGAIN_LEN */
 	uint32_t first, next; /* numbers of the first message and of the next */
 	uint64_t left, room;  /* units until the flow has to be asked: now, and at first */
 	struct {

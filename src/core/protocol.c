@@ -226,10 +226,9 @@ static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
 
 /* SHORT and LONG: what has to do with the service it is for. */
 static void application_message(struct ripc__lane *lane, const struct ripc__header *h,
-				const struct ripc__event *ev)
+				const struct ripc__event *ev, uint32_t units)
 {
 	struct ripc__flow *flow = flow_get(lane, h->dest);
-	uint32_t units = ripc__units_of(ev->len);
 
 	if (!flow || flow->arrived_units + units > flow->announced_units) {
 		let_go(lane, ev);
@@ -381,10 +380,14 @@ control_message(struct ripc__lane *lane, const struct ripc__header *h)
 
 void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev)
 {
+	bool again = ev->len && ev->data[0] == RIPC__AGAIN_MAGIC;
+	uint8_t lens[4];
 	struct ripc__header h;
 	const char *why = NULL;
 
-	if (RIPC__LIKELY(!ripc__header_decode(&h, ev->data, ev->len, &why))) {
+	if (RIPC__LIKELY(!(again ? ripc__again_decode(&h, ev->data, ev->len, &lane->rx_last,
+						      lane->rx_seq, lens, &why)
+				 : ripc__header_decode(&h, ev->data, ev->len, &why)))) {
 		if (lane->state != RIPC__LANE_UP)
 			why = "message before the lane is up";
 		else if (h.seq != lane->rx_seq)
@@ -401,8 +404,13 @@ void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev
 	}
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
+	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns)
+		lane->rx_last = (struct ripc__between){true, h.dest, h.source};
 	if (h.kind == RIPC__SHORT || h.kind == RIPC__LONG) {
-		application_message(lane, &h, ev);
+		/* In full, however it came. */
+		uint32_t spared = again ? RIPC__PLAIN_LEN - RIPC__AGAIN_LEN : 0;
+
+		application_message(lane, &h, ev, ripc__units_of((size_t)ev->len + spared));
 	} else {
 		control_message(lane, &h);
 		/* The message lies in the buffer: only now it may go. */

@@ -67,26 +67,35 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	struct ripc__lane *lane = d->peer->lane;
 	const struct ripc__transport_ops *ops = ctx->tp[lane->tp].ops;
 	struct ripc__credit *c = d->credit;
-	uint32_t credits = lane->rx_owed < UINT16_MAX ? lane->rx_owed : UINT16_MAX, units;
+	bool again = ops->post_again && ripc__between_are(&lane->tx_last, d->id, s->id);
+	uint32_t most = again ? RIPC__AGAIN_CREDITS_MAX : UINT16_MAX;
+	uint32_t credits = lane->rx_owed < most ? lane->rx_owed : most, units;
 	uint8_t head[RIPC__HEAD_LEN];
 	size_t len = item->iov_len;
 	int rc;
 
 	/* The last credit is for the messages that give credit back. */
-	if (!ops->post_plain || !c || len > lane->send_max - RIPC__SHORT_FIXED || lane->blocked ||
-	    (lane->counts && lane->tx_credits <= 1) || !ripc__list_empty(&lane->control))
+	if (!(again || ops->post_plain) || !c || len > lane->send_max - RIPC__SHORT_FIXED ||
+	    lane->blocked || (lane->counts && lane->tx_credits <= 1) ||
+	    !ripc__list_empty(&lane->control))
 		return false;
 	units = ripc__units_of(RIPC__PLAIN_LEN + len);
 	if (c->sent_units + units > c->limit_units)
 		return false;
-	ripc__put_le64(head, RIPC__PLAIN_WORD);
-	ripc__put_le64(head + 8, d->id);
-	ripc__put_le64(head + 16, s->id);
-	ripc__put_le64(head + 24, lane->tx_seq | (uint64_t)credits << 32);
-	ripc__put_le32(head + 32, (uint32_t)len);
-	rc = ops->post_plain(lane->ep, head, item->iov_base, len, more);
+	if (again) {
+		ripc__put_le32(head, ripc__again_word(lane->tx_seq, credits));
+		rc = ops->post_again(lane->ep, head, item->iov_base, len, more);
+	} else {
+		ripc__put_le64(head, RIPC__PLAIN_WORD);
+		ripc__put_le64(head + 8, d->id);
+		ripc__put_le64(head + 16, s->id);
+		ripc__put_le64(head + 24, lane->tx_seq | (uint64_t)credits << 32);
+		ripc__put_le32(head + 32, (uint32_t)len);
+		rc = ops->post_plain(lane->ep, head, item->iov_base, len, more);
+	}
 	if (rc < 0)
 		return false;
+	lane->tx_last = (struct ripc__between){true, d->id, s->id};
 	lane->tx_seq++;
 	lane->rx_owed -= credits;
 	lane->tx_credits -= lane->counts;
@@ -125,13 +134,14 @@ static inline bool in_place(struct ripc__message *m, const struct ripc__event *e
 }
 
 static inline void fill(struct ripc_service *s, struct ripc__peer *p, unsigned tp,
-			struct ripc__message *m, const struct ripc__event *ev, size_t head)
+			struct ripc__message *m, const struct ripc__event *ev, uint64_t source,
+			size_t head)
 {
 	struct ripc *ctx = s->ctx;
 	uint32_t len = ev->len - (uint32_t)head;
 
 	ripc__message_pop(ctx);
-	m->pub.source = ripc__get_le64(ev->data + 16);
+	m->pub.source = source;
 	m->pub.dest = s->id;
 	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
 	m->pub.nitems = 1;
@@ -168,7 +178,7 @@ static struct ripc__message *datagram(struct ripc_service *s, unsigned tp, struc
 	p->used_ns = ctx->now_ns;
 	p->datagram_last++;
 	p->datagram_seen = p->datagram_seen << 1 | 1;
-	fill(s, p, tp, m, ev, DATAGRAM_LEN);
+	fill(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
 	return m;
 }
 
@@ -185,34 +195,29 @@ static struct ripc__message *from_lane(struct ripc_service *s, unsigned tp, stru
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__lane *lane = ev->user;
-	const uint8_t *data = ev->data;
+	struct ripc__plain_head h;
 	struct ripc__flow *flow;
 	bool hold = ev->token && lane->rx_depth;
-	uint32_t credits, units;
-	uint64_t last;
+	uint32_t units;
 
-	if (lane->state != RIPC__LANE_UP || lane->shake || ev->len < RIPC__PLAIN_LEN ||
-	    ripc__get_le64(data) != RIPC__PLAIN_WORD)
+	if (lane->state != RIPC__LANE_UP || lane->shake || !ripc__plain_head(&h, lane, ev))
 		return NULL;
 	flow = lane->flow;
-	last = ripc__get_le64(data + 24);
-	credits = (uint32_t)(last >> 32);
-	units = ripc__units_of(ev->len);
+	units = ripc__units_of(RIPC__PLAIN_LEN + (size_t)h.len);
 	/* Senders that wait for credit, and copies, are for the general way. */
-	if (!flow || flow->id != ripc__get_le64(data + 8) || flow->service != s ||
-	    flow->source != ripc__get_le64(data + 16) || (uint32_t)last != lane->rx_seq ||
-	    credits > UINT16_MAX || (credits && !lane->counts) ||
-	    ripc__get_le32(data + RIPC__HEADER_LEN) != ev->len - RIPC__PLAIN_LEN ||
-	    lane->peer->held || flow->arrived_units + units > flow->announced_units ||
-	    (credits && lane->starved) || (hold && !may_hold(lane)) || !in_place(m, ev))
+	if (!flow || flow->id != h.dest || flow->service != s || flow->source != h.source ||
+	    (h.credits && (!lane->counts || lane->starved)) || lane->peer->held ||
+	    flow->arrived_units + units > flow->announced_units || (hold && !may_hold(lane)) ||
+	    !in_place(m, ev))
 		return NULL;
 	lane->heard_ns = ctx->now_ns;
 	lane->heard = true;
 	lane->pinged_ns = 0;
+	lane->rx_last = (struct ripc__between){true, h.dest, h.source};
 	lane->rx_seq++;
-	lane->tx_credits += credits;
+	lane->tx_credits += h.credits;
 	flow->arrived_units += units;
-	fill(s, lane->peer, tp, m, ev, RIPC__PLAIN_LEN);
+	fill(s, lane->peer, tp, m, ev, h.source, h.head);
 	ripc__flow_consume(flow, units);
 	if (hold) {
 		m->lane = lane;

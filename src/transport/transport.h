@@ -58,6 +58,7 @@ enum ripc__access {
 #define RIPC__PRIVATE_MAX 192 /* bytes of private data a connection set-up carries at most */
 #define RIPC__ADDRESS_MAX 256 /* bytes of a transport's address in a resolver record at most */
 #define RIPC__HEAD_LEN    36  /* bytes of the head that post_plain() sends */
+#define RIPC__BRIEF_LEN   4   /* the same of post_again() */
 
 struct ripc__transport; /* an open transport; each starts with struct ripc__transport_base */
 struct ripc__ep;        /* an endpoint; opaque for the core */
@@ -198,6 +199,13 @@ struct ripc__transport_ops {
 	 * nothing was sent, post_send() does it or says why not. len: with the head not more than send_max.
 	 */
 	int (*post_plain)(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			  bool more);
+
+	/*
+	 * Optional: the same for a head of RIPC__BRIEF_LEN bytes. That it is there says that fewer bytes are worth something: what can do
+	 * without its header goes without it, by post_send() as well.
+	 */
+	int (*post_again)(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			  bool more);
 
 	/*

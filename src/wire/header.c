@@ -177,6 +177,36 @@ int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, 
 	return plain(h, buf, len) ? 0 : decode(h, buf, len, why);
 }
 
+int ripc__again_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
+		       const struct ripc__between *last, uint32_t seq, uint8_t lens[4],
+		       const char **why)
+{
+	uint32_t word;
+
+	if (len < RIPC__AGAIN_LEN)
+		return bad(why, "truncated");
+	word = ripc__get_le32(buf);
+	if ((word & 0xff) != RIPC__AGAIN_MAGIC)
+		return bad(why, "not a libripc message");
+	if (!last->known)
+		return bad(why, "again, and nothing was before");
+	*h = (struct ripc__header){
+		.kind = RIPC__SHORT,
+		.nitems = 1,
+		.credits = word >> 8 & 0xff,
+		.seq = (seq & 0xffff0000) | word >> 16,
+		.dest = last->dest,
+		.source = last->source,
+		.lens = lens,
+		.items = lens,
+		.returns = buf + RIPC__AGAIN_LEN,
+		.payload = buf + RIPC__AGAIN_LEN,
+		.payload_len = len - RIPC__AGAIN_LEN,
+	};
+	ripc__put_le32(lens, (uint32_t)h->payload_len);
+	return 0;
+}
+
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d)
 {
 	ripc__put_le64(p, d->addr);

@@ -2,7 +2,7 @@
 /*
  * Messages between contexts: encode and decode, nothing else. Drawn bit by bit in doc/protocol.md, section 1.
  *
- * Every message starts with the same 32 bytes. What follows depends on the kind:
+ * Every message but AGAIN starts with the same 32 bytes. What follows depends on the kind:
  *
  *   SHORT      [instance 16, if F_INSTANCE] item lengths u32[nitems], returns[nreturns], payload
  *   LONG       request u64, finished_below u64, items[nitems], returns[nreturns], payload of inline items
@@ -23,6 +23,9 @@
  *   HAVE       buffer u64: the buffer of yours that you have handed over under this number is mapped
  *   RELEASE    request u64, item u64: the item of yours that I kept in place is not read any more
  *   FORGET     buffer u64: nothing more will lie in this buffer of mine
+ *
+ * AGAIN stands for a SHORT of one item and nothing else whose dest and source are those of the last such message on its lane: a word of
+ * 4 bytes, then the payload, which ends with the send.
  */
 #ifndef RIPC_WIRE_HEADER_H
 #define RIPC_WIRE_HEADER_H
@@ -41,6 +44,13 @@
 	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | UINT64_C(1) << 48)
 #define RIPC__PLAIN_LEN  (RIPC__HEADER_LEN + 4)
 #define RIPC__LONG_FIXED (RIPC__HEADER_LEN + 16)
+/*
+ * AGAIN: its first byte, which no header has, and how many stand before its payload. Less than RIPC__PLAIN_LEN by a multiple of 32: a
+ * payload is aligned behind the one as behind the other.
+ */
+#define RIPC__AGAIN_MAGIC       0x61 /* "a" */
+#define RIPC__AGAIN_LEN         4
+#define RIPC__AGAIN_CREDITS_MAX 255
 /* The largest message without payload: a transport's send_max must not be below it. */
 #define RIPC__MSG_MIN_MAX (RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURNS_MAX) * RIPC__DESC_LEN)
 /* The most that a short message's header can take. */
@@ -143,6 +153,34 @@ static inline void ripc__header_stamp(uint8_t *p, uint32_t seq, uint16_t credits
 {
 	ripc__put_le32(p + 24, seq);
 	ripc__put_le16(p + 28, credits);
+}
+
+/*
+ * Between which services the last plain message went in one direction of a lane: a SHORT of one item and no return buffers. The next one
+ * between the same may say AGAIN in place of its header; both ends go by what was sent, whatever became of it.
+ */
+struct ripc__between {
+	bool known; /* there was one */
+	uint64_t dest, source;
+};
+
+static inline bool ripc__between_are(const struct ripc__between *b, uint64_t dest, uint64_t source)
+{
+	return b->dest == dest && b->source == source && b->known;
+}
+
+/*
+ * The SHORT that an AGAIN stands for, where the last plain message went between these. seq: the number that is due; of the message's own
+ * only the lower half is told. lens: room for the length of the item. Return: as ripc__header_decode().
+ */
+int ripc__again_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
+		       const struct ripc__between *last, uint32_t seq, uint8_t lens[4],
+		       const char **why);
+
+/* The word of an AGAIN: of its number the lower half. */
+static inline uint32_t ripc__again_word(uint32_t seq, uint32_t credits)
+{
+	return RIPC__AGAIN_MAGIC | credits << 8 | seq << 16;
 }
 
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d);

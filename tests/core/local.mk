@@ -11,6 +11,11 @@ tests_core_test_agent_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CF
 tests_core_test_agent_LDADD = $(CORE_LIBS)
 tests_core_test_agent_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sem_clockwait,--wrap=epoll_pwait2
 
+check_PROGRAMS += tests/core/test_again
+tests_core_test_again_SOURCES = tests/core/test_again.c
+tests_core_test_again_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_again_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_arrived
 tests_core_test_arrived_SOURCES = tests/core/test_arrived.c
 tests_core_test_arrived_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)

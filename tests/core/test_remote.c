@@ -20,6 +20,13 @@ static int post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payl
 	return ripc__transport_sim.post_send(ep, iov, 2, more);
 }
 
+static int post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+		      bool more)
+{
+	posts++;
+	return ripc__transport_sim.post_again(ep, head, payload, len, more);
+}
+
 static void start(void (*change)(struct ripc__sim_config *config), const char *options)
 {
 	rig_init(&rig, change);
@@ -29,6 +36,7 @@ static void start(void (*change)(struct ripc__sim_config *config), const char *o
 	rig_exchange(&rig, 1, 0);
 	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
 	ops.post_plain = post_plain;
+	ops.post_again = post_again;
 	for (unsigned i = 0; i < 2; i++)
 		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ops;
 	posts = 0;
@@ -91,6 +99,7 @@ START_TEST(remote_send__takes_and_returns_credit)
 	ck_assert_uint_eq(after.lanes_lost, 0);
 	/* One way and the other, but for the first ones. */
 	ck_assert_uint_ge(posts, 300);
+	ck_assert(rig_lane(&rig, 0, 1)->tx_last.known);
 }
 END_TEST
 
@@ -258,6 +267,18 @@ static struct arrival arrival(struct ripc__lane *lane, size_t len)
 	return a;
 }
 
+/* The same as AGAIN, as if such a message had been the last one. */
+static struct arrival arrival_again(struct ripc__lane *lane, size_t len, uint32_t credits)
+{
+	struct arrival a = arrival(lane, len);
+
+	lane->rx_last = (struct ripc__between){true, RIG_ID(0), RIG_ID(1)};
+	ripc__put_le32(a.bytes, ripc__again_word(lane->rx_seq, credits));
+	rig_fill(a.bytes + RIPC__AGAIN_LEN, len, len);
+	a.ev.len = (uint32_t)(RIPC__AGAIN_LEN + len);
+	return a;
+}
+
 static struct ripc__message *offer(const struct arrival *a)
 {
 	return ripc__remote_message(rig.s[0], rig_lane(&rig, 0, 1)->tp, a->m, &a->ev);
@@ -296,6 +317,28 @@ START_TEST(remote_message__from_a_lane)
 	ck_assert_uint_eq(after.short_received, before.short_received + 1);
 	ck_assert_uint_eq(after.bytes_received, before.bytes_received + 100);
 	/* The peer has sent less than we have seen. */
+	lane->rx_seq = seq;
+	lane->tx_credits = credits;
+}
+END_TEST
+
+/* What it says is what the one before said; it costs as much. */
+START_TEST(remote_message__again_from_a_lane)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	uint32_t seq = lane->rx_seq, credits = lane->tx_credits;
+	uint64_t arrived = lane->flow->arrived_units;
+	struct arrival a = arrival_again(lane, 30, 3);
+
+	received(offer(&a), 30);
+	ck_assert_uint_eq(lane->rx_seq, seq + 1);
+	ck_assert_uint_eq(lane->tx_credits, credits + 3);
+	ck_assert_uint_eq(lane->flow->arrived_units, arrived + 2);
+	/* A message in full is remembered for the next one. */
+	lane->rx_last.known = false;
+	a = arrival(lane, 40);
+	received(offer(&a), 40);
+	ck_assert(ripc__between_are(&lane->rx_last, RIG_ID(0), RIG_ID(1)));
 	lane->rx_seq = seq;
 	lane->tx_credits = credits;
 }
@@ -372,6 +415,32 @@ START_TEST(remote_message__leaves_the_rest_of_a_lane_to_the_general_way)
 }
 END_TEST
 
+START_TEST(remote_message__leaves_the_rest_of_again_to_the_general_way)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	struct arrival a;
+
+	/* The byte that tells it, and its number. */
+	for (unsigned i = 0; i < 4; i++) {
+		a = arrival_again(lane, 20, 0);
+		a.bytes[i] ^= i == 1 ? 0 : 1;
+		a.ev.len = i == 1 ? RIPC__AGAIN_LEN - 1 : a.ev.len;
+		refused(&a);
+	}
+	/* There was none, or between others. */
+	a = arrival_again(lane, 20, 0);
+	lane->rx_last.known = false;
+	refused(&a);
+	a = arrival_again(lane, 20, 0);
+	lane->rx_last.dest++;
+	refused(&a);
+	a = arrival_again(lane, 20, 0);
+	lane->rx_last.source++;
+	refused(&a);
+	lane->rx_last.known = false;
+}
+END_TEST
+
 START_TEST(remote_message__datagram)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
@@ -428,8 +497,10 @@ int main(void)
 	tcase_add_test(tc, remote_send__says_what_receive_buffers_are_free);
 	tcase_add_test(tc, remote_send__leaves_the_rest_to_the_general_way);
 	tcase_add_test(tc, remote_message__from_a_lane);
+	tcase_add_test(tc, remote_message__again_from_a_lane);
 	tcase_add_test(tc, remote_message__gives_the_receive_buffer_back);
 	tcase_add_test(tc, remote_message__leaves_the_rest_of_a_lane_to_the_general_way);
+	tcase_add_test(tc, remote_message__leaves_the_rest_of_again_to_the_general_way);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("datagram");
 	tcase_add_checked_fixture(tc, setup_datagrams, teardown);

@@ -64,6 +64,29 @@ static void header(const uint8_t *data, size_t size)
 	check(!memcmp(again, data, (size_t)(p - again)));
 }
 
+/* What is taken for AGAIN is a SHORT whose one item is all that follows, and can be put again. */
+static void again(const uint8_t *data, size_t size)
+{
+	static const struct ripc__between last = {true, 1, 2}, nothing;
+	struct ripc__header h;
+	const char *why = NULL;
+	uint8_t lens[4];
+
+	check(ripc__again_decode(&h, data, size, &nothing, 0, lens, &why) && why && *why);
+	why = NULL;
+	if (ripc__again_decode(&h, data, size, &last, 0x12345678, lens, &why)) {
+		check(why && *why);
+		return;
+	}
+	check(h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !h.instance);
+	check(h.dest == 1 && h.source == 2 && h.seq >> 16 == 0x1234);
+	check(h.payload == data + RIPC__AGAIN_LEN && h.payload + h.payload_len == data + size);
+	check(ripc__get_le32(h.lens) == h.payload_len);
+	check(ripc__get_le32(data) == ripc__again_word(h.seq, h.credits));
+	/* One or the other. */
+	check(ripc__header_decode(&h, data, size, &why));
+}
+
 static void hello(const uint8_t *data, size_t size)
 {
 	uint8_t again[RIPC__HELLO_LEN];
@@ -83,6 +106,7 @@ static void hello(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	header(data, size);
+	again(data, size);
 	hello(data, size);
 	return 0;
 }

@@ -36,6 +36,7 @@ enum step {
 	WINDOW,   /* the victim sets a window aside */
 	WRITE,    /* u8 which: the peer writes into memory it was told of, or was not */
 	HELLO,    /* 64 bytes: one more connection request */
+	AGAIN,    /* u8 skew of the number, u8 credits, u8 length, bytes: in place of a header */
 	STEPS,
 };
 
@@ -216,6 +217,17 @@ static void raw(struct run *r)
 
 	take_bytes(r, buf, len);
 	peer_send(r, buf, len);
+}
+
+static void again(struct run *r)
+{
+	uint8_t buf[RIPC__AGAIN_LEN + 255];
+	uint32_t seq = r->seq + take(r), credits = take(r);
+	size_t len = take(r);
+
+	ripc__put_le32(buf, ripc__again_word(seq, credits));
+	take_bytes(r, buf + RIPC__AGAIN_LEN, len);
+	peer_send(r, buf, RIPC__AGAIN_LEN + len);
 }
 
 static void one_more_request(struct run *r)
@@ -423,6 +435,9 @@ static void step(struct run *r)
 		break;
 	case HELLO:
 		one_more_request(r);
+		break;
+	case AGAIN:
+		again(r);
 		break;
 	default:
 		break;

@@ -42,6 +42,7 @@ server=$pid
 ready server "service $id waits"
 expect "a short message" 0 60 ./examples/client $id "good morning"
 expect "a long message" 0 60 ./examples/client $id "$(head -c 100000 /dev/zero | tr '\0' x)"
+expect "short messages one after the other" 0 60 ./tools/ripc-ping -c 3 -i 0 $id
 kill "$server"
 gone "$server" 60
 RIPC_SHORT=udp
@@ -107,6 +108,7 @@ seen "places with their ports" 'ripc_resolver.record.place contains "127.0.0.1, 
 seen "the set-up of a lane" "iwarp_mpa.req && ripc_hello.send_max >= 1968"
 seen "its answer" "iwarp_mpa.rep && ripc_hello.refusal == 0"
 seen "short messages on a lane" "iwarp_ddp && ripc.kind == 1 && ripc.dest == $id"
+seen "short messages again, without a header of their own" "iwarp_ddp && ripc.again && ripc.kind == 1 && ripc.dest == $id"
 seen "their items" 'ripc.item == "good morning"'
 seen "long messages and how they travel" "ripc.kind == 2 && ripc.desc.len == 100000"
 seen "the end of a request" "ripc.kind == 3 && ripc.status == 0"

@@ -387,6 +387,91 @@ START_TEST(decode__random_bytes)
 }
 END_TEST
 
+static const struct ripc__between last = {true, 0x0102030405060708u, 0x1112131415161718u};
+
+START_TEST(again_decode__what_was_put)
+{
+	static const struct {
+		uint32_t seq, due;
+	} numbers[] = {{0, 0},
+		       {7, 7},
+		       {0xffff, 0xffff},
+		       {0x10000, 0x10000},
+		       {0x1234abcd, 0x1234abcd},
+		       {UINT32_MAX, UINT32_MAX},
+		       {6, 7},
+		       {0xffff, 0x10000}};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		for (size_t len = 0; len < 100; len += 33) {
+			uint8_t buf[RIPC__AGAIN_LEN + 100], lens[4];
+			struct ripc__header h;
+			const char *why = NULL;
+
+			memset(&h, 0xff, sizeof(h));
+			ripc__put_le32(buf, ripc__again_word(numbers[i].seq, (uint32_t)i * 50 & 0xff));
+			ck_assert_int_eq(ripc__again_decode(&h, buf, RIPC__AGAIN_LEN + len, &last,
+							    numbers[i].due, lens, &why),
+					 0);
+			ck_assert_uint_eq(h.kind, RIPC__SHORT);
+			ck_assert_uint_eq(h.flags, 0);
+			ck_assert_uint_eq(h.nitems, 1);
+			ck_assert_uint_eq(h.nreturns, 0);
+			ck_assert_ptr_null(h.instance);
+			ck_assert_uint_eq(h.credits, i * 50 & 0xff);
+			ck_assert_uint_eq(h.dest, last.dest);
+			ck_assert_uint_eq(h.source, last.source);
+			/* Who sends the wrong number does not get the right one. */
+			ck_assert_int_eq(h.seq == numbers[i].due, numbers[i].seq == numbers[i].due);
+			ck_assert_ptr_eq(h.payload, buf + RIPC__AGAIN_LEN);
+			ck_assert_uint_eq(h.payload_len, len);
+			ck_assert_uint_eq(ripc__get_le32(h.lens), len);
+		}
+}
+END_TEST
+
+START_TEST(again_decode__nothing_else)
+{
+	static const struct ripc__between nothing;
+	uint8_t buf[RIPC__AGAIN_LEN], lens[4];
+	struct ripc__header h;
+	const char *why;
+
+	ripc__put_le32(buf, ripc__again_word(5, 6));
+	for (size_t len = 0; len < sizeof(buf); len++) {
+		why = NULL;
+		ck_assert_int_eq(ripc__again_decode(&h, buf, len, &last, 5, lens, &why), -EPROTO);
+		ck_assert_str_eq(why, "truncated");
+	}
+	why = NULL;
+	ck_assert_int_eq(ripc__again_decode(&h, buf, sizeof(buf), &nothing, 5, lens, &why), -EPROTO);
+	ck_assert(why && *why);
+	for (unsigned b = 0; b < 256; b++) {
+		buf[0] = (uint8_t)b;
+		ck_assert_int_eq(ripc__again_decode(&h, buf, sizeof(buf), &last, 5, lens, &why),
+				 b == RIPC__AGAIN_MAGIC ? 0 : -EPROTO);
+	}
+}
+END_TEST
+
+/* No header begins as AGAIN does, and none is taken for a header: they are told apart by a byte. */
+START_TEST(again_word__bytes)
+{
+	static const uint8_t want[RIPC__AGAIN_LEN] = {0x61, 0x32, 0x24, 0x23};
+	uint8_t buf[RIPC__PLAIN_LEN] = {0};
+	struct made m;
+	const char *why;
+	struct ripc__header h;
+
+	ripc__put_le32(buf, ripc__again_word(0x21222324, 0x32));
+	ck_assert_mem_eq(buf, want, sizeof(want));
+	ck_assert_int_eq(ripc__header_decode(&h, buf, sizeof(buf), &why), -EPROTO);
+	make(&m, 0, 1, 0, false);
+	ck_assert_uint_ne(m.buf[0], RIPC__AGAIN_MAGIC);
+	ck_assert_uint_eq((RIPC__PLAIN_LEN - RIPC__AGAIN_LEN) % 32, 0);
+}
+END_TEST
+
 START_TEST(header_put__bytes)
 {
 	static const uint8_t want[RIPC__HEADER_LEN] = {
@@ -461,6 +546,9 @@ int main(void)
 	tcase_add_test(tc, decode__long_lengths_that_wrap);
 	tcase_add_test(tc, decode__long_items_travel_in_known_ways);
 	tcase_add_test(tc, decode__random_bytes);
+	tcase_add_test(tc, again_decode__what_was_put);
+	tcase_add_test(tc, again_decode__nothing_else);
+	tcase_add_test(tc, again_word__bytes);
 	tcase_add_test(tc, header_put__bytes);
 	tcase_add_test(tc, desc_put__bytes);
 	tcase_add_test(tc, sizes__largest_header);

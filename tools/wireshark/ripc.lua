@@ -8,7 +8,7 @@
 -- Filters: ripc (messages), ripc_hello (set-up), ripc_resolver, ripc_seal (of datagrams with keys), ripc_confirm (of a lane with keys); ripc.kind == 1, ripc.dest == 42 and so on. What breaks
 -- a rule of the format is marked as malformed: _ws.malformed or ripc.broken.
 
-local HEADER_LEN, DESC_LEN, INSTANCE_LEN = 32, 24, 16
+local HEADER_LEN, AGAIN_LEN, DESC_LEN, INSTANCE_LEN = 32, 4, 24, 16
 local RECORD_LEN, RESOLVER_LEN, HELLO_LEN = 57, 24, 64
 local SEAL_HEAD, CODE_LEN, PROOF_LEN, CONFIRM_LEN = 48, 32, 56, 40
 
@@ -46,6 +46,8 @@ f.nitems = ProtoField.uint16("ripc.nitems", "Items")
 f.dest = ProtoField.uint64("ripc.dest", "Destination service")
 f.source = ProtoField.uint64("ripc.source", "Source service")
 f.seq = ProtoField.uint32("ripc.seq", "Sequence number")
+f.again = ProtoField.uint8("ripc.again", "Header of the last one", base.HEX)
+f.seq_low = ProtoField.uint16("ripc.seq_low", "Sequence number, lower half")
 f.credits = ProtoField.uint16("ripc.credits", "Credits")
 f.nreturns = ProtoField.uint16("ripc.nreturns", "Return buffers")
 f.instance = ProtoField.bytes("ripc.instance", "Instance")
@@ -178,6 +180,48 @@ local function looks_like_message(buf)
 		kinds[buf(3, 1):uint()] ~= nil
 end
 
+-- Of each direction of a connection: between whom the last plain message went, and the lower half of the number that is due; and what each
+-- frame with an AGAIN was told of that. Frames are looked at in order only once.
+local last, due, told = {}, {}, {}
+
+local function way(pinfo)
+	return string.format("%s %d %s %d", tostring(pinfo.src), pinfo.src_port, tostring(pinfo.dst), pinfo.dst_port)
+end
+
+local function looks_again(buf, pinfo)
+	if buf:len() < AGAIN_LEN or buf(0, 1):uint() ~= 0x61 then
+		return false
+	end
+	if pinfo.visited then
+		return told[pinfo.number] ~= nil
+	end
+	return last[way(pinfo)] ~= nil and buf(2, 2):le_uint() == due[way(pinfo)]
+end
+
+local function again(buf, pinfo, root)
+	local tree = root:add(ripc, buf())
+
+	if not pinfo.visited then
+		told[pinfo.number] = last[way(pinfo)]
+		due[way(pinfo)] = (due[way(pinfo)] + 1) % 65536
+	end
+	local between = told[pinfo.number]
+	tree:add(f.again, buf(0, 1))
+	tree:add_le(f.credits, buf(1, 1))
+	tree:add_le(f.seq_low, buf(2, 2))
+	tree:add(f.kind, 1):set_generated()
+	tree:add(f.dest, between.dest):set_generated()
+	tree:add(f.source, between.source):set_generated()
+	if buf:len() > AGAIN_LEN then
+		tree:add(f.item, buf(AGAIN_LEN))
+	end
+	tree:append_text(string.format(", SHORT again, %s -> %s", service_text(between.source), service_text(between.dest)))
+	pinfo.cols.protocol = "RIPC"
+	pinfo.cols.info:set(string.format("SHORT again %s -> %s, seq ..%04x", service_text(between.source),
+		service_text(between.dest), buf(2, 2):le_uint()))
+	return buf:len()
+end
+
 function ripc.dissector(buf, pinfo, root)
 	local tree = root:add(ripc, buf())
 	local kind, flags = buf(3, 1):uint(), buf(4, 2):le_uint()
@@ -185,6 +229,12 @@ function ripc.dissector(buf, pinfo, root)
 	local dest, source = buf(8, 8):le_uint64(), buf(16, 8):le_uint64()
 	local name = kinds[kind] or "?"
 
+	if not pinfo.visited then
+		due[way(pinfo)] = (buf(24, 2):le_uint() + 1) % 65536
+		if kind == 1 and flags == 0 and nitems == 1 and nreturns == 0 then
+			last[way(pinfo)] = { dest = dest, source = source }
+		end
+	end
 	tree:add_le(f.magic, buf(0, 2))
 	tree:add_le(f.version, buf(2, 1))
 	tree:add_le(f.kind, buf(3, 1))
@@ -206,6 +256,10 @@ function ripc.dissector(buf, pinfo, root)
 end
 
 local function message_heuristic(buf, pinfo, root)
+	if looks_again(buf, pinfo) then
+		again(buf, pinfo, root)
+		return true
+	end
 	if not looks_like_message(buf) then
 		return false
 	end

@@ -144,17 +144,29 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	return ep->nheld ? 1 : 0;
 }
 
-int ripc__ib_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			bool more)
+static inline int post_headed(struct ripc__ep *ep, const uint8_t *head, size_t head_len,
+			      const void *payload, size_t len, bool more)
 {
-	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
-	uint32_t all = RIPC__HEAD_LEN + (uint32_t)len;
+	const struct iovec iov[2] = {{(void *)head, head_len}, {(void *)payload, len}};
+	uint32_t all = (uint32_t)(head_len + len);
 
 	/* What is not inline, and what waits for more, is no shorter this way. */
 	if (all > ep->max_inline || all > INLINE_MAX || more || !ep->open || ep->nheld ||
 	    ripc__verbs_sendq_room(&ep->sendq) < SPARE || !ib_uc_settled(ep))
 		return -EAGAIN;
 	return send_inline(ep, iov, 2, all);
+}
+
+int ripc__ib_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			bool more)
+{
+	return post_headed(ep, head, RIPC__HEAD_LEN, payload, len, more);
+}
+
+int ripc__ib_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			bool more)
+{
+	return post_headed(ep, head, RIPC__BRIEF_LEN, payload, len, more);
 }
 
 int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)

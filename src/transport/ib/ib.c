@@ -443,6 +443,7 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.ep_close = ripc__ib_ep_close,
 	.post_send = ripc__ib_post_send,
 	.post_plain = ripc__ib_post_plain,
+	.post_again = ripc__ib_post_again,
 	.post_write = ripc__ib_post_write,
 	.post_read = ripc__ib_post_read,
 	.post_datagram = ripc__ib_post_datagram,

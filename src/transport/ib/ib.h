@@ -408,6 +408,8 @@ void ripc__ib_ep_unblock(struct ripc__ep *ep); /* EV_SENDABLE, if somebody waits
 int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
 int ripc__ib_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			bool more);
+int ripc__ib_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			bool more);
 int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

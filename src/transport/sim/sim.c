@@ -263,6 +263,14 @@ static int sim_fd(struct ripc__transport *t)
 	return t->net->fd;
 }
 
+static int sim_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			  bool more)
+{
+	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
+
+	return ripc__sim_post_send(ep, iov, 2, more);
+}
+
 /* The descriptor belongs to the network, not to the transport. */
 static void sim_forked(struct ripc__transport *t)
 {
@@ -284,6 +292,7 @@ const struct ripc__transport_ops ripc__transport_sim = {
 	.reject = ripc__sim_reject,
 	.ep_close = ripc__sim_ep_close,
 	.post_send = ripc__sim_post_send,
+	.post_again = sim_post_again,
 	.post_write = ripc__sim_post_write,
 	.post_read = ripc__sim_post_read,
 	.post_datagram = ripc__sim_post_datagram,

@@ -254,6 +254,14 @@ int ripc__soft_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *
 	return ripc__soft_post_send(ep, iov, 2, more);
 }
 
+int ripc__soft_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			  bool more)
+{
+	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
+
+	return ripc__soft_post_send(ep, iov, 2, more);
+}
+
 static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 		       size_t len)
 {

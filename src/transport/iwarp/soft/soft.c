@@ -559,6 +559,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.ep_close = ripc__soft_ep_close,
 	.post_send = ripc__soft_post_send,
 	.post_plain = ripc__soft_post_plain,
+	.post_again = ripc__soft_post_again,
 	.post_write = ripc__soft_post_write,
 	.post_read = ripc__soft_post_read,
 	.moved = ripc__soft_moved,

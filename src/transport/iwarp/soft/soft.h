@@ -247,6 +247,8 @@ void ripc__soft_ep_close(struct ripc__ep *ep);
 int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
 int ripc__soft_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			  bool more);
+int ripc__soft_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			  bool more);
 int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

@@ -415,6 +415,14 @@ int ripc__iwv_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *p
 	return ripc__iwv_post_send(ep, iov, 2, more);
 }
 
+int ripc__iwv_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			 bool more)
+{
+	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
+
+	return ripc__iwv_post_send(ep, iov, 2, more);
+}
+
 static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const struct ripc__mr *mr,
 			 const void *local, size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {

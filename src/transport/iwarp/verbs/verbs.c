@@ -538,6 +538,7 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.ep_close = ripc__iwv_ep_close,
 	.post_send = ripc__iwv_post_send,
 	.post_plain = ripc__iwv_post_plain,
+	.post_again = ripc__iwv_post_again,
 	.post_write = ripc__iwv_post_write,
 	.post_read = ripc__iwv_post_read,
 	.post_datagram = vt_post_datagram,

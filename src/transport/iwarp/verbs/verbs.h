@@ -261,6 +261,8 @@ void ripc__iwv_ep_close(struct ripc__ep *ep);
 int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
 int ripc__iwv_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			 bool more);
+int ripc__iwv_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			 bool more);
 /* Posts what is held back, all at once. Return: 0, or -ENOTCONN: refused, and the connection is over. */
 int ripc__iwv_push(struct iwv_conn *conn);
 int ripc__iwv_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
