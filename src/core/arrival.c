@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A long message arrives: what it may say, which of its items are here already, and its place among those of its peer. */
+#include "core/copy.h"
 #include "core/handover.h"
 #include "core/lane.h"
 #include "core/message.h"
@@ -47,7 +48,7 @@ static int item_here(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t 
 		return -ENOBUFS;
 	}
 	if (bytes)
-		memcpy(it->base, bytes, it->len);
+		ripc__copy(it->base, bytes, it->len);
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/prepare.h"
+#include "core/copy.h"
 #include "core/handover.h"
 #include "core/lane.h"
 #include "core/peer.h"
@@ -41,7 +42,7 @@ static void item_copy(struct ripc_request *r, struct ripc__request_item *it)
 	it->copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	if (!it->copy)
 		return;
-	memcpy(it->copy->base, it->base, it->len);
+	ripc__copy(it->copy->base, it->base, it->len);
 	it->base = it->copy->base;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/request.h"
+#include "core/copy.h"
 #include "core/handover.h"
 #include "core/lane.h"
 #include "core/peer.h"
@@ -19,7 +20,7 @@ static void item_fill(struct ripc__request_item *it)
 {
 	if (!it->stage || it->filled)
 		return;
-	memcpy(it->stage->region->base, it->base, it->len);
+	ripc__copy(it->stage->region->base, it->base, it->len);
 	it->filled = true;
 }
 
