@@ -2,6 +2,7 @@
 /* Return buffers, the side of the peer that they are offered to. Their owner's: returns.c. */
 #include "core/lane.h"
 #include "core/peer.h"
+#include "core/request.h"
 
 #include <stdlib.h>
 
@@ -22,18 +23,56 @@ void ripc__offers_drop(struct ripc__dest *d)
 	d->noffers = 0;
 }
 
-void ripc__offer_release(struct ripc *ctx, struct ripc__dest *d, struct ripc__offer *o, bool used)
+void ripc__offer_release(struct ripc__lane *lane, struct ripc__dest *d, struct ripc__offer *o,
+			 bool used)
 {
 	o->writing = false;
-	if (o->orphan) {
-		free(o);
+	if (!used && !o->revoked && !o->orphan)
+		return;
+	if (o->revoked && lane && lane->state == RIPC__LANE_UP)
+		ripc__lane_word(lane, RIPC__REVOKED, 0, 0, o->desc.how, 0);
+	if (!o->orphan) {
+		ripc__list_del(&o->link);
+		d->noffers--;
+	}
+	free(o);
+}
+
+/* The one of an id that a message on its way over the lane is written to, or was: it may be no destination's any more. */
+static struct ripc__offer *offer_in_use(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->peer->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		for (unsigned i = 0; r->lane == lane && i < r->nitems; i++)
+			if (r->items[i].offer && r->items[i].offer->desc.how == id)
+				return r->items[i].offer;
+	}
+	return NULL;
+}
+
+void ripc__offer_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t id)
+{
+	struct ripc__offer *o = NULL;
+	struct ripc__list *n;
+
+	if (d && d->peer == lane->peer)
+		ripc__list_for_each (n, &d->offers) {
+			o = ripc__list_entry(n, struct ripc__offer, link);
+			if (o->desc.how == id)
+				break;
+			o = NULL;
+		}
+	if (!o)
+		o = offer_in_use(lane, id);
+	if (!o) {
+		/* Never kept, or used: the message that used it went before this answer. */
+		ripc__lane_word(lane, RIPC__REVOKED, 0, 0, id, 0);
 		return;
 	}
-	if (!used && !o->revoked)
-		return;
-	if (o->revoked && d->peer && d->peer->lane)
-		ripc__lane_word(d->peer->lane, RIPC__REVOKED, 0, 0, o->desc.how, 0);
-	ripc__list_del(&o->link);
-	free(o);
-	d->noffers--;
+	o->revoked = true;
+	if (!o->writing)
+		ripc__offer_release(lane, d, o, false);
 }

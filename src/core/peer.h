@@ -173,7 +173,10 @@ void ripc__peers_free(struct ripc *ctx);
 
 /* offer.c: forgets all that the peer has offered for a destination. */
 void ripc__offers_drop(struct ripc__dest *d);
-/* Nobody writes to a return buffer any longer. It stays on offer unless it was used or is revoked. */
-void ripc__offer_release(struct ripc *ctx, struct ripc__dest *d, struct ripc__offer *o, bool used);
+/* Nobody writes to a return buffer over this lane any longer. It stays on offer unless it was used or is revoked. lane: NULL if it is gone. */
+void ripc__offer_release(struct ripc__lane *lane, struct ripc__dest *d, struct ripc__offer *o,
+			 bool used);
+/* Its owner wants it back: it is told when nobody writes to it any longer. d: of the service that it was offered for, or NULL. */
+void ripc__offer_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t id);
 
 #endif

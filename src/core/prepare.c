@@ -122,7 +122,7 @@ void ripc__request_unprepare(struct ripc_request *r, bool used)
 		ripc__loan_end(it);
 		/* When its lane is gone the offer will be, too. */
 		if (it->offer)
-			ripc__offer_release(r->ctx, r->dest, it->offer,
+			ripc__offer_release(r->lane, r->dest, it->offer,
 					    used && r->lane->state == RIPC__LANE_UP);
 		it->offer = NULL;
 	}

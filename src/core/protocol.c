@@ -281,26 +281,6 @@ static void credit_arrived(struct ripc__lane *lane, const struct ripc__header *h
 		ripc__wake(lane->ctx, &d->waitq);
 }
 
-static void revoke_arrived(struct ripc__lane *lane, const struct ripc__header *h)
-{
-	struct ripc__dest *d = ripc__dest_find(lane->ctx, h->source);
-	struct ripc__list *n;
-
-	if (d && d->peer == lane->peer)
-		ripc__list_for_each (n, &d->offers) {
-			struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
-
-			if (o->desc.how != h->u[0])
-				continue;
-			o->revoked = true;
-			if (!o->writing)
-				ripc__offer_release(lane->ctx, d, o, false);
-			return;
-		}
-	/* Never kept, or used: the message that used it went before this answer. */
-	ripc__lane_word(lane, RIPC__REVOKED, 0, 0, h->u[0], 0);
-}
-
 static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__return *r = ripc__return_find(lane->ctx, h->u[0]);
@@ -347,7 +327,7 @@ control_message(struct ripc__lane *lane, const struct ripc__header *h)
 		ripc__lane_word(lane, RIPC__PONG, 0, 0, h->u[0], 0);
 		break;
 	case RIPC__REVOKE:
-		revoke_arrived(lane, h);
+		ripc__offer_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);
 		break;
 	case RIPC__REVOKED:
 		revoked_arrived(lane, h);

@@ -594,7 +594,7 @@ void ripc__request_free(struct ripc_request *r)
 		if (r->items[i].local)
 			ripc__local_release(r->ctx, r->lane->tp, r->items[i].local);
 		if (r->items[i].offer)
-			ripc__offer_release(r->ctx, r->dest, r->items[i].offer, false);
+			ripc__offer_release(NULL, r->dest, r->items[i].offer, false);
 	}
 	ripc__list_del(&r->held);
 	free(r->detail);

@@ -388,6 +388,38 @@ START_TEST(moved__while_sent_and_then_the_lane_is_gone)
 }
 END_TEST
 
+/* The destination is another, perhaps, while a message is being written into a return buffer: nobody gets that back before it is through. */
+START_TEST(moved__while_it_is_written)
+{
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_request *r;
+
+	again(2, slow);
+	rig_connect(&rig, 0, 1);
+	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], LARGE), LARGE};
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
+	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
+	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	OK(ripc_buf_free(rig.ctx[1], back.iov_base));
+	if (_i) {
+		rig_run(&rig, 1);
+		ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
+		RC(-ECANCELED, ripc_request_cancel(&r, 5000));
+		rig_expect_none(&rig, 1);
+	} else {
+		OK(ripc_request_wait(&r, 5000));
+		rig_expect(&rig, 1, LARGE, 1);
+	}
+	rig_run(&rig, 100);
+	ck_assert_uint_eq(rig.ctx[1]->memory.nreturns, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+}
+END_TEST
+
 START_TEST(service_closed__its_requests_are_withdrawn)
 {
 	struct ripc_request *r[3];
@@ -432,6 +464,7 @@ int main(void)
 	tcase_add_test(tc, moved__while_waiting_for_credit);
 	tcase_add_test(tc, moved__ends_what_is_behind);
 	tcase_add_test(tc, moved__while_sent_and_then_the_lane_is_gone);
+	tcase_add_loop_test(tc, moved__while_it_is_written, 0, 2);
 	tcase_add_test(tc, service_closed__its_requests_are_withdrawn);
 	suite_add_tcase(suite, tc);
 	return test_main("core/withdraw", suite);
