@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 void ripc__verbs_fork_safe(void)
@@ -153,22 +155,53 @@ static int device_init(struct ripc__verbs_device *d)
 	return 0;
 }
 
+static pthread_mutex_t adopted_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ripc__verbs_device *adopted; /* of all contexts of the process */
+
 int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *ctx, unsigned index)
 {
 	int rc;
 
 	*d = (struct ripc__verbs_device){.ctx = ctx, .index = index};
-	rc = device_init(d);
-	if (rc)
+	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (d->wake_fd < 0)
+		rc = ripc__fail(-errno, "%s: no descriptor for its events: %s",
+				ibv_get_device_name(ctx->device), strerror(errno));
+	else
+		rc = device_init(d);
+	if (rc) {
+		if (d->wake_fd >= 0)
+			close(d->wake_fd);
+		d->wake_fd = -1;
 		d->ctx = NULL;
-	return rc;
+		return rc;
+	}
+	pthread_mutex_lock(&adopted_lock);
+	d->next = adopted;
+	adopted = d;
+	pthread_mutex_unlock(&adopted_lock);
+	return 0;
+}
+
+static void abandon(struct ripc__verbs_device *d)
+{
+	struct ripc__verbs_device **at = &adopted;
+
+	pthread_mutex_lock(&adopted_lock);
+	while (*at && *at != d)
+		at = &(*at)->next;
+	if (*at)
+		*at = d->next;
+	pthread_mutex_unlock(&adopted_lock);
+	close(d->wake_fd);
+	d->wake_fd = -1;
 }
 
 int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *device, unsigned index)
 {
 	int rc;
 
-	*d = (struct ripc__verbs_device){.index = index, .own = true};
+	*d = (struct ripc__verbs_device){.index = index, .own = true, .wake_fd = -1};
 	errno = 0;
 	d->ctx = ibv_open_device(device);
 	if (!d->ctx)
@@ -190,6 +223,8 @@ void ripc__verbs_device_close(struct ripc__verbs_device *d)
 		return;
 	while (ripc__verbs_event(d, &ev))
 		;
+	if (!d->own)
+		abandon(d);
 	if (d->pd && ibv_dealloc_pd(d->pd))
 		ripc__log(d->gone ? RIPC_LOG_DEBUG : RIPC_LOG_WARN,
 			  "%s: its protection domain is still in use at the end: %s", d->name,
@@ -204,6 +239,8 @@ void ripc__verbs_device_forked(struct ripc__verbs_device *d)
 {
 	if (!d->ctx)
 		return;
+	if (d->wake_fd >= 0)
+		close(d->wake_fd);
 	if (d->ctx->async_fd >= 0)
 		close(d->ctx->async_fd);
 	if (d->ctx->cmd_fd >= 0)
@@ -217,44 +254,130 @@ bool ripc__verbs_device_removed(struct ripc__verbs_device *d)
 	return d->gone;
 }
 
-bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+/* What an event means, and for people. */
+static struct ripc__verbs_event meaning(const struct ibv_async_event *async)
+{
+	struct ripc__verbs_event ev = {.text = ibv_event_type_str(async->event_type)};
+
+	switch (async->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_PATH_MIG_ERR:
+		ev.trouble = RIPC__VERBS_QP_FATAL;
+		ev.qp = async->element.qp;
+		break;
+	case IBV_EVENT_PORT_ERR:
+		ev.trouble = RIPC__VERBS_PORT_DOWN;
+		ev.port = (uint8_t)async->element.port_num;
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		ev.trouble = RIPC__VERBS_PORT_UP;
+		ev.port = (uint8_t)async->element.port_num;
+		break;
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+		ev.trouble = RIPC__VERBS_PORT_CHANGED;
+		ev.port = (uint8_t)async->element.port_num;
+		break;
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_DEVICE_FATAL:
+		ev.trouble = RIPC__VERBS_DEVICE_GONE;
+		break;
+	default:
+		ev.trouble = RIPC__VERBS_NONE;
+		break;
+	}
+	return ev;
+}
+
+/* Whether an event of the context of d, not acknowledged yet, is about d. Until then what it is about is there. */
+static bool concerns(const struct ibv_async_event *async, const struct ripc__verbs_device *d)
+{
+	switch (async->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_PATH_MIG_ERR:
+		return async->element.qp->pd == d->pd;
+	case IBV_EVENT_CQ_ERR:
+		return async->element.cq->cq_context == d;
+	case IBV_EVENT_SRQ_ERR:
+		return async->element.srq->pd == d->pd;
+	default:
+		return true;
+	}
+}
+
+static void hand_over(struct ripc__verbs_device *d, const struct ripc__verbs_event *ev)
+{
+	if (ev->trouble == RIPC__VERBS_NONE)
+		return;
+	d->handed[ev->trouble] = *ev;
+	d->handed[ev->trouble].qp = NULL;
+	if (!d->told)
+		eventfd_write(d->wake_fd, 1);
+	d->told |= 1u << ev->trouble;
+}
+
+/* What others have read for d. */
+static bool handed(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+{
+	eventfd_t count;
+
+	for (unsigned i = 0; i < RIPC__VERBS_TROUBLES; i++) {
+		if (!(d->told & 1u << i))
+			continue;
+		*ev = d->handed[i];
+		d->told &= ~(1u << i);
+		if (!d->told)
+			eventfd_read(d->wake_fd, &count);
+		return true;
+	}
+	return false;
+}
+
+/* Reads until there is one for d, and gives the others theirs. */
+static bool shared_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+{
+	struct ibv_async_event async;
+	bool ours = false;
+
+	while (!ours && !ibv_get_async_event(d->ctx, &async)) {
+		*ev = meaning(&async);
+		ours = concerns(&async, d);
+		for (struct ripc__verbs_device *o = adopted; o; o = o->next)
+			if (o != d && o->ctx == d->ctx && concerns(&async, o))
+				hand_over(o, ev);
+		ibv_ack_async_event(&async);
+	}
+	return ours;
+}
+
+static bool own_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
 {
 	struct ibv_async_event async;
 
 	if (ibv_get_async_event(d->ctx, &async))
 		return false;
-	*ev = (struct ripc__verbs_event){.text = ibv_event_type_str(async.event_type)};
-	switch (async.event_type) {
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_PATH_MIG_ERR:
-		ev->trouble = RIPC__VERBS_QP_FATAL;
-		ev->qp = async.element.qp;
-		break;
-	case IBV_EVENT_PORT_ERR:
-		ev->trouble = RIPC__VERBS_PORT_DOWN;
-		ev->port = (uint8_t)async.element.port_num;
-		break;
-	case IBV_EVENT_PORT_ACTIVE:
-		ev->trouble = RIPC__VERBS_PORT_UP;
-		ev->port = (uint8_t)async.element.port_num;
-		break;
-	case IBV_EVENT_LID_CHANGE:
-	case IBV_EVENT_GID_CHANGE:
-		ev->trouble = RIPC__VERBS_PORT_CHANGED;
-		ev->port = (uint8_t)async.element.port_num;
-		break;
-	case IBV_EVENT_CQ_ERR:
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_DEVICE_FATAL:
-		ev->trouble = RIPC__VERBS_DEVICE_GONE;
-		d->gone = true;
-		break;
-	default:
-		ev->trouble = RIPC__VERBS_NONE;
-		break;
-	}
+	*ev = meaning(&async);
 	ibv_ack_async_event(&async);
 	return true;
+}
+
+bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+{
+	bool found;
+
+	if (d->own) {
+		found = own_event(d, ev);
+	} else {
+		pthread_mutex_lock(&adopted_lock);
+		found = handed(d, ev) || shared_event(d, ev);
+		pthread_mutex_unlock(&adopted_lock);
+	}
+	if (found && ev->trouble == RIPC__VERBS_DEVICE_GONE)
+		d->gone = true;
+	return found;
 }

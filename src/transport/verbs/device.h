@@ -19,6 +19,25 @@ enum ripc__verbs_kind {
 	RIPC__VERBS_IWARP, /* iWARP adapters and SoftiWARP */
 };
 
+/* What a device may report by itself. */
+enum ripc__verbs_trouble {
+	RIPC__VERBS_NONE,         /* nothing that matters */
+	RIPC__VERBS_PORT_DOWN,    /* port: it is not active any more */
+	RIPC__VERBS_PORT_UP,      /* port: it is active again */
+	RIPC__VERBS_PORT_CHANGED, /* port: its LID or GIDs are others now */
+	RIPC__VERBS_QP_FATAL,     /* qp: in error */
+	RIPC__VERBS_DEVICE_GONE,  /* d->gone is set */
+};
+
+#define RIPC__VERBS_TROUBLES (RIPC__VERBS_DEVICE_GONE + 1)
+
+struct ripc__verbs_event {
+	enum ripc__verbs_trouble trouble;
+	struct ibv_qp *qp;
+	uint8_t port;
+	const char *text; /* for people, constant */
+};
+
 /* An open device. */
 struct ripc__verbs_device {
 	struct ibv_context *ctx; /* NULL: not open */
@@ -29,6 +48,14 @@ struct ripc__verbs_device {
 	bool own;       /* ctx is ours to close; librdmacm keeps those it opens */
 	bool gone;      /* removed, or failed for good: everything on it is lost */
 	bool sink_remote_write; /* the target of a read must be registered for remote writing (iWARP adapters) */
+	/*
+	 * librdmacm has one context of a device for the whole process, whose events anybody may read: who reads one that is another's
+	 * hands it over. Adopted devices only; under a lock of their own, the last in the order but for the log's.
+	 */
+	struct ripc__verbs_device *next; /* in the list of all that are adopted */
+	int wake_fd;   /* an eventfd, readable while there is something in told; -1: none */
+	unsigned told; /* bit n: handed[n] is there */
+	struct ripc__verbs_event handed[RIPC__VERBS_TROUBLES]; /* by kind, the last of each; qp is NULL */
 };
 
 /*
@@ -66,26 +93,10 @@ void ripc__verbs_device_forked(struct ripc__verbs_device *d);
  */
 bool ripc__verbs_device_removed(struct ripc__verbs_device *d);
 
-/* What a device may report by itself. */
-enum ripc__verbs_trouble {
-	RIPC__VERBS_NONE,         /* nothing that matters */
-	RIPC__VERBS_PORT_DOWN,    /* port: it is not active any more */
-	RIPC__VERBS_PORT_UP,      /* port: it is active again */
-	RIPC__VERBS_PORT_CHANGED, /* port: its LID or GIDs are others now */
-	RIPC__VERBS_QP_FATAL,     /* qp: in error */
-	RIPC__VERBS_DEVICE_GONE,  /* d->gone is set */
-};
-
-struct ripc__verbs_event {
-	enum ripc__verbs_trouble trouble;
-	struct ibv_qp *qp;
-	uint8_t port;
-	const char *text; /* for people, constant */
-};
-
 /*
- * Takes one event from ctx->async_fd, which is readable then, and acknowledges it: no event ever keeps the destruction of
- * a queue waiting. Return: whether there was one.
+ * Takes one event from ctx->async_fd, which is readable then, or that another has read there (wake_fd), and acknowledges it: no
+ * event ever keeps the destruction of a queue waiting. Those of the application's own objects on a context of librdmacm are lost.
+ * Return: whether there was one.
  */
 bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev);
 

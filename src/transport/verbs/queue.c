@@ -99,7 +99,8 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 		ripc__verbs_cq_fini(cq);
 		return ripc__fail(-err, "%s: its completion channel: %s", device->name, strerror(err));
 	}
-	cq->cq = ibv_create_cq(device->ctx, (int)entries, cq, cq->channel, 0);
+	/* By its argument an event of it is known as the device's. */
+	cq->cq = ibv_create_cq(device->ctx, (int)entries, device, cq->channel, 0);
 	if (!cq->cq) {
 		int err = errno ? errno : ENOMEM;
 

@@ -76,6 +76,7 @@ static void nic_empty(struct iwv_nic *nic)
 	}
 	nic->ncqs = 0;
 	ripc__iwv_unwatch(t, nic->dev.ctx->async_fd);
+	ripc__iwv_unwatch(t, nic->dev.wake_fd);
 	ripc__verbs_regions_lose(&t->regions, &nic->dev);
 	/* What was received may still be looked at: the memory stays until the end. */
 	ripc__verbs_pool_lose(&nic->big);
@@ -187,6 +188,8 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_nic **fou
 	ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
 	ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
 	rc = ripc__iwv_watch(t, ctx->async_fd, IWV_ASYNC, t->nnics);
+	if (!rc)
+		rc = ripc__iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, t->nnics);
 	if (rc) {
 		rc = ripc__fail(rc, "iwarp/verbs: %s cannot be watched", nic->dev.name);
 		ripc__verbs_device_close(&nic->dev);
