@@ -202,7 +202,7 @@ if measured ud_poll siw_poll rc_poll; then
 		row "siw, udp, $wait; plain UDP" siwudp_$wait udp_$wait r_siwudp_$wait "<= 1.15"
 		row "iwarp/soft, $wait" soft_$wait none none
 	done
-	for pair in "ud:UD on rxe:\`ib_send_lat -c UD -s 116\`" "rc:RC on rxe:\`ib_send_lat -c RC -s 100\`" "siw:siw, rdma:\`ib_send_lat -R -s 100\`"; do
+	for pair in "ud:UD on rxe:\`ib_send_lat -c UD -s 116\`" "rc:RC on rxe:\`ib_send_lat -c RC -s 68\`" "siw:siw, rdma:\`ib_send_lat -R -s 68\`"; do
 		name=${pair%%:*} pair=${pair#*:}
 		row "${pair%:*}, poll; as many bytes as with our headers, ${pair#*:}" "${name}_poll" "pf_${name}w_poll" "r_${name}w_poll"
 	done

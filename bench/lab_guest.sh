@@ -169,11 +169,11 @@ part_short()
 		mine soft_$wait $wait transports=iwarp/soft short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
 			figure soft_$wait "$(result .rtt_us.p50)"
 	done
-	# As many bytes as ours are with their headers (36, by datagram 52): from 79 on the guest's kernel takes another way for rxe's
+	# As many bytes as ours are with what stands before them (4, by datagram 52): from 79 on the guest's kernel takes another way for rxe's
 	# checksums, which is dear in an emulator.
 	pf_lat pf_udw_poll ib_send_lat $roce "${rxe[@]}" -c UD -s 116 -n "$(n 5000)"
-	pf_lat pf_rcw_poll ib_send_lat $roce "${rxe[@]}" -c RC -s 100 -n "$(n 5000)"
-	pf_lat pf_siww_poll ib_send_lat $iwarp "${siw[@]}" -s 100 -n "$(n 5000)"
+	pf_lat pf_rcw_poll ib_send_lat $roce "${rxe[@]}" -c RC -s 68 -n "$(n 5000)"
+	pf_lat pf_siww_poll ib_send_lat $iwarp "${siw[@]}" -s 68 -n "$(n 5000)"
 }
 
 # The ping-pong of the theses: 50 to 1400 bytes, beside blocking TCP. Every other size first: what there is no time for is then
