@@ -102,7 +102,8 @@ static int post_recv(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
 
 int ripc__iwv_conn_qp(struct iwv_conn *conn)
 {
-	static const uint32_t inline_sizes[] = {CONN_INLINE_MAX, 128, 64, 0};
+	/* 80 is what SoftiWARP has room for. */
+	static const uint32_t inline_sizes[] = {CONN_INLINE_MAX, 128, 80, 64, 0};
 	struct iwv_nic *nic = conn->nic;
 	int rc = -EINVAL;
 
@@ -119,7 +120,8 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 	ripc__verbs_sendq_signal(&conn->tx, conn->t->signal_every);
 	/* No query tells how much a device takes inline: the first queue pair finds out. */
 	rc = nic->inline_known ? create_qp(conn, nic->inline_max) : -EINVAL;
-	for (unsigned i = 0; i < 4 && !nic->inline_known; i++) {
+	for (unsigned i = 0; i < sizeof(inline_sizes) / sizeof(*inline_sizes) && !nic->inline_known;
+	     i++) {
 		rc = create_qp(conn, inline_sizes[i]);
 		nic->inline_known = !rc;
 		nic->inline_max = ripc__verbs_inline(inline_sizes[i], conn->t->inline_bytes);
