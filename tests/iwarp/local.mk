@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 check_PROGRAMS += tests/iwarp/test_udp
-tests_iwarp_test_udp_SOURCES = tests/iwarp/test_udp.c
+tests_iwarp_test_udp_SOURCES = tests/iwarp/test_udp.c tests/iwarp/ports.c tests/iwarp/ports.h
 tests_iwarp_test_udp_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_iwarp_test_udp_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_iwarp_test_udp_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/iwarp/test_line
+tests_iwarp_test_line_SOURCES = tests/iwarp/test_line.c tests/iwarp/ports.c tests/iwarp/ports.h
+tests_iwarp_test_line_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_iwarp_test_line_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_iwarp_test_line_LDADD = $(TEST_LIBS)
 # It decides what happens between bind() and connect().
-tests_iwarp_test_udp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connect
+tests_iwarp_test_line_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connect
 
 if HAVE_VERBS
 EXTRA_PROGRAMS += tests/iwarp/test_verbs
