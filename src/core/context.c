@@ -385,6 +385,7 @@ static void context_end(struct ripc *ctx, bool kindly)
 	struct ripc__list *n;
 
 	if (kindly) {
+		ripc__done_release(ctx);
 		ripc__groups_leave(ctx);
 		linger(ctx);
 		say_goodbye(ctx);

@@ -12,6 +12,7 @@
 #include "auth/key.h"
 #include "core/buffer.h"
 #include "core/clock.h"
+#include "core/done.h"
 #include "core/hooks.h"
 #include "core/list.h"
 #include "core/lock.h"
@@ -76,6 +77,7 @@ struct ripc {
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
 	struct ripc__plain plain;   /* the ways of the last plain messages */
+	struct ripc__done done;     /* the DONE that is due */
 	struct ripc__memory memory; /* buffers, windows, return buffers */
 
 	uint64_t requests_started; /* numbers them */

@@ -42,6 +42,7 @@ void ripc__lane_close(struct ripc__lane *lane)
 			ctx->live &= ~(1u << lane->tp);
 	}
 	lane->ep = NULL;
+	ripc__done_lane_gone(lane);
 	ripc__stages_lane_gone(lane);
 	ripc__handover_lane_gone(lane);
 	while ((n = ripc__list_first(&lane->control))) {
@@ -331,6 +332,8 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 
 	if (lane->state != RIPC__LANE_UP)
 		return;
+	if (lane->ctx->done.lane == lane)
+		ripc__done_release(lane->ctx);
 	if (ripc__list_empty(&lane->control) && may_send(lane, false) &&
 	    !post(lane, bytes, len, NULL, 0, false))
 		return;

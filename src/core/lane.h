@@ -75,6 +75,7 @@ struct ripc__lane {
 	struct ripc__shake *shake; /* with keys: the handshake, until it is over; else NULL */
 	bool active;               /* we connected */
 	unsigned loan_round;       /* counts the looks at what is lent */
+	int answers; /* long messages in a row that the application answered soon; below 0: that, less what done.c waits for */
 	bool starved; /* somebody found no credit or no room: tell them when there is some */
 	bool doomed;  /* to be closed by the next timer: a control message found no memory */
 	bool idle;    /* nothing hangs on its life: silence is no fault */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += include/ripc.h src/core/appbuffer.c src/core/arrival.c src/core/buffer.c src/core/buffer.h src/core/clock.h \
-	src/core/connect.c src/core/context.c src/core/context.h src/core/copy.h src/core/finished.c src/core/flow.c src/core/group.c \
+	src/core/connect.c src/core/context.c src/core/context.h src/core/copy.h src/core/done.c src/core/done.h \
+	src/core/finished.c src/core/flow.c src/core/group.c \
 	src/core/group.h src/core/groupcast.c src/core/handover.c src/core/handover.h \
 	src/core/hooks.h src/core/info.c src/core/keeper.c src/core/keeper.h src/core/lane.c \
 	src/core/lane.h src/core/list.h src/core/lock.c src/core/lock.h src/core/log.c src/core/log.h src/core/member.c src/core/member.h src/core/message.c \

@@ -10,6 +10,7 @@
 #include "core/message.h"
 #include "core/peer.h"
 #include "core/remote.h"
+#include "core/request.h"
 #include "core/send.h"
 #include "core/service.h"
 #include "wire/bytes.h"
@@ -103,8 +104,9 @@ static struct ripc__lane *way_out(const struct ripc_service *s, uint64_t dest)
 	const struct ripc__transport_ops *ops;
 	struct ripc__lane *lane;
 
+	/* What is held has to be carried, or to go before it. */
 	if (!d || d->state != RIPC__DEST_KNOWN || ctx->datagrams || ctx->closing ||
-	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest))
+	    ctx->done.held || s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest))
 		return NULL;
 	lane = d->peer->lane;
 	if (!lane || !d->credit || lane->blocked || lane->counts || lane->rx_depth ||
@@ -129,6 +131,7 @@ static bool __attribute__((noinline)) know_out(struct ripc_service *s, uint64_t 
 	lane = way_out(s, dest);
 	if (!lane)
 		return false;
+	ripc__done_answered(lane);
 	ops = s->ctx->tp[lane->tp].ops;
 	*out = (struct ripc__plain_out){
 		.s = s,
@@ -214,15 +217,19 @@ int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *i
 
 /* ---- receiving ---- */
 
+/* Whether a thread that does not drive may look. */
+static bool may_look(struct ripc *ctx)
+{
+	return !ctx->closing && !ctx->hooks.now && !ctx->in_progress &&
+	       !atomic_load_explicit(&ctx->driver, memory_order_relaxed);
+}
+
 /* Whether a plain message for s, if one comes, may be given to the caller at once. */
 static bool may_take(const struct ripc_service *s)
 {
-	struct ripc *ctx = s->ctx;
-
 	/* Long messages that wait for room in the queue take the general way. */
 	return s->state == RIPC__SERVICE_ACTIVE && !s->first && ripc__list_empty(&s->longs) &&
-	       !ctx->closing && !ctx->hooks.now && !ctx->in_progress &&
-	       !atomic_load_explicit(&ctx->driver, memory_order_relaxed);
+	       may_look(s->ctx);
 }
 
 /* The flow in which plain messages come to s over a lane, or NULL. */
@@ -336,6 +343,16 @@ static struct ripc__message *plain(struct ripc_service *s, unsigned tp, struct r
 	return m;
 }
 
+/* An event that take() has brought goes the general way. */
+static void general(struct ripc *ctx, unsigned tp, struct ripc__message *m,
+		    const struct ripc__event *ev)
+{
+	/* The room it lies in is nobody's meanwhile. */
+	ripc__message_pop(ctx);
+	ripc__round_event(ctx, tp, ev);
+	ripc__message_drop(m);
+}
+
 /*
  * An event that take() has brought and that is not the next plain message of those known. Return: a message for s; NULL: it was for
  * somebody else, or more than a plain message.
@@ -355,10 +372,7 @@ came(struct ripc_service *s, unsigned tp, struct ripc__message *m, const struct 
 		ripc__list_add(&ctx->messages, &found->held);
 		return found;
 	}
-	/* The room it lies in is nobody's meanwhile. */
-	ripc__message_pop(ctx);
-	ripc__round_event(ctx, tp, ev);
-	ripc__message_drop(m);
+	general(ctx, tp, m, ev);
 	return NULL;
 }
 
@@ -401,10 +415,12 @@ take_known(struct ripc_service *s, bool *some)
 	return m;
 }
 
-/* Looks at the endpoints that spoke last. Return: as take_known(). */
-static struct ripc__message *take_any(struct ripc_service *s, bool *some)
+/*
+ * Looks at the endpoints that spoke last, for a message for s; NULL: for anything. Return: as take_known(); what is for nobody in particular
+ * has gone the general way.
+ */
+static struct ripc__message *take_any(struct ripc *ctx, struct ripc_service *s, bool *some)
 {
-	struct ripc *ctx = s->ctx;
 	struct ripc__message *m = ripc__message_next(ctx);
 
 	if (RIPC__UNLIKELY(!m))
@@ -418,7 +434,10 @@ static struct ripc__message *take_any(struct ripc_service *s, bool *some)
 		    !ops->take(ctx->tp[tp].t, ripc__message_room(m), RIPC__MESSAGE_ROOM, &ev))
 			continue;
 		*some = true;
-		return came(s, tp, m, &ev);
+		if (s)
+			return came(s, tp, m, &ev);
+		general(ctx, tp, m, &ev);
+		return NULL;
 	}
 	return NULL;
 }
@@ -458,6 +477,21 @@ static bool looks_on(struct ripc *ctx, unsigned looks, int timeout_ms, uint64_t 
 	return ctx->now_ns - *since_ns < STAY_NS;
 }
 
+/* There was nothing yet. */
+static void begin_looks(struct ripc *ctx)
+{
+	if (RIPC__UNLIKELY(ctx->done.lane))
+		ripc__done_unanswered(ctx);
+	/*
+	 * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. Where the last look is
+	 * longer ago than that, the time is read, and so it is in each whole round.
+	 */
+	if (!atomic_load_explicit(&ctx->driven, memory_order_relaxed)) {
+		atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
+		ctx->glances = 0;
+	}
+}
+
 /*
  * Some looks by a thread that does not drive, for a plain message and for whatever else comes, while nothing is in the queue. The lock
  * is held all the time. Return: a message for s, which is in no queue and whose credit is given back. NULL: there is none, or something
@@ -471,20 +505,13 @@ static struct ripc__message *plain_receive(struct ripc_service *s, int timeout_m
 
 	if (!may_take(s))
 		return NULL;
-	/*
-	 * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. Where the last look is
-	 * longer ago than that, the time is read, and so it is in each whole round.
-	 */
-	if (!atomic_load_explicit(&ctx->driven, memory_order_relaxed)) {
-		atomic_store_explicit(&ctx->driven, true, memory_order_relaxed);
-		ctx->glances = 0;
-	}
+	begin_looks(ctx);
 	do {
 		bool some = false;
 
 		for (unsigned i = ctx->glances % WHOLE_EACH ? ctx->hope : 0; i && !some; i--) {
-			struct ripc__message *m =
-				ctx->plain.in.s == s ? take_known(s, &some) : take_any(s, &some);
+			struct ripc__message *m = ctx->plain.in.s == s ? take_known(s, &some)
+								       : take_any(ctx, s, &some);
 
 			if (RIPC__LIKELY(m != NULL)) {
 				ctx->glances++;
@@ -499,11 +526,40 @@ static struct ripc__message *plain_receive(struct ripc_service *s, int timeout_m
 			ctx->hope = some ? HOPE_MAX : ctx->hope / 2 + 1;
 			return NULL;
 		}
+		/* One that came for another service, whose receiver waits behind this thread. */
+		if (RIPC__UNLIKELY(ctx->done.lane))
+			ripc__done_unanswered(ctx);
 	} while (looks_on(ctx, ++looks, timeout_ms, &since_ns) && may_take(s));
 	/* In vain. Where a look is a system call, threads that mean to sleep have none to waste. */
 	if (ctx->opt.wait != RIPC__WAIT_POLL)
 		ctx->hope /= 2;
 	return NULL;
+}
+
+void ripc__plain_await(struct ripc *ctx, const struct ripc_request *r, int timeout_ms)
+{
+	uint64_t since_ns = 0;
+	unsigned looks = 0;
+
+	if (!may_look(ctx))
+		return;
+	begin_looks(ctx);
+	do {
+		bool some = false;
+
+		for (unsigned i = ctx->glances % WHOLE_EACH ? ctx->hope : 0; i && !some; i--)
+			take_any(ctx, NULL, &some);
+		if (some)
+			ctx->glances++;
+		else
+			look(ctx);
+		if (r->state == RIPC__REQUEST_DONE) {
+			ctx->hope = some ? HOPE_MAX : ctx->hope / 2 + 1;
+			return;
+		}
+		if (RIPC__UNLIKELY(ctx->done.lane))
+			ripc__done_unanswered(ctx);
+	} while (looks_on(ctx, ++looks, timeout_ms, &since_ns) && may_look(ctx));
 }
 
 /* What a first look has not brought. Return: as ripc_receive(). */

@@ -12,6 +12,7 @@
 #include "transport/transport.h"
 
 struct ripc;
+struct ripc_request;
 struct ripc_service;
 
 /* From one service of ours to one of a peer's. */
@@ -58,5 +59,8 @@ struct ripc__plain {
 
 /* Lock held. */
 void ripc__plain_forget(struct ripc *ctx);
+
+/* Some looks, by a thread that does not drive, for the end of a request, as ripc_receive() has for a message. Lock held. */
+void ripc__plain_await(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
 
 #endif

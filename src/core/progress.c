@@ -152,7 +152,7 @@ void ripc__round(struct ripc *ctx)
 		deadline = ctx->timers_ns;
 	if (ctx->resolver_timer_ns < deadline)
 		deadline = ctx->resolver_timer_ns;
-	ctx->next_timer_ns = deadline;
+	ctx->next_timer_ns = ripc__done_timer(ctx, deadline);
 	ctx->in_progress = false;
 }
 

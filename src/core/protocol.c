@@ -384,13 +384,19 @@ void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev
 	}
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
-	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns)
+	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !h.flags)
 		lane->rx_last = (struct ripc__between){true, h.dest, h.source};
+	if (h.flags & RIPC__F_DONE)
+		ripc__request_answer(lane, h.done, 0, false);
 	if (h.kind == RIPC__SHORT || h.kind == RIPC__LONG) {
-		/* In full, however it came. */
-		uint32_t spared = again ? RIPC__PLAIN_LEN - RIPC__AGAIN_LEN : 0;
+		/* In full, however it came; what it carries is not for the service. */
+		size_t len = ev->len;
 
-		application_message(lane, &h, ev, ripc__units_of((size_t)ev->len + spared));
+		if (again)
+			len += RIPC__PLAIN_LEN - RIPC__AGAIN_LEN;
+		if (h.flags & RIPC__F_DONE)
+			len -= RIPC__DONE_WORD;
+		application_message(lane, &h, ev, ripc__units_of(len));
 	} else {
 		control_message(lane, &h);
 		/* The message lies in the buffer: only now it may go. */

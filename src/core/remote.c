@@ -101,6 +101,8 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	lane->tx_credits -= lane->counts;
 	c->sent_units += units;
 	count_sent(s, d->peer, len);
+	if (RIPC__UNLIKELY(ctx->done.lane))
+		ripc__done_answered(lane);
 	if (rc == 1)
 		ripc__agent_need(ctx);
 	else if (rc)
@@ -115,8 +117,9 @@ bool ripc__remote_send(struct ripc_service *s, uint64_t dest, const struct iovec
 	const uint8_t *addr;
 	size_t len;
 
+	/* What is held has to be carried, or to go before it. */
 	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane || ctx->closing ||
-	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest) ||
+	    ctx->done.held || s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest) ||
 	    (!item->iov_base && item->iov_len))
 		return false;
 	addr = datagram_way(ctx, d->peer, &len);

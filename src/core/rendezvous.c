@@ -203,6 +203,8 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 {
 	struct ripc_service *s = r->service;
 	struct ripc__peer *p = r->peer;
+	struct ripc__lane *lane = r->lane;
+	uint64_t id = r->id;
 	bool kept = false;
 
 	for (unsigned i = 0; i < r->nitems; i++)
@@ -218,9 +220,12 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	ripc__peer_finish(p, r->id);
 	p->stats.long_received++;
 	p->stats.bytes_received += r->bytes;
-	ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id, kept ? (uint64_t)RIPC__DONE_KEPT << 32 : 0);
+	if (kept)
+		ripc__lane_word(lane, RIPC__DONE, 0, 0, id, (uint64_t)RIPC__DONE_KEPT << 32);
 	r->lane = NULL;
 	deliver(s, p);
+	if (!kept)
+		ripc__done_due(lane, id, s);
 }
 
 static void ready_if_complete(struct ripc__rndv *r)
@@ -507,8 +512,10 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
 
 	/* Not here: its DONE is on its way. */
-	if (!r || r->lane != lane)
+	if (!r || r->lane != lane) {
+		ripc__done_release(lane->ctx);
 		return;
+	}
 	/* Behind the last write that was granted. */
 	r->granted = false;
 	if (r->state == RIPC__RNDV_WAITING || r->state == RIPC__RNDV_MOVING)

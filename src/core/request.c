@@ -76,16 +76,33 @@ static int write_items(struct ripc_request *r, unsigned how)
 	return 0;
 }
 
+/* The most bytes that its message may have. */
+static size_t longest(const struct ripc_request *r)
+{
+	size_t len = RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
+
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (r->items[i].how == RIPC__HOW_INLINE)
+			len += r->items[i].len;
+	return len;
+}
+
 static int send_message(struct ripc_request *r)
 {
-	uint8_t buf[RIPC__HEADER_MAX], *p, *count;
+	uint8_t buf[RIPC__HEADER_MAX + RIPC__DONE_WORD], *p, *count;
 	struct iovec payload[RIPC_ITEMS_MAX];
 	struct ripc__list *first = ripc__list_first(&r->peer->requests);
 	unsigned n = 0, nreturns = r->nreturns;
+	bool done = ripc__done_rides(r->lane, longest(r));
 	int rc;
 
-	p = ripc__header_put(buf, RIPC__LONG, 0, (uint16_t)r->nitems, 0, r->dest_id, r->source);
+	p = ripc__header_put(buf, RIPC__LONG, done ? RIPC__F_DONE : 0, (uint16_t)r->nitems, 0,
+			     r->dest_id, r->source);
 	count = buf + 30;
+	if (done) {
+		ripc__put_le64(p, r->ctx->done.id);
+		p += RIPC__DONE_WORD;
+	}
 	ripc__put_le64(p, r->id);
 	ripc__put_le64(p + 8, ripc__list_entry(first, struct ripc_request, order)->id);
 	p += 16;
@@ -120,8 +137,9 @@ static int send_message(struct ripc_request *r)
 	ripc__put_le16(count, (uint16_t)nreturns);
 	rc = ripc__lane_send(r->lane, buf, (size_t)(p - buf), payload, n, false);
 	if (!rc) {
-		size_t len = (size_t)(p - buf);
+		size_t len = (size_t)(p - buf) - (done ? RIPC__DONE_WORD : 0);
 
+		ripc__done_answered(r->lane);
 		ripc__returns_told(r->lane, r->returns, r->nreturns);
 		for (unsigned i = 0; i < n; i++)
 			len += payload[i].iov_len;
@@ -554,7 +572,9 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	ripc__request_leave(r);
 	r->lane = NULL;
 	r->dest->users--;
-	r->dest->used_ns = ripc__now(ctx);
+	/* What came with the answer needs it, too. */
+	ctx->now_ns = r->dest->used_ns = ripc__now(ctx);
+	ctx->now_fresh = true;
 	r->dest = NULL;
 	r->service = NULL;
 	s->nrequests--;

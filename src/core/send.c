@@ -126,6 +126,8 @@ static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned t
 	if (m->bytes > t->limits.datagram_max - RIPC__SHORT_FIXED)
 		return too_long(d->id, m->bytes, t->limits.datagram_max - RIPC__SHORT_FIXED,
 				t->ops->name);
+	/* It cannot carry one. */
+	ripc__done_unanswered(ctx);
 	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)m->nitems, 0, d->id,
 			     m->s->id);
 	memcpy(p, ctx->instance, 16);
@@ -149,6 +151,7 @@ static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
 	unsigned nreturns = m->nreturns;
 	uint32_t units;
 	size_t len;
+	bool done;
 	int rc;
 
 	if (m->bytes > lane->send_max - RIPC__SHORT_FIXED)
@@ -168,8 +171,14 @@ static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
 		ripc__lane_watch(lane);
 		return -EAGAIN;
 	}
-	p = put_lens(ripc__header_put(buf, RIPC__SHORT, 0, (uint16_t)m->nitems, 0, d->id, m->s->id),
-		     m);
+	done = ripc__done_rides(lane, len);
+	p = ripc__header_put(buf, RIPC__SHORT, done ? RIPC__F_DONE : 0, (uint16_t)m->nitems, 0,
+			     d->id, m->s->id);
+	if (done) {
+		ripc__put_le64(p, lane->ctx->done.id);
+		p += RIPC__DONE_WORD;
+	}
+	p = put_lens(p, m);
 	if (nreturns) {
 		p = ripc__returns_put(lane, m->returns, &nreturns, p);
 		ripc__put_le16(buf + 30, (uint16_t)nreturns);
@@ -179,8 +188,9 @@ static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
 		return rc;
 	if (m->nreturns)
 		ripc__returns_told(lane, m->returns, m->nreturns);
-	/* As the receiver counts: fewer return buffers may have gone with it. */
-	c->sent_units += ((size_t)(p - buf) + m->bytes + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
+	ripc__done_answered(lane);
+	/* As the receiver counts: fewer return buffers may have gone with it, and what it carries is not for the service. */
+	c->sent_units += ripc__units_of((size_t)(p - buf) - (done ? RIPC__DONE_WORD : 0) + m->bytes);
 	count_short(m->s, d->peer, m->bytes);
 	return 0;
 }
@@ -261,6 +271,7 @@ static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
 			if (looked)
 				return not_in_time(ctx, d, 0);
 			looked = true;
+			ripc__done_unanswered(ctx);
 			ripc__progress(ctx);
 			continue;
 		}

@@ -116,6 +116,7 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 static void service_moved(struct ripc_service *s, enum ripc_log_level level, const char *text)
 {
 	s->moved = true;
+	ripc__done_release(s->ctx);
 	s->stats.services_lost++;
 	s->ctx->stats.services_lost++;
 	free(s->conflict);
@@ -291,6 +292,7 @@ static void shut(struct ripc_service *s)
 	struct ripc__message *m;
 	struct ripc__list *n, *tmp;
 
+	ripc__done_release(ctx);
 	s->state = RIPC__SERVICE_CLOSING;
 	ripc__wake(ctx, &s->receivers);
 	/* Senders wait elsewhere, on their destination. */
@@ -469,6 +471,7 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 			if (looked)
 				return ripc__fail(-EAGAIN, "no message for service %llu",
 						  (unsigned long long)s->id);
+			ripc__done_unanswered(ctx);
 			ripc__progress(ctx);
 			looked = true;
 			continue;

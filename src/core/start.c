@@ -136,29 +136,35 @@ int ripc_request_test(struct ripc_request **request)
 		return rc;
 	ctx = (*request)->ctx;
 	ripc__lock(ctx);
-	if ((*request)->state != RIPC__REQUEST_DONE)
+	if ((*request)->state != RIPC__REQUEST_DONE) {
+		ripc__done_unanswered(ctx);
 		ripc__progress(ctx);
+	}
 	rc = (*request)->state == RIPC__REQUEST_DONE ? finish(request) : -EINPROGRESS;
 	ripc__unlock(ctx);
 	return rc;
 }
 
 /* Lock held. Return: 0 it is done; -ETIMEDOUT. */
-static int await(struct ripc_request *r, int timeout_ms)
+static int await_until(struct ripc_request *r, uint64_t deadline, int timeout_ms)
 {
-	uint64_t deadline;
-
-	if (r->state == RIPC__REQUEST_DONE)
-		return 0;
-	if (!timeout_ms) {
-		ripc__progress(r->ctx);
-		return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
-	}
-	deadline = ripc__deadline(r->ctx, timeout_ms);
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__plain_await(r->ctx, r, timeout_ms);
 	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
 		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
 			return -ETIMEDOUT;
 	return 0;
+}
+
+static int await(struct ripc_request *r, int timeout_ms)
+{
+	if (r->state == RIPC__REQUEST_DONE)
+		return 0;
+	if (timeout_ms)
+		return await_until(r, ripc__deadline(r->ctx, timeout_ms), timeout_ms);
+	ripc__done_unanswered(r->ctx);
+	ripc__progress(r->ctx);
+	return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
 }
 
 int ripc_request_wait(struct ripc_request **request, int timeout_ms)
@@ -242,16 +248,19 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc_request *r;
+	uint64_t deadline;
 	int rc;
 
 	if (!timeout_ms)
 		return ripc__fail(
 			-EAGAIN,
 			"a long message cannot be delivered without waiting: use ripc_start()");
+	/* One look at the clock for the sending and the waiting. */
+	deadline = ripc__deadline(ctx, timeout_ms);
 	rc = start(s, dest, items, nitems, bytes, o, &r);
 	if (rc)
 		return rc;
-	rc = await(r, timeout_ms);
+	rc = await_until(r, deadline, timeout_ms);
 	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
 		/* The memory is the caller's on return, whatever the context still has to say. */
 		cancel(&r, 0);

@@ -284,6 +284,9 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 			ripc__round(ctx);
 		if (w->woken)
 			break;
+		/* Its receiver is not this thread: he has to wake up first. */
+		if (RIPC__UNLIKELY(ctx->done.lane))
+			ripc__done_unanswered(ctx);
 		/* The clock is not read in every round: it would be a good part of one. */
 		if (!(round & 15)) {
 			uint64_t now = round ? ripc__now(ctx) : start;
@@ -346,6 +349,7 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 	int rc = 0;
 
 	ctx->now_fresh = false;
+	ripc__done_unanswered(ctx);
 	if (ctx->hooks.now)
 		return wait_hooked(ctx, deadline_ns);
 	ctx->waiting++;

@@ -9,15 +9,21 @@ static const struct {
 	uint8_t fixed;
 	bool items, returns, payload;
 	bool lens; /* items have a length each, and no descriptor */
-	bool instance;
+	bool instance, done;
 } kinds[RIPC__KIND_END] = {
 	[RIPC__SHORT] = {.name = "SHORT",
 			 .items = true,
 			 .returns = true,
 			 .payload = true,
 			 .lens = true,
-			 .instance = true},
-	[RIPC__LONG] = {.name = "LONG", .fixed = 16, .items = true, .returns = true, .payload = true},
+			 .instance = true,
+			 .done = true},
+	[RIPC__LONG] = {.name = "LONG",
+			.fixed = 16,
+			.items = true,
+			.returns = true,
+			.payload = true,
+			.done = true},
 	[RIPC__DONE] = {.name = "DONE", .fixed = 16},
 	[RIPC__GRANT] = {.name = "GRANT", .fixed = 8, .items = true},
 	[RIPC__FIN] = {.name = "FIN", .fixed = 8},
@@ -149,6 +155,15 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 			return bad(why, "truncated");
 		h->instance = p;
 		p += 16;
+	}
+	h->done = 0;
+	if (h->flags & RIPC__F_DONE) {
+		if (!kinds[h->kind].done || h->instance)
+			return bad(why, "the end of a request where none belongs");
+		if (end - p < RIPC__DONE_WORD)
+			return bad(why, "truncated");
+		h->done = ripc__get_le64(p);
+		p += RIPC__DONE_WORD;
 	}
 	need = kinds[h->kind].fixed + (size_t)h->nreturns * RIPC__DESC_LEN +
 	       (size_t)h->nitems * (kinds[h->kind].lens ? 4 : RIPC__DESC_LEN);

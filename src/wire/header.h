@@ -4,8 +4,8 @@
  *
  * Every message but AGAIN starts with the same 32 bytes. What follows depends on the kind:
  *
- *   SHORT      [instance 16, if F_INSTANCE] item lengths u32[nitems], returns[nreturns], payload
- *   LONG       request u64, finished_below u64, items[nitems], returns[nreturns], payload of inline items
+ *   SHORT      [instance 16, if F_INSTANCE] [done u64, if F_DONE] item lengths u32[nitems], returns[nreturns], payload
+ *   LONG       [done u64, if F_DONE] request u64, finished_below u64, items[nitems], returns[nreturns], payload of inline items
  *   DONE       request u64, status i32, flags u32 (RIPC__DONE_KEPT)
  *   GRANT      request u64, items[nitems]: where the sender may write
  *   FIN        request u64: all granted writes were posted before this
@@ -44,6 +44,7 @@
 	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | UINT64_C(1) << 48)
 #define RIPC__PLAIN_LEN  (RIPC__HEADER_LEN + 4)
 #define RIPC__LONG_FIXED (RIPC__HEADER_LEN + 16)
+#define RIPC__DONE_WORD  8 /* bytes by which F_DONE makes a message longer */
 /*
  * AGAIN: its first byte, which no header has, and how many stand before its payload. Less than RIPC__PLAIN_LEN by a multiple of 32: a
  * payload is aligned behind the one as behind the other.
@@ -91,7 +92,8 @@ enum ripc__kind {
 
 enum ripc__msg_flags {
 	RIPC__F_INSTANCE = 1 << 0, /* the sender's instance id follows the header: datagrams */
-	RIPC__F_ALL = RIPC__F_INSTANCE,
+	RIPC__F_DONE = 1 << 1, /* SHORT, LONG on a lane: carries a DONE with status 0 and no flags */
+	RIPC__F_ALL = RIPC__F_INSTANCE | RIPC__F_DONE,
 };
 
 /* How an item of a LONG message travels. */
@@ -121,6 +123,7 @@ struct ripc__header {
 	uint32_t seq;     /* per lane (or datagram flow) and direction, from 0, wraps */
 	uint64_t dest;
 	uint64_t source;
+	uint64_t done;           /* F_DONE: the request that is done */
 	uint64_t u[2];           /* the kind's fixed words after the header; see above */
 	const uint8_t *instance; /* 16 bytes with F_INSTANCE, else NULL */
 	const uint8_t *lens;     /* SHORT, GROUP: nitems u32 */

@@ -119,6 +119,47 @@ START_TEST(agent__takes_over_again_and_again)
 }
 END_TEST
 
+enum { PINGS = 30 };
+
+static void *answers_all_but_the_last(void *arg)
+{
+	struct pair *p = arg;
+	struct ripc_message *m;
+
+	for (int i = 0; i < PINGS; i++) {
+		OK(ripc_receive(p->sb, &m, PATIENCE_MS));
+		if (i < PINGS - 1)
+			OK(ripc_send_long(p->sb, m->source, m->items, 1, NULL, PATIENCE_MS));
+		ripc_message_free(m);
+	}
+	return NULL;
+}
+
+/* Who has always answered does not, and never calls again: his peer learns soon that its message was delivered. */
+START_TEST(agent__sends_what_no_answer_carries)
+{
+	struct iovec item = {"ping", 4};
+	struct ripc_message *m;
+	struct pair p;
+	pthread_t thread;
+	uint64_t start = 0;
+
+	pair_open(&p, modes[_i]);
+	pthread_create(&thread, NULL, answers_all_but_the_last, &p);
+	for (int i = 0; i < PINGS; i++) {
+		start = now_ms();
+		OK(ripc_send_long(p.sa, ID(1), &item, 1, NULL, PATIENCE_MS));
+		if (i == PINGS - 1)
+			break;
+		OK(ripc_receive(p.sa, &m, PATIENCE_MS));
+		ripc_message_free(m);
+	}
+	ck_assert_uint_lt(now_ms() - start, PATIENCE_MS / 4);
+	pthread_join(thread, NULL);
+	pair_close(&p);
+}
+END_TEST
+
 static atomic_bool stretch; /* ticks of agents that are longer than the shortest end by a post only */
 static atomic_uint nstretched; /* so many did */
 static struct ripc *_Atomic stale; /* its agent's next short tick finds what is said below; NULL: none does */
@@ -337,6 +378,7 @@ int main(void)
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, agent__moves_data_while_the_application_computes, 0, 3);
 	tcase_add_loop_test(tc, agent__takes_over_again_and_again, 0, 3);
+	tcase_add_loop_test(tc, agent__sends_what_no_answer_carries, 0, 3);
 	tcase_add_loop_test(tc, idle__no_cpu, 0, 2);
 	tcase_add_test(tc, idle__an_open_context);
 	tcase_add_test(tc, agent_need__a_registration_beside_a_sleeping_driver);

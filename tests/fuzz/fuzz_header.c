@@ -35,6 +35,11 @@ static void header(const uint8_t *data, size_t size)
 		memcpy(p, h.instance, 16);
 		p += 16;
 	}
+	if (h.flags & RIPC__F_DONE) {
+		check((h.kind == RIPC__SHORT || h.kind == RIPC__LONG) && !h.instance);
+		ripc__put_le64(p, h.done);
+		p += RIPC__DONE_WORD;
+	}
 	/* The fixed words are what stands before the items. */
 	check(h.lens >= data + (p - again));
 	for (unsigned i = 0; p - again < h.lens - data; i++, p += 8) {

@@ -19,28 +19,29 @@ static const struct {
 	bool items, returns, payload, instance;
 	bool lens;   /* items have a length each, and no descriptor */
 	bool record; /* what follows is not for the header to judge */
+	bool done;   /* may carry the end of a request */
 } kinds[] = {
-	{RIPC__SHORT, 0, true, true, true, true, true, false},
-	{RIPC__LONG, 2, true, true, true, false, false, false},
-	{RIPC__DONE, 2, false, false, false, false, false, false},
-	{RIPC__GRANT, 1, true, false, false, false, false, false},
-	{RIPC__FIN, 1, false, false, false, false, false, false},
-	{RIPC__CANCEL, 1, false, false, false, false, false, false},
-	{RIPC__CREDIT, 1, false, false, false, false, false, false},
-	{RIPC__PING, 1, false, false, false, false, false, false},
-	{RIPC__PONG, 1, false, false, false, false, false, false},
-	{RIPC__REVOKE, 1, false, false, false, false, false, false},
-	{RIPC__REVOKED, 1, false, false, false, false, false, false},
-	{RIPC__NOSERVICE, 0, false, false, false, true, false, false},
-	{RIPC__GROUP, 1, true, false, true, true, true, false},
-	{RIPC__JOIN, 2, false, false, false, false, false, true},
-	{RIPC__MEMBER, 2, false, false, false, false, false, true},
-	{RIPC__KEEPER, 2, false, false, false, false, false, false},
-	{RIPC__HEARD, 1, false, false, false, false, false, false},
-	{RIPC__HAVE, 1, false, false, false, false, false, false},
-	{RIPC__RELEASE, 2, false, false, false, false, false, false},
-	{RIPC__FORGET, 1, false, false, false, false, false, false},
-	{RIPC__BYE, 0, false, false, false, false, false, false},
+	{RIPC__SHORT, 0, true, true, true, true, true, false, true},
+	{RIPC__LONG, 2, true, true, true, false, false, false, true},
+	{RIPC__DONE, 2, false, false, false, false, false, false, false},
+	{RIPC__GRANT, 1, true, false, false, false, false, false, false},
+	{RIPC__FIN, 1, false, false, false, false, false, false, false},
+	{RIPC__CANCEL, 1, false, false, false, false, false, false, false},
+	{RIPC__CREDIT, 1, false, false, false, false, false, false, false},
+	{RIPC__PING, 1, false, false, false, false, false, false, false},
+	{RIPC__PONG, 1, false, false, false, false, false, false, false},
+	{RIPC__REVOKE, 1, false, false, false, false, false, false, false},
+	{RIPC__REVOKED, 1, false, false, false, false, false, false, false},
+	{RIPC__NOSERVICE, 0, false, false, false, true, false, false, false},
+	{RIPC__GROUP, 1, true, false, true, true, true, false, false},
+	{RIPC__JOIN, 2, false, false, false, false, false, true, false},
+	{RIPC__MEMBER, 2, false, false, false, false, false, true, false},
+	{RIPC__KEEPER, 2, false, false, false, false, false, false, false},
+	{RIPC__HEARD, 1, false, false, false, false, false, false, false},
+	{RIPC__HAVE, 1, false, false, false, false, false, false, false},
+	{RIPC__RELEASE, 2, false, false, false, false, false, false, false},
+	{RIPC__FORGET, 1, false, false, false, false, false, false, false},
+	{RIPC__BYE, 0, false, false, false, false, false, false, false},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -50,7 +51,7 @@ struct made {
 	uint8_t buf[BUF_MAX];
 	size_t len;
 	unsigned k; /* index of its kind */
-	uint64_t dest, source, u[2];
+	uint64_t dest, source, done, u[2];
 	uint16_t nitems, nreturns, credits, flags;
 	uint32_t seq;
 	struct ripc__desc items[RIPC_ITEMS_MAX], returns[RIPC_RETURNS_MAX];
@@ -70,12 +71,19 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	m->nitems = (uint16_t)(kinds[k].items ? nitems : 0);
 	m->nreturns = (uint16_t)(kinds[k].returns ? nreturns : 0);
 	m->flags = instance && kinds[k].instance ? RIPC__F_INSTANCE : 0;
+	/* One or the other. */
+	if (kinds[k].done && !m->flags && test_random(&rng) & 1)
+		m->flags = RIPC__F_DONE;
 	p = ripc__header_put(m->buf, kinds[k].kind, m->flags, m->nitems, m->nreturns, m->dest,
 			     m->source);
 	ripc__header_stamp(m->buf, m->seq, m->credits);
-	if (m->flags)
+	if (m->flags & RIPC__F_INSTANCE)
 		for (unsigned i = 0; i < 16; i++)
 			*p++ = (uint8_t)(0x40 + i);
+	if (m->flags & RIPC__F_DONE) {
+		ripc__put_le64(p, m->done = test_random(&rng));
+		p += RIPC__DONE_WORD;
+	}
 	for (unsigned i = 0; i < kinds[k].words; i++, p += 8)
 		ripc__put_le64(p, m->u[i] = test_random(&rng));
 	for (unsigned i = 0; i < m->nitems; i++) {
@@ -107,6 +115,14 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	for (size_t i = 0; i < m->payload_len; i++)
 		*p++ = (uint8_t)test_random(&rng);
 	m->len = (size_t)(p - m->buf);
+}
+
+/* One without flags. */
+static void make_bare(struct made *m, unsigned k, unsigned nitems, unsigned nreturns)
+{
+	do
+		make(m, k, nitems, nreturns, false);
+	while (m->flags);
 }
 
 /* Decodes a copy of exactly that size. An error has a reason. */
@@ -177,7 +193,9 @@ START_TEST(decode__what_was_put)
 		ck_assert_uint_eq(h.source, m.source);
 		ck_assert_uint_eq(h.u[0], m.u[0]);
 		ck_assert_uint_eq(h.u[1], m.u[1]);
-		ck_assert(h.instance == (m.flags ? m.buf + RIPC__HEADER_LEN : NULL));
+		ck_assert(h.instance ==
+			  (m.flags & RIPC__F_INSTANCE ? m.buf + RIPC__HEADER_LEN : NULL));
+		ck_assert(h.done == (m.flags & RIPC__F_DONE ? m.done : 0));
 		for (unsigned i = 0; i < m.nitems; i++) {
 			if (kinds[_i].lens) {
 				ck_assert_uint_eq(ripc__get_le32(h.lens + 4 * i), m.items[i].len);
@@ -274,12 +292,31 @@ START_TEST(decode__instance_only_where_it_belongs)
 	for (unsigned k = 0; k < KINDS; k++) {
 		struct made m;
 
-		make(&m, k, 1, 0, false);
+		make_bare(&m, k, 1, 0);
 		ck_assert_int_eq(decode(m.buf, m.len), 0);
 		ripc__put_le16(m.buf + 4, RIPC__F_INSTANCE);
 		memmove(m.buf + 48, m.buf + 32, m.len - 32);
 		memset(m.buf + 32, 7, 16);
 		ck_assert_int_eq(decode(m.buf, m.len + 16), kinds[k].instance ? 0 : -EPROTO);
+	}
+}
+END_TEST
+
+/* Nor beside an instance id: datagrams end no requests. */
+START_TEST(decode__done_only_where_it_belongs)
+{
+	for (unsigned k = 0; k < KINDS; k++) {
+		struct made m;
+
+		make_bare(&m, k, 1, 0);
+		ripc__put_le16(m.buf + 4, RIPC__F_DONE);
+		memmove(m.buf + 40, m.buf + 32, m.len - 32);
+		memset(m.buf + 32, 7, 8);
+		ck_assert_int_eq(decode(m.buf, m.len + 8), kinds[k].done ? 0 : -EPROTO);
+		ripc__put_le16(m.buf + 4, RIPC__F_DONE | RIPC__F_INSTANCE);
+		memmove(m.buf + 56, m.buf + 40, m.len - 32);
+		memset(m.buf + 32, 7, 24);
+		ck_assert_int_eq(decode(m.buf, m.len + 24), -EPROTO);
 	}
 }
 END_TEST
@@ -512,7 +549,7 @@ START_TEST(sizes__largest_header)
 {
 	struct made m;
 
-	make(&m, 1, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX, false);
+	make_bare(&m, 1, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX);
 	ck_assert_uint_eq(m.payload_at, RIPC__HEADER_MAX);
 	make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX, true);
 	ck_assert_uint_eq(m.payload_at, RIPC__SHORT_HEADER_MAX);
@@ -541,6 +578,7 @@ int main(void)
 	tcase_add_test(tc, decode__only_known_kinds);
 	tcase_add_test(tc, decode__unknown_flags);
 	tcase_add_test(tc, decode__instance_only_where_it_belongs);
+	tcase_add_test(tc, decode__done_only_where_it_belongs);
 	tcase_add_test(tc, decode__counts_of_items_and_returns);
 	tcase_add_test(tc, decode__short_lengths_that_wrap);
 	tcase_add_test(tc, decode__long_lengths_that_wrap);
