@@ -54,3 +54,4 @@ tests_resolver_test_timers_LDADD = $(TEST_LIBS)
 
 dist_check_SCRIPTS += tests/resolver/test_hosts.sh tests/resolver/test_netns.sh \
 	tests/resolver/test_takeover.sh tests/resolver/test_zookeeper.sh
+EXTRA_DIST += tests/resolver/lib.sh

@@ -10,39 +10,12 @@
 # usage: test_hosts.sh (the test program is looked for in the build tree)
 set -u
 unset RIPC_INTERFACES RIPC_RESOLVER
-tool=
-for candidate in "${builddir:-.}/tests/resolver/resolver_tool" tests/resolver/resolver_tool; do
-	[ -x "$candidate" ] && tool=$candidate && break
-done
-passed=0 failed=0 skipped=0
-name=ripc-h$$
-a=$name-a b=$name-b c=$name-c r=$name-r
-tmp=$(mktemp -d)
-pids=()
-
-finish()
-{
-	local pid ns
-	trap - EXIT
-	for pid in "${pids[@]}"; do
-		kill "$pid" 2>/dev/null
-		wait "$pid" 2>/dev/null
-	done
-	for ns in "$a" "$b" "$c" "$r"; do
-		ip netns del "$ns" 2>/dev/null
-	done
-	rm -rf "$tmp"
-	echo "resolver/hosts: $passed passed, $failed failed, $skipped skipped"
-	exit $((failed > 0))
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-
-if [ -z "$tool" ]; then
-	echo "FAIL: tests/resolver/resolver_tool was not built"
-	failed=1
-	exit
-fi
+name=hosts program=resolver_tool
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+h=ripc-h$$
+a=$h-a b=$h-b c=$h-c r=$h-r
+namespaces=("$a" "$b" "$c" "$r")
 
 # join HOST ADDRESS PORT: a host at the other end of PORT of the router
 join()
@@ -55,7 +28,7 @@ join()
 network()
 {
 	local ns
-	for ns in "$a" "$b" "$c" "$r"; do
+	for ns in "${namespaces[@]}"; do
 		ip netns add "$ns" && ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
 			net.ipv6.conf.default.disable_ipv6=1 || return 1
 	done
@@ -67,9 +40,7 @@ network()
 }
 
 if ! why=$(network 2>&1); then
-	echo "SKIP: three hosts with a router cannot be made here: $why"
-	skipped=1
-	exit
+	skip "three hosts with a router cannot be made here: $why"
 fi
 
 # reaches HOST ADDRESS: waits until it does, 20 s at most; the kernel takes its time to see a cable. Who refuses a connection is there.

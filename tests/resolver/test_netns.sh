@@ -7,48 +7,13 @@ set -u
 unset RIPC_INTERFACES
 # Who is there is found, however late it gets a processor. Where nobody is, each says how long it looks.
 export RIPC_RESOLVE_TIMEOUT_MS=20000
-dir=$(cd "$(dirname "$0")" && pwd)
-tool=
-for candidate in "${builddir:-.}/tests/resolver/resolver_tool" tests/resolver/resolver_tool "$dir/resolver_tool"; do
-	[ -x "$candidate" ] && tool=$candidate && break
-done
-passed=0 failed=0 skipped=0
-name=ripc-$$
-a=$name-a b=$name-b
-tmp=$(mktemp -d)
-pids=()
-
-clean()
-{
-	local pid
-	for pid in "${pids[@]}"; do
-		kill "$pid" 2>/dev/null
-		wait "$pid" 2>/dev/null
-	done
-	pids=()
-	ip netns del "$a" 2>/dev/null
-	ip netns del "$b" 2>/dev/null
-}
-
-finish()
-{
-	clean
-	rm -rf "$tmp"
-	echo "resolver/netns: $passed passed, $failed failed, $skipped skipped"
-	exit $((failed > 0))
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-
-if [ -z "$tool" ]; then
-	echo "FAIL: tests/resolver/resolver_tool was not built"
-	failed=1
-	exit
-fi
+name=netns program=resolver_tool
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+a=ripc-$$-a b=ripc-$$-b
+namespaces=("$a" "$b")
 if ! why=$( (ip netns add "$a" && ip netns add "$b" && ip netns exec "$a" true && ip link add v0 netns "$a" type veth peer name v0 netns "$b") 2>&1); then
-	echo "SKIP: network namespaces cannot be made here: $why"
-	skipped=1
-	exit
+	skip "network namespaces cannot be made here: $why"
 fi
 clean
 

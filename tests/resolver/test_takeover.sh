@@ -8,45 +8,17 @@
 # usage: test_takeover.sh (the test program is looked for in the build tree)
 set -u
 unset RIPC_INTERFACES RIPC_RESOLVER RIPC_TRANSPORTS
-tool=
-for candidate in "${builddir:-.}/tests/resolver/move_tool" tests/resolver/move_tool; do
-	[ -x "$candidate" ] && tool=$candidate && break
-done
-passed=0 failed=0 skipped=0
-name=ripc-t$$
-hosts=("$name-a" "$name-b" "$name-c")
-bridge=$name-r
-tmp=$(mktemp -d)
-pids=()
-
-finish()
-{
-	local pid ns
-	trap - EXIT
-	for pid in "${pids[@]}"; do
-		kill -KILL "$pid" 2>/dev/null
-		wait "$pid" 2>/dev/null
-	done
-	for ns in "${hosts[@]}" "$bridge"; do
-		ip netns del "$ns" 2>/dev/null
-	done
-	rm -rf "$tmp"
-	echo "resolver/takeover: $passed passed, $failed failed, $skipped skipped"
-	exit $((failed > 0))
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-
-if [ -z "$tool" ]; then
-	echo "FAIL: tests/resolver/move_tool was not built"
-	failed=1
-	exit
-fi
+name=takeover program=move_tool
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+hosts=("ripc-t$$-a" "ripc-t$$-b" "ripc-t$$-c")
+bridge=ripc-t$$-r
+namespaces=("${hosts[@]}" "$bridge")
 
 network()
 {
 	local i ns
-	for ns in "${hosts[@]}" "$bridge"; do
+	for ns in "${namespaces[@]}"; do
 		ip netns add "$ns" && ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
 			net.ipv6.conf.default.disable_ipv6=1 || return 1
 	done
@@ -60,9 +32,7 @@ network()
 }
 
 if ! why=$(network 2>&1); then
-	echo "SKIP: three hosts cannot be made here: $why"
-	skipped=1
-	exit
+	skip "three hosts cannot be made here: $why"
 fi
 
 # await FILE PATTERN [COUNT]: until it has so many such lines, two minutes at most

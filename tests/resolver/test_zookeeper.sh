@@ -10,43 +10,16 @@ if [ -z "${RIPC_TEST_OWN_NETWORK-}" ] && unshare -rn ip link set lo up 2>/dev/nu
 	RIPC_TEST_OWN_NETWORK=yes exec unshare -rn bash -c 'ip link set lo up && exec bash "$0"' "$0"
 fi
 export RIPC_INTERFACES=lo LC_ALL=C.UTF-8
-passed=0 failed=0 skipped=0
-tmp=$(mktemp -d)
-pids=()
 declare -A servers pid
+name=zookeeper program=resolver_tool
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
 
-finish()
+at_end()
 {
-	local one
-	trap - EXIT
-	for one in "${pids[@]}" "${servers[@]}"; do
-		kill -CONT "$one" 2>/dev/null
-		kill -KILL "$one" 2>/dev/null
-		wait "$one" 2>/dev/null
-	done
-	rm -rf "$tmp"
-	echo "resolver/zookeeper: $passed passed, $failed failed, $skipped skipped"
-	exit $((failed > 0))
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-
-skip()
-{
-	echo "SKIP: $*"
-	skipped=1
-	exit
+	pids+=("${servers[@]}")
 }
 
-tool=
-for candidate in "${builddir:-.}/tests/resolver/resolver_tool" tests/resolver/resolver_tool; do
-	[ -x "$candidate" ] && tool=$candidate && break
-done
-if [ -z "$tool" ]; then
-	echo "FAIL: tests/resolver/resolver_tool was not built"
-	failed=1
-	exit
-fi
 "$tool" lookup 1 "resolver=zookeeper:127.0.0.1:1 resolve_timeout_ms=10" >"$tmp/probe" 2>&1
 grep -q 'no ZooKeeper client' "$tmp/probe" && skip "this build has no ZooKeeper client"
 command -v java >/dev/null || skip "there is no java to run a ZooKeeper server with (default-jre-headless)"

@@ -1,0 +1,54 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# What the shell tests of the resolver share. They set name= and program= (of tests/resolver) and source this file: then $tool is
+# the program, $tmp a directory, and whatever is in pids, and the network namespaces in namespaces, goes when they end, with the
+# closing line. One that has more to clear away than that has a function at_end.
+passed=0 failed=0 skipped=0
+tmp=$(mktemp -d)
+pids=() namespaces=()
+
+# clean: ends all processes, takes all namespaces down; they may be made again
+clean()
+{
+	local one
+	for one in "${pids[@]}"; do
+		# One that was stopped is to end, too.
+		kill -KILL "$one" 2>/dev/null
+		wait "$one" 2>/dev/null
+	done
+	pids=()
+	for one in "${namespaces[@]}"; do
+		ip netns del "$one" 2>/dev/null
+	done
+}
+
+finish()
+{
+	trap - EXIT
+	! declare -F at_end >/dev/null || at_end
+	clean
+	rm -rf "$tmp"
+	echo "resolver/$name: $passed passed, $failed failed, $skipped skipped"
+	exit $((failed > 0))
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+# skip WHY: nothing of this test can be run here
+skip()
+{
+	echo "SKIP: $*"
+	skipped=1
+	exit
+}
+
+tool=
+for candidate in "${builddir:-.}/tests/resolver/$program" "tests/resolver/$program"; do
+	[ -x "$candidate" ] && tool=$candidate && break
+done
+if [ -z "$tool" ]; then
+	echo "FAIL: tests/resolver/$program was not built"
+	failed=1
+	exit
+fi
