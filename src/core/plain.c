@@ -104,13 +104,14 @@ static struct ripc__lane *way_out(const struct ripc_service *s, uint64_t dest)
 	const struct ripc__transport_ops *ops;
 	struct ripc__lane *lane;
 
-	/* What is held has to be carried, or to go before it. */
-	if (!d || d->state != RIPC__DEST_KNOWN || ctx->datagrams || ctx->closing ||
-	    ctx->done.held || s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest))
-		return NULL;
-	lane = d->peer->lane;
-	if (!lane || !d->credit || lane->blocked || lane->counts || lane->rx_depth ||
-	    !ripc__list_empty(&lane->control))
+	/*
+	 * Messages to others, over networks, come here each time: first what tells these. What is held has to be carried, or to go before
+	 * it.
+	 */
+	if (!d || d->state != RIPC__DEST_KNOWN || !(lane = d->peer->lane) || lane->counts ||
+	    lane->rx_depth || ctx->datagrams || ctx->closing || ctx->done.held ||
+	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest) || !d->credit ||
+	    lane->blocked || !ripc__list_empty(&lane->control))
 		return NULL;
 	ops = ctx->tp[lane->tp].ops;
 	/* Where AGAIN is sent, the first one that says between whom is not of those that are known. */
@@ -310,7 +311,8 @@ static struct ripc__message *plain(struct ripc_service *s, unsigned tp, struct r
 	struct ripc__peer *p;
 	uint32_t units, len;
 
-	if (ev->kind != RIPC__EV_RECV || !ripc__plain_head(&h, lane, ev) || h.credits)
+	/* Over networks it is for remote.c. */
+	if (ev->kind != RIPC__EV_RECV || lane->rx_depth || !ripc__plain_head(&h, lane, ev) || h.credits)
 		return NULL;
 	flow = way_in(s, lane);
 	p = lane->peer;
