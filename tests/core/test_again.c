@@ -267,6 +267,29 @@ START_TEST(arrived__again_as_the_last)
 }
 END_TEST
 
+/* Nor is a SHORT remembered that carries DONE. */
+START_TEST(arrived__again_after_what_carried_done)
+{
+	uint8_t buf[RIPC__PLAIN_LEN + RIPC__DONE_WORD + 4], *p;
+	struct ripc_message *m;
+
+	pass(rig.s[0], rig.s[1], 10);
+	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_DONE, 1, 0, OTHER(1), OTHER(0));
+	ripc__put_le64(p, 12345);
+	ripc__put_le32(p + RIPC__DONE_WORD, 4);
+	memcpy(p + RIPC__DONE_WORD + 4, "done", 4);
+	rig_inject(&rig, 0, 1, buf, sizeof(buf), 0);
+	OK(ripc_receive(other[1], &m, 5000));
+	ripc_message_free(m);
+	put_again(buf, 0, 0);
+	rig_inject(&rig, 0, 1, buf, RIPC__AGAIN_LEN + 4, 0);
+	m = rig_take(&rig, 1);
+	ck_assert_uint_eq(m->source, RIG_ID(0));
+	ripc_message_free(m);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
+}
+END_TEST
+
 /* To a service that is gone it is what a SHORT is: answered once, and no breach. */
 START_TEST(arrived__again_for_a_service_that_is_gone)
 {
@@ -387,6 +410,7 @@ int main(void)
 	tcase_add_test(tc, again__not_on_a_new_lane);
 	tcase_add_test(tc, arrived__again_first);
 	tcase_add_test(tc, arrived__again_as_the_last);
+	tcase_add_test(tc, arrived__again_after_what_carried_done);
 	tcase_add_test(tc, arrived__again_for_a_service_that_is_gone);
 	tcase_add_test(tc, arrived__again_that_is_broken);
 	tcase_add_test(tc, arrived__again_with_credit);
