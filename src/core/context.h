@@ -84,6 +84,7 @@ struct ripc {
 	atomic_uint unfinished; /* long messages under way, in and out; the agent looks without the lock */
 	uint64_t now_ns;        /* time of the present or last round of progress */
 	bool now_fresh;         /* it was read just now, and no lock was released since */
+	bool looked;      /* a whole round was made since the lock was taken, and brought nothing */
 	bool now_old;     /* it may be long ago: the present part of a round looked at no clock */
 	unsigned glances; /* parts of rounds by threads that did not drive: see core/plain.c */
 	unsigned hope; /* looks at the endpoint that spoke last before all are looked at: core/plain.c */
@@ -103,6 +104,9 @@ struct ripc {
 	bool poked;       /* wakefd is readable, nobody has seen it yet */
 	_Atomic(struct ripc__waiter *) driver; /* the thread that drives, or NULL; the agent looks without the lock */
 	atomic_bool driver_asleep; /* it sleeps on the descriptors; likewise */
+	atomic_uint sleeps;        /* so many of them there were, of whatever driver */
+	unsigned sleeps_seen;      /* by the agent, at its last tick */
+	uint64_t gave_ns; /* when a driver that had slept last found the agent asleep as it left */
 	struct ripc__list waiters; /* threads that wait and do not drive */
 	unsigned waiting; /* threads in ripc__wait() or ripc__aside(): ripc_close() waits for them */
 	atomic_bool driven;    /* an application thread drove since the agent last looked */

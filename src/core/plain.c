@@ -444,11 +444,14 @@ static struct ripc__message *take_any(struct ripc *ctx, struct ripc_service *s, 
 	return NULL;
 }
 
-/* One look at the network by a thread that does not drive, most often without the clock. */
+/*
+ * One look at the network by a thread that does not drive, most often without the clock. One that goes to sleep after it has no
+ * other: it is a whole one.
+ */
 static void look(struct ripc *ctx)
 {
 	ripc__plain_forget(ctx);
-	if (ctx->glances++ % WHOLE_EACH) {
+	if (ctx->glances++ % WHOLE_EACH && ctx->opt.wait != RIPC__WAIT_BLOCK) {
 		ctx->now_old = true;
 		ripc__round_part(ctx);
 		ctx->now_old = false;
@@ -535,6 +538,7 @@ static struct ripc__message *plain_receive(struct ripc_service *s, int timeout_m
 	/* In vain. Where a look is a system call, threads that mean to sleep have none to waste. */
 	if (ctx->opt.wait != RIPC__WAIT_POLL)
 		ctx->hope /= 2;
+	ctx->looked = ctx->opt.wait == RIPC__WAIT_BLOCK;
 	return NULL;
 }
 
@@ -575,6 +579,7 @@ receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message,
 	if (!m) {
 		ripc__plain_forget(ctx);
 		rc = ripc__receive(s, &m, timeout_ms);
+		ctx->looked = false;
 	}
 	if (m)
 		*message = &m->pub;

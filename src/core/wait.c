@@ -20,7 +20,9 @@
 	5 /* likewise where waiting threads poll: they asked for a processor of their own */
 #define TICKS_EVEN   8 /* ticks of one length before they grow */
 #define EPOLL_EVENTS 4
-#define TICKS_QUIET  10 /* ticks with a sleeping driver after which the agent sleeps, too */
+#define TICKS_QUIET  10 /* ticks in one sleep of the driver after which the agent sleeps, too */
+#define OFTEN_NS \
+	(20 * RIPC__MS) /* drivers that leave twice in so short a time do not wake for nothing: it ticks */
 
 /* A thread inside ripc__wait(), or the agent. */
 struct ripc__waiter {
@@ -175,8 +177,10 @@ static void RIPC__NO_ANALYSIS sleep_on_descriptors(struct ripc *ctx, struct ripc
 	}
 	self->asleep = true;
 	self->until_ns = until_ns;
-	if (ctx->driver == self)
+	if (ctx->driver == self) {
 		ctx->driver_asleep = true;
+		ctx->sleeps++;
+	}
 	epfd = agent && (ctx->driver != self || agent_hears(ctx, true)) ? ctx->agent_epfd : ctx->epfd;
 	ripc__unlock(ctx);
 	n = sleep_on(epfd, ev, EPOLL_EVENTS, timeout);
@@ -222,13 +226,18 @@ static void agent_rouse(struct ripc *ctx)
 }
 
 /*
- * The agent sleeps where it would as the driver: it is the driver again, without having been woken. Not if it would oversleep.
+ * The agent sleeps where it would as the driver: it is the driver again, without having been woken. Not if it would oversleep; and not
+ * again and again, since all that this takes would stand between each message and its answer: then it had better tick.
  */
 static bool give_back(struct ripc *ctx)
 {
 	struct ripc__waiter *agent = ctx->agent_waiter;
+	uint64_t before = ctx->gave_ns;
 
-	if (!agent || !agent->asleep || ctx->agent_stop || ctx->next_timer_ns < agent->until_ns ||
+	if (!agent || !agent->asleep || ctx->agent_stop)
+		return false;
+	ctx->gave_ns = ctx->now_ns;
+	if (ctx->now_ns - before < OFTEN_NS || ctx->next_timer_ns < agent->until_ns ||
 	    arm_all(ctx) || !agent_hears(ctx, true))
 		return false;
 	atomic_store_explicit(&ctx->driven, false, memory_order_relaxed);
@@ -264,23 +273,24 @@ static void take_over(struct ripc *ctx, struct ripc__waiter *w)
 	atomic_store_explicit(&ctx->driver_asleep, false, memory_order_relaxed);
 }
 
-/* Drives until w is woken. fresh: ctx->now_ns is. Return: 0 or -ETIMEDOUT. */
+/* Drives until w is woken. fresh: ctx->now_ns is; looked: see ctx->looked. Return: 0 or -ETIMEDOUT. */
 static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uint64_t deadline_ns,
-				   bool fresh)
+				   bool fresh, bool looked)
 {
 	uint64_t start = fresh ? ctx->now_ns : ripc__now(ctx);
 	uint64_t spin_until = start + (ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->spin_ns);
 	unsigned round = 0;
-	bool slept = false, looked = true;
+	bool slept = false, first = !looked;
 	int rc = 0;
 
+	looked = true;
 	take_over(ctx, w);
 	ctx->now_ns = start;
 	for (;;) {
 		/* Most of what is waited for comes over the lanes there are. */
 		if (round & 15)
 			ripc__round_part(ctx);
-		else
+		else if (round || first)
 			ripc__round(ctx);
 		if (w->woken)
 			break;
@@ -345,10 +355,12 @@ static int RIPC__NO_ANALYSIS wait_hooked(struct ripc *ctx, uint64_t deadline_ns)
 int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns)
 {
 	struct ripc__waiter w = {.woken = false};
-	bool fresh = ctx->now_fresh;
+	bool fresh = ctx->now_fresh, looked = ctx->looked;
 	int rc = 0;
 
-	ctx->now_fresh = false;
+	/* What it sends may bring something at once, from this very context. */
+	looked &= !ctx->done.lane;
+	ctx->now_fresh = ctx->looked = false;
 	ripc__done_unanswered(ctx);
 	if (ctx->hooks.now)
 		return wait_hooked(ctx, deadline_ns);
@@ -356,7 +368,7 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 	ripc__list_add(&q->waiters, &w.queue);
 	if (!ctx->driver || ctx->driver == ctx->agent_waiter) {
 		ripc__list_init(&w.link);
-		rc = drive(ctx, &w, deadline_ns, fresh);
+		rc = drive(ctx, &w, deadline_ns, fresh, looked);
 	} else {
 		ripc__list_add(&ctx->waiters, &w.link);
 		while (!w.woken && !rc) {
@@ -397,15 +409,19 @@ static void RIPC__NO_ANALYSIS agent_rest(struct ripc *ctx, struct ripc__waiter *
 static void agent_watch(struct ripc *ctx, struct ripc__waiter *self, unsigned *quiet, unsigned *ticks)
 {
 	struct timespec ts;
-	unsigned shift, most;
+	unsigned shift, most, sleeps = ctx->sleeps;
 
+	/* Of one that sleeps and leaves in turns the agent would have to be told each time; a sign of life now and then is no such thing. */
+	if (sleeps - ctx->sleeps_seen > (*quiet < TICKS_QUIET - 1 ? 0 : 2))
+		*quiet = 0;
+	ctx->sleeps_seen = sleeps;
 	*quiet = ctx->driver && ctx->driver_asleep && !ctx->warm ? *quiet + 1 : 0;
 	ctx->warm = false;
 	ctx->driven = false;
 	if (*quiet > TICKS_QUIET) {
 		agent_rest(ctx, self);
 		/* If the driver sleeps on, as for a sign of life now and then, one tick is enough. */
-		*quiet = TICKS_QUIET - 1;
+		*quiet = ctx->driven ? 0 : TICKS_QUIET - 1;
 		return;
 	}
 	/* A thread that has been driving for some time goes on to, most likely: each tick may take its processor away. */

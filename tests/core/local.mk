@@ -9,7 +9,8 @@ check_PROGRAMS += tests/core/test_agent
 tests_core_test_agent_SOURCES = tests/core/test_agent.c tests/core/numbers.c tests/core/numbers.h
 tests_core_test_agent_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_agent_LDADD = $(CORE_LIBS)
-tests_core_test_agent_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sem_clockwait,--wrap=epoll_pwait2
+tests_core_test_agent_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sem_clockwait,--wrap=epoll_pwait2 \
+	-Wl,--wrap=epoll_ctl,--wrap=ripc__round,--wrap=ripc__round_part
 
 check_PROGRAMS += tests/core/test_again
 tests_core_test_again_SOURCES = tests/core/test_again.c

@@ -224,6 +224,36 @@ static atomic_int held = -1; /* who was woken from a sleep on this descriptor st
 static atomic_uint sleeps[DESCRIPTORS]; /* on it: how many do */
 static atomic_uint begun[DESCRIPTORS];  /* how many sleeps were begun */
 
+static _Thread_local unsigned looks,
+	looks_before; /* of this thread at the network; before its last sleep */
+
+void __real_ripc__round(struct ripc *ctx);
+void __wrap_ripc__round(struct ripc *ctx);
+void __wrap_ripc__round(struct ripc *ctx)
+{
+	looks++;
+	__real_ripc__round(ctx);
+}
+
+void __real_ripc__round_part(struct ripc *ctx);
+void __wrap_ripc__round_part(struct ripc *ctx);
+void __wrap_ripc__round_part(struct ripc *ctx)
+{
+	looks++;
+	__real_ripc__round_part(ctx);
+}
+
+static atomic_uint changed[DESCRIPTORS]; /* what is heard of at it: how often */
+
+int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	if (op == EPOLL_CTL_MOD)
+		changed[(unsigned)epfd % DESCRIPTORS]++;
+	return __real_epoll_ctl(epfd, op, fd, ev);
+}
+
 int __real_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
 			const sigset_t *mask);
 int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
@@ -234,6 +264,7 @@ int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct 
 	unsigned fd = (unsigned)epfd % DESCRIPTORS;
 	int n;
 
+	looks_before = looks;
 	begun[fd]++;
 	sleeps[fd]++;
 	n = __real_epoll_pwait2(epfd, ev, max, timeout, mask);
@@ -291,6 +322,72 @@ START_TEST(give_back__not_without_a_look)
 		ck_assert(comes(&begun[ctx->agent_epfd], before + 1));
 	}
 	OK(ripc_close(ctx));
+}
+END_TEST
+
+static void *echo_main(void *arg)
+{
+	struct pair *p = arg;
+	uint64_t number = 1;
+
+	while (number) {
+		OK(receive_number(p->sb, &number, PATIENCE_MS));
+		OK(send_number(p->sb, ID(0), number));
+	}
+	return NULL;
+}
+
+/* A thread answers each of many messages and sleeps between them: nobody tells the agent of each. */
+START_TEST(give_back__not_again_and_again)
+{
+	enum { COUNT = 300 };
+	unsigned before = 0;
+	uint64_t number;
+	pthread_t thread;
+	struct pair p;
+
+	pair_open(&p, "wait=block");
+	pthread_create(&thread, NULL, echo_main, &p);
+	for (unsigned i = 0; i < 2 * COUNT; i++) {
+		if (i == COUNT)
+			before = changed[p.b->agent_epfd];
+		/* It is asleep at most times, as the agent sees it. */
+		usleep(2000);
+		OK(send_number(p.sa, ID(1), i + 1 < 2 * COUNT));
+		OK(receive_number(p.sa, &number, PATIENCE_MS));
+	}
+	pthread_join(thread, NULL);
+	ck_assert_uint_lt(changed[p.b->agent_epfd] - before, COUNT / 2);
+	pair_close(&p);
+}
+END_TEST
+
+/* Who means to sleep has one look before. */
+START_TEST(drive__one_look_before_a_sleep)
+{
+	enum { COUNT = 60 };
+	struct pair p;
+	unsigned once = 0;
+	uint64_t number;
+
+	if (__real_epoll_pwait2(-1, NULL, 0, NULL, NULL) && errno != EBADF && errno != EINVAL) {
+		test_skip("this kernel has no epoll_pwait2()");
+		return;
+	}
+	pair_open(&p, "wait=block peer_timeout_ms=600000");
+	OK(send_number(p.sa, ID(1), 1));
+	OK(receive_number(p.sb, &number, PATIENCE_MS));
+	/* Most often: one may have to be repeated, as a descriptor turned readable. */
+	for (unsigned i = 0; i < COUNT; i++) {
+		unsigned before = looks;
+
+		looks_before = before;
+		/* So soon again that the agent ticks, and does not drive. */
+		ck_assert_int_eq(receive_number(p.sb, &number, 3), -ETIMEDOUT);
+		once += looks_before - before == 1;
+	}
+	ck_assert_uint_gt(once, COUNT * 2 / 3);
+	pair_close(&p);
 }
 END_TEST
 
@@ -384,6 +481,8 @@ int main(void)
 	tcase_add_test(tc, agent_need__a_registration_beside_a_sleeping_driver);
 	tcase_add_loop_test(tc, agent__looks_soon_after_what_is_held_back, 0, 2);
 	tcase_add_test(tc, give_back__not_without_a_look);
+	tcase_add_test(tc, give_back__not_again_and_again);
+	tcase_add_test(tc, drive__one_look_before_a_sleep);
 	suite_add_tcase(suite, tc);
 	return test_main("core/agent", suite);
 }
