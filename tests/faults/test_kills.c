@@ -25,10 +25,10 @@
 #include <unistd.h>
 
 #define LONG_BYTES (200 * 1024)
-#define PAIRS      6   /* at once: most of the time is waiting for time limits */
-#define PAIR_S     400 /* then it hangs */
+#define MID_BYTES  (40 * 1024) /* long, too, but the library copies it */
+#define PAIRS      6           /* at once: most of the time is waiting for time limits */
+#define PAIR_S     400         /* then it hangs */
 #define CALLS_MAX  1000
-#define MESSAGES   2 /* long ones: the first into a return buffer, where one is offered */
 #define PATIENCE   60000
 #define DEAD_MS    6000 /* for a message to the dead: longer than the time limit for peers */
 
@@ -40,6 +40,10 @@ static const struct config {
 	{"iwarp/verbs", "transports=iwarp/verbs"},
 };
 #define CONFIGS ((int)(sizeof(configs) / sizeof(configs[0])))
+
+/* The long messages. Where a return buffer is offered, the first is written there; the second is read from a copy, the third from where it lies. */
+static const size_t sizes[] = {LONG_BYTES, MID_BYTES, LONG_BYTES};
+#define MESSAGES (sizeof(sizes) / sizeof(sizes[0]))
 
 /* What a pair found; shared with both. */
 struct report {
@@ -69,13 +73,13 @@ static void fill(uint8_t *p, uint8_t first)
 		p[i] = (uint8_t)(first + i * 7);
 }
 
-static bool intact(const struct ripc_message *m, uint8_t first)
+static bool intact(const struct ripc_message *m, size_t len, uint8_t first)
 {
 	const uint8_t *p = m->items[0].iov_base;
 
-	if (m->nitems != 1 || m->items[0].iov_len != LONG_BYTES)
+	if (m->nitems != 1 || m->items[0].iov_len != len)
 		return false;
-	for (size_t i = 0; i < LONG_BYTES; i++)
+	for (size_t i = 0; i < len; i++)
 		if (p[i] != (uint8_t)(first + i * 7))
 			return false;
 	return true;
@@ -146,7 +150,7 @@ static void victim(struct side *s, struct report *r, unsigned n, bool sends)
 	r->armed = true;
 	fault_arm_deadly(n ? n : CALLS_MAX + 1);
 	for (unsigned i = 0; i < MESSAGES; i++) {
-		struct iovec item = {s->buf, LONG_BYTES};
+		struct iovec item = {s->buf, sizes[i]};
 
 		fill(s->buf, (uint8_t)i);
 		if (sends ? ripc_send_long(s->service, s->peer, &item, 1, NULL, PATIENCE)
@@ -191,7 +195,7 @@ static void take(struct side *s, struct report *r, pid_t pid)
 
 		rc = ripc_receive(s->service, &m, 100);
 		if (!rc) {
-			if (!intact(m, (uint8_t)n))
+			if (!intact(m, sizes[n], (uint8_t)n))
 				wrong(r, "message %u arrived damaged", n);
 			n++;
 			ripc_message_free(m);
@@ -208,7 +212,7 @@ static void take(struct side *s, struct report *r, pid_t pid)
 static void give(struct side *s, struct report *r)
 {
 	for (unsigned i = 0; i < MESSAGES; i++) {
-		struct iovec item = {s->buf, LONG_BYTES};
+		struct iovec item = {s->buf, sizes[i]};
 		int rc;
 
 		fill(s->buf, (uint8_t)i);
