@@ -9,7 +9,7 @@
 #define HOLD_NS     RIPC__MS /* longest hold */
 #define ANSWERS_MIN 4        /* answered soon in a row after which it is expected of the next */
 #define ANSWERS_LATE \
-	64 /* and of so many more after one was held in vain: a sender waits for one in so many at most */
+	16 /* and of so many more after one was held in vain: a sender waits for one in so many at most */
 
 static void send_done(struct ripc__lane *lane, uint64_t id)
 {

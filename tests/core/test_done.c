@@ -5,7 +5,7 @@
 #include "wire/bytes.h"
 
 #define LEARNT 4  /* answers after which the next one is expected */
-#define LATE   64 /* and how many more when one did not come */
+#define LATE   16 /* and how many more when one did not come */
 
 static struct rig rig;
 static uint8_t data[8192];
