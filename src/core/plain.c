@@ -566,6 +566,7 @@ void ripc__plain_await(struct ripc *ctx, const struct ripc_request *r, int timeo
 		if (RIPC__UNLIKELY(ctx->done.lane))
 			ripc__done_unanswered(ctx);
 	} while (looks_on(ctx, ++looks, timeout_ms, &since_ns) && may_look(ctx));
+	ctx->looked = ctx->opt.wait == RIPC__WAIT_BLOCK;
 }
 
 /* What a first look has not brought. Return: as ripc_receive(). */
