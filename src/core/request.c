@@ -24,7 +24,10 @@ static void item_fill(struct ripc__request_item *it)
 	it->filled = true;
 }
 
-/* What can never be written ends the request: now, or when the peer and what is posted let go of it. */
+/*
+ * What can never be written ends the request: now, or when the peer and what is posted let go of it. Of memory that cannot be
+ * registered the transport has said which limit was met.
+ */
 static void write_failed(struct ripc_request *r, int rc)
 {
 	char text[RIPC__DETAIL_MAX];
@@ -32,7 +35,8 @@ static void write_failed(struct ripc_request *r, int rc)
 	snprintf(text, sizeof(text),
 		 "service %llu over %s: item %u of %zu bytes cannot be written: %s",
 		 (unsigned long long)r->dest_id, r->ctx->tp[r->lane->tp].ops->name, r->next,
-		 r->items[r->next].len, ripc_strerror(rc));
+		 r->items[r->next].len,
+		 rc == -ENOMEM || rc == -EPERM ? ripc_detail() : ripc_strerror(rc));
 	r->error = rc;
 	r->detail = strdup(text);
 	ripc__request_withdraw(r);

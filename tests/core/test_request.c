@@ -159,7 +159,7 @@ START_TEST(write__that_cannot_be_posted)
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
 	ck_assert_int_eq(r->state, _i ? RIPC__REQUEST_WRITING : RIPC__REQUEST_DONE);
 	RC(-ENOMEM, ripc_request_wait(&r, 5000));
-	ck_assert(strstr(ripc_detail(), "cannot be written") != NULL);
+	ck_assert(strstr(ripc_detail(), "cannot be written: sim: ") != NULL);
 	rig_expect_none(&rig, 1);
 	/* The next is not held up by it. */
 	OK(rig_long(&rig, 0, 1, 100000, 2, 5000));
@@ -178,7 +178,7 @@ START_TEST(write__granted_that_cannot_be_posted)
 	ripc__sim_fail_write_at(rig.net, 1 + (uint64_t)_i);
 	r = rig_begin(&rig, 0, 1, data, 100000);
 	RC(-ENOMEM, ripc_request_wait(&r, 5000));
-	ck_assert(strstr(ripc_detail(), "cannot be written") != NULL);
+	ck_assert(strstr(ripc_detail(), "cannot be written: sim: ") != NULL);
 	rig_expect_none(&rig, 1);
 	OK(rig_long(&rig, 0, 1, 100000, 2, 5000));
 	rig_expect(&rig, 1, 100000, 2);
