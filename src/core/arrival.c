@@ -23,8 +23,8 @@ static struct ripc__return *used_return(struct ripc__rndv *r, uint64_t id, uint6
 {
 	struct ripc__return *ret = ripc__return_find(r->ctx, id);
 
-	if (!ret || ret->lane != r->lane || ret->service != r->service || ret->arriving ||
-	    len > ret->len)
+	if (!ret || !ripc__lane_same(ret->lane, r->lane) || ret->service != r->service ||
+	    ret->arriving || len > ret->len)
 		return NULL;
 	ret->arriving = true;
 	return ret;

@@ -150,6 +150,13 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s);
 
 /* Something begins to hang on the life of the lane: from now on silence is noticed. */
 void ripc__lane_watch(struct ripc__lane *lane);
+/* Whether what is said on one concerns what went over the other: they are one, or both ends of a context's lane to itself. */
+static inline bool ripc__lane_same(const struct ripc__lane *a, const struct ripc__lane *b)
+{
+	return a == b || (a && b && a->peer == b->peer && a->tp == b->tp &&
+			  a->ctx->tp[a->tp].limits.caps & RIPC__CAP_SELF);
+}
+
 /* Whether ripc__lane_send() would try: there is credit, and nothing waits for room. */
 bool ripc__lane_open(const struct ripc__lane *lane);
 

@@ -46,7 +46,7 @@ static struct ripc__offer *offer_in_use(struct ripc__lane *lane, uint64_t id)
 	ripc__list_for_each (n, &lane->peer->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
 
-		for (unsigned i = 0; r->lane == lane && i < r->nitems; i++)
+		for (unsigned i = 0; ripc__lane_same(r->lane, lane) && i < r->nitems; i++)
 			if (r->items[i].offer && r->items[i].offer->desc.how == id)
 				return r->items[i].offer;
 	}

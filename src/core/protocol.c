@@ -285,8 +285,7 @@ static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *
 {
 	struct ripc__return *r = ripc__return_find(lane->ctx, h->u[0]);
 
-	/* A context's lane to itself has two ends, and either may bring it. */
-	if (r && r->lane && r->lane->peer == lane->peer && r->revoking)
+	if (r && ripc__lane_same(r->lane, lane) && r->revoking)
 		ripc__return_revoked(lane->ctx, r);
 }
 

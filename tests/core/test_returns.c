@@ -144,6 +144,46 @@ START_TEST(offered__large_item_is_written_before_its_message)
 }
 END_TEST
 
+/* A context's lane to itself has two ends: what was offered over the one comes back by the other. */
+START_TEST(offered__to_a_service_of_the_same_context)
+{
+	struct ripc_service *owner, *writer;
+	struct iovec item = {"x", 1}, back, large;
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_message *m;
+	struct ripc_stats stats;
+	struct ripc *one;
+
+	OK(ripc_open(&one, "resolver=local"));
+	OK(ripc_register(one, RIPC_ANY_ID, 0, &owner));
+	OK(ripc_register(one, RIPC_ANY_ID, 0, &writer));
+	back = (struct iovec){ripc_buf_alloc(one, 100000), 100000};
+	large = (struct iovec){ripc_buf_alloc(one, 100000), 100000};
+	memset(large.iov_base, 7, 100000);
+	for (unsigned i = 0; i < 2; i++) {
+		OK(ripc_send_short(owner, ripc_service_id(writer), &item, 1, &options, 5000));
+		OK(ripc_receive(writer, &m, 5000));
+		ck_assert_uint_eq(m->nreturns, 1);
+		ripc_message_free(m);
+		/* Used, and taken back. */
+		if (i) {
+			ck_assert_int_eq(ripc_buf_free(one, back.iov_base), 0);
+			continue;
+		}
+		OK(ripc_send_long(writer, ripc_service_id(owner), &large, 1, NULL, 5000));
+		OK(ripc_receive(owner, &m, 5000));
+		ck_assert_int_eq(m->placement[0], RIPC_IN_RETURN);
+		ck_assert_ptr_eq(m->items[0].iov_base, back.iov_base);
+		ck_assert_int_eq(memcmp(back.iov_base, large.iov_base, 100000), 0);
+		ripc_message_free(m);
+	}
+	OK(ripc_stats(one, &stats));
+	ck_assert_uint_eq(stats.bad_messages, 0);
+	ck_assert_uint_eq(stats.lanes_lost, 0);
+	OK(ripc_close(one));
+}
+END_TEST
+
 START_TEST(revoke__answered_by_the_peer)
 {
 	offer(1000);
@@ -456,6 +496,7 @@ int main(void)
 	tcase_add_test(tc, returns_make__all_or_none);
 	tcase_add_test(tc, offered__the_next_item_that_fits_is_written);
 	tcase_add_test(tc, offered__large_item_is_written_before_its_message);
+	tcase_add_test(tc, offered__to_a_service_of_the_same_context);
 	tcase_add_test(tc, revoke__answered_by_the_peer);
 	tcase_add_test(tc, revoke__twice_is_once);
 	tcase_add_test(tc, revoke__a_message_that_used_it_is_rescued_by_a_copy);
