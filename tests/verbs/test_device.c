@@ -170,19 +170,26 @@ END_TEST
 
 START_TEST(event__of_a_port)
 {
+	static const enum ibv_event_type types[] = {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE};
+	static const enum ripc__verbs_trouble troubles[] = {RIPC__VERBS_PORT_DOWN,
+							    RIPC__VERBS_PORT_UP};
 	struct ripc__verbs_event ev;
 
-	reports((struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_PORT_ERR});
-	hears(&a, RIPC__VERBS_PORT_DOWN);
-	reports((struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_PORT_ACTIVE});
-	hears(&a, RIPC__VERBS_PORT_UP);
-	/* All that had been read for it, one after the other. */
+	reports((struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_GID_CHANGE});
+	hears(&a, RIPC__VERBS_PORT_CHANGED);
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned k = i ^ (unsigned)_i;
+
+		reports((struct ibv_async_event){.element.port_num = 1, .event_type = types[k]});
+		hears(&a, troubles[k]);
+	}
+	/* What had been read for it, one after the other, and of the port what it is at last. */
 	ck_assert(awake(&b));
 	ck_assert(ripc__verbs_event(&b, &ev));
-	ck_assert_int_eq(ev.trouble, RIPC__VERBS_PORT_DOWN);
+	ck_assert_int_eq(ev.trouble, troubles[1 - _i]);
 	ck_assert_uint_eq(ev.port, 1);
 	ck_assert(awake(&b));
-	hears(&b, RIPC__VERBS_PORT_UP);
+	hears(&b, RIPC__VERBS_PORT_CHANGED);
 }
 END_TEST
 
@@ -227,7 +234,7 @@ int main(void)
 	tcase_add_test(tc, event__of_a_queue_pair);
 	tcase_add_test(tc, event__of_a_receive_queue);
 	tcase_add_loop_test(tc, event__of_the_device, 0, 2);
-	tcase_add_test(tc, event__of_a_port);
+	tcase_add_loop_test(tc, event__of_a_port, 0, 2);
 	tcase_add_test(tc, event__of_a_stranger);
 	tcase_add_test(tc, close__hands_over);
 	suite_add_tcase(suite, tc);

@@ -314,6 +314,9 @@ static void hand_over(struct ripc__verbs_device *d, const struct ripc__verbs_eve
 {
 	if (ev->trouble == RIPC__VERBS_NONE)
 		return;
+	/* They are told by kind: what a port was before would come after what it is now. */
+	if (ev->trouble == RIPC__VERBS_PORT_UP || ev->trouble == RIPC__VERBS_PORT_DOWN)
+		d->told &= ~(1u << RIPC__VERBS_PORT_UP | 1u << RIPC__VERBS_PORT_DOWN);
 	d->handed[ev->trouble] = *ev;
 	d->handed[ev->trouble].qp = NULL;
 	if (!d->told)

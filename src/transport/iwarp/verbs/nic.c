@@ -192,6 +192,7 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_nic **fou
 		rc = ripc__iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, t->nnics);
 	if (rc) {
 		rc = ripc__fail(rc, "iwarp/verbs: %s cannot be watched", nic->dev.name);
+		ripc__iwv_unwatch(t, ctx->async_fd);
 		ripc__verbs_device_close(&nic->dev);
 		free(nic);
 		return rc;
