@@ -4,18 +4,19 @@
 #include <endian.h>
 #include <string.h>
 
-#define MAGIC     "ripcperf1" /* ends in the version of these messages */
+#define MAGIC     "ripcperf2" /* ends in the version of these messages */
 #define MAGIC_LEN 9
-#define NUMBERS   14
+#define NUMBERS   15
 #define TEXT_MAX  256
 #define BODY_LEN  (NUMBERS * 8 + TEXT_MAX)
 
 /* The order of the fields on the wire. */
 static void list_fields(struct perf_control *c, uint64_t *field[NUMBERS])
 {
-	uint64_t *all[NUMBERS] = {&c->type,     &c->token,   &c->test,     &c->kind,     &c->size,
-				  &c->count,    &c->verify,  &c->protocol, &c->wait,     &c->port,
-				  &c->received, &c->damaged, &c->cpu_ns,   &c->waited_ns};
+	uint64_t *all[NUMBERS] = {&c->type,   &c->token,     &c->test,     &c->kind,
+				  &c->size,   &c->count,     &c->verify,   &c->protocol,
+				  &c->wait,   &c->port,      &c->received, &c->damaged,
+				  &c->cpu_ns, &c->waited_ns, &c->returns};
 
 	memcpy(field, all, sizeof(all));
 }

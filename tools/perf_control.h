@@ -37,6 +37,7 @@ struct perf_control {
 	uint64_t damaged;   /* of these, with other contents than were sent */
 	uint64_t cpu_ns;    /* processor time of the server since START */
 	uint64_t waited_ns; /* how long the server waited in vain for the rest */
+	uint64_t returns;   /* START: 1: return buffers are offered by both sides */
 	char text[256];
 };
 

@@ -83,7 +83,8 @@ int perf_latency(struct perf_client *c, const struct perf_round *round, struct p
 				       .kind = round->kind,
 				       .size = round->size,
 				       .count = round->count,
-				       .verify = c->args->verify};
+				       .verify = c->args->verify,
+				       .returns = c->back != NULL};
 	size_t len = checked_len(c, round->size);
 	struct perf_control reply;
 	uint64_t begin_ns;

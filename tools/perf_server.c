@@ -11,21 +11,45 @@
 #define IDLE_CLIENT_MS \
 	3000 /* a client that sends nothing for so long has to make room for another */
 
-/* Sends the item back in the way it came, or as the test says. Return: 0 or a negative errno. */
+/*
+ * Sends the item back in the way it came, or as the test says, with a return buffer for the next one: not the one that the item lies
+ * in. Return: 0 or a negative errno.
+ */
 static int echo(struct perf_server *s, const struct ripc_message *m)
 {
+	struct iovec back = {.iov_len = s->test.size};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	const struct ripc_send_options *with = NULL;
+	int rc;
+
+	if (m->placement[0] == RIPC_IN_RETURN)
+		s->offered = false;
+	if (s->back[0] && !s->offered) {
+		back.iov_base = s->back[m->items[0].iov_base == s->back[0]];
+		with = &options;
+	}
 	switch (s->test.kind) {
 	case PERF_SHORT:
-		return ripc_send_short(s->service, m->source, m->items, 1, NULL, PERF_STALL_MS);
+		rc = ripc_send_short(s->service, m->source, m->items, 1, NULL, PERF_STALL_MS);
+		break;
 	case PERF_LONG:
-		return ripc_send_long(s->service, m->source, m->items, 1, NULL, PERF_STALL_MS);
+		rc = ripc_send_long(s->service, m->source, m->items, 1, with, PERF_STALL_MS);
+		break;
 	default:
-		return ripc_send(s->service, m->source, m->items, 1, NULL, PERF_STALL_MS);
+		rc = ripc_send(s->service, m->source, m->items, 1, with, PERF_STALL_MS);
+		break;
 	}
+	s->offered |= !rc && with && s->test.kind != PERF_SHORT;
+	return rc;
 }
 
 static void end_test(struct perf_server *s)
 {
+	for (unsigned i = 0; i < 2; i++) {
+		ripc_buf_free(s->ctx, s->back[i]);
+		s->back[i] = NULL;
+	}
+	s->offered = false;
 	memset(&s->test, 0, sizeof(s->test));
 }
 
@@ -165,6 +189,20 @@ static bool begin_stamps(struct perf_server *s, uint64_t count, struct perf_cont
 	return true;
 }
 
+static bool begin_returns(struct perf_server *s, uint64_t size, struct perf_control *reply)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		s->back[i] = ripc_buf_alloc(s->ctx, size);
+		if (s->back[i])
+			continue;
+		end_test(s);
+		reply->type = PERF_REFUSAL;
+		snprintf(reply->text, sizeof(reply->text), "out of memory");
+		return false;
+	}
+	return true;
+}
+
 static void begin_test(struct perf_server *s, const struct perf_control *request,
 		       struct perf_control *reply)
 {
@@ -176,6 +214,10 @@ static void begin_test(struct perf_server *s, const struct perf_control *request
 		return;
 	}
 	if (request->test == PERF_PACED && !begin_stamps(s, request->count, reply))
+		return;
+	end_test(s);
+	if (request->test == PERF_LATENCY && request->returns && request->size && !base &&
+	    !begin_returns(s, request->size, reply))
 		return;
 	s->test = *request;
 	s->received = s->damaged = s->waited_ns = s->cpu_ns = 0;
@@ -309,6 +351,7 @@ int perf_serve(struct ripc *ctx, const struct perf_args *args)
 	printf("ripc-perf: serving at service %llu\n", (unsigned long long)ripc_service_id(s.service));
 	fflush(stdout);
 	rc = serve(&s);
+	end_test(&s);
 	perf_base_close(&s);
 	free(s.stamps);
 	return rc;
