@@ -451,6 +451,33 @@ START_TEST(reg__fails_where_it_is_told_to)
 }
 END_TEST
 
+/* With an endpoint memory is pinned at once, without one when it is used first. */
+START_TEST(reg__limited)
+{
+	struct ripc__sim_config config = defaults();
+	struct ripc__transport *t;
+	struct ripc__mr mr, other;
+	struct ripc__ep *ep;
+	struct memory m;
+	char bytes[200];
+
+	memory_open(&m, 1, &config, RIPC__ACCESS_REMOTE_WRITE);
+	t = m.rig->side[0].t;
+	ep = m.rig->side[0].ep;
+	config.memlock = 250;
+	ripc__sim_configure(m.rig->net, &config);
+	ck_assert_int_eq(OPS->reg(t, NULL, bytes, 200, RIPC__ACCESS_LOCAL_WRITE, &mr), 0);
+	ck_assert_int_eq(OPS->reg(t, ep, bytes, 100, RIPC__ACCESS_REMOTE_READ, &other), 0);
+	ck_assert_int_eq(OPS->post_write(ep, &mr, bytes, 1, m.mr[1].addr, m.mr[1].key, 1), -ENOMEM);
+	ck_assert_int_eq(OPS->post_read(ep, &mr, bytes, 1, m.mr[1].addr, m.mr[1].key, 1), -ENOMEM);
+	OPS->dereg(t, &other);
+	ck_assert_int_eq(OPS->post_write(ep, &mr, bytes, 1, m.mr[1].addr, m.mr[1].key, 1), 0);
+	ck_assert_int_eq(OPS->reg(t, ep, bytes, 100, RIPC__ACCESS_REMOTE_READ, &other), -ENOMEM);
+	rig_run(m.rig, RIPC__MS);
+	rig_close(m.rig, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sim_way");
@@ -481,6 +508,7 @@ int main(void)
 	tcase_add_test(tc, read__without_the_capability);
 	tcase_add_test(tc, dereg__under_way_is_a_violation);
 	tcase_add_test(tc, reg__fails_where_it_is_told_to);
+	tcase_add_test(tc, reg__limited);
 	suite_add_tcase(suite, tc);
 	return test_main("sim_way", suite);
 }

@@ -8,6 +8,22 @@
 #include <errno.h>
 #include <stdlib.h>
 
+int ripc__sim_pin(struct ripc__transport *t, const struct ripc__mr *mr)
+{
+	uint64_t limit = t->net->config.memlock;
+	struct sim_region *region = mr ? mr->priv : NULL;
+
+	/* Who uses what is not registered is told so where it is looked for. */
+	if (!region || region->pinned)
+		return 0;
+	if (limit && t->pinned + region->len > limit)
+		return ripc__fail(-ENOMEM, "sim: %zu bytes cannot be registered, %llu are pinned",
+				  region->len, (unsigned long long)t->pinned);
+	region->pinned = true;
+	t->pinned += region->len;
+	return 0;
+}
+
 int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		  unsigned access, struct ripc__mr *mr)
 {
@@ -43,6 +59,10 @@ int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, si
 	mr->key = region->key;
 	mr->access = access;
 	mr->priv = region;
+	if (ep && ripc__sim_pin(t, mr)) {
+		ripc__sim_dereg(t, mr);
+		return -ENOMEM;
+	}
 	return 0;
 }
 
@@ -62,6 +82,8 @@ void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 		return;
 	}
 	region->alive = false;
+	if (region->pinned)
+		t->pinned -= region->len;
 	DL_DELETE(t->regions, region);
 	t->net->counters.regions--;
 	mr->priv = NULL;

@@ -30,6 +30,7 @@ struct sim_region {
 	uint32_t key;
 	unsigned access;
 	unsigned refs; /* the registration and the operations that name it */
+	bool pinned;
 	bool alive;
 };
 
@@ -124,6 +125,7 @@ struct ripc__transport {
 	bool target_progress;
 	struct ripc__ep *eps;
 	struct sim_region *regions;
+	uint64_t pinned;              /* bytes of them */
 	struct sim_packet *inbox;     /* to report */
 	struct sim_packet *reported;  /* until release() */
 	struct sim_packet *transient; /* until the next progress() */
@@ -231,6 +233,8 @@ uint64_t ripc__sim_transmit(struct ripc__sim *net, struct sim_node *node, size_t
 int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		  unsigned access, struct ripc__mr *mr);
 void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr);
+/* Before the device uses it. Return: 0, or -ENOMEM, explained. */
+int ripc__sim_pin(struct ripc__transport *t, const struct ripc__mr *mr);
 void ripc__sim_region_put(struct sim_region *region);
 /* The live region of t that a peer may access so, or NULL. */
 struct sim_region *ripc__sim_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey,

@@ -29,9 +29,10 @@ struct ripc__sim_config {
 	uint64_t bandwidth;     /* bytes per second that a node sends at most; 0: not limited */
 	double connect_failure; /* connect() that ends in EV_CLOSED */
 	double reg_failure;     /* reg() that returns -ENOMEM */
-	double queue_full;      /* posts that find the queue full for no reason */
-	double hold;            /* sends held back although no more were announced */
-	double transient; /* received messages whose memory lasts until the next progress() only */
+	uint64_t memlock; /* bytes that a node can have pinned; registered without an endpoint they are at their first use; 0: not limited */
+	double queue_full; /* posts that find the queue full for no reason */
+	double hold;       /* sends held back although no more were announced */
+	double transient;  /* received messages whose memory lasts until the next progress() only */
 	uint64_t give_up_ns; /* a connection that gets nothing through for so long breaks; 0: never */
 	unsigned caps_off;   /* of enum ripc__cap: what the transport does not offer */
 	bool datagram;       /* the transport offers datagrams too */

@@ -501,6 +501,9 @@ int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const v
 		return rc;
 	if (ep->t->net->fail_write_in && !--ep->t->net->fail_write_in)
 		return ripc__fail(-ENOMEM, "sim: a write fails, as the test wants it");
+	rc = ripc__sim_pin(ep->t, mr);
+	if (rc)
+		return rc;
 	op = rdma_op(ep, OP_WRITE, mr, local, len, raddr, rkey, wr_id, &rc);
 	if (!op)
 		return rc;
@@ -526,6 +529,9 @@ int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *lo
 		net->fail_reads--;
 		return ripc__fail(-ENOMEM, "sim: a read fails, as the test wants it");
 	}
+	rc = ripc__sim_pin(ep->t, mr);
+	if (rc)
+		return rc;
 	op = rdma_op(ep, OP_READ, mr, local, len, raddr, rkey, wr_id, &rc);
 	if (!op)
 		return rc;
