@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Long messages, the receiver's side: memory, the three ways to get the bytes, the order of delivery, and the end of lanes. */
+#include "core/stage.h"
 #include "rig.h"
 
 #include "wire/bytes.h"
@@ -16,6 +17,12 @@ static void read_slowly(struct ripc__sim_config *config)
 	config->read_depth = 2;
 	config->rdma_max = 64 * KIB;
 	config->queue_depth = 8;
+}
+
+static void read_slowly_dear(struct ripc__sim_config *config)
+{
+	read_slowly(config);
+	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
 static void grant_slowly(struct ripc__sim_config *config)
@@ -109,17 +116,28 @@ START_TEST(start__memory_that_cannot_be_registered)
 }
 END_TEST
 
-/* The first read, and the third, when others are out. Memory that lay idle goes, and it is tried once more. */
+/* The first read, and the third, when others are out. All memory that lay idle goes, and it is tried once more. */
 START_TEST(post__read_that_cannot_be_posted_once)
 {
-	again(2, read_slowly);
+	struct ripc__region *other;
+	struct ripc__memory *m;
+
+	again(2, read_slowly_dear);
 	rig_connect(&rig, 0, 1);
+	m = &rig.ctx[1]->memory;
 	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
 	rig_expect(&rig, 1, 300000, 1);
-	ck_assert_uint_gt(rig.ctx[1]->memory.cached_bytes, 0);
+	/* Not only the buffer that the message is about to draw: one of another size, and a stage. */
+	other = ripc__pool_get(rig.ctx[1], 1000000, RIPC__REGION_APP);
+	ck_assert_ptr_nonnull(other);
+	ripc__pool_put(rig.ctx[1], other);
+	ripc__stage_put(ripc__stage_get(rig_lane(&rig, 1, 0), 5000, 0));
+	ck_assert_uint_gt(m->cached_bytes, 1000000);
+	ck_assert_uint_gt(m->staged_bytes, 0);
 	ripc__sim_fail_reads(rig.net, _i ? 3 : 1, 1);
 	OK(rig_long(&rig, 0, 1, 300000, 2, 5000));
-	ck_assert_uint_eq(rig.ctx[1]->memory.cached_bytes, 0);
+	ck_assert_uint_eq(m->cached_bytes, 0);
+	ck_assert_uint_eq(m->staged_bytes, 0);
 	rig_expect(&rig, 1, 300000, 2);
 }
 END_TEST
