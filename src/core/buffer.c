@@ -107,10 +107,12 @@ static void region_remove(struct ripc *ctx, struct ripc__region *r)
 	}
 }
 
-static void local_free(struct ripc *ctx, unsigned tp, struct ripc__local *local)
+static void local_free(struct ripc *ctx, struct ripc__local *local)
 {
-	if (ctx->tp[tp].t)
-		ctx->tp[tp].ops->dereg(ctx->tp[tp].t, &local->mr);
+	struct ripc__tp *tp = &ctx->tp[local->tp];
+
+	if (tp->t)
+		tp->ops->dereg(tp->t, &local->mr);
 	free(local);
 }
 
@@ -119,10 +121,10 @@ static void local_mrs_drop(struct ripc *ctx, struct ripc__region *r)
 	for (unsigned i = 0; i < ctx->ntp; i++) {
 		if (!r->local[i])
 			continue;
-		/* The device has the pages from which a write is under way, wherever the region lies. */
+		/* The device has the pages between which and the peer bytes are under way, wherever the region lies. */
 		r->local[i]->dropped = true;
 		if (!r->local[i]->users)
-			local_free(ctx, i, r->local[i]);
+			local_free(ctx, r->local[i]);
 		r->local[i] = NULL;
 	}
 }
@@ -478,45 +480,68 @@ static struct ripc__local *local_get(struct ripc *ctx, unsigned tp, struct ripc_
 		free(local);
 		return NULL;
 	}
+	local->tp = tp;
 	region->local[tp] = local;
 	return local;
 }
 
-struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
-				void *base, size_t len, struct ripc__mr *own, bool *is_own)
+struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base,
+				size_t len, struct ripc__mr *own, struct ripc__local **kept)
 {
 	struct ripc__tp *t = &ctx->tp[tp];
 
-	*is_own = false;
+	*kept = NULL;
 	/* What a peer may write for as long as it is registered does not stay so when the memory goes to others. */
 	if (t->limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED)) {
 		if (t->ops->reg(t->t, NULL, base, len, RIPC__ACCESS_LOCAL_WRITE, own))
 			return NULL;
-		*is_own = true;
 		return own;
 	}
-	return local_get(ctx, tp, region) ? &region->local[tp]->mr : NULL;
+	*kept = local_get(ctx, tp, region);
+	if (!*kept)
+		return NULL;
+	(*kept)->users++;
+	return &(*kept)->mr;
 }
 
 struct ripc__local *ripc__local_hold(struct ripc *ctx, unsigned tp, struct ripc__region *region)
 {
 	/*
 	 * All of an application's own region is registered for this only if it is anyway; and it may not be writable, which memory
-	 * that a peer has handed over never is.
+	 * that a peer has handed over never is. Nor is a large one, as it counts against the limit of locked memory with every byte that
+	 * is not sent, too.
 	 */
-	bool pool = region->state == RIPC__REGION_APP || region->state == RIPC__REGION_MESSAGE;
+	bool small = (region->state == RIPC__REGION_APP || region->state == RIPC__REGION_MESSAGE) &&
+		     region->cap <= RIPC__LOCAL_MAX;
 
 	if (ctx->tp[tp].limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED) ||
-	    !(pool ? local_get(ctx, tp, region) : region->local[tp]))
+	    !(small ? local_get(ctx, tp, region) : region->local[tp]))
 		return NULL;
 	region->local[tp]->users++;
 	return region->local[tp];
 }
 
-void ripc__local_release(struct ripc *ctx, unsigned tp, struct ripc__local *local)
+void ripc__local_release(struct ripc *ctx, struct ripc__local *local)
 {
 	if (!--local->users && local->dropped)
-		local_free(ctx, tp, local);
+		local_free(ctx, local);
+}
+
+bool ripc__locals_trim(struct ripc *ctx)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < ctx->memory.nregions; i++)
+		for (unsigned tp = 0; tp < ctx->ntp; tp++) {
+			struct ripc__local **local = &ctx->memory.regions[i]->local[tp];
+
+			if (!*local || (*local)->users)
+				continue;
+			local_free(ctx, *local);
+			*local = NULL;
+			any = true;
+		}
+	return any;
 }
 
 static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen)

@@ -23,7 +23,9 @@
 #define RIPC__WINDOWS_MAX  65536
 #define RIPC__RETURNS_LIVE 65536 /* return buffers offered by one context at one time */
 #define RIPC__SHARED_MAX   64 /* buffers with a descriptor of their own, which can be handed over */
-#define RIPC__SHARED_FROM  16 /* from buffers of 2^16 bytes on */
+#define RIPC__LOCAL_MAX \
+	(1u << 20) /* bytes of the largest region registered whole as the source of writes */
+#define RIPC__SHARED_FROM 16 /* from buffers of 2^16 bytes on */
 
 struct ripc;
 struct ripc_service;
@@ -42,7 +44,8 @@ enum ripc__region_state {
 /* A registration of a whole region on one transport, for local use. */
 struct ripc__local {
 	struct ripc__mr mr;
-	unsigned users; /* items that are written from it */
+	unsigned tp;
+	unsigned users; /* items that are written from it, or read into it */
 	bool dropped; /* the region lies elsewhere now, or is gone: this goes with the last of them */
 };
 
@@ -166,12 +169,20 @@ void ripc__region_return(struct ripc *ctx, struct ripc__region *region);
 /* Called whenever holds or sends went down: a zombie goes back to the cache. */
 void ripc__region_release(struct ripc *ctx, struct ripc__region *region);
 
-/* Registration of [base, base+len) as the target of our reads over one transport. *own is true if the caller must dereg and free it. NULL: failed, explained. */
-struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
-				void *base, size_t len, struct ripc__mr *own, bool *is_own);
-/* Likewise, kept for the region, as the source of our writes, until ripc__local_release(). NULL: it has none, and had better get none. */
+/*
+ * Registration of [base, base+len) as the target of our reads over one transport. *kept is the region's, until ripc__local_release(), or NULL: it
+ * is own, which the caller deregisters. Return NULL: failed, explained.
+ */
+struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base,
+				size_t len, struct ripc__mr *own, struct ripc__local **kept);
+/*
+ * Likewise, kept for the region, as the source of our writes, until ripc__local_release(). NULL: it has none, and had better get none. That it
+ * cannot be registered may be known only when it is used first.
+ */
 struct ripc__local *ripc__local_hold(struct ripc *ctx, unsigned tp, struct ripc__region *region);
-void ripc__local_release(struct ripc *ctx, unsigned tp, struct ripc__local *local);
+void ripc__local_release(struct ripc *ctx, struct ripc__local *local);
+/* Ends those that nothing is written from or read into. Return: whether there were any. */
+bool ripc__locals_trim(struct ripc *ctx);
 
 /* Windows: finds the first that fits, marks it as arriving. */
 struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *service, size_t len);

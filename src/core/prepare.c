@@ -48,11 +48,10 @@ static void item_copy(struct ripc_request *r, struct ripc__request_item *it)
 
 static int item_expose(struct ripc_request *r, struct ripc__request_item *it, unsigned access)
 {
-	struct ripc__tp *tp = request_tp(r);
 	int rc;
 
 	item_copy(r, it);
-	rc = tp->ops->reg(tp->t, r->lane->ep, it->base, it->len, access, &it->mr);
+	rc = ripc__stages_reg(r->lane, it->base, it->len, access, &it->mr);
 	if (rc)
 		return rc;
 	it->exposed = true;
@@ -74,6 +73,18 @@ static int item_source(struct ripc_request *r, struct ripc__request_item *it, un
 	it->local = it->region ? ripc__local_hold(r->ctx, r->lane->tp, it->region) : NULL;
 	it->how = (uint8_t)how;
 	return it->local ? 0 : item_stage(r, it, how, 0);
+}
+
+bool ripc__item_settle(struct ripc_request *r, struct ripc__request_item *it)
+{
+	if (!it->local || it->posted)
+		return false;
+	ripc__stages_relieve(r->ctx);
+	if (item_stage(r, it, it->how, 0))
+		return false;
+	ripc__local_release(r->ctx, it->local);
+	it->local = NULL;
+	return true;
 }
 
 static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
@@ -113,7 +124,7 @@ void ripc__request_unprepare(struct ripc_request *r, bool used)
 			request_tp(r)->ops->dereg(request_tp(r)->t, &it->mr);
 		it->exposed = false;
 		if (it->local)
-			ripc__local_release(r->ctx, r->lane->tp, it->local);
+			ripc__local_release(r->ctx, it->local);
 		it->local = NULL;
 		if (it->stage)
 			ripc__stage_put(it->stage);

@@ -39,6 +39,9 @@ static void item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it)
 		tp = &r->ctx->tp[r->lane->tp];
 		tp->ops->dereg(tp->t, &it->own);
 	}
+	if (it->kept)
+		ripc__local_release(r->ctx, it->kept);
+	it->kept = NULL;
 	it->is_own = false;
 	it->mr = NULL;
 }
@@ -269,16 +272,15 @@ bool ripc__rndv_place(struct ripc__rndv *r, struct ripc__rndv_item *it)
 /* An item that is read, or that the sender will write. */
 static int item_start(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
-	struct ripc__tp *tp = &r->ctx->tp[r->lane->tp];
-
 	if (!ripc__rndv_place(r, it))
 		return -ENOBUFS;
 	if (it->how == RIPC__HOW_READ) {
 		it->mr = ripc__local_mr(r->ctx, r->lane->tp, it->region, it->base, it->len,
-					&it->own, &it->is_own);
+					&it->own, &it->kept);
+		it->is_own = it->mr == &it->own;
 		return it->mr ? 0 : -ENOBUFS;
 	}
-	if (tp->ops->reg(tp->t, r->lane->ep, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
+	if (ripc__stages_reg(r->lane, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
 		return -ENOBUFS;
 	it->is_own = true;
 	return 0;

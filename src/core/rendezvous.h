@@ -39,6 +39,7 @@ struct ripc__rndv_item {
 	struct ripc__mr own;         /* registration of this transfer */
 	struct ripc__mr *mr;         /* the one to use: own, or the region's */
 	bool is_own;                 /* own is valid */
+	struct ripc__local *kept;    /* the region's is in use; or NULL */
 	uint64_t posted, done;       /* bytes of reads */
 };
 

@@ -71,6 +71,8 @@ static int write_items(struct ripc_request *r, unsigned how)
 			/* A broken lane, or its device, is reported as such, and then the request goes back. */
 			if (rc == -ENOTCONN || rc == -ENODEV)
 				return -EAGAIN;
+			if (rc && rc != -EAGAIN && ripc__item_settle(r, it))
+				continue;
 			if (rc)
 				return rc;
 			it->posted += n;
@@ -616,7 +618,7 @@ void ripc__request_free(struct ripc_request *r)
 		if (r->items[i].stage)
 			ripc__stage_put(r->items[i].stage);
 		if (r->items[i].local)
-			ripc__local_release(r->ctx, r->lane->tp, r->items[i].local);
+			ripc__local_release(r->ctx, r->items[i].local);
 		if (r->items[i].offer)
 			ripc__offer_release(NULL, r->dest, r->items[i].offer, false);
 	}

@@ -237,7 +237,6 @@ void ripc__returns_told(struct ripc__lane *lane, const uint32_t *ids, unsigned n
 uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigned *n, uint8_t *p)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__tp *tp = &ctx->tp[lane->tp];
 	unsigned put = 0;
 
 	for (unsigned i = 0; i < *n; i++) {
@@ -255,8 +254,8 @@ uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigne
 		if (!r->lane) {
 			/* Not exposed is not wrong: what would be written travels another way. */
 			r->stage = ripc__stage_get(lane, r->len, RIPC__ACCESS_REMOTE_WRITE);
-			if (!r->stage && tp->ops->reg(tp->t, lane->ep, r->base, r->len,
-						      RIPC__ACCESS_REMOTE_WRITE, &r->mr))
+			if (!r->stage && ripc__stages_reg(lane, r->base, r->len,
+							  RIPC__ACCESS_REMOTE_WRITE, &r->mr))
 				continue;
 			r->lane = lane;
 		}

@@ -121,13 +121,28 @@ void ripc__stages_trim(struct ripc__lane *lane)
 	}
 }
 
-void ripc__stages_relieve(struct ripc *ctx)
+bool ripc__stages_relieve(struct ripc *ctx)
 {
+	uint64_t before = ctx->memory.staged_bytes + ctx->memory.cached_bytes;
 	struct ripc__list *n;
+	bool any;
 
 	ripc__list_for_each (n, &ctx->lanes)
 		ripc__stages_trim(ripc__list_entry(n, struct ripc__lane, link));
 	ripc__pool_trim(ctx, 0);
+	any = ctx->memory.staged_bytes + ctx->memory.cached_bytes != before;
+	return ripc__locals_trim(ctx) || any;
+}
+
+int ripc__stages_reg(struct ripc__lane *lane, void *base, size_t len, unsigned access,
+		     struct ripc__mr *mr)
+{
+	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
+	int rc = tp->ops->reg(tp->t, lane->ep, base, len, access, mr);
+
+	if (rc && rc != -ENOTCONN && ripc__stages_relieve(lane->ctx))
+		rc = tp->ops->reg(tp->t, lane->ep, base, len, access, mr);
+	return rc;
 }
 
 void ripc__stages_lane_gone(struct ripc__lane *lane)

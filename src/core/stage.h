@@ -42,8 +42,14 @@ struct ripc__stage *ripc__stage_get(struct ripc__lane *lane, size_t len, unsigne
 void ripc__stage_put(struct ripc__stage *stage);
 /* Gives back those that are not busy: the lane has nothing to do. */
 void ripc__stages_trim(struct ripc__lane *lane);
-/* Registering has failed: gives back those of all lanes that are not busy, and what lies idle in the pool. */
-void ripc__stages_relieve(struct ripc *ctx);
+/*
+ * Registering has failed: gives back those of all lanes that are not busy, what lies idle in the pool, and the registrations kept
+ * for other regions that are not in use. Return: whether there was anything.
+ */
+bool ripc__stages_relieve(struct ripc *ctx);
+/* As the transport's reg(), for one transfer over the lane: what fails is tried once more when all that has been given back. */
+int ripc__stages_reg(struct ripc__lane *lane, void *base, size_t len, unsigned access,
+		     struct ripc__mr *mr);
 /* The endpoint is closed: none can be reached any more. Those that are busy go with their ripc__stage_put(). */
 void ripc__stages_lane_gone(struct ripc__lane *lane);
 

@@ -440,7 +440,7 @@ START_TEST(local_hold__outlives_the_region)
 	for (unsigned i = 0; i < 2; i++) {
 		ripc__sim_counters(r2.net, &counters);
 		ck_assert_uint_eq(counters.regions, 1);
-		ripc__local_release(r2.ctx[0], tp, local);
+		ripc__local_release(r2.ctx[0], local);
 	}
 	ripc__sim_counters(r2.net, &counters);
 	ck_assert_uint_eq(counters.regions, 0);
@@ -449,6 +449,49 @@ START_TEST(local_hold__outlives_the_region)
 	region = ripc__memory_find(r2.ctx[0], own, 1);
 	ck_assert_ptr_null(ripc__local_hold(r2.ctx[0], tp, region));
 	OK(ripc_buf_unregister(r2.ctx[0], own));
+	rig_end(&r2);
+}
+END_TEST
+
+/* What nothing is under way from or to is registered no more; what is, stays. */
+START_TEST(locals_trim__spares_what_is_in_use)
+{
+	struct ripc__sim_counters counters;
+	struct ripc__region *region[2];
+	struct ripc__local *kept[2];
+	struct ripc__mr own;
+	struct rig r2;
+	unsigned tp;
+
+	rig_start(&r2, 2, dear);
+	rig_connect(&r2, 0, 1);
+	tp = rig_lane(&r2, 0, 1)->tp;
+	ck_assert(!ripc__locals_trim(r2.ctx[0]));
+	for (unsigned i = 0; i < 2; i++)
+		region[i] = ripc__pool_get(r2.ctx[0], 20000, RIPC__REGION_APP);
+	kept[0] = ripc__local_hold(r2.ctx[0], tp, region[0]);
+	ck_assert_ptr_eq(
+		ripc__local_mr(r2.ctx[0], tp, region[1], region[1]->base, 20000, &own, &kept[1]),
+		&kept[1]->mr);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(ripc__locals_trim(r2.ctx[0]), i);
+		ripc__sim_counters(r2.net, &counters);
+		ck_assert_uint_eq(counters.regions, 2 - i);
+		ck_assert_ptr_eq(region[1]->local[tp], kept[1]);
+		ripc__local_release(r2.ctx[0], kept[i]);
+	}
+	ck_assert(ripc__locals_trim(r2.ctx[0]));
+	ck_assert_ptr_null(region[1]->local[tp]);
+	/* A large one is not registered for what is written from it, but used if it is. */
+	ripc__pool_put(r2.ctx[0], region[0]);
+	ripc__pool_put(r2.ctx[0], region[1]);
+	region[0] = ripc__pool_get(r2.ctx[0], RIPC__LOCAL_MAX + 1, RIPC__REGION_APP);
+	ck_assert_ptr_null(ripc__local_hold(r2.ctx[0], tp, region[0]));
+	ripc__local_mr(r2.ctx[0], tp, region[0], region[0]->base, 20000, &own, &kept[0]);
+	ck_assert_ptr_eq(ripc__local_hold(r2.ctx[0], tp, region[0]), kept[0]);
+	for (unsigned i = 0; i < 2; i++)
+		ripc__local_release(r2.ctx[0], kept[0]);
+	ripc__pool_put(r2.ctx[0], region[0]);
 	rig_end(&r2);
 }
 END_TEST
@@ -537,6 +580,7 @@ int main(void)
 	tcase_add_test(tc, range_check__names_what_is_in_the_way);
 	tcase_add_test(tc, local_mr__kept_where_it_is_dear);
 	tcase_add_test(tc, local_hold__outlives_the_region);
+	tcase_add_test(tc, locals_trim__spares_what_is_in_use);
 	tcase_add_test(tc, local_mr__per_transfer_where_it_is_cheap);
 	tcase_add_test(tc, local_mr__per_transfer_where_the_peer_could_write);
 	tcase_add_test(tc, memory_fini__frees_what_the_application_kept);

@@ -403,6 +403,96 @@ START_TEST(lane_gone__busy_and_idle_ones)
 }
 END_TEST
 
+/* Bytes that one node can have pinned. */
+static void memlock(uint64_t limit)
+{
+	struct ripc__sim_config config = *ripc__sim_config(rig.net);
+
+	config.memlock = limit;
+	ripc__sim_configure(rig.net, &config);
+}
+
+/* One message from 0 to 1, into a return buffer, while 0 can pin 6 MiB. */
+static void write_limited(uint8_t *from, size_t len, uint64_t tag)
+{
+	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], len), len};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_request *r;
+
+	rig_fill(from, len, tag);
+	memlock(0);
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	memlock(6 * MIB);
+	r = rig_begin(&rig, 0, 1, from, len);
+	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
+	OK(ripc_request_wait(&r, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 1, len, tag), RIPC_IN_RETURN);
+}
+
+/* Of a large buffer that is written from nothing stays registered, and never what is not sent. */
+START_TEST(limit__large_buffers)
+{
+	uint8_t *large = ripc_buf_alloc(ctx, 16 * MIB);
+
+	write_limited(large, 20000, 1);
+	ck_assert_uint_eq(stages(), 1);
+	for (unsigned i = 0; i < 3; i++)
+		write_limited(ripc_buf_alloc(ctx, 4 * MIB), 4 * MIB, i);
+	OK(rig_long(&rig, 1, 0, 3 * MIB, 7, 5000));
+	rig_expect(&rig, 0, 3 * MIB, 7);
+}
+END_TEST
+
+/* Buffers that the application keeps, and that were written from, stand in the way of nothing: writes, reads, exposures, stages. */
+START_TEST(limit__many_buffers)
+{
+	enum { N = 30, SIZE = 256 * KIB };
+
+	for (unsigned i = 0; i < 2 * N; i++) {
+		static uint8_t *own[N];
+
+		if (i < N)
+			own[i] = ripc_buf_alloc(ctx, SIZE);
+		write_limited(own[i % N], i & 1 ? SIZE : 20000, i);
+	}
+	switch (_i) {
+	case 0:
+		OK(rig_long(&rig, 1, 0, 4 * MIB, 1, 5000));
+		rig_expect(&rig, 0, 4 * MIB, 1);
+		break;
+	case 1:
+		write_limited(ripc_buf_alloc(ctx, 5 * MIB), 5 * MIB, 1);
+		break;
+	default:
+		OK(rig_long(&rig, 0, 1, 3 * MIB, 1, 5000));
+		rig_expect(&rig, 1, 3 * MIB, 1);
+	}
+}
+END_TEST
+
+/* Nothing else is registered, and the buffer cannot be: its item is copied, or registered by itself. */
+START_TEST(limit__one_buffer)
+{
+	uint8_t *from = ripc_buf_alloc(ctx, MIB);
+	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], MIB), MIB};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	size_t len = _i ? 300000 : 20000;
+	struct ripc_request *r;
+
+	rig_fill(from, len, 1);
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	memlock(MIB / 2);
+	r = rig_begin(&rig, 0, 1, from, len);
+	ck_assert_ptr_null(r->items[0].local);
+	ck_assert_int_eq(r->items[0].exposed, _i);
+	ck_assert_int_eq(r->items[0].stage != NULL, !_i);
+	OK(ripc_request_wait(&r, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 1, len, 1), RIPC_IN_RETURN);
+}
+END_TEST
+
 static void setup(void)
 {
 	start(dear);
@@ -432,6 +522,9 @@ int main(void)
 	tcase_add_test(tc, send__large_items_are_registered_each_time);
 	tcase_add_test(tc, returns__the_peer_never_reaches_the_buffer_itself);
 	tcase_add_test(tc, returns__one_that_is_withdrawn_gives_back_its_stage);
+	tcase_add_test(tc, limit__large_buffers);
+	tcase_add_loop_test(tc, limit__many_buffers, 0, 3);
+	tcase_add_loop_test(tc, limit__one_buffer, 0, 2);
 	tcase_add_test(tc, trim__when_the_lane_has_nothing_to_do);
 	tcase_add_test(tc, trim__when_only_return_buffers_were_used);
 	tcase_add_test(tc, lane_gone__busy_and_idle_ones);
