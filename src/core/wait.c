@@ -299,7 +299,8 @@ static int RIPC__NO_ANALYSIS drive(struct ripc *ctx, struct ripc__waiter *w, uin
 			ripc__done_unanswered(ctx);
 		/* The clock is not read in every round: it would be a good part of one. */
 		if (!(round & 15)) {
-			uint64_t now = round ? ripc__now(ctx) : start;
+			/* Events of the first round may have read it since. */
+			uint64_t now = round ? ripc__now(ctx) : ctx->now_ns;
 
 			ctx->now_ns = now;
 			if (now >= deadline_ns) {
