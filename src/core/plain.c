@@ -497,6 +497,16 @@ static void begin_looks(struct ripc *ctx)
 	}
 }
 
+/* Where a look is a system call, threads that mean to sleep have none to waste. */
+static void looked_in_vain(struct ripc *ctx)
+{
+	if (ctx->opt.wait != RIPC__WAIT_POLL)
+		ctx->hope /= 2;
+	ctx->looked = ctx->opt.wait == RIPC__WAIT_BLOCK;
+	/* Whoever waits on does so from now on. */
+	ctx->now_fresh = false;
+}
+
 /*
  * Some looks by a thread that does not drive, for a plain message and for whatever else comes, while nothing is in the queue. The lock
  * is held all the time. Return: a message for s, which is in no queue and whose credit is given back. NULL: there is none, or something
@@ -535,10 +545,7 @@ static struct ripc__message *plain_receive(struct ripc_service *s, int timeout_m
 		if (RIPC__UNLIKELY(ctx->done.lane))
 			ripc__done_unanswered(ctx);
 	} while (looks_on(ctx, ++looks, timeout_ms, &since_ns) && may_take(s));
-	/* In vain. Where a look is a system call, threads that mean to sleep have none to waste. */
-	if (ctx->opt.wait != RIPC__WAIT_POLL)
-		ctx->hope /= 2;
-	ctx->looked = ctx->opt.wait == RIPC__WAIT_BLOCK;
+	looked_in_vain(ctx);
 	return NULL;
 }
 
@@ -566,7 +573,7 @@ void ripc__plain_await(struct ripc *ctx, const struct ripc_request *r, int timeo
 		if (RIPC__UNLIKELY(ctx->done.lane))
 			ripc__done_unanswered(ctx);
 	} while (looks_on(ctx, ++looks, timeout_ms, &since_ns) && may_look(ctx));
-	ctx->looked = ctx->opt.wait == RIPC__WAIT_BLOCK;
+	looked_in_vain(ctx);
 }
 
 /* What a first look has not brought. Return: as ripc_receive(). */
