@@ -105,14 +105,17 @@ bool ripc__done_rides(struct ripc__lane *lane, size_t len)
 void ripc__done_answered(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
+	bool held = ctx->done.held;
 
 	if (ctx->done.lane != lane)
 		return;
 	forget(ctx);
-	if (now(ctx) - ctx->done.since_ns > SOON_NS)
+	if (now(ctx) - ctx->done.since_ns <= SOON_NS)
+		lane->answers += lane->answers < ANSWERS_MIN;
+	else if (held)
+		lane->answers = -ANSWERS_LATE;
+	else
 		not_soon(lane);
-	else if (lane->answers < ANSWERS_MIN)
-		lane->answers++;
 }
 
 uint64_t ripc__done_timer(struct ripc *ctx, uint64_t deadline)

@@ -254,6 +254,23 @@ START_TEST(answered__late)
 }
 END_TEST
 
+/* An answer that comes later than expected is one that its sender has waited for: as if there were none. */
+START_TEST(answered__late_after_all)
+{
+	struct ripc_request *r;
+
+	learn();
+	r = ping(100);
+	ck_assert(holds(1));
+	ripc__sim_run(rig.net, RIPC__MS / 2);
+	ck_assert(holds(1));
+	OK(rig_short(&rig, 1, 0, 50, 2, 0));
+	rig_expect(&rig, 0, 50, 2);
+	OK(ripc_request_test(&r));
+	ck_assert_int_eq(answers(1), -LATE);
+}
+END_TEST
+
 /* Nor is anything where several are sent before the first is answered. */
 START_TEST(due__one_at_a_time)
 {
@@ -462,6 +479,7 @@ int main(void)
 	tcase_add_test(tc, rides__not_where_there_is_no_room);
 	tcase_add_test(tc, rides__not_with_what_stays);
 	tcase_add_test(tc, answered__late);
+	tcase_add_test(tc, answered__late_after_all);
 	tcase_add_loop_test(tc, unanswered__a_look_in_vain, 0, 2);
 	tcase_add_test(tc, timer__a_receiver_that_does_not_call_again);
 	tcase_add_loop_test(tc, release__before_other_things, 0, 3);
