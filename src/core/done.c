@@ -6,8 +6,11 @@
 
 #define SOON_NS \
 	(100 * 1000) /* an answer that takes longer is not waited for: the sender may have something to do meanwhile */
-#define HOLD_NS     RIPC__MS /* longest hold */
-#define ANSWERS_MIN 4        /* answered soon in a row after which it is expected of the next */
+#define HOLD_NS \
+	RIPC__MS /* after which it is due: the agent's next tick may be as long after that */
+#define SMALL_MAX \
+	(64u << 10) /* bytes: with no more than these, what stands before the message takes no time worth a message more */
+#define ANSWERS_MIN 4 /* answered soon in a row after which it is expected of the next */
 #define ANSWERS_LATE \
 	16 /* and of so many more after one was held in vain: a sender waits for one in so many at most */
 
@@ -30,6 +33,15 @@ void ripc__done_release(struct ripc *ctx)
 	forget(ctx);
 	if (due.held)
 		send_done(due.lane, due.id);
+}
+
+void ripc__done_delay(struct ripc *ctx, size_t len)
+{
+	if (len <= SMALL_MAX)
+		return;
+	ctx->now_fresh = false;
+	if (ctx->done.held)
+		ripc__done_release(ctx);
 }
 
 /* The clock is read once for all that happens at a time. */

@@ -45,6 +45,11 @@ void ripc__done_answered(struct ripc__lane *lane);
 void ripc__done_unanswered(struct ripc *ctx);
 /* What is held is sent, as something comes before which it must be there. */
 void ripc__done_release(struct ripc *ctx);
+/*
+ * len bytes are about to be registered, or written ahead of a message. If that takes its time, what is held is sent first, and the clock
+ * is read again after it.
+ */
+void ripc__done_delay(struct ripc *ctx, size_t len);
 /* At ctx->now_ns: sends what was held for too long. Return: deadline, or when that will be if it is earlier. */
 uint64_t ripc__done_timer(struct ripc *ctx, uint64_t deadline);
 void ripc__done_lane_gone(struct ripc__lane *lane);

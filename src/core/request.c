@@ -62,6 +62,8 @@ static int write_items(struct ripc_request *r, unsigned how)
 				n = CHUNK_MAX;
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
+			/* It would arrive behind all that. */
+			ripc__done_delay(r->ctx, it->len);
 			item_fill(it);
 			rc = tp->ops->post_write(r->lane->ep, mr, base + it->posted, n,
 						 it->raddr + it->posted, it->rkey,
@@ -99,9 +101,11 @@ static int send_message(struct ripc_request *r)
 	struct iovec payload[RIPC_ITEMS_MAX];
 	struct ripc__list *first = ripc__list_first(&r->peer->requests);
 	unsigned n = 0, nreturns = r->nreturns;
-	bool done = ripc__done_rides(r->lane, longest(r));
+	bool done;
 	int rc;
 
+	ripc__returns_delay(r->lane, r->returns, r->nreturns);
+	done = ripc__done_rides(r->lane, longest(r));
 	p = ripc__header_put(buf, RIPC__LONG, done ? RIPC__F_DONE : 0, (uint16_t)r->nitems, 0,
 			     r->dest_id, r->source);
 	count = buf + 30;

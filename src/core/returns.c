@@ -234,6 +234,20 @@ void ripc__returns_told(struct ripc__lane *lane, const uint32_t *ids, unsigned n
 	}
 }
 
+void ripc__returns_delay(struct ripc__lane *lane, const uint32_t *ids, unsigned n)
+{
+	struct ripc *ctx = lane->ctx;
+
+	if (ctx->tp[lane->tp].limits.caps & RIPC__CAP_CHEAP_REG || !(lane->caps & RIPC__CAP_WRITE))
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		const struct ripc__return *r = ripc__return_find(ctx, ids[i]);
+
+		if (r && r->lane != lane)
+			ripc__done_delay(ctx, r->len);
+	}
+}
+
 uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigned *n, uint8_t *p)
 {
 	struct ripc *ctx = lane->ctx;

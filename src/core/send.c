@@ -171,6 +171,8 @@ static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
 		ripc__lane_watch(lane);
 		return -EAGAIN;
 	}
+	if (nreturns)
+		ripc__returns_delay(lane, m->returns, nreturns);
 	done = ripc__done_rides(lane, len);
 	p = ripc__header_put(buf, RIPC__SHORT, done ? RIPC__F_DONE : 0, (uint16_t)m->nitems, 0,
 			     d->id, m->s->id);

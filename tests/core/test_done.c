@@ -22,6 +22,18 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
+static void dear_memory(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_CHEAP_REG;
+}
+
+static void again(void (*change)(struct ripc__sim_config *config))
+{
+	rig_end(&rig);
+	rig_start(&rig, 2, change);
+	rig_connect(&rig, 0, 1);
+}
+
 /* Messages that context i has sent to the other. */
 static uint32_t sent(unsigned i)
 {
@@ -271,6 +283,73 @@ START_TEST(answered__late_after_all)
 }
 END_TEST
 
+/* Large items are written ahead of their message: DONE is not behind them. What is learnt stays. */
+START_TEST(delay__before_what_is_written)
+{
+	size_t len = _i ? 64 * KIB + 1 : 64 * KIB;
+	uint8_t *to = ripc_buf_alloc(rig.ctx[0], len), *large = malloc(len);
+	struct iovec item = {data, 100}, into = {to, len};
+	struct ripc_send_options o = {.returns = &into, .nreturns = 1};
+	struct ripc_request *r, *back;
+	uint32_t before;
+
+	learn();
+	OK(ripc_start(rig.s[0], RIG_ID(1), &item, 1, &o, &r));
+	rig_expect(&rig, 1, 100, 1);
+	ck_assert(holds(1));
+	before = sent(1);
+	rig_fill(large, len, 2);
+	back = rig_begin(&rig, 1, 0, large, len);
+	ck_assert_int_eq(back->items[0].how, RIPC__HOW_WRITTEN);
+	ck_assert(!holds(1));
+	ck_assert_uint_eq(sent(1) - before, _i ? 2 : 1);
+	ck_assert_int_eq(answers(1), LEARNT);
+	rig_expect(&rig, 0, len, 2);
+	OK(ripc_request_test(&r));
+	OK(ripc_request_wait(&back, 5000));
+	OK(ripc_buf_free(rig.ctx[0], to));
+	free(large);
+}
+END_TEST
+
+/* Nor does it wait for memory that takes long to register: an item, a return buffer with a long message, one with a short message. */
+START_TEST(delay__before_what_is_registered)
+{
+	size_t len = _i % 2 ? 300 * KIB : 64 * KIB;
+	uint8_t *large;
+	struct ripc_request *r, *back = NULL;
+	struct iovec item, into;
+	struct ripc_send_options o = {.returns = &into, .nreturns = 1};
+	uint32_t before;
+
+	again(dear_memory);
+	learn();
+	large = ripc_buf_alloc(rig.ctx[1], len);
+	into = (struct iovec){large, len};
+	r = ping(100);
+	ck_assert(holds(1));
+	before = sent(1);
+	rig_fill(large, len, 2);
+	if (_i < 2) {
+		back = rig_begin(&rig, 1, 0, large, len);
+		ck_assert_int_eq(back->items[0].how, RIPC__HOW_READ);
+	} else {
+		item = (struct iovec){data, 50};
+		if (_i < 4)
+			OK(ripc_start(rig.s[1], RIG_ID(0), &item, 1, &o, &back));
+		else
+			OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &o, 0));
+	}
+	ck_assert(!holds(1));
+	ck_assert_uint_eq(sent(1) - before, _i % 2 ? 2 : 1);
+	rig_expect(&rig, 0, _i < 2 ? len : 50, _i < 2 ? 2 : 1);
+	OK(ripc_request_test(&r));
+	if (back)
+		OK(ripc_request_wait(&back, 5000));
+	OK(ripc_buf_free(rig.ctx[1], large));
+}
+END_TEST
+
 /* Nor is anything where several are sent before the first is answered. */
 START_TEST(due__one_at_a_time)
 {
@@ -480,6 +559,8 @@ int main(void)
 	tcase_add_test(tc, rides__not_with_what_stays);
 	tcase_add_test(tc, answered__late);
 	tcase_add_test(tc, answered__late_after_all);
+	tcase_add_loop_test(tc, delay__before_what_is_written, 0, 2);
+	tcase_add_loop_test(tc, delay__before_what_is_registered, 0, 6);
 	tcase_add_loop_test(tc, unanswered__a_look_in_vain, 0, 2);
 	tcase_add_test(tc, timer__a_receiver_that_does_not_call_again);
 	tcase_add_loop_test(tc, release__before_other_things, 0, 3);
