@@ -173,6 +173,9 @@ static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
 	}
 	if (nreturns)
 		ripc__returns_delay(lane, m->returns, nreturns);
+	/* The transport may hold that back until more follows. */
+	if (m->flags & RIPC_MORE)
+		ripc__done_release(lane->ctx);
 	done = ripc__done_rides(lane, len);
 	p = ripc__header_put(buf, RIPC__SHORT, done ? RIPC__F_DONE : 0, (uint16_t)m->nitems, 0,
 			     d->id, m->s->id);

@@ -350,6 +350,26 @@ START_TEST(delay__before_what_is_registered)
 }
 END_TEST
 
+/* The transport may keep what is sent with RIPC_MORE: it carries nothing. */
+START_TEST(release__before_more)
+{
+	struct iovec item = {data, 50};
+	struct ripc_send_options o = {.flags = RIPC_MORE};
+	struct ripc_request *r;
+	uint32_t before;
+
+	learn();
+	r = ping(100);
+	ck_assert(holds(1));
+	before = sent(1);
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &o, 0));
+	ck_assert(!holds(1));
+	ck_assert_uint_eq(sent(1) - before, 2);
+	rig_expect(&rig, 0, 50, 1);
+	OK(ripc_request_wait(&r, 1));
+}
+END_TEST
+
 /* Nor is anything where several are sent before the first is answered. */
 START_TEST(due__one_at_a_time)
 {
@@ -561,6 +581,7 @@ int main(void)
 	tcase_add_test(tc, answered__late_after_all);
 	tcase_add_loop_test(tc, delay__before_what_is_written, 0, 2);
 	tcase_add_loop_test(tc, delay__before_what_is_registered, 0, 6);
+	tcase_add_test(tc, release__before_more);
 	tcase_add_loop_test(tc, unanswered__a_look_in_vain, 0, 2);
 	tcase_add_test(tc, timer__a_receiver_that_does_not_call_again);
 	tcase_add_loop_test(tc, release__before_other_things, 0, 3);
