@@ -45,6 +45,12 @@ expect "a long message" 0 60 ./examples/client $id "$(head -c 100000 /dev/zero |
 expect "short messages one after the other" 0 60 ./tools/ripc-ping -c 3 -i 0 $id
 kill "$server"
 gone "$server" 60
+start server ./tools/ripc-perf server --service $id
+server=$pid
+ready server "serving at service $id"
+expect "long messages to and fro, each with the end of the last" 0 60 ./tools/ripc-perf latency --service $id --kind long --size 64 --count 200
+kill "$server"
+gone "$server" 60
 RIPC_SHORT=udp
 export RIPC_SHORT
 start server ./examples/server $id
@@ -112,6 +118,7 @@ seen "short messages again, without a header of their own" "iwarp_ddp && ripc.ag
 seen "their items" 'ripc.item == "good morning"'
 seen "long messages and how they travel" "ripc.kind == 2 && ripc.desc.len == 100000"
 seen "the end of a request" "ripc.kind == 3 && ripc.status == 0"
+seen "the end of a request with the next message" "iwarp_ddp && ripc.kind == 2 && ripc.flags.done && ripc.request && ripc.desc.len == 64"
 seen "short messages by datagram, with the instance" "udp && ripc.kind == 1 && ripc.instance && ripc.dest == $id"
 if [ $keys = yes ]; then
 	seen "sealed requests of the resolver" "ripc_seal.key && ripc_seal.number && ripc_resolver.service == $id"

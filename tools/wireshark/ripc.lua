@@ -8,7 +8,7 @@
 -- Filters: ripc (messages), ripc_hello (set-up), ripc_resolver, ripc_seal (of datagrams with keys), ripc_confirm (of a lane with keys); ripc.kind == 1, ripc.dest == 42 and so on. What breaks
 -- a rule of the format is marked as malformed: _ws.malformed or ripc.broken.
 
-local HEADER_LEN, AGAIN_LEN, DESC_LEN, INSTANCE_LEN = 32, 4, 24, 16
+local HEADER_LEN, AGAIN_LEN, DESC_LEN, INSTANCE_LEN, DONE_LEN = 32, 4, 24, 16, 8
 local RECORD_LEN, RESOLVER_LEN, HELLO_LEN = 57, 24, 64
 local SEAL_HEAD, CODE_LEN, PROOF_LEN, CONFIRM_LEN = 48, 32, 56, 40
 
@@ -42,6 +42,7 @@ f.version = ProtoField.uint8("ripc.version", "Version")
 f.kind = ProtoField.uint8("ripc.kind", "Kind", base.DEC, kinds)
 f.flags = ProtoField.uint16("ripc.flags", "Flags", base.HEX)
 f.has_instance = ProtoField.bool("ripc.flags.instance", "Instance id follows", 16, nil, 0x0001)
+f.has_done = ProtoField.bool("ripc.flags.done", "The end of a request follows", 16, nil, 0x0002)
 f.nitems = ProtoField.uint16("ripc.nitems", "Items")
 f.dest = ProtoField.uint64("ripc.dest", "Destination service")
 f.source = ProtoField.uint64("ripc.source", "Source service")
@@ -119,7 +120,7 @@ local takes_lengths = { [1] = true, [16] = true }
 local takes_record = { [17] = true, [18] = true }
 
 -- Everything behind the header; stops with false as soon as there is not enough of it.
-local function add_body(tree, buf, kind, nitems, nreturns, has_instance)
+local function add_body(tree, buf, kind, nitems, nreturns, has_instance, has_done)
 	local at, len = HEADER_LEN, buf:len()
 	local sizes = {}
 
@@ -129,6 +130,13 @@ local function add_body(tree, buf, kind, nitems, nreturns, has_instance)
 		end
 		tree:add(f.instance, buf(at, INSTANCE_LEN))
 		at = at + INSTANCE_LEN
+	end
+	if has_done then
+		if len - at < DONE_LEN then
+			return false
+		end
+		tree:add_le(f.request, buf(at, DONE_LEN))
+		at = at + DONE_LEN
 	end
 	for _, word in ipairs(words[kind] or {}) do
 		if len - at < word[2] then
@@ -238,7 +246,9 @@ function ripc.dissector(buf, pinfo, root)
 	tree:add_le(f.magic, buf(0, 2))
 	tree:add_le(f.version, buf(2, 1))
 	tree:add_le(f.kind, buf(3, 1))
-	tree:add_le(f.flags, buf(4, 2)):add_le(f.has_instance, buf(4, 2))
+	local flag_tree = tree:add_le(f.flags, buf(4, 2))
+	flag_tree:add_le(f.has_instance, buf(4, 2))
+	flag_tree:add_le(f.has_done, buf(4, 2))
 	tree:add_le(f.nitems, buf(6, 2))
 	tree:add_le(f.dest, buf(8, 8))
 	tree:add_le(f.source, buf(16, 8))
@@ -246,7 +256,8 @@ function ripc.dissector(buf, pinfo, root)
 	tree:add_le(f.credits, buf(28, 2))
 	tree:add_le(f.nreturns, buf(30, 2))
 	tree:append_text(string.format(", %s, %s -> %s", name, service_text(source), service_text(dest)))
-	if nitems > 64 or nreturns > 16 or not add_body(tree, buf, kind, nitems, nreturns, flags % 2 == 1) then
+	if nitems > 64 or nreturns > 16 or not add_body(tree, buf, kind, nitems, nreturns, flags % 2 == 1,
+			flags % 4 >= 2) then
 		complain(tree, "The lengths do not add up to that of the message")
 	end
 	pinfo.cols.protocol = "RIPC"
