@@ -65,14 +65,16 @@ void ripc__offer_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t 
 				break;
 			o = NULL;
 		}
-	if (!o)
-		o = offer_in_use(lane, id);
-	if (!o) {
-		/* Never kept, or used: the message that used it went before this answer. */
-		ripc__lane_word(lane, RIPC__REVOKED, 0, 0, id, 0);
+	if (o && !o->writing) {
+		o->revoked = true;
+		ripc__offer_release(lane, d, o, false);
 		return;
 	}
-	o->revoked = true;
-	if (!o->writing)
-		ripc__offer_release(lane, d, o, false);
+	if (!o)
+		o = offer_in_use(lane, id);
+	/* It is answered when the writing is over. */
+	if (o)
+		o->revoked = true;
+	else /* Never kept, or used: the message that used it went before this answer. */
+		ripc__lane_word(lane, RIPC__REVOKED, 0, 0, id, 0);
 }
