@@ -59,6 +59,14 @@ static struct ripc_request *ping(size_t len)
 	return r;
 }
 
+/* A short message back, with which the first one is done. */
+static void answer(struct ripc_request **r)
+{
+	OK(rig_short(&rig, 1, 0, 50, 2, 0));
+	rig_expect(&rig, 0, 50, 2);
+	OK(ripc_request_test(r));
+}
+
 /* There and back. Return: when the answer is there the first message is done, if its DONE came with it. */
 static void round_trip(size_t len)
 {
@@ -239,9 +247,7 @@ START_TEST(timer__a_receiver_that_does_not_call_again)
 	for (int i = 0; i < LATE + LEARNT; i++) {
 		r = ping(100);
 		ck_assert(!holds(1));
-		OK(rig_short(&rig, 1, 0, 50, 2, 0));
-		rig_expect(&rig, 0, 50, 2);
-		OK(ripc_request_test(&r));
+		answer(&r);
 	}
 	r = ping(100);
 	ck_assert(holds(1));
@@ -258,9 +264,7 @@ START_TEST(answered__late)
 		r = ping(100);
 		ck_assert(!holds(1));
 		rig_run(&rig, 1);
-		OK(rig_short(&rig, 1, 0, 50, 2, 0));
-		rig_expect(&rig, 0, 50, 2);
-		OK(ripc_request_test(&r));
+		answer(&r);
 	}
 	ck_assert_int_eq(answers(1), 0);
 }
@@ -276,9 +280,7 @@ START_TEST(answered__late_after_all)
 	ck_assert(holds(1));
 	ripc__sim_run(rig.net, RIPC__MS / 2);
 	ck_assert(holds(1));
-	OK(rig_short(&rig, 1, 0, 50, 2, 0));
-	rig_expect(&rig, 0, 50, 2);
-	OK(ripc_request_test(&r));
+	answer(&r);
 	ck_assert_int_eq(answers(1), -LATE);
 }
 END_TEST
