@@ -212,7 +212,8 @@ int ripc_close(struct ripc *ctx);
  * @flags: 0 or RIPC_TAKEOVER
  * @service: where the new service is stored
  *
- * Asks the resolver whether anybody else holds @id, then answers for it. May wait some 100 ms for answers.
+ * Probes the network for another holder of @id, then answers for it. An id drawn for RIPC_ANY_ID is
+ * not probed: the call does not wait, and sends nothing.
  *
  * With RIPC_TAKEOVER a present holder has to give the id up: those who send to it follow to the new holder by themselves. The
  * former holder receives what had arrived, or had begun to arrive, and then -ESHUTDOWN; each long message is delivered to one of the

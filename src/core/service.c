@@ -198,8 +198,14 @@ static uint64_t random_id(struct ripc *ctx)
 	return (id | RIPC_ID_LIMIT) & ~RIPC_GROUP_LIMIT;
 }
 
-/* Claims one id and waits for the resolver's word. Lock held. */
-static int claim(struct ripc *ctx, uint64_t id, bool takeover, struct ripc_service **out)
+/* How the resolver claims an id: after a probe, by outbidding its holder, or at once (random). */
+typedef int claim_fn(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+
+/*
+ * Claims one id and waits for REGISTERED or CONFLICT, which the resolver reports within
+ * resolve_timeout_ms. Lock held.
+ */
+static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, struct ripc_service **out)
 {
 	struct ripc_service *s;
 	int rc;
@@ -227,14 +233,15 @@ static int claim(struct ripc *ctx, uint64_t id, bool takeover, struct ripc_servi
 		free(s);
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	}
-	rc = takeover ? ripc__resolver_takeover(ctx->resolver, id, ripc__now(ctx))
-		      : ripc__resolver_register(ctx->resolver, id, ripc__now(ctx));
+	rc = begin(ctx->resolver, id, ripc__now(ctx));
 	/* Whoever drives looks after it from now on, also one who sleeps. */
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
 	ripc__timer_at(ctx, 0);
 	if (ctx->driver)
 		ripc__agent_need(ctx);
+	/* An id that nobody else can hold is registered already. */
+	ripc__progress(ctx);
 	while (!rc && s->state == RIPC__SERVICE_CLAIMING) {
 		if (ctx->closing)
 			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
@@ -259,6 +266,9 @@ static int claim(struct ripc *ctx, uint64_t id, bool takeover, struct ripc_servi
 int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
 {
 	bool any = id == RIPC_ANY_ID;
+	claim_fn *begin = any                     ? ripc__resolver_register_random
+			  : flags & RIPC_TAKEOVER ? ripc__resolver_takeover
+						  : ripc__resolver_register;
 	int rc = ripc__context(&ctx);
 
 	if (rc)
@@ -277,7 +287,7 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
 		if (!rc && any && !(id = random_id(ctx)))
 			rc = ripc__fail(-EIO, "the kernel's random source failed");
 		if (!rc)
-			rc = claim(ctx, id, flags & RIPC_TAKEOVER, service);
+			rc = claim(ctx, id, begin, service);
 		if (rc != -EADDRINUSE || !any || tries >= RANDOM_TRIES)
 			break;
 	}

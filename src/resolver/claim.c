@@ -105,7 +105,8 @@ static void held_won(struct ripc__rcore *core, struct ripc__claim *h, uint64_t n
 	if (core->repeat.at_ns == RIPC__NEVER)
 		ripc__timers_set(&core->timers, &core->repeat,
 				 now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_GAP_MS));
-	ripc__claim_announce(core, h, now_ns);
+	if (h->probed)
+		ripc__claim_announce(core, h, now_ns);
 }
 
 static void keep_rival(struct ripc__claim *h, const struct ripc__record *rival)
@@ -190,10 +191,15 @@ static int claim(struct ripc__rcore *core, uint64_t service, bool probe, bool ta
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
 	h->takeover = takeover;
+	h->probed = probe;
 	h->probes = probe ? 0 : RIPC__PROBES;
 	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;
 	ripc__table_add(&core->held, &h->node);
-	TAILQ_INSERT_TAIL(&core->claims, h, link);
+	/* A service that was not announced is named by the next request: its peers learn it from that. */
+	if (probe)
+		TAILQ_INSERT_TAIL(&core->claims, h, link);
+	else
+		TAILQ_INSERT_HEAD(&core->claims, h, link);
 	ripc__claim_due(core, h, now_ns);
 	return 0;
 }
@@ -218,6 +224,16 @@ bool ripc__claim_outbid(struct ripc__claim *h, const struct ripc__record *rival)
 		h->probes = RIPC__PROBES - 1;
 	}
 	return true;
+}
+
+void ripc__rcore_show(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t service,
+		      uint64_t now_ns)
+{
+	struct ripc__claim *h = ripc__claim_find(core, service);
+
+	if (h && h->state == HELD)
+		ripc__claim_send(core, to, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core),
+				 now_ns);
 }
 
 void ripc__rcore_renew(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t now_ns)

@@ -8,11 +8,12 @@
  * everybody learns. A record in use is refreshed by asking its holder alone, and all only if that one says nothing. A holder that
  * many ask for one service at the same time tells all, once, where it is.
  *
- * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. Of two that
- * probe at once, the one with the smaller instance id wins. Afterwards every holder claims its services again from time
- * to time (a REQUEST for its own service): if two hold one service all the same (a partition healed), the
- * one with the greater instance id is the judge of which was first, and tells the other with a
- * VERDICT if it has to give up; only one of them judges, so exactly one remains.
+ * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. Of two
+ * that probe at once, the one with the smaller instance id wins. An id drawn at random is registered
+ * at once, without a PROBE. Afterwards every holder claims its services again from time to time (a
+ * REQUEST for its own service). If two hold one service all the same (a partition healed), the one
+ * with the greater instance id compares their ages and sends a VERDICT if the other has to give up.
+ * Only one of the two compares, so exactly one remains.
  */
 #ifndef RIPC_RESOLVER_CORE_H
 #define RIPC_RESOLVER_CORE_H
@@ -73,10 +74,17 @@ void ripc__rcore_free(struct ripc__rcore *core);
 /* Sends a GONE for every service held. */
 void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns);
 
-/* As the calls of resolver.h. @probe: ask the network first; otherwise it is ours at once. -EADDRINUSE: held by this core. */
+/*
+ * As the calls of resolver.h. @probe: probe the network first and announce the service afterwards.
+ * Otherwise the service is HELD at once and nothing is sent: the next request of this context names
+ * it, and each later claim does. -EADDRINUSE: held by this core.
+ */
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns);
 /* Takes a service over from its holder, if there is one: probes, and then bids a higher generation. */
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
+/* Sends the record of a service held to one back end, which keeps it. */
+void ripc__rcore_show(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t service,
+		      uint64_t now_ns);
 /* Says all services held again, to one, with higher generations. */
 void ripc__rcore_renew(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t now_ns);
 /* As ripc__resolver_readdress(), for all that is said from now on. */

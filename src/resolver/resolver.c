@@ -272,7 +272,19 @@ static int refuse(struct ripc__resolver *r, unsigned backend, uint64_t service)
 	return ripc__fail(-EADDRINUSE, "%s", text);
 }
 
-static int register_service(struct ripc__resolver *r, uint64_t service, bool takeover, uint64_t now_ns)
+/* Back ends that keep records elsewhere (ZooKeeper) get that of a service that was not announced. */
+static void show(struct ripc__resolver *r, uint64_t service)
+{
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		struct ripc__sender to = {.backend = (uint8_t)i};
+
+		if (r->backends[i]->ops->renewed)
+			ripc__rcore_show(r->core, &to, service, r->now_ns);
+	}
+}
+
+static int register_service(struct ripc__resolver *r, uint64_t service, bool probe, bool takeover,
+			    uint64_t now_ns)
 {
 	int rc;
 
@@ -295,21 +307,29 @@ static int register_service(struct ripc__resolver *r, uint64_t service, bool tak
 		}
 	}
 	refresh(r);
+	probe = probe && must_probe(r);
 	rc = takeover ? ripc__rcore_takeover(r->core, service, now_ns)
-		      : ripc__rcore_register(r->core, service, must_probe(r), now_ns);
+		      : ripc__rcore_register(r->core, service, probe, now_ns);
 	if (rc)
 		drop(r, service);
+	else if (!takeover && !probe)
+		show(r, service);
 	return rc;
 }
 
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
-	return register_service(r, service, false, now_ns);
+	return register_service(r, service, true, false, now_ns);
+}
+
+int ripc__resolver_register_random(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
+{
+	return register_service(r, service, false, false, now_ns);
 }
 
 int ripc__resolver_takeover(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
-	return register_service(r, service, true, now_ns);
+	return register_service(r, service, true, true, now_ns);
 }
 
 void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)

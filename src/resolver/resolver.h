@@ -60,6 +60,12 @@ void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__recor
 /* Claims a service: REGISTERED or CONFLICT follows. -EADDRINUSE at once if this host knows a holder (local). -ENOMEM, -EMFILE. */
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 
+/*
+ * The same for an id drawn at random, which nobody else is expected to hold: REGISTERED follows at
+ * once, and the network is neither asked nor notified. A holder that is heard of later is a CONFLICT.
+ */
+int ripc__resolver_register_random(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+
 /* The same, but a present holder has to give it up: it is told so by a record of a higher generation. */
 int ripc__resolver_takeover(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 

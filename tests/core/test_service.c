@@ -49,6 +49,19 @@ START_TEST(register__any_id)
 }
 END_TEST
 
+START_TEST(register__any_id_does_not_wait)
+{
+	uint64_t before = ripc__sim_now(rig.net);
+	struct ripc_service *s;
+
+	OK(ripc_register(ctx, RIPC_ANY_ID, 0, &s));
+	OK(ripc_register(ctx, RIPC_ANY_ID, RIPC_TAKEOVER, &s));
+	ck_assert_uint_eq(ripc__sim_now(rig.net), before);
+	/* Others find it all the same. */
+	OK(ripc_lookup(rig.ctx[1], ripc_service_id(s), NULL, 1000));
+}
+END_TEST
+
 START_TEST(register__conflict_in_the_same_context)
 {
 	struct ripc_service *s = NULL;
@@ -376,6 +389,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, register__ids);
 	tcase_add_test(tc, register__any_id);
+	tcase_add_test(tc, register__any_id_does_not_wait);
 	tcase_add_test(tc, register__conflict_in_the_same_context);
 	tcase_add_test(tc, register__conflict_with_another_context);
 	tcase_add_test(tc, find__only_active_ones);

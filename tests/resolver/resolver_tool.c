@@ -3,6 +3,7 @@
  * A resolver without a context around it, for test scripts:
  *
  *	resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then says good-bye; SIGUSR1: gives it up, and stays
+ *	resolver_tool random ID [OPTIONS]     the same, but registers ID as one that was drawn at random
  *	resolver_tool lookup ID [OPTIONS]
  *	resolver_tool watch ID [OPTIONS]      looks up, then stays until SIGTERM; SIGUSR1: looks up again, says what it does
  *
@@ -86,13 +87,14 @@ int main(int argc, char **argv)
 	uint8_t ids[32];
 	char why[1200];
 	uint64_t service;
-	bool hold, watch, running = true;
+	bool hold, random, watch, running = true;
 	int status = 3, rc;
 
-	hold = argc > 2 && !strcmp(argv[1], "register");
+	random = argc > 2 && !strcmp(argv[1], "random");
+	hold = random || (argc > 2 && !strcmp(argv[1], "register"));
 	watch = argc > 2 && !strcmp(argv[1], "watch");
 	if (argc < 3 || (!hold && !watch && strcmp(argv[1], "lookup"))) {
-		fprintf(stderr, "usage: %s register|lookup|watch ID [OPTIONS]\n", argv[0]);
+		fprintf(stderr, "usage: %s register|random|lookup|watch ID [OPTIONS]\n", argv[0]);
 		return 64;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -115,8 +117,9 @@ int main(int argc, char **argv)
 		printf("error: %s\n", ripc_detail());
 		return 66;
 	}
-	rc = hold ? ripc__resolver_register(r, service, ripc__clock_ns())
-		  : ripc__resolver_lookup(r, service, ripc__clock_ns());
+	rc = random ? ripc__resolver_register_random(r, service, ripc__clock_ns())
+	     : hold ? ripc__resolver_register(r, service, ripc__clock_ns())
+		    : ripc__resolver_lookup(r, service, ripc__clock_ns());
 	if (rc) {
 		printf("%s: %s\n", rc == -EADDRINUSE ? "conflict" : "error", ripc_detail());
 		ripc__resolver_close(r);

@@ -174,6 +174,11 @@ start client watch 42 "$zk"
 shows "it is found" "$tmp/client" "^resolved 42 at pid-${pid[holder]}"
 start second register 42 "$zk"
 shows "a second one is refused, and the holder is named" "$tmp/second" "^conflict: .*held by instance .*pid-${pid[holder]}"
+start random random 0x8000000000000001 "$zk"
+shows "an id drawn at random is registered" "$tmp/random" '^registered 9223372036854775809'
+start found lookup 0x8000000000000001 "$zk"
+shows "it is found by its node" "$tmp/found" "^resolved 9223372036854775809 at pid-${pid[random]}"
+stop random
 start nobody lookup 43 "$zk" $in_vain
 shows "one that nobody holds is not found" "$tmp/nobody" '^unresolved 43: .*zookeeper (it has no node there)'
 stop holder
