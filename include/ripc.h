@@ -4,7 +4,9 @@
  *
  * Every function that can fail returns 0 (or a count) or a negative errno; ripc_strerror() names the
  * number and ripc_detail() says in one sentence which peer, service, transport and cause it was.
- * Every function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never waits.
+ * Every function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never waits. Four
+ * have bounds of their own, which their comments give: ripc_open(), ripc_register(),
+ * ripc_unregister() and ripc_close().
  * All functions may be called from any thread, unless their comment says otherwise.
  * A child made by fork() may not use its parent's contexts: calls on them return -EOWNERDEAD.
  */
@@ -183,6 +185,9 @@ typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line)
  * needs to be configured. A setting may stand in @options or, with its name in capital letters after
  * RIPC_, in the environment (RIPC_WAIT=poll); @options win. ripc(7) lists them.
  *
+ * The call waits for no peer and no server: an ensemble is connected to in the background. It waits
+ * at most one second, for a free place in the memory of window/pcie if all 128 are taken.
+ *
  * Return: 0, or a negative errno.
  * Errors:
  * -EINVAL: a setting is unknown or has a value that makes no sense; ripc_detail() names it
@@ -201,6 +206,11 @@ int ripc_open(struct ripc **ctx, const char *options);
  * afterwards. Registered memory is the application's again. In a child made by fork() it only
  * forgets the context.
  *
+ * The call waits at most 200 ms for messages in the transports' queues to leave, and 50 ms for peers
+ * on ib to be notified. With resolver=zookeeper it also waits until the connection to the ensemble is
+ * closed: at most one second for each name server of resolv.conf(5) that does not answer, and three
+ * seconds for a server that does not read.
+ *
  * Return: 0, or -EINVAL if there is no default context.
  */
 int ripc_close(struct ripc *ctx);
@@ -214,6 +224,10 @@ int ripc_close(struct ripc *ctx);
  *
  * Probes the network for another holder of @id, then answers for it. An id drawn for RIPC_ANY_ID is
  * not probed: the call does not wait, and sends nothing.
+ *
+ * The call waits at most resolve_timeout_ms, see ripc(7): 60 ms if nobody objects, longer for an
+ * ensemble that does not answer and for a former holder on this host that is stopped. To name a holder
+ * on this host in ripc_detail() it waits at most another 500 ms.
  *
  * With RIPC_TAKEOVER a present holder has to give the id up: those who send to it follow to the new holder by themselves. The
  * former holder receives what had arrived, or had begun to arrive, and then -ESHUTDOWN; each long message is delivered to one of the
@@ -237,7 +251,8 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
  *
  * Messages still in its queue are dropped and counted; its long sends under way are cancelled; calls that
  * wait on it return -ESHUTDOWN; its windows and return buffers are the application's again. Messages
- * already received stay valid.
+ * already received stay valid. The call waits at most 100 ms for peers to stop using the service's
+ * memory; then it closes the lanes to those that have not.
  *
  * Return: 0, or -EINVAL.
  */

@@ -9,6 +9,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "resolver/ensemble_hosts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +22,8 @@
 #include <unistd.h>
 
 #define DEFAULT_ROOT "/ripc"
-#define RETRY_MS     500 /* after which a handle that could not be made is tried for again */
+#define RETRY_MS     500  /* after which a handle that could not be made is tried for again */
+#define REFRESH_MS   5000 /* after which the names of lost servers are resolved again */
 #define HOSTS_MAX    32
 
 /* --- reports --- */
@@ -163,16 +165,25 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 	} else {
 		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0, "");
 	}
+	pthread_mutex_lock(&e->lock);
+	e->lost = state != ZOO_CONNECTED_STATE;
+	pthread_cond_signal(&e->cond);
+	pthread_mutex_unlock(&e->lock);
 }
 
 /* --- the keeper --- */
 
 static zhandle_t *connect_handle(struct ripc__ensemble *e)
 {
-	zhandle_t *zh = zookeeper_init2(e->hosts, on_session, (int)e->session_ms, NULL, e,
-					ZOO_NO_LOG_CLIENTENV, on_log);
-	char text[128];
+	zhandle_t *zh;
+	char text[320];
 
+	if (!ripc__hosts_resolve(e->hosts, &e->stop, e->addresses, text, sizeof(text))) {
+		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0, text);
+		return NULL;
+	}
+	zh = zookeeper_init2(e->addresses, on_session, (int)e->session_ms, NULL, e,
+			     ZOO_NO_LOG_CLIENTENV, on_log);
 	if (!zh) {
 		snprintf(text, sizeof(text), "no connection can be made: %s", strerror(errno));
 		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0, text);
@@ -183,18 +194,36 @@ static zhandle_t *connect_handle(struct ripc__ensemble *e)
 	return zh;
 }
 
-/* Waits until there is something to do. Return: the next call, or NULL: another reason. Lock held. */
-static struct ripc__ensemble_call *await(struct ripc__ensemble *e, bool connected)
+/* A server that is away may have another address when it comes back. */
+static void refresh_addresses(struct ripc__ensemble *e, zhandle_t *zh)
+{
+	char addresses[RIPC__HOSTS_BYTES], why[320];
+
+	if (!ripc__hosts_resolve(e->hosts, &e->stop, addresses, why, sizeof(why)) ||
+	    !strcmp(addresses, e->addresses))
+		return;
+	strcpy(e->addresses, addresses);
+	(void)zoo_set_servers(zh, addresses);
+}
+
+/*
+ * Waits until there is something to do: a call, an expired session, the end, or @have_handle is
+ * false or the servers are lost and it is time to try again. Return: the next call, or NULL: another
+ * reason. Lock held.
+ */
+static struct ripc__ensemble_call *await(struct ripc__ensemble *e, bool have_handle)
 {
 	struct ripc__ensemble_call *c = NULL;
+	unsigned wait_ms = have_handle ? REFRESH_MS : RETRY_MS;
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	ts.tv_nsec += RETRY_MS * 1000000L;
+	ts.tv_sec += wait_ms / 1000;
+	ts.tv_nsec += wait_ms % 1000 * 1000000L;
 	ts.tv_sec += ts.tv_nsec / 1000000000L;
 	ts.tv_nsec %= 1000000000L;
-	while (!e->stop && !(connected && (e->expired || !STAILQ_EMPTY(&e->calls)))) {
-		if (connected)
+	while (!e->stop && !(have_handle && (e->expired || !STAILQ_EMPTY(&e->calls)))) {
+		if (have_handle && !e->lost)
 			pthread_cond_wait(&e->cond, &e->lock);
 		else if (pthread_cond_timedwait(&e->cond, &e->lock, &ts) == ETIMEDOUT)
 			return NULL;
@@ -232,16 +261,19 @@ static void *keep(void *arg)
 
 	while (!stop) {
 		struct ripc__ensemble_call *c;
-		bool expired;
+		bool expired, lost;
 
 		pthread_mutex_lock(&e->lock);
 		c = await(e, zh);
 		stop = e->stop;
 		expired = e->expired;
+		lost = e->lost;
 		e->expired = false;
 		pthread_mutex_unlock(&e->lock);
 		if (c)
 			ripc__ensemble_begin(zh, c);
+		else if (zh && lost && !expired && !stop)
+			refresh_addresses(e, zh);
 		if (zh && expired) {
 			zookeeper_close(zh);
 			zh = NULL;

@@ -8,6 +8,7 @@
 
 #define THREADED /* the multi-threaded library */
 #include "resolver/ensemble.h"
+#include "resolver/ensemble_hosts.h"
 
 #include <pthread.h>
 #include <sys/queue.h>
@@ -49,18 +50,20 @@ struct ripc__ensemble_reported {
 };
 
 struct ripc__ensemble {
-	pthread_mutex_t lock; /* of what follows, up to expired */
+	pthread_mutex_t lock; /* of what follows, up to starved */
 	pthread_cond_t cond;  /* the keeper waits here */
 	STAILQ_HEAD(, ripc__ensemble_call) calls;
 	STAILQ_HEAD(, ripc__ensemble_call)
 	unsure; /* releases that were lost with the connection: made again in the same session */
 	STAILQ_HEAD(, ripc__ensemble_reported) reports;
-	bool stop;
+	atomic_bool stop;
 	bool expired; /* the session is over: a new handle is needed */
+	bool lost;    /* not connected */
 	bool starved; /* a report was lost for want of memory: as if the connection had been */
 	int fd;
 	pthread_t keeper;
-	char hosts[512];
+	char hosts[512];                   /* as configured, in random order */
+	char addresses[RIPC__HOSTS_BYTES]; /* what they resolved to last; the keeper's thread only */
 	char root[480];
 	char auth[160];
 	uint32_t session_ms;

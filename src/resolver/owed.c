@@ -12,7 +12,6 @@
 
 enum {
 	OWED_GAP_MS = 2, /* between two attempts to take over a name of this host */
-	OWED_MS = 1000,  /* after which the former holder is taken for stopped */
 };
 
 /* A service taken over, for which a back end (the kernel of this host) still has the former holder's name. */
@@ -25,7 +24,7 @@ void ripc__owed_add(struct ripc__resolver *r, unsigned backend, uint64_t service
 		return;
 	o->service = service;
 	o->backend = backend;
-	o->end_ns = r->now_ns + OWED_MS * RIPC__MS;
+	o->end_ns = r->now_ns + r->timeout_ms * RIPC__MS;
 	o->next = r->owed;
 	r->owed = o;
 }

@@ -52,6 +52,13 @@ tests_resolver_test_timers_SOURCES = tests/resolver/test_timers.c
 tests_resolver_test_timers_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
 tests_resolver_test_timers_LDADD = $(TEST_LIBS)
 
+if HAVE_ZOOKEEPER
+check_PROGRAMS += tests/resolver/test_ensemble_hosts
+endif
+tests_resolver_test_ensemble_hosts_SOURCES = tests/resolver/test_ensemble_hosts.c
+tests_resolver_test_ensemble_hosts_CPPFLAGS = $(RESOLVER_TEST_CPPFLAGS)
+tests_resolver_test_ensemble_hosts_LDADD = $(TEST_LIBS)
+
 dist_check_SCRIPTS += tests/resolver/test_hosts.sh tests/resolver/test_netns.sh \
 	tests/resolver/test_takeover.sh tests/resolver/test_zookeeper.sh
 EXTRA_DIST += tests/resolver/lib.sh

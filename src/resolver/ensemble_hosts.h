@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The host names of an ensemble. ZooKeeper's library resolves names in a thread that its close call
+ * joins, for as long as resolv.conf(5) allows (10 s and more without an answer). So the ensemble's
+ * own thread resolves them, with a bound, and passes numeric addresses on.
+ */
+#ifndef RIPC_RESOLVER_ENSEMBLE_HOSTS_H
+#define RIPC_RESOLVER_ENSEMBLE_HOSTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RIPC__HOSTS_BYTES 2048 /* of a list of addresses, with its terminating 0 */
+
+/*
+ * Resolves @hosts, "HOST:PORT[,HOST:PORT...]", into @addresses, the same with numeric hosts; a host
+ * with several addresses has one entry for each. May wait: one second for each name server that does
+ * not answer. Names are not resolved any more once *stop is set. The calling thread's resolver state
+ * is used and reset. The caller repeats failed attempts.
+ *
+ * Return: the number of entries; 0: none, and why holds a sentence on the last name that failed.
+ */
+unsigned ripc__hosts_resolve(const char *hosts, const atomic_bool *stop,
+			     char addresses[static RIPC__HOSTS_BYTES], char *why, size_t whylen);
+
+#endif
