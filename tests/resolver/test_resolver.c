@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "live.h"
+#include "resolver/core.h"
 
 #include "transport/sim/sim.h"
 
@@ -277,6 +278,30 @@ END_TEST
 
 /* --- look-up --- */
 
+/* The former holder is stopped: it never gives its name on this host up. The time passes as it is told. */
+START_TEST(takeover__ends_with_resolve_timeout)
+{
+	uint64_t now, start, deadline = 0;
+	struct ctx c[2];
+
+	open_ctx(&c[0], "resolver=local");
+	open_ctx(&c[1], "resolver=local resolve_timeout_ms=100");
+	hold(&c[0], service);
+	now = start = ripc__clock_ns();
+	ck_assert_int_eq(ripc__resolver_takeover(c[1].r, service, now), 0);
+	for (unsigned i = 0; i < 10000 && !told(&c[1], RIPC__REGISTERED, service); i++) {
+		c[1].ntold =
+			ripc__resolver_progress(c[1].r, true, c[1].told, TOLD_MAX, now, &deadline);
+		now = deadline > now ? deadline : now;
+		deadline = RIPC__NEVER;
+	}
+	ck_assert_ptr_nonnull(told(&c[1], RIPC__REGISTERED, service));
+	ck_assert_uint_le(now, start + (100 + RIPC__PROBE_GAP_MS) * RIPC__MS);
+	ripc__resolver_close(c[1].r);
+	ripc__resolver_close(c[0].r);
+}
+END_TEST
+
 START_TEST(lookup__finds_the_holder)
 {
 	static const char *const options[] = {"resolver=local", "resolver=udp", ""};
@@ -421,6 +446,7 @@ int main(void)
 	tcase_add_test(tc, register__held_by_one_that_does_not_answer);
 	tcase_add_test(tc, register__held_elsewhere_by_udp);
 	tcase_add_test(tc, register__out_of_descriptors);
+	tcase_add_test(tc, takeover__ends_with_resolve_timeout);
 	tcase_add_loop_test(tc, lookup__finds_the_holder, 0, 3);
 	tcase_add_test(tc, lookup__says_what_was_tried);
 	tcase_add_test(tc, lookup__before_the_holder_is_there);
