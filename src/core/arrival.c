@@ -66,7 +66,7 @@ static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *
 		it->how = (uint8_t)d.how;
 		it->len = d.len;
 		/* What no memory of this host could hold does not even wait for some. */
-		if (d.len >> RIPC__CLASS_MAX || d.len > r->ctx->host_bytes) {
+		if (d.len > r->ctx->host_bytes) {
 			rc = rc ? rc : -ENOBUFS;
 			continue;
 		}

@@ -180,7 +180,7 @@ int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
 	if (!limits)
 		return ripc__fail(-EINVAL, "nowhere to store the limits");
 	limits->short_max = RIPC_SHORT_MIN;
-	limits->long_max = UINT64_C(1) << RIPC__CLASS_MAX;
+	limits->long_max = (UINT64_C(1) << RIPC__LEN_BITS) - 1;
 	limits->items_max = RIPC_ITEMS_MAX;
 	limits->returns_max = RIPC_RETURNS_MAX;
 	if (!dest)

@@ -7,6 +7,7 @@
 #include "core/send.h"
 #include "core/service.h"
 #include "wire/bytes.h"
+#include "wire/header.h"
 
 #include <stdlib.h>
 
@@ -19,7 +20,7 @@ static inline int check_items(const struct iovec *items, unsigned nitems,
 		return ripc__fail(-EINVAL, "message of %u items: must have 1 to %d", nitems,
 				  RIPC_ITEMS_MAX);
 	for (unsigned i = 0; i < nitems; i++) {
-		if ((!items[i].iov_base && items[i].iov_len) || items[i].iov_len >> 62 ||
+		if ((!items[i].iov_base && items[i].iov_len) || items[i].iov_len >> RIPC__LEN_BITS ||
 		    (uintptr_t)items[i].iov_base + items[i].iov_len < (uintptr_t)items[i].iov_base)
 			return ripc__fail(-EINVAL, "item %u: %zu bytes at %p", i, items[i].iov_len,
 					  items[i].iov_base);

@@ -71,6 +71,42 @@ static int check_short(const struct ripc__header *h, const char **why)
 	return sum == h->payload_len ? 0 : bad(why, "item lengths do not add up to the payload");
 }
 
+/* No bytes: a return buffer that nothing fits into, or an item that is not in the message. */
+static inline bool len_bad(uint64_t len)
+{
+	return !len || len >> RIPC__LEN_BITS;
+}
+
+/* SHORT, LONG: a return buffer has an id and a length. */
+static int check_returns(const struct ripc__header *h, const char **why)
+{
+	struct ripc__desc d;
+
+	for (unsigned i = 0; i < h->nreturns; i++) {
+		ripc__desc_get(&d, h->returns, i);
+		if (!d.how)
+			return bad(why, "return buffer without an id");
+		if (len_bad(d.len))
+			return bad(why, "return buffer length out of bounds");
+	}
+	return 0;
+}
+
+/* GRANT: as the descriptors of the LONG that it answers. */
+static int check_grant(const struct ripc__header *h, const char **why)
+{
+	struct ripc__desc d;
+
+	for (unsigned i = 0; i < h->nitems; i++) {
+		ripc__desc_get(&d, h->items, i);
+		if (d.how != RIPC__HOW_INLINE && d.how != RIPC__HOW_GRANT)
+			return bad(why, "grant of an unknown kind");
+		if (d.len >> RIPC__LEN_BITS)
+			return bad(why, "item length out of bounds");
+	}
+	return 0;
+}
+
 /* LONG: what is inline must add up to the payload, and every item must travel in a known way. */
 static int check_long(const struct ripc__header *h, const char **why)
 {
@@ -85,7 +121,7 @@ static int check_long(const struct ripc__header *h, const char **why)
 			if (d.len > h->payload_len)
 				return bad(why, "inline item longer than its message");
 			sum += d.len;
-		} else if (!d.len || d.len >> 62) {
+		} else if (len_bad(d.len)) {
 			return bad(why, "item length out of bounds");
 		}
 	}
@@ -180,11 +216,13 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	h->payload_len = (uint64_t)(end - p);
 	if (!kinds[h->kind].payload && h->payload_len)
 		return bad(why, "longer than its kind");
+	if (check_returns(h, why))
+		return -EPROTO;
 	if (kinds[h->kind].lens)
 		return check_short(h, why);
 	if (h->kind == RIPC__LONG)
 		return check_long(h, why);
-	return 0;
+	return h->kind == RIPC__GRANT ? check_grant(h, why) : 0;
 }
 
 int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)

@@ -52,6 +52,8 @@
 #define RIPC__AGAIN_MAGIC       0x61 /* "a" */
 #define RIPC__AGAIN_LEN         4
 #define RIPC__AGAIN_CREDITS_MAX 255
+/* Items and return buffers have less than 1 << RIPC__LEN_BITS bytes. */
+#define RIPC__LEN_BITS 47
 /* The largest message without payload: a transport's send_max must not be below it. */
 #define RIPC__MSG_MIN_MAX (RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURNS_MAX) * RIPC__DESC_LEN)
 /* The most that a short message's header can take. */

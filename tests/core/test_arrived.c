@@ -106,6 +106,29 @@ START_TEST(arrived__return_buffers_that_were_not_offered)
 }
 END_TEST
 
+/* A length that no item may have closes the lane. Want of memory would be answered instead. */
+START_TEST(arrived__item_of_2_47_bytes)
+{
+	static const uint32_t hows[] = {RIPC__HOW_READ, RIPC__HOW_WRITTEN, RIPC__HOW_GRANT,
+					RIPC__HOW_HANDED};
+
+	for (size_t i = 0; i < sizeof(hows) / sizeof(hows[0]); i++) {
+		struct ripc__desc d = {
+			.addr = 4096, .len = UINT64_C(1) << 47, .key = 1, .how = hows[i]};
+		uint8_t buf[200];
+		size_t len = put_long(buf, 1, 1, &d, 0);
+
+		again(2, NULL);
+		rig_connect(&rig, 0, 1);
+		rig_inject(&rig, 0, 1, buf, len, 0);
+		rig_expect_none(&rig, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 1);
+		rig_exchange(&rig, 1, 0);
+	}
+}
+END_TEST
+
 /* One that was offered is used twice in one message, or is too short. */
 START_TEST(arrived__return_buffers_misused)
 {
@@ -163,11 +186,11 @@ START_TEST(arrived__read_of_what_is_not_there)
 }
 END_TEST
 
-/* No memory is taken for what is absurd. */
+/* No memory is taken for what is absurd: here for the longest that an item may be. */
 START_TEST(arrived__absurd_lengths)
 {
 	struct ripc__desc d = {
-		.addr = 4096, .len = UINT64_C(1) << 47, .key = 12345, .how = RIPC__HOW_READ};
+		.addr = 4096, .len = (UINT64_C(1) << 47) - 1, .key = 12345, .how = RIPC__HOW_READ};
 	uint8_t buf[200];
 	size_t len = put_long(buf, 1, 1, &d, 0);
 
@@ -220,6 +243,7 @@ int main(void)
 	tcase_add_test(tc, arrived__ids_out_of_bounds);
 	tcase_add_test(tc, arrived__again_is_answered_and_not_delivered);
 	tcase_add_test(tc, arrived__return_buffers_that_were_not_offered);
+	tcase_add_test(tc, arrived__item_of_2_47_bytes);
 	tcase_add_test(tc, arrived__return_buffers_misused);
 	tcase_add_test(tc, arrived__read_of_what_is_not_there);
 	tcase_add_test(tc, arrived__absurd_lengths);

@@ -93,6 +93,8 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 		d->addr = test_random(&rng);
 		d->key = (uint32_t)test_random(&rng);
 		d->how = test_random(&rng) % 4;
+		if (kinds[k].kind == RIPC__GRANT)
+			d->how = d->how & 1 ? RIPC__HOW_GRANT : RIPC__HOW_INLINE;
 		if (kinds[k].lens || d->how == RIPC__HOW_INLINE)
 			m->payload_len += kinds[k].payload ? d->len : 0;
 		else
@@ -107,8 +109,9 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	for (unsigned i = 0; i < m->nreturns; i++) {
 		struct ripc__desc *d = &m->returns[i];
 
-		*d = (struct ripc__desc){test_random(&rng), test_random(&rng),
-					 (uint32_t)test_random(&rng), (uint32_t)test_random(&rng)};
+		*d = (struct ripc__desc){
+			test_random(&rng), 1 + test_random(&rng) % ((UINT64_C(1) << 47) - 1),
+			(uint32_t)test_random(&rng), (uint32_t)test_random(&rng) | 1};
 		p = ripc__desc_put(p, d);
 	}
 	m->payload_at = (size_t)(p - m->buf);
@@ -405,6 +408,76 @@ START_TEST(decode__long_items_travel_in_known_ways)
 }
 END_TEST
 
+/* doc/protocol.md 1.2: lengths are below 2^47, whatever an item travels by. */
+START_TEST(decode__lengths_below_2_47)
+{
+	uint8_t buf[RIPC__LONG_FIXED + RIPC__DESC_LEN], *p;
+	struct ripc__desc d = {.addr = 1};
+
+	memset(buf, 0, sizeof(buf));
+	p = ripc__header_put(buf, RIPC__LONG, 0, 1, 0, 1, 2) + 16;
+	for (uint32_t how = RIPC__HOW_READ; how <= RIPC__HOW_HANDED; how++)
+		for (unsigned bits = 46; bits < 64; bits++) {
+			d.how = how;
+			d.len = UINT64_C(1) << bits;
+			ripc__desc_put(p, &d);
+			ck_assert_int_eq(decode(buf, sizeof(buf)), bits < 47 ? 0 : -EPROTO);
+			d.len--;
+			ripc__desc_put(p, &d);
+			ck_assert_int_eq(decode(buf, sizeof(buf)), bits <= 47 ? 0 : -EPROTO);
+		}
+}
+END_TEST
+
+START_TEST(decode__grants_are_bounded)
+{
+	uint8_t buf[RIPC__HEADER_LEN + 8 + RIPC__DESC_LEN], *p;
+	struct ripc__desc d = {0};
+
+	memset(buf, 0, sizeof(buf));
+	p = ripc__header_put(buf, RIPC__GRANT, 0, 1, 0, 0, 0) + 8;
+	for (uint32_t how = 0; how < 6; how++)
+		for (unsigned bits = 46; bits < 64; bits++) {
+			bool known = how == RIPC__HOW_INLINE || how == RIPC__HOW_GRANT;
+
+			d.how = how;
+			d.len = UINT64_C(1) << bits;
+			ripc__desc_put(p, &d);
+			ck_assert_int_eq(decode(buf, sizeof(buf)), known && bits < 47 ? 0 : -EPROTO);
+		}
+}
+END_TEST
+
+/* _i: SHORT or LONG. */
+START_TEST(decode__return_buffers_have_an_id_and_a_length)
+{
+	static const struct {
+		uint64_t len;
+		uint32_t id;
+		bool ok;
+	} cases[] = {{1, 1, true},
+		     {(UINT64_C(1) << 47) - 1, UINT32_MAX, true},
+		     {1, 0, false},
+		     {0, 1, false},
+		     {UINT64_C(1) << 47, 1, false},
+		     {UINT64_MAX, 1, false}};
+	uint8_t buf[RIPC__LONG_FIXED + 2 * RIPC__DESC_LEN], *p, *back;
+	unsigned kind = _i ? RIPC__LONG : RIPC__SHORT;
+	struct ripc__desc d = {0};
+
+	memset(buf, 0, sizeof(buf));
+	p = ripc__header_put(buf, kind, 0, 1, 1, 1, 2);
+	back = p + (_i ? 16 + RIPC__DESC_LEN : 4);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		d.len = cases[i].len;
+		d.how = cases[i].id;
+		ripc__desc_put(back, &d);
+		ck_assert_int_eq(decode(buf, (size_t)(back - buf) + RIPC__DESC_LEN),
+				 cases[i].ok ? 0 : -EPROTO);
+	}
+}
+END_TEST
+
 START_TEST(decode__random_bytes)
 {
 	for (int i = 0; i < 100000; i++) {
@@ -583,6 +656,9 @@ int main(void)
 	tcase_add_test(tc, decode__short_lengths_that_wrap);
 	tcase_add_test(tc, decode__long_lengths_that_wrap);
 	tcase_add_test(tc, decode__long_items_travel_in_known_ways);
+	tcase_add_test(tc, decode__lengths_below_2_47);
+	tcase_add_test(tc, decode__grants_are_bounded);
+	tcase_add_loop_test(tc, decode__return_buffers_have_an_id_and_a_length, 0, 2);
 	tcase_add_test(tc, decode__random_bytes);
 	tcase_add_test(tc, again_decode__what_was_put);
 	tcase_add_test(tc, again_decode__nothing_else);
