@@ -3,6 +3,7 @@
 #include "core/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -84,7 +85,8 @@ const char *ripc_detail(void)
 
 const char *ripc_strerror(int error)
 {
-	int code = error < 0 ? -error : error;
+	/* INT_MIN has no positive counterpart: unsigned, it is just too large for an errno. */
+	unsigned code = error < 0 ? 0u - (unsigned)error : (unsigned)error;
 
 	/* What the library means by a number, where strerror() would mislead. */
 	switch (code) {
@@ -103,7 +105,7 @@ const char *ripc_strerror(int error)
 	case ENODEV:
 		return "no usable transport";
 	default: {
-		const char *text = strerrordesc_np(code);
+		const char *text = code <= INT_MAX ? strerrordesc_np((int)code) : NULL;
 
 		return text ? text : "unknown error";
 	}

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,6 +213,9 @@ START_TEST(strerror__no_such_error)
 {
 	ck_assert_str_eq(ripc_strerror(100000), "unknown error");
 	ck_assert_str_eq(ripc_strerror(-100000), "unknown error");
+	ck_assert_str_eq(ripc_strerror(INT_MAX), "unknown error");
+	ck_assert_str_eq(ripc_strerror(INT_MIN + 1), "unknown error");
+	ck_assert_str_eq(ripc_strerror(INT_MIN), "unknown error");
 }
 END_TEST
 
