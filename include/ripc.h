@@ -307,7 +307,8 @@ void *ripc_buf_realloc(struct ripc *ctx, void *buf, size_t len);
 /**
  * ripc_buf_free - give a buffer back
  * @ctx: the context, or NULL
- * @buf: any address inside a buffer of ripc_buf_alloc(); NULL does nothing
+ * @buf: any address inside a buffer of ripc_buf_alloc(), up to the last byte that was asked for;
+ *       NULL does nothing
  *
  * A buffer offered as a return buffer is withdrawn first: memory is used again only when no peer can write
  * into it. A buffer set aside as a window is removed from the windows.
@@ -330,7 +331,7 @@ int ripc_buf_free(struct ripc *ctx, void *buf);
  *
  * Return: 0, or a negative errno.
  * Errors:
- * -EINVAL: no length, or the range wraps round
+ * -EINVAL: no length, 2^47 bytes or more, or the range wraps round
  * -EEXIST: it overlaps a region registered before
  * -ENOMEM: out of memory or over the memlock limit; ripc_detail() gives the limit found and needed
  */
@@ -353,7 +354,7 @@ int ripc_buf_unregister(struct ripc *ctx, void *base);
  * @ctx: the context, or NULL
  * @service: the service whose items may land there, or NULL for any of the context
  * @base: registered or allocated memory
- * @len: bytes, at least 1
+ * @len: bytes, at least 1 and no more than were registered or asked for behind @base
  *
  * Each window takes one item and is then used up: it comes back as the item's memory. An item takes the
  * first window that it fits into, of its service first, then of the context; without one, a buffer
@@ -393,7 +394,8 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * -EMSGSIZE: longer than the limit, which ripc_detail() gives
  * -EAGAIN: @timeout_ms is 0 and the destination is not yet known, or there is no credit
  * -ETIMEDOUT: no credit, or no room in the transport's queue, within the timeout
- * -EINVAL: no item, too many items or return buffers, or a return buffer that is not registered
+ * -EINVAL: no item, too many items or return buffers, an item of 2^47 bytes or more, a long item
+ *   that reaches beyond the length of an allocated buffer, or a return buffer that is not registered
  * -EBUSY: a return buffer is in use by a send or is offered already
  * -EOPNOTSUPP: a flag that this version does not know to serve
  * -ESHUTDOWN: the service or its context is being closed

@@ -9,12 +9,16 @@
 /* The buffer of the application around ptr; NULL, explained, if there is none. */
 static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 {
-	struct ripc__region *r = ripc__memory_find(ctx, ptr, 0);
+	struct ripc__region *r = ripc__memory_around(ctx, ptr);
+	bool app = r && r->state == RIPC__REGION_APP && !r->zombie;
 
-	if (r && r->state == RIPC__REGION_APP && !r->zombie)
+	if (app && ripc__region_holds(r, ptr, 0))
 		return r;
 	if (!r)
 		ripc__fail(-EINVAL, "%p lies in no buffer of this context", ptr);
+	else if (app)
+		ripc__fail(-EINVAL, "%p lies behind the buffer of %zu bytes at %p", ptr, r->len,
+			   (void *)r->base);
 	else if (r->state == RIPC__REGION_USER)
 		ripc__fail(-EINVAL, "%p is registered memory, not a buffer of ripc_buf_alloc()", ptr);
 	else if (r->state == RIPC__REGION_MESSAGE || r->state == RIPC__REGION_BORROWED)

@@ -7,6 +7,7 @@
 #include "core/request.h"
 #include "core/service.h"
 #include "core/stage.h"
+#include "wire/header.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -49,24 +50,27 @@ static size_t region_above(const struct ripc__memory *m, const uint8_t *p)
 	return lo;
 }
 
+/* Bytes that it takes up: of the pool's, more than the application asked for. */
 static size_t region_size(const struct ripc__region *r)
 {
 	return r->state == RIPC__REGION_USER ? r->len : r->cap;
 }
 
-struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *ptr, size_t len)
+struct ripc__region *ripc__memory_around(struct ripc *ctx, const void *ptr)
 {
 	struct ripc__memory *m = &ctx->memory;
 	const uint8_t *p = ptr;
 	size_t i = region_above(m, p);
-	struct ripc__region *r;
+	struct ripc__region *r = i ? m->regions[i - 1] : NULL;
 
-	if (!i)
-		return NULL;
-	r = m->regions[i - 1];
-	if ((size_t)(p - r->base) >= region_size(r) || len > region_size(r) - (size_t)(p - r->base))
-		return NULL;
-	return r;
+	return r && (size_t)(p - r->base) < region_size(r) ? r : NULL;
+}
+
+struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *ptr, size_t len)
+{
+	struct ripc__region *r = ripc__memory_around(ctx, ptr);
+
+	return r && ripc__region_holds(r, ptr, len) ? r : NULL;
 }
 
 static int region_insert(struct ripc *ctx, struct ripc__region *r)
@@ -628,7 +632,7 @@ int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
 
 	if (rc)
 		return rc;
-	if (!base || !len || (uintptr_t)base + len < (uintptr_t)base)
+	if (!base || !len || len >> RIPC__LEN_BITS || (uintptr_t)base + len < (uintptr_t)base)
 		return ripc__fail(-EINVAL, "%zu bytes at %p cannot be registered", len, base);
 	r = region_new(ctx);
 	if (!r)

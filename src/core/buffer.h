@@ -130,8 +130,22 @@ void ripc__memory_init(struct ripc *ctx);
 /* Frees everything. No transport is open any more. */
 void ripc__memory_fini(struct ripc *ctx);
 
-/* The region that contains [p, p+len), or NULL. */
+/*
+ * Whether [p, p+len) lies within the bytes that were asked for, or registered. A buffer of the pool
+ * has more, as its class is a power of two. Those are nobody's: they are not sent, not written
+ * into, and no address there names the buffer.
+ */
+static inline bool ripc__region_holds(const struct ripc__region *r, const void *p, size_t len)
+{
+	size_t at = (size_t)((const uint8_t *)p - r->base);
+
+	return at < r->len && len <= r->len - at;
+}
+
+/* The region that holds [p, p+len), or NULL. */
 struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *p, size_t len);
+/* The region whose memory p is in, be it behind the bytes that were asked for; or NULL. */
+struct ripc__region *ripc__memory_around(struct ripc *ctx, const void *p);
 
 /* A buffer of at least len bytes in the given state. NULL: out of memory. */
 struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state);

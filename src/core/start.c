@@ -13,15 +13,27 @@
 /* What ripc_send_long() may take beyond its timeout to get its memory back. */
 #define WITHDRAW_MS 100
 
-/* Memory that was given back to the pool may be anybody's. */
+/*
+ * Memory that was given back to the pool may be anybody's. What lies behind a buffer never was the
+ * application's.
+ */
 static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems)
 {
 	for (unsigned i = 0; i < nitems; i++) {
-		struct ripc__region *r = ripc__memory_find(ctx, items[i].iov_base, 0);
+		struct ripc__region *r =
+			items[i].iov_len ? ripc__memory_around(ctx, items[i].iov_base) : NULL;
 
-		if (r && items[i].iov_len && (r->state == RIPC__REGION_FREE || r->zombie))
+		if (!r || r->state == RIPC__REGION_USER)
+			continue;
+		if (r->state == RIPC__REGION_FREE || r->zombie)
 			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
 					  items[i].iov_base);
+		if (!ripc__region_holds(r, items[i].iov_base, items[i].iov_len))
+			return ripc__fail(-EINVAL,
+					  "item %u: %zu bytes at %p reach beyond the buffer of %zu "
+					  "bytes at %p",
+					  i, items[i].iov_len, items[i].iov_base, r->len,
+					  (void *)r->base);
 	}
 	return 0;
 }

@@ -104,6 +104,7 @@ START_TEST(regions__random_use)
 {
 	uint64_t rng = test_seed();
 	void *p[200] = {NULL};
+	size_t has[200];
 	static uint8_t foreign[200][512];
 	bool known[200] = {false};
 
@@ -115,15 +116,18 @@ START_TEST(regions__random_use)
 		switch (test_random(&rng) % 4) {
 		case 0:
 			if (p[i])
-				OK(ripc_buf_free(ctx, (uint8_t *)p[i] + test_random(&rng) % 256));
+				OK(ripc_buf_free(ctx, (uint8_t *)p[i] + test_random(&rng) % has[i]));
 			p[i] = NULL;
 			break;
 		case 1:
-			if (!p[i])
-				p[i] = ripc_buf_alloc(ctx, len);
+			if (p[i])
+				break;
+			p[i] = ripc_buf_alloc(ctx, len);
+			has[i] = len;
 			break;
 		case 2:
 			p[i] = ripc_buf_realloc(ctx, p[i], len);
+			has[i] = len;
 			ck_assert_ptr_nonnull(p[i]);
 			break;
 		default:
@@ -201,6 +205,56 @@ START_TEST(buf_free__interior_and_null)
 	OK(ripc_buf_free(ctx, p + 999));
 	RC(-EINVAL, ripc_buf_free(ctx, p));
 	ck_assert(strstr(ripc_detail(), "freed before") != NULL);
+}
+END_TEST
+
+/* A buffer of 1000 bytes takes 1024: the bytes behind the 1000th are not in it, for any call. */
+START_TEST(buf_free__behind_the_length)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, 1000);
+
+	ck_assert_ptr_null(ripc__memory_find(ctx, p + 1000, 0));
+	ck_assert_ptr_null(ripc__memory_find(ctx, p, 1001));
+	RC(-EINVAL, ripc_buf_free(ctx, p + 1000));
+	ck_assert(strstr(ripc_detail(), "behind the buffer of 1000 bytes") != NULL);
+	RC(-EINVAL, ripc_buf_free(ctx, p + 1023));
+	errno = 0;
+	ck_assert_ptr_null(ripc_buf_realloc(ctx, p + 1000, 10));
+	ck_assert_int_eq(errno, EINVAL);
+	/* The length is what was asked for last. */
+	ck_assert_ptr_eq(ripc_buf_realloc(ctx, p, 600), p);
+	RC(-EINVAL, ripc_buf_free(ctx, p + 600));
+	ck_assert_ptr_eq(ripc_buf_realloc(ctx, p, 1024), p);
+	OK(ripc_buf_free(ctx, p + 1023));
+	/* Nor does it become the application's own memory. */
+	p = ripc_buf_alloc(ctx, 1000);
+	RC(-EEXIST, ripc_buf_register(ctx, p + 1000, 24));
+	OK(ripc_buf_free(ctx, p));
+	rig_check_memory(ctx);
+}
+END_TEST
+
+START_TEST(start__not_behind_the_length_of_a_buffer)
+{
+	static const struct {
+		size_t at, len;
+		int rc;
+	} cases[] = {{0, 1000, 0},       {999, 1, 0},         {0, 1001, -EINVAL},
+		     {1000, 1, -EINVAL}, {500, 501, -EINVAL}, {1023, 5000, -EINVAL}};
+	uint8_t *p = ripc_buf_alloc(ctx, 1000);
+
+	rig_fill(p, 1000, 3);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct iovec item = {p + cases[i].at, cases[i].len};
+
+		RC(cases[i].rc, ripc_send_long(rig.s[0], RIG_ID(1), &item, 1, NULL, 5000));
+		if (!cases[i].rc)
+			ripc_message_free(rig_take(&rig, 1));
+	}
+	OK(ripc_buf_free(ctx, p));
+	/* An item that is empty is nowhere. */
+	OK(ripc_send_long(rig.s[0], RIG_ID(1), &(struct iovec){p + 1000, 0}, 1, NULL, 5000));
+	ripc_message_free(rig_take(&rig, 1));
 }
 END_TEST
 
@@ -342,6 +396,8 @@ START_TEST(buf_register__refused)
 	RC(-EINVAL, ripc_buf_register(ctx, NULL, 10));
 	RC(-EINVAL, ripc_buf_register(ctx, &byte, 0));
 	RC(-EINVAL, ripc_buf_register(ctx, &byte, SIZE_MAX));
+	/* A return buffer in it could not be described. */
+	RC(-EINVAL, ripc_buf_register(ctx, (void *)4096, (size_t)1 << 47));
 	ck_assert(ripc_detail()[0]);
 	rig_check_memory(ctx);
 }
@@ -567,6 +623,8 @@ int main(void)
 	tcase_add_test(tc, memory_find__borders);
 	tcase_add_test(tc, buf_alloc__no_bytes);
 	tcase_add_test(tc, buf_free__interior_and_null);
+	tcase_add_test(tc, buf_free__behind_the_length);
+	tcase_add_test(tc, start__not_behind_the_length_of_a_buffer);
 	tcase_add_test(tc, buf_free__what_is_not_a_buffer);
 	tcase_add_test(tc, buf_free__of_another_context);
 	tcase_add_test(tc, buf_free__busy_while_a_send_reads_it);

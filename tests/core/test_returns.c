@@ -91,6 +91,10 @@ START_TEST(return_new__refused)
 	OK(ripc_window_add(ctx, NULL, buf, 10));
 	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf + 5, 10));
 	ck_assert_int_eq(errno, EBUSY);
+	/* What was asked for counts, not what the buffer's class has. */
+	buf = ripc_buf_alloc(ctx, 1000);
+	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 1001));
+	ck_assert_int_eq(errno, EINVAL);
 }
 END_TEST
 

@@ -116,6 +116,20 @@ START_TEST(add__refused)
 }
 END_TEST
 
+/* What was asked for counts, not what the buffer's class has. */
+START_TEST(add__not_behind_the_length_of_a_buffer)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, 1000);
+
+	RC(-EINVAL, ripc_window_add(ctx, NULL, p, 1001));
+	RC(-EINVAL, ripc_window_add(ctx, NULL, p + 1000, 24));
+	RC(-EINVAL, ripc_window_add(ctx, NULL, p + 999, 2));
+	OK(ripc_window_add(ctx, NULL, p + 1, 999));
+	OK(ripc_window_remove(ctx, p + 1));
+	OK(ripc_buf_free(ctx, p));
+}
+END_TEST
+
 START_TEST(add__the_context_is_that_of_the_service)
 {
 	OK(ripc_window_add(NULL, rig.s[0], buf, 10));
@@ -271,6 +285,7 @@ int main(void)
 	tcase_add_test(tc, done__not_for_use_again_in_a_freed_buffer);
 	tcase_add_test(tc, drop__windows_of_a_service);
 	tcase_add_test(tc, add__refused);
+	tcase_add_test(tc, add__not_behind_the_length_of_a_buffer);
 	tcase_add_test(tc, add__the_context_is_that_of_the_service);
 	tcase_add_test(tc, remove__busy_while_an_item_arrives);
 	tcase_add_test(tc, items__each_takes_one_window);
