@@ -191,7 +191,8 @@ typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line)
  * Return: 0, or a negative errno.
  * Errors:
  * -EINVAL: a setting is unknown or has a value that makes no sense; ripc_detail() names it
- * -ENOENT, -EACCES: a file that a setting names is not there, may not be read, or is a key file that others may read
+ * -ENOENT, -EACCES: a file, directory or device that a setting names is not there or may not be used, or
+ *   is a key file that others may read
  * -ENODEV: no transport could be opened; ripc_detail() gives the reason of each
  * -ENOMEM, -EMFILE: out of memory or descriptors; nothing is left behind
  */
@@ -395,7 +396,7 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * -EAGAIN: @timeout_ms is 0 and the destination is not yet known, or there is no credit
  * -ETIMEDOUT: no credit, or no room in the transport's queue, within the timeout
  * -EINVAL: no item, too many items or return buffers, an item of 2^47 bytes or more, a long item
- *   that reaches beyond the length of an allocated buffer, or a return buffer that is not registered
+ *   that reaches beyond the end of an allocated buffer, or a return buffer that is not registered
  * -EBUSY: a return buffer is in use by a send or is offered already
  * -EOPNOTSUPP: a flag that this version does not know to serve
  * -ESHUTDOWN: the service or its context is being closed

@@ -22,7 +22,7 @@ int ripc__secret_read(const char *path, char *text, size_t cap, struct stat *st,
 	ssize_t n = 0;
 
 	if (fd < 0)
-		return refuse(-errno, path, strerror(errno), why, whylen);
+		return refuse(errno == ENOTDIR ? -ENOENT : -errno, path, strerror(errno), why, whylen);
 	if (fstat(fd, &found))
 		rc = refuse(-errno, path, strerror(errno), why, whylen);
 	else if (!S_ISREG(found.st_mode))

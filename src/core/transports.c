@@ -85,6 +85,25 @@ static const struct ripc__transport_ops *by_name(const struct ripc__transport_op
 	return NULL;
 }
 
+/*
+ * Opens one, if it can be used. That a file which the user named for it is not there, or may not be
+ * used, is a mistake, and no reason to go on without the transport. Return: such a mistake, or 0.
+ */
+static int try_transport(struct ripc *ctx, const struct ripc__transport_ops *ops, unsigned *open)
+{
+	int rc = open_transport(ctx, ops);
+	const char *path = ops == &ripc__transport_shm    ? ctx->opt.shm_dir
+			   : ops == &ripc__transport_pcie ? ctx->opt.pcie_device
+							  : "";
+
+	*open += !rc;
+	if (rc == -ENOTDIR)
+		rc = -ENOENT;
+	if (*path && (rc == -ENOENT || rc == -EACCES))
+		return ripc__fail(rc, "%s: %s", ops->name, ctx->tp[ctx->ntp - 1].why);
+	return 0;
+}
+
 int ripc__transports_open(struct ripc *ctx)
 {
 	bool sim = ctx->hooks.now && ctx->hooks.arg;
@@ -93,15 +112,15 @@ int ripc__transports_open(struct ripc *ctx)
 	bool any = !strcmp(ctx->opt.transports, "auto") || sim;
 	char names[sizeof(ctx->opt.transports)], *save, *name;
 	char why[600] = "";
-	int rc = -ENODEV;
+	int rc;
 
 	rc = open_transport(ctx, all[0]);
 	if (rc)
 		return rc;
 	strcpy(names, any ? "" : ctx->opt.transports);
 	if (any)
-		for (unsigned i = 1; i < count; i++)
-			open += !open_transport(ctx, all[i]);
+		for (unsigned i = 1; i < count && !rc; i++)
+			rc = try_transport(ctx, all[i], &open);
 	for (name = strtok_r(names, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
 		const struct ripc__transport_ops *ops = by_name(all, count, name);
 
@@ -117,10 +136,12 @@ int ripc__transports_open(struct ripc *ctx)
 			open++;
 			continue;
 		}
-		open += !open_transport(ctx, ops);
+		rc = try_transport(ctx, ops, &open);
+		if (rc)
+			return rc;
 	}
-	if (open)
-		return 0;
+	if (rc || open)
+		return rc;
 	for (unsigned i = 1; i < ctx->ntp; i++)
 		snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%s: %s",
 			 i > 1 ? "; " : "", ctx->tp[i].ops->name, ctx->tp[i].why);

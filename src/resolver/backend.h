@@ -33,8 +33,9 @@ struct ripc__backend_ops {
 	bool trusted; /* its messages are made by itself, from what it has checked in its own way */
 	bool inet;    /* it can answer a sender whose bytes are a socket address of IPv4 or IPv6 */
 
-	/* Errors: -EINVAL for a setting that makes no sense here; others: it cannot work on this machine. One sentence in
-	 * why. Nothing is left behind. */
+	/* Errors: -EINVAL for a setting that makes no sense here; with a path in arg, -ENOENT and
+	 * -EACCES: the file that it names is not there, or may not be read; others: it cannot work on
+	 * this machine. One sentence in why. Nothing is left behind. */
 	int (*open)(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
 		    size_t whylen);
 	void (*close)(struct ripc__backend *b);

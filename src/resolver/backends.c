@@ -127,6 +127,7 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 	const char *at = env->opt->resolver;
 	unsigned nlinks = 0;
 	char why[256];
+	bool file;
 	int rc = 0, first = 0;
 
 	if (env->sim) {
@@ -152,8 +153,9 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 			continue;
 		links[i].name[0] = 0;
 		rc = open_backend(r, known[k], env, links[i].arg);
+		file = *links[i].arg == '/' && (rc == -ENOENT || rc == -EACCES);
 		/* A mistake, or a want of something that will be wanted again: not for working around. */
-		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
+		if (file || rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 			return ripc__fail(rc, "%s: %s", known[k]->name, r->left[r->nleft - 1].why);
 		if (rc) {
 			r->quiet = r->quiet && known[k] != &ripc__backend_local;

@@ -350,7 +350,8 @@ static int open_sockets(struct file *f, const struct ripc__backend_env *env, cha
 	if (f->socks[SPEAK4] >= 0 || f->socks[SPEAK6] >= 0)
 		return 0;
 	snprintf(why, whylen, "no UDP socket on port %u: %s", f->port, strerror(-err));
-	return err;
+	/* -EACCES would say that of the list. */
+	return err == -EACCES ? -EPERM : err;
 }
 
 static int file_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
@@ -372,8 +373,20 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 	rc = load(f);
 	if (rc) {
 		snprintf(why, whylen, "%.150s cannot be read: %s", f->path, strerror(-rc));
-		/* A path that leads nowhere is a mistake in the setting. */
-		rc = rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM ? rc : -EINVAL;
+		/* What is there and is no list is a value that makes no sense. */
+		switch (rc) {
+		case -ENOENT:
+		case -EACCES:
+		case -EMFILE:
+		case -ENFILE:
+		case -ENOMEM:
+			break;
+		case -ENOTDIR:
+			rc = -ENOENT;
+			break;
+		default:
+			rc = -EINVAL;
+		}
 	} else {
 		rc = open_sockets(f, env, why, whylen);
 	}

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Settings: each with what it takes and what it refuses, where they come from, and what the complaint names. */
+#include "config.h"
 #include "core/options.h"
 #include "harness.h"
+#include "ripc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct ripc__options opt;
 static char why[512];
@@ -296,6 +301,65 @@ START_TEST(load__complaint_is_cut)
 }
 END_TEST
 
+/* ---- files that settings name ---- */
+
+static char dir[] = "/tmp/ripc-options-XXXXXX";
+
+/* Who may do everything sees no right that is missing: another user opens. */
+static int open_as_other(const char *options)
+{
+	struct ripc *ctx;
+	bool root = !geteuid();
+	int rc;
+
+	ck_assert(!root || !seteuid(65534));
+	rc = ripc_open(&ctx, options);
+	if (!rc)
+		ripc_close(ctx);
+	ck_assert(!root || !seteuid(0));
+	return rc;
+}
+
+/* _i: the setting. One that is not there, and one that may not be read: ripc.h says which error. */
+START_TEST(open__a_file_that_a_setting_names)
+{
+	static const char *const settings[] = {"resolver=file:%s", "resolver=local,file:%s",
+					       "key_file=%s",      "zookeeper_auth_file=%s",
+					       "shm_dir=%s",       "pcie_device=%s"};
+	char path[100], text[200];
+
+#ifndef HAVE_SODIUM
+	if (strstr(settings[_i], "key_file")) {
+		test_skip("key_file: this build has no libsodium");
+		return;
+	}
+#endif
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(chmod(dir, 0755), 0);
+	snprintf(path, sizeof(path), "%s/nothing", dir);
+	snprintf(text, sizeof(text), settings[_i], path);
+	ck_assert_msg(open_as_other(text) == -ENOENT, "%s: %s", text, ripc_detail());
+	ck_assert_msg(strstr(ripc_detail(), path), "%s", ripc_detail());
+	/* A file or a directory, as it should be, but for another. */
+	snprintf(path, sizeof(path), "%s/closed", dir);
+	if (strstr(settings[_i], "shm_dir"))
+		ck_assert_int_eq(mkdir(path, 0), 0);
+	else
+		close(creat(path, 0));
+	snprintf(text, sizeof(text), settings[_i], path);
+	ck_assert_msg(open_as_other(text) == -EACCES, "%s: %s", text, ripc_detail());
+	ck_assert_msg(strstr(ripc_detail(), path), "%s", ripc_detail());
+	/* Nothing is below a file. */
+	snprintf(path, sizeof(path), "%s/file", dir);
+	close(creat(path, 0644));
+	strcat(path, "/below");
+	snprintf(text, sizeof(text), settings[_i], path);
+	ck_assert_msg(open_as_other(text) == -ENOENT, "%s: %s", text, ripc_detail());
+	snprintf(text, sizeof(text), "rm -r %s", dir);
+	ck_assert_int_eq(system(text), 0);
+}
+END_TEST
+
 static void setup(void)
 {
 	setenv("RIPC_INTERFACES", "lo", 1);
@@ -322,6 +386,11 @@ int main(void)
 	tcase_add_test(tc, load__environment);
 	tcase_add_test(tc, load__environment_refused);
 	tcase_add_test(tc, load__complaint_is_cut);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("files");
+	tcase_set_timeout(tc, 60);
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_add_loop_test(tc, open__a_file_that_a_setting_names, 0, 6);
 	suite_add_tcase(suite, tc);
 	return test_main("core/options", suite);
 }

@@ -286,7 +286,7 @@ START_TEST(file__that_cannot_be_read)
 {
 	struct ctx c;
 
-	ck_assert_int_eq(try_asker(&c), -EINVAL);
+	ck_assert_int_eq(try_asker(&c), -ENOENT);
 	check_contains(ripc_detail(), path);
 	check_contains(ripc_detail(), "No such file");
 	strcpy(path, dir);
