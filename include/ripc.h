@@ -191,8 +191,8 @@ typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line)
  * Return: 0, or a negative errno.
  * Errors:
  * -EINVAL: a setting is unknown or has a value that makes no sense; ripc_detail() names it
- * -ENOENT, -EACCES: a file, directory or device that a setting names is not there or may not be used, or
- *   is a key file that others may read
+ * -ENOENT, -EACCES: a file, directory or device that a setting names is not there or may not be
+ *   used, or is a key file that others may read
  * -ENODEV: no transport could be opened; ripc_detail() gives the reason of each
  * -ENOMEM, -EMFILE: out of memory or descriptors; nothing is left behind
  */

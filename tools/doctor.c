@@ -271,6 +271,16 @@ static void look_at_network(struct doctor *d)
 
 /* ---- container, keys, clock ---- */
 
+static void look_at_proc(struct doctor *d)
+{
+	if (access("/proc/sys/kernel/random/boot_id", R_OK))
+		say(d, WARNING, "proc",
+		    "the boot id in /proc cannot be read: %s: contexts here do not know which host "
+		    "this is, and try the shared memory of every peer, even where that is on "
+		    "another host: \"mount -t proc proc /proc\"",
+		    strerror(errno));
+}
+
 static void look_at_container(struct doctor *d)
 {
 	const char *dir = setting(d, "shm_dir");
@@ -500,6 +510,7 @@ unsigned doctor_print(const struct info *info, const char *settings, uint64_t se
 	look_at_limits(&d);
 	look_at_devices(&d);
 	look_at_network(&d);
+	look_at_proc(&d);
 	look_at_container(&d);
 	look_at_key(&d);
 	look_at_transports(&d);

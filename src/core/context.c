@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "core/context.h"
 #include "core/group.h"
+#include "core/host.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"
@@ -10,13 +11,11 @@
 #include "core/service.h"
 #include "core/transports.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINGER_NS (200 * RIPC__MS) /* how long close waits for what is queued to leave */
@@ -122,33 +121,15 @@ static int random_bytes(struct ripc *ctx, uint8_t *p, size_t len)
 	return 0;
 }
 
-/* Which host this is: the running kernel and our network namespace in it. */
-static void host_id(uint8_t host[16])
+/* For records: the running kernel and our network namespace in it; zeros if that is not known. */
+static void host_id(uint8_t id[16])
 {
-	char text[64] = "";
-	struct stat st;
-	unsigned k = 0;
-	ssize_t n;
-	int fd;
+	struct ripc__host host;
 
-	memset(host, 0, 16);
-	fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	for (ssize_t i = 0; i < n && k < 32; i++) {
-		unsigned c = (unsigned char)text[i];
-
-		if (c == '-')
-			continue;
-		c = c >= 'a' ? c - 'a' + 10 : c - '0';
-		host[k / 2] = (uint8_t)(host[k / 2] << 4 | (c & 15));
-		k++;
-	}
-	if (!stat("/proc/self/ns/net", &st))
-		for (unsigned i = 0; i < 8; i++)
-			host[8 + i] ^= (uint8_t)(st.st_ino >> 8 * i);
+	ripc__host_get(&host);
+	memcpy(id, host.boot, 16);
+	for (unsigned i = 0; host.known && i < 8; i++)
+		id[8 + i] ^= (uint8_t)(host.netns >> 8 * i);
 }
 
 static int open_resolver(struct ripc *ctx)

@@ -3,7 +3,8 @@ libripc_internal_la_SOURCES += include/ripc.h src/core/appbuffer.c src/core/arri
 	src/core/connect.c src/core/context.c src/core/context.h src/core/copy.h src/core/done.c src/core/done.h \
 	src/core/finished.c src/core/flow.c src/core/group.c \
 	src/core/group.h src/core/groupcast.c src/core/handover.c src/core/handover.h \
-	src/core/hooks.h src/core/info.c src/core/keeper.c src/core/keeper.h src/core/lane.c \
+	src/core/hooks.h src/core/host.c src/core/host.h \
+	src/core/info.c src/core/keeper.c src/core/keeper.h src/core/lane.c \
 	src/core/lane.h src/core/list.h src/core/lock.c src/core/lock.h src/core/log.c src/core/log.h src/core/member.c src/core/member.h src/core/message.c \
 	src/core/message.h src/core/offer.c src/core/options.c src/core/options.h src/core/peer.c src/core/peer.h src/core/plain.c \
 	src/core/plain.h src/core/prepare.c src/core/prepare.h src/core/remote.c src/core/remote.h \

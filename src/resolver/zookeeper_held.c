@@ -3,6 +3,7 @@
 
 #include "auth/key.h"
 #include "core/clock.h"
+#include "core/host.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +117,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h, const struct ri
 	if (ripc__zk_decode(z, h->node.id, r->bytes, r->len, &msg.record))
 		return;
 	/* A process of this host that held it is dead, or we could not hold it: its node only waits for its session's end. */
-	if (z->sure && !memcmp(msg.record.host, z->host, 16)) {
+	if (z->sure && ripc__host_same(msg.record.host, z->host)) {
 		h->state = RIPC__ZK_CLAIMING;
 		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
 		return;

@@ -123,3 +123,8 @@ check_PROGRAMS += tests/core/test_window
 tests_core_test_window_SOURCES = tests/core/test_window.c
 tests_core_test_window_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_window_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_host
+tests_core_test_host_SOURCES = tests/core/test_host.c
+tests_core_test_host_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_host_LDADD = $(CORE_LIBS)

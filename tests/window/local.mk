@@ -69,4 +69,4 @@ tests_window_test_loan_SOURCES = tests/window/test_loan.c
 tests_window_test_loan_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_window_test_loan_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_window_test_loan_LDADD = $(TEST_LIBS)
-dist_check_SCRIPTS += tests/window/test_containers.sh
+dist_check_SCRIPTS += tests/window/test_containers.sh tests/window/test_no_proc.sh

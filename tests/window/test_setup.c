@@ -155,6 +155,40 @@ START_TEST(connect__unreachable)
 }
 END_TEST
 
+/* Without /proc a side does not know its host. Its socket shows it. _i: which of the two. */
+START_TEST(connect__a_host_that_is_not_known)
+{
+	struct shm *t = open_shm(), *peer = open_shm(), *own = _i ? t : peer;
+	struct ripc__transport *tr = (struct ripc__transport *)t;
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct ripc__shm_address a;
+	struct ripc__ep *ep;
+	char text[200];
+	size_t len;
+
+	memset(own->address.host, 0, sizeof(own->address.host));
+	for (int i = 0; i < 2; i++) {
+		/* And with an old kernel not its namespace, either. */
+		if (i)
+			own->address.netns = 0;
+		a = peer->address;
+		len = ripc__shm_address_encode(&a, addr, sizeof(addr));
+		ck_assert_int_eq(OPS->connect(tr, addr, len, "", 0, NULL, &ep), 0);
+		await(peer, RIPC__EV_REQUEST);
+	}
+	OPS->describe(addr, len, text, sizeof(text));
+	if (!_i)
+		ck_assert_ptr_nonnull(strstr(text, "host not known"));
+	/* Nobody has that socket: it may be one of another host. */
+	a.name[3]++;
+	len = ripc__shm_address_encode(&a, addr, sizeof(addr));
+	ck_assert_int_eq(OPS->connect(tr, addr, len, "", 0, NULL, &ep), -ECONNREFUSED);
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "/proc"));
+	close_shm(peer);
+	close_shm(t);
+}
+END_TEST
+
 START_TEST(connect__rejected)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
@@ -288,6 +322,7 @@ int main(void)
 	tcase_add_test(c, segment__limited);
 	tcase_add_test(c, listen__directory);
 	tcase_add_test(c, connect__unreachable);
+	tcase_add_loop_test(c, connect__a_host_that_is_not_known, 0, 2);
 	tcase_add_test(c, connect__rejected);
 	tcase_add_test(c, request__garbage);
 	tcase_add_test(c, open__peer_killed);

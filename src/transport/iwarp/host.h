@@ -5,7 +5,11 @@
 
 #include <stdint.h>
 
-/* A hash of the boot id and the network namespace; a random number where these cannot be read. */
+/*
+ * A hash of the boot id and the network namespace. Without /proc the host's name takes the place of
+ * the boot id. Two hosts of one name may then have the same number: a place on the loopback is
+ * tried in vain, and the next one after that.
+ */
 uint64_t ripc__iwarp_host_id(void);
 
 #endif

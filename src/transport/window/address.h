@@ -9,8 +9,8 @@
 #define RIPC__SHM_PATH_MAX 108 /* sizeof(sun_path) */
 
 struct ripc__shm_address {
-	uint8_t host[16]; /* boot id of the running kernel: the same in all its containers */
-	uint64_t netns;   /* which network namespace the abstract socket is in */
+	uint8_t host[16]; /* boot id of the running kernel, the same in all its containers; or zeros */
+	uint64_t netns;   /* network namespace that the abstract socket is in; 0: not known */
 	uint8_t name[16]; /* the abstract socket is "ripc/" and this in hex */
 	char path[RIPC__SHM_PATH_MAX]; /* of the same socket in a directory; "": none */
 };

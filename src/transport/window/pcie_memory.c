@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "transport/window/pcie_memory.h"
+#include "core/host.h"
 #include "wire/bytes.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -184,20 +184,15 @@ int ripc__pcie_join(struct ripc__pcie_memory *m, uint8_t *base, uint8_t *out, si
 
 void ripc__pcie_set_kernel(struct ripc__pcie_memory *m)
 {
-	char text[40] = "";
+	struct ripc__host host;
 	uint64_t sum = 1;
 	struct stat st;
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = -1;
 
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text));
-		close(fd);
-	}
-	if (n <= 0 || stat("/proc/self/ns/pid", &st))
+	ripc__host_get(&host);
+	if (!host.known || stat("/proc/self/ns/pid", &st))
 		return;
-	for (ssize_t i = 0; i < n; i++)
-		sum = (sum ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
+	for (unsigned i = 0; i < sizeof(host.boot); i++)
+		sum = (sum ^ host.boot[i]) * UINT64_C(0x100000001b3);
 	m->kernel = (sum ^ st.st_ino) | 1;
 }
 

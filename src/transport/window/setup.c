@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "core/clock.h"
+#include "core/host.h"
 #include "core/log.h"
 #include "transport/window/shm.h"
 #include "wire/bytes.h"
@@ -244,7 +245,13 @@ static void fail_later(struct ripc__ep *ep, int status, const char *why)
 	snprintf(ep->why, sizeof(ep->why), "%s", why);
 }
 
-static int connect_socket(struct shm *t, const struct ripc__shm_address *a)
+/* Whether the peer's abstract socket is out of reach for sure. */
+static bool other_network(const struct shm *t, const struct ripc__shm_address *a)
+{
+	return a->netns && t->address.netns && a->netns != t->address.netns;
+}
+
+static int connect_to(const struct ripc__shm_address *a, bool abstract)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	socklen_t len = sizeof(un);
@@ -252,7 +259,7 @@ static int connect_socket(struct shm *t, const struct ripc__shm_address *a)
 
 	if (fd < 0)
 		return -errno;
-	if (a->netns == t->address.netns) {
+	if (abstract) {
 		ripc__shm_address_name(a, un.sun_path + 1);
 		len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
 				  strlen(un.sun_path + 1));
@@ -264,6 +271,20 @@ static int connect_socket(struct shm *t, const struct ripc__shm_address *a)
 	rc = -errno;
 	close(fd);
 	return rc;
+}
+
+/*
+ * The name of the abstract socket has 128 drawn bits: whoever is reached there is the peer, and on
+ * this host. So it is tried unless it is known to lie in another namespace.
+ */
+static int connect_socket(struct shm *t, const struct ripc__shm_address *a)
+{
+	int fd = other_network(t, a) ? -ECONNREFUSED : connect_to(a, true);
+
+	/* Where one of the namespaces is not known the directory may be the only way. */
+	if (fd == -ECONNREFUSED && a->path[0] && (!a->netns || a->netns != t->address.netns))
+		fd = connect_to(a, false);
+	return fd;
 }
 
 static int call(struct ripc__ep *ep, const void *priv, size_t privlen)
@@ -308,20 +329,26 @@ int ripc__shm_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__shm_address_decode(&a, addr, addrlen))
 		return ripc__fail(-EINVAL, "%s: the peer's address makes no sense", name);
-	if (memcmp(a.host, t->address.host, sizeof(a.host)))
+	if (ripc__host_differs(a.host, t->address.host))
 		return ripc__fail(-EHOSTUNREACH, "%s: the peer is on another host", name);
-	if (a.netns != t->address.netns && !a.path[0])
+	if (other_network(t, &a) && !a.path[0])
 		return ripc__fail(-EHOSTUNREACH,
 				  "%s: the peer is in another network namespace of this host, and "
 				  "has no socket in a shared "
 				  "directory: set RIPC_SHM_DIR on both sides",
 				  name);
 	fd = connect_socket(t, &a);
+	if (fd == -ECONNREFUSED && !ripc__host_same(a.host, t->address.host))
+		return ripc__fail(
+			fd,
+			"%s: the peer is on another host, or does not listen any more: one "
+			"of the two has no /proc, and does not know its host",
+			name);
 	if (fd == -ECONNREFUSED)
 		return ripc__fail(fd, "%s: the peer does not listen any more", name);
 	if (fd == -ENOENT || fd == -EACCES || fd == -EPERM)
 		return ripc__fail(-EHOSTUNREACH, "%s: cannot connect to %s: %s", name,
-				  a.netns == t->address.netns ? "the peer's abstract socket" : a.path,
+				  other_network(t, &a) ? a.path : "the peer's socket",
 				  ripc_strerror(fd));
 	ep = ep_new(t, fd >= 0 ? fd : -1, SHM_CALLING);
 	if (!ep) {

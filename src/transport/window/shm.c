@@ -4,17 +4,16 @@
 #include "transport/window/engine_plain.h"
 #include "transport/window/shm.h"
 #include "core/clock.h"
+#include "core/host.h"
 #include "core/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define TRANSPORT_ID_SHM 6 /* in resolver records, doc/protocol.md section 4 */
@@ -27,40 +26,14 @@
 #define EPOLL_EVENTS     32
 #define TAKE_OTHERS      8u /* endpoints that a look at the one that spoke last, in vain, goes on to */
 
-static int read_boot_id(uint8_t host[16])
-{
-	char text[64] = "";
-	unsigned k = 0;
-	ssize_t n;
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	for (ssize_t i = 0; i < n && k < 32; i++) {
-		unsigned c = (unsigned char)text[i];
-
-		if (c == '-' || c == '\n')
-			continue;
-		c = c >= 'a' ? c - 'a' + 10 : c - '0';
-		host[k / 2] = (uint8_t)(host[k / 2] << 4 | (c & 15));
-		k++;
-	}
-	return k == 32 ? 0 : -EIO;
-}
-
 static int shm_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), err = fd < 0 ? -errno : 0;
-	uint8_t host[16];
 
 	if (fd >= 0)
 		close(fd);
 	else
 		snprintf(why, whylen, "no Unix sockets: %s", ripc_strerror(err));
-	if (!err && (err = read_boot_id(host)))
-		snprintf(why, whylen, "it cannot be told which host this is: no boot id in /proc");
 	return err;
 }
 
@@ -99,7 +72,7 @@ static void shm_close(struct ripc__transport *tr)
 static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 {
 	const char *name = t->base.ops->name;
-	struct stat st;
+	struct ripc__host host;
 
 	if (ripc__intake_init(&t->intake, SHM_SLAB_MEMORY))
 		return ripc__fail(-ENOMEM, "%s: out of memory", name);
@@ -107,12 +80,13 @@ static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 	if (t->epoll_fd < 0)
 		return ripc__fail(-errno, "%s: cannot create an epoll descriptor: %s", name,
 				  ripc_strerror(errno));
-	if (read_boot_id(t->address.host))
-		return ripc__fail(-ENODEV,
-				  "%s: it cannot be told which host this is: no boot id in /proc",
-				  name);
-	if (!stat("/proc/self/ns/net", &st))
-		t->address.netns = st.st_ino;
+	ripc__host_get(&host);
+	if (!host.known)
+		ripc__log(RIPC_LOG_INFO,
+			  "%s: no boot id in /proc: peers of this host are told by their sockets",
+			  name);
+	memcpy(t->address.host, host.boot, sizeof(host.boot));
+	t->address.netns = host.netns;
 	if (getrandom(t->address.name, sizeof(t->address.name), 0) != sizeof(t->address.name))
 		return ripc__fail(-EIO, "%s: no random numbers", name);
 	return ripc__shm_listen(t, env->opt);
@@ -179,15 +153,18 @@ static int shm_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 static void shm_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
 {
 	struct ripc__shm_address a;
-	char name[64];
+	char name[64], host[16] = "not known";
 
 	if (ripc__shm_address_decode(&a, addr, len)) {
 		snprintf(text, textlen, "address that makes no sense");
 		return;
 	}
 	ripc__shm_address_name(&a, name);
-	snprintf(text, textlen, "host %02x%02x%02x%02x, socket %.13s%s%s", a.host[0], a.host[1],
-		 a.host[2], a.host[3], name, a.path[0] ? ", " : "", a.path);
+	if (ripc__host_same(a.host, a.host))
+		snprintf(host, sizeof(host), "%02x%02x%02x%02x", a.host[0], a.host[1], a.host[2],
+			 a.host[3]);
+	snprintf(text, textlen, "host %s, socket %.13s%s%s", host, name, a.path[0] ? ", " : "",
+		 a.path);
 }
 
 /* ---- progress ---- */
