@@ -6,7 +6,11 @@
  * A file may include ripc.h first and then this one: the functions then have the names ripc_compat_*, and it can
  * move from the old interface to the new one call by call. Service ids are the same in both.
  *
- * Calls that wait do so for ever. Of each function that fails, errno and ripc_detail() say why.
+ * Releases of 2012 took the lengths of a message as uint32_t * or as size_t *. This header serves both: the type of the
+ * argument decides, call by call. RIPC_2012_SIZE_T, defined before this header is included, decides for the whole file
+ * instead: 1 means size_t *, 0 means uint32_t *. Lengths of another type do not compile.
+ *
+ * Calls that wait do so for ever. After a failure errno says why.
  */
 #ifndef RIPC_COMPAT_H
 #define RIPC_COMPAT_H
@@ -19,18 +23,57 @@
 extern "C" {
 #endif
 
-/** Most bytes in one short message, the sum of its items. */
-#define RECV_BUF_SIZE 2000
+/* Not a macro: programs of one release define their own RECV_BUF_SIZE after this header. */
+#ifndef RECV_BUF_SIZE
+enum {
+	/** Most bytes in one short message, the sum of its items. */
+	RECV_BUF_SIZE = 2000
+};
+#endif
 /** Of the past, when so many messages could wait. Now they wait as ripc(7) says of service_window. */
 #define NUM_RECV_BUFFERS 10
 
 /* Both libraries can be in one process: the names of the linker are those with the prefix. */
 #ifdef RIPC_H
 #define RIPC_2012(old_name, name) name
-#define RIPC_2012_IS(name)
 #else
 #define RIPC_2012(old_name, name) old_name
-#define RIPC_2012_IS(name)        __asm__(#name)
+#endif
+#define RIPC_2012_IS(name) __asm__(#name)
+
+/*
+ * Lengths. C compilers only warn about a pointer of the wrong type, but refuse to convert it to a transparent union.
+ * The union is passed as its first member is: to the linker it is that pointer. Signed lengths are let through, as they
+ * were in 2012.
+ */
+#ifdef __cplusplus
+typedef uint32_t *ripc_2012_lengths;
+typedef size_t *ripc_2012_lengths_size_t;
+typedef uint32_t **ripc_2012_sizes;
+#else
+typedef union {
+	uint32_t *lengths;
+	int32_t *as_signed;
+} ripc_2012_lengths __attribute__((__transparent_union__));
+typedef union {
+	size_t *lengths;
+	ssize_t *as_signed;
+} ripc_2012_lengths_size_t __attribute__((__transparent_union__));
+typedef union {
+	uint32_t **sizes;
+	int32_t **as_signed;
+} ripc_2012_sizes __attribute__((__transparent_union__));
+#endif
+
+/* The types of ripc_send_short() and ripc_send_long() where the type of the argument does not decide. */
+#if defined(RIPC_2012_SIZE_T) && RIPC_2012_SIZE_T
+typedef ripc_2012_lengths_size_t ripc_2012_send_lengths;
+typedef uint32_t ripc_2012_count;
+#define RIPC_2012_SEND_IS(name) RIPC_2012_IS(name##_size_t)
+#else
+typedef ripc_2012_lengths ripc_2012_send_lengths;
+typedef uint16_t ripc_2012_count;
+#define RIPC_2012_SEND_IS(name) RIPC_2012_IS(name)
 #endif
 
 /**
@@ -154,18 +197,21 @@ uint8_t RIPC_2012(ripc_reg_recv_window_for_service,
  *
  * Return: 0 when it was sent, or 1 on failure.
  */
-uint8_t RIPC_2012(ripc_send_short,
-		  ripc_compat_send_short)(uint16_t src, uint16_t dest, void **buf, uint32_t *length,
-					  uint16_t num_items, void **return_bufs,
-					  uint32_t *return_buf_lengths, uint16_t num_return_bufs)
-	RIPC_2012_IS(ripc_compat_send_short);
+uint8_t RIPC_2012(ripc_send_short, ripc_compat_send_short)(
+	uint16_t src, uint16_t dest, void **buf, ripc_2012_send_lengths length,
+	ripc_2012_count num_items, void **return_bufs, ripc_2012_send_lengths return_buf_lengths,
+	ripc_2012_count num_return_bufs) RIPC_2012_SEND_IS(ripc_compat_send_short);
+uint8_t ripc_compat_send_short_size_t(uint16_t src, uint16_t dest, void **buf,
+				      ripc_2012_lengths_size_t length, uint32_t num_items,
+				      void **return_bufs, ripc_2012_lengths_size_t return_buf_lengths,
+				      uint32_t num_return_bufs);
 
 /**
  * ripc_send_long - send a long message and wait until it has arrived
  * @src: a service registered here
  * @dest: the service it is for
  * @buf: its items
- * @length: bytes of each
+ * @length: bytes of each, at most UINT32_MAX: ripc_receive() has no more bits for them
  * @num_items: 1 .. 64
  * @return_bufs: as ripc_send_short()
  * @return_buf_lengths: as ripc_send_short()
@@ -173,11 +219,14 @@ uint8_t RIPC_2012(ripc_send_short,
  *
  * Return: 0 when it stands in the receiver's memory, or 1 on failure.
  */
-uint8_t RIPC_2012(ripc_send_long,
-		  ripc_compat_send_long)(uint16_t src, uint16_t dest, void **buf, uint32_t *length,
-					 uint16_t num_items, void **return_bufs,
-					 uint32_t *return_buf_lengths, uint16_t num_return_bufs)
-	RIPC_2012_IS(ripc_compat_send_long);
+uint8_t RIPC_2012(ripc_send_long, ripc_compat_send_long)(
+	uint16_t src, uint16_t dest, void **buf, ripc_2012_send_lengths length,
+	ripc_2012_count num_items, void **return_bufs, ripc_2012_send_lengths return_buf_lengths,
+	ripc_2012_count num_return_bufs) RIPC_2012_SEND_IS(ripc_compat_send_long);
+uint8_t ripc_compat_send_long_size_t(uint16_t src, uint16_t dest, void **buf,
+				     ripc_2012_lengths_size_t length, uint32_t num_items,
+				     void **return_bufs, ripc_2012_lengths_size_t return_buf_lengths,
+				     uint32_t num_return_bufs);
 
 /**
  * ripc_receive - wait for the next message
@@ -198,16 +247,84 @@ uint8_t RIPC_2012(ripc_send_long,
  */
 uint8_t RIPC_2012(ripc_receive,
 		  ripc_compat_receive)(uint16_t service_id, uint16_t *from_service_id,
-				       void ***short_items, uint32_t **short_item_sizes,
+				       void ***short_items, ripc_2012_sizes short_item_sizes,
 				       uint16_t *num_short_items, void ***long_items,
-				       uint32_t **long_item_sizes, uint16_t *num_long_items)
+				       ripc_2012_sizes long_item_sizes, uint16_t *num_long_items)
 	RIPC_2012_IS(ripc_compat_receive);
-
-#undef RIPC_2012
-#undef RIPC_2012_IS
 
 #ifdef __cplusplus
 }
 #endif
+
+#ifdef __cplusplus
+/* The type of the argument decides by an overload. With 32 bits both types are one. */
+#if !defined(RIPC_2012_SIZE_T) && __SIZEOF_SIZE_T__ > 4
+static inline uint8_t RIPC_2012(ripc_send_short, ripc_compat_send_short)(
+	uint16_t src, uint16_t dest, void **buf, size_t *length, uint32_t num_items,
+	void **return_bufs, size_t *return_buf_lengths, uint32_t num_return_bufs)
+{
+	return ripc_compat_send_short_size_t(src, dest, buf, length, num_items, return_bufs,
+					     return_buf_lengths, num_return_bufs);
+}
+
+static inline uint8_t RIPC_2012(ripc_send_long, ripc_compat_send_long)(
+	uint16_t src, uint16_t dest, void **buf, size_t *length, uint32_t num_items,
+	void **return_bufs, size_t *return_buf_lengths, uint32_t num_return_bufs)
+{
+	return ripc_compat_send_long_size_t(src, dest, buf, length, num_items, return_bufs,
+					    return_buf_lengths, num_return_bufs);
+}
+#endif
+#else
+/* gcc -pedantic warns about every conversion to a transparent union. */
+#define RIPC_2012_CALL(function, ...) __extension__ function(__VA_ARGS__)
+#if !defined(RIPC_2012_SIZE_T) && __SIZEOF_SIZE_T__ > 4 && (defined(__clang__) || __GNUC__ >= 5)
+/* NULL goes to either. Another void * may point to either, and does not compile. */
+#define RIPC_2012_BY_TYPE(length, narrow, wide) \
+	_Generic((__typeof__(1 ? (length) : (length)))0,            \
+		uint32_t *: narrow,                                 \
+		const uint32_t *: narrow,                           \
+		int32_t *: narrow,                                  \
+		int: narrow,                                        \
+		size_t *: wide,                                     \
+		const size_t *: wide,                               \
+		ssize_t *: wide,                                    \
+		void *: __builtin_choose_expr(__builtin_constant_p(length), narrow, (void)0))
+#define RIPC_2012_TYPED(narrow, wide, src, dest, buf, length, ...) \
+	__extension__ RIPC_2012_BY_TYPE(length, narrow, wide)(src, dest, buf, length, __VA_ARGS__)
+#define RIPC_2012_PLAIN(narrow, wide, ...) RIPC_2012_CALL(narrow, __VA_ARGS__)
+/* Of eight arguments the fourth decides. A compound literal may look like more than eight: then the default holds. */
+#define RIPC_2012_41ST(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, \
+		       _18, _19, _20, _21, _22, _23, _24, _25, _26, _27, _28, _29, _30, _31, _32,  \
+		       _33, _34, _35, _36, _37, _38, _39, _40, _41, ...)                           \
+	_41
+#define RIPC_2012_8X(x)       x, x, x, x, x, x, x, x
+#define RIPC_2012_SELECT(...) RIPC_2012_41ST(__VA_ARGS__)
+#define RIPC_2012_SEND(narrow, wide, ...)                                                           \
+	RIPC_2012_SELECT(__VA_ARGS__, RIPC_2012_8X(RIPC_2012_PLAIN), RIPC_2012_8X(RIPC_2012_PLAIN), \
+			 RIPC_2012_8X(RIPC_2012_PLAIN), RIPC_2012_8X(RIPC_2012_PLAIN),              \
+			 RIPC_2012_TYPED, RIPC_2012_8X(RIPC_2012_PLAIN), ~)                         \
+	(narrow, wide, __VA_ARGS__)
+#else
+#define RIPC_2012_SEND(narrow, wide, ...) RIPC_2012_CALL(narrow, __VA_ARGS__)
+#endif
+#ifdef RIPC_H
+#define ripc_compat_send_short(...) \
+	RIPC_2012_SEND(ripc_compat_send_short, ripc_compat_send_short_size_t, __VA_ARGS__)
+#define ripc_compat_send_long(...) \
+	RIPC_2012_SEND(ripc_compat_send_long, ripc_compat_send_long_size_t, __VA_ARGS__)
+#define ripc_compat_receive(...) RIPC_2012_CALL(ripc_compat_receive, __VA_ARGS__)
+#else
+#define ripc_send_short(...) \
+	RIPC_2012_SEND(ripc_send_short, ripc_compat_send_short_size_t, __VA_ARGS__)
+#define ripc_send_long(...) \
+	RIPC_2012_SEND(ripc_send_long, ripc_compat_send_long_size_t, __VA_ARGS__)
+#define ripc_receive(...) RIPC_2012_CALL(ripc_receive, __VA_ARGS__)
+#endif
+#endif
+
+#undef RIPC_2012
+#undef RIPC_2012_IS
+#undef RIPC_2012_SEND_IS
 
 #endif

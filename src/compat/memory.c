@@ -419,17 +419,19 @@ static struct claim *offer_own(size_t len)
 	return c;
 }
 
-unsigned ripc__compat_offer(void **bufs, const uint32_t *lens, unsigned n, struct iovec *vec)
+unsigned ripc__compat_offer(void **bufs, const struct compat_lengths *lens, unsigned n,
+			    struct iovec *vec)
 {
 	unsigned offered = 0;
 
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < n && offered < RIPC_RETURNS_MAX; i++) {
+		size_t len = compat_length(lens, i);
 		struct claim *c;
 
-		if (!lens[i])
+		if (!len)
 			continue;
-		c = bufs[i] ? offer_one(bufs[i], lens[i]) : offer_own(lens[i]);
+		c = bufs[i] ? offer_one(bufs[i], len) : offer_own(len);
 		if (c)
 			vec[offered++] = (struct iovec){c->base, c->len};
 	}

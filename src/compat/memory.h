@@ -8,6 +8,7 @@
 #ifndef RIPC_COMPAT_MEMORY_H
 #define RIPC_COMPAT_MEMORY_H
 
+#include "compat/lengths.h"
 #include "ripc.h"
 
 #include <stdint.h>
@@ -25,7 +26,8 @@ int ripc__compat_adopt(void *base, size_t len);
  * Return buffers for one send: fills vec with those of the program's that can be offered, at most RIPC_RETURNS_MAX, and
  * claims them. Return: how many.
  */
-unsigned ripc__compat_offer(void **bufs, const uint32_t *lens, unsigned n, struct iovec *vec);
+unsigned ripc__compat_offer(void **bufs, const struct compat_lengths *lens, unsigned n,
+			    struct iovec *vec);
 
 /* The send failed: they are not offered. */
 void ripc__compat_offer_undo(const struct iovec *vec, unsigned n);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sending and receiving as in 2012. */
+#include "compat/lengths.h"
 #include "compat/memory.h"
 #include "compat/services.h"
 #include "ripc_compat.h"
+
+/* The functions behind the macros. */
+#undef ripc_compat_send_short
+#undef ripc_compat_send_long
+#undef ripc_compat_receive
 
 #include <errno.h>
 #include <stdbool.h>
@@ -27,17 +33,22 @@ struct letter {
 	struct iovec returns[RIPC_RETURNS_MAX];
 };
 
-static int letter_fill(struct letter *l, void **buf, const uint32_t *length, unsigned n)
+static int letter_fill(struct letter *l, void **buf, struct compat_lengths length, unsigned n)
 {
-	if (!n || n > RIPC_ITEMS_MAX || !buf || !length)
+	if (!n || n > RIPC_ITEMS_MAX || !buf || !compat_lengths_given(&length))
 		return -EINVAL;
+	compat_lengths_reread(&length, n);
 	/* The first place is for the mark. */
 	l->items[0] = (struct iovec){(void *)ripc__compat_mark, COMPAT_MARK_LEN};
 	l->nitems = n;
 	l->bytes = 0;
 	for (unsigned i = 0; i < n; i++) {
-		l->items[i + 1] = (struct iovec){buf[i], length[i]};
-		l->bytes += length[i];
+		size_t bytes = compat_length(&length, i);
+
+		if (bytes > UINT32_MAX)
+			return -EMSGSIZE;
+		l->items[i + 1] = (struct iovec){buf[i], bytes};
+		l->bytes += bytes;
 	}
 	return 0;
 }
@@ -100,9 +111,9 @@ static int deliver(struct letter *l, bool is_long)
 	return is_long ? deliver_long(l, false) : deliver_short(l);
 }
 
-static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **buf, uint32_t *length,
-			    uint16_t num_items, void **return_bufs, uint32_t *return_buf_lengths,
-			    uint16_t num_return_bufs)
+static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **buf,
+			    struct compat_lengths length, unsigned num_items, void **return_bufs,
+			    struct compat_lengths return_buf_lengths, unsigned num_return_bufs)
 {
 	struct letter l;
 	int rc;
@@ -119,8 +130,8 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 	if (rc)
 		return ripc__compat_fail(rc, 1);
 	memset(&l.options, 0, sizeof(l.options));
-	if (return_bufs && return_buf_lengths)
-		l.options.nreturns = ripc__compat_offer(return_bufs, return_buf_lengths,
+	if (return_bufs && compat_lengths_given(&return_buf_lengths))
+		l.options.nreturns = ripc__compat_offer(return_bufs, &return_buf_lengths,
 							num_return_bufs, l.returns);
 	l.options.returns = l.options.nreturns ? l.returns : NULL;
 	rc = deliver(&l, is_long);
@@ -142,20 +153,38 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 	return 0;
 }
 
-uint8_t ripc_compat_send_short(uint16_t src, uint16_t dest, void **buf, uint32_t *length,
-			       uint16_t num_items, void **return_bufs, uint32_t *return_buf_lengths,
-			       uint16_t num_return_bufs)
+uint8_t ripc_compat_send_short(uint16_t src, uint16_t dest, void **buf, ripc_2012_lengths length,
+			       uint16_t num_items, void **return_bufs,
+			       ripc_2012_lengths return_buf_lengths, uint16_t num_return_bufs)
 {
-	return send_message(false, src, dest, buf, length, num_items, return_bufs,
-			    return_buf_lengths, num_return_bufs);
+	return send_message(false, src, dest, buf, compat_narrow(length.lengths), num_items,
+			    return_bufs, compat_narrow(return_buf_lengths.lengths), num_return_bufs);
 }
 
-uint8_t ripc_compat_send_long(uint16_t src, uint16_t dest, void **buf, uint32_t *length,
-			      uint16_t num_items, void **return_bufs, uint32_t *return_buf_lengths,
-			      uint16_t num_return_bufs)
+uint8_t ripc_compat_send_short_size_t(uint16_t src, uint16_t dest, void **buf,
+				      ripc_2012_lengths_size_t length, uint32_t num_items,
+				      void **return_bufs, ripc_2012_lengths_size_t return_buf_lengths,
+				      uint32_t num_return_bufs)
 {
-	return send_message(true, src, dest, buf, length, num_items, return_bufs,
-			    return_buf_lengths, num_return_bufs);
+	return send_message(false, src, dest, buf, compat_wide(length.lengths), num_items,
+			    return_bufs, compat_wide(return_buf_lengths.lengths), num_return_bufs);
+}
+
+uint8_t ripc_compat_send_long(uint16_t src, uint16_t dest, void **buf, ripc_2012_lengths length,
+			      uint16_t num_items, void **return_bufs,
+			      ripc_2012_lengths return_buf_lengths, uint16_t num_return_bufs)
+{
+	return send_message(true, src, dest, buf, compat_narrow(length.lengths), num_items,
+			    return_bufs, compat_narrow(return_buf_lengths.lengths), num_return_bufs);
+}
+
+uint8_t ripc_compat_send_long_size_t(uint16_t src, uint16_t dest, void **buf,
+				     ripc_2012_lengths_size_t length, uint32_t num_items,
+				     void **return_bufs, ripc_2012_lengths_size_t return_buf_lengths,
+				     uint32_t num_return_bufs)
+{
+	return send_message(true, src, dest, buf, compat_wide(length.lengths), num_items,
+			    return_bufs, compat_wide(return_buf_lengths.lengths), num_return_bufs);
 }
 
 /* ---- receiving ---- */
@@ -170,7 +199,7 @@ struct arrays {
 static int arrays_new(struct arrays *a, unsigned n)
 {
 	a->items = calloc(n, sizeof(*a->items));
-	a->sizes = calloc(n, sizeof(*a->sizes));
+	a->sizes = compat_sizes_new(n);
 	if (!a->items || !a->sizes)
 		return -ENOMEM;
 	a->n = (uint16_t)n;
@@ -236,21 +265,24 @@ static int take_one(struct ripc_message *m, unsigned i, void **item)
 
 static int take_long(struct arrays *a, struct ripc_message *m)
 {
-	int rc = arrays_new(a, m->nitems);
-	int failed = 0;
+	int rc = arrays_new(a, m->nitems), failed = 0;
 
 	/* Also after a failure: windows and return buffers are the program's again in any case. */
 	for (unsigned i = 0; !rc && i < m->nitems; i++) {
-		failed |= take_one(m, i, &a->items[i]);
-		a->sizes[i] = m->items[i].iov_len > UINT32_MAX ? UINT32_MAX
-							       : (uint32_t)m->items[i].iov_len;
+		int error = take_one(m, i, &a->items[i]);
+
+		/* Only a program with the new interface can send it. */
+		if (!error && m->items[i].iov_len > UINT32_MAX)
+			error = -EMSGSIZE;
+		failed = failed ? failed : error;
+		a->sizes[i] = (uint32_t)m->items[i].iov_len;
 	}
 	if (!failed)
 		return rc;
 	for (unsigned i = 0; i < m->nitems; i++)
 		if (m->placement[i] != RIPC_IN_WINDOW && m->placement[i] != RIPC_IN_RETURN)
 			ripc_compat_buf_free(a->items[i]);
-	return -ENOMEM;
+	return failed;
 }
 
 /* A short one that came as a long one lies in the pool, or, if its sender's items found them, in windows. */
@@ -285,8 +317,9 @@ static void give(struct arrays *a, void ***items, uint32_t **sizes, uint16_t *n)
 }
 
 uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void ***short_items,
-			    uint32_t **short_item_sizes, uint16_t *num_short_items,
-			    void ***long_items, uint32_t **long_item_sizes, uint16_t *num_long_items)
+			    ripc_2012_sizes short_item_sizes, uint16_t *num_short_items,
+			    void ***long_items, ripc_2012_sizes long_item_sizes,
+			    uint16_t *num_long_items)
 {
 	struct ripc_service *s = ripc__compat_service(service_id);
 	struct arrays shorts = {0}, longs = {0};
@@ -318,7 +351,7 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 		free(longs.sizes);
 		shorts = longs = (struct arrays){0};
 	}
-	give(&shorts, short_items, short_item_sizes, num_short_items);
-	give(&longs, long_items, long_item_sizes, num_long_items);
+	give(&shorts, short_items, short_item_sizes.sizes, num_short_items);
+	give(&longs, long_items, long_item_sizes.sizes, num_long_items);
 	return rc ? ripc__compat_fail(rc, 1) : 0;
 }

@@ -11,11 +11,12 @@ tests_compat_test_memory_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_compat_test_memory_LDADD = libtestharness.la libripc-compat.la libripc.la $(CHECK_LIBS)
 
 # Programs of the shape of those of 2012; tests/compat/test_programs.sh compiles and runs them.
-dist_check_SCRIPTS += tests/compat/test_programs.sh
+dist_check_SCRIPTS += tests/compat/test_header.sh tests/compat/test_programs.sh
 EXTRA_DIST += tests/compat/programs/bulk_client.c tests/compat/programs/bulk_server.c tests/compat/programs/common.h \
 	tests/compat/programs/long_client.c tests/compat/programs/long_server.c tests/compat/programs/pair_client.c \
 	tests/compat/programs/pair_server.c tests/compat/programs/resolver.c tests/compat/programs/short_client.c \
-	tests/compat/programs/short_server.c tests/compat/programs/tcp_pingpong.c
+	tests/compat/programs/short_server.c tests/compat/programs/tcp_pingpong.c \
+	tests/compat/programs/wide_client.c tests/compat/programs/wide_server.c
 
 # Those that the lab runs; nobody wants to wait for a compiler in an emulator.
 lab_compat = tests/compat/short_server tests/compat/short_client tests/compat/long_server tests/compat/long_client

@@ -191,6 +191,108 @@ START_TEST(send_short__marked)
 }
 END_TEST
 
+/* One release took lengths as uint32_t *, another as size_t *. The second length was 0 when they were mixed up. */
+START_TEST(send__lengths_of_either_type)
+{
+	int number = 17;
+	void *items[3] = {&number, "a text", "more"}, *own = NULL;
+	uint32_t narrow[3] = {sizeof(number), 6, 4};
+	size_t wide[3] = {sizeof(number), 6, 4}, own_len = 300;
+	int as_signed[3] = {sizeof(number), 6, 4};
+
+	for (int how = 0; how < 7; how++) {
+		uint8_t rc =
+			how == 0 ? ripc_compat_send_short(alice, bob, items, narrow, 3, NULL, NULL, 0)
+			: how == 1
+				? ripc_compat_send_short(alice, bob, items, wide, 3, NULL, NULL, 0)
+			: how == 2 ? ripc_compat_send_short(alice, bob, items, as_signed, 3, NULL,
+							    NULL, 0)
+			: how == 3 ? ripc_compat_send_short(alice, bob, items, wide, 3, &own,
+							    &own_len, 1)
+			: how == 4
+				? ripc_compat_send_long(alice, bob, items, narrow, 3, NULL, NULL, 0)
+			: how == 5 ? ripc_compat_send_long(alice, bob, items, wide, 3, NULL, NULL, 0)
+				   : ripc_compat_send_long(alice, bob, items, wide, 3, &own,
+							   &own_len, 1);
+		struct got g;
+		void **got;
+		uint32_t *sizes;
+
+		ck_assert_uint_eq(rc, 0);
+		g = receive(bob);
+		ck_assert_uint_eq(how < 4 ? g.nshort : g.nlong, 3);
+		got = how < 4 ? g.shorts : g.longs;
+		sizes = how < 4 ? g.short_sizes : g.long_sizes;
+		for (int i = 0; i < 3; i++) {
+			ck_assert_uint_eq(sizes[i], narrow[i]);
+			ck_assert(!memcmp(got[i], items[i], narrow[i]));
+		}
+		for (int i = how < 4 ? 2 : 0; i < 3; i++)
+			ripc_compat_buf_free(got[i]);
+		free_arrays(&g);
+	}
+}
+END_TEST
+
+/* No receiver of 2012 could be told of such a length: it must not arrive as another one. */
+START_TEST(send__length_of_more_than_32_bits)
+{
+	void *item = "x";
+	size_t len = ((size_t)1 << 32) + 1;
+
+	ck_assert_uint_eq(ripc_compat_send_short(alice, bob, &item, &len, 1, NULL, NULL, 0), 1);
+	ck_assert_int_eq(errno, EMSGSIZE);
+	ck_assert_uint_eq(ripc_compat_send_long(alice, bob, &item, &len, 1, NULL, NULL, 0), 1);
+	ck_assert_int_eq(errno, EMSGSIZE);
+	/* Nor the number of items. */
+	len = 1;
+	ck_assert_uint_eq(ripc_compat_send_short(alice, bob, &item, &len, 65537, NULL, NULL, 0), 1);
+	ck_assert_int_eq(errno, EINVAL);
+}
+END_TEST
+
+/* Servers with lengths as size_t * return a message by a cast of the sizes that it came with. */
+START_TEST(send__sizes_received_and_cast)
+{
+	for (uint32_t n = 1; n <= 5; n++)
+		for (int is_long = 0; is_long < 2; is_long++) {
+			void *items[5] = {"zero", "one", "", "three", "four"};
+			uint32_t lens[5] = {4, 3, 0, 5, 4};
+			struct got there, back;
+			void **got;
+			size_t *cast;
+			uint8_t rc;
+
+			rc = is_long ? ripc_compat_send_long(alice, bob, items, lens, (uint16_t)n,
+							     NULL, NULL, 0)
+				     : ripc_compat_send_short(alice, bob, items, lens, (uint16_t)n,
+							      NULL, NULL, 0);
+			ck_assert_uint_eq(rc, 0);
+			there = receive(bob);
+			got = is_long ? there.longs : there.shorts;
+			cast = (size_t *)(void *)(is_long ? there.long_sizes : there.short_sizes);
+			rc = is_long ? ripc_compat_send_long(bob, alice, got, cast, n, NULL, NULL, 0)
+				     : ripc_compat_send_short(bob, alice, got, cast, n, NULL, NULL, 0);
+			ck_assert_uint_eq(rc, 0);
+			back = receive(alice);
+			ck_assert_uint_eq(is_long ? back.nlong : back.nshort, n);
+			for (uint32_t i = 0; i < n; i++) {
+				void *item = is_long ? back.longs[i] : back.shorts[i];
+				uint32_t size = is_long ? back.long_sizes[i] : back.short_sizes[i];
+
+				ck_assert_uint_eq(size, lens[i]);
+				ck_assert(!memcmp(item, items[i], size));
+				if (is_long || i == 0) {
+					ripc_compat_buf_free(item);
+					ripc_compat_buf_free(got[i]);
+				}
+			}
+			free_arrays(&there);
+			free_arrays(&back);
+		}
+}
+END_TEST
+
 START_TEST(send_short__nonsense)
 {
 	void *item = "x";
@@ -312,6 +414,9 @@ int main(void)
 	tcase_add_test(run, send_short__zeros_to_the_end);
 	tcase_add_test(run, send_short__as_large_as_then);
 	tcase_add_test(run, send_short__marked);
+	tcase_add_test(run, send__lengths_of_either_type);
+	tcase_add_test(run, send__length_of_more_than_32_bits);
+	tcase_add_test(run, send__sizes_received_and_cast);
 	tcase_add_test(run, send_short__nonsense);
 	tcase_add_test(run, send_short__many_waiting);
 	tcase_add_test(run, send_short__who_asked_has_gone);

@@ -82,6 +82,18 @@ programs_over() {
 	gone "$pid" 60
 
 	id=$((id + 1))
+	start wide "$work/wide_server" $id
+	ready wide "Starting loop"
+	for items in 1 2 8; do
+		expect "$1: lengths of size_t, $items items" 0 60 "$work/wide_client" $id 200 $items
+		has "$1: its report" "$out" "^Exchanged 200 items"
+		expect "$1: long ones" 0 60 "$work/wide_client" $id 50 $items 1
+		has "$1: its report" "$out" "^Exchanged 50 items"
+	done
+	kill -9 "$pid"
+	gone "$pid" 60
+
+	id=$((id + 1))
 	start long "$work/long_server" $id 1000000
 	ready long "Starting loop"
 	expect "$1: long ping-pong" 0 60 "$work/long_client" $id 1000000 50
