@@ -15,6 +15,12 @@
 #ifndef RIPC_COMPAT_H
 #define RIPC_COMPAT_H
 
+/* The guard of the header of 2012: a copy of that one, found later, declares nothing. */
+#ifdef RIPC_H_
+#error "the ripc.h of 2012 comes first: compile with -include ripc_compat.h, see ripc_compat(7)"
+#endif
+#define RIPC_H_
+
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# ripc_compat.h in the hands of a compiler: which calls it takes without a warning, and which it refuses.
+# ripc_compat.h in the hands of a compiler: which calls it takes without a warning, which it refuses, and how a tree of 2012
+# is compiled that still has its own ripc.h.
 name=compat/test_header
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 srcdir=$(cd "${srcdir:-.}" && pwd)
@@ -140,5 +141,50 @@ for compiler in g++ clang++; do
 		has "$compiler -std=$std: uint32_t" "$out" " ripc_compat_send_short\$"
 		has "$compiler -std=$std: size_t" "$out" " ripc_compat_send_long_size_t\$"
 	done
+done
+
+# A tree of 2012 as it was: src/ripc.h with that release's types, which includes a file of the programs' own.
+mkdir -p "$work/tree/src" "$work/tree/clients"
+cp "$srcdir"/tests/compat/programs/*.[ch] "$work/tree/clients"
+cat >"$work/tree/src/ripc.h" <<-END
+	#ifndef RIPC_H_
+	#define RIPC_H_
+	#include <stdint.h>
+	#include <sys/types.h>
+	#include <common.h>
+	uint8_t init(void);
+	uint16_t ripc_register_random_service_id(void);
+	uint8_t ripc_register_service_id(int);
+	void *ripc_buf_alloc(size_t size);
+	void ripc_buf_free(void *buf);
+	uint8_t ripc_send_short(uint16_t src, uint16_t dest, void **buf, size_t *length, uint32_t num_items,
+				void **return_bufs, size_t *return_buf_lengths, uint32_t num_return_bufs);
+	uint8_t ripc_send_long(uint16_t src, uint16_t dest, void **buf, size_t *length, uint32_t num_items,
+			       void **return_bufs, size_t *return_buf_lengths, uint32_t num_return_bufs);
+	extern struct library_context context;
+	#endif
+END
+# The recipe of ripc_compat(7), as it stands there.
+recipe="-include ripc_compat.h"
+if grep -q -e "^\.Dl cc .* $recipe " "$srcdir/doc/man/ripc_compat.7"; then
+	ok "ripc_compat(7) gives the recipe"
+else
+	bad "ripc_compat(7) gives the recipe"
+fi
+for compiler in $compilers; do
+	for file in "$work"/tree/clients/*.c; do
+		# shellcheck disable=SC2086
+		expect "$compiler: $(basename "$file") in its tree" 0 60 $compiler -Wall -Wextra -Werror $flags $recipe -c \
+			-o "$work/unit.o" "$file"
+		nm -u "$work/unit.o" | grep -e ' ripc_' | grep -v ' ripc_compat_' >"$out"
+		if [ -s "$out" ]; then
+			bad "$compiler: $(basename "$file") calls ripc_compat_* only" "$out"
+		fi
+	done
+	# Ours after theirs would be neither of the two.
+	printf '#include "src/ripc.h"\n#include "ripc_compat.h"\n' >"$work/tree/mixed.c"
+	# shellcheck disable=SC2086
+	expect "$compiler: the header of 2012 first" 1 60 $compiler $flags -I"$work/tree/clients" -c -o "$work/unit.o" "$work/tree/mixed.c"
+	has "$compiler: is told what to do" "$err" "include ripc_compat.h"
 done
 finish
