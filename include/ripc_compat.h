@@ -126,7 +126,8 @@ uint8_t RIPC_2012(ripc_register_multicast_service_id,
  * ripc_buf_alloc - allocate a buffer that travels without a copy
  * @size: bytes
  *
- * Return: the buffer, or NULL.
+ * Return: the buffer, filled with zeros, or NULL. NULL for a size of 0, too: programs whose message has no return
+ * buffers ask for that, and write into what they get.
  */
 void *RIPC_2012(ripc_buf_alloc, ripc_compat_buf_alloc)(size_t size)
 	RIPC_2012_IS(ripc_compat_buf_alloc);
@@ -136,7 +137,7 @@ void *RIPC_2012(ripc_buf_alloc, ripc_compat_buf_alloc)(size_t size)
  * @buf: any address inside a buffer, or NULL to allocate one
  * @size: bytes
  *
- * Return: the buffer, which may have moved, or NULL, and the old one is untouched.
+ * Return: the buffer, which may have moved, with zeros where it has grown, or NULL, and the old one is untouched.
  */
 void *RIPC_2012(ripc_buf_realloc, ripc_compat_buf_realloc)(void *buf, size_t size)
 	RIPC_2012_IS(ripc_compat_buf_realloc);

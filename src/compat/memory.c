@@ -170,13 +170,18 @@ int ripc__compat_adopt(void *base, size_t len)
 
 void *ripc_compat_buf_alloc(size_t size)
 {
-	int rc = ripc__compat_open();
+	int rc = size ? ripc__compat_open() : -EINVAL;
+	void *p;
 
 	if (rc < 0) {
 		errno = -rc;
 		return NULL;
 	}
-	return ripc__compat_alloc(size);
+	p = ripc__compat_alloc(size);
+	/* As then: programs send texts without their end, and rely on what lies behind. */
+	if (p)
+		memset(p, 0, size);
+	return p;
 }
 
 void *ripc_compat_buf_realloc(void *buf, size_t size)
@@ -190,7 +195,7 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 	pthread_mutex_lock(&lock);
 	m = overlapping(buf, 1);
 	if (m && m->kind == POOL) {
-		size_t len = size ? size : 1;
+		size_t len = size ? size : 1, old = m->len;
 
 		/* In the tree the old address must not stand for a moment in which another thread gets it. */
 		p = ripc_buf_realloc(NULL, m->base, len);
@@ -205,6 +210,8 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 				ripc_buf_free(NULL, p);
 				p = NULL;
 				error = ENOMEM;
+			} else if (len > old) {
+				memset((uint8_t *)p + old, 0, len - old);
 			}
 		}
 	}

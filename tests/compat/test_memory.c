@@ -8,15 +8,42 @@
 
 START_TEST(buf_alloc__is_writable_and_freed)
 {
-	char *p = ripc_compat_buf_alloc(100000), *none = ripc_compat_buf_alloc(0);
+	char *p = ripc_compat_buf_alloc(100000);
 
-	ck_assert(p && none);
+	ck_assert_ptr_nonnull(p);
 	memset(p, 1, 100000);
 	ripc_compat_buf_free(p + 5000); /* an address inside it */
 	ripc_compat_buf_free(p);        /* not known any more */
-	ripc_compat_buf_free(none);
 	ripc_compat_buf_free(NULL);
 	ripc_compat_buf_free(&p);
+}
+END_TEST
+
+/* A program without return buffers asks for 0 bytes, and writes into arrays of 0 entries if it gets any. */
+START_TEST(buf_alloc__of_no_bytes)
+{
+	errno = 0;
+	ck_assert_ptr_null(ripc_compat_buf_alloc(0));
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_ptr_null(ripc_compat_buf_realloc(NULL, 0));
+}
+END_TEST
+
+START_TEST(buf_alloc__is_zero_when_used_again)
+{
+	for (int i = 0; i < 10; i++) {
+		char *p = ripc_compat_buf_alloc(3000);
+
+		for (int k = 0; k < 3000; k++)
+			ck_assert_int_eq(p[k], 0);
+		memset(p, 1, 3000);
+		p = ripc_compat_buf_realloc(p, 1000);
+		p = ripc_compat_buf_realloc(p, 4000);
+		for (int k = 0; k < 4000; k++)
+			ck_assert_int_eq(p[k], k < 1000);
+		memset(p, 2, 4000);
+		ripc_compat_buf_free(p);
+	}
 }
 END_TEST
 
@@ -334,6 +361,8 @@ int main(void)
 
 	tcase_add_checked_fixture(run, setup, NULL);
 	tcase_add_test(run, buf_alloc__is_writable_and_freed);
+	tcase_add_test(run, buf_alloc__of_no_bytes);
+	tcase_add_test(run, buf_alloc__is_zero_when_used_again);
 	tcase_add_test(run, buf_realloc__keeps_contents);
 	tcase_add_test(run, buf_register__again_and_larger);
 	tcase_add_test(run, buf_register__buffer_of_the_library);
