@@ -77,7 +77,8 @@ enum ripc_placement {
  * A received message. Read-only for the application; valid until ripc_message_free() or ripc_close().
  * Items keep the number, order and lengths they were sent with; an empty item has length 0 and
  * a base that must not be used. Items of short messages have no alignment; items in the pool begin
- * at a multiple of 64 bytes.
+ * at a multiple of 64 bytes. nreturns counts the return buffers that came with the message and that
+ * long items sent back to source may land in (see ripc_send_long()), over every transport alike.
  */
 struct ripc_message {
 	uint64_t source;      /* service it came from */
@@ -85,7 +86,7 @@ struct ripc_message {
 	uint8_t instance[16]; /* instance id of the sending context */
 	uint32_t is_long;     /* 1 if it was sent as a long message, else 0 */
 	uint32_t nitems;      /* 1 .. RIPC_ITEMS_MAX */
-	uint32_t nreturns; /* return buffers of its sender that we may write, 0 .. RIPC_RETURNS_MAX */
+	uint32_t nreturns; /* return buffers its sender offered with it, 0 .. RIPC_RETURNS_MAX */
 	const struct iovec *items; /* nitems of them */
 	const uint8_t *placement;  /* nitems of enum ripc_placement */
 	uint64_t group; /* group it was sent to, of which dest is a member; 0: to dest alone */

@@ -97,18 +97,32 @@ static struct ripc__dest *__attribute__((noinline)) learn(struct ripc__lane *lan
 	return d->peer == lane->peer ? d : NULL;
 }
 
-/* Remembers the return buffers that came with a message. */
-static void offers_add(struct ripc__lane *lane, struct ripc__dest *d, const struct ripc__header *h)
+/*
+ * Remembers the return buffers that came with a message and can be written. Return: in how many
+ * items may land: all but those that can be written and were not remembered.
+ */
+static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
 {
+	uint16_t usable = 0;
+
 	for (unsigned i = 0; i < h->nreturns; i++) {
+		struct ripc__desc desc;
 		struct ripc__offer *o;
 
+		ripc__desc_get(&desc, h->returns, i);
+		/* Its owner fetches items into it. */
+		if (!desc.how) {
+			usable++;
+			continue;
+		}
 		if (!d || d->noffers >= RIPC__OFFERS_MAX || !(o = calloc(1, sizeof(*o))))
-			return;
-		ripc__desc_get(&o->desc, h->returns, i);
+			continue;
+		o->desc = desc;
 		ripc__list_add(&d->offers, &o->link);
 		d->noffers++;
+		usable++;
 	}
+	return usable;
 }
 
 static inline void items_of(struct ripc__message *m, const struct ripc__header *h,
@@ -225,7 +239,7 @@ static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
 }
 
 /* SHORT and LONG: what has to do with the service it is for. */
-static void application_message(struct ripc__lane *lane, const struct ripc__header *h,
+static void application_message(struct ripc__lane *lane, struct ripc__header *h,
 				const struct ripc__event *ev, uint32_t units)
 {
 	struct ripc__flow *flow = flow_get(lane, h->dest);
@@ -254,7 +268,7 @@ static void application_message(struct ripc__lane *lane, const struct ripc__head
 		}
 		flow->source = h->source;
 		if (flow->service)
-			offers_add(lane, d, h);
+			h->nreturns = offers_add(d, h);
 	}
 	if (h->kind == RIPC__SHORT) {
 		short_arrived(lane, flow, h, ev, units);

@@ -110,7 +110,10 @@ void ripc__returns_unmake(struct ripc *ctx, const uint32_t *ids, unsigned n);
 void ripc__returns_told(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
 /* Before a message is made that offers them over lane: DONE does not wait for memory that takes long to expose. */
 void ripc__returns_delay(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
-/* Exposes them to the lane's peer and writes their descriptors. Return: where to go on; *n: how many. */
+/*
+ * Exposes them to the lane's peer if the lane can write, and puts a descriptor of each. Return:
+ * where to go on; *n: how many.
+ */
 uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigned *n, uint8_t *p);
 
 #endif

@@ -3,8 +3,9 @@
  * Return buffers, their owner's side. Contract in buffer.h.
  *
  * An offered buffer is exposed to one peer over one lane (RIPC__ACCESS_REMOTE_WRITE) until the peer's message that uses
- * it arrives, the peer answers REVOKE, or the lane is closed. On a lane that cannot write it is offered to ourselves
- * only: the peer's next long item that fits is read into it.
+ * it arrives, the peer answers REVOKE, or the lane is closed. Where the lane cannot write, or the
+ * exposure fails, the peer only learns that the buffer exists: its owner reads or copies the
+ * peer's next long item that fits into it.
  */
 #include "core/buffer.h"
 #include "core/context.h"
@@ -248,6 +249,18 @@ void ripc__returns_delay(struct ripc__lane *lane, const uint32_t *ids, unsigned 
 	}
 }
 
+/* Lets the peer write it over the lane. Return: false: it cannot. */
+static bool expose(struct ripc__lane *lane, struct ripc__return *r)
+{
+	if (!(lane->caps & RIPC__CAP_WRITE))
+		return false;
+	r->stage = ripc__stage_get(lane, r->len, RIPC__ACCESS_REMOTE_WRITE);
+	if (!r->stage && ripc__stages_reg(lane, r->base, r->len, RIPC__ACCESS_REMOTE_WRITE, &r->mr))
+		return false;
+	r->lane = lane;
+	return true;
+}
+
 uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigned *n, uint8_t *p)
 {
 	struct ripc *ctx = lane->ctx;
@@ -255,7 +268,6 @@ uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigne
 
 	for (unsigned i = 0; i < *n; i++) {
 		struct ripc__return *r = ripc__return_find(ctx, ids[i]);
-		const struct ripc__mr *mr;
 		struct ripc__desc d;
 
 		/* Gone: the application freed it before its message left. */
@@ -263,18 +275,18 @@ uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigne
 			continue;
 		if (r->lane && r->lane != lane)
 			unexpose(ctx, r);
-		if (!(lane->caps & RIPC__CAP_WRITE))
-			continue;
-		if (!r->lane) {
-			/* Not exposed is not wrong: what would be written travels another way. */
-			r->stage = ripc__stage_get(lane, r->len, RIPC__ACCESS_REMOTE_WRITE);
-			if (!r->stage && ripc__stages_reg(lane, r->base, r->len,
-							  RIPC__ACCESS_REMOTE_WRITE, &r->mr))
-				continue;
-			r->lane = lane;
+		/*
+		 * One that the peer cannot write is announced all the same: its owner fetches
+		 * items into it.
+		 */
+		d = (struct ripc__desc){.len = r->len};
+		if (r->lane || expose(lane, r)) {
+			const struct ripc__mr *mr = r->stage ? &r->stage->mr : &r->mr;
+
+			d.addr = mr->addr;
+			d.key = mr->key;
+			d.how = r->id;
 		}
-		mr = r->stage ? &r->stage->mr : &r->mr;
-		d = (struct ripc__desc){.addr = mr->addr, .len = r->len, .key = mr->key, .how = r->id};
 		p = ripc__desc_put(p, &d);
 		put++;
 	}

@@ -112,7 +112,7 @@ struct ripc__desc {
 	uint64_t addr; /* remote address; item HOW_WRITTEN: the id of the return buffer it stands in */
 	uint64_t len; /* bytes */
 	uint32_t key; /* remote key */
-	uint32_t how; /* item: enum ripc__how; return buffer: its id, chosen by its owner */
+	uint32_t how; /* item: enum ripc__how; return buffer: its id; 0: not to be written */
 };
 
 /* A message header, decoded. */

@@ -255,39 +255,197 @@ static void order_long(struct conf *c)
 	}
 }
 
+/* What the next message from one end to the other must look like in every public field. */
+struct look {
+	struct ripc *ctx; /* that sends */
+	struct ripc_service *from, *to;
+	const struct ripc_send_options *options;
+	const uint8_t *instance; /* of ctx */
+	bool is_long;
+	unsigned placements; /* bits: enum ripc_placement that an item with bytes may have */
+};
+
+static void check_fields(const struct ripc_message *m, const struct look *look,
+			 const struct conf_plan *plan)
+{
+	conf_check_message(m, plan, ripc_service_id(look->from), ripc_service_id(look->to),
+			   look->is_long);
+	SAME(0, memcmp(m->instance, look->instance, 16));
+	SAME(look->options ? look->options->nreturns : 0, m->nreturns);
+	SAME(0, m->group);
+	for (unsigned i = 0; i < plan->nitems; i++)
+		if (plan->len[i])
+			CHECK(look->placements >> m->placement[i] & 1, "item %u: placement %u", i,
+			      m->placement[i]);
+}
+
+typedef int send_fn(struct ripc_service *from, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
+
+/*
+ * Sends a message by one of the calls, until it comes, and checks it. Return: where its first
+ * item was received.
+ */
+static void *travel(struct conf *c, const struct look *look, const struct conf_plan *plan,
+		    enum conf_memory kind, send_fn *send)
+{
+	bool sure = c->sure || look->is_long || (look->options && look->options->nreturns);
+	struct iovec items[RIPC_ITEMS_MAX];
+	void *memory = conf_build(c, look->ctx, kind, plan, items), *base;
+	uint64_t dest = ripc_service_id(look->to);
+	struct ripc_message *m;
+	int rc = -EAGAIN;
+
+	for (int waited = 0; rc && waited < c->patience_ms; waited += 50) {
+		OK(send(look->from, dest, items, plan->nitems, look->options, c->patience_ms));
+		rc = ripc_receive(look->to, &m, sure ? c->patience_ms : 50);
+		if (sure)
+			break;
+	}
+	OK(rc);
+	check_fields(m, look, plan);
+	base = m->items[0].iov_base;
+	ripc_message_free(m);
+	/* One that was sent twice. */
+	while (!sure && !ripc_receive(look->to, &m, 50))
+		ripc_message_free(m);
+	conf_put(c, look->ctx, kind, memory);
+	return base;
+}
+
+/* The first one, those that follow it between the same services, and others in between. */
+static void fields_short(struct conf *c, struct look look[2])
+{
+	static const struct conf_plan plans[] = {{1, {16}, 1},      {1, {16}, 2},  {1, {0}, 3},
+						 {3, {5, 0, 7}, 4}, {1, {400}, 5}, {1, {1}, 6}};
+	const struct ripc_send_options more = {.flags = RIPC_MORE};
+	const unsigned nplans = sizeof(plans) / sizeof(plans[0]);
+
+	for (unsigned i = 0; i < (c->sure ? 10 * nplans : nplans); i++) {
+		struct look *at = &look[i % 4 > 1];
+		send_fn *send;
+
+		at->is_long = false;
+		at->options = i % 5 ? NULL : &more;
+		at->placements = 1 << RIPC_IN_RECEIVE_BUFFER;
+		send = i % 3 ? ripc_send : ripc_send_short;
+		travel(c, at, &plans[i % nplans], CONF_FOREIGN, send);
+	}
+}
+
+static const size_t fields_sizes[] = {8, 3000, 20000, 70000, 300000};
+#define FIELDS_SIZES (sizeof(fields_sizes) / sizeof(fields_sizes[0]))
+
+/* Inline, by way of a bounce buffer, by a registration of its own, and in place. */
+static void fields_long(struct conf *c, struct look look[2])
+{
+	for (unsigned i = 0; i < 12 * FIELDS_SIZES; i++) {
+		size_t len = fields_sizes[i % FIELDS_SIZES];
+		enum conf_memory kind = (enum conf_memory)(i / FIELDS_SIZES % CONF_MEMORIES);
+		struct look *at = &look[i / 20 % 2];
+		struct conf_plan plan = {4, {len, 0, 9, 5000}, i};
+
+		if (i % 7)
+			conf_plan_one(&plan, len, i);
+		at->is_long = true;
+		at->options = NULL;
+		at->placements = 1 << RIPC_IN_POOL;
+		if (kind == CONF_ALLOCATED)
+			at->placements |= 1 << RIPC_IN_PLACE;
+		travel(c, at, &plan, kind, ripc_send_long);
+	}
+}
+
+/*
+ * A message offers buffers, and the answer lands in the first that fits, and offers one itself.
+ * That is so whether the transport writes there, or a bounce buffer stands in between, or the
+ * owner of the buffer has to fetch what is for it.
+ */
+static void fields_returns(struct conf *c, struct look look[2])
+{
+	static const unsigned counts[] = {1, 2, RIPC_RETURNS_MAX};
+
+	for (unsigned i = 0; i < 6 * FIELDS_SIZES; i++) {
+		struct look *ask = &look[i % 2], *answer = &look[!(i % 2)];
+		enum conf_memory kind = i % 4 > 1 ? CONF_ALLOCATED : CONF_REGISTERED;
+		size_t len = fields_sizes[i % FIELDS_SIZES];
+		uint8_t *buf = conf_get(c, ask->ctx, kind, len + RIPC_RETURNS_MAX);
+		uint8_t *back = conf_get(c, answer->ctx, CONF_ALLOCATED, 1);
+		struct iovec returns[RIPC_RETURNS_MAX], other = {back, 1};
+		struct ripc_send_options options = {.nreturns = counts[i % 3], .returns = returns};
+		const struct ripc_send_options one = {.nreturns = 1, .returns = &other};
+		struct conf_plan plan;
+		send_fn *send;
+
+		returns[options.nreturns - 1] = (struct iovec){buf, len};
+		for (unsigned k = 0; k + 1 < options.nreturns; k++)
+			returns[k] = (struct iovec){buf + len + k, 1};
+		ask->is_long = i % 5 > 1;
+		ask->options = &options;
+		ask->placements = 1 << (ask->is_long ? RIPC_IN_POOL : RIPC_IN_RECEIVE_BUFFER);
+		conf_plan_one(&plan, 100, i);
+		send = ask->is_long ? ripc_send_long : ripc_send_short;
+		travel(c, ask, &plan, CONF_FOREIGN, send);
+		answer->is_long = true;
+		answer->options = &one;
+		answer->placements = 1 << RIPC_IN_RETURN;
+		conf_plan_one(&plan, len, i + 1);
+		CHECK(travel(c, answer, &plan, CONF_FOREIGN, ripc_send_long) == buf,
+		      "not where it was offered");
+		conf_put(c, answer->ctx, CONF_ALLOCATED, back);
+		if (kind == CONF_ALLOCATED) {
+			conf_put(c, ask->ctx, kind, buf);
+		} else {
+			/* What is still offered keeps it: it ends with its service. */
+			struct ripc_message *m;
+
+			while (options.nreturns > 1) {
+				OK(conf_long(c, answer->from, ripc_service_id(ask->from), 1, i,
+					     c->patience_ms));
+				m = conf_receive(c, ask->from);
+				SAME(RIPC_IN_RETURN, m->placement[0]);
+				ripc_message_free(m);
+				options.nreturns--;
+			}
+			conf_put(c, ask->ctx, kind, buf);
+		}
+	}
+}
+
 static void fields(struct conf *c)
 {
 	struct ripc_service *third;
-	struct ripc_message *m[3];
+	struct ripc_message *m;
 	struct ripc_route route;
 	struct conf_pair p;
-	uint64_t id;
+	struct look look[2];
+	uint8_t instance[2][16];
 
 	conf_pair(c, &p);
-	id = conf_id(c);
-	third = conf_register(c, p.a, id);
-	OK(conf_long(c, p.sa, p.idb, 10, 1, c->patience_ms));
-	OK(conf_long(c, third, p.idb, 10, 1, c->patience_ms));
-	OK(conf_long(c, p.sb, p.ida, 10, 1, c->patience_ms));
-	m[0] = conf_receive(c, p.sb);
-	m[1] = conf_receive(c, p.sb);
-	m[2] = conf_receive(c, p.sa);
-	SAME(p.ida, m[0]->source);
-	SAME(id, m[1]->source);
-	SAME(p.idb, m[2]->source);
-	SAME(p.ida, m[2]->dest);
-	SAME(0, memcmp(m[0]->instance, m[1]->instance, 16));
-	SAME(!c->same, memcmp(m[0]->instance, m[2]->instance, 16) != 0);
+	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
 	OK(ripc_query(p.a, p.idb, &route));
 	SAME(p.idb, route.service);
 	SAME(1, route.connected);
-	SAME(0, memcmp(route.instance, m[2]->instance, 16));
 	CHECK(route.transport[0] && route.reason[0], "route without transport or reason");
 	CHECK(route.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)route.short_max);
-	for (int i = 0; i < 3; i++) {
-		SAME(0, m[i]->nreturns);
-		ripc_message_free(m[i]);
-	}
+	memcpy(instance[1], route.instance, 16);
+	OK(ripc_lookup(p.b, p.ida, &route, c->patience_ms));
+	memcpy(instance[0], route.instance, 16);
+	SAME(c->same, !memcmp(instance[0], instance[1], 16));
+	look[0] = (struct look){.ctx = p.a, .from = p.sa, .to = p.sb, .instance = instance[0]};
+	look[1] = (struct look){.ctx = p.b, .from = p.sb, .to = p.sa, .instance = instance[1]};
+	fields_short(c, look);
+	fields_long(c, look);
+	fields_returns(c, look);
+	fields_short(c, look);
+	/* Another service of the same context. */
+	third = conf_register(c, p.a, conf_id(c));
+	OK(conf_long(c, third, p.idb, 10, 1, c->patience_ms));
+	m = conf_receive(c, p.sb);
+	SAME(ripc_service_id(third), m->source);
+	SAME(0, memcmp(m->instance, instance[0], 16));
+	SAME(0, m->nreturns);
+	ripc_message_free(m);
 }
 
 static void one_service_many_sources(struct conf *c)

@@ -141,9 +141,7 @@ static void offer(struct conf *c, struct conf_pair *p, bool is_long, const struc
 		OK(ripc_send_short(p->sa, p->idb, &item, 1, &options, c->patience_ms));
 	m = conf_receive(c, p->sb);
 	conf_check_message(m, &plan, p->ida, p->idb, is_long);
-	/* On a lane that cannot write nobody need hear of them. */
-	if (c->can_write)
-		SAME(nreturns, m->nreturns);
+	SAME(nreturns, m->nreturns);
 	ripc_message_free(m);
 }
 
@@ -180,22 +178,11 @@ static void return_fits(struct conf *c)
 			offer(c, &p, is_long, &ret, 1);
 			conf_plan_one(&plan, i == 0 ? 20000 : i == 1 ? 5000 : 1, i);
 			m = answer(c, &p, &plan);
-			if (c->can_write) {
-				SAME(RIPC_IN_RETURN, m->placement[0]);
-				CHECK((uint8_t *)m->items[0].iov_base >= buf &&
-					      (uint8_t *)m->items[0].iov_base < buf + 20000,
-				      "not in the return buffer");
-			}
+			SAME(RIPC_IN_RETURN, m->placement[0]);
+			CHECK(m->items[0].iov_base == buf, "not in the return buffer");
 			errno = 0;
-			CHECK(m->placement[0] == RIPC_IN_POOL || !ripc_message_take(m, 0),
-			      "took a return buffer");
+			CHECK(!ripc_message_take(m, 0), "took a return buffer");
 			ripc_message_free(m);
-			/* The application's again, whatever way was taken. */
-			if (!c->can_write) {
-				OK(ripc_buf_free(p.a, buf));
-				buf = ripc_buf_alloc(p.a, 20000);
-				CHECK(buf, "%s", ripc_detail());
-			}
 		}
 	OK(ripc_stats(p.b, &stats));
 	/* To itself a context does not write: it reads into the buffer it had offered. */
@@ -227,8 +214,7 @@ static void return_does_not_fit(struct conf *c)
 	/* Still offered: what fits goes there, and not beyond its end. */
 	conf_plan_one(&plan, 4000, 4);
 	m = answer(c, &p, &plan);
-	if (c->can_write)
-		CHECK(m->items[0].iov_base == buf, "not in the return buffer");
+	CHECK(m->items[0].iov_base == buf, "not in the return buffer");
 	ripc_message_free(m);
 	for (int i = 4000; i < 5000; i++)
 		SAME(0x77, buf[i]);
@@ -250,17 +236,15 @@ static void return_several(struct conf *c)
 		ret[i] = (struct iovec){buf + i * 4096, 4096};
 	offer(c, &p, true, ret, RIPC_RETURNS_MAX);
 	m = answer(c, &p, &plan);
-	if (c->can_write) {
-		SAME(RIPC_IN_RETURN, m->placement[0]);
-		SAME(RIPC_IN_RETURN, m->placement[2]);
-		CHECK(m->items[0].iov_base != m->items[2].iov_base, "two items in one place");
-	}
+	SAME(RIPC_IN_RETURN, m->placement[0]);
+	SAME(RIPC_IN_RETURN, m->placement[2]);
+	CHECK(m->items[0].iov_base != m->items[2].iov_base, "two items in one place");
 	SAME(RIPC_IN_POOL, m->placement[3]);
 	ripc_message_free(m);
 	/* The rest is still there for later messages. */
 	plan = (struct conf_plan){2, {4096, 4096}, 12};
 	m = answer(c, &p, &plan);
-	for (int i = 0; c->can_write && i < 2; i++)
+	for (int i = 0; i < 2; i++)
 		SAME(RIPC_IN_RETURN, m->placement[i]);
 	ripc_message_free(m);
 	OK(ripc_buf_free(p.a, buf));
