@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * ripc_send_short() and ripc_receive(), and plain messages: short ones of one item that need nothing else, to a peer whose lane is
- * up and with room for them, or for the service that asks. For these there is a straight road past all that a message may need;
- * whatever is not plain takes the general one, with the same result. Both take turns freely: they share sequence numbers,
- * credit, counters and queues.
+ * ripc_send_short(), ripc_send() and ripc_receive(), and plain messages: short ones of one item
+ * that need nothing else, to a peer whose lane is up and with room for them, or for the service
+ * that asks. For these there is a fast path past all that a message may need; whatever is not
+ * plain takes the slow one, with the same result. Both take turns freely: they share sequence
+ * numbers, credit, counters and queues.
  */
 #include "core/group.h"
 #include "core/lane.h"
@@ -198,22 +199,40 @@ remote_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, boo
 	return ripc__remote_send(s, dest, item, more);
 }
 
-int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+/*
+ * The fast path of both sending calls. What it sends is short by the rule of ripc_send(), too:
+ * its limits are those of ripc__short_max(). Return: whether it was sent.
+ */
+static inline bool send_fast(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+			     unsigned nitems, const struct ripc_send_options *options)
 {
 	bool sent;
 
-	if (RIPC__LIKELY(s && items && nitems == 1 &&
-			 (!options || !(options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))) &&
-			 s->ctx->fork_count == ripc__fork_count)) {
-		ripc__lock_plain(s->ctx);
-		sent = plain_send(s, dest, items, options && options->flags) ||
-		       remote_send(s, dest, items, options && options->flags);
-		ripc__unlock(s->ctx);
-		if (RIPC__LIKELY(sent))
-			return 0;
-	}
-	return ripc__send_short(s, dest, items, nitems, options, timeout_ms);
+	if (RIPC__UNLIKELY(!s || !items || nitems != 1 || s->ctx->fork_count != ripc__fork_count))
+		return false;
+	if (options && options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))
+		return false;
+	ripc__lock_plain(s->ctx);
+	sent = plain_send(s, dest, items, options && options->flags) ||
+	       remote_send(s, dest, items, options && options->flags);
+	ripc__unlock(s->ctx);
+	return sent;
+}
+
+int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	if (RIPC__LIKELY(send_fast(s, dest, items, nitems, options)))
+		return 0;
+	return ripc__send(s, dest, items, nitems, options, timeout_ms, false);
+}
+
+int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	      const struct ripc_send_options *options, int timeout_ms)
+{
+	if (RIPC__LIKELY(send_fast(s, dest, items, nitems, options)))
+		return 0;
+	return ripc__send(s, dest, items, nitems, options, timeout_ms, true);
 }
 
 /* ---- receiving ---- */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The sending calls: short messages, and ripc_send(), which picks. Long ones are in start.c. */
+/*
+ * The slow path of ripc_send_short(), and of ripc_send(), which picks. Long messages are in
+ * start.c.
+ */
 #include "core/group.h"
 #include "core/lane.h"
 #include "core/peer.h"
@@ -338,55 +341,20 @@ static int __attribute__((noinline)) shoot_later(struct ripc__dest *d, struct sh
 	return rc;
 }
 
-/* Lock held, service entered. */
-static int __attribute__((noinline))
-send_short_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o, int timeout_ms)
-{
-	struct ripc__dest *d = ripc__dest_get(m->s->ctx, dest);
-	int rc;
-
-	if (!d)
-		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
-	d->users++;
-	rc = send_short(m->s, d, m, o, timeout_ms);
-	d->users--;
-	return rc;
-}
-
-int ripc__send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		     unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
-{
-	struct shot m = {
-		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
-	struct ripc__dest *d;
-	int rc = check_call(s, dest);
-
-	if (!rc)
-		rc = check_items(items, nitems, options, &m.bytes);
-	if (!rc && m.flags & RIPC_RELIABLE)
-		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
-					     "version: use ripc_send_long()");
-	if (rc)
-		return rc;
-	ripc__lock(s->ctx);
-	rc = ripc__service_enter(s);
-	if (rc)
-		goto out;
-	d = ripc__dest_find(s->ctx, dest);
-	if (RIPC__LIKELY(d && (!options || !options->nreturns) && over_lane(s->ctx, d))) {
-		rc = shoot_lane(d, &m);
-		if (RIPC__UNLIKELY(rc == -EAGAIN))
-			rc = shoot_later(d, &m, timeout_ms);
-	} else {
-		rc = send_short_entered(&m, dest, options, timeout_ms);
-	}
-	ripc__service_leave(s);
-out:
-	ripc__unlock(s->ctx);
-	return rc;
-}
-
 /* ---- whichever fits ---- */
+
+/* Whether it fits a short message over that limit of payload. */
+static inline bool fits(const struct shot *m, const struct ripc_send_options *o, uint64_t limit)
+{
+	return m->bytes + (o ? o->nreturns * RIPC__DESC_LEN : 0) <= limit &&
+	       !(m->flags & RIPC_RELIABLE);
+}
+
+/* The same over the lane of its destination, without return buffers. */
+static inline bool fits_lane(const struct shot *m, const struct ripc__dest *d)
+{
+	return fits(m, NULL, d->peer->lane->send_max - RIPC__SHORT_FIXED);
+}
 
 static int located_cb(struct ripc__dest *d, void *arg)
 {
@@ -400,59 +368,80 @@ static int located_cb(struct ripc__dest *d, void *arg)
 	return ripc__dest_reach(ctx, d);
 }
 
-/* Waits until the destination is known well enough to say what is short. Lock held. */
-static int short_limit(struct ripc_service *s, uint64_t dest, int timeout_ms, uint64_t *limit)
+/*
+ * Waits until the destination is known well enough to say what is short. *timeout_ms: what is
+ * left. Lock held.
+ */
+static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
 {
-	struct ripc__dest *d = ripc__dest_get(s->ctx, dest);
-	const char *transport;
-	int rc;
+	struct ripc *ctx = s->ctx;
+	uint64_t started, spent_ms;
+	int rc = located_cb(d, ctx);
 
-	if (!d)
-		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
-	d->users++;
-	rc = persist(s, d, timeout_ms, located_cb, s->ctx);
-	if (!rc)
-		*limit = ripc__short_max(s->ctx, d, &transport);
-	d->users--;
+	if (RIPC__LIKELY(!rc))
+		return 0;
+	started = *timeout_ms > 0 ? ripc__now(ctx) : 0;
+	rc = persist(s, d, *timeout_ms, located_cb, ctx);
+	if (*timeout_ms > 0) {
+		spent_ms = (ripc__now(ctx) - started) / RIPC__MS;
+		*timeout_ms = spent_ms < (uint64_t)*timeout_ms ? *timeout_ms - (int)spent_ms : 1;
+	}
 	return rc;
 }
 
 /* Lock held, service entered. */
-static int send_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o,
-			int timeout_ms)
+static int __attribute__((noinline))
+send_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o, int timeout_ms,
+	     bool or_long)
 {
 	struct ripc *ctx = m->s->ctx;
-	uint64_t started = timeout_ms > 0 ? ripc__now(ctx) : 0, limit = 0, spent_ms;
-	int rc = short_limit(m->s, dest, timeout_ms, &limit);
+	struct ripc__dest *d = ripc__dest_get(ctx, dest);
+	const char *transport;
+	int rc = 0;
 
-	if (rc)
-		return rc;
-	if (timeout_ms > 0) {
-		spent_ms = (ripc__now(ctx) - started) / RIPC__MS;
-		timeout_ms = spent_ms < (uint64_t)timeout_ms ? timeout_ms - (int)spent_ms : 1;
-	}
-	if (m->bytes + (o ? o->nreturns * RIPC__DESC_LEN : 0) <= limit && !(m->flags & RIPC_RELIABLE))
-		return send_short_entered(m, dest, o, timeout_ms);
-	return ripc__send_long(m->s, dest, m->items, m->nitems, m->bytes, o, timeout_ms);
+	if (!d)
+		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+	d->users++;
+	if (or_long)
+		rc = locate(m->s, d, &timeout_ms);
+	if (!rc && (!or_long || fits(m, o, ripc__short_max(ctx, d, &transport))))
+		rc = send_short(m->s, d, m, o, timeout_ms);
+	else if (!rc)
+		rc = ripc__send_long(m->s, dest, m->items, m->nitems, m->bytes, o, timeout_ms);
+	d->users--;
+	return rc;
 }
 
-int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	      const struct ripc_send_options *options, int timeout_ms)
+int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	       const struct ripc_send_options *options, int timeout_ms, bool or_long)
 {
 	struct shot m = {
 		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
-	int rc = ripc__check_call(s, dest);
+	struct ripc__dest *d;
+	int rc = check_call(s, dest);
 
 	if (!rc)
-		rc = ripc__check_items(items, nitems, options, &m.bytes);
+		rc = check_items(items, nitems, options, &m.bytes);
+	if (!rc && m.flags & RIPC_RELIABLE && !or_long)
+		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
+					     "version: use ripc_send_long()");
 	if (rc)
 		return rc;
 	ripc__lock(s->ctx);
 	rc = ripc__service_enter(s);
-	if (!rc) {
-		rc = send_entered(&m, dest, options, timeout_ms);
-		ripc__service_leave(s);
+	if (rc)
+		goto out;
+	d = ripc__dest_find(s->ctx, dest);
+	if (RIPC__LIKELY(d && (!options || !options->nreturns) && over_lane(s->ctx, d) &&
+			 (!or_long || fits_lane(&m, d)))) {
+		rc = shoot_lane(d, &m);
+		if (RIPC__UNLIKELY(rc == -EAGAIN))
+			rc = shoot_later(d, &m, timeout_ms);
+	} else {
+		rc = send_entered(&m, dest, options, timeout_ms, or_long);
 	}
+	ripc__service_leave(s);
+out:
 	ripc__unlock(s->ctx);
 	return rc;
 }

@@ -18,9 +18,12 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 int ripc__check_group(struct ripc_service *s, uint64_t group);
 int ripc__check_call(struct ripc_service *s, uint64_t dest);
 
-/* ripc_send_short() for whatever is not plain: see core/plain.c. */
-int ripc__send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		     unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
+/*
+ * The slow path of ripc_send_short() and, with or_long, of ripc_send(): for what their fast path in
+ * core/plain.c did not take.
+ */
+int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	       const struct ripc_send_options *options, int timeout_ms, bool or_long);
 
 /* ripc_send_long() with the lock held and the service entered: neither goes away before it is done with them. */
 int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,

@@ -104,6 +104,11 @@ tests_core_test_touch_SOURCES = tests/core/test_touch.c
 tests_core_test_touch_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_touch_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_send
+tests_core_test_send_SOURCES = tests/core/test_send.c
+tests_core_test_send_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_send_LDADD = $(CORE_LIBS)
+
 check_PROGRAMS += tests/core/test_service
 tests_core_test_service_SOURCES = tests/core/test_service.c
 tests_core_test_service_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
