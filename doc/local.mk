@@ -51,9 +51,9 @@ RIPC_MAN3 = \
 	doc/man/ripc_window_remove.3
 
 dist_man_MANS += doc/man/ripc.7 $(RIPC_MAN3)
-$(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk
+$(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk $(MAN_EXAMPLES)
 	$(AM_V_GEN)$(MKDIR_P) doc/man && $(PERL) $(srcdir)/doc/man/mkman $(srcdir)/include/ripc.h \
-		$(PACKAGE_VERSION) "$(MAN_DATE)" $@
+		$(PACKAGE_VERSION) "$(MAN_DATE)" $@ $(MAN_EXAMPLES:%=$(srcdir)/%)
 
 MAINTAINERCLEANFILES = $(RIPC_MAN3) tools/completion/ripc-info
 EXTRA_DIST += doc/man/mkman doc/architecture.md doc/tutorial.md doc/performance.md doc/protocol.md doc/security.md doc/scaling.md doc/scaling/scale.tsv doc/scaling/heard.svg doc/scaling/ensemble.svg doc/scaling/resolve.svg doc/scaling/memory.svg

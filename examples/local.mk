@@ -18,3 +18,27 @@ examples_news_LDADD = libripc.la
 exampledir = $(docdir)/examples
 example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c examples/fetch.c \
 	examples/news.c
+
+# The programs of the manual pages: doc/man/mkman prints them, and tests/tools/test_manpage_examples.sh
+# compiles and runs them as the pages print them. Other pages refer to the first two that use a
+# function, in this order.
+MAN_EXAMPLES = \
+	examples/man/ripc_send_short.c \
+	examples/man/ripc_receive.c \
+	examples/man/ripc_send_long.c \
+	examples/man/ripc_message_take.c \
+	examples/man/ripc_start.c \
+	examples/man/ripc_send_options.c \
+	examples/man/ripc_window_add.c \
+	examples/man/ripc_service_fd.c \
+	examples/man/ripc_service_fd-libuv.c \
+	examples/man/ripc_group_join.c \
+	examples/man/ripc_group_send.c \
+	examples/man/ripc_open.c \
+	examples/man/ripc_register.c \
+	examples/man/ripc_buf_register.c \
+	examples/man/ripc_lookup.c \
+	examples/man/ripc_stats.c \
+	examples/man/ripc_transports.c \
+	examples/man/ripc_set_log.c
+EXTRA_DIST += $(MAN_EXAMPLES) examples/man/.clang-format

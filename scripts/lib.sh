@@ -62,12 +62,13 @@ need_packages()
 # static parts are needed at build time only.
 base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-dev libjansson-dev
 	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev)
-test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils)
+# libuv1-dev: for the example of ripc_service_fd(3) alone.
+test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils libuv1-dev)
 full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
 # The lab: an emulator, what its guests are made from, and programs of others for the devices in them.
 lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux procps perftest
 	ibverbs-utils rdmacm-utils iproute2)
-lint_packages=(clang-format clang-tidy cppcheck shellcheck)
+lint_packages=(clang-format clang-tidy cppcheck shellcheck libuv1-dev)
 
 # Makes ./configure if there is none or something it is made from is newer.
 prepare()

@@ -16,6 +16,7 @@ names=$("$perl" "$srcdir/doc/man/mkman" -list "$header") || { echo "mkman -list 
 check "mkman finds the public functions" test $? -eq 0
 for page in $names; do
 	check "$page(3) is installed" test -s "$man/man3/$page.3"
+	check "$page(3) has or names an example" grep -qx '\.Sh EXAMPLES' "$man/man3/$page.3"
 done
 # The list in doc/local.mk may not name pages that the header has no more.
 for file in "$man"/man3/*.3; do
