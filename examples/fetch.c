@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Fetches a file from fileserver.c, which also tells what the messages look like.
+ * Fetches a file from fileserver.c, which describes the messages.
  *
  *     ./fetch 42 NAME [FILE]
  *
- * Without FILE it is written to the last part of NAME. It appears under its name only when it is there in full: until then it is called FILE.part.
+ * FILE is the last part of NAME by default. A new or regular FILE appears only when it is complete:
+ * the data is written to FILE.part-XXXXXX, which is then renamed. It keeps the mode and, if that is
+ * allowed, the owner of the file that it replaces. Anything else (a device, a pipe, a symbolic link)
+ * is opened and written in place, because a rename would replace the device or the link itself.
  */
+#define _GNU_SOURCE
 #include <ripc.h>
 
 #include <errno.h>
@@ -13,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,46 +120,101 @@ static int fetch(struct ripc_service *service, uint64_t server, const char *name
 	return 0;
 }
 
+struct target {
+	const char *file;
+	char part[4096]; /* renamed to file when complete; empty: file is written in place */
+	int fd;
+};
+
+static int target_failed(const char *path)
+{
+	fprintf(stderr, "fetch: %s: %s\n", path, strerror(errno));
+	return 1;
+}
+
+/* Creates the temporary file; old is the regular file that it will replace, or NULL. */
+static int part_open(struct target *t, const struct stat *old)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	if (snprintf(t->part, sizeof(t->part), "%s.part-XXXXXX", t->file) >= (int)sizeof(t->part)) {
+		t->part[0] = 0;
+		errno = ENAMETOOLONG;
+		return target_failed(t->file);
+	}
+	t->fd = mkostemp(t->part, O_CLOEXEC);
+	if (t->fd < 0)
+		return target_failed(t->part);
+	/* fchown() clears the set-user-ID bits and needs a privilege: it comes first and may fail. */
+	if (old && fchown(t->fd, old->st_uid, old->st_gid) && errno != EPERM)
+		goto failed;
+	if (fchmod(t->fd, old ? old->st_mode & 07777 : 0666 & ~mask))
+		goto failed;
+	return 0;
+
+failed:
+	target_failed(t->part);
+	close(t->fd);
+	unlink(t->part);
+	return 1;
+}
+
+static int target_open(struct target *t)
+{
+	struct stat old;
+
+	t->part[0] = 0;
+	if (lstat(t->file, &old))
+		return errno == ENOENT ? part_open(t, NULL) : target_failed(t->file);
+	if (S_ISREG(old.st_mode)) {
+		/* A rename needs no right to write the file: ask for it. */
+		if (faccessat(AT_FDCWD, t->file, W_OK, AT_EACCESS))
+			return target_failed(t->file);
+		return part_open(t, &old);
+	}
+	t->fd = open(t->file, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	return t->fd < 0 ? target_failed(t->file) : 0;
+}
+
+/* err: the transfer failed, the temporary file is removed. Return: 0 if the target is complete. */
+static int target_close(struct target *t, int err)
+{
+	if (close(t->fd) && !err)
+		err = target_failed(t->part[0] ? t->part : t->file);
+	if (!t->part[0])
+		return err;
+	if (!err && rename(t->part, t->file))
+		err = target_failed(t->file);
+	if (err)
+		unlink(t->part);
+	return err;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 2 ? argv[2] : "", *slash = strrchr(name, '/');
-	const char *file = argc > 3 ? argv[3] : slash ? slash + 1 : name;
+	struct target target = {.file = argc > 3 ? argv[3] : slash ? slash + 1 : name};
 	struct ripc_service *service;
 	long long size = -1;
-	char part[4096];
-	uint64_t server;
 	double begin_s, took_s;
-	int fd, err;
+	int err;
 
-	if (argc < 3 || argc > 4 ||
-	    snprintf(part, sizeof(part), "%s.part", file) >= (int)sizeof(part)) {
+	if (argc < 3 || argc > 4) {
 		fprintf(stderr, "usage: fetch ID NAME [FILE]\n");
 		return 2;
 	}
-	server = strtoull(argv[1], NULL, 0);
 	err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
 	if (err)
 		return fail(err, "register");
-	fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (fd < 0) {
-		fprintf(stderr, "fetch: %s: %s\n", part, strerror(errno));
+	if (target_open(&target))
 		return 1;
-	}
 	begin_s = now_s();
-	err = fetch(service, server, name, fd, &size);
+	err = fetch(service, strtoull(argv[1], NULL, 0), name, target.fd, &size);
 	took_s = now_s() - begin_s;
-	if (close(fd) && !err) {
-		perror("fetch: close");
-		err = 1;
-	}
-	if (!err && rename(part, file)) {
-		fprintf(stderr, "fetch: %s: %s\n", file, strerror(errno));
-		err = 1;
-	}
-	if (err)
-		unlink(part);
-	else
-		printf("%s: %lld bytes in %.3f s, %.1f MB/s\n", file, size, took_s,
+	err = target_close(&target, err);
+	if (!err)
+		printf("%s: %lld bytes in %.3f s, %.1f MB/s\n", target.file, size, took_s,
 		       (double)size / took_s / 1e6);
 	ripc_close(NULL);
 	return err;

@@ -74,6 +74,11 @@ else
 fi
 
 # File server.
+# left_behind FILE: whether a temporary file for it is there.
+left_behind() {
+	ls "$1".part* >/dev/null 2>&1
+}
+
 id=$(random_id)
 root=$work/root
 mkdir -p "$root/sub" "$work/got"
@@ -95,7 +100,7 @@ ready files "service $id serves"
 
 fetched() {
 	if expect "fetch $1" 0 60 ./examples/fetch "$id" "$1" "$work/got/file"; then
-		if cmp -s "$root/$1" "$work/got/file" && [ ! -e "$work/got/file.part" ]; then
+		if cmp -s "$root/$1" "$work/got/file" && ! left_behind "$work/got/file"; then
 			ok "fetch $1: the same bytes"
 		else
 			bad "fetch $1: the same bytes"
@@ -108,12 +113,12 @@ fetched() {
 refused() {
 	expect "fetch $1" 1 60 ./examples/fetch "$id" "$1" "$work/got/file"
 	has "fetch $1: the reply is clear" "$err" "the server says: $2"
-	if [ -e "$work/got/file" ] || [ -e "$work/got/file.part" ]; then
+	if [ -e "$work/got/file" ] || left_behind "$work/got/file"; then
 		bad "fetch $1: leaves nothing"
 	else
 		ok "fetch $1: leaves nothing"
 	fi
-	rm -f "$work/got/file" "$work/got/file.part"
+	rm -f "$work/got/file" "$work/got/file".part*
 }
 
 for file in empty one chunk sub/chunk+1 big in sub/../one; do
@@ -137,6 +142,91 @@ else
 fi
 refused "$(head -c 5000 /dev/zero | tr '\0' n)" "the name is too long\|File name too long"
 expect "fetch: no place for the file" 1 60 ./examples/fetch "$id" one "$work/nowhere/file"
+
+# A target that is no regular file is written in place. The devices are nodes of our own, so that a
+# fault costs none of the system's.
+if mknod "$work/got/full" c 1 7 2>/dev/null && : 2>/dev/null >>"$work/got/full"; then
+	expect "fetch into a full device" 1 60 ./examples/fetch "$id" big "$work/got/full"
+	has "fetch into a full device: the error says so" "$err" "No space left on device"
+	mknod "$work/got/null" c 1 3
+	expect "fetch into a null device" 0 60 ./examples/fetch "$id" big "$work/got/null"
+	if [ -c "$work/got/full" ] && [ -c "$work/got/null" ]; then
+		ok "fetch: a device stays a device"
+	else
+		bad "fetch: a device stays a device: $(ls -l "$work/got")"
+	fi
+else
+	skip "fetch into a device: this user may not make one"
+fi
+mkfifo "$work/got/fifo"
+cat "$work/got/fifo" >"$work/got/from_fifo" &
+reader=$!
+pids="$pids $reader"
+expect "fetch into a named pipe" 0 60 ./examples/fetch "$id" big "$work/got/fifo"
+gone "$reader" 60
+if [ -p "$work/got/fifo" ] && cmp -s "$root/big" "$work/got/from_fifo"; then
+	ok "fetch: a named pipe carries the bytes and stays a pipe"
+else
+	bad "fetch: a named pipe carries the bytes and stays a pipe: $(ls -l "$work/got")"
+fi
+echo old >"$work/got/real"
+ln -s real "$work/got/link"
+expect "fetch into a symbolic link" 0 60 ./examples/fetch "$id" one "$work/got/link"
+if [ -L "$work/got/link" ] && cmp -s "$root/one" "$work/got/real"; then
+	ok "fetch: a symbolic link stays, what it names is written"
+else
+	bad "fetch: a symbolic link stays, what it names is written: $(ls -l "$work/got")"
+fi
+ln -s nothing "$work/got/dangling"
+expect "fetch into a link that leads nowhere" 1 60 ./examples/fetch "$id" one "$work/got/dangling"
+if [ -L "$work/got/dangling" ] && [ ! -e "$work/got/nothing" ]; then
+	ok "fetch: a link that leads nowhere stays"
+else
+	bad "fetch: a link that leads nowhere stays: $(ls -l "$work/got")"
+fi
+mkdir "$work/got/directory"
+expect "fetch into a directory" 1 60 ./examples/fetch "$id" one "$work/got/directory"
+has "fetch into a directory: the error says so" "$err" "Is a directory"
+echo "old and longer" >"$work/got/mode"
+chmod 0604 "$work/got/mode"
+expect "fetch over a file" 0 60 ./examples/fetch "$id" one "$work/got/mode"
+if [ "$(stat -c %a "$work/got/mode")" = 604 ] && cmp -s "$root/one" "$work/got/mode"; then
+	ok "fetch over a file: its mode is kept"
+else
+	bad "fetch over a file: its mode is kept: $(ls -l "$work/got/mode")"
+fi
+(umask 027 && ./examples/fetch "$id" one "$work/got/new" >"$out" 2>"$err")
+if [ "$(stat -c %a "$work/got/new")" = 640 ]; then
+	ok "fetch: the umask counts for a new file"
+else
+	bad "fetch: the umask counts for a new file: $(ls -l "$work/got")" "$err"
+fi
+expect "fetch over a file fails" 1 60 ./examples/fetch "$id" missing "$work/got/mode"
+if cmp -s "$root/one" "$work/got/mode"; then
+	ok "fetch over a file fails: the file is as it was"
+else
+	bad "fetch over a file fails: the file is as it was"
+fi
+echo mine >"$work/got/big.part"
+expect "fetch beside a file called FILE.part" 0 60 ./examples/fetch "$id" big "$work/got/big"
+if [ "$(cat "$work/got/big.part")" = mine ] && cmp -s "$root/big" "$work/got/big"; then
+	ok "fetch: a file called FILE.part is left alone"
+else
+	bad "fetch: a file called FILE.part is left alone"
+fi
+rm -f "$work/got/big.part"
+if [ "$(id -u)" -eq 0 ]; then
+	skip "fetch over a file that may not be written: root may write all"
+else
+	chmod 0444 "$work/got/mode"
+	expect "fetch over a file that may not be written" 1 60 ./examples/fetch "$id" one "$work/got/mode"
+fi
+if [ -z "$(find "$work/got" -name '*.part*')" ]; then
+	ok "fetch: no temporary file is left"
+else
+	bad "fetch: no temporary file is left: $(ls -l "$work/got")"
+fi
+rm -rf "$work/got" && mkdir "$work/got"
 # Two at once are served one after the other.
 start first ./examples/fetch "$id" big "$work/got/first"
 first=$pid
@@ -154,7 +244,7 @@ under_way() {
 	start fetch ./examples/fetch "$id" huge "$work/got/huge"
 	fetch=$pid
 	tries=0
-	until [ -s "$work/got/huge.part" ] || [ $tries -gt 6000 ]; do
+	until [ -n "$(find "$work/got" -name 'huge.part*' -size +0)" ] || [ $tries -gt 6000 ]; do
 		tries=$((tries + 1))
 		sleep 0.01
 	done
@@ -168,7 +258,7 @@ if [ -e "$work/got/huge" ]; then
 else
 	ok "the client was killed: no file under the final name"
 fi
-rm -f "$work/got/huge.part"
+rm -f "$work/got/huge".part*
 fetched one
 
 under_way
@@ -179,7 +269,7 @@ else
 	bad "the server was killed: the client says so in time" "$work/fetch" "$work/fetch.err"
 fi
 has "the error is clear" "$work/fetch.err" "^fetch: the server has fallen silent: ."
-if [ -e "$work/got/huge" ] || [ -e "$work/got/huge.part" ]; then
+if [ -e "$work/got/huge" ] || left_behind "$work/got/huge"; then
 	bad "the server was killed: nothing is left behind"
 else
 	ok "the server was killed: nothing is left behind"
