@@ -77,15 +77,15 @@ static inline bool len_bad(uint64_t len)
 	return !len || len >> RIPC__LEN_BITS;
 }
 
-/* SHORT, LONG: a return buffer has an id and a length. */
+/* SHORT, LONG: a return buffer has a length. Without an id it cannot be written: no address, no key. */
 static int check_returns(const struct ripc__header *h, const char **why)
 {
 	struct ripc__desc d;
 
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		ripc__desc_get(&d, h->returns, i);
-		if (!d.how)
-			return bad(why, "return buffer without an id");
+		if (!d.how && (d.addr || d.key))
+			return bad(why, "return buffer with an address and no id");
 		if (len_bad(d.len))
 			return bad(why, "return buffer length out of bounds");
 	}

@@ -449,29 +449,29 @@ START_TEST(decode__grants_are_bounded)
 END_TEST
 
 /* _i: SHORT or LONG. */
-START_TEST(decode__return_buffers_have_an_id_and_a_length)
+START_TEST(decode__return_buffers_have_a_length_and_may_have_no_id)
 {
 	static const struct {
-		uint64_t len;
-		uint32_t id;
+		struct ripc__desc d;
 		bool ok;
-	} cases[] = {{1, 1, true},
-		     {(UINT64_C(1) << 47) - 1, UINT32_MAX, true},
-		     {1, 0, false},
-		     {0, 1, false},
-		     {UINT64_C(1) << 47, 1, false},
-		     {UINT64_MAX, 1, false}};
+	} cases[] = {{{.addr = 5, .len = 1, .key = 7, .how = 1}, true},
+		     {{.len = (UINT64_C(1) << 47) - 1, .how = UINT32_MAX}, true},
+		     {{.len = 1}, true},
+		     {{.len = 1, .addr = 5}, false},
+		     {{.len = 1, .key = 7}, false},
+		     {{.how = 1}, false},
+		     {{.len = 0}, false},
+		     {{.len = UINT64_C(1) << 47, .how = 1}, false},
+		     {{.len = UINT64_C(1) << 47}, false},
+		     {{.len = UINT64_MAX, .how = 1}, false}};
 	uint8_t buf[RIPC__LONG_FIXED + 2 * RIPC__DESC_LEN], *p, *back;
 	unsigned kind = _i ? RIPC__LONG : RIPC__SHORT;
-	struct ripc__desc d = {0};
 
 	memset(buf, 0, sizeof(buf));
 	p = ripc__header_put(buf, kind, 0, 1, 1, 1, 2);
 	back = p + (_i ? 16 + RIPC__DESC_LEN : 4);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		d.len = cases[i].len;
-		d.how = cases[i].id;
-		ripc__desc_put(back, &d);
+		ripc__desc_put(back, &cases[i].d);
 		ck_assert_int_eq(decode(buf, (size_t)(back - buf) + RIPC__DESC_LEN),
 				 cases[i].ok ? 0 : -EPROTO);
 	}
@@ -658,7 +658,7 @@ int main(void)
 	tcase_add_test(tc, decode__long_items_travel_in_known_ways);
 	tcase_add_test(tc, decode__lengths_below_2_47);
 	tcase_add_test(tc, decode__grants_are_bounded);
-	tcase_add_loop_test(tc, decode__return_buffers_have_an_id_and_a_length, 0, 2);
+	tcase_add_loop_test(tc, decode__return_buffers_have_a_length_and_may_have_no_id, 0, 2);
 	tcase_add_test(tc, decode__random_bytes);
 	tcase_add_test(tc, again_decode__what_was_put);
 	tcase_add_test(tc, again_decode__nothing_else);
