@@ -105,7 +105,7 @@ static void held_won(struct ripc__rcore *core, struct ripc__claim *h, uint64_t n
 	if (core->repeat.at_ns == RIPC__NEVER)
 		ripc__timers_set(&core->timers, &core->repeat,
 				 now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_GAP_MS));
-	if (h->probed)
+	if (!h->quiet)
 		ripc__claim_announce(core, h, now_ns);
 }
 
@@ -172,8 +172,17 @@ void ripc__claim_due(struct ripc__rcore *core, struct ripc__claim *h, uint64_t n
 	}
 }
 
-static int claim(struct ripc__rcore *core, uint64_t service, bool probe, bool takeover, uint64_t now_ns)
+/* How a service is claimed. */
+enum how {
+	BY_PROBE,    /* other contexts are asked first */
+	BY_TAKEOVER, /* the same, and a present holder is outbid */
+	AT_ONCE,     /* the kernel of this host has decided */
+	QUIETLY,     /* at once, and nobody is notified: the id is random */
+};
+
+static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint64_t now_ns)
 {
+	bool probe = how == BY_PROBE || how == BY_TAKEOVER;
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
 	if (h)
@@ -190,28 +199,33 @@ static int claim(struct ripc__rcore *core, uint64_t service, bool probe, bool ta
 	h->state = PROBING;
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
-	h->takeover = takeover;
-	h->probed = probe;
+	h->takeover = how == BY_TAKEOVER;
+	h->quiet = how == QUIETLY;
 	h->probes = probe ? 0 : RIPC__PROBES;
 	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;
 	ripc__table_add(&core->held, &h->node);
-	/* A service that was not announced is named by the next request: its peers learn it from that. */
-	if (probe)
-		TAILQ_INSERT_TAIL(&core->claims, h, link);
-	else
+	/* The next request names the first service: peers learn it from that. */
+	if (h->quiet)
 		TAILQ_INSERT_HEAD(&core->claims, h, link);
+	else
+		TAILQ_INSERT_TAIL(&core->claims, h, link);
 	ripc__claim_due(core, h, now_ns);
 	return 0;
 }
 
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns)
 {
-	return claim(core, service, probe, false, now_ns);
+	return claim(core, service, probe ? BY_PROBE : AT_ONCE, now_ns);
+}
+
+int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
+{
+	return claim(core, service, QUIETLY, now_ns);
 }
 
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
 {
-	return claim(core, service, true, true, now_ns);
+	return claim(core, service, BY_TAKEOVER, now_ns);
 }
 
 bool ripc__claim_outbid(struct ripc__claim *h, const struct ripc__record *rival)

@@ -74,12 +74,13 @@ void ripc__rcore_free(struct ripc__rcore *core);
 /* Sends a GONE for every service held. */
 void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns);
 
-/*
- * As the calls of resolver.h. @probe: probe the network first and announce the service afterwards.
- * Otherwise the service is HELD at once and nothing is sent: the next request of this context names
- * it, and each later claim does. -EADDRINUSE: held by this core.
- */
+/* As the calls of resolver.h. @probe: ask the network first; otherwise it is ours at once. -EADDRINUSE: held by this core. */
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns);
+/*
+ * The same for an id drawn at random. It is HELD at once and nothing is sent: the next request of
+ * this context names the service, and each later claim does.
+ */
+int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 /* Takes a service over from its holder, if there is one: probes, and then bids a higher generation. */
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 /* Sends the record of a service held to one back end, which keeps it. */

@@ -272,7 +272,7 @@ static int refuse(struct ripc__resolver *r, unsigned backend, uint64_t service)
 	return ripc__fail(-EADDRINUSE, "%s", text);
 }
 
-/* Back ends that keep records elsewhere (ZooKeeper) get that of a service that was not announced. */
+/* Back ends that keep records elsewhere (ZooKeeper) get one that was not announced. */
 static void show(struct ripc__resolver *r, uint64_t service)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
@@ -283,8 +283,9 @@ static void show(struct ripc__resolver *r, uint64_t service)
 	}
 }
 
-static int register_service(struct ripc__resolver *r, uint64_t service, bool probe, bool takeover,
-			    uint64_t now_ns)
+enum how { REGISTER, REGISTER_RANDOM, TAKE_OVER };
+
+static int register_service(struct ripc__resolver *r, uint64_t service, enum how how, uint64_t now_ns)
 {
 	int rc;
 
@@ -296,7 +297,7 @@ static int register_service(struct ripc__resolver *r, uint64_t service, bool pro
 		if (!r->backends[i]->ops->hold)
 			continue;
 		rc = r->backends[i]->ops->hold(r->backends[i], service);
-		if (rc == -EADDRINUSE && takeover) {
+		if (rc == -EADDRINUSE && how == TAKE_OVER) {
 			ripc__owed_add(r, i, service);
 		} else if (rc) {
 			/* A back end that said no holds nothing of it: undo those before it. */
@@ -307,29 +308,32 @@ static int register_service(struct ripc__resolver *r, uint64_t service, bool pro
 		}
 	}
 	refresh(r);
-	probe = probe && must_probe(r);
-	rc = takeover ? ripc__rcore_takeover(r->core, service, now_ns)
-		      : ripc__rcore_register(r->core, service, probe, now_ns);
+	if (how == TAKE_OVER)
+		rc = ripc__rcore_takeover(r->core, service, now_ns);
+	else if (how == REGISTER_RANDOM)
+		rc = ripc__rcore_register_random(r->core, service, now_ns);
+	else
+		rc = ripc__rcore_register(r->core, service, must_probe(r), now_ns);
 	if (rc)
 		drop(r, service);
-	else if (!takeover && !probe)
+	else if (how == REGISTER_RANDOM)
 		show(r, service);
 	return rc;
 }
 
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
-	return register_service(r, service, true, false, now_ns);
+	return register_service(r, service, REGISTER, now_ns);
 }
 
 int ripc__resolver_register_random(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
-	return register_service(r, service, false, false, now_ns);
+	return register_service(r, service, REGISTER_RANDOM, now_ns);
 }
 
 int ripc__resolver_takeover(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
-	return register_service(r, service, true, true, now_ns);
+	return register_service(r, service, TAKE_OVER, now_ns);
 }
 
 void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)

@@ -34,7 +34,7 @@ struct ripc__claim {
 	uint64_t generation; /* of our records of it */
 	uint64_t end_ns; /* PROBING: when those that have not answered are waited for no longer */
 	bool takeover;   /* PROBING: its holder is outbid */
-	bool probed;     /* other contexts were asked first, and are notified when it is HELD */
+	bool quiet;      /* HELD without an announcement */
 	unsigned announces; /* HELD: how often it is yet to be said */
 	bool moved;         /* LOST: it was taken over */
 	uint8_t *rival;     /* record of the other holder met last, encoded; NULL if unknown */

@@ -221,6 +221,14 @@ int node_register(struct node *node, uint64_t service, bool probe)
 	return rc;
 }
 
+int node_register_random(struct node *node, uint64_t service)
+{
+	int rc = ripc__rcore_register_random(node->core, service, node->bus->now_ns);
+
+	node_collect(node);
+	return rc;
+}
+
 int node_lookup(struct node *node, uint64_t service)
 {
 	int rc = ripc__rcore_lookup(node->core, service, node->bus->now_ns);

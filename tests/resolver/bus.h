@@ -65,6 +65,7 @@ void bus_run(struct bus *bus, uint64_t ms);
 
 /* The calls, at the present time; events are collected at once. */
 int node_register(struct node *node, uint64_t service, bool probe);
+int node_register_random(struct node *node, uint64_t service);
 int node_lookup(struct node *node, uint64_t service);
 void node_collect(struct node *node);
 int node_input(struct node *node, const struct ripc__resolver_msg *msg);

@@ -34,10 +34,10 @@ START_TEST(register__at_once_where_the_kernel_decides)
 }
 END_TEST
 
-START_TEST(register__unprobed_sends_nothing)
+START_TEST(register_random__sends_nothing)
 {
 	for (uint64_t i = 0; i < 100; i++)
-		ck_assert_int_eq(node_register(a, 42 + i, false), 0);
+		ck_assert_int_eq(node_register_random(a, 42 + i), 0);
 	bus_run(bus, 1000);
 	ck_assert_uint_eq(a->nsent, 0);
 	/* The next request names the service that was registered last. */
@@ -53,11 +53,11 @@ START_TEST(register__unprobed_sends_nothing)
 }
 END_TEST
 
-START_TEST(register__unprobed_duplicate_is_found_by_a_claim)
+START_TEST(register_random__duplicate_is_found_by_a_claim)
 {
-	node_register(a, 42, false);
+	node_register_random(a, 42);
 	bus_run(bus, 1000);
-	node_register(b, 42, false);
+	node_register_random(b, 42);
 	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 1);
 	/* Each claims its services every 30 s, more or less. */
 	bus_run(bus, 40000);
@@ -67,11 +67,11 @@ START_TEST(register__unprobed_duplicate_is_found_by_a_claim)
 }
 END_TEST
 
-START_TEST(register__unprobed_duplicate_is_found_by_a_request)
+START_TEST(register_random__duplicate_is_found_by_a_request)
 {
-	node_register(a, 42, false);
+	node_register_random(a, 42);
 	bus_run(bus, 1000);
-	node_register(b, 42, false);
+	node_register_random(b, 42);
 	node_lookup(b, 7);
 	bus_run(bus, 10);
 	ck_assert(node_holds(a, 42));
@@ -360,9 +360,9 @@ int main(void)
 	tc = tcase(suite, "register");
 	tcase_add_test(tc, register__probes_three_times);
 	tcase_add_test(tc, register__at_once_where_the_kernel_decides);
-	tcase_add_test(tc, register__unprobed_sends_nothing);
-	tcase_add_test(tc, register__unprobed_duplicate_is_found_by_a_claim);
-	tcase_add_test(tc, register__unprobed_duplicate_is_found_by_a_request);
+	tcase_add_test(tc, register_random__sends_nothing);
+	tcase_add_test(tc, register_random__duplicate_is_found_by_a_claim);
+	tcase_add_test(tc, register_random__duplicate_is_found_by_a_request);
 	tcase_add_test(tc, register__twice_in_one_context);
 	tcase_add_test(tc, register__held_elsewhere);
 	tcase_add_test(tc, register__two_at_once_one_wins);
