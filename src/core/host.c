@@ -62,6 +62,19 @@ void ripc__host_get(struct ripc__host *host)
 	host->netns = network();
 }
 
+bool ripc__host_commits(void)
+{
+	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+	char mode = '0';
+
+	if (fd < 0)
+		return false;
+	if (read(fd, &mode, 1) != 1)
+		mode = '0';
+	close(fd);
+	return mode == '2';
+}
+
 static bool known(const uint8_t boot[16])
 {
 	static const uint8_t none[16];

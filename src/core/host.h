@@ -32,4 +32,11 @@ bool ripc__host_same(const uint8_t a[16], const uint8_t b[16]);
 /* Whether two boot ids are known and differ: then the other is another host for sure. */
 bool ripc__host_differs(const uint8_t a[16], const uint8_t b[16]);
 
+/*
+ * Whether the kernel counts what memory it has promised, and refuses more (vm.overcommit_memory=2).
+ * Pages of a memfd are counted when they are touched: then a fault may be refused, and is SIGBUS.
+ * Without /proc it is taken not to, as by default.
+ */
+bool ripc__host_commits(void);
+
 #endif

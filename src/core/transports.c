@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 #include "core/transports.h"
+#include "core/host.h"
 #include "transport/sim/sim.h"
 
 #include <stdio.h>
@@ -59,8 +60,9 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 		return rc;
 	}
 	ops->limits(tp->t, &tp->limits);
+	/* Buffers that can be handed over are memfds, whose pages may be refused one by one. */
 	if (tp->limits.caps & RIPC__CAP_HANDOVER)
-		ctx->memory.sharing = true;
+		ctx->memory.sharing = !ripc__host_commits();
 	/* With keys they go over lanes, whose far end has shown that it has one. */
 	if (ctx->auth) {
 		tp->limits.short_by_datagram = false;

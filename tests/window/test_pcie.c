@@ -6,12 +6,15 @@
 #include "transport/window/pcie.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,6 +42,28 @@ static void teardown(void)
 {
 	unlink(path);
 }
+
+/* The file's holes could not all be filled: opening says so, instead of a signal later. */
+START_TEST(open__a_file_that_there_is_no_room_for)
+{
+	struct ripc__transport_env env = {.opt = &options};
+	struct ripc__transport *t = NULL;
+	int fd;
+
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/dev/shm", "tmpfs", 0, "size=1m")) {
+		test_skip("no mount namespace can be made here");
+		return;
+	}
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, BYTES), 0);
+	close(fd);
+	ck_assert_int_eq(OPS->open(&t, &env), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), path));
+	unlink(path);
+}
+END_TEST
 
 static struct pcie *open_pcie(void)
 {
@@ -524,6 +549,7 @@ int main(void)
 		const char *name;
 		const TTest *test;
 	} cases[] = {
+		{"open__a_file_that_there_is_no_room_for", open__a_file_that_there_is_no_room_for},
 		{"connect__and_close", connect__and_close},
 		{"connect__refused", connect__refused},
 		{"connect__to_where_it_cannot_be", connect__to_where_it_cannot_be},

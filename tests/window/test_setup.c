@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -66,6 +68,142 @@ START_TEST(segment__sealed)
 	other = open("/dev/zero", O_RDWR | O_CLOEXEC);
 	ck_assert_int_eq(ripc__segment_map(&peer, other, 8192), -EINVAL);
 	close(other);
+}
+END_TEST
+
+/* An object of 4 MiB, sealed as segments and buffers that are handed over are. */
+static int make_object(unsigned flags, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+
+	if (fd < 0)
+		return fd;
+	ck_assert_int_eq(ftruncate(fd, 4 << 20), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+/* What holes of hugetlbfs read as may not be there: SIGBUS. No page of it needs to be free here. */
+START_TEST(segment__not_of_huge_pages)
+{
+	struct ripc__segment s = {0};
+	int fd = make_object(MFD_HUGETLB, F_SEAL_SHRINK | F_SEAL_GROW);
+
+	if (fd < 0) {
+		test_skip("no memfd of huge pages: %s", strerror(errno));
+		return;
+	}
+	ck_assert_int_eq(ripc__segment_map(&s, fd, 8192), -EPERM);
+	ck_assert_int_eq(ripc__segment_map(&s, fd, 4 << 20), -EPERM);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+	ck_assert_int_eq(ripc__segment_view(&s, fd, 4 << 20), -EPERM);
+	ck_assert_ptr_null(s.base);
+	close(fd);
+}
+END_TEST
+
+/* F_SEAL_SHRINK leaves its maker free to take pages out of it. That it is mapped ends that. */
+START_TEST(segment__no_holes_once_it_is_mapped)
+{
+	struct ripc__segment s = {0}, peer = {0};
+	int fd = ripc__segment_make(&s, 8192);
+	int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fallocate(fd, punch, 0, 4096), 0);
+	ck_assert_int_eq(ripc__segment_map(&peer, fd, 8192), 0);
+	peer.base[0] = 7;
+	ck_assert_int_lt(fallocate(fd, punch, 0, 4096), 0);
+	ck_assert_int_eq(errno, EPERM);
+	ck_assert_int_lt(madvise(peer.base, 4096, MADV_REMOVE), 0);
+	ck_assert_uint_eq(s.base[0], 7);
+	ck_assert_ptr_eq(mmap(NULL, 8192, PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+	ripc__segment_unmap(&s);
+	ripc__segment_unmap(&peer);
+	close(fd);
+	/* One that no seal can be added to is not mapped. */
+	fd = make_object(0, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	ck_assert_int_eq(ripc__segment_map(&peer, fd, 8192), -EPERM);
+	ck_assert_ptr_null(peer.base);
+	close(fd);
+}
+END_TEST
+
+START_TEST(segment__view)
+{
+	struct ripc__segment s = {0};
+	int fd = make_object(0, F_SEAL_SHRINK);
+
+	ck_assert_int_eq(pwrite(fd, "x", 1, 4095), 1);
+	ck_assert_int_eq(ripc__segment_view(&s, fd, 4096), -EPERM);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+	ck_assert_int_eq(ripc__segment_view(&s, fd, 0), -EINVAL);
+	ck_assert_int_eq(ripc__segment_view(&s, fd, (4 << 20) + 1), -EINVAL);
+	/* Behind its first page there is a hole. */
+	ck_assert_int_eq(ripc__segment_view(&s, fd, 4097), -EPERM);
+	ck_assert_int_eq(ripc__segment_view(&s, fd, 4096), 0);
+	ck_assert_uint_eq(s.base[4095], 'x');
+	ripc__segment_unmap(&s);
+	close(fd);
+	/* A file of a tmpfs that others see has a limit, and seals that nobody can add to. */
+	fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	ck_assert_int_eq(ftruncate(fd, 8192), 0);
+	ck_assert_int_eq(ripc__segment_view(&s, fd, 4096), -EPERM);
+	ck_assert_int_eq(ripc__segment_map(&s, fd, 4096), -EPERM);
+	close(fd);
+}
+END_TEST
+
+/* Goes on where the kernel seems to count what memory it has promised. */
+static bool seem_to_commit(void)
+{
+	char path[] = "/tmp/ripc-test-XXXXXX";
+	int fd = mkstemp(path);
+	bool done;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, "2\n", 2), 2);
+	close(fd);
+	done = !unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+	       !mount(path, "/proc/sys/vm/overcommit_memory", NULL, MS_BIND, NULL);
+	unlink(path);
+	return done;
+}
+
+/* Bytes of its pages that are there. SEEK_HOLE does not count those that nobody has touched. */
+static off_t allocated(int fd)
+{
+	struct stat st;
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	return (off_t)st.st_blocks * 512;
+}
+
+/* Where a fault may be refused all pages are there before the first. */
+START_TEST(segment__filled_where_promises_are_counted)
+{
+	struct ripc__segment s = {0}, peer = {0};
+	int fd = ripc__segment_make(&s, 1 << 20), given;
+
+	/* By default nothing is taken before it is used. */
+	ck_assert_int_eq(allocated(fd), 0);
+	ripc__segment_unmap(&s);
+	close(fd);
+	if (!seem_to_commit()) {
+		test_skip("no mount namespace can be made here");
+		return;
+	}
+	fd = ripc__segment_make(&s, 1 << 20);
+	ck_assert_int_eq(allocated(fd), 1 << 20);
+	given = make_object(0, F_SEAL_SHRINK | F_SEAL_GROW);
+	ck_assert_int_eq(ripc__segment_map(&peer, given, 1 << 20), 0);
+	ck_assert_int_ge(allocated(given), 1 << 20);
+	ripc__segment_unmap(&s);
+	ripc__segment_unmap(&peer);
+	close(fd);
+	close(given);
 }
 END_TEST
 
@@ -220,13 +358,14 @@ START_TEST(request__garbage)
 	uint8_t good[48 + 5] = "ripcshm1\1\11\22", bad[400];
 	unsigned before = test_descriptors();
 	int small = ripc__segment_make(&s, 4096), loose, raw;
+	int huge = make_object(MFD_HUGETLB, F_SEAL_SHRINK | F_SEAL_GROW);
 
 	ck_assert_uint_eq(good[9], 9);
 	good[12] = 5;
 	loose = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	ck_assert_int_eq(ftruncate(loose, 1 << 20), 0);
-	for (int i = 0; i < 9; i++) {
-		int pass = i == 6 ? -1 : i == 7 ? small : loose;
+	for (int i = 0; i < 10; i++) {
+		int pass = i == 6 ? -1 : i == 7 ? small : i == 8 && huge >= 0 ? huge : loose;
 		size_t len = sizeof(good);
 
 		memset(bad, 0, sizeof(bad));
@@ -263,6 +402,8 @@ START_TEST(request__garbage)
 	close(raw);
 	close(small);
 	close(loose);
+	if (huge >= 0)
+		close(huge);
 	ripc__segment_unmap(&s);
 	progress(t);
 	ck_assert_uint_eq(test_descriptors(), before);
@@ -319,6 +460,10 @@ int main(void)
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, address__round_trip);
 	tcase_add_test(c, segment__sealed);
+	tcase_add_test(c, segment__not_of_huge_pages);
+	tcase_add_test(c, segment__no_holes_once_it_is_mapped);
+	tcase_add_test(c, segment__view);
+	tcase_add_test(c, segment__filled_where_promises_are_counted);
 	tcase_add_test(c, segment__limited);
 	tcase_add_test(c, listen__directory);
 	tcase_add_test(c, connect__unreachable);

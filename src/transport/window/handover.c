@@ -8,13 +8,8 @@
 #include "wire/bytes.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define HAND_MAGIC UINT64_C(0x31646e6863706972) /* "ripchnd1" */
@@ -49,33 +44,6 @@ int ripc__shm_hand(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
 	return sendmsg(ep->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/*
- * Maps what a peer gave us, if reading it can do us no harm: nobody can make it smaller, which would be a signal for us; nobody
- * but who has it mapped already can write to it, which includes taking pages out of it; and its first len
- * bytes are all there, so that reading takes no memory and cannot fail for want of it. (Pages of other file systems, and huge
- * ones, may fail in other ways.) NULL: no.
- */
-static void *map_safely(int fd, uint64_t len)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct statfs fs;
-	struct stat st;
-	void *base;
-
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) ||
-	    !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) || !len || len > BYTES_MAX)
-		return NULL;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < len ||
-	    fstatfs(fd, &fs) || fs.f_type != TMPFS_MAGIC)
-		return NULL;
-	if (lseek(fd, 0, SEEK_HOLE) < (off_t)len)
-		return NULL;
-	base = mmap(NULL, len, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (base == MAP_FAILED)
-		return NULL;
-	return base;
-}
-
 int ripc__shm_packet(struct ripc__ep *ep, struct ripc__event *ev)
 {
 	uint8_t packet[HAND_LEN];
@@ -90,8 +58,9 @@ int ripc__shm_packet(struct ripc__ep *ep, struct ripc__event *ev)
 			     .msg_control = control.bytes,
 			     .msg_controllen = CMSG_LEN(sizeof(int))};
 	ssize_t n = recvmsg(ep->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct ripc__segment s = {0};
 	struct cmsghdr *c;
-	void *base = NULL;
+	uint64_t len = 0;
 	int fd = -1;
 
 	if (n < 0)
@@ -103,18 +72,20 @@ int ripc__shm_packet(struct ripc__ep *ep, struct ripc__event *ev)
 	if (fd >= 0) {
 		/* A peer that was not told that we take any has no business to send some. */
 		if (n == HAND_LEN && ripc__get_le64(packet) == HAND_MAGIC && ep->t->takes)
-			base = map_safely(fd, ripc__get_le64(packet + 8));
+			len = ripc__get_le64(packet + 8);
+		if (len && len <= BYTES_MAX)
+			ripc__segment_view(&s, fd, len);
 		close(fd);
 	}
 	if (!n)
 		return -ECONNRESET;
-	if (!base)
+	if (!s.base)
 		return 0;
 	*ev = (struct ripc__event){.kind = RIPC__EV_HANDED,
 				   .user = ep->user,
 				   .ep = ep,
-				   .data = base,
-				   .size = ripc__get_le64(packet + 8),
+				   .data = s.base,
+				   .size = s.len,
 				   .wr_id = ripc__get_le32(packet + 16)};
 	return 1;
 }

@@ -6,11 +6,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define DEVICES  "/sys/bus/pci/devices"
@@ -121,6 +123,25 @@ int ripc__pcie_find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *wh
 	return rc;
 }
 
+/*
+ * The file on the host that is a device's memory: all of it is allocated now. A hole that could not
+ * be filled when it is written to would be SIGBUS. Not safe against those who may write to the file
+ * and make it shorter: it is the user's own, and ripc(7) says that it must keep its size.
+ * Return: 0, or a negative errno.
+ */
+static int fill(int fd, size_t size)
+{
+	struct statfs fs;
+
+	/* A device has its memory. */
+	if (!fstatfs(fd, &fs) && fs.f_type == SYSFS_MAGIC)
+		return 0;
+	while (fallocate(fd, 0, 0, (off_t)size))
+		if (errno != EINTR)
+			return errno == EOPNOTSUPP ? 0 : -errno;
+	return 0;
+}
+
 static void *map(int fd, size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -170,8 +191,11 @@ int ripc__pcie_map(struct ripc__pcie_device *d, const char *memory, char *why, s
 		return -ENODEV;
 	}
 	d->size = (size_t)st.st_size & ~(size_t)4095;
-	d->base = d->size ? map(fd, d->size) : NULL;
-	rc = d->base ? 0 : d->size ? -errno : -ENODEV;
+	rc = d->size ? fill(fd, d->size) : -ENODEV;
+	if (!rc) {
+		d->base = map(fd, d->size);
+		rc = d->base ? 0 : -errno;
+	}
 	close(fd);
 	if (rc) {
 		snprintf(why, whylen, "%.150s: %s", memory,
