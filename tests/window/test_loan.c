@@ -3,99 +3,30 @@
  * How long a message that was handed over may be kept, in virtual time: two contexts of one process over shared memory,
  * driven in one thread.
  */
-#include "core/clock.h"
+#include "virtual_rig.h"
+
 #include "core/handover.h"
-#include "core/hooks.h"
 #include "core/request.h"
 #include "gate.h"
-#include "harness.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LEN  ((size_t)1 << 20)
-#define STEP (10 * RIPC__MS / 1000) /* 10 us of virtual time in a round */
-
-/* The world: two contexts, and a clock that goes on when somebody would sleep. */
-static struct ripc *ctx[2];
-static struct ripc_service *service[2];
-static uint64_t now_ns, drawn;
-
-static uint64_t world_now(void *arg)
-{
-	return now_ns;
-}
-
-static uint64_t world_random(void *arg)
-{
-	/* Instances of this host have to differ from those of another run, also with the same seed. */
-	return test_random(&drawn) ^ test_ids();
-}
-
-static void round_of_all(void)
-{
-	for (unsigned i = 0; i < 2; i++)
-		if (ctx[i])
-			ripc__poll(ctx[i]);
-	now_ns += STEP;
-}
-
-static void world_idle(void *arg, uint64_t deadline_ns)
-{
-	round_of_all();
-}
+#define LEN ((size_t)1 << 20)
 
 static void setup(void)
 {
-	const struct ripc__hooks hooks = {.now = world_now, .idle = world_idle, .random = world_random};
-
-	now_ns = ripc__clock_ns();
-	drawn = test_seed();
-	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_int_eq(ripc__open_hooked(&ctx[i],
-						   "transports=window/shm resolver=local "
-						   "peer_timeout_ms=60000",
-						   &hooks),
-				 0);
-		ck_assert_int_eq(ripc_register(ctx[i], test_ids() + i, 0, &service[i]), 0);
-	}
-}
-
-static void teardown(void)
-{
-	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_int_eq(ripc_close(ctx[i]), 0);
-		ctx[i] = NULL;
-	}
+	world_open(2);
 }
 
 static struct ripc_request *start(void *p, size_t len)
 {
-	struct iovec item = {p, len};
-	struct ripc_request *r = NULL;
-
-	ck_assert_msg(!ripc_start(service[0], test_ids() + 1, &item, 1, NULL, &r), "%s",
-		      ripc_detail());
-	return r;
+	return start_to(1, p, len);
 }
 
 static struct ripc_message *take(void)
 {
-	struct ripc_message *m = NULL;
-
-	ck_assert_msg(!ripc_receive(service[1], &m, 10000), "%s", ripc_detail());
-	return m;
-}
-
-static void finish(struct ripc_request *r)
-{
-	ck_assert_msg(!ripc_request_wait(&r, 10000), "%s", ripc_detail());
-}
-
-static void pass(uint64_t ns)
-{
-	for (uint64_t end = now_ns + ns; now_ns < end;)
-		round_of_all();
+	return take_at(1);
 }
 
 /* A buffer that the taker has mapped: what is sent from it is handed over. */
@@ -284,7 +215,7 @@ int main(void)
 	TCase *tc = tcase_create("loan");
 
 	tcase_set_timeout(tc, 120);
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, setup, world_close);
 	tcase_add_test(tc, loan__begins_when_those_before_it_have_ended);
 	tcase_add_test(tc, loan__begins_when_copies_before_it_have_arrived);
 	tcase_add_test(tc, loan__that_is_kept_ends_while_others_come_and_go);
