@@ -68,8 +68,8 @@ enum ripc_placement {
 	RIPC_IN_WINDOW = 2,
 	/** In a return buffer the receiver had offered: the application's again. */
 	RIPC_IN_RETURN = 3,
-	/** In the memory of its sender, a process of the same host, mapped read-only: gone with the message, or
-	 *  copied with ripc_message_take(). */
+	/** In the memory of its sender, a process of the same host, mapped read-only: gone with the
+	 *  message, or copied with ripc_message_take(). ripc_buf_alloc() has the conditions. */
 	RIPC_IN_PLACE = 4
 };
 
@@ -284,10 +284,43 @@ int ripc_service_fd(struct ripc_service *service);
  * @ctx: the context, or NULL
  * @len: bytes, at least 1
  *
- * The buffer comes from a cache of registered memory, touched and aligned to 64 bytes, and travels
- * without a copy; over RDMA adapters, items of up to 64 KiB are copied, which takes less time than to register
- * them for the message. It belongs to the caller until ripc_buf_free(). Buffers of 64 KiB and more are read in place by
- * receivers on the same host (RIPC_IN_PLACE); a child of fork() may read, but must not write them.
+ * The buffer comes from a cache of registered memory. Its pages are present, and it is aligned to
+ * 64 bytes. It belongs to the caller until ripc_buf_free(). A child of fork() may read, but must
+ * not write it.
+ *
+ * Adapters read long items from the buffer itself. Items of up to 64 KiB are copied first, because
+ * that takes less time than to register them for the message.
+ *
+ * A receiver on the same host reads an item in the memory of its sender (RIPC_IN_PLACE) if all of
+ * these conditions hold. If one does not, the item is copied.
+ *
+ * - Sender and receiver are processes of the same user that are connected by window/shm, the
+ *   kernel is Linux 5.1 or later, and neither side has the setting handover=off.
+ *
+ * - The buffer has more than 32 KiB and the item 16 KiB or more. Memory of ripc_buf_register() is
+ *   always copied.
+ *
+ * - The buffer is one of the first 64 of more than 32 KiB that exist in the context, those in its
+ *   cache included.
+ *
+ * - The last two long messages with items from this buffer went to the same peer. So a buffer that
+ *   is allocated for each message, and one that is sent to two peers in turn, is always copied.
+ *   When a buffer that one peer has mapped is sent to another peer, the number of messages that
+ *   are copied first doubles, up to 1024.
+ *
+ * - No window lies in the buffer, and no part of it is offered as a return buffer.
+ *
+ * - The item is all of the buffer, if the memory of the buffer belonged to another buffer before,
+ *   or if the buffer was taken back from a peer: for a window, a return buffer, another peer, or
+ *   because the peer kept a message for too long. Later items may be parts of it.
+ *
+ * - The item fits no return buffer that the receiver offers, and no window that it has set aside.
+ *
+ * - The receiver freed the last such message in time, which is 0.2 ms and 1 ns for each 8 bytes.
+ *   After one that it keeps for longer, the next 8 messages to the service are copied, then 16, up
+ *   to 1024, until it frees one in time.
+ *
+ * - The peer reads less than 256 MiB, and has mapped fewer than 256 buffers, of this context.
  *
  * Return: the buffer, or NULL with errno set and ripc_detail() filled (ENOMEM, EINVAL).
  */

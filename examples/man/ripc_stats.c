@@ -9,8 +9,7 @@
 
 static void print(const char *what, const struct ripc_stats *stats)
 {
-	printf("%s: %llu short messages sent, %llu times no credit, %llu "
-	       "lost\n",
+	printf("%s: %llu short messages sent, %llu stalls, %llu lost\n",
 	       what, (unsigned long long)stats->short_sent,
 	       (unsigned long long)stats->credit_stalls,
 	       (unsigned long long)stats->lost);
