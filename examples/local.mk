@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Built to be tried and tested; installed as sources, for learners.
 noinst_PROGRAMS += examples/client examples/server examples/pingpong examples/fileserver examples/fetch \
-	examples/news
+	examples/news examples/tasks
 examples_client_SOURCES = examples/client.c
 examples_client_LDADD = libripc.la
 examples_server_SOURCES = examples/server.c
@@ -14,10 +14,12 @@ examples_fetch_SOURCES = examples/fetch.c
 examples_fetch_LDADD = libripc.la
 examples_news_SOURCES = examples/news.c
 examples_news_LDADD = libripc.la
+examples_tasks_SOURCES = examples/tasks.c
+examples_tasks_LDADD = libripc.la
 
 exampledir = $(docdir)/examples
 example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c examples/fetch.c \
-	examples/news.c
+	examples/news.c examples/tasks.c
 
 # The programs of the manual pages: doc/man/mkman prints them, and tests/tools/test_manpage_examples.sh
 # compiles and runs them as the pages print them. Other pages refer to the first two that use a

@@ -419,11 +419,21 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * @options: flags and return buffers, or NULL
  * @timeout_ms: how long to wait for the service to be found, for a connection, and for credit
  *
- * Lowest latency, at most once, whole or not at all. On connected transports it is lost only with the
- * connection; on datagram transports it may be lost like any datagram. Messages between two services keep
- * their order on connected transports.
+ * A short message has the lowest latency. It is delivered at most once, whole or not at all.
+ * Messages between two services keep their order on connected transports.
  *
- * Return: 0 when it was handed to the network, or a negative errno.
+ * A return of 0 says only that the message was handed to the network. The message is lost if the
+ * connection ends before it has arrived, or the receiving process before ripc_receive() has taken
+ * it; on datagram transports it may be lost like any datagram. The sender is not told.
+ *
+ * A sender that has to know more waits for an answer: the receiver sends one when it has processed
+ * the message, and the sender repeats the message when no answer comes within a timeout of its
+ * own. The first message may have been processed and its answer lost. So make requests that may be
+ * processed twice without harm, or number them and let the receiver answer a number that it knows
+ * without processing it again.
+ *
+ * Return: 0 when the message was handed to the network, which says nothing of its arrival, or a
+ * negative errno.
  * Errors:
  * -EHOSTUNREACH: nobody holds @dest, or its holder cannot be reached; ripc_detail() says what was tried
  * -EMSGSIZE: longer than the limit, which ripc_detail() gives
@@ -453,8 +463,14 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * Return buffers offered in @options may be written by the peer until they come back as the items of a
  * message to @service, or are withdrawn by ripc_buf_free() or ripc_unregister().
  *
- * Return: 0 when the message stands in the receiver's memory, or a negative errno. The items are the caller's
- * again in every case. When the time is up the message is withdrawn, which may take up to 100 ms more.
+ * A return of 0 says that the message stands in the memory of the receiving process, in order, for
+ * ripc_receive(). It does not say that the application has received or processed it: a process
+ * that is killed loses what is in its queue. Only an answer of the application, sent when the work
+ * is done, tells the sender that. ripc_send_short() says how to wait for answers and repeat.
+ *
+ * Return: 0 when the message stands in the receiver's memory, not yet processed, or a negative
+ * errno. The items are the caller's again in every case. When the time is up the message is
+ * withdrawn, which may take up to 100 ms more.
  * Errors: those of ripc_send_short() without -EMSGSIZE, and
  * -EAGAIN: @timeout_ms is 0: nothing was sent, as delivery cannot be known without waiting; see ripc_start()
  * -ETIMEDOUT: not delivered in time; it was withdrawn and will not be delivered
@@ -474,7 +490,11 @@ int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iov
  * @options: flags and return buffers, or NULL
  * @timeout_ms: how long it may take
  *
- * Return: as ripc_send_short() or ripc_send_long().
+ * Sends a short message if the items have at most as many bytes as ripc_limits() gives for @dest,
+ * else a long one. A program that does not look at the size cannot know which of the two was used.
+ * Then a return of 0 says no more than that of ripc_send_short(): the message may still be lost.
+ *
+ * Return: as ripc_send_short() or ripc_send_long(); 0 does not say that the message was processed.
  */
 int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 	      unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
@@ -489,9 +509,15 @@ int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *i
  * @request: where the request is stored
  *
  * Never waits. The transfer goes on while the application computes. Several may be under way; they
- * complete in any order, but messages from @service to @dest are delivered in the order they were started.
+ * complete in any order, but messages from @service to @dest are delivered in the order they were
+ * started.
  *
- * Return: 0, or a negative errno (-EINVAL, -EBUSY, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN as ripc_send_long()).
+ * A return of 0 says that the request exists, and nothing of the message. When the request is
+ * done, ripc_request_test(), ripc_request_wait() or ripc_request_cancel() returns the result.
+ * There, 0 says that the message stands in the memory of the receiver, not that the application
+ * has processed it: see ripc_send_long().
+ *
+ * Return: 0 when the request exists, or a negative errno (-EINVAL, -EBUSY, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN as ripc_send_long()).
  */
 int ripc_start(struct ripc_service *service, uint64_t dest, const struct iovec *items, unsigned nitems,
 	       const struct ripc_send_options *options, struct ripc_request **request);
@@ -588,13 +614,22 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
  * @options: flags (RIPC_MORE), or NULL; return buffers cannot be offered to a group
  * @timeout_ms: how long to wait for members to be found, for connections, and for room on them
  *
- * Every member gets the message at most once, whole or not at all, the sending service too if it is one. What is lost on
- * the way is counted where it is missed: see ripc_group_stats(). Members on lanes lose a message only with the
- * connection, or if their queue is full; where multicast carries it, it may be lost like any datagram. Messages
- * of one sender keep their order, except when it changes between lanes and multicast.
+ * Every member gets the message at most once, whole or not at all, the sending service too if it
+ * is one. Messages of one sender keep their order, except when it changes between lanes and
+ * multicast.
  *
- * Return: 0 when it was handed to the network for all members that could be reached within @timeout_ms, at least one; the
- * others are counted as missed. Or a negative errno.
+ * A return of 0 says that the message was handed to the network for at least one member. It does
+ * not say that any member received or processed it. A member on a lane loses a message with the
+ * connection, and if its queue is full; where multicast carries the message, it may be lost like
+ * any datagram. Members that could not be reached are counted as missed by the sender, and lost
+ * messages by the members that miss them: see ripc_group_stats().
+ *
+ * A sender that needs the work of every member has to know its members, collects an answer from
+ * each, and repeats the message with ripc_send() to those that did not answer. A member must be
+ * able to receive a repeated message without harm, for example by its number.
+ *
+ * Return: 0 when the message was handed to the network for all members that could be reached
+ * within @timeout_ms, at least one, which says nothing of its arrival. Or a negative errno.
  * Errors:
  * -EHOSTUNREACH: there are no members, or none can be reached
  * -EMSGSIZE: longer than RIPC_GROUP_MAX

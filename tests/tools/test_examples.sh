@@ -47,6 +47,52 @@ has "news reach both readers" "$out" "^sent to 2 processes, 0 could not be reach
 ready one "^the sun is out"
 ready two "^the sun is out"
 
+# Tasks: a worker that is killed while it has one, and others that are killed at any moment.
+id=$(random_id)
+expect "tasks: usage" 2 60 ./examples/tasks boss "$id"
+start boss ./examples/tasks boss "$id" 1000
+boss=$pid
+ready boss "^service $id has 1000 tasks$"
+start idle ./examples/tasks worker "$id" 3600000
+idle=$pid
+ready idle "^task 0$"
+kill -9 "$idle"
+gone "$idle" 60
+for victim in one two three; do
+	start $victim ./examples/tasks worker "$id" 1
+	killed=$pid
+	ready $victim "^task "
+	kill -9 "$killed"
+	gone "$killed" 60
+done
+start steady ./examples/tasks worker "$id" 0
+steady=$pid
+if gone "$boss" 60 && [ "$status" -eq 0 ]; then
+	ok "tasks: the boss ends although workers were killed"
+else
+	bad "tasks: the boss ends although workers were killed" "$work/boss" "$work/boss.err"
+fi
+has "each result was counted once" "$work/boss" "^1000 tasks done, the sum is 332833500, [1-9]"
+if gone "$steady" 60 && [ "$status" -eq 0 ]; then
+	ok "tasks: the worker that is left ends with the boss"
+else
+	bad "tasks: the worker that is left ends with the boss" "$work/steady" "$work/steady.err"
+fi
+start boss ./examples/tasks boss "$id" 10
+boss=$pid
+ready boss "^service $id has 10 tasks$"
+start idle ./examples/tasks worker "$id" 10
+idle=$pid
+ready idle "^task "
+kill -9 "$boss"
+gone "$boss" 60
+if gone "$idle" 60 && [ "$status" -eq 1 ]; then
+	ok "tasks: the boss was killed: the worker says so"
+else
+	bad "tasks: the boss was killed: the worker says so" "$work/idle" "$work/idle.err"
+fi
+has "and with whom" "$work/idle.err" "^worker: service $id"
+
 # Ping-pong.
 id=$(random_id)
 start pong ./examples/pingpong "$id"
