@@ -47,7 +47,7 @@ struct ripc_service;
 /** A long send under way. */
 struct ripc_request;
 
-/** Flags of ripc_register() and of struct ripc_options. */
+/** Flags of ripc_register() and of struct ripc_send_options. */
 enum ripc_flags {
 	/** ripc_send*(): acknowledged, in order, exactly once. Short messages: reserved, -EOPNOTSUPP. */
 	RIPC_RELIABLE = 1 << 0,
