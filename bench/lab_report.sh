@@ -48,21 +48,28 @@ lab_curve()
 	[ -s "$work/curve.$name" ]
 }
 
-# lab_curves NAME TITLE SETTINGS "SIZE ..." FIGURE:TITLE...: one picture.
+# lab_curves NAME TITLE AXIS SETTINGS "SIZE ..." FIGURE:TITLE...: one picture; the y axis is log or
+# linear.
 lab_curves()
 {
-	local name=$1 title=$2 settings=$3 sizes=$4 plot='' i=0 curve
-	shift 4
+	local name=$1 title=$2 axis=$3 settings=$4 sizes=$5 plot='' i=0 curve files=()
+	local range='set yrange [0:*]'
+	shift 5
 	for curve in "$@"; do
 		i=$((i + 1))
 		# The sizes are words.
 		# shellcheck disable=SC2086
 		lab_curve "${curve%%:*}" $sizes || continue
-		plot+="${plot:+, }'$work/curve.${curve%%:*}' with linespoints lw $((i == 1 ? 4 : 2)) ps 0.8 lt $i title '${curve#*:}'"
+		files+=("$work/curve.${curve%%:*}")
+		plot+="${plot:+, }'${files[-1]}' with linespoints lw $((i == 1 ? 4 : 2)) ps 0.8 lt $i"
+		plot+=" title '${curve#*:}'"
 	done
-	[ -z "$plot" ] || draw "$name" "set title '$title'
+	[ -n "$plot" ] || return 0
+	[ "$axis" != log ] || range="$(byte_axis 1 "${files[@]}")
+$(log_axis y 2 "${files[@]}")"
+	draw "$name" "set title '$title'
 $settings
-set yrange [0:*]
+$range
 plot $plot"
 }
 
@@ -76,20 +83,30 @@ lab_pictures()
 		echo "${title/,/, }\n asleep|${ours}_block|${theirs}_block"
 	done | lab_bars && draw lab_latency "set title 'Round trip of 64 B, median, in a guest of the lab'
 set ylabel 'microseconds'
-set logscale y
+set yrange [0:*]
 set style data histograms
 set style fill solid 0.8
+set grid noxtics
 plot '$work/bars' using 2:xtic(1) lt 1 title 'libripc', '' using 3 lt 2 title 'perftest; siw, udp: plain UDP'"
 	for dev in siw rxe; do
-		lab_curves lab_bandwidth_$dev "Bandwidth over $dev, polling, in a guest of the lab" "set logscale x
-set xlabel 'bytes'
-$byte_tics
-set ylabel 'MB/s'" "64K 256K 1M 4M 16M" ${dev}_bw:libripc pf_${dev}_read:"ib\\\\_read\\\\_bw" pf_${dev}_write:"ib\\\\_write\\\\_bw" tcp_bw:"plain TCP"
+		lab_curves lab_bandwidth_$dev "Bandwidth over $dev, polling, in a guest of the lab" log \
+			"set ylabel 'MB/s (logarithmic)'" "64K 256K 1M 4M 16M" ${dev}_bw:libripc \
+			pf_${dev}_read:ib_read_bw pf_${dev}_write:ib_write_bw tcp_bw:"plain TCP"
 	done
 	for dev in short long; do
 		text=$([ $dev = short ] && echo "Short messages" || echo "Long messages")
-		lab_curves lab_pingpong_$dev "$text, round trip, polling, in a guest of the lab" "set xlabel 'bytes'
-set ylabel 'microseconds'" "$(seq -s ' ' 50 50 1400)" pp_${dev}_soft:"iwarp/soft" pp_${dev}_siw:"siw, rdma" pp_${dev}_siwudp:"siw, udp" \
-			pp_${dev}_ib:rxe pp_${dev}_soft_tcpblock:"TCP, blocking"
+		lab_curves lab_pingpong_$dev "$text, round trip, polling, in a guest of the lab" linear \
+			"set xlabel 'bytes'
+set ylabel 'microseconds'
+set xrange [0:1450]" "$(seq -s ' ' 50 50 1400)" pp_${dev}_soft:"iwarp/soft" \
+			pp_${dev}_siw:"siw, rdma" pp_${dev}_siwudp:"siw, udp" pp_${dev}_ib:rxe \
+			pp_${dev}_soft_tcpblock:"TCP, blocking"
 	done
+}
+
+# lab_runs: $work/NAME.runs as they were when lab.json was written, to draw its pictures again.
+lab_runs()
+{
+	jq -r '.figures | to_entries[] | .key as $name | .value.runs[] | "\($name) \(.)"' "$out/lab.json" |
+		awk -v work="$work" '{ print $2 >work "/" $1 ".runs" }'
 }

@@ -2,20 +2,25 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # The resolver at scale, simulated: runs every scenario of bench/scale at growing sizes, and writes tables and pictures.
-# usage: scale.sh [--quick] [DIR]   from the build directory; DIR is where results go, doc/scaling of the source tree by default
+# usage: scale.sh [--quick|--draw] [DIR]   from the build directory; DIR is where results go,
+#                                          doc/scaling of the source tree by default
 #
-# Writes DIR/scale.tsv, one line per run, and with gnuplot DIR/*.svg. --quick stops at a thousand contexts.
+# Writes DIR/scale.tsv, one line per run, and with gnuplot DIR/*.svg. --quick stops at a thousand
+# contexts; --draw draws the pictures of the DIR/scale.tsv that is there.
 set -eu
 export LC_ALL=C
 src=$(cd "$(dirname "$0")/.." && pwd)
 most=10000
 [ "${1:-}" != --quick ] || { most=1000; shift; }
+[ "${1:-}" != --draw ] || { most=0; shift; }
 out=${1:-$src/doc/scaling}
 scale=${builddir:-.}/bench/scale
-[ -x "$scale" ] || { echo "scale.sh: there is no $scale; make bench/scale" >&2; exit 1; }
+[ $most -eq 0 ] || [ -x "$scale" ] ||
+	{ echo "scale.sh: there is no $scale; make bench/scale" >&2; exit 1; }
 mkdir -p "$out"
+out=$(cd "$out" && pwd)
 tsv=$out/scale.tsv
-"$scale" names >"$tsv"
+[ $most -eq 0 ] || "$scale" names >"$tsv"
 
 # run SCENARIO MODE CONTEXTS [LOSS_PPM]
 run()
@@ -64,42 +69,40 @@ done
 rows steady broadcast 0 contexts memory_all >"$work/memory.all"
 rows steady broadcast 0 contexts memory_own >"$work/memory.own"
 cd "$work"
-gnuplot <<END
-set terminal svg size 760,460 font "sans,13" background "white"
-set key left top
-set grid
-set logscale xy
-set xlabel "contexts (one to each host)"
+# shellcheck source=pictures.sh
+. "$src/bench/pictures.sh"
 
-set output "$out/heard.svg"
-set ylabel "messages to all that each host hears, per second"
-set title "What everybody has to hear"
-plot 2000 title "1 % of a processor" lc "gray" dt 2, \
-	"heard.steady.broadcast" with linespoints title "steady", \
-	"heard.boot.broadcast" with linespoints title "all start within 1 s", \
-	"heard.rush.broadcast" with linespoints title "all start within 10 ms", \
-	"heard.herd.broadcast" with linespoints title "all want one service"
+# picture NAME TITLE YLABEL FILE:TITLE...: curves over the number of contexts, with both axes
+# logarithmic.
+picture()
+{
+	local name=$1 title=$2 ylabel=$3 i=0 curve plot='' files=()
+	shift 3
+	for curve in "$@"; do
+		i=$((i + 1))
+		[ -s "${curve%%:*}" ] || continue
+		files+=("${curve%%:*}")
+		plot+="${plot:+, }'${curve%%:*}' with linespoints lw 2 ps 0.8 lt $i title '${curve#*:}'"
+	done
+	draw "$name" "set title '$title'
+set xlabel 'contexts (one to each host)'
+set ylabel '$ylabel'
+$(log_axis x 1 "${files[@]}")
+$(log_axis y 2 "${files[@]}")
+plot ${extra:+$extra, }$plot"
+}
 
-set output "$out/ensemble.svg"
-set ylabel "messages of the ensemble, per second"
-set title "ZooKeeper (model)"
-plot "ensemble.steady.zookeeper" with linespoints title "steady", \
-	"ensemble.boot.zookeeper" with linespoints title "all start within 1 s", \
-	"ensemble.herd.zookeeper" with linespoints title "all want one service"
-
-set output "$out/resolve.svg"
-set ylabel "time to resolve, ms"
-set title "From the first question to the answer"
-plot "p50.steady.broadcast" with linespoints title "steady, broadcast, p50", \
-	"p99.steady.broadcast" with linespoints title "steady, broadcast, p99", \
-	"p99.rush.broadcast" with linespoints title "rush, broadcast, p99", \
-	"p99.herd.broadcast" with linespoints title "herd, broadcast, p99", \
-	"p99.rush.zookeeper" with linespoints title "rush, ZooKeeper, p99", \
-	"p99.herd.zookeeper" with linespoints title "herd, ZooKeeper, p99"
-
-set output "$out/memory.svg"
-set ylabel "bytes of one context's resolver"
-set title "Memory"
-plot "memory.all" with linespoints title "of a context that hears everything", \
-	"memory.own" with linespoints title "of this, for its own services and needs"
-END
+extra="2000 title '1 % of a processor' lc rgb 'gray40' lw 2 dt 2" \
+	picture heard "Broadcast load of one host" "broadcast messages received per second" \
+	heard.steady.broadcast:steady \
+	heard.boot.broadcast:"all start within 1 s" heard.rush.broadcast:"all start within 10 ms" \
+	heard.herd.broadcast:"all want one service"
+picture ensemble "ZooKeeper (model)" "messages of the ensemble, per second" \
+	ensemble.steady.zookeeper:steady ensemble.boot.zookeeper:"all start within 1 s" \
+	ensemble.herd.zookeeper:"all want one service"
+picture resolve "From the first question to the answer" "time to resolve, ms" \
+	p50.steady.broadcast:"steady, broadcast, p50" p99.steady.broadcast:"steady, broadcast, p99" \
+	p99.rush.broadcast:"rush, broadcast, p99" p99.herd.broadcast:"herd, broadcast, p99" \
+	p99.rush.zookeeper:"rush, ZooKeeper, p99" p99.herd.zookeeper:"herd, ZooKeeper, p99"
+picture memory "Memory" "bytes of the resolver of one context" \
+	memory.all:"a context that hears everything" memory.own:"its own services and needs alone"
