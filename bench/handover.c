@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Long messages that are handed over: the round trip between two processes of one host by size, when each frees what it
- * received before it answers from a buffer of its own. Two processes, pinned, polling; prints JSON: microseconds, p50 and p99, and how
- * many of the messages lay in place, or in a window. With "window" each sets a window aside for every message: then it is copied there, out of
- * the sender's memory where that is handed over, or read across processes with RIPC_HANDOVER=off.
+ * Long messages between two processes of one host, which the receiver maps instead of copying: the
+ * round trip by size. Each side frees a message before it answers from a buffer of its own. Two
+ * processes, pinned, polling; prints JSON: microseconds, p50 and p99, and how many of the messages
+ * lay in place, or in a window. RIPC_HANDOVER=off has them copied instead.
+ *   window   each side sets a window aside for every message, which is copied there
+ *   read     the receiver reads every byte; else it looks at both ends only
  *
- * usage: handover [CPU CPU [COUNT [window]]]     (default: 0 1 2000)
+ * usage: handover [CPU CPU [COUNT [window|read]]]     (default: 0 1 2000)
  */
 #define _GNU_SOURCE
 #include "ripc.h"
@@ -37,6 +39,8 @@ struct side {
 };
 
 static bool windows; /* are to be used */
+static bool reads;   /* the receiver reads every byte */
+static volatile uint64_t sum;
 
 static double now_us(void)
 {
@@ -75,7 +79,17 @@ static int send_buffer(struct side *s, void *buf, size_t len)
 	return ripc_send_long(s->service, s->peer, &item, 1, NULL, PATIENCE_MS) ? fail("send") : 0;
 }
 
-/* Looks at both ends of what came, and lets go of it. */
+static void read_all(const void *data, size_t len)
+{
+	const uint64_t *words = data;
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < len / sizeof(*words); i++)
+		all += words[i];
+	sum = all;
+}
+
+/* Looks at both ends of a message, or at all of it, and frees it. */
 static int receive(struct side *s, size_t len)
 {
 	struct ripc_message *m;
@@ -89,6 +103,8 @@ static int receive(struct side *s, size_t len)
 		fprintf(stderr, "handover: a message was damaged\n");
 		rc = -1;
 	}
+	if (reads && m->nitems == 1)
+		read_all(m->items[0].iov_base, m->items[0].iov_len);
 	s->in_place += m->placement[0] == RIPC_IN_PLACE;
 	if (m->placement[0] == RIPC_IN_WINDOW) {
 		s->in_window++;
@@ -194,10 +210,11 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	if (!times) {
-		fprintf(stderr, "usage: handover [CPU CPU [COUNT [window]]]\n");
+		fprintf(stderr, "usage: handover [CPU CPU [COUNT [window|read]]]\n");
 		return 2;
 	}
 	windows = argc > 4 && !strcmp(argv[4], "window");
+	reads = argc > 4 && !strcmp(argv[4], "read");
 	pid = fork();
 	if (!pid) {
 		free(times);

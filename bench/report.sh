@@ -1,21 +1,26 @@
 # shellcheck shell=bash disable=SC2154,SC2016
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What scripts/bench writes, made with jq from the lines in $work/results, $work/failed and $work/many: bench.json, bench.csv,
-# report.md with the figures of both placements, and the table of the README. A script sets work, out, and the words that
-# describe the machine and the run in $work/about (an object of JSON).
+# What scripts/bench writes, made with jq from the lines in $work/results, $work/failed, $work/many
+# and $work/handover: bench.json, bench.csv, report.md with the figures of both placements, and the
+# tables of the README. A script sets work, out, and the words that describe the machine and the run
+# in $work/about (an object of JSON).
 
-# One object: medians over the runs, by program, host, wait, test, size and placement.
+# One object: medians over the runs, by program, host, wait, test, size and placement. The median of
+# an even number of runs is the better of the two in the middle: their mean may lie between a run
+# before and a run after the processors were moved, where no run ever was.
 report_json()
 {
-	touch "$work/results" "$work/failed" "$work/many"
-	jq -n --slurpfile runs "$work/results" --slurpfile failed "$work/failed" --slurpfile many "$work/many" \
+	touch "$work/results" "$work/failed" "$work/many" "$work/handover"
+	jq -n --slurpfile runs "$work/results" --slurpfile failed "$work/failed" \
+		--slurpfile many "$work/many" --slurpfile handover "$work/handover" \
 		--slurpfile about "$work/about" '
-		def median: sort | if length == 0 then null elif length % 2 == 1 then .[length / 2 | floor]
-			else (.[length / 2 - 1] + .[length / 2]) / 2 end;
-		# Of each number in a list of objects alike.
+		def median($more): sort | if length == 0 then null
+			elif $more then .[length / 2 | floor] else .[(length - 1) / 2 | floor] end;
+		# Of each number in a list of objects alike. More is better of rates and bandwidths.
 		def medians: . as $all | reduce ([$all[] | paths(type == "number")] | unique)[] as $p ({};
-			setpath($p; [$all[] | getpath($p) | numbers] | median));
+			setpath($p; [$all[] | getpath($p) | numbers] |
+				median($p[-1] | tostring | test("per_s$"))));
 		$about[0] + {
 			cells: [$runs | group_by([.host, .wait, .test, .size, .program, .placement])[] |
 				(.[0] | {host, wait, test, size, program, placement}) + {runs: length} +
@@ -23,6 +28,9 @@ report_json()
 			many: [$many | group_by([.transport, .wait, .clients])[] |
 				(.[0] | {transport, wait, clients}) + {runs: length} +
 				(map(del(.transport, .wait, .clients)) | medians)],
+			handover: [$handover | group_by([.placement, .handover, .read])[] |
+				(.[0] | {placement, handover, read}) + {runs: length} +
+				(map({rtt_us}) | medians)],
 			# What another round measured has not failed.
 			failed: ([$failed[] | . as $f | select(any($runs[]; .program == $f.program and .host == $f.host and .wait == $f.wait and
 				.test == $f.test and (.size | tostring) == $f.size) | not)] | group_by([.program, .host, .wait, .test]) |
@@ -38,20 +46,28 @@ report_csv()
 			($c | getpath($p))]) | @csv' "$out/bench.json" >"$out/bench.csv"
 }
 
-# A table in markdown. $1: "near", "far" or "mixed"; if empty, the first two's one with the most figures, and where a row has more of
-# the other, that, marked; and what it lacks is taken from another, marked as well.
+# report_table PLACEMENT [brief]: a table in Markdown. PLACEMENT is near, far or mixed. If it is
+# empty, the one of near and far with the most figures; a row that has more of the other shows
+# that, marked, and what a row lacks is taken from another placement, marked as well. brief: the
+# rows of the README. The long messages of libripc are copied here (handover=off), as those of the
+# others are.
 report_table()
 {
-	jq -r --arg placement "$1" '
+	jq -r --arg placement "$1" --arg brief "${2:-}" '
 		. as $root |
-		(if $placement != "" then $placement
-			else (.cells | group_by(.placement) | max_by([.[0].placement != "mixed", length]) | .[0].placement // "near") end) as $here |
-		["ripc", "ucx", "ofi", "mpi", "zmq", "nng", "plain", "qperf"] as $programs |
+		(if $placement != "" then $placement else (.cells | group_by(.placement) |
+			max_by([.[0].placement != "mixed", length]) | .[0].placement // "near") end) as $here |
+		([["ripc", "libripc", "adaptive"], ["ucx", "UCX", "poll"], ["ofi", "libfabric", "poll"],
+			["mpi", "Open MPI", "poll"], ["zmq", "ZeroMQ", "block"], ["nng", "NNG", "block"],
+			["plain", "plain TCP", "block"], ["qperf", "qperf", "block"]] |
+			if $brief != "" then .[:7] else . end) as $programs |
+		# The way of waiting "default" is a different one for each program.
 		def value($place; $host; $wait; $test; $size; $program; f):
-			[$root.cells[] | select(.placement == $place and .host == $host and .wait == $wait and .test == $test and .size == $size
-				and .program == $program) | f | numbers][0];
-		def show: if . == null then "-" elif . >= 100000 then "\(. / 10000 | round / 100) M" elif . >= 100 then "\(round)"
-			else "\(. * 100 | round / 100)" end;
+			(if $wait == "default" then $program[2] else $wait end) as $wait |
+			[$root.cells[] | select(.placement == $place and .host == $host and .wait == $wait and
+				.test == $test and .size == $size and .program == $program[0]) | f | numbers][0];
+		def show: if . == null then "-" elif . >= 100000 then "\(. / 10000 | round / 100) M"
+			elif . >= 100 then "\(round)" else "\(. * 100 | round / 100)" end;
 		def row($text; $host; $wait; $test; $size; f; $least):
 			# One placement only, or for each row the one with the most to show.
 			[(if $placement != "" then $placement else $here, (["near", "far"] - [$here])[] end) as $place |
@@ -61,32 +77,67 @@ report_table()
 			# What was measured elsewhere only, with where.
 			[range($programs | length) as $i | if $placement != "" or $v[$i] != null then null else
 				[(["near", "far", "mixed"] - [$row.place])[] as $place |
-				{$place, v: value($place; $host; $wait; $test; $size; $programs[$i]; f)} | select(.v != null)][0] end] as $lent |
-			# What is handed over is not moved: no figure to compare those with that copy.
-			($host == "shm" and $test == "bandwidth") as $handed |
-			# Nor what was moved, or lay where nobody knows.
-			(if $row.place == "near" or $row.place == "far" then [(if $handed then $v[1:] else $v end)[] | numbers] |
+				{$place, v: value($place; $host; $wait; $test; $size; $programs[$i]; f)} |
+				select(.v != null)][0] end] as $lent |
+			# Nothing is the best where the processors were moved.
+			(if $row.place == "near" or $row.place == "far" then [$v[] | numbers] |
 				if $least then min else max end else null end) as $best |
 			if $v[0] == null and $lent[0] == null then empty else
 			"| \($text)\(if $row.place == $here then "" else " (\($row.place))" end) | " +
-				([range($v | length) as $i | $v[$i] | if $lent[$i] then
-					"\($lent[$i].v | show)\(if $handed and $i == 0 then " (*)" else "" end) (\($lent[$i].place))"
-					elif $handed and $i == 0 then "\(show) (*)"
+				([range($v | length) as $i | $v[$i] |
+					if $lent[$i] then "\($lent[$i].v | show) (\($lent[$i].place))"
 					elif . != null and . == $best then "**\(show)**" else show end] | join(" | ")) + " |" end;
 		def group($title; $host; $wait):
-			(if any(.cells[]; ($placement == "" or .placement == $placement) and .host == $host and .wait == $wait and .program == "ripc") then
-				"| **\($title)** |" + ([$programs[] | " |"] | join("")) else empty end),
-			row("round trip of 64 B, us"; $host; $wait; "latency"; 64; .rtt_us.p50; true),
-			row("1 KiB, us"; $host; $wait; "latency"; 1024; .rtt_us.p50; true),
+			[row("round trip of 64 B, us"; $host; $wait; "latency"; 64; .rtt_us.p50; true),
+			(if $brief != "" then empty else
+				row("1 KiB, us"; $host; $wait; "latency"; 1024; .rtt_us.p50; true) end),
 			row("64 B one way, messages/s"; $host; $wait; "rate"; 64; .rate_per_s; false),
 			row("1 MiB one way, MB/s"; $host; $wait; "bandwidth"; 1048576; .mb_per_s; false),
-			row("16 MiB one way, MB/s"; $host; $wait; "bandwidth"; 16777216; .mb_per_s; false);
-		"| Medians (cache line: \($here)) | libripc | UCX | libfabric | Open MPI | ZeroMQ | NNG | plain TCP | qperf |",
-		"|---|---|---|---|---|---|---|---|---|",
+			(if $brief != "" then empty else
+				row("16 MiB one way, MB/s"; $host; $wait; "bandwidth"; 16777216; .mb_per_s; false) end)] |
+			if . == [] then empty else "| **\($title)** |" + ([$programs[] | " |"] | join("")), .[] end;
+		"| Medians (cache line: \($here)) | " + ([$programs[] | .[1]] | join(" | ")) + " |",
+		"|---|" + ([$programs[] | "---|"] | join("")),
 		group("same host, polling"; "shm"; "poll"),
-		group("same host, blocking"; "shm"; "block"),
+		group("same host, default waiting"; "shm"; "default"),
+		(if $brief != "" then empty else group("same host, blocking"; "shm"; "block") end),
 		group("TCP, loopback, polling"; "tcp"; "poll"),
-		group("TCP, loopback, blocking"; "tcp"; "block")' "$out/bench.json"
+		group("TCP, loopback, default waiting"; "tcp"; "default"),
+		(if $brief != "" then empty else group("TCP, loopback, blocking"; "tcp"; "block") end)' \
+		"$out/bench.json"
+}
+
+# report_handover [brief]: round trips of long messages of one host that the receiver maps, beside
+# the same with a copy, in the placement with the most figures.
+report_handover()
+{
+	jq -r --arg brief "${1:-}" '
+		def show: if . == null then "-" elif . >= 100 then "\(round)" else "\(. * 100 | round / 100)" end;
+		def bytes: if . >= 1048576 then "\(. / 1048576) MiB" else "\(. / 1024) KiB" end;
+		(.handover // [] | group_by(.placement) | max_by([.[0].placement != "mixed", length])) as $all |
+		def value($handover; $read; $size):
+			[($all // [])[] | select(.handover == $handover and .read == $read) | .rtt_us[$size].p50][0];
+		if $all == null then empty else
+		"| Round trip, us (cache line: \($all[0].placement)) | mapped | copied | " +
+			"mapped, read | copied, read |",
+		"|---|---|---|---|---|",
+		([$all[].rtt_us | keys[]] | unique | sort_by(tonumber)[] |
+			select($brief == "" or IN("65536", "1048576", "16777216")) | . as $size |
+			"| \($size | tonumber | bytes) | " + ([("on", "off") as $h | [$h, false]] +
+				[("on", "off") as $h | [$h, true]] |
+				map(. as [$h, $r] | value($h; $r; $size) | show) | join(" | ")) + " |") end' \
+		"$out/bench.json"
+}
+
+# The conditions of that table.
+report_handover_note()
+{
+	cat <<-'END'
+		By default, the receiver *maps* a large buffer of `ripc_buf_alloc()` of a sender on its host and
+		does not copy it. Round trips (`bench/handover`, polling) beside a copy (`handover=off`); the
+		receiver looks at both ends of a message or, in the last two columns, reads every byte. The
+		sender does not fill its buffers again.
+	END
 }
 
 report_many()
@@ -107,10 +158,12 @@ report_failed()
 report_head()
 {
 	jq -r '"\(.date[0:10]), \(.cpu), \(.cpus) processors, Linux \(.kernel); libripc \(.versions.libripc)" +
-		([.versions | to_entries[] | select(.key != "libripc") | ", \(.key) \(.value)"] | join("")) + ".",
-		"Command: `\(.command)`; \(.rounds) \(if .rounds == 1 then "round in which all took turns" else "rounds in which all took turns" end), \(
-		.discarded) cells discarded as the placement changed\(if .filled then ", \(.filled) measured once more for their row" else "" end); bare cache line: \(
-		.line_us) us."' "$out/bench.json"
+		([.versions | to_entries[] | select(.key != "libripc") |
+			", \(.key) \(.value)"] | join("")) + "." +
+		" Command: `\(.command)`; \(.rounds) round\(if .rounds == 1 then "" else "s" end
+		) in which all took turns; \(.discarded) runs were repeated because the processors were moved" +
+		(if .filled then ", \(.filled) more were made to complete a row" else "" end) +
+		"; bare cache line: \(.line_us) us."' "$out/bench.json" | fold -s -w 98 | sed 's/ *$//'
 }
 
 report_md()
@@ -127,6 +180,10 @@ report_md()
 		done
 		echo
 		report_note
+		echo
+		report_handover_note
+		echo
+		report_handover
 		echo
 		echo "How each was run, the same words in both processes:"
 		echo
@@ -149,29 +206,36 @@ report_md()
 	} >"$out/report.md"
 }
 
-# Between the two marks of the README; nothing else of it is touched.
 report_note()
 {
-	echo "(*) Long messages of one host are handed over where they can be: the receiver maps the sender's memory. Nobody reads it in"
-	echo "this test, so the figure says how many messages there are, not how fast memory is. The others copy."
-	echo
-	echo "In parentheses, where it is not that of the table: where the two processors lay, near or far by the round trip of a cache"
-	echo "line, or mixed if they were moved in each of the tries. Only figures of one placement are compared."
+	cat <<-'END'
+		Bold: the best of a row. Each process has one of two processors to itself, and all copy long
+		messages, libripc with `handover=off`. "Default waiting" is what each does unless told otherwise:
+		libripc polls briefly and then sleeps, UCX, libfabric and Open MPI poll, the others sleep. Near
+		and far: the distance of the processors by the round trip of a cache line. Only figures of one
+		distance are compared; another one is named in parentheses ("mixed": it changed during the run).
+	END
 }
 
+# Between the two marks of the README; nothing else of it is touched.
 report_readme()
 {
 	{
 		report_head
 		jq -r 'if .remark then .remark else empty end' "$out/bench.json"
 		echo
-		report_table ""
-		echo
-		echo "Bold: the best of a row. Same size, way of waiting and number of messages in flight; one process on each of two"
-		echo "processors, no network but the loopback. All figures, both placements, commands and what could not be measured:"
-		echo "[doc/performance/report.md](doc/performance/report.md)."
+		report_table "" brief
 		echo
 		report_note
+		echo
+		echo "All sizes, both placements, blocking, commands, pictures:"
+		echo "[report](doc/performance/report.md)."
+		if [ -n "$(report_handover brief)" ]; then
+			echo
+			report_handover_note
+			echo
+			report_handover brief
+		fi
 		[ ! -e "$out/latency_shm.svg" ] || {
 			echo
 			echo "![Latency against size, same host](doc/performance/latency_shm.svg)"

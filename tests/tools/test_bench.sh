@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What scripts/bench makes of its measurements: medians by placement, CSV, tables, and that part of the README that is its own.
-# The measurements are made up here; nothing is measured.
+# What scripts/bench makes of its measurements: medians by placement, CSV, tables, pictures, and
+# that part of the README that is its own. The measurements are made up here; nothing is measured.
 name=tools/test_bench
 # shellcheck source=lib.sh
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
@@ -29,6 +29,12 @@ cell() {
 		cell "${m_line%:*}" mixed 1 "${m_line#*:}" | sed 's/"size":64/"size":1024/'
 	done
 	echo '{"program":"ripc","host":"shm","wait":"poll","test":"rate","size":64,"placement":"near","round":1,"rate_per_s":2500000,"mb_per_s":160}'
+	cell ripc near 1 0.7 | sed 's/"poll"/"adaptive"/'
+	cell zmq near 1 70 | sed 's/"poll"/"block"/'
+	for m_rate in 100 300; do
+		cell ucx near 1 0 |
+			sed 's/"latency"/"rate"/; s/"rtt_us".*/"rate_per_s":'"$m_rate}/"
+	done
 } >"$work/results"
 echo '{"program":"nng","host":"tcp","wait":"block","test":"rate","reason":"no such thing"}
 {"program":"mpi","host":"shm","wait":"poll","test":"latency","size":"8","reason":"slow"}
@@ -36,6 +42,11 @@ echo '{"program":"nng","host":"tcp","wait":"block","test":"rate","reason":"no su
 {"program":"ucx","host":"shm","wait":"poll","test":"latency","size":"64","reason":"once"}' >"$work/failed"
 echo '{"transport":"window/shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_client":2048,"calls_per_s":100,"unevenness_percent":3,
 	"alone_us":{"p50":1,"p99":2},"flooded_us":{"p50":0,"p99":0},"flood_per_s":7}' | tr -d '\n' >"$work/many"
+for m_way in on:false:1 off:false:200.4 on:true:80.25 off:true:301; do
+	IFS=: read -r m_handover m_read m_us <<<"$m_way"
+	echo "{\"handover\":\"$m_handover\",\"read\":$m_read,\"placement\":\"near\",\"rtt_us\":{
+		\"1048576\":{\"p50\":$m_us},\"4194304\":{\"p50\":$((${m_us%.*} * 4))}}}"
+done >"$work/handover"
 echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,
 	"versions":{"libripc":"1","UCX":"2"},"left_out":["perftest: no device"],"commands":["UCX: so"]}' >"$work/about"
 mkdir "$work/out" "$work/top"
@@ -66,15 +77,21 @@ is() {
 		bad "$1: $i_value, not $3"
 	fi
 }
-is "a median of three" '.cells[] | select(.program == "ripc" and .test == "latency" and .placement == "near").rtt_us.p50' 1
-is "a median of two" '.cells[] | select(.program == "ucx" and .size == 64).rtt_us.p50' 3
+is "a median of three" '.cells[] | select(.program == "ripc" and .wait == "poll" and
+	.test == "latency" and .placement == "near").rtt_us.p50' 1
+is "a median of two is the better one: of times" \
+	'.cells[] | select(.program == "ucx" and .test == "latency" and .size == 64).rtt_us.p50' 2
+is "and of rates" '.cells[] | select(.program == "ucx" and .test == "rate").rate_per_s' 300
 is "placements are kept apart" '.cells[] | select(.placement == "far" and .program == "ripc").rtt_us.p50' 9
-is "how many runs there were" '.cells[] | select(.program == "ucx" and .size == 64).runs' 2
+is "how many runs there were" \
+	'.cells[] | select(.program == "ucx" and .test == "latency" and .size == 64).runs' 2
 is "what failed has its reason" '.failed[] | select(.program == "nng").reason' "no such thing"
 is "what another round measured has not failed" '.failed | map(.program) | join(" ")' "mpi nng"
-has "CSV has a row for a figure" "$work/out/bench.csv" '^"shm","poll","latency",64,"ucx","near",2,"rtt_us.p50",3$'
+has "CSV has a row for a figure" "$work/out/bench.csv" \
+	'^"shm","poll","latency",64,"ucx","near",2,"rtt_us.p50",2$'
 has "CSV names its columns" "$work/out/bench.csv" '^"host","wait","test","bytes","program","placement","runs","figure","value"$'
-has "the best of a row is bold" "$work/out/report.md" '^| round trip of 64 B, us | \*\*1\*\* | 3 | - |'
+has "the best of a row is bold" "$work/out/report.md" \
+	'^| round trip of 64 B, us | \*\*1\*\* | 2 | - |'
 has "millions are readable" "$work/out/report.md" '^| 64 B one way, messages/s | \*\*2.5 M\*\* |'
 has "the other placement is there, too" "$work/out/report.md" '^| round trip of 64 B, us | 9 | - | - | \*\*8\*\* | - |'
 has "and what was moved" "$work/out/report.md" '^| Medians (cache line: mixed)'
@@ -84,12 +101,87 @@ has "what failed is named" "$work/out/report.md" '^- nng, tcp, block, rate: no s
 has "with its sizes" "$work/out/report.md" '^- mpi, shm, poll, latency, 8, 1024 bytes: slow$'
 has "many clients; none of the calls came through" "$work/out/report.md" '^| 2 | window/shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
 has "the README has the table, filled with what there is, and marked" "$work/top/README.md" \
-	'^| round trip of 64 B, us | \*\*1\*\* | 3 | - | 8 (far) | 7 (mixed) | - |'
+	'^| round trip of 64 B, us | \*\*1\*\* | 2 | - | 8 (far) | 7 (mixed) | - | - |$'
+has "by default each program waits in its own way" "$work/top/README.md" \
+	'^| round trip of 64 B, us | \*\*0.7\*\* | 2 | - | 8 (far) | 70 | - | - |$'
+has "mapped messages have a table of their own" "$work/top/README.md" \
+	'^| 1 MiB | 1 | 200 | 80.25 | 301 |$'
+if grep -q '4 MiB' "$work/out/report.md" && ! grep -q '4 MiB' "$work/top/README.md"; then
+	ok "the README shows some sizes of it, the report all"
+else
+	bad "the README shows some sizes of it, the report all" "$work/top/README.md"
+fi
+if awk 'length > 100 { print; long = 1 } END { exit !long }' "$work/top/README.md"; then
+	bad "lines of the README have at most 100 columns"
+else
+	ok "lines of the README have at most 100 columns"
+fi
 if [ "$(sed -n '1p;$p' "$work/top/README.md" | tr '\n' ' ')" = "before after " ] && ! grep -q stale "$work/top/README.md" &&
-	[ "$(grep -c 'figures: ' "$work/top/README.md")" -eq 2 ] && [ "$(grep -c '^| round trip of 64 B' "$work/top/README.md")" -eq 1 ]; then
+	[ "$(grep -c 'figures: ' "$work/top/README.md")" -eq 2 ] &&
+	[ "$(grep -c '^| round trip of 64 B' "$work/top/README.md")" -eq 2 ]; then
 	ok "and nothing else of it has changed, nor does it grow the second time"
 else
 	bad "and nothing else of it has changed, nor does it grow the second time" "$work/top/README.md"
+fi
+
+# Pictures of the same figures. What they say is checked by what gnuplot is told.
+if command -v gnuplot >/dev/null 2>&1; then
+	drawn() {
+		# shellcheck disable=SC2034
+		out=$work/out in_flight=8
+		# shellcheck source=../../bench/pictures.sh
+		. "$bench/pictures.sh"
+		# shellcheck source=../../bench/lib.sh
+		. "$bench/lib.sh"
+		# shellcheck source=../../bench/lab_report.sh
+		. "$bench/lab_report.sh"
+		for m_size in 64K 1M; do
+			for m_curve in rxe_bw:80 siw_bw:90 pf_siw_read:95 pf_siw_write:94 tcp_bw:450; do
+				echo "${m_curve#*:}" >"$work/${m_curve%:*}_$m_size.runs"
+			done
+		done
+		pictures && lab_pictures
+	}
+	(drawn) >"$work/log" 2>&1
+	rc=$?
+	if [ $rc -eq 0 ] && [ ! -s "$work/log" ]; then
+		ok "the pictures are drawn"
+	else
+		bad "the pictures are drawn" "$work/log"
+	fi
+	for m_picture in latency_shm rate many lab_bandwidth_siw; do
+		if [ -s "$work/out/$m_picture.svg" ]; then
+			ok "there is $m_picture"
+		else
+			bad "there is $m_picture"
+		fi
+	done
+	has "a name with _ stands in the legend as it is" "$work/out/lab_bandwidth_siw.svg" '>ib_read_bw<'
+	if grep -l '\\\\' "$work/out"/*.svg >"$err"; then
+		bad "no picture has a backslash" "$err"
+	else
+		ok "no picture has a backslash"
+	fi
+	# The first figure is ours, and has the first colour everywhere.
+	if [ -z "$(grep -L '#0072B2\|rgb( *0, *114, *178)' "$work/out"/*.svg)" ]; then
+		ok "all pictures have the same colours"
+	else
+		grep -L '#0072B2\|rgb( *0, *114, *178)' "$work/out"/*.svg >"$err"
+		bad "all pictures have the same colours" "$err"
+	fi
+fi
+# An axis is as long as the data, with tics that people read.
+# shellcheck source=../../bench/pictures.sh
+. "$bench/pictures.sh"
+printf '# near\n65536 90\n1048576 450\n' >"$work/axis"
+if [ "$(log_axis y 2 "$work/axis" | paste -sd ' ')" = \
+	"set logscale y set yrange [60:675] set ytics (100, 200, 500)" ] &&
+	[ "$(byte_axis 1 "$work/axis" | sed -n 2,3p | paste -sd ' ')" = "set xrange $(
+	)[54613.3:1.25829e+06] set xtics (\"64 Ki\" 65536, \"128 Ki\" 131072, $(
+	)\"256 Ki\" 262144, \"512 Ki\" 524288, \"1 Mi\" 1048576)" ]; then
+	ok "an axis is as long as the data"
+else
+	bad "an axis is as long as the data: $(log_axis y 2 "$work/axis") $(byte_axis 1 "$work/axis")"
 fi
 
 # Cells by themselves: a program that is made up, and processors that lie where a file says, look by look.
@@ -145,6 +237,18 @@ if [ "$lacking" = "far ucx shm poll latency 64;far ucx shm poll latency 1024;nea
 else
 	bad "what rows lack, in each placement, those first that lack least: $lacking"
 fi
+cp "$work/results" "$work/whole"
+for m_cell in poll:near adaptive:far; do
+	echo "{\"program\":\"ripc\",\"host\":\"shm\",\"wait\":\"${m_cell%:*}\",\"test\":\"latency\",
+		\"size\":64,\"placement\":\"${m_cell#*:}\",\"round\":1}"
+done >"$work/results"
+if [ "$(gaps | xargs -d '\n' -n 1 | paste -sd ';')" = \
+	"near ripc shm adaptive latency 64;far ripc shm poll latency 64" ]; then
+	ok "adaptive waiting is compared with polling: both are measured in one placement"
+else
+	bad "adaptive waiting is compared with polling: $(gaps)"
+fi
+mv "$work/whole" "$work/results"
 # The processors are near at the first look, and far from then on: what is begun near ends far.
 cell_mpi() { cell_made_up "$@"; }
 {
@@ -205,6 +309,42 @@ if [ $SECONDS -lt $later ] && [ "$(wc -l <"$work/places")" -eq 1 ]; then
 else
 	bad "nothing is measured once more where the placement is not known"
 fi
+# UCX counts half a round trip, and the median of the last round trips only.
+mkdir "$work/bin"
+cat >"$work/bin/ucx_perftest" <<'SH'
+#!/bin/sh
+# usage: as the real one; the middle of its line of figures is in $UCX_FINAL.
+[ "$1" = 127.0.0.1 ] && echo "Final: 100000 $UCX_FINAL 100.00 100.00 1000000 1000000"
+exit 0
+SH
+chmod +x "$work/bin/ucx_perftest"
+# ucx WHAT FINAL LINE: what becomes of its line of figures.
+ucx() {
+	# shellcheck source=../../bench/cells.sh
+	u_line=$(
+		PATH=$work/bin:$PATH UCX_FINAL=$2
+		export PATH UCX_FINAL
+		. "$bench/cells.sh"
+		. "$bench/lib.sh"
+		listening() { :; }
+		less=1 client_cpu=0 server_cpu=0
+		cell_ucx shm poll latency 64
+	)
+	if [ "$u_line" = "$3" ]; then
+		ok "$1"
+	else
+		bad "$1: $u_line"
+	fi
+}
+ucx "UCX: a round trip is twice its latency" "0.190 0.200 0.200" \
+	'{"size":64,"rtt_us":{"p50":0.380,"mean":0.400}}'
+ucx "UCX: processors that were moved during the run" "0.600 0.200 0.200" \
+	'{"size":64,"rtt_us":{"p50":1.200,"mean":0.400},"moved":true}'
+cell_made_up() {
+	echo "{\"size\":$4,\"shorter\":$shorter,\"moved\":true}"
+}
+cells "a cell that says so itself is mixed" $later "near near near near near near" "mixed 4" 2
+
 # A program that runs into the limit says so.
 rm -f "$work/reason" "$work/failed"
 # shellcheck disable=SC2034
