@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* How a lane comes to be: connecting, accepting, crossed connections. Contract in lane.h. */
 #include "auth/shake.h"
+#include "core/eviction.h"
 #include "core/lane.h"
 #include "core/peer.h"
 #include "core/request.h"
@@ -8,8 +9,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define UNCONFIRMED_MAX 1024 /* accepted connections that have not proved to be new, at most */
-#define HELD_NS         (500 * RIPC__MS) /* how long a lane may stay silent when its peer connects anew */
+#define HELD_NS (500 * RIPC__MS) /* how long a lane may stay silent when its peer connects anew */
 
 void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
 		      uint8_t buf[RIPC__HELLO_LEN])
@@ -62,17 +62,11 @@ static size_t answer(struct ripc *ctx, unsigned tp, const uint8_t target[16], un
 	return RIPC__SHAKE_LEN;
 }
 
-static unsigned unconfirmed(struct ripc *ctx)
+/* If what another lane needs is used up, idle lanes give way to the next attempt. */
+static void note_shortage(struct ripc *ctx, int rc)
 {
-	struct ripc__list *n;
-	unsigned count = 0;
-
-	ripc__list_for_each (n, &ctx->lanes) {
-		const struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-
-		count += lane->state == RIPC__LANE_ACCEPTING && lane->shake;
-	}
-	return count;
+	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
+		ctx->short_of_lanes = rc;
 }
 
 unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
@@ -154,6 +148,7 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 	if (rc) {
 		lane->ep = NULL;
 		ripc__lane_close(lane);
+		note_shortage(ctx, rc);
 		return rc;
 	}
 	ctx->tp[tp].nlanes++;
@@ -173,20 +168,22 @@ static void reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t t
 }
 
 static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
-		       const struct ripc__hello *h, struct ripc__shake *shake)
+		       uint64_t source, const struct ripc__hello *h, struct ripc__shake *shake)
 {
 	struct ripc__shake *kept = keyed(ctx, tp) ? malloc(sizeof(*kept)) : NULL;
-	bool refused = keyed(ctx, tp) && (!kept || unconfirmed(ctx) >= UNCONFIRMED_MAX);
-	struct ripc__lane *lane = refused ? NULL : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
+	struct ripc__lane *lane;
 	uint8_t hello[RIPC__SHAKE_LEN];
 	size_t len;
 	int rc;
 
+	ripc__evict_pending(ctx);
+	lane = keyed(ctx, tp) && !kept ? NULL : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
 	if (!lane) {
 		free(kept);
 		reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
 		return -ENOMEM;
 	}
+	lane->source = source;
 	lane_limits(lane, h);
 	len = answer(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
 	if (kept) {
@@ -202,6 +199,7 @@ static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void
 	if (rc) {
 		lane->ep = NULL;
 		ripc__lane_close(lane);
+		note_shortage(ctx, rc);
 	} else {
 		ctx->tp[tp].nlanes++;
 		ctx->live |= 1u << tp;
@@ -217,7 +215,7 @@ void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
 		return;
 	p->held = NULL;
 	if (accept)
-		lane_accept(ctx, p, held->tp, held->request, &held->hello, &held->shake);
+		lane_accept(ctx, p, held->tp, held->request, held->source, &held->hello, &held->shake);
 	else
 		reject(ctx, held->tp, held->request, p->instance, RIPC__REFUSE_CROSSED, &held->shake);
 	free(held);
@@ -225,7 +223,9 @@ void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
 
 /*
  * Somebody wants to connect. If we have a lane already, either the peer lost it, or the two connections crossed and this
- * request is the older: a PING tells. If our own attempt is under way, the smaller instance id wins, at both ends.
+ * request is the older: a PING tells. If our own attempt is under way, the smaller instance id
+ * wins, at both ends. A lane that is being retired is read to its end first, so that its messages
+ * come before those of the new one.
  */
 void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
@@ -261,15 +261,15 @@ void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__even
 		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING, &shake);
 		return;
 	}
-	p = ripc__peer_get(ctx, h.instance);
+	p = self ? ripc__peer_get(ctx, h.instance) : ripc__peer_admit(ctx, h.instance, ev->source);
 	if (!p) {
 		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
 		return;
 	}
 	p->used_ns = ripc__now(ctx);
 	if (self) {
-		lane_accept(ctx, p, tp, ev->request, &h, &shake);
-	} else if (p->lane) {
+		lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
+	} else if (p->lane || ripc__lane_retiring(ctx, p)) {
 		struct ripc__held *held = malloc(sizeof(*held));
 
 		ripc__held_decide(ctx, p, false);
@@ -281,14 +281,16 @@ void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__even
 		held->request = ev->request;
 		held->hello = h;
 		held->shake = shake;
+		held->source = ev->source;
 		held->until_ns = p->used_ns + HELD_NS;
 		p->held = held;
 		ripc__timer_at(ctx, held->until_ns);
-		ripc__lane_word(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
+		if (p->lane)
+			ripc__lane_word(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
 	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0) {
 		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
 	} else {
-		lane_accept(ctx, p, tp, ev->request, &h, &shake);
+		lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
 	}
 }
 

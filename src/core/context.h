@@ -91,6 +91,11 @@ struct ripc {
 	uint64_t timers_ns; /* when the core's own timers have something to do */
 	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
 	uint64_t next_sweep_ns; /* when idle entries are looked for, RIPC__NEVER: tables are empty */
+	/*
+	 * why a connection was not made, if idle lanes are to give way to the next: -EMFILE ...; or
+	 * 0
+	 */
+	int short_of_lanes;
 	bool resolver_pending; /* look-ups or registrations under way: ask the resolver in every round */
 	uint64_t resolver_timer_ns; /* when the resolver wants progress */
 	uint64_t resolver_asked_ns; /* when it was last asked without its descriptor known to be readable */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/lane.h"
+#include "core/eviction.h"
 #include "core/group.h"
 #include "core/handover.h"
 #include "core/message.h"
@@ -184,7 +185,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 			return;
 	}
 	/* With datagrams nobody may be waiting for the lane, and still it must be known whether the peer lives. */
-	if (ripc__peer_busy(p) || ctx->datagrams)
+	if (ripc__peer_busy(p) || (ctx->datagrams && was == RIPC__LANE_UP))
 		ripc__peer_connect(ctx, p);
 	ripc__list_for_each_safe (n, tmp, &p->dests)
 		ripc__wake(ctx, &ripc__list_entry(n, struct ripc__dest, link)->waitq);
@@ -498,6 +499,9 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		ripc__peers_readdressed(ctx);
 		ripc__own_addrs_changed(ctx);
 		return;
+	case RIPC__EV_LOW:
+		ripc__evict_lanes(ctx, ev->status != 0);
+		return;
 	case RIPC__EV_NONE:
 		return;
 	default:
@@ -523,7 +527,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 			ripc__lane_confirmed(lane, ev);
 			break;
 		}
-		lane_heard(lane);
+		/* What comes while it is retired does not prolong that. */
 		ripc__message_arrived(lane, ev);
 		break;
 	case RIPC__EV_WRITE_DONE:
@@ -594,7 +598,9 @@ static void lane_timer(struct ripc__lane *lane)
 	if (lane->state != RIPC__LANE_UP) {
 		if (now - lane->heard_ns >= lane->connect_ns)
 			ripc__lane_fail(lane, -ETIMEDOUT,
-					"no answer to the connection request in time");
+					lane->state == RIPC__LANE_RETIRING
+						? "it did not close an idle lane"
+						: "no answer to the connection request in time");
 		else
 			ripc__timer_at(ctx, lane->heard_ns + lane->connect_ns);
 		return;

@@ -18,7 +18,8 @@ enum ripc__lane_state {
 	RIPC__LANE_CONNECTING, /* active: waiting for the peer's answer */
 	RIPC__LANE_ACCEPTING,  /* passive: accepted, waiting for the transport's word */
 	RIPC__LANE_UP,
-	RIPC__LANE_DEAD, /* in ctx->dead_lanes until the round of progress is over */
+	RIPC__LANE_RETIRING, /* gives way: GOAWAY was sent, see eviction.h; not peer->lane */
+	RIPC__LANE_DEAD,     /* in ctx->dead_lanes until the round of progress is over */
 };
 
 /* A connection request that waits for the decision whether the present lane is still alive. */
@@ -27,6 +28,7 @@ struct ripc__held {
 	void *request;
 	struct ripc__hello hello;
 	struct ripc__shake shake; /* with keys: what it has said */
+	uint64_t source;          /* the address it came from */
 	uint64_t until_ns;        /* then the present lane is taken for dead */
 };
 
@@ -74,6 +76,8 @@ struct ripc__lane {
 	enum ripc__lane_state state;
 	struct ripc__shake *shake; /* with keys: the handshake, until it is over; else NULL */
 	bool active;               /* we connected */
+	uint64_t source;           /* passive: the address it came from, core/admission.h */
+	uint32_t seen_seq[2];      /* tx_seq, rx_seq when idle lanes were last looked for */
 	unsigned loan_round;       /* counts the looks at what is lent */
 	int answers; /* long messages in a row that the application answered soon; below 0: that, less what done.c waits for */
 	bool starved; /* somebody found no credit or no room: tell them when there is some */
@@ -107,7 +111,7 @@ struct ripc__lane {
 	uint64_t staged_bytes[2]; /* theirs, by way: out, and in */
 	uint32_t share_number;    /* of the last share */
 	uint64_t lent_bytes;      /* of ours that the peer reads in place */
-	uint64_t connect_ns;      /* until it is up: how long that may take */
+	uint64_t connect_ns;      /* until it is up, or RETIRING: how long that may take */
 	uint64_t heard_ns;        /* last sign of life */
 	uint64_t pinged_ns;       /* last PING without an answer; 0: none */
 	uint64_t moved;           /* bytes, as the transport told last */

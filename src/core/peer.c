@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer.h"
+#include "core/eviction.h"
 #include "core/lane.h"
 #include "core/rendezvous.h"
 #include "core/request.h"
@@ -297,13 +298,13 @@ struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
 	return p;
 }
 
-struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16])
+static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16], unsigned most)
 {
 	struct ripc__peer *p = ripc__peer_find(ctx, instance);
 
 	if (p)
 		return p;
-	if (HASH_COUNT(ctx->peers) >= RIPC__PEERS_MAX)
+	if (HASH_COUNT(ctx->peers) >= most && !ripc__evict_peers(ctx))
 		return NULL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -323,6 +324,20 @@ struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16])
 	p->used_ns = ripc__now(ctx);
 	ctx->stats.peers++;
 	sweep_soon(ctx);
+	return p;
+}
+
+struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16])
+{
+	return peer_add(ctx, instance, RIPC__PEERS_MAX);
+}
+
+struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16], uint64_t source)
+{
+	struct ripc__peer *p = peer_add(ctx, instance, RIPC__STRANGERS_MAX);
+
+	if (p)
+		p->source = source;
 	return p;
 }
 
@@ -387,9 +402,14 @@ static void peer_note(struct ripc__peer *p, const char *transport, const char *t
 
 bool ripc__peer_busy(const struct ripc__peer *p)
 {
+	return !ripc__list_empty(&p->rndvs) || ripc__peer_wanted(p);
+}
+
+bool ripc__peer_wanted(const struct ripc__peer *p)
+{
 	struct ripc__list *n;
 
-	if (p->nrequests || p->wanted || !ripc__list_empty((struct ripc__list *)&p->rndvs))
+	if (p->nrequests || p->wanted)
 		return true;
 	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
 		if (dest_wanted(ripc__list_entry(n, struct ripc__dest, link)))
@@ -411,6 +431,28 @@ static void peer_ask(struct ripc *ctx, struct ripc__peer *p)
 	}
 }
 
+/*
+ * A lane whose end leads to ripc__peer_connect() again: one that is retired, whose messages come
+ * first, or one that the peer has just made, without which the two would cross. One that has still
+ * to prove that its peer has our key is not waited for.
+ */
+static bool lane_awaited(struct ripc *ctx, const struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	if (!p->nlanes)
+		return false;
+	ripc__list_for_each (n, &ctx->lanes) {
+		const struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		if (lane->peer == p && (lane->state == RIPC__LANE_RETIRING ||
+					(lane->state == RIPC__LANE_ACCEPTING && !lane->shake &&
+					 !(ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF))))
+			return true;
+	}
+	return false;
+}
+
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 {
 	uint64_t now = ripc__now(ctx);
@@ -418,7 +460,7 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	unsigned tp;
 	size_t len;
 
-	if (p->lane || p->out || ctx->closing || now < p->retry_ns)
+	if (p->lane || p->out || ctx->closing || now < p->retry_ns || lane_awaited(ctx, p))
 		return;
 	p->crossed = false;
 	if (!p->give_up_ns)
@@ -539,7 +581,13 @@ void ripc__peer_timers(struct ripc *ctx)
 		ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
 
-static void peer_free(struct ripc *ctx, struct ripc__peer *p)
+bool ripc__peer_in_use(const struct ripc__peer *p)
+{
+	return p->lane || p->out || p->held || p->nlanes || ripc__peer_busy(p) ||
+	       !ripc__list_empty(&p->dests);
+}
+
+void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__returns_peer_gone(ctx, p);
 	if (ctx->peer_found == p)
@@ -579,9 +627,8 @@ void ripc__sweep(struct ripc *ctx, bool all)
 	HASH_ITER (hh, ctx->peers, p, ptmp) {
 		bool idle = all || !p->used_ns || ctx->now_ns - p->used_ns >= idle_ns;
 
-		if (idle && !p->lane && !p->out && !p->held && !p->nlanes && !ripc__peer_busy(p) &&
-		    ripc__list_empty(&p->dests))
-			peer_free(ctx, p);
+		if (idle && !ripc__peer_in_use(p))
+			ripc__peer_forget(ctx, p);
 	}
 	ctx->next_sweep_ns = ctx->dests || ctx->peers ? ctx->now_ns + idle_ns : RIPC__NEVER;
 }
@@ -597,6 +644,6 @@ void ripc__peers_free(struct ripc *ctx)
 	}
 	HASH_ITER (hh, ctx->peers, p, ptmp) {
 		free(p->held);
-		peer_free(ctx, p);
+		ripc__peer_forget(ctx, p);
 	}
 }

@@ -16,7 +16,9 @@
 #define RIPC__REQUESTS_MAX 1024 /* long messages to one peer whose end is not known, at most */
 #define RIPC__OFFERS_MAX   256  /* return buffers of one destination that we remember */
 #define RIPC__PEERS_MAX    65536
-#define RIPC__IDLE_MS      30000 /* after which what nobody uses is forgotten */
+#define RIPC__STRANGERS_MAX \
+	(RIPC__PEERS_MAX / 8 * 7) /* peers that nobody here asked for; the rest is a reserve */
+#define RIPC__IDLE_MS 30000       /* after which what nobody uses is forgotten */
 
 /* A return buffer that a peer offered to us. */
 struct ripc__offer {
@@ -75,6 +77,7 @@ struct ripc__peer {
 	uint64_t give_up_ns; /* connecting: when it is declared unreachable */
 	uint64_t retry_ns;   /* when to connect (again); 0: not planned */
 	uint64_t used_ns;
+	uint64_t source; /* from which address it came to us: core/admission.h; 0: not known */
 	unsigned wanted; /* messages to groups that wait for a lane to it, or for room on that */
 	char *why;       /* why the last attempts failed, or NULL; see struct ripc_route reason */
 	struct ripc__list rndvs; /* struct ripc__rndv: long messages on their way in from it, oldest first */
@@ -138,6 +141,14 @@ void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16]);
 
 struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16]);
 struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16]);
+/*
+ * The same for one that comes to us, from an address: it has no claim to the reserve. NULL: no
+ * memory, or the table is full.
+ */
+struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16], uint64_t source);
+/* Whether it cannot be forgotten: it has a lane, or something is outstanding. */
+bool ripc__peer_in_use(const struct ripc__peer *p);
+void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p);
 
 /* Remembers the addresses of a record. Return: 0 or -ENOMEM. */
 int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record);
@@ -156,6 +167,8 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p);
 
 /* Whether something waits for this peer: requests, senders, arriving long messages. */
 bool ripc__peer_busy(const struct ripc__peer *p);
+/* The same, but for long messages on their way in from it. */
+bool ripc__peer_wanted(const struct ripc__peer *p);
 
 /* finished.c: remembers that request id of the peer is over / asks whether it is; advances the window. */
 int ripc__peer_finish(struct ripc__peer *p, uint64_t id);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* One round of progress: what the transports and the resolver have to say, and the timers. Contract in context.h. */
 #include "core/context.h"
+#include "core/eviction.h"
 #include "core/group.h"
 #include "core/lane.h"
 #include "core/peer.h"
@@ -137,6 +138,11 @@ void ripc__round(struct ripc *ctx)
 		return;
 	ctx->in_progress = true;
 	deadline = transports_round(ctx);
+	if (ctx->short_of_lanes) {
+		ripc__evict_lanes(ctx,
+				  ctx->short_of_lanes == -EMFILE || ctx->short_of_lanes == -ENFILE);
+		ctx->short_of_lanes = 0;
+	}
 	resolver_round(ctx);
 	if (ctx->now_ns >= ctx->timers_ns) {
 		/* Times that other threads have noted since this round's was read must not lie in the future. */

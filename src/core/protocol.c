@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What is done with each kind of message that arrives. The other ends are in lane.c, request.c and rendezvous.c. */
+#include "core/eviction.h"
 #include "core/group.h"
 #include "core/handover.h"
 #include "core/lane.h"
@@ -259,7 +260,7 @@ static void application_message(struct ripc__lane *lane, struct ripc__header *h,
 		struct ripc__dest *d = learn(lane, h->source);
 
 		/* Learning may have sent something, and found the lane broken. */
-		if (lane->state != RIPC__LANE_UP) {
+		if (lane->state == RIPC__LANE_DEAD) {
 			struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 
 			if (ev->token)
@@ -267,8 +268,9 @@ static void application_message(struct ripc__lane *lane, struct ripc__header *h,
 			return;
 		}
 		flow->source = h->source;
+		/* What is offered over a lane that is retired cannot be written any more. */
 		if (flow->service)
-			h->nreturns = offers_add(d, h);
+			h->nreturns = offers_add(lane->state == RIPC__LANE_UP ? d : NULL, h);
 	}
 	if (h->kind == RIPC__SHORT) {
 		short_arrived(lane, flow, h, ev, units);
@@ -362,6 +364,9 @@ control_message(struct ripc__lane *lane, const struct ripc__header *h)
 		if (ripc__group_control(lane, h, &why))
 			ripc__lane_bad(lane, why);
 		break;
+	case RIPC__GOAWAY:
+		ripc__lane_goaway(lane, h->u[0]);
+		break;
 	case RIPC__BYE:
 		ripc__requests_refused(lane);
 		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
@@ -381,7 +386,7 @@ void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev
 	if (RIPC__LIKELY(!(again ? ripc__again_decode(&h, ev->data, ev->len, &lane->rx_last,
 						      lane->rx_seq, lens, &why)
 				 : ripc__header_decode(&h, ev->data, ev->len, &why)))) {
-		if (lane->state != RIPC__LANE_UP)
+		if (lane->state != RIPC__LANE_UP && lane->state != RIPC__LANE_RETIRING)
 			why = "message before the lane is up";
 		else if (h.seq != lane->rx_seq)
 			why = "message out of sequence";
@@ -397,6 +402,12 @@ void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev
 	}
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
+	/* Its sender fails over with everything else, and would get no answer. */
+	if (lane->state == RIPC__LANE_RETIRING && h.kind != RIPC__SHORT && h.kind != RIPC__GROUP &&
+	    h.kind != RIPC__GOAWAY) {
+		let_go(lane, ev);
+		return;
+	}
 	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !h.flags)
 		lane->rx_last = (struct ripc__between){true, h.dest, h.source};
 	if (h.flags & RIPC__F_DONE)
@@ -472,13 +483,17 @@ static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint32_t seq)
 	return true;
 }
 
-/* The sender of a datagram. Strangers may fill half of the table only; who finds no place is served, but not remembered. */
+/*
+ * The sender of a datagram. Datagrams alone fill half of the table only: their senders prove not
+ * even an address, and may not displace those that came by a connection. A sender that finds no
+ * place is served, but not remembered.
+ */
 static struct ripc__peer *datagram_peer(struct ripc *ctx, const uint8_t instance[16])
 {
 	struct ripc__peer *p = ripc__peer_find(ctx, instance);
 
 	if (!p && HASH_COUNT(ctx->peers) < RIPC__PEERS_MAX / 2)
-		p = ripc__peer_get(ctx, instance);
+		p = ripc__peer_admit(ctx, instance, 0);
 	if (p)
 		p->used_ns = ctx->now_ns;
 	return p;

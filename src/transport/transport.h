@@ -88,7 +88,8 @@ struct ripc__transport_limits {
 
 enum ripc__ev_kind {
 	RIPC__EV_NONE = 0,
-	RIPC__EV_REQUEST, /* request, data/len = private data, text = who: accept() or reject() it */
+	/* request, data/len = private data, text = who, source: accept() or reject() it */
+	RIPC__EV_REQUEST,
 	RIPC__EV_ESTABLISHED, /* user, ep; active side: data/len = private data of the accepting side */
 	RIPC__EV_CLOSED, /* user, ep, status < 0 why; reject: data/len = the rejecting private data */
 	RIPC__EV_RECV,   /* user, ep, data/len, token: a send of the peer arrived */
@@ -98,6 +99,11 @@ enum ripc__ev_kind {
 	RIPC__EV_HANDED, /* user, ep, data/size: a buffer of the peer's, mapped for reading; munmap() is the core's. wr_id: its number */
 	RIPC__EV_SENDABLE, /* user, ep: after a post had returned -EAGAIN, posting works again */
 	RIPC__EV_ADDRESS,  /* what address() says has changed */
+	/*
+	 * Descriptors run low: the core closes idle lanes. status: 0 a reserve is left
+	 * (core/admission.h), or -EMFILE or the like: there are none.
+	 */
+	RIPC__EV_LOW,
 	RIPC__EV_GARBAGE, /* text = who and why: input that is not of this protocol was dropped/closed */
 };
 
@@ -118,6 +124,8 @@ struct ripc__event {
 	void *token;    /* for release(); NULL: nothing to release */
 	uint64_t wr_id; /* as posted */
 	uint64_t size;  /* EV_HANDED: bytes at data */
+	/* EV_REQUEST: equal for requests of one address, process or port; 0: not known */
+	uint64_t source;
 	const char *text;
 };
 

@@ -35,6 +35,7 @@ static const struct {
 	[RIPC__REVOKED] = {.name = "REVOKED", .fixed = 8},
 	[RIPC__NOSERVICE] = {.name = "NOSERVICE", .instance = true},
 	[RIPC__BYE] = {.name = "BYE"},
+	[RIPC__GOAWAY] = {.name = "GOAWAY", .fixed = 8},
 	[RIPC__GROUP] = {.name = "GROUP",
 			 .fixed = 8,
 			 .items = true,

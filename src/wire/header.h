@@ -15,6 +15,7 @@
  *   REVOKE/REVOKED  return buffer id u64
  *   NOSERVICE  [instance 16, if F_INSTANCE]: `source` is not a service of this context
  *   BYE        nothing: the context is closing
+ *   GOAWAY     answer u64: 0 the last message on this lane, but for 1: the answer to the other side's
  *   GROUP      [instance 16, if F_INSTANCE] number u64, item lengths u32[nitems], payload: to all members of group `dest`
  *   JOIN       role u64, version u64, record: the sender's part in group `dest`, to its keeper
  *   MEMBER     present u64, version u64, record: from the keeper, a context that is a member, or is none any more
@@ -83,6 +84,7 @@ enum ripc__kind {
 	RIPC__MEMBER = 18,
 	RIPC__KEEPER = 19,
 	RIPC__HEARD = 20,
+	RIPC__GOAWAY = 23,
 	RIPC__HAVE = 24,
 	RIPC__RELEASE = 25,
 	RIPC__FORGET = 26,

@@ -5,6 +5,11 @@ libcorerig_la_SOURCES = tests/core/rig.c tests/core/rig.h
 libcorerig_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 CORE_LIBS = libcorerig.la $(TEST_LIBS)
 
+check_PROGRAMS += tests/core/test_admission
+tests_core_test_admission_SOURCES = tests/core/test_admission.c
+tests_core_test_admission_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_admission_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/core/test_agent
 tests_core_test_agent_SOURCES = tests/core/test_agent.c tests/core/numbers.c tests/core/numbers.h
 tests_core_test_agent_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
@@ -63,6 +68,11 @@ check_PROGRAMS += tests/core/test_options
 tests_core_test_options_SOURCES = tests/core/test_options.c
 tests_core_test_options_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_options_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_eviction
+tests_core_test_eviction_SOURCES = tests/core/test_eviction.c
+tests_core_test_eviction_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_eviction_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_group
 tests_core_test_group_SOURCES = tests/core/test_group.c

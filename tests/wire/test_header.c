@@ -41,6 +41,7 @@ static const struct {
 	{RIPC__HAVE, 1, false, false, false, false, false, false, false},
 	{RIPC__RELEASE, 2, false, false, false, false, false, false, false},
 	{RIPC__FORGET, 1, false, false, false, false, false, false, false},
+	{RIPC__GOAWAY, 1, false, false, false, false, false, false, false},
 	{RIPC__BYE, 0, false, false, false, false, false, false, false},
 };
 

@@ -16,6 +16,7 @@ local kinds = {
 	[1] = "SHORT", [2] = "LONG", [3] = "DONE", [4] = "GRANT", [5] = "FIN", [6] = "CANCEL", [7] = "CREDIT",
 	[8] = "PING", [9] = "PONG", [10] = "REVOKE", [11] = "REVOKED", [12] = "NOSERVICE", [13] = "BYE",
 	[16] = "GROUP", [17] = "JOIN", [18] = "MEMBER", [19] = "KEEPER", [20] = "HEARD",
+	[23] = "GOAWAY",
 	[24] = "HAVE", [25] = "RELEASE", [26] = "FORGET",
 }
 local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant", [4] = "handed over" }

@@ -289,6 +289,7 @@ static void requested(struct ripc__sim *net, struct sim_conn *conn, struct sim_o
 	}
 	conn->end[1].state = EP_REQUESTED;
 	p->ev.request = conn;
+	p->ev.source = conn->node[0]->index + 1;
 	snprintf(p->text, sizeof(p->text), "node %u", conn->node[0]->index);
 }
 
