@@ -411,6 +411,96 @@ START_TEST(request__garbage)
 }
 END_TEST
 
+/*
+ * The request of a client, whatever else is told of meanwhile. Shorter than silent connections
+ * live.
+ */
+static struct ripc__event await_request(struct shm *t)
+{
+	for (int i = 0; i < 1000; i++) {
+		struct ripc__event ev = progress(t);
+
+		if (ev.kind == RIPC__EV_REQUEST)
+			return ev;
+	}
+	ck_abort_msg("the request does not come");
+	return (struct ripc__event){0};
+}
+
+/*
+ * Connections that say nothing, more than may be half open, neither delay a new client nor keep it
+ * out.
+ */
+START_TEST(accept__silent_connections_give_way)
+{
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct shm *t = open_shm(), *client = open_shm();
+	int len = OPS->address((struct ripc__transport *)t, addr, sizeof(addr)), fds[300];
+	struct ripc__event ev;
+	struct ripc__ep *ep;
+
+	for (int i = 0; i < 300; i++)
+		fds[i] = raw_connect(t);
+	for (int round = 0; round < 3; round++) {
+		ck_assert_int_eq(OPS->connect((struct ripc__transport *)client, addr, (size_t)len,
+					      "x", 1, NULL, &ep),
+				 0);
+		ev = await_request(t);
+		OPS->reject((struct ripc__transport *)t, ev.request, NULL, 0);
+		ck_assert_uint_le(t->nincoming, SHM_INCOMING_MAX);
+		await(client, RIPC__EV_CLOSED);
+		OPS->ep_close(ep);
+		/* The attack goes on. */
+		for (int i = 0; i < 300; i++) {
+			close(fds[i]);
+			fds[i] = raw_connect(t);
+		}
+	}
+	for (int i = 0; i < 300; i++)
+		close(fds[i]);
+	close_shm(client);
+	close_shm(t);
+}
+END_TEST
+
+/* A connection of another process stays, though it is the oldest. */
+START_TEST(accept__the_process_with_most_gives_first)
+{
+	int fds[2 * SHM_INCOMING_MAX], ready[2], end[2], found = 0;
+	struct shm *t = open_shm();
+	char byte;
+	pid_t child;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	ck_assert_int_eq(pipe(end), 0);
+	child = fork();
+	if (!child) {
+		raw_connect(t);
+		ck_assert_int_eq(write(ready[1], "", 1), 1);
+		close(end[1]);
+		(void)!read(end[0], &byte, 1);
+		_exit(0);
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	for (unsigned i = 0; i < 2 * SHM_INCOMING_MAX; i++)
+		fds[i] = raw_connect(t);
+	for (int i = 0; i < 10; i++)
+		progress(t);
+	ck_assert_uint_eq(t->nincoming, SHM_INCOMING_MAX);
+	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		found += ep->pid == child;
+	ck_assert_int_eq(found, 1);
+	for (unsigned i = 0; i < 2 * SHM_INCOMING_MAX; i++)
+		close(fds[i]);
+	close(end[1]);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	close(ready[0]);
+	close(ready[1]);
+	close(end[0]);
+	close_shm(t);
+}
+END_TEST
+
 /* A peer's process that ends without a word: what it sent before is delivered, then the end is reported. */
 START_TEST(open__peer_killed)
 {
@@ -470,6 +560,8 @@ int main(void)
 	tcase_add_loop_test(c, connect__a_host_that_is_not_known, 0, 2);
 	tcase_add_test(c, connect__rejected);
 	tcase_add_test(c, request__garbage);
+	tcase_add_test(c, accept__silent_connections_give_way);
+	tcase_add_test(c, accept__the_process_with_most_gives_first);
 	tcase_add_test(c, open__peer_killed);
 	suite_add_tcase(s, c);
 	return test_main("test_setup", s);

@@ -260,6 +260,7 @@ static bool requested(struct pcie *t, uint32_t block, const struct ripc__pcie_ca
 				   .request = ep,
 				   .data = ep->private,
 				   .len = ep->private_len,
+				   .source = (seen->owner >> 1 & (RIPC__PCIE_PLACES - 1)) + 1,
 				   .text = t->who};
 	return true;
 }

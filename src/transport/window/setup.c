@@ -4,6 +4,7 @@
  * its request, the passive one its answer. After that packets are kicks, and end of file is the peer's death.
  */
 #define _GNU_SOURCE
+#include "core/admission.h"
 #include "core/clock.h"
 #include "core/host.h"
 #include "core/log.h"
@@ -21,12 +22,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PACKET_MAGIC   UINT64_C(0x316d687363706972) /* "ripcshm1" */
-#define PACKET_REQUEST 1
-#define PACKET_ACCEPT  2
-#define PACKET_REJECT  3
-#define PACKET_FIXED   48
-#define DEAF_NS        (100 * RIPC__MS)
+#define PACKET_MAGIC    UINT64_C(0x316d687363706972) /* "ripcshm1" */
+#define PACKET_REQUEST  1
+#define PACKET_ACCEPT   2
+#define PACKET_REJECT   3
+#define PACKET_FIXED    48
+#define DEAF_NS         (100 * RIPC__MS)
+#define ACCEPTS_A_ROUND 64 /* so that connections of others cannot keep a thread here */
 
 static const struct ripc__win_shape shape = {9, 18};
 
@@ -118,6 +120,18 @@ static int packet_receive(struct ripc__ep *ep, struct packet *p, const char **wh
 }
 
 /* ---- endpoints ---- */
+
+/* A descriptor was opened, or could not be (-errno): the core may have to close idle lanes. */
+static void watch_descriptors(struct shm *t, int fd)
+{
+	bool none = fd == -EMFILE || fd == -ENFILE;
+
+	if (fd < 0 ? !none : !ripc__descriptors_low(fd))
+		return;
+	t->low = true;
+	if (none)
+		t->low_status = fd;
+}
 
 static struct ripc__ep *ep_new(struct shm *t, int fd, enum shm_state state)
 {
@@ -338,6 +352,7 @@ int ripc__shm_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 				  "directory: set RIPC_SHM_DIR on both sides",
 				  name);
 	fd = connect_socket(t, &a);
+	watch_descriptors(t, fd);
 	if (fd == -ECONNREFUSED && !ripc__host_same(a.host, t->address.host))
 		return ripc__fail(
 			fd,
@@ -448,6 +463,7 @@ static unsigned requested(struct ripc__ep *ep, struct ripc__event *ev)
 				   .request = ep,
 				   .data = ep->private,
 				   .len = ep->private_len,
+				   .source = (uint64_t)ep->pid,
 				   .text = ep->why};
 	return 1;
 }
@@ -518,18 +534,42 @@ void ripc__shm_reject(struct ripc__transport *tr, void *request, const void *pri
 	ripc__shm_bury(ep);
 }
 
+/*
+ * One connection without a request makes room for a new one: of the process that has most of them.
+ * All are of our user; those of others were closed at once.
+ */
+static void evict(struct shm *t)
+{
+	struct ripc__entry entries[SHM_INCOMING_MAX];
+	size_t n = 0;
+
+	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps && n < SHM_INCOMING_MAX; ep = ep->next)
+		if (ep->state == SHM_INCOMING)
+			entries[n++] = (struct ripc__entry){
+				.source = (uint64_t)ep->pid, .since_ns = ep->since_ns, .what = ep};
+	if (ripc__admission_pick(entries, n, 1))
+		drop(entries[0].what, "too many connections without a request");
+}
+
 void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 {
-	/* Those that wait longer wait in the kernel. */
-	while (t->nincoming < SHM_INCOMING_MAX) {
+	unsigned most = ripc__pending_max(SHM_INCOMING_MAX);
+
+	/* Those that are left have their turn in the next round. */
+	for (unsigned i = 0; i < ACCEPTS_A_ROUND; i++) {
 		int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		struct ripc__ep *ep;
 
 		if (fd < 0) {
-			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-				t->deaf_until_ns = now_ns + DEAF_NS;
+			if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+				return;
+			watch_descriptors(t, -errno);
+			t->deaf_until_ns = now_ns + DEAF_NS;
 			return;
 		}
+		watch_descriptors(t, fd);
+		if (t->nincoming >= most)
+			evict(t);
 		ep = ep_new(t, fd, SHM_INCOMING);
 		if (!ep) {
 			close(fd);
@@ -540,5 +580,4 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 		if (check_peer(ep))
 			drop(ep, NULL);
 	}
-	t->deaf_until_ns = now_ns + DEAF_NS;
 }

@@ -202,6 +202,9 @@ look(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
 				epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, fd, &ev);
 			continue;
 		}
+		/* It gave way to one that was accepted in this round. */
+		if (ep->fd < 0)
+			continue;
 		if (ep->state < SHM_OPEN) {
 			n += ripc__shm_setup(ep, events + n);
 			continue;
@@ -382,7 +385,12 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 	}
 	if (ep != &t->eps)
 		rotate(t, ep);
-	if (more || n == max)
+	if (t->low && n < max) {
+		events[n++] = (struct ripc__event){.kind = RIPC__EV_LOW, .status = t->low_status};
+		t->low = false;
+		t->low_status = 0;
+	}
+	if (more || n == max || t->low)
 		next = now_ns;
 	if (t->deaf_until_ns && t->deaf_until_ns < next)
 		next = t->deaf_until_ns;

@@ -16,10 +16,11 @@
 #include "transport/window/link.h"
 #include "transport/window/segment.h"
 
-#define SHM_SLAB_MEMORY  (64u << 20) /* bytes of received messages held at most */
-#define SHM_INCOMING_MAX 64u         /* connections that have not said yet what they want */
-#define SHM_SETUP_NS     UINT64_C(3000000000) /* how long they may take to */
-#define SHM_READ_DEPTH   8u
+#define SHM_SLAB_MEMORY (64u << 20) /* bytes of received messages held at most */
+#define SHM_INCOMING_MAX \
+	64u /* connections without a request at most: core/admission.h says which goes */
+#define SHM_SETUP_NS   UINT64_C(3000000000) /* how long they may take to */
+#define SHM_READ_DEPTH 8u
 
 enum shm_state {
 	SHM_INCOMING,  /* passive: the request has not come */
@@ -72,6 +73,8 @@ struct shm {
 	bool armed;             /* slept since the descriptors were last looked at */
 	uint64_t looked_ns;     /* when they were */
 	uint64_t deaf_until_ns; /* no descriptors left: the listeners are not looked at; 0: they are */
+	bool low;               /* EV_LOW is to be reported */
+	int low_status;         /* its status */
 	uint64_t seed;
 	struct ripc__intake intake;
 	char garbage[160];      /* to be reported; "": nothing */
