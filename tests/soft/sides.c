@@ -127,6 +127,9 @@ void side_handle(struct side *s, const struct ripc__event *e)
 	case RIPC__EV_SENDABLE:
 		s->nsendable++;
 		break;
+	case RIPC__EV_LOW:
+		s->nlow++;
+		break;
 	case RIPC__EV_GARBAGE:
 		s->ngarbage++;
 		snprintf(s->text, sizeof(s->text), "%s", e->text);

@@ -22,7 +22,7 @@ static const struct ripc__transport_ops *const ops = &ripc__transport_soft;
 struct side {
 	struct ripc__transport *t;
 	struct ripc__ep *ep; /* of the last EV_ESTABLISHED */
-	unsigned nrequest, nestablished, nclosed, nrecv, nread, nwrite, nsendable, ngarbage,
+	unsigned nrequest, nestablished, nclosed, nrecv, nread, nwrite, nsendable, nlow, ngarbage,
 		ndatagram;
 	void *request; /* the last that was not answered */
 	bool answer_later, refuse;

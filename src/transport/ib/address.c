@@ -11,6 +11,15 @@
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
+uint64_t ripc__ib_place_source(const struct ripc__ib_place *place)
+{
+	uint64_t part = 0;
+
+	for (unsigned i = 8; i < 16; i++)
+		part = part << 8 | place->gid[i];
+	return part ? part : place->lid;
+}
+
 bool ripc__ib_gid_is_v4(const uint8_t gid[16])
 {
 	return !memcmp(gid, v4_prefix, sizeof(v4_prefix));

@@ -38,6 +38,11 @@ static inline uint32_t ripc__ib_mtu_bytes(uint8_t mtu)
 }
 
 /* Whether a RoCE GID stands for an IPv4 address. */
+/*
+ * The source of a request as core/admission.h counts it: the interface part of the GID, or the LID.
+ */
+uint64_t ripc__ib_place_source(const struct ripc__ib_place *place);
+
 bool ripc__ib_gid_is_v4(const uint8_t gid[16]);
 
 /* Return: bytes written, at most cap, 0: it does not fit. */

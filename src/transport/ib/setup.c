@@ -475,6 +475,7 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 			events[k] = ev;
 			events[k].kind = RIPC__EV_REQUEST;
 			events[k].request = ep;
+			events[k].source = ripc__ib_place_source(&ep->remote->place);
 			events[k].data = ep->wireup.priv;
 			events[k].len = ep->wireup.privlen;
 			events[k++].text = ep->why;

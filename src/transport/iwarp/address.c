@@ -133,6 +133,17 @@ bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a)
 	return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
 }
 
+uint64_t ripc__sockaddr_source(const union ripc__sockaddr *a)
+{
+	uint64_t subnet = 0;
+
+	if (a->sa.sa_family == AF_INET)
+		return UINT64_C(1) << 32 | ntohl(a->in.sin_addr.s_addr);
+	for (unsigned i = 0; i < 8; i++)
+		subnet = subnet << 8 | a->in6.sin6_addr.s6_addr[i];
+	return subnet;
+}
+
 bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b)
 {
 	if (a->sa.sa_family != b->sa.sa_family)

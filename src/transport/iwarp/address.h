@@ -46,6 +46,11 @@ unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host)
 void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, size_t textlen);
 
 bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
+/*
+ * The source of a connection as core/admission.h counts it: an IPv4 address, or the upper half of
+ * an IPv6 one, which is a subnet.
+ */
+uint64_t ripc__sockaddr_source(const union ripc__sockaddr *a);
 bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b);
 socklen_t ripc__sockaddr_len(const union ripc__sockaddr *a);
 void ripc__sockaddr_set_port(union ripc__sockaddr *a, uint16_t port);

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE /* accept4 */
 
+#include "core/admission.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "transport/iwarp/soft/soft.h"
@@ -368,23 +369,32 @@ void ripc__soft_undeafen(struct soft *t)
 	t->deaf = false;
 }
 
-/* The oldest connection that has not said yet what it wants makes room for a new one. */
+/* One connection without a request makes room for a new one. */
 static void evict(struct soft *t)
 {
-	for (struct soft_link *l = t->setups.next; l != &t->setups; l = l->next) {
-		struct ripc__ep *ep = soft_of(l, struct ripc__ep, timed);
+	struct ripc__entry entries[SOFT_HALF_OPEN_MAX];
+	struct ripc__ep *ep;
+	size_t n = 0;
 
-		if (ep->state == SOFT_ACCEPTED) {
-			ripc__soft_garbage(t, ep->setup->peer,
-					   "too many connections without a request");
-			ripc__soft_ep_bury(ep);
-			return;
-		}
+	for (struct soft_link *l = t->setups.next; l != &t->setups && n < SOFT_HALF_OPEN_MAX;
+	     l = l->next) {
+		ep = soft_of(l, struct ripc__ep, timed);
+		if (ep->state == SOFT_ACCEPTED)
+			entries[n++] = (struct ripc__entry){.source = ep->setup->source,
+							    .since_ns = ep->setup->since_ns,
+							    .what = ep};
 	}
+	if (!ripc__admission_pick(entries, n, 1))
+		return;
+	ep = entries[0].what;
+	ripc__soft_garbage(t, ep->setup->peer, "too many connections without a request");
+	ripc__soft_ep_bury(ep);
 }
 
 void ripc__soft_accept(struct soft *t, struct soft_port *port)
 {
+	unsigned most = ripc__pending_max(SOFT_HALF_OPEN_MAX);
+
 	for (unsigned i = 0; i < ACCEPTS_A_ROUND; i++) {
 		union ripc__sockaddr peer;
 		socklen_t len = sizeof(peer);
@@ -393,13 +403,15 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+				ripc__soft_descriptor(t, -errno);
 				ripc__log(RIPC_LOG_WARN, "iwarp/soft: cannot accept a connection: %s",
 					  strerror(errno));
 				deafen(t);
 			}
 			return;
 		}
-		if (t->nhalf_open >= SOFT_HALF_OPEN_MAX)
+		ripc__soft_descriptor(t, fd);
+		if (t->nhalf_open >= most)
 			evict(t);
 		ep = ripc__soft_ep_new(t, false);
 		if (!ep) {
@@ -410,6 +422,7 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 		ripc__soft_tune(t, fd);
 		ep->fd = fd;
 		ripc__sockaddr_text(&peer, ep->setup->peer, sizeof(ep->setup->peer));
+		ep->setup->source = ripc__sockaddr_source(&peer);
 		ep->watched = EPOLLIN;
 		if (ripc__soft_watch(t, fd, EPOLLIN, ep))
 			ripc__soft_ep_bury(ep);

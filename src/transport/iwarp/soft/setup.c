@@ -39,7 +39,8 @@ struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active)
 	soft_append(&t->eps, &ep->all);
 	soft_append(&t->setups, &ep->timed);
 	t->next_timer_ns = 0;
-	ep->setup->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
+	ep->setup->since_ns = ripc__clock_ns();
+	ep->setup->deadline_ns = ep->setup->since_ns + SETUP_MS * RIPC__MS;
 	if (!active)
 		t->nhalf_open++;
 	return ep;
@@ -150,8 +151,12 @@ static int start(struct ripc__ep *ep)
 	ripc__sockaddr_set_port(&to, place->tcp);
 	ripc__sockaddr_text(&to, s->peer, sizeof(s->peer));
 	ep->fd = socket(to.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (ep->fd < 0)
-		return -errno;
+	if (ep->fd < 0) {
+		err = -errno;
+		ripc__soft_descriptor(ep->t, err);
+		return err;
+	}
+	ripc__soft_descriptor(ep->t, ep->fd);
 	ripc__soft_tune(ep->t, ep->fd);
 	if (connect(ep->fd, &to.sa, ripc__sockaddr_len(&to)) && errno != EINPROGRESS)
 		return -errno;
@@ -351,6 +356,7 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 		.request = ep,
 		.data = s->request.priv,
 		.len = (uint32_t)s->request.privlen,
+		.source = s->source,
 		.text = s->peer,
 	};
 	return 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The vtable of iwarp/soft: open and close, memory, progress. */
 #include "transport/iwarp/soft/soft.h"
+#include "core/admission.h"
 #include "core/clock.h"
 #include "core/log.h"
 
@@ -51,6 +52,17 @@ void ripc__soft_unwatch(struct soft *t, int fd)
 {
 	if (fd >= 0)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void ripc__soft_descriptor(struct soft *t, int fd)
+{
+	bool none = fd == -EMFILE || fd == -ENFILE;
+
+	if (fd < 0 ? !none : !ripc__descriptors_low(fd))
+		return;
+	t->low = true;
+	if (none)
+		t->low_status = fd;
 }
 
 void ripc__soft_garbage(struct soft *t, const char *who, const char *why)
@@ -438,9 +450,14 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 		events[n++] = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
 		t->readdressed = false;
 	}
+	if (t->low && n < max) {
+		events[n++] = (struct ripc__event){.kind = RIPC__EV_LOW, .status = t->low_status};
+		t->low = false;
+		t->low_status = 0;
+	}
 	if (soft_linked(&t->held) && now_ns + HELD_DEADLINE_NS < next)
 		next = now_ns + HELD_DEADLINE_NS;
-	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->readdressed)
+	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->readdressed || t->low)
 		next = now_ns;
 	if (next < *deadline_ns)
 		*deadline_ns = next;

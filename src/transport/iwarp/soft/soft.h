@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define SOFT_HALF_OPEN_MAX \
-	64u /* incoming connections without a request at most: then the oldest goes */
+	64u /* incoming connections without a request at most: core/admission.h says which goes */
 #define SOFT_LINGER_MAX    64u /* closed sockets that wait for the peer's end of file at most */
 #define SOFT_HOT_MAX       4u  /* endpoints asked without epoll */
 #define SOFT_GARBAGE_MAX   16u /* reports of garbage kept for progress() at most */
@@ -133,6 +133,8 @@ struct soft_setup {
 	char tried[SOFT_WHY_MAX]; /* why places failed */
 	bool unsure; /* one failed otherwise than by a refusal: the peer may live there */
 	char peer[64];
+	uint64_t source; /* passive: the peer's address, as EV_REQUEST tells it */
+	uint64_t since_ns;
 };
 
 /* One end of a connection. */
@@ -189,6 +191,8 @@ struct soft {
 	uint64_t looked_ns; /* when addresses were looked at last after the kernel told; 0: never */
 	uint64_t relook_ns; /* when they are to be looked at again; 0: not before the kernel tells */
 	bool crowded_out;   /* an address found no place, and that was said */
+	bool low;           /* EV_LOW is to be reported */
+	int low_status;     /* its status */
 	bool deaf;          /* listeners are not watched: out of descriptors */
 	uint64_t deaf_until_ns;
 	struct ripc__regions regions;
@@ -225,6 +229,8 @@ int ripc__soft_watch(struct soft *t, int fd, uint32_t events,
 void ripc__soft_unwatch(struct soft *t, int fd);
 void ripc__soft_tune(const struct soft *t, int fd); /* options of every connection */
 void ripc__soft_garbage(struct soft *t, const char *who, const char *why);
+/* A descriptor was opened, or could not be (-errno): the core may have to close idle lanes. */
+void ripc__soft_descriptor(struct soft *t, int fd);
 
 /* listener.c */
 int ripc__soft_listen(struct soft *t);

@@ -64,6 +64,7 @@ static unsigned requested(struct iwv *t, const struct report *r, struct ripc__ev
 	ripc__sockaddr_text(&from, ep->peer, sizeof(ep->peer));
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_REQUEST,
+		.source = ripc__sockaddr_source(&from),
 		.request = ep,
 		.data = ep->priv,
 		.len = (uint32_t)ep->privlen,
