@@ -53,6 +53,7 @@ enum ripc__access {
 	RIPC__ACCESS_LOCAL_WRITE = 1 << 0,  /* target of our own reads */
 	RIPC__ACCESS_REMOTE_READ = 1 << 1,  /* peers may read it */
 	RIPC__ACCESS_REMOTE_WRITE = 1 << 2, /* peers may write it */
+	RIPC__ACCESS_PRESENT = 1 << 3, /* no right: it is the pool's, and its pages are there */
 };
 
 #define RIPC__PRIVATE_MAX 192 /* bytes of private data a connection set-up carries at most */

@@ -115,6 +115,30 @@ START_TEST(read__concealed)
 }
 END_TEST
 
+/* What may have to be waited for is not read by the peer, although it could. */
+START_TEST(read__of_memory_that_is_served)
+{
+	static uint8_t from[100000], to[100000];
+	struct ripc__win_region *region;
+	struct rig r;
+
+	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED | RIPC__WIN_READ, test_seed());
+	rig_fill(from, sizeof(from), 3);
+	region = ripc__win_expose(&r.b.w, from, sizeof(from),
+				  RIPC__ACCESS_REMOTE_READ | RIPC__WIN_SERVED);
+	ck_assert_int_eq(ripc__win_read(&r.a.w, to, sizeof(to), region->addr, region->key, 7), 0);
+	ck_assert_uint_eq(r.a.w.ndirect, 0);
+	while (!r.a.nread) {
+		rig_next(&r.a);
+		rig_next(&r.b);
+	}
+	ck_assert_int_eq(r.a.read_status, 0);
+	ck_assert(!memcmp(from, to, sizeof(to)));
+	ripc__win_conceal(&r.b.w, region);
+	rig_close(&r);
+}
+END_TEST
+
 /* As many reads as may be, and one more. */
 START_TEST(read__queue)
 {
@@ -233,6 +257,7 @@ int main(void)
 	tcase_set_timeout(c, 300);
 	tcase_add_loop_test(c, read__every_size, 0, 3);
 	tcase_add_loop_test(c, read__not_allowed, 0, 2);
+	tcase_add_test(c, read__of_memory_that_is_served);
 	tcase_add_loop_test(c, read__concealed, 0, 2);
 	tcase_add_loop_test(c, read__queue, 0, 3);
 	tcase_add_loop_test(c, write__before_send, 0, 2);

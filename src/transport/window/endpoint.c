@@ -8,8 +8,12 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
+
+#define PAGES 4096u /* asked for at once */
 
 /* ---- the back end ---- */
 
@@ -56,6 +60,32 @@ const struct ripc__win_ops ripc__shm_ops = {.kick = ripc__shm_kick, .read = shm_
 
 /* ---- memory ---- */
 
+/*
+ * Whether all pages of our memory are there. A peer that reads it directly waits for those that
+ * are not, in a system call that only SIGKILL ends: for the handler of a userfaultfd, a FUSE daemon
+ * or a file server. It holds its context's lock meanwhile. So what is not there is served through
+ * the ring: then our own thread touches it.
+ */
+static bool resident(const void *base, size_t len)
+{
+	uintptr_t page = (uintptr_t)getpagesize(), at = (uintptr_t)base & ~(page - 1);
+	uintptr_t end = (uintptr_t)base + len;
+	unsigned char there[PAGES];
+
+	while (at < end) {
+		size_t n = (end - at + page - 1) / page;
+
+		n = n < PAGES ? n : PAGES;
+		if (mincore((void *)at, n * page, there))
+			return false;
+		for (size_t i = 0; i < n; i++)
+			if (!(there[i] & 1))
+				return false;
+		at += n * page;
+	}
+	return true;
+}
+
 int ripc__shm_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
 		  unsigned access, struct ripc__mr *mr)
 {
@@ -65,7 +95,12 @@ int ripc__shm_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, s
 		if (!ep || ep->state != SHM_OPEN)
 			return ripc__fail(-ENOTCONN, "%s: no connection to expose memory to",
 					  tr ? ((struct shm *)tr)->base.ops->name : "");
-		region = ripc__win_expose(&ep->win, base, len, access);
+		bool served = (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_PRESENT)) ==
+				      RIPC__ACCESS_REMOTE_READ &&
+			      ep->win.be.caps & RIPC__WIN_READ && !resident(base, len);
+
+		region = ripc__win_expose(&ep->win, base, len,
+					  access | (served ? RIPC__WIN_SERVED : 0));
 		if (!region)
 			return ripc__fail(
 				-ENOMEM, "%s: out of memory, or %u regions are exposed to one peer",

@@ -151,7 +151,8 @@ void ripc__win_fini(struct ripc__win *w);
 void ripc__win_bye(struct ripc__win *w);
 
 /*
- * Exposes memory to the peer. Direct reads go by address. Return: it, or NULL: out of memory or keys.
+ * Exposes memory to the peer. Direct reads go by address; with RIPC__WIN_SERVED there are none.
+ * Return: it, or NULL: out of memory or keys.
  * End with ripc__win_conceal(), which also works after ripc__win_fini().
  */
 struct ripc__win_region *ripc__win_expose(struct ripc__win *w, void *base, size_t len,

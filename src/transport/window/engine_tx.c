@@ -336,14 +336,22 @@ void ripc__win_bye(struct ripc__win *w)
 
 /* ---- memory ---- */
 
+/* Whether the peer is told that it may read a region directly. */
+static bool direct(const struct ripc__win *w, const struct ripc__win_region *r)
+{
+	return (r->key & 0xffff) < RIPC__WIN_VALID_MAX &&
+	       (r->access & (RIPC__ACCESS_REMOTE_READ | RIPC__WIN_SERVED)) ==
+		       RIPC__ACCESS_REMOTE_READ &&
+	       w->be.caps & RIPC__WIN_READ;
+}
+
 struct ripc__win_region *ripc__win_expose(struct ripc__win *w, void *base, size_t len, unsigned access)
 {
 	/* Where the peer cannot read it anyway it is not told where our memory lies. */
 	uint64_t addr = w->be.caps & RIPC__WIN_READ ? (uintptr_t)base : 4096;
 	struct ripc__win_region *r = ripc__win_region_add(&w->regions, base, len, addr, access);
 
-	if (r && (r->key & 0xffff) < RIPC__WIN_VALID_MAX && access & RIPC__ACCESS_REMOTE_READ &&
-	    w->be.caps & RIPC__WIN_READ) {
+	if (r && direct(w, r)) {
 		win_store(w, RIPC__WIN_VALID_AT + 8ull * (r->key & 0xffff), r->key);
 		win_fence(w);
 	}
@@ -352,8 +360,7 @@ struct ripc__win_region *ripc__win_expose(struct ripc__win *w, void *base, size_
 
 void ripc__win_conceal(struct ripc__win *w, struct ripc__win_region *region)
 {
-	if (region->table && (region->key & 0xffff) < RIPC__WIN_VALID_MAX &&
-	    region->access & RIPC__ACCESS_REMOTE_READ && w->be.caps & RIPC__WIN_READ) {
+	if (region->table && direct(w, region)) {
 		win_store(w, RIPC__WIN_VALID_AT + 8ull * (region->key & 0xffff), 0);
 		win_fence(w);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);

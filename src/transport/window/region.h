@@ -8,12 +8,18 @@
 
 #define RIPC__WIN_REGIONS_MAX 65536u /* regions of one connection at most */
 
+/*
+ * Beside enum ripc__access: the peer may not read it directly, its owner serves it. For memory
+ * whose pages may have to be waited for: that is for the thread of the sender.
+ */
+#define RIPC__WIN_SERVED (1u << 31)
+
 struct ripc__win_region {
 	uint8_t *base;
 	size_t len;    /* bytes */
 	uint64_t addr; /* what the peer gives to mean base */
 	uint32_t key; /* slot in the low 16 bits, a number that changes with each use above; never 0 */
-	unsigned access;                 /* of enum ripc__access */
+	unsigned access;                 /* of enum ripc__access, and RIPC__WIN_SERVED */
 	struct ripc__win_regions *table; /* NULL: its connection is gone */
 	struct ripc__win_region *next;   /* for whoever added it: a list of its own, */
 	struct ripc__win_region **at;    /* and where in it */
