@@ -102,12 +102,12 @@ struct ripc_send_options {
 /** How a service is reached, or why it is not. Strings are terminated, cut if need be. */
 struct ripc_route {
 	uint64_t service;     /* the service asked for */
-	uint8_t instance[16]; /* instance id of the context that holds it */
+	uint8_t instance[16]; /* instance id of the context that holds it; zero: none is known */
 	uint64_t short_max; /* largest short message in bytes, the sum of its items; 0: not connected */
 	uint32_t connected; /* 1 if a lane is up, else 0 */
 	char transport[24]; /* the lane's transport, empty if there is none */
 	char address[96];   /* the peer's address on it */
-	char reason[512];   /* why this one, and for each transport passed over why not */
+	char reason[512];   /* why this one, why each that was tried failed, why others were not */
 };
 
 /** Sizes that bind a sender. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* How a lane comes to be: connecting, accepting, crossed connections. Contract in lane.h. */
 #include "auth/shake.h"
+#include "core/attempt.h"
 #include "core/eviction.h"
 #include "core/lane.h"
 #include "core/peer.h"
@@ -329,6 +330,7 @@ static void lane_up(struct ripc__lane *lane)
 		old = p->lane;
 	}
 	p->lane = lane;
+	ripc__attempts_over(p, lane->tp);
 	if (old) {
 		ripc__list_for_each (n, &p->dests) {
 			ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;

@@ -2,6 +2,7 @@
 /* What the library tells of itself: routes, limits, counters, transports. */
 #include "config.h"
 #include "auth/key.h"
+#include "core/attempt.h"
 #include "core/group.h"
 #include "core/lane.h"
 #include "core/peer.h"
@@ -43,49 +44,48 @@ static const uint8_t *lane_way(const struct ripc *ctx, const struct ripc__peer *
 	return NULL;
 }
 
-/* Why this transport, and why not each of those before it. Lock held. */
+/*
+ * Why this transport, then every one that was tried and failed, the likeliest cause first, then why
+ * each of the others was not tried. Lock held.
+ */
 static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
 {
 	const struct ripc__peer *p = d->peer;
 	const struct ripc__lane *lane = p->lane;
+	const size_t size = sizeof(route->reason);
+	size_t at = 0, len;
 	unsigned way;
-	size_t len;
 
+	if (lane) {
+		const struct ripc__tp *tp = &ctx->tp[lane->tp];
+
+		append(route->reason, size, "%s: in use, %s", tp->ops->name,
+		       lane->active ? "the first that connected" : "the peer connected over it");
+		if (ripc__peer_datagram(ctx, p, &way, &len))
+			append(route->reason, size, ", short messages by datagram");
+		else if (tp->limits.short_by_datagram && p->no_datagrams)
+			append(route->reason, size,
+			       ", short messages too, since the peer takes no datagrams");
+	}
+	if (!lane || !ripc__list_empty((struct ripc__list *)&p->attempts)) {
+		append(route->reason, size, "%s", lane ? "; " : "");
+		at = strlen(route->reason);
+		ripc__attempts_text(ctx, p, route->reason + at, size - at);
+	}
 	for (unsigned i = 0; i < ctx->ntp; i++) {
 		const struct ripc__tp *tp = &ctx->tp[i];
-		const char *sep = *route->reason ? "; " : "";
 
-		if (lane && lane->tp == i) {
-			append(route->reason, sizeof(route->reason), "%s%s: in use, %s", sep,
-			       tp->ops->name,
-			       lane->active ? "the first that connected"
-					    : "the peer connected over it");
-			if (ripc__peer_datagram(ctx, p, &way, &len))
-				append(route->reason, sizeof(route->reason),
-				       ", short messages by datagram");
-			else if (tp->limits.short_by_datagram && p->no_datagrams)
-				append(route->reason, sizeof(route->reason),
-				       ", short messages too, since the peer takes no datagrams");
-			continue;
-		}
-		if (tp->t && tp->limits.caps & RIPC__CAP_SELF)
+		if ((lane && lane->tp == i) || ripc__attempted(p, i) ||
+		    (p->out && p->out->tp == i) || (tp->t && tp->limits.caps & RIPC__CAP_SELF))
 			continue;
 		if (!tp->t)
-			append(route->reason, sizeof(route->reason), "%s%s: %s", sep, tp->ops->name,
-			       tp->why);
+			append(route->reason, size, "; %s: %s", tp->ops->name, tp->why);
 		else if (lane && lane->tp < i)
-			append(route->reason, sizeof(route->reason), "%s%s: not needed", sep,
-			       tp->ops->name);
+			append(route->reason, size, "; %s: not needed", tp->ops->name);
 		else if (!lane_way(ctx, p, i, &len))
-			append(route->reason, sizeof(route->reason),
-			       "%s%s: the peer has no address on it", sep, tp->ops->name);
+			append(route->reason, size, "; %s: the peer has no address on it",
+			       tp->ops->name);
 	}
-	if (p->why)
-		append(route->reason, sizeof(route->reason), "%sfailed before: %s",
-		       *route->reason ? "; " : "", p->why);
-	if (!lane && d->why)
-		append(route->reason, sizeof(route->reason), "%s%s", *route->reason ? "; " : "",
-		       d->why);
 }
 
 static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
@@ -99,6 +99,7 @@ static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_r
 	memset(route, 0, sizeof(*route));
 	route->service = d->id;
 	if (!d->peer) {
+		memcpy(route->instance, d->holder, 16);
 		snprintf(route->reason, sizeof(route->reason), "%s", d->why ? d->why : "not resolved");
 		return;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/lane.h"
+#include "core/attempt.h"
 #include "core/eviction.h"
 #include "core/group.h"
 #include "core/handover.h"
@@ -178,6 +179,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 		ripc__offers_drop(ripc__list_entry(n, struct ripc__dest, link));
 	p->lost = true;
 	p->give_up_ns = 0;
+	ripc__attempts_clear(p);
 	ripc__groups_lane_gone(ctx, p);
 	if (p->held) {
 		ripc__held_decide(ctx, p, true);
@@ -585,6 +587,22 @@ static bool lane_moves(struct ripc__lane *lane)
 	return before && moved - before >= MOVES_BYTES;
 }
 
+/* Neither up nor refused, or not closed, by the end of its time. */
+static void out_of_time(struct ripc__lane *lane)
+{
+	char addr[96] = "", text[160];
+
+	if (lane->state == RIPC__LANE_RETIRING) {
+		ripc__lane_fail(lane, -ETIMEDOUT, "it did not close an idle lane");
+		return;
+	}
+	if (lane->active && lane->peer->out == lane)
+		ripc__attempt_address(lane->ctx, lane->peer, addr, sizeof(addr));
+	snprintf(text, sizeof(text), "%s%sno answer in %llu ms", addr, *addr ? ": " : "",
+		 (unsigned long long)(lane->connect_ns / RIPC__MS));
+	ripc__lane_fail(lane, -ETIMEDOUT, text);
+}
+
 static void lane_timer(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
@@ -597,10 +615,7 @@ static void lane_timer(struct ripc__lane *lane)
 	}
 	if (lane->state != RIPC__LANE_UP) {
 		if (now - lane->heard_ns >= lane->connect_ns)
-			ripc__lane_fail(lane, -ETIMEDOUT,
-					lane->state == RIPC__LANE_RETIRING
-						? "it did not close an idle lane"
-						: "no answer to the connection request in time");
+			out_of_time(lane);
 		else
 			ripc__timer_at(ctx, lane->heard_ns + lane->connect_ns);
 		return;

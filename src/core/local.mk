@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += include/ripc.h src/core/admission.c src/core/admission.h \
-	src/core/appbuffer.c src/core/arrival.c src/core/buffer.c src/core/buffer.h \
+	src/core/appbuffer.c src/core/arrival.c src/core/attempt.c src/core/attempt.h \
+	src/core/buffer.c src/core/buffer.h \
 	src/core/clock.h \
 	src/core/connect.c src/core/context.c src/core/context.h src/core/copy.h src/core/done.c src/core/done.h \
 	src/core/eviction.c src/core/eviction.h \

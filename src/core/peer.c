@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer.h"
+#include "core/attempt.h"
 #include "core/eviction.h"
 #include "core/lane.h"
 #include "core/rendezvous.h"
@@ -193,15 +194,18 @@ void ripc__dest_pump(struct ripc *ctx, struct ripc__dest *d)
 
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 {
-	if (d->state == RIPC__DEST_KNOWN)
+	unsigned long long id = (unsigned long long)d->id;
+	char text[RIPC__DETAIL_MAX];
+
+	if (d->state == RIPC__DEST_KNOWN) {
+		ripc__attempts_text(ctx, d->peer, text, sizeof(text) - 100);
 		return ripc__fail(-EHOSTUNREACH, "service %llu: its holder %s cannot be reached: %s",
-				  (unsigned long long)d->id, ripc__instance_text(d->peer->instance),
-				  d->peer->why ? d->peer->why : "connecting takes too long");
+				  id, ripc__instance_text(d->peer->instance), text);
+	}
 	if (d->why)
-		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", (unsigned long long)d->id,
-				  d->why);
+		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", id, d->why);
 	return ripc__fail(-EHOSTUNREACH, "service %llu: asked %s on %s, and nobody has answered yet",
-			  (unsigned long long)d->id, ctx->opt.resolver,
+			  id, ctx->opt.resolver,
 			  *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
 }
 
@@ -224,6 +228,8 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 		memcpy(at + 3, record->addrs[i].addr, record->addrs[i].len);
 		at += 3 + record->addrs[i].len;
 	}
+	if (len != p->addrs_len || !p->addrs || memcmp(addrs, p->addrs, len))
+		ripc__attempts_clear(p);
 	free(p->addrs);
 	p->way = NULL;
 	p->no_datagrams = false;
@@ -260,6 +266,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 		return;
 	}
 	dest_link(d, p);
+	memcpy(d->holder, p->instance, 16);
 	d->state = RIPC__DEST_KNOWN;
 	d->failures = 0;
 	if (dest_wanted(d)) {
@@ -273,16 +280,20 @@ void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text)
 {
 	struct ripc__dest *d = ripc__dest_find(ctx, id);
 
-	if (d && d->state == RIPC__DEST_RESOLVING)
-		dest_fail(ctx, d, text);
+	if (!d || d->state != RIPC__DEST_RESOLVING)
+		return;
+	memset(d->holder, 0, 16);
+	dest_fail(ctx, d, text);
 }
 
 void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16])
 {
 	struct ripc__dest *d = ripc__dest_find(ctx, id);
 
-	if (d && d->peer && !memcmp(d->peer->instance, instance, 16))
-		ripc__dest_stale(ctx, d, "its holder gave it up");
+	if (!d || !d->peer || memcmp(d->peer->instance, instance, 16))
+		return;
+	memset(d->holder, 0, 16);
+	ripc__dest_stale(ctx, d, "its holder gave it up");
 }
 
 /* ---- peers ---- */
@@ -316,6 +327,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	ripc__list_init(&p->dests);
 	ripc__list_init(&p->requests);
 	ripc__list_init(&p->rndvs);
+	ripc__list_init(&p->attempts);
 	HASH_ADD(hh, ctx->peers, instance, sizeof(p->instance), p);
 	if (!p->hh.tbl) {
 		free(p);
@@ -391,15 +403,6 @@ const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__pe
 	return addr && ctx->tp[*tp].limits.short_by_datagram ? addr : NULL;
 }
 
-static void peer_note(struct ripc__peer *p, const char *transport, const char *text)
-{
-	char line[400];
-
-	snprintf(line, sizeof(line), "%s%s%s: %s", p->why ? p->why : "", p->why ? "; " : "",
-		 transport, ripc__untitled(transport, text));
-	set_text(&p->why, line);
-}
-
 bool ripc__peer_busy(const struct ripc__peer *p)
 {
 	return !ripc__list_empty(&p->rndvs) || ripc__peer_wanted(p);
@@ -466,7 +469,6 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	if (!p->give_up_ns)
 		p->give_up_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
 	if (!p->try_index) {
-		set_text(&p->why, NULL);
 		/* One that had come to us by itself will come again if it lives: so far it alone knows the way. */
 		p->final = p->addrs_len || !p->lost;
 		if (!p->final)
@@ -475,16 +477,22 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	while ((addr = ripc__peer_way(ctx, p, p->try_index, &tp, &len))) {
 		unsigned other;
 		size_t other_len;
-		bool last = !ripc__peer_way(ctx, p, ++p->try_index, &other, &other_len);
+		bool last;
+		int rc;
 
-		if (!ripc__lane_connect(ctx, p, tp, addr, len, last))
+		p->out_way = p->try_index++;
+		last = !ripc__peer_way(ctx, p, p->try_index, &other, &other_len);
+		rc = ripc__lane_connect(ctx, p, tp, addr, len, last);
+		if (!rc)
 			return;
-		peer_note(p, ctx->tp[tp].ops->name, ripc_detail());
+		/* A transport of one host says so if the peer is elsewhere, or finds nobody. */
+		ripc__attempt_add(p, p->out_way, tp,
+				  rc != -EHOSTUNREACH &&
+					  !(ctx->tp[tp].limits.caps & RIPC__CAP_SAME_HOST),
+				  ripc_detail());
 	}
 	/* Every way was tried. */
 	p->try_index = 0;
-	if (!p->why)
-		peer_note(p, "no transport in common", ctx->opt.transports);
 	if (p->final || now >= p->give_up_ns) {
 		ripc__peer_unreachable(ctx, p);
 		return;
@@ -505,7 +513,7 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 		ripc__timer_at(ctx, p->retry_ns);
 		return;
 	}
-	peer_note(p, ctx->tp[tp].ops->name, text);
+	ripc__attempt_add(p, p->out_way, tp, true, text);
 	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_NOT_ME &&
 	    refusal != RIPC__REFUSE_CLOSING && refusal != RIPC__REFUSE_VERSION)
 		p->final = false;
@@ -515,11 +523,13 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 
 void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 {
-	char text[RIPC__DETAIL_MAX];
+	char text[RIPC__DETAIL_MAX], causes[RIPC__DETAIL_MAX - 100];
+	bool wanted = false;
 	struct ripc__list *n, *tmp;
 
+	ripc__attempts_text(ctx, p, causes, sizeof(causes));
 	snprintf(text, sizeof(text), "peer %s cannot be reached: %s",
-		 ripc__instance_text(p->instance), p->why ? p->why : "unknown");
+		 ripc__instance_text(p->instance), causes);
 	ripc__log(p->lost ? RIPC_LOG_WARN : RIPC_LOG_INFO, "%s", text);
 	if (p->lost && ripc__peer_busy(p))
 		ctx->stats.peers_lost++;
@@ -536,13 +546,16 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
 			ripc__request_done(r, -EPIPE, text);
 	}
-	ripc__list_for_each_safe (n, tmp, &p->dests)
+	ripc__list_for_each_safe (n, tmp, &p->dests) {
+		wanted |= dest_wanted(ripc__list_entry(n, struct ripc__dest, link));
 		ripc__dest_stale(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
+	}
 	/*
 	 * A later incarnation has another instance id: nothing of this one is of use any more. But if it is only the way that
 	 * broke, and it has not noticed yet, it sends again what it had no answer to: which of that we have is kept for a while.
+	 * So are the causes, while somebody waits for one of its services.
 	 */
-	p->used_ns = p->finished ? ripc__now(ctx) : 0;
+	p->used_ns = p->finished || wanted ? ripc__now(ctx) : 0;
 	ctx->next_sweep_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
@@ -594,8 +607,8 @@ void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
 		ctx->peer_found = NULL;
 	HASH_DEL(ctx->peers, p);
 	ctx->stats.peers--;
+	ripc__attempts_clear(p);
 	free(p->addrs);
-	free(p->why);
 	free(p->finished);
 	free(p);
 }

@@ -52,6 +52,7 @@ struct ripc__dest {
 	unsigned failures;           /* in a row, for the back-off */
 	char *why;                   /* why it cannot be reached, or NULL */
 	struct ripc__waitq waitq;    /* lane up, credit, failure */
+	uint8_t holder[16]; /* instance id last resolved; zero: nobody answers for the service */
 };
 
 struct ripc__peer {
@@ -70,6 +71,7 @@ struct ripc__peer {
 	size_t way_len;     /* bytes at way */
 	unsigned way_tp;
 	uint8_t try_index; /* which way is tried next: ripc__peer_way() */
+	uint8_t out_way;   /* the way of p->out */
 	bool crossed;      /* our connect was refused for theirs: it should be here by retry_ns */
 	bool final;        /* connecting: every failure of this round meant that it is not there */
 	unsigned nlanes;   /* lanes in any state, dead ones included, that point to it */
@@ -79,7 +81,7 @@ struct ripc__peer {
 	uint64_t used_ns;
 	uint64_t source; /* from which address it came to us: core/admission.h; 0: not known */
 	unsigned wanted; /* messages to groups that wait for a lane to it, or for room on that */
-	char *why;       /* why the last attempts failed, or NULL; see struct ripc_route reason */
+	struct ripc__list attempts; /* struct ripc__attempt: why each way tried has failed */
 	struct ripc__list rndvs; /* struct ripc__rndv: long messages on their way in from it, oldest first */
 	uint64_t finished_below; /* its requests below this are over */
 	uint8_t *finished; /* bitmap of RIPC__REQUESTS_MAX ids from finished_below, by id modulo; or NULL */

@@ -27,6 +27,11 @@ tests_core_test_arrived_SOURCES = tests/core/test_arrived.c
 tests_core_test_arrived_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_arrived_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_attempt
+tests_core_test_attempt_SOURCES = tests/core/test_attempt.c
+tests_core_test_attempt_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_attempt_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/core/test_buffer
 tests_core_test_buffer_SOURCES = tests/core/test_buffer.c
 tests_core_test_buffer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)

@@ -57,6 +57,41 @@ else
 	skip "a slow link: $(tail -1 "$err")"
 fi
 
+# A firewall that drops TCP: the service is found, over UDP, and cannot be reached. A rule of the
+# routing policy does it, before the table of local addresses.
+filter() {
+	for family in -4 -6; do
+		ip -n "$1" "$family" rule add pref 10 iif v0 ipproto tcp blackhole &&
+			ip -n "$1" "$family" rule add pref 20 lookup local &&
+			ip -n "$1" "$family" rule del pref 0 || return
+	done
+}
+unfilter() {
+	for family in -4 -6; do
+		ip -n "$1" "$family" rule add pref 0 lookup local
+		ip -n "$1" "$family" rule del pref 10
+		ip -n "$1" "$family" rule del pref 20
+	done
+}
+tried="cannot be reached: iwarp/soft: 198\.51\.100\.1:[0-9]*: no answer in 1000 ms, "
+tried="${tried}a firewall may drop TCP; window/shm: "
+if filter $a 2>"$err"; then
+	expect "TCP dropped: no answer yet" 2 60 ip netns exec $b ./tools/ripc-ping -W 600 "$id"
+	has "the attempt under way comes first" "$err" \
+		"reached: iwarp/soft: no answer from 198.51.100.1:.* yet, .*; window/shm: "
+	# In the first round, in the second, and when the peer was given up and looked up again.
+	for ms in 1500 3000 5000; do
+		expect "TCP dropped: tried for $ms ms" 2 60 \
+			ip netns exec $b ./tools/ripc-ping -W $ms "$id"
+		has "all that was tried is named, the likeliest cause first" "$err" "$tried"
+	done
+	unfilter $a
+	expect "and TCP let through again" 0 60 \
+		ip netns exec $b ./tools/ripc-ping -c 1 -W 10000 "$id"
+else
+	skip "TCP dropped: this kernel has no routing rules for a protocol: $(tail -1 "$err")"
+fi
+
 # The cable is pulled in the middle: nothing hangs, and the sender learns that the peer is gone.
 start pings on $b ./tools/ripc-ping -c 20 -i 500 -W 2000 "$id"
 ready pings "^answer 2:"

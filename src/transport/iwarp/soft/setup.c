@@ -172,6 +172,7 @@ static int start(struct ripc__ep *ep)
 void ripc__soft_try_next(struct ripc__ep *ep)
 {
 	struct soft_setup *s = ep->setup;
+	char why[SOFT_WHY_MAX + 32];
 	int err = -EHOSTUNREACH;
 
 	for (; s->place < s->address.nplaces; s->place++) {
@@ -186,7 +187,10 @@ void ripc__soft_try_next(struct ripc__ep *ep)
 		err = -ECONNREFUSED;
 	else if (!err || err == -ECONNREFUSED)
 		err = -EHOSTUNREACH;
-	ripc__soft_ep_break(ep, err, s->tried[0] ? s->tried : "no address can be reached from here");
+	snprintf(why, sizeof(why), "%s%s",
+		 s->tried[0] ? s->tried : "no address can be reached from here",
+		 s->silent ? ", a firewall may drop TCP" : "");
+	ripc__soft_ep_break(ep, err, why);
 }
 
 /* The current place is given up. */
@@ -399,8 +403,13 @@ uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns)
 			continue;
 		}
 		if (ep->active) {
-			place_failed(ep, -ETIMEDOUT,
-				     ep->state == SOFT_ASKED ? "no reply" : "no answer");
+			char why[48];
+
+			ep->setup->silent |= ep->state == SOFT_CONNECTING;
+			snprintf(why, sizeof(why), "no answer%s in %d ms",
+				 ep->state == SOFT_ASKED ? " to the MPA request" : "",
+				 ep->state == SOFT_ASKED ? SETUP_MS : CONNECT_MS);
+			place_failed(ep, -ETIMEDOUT, why);
 			if (ep->state == SOFT_CONNECTING && ep->setup->deadline_ns < next)
 				next = ep->setup->deadline_ns;
 			continue;

@@ -132,6 +132,7 @@ struct soft_setup {
 	uint64_t deadline_ns;
 	char tried[SOFT_WHY_MAX]; /* why places failed */
 	bool unsure; /* one failed otherwise than by a refusal: the peer may live there */
+	bool silent; /* one did not answer the SYN at all */
 	char peer[64];
 	uint64_t source; /* passive: the peer's address, as EV_REQUEST tells it */
 	uint64_t since_ns;
