@@ -61,6 +61,7 @@ struct file {
 	struct entry *entries;                                            /* by service */
 	size_t nentries, cap;
 	unsigned bad_lines;
+	char first_bad[112]; /* the number of the first of them, and what is wrong with it */
 	struct stat seen;    /* the file as it was read */
 	uint64_t look_ns;    /* when to look at the file again */
 	char trouble[160];   /* why the file cannot be read now; what was read before stays */
@@ -144,11 +145,15 @@ struct reading {
 	struct entry *entries;
 	size_t n, cap;
 	unsigned bad;
+	char first_bad[sizeof(((struct file *)0)->first_bad)];
 };
 
 static void bad_line(const struct file *f, struct reading *r, unsigned line, const char *what,
 		     const char *word)
 {
+	if (!r->bad)
+		snprintf(r->first_bad, sizeof(r->first_bad), "%u: %s%s%.64s", line, what,
+			 *word ? " " : "", word);
 	if (r->bad++ < LINES_TOLD)
 		ripc__log(RIPC_LOG_ERROR, "resolver: %s:%u: %s%s%.64s; the line is left out",
 			  f->path, line, what, *word ? " " : "", word);
@@ -271,6 +276,7 @@ static int load(struct file *f)
 	f->entries = r.entries;
 	f->nentries = r.n;
 	f->bad_lines = r.bad;
+	memcpy(f->first_bad, r.first_bad, sizeof(f->first_bad));
 	f->seen = st;
 	f->trouble[0] = 0;
 	return 0;
@@ -522,16 +528,19 @@ static void file_tried(struct ripc__backend *b, uint64_t service, unsigned reque
 {
 	const struct file *f = (const struct file *)b;
 
-	snprintf(text, len, "file (%u hosts of %.100s)", f->last_asked, f->path);
+	snprintf(text, len, "file (%u %s of %.100s)", f->last_asked,
+		 f->last_asked == 1 ? "host" : "hosts", f->path);
 }
 
 static bool file_describe(const struct ripc__backend *b, char *text, size_t len)
 {
 	const struct file *f = (const struct file *)b;
-	int n = snprintf(text, len, "%s: %zu hosts of services", f->path, f->nentries);
+	int n = snprintf(text, len, "%s: %zu %s of services", f->path, f->nentries,
+			 f->nentries == 1 ? "host" : "hosts");
 
 	if (f->bad_lines && n > 0 && (size_t)n < len)
-		n += snprintf(text + n, len - (size_t)n, ", %u bad lines", f->bad_lines);
+		n += snprintf(text + n, len - (size_t)n, ", %u bad %s, the first is %s",
+			      f->bad_lines, f->bad_lines == 1 ? "line" : "lines", f->first_bad);
 	if (f->trouble[0] && n > 0 && (size_t)n < len)
 		snprintf(text + n, len - (size_t)n, ", %s", f->trouble);
 	return f->nentries;

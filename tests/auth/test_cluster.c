@@ -163,7 +163,7 @@ START_TEST(cluster__file_back_end)
 			if (strstr(ripc_detail(), p->why))
 				break;
 		}
-		ck_assert_msg(strstr(ripc_detail(), "1 hosts of ") && strstr(ripc_detail(), p->why),
+		ck_assert_msg(strstr(ripc_detail(), "1 host of ") && strstr(ripc_detail(), p->why),
 			      "%s", ripc_detail());
 	}
 	ripc_close(asker);

@@ -84,7 +84,7 @@ START_TEST(file__asks_the_hosts_of_the_list)
 	ripc__resolver_invalidate(c[0].r, service, c[1].instance);
 	c[0].ntold = 0;
 	look(&c[0], service);
-	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text, "1 hosts of");
+	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text, "1 host of");
 	ripc__resolver_close(c[0].r);
 }
 END_TEST
@@ -255,7 +255,7 @@ START_TEST(file__bad_lines_are_named)
 		snprintf(place, sizeof(place), "%s:2: ", path);
 		ck_assert_msg(strstr(logged, place) != NULL, "%s: %s", bad[i], logged);
 		ripc__resolver_describe(c.r, text, sizeof(text));
-		check_contains(text, "1 hosts of services, 1 bad lines");
+		check_contains(text, "1 host of services, 1 bad line, the first is ");
 		ripc__resolver_close(c.r);
 	}
 }
