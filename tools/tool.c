@@ -27,17 +27,34 @@ void tool_complain(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
+/* What the detail says beyond "service N: ", if that is how @text ends already. */
+static const char *untitled(const char *text, const char *detail)
+{
+	const size_t digits = strlen("service "), len = strlen(text);
+	size_t n;
+
+	if (strncmp(detail, "service ", digits))
+		return detail;
+	n = strspn(detail + digits, "0123456789");
+	if (!n || strncmp(detail + digits + n, ": ", 2) || len <= n || text[len - n - 1] != ' ' ||
+	    strncmp(text + len - n, detail + digits, n))
+		return detail;
+	return detail + digits + n + 2;
+}
+
 void tool_fail(int err, const char *fmt, ...)
 {
-	const char *detail = ripc_detail();
+	const char *detail;
+	char text[256];
 	va_list ap;
 
-	fflush(stdout);
-	fprintf(stderr, "%s: ", tool_name);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fprintf(stderr, ": %s%s%s\n", ripc_strerror(err), *detail ? ": " : "", detail);
+	detail = untitled(text, ripc_detail());
+	fflush(stdout);
+	fprintf(stderr, "%s: %s: %s%s%s\n", tool_name, text, ripc_strerror(err),
+		*detail ? ": " : "", detail);
 }
 
 int tool_exit_of(int err)

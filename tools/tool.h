@@ -31,7 +31,8 @@ extern const char *tool_name;
 /* Prints "NAME: text" on the standard error stream. */
 void tool_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for a failed library call: "NAME: text: ripc_strerror(err): ripc_detail()". */
+/* The same for a failed library call: "NAME: text: ripc_strerror(err): ripc_detail()". A service that
+ * the text ends with is not named again. */
 void tool_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* TOOL_UNREACHABLE or TOOL_ERROR, whichever suits the error of a library call. */

@@ -194,6 +194,7 @@ void ripc__dest_pump(struct ripc *ctx, struct ripc__dest *d)
 
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 {
+	static const uint8_t nobody[16];
 	unsigned long long id = (unsigned long long)d->id;
 	char text[RIPC__DETAIL_MAX];
 
@@ -202,11 +203,18 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 		return ripc__fail(-EHOSTUNREACH, "service %llu: its holder %s cannot be reached: %s",
 				  id, ripc__instance_text(d->peer->instance), text);
 	}
-	if (d->why)
+	if (d->why && memcmp(d->holder, nobody, 16))
 		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", id, d->why);
-	return ripc__fail(-EHOSTUNREACH, "service %llu: asked %s on %s, and nobody has answered yet",
-			  id, ctx->opt.resolver,
-			  *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
+	if (d->why)
+		snprintf(text, sizeof(text), "%s", d->why);
+	else
+		snprintf(text, sizeof(text), "asked %s on %s, and nobody has answered yet",
+			 ctx->opt.resolver,
+			 *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
+	return ripc__fail(-EHOSTUNREACH,
+			  "service %llu: %s; is its server running? \"ripc-info --doctor -s %llu\" "
+			  "looks for the cause",
+			  id, text, id);
 }
 
 /* ---- resolver events ---- */

@@ -523,13 +523,14 @@ static bool file_remote(const struct ripc__backend *b)
 	return true;
 }
 
-static void file_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+static bool file_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
 		       size_t len)
 {
 	const struct file *f = (const struct file *)b;
 
 	snprintf(text, len, "file (%u %s of %.100s)", f->last_asked,
 		 f->last_asked == 1 ? "host" : "hosts", f->path);
+	return false;
 }
 
 static bool file_describe(const struct ripc__backend *b, char *text, size_t len)

@@ -365,7 +365,7 @@ static bool local_remote(const struct ripc__backend *b)
 	return false;
 }
 
-static void local_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+static bool local_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
 			size_t len)
 {
 	struct sockaddr_un sun;
@@ -377,6 +377,7 @@ static void local_tried(struct ripc__backend *b, uint64_t service, unsigned requ
 		close(fd);
 	snprintf(text, len, "local (%s)",
 		 there ? "its holder on this host does not answer" : "no holder on this host");
+	return there;
 }
 
 static bool local_describe(const struct ripc__backend *b, char *text, size_t len)

@@ -55,24 +55,21 @@ void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
 		ripc__append(text, len, at, ", pid %ld", pid);
 }
 
-/* Those of another key give no answer, not even that. */
-static void describe_keys(const struct ripc__resolver *r, char *text, size_t len, size_t at)
+/*
+ * A context with keys answers only requests made with one of them, and nothing on the network tells
+ * why it is silent. Without a key, keys are mentioned only if there are signs of them: messages
+ * made with one, or a holder on this host that does not answer (@mute).
+ */
+static void name_keys(const struct ripc__resolver *r, bool mute, char *text, size_t len, size_t at)
 {
 	struct ripc__auth_counts counts;
 	const uint8_t *id;
 
-	bool network = false;
-
-	for (unsigned i = 0; i < r->nbackends; i++)
-		network = network || r->backends[i]->ops->inet;
-	if (!network)
-		return;
 	if (!r->auth) {
-		ripc__append(
-			text, len, at, "; asked without a key%s",
-			r->sealed ? ", and contexts with one are here, which do not answer those "
-				    "without"
-				  : "");
+		if (mute || r->sealed)
+			ripc__append(text, len, at,
+				     "; asked without a key, which a holder that has one does not "
+				     "answer: name a copy of its key file with RIPC_KEY_FILE");
 		return;
 	}
 	id = ripc__auth_id(r->auth);
@@ -90,15 +87,18 @@ void ripc__report_failure(struct ripc__resolver *r, uint64_t service, unsigned r
 			  size_t len)
 {
 	size_t at = ripc__append(text, len, 0, "asked ");
+	bool mute = false;
 
-	for (unsigned i = r->quiet; i < r->nbackends; i++) {
-		char tried[200];
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		char one[200];
 
-		r->backends[i]->ops->tried(r->backends[i], service, requests, tried, sizeof(tried));
-		at = ripc__append(text, len, at, "%s%s", i > r->quiet ? " and " : "", tried);
+		mute |= r->backends[i]->ops->tried(r->backends[i], service, requests, one,
+						   sizeof(one));
+		if (i >= r->quiet)
+			at = ripc__append(text, len, at, "%s%s", i > r->quiet ? " and " : "", one);
 	}
 	at = ripc__append(text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
-	describe_keys(r, text, len, at);
+	name_keys(r, mute, text, len, at);
 }
 
 int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,

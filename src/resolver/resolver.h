@@ -40,7 +40,7 @@ struct ripc__resolver_event {
 	uint64_t service;
 	struct ripc__record record;
 	bool moved; /* CONFLICT: it was ours, and record took it over */
-	char text[400];
+	char text[512];
 };
 
 /* Errors: -ENOMEM, -EMFILE, -EADDRINUSE ..., explained by ripc__fail(). A back end that cannot work here (no interface,

@@ -56,10 +56,11 @@ static bool sim_remote(const struct ripc__backend *b)
 	return true;
 }
 
-static void sim_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+static bool sim_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
 		      size_t len)
 {
 	snprintf(text, len, "sim (%u requests)", requests);
+	return false;
 }
 
 static bool sim_describe(const struct ripc__backend *b, char *text, size_t len)

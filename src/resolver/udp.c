@@ -498,7 +498,7 @@ static void interface_names(const struct udp *u, char *text, size_t len)
 		snprintf(text, len, "no interface");
 }
 
-static void udp_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+static bool udp_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
 		      size_t len)
 {
 	const struct udp *u = (const struct udp *)b;
@@ -506,6 +506,7 @@ static void udp_tried(struct ripc__backend *b, uint64_t service, unsigned reques
 
 	interface_names(u, names, sizeof(names));
 	snprintf(text, len, "udp (%u requests on %s port %u)", requests, names, u->port);
+	return false;
 }
 
 static bool udp_describe(const struct ripc__backend *b, char *text, size_t len)

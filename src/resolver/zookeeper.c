@@ -467,7 +467,7 @@ static bool zk_remote(const struct ripc__backend *b)
 	return true;
 }
 
-static void zk_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
+static bool zk_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
 		     size_t len)
 {
 	const struct ripc__zk *z = (const struct ripc__zk *)b;
@@ -475,13 +475,14 @@ static void zk_tried(struct ripc__backend *b, uint64_t service, unsigned request
 
 	if (z->up && w && w->refused && !w->known) {
 		snprintf(text, len, "zookeeper (its node is of no use: %s)", w->refused);
-		return;
+		return false;
 	}
 	snprintf(text, len, "zookeeper (%s)",
 		 !z->was_up      ? "no connection to the ensemble yet"
 		 : !z->up        ? "the ensemble is lost"
 		 : w && w->known ? "its node names one that cannot be reached"
 				 : "it has no node there");
+	return false;
 }
 
 static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)

@@ -44,8 +44,14 @@ if gone "$server" 60 && [ "$status" -eq 0 ]; then
 else
 	bad "--serve ends on SIGTERM" "$work/serve.err"
 fi
-expect "nobody holds the id" 2 60 ./tools/ripc-ping -W 1500 "$id"
-has "the error says so" "$err" "service $id: service not found or not reachable: ."
+expect "nobody holds the id" 2 60 ./tools/ripc-ping -W 5000 -o resolve_timeout_ms=300 "$id"
+has "the error says so, of the service once, and what helps" "$err" \
+	"^ripc-ping: service $id: [^:0-9]*: asked .* in 300 ms; is its server running? .*$id"
+if grep -q key "$err"; then
+	bad "no word of keys where there are none" "$err"
+else
+	ok "no word of keys where there are none"
+fi
 
 expect "no id" 3 60 ./tools/ripc-ping
 expect "id 0" 3 60 ./tools/ripc-ping 0
