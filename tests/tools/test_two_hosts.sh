@@ -85,9 +85,14 @@ if filter $a 2>"$err"; then
 			ip netns exec $b ./tools/ripc-ping -W $ms "$id"
 		has "all that was tried is named, the likeliest cause first" "$err" "$tried"
 	done
+	expect "TCP dropped: the doctor" 1 60 ip netns exec $b ./tools/ripc-info -d -s "$id"
+	has "names all that was tried, too" "$out" "^fault: service: service $id: .* $tried"
 	unfilter $a
 	expect "and TCP let through again" 0 60 \
 		ip netns exec $b ./tools/ripc-ping -c 1 -W 10000 "$id"
+	expect "the doctor reaches the service" 0 60 ip netns exec $b ./tools/ripc-info -d -s "$id"
+	has "and says over what" "$out" \
+		"^.*: service $id was reached over iwarp/soft at .*198.51.100.1:.* in [0-9]* us"
 else
 	skip "TCP dropped: this kernel has no routing rules for a protocol: $(tail -1 "$err")"
 fi
