@@ -6,8 +6,8 @@
  *
  * FILE is the last part of NAME by default. A new or regular FILE appears only when it is complete:
  * the data is written to FILE.part-XXXXXX, which is then renamed. It keeps the mode and, if that is
- * allowed, the owner of the file that it replaces. Anything else (a device, a pipe, a symbolic link)
- * is opened and written in place, because a rename would replace the device or the link itself.
+ * allowed, the owner of the file that it replaces. A device, a pipe or a symbolic link is opened and
+ * written in place, because a rename would replace the device or the link itself.
  */
 #define _GNU_SOURCE
 #include <ripc.h>
