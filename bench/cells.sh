@@ -262,31 +262,39 @@ runs_of()
 	[ "$1-$2-$3-$4" = shm-poll-latency-64 ] && echo 3 || echo 1
 }
 
-# handover_cells COUNT: appends a line with the round trips of long messages of one host to
-# $work/handover for each way: mapped or copied, read by the receiver or not.
+# handover_cells COUNT: appends lines with the round trips of long messages of one host to
+# $work/handover, one for each way: mapped or copied, read by the receiver or not. All of them, or
+# none, are of one placement; after the third try they are kept as mixed.
 handover_cells()
 {
-	local count=$1 handover read figures before after
-	for read in false true; do
-		for handover in on off; do
-			before=$(place)
-			figures=$(RIPC_HANDOVER=$handover timeout 120 "$build/bench/handover" "$client_cpu" \
-				"$server_cpu" "$count" "$([ $read = false ] || echo read)" 2>"$work/handover.err") || {
-				left_out+=("bench/handover, $handover: $(tail -n 1 "$work/handover.err")")
-				continue
-			}
-			after=$(place)
-			[ "$before" = "$after" ] || before=mixed
-			jq -c --arg handover $handover --argjson read $read --arg placement "$before" \
-				'{$handover, $read, $placement, rtt_us: .}' <<<"$figures" >>"$work/handover"
+	local count=$1 try read handover figures before after
+	for try in 1 2 3; do
+		before=$(place)
+		: >"$work/handover.cells"
+		for read in false true; do
+			for handover in on off; do
+				figures=$(RIPC_HANDOVER=$handover timeout 120 "$build/bench/handover" \
+					"$client_cpu" "$server_cpu" "$count" "$([ $read = false ] || echo read)" \
+					2>"$work/handover.err") || {
+					left_out+=("bench/handover, $handover: $(tail -n 1 "$work/handover.err")")
+					return 0
+				}
+				jq -c --arg handover $handover --argjson read $read \
+					'{$handover, $read, rtt_us: .}' <<<"$figures" >>"$work/handover.cells"
+			done
 		done
+		after=$(place)
+		[ "$before" != "$after" ] && [ $SECONDS -lt "$give_up" ] || break
+		discarded=$((discarded + 4))
 	done
+	[ "$before" = "$after" ] || before=mixed
+	jq -c --arg placement "$before" '. + {$placement}' "$work/handover.cells" >>"$work/handover"
 }
 
-# gaps: lines "PLACEMENT PROGRAM HOST WAIT TEST SIZE" of what rows of the table lack: of each row that
-# is whole in neither placement, in both of them, what was measured only in the other one, or while
-# the processors were moved; the rows first that lack least. Polling and adaptive waiting are one row
-# here, because the table compares libripc, adaptive, with others that poll.
+# gaps: lines "PLACEMENT PROGRAM HOST WAIT TEST SIZE" of what rows of the table lack: of each row
+# that is whole in neither placement, in both of them, what was measured only in the other one, or
+# while the processors were moved; the rows first that lack least. Polling and adaptive waiting
+# are one row here, because the table compares libripc, adaptive, with others that poll.
 gaps()
 {
 	touch "$work/results"

@@ -133,10 +133,9 @@ report_handover()
 report_handover_note()
 {
 	cat <<-'END'
-		By default, the receiver *maps* a large buffer of `ripc_buf_alloc()` of a sender on its host and
-		does not copy it. Round trips (`bench/handover`, polling) beside a copy (`handover=off`); the
-		receiver looks at both ends of a message or, in the last two columns, reads every byte. The
-		sender does not fill its buffers again.
+		A receiver *maps* a large buffer of `ripc_buf_alloc()` from a sender on its host; it does not copy
+		it. Round trips (`bench/handover`, polling, buffers not filled again) beside a copy; the receiver
+		looks at both ends of a message or, in the last two columns, reads every byte:
 	END
 }
 
@@ -209,11 +208,10 @@ report_md()
 report_note()
 {
 	cat <<-'END'
-		Bold: the best of a row. Each process has one of two processors to itself, and all copy long
-		messages, libripc with `handover=off`. "Default waiting" is what each does unless told otherwise:
-		libripc polls briefly and then sleeps, UCX, libfabric and Open MPI poll, the others sleep. Near
-		and far: the distance of the processors by the round trip of a cache line. Only figures of one
-		distance are compared; another one is named in parentheses ("mixed": it changed during the run).
+		Bold: the best of a row. Each process has a processor to itself; all copy long messages, libripc
+		with `handover=off`. By default libripc polls briefly and then sleeps, UCX, libfabric and Open MPI
+		poll, the others sleep. Near, far: the distance of the processors by the round trip of a cache
+		line; figures of another distance are marked and not compared (mixed: it changed during the run).
 	END
 }
 
@@ -227,9 +225,7 @@ report_readme()
 		report_table "" brief
 		echo
 		report_note
-		echo
-		echo "All sizes, both placements, blocking, commands, pictures:"
-		echo "[report](doc/performance/report.md)."
+		echo "[All figures](doc/performance/report.md), both distances, commands, pictures."
 		if [ -n "$(report_handover brief)" ]; then
 			echo
 			report_handover_note

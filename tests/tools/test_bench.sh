@@ -217,6 +217,28 @@ cells "again until it stays" $later "near far near near" "near 4" 2
 cells "kept as mixed after the third" $later "near far near far" "mixed 4" 2
 cells "no second try when time is up" 0 "near far" "mixed 1" 0
 
+# Mapped messages: all ways of one placement, or the set is measured again.
+mkdir -p "$work/build/bench"
+cat >"$work/build/bench/handover" <<'SH'
+#!/bin/sh
+echo "{\"65536\":{\"p50\":1,\"of\":\"$RIPC_HANDOVER $4\"}}"
+SH
+chmod +x "$work/build/bench/handover"
+rm -f "$work/handover"
+printf '%s\n' near far near near >"$work/places"
+# shellcheck disable=SC2034
+build=$work/build client_cpu=0 server_cpu=1 discarded=0 give_up=$later left_out=()
+# The last word of its command is empty or "read".
+handover_cells 10
+h_kept=$(jq -r '"\(.placement) \(.handover) \(.read) \(.rtt_us["65536"].of)"' "$work/handover" |
+	sed 's/ *$//' | paste -sd ';')
+if [ "$discarded" -eq 4 ] && [ "$h_kept" = "near on false on;near off false off;$(
+	)near on true on read;near off true off read" ]; then
+	ok "mapped messages are measured in one placement, again after a move"
+else
+	bad "mapped messages are measured in one placement, again after a move: $h_kept, $discarded"
+fi
+
 # What rows lack: here ucx of 64 bytes, which was measured near, and of 1024 bytes, where the processors were moved.
 cell_ucx() { cell_made_up "$@"; }
 {
