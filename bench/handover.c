@@ -196,8 +196,9 @@ static int measure(struct side *s, size_t len, unsigned count, double *times)
 		times[i] = now_us() - start;
 	}
 	qsort(times, count, sizeof(*times), by_value);
-	printf("\"%zu\":{\"p50\":%.3f,\"p99\":%.3f,\"in_place\":%u,\"in_window\":%u}", len,
-	       times[count / 2], times[count - 1 - count / 100], s->in_place, s->in_window);
+	printf("\"%zu\":{\"p50\":%.3f,\"p99\":%.3f,\"count\":%u,\"in_place\":%u,\"in_window\":%u}",
+	       len, times[count / 2], times[count - 1 - count / 100], count, s->in_place,
+	       s->in_window);
 	return let_go(s, buf);
 }
 

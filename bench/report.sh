@@ -116,7 +116,10 @@ report_handover()
 		def bytes: if . >= 1048576 then "\(. / 1048576) MiB" else "\(. / 1024) KiB" end;
 		(.handover // [] | group_by(.placement) | max_by([.[0].placement != "mixed", length])) as $all |
 		def value($handover; $read; $size):
-			[($all // [])[] | select(.handover == $handover and .read == $read) | .rtt_us[$size].p50][0];
+			[($all // [])[] | select(.handover == $handover and .read == $read) | .rtt_us[$size]][0] |
+			# A message that could not be mapped was copied.
+			"\(.p50 | show)\(if $handover == "on" and .count and .in_place < 0.9 * .count
+				then " (\(100 * .in_place / .count | round) % mapped)" else "" end)";
 		if $all == null then empty else
 		"| Round trip, us (cache line: \($all[0].placement)) | mapped | copied | " +
 			"mapped, read | copied, read |",
@@ -125,7 +128,7 @@ report_handover()
 			select($brief == "" or IN("65536", "1048576", "16777216")) | . as $size |
 			"| \($size | tonumber | bytes) | " + ([("on", "off") as $h | [$h, false]] +
 				[("on", "off") as $h | [$h, true]] |
-				map(. as [$h, $r] | value($h; $r; $size) | show) | join(" | ")) + " |") end' \
+				map(. as [$h, $r] | value($h; $r; $size)) | join(" | ")) + " |") end' \
 		"$out/bench.json"
 }
 

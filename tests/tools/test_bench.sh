@@ -45,7 +45,8 @@ echo '{"transport":"window/shm","wait":"block","clients":2,"connect_ms":5,"bytes
 for m_way in on:false:1 off:false:200.4 on:true:80.25 off:true:301; do
 	IFS=: read -r m_handover m_read m_us <<<"$m_way"
 	echo "{\"handover\":\"$m_handover\",\"read\":$m_read,\"placement\":\"near\",\"rtt_us\":{
-		\"1048576\":{\"p50\":$m_us},\"4194304\":{\"p50\":$((${m_us%.*} * 4))}}}"
+		\"1048576\":{\"p50\":$m_us,\"count\":10,\"in_place\":9},
+		\"4194304\":{\"p50\":$((${m_us%.*} * 4)),\"count\":10,\"in_place\":6}}}"
 done >"$work/handover"
 echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,
 	"versions":{"libripc":"1","UCX":"2"},"left_out":["perftest: no device"],"commands":["UCX: so"]}' >"$work/about"
@@ -106,6 +107,8 @@ has "by default each program waits in its own way" "$work/top/README.md" \
 	'^| round trip of 64 B, us | \*\*0.7\*\* | 2 | - | 8 (far) | 70 | - | - |$'
 has "mapped messages have a table of their own" "$work/top/README.md" \
 	'^| 1 MiB | 1 | 200 | 80.25 | 301 |$'
+has "with the share of those that were mapped" "$work/out/report.md" \
+	'^| 4 MiB | 4 (60 % mapped) | 800 | 320 (60 % mapped) | 1204 |$'
 if grep -q '4 MiB' "$work/out/report.md" && ! grep -q '4 MiB' "$work/top/README.md"; then
 	ok "the README shows some sizes of it, the report all"
 else
