@@ -460,8 +460,11 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * Reliable, whole, exactly once. Registered and allocated memory travels without a copy (but see
  * ripc_buf_alloc() for up to 64 KiB over RDMA adapters), other memory is registered for this one transfer or copied.
  *
- * Return buffers offered in @options may be written by the peer until they come back as the items of a
- * message to @service, or are withdrawn by ripc_buf_free() or ripc_unregister().
+ * Return buffers offered in @options are memory for the answer. Each item of a long message that
+ * the peer sends to @service lands in the first of them, in the order in which they were offered,
+ * that is unused and long enough. The item begins where the buffer begins, and uses it up. Empty
+ * items, those that fit none, and those of short messages lie elsewhere. The peer may write the
+ * buffers until they come back as items, or are withdrawn by ripc_buf_free() or ripc_unregister().
  *
  * A return of 0 says that the message stands in the memory of the receiving process, in order, for
  * ripc_receive(). It does not say that the application has received or processed it: a process

@@ -4,13 +4,9 @@
  * Client and service are in one program here, in a context each, as if they were two processes.
  *
  * The sender of a message offers registered or allocated buffers with it.
- * The peer needs to know nothing of that: it answers with a long message to the service that
- * offered them.
- * Where its library cannot write them, the library of the client moves the items into them, and
- * nreturns of the request is 0.
- * Each item takes the first buffer, in the order of the offer, that is free and long enough, and
- * begins where the buffer begins; a buffer takes one item.
- * An item that fits none, and every item of a short message, lies elsewhere.
+ * The peer needs to know nothing of their addresses: it answers with a long message to the service
+ * that offered them.
+ * The page ripc_send_long(3) says which item lands in which buffer.
  * So offer buffers in the order of the items that you expect, and look at the placement.
  * Return buffers that were not used stay on offer until they are freed.
  */
@@ -33,6 +29,7 @@ static int serve(struct ripc_service *service)
 	if (err)
 		return err;
 	memset(table, '1', TABLE_LEN);
+	printf("the client offers %u buffers\n", request->nreturns);
 	/* Long: ripc_send() would send a small answer as a short message. */
 	err = ripc_start(service, request->source, answer, 2, NULL, &sent);
 	ripc_message_free(request);

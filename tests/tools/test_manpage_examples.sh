@@ -190,6 +190,7 @@ else
 fi
 
 expect "ripc_send_options" 0 60 "$work/ripc_send_options"
+has "the service sees the offer" "$out" "^the client offers 2 buffers$"
 has "the head is in a return buffer" "$out" "^item 0: 10 bytes, in a return buffer$"
 has "the table is in a return buffer" "$out" "^item 1: 100000 bytes, in a return buffer$"
 
