@@ -250,6 +250,34 @@ static void return_several(struct conf *c)
 	OK(ripc_buf_free(p.a, buf));
 }
 
+/* The first in the order of the offer that is unused and long enough, as ripc_send_long(3) says. */
+static void return_order(struct conf *c)
+{
+	static const struct conf_plan plan = {5, {50, 2000, 0, 50, 3000}, 13};
+	struct ripc_message *m;
+	struct iovec ret[4];
+	struct conf_pair p;
+	uint8_t *buf;
+
+	conf_pair(c, &p);
+	buf = ripc_buf_alloc(p.a, 4 * 4096);
+	CHECK(buf, "%s", ripc_detail());
+	for (int i = 0; i < 4; i++)
+		ret[i] = (struct iovec){buf + i * 4096, i == 1 || i == 2 ? 4000 : 100};
+	offer(c, &p, true, ret, 4);
+	m = answer(c, &p, &plan);
+	CHECK(m->items[0].iov_base == ret[0].iov_base, "50 bytes: the first buffer");
+	CHECK(m->items[1].iov_base == ret[1].iov_base, "2000 bytes: the second buffer");
+	CHECK(m->items[3].iov_base == ret[2].iov_base, "50 bytes: the first unused buffer");
+	SAME(RIPC_IN_POOL, m->placement[4]);
+	ripc_message_free(m);
+	/* Empty items have used none. */
+	m = answer(c, &p, &(struct conf_plan){1, {100}, 14});
+	CHECK(m->items[0].iov_base == ret[3].iov_base, "100 bytes: the last buffer");
+	ripc_message_free(m);
+	OK(ripc_buf_free(p.a, buf));
+}
+
 static void return_refused(struct conf *c)
 {
 	struct ripc_send_options options = {0};
@@ -376,6 +404,7 @@ const struct conf_case conf_target[] = {
 	{"return_fits", return_fits, 0},
 	{"return_does_not_fit", return_does_not_fit, 0},
 	{"return_several", return_several, 0},
+	{"return_order", return_order, 0},
 	{"return_refused", return_refused, 0},
 	{"return_withdrawn", return_withdrawn, 0},
 	{"take", take, 0},
