@@ -44,6 +44,12 @@ struct key {
 	uint8_t sub[RIPC__PURPOSES][32];
 };
 
+/* Nonces of requests; only holders of the key put any in, so that replays push out none. */
+struct nonces {
+	uint8_t ways[WAYS][RIPC__NONCE];
+	unsigned next; /* the oldest */
+};
+
 struct ripc__auth {
 	struct key keys[RIPC__KEYS_MAX];
 	unsigned nkeys;
@@ -56,6 +62,7 @@ struct ripc__auth {
 	bool trouble; /* the file could not be used when last looked at */
 	char path[256];
 	struct set sets[SETS];
+	struct nonces asked[RIPC__ASKED / WAYS];
 };
 
 /* --- the file --- */
@@ -217,6 +224,19 @@ bool ripc__mac_equal(const uint8_t a[RIPC__MAC], const uint8_t b[RIPC__MAC])
 const uint8_t *ripc__auth_id(const struct ripc__auth *a)
 {
 	return a->keys[0].id;
+}
+
+bool ripc__auth_fresh(struct ripc__auth *a, const uint8_t nonce[RIPC__NONCE])
+{
+	struct nonces *n = &a->asked[ripc__get_le16(nonce) % (RIPC__ASKED / WAYS)];
+
+	for (unsigned i = 0; i < WAYS; i++)
+		if (!memcmp(n->ways[i], nonce, RIPC__NONCE)) {
+			a->counts.repeated++;
+			return false;
+		}
+	memcpy(n->ways[n->next++ % WAYS], nonce, RIPC__NONCE);
+	return true;
 }
 
 void ripc__auth_stranger(struct ripc__auth *a)

@@ -22,6 +22,7 @@
 #define RIPC__CLOCKS_MS \
 	30000 /* by which the clocks of two hosts may differ, and a message may be late */
 #define RIPC__NONCE 16
+#define RIPC__ASKED 4096 /* requests for lanes that are remembered */
 
 struct ripc__auth;
 
@@ -76,6 +77,12 @@ int ripc__auth_mac(const struct ripc__auth *a, const uint8_t id[RIPC__KEY_ID],
 
 /* Whether two codes are equal, in constant time. */
 bool ripc__mac_equal(const uint8_t a[RIPC__MAC], const uint8_t b[RIPC__MAC]);
+
+/*
+ * Whether the nonce of a proved request for a lane is new: the latest RIPC__ASKED are remembered,
+ * so that a recording is good for nothing. A request that is not new is counted.
+ */
+bool ripc__auth_fresh(struct ripc__auth *a, const uint8_t nonce[RIPC__NONCE]);
 
 /* Counts a stranger met elsewhere. */
 void ripc__auth_stranger(struct ripc__auth *a);

@@ -23,6 +23,12 @@ struct ripc__shake {
 	uint8_t answered[RIPC__SHAKE_PART]; /* by the other */
 };
 
+/* The nonce of the one that connects: drawn anew for each attempt. */
+static inline const uint8_t *ripc__shake_nonce(const struct ripc__shake *s)
+{
+	return s->asked + RIPC__HELLO_LEN + RIPC__KEY_ID;
+}
+
 /* Step 1: @buf (RIPC__SHAKE_LEN) has the hello in front. */
 void ripc__shake_ask(const struct ripc__auth *a, struct ripc__shake *s,
 		     const uint8_t nonce[RIPC__NONCE], uint8_t *buf);

@@ -238,12 +238,20 @@ void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__even
 	int rc = ripc__hello_decode(&h, ev->data, ev->len, &why);
 	bool self = ctx->tp[tp].limits.caps & RIPC__CAP_SELF;
 
-	/* Before anything else: strangers get no answer and cost no memory. */
-	if (keyed(ctx, tp) && !ripc__shake_asked(ctx->auth, &shake, ev->data, ev->len)) {
-		ctx->stats.bad_peers++;
-		ripc__auth_stranger(ctx->auth);
-		ctx->tp[tp].ops->reject(ctx->tp[tp].t, ev->request, NULL, 0);
-		return;
+	/*
+	 * Before anything else: strangers get no answer and cost no memory, nor do those who repeat
+	 * what they have recorded.
+	 */
+	if (keyed(ctx, tp)) {
+		bool proved = ripc__shake_asked(ctx->auth, &shake, ev->data, ev->len);
+
+		if (!proved)
+			ripc__auth_stranger(ctx->auth);
+		if (!proved || !ripc__auth_fresh(ctx->auth, ripc__shake_nonce(&shake))) {
+			ctx->stats.bad_peers++;
+			ctx->tp[tp].ops->reject(ctx->tp[tp].t, ev->request, NULL, 0);
+			return;
+		}
 	}
 	if (rc || h.refusal) {
 		ctx->stats.bad_peers++;

@@ -14,4 +14,8 @@ tests_auth_test_shake_LDADD = $(TEST_LIBS)
 tests_auth_test_cluster_SOURCES = tests/auth/test_cluster.c tests/auth/keys.h
 tests_auth_test_cluster_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_auth_test_cluster_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/auth/test_replay
+tests_auth_test_replay_SOURCES = tests/auth/test_replay.c tests/auth/keys.h tests/flood.h
+tests_auth_test_replay_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_auth_test_replay_LDADD = $(TEST_LIBS)
 endif

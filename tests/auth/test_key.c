@@ -58,6 +58,26 @@ START_TEST(open__refuses)
 }
 END_TEST
 
+/* A recorded request is known again, however often it comes, while others come and go. */
+START_TEST(fresh__once)
+{
+	struct ripc__auth *a = keys_open(KEY_A, 1);
+	uint64_t rng = test_seed(), recorded[2] = {test_random(&rng), test_random(&rng)};
+	struct ripc__auth_counts counts;
+
+	ck_assert(ripc__auth_fresh(a, (uint8_t *)recorded));
+	for (unsigned i = 0; i < 500; i++) {
+		uint64_t other[2] = {test_random(&rng), test_random(&rng)};
+
+		ck_assert(ripc__auth_fresh(a, (uint8_t *)other));
+		ck_assert(!ripc__auth_fresh(a, (uint8_t *)recorded));
+	}
+	ripc__auth_counts(a, &counts);
+	ck_assert_uint_eq(counts.repeated, 500);
+	ripc__auth_close(a);
+}
+END_TEST
+
 START_TEST(seal__comes_out_as_it_went_in)
 {
 	struct ripc__auth *a = keys_open("# the cluster's\n  " KEY_A, 1), *b = keys_open(KEY_A, 2);
@@ -305,6 +325,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, keys_setup, keys_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, open__refuses);
+	tcase_add_test(tc, fresh__once);
 	tcase_add_test(tc, seal__comes_out_as_it_went_in);
 	tcase_add_test(tc, unseal__every_bit_counts);
 	tcase_add_test(tc, unseal__another_key);

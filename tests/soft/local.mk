@@ -59,3 +59,8 @@ check_PROGRAMS += tests/soft/test_readdress
 tests_soft_test_readdress_SOURCES = tests/soft/test_readdress.c
 tests_soft_test_readdress_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_soft_test_readdress_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/soft/test_flood
+tests_soft_test_flood_SOURCES = tests/soft/test_flood.c tests/flood.h
+tests_soft_test_flood_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_soft_test_flood_LDADD = $(TEST_LIBS)
