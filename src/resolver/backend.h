@@ -7,6 +7,7 @@
 #define RIPC_RESOLVER_BACKEND_H
 
 #include "resolver/core.h"
+#include "resolver/holder.h"
 
 struct ripc__backend_env {
 	const struct ripc__options *opt;
@@ -44,9 +45,13 @@ struct ripc__backend_ops {
 	int (*hold)(struct ripc__backend *b, uint64_t service);
 	void (*drop)(struct ripc__backend *b, uint64_t service);
 
-	/* After -EADDRINUSE of hold(): who it is, as far as it can be learned within half a second; *record is zeroed if it cannot.
-	 * Return: its process id, 0 if unknown. NULL: never asked. */
-	long (*holder)(struct ripc__backend *b, uint64_t service, struct ripc__record *record);
+	/*
+	 * After -EADDRINUSE of hold(): who it is, as far as it can be learned within half a second;
+	 * *record is zeroed if it does not say, or with keys if it does not prove to have one. NULL:
+	 * never asked.
+	 */
+	void (*holder)(struct ripc__backend *b, uint64_t service, struct ripc__record *record,
+		       struct ripc__holder *who);
 
 	/* Sends to all who may hold @service, or to one. The datagram may be lost, and says so to nobody. */
 	void (*send)(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,

@@ -13,6 +13,7 @@
 #include "auth/key.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "resolver/holder.h"
 #include "resolver/table.h"
 
 #include <errno.h>
@@ -230,10 +231,11 @@ static void local_pass_on(struct ripc__backend *b, const struct ripc__sender *fr
 }
 
 /*
- * Who holds a service on this host? Asks it and takes its reply with the credentials the kernel adds. Only for
- * an error message: waits ASK_MS at most. *record is zeroed if it does not say.
+ * Who holds a service on this host? Asks it and takes its reply with the credentials the kernel adds,
+ * or the owner of its socket. Only when a registration fails: waits ASK_MS at most.
  */
-static long local_holder(struct ripc__backend *b, uint64_t service, struct ripc__record *record)
+static void local_holder(struct ripc__backend *b, uint64_t service, struct ripc__record *record,
+			 struct ripc__holder *who)
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REQUEST, .service = service, .nonce = 1};
 	union {
@@ -253,11 +255,12 @@ static long local_holder(struct ripc__backend *b, uint64_t service, struct ripc_
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, n;
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 	const char *why;
-	long pid = 0;
 
 	memset(record, 0, sizeof(*record));
+	*who = (struct ripc__holder){0};
+	who->uid_known = !ripc__socket_owner(&sun, len, &who->uid);
 	if (fd < 0)
-		return 0;
+		return;
 	/* An instance id of its own, so that the holder sees a stranger with a well-formed address. */
 	msg.nonce = ripc__clock_ns() | 1;
 	memcpy(msg.record.instance, &msg.nonce, 8);
@@ -283,12 +286,13 @@ static long local_holder(struct ripc__backend *b, uint64_t service, struct ripc_
 				if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
 					continue;
 				memcpy(&cred, CMSG_DATA(c), sizeof(cred));
-				pid = cred.pid;
+				who->pid = cred.pid;
+				who->uid = cred.uid;
+				who->uid_known = true;
 			}
 		}
 	}
 	close(fd);
-	return pid;
 }
 
 static int local_hold(struct ripc__backend *b, uint64_t service)

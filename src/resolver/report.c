@@ -7,6 +7,7 @@
 #include "auth/key.h"
 #include "resolver/backend.h"
 #include "resolver/core.h"
+#include "resolver/holder.h"
 #include "resolver/inside.h"
 
 #include <errno.h>
@@ -28,9 +29,9 @@ size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
 	return at + (size_t)n;
 }
 
-/* "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77", as far as known. */
 void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
-			 const struct ripc__record *record, long pid, char *text, size_t len)
+			 const struct ripc__record *record, const struct ripc__holder *who,
+			 char *text, size_t len)
 {
 	static const uint8_t nobody[16];
 	bool known_instance = memcmp(record->instance, nobody, 16);
@@ -51,8 +52,10 @@ void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
 		if (*addr)
 			at = ripc__append(text, len, at, "%s%s", i ? ", " : " on ", addr);
 	}
-	if (pid > 0)
-		ripc__append(text, len, at, ", pid %ld", pid);
+	if (who && who->pid)
+		at = ripc__append(text, len, at, ", pid %d", (int)who->pid);
+	if (who && who->uid_known)
+		ripc__append(text, len, at, ", uid %u", (unsigned)who->uid);
 }
 
 /*

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ripc__holder;
 struct ripc__record;
 struct ripc__resolver;
 
@@ -13,9 +14,13 @@ struct ripc__resolver;
 size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77", as far as known. pid 0: unknown. */
+/*
+ * "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77, uid 1000", as far as
+ * known. who: NULL if it is not a process of this host.
+ */
 void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
-			 const struct ripc__record *record, long pid, char *text, size_t len);
+			 const struct ripc__record *record, const struct ripc__holder *who,
+			 char *text, size_t len);
 /* Who was asked for a service, and for how long. */
 void ripc__report_failure(struct ripc__resolver *r, uint64_t service, unsigned requests, char *text,
 			  size_t len);

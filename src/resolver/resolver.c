@@ -233,7 +233,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 		if (ev->kind == RIPC__UNRESOLVED)
 			ripc__report_failure(r, ev->service, requests, ev->text, sizeof(ev->text));
 		if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL)
-			ripc__report_holder(r, ev->service, &ev->record, 0, ev->text,
+			ripc__report_holder(r, ev->service, &ev->record, NULL, ev->text,
 					    sizeof(ev->text));
 		if (ev->kind == RIPC__CONFLICT)
 			drop(r, ev->service);
@@ -261,15 +261,33 @@ static bool must_probe(struct ripc__resolver *r)
 	return !r->local;
 }
 
+/*
+ * The kernel of this host has the name for somebody. With keys another user is believed only if it
+ * proves to have one: anybody can bind a name. Without its name here the service is found by way of
+ * the other back ends, if there are any. Return: -EADDRINUSE, explained, or 0.
+ */
 static int refuse(struct ripc__resolver *r, unsigned backend, uint64_t service)
 {
 	struct ripc__backend *b = r->backends[backend];
+	static const uint8_t nobody[16];
 	struct ripc__record record = {0};
+	struct ripc__holder who = {0};
 	char text[256];
-	long pid = b->ops->holder ? b->ops->holder(b, service, &record) : 0;
+	bool believed;
 
-	ripc__report_holder(r, service, &record, pid, text, sizeof(text));
-	return ripc__fail(-EADDRINUSE, "%s", text);
+	if (b->ops->holder)
+		b->ops->holder(b, service, &record, &who);
+	ripc__report_holder(r, service, &record, &who, text, sizeof(text));
+	believed = !r->auth || memcmp(record.instance, nobody, 16) || !who.uid_known ||
+		   who.uid == geteuid();
+	if (believed || r->nbackends == 1)
+		return ripc__fail(-EADDRINUSE, "%s%s", text,
+				  believed ? "" : ", which does not prove to have the key");
+	ripc__log(
+		RIPC_LOG_WARN,
+		"%s, which does not prove to have the key; it is registered without its name in %s",
+		text, b->ops->name);
+	return 0;
 }
 
 /* Back ends that keep records elsewhere (ZooKeeper) get one that was not announced. */
@@ -287,6 +305,7 @@ enum how { REGISTER, REGISTER_RANDOM, TAKE_OVER };
 
 static int register_service(struct ripc__resolver *r, uint64_t service, enum how how, uint64_t now_ns)
 {
+	bool nameless = false;
 	int rc;
 
 	r->now_ns = now_ns;
@@ -297,14 +316,15 @@ static int register_service(struct ripc__resolver *r, uint64_t service, enum how
 		if (!r->backends[i]->ops->hold)
 			continue;
 		rc = r->backends[i]->ops->hold(r->backends[i], service);
+		nameless |= rc != 0;
 		if (rc == -EADDRINUSE && how == TAKE_OVER) {
 			ripc__owed_add(r, i, service);
-		} else if (rc) {
+		} else if (rc && (rc != -EADDRINUSE || (rc = refuse(r, i, service)))) {
 			/* A back end that said no holds nothing of it: undo those before it. */
 			for (unsigned k = 0; k < i; k++)
 				if (r->backends[k]->ops->drop)
 					r->backends[k]->ops->drop(r->backends[k], service);
-			return rc == -EADDRINUSE ? refuse(r, i, service) : rc;
+			return rc;
 		}
 	}
 	refresh(r);
@@ -313,7 +333,7 @@ static int register_service(struct ripc__resolver *r, uint64_t service, enum how
 	else if (how == REGISTER_RANDOM)
 		rc = ripc__rcore_register_random(r->core, service, now_ns);
 	else
-		rc = ripc__rcore_register(r->core, service, must_probe(r), now_ns);
+		rc = ripc__rcore_register(r->core, service, nameless || must_probe(r), now_ns);
 	if (rc)
 		drop(r, service);
 	else if (how == REGISTER_RANDOM)

@@ -5,6 +5,13 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define SQUATTER 12345u /* a user id */
 
 static uint64_t service;
 static unsigned port;
@@ -172,6 +179,86 @@ START_TEST(cluster__file_back_end)
 }
 END_TEST
 
+/* Another user has bound the socket of the service. Return: its process, 0: this one may not become another. */
+static pid_t squat(void)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int p[2], len = snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "ripc/svc/%016llx",
+				 (unsigned long long)service);
+	char byte = 1;
+	pid_t pid;
+
+	if (geteuid())
+		return 0;
+	ck_assert_int_eq(pipe(p), 0);
+	pid = fork();
+	if (!pid) {
+		bool user = !setuid(SQUATTER);
+		int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+		byte = !user ||
+		       bind(fd, (struct sockaddr *)&sun,
+			    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len));
+		(void)!write(p[1], &byte, 1);
+		pause();
+		_exit(0);
+	}
+	ck_assert_int_eq(read(p[0], &byte, 1), 1);
+	ck_assert_int_eq(byte, 0);
+	close(p[0]);
+	close(p[1]);
+	return pid;
+}
+
+static void unsquat(pid_t pid)
+{
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+/* With keys another user who has no key cannot keep a service from being registered and found. */
+START_TEST(cluster__name_bound_by_another_user)
+{
+	pid_t squatter = squat();
+	struct ripc *a, *b;
+
+	if (!squatter) {
+		test_skip("only root can become another user");
+		return;
+	}
+	keys_write(KEY_A);
+	a = open_with(key_path, "");
+	b = open_with(key_path, "");
+	check_talk(a, b);
+	ripc_close(a);
+	ripc_close(b);
+	unsquat(squatter);
+}
+END_TEST
+
+/* Without keys, or with no other way to be found, it is an error that names the user. */
+START_TEST(cluster__name_bound_by_another_user_is_told)
+{
+	pid_t squatter = squat();
+	struct ripc_service *s;
+	char uid[32];
+	struct ripc *a;
+
+	if (!squatter) {
+		test_skip("only root can become another user");
+		return;
+	}
+	snprintf(uid, sizeof(uid), "uid %u", SQUATTER);
+	keys_write(KEY_A);
+	a = _i ? open_with(key_path, "resolver=local") : open_with(NULL, "");
+	ck_assert_int_eq(ripc_register(a, service, 0, &s), -EADDRINUSE);
+	ck_assert_msg(strstr(ripc_detail(), uid) != NULL, "%s", ripc_detail());
+	ck_assert_int_eq(!!strstr(ripc_detail(), "does not prove to have the key"), _i);
+	ripc_close(a);
+	unsquat(squatter);
+}
+END_TEST
+
 START_TEST(cluster__a_key_that_others_can_read)
 {
 	char options[256];
@@ -245,6 +332,8 @@ int main(void)
 	tcase_add_test(tc, cluster__with_both_keys);
 	tcase_add_loop_test(tc, cluster__strangers_are_not_answered, 0, 4);
 	tcase_add_loop_test(tc, cluster__file_back_end, 0, 7);
+	tcase_add_test(tc, cluster__name_bound_by_another_user);
+	tcase_add_loop_test(tc, cluster__name_bound_by_another_user_is_told, 0, 2);
 	tcase_add_test(tc, cluster__a_key_that_others_can_read);
 	tcase_add_test(tc, cluster__no_datagrams_without_proof);
 	tcase_add_loop_test(tc, cluster__groups_without_multicast, 0, 2);
