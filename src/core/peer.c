@@ -114,13 +114,25 @@ static void resolver_soon(struct ripc *ctx)
 	ctx->next_timer_ns = 0;
 }
 
+/* The peer that holds it. Other peers may be forgotten for it, with their destinations, but not this one. */
+static struct ripc__peer *dest_holder(struct ripc *ctx, struct ripc__dest *d,
+				      const uint8_t instance[16])
+{
+	struct ripc__peer *p;
+
+	d->users++;
+	p = ripc__peer_get(ctx, instance);
+	d->users--;
+	return p;
+}
+
 static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 {
 	struct ripc_service *local = ripc__service_find(ctx, d->id);
 	int rc;
 
 	if (local) {
-		struct ripc__peer *p = ripc__peer_get(ctx, ctx->instance);
+		struct ripc__peer *p = dest_holder(ctx, d, ctx->instance);
 
 		if (!p) {
 			dest_fail(ctx, d, "out of memory");
@@ -268,7 +280,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 			ripc__dest_reach(ctx, d);
 		return;
 	}
-	p = ripc__peer_get(ctx, record->instance);
+	p = dest_holder(ctx, d, record->instance);
 	if (!p || ripc__peer_set_addrs(p, record)) {
 		dest_fail(ctx, d, "out of memory");
 		return;
@@ -602,25 +614,6 @@ void ripc__peer_timers(struct ripc *ctx)
 		ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
 
-bool ripc__peer_in_use(const struct ripc__peer *p)
-{
-	return p->lane || p->out || p->held || p->nlanes || ripc__peer_busy(p) ||
-	       !ripc__list_empty(&p->dests);
-}
-
-void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
-{
-	ripc__returns_peer_gone(ctx, p);
-	if (ctx->peer_found == p)
-		ctx->peer_found = NULL;
-	HASH_DEL(ctx->peers, p);
-	ctx->stats.peers--;
-	ripc__attempts_clear(p);
-	free(p->addrs);
-	free(p->finished);
-	free(p);
-}
-
 static void dest_free(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (d->state == RIPC__DEST_RESOLVING)
@@ -631,6 +624,28 @@ static void dest_free(struct ripc *ctx, struct ripc__dest *d)
 	HASH_DEL(ctx->dests, d);
 	free(d->why);
 	free(d);
+}
+
+bool ripc__peer_in_use(const struct ripc__peer *p)
+{
+	return p->lane || p->out || p->held || p->nlanes || ripc__peer_busy(p);
+}
+
+void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&p->dests)))
+		dest_free(ctx, ripc__list_entry(n, struct ripc__dest, link));
+	ripc__returns_peer_gone(ctx, p);
+	if (ctx->peer_found == p)
+		ctx->peer_found = NULL;
+	HASH_DEL(ctx->peers, p);
+	ctx->stats.peers--;
+	ripc__attempts_clear(p);
+	free(p->addrs);
+	free(p->finished);
+	free(p);
 }
 
 void ripc__sweep(struct ripc *ctx, bool all)
@@ -648,7 +663,7 @@ void ripc__sweep(struct ripc *ctx, bool all)
 	HASH_ITER (hh, ctx->peers, p, ptmp) {
 		bool idle = all || !p->used_ns || ctx->now_ns - p->used_ns >= idle_ns;
 
-		if (idle && !ripc__peer_in_use(p))
+		if (idle && !ripc__peer_in_use(p) && ripc__list_empty(&p->dests))
 			ripc__peer_forget(ctx, p);
 	}
 	ctx->next_sweep_ns = ctx->dests || ctx->peers ? ctx->now_ns + idle_ns : RIPC__NEVER;

@@ -150,6 +150,7 @@ struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16]);
 struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16], uint64_t source);
 /* Whether it cannot be forgotten: it has a lane, or something is outstanding. */
 bool ripc__peer_in_use(const struct ripc__peer *p);
+/* With its destinations, which nobody waits for: they are resolved anew. */
 void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p);
 
 /* Remembers the addresses of a record. Return: 0 or -ENOMEM. */

@@ -211,6 +211,26 @@ START_TEST(peer__a_flood_of_instance_ids_displaces_itself_alone)
 }
 END_TEST
 
+/* The same of one that also sends a message each time, so that it could be answered. */
+START_TEST(peer__a_flood_with_services_displaces_itself_alone)
+{
+	uint8_t fresh[16] = {4, 5, 6};
+
+	for (unsigned i = 0; i < RIPC__PEERS_MAX; i++) {
+		uint8_t instance[16] = {0xfe, (uint8_t)i, (uint8_t)(i >> 8), (uint8_t)(i >> 16)};
+		struct ripc__peer *p = ripc__peer_admit(ctx, instance, 99);
+		struct ripc__dest *d = ripc__dest_get(ctx, 1000000 + i);
+
+		ck_assert_ptr_nonnull(p);
+		d->peer = p;
+		d->state = RIPC__DEST_KNOWN;
+		ripc__list_add(&p->dests, &d->link);
+	}
+	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, fresh, 78));
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 /* Of one address those go first of which nothing is known that would recognise a double. */
 START_TEST(peer__numbers_are_kept_longer)
 {
@@ -237,6 +257,7 @@ int main(void)
 	tcase_add_test(tc, lane__busy_by_the_peer_gives_way_last);
 	tcase_add_test(tc, lane__a_peer_that_does_not_close_loses_it);
 	tcase_add_test(tc, peer__a_flood_of_instance_ids_displaces_itself_alone);
+	tcase_add_test(tc, peer__a_flood_with_services_displaces_itself_alone);
 	tcase_add_test(tc, peer__numbers_are_kept_longer);
 	suite_add_tcase(suite, tc);
 	return test_main("core/eviction", suite);
