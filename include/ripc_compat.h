@@ -6,11 +6,13 @@
  * A file may include ripc.h first and then this one: the functions then have the names ripc_compat_*, and it can
  * move from the old interface to the new one call by call. Service ids are the same in both.
  *
- * Releases of 2012 took the lengths of a message as uint32_t * or as size_t *. This header serves both: the type of the
- * argument decides, call by call. RIPC_2012_SIZE_T, defined before this header is included, decides for the whole file
- * instead: 1 means size_t *, 0 means uint32_t *. Lengths of another type do not compile.
+ * Releases of 2012 took the lengths of a message as uint32_t * or as size_t *. This header serves
+ * both: the type of the argument decides, call by call. RIPC_2012_SIZE_T, defined before this
+ * header is included, decides for the whole file instead: 1 means size_t *, 0 means uint32_t *.
+ * Lengths of another type do not compile.
  *
- * Calls that wait do so for ever. After a failure errno says why.
+ * Calls that wait do so for ever. After a failure errno says why. Programs of 2012 seldom check:
+ * the first failure of each kind is also reported by a line on standard error, as it was then.
  */
 #ifndef RIPC_COMPAT_H
 #define RIPC_COMPAT_H
@@ -48,9 +50,9 @@ enum {
 #define RIPC_2012_IS(name) __asm__(#name)
 
 /*
- * Lengths. C compilers only warn about a pointer of the wrong type, but refuse to convert it to a transparent union.
- * The union is passed as its first member is: to the linker it is that pointer. Signed lengths are let through, as they
- * were in 2012.
+ * Lengths. C compilers only warn about a pointer of the wrong type, but refuse to convert it to a
+ * transparent union. The union is passed as its first member is: to the linker it is that pointer.
+ * Signed lengths are let through, as they were in 2012.
  */
 #ifdef __cplusplus
 typedef uint32_t *ripc_2012_lengths;
@@ -71,7 +73,10 @@ typedef union {
 } ripc_2012_sizes __attribute__((__transparent_union__));
 #endif
 
-/* The types of ripc_send_short() and ripc_send_long() where the type of the argument does not decide. */
+/*
+ * The types of ripc_send_short() and ripc_send_long() where the type of the argument does not
+ * decide.
+ */
 #if defined(RIPC_2012_SIZE_T) && RIPC_2012_SIZE_T
 typedef ripc_2012_lengths_size_t ripc_2012_send_lengths;
 typedef uint32_t ripc_2012_count;
@@ -104,6 +109,10 @@ uint16_t RIPC_2012(ripc_register_random_service_id, ripc_compat_register_random_
  * ripc_register_service_id - become the holder of an id
  * @service_id: 1 .. 65535
  *
+ * If another process holds it, a line on standard error says so, and a program that goes on is
+ * served as well as it can be: ripc_receive() waits until the id is free and then takes it.
+ * Messages sent from it meanwhile come from 0.
+ *
  * Return: 1, or 0 if the id is taken or cannot be held.
  */
 uint8_t RIPC_2012(ripc_register_service_id, ripc_compat_register_service_id)(int service_id)
@@ -126,8 +135,8 @@ uint8_t RIPC_2012(ripc_register_multicast_service_id,
  * ripc_buf_alloc - allocate a buffer that travels without a copy
  * @size: bytes
  *
- * Return: the buffer, filled with zeros, or NULL. NULL for a size of 0, too: programs whose message has no return
- * buffers ask for that, and write into what they get.
+ * Return: the buffer, filled with zeros, or NULL. NULL for a size of 0, too: programs whose message
+ * has no return buffers ask for that, and write into what they get.
  */
 void *RIPC_2012(ripc_buf_alloc, ripc_compat_buf_alloc)(size_t size)
 	RIPC_2012_IS(ripc_compat_buf_alloc);
@@ -137,7 +146,8 @@ void *RIPC_2012(ripc_buf_alloc, ripc_compat_buf_alloc)(size_t size)
  * @buf: any address inside a buffer, or NULL to allocate one
  * @size: bytes
  *
- * Return: the buffer, which may have moved, with zeros where it has grown, or NULL, and the old one is untouched.
+ * Return: the buffer, which may have moved, with zeros where it has grown, or NULL, and the old one
+ * is untouched.
  */
 void *RIPC_2012(ripc_buf_realloc, ripc_compat_buf_realloc)(void *buf, size_t size)
 	RIPC_2012_IS(ripc_compat_buf_realloc);
@@ -300,7 +310,10 @@ static inline uint8_t RIPC_2012(ripc_send_long, ripc_compat_send_long)(
 #define RIPC_2012_TYPED(narrow, wide, src, dest, buf, length, ...) \
 	__extension__ RIPC_2012_BY_TYPE(length, narrow, wide)(src, dest, buf, length, __VA_ARGS__)
 #define RIPC_2012_PLAIN(narrow, wide, ...) RIPC_2012_CALL(narrow, __VA_ARGS__)
-/* Of eight arguments the fourth decides. A compound literal may look like more than eight: then the default holds. */
+/*
+ * Of eight arguments the fourth decides. A compound literal may look like more than eight: then the
+ * default holds.
+ */
 #define RIPC_2012_41ST(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, \
 		       _18, _19, _20, _21, _22, _23, _24, _25, _26, _27, _28, _29, _30, _31, _32,  \
 		       _33, _34, _35, _36, _37, _38, _39, _40, _41, ...)                           \

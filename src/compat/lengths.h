@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The lengths of a program of 2012. Releases of that time took them as uint32_t * or as size_t *, and all of them returned
- * the sizes of what was received as uint32_t *. Programs for size_t * echo a message by a cast: (size_t *)sizes. With one
- * item such a program worked on a little-endian host when 4 bytes of 0 lay behind. Therefore the array of sizes
- * has n entries of 0 behind its n entries. With more than one item the entries cannot be read through the cast. The
- * last entry is then COMPAT_ECHO: a send that finds it reads the array as what it is.
+ * The lengths of a program of 2012. Releases of that time took them as uint32_t * or as size_t *,
+ * and all of them returned the sizes of what was received as uint32_t *. Programs for size_t * echo
+ * a message by a cast: (size_t *)sizes. With one item such a program worked on a little-endian host
+ * when 4 bytes of 0 lay behind. Therefore the array of sizes has n entries of 0 behind its n
+ * entries. With more than one item the entries cannot be read through the cast. The last entry is
+ * then COMPAT_ECHO: a send that finds it reads the array as what it is.
  */
 #ifndef RIPC_COMPAT_LENGTHS_H
 #define RIPC_COMPAT_LENGTHS_H

@@ -9,8 +9,9 @@ ripc2012inc_HEADERS = include/ripc-2012/include/config.h
 pkgconfig_DATA += ripc-compat.pc
 
 lib_LTLIBRARIES += libripc-compat.la
-libripc_compat_la_SOURCES = include/ripc_compat.h src/compat/lengths.h src/compat/memory.c src/compat/memory.h \
-	src/compat/message.c src/compat/services.c src/compat/services.h
+libripc_compat_la_SOURCES = include/ripc_compat.h src/compat/lengths.h src/compat/memory.c \
+	src/compat/memory.h src/compat/message.c src/compat/report.c src/compat/report.h \
+	src/compat/services.c src/compat/services.h
 libripc_compat_la_LIBADD = libripc.la
 libripc_compat_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -no-undefined \
 	-Wl,--version-script=$(top_srcdir)/src/compat/libripc-compat.map

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "compat/memory.h"
 
+#include "compat/report.h"
 #include "compat/services.h"
 #include "ripc_compat.h"
 
@@ -171,16 +172,20 @@ int ripc__compat_adopt(void *base, size_t len)
 void *ripc_compat_buf_alloc(size_t size)
 {
 	int rc = size ? ripc__compat_open() : -EINVAL;
-	void *p;
+	void *p = NULL;
 
-	if (rc < 0) {
-		errno = -rc;
-		return NULL;
+	if (rc >= 0) {
+		p = ripc__compat_alloc(size);
+		rc = -errno;
 	}
-	p = ripc__compat_alloc(size);
-	/* As then: programs send texts without their end, and rely on what lies behind. */
 	if (p)
+		/* As then: programs send texts without their end, and rely on what lies behind. */
 		memset(p, 0, size);
+	else if (size)
+		ripc__compat_failed(0, rc, COMPAT_BUF_ALLOC, "%zu bytes: %s", size,
+				    ripc__compat_cause(rc).text);
+	else
+		errno = EINVAL;
 	return p;
 }
 
@@ -217,7 +222,8 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 	}
 	pthread_mutex_unlock(&lock);
 	if (!p)
-		errno = error;
+		ripc__compat_failed(0, -error, COMPAT_BUF_REALLOC, "to %zu bytes: %s", size,
+				    m ? ripc_strerror(-error) : "no buffer of ripc_buf_alloc()");
 	return p;
 }
 
@@ -352,6 +358,15 @@ static int window_set(struct ripc_service *s, unsigned service, void *base, size
 	return rc;
 }
 
+static uint8_t window_failed(int rc, size_t size)
+{
+	/* These two are found here: what ripc_detail() says is of an earlier call. */
+	return ripc__compat_failed(1, rc, COMPAT_REG_RECV_WINDOW, "%zu bytes: %s", size,
+				   rc == -EBUSY    ? "it is a return buffer"
+				   : rc == -EINVAL ? "it is no memory, or overlaps a buffer"
+						   : ripc__compat_cause(rc).text);
+}
+
 static uint8_t window_for(struct ripc_service *s, unsigned service, void *base, size_t size)
 {
 	void *own = NULL;
@@ -364,14 +379,14 @@ static uint8_t window_for(struct ripc_service *s, unsigned service, void *base, 
 	pthread_mutex_unlock(&lock);
 	if (rc)
 		ripc_compat_buf_free(own);
-	return rc ? ripc__compat_fail(rc, 1) : 0;
+	return rc ? window_failed(rc, size) : 0;
 }
 
 uint8_t ripc_compat_reg_recv_window(void *base, size_t size)
 {
 	int rc = ripc__compat_open();
 
-	return rc < 0 ? ripc__compat_fail(rc, 1) : window_for(NULL, 0, base, size);
+	return rc < 0 ? window_failed(rc, size) : window_for(NULL, 0, base, size);
 }
 
 uint8_t ripc_compat_reg_recv_window_for_service(void *base, size_t size, uint16_t service_id)

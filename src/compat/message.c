@@ -2,6 +2,7 @@
 /* Sending and receiving as in 2012. */
 #include "compat/lengths.h"
 #include "compat/memory.h"
+#include "compat/report.h"
 #include "compat/services.h"
 #include "ripc_compat.h"
 
@@ -115,20 +116,30 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 			    struct compat_lengths length, unsigned num_items, void **return_bufs,
 			    struct compat_lengths return_buf_lengths, unsigned num_return_bufs)
 {
+	enum compat_call call = is_long ? COMPAT_SEND_LONG : COMPAT_SEND_SHORT;
 	struct letter l;
 	int rc;
 
-	l.src = ripc__compat_service(src);
+	l.src = ripc__compat_sender(src);
 	if (!l.src)
-		return 1;
+		return ripc__compat_failed(1, -errno, call, "service %u is not registered here", src);
 	l.dest = dest;
 	rc = letter_fill(&l, buf, length, num_items);
 	if (!rc && !dest)
 		rc = -EINVAL;
 	if (!rc && !is_long && l.bytes > RECV_BUF_SIZE)
-		rc = -EMSGSIZE;
+		return ripc__compat_failed(
+			1, -EMSGSIZE, call,
+			"%zu bytes from service %u to %u, at most %d fit a short "
+			"message; it was not sent",
+			l.bytes, src, dest, RECV_BUF_SIZE);
 	if (rc)
-		return ripc__compat_fail(rc, 1);
+		return ripc__compat_failed(1, rc, call,
+					   "from service %u to %u, %u items: %s; it was not sent",
+					   src, dest, num_items,
+					   rc == -EMSGSIZE ? "one is longer than 4294967295 bytes"
+							   : "a message has 1 to 64, and its "
+							     "destination is not 0");
 	memset(&l.options, 0, sizeof(l.options));
 	if (return_bufs && compat_lengths_given(&return_buf_lengths))
 		l.options.nreturns = ripc__compat_offer(return_bufs, &return_buf_lengths,
@@ -143,8 +154,11 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 		rc = deliver(&l, is_long);
 	}
 	if (rc) {
+		struct compat_cause cause = ripc__compat_cause(rc);
+
 		ripc__compat_offer_undo(l.returns, l.options.nreturns);
-		return ripc__compat_fail(rc, 1);
+		return ripc__compat_failed(1, rc, call, "from service %u to %u: %s", src, dest,
+					   cause.text);
 	}
 	/* Nobody was offered anything. */
 	if (l.options.nreturns && !is_long && ripc__compat_is_multicast(dest, false))
@@ -321,18 +335,20 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 			    void ***long_items, ripc_2012_sizes long_item_sizes,
 			    uint16_t *num_long_items)
 {
-	struct ripc_service *s = ripc__compat_service(service_id);
+	struct ripc_service *s = ripc__compat_receiver(service_id);
 	struct arrays shorts = {0}, longs = {0};
 	struct ripc_message *m;
 	int rc;
 
 	if (!s)
-		return 255;
+		return ripc__compat_failed(255, -errno, COMPAT_RECEIVE,
+					   "service %u is not registered here", service_id);
 	do {
 		rc = ripc_receive(s, &m, -1);
 	} while (rc == -ETIMEDOUT || rc == -EAGAIN);
 	if (rc)
-		return ripc__compat_fail(rc, 255);
+		return ripc__compat_failed(255, rc, COMPAT_RECEIVE, "service %u: %s", service_id,
+					   ripc__compat_cause(rc).text);
 	if (m->source <= UINT16_MAX)
 		ripc__compat_heard((unsigned)m->source);
 	if (from_service_id)
@@ -353,5 +369,7 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 	}
 	give(&shorts, short_items, short_item_sizes.sizes, num_short_items);
 	give(&longs, long_items, long_item_sizes.sizes, num_long_items);
-	return rc ? ripc__compat_fail(rc, 1) : 0;
+	return rc ? ripc__compat_failed(1, rc, COMPAT_RECEIVE, "a message to service %u is lost: %s",
+					service_id, ripc_strerror(rc))
+		  : 0;
 }

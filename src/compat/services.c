@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "compat/services.h"
 
+#include "compat/report.h"
 #include "ripc_compat.h"
 
 #include <errno.h>
@@ -8,8 +9,11 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #define IDS 65536
+/* How often an id that another process holds is asked for. */
+#define TAKEN_RETRY_MS 1000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool opened;
@@ -17,6 +21,10 @@ static _Atomic(struct ripc_service *) services[IDS];
 /* Who spoke first: nobody yet, we, or they. */
 static _Atomic(uint8_t) first[IDS];
 enum { NOBODY, WE, THEY };
+/* Which ids the program has registered while another process held them. */
+static _Atomic(bool) taken[IDS];
+/* Sends for these. Under the lock; stays as it is once it is there. */
+static struct ripc_service *nameless;
 /* Which ids are known to be multicast ids. */
 static _Atomic(bool) groups[IDS];
 
@@ -54,7 +62,8 @@ uint8_t ripc_compat_init(void)
 {
 	int rc = ripc__compat_open();
 
-	return rc < 0 ? ripc__compat_fail(rc, 255) : (uint8_t)rc;
+	return rc < 0 ? ripc__compat_failed(255, rc, COMPAT_INIT, "%s", ripc__compat_cause(rc).text)
+		      : (uint8_t)rc;
 }
 
 uint8_t ripc_compat_ripc_init(void)
@@ -77,11 +86,27 @@ static int register_id(unsigned id)
 	return rc;
 }
 
+static uint8_t register_failed(int rc, enum compat_call call, int id)
+{
+	return ripc__compat_failed(0, rc, call, "service %d: %s", id,
+				   id <= 0 || id >= IDS ? "ids are from 1 to 65535"
+							: ripc__compat_cause(rc).text);
+}
+
 uint8_t ripc_compat_register_service_id(int service_id)
 {
-	int rc = register_id((unsigned)service_id);
+	unsigned id = (unsigned)service_id;
+	int rc = register_id(id);
 
-	return rc ? ripc__compat_fail(rc, 0) : 1;
+	if (!rc)
+		return 1;
+	if (rc != -EADDRINUSE)
+		return register_failed(rc, COMPAT_REGISTER, service_id);
+	/* If it is held here, it serves as it is. */
+	if (!ripc__compat_service(id) && !atomic_exchange(&taken[id], true))
+		ripc__compat_print(COMPAT_REGISTER, "%s; ripc_receive() waits until it is free",
+				   ripc__compat_cause(rc).text);
+	return ripc__compat_fail(rc, 0);
 }
 
 uint16_t ripc_compat_register_random_service_id(void)
@@ -102,8 +127,7 @@ uint16_t ripc_compat_register_random_service_id(void)
 		if (!rc)
 			return id;
 	}
-	errno = -rc;
-	return 0;
+	return ripc__compat_failed(0, rc, COMPAT_REGISTER_RANDOM, "%s", ripc__compat_cause(rc).text);
 }
 
 static int register_multicast(unsigned id)
@@ -133,7 +157,12 @@ uint8_t ripc_compat_register_multicast_service_id(int service_id)
 {
 	int rc = register_multicast((unsigned)service_id);
 
-	return rc ? ripc__compat_fail(rc, 0) : 1;
+	if (!rc)
+		return 1;
+	/* As with other ids. */
+	if (rc == -EADDRINUSE)
+		return ripc__compat_fail(rc, 0);
+	return register_failed(rc, COMPAT_REGISTER_MULTICAST, service_id);
 }
 
 bool ripc__compat_is_multicast(unsigned id, bool found)
@@ -149,6 +178,43 @@ struct ripc_service *ripc__compat_service(unsigned id)
 
 	if (!s)
 		errno = EINVAL;
+	return s;
+}
+
+struct ripc_service *ripc__compat_receiver(unsigned id)
+{
+	const struct timespec pause = {.tv_sec = TAKEN_RETRY_MS / 1000,
+				       .tv_nsec = TAKEN_RETRY_MS % 1000 * 1000000l};
+	struct ripc_service *s;
+
+	/* Of several threads one registers it, and the others find it. */
+	while (!(s = ripc__compat_service(id)) && id < IDS && atomic_load(&taken[id])) {
+		int rc = register_id(id);
+
+		if (rc && rc != -EADDRINUSE) {
+			errno = -rc;
+			return NULL;
+		}
+		if (rc && !ripc__compat_service(id))
+			nanosleep(&pause, NULL);
+	}
+	return s;
+}
+
+struct ripc_service *ripc__compat_sender(unsigned id)
+{
+	struct ripc_service *s = ripc__compat_service(id);
+	int rc = 0;
+
+	if (s || id >= IDS || !atomic_load(&taken[id]))
+		return s;
+	pthread_mutex_lock(&lock);
+	if (!nameless)
+		rc = ripc_register(NULL, RIPC_ANY_ID, 0, &nameless);
+	s = nameless;
+	pthread_mutex_unlock(&lock);
+	if (rc)
+		errno = -rc;
 	return s;
 }
 

@@ -17,6 +17,20 @@ uint8_t ripc__compat_fail(int rc, uint8_t answer);
 /* The service registered here under this id, or NULL with errno set to EINVAL. */
 struct ripc_service *ripc__compat_service(unsigned id);
 
+/*
+ * An id that another process holds. The library of 2012 asked nobody: both processes held the id,
+ * and each peer sent to one of them. A program that does not look at what
+ * ripc_register_service_id() returns goes on, so it is served as far as one holder at a time
+ * allows. Its ripc_receive() waits until the id is free and then takes it. What it sends meanwhile
+ * comes from no id of 16 bits.
+ */
+
+/* The service to receive at. Waits while another process holds the id. NULL: errno is set. */
+struct ripc_service *ripc__compat_receiver(unsigned id);
+
+/* The service to send from. NULL: errno is set. */
+struct ripc_service *ripc__compat_sender(unsigned id);
+
 /* The group that a multicast id stands for: apart from those that newer programs choose. */
 static inline uint64_t ripc__compat_group(unsigned id)
 {

@@ -3,8 +3,42 @@
 #include "compat.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/* What comes to standard error meanwhile. */
+struct capture {
+	FILE *file;
+	int before;
+	char text[4096];
+};
+
+static void capture_begin(struct capture *c)
+{
+	fflush(stderr);
+	c->before = dup(STDERR_FILENO);
+	c->file = tmpfile();
+	ck_assert(c->before >= 0 && c->file);
+	ck_assert_int_eq(dup2(fileno(c->file), STDERR_FILENO), STDERR_FILENO);
+}
+
+/* Return: how many lines there were. */
+static unsigned capture_end(struct capture *c)
+{
+	ssize_t n = pread(fileno(c->file), c->text, sizeof(c->text) - 1, 0);
+	unsigned lines = 0;
+
+	ck_assert(n >= 0);
+	c->text[n] = 0;
+	ck_assert_int_eq(dup2(c->before, STDERR_FILENO), STDERR_FILENO);
+	close(c->before);
+	fclose(c->file);
+	for (const char *p = c->text; *p; p++)
+		lines += *p == '\n';
+	return lines;
+}
 
 START_TEST(init__first_and_again)
 {
@@ -40,6 +74,120 @@ START_TEST(register_service_id__taken)
 {
 	ck_assert_uint_eq(ripc_compat_register_service_id(alice), 0);
 	ck_assert_int_eq(errno, EADDRINUSE);
+}
+END_TEST
+
+struct waiting {
+	uint16_t id;
+	struct got got;
+};
+
+static void *wait_for_message(void *arg)
+{
+	struct waiting *w = arg;
+
+	w->got = receive(w->id);
+	return NULL;
+}
+
+/*
+ * Programs of 2012 do not look whether they got the id. They are told so, and wait for messages
+ * until they do get it, where they died of a message that was none.
+ */
+START_TEST(register_service_id__held_by_another_process)
+{
+	struct waiting w[2] = {{.id = 8080}, {.id = 8080}};
+	struct capture c;
+	struct ripc *other;
+	struct ripc_service *s;
+	struct got g;
+	pthread_t thread[2];
+	unsigned lines;
+
+	ck_assert_int_eq(ripc_open(&other, NULL), 0);
+	ck_assert_int_eq(ripc_register(other, 8080, 0, &s), 0);
+	capture_begin(&c);
+	ck_assert_uint_eq(ripc_compat_register_service_id(8080), 0);
+	ck_assert_int_eq(errno, EADDRINUSE);
+	ck_assert_uint_eq(ripc_compat_register_service_id(8080), 0);
+	/* One of our own is none of another process. */
+	ck_assert_uint_eq(ripc_compat_register_service_id(alice), 0);
+	lines = capture_end(&c);
+	ck_assert_msg(lines == 1, "%u lines: %s", lines, c.text);
+	ck_assert_msg(strstr(c.text, "ripc_register_service_id(): ") && strstr(c.text, "8080"),
+		      "%s", c.text);
+
+	/* It may send meanwhile. */
+	ck_assert_uint_eq(send_one(0, 8080, bob, "from nowhere", 12), 0);
+	g = receive(bob);
+	ck_assert_uint_eq(g.from, 0);
+	ck_assert_str_eq(g.shorts[0], "from nowhere");
+	ripc_compat_buf_free(g.shorts[0]);
+	free_arrays(&g);
+
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, wait_for_message, &w[i]), 0);
+	ck_assert_int_eq(ripc_close(other), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_uint_eq(send_one(0, alice, 8080, "at last", 7), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+		ck_assert_uint_eq(w[i].got.from, alice);
+		ck_assert_str_eq(w[i].got.shorts[0], "at last");
+		ripc_compat_buf_free(w[i].got.shorts[0]);
+		free_arrays(&w[i].got);
+	}
+	/* Now it is ours. */
+	ck_assert_uint_eq(send_one(0, 8080, bob, "from 8080", 9), 0);
+	g = receive(bob);
+	ck_assert_uint_eq(g.from, 8080);
+	ripc_compat_buf_free(g.shorts[0]);
+	free_arrays(&g);
+}
+END_TEST
+
+/*
+ * A program that does not look at what a send returns is told once why nothing arrives, however
+ * often it sends.
+ */
+START_TEST(send_short__too_long_is_reported)
+{
+	static char data[RECV_BUF_SIZE + 1];
+	struct capture c;
+	unsigned lines;
+
+	capture_begin(&c);
+	for (int i = 0; i < 100; i++)
+		ck_assert_uint_eq(send_one(0, alice, bob, data, sizeof(data)), 1);
+	lines = capture_end(&c);
+	ck_assert_int_eq(errno, EMSGSIZE);
+	ck_assert_msg(lines == 1, "%u lines: %s", lines, c.text);
+	ck_assert_msg(strstr(c.text, "ripc_send_short(): 2001 bytes ") && strstr(c.text, "2000"),
+		      "%s", c.text);
+	/* Another fault is another line. */
+	capture_begin(&c);
+	ck_assert_uint_eq(send_one(0, 3, bob, data, 1), 1);
+	ck_assert_uint_eq(send_one(1, 3, bob, data, 1), 1);
+	ck_assert_uint_eq(ripc_compat_receive(3, NULL, NULL, NULL, NULL, NULL, NULL, NULL), 255);
+	lines = capture_end(&c);
+	ck_assert_msg(lines == 3, "%u lines: %s", lines, c.text);
+}
+END_TEST
+
+/* What a program may well ask for prints nothing. */
+START_TEST(no_failure__is_not_reported)
+{
+	struct capture c;
+	unsigned lines;
+
+	capture_begin(&c);
+	ck_assert_ptr_null(ripc_compat_buf_alloc(0));
+	ck_assert_uint_eq(ripc_compat_buf_unregister(&c), 0);
+	ck_assert_uint_eq(ripc_compat_register_service_id(bob), 0);
+	ck_assert_uint_eq(send_one(0, alice, bob, "x", 1), 0);
+	ck_assert_uint_eq(ripc_compat_receive(bob, NULL, NULL, NULL, NULL, NULL, NULL, NULL), 0);
+	lines = capture_end(&c);
+	ck_assert_msg(!lines, "%s", c.text);
 }
 END_TEST
 
@@ -191,7 +339,10 @@ START_TEST(send_short__marked)
 }
 END_TEST
 
-/* One release took lengths as uint32_t *, another as size_t *. The second length was 0 when they were mixed up. */
+/*
+ * One release took lengths as uint32_t *, another as size_t *. The second length was 0 when they
+ * were mixed up.
+ */
 START_TEST(send__lengths_of_either_type)
 {
 	int number = 17;
@@ -408,11 +559,14 @@ int main(void)
 	suite_add_tcase(suite, open);
 	tcase_add_checked_fixture(run, setup, NULL);
 	tcase_add_test(run, register_service_id__taken);
+	tcase_add_test(run, register_service_id__held_by_another_process);
 	tcase_add_test(run, register_service_id__limits);
 	tcase_add_test(run, register_multicast_service_id__reaches_all);
 	tcase_add_test(run, send_short__one_buffer_for_all_items);
 	tcase_add_test(run, send_short__zeros_to_the_end);
 	tcase_add_test(run, send_short__as_large_as_then);
+	tcase_add_test(run, send_short__too_long_is_reported);
+	tcase_add_test(run, no_failure__is_not_reported);
 	tcase_add_test(run, send_short__marked);
 	tcase_add_test(run, send__lengths_of_either_type);
 	tcase_add_test(run, send__length_of_more_than_32_bits);

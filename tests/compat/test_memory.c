@@ -19,7 +19,10 @@ START_TEST(buf_alloc__is_writable_and_freed)
 }
 END_TEST
 
-/* A program without return buffers asks for 0 bytes, and writes into arrays of 0 entries if it gets any. */
+/*
+ * A program without return buffers asks for 0 bytes, and writes into arrays of 0 entries if it gets
+ * any.
+ */
 START_TEST(buf_alloc__of_no_bytes)
 {
 	errno = 0;

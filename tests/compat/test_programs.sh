@@ -90,6 +90,22 @@ programs_over() {
 		expect "$1: long ones" 0 60 "$work/wide_client" $id 50 $items 1
 		has "$1: its report" "$out" "^Exchanged 50 items"
 	done
+	first_holder=$pid
+	# Another server of the same id, which never looks whether it got it: it is told so, and
+	# takes over when the first is gone.
+	start second "$work/wide_server" $id
+	ready second "Starting loop"
+	ready second.err "^libripc-compat: ripc_register_service_id(): .*$id"
+	expect "$1: one server of two" 0 60 "$work/wide_client" $id 100 2
+	kill -9 "$first_holder"
+	gone "$first_holder" 60
+	expect "$1: the other one, when the first has gone" 0 60 "$work/wide_client" $id 100 2
+	has "$1: its report" "$out" "^Exchanged 100 items"
+	if [ "$(wc -l <"$work/second.err")" -le 2 ]; then
+		ok "$1: the server prints little"
+	else
+		bad "$1: the server prints little" "$work/second.err"
+	fi
 	kill -9 "$pid"
 	gone "$pid" 60
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Ping-pong with lengths of type size_t, as one release of 2012 took them: wide_client [SERVICE [ROUNDS [ITEMS [LONG]]]] */
+/*
+ * Ping-pong with lengths of type size_t, as one release of 2012 took them: wide_client [SERVICE
+ * [ROUNDS [ITEMS [LONG]]]]
+ */
 #include "../src/ripc.h"
 #include "common.h"
 #include "config.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Returns messages, with lengths of type size_t, as one release of 2012 took them: wide_server [SERVICE] */
+/*
+ * Returns messages, with lengths of type size_t, as one release of 2012 took them: wide_server
+ * [SERVICE]
+ */
 #include "../src/ripc.h"
 #include "common.h"
 #include "config.h"
