@@ -7,6 +7,7 @@
 #include "core/rendezvous.h"
 #include "core/request.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -15,6 +16,7 @@
 
 #define RANDOM_TRIES  8
 #define RIVALS_LOGGED 16  /* of one service */
+#define ASK_MS        500 /* how long the holder of an id on this host may take to say who it is */
 #define LET_GO_MS     100 /* how long a closing service waits for peers to let go of its memory */
 
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
@@ -263,6 +265,25 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, struct ripc_ser
 	return 0;
 }
 
+/*
+ * The id is held. If its holder is a process of this host it is asked who it is, for ripc_detail().
+ * The lock is free meanwhile.
+ */
+static void RIPC__NO_ANALYSIS name_holder(struct ripc *ctx, uint64_t id)
+{
+	int fd = ctx->hooks.now ? -1 : ripc__resolver_ask_holder(ctx->resolver, id);
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	if (fd < 0)
+		return;
+	ctx->waiting++;
+	ripc__unlock(ctx);
+	poll(&pfd, 1, ASK_MS);
+	ripc__lock(ctx);
+	ctx->waiting--;
+	ripc__resolver_holder_answer(ctx->resolver, fd, id);
+}
+
 int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
 {
 	bool any = id == RIPC_ANY_ID;
@@ -291,6 +312,8 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
 		if (rc != -EADDRINUSE || !any || tries >= RANDOM_TRIES)
 			break;
 	}
+	if (rc == -EADDRINUSE && !ripc__service_find(ctx, id))
+		name_holder(ctx, id);
 	ripc__unlock(ctx);
 	return rc;
 }

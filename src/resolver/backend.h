@@ -46,12 +46,21 @@ struct ripc__backend_ops {
 	void (*drop)(struct ripc__backend *b, uint64_t service);
 
 	/*
-	 * After -EADDRINUSE of hold(): who it is, as far as it can be learned within half a second;
-	 * *record is zeroed if it does not say, or with keys if it does not prove to have one. NULL:
+	 * After -EADDRINUSE of hold(): the user who has the name. Return: whether it is known. NULL:
 	 * never asked.
 	 */
-	void (*holder)(struct ripc__backend *b, uint64_t service, struct ripc__record *record,
-		       struct ripc__holder *who);
+	bool (*owner)(struct ripc__backend *b, uint64_t service, struct ripc__holder *who);
+	/*
+	 * Asks the process that has the name who it is. Return: a descriptor that is readable when the
+	 * answer has come, for answer(); or a negative errno: nobody has it.
+	 */
+	int (*ask)(struct ripc__backend *b, uint64_t service);
+	/*
+	 * Takes the answer, if it has come, and closes the descriptor. *record is zeroed if there is
+	 * none, or if with keys it does not prove to have one.
+	 */
+	void (*answer)(struct ripc__backend *b, int fd, uint64_t service,
+		       struct ripc__record *record, struct ripc__holder *who);
 
 	/* Sends to all who may hold @service, or to one. The datagram may be lost, and says so to nobody. */
 	void (*send)(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,

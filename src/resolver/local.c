@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +28,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-/* How long the holder of an id is given to say who it is, for an error message. */
-#define ASK_MS 500
 
 static const char ctx_prefix[] = "ripc/ctx/", svc_prefix[] = "ripc/svc/", fwd_prefix[] = "ripc/fwd/";
 
@@ -230,37 +226,27 @@ static void local_pass_on(struct ripc__backend *b, const struct ripc__sender *fr
 	close(fd);
 }
 
-/*
- * Who holds a service on this host? Asks it and takes its reply with the credentials the kernel adds,
- * or the owner of its socket. Only when a registration fails: waits ASK_MS at most.
- */
-static void local_holder(struct ripc__backend *b, uint64_t service, struct ripc__record *record,
-			 struct ripc__holder *who)
+static bool local_owner(struct ripc__backend *b, uint64_t service, struct ripc__holder *who)
 {
-	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REQUEST, .service = service, .nonce = 1};
-	union {
-		char bytes[CMSG_SPACE(sizeof(struct ucred))];
-		struct cmsghdr align;
-	} control;
+	struct sockaddr_un sun;
+	socklen_t len = service_address(&sun, service);
+
+	*who = (struct ripc__holder){0};
+	who->uid_known = !ripc__socket_owner(&sun, len, &who->uid);
+	return who->uid_known;
+}
+
+static int local_ask(struct ripc__backend *b, uint64_t service)
+{
+	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REQUEST, .service = service};
 	struct ripc__auth *auth = ((struct local *)b)->auth;
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX], plain[RIPC__RESOLVER_MSG_MAX];
-	const uint8_t *data = buf;
-	struct iovec iov = {buf, sizeof(buf)};
-	struct msghdr hdr = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
 	struct sockaddr_un sun, me;
 	socklen_t len = service_address(&sun, service), melen;
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, n;
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
-	const char *why;
 
-	memset(record, 0, sizeof(*record));
-	*who = (struct ripc__holder){0};
-	who->uid_known = !ripc__socket_owner(&sun, len, &who->uid);
 	if (fd < 0)
-		return;
+		return -errno;
 	/* An instance id of its own, so that the holder sees a stranger with a well-formed address. */
 	msg.nonce = ripc__clock_ns() | 1;
 	memcpy(msg.record.instance, &msg.nonce, 8);
@@ -272,27 +258,51 @@ static void local_holder(struct ripc__backend *b, uint64_t service, struct ripc_
 		n = ripc__auth_seal(auth, plain, (size_t)n, buf, sizeof(buf));
 	if (n > 0 && !bind(fd, (struct sockaddr *)&me, melen) &&
 	    !setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) &&
-	    sendto(fd, buf, (size_t)n, 0, (struct sockaddr *)&sun, len) == n &&
-	    poll(&pfd, 1, ASK_MS) == 1) {
-		n = (int)recvmsg(fd, &hdr, 0);
-		if (auth && n > 0)
-			n = ripc__auth_unseal(auth, buf, (size_t)n, &data, &why);
-		if (n > 0 && !ripc__resolver_msg_decode(&msg, data, (size_t)n, &why) &&
-		    msg.kind == RIPC__RESOLVE_REPLY && msg.service == service) {
-			*record = msg.record;
-			for (struct cmsghdr *c = CMSG_FIRSTHDR(&hdr); c; c = CMSG_NXTHDR(&hdr, c)) {
-				struct ucred cred;
-
-				if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
-					continue;
-				memcpy(&cred, CMSG_DATA(c), sizeof(cred));
-				who->pid = cred.pid;
-				who->uid = cred.uid;
-				who->uid_known = true;
-			}
-		}
-	}
+	    sendto(fd, buf, (size_t)n, 0, (struct sockaddr *)&sun, len) == n)
+		return fd;
 	close(fd);
+	return -ECONNREFUSED;
+}
+
+/* The credentials are those that the kernel adds. */
+static void local_answer(struct ripc__backend *b, int fd, uint64_t service,
+			 struct ripc__record *record, struct ripc__holder *who)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+		struct cmsghdr align;
+	} control;
+	struct ripc__auth *auth = ((struct local *)b)->auth;
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	const uint8_t *data = buf;
+	struct iovec iov = {buf, sizeof(buf)};
+	struct msghdr hdr = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	struct ripc__resolver_msg msg;
+	const char *why;
+	int n = (int)recvmsg(fd, &hdr, 0);
+
+	memset(record, 0, sizeof(*record));
+	local_owner(b, service, who);
+	close(fd);
+	if (auth && n > 0)
+		n = ripc__auth_unseal(auth, buf, (size_t)n, &data, &why);
+	if (n <= 0 || ripc__resolver_msg_decode(&msg, data, (size_t)n, &why) ||
+	    msg.kind != RIPC__RESOLVE_REPLY || msg.service != service)
+		return;
+	*record = msg.record;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&hdr); c; c = CMSG_NXTHDR(&hdr, c)) {
+		struct ucred cred;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
+			continue;
+		memcpy(&cred, CMSG_DATA(c), sizeof(cred));
+		who->pid = cred.pid;
+		who->uid = cred.uid;
+		who->uid_known = true;
+	}
 }
 
 static int local_hold(struct ripc__backend *b, uint64_t service)
@@ -410,7 +420,9 @@ const struct ripc__backend_ops ripc__backend_local = {
 	.close = local_close,
 	.hold = local_hold,
 	.drop = local_drop,
-	.holder = local_holder,
+	.owner = local_owner,
+	.ask = local_ask,
+	.answer = local_answer,
 	.send = local_send,
 	.recv = local_recv,
 	.pass_on = local_pass_on,

@@ -261,33 +261,57 @@ static bool must_probe(struct ripc__resolver *r)
 	return !r->local;
 }
 
+static bool other_user(const struct ripc__holder *who)
+{
+	return who->uid_known && who->uid != geteuid();
+}
+
 /*
- * The kernel of this host has the name for somebody. With keys another user is believed only if it
- * proves to have one: anybody can bind a name. Without its name here the service is found by way of
- * the other back ends, if there are any. Return: -EADDRINUSE, explained, or 0.
+ * The kernel of this host has the name for somebody. With keys another user is not believed: anybody
+ * can bind a name. The service is then probed for and found by way of the other back ends, if there
+ * are any; one who has the key answers the probe. Return: -EADDRINUSE, explained, or 0.
  */
 static int refuse(struct ripc__resolver *r, unsigned backend, uint64_t service)
 {
 	struct ripc__backend *b = r->backends[backend];
-	static const uint8_t nobody[16];
 	struct ripc__record record = {0};
 	struct ripc__holder who = {0};
 	char text[256];
-	bool believed;
 
-	if (b->ops->holder)
-		b->ops->holder(b, service, &record, &who);
+	if (b->ops->owner)
+		b->ops->owner(b, service, &who);
 	ripc__report_holder(r, service, &record, &who, text, sizeof(text));
-	believed = !r->auth || memcmp(record.instance, nobody, 16) || !who.uid_known ||
-		   who.uid == geteuid();
-	if (believed || r->nbackends == 1)
-		return ripc__fail(-EADDRINUSE, "%s%s", text,
-				  believed ? "" : ", which does not prove to have the key");
-	ripc__log(
-		RIPC_LOG_WARN,
-		"%s, which does not prove to have the key; it is registered without its name in %s",
-		text, b->ops->name);
+	if (!r->auth || !other_user(&who) || r->nbackends == 1)
+		return ripc__fail(-EADDRINUSE, "%s", text);
+	ripc__log(RIPC_LOG_WARN, "%s, another user: it is registered without its name in %s", text,
+		  b->ops->name);
 	return 0;
+}
+
+int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service)
+{
+	for (unsigned i = 0; i < r->nbackends; i++)
+		if (r->backends[i]->ops->ask)
+			return r->backends[i]->ops->ask(r->backends[i], service);
+	return -ENOENT;
+}
+
+int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t service)
+{
+	static const uint8_t nobody[16];
+	struct ripc__record record;
+	struct ripc__holder who;
+	char text[256];
+	unsigned i = 0;
+
+	while (!r->backends[i]->ops->ask)
+		i++;
+	r->backends[i]->ops->answer(r->backends[i], fd, service, &record, &who);
+	ripc__report_holder(r, service, &record, &who, text, sizeof(text));
+	return ripc__fail(-EADDRINUSE, "%s%s", text,
+			  r->auth && other_user(&who) && !memcmp(record.instance, nobody, 16)
+				  ? ", which does not prove to have the key"
+				  : "");
 }
 
 /* Back ends that keep records elsewhere (ZooKeeper) get one that was not announced. */

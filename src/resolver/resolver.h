@@ -61,7 +61,17 @@ void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__recor
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 
 /*
- * The same for an id drawn at random, which nobody else is expected to hold: REGISTERED follows at
+ * After -EADDRINUSE: asks the process of this host that has the service who it is. Waiting for the
+ * answer is the caller's: the descriptor is readable when it has come. Return: the descriptor, to be
+ * passed to ripc__resolver_holder_answer(), or a negative errno: no process of this host has it.
+ */
+int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service);
+
+/* Explains by the answer, if it has come, who holds the service. Closes fd. Return: -EADDRINUSE. */
+int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t service);
+
+/*
+ * As ripc__resolver_register(), for an id drawn at random, which nobody else is expected to hold: REGISTERED follows at
  * once, and the network is neither asked nor notified. A holder that is heard of later is a CONFLICT.
  */
 int ripc__resolver_register_random(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);

@@ -148,3 +148,9 @@ check_PROGRAMS += tests/core/test_host
 tests_core_test_host_SOURCES = tests/core/test_host.c
 tests_core_test_host_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_host_LDADD = $(CORE_LIBS)
+
+check_PROGRAMS += tests/core/test_register
+tests_core_test_register_SOURCES = tests/core/test_register.c
+tests_core_test_register_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_register_LDADD = $(TEST_LIBS)
+tests_core_test_register_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=poll

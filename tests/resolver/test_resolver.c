@@ -207,6 +207,17 @@ static void kill_process(pid_t pid)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
+/* Asks the holder who it is, and waits for that at most @ms. */
+static void ask_holder(struct ctx *c, int ms)
+{
+	int fd = ripc__resolver_ask_holder(c->r, service);
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(poll(&pfd, 1, ms), ms > 0);
+	ck_assert_int_eq(ripc__resolver_holder_answer(c->r, fd, service), -EADDRINUSE);
+}
+
 START_TEST(register__held_on_this_host_names_the_holder)
 {
 	pid_t pid = holder_process("");
@@ -215,6 +226,8 @@ START_TEST(register__held_on_this_host_names_the_holder)
 
 	open_ctx(&c, "");
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
+	check_contains(ripc_detail(), "another process of this host");
+	ask_holder(&c, 60000);
 	snprintf(text, sizeof(text), "service %llu is held by instance ", (unsigned long long)service);
 	check_contains(ripc_detail(), text);
 	snprintf(text, sizeof(text), "on test5 somewhere, pid %d", (int)pid);
@@ -235,6 +248,10 @@ START_TEST(register__held_by_one_that_does_not_answer)
 	hold(&c[0], service);
 	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, ripc__clock_ns()), -EADDRINUSE);
 	check_contains(ripc_detail(), "another process of this host");
+	/* Registering did not wait for it. */
+	ask_holder(&c[1], 0);
+	check_contains(ripc_detail(), "another process of this host");
+	ck_assert_int_eq(ripc__resolver_ask_holder(c[0].r, service + 1), -ECONNREFUSED);
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
 }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Registration where the kernel of this host already has the name: what the call does while it waits. */
+#define _GNU_SOURCE
+#include "harness.h"
+#include "ripc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static struct ripc *ctx;
+static unsigned polls;
+
+static void *other_thread(void *arg)
+{
+	struct ripc_stats stats;
+
+	ck_assert_int_eq(ripc_stats(ctx, &stats), 0);
+	return NULL;
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+
+/* The call waits for the holder here: another thread is in the same context meanwhile, and leaves it. */
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	pthread_t thread;
+
+	(void)fds;
+	(void)n;
+	ck_assert_int_le(timeout_ms, 500);
+	polls++;
+	ck_assert_int_eq(pthread_create(&thread, NULL, other_thread, NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	return 0;
+}
+
+START_TEST(register__holds_no_lock_while_it_asks_the_holder)
+{
+	uint64_t id = test_ids();
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int len = snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "ripc/svc/%016llx",
+			   (unsigned long long)id);
+	struct ripc_service *s;
+
+	/* A holder that never answers. */
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)),
+			 0);
+	ck_assert_int_eq(ripc_open(&ctx, "resolver=local interfaces=lo"), 0);
+	ck_assert_int_eq(ripc_register(ctx, id, 0, &s), -EADDRINUSE);
+	ck_assert_uint_eq(polls, 1);
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "held by another process of this host"));
+	close(fd);
+	ck_assert_int_eq(ripc_register(ctx, id, 0, &s), 0);
+	/* Of a service of its own nobody needs to be asked. */
+	ck_assert_int_eq(ripc_register(ctx, id, 0, &s), -EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(ripc_detail(), "this context itself"));
+	ck_assert_uint_eq(polls, 1);
+	ck_assert_int_eq(ripc_close(ctx), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/register");
+	TCase *tc = tcase_create("register");
+
+	tcase_add_test(tc, register__holds_no_lock_while_it_asks_the_holder);
+	suite_add_tcase(suite, tc);
+	return test_main("core/register", suite);
+}
