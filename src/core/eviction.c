@@ -170,7 +170,8 @@ void ripc__evict_lanes(struct ripc *ctx, bool none)
 	if (ctx->plain.known)
 		ripc__plain_forget(ctx);
 	getrlimit(RLIMIT_NOFILE, &limit);
-	want = ripc__descriptor_reserve(limit.rlim_cur) / 4;
+	/* Half the reserve, or all of it: strangers take each descriptor that comes free. */
+	want = ripc__descriptor_reserve(limit.rlim_cur) / (none ? 1 : 2);
 	ripc__list_for_each_safe (n, tmp, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 

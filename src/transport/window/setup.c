@@ -27,7 +27,7 @@
 #define PACKET_ACCEPT   2
 #define PACKET_REJECT   3
 #define PACKET_FIXED    48
-#define DEAF_NS         (100 * RIPC__MS)
+#define DEAF_NS         (20 * RIPC__MS) /* idle lanes give way meanwhile */
 #define ACCEPTS_A_ROUND 64 /* so that connections of others cannot keep a thread here */
 
 static const struct ripc__win_shape shape = {9, 18};

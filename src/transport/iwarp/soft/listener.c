@@ -20,9 +20,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define BACKLOG         128
-#define ACCEPTS_A_ROUND 16  /* connections accepted in one progress() at most */
-#define DEAF_MS         200 /* pause of the listeners when descriptors ran out */
+#define BACKLOG         1024 /* a SYN that is dropped comes again after a second */
+#define ACCEPTS_A_ROUND 16   /* connections accepted in one progress() at most */
+#define DEAF_MS \
+	20 /* pause of the listeners when descriptors ran out: idle lanes give way meanwhile */
+#define DEAF_LOG_MS 1000
 #define LOOK_EVERY_MS \
 	1000              /* between two looks at the addresses, at least: there may be thousands */
 #define RELOOK_MS     200 /* after a look for which descriptors or memory ran out */
@@ -361,6 +363,15 @@ static void deafen(struct soft *t)
 	t->next_timer_ns = 0;
 }
 
+/* Not each time: the pause is short. */
+static void deaf_log(struct soft *t, int err)
+{
+	if (t->deaf_logged_ns && t->now_ns - t->deaf_logged_ns < DEAF_LOG_MS * RIPC__MS)
+		return;
+	t->deaf_logged_ns = t->now_ns;
+	ripc__log(RIPC_LOG_WARN, "iwarp/soft: cannot accept a connection: %s", strerror(err));
+}
+
 void ripc__soft_undeafen(struct soft *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
@@ -404,8 +415,7 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 				ripc__soft_descriptor(t, -errno);
-				ripc__log(RIPC_LOG_WARN, "iwarp/soft: cannot accept a connection: %s",
-					  strerror(errno));
+				deaf_log(t, errno);
 				deafen(t);
 			}
 			return;

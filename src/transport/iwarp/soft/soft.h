@@ -196,6 +196,7 @@ struct soft {
 	int low_status;     /* its status */
 	bool deaf;          /* listeners are not watched: out of descriptors */
 	uint64_t deaf_until_ns;
+	uint64_t deaf_logged_ns; /* when that was logged last */
 	struct ripc__regions regions;
 	unsigned peer_timeout_ms; /* unacknowledged for so long: the peer is gone */
 	struct ripc__slab_pool pool;
