@@ -36,5 +36,9 @@ int main(int argc, char **argv)
 	ripc_message_free(answer);
 	/* Not needed at the end of a process, but polite: others learn at once that the id is free. */
 	ripc_close(NULL);
+	if (fflush(stdout)) {
+		perror("client: standard output");
+		return 1;
+	}
 	return 0;
 }

@@ -217,5 +217,10 @@ int main(int argc, char **argv)
 		printf("%s: %lld bytes in %.3f s, %.1f MB/s\n", target.file, size, took_s,
 		       (double)size / took_s / 1e6);
 	ripc_close(NULL);
+	/* The file is there: only the report of it is missing. */
+	if (fflush(stdout)) {
+		perror("fetch: standard output");
+		err = 1;
+	}
 	return err;
 }

@@ -19,6 +19,14 @@ static int fail(void)
 	return 1;
 }
 
+static int flushed(void)
+{
+	if (!fflush(stdout))
+		return 0;
+	perror("news: standard output");
+	return 1;
+}
+
 static int read_news(struct ripc_service *me, uint64_t group)
 {
 	struct ripc_message *m;
@@ -26,12 +34,14 @@ static int read_news(struct ripc_service *me, uint64_t group)
 	if (ripc_group_join(me, group, 5000))
 		return fail();
 	printf("a reader of group %llu\n", (unsigned long long)group);
-	fflush(stdout);
+	if (flushed())
+		return 1;
 	while (!ripc_receive(me, &m, -1)) {
 		/* What is sent to this service alone is not from the group. */
 		if (m->group == group) {
 			printf("%.*s\n", (int)m->items[0].iov_len, (char *)m->items[0].iov_base);
-			fflush(stdout);
+			if (flushed())
+				return 1;
 		}
 		ripc_message_free(m);
 	}
@@ -48,7 +58,7 @@ static int send_news(struct ripc_service *me, uint64_t group, char *text)
 		return fail();
 	printf("sent to %llu processes, %llu could not be reached\n",
 	       (unsigned long long)stats.members, (unsigned long long)stats.missed);
-	return ripc_close(NULL) ? fail() : 0;
+	return ripc_close(NULL) ? fail() : flushed();
 }
 
 int main(int argc, char **argv)

@@ -106,6 +106,10 @@ static int play(uint64_t id, unsigned long long rounds)
 	if (err)
 		return fail(err, "end");
 	ripc_close(NULL);
+	if (fflush(stdout)) {
+		perror("pingpong: standard output");
+		return 1;
+	}
 	return 0;
 }
 

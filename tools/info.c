@@ -56,10 +56,10 @@ int main(int argc, char **argv)
 			break;
 		case 'V':
 			printf("%s %s\n", tool_name, ripc_version());
-			return TOOL_OK;
+			return tool_finish(TOOL_OK);
 		case 'h':
 			usage(stdout);
-			return TOOL_OK;
+			return tool_finish(TOOL_OK);
 		default:
 			usage(stderr);
 			return TOOL_ERROR;
@@ -92,5 +92,5 @@ int main(int argc, char **argv)
 		rc = TOOL_ERROR;
 	}
 	free(info);
-	return rc;
+	return tool_finish(rc);
 }

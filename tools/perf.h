@@ -53,6 +53,7 @@ struct perf_args {
 	enum perf_protocol baseline;
 	enum perf_wait baseline_wait; /* PERF_POLL or PERF_BLOCK */
 	const char *json;             /* file, "-" for standard output, or NULL */
+	FILE *json_file, *csv_file;   /* open before anything is measured; NULL: not wanted */
 	int pin;                      /* processor, or -1 */
 	uint64_t timeout_ms; /* how long to wait for the server to be there and to answer */
 	uint64_t rate_hz;    /* of the paced test; 0: as fast as it goes */

@@ -79,38 +79,48 @@ static void usage(FILE *to)
 		"  -S, --service ID      the server's service id (%llu)\n"
 		"  -t, --transport NAME  use this transport only\n"
 		"  -w, --wait MODE       adaptive, poll or block (adaptive)\n"
-		"  -p, --pin CPU         run on this processor only\n"
+		"  -p, --pin CPU         run on this processor only, 0 to 1023\n"
 		"  -o, --option K=V      a setting for the library, see ripc(7)\n"
 		"of the tests:\n"
-		"  -s, --size LIST       bytes per message, comma-separated, K, M and G allowed "
-		"(64; bandwidth: 1M)\n"
-		"  -c, --count N         messages per size (by size)\n"
+		"  -s, --size LIST       bytes per message, 0 to 1024G, comma-separated, K, M and "
+		"G "
+		"allowed\n"
+		"                        (64; bandwidth: 1M)\n"
+		"  -c, --count N         messages per size, 1 to 1099511627776 (by size)\n"
 		"  -k, --kind KIND       short, long or auto (auto; bandwidth: long)\n"
-		"  -W, --window N        long messages in flight in the bandwidth test (8)\n"
+		"  -W, --window N        long messages in flight in the bandwidth test, 1 to 256 "
+		"(8)\n"
 		"  -j, --json FILE       write JSON to the file, - for standard output without the "
 		"table\n"
 		"      --baseline P      tcp or udp, with :poll or :block: the same over plain "
 		"sockets\n"
-		"      --rounds N        parts of a measurement, ours and the baseline in turn "
-		"(5)\n"
+		"      --rounds N        parts of a measurement, 1 to 1000, ours and the baseline "
+		"in "
+		"turn (5)\n"
 		"      --returns         offer return buffers with long messages of the latency "
 		"test\n"
 		"      --no-more         send each message of the rate test by itself\n"
 		"      --verify          check every byte that arrives\n"
-		"      --timeout MS      wait so long for the server (10000)\n"
+		"      --timeout MS      wait so long for the server, 1 to 3600000 (10000)\n"
 		"      --stop            stop the server when done\n"
-		"of the paced test, one way at a fixed rate:\n"
-		"      --rate HZ         messages per second; 0: as fast as it goes (1000)\n"
-		"      --burst N         messages that are due at once (1)\n"
-		"      --pause NS        wait after each message\n"
+		"of the paced test, one way at a fixed rate, up to 16777216 messages of 8 bytes or "
+		"more:\n"
+		"      --rate HZ         messages per second, 0 to 10000000, 0: as fast as it goes "
+		"(1000)\n"
+		"      --burst N         messages that are due at once, 1 to 100000 (1)\n"
+		"      --pause NS        wait after each message, 0 to 60000000000 (0)\n"
 		"      --csv FILE        one row per message, - for standard output\n"
-		"of verbs, the paced test over queue pairs of a device alone, by itself:\n"
+		"of verbs, the paced test over queue pairs of a device alone, by itself, up to "
+		"262144 bytes:\n"
 		"      --qp TYPE         rc, uc or ud (rc)\n"
 		"      --op WHAT         send, write or write-imm (send)\n"
 		"      --device NAME     (the first one that will do)\n"
-		"      --depth N         of the receive queue (512)\n"
-		"      --signal N        one of so many sends has a completion (1)\n"
-		"      --inline BYTES    messages up to this are sent inline (0)\n"
+		"      --depth N         of the receive queue, 1 to 16384 (512)\n"
+		"      --signal N        one of so many sends has a completion, 1 to 256 (1)\n"
+		"      --inline BYTES    messages up to this are sent inline, 0 to 65535 (0)\n"
+		"of experiments, made of such tests:\n"
+		"      --experiment NAME  run it; list prints the names\n"
+		"      --out DIRECTORY   write its reports there\n"
 		"  -V, --version         print the version\n"
 		"  -h, --help            print this\n",
 		(unsigned long long)PERF_SERVICE);
@@ -143,7 +153,7 @@ static bool parse_sizes(struct perf_args *args, const char *text)
 		}
 		snprintf(word, sizeof(word), "%.*s", (int)(len < 31 ? len : 31), text);
 		if (len > 31 || !tool_parse_size(word, PERF_SIZE_LIMIT, &args->sizes[args->nsizes])) {
-			tool_complain("--size %s: must be a number of bytes up to 1024G", word);
+			tool_complain("--size %s: must be a number of bytes from 0 to 1024G", word);
 			return false;
 		}
 		args->nsizes++;
@@ -171,16 +181,6 @@ static bool parse_baseline(struct perf_args *args, const char *text)
 	return args->baseline_wait > PERF_ADAPTIVE;
 }
 
-static bool parse_number(const char *option, const char *text, uint64_t min, uint64_t max,
-			 uint64_t *value)
-{
-	if (tool_parse_number(text, min, max, value))
-		return true;
-	tool_complain("%s %s: must be a number from %llu to %llu", option, text,
-		      (unsigned long long)min, (unsigned long long)max);
-	return false;
-}
-
 static bool parse_option(struct perf_args *args, int c, const char *text)
 {
 	uint64_t n = 0;
@@ -202,12 +202,12 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 	case 's':
 		return parse_sizes(args, text);
 	case 'c':
-		return parse_number("--count", text, 1, UINT64_C(1) << 40, &args->count);
+		return tool_parse_range("--count", text, 1, UINT64_C(1) << 40, &args->count);
 	case 'k':
 		args->kind = (enum perf_kind)choose("--kind", text, kinds, 4);
 		return args->kind != PERF_DEFAULT_KIND;
 	case 'W':
-		good = parse_number("--window", text, 1, PERF_WINDOW_MAX, &n);
+		good = tool_parse_range("--window", text, 1, PERF_WINDOW_MAX, &n);
 		args->window = (unsigned)n;
 		return good;
 	case 'j':
@@ -219,19 +219,19 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 	case OPT_BASELINE:
 		return parse_baseline(args, text);
 	case OPT_ROUNDS:
-		good = parse_number("--rounds", text, 1, 1000, &n);
+		good = tool_parse_range("--rounds", text, 1, 1000, &n);
 		args->rounds = (unsigned)n;
 		return good;
 	case OPT_PIN:
-		good = parse_number("--pin", text, 0, CPU_SETSIZE - 1, &n);
+		good = tool_parse_range("--pin", text, 0, CPU_SETSIZE - 1, &n);
 		args->pin = (int)n;
 		return good;
 	case OPT_RATE:
-		return parse_number("--rate", text, 0, 10000000, &args->rate_hz);
+		return tool_parse_range("--rate", text, 0, 10000000, &args->rate_hz);
 	case OPT_PAUSE:
-		return parse_number("--pause", text, 0, UINT64_C(60000000000), &args->pause_ns);
+		return tool_parse_range("--pause", text, 0, UINT64_C(60000000000), &args->pause_ns);
 	case OPT_BURST:
-		good = parse_number("--burst", text, 1, 100000, &n);
+		good = tool_parse_range("--burst", text, 1, 100000, &n);
 		args->burst = (unsigned)n;
 		return good;
 	case OPT_CSV:
@@ -247,15 +247,15 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 		args->device = text;
 		return true;
 	case OPT_DEPTH:
-		good = parse_number("--depth", text, 1, PERF_DEPTH_MAX, &n);
+		good = tool_parse_range("--depth", text, 1, PERF_DEPTH_MAX, &n);
 		args->depth = (unsigned)n;
 		return good;
 	case OPT_SIGNAL:
-		good = parse_number("--signal", text, 1, PERF_SIGNAL_MAX, &n);
+		good = tool_parse_range("--signal", text, 1, PERF_SIGNAL_MAX, &n);
 		args->signal_every = (unsigned)n;
 		return good;
 	case OPT_INLINE:
-		good = parse_number("--inline", text, 0, 65535, &n);
+		good = tool_parse_range("--inline", text, 0, 65535, &n);
 		args->inline_bytes = (unsigned)n;
 		return good;
 	case OPT_EXPERIMENT:
@@ -266,7 +266,7 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 		args->out = text;
 		return true;
 	case OPT_TIMEOUT:
-		return parse_number("--timeout", text, 1, 3600000, &args->timeout_ms);
+		return tool_parse_range("--timeout", text, 1, 3600000, &args->timeout_ms);
 	case OPT_RETURNS:
 		return args->returns = true;
 	case OPT_NO_MORE:

@@ -238,16 +238,10 @@ static json_t *result_json(const struct perf_args *args, const struct perf_resul
 int perf_write_json(const struct perf_args *args, const struct perf_result *results, unsigned n)
 {
 	json_t *root = json_object(), *list = json_array();
-	bool to_stdout = !strcmp(args->json, "-");
-	FILE *file = to_stdout ? stdout : fopen(args->json, "we");
+	FILE *file = args->json_file;
 	bool good;
 
-	if (!file) {
-		tool_complain("--json %s: %s", args->json, strerror(errno));
-		json_decref(root);
-		json_decref(list);
-		return -1;
-	}
+	tool_output_begin(file);
 	json_object_set_new(root, "version", json_integer(1));
 	json_object_set_new(root, "environment", environment_json(args));
 	for (unsigned i = 0; i < n; i++)
@@ -256,10 +250,10 @@ int perf_write_json(const struct perf_args *args, const struct perf_result *resu
 	       !json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) &&
 	       fputc('\n', file) != EOF;
 	json_decref(root);
-	if (fflush(file) || (!to_stdout && fclose(file)))
-		good = false;
+	if (!tool_output_close(file, "--json", args->json))
+		return -1;
 	if (!good)
-		tool_complain("--json %s: cannot write it", args->json);
+		tool_complain("--json %s: out of memory", args->json);
 	return good ? 0 : -1;
 }
 #else

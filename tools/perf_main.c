@@ -20,6 +20,17 @@ static bool pin(int cpu)
 	return false;
 }
 
+static bool open_reports(struct perf_args *args)
+{
+	if (args->command != PERF_TEST && args->command != PERF_VERBS)
+		return true;
+	if (args->json)
+		args->json_file = tool_output_open("--json", args->json);
+	if (args->csv)
+		args->csv_file = tool_output_open("--csv", args->csv);
+	return (!args->json || args->json_file) && (!args->csv || args->csv_file);
+}
+
 int main(int argc, char **argv)
 {
 	struct perf_args args;
@@ -29,14 +40,14 @@ int main(int argc, char **argv)
 	tool_name = "ripc-perf";
 	rc = perf_parse(&args, argc, argv);
 	if (rc >= 0)
-		return rc;
+		return tool_finish(rc);
 	tool_catch_signals();
 	if (args.command == PERF_EXPERIMENT)
-		return perf_experiment(&args);
-	if (args.pin >= 0 && !pin(args.pin))
+		return tool_finish(perf_experiment(&args));
+	if ((args.pin >= 0 && !pin(args.pin)) || !open_reports(&args))
 		return TOOL_ERROR;
 	if (args.command == PERF_VERBS)
-		return perf_verbs(&args);
+		return tool_finish(perf_verbs(&args));
 	rc = ripc_open(&ctx, args.settings.text);
 	if (rc) {
 		tool_fail(rc, "cannot open the library");
@@ -44,5 +55,5 @@ int main(int argc, char **argv)
 	}
 	rc = args.command == PERF_SERVER ? perf_serve(ctx, &args) : perf_run(ctx, &args);
 	ripc_close(ctx);
-	return rc;
+	return tool_finish(rc);
 }

@@ -51,13 +51,9 @@ void perf_evaluate(const struct perf_args *args, uint64_t size, const struct per
 int perf_write_samples(const struct perf_args *args, const struct perf_sample *samples,
 		       uint64_t count, bool same_clock)
 {
-	FILE *file = strcmp(args->csv, "-") ? fopen(args->csv, "we") : stdout;
-	bool good;
+	FILE *file = args->csv_file;
 
-	if (!file) {
-		tool_complain("--csv %s: %s", args->csv, strerror(errno));
-		return -EIO;
-	}
+	tool_output_begin(file);
 	fputs("number,due_ns,sent_ns,received_ns,latency_ns,state\n", file);
 	for (uint64_t i = 0; i < count; i++) {
 		const struct perf_sample *s = &samples[i];
@@ -80,10 +76,5 @@ int perf_write_samples(const struct perf_args *args, const struct perf_sample *s
 			: s->received_ns ? "received"
 					 : "lost");
 	}
-	good = !ferror(file) && !fflush(file);
-	if (file != stdout && fclose(file))
-		good = false;
-	if (!good)
-		tool_complain("--csv %s: cannot write it", args->csv);
-	return good ? 0 : -EIO;
+	return tool_output_close(file, "--csv", args->csv) ? 0 : -EIO;
 }

@@ -11,9 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VAIN_MAX       3  /* pings without an answer, from the first on, after which it gives up */
-#define SIZE_MIN       24 /* magic, token, number */
+#define VAIN_MAX       3   /* pings without an answer, from the first on, after which it gives up */
+#define SIZE_MIN       24u /* magic, token, number */
 #define SIZE_MAX_BYTES (64u << 20)
+#define COUNT_MAX      1000000000u
+#define MS_MAX         3600000u
 
 struct ping {
 	bool serve; /* answer instead of asking */
@@ -36,15 +38,16 @@ static void usage(FILE *to)
 		"usage: ripc-ping [options] ID       find service ID and measure round trips to "
 		"it\n"
 		"       ripc-ping [options] --serve ID   answer for service ID (a number, or any)\n"
-		"  -c, --count N       pings to send, 0 for no end (4)\n"
-		"  -i, --interval MS   milliseconds from one to the next (1000)\n"
-		"  -s, --size BYTES    bytes in each, 24 to 64M (64)\n"
-		"  -W, --timeout MS    milliseconds to wait for the service, and for each answer "
-		"(2000)\n"
+		"  -c, --count N       pings to send, 0 to %u, 0 for no end (4)\n"
+		"  -i, --interval MS   milliseconds from one to the next, 0 to %u (1000)\n"
+		"  -s, --size BYTES    bytes in each, %u to 64M (64)\n"
+		"  -W, --timeout MS    milliseconds to wait for the service, and for each\n"
+		"                      answer, 1 to %u (2000)\n"
 		"  -n, --no-message    send no message: look the service up and connect\n"
 		"  -o, --option K=V    a setting for the library, see ripc(7)\n"
 		"  -V, --version       print the version\n"
-		"  -h, --help          print this\n");
+		"  -h, --help          print this\n",
+		COUNT_MAX, MS_MAX, SIZE_MIN, MS_MAX);
 }
 
 /* Return: -1 to go on, else the exit code. */
@@ -68,17 +71,20 @@ static int parse(struct ping *p, int argc, char **argv)
 	while (good && (c = getopt_long(argc, argv, "c:i:s:W:nSo:Vh", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
-			good = tool_parse_number(optarg, 0, UINT64_MAX, &p->count);
+			good = tool_parse_range("--count", optarg, 0, COUNT_MAX, &p->count);
 			break;
 		case 'i':
-			good = tool_parse_number(optarg, 0, 3600000, &p->interval_ms);
+			good = tool_parse_range("--interval", optarg, 0, MS_MAX, &p->interval_ms);
 			break;
 		case 's':
 			good = tool_parse_size(optarg, SIZE_MAX_BYTES, &p->size) &&
 			       p->size >= SIZE_MIN;
+			if (!good)
+				tool_complain("--size %s: must be a number of bytes from %u to 64M",
+					      optarg, SIZE_MIN);
 			break;
 		case 'W':
-			good = tool_parse_number(optarg, 1, 3600000, &p->timeout_ms);
+			good = tool_parse_range("--timeout", optarg, 1, MS_MAX, &p->timeout_ms);
 			break;
 		case 'n':
 			p->quiet = true;
@@ -100,8 +106,6 @@ static int parse(struct ping *p, int argc, char **argv)
 			usage(stderr);
 			return TOOL_ERROR;
 		}
-		if (!good)
-			tool_complain("-%c %s: not in the range that --help gives", c, optarg);
 	}
 	if (!good)
 		return TOOL_ERROR;
@@ -203,7 +207,8 @@ static int ping(struct ping *p)
 {
 	int rc;
 
-	for (uint64_t i = 0; (!p->count || i < p->count) && !tool_stopped; i++) {
+	/* Without end, but not after nobody can see it any more. */
+	for (uint64_t i = 0; (!p->count || i < p->count) && !tool_stopped && !ferror(stdout); i++) {
 		if (i)
 			pause_ms(p->interval_ms);
 		rc = ping_once(p, i);
@@ -292,7 +297,7 @@ int main(int argc, char **argv)
 	tool_name = "ripc-ping";
 	rc = parse(&p, argc, argv);
 	if (rc >= 0)
-		return rc;
+		return tool_finish(rc);
 	tool_catch_signals();
 	p.rtt = histogram_new();
 	p.buf = calloc(1, p.size);
@@ -312,5 +317,5 @@ int main(int argc, char **argv)
 out:
 	histogram_free(p.rtt);
 	free(p.buf);
-	return rc;
+	return tool_finish(rc);
 }

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 const char *tool_name = "ripc";
 volatile int tool_stopped;
@@ -86,6 +88,15 @@ bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *v
 	return true;
 }
 
+bool tool_parse_range(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *value)
+{
+	if (tool_parse_number(text, min, max, value))
+		return true;
+	tool_complain("%s %s: must be a number from %llu to %llu", option, text,
+		      (unsigned long long)min, (unsigned long long)max);
+	return false;
+}
+
 bool tool_parse_size(const char *text, uint64_t max, uint64_t *value)
 {
 	static const char units[] = "KMG";
@@ -147,6 +158,63 @@ bool tool_settings_add(struct tool_settings *settings, const char *key, const ch
 	}
 	settings->len += (size_t)n;
 	return true;
+}
+
+FILE *tool_output_open(const char *option, const char *path)
+{
+	FILE *file = stdout;
+	int fd;
+
+	if (!strcmp(path, "-"))
+		return file;
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!file) {
+		tool_complain("%s %s: %s", option, path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+	}
+	return file;
+}
+
+void tool_output_begin(FILE *file)
+{
+	/* Standard output may have something before. Pipes and devices have no length. */
+	if (file != stdout && ftruncate(fileno(file), 0))
+		errno = 0;
+}
+
+bool tool_output_close(FILE *file, const char *option, const char *path)
+{
+	bool good = !ferror(file);
+
+	errno = 0;
+	if (fflush(file))
+		good = false;
+	if (file != stdout && fclose(file))
+		good = false;
+	if (!good)
+		tool_complain("%s %s: cannot write it%s%s", option, path, errno ? ": " : "",
+			      errno ? strerror(errno) : "");
+	return good;
+}
+
+int tool_finish(int rc)
+{
+	bool good = !ferror(stdout);
+
+	errno = 0;
+	if (fflush(stdout))
+		good = false;
+	/* Some file systems report only now. EBADF: it was closed from the start, and not used. */
+	if (good && fclose(stdout) && errno != EBADF)
+		good = false;
+	if (good)
+		return rc;
+	/* Not tool_complain(): it would flush what cannot be written. */
+	fprintf(stderr, "%s: cannot write standard output%s%s\n", tool_name, errno ? ": " : "",
+		errno ? strerror(errno) : "");
+	return TOOL_ERROR;
 }
 
 static void stop(int signal)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Exit codes of all tools; their man pages list them. */
 enum tool_exit {
@@ -41,6 +42,10 @@ int tool_exit_of(int err);
 /* Decimal, 0x hexadecimal or 0 octal, nothing behind it. Return: false if it is no such number. */
 bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *value);
 
+/* The same for an option. Complains with the range, which is that of --help and of the man page. */
+bool tool_parse_range(const char *option, const char *text, uint64_t min, uint64_t max,
+		      uint64_t *value);
+
 /* A number of bytes with an optional K, M or G (powers of 1024). */
 bool tool_parse_size(const char *text, uint64_t max, uint64_t *value);
 
@@ -50,6 +55,25 @@ bool tool_parse_service(const char *text, bool any, uint64_t *id);
 /* Adds key=value; with @value NULL, @key is the whole setting as the user wrote it. Complains and returns
  * false when there is no '=' in it, or no room. */
 bool tool_settings_add(struct tool_settings *settings, const char *key, const char *value);
+
+/*
+ * The file that an option names, or standard output for "-". Tools open it before they start to
+ * work, so that no work is lost to a wrong name. What the file holds stays until
+ * tool_output_begin(). Complains and returns NULL if it cannot be written.
+ */
+FILE *tool_output_open(const char *option, const char *path);
+
+/* What the file held before goes. Call before the first byte is written. */
+void tool_output_begin(FILE *file);
+
+/* Closes it, unless it is standard output. Complains and returns false if not all was written. */
+bool tool_output_close(FILE *file, const char *option, const char *path);
+
+/*
+ * Closes standard output. The last call of each main(). Return: @rc, the exit code of the tool, or,
+ * after a complaint, TOOL_ERROR if not all output could be written.
+ */
+int tool_finish(int rc);
 
 /* Sets tool_stopped on SIGINT and SIGTERM; a second signal ends the process. */
 void tool_catch_signals(void);

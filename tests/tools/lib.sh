@@ -75,6 +75,44 @@ has() {
 	fi
 }
 
+# ranges MAN TOOL [WORD...]: each option that takes a number refuses one that is out of its range;
+# the error, --help and the man page name the same range.
+ranges() {
+	r_man=$1
+	shift
+	"$1" --help >"$work/help"
+	r_number=0
+	r_numbers="N|MS|NS|HZ|CPU|BYTES|LIST"
+	for r_option in $(sed -nE "s/^ +(-[a-zA-Z], )?(--[a-z-]+) +($r_numbers) .*/\2/p" "$work/help"); do
+		r_number=$((r_number + 1))
+		expect "$1 $r_option: out of range" 3 60 "$@" "$r_option" 99999999999999999999
+		r_range=$(sed -nE 's/.* from ([0-9]+ to [0-9]+[KMG]?)$/\1/p' "$err")
+		if [ -n "$r_range" ] && grep -q -e "^$(basename "$1"): $r_option 9" "$err" &&
+			sed -nE "/^ .*$r_option /,/^ +-/p" "$work/help" | tr '\n' ' ' |
+			grep -q -e "[, ]$r_range[ ,)]" &&
+			sed -n "/^\.It.*Fl -${r_option#--} /,/^\.It/p" "$r_man" |
+			grep -q -e " $r_range[,.; ]"; then
+			ok "$1 $r_option: $r_range, wherever it stands"
+		else
+			bad "$1 $r_option: '$r_range' in error, --help and man page" "$err"
+		fi
+	done
+	[ $r_number -gt 0 ] || bad "$1 --help has options that take a number"
+}
+
+# full WHAT COMMAND...: standard output cannot be written, which is an error with a message.
+full() {
+	f_what=$1
+	shift
+	"$@" >/dev/full 2>"$err"
+	f_rc=$?
+	if [ $f_rc -eq 3 ]; then
+		has "$f_what to a full device: says so" "$err" "cannot write"
+	else
+		bad "$f_what to a full device: exit status $f_rc, not 3" "$err"
+	fi
+}
+
 # start LOG COMMAND...: runs it in the background; $pid is its process id.
 start() {
 	s_log=$work/$1

@@ -13,6 +13,11 @@ ready server "service $id waits"
 expect "client" 0 60 ./examples/client "$id" "good morning"
 has "gets its answer" "$out" "^service $id answers: good morning$"
 has "the server got the message" "$work/server" "says: good morning$"
+if ./examples/client "$id" lost >/dev/full 2>"$err"; then
+	bad "client: its output is lost" "$err"
+else
+	has "client: its output is lost, and it says so" "$err" "^client: standard output: "
+fi
 long=$(head -c 100000 /dev/zero | tr '\0' x)
 expect "client: a text too long for a short message" 0 60 ./examples/client "$id" "$long"
 if [ "$(wc -c <"$out")" -gt 100000 ]; then

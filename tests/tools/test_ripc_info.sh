@@ -71,12 +71,17 @@ has "and the rest is shown all the same" "$out" "^memlock:"
 expect "an option without =" 3 60 ./tools/ripc-info -o wait
 expect "an unknown flag" 3 60 ./tools/ripc-info --nonsense
 expect "an argument too many" 3 60 ./tools/ripc-info something
+full "the report" ./tools/ripc-info
+full "--doctor" ./tools/ripc-info --doctor
+full "--help" ./tools/ripc-info --help
+full "--version" ./tools/ripc-info --version
 expect "--version" 0 60 ./tools/ripc-info --version
 expect "--help" 0 60 ./tools/ripc-info --help
 
 if [ $json = yes ]; then
 	expect "--json" 0 60 ./tools/ripc-info --json -o wait=block
 	cp "$out" "$work/info.json"
+	full "JSON" ./tools/ripc-info --json
 	expect "its JSON is as promised" 0 60 ./tests/tools/perf_json_check "$work/info.json" info
 	expect "--json without a context" 3 60 ./tools/ripc-info --json -o wait=nonsense
 	has "has the error in it" "$out" "\"detail\": \".*wait=nonsense"

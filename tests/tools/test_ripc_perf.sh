@@ -82,7 +82,8 @@ if [ "$(wc -l <"$work/rows.csv")" -eq 101 ] && awk -F, '
 else
 	bad "and the stamps are in order" "$work/rows.csv"
 fi
-expect "rows that cannot be written" 1 60 ./tools/ripc-perf paced --service "$id" --count 10 --csv "$work/nowhere/rows.csv"
+expect "rows that cannot be written" 3 60 ./tools/ripc-perf paced --service "$id" --count 10 \
+	--csv "$work/nowhere/rows.csv"
 has "are named" "$err" "nowhere/rows.csv"
 
 expect "the experiments" 0 60 ./tools/ripc-perf --experiment list
@@ -240,6 +241,43 @@ for wrong in "" "nonsense" "latency --size nonsense" "latency --size 1,,2" "late
 		bad "is explained"
 	fi
 done
+ranges "${srcdir:-.}/doc/man/ripc-perf.1" ./tools/ripc-perf paced
+serve
+full "a table" ./tools/ripc-perf latency -S "$id" -c 10
+full "--help" ./tools/ripc-perf --help
+full "--version" ./tools/ripc-perf --version
+full "the experiments" ./tools/ripc-perf --experiment list
+full "rows of messages" ./tools/ripc-perf paced -S "$id" -c 10 --rate 0 --csv -
+# A report that cannot be written is noticed before anything is measured: there is no server.
+nobody=$(random_id)
+expect "--csv: no such directory" 3 60 ./tools/ripc-perf paced -S "$nobody" --timeout 60000 \
+	--csv /nonexist/x
+has "says so" "$err" "csv /nonexist/x: No such file or directory"
+if [ $json = no ]; then
+	skip "reports in JSON: jansson was left out"
+else
+	expect "--json: no such directory" 3 60 ./tools/ripc-perf latency -S "$nobody" \
+		--timeout 60000 -j /nonexist/x
+	has "says so" "$err" "json /nonexist/x: No such file or directory"
+	full "JSON" ./tools/ripc-perf latency -S "$id" -c 10 -j -
+	expect "--json to a full device" 3 60 ./tools/ripc-perf latency -S "$id" -c 10 -j /dev/full
+	# What an earlier run has left goes when there is something else, and as a whole.
+	head -c 100000 /dev/zero | tr '\0' x >"$work/report"
+	expect "a test that fails" 2 60 ./tools/ripc-perf latency -S "$nobody" --timeout 100 \
+		-j "$work/report"
+	if [ "$(wc -c <"$work/report")" -eq 100000 ]; then
+		ok "leaves the report of an earlier one"
+	else
+		bad "leaves the report of an earlier one"
+	fi
+	expect "a test that succeeds" 0 60 ./tools/ripc-perf latency -S "$id" -c 10 \
+		-j "$work/report"
+	if grep -q '"version": 1' "$work/report" && ! grep -q xxx "$work/report"; then
+		ok "replaces it"
+	else
+		bad "replaces it" "$work/report"
+	fi
+fi
 expect "--version" 0 60 ./tools/ripc-perf --version
 expect "--help" 0 60 ./tools/ripc-perf --help
 finish

@@ -13,6 +13,9 @@ has "says how it is reached" "$out" "^instance .*, by [a-z/-]* at ."
 has "says why this way" "$out" "^because ."
 has "times the look-up" "$out" "found and connected in [0-9.]* ms"
 has "all are answered" "$out" "^3 sent, 3 answered, round trip"
+full "a ping" ./tools/ripc-ping -c 1 "$id"
+full "a look-up" ./tools/ripc-ping -n "$id"
+full "pings without end" timeout 60 ./tools/ripc-ping -c 0 -i 1 "$id"
 expect "a hexadecimal id" 0 60 ./tools/ripc-ping -c 1 "$(printf '0x%x' "$id")"
 expect "the smallest size" 0 60 ./tools/ripc-ping -c 2 -i 0 -s 24 "$id"
 expect "a long message" 0 60 ./tools/ripc-ping -c 2 -i 0 -s 1M "$id"
@@ -61,6 +64,13 @@ has "is named" "$err" "23"
 expect "a negative count" 3 60 ./tools/ripc-ping -c -1 "$id"
 expect "nonsense in a setting" 3 60 ./tools/ripc-ping -o wait=nonsense "$id"
 has "is named" "$err" "wait=nonsense"
+full "--help" ./tools/ripc-ping --help
+full "--version" ./tools/ripc-ping --version
+ranges "${srcdir:-.}/doc/man/ripc-ping.1" ./tools/ripc-ping "$id"
+expect "a size too small" 3 60 ./tools/ripc-ping -s 23 "$id"
+has "and its range" "$err" "from 24 to 64M"
+expect "no time at all" 3 60 ./tools/ripc-ping -W 0 "$id"
+has "and its range" "$err" "from 1 to 3600000"
 expect "--version" 0 60 ./tools/ripc-ping --version
 expect "--help" 0 60 ./tools/ripc-ping --help
 finish
