@@ -20,6 +20,7 @@
 struct ping {
 	bool serve; /* answer instead of asking */
 	bool quiet; /* send no message: look up and connect only */
+	bool verbose;
 	uint64_t id;
 	uint64_t count; /* 0: until told to stop */
 	uint64_t interval_ms, timeout_ms, size;
@@ -44,6 +45,7 @@ static void usage(FILE *to)
 		"  -W, --timeout MS    milliseconds to wait for the service, and for each\n"
 		"                      answer, 1 to %u (2000)\n"
 		"  -n, --no-message    send no message: look the service up and connect\n"
+		"  -v, --verbose       say why this transport was taken, and why others were not\n"
 		"  -o, --option K=V    a setting for the library, see ripc(7)\n"
 		"  -V, --version       print the version\n"
 		"  -h, --help          print this\n",
@@ -59,6 +61,7 @@ static int parse(struct ping *p, int argc, char **argv)
 		{"size", required_argument, NULL, 's'},
 		{"timeout", required_argument, NULL, 'W'},
 		{"no-message", no_argument, NULL, 'n'},
+		{"verbose", no_argument, NULL, 'v'},
 		{"serve", no_argument, NULL, 'S'},
 		{"option", required_argument, NULL, 'o'},
 		{"version", no_argument, NULL, 'V'},
@@ -68,7 +71,7 @@ static int parse(struct ping *p, int argc, char **argv)
 	bool good = true;
 	int c;
 
-	while (good && (c = getopt_long(argc, argv, "c:i:s:W:nSo:Vh", options, NULL)) != -1) {
+	while (good && (c = getopt_long(argc, argv, "c:i:s:W:nvSo:Vh", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
 			good = tool_parse_range("--count", optarg, 0, COUNT_MAX, &p->count);
@@ -88,6 +91,9 @@ static int parse(struct ping *p, int argc, char **argv)
 			break;
 		case 'n':
 			p->quiet = true;
+			break;
+		case 'v':
+			p->verbose = true;
 			break;
 		case 'S':
 			p->serve = true;
@@ -279,7 +285,8 @@ static int ask(struct ping *p)
 	       (double)took_ns / 1e6);
 	printf("instance %s, by %s at %s, short messages to %llu bytes\n", instance,
 	       route.transport, route.address, (unsigned long long)route.short_max);
-	printf("because %s\n", route.reason);
+	if (p->verbose)
+		printf("because %s\n", route.reason);
 	fflush(stdout);
 	if (p->quiet)
 		return TOOL_OK;
