@@ -37,6 +37,26 @@ offers "its values" ripc-ping -o wait = :: "adaptive block poll"
 offers "a value" ripc-ping -o wait = po :: "poll"
 offers "interfaces" ripc-info --option interfaces = lo :: "lo"
 offers "nothing where there is nothing" ripc-info -o port = 7 :: ""
+# Options with a choice offer it, in their short and their long form.
+transports="auto ib iwarp/soft iwarp/verbs self sim window/pcie window/shm window/sim"
+offers "transports" ripc-perf latency -t "" :: "$transports"
+offers "a transport" ripc-perf server --transport ib :: "ib"
+offers "ways to wait" ripc-perf latency -w "" :: "adaptive block poll"
+offers "a way to wait" ripc-perf latency --wait po :: "poll"
+offers "kinds" ripc-perf latency -k "" :: "auto long short"
+offers "a kind" ripc-perf latency --kind l :: "long"
+offers "baselines" ripc-perf latency --baseline "" :: "tcp udp"
+offers "queue pairs" ripc-perf verbs --qp "" :: "rc uc ud"
+offers "operations" ripc-perf verbs --op wr :: "write write-imm"
+offers "experiments" ripc-perf --experiment l :: "list"
+offers "an experiment" ripc-perf --experiment E1 :: "E1.*"
+# Where a number is wanted there is nothing to choose from, and no option either.
+offers "no count" ripc-perf latency -c "" :: ""
+offers "no size" ripc-ping -s "" :: ""
+(cd "$work" && : >report.json && mkdir reports)
+offers "a file" ripc-perf latency -j "$work/report.j" :: "$work/report.json"
+offers "a directory" ripc-perf --experiment E1 --out "$work/rep" :: "$work/reports"
+offers "an option behind one without a value" ripc-ping -n --ti :: "--timeout"
 # Each setting that the library knows.
 settings=$(sed -n 's/^\t{"\([a-z_]*\)", KIND_.*/\1=/p' "${srcdir:-.}/src/core/options.c" | sort | tr '\n' ' ')
 offers "every setting" ripc-info -o "" :: "${settings% }"
