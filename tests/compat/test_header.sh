@@ -54,7 +54,8 @@ takes() {
 			[ $std = gnu89 ] && pedantic=
 			# shellcheck disable=SC2086
 			if $compiler -std=$std -Wall -Wextra $pedantic $flags "$@" \
-				-c -o "$work/unit.o" "$work/unit.c" >"$out" 2>&1 && [ ! -s "$out" ] &&
+				-c -o "$work/unit.o" "$work/unit.c" >"$out" 2>&1 &&
+				[ ! -s "$out" ] &&
 				nm -u "$work/unit.o" | grep -q " $t_function\$"; then
 				continue
 			fi
