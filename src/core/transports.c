@@ -94,15 +94,16 @@ static const struct ripc__transport_ops *by_name(const struct ripc__transport_op
 static int try_transport(struct ripc *ctx, const struct ripc__transport_ops *ops, unsigned *open)
 {
 	int rc = open_transport(ctx, ops);
-	const char *path = ops == &ripc__transport_shm    ? ctx->opt.shm_dir
-			   : ops == &ripc__transport_pcie ? ctx->opt.pcie_device
-							  : "";
+	bool shm = ops == &ripc__transport_shm && ctx->opt.shm_dir[0];
+	bool pcie = ops == &ripc__transport_pcie && ctx->opt.pcie_device[0];
 
 	*open += !rc;
 	if (rc == -ENOTDIR)
 		rc = -ENOENT;
-	if (*path && (rc == -ENOENT || rc == -EACCES))
-		return ripc__fail(rc, "%s: %s", ops->name, ctx->tp[ctx->ntp - 1].why);
+	if ((shm || pcie) && (rc == -ENOENT || rc == -EACCES))
+		return ripc__fail(rc, "%s: %s: %s",
+				  shm ? "shm_dir (RIPC_SHM_DIR)" : "pcie_device (RIPC_PCIE_DEVICE)",
+				  ops->name, ctx->tp[ctx->ntp - 1].why);
 	return 0;
 }
 

@@ -154,8 +154,11 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 		links[i].name[0] = 0;
 		rc = open_backend(r, known[k], env, links[i].arg);
 		file = *links[i].arg == '/' && (rc == -ENOENT || rc == -EACCES);
+		if (file)
+			return ripc__fail(rc, "resolver (RIPC_RESOLVER): %s:%s", known[k]->name,
+					  r->left[r->nleft - 1].why);
 		/* A mistake, or a want of something that will be wanted again: not for working around. */
-		if (file || rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
+		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 			return ripc__fail(rc, "%s: %s", known[k]->name, r->left[r->nleft - 1].why);
 		if (rc) {
 			r->quiet = r->quiet && known[k] != &ripc__backend_local;

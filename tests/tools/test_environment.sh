@@ -60,6 +60,7 @@ refused RIPC_RESOLVE_TIMEOUT_MS 3600001
 accepted RIPC_RESOLVE_TIMEOUT_MS 10
 refused RIPC_RESOLVER file:relative
 refused RIPC_RESOLVER zookeeper:host-without-port
+refused RIPC_RESOLVER file:/nonexistent/list
 refused RIPC_KEY_FILE relative
 refused RIPC_KEY_FILE /nonexistent/file
 refused RIPC_ZOOKEEPER_TIMEOUT_MS 499
@@ -67,9 +68,13 @@ accepted RIPC_ZOOKEEPER_TIMEOUT_MS 500
 refused RIPC_ZOOKEEPER_AUTH_FILE relative
 refused RIPC_ZOOKEEPER_AUTH_FILE /nonexistent/file
 refused RIPC_SHM_DIR relative
+refused RIPC_SHM_DIR /nonexistent/directory
 accepted RIPC_SHM_DIR /tmp
 refused RIPC_PCIE_DEVICE relative
-accepted RIPC_PCIE_DEVICE /nonexistent/device
+refused RIPC_PCIE_DEVICE /nonexistent/device
+# One that is there and cannot be used is a transport that is unavailable.
+: >"$work/no_memory"
+accepted RIPC_PCIE_DEVICE "$work/no_memory"
 refused RIPC_SERVICE_WINDOW 65535
 refused RIPC_SERVICE_WINDOW 256K
 accepted RIPC_SERVICE_WINDOW 65536
