@@ -37,6 +37,15 @@ void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
 	ripc__lane_word(lane, RIPC__CREDIT, 0, flow->id, flow->announced_units, 0);
 }
 
+void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source)
+{
+	struct ripc__flow *f, *tmp;
+
+	HASH_ITER (hh, lane->flows, f, tmp)
+		if (f->source == source)
+			f->source = 0;
+}
+
 void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 {
 	struct ripc__list *n;

@@ -42,7 +42,7 @@ struct ripc__flow {
 	uint64_t consumed_units;  /* of these, received by the application */
 	uint64_t announced_units; /* limit told to the peer */
 	uint64_t source;          /* whose address was last learned from a message of this flow */
-	bool refused;             /* the peer was told that the service is not here */
+	uint64_t refused_ns;      /* last NOSERVICE for this service; 0: none yet */
 };
 
 /* How much of a service's window a message of so many bytes, header included, takes. */
@@ -149,6 +149,8 @@ void ripc__lane_repost(struct ripc__lane *lane);
 
 /* The application has taken units of a flow: tells the peer when it is worth a message. */
 void ripc__flow_consume(struct ripc__flow *flow, uint32_t units);
+/* A service of the peer's is not known any more: the next message from it is its address again. */
+void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source);
 /* A service is gone: its flows count on, for what still comes. */
 void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s);
 

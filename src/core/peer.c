@@ -188,6 +188,8 @@ void ripc__dest_stale(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	if (d->state != RIPC__DEST_KNOWN)
 		return;
 	ripc__resolver_invalidate(ctx->resolver, d->id, d->peer->instance);
+	if (d->peer->lane)
+		ripc__flows_relearn(d->peer->lane, d->id);
 	dest_unlink(d);
 	dest_fail(ctx, d, why);
 }

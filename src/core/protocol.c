@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 
+#define REFUSE_NS   (10 * RIPC__MS) /* between two NOSERVICEs of one service over one lane */
 #define LEARNED_MAX 65536 /* destinations known at which nothing new is learned from messages */
 
 void ripc__lane_bad(struct ripc__lane *lane, const char *why)
@@ -206,10 +207,14 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 static void __attribute__((noinline)) no_service(struct ripc__lane *lane, struct ripc__flow *flow)
 {
 	lane->ctx->stats.dropped_no_service++;
-	/* Once is enough: what was under way before it hears of it needs no answer of its own. */
-	if (flow->refused)
+	/*
+	 * Messages that were under way before the peer hears of it need no answer of their own. But
+	 * the service may have been found and lost again since, with no message in between. So
+	 * NOSERVICE is sent again, REFUSE_NS apart.
+	 */
+	if (flow->refused_ns && lane->ctx->now_ns - flow->refused_ns < REFUSE_NS)
 		return;
-	flow->refused = true;
+	flow->refused_ns = lane->ctx->now_ns;
 	ripc__lane_word(lane, RIPC__NOSERVICE, 0, flow->id, 0, 0);
 }
 
@@ -252,10 +257,8 @@ static void application_message(struct ripc__lane *lane, struct ripc__header *h,
 		return;
 	}
 	flow->arrived_units += units;
-	if (!flow->service) {
+	if (!flow->service)
 		flow->service = ripc__service_find(lane->ctx, h->dest);
-		flow->refused &= !flow->service;
-	}
 	if (flow->source != h->source || h->nreturns) {
 		struct ripc__dest *d = learn(lane, h->source);
 
@@ -267,7 +270,8 @@ static void application_message(struct ripc__lane *lane, struct ripc__header *h,
 				tp->ops->release(tp->t, ev->token);
 			return;
 		}
-		flow->source = h->source;
+		/* Not known, or elsewhere: it may be here later. */
+		flow->source = d ? h->source : 0;
 		/* What is offered over a lane that is retired cannot be written any more. */
 		if (flow->service)
 			h->nreturns = offers_add(lane->state == RIPC__LANE_UP ? d : NULL, h);

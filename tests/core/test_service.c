@@ -330,6 +330,71 @@ START_TEST(unregister__a_call_that_comes_a_moment_late)
 }
 END_TEST
 
+static void resolver_is_deaf(bool on)
+{
+	struct ripc__sim_config config = rig.config;
+
+	config.datagram_loss = on;
+	ripc__sim_configure(rig.net, &config);
+}
+
+/* Closes the service of 0, and 1 does not hear of it. */
+static void close_unheard(void)
+{
+	resolver_is_deaf(true);
+	OK(ripc_unregister(rig.s[0]));
+	rig_run(&rig, 100);
+	resolver_is_deaf(false);
+	ck_assert_int_eq(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
+}
+
+/* Short messages of 1 to the service of 0 until they are refused. */
+static unsigned sent_in_vain(void)
+{
+	unsigned n;
+
+	for (n = 0; n < 1000 && !rig_short(&rig, 1, 0, 10, n, 0); n++)
+		rig_run(&rig, 5);
+	return n;
+}
+
+/* It was found again after it had been refused, and is gone again, without a message in between. */
+START_TEST(no_service__told_again)
+{
+	rig_exchange(&rig, 1, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		close_unheard();
+		ck_assert_uint_le(sent_in_vain(), 5);
+		OK(ripc_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+		OK(ripc_lookup(rig.ctx[1], RIG_ID(0), NULL, 5000));
+	}
+	rig_exchange(&rig, 1, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 0);
+}
+END_TEST
+
+/* A sender that only its messages made known is known again by the next one, after it was away. */
+START_TEST(no_service__its_next_message_makes_it_known)
+{
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	rig_expect(&rig, 0, 10, 1);
+	resolver_is_deaf(true);
+	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
+	rig_expect(&rig, 1, 10, 1);
+	OK(ripc_unregister(rig.s[1]));
+	while (!rig_short(&rig, 0, 1, 10, 1, 0))
+		rig_run(&rig, 5);
+	OK(ripc_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
+	for (unsigned i = 0; i < 3; i++) {
+		OK(rig_short(&rig, 1, 0, 10, 2, 5000));
+		rig_expect(&rig, 0, 10, 2);
+		rig_run(&rig, 3000);
+	}
+	OK(rig_short(&rig, 0, 1, 10, 3, 5000));
+	rig_expect(&rig, 1, 10, 3);
+}
+END_TEST
+
 START_TEST(no_service__told_once)
 {
 	uint64_t before;
@@ -406,6 +471,8 @@ int main(void)
 	tcase_add_test(tc, unregister__messages_for_it_are_refused);
 	tcase_add_test(tc, unregister__a_call_that_comes_a_moment_late);
 	tcase_add_test(tc, no_service__told_once);
+	tcase_add_test(tc, no_service__told_again);
+	tcase_add_test(tc, no_service__its_next_message_makes_it_known);
 	tcase_add_test(tc, unregister__again_and_again);
 	suite_add_tcase(suite, tc);
 	return test_main("core/service", suite);
