@@ -16,7 +16,9 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 		      uint8_t buf[RIPC__HELLO_LEN])
 {
 	const struct ripc__transport_limits *l = &ctx->tp[tp].limits;
+	const struct ripc__peer *p = ripc__peer_find(ctx, target);
 	struct ripc__hello h = {
+		.memory = p ? p->memory : 0,
 		.refusal = (uint8_t)refusal,
 		.send_max = l->send_max,
 		.recv_depth = l->recv_depth,
@@ -122,6 +124,7 @@ static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	lane->counts = h->recv_depth != 0;
 	lane->tx_credits = h->recv_depth;
 	lane->service_window = h->service_window;
+	lane->far_memory = h->memory;
 }
 
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
@@ -339,6 +342,10 @@ static void lane_up(struct ripc__lane *lane)
 	}
 	p->lane = lane;
 	ripc__attempts_over(p, lane->tp);
+	/* It does not know any more which of our requests it has had. */
+	if (p->far_memory && p->far_memory != lane->far_memory)
+		ripc__requests_forgotten(p);
+	p->far_memory = lane->far_memory;
 	if (old) {
 		ripc__list_for_each (n, &p->dests) {
 			ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;

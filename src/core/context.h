@@ -80,6 +80,7 @@ struct ripc {
 	struct ripc__done done;     /* the DONE that is due */
 	struct ripc__memory memory; /* buffers, windows, return buffers */
 
+	uint64_t next_number;      /* no number was given out from here on: ripc__number_first() */
 	uint64_t requests_started; /* numbers them */
 	atomic_uint unfinished; /* long messages under way, in and out; the agent looks without the lock */
 	uint64_t now_ns;        /* time of the present or last round of progress */

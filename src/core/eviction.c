@@ -221,7 +221,7 @@ static uint32_t peer_rank(const struct ripc__peer *p)
 {
 	if (ripc__peer_in_use(p))
 		return RIPC__RANK_KEPT;
-	return p->finished ? 2 : p->datagram_known;
+	return p->finished ? 2 : p->datagrams.run[0].count > 0;
 }
 
 bool ripc__evict_peers(struct ripc *ctx)
@@ -236,7 +236,7 @@ bool ripc__evict_peers(struct ripc *ctx)
 	HASH_ITER (hh, ctx->peers, p, tmp)
 		entries[n++] = (struct ripc__entry){
 			.source = p->addrs_len ? ripc__source_own(p) : p->source,
-			.since_ns = p->used_ns,
+			.since_ns = ripc__peer_used_ns(p),
 			.rank = peer_rank(p),
 			.what = p,
 		};

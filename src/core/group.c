@@ -34,7 +34,8 @@ struct ripc__group *ripc__group_get(struct ripc *ctx, uint64_t id)
 	g->id = id;
 	g->ctx = ctx;
 	/* Above all that were used before, if we were in this group and have forgotten it. */
-	g->number = g->used_ns = ripc__now(ctx);
+	g->number = ripc__number_first(ctx);
+	g->used_ns = ripc__now(ctx);
 	ripc__list_init(&g->seats);
 	ripc__list_init(&g->recent);
 	ripc__waitq_init(&g->waitq);
@@ -344,6 +345,7 @@ static void group_free(struct ripc__group *g)
 	struct ripc__member *m, *tmp;
 	struct ripc__sender *s, *stmp;
 
+	ripc__number_end(g->ctx, g->number + 1);
 	unpin(g);
 	HASH_ITER (hh, g->members, m, tmp)
 		ripc__member_free(g, m);

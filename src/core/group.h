@@ -15,6 +15,7 @@
 #define RIPC_CORE_GROUP_H
 
 #include "core/context.h"
+#include "core/replay.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -59,10 +60,10 @@ struct ripc__sender {
 	UT_hash_handle hh;
 	struct ripc__list recent; /* in group->recent */
 	uint8_t instance[16];
-	uint64_t last;             /* highest number received */
-	uint64_t used_ns, told_ns; /* last message; last HEARD */
+	uint64_t told_ns; /* last HEARD */
 	uint64_t received, lost, duplicates;
-	uint64_t seen[RIPC__SENDER_WINDOW / 64]; /* bit of each number, modulo the window */
+	struct ripc__replay replay;
+	uint64_t seen[RIPC__REPLAY_WORDS(RIPC__SENDER_WINDOW)];
 };
 
 /* A service of ours in a group. */

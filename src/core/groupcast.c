@@ -28,7 +28,8 @@ void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h
 
 	if (g)
 		HASH_FIND(hh, g->members, lane->peer->instance, 16, m);
-	if (m)
+	/* A multicast that somebody else sent in our name says nothing of ours. */
+	if (m && h->u[0] <= g->number && g->number - h->u[0] < RIPC__SENDER_WINDOW)
 		m->heard_until_ns = lane->ctx->now_ns + TRUST_NS;
 }
 

@@ -88,14 +88,15 @@ struct ripc__lane {
 	/* These, and the units of a flow and a credit, are behind while ctx->plain is known: see plain.h. */
 	uint32_t tx_seq, rx_seq;
 	struct ripc__between tx_last, rx_last; /* unlike these, never behind */
-	uint32_t send_max;        /* the largest message: ours and the peer's limit, bytes */
-	unsigned caps;            /* READ/WRITE: what we may use towards the peer */
-	bool counts;              /* the peer needs credits: tx_credits is meaningful */
-	uint32_t tx_credits;      /* sends the peer has receive buffers for */
-	uint32_t rx_depth;        /* receive buffers we have for it; 0: no credits needed */
-	uint32_t rx_owed;         /* of these, free again and not yet told */
-	uint32_t rx_held;         /* of these, held by messages */
-	uint32_t service_window;  /* the peer's, in units */
+	uint32_t send_max;       /* the largest message: ours and the peer's limit, bytes */
+	unsigned caps;           /* READ/WRITE: what we may use towards the peer */
+	bool counts;             /* the peer needs credits: tx_credits is meaningful */
+	uint32_t tx_credits;     /* sends the peer has receive buffers for */
+	uint32_t rx_depth;       /* receive buffers we have for it; 0: no credits needed */
+	uint32_t rx_owed;        /* of these, free again and not yet told */
+	uint32_t rx_held;        /* of these, held by messages */
+	uint32_t service_window; /* the peer's, in units */
+	uint64_t far_memory; /* number of the peer's memory of us: peer->far_memory when it is up */
 	struct ripc__flow *flows; /* uthash by service id */
 	struct ripc__flow *flow;  /* the last one used */
 	unsigned nflows;

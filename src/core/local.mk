@@ -12,6 +12,7 @@ libripc_internal_la_SOURCES += include/ripc.h src/core/admission.c src/core/admi
 	src/core/lane.h src/core/list.h src/core/lock.c src/core/lock.h src/core/log.c src/core/log.h src/core/member.c src/core/member.h src/core/message.c \
 	src/core/message.h src/core/offer.c src/core/options.c src/core/options.h src/core/peer.c src/core/peer.h src/core/plain.c \
 	src/core/plain.h src/core/prepare.c src/core/prepare.h src/core/remote.c src/core/remote.h \
+	src/core/replay.c src/core/replay.h \
 	src/core/progress.c src/core/protocol.c src/core/rendezvous.c src/core/rendezvous.h src/core/request.c \
 	src/core/request.h src/core/returns.c src/core/seat.c src/core/send.c src/core/send.h src/core/sender.c src/core/service.c \
 	src/core/service.h src/core/stage.c src/core/stage.h src/core/start.c src/core/transports.c src/core/transports.h src/core/wait.c src/core/wait.h src/core/window.c \

@@ -320,6 +320,20 @@ void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16])
 
 /* ---- peers ---- */
 
+uint64_t ripc__number_first(struct ripc *ctx)
+{
+	uint64_t now = ripc__now(ctx), first = now > ctx->next_number ? now : ctx->next_number;
+
+	ctx->next_number = first + 1;
+	return first;
+}
+
+void ripc__number_end(struct ripc *ctx, uint64_t next)
+{
+	if (next > ctx->next_number)
+		ctx->next_number = next;
+}
+
 struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
 {
 	struct ripc__peer *p = ctx->peer_found;
@@ -343,8 +357,8 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	if (!p)
 		return NULL;
 	memcpy(p->instance, instance, 16);
-	/* Above all that were used for it before: if we had given it up and it lives, it still knows which are over. */
-	p->next_request_id = ripc__now(ctx);
+	/* If we had given it up and it lives, it still knows which numbers came. */
+	p->memory = p->next_request_id = p->next_datagram = ripc__number_first(ctx);
 	p->finished_below = 1;
 	ripc__list_init(&p->dests);
 	ripc__list_init(&p->requests);
@@ -639,6 +653,8 @@ void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
 
 	while ((n = ripc__list_first(&p->dests)))
 		dest_free(ctx, ripc__list_entry(n, struct ripc__dest, link));
+	ripc__number_end(ctx, p->next_request_id);
+	ripc__number_end(ctx, p->next_datagram);
 	ripc__returns_peer_gone(ctx, p);
 	if (ctx->peer_found == p)
 		ctx->peer_found = NULL;
@@ -663,7 +679,8 @@ void ripc__sweep(struct ripc *ctx, bool all)
 			dest_free(ctx, d);
 	}
 	HASH_ITER (hh, ctx->peers, p, ptmp) {
-		bool idle = all || !p->used_ns || ctx->now_ns - p->used_ns >= idle_ns;
+		uint64_t used_ns = ripc__peer_used_ns(p);
+		bool idle = all || !used_ns || ctx->now_ns - used_ns >= idle_ns;
 
 		if (idle && !ripc__peer_in_use(p) && ripc__list_empty(&p->dests))
 			ripc__peer_forget(ctx, p);

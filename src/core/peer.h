@@ -9,6 +9,7 @@
 #define RIPC_CORE_PEER_H
 
 #include "core/context.h"
+#include "core/replay.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -19,6 +20,8 @@
 #define RIPC__STRANGERS_MAX \
 	(RIPC__PEERS_MAX / 8 * 7) /* peers that nobody here asked for; the rest is a reserve */
 #define RIPC__IDLE_MS 30000       /* after which what nobody uses is forgotten */
+
+#define RIPC__DATAGRAM_WINDOW 64 /* numbers back to which it is known which datagrams came */
 
 /* A return buffer that a peer offered to us. */
 struct ripc__offer {
@@ -85,11 +88,17 @@ struct ripc__peer {
 	struct ripc__list rndvs; /* struct ripc__rndv: long messages on their way in from it, oldest first */
 	uint64_t finished_below; /* its requests below this are over */
 	uint8_t *finished; /* bitmap of RIPC__REQUESTS_MAX ids from finished_below, by id modulo; or NULL */
-	uint32_t datagram_seq;  /* next to send */
-	uint32_t datagram_last; /* highest number received, with datagram_known */
-	uint64_t datagram_seen; /* bit i: number datagram_last - i was received */
+	uint64_t next_datagram;        /* number of the next to send */
+	struct ripc__replay datagrams; /* those received */
+	uint64_t datagrams_seen[RIPC__REPLAY_WORDS(RIPC__DATAGRAM_WINDOW)];
 	bool no_datagrams; /* it has no address that takes them, until its or ours change: short messages go over the lane */
-	bool datagram_known;
+	/*
+	 * The number of our memory of it, drawn when this struct is made: ripc__number_first(). The
+	 * hello carries it. A peer that finds another one than before knows that we have forgotten
+	 * which of its long messages were delivered.
+	 */
+	uint64_t memory;
+	uint64_t far_memory;      /* that of its memory of us, from its last hello; 0: none yet */
 	struct ripc__peer_stats { /* the counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;
@@ -152,6 +161,21 @@ struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16]
 bool ripc__peer_in_use(const struct ripc__peer *p);
 /* With its destinations, which nobody waits for: they are resolved anew. */
 void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p);
+
+/* When it was last used, or a new datagram came; 0: it may be forgotten at once. */
+static inline uint64_t ripc__peer_used_ns(const struct ripc__peer *p)
+{
+	return p->used_ns > p->datagrams.new_ns ? p->used_ns : p->datagrams.new_ns;
+}
+
+/*
+ * The first number of a sequence towards others: datagrams and requests of a peer, messages of a
+ * group. It is above all numbers that this context has used, so a sequence that was forgotten never
+ * begins anew. It is the time in nanoseconds, unless the clock has not moved on since.
+ */
+uint64_t ripc__number_first(struct ripc *ctx);
+/* A sequence is forgotten; next: its first number that was not used. */
+void ripc__number_end(struct ripc *ctx, uint64_t next);
 
 /* Remembers the addresses of a record. Return: 0 or -ENOMEM. */
 int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record);

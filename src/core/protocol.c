@@ -452,39 +452,23 @@ static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__he
 		ctx->tp[tp].ops->post_datagram(ctx->tp[tp].t, ev->from, ev->fromlen, &iov, 1);
 }
 
-#define DATAGRAM_WINDOW 64 /* numbers back to which it is known what has come */
-
 /*
- * Whether this number is new: the network may repeat datagrams, and a message is delivered at most once. What is so late
- * that it cannot be told is dropped. Numbers that are missing count as lost until they come after all.
+ * Whether this number is new: the network may repeat datagrams, and a message is delivered at most
+ * once. A duplicate does not keep the peer from being forgotten when it is idle.
  */
-static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint32_t seq)
+static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number)
 {
-	int32_t ahead = (int32_t)(seq - p->datagram_last);
+	int64_t lost;
+	bool fresh = ripc__replay_new(&p->datagrams, p->datagrams_seen, RIPC__DATAGRAM_WINDOW / 64,
+				      number, false, ctx->now_ns, &lost);
 
-	if (!p->datagram_known) {
-		p->datagram_known = true;
-		p->datagram_last = seq;
-		/* What came before the first is not missed, and not waited for. */
-		p->datagram_seen = UINT64_MAX;
-		return true;
-	}
-	if (ahead > 0) {
-		p->datagram_seen = ahead < DATAGRAM_WINDOW ? p->datagram_seen << ahead | 1 : 1;
-		p->datagram_last = seq;
-		ctx->stats.lost += (uint32_t)ahead - 1;
-		p->stats.lost += (uint32_t)ahead - 1;
-		return true;
-	}
-	if (ahead <= -DATAGRAM_WINDOW || p->datagram_seen >> -ahead & 1) {
+	ctx->stats.lost += (uint64_t)lost;
+	p->stats.lost += (uint32_t)lost;
+	if (!fresh) {
 		ctx->stats.duplicates++;
 		p->stats.duplicates++;
-		return false;
 	}
-	p->datagram_seen |= UINT64_C(1) << -ahead;
-	ctx->stats.lost--;
-	p->stats.lost--;
-	return true;
+	return fresh;
 }
 
 /*
@@ -498,8 +482,6 @@ static struct ripc__peer *datagram_peer(struct ripc *ctx, const uint8_t instance
 
 	if (!p && HASH_COUNT(ctx->peers) < RIPC__PEERS_MAX / 2)
 		p = ripc__peer_admit(ctx, instance, 0);
-	if (p)
-		p->used_ns = ctx->now_ns;
 	return p;
 }
 
@@ -539,7 +521,7 @@ void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__ev
 		goto drop;
 	}
 	p = datagram_peer(ctx, h.instance);
-	if (p && !datagram_new(ctx, p, h.seq))
+	if (p && !datagram_new(ctx, p, h.number))
 		goto drop;
 	s = ripc__service_find(ctx, h.dest);
 	if (!s) {

@@ -51,12 +51,12 @@ static bool send_datagram(struct ripc_service *s, struct ripc__peer *p, const ui
 	ripc__put_le64(head, DATAGRAM_WORD);
 	ripc__put_le64(head + 8, dest);
 	ripc__put_le64(head + 16, s->id);
-	ripc__put_le64(head + 24, p->datagram_seq);
+	ripc__number_stamp(head, p->next_datagram);
 	memcpy(head + RIPC__HEADER_LEN, ctx->instance, 16);
 	ripc__put_le32(head + RIPC__HEADER_LEN + 16, (uint32_t)item->iov_len);
 	if (t->ops->post_datagram(t->t, addr, addrlen, iov, 2))
 		return false;
-	p->datagram_seq++;
+	p->next_datagram++;
 	count_sent(s, p, item->iov_len);
 	return true;
 }
@@ -175,12 +175,10 @@ static struct ripc__message *datagram(struct ripc_service *s, unsigned tp, struc
 	    ripc__get_le64(data + 8) != s->id || s->moved ||
 	    ripc__get_le32(data + RIPC__HEADER_LEN + 16) != ev->len - DATAGRAM_LEN ||
 	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !p ||
-	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !p->datagram_known ||
-	    ripc__get_le64(data + 24) != (uint32_t)(p->datagram_last + 1) || !in_place(m, ev))
+	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !in_place(m, ev) ||
+	    !ripc__replay_next(&p->datagrams, p->datagrams_seen, ripc__get_le64(data + 24),
+			       ctx->now_ns))
 		return NULL;
-	p->used_ns = ctx->now_ns;
-	p->datagram_last++;
-	p->datagram_seen = p->datagram_seen << 1 | 1;
 	fill(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
 	return m;
 }

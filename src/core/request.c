@@ -287,6 +287,20 @@ void ripc__requests_refused(struct ripc__lane *lane)
 	}
 }
 
+void ripc__requests_forgotten(struct ripc__peer *p)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &p->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
+			ripc__request_done(r, -EPIPE,
+					   "the lane was lost before the peer said whether it was "
+					   "delivered, and the peer has forgotten it since");
+	}
+}
+
 static int answer_status(int status)
 {
 	switch (status) {

@@ -94,6 +94,11 @@ void ripc__request_release(struct ripc__lane *lane, uint64_t id, uint64_t item);
 /* What peers have read in place for too long is copied, and the requests are done. */
 void ripc__requests_timer(struct ripc__lane *lane);
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
+/*
+ * The peer has forgotten which requests it delivered. Those that it may have had are not sent
+ * again, because it would deliver them twice: they end with -EPIPE.
+ */
+void ripc__requests_forgotten(struct ripc__peer *p);
 /* Its lane is gone. */
 void ripc__request_lane_gone(struct ripc_request *r);
 /* Ends it. detail may be NULL. */

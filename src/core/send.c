@@ -136,13 +136,13 @@ static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned t
 			     m->s->id);
 	memcpy(p, ctx->instance, 16);
 	p = put_lens(p + 16, m);
-	ripc__header_stamp(buf, d->peer->datagram_seq, 0);
+	ripc__number_stamp(buf, d->peer->next_datagram);
 	iov[0] = (struct iovec){buf, (size_t)(p - buf)};
 	memcpy(iov + 1, m->items, m->nitems * sizeof(*iov));
 	rc = t->ops->post_datagram(t->t, addr, addrlen, iov, 1 + m->nitems);
 	if (rc)
 		return rc;
-	d->peer->datagram_seq++;
+	d->peer->next_datagram++;
 	count_short(m->s, d->peer, m->bytes);
 	return 0;
 }

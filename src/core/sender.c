@@ -13,8 +13,6 @@
 #include <stdlib.h>
 
 #define TELL_NS (1000 * RIPC__MS) /* between two HEARDs to one sender */
-#define RESTART \
-	(UINT64_C(1) << 24) /* numbers ahead at which a sender has begun anew, and nothing was lost */
 
 /*
  * Makes room for a sender: the one that has been silent for longest goes, if that is long. NULL: it is not. Strangers make up new
@@ -25,7 +23,7 @@ static struct ripc__sender *sender_recycle(struct ripc__group *g)
 	struct ripc__list *n = ripc__list_first(&g->recent);
 	struct ripc__sender *s = n ? ripc__list_entry(n, struct ripc__sender, recent) : NULL;
 
-	if (!s || g->ctx->now_ns - s->used_ns < RIPC__IDLE_MS * RIPC__MS)
+	if (!s || g->ctx->now_ns - s->replay.new_ns < RIPC__IDLE_MS * RIPC__MS)
 		return NULL;
 	HASH_DEL(g->senders, s);
 	ripc__list_del(&s->recent);
@@ -59,45 +57,19 @@ static struct ripc__sender *sender_get(struct ripc__group *g, const uint8_t inst
 	return s;
 }
 
-static uint64_t *seen_word(struct ripc__sender *s, uint64_t number)
+static bool number_new(struct ripc__group *g, struct ripc__sender *s, uint64_t n, bool confirmed)
 {
-	return &s->seen[number / 64 % (RIPC__SENDER_WINDOW / 64)];
-}
+	int64_t lost;
+	bool fresh = ripc__replay_new(&s->replay, s->seen, RIPC__SENDER_WINDOW / 64, n, confirmed,
+				      g->ctx->now_ns, &lost);
 
-/* Whether this number is new. What is so late that it cannot be told is dropped. Numbers that are missing count as lost until they come. */
-static bool number_new(struct ripc__group *g, struct ripc__sender *s, uint64_t number)
-{
-	uint64_t bit = UINT64_C(1) << number % 64;
-
-	if (!s->received || (number > s->last && number - s->last >= RESTART)) {
-		/* What came before the first is not missed, and not waited for. */
-		memset(s->seen, 0xff, sizeof(s->seen));
-		s->last = number;
-		return true;
-	}
-	if (number > s->last) {
-		uint64_t ahead = number - s->last;
-
-		if (ahead >= RIPC__SENDER_WINDOW)
-			memset(s->seen, 0, sizeof(s->seen));
-		else
-			for (uint64_t n = s->last + 1; n < number; n++)
-				*seen_word(s, n) &= ~(UINT64_C(1) << n % 64);
-		s->lost += ahead - 1;
-		g->stats.lost += ahead - 1;
-		*seen_word(s, number) |= bit;
-		s->last = number;
-		return true;
-	}
-	if (s->last - number >= RIPC__SENDER_WINDOW || *seen_word(s, number) & bit) {
+	s->lost += (uint64_t)lost;
+	g->stats.lost += (uint64_t)lost;
+	if (!fresh) {
 		s->duplicates++;
 		g->stats.duplicates++;
-		return false;
 	}
-	*seen_word(s, number) |= bit;
-	s->lost--;
-	g->stats.lost--;
-	return true;
+	return fresh;
 }
 
 static struct ripc__message *message_new(struct ripc *ctx, const struct iovec *items,
@@ -191,13 +163,12 @@ void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *l
 		g->stats.dropped++;
 		return;
 	}
-	s->used_ns = ctx->now_ns;
-	ripc__list_del(&s->recent);
-	ripc__list_add(&g->recent, &s->recent);
 	if (!lane)
 		confirm(g, tp, s, h->u[0]);
-	if (!number_new(g, s, h->u[0]))
+	if (!number_new(g, s, h->u[0], lane))
 		return;
+	ripc__list_del(&s->recent);
+	ripc__list_add(&g->recent, &s->recent);
 	s->received++;
 	g->stats.received++;
 	for (unsigned i = 0; i < h->nitems; i++) {

@@ -174,9 +174,16 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	h->nitems = ripc__get_le16(buf + 6);
 	h->dest = ripc__get_le64(buf + 8);
 	h->source = ripc__get_le64(buf + 16);
-	h->seq = ripc__get_le32(buf + 24);
-	h->credits = ripc__get_le16(buf + 28);
-	h->nreturns = ripc__get_le16(buf + 30);
+	if (h->flags & RIPC__F_INSTANCE) {
+		h->number = ripc__get_le64(buf + 24);
+		h->seq = 0;
+		h->credits = h->nreturns = 0;
+	} else {
+		h->number = 0;
+		h->seq = ripc__get_le32(buf + 24);
+		h->credits = ripc__get_le16(buf + 28);
+		h->nreturns = ripc__get_le16(buf + 30);
+	}
 	if (h->flags & ~RIPC__F_ALL)
 		return bad(why, "unknown flags");
 	if (h->nitems > RIPC_ITEMS_MAX || (kinds[h->kind].items ? !h->nitems : h->nitems))

@@ -4,6 +4,8 @@
  *
  * Every message but AGAIN starts with the same 32 bytes. What follows depends on the kind:
  *
+ * With F_INSTANCE the last 8 of them are one number, see ripc__number_stamp().
+ *
  *   SHORT      [instance 16, if F_INSTANCE] [done u64, if F_DONE] item lengths u32[nitems], returns[nreturns], payload
  *   LONG       [done u64, if F_DONE] request u64, finished_below u64, items[nitems], returns[nreturns], payload of inline items
  *   DONE       request u64, status i32, flags u32 (RIPC__DONE_KEPT)
@@ -37,7 +39,7 @@
 #include <stdbool.h>
 
 #define RIPC__MSG_MAGIC   0x7072 /* "rp" */
-#define RIPC__MSG_VERSION 1
+#define RIPC__MSG_VERSION 2
 #define RIPC__HEADER_LEN  32
 #define RIPC__DESC_LEN    24 /* one item or return buffer descriptor */
 /* A SHORT of one item and nothing else: its first 8 bytes, and how many stand before its payload. */
@@ -57,9 +59,10 @@
 #define RIPC__LEN_BITS 47
 /* The largest message without payload: a transport's send_max must not be below it. */
 #define RIPC__MSG_MIN_MAX (RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURNS_MAX) * RIPC__DESC_LEN)
-/* The most that a short message's header can take. */
-#define RIPC__SHORT_HEADER_MAX \
-	(RIPC__HEADER_LEN + 16 + RIPC_ITEMS_MAX * 4 + RIPC_RETURNS_MAX * RIPC__DESC_LEN)
+/* The longest header of a short message. That of a datagram has no return buffers. */
+#define RIPC__SHORT_HEADER_MAX                                          \
+	(RIPC__PLAIN_LEN + RIPC__DONE_WORD + (RIPC_ITEMS_MAX - 1) * 4 + \
+	 RIPC_RETURNS_MAX * RIPC__DESC_LEN)
 /* The most bytes a header with all its descriptors takes. */
 #define RIPC__HEADER_MAX RIPC__MSG_MIN_MAX
 
@@ -124,7 +127,8 @@ struct ripc__header {
 	uint16_t nitems;
 	uint16_t nreturns;
 	uint16_t credits; /* receive buffers given back to the other side of the lane */
-	uint32_t seq;     /* per lane (or datagram flow) and direction, from 0, wraps */
+	uint32_t seq;     /* per lane and direction, from 0, wraps */
+	uint64_t number;  /* F_INSTANCE: of a SHORT, per sender and receiver; else 0 */
 	uint64_t dest;
 	uint64_t source;
 	uint64_t done;           /* F_DONE: the request that is done */
@@ -160,6 +164,12 @@ static inline void ripc__header_stamp(uint8_t *p, uint32_t seq, uint16_t credits
 {
 	ripc__put_le32(p + 24, seq);
 	ripc__put_le16(p + 28, credits);
+}
+
+/* Of a datagram: it has no sequence number, no credits and no return buffers. */
+static inline void ripc__number_stamp(uint8_t *p, uint64_t number)
+{
+	ripc__put_le64(p + 24, number);
 }
 
 /*

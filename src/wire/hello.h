@@ -30,7 +30,8 @@ struct ripc__hello {
 	uint32_t send_max;    /* largest send the speaker can receive, bytes */
 	uint32_t recv_depth;  /* receive buffers it has posted for this lane; 0: needs no credits */
 	uint32_t service_window; /* units of RIPC__CREDIT_UNIT bytes that may be queued at each of its services */
-	uint32_t caps; /* RIPC__CAP_READ, RIPC__CAP_WRITE: what the other side may use on it */
+	uint64_t memory; /* number of the speaker's memory of the other side: struct ripc__peer */
+	uint32_t caps;   /* RIPC__CAP_READ, RIPC__CAP_WRITE: what the other side may use on it */
 };
 
 void ripc__hello_encode(const struct ripc__hello *hello, uint8_t buf[RIPC__HELLO_LEN]);

@@ -6,6 +6,7 @@
 #include "process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,19 @@ static int serve(struct ripc_service *service)
 	while (!ripc_receive(service, &m, 60000)) {
 		if (m->is_long)
 			ripc_send_long(service, m->source, m->items, m->nitems, NULL, 5000);
+		ripc_message_free(m);
+	}
+	return 0;
+}
+
+/* Takes everything, and tells of each short message by a byte to the parent. */
+static int tell(struct ripc_service *service)
+{
+	struct ripc_message *m;
+
+	while (!ripc_receive(service, &m, 60000)) {
+		if (!m->is_long && write(1, "s", 1) != 1)
+			return 5;
 		ripc_message_free(m);
 	}
 	return 0;
@@ -58,12 +72,15 @@ int conf_child(int argc, char **argv)
 	}
 	if (write(1, "+", 1) != 1)
 		return 4;
+	if (!strcmp(argv[2], "tell"))
+		return tell(service);
 	return strcmp(argv[2], "serve") ? feed(ctx, service, dest) : serve(service);
 }
 
 /* ---- Its parent ---- */
 
-static pid_t spawn(struct conf *c, const char *role, uint64_t id, uint64_t dest)
+/* out: where its output can be read from. */
+static pid_t spawn_heard(struct conf *c, const char *role, uint64_t id, uint64_t dest, int *out)
 {
 	char ids[2][32], answer;
 	int fd[2];
@@ -82,7 +99,16 @@ static pid_t spawn(struct conf *c, const char *role, uint64_t id, uint64_t dest)
 	}
 	close(fd[1]);
 	CHECK(read(fd[0], &answer, 1) == 1, "the child did not get that far");
-	close(fd[0]);
+	*out = fd[0];
+	return pid;
+}
+
+static pid_t spawn(struct conf *c, const char *role, uint64_t id, uint64_t dest)
+{
+	int out;
+	pid_t pid = spawn_heard(c, role, id, dest, &out);
+
+	close(out);
 	return pid;
 }
 
@@ -93,6 +119,52 @@ static void shoot(pid_t pid)
 	SAME(0, kill(pid, SIGKILL));
 	SAME(pid, waitpid(pid, &status, 0));
 	CHECK(WIFSIGNALED(status), "the child had ended by itself: %x", (unsigned)status);
+}
+
+/* A short message to a child that tells of it. Return: whether it was told of. */
+static bool told(struct conf *c, struct ripc_service *s, uint64_t id, uint64_t tag, int out)
+{
+	struct pollfd p = {.fd = out, .events = POLLIN};
+	char told[256];
+
+	return !conf_short(c, s, id, 100, tag, c->patience_ms) && poll(&p, 1, c->silence_ms) == 1 &&
+	       read(out, told, sizeof(told)) > 0;
+}
+
+/*
+ * A child that stands still is given up and forgotten. It goes on, and has forgotten nothing: it
+ * takes our messages again, however many it had before.
+ */
+static void stop_receiver(struct conf *c)
+{
+	uint8_t data[1000] = {0};
+	struct iovec item = {data, sizeof(data)};
+	struct ripc_request *request;
+	struct ripc_service *s;
+	unsigned taken = 0;
+	uint64_t id;
+	/* It waits less long for a peer than others do. */
+	struct ripc *ctx = conf_open_with(c, "peer_timeout_ms=2000");
+	pid_t pid;
+	int out;
+
+	s = conf_register(c, ctx, conf_id(c));
+	id = conf_id(c);
+	pid = spawn_heard(c, "tell", id, 0, &out);
+	for (unsigned i = 0; i < 1000; i++)
+		taken += told(c, s, id, i, out);
+	CHECK(taken > 500, "%u", taken);
+	SAME(0, kill(pid, SIGSTOP));
+	OK(ripc_start(s, id, &item, 1, NULL, &request));
+	RETURNS(-EPIPE, ripc_request_wait(&request, c->patience_ms));
+	AWAIT_STAT(c, ctx, peers, 0);
+	SAME(0, kill(pid, SIGCONT));
+	taken = 0;
+	for (unsigned i = 0; i < 10; i++)
+		taken += told(c, s, id, i, out);
+	CHECK(taken > 5, "%u of 10 arrived", taken);
+	close(out);
+	shoot(pid);
 }
 
 /* a talks to b in this process all the time, and to a child that is shot at some moment. */
@@ -270,6 +342,7 @@ static void default_context(struct conf *c)
 
 const struct conf_case conf_process[] = {
 	{"kill_receiver", kill_receiver, CONF_REAL | CONF_TWO | CONF_DEATH},
+	{"stop_receiver", stop_receiver, CONF_REAL | CONF_TWO | CONF_DEATH},
 	{"kill_sender", kill_sender, CONF_REAL | CONF_TWO | CONF_DEATH},
 	{"forked", forked, CONF_REAL | CONF_TWO},
 	{"default_context", default_context, CONF_REAL},

@@ -94,6 +94,11 @@ tests_core_test_remote_SOURCES = tests/core/test_remote.c
 tests_core_test_remote_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_remote_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_replay
+tests_core_test_replay_SOURCES = tests/core/test_replay.c
+tests_core_test_replay_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_replay_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/core/test_rendezvous
 tests_core_test_rendezvous_SOURCES = tests/core/test_rendezvous.c
 tests_core_test_rendezvous_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)

@@ -325,6 +325,115 @@ START_TEST(arrived__numbers)
 }
 END_TEST
 
+/* ---- lies: multicast in the name of another ---- */
+
+/* A multicast that seems to be of 1, or is. Return: whether it was taken. */
+static bool multicast(uint64_t n)
+{
+	uint8_t lens[4] = {0};
+	uint64_t before = stats(0).received;
+	struct ripc__header h = {.dest = GROUP,
+				 .source = RIG_ID(1),
+				 .nitems = 1,
+				 .u = {n},
+				 .instance = rig.ctx[1]->instance,
+				 .lens = lens,
+				 .payload = lens};
+	struct ripc_message *m;
+
+	ripc__lock(rig.ctx[0]);
+	ripc__groupcast_arrived(rig.ctx[0], 0, NULL, &h);
+	ripc__unlock(rig.ctx[0]);
+	while (!ripc_receive(rig.s[0], &m, 0))
+		ripc_message_free(m);
+	return stats(0).received > before;
+}
+
+/* The number of the sender's next message, over whatever it goes. */
+static uint64_t next_number(void)
+{
+	return group(1)->number + 1;
+}
+
+static bool sent_over_the_lane(void)
+{
+	uint64_t before = stats(0).received;
+	struct ripc_message *m;
+
+	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
+	rig_run(&rig, 1);
+	while (!ripc_receive(rig.s[0], &m, 0))
+		ripc_message_free(m);
+	return stats(0).received > before;
+}
+
+static const struct {
+	uint64_t ahead, more; /* of the first lie, and for each further one */
+	unsigned each;        /* one after so many messages; 0: one only */
+	bool first;           /* before the first message */
+} lies[] = {
+	{1 << 23, 0, 0, false},
+	{1 << 23, 0, 0, true},
+	{1 << 23, 1, 3, false},
+	{1 << 23, 1 << 23, 3, true},
+	{UINT64_C(1) << 40, 1 << 20, 1, false},
+	{RIPC__SENDER_WINDOW - 1, 0, 0, false},
+	{RIPC__SENDER_WINDOW - 1, 0, 5, false},
+	{RIPC__SENDER_WINDOW - 1, 0, 0, true},
+	{RIPC__SENDER_WINDOW + 1, 0, 5, false},
+	{1, 0, 5, false},
+};
+
+#define MESSAGES 5000
+
+/* Even by multicast alone, as where all members hear it. */
+START_TEST(lie__does_not_silence_its_victim)
+{
+	unsigned dropped = 0, n = 0;
+	bool lane = _i & 1;
+
+	rig_start(&rig, 2, NULL);
+	OK(ripc_group_join(rig.s[0], GROUP, 10000));
+	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	if (lies[_i / 2].first) {
+		struct ripc__sender *s;
+
+		/* As if nothing had come of it yet. */
+		HASH_FIND(hh, group(0)->senders, rig.ctx[1]->instance, 16, s);
+		s->replay = (struct ripc__replay){0};
+		n += multicast(next_number() + lies[_i / 2].ahead);
+	}
+	for (unsigned i = 1; i <= MESSAGES; i++) {
+		uint64_t ahead = lies[_i / 2].ahead + n * lies[_i / 2].more;
+
+		dropped += !(lane ? sent_over_the_lane() : multicast(++group(1)->number));
+		if (lies[_i / 2].each ? i % lies[_i / 2].each == 0 : i == 100 && !n)
+			n += multicast(group(1)->number + ahead);
+	}
+	ck_assert_msg(dropped <= n + (lies[_i / 2].first ? RIPC__SENDER_WINDOW : 0) + n / 4,
+		      "%u lies, %u messages dropped", n, dropped);
+}
+END_TEST
+
+/* What a member has heard of others in our name does not make us believe that it hears us. */
+START_TEST(heard__of_a_lie)
+{
+	struct ripc__member *m;
+
+	rig_start(&rig, 2, NULL);
+	OK(ripc_group_join(rig.s[0], GROUP, 10000));
+	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
+	HASH_FIND(hh, group(1)->members, rig.ctx[0]->instance, 16, m);
+	ck_assert_ptr_nonnull(m);
+	inject(0, 1, RIPC__HEARD, next_number(), 0, NULL, 0);
+	inject(0, 1, RIPC__HEARD, 1, 0, NULL, 0);
+	ck_assert_uint_eq(m->heard_until_ns, 0);
+	inject(0, 1, RIPC__HEARD, group(1)->number, 0, NULL, 0);
+	ck_assert_uint_gt(m->heard_until_ns, 0);
+}
+END_TEST
+
 /* ---- strangers ---- */
 
 static size_t record_of(const uint8_t instance[16], uint8_t *buf)
@@ -457,6 +566,9 @@ int main(void)
 	tcase_add_test(tc, deliver__behind_a_long_message);
 	tcase_add_test(tc, deliver__behind_many_small_long_messages);
 	tcase_add_test(tc, arrived__numbers);
+	tcase_add_loop_test(tc, lie__does_not_silence_its_victim, 0,
+			    2 * sizeof(lies) / sizeof(lies[0]));
+	tcase_add_test(tc, heard__of_a_lie);
 	tcase_add_test(tc, control__of_those_who_have_no_say);
 	tcase_add_test(tc, control__that_is_broken);
 	suite_add_tcase(suite, tc);

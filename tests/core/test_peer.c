@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Peers and destinations: what is remembered of a peer's messages, when all is forgotten, and how often one is asked for. */
 #include "rig.h"
+#include "wire/bytes.h"
 
 static struct rig rig;
 static struct ripc *ctx;
@@ -329,6 +330,278 @@ static void setup(void)
 	ctx = rig.ctx[0];
 }
 
+/* ---- one forgets the other ---- */
+
+static void part(bool on)
+{
+	OK(ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), on));
+}
+
+/* Whether a short message from 0 is taken at 1. It is sent, whatever becomes of it. */
+static bool arrives(uint64_t tag)
+{
+	struct ripc_message *m;
+
+	if (rig_short(&rig, 0, 1, 20, tag, 5000))
+		return false;
+	if (ripc_receive(rig.s[1], &m, 50))
+		return false;
+	rig_verify(m->items[0].iov_base, 20, tag);
+	ripc_message_free(m);
+	return true;
+}
+
+/* The sender gives its peer up and forgets it, while that stands still and forgets nothing. */
+START_TEST(forget__the_sender_does)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct ripc__peer *p;
+	unsigned taken = 0;
+	uint64_t memory;
+
+	for (unsigned i = 0; i < 3000; i++)
+		ck_assert(arrives(i));
+	memory = rig_peer(&rig, 0, 1)->memory;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, (uint8_t[8]){0}, 8);
+	RC(-EPIPE, ripc_request_wait(&r, 60000));
+	rig_run(&rig, RIPC__IDLE_MS / 4);
+	ripc__lock(ctx);
+	ripc__sweep(ctx, false);
+	ripc__unlock(ctx);
+	p = rig_peer(&rig, 0, 1);
+	ck_assert(!p || p->memory > memory);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	ck_assert_ptr_nonnull(rig_peer(&rig, 1, 0));
+	while (!ripc_receive(rig.s[1], &m, 100))
+		ripc_message_free(m);
+	for (unsigned i = 0; i < 100; i++)
+		taken += arrives(i);
+	ck_assert_uint_ge(taken, 98);
+	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lost, 0);
+}
+END_TEST
+
+/* Duplicates do not keep their sender from being forgotten. */
+START_TEST(forget__copies_do_not_keep_it)
+{
+	uint8_t copy[200];
+	struct ripc__event ev = {.kind = RIPC__EV_DATAGRAM, .data = copy};
+	uint8_t instance[16] = {1, 2, 3}, *p;
+
+	p = ripc__header_put(copy, RIPC__SHORT, RIPC__F_INSTANCE, 1, 0, RIG_ID(1), 7);
+	ripc__number_stamp(copy, 1000);
+	memcpy(p, instance, 16);
+	ripc__put_le32(p + 16, 0);
+	rig_connect(&rig, 0, 1);
+	ev.len = (uint32_t)(p + 20 - copy);
+	ripc__lock(rig.ctx[1]);
+	for (unsigned i = 0; i < 100; i++) {
+		ripc__datagram_arrived(rig.ctx[1], rig_lane(&rig, 1, 0)->tp, &ev);
+		ripc__unlock(rig.ctx[1]);
+		rig_run(&rig, 1000);
+		ripc__lock(rig.ctx[1]);
+		if (!ripc__peer_find(rig.ctx[1], instance))
+			break;
+	}
+	ck_assert_ptr_null(ripc__peer_find(rig.ctx[1], instance));
+	ripc__unlock(rig.ctx[1]);
+	ripc_message_free(rig_take(&rig, 1));
+}
+END_TEST
+
+/* Numbers that are given out at one moment of the clock differ, too. */
+START_TEST(forget__numbers_never_begin_anew)
+{
+	uint64_t next = 0;
+
+	for (unsigned i = 0; i < 10; i++) {
+		uint8_t instance[16] = {9};
+		struct ripc__peer *p = ripc__peer_get(ctx, instance);
+
+		ck_assert_uint_ge(p->next_datagram, next);
+		ck_assert_uint_ge(p->next_request_id, next);
+		ck_assert_uint_ge(p->memory, next);
+		p->next_datagram += 10000;
+		p->next_request_id += 20000;
+		next = p->next_request_id;
+		ripc__sweep(ctx, true);
+		ck_assert_ptr_null(ripc__peer_find(ctx, instance));
+	}
+}
+END_TEST
+
+/*
+ * A long message is delivered, its answer is lost with the lane, and the lane is away for so long.
+ * Return: what its sender learns; *copies: how often it was delivered.
+ */
+static int delivered_and_away(unsigned ms, unsigned *copies)
+{
+	static uint8_t data[3000];
+	struct ripc_request *r;
+	struct ripc_message *m;
+	int rc;
+
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, sizeof(data));
+	while (!rig_stats(&rig, 1).queued)
+		rig_run(&rig, 0), ripc__sim_run(rig.net, 1000);
+	part(true);
+	ck_assert_int_ge(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
+	rig_run(&rig, ms);
+	part(false);
+	rc = ripc_request_wait(&r, 100000);
+	rig_run(&rig, 1000);
+	for (*copies = 0; !ripc_receive(rig.s[1], &m, 0); ++*copies)
+		ripc_message_free(m);
+	return rc;
+}
+
+START_TEST(forget__the_receiver_of_a_long_message_does)
+{
+	unsigned copies;
+
+	RC(-EPIPE, delivered_and_away(RIPC__IDLE_MS * 5 / 2, &copies));
+	ck_assert_uint_eq(copies, 1);
+	/* The next one is as any other. */
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+START_TEST(forget__not_so_soon)
+{
+	unsigned copies;
+
+	OK(delivered_and_away(RIPC__IDLE_MS / 2, &copies));
+	ck_assert_uint_eq(copies, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 1);
+}
+END_TEST
+
+/* What was never sent is not lost with the receiver's memory. */
+START_TEST(forget__what_was_not_sent_is)
+{
+	static uint8_t data[3000];
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	part(true);
+	ck_assert_int_ge(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
+	rig_run(&rig, 100);
+	r = rig_begin(&rig, 0, 1, data, sizeof(data));
+	rig_run(&rig, RIPC__IDLE_MS * 5 / 2);
+	ck_assert_ptr_null(rig_peer(&rig, 1, 0));
+	part(false);
+	OK(ripc_request_wait(&r, 100000));
+	ripc_message_free(rig_take(&rig, 1));
+}
+END_TEST
+
+/* ---- lies: datagrams in the name of another ---- */
+
+/* The last datagram that 0 has sent. */
+static struct {
+	uint8_t bytes[200];
+	size_t len;
+} told;
+
+static void listen_in(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data,
+		      size_t *len)
+{
+	struct ripc__header h;
+	const char *why;
+
+	if (*len > sizeof(told.bytes) || memcmp(from, rig_instance(&rig, 0), 16) ||
+	    ripc__header_decode(&h, data, *len, &why) || h.kind != RIPC__SHORT || !h.instance)
+		return;
+	memcpy(told.bytes, data, *len);
+	told.len = *len;
+}
+
+/* A copy of it with another number, and other contents. */
+static void lie(uint64_t ahead)
+{
+	uint8_t bytes[sizeof(told.bytes)];
+	struct ripc__event ev = {.kind = RIPC__EV_DATAGRAM, .data = bytes};
+	struct ripc_message *m;
+
+	ev.len = (uint32_t)told.len;
+	memcpy(bytes, told.bytes, told.len);
+	/* The number of a datagram, wherever it ends. */
+	ripc__put_le64(bytes + 24, ripc__get_le64(bytes + 24) + ahead);
+	ripc__lock(rig.ctx[1]);
+	ripc__datagram_arrived(rig.ctx[1], rig_lane(&rig, 1, 0)->tp, &ev);
+	ripc__unlock(rig.ctx[1]);
+	while (!ripc_receive(rig.s[1], &m, 0))
+		ripc_message_free(m);
+}
+
+static const struct {
+	uint64_t ahead, more; /* of the first lie, and for each further one */
+	unsigned each;        /* one after so many messages; 0: one only */
+} lies[] = {
+	{1 << 23, 0, 0},
+	{1 << 23, 1000, 7},
+	{1 << 30, UINT64_C(1) << 32, 3},
+	{63, 0, 0},
+	{63, 0, 5},
+	{64, 1, 5},
+	{65, 0, 5},
+	{1, 0, 5},
+	{UINT64_C(1) << 31, 0, 0},
+	{UINT64_C(1) << 62, 0, 0},
+};
+
+#define LIES (sizeof(lies) / sizeof(lies[0]))
+
+/* Whatever number it has, a lie costs its victim no more than one message. */
+START_TEST(lie__does_not_silence_its_victim)
+{
+	unsigned dropped = 0, n = 0;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_tamper(rig.net, listen_in, NULL);
+	for (unsigned i = 0; i < 400; i++) {
+		dropped += !arrives(i);
+		if (i < 100 || (lies[_i].each ? i % lies[_i].each : n))
+			continue;
+		lie(lies[_i].ahead + lies[_i].more * n++);
+	}
+	ripc__sim_tamper(rig.net, NULL, NULL);
+	ck_assert_msg(dropped <= n, "%u lies, %u messages dropped", n, dropped);
+}
+END_TEST
+
+/* The liar speaks first: its victim is heard soon, however far away its numbers are. */
+START_TEST(lie__that_comes_first)
+{
+	unsigned dropped = 0;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_tamper(rig.net, listen_in, NULL);
+	ck_assert(arrives(0));
+	/* Its receiver forgets what it knew. */
+	rig_run(&rig, 100);
+	rig_peer(&rig, 1, 0)->datagrams = (struct ripc__replay){0};
+	lie(lies[_i].ahead);
+	for (unsigned i = 0; i < 400; i++)
+		dropped += !arrives(i);
+	ripc__sim_tamper(rig.net, NULL, NULL);
+	ck_assert_uint_le(dropped, RIPC__DATAGRAM_WINDOW);
+}
+END_TEST
+
+/* Who sends waits for its peer for longer than that remembers. */
+static void setup_patient(void)
+{
+	rig_init(&rig, NULL);
+	rig_open(&rig, "peer_timeout_ms=200000");
+	rig_open(&rig, NULL);
+	ctx = rig.ctx[0];
+}
+
 static void teardown(void)
 {
 	rig_end(&rig);
@@ -361,6 +634,18 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, shoot__the_peer_goes_with_the_attempt);
 	tcase_add_test(tc, datagram__behind_a_long_message);
+	tcase_add_test(tc, forget__the_sender_does);
+	tcase_add_test(tc, forget__copies_do_not_keep_it);
+	tcase_add_loop_test(tc, lie__does_not_silence_its_victim, 0, LIES);
+	tcase_add_loop_test(tc, lie__that_comes_first, 0, LIES);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("patient");
+	tcase_add_checked_fixture(tc, setup_patient, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, forget__numbers_never_begin_anew);
+	tcase_add_test(tc, forget__the_receiver_of_a_long_message_does);
+	tcase_add_test(tc, forget__not_so_soon);
+	tcase_add_test(tc, forget__what_was_not_sent_is);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer", suite);
 }

@@ -30,7 +30,10 @@ static void header(const uint8_t *data, size_t size)
 	check(h.nitems <= RIPC_ITEMS_MAX && h.nreturns <= RIPC_RETURNS_MAX);
 	check(h.payload >= data && h.payload + h.payload_len == data + size);
 	p = ripc__header_put(again, h.kind, h.flags, h.nitems, h.nreturns, h.dest, h.source);
-	ripc__header_stamp(again, h.seq, h.credits);
+	if (h.instance)
+		ripc__number_stamp(again, h.number);
+	else
+		ripc__header_stamp(again, h.seq, h.credits);
 	if (h.instance) {
 		memcpy(p, h.instance, 16);
 		p += 16;
@@ -105,7 +108,7 @@ static void hello(const uint8_t *data, size_t size)
 	check(size >= RIPC__HELLO_LEN && h.refusal < RIPC__REFUSE_END);
 	ripc__hello_encode(&h, again);
 	/* All but what is reserved. */
-	check(!memcmp(again, data, 6) && !memcmp(again + 8, data + 8, 48));
+	check(!memcmp(again, data, 6) && !memcmp(again + 8, data + 8, 56));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

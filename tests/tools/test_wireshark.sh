@@ -120,6 +120,9 @@ seen "long messages and how they travel" "ripc.kind == 2 && ripc.desc.len == 100
 seen "the end of a request" "ripc.kind == 3 && ripc.status == 0"
 seen "the end of a request with the next message" "iwarp_ddp && ripc.kind == 2 && ripc.flags.done && ripc.request && ripc.desc.len == 64"
 seen "short messages by datagram, with the instance" "udp && ripc.kind == 1 && ripc.instance && ripc.dest == $id"
+seen "their numbers, which begin at the time" "udp && ripc.kind == 1 && ripc.datagram > 1000000000"
+unseen "no sequence number in a datagram" "udp && ripc.seq"
+seen "whether the other side is remembered" "iwarp_mpa.req && ripc_hello.memory > 0"
 if [ $keys = yes ]; then
 	seen "sealed requests of the resolver" "ripc_seal.key && ripc_seal.number && ripc_resolver.service == $id"
 	seen "the clock of who sealed them" 'ripc_seal.time > "2020-01-01 00:00:00" && ripc_seal.time < "2200-01-01 00:00:00"'

@@ -49,6 +49,7 @@ static const struct {
 
 /* A message that was made, and what must come out of it again. */
 struct made {
+	uint64_t number;
 	uint8_t buf[BUF_MAX];
 	size_t len;
 	unsigned k; /* index of its kind */
@@ -70,14 +71,19 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	m->seq = (uint32_t)test_random(&rng);
 	m->credits = (uint16_t)test_random(&rng);
 	m->nitems = (uint16_t)(kinds[k].items ? nitems : 0);
-	m->nreturns = (uint16_t)(kinds[k].returns ? nreturns : 0);
 	m->flags = instance && kinds[k].instance ? RIPC__F_INSTANCE : 0;
+	m->nreturns = (uint16_t)(kinds[k].returns && !m->flags ? nreturns : 0);
 	/* One or the other. */
 	if (kinds[k].done && !m->flags && test_random(&rng) & 1)
 		m->flags = RIPC__F_DONE;
 	p = ripc__header_put(m->buf, kinds[k].kind, m->flags, m->nitems, m->nreturns, m->dest,
 			     m->source);
-	ripc__header_stamp(m->buf, m->seq, m->credits);
+	if (m->flags & RIPC__F_INSTANCE) {
+		m->seq = m->credits = 0;
+		ripc__number_stamp(m->buf, m->number = test_random(&rng));
+	} else {
+		ripc__header_stamp(m->buf, m->seq, m->credits);
+	}
 	if (m->flags & RIPC__F_INSTANCE)
 		for (unsigned i = 0; i < 16; i++)
 			*p++ = (uint8_t)(0x40 + i);
@@ -193,6 +199,7 @@ START_TEST(decode__what_was_put)
 		ck_assert_uint_eq(h.nreturns, m.nreturns);
 		ck_assert_uint_eq(h.credits, m.credits);
 		ck_assert_uint_eq(h.seq, m.seq);
+		ck_assert_uint_eq(h.number, m.number);
 		ck_assert_uint_eq(h.dest, m.dest);
 		ck_assert_uint_eq(h.source, m.source);
 		ck_assert_uint_eq(h.u[0], m.u[0]);
@@ -586,7 +593,7 @@ END_TEST
 START_TEST(header_put__bytes)
 {
 	static const uint8_t want[RIPC__HEADER_LEN] = {
-		0x72, 0x70, 1,    13,   1,    0,    2,    0,    8,    7,    6,
+		0x72, 0x70, 2,    13,   1,    0,    2,    0,    8,    7,    6,
 		5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
 		0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x32, 0x31, 3,    0};
 	uint8_t buf[RIPC__HEADER_LEN];
@@ -626,6 +633,10 @@ START_TEST(sizes__largest_header)
 	make_bare(&m, 1, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX);
 	ck_assert_uint_eq(m.payload_at, RIPC__HEADER_MAX);
 	make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX, true);
+	ck_assert_uint_le(m.payload_at, RIPC__SHORT_HEADER_MAX);
+	do
+		make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX, false);
+	while (!(m.flags & RIPC__F_DONE));
 	ck_assert_uint_eq(m.payload_at, RIPC__SHORT_HEADER_MAX);
 	ck_assert_uint_ge(RIPC__MSG_MIN_MAX, RIPC__SHORT_HEADER_MAX + RIPC_SHORT_MIN);
 }

@@ -22,6 +22,7 @@ static void fill(struct ripc__hello *h)
 	h->recv_depth = 3 + (uint32_t)(test_random(&rng) % 65533);
 	h->service_window = 64 + (uint32_t)(test_random(&rng) % 100000);
 	h->caps = (uint32_t)test_random(&rng);
+	h->memory = test_random(&rng);
 }
 
 /* Decodes a copy of exactly that size. An error has a reason. */
@@ -42,9 +43,13 @@ static int decode(struct ripc__hello *h, const uint8_t *buf, size_t len)
 
 START_TEST(encode__bytes)
 {
-	struct ripc__hello h = {
-		.refusal = 2, .send_max = 0x01020304, .recv_depth = 5, .service_window = 6, .caps = 7};
-	uint8_t buf[RIPC__HELLO_LEN], want[RIPC__HELLO_LEN] = {'R', 'I', 'P', 'C', 1, 2};
+	struct ripc__hello h = {.refusal = 2,
+				.send_max = 0x01020304,
+				.recv_depth = 5,
+				.service_window = 6,
+				.caps = 7,
+				.memory = 0x08};
+	uint8_t buf[RIPC__HELLO_LEN], want[RIPC__HELLO_LEN] = {'R', 'I', 'P', 'C', 2, 2};
 
 	memset(h.instance, 0x11, 16);
 	memset(h.target, 0x22, 16);
@@ -55,6 +60,7 @@ START_TEST(encode__bytes)
 	want[44] = 5;
 	want[48] = 6;
 	want[52] = 7;
+	want[56] = 8;
 	ripc__hello_encode(&h, buf);
 	ck_assert_mem_eq(buf, want, sizeof(want));
 }
@@ -117,7 +123,7 @@ START_TEST(decode__every_mutation_of_a_byte)
 			if (at < 4)
 				ck_assert_int_eq(rc, v == good[at] ? 0 : -EPROTO);
 			else if (at == 4)
-				ck_assert_int_eq(rc, v == 1 ? 0 : -EPROTONOSUPPORT);
+				ck_assert_int_eq(rc, v == 2 ? 0 : -EPROTONOSUPPORT);
 			else if (at == 5)
 				ck_assert_int_eq(rc, v < RIPC__REFUSE_END ? 0 : -EPROTO);
 			else if (at < 40)

@@ -60,6 +60,7 @@ f.limit = ProtoField.uint64("ripc.limit", "Limit")
 f.nonce = ProtoField.uint64("ripc.nonce", "Nonce", base.HEX)
 f.return_id = ProtoField.uint64("ripc.return", "Return buffer")
 f.number = ProtoField.uint64("ripc.number", "Number in the group")
+f.datagram = ProtoField.uint64("ripc.datagram", "Number of the datagram")
 f.role = ProtoField.uint64("ripc.role", "Role", base.DEC, { [0] = "none", [1] = "sender", [2] = "member" })
 f.present = ProtoField.uint64("ripc.present", "Present")
 f.keeping = ProtoField.uint64("ripc.keeping", "Keeping")
@@ -187,8 +188,8 @@ local function add_body(tree, buf, kind, nitems, nreturns, has_instance, has_don
 end
 
 local function looks_like_message(buf)
-	return buf:len() >= HEADER_LEN and buf(0, 2):le_uint() == 0x7072 and buf(2, 1):uint() == 1 and
-		kinds[buf(3, 1):uint()] ~= nil
+	return buf:len() >= HEADER_LEN and buf(0, 2):le_uint() == 0x7072 and
+		buf(2, 1):uint() == 2 and kinds[buf(3, 1):uint()] ~= nil
 end
 
 -- Of each direction of a connection: between whom the last plain message went, and the lower half of the number that is due; and what each
@@ -236,11 +237,13 @@ end
 function ripc.dissector(buf, pinfo, root)
 	local tree = root:add(ripc, buf())
 	local kind, flags = buf(3, 1):uint(), buf(4, 2):le_uint()
-	local nitems, nreturns = buf(6, 2):le_uint(), buf(30, 2):le_uint()
+	local is_datagram = flags % 2 == 1
+	local nitems, nreturns = buf(6, 2):le_uint(), is_datagram and 0 or buf(30, 2):le_uint()
+	local number = tostring(is_datagram and buf(24, 8):le_uint64() or buf(24, 4):le_uint())
 	local dest, source = buf(8, 8):le_uint64(), buf(16, 8):le_uint64()
 	local name = kinds[kind] or "?"
 
-	if not pinfo.visited then
+	if not pinfo.visited and not is_datagram then
 		due[way(pinfo)] = (buf(24, 2):le_uint() + 1) % 65536
 		if kind == 1 and flags == 0 and nitems == 1 and nreturns == 0 then
 			last[way(pinfo)] = { dest = dest, source = source }
@@ -255,17 +258,22 @@ function ripc.dissector(buf, pinfo, root)
 	tree:add_le(f.nitems, buf(6, 2))
 	tree:add_le(f.dest, buf(8, 8))
 	tree:add_le(f.source, buf(16, 8))
-	tree:add_le(f.seq, buf(24, 4))
-	tree:add_le(f.credits, buf(28, 2))
-	tree:add_le(f.nreturns, buf(30, 2))
+	if is_datagram then
+		tree:add_le(f.datagram, buf(24, 8))
+	else
+		tree:add_le(f.seq, buf(24, 4))
+		tree:add_le(f.credits, buf(28, 2))
+		tree:add_le(f.nreturns, buf(30, 2))
+	end
 	tree:append_text(string.format(", %s, %s -> %s", name, service_text(source), service_text(dest)))
-	if nitems > 64 or nreturns > 16 or not add_body(tree, buf, kind, nitems, nreturns, flags % 2 == 1,
-			flags % 4 >= 2) then
+	if nitems > 64 or nreturns > 16 or not add_body(tree, buf, kind, nitems, nreturns,
+			is_datagram, flags % 4 >= 2) then
 		complain(tree, "The lengths do not add up to that of the message")
 	end
 	pinfo.cols.protocol = "RIPC"
-	pinfo.cols.info:set(string.format("%s %s -> %s, %d items, seq %d", name, service_text(source),
-		service_text(dest), nitems, buf(24, 4):le_uint()))
+	pinfo.cols.info:set(string.format("%s %s -> %s, %d items, %s %s", name,
+		service_text(source), service_text(dest), nitems,
+		is_datagram and "number" or "seq", number))
 	return buf:len()
 end
 
@@ -480,6 +488,7 @@ h.send_max = ProtoField.uint32("ripc_hello.send_max", "Largest send it takes")
 h.recv_depth = ProtoField.uint32("ripc_hello.recv_depth", "Receive buffers")
 h.window = ProtoField.uint32("ripc_hello.service_window", "Window of a service (64 bytes)")
 h.caps = ProtoField.uint32("ripc_hello.caps", "Capabilities", base.HEX)
+h.memory = ProtoField.uint64("ripc_hello.memory", "Number of its memory of the other side")
 h.auth = ProtoField.uint8("ripc_hello.auth", "Proof", base.DEC, { [0] = "none", [1] = "follows" })
 h.key = ProtoField.bytes("ripc_hello.key", "Id of the key")
 h.proof_nonce = ProtoField.bytes("ripc_hello.nonce", "Nonce")
@@ -509,6 +518,7 @@ function hello.dissector(_, pinfo, root)
 				local caps = tree:add_le(h.caps, p(52, 4))
 				caps:add_le(h.may_read, p(52, 4))
 				caps:add_le(h.may_write, p(52, 4))
+				tree:add_le(h.memory, p(56, 8))
 				if p(6, 1):uint() == 1 and buf:len() - at >= HELLO_LEN + PROOF_LEN then
 					local proof = buf(at + HELLO_LEN, PROOF_LEN)
 					tree:add(h.key, proof(0, 8))
