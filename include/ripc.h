@@ -8,6 +8,8 @@
  * have bounds of their own, which their comments give: ripc_open(), ripc_register(),
  * ripc_unregister() and ripc_close().
  * All functions may be called from any thread, unless their comment says otherwise.
+ * One thread may close a context, or unregister a service, while others call the library: see
+ * ripc_close().
  * A child made by fork() may not use its parent's contexts: calls on them return -EOWNERDEAD.
  */
 #ifndef RIPC_H
@@ -203,17 +205,28 @@ int ripc_open(struct ripc **ctx, const char *options);
  * ripc_close - close a context
  * @ctx: the context, or NULL for the default one
  *
- * Unregisters its services, fails what is outstanding, and ends its thread. Calls of other threads that
- * wait in this context return -ESHUTDOWN first. Buffers, messages and requests of the context are gone
- * afterwards. Registered memory is the application's again. In a child made by fork() it only
- * forgets the context.
+ * Unregisters its services, fails what is outstanding, and ends its thread. Buffers, messages and
+ * requests of the context are gone afterwards. Registered memory, and that of sends under way, is
+ * the application's again. In a child made by fork() it only forgets the context.
+ *
+ * Other threads may be in calls on the context, its services and its requests, and may begin
+ * further ones, at any moment. A call that waits returns -ESHUTDOWN before ripc_close() returns.
+ * A call that has begun and is not done, and one that begins later, returns -ESHUTDOWN and does
+ * nothing, even after ripc_close() has returned: a handle that has ended is never used again for
+ * anything else. ripc_request_test(), ripc_request_wait() and ripc_request_cancel() then set the
+ * request to NULL.
+ *
+ * The program must see to two things. No other thread uses a buffer or a received message of the
+ * context, or calls ripc_message_free() or ripc_message_take(), from the call of ripc_close() on:
+ * their memory goes with the context. And no request is used by two threads at a time, as ever.
  *
  * The call waits at most 200 ms for messages in the transports' queues to leave, and 50 ms for peers
  * on ib to be notified. With resolver=zookeeper it also waits until the connection to the ensemble is
  * closed: at most one second for each name server of resolv.conf(5) that does not answer, and three
  * seconds for a server that does not read.
  *
- * Return: 0, or -EINVAL if there is no default context.
+ * Return: 0, or -EINVAL if there is no default context, or the context is closed already or being
+ * closed.
  */
 int ripc_close(struct ripc *ctx);
 
@@ -249,14 +262,16 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
 
 /**
  * ripc_unregister - give a service id up
- * @service: the service, invalid afterwards
+ * @service: the service, which has ended afterwards
  *
  * Messages still in its queue are dropped and counted; its long sends under way are cancelled; calls that
  * wait on it return -ESHUTDOWN; its windows and return buffers are the application's again. Messages
- * already received stay valid. The call waits at most 100 ms for peers to stop using the service's
- * memory; then it closes the lanes to those that have not.
+ * already received stay valid. Other threads may be in calls on the service, and may begin
+ * further ones: all of them return -ESHUTDOWN, as after ripc_close(). The call waits at most 100 ms
+ * for peers to stop using the service's memory; then it closes the lanes to those that have not.
  *
- * Return: 0, or -EINVAL.
+ * Return: 0, or a negative errno (-EINVAL: no service; -ESHUTDOWN: another thread has
+ * unregistered it or closed the context, or does).
  */
 int ripc_unregister(struct ripc_service *service);
 
@@ -264,7 +279,7 @@ int ripc_unregister(struct ripc_service *service);
  * ripc_service_id - the id of a service
  * @service: the service
  *
- * Return: its id; the one drawn, if RIPC_ANY_ID was asked for.
+ * Return: its id; the one drawn, if RIPC_ANY_ID was asked for; 0 if the service has ended.
  */
 uint64_t ripc_service_id(const struct ripc_service *service);
 
@@ -540,6 +555,8 @@ int ripc_request_test(struct ripc_request **request);
  * @timeout_ms: how long to wait
  *
  * Return: -ETIMEDOUT if it is still under way, or what ripc_send_long() would have returned.
+ * -ESHUTDOWN: the context is being closed; the memory is the caller's when ripc_close() has
+ * returned.
  */
 int ripc_request_wait(struct ripc_request **request, int timeout_ms);
 

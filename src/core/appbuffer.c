@@ -32,6 +32,7 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len)
 {
 	struct ripc__region *r = NULL;
 	int rc = ripc__context(&ctx);
+	void *base;
 
 	if (rc) {
 		errno = -rc;
@@ -43,19 +44,22 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len)
 		return NULL;
 	}
 	ripc__lock(ctx);
-	r = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+	rc = ripc__check_open(ctx);
+	if (!rc) {
+		r = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+		if (!r)
+			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
+	}
 	if (r && r->touched < len) {
 		ripc__aside(ctx);
 		ripc__region_touch(r, len);
 		ripc__aside_end(ctx);
 	}
+	base = r ? r->base : NULL;
 	ripc__unlock(ctx);
-	if (!r) {
-		ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
-		errno = ENOMEM;
-		return NULL;
-	}
-	return r->base;
+	if (rc)
+		errno = -rc;
+	return base;
 }
 
 /* Removes the windows in a region. One that is arriving goes when the item has arrived. */
@@ -91,9 +95,10 @@ int ripc_buf_free(struct ripc *ctx, void *ptr)
 	if (rc || !ptr)
 		return rc;
 	ripc__lock(ctx);
-	r = app_buffer(ctx, ptr);
+	rc = ripc__check_open(ctx);
+	r = rc ? NULL : app_buffer(ctx, ptr);
 	if (!r) {
-		rc = -EINVAL;
+		rc = rc ? rc : -EINVAL;
 	} else if (r->sends) {
 		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p", ptr);
 	} else {
@@ -150,8 +155,11 @@ void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 	if (!ptr)
 		return ripc_buf_alloc(ctx, len);
 	ripc__lock(ctx);
-	r = app_buffer(ctx, ptr);
-	if (!r || !len) {
+	rc = ripc__check_open(ctx);
+	r = rc ? NULL : app_buffer(ctx, ptr);
+	if (rc) {
+		/* The buffer has gone with its context. */
+	} else if (!r || !len) {
 		rc = r ? ripc__fail(-EINVAL, "buffer of 0 bytes") : -EINVAL;
 	} else if (r->sends || r->holds) {
 		rc = ripc__fail(-EBUSY,

@@ -624,10 +624,25 @@ void ripc__memory_fini(struct ripc *ctx)
 
 /* ---- memory that the application registers ---- */
 
+/* Lock held. */
+static int register_region(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = &ctx->memory;
+	size_t i = region_above(m, r->base);
+
+	if ((i && r->base < m->regions[i - 1]->base + region_size(m->regions[i - 1])) ||
+	    (i < m->nregions && m->regions[i]->base < r->base + r->len))
+		return ripc__fail(-EEXIST, "%zu bytes at %p overlap memory that is registered already",
+				  r->len, (void *)r->base);
+	if (region_insert(ctx, r))
+		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", r->len);
+	ctx->stats.registered_bytes += r->len;
+	return 0;
+}
+
 int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
 {
 	struct ripc__region *r;
-	size_t i;
 	int rc = ripc__context(&ctx);
 
 	if (rc)
@@ -641,16 +656,9 @@ int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
 	r->len = len;
 	r->state = RIPC__REGION_USER;
 	ripc__lock(ctx);
-	i = region_above(&ctx->memory, r->base);
-	if ((i &&
-	     r->base < ctx->memory.regions[i - 1]->base + region_size(ctx->memory.regions[i - 1])) ||
-	    (i < ctx->memory.nregions && ctx->memory.regions[i]->base < r->base + len))
-		rc = ripc__fail(-EEXIST, "%zu bytes at %p overlap memory that is registered already",
-				len, base);
-	else if (region_insert(ctx, r))
-		rc = ripc__fail(-ENOMEM, "no memory to register %zu bytes", len);
+	rc = ripc__check_open(ctx);
 	if (!rc)
-		ctx->stats.registered_bytes += len;
+		rc = register_region(ctx, r);
 	ripc__unlock(ctx);
 	if (rc)
 		free(r);
@@ -665,8 +673,11 @@ int ripc_buf_unregister(struct ripc *ctx, void *base)
 	if (rc)
 		return rc;
 	ripc__lock(ctx);
-	r = ripc__memory_find(ctx, base, 0);
-	if (!r || r->state != RIPC__REGION_USER || r->base != base) {
+	rc = ripc__check_open(ctx);
+	r = rc ? NULL : ripc__memory_find(ctx, base, 0);
+	if (rc) {
+		/* It has been taken back with all the rest. */
+	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
 		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
 	} else if (r->sends) {
 		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p", base);

@@ -20,7 +20,7 @@
 
 #define LINGER_NS (200 * RIPC__MS) /* how long close waits for what is queued to leave */
 
-unsigned ripc__fork_count;
+unsigned ripc__process = 1;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ripc *contexts; /* all open ones */
 static struct ripc *default_context;
@@ -60,7 +60,7 @@ const char *ripc__instance_text(const uint8_t instance[16])
 /* In the child: the parent's connections must not live on in it. Only async-signal-safe calls. */
 static void in_child(void)
 {
-	ripc__fork_count++;
+	ripc__process++;
 	for (struct ripc *ctx = contexts; ctx; ctx = ctx->next) {
 		for (unsigned i = 0; i < ctx->ntp; i++)
 			if (ctx->tp[i].t && ctx->tp[i].ops->forked)
@@ -85,6 +85,7 @@ static void in_child(void)
 	/* The thread that held it, if any, does not exist here. */
 	pthread_mutex_init(&contexts_lock, NULL);
 	pthread_mutex_init(&opening, NULL);
+	ripc__handle_forked();
 	ripc__log_forked();
 }
 
@@ -92,16 +93,25 @@ static void before_fork(void)
 {
 	pthread_mutex_lock(&opening);
 	pthread_mutex_lock(&contexts_lock);
+	ripc__handle_fork_lock();
 }
 
 static void in_parent(void)
 {
+	ripc__handle_fork_unlock();
 	pthread_mutex_unlock(&contexts_lock);
 	pthread_mutex_unlock(&opening);
 }
 
-int ripc__no_owner(void)
+int ripc__shut_down(void)
 {
+	return ripc__fail(-ESHUTDOWN, "the context is closed, or being closed");
+}
+
+int ripc__no_owner(const struct ripc *ctx)
+{
+	if (!__atomic_load_n(&ctx->owner, __ATOMIC_RELAXED))
+		return ripc__shut_down();
 	return ripc__fail(
 		-EOWNERDEAD,
 		"this context was opened by the parent process: a forked child must open its own");
@@ -182,8 +192,15 @@ static int open_descriptors(struct ripc *ctx)
 	return rc;
 }
 
-static void context_free(struct ripc *ctx)
+/*
+ * Callers may wait for the lock, and more of them come: those who have it find zeros. The lock is
+ * let go by turning to zeros itself; all who sleep for it are woken, as the one who has it next
+ * does not know of them.
+ */
+static void RIPC__NO_ANALYSIS context_free(struct ripc *ctx)
 {
+	struct ripc__lock *lock = &ctx->lock;
+
 	if (ctx->agent_epfd >= 0)
 		close(ctx->agent_epfd);
 	if (ctx->epfd >= 0)
@@ -191,7 +208,11 @@ static void context_free(struct ripc *ctx)
 	if (ctx->wakefd >= 0)
 		close(ctx->wakefd);
 	ripc__auth_close(ctx->auth);
-	free(ctx);
+	ripc__lock(ctx);
+	ripc__handle_pieces_end(&ctx->request_blocks);
+	ripc__lock_end(lock);
+	ripc__handle_end(ctx, sizeof(*ctx));
+	ripc__lock_ended(lock);
 }
 
 static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
@@ -199,7 +220,7 @@ static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
 	if (hooks)
 		ctx->hooks = *hooks;
 	ctx->epfd = ctx->agent_epfd = ctx->wakefd = -1;
-	ctx->fork_count = ripc__fork_count;
+	ctx->owner = ripc__process;
 	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns =
 		RIPC__NEVER;
 	ctx->spin_ns = 50 * 1000;
@@ -214,7 +235,7 @@ static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
 static int context_open(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
 {
 	char why[512];
-	struct ripc *ctx = calloc(1, sizeof(*ctx));
+	struct ripc *ctx = ripc__handle_alloc(sizeof(*ctx));
 	int rc;
 
 	if (!ctx)
@@ -308,6 +329,7 @@ static void RIPC__NO_ANALYSIS send_waiters_home(struct ripc *ctx)
 	while (ctx->waiting) {
 		ripc__wake_all(ctx);
 		ripc__unlock(ctx);
+		ripc__lock_step(RIPC__STEP_PAUSE);
 		usleep(100);
 		ripc__lock(ctx);
 	}
@@ -385,9 +407,6 @@ static void context_end(struct ripc *ctx, bool kindly)
 		HASH_DEL(ctx->services, s);
 		ripc__service_free(s);
 	}
-	for (unsigned i = 0; i < RIPC__GRAVES; i++)
-		if (ctx->graves[i])
-			ripc__service_free(ctx->graves[i]);
 	while ((n = ripc__list_first(&ctx->messages)))
 		ripc__message_drop(ripc__list_entry(n, struct ripc__message, held));
 	while ((n = ripc__list_first(&ctx->requests)))
@@ -417,10 +436,18 @@ static void RIPC__NO_ANALYSIS context_shut(struct ripc *ctx, bool kindly)
 	ripc__memory_fini(ctx);
 }
 
-static void context_close(struct ripc *ctx, bool kindly)
+/* Return: 0, or -EINVAL: another thread has closed it, or does. */
+static int context_close(struct ripc *ctx, bool kindly)
 {
 	struct ripc **at;
 
+	ripc__lock(ctx);
+	if (ripc__check_open(ctx)) {
+		ripc__unlock(ctx);
+		return ripc__fail(-EINVAL, "the context is closed, or being closed");
+	}
+	ctx->closing = true;
+	ripc__unlock(ctx);
 	pthread_mutex_lock(&contexts_lock);
 	for (at = &contexts; *at && *at != ctx; at = &(*at)->next)
 		;
@@ -431,7 +458,6 @@ static void context_close(struct ripc *ctx, bool kindly)
 	pthread_mutex_unlock(&contexts_lock);
 
 	ripc__lock(ctx);
-	ctx->closing = true;
 	send_waiters_home(ctx);
 	ripc__unlock(ctx);
 	ripc__agent_stop(ctx);
@@ -440,6 +466,7 @@ static void context_close(struct ripc *ctx, bool kindly)
 	ripc__unlock(ctx);
 	context_shut(ctx, kindly);
 	context_free(ctx);
+	return 0;
 }
 
 int ripc_close(struct ripc *ctx)
@@ -453,10 +480,9 @@ int ripc_close(struct ripc *ctx)
 			return ripc__fail(-EINVAL, "there is no default context to close");
 	}
 	/* In a forked child its descriptors are closed already; its memory is the parent's business. */
-	if (ctx->fork_count != ripc__fork_count)
+	if (ctx->owner && !ripc__is_owner(ctx))
 		return 0;
-	context_close(ctx, true);
-	return 0;
+	return context_close(ctx, true);
 }
 
 void ripc__kill(struct ripc *ctx)

@@ -13,6 +13,7 @@
 #include "core/buffer.h"
 #include "core/clock.h"
 #include "core/done.h"
+#include "core/handle.h"
 #include "core/hooks.h"
 #include "core/list.h"
 #include "core/lock.h"
@@ -31,8 +32,8 @@
 /* What the context's epoll set watches (epoll data). */
 enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
 
-#define RIPC__GRAVES      64 /* closed services whose memory is kept for a while */
-#define RIPC__CREDIT_UNIT 64 /* bytes that one unit of a service's window stands for */
+#define RIPC__REQUEST_SIZES 7  /* requests have room for 1, 2, 4 .. RIPC_ITEMS_MAX items */
+#define RIPC__CREDIT_UNIT   64 /* bytes that one unit of a service's window stands for */
 
 /* One transport of the context, open or not. */
 struct ripc__tp {
@@ -44,13 +45,14 @@ struct ripc__tp {
 };
 
 struct ripc {
+	/* These two are all that is read before the lock is held: handle.h. */
 	struct ripc__lock lock;
+	unsigned owner; /* ripc__process that opened it, else we are a child; 0: it has ended */
 	struct ripc__options opt;
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];
 	uint8_t host[16];
 	uint64_t host_bytes; /* memory this host has in all */
-	unsigned fork_count; /* ripc__fork_count when it was opened: another value means we are a child */
 	bool closing;
 	bool is_default;   /* the process's default context */
 	struct ripc *next; /* in the list of all contexts */
@@ -62,9 +64,7 @@ struct ripc {
 	struct ripc__resolver *resolver;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 
-	struct ripc_service *services;             /* uthash by id */
-	struct ripc_service *graves[RIPC__GRAVES]; /* closed ones, freed one by one: see bury() in service.c */
-	unsigned next_grave;
+	struct ripc_service *services; /* uthash by id */
 	struct ripc__peer *peers;      /* uthash by instance */
 	struct ripc__peer *peer_found; /* the last that was looked for; NULL: none */
 	struct ripc__dest *dests;      /* uthash by service id */
@@ -74,6 +74,8 @@ struct ripc {
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
 	struct ripc__list messages;    /* received messages the application holds */
 	struct ripc__list requests;    /* all requests the application holds */
+	struct ripc__handle_blocks request_blocks;              /* their memory, */
+	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
 	struct ripc__plain plain;   /* the ways of the last plain messages */
@@ -130,7 +132,7 @@ struct ripc {
 	struct ripc_stats stats;
 };
 
-extern unsigned ripc__fork_count; /* how often this process is a forked child */
+extern unsigned ripc__process; /* 1, and one more in each forked child */
 
 static inline void ripc__lock_plain(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__lock(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
@@ -161,16 +163,54 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 	ripc__lock_release(&ctx->lock);
 }
 
-/* The context meant by ctx, NULL standing for the default one, which is opened. Return: 0, -EOWNERDEAD in a forked child, or what ripc_open() says. */
+/*
+ * How a call enters a context. Another thread may close it, or unregister the service, at any
+ * moment:
+ *
+ * 1. ripc__context(), ripc__service_context() (service.h) or that of a request tell the context.
+ * They read nothing but the memory of
+ *      handles (handle.h), which is there for ever.
+ *   2. ripc__lock(), which works on an ended context, too.
+ * 3. ripc__check_open(), or ripc__service_enter(): from here on until the lock is released
+ * nothing ends. A call that has waited in between (ripc__wait(), ripc__aside()) was counted in
+ * ctx->waiting, and finds all that it has pinned.
+ *
+ * The last word of a call is ripc__unlock(): behind it nothing of the context is read.
+ */
+
+/*
+ * The context meant by ctx, NULL standing for the default one, which is opened. Return: 0,
+ * -ESHUTDOWN if it has ended, -EOWNERDEAD in a forked child, or what ripc_open() says.
+ */
 int ripc__context(struct ripc **ctx);
 
-/* What ripc__check_owner() says in the child. Return: -EOWNERDEAD, explained. */
-int ripc__no_owner(void);
+/* What ripc__check_owner() says otherwise. Return: -EOWNERDEAD or -ESHUTDOWN, explained. */
+int ripc__no_owner(const struct ripc *ctx);
 
-/* -EOWNERDEAD, explained, if this process is a forked child of the one that opened ctx; else 0. */
+static inline bool ripc__is_owner(const struct ripc *ctx)
+{
+	return __atomic_load_n(&ctx->owner, __ATOMIC_RELAXED) == ripc__process;
+}
+
+/*
+ * 0; -EOWNERDEAD if this process is a forked child of the one that opened ctx, -ESHUTDOWN if it
+ * has ended, both explained.
+ */
 static inline int ripc__check_owner(const struct ripc *ctx)
 {
-	return RIPC__LIKELY(ctx->fork_count == ripc__fork_count) ? 0 : ripc__no_owner();
+	return RIPC__LIKELY(ripc__is_owner(ctx)) ? 0 : ripc__no_owner(ctx);
+}
+
+/* What ripc__check_open() says otherwise. */
+int ripc__shut_down(void);
+
+/*
+ * Whether a call may go on. Lock held. Return: 0, or -ESHUTDOWN, explained: it is being closed,
+ * or has ended.
+ */
+static inline int ripc__check_open(const struct ripc *ctx)
+{
+	return RIPC__LIKELY(ctx->owner && !ctx->closing) ? 0 : ripc__shut_down();
 }
 
 /* The present time. Lock held. */

@@ -324,9 +324,9 @@ static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
 }
 
 static int check_cast(struct ripc_service *s, struct cast *c, uint64_t group,
-		      const struct ripc_send_options *o)
+		      const struct ripc_send_options *o, struct ripc **ctx)
 {
-	int rc = ripc__check_group(s, group);
+	int rc = ripc__check_group(s, group, ctx);
 
 	if (!rc)
 		rc = ripc__check_items(c->items, c->nitems, o, &c->bytes);
@@ -347,15 +347,16 @@ int ripc_group_send(struct ripc_service *s, uint64_t group, const struct iovec *
 {
 	struct cast c = {
 		.items = items, .nitems = nitems, .more = options && options->flags & RIPC_MORE};
-	int rc = check_cast(s, &c, group, options);
+	struct ripc *ctx;
+	int rc = check_cast(s, &c, group, options, &ctx);
 
 	if (rc)
 		return rc;
-	ripc__lock(s->ctx);
+	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		c.source = s->id;
-		c.g = ripc__group_get(s->ctx, group);
+		c.g = ripc__group_get(ctx, group);
 		if (c.g) {
 			c.g->calls++;
 			rc = cast(s, &c, timeout_ms);
@@ -366,7 +367,7 @@ int ripc_group_send(struct ripc_service *s, uint64_t group, const struct iovec *
 		}
 		ripc__service_leave(s);
 	}
-	ripc__unlock(s->ctx);
+	ripc__unlock(ctx);
 	return rc;
 }
 
@@ -406,7 +407,9 @@ int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 		return ripc__fail(-EINVAL, "nowhere to store the statistics");
 	memset(stats, 0, sizeof(*stats));
 	ripc__lock(ctx);
-	rc = stats_of(ctx, group, sender, stats);
+	rc = ripc__check_open(ctx);
+	if (!rc)
+		rc = stats_of(ctx, group, sender, stats);
 	ripc__unlock(ctx);
 	return rc;
 }

@@ -128,10 +128,13 @@ int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int t
 	if (!dest || ripc__group_is_name(dest))
 		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
 	ripc__lock(ctx);
-	d = ripc__dest_get(ctx, dest);
+	rc = ripc__check_open(ctx);
+	d = rc ? NULL : ripc__dest_get(ctx, dest);
 	if (!d) {
 		ripc__unlock(ctx);
-		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+		return rc ? rc
+			  : ripc__fail(-ENOMEM, "no memory for destination %llu",
+				       (unsigned long long)dest);
 	}
 	d->users++;
 	deadline = ripc__deadline(ctx, timeout_ms);
@@ -163,12 +166,17 @@ int ripc_query(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
 	if (!route)
 		return ripc__fail(-EINVAL, "nowhere to store the route");
 	ripc__lock(ctx);
-	d = ripc__dest_find(ctx, dest);
-	if (d)
-		describe(ctx, d, route);
+	rc = ripc__check_open(ctx);
+	if (!rc) {
+		d = ripc__dest_find(ctx, dest);
+		if (d)
+			describe(ctx, d, route);
+		else
+			rc = ripc__fail(-ENOENT, "nothing is known of service %llu",
+					(unsigned long long)dest);
+	}
 	ripc__unlock(ctx);
-	return d ? 0
-		 : ripc__fail(-ENOENT, "nothing is known of service %llu", (unsigned long long)dest);
+	return rc;
 }
 
 int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
@@ -187,12 +195,15 @@ int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
 	if (!dest)
 		return 0;
 	ripc__lock(ctx);
-	{
+	rc = ripc__check_open(ctx);
+	if (!rc) {
 		struct ripc__dest *d = ripc__dest_find(ctx, dest);
 
 		limits->short_max = d ? ripc__short_max(ctx, d, &name) : 0;
 	}
 	ripc__unlock(ctx);
+	if (rc)
+		return rc;
 	if (!limits->short_max)
 		return ripc__fail(-ENOENT, "service %llu is not connected: ripc_lookup() does that",
 				  (unsigned long long)dest);
@@ -209,6 +220,11 @@ int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
 	if (!stats)
 		return ripc__fail(-EINVAL, "nowhere to store the counters");
 	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
 	*stats = ctx->stats;
 	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
 	if (ctx->auth) {
@@ -223,18 +239,22 @@ int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
 
 int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
 {
-	int rc;
+	struct ripc *ctx;
+	int rc = ripc__service_context(service, &ctx);
 
-	if (!service || !stats)
-		return ripc__fail(-EINVAL, service ? "nowhere to store the counters" : "no service");
-	rc = ripc__check_owner(service->ctx);
 	if (rc)
 		return rc;
-	ripc__lock(service->ctx);
-	*stats = service->stats;
-	stats->queued = service->queued;
-	ripc__unlock(service->ctx);
-	return 0;
+	if (!stats)
+		return ripc__fail(-EINVAL, "nowhere to store the counters");
+	ripc__lock(ctx);
+	rc = ripc__service_enter(service);
+	if (!rc) {
+		*stats = service->stats;
+		stats->queued = service->queued;
+		ripc__service_leave(service);
+	}
+	ripc__unlock(ctx);
+	return rc;
 }
 
 int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
@@ -248,7 +268,8 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 		return ripc__fail(-EINVAL, "nowhere to store the counters");
 	memset(stats, 0, sizeof(*stats));
 	ripc__lock(ctx);
-	d = ripc__dest_find(ctx, dest);
+	rc = ripc__check_open(ctx);
+	d = rc ? NULL : ripc__dest_find(ctx, dest);
 	if (d && d->peer) {
 		const struct ripc__peer_stats *s = &d->peer->stats;
 
@@ -266,11 +287,11 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 		stats->lanes_opened = s->lanes_opened;
 		stats->lanes_lost = s->lanes_lost;
 		stats->lanes = d->peer->lane != NULL;
-	} else {
-		rc = -ENOENT;
+	} else if (!rc) {
+		rc = ripc__fail(-ENOENT, "nothing is known of service %llu", (unsigned long long)dest);
 	}
 	ripc__unlock(ctx);
-	return rc ? ripc__fail(rc, "nothing is known of service %llu", (unsigned long long)dest) : 0;
+	return rc;
 }
 
 int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
@@ -283,9 +304,14 @@ int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *t
 		return rc;
 	if (!name || !text || !len)
 		return ripc__fail(-EINVAL, "nowhere to store the answer");
-	if (index >= ctx->ntp)
-		return ripc__fail(-ENOENT, "there are %u transports", ctx->ntp);
 	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (!rc && index >= ctx->ntp)
+		rc = ripc__fail(-ENOENT, "there are %u transports", ctx->ntp);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
 	tp = &ctx->tp[index];
 	*name = tp->ops->name;
 	if (tp->t) {
@@ -308,7 +334,12 @@ int ripc_resolvers(struct ripc *ctx, unsigned index, const char **name, char *te
 	if (!name || !text || !len)
 		return ripc__fail(-EINVAL, "nowhere to store the answer");
 	ripc__lock(ctx);
-	rc = ripc__resolver_entry(ctx->resolver, index, name, text, len);
+	rc = ripc__check_open(ctx);
+	if (!rc) {
+		rc = ripc__resolver_entry(ctx->resolver, index, name, text, len);
+		if (rc < 0)
+			ripc__fail(rc, "there is no resolver back end %u", index);
+	}
 	ripc__unlock(ctx);
-	return rc < 0 ? ripc__fail(rc, "there is no resolver back end %u", index) : rc;
+	return rc;
 }

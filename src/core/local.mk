@@ -6,7 +6,8 @@ libripc_internal_la_SOURCES += include/ripc.h src/core/admission.c src/core/admi
 	src/core/connect.c src/core/context.c src/core/context.h src/core/copy.h src/core/done.c src/core/done.h \
 	src/core/eviction.c src/core/eviction.h \
 	src/core/finished.c src/core/flow.c src/core/group.c \
-	src/core/group.h src/core/groupcast.c src/core/handover.c src/core/handover.h \
+	src/core/group.h src/core/groupcast.c src/core/handle.c src/core/handle.h \
+	src/core/handover.c src/core/handover.h \
 	src/core/hooks.h src/core/host.c src/core/host.h \
 	src/core/info.c src/core/keeper.c src/core/keeper.h src/core/lane.c \
 	src/core/lane.h src/core/list.h src/core/lock.c src/core/lock.h src/core/log.c src/core/log.h src/core/member.c src/core/member.h src/core/message.c \

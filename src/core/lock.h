@@ -29,6 +29,42 @@
 #define RIPC__LIKELY(x)   __builtin_expect(!!(x), 1)
 #define RIPC__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/*
+ * For tests: called at each step of a thread on its way to the lock, with it, and away from it,
+ * so that a test decides who goes on. Built with assertions or under the thread sanitizer only;
+ * ripc__lock_steps says whether it is.
+ */
+enum ripc__lock_step {
+	RIPC__STEP_TAKE,     /* the lock is about to be taken */
+	RIPC__STEP_HELD,     /* somebody else holds it: is about to be counted */
+	RIPC__STEP_WAIT,     /* is about to try again */
+	RIPC__STEP_SLEEP,    /* is about to sleep for it */
+	RIPC__STEP_TAKEN,    /* it was taken */
+	RIPC__STEP_RELEASE,  /* it is about to be released */
+	RIPC__STEP_RELEASED, /* it was released; those who sleep are not woken yet */
+	RIPC__STEP_PAUSE,    /* a thread waits for others without it */
+};
+extern void (*ripc__lock_hook)(enum ripc__lock_step step);
+extern const bool ripc__lock_steps;
+
+#if !defined(NDEBUG) || defined(__SANITIZE_THREAD__)
+#define RIPC__LOCK_STEPS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RIPC__LOCK_STEPS 1
+#endif
+#endif
+
+static inline void ripc__lock_step(enum ripc__lock_step step)
+{
+#ifdef RIPC__LOCK_STEPS
+	if (ripc__lock_hook)
+		ripc__lock_hook(step);
+#else
+	(void)step;
+#endif
+}
+
 /* All zero: free. */
 struct RIPC__CAPABILITY("mutex") ripc__lock {
 	atomic_uint word;   /* 0 free; 1 held; 2 held, and somebody may sleep for it */
@@ -39,19 +75,32 @@ struct RIPC__CAPABILITY("mutex") ripc__lock {
 void ripc__lock_wait(struct ripc__lock *lock);
 /* It was released, and somebody may sleep for it. */
 void ripc__lock_wake(struct ripc__lock *lock);
+/*
+ * Its memory ends while it is held (handle.h), which releases it. Before that, and after it: others
+ * may sleep for it, and zeros do not tell.
+ */
+void ripc__lock_end(struct ripc__lock *lock);
+void ripc__lock_ended(struct ripc__lock *lock);
 
 static inline void RIPC__NO_ANALYSIS ripc__lock_take(struct ripc__lock *lock)
 {
 	unsigned word = 0;
 
+	ripc__lock_step(RIPC__STEP_TAKE);
 	if (RIPC__UNLIKELY(!atomic_compare_exchange_strong_explicit(
 		    &lock->word, &word, 1, memory_order_acquire, memory_order_relaxed)))
 		ripc__lock_wait(lock);
+	ripc__lock_step(RIPC__STEP_TAKEN);
 }
 
 static inline void RIPC__NO_ANALYSIS ripc__lock_release(struct ripc__lock *lock)
 {
-	if (RIPC__UNLIKELY(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
+	bool sleepers;
+
+	ripc__lock_step(RIPC__STEP_RELEASE);
+	sleepers = atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2;
+	ripc__lock_step(RIPC__STEP_RELEASED);
+	if (RIPC__UNLIKELY(sleepers))
 		ripc__lock_wake(lock);
 }
 

@@ -122,14 +122,20 @@ static struct ripc__lane *way_out(const struct ripc_service *s, uint64_t dest)
 		       : NULL;
 }
 
-/* Finds out what can be known of plain messages from s to dest. Return: whether there can be any. */
-static bool __attribute__((noinline)) know_out(struct ripc_service *s, uint64_t dest)
+/*
+ * Finds out what can be known of plain messages from s to dest. s may have ended. Return: whether
+ * there can be any.
+ */
+static bool __attribute__((noinline))
+know_out(struct ripc *ctx, struct ripc_service *s, uint64_t dest)
 {
-	struct ripc__plain_out *out = &s->ctx->plain.out;
+	struct ripc__plain_out *out = &ctx->plain.out;
 	const struct ripc__transport_ops *ops;
 	struct ripc__lane *lane;
 
 	forget_out(out);
+	if (s->state != RIPC__SERVICE_ACTIVE)
+		return false;
 	lane = way_out(s, dest);
 	if (!lane)
 		return false;
@@ -160,17 +166,16 @@ static bool __attribute__((noinline)) know_out(struct ripc_service *s, uint64_t 
 	return true;
 }
 
-/* Nothing was checked but that s is there. Lock held. Return: whether it was sent. */
-static inline bool plain_send(struct ripc_service *s, uint64_t dest, const struct iovec *item,
-			      bool more)
+/* Nothing was checked; s and ctx may have ended. Lock held. Return: whether it was sent. */
+static inline bool plain_send(struct ripc *ctx, struct ripc_service *s, uint64_t dest,
+			      const struct iovec *item, bool more)
 {
-	struct ripc *ctx = s->ctx;
 	struct ripc__plain_out *out = &ctx->plain.out;
 	size_t len = item->iov_len;
 	uint32_t units;
 	int rc;
 
-	if (RIPC__UNLIKELY(out->s != s || out->dest != dest) && !know_out(s, dest))
+	if (RIPC__UNLIKELY(out->s != s || out->dest != dest) && !know_out(ctx, s, dest))
 		return false;
 	assert(way_out(s, dest) == out->lane && out->lane && out->lane->ep == out->ep);
 	units = ripc__units_of(RIPC__PLAIN_LEN + len);
@@ -192,11 +197,11 @@ static inline bool plain_send(struct ripc_service *s, uint64_t dest, const struc
 	return true;
 }
 
-static bool __attribute__((noinline))
-remote_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more)
+static bool __attribute__((noinline)) remote_send(struct ripc *ctx, struct ripc_service *s,
+						  uint64_t dest, const struct iovec *item, bool more)
 {
-	ripc__plain_forget(s->ctx);
-	return ripc__remote_send(s, dest, item, more);
+	ripc__plain_forget(ctx);
+	return s->state == RIPC__SERVICE_ACTIVE && ripc__remote_send(s, dest, item, more);
 }
 
 /*
@@ -206,16 +211,20 @@ remote_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, boo
 static inline bool send_fast(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 			     unsigned nitems, const struct ripc_send_options *options)
 {
+	struct ripc *ctx;
 	bool sent;
 
-	if (RIPC__UNLIKELY(!s || !items || nitems != 1 || s->ctx->fork_count != ripc__fork_count))
+	if (RIPC__UNLIKELY(!s || !items || nitems != 1))
+		return false;
+	ctx = ripc__service_owner(s);
+	if (RIPC__UNLIKELY(!ctx || !ripc__is_owner(ctx)))
 		return false;
 	if (options && options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))
 		return false;
-	ripc__lock_plain(s->ctx);
-	sent = plain_send(s, dest, items, options && options->flags) ||
-	       remote_send(s, dest, items, options && options->flags);
-	ripc__unlock(s->ctx);
+	ripc__lock_plain(ctx);
+	sent = plain_send(ctx, s, dest, items, options && options->flags) ||
+	       remote_send(ctx, s, dest, items, options && options->flags);
+	ripc__unlock(ctx);
 	return sent;
 }
 
@@ -622,9 +631,9 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 
 	if (RIPC__UNLIKELY(!s || !message))
 		return ripc__fail(-EINVAL, s ? "nowhere to store the message" : "no service");
-	ctx = s->ctx;
-	if (RIPC__UNLIKELY(ctx->fork_count != ripc__fork_count))
-		return ripc__no_owner();
+	ctx = ripc__service_owner(s);
+	if (RIPC__UNLIKELY(!ctx || !ripc__is_owner(ctx)))
+		return ripc__service_context(s, &ctx);
 	ripc__lock_plain(ctx);
 	if (RIPC__LIKELY(ctx->plain.in.s == s && timeout_ms && ctx->glances % WHOLE_EACH &&
 			 atomic_load_explicit(&ctx->driven, memory_order_relaxed)))

@@ -629,6 +629,33 @@ void ripc__request_withdraw(struct ripc_request *r)
 	ripc__lane_watch(r->lane);
 }
 
+/* Which of the sizes has room for so many items. */
+static unsigned size_of(unsigned nitems)
+{
+	return nitems > 1 ? 32 - (unsigned)__builtin_clz(nitems - 1) : 0;
+}
+
+struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems)
+{
+	unsigned size = size_of(nitems);
+	struct ripc_request *r = ctx->request_free[size];
+
+	if (!r)
+		return ripc__handle_piece(&ctx->request_blocks,
+					  sizeof(*r) + sizeof(r->items[0]) * (1u << size));
+	ctx->request_free[size] = r->next_free;
+	return r;
+}
+
+void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems)
+{
+	unsigned size = size_of(nitems);
+
+	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
+	r->next_free = ctx->request_free[size];
+	ctx->request_free[size] = r;
+}
+
 void ripc__request_free(struct ripc_request *r)
 {
 	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
@@ -642,5 +669,5 @@ void ripc__request_free(struct ripc_request *r)
 	}
 	ripc__list_del(&r->held);
 	free(r->detail);
-	free(r);
+	ripc__request_put(r->ctx, r, r->nitems);
 }

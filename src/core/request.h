@@ -44,7 +44,8 @@ struct ripc_request {
 	struct ripc__list held;  /* in ctx->requests */
 	struct ripc__list link;  /* in dest->pending while PENDING */
 	struct ripc__list order; /* in peer->requests from its first issue to its end, by id */
-	struct ripc *ctx;
+	struct ripc *ctx;        /* NULL: it has ended; read without the lock: handle.h */
+	struct ripc_request *next_free;
 	struct ripc_service *service; /* NULL once done */
 	struct ripc__dest *dest;      /* pinned (users) until done */
 	struct ripc__peer *peer;      /* whose requests list it is in, or NULL */
@@ -106,6 +107,13 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail);
 /* Withdraws it: DONE at once, or CANCEL is sent and the end will come. */
 void ripc__request_withdraw(struct ripc_request *r);
 void ripc__request_free(struct ripc_request *r);
+
+/*
+ * Memory for a request of so many items, not zeroed; NULL: out of memory. And back, if it was
+ * never begun. Lock held.
+ */
+struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems);
+void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems);
 
 /* Turns the return buffers of o into offers of our own; on error none is left. ids: room for RIPC_RETURNS_MAX. */
 int ripc__returns_make(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);

@@ -34,14 +34,14 @@ void ripc__groups_service_gone(struct ripc_service *s)
 	}
 }
 
-int ripc__check_group(struct ripc_service *s, uint64_t group)
+int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx)
 {
 	if (!s)
 		return ripc__fail(-EINVAL, "no service");
 	if (!group || group >= RIPC_GROUP_LIMIT)
 		return ripc__fail(-EINVAL, "group %llu: must be from 1 to 2^62 - 1",
 				  (unsigned long long)group);
-	return ripc__check_owner(s->ctx);
+	return ripc__service_context(s, ctx);
 }
 
 static struct ripc__seat *seat_find(struct ripc__group *g, const struct ripc_service *s)
@@ -115,32 +115,34 @@ static int join(struct ripc_service *s, uint64_t id, int timeout_ms)
 
 int ripc_group_join(struct ripc_service *s, uint64_t group, int timeout_ms)
 {
-	int rc = ripc__check_group(s, group);
+	struct ripc *ctx;
+	int rc = ripc__check_group(s, group, &ctx);
 
 	if (rc)
 		return rc;
-	ripc__lock(s->ctx);
+	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		rc = join(s, group, timeout_ms);
 		ripc__service_leave(s);
 	}
-	ripc__unlock(s->ctx);
+	ripc__unlock(ctx);
 	return rc;
 }
 
 int ripc_group_leave(struct ripc_service *s, uint64_t group)
 {
-	int rc = ripc__check_group(s, group);
+	struct ripc *ctx;
+	int rc = ripc__check_group(s, group, &ctx);
 	struct ripc__group *g;
 	struct ripc__seat *seat;
 
 	if (rc)
 		return rc;
-	ripc__lock(s->ctx);
+	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
 	if (!rc) {
-		g = ripc__group_find(s->ctx, group);
+		g = ripc__group_find(ctx, group);
 		seat = g ? seat_find(g, s) : NULL;
 		if (seat)
 			seat_free(g, seat);
@@ -149,6 +151,6 @@ int ripc_group_leave(struct ripc_service *s, uint64_t group)
 					(unsigned long long)s->id, (unsigned long long)group);
 		ripc__service_leave(s);
 	}
-	ripc__unlock(s->ctx);
+	ripc__unlock(ctx);
 	return rc;
 }

@@ -47,19 +47,19 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 	return check_items(items, nitems, o, bytes);
 }
 
-static inline int check_call(struct ripc_service *s, uint64_t dest)
+static inline int check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 {
 	if (!s)
 		return ripc__fail(-EINVAL, "no service to send from");
 	/* The names of groups are no services either. */
 	if (!dest || ripc__group_is_name(dest))
 		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
-	return ripc__check_owner(s->ctx);
+	return ripc__service_context(s, ctx);
 }
 
-int ripc__check_call(struct ripc_service *s, uint64_t dest)
+int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 {
-	return check_call(s, dest);
+	return check_call(s, dest, ctx);
 }
 
 /* ---- short messages ---- */
@@ -418,7 +418,8 @@ int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 	struct shot m = {
 		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
 	struct ripc__dest *d;
-	int rc = check_call(s, dest);
+	struct ripc *ctx;
+	int rc = check_call(s, dest, &ctx);
 
 	if (!rc)
 		rc = check_items(items, nitems, options, &m.bytes);
@@ -427,12 +428,12 @@ int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 					     "version: use ripc_send_long()");
 	if (rc)
 		return rc;
-	ripc__lock(s->ctx);
+	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
 	if (rc)
 		goto out;
-	d = ripc__dest_find(s->ctx, dest);
-	if (RIPC__LIKELY(d && (!options || !options->nreturns) && over_lane(s->ctx, d) &&
+	d = ripc__dest_find(ctx, dest);
+	if (RIPC__LIKELY(d && (!options || !options->nreturns) && over_lane(ctx, d) &&
 			 (!or_long || fits_lane(&m, d)))) {
 		rc = shoot_lane(d, &m);
 		if (RIPC__UNLIKELY(rc == -EAGAIN))
@@ -442,6 +443,6 @@ int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 	}
 	ripc__service_leave(s);
 out:
-	ripc__unlock(s->ctx);
+	ripc__unlock(ctx);
 	return rc;
 }

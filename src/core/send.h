@@ -15,8 +15,9 @@ uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, con
 /* Checks what every send checks. *bytes: the sum of the items' lengths. Return: 0, -EINVAL, -EOPNOTSUPP. */
 int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
 		      uint64_t *bytes);
-int ripc__check_group(struct ripc_service *s, uint64_t group);
-int ripc__check_call(struct ripc_service *s, uint64_t dest);
+/* Checks what every call on a service checks before it takes the lock. *ctx: whose lock. */
+int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx);
+int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
 
 /*
  * The slow path of ripc_send_short() and, with or_long, of ripc_send(): for what their fast path in

@@ -91,8 +91,18 @@ static struct ripc__message *queue_pop(struct ripc_service *s)
 	return m;
 }
 
+int ripc__service_context(const struct ripc_service *s, struct ripc **ctx)
+{
+	if (!s)
+		return ripc__fail(-EINVAL, "no service");
+	*ctx = ripc__service_owner(s);
+	return *ctx ? ripc__check_owner(*ctx) : ripc__fail(-ESHUTDOWN, "the service is closed");
+}
+
 int ripc__service_refuse(const struct ripc_service *s)
 {
+	if (s->state == RIPC__SERVICE_ENDED)
+		return ripc__fail(-ESHUTDOWN, "the service is closed");
 	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
 }
 
@@ -185,7 +195,7 @@ void ripc__service_free(struct ripc_service *s)
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s->conflict);
-	free(s);
+	ripc__handle_end(s, sizeof(*s));
 }
 
 static uint64_t random_id(struct ripc *ctx)
@@ -219,7 +229,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, struct ripc_ser
 	if (s)
 		return ripc__fail(-EADDRINUSE, "service %llu is held by this context itself",
 				  (unsigned long long)id);
-	s = calloc(1, sizeof(*s));
+	s = ripc__handle_alloc(sizeof(*s));
 	if (!s)
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	s->id = id;
@@ -232,7 +242,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, struct ripc_ser
 	ripc__waitq_init(&s->drained);
 	HASH_ADD(hh, ctx->services, id, sizeof(s->id), s);
 	if (!s->hh.tbl) {
-		free(s);
+		ripc__service_free(s);
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	}
 	rc = begin(ctx->resolver, id, ripc__now(ctx));
@@ -304,7 +314,7 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
 				  (unsigned long long)id);
 	ripc__lock(ctx);
 	for (unsigned tries = 0;; tries++) {
-		rc = ctx->closing ? ripc__fail(-ESHUTDOWN, "the context is being closed") : 0;
+		rc = ripc__check_open(ctx);
 		if (!rc && any && !(id = random_id(ctx)))
 			rc = ripc__fail(-EIO, "the kernel's random source failed");
 		if (!rc)
@@ -403,22 +413,6 @@ void ripc__service_shut(struct ripc_service *s)
 		ripc__wait(s->ctx, &s->drained, RIPC__NEVER);
 }
 
-/*
- * A thread may have been about to take the lock in a call that waits on the service: it finds it closed, some time later. Return: who was
- * buried so long ago that nobody can be on his way to him any more; or NULL.
- */
-static struct ripc_service *bury(struct ripc_service *s)
-{
-	struct ripc *ctx = s->ctx;
-	struct ripc_service **grave = &ctx->graves[ctx->next_grave++ % RIPC__GRAVES], *old = *grave;
-
-	if (s->fd >= 0)
-		close(s->fd);
-	s->fd = -1;
-	*grave = s;
-	return old;
-}
-
 int ripc_unregister(struct ripc_service *s)
 {
 	struct ripc *ctx;
@@ -426,17 +420,15 @@ int ripc_unregister(struct ripc_service *s)
 	bool forced = false;
 	int rc;
 
-	if (!s)
-		return ripc__fail(-EINVAL, "no service");
-	ctx = s->ctx;
-	rc = ripc__check_owner(ctx);
+	rc = ripc__service_context(s, &ctx);
 	if (rc)
 		return rc;
 	ripc__lock(ctx);
-	if (s->state == RIPC__SERVICE_CLOSING) {
+	if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
+		/* Another thread does that, or has done it. */
+		rc = ctx->closing ? ripc__shut_down() : ripc__service_refuse(s);
 		ripc__unlock(ctx);
-		return ripc__fail(-EINVAL, "service %llu is being closed already",
-				  (unsigned long long)s->id);
+		return rc;
 	}
 	ripc__resolver_unregister(ctx->resolver, s->id, ripc__now(ctx));
 	shut(s);
@@ -449,10 +441,8 @@ int ripc_unregister(struct ripc_service *s)
 	}
 	ripc__windows_drop(ctx, s);
 	service_unlink(s);
-	s = bury(s);
+	ripc__service_free(s);
 	ripc__unlock(ctx);
-	if (s)
-		ripc__service_free(s);
 	return 0;
 }
 
@@ -463,14 +453,17 @@ uint64_t ripc_service_id(const struct ripc_service *service)
 
 int ripc_service_fd(struct ripc_service *s)
 {
-	int fd, rc;
+	struct ripc *ctx;
+	int fd, rc = ripc__service_context(s, &ctx);
 
-	if (!s)
-		return ripc__fail(-EINVAL, "no service");
-	rc = ripc__check_owner(s->ctx);
 	if (rc)
 		return rc;
-	ripc__lock(s->ctx);
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
 	if (s->fd < 0) {
 		s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (s->fd < 0)
@@ -480,7 +473,8 @@ int ripc_service_fd(struct ripc_service *s)
 			fd_set_readable(s, true);
 	}
 	fd = s->fd;
-	ripc__unlock(s->ctx);
+	ripc__service_leave(s);
+	ripc__unlock(ctx);
 	return rc ? rc : fd;
 }
 

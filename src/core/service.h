@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 enum ripc__service_state {
+	RIPC__SERVICE_ENDED,    /* zeros: its memory is all that is left, see handle.h */
 	RIPC__SERVICE_CLAIMING, /* the resolver asks whether anybody objects */
 	RIPC__SERVICE_ACTIVE,
 	RIPC__SERVICE_CONFLICT, /* somebody did; the text is in conflict */
@@ -55,6 +56,18 @@ void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m);
 
 /* Waits for the next message and takes it out of the queue, into ctx->messages. *m: it, or NULL. Return: as ripc_receive(). Lock held. */
 int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_ms);
+
+/*
+ * The context with whose lock a call on a service begins. Return: 0; -EINVAL, -ESHUTDOWN,
+ * -EOWNERDEAD, explained. No lock.
+ */
+int ripc__service_context(const struct ripc_service *s, struct ripc **ctx);
+
+/* Likewise, unexplained: NULL if it has ended. */
+static inline struct ripc *ripc__service_owner(const struct ripc_service *s)
+{
+	return __atomic_load_n(&s->ctx, __ATOMIC_RELAXED);
+}
 
 /* What ripc__service_enter() says of a service that is being closed. */
 int ripc__service_refuse(const struct ripc_service *s);

@@ -51,11 +51,11 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_refuse(s) : 0;
 	if (rc)
 		return rc;
-	/* Not calloc(): in glibc that and free() go the long way, past the thread's cache. */
-	r = malloc(sizeof(*r) + nitems * sizeof(r->items[0]));
+	r = ripc__request_get(ctx, nitems);
 	d = r ? ripc__dest_get(ctx, dest) : NULL;
 	if (!d) {
-		free(r);
+		if (r)
+			ripc__request_put(ctx, r, nitems);
 		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
 				  (unsigned long long)dest);
 	}
@@ -75,7 +75,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	if (!rc)
 		rc = ripc__returns_make(s, o, r->returns);
 	if (rc) {
-		free(r);
+		ripc__request_put(ctx, r, nitems);
 		return rc;
 	}
 	r->started = ctx->requests_started++;
@@ -105,8 +105,9 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	       const struct ripc_send_options *options, struct ripc_request **request)
 {
+	struct ripc *ctx;
 	uint64_t bytes;
-	int rc = ripc__check_call(s, dest);
+	int rc = ripc__check_call(s, dest, &ctx);
 
 	if (!rc && !request)
 		rc = ripc__fail(-EINVAL, "nowhere to store the request");
@@ -114,13 +115,13 @@ int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		rc = ripc__check_items(items, nitems, options, &bytes);
 	if (rc)
 		return rc;
-	ripc__lock(s->ctx);
+	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		rc = start(s, dest, items, nitems, bytes, options, request);
 		ripc__service_leave(s);
 	}
-	ripc__unlock(s->ctx);
+	ripc__unlock(ctx);
 	return rc;
 }
 
@@ -137,22 +138,40 @@ static int finish(struct ripc_request **request)
 	return status;
 }
 
-static int check_request(struct ripc_request **request)
+/*
+ * Begins a call on a request. Another thread may close the context: then the request is gone.
+ * Return: 0, lock held; or what the call returns.
+ */
+static int RIPC__NO_ANALYSIS enter(struct ripc_request **request, struct ripc **ctx)
 {
-	if (!request || !*request)
+	struct ripc_request *r = request ? *request : NULL;
+	int rc = 0;
+
+	if (!r)
 		return ripc__fail(-EINVAL, "no request");
-	return ripc__check_owner((*request)->ctx);
+	*ctx = __atomic_load_n(&r->ctx, __ATOMIC_RELAXED);
+	if (*ctx) {
+		rc = ripc__check_owner(*ctx);
+		if (rc == -EOWNERDEAD)
+			return rc;
+	}
+	if (*ctx && !rc) {
+		ripc__lock(*ctx);
+		if ((*ctx)->owner && r->ctx)
+			return 0;
+		ripc__unlock(*ctx);
+	}
+	*request = NULL;
+	return ripc__shut_down();
 }
 
-int ripc_request_test(struct ripc_request **request)
+int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
 {
 	struct ripc *ctx;
-	int rc = check_request(request);
+	int rc = enter(request, &ctx);
 
 	if (rc)
 		return rc;
-	ctx = (*request)->ctx;
-	ripc__lock(ctx);
 	if ((*request)->state != RIPC__REQUEST_DONE) {
 		ripc__done_unanswered(ctx);
 		ripc__progress(ctx);
@@ -184,15 +203,13 @@ static int await(struct ripc_request *r, int timeout_ms)
 	return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
 }
 
-int ripc_request_wait(struct ripc_request **request, int timeout_ms)
+int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc *ctx;
-	int rc = check_request(request);
+	int rc = enter(request, &ctx);
 
 	if (rc)
 		return rc;
-	ctx = (*request)->ctx;
-	ripc__lock(ctx);
 	rc = await(*request, timeout_ms);
 	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
 		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
@@ -222,15 +239,13 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 	return finish(request);
 }
 
-int ripc_request_cancel(struct ripc_request **request, int timeout_ms)
+int RIPC__NO_ANALYSIS ripc_request_cancel(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc *ctx;
-	int rc = check_request(request);
+	int rc = enter(request, &ctx);
 
 	if (rc)
 		return rc;
-	ctx = (*request)->ctx;
-	ripc__lock(ctx);
 	rc = cancel(request, timeout_ms);
 	ripc__unlock(ctx);
 	return rc;
@@ -293,19 +308,20 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
 {
+	struct ripc *ctx;
 	uint64_t bytes;
-	int rc = ripc__check_call(s, dest);
+	int rc = ripc__check_call(s, dest, &ctx);
 
 	if (!rc)
 		rc = ripc__check_items(items, nitems, options, &bytes);
 	if (rc)
 		return rc;
-	ripc__lock(s->ctx);
+	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);
 		ripc__service_leave(s);
 	}
-	ripc__unlock(s->ctx);
+	ripc__unlock(ctx);
 	return rc;
 }

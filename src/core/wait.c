@@ -347,9 +347,11 @@ static int RIPC__NO_ANALYSIS wait_hooked(struct ripc *ctx, uint64_t deadline_ns)
 
 	if (ripc__now(ctx) >= deadline_ns)
 		return -ETIMEDOUT;
+	ctx->waiting++;
 	ripc__unlock(ctx);
 	hooks.idle(hooks.arg, deadline_ns);
 	ripc__lock(ctx);
+	ctx->waiting--;
 	return 0;
 }
 

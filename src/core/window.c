@@ -90,17 +90,18 @@ static int window_add(struct ripc *ctx, struct ripc_service *service, void *base
 
 int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
 {
+	struct ripc *of;
 	int rc;
 
-	if (service && !ctx)
-		ctx = service->ctx;
-	rc = ripc__context(&ctx);
+	rc = service ? ripc__service_context(service, &of) : ripc__context(&ctx);
 	if (rc)
 		return rc;
-	if (service && service->ctx != ctx)
+	if (service && ctx && ctx != of)
 		return ripc__fail(-EINVAL, "window for a service of another context");
+	if (service)
+		ctx = of;
 	ripc__lock(ctx);
-	rc = service ? ripc__service_enter(service) : 0;
+	rc = service ? ripc__service_enter(service) : ripc__check_open(ctx);
 	if (!rc) {
 		rc = window_add(ctx, service, base, len);
 		if (service)
@@ -117,8 +118,13 @@ int ripc_window_remove(struct ripc *ctx, void *base)
 
 	if (rc)
 		return rc;
-	rc = -EINVAL;
 	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
+	rc = -EINVAL;
 	ripc__list_for_each (n, &ctx->memory.windows) {
 		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
 

@@ -42,6 +42,11 @@ tests_core_test_done_SOURCES = tests/core/test_done.c
 tests_core_test_done_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_done_LDADD = $(CORE_LIBS)
 
+check_PROGRAMS += tests/core/test_enter
+tests_core_test_enter_SOURCES = tests/core/test_enter.c
+tests_core_test_enter_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_core_test_enter_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/core/test_lane
 tests_core_test_lane_SOURCES = tests/core/test_lane.c
 tests_core_test_lane_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
