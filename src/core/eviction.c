@@ -196,7 +196,7 @@ void ripc__evict_pending(struct ripc *ctx)
 
 	ripc__list_for_each (at, &ctx->lanes)
 		n += ripc__list_entry(at, struct ripc__lane, link)->state == RIPC__LANE_ACCEPTING;
-	if (n < most)
+	if (!n || n < most)
 		return;
 	entries = malloc(n * sizeof(*entries));
 	if (!entries)
