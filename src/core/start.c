@@ -162,7 +162,8 @@ static int RIPC__NO_ANALYSIS enter(struct ripc_request **request, struct ripc **
 		ripc__unlock(*ctx);
 	}
 	*request = NULL;
-	return ripc__shut_down();
+	ripc__shut_down();
+	return -ESHUTDOWN;
 }
 
 int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
