@@ -110,7 +110,7 @@ expect "a list of hosts that is right" 0 60 "$doctor" -d -o "resolver=local,file
 lacks "a list of hosts that is right: nothing said" "resolver:"
 : >"$hosts"
 finds "an empty list of hosts" 1 "$nothing: .* 0 hosts" "$doctor" -d -o "resolver=local,file:$hosts"
-finds "a list of hosts that is not there" 1 "^fault: library: .*file: $hosts-none cannot be read" \
+finds "a list of hosts that is not there" 1 "^fault: library: .*RIPC_RESOLVER.*: file:$hosts-none cannot be read" \
 	"$doctor" -d -o "resolver=file:$hosts-none"
 nothing="^fault: resolver: zookeeper finds nothing"
 ensemble=resolver=local,zookeeper
