@@ -6,7 +6,7 @@
  * usage: window [CPU CPU [COUNT [line]]]     (default: 0 1 200000; line: nothing but the cache line)
  */
 #define _GNU_SOURCE
-#include "core/clock.h"
+#include "base/clock.h"
 #include "transport/window/engine.h"
 
 #include <sched.h>

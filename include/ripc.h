@@ -88,7 +88,7 @@ struct ripc_message {
 	uint8_t instance[16]; /* instance id of the sending context */
 	uint32_t is_long;     /* 1 if it was sent as a long message, else 0 */
 	uint32_t nitems;      /* 1 .. RIPC_ITEMS_MAX */
-	uint32_t nreturns; /* return buffers its sender offered with it, 0 .. RIPC_RETURNS_MAX */
+	uint32_t nreturns;    /* return buffers its sender offered with it, 0 .. RIPC_RETURNS_MAX */
 	const struct iovec *items; /* nitems of them */
 	const uint8_t *placement;  /* nitems of enum ripc_placement */
 	uint64_t group; /* group it was sent to, of which dest is a member; 0: to dest alone */

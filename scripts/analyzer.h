@@ -3,7 +3,7 @@
  * For clang-tidy, which sees one file at a time and takes "return ripc__fail(-EINVAL, ...)" for a possible success. It is
  * included before the sources of the library (scripts/lint).
  */
-#include "core/log.h"
+#include "base/log.h"
 #define ripc__fail(err, ...) ((void)ripc__fail((err), __VA_ARGS__), (err))
 
 /* It takes an element that is in a hash table for one that may be in none. */

@@ -9,7 +9,7 @@
 
 #include "harness.h"
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "core/context.h"
 #include "core/transports.h"
 #include "transport/transport.h"

@@ -14,6 +14,7 @@ TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 # Tests speak on the loopback only.
 AM_TESTS_ENVIRONMENT = RIPC_INTERFACES=lo; export RIPC_INTERFACES;
 
+include tests/base/local.mk
 include tests/core/local.mk
 include tests/wire/local.mk
 include tests/auth/local.mk

@@ -32,10 +32,10 @@ dist_man1_MANS = doc/man/ripc-info.1 doc/man/ripc-perf.1 doc/man/ripc-ping.1
 wiresharkdir = $(pkgdatadir)/wireshark
 dist_wireshark_DATA = tools/wireshark/ripc.lua
 
-# Completion for bash knows the settings of src/core/options.c and the values they may have.
+# Completion for bash knows the settings of src/base/options.c and the values they may have.
 bashcompdir = $(datadir)/bash-completion/completions
 dist_bashcomp_DATA = tools/completion/ripc-info tools/completion/ripc-perf tools/completion/ripc-ping
-tools/completion/ripc-info: tools/completion/mkcompletion tools/completion/ripc-info.in src/core/options.c
+tools/completion/ripc-info: tools/completion/mkcompletion tools/completion/ripc-info.in src/base/options.c
 	$(AM_V_GEN)$(MKDIR_P) tools/completion && $(PERL) $(srcdir)/tools/completion/mkcompletion \
-		$(srcdir)/src/core/options.c $(srcdir)/tools/completion/ripc-info.in >$@.tmp && mv $@.tmp $@
+		$(srcdir)/src/base/options.c $(srcdir)/tools/completion/ripc-info.in >$@.tmp && mv $@.tmp $@
 EXTRA_DIST += tools/completion/mkcompletion tools/completion/ripc-info.in

@@ -3,8 +3,8 @@
 #include "auth/key.h"
 
 #include "auth/secret.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "wire/bytes.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* Without libsodium there are no keys: none can be opened, and the other functions have nothing to work on. */
 #include "auth/key.h"
 
-#include "core/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A long message arrives: what it may say, which of its items are here already, and its place among those of its peer. */
-#include "core/copy.h"
+#include "base/copy.h"
 #include "core/handover.h"
 #include "core/lane.h"
 #include "core/message.h"

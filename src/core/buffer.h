@@ -10,7 +10,7 @@
 #ifndef RIPC_CORE_BUFFER_H
 #define RIPC_CORE_BUFFER_H
 
-#include "core/list.h"
+#include "base/list.h"
 #include "transport/transport.h"
 
 #include <stdbool.h>

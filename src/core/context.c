@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "core/context.h"
 #include "core/group.h"
-#include "core/host.h"
+#include "base/host.h"
 #include "core/lane.h"
 #include "core/message.h"
 #include "core/peer.h"

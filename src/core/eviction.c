@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/eviction.h"
 
-#include "core/admission.h"
+#include "base/admission.h"
 #include "core/group.h"
 #include "core/lane.h"
 #include "core/member.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Which lanes and peers a context gives up when descriptors or its tables run low. The policy is
- * core/admission.h.
+ * base/admission.h.
  *
  * Lanes. An idle lane is retired (RIPC__LANE_RETIRING): GOAWAY is the last message on it. The peer
  * reads it, so it has all that was sent before, and answers GOAWAY, its own last message; when that

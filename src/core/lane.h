@@ -76,7 +76,7 @@ struct ripc__lane {
 	enum ripc__lane_state state;
 	struct ripc__shake *shake; /* with keys: the handshake, until it is over; else NULL */
 	bool active;               /* we connected */
-	uint64_t source;           /* passive: the address it came from, core/admission.h */
+	uint64_t source;           /* passive: the address it came from, base/admission.h */
 	uint32_t seen_seq[2];      /* tx_seq, rx_seq when idle lanes were last looked for */
 	unsigned loan_round;       /* counts the looks at what is lent */
 	int answers; /* long messages in a row that the application answered soon; below 0: that, less what done.c waits for */

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-libripc_internal_la_SOURCES += include/ripc.h src/core/admission.c src/core/admission.h \
+libripc_internal_la_SOURCES += include/ripc.h \
 	src/core/appbuffer.c src/core/arrival.c src/core/attempt.c src/core/attempt.h \
 	src/core/buffer.c src/core/buffer.h \
-	src/core/clock.h \
-	src/core/connect.c src/core/context.c src/core/context.h src/core/copy.h src/core/done.c src/core/done.h \
+	src/core/connect.c src/core/context.c src/core/context.h src/core/done.c src/core/done.h \
 	src/core/eviction.c src/core/eviction.h \
 	src/core/finished.c src/core/flow.c src/core/group.c \
 	src/core/group.h src/core/groupcast.c src/core/handle.c src/core/handle.h \
 	src/core/handover.c src/core/handover.h \
-	src/core/hooks.h src/core/host.c src/core/host.h \
+	src/core/hooks.h \
 	src/core/info.c src/core/keeper.c src/core/keeper.h src/core/lane.c \
-	src/core/lane.h src/core/list.h src/core/lock.c src/core/lock.h src/core/log.c src/core/log.h src/core/member.c src/core/member.h src/core/message.c \
-	src/core/message.h src/core/offer.c src/core/options.c src/core/options.h src/core/peer.c src/core/peer.h src/core/plain.c \
+	src/core/lane.h src/core/lock.c src/core/lock.h src/core/member.c src/core/member.h src/core/message.c \
+	src/core/message.h src/core/offer.c src/core/peer.c src/core/peer.h src/core/plain.c \
 	src/core/plain.h src/core/prepare.c src/core/prepare.h src/core/remote.c src/core/remote.h \
 	src/core/replay.c src/core/replay.h \
 	src/core/progress.c src/core/protocol.c src/core/rendezvous.c src/core/rendezvous.h src/core/request.c \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/lock.h"
-#include "core/clock.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -82,7 +82,7 @@ struct ripc__peer {
 	uint64_t give_up_ns; /* connecting: when it is declared unreachable */
 	uint64_t retry_ns;   /* when to connect (again); 0: not planned */
 	uint64_t used_ns;
-	uint64_t source; /* from which address it came to us: core/admission.h; 0: not known */
+	uint64_t source; /* from which address it came to us: base/admission.h; 0: not known */
 	unsigned wanted; /* messages to groups that wait for a lane to it, or for room on that */
 	struct ripc__list attempts; /* struct ripc__attempt: why each way tried has failed */
 	struct ripc__list rndvs; /* struct ripc__rndv: long messages on their way in from it, oldest first */

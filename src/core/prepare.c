@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/prepare.h"
-#include "core/copy.h"
+#include "base/copy.h"
 #include "core/handover.h"
 #include "core/lane.h"
 #include "core/peer.h"

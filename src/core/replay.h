@@ -32,7 +32,7 @@
 #ifndef RIPC_CORE_REPLAY_H
 #define RIPC_CORE_REPLAY_H
 
-#include "core/clock.h"
+#include "base/clock.h"
 
 #include <stdbool.h>
 #include <stdint.h>

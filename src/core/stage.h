@@ -8,7 +8,7 @@
 #ifndef RIPC_CORE_STAGE_H
 #define RIPC_CORE_STAGE_H
 
-#include "core/list.h"
+#include "base/list.h"
 #include "transport/transport.h"
 
 #include <stdbool.h>

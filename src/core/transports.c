@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 #include "core/transports.h"
-#include "core/host.h"
+#include "base/host.h"
 #include "transport/sim/sim.h"
 
 #include <stdio.h>

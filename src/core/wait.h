@@ -10,7 +10,7 @@
 #ifndef RIPC_CORE_WAIT_H
 #define RIPC_CORE_WAIT_H
 
-#include "core/list.h"
+#include "base/list.h"
 
 #include <pthread.h>
 #include <stdint.h>

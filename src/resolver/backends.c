@@ -5,8 +5,8 @@
 #include "resolver/backends.h"
 
 #include "auth/secret.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "resolver/backend.h"
 #include "resolver/chain.h"
 #include "resolver/inside.h"

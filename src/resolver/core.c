@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "resolver/state.h"
 
-#include "core/clock.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>

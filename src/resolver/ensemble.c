@@ -7,8 +7,8 @@
 #define _GNU_SOURCE
 #include "resolver/ensemble_call.h"
 
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "resolver/ensemble_hosts.h"
 
 #include <errno.h>

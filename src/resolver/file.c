@@ -13,8 +13,8 @@
 #define _GNU_SOURCE
 #include "resolver/udp.h"
 
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "resolver/chain.h"
 #include "ripc.h"
 

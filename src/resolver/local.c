@@ -11,8 +11,8 @@
 #include "resolver/backend.h"
 
 #include "auth/key.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "resolver/holder.h"
 #include "resolver/table.h"
 

@@ -3,8 +3,8 @@
 #include "resolver/resolver.h"
 
 #include "auth/key.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "resolver/backend.h"
 #include "resolver/backends.h"
 #include "resolver/inside.h"

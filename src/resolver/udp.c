@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "resolver/udp.h"
 
-#include "core/clock.h"
+#include "base/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

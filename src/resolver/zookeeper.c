@@ -14,8 +14,8 @@
 #include "resolver/zookeeper.h"
 
 #include "auth/key.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 #include "resolver/zookeeper.h"
 
 #include "auth/key.h"
-#include "core/clock.h"
-#include "core/host.h"
+#include "base/clock.h"
+#include "base/host.h"
 
 #include <stdlib.h>
 #include <string.h>

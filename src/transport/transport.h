@@ -23,7 +23,7 @@
 #ifndef RIPC_TRANSPORT_H
 #define RIPC_TRANSPORT_H
 
-#include "core/options.h"
+#include "base/options.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,7 +102,7 @@ enum ripc__ev_kind {
 	RIPC__EV_ADDRESS,  /* what address() says has changed */
 	/*
 	 * Descriptors run low: the core closes idle lanes. status: 0 a reserve is left
-	 * (core/admission.h), or -EMFILE or the like: there are none.
+	 * (base/admission.h), or -EMFILE or the like: there are none.
 	 */
 	RIPC__EV_LOW,
 	RIPC__EV_GARBAGE, /* text = who and why: input that is not of this protocol was dropped/closed */

@@ -6,7 +6,7 @@
 #include "harness.h"
 
 #include "auth/key.h"
-#include "core/log.h"
+#include "base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "keys.h"
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "wire/bytes.h"
 
 #include <errno.h>

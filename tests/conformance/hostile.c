@@ -2,7 +2,7 @@
 /* Bytes that nobody honest sends reach a context while it talks to others: these do not notice, and it is counted. */
 #include "conf.h"
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "transport/sim/sim.h"
 #include "transport/transport.h"
 

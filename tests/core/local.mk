@@ -5,11 +5,6 @@ libcorerig_la_SOURCES = tests/core/rig.c tests/core/rig.h
 libcorerig_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 CORE_LIBS = libcorerig.la $(TEST_LIBS)
 
-check_PROGRAMS += tests/core/test_admission
-tests_core_test_admission_SOURCES = tests/core/test_admission.c
-tests_core_test_admission_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
-tests_core_test_admission_LDADD = $(TEST_LIBS)
-
 check_PROGRAMS += tests/core/test_agent
 tests_core_test_agent_SOURCES = tests/core/test_agent.c tests/core/numbers.c tests/core/numbers.h
 tests_core_test_agent_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
@@ -57,11 +52,6 @@ tests_core_test_lock_SOURCES = tests/core/test_lock.c
 tests_core_test_lock_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_lock_LDADD = $(TEST_LIBS)
 
-check_PROGRAMS += tests/core/test_log
-tests_core_test_log_SOURCES = tests/core/test_log.c
-tests_core_test_log_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
-tests_core_test_log_LDADD = $(CORE_LIBS)
-
 check_PROGRAMS += tests/core/test_message
 tests_core_test_message_SOURCES = tests/core/test_message.c
 tests_core_test_message_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
@@ -73,11 +63,6 @@ tests_core_test_oom_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLA
 tests_core_test_oom_LDADD = $(CORE_LIBS)
 tests_core_test_oom_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc
-
-check_PROGRAMS += tests/core/test_options
-tests_core_test_options_SOURCES = tests/core/test_options.c
-tests_core_test_options_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
-tests_core_test_options_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_eviction
 tests_core_test_eviction_SOURCES = tests/core/test_eviction.c
@@ -153,11 +138,6 @@ check_PROGRAMS += tests/core/test_window
 tests_core_test_window_SOURCES = tests/core/test_window.c
 tests_core_test_window_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_core_test_window_LDADD = $(CORE_LIBS)
-
-check_PROGRAMS += tests/core/test_host
-tests_core_test_host_SOURCES = tests/core/test_host.c
-tests_core_test_host_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
-tests_core_test_host_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += tests/core/test_register
 tests_core_test_register_SOURCES = tests/core/test_register.c

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The lock and the word that a thread sleeps on, with threads that fight for them: also under the thread sanitizer. */
 #define _GNU_SOURCE /* gettid */
-#include "core/clock.h"
+#include "base/clock.h"
 #include "core/lock.h"
 #include "harness.h"
 

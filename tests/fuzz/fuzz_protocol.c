@@ -5,9 +5,9 @@
  *
  * The input is a list of steps, a byte that says which and what it needs: see enum step.
  */
-#include "core/clock.h"
+#include "base/clock.h"
 #include "core/context.h"
-#include "core/log.h"
+#include "base/log.h"
 #include "fuzz.h"
 #include "transport/sim/sim.h"
 #include "wire/bytes.h"

@@ -3,7 +3,7 @@
  * The resolver core: calls, datagrams and time in any order. The input is a list of steps: a byte that says which, a
  * byte for the service, a byte of argument, and for datagrams what they need.
  */
-#include "core/clock.h"
+#include "base/clock.h"
 #include "fuzz.h"
 #include "resolver/cache.h"
 #include "resolver/core.h"

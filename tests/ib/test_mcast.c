@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Multicast over a port, with the queue pair that hears taken from under it: in the lab, or on a host with RoCE. */
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "harness.h"
 #include "ripc.h"
 #include "transport/ib/ib.h"

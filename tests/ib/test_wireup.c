@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Two sides of a connection set-up, over a network that loses, repeats, delays and reorders, in virtual time. */
 #include "transport/ib/wireup.h"
-#include "core/clock.h"
+#include "base/clock.h"
 #include "harness.h"
 
 #include <errno.h>

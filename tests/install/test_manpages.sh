@@ -51,7 +51,7 @@ else
 	skip "mandoc is not installed: pages not checked for faults"
 fi
 
-options=$srcdir/src/core/options.c
+options=$srcdir/src/base/options.c
 settings=$(sed -n 's/^\t{"\([a-z_]*\)", KIND_.*/\1/p' "$options")
 check "settings are found in options.c" test -n "$settings"
 for setting in $settings; do

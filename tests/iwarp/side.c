@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "side.h"
 
-#include "core/log.h"
+#include "base/log.h"
 
 #include <stdio.h>
 #include <string.h>

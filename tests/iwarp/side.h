@@ -3,7 +3,7 @@
 #ifndef RIPC_TESTS_IWARP_SIDE_H
 #define RIPC_TESTS_IWARP_SIDE_H
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "harness.h"
 #include "transport/transport.h"
 

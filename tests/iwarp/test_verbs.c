@@ -3,7 +3,7 @@
  * The transport over an iWARP device, and between it and the user-space one: two transports in one thread, in the lab or on a
  * host with an adapter. The interface is named as for conformance_iwarp.
  */
-#include "core/log.h"
+#include "base/log.h"
 #include "side.h"
 #include "transport/iwarp/verbs/verbs.h"
 

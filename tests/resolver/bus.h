@@ -3,7 +3,7 @@
 #ifndef RIPC_TESTS_RESOLVER_BUS_H
 #define RIPC_TESTS_RESOLVER_BUS_H
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "resolver/core.h"
 
 #define BUS_NODES_MAX 256

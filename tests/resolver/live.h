@@ -8,8 +8,8 @@
 
 #include "harness.h"
 
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "resolver/resolver.h"
 
 #include <netinet/in.h>

@@ -7,7 +7,7 @@
  *	move_tool stream ID OPTIONS   sends N = 0, 1, 2 ..., one after the other, large and small, until SIGTERM; what fails is said
  *	                              ("unsure N") and sent again. Says "begun", and in the end "sent N, the longest pause M ms"
  */
-#include "core/clock.h"
+#include "base/clock.h"
 #include "ripc.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
  */
 #define _GNU_SOURCE
 #include "auth/key.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "resolver/resolver.h"
 
 #include <errno.h>

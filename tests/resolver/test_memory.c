@@ -2,8 +2,8 @@
 /* The resolver when memory runs out: every allocation fails once, and nothing is lost or left behind. */
 #include "harness.h"
 
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "resolver/core.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "ripc.h"
 
 #include <errno.h>

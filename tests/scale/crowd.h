@@ -13,7 +13,7 @@
 #ifndef RIPC_TESTS_SCALE_CROWD_H
 #define RIPC_TESTS_SCALE_CROWD_H
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "resolver/core.h"
 
 #define CROWD_KINDS 5 /* of resolver messages, from 1 */

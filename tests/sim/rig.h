@@ -3,7 +3,7 @@
 #ifndef RIPC_TESTS_SIM_RIG_H
 #define RIPC_TESTS_SIM_RIG_H
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "harness.h"
 #include "transport/sim/sim.h"
 #include "transport/transport.h"

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-check_PROGRAMS += tests/soft/test_address tests/soft/test_crc32c tests/soft/test_mpa tests/soft/test_region \
-	tests/soft/test_slab
+check_PROGRAMS += tests/soft/test_address tests/soft/test_crc32c tests/soft/test_mpa tests/soft/test_region
 tests_soft_test_address_SOURCES = tests/soft/test_address.c
 tests_soft_test_address_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_soft_test_address_LDADD = $(TEST_LIBS)
@@ -13,9 +12,6 @@ tests_soft_test_mpa_LDADD = $(TEST_LIBS)
 tests_soft_test_region_SOURCES = tests/soft/test_region.c
 tests_soft_test_region_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_soft_test_region_LDADD = $(TEST_LIBS)
-tests_soft_test_slab_SOURCES = tests/soft/test_slab.c
-tests_soft_test_slab_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
-tests_soft_test_slab_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += tests/soft/test_engine
 tests_soft_test_engine_SOURCES = tests/soft/test_engine.c tests/soft/rig.h

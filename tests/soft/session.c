@@ -3,7 +3,7 @@
  * A session of iwarp/soft for others to watch: two transports in one process, over the loopback, with CRCs. Prints
  * "PORT", waits for a line on standard input, then connects, sends, writes and reads, and prints "done".
  */
-#include "core/clock.h"
+#include "base/clock.h"
 #include "transport/iwarp/address.h"
 #include "transport/transport.h"
 

@@ -3,7 +3,7 @@
 #ifndef RIPC_TESTS_SOFT_SIDES_H
 #define RIPC_TESTS_SOFT_SIDES_H
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "harness.h"
 #include "ripc.h"
 #include "transport/iwarp/soft/mpa.h"

@@ -93,7 +93,7 @@ for empty in TRANSPORTS RESOLVER INTERFACES WAIT PORT; do
 done
 
 # Every setting there is has been tried above.
-for setting in $(sed -n 's/^	{"\([a-z_]*\)", KIND_.*/\1/p' "$top/src/core/options.c"); do
+for setting in $(sed -n 's/^	{"\([a-z_]*\)", KIND_.*/\1/p' "$top/src/base/options.c"); do
 	variable=RIPC_$(echo "$setting" | tr a-z A-Z)
 	if grep -q "^\(refused\|	refused\) $variable " "$top/tests/tools/test_environment.sh"; then
 		ok "$variable is tested here"

@@ -6,7 +6,7 @@
  * sleep is bounded.
  */
 #define _GNU_SOURCE
-#include "core/clock.h"
+#include "base/clock.h"
 #include "harness.h"
 #include "transport/window/shm.h"
 

@@ -6,7 +6,7 @@
 #ifndef RIPC_TESTS_WINDOW_VIRTUAL_RIG_H
 #define RIPC_TESTS_WINDOW_VIRTUAL_RIG_H
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "core/context.h"
 #include "core/hooks.h"
 #include "harness.h"

@@ -39,7 +39,7 @@ static inline uint32_t ripc__ib_mtu_bytes(uint8_t mtu)
 
 /* Whether a RoCE GID stands for an IPv4 address. */
 /*
- * The source of a request as core/admission.h counts it: the interface part of the GID, or the LID.
+ * The source of a request as base/admission.h counts it: the interface part of the GID, or the LID.
  */
 uint64_t ripc__ib_place_source(const struct ripc__ib_place *place);
 

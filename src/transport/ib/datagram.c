@@ -3,7 +3,7 @@
  * What goes over a port's queue pair for datagrams. Short messages carry the sender's queue key as immediate data, so that
  * they can be answered; messages that set up connections carry none. That tells them apart.
  */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Posting on a connection, and what completes. */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>

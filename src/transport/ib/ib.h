@@ -17,7 +17,7 @@
 #ifndef RIPC_IB_IB_H
 #define RIPC_IB_IB_H
 
-#include "core/list.h"
+#include "base/list.h"
 #include "transport/ib/address.h"
 #include "transport/ib/window.h"
 #include "transport/ib/wireup.h"

@@ -5,8 +5,8 @@
  * the network, and the host's own filters, let it come as far as that is a matter of IP, and asked for by a socket that joins the
  * same address. What is sent goes over the queue pair for datagrams.
  */
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transport/ib/ib.h"
 #include "transport/iwarp/mcast.h"
 

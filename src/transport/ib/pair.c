@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The queue pair of a connection: made, readied for its peer, destroyed. */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>

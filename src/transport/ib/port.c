@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Devices and ports: which are used, by what GID, and what they report by themselves. */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Address handles: the ports of others, as reached from ports of ours. */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
  * Then the queue pair is destroyed, so that nothing touches memory any more, and EV_CLOSED reported. One that the core
  * has closed lingers until its last send, an empty one that tells the peer, was acknowledged, and DISC was answered.
  */
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
  * What devices report by themselves, and their removal. A device that is gone loses its connections; when the last is, it is
  * closed: the kernel may wait for that. Its structures stay until the transport is closed.
  */
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
  * Writes over UC. What was lost is written again; until all writes are acknowledged no send is posted, so that a send still
  * arrives after the writes before it. Which have arrived is the business of window.c.
  */
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>

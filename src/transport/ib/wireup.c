@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/ib/wireup.h"
-#include "core/clock.h"
+#include "base/clock.h"
 #include "wire/bytes.h"
 
 #include <errno.h>

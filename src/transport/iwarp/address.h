@@ -47,7 +47,7 @@ void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, s
 
 bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
 /*
- * The source of a connection as core/admission.h counts it: an IPv4 address, or the upper half of
+ * The source of a connection as base/admission.h counts it: an IPv4 address, or the upper half of
  * an IPv6 one, which is a subnet.
  */
 uint64_t ripc__sockaddr_source(const union ripc__sockaddr *a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/iwarp/host.h"
-#include "core/host.h"
-#include "transport/iwarp/soft/region.h"
+#include "base/host.h"
+#include "base/hash.h"
 
 #include <string.h>
 #include <sys/utsname.h>

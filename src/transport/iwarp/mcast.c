@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "transport/iwarp/mcast.h"
 
-#include "core/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

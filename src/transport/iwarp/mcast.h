@@ -6,7 +6,7 @@
 #ifndef RIPC_IWARP_MCAST_H
 #define RIPC_IWARP_MCAST_H
 
-#include "core/options.h"
+#include "base/options.h"
 #include "transport/iwarp/address.h"
 
 #include <sys/uio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/iwarp/udp.h"
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/transport.h"
 
 #include <errno.h>

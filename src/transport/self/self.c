@@ -3,7 +3,7 @@
  * The transport of a context to itself: events in memory. No descriptor: what is posted is reaped by the next round of
  * progress of the same context, and a thread that waits is a driver that makes one before it sleeps (arm()).
  */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/transport.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef RIPC_TRANSPORT_SIM_NET_H
 #define RIPC_TRANSPORT_SIM_NET_H
 
-#include "core/clock.h"
+#include "base/clock.h"
 #include "transport/sim/sim.h"
 #include "transport/transport.h"
 

@@ -9,7 +9,7 @@
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
 
-#include "core/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>

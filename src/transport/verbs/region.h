@@ -6,7 +6,7 @@
 #ifndef RIPC_VERBS_REGION_H
 #define RIPC_VERBS_REGION_H
 
-#include "core/list.h"
+#include "base/list.h"
 #include "transport/transport.h"
 #include "transport/verbs/device.h"
 

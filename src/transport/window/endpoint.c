@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the core does with an endpoint: memory, posts, the end. And the back end of the engine. */
 #define _GNU_SOURCE
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/window/engine_plain.h"
 #include "transport/window/shm.h"
 

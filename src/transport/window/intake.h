@@ -3,7 +3,7 @@
 #ifndef RIPC_WINDOW_INTAKE_H
 #define RIPC_WINDOW_INTAKE_H
 
-#include "transport/iwarp/soft/slab.h"
+#include "base/slab.h"
 #include "transport/transport.h"
 #include "transport/window/engine.h"
 

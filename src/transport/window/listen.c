@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The sockets that window/shm listens at: an abstract one, and one in a directory if that is asked for. */
 #define _GNU_SOURCE
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/window/shm.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What the core does with an endpoint of window/pcie: memory, posts, the end. And the back end of the engine. */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/window/pcie.h"
 
 #include <errno.h>

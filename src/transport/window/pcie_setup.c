@@ -4,7 +4,7 @@
  * it with the reference of the peer and rings; the peer becomes its user, takes a block of its own, and answers.
  */
 #define _GNU_SOURCE
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/window/pcie.h"
 #include "wire/bytes.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "transport/window/segment.h"
-#include "core/host.h"
+#include "base/host.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,10 +4,10 @@
  * its request, the passive one its answer. After that packets are kicks, and end of file is the peer's death.
  */
 #define _GNU_SOURCE
-#include "core/admission.h"
-#include "core/clock.h"
-#include "core/host.h"
-#include "core/log.h"
+#include "base/admission.h"
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/log.h"
 #include "transport/window/shm.h"
 #include "wire/bytes.h"
 

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE
 #include "transport/window/engine_plain.h"
 #include "transport/window/shm.h"
-#include "core/clock.h"
-#include "core/host.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -18,7 +18,7 @@
 
 #define SHM_SLAB_MEMORY (64u << 20) /* bytes of received messages held at most */
 #define SHM_INCOMING_MAX \
-	64u /* connections without a request at most: core/admission.h says which goes */
+	64u /* connections without a request at most: base/admission.h says which goes */
 #define SHM_SETUP_NS   UINT64_C(3000000000) /* how long they may take to */
 #define SHM_READ_DEPTH 8u
 

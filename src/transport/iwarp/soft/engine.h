@@ -16,7 +16,7 @@
 #include "transport/iwarp/soft/ddp.h"
 #include "transport/iwarp/soft/mpa.h"
 #include "transport/iwarp/soft/region.h"
-#include "transport/iwarp/soft/slab.h"
+#include "base/slab.h"
 
 #include <stdbool.h>
 #include <stddef.h>

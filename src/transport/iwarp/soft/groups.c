@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Multicast to groups, as events. */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sockets whose endpoint is gone: closing one with unread input resets the connection, and what we sent last may be lost
  * to the peer. So they are read until its end of file, for a while. */
-#include "core/clock.h"
+#include "base/clock.h"
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>

@@ -6,9 +6,9 @@
  */
 #define _GNU_SOURCE /* accept4 */
 
-#include "core/admission.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/admission.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>

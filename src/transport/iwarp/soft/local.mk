@@ -17,7 +17,6 @@ libripc_internal_la_SOURCES += \
 	src/transport/iwarp/soft/moved.c \
 	src/transport/iwarp/soft/region.c src/transport/iwarp/soft/region.h \
 	src/transport/iwarp/soft/setup.c \
-	src/transport/iwarp/soft/slab.c src/transport/iwarp/soft/slab.h \
 	src/transport/iwarp/soft/soft.c src/transport/iwarp/soft/soft.h \
 	src/transport/iwarp/soft/stream.c
 if HAVE_VERBS

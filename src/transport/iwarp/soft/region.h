@@ -41,7 +41,4 @@ void ripc__region_remove(struct ripc__regions *r, struct ripc__region *region);
 /* Return: the region of an STag (any number), or NULL. */
 struct ripc__region *ripc__region_find(const struct ripc__regions *r, uint32_t stag);
 
-/* SipHash-2-4 of one 64-bit number. */
-uint64_t ripc__siphash(const uint64_t key[2], uint64_t number);
-
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* From a socket to an open endpoint: TCP connection, MPA request and reply. */
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The vtable of iwarp/soft: open and close, memory, progress. */
 #include "transport/iwarp/soft/soft.h"
-#include "core/admission.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/admission.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdio.h>

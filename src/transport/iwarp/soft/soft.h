@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define SOFT_HALF_OPEN_MAX \
-	64u /* incoming connections without a request at most: core/admission.h says which goes */
+	64u /* incoming connections without a request at most: base/admission.h says which goes */
 #define SOFT_LINGER_MAX    64u /* closed sockets that wait for the peer's end of file at most */
 #define SOFT_HOT_MAX       4u  /* endpoints asked without epoll */
 #define SOFT_GARBAGE_MAX   16u /* reports of garbage kept for progress() at most */

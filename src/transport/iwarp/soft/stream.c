@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Moves bytes between an endpoint's socket and its engine, and makes events of what the engine says. */
-#include "core/clock.h"
+#include "base/clock.h"
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What librdmacm reports. Each event is acknowledged at once: what is not keeps rdma_destroy_id() waiting. */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
 #include <errno.h>

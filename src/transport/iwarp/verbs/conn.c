@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* One connection: its queue pair, from the first buffer to the last completion. */
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
 #include <errno.h>

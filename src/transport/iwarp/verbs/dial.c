@@ -4,7 +4,7 @@
  * takes minutes. The thread lives as long as the call, and is cancelled where the wait is (in write(), with no lock held) when
  * nobody is interested any more.
  */
-#include "core/log.h"
+#include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Devices: the addresses they can be reached at, their queues and buffers, and how they go. */
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The vtable of iwarp/verbs: open and close, memory, progress. */
 #include "transport/iwarp/verbs/verbs.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transport/iwarp/host.h"
 
 #include <errno.h>

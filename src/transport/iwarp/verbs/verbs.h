@@ -17,7 +17,7 @@
 #define RIPC_IWARP_VERBS_H
 
 #include "transport/iwarp/address.h"
-#include "transport/iwarp/soft/slab.h"
+#include "base/slab.h"
 #include "transport/iwarp/udp.h"
 #include "transport/transport.h"
 #include "transport/verbs/queue.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/host.h"
+#include "base/host.h"
 
 #include <fcntl.h>
 #include <string.h>

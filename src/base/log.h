@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The log hook, and the sentence that explains the calling thread's last error. */
-#ifndef RIPC_CORE_LOG_H
-#define RIPC_CORE_LOG_H
+#ifndef RIPC_BASE_LOG_H
+#define RIPC_BASE_LOG_H
 
 #include "ripc.h"
 

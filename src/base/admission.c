@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/admission.h"
+#include "base/admission.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
-#include "core/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <limits.h>

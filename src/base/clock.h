@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Monotonic time in nanoseconds. Engines never call this: they are told the time. */
-#ifndef RIPC_CORE_CLOCK_H
-#define RIPC_CORE_CLOCK_H
+#ifndef RIPC_BASE_CLOCK_H
+#define RIPC_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

@@ -7,8 +7,8 @@
  * which equals nothing. That a peer is on this host is then shown by its socket: an abstract Unix socket
  * can be connected to from the same network namespace only.
  */
-#ifndef RIPC_CORE_HOST_H
-#define RIPC_CORE_HOST_H
+#ifndef RIPC_BASE_HOST_H
+#define RIPC_BASE_HOST_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
  * the last of its address to go. Limits are derived from RLIMIT_NOFILE. Pure, but for
  * ripc__descriptors_low() and ripc__pending_max(), which ask for that limit.
  */
-#ifndef RIPC_CORE_ADMISSION_H
-#define RIPC_CORE_ADMISSION_H
+#ifndef RIPC_BASE_ADMISSION_H
+#define RIPC_BASE_ADMISSION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "harness.h"
-#include "transport/iwarp/soft/slab.h"
+#include "base/slab.h"
 
 START_TEST(slab_get__reuses_free_ones)
 {
@@ -76,5 +76,5 @@ int main(void)
 	tcase_add_test(tc, slab_get__bounded);
 	tcase_add_test(tc, slab_put__keeps_few);
 	suite_add_tcase(suite, tc);
-	return test_main("soft/test_slab", suite);
+	return test_main("base/slab", suite);
 }

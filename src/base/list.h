@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Doubly linked, circular, intrusive lists. A node that is in no list points to itself. */
-#ifndef RIPC_CORE_LIST_H
-#define RIPC_CORE_LIST_H
+#ifndef RIPC_BASE_LIST_H
+#define RIPC_BASE_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

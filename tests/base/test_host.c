@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Which host this is, and what is left of that without /proc. */
 #define _GNU_SOURCE
-#include "core/host.h"
+#include "base/host.h"
 #include "harness.h"
 
 #include <sched.h>
@@ -77,7 +77,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/host");
+	Suite *suite = suite_create("base/host");
 	TCase *tc = tcase_create("host");
 
 	tcase_set_timeout(tc, 60);
@@ -86,5 +86,5 @@ int main(void)
 	tcase_add_test(tc, host_get__without_proc);
 	tcase_add_test(tc, host_same__known_ones_only);
 	suite_add_tcase(suite, tc);
-	return test_main("core/host", suite);
+	return test_main("base/host", suite);
 }

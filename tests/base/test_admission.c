@@ -3,7 +3,7 @@
  * Who gives way in a full table: attackers, hosts with few connections, and entries that are in
  * use.
  */
-#include "core/admission.h"
+#include "base/admission.h"
 #include "harness.h"
 
 #include <stdlib.h>
@@ -148,7 +148,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/admission");
+	Suite *suite = suite_create("base/admission");
 	TCase *tc = tcase_create("admission");
 
 	tcase_add_checked_fixture(tc, setup, NULL);
@@ -161,5 +161,5 @@ int main(void)
 	tcase_add_test(tc, flood__of_one_address_displaces_itself_alone);
 	tcase_add_test(tc, descriptors__the_reserve_follows_the_limit);
 	suite_add_tcase(suite, tc);
-	return test_main("core/admission", suite);
+	return test_main("base/admission", suite);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Settings of a context: defaults, then the environment, then the string given to ripc_open(). */
-#ifndef RIPC_CORE_OPTIONS_H
-#define RIPC_CORE_OPTIONS_H
+#ifndef RIPC_BASE_OPTIONS_H
+#define RIPC_BASE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

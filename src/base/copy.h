@@ -3,8 +3,8 @@
  * Copies of some ten kilobytes, in pieces. All at once the C library may leave to a single instruction (rep movsb): an emulator takes
  * that byte by byte, six times as long as the library's copies of less, a processor takes as long for the one as for the other.
  */
-#ifndef RIPC_CORE_COPY_H
-#define RIPC_CORE_COPY_H
+#ifndef RIPC_BASE_COPY_H
+#define RIPC_BASE_COPY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/options.h"
+#include "base/options.h"
 
 #include "resolver/chain.h"
 

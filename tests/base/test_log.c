@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The log hook and its levels; the detail string, which is each thread's own; the texts of errors. */
-#include "core/log.h"
+#include "base/log.h"
 #include "harness.h"
 
 #include <errno.h>
@@ -264,7 +264,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/log");
+	Suite *suite = suite_create("base/log");
 	TCase *tc = tcase_create("log");
 
 	tcase_set_timeout(tc, 60);
@@ -284,5 +284,5 @@ int main(void)
 	tcase_add_test(tc, strerror__no_such_error);
 	tcase_add_test(tc, log_forked__the_lock_is_free_in_the_child);
 	suite_add_tcase(suite, tc);
-	return test_main("core/log", suite);
+	return test_main("base/log", suite);
 }

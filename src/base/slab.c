@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "transport/iwarp/soft/slab.h"
+#include "base/slab.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Counted blocks of memory that bytes are received into and that events point into. Pure. */
-#ifndef RIPC_IWARP_SLAB_H
-#define RIPC_IWARP_SLAB_H
+#ifndef RIPC_BASE_SLAB_H
+#define RIPC_BASE_SLAB_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Settings: each with what it takes and what it refuses, where they come from, and what the complaint names. */
 #include "config.h"
-#include "core/options.h"
+#include "base/options.h"
 #include "harness.h"
 #include "ripc.h"
 
@@ -367,7 +367,7 @@ static void setup(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/options");
+	Suite *suite = suite_create("base/options");
 	TCase *tc = tcase_create("options");
 
 	tcase_set_timeout(tc, 60);
@@ -392,5 +392,5 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_add_loop_test(tc, open__a_file_that_a_setting_names, 0, 6);
 	suite_add_tcase(suite, tc);
-	return test_main("core/options", suite);
+	return test_main("base/options", suite);
 }

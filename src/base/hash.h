@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A keyed hash: its values tell nobody without the key anything about what comes next. */
+#ifndef RIPC_BASE_HASH_H
+#define RIPC_BASE_HASH_H
+
+#include <stdint.h>
+
+/* SipHash-2-4 of one 64-bit number (Aumasson, Bernstein: SipHash, 2012). */
+uint64_t ripc__siphash(const uint64_t key[2], uint64_t number);
+
+#endif

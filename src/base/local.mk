@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+libripc_internal_la_SOURCES += src/base/admission.c \
+	src/base/admission.h \
+	src/base/clock.h \
+	src/base/copy.h \
+	src/base/hash.c \
+	src/base/hash.h \
+	src/base/host.c \
+	src/base/host.h \
+	src/base/list.h \
+	src/base/log.c \
+	src/base/log.h \
+	src/base/options.c \
+	src/base/options.h \
+	src/base/slab.c \
+	src/base/slab.h
