@@ -401,6 +401,7 @@ START_TEST(lie__does_not_silence_its_victim)
 
 		/* As if nothing had come of it yet. */
 		HASH_FIND(hh, group(0)->senders, rig.ctx[1]->instance, 16, s);
+		ck_assert_ptr_nonnull(s);
 		s->replay = (struct ripc__replay){0};
 		n += multicast(next_number() + lies[_i / 2].ahead);
 	}

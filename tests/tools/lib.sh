@@ -89,9 +89,9 @@ ranges() {
 		r_range=$(sed -nE 's/.* from ([0-9]+ to [0-9]+[KMG]?)$/\1/p' "$err")
 		if [ -n "$r_range" ] && grep -q -e "^$(basename "$1"): $r_option 9" "$err" &&
 			sed -nE "/^ .*$r_option /,/^ +-/p" "$work/help" | tr '\n' ' ' |
-			grep -q -e "[, ]$r_range[ ,)]" &&
+			grep -q -e "[, ]${r_range}[ ,)]" &&
 			sed -n "/^\.It.*Fl -${r_option#--} /,/^\.It/p" "$r_man" |
-			grep -q -e " $r_range[,.; ]"; then
+			grep -q -e " ${r_range}[,.; ]"; then
 			ok "$1 $r_option: $r_range, wherever it stands"
 		else
 			bad "$1 $r_option: '$r_range' in error, --help and man page" "$err"

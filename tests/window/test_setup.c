@@ -475,7 +475,9 @@ START_TEST(accept__the_process_with_most_gives_first)
 	ck_assert_int_eq(pipe(end), 0);
 	child = fork();
 	if (!child) {
-		raw_connect(t);
+		int fd = raw_connect(t);
+
+		ck_assert_int_ge(fd, 0);
 		ck_assert_int_eq(write(ready[1], "", 1), 1);
 		close(end[1]);
 		(void)!read(end[0], &byte, 1);
