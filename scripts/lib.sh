@@ -36,6 +36,12 @@ installed()
 	dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed'
 }
 
+# --no-install, as the first argument of a script: packages that are missing end it, or skip what needs them.
+if [ "${1-}" = --no-install ]; then
+	export NO_INSTALL=yes
+	shift
+fi
+
 # need_packages NAME...: installs those that are missing, and asks the network only then.
 need_packages()
 {
@@ -48,6 +54,7 @@ need_packages()
 		installed "$package" || missing+=("$package")
 	done
 	[ ${#missing[@]} -eq 0 ] && return 0
+	[ "${NO_INSTALL-}" != yes ] || die "--no-install: these packages are missing: ${missing[*]}"
 	say "installing ${missing[*]}"
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update >build/apt.log 2>&1 ||
 		say "apt-get update failed, trying with the lists there are"

@@ -26,7 +26,7 @@ dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.s
 	tests/tools/test_bench.sh \
 	tests/tools/test_layers.sh \
 	tests/tools/test_profile.sh \
-	tests/tools/test_unstable.sh \
+	tests/tools/test_unstable.sh tests/tools/test_no_install.sh \
 	tests/tools/test_manpage_examples.sh
 EXTRA_DIST += tests/tools/lib.sh
 
