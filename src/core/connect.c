@@ -180,7 +180,6 @@ static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void
 	size_t len;
 	int rc;
 
-	ripc__evict_pending(ctx);
 	lane = keyed(ctx, tp) && !kept ? NULL : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
 	if (!lane) {
 		free(kept);
@@ -273,6 +272,7 @@ void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__even
 		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING, &shake);
 		return;
 	}
+	ripc__evict_pending(ctx);
 	p = self ? ripc__peer_get(ctx, h.instance) : ripc__peer_admit(ctx, h.instance, ev->source);
 	if (!p) {
 		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
@@ -342,10 +342,6 @@ static void lane_up(struct ripc__lane *lane)
 	}
 	p->lane = lane;
 	ripc__attempts_over(p, lane->tp);
-	/* It does not know any more which of our requests it has had. */
-	if (p->far_memory && p->far_memory != lane->far_memory)
-		ripc__requests_forgotten(p);
-	p->far_memory = lane->far_memory;
 	if (old) {
 		ripc__list_for_each (n, &p->dests) {
 			ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
@@ -353,6 +349,10 @@ static void lane_up(struct ripc__lane *lane)
 		}
 		ripc__lane_fail(old, -EALREADY, "crossed connections");
 	}
+	/* It does not know any more which of our requests it has had: also of those that were on the old lane. */
+	if (p->far_memory && p->far_memory != lane->far_memory)
+		ripc__requests_forgotten(p);
+	p->far_memory = lane->far_memory;
 	ripc__list_for_each_safe (n, tmp, &p->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 

@@ -52,14 +52,16 @@ static bool kept_busy(const struct ripc__lane *lane)
 	return false;
 }
 
-static uint32_t lane_rank(const struct ripc__lane *lane, bool busy_too)
+/* The rank, if lanes up to most may give way. */
+static uint32_t lane_rank(const struct ripc__lane *lane, uint32_t most)
 {
-	if (ripc__peer_wanted(lane->peer))
-		return RIPC__RANK_KEPT;
+	uint32_t rank = RANK_UNUSED;
+
+	if (lane->tx_seq != lane->seen_seq[0] || lane->rx_seq != lane->seen_seq[1])
+		rank = RANK_USED;
 	if (kept_busy(lane))
-		return busy_too ? RANK_BUSY : RIPC__RANK_KEPT;
-	return lane->tx_seq != lane->seen_seq[0] || lane->rx_seq != lane->seen_seq[1] ? RANK_USED
-										      : RANK_UNUSED;
+		rank = RANK_BUSY;
+	return rank > most || ripc__peer_wanted(lane->peer) ? RIPC__RANK_KEPT : rank;
 }
 
 /*
@@ -76,7 +78,7 @@ static bool retire(struct ripc__lane *lane, bool answer)
 	if (lane->state != RIPC__LANE_UP || !ripc__list_empty(&lane->control))
 		return false;
 	ripc__log(RIPC_LOG_DEBUG,
-		  "lane to %s over %s is retired: it is idle, and descriptors run low%s",
+		  "lane to %s over %s is retired: it is idle, and room for lanes runs low%s",
 		  ripc__instance_text(p->instance), ctx->tp[lane->tp].ops->name,
 		  answer ? " there" : "");
 	lane->state = RIPC__LANE_RETIRING;
@@ -114,11 +116,11 @@ void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 		if (ripc__list_empty(&lane->control))
 			return;
 	}
-	ripc__lane_fail(lane, -ESHUTDOWN, "it was idle, and descriptors run low");
+	ripc__lane_fail(lane, -ESHUTDOWN, "it was idle, and room for lanes runs low");
 }
 
-/* Up to want idle lanes. Return: how many were found. */
-static size_t retire_some(struct ripc *ctx, size_t want, bool busy_too)
+/* Up to want lanes whose rank is at most this. Return: how many were found. */
+static size_t retire_some(struct ripc *ctx, size_t want, uint32_t most)
 {
 	size_t n = 0, victims, count = 0;
 	struct ripc__entry *entries;
@@ -140,7 +142,7 @@ static size_t retire_some(struct ripc *ctx, size_t want, bool busy_too)
 			.source = lane->active || lane->peer->addrs_len ? ripc__source_own(lane)
 									: lane->source,
 			.since_ns = lane->heard_ns,
-			.rank = lane_rank(lane, busy_too),
+			.rank = lane_rank(lane, most),
 			.what = lane,
 		};
 		lane->seen_seq[0] = lane->tx_seq;
@@ -155,7 +157,7 @@ static size_t retire_some(struct ripc *ctx, size_t want, bool busy_too)
 			continue;
 		count++;
 		if (entries[i].rank == RANK_BUSY || !retire(lane, false))
-			ripc__lane_fail(lane, -ENOBUFS, "no descriptor is left for other peers");
+			ripc__lane_fail(lane, -ENOBUFS, "no room is left for lanes to other peers");
 	}
 	free(entries);
 	return count;
@@ -183,8 +185,12 @@ void ripc__evict_lanes(struct ripc *ctx, bool none)
 	}
 	if (none)
 		leaving = 0;
-	if (leaving < want && !retire_some(ctx, want - leaving, false) && none)
-		retire_some(ctx, want, true);
+	/*
+	 * As long as there are descriptors, lanes in use stay: the application may hold most of the
+	 * descriptors itself, and no lane that is closed brings the next one below the mark.
+	 */
+	if (leaving < want && !retire_some(ctx, want - leaving, none ? RANK_USED : RANK_UNUSED) && none)
+		retire_some(ctx, want, RANK_BUSY);
 }
 
 void ripc__evict_pending(struct ripc *ctx)

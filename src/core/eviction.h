@@ -33,7 +33,10 @@
 /* Descriptors run low; none: there is none left. */
 void ripc__evict_lanes(struct ripc *ctx, bool none);
 
-/* Makes room for one more set-up of others that is not confirmed. */
+/*
+ * Makes room for one more set-up of others that is not confirmed. It ends lanes: only for an event,
+ * never from a walk through ctx->lanes.
+ */
 void ripc__evict_pending(struct ripc *ctx);
 
 /* The table of peers is full. Return: whether there is room now. */

@@ -8,7 +8,8 @@
  * outlives all callers. It is type-stable in the strictest sense: an address that was a handle is
  * never used for anything else, and reads as zeros once the object has ended. Every entry takes
  * zeros for an ended object, and a lock of zeros is free. The pages go back to the kernel: an ended
- * object costs address space and 8 bytes of page table per page, but no memory.
+ * object costs address space and 8 bytes of page table per page, but no memory. Under
+ * vm.overcommit_memory=2 and RLIMIT_DATA the kernel counts the address space as memory.
  *
  *   context, service   pages of their own, ended by ripc__handle_end()
  *   request            a piece of a block of its context, reused within it, which ends with it

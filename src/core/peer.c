@@ -351,7 +351,9 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 
 	if (p)
 		return p;
-	if (HASH_COUNT(ctx->peers) >= most && !ripc__evict_peers(ctx))
+	/* Our own is one, has always room, and is looked for in walks through the tables. */
+	if (HASH_COUNT(ctx->peers) >= most && memcmp(instance, ctx->instance, 16) &&
+	    !ripc__evict_peers(ctx))
 		return NULL;
 	p = calloc(1, sizeof(*p));
 	if (!p)

@@ -163,7 +163,8 @@ static bool is_new(struct ripc__replay *r, uint64_t *seen, unsigned words, uint6
 		if (!take(run, seen + (i ? words : 0), words, number,
 			  i && !run->trusted ? &run->missing : lost))
 			return false;
-		run->count++;
+		/* More is not asked for, and it must not wrap round to 0. */
+		run->count += run->count < RIPC__RUN_TRUSTED;
 	}
 	/* While the main run goes on, the other one is none of the sender's jumps. */
 	if (!i && r->run[1].count)

@@ -49,7 +49,7 @@ struct ripc__run {
 	uint64_t proven; /* the sender has come so far; last is at most a window above */
 	unsigned ahead;  /* messages above proven, not right behind it, since that moved */
 	int64_t missing; /* not trusted: numbers that count as lost when it is */
-	unsigned count;  /* messages received, without ripc__replay_next(); 0: no such run */
+	unsigned count;  /* messages received, up to RIPC__RUN_TRUSTED; 0: no such run */
 	bool trusted;    /* RIPC__RUN_TRUSTED messages have come, or one over a lane */
 };
 

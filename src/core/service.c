@@ -215,9 +215,9 @@ typedef int claim_fn(struct ripc__resolver *r, uint64_t service, uint64_t now_ns
 
 /*
  * Claims one id and waits for REGISTERED or CONFLICT, which the resolver reports within
- * resolve_timeout_ms. Lock held.
+ * resolve_timeout_ms. *here: set if a process of this host has the name. Lock held.
  */
-static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, struct ripc_service **out)
+static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *here, struct ripc_service **out)
 {
 	struct ripc_service *s;
 	int rc;
@@ -246,6 +246,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, struct ripc_ser
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	}
 	rc = begin(ctx->resolver, id, ripc__now(ctx));
+	*here = rc == -EADDRINUSE;
 	/* Whoever drives looks after it from now on, also one who sleeps. */
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
@@ -253,7 +254,8 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, struct ripc_ser
 	if (ctx->driver)
 		ripc__agent_need(ctx);
 	/* An id that nobody else can hold is registered already. */
-	ripc__progress(ctx);
+	if (!rc)
+		ripc__progress(ctx);
 	while (!rc && s->state == RIPC__SERVICE_CLAIMING) {
 		if (ctx->closing)
 			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
@@ -296,7 +298,7 @@ static void RIPC__NO_ANALYSIS name_holder(struct ripc *ctx, uint64_t id)
 
 int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
 {
-	bool any = id == RIPC_ANY_ID;
+	bool any = id == RIPC_ANY_ID, here = false;
 	claim_fn *begin = any                     ? ripc__resolver_register_random
 			  : flags & RIPC_TAKEOVER ? ripc__resolver_takeover
 						  : ripc__resolver_register;
@@ -318,11 +320,11 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
 		if (!rc && any && !(id = random_id(ctx)))
 			rc = ripc__fail(-EIO, "the kernel's random source failed");
 		if (!rc)
-			rc = claim(ctx, id, begin, service);
+			rc = claim(ctx, id, begin, &here, service);
 		if (rc != -EADDRINUSE || !any || tries >= RANDOM_TRIES)
 			break;
 	}
-	if (rc == -EADDRINUSE && !ripc__service_find(ctx, id))
+	if (here)
 		name_holder(ctx, id);
 	ripc__unlock(ctx);
 	return rc;

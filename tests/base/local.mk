@@ -23,3 +23,8 @@ check_PROGRAMS += tests/base/test_admission
 tests_base_test_admission_SOURCES = tests/base/test_admission.c
 tests_base_test_admission_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
 tests_base_test_admission_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/base/test_hash
+tests_base_test_hash_SOURCES = tests/base/test_hash.c
+tests_base_test_hash_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests $(CHECK_CFLAGS)
+tests_base_test_hash_LDADD = $(TEST_LIBS)

@@ -21,11 +21,19 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
-static void run_low(unsigned i, bool none)
+static void look(unsigned i, bool none)
 {
 	ripc__lock(rig.ctx[i]);
 	ripc__evict_lanes(rig.ctx[i], none);
 	ripc__unlock(rig.ctx[i]);
+}
+
+/* Twice: idle is a lane that was not used since the last look. */
+static void run_low(unsigned i, bool none)
+{
+	if (!none)
+		look(i, false);
+	look(i, none);
 }
 
 static unsigned count_lanes(const struct ripc *of, enum ripc__lane_state state)
@@ -56,6 +64,25 @@ START_TEST(lane__idle_is_closed_and_comes_again)
 	rig_exchange(&rig, 0, 1);
 	rig_exchange(&rig, 1, 0);
 	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 2);
+}
+END_TEST
+
+/* Where the application holds most descriptors itself, each new lane is a reason to look. */
+START_TEST(lane__in_use_stays_while_there_are_descriptors)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		rig_exchange(&rig, 0, 1);
+		rig_run(&rig, 100);
+		look(0, false);
+		ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	}
+	rig_exchange(&rig, 0, 1);
+	rig_run(&rig, 100);
+	look(0, true);
+	ck_assert_uint_eq(count_lanes(ctx, RIPC__LANE_RETIRING), 1);
+	rig_run(&rig, 100);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+	rig_exchange(&rig, 0, 1);
 }
 END_TEST
 
@@ -252,6 +279,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, lane__idle_is_closed_and_comes_again);
+	tcase_add_test(tc, lane__in_use_stays_while_there_are_descriptors);
 	tcase_add_test(tc, lane__nothing_lost_nothing_twice);
 	tcase_add_test(tc, lane__not_one_that_is_waited_for);
 	tcase_add_test(tc, lane__busy_by_the_peer_gives_way_last);

@@ -85,16 +85,6 @@ START_TEST(region_add__bounded)
 }
 END_TEST
 
-/* The test vector of its authors for the key 00..0f and the input 00..07. */
-START_TEST(siphash__known_vector)
-{
-	uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
-
-	ck_assert_uint_eq(ripc__siphash(key, UINT64_C(0x0706050403020100)),
-			  UINT64_C(0x93f5f5799a932462));
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("region");
@@ -104,7 +94,6 @@ int main(void)
 	tcase_add_test(tc, region_add__many_and_distinct);
 	tcase_add_test(tc, region_remove__stag_is_dead_and_not_soon_reused);
 	tcase_add_test(tc, region_add__bounded);
-	tcase_add_test(tc, siphash__known_vector);
 	tcase_set_timeout(tc, 60);
 	suite_add_tcase(suite, tc);
 	return test_main("soft/test_region", suite);
