@@ -44,7 +44,7 @@ ready serve "answering for service $id"
 	expect "long messages" 0 60 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 20 -i 0 -s 4M -W 20000 "$id"
 	has "all are answered" "$out" "^20 sent, 20 answered"
 	# Where the directory is not the same one.
-	hidden="mount -t tmpfs none $dir && exec ./tools/ripc-ping -c 1 -W 15000 $id"
+	hidden="mount -t tmpfs none $dir && exec ./tools/ripc-ping -v -c 1 -W 15000 $id"
 	expect "a container without the directory, and nothing but shared memory allowed" 2 60 \
 		$in_b env RIPC_TRANSPORTS=window/shm sh -c "$hidden"
 	has "it says what is missing" "$err" "cannot connect to $dir/ripc-.*: No such file"
