@@ -150,7 +150,7 @@ void doctor_look_at_resolvers(struct doctor *d)
 		else if (!r->works && !strcmp(r->name, "file"))
 			doctor_say(d, DOCTOR_FAULT, "resolver", "file finds nothing: %s: %s",
 				   r->text, list);
-		/* What keeps these from working has been said. */
+		/* The cause was reported above. */
 		else if (!r->works && !(network && (d->no_interface || d->port_is_taken)))
 			doctor_say(d, DOCTOR_FAULT, "resolver",
 				   "%s finds nothing: %s: take it out of the setting resolver, or "
@@ -167,7 +167,7 @@ void doctor_look_at_resolvers(struct doctor *d)
 
 static const uint8_t nobody[16];
 
-/* What a context refused. */
+/* Peers that a context refused. */
 struct refused {
 	unsigned long long keys;  /* for their key, or want of one */
 	unsigned long long clock; /* of these: sealed with ours, by a clock that is far off */

@@ -29,7 +29,7 @@ void tool_complain(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-/* What the detail says beyond "service N: ", if that is how @text ends already. */
+/* The detail without "service N: ", if @text ends with that already. */
 static const char *untitled(const char *text, const char *detail)
 {
 	const size_t digits = strlen("service "), len = strlen(text);

@@ -63,7 +63,7 @@ bool tool_settings_add(struct tool_settings *settings, const char *key, const ch
  */
 FILE *tool_output_open(const char *option, const char *path);
 
-/* What the file held before goes. Call before the first byte is written. */
+/* Truncates the file. Call before the first byte is written. */
 void tool_output_begin(FILE *file);
 
 /* Closes it, unless it is standard output. Complains and returns false if not all was written. */

@@ -184,7 +184,7 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
  */
 int ripc__context(struct ripc **ctx);
 
-/* What ripc__check_owner() says otherwise. Return: -EOWNERDEAD or -ESHUTDOWN, explained. */
+/* The error of ripc__check_owner(). Return: -EOWNERDEAD or -ESHUTDOWN, explained. */
 int ripc__no_owner(const struct ripc *ctx);
 
 static inline bool ripc__is_owner(const struct ripc *ctx)
@@ -201,7 +201,7 @@ static inline int ripc__check_owner(const struct ripc *ctx)
 	return RIPC__LIKELY(ripc__is_owner(ctx)) ? 0 : ripc__no_owner(ctx);
 }
 
-/* What ripc__check_open() says otherwise. */
+/* The error of ripc__check_open(). */
 int ripc__shut_down(void);
 
 /*

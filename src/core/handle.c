@@ -23,7 +23,7 @@
 #define LINE    ((size_t)64)
 #define BLOCK   ((size_t)64 << 10) /* bytes of a block of pieces, at least */
 
-/* What all contexts of the process draw from. It never goes back. */
+/* The address space that all contexts of the process draw from. It never goes back. */
 static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
 static char *pages_next;
 static size_t pages_left;

@@ -529,7 +529,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 			ripc__lane_confirmed(lane, ev);
 			break;
 		}
-		/* What comes while it is retired does not prolong that. */
+		/* Messages that arrive while the lane is retired do not prolong that. */
 		ripc__message_arrived(lane, ev);
 		break;
 	case RIPC__EV_WRITE_DONE:

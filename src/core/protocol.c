@@ -272,7 +272,7 @@ static void application_message(struct ripc__lane *lane, struct ripc__header *h,
 		}
 		/* Elsewhere: it may be here later. Where no more can be learned nobody asks again. */
 		flow->source = d || HASH_COUNT(lane->ctx->dests) >= LEARNED_MAX ? h->source : 0;
-		/* What is offered over a lane that is retired cannot be written any more. */
+		/* A return buffer offered over a lane that is retired cannot be written any more. */
 		if (flow->service)
 			h->nreturns = offers_add(lane->state == RIPC__LANE_UP ? d : NULL, h);
 	}

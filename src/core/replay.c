@@ -71,7 +71,7 @@ static bool jump(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_
 	uint64_t gap;
 	bool waited;
 
-	/* Who spoke first need not be the sender. */
+	/* The first datagram need not be the sender's. */
 	if (!main_run->trusted && second->count >= main_run->count)
 		exchange(r, seen, words);
 	/* A sender does not go back to a former run. The gap above that is given up with it. */

@@ -379,7 +379,7 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 	rc = load(f);
 	if (rc) {
 		snprintf(why, whylen, "%.150s cannot be read: %s", f->path, strerror(-rc));
-		/* What is there and is no list is a value that makes no sense. */
+		/* A file that exists and is no list is an invalid value. */
 		switch (rc) {
 		case -ENOENT:
 		case -EACCES:

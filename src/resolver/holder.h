@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Who has a name of this host, as the kernel knows it. */
+/* The process and user that have a name of this host, as the kernel knows them. */
 #ifndef RIPC_RESOLVER_HOLDER_H
 #define RIPC_RESOLVER_HOLDER_H
 

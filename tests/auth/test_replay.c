@@ -17,7 +17,7 @@ static size_t replay(struct flood *f, unsigned i, uint8_t *priv)
 	return sizeof(recording);
 }
 
-/* What somebody with the key has once sent to this context. */
+/* A recording of what a peer with the key has sent to this context. */
 static void record(const struct flood *f)
 {
 	struct ripc__hello h = {.send_max = 1 << 16, .service_window = 1024, .instance = "honest"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Who gives way in a full table: attackers, hosts with few connections, and entries that are in
+ * The entry that gives way in a full table: attackers, hosts with few connections, and entries that are in
  * use.
  */
 #include "base/admission.h"

@@ -305,7 +305,7 @@ END_TEST
 
 static char dir[] = "/tmp/ripc-options-XXXXXX";
 
-/* Who may do everything sees no right that is missing: another user opens. */
+/* Root sees no missing right: another user opens. */
 static int open_as_other(const char *options)
 {
 	struct ripc *ctx;

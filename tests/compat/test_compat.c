@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What comes to standard error meanwhile. */
+/* Lines on standard error meanwhile. */
 struct capture {
 	FILE *file;
 	int before;
@@ -174,7 +174,7 @@ START_TEST(send_short__too_long_is_reported)
 }
 END_TEST
 
-/* What a program may well ask for prints nothing. */
+/* Calls that may fail in a healthy program print nothing. */
 START_TEST(no_failure__is_not_reported)
 {
 	struct capture c;

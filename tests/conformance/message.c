@@ -255,7 +255,7 @@ static void order_long(struct conf *c)
 	}
 }
 
-/* What the next message from one end to the other must look like in every public field. */
+/* The public fields that the next message from one end to the other must have. */
 struct look {
 	struct ripc *ctx; /* that sends */
 	struct ripc_service *from, *to;
@@ -396,7 +396,7 @@ static void fields_returns(struct conf *c, struct look look[2])
 		if (kind == CONF_ALLOCATED) {
 			conf_put(c, ask->ctx, kind, buf);
 		} else {
-			/* What is still offered keeps it: it ends with its service. */
+			/* Return buffers that are still offered keep it: the offer ends with its service. */
 			struct ripc_message *m;
 
 			while (options.nreturns > 1) {

@@ -25,7 +25,7 @@
 
 /* ---- a world without a network, in virtual time ---- */
 
-/* What the calls work on. */
+/* The objects that the calls work on. */
 static struct world {
 	struct ripc *ctx;
 	struct ripc_service *s, *other;
@@ -54,7 +54,7 @@ static void idle(void *arg, uint64_t deadline_ns)
 	paused();
 	atomic_store_explicit(&now_ns, next < deadline_ns ? next : deadline_ns, memory_order_relaxed);
 	sched_yield();
-	/* Whoever waits is counted, so the context stays. */
+	/* A waiting thread is counted, so the context stays. */
 	ripc__poll(w.ctx);
 }
 
@@ -385,7 +385,7 @@ static bool is_my_turn(void)
 	return t == BOTH || (t == SECOND) == (me != &actors[first]);
 }
 
-/* Whoever has the turn gives it on. */
+/* The thread that has the turn passes it on. */
 static void give_on(void)
 {
 	int t = atomic_load_explicit(&turn, memory_order_relaxed);

@@ -160,7 +160,7 @@ START_TEST(lane__not_one_that_is_waited_for)
 }
 END_TEST
 
-/* What only the peer keeps busy breaks at the very last, and its message fails over. */
+/* A lane that only the peer keeps busy breaks last, and its message fails over. */
 START_TEST(lane__busy_by_the_peer_gives_way_last)
 {
 	struct ripc_request *r;

@@ -417,7 +417,7 @@ START_TEST(lie__does_not_silence_its_victim)
 }
 END_TEST
 
-/* What a member has heard of others in our name does not make us believe that it hears us. */
+/* HEARD for a forged message does not count as an answer to ours. */
 START_TEST(heard__of_a_lie)
 {
 	struct ripc__member *m;

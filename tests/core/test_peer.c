@@ -480,7 +480,7 @@ START_TEST(forget__not_so_soon)
 }
 END_TEST
 
-/* What was never sent is not lost with the receiver's memory. */
+/* A message that was never sent is not lost with the receiver's memory. */
 START_TEST(forget__what_was_not_sent_is)
 {
 	static uint8_t data[3000];
@@ -593,7 +593,7 @@ START_TEST(lie__that_comes_first)
 }
 END_TEST
 
-/* Who sends waits for its peer for longer than that remembers. */
+/* The sender waits for its peer for longer than the peer remembers. */
 static void setup_patient(void)
 {
 	rig_init(&rig, NULL);

@@ -91,7 +91,7 @@ START_TEST(return_new__refused)
 	OK(ripc_window_add(ctx, NULL, buf, 10));
 	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf + 5, 10));
 	ck_assert_int_eq(errno, EBUSY);
-	/* What was asked for counts, not what the buffer's class has. */
+	/* The length that was asked for counts, not the size of the buffer's class. */
 	buf = ripc_buf_alloc(ctx, 1000);
 	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 1001));
 	ck_assert_int_eq(errno, EINVAL);

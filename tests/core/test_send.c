@@ -11,7 +11,7 @@ static struct rig rig;
 static struct ripc__transport_ops ops;
 static struct ripc__hooks hooks;
 
-/* What a number of sends has cost. */
+/* The cost of a number of sends. */
 static struct costs {
 	unsigned fast; /* entries for messages of the fast path */
 	unsigned slow; /* entries for others */
@@ -188,7 +188,7 @@ START_TEST(send__several_items_cost_what_send_short_does)
 }
 END_TEST
 
-/* What is too long for a short message goes the long way, whatever was sent before. */
+/* A message too long for the short form is sent as a long one, whatever was sent before. */
 START_TEST(send__what_does_not_fit_is_long)
 {
 	struct ripc_limits limits;

@@ -116,7 +116,7 @@ START_TEST(add__refused)
 }
 END_TEST
 
-/* What was asked for counts, not what the buffer's class has. */
+/* The length that was asked for counts, not the size of the buffer's class. */
 START_TEST(add__not_behind_the_length_of_a_buffer)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, 1000);

@@ -94,7 +94,7 @@ expect "and goes on" 0 60 "$doctor" -d -s "$id"
 kill "$server"
 gone "$server" 60
 
-# What the back ends of the resolver say of themselves is judged.
+# The doctor judges the state of the resolver's back ends.
 hosts=$work/hosts
 nothing="^fault: resolver: file finds nothing"
 printf 'nonsense\n5 no.name\n' >"$hosts"

@@ -261,7 +261,7 @@ else
 	has "says so" "$err" "json /nonexist/x: No such file or directory"
 	full "JSON" ./tools/ripc-perf latency -S "$id" -c 10 -j -
 	expect "--json to a full device" 3 60 ./tools/ripc-perf latency -S "$id" -c 10 -j /dev/full
-	# What an earlier run has left goes when there is something else, and as a whole.
+	# A new report replaces that of an earlier run as a whole.
 	head -c 100000 /dev/zero | tr '\0' x >"$work/report"
 	expect "a test that fails" 2 60 ./tools/ripc-perf latency -S "$nobody" --timeout 100 \
 		-j "$work/report"

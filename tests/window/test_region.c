@@ -115,7 +115,7 @@ START_TEST(read__concealed)
 }
 END_TEST
 
-/* What may have to be waited for is not read by the peer, although it could. */
+/* Pages that may have to be waited for are not read by the peer, although it could. */
 START_TEST(read__of_memory_that_is_served)
 {
 	static uint8_t from[100000], to[100000];

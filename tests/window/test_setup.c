@@ -83,7 +83,7 @@ static int make_object(unsigned flags, int seals)
 	return fd;
 }
 
-/* What holes of hugetlbfs read as may not be there: SIGBUS. No page of it needs to be free here. */
+/* A hole of hugetlbfs may have no page to read: SIGBUS. No page of it needs to be free here. */
 START_TEST(segment__not_of_huge_pages)
 {
 	struct ripc__segment s = {0};

@@ -59,7 +59,7 @@ int ripc__segment_make(struct ripc__segment *s, size_t len)
 	return fd;
 }
 
-/* What holds for all memory of a peer. Return: its seals, or a negative errno. */
+/* The checks for all memory of a peer. Return: its seals, or a negative errno. */
 static int check(int fd, size_t len)
 {
 	int seals = fcntl(fd, F_GET_SEALS);

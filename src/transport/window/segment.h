@@ -14,7 +14,7 @@
  *                      not forbid that, F_SEAL_WRITE and F_SEAL_FUTURE_WRITE do
  *   tmpfs is full      the tmpfs of memfds has no limit; files on others cannot be sealed so
  *
- * What is left: a page that cannot be read back from swap, and a peer that makes holes in our own
+ * Not covered: a page that cannot be read back from swap, and a peer that makes holes in our own
  * segment before it has mapped it, under vm.overcommit_memory=2 and with nothing left to promise.
  * Linux before 5.1 has no F_SEAL_FUTURE_WRITE; a peer there may make holes in its segment as well.
  */
