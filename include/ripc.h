@@ -221,9 +221,10 @@ int ripc_open(struct ripc **ctx, const char *options);
  * their memory goes with the context. And no request is used by two threads at a time, as ever.
  *
  * The call waits at most 200 ms for messages in the transports' queues to leave, and 50 ms for peers
- * on ib to be notified. With resolver=zookeeper it also waits until the connection to the ensemble is
- * closed: at most one second for each name server of resolv.conf(5) that does not answer, and three
- * seconds for a server that does not read.
+ * on ib to be notified. A ripc_register() of another thread may take 500 ms to end, see there. With
+ * resolver=zookeeper the call also waits until the connection to the ensemble is closed: at most one
+ * second for each name server of resolv.conf(5) that does not answer, and three seconds for a server
+ * that does not read.
  *
  * Return: 0, or -EINVAL if there is no default context, or the context is closed already or being
  * closed.

@@ -90,7 +90,7 @@ struct ripc__backend_ops {
 	/* Whether it reaches beyond this host. */
 	bool (*remote)(const struct ripc__backend *b);
 
-	/* What a look-up of @service tried, as a phrase: "udp (5 requests on lo port 7475)".
+	/* Describes what a look-up of @service tried, as a phrase: "udp (5 requests on lo port 7475)".
 	 * Return: whether there is a holder all the same, which does not answer. */
 	bool (*tried)(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
 		      size_t len);

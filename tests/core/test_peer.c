@@ -556,7 +556,7 @@ static const struct {
 
 #define LIES (sizeof(lies) / sizeof(lies[0]))
 
-/* Whatever number it has, a lie costs its victim no more than one message. */
+/* A lie with any number costs its victim no more than one message. */
 START_TEST(lie__does_not_silence_its_victim)
 {
 	unsigned dropped = 0, n = 0;

@@ -45,6 +45,27 @@ static unsigned window_of(int i)
 
 /* ---- without lies ---- */
 
+/* A sender of more than 2^32 messages: the run does not begin anew, so a duplicate stays one. */
+START_TEST(new__after_more_messages_than_an_int_counts)
+{
+	start(window_of(_i));
+	for (unsigned i = 0; i < 100; i++)
+		ck_assert(arrives(FIRST + i));
+	/* As after 2^32 - 1 of them, where each is counted. */
+	if (replay.run[0].count > RIPC__RUN_TRUSTED)
+		replay.run[0].count = UINT32_MAX;
+	for (unsigned i = 100; i < 104; i++) {
+		int64_t change;
+
+		now_ns += 1000;
+		ck_assert(ripc__replay_new(&replay, seen, words, FIRST + i, false, now_ns, &change));
+	}
+	ck_assert_uint_gt(replay.run[0].count, 0);
+	ck_assert(replay.run[0].trusted);
+	ck_assert(!arrives(FIRST + 101));
+}
+END_TEST
+
 /* Loss, copies, and reordering within the window: each number is new once; lost ones count. */
 START_TEST(new__once)
 {
@@ -339,6 +360,7 @@ int main(void)
 	TCase *tc = tcase_create("replay");
 
 	test_seed();
+	tcase_add_loop_test(tc, new__after_more_messages_than_an_int_counts, 0, 2);
 	tcase_add_loop_test(tc, new__once, 0, 2);
 	tcase_add_loop_test(tc, new__after_a_burst_of_losses, 0, 2);
 	tcase_add_loop_test(tc, new__after_the_sender_forgot, 0, 2);

@@ -7,8 +7,8 @@
 
 /*
  * A hash of the boot id and the network namespace. Without /proc the host's name takes the place of
- * the boot id. Two hosts of one name may then have the same number: a place on the loopback is
- * tried in vain, and the next one after that.
+ * the boot id. Two hosts of one name may then have the same number: an attempt over a loopback
+ * address fails, and the next address is tried.
  */
 uint64_t ripc__iwarp_host_id(void);
 
