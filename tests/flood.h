@@ -10,8 +10,8 @@
 #include "harness.h"
 
 #include "base/clock.h"
-#include "core/context.h"
-#include "core/transports.h"
+#include "core/context/context.h"
+#include "core/context/transports.h"
 #include "transport/transport.h"
 #include "wire/hello.h"
 

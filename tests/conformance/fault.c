@@ -2,7 +2,7 @@
 /* What a bad day does: lanes that break, peers that die, memory and connections that are not to be had. */
 #include "conf.h"
 
-#include "core/hooks.h"
+#include "core/progress/hooks.h"
 #include "transport/sim/sim.h"
 
 static const uint8_t *instance(struct conf *c, struct ripc *ctx)

@@ -2,7 +2,7 @@
 /* Groups: every member gets every message once, whoever joins, leaves, sends or dies. */
 #include "conf.h"
 
-#include "core/hooks.h"
+#include "core/progress/hooks.h"
 #include "transport/sim/sim.h"
 
 #define CROWD 4

@@ -6,13 +6,13 @@
 #ifndef RIPC_TESTS_CORE_RIG_H
 #define RIPC_TESTS_CORE_RIG_H
 
-#include "core/context.h"
-#include "core/lane.h"
-#include "core/message.h"
-#include "core/peer.h"
-#include "core/rendezvous.h"
-#include "core/request.h"
-#include "core/service.h"
+#include "core/context/context.h"
+#include "core/peer/lane.h"
+#include "core/message/message.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/rendezvous.h"
+#include "core/rendezvous/request.h"
+#include "core/message/service.h"
 #include "harness.h"
 #include "transport/sim/sim.h"
 

@@ -6,7 +6,7 @@
  * The input is a list of steps, a byte that says which and what it needs: see enum step.
  */
 #include "base/clock.h"
-#include "core/context.h"
+#include "core/context/context.h"
 #include "base/log.h"
 #include "fuzz.h"
 #include "transport/sim/sim.h"

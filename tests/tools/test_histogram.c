@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "harness.h"
-#include "../../tools/histogram.h"
+#include "../tools/histogram.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "harness.h"
-#include "../../tools/perf_socket.h"
+#include "../tools/perf_socket.h"
 
 #include <errno.h>
 #include <stdlib.h>

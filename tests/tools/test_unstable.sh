@@ -74,7 +74,7 @@ done <<'LOGS'
 ==1==ERROR: AddressSanitizer: heap-use-after-free on address
 ==1==ERROR: LeakSanitizer: detected memory leaks
 WARNING: ThreadSanitizer: data race (pid=1)
-../src/core/lane.c:1:2: runtime error: load of misaligned address
+../src/core/peer/lane.c:1:2: runtime error: load of misaligned address
 x.c:1:E:case:test:0: (after this point) Received signal 11 (Segmentation fault)
 x.c:1:E:case:test:0: (after this point) Early exit with return value 134
 line 1:  7 Aborted                 (core dumped) ./program

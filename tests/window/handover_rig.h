@@ -3,7 +3,7 @@
 #ifndef RIPC_TESTS_WINDOW_HANDOVER_RIG_H
 #define RIPC_TESTS_WINDOW_HANDOVER_RIG_H
 
-#include "core/context.h"
+#include "core/context/context.h"
 #include "harness.h"
 
 #include <stdio.h>

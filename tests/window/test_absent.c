@@ -4,7 +4,7 @@
  * daemons and file servers may be. Whoever touches it waits. That must be the sender.
  */
 #define _GNU_SOURCE
-#include "core/service.h"
+#include "core/message/service.h"
 #include "handover_rig.h"
 
 #include <errno.h>

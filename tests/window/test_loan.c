@@ -5,8 +5,8 @@
  */
 #include "virtual_rig.h"
 
-#include "core/handover.h"
-#include "core/request.h"
+#include "core/memory/mapped.h"
+#include "core/rendezvous/request.h"
 #include "gate.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "shm_rig.h"
 
-#include "core/message.h"
+#include "core/message/message.h"
 
 enum { PEERS = 3 };
 

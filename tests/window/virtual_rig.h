@@ -7,8 +7,8 @@
 #define RIPC_TESTS_WINDOW_VIRTUAL_RIG_H
 
 #include "base/clock.h"
-#include "core/context.h"
-#include "core/hooks.h"
+#include "core/context/context.h"
+#include "core/progress/hooks.h"
 #include "harness.h"
 
 #define STEP     (10 * RIPC__MS / 1000) /* 10 us of virtual time in a round */

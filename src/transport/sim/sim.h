@@ -9,7 +9,7 @@
 #ifndef RIPC_TRANSPORT_SIM_H
 #define RIPC_TRANSPORT_SIM_H
 
-#include "core/hooks.h"
+#include "core/progress/hooks.h"
 
 #include <stdbool.h>
 #include <stddef.h>

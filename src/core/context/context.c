@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "core/context/context.h"
+#include "core/group/group.h"
+#include "base/host.h"
+#include "core/peer/lane.h"
+#include "core/message/message.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/rendezvous.h"
+#include "core/rendezvous/request.h"
+#include "core/message/service.h"
+#include "core/context/transports.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define LINGER_NS (200 * RIPC__MS) /* how long close waits for what is queued to leave */
+
+unsigned ripc__process = 1;
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ripc *contexts; /* all open ones */
+static struct ripc *default_context;
+static bool fork_handler;
+static pthread_mutex_t opening =
+	PTHREAD_MUTEX_INITIALIZER; /* the default context is being opened; before contexts_lock */
+
+uint64_t ripc__now(struct ripc *ctx)
+{
+	return ctx->hooks.now ? ctx->hooks.now(ctx->hooks.arg) : ripc__clock_ns();
+}
+
+void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)
+{
+	if (when_ns < ctx->timers_ns)
+		ctx->timers_ns = when_ns;
+	if (when_ns < ctx->next_timer_ns) {
+		ctx->next_timer_ns = when_ns;
+		/* Whoever sleeps meanwhile sleeps until the old one. */
+		ripc__agent_need(ctx);
+	}
+}
+
+const char *ripc__instance_text(const uint8_t instance[16])
+{
+	static _Thread_local char texts[2][9];
+	static _Thread_local unsigned turn;
+	char *text = texts[turn++ & 1];
+
+	snprintf(text, sizeof(texts[0]), "%02x%02x%02x%02x", instance[0], instance[1], instance[2],
+		 instance[3]);
+	return text;
+}
+
+/* ---- fork ---- */
+
+/* In the child: the parent's connections must not live on in it. Only async-signal-safe calls. */
+static void in_child(void)
+{
+	ripc__process++;
+	for (struct ripc *ctx = contexts; ctx; ctx = ctx->next) {
+		for (unsigned i = 0; i < ctx->ntp; i++)
+			if (ctx->tp[i].t && ctx->tp[i].ops->forked)
+				ctx->tp[i].ops->forked(ctx->tp[i].t);
+		if (ctx->resolver)
+			ripc__resolver_forked(ctx->resolver);
+		if (ctx->epfd >= 0)
+			close(ctx->epfd);
+		if (ctx->agent_epfd >= 0)
+			close(ctx->agent_epfd);
+		if (ctx->wakefd >= 0)
+			close(ctx->wakefd);
+		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
+			if (s->fd >= 0)
+				close(s->fd);
+		for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+			if (ctx->memory.fds[i] >= 0)
+				close(ctx->memory.fds[i]);
+	}
+	contexts = NULL;
+	default_context = NULL;
+	/* The thread that held it, if any, does not exist here. */
+	pthread_mutex_init(&contexts_lock, NULL);
+	pthread_mutex_init(&opening, NULL);
+	ripc__handle_forked();
+	ripc__log_forked();
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&opening);
+	pthread_mutex_lock(&contexts_lock);
+	ripc__handle_fork_lock();
+}
+
+static void in_parent(void)
+{
+	ripc__handle_fork_unlock();
+	pthread_mutex_unlock(&contexts_lock);
+	pthread_mutex_unlock(&opening);
+}
+
+int ripc__shut_down(void)
+{
+	return ripc__fail(-ESHUTDOWN, "the context is closed, or being closed");
+}
+
+int ripc__no_owner(const struct ripc *ctx)
+{
+	if (!__atomic_load_n(&ctx->owner, __ATOMIC_RELAXED))
+		return ripc__shut_down();
+	return ripc__fail(
+		-EOWNERDEAD,
+		"this context was opened by the parent process: a forked child must open its own");
+}
+
+/* ---- opening ---- */
+
+static int random_bytes(struct ripc *ctx, uint8_t *p, size_t len)
+{
+	if (!ctx->hooks.now)
+		return getrandom(p, len, 0) == (ssize_t)len ? 0 : -EIO;
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t v = ctx->hooks.random(ctx->hooks.arg);
+
+		memcpy(p + i, &v, 8);
+	}
+	return 0;
+}
+
+/* For records: the running kernel and our network namespace in it; zeros if that is not known. */
+static void host_id(uint8_t id[16])
+{
+	struct ripc__host host;
+
+	ripc__host_get(&host);
+	memcpy(id, host.boot, 16);
+	for (unsigned i = 0; host.known && i < 8; i++)
+		id[8 + i] ^= (uint8_t)(host.netns >> 8 * i);
+}
+
+static int open_resolver(struct ripc *ctx)
+{
+	struct ripc__record_addr addrs[RIPC__RECORD_ADDRS_MAX];
+	struct ripc__resolver_env env = {
+		.opt = &ctx->opt,
+		.instance = ctx->instance,
+		.host = ctx->host,
+		.addrs = addrs,
+		.sim = ctx->hooks.arg,
+		.describe = ripc__transport_describe,
+		.auth = ctx->auth,
+	};
+
+	int n = ripc__own_addrs(ctx, addrs);
+
+	if (n < 0)
+		return n;
+	env.naddrs = (unsigned)n;
+	return ripc__resolver_open(&ctx->resolver, &env);
+}
+
+static int watch(int epfd, int fd, uint32_t what)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data = {.u32 = what}};
+
+	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev))
+		return ripc__fail(-errno, "cannot wait on a descriptor: %s", ripc_strerror(errno));
+	return 0;
+}
+
+static int open_descriptors(struct ripc *ctx)
+{
+	int rc;
+
+	ctx->epfd = epoll_create1(EPOLL_CLOEXEC);
+	ctx->agent_epfd = epoll_create1(EPOLL_CLOEXEC);
+	ctx->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->epfd < 0 || ctx->agent_epfd < 0 || ctx->wakefd < 0)
+		return ripc__fail(-errno, "no descriptor for the context: %s", ripc_strerror(errno));
+	rc = watch(ctx->agent_epfd, ctx->epfd, 0);
+	if (!rc)
+		rc = watch(ctx->epfd, ctx->wakefd, RIPC__EPOLL_WAKE);
+	for (unsigned i = 0; !rc && i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].ops->fd(ctx->tp[i].t) >= 0)
+			rc = watch(ctx->epfd, ctx->tp[i].ops->fd(ctx->tp[i].t), RIPC__EPOLL_TRANSPORT);
+	if (!rc)
+		rc = watch(ctx->epfd, ripc__resolver_fd(ctx->resolver), RIPC__EPOLL_RESOLVER);
+	return rc;
+}
+
+/*
+ * Callers may wait for the lock, and more of them come: those who have it find zeros. The lock is
+ * let go by turning to zeros itself; all who sleep for it are woken, as the one who has it next
+ * does not know of them.
+ */
+static void RIPC__NO_ANALYSIS context_free(struct ripc *ctx)
+{
+	struct ripc__lock *lock = &ctx->lock;
+
+	if (ctx->agent_epfd >= 0)
+		close(ctx->agent_epfd);
+	if (ctx->epfd >= 0)
+		close(ctx->epfd);
+	if (ctx->wakefd >= 0)
+		close(ctx->wakefd);
+	ripc__auth_close(ctx->auth);
+	ripc__lock(ctx);
+	ripc__handle_pieces_end(&ctx->request_blocks);
+	ripc__lock_end(lock);
+	ripc__handle_end(ctx, sizeof(*ctx));
+	ripc__lock_ended(lock);
+}
+
+static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
+{
+	if (hooks)
+		ctx->hooks = *hooks;
+	ctx->epfd = ctx->agent_epfd = ctx->wakefd = -1;
+	ctx->owner = ripc__process;
+	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns =
+		RIPC__NEVER;
+	ctx->spin_ns = 50 * 1000;
+	ripc__list_init(&ctx->lanes);
+	ripc__list_init(&ctx->dead_lanes);
+	ripc__list_init(&ctx->messages);
+	ripc__list_init(&ctx->requests);
+	ripc__list_init(&ctx->waiters);
+	ripc__memory_init(ctx);
+}
+
+static int context_open(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
+{
+	char why[512];
+	struct ripc *ctx = ripc__handle_alloc(sizeof(*ctx));
+	int rc;
+
+	if (!ctx)
+		return ripc__fail(-ENOMEM, "no memory for a context");
+	context_init(ctx, hooks);
+	rc = ripc__options_load(&ctx->opt, options, why, sizeof(why));
+	if (rc) {
+		ripc__fail(rc, "%s", why);
+		goto fail;
+	}
+	if (ctx->opt.log_level >= 0)
+		ripc__log_to_stderr((enum ripc_log_level)ctx->opt.log_level);
+	rc = random_bytes(ctx, ctx->instance, sizeof(ctx->instance));
+	if (rc) {
+		ripc__fail(rc, "the kernel's random source failed");
+		goto fail;
+	}
+	host_id(ctx->host);
+	ctx->host_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (*ctx->opt.key_file)
+		rc = ripc__auth_open(&ctx->auth, ctx->opt.key_file, ctx->instance);
+	if (!rc)
+		rc = ripc__transports_open(ctx);
+	if (!rc)
+		rc = open_resolver(ctx);
+	if (!rc && !hooks)
+		rc = open_descriptors(ctx);
+	if (!rc && !hooks)
+		rc = ripc__agent_start(ctx);
+	if (rc)
+		goto close;
+	pthread_mutex_lock(&contexts_lock);
+	if (!fork_handler)
+		fork_handler = !pthread_atfork(before_fork, in_parent, in_child);
+	ctx->next = contexts;
+	contexts = ctx;
+	pthread_mutex_unlock(&contexts_lock);
+	*out = ctx;
+	return 0;
+close:
+	if (ctx->resolver)
+		ripc__resolver_kill(ctx->resolver);
+	ripc__transports_close(ctx);
+fail:
+	context_free(ctx);
+	return rc;
+}
+
+int ripc_open(struct ripc **ctx, const char *options)
+{
+	if (!ctx)
+		return ripc__fail(-EINVAL, "nowhere to store the context");
+	return context_open(ctx, options, NULL);
+}
+
+int ripc__open_hooked(struct ripc **ctx, const char *options, const struct ripc__hooks *hooks)
+{
+	return context_open(ctx, options, hooks);
+}
+
+int ripc__context(struct ripc **ctx)
+{
+	struct ripc *opened;
+	int rc = 0;
+
+	if (*ctx)
+		return ripc__check_owner(*ctx);
+	pthread_mutex_lock(&opening);
+	pthread_mutex_lock(&contexts_lock);
+	*ctx = default_context;
+	pthread_mutex_unlock(&contexts_lock);
+	if (!*ctx) {
+		rc = context_open(&opened, NULL, NULL);
+		if (!rc) {
+			opened->is_default = true;
+			pthread_mutex_lock(&contexts_lock);
+			default_context = opened;
+			pthread_mutex_unlock(&contexts_lock);
+			*ctx = opened;
+		}
+	}
+	pthread_mutex_unlock(&opening);
+	return rc;
+}
+
+/* ---- closing ---- */
+
+/* Threads that wait in a call see that the context is closing and leave. */
+static void RIPC__NO_ANALYSIS send_waiters_home(struct ripc *ctx)
+{
+	while (ctx->waiting) {
+		ripc__wake_all(ctx);
+		ripc__unlock(ctx);
+		ripc__lock_step(RIPC__STEP_PAUSE);
+		usleep(100);
+		ripc__lock(ctx);
+	}
+}
+
+static bool lanes_unsent(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		if (lane->blocked || !ripc__list_empty(&lane->control))
+			return true;
+	}
+	return false;
+}
+
+/* What was handed over by sends gets a bounded time to leave. */
+static void RIPC__NO_ANALYSIS linger(struct ripc *ctx)
+{
+	uint64_t until;
+
+	ripc__progress(ctx);
+	if (ctx->hooks.now)
+		return;
+	until = ctx->now_ns + LINGER_NS;
+	while (lanes_unsent(ctx) && ctx->now_ns < until) {
+		ripc__unlock(ctx);
+		usleep(200);
+		ripc__lock(ctx);
+		ripc__progress(ctx);
+	}
+}
+
+static void say_goodbye(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		/* It says that all was answered. */
+		if (lane->state == RIPC__LANE_UP && !lane->doomed && ripc__list_empty(&lane->control))
+			ripc__lane_word(lane, RIPC__BYE, 0, 0, 0, 0);
+	}
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t)
+			ctx->tp[i].ops->flush(ctx->tp[i].t);
+}
+
+/* No other thread is in the context any more. */
+static void context_end(struct ripc *ctx, bool kindly)
+{
+	struct ripc_service *s, *stmp;
+	struct ripc__list *n;
+
+	if (kindly) {
+		ripc__done_release(ctx);
+		ripc__groups_leave(ctx);
+		linger(ctx);
+		say_goodbye(ctx);
+	}
+	while ((n = ripc__list_first(&ctx->lanes)))
+		ripc__lane_close(ripc__list_entry(n, struct ripc__lane, link));
+	HASH_ITER (hh, ctx->services, s, stmp) {
+		while (s->first) {
+			struct ripc__message *m = s->first;
+
+			s->first = m->next;
+			ripc__message_drop(m);
+		}
+		while ((n = ripc__list_first(&s->longs)))
+			ripc__rndv_free(ripc__list_entry(n, struct ripc__rndv, link));
+		HASH_DEL(ctx->services, s);
+		ripc__service_free(s);
+	}
+	while ((n = ripc__list_first(&ctx->messages)))
+		ripc__message_drop(ripc__list_entry(n, struct ripc__message, held));
+	while ((n = ripc__list_first(&ctx->requests)))
+		ripc__request_free(ripc__list_entry(n, struct ripc_request, held));
+	ripc__lanes_reap(ctx);
+	ripc__groups_free(ctx);
+	ripc__peers_free(ctx);
+}
+
+/*
+ * What may wait: for an ensemble to be told, for a device to be drained. So no lock is held; it has nothing to protect any more, as
+ * nobody else is in the context.
+ */
+static void RIPC__NO_ANALYSIS context_shut(struct ripc *ctx, bool kindly)
+{
+	if (kindly)
+		ripc__resolver_close(ctx->resolver);
+	else
+		ripc__resolver_kill(ctx->resolver);
+	ripc__transports_close(ctx);
+	while (ctx->message_cache) {
+		struct ripc__message *m = ctx->message_cache;
+
+		ctx->message_cache = m->next;
+		free(m);
+	}
+	ripc__memory_fini(ctx);
+}
+
+/* Return: 0, or -EINVAL: another thread has closed it, or does. */
+static int context_close(struct ripc *ctx, bool kindly)
+{
+	struct ripc **at;
+
+	ripc__lock(ctx);
+	if (ripc__check_open(ctx)) {
+		ripc__unlock(ctx);
+		return ripc__fail(-EINVAL, "the context is closed, or being closed");
+	}
+	ctx->closing = true;
+	ripc__unlock(ctx);
+	pthread_mutex_lock(&contexts_lock);
+	for (at = &contexts; *at && *at != ctx; at = &(*at)->next)
+		;
+	if (*at)
+		*at = ctx->next;
+	if (default_context == ctx)
+		default_context = NULL;
+	pthread_mutex_unlock(&contexts_lock);
+
+	ripc__lock(ctx);
+	send_waiters_home(ctx);
+	ripc__unlock(ctx);
+	ripc__agent_stop(ctx);
+	ripc__lock(ctx);
+	context_end(ctx, kindly);
+	ripc__unlock(ctx);
+	context_shut(ctx, kindly);
+	context_free(ctx);
+	return 0;
+}
+
+int ripc_close(struct ripc *ctx)
+{
+	if (!ctx) {
+		pthread_mutex_lock(&contexts_lock);
+		ctx = default_context;
+		default_context = NULL;
+		pthread_mutex_unlock(&contexts_lock);
+		if (!ctx)
+			return ripc__fail(-EINVAL, "there is no default context to close");
+	}
+	/* In a forked child its descriptors are closed already; its memory is the parent's business. */
+	if (ctx->owner && !ripc__is_owner(ctx))
+		return 0;
+	return context_close(ctx, true);
+}
+
+void ripc__kill(struct ripc *ctx)
+{
+	context_close(ctx, false);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the library tells of itself: routes, limits, counters, transports. */
+#include "config.h"
+#include "auth/key.h"
+#include "core/peer/attempt.h"
+#include "core/group/group.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/message/send.h"
+#include "core/message/service.h"
+#include "wire/bytes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *ripc_version(void)
+{
+	return PACKAGE_VERSION;
+}
+
+static void append(char *text, size_t len, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void append(char *text, size_t len, const char *fmt, ...)
+{
+	size_t used = strlen(text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text + used, len - used, fmt, ap);
+	va_end(ap);
+}
+
+/* The best address of the peer that transport i understands, or NULL. */
+static const uint8_t *lane_way(const struct ripc *ctx, const struct ripc__peer *p, unsigned i,
+			       size_t *len)
+{
+	const uint8_t *addr;
+	unsigned tp;
+
+	for (unsigned way = 0; (addr = ripc__peer_way(ctx, p, way, &tp, len)); way++)
+		if (tp == i)
+			return addr;
+	return NULL;
+}
+
+/*
+ * Why this transport, then every one that was tried and failed, the likeliest cause first, then why
+ * each of the others was not tried. Lock held.
+ */
+static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
+{
+	const struct ripc__peer *p = d->peer;
+	const struct ripc__lane *lane = p->lane;
+	const size_t size = sizeof(route->reason);
+	size_t at = 0, len;
+	unsigned way;
+
+	if (lane) {
+		const struct ripc__tp *tp = &ctx->tp[lane->tp];
+
+		append(route->reason, size, "%s: in use, %s", tp->ops->name,
+		       lane->active ? "the first that connected" : "the peer connected over it");
+		if (ripc__peer_datagram(ctx, p, &way, &len))
+			append(route->reason, size, ", short messages by datagram");
+		else if (tp->limits.short_by_datagram && p->no_datagrams)
+			append(route->reason, size,
+			       ", short messages too, since the peer takes no datagrams");
+	}
+	if (!lane || !ripc__list_empty((struct ripc__list *)&p->attempts)) {
+		append(route->reason, size, "%s", lane ? "; " : "");
+		at = strlen(route->reason);
+		ripc__attempts_text(ctx, p, route->reason + at, size - at);
+	}
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		const struct ripc__tp *tp = &ctx->tp[i];
+
+		if ((lane && lane->tp == i) || ripc__attempted(p, i) ||
+		    (p->out && p->out->tp == i) || (tp->t && tp->limits.caps & RIPC__CAP_SELF))
+			continue;
+		if (!tp->t)
+			append(route->reason, size, "; %s: %s", tp->ops->name, tp->why);
+		else if (lane && lane->tp < i)
+			append(route->reason, size, "; %s: not needed", tp->ops->name);
+		else if (!lane_way(ctx, p, i, &len))
+			append(route->reason, size, "; %s: the peer has no address on it",
+			       tp->ops->name);
+	}
+}
+
+static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
+{
+	const struct ripc__lane *lane;
+	const struct ripc__tp *tp;
+	const uint8_t *addr;
+	const char *name;
+	size_t len;
+
+	memset(route, 0, sizeof(*route));
+	route->service = d->id;
+	if (!d->peer) {
+		memcpy(route->instance, d->holder, 16);
+		snprintf(route->reason, sizeof(route->reason), "%s", d->why ? d->why : "not resolved");
+		return;
+	}
+	memcpy(route->instance, d->peer->instance, 16);
+	lane = d->peer->lane;
+	if (lane) {
+		tp = &ctx->tp[lane->tp];
+		route->connected = 1;
+		route->short_max = ripc__short_max(ctx, d, &name);
+		snprintf(route->transport, sizeof(route->transport), "%s", tp->ops->name);
+		addr = lane_way(ctx, d->peer, lane->tp, &len);
+		if (addr)
+			tp->ops->describe(addr, len, route->address, sizeof(route->address));
+	}
+	explain(ctx, d, route);
+}
+
+int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms)
+{
+	struct ripc__dest *d;
+	uint64_t deadline;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!dest || ripc__group_is_name(dest))
+		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	d = rc ? NULL : ripc__dest_get(ctx, dest);
+	if (!d) {
+		ripc__unlock(ctx);
+		return rc ? rc
+			  : ripc__fail(-ENOMEM, "no memory for destination %llu",
+				       (unsigned long long)dest);
+	}
+	d->users++;
+	deadline = ripc__deadline(ctx, timeout_ms);
+	if (!timeout_ms && ripc__dest_reach(ctx, d))
+		ripc__progress(ctx);
+	while (!rc && ripc__dest_reach(ctx, d)) {
+		if (ctx->closing)
+			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+		else if (!timeout_ms)
+			rc = ripc__fail(-EAGAIN, "service %llu is not yet connected",
+					(unsigned long long)dest);
+		else if (ripc__wait(ctx, &d->waitq, deadline) && ripc__dest_reach(ctx, d))
+			rc = ripc__dest_unreachable(ctx, d);
+	}
+	if (route)
+		describe(ctx, d, route);
+	d->users--;
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_query(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
+{
+	struct ripc__dest *d;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!route)
+		return ripc__fail(-EINVAL, "nowhere to store the route");
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (!rc) {
+		d = ripc__dest_find(ctx, dest);
+		if (d)
+			describe(ctx, d, route);
+		else
+			rc = ripc__fail(-ENOENT, "nothing is known of service %llu",
+					(unsigned long long)dest);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
+{
+	const char *name;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!limits)
+		return ripc__fail(-EINVAL, "nowhere to store the limits");
+	limits->short_max = RIPC_SHORT_MIN;
+	limits->long_max = (UINT64_C(1) << RIPC__LEN_BITS) - 1;
+	limits->items_max = RIPC_ITEMS_MAX;
+	limits->returns_max = RIPC_RETURNS_MAX;
+	if (!dest)
+		return 0;
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (!rc) {
+		struct ripc__dest *d = ripc__dest_find(ctx, dest);
+
+		limits->short_max = d ? ripc__short_max(ctx, d, &name) : 0;
+	}
+	ripc__unlock(ctx);
+	if (rc)
+		return rc;
+	if (!limits->short_max)
+		return ripc__fail(-ENOENT, "service %llu is not connected: ripc_lookup() does that",
+				  (unsigned long long)dest);
+	return 0;
+}
+
+int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
+{
+	struct ripc__auth_counts counts;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!stats)
+		return ripc__fail(-EINVAL, "nowhere to store the counters");
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
+	*stats = ctx->stats;
+	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
+	if (ctx->auth) {
+		ripc__auth_counts(ctx->auth, &counts);
+		stats->strangers = counts.strangers + counts.late;
+	} else {
+		stats->strangers = ripc__resolver_sealed(ctx->resolver);
+	}
+	ripc__unlock(ctx);
+	return 0;
+}
+
+int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
+{
+	struct ripc *ctx;
+	int rc = ripc__service_context(service, &ctx);
+
+	if (rc)
+		return rc;
+	if (!stats)
+		return ripc__fail(-EINVAL, "nowhere to store the counters");
+	ripc__lock(ctx);
+	rc = ripc__service_enter(service);
+	if (!rc) {
+		*stats = service->stats;
+		stats->queued = service->queued;
+		ripc__service_leave(service);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
+{
+	struct ripc__dest *d;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!stats)
+		return ripc__fail(-EINVAL, "nowhere to store the counters");
+	memset(stats, 0, sizeof(*stats));
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	d = rc ? NULL : ripc__dest_find(ctx, dest);
+	if (d && d->peer) {
+		const struct ripc__peer_stats *s = &d->peer->stats;
+
+		stats->short_sent = s->short_sent;
+		stats->short_received = s->short_received;
+		stats->long_sent = s->long_sent;
+		stats->long_received = s->long_received;
+		stats->bytes_sent = s->bytes_sent;
+		stats->bytes_received = s->bytes_received;
+		stats->credit_stalls = s->credit_stalls;
+		stats->queue_stalls = s->queue_stalls;
+		stats->lost = s->lost;
+		stats->duplicates = s->duplicates;
+		stats->bad_messages = s->bad_messages;
+		stats->lanes_opened = s->lanes_opened;
+		stats->lanes_lost = s->lanes_lost;
+		stats->lanes = d->peer->lane != NULL;
+	} else if (!rc) {
+		rc = ripc__fail(-ENOENT, "nothing is known of service %llu", (unsigned long long)dest);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
+{
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct ripc__tp *tp;
+	int n, rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!name || !text || !len)
+		return ripc__fail(-EINVAL, "nowhere to store the answer");
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (!rc && index >= ctx->ntp)
+		rc = ripc__fail(-ENOENT, "there are %u transports", ctx->ntp);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
+	tp = &ctx->tp[index];
+	*name = tp->ops->name;
+	if (tp->t) {
+		n = tp->ops->address(tp->t, addr, sizeof(addr));
+		tp->ops->describe(addr, n < 0 ? 0 : (size_t)n, text, len);
+	} else {
+		snprintf(text, len, "%s", tp->why);
+	}
+	rc = tp->t != NULL;
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_resolvers(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
+{
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!name || !text || !len)
+		return ripc__fail(-EINVAL, "nowhere to store the answer");
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (!rc) {
+		rc = ripc__resolver_entry(ctx->resolver, index, name, text, len);
+		if (rc < 0)
+			ripc__fail(rc, "there is no resolver back end %u", index);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}

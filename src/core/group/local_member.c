@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/group/group.h"
+#include "core/message/send.h"
+#include "core/message/service.h"
+
+#include <stdlib.h>
+
+static void seat_free(struct ripc__group *g, struct ripc__seat *seat)
+{
+	ripc__list_del(&seat->link);
+	free(seat);
+	if (ripc__group_role(g) == RIPC__ROLE_MEMBER)
+		return;
+	g->stats.members--;
+	ripc__groupcast_listen(g);
+	/* Who sends goes on with its list, else nothing of the group is of use any more. */
+	if (!g->stats.sent)
+		g->used_ns = 0;
+	ripc__group_poke(g);
+}
+
+void ripc__groups_service_gone(struct ripc_service *s)
+{
+	for (struct ripc__group *g = s->ctx->groups; g; g = g->hh.next) {
+		struct ripc__list *n, *tmp;
+
+		ripc__list_for_each_safe (n, tmp, &g->seats) {
+			struct ripc__seat *seat = ripc__list_entry(n, struct ripc__seat, link);
+
+			if (seat->service == s)
+				seat_free(g, seat);
+		}
+		ripc__wake(s->ctx, &g->waitq);
+	}
+}
+
+int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx)
+{
+	if (!s)
+		return ripc__fail(-EINVAL, "no service");
+	if (!group || group >= RIPC_GROUP_LIMIT)
+		return ripc__fail(-EINVAL, "group %llu: must be from 1 to 2^62 - 1",
+				  (unsigned long long)group);
+	return ripc__service_context(s, ctx);
+}
+
+static struct ripc__seat *seat_find(struct ripc__group *g, const struct ripc_service *s)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &g->seats) {
+		struct ripc__seat *seat = ripc__list_entry(n, struct ripc__seat, link);
+
+		if (seat->service == s)
+			return seat;
+	}
+	return NULL;
+}
+
+static int not_joined(struct ripc__group *g, int timeout_ms)
+{
+	struct ripc__dest *d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
+
+	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
+			  "group %llu: its keeper has not answered in %d ms%s%s",
+			  (unsigned long long)g->id, timeout_ms, d && d->why ? ": " : "",
+			  d && d->why ? d->why : "");
+}
+
+/* Lock held, service entered. */
+static int join(struct ripc_service *s, uint64_t id, int timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t deadline = ripc__deadline(ctx, timeout_ms);
+	struct ripc__group *g = ripc__group_get(ctx, id);
+	struct ripc__seat *seat = g && !seat_find(g, s) ? calloc(1, sizeof(*seat)) : NULL;
+	int rc = 0;
+
+	if (g && !seat && seat_find(g, s))
+		return ripc__fail(-EALREADY, "service %llu is a member of group %llu",
+				  (unsigned long long)s->id, (unsigned long long)id);
+	if (!seat)
+		return ripc__fail(-ENOMEM, "no memory for group %llu", (unsigned long long)id);
+	seat->service = s;
+	if (ripc__group_role(g) != RIPC__ROLE_MEMBER) {
+		g->stats.members++;
+		/* A sender becomes a member: not before the keeper knows. */
+		if (g->state == RIPC__GROUP_JOINED) {
+			g->state = RIPC__GROUP_ASKING;
+			g->asked_ns = 0;
+		}
+		ripc__group_poke(g);
+	}
+	ripc__list_add(&g->seats, &seat->link);
+	ripc__groupcast_listen(g);
+	g->calls++;
+	while (!ripc__group_known(g)) {
+		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
+			rc = ripc__fail(-ESHUTDOWN, "service %llu is being closed",
+					(unsigned long long)s->id);
+			break;
+		}
+		if (timeout_ms ? ripc__wait(ctx, &g->waitq, deadline) && !ripc__group_known(g)
+			       : (ripc__progress(ctx), !ripc__group_known(g))) {
+			rc = not_joined(g, timeout_ms);
+			break;
+		}
+	}
+	g->calls--;
+	/* It may have been closed, and so left, meanwhile. */
+	if (rc && (seat = seat_find(g, s)))
+		seat_free(g, seat);
+	return rc;
+}
+
+int ripc_group_join(struct ripc_service *s, uint64_t group, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = ripc__check_group(s, group, &ctx);
+
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = join(s, group, timeout_ms);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_group_leave(struct ripc_service *s, uint64_t group)
+{
+	struct ripc *ctx;
+	int rc = ripc__check_group(s, group, &ctx);
+	struct ripc__group *g;
+	struct ripc__seat *seat;
+
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		g = ripc__group_find(ctx, group);
+		seat = g ? seat_find(g, s) : NULL;
+		if (seat)
+			seat_free(g, seat);
+		else
+			rc = ripc__fail(-ENOENT, "service %llu is no member of group %llu",
+					(unsigned long long)s->id, (unsigned long long)group);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}

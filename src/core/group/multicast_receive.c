@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What arrives for groups. Each message has a number of its sender; who gets it twice, by multicast and over a lane, drops
+ * the second.
+ */
+#include "core/group/group.h"
+#include "core/peer/lane.h"
+#include "core/message/message.h"
+#include "core/peer/peer.h"
+#include "core/message/service.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+
+#define TELL_NS (1000 * RIPC__MS) /* between two HEARDs to one sender */
+
+/*
+ * Makes room for a sender: the one that has been silent for longest goes, if that is long. NULL: it is not. Strangers make up new
+ * senders with every datagram, so this is no search.
+ */
+static struct ripc__sender *sender_recycle(struct ripc__group *g)
+{
+	struct ripc__list *n = ripc__list_first(&g->recent);
+	struct ripc__sender *s = n ? ripc__list_entry(n, struct ripc__sender, recent) : NULL;
+
+	if (!s || g->ctx->now_ns - s->replay.new_ns < RIPC__IDLE_MS * RIPC__MS)
+		return NULL;
+	HASH_DEL(g->senders, s);
+	ripc__list_del(&s->recent);
+	g->stats.senders--;
+	memset(s, 0, sizeof(*s));
+	return s;
+}
+
+/* Strangers may fill half of the table only. NULL: no room for it, or out of memory. */
+static struct ripc__sender *sender_get(struct ripc__group *g, const uint8_t instance[16], bool stranger)
+{
+	struct ripc__sender *s;
+
+	HASH_FIND(hh, g->senders, instance, 16, s);
+	if (s)
+		return s;
+	if (HASH_COUNT(g->senders) >= RIPC__SENDERS_MAX / (stranger ? 2 : 1))
+		s = sender_recycle(g);
+	else
+		s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	memcpy(s->instance, instance, 16);
+	HASH_ADD(hh, g->senders, instance, 16, s);
+	if (!s->hh.tbl) {
+		free(s);
+		return NULL;
+	}
+	ripc__list_add(&g->recent, &s->recent);
+	g->stats.senders++;
+	return s;
+}
+
+static bool number_new(struct ripc__group *g, struct ripc__sender *s, uint64_t n, bool confirmed)
+{
+	int64_t lost;
+	bool fresh = ripc__replay_new(&s->replay, s->seen, RIPC__SENDER_WINDOW / 64, n, confirmed,
+				      g->ctx->now_ns, &lost);
+
+	s->lost += (uint64_t)lost;
+	g->stats.lost += (uint64_t)lost;
+	if (!fresh) {
+		s->duplicates++;
+		g->stats.duplicates++;
+	}
+	return fresh;
+}
+
+static struct ripc__message *message_new(struct ripc *ctx, const struct iovec *items,
+					 unsigned nitems, uint64_t bytes)
+{
+	struct ripc__message *m = ripc__message_new(ctx, nitems);
+	struct iovec *iov;
+	uint8_t *p;
+
+	if (!m)
+		return NULL;
+	p = m->heap = malloc(bytes ? bytes : 1);
+	if (!p) {
+		ripc__message_drop(m);
+		return NULL;
+	}
+	iov = (struct iovec *)m->pub.items;
+	for (unsigned i = 0; i < nitems; i++) {
+		iov[i] = (struct iovec){p, items[i].iov_len};
+		if (items[i].iov_len)
+			memcpy(p, items[i].iov_base, items[i].iov_len);
+		p += items[i].iov_len;
+		((uint8_t *)m->pub.placement)[i] = RIPC_IN_RECEIVE_BUFFER;
+	}
+	m->bytes = (uint32_t)bytes;
+	return m;
+}
+
+void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint64_t source,
+			 const struct iovec *items, unsigned nitems, uint64_t bytes)
+{
+	struct ripc *ctx = g->ctx;
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &g->seats) {
+		struct ripc_service *s = ripc__list_entry(n, struct ripc__seat, link)->service;
+		struct ripc__message *m;
+
+		if (s->moved || ripc__service_full(s)) {
+			ctx->stats.dropped_queue_full++;
+			s->stats.dropped_queue_full++;
+			g->stats.dropped++;
+			continue;
+		}
+		m = message_new(ctx, items, nitems, bytes);
+		if (!m) {
+			ctx->stats.dropped_no_memory++;
+			g->stats.dropped++;
+			continue;
+		}
+		m->pub.source = source;
+		m->pub.dest = s->id;
+		m->pub.group = g->id;
+		memcpy(m->pub.instance, instance, 16);
+		ripc__service_deliver(s, m);
+	}
+}
+
+/* Tells the sender that its multicast arrives, if that would take the place of the lane between us. */
+static void confirm(struct ripc__group *g, unsigned tp, struct ripc__sender *s, uint64_t number)
+{
+	struct ripc__peer *p = ripc__peer_find(g->ctx, s->instance);
+
+	if (!p || !p->lane || p->lane->tp != tp ||
+	    (s->told_ns && g->ctx->now_ns - s->told_ns < TELL_NS))
+		return;
+	s->told_ns = g->ctx->now_ns;
+	ripc__lane_word(p->lane, RIPC__HEARD, g->id, 0, number, 0);
+}
+
+void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
+			     const struct ripc__header *h)
+{
+	const uint8_t *instance = lane ? lane->peer->instance : h->instance;
+	struct ripc__group *g = ripc__group_find(ctx, h->dest);
+	const uint8_t *payload = h->payload;
+	struct iovec items[RIPC_ITEMS_MAX];
+	struct ripc__sender *s;
+
+	/* Our own multicast comes back to us as well: our members have it already. */
+	if (!memcmp(instance, ctx->instance, 16))
+		return;
+	if (!g || ripc__list_empty(&g->seats)) {
+		/* The sender has not heard yet that the last one left; of a multicast it need not know. */
+		ctx->stats.dropped_no_service += lane ? 1 : 0;
+		return;
+	}
+	s = sender_get(g, instance, !lane);
+	if (!s) {
+		ctx->stats.dropped_no_memory++;
+		g->stats.dropped++;
+		return;
+	}
+	if (!lane)
+		confirm(g, tp, s, h->u[0]);
+	if (!number_new(g, s, h->u[0], lane))
+		return;
+	ripc__list_del(&s->recent);
+	ripc__list_add(&g->recent, &s->recent);
+	s->received++;
+	g->stats.received++;
+	for (unsigned i = 0; i < h->nitems; i++) {
+		items[i] = (struct iovec){(void *)payload, ripc__get_le32(h->lens + 4 * i)};
+		payload += items[i].iov_len;
+	}
+	ripc__group_deliver(g, instance, h->source, items, h->nitems, h->payload_len);
+}

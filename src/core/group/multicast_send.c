@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Messages to groups. Each has a number of its sender (sender.c). A sender uses multicast
+ * where it has been confirmed lately that it arrives, and lanes for all other members: a network that does not carry
+ * multicast costs some datagrams that lead nowhere, and no message.
+ */
+#include "core/group/group.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/message/send.h"
+#include "core/message/service.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+
+#define POLL_NS    (1 * RIPC__MS)    /* between two looks at members without a lane or credit */
+#define SHUN_NS    (500 * RIPC__MS)  /* a member that cannot be reached is not tried again before */
+#define TRIES      64                /* multicasts that nobody confirms before they become rare */
+#define TRUST_NS   (4000 * RIPC__MS) /* how long a HEARD is good for */
+#define HEADER_MAX (RIPC__HEADER_LEN + 16 + 8 + RIPC_ITEMS_MAX * 4)
+
+/* ---- multicast ---- */
+
+void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
+	struct ripc__member *m = NULL;
+
+	if (g)
+		HASH_FIND(hh, g->members, lane->peer->instance, 16, m);
+	/* A multicast that somebody else sent in our name says nothing of ours. */
+	if (m && h->u[0] <= g->number && g->number - h->u[0] < RIPC__SENDER_WINDOW)
+		m->heard_until_ns = lane->ctx->now_ns + TRUST_NS;
+}
+
+static bool can_multicast(const struct ripc__tp *tp)
+{
+	return tp->t && tp->limits.caps & RIPC__CAP_MULTICAST;
+}
+
+void ripc__groupcast_listen(struct ripc__group *g)
+{
+	struct ripc *ctx = g->ctx;
+	bool wanted = !ripc__list_empty(&g->seats);
+
+	if (wanted == g->hears)
+		return;
+	g->hears = wanted;
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		if (!can_multicast(&ctx->tp[i]))
+			continue;
+		if (!wanted)
+			ctx->tp[i].ops->group_leave(ctx->tp[i].t, g->id);
+		else if (ctx->tp[i].ops->group_join(ctx->tp[i].t, g->id))
+			ripc__log(RIPC_LOG_INFO,
+				  "group %llu: no multicast over %s: %s; lanes carry it",
+				  (unsigned long long)g->id, ctx->tp[i].ops->name, ripc_detail());
+	}
+}
+
+/* ---- sending ---- */
+
+struct cast {
+	struct ripc__group *g;
+	const struct iovec *items;
+	unsigned nitems;
+	uint64_t bytes;
+	uint64_t source;
+	bool more;
+	uint64_t number;
+	uint64_t started_ns;
+	unsigned sent;   /* members that got it, so far */
+	unsigned missed; /* members given up */
+};
+
+static size_t put_header(const struct cast *c, uint8_t buf[HEADER_MAX], bool datagram)
+{
+	uint8_t *p = ripc__header_put(buf, RIPC__GROUP, datagram ? RIPC__F_INSTANCE : 0,
+				      (uint16_t)c->nitems, 0, c->g->id, c->source);
+
+	if (datagram) {
+		memcpy(p, c->g->ctx->instance, 16);
+		p += 16;
+	}
+	ripc__put_le64(p, c->number);
+	p += 8;
+	for (unsigned i = 0; i < c->nitems; i++, p += 4)
+		ripc__put_le32(p, (uint32_t)c->items[i].iov_len);
+	return (size_t)(p - buf);
+}
+
+/* The transport over which multicast may reach a member, and does: the number of its bit; < 0: the lane has to. */
+static int member_tp(const struct cast *c, const struct ripc__member *m)
+{
+	const struct ripc__peer *p = ripc__peer_find(c->g->ctx, m->instance);
+
+	if (m->role != RIPC__ROLE_MEMBER || !p || !p->lane ||
+	    !can_multicast(&c->g->ctx->tp[p->lane->tp]))
+		return -1;
+	return (int)p->lane->tp;
+}
+
+/* Transports with so many members that a datagram to all is worth it. Return: a bit for each. */
+static unsigned worth_it(const struct cast *c, bool *heard)
+{
+	unsigned count[RIPC__TP_MAX] = {0}, mask = 0;
+	struct ripc__member *m, *tmp;
+	int tp;
+
+	HASH_ITER (hh, c->g->members, m, tmp)
+		if ((tp = member_tp(c, m)) >= 0) {
+			mask |= ++count[tp] >= 2 ? 1u << tp : 0;
+			*heard |= c->started_ns < m->heard_until_ns;
+		}
+	return mask;
+}
+
+/*
+ * One datagram to all over each transport that has several members. Those that are known to hear it need no more. If nobody
+ * hears it, the network does not carry it: then it is tried now and then only.
+ */
+static void multicast(struct cast *c)
+{
+	struct ripc__group *g = c->g;
+	struct iovec iov[1 + RIPC_ITEMS_MAX];
+	uint8_t buf[HEADER_MAX];
+	struct ripc__member *m, *tmp;
+	bool heard = false;
+	unsigned mask = worth_it(c, &heard), left = 0;
+	int tp;
+
+	if (!mask || (!heard && g->stats.multicasts >= TRIES && c->number % TRIES))
+		return;
+	iov[0] = (struct iovec){buf, put_header(c, buf, true)};
+	memcpy(iov + 1, c->items, c->nitems * sizeof(*iov));
+	for (unsigned i = 0; i < g->ctx->ntp; i++) {
+		struct ripc__tp *t = &g->ctx->tp[i];
+
+		if (mask & 1u << i && !t->ops->post_group(t->t, g->id, iov, 1 + c->nitems))
+			left |= 1u << i;
+	}
+	g->stats.multicasts += !!left;
+	HASH_ITER (hh, g->members, m, tmp)
+		if ((tp = member_tp(c, m)) >= 0 && left & 1u << tp &&
+		    c->started_ns < m->heard_until_ns) {
+			m->sent = c->number;
+			c->sent++;
+		}
+}
+
+static void want(struct ripc__member *m, struct ripc__peer *p)
+{
+	if (m->wanted == p)
+		return;
+	if (m->wanted)
+		m->wanted->wanted--;
+	m->wanted = p;
+	if (p)
+		p->wanted++;
+}
+
+static void give_up(struct cast *c, struct ripc__member *m)
+{
+	m->sent = c->number;
+	c->missed++;
+	c->g->stats.missed++;
+	want(m, NULL);
+}
+
+/* Return: whether this member needs no more. */
+static bool cast_one(struct cast *c, struct ripc__member *m)
+{
+	struct ripc *ctx = c->g->ctx;
+	struct ripc__peer *p;
+	uint8_t buf[HEADER_MAX];
+	int rc;
+
+	p = ripc__peer_find(ctx, m->instance);
+	if (!p || !p->lane) {
+		uint64_t now = ripc__now(ctx);
+
+		/* The attempt is over, and it led to nothing. */
+		if (m->wanted && (!p || (!p->out && !p->retry_ns && !p->give_up_ns))) {
+			m->shunned_ns = now + SHUN_NS;
+			give_up(c, m);
+			return true;
+		}
+		if (now < m->shunned_ns) {
+			give_up(c, m);
+			return true;
+		}
+		p = ripc__member_peer(ctx, m);
+		if (!p)
+			return false;
+		want(m, p);
+		ripc__peer_connect(ctx, p);
+		ripc__agent_need(ctx);
+		if (!p->lane)
+			return false;
+	}
+	rc = ripc__lane_send(p->lane, buf, put_header(c, buf, false), c->items, c->nitems, c->more);
+	if (rc == -EAGAIN) {
+		/* As long as it matters, its silence is noticed. */
+		want(m, p);
+		return false;
+	}
+	if (rc) {
+		give_up(c, m);
+		return true;
+	}
+	want(m, NULL);
+	m->sent = c->number;
+	c->sent++;
+	return true;
+}
+
+/* One round over all that have not got it. Return: how many still have not. */
+static unsigned cast_round(struct cast *c)
+{
+	struct ripc__member *m, *tmp;
+	unsigned left = 0;
+
+	HASH_ITER (hh, c->g->members, m, tmp)
+		if (m->role == RIPC__ROLE_MEMBER && m->sent < c->number)
+			left += !cast_one(c, m);
+	return left;
+}
+
+static void give_up_all(struct cast *c)
+{
+	struct ripc__member *m, *tmp;
+
+	HASH_ITER (hh, c->g->members, m, tmp)
+		if (m->role == RIPC__ROLE_MEMBER && m->sent < c->number)
+			give_up(c, m);
+}
+
+static int closing(const struct ripc_service *s)
+{
+	if (s->state == RIPC__SERVICE_ACTIVE && !s->ctx->closing)
+		return 0;
+	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+}
+
+/* Waits until the members are known and no other thread is sending to them. */
+static int wait_turn(struct ripc_service *s, struct ripc__group *g, int timeout_ms, uint64_t deadline)
+{
+	struct ripc__dest *d;
+	bool looked = false;
+	int rc;
+
+	while (!(rc = closing(s)) && (!ripc__group_known(g) || g->sending)) {
+		if (!timeout_ms && !looked) {
+			looked = true;
+			ripc__progress(g->ctx);
+			continue;
+		}
+		if (timeout_ms && (!ripc__wait(g->ctx, &g->waitq, deadline) ||
+				   (ripc__group_known(g) && !g->sending)))
+			continue;
+		if (g->sending)
+			return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
+					  "group %llu: another thread is sending to it",
+					  (unsigned long long)g->id);
+		d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
+		return ripc__fail(timeout_ms ? -EHOSTUNREACH : -EAGAIN,
+				  "group %llu: no member was found%s%s", (unsigned long long)g->id,
+				  d && d->why ? ": " : "", d && d->why ? d->why : "");
+	}
+	return rc;
+}
+
+/* Lock held, service entered, group pinned. */
+static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
+{
+	struct ripc__group *g = c->g;
+	struct ripc *ctx = g->ctx;
+	uint64_t deadline = ripc__deadline(ctx, timeout_ms), now;
+	bool looked = false;
+	int rc = wait_turn(s, g, timeout_ms, deadline);
+
+	if (rc)
+		return rc;
+	if (!g->stats.members)
+		return ripc__fail(-EHOSTUNREACH, "group %llu has no members",
+				  (unsigned long long)g->id);
+	g->sending = true;
+	c->started_ns = g->used_ns = ripc__now(ctx);
+	c->number = ++g->number;
+	multicast(c);
+	if (!ripc__list_empty(&g->seats)) {
+		ripc__group_deliver(g, ctx->instance, c->source, c->items, c->nitems, c->bytes);
+		c->sent++;
+	}
+	while (cast_round(c) && !(rc = closing(s))) {
+		if (!timeout_ms && looked)
+			break;
+		looked = true;
+		if (!timeout_ms) {
+			ripc__progress(ctx);
+			continue;
+		}
+		now = ripc__now(ctx);
+		if (now >= deadline)
+			break;
+		ripc__wait(ctx, &g->waitq, deadline - now < POLL_NS ? deadline : now + POLL_NS);
+	}
+	give_up_all(c);
+	g->sending = false;
+	ripc__wake(ctx, &g->waitq);
+	if (rc)
+		return rc;
+	if (!c->sent)
+		return ripc__fail(timeout_ms ? -EHOSTUNREACH : -EAGAIN,
+				  "group %llu: none of its %u members could be reached%s",
+				  (unsigned long long)g->id, c->missed,
+				  timeout_ms ? "" : " without waiting");
+	g->stats.sent++;
+	s->stats.short_sent++;
+	s->stats.bytes_sent += c->bytes;
+	ctx->stats.short_sent++;
+	ctx->stats.bytes_sent += c->bytes;
+	return 0;
+}
+
+static int check_cast(struct ripc_service *s, struct cast *c, uint64_t group,
+		      const struct ripc_send_options *o, struct ripc **ctx)
+{
+	int rc = ripc__check_group(s, group, ctx);
+
+	if (!rc)
+		rc = ripc__check_items(c->items, c->nitems, o, &c->bytes);
+	if (rc)
+		return rc;
+	if (o && (o->nreturns || o->flags & RIPC_RELIABLE))
+		return ripc__fail(-EOPNOTSUPP,
+				  "messages to groups have no return buffers and are not reliable");
+	if (c->bytes > RIPC_GROUP_MAX)
+		return ripc__fail(-EMSGSIZE, "message of %llu bytes to group %llu: has at most %d",
+				  (unsigned long long)c->bytes, (unsigned long long)group,
+				  RIPC_GROUP_MAX);
+	return 0;
+}
+
+int ripc_group_send(struct ripc_service *s, uint64_t group, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	struct cast c = {
+		.items = items, .nitems = nitems, .more = options && options->flags & RIPC_MORE};
+	struct ripc *ctx;
+	int rc = check_cast(s, &c, group, options, &ctx);
+
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		c.source = s->id;
+		c.g = ripc__group_get(ctx, group);
+		if (c.g) {
+			c.g->calls++;
+			rc = cast(s, &c, timeout_ms);
+			c.g->calls--;
+		} else {
+			rc = ripc__fail(-ENOMEM, "no memory for group %llu",
+					(unsigned long long)group);
+		}
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* ---- what became of them ---- */
+
+static int stats_of(struct ripc *ctx, uint64_t group, const uint8_t *sender,
+		    struct ripc_group_stats *stats)
+{
+	struct ripc__group *g = ripc__group_find(ctx, group);
+	struct ripc__sender *s;
+
+	if (!g)
+		return ripc__fail(-ENOENT, "group %llu is not used by this context",
+				  (unsigned long long)group);
+	if (!sender) {
+		*stats = g->stats;
+		return 0;
+	}
+	HASH_FIND(hh, g->senders, sender, 16, s);
+	if (!s)
+		return ripc__fail(-ENOENT, "group %llu: nothing has come from %s",
+				  (unsigned long long)group, ripc__instance_text(sender));
+	stats->received = s->received;
+	stats->lost = s->lost;
+	stats->duplicates = s->duplicates;
+	return 0;
+}
+
+int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
+		     struct ripc_group_stats *stats)
+{
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!stats)
+		return ripc__fail(-EINVAL, "nowhere to store the statistics");
+	memset(stats, 0, sizeof(*stats));
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (!rc)
+		rc = stats_of(ctx, group, sender, stats);
+	ripc__unlock(ctx);
+	return rc;
+}

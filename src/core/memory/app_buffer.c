@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Buffers in the hands of the application, which it gets, returns and makes longer. */
+#include "core/memory/buffer.h"
+#include "core/context/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The buffer of the application around ptr; NULL, explained, if there is none. */
+static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
+{
+	struct ripc__region *r = ripc__memory_around(ctx, ptr);
+	bool app = r && r->state == RIPC__REGION_APP && !r->zombie;
+
+	if (app && ripc__region_holds(r, ptr, 0))
+		return r;
+	if (!r)
+		ripc__fail(-EINVAL, "%p lies in no buffer of this context", ptr);
+	else if (app)
+		ripc__fail(-EINVAL, "%p lies behind the buffer of %zu bytes at %p", ptr, r->len,
+			   (void *)r->base);
+	else if (r->state == RIPC__REGION_USER)
+		ripc__fail(-EINVAL, "%p is registered memory, not a buffer of ripc_buf_alloc()", ptr);
+	else if (r->state == RIPC__REGION_MESSAGE || r->state == RIPC__REGION_BORROWED)
+		ripc__fail(-EINVAL, "%p belongs to a received message: use ripc_message_free()", ptr);
+	else
+		ripc__fail(-EINVAL, "%p was freed before", ptr);
+	return NULL;
+}
+
+void *ripc_buf_alloc(struct ripc *ctx, size_t len)
+{
+	struct ripc__region *r = NULL;
+	int rc = ripc__context(&ctx);
+	void *base;
+
+	if (rc) {
+		errno = -rc;
+		return NULL;
+	}
+	if (!len) {
+		ripc__fail(-EINVAL, "buffer of 0 bytes");
+		errno = EINVAL;
+		return NULL;
+	}
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (!rc) {
+		r = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+		if (!r)
+			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
+	}
+	if (r && r->touched < len) {
+		ripc__aside(ctx);
+		ripc__region_touch(r, len);
+		ripc__aside_end(ctx);
+	}
+	base = r ? r->base : NULL;
+	ripc__unlock(ctx);
+	if (rc)
+		errno = -rc;
+	return base;
+}
+
+/* Removes the windows in a region. One that is arriving goes when the item has arrived. */
+static void windows_withdraw(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.windows) {
+		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+
+		if (w->region == r && !w->arriving)
+			ripc__window_done(ctx, w, true);
+	}
+}
+
+static void returns_withdraw(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
+		struct ripc__return *b = ripc__list_entry(n, struct ripc__return, link);
+
+		if (b->region == r)
+			ripc__return_revoke(ctx, b);
+	}
+}
+
+int ripc_buf_free(struct ripc *ctx, void *ptr)
+{
+	struct ripc__region *r;
+	int rc = ripc__context(&ctx);
+
+	if (rc || !ptr)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	r = rc ? NULL : app_buffer(ctx, ptr);
+	if (!r) {
+		rc = rc ? rc : -EINVAL;
+	} else if (r->sends) {
+		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p", ptr);
+	} else {
+		r->zombie = true;
+		/* Pinned while its windows and return buffers go: the last of them must not free it under us. */
+		r->holds++;
+		windows_withdraw(ctx, r);
+		returns_withdraw(ctx, r);
+		r->holds--;
+		ripc__region_release(ctx, r);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/*
+ * Makes the buffer longer where it is, or copies it into another one: what takes long without the lock, so that other threads
+ * of the context go on meanwhile. Return: where it is then; NULL: out of memory.
+ */
+static void *resize(struct ripc *ctx, struct ripc__region *r, size_t len)
+{
+	struct ripc__region *to = r;
+
+	if (len > r->cap || len <= r->cap / 4)
+		to = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+	if (!to)
+		return NULL;
+	/* Whoever frees it in the meantime, which is wrong, does no harm. */
+	r->holds++;
+	ripc__aside(ctx);
+	ripc__region_touch(to, len);
+	if (to != r)
+		memcpy(to->base, r->base, r->len < len ? r->len : len);
+	ripc__aside_end(ctx);
+	r->holds--;
+	if (to == r)
+		r->len = len;
+	else
+		r->zombie = true;
+	ripc__region_release(ctx, r);
+	return to->base;
+}
+
+void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
+{
+	struct ripc__region *r;
+	int rc = ripc__context(&ctx);
+	void *out = NULL;
+
+	if (rc) {
+		errno = -rc;
+		return NULL;
+	}
+	if (!ptr)
+		return ripc_buf_alloc(ctx, len);
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	r = rc ? NULL : app_buffer(ctx, ptr);
+	if (rc) {
+		/* The buffer has gone with its context. */
+	} else if (!r || !len) {
+		rc = r ? ripc__fail(-EINVAL, "buffer of 0 bytes") : -EINVAL;
+	} else if (r->sends || r->holds) {
+		rc = ripc__fail(-EBUSY,
+				"the buffer at %p is read by a send, offered to a peer or a window",
+				ptr);
+	} else {
+		out = resize(ctx, r, len);
+		if (!out)
+			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
+	}
+	ripc__unlock(ctx);
+	if (!out)
+		errno = -rc;
+	return out;
+}

@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "core/memory/buffer.h"
+#include "core/context/context.h"
+#include "core/memory/mapped.h"
+#include "core/rendezvous/rendezvous.h"
+#include "core/rendezvous/request.h"
+#include "core/message/service.h"
+#include "core/memory/bounce.h"
+#include "wire/header.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define MMAP_FROM (64u << 10) /* larger buffers are mapped on their own */
+#define HUGE_FROM (2u << 20)  /* and these in huge pages, where they can be had */
+
+void ripc__memory_init(struct ripc *ctx)
+{
+	struct ripc__memory *m = &ctx->memory;
+
+	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++) {
+		ripc__list_init(&m->classes[i]);
+		ripc__list_init(&m->shared[i]);
+	}
+	for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+		m->fds[i] = -1;
+	ripc__list_init(&m->lru);
+	ripc__list_init(&m->windows);
+	ripc__list_init(&m->returns);
+	m->next_return_id = 1;
+}
+
+/* Index of the first region whose base is above p. */
+static size_t region_above(const struct ripc__memory *m, const uint8_t *p)
+{
+	size_t lo = 0, hi = m->nregions;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->regions[mid]->base > p)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+/* Bytes that it takes up: of the pool's, more than the application asked for. */
+static size_t region_size(const struct ripc__region *r)
+{
+	return r->state == RIPC__REGION_USER ? r->len : r->cap;
+}
+
+struct ripc__region *ripc__memory_around(struct ripc *ctx, const void *ptr)
+{
+	struct ripc__memory *m = &ctx->memory;
+	const uint8_t *p = ptr;
+	size_t i = region_above(m, p);
+	struct ripc__region *r = i ? m->regions[i - 1] : NULL;
+
+	return r && (size_t)(p - r->base) < region_size(r) ? r : NULL;
+}
+
+struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *ptr, size_t len)
+{
+	struct ripc__region *r = ripc__memory_around(ctx, ptr);
+
+	return r && ripc__region_holds(r, ptr, len) ? r : NULL;
+}
+
+static int region_insert(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = &ctx->memory;
+	size_t i;
+
+	if (m->nregions == m->regions_cap) {
+		size_t cap = m->regions_cap ? 2 * m->regions_cap : 64;
+		struct ripc__region **grown = realloc(m->regions, cap * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		m->regions = grown;
+		m->regions_cap = cap;
+	}
+	i = region_above(m, r->base);
+	memmove(m->regions + i + 1, m->regions + i, (m->nregions - i) * sizeof(*m->regions));
+	m->regions[i] = r;
+	m->nregions++;
+	return 0;
+}
+
+static void region_remove(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = &ctx->memory;
+	size_t i = region_above(m, r->base) - 1;
+
+	memmove(m->regions + i, m->regions + i + 1, (m->nregions - i - 1) * sizeof(*m->regions));
+	m->nregions--;
+	if (m->regions_cap > 64 && m->nregions < m->regions_cap / 4) {
+		struct ripc__region **less = realloc(m->regions, m->regions_cap / 2 * sizeof(*less));
+
+		if (less) {
+			m->regions = less;
+			m->regions_cap /= 2;
+		}
+	}
+}
+
+static void local_free(struct ripc *ctx, struct ripc__local *local)
+{
+	struct ripc__tp *tp = &ctx->tp[local->tp];
+
+	if (tp->t)
+		tp->ops->dereg(tp->t, &local->mr);
+	free(local);
+}
+
+static void local_mrs_drop(struct ripc *ctx, struct ripc__region *r)
+{
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		if (!r->local[i])
+			continue;
+		/* The device has the pages between which and the peer bytes are under way, wherever the region lies. */
+		r->local[i]->dropped = true;
+		if (!r->local[i]->users)
+			local_free(ctx, r->local[i]);
+		r->local[i] = NULL;
+	}
+}
+
+/* ---- buffers that are memory objects of their own ---- */
+
+static int *fd_place(struct ripc *ctx, int fd)
+{
+	for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+		if (ctx->memory.fds[i] == fd)
+			return &ctx->memory.fds[i];
+	return NULL;
+}
+
+/*
+ * Whoever is given the descriptor can make the object neither smaller, which would kill those who have mapped it with a
+ * signal, nor writable: our own mapping is the last that may write. Kernels before 5.1 do not know that seal.
+ */
+static uint8_t *shared_map(struct ripc *ctx, size_t cap, int *out)
+{
+	struct rlimit limit;
+	int *place = fd_place(ctx, -1), fd;
+	void *base = MAP_FAILED;
+
+	/* Beyond this limit ftruncate() would send a signal. */
+	if (!place || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
+		return NULL;
+	fd = memfd_create("ripc-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return NULL;
+	if (!ftruncate(fd, (off_t)cap))
+		base = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base != MAP_FAILED &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
+		munmap(base, cap);
+		base = MAP_FAILED;
+	}
+	if (base == MAP_FAILED) {
+		close(fd);
+		return NULL;
+	}
+	*out = *place = fd;
+	return base;
+}
+
+static void shared_close(struct ripc *ctx, struct ripc__region *r)
+{
+	int *place = r->fd >= 0 ? fd_place(ctx, r->fd) : NULL;
+
+	if (!place)
+		return;
+	*place = -1;
+	close(r->fd);
+	r->fd = -1;
+}
+
+static struct ripc__region *region_new(struct ripc *ctx)
+{
+	struct ripc__region *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->ctx = ctx;
+	r->fd = -1;
+	ripc__list_init(&r->free_link);
+	ripc__list_init(&r->lru_link);
+	ripc__list_init(&r->shares);
+	ripc__list_init(&r->loans);
+	ripc__list_init(&r->debts);
+	ripc__list_init(&r->of_lane);
+	return r;
+}
+
+struct ripc__region *ripc__region_borrowed(struct ripc *ctx, void *base, size_t len)
+{
+	struct ripc__region *r = region_new(ctx);
+
+	if (!r)
+		return NULL;
+	r->base = base;
+	r->len = r->cap = len;
+	r->state = RIPC__REGION_BORROWED;
+	if (!region_insert(ctx, r))
+		return r;
+	free(r);
+	return NULL;
+}
+
+void ripc__region_return(struct ripc *ctx, struct ripc__region *r)
+{
+	local_mrs_drop(ctx, r);
+	region_remove(ctx, r);
+	munmap(r->base, r->cap);
+	free(r);
+}
+
+/* Moves a mapping to where the region lies, whose own goes. Others may be using the buffer: at every moment they find one there. */
+static int region_replace(struct ripc *ctx, struct ripc__region *r, void *by)
+{
+	if (mremap(by, r->cap, r->cap, MREMAP_MAYMOVE | MREMAP_FIXED, r->base) == MAP_FAILED)
+		return -ENOMEM;
+	local_mrs_drop(ctx, r);
+	ripc__shares_drop(r);
+	shared_close(ctx, r);
+	r->given = false;
+	return 0;
+}
+
+/*
+ * Not a copy that is made here: the application may be writing to what of the buffer is not being sent, and what it wrote while
+ * we copied would be lost. The kernel copies page by page, when they are written to.
+ */
+int ripc__pool_part(struct ripc *ctx, struct ripc__region *r)
+{
+	void *own = mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
+
+	if (own == MAP_FAILED)
+		return -ENOMEM;
+	if (region_replace(ctx, r, own)) {
+		munmap(own, r->cap);
+		return -ENOMEM;
+	}
+	r->parted = true;
+	return 0;
+}
+
+void ripc__pool_renew(struct ripc *ctx, struct ripc__region *r)
+{
+	/* It may have been made shorter in place since: what counts is its class. */
+	size_t len = r->len > r->cap / 2 ? r->len : r->cap / 2 + 1;
+	struct ripc__region *fresh = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+	int fd;
+
+	if (!fresh)
+		return;
+	if (fresh->fd >= 0) {
+		r->sends++;
+		ripc__aside(ctx);
+		ripc__region_touch(fresh, r->len);
+		memcpy(fresh->base, r->base, r->len);
+		/* What an earlier owner left behind it is nobody's business. */
+		if (fresh->touched > r->len)
+			memset(fresh->base + r->len, 0, fresh->touched - r->len);
+		ripc__aside_end(ctx);
+		r->sends--;
+	}
+	local_mrs_drop(ctx, fresh);
+	fd = fresh->fd;
+	/* Another thread has found something to do with it meanwhile. */
+	if (fd < 0 || r->sends || r->holds || region_replace(ctx, r, fresh->base)) {
+		ripc__pool_put(ctx, fresh);
+		return;
+	}
+	r->fd = fd;
+	r->touched = fresh->touched;
+	r->parted = false;
+	ctx->stats.pool_bytes -= fresh->cap;
+	region_remove(ctx, fresh);
+	free(fresh);
+}
+
+static void pool_unmap(struct ripc *ctx, struct ripc__region *r)
+{
+	shared_close(ctx, r);
+	if (r->cap >= MMAP_FROM || r->state == RIPC__REGION_BORROWED)
+		munmap(r->base, r->cap);
+	else
+		free(r->base);
+}
+
+/* Destroys a buffer of the pool that is in nobody's hands, nor in the cache. */
+static void pool_destroy(struct ripc *ctx, struct ripc__region *r)
+{
+	ctx->stats.pool_bytes -= r->cap;
+	ripc__shares_drop(r);
+	local_mrs_drop(ctx, r);
+	region_remove(ctx, r);
+	pool_unmap(ctx, r);
+	free(r);
+}
+
+static void cache_remove(struct ripc *ctx, struct ripc__region *r)
+{
+	ripc__list_del(&r->free_link);
+	ripc__list_del(&r->lru_link);
+	ctx->memory.cached_bytes -= r->cap;
+}
+
+void ripc__pool_trim(struct ripc *ctx, uint64_t limit)
+{
+	struct ripc__memory *m = &ctx->memory;
+
+	while (m->cached_bytes > limit) {
+		struct ripc__region *r =
+			ripc__list_entry(ripc__list_first(&m->lru), struct ripc__region, lru_link);
+
+		cache_remove(ctx, r);
+		pool_destroy(ctx, r);
+	}
+}
+
+static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool shared)
+{
+	struct ripc__region *r = region_new(ctx);
+	size_t cap = (size_t)1 << class;
+
+	if (!r)
+		return NULL;
+	if (shared)
+		r->base = shared_map(ctx, cap, &r->fd);
+	if (r->base) {
+		if (cap >= HUGE_FROM)
+			madvise(r->base, cap, MADV_HUGEPAGE);
+	} else if (cap >= MMAP_FROM) {
+		r->base = mmap(NULL, cap, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (r->base == MAP_FAILED)
+			r->base = NULL;
+		else if (cap >= HUGE_FROM)
+			madvise(r->base, cap, MADV_HUGEPAGE);
+	} else {
+		r->base = aligned_alloc(64, cap);
+	}
+	if (!r->base) {
+		free(r);
+		return NULL;
+	}
+	r->cap = cap;
+	r->class = (uint8_t) class;
+	if (region_insert(ctx, r)) {
+		pool_unmap(ctx, r);
+		free(r);
+		return NULL;
+	}
+	ctx->stats.pool_bytes += cap;
+	return r;
+}
+
+void ripc__region_touch(struct ripc__region *r, size_t len)
+{
+	const size_t page = 4096;
+
+	for (size_t at = r->touched; at < len; at += page - at % page)
+		((volatile uint8_t *)r->base)[at] = 0;
+	if (len > r->touched)
+		r->touched = len;
+}
+
+void RIPC__NO_ANALYSIS ripc__aside(struct ripc *ctx)
+{
+	ctx->waiting++;
+	ripc__unlock(ctx);
+}
+
+void RIPC__NO_ANALYSIS ripc__aside_end(struct ripc *ctx)
+{
+	ripc__lock(ctx);
+	ctx->waiting--;
+}
+
+struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__region_state state)
+{
+	struct ripc__memory *m = &ctx->memory;
+	unsigned class = RIPC__CLASS_MIN;
+	struct ripc__region *r;
+	struct ripc__list *n;
+	bool shared;
+
+	while (class <= RIPC__CLASS_MAX && ((size_t)1 << class) < len)
+		class ++;
+	/* Pages that there are not are not refused when they are mapped: when they are touched, somebody is killed for them. */
+	if (class > RIPC__CLASS_MAX || len > ctx->host_bytes)
+		return NULL;
+	/* What the application fills may be handed over; what others write into has no use for that. */
+	shared = m->sharing && state == RIPC__REGION_APP && class >= RIPC__SHARED_FROM;
+	n = ripc__list_first(shared ? &m->shared[class] : &m->classes[class]);
+	if (!n && shared && !fd_place(ctx, -1)) {
+		shared = false;
+		n = ripc__list_first(&m->classes[class]);
+	}
+	if (n) {
+		r = ripc__list_entry(n, struct ripc__region, free_link);
+		cache_remove(ctx, r);
+		r->stale = r->touched;
+	} else {
+		r = pool_create(ctx, class, shared);
+		if (!r) {
+			/* What lies idle in the cache may be what is missing. */
+			ripc__pool_trim(ctx, 0);
+			r = pool_create(ctx, class, shared);
+		}
+		if (!r)
+			return NULL;
+	}
+	r->state = state;
+	r->len = len;
+	r->zombie = false;
+	ripc__handover_reset(r);
+	return r;
+}
+
+struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state)
+{
+	struct ripc__region *r = ripc__pool_draw(ctx, len, state);
+
+	if (!r)
+		return NULL;
+	/* What a peer announces takes memory only as it arrives, beyond a size that anybody may ask for. */
+	ripc__region_touch(
+		r, state == RIPC__REGION_MESSAGE && len > RIPC__UNREAD_MAX ? RIPC__UNREAD_MAX : len);
+	return r;
+}
+
+void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = &ctx->memory;
+
+	/* A peer would see what the next owner writes there; or it is as large again as it seems. */
+	if (r->given || r->parted) {
+		pool_destroy(ctx, r);
+		return;
+	}
+	r->state = RIPC__REGION_FREE;
+	r->zombie = false;
+	/* The most recently used one is the warmest: it goes first. */
+	ripc__list_add((r->fd >= 0 ? m->shared : m->classes)[r->class].next, &r->free_link);
+	ripc__list_add(&m->lru, &r->lru_link);
+	m->cached_bytes += r->cap;
+	ripc__pool_trim(ctx, ctx->opt.pool_bytes);
+}
+
+void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
+{
+	if (r->state == RIPC__REGION_BORROWED)
+		ripc__borrow_settle(ctx, r);
+	else if (r->zombie && !r->holds && !r->sends)
+		ripc__pool_put(ctx, r);
+}
+
+/* Of the whole region; NULL: it cannot be registered. */
+static struct ripc__local *local_get(struct ripc *ctx, unsigned tp, struct ripc__region *region)
+{
+	struct ripc__tp *t = &ctx->tp[tp];
+	struct ripc__local *local = region->local[tp];
+
+	if (local)
+		return local;
+	local = calloc(1, sizeof(*local));
+	if (!local)
+		return NULL;
+	ripc__done_delay(ctx, region_size(region));
+	if (t->ops->reg(t->t, NULL, region->base, region_size(region), RIPC__ACCESS_LOCAL_WRITE,
+			&local->mr)) {
+		free(local);
+		return NULL;
+	}
+	local->tp = tp;
+	region->local[tp] = local;
+	return local;
+}
+
+struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base,
+				size_t len, struct ripc__mr *own, struct ripc__local **kept)
+{
+	struct ripc__tp *t = &ctx->tp[tp];
+
+	*kept = NULL;
+	/* What a peer may write for as long as it is registered does not stay so when the memory goes to others. */
+	if (t->limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED)) {
+		if (t->ops->reg(t->t, NULL, base, len, RIPC__ACCESS_LOCAL_WRITE, own))
+			return NULL;
+		return own;
+	}
+	*kept = local_get(ctx, tp, region);
+	if (!*kept)
+		return NULL;
+	(*kept)->users++;
+	return &(*kept)->mr;
+}
+
+struct ripc__local *ripc__local_hold(struct ripc *ctx, unsigned tp, struct ripc__region *region)
+{
+	/*
+	 * All of an application's own region is registered for this only if it is anyway; and it may not be writable, which memory
+	 * that a peer has handed over never is. Nor is a large one, as it counts against the limit of locked memory with every byte that
+	 * is not sent, too.
+	 */
+	bool small = (region->state == RIPC__REGION_APP || region->state == RIPC__REGION_MESSAGE) &&
+		     region->cap <= RIPC__LOCAL_MAX;
+
+	if (ctx->tp[tp].limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED) ||
+	    !(small ? local_get(ctx, tp, region) : region->local[tp]))
+		return NULL;
+	region->local[tp]->users++;
+	return region->local[tp];
+}
+
+void ripc__local_release(struct ripc *ctx, struct ripc__local *local)
+{
+	if (!--local->users && local->dropped)
+		local_free(ctx, local);
+}
+
+bool ripc__locals_trim(struct ripc *ctx)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < ctx->memory.nregions; i++)
+		for (unsigned tp = 0; tp < ctx->ntp; tp++) {
+			struct ripc__local **local = &ctx->memory.regions[i]->local[tp];
+
+			if (!*local || (*local)->users)
+				continue;
+			local_free(ctx, *local);
+			*local = NULL;
+			any = true;
+		}
+	return any;
+}
+
+static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen)
+{
+	return a < b + blen && b < a + alen;
+}
+
+int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *ptr, size_t len)
+{
+	struct ripc__list *n;
+	const uint8_t *p = ptr;
+
+	if (region->holds) {
+		ripc__list_for_each (n, &ctx->memory.windows) {
+			struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+
+			if (overlap(p, len, w->base, w->len))
+				return ripc__fail(-EBUSY, "memory at %p overlaps a window at %p",
+						  ptr, (void *)w->base);
+		}
+		ripc__list_for_each (n, &ctx->memory.returns) {
+			struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+			if (overlap(p, len, r->base, r->len))
+				return ripc__fail(
+					-EBUSY, "memory at %p overlaps a return buffer offered at %p",
+					ptr, (void *)r->base);
+		}
+	}
+	if (region->sends) {
+		ripc__list_for_each (n, &ctx->requests) {
+			struct ripc_request *q = ripc__list_entry(n, struct ripc_request, held);
+
+			for (unsigned i = 0; q->state != RIPC__REQUEST_DONE && i < q->nitems; i++)
+				if (overlap(p, len, q->items[i].base, q->items[i].len))
+					return ripc__fail(
+						-EBUSY, "memory at %p is read by a send to service %llu under way",
+						ptr, (unsigned long long)q->dest_id);
+		}
+	}
+	return 0;
+}
+
+void ripc__memory_fini(struct ripc *ctx)
+{
+	struct ripc__memory *m = &ctx->memory;
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&m->windows))) {
+		ripc__list_del(n);
+		free(ripc__list_entry(n, struct ripc__window, link));
+	}
+	while ((n = ripc__list_first(&m->returns))) {
+		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+		ripc__list_del(n);
+		if (r->stage)
+			ripc__stage_put(r->stage);
+		free(r);
+	}
+	for (size_t i = 0; i < m->nregions; i++) {
+		struct ripc__region *r = m->regions[i];
+
+		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
+			free(r->local[k]);
+		ripc__borrow_free(r);
+		if (r->state != RIPC__REGION_USER)
+			pool_unmap(ctx, r);
+		free(r);
+	}
+	free(m->regions);
+	free(m->return_index);
+	memset(m, 0, sizeof(*m));
+}
+
+/* ---- memory that the application registers ---- */
+
+/* Lock held. */
+static int register_region(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = &ctx->memory;
+	size_t i = region_above(m, r->base);
+
+	if ((i && r->base < m->regions[i - 1]->base + region_size(m->regions[i - 1])) ||
+	    (i < m->nregions && m->regions[i]->base < r->base + r->len))
+		return ripc__fail(-EEXIST, "%zu bytes at %p overlap memory that is registered already",
+				  r->len, (void *)r->base);
+	if (region_insert(ctx, r))
+		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", r->len);
+	ctx->stats.registered_bytes += r->len;
+	return 0;
+}
+
+int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
+{
+	struct ripc__region *r;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!base || !len || len >> RIPC__LEN_BITS || (uintptr_t)base + len < (uintptr_t)base)
+		return ripc__fail(-EINVAL, "%zu bytes at %p cannot be registered", len, base);
+	r = region_new(ctx);
+	if (!r)
+		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", len);
+	r->base = base;
+	r->len = len;
+	r->state = RIPC__REGION_USER;
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (!rc)
+		rc = register_region(ctx, r);
+	ripc__unlock(ctx);
+	if (rc)
+		free(r);
+	return rc;
+}
+
+int ripc_buf_unregister(struct ripc *ctx, void *base)
+{
+	struct ripc__region *r;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	r = rc ? NULL : ripc__memory_find(ctx, base, 0);
+	if (rc) {
+		/* It has been taken back with all the rest. */
+	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
+		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
+	} else if (r->sends) {
+		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p", base);
+	} else if (r->holds) {
+		rc = ripc__fail(-EBUSY,
+				"memory at %p is set aside as a window or offered to a peer", base);
+	} else {
+		local_mrs_drop(ctx, r);
+		region_remove(ctx, r);
+		ctx->stats.registered_bytes -= r->len;
+		free(r);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}

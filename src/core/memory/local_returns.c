@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Return buffers, their owner's side. Contract in buffer.h.
+ *
+ * An offered buffer is exposed to one peer over one lane (RIPC__ACCESS_REMOTE_WRITE) until the peer's message that uses
+ * it arrives, the peer answers REVOKE, or the lane is closed. Where the lane cannot write, or the
+ * exposure fails, the peer only learns that the buffer exists: its owner reads or copies the
+ * peer's next long item that fits into it.
+ */
+#include "core/memory/buffer.h"
+#include "core/context/context.h"
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
+#include "core/rendezvous/request.h"
+#include "core/message/service.h"
+#include "core/memory/bounce.h"
+
+#include <stdlib.h>
+
+static unsigned slot(const struct ripc__memory *m, uint32_t id)
+{
+	return id & (m->return_index_cap - 1);
+}
+
+/* Ids are given out in turn, so a table indexed by their low bits has no collisions worth chaining for: a colliding id is skipped. */
+static int index_grow(struct ripc__memory *m)
+{
+	unsigned cap = m->return_index_cap ? 2 * m->return_index_cap : 64;
+	struct ripc__return **table = calloc(cap, sizeof(struct ripc__return *));
+	struct ripc__list *n;
+
+	if (!table)
+		return -ENOMEM;
+	free(m->return_index);
+	m->return_index = table;
+	m->return_index_cap = cap;
+	/* Ids that did not collide in the smaller table do not collide in the larger one. */
+	ripc__list_for_each (n, &m->returns) {
+		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+		table[slot(m, r->id)] = r;
+	}
+	return 0;
+}
+
+struct ripc__return *ripc__return_find(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__memory *m = &ctx->memory;
+	struct ripc__return *r;
+
+	if (!id || id > UINT32_MAX || !m->return_index_cap)
+		return NULL;
+	r = m->return_index[slot(m, (uint32_t)id)];
+	return r && r->id == id ? r : NULL;
+}
+
+struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *service, void *base,
+				      size_t len)
+{
+	struct ripc__memory *m = &ctx->memory;
+	struct ripc__region *region = len ? ripc__memory_find(ctx, base, len) : NULL;
+	struct ripc__return *r;
+
+	if (!region || region->zombie ||
+	    (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP)) {
+		ripc__fail(-EINVAL,
+			   "return buffer of %zu bytes at %p: not registered or allocated memory",
+			   len, base);
+		errno = EINVAL;
+		return NULL;
+	}
+	if (ripc__range_check(ctx, region, base, len)) {
+		errno = EBUSY;
+		return NULL;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r || ripc__region_reclaim(ctx, region) || m->nreturns >= RIPC__RETURNS_LIVE ||
+	    (m->nreturns >= m->return_index_cap / 2 && index_grow(m))) {
+		free(r);
+		ripc__fail(-ENOMEM, "no memory for a return buffer, %u are offered", m->nreturns);
+		errno = ENOMEM;
+		return NULL;
+	}
+	do {
+		if (!++m->next_return_id)
+			m->next_return_id = 1;
+	} while (m->return_index[slot(m, m->next_return_id)]);
+	r->id = m->next_return_id;
+	r->base = base;
+	r->len = len;
+	r->region = region;
+	r->service = service;
+	region->holds++;
+	m->return_index[slot(m, r->id)] = r;
+	ripc__list_add(&m->returns, &r->link);
+	m->nreturns++;
+	return r;
+}
+
+struct ripc__return *ripc__return_claim(struct ripc *ctx, struct ripc_service *service,
+					struct ripc__peer *peer, size_t len)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->memory.returns) {
+		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+		if (r->service == service && r->peer == peer && !r->lane && !r->revoking &&
+		    !r->arriving && r->len >= len) {
+			r->arriving = true;
+			return r;
+		}
+	}
+	return NULL;
+}
+
+static void unexpose(struct ripc *ctx, struct ripc__return *r)
+{
+	struct ripc__tp *tp;
+
+	if (!r->lane)
+		return;
+	tp = &ctx->tp[r->lane->tp];
+	if (r->stage)
+		ripc__stage_put(r->stage);
+	else
+		tp->ops->dereg(tp->t, &r->mr);
+	r->stage = NULL;
+	r->lane = NULL;
+}
+
+void ripc__return_drop(struct ripc *ctx, struct ripc__return *r)
+{
+	struct ripc__memory *m = &ctx->memory;
+	struct ripc__region *region = r->region;
+
+	unexpose(ctx, r);
+	m->return_index[slot(m, r->id)] = NULL;
+	ripc__list_del(&r->link);
+	m->nreturns--;
+	if (r->service)
+		ripc__wake(ctx, &r->service->drained);
+	free(r);
+	region->holds--;
+	ripc__region_release(ctx, region);
+}
+
+void ripc__return_revoke(struct ripc *ctx, struct ripc__return *r)
+{
+	if (r->arriving || r->revoking)
+		return;
+	if (!r->lane) {
+		ripc__return_drop(ctx, r);
+		return;
+	}
+	r->revoking = true;
+	ripc__lane_word(r->lane, RIPC__REVOKE, 0, r->service ? r->service->id : 0, r->id, 0);
+}
+
+void ripc__return_revoked(struct ripc *ctx, struct ripc__return *r)
+{
+	/* A message that used it before is still on its way in and holds it: its end withdraws it, see rendezvous.c. */
+	if (r->arriving)
+		r->revoking = false;
+	else
+		ripc__return_drop(ctx, r);
+}
+
+void ripc__returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
+		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+		if (r->lane != lane)
+			continue;
+		unexpose(ctx, r);
+		if (r->revoking)
+			ripc__return_revoked(ctx, r);
+	}
+}
+
+void ripc__returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->memory.returns) {
+		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+		/* Still offered as far as the application knows; ripc_buf_free() takes it back at once. */
+		if (r->peer == peer)
+			r->peer = NULL;
+	}
+}
+
+int ripc__returns_make(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids)
+{
+	unsigned n = o ? o->nreturns : 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct ripc__return *r =
+			ripc__return_new(s->ctx, s, o->returns[i].iov_base, o->returns[i].iov_len);
+
+		if (!r) {
+			int rc = -errno;
+
+			ripc__returns_unmake(s->ctx, ids, i);
+			return rc;
+		}
+		ids[i] = r->id;
+	}
+	return 0;
+}
+
+void ripc__returns_unmake(struct ripc *ctx, const uint32_t *ids, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct ripc__return *r = ripc__return_find(ctx, ids[i]);
+
+		if (r && !r->told && !r->arriving)
+			ripc__return_drop(ctx, r);
+	}
+}
+
+void ripc__returns_told(struct ripc__lane *lane, const uint32_t *ids, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct ripc__return *r = ripc__return_find(lane->ctx, ids[i]);
+
+		if (!r || r->revoking || r->arriving)
+			continue;
+		r->told = true;
+		r->peer = lane->peer;
+	}
+}
+
+void ripc__returns_delay(struct ripc__lane *lane, const uint32_t *ids, unsigned n)
+{
+	struct ripc *ctx = lane->ctx;
+
+	if (ctx->tp[lane->tp].limits.caps & RIPC__CAP_CHEAP_REG || !(lane->caps & RIPC__CAP_WRITE))
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		const struct ripc__return *r = ripc__return_find(ctx, ids[i]);
+
+		if (r && r->lane != lane)
+			ripc__done_delay(ctx, r->len);
+	}
+}
+
+/* Lets the peer write it over the lane. Return: false: it cannot. */
+static bool expose(struct ripc__lane *lane, struct ripc__return *r)
+{
+	if (!(lane->caps & RIPC__CAP_WRITE))
+		return false;
+	r->stage = ripc__stage_get(lane, r->len, RIPC__ACCESS_REMOTE_WRITE);
+	if (!r->stage && ripc__stages_reg(lane, r->base, r->len, RIPC__ACCESS_REMOTE_WRITE, &r->mr))
+		return false;
+	r->lane = lane;
+	return true;
+}
+
+uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigned *n, uint8_t *p)
+{
+	struct ripc *ctx = lane->ctx;
+	unsigned put = 0;
+
+	for (unsigned i = 0; i < *n; i++) {
+		struct ripc__return *r = ripc__return_find(ctx, ids[i]);
+		struct ripc__desc d;
+
+		/* Gone: the application freed it before its message left. */
+		if (!r || r->revoking || r->arriving)
+			continue;
+		if (r->lane && r->lane != lane)
+			unexpose(ctx, r);
+		/*
+		 * One that the peer cannot write is announced all the same: its owner fetches
+		 * items into it.
+		 */
+		d = (struct ripc__desc){.len = r->len};
+		if (r->lane || expose(lane, r)) {
+			const struct ripc__mr *mr = r->stage ? &r->stage->mr : &r->mr;
+
+			d.addr = mr->addr;
+			d.key = mr->key;
+			d.how = r->id;
+		}
+		p = ripc__desc_put(p, &d);
+		put++;
+	}
+	*n = put;
+	return p;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Windows: memory set aside as the target of incoming long items. Contract in buffer.h. */
+#include "core/memory/buffer.h"
+#include "core/context/context.h"
+#include "core/memory/mapped.h"
+#include "core/message/service.h"
+
+#include <stdlib.h>
+
+struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *service, size_t len)
+{
+	struct ripc__window *shared = NULL;
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->memory.windows) {
+		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+
+		if (w->arriving || w->len < len)
+			continue;
+		if (w->service == service) {
+			w->arriving = true;
+			return w;
+		}
+		if (!w->service && !shared)
+			shared = w;
+	}
+	if (shared)
+		shared->arriving = true;
+	return shared;
+}
+
+void ripc__window_done(struct ripc *ctx, struct ripc__window *w, bool used)
+{
+	struct ripc__region *region = w->region;
+
+	w->arriving = false;
+	/* A window whose buffer was freed, or whose service went, in the meantime is not for use again. */
+	if (!used && !region->zombie)
+		return;
+	ripc__list_del(&w->link);
+	ctx->memory.nwindows--;
+	free(w);
+	region->holds--;
+	ripc__region_release(ctx, region);
+}
+
+void ripc__windows_drop(struct ripc *ctx, struct ripc_service *service)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.windows) {
+		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+
+		if (w->service == service && !w->arriving)
+			ripc__window_done(ctx, w, true);
+	}
+}
+
+static int window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
+{
+	struct ripc__region *region = len ? ripc__memory_find(ctx, base, len) : NULL;
+	struct ripc__window *w;
+	int rc;
+
+	if (!region || region->zombie ||
+	    (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP))
+		return ripc__fail(-EINVAL,
+				  "window of %zu bytes at %p: not registered or allocated memory",
+				  len, base);
+	if (ctx->memory.nwindows >= RIPC__WINDOWS_MAX)
+		return ripc__fail(-ENOMEM, "more than %d windows", RIPC__WINDOWS_MAX);
+	rc = ripc__range_check(ctx, region, base, len);
+	if (rc)
+		return rc;
+	/* What others will write into must not be lent at the same time: it could not be given other memory any more. */
+	if (ripc__region_reclaim(ctx, region))
+		return ripc__fail(-ENOMEM, "no memory for a window");
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return ripc__fail(-ENOMEM, "no memory for a window");
+	w->base = base;
+	w->len = len;
+	w->region = region;
+	w->service = service;
+	region->holds++;
+	ripc__list_add(&ctx->memory.windows, &w->link);
+	ctx->memory.nwindows++;
+	return 0;
+}
+
+int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
+{
+	struct ripc *of;
+	int rc;
+
+	rc = service ? ripc__service_context(service, &of) : ripc__context(&ctx);
+	if (rc)
+		return rc;
+	if (service && ctx && ctx != of)
+		return ripc__fail(-EINVAL, "window for a service of another context");
+	if (service)
+		ctx = of;
+	ripc__lock(ctx);
+	rc = service ? ripc__service_enter(service) : ripc__check_open(ctx);
+	if (!rc) {
+		rc = window_add(ctx, service, base, len);
+		if (service)
+			ripc__service_leave(service);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_window_remove(struct ripc *ctx, void *base)
+{
+	struct ripc__list *n;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
+	rc = -EINVAL;
+	ripc__list_for_each (n, &ctx->memory.windows) {
+		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+
+		if (w->base != base)
+			continue;
+		if (w->arriving) {
+			rc = ripc__fail(-EBUSY, "an item is just arriving in the window at %p", base);
+		} else {
+			ripc__window_done(ctx, w, true);
+			rc = 0;
+		}
+		break;
+	}
+	if (rc == -EINVAL)
+		ripc__fail(rc, "no window begins at %p", base);
+	ripc__unlock(ctx);
+	return rc;
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is done with each kind of message that arrives. The other ends are in lane.c, request.c and rendezvous.c. */
+#include "core/peer/eviction.h"
+#include "core/group/group.h"
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
+#include "core/message/message.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/rendezvous.h"
+#include "core/rendezvous/request.h"
+#include "core/message/service.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+
+#define REFUSE_NS   (10 * RIPC__MS) /* between two NOSERVICEs of one service over one lane */
+#define LEARNED_MAX 65536 /* destinations known at which nothing new is learned from messages */
+
+void ripc__lane_bad(struct ripc__lane *lane, const char *why)
+{
+	struct ripc *ctx = lane->ctx;
+
+	ctx->stats.bad_messages++;
+	lane->peer->stats.bad_messages++;
+	ripc__log(RIPC_LOG_WARN, "peer %s over %s broke the protocol: %s; the lane is closed",
+		  ripc__instance_text(lane->peer->instance), ctx->tp[lane->tp].ops->name, why);
+	ripc__lane_fail(lane, -EPROTO, why);
+}
+
+/* The receive buffer of an event is not needed any more. */
+static void let_go(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
+
+	if (ev->token)
+		tp->ops->release(tp->t, ev->token);
+	ripc__lane_repost(lane);
+}
+
+static struct ripc__flow *__attribute__((noinline)) flow_seek(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__flow *f;
+
+	HASH_FIND(hh, lane->flows, &id, sizeof(id), f);
+	if (!f) {
+		if (lane->nflows >= RIPC__FLOWS_MAX)
+			return NULL;
+		f = calloc(1, sizeof(*f));
+		if (!f)
+			return NULL;
+		f->id = id;
+		f->lane = lane;
+		f->announced_units = lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+		HASH_ADD(hh, lane->flows, id, sizeof(f->id), f);
+		if (!f->hh.tbl) {
+			free(f);
+			return NULL;
+		}
+		lane->nflows++;
+	}
+	lane->flow = f;
+	return f;
+}
+
+/* The flow to a service, made if need be. NULL: out of memory, or there are too many. */
+static inline struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__flow *f = lane->flow;
+
+	return RIPC__LIKELY(f && f->id == id) ? f : flow_seek(lane, id);
+}
+
+/*
+ * Whoever sends to us can be answered over the same lane: no look-up is needed. What the resolver said, or is being
+ * asked, goes before. NULL: not known to be the peer's.
+ */
+static struct ripc__dest *__attribute__((noinline)) learn(struct ripc__lane *lane, uint64_t source)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__dest *d = ripc__dest_find(ctx, source);
+
+	if (!source)
+		return NULL;
+	if (!d) {
+		if (HASH_COUNT(ctx->dests) >= LEARNED_MAX)
+			return NULL;
+		d = ripc__dest_get(ctx, source);
+		if (!d)
+			return NULL;
+	}
+	if (!d->peer && (d->state == RIPC__DEST_UNKNOWN || d->state == RIPC__DEST_FAILED)) {
+		d->peer = lane->peer;
+		d->state = RIPC__DEST_KNOWN;
+		d->failures = 0;
+		ripc__list_add(&lane->peer->dests, &d->link);
+		ripc__dest_pump(ctx, d);
+		ripc__wake(ctx, &d->waitq);
+	}
+	return d->peer == lane->peer ? d : NULL;
+}
+
+/*
+ * Remembers the return buffers that came with a message and can be written. Return: in how many
+ * items may land: all but those that can be written and were not remembered.
+ */
+static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
+{
+	uint16_t usable = 0;
+
+	for (unsigned i = 0; i < h->nreturns; i++) {
+		struct ripc__desc desc;
+		struct ripc__offer *o;
+
+		ripc__desc_get(&desc, h->returns, i);
+		/* Its owner fetches items into it. */
+		if (!desc.how) {
+			usable++;
+			continue;
+		}
+		if (!d || d->noffers >= RIPC__OFFERS_MAX || !(o = calloc(1, sizeof(*o))))
+			continue;
+		o->desc = desc;
+		ripc__list_add(&d->offers, &o->link);
+		d->noffers++;
+		usable++;
+	}
+	return usable;
+}
+
+static inline void items_of(struct ripc__message *m, const struct ripc__header *h,
+			    const uint8_t *payload)
+{
+	struct iovec *iov = (struct iovec *)m->pub.items;
+	uint8_t *placement = (uint8_t *)m->pub.placement;
+
+	for (unsigned i = 0; i < h->nitems; i++) {
+		iov[i].iov_base = (void *)payload;
+		iov[i].iov_len = ripc__get_le32(h->lens + 4 * i);
+		placement[i] = RIPC_IN_RECEIVE_BUFFER;
+		payload += iov[i].iov_len;
+	}
+}
+
+/* The payload in memory of the message's own. NULL: out of memory. */
+static const uint8_t *__attribute__((noinline))
+keep_copy(struct ripc__message *m, const struct ripc__header *h)
+{
+	/* Where that of a plain message would lie, and is aligned. */
+	if (h->payload_len <= RIPC__MESSAGE_ROOM - RIPC__PLAIN_LEN)
+		return memcpy(ripc__message_room(m) + RIPC__PLAIN_LEN, h->payload, h->payload_len);
+	m->heap = malloc(h->payload_len ? h->payload_len : 1);
+	if (m->heap)
+		memcpy(m->heap, h->payload, h->payload_len);
+	return m->heap;
+}
+
+/*
+ * Makes a message of a short one. Its items stay in the receive buffer, unless the transport wants that back at once
+ * or half of the lane's buffers are held already, or all but the least it needs to run: a slow service must not take
+ * them from the others.
+ * Takes care of the event's buffer in every case. NULL: out of memory.
+ */
+static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
+					   const struct ripc__header *h, const struct ripc__event *ev)
+{
+	struct ripc__message *m = ripc__message_new(ctx, h->nitems);
+	const uint8_t *payload = h->payload;
+	const uint8_t *instance = h->instance ? h->instance : lane ? lane->peer->instance : NULL;
+	bool copy = !ev->token || (lane && lane->rx_depth &&
+				   (lane->rx_held >= lane->rx_depth / 2 ||
+				    lane->rx_held + RIPC__RECV_DEPTH_MIN >= lane->rx_depth));
+
+	if (m && RIPC__UNLIKELY(copy)) {
+		payload = keep_copy(m, h);
+		if (!payload) {
+			ripc__message_drop(m);
+			m = NULL;
+		}
+	}
+	if (m) {
+		m->bytes = (uint32_t)h->payload_len;
+		m->pub.source = h->source;
+		m->pub.dest = h->dest;
+		m->pub.nreturns = h->nreturns;
+		/* A datagram brings it along, a lane knows it. */
+		if (instance)
+			memcpy(m->pub.instance, instance, 16);
+		/* Reads the lengths where they lie: before the receive buffer goes back. */
+		items_of(m, h, payload);
+	}
+	if (!m || copy) {
+		if (ev->token)
+			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+		if (lane)
+			ripc__lane_repost(lane);
+		return m;
+	}
+	m->token = ev->token;
+	m->tp = (uint8_t)tp;
+	if (lane && lane->rx_depth) {
+		m->lane = lane;
+		lane->rx_held++;
+	}
+	return m;
+}
+
+static void __attribute__((noinline)) no_service(struct ripc__lane *lane, struct ripc__flow *flow)
+{
+	lane->ctx->stats.dropped_no_service++;
+	/*
+	 * Messages that were under way before the peer hears of it need no answer of their own. But
+	 * the service may have been found and lost again since, with no message in between. So
+	 * NOSERVICE is sent again, REFUSE_NS apart.
+	 */
+	if (flow->refused_ns && lane->ctx->now_ns - flow->refused_ns < REFUSE_NS)
+		return;
+	flow->refused_ns = lane->ctx->now_ns;
+	ripc__lane_word(lane, RIPC__NOSERVICE, 0, flow->id, 0, 0);
+}
+
+static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
+			  const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc_service *s = flow->service;
+	struct ripc__message *m;
+
+	if (!s) {
+		no_service(lane, flow);
+		ripc__flow_consume(flow, units);
+		let_go(lane, ev);
+		return;
+	}
+	m = short_message(ctx, lane->tp, lane, h, ev);
+	if (!m) {
+		ctx->stats.dropped_no_memory++;
+		ripc__flow_consume(flow, units);
+		return;
+	}
+	m->flow = flow;
+	m->units = units;
+	lane->peer->stats.short_received++;
+	lane->peer->stats.bytes_received += h->payload_len;
+	ripc__service_deliver(s, m);
+}
+
+/* SHORT and LONG: what has to do with the service it is for. */
+static void application_message(struct ripc__lane *lane, struct ripc__header *h,
+				const struct ripc__event *ev, uint32_t units)
+{
+	struct ripc__flow *flow = flow_get(lane, h->dest);
+
+	if (!flow || flow->arrived_units + units > flow->announced_units) {
+		let_go(lane, ev);
+		ripc__lane_bad(lane, flow ? "more messages than the credit of the service"
+					  : "messages to more services than one peer may use");
+		return;
+	}
+	flow->arrived_units += units;
+	if (!flow->service)
+		flow->service = ripc__service_find(lane->ctx, h->dest);
+	if (flow->source != h->source || h->nreturns) {
+		struct ripc__dest *d = learn(lane, h->source);
+
+		/* Learning may have sent something, and found the lane broken. */
+		if (lane->state == RIPC__LANE_DEAD) {
+			struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
+
+			if (ev->token)
+				tp->ops->release(tp->t, ev->token);
+			return;
+		}
+		/* Elsewhere: it may be here later. Where no more can be learned nobody asks again. */
+		flow->source = d || HASH_COUNT(lane->ctx->dests) >= LEARNED_MAX ? h->source : 0;
+		/* A return buffer offered over a lane that is retired cannot be written any more. */
+		if (flow->service)
+			h->nreturns = offers_add(lane->state == RIPC__LANE_UP ? d : NULL, h);
+	}
+	if (h->kind == RIPC__SHORT) {
+		short_arrived(lane, flow, h, ev, units);
+		return;
+	}
+	ripc__rndv_arrived(lane, flow, h, ev, units);
+}
+
+static void credit_arrived(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__credit *c;
+	struct ripc__dest *d;
+	uint64_t id = h->source;
+
+	HASH_FIND(hh, lane->credits, &id, sizeof(id), c);
+	if (!c || h->u[0] <= c->limit_units)
+		return;
+	c->limit_units = h->u[0];
+	d = ripc__dest_find(lane->ctx, id);
+	if (!d || d->peer != lane->peer)
+		return;
+	ripc__dest_pump(lane->ctx, d);
+	if (!ripc__list_empty(&d->waitq.waiters))
+		ripc__wake(lane->ctx, &d->waitq);
+}
+
+static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__return *r = ripc__return_find(lane->ctx, h->u[0]);
+
+	if (r && ripc__lane_same(r->lane, lane) && r->revoking)
+		ripc__return_revoked(lane->ctx, r);
+}
+
+static void __attribute__((noinline))
+control_message(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__dest *d;
+	const char *why = NULL;
+
+	switch (h->kind) {
+	case RIPC__DONE:
+		ripc__request_answer(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1],
+				     h->u[1] >> 32 & RIPC__DONE_KEPT);
+		break;
+	case RIPC__HAVE:
+		ripc__handover_have(lane, h->u[0]);
+		break;
+	case RIPC__RELEASE:
+		ripc__request_release(lane, h->u[0], h->u[1]);
+		break;
+	case RIPC__FORGET:
+		ripc__borrow_forget(lane, h->u[0]);
+		break;
+	case RIPC__GRANT:
+		if (ripc__request_grant(lane, h, &why))
+			ripc__lane_bad(lane, why);
+		break;
+	case RIPC__FIN:
+		ripc__rndv_fin(lane, h->u[0]);
+		break;
+	case RIPC__CANCEL:
+		ripc__rndv_cancel(lane, h->u[0]);
+		break;
+	case RIPC__CREDIT:
+		credit_arrived(lane, h);
+		break;
+	case RIPC__PING:
+		ripc__lane_word(lane, RIPC__PONG, 0, 0, h->u[0], 0);
+		break;
+	case RIPC__REVOKE:
+		ripc__offer_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);
+		break;
+	case RIPC__REVOKED:
+		revoked_arrived(lane, h);
+		break;
+	case RIPC__NOSERVICE:
+		d = ripc__dest_find(lane->ctx, h->source);
+		if (d && d->peer == lane->peer)
+			ripc__dest_stale(lane->ctx, d, "its former holder does not hold it any more");
+		break;
+	case RIPC__GROUP:
+		ripc__groupcast_arrived(lane->ctx, lane->tp, lane, h);
+		break;
+	case RIPC__HEARD:
+		ripc__groupcast_heard(lane, h);
+		break;
+	case RIPC__JOIN:
+	case RIPC__MEMBER:
+	case RIPC__KEEPER:
+		if (ripc__group_control(lane, h, &why))
+			ripc__lane_bad(lane, why);
+		break;
+	case RIPC__GOAWAY:
+		ripc__lane_goaway(lane, h->u[0]);
+		break;
+	case RIPC__BYE:
+		ripc__requests_refused(lane);
+		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
+		break;
+	default:
+		break;
+	}
+}
+
+void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	bool again = ev->len && ev->data[0] == RIPC__AGAIN_MAGIC;
+	uint8_t lens[4];
+	struct ripc__header h;
+	const char *why = NULL;
+
+	if (RIPC__LIKELY(!(again ? ripc__again_decode(&h, ev->data, ev->len, &lane->rx_last,
+						      lane->rx_seq, lens, &why)
+				 : ripc__header_decode(&h, ev->data, ev->len, &why)))) {
+		if (lane->state != RIPC__LANE_UP && lane->state != RIPC__LANE_RETIRING)
+			why = "message before the lane is up";
+		else if (h.seq != lane->rx_seq)
+			why = "message out of sequence";
+		else if (h.flags & RIPC__F_INSTANCE)
+			why = "datagram on a lane";
+		else if (h.credits && !lane->counts)
+			why = "credit without need";
+	}
+	if (why) {
+		let_go(lane, ev);
+		ripc__lane_bad(lane, why);
+		return;
+	}
+	lane->rx_seq++;
+	lane->tx_credits += h.credits;
+	/* Its sender fails over with everything else, and would get no answer. */
+	if (lane->state == RIPC__LANE_RETIRING && h.kind != RIPC__SHORT && h.kind != RIPC__GROUP &&
+	    h.kind != RIPC__GOAWAY) {
+		let_go(lane, ev);
+		return;
+	}
+	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !h.flags)
+		lane->rx_last = (struct ripc__between){true, h.dest, h.source};
+	if (h.flags & RIPC__F_DONE)
+		ripc__request_answer(lane, h.done, 0, false);
+	if (h.kind == RIPC__SHORT || h.kind == RIPC__LONG) {
+		/* In full, however it came; what it carries is not for the service. */
+		size_t len = ev->len;
+
+		if (again)
+			len += RIPC__PLAIN_LEN - RIPC__AGAIN_LEN;
+		if (h.flags & RIPC__F_DONE)
+			len -= RIPC__DONE_WORD;
+		application_message(lane, &h, ev, ripc__units_of(len));
+	} else {
+		control_message(lane, &h);
+		/* The message lies in the buffer: only now it may go. */
+		if (ev->token)
+			lane->ctx->tp[lane->tp].ops->release(lane->ctx->tp[lane->tp].t, ev->token);
+		if (lane->state == RIPC__LANE_UP)
+			ripc__lane_repost(lane);
+	}
+	if (h.credits && lane->starved && lane->state == RIPC__LANE_UP)
+		ripc__lane_pump(lane);
+}
+
+/* ---- datagrams ---- */
+
+static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__header *h,
+			    const struct ripc__event *ev)
+{
+	uint8_t buf[RIPC__HEADER_LEN + 16];
+	struct iovec iov = {buf, sizeof(buf)};
+
+	ctx->stats.dropped_no_service++;
+	memcpy(ripc__header_put(buf, RIPC__NOSERVICE, RIPC__F_INSTANCE, 0, 0, h->source, h->dest),
+	       ctx->instance, 16);
+	if (ev->from)
+		ctx->tp[tp].ops->post_datagram(ctx->tp[tp].t, ev->from, ev->fromlen, &iov, 1);
+}
+
+/*
+ * Whether this number is new: the network may repeat datagrams, and a message is delivered at most
+ * once. A duplicate does not keep the peer from being forgotten when it is idle.
+ */
+static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number)
+{
+	int64_t lost;
+	bool fresh = ripc__replay_new(&p->datagrams, p->datagrams_seen, RIPC__DATAGRAM_WINDOW / 64,
+				      number, false, ctx->now_ns, &lost);
+
+	ctx->stats.lost += (uint64_t)lost;
+	p->stats.lost += (uint32_t)lost;
+	if (!fresh) {
+		ctx->stats.duplicates++;
+		p->stats.duplicates++;
+	}
+	return fresh;
+}
+
+/*
+ * The sender of a datagram. Datagrams alone fill half of the table only: their senders prove not
+ * even an address, and may not displace those that came by a connection. A sender that finds no
+ * place is served, but not remembered.
+ */
+static struct ripc__peer *datagram_peer(struct ripc *ctx, const uint8_t instance[16])
+{
+	struct ripc__peer *p = ripc__peer_find(ctx, instance);
+
+	if (!p && HASH_COUNT(ctx->peers) < RIPC__PEERS_MAX / 2)
+		p = ripc__peer_admit(ctx, instance, 0);
+	return p;
+}
+
+void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	struct ripc__header h;
+	struct ripc__message *m;
+	struct ripc_service *s;
+	struct ripc__peer *p;
+	struct ripc__dest *d;
+	const char *why = NULL;
+
+	if (!ripc__header_decode(&h, ev->data, ev->len, &why) && !h.instance)
+		why = "datagram without an instance id";
+	/* Nothing shows who sent it. */
+	if (!why && ctx->auth)
+		why = "a datagram, and the cluster has keys";
+	if (why) {
+		ctx->stats.bad_messages++;
+		ripc__log(RIPC_LOG_INFO, "datagram over %s dropped: %s", ctx->tp[tp].ops->name, why);
+		goto drop;
+	}
+	if (h.kind == RIPC__GROUP) {
+		ripc__groupcast_arrived(ctx, tp, NULL, &h);
+		goto drop;
+	}
+	/* What hears multicast need not carry anything else. */
+	if (!(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM)) {
+		ctx->stats.bad_messages++;
+		goto drop;
+	}
+	if (h.kind == RIPC__NOSERVICE) {
+		p = ripc__peer_find(ctx, h.instance);
+		d = ripc__dest_find(ctx, h.source);
+		if (d && p && d->peer == p)
+			ripc__dest_stale(ctx, d, "its former holder does not hold it any more");
+		goto drop;
+	}
+	p = datagram_peer(ctx, h.instance);
+	if (p && !datagram_new(ctx, p, h.number))
+		goto drop;
+	s = ripc__service_find(ctx, h.dest);
+	if (!s) {
+		datagram_refuse(ctx, tp, &h, ev);
+		goto drop;
+	}
+	if (ripc__service_full(s)) {
+		ctx->stats.dropped_queue_full++;
+		s->stats.dropped_queue_full++;
+		goto drop;
+	}
+	m = short_message(ctx, tp, NULL, &h, ev);
+	if (!m) {
+		ctx->stats.dropped_no_memory++;
+		return;
+	}
+	m->pub.nreturns = 0;
+	if (p) {
+		p->stats.short_received++;
+		p->stats.bytes_received += h.payload_len;
+	}
+	ripc__service_deliver(s, m);
+	return;
+drop:
+	if (ev->token)
+		ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+}

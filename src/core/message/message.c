@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/message/message.h"
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
+#include "core/message/service.h"
+
+#include <stdlib.h>
+
+/* Room for more items than the struct has. Return: 0 or -ENOMEM. */
+static int __attribute__((noinline)) message_arrays(struct ripc__message *m, unsigned nitems)
+{
+	uint8_t *p = malloc(nitems * (sizeof(struct iovec) + sizeof(void *) + 1));
+
+	if (!p)
+		return -ENOMEM;
+	m->arrays = p;
+	m->pub.items = (struct iovec *)p;
+	m->pool = (struct ripc__region **)(p + nitems * sizeof(struct iovec));
+	m->pub.placement = p + nitems * (sizeof(struct iovec) + sizeof(void *));
+	return 0;
+}
+
+static inline void message_keep(struct ripc *ctx, struct ripc__message *m)
+{
+	m->next = ctx->message_cache;
+	ctx->message_cache = m;
+	ctx->message_cached++;
+}
+
+struct ripc__message *__attribute__((noinline)) ripc__message_fill(struct ripc *ctx)
+{
+	struct ripc__message *m = malloc(sizeof(*m));
+
+	if (!m)
+		return NULL;
+	/* Not the room: it is written before it is read. */
+	memset(m, 0, offsetof(struct ripc__message, room));
+	m->ctx = ctx;
+	m->lane = NULL;
+	m->long_bytes = 0;
+	m->pub.items = m->iov;
+	m->pub.placement = m->placement;
+	m->pool = m->regions;
+	ripc__list_init(&m->held);
+	message_keep(ctx, m);
+	return m;
+}
+
+struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
+{
+	struct ripc__message *m = ripc__message_next(ctx);
+
+	if (!m)
+		return NULL;
+	if (RIPC__UNLIKELY(nitems > RIPC__MESSAGE_INLINE) && message_arrays(m, nitems))
+		return NULL;
+	m = ripc__message_pop(ctx);
+	m->next = NULL;
+	m->units = 0;
+	m->bytes = 0;
+	m->pub.nitems = nitems;
+	m->pub.nreturns = 0;
+	for (unsigned i = 0; i < nitems; i++)
+		m->pool[i] = NULL;
+	return m;
+}
+
+void ripc__message_credit(struct ripc__message *m)
+{
+	struct ripc__flow *flow = m->flow;
+
+	if (!flow)
+		return;
+	m->flow = NULL;
+	ripc__flow_consume(flow, m->units);
+}
+
+/* The items of a long message. */
+static void __attribute__((noinline)) drop_items(struct ripc__message *m)
+{
+	for (unsigned i = 0; i < m->pub.nitems; i++) {
+		if (m->pool[i] && m->pool[i]->state == RIPC__REGION_BORROWED) {
+			ripc__debt_item(m->pool[i], m, i);
+		} else if (m->pool[i]) {
+			/* Not before a send that passes it on has ended. */
+			m->pool[i]->zombie = true;
+			ripc__region_release(m->ctx, m->pool[i]);
+		}
+	}
+	m->pub.is_long = 0;
+	m->long_bytes = 0;
+}
+
+/* What a small message does not have. */
+static void __attribute__((noinline)) drop_more(struct ripc__message *m)
+{
+	struct ripc *ctx = m->ctx;
+
+	/* Credit and buffers that go back may have to be told to the peer. */
+	if (m->flow || m->lane || m->pub.is_long)
+		ripc__plain_forget(ctx);
+	ripc__message_credit(m);
+	if (m->token) {
+		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
+		m->token = NULL;
+		if (m->lane) {
+			m->lane->rx_held--;
+			ripc__lane_repost(m->lane);
+		}
+	}
+	m->lane = NULL;
+	if (m->pub.is_long)
+		drop_items(m);
+	free(m->heap);
+	m->heap = NULL;
+	free(m->arrays);
+	m->arrays = NULL;
+	m->pub.items = m->iov;
+	m->pub.placement = m->placement;
+	m->pool = m->regions;
+	m->pub.group = 0;
+}
+
+static inline void message_drop(struct ripc__message *m)
+{
+	struct ripc *ctx = m->ctx;
+
+	if ((uintptr_t)m->flow | (uintptr_t)m->token | (uintptr_t)m->heap | (uintptr_t)m->arrays |
+	    m->pub.is_long | m->pub.group)
+		drop_more(m);
+	ripc__list_del(&m->held);
+	if (RIPC__LIKELY(ctx->message_cached < RIPC__MESSAGE_CACHE))
+		message_keep(ctx, m);
+	else
+		free(m);
+}
+
+void ripc__message_drop(struct ripc__message *m)
+{
+	message_drop(m);
+}
+
+void ripc_message_free(struct ripc_message *message)
+{
+	struct ripc__message *m = (struct ripc__message *)message;
+	struct ripc *ctx;
+
+	if (!m || ripc__check_owner(m->ctx))
+		return;
+	ctx = m->ctx;
+	ripc__lock_plain(ctx);
+	message_drop(m);
+	ripc__unlock(ctx);
+}
+
+/*
+ * What lies in the sender's memory stays its. Copied without the lock: the message, which is the caller's, keeps the memory where
+ * it is, and nobody else knows of the copy. NULL: out of memory.
+ */
+static struct ripc__region *take_copy(struct ripc__message *m, unsigned item)
+{
+	struct ripc__region *from = m->pool[item];
+	struct iovec *iov = (struct iovec *)m->pub.items + item;
+	struct ripc__region *copy = ripc__pool_draw(m->ctx, iov->iov_len, RIPC__REGION_APP);
+
+	if (!copy)
+		return NULL;
+	ripc__aside(m->ctx);
+	ripc__region_touch(copy, iov->iov_len);
+	memcpy(copy->base, iov->iov_base, iov->iov_len);
+	ripc__aside_end(m->ctx);
+	/* Another thread took it, which is wrong, but does no harm. */
+	if (m->pool[item] != from) {
+		ripc__pool_put(m->ctx, copy);
+		return NULL;
+	}
+	iov->iov_base = copy->base;
+	ripc__debt_item(m->pool[item], m, item);
+	return copy;
+}
+
+void *ripc_message_take(struct ripc_message *message, unsigned item)
+{
+	struct ripc__message *m = (struct ripc__message *)message;
+	struct ripc__region *r;
+	void *out = NULL;
+
+	if (!m || ripc__check_owner(m->ctx)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	ripc__lock(m->ctx);
+	r = item < m->pub.nitems && m->pub.is_long ? m->pool[item] : NULL;
+	if (r && r->state == RIPC__REGION_BORROWED)
+		r = take_copy(m, item);
+	if (r) {
+		m->pool[item] = NULL;
+		r->state = RIPC__REGION_APP;
+		/* From now on it is like any buffer of the application. */
+		((uint8_t *)m->pub.placement)[item] = RIPC_IN_WINDOW;
+		out = r->base;
+	}
+	ripc__unlock(m->ctx);
+	if (!out) {
+		ripc__fail(-EINVAL, "item %u of the message is not in a buffer of the pool", item);
+		errno = EINVAL;
+	}
+	return out;
+}

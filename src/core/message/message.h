@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A received message: where its items lie and what is given back when it is freed. */
+#ifndef RIPC_CORE_MESSAGE_MESSAGE_H
+#define RIPC_CORE_MESSAGE_MESSAGE_H
+
+#include "core/context/context.h"
+
+#define RIPC__MESSAGE_INLINE 4    /* items described inside the struct */
+#define RIPC__MESSAGE_CACHE  4096 /* structs kept for reuse at most */
+#define RIPC__MESSAGE_ROOM   224  /* bytes of a small message that can lie in the struct itself */
+#define RIPC__MESSAGE_GAP \
+	12 /* before them, so that behind the head of a plain message its payload is aligned */
+
+/*
+ * What comes first is all that a small message needs. One that is new, or free again, has all marked "clean" as it says there: what
+ * sets it otherwise is undone by ripc__message_drop().
+ */
+struct ripc__message {
+	struct ripc_message pub; /* first: the application's pointer is ours. Clean: is_long, group 0 */
+	struct iovec iov[RIPC__MESSAGE_INLINE];
+	struct ripc__message *next; /* in a service's queue or in the cache */
+	struct ripc__list held; /* in ctx->messages, once the application has it; clean: in no list */
+	struct ripc *ctx;
+	uint32_t units; /* of the flow's credit */
+	uint32_t bytes; /* payload of a short message */
+	uint8_t placement[RIPC__MESSAGE_INLINE];
+	uint8_t tp;              /* token is of this transport */
+	struct ripc__flow *flow; /* whose credit it holds until it is received; clean: NULL, nobody's */
+	void *token;             /* receive buffer of the transport; clean: NULL */
+	void *heap;              /* copy of the payload; clean: NULL */
+	void *arrays;            /* items, placement and regions when there are more; clean: NULL */
+	uint8_t room[RIPC__MESSAGE_GAP + RIPC__MESSAGE_ROOM] __attribute__((aligned(16)));
+	struct ripc__lane *lane; /* lane that gets the token's credit back; clean: NULL: none, or it is gone */
+	uint64_t long_bytes;        /* payload of a long message; clean: 0 */
+	struct ripc__region **pool; /* regions, or an array of its own */
+	struct ripc__region *regions[RIPC__MESSAGE_INLINE]; /* pool buffers of the items, NULL: elsewhere */
+};
+
+/* Where a message may be received into, RIPC__MESSAGE_ROOM bytes. */
+static inline uint8_t *ripc__message_room(struct ripc__message *m)
+{
+	return m->room + RIPC__MESSAGE_GAP;
+}
+
+/* A message with room for nitems; NULL: out of memory. */
+struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems);
+
+/* The next message of the cache, which stays there; NULL: out of memory. */
+struct ripc__message *ripc__message_fill(struct ripc *ctx);
+static inline struct ripc__message *ripc__message_next(struct ripc *ctx)
+{
+	struct ripc__message *m = ctx->message_cache;
+
+	return RIPC__LIKELY(m != NULL) ? m : ripc__message_fill(ctx);
+}
+
+/* Takes it out of the cache, which is not empty. It is clean, but for its items. */
+static inline struct ripc__message *ripc__message_pop(struct ripc *ctx)
+{
+	struct ripc__message *m = ctx->message_cache;
+
+	ctx->message_cache = m->next;
+	ctx->message_cached--;
+	return m;
+}
+
+/* Gives back its buffers and itself. */
+void ripc__message_drop(struct ripc__message *m);
+
+/* Gives its credit back to its sender: the application has taken it, or never will. */
+void ripc__message_credit(struct ripc__message *m);
+
+#endif

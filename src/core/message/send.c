@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The slow path of ripc_send_short(), and of ripc_send(), which picks. Long messages are in
+ * start.c.
+ */
+#include "core/group/group.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/request.h"
+#include "core/message/send.h"
+#include "core/message/service.h"
+#include "wire/bytes.h"
+#include "wire/header.h"
+
+#include <stdlib.h>
+
+static inline int check_items(const struct iovec *items, unsigned nitems,
+			      const struct ripc_send_options *o, uint64_t *bytes)
+{
+	uint64_t sum = 0;
+
+	if (!items || !nitems || nitems > RIPC_ITEMS_MAX)
+		return ripc__fail(-EINVAL, "message of %u items: must have 1 to %d", nitems,
+				  RIPC_ITEMS_MAX);
+	for (unsigned i = 0; i < nitems; i++) {
+		if ((!items[i].iov_base && items[i].iov_len) || items[i].iov_len >> RIPC__LEN_BITS ||
+		    (uintptr_t)items[i].iov_base + items[i].iov_len < (uintptr_t)items[i].iov_base)
+			return ripc__fail(-EINVAL, "item %u: %zu bytes at %p", i, items[i].iov_len,
+					  items[i].iov_base);
+		sum += items[i].iov_len;
+	}
+	*bytes = sum;
+	if (!o)
+		return 0;
+	if (o->flags & ~(unsigned)(RIPC_RELIABLE | RIPC_MORE))
+		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
+				  o->flags);
+	if (o->nreturns > RIPC_RETURNS_MAX || (o->nreturns && !o->returns))
+		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturns,
+				  RIPC_RETURNS_MAX);
+	return 0;
+}
+
+int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
+		      uint64_t *bytes)
+{
+	return check_items(items, nitems, o, bytes);
+}
+
+static inline int check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
+{
+	if (!s)
+		return ripc__fail(-EINVAL, "no service to send from");
+	/* The names of groups are no services either. */
+	if (!dest || ripc__group_is_name(dest))
+		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
+	return ripc__service_context(s, ctx);
+}
+
+int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
+{
+	return check_call(s, dest, ctx);
+}
+
+/* ---- short messages ---- */
+
+/* Counted per message that was handed over. */
+static inline void count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t bytes)
+{
+	s->ctx->stats.short_sent++;
+	s->ctx->stats.bytes_sent += bytes;
+	s->stats.short_sent++;
+	s->stats.bytes_sent += bytes;
+	p->stats.short_sent++;
+	p->stats.bytes_sent += bytes;
+}
+
+static int too_long(uint64_t dest, uint64_t bytes, uint64_t limit, const char *transport)
+{
+	return ripc__fail(
+		-EMSGSIZE,
+		"message of %llu bytes to service %llu: a short message over %s has at most %llu",
+		(unsigned long long)bytes, (unsigned long long)dest, transport,
+		(unsigned long long)limit);
+}
+
+struct shot {
+	struct ripc_service *s;
+	const struct iovec *items;
+	unsigned nitems;
+	unsigned flags;
+	uint64_t bytes;
+	const uint32_t *returns; /* ids */
+	unsigned nreturns;
+};
+
+static uint8_t *put_lens(uint8_t *p, const struct shot *m)
+{
+	for (unsigned i = 0; i < m->nitems; i++, p += 4)
+		ripc__put_le32(p, (uint32_t)m->items[i].iov_len);
+	return p;
+}
+
+uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport)
+{
+	const struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+	unsigned tp;
+	size_t len;
+
+	if (d->peer && ripc__peer_datagram(ctx, d->peer, &tp, &len)) {
+		*transport = ctx->tp[tp].ops->name;
+		return ctx->tp[tp].limits.datagram_max - RIPC__SHORT_FIXED;
+	}
+	if (!lane)
+		return 0;
+	*transport = ctx->tp[lane->tp].ops->name;
+	return lane->send_max - RIPC__SHORT_FIXED;
+}
+
+/* Over UDP or UD, where the transport wants it so and the peer has an address there. */
+static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned tp,
+			  const uint8_t *addr, size_t addrlen)
+{
+	struct ripc *ctx = m->s->ctx;
+	struct ripc__tp *t = &ctx->tp[tp];
+	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
+	struct iovec iov[1 + RIPC_ITEMS_MAX];
+	int rc;
+
+	if (m->bytes > t->limits.datagram_max - RIPC__SHORT_FIXED)
+		return too_long(d->id, m->bytes, t->limits.datagram_max - RIPC__SHORT_FIXED,
+				t->ops->name);
+	/* It cannot carry one. */
+	ripc__done_unanswered(ctx);
+	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)m->nitems, 0, d->id,
+			     m->s->id);
+	memcpy(p, ctx->instance, 16);
+	p = put_lens(p + 16, m);
+	ripc__number_stamp(buf, d->peer->next_datagram);
+	iov[0] = (struct iovec){buf, (size_t)(p - buf)};
+	memcpy(iov + 1, m->items, m->nitems * sizeof(*iov));
+	rc = t->ops->post_datagram(t->t, addr, addrlen, iov, 1 + m->nitems);
+	if (rc)
+		return rc;
+	d->peer->next_datagram++;
+	count_short(m->s, d->peer, m->bytes);
+	return 0;
+}
+
+static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
+{
+	struct ripc__lane *lane = d->peer->lane;
+	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
+	struct ripc__credit *c = d->credit;
+	unsigned nreturns = m->nreturns;
+	uint32_t units;
+	size_t len;
+	bool done;
+	int rc;
+
+	if (m->bytes > lane->send_max - RIPC__SHORT_FIXED)
+		return too_long(d->id, m->bytes, lane->send_max - RIPC__SHORT_FIXED,
+				lane->ctx->tp[lane->tp].ops->name);
+	len = RIPC__HEADER_LEN + m->nitems * 4u + nreturns * RIPC__DESC_LEN + m->bytes;
+	if (len > lane->send_max)
+		return too_long(d->id, m->bytes, lane->send_max - (len - m->bytes),
+				"a lane, with its return buffers,");
+	if (!c && !(c = d->credit = ripc__lane_credit(lane, d->id)))
+		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
+				  (unsigned long long)d->id);
+	units = (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
+	if (c->sent_units + units > c->limit_units) {
+		lane->ctx->stats.credit_stalls++;
+		lane->peer->stats.credit_stalls++;
+		ripc__lane_watch(lane);
+		return -EAGAIN;
+	}
+	if (nreturns)
+		ripc__returns_delay(lane, m->returns, nreturns);
+	/* The transport may hold that back until more follows. */
+	if (m->flags & RIPC_MORE)
+		ripc__done_release(lane->ctx);
+	done = ripc__done_rides(lane, len);
+	p = ripc__header_put(buf, RIPC__SHORT, done ? RIPC__F_DONE : 0, (uint16_t)m->nitems, 0,
+			     d->id, m->s->id);
+	if (done) {
+		ripc__put_le64(p, lane->ctx->done.id);
+		p += RIPC__DONE_WORD;
+	}
+	p = put_lens(p, m);
+	if (nreturns) {
+		p = ripc__returns_put(lane, m->returns, &nreturns, p);
+		ripc__put_le16(buf + 30, (uint16_t)nreturns);
+	}
+	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
+	if (rc)
+		return rc;
+	if (m->nreturns)
+		ripc__returns_told(lane, m->returns, m->nreturns);
+	ripc__done_answered(lane);
+	/* As the receiver counts: fewer return buffers may have gone with it, and what it carries is not for the service. */
+	c->sent_units += ripc__units_of((size_t)(p - buf) - (done ? RIPC__DONE_WORD : 0) + m->bytes);
+	count_short(m->s, d->peer, m->bytes);
+	return 0;
+}
+
+/* A lane is up, and it is the way. */
+static inline bool over_lane(const struct ripc *ctx, const struct ripc__dest *d)
+{
+	return d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams;
+}
+
+/* Return: 0, -EAGAIN: not now, or a final error. */
+static int shoot(struct ripc__dest *d, const struct shot *m)
+{
+	struct ripc *ctx = m->s->ctx;
+	const uint8_t *addr;
+	unsigned tp;
+	size_t len;
+
+	if (over_lane(ctx, d))
+		return shoot_lane(d, m);
+	if (ctx->datagrams && !m->nreturns && !ripc__dest_locate(ctx, d)) {
+		/* The lane is what tells that the peer has died: datagrams to nobody are not refused. */
+		if (!d->peer->lane) {
+			ripc__peer_connect(ctx, d->peer);
+			ripc__agent_need(ctx);
+		}
+		/* An attempt that failed at once may have taken the peer away. */
+		addr = d->peer ? ripc__peer_datagram(ctx, d->peer, &tp, &len) : NULL;
+		if (addr) {
+			int rc = shoot_datagram(d, m, tp, addr, len);
+
+			if (rc != -EHOSTUNREACH)
+				return rc;
+			/* Told by ripc_query(), see info.c. */
+			d->peer->no_datagrams = true;
+			ripc__log(RIPC_LOG_INFO, "peer %s: %s; its short messages go over the lane",
+				  ripc__instance_text(d->peer->instance), ripc_detail());
+		}
+	}
+	return ripc__dest_reach(ctx, d) ? -EAGAIN : shoot_lane(d, m);
+}
+
+/* The error for a send that could not be done in time. */
+static int not_in_time(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
+{
+	struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+
+	if (!lane && timeout_ms)
+		return ripc__dest_unreachable(ctx, d);
+	if (!lane)
+		return ripc__fail(-EAGAIN, "service %llu is not yet connected: %s",
+				  (unsigned long long)d->id,
+				  d->why ? d->why : "the look-up is under way");
+	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN, "service %llu at peer %s over %s: %s",
+			  (unsigned long long)d->id, ripc__instance_text(d->peer->instance),
+			  ctx->tp[lane->tp].ops->name,
+			  lane->blocked ? "the transport's queue is full"
+					: "out of credit: its receiver does not take its messages");
+}
+
+/* Calls fn until it is not -EAGAIN any more, waiting on the destination meanwhile. Lock held. */
+static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
+		   int (*fn)(struct ripc__dest *, void *), void *arg)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t deadline = 0;
+	bool looked = false;
+	int rc;
+
+	for (;;) {
+		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
+			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
+					  (unsigned long long)s->id);
+		rc = fn(d, arg);
+		if (rc != -EAGAIN)
+			return rc;
+		if (!timeout_ms) {
+			if (looked)
+				return not_in_time(ctx, d, 0);
+			looked = true;
+			ripc__done_unanswered(ctx);
+			ripc__progress(ctx);
+			continue;
+		}
+		if (!deadline)
+			deadline = ripc__deadline(ctx, timeout_ms);
+		if (ctx->datagrams) {
+			/* No event tells that there is room for a datagram again. */
+			uint64_t soon = ripc__now(ctx) + RIPC__MS;
+
+			if (ripc__wait(ctx, &d->waitq, soon < deadline ? soon : deadline) &&
+			    soon < deadline)
+				continue;
+		} else if (!ripc__wait(ctx, &d->waitq, deadline)) {
+			continue;
+		}
+		if (ripc__now(ctx) >= deadline) {
+			/* What came in the last moment counts. */
+			rc = fn(d, arg);
+			return rc == -EAGAIN ? not_in_time(ctx, d, timeout_ms) : rc;
+		}
+	}
+}
+
+static int shoot_cb(struct ripc__dest *d, void *arg)
+{
+	return shoot(d, arg);
+}
+
+static int send_short(struct ripc_service *s, struct ripc__dest *d, struct shot *m,
+		      const struct ripc_send_options *o, int timeout_ms)
+{
+	uint32_t ids[RIPC_RETURNS_MAX];
+	int rc;
+
+	if (!o || !o->nreturns) {
+		rc = shoot(d, m);
+		return rc == -EAGAIN ? persist(s, d, timeout_ms, shoot_cb, m) : rc;
+	}
+	rc = ripc__returns_make(s, o, ids);
+	if (rc)
+		return rc;
+	m->returns = ids;
+	m->nreturns = o->nreturns;
+	rc = persist(s, d, timeout_ms, shoot_cb, m);
+	if (rc)
+		ripc__returns_unmake(s->ctx, ids, o->nreturns);
+	return rc;
+}
+
+/* It could not be sent at once. */
+static int __attribute__((noinline)) shoot_later(struct ripc__dest *d, struct shot *m, int timeout_ms)
+{
+	int rc;
+
+	d->users++;
+	rc = persist(m->s, d, timeout_ms, shoot_cb, m);
+	d->users--;
+	return rc;
+}
+
+/* ---- whichever fits ---- */
+
+/* Whether it fits a short message over that limit of payload. */
+static inline bool fits(const struct shot *m, const struct ripc_send_options *o, uint64_t limit)
+{
+	return m->bytes + (o ? o->nreturns * RIPC__DESC_LEN : 0) <= limit &&
+	       !(m->flags & RIPC_RELIABLE);
+}
+
+/* The same over the lane of its destination, without return buffers. */
+static inline bool fits_lane(const struct shot *m, const struct ripc__dest *d)
+{
+	return fits(m, NULL, d->peer->lane->send_max - RIPC__SHORT_FIXED);
+}
+
+static int located_cb(struct ripc__dest *d, void *arg)
+{
+	struct ripc *ctx = arg;
+	unsigned tp;
+	size_t len;
+
+	if (ctx->datagrams && !ripc__dest_locate(ctx, d) &&
+	    ripc__peer_datagram(ctx, d->peer, &tp, &len))
+		return 0;
+	return ripc__dest_reach(ctx, d);
+}
+
+/*
+ * Waits until the destination is known well enough to say what is short. *timeout_ms: what is
+ * left. Lock held.
+ */
+static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t started, spent_ms;
+	int rc = located_cb(d, ctx);
+
+	if (RIPC__LIKELY(!rc))
+		return 0;
+	started = *timeout_ms > 0 ? ripc__now(ctx) : 0;
+	rc = persist(s, d, *timeout_ms, located_cb, ctx);
+	if (*timeout_ms > 0) {
+		spent_ms = (ripc__now(ctx) - started) / RIPC__MS;
+		*timeout_ms = spent_ms < (uint64_t)*timeout_ms ? *timeout_ms - (int)spent_ms : 1;
+	}
+	return rc;
+}
+
+/* Lock held, service entered. */
+static int __attribute__((noinline))
+send_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o, int timeout_ms,
+	     bool or_long)
+{
+	struct ripc *ctx = m->s->ctx;
+	struct ripc__dest *d = ripc__dest_get(ctx, dest);
+	const char *transport;
+	int rc = 0;
+
+	if (!d)
+		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+	d->users++;
+	if (or_long)
+		rc = locate(m->s, d, &timeout_ms);
+	if (!rc && (!or_long || fits(m, o, ripc__short_max(ctx, d, &transport))))
+		rc = send_short(m->s, d, m, o, timeout_ms);
+	else if (!rc)
+		rc = ripc__send_long(m->s, dest, m->items, m->nitems, m->bytes, o, timeout_ms);
+	d->users--;
+	return rc;
+}
+
+int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	       const struct ripc_send_options *options, int timeout_ms, bool or_long)
+{
+	struct shot m = {
+		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
+	struct ripc__dest *d;
+	struct ripc *ctx;
+	int rc = check_call(s, dest, &ctx);
+
+	if (!rc)
+		rc = check_items(items, nitems, options, &m.bytes);
+	if (!rc && m.flags & RIPC_RELIABLE && !or_long)
+		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
+					     "version: use ripc_send_long()");
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (rc)
+		goto out;
+	d = ripc__dest_find(ctx, dest);
+	if (RIPC__LIKELY(d && (!options || !options->nreturns) && over_lane(ctx, d) &&
+			 (!or_long || fits_lane(&m, d)))) {
+		rc = shoot_lane(d, &m);
+		if (RIPC__UNLIKELY(rc == -EAGAIN))
+			rc = shoot_later(d, &m, timeout_ms);
+	} else {
+		rc = send_entered(&m, dest, options, timeout_ms, or_long);
+	}
+	ripc__service_leave(s);
+out:
+	ripc__unlock(ctx);
+	return rc;
+}

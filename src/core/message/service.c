@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/message/service.h"
+#include "core/group/group.h"
+#include "core/peer/lane.h"
+#include "core/message/message.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/rendezvous.h"
+#include "core/rendezvous/request.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define RANDOM_TRIES  8
+#define RIVALS_LOGGED 16  /* of one service */
+#define ASK_MS        500 /* how long the holder of an id on this host may take to say who it is */
+#define LET_GO_MS     100 /* how long a closing service waits for peers to let go of its memory */
+
+struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
+{
+	struct ripc_service *s;
+
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	return s && s->state == RIPC__SERVICE_ACTIVE && !s->moved ? s : NULL;
+}
+
+static void __attribute__((noinline)) fd_turn(struct ripc_service *s, bool readable)
+{
+	uint64_t n = 1;
+	ssize_t rc;
+
+	rc = readable ? write(s->fd, &n, sizeof(n)) : read(s->fd, &n, sizeof(n));
+	(void)rc;
+}
+
+static inline void fd_set_readable(struct ripc_service *s, bool readable)
+{
+	if (s->fd >= 0)
+		fd_turn(s, readable);
+}
+
+void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t bytes = m->bytes + m->long_bytes;
+
+	if (m->pub.is_long) {
+		s->stats.long_received++;
+		ctx->stats.long_received++;
+	} else {
+		s->stats.short_received++;
+		ctx->stats.short_received++;
+	}
+	s->stats.bytes_received += bytes;
+	ctx->stats.bytes_received += bytes;
+	m->next = NULL;
+	if (s->last)
+		s->last->next = m;
+	else
+		s->first = m;
+	s->last = m;
+	s->queued_shorts += !m->pub.is_long;
+	s->queued_bytes += m->bytes;
+	s->queued_long_bytes += m->long_bytes;
+	ctx->stats.queued++;
+	if (!s->queued++)
+		fd_set_readable(s, true);
+	if (!ripc__list_empty(&s->receivers.waiters))
+		ripc__wake(ctx, &s->receivers);
+}
+
+static struct ripc__message *queue_pop(struct ripc_service *s)
+{
+	struct ripc__message *m = s->first;
+
+	if (!m)
+		return NULL;
+	s->first = m->next;
+	if (!s->first)
+		s->last = NULL;
+	s->queued_shorts -= !m->pub.is_long;
+	s->queued_bytes -= m->bytes;
+	s->queued_long_bytes -= m->long_bytes;
+	s->ctx->stats.queued--;
+	/* What would come next is the word that it has moved, and no waiting for it. */
+	if (!--s->queued && !s->moved)
+		fd_set_readable(s, false);
+	return m;
+}
+
+int ripc__service_context(const struct ripc_service *s, struct ripc **ctx)
+{
+	if (!s)
+		return ripc__fail(-EINVAL, "no service");
+	*ctx = ripc__service_owner(s);
+	return *ctx ? ripc__check_owner(*ctx) : ripc__fail(-ESHUTDOWN, "the service is closed");
+}
+
+int ripc__service_refuse(const struct ripc_service *s)
+{
+	if (s->state == RIPC__SERVICE_ENDED)
+		return ripc__fail(-ESHUTDOWN, "the service is closed");
+	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+}
+
+void ripc__service_registered(struct ripc *ctx, uint64_t id)
+{
+	struct ripc_service *s;
+
+	if (ripc__group_is_name(id)) {
+		ripc__group_claimed(ctx, id);
+		return;
+	}
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	if (!s || s->state != RIPC__SERVICE_CLAIMING)
+		return;
+	s->state = RIPC__SERVICE_ACTIVE;
+	ripc__wake(ctx, &s->receivers);
+}
+
+/*
+ * Another context has the id now: took it over, or has held it for longer. Messages that are here, or have begun to arrive, are still ours to receive: their senders
+ * are told that they were delivered. Others are refused, and their senders look the service up anew.
+ */
+static void service_moved(struct ripc_service *s, enum ripc_log_level level, const char *text)
+{
+	s->moved = true;
+	ripc__done_release(s->ctx);
+	s->stats.services_lost++;
+	s->ctx->stats.services_lost++;
+	free(s->conflict);
+	s->conflict = strdup(text);
+	ripc__flows_drop(s->ctx, s);
+	if (!s->queued)
+		fd_set_readable(s, true);
+	ripc__wake_all(s->ctx);
+	ripc__log(level, "service %llu was taken over: %s", (unsigned long long)s->id, text);
+}
+
+void ripc__service_rival(struct ripc *ctx, uint64_t id, const char *text)
+{
+	struct ripc_service *s;
+
+	if (ripc__group_is_name(id))
+		return;
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	if (!s)
+		return;
+	ctx->stats.splits++;
+	/* Anybody without a key could fill the log otherwise. */
+	if (s->stats.splits++ < RIVALS_LOGGED)
+		ripc__log(RIPC_LOG_WARN,
+			  "service %llu has, or had, another holder: the network was split: %s",
+			  (unsigned long long)id, text);
+}
+
+void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const char *text)
+{
+	struct ripc_service *s;
+
+	if (ripc__group_is_name(id)) {
+		ripc__group_conflict(ctx, id);
+		return;
+	}
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	if (!s)
+		return;
+	if (s->state == RIPC__SERVICE_CLAIMING) {
+		free(s->conflict);
+		s->conflict = strdup(text);
+		s->state = RIPC__SERVICE_CONFLICT;
+		ripc__wake(ctx, &s->receivers);
+	} else if (moved) {
+		service_moved(s, RIPC_LOG_INFO, text);
+	} else if (!s->moved) {
+		char line[512];
+
+		/* Found out later, after a partition or a lost probe: who had it first keeps it. */
+		snprintf(line, sizeof(line),
+			 "by who has held it for longer, when a split network healed: %s", text);
+		service_moved(s, RIPC_LOG_ERROR, line);
+	}
+}
+
+static void service_unlink(struct ripc_service *s)
+{
+	HASH_DEL(s->ctx->services, s);
+}
+
+void ripc__service_free(struct ripc_service *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->conflict);
+	ripc__handle_end(s, sizeof(*s));
+}
+
+static uint64_t random_id(struct ripc *ctx)
+{
+	uint64_t id = 0;
+
+	if (ctx->hooks.now)
+		id = ctx->hooks.random(ctx->hooks.arg);
+	else if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+		return 0;
+	/* Above them are the names of groups, and RIPC_ANY_ID. */
+	return (id | RIPC_ID_LIMIT) & ~RIPC_GROUP_LIMIT;
+}
+
+/* How the resolver claims an id: after a probe, by outbidding its holder, or at once (random). */
+typedef int claim_fn(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+
+/*
+ * Claims one id and waits for REGISTERED or CONFLICT, which the resolver reports within
+ * resolve_timeout_ms. *here: set if a process of this host has the name. Lock held.
+ */
+static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *here, struct ripc_service **out)
+{
+	struct ripc_service *s;
+	int rc;
+
+	/* News of a former holder may still wait to be read: what was said before is no answer to this claim. */
+	ctx->resolver_readable = true;
+	ripc__progress(ctx);
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	if (s)
+		return ripc__fail(-EADDRINUSE, "service %llu is held by this context itself",
+				  (unsigned long long)id);
+	s = ripc__handle_alloc(sizeof(*s));
+	if (!s)
+		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
+	s->id = id;
+	s->ctx = ctx;
+	s->fd = -1;
+	s->state = RIPC__SERVICE_CLAIMING;
+	s->calls = 1;
+	ripc__list_init(&s->longs);
+	ripc__waitq_init(&s->receivers);
+	ripc__waitq_init(&s->drained);
+	HASH_ADD(hh, ctx->services, id, sizeof(s->id), s);
+	if (!s->hh.tbl) {
+		ripc__service_free(s);
+		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
+	}
+	rc = begin(ctx->resolver, id, ripc__now(ctx));
+	*here = rc == -EADDRINUSE;
+	/* Whoever drives looks after it from now on, also one who sleeps. */
+	ctx->resolver_pending = true;
+	ctx->resolver_timer_ns = 0;
+	ripc__timer_at(ctx, 0);
+	if (ctx->driver)
+		ripc__agent_need(ctx);
+	/* An id that nobody else can hold is registered already. */
+	if (!rc)
+		ripc__progress(ctx);
+	while (!rc && s->state == RIPC__SERVICE_CLAIMING) {
+		if (ctx->closing)
+			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+		else
+			ripc__wait(ctx, &s->receivers, RIPC__NEVER);
+	}
+	if (!rc && s->state == RIPC__SERVICE_CONFLICT)
+		rc = ripc__fail(-EADDRINUSE, "%s",
+				s->conflict ? s->conflict : "another service holds the id");
+	else if (rc && rc != -EADDRINUSE)
+		ripc__resolver_unregister(ctx->resolver, id, ripc__now(ctx));
+	s->calls--;
+	if (rc) {
+		service_unlink(s);
+		ripc__service_free(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+/*
+ * The id is held. If its holder is a process of this host it is asked who it is, for ripc_detail().
+ * The lock is free meanwhile.
+ */
+static void RIPC__NO_ANALYSIS name_holder(struct ripc *ctx, uint64_t id)
+{
+	int fd = ctx->hooks.now ? -1 : ripc__resolver_ask_holder(ctx->resolver, id);
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	if (fd < 0)
+		return;
+	ctx->waiting++;
+	ripc__unlock(ctx);
+	poll(&pfd, 1, ASK_MS);
+	ripc__lock(ctx);
+	ctx->waiting--;
+	ripc__resolver_holder_answer(ctx->resolver, fd, id);
+}
+
+int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
+{
+	bool any = id == RIPC_ANY_ID, here = false;
+	claim_fn *begin = any                     ? ripc__resolver_register_random
+			  : flags & RIPC_TAKEOVER ? ripc__resolver_takeover
+						  : ripc__resolver_register;
+	int rc = ripc__context(&ctx);
+
+	if (rc)
+		return rc;
+	if (!service)
+		return ripc__fail(-EINVAL, "nowhere to store the service");
+	if (flags & ~(unsigned)RIPC_TAKEOVER)
+		return ripc__fail(-EOPNOTSUPP, "flags 0x%x are not known to this version", flags);
+	if (!any && (!id || id >= RIPC_ID_LIMIT))
+		return ripc__fail(-EINVAL,
+				  "service id %llu: must be from 1 to 2^63 - 1, or RIPC_ANY_ID",
+				  (unsigned long long)id);
+	ripc__lock(ctx);
+	for (unsigned tries = 0;; tries++) {
+		rc = ripc__check_open(ctx);
+		if (!rc && any && !(id = random_id(ctx)))
+			rc = ripc__fail(-EIO, "the kernel's random source failed");
+		if (!rc)
+			rc = claim(ctx, id, begin, &here, service);
+		if (rc != -EADDRINUSE || !any || tries >= RANDOM_TRIES)
+			break;
+	}
+	if (here)
+		name_holder(ctx, id);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Ends what can be ended at once: waiting calls, queued messages, requests, arrivals, windows, return buffers. */
+static void shut(struct ripc_service *s)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__message *m;
+	struct ripc__list *n, *tmp;
+
+	ripc__done_release(ctx);
+	s->state = RIPC__SERVICE_CLOSING;
+	ripc__wake(ctx, &s->receivers);
+	/* Senders wait elsewhere, on their destination. */
+	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
+		if (d->users)
+			ripc__wake(ctx, &d->waitq);
+	ripc__list_for_each_safe (n, tmp, &ctx->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, held);
+
+		if (r->service == s && r->state != RIPC__REQUEST_DONE)
+			ripc__request_withdraw(r);
+	}
+	ripc__rndv_service_gone(s);
+	ripc__groups_service_gone(s);
+	while ((m = queue_pop(s))) {
+		ctx->stats.dropped_unread++;
+		s->stats.dropped_unread++;
+		ripc__message_drop(m);
+	}
+	ripc__flows_drop(ctx, s);
+	ripc__windows_drop(ctx, s);
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
+		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+
+		if (r->service == s)
+			ripc__return_revoke(ctx, r);
+	}
+}
+
+static bool returns_left(const struct ripc_service *s)
+{
+	const struct ripc__list *head = &s->ctx->memory.returns;
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, head)
+		if (ripc__list_entry(n, struct ripc__return, link)->service == s)
+			return true;
+	return false;
+}
+
+/* Closes the lanes over which a peer that does not answer could still reach memory of the service. */
+static void let_go(struct ripc_service *s)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+		struct ripc__list *k;
+		bool used = false;
+
+		ripc__list_for_each (k, &ctx->memory.returns) {
+			struct ripc__return *r = ripc__list_entry(k, struct ripc__return, link);
+
+			used |= r->service == s && r->lane == lane;
+		}
+		ripc__list_for_each (k, &ctx->requests) {
+			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, held);
+
+			used |= r->service == s && r->lane == lane && r->state != RIPC__REQUEST_DONE;
+		}
+		ripc__list_for_each (k, &s->longs)
+			used |= ripc__list_entry(k, struct ripc__rndv, link)->lane == lane;
+		if (used)
+			ripc__lane_fail(
+				lane, -ETIMEDOUT,
+				"the peer did not let go of the memory of a closed service");
+	}
+}
+
+void ripc__service_shut(struct ripc_service *s)
+{
+	shut(s);
+	while (s->calls)
+		ripc__wait(s->ctx, &s->drained, RIPC__NEVER);
+}
+
+int ripc_unregister(struct ripc_service *s)
+{
+	struct ripc *ctx;
+	uint64_t deadline;
+	bool forced = false;
+	int rc;
+
+	rc = ripc__service_context(s, &ctx);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
+		/* Another thread does that, or has done it. */
+		rc = ctx->closing ? ripc__shut_down() : ripc__service_refuse(s);
+		ripc__unlock(ctx);
+		return rc;
+	}
+	ripc__resolver_unregister(ctx->resolver, s->id, ripc__now(ctx));
+	shut(s);
+	deadline = ripc__deadline(ctx, LET_GO_MS);
+	while (s->calls || s->nrequests || !ripc__list_empty(&s->longs) || returns_left(s)) {
+		if (ripc__wait(ctx, &s->drained, forced ? RIPC__NEVER : deadline) == -ETIMEDOUT) {
+			let_go(s);
+			forced = true;
+		}
+	}
+	ripc__windows_drop(ctx, s);
+	service_unlink(s);
+	ripc__service_free(s);
+	ripc__unlock(ctx);
+	return 0;
+}
+
+uint64_t ripc_service_id(const struct ripc_service *service)
+{
+	return service ? service->id : 0;
+}
+
+int ripc_service_fd(struct ripc_service *s)
+{
+	struct ripc *ctx;
+	int fd, rc = ripc__service_context(s, &ctx);
+
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
+	if (s->fd < 0) {
+		s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (s->fd < 0)
+			rc = ripc__fail(-errno, "no descriptor for service %llu: %s",
+					(unsigned long long)s->id, ripc_strerror(errno));
+		else if (s->queued)
+			fd_set_readable(s, true);
+	}
+	fd = s->fd;
+	ripc__service_leave(s);
+	ripc__unlock(ctx);
+	return rc ? rc : fd;
+}
+
+/* Nothing is there: looks at the network, and waits for it. Return: 0 and the message, or why there is none. */
+static int __attribute__((noinline))
+receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t deadline = 0;
+	bool looked = false;
+
+	while (!(*m = queue_pop(s))) {
+		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
+			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
+					  (unsigned long long)s->id);
+		if (s->moved && ripc__list_empty(&s->longs))
+			return ripc__fail(-ESHUTDOWN, "service %llu was taken over: %s",
+					  (unsigned long long)s->id, s->conflict ? s->conflict : "");
+		if (!timeout_ms) {
+			/* One look at the network; if there is nothing, that is the answer. */
+			if (looked)
+				return ripc__fail(-EAGAIN, "no message for service %llu",
+						  (unsigned long long)s->id);
+			ripc__done_unanswered(ctx);
+			ripc__progress(ctx);
+			looked = true;
+			continue;
+		}
+		if (!deadline)
+			deadline = ripc__deadline(ctx, timeout_ms);
+		if (ripc__wait(ctx, &s->receivers, deadline) && !s->first)
+			return ripc__fail(-ETIMEDOUT, "no message for service %llu in %d ms",
+					  (unsigned long long)s->id, timeout_ms);
+	}
+	return 0;
+}
+
+int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_ms)
+{
+	int rc = ripc__service_enter(s);
+
+	if (rc)
+		return rc;
+	*m = queue_pop(s);
+	if (RIPC__UNLIKELY(!*m))
+		rc = receive_waiting(s, m, timeout_ms);
+	if (*m) {
+		ripc__list_add(&s->ctx->messages, &(*m)->held);
+		ripc__message_credit(*m);
+		if ((*m)->pub.is_long || !ripc__list_empty(&s->longs))
+			ripc__rndv_resume(s);
+	}
+	ripc__service_leave(s);
+	return rc;
+}

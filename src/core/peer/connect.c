@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* How a lane comes to be: connecting, accepting, crossed connections. Contract in lane.h. */
+#include "auth/shake.h"
+#include "core/peer/attempt.h"
+#include "core/peer/eviction.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/request.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define HELD_NS (500 * RIPC__MS) /* how long a lane may stay silent when its peer connects anew */
+
+void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
+		      uint8_t buf[RIPC__HELLO_LEN])
+{
+	const struct ripc__transport_limits *l = &ctx->tp[tp].limits;
+	const struct ripc__peer *p = ripc__peer_find(ctx, target);
+	struct ripc__hello h = {
+		.memory = p ? p->memory : 0,
+		.refusal = (uint8_t)refusal,
+		.send_max = l->send_max,
+		.recv_depth = l->recv_depth,
+		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
+		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_HANDOVER),
+	};
+
+	memcpy(h.instance, ctx->instance, 16);
+	memcpy(h.target, target, 16);
+	ripc__hello_encode(&h, buf);
+}
+
+/* --- keys: see auth/shake.h. Connections of a context to itself need none. --- */
+
+static bool keyed(const struct ripc *ctx, unsigned tp)
+{
+	return ctx->auth && !(ctx->tp[tp].limits.caps & RIPC__CAP_SELF);
+}
+
+static bool draw_nonce(struct ripc *ctx, uint8_t nonce[RIPC__NONCE])
+{
+	if (!ctx->hooks.now)
+		return getrandom(nonce, RIPC__NONCE, 0) == RIPC__NONCE;
+	for (unsigned i = 0; i < RIPC__NONCE; i += 8) {
+		uint64_t v = ctx->hooks.random(ctx->hooks.arg);
+
+		memcpy(nonce + i, &v, 8);
+	}
+	return true;
+}
+
+/* Our answer to a request, with its proof if there are keys. Return: its bytes; 0: it cannot be proved. */
+static size_t answer(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
+		     struct ripc__shake *shake, uint8_t buf[RIPC__SHAKE_LEN])
+{
+	uint8_t nonce[RIPC__NONCE];
+
+	ripc__lane_hello(ctx, tp, target, refusal, buf);
+	if (!keyed(ctx, tp))
+		return RIPC__HELLO_LEN;
+	if (!draw_nonce(ctx, nonce))
+		return 0;
+	ripc__shake_answer(ctx->auth, shake, nonce, buf);
+	return RIPC__SHAKE_LEN;
+}
+
+/* If what another lane needs is used up, idle lanes give way to the next attempt. */
+static void note_shortage(struct ripc *ctx, int rc)
+{
+	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
+		ctx->short_of_lanes = rc;
+}
+
+unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
+{
+	struct ripc__hello h;
+	const char *why;
+
+	if (ripc__hello_decode(&h, ev->data, ev->len, &why))
+		return RIPC__REFUSE_NONE;
+	/* Anybody on the way could have said it. */
+	if (lane->shake && !ripc__shake_answered(lane->ctx->auth, lane->shake, ev->data, ev->len)) {
+		ripc__auth_stranger(lane->ctx->auth);
+		*status = -EPROTO;
+		return RIPC__REFUSE_NONE;
+	}
+	return h.refusal;
+}
+
+static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsigned tp, bool active,
+				   uint64_t connect_ns)
+{
+	struct ripc__lane *lane = calloc(1, sizeof(*lane));
+
+	if (!lane)
+		return NULL;
+	lane->ctx = ctx;
+	lane->peer = p;
+	lane->tp = tp;
+	lane->active = active;
+	lane->state = active ? RIPC__LANE_CONNECTING : RIPC__LANE_ACCEPTING;
+	lane->rx_depth = ctx->tp[tp].limits.recv_depth;
+	lane->heard_ns = ripc__now(ctx);
+	lane->connect_ns = connect_ns;
+	ripc__list_init(&lane->control);
+	ripc__list_init(&lane->rndvs);
+	ripc__list_init(&lane->shares);
+	ripc__list_init(&lane->borrowed);
+	ripc__list_init(&lane->stages);
+	ripc__list_add(&ctx->lanes, &lane->link);
+	p->nlanes++;
+	ripc__timer_at(ctx, lane->heard_ns + connect_ns);
+	return lane;
+}
+
+/* What the two sides' limits come to. */
+static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
+{
+	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
+
+	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
+	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_HANDOVER);
+	lane->counts = h->recv_depth != 0;
+	lane->tx_credits = h->recv_depth;
+	lane->service_window = h->service_window;
+	lane->far_memory = h->memory;
+}
+
+int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
+		       size_t len, bool last)
+{
+	uint8_t hello[RIPC__SHAKE_LEN], nonce[RIPC__NONCE];
+	size_t hellolen = RIPC__HELLO_LEN;
+	struct ripc__lane *lane =
+		lane_new(ctx, p, tp, true, last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS);
+	int rc;
+
+	if (!lane)
+		return ripc__fail(-ENOMEM, "out of memory");
+	ripc__lane_hello(ctx, tp, p->instance, RIPC__REFUSE_NONE, hello);
+	if (keyed(ctx, tp)) {
+		lane->shake = calloc(1, sizeof(*lane->shake));
+		if (!lane->shake || !draw_nonce(ctx, nonce)) {
+			ripc__lane_close(lane);
+			return ripc__fail(-ENOMEM, "out of memory");
+		}
+		ripc__shake_ask(ctx->auth, lane->shake, nonce, hello);
+		hellolen = sizeof(hello);
+	}
+	rc = ctx->tp[tp].ops->connect(ctx->tp[tp].t, addr, len, hello, hellolen, lane, &lane->ep);
+	if (rc) {
+		lane->ep = NULL;
+		ripc__lane_close(lane);
+		note_shortage(ctx, rc);
+		return rc;
+	}
+	ctx->tp[tp].nlanes++;
+	ctx->live |= 1u << tp;
+	p->out = lane;
+	return 0;
+}
+
+/* Without an answer, if there is none that the other side would have to believe. */
+static void reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
+		   unsigned refusal, struct ripc__shake *shake)
+{
+	uint8_t hello[RIPC__SHAKE_LEN];
+	size_t len = answer(ctx, tp, target, refusal, shake, hello);
+
+	ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, len ? hello : NULL, len);
+}
+
+static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
+		       uint64_t source, const struct ripc__hello *h, struct ripc__shake *shake)
+{
+	struct ripc__shake *kept = keyed(ctx, tp) ? malloc(sizeof(*kept)) : NULL;
+	struct ripc__lane *lane;
+	uint8_t hello[RIPC__SHAKE_LEN];
+	size_t len;
+	int rc;
+
+	lane = keyed(ctx, tp) && !kept ? NULL : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
+	if (!lane) {
+		free(kept);
+		reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
+		return -ENOMEM;
+	}
+	lane->source = source;
+	lane_limits(lane, h);
+	len = answer(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
+	if (kept) {
+		*kept = *shake;
+		lane->shake = kept;
+	}
+	if (len) {
+		rc = ctx->tp[tp].ops->accept(ctx->tp[tp].t, request, hello, len, lane, &lane->ep);
+	} else {
+		ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, NULL, 0);
+		rc = -EIO;
+	}
+	if (rc) {
+		lane->ep = NULL;
+		ripc__lane_close(lane);
+		note_shortage(ctx, rc);
+	} else {
+		ctx->tp[tp].nlanes++;
+		ctx->live |= 1u << tp;
+	}
+	return rc;
+}
+
+void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
+{
+	struct ripc__held *held = p->held;
+
+	if (!held)
+		return;
+	p->held = NULL;
+	if (accept)
+		lane_accept(ctx, p, held->tp, held->request, held->source, &held->hello, &held->shake);
+	else
+		reject(ctx, held->tp, held->request, p->instance, RIPC__REFUSE_CROSSED, &held->shake);
+	free(held);
+}
+
+/*
+ * Somebody wants to connect. If we have a lane already, either the peer lost it, or the two connections crossed and this
+ * request is the older: a PING tells. If our own attempt is under way, the smaller instance id
+ * wins, at both ends. A lane that is being retired is read to its end first, so that its messages
+ * come before those of the new one.
+ */
+void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	static const uint8_t nobody[16];
+	struct ripc__shake shake;
+	struct ripc__hello h;
+	struct ripc__peer *p;
+	const char *why;
+	int rc = ripc__hello_decode(&h, ev->data, ev->len, &why);
+	bool self = ctx->tp[tp].limits.caps & RIPC__CAP_SELF;
+
+	/*
+	 * Before anything else: strangers get no answer and cost no memory, nor do those who repeat
+	 * what they have recorded.
+	 */
+	if (keyed(ctx, tp)) {
+		bool proved = ripc__shake_asked(ctx->auth, &shake, ev->data, ev->len);
+
+		if (!proved)
+			ripc__auth_stranger(ctx->auth);
+		if (!proved || !ripc__auth_fresh(ctx->auth, ripc__shake_nonce(&shake))) {
+			ctx->stats.bad_peers++;
+			ctx->tp[tp].ops->reject(ctx->tp[tp].t, ev->request, NULL, 0);
+			return;
+		}
+	}
+	if (rc || h.refusal) {
+		ctx->stats.bad_peers++;
+		ripc__log(RIPC_LOG_WARN, "connection from %s over %s refused: %s",
+			  ev->text ? ev->text : "unknown", ctx->tp[tp].ops->name,
+			  rc ? why : "a refusal as a request");
+		reject(ctx, tp, ev->request, nobody,
+		       rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_NOT_ME, &shake);
+		return;
+	}
+	if (memcmp(h.target, ctx->instance, 16) || (!self && !memcmp(h.instance, ctx->instance, 16))) {
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_NOT_ME, &shake);
+		return;
+	}
+	if (ctx->closing) {
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING, &shake);
+		return;
+	}
+	ripc__evict_pending(ctx);
+	p = self ? ripc__peer_get(ctx, h.instance) : ripc__peer_admit(ctx, h.instance, ev->source);
+	if (!p) {
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
+		return;
+	}
+	p->used_ns = ripc__now(ctx);
+	if (self) {
+		lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
+	} else if (p->lane || ripc__lane_retiring(ctx, p)) {
+		struct ripc__held *held = malloc(sizeof(*held));
+
+		ripc__held_decide(ctx, p, false);
+		if (!held) {
+			reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
+			return;
+		}
+		held->tp = tp;
+		held->request = ev->request;
+		held->hello = h;
+		held->shake = shake;
+		held->source = ev->source;
+		held->until_ns = p->used_ns + HELD_NS;
+		p->held = held;
+		ripc__timer_at(ctx, held->until_ns);
+		if (p->lane)
+			ripc__lane_word(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
+	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0) {
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
+	} else {
+		lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
+	}
+}
+
+static void lane_up(struct ripc__lane *lane)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__peer *p = lane->peer;
+	struct ripc__lane *old = NULL;
+	struct ripc__list *n, *tmp;
+
+	lane->state = RIPC__LANE_UP;
+	lane->heard_ns = ripc__now(ctx);
+	lane->idle = true;
+	if (p->out == lane)
+		p->out = NULL;
+	ctx->stats.lanes_opened++;
+	ctx->stats.lanes++;
+	p->stats.lanes_opened++;
+	p->used_ns = lane->heard_ns;
+	p->crossed = p->lost = false;
+	p->give_up_ns = p->retry_ns = 0;
+	p->try_index = 0;
+	ripc__log(RIPC_LOG_DEBUG, "lane to %s over %s is up, %s", ripc__instance_text(p->instance),
+		  lane->ctx->tp[lane->tp].ops->name, lane->active ? "we connected" : "it connected");
+	/* The passive end of a connection to ourselves only receives. */
+	if (lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF && !lane->active)
+		return;
+	if (p->lane) {
+		/* Both connections came up: both ends keep that of the smaller instance id. */
+		bool ours_wins = memcmp(ctx->instance, p->instance, 16) < 0;
+
+		if (lane->active != ours_wins) {
+			ripc__lane_fail(lane, -EALREADY, "crossed connections");
+			return;
+		}
+		old = p->lane;
+	}
+	p->lane = lane;
+	ripc__attempts_over(p, lane->tp);
+	if (old) {
+		ripc__list_for_each (n, &p->dests) {
+			ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
+			ripc__offers_drop(ripc__list_entry(n, struct ripc__dest, link));
+		}
+		ripc__lane_fail(old, -EALREADY, "crossed connections");
+	}
+	/* It does not know any more which of our requests it has had: also of those that were on the old lane. */
+	if (p->far_memory && p->far_memory != lane->far_memory)
+		ripc__requests_forgotten(p);
+	p->far_memory = lane->far_memory;
+	ripc__list_for_each_safe (n, tmp, &p->dests) {
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		ripc__dest_pump(ctx, d);
+		ripc__wake(ctx, &d->waitq);
+		if (lane->state != RIPC__LANE_UP)
+			return;
+	}
+	if (ripc__peer_busy(p))
+		ripc__lane_watch(lane);
+}
+
+/* The last step of the handshake: until then the other side does not believe that we are here and now. */
+static const char *confirm(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
+{
+	uint8_t bytes[RIPC__CONFIRM_LEN];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct ripc *ctx = lane->ctx;
+
+	/* Whatever fails here says nothing of where the peer is. */
+	*status = -EPROTO;
+	if (!ripc__shake_answered(ctx->auth, lane->shake, ev->data, ev->len)) {
+		ripc__auth_stranger(ctx->auth);
+		return "who answers there has not our key";
+	}
+	if (!ripc__shake_confirm(ctx->auth, lane->shake, bytes))
+		return "the key was taken away meanwhile";
+	if (ctx->tp[lane->tp].ops->post_send(lane->ep, &iov, 1, false) < 0)
+		return "the handshake could not be confirmed";
+	if (lane->counts)
+		lane->tx_credits--;
+	free(lane->shake);
+	lane->shake = NULL;
+	return NULL;
+}
+
+void ripc__lane_confirmed(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	struct ripc *ctx = lane->ctx;
+	bool ok = ripc__shake_confirmed(ctx->auth, lane->shake, ev->data, ev->len);
+
+	if (ev->token)
+		ctx->tp[lane->tp].ops->release(ctx->tp[lane->tp].t, ev->token);
+	if (!ok) {
+		ctx->stats.bad_peers++;
+		ripc__auth_stranger(ctx->auth);
+		ripc__lane_fail(lane, -EPROTO, "who connected did not confirm that it has our key");
+		return;
+	}
+	free(lane->shake);
+	lane->shake = NULL;
+	lane_up(lane);
+	if (lane->state == RIPC__LANE_UP)
+		ripc__lane_repost(lane);
+}
+
+void ripc__lane_established(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	struct ripc__hello h;
+	const char *why;
+	int status = -ECONNREFUSED;
+
+	if (lane->active) {
+		if (ripc__hello_decode(&h, ev->data, ev->len, &why))
+			h.refusal = RIPC__REFUSE_VERSION;
+		else if (memcmp(h.instance, lane->peer->instance, 16) || h.refusal)
+			why = "another instance answers there";
+		else
+			why = NULL;
+		if (!why)
+			lane_limits(lane, &h);
+		if (!why && lane->shake)
+			why = confirm(lane, ev, &status);
+		if (why) {
+			ripc__lane_fail(lane, status, why);
+			return;
+		}
+	} else if (lane->shake) {
+		/* Not before it has confirmed. */
+		return;
+	}
+	lane_up(lane);
+}

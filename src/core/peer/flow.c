@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Credit per service: what we may send to one over a lane, and what a peer may send to one of ours. */
+#include "core/peer/lane.h"
+#include "core/message/service.h"
+
+#include <stdlib.h>
+
+struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__credit *c;
+
+	HASH_FIND(hh, lane->credits, &id, sizeof(id), c);
+	if (c)
+		return c;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->id = id;
+	c->limit_units = lane->service_window;
+	HASH_ADD(hh, lane->credits, id, sizeof(c->id), c);
+	if (!c->hh.tbl) {
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
+{
+	struct ripc__lane *lane = flow->lane;
+	uint64_t window = lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+
+	flow->consumed_units += units;
+	if (flow->consumed_units + window - flow->announced_units < window / 4)
+		return;
+	flow->announced_units = flow->consumed_units + window;
+	ripc__lane_word(lane, RIPC__CREDIT, 0, flow->id, flow->announced_units, 0);
+}
+
+void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source)
+{
+	struct ripc__flow *f, *tmp;
+
+	HASH_ITER (hh, lane->flows, f, tmp)
+		if (f->source == source)
+			f->source = 0;
+}
+
+void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+		struct ripc__flow *f;
+
+		HASH_FIND(hh, lane->flows, &s->id, sizeof(s->id), f);
+		if (f)
+			f->service = NULL;
+	}
+}

@@ -1,0 +1,706 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/peer/peer.h"
+#include "core/peer/attempt.h"
+#include "core/peer/eviction.h"
+#include "core/peer/lane.h"
+#include "core/rendezvous/rendezvous.h"
+#include "core/rendezvous/request.h"
+#include "core/message/service.h"
+#include "core/context/transports.h"
+#include "wire/bytes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RETRY_FIRST_NS (20 * RIPC__MS)
+#define RETRY_MAX_NS   (1000 * RIPC__MS)
+#define CROSSED_NS \
+	(1000 * RIPC__MS) /* how long the peer's own connection may take after it refused ours */
+
+static void set_text(char **at, const char *text)
+{
+	char *copy = text ? strdup(text) : NULL;
+
+	free(*at);
+	*at = copy;
+}
+
+/* ---- destinations ---- */
+
+struct ripc__dest *ripc__dest_seek(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__dest *d;
+
+	HASH_FIND(hh, ctx->dests, &id, sizeof(id), d);
+	if (d)
+		ctx->last_dest = d;
+	return d;
+}
+
+static void sweep_soon(struct ripc *ctx)
+{
+	if (ctx->next_sweep_ns != RIPC__NEVER)
+		return;
+	ctx->next_sweep_ns = ripc__now(ctx) + RIPC__IDLE_MS * RIPC__MS;
+	ripc__timer_at(ctx, ctx->next_sweep_ns);
+}
+
+struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	if (d)
+		return d;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	d->id = id;
+	ripc__list_init(&d->link);
+	ripc__list_init(&d->pending);
+	ripc__list_init(&d->offers);
+	ripc__waitq_init(&d->waitq);
+	HASH_ADD(hh, ctx->dests, id, sizeof(d->id), d);
+	if (!d->hh.tbl) {
+		free(d);
+		return NULL;
+	}
+	d->used_ns = ripc__now(ctx);
+	sweep_soon(ctx);
+	return d;
+}
+
+static bool dest_wanted(const struct ripc__dest *d)
+{
+	return d->users || !ripc__list_empty((struct ripc__list *)&d->pending);
+}
+
+static void dest_unlink(struct ripc__dest *d)
+{
+	ripc__offers_drop(d);
+	ripc__list_del(&d->link);
+	d->peer = NULL;
+	d->credit = NULL;
+}
+
+static void dest_link(struct ripc__dest *d, struct ripc__peer *p)
+{
+	if (d->peer == p)
+		return;
+	if (d->peer)
+		dest_unlink(d);
+	d->peer = p;
+	ripc__list_add(&p->dests, &d->link);
+}
+
+/* Will be asked for again, later each time. */
+static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
+{
+	uint64_t wait = RETRY_FIRST_NS << (d->failures < 6 ? d->failures : 6);
+
+	if (why)
+		set_text(&d->why, why);
+	d->failures++;
+	d->state = RIPC__DEST_FAILED;
+	d->retry_ns = ripc__now(ctx) + (wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS);
+	ripc__timer_at(ctx, d->retry_ns);
+	ripc__wake(ctx, &d->waitq);
+}
+
+/* A look-up that begins in the timers comes after the resolver's turn in this round: nobody may sleep before the next. */
+static void resolver_soon(struct ripc *ctx)
+{
+	ctx->resolver_pending = true;
+	ctx->resolver_timer_ns = 0;
+	ctx->next_timer_ns = 0;
+}
+
+/* The peer that holds it. Other peers may be forgotten for it, with their destinations, but not this one. */
+static struct ripc__peer *dest_holder(struct ripc *ctx, struct ripc__dest *d,
+				      const uint8_t instance[16])
+{
+	struct ripc__peer *p;
+
+	d->users++;
+	p = ripc__peer_get(ctx, instance);
+	d->users--;
+	return p;
+}
+
+static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc_service *local = ripc__service_find(ctx, d->id);
+	int rc;
+
+	if (local) {
+		struct ripc__peer *p = dest_holder(ctx, d, ctx->instance);
+
+		if (!p) {
+			dest_fail(ctx, d, "out of memory");
+			return;
+		}
+		dest_link(d, p);
+		d->state = RIPC__DEST_KNOWN;
+		return;
+	}
+	rc = ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx));
+	if (rc) {
+		dest_fail(ctx, d, ripc_detail());
+		return;
+	}
+	d->state = RIPC__DEST_RESOLVING;
+	resolver_soon(ctx);
+	ripc__agent_need(ctx);
+}
+
+int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_KNOWN)
+		return 0;
+	d->used_ns = ripc__now(ctx);
+	if (d->state == RIPC__DEST_FAILED && d->used_ns >= d->retry_ns)
+		d->state = RIPC__DEST_UNKNOWN;
+	/* The timer may have gone by while nobody wanted it. */
+	if (d->state == RIPC__DEST_FAILED) {
+		ripc__timer_at(ctx, d->retry_ns);
+		ripc__agent_need(ctx);
+	}
+	if (d->state == RIPC__DEST_UNKNOWN)
+		dest_resolve(ctx, d);
+	return d->state == RIPC__DEST_KNOWN ? 0 : -EAGAIN;
+}
+
+int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
+		return 0;
+	if (!ripc__dest_locate(ctx, d)) {
+		ripc__peer_connect(ctx, d->peer);
+		ripc__agent_need(ctx);
+		/* The attempt may have ended already. */
+		if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
+			return 0;
+	}
+	return -EAGAIN;
+}
+
+void ripc__dest_stale(struct ripc *ctx, struct ripc__dest *d, const char *why)
+{
+	if (d->state != RIPC__DEST_KNOWN)
+		return;
+	ripc__resolver_invalidate(ctx->resolver, d->id, d->peer->instance);
+	if (d->peer->lane)
+		ripc__flows_relearn(d->peer->lane, d->id);
+	dest_unlink(d);
+	dest_fail(ctx, d, why);
+}
+
+void ripc__dest_pump(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&d->pending))) {
+		if (ripc__dest_reach(ctx, d))
+			return;
+		if (ripc__request_issue(ripc__list_entry(n, struct ripc_request, link)))
+			return;
+	}
+}
+
+int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
+{
+	static const uint8_t nobody[16];
+	unsigned long long id = (unsigned long long)d->id;
+	char text[RIPC__DETAIL_MAX];
+
+	if (d->state == RIPC__DEST_KNOWN) {
+		ripc__attempts_text(ctx, d->peer, text, sizeof(text) - 100);
+		return ripc__fail(-EHOSTUNREACH, "service %llu: its holder %s cannot be reached: %s",
+				  id, ripc__instance_text(d->peer->instance), text);
+	}
+	if (d->why && memcmp(d->holder, nobody, 16))
+		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", id, d->why);
+	if (d->why)
+		snprintf(text, sizeof(text), "%s", d->why);
+	else
+		snprintf(text, sizeof(text), "asked %s on %s, and nobody has answered yet",
+			 ctx->opt.resolver,
+			 *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
+	return ripc__fail(-EHOSTUNREACH,
+			  "service %llu: %s; is its server running? \"ripc-info --doctor -s %llu\" "
+			  "looks for the cause",
+			  id, text, id);
+}
+
+/* ---- resolver events ---- */
+
+int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record)
+{
+	size_t len = 0;
+	uint8_t *addrs, *at;
+
+	for (unsigned i = 0; i < record->naddrs; i++)
+		len += 3u + record->addrs[i].len;
+	addrs = malloc(len ? len : 1);
+	if (!addrs)
+		return -ENOMEM;
+	at = addrs;
+	for (unsigned i = 0; i < record->naddrs; i++) {
+		at[0] = record->addrs[i].transport;
+		ripc__put_le16(at + 1, record->addrs[i].len);
+		memcpy(at + 3, record->addrs[i].addr, record->addrs[i].len);
+		at += 3 + record->addrs[i].len;
+	}
+	if (len != p->addrs_len || !p->addrs || memcmp(addrs, p->addrs, len))
+		ripc__attempts_clear(p);
+	free(p->addrs);
+	p->way = NULL;
+	p->no_datagrams = false;
+	p->addrs = addrs;
+	p->addrs_len = (uint16_t)len;
+	return 0;
+}
+
+void ripc__peers_readdressed(struct ripc *ctx)
+{
+	struct ripc__peer *p, *ptmp;
+
+	HASH_ITER (hh, ctx->peers, p, ptmp)
+		p->no_datagrams = false;
+}
+
+void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, record->service);
+	struct ripc__peer *p;
+
+	if (!d)
+		return;
+	if (!memcmp(record->instance, ctx->instance, 16)) {
+		/* Ours: reached without the network, if it is still here. */
+		d->state = RIPC__DEST_UNKNOWN;
+		if (dest_wanted(d))
+			ripc__dest_reach(ctx, d);
+		return;
+	}
+	p = dest_holder(ctx, d, record->instance);
+	if (!p || ripc__peer_set_addrs(p, record)) {
+		dest_fail(ctx, d, "out of memory");
+		return;
+	}
+	dest_link(d, p);
+	memcpy(d->holder, p->instance, 16);
+	d->state = RIPC__DEST_KNOWN;
+	d->failures = 0;
+	if (dest_wanted(d)) {
+		ripc__peer_connect(ctx, p);
+		ripc__dest_pump(ctx, d);
+	}
+	ripc__wake(ctx, &d->waitq);
+}
+
+void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	if (!d || d->state != RIPC__DEST_RESOLVING)
+		return;
+	memset(d->holder, 0, 16);
+	dest_fail(ctx, d, text);
+}
+
+void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16])
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	if (!d || !d->peer || memcmp(d->peer->instance, instance, 16))
+		return;
+	memset(d->holder, 0, 16);
+	ripc__dest_stale(ctx, d, "its holder gave it up");
+}
+
+/* ---- peers ---- */
+
+uint64_t ripc__number_first(struct ripc *ctx)
+{
+	uint64_t now = ripc__now(ctx), first = now > ctx->next_number ? now : ctx->next_number;
+
+	ctx->next_number = first + 1;
+	return first;
+}
+
+void ripc__number_end(struct ripc *ctx, uint64_t next)
+{
+	if (next > ctx->next_number)
+		ctx->next_number = next;
+}
+
+struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
+{
+	struct ripc__peer *p = ctx->peer_found;
+
+	if (p && !memcmp(p->instance, instance, 16))
+		return p;
+	HASH_FIND(hh, ctx->peers, instance, 16, p);
+	ctx->peer_found = p;
+	return p;
+}
+
+static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16], unsigned most)
+{
+	struct ripc__peer *p = ripc__peer_find(ctx, instance);
+
+	if (p)
+		return p;
+	/* Our own is one, has always room, and is looked for in walks through the tables. */
+	if (HASH_COUNT(ctx->peers) >= most && memcmp(instance, ctx->instance, 16) &&
+	    !ripc__evict_peers(ctx))
+		return NULL;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	memcpy(p->instance, instance, 16);
+	/* If we had given it up and it lives, it still knows which numbers came. */
+	p->memory = p->next_request_id = p->next_datagram = ripc__number_first(ctx);
+	p->finished_below = 1;
+	ripc__list_init(&p->dests);
+	ripc__list_init(&p->requests);
+	ripc__list_init(&p->rndvs);
+	ripc__list_init(&p->attempts);
+	HASH_ADD(hh, ctx->peers, instance, sizeof(p->instance), p);
+	if (!p->hh.tbl) {
+		free(p);
+		return NULL;
+	}
+	p->used_ns = ripc__now(ctx);
+	ctx->stats.peers++;
+	sweep_soon(ctx);
+	return p;
+}
+
+struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16])
+{
+	return peer_add(ctx, instance, RIPC__PEERS_MAX);
+}
+
+struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16], uint64_t source)
+{
+	struct ripc__peer *p = peer_add(ctx, instance, RIPC__STRANGERS_MAX);
+
+	if (p)
+		p->source = source;
+	return p;
+}
+
+static bool speaks(const struct ripc__transport_ops *ops, uint8_t id)
+{
+	if (id == ops->id)
+		return true;
+	for (unsigned i = 0; i < sizeof(ops->speaks) && ops->speaks[i]; i++)
+		if (id == ops->speaks[i])
+			return true;
+	return false;
+}
+
+const uint8_t *ripc__peer_way(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
+			      unsigned *tp, size_t *len)
+{
+	bool self = !memcmp(p->instance, ctx->instance, 16);
+
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		const struct ripc__tp *t = &ctx->tp[i];
+
+		*tp = i;
+		if (!t->t || !(t->limits.caps & RIPC__CAP_CONNECTED) ||
+		    !!(t->limits.caps & RIPC__CAP_SELF) != self)
+			continue;
+		if (self) {
+			*len = 16;
+			return index ? NULL : ctx->instance;
+		}
+		for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
+		     at += 3 + *len) {
+			*len = ripc__get_le16(at + 1);
+			if (speaks(t->ops, at[0]) && !index--)
+				return at + 3;
+		}
+	}
+	return NULL;
+}
+
+const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__peer *p, unsigned *tp,
+				   size_t *len)
+{
+	const uint8_t *addr;
+
+	if (!ctx->datagrams || p->no_datagrams)
+		return NULL;
+	/* The lane shows which way is open; before there is one, the first is as good as its chances. */
+	for (unsigned i = 0; (addr = ripc__peer_way(ctx, p, i, tp, len)); i++)
+		if (!p->lane || p->lane->tp == *tp)
+			break;
+	return addr && ctx->tp[*tp].limits.short_by_datagram ? addr : NULL;
+}
+
+bool ripc__peer_busy(const struct ripc__peer *p)
+{
+	return !ripc__list_empty(&p->rndvs) || ripc__peer_wanted(p);
+}
+
+bool ripc__peer_wanted(const struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	if (p->nrequests || p->wanted)
+		return true;
+	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
+		if (dest_wanted(ripc__list_entry(n, struct ripc__dest, link)))
+			return true;
+	return false;
+}
+
+/* Asks the resolver for the way to a peer, by way of the services we want to send to. */
+static void peer_ask(struct ripc *ctx, struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &p->dests) {
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		/* Without an answer the peer is given up in time all the same. */
+		if (dest_wanted(d) && !ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx)))
+			resolver_soon(ctx);
+	}
+}
+
+/*
+ * A lane whose end leads to ripc__peer_connect() again: one that is retired, whose messages come
+ * first, or one that the peer has just made, without which the two would cross. One that has still
+ * to prove that its peer has our key is not waited for.
+ */
+static bool lane_awaited(struct ripc *ctx, const struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	if (!p->nlanes)
+		return false;
+	ripc__list_for_each (n, &ctx->lanes) {
+		const struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		if (lane->peer == p && (lane->state == RIPC__LANE_RETIRING ||
+					(lane->state == RIPC__LANE_ACCEPTING && !lane->shake &&
+					 !(ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF))))
+			return true;
+	}
+	return false;
+}
+
+void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
+{
+	uint64_t now = ripc__now(ctx);
+	const uint8_t *addr;
+	unsigned tp;
+	size_t len;
+
+	if (p->lane || p->out || ctx->closing || now < p->retry_ns || lane_awaited(ctx, p))
+		return;
+	p->crossed = false;
+	if (!p->give_up_ns)
+		p->give_up_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
+	if (!p->try_index) {
+		/* One that had come to us by itself will come again if it lives: so far it alone knows the way. */
+		p->final = p->addrs_len || !p->lost;
+		if (!p->final)
+			peer_ask(ctx, p);
+	}
+	while ((addr = ripc__peer_way(ctx, p, p->try_index, &tp, &len))) {
+		unsigned other;
+		size_t other_len;
+		bool last;
+		int rc;
+
+		p->out_way = p->try_index++;
+		last = !ripc__peer_way(ctx, p, p->try_index, &other, &other_len);
+		rc = ripc__lane_connect(ctx, p, tp, addr, len, last);
+		if (!rc)
+			return;
+		/* A transport of one host says so if the peer is elsewhere, or finds nobody. */
+		ripc__attempt_add(p, p->out_way, tp,
+				  rc != -EHOSTUNREACH &&
+					  !(ctx->tp[tp].limits.caps & RIPC__CAP_SAME_HOST),
+				  ripc_detail());
+	}
+	/* Every way was tried. */
+	p->try_index = 0;
+	if (p->final || now >= p->give_up_ns) {
+		ripc__peer_unreachable(ctx, p);
+		return;
+	}
+	p->retry_ns = now + RETRY_FIRST_NS;
+	ripc__timer_at(ctx, p->retry_ns);
+}
+
+void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,
+			       unsigned refusal, const char *text)
+{
+	p->out = NULL;
+	if (refusal == RIPC__REFUSE_CROSSED) {
+		/* Theirs is on its way; if it is not here soon, ours is tried again. */
+		p->crossed = true;
+		p->try_index = 0;
+		p->retry_ns = ripc__now(ctx) + CROSSED_NS;
+		ripc__timer_at(ctx, p->retry_ns);
+		return;
+	}
+	ripc__attempt_add(p, p->out_way, tp, true, text);
+	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_NOT_ME &&
+	    refusal != RIPC__REFUSE_CLOSING && refusal != RIPC__REFUSE_VERSION)
+		p->final = false;
+	if (!p->lane)
+		ripc__peer_connect(ctx, p);
+}
+
+void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
+{
+	char text[RIPC__DETAIL_MAX], causes[RIPC__DETAIL_MAX - 100];
+	bool wanted = false;
+	struct ripc__list *n, *tmp;
+
+	ripc__attempts_text(ctx, p, causes, sizeof(causes));
+	snprintf(text, sizeof(text), "peer %s cannot be reached: %s",
+		 ripc__instance_text(p->instance), causes);
+	ripc__log(p->lost ? RIPC_LOG_WARN : RIPC_LOG_INFO, "%s", text);
+	if (p->lost && ripc__peer_busy(p))
+		ctx->stats.peers_lost++;
+	p->lost = false;
+	p->give_up_ns = 0;
+	p->retry_ns = 0;
+	p->try_index = 0;
+	ripc__rndv_peer_gone(ctx, p);
+	ripc__returns_peer_gone(ctx, p);
+	/* All that this peer may have, those of services that are elsewhere by now or nowhere, too. */
+	ripc__list_for_each_safe (n, tmp, &p->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
+			ripc__request_done(r, -EPIPE, text);
+	}
+	ripc__list_for_each_safe (n, tmp, &p->dests) {
+		wanted |= dest_wanted(ripc__list_entry(n, struct ripc__dest, link));
+		ripc__dest_stale(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
+	}
+	/*
+	 * A later incarnation has another instance id: nothing of this one is of use any more. But if it is only the way that
+	 * broke, and it has not noticed yet, it sends again what it had no answer to: which of that we have is kept for a while.
+	 * So are the causes, while somebody waits for one of its services.
+	 */
+	p->used_ns = p->finished || wanted ? ripc__now(ctx) : 0;
+	ctx->next_sweep_ns = ripc__now(ctx);
+	ripc__timer_at(ctx, ctx->next_sweep_ns);
+}
+
+/* ---- time ---- */
+
+void ripc__peer_timers(struct ripc *ctx)
+{
+	uint64_t now = ctx->now_ns;
+	struct ripc__peer *p, *ptmp;
+	struct ripc__dest *d, *dtmp;
+
+	HASH_ITER (hh, ctx->peers, p, ptmp) {
+		if (!p->retry_ns || p->lane || p->out)
+			continue;
+		if (p->retry_ns > now) {
+			ripc__timer_at(ctx, p->retry_ns);
+			continue;
+		}
+		p->retry_ns = 0;
+		if (ripc__peer_busy(p))
+			ripc__peer_connect(ctx, p);
+	}
+	HASH_ITER (hh, ctx->dests, d, dtmp) {
+		if (d->state != RIPC__DEST_FAILED || !dest_wanted(d))
+			continue;
+		if (d->retry_ns > now) {
+			ripc__timer_at(ctx, d->retry_ns);
+			continue;
+		}
+		ripc__dest_reach(ctx, d);
+	}
+	if (now >= ctx->next_sweep_ns)
+		ripc__sweep(ctx, false);
+	if (ctx->next_sweep_ns != RIPC__NEVER)
+		ripc__timer_at(ctx, ctx->next_sweep_ns);
+}
+
+static void dest_free(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_RESOLVING)
+		ripc__resolver_forget(ctx->resolver, d->id);
+	dest_unlink(d);
+	if (ctx->last_dest == d)
+		ctx->last_dest = NULL;
+	HASH_DEL(ctx->dests, d);
+	free(d->why);
+	free(d);
+}
+
+bool ripc__peer_in_use(const struct ripc__peer *p)
+{
+	return p->lane || p->out || p->held || p->nlanes || ripc__peer_busy(p);
+}
+
+void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&p->dests)))
+		dest_free(ctx, ripc__list_entry(n, struct ripc__dest, link));
+	ripc__number_end(ctx, p->next_request_id);
+	ripc__number_end(ctx, p->next_datagram);
+	ripc__returns_peer_gone(ctx, p);
+	if (ctx->peer_found == p)
+		ctx->peer_found = NULL;
+	HASH_DEL(ctx->peers, p);
+	ctx->stats.peers--;
+	ripc__attempts_clear(p);
+	free(p->addrs);
+	free(p->finished);
+	free(p);
+}
+
+void ripc__sweep(struct ripc *ctx, bool all)
+{
+	uint64_t idle_ns = RIPC__IDLE_MS * RIPC__MS;
+	struct ripc__peer *p, *ptmp;
+	struct ripc__dest *d, *dtmp;
+
+	HASH_ITER (hh, ctx->dests, d, dtmp) {
+		bool idle = all || ctx->now_ns - d->used_ns >= idle_ns;
+
+		if (idle && !dest_wanted(d) && !(d->peer && (d->peer->lane || d->peer->out)))
+			dest_free(ctx, d);
+	}
+	HASH_ITER (hh, ctx->peers, p, ptmp) {
+		uint64_t used_ns = ripc__peer_used_ns(p);
+		bool idle = all || !used_ns || ctx->now_ns - used_ns >= idle_ns;
+
+		if (idle && !ripc__peer_in_use(p) && ripc__list_empty(&p->dests))
+			ripc__peer_forget(ctx, p);
+	}
+	ctx->next_sweep_ns = ctx->dests || ctx->peers ? ctx->now_ns + idle_ns : RIPC__NEVER;
+}
+
+void ripc__peers_free(struct ripc *ctx)
+{
+	struct ripc__peer *p, *ptmp;
+	struct ripc__dest *d, *dtmp;
+
+	HASH_ITER (hh, ctx->dests, d, dtmp) {
+		d->state = RIPC__DEST_UNKNOWN;
+		dest_free(ctx, d);
+	}
+	HASH_ITER (hh, ctx->peers, p, ptmp) {
+		free(p->held);
+		ripc__peer_forget(ctx, p);
+	}
+}

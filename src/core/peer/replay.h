@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The replay window of one sender: which of its numbers have arrived, so that no message is
+ * delivered twice. Short datagrams have one per peer, messages to groups one per sender and group.
+ *
+ * The numbers of a sender have 64 bits, grow by one with each message, and never begin anew.
+ *
+ * Without keys anybody can send a datagram in the name of another instance, with any number. If the
+ * window simply moved to the highest number, one such lie would silence the true sender. So the
+ * window has two runs of numbers. A number that is neither in a run nor close above it begins a
+ * second run beside the main one, and both runs are served:
+ *
+ *            main run              second run
+ *   .......[first ... last].......[first ... last].......
+ *     new       seen          new       seen         new
+ *
+ * - A true jump (loss of many messages, or a sender that had forgotten us): the second run grows.
+ *   It becomes the main run after RIPC__RUN_TRUSTED messages with none in the main run between
+ *   them. No message is dropped meanwhile.
+ * - A lie: the main run grows on. The next jump replaces the second run, which is forgotten. A lie
+ *   costs the sender the message whose number it used; as the first message of all, a window.
+ * - A jump within a run, too, is believed only after RIPC__RUN_TRUSTED messages above the gap.
+ *   Until then the window stays within reach of the last number that is believed.
+ *
+ * Limits:
+ * - Copies that the network made of messages in a forgotten run are delivered again. Without lies
+ *   that takes two losses of more than a window within RIPC__RUN_TRUSTED messages, and a late copy.
+ * - A stranger who sends RIPC__RUN_TRUSTED numbers in a row between two messages of the sender, and
+ *   then another jump, can close the sender's run. The sender is heard again RIPC__REPLAY_STALE_NS
+ *   after the last lie.
+ */
+#ifndef RIPC_CORE_PEER_REPLAY_H
+#define RIPC_CORE_PEER_REPLAY_H
+
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RIPC__RUN_TRUSTED 16 /* messages after which a second run becomes the main run */
+/* A jump by so many numbers is that of a sender which has begun again, and nothing was lost. */
+#define RIPC__REPLAY_RESTART (UINT64_C(1) << 24)
+/* After so long without a new message, a number that is too old to be judged begins anew. */
+#define RIPC__REPLAY_STALE_NS (5000 * RIPC__MS)
+
+struct ripc__run {
+	uint64_t first;  /* lower numbers are not of this run */
+	uint64_t last;   /* highest number received */
+	uint64_t proven; /* the sender has come so far; last is at most a window above */
+	unsigned ahead;  /* messages above proven, not right behind it, since that moved */
+	int64_t missing; /* not trusted: numbers that count as lost when it is */
+	unsigned count;  /* messages received, up to RIPC__RUN_TRUSTED; 0: no such run */
+	bool trusted;    /* RIPC__RUN_TRUSTED messages have come, or one over a lane */
+};
+
+struct ripc__replay {
+	struct ripc__run run[2]; /* the main run, the second run */
+	uint64_t new_ns;         /* when the last new message arrived */
+	/*
+	 * The main run is trusted, run[0].last is proven (whatever run[0].proven says), and the
+	 * number behind it is new.
+	 */
+	bool sure;
+};
+
+/* 64-bit words for both runs. Bit number % window of a run's half: that number has arrived. */
+#define RIPC__REPLAY_WORDS(window) (2 * (window) / 64)
+
+/*
+ * Whether a message with this number is new; then it is remembered.
+ *
+ * words: 64-bit words of one run; seen has two times as many. The window of a run is 64 * words
+ * numbers up to its last. A number below the window cannot be told from one that has arrived: it
+ * counts as a duplicate, unless nothing new has come for RIPC__REPLAY_STALE_NS. confirmed: the
+ * message came over a lane, so the number is its sender's. *lost: change of how many messages of
+ * the sender are missing.
+ */
+bool ripc__replay_new(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number,
+		      bool confirmed, uint64_t now_ns, int64_t *lost);
+
+/* The fast path, with a window of 64. Return: false: another number is due, nothing was done. */
+static inline bool ripc__replay_next(struct ripc__replay *r, uint64_t *seen, uint64_t number,
+				     uint64_t now_ns)
+{
+	if (!r->sure || number != r->run[0].last + 1)
+		return false;
+	r->run[0].last = number;
+	seen[0] |= UINT64_C(1) << number % 64;
+	r->new_ns = now_ns;
+	return true;
+}
+
+#endif

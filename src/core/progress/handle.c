@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "core/progress/handle.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define LEAKS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LEAKS 1
+#endif
+#endif
+#ifdef LEAKS
+#include <sanitizer/lsan_interface.h>
+#endif
+
+#define RESERVE ((size_t)1 << 20) /* address space taken from the kernel at a time */
+#define LINE    ((size_t)64)
+#define BLOCK   ((size_t)64 << 10) /* bytes of a block of pieces, at least */
+
+/* The address space that all contexts of the process draw from. It never goes back. */
+static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
+static char *pages_next;
+static size_t pages_left;
+
+struct ripc__handle_block {
+	struct ripc__handle_block *next;
+	size_t len;
+};
+
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) & ~(to - 1);
+}
+
+/* Pages that were never used before. NULL: there are none. */
+static void *pages_take(size_t len)
+{
+	size_t size = len > RESERVE ? len : RESERVE;
+	char *p = NULL;
+
+	pthread_mutex_lock(&pages_lock);
+	if (pages_left < len) {
+		p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED) {
+			pthread_mutex_unlock(&pages_lock);
+			return NULL;
+		}
+		/* One page of a huge one could not go back. */
+		madvise(p, size, MADV_NOHUGEPAGE);
+#ifdef LEAKS
+		__lsan_register_root_region(p, size);
+#endif
+		pages_next = p;
+		pages_left = size;
+	}
+	p = pages_next;
+	pages_next += len;
+	pages_left -= len;
+	pthread_mutex_unlock(&pages_lock);
+	return p;
+}
+
+/* They read as zeros from now on. */
+static void pages_end(char *p, size_t len)
+{
+	if (!len || !madvise(p, len, MADV_DONTNEED))
+		return;
+	/* Locked in memory, as by mlockall(). */
+	munlock(p, len);
+	if (madvise(p, len, MADV_DONTNEED))
+		memset(p, 0, len);
+}
+
+/* Objects begin at different lines of their pages: else they would compete for the same sets of the caches. */
+static size_t color(size_t room)
+{
+	static size_t turn;
+	size_t lines = room / LINE;
+
+	return lines ? __atomic_fetch_add(&turn, 5, __ATOMIC_RELAXED) % (lines + 1) * LINE : 0;
+}
+
+void *ripc__handle_alloc(size_t len)
+{
+	size_t pages = round_up(len, page_size());
+	char *p = pages_take(pages);
+
+	return p ? p + color(pages - len) : NULL;
+}
+
+void ripc__handle_end(void *p, size_t len)
+{
+	size_t page = page_size();
+	char *first = (char *)((uintptr_t)p & ~(uintptr_t)(page - 1));
+
+	pages_end(first + page, round_up(len, page) - page);
+	pages_end(first, page);
+}
+
+void *ripc__handle_piece(struct ripc__handle_blocks *blocks, size_t len)
+{
+	struct ripc__handle_block *block;
+	char *p;
+
+	len = round_up(len, LINE);
+	if (blocks->left < len) {
+		size_t size = round_up(len + LINE > BLOCK ? len + LINE : BLOCK, page_size());
+
+		block = pages_take(size);
+		if (!block)
+			return NULL;
+		*block = (struct ripc__handle_block){blocks->first, size};
+		blocks->first = block;
+		blocks->next = (char *)block + LINE;
+		blocks->left = size - LINE;
+	}
+	p = blocks->next;
+	blocks->next += len;
+	blocks->left -= len;
+	return p;
+}
+
+void ripc__handle_pieces_end(struct ripc__handle_blocks *blocks)
+{
+	struct ripc__handle_block *block = blocks->first;
+
+	while (block) {
+		struct ripc__handle_block *next = block->next;
+
+		pages_end((char *)block, block->len);
+		block = next;
+	}
+	*blocks = (struct ripc__handle_blocks){0};
+}
+
+void ripc__handle_fork_lock(void)
+{
+	pthread_mutex_lock(&pages_lock);
+}
+
+void ripc__handle_fork_unlock(void)
+{
+	pthread_mutex_unlock(&pages_lock);
+}
+
+void ripc__handle_forked(void)
+{
+	pthread_mutex_init(&pages_lock, NULL);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE
+#include "core/progress/lock.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TSAN 1
+#endif
+#endif
+#ifdef TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+/* Sleeps while *word is value. The application's errno is not ours to change. */
+static void sleep_while(atomic_uint *word, unsigned value, uint64_t until_ns)
+{
+	struct timespec ts, *until = NULL;
+	int saved = errno;
+
+	if (until_ns != RIPC__NEVER) {
+		ts.tv_sec = (time_t)(until_ns / 1000000000u);
+		ts.tv_nsec = (long)(until_ns % 1000000000u);
+		until = &ts;
+	}
+	/* WAIT_BITSET: until is a time of CLOCK_MONOTONIC, not a duration. */
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, until, NULL,
+		FUTEX_BITSET_MATCH_ANY);
+	errno = saved;
+}
+
+static void wake(atomic_uint *word, int count)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+	errno = saved;
+}
+
+void (*ripc__lock_hook)(enum ripc__lock_step step);
+#ifdef RIPC__LOCK_STEPS
+const bool ripc__lock_steps = true;
+#else
+const bool ripc__lock_steps = false;
+#endif
+
+static void sleep_for(struct ripc__lock *lock)
+{
+	ripc__lock_step(RIPC__STEP_SLEEP);
+	sleep_while(&lock->word, 2, RIPC__NEVER);
+}
+
+void ripc__lock_wait(struct ripc__lock *lock)
+{
+	ripc__lock_step(RIPC__STEP_HELD);
+	atomic_fetch_add_explicit(&lock->wanted, 1, memory_order_relaxed);
+	ripc__lock_step(RIPC__STEP_WAIT);
+	/* Taken as 2: whether others sleep is not known, and then they must be woken. */
+	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire))
+		sleep_for(lock);
+	atomic_fetch_sub_explicit(&lock->wanted, 1, memory_order_relaxed);
+}
+
+void ripc__lock_wake(struct ripc__lock *lock)
+{
+	wake(&lock->word, 1);
+}
+
+void ripc__lock_end(struct ripc__lock *lock)
+{
+#ifdef TSAN
+	/* It does not see what the kernel writes. */
+	__tsan_release(&lock->word);
+#else
+	(void)lock;
+#endif
+}
+
+void ripc__lock_ended(struct ripc__lock *lock)
+{
+	ripc__lock_step(RIPC__STEP_RELEASED);
+	wake(&lock->word, INT_MAX);
+}
+
+void ripc__word_sleep(atomic_uint *word, uint64_t until_ns)
+{
+	if (!atomic_load_explicit(word, memory_order_acquire))
+		sleep_while(word, 0, until_ns);
+}
+
+void ripc__word_set(atomic_uint *word)
+{
+	atomic_store_explicit(word, 1, memory_order_release);
+	wake(word, 1);
+}

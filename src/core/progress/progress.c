@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One round of progress: what the transports and the resolver have to say, and the timers. Contract in context.h. */
+#include "core/context/context.h"
+#include "core/peer/eviction.h"
+#include "core/group/group.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/message/service.h"
+
+#define EVENTS      64           /* reaped at once */
+#define ROUNDS      4            /* of these, before a waiting caller gets a look */
+#define RESOLVER_NS (200 * 1000) /* how often a spinning driver looks after the resolver */
+
+static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *ev)
+{
+	switch (ev->kind) {
+	case RIPC__RESOLVED:
+		ripc__dest_resolved(ctx, &ev->record);
+		break;
+	case RIPC__UNRESOLVED:
+		ripc__dest_unresolved(ctx, ev->service, ev->text);
+		break;
+	case RIPC__REGISTERED:
+		ripc__service_registered(ctx, ev->service);
+		break;
+	case RIPC__CONFLICT:
+		ripc__service_conflict(ctx, ev->service, ev->moved, ev->text);
+		break;
+	case RIPC__RIVAL:
+		ripc__service_rival(ctx, ev->service, ev->text);
+		break;
+	case RIPC__GONE:
+		ripc__dest_gone(ctx, ev->service, ev->record.instance);
+		break;
+	}
+}
+
+static bool resolver_awaited(struct ripc *ctx)
+{
+	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
+		if (s->state == RIPC__SERVICE_CLAIMING)
+			return true;
+	if (ripc__groups_claiming(ctx))
+		return true;
+	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
+		if (d->state == RIPC__DEST_RESOLVING)
+			return true;
+	return false;
+}
+
+static void resolver_round(struct ripc *ctx)
+{
+	bool readable = ctx->resolver_readable || ctx->resolver_pending || ctx->hooks.now ||
+			ctx->now_ns - ctx->resolver_asked_ns >= RESOLVER_NS;
+	struct ripc__resolver_event ev[4];
+	unsigned n;
+
+	if (!readable && ctx->now_ns < ctx->resolver_timer_ns)
+		return;
+	ctx->resolver_asked_ns = ctx->now_ns;
+	ctx->resolver_readable = false;
+	do {
+		ctx->resolver_timer_ns = RIPC__NEVER;
+		n = ripc__resolver_progress(ctx->resolver, readable, ev, 4, ctx->now_ns,
+					    &ctx->resolver_timer_ns);
+		for (unsigned i = 0; i < n; i++)
+			resolver_event(ctx, &ev[i]);
+	} while (n == 4);
+	if (n && ctx->resolver_pending)
+		ctx->resolver_pending = resolver_awaited(ctx);
+}
+
+/* Return: number of events; EVENTS: there may be more. */
+static inline unsigned reap(struct ripc *ctx, unsigned i, struct ripc__event *ev, uint64_t *deadline)
+{
+	struct ripc__tp *tp = &ctx->tp[i];
+	unsigned n = tp->ops->progress(tp->t, ev, EVENTS, ctx->now_ns, deadline);
+
+	for (unsigned k = 0; k < n; k++)
+		ripc__lane_event(ctx, i, &ev[k]);
+	return n;
+}
+
+static uint64_t transports_round(struct ripc *ctx)
+{
+	struct ripc__event ev[EVENTS];
+	uint64_t deadline = RIPC__NEVER;
+
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		unsigned rounds = 0, n;
+
+		if (!ctx->tp[i].t)
+			continue;
+		do
+			n = reap(ctx, i, ev, &deadline);
+		while (n == EVENTS && ++rounds < ROUNDS);
+		if (n == EVENTS)
+			deadline = 0;
+	}
+	return deadline;
+}
+
+void ripc__round_part(struct ripc *ctx)
+{
+	struct ripc__event ev[EVENTS];
+	uint64_t deadline = ctx->next_timer_ns;
+
+	if (ctx->in_progress)
+		return;
+	ctx->in_progress = true;
+	for (unsigned live = ctx->live; live; live &= live - 1)
+		if (reap(ctx, (unsigned)__builtin_ctz(live), ev, &deadline) == EVENTS)
+			deadline = 0;
+	if (!ripc__list_empty(&ctx->dead_lanes))
+		ripc__lanes_reap(ctx);
+	/* Events may have lowered it. */
+	if (deadline < ctx->next_timer_ns)
+		ctx->next_timer_ns = deadline;
+	ctx->in_progress = false;
+}
+
+void ripc__round_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	ctx->in_progress = true;
+	ctx->now_old = true;
+	ripc__lane_event(ctx, tp, ev);
+	ctx->now_old = false;
+	if (!ripc__list_empty(&ctx->dead_lanes))
+		ripc__lanes_reap(ctx);
+	ctx->in_progress = false;
+}
+
+void ripc__round(struct ripc *ctx)
+{
+	uint64_t deadline;
+
+	if (ctx->in_progress)
+		return;
+	ctx->in_progress = true;
+	deadline = transports_round(ctx);
+	if (ctx->short_of_lanes) {
+		ripc__evict_lanes(ctx,
+				  ctx->short_of_lanes == -EMFILE || ctx->short_of_lanes == -ENFILE);
+		ctx->short_of_lanes = 0;
+	}
+	resolver_round(ctx);
+	if (ctx->now_ns >= ctx->timers_ns) {
+		/* Times that other threads have noted since this round's was read must not lie in the future. */
+		ctx->now_ns = ripc__now(ctx);
+		ctx->timers_ns = RIPC__NEVER;
+		ripc__lane_timers(ctx);
+		ripc__peer_timers(ctx);
+		ripc__groups_timers(ctx);
+	}
+	if (!ripc__list_empty(&ctx->dead_lanes))
+		ripc__lanes_reap(ctx);
+	if (ctx->timers_ns < deadline)
+		deadline = ctx->timers_ns;
+	if (ctx->resolver_timer_ns < deadline)
+		deadline = ctx->resolver_timer_ns;
+	ctx->next_timer_ns = ripc__done_timer(ctx, deadline);
+	ctx->in_progress = false;
+}
+
+void ripc__progress(struct ripc *ctx)
+{
+	uint64_t before = ctx->next_timer_ns;
+
+	ctx->now_ns = ripc__now(ctx);
+	ctx->needed = false;
+	ripc__round(ctx);
+	/* A caller that only looks in leaves the descriptors armed, and what the round began, to the one who sleeps. */
+	if (ctx->driver_asleep)
+		for (unsigned i = 0; i < ctx->ntp; i++)
+			if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
+				ctx->needed = true;
+	if (ctx->needed || ctx->next_timer_ns < before)
+		ripc__agent_need(ctx);
+}
+
+uint64_t ripc__poll(struct ripc *ctx)
+{
+	uint64_t next;
+
+	ripc__lock(ctx);
+	ripc__progress(ctx);
+	next = ctx->next_timer_ns;
+	/* What the round itself has posted to ourselves is there at once. */
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
+			next = 0;
+	ripc__unlock(ctx);
+	return next;
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The calls for long messages: ripc_start(), its requests, and ripc_send_long(), which waits. */
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/request.h"
+#include "core/message/send.h"
+#include "core/message/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What ripc_send_long() may take beyond its timeout to get its memory back. */
+#define WITHDRAW_MS 100
+
+/*
+ * Memory that was given back to the pool may be anybody's. What lies behind a buffer never was the
+ * application's.
+ */
+static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems)
+{
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__region *r =
+			items[i].iov_len ? ripc__memory_around(ctx, items[i].iov_base) : NULL;
+
+		if (!r || r->state == RIPC__REGION_USER)
+			continue;
+		if (r->state == RIPC__REGION_FREE || r->zombie)
+			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
+					  items[i].iov_base);
+		if (!ripc__region_holds(r, items[i].iov_base, items[i].iov_len))
+			return ripc__fail(-EINVAL,
+					  "item %u: %zu bytes at %p reach beyond the buffer of %zu "
+					  "bytes at %p",
+					  i, items[i].iov_len, items[i].iov_base, r->len,
+					  (void *)r->base);
+	}
+	return 0;
+}
+
+/* Makes a request and issues it if possible. Lock held, and perhaps released meanwhile, service entered. */
+static int start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		 uint64_t bytes, const struct ripc_send_options *o, struct ripc_request **out)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r;
+	struct ripc__dest *d;
+	int rc;
+
+	ripc__handover_ready(ctx, items, nitems);
+	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_refuse(s) : 0;
+	if (rc)
+		return rc;
+	r = ripc__request_get(ctx, nitems);
+	d = r ? ripc__dest_get(ctx, dest) : NULL;
+	if (!d) {
+		if (r)
+			ripc__request_put(ctx, r, nitems);
+		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
+				  (unsigned long long)dest);
+	}
+	*r = (struct ripc_request){
+		.ctx = ctx,
+		.service = s,
+		.dest = d,
+		.source = s->id,
+		.dest_id = dest,
+		.bytes = bytes,
+		.loan_until_ns = RIPC__NEVER,
+		.nreturns = o ? o->nreturns : 0,
+		.nitems = nitems,
+	};
+	memset(r->items, 0, nitems * sizeof(r->items[0]));
+	rc = check_memory(ctx, items, nitems);
+	if (!rc)
+		rc = ripc__returns_make(s, o, r->returns);
+	if (rc) {
+		ripc__request_put(ctx, r, nitems);
+		return rc;
+	}
+	r->started = ctx->requests_started++;
+	ripc__list_init(&r->order);
+	ripc__waitq_init(&r->waitq);
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		it->owner = r;
+		ripc__list_init(&it->loan);
+		it->base = items[i].iov_base;
+		it->len = items[i].iov_len;
+		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
+		if (it->region)
+			it->region->sends++;
+	}
+	d->users++;
+	s->nrequests++;
+	ctx->unfinished++;
+	ripc__list_add(&ctx->requests, &r->held);
+	ripc__list_add(&d->pending, &r->link);
+	ripc__dest_pump(ctx, d);
+	*out = r;
+	return 0;
+}
+
+int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	       const struct ripc_send_options *options, struct ripc_request **request)
+{
+	struct ripc *ctx;
+	uint64_t bytes;
+	int rc = ripc__check_call(s, dest, &ctx);
+
+	if (!rc && !request)
+		rc = ripc__fail(-EINVAL, "nowhere to store the request");
+	if (!rc)
+		rc = ripc__check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = start(s, dest, items, nitems, bytes, options, request);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* The request is done: its result, explained. It is freed. Lock held. */
+static int finish(struct ripc_request **request)
+{
+	struct ripc_request *r = *request;
+	int status = r->status;
+
+	if (status)
+		ripc__fail(status, "%s", r->detail ? r->detail : ripc_strerror(status));
+	ripc__request_free(r);
+	*request = NULL;
+	return status;
+}
+
+/*
+ * Begins a call on a request. Another thread may close the context: then the request is gone.
+ * Return: 0, lock held; or what the call returns.
+ */
+static int RIPC__NO_ANALYSIS enter(struct ripc_request **request, struct ripc **ctx)
+{
+	struct ripc_request *r = request ? *request : NULL;
+	int rc = 0;
+
+	if (!r)
+		return ripc__fail(-EINVAL, "no request");
+	*ctx = __atomic_load_n(&r->ctx, __ATOMIC_RELAXED);
+	if (*ctx) {
+		rc = ripc__check_owner(*ctx);
+		if (rc == -EOWNERDEAD)
+			return rc;
+	}
+	if (*ctx && !rc) {
+		ripc__lock(*ctx);
+		if ((*ctx)->owner && r->ctx)
+			return 0;
+		ripc__unlock(*ctx);
+	}
+	*request = NULL;
+	ripc__shut_down();
+	return -ESHUTDOWN;
+}
+
+int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
+{
+	struct ripc *ctx;
+	int rc = enter(request, &ctx);
+
+	if (rc)
+		return rc;
+	if ((*request)->state != RIPC__REQUEST_DONE) {
+		ripc__done_unanswered(ctx);
+		ripc__progress(ctx);
+	}
+	rc = (*request)->state == RIPC__REQUEST_DONE ? finish(request) : -EINPROGRESS;
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Lock held. Return: 0 it is done; -ETIMEDOUT. */
+static int await_until(struct ripc_request *r, uint64_t deadline, int timeout_ms)
+{
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__plain_await(r->ctx, r, timeout_ms);
+	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
+		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
+			return -ETIMEDOUT;
+	return 0;
+}
+
+static int await(struct ripc_request *r, int timeout_ms)
+{
+	if (r->state == RIPC__REQUEST_DONE)
+		return 0;
+	if (timeout_ms)
+		return await_until(r, ripc__deadline(r->ctx, timeout_ms), timeout_ms);
+	ripc__done_unanswered(r->ctx);
+	ripc__progress(r->ctx);
+	return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
+}
+
+int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = enter(request, &ctx);
+
+	if (rc)
+		return rc;
+	rc = await(*request, timeout_ms);
+	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
+		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+	else if (!rc)
+		rc = finish(request);
+	else
+		rc = ripc__fail(-ETIMEDOUT,
+				"the message to service %llu is still under way after %d ms",
+				(unsigned long long)(*request)->dest_id, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Lock held. */
+static int cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+
+	ripc__request_withdraw(r);
+	/* Also if the context is being closed meanwhile, and await() therefore waits no more. */
+	await(r, timeout_ms);
+	if (r->lane)
+		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
+	/* Its lane gone, it was done with: see ripc__request_lane_gone(). */
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__request_done(r, -ECANCELED, "withdrawn");
+	return finish(request);
+}
+
+int RIPC__NO_ANALYSIS ripc_request_cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = enter(request, &ctx);
+
+	if (rc)
+		return rc;
+	rc = cancel(request, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* A long message that was not delivered in time: withdrawn, and why. Lock held. */
+static int give_up(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+	struct ripc *ctx = r->ctx;
+	bool unreachable =
+		r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
+	unsigned long long dest = r->dest_id;
+	struct ripc__dest *d = r->dest;
+	int rc;
+
+	d->users++;
+	rc = cancel(request, WITHDRAW_MS);
+	/* Last, so that its sentence is the one that stays. */
+	if (rc == -ECANCELED && unreachable)
+		rc = ripc__dest_unreachable(ctx, d);
+	d->users--;
+	if (rc != -ECANCELED)
+		return rc;
+	return ripc__fail(-ETIMEDOUT,
+			  "service %llu: the message was not delivered in %d ms and was withdrawn",
+			  dest, timeout_ms);
+}
+
+int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r;
+	uint64_t deadline;
+	int rc;
+
+	if (!timeout_ms)
+		return ripc__fail(
+			-EAGAIN,
+			"a long message cannot be delivered without waiting: use ripc_start()");
+	/* One look at the clock for the sending and the waiting. */
+	deadline = ripc__deadline(ctx, timeout_ms);
+	rc = start(s, dest, items, nitems, bytes, o, &r);
+	if (rc)
+		return rc;
+	rc = await_until(r, deadline, timeout_ms);
+	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
+		/* The memory is the caller's on return, whatever the context still has to say. */
+		cancel(&r, 0);
+		return ripc__fail(-ESHUTDOWN, "the context is being closed");
+	}
+	rc = rc ? give_up(&r, timeout_ms) : finish(&r);
+	/* Cancelled by nobody but the closing of its service. */
+	return rc == -ECANCELED
+		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")
+		       : rc;
+}
+
+int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	struct ripc *ctx;
+	uint64_t bytes;
+	int rc = ripc__check_call(s, dest, &ctx);
+
+	if (!rc)
+		rc = ripc__check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A long message arrives: what it may say, which of its items are here already, and its place among those of its peer. */
+#include "base/copy.h"
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
+#include "core/message/message.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/rendezvous.h"
+#include "core/message/service.h"
+#include "core/memory/bounce.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void answer(struct ripc__lane *lane, uint64_t id, int status)
+{
+	ripc__lane_word(lane, RIPC__DONE, 0, 0, id, (uint32_t)status);
+}
+
+/* A return buffer that the message says it used: it must be one that this peer could write, for this service. */
+static struct ripc__return *used_return(struct ripc__rndv *r, uint64_t id, uint64_t len)
+{
+	struct ripc__return *ret = ripc__return_find(r->ctx, id);
+
+	if (!ret || !ripc__lane_same(ret->lane, r->lane) || ret->service != r->service ||
+	    ret->arriving || len > ret->len)
+		return NULL;
+	ret->arriving = true;
+	return ret;
+}
+
+/* An item whose bytes are here already. Return: 0, -ENOBUFS, or -EPROTO. */
+static int item_here(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t return_id,
+		     const uint8_t *bytes)
+{
+	if (!it->len)
+		return 0;
+	if (return_id) {
+		it->ret = used_return(r, return_id, it->len);
+		if (!it->ret)
+			return -EPROTO;
+		it->base = it->ret->base;
+		it->region = it->ret->region;
+		if (!bytes && it->ret->stage)
+			bytes = it->ret->stage->region->base;
+	} else if (!ripc__rndv_place(r, it)) {
+		return -ENOBUFS;
+	}
+	if (bytes)
+		ripc__copy(it->base, bytes, it->len);
+	return 0;
+}
+
+static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *moves)
+{
+	const uint8_t *payload = h->payload;
+	int rc = 0;
+
+	*moves = false;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__rndv_item *it = &r->items[i];
+		struct ripc__desc d;
+
+		ripc__desc_get(&d, h->items, i);
+		it->how = (uint8_t)d.how;
+		it->len = d.len;
+		/* What no memory of this host could hold does not even wait for some. */
+		if (d.len > r->ctx->host_bytes) {
+			rc = rc ? rc : -ENOBUFS;
+			continue;
+		}
+		r->bytes += d.len;
+		switch (d.how) {
+		case RIPC__HOW_INLINE:
+			if (!rc)
+				rc = item_here(r, it, d.addr, payload);
+			payload += d.len;
+			break;
+		case RIPC__HOW_WRITTEN:
+			if (!rc)
+				rc = d.addr ? item_here(r, it, d.addr, NULL) : -EPROTO;
+			break;
+		case RIPC__HOW_HANDED:
+			*moves = true;
+			if (!(r->lane->caps & RIPC__CAP_HANDOVER))
+				rc = -EPROTO;
+			if (!rc)
+				rc = ripc__debt_new(r->lane, d.key, d.addr, d.len, r->id, i,
+						    &it->debt, &it->base);
+			break;
+		default:
+			it->raddr = d.addr;
+			it->rkey = d.key;
+			*moves = true;
+			if (!(r->lane->caps &
+			      (d.how == RIPC__HOW_READ ? RIPC__CAP_READ : RIPC__CAP_WRITE)))
+				rc = -EPROTO;
+			break;
+		}
+		if (rc == -EPROTO)
+			return rc;
+	}
+	return rc;
+}
+
+/*
+ * Drops those that an earlier lane left behind and that were not sent again before this one: a sender sends to one service in
+ * the order of the ids, so they were withdrawn. Otherwise this one would wait for them, and for ever.
+ */
+static void drop_withdrawn(const struct ripc__rndv *r)
+{
+	struct ripc__peer *p = r->peer;
+	struct ripc__list *n;
+again:
+	ripc__list_for_each (n, &p->rndvs) {
+		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, of_peer);
+
+		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&
+		    old->id < r->id) {
+			ripc__rndv_drop(old, 0);
+			goto again;
+		}
+	}
+}
+
+/* Joins the lists, in the place of a suspended one with the same id. Return: -EPROTO: that id is under way. */
+static int join(struct ripc__rndv *r)
+{
+	struct ripc__rndv *old = ripc__rndv_find(r->peer, r->id);
+
+	if (!old) {
+		ripc__list_add(&r->service->longs, &r->link);
+		ripc__list_add(&r->peer->rndvs, &r->of_peer);
+		return 0;
+	}
+	if (old->state != RIPC__RNDV_SUSPENDED || old->service != r->service)
+		return -EPROTO;
+	ripc__list_add(&old->link, &r->link);
+	ripc__list_add(&old->of_peer, &r->of_peer);
+	ripc__rndv_free(old);
+	return 0;
+}
+
+static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
+		   uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	/* As in start.c: not calloc(). */
+	struct ripc__rndv *r = malloc(sizeof(*r) + h->nitems * sizeof(r->items[0]));
+	struct ripc__message *m = r ? ripc__message_new(ctx, h->nitems) : NULL;
+	bool moves;
+	int rc;
+
+	if (!m ||
+	    (!lane->peer->finished && !(lane->peer->finished = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
+		if (m)
+			ripc__message_drop(m);
+		free(r);
+		ctx->stats.dropped_no_memory++;
+		ripc__flow_consume(flow, units);
+		answer(lane, h->u[0], -ENOBUFS);
+		return;
+	}
+	ctx->unfinished++;
+	*r = (struct ripc__rndv){
+		.ctx = ctx,
+		.service = flow->service,
+		.peer = lane->peer,
+		.lane = lane,
+		.id = h->u[0],
+		.source = h->source,
+		.nitems = h->nitems,
+		.message = m,
+	};
+	memset(r->items, 0, h->nitems * sizeof(r->items[0]));
+	ripc__list_init(&r->link);
+	ripc__list_init(&r->of_peer);
+	ripc__list_init(&r->work);
+	m->flow = flow;
+	m->units = units;
+	m->pub.is_long = 1;
+	m->pub.source = h->source;
+	m->pub.dest = h->dest;
+	m->pub.nreturns = h->nreturns;
+	memcpy(m->pub.instance, lane->peer->instance, 16);
+	drop_withdrawn(r);
+	rc = join(r);
+	if (!rc)
+		rc = items_take(r, h, &moves);
+	m->long_bytes = r->bytes;
+	if (rc == -EPROTO) {
+		ripc__rndv_release(r);
+		ripc__rndv_free(r);
+		ripc__lane_bad(lane, "long message that does not fit what was agreed before");
+		return;
+	}
+	if (rc) {
+		ctx->stats.dropped_no_memory++;
+		ripc__rndv_fail(r, rc);
+		return;
+	}
+	if (!moves) {
+		r->state = RIPC__RNDV_MOVING;
+		r->next = r->nitems;
+		ripc__rndv_ready(r);
+		return;
+	}
+	r->state = RIPC__RNDV_WAITING;
+	ripc__rndv_resume(flow->service);
+}
+
+/*
+ * Suspended messages whose sender has given up since: they will not be sent again, and must not hold back what comes
+ * behind them.
+ */
+static void drop_given_up(struct ripc__peer *p)
+{
+	struct ripc__list *n = p->rndvs.next;
+
+	while (n != &p->rndvs) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
+
+		n = n->next;
+		if (r->state == RIPC__RNDV_SUSPENDED && r->id < p->finished_below) {
+			ripc__rndv_drop(r, 0);
+			/* Dropping delivers others. */
+			n = p->rndvs.next;
+		}
+	}
+}
+
+void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
+			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__peer *p = lane->peer;
+	struct ripc__tp *tp = &ctx->tp[lane->tp];
+	uint64_t id = h->u[0], below = h->u[1];
+
+	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
+		ripc__lane_bad(lane, "long message with an id out of bounds");
+	} else {
+		ripc__peer_finish_below(p, below);
+		drop_given_up(p);
+		if (ripc__peer_finished(p, id)) {
+			/* Sent again over a new lane, since our answer was lost with the old one. */
+			ctx->stats.duplicates++;
+			p->stats.duplicates++;
+			ripc__flow_consume(flow, units);
+			answer(lane, id, 0);
+		} else if (!flow->service) {
+			ctx->stats.dropped_no_service++;
+			ripc__flow_consume(flow, units);
+			answer(lane, id, -EHOSTUNREACH);
+		} else {
+			arrive(lane, flow, h, units);
+		}
+	}
+	/* What was inline has been copied: long items have buffers of their own. */
+	if (ev->token)
+		tp->ops->release(tp->t, ev->token);
+	if (lane->state == RIPC__LANE_UP)
+		ripc__lane_repost(lane);
+}

@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/rendezvous/request.h"
+#include "base/copy.h"
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/selection.h"
+#include "core/message/service.h"
+#include "core/memory/bounce.h"
+#include "wire/bytes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHUNK_MAX (1u << 20) /* bytes of one write: each that completes is a sign of life */
+
+/* ---- sending ---- */
+
+static void item_fill(struct ripc__request_item *it)
+{
+	if (!it->stage || it->filled)
+		return;
+	ripc__copy(it->stage->region->base, it->base, it->len);
+	it->filled = true;
+}
+
+/*
+ * What can never be written ends the request: now, or when the peer and what is posted let go of it. Of memory that cannot be
+ * registered the transport has said which limit was met.
+ */
+static void write_failed(struct ripc_request *r, int rc)
+{
+	char text[RIPC__DETAIL_MAX];
+
+	snprintf(text, sizeof(text),
+		 "service %llu over %s: item %u of %zu bytes cannot be written: %s",
+		 (unsigned long long)r->dest_id, r->ctx->tp[r->lane->tp].ops->name, r->next,
+		 r->items[r->next].len,
+		 rc == -ENOMEM || rc == -EPERM ? ripc_detail() : ripc_strerror(rc));
+	r->error = rc;
+	r->detail = strdup(text);
+	ripc__request_withdraw(r);
+}
+
+/* Posts the writes of items that travel like how. Return: 0 all are posted; -EAGAIN; else why they cannot be. */
+static int write_items(struct ripc_request *r, unsigned how)
+{
+	struct ripc__tp *tp = &r->ctx->tp[r->lane->tp];
+
+	for (; r->next < r->nitems; r->next++) {
+		struct ripc__request_item *it = &r->items[r->next];
+
+		while (it->how == how && it->posted < it->len) {
+			const struct ripc__mr *mr = it->local   ? &it->local->mr
+						    : it->stage ? &it->stage->mr
+								: &it->mr;
+			const uint8_t *base = it->stage ? it->stage->region->base : it->base;
+			size_t n = it->len - it->posted;
+			int rc;
+
+			if (n > CHUNK_MAX)
+				n = CHUNK_MAX;
+			if (n > tp->limits.rdma_max)
+				n = tp->limits.rdma_max;
+			/* It would arrive behind all that. */
+			ripc__done_delay(r->ctx, it->len);
+			item_fill(it);
+			rc = tp->ops->post_write(r->lane->ep, mr, base + it->posted, n,
+						 it->raddr + it->posted, it->rkey,
+						 (uint64_t)(uintptr_t)r);
+			/* What is left of it, or must wait for room, moves with progress() only. */
+			ripc__agent_need(r->ctx);
+			/* A broken lane, or its device, is reported as such, and then the request goes back. */
+			if (rc == -ENOTCONN || rc == -ENODEV)
+				return -EAGAIN;
+			if (rc && rc != -EAGAIN && ripc__item_settle(r, it))
+				continue;
+			if (rc)
+				return rc;
+			it->posted += n;
+			r->writes++;
+		}
+	}
+	return 0;
+}
+
+/* The most bytes that its message may have. */
+static size_t longest(const struct ripc_request *r)
+{
+	size_t len = RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
+
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (r->items[i].how == RIPC__HOW_INLINE)
+			len += r->items[i].len;
+	return len;
+}
+
+static int send_message(struct ripc_request *r)
+{
+	uint8_t buf[RIPC__HEADER_MAX + RIPC__DONE_WORD], *p, *count;
+	struct iovec payload[RIPC_ITEMS_MAX];
+	struct ripc__list *first = ripc__list_first(&r->peer->requests);
+	unsigned n = 0, nreturns = r->nreturns;
+	bool done;
+	int rc;
+
+	ripc__returns_delay(r->lane, r->returns, r->nreturns);
+	done = ripc__done_rides(r->lane, longest(r));
+	p = ripc__header_put(buf, RIPC__LONG, done ? RIPC__F_DONE : 0, (uint16_t)r->nitems, 0,
+			     r->dest_id, r->source);
+	count = buf + 30;
+	if (done) {
+		ripc__put_le64(p, r->ctx->done.id);
+		p += RIPC__DONE_WORD;
+	}
+	ripc__put_le64(p, r->id);
+	ripc__put_le64(p + 8, ripc__list_entry(first, struct ripc_request, order)->id);
+	p += 16;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+		struct ripc__desc d = {.len = it->len, .how = it->how};
+
+		switch (it->how) {
+		case RIPC__HOW_INLINE:
+			if (it->offer)
+				d.addr = it->offer->desc.how;
+			if (it->len)
+				payload[n++] = (struct iovec){it->base, it->len};
+			break;
+		case RIPC__HOW_WRITTEN:
+			d.addr = it->offer->desc.how;
+			break;
+		case RIPC__HOW_READ:
+			d.addr = it->stage ? it->stage->mr.addr : it->mr.addr;
+			d.key = it->stage ? it->stage->mr.key : it->mr.key;
+			break;
+		case RIPC__HOW_HANDED:
+			d.addr = it->raddr;
+			d.key = it->rkey;
+			break;
+		default:
+			break;
+		}
+		p = ripc__desc_put(p, &d);
+	}
+	p = ripc__returns_put(r->lane, r->returns, &nreturns, p);
+	ripc__put_le16(count, (uint16_t)nreturns);
+	rc = ripc__lane_send(r->lane, buf, (size_t)(p - buf), payload, n, false);
+	if (!rc) {
+		size_t len = (size_t)(p - buf) - (done ? RIPC__DONE_WORD : 0);
+
+		ripc__done_answered(r->lane);
+		ripc__returns_told(r->lane, r->returns, r->nreturns);
+		for (unsigned i = 0; i < n; i++)
+			len += payload[i].iov_len;
+		/* What was reserved and not needed. */
+		r->credit->sent_units -= r->units - (len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
+	}
+	return rc;
+}
+
+/*
+ * The peer has the keys of stages from earlier messages: it must not find there what may be withdrawn unsent. So what it is to
+ * read is copied right before the message that says so, and goes again if that cannot leave.
+ */
+static int fill_and_send(struct ripc_request *r)
+{
+	bool filled = ripc__lane_open(r->lane);
+	int rc;
+
+	for (unsigned i = 0; filled && i < r->nitems; i++)
+		if (r->items[i].how == RIPC__HOW_READ)
+			item_fill(&r->items[i]);
+	rc = send_message(r);
+	for (unsigned i = 0; filled && rc && i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		if (it->how != RIPC__HOW_READ || !it->stage)
+			continue;
+		memset(it->stage->region->base, 0, it->len);
+		it->filled = false;
+	}
+	return rc;
+}
+
+/* WRITING: the rest of its way, over the lane it was prepared for. Return: 0 it left, or is done; -EAGAIN. */
+static int write_and_send(struct ripc_request *r)
+{
+	int rc;
+
+	if (r->cancelling)
+		return -EAGAIN;
+	rc = write_items(r, RIPC__HOW_WRITTEN);
+	if (rc && rc != -EAGAIN) {
+		write_failed(r, rc);
+		return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
+	}
+	if (rc || fill_and_send(r))
+		return -EAGAIN;
+	r->state = RIPC__REQUEST_SENT;
+	r->resent = r->was_sent;
+	r->was_sent = true;
+	ripc__list_del(&r->link);
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (r->items[i].how == RIPC__HOW_HANDED)
+			ripc__loan_begin(&r->items[i]);
+	return 0;
+}
+
+int ripc__request_issue(struct ripc_request *r)
+{
+	struct ripc__lane *lane = r->dest->peer->lane;
+
+	if (r->state == RIPC__REQUEST_PENDING) {
+		int rc;
+
+		if (r->peer && r->peer != r->dest->peer) {
+			if (r->was_sent) {
+				ripc__request_done(
+					r, -EPIPE,
+					"the service moved while the message was under way");
+				return 0;
+			}
+			ripc__request_leave(r);
+		}
+		rc = ripc__request_prepare(r, lane);
+		if (rc || r->state == RIPC__REQUEST_DONE)
+			return rc;
+	}
+	return r->state == RIPC__REQUEST_WRITING ? write_and_send(r) : 0;
+}
+
+bool ripc__request_continue(struct ripc_request *r)
+{
+	int rc;
+
+	if (r->state == RIPC__REQUEST_WRITING && r->dest->peer != r->lane->peer) {
+		/* The destination has moved: its lane's pump does not come by here, and what follows waits behind this. */
+		return !write_and_send(r);
+	}
+	if (r->state != RIPC__REQUEST_GRANTED || r->cancelling)
+		return false;
+	rc = write_items(r, RIPC__HOW_GRANT);
+	if (rc && rc != -EAGAIN)
+		write_failed(r, rc);
+	if (rc)
+		return false;
+	r->state = RIPC__REQUEST_SENT;
+	ripc__lane_word(r->lane, RIPC__FIN, 0, 0, r->id, 0);
+	return false;
+}
+
+/* ---- the end ---- */
+
+/* Back into its destination's queue, to be sent again, where it was started. */
+static void requeue(struct ripc_request *r)
+{
+	struct ripc__list *pending = &r->dest->pending, *at;
+
+	r->lane = NULL;
+	r->writes = 0;
+	r->loan_until_ns = RIPC__NEVER;
+	r->answered = false;
+	r->state = RIPC__REQUEST_PENDING;
+	ripc__list_del(&r->link);
+	ripc__list_for_each (at, pending) {
+		struct ripc_request *q = ripc__list_entry(at, struct ripc_request, link);
+
+		if (q->started > r->started)
+			break;
+	}
+	ripc__list_add(at, &r->link);
+}
+
+void ripc__requests_refused(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->peer->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		/* An answer may have been lost with an earlier lane; what is lent may have been seen before it is given back. */
+		/* What is not on its way over this lane may have been delivered over one before. */
+		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING && !r->resent &&
+		    !r->lent && !r->answered)
+			r->was_sent = false;
+	}
+}
+
+void ripc__requests_forgotten(struct ripc__peer *p)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &p->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
+			ripc__request_done(r, -EPIPE,
+					   "the lane was lost before the peer said whether it was "
+					   "delivered, and the peer has forgotten it since");
+	}
+}
+
+static int answer_status(int status)
+{
+	switch (status) {
+	case 0:
+	case -ECANCELED:
+	case -ENOBUFS:
+	case -EHOSTUNREACH:
+		return status;
+	default:
+		/* Anything else from the network means that it failed, and no more. */
+		return -EIO;
+	}
+}
+
+/* The peer has spoken and no write is out. */
+static void conclude(struct ripc_request *r)
+{
+	struct ripc__lane *lane = r->lane;
+	char text[160];
+
+	if (r->answer == -EHOSTUNREACH && !r->cancelling) {
+		/* The service is not there any more: wherever it is now, it gets the message. */
+		ripc__request_unprepare(r, true);
+		r->was_sent = false;
+		ripc__request_leave(r);
+		requeue(r);
+		if (r->dest->peer == lane->peer)
+			ripc__dest_stale(r->ctx, r->dest,
+					 "its former holder does not hold it any more");
+		else
+			ripc__dest_pump(r->ctx, r->dest);
+	} else if (r->answer) {
+		int status = r->answer == -EHOSTUNREACH ? -ECANCELED : r->answer;
+
+		snprintf(text, sizeof(text), "service %llu at peer %s: the message was %s",
+			 (unsigned long long)r->dest_id, ripc__instance_text(lane->peer->instance),
+			 status == -ECANCELED ? "withdrawn"
+			 : status == -ENOBUFS ? "refused: no memory for it there"
+					      : "not received: the receiver could not fetch it");
+		ripc__request_done(r, status, text);
+	} else {
+		ripc__request_done(r, 0, NULL);
+	}
+	if (lane->starved)
+		ripc__lane_pump(lane);
+}
+
+/* Takes back what the peer still reads. Return: whether that was possible. */
+static bool reclaim(struct ripc_request *r)
+{
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (r->items[i].lent && ripc__region_reclaim(r->ctx, r->items[i].region))
+			return false;
+	return true;
+}
+
+/* The peer has spoken: what is out yet? */
+static void settle(struct ripc_request *r)
+{
+	if (r->writes)
+		return;
+	if (r->lent && r->cancelling)
+		reclaim(r);
+	if (!r->lent)
+		conclude(r);
+}
+
+void ripc__request_write_done(struct ripc_request *r, int status)
+{
+	r->writes--;
+	if (status) {
+		/* The transport says why when it closes the endpoint, which a failed write entails. */
+		ripc__lane_fail(r->lane, status, "a write into the peer's memory failed");
+		return;
+	}
+	if (r->writes)
+		return;
+	if (r->answered)
+		settle(r);
+	else if (r->cancelling && r->state == RIPC__REQUEST_WRITING)
+		ripc__request_done(r, -ECANCELED, "withdrawn");
+}
+
+static struct ripc_request *find(struct ripc__peer *p, uint64_t id)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &p->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+
+		if (r->id >= id)
+			return r->id == id ? r : NULL;
+	}
+	return NULL;
+}
+
+/*
+ * A service gets messages in their order, so that one that is lent may lie there behind others, which are being copied or used:
+ * its time begins when something was last heard of those before it.
+ */
+static void moved(const struct ripc_request *r)
+{
+	for (struct ripc__list *n = r->order.next; n != &r->peer->requests; n = n->next) {
+		struct ripc_request *q = ripc__list_entry(n, struct ripc_request, order);
+		uint64_t end = r->ctx->now_ns + ripc__loan_ns(q->bytes);
+
+		/* 0: it was taken back already, with others. */
+		if (q->lane == r->lane && q->credit == r->credit && q->lent && q->loan_until_ns &&
+		    q->loan_until_ns < end)
+			q->loan_until_ns = end;
+	}
+}
+
+void ripc__request_release(struct ripc__lane *lane, uint64_t id, uint64_t item)
+{
+	struct ripc_request *r = find(lane->peer, id);
+
+	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].lent)
+		return;
+	ripc__loan_end(&r->items[item]);
+	moved(r);
+	if (!r->answered || r->lent || r->writes)
+		return;
+	r->credit->lend_backoff = 0;
+	conclude(r);
+}
+
+/* One that is due. */
+static struct ripc_request *due(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	lane->loan_round++;
+	ripc__list_for_each (n, &lane->peer->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+		uint64_t end;
+
+		if (r->lane != lane)
+			continue;
+		if (!r->answered && r->credit)
+			r->credit->behind_round = lane->loan_round;
+		if (!r->answered || r->writes || r->loan_until_ns == RIPC__NEVER)
+			continue;
+		end = r->loan_until_ns;
+		/* Those before it must come first. */
+		if (end && r->lent && r->credit->behind_round == lane->loan_round)
+			end = r->loan_until_ns = lane->ctx->now_ns + ripc__loan_ns(r->bytes);
+		if (lane->ctx->now_ns >= end)
+			return r;
+		ripc__timer_at(lane->ctx, end);
+	}
+	return NULL;
+}
+
+void ripc__requests_timer(struct ripc__lane *lane)
+{
+	struct ripc_request *r;
+
+	while (lane->state == RIPC__LANE_UP && (r = due(lane))) {
+		if (r->lent)
+			ripc__loan_kept(r->credit);
+		if (!reclaim(r)) {
+			/* Nothing is wrong but that it takes longer. */
+			r->loan_until_ns = lane->ctx->now_ns + 10 * RIPC__MS;
+			continue;
+		}
+		conclude(r);
+	}
+}
+
+void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status, bool kept)
+{
+	struct ripc_request *r = find(lane->peer, id);
+
+	if (!r || r->lane != lane || r->answered ||
+	    (r->state != RIPC__REQUEST_SENT && r->state != RIPC__REQUEST_GRANTED))
+		return;
+	r->answered = true;
+	r->answer = answer_status(status);
+	for (unsigned i = 0; i < r->nitems && (r->answer || !kept); i++)
+		ripc__loan_end(&r->items[i]);
+	if (r->lent) {
+		r->loan_until_ns = lane->ctx->now_ns + ripc__loan_ns(r->bytes);
+		ripc__timer_at(lane->ctx, r->loan_until_ns);
+	} else {
+		moved(r);
+	}
+	settle(r);
+}
+
+int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why)
+{
+	struct ripc_request *r = find(lane->peer, h->u[0]);
+	struct ripc__desc d;
+
+	/* Withdrawn, or over: the answer to CANCEL is on its way. */
+	if (!r || r->lane != lane || r->cancelling)
+		return 0;
+	*why = "grant that was not asked for";
+	if (r->state != RIPC__REQUEST_SENT || r->answered || h->nitems != r->nitems)
+		return -EPROTO;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		ripc__desc_get(&d, h->items, i);
+		if (it->how != RIPC__HOW_GRANT)
+			continue;
+		if (d.len != it->len || it->posted)
+			return -EPROTO;
+		it->raddr = d.addr;
+		it->rkey = d.key;
+	}
+	r->next = 0;
+	r->state = RIPC__REQUEST_GRANTED;
+	ripc__request_continue(r);
+	return 0;
+}
+
+void ripc__request_lane_gone(struct ripc_request *r)
+{
+	/* The peer may live, and its application read on. */
+	if (!reclaim(r))
+		ripc__log(RIPC_LOG_WARN, "no memory to copy what was handed over to service %llu when its lane was lost",
+			  (unsigned long long)r->dest_id);
+	ripc__request_unprepare(r, true);
+	if (r->cancelling) {
+		/* The memory is out of reach now, but the peer may have taken the message before that. */
+		bool unknown = r->was_sent && r->state != RIPC__REQUEST_GRANTED;
+
+		ripc__request_done(
+			r, unknown ? -EPIPE : -ECANCELED,
+			unknown ? "the lane was lost before the peer said whether it was delivered"
+				: "withdrawn when the lane was lost");
+		return;
+	}
+	if (r->answered && !r->answer) {
+		ripc__request_done(r, 0, NULL);
+		return;
+	}
+	requeue(r);
+}
+
+void ripc__request_done(struct ripc_request *r, int status, const char *detail)
+{
+	struct ripc *ctx = r->ctx;
+	struct ripc_service *s = r->service;
+
+	if (r->state == RIPC__REQUEST_DONE)
+		return;
+	/* What we have withdrawn ourselves ends with the reason for it. */
+	if (r->error && status == -ECANCELED)
+		status = r->error;
+	else
+		r->error = 0;
+	for (unsigned i = 0; i < r->nitems && !status; i++)
+		ctx->stats.return_writes += r->items[i].offer != NULL;
+	if (r->lane) {
+		if (r->state == RIPC__REQUEST_WRITING && r->lane->state == RIPC__LANE_UP)
+			r->credit->sent_units -= r->units;
+		ripc__request_unprepare(r, r->state != RIPC__REQUEST_WRITING);
+	}
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		if (it->copy)
+			ripc__pool_put(ctx, it->copy);
+		it->copy = NULL;
+		if (it->region && !--it->region->sends)
+			ripc__region_release(ctx, it->region);
+		it->region = NULL;
+	}
+	if (!status) {
+		ctx->stats.long_sent++;
+		ctx->stats.bytes_sent += r->bytes;
+		s->stats.long_sent++;
+		s->stats.bytes_sent += r->bytes;
+		if (r->peer) {
+			r->peer->stats.long_sent++;
+			r->peer->stats.bytes_sent += r->bytes;
+		}
+	} else if (status == -ECANCELED) {
+		ctx->stats.cancelled++;
+	}
+	if (status && !r->was_sent)
+		ripc__returns_unmake(ctx, r->returns, r->nreturns);
+	r->status = status;
+	if (!r->error) {
+		free(r->detail);
+		r->detail = detail ? strdup(detail) : NULL;
+	}
+	r->state = RIPC__REQUEST_DONE;
+	ripc__list_del(&r->link);
+	ripc__request_leave(r);
+	r->lane = NULL;
+	r->dest->users--;
+	/* What came with the answer needs it, too. */
+	ctx->now_ns = r->dest->used_ns = ripc__now(ctx);
+	ctx->now_fresh = true;
+	r->dest = NULL;
+	r->service = NULL;
+	s->nrequests--;
+	ctx->unfinished--;
+	ripc__wake(ctx, &r->waitq);
+	ripc__wake(ctx, &s->drained);
+}
+
+void ripc__request_withdraw(struct ripc_request *r)
+{
+	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
+		return;
+	/* Delivered; its receiver only has not let go of it yet. */
+	if (r->answered && r->lent && !r->writes && reclaim(r)) {
+		conclude(r);
+		return;
+	}
+	if (r->state == RIPC__REQUEST_PENDING || (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
+		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED,
+				   r->was_sent ? "the lane was lost before the peer said whether "
+						 "it was delivered, and there is no other"
+					       : "withdrawn before it was sent");
+		return;
+	}
+	r->cancelling = true;
+	if (r->state != RIPC__REQUEST_WRITING)
+		ripc__lane_word(r->lane, RIPC__CANCEL, 0, 0, r->id, 0);
+	ripc__lane_watch(r->lane);
+}
+
+/* Which of the sizes has room for so many items. */
+static unsigned size_of(unsigned nitems)
+{
+	return nitems > 1 ? 32 - (unsigned)__builtin_clz(nitems - 1) : 0;
+}
+
+struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems)
+{
+	unsigned size = size_of(nitems);
+	struct ripc_request *r = ctx->request_free[size];
+
+	if (!r)
+		return ripc__handle_piece(&ctx->request_blocks,
+					  sizeof(*r) + sizeof(r->items[0]) * (1u << size));
+	ctx->request_free[size] = r->next_free;
+	return r;
+}
+
+void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems)
+{
+	unsigned size = size_of(nitems);
+
+	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
+	r->next_free = ctx->request_free[size];
+	ctx->request_free[size] = r;
+}
+
+void ripc__request_free(struct ripc_request *r)
+{
+	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
+		ripc__list_del(&r->items[i].loan);
+		if (r->items[i].stage)
+			ripc__stage_put(r->items[i].stage);
+		if (r->items[i].local)
+			ripc__local_release(r->ctx, r->items[i].local);
+		if (r->items[i].offer)
+			ripc__offer_release(NULL, r->dest, r->items[i].offer, false);
+	}
+	ripc__list_del(&r->held);
+	free(r->detail);
+	ripc__request_put(r->ctx, r, r->nitems);
+}

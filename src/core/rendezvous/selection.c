@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/rendezvous/selection.h"
+#include "base/copy.h"
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/memory/bounce.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define INLINE_ITEM_MAX \
+	1024 /* an item up to this many bytes travels in the message if there is room */
+#define COPY_MAX (64u << 10) /* foreign memory up to this is copied where registering is dear */
+
+static struct ripc__tp *request_tp(const struct ripc_request *r)
+{
+	return &r->ctx->tp[r->lane->tp];
+}
+
+static struct ripc__offer *offer_claim(struct ripc__dest *d, size_t len)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &d->offers) {
+		struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
+
+		if (!o->writing && !o->revoked && o->desc.len >= len) {
+			o->writing = true;
+			return o;
+		}
+	}
+	return NULL;
+}
+
+/* Where registering is dear, small foreign memory is copied into a buffer of the pool. */
+static void item_copy(struct ripc_request *r, struct ripc__request_item *it)
+{
+	if (it->region || it->copy || it->len > COPY_MAX ||
+	    request_tp(r)->limits.caps & RIPC__CAP_CHEAP_REG)
+		return;
+	it->copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
+	if (!it->copy)
+		return;
+	ripc__copy(it->copy->base, it->base, it->len);
+	it->base = it->copy->base;
+}
+
+static int item_expose(struct ripc_request *r, struct ripc__request_item *it, unsigned access)
+{
+	int rc;
+
+	item_copy(r, it);
+	if (!(request_tp(r)->limits.caps & RIPC__CAP_CHEAP_REG))
+		ripc__done_delay(r->ctx, it->len);
+	if (it->copy || (it->region && it->region->state != RIPC__REGION_USER))
+		access |= RIPC__ACCESS_PRESENT;
+	rc = ripc__stages_reg(r->lane, it->base, it->len, access, &it->mr);
+	if (rc)
+		return rc;
+	it->exposed = true;
+	return 0;
+}
+
+/* Where registering is dear a stage of the lane does; it is filled when the item goes. */
+static int item_stage(struct ripc_request *r, struct ripc__request_item *it, unsigned how,
+		      unsigned access)
+{
+	it->how = (uint8_t)how;
+	it->stage = ripc__stage_get(r->lane, it->len, access);
+	return it->stage ? 0 : item_expose(r, it, access);
+}
+
+/* What is written leaves from where it is, if that can stay registered: no peer is given a key to it. */
+static int item_source(struct ripc_request *r, struct ripc__request_item *it, unsigned how)
+{
+	it->local = it->region ? ripc__local_hold(r->ctx, r->lane->tp, it->region) : NULL;
+	it->how = (uint8_t)how;
+	return it->local ? 0 : item_stage(r, it, how, 0);
+}
+
+bool ripc__item_settle(struct ripc_request *r, struct ripc__request_item *it)
+{
+	if (!it->local || it->posted)
+		return false;
+	ripc__stages_relieve(r->ctx);
+	if (item_stage(r, it, it->how, 0))
+		return false;
+	ripc__local_release(r->ctx, it->local);
+	it->local = NULL;
+	return true;
+}
+
+static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
+{
+	it->posted = 0;
+	it->offer = NULL;
+	ripc__handover_sent(r->lane, it);
+	if (it->len)
+		it->offer = offer_claim(r->dest, it->len);
+	if (inlined) {
+		it->how = RIPC__HOW_INLINE;
+		return 0;
+	}
+	if (it->offer && r->lane->caps & RIPC__CAP_WRITE) {
+		it->raddr = it->offer->desc.addr;
+		it->rkey = it->offer->desc.key;
+		return item_source(r, it, RIPC__HOW_WRITTEN);
+	}
+	/* Into a return buffer it is copied. */
+	if (!it->offer && ripc__handover_offer(r->lane, it)) {
+		it->how = RIPC__HOW_HANDED;
+		return 0;
+	}
+	if (r->lane->caps & RIPC__CAP_READ)
+		return item_stage(r, it, RIPC__HOW_READ, RIPC__ACCESS_REMOTE_READ);
+	if (r->lane->caps & RIPC__CAP_WRITE)
+		return item_source(r, it, RIPC__HOW_GRANT);
+	return ripc__fail(-EOPNOTSUPP, "the lane can neither read nor write");
+}
+
+void ripc__request_unprepare(struct ripc_request *r, bool used)
+{
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		if (it->exposed)
+			request_tp(r)->ops->dereg(request_tp(r)->t, &it->mr);
+		it->exposed = false;
+		if (it->local)
+			ripc__local_release(r->ctx, it->local);
+		it->local = NULL;
+		if (it->stage)
+			ripc__stage_put(it->stage);
+		it->stage = NULL;
+		it->filled = false;
+		ripc__loan_end(it);
+		/* When its lane is gone the offer will be, too. */
+		if (it->offer)
+			ripc__offer_release(r->lane, r->dest, it->offer,
+					    used && r->lane->state == RIPC__LANE_UP);
+		it->offer = NULL;
+	}
+}
+
+static size_t header_len(const struct ripc_request *r)
+{
+	return RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
+}
+
+/* Joins the peer's requests, under the next id. */
+static int order_join(struct ripc_request *r, struct ripc__peer *p)
+{
+	struct ripc__list *first = ripc__list_first(&p->requests);
+
+	if (r->peer)
+		return 0;
+	if (first && p->next_request_id - ripc__list_entry(first, struct ripc_request, order)->id >=
+			     RIPC__REQUESTS_MAX) {
+		p->lane->starved = true;
+		ripc__lane_watch(p->lane);
+		return -EAGAIN;
+	}
+	r->peer = p;
+	r->id = p->next_request_id++;
+	ripc__list_add(&p->requests, &r->order);
+	p->nrequests++;
+	return 0;
+}
+
+void ripc__request_leave(struct ripc_request *r)
+{
+	if (!r->peer)
+		return;
+	ripc__list_del(&r->order);
+	r->peer->nrequests--;
+	r->peer = NULL;
+}
+
+int ripc__request_prepare(struct ripc_request *r, struct ripc__lane *lane)
+{
+	size_t len = header_len(r), room;
+	bool eager = r->bytes <= lane->send_max && len + r->bytes <= lane->send_max;
+	struct ripc__dest *d = r->dest;
+	int rc;
+
+	if (!d->credit)
+		d->credit = ripc__lane_credit(lane, d->id);
+	if (!d->credit) {
+		ripc__request_done(r, r->was_sent ? -EPIPE : -ENOMEM,
+				   "no memory for the credit of the service");
+		return 0;
+	}
+	/* The credit for the largest form the message can take. */
+	room = eager ? len + r->bytes : lane->send_max;
+	r->units = (uint32_t)((room + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
+	if (d->credit->sent_units + r->units > d->credit->limit_units) {
+		r->ctx->stats.credit_stalls++;
+		lane->peer->stats.credit_stalls++;
+		ripc__lane_watch(lane);
+		return -EAGAIN;
+	}
+	rc = order_join(r, lane->peer);
+	if (rc)
+		return rc;
+	r->lane = lane;
+	room = lane->send_max - len;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+		bool inlined = eager || !it->len || (it->len <= INLINE_ITEM_MAX && it->len <= room);
+
+		if (inlined && !eager)
+			room -= it->len;
+		rc = item_prepare(r, it, inlined);
+		/* The connection has ended, and the event that says so is on its way: over the next one, then. */
+		if (rc == -ENOTCONN) {
+			ripc__request_unprepare(r, false);
+			r->lane = NULL;
+			return -EAGAIN;
+		}
+		if (rc) {
+			char text[RIPC__DETAIL_MAX];
+
+			snprintf(text,
+				 sizeof(text), "service %llu over %s: item %u of %zu bytes cannot be registered: %s",
+				 (unsigned long long)r->dest_id, request_tp(r)->ops->name, i,
+				 it->len, ripc_detail());
+			ripc__request_unprepare(r, false);
+			r->lane = NULL;
+			ripc__request_done(r, rc == -EAGAIN ? -ENOMEM : rc, text);
+			return 0;
+		}
+	}
+	d->credit->sent_units += r->units;
+	r->credit = d->credit;
+	r->next = 0;
+	r->state = RIPC__REQUEST_WRITING;
+	ripc__lane_watch(lane);
+	return 0;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Out of memory at every place: two contexts trade short and long messages in a simulated network, and the nth allocation
+ * fails, for every n. Whatever comes of it is success or an error: nothing crashes, hangs or leaks, and what comes
+ * after it works again. The linker puts the functions below before those of the C library (--wrap).
+ *
+ * One n is repeated with RIPC_TEST_SEED and RIPC_TEST_OOM=n.
+ */
+#include "core/rig.h"
+
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t n, size_t len);
+void *__real_realloc(void *p, size_t len);
+char *__real_strdup(const char *s);
+void *__real_aligned_alloc(size_t align, size_t len);
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t n, size_t len);
+void *__wrap_realloc(void *p, size_t len);
+char *__wrap_strdup(const char *s);
+void *__wrap_aligned_alloc(size_t align, size_t len);
+
+static struct {
+	bool armed;
+	bool lasting;   /* all from the nth on fail, not that one alone */
+	uint64_t count; /* allocations since it was armed */
+	uint64_t nth;   /* which fails; 0: none */
+	uint64_t failed;
+} shim;
+
+static bool fails(void)
+{
+	if (!shim.armed)
+		return false;
+	shim.count++;
+	if (!shim.nth || (shim.lasting ? shim.count < shim.nth : shim.count != shim.nth))
+		return false;
+	shim.failed++;
+	errno = ENOMEM;
+	return true;
+}
+
+void *__wrap_malloc(size_t len)
+{
+	return fails() ? NULL : __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t n, size_t len)
+{
+	return fails() ? NULL : __real_calloc(n, len);
+}
+
+void *__wrap_realloc(void *p, size_t len)
+{
+	return fails() ? NULL : __real_realloc(p, len);
+}
+
+char *__wrap_strdup(const char *s)
+{
+	return fails() ? NULL : __real_strdup(s);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t len)
+{
+	return fails() ? NULL : __real_aligned_alloc(align, len);
+}
+
+/* The framework's own checks allocate. */
+#define CHECK(cond)                                                                \
+	do {                                                                       \
+		if (!(cond)) {                                                     \
+			shim.armed = false;                                        \
+			ck_abort_msg("allocation %llu fails: " #cond ": %s",       \
+				     (unsigned long long)shim.nth, ripc_detail()); \
+		}                                                                  \
+	} while (0)
+
+static void without_read(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_READ;
+}
+
+static void dear(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_CHEAP_REG;
+	config->transient = 0.5;
+}
+
+static void datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
+}
+
+static const struct {
+	void (*change)(struct ripc__sim_config *config);
+	const char *options;
+} configs[] = {
+	{NULL, NULL}, {without_read, "pool_bytes=65536"}, {dear, NULL}, {datagrams, "short=udp"}};
+
+#define CONFIGS (sizeof(configs) / sizeof(configs[0]))
+
+struct run {
+	struct ripc__sim *net;
+	struct ripc *ctx[2];
+	struct ripc_service *s[2];
+	uint8_t *memory; /* 64 KiB, the test's own */
+};
+
+/* Takes all that is there. */
+static void receive_all(struct run *run, unsigned i)
+{
+	struct ripc_message *m;
+
+	while (run->s[i] && !ripc_receive(run->s[i], &m, 5)) {
+		void *kept = NULL;
+
+		for (unsigned k = 0; k < m->nitems; k++) {
+			volatile uint8_t sum = 0;
+
+			for (size_t at = 0; at < m->items[k].iov_len; at += 100)
+				sum = (uint8_t)(sum + ((uint8_t *)m->items[k].iov_base)[at]);
+			if (m->placement[k] == RIPC_IN_POOL && !kept)
+				kept = ripc_message_take(m, k);
+		}
+		ripc_message_free(m);
+		ripc_buf_free(run->ctx[i], kept);
+	}
+}
+
+/* A name for every service; the contexts may not have opened. */
+static void trade(struct run *run, unsigned i)
+{
+	uint64_t to = RIG_ID(!i);
+	uint8_t *data = run->memory, *back, *window;
+	struct iovec item = {data, 100}, items[6], ret;
+	struct ripc_send_options options = {0};
+	struct ripc_request *r[3] = {NULL};
+	struct ripc *ctx = run->ctx[i];
+	struct ripc_service *s = run->s[i];
+	struct ripc_route route;
+
+	if (!s)
+		return;
+	ripc_lookup(ctx, to, &route, 100);
+	ripc_send_short(s, to, &item, 1, NULL, 100);
+	for (unsigned k = 0; k < 6; k++)
+		items[k] = (struct iovec){data, 10};
+	ripc_send_short(s, to, items, 6, NULL, 100);
+	receive_all(run, !i);
+	item.iov_len = 30000;
+	for (unsigned k = 0; k < 3; k++)
+		ripc_start(s, to, &item, 1, NULL, &r[k]);
+	for (unsigned k = 0; k < 2; k++)
+		if (r[k])
+			ripc_request_wait(&r[k], 20);
+	for (unsigned k = 0; k < 3; k++)
+		if (r[k])
+			ripc_request_cancel(&r[k], 20);
+	receive_all(run, !i);
+	/* Offered, written, windows. */
+	back = ripc_buf_alloc(ctx, 40000);
+	window = ripc_buf_alloc(ctx, 20000);
+	if (window)
+		ripc_window_add(ctx, s, window, 20000);
+	ret = (struct iovec){back, 40000};
+	options.returns = &ret;
+	options.nreturns = back ? 1 : 0;
+	item.iov_len = 10;
+	ripc_send(s, to, &item, 1, &options, 100);
+	receive_all(run, !i);
+	if (run->s[!i]) {
+		item.iov_len = 35000;
+		ripc_send_long(run->s[!i], RIG_ID(i), &item, 1, NULL, 50);
+		items[0].iov_len = 15000;
+		items[1].iov_len = 25000;
+		ripc_send_long(run->s[!i], RIG_ID(i), items, 6, NULL, 50);
+	}
+	receive_all(run, i);
+	ripc_service_fd(s);
+	if (!ripc_buf_register(ctx, data, 64 * KIB)) {
+		item.iov_len = 50000;
+		ripc_send_long(s, to, &item, 1, NULL, 50);
+		CHECK(!ripc_buf_unregister(ctx, data));
+	}
+	receive_all(run, !i);
+	ripc_buf_free(ctx, window);
+	window = ripc_buf_alloc(ctx, 1000);
+	(void)ripc_buf_realloc(ctx, back, 100000);
+	ripc_buf_free(ctx, window);
+	/* One that nobody holds. */
+	ripc_lookup(ctx, 4711, NULL, 30);
+}
+
+/* All is well again: this must work. Return: whether it did. */
+static bool recovers(struct run *run)
+{
+	for (int tries = 0; tries < 20; tries++) {
+		struct iovec item = {run->memory, 30000};
+		struct ripc_message *m;
+
+		if (ripc_send_long(run->s[0], RIG_ID(1), &item, 1, NULL, 5000))
+			continue;
+		while (!ripc_receive(run->s[1], &m, 5000)) {
+			bool mine = m->is_long && m->items[0].iov_len == 30000;
+
+			ripc_message_free(m);
+			if (mine)
+				return true;
+		}
+	}
+	return false;
+}
+
+static void stands_still(void *arg, const char *text)
+{
+	shim.armed = false;
+	ck_abort_msg("allocation %llu fails: %s", (unsigned long long)shim.nth, text);
+}
+
+/* Return: whether the nth allocation was reached. */
+static bool one(unsigned k, uint64_t nth, bool lasting)
+{
+	struct ripc__sim_counters counters;
+	struct ripc__sim_config config;
+	struct ripc__hooks hooks;
+	struct run run = {.memory = calloc(1, 64 * KIB)};
+	const char *text;
+	unsigned open = 0;
+
+	ripc__sim_defaults(&config);
+	if (configs[k].change)
+		configs[k].change(&config);
+	run.net = ripc__sim_create(test_seed(), &config, stands_still, NULL);
+	ripc__sim_hooks(run.net, &hooks);
+	shim.count = shim.failed = 0;
+	shim.nth = nth;
+	shim.lasting = lasting;
+	shim.armed = true;
+	for (unsigned i = 0; i < 2; i++) {
+		if (ripc__open_hooked(&run.ctx[i], configs[k].options, &hooks)) {
+			CHECK(ripc_detail()[0]);
+			run.ctx[i] = NULL;
+			continue;
+		}
+		CHECK(!ripc__sim_attach(run.net, run.ctx[i]));
+		if (ripc_register(run.ctx[i], RIG_ID(i), 0, &run.s[i])) {
+			CHECK(ripc_detail()[0]);
+			run.s[i] = NULL;
+			continue;
+		}
+		open++;
+	}
+	for (unsigned i = 0; i < 2; i++)
+		trade(&run, i);
+	shim.armed = false;
+	if (open == 2)
+		ck_assert_msg(recovers(&run), "allocation %llu fails: nothing works afterwards: %s",
+			      (unsigned long long)nth, ripc_detail());
+	/* The end without memory, too. */
+	shim.armed = shim.failed == 0 || lasting;
+	for (unsigned i = 0; i < 2; i++) {
+		if (run.s[i] && i)
+			CHECK(!ripc_unregister(run.s[i]));
+		if (run.ctx[i]) {
+			struct ripc *ctx = run.ctx[i];
+
+			CHECK(!ripc_close(ctx));
+			ripc__sim_detach(run.net, ctx);
+		}
+	}
+	shim.armed = false;
+	while (ripc__sim_step(run.net, RIPC__NEVER))
+		;
+	ripc__sim_counters(run.net, &counters);
+	ck_assert_msg(!counters.endpoints && !counters.regions && !counters.packets,
+		      "allocation %llu fails: %llu endpoints, %llu regions, %llu packets are left",
+		      (unsigned long long)nth, (unsigned long long)counters.endpoints,
+		      (unsigned long long)counters.regions, (unsigned long long)counters.packets);
+	ck_assert_msg(!ripc__sim_violations(run.net, &text), "allocation %llu fails: %s",
+		      (unsigned long long)nth, text);
+	ripc__sim_destroy(run.net);
+	free(run.memory);
+	return shim.failed > 0;
+}
+
+static void sweep(unsigned k, bool lasting)
+{
+	const char *only = getenv("RIPC_TEST_OOM");
+	uint64_t n = 1;
+
+	if (only) {
+		one(k, strtoull(only, NULL, 0), lasting);
+		return;
+	}
+	/* The scenario without a failure has some hundred allocations. */
+	one(k, 0, false);
+	ck_assert_uint_gt(shim.count, 200);
+	while (one(k, n, lasting))
+		n++;
+	printf("configuration %u: each of %llu allocations failed\n", k, (unsigned long long)n - 1);
+}
+
+START_TEST(oom__one_allocation)
+{
+	sweep((unsigned)_i, false);
+}
+END_TEST
+
+START_TEST(oom__every_allocation_from_there_on)
+{
+	sweep((unsigned)_i, true);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/oom");
+	TCase *tc = tcase_create("oom");
+
+	test_seed();
+	tcase_set_timeout(tc, 600);
+	tcase_add_loop_test(tc, oom__one_allocation, 0, CONFIGS);
+	tcase_add_loop_test(tc, oom__every_allocation_from_there_on, 0, CONFIGS);
+	suite_add_tcase(suite, tc);
+	return test_main("core/oom", suite);
+}

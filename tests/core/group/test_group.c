@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Groups: who keeps them when contexts part, die and meet again; numbers; messages that have no business there. */
+#include "core/group/group.h"
+#include "core/rig.h"
+#include "wire/bytes.h"
+#include "wire/record.h"
+
+#define GROUP 77
+
+static struct rig rig;
+
+static void join(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		OK(ripc_group_join(rig.s[i], GROUP, 10000));
+	rig_run(&rig, 100);
+}
+
+static struct ripc__group *group(unsigned i)
+{
+	return ripc__group_find(rig.ctx[i], GROUP);
+}
+
+static struct ripc_group_stats stats(unsigned i)
+{
+	struct ripc_group_stats s;
+
+	OK(ripc_group_stats(rig.ctx[i], GROUP, NULL, &s));
+	return s;
+}
+
+static void members_are(unsigned from, unsigned to, unsigned want)
+{
+	for (unsigned i = from; i < to; i++)
+		ck_assert_uint_eq(stats(i).members, want);
+}
+
+static unsigned keepers(unsigned from, unsigned to)
+{
+	unsigned n = 0;
+
+	for (unsigned i = from; i < to; i++)
+		n += group(i)->state == RIPC__GROUP_KEEPING;
+	return n;
+}
+
+static void send_all(unsigned from, unsigned first, unsigned last)
+{
+	uint8_t data[40];
+
+	rig_fill(data, sizeof(data), 9);
+	OK(ripc_group_send(rig.s[from], GROUP, &(struct iovec){data, sizeof(data)}, 1, NULL, 5000));
+	for (unsigned i = first; i < last; i++)
+		rig_expect(&rig, i, sizeof(data), 9);
+}
+
+static void part(bool on)
+{
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned k = 2; k < 4; k++)
+			OK(ripc__sim_partition(rig.net, rig_instance(&rig, i),
+					       rig_instance(&rig, k), on));
+}
+
+/* ---- who keeps it ---- */
+
+START_TEST(join__one_keeper)
+{
+	rig_start(&rig, 4, NULL);
+	join(4);
+	members_are(0, 4, 4);
+	ck_assert_uint_eq(keepers(0, 4), 1);
+	send_all(2, 0, 4);
+}
+END_TEST
+
+START_TEST(keeper__two_after_a_partition_become_one)
+{
+	rig_start(&rig, 4, NULL);
+	join(4);
+	part(true);
+	send_all(0, 0, 2);
+	rig_run(&rig, 30000);
+	members_are(0, 4, 2);
+	ck_assert_uint_eq(keepers(0, 2), 1);
+	ck_assert_uint_eq(keepers(2, 4), 1);
+	send_all(0, 0, 2);
+	send_all(3, 2, 4);
+	part(false);
+	rig_run(&rig, 100000);
+	members_are(0, 4, 4);
+	ck_assert_uint_eq(keepers(0, 4), 1);
+	send_all(1, 0, 4);
+}
+END_TEST
+
+/* The lane to the keeper breaks: no member is lost, nor any message from then on. */
+START_TEST(keeper__is_found_again)
+{
+	rig_start(&rig, 4, NULL);
+	join(4);
+	for (unsigned i = 1; i < 4; i++) {
+		if (rig_lane(&rig, 0, i))
+			ck_assert_int_ge(ripc__sim_break(rig.net, rig_instance(&rig, 0),
+							 rig_instance(&rig, i)),
+					 1);
+		rig_run(&rig, 100);
+		send_all(0, 0, 4);
+		rig_run(&rig, 5000);
+		members_are(0, 4, 4);
+		send_all(i, 0, 4);
+	}
+	ck_assert_uint_eq(keepers(0, 4), 1);
+}
+END_TEST
+
+/* Says nothing any more, and its lanes look as ever. */
+START_TEST(member__that_is_silent_drops_out)
+{
+	rig_start(&rig, 4, NULL);
+	join(4);
+	ripc__sim_kill_context(rig.net, rig.ctx[3], true);
+	rig.ctx[3] = NULL;
+	rig_run(&rig, 30000);
+	members_are(0, 3, 3);
+	ripc__sim_kill_context(rig.net, rig.ctx[0], true);
+	rig.ctx[0] = NULL;
+	rig_run(&rig, 30000);
+	members_are(1, 3, 2);
+	ck_assert_uint_eq(keepers(1, 3), 1);
+	send_all(2, 1, 3);
+}
+END_TEST
+
+/* A datagram from a sender that somebody made up. Return: whether it was taken. */
+static bool forge(uint64_t sender, uint64_t number)
+{
+	uint8_t instance[16] = {1}, lens[4] = {0};
+	uint64_t before = stats(0).received;
+	struct ripc__header h = {.dest = GROUP,
+				 .source = 7,
+				 .nitems = 1,
+				 .u = {number},
+				 .instance = instance,
+				 .lens = lens,
+				 .payload = lens};
+
+	ripc__put_le64(instance + 8, sender);
+	ripc__groupcast_arrived(rig.ctx[0], 0, NULL, &h);
+	return stats(0).received > before;
+}
+
+static bool knows(uint64_t sender)
+{
+	uint8_t instance[16] = {1};
+	struct ripc_group_stats s;
+
+	ripc__put_le64(instance + 8, sender);
+	return !ripc_group_stats(rig.ctx[0], GROUP, instance, &s);
+}
+
+/* Half of the table is theirs, and the ones heard last stay. */
+START_TEST(senders__made_up_without_end)
+{
+	enum { HALF = RIPC__SENDERS_MAX / 2 };
+
+	rig_start(&rig, 1, NULL);
+	join(1);
+	for (uint64_t i = 0; i < HALF; i++)
+		ck_assert(forge(i, 1));
+	for (uint64_t i = HALF; i < 2 * HALF; i++)
+		ck_assert(!forge(i, 1));
+	ck_assert_uint_eq(stats(0).senders, HALF);
+	rig_run(&rig, RIPC__IDLE_MS / 2);
+	ck_assert(forge(3, 2));
+	ck_assert(!forge(HALF, 1));
+	rig_run(&rig, RIPC__IDLE_MS / 2 + 1);
+	for (uint64_t i = HALF; i < 2 * HALF - 1; i++)
+		ck_assert(forge(i, 1));
+	/* All but one were silent for long. */
+	ck_assert(!forge(2 * HALF - 1, 1));
+	ck_assert_uint_eq(stats(0).senders, HALF);
+	for (uint64_t i = 0; i < 2 * HALF; i++)
+		ck_assert_int_eq(knows(i), i == 3 || (i >= HALF && i < 2 * HALF - 1));
+	ck_assert(forge(3, 3));
+	ck_assert(!forge(3, 3));
+}
+END_TEST
+
+/* What nobody uses is forgotten: a sender that sends no more, a member that has left. */
+START_TEST(group__is_forgotten)
+{
+	rig_start(&rig, 3, NULL);
+	join(2);
+	send_all(2, 0, 2);
+	rig_run(&rig, 50000);
+	ck_assert_ptr_null(group(2));
+	ck_assert_uint_eq(HASH_COUNT(group(0)->members), 1);
+	OK(ripc_group_leave(rig.s[0], GROUP));
+	OK(ripc_group_leave(rig.s[1], GROUP));
+	rig_run(&rig, 10000);
+	ck_assert_ptr_null(group(0));
+	ck_assert_ptr_null(group(1));
+}
+END_TEST
+
+/* The last members leave while there is no lane to tell a sender: it does not count them for as long as it remembers. */
+START_TEST(members__leave_unheard)
+{
+	rig_start(&rig, 4, NULL);
+	join(2);
+	send_all(3, 0, 2);
+	members_are(3, 4, 2);
+	part(true);
+	rig_run(&rig, 5000);
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_group_leave(rig.s[i], GROUP));
+	rig_run(&rig, 15000);
+	members_are(3, 4, 0);
+	part(false);
+	OK(ripc_group_join(rig.s[1], GROUP, 10000));
+	rig_run(&rig, 5000);
+	members_are(3, 4, 1);
+	send_all(3, 1, 2);
+}
+END_TEST
+
+/* One leaves while a sender is between two looks for the keeper and listens to nobody: the next list is without it. */
+START_TEST(members__leave_between_two_looks)
+{
+	struct ripc__group *g;
+	unsigned keeper;
+
+	rig_start(&rig, 3, NULL);
+	join(2);
+	keeper = group(0)->state == RIPC__GROUP_KEEPING ? 0 : 1;
+	send_all(2, 0, 2);
+	members_are(2, 3, 2);
+	g = group(2);
+	g->state = RIPC__GROUP_LOOKING;
+	g->next_ns = RIPC__NEVER;
+	OK(ripc_group_leave(rig.s[!keeper], GROUP));
+	rig_run(&rig, 100);
+	ck_assert_int_eq(g->state, RIPC__GROUP_LOOKING);
+	members_are(2, 3, 2);
+	ripc__group_poke(g);
+	rig_run(&rig, 5000);
+	members_are(2, 3, 1);
+	send_all(2, keeper, keeper + 1);
+	members_are(keeper, keeper + 1, 1);
+}
+END_TEST
+
+/* ---- numbers ---- */
+
+static void inject(unsigned from, unsigned to, unsigned kind, uint64_t a, uint64_t b,
+		   const uint8_t *tail, size_t len)
+{
+	uint8_t buf[2000], *p = ripc__header_put(buf, (uint8_t)kind, 0, kind == RIPC__GROUP, 0,
+						 GROUP, RIG_ID(from));
+
+	ripc__put_le64(p, a);
+	p += 8;
+	if (kind == RIPC__GROUP) {
+		ripc__put_le32(p, (uint32_t)len);
+		p += 4;
+	} else if (kind != RIPC__HEARD) {
+		ripc__put_le64(p, b);
+		p += 8;
+	}
+	if (len)
+		memcpy(p, tail, len);
+	rig_inject(&rig, from, to, buf, (size_t)(p - buf) + len, 0);
+	rig_run(&rig, 50);
+}
+
+static void number(uint64_t n)
+{
+	inject(0, 1, RIPC__GROUP, n, 0, (const uint8_t *)"x", 1);
+}
+
+static void counted(uint64_t received, uint64_t lost, uint64_t duplicates)
+{
+	ck_assert_uint_eq(stats(1).received, received);
+	ck_assert_uint_eq(stats(1).lost, lost);
+	ck_assert_uint_eq(stats(1).duplicates, duplicates);
+	ck_assert_uint_eq(rig_stats(&rig, 1).queued, received);
+}
+
+START_TEST(arrived__numbers)
+{
+	const uint64_t n = UINT64_C(1) << 40;
+
+	rig_start(&rig, 2, NULL);
+	OK(ripc_group_join(rig.s[1], GROUP, 10000));
+	rig_connect(&rig, 0, 1);
+	number(n);
+	counted(1, 0, 0);
+	number(n);
+	counted(1, 0, 1);
+	/* What was sent before the first one came is not waited for. */
+	number(n - 1);
+	counted(1, 0, 2);
+	number(n + 1);
+	number(n + 5);
+	counted(3, 3, 2);
+	number(n + 3);
+	counted(4, 2, 2);
+	number(n + 3);
+	counted(4, 2, 3);
+	number(n + 5 + RIPC__SENDER_WINDOW - 1);
+	counted(5, RIPC__SENDER_WINDOW, 3);
+	/* Too late to be told from one that has come. */
+	number(n + 4);
+	counted(5, RIPC__SENDER_WINDOW, 4);
+	number(n + 6);
+	counted(6, RIPC__SENDER_WINDOW - 1, 4);
+	number(n + 6 + 3 * RIPC__SENDER_WINDOW);
+	counted(7, 3 * RIPC__SENDER_WINDOW, 4);
+	/* It has forgotten the group meanwhile, and begins anew. */
+	number(n + (UINT64_C(1) << 30));
+	counted(8, 3 * RIPC__SENDER_WINDOW, 4);
+	number(n + (UINT64_C(1) << 30) + 1);
+	counted(9, 3 * RIPC__SENDER_WINDOW, 4);
+}
+END_TEST
+
+/* ---- lies: multicast in the name of another ---- */
+
+/* A multicast that seems to be of 1, or is. Return: whether it was taken. */
+static bool multicast(uint64_t n)
+{
+	uint8_t lens[4] = {0};
+	uint64_t before = stats(0).received;
+	struct ripc__header h = {.dest = GROUP,
+				 .source = RIG_ID(1),
+				 .nitems = 1,
+				 .u = {n},
+				 .instance = rig.ctx[1]->instance,
+				 .lens = lens,
+				 .payload = lens};
+	struct ripc_message *m;
+
+	ripc__lock(rig.ctx[0]);
+	ripc__groupcast_arrived(rig.ctx[0], 0, NULL, &h);
+	ripc__unlock(rig.ctx[0]);
+	while (!ripc_receive(rig.s[0], &m, 0))
+		ripc_message_free(m);
+	return stats(0).received > before;
+}
+
+/* The number of the sender's next message, over whatever it goes. */
+static uint64_t next_number(void)
+{
+	return group(1)->number + 1;
+}
+
+static bool sent_over_the_lane(void)
+{
+	uint64_t before = stats(0).received;
+	struct ripc_message *m;
+
+	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
+	rig_run(&rig, 1);
+	while (!ripc_receive(rig.s[0], &m, 0))
+		ripc_message_free(m);
+	return stats(0).received > before;
+}
+
+static const struct {
+	uint64_t ahead, more; /* of the first lie, and for each further one */
+	unsigned each;        /* one after so many messages; 0: one only */
+	bool first;           /* before the first message */
+} lies[] = {
+	{1 << 23, 0, 0, false},
+	{1 << 23, 0, 0, true},
+	{1 << 23, 1, 3, false},
+	{1 << 23, 1 << 23, 3, true},
+	{UINT64_C(1) << 40, 1 << 20, 1, false},
+	{RIPC__SENDER_WINDOW - 1, 0, 0, false},
+	{RIPC__SENDER_WINDOW - 1, 0, 5, false},
+	{RIPC__SENDER_WINDOW - 1, 0, 0, true},
+	{RIPC__SENDER_WINDOW + 1, 0, 5, false},
+	{1, 0, 5, false},
+};
+
+#define MESSAGES 5000
+
+/* Even by multicast alone, as where all members hear it. */
+START_TEST(lie__does_not_silence_its_victim)
+{
+	unsigned dropped = 0, n = 0;
+	bool lane = _i & 1;
+
+	rig_start(&rig, 2, NULL);
+	OK(ripc_group_join(rig.s[0], GROUP, 10000));
+	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	if (lies[_i / 2].first) {
+		struct ripc__sender *s;
+
+		/* As if nothing had come of it yet. */
+		HASH_FIND(hh, group(0)->senders, rig.ctx[1]->instance, 16, s);
+		ck_assert_ptr_nonnull(s);
+		s->replay = (struct ripc__replay){0};
+		n += multicast(next_number() + lies[_i / 2].ahead);
+	}
+	for (unsigned i = 1; i <= MESSAGES; i++) {
+		uint64_t ahead = lies[_i / 2].ahead + n * lies[_i / 2].more;
+
+		dropped += !(lane ? sent_over_the_lane() : multicast(++group(1)->number));
+		if (lies[_i / 2].each ? i % lies[_i / 2].each == 0 : i == 100 && !n)
+			n += multicast(group(1)->number + ahead);
+	}
+	ck_assert_msg(dropped <= n + (lies[_i / 2].first ? RIPC__SENDER_WINDOW : 0) + n / 4,
+		      "%u lies, %u messages dropped", n, dropped);
+}
+END_TEST
+
+/* HEARD for a forged message does not count as an answer to ours. */
+START_TEST(heard__of_a_lie)
+{
+	struct ripc__member *m;
+
+	rig_start(&rig, 2, NULL);
+	OK(ripc_group_join(rig.s[0], GROUP, 10000));
+	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
+	HASH_FIND(hh, group(1)->members, rig.ctx[0]->instance, 16, m);
+	ck_assert_ptr_nonnull(m);
+	inject(0, 1, RIPC__HEARD, next_number(), 0, NULL, 0);
+	inject(0, 1, RIPC__HEARD, 1, 0, NULL, 0);
+	ck_assert_uint_eq(m->heard_until_ns, 0);
+	inject(0, 1, RIPC__HEARD, group(1)->number, 0, NULL, 0);
+	ck_assert_uint_gt(m->heard_until_ns, 0);
+}
+END_TEST
+
+/* ---- strangers ---- */
+
+static size_t record_of(const uint8_t instance[16], uint8_t *buf)
+{
+	struct ripc__record r = {.service = ripc__group_name(GROUP), .generation = 1};
+	int len;
+
+	memcpy(r.instance, instance, 16);
+	len = ripc__record_encode(&r, buf, RIPC__RECORD_BYTES_MAX);
+	ck_assert_int_gt(len, 0);
+	return (size_t)len;
+}
+
+/* Only its keeper is believed, and nobody speaks for another. */
+START_TEST(control__of_those_who_have_no_say)
+{
+	uint8_t record[RIPC__RECORD_BYTES_MAX], nobody[16] = {1, 2, 3};
+	size_t len;
+
+	rig_start(&rig, 4, NULL);
+	join(3);
+	rig_connect(&rig, 3, 1);
+	len = record_of(nobody, record);
+	inject(3, 1, RIPC__MEMBER, 1, 5, record, len);
+	members_are(0, 3, 3);
+	len = record_of(rig_instance(&rig, 0), record);
+	inject(3, 1, RIPC__MEMBER, 0, 5, record, len);
+	inject(3, 1, RIPC__KEEPER, 0, 0, NULL, 0);
+	inject(3, 1, RIPC__HEARD, 1, 0, NULL, 0);
+	members_are(0, 3, 3);
+	ck_assert_uint_eq(group(1)->state, RIPC__GROUP_JOINED);
+	rig_connect(&rig, 3, 0);
+	inject(3, 0, RIPC__JOIN, RIPC__ROLE_MEMBER, 0, record, len);
+	members_are(0, 3, 3);
+	ck_assert_uint_ge(rig_stats(&rig, 0).bad_messages, 1);
+	send_all(1, 0, 3);
+}
+END_TEST
+
+START_TEST(control__that_is_broken)
+{
+	uint8_t record[RIPC__RECORD_BYTES_MAX];
+	size_t len;
+
+	rig_start(&rig, 2, NULL);
+	join(1);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_connect(&rig, 1, 0);
+		len = record_of(rig_instance(&rig, 1), record);
+		inject(1, 0, RIPC__JOIN, i == 2 ? 3 : RIPC__ROLE_MEMBER, 0, record,
+		       i ? len - (i & 1) : 0);
+		ck_assert_uint_eq(rig_stats(&rig, 0).bad_messages, i + 1);
+		rig_run(&rig, 3000);
+	}
+	members_are(0, 1, 1);
+}
+END_TEST
+
+/* A long message that nobody has taken yet is bounded by itself, and leaves the group its room. */
+START_TEST(deliver__behind_a_long_message)
+{
+	uint8_t data[40];
+
+	rig_start(&rig, 2, NULL);
+	join(2);
+	rig_fill(data, sizeof(data), 3);
+	OK(rig_long(&rig, 0, 1, MIB, 2, 5000));
+	OK(ripc_group_send(rig.s[0], GROUP, &(struct iovec){data, sizeof(data)}, 1, NULL, 5000));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(stats(1).dropped, 0);
+	rig_expect(&rig, 1, MIB, 2);
+	rig_expect(&rig, 1, sizeof(data), 3);
+}
+END_TEST
+
+/* Small ones travel with the bytes at once, and cost more memory than they have bytes. */
+START_TEST(deliver__behind_many_small_long_messages)
+{
+	enum { SENDERS = 3, EACH = 450 };
+	uint8_t data[40];
+	unsigned n = 0;
+
+	rig_start(&rig, SENDERS + 1, NULL);
+	for (unsigned i = 0; i <= SENDERS; i++)
+		rig.ctx[i]->opt.service_window = 65536;
+	join(1);
+	for (unsigned i = 1; i <= SENDERS; i++)
+		for (unsigned k = 0; k < EACH; k++)
+			OK(rig_long(&rig, i, 0, 8, k, 5000));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig.s[0]->queued, SENDERS * EACH);
+	ck_assert_uint_gt(rig.s[0]->queued * RIPC__CREDIT_UNIT, 65536);
+	rig_fill(data, sizeof(data), 3);
+	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){data, sizeof(data)}, 1, NULL, 5000));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(stats(0).dropped, 0);
+	while (n < SENDERS * EACH) {
+		struct ripc_message *m;
+
+		OK(ripc_receive(rig.s[0], &m, 5000));
+		ck_assert(m->is_long);
+		ripc_message_free(m);
+		n++;
+	}
+	rig_expect(&rig, 0, sizeof(data), 3);
+}
+END_TEST
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/group");
+	TCase *tc = tcase_create("group");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, NULL, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, join__one_keeper);
+	tcase_add_test(tc, keeper__two_after_a_partition_become_one);
+	tcase_add_test(tc, keeper__is_found_again);
+	tcase_add_test(tc, member__that_is_silent_drops_out);
+	tcase_add_test(tc, senders__made_up_without_end);
+	tcase_add_test(tc, group__is_forgotten);
+	tcase_add_test(tc, members__leave_unheard);
+	tcase_add_test(tc, members__leave_between_two_looks);
+	tcase_add_test(tc, deliver__behind_a_long_message);
+	tcase_add_test(tc, deliver__behind_many_small_long_messages);
+	tcase_add_test(tc, arrived__numbers);
+	tcase_add_loop_test(tc, lie__does_not_silence_its_victim, 0,
+			    2 * sizeof(lies) / sizeof(lies[0]));
+	tcase_add_test(tc, heard__of_a_lie);
+	tcase_add_test(tc, control__of_those_who_have_no_say);
+	tcase_add_test(tc, control__that_is_broken);
+	suite_add_tcase(suite, tc);
+	return test_main("core/group", suite);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Pages of buffers that are touched or copied: other threads go on meanwhile, and nobody closes the context beneath it. */
+#include "gate.h"
+#include "core/rig.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static struct rig rig;
+static struct ripc *ctx;
+
+/* Meanwhile, in another thread. */
+static bool make_a_call(void *arg)
+{
+	void *p = ripc_buf_alloc(ctx, 100);
+
+	ripc_buf_free(ctx, p);
+	return p;
+}
+
+START_TEST(buf_alloc__touches_pages_while_others_go_on)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, 600 << 10), *q;
+
+	OK(ripc_buf_free(ctx, p));
+	gate_shut(p + (700 << 10), make_a_call, NULL);
+	q = ripc_buf_alloc(ctx, MIB);
+	ck_assert(gate_open());
+	ck_assert_ptr_eq(p, q);
+	rig_fill(q, MIB, 3);
+	OK(ripc_buf_free(ctx, q));
+	rig_check_memory(ctx);
+}
+END_TEST
+
+START_TEST(buf_realloc__touches_pages_while_others_go_on)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, 600 << 10);
+
+	rig_fill(p, 600 << 10, 4);
+	gate_shut(p + (700 << 10), make_a_call, NULL);
+	ck_assert_ptr_eq(ripc_buf_realloc(ctx, p, MIB), p);
+	ck_assert(gate_open());
+	rig_verify(p, 600 << 10, 4);
+	OK(ripc_buf_free(ctx, p));
+	rig_check_memory(ctx);
+}
+END_TEST
+
+START_TEST(buf_realloc__copies_while_others_go_on)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, MIB), *q;
+
+	rig_fill(p, MIB, 5);
+	gate_shut(p + (512 << 10), make_a_call, NULL);
+	q = ripc_buf_realloc(ctx, p, 4 * MIB);
+	ck_assert(gate_open());
+	ck_assert_ptr_nonnull(q);
+	ck_assert_ptr_ne(p, q);
+	rig_verify(q, MIB, 5);
+	OK(ripc_buf_free(ctx, q));
+	rig_check_memory(ctx);
+}
+END_TEST
+
+static struct {
+	uint8_t *page;
+	_Atomic(struct ripc *) ctx;
+	atomic_bool closing, closed, overtaken;
+} last;
+
+/* The context is being closed meanwhile: a moment later that is still not done. */
+static void until_it_closes(int sig, siginfo_t *info, void *context)
+{
+	const struct timespec ms = {.tv_nsec = 1000000};
+
+	if ((uint8_t *)info->si_addr < last.page ||
+	    (uint8_t *)info->si_addr >= last.page + GATE_BYTES) {
+		signal(SIGSEGV, SIG_DFL);
+		return;
+	}
+	last.closing = true;
+	for (unsigned i = 0; i < 100; i++)
+		nanosleep(&ms, NULL);
+	last.overtaken = last.closed;
+	mprotect(last.page, GATE_BYTES, PROT_READ | PROT_WRITE);
+}
+
+static void *in_the_middle(void *arg)
+{
+	return ripc_buf_alloc(last.ctx, MIB);
+}
+
+START_TEST(close__waits_for_who_touches_pages)
+{
+	struct sigaction action = {.sa_sigaction = until_it_closes, .sa_flags = SA_SIGINFO};
+	const struct timespec ms = {.tv_nsec = 1000000};
+	struct ripc *own;
+	pthread_t thread;
+	uint8_t *p;
+
+	memset(&last, 0, sizeof(last));
+	OK(ripc_open(&own, "transports=iwarp/soft resolver=local"));
+	p = ripc_buf_alloc(own, 600 << 10);
+	ck_assert_ptr_nonnull(p);
+	OK(ripc_buf_free(own, p));
+	last.ctx = own;
+	last.page = p + (700 << 10);
+	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
+	ck_assert_int_eq(mprotect(last.page, GATE_BYTES, PROT_NONE), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, in_the_middle, NULL), 0);
+	for (unsigned i = 0; i < 20000 && !last.closing; i++)
+		nanosleep(&ms, NULL);
+	ck_assert(last.closing);
+	OK(ripc_close(own));
+	last.closed = true;
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert(!last.overtaken);
+	signal(SIGSEGV, SIG_DFL);
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+	ctx = rig.ctx[0];
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/touch");
+	TCase *tc = tcase_create("touch");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, buf_alloc__touches_pages_while_others_go_on);
+	tcase_add_test(tc, buf_realloc__touches_pages_while_others_go_on);
+	tcase_add_test(tc, buf_realloc__copies_while_others_go_on);
+	tcase_add_test(tc, close__waits_for_who_touches_pages);
+	suite_add_tcase(suite, tc);
+	return test_main("core/touch", suite);
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Staging buffers: who gets them, how often, what a peer can see and change by them, and how they go. */
+#include "core/memory/bounce.h"
+#include "core/rig.h"
+
+#define READ  RIPC__ACCESS_REMOTE_READ
+#define WRITE RIPC__ACCESS_REMOTE_WRITE
+
+static struct rig rig;
+static struct ripc *ctx;
+static struct ripc__lane *lane;
+static uint8_t *buf; /* 128 KiB of ctx */
+
+static void dear(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_CHEAP_REG;
+}
+
+static void dear_with_few_credits(struct ripc__sim_config *config)
+{
+	dear(config);
+	config->recv_depth = 3;
+}
+
+static void dear_and_slow(struct ripc__sim_config *config)
+{
+	dear(config);
+	config->bandwidth = 1000 * 1000;
+}
+
+static void dear_without_read(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_CHEAP_REG | RIPC__CAP_READ;
+}
+
+static void start(void (*change)(struct ripc__sim_config *config))
+{
+	rig_start(&rig, 2, change);
+	ctx = rig.ctx[0];
+	buf = ripc_buf_alloc(ctx, 128 * KIB);
+	rig_fill(buf, 128 * KIB, 1);
+	rig_connect(&rig, 0, 1);
+	lane = rig_lane(&rig, 0, 1);
+}
+
+static unsigned stages(void)
+{
+	struct ripc__list *n;
+	unsigned k = 0;
+
+	ripc__list_for_each (n, &lane->stages)
+		k++;
+	return k;
+}
+
+static struct ripc__stage *first_stage(void)
+{
+	struct ripc__list *n = ripc__list_first(&lane->stages);
+
+	ck_assert_ptr_nonnull(n);
+	return ripc__list_entry(n, struct ripc__stage, link);
+}
+
+static void again(void (*change)(struct ripc__sim_config *config))
+{
+	rig_end(&rig);
+	start(change);
+}
+
+static uint64_t registrations(void)
+{
+	struct ripc__sim_counters counters;
+
+	ripc__sim_counters(rig.net, &counters);
+	return counters.regions;
+}
+
+START_TEST(get__one_that_fits_is_used_again)
+{
+	struct ripc__stage *a = ripc__stage_get(lane, 5000, READ), *b, *c;
+
+	ck_assert_ptr_nonnull(a);
+	ck_assert_uint_eq(a->region->cap, 8192);
+	ck_assert_uint_eq(a->mr.access, READ);
+	b = ripc__stage_get(lane, 5000, READ);
+	ck_assert_ptr_ne(a, b);
+	ripc__stage_put(a);
+	c = ripc__stage_get(lane, 8192, READ);
+	ck_assert_ptr_eq(a, c);
+	ripc__stage_put(b);
+	/* Not for the other way, nor of another size. */
+	a = ripc__stage_get(lane, 8192, WRITE);
+	ck_assert_ptr_ne(a, b);
+	ck_assert_uint_eq(a->mr.access, WRITE);
+	ripc__stage_put(a);
+	a = ripc__stage_get(lane, 4096, READ);
+	ck_assert_ptr_ne(a, b);
+	ripc__stage_put(a);
+	ripc__stage_put(c);
+	ck_assert_uint_eq(stages(), 4);
+}
+END_TEST
+
+START_TEST(get__what_an_earlier_owner_wrote_is_not_shown)
+{
+	struct ripc__region *old = ripc__pool_get(ctx, 8192, RIPC__REGION_MESSAGE);
+	struct ripc__stage *st;
+
+	memset(old->base, 0x5a, 8192);
+	ripc__pool_put(ctx, old);
+	st = ripc__stage_get(lane, 8192, READ);
+	ck_assert_ptr_eq(st->region, old);
+	for (unsigned i = 0; i < 8192; i++)
+		ck_assert_uint_eq(st->region->base[i], 0);
+	ripc__stage_put(st);
+}
+END_TEST
+
+START_TEST(get__bounded)
+{
+	enum { N = RIPC__STAGE_LANE_MAX / RIPC__STAGE_ITEM_MAX };
+	struct ripc__stage *st[N];
+
+	ck_assert_ptr_null(ripc__stage_get(lane, RIPC__STAGE_ITEM_MAX + 1, READ));
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_ptr_nonnull(st[i] = ripc__stage_get(lane, RIPC__STAGE_ITEM_MAX, READ));
+	ck_assert_ptr_null(ripc__stage_get(lane, 1, READ));
+	ck_assert_ptr_null(ripc__stage_get(lane, 1, 0));
+	ck_assert_uint_eq(lane->staged_bytes[0], RIPC__STAGE_LANE_MAX);
+	/* The other way has its own. */
+	ripc__stage_put(ripc__stage_get(lane, 1, WRITE));
+	for (unsigned i = 0; i < N; i++)
+		ripc__stage_put(st[i]);
+	/* Idle ones of another size do not stand in the way. */
+	ck_assert_uint_eq(lane->staged_bytes[0], RIPC__STAGE_LANE_MAX);
+	ck_assert_ptr_nonnull(st[0] = ripc__stage_get(lane, 1, READ));
+	ripc__stage_put(st[0]);
+	ripc__stages_trim(lane);
+	ck_assert_uint_eq(stages(), 0);
+	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
+	ctx->memory.staged_bytes = RIPC__STAGE_ALL_MAX;
+	ck_assert_ptr_null(ripc__stage_get(lane, 1, READ));
+	ctx->memory.staged_bytes = 0;
+}
+END_TEST
+
+START_TEST(get__not_registered)
+{
+	ripc__sim_fail_reg_at(rig.net, 1);
+	ck_assert_ptr_null(ripc__stage_get(lane, 1, READ));
+	ck_assert_uint_eq(stages(), 0);
+	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
+}
+END_TEST
+
+/* From the second message on nothing is registered any more. */
+START_TEST(send__registers_once)
+{
+	uint64_t before = 0;
+
+	for (unsigned i = 0; i < 5; i++) {
+		struct ripc_request *r;
+
+		rig_fill(buf, 20000, i);
+		r = rig_begin(&rig, 0, 1, buf, 20000);
+		ck_assert_ptr_nonnull(r->items[0].stage);
+		/* It has been copied. */
+		ck_assert_uint_eq(stages(), 1);
+		OK(ripc_request_wait(&r, 5000));
+		rig_expect(&rig, 1, 20000, i);
+		if (i)
+			ck_assert_uint_eq(registrations(), before);
+		before = registrations();
+		ripc__sim_fail_reg_at(rig.net, 1);
+	}
+}
+END_TEST
+
+START_TEST(send__large_items_are_registered_each_time)
+{
+	struct ripc_request *r = rig_begin(&rig, 0, 1, buf, 100000);
+
+	ck_assert_ptr_null(r->items[0].stage);
+	ck_assert(r->items[0].exposed);
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, 100000, 1);
+	ck_assert_uint_eq(stages(), 0);
+}
+END_TEST
+
+static void is_zero(const struct ripc__stage *st)
+{
+	for (size_t i = 0; i < st->region->cap; i++)
+		ck_assert_uint_eq(st->region->base[i], 0);
+}
+
+/* The peer, which has the key from an earlier message, does not see what was not sent: for want of credit, of room. */
+START_TEST(send__what_is_withdrawn_unsent_is_not_shown)
+{
+	struct ripc__sim_config config;
+	struct ripc_request *r;
+	struct ripc__stage *st;
+	unsigned k = 0;
+
+	again(_i ? dear : dear_with_few_credits);
+	OK(rig_long(&rig, 0, 1, 20000, 7, 5000));
+	rig_expect(&rig, 1, 20000, 7);
+	memset(first_stage()->region->base, 0, first_stage()->region->cap);
+	config = *ripc__sim_config(rig.net);
+	if (_i) {
+		config.queue_full = 1;
+		ripc__sim_configure(rig.net, &config);
+		config.queue_full = 0;
+	} else {
+		ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+		while (k < 10 && ripc__lane_open(lane))
+			k += !rig_short(&rig, 0, 1, 10, 1, 0);
+	}
+	r = rig_begin(&rig, 0, 1, buf, 20000);
+	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
+	st = r->items[0].stage;
+	ck_assert_ptr_nonnull(st);
+	is_zero(st);
+	RC(-ECANCELED, ripc_request_cancel(&r, 0));
+	ck_assert_ptr_eq(st, first_stage());
+	is_zero(st);
+	ripc__sim_configure(rig.net, &config);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	while (k--)
+		rig_expect(&rig, 1, 10, 1);
+	OK(rig_long(&rig, 0, 1, 20000, 2, 5000));
+	rig_expect(&rig, 1, 20000, 2);
+}
+END_TEST
+
+/* It leaves when there is room again, with its bytes. */
+START_TEST(send__filled_when_it_goes)
+{
+	struct ripc__sim_config config = *ripc__sim_config(rig.net);
+	struct ripc_request *r;
+
+	config.queue_full = 1;
+	ripc__sim_configure(rig.net, &config);
+	r = rig_begin(&rig, 0, 1, buf, 20000);
+	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
+	ck_assert(!r->items[0].filled);
+	config.queue_full = 0;
+	ripc__sim_configure(rig.net, &config);
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, 20000, 1);
+}
+END_TEST
+
+/*
+ * What is written, into a return buffer or what the peer has granted, is written from where it lies, if that is the pool's; what is not
+ * known leaves from a copy that nobody else reaches.
+ */
+START_TEST(send__source_of_writes)
+{
+	static uint8_t foreign[20000];
+	bool grant = _i & 1, known = !(_i & 2);
+	uint8_t *from; /* buf comes with again() */
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	uint64_t before = 0;
+
+	again(grant ? dear_without_read : dear);
+	from = known ? buf : foreign;
+	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], 100000), 100000};
+	for (unsigned i = 0; i < 4; i++) {
+		struct ripc_request *r;
+
+		rig_fill(from, 20000, i);
+		if (!grant) {
+			OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+			ripc_message_free(rig_take(&rig, 0));
+		}
+		r = rig_begin(&rig, 0, 1, from, 20000);
+		ck_assert_int_eq(r->items[0].how, grant ? RIPC__HOW_GRANT : RIPC__HOW_WRITTEN);
+		ck_assert_int_eq(r->items[0].local != NULL, known);
+		ck_assert_int_eq(r->items[0].stage != NULL, !known);
+		ck_assert(known || !r->items[0].stage->mr.access);
+		ck_assert(!r->items[0].exposed);
+		OK(ripc_request_wait(&r, 5000));
+		ck_assert_int_eq(rig_expect(&rig, 1, 20000, i), grant ? RIPC_IN_POOL : RIPC_IN_RETURN);
+		ck_assert_uint_eq(stages(), !known);
+		if (i)
+			ck_assert_uint_eq(registrations(), before);
+		before = registrations();
+	}
+	/* And larger ones. */
+	if (!_i) {
+		struct ripc_request *r;
+
+		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+		ripc_message_free(rig_take(&rig, 0));
+		rig_fill(buf, 100000, 9);
+		r = rig_begin(&rig, 0, 1, buf, 100000);
+		ck_assert_ptr_nonnull(r->items[0].local);
+		ck_assert(!r->items[0].exposed);
+		OK(ripc_request_wait(&r, 5000));
+		ck_assert_int_eq(rig_expect(&rig, 1, 100000, 9), RIPC_IN_RETURN);
+		ck_assert_uint_eq(registrations(), before);
+	}
+}
+END_TEST
+
+/* A message that offers buf; its answer lies there. */
+static void offer_and_answer(uint64_t tag)
+{
+	struct iovec item = {"x", 1}, back = {buf, 20000};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	OK(rig_long(&rig, 1, 0, 20000, tag, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 20000, tag), RIPC_IN_RETURN);
+	rig_verify(buf, 20000, tag);
+}
+
+START_TEST(returns__the_peer_never_reaches_the_buffer_itself)
+{
+	struct ripc__stage *st;
+
+	offer_and_answer(1);
+	ck_assert_uint_eq(stages(), 1);
+	st = first_stage();
+	ck_assert_uint_eq(st->mr.access, WRITE);
+	rig_verify(st->region->base, 20000, 1);
+	/* What it writes later changes nothing of the application's. */
+	memset(st->region->base, 0, 20000);
+	rig_verify(buf, 20000, 1);
+	offer_and_answer(2);
+	ck_assert_uint_eq(stages(), 1);
+}
+END_TEST
+
+START_TEST(returns__one_that_is_withdrawn_gives_back_its_stage)
+{
+	struct iovec item = {"x", 1}, back = {buf, 20000};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	ck_assert_uint_eq(stages(), 1);
+	OK(ripc_buf_free(ctx, buf));
+	rig_run(&rig, 5);
+	ck_assert(!first_stage()->busy);
+	buf = NULL;
+}
+END_TEST
+
+START_TEST(trim__when_the_lane_has_nothing_to_do)
+{
+	OK(rig_long(&rig, 0, 1, 20000, 1, 5000));
+	rig_expect(&rig, 1, 20000, 1);
+	ck_assert_uint_eq(stages(), 1);
+	rig_run(&rig, 3000);
+	ck_assert(lane->idle);
+	ck_assert_uint_eq(stages(), 0);
+	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
+	OK(rig_long(&rig, 0, 1, 20000, 2, 5000));
+	rig_expect(&rig, 1, 20000, 2);
+}
+END_TEST
+
+START_TEST(trim__when_only_return_buffers_were_used)
+{
+	rig_run(&rig, 3000);
+	ck_assert(lane->idle);
+	offer_and_answer(1);
+	ck_assert_uint_eq(stages(), 1);
+	rig_run(&rig, 3000);
+	ck_assert_uint_eq(stages(), 0);
+	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
+	offer_and_answer(2);
+}
+END_TEST
+
+/* The lane breaks while a message is read out of one: the message goes over the next. */
+START_TEST(lane_gone__busy_and_idle_ones)
+{
+	struct ripc__stage *idle, *busy;
+	struct ripc_request *r;
+
+	again(dear_and_slow);
+	idle = ripc__stage_get(lane, 4096, WRITE);
+	ripc__stage_put(idle);
+	busy = ripc__stage_get(lane, 4096, READ);
+	rig_fill(buf, 20000, 3);
+	r = rig_begin(&rig, 0, 1, buf, 20000);
+	ck_assert_ptr_nonnull(r->items[0].stage);
+	for (unsigned i = 0; i < 100 && !rig_lane(&rig, 1, 0)->reads; i++)
+		ripc__sim_run(rig.net, 100000);
+	ck_assert_uint_ne(rig_lane(&rig, 1, 0)->reads, 0);
+	ck_assert_uint_eq(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, 20000, 3);
+	ck_assert_ptr_null(busy->lane);
+	/* That of the message, on the new lane; or it is given back already. */
+	ck_assert(ctx->memory.staged_bytes == 32768 || !ctx->memory.staged_bytes);
+	ripc__stage_put(busy);
+}
+END_TEST
+
+/* Bytes that one node can have pinned. */
+static void memlock(uint64_t limit)
+{
+	struct ripc__sim_config config = *ripc__sim_config(rig.net);
+
+	config.memlock = limit;
+	ripc__sim_configure(rig.net, &config);
+}
+
+/* One message from 0 to 1, into a return buffer, while 0 can pin 6 MiB. */
+static void write_limited(uint8_t *from, size_t len, uint64_t tag)
+{
+	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], len), len};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_request *r;
+
+	rig_fill(from, len, tag);
+	memlock(0);
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	memlock(6 * MIB);
+	r = rig_begin(&rig, 0, 1, from, len);
+	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
+	OK(ripc_request_wait(&r, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 1, len, tag), RIPC_IN_RETURN);
+}
+
+/* Of a large buffer that is written from nothing stays registered, and never what is not sent. */
+START_TEST(limit__large_buffers)
+{
+	uint8_t *large = ripc_buf_alloc(ctx, 16 * MIB);
+
+	write_limited(large, 20000, 1);
+	ck_assert_uint_eq(stages(), 1);
+	for (unsigned i = 0; i < 3; i++)
+		write_limited(ripc_buf_alloc(ctx, 4 * MIB), 4 * MIB, i);
+	OK(rig_long(&rig, 1, 0, 3 * MIB, 7, 5000));
+	rig_expect(&rig, 0, 3 * MIB, 7);
+}
+END_TEST
+
+/* Buffers that the application keeps, and that were written from, stand in the way of nothing: writes, reads, exposures, stages. */
+START_TEST(limit__many_buffers)
+{
+	enum { N = 30, SIZE = 256 * KIB };
+
+	for (unsigned i = 0; i < 2 * N; i++) {
+		static uint8_t *own[N];
+
+		if (i < N)
+			own[i] = ripc_buf_alloc(ctx, SIZE);
+		write_limited(own[i % N], i & 1 ? SIZE : 20000, i);
+	}
+	switch (_i) {
+	case 0:
+		OK(rig_long(&rig, 1, 0, 4 * MIB, 1, 5000));
+		rig_expect(&rig, 0, 4 * MIB, 1);
+		break;
+	case 1:
+		write_limited(ripc_buf_alloc(ctx, 5 * MIB), 5 * MIB, 1);
+		break;
+	default:
+		OK(rig_long(&rig, 0, 1, 3 * MIB, 1, 5000));
+		rig_expect(&rig, 1, 3 * MIB, 1);
+	}
+}
+END_TEST
+
+/* Nothing else is registered, and the buffer cannot be: its item is copied, or registered by itself. */
+START_TEST(limit__one_buffer)
+{
+	uint8_t *from = ripc_buf_alloc(ctx, MIB);
+	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], MIB), MIB};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	size_t len = _i ? 300000 : 20000;
+	struct ripc_request *r;
+
+	rig_fill(from, len, 1);
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	memlock(MIB / 2);
+	r = rig_begin(&rig, 0, 1, from, len);
+	ck_assert_ptr_null(r->items[0].local);
+	ck_assert_int_eq(r->items[0].exposed, _i);
+	ck_assert_int_eq(r->items[0].stage != NULL, !_i);
+	OK(ripc_request_wait(&r, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 1, len, 1), RIPC_IN_RETURN);
+}
+END_TEST
+
+static void setup(void)
+{
+	start(dear);
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/stage");
+	TCase *tc = tcase_create("stage");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, get__one_that_fits_is_used_again);
+	tcase_add_test(tc, get__what_an_earlier_owner_wrote_is_not_shown);
+	tcase_add_test(tc, get__bounded);
+	tcase_add_test(tc, get__not_registered);
+	tcase_add_test(tc, send__registers_once);
+	tcase_add_loop_test(tc, send__what_is_withdrawn_unsent_is_not_shown, 0, 2);
+	tcase_add_test(tc, send__filled_when_it_goes);
+	tcase_add_loop_test(tc, send__source_of_writes, 0, 4);
+	tcase_add_test(tc, send__large_items_are_registered_each_time);
+	tcase_add_test(tc, returns__the_peer_never_reaches_the_buffer_itself);
+	tcase_add_test(tc, returns__one_that_is_withdrawn_gives_back_its_stage);
+	tcase_add_test(tc, limit__large_buffers);
+	tcase_add_loop_test(tc, limit__many_buffers, 0, 3);
+	tcase_add_loop_test(tc, limit__one_buffer, 0, 2);
+	tcase_add_test(tc, trim__when_the_lane_has_nothing_to_do);
+	tcase_add_test(tc, trim__when_only_return_buffers_were_used);
+	tcase_add_test(tc, lane_gone__busy_and_idle_ones);
+	suite_add_tcase(suite, tc);
+	return test_main("core/stage", suite);
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Return buffers: offered, written by the peer, withdrawn, and what a freed one still sees. */
+#include "core/rig.h"
+
+static struct rig rig;
+static struct ripc *ctx;
+static uint8_t *buf; /* 64 KiB of ctx */
+
+/* Context 0 sends a short message to 1 that offers buf. */
+static void offer(size_t len)
+{
+	struct iovec item = {"x", 1}, back = {buf, len};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_message *m;
+
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+	m = rig_take(&rig, 1);
+	ck_assert_uint_eq(m->nreturns, 1);
+	ripc_message_free(m);
+}
+
+static struct ripc__return *the_return(void)
+{
+	struct ripc__list *n = ripc__list_first(&ctx->memory.returns);
+
+	return n ? ripc__list_entry(n, struct ripc__return, link) : NULL;
+}
+
+static unsigned offers(void)
+{
+	struct ripc__dest *d = rig_dest(&rig, 1, 0);
+
+	return d ? d->noffers : 0;
+}
+
+START_TEST(return_new__ids_are_unique_and_found)
+{
+	enum { N = 1000 };
+	struct ripc__return *r[N];
+
+	for (unsigned i = 0; i < N; i++) {
+		r[i] = ripc__return_new(ctx, rig.s[0], buf + i * 10, 10);
+		ck_assert_ptr_nonnull(r[i]);
+		ck_assert_uint_ne(r[i]->id, 0);
+	}
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_ptr_eq(ripc__return_find(ctx, r[i]->id), r[i]);
+	/* Every other one goes, new ones come. */
+	for (unsigned i = 0; i < N; i += 2) {
+		uint32_t id = r[i]->id;
+
+		ripc__return_drop(ctx, r[i]);
+		ck_assert_ptr_null(ripc__return_find(ctx, id));
+		r[i] = ripc__return_new(ctx, rig.s[0], buf + i * 10, 10);
+	}
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_ptr_eq(ripc__return_find(ctx, r[i]->id), r[i]);
+	for (unsigned i = 0; i < N; i++)
+		ripc__return_drop(ctx, r[i]);
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ripc__memory_find(ctx, buf, 1)->holds, 0);
+}
+END_TEST
+
+START_TEST(return_new__ids_wrap_past_0)
+{
+	struct ripc__return *r;
+
+	ctx->memory.next_return_id = UINT32_MAX - 1;
+	r = ripc__return_new(ctx, rig.s[0], buf, 10);
+	ck_assert_uint_eq(r->id, UINT32_MAX);
+	ripc__return_drop(ctx, r);
+	r = ripc__return_new(ctx, rig.s[0], buf, 10);
+	ck_assert_uint_eq(r->id, 1);
+	ck_assert_ptr_null(ripc__return_find(ctx, 0));
+	ck_assert_ptr_null(ripc__return_find(ctx, UINT64_C(1) << 32 | 1));
+	ripc__return_drop(ctx, r);
+}
+END_TEST
+
+START_TEST(return_new__refused)
+{
+	static uint8_t foreign[10];
+
+	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], foreign, 10));
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 0));
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 65537));
+	ck_assert_int_eq(errno, EINVAL);
+	OK(ripc_window_add(ctx, NULL, buf, 10));
+	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf + 5, 10));
+	ck_assert_int_eq(errno, EBUSY);
+	/* The length that was asked for counts, not the size of the buffer's class. */
+	buf = ripc_buf_alloc(ctx, 1000);
+	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 1001));
+	ck_assert_int_eq(errno, EINVAL);
+}
+END_TEST
+
+START_TEST(returns_make__all_or_none)
+{
+	struct iovec item = {"x", 1}, back[3] = {{buf, 10}, {buf + 10, 10}, {buf + 15, 10}};
+	struct ripc_send_options options = {.nreturns = 3, .returns = back};
+
+	RC(-EBUSY, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	back[2].iov_base = &item;
+	RC(-EINVAL, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	options.nreturns = RIPC_RETURNS_MAX + 1;
+	RC(-EINVAL, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+	/* A message that does not leave offers nothing. */
+	options.nreturns = 2;
+	RC(-EHOSTUNREACH, ripc_send_short(rig.s[0], 4711, &item, 1, &options, 100));
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	OK(ripc_buf_free(ctx, buf));
+}
+END_TEST
+
+START_TEST(offered__the_next_item_that_fits_is_written)
+{
+	for (uint64_t k = 1; k <= 2; k++) {
+		offer(1000);
+		/* Too long for it. */
+		OK(rig_long(&rig, 1, 0, 20000, 1, 5000));
+		ck_assert_int_eq(rig_expect(&rig, 0, 20000, 1), RIPC_IN_POOL);
+		OK(rig_long(&rig, 1, 0, 1000, 2, 5000));
+		ck_assert_int_eq(rig_expect(&rig, 0, 1000, 2), RIPC_IN_RETURN);
+		rig_verify(buf, 1000, 2);
+		ck_assert_uint_eq(rig_stats(&rig, 1).return_writes, k);
+		ck_assert_uint_eq(ctx->memory.nreturns, 0);
+		ck_assert_uint_eq(offers(), 0);
+		/* It is the application's again, and may be offered again. */
+		OK(rig_long(&rig, 1, 0, 1000, 3, 5000));
+		ck_assert_int_eq(rig_expect(&rig, 0, 1000, 3), RIPC_IN_POOL);
+	}
+	OK(ripc_buf_free(ctx, buf));
+}
+END_TEST
+
+START_TEST(offered__large_item_is_written_before_its_message)
+{
+	offer(64 * KIB);
+	OK(rig_long(&rig, 1, 0, 64 * KIB, 7, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 7), RIPC_IN_RETURN);
+	rig_verify(buf, 64 * KIB, 7);
+}
+END_TEST
+
+/* A context's lane to itself has two ends: what was offered over the one comes back by the other. */
+START_TEST(offered__to_a_service_of_the_same_context)
+{
+	struct ripc_service *owner, *writer;
+	struct iovec item = {"x", 1}, back, large;
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_message *m;
+	struct ripc_stats stats;
+	struct ripc *one;
+
+	OK(ripc_open(&one, "resolver=local"));
+	OK(ripc_register(one, RIPC_ANY_ID, 0, &owner));
+	OK(ripc_register(one, RIPC_ANY_ID, 0, &writer));
+	back = (struct iovec){ripc_buf_alloc(one, 100000), 100000};
+	large = (struct iovec){ripc_buf_alloc(one, 100000), 100000};
+	memset(large.iov_base, 7, 100000);
+	for (unsigned i = 0; i < 2; i++) {
+		OK(ripc_send_short(owner, ripc_service_id(writer), &item, 1, &options, 5000));
+		OK(ripc_receive(writer, &m, 5000));
+		ck_assert_uint_eq(m->nreturns, 1);
+		ripc_message_free(m);
+		/* Used, and taken back. */
+		if (i) {
+			ck_assert_int_eq(ripc_buf_free(one, back.iov_base), 0);
+			continue;
+		}
+		OK(ripc_send_long(writer, ripc_service_id(owner), &large, 1, NULL, 5000));
+		OK(ripc_receive(owner, &m, 5000));
+		ck_assert_int_eq(m->placement[0], RIPC_IN_RETURN);
+		ck_assert_ptr_eq(m->items[0].iov_base, back.iov_base);
+		ck_assert_int_eq(memcmp(back.iov_base, large.iov_base, 100000), 0);
+		ripc_message_free(m);
+	}
+	OK(ripc_stats(one, &stats));
+	ck_assert_uint_eq(stats.bad_messages, 0);
+	ck_assert_uint_eq(stats.lanes_lost, 0);
+	OK(ripc_close(one));
+}
+END_TEST
+
+START_TEST(revoke__answered_by_the_peer)
+{
+	offer(1000);
+	ck_assert_uint_eq(offers(), 1);
+	ck_assert_ptr_nonnull(the_return()->lane);
+	OK(ripc_buf_free(ctx, buf));
+	/* The peer could still write into it. */
+	ck_assert(the_return()->revoking);
+	ck_assert(ripc__memory_find(ctx, buf, 1)->zombie);
+	RC(-EINVAL, ripc_buf_free(ctx, buf));
+	rig_run(&rig, 5);
+	ck_assert_ptr_null(the_return());
+	ck_assert_uint_eq(offers(), 0);
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+START_TEST(revoke__twice_is_once)
+{
+	offer(1000);
+	ripc__return_revoke(ctx, the_return());
+	ripc__return_revoke(ctx, the_return());
+	ck_assert_uint_eq(ctx->memory.nreturns, 1);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+}
+END_TEST
+
+START_TEST(revoke__a_message_that_used_it_is_rescued_by_a_copy)
+{
+	struct ripc_request *r;
+	uint8_t data[1000];
+
+	offer(1000);
+	rig_fill(data, sizeof(data), 4);
+	/* On its way, inline, when the buffer is freed. */
+	r = rig_begin(&rig, 1, 0, data, sizeof(data));
+	OK(ripc_buf_free(ctx, buf));
+	ck_assert(ripc__memory_find(ctx, buf, 1)->zombie);
+	OK(ripc_request_wait(&r, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 1000, 4), RIPC_IN_POOL);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
+}
+END_TEST
+
+static void slow(struct ripc__sim_config *config)
+{
+	config->bandwidth = 50 * 1000 * 1000;
+}
+
+/* The same with one that is being written. */
+START_TEST(revoke__waits_for_writes_under_way)
+{
+	struct ripc_request *r;
+	uint8_t *data = malloc(64 * KIB);
+
+	rig_end(&rig);
+	rig_start(&rig, 2, slow);
+	ctx = rig.ctx[0];
+	buf = ripc_buf_alloc(ctx, 64 * KIB);
+	offer(64 * KIB);
+	rig_fill(data, 64 * KIB, 5);
+	r = rig_begin(&rig, 1, 0, data, 64 * KIB);
+	OK(ripc_buf_free(ctx, buf));
+	rig_run(&rig, 1);
+	ck_assert_uint_eq(ctx->memory.nreturns, 1);
+	ck_assert(ripc__memory_find(ctx, buf, 1)->zombie);
+	OK(ripc_request_wait(&r, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 5), RIPC_IN_POOL);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
+	free(data);
+}
+END_TEST
+
+START_TEST(revoke__when_the_service_goes)
+{
+	offer(1000);
+	OK(ripc_unregister(rig.s[0]));
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	OK(ripc_buf_free(ctx, buf));
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
+}
+END_TEST
+
+/* The peer does not answer: its lane is closed, and then nobody can write. */
+START_TEST(revoke__when_the_service_goes_and_the_peer_is_silent)
+{
+	offer(1000);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(ripc_unregister(rig.s[0]));
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+}
+END_TEST
+
+START_TEST(lane_gone__stays_offered_but_cannot_be_written)
+{
+	offer(1000);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 5);
+	ck_assert_ptr_nonnull(the_return());
+	ck_assert_ptr_null(the_return()->lane);
+	ck_assert_uint_eq(offers(), 0);
+	/* Over the next lane it is read into. */
+	OK(rig_long(&rig, 1, 0, 20000, 1, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 20000, 1), RIPC_IN_POOL);
+	OK(ripc_buf_free(ctx, buf));
+	ck_assert_ptr_null(the_return());
+}
+END_TEST
+
+START_TEST(lane_gone__ends_a_revocation)
+{
+	offer(1000);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(ripc_buf_free(ctx, buf));
+	rig_run(&rig, 5);
+	ck_assert_ptr_nonnull(the_return());
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 5);
+	ck_assert_ptr_null(the_return());
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+}
+END_TEST
+
+START_TEST(lane_gone__a_silent_peer_is_noticed_by_a_revocation)
+{
+	offer(1000);
+	rig_run(&rig, 100);
+	ripc__sim_kill_context(rig.net, rig.ctx[1], true);
+	rig.ctx[1] = NULL;
+	OK(ripc_buf_free(ctx, buf));
+	rig_run(&rig, 2500);
+	ck_assert_ptr_null(the_return());
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
+}
+END_TEST
+
+START_TEST(peer_gone__is_taken_back_at_once)
+{
+	struct iovec item = {"x", 1};
+
+	offer(1000);
+	ripc__sim_kill_context(rig.net, rig.ctx[1], false);
+	rig.ctx[1] = NULL;
+	rig_run(&rig, 5);
+	RC(-EHOSTUNREACH, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, NULL, 3000));
+	ck_assert_ptr_nonnull(the_return());
+	ck_assert_ptr_null(the_return()->peer);
+	OK(ripc_buf_free(ctx, buf));
+	ck_assert_ptr_null(the_return());
+}
+END_TEST
+
+static void no_write(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_WRITE;
+}
+
+START_TEST(claim__read_into_on_a_lane_that_cannot_write)
+{
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_message *m;
+
+	rig_end(&rig);
+	rig_start(&rig, 2, no_write);
+	ctx = rig.ctx[0];
+	buf = ripc_buf_alloc(ctx, 64 * KIB);
+	back = (struct iovec){buf, 20000};
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+	m = rig_take(&rig, 1);
+	/* The peer learns that there is one, but nothing that it could write. */
+	ck_assert_uint_eq(m->nreturns, 1);
+	ripc_message_free(m);
+	ck_assert_uint_eq(ripc__dest_find(rig.ctx[1], RIG_ID(0))->noffers, 0);
+	ck_assert_ptr_null(the_return()->lane);
+	OK(rig_long(&rig, 1, 0, 30000, 6, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 30000, 6), RIPC_IN_POOL);
+	OK(rig_long(&rig, 1, 0, 20000, 7, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 20000, 7), RIPC_IN_RETURN);
+	rig_verify(buf, 20000, 7);
+	ck_assert_ptr_null(the_return());
+}
+END_TEST
+
+START_TEST(claim__not_for_another_service_or_peer)
+{
+	struct ripc__return *r;
+	struct ripc__peer *p;
+
+	rig_connect(&rig, 0, 1);
+	p = rig_peer(&rig, 0, 1);
+	r = ripc__return_new(ctx, rig.s[0], buf, 100);
+	ck_assert_ptr_null(ripc__return_claim(ctx, rig.s[0], p, 10));
+	r->peer = p;
+	ck_assert_ptr_null(ripc__return_claim(ctx, rig.s[0], p, 101));
+	ck_assert_ptr_null(ripc__return_claim(ctx, NULL, p, 10));
+	ck_assert_ptr_eq(ripc__return_claim(ctx, rig.s[0], p, 100), r);
+	ck_assert_ptr_null(ripc__return_claim(ctx, rig.s[0], p, 100));
+	r->arriving = false;
+	ripc__return_drop(ctx, r);
+}
+END_TEST
+
+START_TEST(returns_put__what_was_freed_before_the_message_left)
+{
+	struct iovec item, back = {buf, 1000};
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_request *r;
+	uint8_t data[100] = {0};
+
+	/* Its destination comes later than the buffer goes. */
+	item = (struct iovec){data, sizeof(data)};
+	OK(ripc_start(rig.s[0], RIG_ID(2), &item, 1, &options, &r));
+	OK(ripc_buf_free(ctx, buf));
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	rig_open(&rig, NULL);
+	OK(ripc_request_wait(&r, 5000));
+	{
+		struct ripc_message *m = rig_take(&rig, 2);
+
+		ck_assert_uint_eq(m->nreturns, 0);
+		ripc_message_free(m);
+	}
+}
+END_TEST
+
+/* Many times over, with everything that may happen to one in any order. */
+START_TEST(random__nothing_is_lost_or_used_twice)
+{
+	uint64_t rng = test_seed();
+	void *p[8] = {NULL};
+
+	for (int k = 0; k < 3000; k++) {
+		unsigned i = test_random(&rng) % 8;
+		struct iovec item = {"x", 1}, back;
+		struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+		struct ripc_message *m;
+
+		switch (test_random(&rng) % 6) {
+		case 0:
+			if (!p[i])
+				p[i] = ripc_buf_alloc(ctx, 20000);
+			back = (struct iovec){p[i], 20000};
+			ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 1000);
+			break;
+		case 1:
+			if (p[i])
+				OK(ripc_buf_free(ctx, p[i]));
+			p[i] = NULL;
+			break;
+		case 2:
+			OK(rig_long(&rig, 1, 0, 1 + test_random(&rng) % 25000, (uint64_t)k, 5000));
+			while (!ripc_receive(rig.s[0], &m, 0)) {
+				rig_verify(m->items[0].iov_base, m->items[0].iov_len, (uint64_t)k);
+				ripc_message_free(m);
+			}
+			break;
+		case 3:
+			if (test_random(&rng) % 20 == 0)
+				ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+			break;
+		default:
+			rig_run(&rig, 1);
+			break;
+		}
+		while (!ripc_receive(rig.s[1], &m, 0))
+			ripc_message_free(m);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		OK(ripc_buf_free(ctx, p[i]));
+	rig_run(&rig, 3000);
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	for (size_t i = 0; i < ctx->memory.nregions; i++)
+		ck_assert(ctx->memory.regions[i]->state == RIPC__REGION_FREE ||
+			  ctx->memory.regions[i]->base == buf);
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+	ctx = rig.ctx[0];
+	buf = ripc_buf_alloc(ctx, 64 * KIB);
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/returns");
+	TCase *tc = tcase_create("returns");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, return_new__ids_are_unique_and_found);
+	tcase_add_test(tc, return_new__ids_wrap_past_0);
+	tcase_add_test(tc, return_new__refused);
+	tcase_add_test(tc, returns_make__all_or_none);
+	tcase_add_test(tc, offered__the_next_item_that_fits_is_written);
+	tcase_add_test(tc, offered__large_item_is_written_before_its_message);
+	tcase_add_test(tc, offered__to_a_service_of_the_same_context);
+	tcase_add_test(tc, revoke__answered_by_the_peer);
+	tcase_add_test(tc, revoke__twice_is_once);
+	tcase_add_test(tc, revoke__a_message_that_used_it_is_rescued_by_a_copy);
+	tcase_add_test(tc, revoke__waits_for_writes_under_way);
+	tcase_add_test(tc, revoke__when_the_service_goes);
+	tcase_add_test(tc, revoke__when_the_service_goes_and_the_peer_is_silent);
+	tcase_add_test(tc, lane_gone__stays_offered_but_cannot_be_written);
+	tcase_add_test(tc, lane_gone__ends_a_revocation);
+	tcase_add_test(tc, lane_gone__a_silent_peer_is_noticed_by_a_revocation);
+	tcase_add_test(tc, peer_gone__is_taken_back_at_once);
+	tcase_add_test(tc, claim__read_into_on_a_lane_that_cannot_write);
+	tcase_add_test(tc, claim__not_for_another_service_or_peer);
+	tcase_add_test(tc, returns_put__what_was_freed_before_the_message_left);
+	tcase_add_test(tc, random__nothing_is_lost_or_used_twice);
+	suite_add_tcase(suite, tc);
+	return test_main("core/returns", suite);
+}

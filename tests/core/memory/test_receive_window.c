@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Windows: which one an item takes, and when it is whose. */
+#include "core/rig.h"
+
+static struct rig rig;
+static struct ripc *ctx;
+static uint8_t *buf;
+
+static struct ripc__window *claim(struct ripc_service *s, size_t len)
+{
+	return ripc__window_claim(ctx, s, len);
+}
+
+START_TEST(claim__first_that_fits)
+{
+	struct ripc__window *w;
+
+	OK(ripc_window_add(ctx, NULL, buf, 100));
+	OK(ripc_window_add(ctx, NULL, buf + 100, 1000));
+	OK(ripc_window_add(ctx, NULL, buf + 2000, 500));
+	ck_assert_ptr_null(claim(rig.s[0], 1001));
+	w = claim(rig.s[0], 200);
+	ck_assert_ptr_eq(w->base, buf + 100);
+	/* That one is taken. */
+	ck_assert_ptr_eq(claim(rig.s[0], 200)->base, buf + 2000);
+	ck_assert_ptr_null(claim(rig.s[0], 200));
+	ck_assert_ptr_eq(claim(rig.s[0], 100)->base, buf);
+	ripc__window_done(ctx, w, false);
+	ck_assert_ptr_eq(claim(rig.s[0], 1000), w);
+}
+END_TEST
+
+START_TEST(claim__of_the_service_before_that_of_the_context)
+{
+	OK(ripc_window_add(ctx, NULL, buf, 1000));
+	OK(ripc_window_add(ctx, rig.s[0], buf + 1000, 1000));
+	ck_assert_ptr_eq(claim(rig.s[0], 1000)->base, buf + 1000);
+	ck_assert_ptr_eq(claim(rig.s[0], 1000)->base, buf);
+}
+END_TEST
+
+START_TEST(claim__not_that_of_another_service)
+{
+	struct ripc_service *other;
+
+	OK(ripc_register(ctx, 77, 0, &other));
+	OK(ripc_window_add(ctx, other, buf, 1000));
+	ck_assert_ptr_null(claim(rig.s[0], 10));
+	ck_assert_ptr_nonnull(claim(other, 10));
+}
+END_TEST
+
+START_TEST(done__used_up)
+{
+	OK(ripc_window_add(ctx, NULL, buf, 1000));
+	ripc__window_done(ctx, claim(rig.s[0], 10), true);
+	ck_assert_ptr_null(claim(rig.s[0], 10));
+	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	RC(-EINVAL, ripc_window_remove(ctx, buf));
+	/* It may be set aside again. */
+	OK(ripc_window_add(ctx, NULL, buf, 1000));
+}
+END_TEST
+
+START_TEST(done__not_for_use_again_in_a_freed_buffer)
+{
+	struct ripc__window *w;
+
+	OK(ripc_window_add(ctx, NULL, buf, 1000));
+	w = claim(rig.s[0], 10);
+	OK(ripc_buf_free(ctx, buf));
+	/* The item is still on its way there: the buffer is nobody's. */
+	ck_assert(w->region->zombie);
+	ck_assert_int_eq(w->region->state, RIPC__REGION_APP);
+	RC(-EINVAL, ripc_buf_free(ctx, buf));
+	ripc__window_done(ctx, w, false);
+	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
+}
+END_TEST
+
+START_TEST(drop__windows_of_a_service)
+{
+	struct ripc_service *other;
+
+	OK(ripc_register(ctx, 77, 0, &other));
+	OK(ripc_window_add(ctx, other, buf, 1000));
+	OK(ripc_window_add(ctx, NULL, buf + 1000, 1000));
+	OK(ripc_window_add(ctx, rig.s[0], buf + 2000, 1000));
+	OK(ripc_unregister(other));
+	ck_assert_uint_eq(ctx->memory.nwindows, 2);
+	RC(-EINVAL, ripc_window_remove(ctx, buf));
+	OK(ripc_window_remove(ctx, buf + 1000));
+	OK(ripc_window_remove(ctx, buf + 2000));
+}
+END_TEST
+
+START_TEST(add__refused)
+{
+	static uint8_t foreign[1000];
+	struct ripc_message *m;
+
+	RC(-EINVAL, ripc_window_add(ctx, NULL, foreign, 1000));
+	RC(-EINVAL, ripc_window_add(ctx, NULL, buf, 0));
+	RC(-EINVAL, ripc_window_add(ctx, NULL, buf + 8000, 1000));
+	RC(-EINVAL, ripc_window_add(ctx, NULL, NULL, 10));
+	RC(-EINVAL, ripc_window_add(rig.ctx[1], NULL, buf, 10));
+	RC(-EINVAL, ripc_window_add(rig.ctx[1], rig.s[0], buf, 10));
+	ck_assert(strstr(ripc_detail(), "another context") != NULL);
+	OK(rig_long(&rig, 1, 0, 5000, 1, 5000));
+	m = rig_take(&rig, 0);
+	RC(-EINVAL, ripc_window_add(ctx, NULL, m->items[0].iov_base, 10));
+	ripc_message_free(m);
+	/* Neither does it say that it did. */
+	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+}
+END_TEST
+
+/* The length that was asked for counts, not the size of the buffer's class. */
+START_TEST(add__not_behind_the_length_of_a_buffer)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, 1000);
+
+	RC(-EINVAL, ripc_window_add(ctx, NULL, p, 1001));
+	RC(-EINVAL, ripc_window_add(ctx, NULL, p + 1000, 24));
+	RC(-EINVAL, ripc_window_add(ctx, NULL, p + 999, 2));
+	OK(ripc_window_add(ctx, NULL, p + 1, 999));
+	OK(ripc_window_remove(ctx, p + 1));
+	OK(ripc_buf_free(ctx, p));
+}
+END_TEST
+
+START_TEST(add__the_context_is_that_of_the_service)
+{
+	OK(ripc_window_add(NULL, rig.s[0], buf, 10));
+	ck_assert_uint_eq(ctx->memory.nwindows, 1);
+}
+END_TEST
+
+START_TEST(remove__busy_while_an_item_arrives)
+{
+	struct ripc__window *w;
+
+	OK(ripc_window_add(ctx, NULL, buf, 1000));
+	RC(-EINVAL, ripc_window_remove(ctx, buf + 1));
+	w = claim(rig.s[0], 10);
+	RC(-EBUSY, ripc_window_remove(ctx, buf));
+	ripc__window_done(ctx, w, false);
+	OK(ripc_window_remove(ctx, buf));
+	RC(-EINVAL, ripc_window_remove(ctx, buf));
+}
+END_TEST
+
+START_TEST(items__each_takes_one_window)
+{
+	uint8_t data[3][3000];
+	struct iovec items[3];
+	struct ripc_message *m;
+
+	for (unsigned i = 0; i < 3; i++) {
+		rig_fill(data[i], sizeof(data[i]), i);
+		items[i] = (struct iovec){data[i], 2000 + i * 500};
+	}
+	OK(ripc_window_add(ctx, rig.s[0], buf, 2500));
+	OK(ripc_window_add(ctx, rig.s[0], buf + 4000, 2500));
+	OK(ripc_send_long(rig.s[1], RIG_ID(0), items, 3, NULL, 5000));
+	m = rig_take(&rig, 0);
+	ck_assert_ptr_eq(m->items[0].iov_base, buf);
+	ck_assert_ptr_eq(m->items[1].iov_base, buf + 4000);
+	ck_assert_int_eq(m->placement[0], RIPC_IN_WINDOW);
+	ck_assert_int_eq(m->placement[1], RIPC_IN_WINDOW);
+	ck_assert_int_eq(m->placement[2], RIPC_IN_POOL);
+	for (unsigned i = 0; i < 3; i++)
+		rig_verify(m->items[i].iov_base, items[i].iov_len, i);
+	ck_assert_uint_eq(ctx->stats.window_items, 2);
+	ripc_message_free(m);
+	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	rig_verify(buf, 2000, 0);
+}
+END_TEST
+
+static void slow(struct ripc__sim_config *config)
+{
+	config->bandwidth = 100 * 1000 * 1000;
+}
+
+/* The buffer is freed while an item is on its way: the message is whole, in a copy. */
+START_TEST(free__while_an_item_arrives)
+{
+	struct ripc_request *r;
+	struct rig r2;
+	uint8_t *data = malloc(MIB), *window;
+
+	rig_start(&r2, 2, slow);
+	rig_connect(&r2, 1, 0);
+	window = ripc_buf_alloc(r2.ctx[0], MIB);
+	OK(ripc_window_add(r2.ctx[0], NULL, window, MIB));
+	rig_fill(data, MIB, 3);
+	r = rig_begin(&r2, 1, 0, data, MIB);
+	rig_run(&r2, 3);
+	RC(-EBUSY, ripc_window_remove(r2.ctx[0], window));
+	OK(ripc_buf_free(r2.ctx[0], window));
+	/* Nobody gets it yet. */
+	ck_assert_ptr_ne(ripc_buf_alloc(r2.ctx[0], MIB), window);
+	OK(ripc_request_wait(&r, 5000));
+	ck_assert_int_eq(rig_expect(&r2, 0, MIB, 3), RIPC_IN_POOL);
+	ck_assert_int_eq(ripc__memory_find(r2.ctx[0], window, 1)->state, RIPC__REGION_FREE);
+	free(data);
+	rig_end(&r2);
+}
+END_TEST
+
+/* A service goes while an item for it is on its way into a window of the whole context: that is still there. */
+START_TEST(unregister__a_window_of_the_context_stays)
+{
+	struct ripc_request *r;
+	struct rig r2;
+	uint8_t *data = calloc(1, MIB), *window;
+
+	rig_start(&r2, 2, slow);
+	rig_connect(&r2, 1, 0);
+	window = ripc_buf_alloc(r2.ctx[0], MIB);
+	OK(ripc_window_add(r2.ctx[0], NULL, window, MIB));
+	r = rig_begin(&r2, 1, 0, data, MIB);
+	rig_run(&r2, 3);
+	RC(-EBUSY, ripc_window_remove(r2.ctx[0], window));
+	OK(ripc_unregister(r2.s[0]));
+	OK(ripc_window_remove(r2.ctx[0], window));
+	RC(-ECANCELED, ripc_request_cancel(&r, 1000));
+	free(data);
+	rig_end(&r2);
+}
+END_TEST
+
+START_TEST(unregister__a_window_of_the_service_goes)
+{
+	struct ripc_request *r;
+	struct rig r2;
+	uint8_t *data = calloc(1, MIB), *window;
+
+	rig_start(&r2, 2, slow);
+	rig_connect(&r2, 1, 0);
+	window = ripc_buf_alloc(r2.ctx[0], MIB);
+	OK(ripc_window_add(r2.ctx[0], r2.s[0], window, MIB));
+	r = rig_begin(&r2, 1, 0, data, MIB);
+	rig_run(&r2, 3);
+	OK(ripc_unregister(r2.s[0]));
+	ck_assert_uint_eq(r2.ctx[0]->memory.nwindows, 0);
+	OK(ripc_buf_free(r2.ctx[0], window));
+	RC(-ECANCELED, ripc_request_cancel(&r, 1000));
+	free(data);
+	rig_end(&r2);
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+	ctx = rig.ctx[0];
+	buf = ripc_buf_alloc(ctx, 8192);
+}
+
+static void teardown(void)
+{
+	struct ripc__list *n;
+
+	/* What a test claimed by hand is on its way nowhere. */
+	ripc__list_for_each (n, &ctx->memory.windows)
+		ripc__list_entry(n, struct ripc__window, link)->arriving = false;
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/window");
+	TCase *tc = tcase_create("window");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, claim__first_that_fits);
+	tcase_add_test(tc, claim__of_the_service_before_that_of_the_context);
+	tcase_add_test(tc, claim__not_that_of_another_service);
+	tcase_add_test(tc, done__used_up);
+	tcase_add_test(tc, done__not_for_use_again_in_a_freed_buffer);
+	tcase_add_test(tc, drop__windows_of_a_service);
+	tcase_add_test(tc, add__refused);
+	tcase_add_test(tc, add__not_behind_the_length_of_a_buffer);
+	tcase_add_test(tc, add__the_context_is_that_of_the_service);
+	tcase_add_test(tc, remove__busy_while_an_item_arrives);
+	tcase_add_test(tc, items__each_takes_one_window);
+	tcase_add_test(tc, free__while_an_item_arrives);
+	tcase_add_test(tc, unregister__a_window_of_the_context_stays);
+	tcase_add_test(tc, unregister__a_window_of_the_service_goes);
+	suite_add_tcase(suite, tc);
+	return test_main("core/window", suite);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Received messages: where their items lie, what they hold on to, and what freeing them gives back. */
+#include "core/rig.h"
+
+static struct rig rig;
+static struct ripc *ctx;
+
+START_TEST(new__room_for_every_number_of_items)
+{
+	for (unsigned n = 1; n <= RIPC_ITEMS_MAX; n++) {
+		struct ripc__message *m = ripc__message_new(ctx, n);
+
+		ck_assert_ptr_nonnull(m);
+		ck_assert_uint_eq(m->pub.nitems, n);
+		ck_assert((m->arrays != NULL) == (n > RIPC__MESSAGE_INLINE));
+		for (unsigned i = 0; i < n; i++) {
+			((struct iovec *)m->pub.items)[i] = (struct iovec){"x", i};
+			((uint8_t *)m->pub.placement)[i] = (uint8_t)i;
+			ck_assert_ptr_null(m->pool[i]);
+		}
+		for (unsigned i = 0; i < n; i++) {
+			ck_assert_uint_eq(m->pub.items[i].iov_len, i);
+			ck_assert_uint_eq(m->pub.placement[i], i);
+		}
+		ripc__message_drop(m);
+	}
+}
+END_TEST
+
+START_TEST(new__from_the_cache)
+{
+	struct ripc__message *m = ripc__message_new(ctx, 10);
+
+	ripc__message_drop(m);
+	ck_assert_uint_eq(ctx->message_cached, 1);
+	ck_assert_ptr_eq(ripc__message_new(ctx, 1), m);
+	ck_assert_uint_eq(ctx->message_cached, 0);
+	/* Nothing of its former life is left. */
+	ck_assert_ptr_null(m->arrays);
+	ck_assert_ptr_null(m->token);
+	ck_assert_ptr_null(m->flow);
+	ripc__message_drop(m);
+}
+END_TEST
+
+START_TEST(drop__the_cache_is_bounded)
+{
+	enum { N = RIPC__MESSAGE_CACHE + 10 };
+	static struct ripc__message *m[N];
+
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_ptr_nonnull(m[i] = ripc__message_new(ctx, 1));
+	for (unsigned i = 0; i < N; i++)
+		ripc__message_drop(m[i]);
+	ck_assert_uint_eq(ctx->message_cached, RIPC__MESSAGE_CACHE);
+}
+END_TEST
+
+START_TEST(short__items_lie_in_the_receive_buffer)
+{
+	struct ripc__sim_counters counters;
+	struct iovec items[3] = {{"abc", 3}, {NULL, 0}, {"defgh", 5}};
+	struct ripc_message *m;
+
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), items, 3, NULL, 5000));
+	m = rig_take(&rig, 0);
+	ck_assert_uint_eq(m->is_long, 0);
+	ck_assert_uint_eq(m->nitems, 3);
+	ck_assert_uint_eq(m->source, RIG_ID(1));
+	ck_assert_uint_eq(m->dest, RIG_ID(0));
+	ck_assert_mem_eq(m->instance, rig_instance(&rig, 1), 16);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(m->placement[i], RIPC_IN_RECEIVE_BUFFER);
+		ck_assert_uint_eq(m->items[i].iov_len, items[i].iov_len);
+	}
+	ck_assert_mem_eq(m->items[0].iov_base, "abc", 3);
+	ck_assert_mem_eq(m->items[2].iov_base, "defgh", 5);
+	/* What set up the lane has been let go of. */
+	rig_run(&rig, 100);
+	/* Zero copy: it has hold of the transport's memory until it is freed. */
+	ripc__sim_counters(rig.net, &counters);
+	ck_assert_uint_eq(counters.packets, 1);
+	ripc_message_free(m);
+	ripc__sim_counters(rig.net, &counters);
+	ck_assert_uint_eq(counters.packets, 0);
+}
+END_TEST
+
+/* recv_depth is 64: half of the buffers may be held, then messages are copied. */
+START_TEST(short__copied_when_half_of_the_buffers_are_held)
+{
+	struct ripc__sim_counters counters;
+	struct ripc_message *m[60];
+
+	for (unsigned i = 0; i < 60; i++) {
+		OK(rig_short(&rig, 1, 0, 100, i, 5000));
+		m[i] = rig_take(&rig, 0);
+	}
+	ripc__sim_counters(rig.net, &counters);
+	ck_assert_uint_eq(counters.packets, 32);
+	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->rx_held, 32);
+	for (unsigned i = 0; i < 60; i++) {
+		rig_verify(m[i]->items[0].iov_base, 100, i);
+		ripc_message_free(m[i]);
+	}
+	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->rx_held, 0);
+}
+END_TEST
+
+/* Units come back when a message is received, not when it is freed. */
+START_TEST(credit__given_back_when_received)
+{
+	struct ripc_message *m, *held[200];
+	struct ripc__flow *flow;
+	unsigned n = 0;
+
+	OK(rig_short(&rig, 1, 0, 100, 0, 5000));
+	rig_run(&rig, 1);
+	flow = rig_lane(&rig, 0, 1)->flows;
+	ck_assert_ptr_nonnull(flow);
+	ck_assert_uint_eq(flow->arrived_units, 3); /* 32 + 4 + 100 bytes */
+	ck_assert_uint_eq(flow->consumed_units, 0);
+	m = rig_take(&rig, 0);
+	ck_assert_uint_eq(flow->consumed_units, 3);
+	ripc_message_free(m);
+	ck_assert_uint_eq(flow->consumed_units, 3);
+	while (n < 200) {
+		OK(rig_short(&rig, 1, 0, 7000, n, 5000));
+		held[n++] = rig_take(&rig, 0);
+	}
+	while (n)
+		ripc_message_free(held[--n]);
+}
+END_TEST
+
+START_TEST(free__null)
+{
+	ripc_message_free(NULL);
+}
+END_TEST
+
+/* A message outlives its lane, its peer and its service. */
+START_TEST(free__after_everything_else)
+{
+	struct ripc_message *m[4];
+
+	OK(rig_short(&rig, 1, 0, 100, 1, 5000));
+	m[0] = rig_take(&rig, 0);
+	OK(rig_long(&rig, 1, 0, 50000, 2, 5000));
+	m[1] = rig_take(&rig, 0);
+	OK(rig_short(&rig, 1, 0, 100, 3, 5000));
+	OK(rig_long(&rig, 1, 0, 50000, 4, 5000));
+	rig_close(&rig, 1);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(ctx->stats.lanes, 0);
+	/* What arrived whole is delivered. */
+	m[2] = rig_take(&rig, 0);
+	m[3] = rig_take(&rig, 0);
+	OK(ripc_unregister(rig.s[0]));
+	for (unsigned i = 0; i < 4; i++) {
+		rig_verify(m[i]->items[0].iov_base, m[i]->items[0].iov_len, i + 1);
+		ripc_message_free(m[i]);
+	}
+}
+END_TEST
+
+START_TEST(take__an_item_in_the_pool)
+{
+	struct ripc_message *m;
+	uint8_t *kept;
+
+	OK(rig_long(&rig, 1, 0, 50000, 6, 5000));
+	m = rig_take(&rig, 0);
+	ck_assert_int_eq(m->placement[0], RIPC_IN_POOL);
+	ck_assert_uint_eq((uintptr_t)m->items[0].iov_base % 64, 0);
+	kept = ripc_message_take(m, 0);
+	ck_assert_ptr_eq(kept, m->items[0].iov_base);
+	/* Only once. */
+	errno = 0;
+	ck_assert_ptr_null(ripc_message_take(m, 0));
+	ck_assert_int_eq(errno, EINVAL);
+	ripc_message_free(m);
+	rig_verify(kept, 50000, 6);
+	kept = ripc_buf_realloc(ctx, kept, 60000);
+	rig_verify(kept, 50000, 6);
+	OK(ripc_buf_free(ctx, kept));
+}
+END_TEST
+
+START_TEST(take__refused)
+{
+	struct ripc_message *m;
+	uint8_t *window = ripc_buf_alloc(ctx, 5000);
+
+	errno = 0;
+	ck_assert_ptr_null(ripc_message_take(NULL, 0));
+	ck_assert_int_eq(errno, EINVAL);
+	OK(rig_short(&rig, 1, 0, 100, 1, 5000));
+	m = rig_take(&rig, 0);
+	errno = 0;
+	ck_assert_ptr_null(ripc_message_take(m, 0));
+	ck_assert_int_eq(errno, EINVAL);
+	ripc_message_free(m);
+	OK(ripc_window_add(ctx, NULL, window, 5000));
+	OK(rig_long(&rig, 1, 0, 5000, 2, 5000));
+	m = rig_take(&rig, 0);
+	ck_assert_ptr_null(ripc_message_take(m, 0));
+	ck_assert_ptr_null(ripc_message_take(m, 1));
+	ck_assert_ptr_null(ripc_message_take(m, UINT32_MAX));
+	ck_assert(strstr(ripc_detail(), "not in a buffer of the pool") != NULL);
+	ripc_message_free(m);
+	OK(ripc_buf_free(ctx, window));
+}
+END_TEST
+
+START_TEST(take__an_empty_item)
+{
+	struct iovec items[2] = {{NULL, 0}, {"abc", 3}};
+	struct ripc_message *m;
+
+	OK(ripc_send_long(rig.s[1], RIG_ID(0), items, 2, NULL, 5000));
+	m = rig_take(&rig, 0);
+	ck_assert_uint_eq(m->items[0].iov_len, 0);
+	ck_assert_ptr_null(ripc_message_take(m, 0));
+	ck_assert_mem_eq(m->items[1].iov_base, "abc", 3);
+	ripc_message_free(m);
+}
+END_TEST
+
+/* A transport that takes its memory back with the next round of progress. */
+static void transient(struct ripc__sim_config *config)
+{
+	config->transient = 1.0;
+	config->recv_depth = 0;
+}
+
+START_TEST(short__copied_where_the_transport_keeps_nothing)
+{
+	struct ripc_message *m[50];
+
+	rig_end(&rig);
+	rig_start(&rig, 2, transient);
+	for (unsigned i = 0; i < 50; i++) {
+		OK(rig_short(&rig, 1, 0, i * 10, i, 5000));
+		m[i] = rig_take(&rig, 0);
+	}
+	for (unsigned i = 0; i < 50; i++) {
+		rig_verify(m[i]->items[0].iov_base, i * 10, i);
+		ripc_message_free(m[i]);
+	}
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+	ctx = rig.ctx[0];
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/message");
+	TCase *tc = tcase_create("message");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, new__room_for_every_number_of_items);
+	tcase_add_test(tc, new__from_the_cache);
+	tcase_add_test(tc, drop__the_cache_is_bounded);
+	tcase_add_test(tc, short__items_lie_in_the_receive_buffer);
+	tcase_add_test(tc, short__copied_when_half_of_the_buffers_are_held);
+	tcase_add_test(tc, short__copied_where_the_transport_keeps_nothing);
+	tcase_add_test(tc, credit__given_back_when_received);
+	tcase_add_test(tc, free__null);
+	tcase_add_test(tc, free__after_everything_else);
+	tcase_add_test(tc, take__an_item_in_the_pool);
+	tcase_add_test(tc, take__refused);
+	tcase_add_test(tc, take__an_empty_item);
+	suite_add_tcase(suite, tc);
+	return test_main("core/message", suite);
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Plain messages over networks: lanes that count receive buffers, and datagrams; sent and received as on the general way. */
+#include "core/rig.h"
+
+#include "core/message/network_peer.h"
+#include "wire/bytes.h"
+
+static struct rig rig;
+static struct ripc__transport_ops ops;
+static unsigned posts;
+
+/* ---- what the simulated transport does not have ---- */
+
+static int post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+		      bool more)
+{
+	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+
+	posts++;
+	return ripc__transport_sim.post_send(ep, iov, 2, more);
+}
+
+static int post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+		      bool more)
+{
+	posts++;
+	return ripc__transport_sim.post_again(ep, head, payload, len, more);
+}
+
+static void start(void (*change)(struct ripc__sim_config *config), const char *options)
+{
+	rig_init(&rig, change);
+	for (unsigned i = 0; i < 2; i++)
+		rig_open(&rig, options);
+	rig_exchange(&rig, 0, 1);
+	rig_exchange(&rig, 1, 0);
+	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
+	ops.post_plain = post_plain;
+	ops.post_again = post_again;
+	for (unsigned i = 0; i < 2; i++)
+		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ops;
+	posts = 0;
+}
+
+static void few_buffers(struct ripc__sim_config *config)
+{
+	config->recv_depth = 8;
+}
+
+static void datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
+}
+
+static void setup(void)
+{
+	start(few_buffers, NULL);
+}
+
+static void setup_datagrams(void)
+{
+	start(datagrams, "short=udp");
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+/* Whether service 0 sends a message of len bytes to service 1 by the straight road. */
+static bool straight(size_t len)
+{
+	static uint8_t data[65536];
+	struct iovec item = {data, len};
+
+	ck_assert_uint_le(len, sizeof(data));
+	rig_fill(data, len, len);
+	return ripc__remote_send(rig.s[0], RIG_ID(1), &item, false);
+}
+
+/* ---- sending over a lane ---- */
+
+/* Far more than there are receive buffers: each message takes one, and gives some back. */
+START_TEST(remote_send__takes_and_returns_credit)
+{
+	struct ripc_stats before = rig_stats(&rig, 0), after;
+
+	ck_assert(rig_lane(&rig, 0, 1)->counts);
+	for (unsigned i = 0; i < 200; i++) {
+		size_t len = i * 7 % 300;
+
+		OK(rig_short(&rig, 0, 1, len, i, 5000));
+		rig_expect(&rig, 1, len, i);
+		OK(rig_short(&rig, 1, 0, len + 1, i, 5000));
+		rig_expect(&rig, 0, len + 1, i);
+	}
+	after = rig_stats(&rig, 0);
+	ck_assert_uint_eq(after.short_sent - before.short_sent, 200);
+	ck_assert_uint_eq(after.lanes_lost, 0);
+	/* One way and the other, but for the first ones. */
+	ck_assert_uint_ge(posts, 300);
+	ck_assert(rig_lane(&rig, 0, 1)->tx_last.known);
+}
+END_TEST
+
+START_TEST(remote_send__keeps_the_last_credit)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	uint32_t credits = lane->tx_credits;
+
+	lane->tx_credits = 1;
+	ck_assert(!straight(10));
+	ck_assert_uint_eq(posts, 0);
+	lane->tx_credits = credits;
+	ck_assert(straight(10));
+	ck_assert_uint_eq(lane->tx_credits, credits - 1);
+	rig_expect(&rig, 1, 10, 10);
+}
+END_TEST
+
+START_TEST(remote_send__says_what_receive_buffers_are_free)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1), *back = rig_lane(&rig, 1, 0);
+	uint32_t credits, owed;
+
+	/* What is under way arrives first. */
+	rig_run(&rig, 100);
+	OK(rig_short(&rig, 1, 0, 5, 5, 5000));
+	rig_expect(&rig, 0, 5, 5);
+	owed = lane->rx_owed;
+	credits = back->tx_credits;
+	ck_assert_uint_gt(owed, 0);
+	ck_assert(straight(10));
+	ck_assert_uint_eq(lane->rx_owed, 0);
+	rig_expect(&rig, 1, 10, 10);
+	ck_assert_uint_eq(back->tx_credits, credits + owed);
+}
+END_TEST
+
+START_TEST(remote_send__leaves_the_rest_to_the_general_way)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	struct ripc__dest *d = rig_dest(&rig, 0, 1);
+	struct ripc__credit *c = d->credit;
+	struct iovec nowhere = {NULL, 5};
+	uint64_t limit;
+
+	ck_assert_ptr_nonnull(c);
+	ck_assert(!straight(lane->send_max));
+	ck_assert(!ripc__remote_send(rig.s[0], RIG_ID(1), &nowhere, false));
+	ck_assert(!ripc__remote_send(rig.s[0], RIG_ID(7), &(struct iovec){"x", 1}, false));
+	lane->blocked = true;
+	ck_assert(!straight(10));
+	lane->blocked = false;
+	limit = c->limit_units;
+	c->limit_units = c->sent_units;
+	ck_assert(!straight(10));
+	c->limit_units = limit;
+	d->credit = NULL;
+	ck_assert(!straight(10));
+	d->credit = c;
+	rig.s[0]->state = RIPC__SERVICE_CLOSING;
+	ck_assert(!straight(10));
+	rig.s[0]->state = RIPC__SERVICE_ACTIVE;
+	ck_assert_uint_eq(posts, 0);
+	ck_assert(straight(10));
+	rig_expect(&rig, 1, 10, 10);
+}
+END_TEST
+
+/* ---- sending datagrams ---- */
+
+START_TEST(remote_send__datagram)
+{
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+
+	for (uint32_t i = 0; i < 50; i++) {
+		uint64_t seq = p->next_datagram;
+
+		ck_assert(straight(i * 10));
+		ck_assert_uint_eq(p->next_datagram, seq + 1);
+		rig_expect(&rig, 1, i * 10, i * 10);
+	}
+	ck_assert_uint_eq(posts, 0);
+	ck_assert(!straight(rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].limits.datagram_max));
+}
+END_TEST
+
+/* A peer that takes none gets its messages over the lane. */
+START_TEST(remote_send__no_datagrams)
+{
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	uint64_t seq = p->next_datagram;
+
+	p->no_datagrams = true;
+	OK(rig_short(&rig, 0, 1, 10, 10, 5000));
+	rig_expect(&rig, 1, 10, 10);
+	ck_assert(straight(20));
+	rig_expect(&rig, 1, 20, 20);
+	ck_assert_uint_eq(p->next_datagram, seq);
+	ck_assert_uint_gt(posts, 0);
+}
+END_TEST
+
+/* The address may lie elsewhere, and be another one, after the peer was resolved again. */
+START_TEST(remote_send__follows_a_new_record)
+{
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	struct ripc__record record = {.naddrs = 2, .addrs[0] = {.transport = 250, .len = 3}};
+	uint64_t seq;
+
+	ck_assert(straight(10));
+	rig_expect(&rig, 1, 10, 10);
+	ck_assert_ptr_nonnull(p->way);
+	seq = p->next_datagram;
+	/* The same one, behind another. */
+	record.addrs[1].transport = rig.ctx[0]->tp[p->way_tp].ops->id;
+	record.addrs[1].len = (uint16_t)p->way_len;
+	memcpy(record.addrs[1].addr, p->way, p->way_len);
+	OK(ripc__peer_set_addrs(p, &record));
+	ck_assert(straight(20));
+	rig_expect(&rig, 1, 20, 20);
+	ck_assert_uint_eq(p->next_datagram, seq + 1);
+	ck_assert_uint_eq(posts, 0);
+	/* None. */
+	record.naddrs = 0;
+	OK(ripc__peer_set_addrs(p, &record));
+	ck_assert(straight(30));
+	rig_expect(&rig, 1, 30, 30);
+	ck_assert_uint_eq(p->next_datagram, seq + 1);
+	ck_assert_uint_eq(posts, 1);
+}
+END_TEST
+
+/* ---- receiving ---- */
+
+struct arrival {
+	uint8_t *bytes; /* in the room of the next message */
+	struct ripc__message *m;
+	struct ripc__event ev;
+};
+
+/* A plain message from service 1 for service 0, of len bytes, in the room of the next message of context 0. */
+static struct arrival arrival(struct ripc__lane *lane, size_t len)
+{
+	struct arrival a = {.m = ripc__message_next(rig.ctx[0])};
+	uint8_t *p;
+
+	ck_assert_ptr_nonnull(a.m);
+	a.bytes = p = ripc__message_room(a.m);
+	ripc__header_put(p, RIPC__SHORT, lane ? 0 : RIPC__F_INSTANCE, 1, 0, RIG_ID(0), RIG_ID(1));
+	if (lane) {
+		ripc__header_stamp(p, lane->rx_seq, 0);
+	} else {
+		ripc__number_stamp(p, rig_peer(&rig, 0, 1)->datagrams.run[0].last + 1);
+		memcpy(p + RIPC__HEADER_LEN, rig_instance(&rig, 1), 16);
+		p += 16;
+	}
+	ripc__put_le32(p + RIPC__HEADER_LEN, (uint32_t)len);
+	rig_fill(p + RIPC__PLAIN_LEN, len, len);
+	a.ev = (struct ripc__event){
+		.kind = lane ? RIPC__EV_RECV : RIPC__EV_DATAGRAM,
+		.user = lane,
+		.data = a.bytes,
+		.len = (uint32_t)(p - a.bytes + RIPC__PLAIN_LEN + len),
+	};
+	return a;
+}
+
+/* The same as AGAIN, as if such a message had been the last one. */
+static struct arrival arrival_again(struct ripc__lane *lane, size_t len, uint32_t credits)
+{
+	struct arrival a = arrival(lane, len);
+
+	lane->rx_last = (struct ripc__between){true, RIG_ID(0), RIG_ID(1)};
+	ripc__put_le32(a.bytes, ripc__again_word(lane->rx_seq, credits));
+	rig_fill(a.bytes + RIPC__AGAIN_LEN, len, len);
+	a.ev.len = (uint32_t)(RIPC__AGAIN_LEN + len);
+	return a;
+}
+
+static struct ripc__message *offer(const struct arrival *a)
+{
+	return ripc__remote_message(rig.s[0], rig_lane(&rig, 0, 1)->tp, a->m, &a->ev);
+}
+
+static void received(struct ripc__message *m, size_t len)
+{
+	ck_assert_ptr_nonnull(m);
+	ck_assert_ptr_ne(rig.ctx[0]->message_cache, m);
+	ck_assert_uint_eq(m->pub.source, RIG_ID(1));
+	ck_assert_uint_eq(m->pub.dest, RIG_ID(0));
+	ck_assert_mem_eq(m->pub.instance, rig_instance(&rig, 1), 16);
+	ck_assert_uint_eq(m->pub.nitems, 1);
+	ck_assert_uint_eq(m->pub.items[0].iov_len, len);
+	rig_verify(m->pub.items[0].iov_base, len, len);
+	ck_assert_int_eq(m->pub.placement[0], RIPC_IN_RECEIVE_BUFFER);
+	ck_assert_uint_eq((uintptr_t)m->pub.items[0].iov_base % 16, 0);
+	ripc_message_free(&m->pub);
+}
+
+START_TEST(remote_message__from_a_lane)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	struct ripc_stats before = rig_stats(&rig, 0), after;
+	uint32_t seq = lane->rx_seq, credits = lane->tx_credits;
+	uint64_t arrived = lane->flow->arrived_units, consumed = lane->flow->consumed_units;
+	struct arrival a = arrival(lane, 100);
+
+	ripc__header_stamp(a.bytes, seq, 3);
+	received(offer(&a), 100);
+	ck_assert_uint_eq(lane->rx_seq, seq + 1);
+	ck_assert_uint_eq(lane->tx_credits, credits + 3);
+	ck_assert_uint_eq(lane->flow->arrived_units, arrived + 3);
+	ck_assert_uint_eq(lane->flow->consumed_units, consumed + 3);
+	after = rig_stats(&rig, 0);
+	ck_assert_uint_eq(after.short_received, before.short_received + 1);
+	ck_assert_uint_eq(after.bytes_received, before.bytes_received + 100);
+	/* The peer has sent less than we have seen. */
+	lane->rx_seq = seq;
+	lane->tx_credits = credits;
+}
+END_TEST
+
+/* What it says is what the one before said; it costs as much. */
+START_TEST(remote_message__again_from_a_lane)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	uint32_t seq = lane->rx_seq, credits = lane->tx_credits;
+	uint64_t arrived = lane->flow->arrived_units;
+	struct arrival a = arrival_again(lane, 30, 3);
+
+	received(offer(&a), 30);
+	ck_assert_uint_eq(lane->rx_seq, seq + 1);
+	ck_assert_uint_eq(lane->tx_credits, credits + 3);
+	ck_assert_uint_eq(lane->flow->arrived_units, arrived + 2);
+	/* A message in full is remembered for the next one. */
+	lane->rx_last.known = false;
+	a = arrival(lane, 40);
+	received(offer(&a), 40);
+	ck_assert(ripc__between_are(&lane->rx_last, RIG_ID(0), RIG_ID(1)));
+	lane->rx_seq = seq;
+	lane->tx_credits = credits;
+}
+END_TEST
+
+/* Its receive buffer is free again: the peer is told, in time. */
+START_TEST(remote_message__gives_the_receive_buffer_back)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	uint32_t seq = lane->rx_seq, owed;
+
+	OK(rig_short(&rig, 0, 1, 1, 1, 5000));
+	rig_expect(&rig, 1, 1, 1);
+	owed = lane->rx_owed;
+	for (unsigned i = 0; i < 2; i++) {
+		struct arrival a = arrival(lane, 10);
+
+		received(offer(&a), 10);
+	}
+	ck_assert_uint_eq(lane->rx_owed, owed + 2);
+	ck_assert_uint_eq(lane->rx_held, 0);
+	lane->rx_owed = owed;
+	lane->rx_seq = seq;
+}
+END_TEST
+
+static void refused(const struct arrival *a)
+{
+	uint32_t seq = rig_lane(&rig, 0, 1)->rx_seq;
+
+	ck_assert_ptr_null(offer(a));
+	ck_assert_ptr_eq(rig.ctx[0]->message_cache, a->m);
+	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->rx_seq, seq);
+}
+
+START_TEST(remote_message__leaves_the_rest_of_a_lane_to_the_general_way)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	static uint8_t elsewhere[300];
+	uint64_t announced;
+	struct arrival a;
+
+	/* Numbers, service, sender, length. */
+	for (unsigned i = 0; i < 6; i++) {
+		static const uint8_t places[] = {24, 8, 16, 32, 2, 30};
+
+		a = arrival(lane, 20);
+		a.bytes[places[i]] ^= 1;
+		refused(&a);
+	}
+	a = arrival(lane, 20);
+	a.ev.len = RIPC__PLAIN_LEN - 1;
+	refused(&a);
+	a = arrival(lane, 20);
+	memcpy(elsewhere, a.bytes, a.ev.len);
+	a.ev.data = elsewhere;
+	refused(&a);
+	a = arrival(lane, 20);
+	announced = lane->flow->announced_units;
+	lane->flow->announced_units = lane->flow->arrived_units;
+	refused(&a);
+	lane->flow->announced_units = announced;
+	/* Who holds half of the buffers gets copies. */
+	a.ev.token = elsewhere;
+	lane->rx_held += lane->rx_depth / 2;
+	refused(&a);
+	lane->rx_held -= lane->rx_depth / 2;
+	/* Somebody waits for the credit. */
+	a = arrival(lane, 20);
+	ripc__header_stamp(a.bytes, lane->rx_seq, 1);
+	lane->starved = true;
+	refused(&a);
+	lane->starved = false;
+}
+END_TEST
+
+START_TEST(remote_message__leaves_the_rest_of_again_to_the_general_way)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	struct arrival a;
+
+	/* The byte that tells it, and its number. */
+	for (unsigned i = 0; i < 4; i++) {
+		a = arrival_again(lane, 20, 0);
+		a.bytes[i] ^= i == 1 ? 0 : 1;
+		a.ev.len = i == 1 ? RIPC__AGAIN_LEN - 1 : a.ev.len;
+		refused(&a);
+	}
+	/* There was none, or between others. */
+	a = arrival_again(lane, 20, 0);
+	lane->rx_last.known = false;
+	refused(&a);
+	a = arrival_again(lane, 20, 0);
+	lane->rx_last.dest++;
+	refused(&a);
+	a = arrival_again(lane, 20, 0);
+	lane->rx_last.source++;
+	refused(&a);
+	lane->rx_last.known = false;
+}
+END_TEST
+
+/* So many messages have come from 1 that a next one is expected. */
+static void sender_is_known(void)
+{
+	for (unsigned i = 0; i < RIPC__RUN_TRUSTED; i++) {
+		OK(rig_short(&rig, 1, 0, 10, i, 5000));
+		rig_expect(&rig, 0, 10, i);
+	}
+}
+
+START_TEST(remote_message__datagram)
+{
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	struct ripc_stats before, after;
+
+	sender_is_known();
+	before = rig_stats(&rig, 0);
+	for (unsigned i = 0; i < 70; i++) {
+		struct arrival a = arrival(NULL, i);
+		uint64_t last = p->datagrams.run[0].last;
+
+		received(offer(&a), i);
+		ck_assert_uint_eq(p->datagrams.run[0].last, last + 1);
+	}
+	ck_assert_uint_eq(p->datagrams_seen[0], UINT64_MAX);
+	after = rig_stats(&rig, 0);
+	ck_assert_uint_eq(after.short_received, before.short_received + 70);
+	ck_assert_uint_eq(after.lost, before.lost);
+	ck_assert_uint_eq(after.duplicates, before.duplicates);
+}
+END_TEST
+
+START_TEST(remote_message__leaves_other_datagrams_to_the_general_way)
+{
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	struct arrival a;
+
+	sender_is_known();
+	/* Numbers: repeated, ahead; service, sender's instance, length, kind, return buffers, credit. */
+	for (unsigned i = 0; i < 7; i++) {
+		static const uint8_t places[] = {24, 8, 40, 48, 3, 30, 28};
+
+		a = arrival(NULL, 20);
+		a.bytes[places[i]] ^= 3;
+		refused(&a);
+	}
+	a = arrival(NULL, 20);
+	rig.s[0]->moved = true;
+	refused(&a);
+	rig.s[0]->moved = false;
+	p->datagrams.sure = false;
+	refused(&a);
+	p->datagrams.sure = true;
+	received(offer(&a), 20);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/remote");
+	TCase *tc = tcase_create("lane");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, remote_send__takes_and_returns_credit);
+	tcase_add_test(tc, remote_send__keeps_the_last_credit);
+	tcase_add_test(tc, remote_send__says_what_receive_buffers_are_free);
+	tcase_add_test(tc, remote_send__leaves_the_rest_to_the_general_way);
+	tcase_add_test(tc, remote_message__from_a_lane);
+	tcase_add_test(tc, remote_message__again_from_a_lane);
+	tcase_add_test(tc, remote_message__gives_the_receive_buffer_back);
+	tcase_add_test(tc, remote_message__leaves_the_rest_of_a_lane_to_the_general_way);
+	tcase_add_test(tc, remote_message__leaves_the_rest_of_again_to_the_general_way);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("datagram");
+	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
+	tcase_add_test(tc, remote_send__datagram);
+	tcase_add_test(tc, remote_send__no_datagrams);
+	tcase_add_test(tc, remote_send__follows_a_new_record);
+	tcase_add_test(tc, remote_message__datagram);
+	tcase_add_test(tc, remote_message__leaves_other_datagrams_to_the_general_way);
+	suite_add_tcase(suite, tc);
+	return test_main("core/remote", suite);
+}

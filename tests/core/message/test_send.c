@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * ripc_send() of what fits a short message does what ripc_send_short() does, and nothing more: the same entries of the
+ * transport are called, the clock is read as often, and what the fast path knows stays known. No time is measured.
+ */
+#include "core/rig.h"
+
+#define MESSAGES 20
+
+static struct rig rig;
+static struct ripc__transport_ops ops;
+static struct ripc__hooks hooks;
+
+/* The cost of a number of sends. */
+static struct costs {
+	unsigned fast; /* entries for messages of the fast path */
+	unsigned slow; /* entries for others */
+	unsigned datagrams;
+	unsigned clock;     /* looks at it */
+	unsigned forgotten; /* sends after which the fast path knew nothing */
+} costs;
+
+static int post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+		      bool more)
+{
+	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+
+	costs.fast++;
+	return ripc__transport_sim.post_send(ep, iov, 2, more);
+}
+
+static int post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+		      bool more)
+{
+	costs.fast++;
+	return ripc__transport_sim.post_again(ep, head, payload, len, more);
+}
+
+static int post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n, bool more)
+{
+	costs.slow++;
+	return ripc__transport_sim.post_send(ep, iov, n, more);
+}
+
+static int post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			 const struct iovec *iov, unsigned n)
+{
+	costs.datagrams++;
+	return ripc__transport_sim.post_datagram(t, addr, addrlen, iov, n);
+}
+
+static uint64_t now(void *arg)
+{
+	costs.clock++;
+	return hooks.now(arg);
+}
+
+/* ---- networks ---- */
+
+static void no_credits(struct ripc__sim_config *config)
+{
+	config->recv_depth = 0;
+}
+
+static void credits(struct ripc__sim_config *config)
+{
+	config->recv_depth = 64;
+}
+
+static void datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
+}
+
+static const struct {
+	void (*change)(struct ripc__sim_config *config);
+	const char *options;
+	bool again; /* the transport has short headers; else whole ones */
+} networks[] = {
+	{no_credits, NULL, true}, {no_credits, NULL, false},      {credits, NULL, true},
+	{credits, NULL, false},   {datagrams, "short=udp", true},
+};
+#define NETWORKS (int)(sizeof(networks) / sizeof(networks[0]))
+
+static void start(int i)
+{
+	rig_init(&rig, networks[i].change);
+	for (unsigned k = 0; k < 2; k++)
+		rig_open(&rig, networks[i].options);
+	rig_exchange(&rig, 0, 1);
+	rig_exchange(&rig, 1, 0);
+	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
+	ops.post_plain = post_plain;
+	ops.post_again = networks[i].again ? post_again : NULL;
+	ops.post_send = post_send;
+	ops.post_datagram = post_datagram;
+	rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops = &ops;
+	hooks = rig.ctx[0]->hooks;
+	rig.ctx[0]->hooks.now = now;
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+/* ---- sending ---- */
+
+typedef int send_fn(struct ripc_service *from, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
+
+/* The messages that follow a first one. Its receiver takes them, since else there would be no credit. */
+static struct costs cost_of(send_fn *send, unsigned nitems, size_t len, unsigned flags)
+{
+	const struct ripc_send_options options = {.flags = flags};
+	uint8_t data[3][400] = {{0}};
+	struct iovec items[3];
+	struct costs sum = {0};
+
+	ck_assert_uint_le(len, sizeof(data[0]));
+	for (unsigned k = 0; k < 3; k++)
+		items[k] = (struct iovec){data[k], len};
+	for (unsigned i = 0; i < 1 + MESSAGES; i++) {
+		costs = (struct costs){0};
+		OK(send(rig.s[0], RIG_ID(1), items, nitems, flags ? &options : NULL, 5000));
+		costs.forgotten = !rig.ctx[0]->plain.known;
+		if (i) {
+			sum.fast += costs.fast;
+			sum.slow += costs.slow;
+			sum.datagrams += costs.datagrams;
+			sum.clock += costs.clock;
+			sum.forgotten += costs.forgotten;
+		}
+		/* Flushes what RIPC_MORE has held back. */
+		rig_run(&rig, 5);
+		ripc_message_free(rig_take(&rig, 1));
+	}
+	return sum;
+}
+
+static void check_same(unsigned nitems, size_t len, unsigned flags)
+{
+	struct costs shorts = cost_of(ripc_send_short, nitems, len, flags);
+	struct costs any = cost_of(ripc_send, nitems, len, flags);
+
+	ck_assert_uint_eq(any.fast, shorts.fast);
+	ck_assert_uint_eq(any.slow, shorts.slow);
+	ck_assert_uint_eq(any.datagrams, shorts.datagrams);
+	ck_assert_uint_eq(any.clock, shorts.clock);
+	ck_assert_uint_eq(any.forgotten, shorts.forgotten);
+	/* One message each, whatever it is. */
+	ck_assert_uint_eq(any.fast + any.slow + any.datagrams, MESSAGES);
+	ck_assert_uint_eq(any.clock, 0);
+}
+
+START_TEST(send__one_item_costs_what_send_short_does)
+{
+	start(_i);
+	check_same(1, 64, 0);
+	check_same(1, 0, 0);
+	check_same(1, 400, 0);
+	check_same(1, 64, RIPC_MORE);
+}
+END_TEST
+
+START_TEST(send__one_item_takes_the_fast_path)
+{
+	struct costs any;
+
+	start(_i);
+	any = cost_of(ripc_send, 1, 64, 0);
+	if (rig.ctx[0]->datagrams)
+		ck_assert_uint_eq(any.datagrams, MESSAGES);
+	else
+		ck_assert_uint_eq(any.fast, MESSAGES);
+	/* A lane without credits: nothing is looked up for the next message. */
+	if (!rig_lane(&rig, 0, 1)->counts && !rig.ctx[0]->datagrams)
+		ck_assert_uint_eq(any.forgotten, 0);
+}
+END_TEST
+
+START_TEST(send__several_items_cost_what_send_short_does)
+{
+	start(_i);
+	check_same(2, 64, 0);
+	check_same(3, 0, 0);
+	check_same(3, 100, RIPC_MORE);
+}
+END_TEST
+
+/* A message too long for the short form is sent as a long one, whatever was sent before. */
+START_TEST(send__what_does_not_fit_is_long)
+{
+	struct ripc_limits limits;
+	struct ripc_message *m;
+	static uint8_t data[100000];
+	struct iovec item = {data, 0};
+
+	start(_i);
+	OK(ripc_limits(rig.ctx[0], RIG_ID(1), &limits));
+	for (unsigned i = 0; i < 6; i++) {
+		item.iov_len =
+			i % 2 ? (size_t)limits.short_max + i / 2 : (size_t)limits.short_max - i / 2;
+		OK(ripc_send(rig.s[0], RIG_ID(1), &item, 1, NULL, 5000));
+		m = rig_take(&rig, 1);
+		ck_assert_uint_eq(m->is_long, item.iov_len > limits.short_max);
+		ck_assert_uint_eq(m->items[0].iov_len, item.iov_len);
+		ripc_message_free(m);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/send");
+	TCase *tc = tcase_create("send");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, NULL, teardown);
+	tcase_add_loop_test(tc, send__one_item_costs_what_send_short_does, 0, NETWORKS);
+	tcase_add_loop_test(tc, send__one_item_takes_the_fast_path, 0, NETWORKS);
+	tcase_add_loop_test(tc, send__several_items_cost_what_send_short_does, 0, NETWORKS);
+	tcase_add_loop_test(tc, send__what_does_not_fit_is_long, 0, NETWORKS);
+	suite_add_tcase(suite, tc);
+	return test_main("core/send", suite);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Attempts to connect: every transport tried is named with its cause, the likeliest first. */
+#include "core/peer/attempt.h"
+#include "core/peer/lane.h"
+#include "harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SHM, IB, SOFT, NTP };
+
+static uint64_t now_ns;
+static struct ripc ctx;
+static struct ripc__peer peer;
+static struct ripc__lane lane;
+
+static uint64_t clock_of_the_test(void *arg)
+{
+	return now_ns;
+}
+
+static void describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	snprintf(text, textlen, "place %.*s", (int)len, (const char *)addr);
+}
+
+static const struct ripc__transport_ops ops[NTP] = {
+	{.name = "shm", .id = 1, .describe = describe},
+	{.name = "ib", .id = 2, .describe = describe},
+	{.name = "soft", .id = 3, .describe = describe},
+};
+
+static void setup(void)
+{
+	struct ripc__record record = {.naddrs = NTP};
+
+	memset(&ctx, 0, sizeof(ctx));
+	memset(&peer, 0, sizeof(peer));
+	memset(&lane, 0, sizeof(lane));
+	ctx.hooks.now = clock_of_the_test;
+	ctx.ntp = NTP;
+	for (unsigned i = 0; i < NTP; i++) {
+		ctx.tp[i].ops = &ops[i];
+		ctx.tp[i].t = (struct ripc__transport *)&ctx;
+		ctx.tp[i].limits.caps = RIPC__CAP_CONNECTED;
+		record.addrs[i].transport = (uint8_t)(i + 1);
+		record.addrs[i].len = 1;
+		record.addrs[i].addr[0] = (uint8_t)('a' + i);
+	}
+	peer.instance[0] = 1;
+	ripc__list_init(&peer.attempts);
+	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
+}
+
+static void teardown(void)
+{
+	ripc__attempts_clear(&peer);
+	free(peer.addrs);
+}
+
+static void says(const char *expected)
+{
+	char text[512];
+	size_t n = ripc__attempts_text(&ctx, &peer, text, sizeof(text));
+
+	ck_assert_str_eq(text, expected);
+	ck_assert_uint_eq(n, strlen(expected));
+}
+
+START_TEST(text__those_that_lead_to_the_host_first)
+{
+	ripc__attempt_add(&peer, SHM, SHM, false, "shm: the peer is on another host");
+	ripc__attempt_add(&peer, SOFT, SOFT, true, "no answer");
+	ripc__attempt_add(&peer, IB, IB, true, "unreachable");
+	says("ib: unreachable; soft: no answer; shm: the peer is on another host");
+}
+END_TEST
+
+START_TEST(text__names_the_attempt_under_way)
+{
+	now_ns = 5000 * RIPC__MS;
+	lane.tp = SOFT;
+	lane.heard_ns = 4200 * RIPC__MS;
+	peer.out = &lane;
+	peer.out_way = SOFT;
+	says("soft: no answer from place c yet, after 800 ms");
+	ripc__attempt_add(&peer, SHM, SHM, false, "another host");
+	says("soft: no answer from place c yet, after 800 ms; shm: another host");
+	ripc__attempt_add(&peer, IB, IB, true, "no GID");
+	says("ib: no GID; soft: no answer from place c yet, after 800 ms; shm: another host");
+	/* In the next round the cause of the last one says more. */
+	ripc__attempt_add(&peer, SOFT, SOFT, true, "no answer in 1000 ms");
+	says("ib: no GID; soft: no answer in 1000 ms; shm: another host");
+}
+END_TEST
+
+START_TEST(text__nothing_was_tried)
+{
+	says("not connected: no attempt was made yet");
+	peer.crossed = true;
+	says("not connected: the peer connects by itself");
+	snprintf(ctx.opt.transports, sizeof(ctx.opt.transports), "ib");
+	for (unsigned i = 0; i < NTP; i++)
+		ctx.tp[i].t = NULL;
+	says("no transport in common, here: ib");
+	peer.addrs_len = 0;
+	says("no address of it is known: it had connected by itself");
+}
+END_TEST
+
+/* None is cut off because another one is long. */
+START_TEST(text__each_has_its_share)
+{
+	char why[400], text[256];
+
+	memset(why, 'x', sizeof(why) - 1);
+	why[sizeof(why) - 1] = 0;
+	for (unsigned i = 0; i < NTP; i++)
+		ripc__attempt_add(&peer, i, i, i != SHM, why);
+	for (size_t len = 64; len <= sizeof(text); len++) {
+		size_t n = ripc__attempts_text(&ctx, &peer, text, len);
+
+		ck_assert_uint_lt(n, len);
+		ck_assert_uint_eq(n, strlen(text));
+		ck_assert_ptr_nonnull(strstr(text, "ib: x"));
+		ck_assert_ptr_nonnull(strstr(text, "; soft: x"));
+		ck_assert_ptr_nonnull(strstr(text, "; shm: x"));
+	}
+	/* Smaller than that it is cut, and nothing is written behind the end. */
+	for (size_t len = 1; len < 64; len++) {
+		text[len] = 42;
+		ck_assert_uint_lt(ripc__attempts_text(&ctx, &peer, text, len), len);
+		ck_assert_int_eq(text[len], 42);
+	}
+}
+END_TEST
+
+START_TEST(add__replaces_the_cause_of_its_way_only)
+{
+	/* Two addresses of one transport are two ways. */
+	ripc__attempt_add(&peer, 1, SOFT, true, "one");
+	ripc__attempt_add(&peer, 2, SOFT, true, "two");
+	ripc__attempt_add(&peer, 1, SOFT, true, "three");
+	says("soft: three; soft: two");
+	ck_assert(ripc__attempted(&peer, SOFT));
+	ck_assert(!ripc__attempted(&peer, IB));
+	ripc__attempt_add(&peer, 0, SHM, false, "four");
+	ripc__attempts_over(&peer, SOFT);
+	says("shm: four");
+}
+END_TEST
+
+START_TEST(set_addrs__others_forget_what_was_tried)
+{
+	struct ripc__record record = {.naddrs = 1};
+
+	record.addrs[0].transport = 1;
+	record.addrs[0].len = 1;
+	record.addrs[0].addr[0] = 'a';
+	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
+	ripc__attempt_add(&peer, 0, SHM, false, "one");
+	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
+	ck_assert(ripc__attempted(&peer, SHM));
+	record.addrs[0].addr[0] = 'b';
+	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
+	ck_assert(!ripc__attempted(&peer, SHM));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/attempt");
+	TCase *tc = tcase_create("attempt");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, text__those_that_lead_to_the_host_first);
+	tcase_add_test(tc, text__names_the_attempt_under_way);
+	tcase_add_test(tc, text__nothing_was_tried);
+	tcase_add_test(tc, text__each_has_its_share);
+	tcase_add_test(tc, add__replaces_the_cause_of_its_way_only);
+	tcase_add_test(tc, set_addrs__others_forget_what_was_tried);
+	suite_add_tcase(suite, tc);
+	return test_main("core/attempt", suite);
+}

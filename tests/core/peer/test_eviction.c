@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Idle lanes and peers without lanes that give way: nothing is lost, nothing comes twice, and what
+ * is in use stays.
+ */
+#include "core/rig.h"
+
+#include "core/peer/eviction.h"
+
+static struct rig rig;
+static struct ripc *ctx;
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+	ctx = rig.ctx[0];
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+static void look(unsigned i, bool none)
+{
+	ripc__lock(rig.ctx[i]);
+	ripc__evict_lanes(rig.ctx[i], none);
+	ripc__unlock(rig.ctx[i]);
+}
+
+/* Twice: idle is a lane that was not used since the last look. */
+static void run_low(unsigned i, bool none)
+{
+	if (!none)
+		look(i, false);
+	look(i, none);
+}
+
+static unsigned count_lanes(const struct ripc *of, enum ripc__lane_state state)
+{
+	const struct ripc__list *n;
+	unsigned count = 0;
+
+	ripc__list_for_each (n, (struct ripc__list *)(uintptr_t)&of->lanes)
+		count += ripc__list_entry(n, struct ripc__lane, link)->state == state;
+	return count;
+}
+
+/* ---- lanes ---- */
+
+START_TEST(lane__idle_is_closed_and_comes_again)
+{
+	rig_exchange(&rig, 0, 1);
+	rig_run(&rig, 100);
+	run_low(0, false);
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	ck_assert_uint_eq(count_lanes(ctx, RIPC__LANE_RETIRING), 1);
+	rig_run(&rig, 100);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert(ripc__list_empty(&rig.ctx[i]->lanes));
+		ck_assert_uint_eq(rig_stats(&rig, i).lanes, 0);
+		ck_assert_uint_eq(rig_stats(&rig, i).lanes_lost, 0);
+	}
+	rig_exchange(&rig, 0, 1);
+	rig_exchange(&rig, 1, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 2);
+}
+END_TEST
+
+/* Where the application holds most descriptors itself, each new lane is a reason to look. */
+START_TEST(lane__in_use_stays_while_there_are_descriptors)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		rig_exchange(&rig, 0, 1);
+		rig_run(&rig, 100);
+		look(0, false);
+		ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	}
+	rig_exchange(&rig, 0, 1);
+	rig_run(&rig, 100);
+	look(0, true);
+	ck_assert_uint_eq(count_lanes(ctx, RIPC__LANE_RETIRING), 1);
+	rig_run(&rig, 100);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/*
+ * Either side sends at any moment around the end of the lane: each message arrives once, in order.
+ */
+START_TEST(lane__nothing_lost_nothing_twice)
+{
+	uint64_t rng = test_seed(), sent[2] = {0}, got[2] = {0};
+
+	rig_exchange(&rig, 0, 1);
+	for (unsigned round = 0; round < 300; round++) {
+		for (unsigned i = test_random(&rng) % 6; i--;) {
+			unsigned from = test_random(&rng) % 2;
+
+			sent[from]++;
+			if (test_random(&rng) % 8)
+				OK(rig_short(&rig, from, !from, 40, sent[from], 5000));
+			else
+				OK(rig_long(&rig, from, !from, 9000, sent[from], 5000));
+			if (test_random(&rng) % 3 == 0)
+				ripc__sim_run(rig.net, test_random(&rng) % 100000);
+		}
+		run_low((unsigned)test_random(&rng) % 2, false);
+		/* Both ends at once, now and then. */
+		if (round % 16 == 0) {
+			run_low(0, false);
+			run_low(1, false);
+		}
+		if (test_random(&rng) % 2)
+			ripc__sim_run(rig.net, test_random(&rng) % 300000);
+		for (unsigned to = 0; to < 2; to++) {
+			struct ripc_message *m;
+
+			while (!ripc_receive(rig.s[to], &m, 0)) {
+				got[!to]++;
+				rig_verify(m->items[0].iov_base, m->items[0].iov_len, got[!to]);
+				ripc_message_free(m);
+			}
+		}
+	}
+	for (unsigned to = 0; to < 2; to++)
+		while (got[!to] < sent[!to]) {
+			struct ripc_message *m;
+
+			OK(ripc_receive(rig.s[to], &m, 5000));
+			got[!to]++;
+			rig_verify(m->items[0].iov_base, m->items[0].iov_len, got[!to]);
+			ripc_message_free(m);
+		}
+	rig_run(&rig, 3000);
+	rig_expect_none(&rig, 0);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost + rig_stats(&rig, 1).lanes_lost, 0);
+	/* It was not one lane all the time. */
+	ck_assert_uint_gt(rig_stats(&rig, 0).lanes_opened, 50);
+}
+END_TEST
+
+static uint8_t big[MIB];
+
+START_TEST(lane__not_one_that_is_waited_for)
+{
+	struct ripc_request *r;
+
+	rig_exchange(&rig, 0, 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, big, MIB);
+	run_low(0, false);
+	run_low(0, true);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(ripc_request_wait(&r, 20000));
+	ripc_message_free(rig_take(&rig, 1));
+}
+END_TEST
+
+/* A lane that only the peer keeps busy breaks last, and its message fails over. */
+START_TEST(lane__busy_by_the_peer_gives_way_last)
+{
+	struct ripc_request *r;
+	bool seen = false;
+
+	rig_exchange(&rig, 0, 1);
+	r = rig_begin(&rig, 1, 0, big, MIB);
+	for (unsigned i = 0; i < 10000 && !seen; i++) {
+		ripc__sim_run(rig.net, 1000);
+		seen = rig_peer(&rig, 0, 1) && !ripc__list_empty(&rig_peer(&rig, 0, 1)->rndvs);
+	}
+	ck_assert(seen);
+	run_low(0, false);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	run_low(0, true);
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	OK(ripc_request_wait(&r, 20000));
+	ripc_message_free(rig_take(&rig, 0));
+	rig_run(&rig, 1000);
+	rig_expect_none(&rig, 0);
+}
+END_TEST
+
+START_TEST(lane__a_peer_that_does_not_close_loses_it)
+{
+	rig_exchange(&rig, 0, 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	run_low(0, false);
+	rig_run(&rig, RIPC__RETIRE_NS / RIPC__MS - 10);
+	ck_assert_uint_eq(count_lanes(ctx, RIPC__LANE_RETIRING), 1);
+	rig_run(&rig, 20);
+	ck_assert(ripc__list_empty(&ctx->lanes));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_run(&rig, 5000);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* ---- peers ---- */
+
+/* One that sets up a lane under one instance id after the other, and goes. */
+static void flood(uint64_t source, unsigned first, unsigned n)
+{
+	for (unsigned i = first; i < first + n; i++) {
+		uint8_t instance[16] = {0xff, (uint8_t)source, (uint8_t)i, (uint8_t)(i >> 8),
+					(uint8_t)(i >> 16)};
+
+		ck_assert_ptr_nonnull(ripc__peer_admit(ctx, instance, source));
+	}
+}
+
+START_TEST(peer__a_flood_of_instance_ids_displaces_itself_alone)
+{
+	uint8_t other[16] = {1, 2, 3}, fresh[16] = {4, 5, 6}, known[16] = {7, 8, 9};
+	struct ripc__peer *p;
+
+	rig_exchange(&rig, 0, 1);
+	p = ripc__peer_admit(ctx, other, 77);
+	ck_assert_ptr_nonnull(p);
+	OK(ripc__peer_finish(p, 5));
+	flood(99, 0, 2 * RIPC__PEERS_MAX);
+	ck_assert_uint_le(HASH_COUNT(ctx->peers), RIPC__STRANGERS_MAX);
+	/* Those of other addresses stay, with what is known of them, and those with lanes. */
+	ck_assert_ptr_eq(ripc__peer_find(ctx, other), p);
+	ck_assert(ripc__peer_finished(p, 5));
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, fresh, 78));
+	ck_assert_ptr_nonnull(ripc__peer_get(ctx, known));
+	flood(99, 2 * RIPC__PEERS_MAX, RIPC__PEERS_MAX);
+	ck_assert_ptr_nonnull(ripc__peer_find(ctx, fresh));
+	/* A third context finds its place. */
+	rig_open(&rig, NULL);
+	rig_exchange(&rig, 2, 0);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* The same of one that also sends a message each time, so that it could be answered. */
+START_TEST(peer__a_flood_with_services_displaces_itself_alone)
+{
+	uint8_t fresh[16] = {4, 5, 6};
+
+	for (unsigned i = 0; i < RIPC__PEERS_MAX; i++) {
+		uint8_t instance[16] = {0xfe, (uint8_t)i, (uint8_t)(i >> 8), (uint8_t)(i >> 16)};
+		struct ripc__peer *p = ripc__peer_admit(ctx, instance, 99);
+		struct ripc__dest *d = ripc__dest_get(ctx, 1000000 + i);
+
+		ck_assert_ptr_nonnull(p);
+		d->peer = p;
+		d->state = RIPC__DEST_KNOWN;
+		ripc__list_add(&p->dests, &d->link);
+	}
+	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, fresh, 78));
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* Of one address those go first of which nothing is known that would recognise a double. */
+START_TEST(peer__numbers_are_kept_longer)
+{
+	uint8_t doubles[16] = {0xff, 99, 0, 0, 0, 1};
+	struct ripc__peer *p = ripc__peer_admit(ctx, doubles, 99);
+
+	OK(ripc__peer_finish(p, 5));
+	flood(99, 0, RIPC__STRANGERS_MAX + 100);
+	ck_assert_ptr_eq(ripc__peer_find(ctx, doubles), p);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/eviction");
+	TCase *tc = tcase_create("eviction");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 300);
+	tcase_add_test(tc, lane__idle_is_closed_and_comes_again);
+	tcase_add_test(tc, lane__in_use_stays_while_there_are_descriptors);
+	tcase_add_test(tc, lane__nothing_lost_nothing_twice);
+	tcase_add_test(tc, lane__not_one_that_is_waited_for);
+	tcase_add_test(tc, lane__busy_by_the_peer_gives_way_last);
+	tcase_add_test(tc, lane__a_peer_that_does_not_close_loses_it);
+	tcase_add_test(tc, peer__a_flood_of_instance_ids_displaces_itself_alone);
+	tcase_add_test(tc, peer__a_flood_with_services_displaces_itself_alone);
+	tcase_add_test(tc, peer__numbers_are_kept_longer);
+	suite_add_tcase(suite, tc);
+	return test_main("core/eviction", suite);
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Lanes: how they come to be, crossed or not, what counts on them, and how silence ends them. */
+#include "core/rig.h"
+
+#include "wire/bytes.h"
+
+static struct rig rig;
+
+static void again(unsigned n, void (*change)(struct ripc__sim_config *config))
+{
+	rig_end(&rig);
+	rig_start(&rig, n, change);
+}
+
+/* Contexts 0 and 1 know of each other's service and are not connected. */
+static void locate_both(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct ripc__dest *d = ripc__dest_get(rig.ctx[i], RIG_ID(!i));
+
+		for (int k = 0; k < 1000 && ripc__dest_locate(rig.ctx[i], d); k++)
+			rig_run(&rig, 1);
+		ck_assert_int_eq(d->state, RIPC__DEST_KNOWN);
+	}
+	ck_assert_uint_eq(rig.ctx[0]->stats.lanes + rig.ctx[1]->stats.lanes, 0);
+}
+
+/* Both have one lane up, and it is the same one. */
+static void one_lane(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_uint_eq(rig.ctx[i]->stats.lanes, 1);
+		ck_assert_ptr_nonnull(rig_lane(&rig, i, !i));
+		ck_assert_int_eq(rig_lane(&rig, i, !i)->state, RIPC__LANE_UP);
+		ck_assert_ptr_null(rig_peer(&rig, i, !i)->out);
+		ck_assert_ptr_null(rig_peer(&rig, i, !i)->held);
+	}
+	ck_assert_int_ne(rig_lane(&rig, 0, 1)->active, rig_lane(&rig, 1, 0)->active);
+}
+
+/* ---- connecting ---- */
+
+START_TEST(connect__one_side)
+{
+	rig_connect(&rig, 0, 1);
+	one_lane();
+	ck_assert(rig_lane(&rig, 0, 1)->active);
+	/* The other direction needs no connection of its own. */
+	rig_exchange(&rig, 1, 0);
+	one_lane();
+}
+END_TEST
+
+static void far(struct ripc__sim_config *config)
+{
+	config->delay_min_ns = 1 * RIPC__MS;
+	config->delay_max_ns = 3 * RIPC__MS;
+}
+
+static void far_and_slow_to_answer(struct ripc__sim_config *config)
+{
+	far(config);
+	config->setup_delay_ns = 20 * RIPC__MS;
+}
+
+/* Both connect at the same moment, or one somewhat later than the other: one lane is left, and nothing is lost. */
+START_TEST(connect__crossed)
+{
+	static const uint64_t offsets_ns[] = {0,       500000,   1500000,  2500000,
+					      5000000, 15000000, 22000000, 30000000};
+
+	for (size_t k = 0; k < 2 * sizeof(offsets_ns) / sizeof(offsets_ns[0]); k++) {
+		static uint8_t data[20000];
+		struct ripc_request *r[2];
+
+		again(2, k & 1 ? far_and_slow_to_answer : far);
+		locate_both();
+		r[0] = rig_begin(&rig, 0, 1, data, sizeof(data));
+		ripc__sim_run(rig.net, offsets_ns[k / 2] + 1);
+		r[1] = rig_begin(&rig, 1, 0, data, sizeof(data));
+		for (unsigned i = 0; i < 2; i++)
+			OK(ripc_request_wait(&r[i], 10000));
+		for (unsigned i = 0; i < 2; i++) {
+			ripc_message_free(rig_take(&rig, i));
+			rig_expect_none(&rig, i);
+		}
+		rig_run(&rig, 2000);
+		one_lane();
+		rig_exchange(&rig, 0, 1);
+	}
+}
+END_TEST
+
+START_TEST(connect__an_attempt_that_fails_is_repeated)
+{
+	ripc__sim_fail_connect_at(rig.net, 1);
+	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
+	rig_expect(&rig, 1, 10, 1);
+	one_lane();
+}
+END_TEST
+
+START_TEST(connect__never)
+{
+	struct ripc_route route;
+
+	locate_both();
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	RC(-EHOSTUNREACH, rig_short(&rig, 0, 1, 10, 1, 8000));
+	ck_assert(ripc_detail()[0]);
+	ck_assert_int_eq(ripc_query(rig.ctx[0], RIG_ID(1), &route), 0);
+	ck_assert_uint_eq(route.connected, 0);
+	ck_assert(route.reason[0]);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(rig_short(&rig, 0, 1, 10, 2, 8000));
+	rig_expect(&rig, 1, 10, 2);
+}
+END_TEST
+
+START_TEST(hello__says_what_the_transport_offers)
+{
+	uint8_t target[16] = {9};
+	uint8_t hello[RIPC__HELLO_LEN];
+	struct ripc__hello h;
+	const char *why;
+
+	ripc__lane_hello(rig.ctx[0], 1, target, RIPC__REFUSE_NONE, hello);
+	OK(ripc__hello_decode(&h, hello, sizeof(hello), &why));
+	ck_assert_mem_eq(h.instance, rig_instance(&rig, 0), 16);
+	ck_assert_mem_eq(h.target, target, 16);
+	ck_assert_uint_eq(h.send_max, 8192);
+	ck_assert_uint_eq(h.recv_depth, 64);
+	ck_assert_uint_eq(h.service_window, 4096);
+	ck_assert_uint_eq(h.caps, RIPC__CAP_READ | RIPC__CAP_WRITE);
+}
+END_TEST
+
+/* ---- a request while there is a lane ---- */
+
+/* The peer has lost its end without our knowing: the request is held, the old lane found silent, the new one taken. */
+START_TEST(held__the_old_lane_is_dead)
+{
+	struct ripc__lane *old;
+
+	again(2, NULL);
+	rig_connect(&rig, 0, 1);
+	/* Its end goes and nobody tells us. */
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+	old = rig_lane(&rig, 1, 0);
+	ripc__lane_fail(old, -ETIMEDOUT, "as the test wants it");
+	ripc__lanes_reap(rig.ctx[1]);
+	{
+		static uint8_t data[100];
+		struct ripc_request *r = rig_begin(&rig, 1, 0, data, sizeof(data));
+
+		rig_run(&rig, 100);
+		ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
+		OK(ripc_request_wait(&r, 10000));
+	}
+	ripc_message_free(rig_take(&rig, 0));
+	rig_run(&rig, 2000);
+	one_lane();
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* ---- silence ---- */
+
+static uint64_t silence(void)
+{
+	uint64_t before = ripc__sim_now(rig.net);
+
+	for (int i = 0; i < 20000 && rig_lane(&rig, 0, 1); i++)
+		rig_run(&rig, 1);
+	return ripc__sim_now(rig.net) - before;
+}
+
+START_TEST(timer__a_silent_peer_with_work_outstanding)
+{
+	static uint8_t data[MIB];
+	struct ripc_request *r;
+	uint64_t took;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, data, MIB);
+	took = silence();
+	/* peer_timeout_ms, looked at every eighth of it. */
+	ck_assert_uint_ge(took, 1900 * RIPC__MS);
+	ck_assert_uint_le(took, 2300 * RIPC__MS);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 1);
+	/* It had been sent. */
+	RC(-EPIPE, ripc_request_cancel(&r, 0));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+}
+END_TEST
+
+START_TEST(timer__a_silent_peer_when_nothing_hangs_on_it)
+{
+	rig_exchange(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	rig_run(&rig, 20000);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_exchange(&rig, 0, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+}
+END_TEST
+
+/* Long silence before does not count against what begins now. */
+START_TEST(watch__begins_anew)
+{
+	static uint8_t data[MIB];
+	struct ripc_request *r;
+
+	rig_exchange(&rig, 0, 1);
+	rig_run(&rig, 20000);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, data, MIB);
+	rig_run(&rig, 1500);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	OK(ripc_request_wait(&r, 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+}
+END_TEST
+
+/* A service that does not receive is not a dead peer: PING is answered. */
+START_TEST(ping__a_slow_receiver_is_alive)
+{
+	int rc;
+
+	rig_connect(&rig, 0, 1);
+	do
+		rc = rig_short(&rig, 0, 1, 7000, 1, 0);
+	while (!rc);
+	ck_assert_int_eq(rc, -EAGAIN);
+	RC(-ETIMEDOUT, rig_short(&rig, 0, 1, 7000, 1, 10000));
+	ck_assert(strstr(ripc_detail(), "credit") != NULL);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+	ck_assert_uint_gt(rig_stats(&rig, 0).credit_stalls, 0);
+	rig_expect(&rig, 1, 7000, 1);
+}
+END_TEST
+
+/* ---- sequence and credit ---- */
+
+START_TEST(sequence__wraps)
+{
+	rig_connect(&rig, 0, 1);
+	rig_run(&rig, 5);
+	rig_lane(&rig, 0, 1)->tx_seq = rig_lane(&rig, 1, 0)->rx_seq = UINT32_MAX - 5;
+	for (int i = 0; i < 5; i++)
+		rig_exchange(&rig, 0, 1);
+	ck_assert_uint_lt(rig_lane(&rig, 0, 1)->tx_seq, 1000);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
+}
+END_TEST
+
+/* Everything a message on a lane may not be: it is counted, the lane closed, and the next one works. */
+START_TEST(message__breaks_the_protocol)
+{
+	for (int what = 0; what < 6; what++) {
+		uint8_t buf[200] = {0}, *p;
+		int skew = 0;
+		size_t len;
+
+		again(3, NULL);
+		rig_connect(&rig, 0, 1);
+		rig_connect(&rig, 2, 1);
+		p = ripc__header_put(buf, RIPC__PING, 0, 0, 0, 0, 0);
+		len = (size_t)(p + 8 - buf);
+		switch (what) {
+		case 0: /* a message left out */
+			skew = 1;
+			break;
+		case 1: /* one again */
+			skew = -1;
+			break;
+		case 2: /* a datagram */
+			p = ripc__header_put(buf, RIPC__NOSERVICE, RIPC__F_INSTANCE, 0, 0, 0, 0);
+			len = (size_t)(p + 16 - buf);
+			break;
+		case 3: /* not of the protocol */
+			buf[0] ^= 1;
+			break;
+		case 4:
+			len = 0;
+			break;
+		default: /* more than the credit of a service */
+			p = ripc__header_put(buf, RIPC__SHORT, 0, 1, 0, RIG_ID(1), RIG_ID(0));
+			ripc__put_le32(p, 100);
+			len = (size_t)(p + 4 + 100 - buf);
+			rig_run(&rig, 5);
+			rig_short(&rig, 0, 1, 1, 0, 100);
+			rig_run(&rig, 5);
+			rig_lane(&rig, 1, 0)->flows->announced_units = 2;
+			break;
+		}
+		rig_inject(&rig, 0, 1, buf, len, skew);
+		rig_run(&rig, 10);
+		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 1);
+		while (rig.s[1]->queued)
+			ripc_message_free(rig_take(&rig, 1));
+		/* The others did not notice. */
+		ck_assert_uint_eq(rig_stats(&rig, 2).lanes_lost, 0);
+		rig_exchange(&rig, 2, 1);
+		rig_exchange(&rig, 0, 1);
+	}
+}
+END_TEST
+
+static void few_buffers(struct ripc__sim_config *config)
+{
+	config->recv_depth = RIPC__RECV_DEPTH_MIN;
+}
+
+/* With as few receive buffers as there may be, both sides talk at once for long: nobody runs dry. */
+START_TEST(credit__both_at_once_with_few_buffers)
+{
+	struct ripc_message *m;
+	unsigned got[2] = {0};
+
+	again(2, few_buffers);
+	rig_connect(&rig, 0, 1);
+	for (unsigned k = 0; k < 2000; k++)
+		for (unsigned i = 0; i < 2; i++) {
+			OK(rig_short(&rig, i, !i, 50, k, 5000));
+			while (!ripc_receive(rig.s[i], &m, 0)) {
+				got[i]++;
+				ripc_message_free(m);
+			}
+		}
+	rig_run(&rig, 50);
+	for (unsigned i = 0; i < 2; i++)
+		while (!ripc_receive(rig.s[i], &m, 0)) {
+			got[i]++;
+			ripc_message_free(m);
+		}
+	ck_assert_uint_eq(got[0], 2000);
+	ck_assert_uint_eq(got[1], 2000);
+	one_lane();
+}
+END_TEST
+
+START_TEST(credit__of_each_service_its_own)
+{
+	struct ripc_service *other;
+	struct iovec item = {"x", 1};
+	struct ripc_message *m;
+
+	OK(ripc_register(rig.ctx[1], 77, 0, &other));
+	rig_connect(&rig, 0, 1);
+	while (!rig_short(&rig, 0, 1, 7000, 1, 0))
+		rig_run(&rig, 1);
+	/* That one is full; this one is not its concern. */
+	for (int i = 0; i < 100; i++) {
+		OK(ripc_send_short(rig.s[0], 77, &item, 1, NULL, 1000));
+		OK(ripc_receive(other, &m, 1000));
+		ripc_message_free(m);
+	}
+}
+END_TEST
+
+START_TEST(control__too_many_waiting_close_the_lane)
+{
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (unsigned i = 0; i < 6000; i++)
+		ripc__lane_word(rig_lane(&rig, 0, 1), RIPC__PONG, 0, 0, i, 0);
+	ck_assert(rig_lane(&rig, 0, 1)->doomed);
+	ck_assert_uint_le(rig_lane(&rig, 0, 1)->ncontrol, 4096);
+	rig_run(&rig, 1);
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+START_TEST(bye__ends_the_lane_at_once)
+{
+	rig_connect(&rig, 0, 1);
+	rig_close(&rig, 1);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes, 0);
+	RC(-EHOSTUNREACH, rig_short(&rig, 0, 1, 10, 1, 3000));
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/lane");
+	TCase *tc = tcase_create("lane");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, connect__one_side);
+	tcase_add_test(tc, connect__crossed);
+	tcase_add_test(tc, connect__an_attempt_that_fails_is_repeated);
+	tcase_add_test(tc, connect__never);
+	tcase_add_test(tc, hello__says_what_the_transport_offers);
+	tcase_add_test(tc, held__the_old_lane_is_dead);
+	tcase_add_test(tc, timer__a_silent_peer_with_work_outstanding);
+	tcase_add_test(tc, timer__a_silent_peer_when_nothing_hangs_on_it);
+	tcase_add_test(tc, watch__begins_anew);
+	tcase_add_test(tc, ping__a_slow_receiver_is_alive);
+	tcase_add_test(tc, sequence__wraps);
+	tcase_add_test(tc, message__breaks_the_protocol);
+	tcase_add_test(tc, credit__both_at_once_with_few_buffers);
+	tcase_add_test(tc, credit__of_each_service_its_own);
+	tcase_add_test(tc, control__too_many_waiting_close_the_lane);
+	tcase_add_test(tc, bye__ends_the_lane_at_once);
+	suite_add_tcase(suite, tc);
+	return test_main("core/lane", suite);
+}

@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Peers and destinations: what is remembered of a peer's messages, when all is forgotten, and how often one is asked for. */
+#include "core/rig.h"
+#include "wire/bytes.h"
+
+static struct rig rig;
+static struct ripc *ctx;
+
+/* ---- which messages are over ---- */
+
+START_TEST(finish__against_a_simple_model)
+{
+	enum { N = 20000 };
+	static bool over[N + RIPC__REQUESTS_MAX + 1];
+	uint8_t instance[16] = {1};
+	struct ripc__peer *p = ripc__peer_get(ctx, instance);
+	uint64_t rng = test_seed(), below = p->finished_below;
+	const uint64_t first = below;
+
+	while (below < N) {
+		if (test_random(&rng) % 4 == 0) {
+			below += test_random(&rng) % (test_random(&rng) % 50 ? 20 : 3000);
+			ripc__peer_finish_below(p, below);
+			/* Backwards means nothing. */
+			ripc__peer_finish_below(p, below - test_random(&rng) % below);
+		} else {
+			uint64_t id = below + test_random(&rng) % RIPC__REQUESTS_MAX;
+
+			OK(ripc__peer_finish(p, id));
+			over[id < N + RIPC__REQUESTS_MAX ? id : 0] = true;
+		}
+		for (uint64_t id = first; id < below && id < below + 3; id += 1 + below / 3)
+			ck_assert(ripc__peer_finished(p, id));
+		for (uint64_t id = below; id < below + RIPC__REQUESTS_MAX && id < N; id++)
+			ck_assert_int_eq(ripc__peer_finished(p, id), over[id]);
+	}
+}
+END_TEST
+
+START_TEST(finish__large_numbers)
+{
+	uint8_t instance[16] = {1};
+	struct ripc__peer *p = ripc__peer_get(ctx, instance);
+
+	OK(ripc__peer_finish(p, p->finished_below + 3));
+	ripc__peer_finish_below(p, UINT64_MAX - 10);
+	ck_assert(ripc__peer_finished(p, UINT64_MAX - 11));
+	for (uint64_t id = UINT64_MAX - 10; id != 0; id++)
+		ck_assert(!ripc__peer_finished(p, id));
+	OK(ripc__peer_finish(p, UINT64_MAX));
+	ck_assert(ripc__peer_finished(p, UINT64_MAX));
+	ck_assert(!ripc__peer_finished(p, UINT64_MAX - 1));
+}
+END_TEST
+
+/* ---- tables ---- */
+
+START_TEST(get__one_of_each)
+{
+	uint8_t instance[16] = {1};
+
+	ck_assert_ptr_null(ripc__dest_find(ctx, 5));
+	ck_assert_ptr_eq(ripc__dest_get(ctx, 5), ripc__dest_get(ctx, 5));
+	ck_assert_ptr_eq(ripc__dest_find(ctx, 5), ripc__dest_get(ctx, 5));
+	ck_assert_ptr_null(ripc__peer_find(ctx, instance));
+	ck_assert_ptr_eq(ripc__peer_get(ctx, instance), ripc__peer_get(ctx, instance));
+	ck_assert_uint_eq(ctx->stats.peers, 1);
+}
+END_TEST
+
+START_TEST(sweep__tables_shrink)
+{
+	for (unsigned i = 0; i < 5000; i++) {
+		uint8_t instance[16] = {(uint8_t)i, (uint8_t)(i >> 8), 1};
+
+		ck_assert_ptr_nonnull(ripc__dest_get(ctx, 10000 + i));
+		ck_assert_ptr_nonnull(ripc__peer_get(ctx, instance));
+	}
+	ck_assert_uint_eq(ctx->stats.peers, 5000);
+	rig_run(&rig, RIPC__IDLE_MS - 1000);
+	ck_assert_uint_eq(ctx->stats.peers, 5000);
+	rig_run(&rig, 2 * RIPC__IDLE_MS);
+	ck_assert_uint_eq(ctx->stats.peers, 0);
+	ck_assert_uint_eq(HASH_COUNT(ctx->dests), 0);
+	/* The table itself, too, and nobody looks after an empty one. */
+	ck_assert_ptr_null(ctx->peers);
+	ck_assert_ptr_null(ctx->dests);
+	ck_assert_uint_eq(ctx->next_sweep_ns, RIPC__NEVER);
+}
+END_TEST
+
+START_TEST(sweep__not_what_has_a_lane)
+{
+	rig_exchange(&rig, 0, 1);
+	rig_run(&rig, 3 * RIPC__IDLE_MS);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	ck_assert_ptr_nonnull(rig_dest(&rig, 0, 1));
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+	rig_exchange(&rig, 0, 1);
+	/* When that goes, so do they. */
+	rig_close(&rig, 1);
+	rig_run(&rig, 3 * RIPC__IDLE_MS);
+	ck_assert_ptr_null(ctx->peers);
+	ck_assert_ptr_null(ctx->dests);
+}
+END_TEST
+
+START_TEST(sweep__not_what_is_waited_for)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_request *r;
+
+	OK(ripc_start(rig.s[0], 4711, &item, 1, NULL, &r));
+	rig_run(&rig, 3 * RIPC__IDLE_MS);
+	ck_assert_ptr_nonnull(ripc__dest_find(ctx, 4711));
+	RC(-ECANCELED, ripc_request_cancel(&r, 0));
+	rig_run(&rig, 3 * RIPC__IDLE_MS);
+	ck_assert_ptr_null(ripc__dest_find(ctx, 4711));
+}
+END_TEST
+
+START_TEST(sweep__those_who_died)
+{
+	for (int i = 0; i < 5; i++) {
+		unsigned k = rig_open(&rig, NULL);
+
+		rig_exchange(&rig, 0, k);
+		ripc__sim_kill_context(rig.net, rig.ctx[k], i & 1);
+		rig.ctx[k] = NULL;
+	}
+	rig_run(&rig, 3 * RIPC__IDLE_MS);
+	/* Those that died without a word are still thought to be there: nothing hangs on them. */
+	ck_assert_uint_le(ctx->stats.peers, 2);
+	ck_assert_uint_eq(ctx->stats.lanes, ctx->stats.peers);
+}
+END_TEST
+
+/* ---- destinations that cannot be reached ---- */
+
+START_TEST(reach__asked_for_more_and_more_rarely)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_request *r;
+	struct ripc__dest *d;
+	unsigned failures;
+
+	OK(ripc_start(rig.s[0], 4711, &item, 1, NULL, &r));
+	rig_run(&rig, 20000);
+	d = ripc__dest_find(ctx, 4711);
+	failures = d->failures;
+	/* A look-up of a second, and a pause of up to a second. */
+	ck_assert_uint_ge(failures, 5);
+	ck_assert_uint_le(failures, 25);
+	rig_run(&rig, 20000);
+	ck_assert_uint_ge(d->failures - failures, 5);
+	ck_assert_uint_le(d->failures - failures, 22);
+	/* It is found soon after it has come. */
+	{
+		struct ripc_service *late;
+
+		OK(ripc_register(rig.ctx[1], 4711, 0, &late));
+		OK(ripc_request_wait(&r, 3000));
+		ck_assert_uint_eq(d->failures, 0);
+	}
+}
+END_TEST
+
+START_TEST(reach__says_what_was_tried)
+{
+	RC(-EHOSTUNREACH, ripc_lookup(ctx, 4711, NULL, 3000));
+	ck_assert(strstr(ripc_detail(), "4711") != NULL);
+	RC(-EAGAIN, ripc_lookup(ctx, 4712, NULL, 0));
+	RC(-EINVAL, ripc_lookup(ctx, 0, NULL, 0));
+	RC(-EINVAL, ripc_lookup(ctx, RIPC_ANY_ID, NULL, 0));
+}
+END_TEST
+
+START_TEST(reach__own_services)
+{
+	struct ripc_service *own;
+	struct iovec item = {"x", 1};
+	struct ripc_message *m;
+	struct ripc_route route;
+
+	OK(ripc_register(ctx, 77, 0, &own));
+	OK(ripc_send_short(rig.s[0], 77, &item, 1, NULL, 1000));
+	OK(ripc_receive(own, &m, 1000));
+	ripc_message_free(m);
+	OK(ripc_query(ctx, 77, &route));
+	ck_assert_str_eq(route.transport, "self");
+	OK(ripc_send_short(own, 77, &item, 1, NULL, 1000));
+	OK(ripc_receive(own, &m, 1000));
+	ck_assert_uint_eq(m->source, 77);
+	ripc_message_free(m);
+	OK(ripc_unregister(own));
+	/* The next one may be lost like any short message; then it is known. */
+	ripc_send_short(rig.s[0], 77, &item, 1, NULL, 100);
+	rig_run(&rig, 5);
+	RC(-EHOSTUNREACH, ripc_send_short(rig.s[0], 77, &item, 1, NULL, 3000));
+}
+END_TEST
+
+START_TEST(gone__found_elsewhere)
+{
+	rig_exchange(&rig, 0, 1);
+	OK(ripc_unregister(rig.s[1]));
+	rig.n++;
+	{
+		struct ripc__hooks hooks;
+
+		ripc__sim_hooks(rig.net, &hooks);
+		OK(ripc__open_hooked(&rig.ctx[2], NULL, &hooks));
+		OK(ripc__sim_attach(rig.net, rig.ctx[2]));
+	}
+	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &rig.s[2]));
+	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
+	rig_expect(&rig, 2, 10, 1);
+	ck_assert_mem_eq(rig_dest(&rig, 0, 1)->peer->instance, rig.ctx[2]->instance, 16);
+}
+END_TEST
+
+START_TEST(unreachable__only_its_own_requests_fail)
+{
+	static uint8_t data[MIB];
+	struct ripc_request *r[2];
+
+	rig_open(&rig, NULL);
+	rig_exchange(&rig, 0, 1);
+	rig_exchange(&rig, 0, 2);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	r[0] = rig_begin(&rig, 0, 1, data, MIB);
+	r[1] = rig_begin(&rig, 0, 2, data, MIB);
+	OK(ripc_request_wait(&r[1], 5000));
+	RC(-EPIPE, ripc_request_wait(&r[0], 20000));
+	ripc_message_free(rig_take(&rig, 2));
+	ck_assert_uint_ge(rig_stats(&rig, 0).peers_lost, 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_run(&rig, 5000);
+	rig_exchange(&rig, 0, 1);
+	rig_exchange(&rig, 0, 2);
+}
+END_TEST
+
+START_TEST(offers__bounded_per_destination)
+{
+	uint8_t *buf = ripc_buf_alloc(ctx, 10 * 400);
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+
+	for (unsigned i = 0; i < 400; i++) {
+		back = (struct iovec){buf + 10 * i, 10};
+		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+		ripc_message_free(rig_take(&rig, 1));
+	}
+	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->noffers, RIPC__OFFERS_MAX);
+	ck_assert_uint_eq(ctx->memory.nreturns, 400);
+	OK(ripc_buf_free(ctx, buf));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->noffers, 0);
+}
+END_TEST
+
+/* ---- short messages as datagrams ---- */
+
+static int no_connection(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			 const void *priv, size_t privlen, void *user, struct ripc__ep **ep)
+{
+	return ripc__fail(-ENOMEM, "no memory for a connection");
+}
+
+/* The lane is gone, and the attempt at another fails at once: the peer is given up in the midst of a send. */
+START_TEST(shoot__the_peer_goes_with_the_attempt)
+{
+	struct ripc__transport_ops ops;
+	const struct ripc__transport_ops *real;
+	struct ripc__lane *lane;
+
+	OK(rig_short(&rig, 0, 1, 100, 1, 5000));
+	rig_expect(&rig, 1, 100, 1);
+	/* The lane comes up in its own time. */
+	for (int i = 0; i < 1000 && !rig_lane(&rig, 0, 1); i++)
+		rig_run(&rig, 1);
+	lane = rig_lane(&rig, 0, 1);
+	ck_assert_ptr_nonnull(lane);
+	real = ctx->tp[lane->tp].ops;
+	ops = *real;
+	ops.connect = no_connection;
+	ctx->tp[lane->tp].ops = &ops;
+	ripc__lane_close(lane);
+	RC(-EAGAIN, rig_short(&rig, 0, 1, 100, 2, 0));
+	ck_assert_ptr_null(rig_dest(&rig, 0, 1)->peer);
+	for (unsigned i = 0; i < RIPC__TP_MAX; i++)
+		if (ctx->tp[i].ops == &ops)
+			ctx->tp[i].ops = real;
+	rig_run(&rig, 5000);
+	OK(rig_short(&rig, 0, 1, 100, 3, 5000));
+	rig_expect(&rig, 1, 100, 3);
+}
+END_TEST
+
+/* A long message that nobody has taken yet is bounded by itself, and leaves datagrams their room. */
+START_TEST(datagram__behind_a_long_message)
+{
+	OK(rig_long(&rig, 0, 1, MIB, 1, 5000));
+	OK(rig_short(&rig, 0, 1, 100, 2, 5000));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_queue_full, 0);
+	rig_expect(&rig, 1, MIB, 1);
+	rig_expect(&rig, 1, 100, 2);
+}
+END_TEST
+
+static void datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
+}
+
+static void setup_datagrams(void)
+{
+	rig_init(&rig, datagrams);
+	rig_open(&rig, "short=udp");
+	rig_open(&rig, "short=udp");
+	ctx = rig.ctx[0];
+}
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+	ctx = rig.ctx[0];
+}
+
+/* ---- one forgets the other ---- */
+
+static void part(bool on)
+{
+	OK(ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), on));
+}
+
+/* Whether a short message from 0 is taken at 1. It is sent, whatever becomes of it. */
+static bool arrives(uint64_t tag)
+{
+	struct ripc_message *m;
+
+	if (rig_short(&rig, 0, 1, 20, tag, 5000))
+		return false;
+	if (ripc_receive(rig.s[1], &m, 50))
+		return false;
+	rig_verify(m->items[0].iov_base, 20, tag);
+	ripc_message_free(m);
+	return true;
+}
+
+/* The sender gives its peer up and forgets it, while that stands still and forgets nothing. */
+START_TEST(forget__the_sender_does)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct ripc__peer *p;
+	unsigned taken = 0;
+	uint64_t memory;
+
+	for (unsigned i = 0; i < 3000; i++)
+		ck_assert(arrives(i));
+	memory = rig_peer(&rig, 0, 1)->memory;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, (uint8_t[8]){0}, 8);
+	RC(-EPIPE, ripc_request_wait(&r, 60000));
+	rig_run(&rig, RIPC__IDLE_MS / 4);
+	ripc__lock(ctx);
+	ripc__sweep(ctx, false);
+	ripc__unlock(ctx);
+	p = rig_peer(&rig, 0, 1);
+	ck_assert(!p || p->memory > memory);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	ck_assert_ptr_nonnull(rig_peer(&rig, 1, 0));
+	while (!ripc_receive(rig.s[1], &m, 100))
+		ripc_message_free(m);
+	for (unsigned i = 0; i < 100; i++)
+		taken += arrives(i);
+	ck_assert_uint_ge(taken, 98);
+	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lost, 0);
+}
+END_TEST
+
+/* Duplicates do not keep their sender from being forgotten. */
+START_TEST(forget__copies_do_not_keep_it)
+{
+	uint8_t copy[200];
+	struct ripc__event ev = {.kind = RIPC__EV_DATAGRAM, .data = copy};
+	uint8_t instance[16] = {1, 2, 3}, *p;
+
+	p = ripc__header_put(copy, RIPC__SHORT, RIPC__F_INSTANCE, 1, 0, RIG_ID(1), 7);
+	ripc__number_stamp(copy, 1000);
+	memcpy(p, instance, 16);
+	ripc__put_le32(p + 16, 0);
+	rig_connect(&rig, 0, 1);
+	ev.len = (uint32_t)(p + 20 - copy);
+	ripc__lock(rig.ctx[1]);
+	for (unsigned i = 0; i < 100; i++) {
+		ripc__datagram_arrived(rig.ctx[1], rig_lane(&rig, 1, 0)->tp, &ev);
+		ripc__unlock(rig.ctx[1]);
+		rig_run(&rig, 1000);
+		ripc__lock(rig.ctx[1]);
+		if (!ripc__peer_find(rig.ctx[1], instance))
+			break;
+	}
+	ck_assert_ptr_null(ripc__peer_find(rig.ctx[1], instance));
+	ripc__unlock(rig.ctx[1]);
+	ripc_message_free(rig_take(&rig, 1));
+}
+END_TEST
+
+/* Numbers that are given out at one moment of the clock differ, too. */
+START_TEST(forget__numbers_never_begin_anew)
+{
+	uint64_t next = 0;
+
+	for (unsigned i = 0; i < 10; i++) {
+		uint8_t instance[16] = {9};
+		struct ripc__peer *p = ripc__peer_get(ctx, instance);
+
+		ck_assert_uint_ge(p->next_datagram, next);
+		ck_assert_uint_ge(p->next_request_id, next);
+		ck_assert_uint_ge(p->memory, next);
+		p->next_datagram += 10000;
+		p->next_request_id += 20000;
+		next = p->next_request_id;
+		ripc__sweep(ctx, true);
+		ck_assert_ptr_null(ripc__peer_find(ctx, instance));
+	}
+}
+END_TEST
+
+/*
+ * A long message is delivered, its answer is lost with the lane, and the lane is away for so long.
+ * Return: what its sender learns; *copies: how often it was delivered.
+ */
+static int delivered_and_away(unsigned ms, unsigned *copies)
+{
+	static uint8_t data[3000];
+	struct ripc_request *r;
+	struct ripc_message *m;
+	int rc;
+
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, sizeof(data));
+	while (!rig_stats(&rig, 1).queued)
+		rig_run(&rig, 0), ripc__sim_run(rig.net, 1000);
+	part(true);
+	ck_assert_int_ge(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
+	rig_run(&rig, ms);
+	part(false);
+	rc = ripc_request_wait(&r, 100000);
+	rig_run(&rig, 1000);
+	for (*copies = 0; !ripc_receive(rig.s[1], &m, 0); ++*copies)
+		ripc_message_free(m);
+	return rc;
+}
+
+START_TEST(forget__the_receiver_of_a_long_message_does)
+{
+	unsigned copies;
+
+	RC(-EPIPE, delivered_and_away(RIPC__IDLE_MS * 5 / 2, &copies));
+	ck_assert_uint_eq(copies, 1);
+	/* The next one is as any other. */
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+START_TEST(forget__not_so_soon)
+{
+	unsigned copies;
+
+	OK(delivered_and_away(RIPC__IDLE_MS / 2, &copies));
+	ck_assert_uint_eq(copies, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 1);
+}
+END_TEST
+
+/* A message that was never sent is not lost with the receiver's memory. */
+START_TEST(forget__what_was_not_sent_is)
+{
+	static uint8_t data[3000];
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	part(true);
+	ck_assert_int_ge(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
+	rig_run(&rig, 100);
+	r = rig_begin(&rig, 0, 1, data, sizeof(data));
+	rig_run(&rig, RIPC__IDLE_MS * 5 / 2);
+	ck_assert_ptr_null(rig_peer(&rig, 1, 0));
+	part(false);
+	OK(ripc_request_wait(&r, 100000));
+	ripc_message_free(rig_take(&rig, 1));
+}
+END_TEST
+
+/* ---- lies: datagrams in the name of another ---- */
+
+/* The last datagram that 0 has sent. */
+static struct {
+	uint8_t bytes[200];
+	size_t len;
+} told;
+
+static void listen_in(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data,
+		      size_t *len)
+{
+	struct ripc__header h;
+	const char *why;
+
+	if (*len > sizeof(told.bytes) || memcmp(from, rig_instance(&rig, 0), 16) ||
+	    ripc__header_decode(&h, data, *len, &why) || h.kind != RIPC__SHORT || !h.instance)
+		return;
+	memcpy(told.bytes, data, *len);
+	told.len = *len;
+}
+
+/* A copy of it with another number, and other contents. */
+static void lie(uint64_t ahead)
+{
+	uint8_t bytes[sizeof(told.bytes)];
+	struct ripc__event ev = {.kind = RIPC__EV_DATAGRAM, .data = bytes};
+	struct ripc_message *m;
+
+	ev.len = (uint32_t)told.len;
+	memcpy(bytes, told.bytes, told.len);
+	/* The number of a datagram, wherever it ends. */
+	ripc__put_le64(bytes + 24, ripc__get_le64(bytes + 24) + ahead);
+	ripc__lock(rig.ctx[1]);
+	ripc__datagram_arrived(rig.ctx[1], rig_lane(&rig, 1, 0)->tp, &ev);
+	ripc__unlock(rig.ctx[1]);
+	while (!ripc_receive(rig.s[1], &m, 0))
+		ripc_message_free(m);
+}
+
+static const struct {
+	uint64_t ahead, more; /* of the first lie, and for each further one */
+	unsigned each;        /* one after so many messages; 0: one only */
+} lies[] = {
+	{1 << 23, 0, 0},
+	{1 << 23, 1000, 7},
+	{1 << 30, UINT64_C(1) << 32, 3},
+	{63, 0, 0},
+	{63, 0, 5},
+	{64, 1, 5},
+	{65, 0, 5},
+	{1, 0, 5},
+	{UINT64_C(1) << 31, 0, 0},
+	{UINT64_C(1) << 62, 0, 0},
+};
+
+#define LIES (sizeof(lies) / sizeof(lies[0]))
+
+/* A lie with any number costs its victim no more than one message. */
+START_TEST(lie__does_not_silence_its_victim)
+{
+	unsigned dropped = 0, n = 0;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_tamper(rig.net, listen_in, NULL);
+	for (unsigned i = 0; i < 400; i++) {
+		dropped += !arrives(i);
+		if (i < 100 || (lies[_i].each ? i % lies[_i].each : n))
+			continue;
+		lie(lies[_i].ahead + lies[_i].more * n++);
+	}
+	ripc__sim_tamper(rig.net, NULL, NULL);
+	ck_assert_msg(dropped <= n, "%u lies, %u messages dropped", n, dropped);
+}
+END_TEST
+
+/* The liar speaks first: its victim is heard soon, however far away its numbers are. */
+START_TEST(lie__that_comes_first)
+{
+	unsigned dropped = 0;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_tamper(rig.net, listen_in, NULL);
+	ck_assert(arrives(0));
+	/* Its receiver forgets what it knew. */
+	rig_run(&rig, 100);
+	rig_peer(&rig, 1, 0)->datagrams = (struct ripc__replay){0};
+	lie(lies[_i].ahead);
+	for (unsigned i = 0; i < 400; i++)
+		dropped += !arrives(i);
+	ripc__sim_tamper(rig.net, NULL, NULL);
+	ck_assert_uint_le(dropped, RIPC__DATAGRAM_WINDOW);
+}
+END_TEST
+
+/* The sender waits for its peer for longer than the peer remembers. */
+static void setup_patient(void)
+{
+	rig_init(&rig, NULL);
+	rig_open(&rig, "peer_timeout_ms=200000");
+	rig_open(&rig, NULL);
+	ctx = rig.ctx[0];
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/peer");
+	TCase *tc = tcase_create("peer");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, finish__against_a_simple_model);
+	tcase_add_test(tc, finish__large_numbers);
+	tcase_add_test(tc, get__one_of_each);
+	tcase_add_test(tc, sweep__tables_shrink);
+	tcase_add_test(tc, sweep__not_what_has_a_lane);
+	tcase_add_test(tc, sweep__not_what_is_waited_for);
+	tcase_add_test(tc, sweep__those_who_died);
+	tcase_add_test(tc, reach__asked_for_more_and_more_rarely);
+	tcase_add_test(tc, reach__says_what_was_tried);
+	tcase_add_test(tc, reach__own_services);
+	tcase_add_test(tc, gone__found_elsewhere);
+	tcase_add_test(tc, unreachable__only_its_own_requests_fail);
+	tcase_add_test(tc, offers__bounded_per_destination);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("datagrams");
+	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, shoot__the_peer_goes_with_the_attempt);
+	tcase_add_test(tc, datagram__behind_a_long_message);
+	tcase_add_test(tc, forget__the_sender_does);
+	tcase_add_test(tc, forget__copies_do_not_keep_it);
+	tcase_add_loop_test(tc, lie__does_not_silence_its_victim, 0, LIES);
+	tcase_add_loop_test(tc, lie__that_comes_first, 0, LIES);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("patient");
+	tcase_add_checked_fixture(tc, setup_patient, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, forget__numbers_never_begin_anew);
+	tcase_add_test(tc, forget__the_receiver_of_a_long_message_does);
+	tcase_add_test(tc, forget__not_so_soon);
+	tcase_add_test(tc, forget__what_was_not_sent_is);
+	suite_add_tcase(suite, tc);
+	return test_main("core/peer", suite);
+}

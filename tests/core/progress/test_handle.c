@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One thread enters a call while another one closes the context or ends the service. Both are led through all
+ * interleavings of their steps around the lock (enum ripc__lock_step): each is stopped at each of its steps while the
+ * other goes on to each of its own. Whatever the moment, the call returns -ESHUTDOWN or what it returns otherwise. With the
+ * sanitizers it also touches nothing that is gone.
+ *
+ * The threads are handed on without any ordering of memory, so that the thread sanitizer sees what the library orders.
+ */
+#include "core/context/context.h"
+#include "core/rendezvous/request.h"
+#include "core/message/service.h"
+#include "harness.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIONS   "transports=self resolver=local"
+#define BUF_BYTES ((size_t)1000)
+#define STEPS_MAX 200
+
+/* ---- a world without a network, in virtual time ---- */
+
+/* The objects that the calls work on. */
+static struct world {
+	struct ripc *ctx;
+	struct ripc_service *s, *other;
+	struct ripc_request *request;
+	void *buf;              /* of ripc_buf_alloc() */
+	void *free;             /* likewise, with nothing in it */
+	uint8_t mine[2 * 4096]; /* the first half is registered */
+} w;
+
+static _Atomic uint64_t now_ns;
+
+static uint64_t now(void *arg)
+{
+	(void)arg;
+	return atomic_load_explicit(&now_ns, memory_order_relaxed);
+}
+
+static void paused(void);
+
+/* Nothing ever comes: time goes on, and whoever closes may. */
+static void idle(void *arg, uint64_t deadline_ns)
+{
+	uint64_t at = now(NULL), next = at + RIPC__MS;
+
+	(void)arg;
+	paused();
+	atomic_store_explicit(&now_ns, next < deadline_ns ? next : deadline_ns, memory_order_relaxed);
+	sched_yield();
+	/* A waiting thread is counted, so the context stays. */
+	ripc__poll(w.ctx);
+}
+
+static uint64_t random_number(void *arg)
+{
+	static _Atomic uint64_t state = 88172645463325252u;
+	uint64_t x = atomic_load_explicit(&state, memory_order_relaxed);
+
+	(void)arg;
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	atomic_store_explicit(&state, x, memory_order_relaxed);
+	return x;
+}
+
+static const struct ripc__hooks hooks = {now, idle, random_number, NULL};
+
+static void open_world(void)
+{
+	static uint8_t byte;
+	struct iovec item = {&byte, 1};
+
+	atomic_store(&now_ns, 1000 * RIPC__MS);
+	ck_assert_int_eq(ripc__open_hooked(&w.ctx, OPTIONS, &hooks), 0);
+	ck_assert_int_eq(ripc_register(w.ctx, test_ids(), 0, &w.s), 0);
+	ck_assert_int_eq(ripc_register(w.ctx, test_ids() + 1, 0, &w.other), 0);
+	w.buf = ripc_buf_alloc(w.ctx, BUF_BYTES);
+	w.free = ripc_buf_alloc(w.ctx, BUF_BYTES);
+	ck_assert(w.buf && w.free);
+	ck_assert_int_eq(ripc_buf_register(w.ctx, w.mine, 4096), 0);
+	ck_assert_int_eq(ripc_window_add(w.ctx, NULL, w.buf, 100), 0);
+	/* To nobody: it stays under way. */
+	ck_assert_int_eq(ripc_start(w.other, test_ids() + 9, &item, 1, NULL, &w.request), 0);
+}
+
+/* ---- the calls ---- */
+
+static char text[200];
+
+static int call_send(void)
+{
+	return ripc_send(w.s, test_ids() + 1, &(struct iovec){text, 10}, 1, NULL, 10);
+}
+
+static int call_send_short(void)
+{
+	return ripc_send_short(w.s, test_ids() + 1, &(struct iovec){text, 10}, 1, NULL, 10);
+}
+
+static int call_send_short_nobody(void)
+{
+	return ripc_send_short(w.s, test_ids() + 9, &(struct iovec){text, 10}, 1, NULL, -1);
+}
+
+static int call_send_long(void)
+{
+	return ripc_send_long(w.s, test_ids() + 1, &(struct iovec){text, 10}, 1, NULL, 10);
+}
+
+static int call_start(void)
+{
+	struct ripc_request *r;
+
+	return ripc_start(w.s, test_ids() + 9, &(struct iovec){text, 10}, 1, NULL, &r);
+}
+
+static int receive(int timeout_ms)
+{
+	struct ripc_message *m;
+
+	return ripc_receive(w.s, &m, timeout_ms);
+}
+
+static int call_receive(void)
+{
+	return receive(-1);
+}
+
+static int call_receive_now(void)
+{
+	return receive(0);
+}
+
+static int call_register(void)
+{
+	struct ripc_service *s;
+
+	return ripc_register(w.ctx, test_ids() + 2, 0, &s);
+}
+
+static int call_unregister(void)
+{
+	return ripc_unregister(w.s);
+}
+
+static int call_service_fd(void)
+{
+	int fd = ripc_service_fd(w.s);
+
+	return fd < 0 ? fd : 0;
+}
+
+static int call_service_stats(void)
+{
+	struct ripc_stats stats;
+
+	return ripc_service_stats(w.s, &stats);
+}
+
+static int call_service_id(void)
+{
+	uint64_t id = ripc_service_id(w.s);
+
+	return id == test_ids() ? 0 : id ? -EBADMSG : -ESHUTDOWN;
+}
+
+static int call_group_join(void)
+{
+	return ripc_group_join(w.s, test_ids(), 10);
+}
+
+static int call_group_leave(void)
+{
+	return ripc_group_leave(w.s, test_ids());
+}
+
+static int call_group_send(void)
+{
+	return ripc_group_send(w.s, test_ids(), &(struct iovec){text, 10}, 1, NULL, 10);
+}
+
+static int call_group_stats(void)
+{
+	struct ripc_group_stats stats;
+
+	return ripc_group_stats(w.ctx, test_ids(), NULL, &stats);
+}
+
+static int call_buf_alloc(void)
+{
+	return ripc_buf_alloc(w.ctx, BUF_BYTES) ? 0 : -errno;
+}
+
+static int call_buf_realloc(void)
+{
+	return ripc_buf_realloc(w.ctx, w.free, 10 * BUF_BYTES) ? 0 : -errno;
+}
+
+static int call_buf_free(void)
+{
+	return ripc_buf_free(w.ctx, w.free);
+}
+
+static int call_buf_register(void)
+{
+	return ripc_buf_register(w.ctx, w.mine + 4096, 4096);
+}
+
+static int call_buf_unregister(void)
+{
+	return ripc_buf_unregister(w.ctx, w.mine);
+}
+
+static int call_window_add(void)
+{
+	return ripc_window_add(w.ctx, NULL, w.free, 100);
+}
+
+static int call_window_add_service(void)
+{
+	return ripc_window_add(NULL, w.s, w.free, 100);
+}
+
+static int call_window_remove(void)
+{
+	return ripc_window_remove(w.ctx, w.buf);
+}
+
+static int call_lookup(void)
+{
+	struct ripc_route route;
+
+	return ripc_lookup(w.ctx, test_ids() + 9, &route, -1);
+}
+
+static int call_query(void)
+{
+	struct ripc_route route;
+
+	return ripc_query(w.ctx, test_ids() + 9, &route);
+}
+
+static int call_limits(void)
+{
+	struct ripc_limits limits;
+
+	return ripc_limits(w.ctx, test_ids() + 9, &limits);
+}
+
+static int call_stats(void)
+{
+	struct ripc_stats stats;
+
+	return ripc_stats(w.ctx, &stats);
+}
+
+static int call_peer_stats(void)
+{
+	struct ripc_stats stats;
+
+	return ripc_peer_stats(w.ctx, test_ids() + 9, &stats);
+}
+
+static int call_transports(void)
+{
+	const char *name;
+	int rc = ripc_transports(w.ctx, 0, &name, text, sizeof(text));
+
+	return rc < 0 ? rc : 0;
+}
+
+static int call_resolvers(void)
+{
+	const char *name;
+	int rc = ripc_resolvers(w.ctx, 0, &name, text, sizeof(text));
+
+	return rc < 0 ? rc : 0;
+}
+
+static int call_request_test(void)
+{
+	return ripc_request_test(&w.request);
+}
+
+static int call_request_wait(void)
+{
+	return ripc_request_wait(&w.request, -1);
+}
+
+static int call_request_cancel(void)
+{
+	return ripc_request_cancel(&w.request, 10);
+}
+
+static int call_close(void)
+{
+	return ripc_close(w.ctx);
+}
+
+static const struct {
+	const char *name;
+	int (*call)(void);
+	int rc[3]; /* what it may return beside -ESHUTDOWN */
+	bool of_service;
+} calls[] = {
+	{"send", call_send, {0}, true},
+	{"send_short", call_send_short, {0}, true},
+	{"send_short to nobody", call_send_short_nobody, {-EHOSTUNREACH}, true},
+	{"send_long", call_send_long, {0, -ETIMEDOUT}, true},
+	{"start", call_start, {0}, true},
+	{"receive", call_receive, {-ESHUTDOWN}, true},
+	{"receive at once", call_receive_now, {-EAGAIN}, true},
+	{"register", call_register, {0}, false},
+	{"unregister", call_unregister, {0}, true},
+	{"service_fd", call_service_fd, {0}, true},
+	{"service_stats", call_service_stats, {0}, true},
+	{"service_id", call_service_id, {0}, true},
+	{"group_join", call_group_join, {0, -ETIMEDOUT}, true},
+	{"group_leave", call_group_leave, {-ENOENT}, true},
+	{"group_send", call_group_send, {-EHOSTUNREACH}, true},
+	{"group_stats", call_group_stats, {-ENOENT}, false},
+	{"buf_alloc", call_buf_alloc, {0}, false},
+	{"buf_realloc", call_buf_realloc, {0}, false},
+	{"buf_free", call_buf_free, {0}, false},
+	{"buf_register", call_buf_register, {0}, false},
+	{"buf_unregister", call_buf_unregister, {0}, false},
+	{"window_add", call_window_add, {0}, false},
+	{"window_add of a service", call_window_add_service, {0}, true},
+	{"window_remove", call_window_remove, {0}, false},
+	{"lookup", call_lookup, {-EHOSTUNREACH}, false},
+	{"query", call_query, {0, -ENOENT}, false},
+	{"limits", call_limits, {-ENOENT}, false},
+	{"stats", call_stats, {0}, false},
+	{"peer_stats", call_peer_stats, {-ENOENT}, false},
+	{"transports", call_transports, {0}, false},
+	{"resolvers", call_resolvers, {0}, false},
+	{"request_test", call_request_test, {-EINPROGRESS}, false},
+	{"request_wait", call_request_wait, {-ESHUTDOWN}, false},
+	{"request_cancel", call_request_cancel, {-ECANCELED}, false},
+	{"close", call_close, {0, -EINVAL}, false},
+};
+#define CALLS (int)(sizeof(calls) / sizeof(calls[0]))
+
+static bool allowed(int call, int rc)
+{
+	for (unsigned i = 0; i < 3; i++)
+		if (rc == calls[call].rc[i] && (i == 0 || rc))
+			return true;
+	return rc == -ESHUTDOWN;
+}
+
+/* ---- the order of steps ---- */
+
+enum who { CALLER, CLOSER };
+
+/* One goes to a step of its own, then the other to one of its own, then the first on to its end, then all do what they like. */
+enum turn { FIRST, SECOND, FIRST_AGAIN, BOTH };
+
+struct actor {
+	unsigned stop; /* at this step it waits for its next turn */
+	unsigned steps;
+	bool stopped;       /* it came to that */
+	_Atomic bool stuck; /* it sleeps for the lock, or has ended: it will not give the turn on */
+	int rc;
+	int (*call)(void);
+};
+
+static struct actor actors[2];
+static enum who first;
+static _Atomic int turn; /* enum turn */
+static _Thread_local struct actor *me;
+
+static bool is_my_turn(void)
+{
+	int t = atomic_load_explicit(&turn, memory_order_relaxed);
+
+	return t == BOTH || (t == SECOND) == (me != &actors[first]);
+}
+
+/* The thread that has the turn passes it on. */
+static void give_on(void)
+{
+	int t = atomic_load_explicit(&turn, memory_order_relaxed);
+
+	if (t != BOTH && is_my_turn())
+		atomic_store_explicit(&turn, t + 1, memory_order_relaxed);
+}
+
+static void await_turn(void)
+{
+	const struct actor *other = &actors[me == &actors[0]];
+
+	while (!is_my_turn() && !atomic_load_explicit(&other->stuck, memory_order_relaxed))
+		sched_yield();
+}
+
+/* This thread cannot go on without the other one. */
+static void paused(void)
+{
+	if (me)
+		give_on();
+}
+
+static void step(enum ripc__lock_step at)
+{
+	if (!me)
+		return;
+	atomic_store_explicit(&me->stuck, at == RIPC__STEP_SLEEP, memory_order_relaxed);
+	if (at == RIPC__STEP_SLEEP || at == RIPC__STEP_PAUSE) {
+		paused();
+		return;
+	}
+	if (me->steps++ != me->stop || me->stopped)
+		return;
+	me->stopped = true;
+	give_on();
+	await_turn();
+}
+
+static void *act(void *arg)
+{
+	me = arg;
+	await_turn();
+	/* Stopped before it has read the handle. */
+	step(RIPC__STEP_TAKE);
+	me->rc = me->call();
+	atomic_store_explicit(&me->stuck, true, memory_order_relaxed);
+	give_on();
+	me = NULL;
+	return NULL;
+}
+
+static int close_context(void)
+{
+	return ripc_close(w.ctx);
+}
+
+static int end_service(void)
+{
+	return ripc_unregister(w.s);
+}
+
+/* Return: whether both came to their steps. */
+static bool run(int call, int (*end)(void), enum who begins, unsigned caller_stop,
+		unsigned closer_stop, bool *caller_stopped)
+{
+	pthread_t threads[2];
+
+	open_world();
+	memset(actors, 0, sizeof(actors));
+	actors[CALLER] = (struct actor){.stop = caller_stop, .call = calls[call].call};
+	actors[CLOSER] = (struct actor){.stop = closer_stop, .call = end};
+	first = begins;
+	atomic_store(&turn, FIRST);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, act, &actors[i]), 0);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_msg(allowed(call, actors[CALLER].rc),
+		      "%s, stopped at step %u, while the other one stopped at %u: %d (%s)",
+		      calls[call].name, caller_stop, closer_stop, actors[CALLER].rc,
+		      ripc_strerror(actors[CALLER].rc));
+	/* One that had not begun when all was over. */
+	if (begins == CALLER && !caller_stop && !actors[CLOSER].stopped && end == close_context &&
+	    calls[call].call != call_close)
+		ck_assert_msg(actors[CALLER].rc == -ESHUTDOWN, "%s after the end: %d",
+			      calls[call].name, actors[CALLER].rc);
+	if (end != close_context && calls[call].call != call_close)
+		ripc_close(w.ctx);
+	*caller_stopped = actors[CALLER].stopped;
+	return actors[CALLER].stopped && actors[CLOSER].stopped;
+}
+
+static void interleave(int call, int (*end)(void))
+{
+	unsigned runs = 0;
+
+	ripc__lock_hook = step;
+	for (unsigned begins = 0; begins < 2; begins++)
+		for (unsigned i = 0; i < STEPS_MAX; i++) {
+			bool caller_stopped = false;
+
+			for (unsigned j = 0; j < STEPS_MAX; j++, runs++)
+				if (!run(call, end, (enum who)begins, i, j, &caller_stopped))
+					break;
+			if (!caller_stopped)
+				break;
+		}
+	ripc__lock_hook = NULL;
+	/* Neither of them has as few steps as that. */
+	ck_assert_uint_ge(runs, 8);
+}
+
+START_TEST(close__while_another_thread_enters)
+{
+	interleave(_i, close_context);
+}
+END_TEST
+
+START_TEST(unregister__while_another_thread_enters)
+{
+	if (calls[_i].of_service)
+		interleave(_i, end_service);
+}
+END_TEST
+
+START_TEST(enter__needs_the_steps_of_the_lock)
+{
+	test_skip("the library was built without steps: with --enable-debug it has them");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/enter");
+	TCase *tc = tcase_create("enter");
+
+	tcase_set_timeout(tc, 120);
+	if (ripc__lock_steps) {
+		tcase_add_loop_test(tc, close__while_another_thread_enters, 0, CALLS);
+		tcase_add_loop_test(tc, unregister__while_another_thread_enters, 0, CALLS);
+	} else {
+		tcase_add_test(tc, enter__needs_the_steps_of_the_lock);
+	}
+	suite_add_tcase(suite, tc);
+	return test_main("core/enter", suite);
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The agent, with real threads on the loopback: what nobody else drives it does, and nobody spends time on nothing. No latencies are
+ * measured: what must happen has long enough to.
+ */
+#include "core/context/context.h"
+#include "core/numbers.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const modes[] = {"wait=adaptive", "wait=poll", "wait=block"};
+
+struct pair {
+	struct ripc *a, *b;
+	struct ripc_service *sa, *sb;
+};
+
+static void pair_open(struct pair *p, const char *options)
+{
+	OK(ripc_open(&p->a, options));
+	OK(ripc_open(&p->b, options));
+	OK(ripc_register(p->a, ID(0), 0, &p->sa));
+	OK(ripc_register(p->b, ID(1), 0, &p->sb));
+	OK(ripc_lookup(p->a, ID(1), NULL, PATIENCE_MS));
+}
+
+static void pair_close(struct pair *p)
+{
+	OK(ripc_close(p->a));
+	OK(ripc_close(p->b));
+}
+
+/* Nobody calls the library on either side: the message arrives nevertheless. */
+START_TEST(agent__moves_data_while_the_application_computes)
+{
+	enum { LEN = 20 << 20 };
+	struct pair p;
+	uint8_t *data = calloc(1, LEN);
+	struct iovec item = {data, LEN};
+	struct ripc_request *request;
+	struct ripc_message *m;
+	struct pollfd fd = {.events = POLLIN};
+
+	pair_open(&p, modes[_i]);
+	fd.fd = ripc_service_fd(p.sb);
+	ck_assert_int_ge(fd.fd, 0);
+	for (int i = 0; i < 5; i++) {
+		ck_assert_int_eq(poll(&fd, 1, 0), 0);
+		OK(ripc_start(p.sa, ID(1), &item, 1, NULL, &request));
+		ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
+		OK(ripc_receive(p.sb, &m, 0));
+		ck_assert_uint_eq(m->items[0].iov_len, LEN);
+		ripc_message_free(m);
+		ck_assert_int_eq(poll(&fd, 1, 0), 0);
+		OK(ripc_request_wait(&request, PATIENCE_MS));
+	}
+	pair_close(&p);
+	free(data);
+}
+END_TEST
+
+/* A thread sleeps in the library, with nothing to wake it; what another one begins does not wait for it. */
+START_TEST(agent_need__a_registration_beside_a_sleeping_driver)
+{
+	struct waiter w = {.timeout_ms = PATIENCE_MS};
+	struct ripc_service *from;
+	uint64_t start;
+	pthread_t thread;
+	struct ripc *ctx;
+
+	OK(ripc_open(&ctx, "wait=block resolver=local"));
+	OK(ripc_register(ctx, ID(0), 0, &w.s));
+	pthread_create(&thread, NULL, waiter_main, &w);
+	/* What is left to do of the first one is done. */
+	for (int i = 0; i < 3; i++) {
+		usleep(300000);
+		start = now_ms();
+		OK(ripc_register(ctx, ID(1), 0, &from));
+		/* It takes 60 ms, or until the sleeper has something to do. */
+		ck_assert_uint_lt(now_ms() - start, PATIENCE_MS / 12);
+		if (i < 2)
+			OK(ripc_unregister(from));
+	}
+	OK(send_number(from, ID(0), 1));
+	pthread_join(thread, NULL);
+	OK(w.rc);
+	OK(ripc_close(ctx));
+}
+END_TEST
+
+/* Threads come and go, the agent between them: every message is seen. */
+START_TEST(agent__takes_over_again_and_again)
+{
+	struct pair p;
+	struct pollfd fd = {.events = POLLIN};
+	uint64_t number, rng = test_seed();
+
+	pair_open(&p, modes[_i]);
+	fd.fd = ripc_service_fd(p.sb);
+	for (uint64_t i = 0; i < 300; i++) {
+		/* Long enough for it to fall asleep, or not. */
+		usleep((useconds_t)(test_random(&rng) % 3 ? test_random(&rng) % 3000 : 15000));
+		OK(send_number(p.sa, ID(1), i));
+		if (test_random(&rng) & 1)
+			ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
+		OK(receive_number(p.sb, &number, PATIENCE_MS));
+		ck_assert_uint_eq(number, i);
+	}
+	pair_close(&p);
+}
+END_TEST
+
+enum { PINGS = 30 };
+
+static void *answers_all_but_the_last(void *arg)
+{
+	struct pair *p = arg;
+	struct ripc_message *m;
+
+	for (int i = 0; i < PINGS; i++) {
+		OK(ripc_receive(p->sb, &m, PATIENCE_MS));
+		if (i < PINGS - 1)
+			OK(ripc_send_long(p->sb, m->source, m->items, 1, NULL, PATIENCE_MS));
+		ripc_message_free(m);
+	}
+	return NULL;
+}
+
+/* Who has always answered does not, and never calls again: his peer learns soon that its message was delivered. */
+START_TEST(agent__sends_what_no_answer_carries)
+{
+	struct iovec item = {"ping", 4};
+	struct ripc_message *m;
+	struct pair p;
+	pthread_t thread;
+	uint64_t start = 0;
+
+	pair_open(&p, modes[_i]);
+	pthread_create(&thread, NULL, answers_all_but_the_last, &p);
+	for (int i = 0; i < PINGS; i++) {
+		start = now_ms();
+		OK(ripc_send_long(p.sa, ID(1), &item, 1, NULL, PATIENCE_MS));
+		if (i == PINGS - 1)
+			break;
+		OK(ripc_receive(p.sa, &m, PATIENCE_MS));
+		ripc_message_free(m);
+	}
+	ck_assert_uint_lt(now_ms() - start, PATIENCE_MS / 4);
+	pthread_join(thread, NULL);
+	pair_close(&p);
+}
+END_TEST
+
+static atomic_bool stretch; /* ticks of agents that are longer than the shortest end by a post only */
+static atomic_uint nstretched; /* so many did */
+static struct ripc *_Atomic stale; /* its agent's next short tick finds what is said below; NULL: none does */
+
+int __real_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
+int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
+int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until)
+{
+	struct timespec now, far = *until;
+
+	clock_gettime(clock, &now);
+	if (stretch &&
+	    (until->tv_sec - now.tv_sec) * 1000000000 + until->tv_nsec - now.tv_nsec > 1500000) {
+		far.tv_sec += 10 * PATIENCE_MS / 1000;
+		nstretched++;
+	} else if (stale && sem == &stale->agent_sem) {
+		/* As if a thread had left the library after the agent forgot those before it, and before it saw what was held back. */
+		stale->driven = true;
+		stale = NULL;
+	}
+	return __real_sem_clockwait(sem, clock, &far);
+}
+
+/*
+ * A thread that has been driving for long stops, but leaves a message behind: the agent does not sleep its long tick out. The second time
+ * what it sees after the short one is old, and it ticks once more: not for long, either.
+ */
+START_TEST(agent__looks_soon_after_what_is_held_back)
+{
+	static const struct ripc_send_options more = {.flags = RIPC_MORE};
+	struct pollfd fd = {.events = POLLIN};
+	struct pair p;
+	uint64_t number = 0, until;
+	struct iovec item = {&number, sizeof(number)};
+
+	pair_open(&p, "wait=poll");
+	fd.fd = ripc_service_fd(p.sb);
+	stretch = true;
+	for (uint64_t i = 1; i <= 5; i++) {
+		unsigned before = nstretched;
+
+		for (until = now_ms() + PATIENCE_MS; nstretched == before && now_ms() < until;)
+			ck_assert_int_eq(receive_number(p.sa, &number, 20), -ETIMEDOUT);
+		ck_assert_uint_gt(nstretched, before);
+		number = i;
+		if (_i)
+			stale = p.a;
+		OK(ripc_send_short(p.sa, ID(1), &item, 1, &more, PATIENCE_MS));
+		ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
+		OK(receive_number(p.sb, &number, 0));
+		ck_assert_uint_eq(number, i);
+		ck_assert_ptr_null(stale);
+	}
+	pair_close(&p);
+	stretch = false;
+}
+END_TEST
+
+#define DESCRIPTORS 1024
+
+static atomic_int held = -1; /* who was woken from a sleep on this descriptor stays where it is */
+static atomic_uint sleeps[DESCRIPTORS]; /* on it: how many do */
+static atomic_uint begun[DESCRIPTORS];  /* how many sleeps were begun */
+
+static _Thread_local unsigned looks,
+	looks_before; /* of this thread at the network; before its last sleep */
+
+void __real_ripc__round(struct ripc *ctx);
+void __wrap_ripc__round(struct ripc *ctx);
+void __wrap_ripc__round(struct ripc *ctx)
+{
+	looks++;
+	__real_ripc__round(ctx);
+}
+
+void __real_ripc__round_part(struct ripc *ctx);
+void __wrap_ripc__round_part(struct ripc *ctx);
+void __wrap_ripc__round_part(struct ripc *ctx)
+{
+	looks++;
+	__real_ripc__round_part(ctx);
+}
+
+static atomic_uint changed[DESCRIPTORS]; /* what is heard of at it: how often */
+
+int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	if (op == EPOLL_CTL_MOD)
+		changed[(unsigned)epfd % DESCRIPTORS]++;
+	return __real_epoll_ctl(epfd, op, fd, ev);
+}
+
+int __real_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
+			const sigset_t *mask);
+int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
+			const sigset_t *mask);
+int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
+			const sigset_t *mask)
+{
+	unsigned fd = (unsigned)epfd % DESCRIPTORS;
+	int n;
+
+	looks_before = looks;
+	begun[fd]++;
+	sleeps[fd]++;
+	n = __real_epoll_pwait2(epfd, ev, max, timeout, mask);
+	sleeps[fd]--;
+	while (epfd == held)
+		usleep(100);
+	return n;
+}
+
+static bool comes(atomic_uint *value, unsigned least)
+{
+	for (uint64_t until = now_ms() + PATIENCE_MS / 12; *value < least && now_ms() < until;)
+		usleep(1000);
+	return *value >= least;
+}
+
+/*
+ * A driver that sleeps is asked for something, and finds when it wakes that its own message has come: it leaves without a look. The
+ * agent, which sleeps where it would as the driver, has to have one.
+ */
+START_TEST(give_back__not_without_a_look)
+{
+	struct ripc_service *s, *from;
+	struct ripc *ctx;
+	uint64_t number;
+	unsigned before;
+
+	if (__real_epoll_pwait2(-1, NULL, 0, NULL, NULL) && errno != EBADF && errno != EINVAL) {
+		test_skip("this kernel has no epoll_pwait2()");
+		return;
+	}
+	/* No timer of a lane wakes anybody meanwhile. */
+	OK(ripc_open(&ctx, "wait=block resolver=local peer_timeout_ms=600000"));
+	OK(ripc_register(ctx, ID(0), 0, &s));
+	OK(ripc_register(ctx, ID(1), 0, &from));
+	/* There is a lane. */
+	OK(send_number(from, ID(0), 0));
+	OK(receive_number(s, &number, PATIENCE_MS));
+	/* More than once: a sleep that is short for other reasons is no question. */
+	for (uint64_t i = 0; i < 5; i++) {
+		struct waiter w = {.s = s, .timeout_ms = PATIENCE_MS};
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, waiter_main, &w);
+		ck_assert(comes(&sleeps[ctx->epfd], 1));
+		ck_assert(comes(&sleeps[ctx->agent_epfd], 1));
+		held = ctx->epfd;
+		OK(send_number(from, ID(0), i));
+		ripc__poll(ctx);
+		before = begun[ctx->agent_epfd];
+		held = -1;
+		pthread_join(thread, NULL);
+		OK(w.rc);
+		ck_assert_uint_eq(w.number, i);
+		ck_assert(comes(&begun[ctx->agent_epfd], before + 1));
+	}
+	OK(ripc_close(ctx));
+}
+END_TEST
+
+static void *echo_main(void *arg)
+{
+	struct pair *p = arg;
+	uint64_t number = 1;
+
+	while (number) {
+		OK(receive_number(p->sb, &number, PATIENCE_MS));
+		OK(send_number(p->sb, ID(0), number));
+	}
+	return NULL;
+}
+
+/* A thread answers each of many messages and sleeps between them: nobody tells the agent of each. */
+START_TEST(give_back__not_again_and_again)
+{
+	enum { COUNT = 300 };
+	unsigned before = 0;
+	uint64_t number;
+	pthread_t thread;
+	struct pair p;
+
+	pair_open(&p, "wait=block");
+	pthread_create(&thread, NULL, echo_main, &p);
+	for (unsigned i = 0; i < 2 * COUNT; i++) {
+		if (i == COUNT)
+			before = changed[p.b->agent_epfd];
+		/* It is asleep at most times, as the agent sees it. */
+		usleep(2000);
+		OK(send_number(p.sa, ID(1), i + 1 < 2 * COUNT));
+		OK(receive_number(p.sa, &number, PATIENCE_MS));
+	}
+	pthread_join(thread, NULL);
+	ck_assert_uint_lt(changed[p.b->agent_epfd] - before, COUNT / 2);
+	pair_close(&p);
+}
+END_TEST
+
+/* Who means to sleep has one look before. */
+START_TEST(drive__one_look_before_a_sleep)
+{
+	enum { COUNT = 60 };
+	struct pair p;
+	unsigned once = 0;
+	uint64_t number;
+
+	if (__real_epoll_pwait2(-1, NULL, 0, NULL, NULL) && errno != EBADF && errno != EINVAL) {
+		test_skip("this kernel has no epoll_pwait2()");
+		return;
+	}
+	pair_open(&p, "wait=block peer_timeout_ms=600000");
+	OK(send_number(p.sa, ID(1), 1));
+	OK(receive_number(p.sb, &number, PATIENCE_MS));
+	/* Most often: one may have to be repeated, as a descriptor turned readable. */
+	for (unsigned i = 0; i < COUNT; i++) {
+		unsigned before = looks;
+
+		looks_before = before;
+		/* So soon again that the agent ticks, and does not drive. */
+		ck_assert_int_eq(receive_number(p.sb, &number, 3), -ETIMEDOUT);
+		once += looks_before - before == 1;
+	}
+	ck_assert_uint_gt(once, COUNT * 2 / 3);
+	pair_close(&p);
+}
+END_TEST
+
+static uint64_t cpu_ms(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 +
+	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000;
+}
+
+static long switches(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_nvcsw;
+}
+
+/* Two seconds of nothing: with threads that wait, then with none in the library. */
+START_TEST(idle__no_cpu)
+{
+	static const char *const quiet[] = {"wait=adaptive", "wait=block"};
+	struct waiter w[4];
+	pthread_t threads[4];
+	struct pair p;
+	uint64_t cpu, number;
+	long sw;
+
+	pair_open(&p, quiet[_i]);
+	OK(send_number(p.sa, ID(1), 7));
+	OK(receive_number(p.sb, &number, PATIENCE_MS));
+	for (unsigned i = 0; i < 4; i++) {
+		w[i] = (struct waiter){.timeout_ms = 3500};
+		OK(ripc_register(i & 1 ? p.a : p.b, ID(10 + i), 0, &w[i].s));
+	}
+	for (unsigned i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
+	usleep(500000);
+	cpu = cpu_ms();
+	sw = switches();
+	sleep(2);
+	ck_assert_uint_lt(cpu_ms() - cpu, 200);
+	ck_assert_int_lt(switches() - sw, 1000);
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(w[i].rc, -ETIMEDOUT);
+	}
+	usleep(500000);
+	cpu = cpu_ms();
+	sw = switches();
+	sleep(2);
+	ck_assert_uint_lt(cpu_ms() - cpu, 200);
+	ck_assert_int_lt(switches() - sw, 1000);
+	pair_close(&p);
+}
+END_TEST
+
+/* An open context alone does nothing, either. */
+START_TEST(idle__an_open_context)
+{
+	struct ripc *ctx;
+	uint64_t cpu;
+	long sw;
+
+	OK(ripc_open(&ctx, NULL));
+	usleep(300000);
+	cpu = cpu_ms();
+	sw = switches();
+	sleep(2);
+	ck_assert_uint_lt(cpu_ms() - cpu, 200);
+	ck_assert_int_lt(switches() - sw, 500);
+	OK(ripc_close(ctx));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/agent");
+	TCase *tc = tcase_create("agent");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, numbers_setup, NULL);
+	tcase_set_timeout(tc, 600);
+	tcase_add_loop_test(tc, agent__moves_data_while_the_application_computes, 0, 3);
+	tcase_add_loop_test(tc, agent__takes_over_again_and_again, 0, 3);
+	tcase_add_loop_test(tc, agent__sends_what_no_answer_carries, 0, 3);
+	tcase_add_loop_test(tc, idle__no_cpu, 0, 2);
+	tcase_add_test(tc, idle__an_open_context);
+	tcase_add_test(tc, agent_need__a_registration_beside_a_sleeping_driver);
+	tcase_add_loop_test(tc, agent__looks_soon_after_what_is_held_back, 0, 2);
+	tcase_add_test(tc, give_back__not_without_a_look);
+	tcase_add_test(tc, give_back__not_again_and_again);
+	tcase_add_test(tc, drive__one_look_before_a_sleep);
+	suite_add_tcase(suite, tc);
+	return test_main("core/agent", suite);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Long messages, the receiver's side: what a peer may say of them, and what it gets for what it may not. */
+#include "core/rig.h"
+
+#include "wire/bytes.h"
+
+static struct rig rig;
+
+static void again(unsigned n, void (*change)(struct ripc__sim_config *config))
+{
+	rig_end(&rig);
+	rig_start(&rig, n, change);
+}
+
+/* A LONG of one item, from service 0 to service 1. */
+static size_t put_long(uint8_t *buf, uint64_t id, uint64_t below, const struct ripc__desc *d,
+		       size_t inlined)
+{
+	uint8_t *p = ripc__header_put(buf, RIPC__LONG, 0, 1, 0, RIG_ID(1), RIG_ID(0));
+
+	ripc__put_le64(p, id);
+	ripc__put_le64(p + 8, below);
+	p = ripc__desc_put(p + 16, d);
+	memset(p, 0x33, inlined);
+	return (size_t)(p - buf) + inlined;
+}
+
+START_TEST(arrived__ids_out_of_bounds)
+{
+	static const struct {
+		uint64_t id, below;
+		bool ok;
+	} cases[] = {{1, 0, false},
+		     {1, 2, false},
+		     {RIPC__REQUESTS_MAX + 1, 1, false},
+		     {UINT64_MAX, 1, false},
+		     {RIPC__REQUESTS_MAX, 1, true},
+		     {UINT64_MAX, UINT64_MAX - 5, true},
+		     {1, 1, true}};
+	struct ripc__desc d = {.len = 10};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t buf[200];
+		size_t len = put_long(buf, cases[i].id, cases[i].below, &d, 10);
+		uint64_t bad;
+
+		again(2, NULL);
+		rig_connect(&rig, 0, 1);
+		bad = rig_stats(&rig, 1).bad_messages;
+		rig_inject(&rig, 0, 1, buf, len, 0);
+		if (cases[i].ok)
+			ripc_message_free(rig_take(&rig, 1));
+		else
+			rig_expect_none(&rig, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages - bad, !cases[i].ok);
+	}
+}
+END_TEST
+
+START_TEST(arrived__again_is_answered_and_not_delivered)
+{
+	struct ripc__desc d = {.len = 10};
+	uint8_t buf[200];
+	size_t len = put_long(buf, 5, 1, &d, 10);
+
+	rig_connect(&rig, 0, 1);
+	for (int i = 0; i < 3; i++)
+		rig_inject(&rig, 0, 1, buf, len, 0);
+	ripc_message_free(rig_take(&rig, 1));
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 2);
+	/* What is below the bound was finished long ago. */
+	len = put_long(buf, 9, 9, &d, 10);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	ripc_message_free(rig_take(&rig, 1));
+	len = put_long(buf, 8, 1, &d, 10);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 3);
+}
+END_TEST
+
+/* Each of these closes the lane, and nothing else. */
+START_TEST(arrived__return_buffers_that_were_not_offered)
+{
+	static const struct ripc__desc cases[] = {
+		{.addr = 1, .len = 10, .how = RIPC__HOW_INLINE},
+		{.addr = 77, .len = 10, .how = RIPC__HOW_WRITTEN},
+		{.addr = 0, .len = 10, .how = RIPC__HOW_WRITTEN},
+		{.addr = UINT64_MAX, .len = 10, .how = RIPC__HOW_WRITTEN},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t buf[200];
+		size_t len =
+			put_long(buf, 1, 1, &cases[i], cases[i].how == RIPC__HOW_INLINE ? 10 : 0);
+
+		again(2, NULL);
+		rig_connect(&rig, 0, 1);
+		rig_inject(&rig, 0, 1, buf, len, 0);
+		rig_expect_none(&rig, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+		ck_assert(ripc__list_empty(&rig.s[1]->longs));
+		rig_exchange(&rig, 1, 0);
+	}
+}
+END_TEST
+
+/* A length that no item may have closes the lane. Want of memory would be answered instead. */
+START_TEST(arrived__item_of_2_47_bytes)
+{
+	static const uint32_t hows[] = {RIPC__HOW_READ, RIPC__HOW_WRITTEN, RIPC__HOW_GRANT,
+					RIPC__HOW_HANDED};
+
+	for (size_t i = 0; i < sizeof(hows) / sizeof(hows[0]); i++) {
+		struct ripc__desc d = {
+			.addr = 4096, .len = UINT64_C(1) << 47, .key = 1, .how = hows[i]};
+		uint8_t buf[200];
+		size_t len = put_long(buf, 1, 1, &d, 0);
+
+		again(2, NULL);
+		rig_connect(&rig, 0, 1);
+		rig_inject(&rig, 0, 1, buf, len, 0);
+		rig_expect_none(&rig, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 1);
+		rig_exchange(&rig, 1, 0);
+	}
+}
+END_TEST
+
+/* One that was offered is used twice in one message, or is too short. */
+START_TEST(arrived__return_buffers_misused)
+{
+	for (int how = 0; how < 3; how++) {
+		uint8_t buf[300], *back, *p;
+		struct iovec item = {"x", 1}, ret;
+		struct ripc_send_options options = {.nreturns = 1, .returns = &ret};
+		struct ripc__desc d = {.len = how == 1 ? 101 : 10, .how = RIPC__HOW_WRITTEN};
+
+		again(2, NULL);
+		rig_connect(&rig, 0, 1);
+		back = ripc_buf_alloc(rig.ctx[1], 100);
+		ret = (struct iovec){back, 100};
+		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 1000));
+		ripc_message_free(rig_take(&rig, 0));
+		d.addr =
+			ripc__list_entry(rig.ctx[1]->memory.returns.next, struct ripc__return, link)->id;
+		p = ripc__header_put(buf, RIPC__LONG, 0, how == 2 ? 2 : 1, 0, RIG_ID(1), RIG_ID(0));
+		ripc__put_le64(p, 1);
+		ripc__put_le64(p + 8, 1);
+		p = ripc__desc_put(p + 16, &d);
+		if (how == 2)
+			p = ripc__desc_put(p, &d);
+		rig_inject(&rig, 0, 1, buf, (size_t)(p - buf), 0);
+		if (how == 0)
+			ripc_message_free(rig_take(&rig, 1));
+		else
+			rig_expect_none(&rig, 1);
+		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, how != 0);
+		/* It is the application's, whatever the peer did. */
+		OK(ripc_buf_free(rig.ctx[1], back));
+		rig_run(&rig, 5);
+		ck_assert_uint_eq(rig.ctx[1]->memory.nreturns, 0);
+	}
+}
+END_TEST
+
+/* Reads of memory that is not there break the lane: the others do not notice. */
+START_TEST(arrived__read_of_what_is_not_there)
+{
+	struct ripc__desc d = {.addr = 4096, .len = 100000, .key = 12345, .how = RIPC__HOW_READ};
+	uint8_t buf[200];
+	size_t len = put_long(buf, 1, 1, &d, 0);
+
+	again(3, NULL);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 2, 1);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 1);
+	rig_exchange(&rig, 2, 1);
+	rig_run(&rig, 5000);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs) ||
+		  rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED) == 1);
+}
+END_TEST
+
+/* No memory is taken for what is absurd: here for the longest that an item may be. */
+START_TEST(arrived__absurd_lengths)
+{
+	struct ripc__desc d = {
+		.addr = 4096, .len = (UINT64_C(1) << 47) - 1, .key = 12345, .how = RIPC__HOW_READ};
+	uint8_t buf[200];
+	size_t len = put_long(buf, 1, 1, &d, 0);
+
+	rig_connect(&rig, 0, 1);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_no_memory, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	ck_assert_uint_eq(rig.ctx[1]->stats.pool_bytes, 0);
+}
+END_TEST
+
+START_TEST(fin__and_cancel_of_nothing)
+{
+	static const uint8_t kinds[] = {RIPC__FIN, RIPC__CANCEL, RIPC__DONE, RIPC__REVOKE,
+					RIPC__REVOKED};
+
+	rig_connect(&rig, 0, 1);
+	for (size_t i = 0; i < sizeof(kinds); i++) {
+		uint8_t buf[RIPC__HEADER_LEN + 16] = {0}, *p;
+
+		p = ripc__header_put(buf, kinds[i], 0, 0, 0, 0, 0);
+		ripc__put_le64(p, 1234);
+		rig_inject(&rig, 0, 1, buf, kinds[i] == RIPC__DONE ? 48 : 40, 0);
+	}
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/arrived");
+	TCase *tc = tcase_create("arrived");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, arrived__ids_out_of_bounds);
+	tcase_add_test(tc, arrived__again_is_answered_and_not_delivered);
+	tcase_add_test(tc, arrived__return_buffers_that_were_not_offered);
+	tcase_add_test(tc, arrived__item_of_2_47_bytes);
+	tcase_add_test(tc, arrived__return_buffers_misused);
+	tcase_add_test(tc, arrived__read_of_what_is_not_there);
+	tcase_add_test(tc, arrived__absurd_lengths);
+	tcase_add_test(tc, fin__and_cancel_of_nothing);
+	suite_add_tcase(suite, tc);
+	return test_main("core/arrived", suite);
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Long messages, the receiver's side: memory, the three ways to get the bytes, the order of delivery, and the end of lanes. */
+#include "core/memory/bounce.h"
+#include "core/rig.h"
+
+#include "wire/bytes.h"
+
+static struct rig rig;
+static uint8_t *data; /* LARGE bytes */
+
+#define LARGE (4 * MIB)
+
+/* Ways for the bytes: read, granted, and read with as little under way as can be. */
+static void read_slowly(struct ripc__sim_config *config)
+{
+	config->bandwidth = 200 * 1000 * 1000;
+	config->read_depth = 2;
+	config->rdma_max = 64 * KIB;
+	config->queue_depth = 8;
+}
+
+static void read_slowly_dear(struct ripc__sim_config *config)
+{
+	read_slowly(config);
+	config->caps_off = RIPC__CAP_CHEAP_REG;
+}
+
+static void grant_slowly(struct ripc__sim_config *config)
+{
+	read_slowly(config);
+	config->caps_off = RIPC__CAP_READ;
+}
+
+static void (*const ways[])(struct ripc__sim_config *config) = {NULL, read_slowly, grant_slowly};
+
+static void again(unsigned n, void (*change)(struct ripc__sim_config *config))
+{
+	rig_end(&rig);
+	rig_start(&rig, n, change);
+}
+
+/* ---- the three ways ---- */
+
+START_TEST(arrive__every_length)
+{
+	static const size_t lens[] = {0,       1,    2,       1023,        1024,  1025,
+				      8100,    8192, 8193,    65535,       65536, 65537,
+				      MIB - 1, MIB,  MIB + 1, 3 * MIB + 17};
+
+	again(2, ways[_i]);
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		OK(rig_long(&rig, 0, 1, lens[i], i, 5000));
+		rig_expect(&rig, 1, lens[i], i);
+	}
+}
+END_TEST
+
+START_TEST(arrive__many_items)
+{
+	struct iovec items[RIPC_ITEMS_MAX];
+	struct ripc_message *m;
+
+	again(2, ways[_i]);
+	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
+		items[i] = (struct iovec){data, (i * 977) % 9000};
+	OK(ripc_send_long(rig.s[0], RIG_ID(1), items, RIPC_ITEMS_MAX, NULL, 5000));
+	m = rig_take(&rig, 1);
+	ck_assert_uint_eq(m->nitems, RIPC_ITEMS_MAX);
+	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++) {
+		ck_assert_uint_eq(m->items[i].iov_len, items[i].iov_len);
+		rig_verify(m->items[i].iov_base, items[i].iov_len, 1);
+	}
+	ripc_message_free(m);
+}
+END_TEST
+
+START_TEST(arrive__into_every_kind_of_memory)
+{
+	uint8_t *window;
+
+	again(2, ways[_i]);
+	window = ripc_buf_alloc(rig.ctx[1], 200000);
+	OK(ripc_window_add(rig.ctx[1], NULL, window, 200000));
+	OK(rig_long(&rig, 0, 1, 150000, 1, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 1, 150000, 1), RIPC_IN_WINDOW);
+	OK(rig_long(&rig, 0, 1, 150000, 2, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 1, 150000, 2), RIPC_IN_POOL);
+	/* The rest of the window is as it was. */
+	rig_verify(window, 150000, 1);
+}
+END_TEST
+
+/* Nobody but the peer, and it only as long as needed, may touch the memory. */
+START_TEST(arrive__no_registration_is_left)
+{
+	struct ripc__sim_counters counters;
+
+	again(2, ways[_i]);
+	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
+	ripc__sim_counters(rig.net, &counters);
+	ck_assert_uint_eq(counters.regions, 0);
+	rig_expect(&rig, 1, 300000, 1);
+}
+END_TEST
+
+START_TEST(start__memory_that_cannot_be_registered)
+{
+	again(2, ways[_i]);
+	rig_connect(&rig, 0, 1);
+	/* The sender's is the first, the receiver's the second. */
+	ripc__sim_fail_reg_at(rig.net, 2);
+	RC(-ENOBUFS, rig_long(&rig, 0, 1, 300000, 1, 5000));
+	ck_assert(strstr(ripc_detail(), "no memory") != NULL);
+	OK(rig_long(&rig, 0, 1, 300000, 2, 5000));
+	rig_expect(&rig, 1, 300000, 2);
+}
+END_TEST
+
+/* The first read, and the third, when others are out. All memory that lay idle goes, and it is tried once more. */
+START_TEST(post__read_that_cannot_be_posted_once)
+{
+	struct ripc__region *other;
+	struct ripc__memory *m;
+
+	again(2, read_slowly_dear);
+	rig_connect(&rig, 0, 1);
+	m = &rig.ctx[1]->memory;
+	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
+	rig_expect(&rig, 1, 300000, 1);
+	/* Not only the buffer that the message is about to draw: one of another size, and a stage. */
+	other = ripc__pool_get(rig.ctx[1], 1000000, RIPC__REGION_APP);
+	ck_assert_ptr_nonnull(other);
+	ripc__pool_put(rig.ctx[1], other);
+	ripc__stage_put(ripc__stage_get(rig_lane(&rig, 1, 0), 5000, 0));
+	ck_assert_uint_gt(m->cached_bytes, 1000000);
+	ck_assert_uint_gt(m->staged_bytes, 0);
+	ripc__sim_fail_reads(rig.net, _i ? 3 : 1, 1);
+	OK(rig_long(&rig, 0, 1, 300000, 2, 5000));
+	ck_assert_uint_eq(m->cached_bytes, 0);
+	ck_assert_uint_eq(m->staged_bytes, 0);
+	rig_expect(&rig, 1, 300000, 2);
+}
+END_TEST
+
+/* It never can be: the sender is told soon, and nobody else waits for it. */
+START_TEST(post__read_that_cannot_be_posted)
+{
+	struct ripc_request *r[2];
+	uint64_t start;
+
+	again(2, read_slowly);
+	rig_connect(&rig, 0, 1);
+	ripc__sim_fail_reads(rig.net, _i ? 3 : 1, 2);
+	start = ripc__sim_now(rig.net);
+	r[0] = rig_begin(&rig, 0, 1, data, 300000);
+	r[1] = rig_begin(&rig, 0, 1, data, 200000);
+	RC(-ENOBUFS, ripc_request_wait(&r[0], 5000));
+	ck_assert(strstr(ripc_detail(), "no memory") != NULL);
+	OK(ripc_request_wait(&r[1], 5000));
+	ck_assert_uint_lt(ripc__sim_now(rig.net) - start, 1000 * RIPC__MS);
+	rig_expect(&rig, 1, 200000, 1);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+}
+END_TEST
+
+/* ---- order, and who must wait ---- */
+
+START_TEST(deliver__in_the_order_they_were_started)
+{
+	enum { N = 30 };
+	struct ripc_request *r[N];
+
+	again(2, ways[_i]);
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, 0, 1, data, i % 3 ? 10 + i : 300000 + i);
+	for (unsigned i = 0; i < N; i++)
+		rig_expect(&rig, 1, i % 3 ? 10 + i : 300000 + i, 1);
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+}
+END_TEST
+
+START_TEST(deliver__another_peer_does_not_wait)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+
+	again(3, read_slowly);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 2, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 1);
+	OK(rig_long(&rig, 2, 1, 10, 5, 5000));
+	m = rig_take(&rig, 1);
+	ck_assert_uint_eq(m->source, RIG_ID(2));
+	ripc_message_free(m);
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, LARGE, 1);
+}
+END_TEST
+
+START_TEST(deliver__another_service_does_not_wait)
+{
+	struct ripc_service *other;
+	struct ripc_request *r[2];
+	struct iovec item = {data, 10};
+	struct ripc_message *m;
+
+	again(2, read_slowly);
+	rig_connect(&rig, 0, 1);
+	OK(ripc_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
+	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
+	OK(ripc_start(rig.s[0], 77, &item, 1, NULL, &r[1]));
+	OK(ripc_receive(other, &m, 15));
+	ripc_message_free(m);
+	RC(-EINPROGRESS, ripc_request_test(&r[0]));
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	rig_expect(&rig, 1, LARGE, 1);
+}
+END_TEST
+
+/* While RIPC__UNREAD_MAX is unread, the rest stays with its sender. */
+START_TEST(resume__unread_is_bounded)
+{
+	enum { N = 6 };
+	const size_t len = 20 * MIB;
+	uint8_t *big = calloc(1, len);
+	struct ripc_request *r[N];
+	unsigned done = 0;
+
+	again(2, _i == 2 ? grant_slowly : NULL);
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, 0, 1, big, len);
+	rig_run(&rig, 2000);
+	ck_assert_uint_eq(rig.s[1]->queued, 3);
+	ck_assert_uint_le(rig.s[1]->queued_long_bytes + rig.s[1]->arriving_bytes, RIPC__UNREAD_MAX);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_WAITING), 3);
+	for (unsigned i = 0; i < N; i++)
+		done += r[i]->state == RIPC__REQUEST_DONE;
+	ck_assert_uint_eq(done, 3);
+	/* Each that is taken lets one more in. */
+	for (unsigned i = 0; i < N; i++) {
+		ripc_message_free(rig_take(&rig, 1));
+		rig_run(&rig, 1000);
+		ck_assert_uint_le(rig.s[1]->queued_long_bytes + rig.s[1]->arriving_bytes,
+				  RIPC__UNREAD_MAX);
+	}
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	ck_assert_uint_eq(rig.s[1]->arriving_bytes, 0);
+	free(big);
+}
+END_TEST
+
+/* Of what is taken at once, one lies in memory as a whole and the next comes into what is left of it: no more is touched. */
+START_TEST(post__no_memory_before_it_is_needed)
+{
+	enum { N = 4 };
+	const size_t len = 16 * MIB;
+	uint8_t *big = calloc(1, len);
+	struct ripc_request *r[N];
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, 0, 1, big, len);
+	for (unsigned i = 0; i < N; i++) {
+		struct ripc_message *m = rig_take(&rig, 1);
+		struct ripc_stats stats = rig_stats(&rig, 1);
+
+		ck_assert_uint_eq(m->items[0].iov_len, len);
+		most = stats.pool_bytes > most ? stats.pool_bytes : most;
+		ripc_message_free(m);
+	}
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	ck_assert_uint_ge(most, len);
+	ck_assert_uint_lt(most, 3 * len);
+	free(big);
+}
+END_TEST
+
+START_TEST(resume__one_that_is_larger_than_the_bound)
+{
+	const size_t len = RIPC__UNREAD_MAX + MIB;
+	uint8_t *big = calloc(1, len);
+	struct ripc_request *r[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		r[i] = rig_begin(&rig, 0, 1, big, len);
+	rig_run(&rig, 500);
+	ck_assert_uint_eq(rig.s[1]->queued, 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_WAITING), 1);
+	for (unsigned i = 0; i < 2; i++)
+		ripc_message_free(rig_take(&rig, 1));
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	free(big);
+}
+END_TEST
+
+START_TEST(cancel__one_that_waits)
+{
+	const size_t len = 40 * MIB;
+	uint8_t *big = calloc(1, len);
+	struct ripc_request *r[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		r[i] = rig_begin(&rig, 0, 1, big, len - i);
+	rig_run(&rig, 500);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_WAITING), 2);
+	RC(-ECANCELED, ripc_request_cancel(&r[1], 1000));
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_WAITING), 1);
+	for (unsigned i = 0; i < 3; i += 2) {
+		struct ripc_message *m = rig_take(&rig, 1);
+
+		ck_assert_uint_eq(m->items[0].iov_len, len - i);
+		ripc_message_free(m);
+		OK(ripc_request_wait(&r[i], 5000));
+	}
+	free(big);
+}
+END_TEST
+
+/* ---- lanes, peers and services that go ---- */
+
+START_TEST(lane_gone__suspended_until_it_is_sent_again)
+{
+	struct ripc_request *r;
+
+	again(2, ways[_i] ? ways[_i] : read_slowly);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_MOVING), 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
+	ck_assert_uint_eq(rig.s[1]->arriving_bytes, 0);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(ripc_request_wait(&r, 10000));
+	rig_expect(&rig, 1, LARGE, 1);
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+/* The sender has withdrawn a message, but its CANCEL was lost with the lane: those after it do not wait for it. */
+START_TEST(lane_gone__withdrawn_in_the_meantime)
+{
+	struct ripc_request *r;
+
+	again(2, ways[_i] ? ways[_i] : read_slowly);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	RC(_i == 2 ? -ECANCELED : -EPIPE, ripc_request_cancel(&r, 50));
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(rig_long(&rig, 0, 1, 200000, 5, 5000));
+	rig_expect(&rig, 1, 200000, 5);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+/* The same, while an older one to another service is still being sent. */
+START_TEST(lane_gone__withdrawn_while_an_older_one_lives)
+{
+	struct ripc_service *other;
+	struct ripc_request *r[2];
+	struct iovec item;
+	struct ripc_message *m;
+
+	again(2, read_slowly);
+	rig_connect(&rig, 0, 1);
+	OK(ripc_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
+	item = (struct iovec){data, LARGE};
+	OK(ripc_start(rig.s[0], 77, &item, 1, NULL, &r[0]));
+	r[1] = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	RC(-EPIPE, ripc_request_cancel(&r[1], 50));
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(rig_long(&rig, 0, 1, 1000, 5, 5000));
+	rig_expect(&rig, 1, 1000, 5);
+	OK(ripc_request_wait(&r[0], 5000));
+	OK(ripc_receive(other, &m, 5000));
+	ck_assert_uint_eq(m->items[0].iov_len, LARGE);
+	ripc_message_free(m);
+}
+END_TEST
+
+START_TEST(peer_gone__what_is_not_complete_is_dropped)
+{
+	again(2, ways[_i] ? ways[_i] : read_slowly);
+	rig_connect(&rig, 0, 1);
+	rig_begin(&rig, 0, 1, data, 1000);
+	rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ripc__sim_kill_context(rig.net, rig.ctx[0], false);
+	rig.ctx[0] = NULL;
+	rig_expect(&rig, 1, 1000, 1);
+	rig_run(&rig, 5000);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	ck_assert_uint_eq(rig.s[1]->arriving_bytes, 0);
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+/* The sender has been told that it arrived. */
+START_TEST(peer_gone__what_is_complete_behind_it_is_delivered)
+{
+	again(2, read_slowly);
+	rig_connect(&rig, 0, 1);
+	rig_begin(&rig, 0, 1, data, LARGE);
+	rig_begin(&rig, 0, 1, data, 1000);
+	rig_run(&rig, 5);
+	ripc__sim_kill_context(rig.net, rig.ctx[0], false);
+	rig.ctx[0] = NULL;
+	rig_run(&rig, 5000);
+	rig_expect(&rig, 1, 1000, 1);
+	rig_expect_none(&rig, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+}
+END_TEST
+
+START_TEST(service_gone__in_the_middle)
+{
+	struct ripc_request *r;
+
+	again(2, ways[_i] ? ways[_i] : read_slowly);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	OK(ripc_unregister(rig.s[1]));
+	rig.s[1] = NULL;
+	ck_assert_int_eq(rig.ctx[1]->memory.nwindows, 0);
+	rig_run(&rig, 50);
+	/* It is looked for elsewhere. */
+	RC(-EINPROGRESS, ripc_request_test(&r));
+	OK(ripc_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, LARGE, 1);
+}
+END_TEST
+
+static void setup(void)
+{
+	data = malloc(LARGE);
+	rig_fill(data, LARGE, 1);
+	rig_start(&rig, 2, NULL);
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+	free(data);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/rendezvous");
+	TCase *tc = tcase_create("rendezvous");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, arrive__every_length, 0, 3);
+	tcase_add_loop_test(tc, arrive__many_items, 0, 3);
+	tcase_add_loop_test(tc, arrive__into_every_kind_of_memory, 0, 3);
+	tcase_add_loop_test(tc, arrive__no_registration_is_left, 0, 3);
+	tcase_add_loop_test(tc, start__memory_that_cannot_be_registered, 0, 3);
+	tcase_add_loop_test(tc, post__read_that_cannot_be_posted_once, 0, 2);
+	tcase_add_loop_test(tc, post__read_that_cannot_be_posted, 0, 2);
+	tcase_add_loop_test(tc, deliver__in_the_order_they_were_started, 0, 3);
+	tcase_add_test(tc, deliver__another_peer_does_not_wait);
+	tcase_add_test(tc, deliver__another_service_does_not_wait);
+	tcase_add_loop_test(tc, resume__unread_is_bounded, 1, 3);
+	tcase_add_test(tc, post__no_memory_before_it_is_needed);
+	tcase_add_test(tc, resume__one_that_is_larger_than_the_bound);
+	tcase_add_test(tc, cancel__one_that_waits);
+	tcase_add_loop_test(tc, lane_gone__suspended_until_it_is_sent_again, 0, 3);
+	tcase_add_loop_test(tc, lane_gone__withdrawn_in_the_meantime, 0, 3);
+	tcase_add_test(tc, lane_gone__withdrawn_while_an_older_one_lives);
+	tcase_add_loop_test(tc, peer_gone__what_is_not_complete_is_dropped, 0, 3);
+	tcase_add_test(tc, peer_gone__what_is_complete_behind_it_is_delivered);
+	tcase_add_loop_test(tc, service_gone__in_the_middle, 0, 3);
+	suite_add_tcase(suite, tc);
+	return test_main("core/rendezvous", suite);
+}

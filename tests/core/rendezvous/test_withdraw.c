@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Long sends, the sender's side: given up in every state, and left behind by lanes, peers and services that go. */
+#include "core/requests.h"
+
+/* Lets the world go on until r is in a state. */
+static void await_state(struct ripc_request *r, enum ripc__request_state state)
+{
+	for (int i = 0; i < 100000 && r->state != state; i++)
+		ripc__sim_run(rig.net, 1000);
+	ck_assert_int_eq(r->state, state);
+}
+
+/* ---- cancelling, in every state ---- */
+
+START_TEST(withdraw__pending)
+{
+	struct ripc_request *r = rig_begin(&rig, 0, 2, data, 1000);
+
+	ck_assert_int_eq(r->state, RIPC__REQUEST_PENDING);
+	RC(-EINPROGRESS, ripc_request_test(&r));
+	RC(-ECANCELED, ripc_request_cancel(&r, 0));
+	ck_assert_ptr_null(r);
+	ck_assert_uint_eq(rig_stats(&rig, 0).cancelled, 1);
+}
+END_TEST
+
+START_TEST(withdraw__writing_without_credit)
+{
+	struct ripc_request *r[10];
+	uint64_t units;
+	unsigned k;
+
+	again(2, slow_without_credits);
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (k = 0; k < 10; k++) {
+		r[k] = rig_begin(&rig, 0, 1, data, 1000);
+		if (r[k]->state == RIPC__REQUEST_WRITING)
+			break;
+	}
+	ck_assert_uint_lt(k, 10);
+	units = rig_dest(&rig, 0, 1)->credit->sent_units;
+	RC(-ECANCELED, ripc_request_cancel(&r[k], 0));
+	/* What it had reserved is free again. */
+	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, units - 17); /* 48 + 24 + 1000 */
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	for (unsigned i = 0; i < k; i++) {
+		OK(ripc_request_wait(&r[i], 5000));
+		rig_expect(&rig, 1, 1000, 1);
+	}
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+START_TEST(withdraw__sent_while_it_is_read)
+{
+	struct ripc_request *r;
+
+	again(2, slow);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	RC(-ECANCELED, ripc_request_cancel(&r, 1000));
+	rig_expect_none(&rig, 1);
+	/* Over the same lane. */
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+START_TEST(withdraw__granted_while_it_is_written)
+{
+	struct ripc_request *r;
+
+	again(2, slow_without_read);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	RC(-ECANCELED, ripc_request_cancel(&r, 1000));
+	rig_expect_none(&rig, 1);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+START_TEST(withdraw__after_it_was_delivered)
+{
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, 10);
+	/* Delivered, and the answer is not here yet. */
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+	rig_expect(&rig, 1, 10, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
+	OK(ripc_request_cancel(&r, 1000));
+}
+END_TEST
+
+START_TEST(withdraw__a_peer_that_does_not_answer_loses_its_lane)
+{
+	struct ripc_request *r;
+
+	again(2, slow);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	RC(-EPIPE, ripc_request_cancel(&r, 50));
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	/* Nobody reads this any more. */
+	memset(data, 0xee, LARGE);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_expect_none(&rig, 1);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+START_TEST(withdraw__done)
+{
+	struct ripc_request *r = rig_begin(&rig, 0, 1, data, 10);
+
+	rig_expect(&rig, 1, 10, 1);
+	await_state(r, RIPC__REQUEST_DONE);
+	OK(ripc_request_cancel(&r, 0));
+	RC(-EINVAL, ripc_request_cancel(&r, 0));
+	RC(-EINVAL, ripc_request_wait(&r, 0));
+	RC(-EINVAL, ripc_request_test(&r));
+	RC(-EINVAL, ripc_request_test(NULL));
+}
+END_TEST
+
+/* ---- lanes that go ---- */
+
+START_TEST(lane_gone__sent_again_in_order)
+{
+	enum { N = 20 };
+	struct ripc_request *r[N];
+
+	again(2, slow);
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, 0, 1, data, 50000 + i);
+	rig_run(&rig, 1);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 1);
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	for (unsigned i = 0; i < N; i++)
+		rig_expect(&rig, 1, 50000 + i, 1);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 1);
+}
+END_TEST
+
+/* The lane breaks at every operation in turn: every message arrives, once, in order. */
+START_TEST(lane_gone__at_every_operation)
+{
+	for (uint64_t nth = 1; nth <= 60; nth++) {
+		struct ripc_request *r[6];
+
+		again(2, _i ? slow_without_read : slow);
+		rig_connect(&rig, 0, 1);
+		ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), nth);
+		for (unsigned i = 0; i < 6; i++)
+			r[i] = rig_begin(&rig, 0, 1, data, i & 1 ? 100 + i : 30000 + i);
+		for (unsigned i = 0; i < 6; i++)
+			OK(ripc_request_wait(&r[i], 5000));
+		for (unsigned i = 0; i < 6; i++)
+			rig_expect(&rig, 1, i & 1 ? 100 + i : 30000 + i, 1);
+		rig_expect_none(&rig, 1);
+	}
+}
+END_TEST
+
+START_TEST(lane_gone__answered_before)
+{
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, 100000);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+	rig_run(&rig, 5);
+	/* The answer is lost with the lane: sent again, it is known, and not delivered twice. */
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, 100000, 1);
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+START_TEST(peer_gone__not_known_whether_delivered)
+{
+	struct ripc_request *r[2];
+
+	again(2, slow);
+	rig_connect(&rig, 0, 1);
+	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[1] = rig_begin(&rig, 0, 2, data, LARGE);
+	rig_run(&rig, 2);
+	ripc__sim_kill_context(rig.net, rig.ctx[1], false);
+	rig.ctx[1] = NULL;
+	RC(-EPIPE, ripc_request_wait(&r[0], 2000));
+	ck_assert(ripc_detail()[0]);
+	/* That is not the other's business. */
+	RC(-EINPROGRESS, ripc_request_test(&r[1]));
+	RC(-ECANCELED, ripc_request_cancel(&r[1], 0));
+}
+END_TEST
+
+START_TEST(peer_gone__silently)
+{
+	struct ripc_request *r;
+	uint64_t before;
+
+	again(2, slow);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 2);
+	ripc__sim_kill_context(rig.net, rig.ctx[1], true);
+	rig.ctx[1] = NULL;
+	before = ripc__sim_now(rig.net);
+	RC(-EPIPE, ripc_request_wait(&r, 10000));
+	/* peer_timeout_ms of silence, and as long to try to connect again. */
+	ck_assert_uint_le(ripc__sim_now(rig.net) - before, 6000 * RIPC__MS);
+}
+END_TEST
+
+/* A good-bye says that what it does not answer was not delivered: what came over its lane, and nothing else. */
+START_TEST(requests_refused__not_what_was_sent_before)
+{
+	struct ripc_request *r[10], *writing = NULL;
+	unsigned k;
+
+	again(2, slow_without_credits);
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (k = 0; k < 10; k++) {
+		r[k] = rig_begin(&rig, 0, 1, data, 1000);
+		if (r[k]->state == RIPC__REQUEST_WRITING) {
+			writing = r[k];
+			break;
+		}
+	}
+	ck_assert_ptr_nonnull(writing);
+	ck_assert_uint_gt(k, 0);
+	/* As if the answer had been lost with an earlier lane. */
+	writing->was_sent = true;
+	ripc__requests_refused(rig_lane(&rig, 0, 1));
+	ck_assert(writing->was_sent);
+	for (unsigned i = 0; i < k; i++)
+		ck_assert(!r[i]->was_sent);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	for (unsigned i = 0; i <= k; i++) {
+		OK(ripc_request_wait(&r[i], 5000));
+		rig_expect(&rig, 1, 1000, 1);
+	}
+}
+END_TEST
+
+/* ---- services that go ---- */
+
+/* The service is not at its former holder any more: the messages follow it, in their order. */
+START_TEST(requeue__keeps_the_order)
+{
+	enum { N = 8 };
+	struct ripc_request *r[N];
+	struct ripc_service *moved;
+	struct ripc_message *m;
+
+	again(3, NULL);
+	rig_connect(&rig, 0, 1);
+	/* The goodbye does not reach the sender: it learns from the answers to its messages. */
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+	OK(ripc_unregister(rig.s[1]));
+	rig.s[1] = NULL;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
+	for (unsigned i = 0; i < N; i++) {
+		r[i] = rig_begin(&rig, 0, 1, data, 1000 + i);
+		ck_assert_int_eq(r[i]->state, RIPC__REQUEST_SENT);
+	}
+	rig_run(&rig, 2);
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_int_eq(r[i]->state, RIPC__REQUEST_PENDING);
+	OK(ripc_register(rig.ctx[_i ? 2 : 1], RIG_ID(1), 0, &moved));
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	for (unsigned i = 0; i < N; i++) {
+		OK(ripc_receive(moved, &m, 1000));
+		ck_assert_uint_eq(m->items[0].iov_len, 1000 + i);
+		ripc_message_free(m);
+	}
+}
+END_TEST
+
+/* The service moves while a message for it waits for credit of the old lane. */
+START_TEST(moved__while_waiting_for_credit)
+{
+	struct ripc_request *r[12];
+	struct ripc_service *moved;
+	unsigned k;
+
+	again(3, slow_without_credits);
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (k = 0; k < 10; k++) {
+		r[k] = rig_begin(&rig, 0, 1, data, 1000);
+		if (r[k]->state == RIPC__REQUEST_WRITING)
+			break;
+	}
+	ck_assert_uint_lt(k, 10);
+	/* The present holder is silent: somebody else gets the id. */
+	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
+	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	rig_run(&rig, 100);
+	r[k + 1] = rig_begin(&rig, 0, 1, data, 1000);
+	rig_run(&rig, 100);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	/* To the one or the other, each to its end. */
+	for (unsigned i = 0; i <= k + 1; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+}
+END_TEST
+
+/*
+ * The same, and behind the message that waits is one that was on its way to the old holder before, over an earlier lane: the first one's
+ * departure ends it, while the lane looks through its requests.
+ */
+START_TEST(moved__ends_what_is_behind)
+{
+	struct ripc_service *moved;
+	struct ripc_request *r[12];
+	struct ripc__peer *p;
+	unsigned k;
+	int rc;
+
+	again(3, slow_without_credits);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 0, 2);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (k = 0; k < 10; k++) {
+		r[k] = rig_begin(&rig, 0, 1, data, 1000);
+		if (r[k]->state == RIPC__REQUEST_WRITING)
+			break;
+	}
+	ck_assert_uint_lt(k, 10);
+	r[k + 1] = rig_begin(&rig, 0, 1, data, 1000);
+	ck_assert_int_eq(r[k + 1]->state, RIPC__REQUEST_PENDING);
+	p = rig_peer(&rig, 0, 1);
+	r[k + 1]->was_sent = true;
+	r[k + 1]->peer = p;
+	r[k + 1]->id = p->next_request_id++;
+	ripc__list_add(&p->requests, &r[k + 1]->order);
+	p->nrequests++;
+	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
+	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	rig_run(&rig, 100);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	for (unsigned i = 0; i <= k; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	/* Who holds the service when both are heard again is a matter of the seed. */
+	rc = ripc_request_wait(&r[k + 1], 5000);
+	ck_assert_msg(!rc || rc == -EPIPE, "%s", ripc_detail());
+}
+END_TEST
+
+/* The service moves while its former holder has a message for it; then that holder dies. */
+START_TEST(moved__while_sent_and_then_the_lane_is_gone)
+{
+	struct ripc_service *moved;
+	struct ripc_request *r[2];
+
+	again(3, NULL);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 0, 2);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r[0] = rig_begin(&rig, 0, 1, data, 1000);
+	ck_assert_int_eq(r[0]->state, RIPC__REQUEST_SENT);
+	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
+	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	rig_run(&rig, 100);
+	r[1] = rig_begin(&rig, 0, 1, data, 2000);
+	OK(ripc_request_wait(&r[1], 5000));
+	ripc__sim_kill_context(rig.net, rig.ctx[1], false);
+	rig.ctx[1] = NULL;
+	/* It may have been delivered there: it is not sent again elsewhere. */
+	RC(-EPIPE, ripc_request_wait(&r[0], 5000));
+}
+END_TEST
+
+/* The destination is another, perhaps, while a message is being written into a return buffer: nobody gets that back before it is through. */
+START_TEST(moved__while_it_is_written)
+{
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_request *r;
+
+	again(2, slow);
+	rig_connect(&rig, 0, 1);
+	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], LARGE), LARGE};
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
+	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
+	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	OK(ripc_buf_free(rig.ctx[1], back.iov_base));
+	if (_i) {
+		rig_run(&rig, 1);
+		ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
+		RC(-ECANCELED, ripc_request_cancel(&r, 5000));
+		rig_expect_none(&rig, 1);
+	} else {
+		OK(ripc_request_wait(&r, 5000));
+		rig_expect(&rig, 1, LARGE, 1);
+	}
+	rig_run(&rig, 100);
+	ck_assert_uint_eq(rig.ctx[1]->memory.nreturns, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+}
+END_TEST
+
+START_TEST(service_closed__its_requests_are_withdrawn)
+{
+	struct ripc_request *r[3];
+
+	again(2, slow);
+	rig_connect(&rig, 0, 1);
+	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[1] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[2] = rig_begin(&rig, 0, 2, data, LARGE);
+	rig_run(&rig, 2);
+	OK(ripc_unregister(rig.s[0]));
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(r[i]->state, RIPC__REQUEST_DONE);
+		RC(-ECANCELED, ripc_request_wait(&r[i], 0));
+	}
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/withdraw");
+	TCase *tc = tcase_create("withdraw");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, requests_setup, requests_teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, withdraw__pending);
+	tcase_add_test(tc, withdraw__writing_without_credit);
+	tcase_add_test(tc, withdraw__sent_while_it_is_read);
+	tcase_add_test(tc, withdraw__granted_while_it_is_written);
+	tcase_add_test(tc, withdraw__after_it_was_delivered);
+	tcase_add_test(tc, withdraw__a_peer_that_does_not_answer_loses_its_lane);
+	tcase_add_test(tc, withdraw__done);
+	tcase_add_test(tc, lane_gone__sent_again_in_order);
+	tcase_add_loop_test(tc, lane_gone__at_every_operation, 0, 2);
+	tcase_add_test(tc, lane_gone__answered_before);
+	tcase_add_test(tc, peer_gone__not_known_whether_delivered);
+	tcase_add_test(tc, peer_gone__silently);
+	tcase_add_test(tc, requests_refused__not_what_was_sent_before);
+	tcase_add_loop_test(tc, requeue__keeps_the_order, 0, 2);
+	tcase_add_test(tc, moved__while_waiting_for_credit);
+	tcase_add_test(tc, moved__ends_what_is_behind);
+	tcase_add_test(tc, moved__while_sent_and_then_the_lane_is_gone);
+	tcase_add_loop_test(tc, moved__while_it_is_written, 0, 2);
+	tcase_add_test(tc, service_closed__its_requests_are_withdrawn);
+	suite_add_tcase(suite, tc);
+	return test_main("core/withdraw", suite);
+}
