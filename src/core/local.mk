@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-libripc_internal_la_SOURCES += include/ripc.h \
-	src/core/memory/app_buffer.c src/core/rendezvous/receive.c src/core/peer/attempt.c src/core/peer/attempt.h \
-	src/core/memory/buffer.c src/core/memory/buffer.h \
-	src/core/peer/connect.c src/core/context/context.c src/core/context/context.h src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
-	src/core/peer/eviction.c src/core/peer/eviction.h \
-	src/core/rendezvous/dedup.c src/core/peer/flow.c src/core/group/group.c \
-	src/core/group/group.h src/core/group/multicast_send.c src/core/progress/handle.c src/core/progress/handle.h \
-	src/core/memory/mapped.c src/core/memory/mapped.h \
-	src/core/progress/hooks.h \
-	src/core/context/info.c src/core/group/coordinator.c src/core/group/coordinator.h src/core/peer/lane.c \
-	src/core/peer/lane.h src/core/progress/lock.c src/core/progress/lock.h src/core/group/membership.c src/core/group/membership.h src/core/message/message.c \
-	src/core/message/message.h src/core/memory/remote_returns.c src/core/peer/peer.c src/core/peer/peer.h src/core/message/fast_path.c \
-	src/core/message/fast_path.h src/core/rendezvous/selection.c src/core/rendezvous/selection.h src/core/message/network_peer.c src/core/message/network_peer.h \
-	src/core/peer/replay.c src/core/peer/replay.h \
-	src/core/progress/progress.c src/core/message/dispatch.c src/core/rendezvous/rendezvous.c src/core/rendezvous/rendezvous.h src/core/rendezvous/request.c \
-	src/core/rendezvous/request.h src/core/memory/local_returns.c src/core/group/local_member.c src/core/message/send.c src/core/message/send.h src/core/group/multicast_receive.c src/core/message/service.c \
-	src/core/message/service.h src/core/memory/bounce.c src/core/memory/bounce.h src/core/rendezvous/async_send.c src/core/context/transports.c src/core/context/transports.h src/core/progress/wait.c src/core/progress/wait.h src/core/memory/receive_window.c \
-	src/transport/transport.h src/resolver/resolver.h
+libripc_internal_la_SOURCES += include/ripc.h src/transport/transport.h src/resolver/resolver.h
+libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/context.h \
+	src/core/context/info.c src/core/context/transports.c src/core/context/transports.h
+libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/fast_path.c \
+	src/core/message/fast_path.h src/core/message/message.c src/core/message/message.h \
+	src/core/message/network_peer.c src/core/message/network_peer.h src/core/message/send.c \
+	src/core/message/send.h src/core/message/service.c src/core/message/service.h
+libripc_internal_la_SOURCES += src/core/rendezvous/async_send.c src/core/rendezvous/dedup.c \
+	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
+	src/core/rendezvous/receive.c src/core/rendezvous/rendezvous.c \
+	src/core/rendezvous/rendezvous.h src/core/rendezvous/request.c src/core/rendezvous/request.h \
+	src/core/rendezvous/selection.c src/core/rendezvous/selection.h
+libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coordinator.h \
+	src/core/group/group.c src/core/group/group.h src/core/group/local_member.c \
+	src/core/group/membership.c src/core/group/membership.h src/core/group/multicast_receive.c \
+	src/core/group/multicast_send.c
+libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
+	src/core/peer/connect.c src/core/peer/eviction.c src/core/peer/eviction.h \
+	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h src/core/peer/peer.c \
+	src/core/peer/peer.h src/core/peer/replay.c src/core/peer/replay.h
+libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/bounce.c \
+	src/core/memory/bounce.h src/core/memory/buffer.c src/core/memory/buffer.h \
+	src/core/memory/local_returns.c src/core/memory/mapped.c src/core/memory/mapped.h \
+	src/core/memory/receive_window.c src/core/memory/remote_returns.c
+libripc_internal_la_SOURCES += src/core/progress/handle.c src/core/progress/handle.h \
+	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \
+	src/core/progress/progress.c src/core/progress/wait.c src/core/progress/wait.h

@@ -23,32 +23,25 @@ endif
 EXTRA_DIST += tests/fuzz/fuzz.h tests/fuzz/replay.c tests/fuzz/run.sh tests/fuzz/corpus
 
 FUZZ_TARGETS += tests/fuzz/fuzz_record tests/fuzz/fuzz_resolver
-tests_fuzz_fuzz_record_SOURCES = tests/fuzz/fuzz_record.c
 tests_fuzz_fuzz_record_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_record_LDFLAGS = $(LDFLAGS_FUZZ)
-tests_fuzz_fuzz_resolver_SOURCES = tests/fuzz/fuzz_resolver.c
 tests_fuzz_fuzz_resolver_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_resolver_LDFLAGS = $(LDFLAGS_FUZZ)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_iwarp
-tests_fuzz_fuzz_iwarp_SOURCES = tests/fuzz/fuzz_iwarp.c
 tests_fuzz_fuzz_iwarp_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_iwarp_LDFLAGS = $(LDFLAGS_FUZZ)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_header tests/fuzz/fuzz_protocol
-tests_fuzz_fuzz_header_SOURCES = tests/fuzz/fuzz_header.c
 tests_fuzz_fuzz_header_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_header_LDFLAGS = $(LDFLAGS_FUZZ)
-tests_fuzz_fuzz_protocol_SOURCES = tests/fuzz/fuzz_protocol.c
 tests_fuzz_fuzz_protocol_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_protocol_LDFLAGS = $(LDFLAGS_FUZZ)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_window
-tests_fuzz_fuzz_window_SOURCES = tests/fuzz/fuzz_window.c
 tests_fuzz_fuzz_window_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_window_LDFLAGS = $(LDFLAGS_FUZZ)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_auth
-tests_fuzz_fuzz_auth_SOURCES = tests/fuzz/fuzz_auth.c
 tests_fuzz_fuzz_auth_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_auth_LDFLAGS = $(LDFLAGS_FUZZ)

@@ -1,15 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-check_PROGRAMS += tests/iwarp/test_udp
-tests_iwarp_test_udp_SOURCES = tests/iwarp/test_udp.c tests/iwarp/ports.c tests/iwarp/ports.h
-tests_iwarp_test_udp_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
-tests_iwarp_test_udp_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_iwarp_test_udp_LDADD = $(TEST_LIBS)
+libtests_la_SOURCES += tests/iwarp/ports.c tests/iwarp/ports.h
 
+check_PROGRAMS += tests/iwarp/test_udp
 check_PROGRAMS += tests/iwarp/test_line
-tests_iwarp_test_line_SOURCES = tests/iwarp/test_line.c tests/iwarp/ports.c tests/iwarp/ports.h
-tests_iwarp_test_line_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
-tests_iwarp_test_line_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_iwarp_test_line_LDADD = $(TEST_LIBS)
 # It decides what happens between bind() and connect().
 tests_iwarp_test_line_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connect
 
@@ -17,7 +10,6 @@ if HAVE_VERBS
 EXTRA_PROGRAMS += tests/iwarp/test_verbs
 lab_tests += tests/iwarp/test_verbs
 tests_iwarp_test_verbs_SOURCES = tests/iwarp/test_verbs.c tests/iwarp/side.c tests/iwarp/side.h
-tests_iwarp_test_verbs_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_iwarp_test_verbs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_iwarp_test_verbs_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
 # It decides when events are seen.

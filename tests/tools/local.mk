@@ -1,38 +1,29 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 check_PROGRAMS += tests/tools/test_histogram
-tests_tools_test_histogram_SOURCES = tests/tools/test_histogram.c
-tests_tools_test_histogram_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
-tests_tools_test_histogram_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_tools_test_histogram_LDADD = libtools.la $(TEST_LIBS)
 
 check_PROGRAMS += tests/tools/test_perf_socket
-tests_tools_test_perf_socket_SOURCES = tests/tools/test_perf_socket.c tools/perf_payload.c tools/perf_socket.c
-tests_tools_test_perf_socket_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
-tests_tools_test_perf_socket_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_tools_test_perf_socket_SOURCES = tests/tools/test_perf_socket.c tools/perf_payload.c \
+	tools/perf_socket.c
 tests_tools_test_perf_socket_LDADD = libtools.la $(TEST_LIBS)
 
 # Not a test by itself: the scripts run it.
 if HAVE_JANSSON
 noinst_PROGRAMS += tests/tools/perf_json_check
-tests_tools_perf_json_check_SOURCES = tests/tools/perf_json_check.c
 tests_tools_perf_json_check_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_tools_perf_json_check_LDADD = $(JANSSON_LIBS) -lm
 endif
 
-dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.sh tests/tools/test_ripc_perf.sh \
-	tests/tools/test_examples.sh tests/tools/test_environment.sh tests/tools/test_two_hosts.sh \
-	tests/tools/test_wireshark.sh tests/tools/test_doctor.sh tests/tools/test_completion.sh \
-	tests/tools/test_tutorial.sh \
-	tests/tools/test_bench.sh \
-	tests/tools/test_layers.sh \
-	tests/tools/test_profile.sh \
-	tests/tools/test_unstable.sh tests/tools/test_no_install.sh \
-	tests/tools/test_manpage_examples.sh
+dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.sh \
+	tests/tools/test_ripc_perf.sh tests/tools/test_examples.sh tests/tools/test_environment.sh \
+	tests/tools/test_two_hosts.sh tests/tools/test_wireshark.sh tests/tools/test_doctor.sh \
+	tests/tools/test_completion.sh tests/tools/test_tutorial.sh tests/tools/test_bench.sh \
+	tests/tools/test_layers.sh tests/tools/test_profile.sh tests/tools/test_unstable.sh \
+	tests/tools/test_no_install.sh tests/tools/test_manpage_examples.sh
 EXTRA_DIST += tests/tools/lib.sh
 
 # Preloaded by test_doctor.sh, where there are shared libraries.
 if SHARED_LIBS
 check_LTLIBRARIES += tests/tools/clock_off.la
-tests_tools_clock_off_la_SOURCES = tests/tools/clock_off.c
 tests_tools_clock_off_la_LDFLAGS = -module -shared -avoid-version -rpath /nowhere
 endif
