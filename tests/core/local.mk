@@ -5,7 +5,7 @@ libtests_la_SOURCES += tests/core/numbers.c tests/core/numbers.h tests/core/requ
 check_PROGRAMS += tests/core/progress/test_progress_thread
 tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=sem_clockwait,--wrap=epoll_pwait2 \
-	-Wl,--wrap=epoll_ctl,--wrap=ripc__round,--wrap=ripc__round_part
+	-Wl,--wrap=epoll_ctl,--wrap=ripc__full_pass,--wrap=ripc__partial_pass
 
 check_PROGRAMS += tests/core/message/test_short_header
 check_PROGRAMS += tests/core/rendezvous/test_receive

@@ -3,7 +3,7 @@
 
 #include "wire/bytes.h"
 
-static void stands_still(void *arg, const char *text)
+static void on_deadlock(void *arg, const char *text)
 {
 	ck_abort_msg("%s", text);
 }
@@ -14,7 +14,7 @@ void rig_init(struct rig *rig, void (*change)(struct ripc__sim_config *config))
 	ripc__sim_defaults(&rig->config);
 	if (change)
 		change(&rig->config);
-	rig->net = ripc__sim_create(test_seed(), &rig->config, stands_still, NULL);
+	rig->net = ripc__sim_create(test_seed(), &rig->config, on_deadlock, NULL);
 	ck_assert_ptr_nonnull(rig->net);
 }
 
@@ -257,7 +257,7 @@ void rig_check_memory(const struct ripc *ctx)
 
 unsigned rig_waiting(const struct ripc_service *s, enum ripc__rndv_state state)
 {
-	const struct ripc__list *head = &s->longs;
+	const struct ripc__list *head = &s->rndvs_in;
 	struct ripc__list *n;
 	unsigned count = 0;
 

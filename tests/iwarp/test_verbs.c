@@ -543,7 +543,7 @@ int main(void)
 	}
 	add(suite, "first_message", first_message_from_either_side, PAIRS);
 	add(suite, "ep_close", ep_close__what_was_sent_arrives, PAIRS);
-	add(suite, "held_back", post_send__held_back, 1);
+	add(suite, "poll_requested", post_send__held_back, 1);
 	add(suite, "refused", post_send__refused_in_the_middle, 1);
 	add(suite, "held_back_end", post_send__held_back_when_it_ends, 1);
 	add(suite, "lost_queue", arm__lost_queue, 1);

@@ -86,7 +86,7 @@ static void await_arriving(struct ripc_service *s)
 		bool any;
 
 		ripc__lock(s->ctx);
-		any = !ripc__list_empty(&s->longs);
+		any = !ripc__list_empty(&s->rndvs_in);
 		ripc__unlock(s->ctx);
 		if (any)
 			return;

@@ -38,7 +38,7 @@ static void join_all(void)
 /* Whether a look finds what(one byte) from peer i. */
 static void brings(unsigned i, uint8_t what)
 {
-	uint8_t room[RIPC__MESSAGE_ROOM] __attribute__((aligned(16)));
+	uint8_t room[RIPC__MESSAGE_BUF_LEN] __attribute__((aligned(16)));
 	struct ripc__event ev = {.kind = RIPC__EV_NONE};
 
 	ck_assert(OPS->take((struct ripc__transport *)w.b, room, sizeof(room), &ev));
@@ -52,7 +52,7 @@ static void brings(unsigned i, uint8_t what)
 
 static void brings_nothing(void)
 {
-	uint8_t room[RIPC__MESSAGE_ROOM] __attribute__((aligned(16)));
+	uint8_t room[RIPC__MESSAGE_BUF_LEN] __attribute__((aligned(16)));
 	struct ripc__event ev;
 
 	ck_assert(!OPS->take((struct ripc__transport *)w.b, room, sizeof(room), &ev));

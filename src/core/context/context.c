@@ -20,12 +20,12 @@
 
 #define LINGER_NS (200 * RIPC__MS) /* how long close waits for what is queued to leave */
 
-unsigned ripc__process = 1;
+unsigned ripc__fork_generation = 1;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ripc *contexts; /* all open ones */
 static struct ripc *default_context;
 static bool fork_handler;
-static pthread_mutex_t opening =
+static pthread_mutex_t opening_lock =
 	PTHREAD_MUTEX_INITIALIZER; /* the default context is being opened; before contexts_lock */
 
 uint64_t ripc__now(struct ripc *ctx)
@@ -40,7 +40,7 @@ void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)
 	if (when_ns < ctx->next_timer_ns) {
 		ctx->next_timer_ns = when_ns;
 		/* Whoever sleeps meanwhile sleeps until the old one. */
-		ripc__agent_need(ctx);
+		ripc__progress_request(ctx);
 	}
 }
 
@@ -58,9 +58,9 @@ const char *ripc__instance_text(const uint8_t instance[16])
 /* ---- fork ---- */
 
 /* In the child: the parent's connections must not live on in it. Only async-signal-safe calls. */
-static void in_child(void)
+static void fork_child(void)
 {
-	ripc__process++;
+	ripc__fork_generation++;
 	for (struct ripc *ctx = contexts; ctx; ctx = ctx->next) {
 		for (unsigned i = 0; i < ctx->ntp; i++)
 			if (ctx->tp[i].t && ctx->tp[i].ops->forked)
@@ -69,8 +69,8 @@ static void in_child(void)
 			ripc__resolver_forked(ctx->resolver);
 		if (ctx->epfd >= 0)
 			close(ctx->epfd);
-		if (ctx->agent_epfd >= 0)
-			close(ctx->agent_epfd);
+		if (ctx->progress_epfd >= 0)
+			close(ctx->progress_epfd);
 		if (ctx->wakefd >= 0)
 			close(ctx->wakefd);
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
@@ -84,23 +84,23 @@ static void in_child(void)
 	default_context = NULL;
 	/* The thread that held it, if any, does not exist here. */
 	pthread_mutex_init(&contexts_lock, NULL);
-	pthread_mutex_init(&opening, NULL);
-	ripc__handle_forked();
+	pthread_mutex_init(&opening_lock, NULL);
+	ripc__handle_fork_child();
 	ripc__log_forked();
 }
 
-static void before_fork(void)
+static void fork_prepare(void)
 {
-	pthread_mutex_lock(&opening);
+	pthread_mutex_lock(&opening_lock);
 	pthread_mutex_lock(&contexts_lock);
 	ripc__handle_fork_lock();
 }
 
-static void in_parent(void)
+static void fork_parent(void)
 {
 	ripc__handle_fork_unlock();
 	pthread_mutex_unlock(&contexts_lock);
-	pthread_mutex_unlock(&opening);
+	pthread_mutex_unlock(&opening_lock);
 }
 
 int ripc__shut_down(void)
@@ -108,7 +108,7 @@ int ripc__shut_down(void)
 	return ripc__fail(-ESHUTDOWN, "the context is closed, or being closed");
 }
 
-int ripc__no_owner(const struct ripc *ctx)
+int ripc__not_owner(const struct ripc *ctx)
 {
 	if (!__atomic_load_n(&ctx->owner, __ATOMIC_RELAXED))
 		return ripc__shut_down();
@@ -155,7 +155,7 @@ static int open_resolver(struct ripc *ctx)
 		.auth = ctx->auth,
 	};
 
-	int n = ripc__own_addrs(ctx, addrs);
+	int n = ripc__local_addrs(ctx, addrs);
 
 	if (n < 0)
 		return n;
@@ -163,7 +163,7 @@ static int open_resolver(struct ripc *ctx)
 	return ripc__resolver_open(&ctx->resolver, &env);
 }
 
-static int watch(int epfd, int fd, uint32_t what)
+static int epoll_add(int epfd, int fd, uint32_t what)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data = {.u32 = what}};
 
@@ -177,18 +177,19 @@ static int open_descriptors(struct ripc *ctx)
 	int rc;
 
 	ctx->epfd = epoll_create1(EPOLL_CLOEXEC);
-	ctx->agent_epfd = epoll_create1(EPOLL_CLOEXEC);
+	ctx->progress_epfd = epoll_create1(EPOLL_CLOEXEC);
 	ctx->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (ctx->epfd < 0 || ctx->agent_epfd < 0 || ctx->wakefd < 0)
+	if (ctx->epfd < 0 || ctx->progress_epfd < 0 || ctx->wakefd < 0)
 		return ripc__fail(-errno, "no descriptor for the context: %s", ripc_strerror(errno));
-	rc = watch(ctx->agent_epfd, ctx->epfd, 0);
+	rc = epoll_add(ctx->progress_epfd, ctx->epfd, 0);
 	if (!rc)
-		rc = watch(ctx->epfd, ctx->wakefd, RIPC__EPOLL_WAKE);
+		rc = epoll_add(ctx->epfd, ctx->wakefd, RIPC__EPOLL_WAKE);
 	for (unsigned i = 0; !rc && i < ctx->ntp; i++)
 		if (ctx->tp[i].t && ctx->tp[i].ops->fd(ctx->tp[i].t) >= 0)
-			rc = watch(ctx->epfd, ctx->tp[i].ops->fd(ctx->tp[i].t), RIPC__EPOLL_TRANSPORT);
+			rc = epoll_add(ctx->epfd, ctx->tp[i].ops->fd(ctx->tp[i].t),
+				       RIPC__EPOLL_TRANSPORT);
 	if (!rc)
-		rc = watch(ctx->epfd, ripc__resolver_fd(ctx->resolver), RIPC__EPOLL_RESOLVER);
+		rc = epoll_add(ctx->epfd, ripc__resolver_fd(ctx->resolver), RIPC__EPOLL_RESOLVER);
 	return rc;
 }
 
@@ -201,26 +202,26 @@ static void RIPC__NO_ANALYSIS context_free(struct ripc *ctx)
 {
 	struct ripc__lock *lock = &ctx->lock;
 
-	if (ctx->agent_epfd >= 0)
-		close(ctx->agent_epfd);
+	if (ctx->progress_epfd >= 0)
+		close(ctx->progress_epfd);
 	if (ctx->epfd >= 0)
 		close(ctx->epfd);
 	if (ctx->wakefd >= 0)
 		close(ctx->wakefd);
 	ripc__auth_close(ctx->auth);
 	ripc__lock(ctx);
-	ripc__handle_pieces_end(&ctx->request_blocks);
-	ripc__lock_end(lock);
-	ripc__handle_end(ctx, sizeof(*ctx));
-	ripc__lock_ended(lock);
+	ripc__handle_blocks_free(&ctx->request_blocks);
+	ripc__lock_destroy(lock);
+	ripc__handle_free(ctx, sizeof(*ctx));
+	ripc__lock_destroyed(lock);
 }
 
 static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
 {
 	if (hooks)
 		ctx->hooks = *hooks;
-	ctx->epfd = ctx->agent_epfd = ctx->wakefd = -1;
-	ctx->owner = ripc__process;
+	ctx->epfd = ctx->progress_epfd = ctx->wakefd = -1;
+	ctx->owner = ripc__fork_generation;
 	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns =
 		RIPC__NEVER;
 	ctx->spin_ns = 50 * 1000;
@@ -264,12 +265,12 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 	if (!rc && !hooks)
 		rc = open_descriptors(ctx);
 	if (!rc && !hooks)
-		rc = ripc__agent_start(ctx);
+		rc = ripc__progress_thread_start(ctx);
 	if (rc)
 		goto close;
 	pthread_mutex_lock(&contexts_lock);
 	if (!fork_handler)
-		fork_handler = !pthread_atfork(before_fork, in_parent, in_child);
+		fork_handler = !pthread_atfork(fork_prepare, fork_parent, fork_child);
 	ctx->next = contexts;
 	contexts = ctx;
 	pthread_mutex_unlock(&contexts_lock);
@@ -303,7 +304,7 @@ int ripc__context(struct ripc **ctx)
 
 	if (*ctx)
 		return ripc__check_owner(*ctx);
-	pthread_mutex_lock(&opening);
+	pthread_mutex_lock(&opening_lock);
 	pthread_mutex_lock(&contexts_lock);
 	*ctx = default_context;
 	pthread_mutex_unlock(&contexts_lock);
@@ -317,14 +318,14 @@ int ripc__context(struct ripc **ctx)
 			*ctx = opened;
 		}
 	}
-	pthread_mutex_unlock(&opening);
+	pthread_mutex_unlock(&opening_lock);
 	return rc;
 }
 
 /* ---- closing ---- */
 
 /* Threads that wait in a call see that the context is closing and leave. */
-static void RIPC__NO_ANALYSIS send_waiters_home(struct ripc *ctx)
+static void RIPC__NO_ANALYSIS wake_all_waiters(struct ripc *ctx)
 {
 	while (ctx->waiting) {
 		ripc__wake_all(ctx);
@@ -365,7 +366,7 @@ static void RIPC__NO_ANALYSIS linger(struct ripc *ctx)
 	}
 }
 
-static void say_goodbye(struct ripc *ctx)
+static void send_byes(struct ripc *ctx)
 {
 	struct ripc__list *n;
 
@@ -382,16 +383,16 @@ static void say_goodbye(struct ripc *ctx)
 }
 
 /* No other thread is in the context any more. */
-static void context_end(struct ripc *ctx, bool kindly)
+static void context_end(struct ripc *ctx, bool graceful)
 {
 	struct ripc_service *s, *stmp;
 	struct ripc__list *n;
 
-	if (kindly) {
-		ripc__done_release(ctx);
+	if (graceful) {
+		ripc__delayed_ack_flush(ctx);
 		ripc__groups_leave(ctx);
 		linger(ctx);
-		say_goodbye(ctx);
+		send_byes(ctx);
 	}
 	while ((n = ripc__list_first(&ctx->lanes)))
 		ripc__lane_close(ripc__list_entry(n, struct ripc__lane, link));
@@ -400,15 +401,15 @@ static void context_end(struct ripc *ctx, bool kindly)
 			struct ripc__message *m = s->first;
 
 			s->first = m->next;
-			ripc__message_drop(m);
+			ripc__message_release(m);
 		}
-		while ((n = ripc__list_first(&s->longs)))
+		while ((n = ripc__list_first(&s->rndvs_in)))
 			ripc__rndv_free(ripc__list_entry(n, struct ripc__rndv, link));
 		HASH_DEL(ctx->services, s);
 		ripc__service_free(s);
 	}
 	while ((n = ripc__list_first(&ctx->messages)))
-		ripc__message_drop(ripc__list_entry(n, struct ripc__message, held));
+		ripc__message_release(ripc__list_entry(n, struct ripc__message, held));
 	while ((n = ripc__list_first(&ctx->requests)))
 		ripc__request_free(ripc__list_entry(n, struct ripc_request, held));
 	ripc__lanes_reap(ctx);
@@ -420,9 +421,9 @@ static void context_end(struct ripc *ctx, bool kindly)
  * What may wait: for an ensemble to be told, for a device to be drained. So no lock is held; it has nothing to protect any more, as
  * nobody else is in the context.
  */
-static void RIPC__NO_ANALYSIS context_shut(struct ripc *ctx, bool kindly)
+static void RIPC__NO_ANALYSIS context_release(struct ripc *ctx, bool graceful)
 {
-	if (kindly)
+	if (graceful)
 		ripc__resolver_close(ctx->resolver);
 	else
 		ripc__resolver_kill(ctx->resolver);
@@ -437,7 +438,7 @@ static void RIPC__NO_ANALYSIS context_shut(struct ripc *ctx, bool kindly)
 }
 
 /* Return: 0, or -EINVAL: another thread has closed it, or does. */
-static int context_close(struct ripc *ctx, bool kindly)
+static int context_close(struct ripc *ctx, bool graceful)
 {
 	struct ripc **at;
 
@@ -458,13 +459,13 @@ static int context_close(struct ripc *ctx, bool kindly)
 	pthread_mutex_unlock(&contexts_lock);
 
 	ripc__lock(ctx);
-	send_waiters_home(ctx);
+	wake_all_waiters(ctx);
 	ripc__unlock(ctx);
-	ripc__agent_stop(ctx);
+	ripc__progress_thread_stop(ctx);
 	ripc__lock(ctx);
-	context_end(ctx, kindly);
+	context_end(ctx, graceful);
 	ripc__unlock(ctx);
-	context_shut(ctx, kindly);
+	context_release(ctx, graceful);
 	context_free(ctx);
 	return 0;
 }

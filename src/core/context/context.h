@@ -47,7 +47,7 @@ struct ripc__tp {
 struct ripc {
 	/* These two are all that is read before the lock is held: handle.h. */
 	struct ripc__lock lock;
-	unsigned owner; /* ripc__process that opened it, else we are a child; 0: it has ended */
+	unsigned owner; /* ripc__fork_generation that opened it, else we are a child; 0: it has ended */
 	struct ripc__options opt;
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];
@@ -59,14 +59,14 @@ struct ripc {
 
 	struct ripc__tp tp[RIPC__TP_MAX];
 	unsigned ntp;
-	bool datagrams; /* an open transport carries short messages by datagram */
-	unsigned live;  /* bit i: tp[i] has lanes, or carries datagrams */
+	bool datagrams;      /* an open transport carries short messages by datagram */
+	unsigned active_tps; /* bit i: tp[i] has lanes, or carries datagrams */
 	struct ripc__resolver *resolver;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 
 	struct ripc_service *services; /* uthash by id */
 	struct ripc__peer *peers;      /* uthash by instance */
-	struct ripc__peer *peer_found; /* the last that was looked for; NULL: none */
+	struct ripc__peer *last_peer;  /* the last that was looked for; NULL: none */
 	struct ripc__dest *dests;      /* uthash by service id */
 	struct ripc__group *groups;    /* uthash by id: those we are in or send to */
 	struct ripc__dest *last_dest;  /* the one looked up last, or NULL */
@@ -78,19 +78,19 @@ struct ripc {
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
-	struct ripc__plain plain;   /* the ways of the last plain messages */
-	struct ripc__done done;     /* the DONE that is due */
-	struct ripc__memory memory; /* buffers, windows, return buffers */
+	struct ripc__fast_path fast_path;     /* the ways of the last plain messages */
+	struct ripc__delayed_ack delayed_ack; /* the DONE that is due */
+	struct ripc__memory memory;           /* buffers, windows, return buffers */
 
 	uint64_t next_number;      /* no number was given out from here on: ripc__number_first() */
 	uint64_t requests_started; /* numbers them */
-	atomic_uint unfinished; /* long messages under way, in and out; the agent looks without the lock */
-	uint64_t now_ns;        /* time of the present or last round of progress */
-	bool now_fresh;         /* it was read just now, and no lock was released since */
-	bool looked;      /* a whole round was made since the lock was taken, and brought nothing */
-	bool now_old;     /* it may be long ago: the present part of a round looked at no clock */
-	unsigned glances; /* parts of rounds by threads that did not drive: see core/message/fast_path.c */
-	unsigned hope; /* looks at the endpoint that spoke last before all are looked at: core/message/fast_path.c */
+	atomic_uint long_inflight; /* long messages under way, in and out; the agent looks without the lock */
+	uint64_t now_ns;           /* time of the present or last round of progress */
+	bool now_fresh;            /* it was read just now, and no lock was released since */
+	bool polled;    /* a whole round was made since the lock was taken, and brought nothing */
+	bool now_stale; /* it may be long ago: the present part of a round looked at no clock */
+	unsigned poll_count; /* parts of rounds by threads that did not drive: see core/message/fast_path.c */
+	unsigned poll_budget; /* looks at the endpoint that spoke last before all are looked at: core/message/fast_path.c */
 	uint64_t timers_ns; /* when the core's own timers have something to do */
 	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
 	uint64_t next_sweep_ns; /* when idle entries are looked for, RIPC__NEVER: tables are empty */
@@ -98,48 +98,48 @@ struct ripc {
 	 * why a connection was not made, if idle lanes are to give way to the next: -EMFILE ...; or
 	 * 0
 	 */
-	int short_of_lanes;
+	int evict_cause;
 	bool resolver_pending; /* look-ups or registrations under way: ask the resolver in every round */
 	uint64_t resolver_timer_ns; /* when the resolver wants progress */
-	uint64_t resolver_asked_ns; /* when it was last asked without its descriptor known to be readable */
+	uint64_t resolver_polled_ns; /* when it was last asked without its descriptor known to be readable */
 	bool resolver_readable; /* its descriptor was seen readable */
 	bool in_progress;       /* guards against a nested round */
-	bool needed;            /* ripc__agent_need() was called in the present round */
+	bool progress_needed;   /* ripc__progress_request() was called in the present round */
 
 	/* Waiting: see wait.h. */
-	int epfd, wakefd; /* descriptors the driver sleeps on; -1 with hooks */
-	int agent_epfd;   /* holds epfd: where the agent sleeps, so that it can be left out of it */
-	bool poked;       /* wakefd is readable, nobody has seen it yet */
-	_Atomic(struct ripc__waiter *) driver; /* the thread that drives, or NULL; the agent looks without the lock */
-	atomic_bool driver_asleep; /* it sleeps on the descriptors; likewise */
-	atomic_uint sleeps;        /* so many of them there were, of whatever driver */
-	unsigned sleeps_seen;      /* by the agent, at its last tick */
-	uint64_t gave_ns; /* when a driver that had slept last found the agent asleep as it left */
+	int epfd, wakefd;  /* descriptors the driver sleeps on; -1 with hooks */
+	int progress_epfd; /* holds epfd: where the agent sleeps, so that it can be left out of it */
+	bool wake_pending;                     /* wakefd is readable, nobody has seen it yet */
+	_Atomic(struct ripc__waiter *) leader; /* the thread that drives, or NULL; the agent looks without the lock */
+	atomic_bool leader_asleep;   /* it sleeps on the descriptors; likewise */
+	atomic_uint leader_sleeps;   /* so many of them there were, of whatever driver */
+	unsigned leader_sleeps_seen; /* by the agent, at its last tick */
+	uint64_t resumed_ns; /* when a driver that had slept last found the agent asleep as it left */
 	struct ripc__list waiters; /* threads that wait and do not drive */
 	unsigned waiting; /* threads in ripc__wait() or ripc__aside(): ripc_close() waits for them */
-	atomic_bool driven;    /* an application thread drove since the agent last looked */
-	atomic_bool held_back; /* somebody must look soon: the agent's ticks are short */
-	atomic_bool dozing;    /* the agent is in a longer tick, or about to be: see look_soon() */
+	atomic_bool app_active;     /* an application thread drove since the agent last looked */
+	atomic_bool poll_requested; /* somebody must look soon: the agent's ticks are short */
+	atomic_bool long_tick; /* the agent is in a longer tick, or about to be: see look_soon() */
 	uint64_t spin_ns;      /* how long adaptive waiting spins before it sleeps */
-	pthread_t agent;
-	bool agent_started;
-	atomic_bool agent_stop;
-	sem_t agent_sem; /* where the agent ticks while others drive */
-	bool agent_mute; /* what happens to epfd does not wake the agent: whoever stops driving must see to it */
-	atomic_bool warm; /* a thread that drove left without having slept since the agent last looked */
-	_Atomic(struct ripc__waiter *) agent_waiter; /* the agent as a driver */
+	pthread_t progress_thread;
+	bool progress_started;
+	atomic_bool progress_stop;
+	sem_t progress_sem; /* where the agent ticks while others drive */
+	bool progress_disarmed; /* what happens to epfd does not wake the agent: whoever stops driving must see to it */
+	atomic_bool app_spun; /* a thread that drove left without having slept since the agent last looked */
+	_Atomic(struct ripc__waiter *) progress_waiter; /* the agent as a driver */
 
 	struct ripc_stats stats;
 };
 
-extern unsigned ripc__process; /* 1, and one more in each forked child */
+extern unsigned ripc__fork_generation; /* 1, and one more in each forked child */
 
-static inline void ripc__lock_plain(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
+static inline void ripc__lock_fast_path(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__lock(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__unlock(struct ripc *ctx) RIPC__RELEASE(ctx->lock);
 
 /* For plain messages only, which change nothing that others rely on: see core/message/fast_path.h. */
-static inline void RIPC__NO_ANALYSIS ripc__lock_plain(struct ripc *ctx)
+static inline void RIPC__NO_ANALYSIS ripc__lock_fast_path(struct ripc *ctx)
 {
 	ripc__lock_take(&ctx->lock);
 }
@@ -147,12 +147,12 @@ static inline void RIPC__NO_ANALYSIS ripc__lock_plain(struct ripc *ctx)
 static inline void RIPC__NO_ANALYSIS ripc__lock(struct ripc *ctx)
 {
 	ripc__lock_take(&ctx->lock);
-	if (ctx->plain.known)
-		ripc__plain_forget(ctx);
+	if (ctx->fast_path.valid)
+		ripc__fast_path_flush(ctx);
 }
 
 /* Whether somebody waits for it: then whoever holds it for long should let go for a moment. */
-static inline bool ripc__lock_wanted(struct ripc *ctx)
+static inline bool ripc__lock_contended(struct ripc *ctx)
 {
 	return atomic_load_explicit(&ctx->lock.wanted, memory_order_relaxed);
 }
@@ -185,11 +185,11 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 int ripc__context(struct ripc **ctx);
 
 /* The error of ripc__check_owner(). Return: -EOWNERDEAD or -ESHUTDOWN, explained. */
-int ripc__no_owner(const struct ripc *ctx);
+int ripc__not_owner(const struct ripc *ctx);
 
 static inline bool ripc__is_owner(const struct ripc *ctx)
 {
-	return __atomic_load_n(&ctx->owner, __ATOMIC_RELAXED) == ripc__process;
+	return __atomic_load_n(&ctx->owner, __ATOMIC_RELAXED) == ripc__fork_generation;
 }
 
 /*
@@ -198,7 +198,7 @@ static inline bool ripc__is_owner(const struct ripc *ctx)
  */
 static inline int ripc__check_owner(const struct ripc *ctx)
 {
-	return RIPC__LIKELY(ripc__is_owner(ctx)) ? 0 : ripc__no_owner(ctx);
+	return RIPC__LIKELY(ripc__is_owner(ctx)) ? 0 : ripc__not_owner(ctx);
 }
 
 /* The error of ripc__check_open(). */
@@ -220,16 +220,16 @@ uint64_t ripc__now(struct ripc *ctx);
 void ripc__progress(struct ripc *ctx);
 
 /* The same without a look at the clock: ctx->now_ns is recent enough. */
-void ripc__round(struct ripc *ctx);
+void ripc__full_pass(struct ripc *ctx);
 
 /*
  * A part of a round: only of transports over which messages come, no timers, no resolver. For between two whole rounds,
  * not instead of them. Lock held.
  */
-void ripc__round_part(struct ripc *ctx);
+void ripc__partial_pass(struct ripc *ctx);
 
 /* An event that a transport's take() has brought, between two rounds. Lock held. */
-void ripc__round_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
+void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 
 /* ctx->now_ns + ns is the latest time of the next round: lowers the timer. */
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);

@@ -32,13 +32,13 @@ static void append(char *text, size_t len, const char *fmt, ...)
 }
 
 /* The best address of the peer that transport i understands, or NULL. */
-static const uint8_t *lane_way(const struct ripc *ctx, const struct ripc__peer *p, unsigned i,
-			       size_t *len)
+static const uint8_t *peer_addr(const struct ripc *ctx, const struct ripc__peer *p, unsigned i,
+				size_t *len)
 {
 	const uint8_t *addr;
 	unsigned tp;
 
-	for (unsigned way = 0; (addr = ripc__peer_way(ctx, p, way, &tp, len)); way++)
+	for (unsigned slot = 0; (addr = ripc__peer_way(ctx, p, slot, &tp, len)); slot++)
 		if (tp == i)
 			return addr;
 	return NULL;
@@ -54,14 +54,14 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 	const struct ripc__lane *lane = p->lane;
 	const size_t size = sizeof(route->reason);
 	size_t at = 0, len;
-	unsigned way;
+	unsigned slot;
 
 	if (lane) {
 		const struct ripc__tp *tp = &ctx->tp[lane->tp];
 
 		append(route->reason, size, "%s: in use, %s", tp->ops->name,
 		       lane->active ? "the first that connected" : "the peer connected over it");
-		if (ripc__peer_datagram(ctx, p, &way, &len))
+		if (ripc__peer_datagram(ctx, p, &slot, &len))
 			append(route->reason, size, ", short messages by datagram");
 		else if (tp->limits.short_by_datagram && p->no_datagrams)
 			append(route->reason, size,
@@ -82,7 +82,7 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 			append(route->reason, size, "; %s: %s", tp->ops->name, tp->why);
 		else if (lane && lane->tp < i)
 			append(route->reason, size, "; %s: not needed", tp->ops->name);
-		else if (!lane_way(ctx, p, i, &len))
+		else if (!peer_addr(ctx, p, i, &len))
 			append(route->reason, size, "; %s: the peer has no address on it",
 			       tp->ops->name);
 	}
@@ -110,7 +110,7 @@ static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_r
 		route->connected = 1;
 		route->short_max = ripc__short_max(ctx, d, &name);
 		snprintf(route->transport, sizeof(route->transport), "%s", tp->ops->name);
-		addr = lane_way(ctx, d->peer, lane->tp, &len);
+		addr = peer_addr(ctx, d->peer, lane->tp, &len);
 		if (addr)
 			tp->ops->describe(addr, len, route->address, sizeof(route->address));
 	}

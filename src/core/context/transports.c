@@ -16,7 +16,7 @@ static const struct ripc__transport_ops *const all_transports[] = {
 	&ripc__transport_soft,
 };
 /* Opened only if they are named. */
-static const struct ripc__transport_ops *const on_request[] = {&ripc__transport_winsim};
+static const struct ripc__transport_ops *const opt_in[] = {&ripc__transport_winsim};
 static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self,
 							      &ripc__transport_sim};
 
@@ -56,7 +56,7 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	rc = ops->open(&tp->t, &env);
 	if (rc) {
 		tp->t = NULL;
-		snprintf(tp->why, sizeof(tp->why), "%s", ripc__untitled(ops->name, ripc_detail()));
+		snprintf(tp->why, sizeof(tp->why), "%s", ripc__strip_prefix(ops->name, ripc_detail()));
 		return rc;
 	}
 	ops->limits(tp->t, &tp->limits);
@@ -70,7 +70,7 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	}
 	if (tp->limits.short_by_datagram) {
 		ctx->datagrams = true;
-		ctx->live |= 1u << (tp - ctx->tp);
+		ctx->active_tps |= 1u << (tp - ctx->tp);
 	}
 	return 0;
 }
@@ -81,9 +81,9 @@ static const struct ripc__transport_ops *by_name(const struct ripc__transport_op
 	for (unsigned i = 0; i < count; i++)
 		if (!strcmp(all[i]->name, name))
 			return all[i];
-	for (unsigned i = 0; i < sizeof(on_request) / sizeof(on_request[0]); i++)
-		if (!strcmp(on_request[i]->name, name))
-			return on_request[i];
+	for (unsigned i = 0; i < sizeof(opt_in) / sizeof(opt_in[0]); i++)
+		if (!strcmp(opt_in[i]->name, name))
+			return opt_in[i];
 	return NULL;
 }
 
@@ -160,7 +160,7 @@ void ripc__transports_close(struct ripc *ctx)
 		}
 }
 
-int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs)
+int ripc__local_addrs(struct ripc *ctx, struct ripc__record_addr *addrs)
 {
 	int n = 0, rc = 0;
 
@@ -183,7 +183,7 @@ int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs)
 	return n ? n : rc;
 }
 
-const char *ripc__untitled(const char *transport, const char *text)
+const char *ripc__strip_prefix(const char *transport, const char *text)
 {
 	size_t len = strlen(transport);
 
@@ -191,10 +191,10 @@ const char *ripc__untitled(const char *transport, const char *text)
 									       : text;
 }
 
-void ripc__own_addrs_changed(struct ripc *ctx)
+void ripc__local_addrs_changed(struct ripc *ctx)
 {
 	struct ripc__record_addr addrs[RIPC__RECORD_ADDRS_MAX];
-	int n = ripc__own_addrs(ctx, addrs);
+	int n = ripc__local_addrs(ctx, addrs);
 
 	if (n >= 0)
 		ripc__resolver_readdress(ctx->resolver, addrs, (unsigned)n);

@@ -21,12 +21,12 @@ void ripc__transport_describe(uint8_t transport, const uint8_t *addr, size_t len
  * Our addresses for a record, at most RIPC__RECORD_ADDRS_MAX, of the transports that have one. Return: how many, or if none has one a
  * negative errno.
  */
-int ripc__own_addrs(struct ripc *ctx, struct ripc__record_addr *addrs);
+int ripc__local_addrs(struct ripc *ctx, struct ripc__record_addr *addrs);
 
 /* What a transport says of itself, without its name and the colon before it, where the name is said anyway. */
-const char *ripc__untitled(const char *transport, const char *text);
+const char *ripc__strip_prefix(const char *transport, const char *text);
 
 /* A transport has others: records say so from now on. */
-void ripc__own_addrs_changed(struct ripc *ctx);
+void ripc__local_addrs_changed(struct ripc *ctx);
 
 #endif

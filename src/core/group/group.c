@@ -52,7 +52,7 @@ void ripc__group_poke(struct ripc__group *g)
 {
 	g->next_ns = 0;
 	ripc__timer_at(g->ctx, 0);
-	ripc__agent_need(g->ctx);
+	ripc__progress_request(g->ctx);
 }
 
 /* ---- the part of all but the keeper ---- */
@@ -227,7 +227,7 @@ static void claim(struct ripc__group *g)
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
 	ripc__timer_at(ctx, 0);
-	ripc__agent_need(ctx);
+	ripc__progress_request(ctx);
 }
 
 /* ---- events ---- */

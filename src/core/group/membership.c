@@ -114,7 +114,7 @@ void ripc__group_say(struct ripc__lane *lane, unsigned kind, uint64_t group, uin
 size_t ripc__group_own_record(struct ripc__group *g, uint8_t *buf)
 {
 	struct ripc__record r = {.service = ripc__group_name(g->id), .generation = 1};
-	int n = ripc__own_addrs(g->ctx, r.addrs), len;
+	int n = ripc__local_addrs(g->ctx, r.addrs), len;
 
 	memcpy(r.instance, g->ctx->instance, 16);
 	memcpy(r.host, g->ctx->host, 16);

@@ -83,7 +83,7 @@ static struct ripc__message *message_new(struct ripc *ctx, const struct iovec *i
 		return NULL;
 	p = m->heap = malloc(bytes ? bytes : 1);
 	if (!p) {
-		ripc__message_drop(m);
+		ripc__message_release(m);
 		return NULL;
 	}
 	iov = (struct iovec *)m->pub.items;
@@ -108,7 +108,7 @@ void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint
 		struct ripc_service *s = ripc__list_entry(n, struct ripc__seat, link)->service;
 		struct ripc__message *m;
 
-		if (s->moved || ripc__service_full(s)) {
+		if (s->taken_over || ripc__service_full(s)) {
 			ctx->stats.dropped_queue_full++;
 			s->stats.dropped_queue_full++;
 			g->stats.dropped++;

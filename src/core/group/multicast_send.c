@@ -194,7 +194,7 @@ static bool cast_one(struct cast *c, struct ripc__member *m)
 			return false;
 		want(m, p);
 		ripc__peer_connect(ctx, p);
-		ripc__agent_need(ctx);
+		ripc__progress_request(ctx);
 		if (!p->lane)
 			return false;
 	}

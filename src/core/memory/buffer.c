@@ -479,7 +479,7 @@ static struct ripc__local *local_get(struct ripc *ctx, unsigned tp, struct ripc_
 	local = calloc(1, sizeof(*local));
 	if (!local)
 		return NULL;
-	ripc__done_delay(ctx, region_size(region));
+	ripc__delayed_ack_before_copy(ctx, region_size(region));
 	if (t->ops->reg(t->t, NULL, region->base, region_size(region), RIPC__ACCESS_LOCAL_WRITE,
 			&local->mr)) {
 		free(local);

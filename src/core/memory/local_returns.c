@@ -245,7 +245,7 @@ void ripc__returns_delay(struct ripc__lane *lane, const uint32_t *ids, unsigned 
 		const struct ripc__return *r = ripc__return_find(ctx, ids[i]);
 
 		if (r && r->lane != lane)
-			ripc__done_delay(ctx, r->len);
+			ripc__delayed_ack_before_copy(ctx, r->len);
 	}
 }
 

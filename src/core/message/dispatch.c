@@ -13,10 +13,12 @@
 
 #include <stdlib.h>
 
-#define REFUSE_NS   (10 * RIPC__MS) /* between two NOSERVICEs of one service over one lane */
-#define LEARNED_MAX 65536 /* destinations known at which nothing new is learned from messages */
+#define NOSERVICE_INTERVAL_NS \
+	(10 * RIPC__MS) /* between two NOSERVICEs of one service over one lane */
+#define LEARNED_DESTS_MAX \
+	65536 /* destinations known at which nothing new is learned from messages */
 
-void ripc__lane_bad(struct ripc__lane *lane, const char *why)
+void ripc__lane_protocol_error(struct ripc__lane *lane, const char *why)
 {
 	struct ripc *ctx = lane->ctx;
 
@@ -28,7 +30,7 @@ void ripc__lane_bad(struct ripc__lane *lane, const char *why)
 }
 
 /* The receive buffer of an event is not needed any more. */
-static void let_go(struct ripc__lane *lane, const struct ripc__event *ev)
+static void release_buffer(struct ripc__lane *lane, const struct ripc__event *ev)
 {
 	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 
@@ -37,7 +39,7 @@ static void let_go(struct ripc__lane *lane, const struct ripc__event *ev)
 	ripc__lane_repost(lane);
 }
 
-static struct ripc__flow *__attribute__((noinline)) flow_seek(struct ripc__lane *lane, uint64_t id)
+static struct ripc__flow *__attribute__((noinline)) flow_lookup(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__flow *f;
 
@@ -67,14 +69,15 @@ static inline struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__flow *f = lane->flow;
 
-	return RIPC__LIKELY(f && f->id == id) ? f : flow_seek(lane, id);
+	return RIPC__LIKELY(f && f->id == id) ? f : flow_lookup(lane, id);
 }
 
 /*
  * Whoever sends to us can be answered over the same lane: no look-up is needed. What the resolver said, or is being
  * asked, goes before. NULL: not known to be the peer's.
  */
-static struct ripc__dest *__attribute__((noinline)) learn(struct ripc__lane *lane, uint64_t source)
+static struct ripc__dest *__attribute__((noinline))
+learn_dest(struct ripc__lane *lane, uint64_t source)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__dest *d = ripc__dest_find(ctx, source);
@@ -82,7 +85,7 @@ static struct ripc__dest *__attribute__((noinline)) learn(struct ripc__lane *lan
 	if (!source)
 		return NULL;
 	if (!d) {
-		if (HASH_COUNT(ctx->dests) >= LEARNED_MAX)
+		if (HASH_COUNT(ctx->dests) >= LEARNED_DESTS_MAX)
 			return NULL;
 		d = ripc__dest_get(ctx, source);
 		if (!d)
@@ -127,8 +130,8 @@ static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
 	return usable;
 }
 
-static inline void items_of(struct ripc__message *m, const struct ripc__header *h,
-			    const uint8_t *payload)
+static inline void set_items(struct ripc__message *m, const struct ripc__header *h,
+			     const uint8_t *payload)
 {
 	struct iovec *iov = (struct iovec *)m->pub.items;
 	uint8_t *placement = (uint8_t *)m->pub.placement;
@@ -143,11 +146,11 @@ static inline void items_of(struct ripc__message *m, const struct ripc__header *
 
 /* The payload in memory of the message's own. NULL: out of memory. */
 static const uint8_t *__attribute__((noinline))
-keep_copy(struct ripc__message *m, const struct ripc__header *h)
+copy_payload(struct ripc__message *m, const struct ripc__header *h)
 {
 	/* Where that of a plain message would lie, and is aligned. */
-	if (h->payload_len <= RIPC__MESSAGE_ROOM - RIPC__PLAIN_LEN)
-		return memcpy(ripc__message_room(m) + RIPC__PLAIN_LEN, h->payload, h->payload_len);
+	if (h->payload_len <= RIPC__MESSAGE_BUF_LEN - RIPC__PLAIN_LEN)
+		return memcpy(ripc__message_buf(m) + RIPC__PLAIN_LEN, h->payload, h->payload_len);
 	m->heap = malloc(h->payload_len ? h->payload_len : 1);
 	if (m->heap)
 		memcpy(m->heap, h->payload, h->payload_len);
@@ -171,9 +174,9 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 				    lane->rx_held + RIPC__RECV_DEPTH_MIN >= lane->rx_depth));
 
 	if (m && RIPC__UNLIKELY(copy)) {
-		payload = keep_copy(m, h);
+		payload = copy_payload(m, h);
 		if (!payload) {
-			ripc__message_drop(m);
+			ripc__message_release(m);
 			m = NULL;
 		}
 	}
@@ -186,7 +189,7 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 		if (instance)
 			memcpy(m->pub.instance, instance, 16);
 		/* Reads the lengths where they lie: before the receive buffer goes back. */
-		items_of(m, h, payload);
+		set_items(m, h, payload);
 	}
 	if (!m || copy) {
 		if (ev->token)
@@ -204,21 +207,21 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 	return m;
 }
 
-static void __attribute__((noinline)) no_service(struct ripc__lane *lane, struct ripc__flow *flow)
+static void __attribute__((noinline)) send_noservice(struct ripc__lane *lane, struct ripc__flow *flow)
 {
 	lane->ctx->stats.dropped_no_service++;
 	/*
 	 * Messages that were under way before the peer hears of it need no answer of their own. But
 	 * the service may have been found and lost again since, with no message in between. So
-	 * NOSERVICE is sent again, REFUSE_NS apart.
+	 * NOSERVICE is sent again, NOSERVICE_INTERVAL_NS apart.
 	 */
-	if (flow->refused_ns && lane->ctx->now_ns - flow->refused_ns < REFUSE_NS)
+	if (flow->refused_ns && lane->ctx->now_ns - flow->refused_ns < NOSERVICE_INTERVAL_NS)
 		return;
 	flow->refused_ns = lane->ctx->now_ns;
 	ripc__lane_word(lane, RIPC__NOSERVICE, 0, flow->id, 0, 0);
 }
 
-static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
+static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 			  const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
@@ -226,9 +229,9 @@ static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
 	struct ripc__message *m;
 
 	if (!s) {
-		no_service(lane, flow);
+		send_noservice(lane, flow);
 		ripc__flow_consume(flow, units);
-		let_go(lane, ev);
+		release_buffer(lane, ev);
 		return;
 	}
 	m = short_message(ctx, lane->tp, lane, h, ev);
@@ -245,22 +248,23 @@ static void short_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
 }
 
 /* SHORT and LONG: what has to do with the service it is for. */
-static void application_message(struct ripc__lane *lane, struct ripc__header *h,
-				const struct ripc__event *ev, uint32_t units)
+static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
+			 const struct ripc__event *ev, uint32_t units)
 {
 	struct ripc__flow *flow = flow_get(lane, h->dest);
 
 	if (!flow || flow->arrived_units + units > flow->announced_units) {
-		let_go(lane, ev);
-		ripc__lane_bad(lane, flow ? "more messages than the credit of the service"
-					  : "messages to more services than one peer may use");
+		release_buffer(lane, ev);
+		ripc__lane_protocol_error(lane,
+					  flow ? "more messages than the credit of the service"
+					       : "messages to more services than one peer may use");
 		return;
 	}
 	flow->arrived_units += units;
 	if (!flow->service)
 		flow->service = ripc__service_find(lane->ctx, h->dest);
 	if (flow->source != h->source || h->nreturns) {
-		struct ripc__dest *d = learn(lane, h->source);
+		struct ripc__dest *d = learn_dest(lane, h->source);
 
 		/* Learning may have sent something, and found the lane broken. */
 		if (lane->state == RIPC__LANE_DEAD) {
@@ -271,19 +275,19 @@ static void application_message(struct ripc__lane *lane, struct ripc__header *h,
 			return;
 		}
 		/* Elsewhere: it may be here later. Where no more can be learned nobody asks again. */
-		flow->source = d || HASH_COUNT(lane->ctx->dests) >= LEARNED_MAX ? h->source : 0;
+		flow->source = d || HASH_COUNT(lane->ctx->dests) >= LEARNED_DESTS_MAX ? h->source : 0;
 		/* A return buffer offered over a lane that is retired cannot be written any more. */
 		if (flow->service)
 			h->nreturns = offers_add(lane->state == RIPC__LANE_UP ? d : NULL, h);
 	}
 	if (h->kind == RIPC__SHORT) {
-		short_arrived(lane, flow, h, ev, units);
+		receive_short(lane, flow, h, ev, units);
 		return;
 	}
 	ripc__rndv_arrived(lane, flow, h, ev, units);
 }
 
-static void credit_arrived(struct ripc__lane *lane, const struct ripc__header *h)
+static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__credit *c;
 	struct ripc__dest *d;
@@ -301,7 +305,7 @@ static void credit_arrived(struct ripc__lane *lane, const struct ripc__header *h
 		ripc__wake(lane->ctx, &d->waitq);
 }
 
-static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *h)
+static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__return *r = ripc__return_find(lane->ctx, h->u[0]);
 
@@ -310,7 +314,7 @@ static void revoked_arrived(struct ripc__lane *lane, const struct ripc__header *
 }
 
 static void __attribute__((noinline))
-control_message(struct ripc__lane *lane, const struct ripc__header *h)
+receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__dest *d;
 	const char *why = NULL;
@@ -331,7 +335,7 @@ control_message(struct ripc__lane *lane, const struct ripc__header *h)
 		break;
 	case RIPC__GRANT:
 		if (ripc__request_grant(lane, h, &why))
-			ripc__lane_bad(lane, why);
+			ripc__lane_protocol_error(lane, why);
 		break;
 	case RIPC__FIN:
 		ripc__rndv_fin(lane, h->u[0]);
@@ -340,7 +344,7 @@ control_message(struct ripc__lane *lane, const struct ripc__header *h)
 		ripc__rndv_cancel(lane, h->u[0]);
 		break;
 	case RIPC__CREDIT:
-		credit_arrived(lane, h);
+		receive_credit(lane, h);
 		break;
 	case RIPC__PING:
 		ripc__lane_word(lane, RIPC__PONG, 0, 0, h->u[0], 0);
@@ -349,7 +353,7 @@ control_message(struct ripc__lane *lane, const struct ripc__header *h)
 		ripc__offer_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);
 		break;
 	case RIPC__REVOKED:
-		revoked_arrived(lane, h);
+		receive_revoked(lane, h);
 		break;
 	case RIPC__NOSERVICE:
 		d = ripc__dest_find(lane->ctx, h->source);
@@ -366,7 +370,7 @@ control_message(struct ripc__lane *lane, const struct ripc__header *h)
 	case RIPC__MEMBER:
 	case RIPC__KEEPER:
 		if (ripc__group_control(lane, h, &why))
-			ripc__lane_bad(lane, why);
+			ripc__lane_protocol_error(lane, why);
 		break;
 	case RIPC__GOAWAY:
 		ripc__lane_goaway(lane, h->u[0]);
@@ -380,16 +384,16 @@ control_message(struct ripc__lane *lane, const struct ripc__header *h)
 	}
 }
 
-void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev)
+void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev)
 {
-	bool again = ev->len && ev->data[0] == RIPC__AGAIN_MAGIC;
+	bool short_header = ev->len && ev->data[0] == RIPC__AGAIN_MAGIC;
 	uint8_t lens[4];
 	struct ripc__header h;
 	const char *why = NULL;
 
-	if (RIPC__LIKELY(!(again ? ripc__again_decode(&h, ev->data, ev->len, &lane->rx_last,
-						      lane->rx_seq, lens, &why)
-				 : ripc__header_decode(&h, ev->data, ev->len, &why)))) {
+	if (RIPC__LIKELY(!(short_header ? ripc__again_decode(&h, ev->data, ev->len, &lane->rx_last,
+							     lane->rx_seq, lens, &why)
+					: ripc__header_decode(&h, ev->data, ev->len, &why)))) {
 		if (lane->state != RIPC__LANE_UP && lane->state != RIPC__LANE_RETIRING)
 			why = "message before the lane is up";
 		else if (h.seq != lane->rx_seq)
@@ -400,8 +404,8 @@ void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev
 			why = "credit without need";
 	}
 	if (why) {
-		let_go(lane, ev);
-		ripc__lane_bad(lane, why);
+		release_buffer(lane, ev);
+		ripc__lane_protocol_error(lane, why);
 		return;
 	}
 	lane->rx_seq++;
@@ -409,7 +413,7 @@ void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev
 	/* Its sender fails over with everything else, and would get no answer. */
 	if (lane->state == RIPC__LANE_RETIRING && h.kind != RIPC__SHORT && h.kind != RIPC__GROUP &&
 	    h.kind != RIPC__GOAWAY) {
-		let_go(lane, ev);
+		release_buffer(lane, ev);
 		return;
 	}
 	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !h.flags)
@@ -420,13 +424,13 @@ void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev
 		/* In full, however it came; what it carries is not for the service. */
 		size_t len = ev->len;
 
-		if (again)
+		if (short_header)
 			len += RIPC__PLAIN_LEN - RIPC__AGAIN_LEN;
 		if (h.flags & RIPC__F_DONE)
 			len -= RIPC__DONE_WORD;
-		application_message(lane, &h, ev, ripc__units_of(len));
+		receive_data(lane, &h, ev, ripc__units_of(len));
 	} else {
-		control_message(lane, &h);
+		receive_control(lane, &h);
 		/* The message lies in the buffer: only now it may go. */
 		if (ev->token)
 			lane->ctx->tp[lane->tp].ops->release(lane->ctx->tp[lane->tp].t, ev->token);
@@ -485,7 +489,7 @@ static struct ripc__peer *datagram_peer(struct ripc *ctx, const uint8_t instance
 	return p;
 }
 
-void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
 	struct ripc__header h;
 	struct ripc__message *m;

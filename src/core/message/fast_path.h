@@ -16,7 +16,7 @@ struct ripc_request;
 struct ripc_service;
 
 /* From one service of ours to one of a peer's. */
-struct ripc__plain_out {
+struct ripc__fast_tx {
 	struct ripc_service *s; /* NULL: nothing is known, and nothing else here means anything */
 	uint64_t dest;
 	struct ripc__lane *lane;
@@ -24,43 +24,43 @@ struct ripc__plain_out {
 	struct ripc__credit *credit;
 	int (*post)(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 		    bool more);
-	uint64_t bytes;      /* of payload, sent */
-	size_t len_max;      /* bytes of payload */
-	uint64_t left, room; /* units that the credit has left, and had */
-	uint32_t first;      /* number of the first message */
-	const uint8_t *from; /* what of it goes before the payload */
+	uint64_t bytes;                   /* of payload, sent */
+	size_t len_max;                   /* bytes of payload */
+	uint64_t units_left, units_limit; /* units that the credit has left, and had */
+	uint32_t first;                   /* number of the first message */
+	const uint8_t *from;              /* what of it goes before the payload */
 	uint8_t head[RIPC__HEAD_LEN]
 		__attribute__((aligned(8))); /* of the next message but for its length */
 };
 
 /* To one service of ours, over one lane. */
-struct ripc__plain_in {
+struct ripc__fast_rx {
 	struct ripc_service *s; /* as above */
 	struct ripc__lane *lane;
 	struct ripc__flow *flow;
 	struct ripc__transport *t;
-	bool (*take)(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev);
-	uint64_t bytes;       /* of payload, received */
-	unsigned tp;          /* index of the transport */
-	uint32_t head;        /* bytes before the payload: RIPC__PLAIN_LEN, or RIPC__AGAIN_LEN */
-	uint32_t first, next; /* numbers of the first message and of the next */
-	uint64_t left, room;  /* units until the flow has to be asked: now, and at first */
+	bool (*take)(struct ripc__transport *t, void *units_limit, size_t cap, struct ripc__event *ev);
+	uint64_t bytes; /* of payload, received */
+	unsigned tp;    /* index of the transport */
+	uint32_t head;  /* bytes before the payload: RIPC__PLAIN_LEN, or RIPC__AGAIN_LEN */
+	uint32_t first, next_seq;         /* numbers of the first message and of the next */
+	uint64_t units_left, units_limit; /* units until the flow has to be asked: now, and at first */
 	struct {
 		uint64_t source, dest;
 		uint8_t instance[16];
 	} pub; /* how each struct ripc_message begins */
 };
 
-struct ripc__plain {
-	bool known; /* one of them, perhaps */
-	struct ripc__plain_out out;
-	struct ripc__plain_in in;
+struct ripc__fast_path {
+	bool valid; /* one of them, perhaps */
+	struct ripc__fast_tx out;
+	struct ripc__fast_rx in;
 };
 
 /* Lock held. */
-void ripc__plain_forget(struct ripc *ctx);
+void ripc__fast_path_flush(struct ripc *ctx);
 
 /* Some looks, by a thread that does not drive, for the end of a request, as ripc_receive() has for a message. Lock held. */
-void ripc__plain_await(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
+void ripc__fast_path_poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
 
 #endif

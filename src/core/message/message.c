@@ -20,21 +20,21 @@ static int __attribute__((noinline)) message_arrays(struct ripc__message *m, uns
 	return 0;
 }
 
-static inline void message_keep(struct ripc *ctx, struct ripc__message *m)
+static inline void message_cache_put(struct ripc *ctx, struct ripc__message *m)
 {
 	m->next = ctx->message_cache;
 	ctx->message_cache = m;
 	ctx->message_cached++;
 }
 
-struct ripc__message *__attribute__((noinline)) ripc__message_fill(struct ripc *ctx)
+struct ripc__message *__attribute__((noinline)) ripc__message_cache_fill(struct ripc *ctx)
 {
 	struct ripc__message *m = malloc(sizeof(*m));
 
 	if (!m)
 		return NULL;
 	/* Not the room: it is written before it is read. */
-	memset(m, 0, offsetof(struct ripc__message, room));
+	memset(m, 0, offsetof(struct ripc__message, buf));
 	m->ctx = ctx;
 	m->lane = NULL;
 	m->long_bytes = 0;
@@ -42,19 +42,19 @@ struct ripc__message *__attribute__((noinline)) ripc__message_fill(struct ripc *
 	m->pub.placement = m->placement;
 	m->pool = m->regions;
 	ripc__list_init(&m->held);
-	message_keep(ctx, m);
+	message_cache_put(ctx, m);
 	return m;
 }
 
 struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
 {
-	struct ripc__message *m = ripc__message_next(ctx);
+	struct ripc__message *m = ripc__message_cache_peek(ctx);
 
 	if (!m)
 		return NULL;
 	if (RIPC__UNLIKELY(nitems > RIPC__MESSAGE_INLINE) && message_arrays(m, nitems))
 		return NULL;
-	m = ripc__message_pop(ctx);
+	m = ripc__message_cache_pop(ctx);
 	m->next = NULL;
 	m->units = 0;
 	m->bytes = 0;
@@ -65,7 +65,7 @@ struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
 	return m;
 }
 
-void ripc__message_credit(struct ripc__message *m)
+void ripc__message_return_credit(struct ripc__message *m)
 {
 	struct ripc__flow *flow = m->flow;
 
@@ -76,7 +76,7 @@ void ripc__message_credit(struct ripc__message *m)
 }
 
 /* The items of a long message. */
-static void __attribute__((noinline)) drop_items(struct ripc__message *m)
+static void __attribute__((noinline)) release_items(struct ripc__message *m)
 {
 	for (unsigned i = 0; i < m->pub.nitems; i++) {
 		if (m->pool[i] && m->pool[i]->state == RIPC__REGION_BORROWED) {
@@ -92,14 +92,14 @@ static void __attribute__((noinline)) drop_items(struct ripc__message *m)
 }
 
 /* What a small message does not have. */
-static void __attribute__((noinline)) drop_more(struct ripc__message *m)
+static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
 	/* Credit and buffers that go back may have to be told to the peer. */
 	if (m->flow || m->lane || m->pub.is_long)
-		ripc__plain_forget(ctx);
-	ripc__message_credit(m);
+		ripc__fast_path_flush(ctx);
+	ripc__message_return_credit(m);
 	if (m->token) {
 		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
 		m->token = NULL;
@@ -110,7 +110,7 @@ static void __attribute__((noinline)) drop_more(struct ripc__message *m)
 	}
 	m->lane = NULL;
 	if (m->pub.is_long)
-		drop_items(m);
+		release_items(m);
 	free(m->heap);
 	m->heap = NULL;
 	free(m->arrays);
@@ -121,23 +121,23 @@ static void __attribute__((noinline)) drop_more(struct ripc__message *m)
 	m->pub.group = 0;
 }
 
-static inline void message_drop(struct ripc__message *m)
+static inline void message_release(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
 	if ((uintptr_t)m->flow | (uintptr_t)m->token | (uintptr_t)m->heap | (uintptr_t)m->arrays |
 	    m->pub.is_long | m->pub.group)
-		drop_more(m);
+		release_resources(m);
 	ripc__list_del(&m->held);
 	if (RIPC__LIKELY(ctx->message_cached < RIPC__MESSAGE_CACHE))
-		message_keep(ctx, m);
+		message_cache_put(ctx, m);
 	else
 		free(m);
 }
 
-void ripc__message_drop(struct ripc__message *m)
+void ripc__message_release(struct ripc__message *m)
 {
-	message_drop(m);
+	message_release(m);
 }
 
 void ripc_message_free(struct ripc_message *message)
@@ -148,8 +148,8 @@ void ripc_message_free(struct ripc_message *message)
 	if (!m || ripc__check_owner(m->ctx))
 		return;
 	ctx = m->ctx;
-	ripc__lock_plain(ctx);
-	message_drop(m);
+	ripc__lock_fast_path(ctx);
+	message_release(m);
 	ripc__unlock(ctx);
 }
 
@@ -157,7 +157,7 @@ void ripc_message_free(struct ripc_message *message)
  * What lies in the sender's memory stays its. Copied without the lock: the message, which is the caller's, keeps the memory where
  * it is, and nobody else knows of the copy. NULL: out of memory.
  */
-static struct ripc__region *take_copy(struct ripc__message *m, unsigned item)
+static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 {
 	struct ripc__region *from = m->pool[item];
 	struct iovec *iov = (struct iovec *)m->pub.items + item;
@@ -192,7 +192,7 @@ void *ripc_message_take(struct ripc_message *message, unsigned item)
 	ripc__lock(m->ctx);
 	r = item < m->pub.nitems && m->pub.is_long ? m->pool[item] : NULL;
 	if (r && r->state == RIPC__REGION_BORROWED)
-		r = take_copy(m, item);
+		r = copy_item(m, item);
 	if (r) {
 		m->pool[item] = NULL;
 		r->state = RIPC__REGION_APP;

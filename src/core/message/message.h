@@ -5,15 +5,15 @@
 
 #include "core/context/context.h"
 
-#define RIPC__MESSAGE_INLINE 4    /* items described inside the struct */
-#define RIPC__MESSAGE_CACHE  4096 /* structs kept for reuse at most */
-#define RIPC__MESSAGE_ROOM   224  /* bytes of a small message that can lie in the struct itself */
-#define RIPC__MESSAGE_GAP \
+#define RIPC__MESSAGE_INLINE  4    /* items described inside the struct */
+#define RIPC__MESSAGE_CACHE   4096 /* structs kept for reuse at most */
+#define RIPC__MESSAGE_BUF_LEN 224  /* bytes of a small message that can lie in the struct itself */
+#define RIPC__MESSAGE_BUF_PAD \
 	12 /* before them, so that behind the head of a plain message its payload is aligned */
 
 /*
  * What comes first is all that a small message needs. One that is new, or free again, has all marked "clean" as it says there: what
- * sets it otherwise is undone by ripc__message_drop().
+ * sets it otherwise is undone by ripc__message_release().
  */
 struct ripc__message {
 	struct ripc_message pub; /* first: the application's pointer is ours. Clean: is_long, group 0 */
@@ -29,33 +29,33 @@ struct ripc__message {
 	void *token;             /* receive buffer of the transport; clean: NULL */
 	void *heap;              /* copy of the payload; clean: NULL */
 	void *arrays;            /* items, placement and regions when there are more; clean: NULL */
-	uint8_t room[RIPC__MESSAGE_GAP + RIPC__MESSAGE_ROOM] __attribute__((aligned(16)));
+	uint8_t buf[RIPC__MESSAGE_BUF_PAD + RIPC__MESSAGE_BUF_LEN] __attribute__((aligned(16)));
 	struct ripc__lane *lane; /* lane that gets the token's credit back; clean: NULL: none, or it is gone */
 	uint64_t long_bytes;        /* payload of a long message; clean: 0 */
 	struct ripc__region **pool; /* regions, or an array of its own */
 	struct ripc__region *regions[RIPC__MESSAGE_INLINE]; /* pool buffers of the items, NULL: elsewhere */
 };
 
-/* Where a message may be received into, RIPC__MESSAGE_ROOM bytes. */
-static inline uint8_t *ripc__message_room(struct ripc__message *m)
+/* Where a message may be received into, RIPC__MESSAGE_BUF_LEN bytes. */
+static inline uint8_t *ripc__message_buf(struct ripc__message *m)
 {
-	return m->room + RIPC__MESSAGE_GAP;
+	return m->buf + RIPC__MESSAGE_BUF_PAD;
 }
 
 /* A message with room for nitems; NULL: out of memory. */
 struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems);
 
 /* The next message of the cache, which stays there; NULL: out of memory. */
-struct ripc__message *ripc__message_fill(struct ripc *ctx);
-static inline struct ripc__message *ripc__message_next(struct ripc *ctx)
+struct ripc__message *ripc__message_cache_fill(struct ripc *ctx);
+static inline struct ripc__message *ripc__message_cache_peek(struct ripc *ctx)
 {
 	struct ripc__message *m = ctx->message_cache;
 
-	return RIPC__LIKELY(m != NULL) ? m : ripc__message_fill(ctx);
+	return RIPC__LIKELY(m != NULL) ? m : ripc__message_cache_fill(ctx);
 }
 
 /* Takes it out of the cache, which is not empty. It is clean, but for its items. */
-static inline struct ripc__message *ripc__message_pop(struct ripc *ctx)
+static inline struct ripc__message *ripc__message_cache_pop(struct ripc *ctx)
 {
 	struct ripc__message *m = ctx->message_cache;
 
@@ -65,9 +65,9 @@ static inline struct ripc__message *ripc__message_pop(struct ripc *ctx)
 }
 
 /* Gives back its buffers and itself. */
-void ripc__message_drop(struct ripc__message *m);
+void ripc__message_release(struct ripc__message *m);
 
 /* Gives its credit back to its sender: the application has taken it, or never will. */
-void ripc__message_credit(struct ripc__message *m);
+void ripc__message_return_credit(struct ripc__message *m);
 
 #endif

@@ -24,7 +24,7 @@ static inline void count_sent(struct ripc_service *s, struct ripc__peer *p, size
 }
 
 /* Where its datagrams go while a lane shows which transport it is. NULL: they go over the lane. */
-static inline const uint8_t *datagram_way(const struct ripc *ctx, struct ripc__peer *p, size_t *len)
+static inline const uint8_t *datagram_addr(const struct ripc *ctx, struct ripc__peer *p, size_t *len)
 {
 	unsigned tp = p->lane->tp;
 
@@ -67,22 +67,22 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	struct ripc__lane *lane = d->peer->lane;
 	const struct ripc__transport_ops *ops = ctx->tp[lane->tp].ops;
 	struct ripc__credit *c = d->credit;
-	bool again = ops->post_again && ripc__between_are(&lane->tx_last, d->id, s->id);
-	uint32_t most = again ? RIPC__AGAIN_CREDITS_MAX : UINT16_MAX;
-	uint32_t credits = lane->rx_owed < most ? lane->rx_owed : most, units;
+	bool short_header = ops->post_again && ripc__between_are(&lane->tx_last, d->id, s->id);
+	uint32_t credits_max = short_header ? RIPC__AGAIN_CREDITS_MAX : UINT16_MAX;
+	uint32_t credits = lane->rx_owed < credits_max ? lane->rx_owed : credits_max, units;
 	uint8_t head[RIPC__HEAD_LEN];
 	size_t len = item->iov_len;
 	int rc;
 
 	/* The last credit is for the messages that give credit back. */
-	if (!(again || ops->post_plain) || !c || len > lane->send_max - RIPC__SHORT_FIXED ||
+	if (!(short_header || ops->post_plain) || !c || len > lane->send_max - RIPC__SHORT_FIXED ||
 	    lane->blocked || (lane->counts && lane->tx_credits <= 1) ||
 	    !ripc__list_empty(&lane->control))
 		return false;
 	units = ripc__units_of(RIPC__PLAIN_LEN + len);
 	if (c->sent_units + units > c->limit_units)
 		return false;
-	if (again) {
+	if (short_header) {
 		ripc__put_le32(head, ripc__again_word(lane->tx_seq, credits));
 		rc = ops->post_again(lane->ep, head, item->iov_base, len, more);
 	} else {
@@ -101,16 +101,16 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	lane->tx_credits -= lane->counts;
 	c->sent_units += units;
 	count_sent(s, d->peer, len);
-	if (RIPC__UNLIKELY(ctx->done.lane))
-		ripc__done_answered(lane);
+	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
+		ripc__delayed_ack_replied(lane);
 	if (rc == 1)
-		ripc__agent_need(ctx);
+		ripc__progress_request(ctx);
 	else if (rc)
-		ripc__agent_soon(ctx);
+		ripc__progress_request_lazy(ctx);
 	return true;
 }
 
-bool ripc__remote_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more)
+bool ripc__network_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__dest *d = ripc__dest_find(ctx, dest);
@@ -119,10 +119,10 @@ bool ripc__remote_send(struct ripc_service *s, uint64_t dest, const struct iovec
 
 	/* What is held has to be carried, or to go before it. */
 	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane || ctx->closing ||
-	    ctx->done.held || s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest) ||
-	    (!item->iov_base && item->iov_len))
+	    ctx->delayed_ack.held || s->state != RIPC__SERVICE_ACTIVE ||
+	    ripc__group_is_name(dest) || (!item->iov_base && item->iov_len))
 		return false;
-	addr = datagram_way(ctx, d->peer, &len);
+	addr = datagram_addr(ctx, d->peer, &len);
 	if (addr)
 		return send_datagram(s, d->peer, addr, len, dest, item);
 	return send_lane(s, d, item, more);
@@ -131,19 +131,19 @@ bool ripc__remote_send(struct ripc_service *s, uint64_t dest, const struct iovec
 /* ---- receiving ---- */
 
 /* It lies in the transport's memory, or in the message's; else the general way copies it. */
-static inline bool in_place(struct ripc__message *m, const struct ripc__event *ev)
+static inline bool is_in_place(struct ripc__message *m, const struct ripc__event *ev)
 {
-	return ev->token || ev->data == ripc__message_room(m);
+	return ev->token || ev->data == ripc__message_buf(m);
 }
 
-static inline void fill(struct ripc_service *s, struct ripc__peer *p, unsigned tp,
-			struct ripc__message *m, const struct ripc__event *ev, uint64_t source,
-			size_t head)
+static inline void fill_message(struct ripc_service *s, struct ripc__peer *p, unsigned tp,
+				struct ripc__message *m, const struct ripc__event *ev,
+				uint64_t source, size_t head)
 {
 	struct ripc *ctx = s->ctx;
 	uint32_t len = ev->len - (uint32_t)head;
 
-	ripc__message_pop(ctx);
+	ripc__message_cache_pop(ctx);
 	m->pub.source = source;
 	m->pub.dest = s->id;
 	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
@@ -164,52 +164,52 @@ static inline void fill(struct ripc_service *s, struct ripc__peer *p, unsigned t
 }
 
 /* The next one of the sender of the last, and no other is missing. */
-static struct ripc__message *datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
-				      const struct ripc__event *ev)
+static struct ripc__message *receive_datagram(struct ripc_service *s, unsigned tp,
+					      struct ripc__message *m, const struct ripc__event *ev)
 {
 	struct ripc *ctx = s->ctx;
-	struct ripc__peer *p = ctx->peer_found;
+	struct ripc__peer *p = ctx->last_peer;
 	const uint8_t *data = ev->data;
 
 	if (ev->len < DATAGRAM_LEN || ripc__get_le64(data) != DATAGRAM_WORD || ctx->auth ||
-	    ripc__get_le64(data + 8) != s->id || s->moved ||
+	    ripc__get_le64(data + 8) != s->id || s->taken_over ||
 	    ripc__get_le32(data + RIPC__HEADER_LEN + 16) != ev->len - DATAGRAM_LEN ||
 	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !p ||
-	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !in_place(m, ev) ||
+	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !is_in_place(m, ev) ||
 	    !ripc__replay_next(&p->datagrams, p->datagrams_seen, ripc__get_le64(data + 24),
 			       ctx->now_ns))
 		return NULL;
-	fill(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
+	fill_message(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
 	return m;
 }
 
 /* Whether the application may have one more of the lane's receive buffers: others need them, too. */
-static inline bool may_hold(const struct ripc__lane *lane)
+static inline bool may_hold_buffer(const struct ripc__lane *lane)
 {
 	return lane->rx_held < lane->rx_depth / 2 &&
 	       lane->rx_held + RIPC__RECV_DEPTH_MIN < lane->rx_depth;
 }
 
 /* The number that is due, of the service and the sender of the last, and no return buffers. */
-static struct ripc__message *from_lane(struct ripc_service *s, unsigned tp, struct ripc__message *m,
-				       const struct ripc__event *ev)
+static struct ripc__message *receive_lane(struct ripc_service *s, unsigned tp,
+					  struct ripc__message *m, const struct ripc__event *ev)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__lane *lane = ev->user;
-	struct ripc__plain_head h;
+	struct ripc__fast_header h;
 	struct ripc__flow *flow;
 	bool hold = ev->token && lane->rx_depth;
 	uint32_t units;
 
-	if (lane->state != RIPC__LANE_UP || lane->shake || !ripc__plain_head(&h, lane, ev))
+	if (lane->state != RIPC__LANE_UP || lane->shake || !ripc__fast_header(&h, lane, ev))
 		return NULL;
 	flow = lane->flow;
 	units = ripc__units_of(RIPC__PLAIN_LEN + (size_t)h.len);
 	/* Senders that wait for credit, and copies, are for the general way. */
 	if (!flow || flow->id != h.dest || flow->service != s || flow->source != h.source ||
 	    (h.credits && (!lane->counts || lane->starved)) || lane->peer->held ||
-	    flow->arrived_units + units > flow->announced_units || (hold && !may_hold(lane)) ||
-	    !in_place(m, ev))
+	    flow->arrived_units + units > flow->announced_units ||
+	    (hold && !may_hold_buffer(lane)) || !is_in_place(m, ev))
 		return NULL;
 	lane->heard_ns = ctx->now_ns;
 	lane->heard = true;
@@ -218,7 +218,7 @@ static struct ripc__message *from_lane(struct ripc_service *s, unsigned tp, stru
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
 	flow->arrived_units += units;
-	fill(s, lane->peer, tp, m, ev, h.source, h.head);
+	fill_message(s, lane->peer, tp, m, ev, h.source, h.head);
 	ripc__flow_consume(flow, units);
 	if (hold) {
 		m->lane = lane;
@@ -229,10 +229,10 @@ static struct ripc__message *from_lane(struct ripc_service *s, unsigned tp, stru
 	return m;
 }
 
-struct ripc__message *ripc__remote_message(struct ripc_service *s, unsigned tp,
-					   struct ripc__message *m, const struct ripc__event *ev)
+struct ripc__message *ripc__network_receive(struct ripc_service *s, unsigned tp,
+					    struct ripc__message *m, const struct ripc__event *ev)
 {
 	if (ev->kind == RIPC__EV_DATAGRAM)
-		return datagram(s, tp, m, ev);
-	return ev->kind == RIPC__EV_RECV ? from_lane(s, tp, m, ev) : NULL;
+		return receive_datagram(s, tp, m, ev);
+	return ev->kind == RIPC__EV_RECV ? receive_lane(s, tp, m, ev) : NULL;
 }

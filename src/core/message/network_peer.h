@@ -12,7 +12,7 @@
 struct ripc__message;
 
 /* What a plain message of a lane says, in either form. */
-struct ripc__plain_head {
+struct ripc__fast_header {
 	uint64_t dest, source;
 	uint32_t credits; /* receive buffers given back */
 	uint32_t head;    /* bytes before the payload */
@@ -20,8 +20,8 @@ struct ripc__plain_head {
 };
 
 /* Whether a send that has come over a lane is plain, and the next one of its sender. What that says was not checked. */
-static inline bool ripc__plain_head(struct ripc__plain_head *h, const struct ripc__lane *lane,
-				    const struct ripc__event *ev)
+static inline bool ripc__fast_header(struct ripc__fast_header *h, const struct ripc__lane *lane,
+				     const struct ripc__event *ev)
 {
 	const uint8_t *data = ev->data;
 	uint64_t last;
@@ -31,7 +31,7 @@ static inline bool ripc__plain_head(struct ripc__plain_head *h, const struct rip
 		return false;
 	word = ripc__get_le32(data);
 	if ((word & 0xff) == RIPC__AGAIN_MAGIC) {
-		*h = (struct ripc__plain_head){
+		*h = (struct ripc__fast_header){
 			.dest = lane->rx_last.dest,
 			.source = lane->rx_last.source,
 			.credits = word >> 8 & 0xff,
@@ -43,7 +43,7 @@ static inline bool ripc__plain_head(struct ripc__plain_head *h, const struct rip
 	if (ev->len < RIPC__PLAIN_LEN || ripc__get_le64(data) != RIPC__PLAIN_WORD)
 		return false;
 	last = ripc__get_le64(data + 24);
-	*h = (struct ripc__plain_head){
+	*h = (struct ripc__fast_header){
 		.dest = ripc__get_le64(data + 8),
 		.source = ripc__get_le64(data + 16),
 		.credits = (uint32_t)(last >> 32),
@@ -59,13 +59,13 @@ static inline bool ripc__plain_head(struct ripc__plain_head *h, const struct rip
  * Sends a short message of one item by the way that ripc__send_short() would, if nothing stands in it. Of the arguments nothing was
  * checked but that s is there. Lock held. Return: whether it was sent.
  */
-bool ripc__remote_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more);
+bool ripc__network_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more);
 
 /*
  * The message that an event of take() brought, if it is a plain one for s, whose queue is empty. m: the next one of the cache, in whose
  * room it may lie. Lock held. Return: m with it, taken out of the cache; NULL: nothing was done.
  */
-struct ripc__message *ripc__remote_message(struct ripc_service *s, unsigned tp,
-					   struct ripc__message *m, const struct ripc__event *ev);
+struct ripc__message *ripc__network_receive(struct ripc_service *s, unsigned tp,
+					    struct ripc__message *m, const struct ripc__event *ev);
 
 #endif

@@ -84,7 +84,7 @@ static int too_long(uint64_t dest, uint64_t bytes, uint64_t limit, const char *t
 		(unsigned long long)limit);
 }
 
-struct shot {
+struct send_args {
 	struct ripc_service *s;
 	const struct iovec *items;
 	unsigned nitems;
@@ -94,7 +94,7 @@ struct shot {
 	unsigned nreturns;
 };
 
-static uint8_t *put_lens(uint8_t *p, const struct shot *m)
+static uint8_t *put_lens(uint8_t *p, const struct send_args *m)
 {
 	for (unsigned i = 0; i < m->nitems; i++, p += 4)
 		ripc__put_le32(p, (uint32_t)m->items[i].iov_len);
@@ -118,8 +118,8 @@ uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, con
 }
 
 /* Over UDP or UD, where the transport wants it so and the peer has an address there. */
-static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned tp,
-			  const uint8_t *addr, size_t addrlen)
+static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsigned tp,
+			 const uint8_t *addr, size_t addrlen)
 {
 	struct ripc *ctx = m->s->ctx;
 	struct ripc__tp *t = &ctx->tp[tp];
@@ -131,7 +131,7 @@ static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned t
 		return too_long(d->id, m->bytes, t->limits.datagram_max - RIPC__SHORT_FIXED,
 				t->ops->name);
 	/* It cannot carry one. */
-	ripc__done_unanswered(ctx);
+	ripc__delayed_ack_idle(ctx);
 	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)m->nitems, 0, d->id,
 			     m->s->id);
 	memcpy(p, ctx->instance, 16);
@@ -147,7 +147,7 @@ static int shoot_datagram(struct ripc__dest *d, const struct shot *m, unsigned t
 	return 0;
 }
 
-static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
+static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 {
 	struct ripc__lane *lane = d->peer->lane;
 	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
@@ -155,7 +155,7 @@ static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
 	unsigned nreturns = m->nreturns;
 	uint32_t units;
 	size_t len;
-	bool done;
+	bool delayed_ack;
 	int rc;
 
 	if (m->bytes > lane->send_max - RIPC__SHORT_FIXED)
@@ -179,12 +179,12 @@ static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
 		ripc__returns_delay(lane, m->returns, nreturns);
 	/* The transport may hold that back until more follows. */
 	if (m->flags & RIPC_MORE)
-		ripc__done_release(lane->ctx);
-	done = ripc__done_rides(lane, len);
-	p = ripc__header_put(buf, RIPC__SHORT, done ? RIPC__F_DONE : 0, (uint16_t)m->nitems, 0,
-			     d->id, m->s->id);
-	if (done) {
-		ripc__put_le64(p, lane->ctx->done.id);
+		ripc__delayed_ack_flush(lane->ctx);
+	delayed_ack = ripc__delayed_ack_piggybacks(lane, len);
+	p = ripc__header_put(buf, RIPC__SHORT, delayed_ack ? RIPC__F_DONE : 0, (uint16_t)m->nitems,
+			     0, d->id, m->s->id);
+	if (delayed_ack) {
+		ripc__put_le64(p, lane->ctx->delayed_ack.id);
 		p += RIPC__DONE_WORD;
 	}
 	p = put_lens(p, m);
@@ -197,39 +197,40 @@ static inline int shoot_lane(struct ripc__dest *d, const struct shot *m)
 		return rc;
 	if (m->nreturns)
 		ripc__returns_told(lane, m->returns, m->nreturns);
-	ripc__done_answered(lane);
+	ripc__delayed_ack_replied(lane);
 	/* As the receiver counts: fewer return buffers may have gone with it, and what it carries is not for the service. */
-	c->sent_units += ripc__units_of((size_t)(p - buf) - (done ? RIPC__DONE_WORD : 0) + m->bytes);
+	c->sent_units +=
+		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__DONE_WORD : 0) + m->bytes);
 	count_short(m->s, d->peer, m->bytes);
 	return 0;
 }
 
 /* A lane is up, and it is the way. */
-static inline bool over_lane(const struct ripc *ctx, const struct ripc__dest *d)
+static inline bool uses_lane(const struct ripc *ctx, const struct ripc__dest *d)
 {
 	return d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams;
 }
 
 /* Return: 0, -EAGAIN: not now, or a final error. */
-static int shoot(struct ripc__dest *d, const struct shot *m)
+static int send_once(struct ripc__dest *d, const struct send_args *m)
 {
 	struct ripc *ctx = m->s->ctx;
 	const uint8_t *addr;
 	unsigned tp;
 	size_t len;
 
-	if (over_lane(ctx, d))
-		return shoot_lane(d, m);
+	if (uses_lane(ctx, d))
+		return send_on_lane(d, m);
 	if (ctx->datagrams && !m->nreturns && !ripc__dest_locate(ctx, d)) {
 		/* The lane is what tells that the peer has died: datagrams to nobody are not refused. */
 		if (!d->peer->lane) {
 			ripc__peer_connect(ctx, d->peer);
-			ripc__agent_need(ctx);
+			ripc__progress_request(ctx);
 		}
 		/* An attempt that failed at once may have taken the peer away. */
 		addr = d->peer ? ripc__peer_datagram(ctx, d->peer, &tp, &len) : NULL;
 		if (addr) {
-			int rc = shoot_datagram(d, m, tp, addr, len);
+			int rc = send_datagram(d, m, tp, addr, len);
 
 			if (rc != -EHOSTUNREACH)
 				return rc;
@@ -239,11 +240,11 @@ static int shoot(struct ripc__dest *d, const struct shot *m)
 				  ripc__instance_text(d->peer->instance), ripc_detail());
 		}
 	}
-	return ripc__dest_reach(ctx, d) ? -EAGAIN : shoot_lane(d, m);
+	return ripc__dest_reach(ctx, d) ? -EAGAIN : send_on_lane(d, m);
 }
 
 /* The error for a send that could not be done in time. */
-static int not_in_time(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
+static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 {
 	struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
 
@@ -261,12 +262,12 @@ static int not_in_time(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 }
 
 /* Calls fn until it is not -EAGAIN any more, waiting on the destination meanwhile. Lock held. */
-static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
-		   int (*fn)(struct ripc__dest *, void *), void *arg)
+static int retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
+		       int (*fn)(struct ripc__dest *, void *), void *arg)
 {
 	struct ripc *ctx = s->ctx;
 	uint64_t deadline = 0;
-	bool looked = false;
+	bool polled = false;
 	int rc;
 
 	for (;;) {
@@ -277,10 +278,10 @@ static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
 		if (rc != -EAGAIN)
 			return rc;
 		if (!timeout_ms) {
-			if (looked)
-				return not_in_time(ctx, d, 0);
-			looked = true;
-			ripc__done_unanswered(ctx);
+			if (polled)
+				return send_timeout(ctx, d, 0);
+			polled = true;
+			ripc__delayed_ack_idle(ctx);
 			ripc__progress(ctx);
 			continue;
 		}
@@ -299,44 +300,45 @@ static int persist(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
 		if (ripc__now(ctx) >= deadline) {
 			/* What came in the last moment counts. */
 			rc = fn(d, arg);
-			return rc == -EAGAIN ? not_in_time(ctx, d, timeout_ms) : rc;
+			return rc == -EAGAIN ? send_timeout(ctx, d, timeout_ms) : rc;
 		}
 	}
 }
 
-static int shoot_cb(struct ripc__dest *d, void *arg)
+static int send_once_cb(struct ripc__dest *d, void *arg)
 {
-	return shoot(d, arg);
+	return send_once(d, arg);
 }
 
-static int send_short(struct ripc_service *s, struct ripc__dest *d, struct shot *m,
+static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_args *m,
 		      const struct ripc_send_options *o, int timeout_ms)
 {
 	uint32_t ids[RIPC_RETURNS_MAX];
 	int rc;
 
 	if (!o || !o->nreturns) {
-		rc = shoot(d, m);
-		return rc == -EAGAIN ? persist(s, d, timeout_ms, shoot_cb, m) : rc;
+		rc = send_once(d, m);
+		return rc == -EAGAIN ? retry_until(s, d, timeout_ms, send_once_cb, m) : rc;
 	}
 	rc = ripc__returns_make(s, o, ids);
 	if (rc)
 		return rc;
 	m->returns = ids;
 	m->nreturns = o->nreturns;
-	rc = persist(s, d, timeout_ms, shoot_cb, m);
+	rc = retry_until(s, d, timeout_ms, send_once_cb, m);
 	if (rc)
 		ripc__returns_unmake(s->ctx, ids, o->nreturns);
 	return rc;
 }
 
 /* It could not be sent at once. */
-static int __attribute__((noinline)) shoot_later(struct ripc__dest *d, struct shot *m, int timeout_ms)
+static int __attribute__((noinline))
+send_retry(struct ripc__dest *d, struct send_args *m, int timeout_ms)
 {
 	int rc;
 
 	d->users++;
-	rc = persist(m->s, d, timeout_ms, shoot_cb, m);
+	rc = retry_until(m->s, d, timeout_ms, send_once_cb, m);
 	d->users--;
 	return rc;
 }
@@ -344,19 +346,19 @@ static int __attribute__((noinline)) shoot_later(struct ripc__dest *d, struct sh
 /* ---- whichever fits ---- */
 
 /* Whether it fits a short message over that limit of payload. */
-static inline bool fits(const struct shot *m, const struct ripc_send_options *o, uint64_t limit)
+static inline bool fits(const struct send_args *m, const struct ripc_send_options *o, uint64_t limit)
 {
 	return m->bytes + (o ? o->nreturns * RIPC__DESC_LEN : 0) <= limit &&
 	       !(m->flags & RIPC_RELIABLE);
 }
 
 /* The same over the lane of its destination, without return buffers. */
-static inline bool fits_lane(const struct shot *m, const struct ripc__dest *d)
+static inline bool fits_lane(const struct send_args *m, const struct ripc__dest *d)
 {
 	return fits(m, NULL, d->peer->lane->send_max - RIPC__SHORT_FIXED);
 }
 
-static int located_cb(struct ripc__dest *d, void *arg)
+static int locate_cb(struct ripc__dest *d, void *arg)
 {
 	struct ripc *ctx = arg;
 	unsigned tp;
@@ -376,12 +378,12 @@ static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
 {
 	struct ripc *ctx = s->ctx;
 	uint64_t started, spent_ms;
-	int rc = located_cb(d, ctx);
+	int rc = locate_cb(d, ctx);
 
 	if (RIPC__LIKELY(!rc))
 		return 0;
 	started = *timeout_ms > 0 ? ripc__now(ctx) : 0;
-	rc = persist(s, d, *timeout_ms, located_cb, ctx);
+	rc = retry_until(s, d, *timeout_ms, locate_cb, ctx);
 	if (*timeout_ms > 0) {
 		spent_ms = (ripc__now(ctx) - started) / RIPC__MS;
 		*timeout_ms = spent_ms < (uint64_t)*timeout_ms ? *timeout_ms - (int)spent_ms : 1;
@@ -391,8 +393,8 @@ static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
 
 /* Lock held, service entered. */
 static int __attribute__((noinline))
-send_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o, int timeout_ms,
-	     bool or_long)
+send_locked(struct send_args *m, uint64_t dest, const struct ripc_send_options *o, int timeout_ms,
+	    bool or_long)
 {
 	struct ripc *ctx = m->s->ctx;
 	struct ripc__dest *d = ripc__dest_get(ctx, dest);
@@ -415,7 +417,7 @@ send_entered(struct shot *m, uint64_t dest, const struct ripc_send_options *o, i
 int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	       const struct ripc_send_options *options, int timeout_ms, bool or_long)
 {
-	struct shot m = {
+	struct send_args m = {
 		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
 	struct ripc__dest *d;
 	struct ripc *ctx;
@@ -433,13 +435,13 @@ int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 	if (rc)
 		goto out;
 	d = ripc__dest_find(ctx, dest);
-	if (RIPC__LIKELY(d && (!options || !options->nreturns) && over_lane(ctx, d) &&
+	if (RIPC__LIKELY(d && (!options || !options->nreturns) && uses_lane(ctx, d) &&
 			 (!or_long || fits_lane(&m, d)))) {
-		rc = shoot_lane(d, &m);
+		rc = send_on_lane(d, &m);
 		if (RIPC__UNLIKELY(rc == -EAGAIN))
-			rc = shoot_later(d, &m, timeout_ms);
+			rc = send_retry(d, &m, timeout_ms);
 	} else {
-		rc = send_entered(&m, dest, options, timeout_ms, or_long);
+		rc = send_locked(&m, dest, options, timeout_ms, or_long);
 	}
 	ripc__service_leave(s);
 out:

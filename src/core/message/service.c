@@ -14,20 +14,22 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define RANDOM_TRIES  8
-#define RIVALS_LOGGED 16  /* of one service */
-#define ASK_MS        500 /* how long the holder of an id on this host may take to say who it is */
-#define LET_GO_MS     100 /* how long a closing service waits for peers to let go of its memory */
+#define RANDOM_TRIES      8
+#define SPLITS_LOGGED_MAX 16 /* of one service */
+#define HOLDER_QUERY_MS \
+	500 /* how long the holder of an id on this host may take to say who it is */
+#define RELEASE_TIMEOUT_MS \
+	100 /* how long a closing service waits for peers to let go of its memory */
 
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
 {
 	struct ripc_service *s;
 
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
-	return s && s->state == RIPC__SERVICE_ACTIVE && !s->moved ? s : NULL;
+	return s && s->state == RIPC__SERVICE_ACTIVE && !s->taken_over ? s : NULL;
 }
 
-static void __attribute__((noinline)) fd_turn(struct ripc_service *s, bool readable)
+static void __attribute__((noinline)) fd_signal(struct ripc_service *s, bool readable)
 {
 	uint64_t n = 1;
 	ssize_t rc;
@@ -39,7 +41,7 @@ static void __attribute__((noinline)) fd_turn(struct ripc_service *s, bool reada
 static inline void fd_set_readable(struct ripc_service *s, bool readable)
 {
 	if (s->fd >= 0)
-		fd_turn(s, readable);
+		fd_signal(s, readable);
 }
 
 void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
@@ -86,7 +88,7 @@ static struct ripc__message *queue_pop(struct ripc_service *s)
 	s->queued_long_bytes -= m->long_bytes;
 	s->ctx->stats.queued--;
 	/* What would come next is the word that it has moved, and no waiting for it. */
-	if (!--s->queued && !s->moved)
+	if (!--s->queued && !s->taken_over)
 		fd_set_readable(s, false);
 	return m;
 }
@@ -99,7 +101,7 @@ int ripc__service_context(const struct ripc_service *s, struct ripc **ctx)
 	return *ctx ? ripc__check_owner(*ctx) : ripc__fail(-ESHUTDOWN, "the service is closed");
 }
 
-int ripc__service_refuse(const struct ripc_service *s)
+int ripc__service_closed_error(const struct ripc_service *s)
 {
 	if (s->state == RIPC__SERVICE_ENDED)
 		return ripc__fail(-ESHUTDOWN, "the service is closed");
@@ -125,10 +127,10 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
  * Another context has the id now: took it over, or has held it for longer. Messages that are here, or have begun to arrive, are still ours to receive: their senders
  * are told that they were delivered. Others are refused, and their senders look the service up anew.
  */
-static void service_moved(struct ripc_service *s, enum ripc_log_level level, const char *text)
+static void service_taken_over(struct ripc_service *s, enum ripc_log_level level, const char *text)
 {
-	s->moved = true;
-	ripc__done_release(s->ctx);
+	s->taken_over = true;
+	ripc__delayed_ack_flush(s->ctx);
 	s->stats.services_lost++;
 	s->ctx->stats.services_lost++;
 	free(s->conflict);
@@ -140,7 +142,7 @@ static void service_moved(struct ripc_service *s, enum ripc_log_level level, con
 	ripc__log(level, "service %llu was taken over: %s", (unsigned long long)s->id, text);
 }
 
-void ripc__service_rival(struct ripc *ctx, uint64_t id, const char *text)
+void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text)
 {
 	struct ripc_service *s;
 
@@ -151,13 +153,13 @@ void ripc__service_rival(struct ripc *ctx, uint64_t id, const char *text)
 		return;
 	ctx->stats.splits++;
 	/* Anybody without a key could fill the log otherwise. */
-	if (s->stats.splits++ < RIVALS_LOGGED)
+	if (s->stats.splits++ < SPLITS_LOGGED_MAX)
 		ripc__log(RIPC_LOG_WARN,
 			  "service %llu has, or had, another holder: the network was split: %s",
 			  (unsigned long long)id, text);
 }
 
-void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const char *text)
+void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, const char *text)
 {
 	struct ripc_service *s;
 
@@ -173,15 +175,15 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const cha
 		s->conflict = strdup(text);
 		s->state = RIPC__SERVICE_CONFLICT;
 		ripc__wake(ctx, &s->receivers);
-	} else if (moved) {
-		service_moved(s, RIPC_LOG_INFO, text);
-	} else if (!s->moved) {
+	} else if (taken_over) {
+		service_taken_over(s, RIPC_LOG_INFO, text);
+	} else if (!s->taken_over) {
 		char line[512];
 
 		/* Found out later, after a partition or a lost probe: who had it first keeps it. */
 		snprintf(line, sizeof(line),
 			 "by who has held it for longer, when a split network healed: %s", text);
-		service_moved(s, RIPC_LOG_ERROR, line);
+		service_taken_over(s, RIPC_LOG_ERROR, line);
 	}
 }
 
@@ -195,7 +197,7 @@ void ripc__service_free(struct ripc_service *s)
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s->conflict);
-	ripc__handle_end(s, sizeof(*s));
+	ripc__handle_free(s, sizeof(*s));
 }
 
 static uint64_t random_id(struct ripc *ctx)
@@ -217,7 +219,8 @@ typedef int claim_fn(struct ripc__resolver *r, uint64_t service, uint64_t now_ns
  * Claims one id and waits for REGISTERED or CONFLICT, which the resolver reports within
  * resolve_timeout_ms. *here: set if a process of this host has the name. Lock held.
  */
-static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *here, struct ripc_service **out)
+static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host,
+		 struct ripc_service **out)
 {
 	struct ripc_service *s;
 	int rc;
@@ -237,7 +240,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *here, str
 	s->fd = -1;
 	s->state = RIPC__SERVICE_CLAIMING;
 	s->calls = 1;
-	ripc__list_init(&s->longs);
+	ripc__list_init(&s->rndvs_in);
 	ripc__waitq_init(&s->receivers);
 	ripc__waitq_init(&s->drained);
 	HASH_ADD(hh, ctx->services, id, sizeof(s->id), s);
@@ -246,13 +249,13 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *here, str
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	}
 	rc = begin(ctx->resolver, id, ripc__now(ctx));
-	*here = rc == -EADDRINUSE;
+	*same_host = rc == -EADDRINUSE;
 	/* Whoever drives looks after it from now on, also one who sleeps. */
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
 	ripc__timer_at(ctx, 0);
-	if (ctx->driver)
-		ripc__agent_need(ctx);
+	if (ctx->leader)
+		ripc__progress_request(ctx);
 	/* An id that nobody else can hold is registered already. */
 	if (!rc)
 		ripc__progress(ctx);
@@ -281,7 +284,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *here, str
  * The id is held. If its holder is a process of this host it is asked who it is, for ripc_detail().
  * The lock is free meanwhile.
  */
-static void RIPC__NO_ANALYSIS name_holder(struct ripc *ctx, uint64_t id)
+static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, uint64_t id)
 {
 	int fd = ctx->hooks.now ? -1 : ripc__resolver_ask_holder(ctx->resolver, id);
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
@@ -290,7 +293,7 @@ static void RIPC__NO_ANALYSIS name_holder(struct ripc *ctx, uint64_t id)
 		return;
 	ctx->waiting++;
 	ripc__unlock(ctx);
-	poll(&pfd, 1, ASK_MS);
+	poll(&pfd, 1, HOLDER_QUERY_MS);
 	ripc__lock(ctx);
 	ctx->waiting--;
 	ripc__resolver_holder_answer(ctx->resolver, fd, id);
@@ -298,7 +301,7 @@ static void RIPC__NO_ANALYSIS name_holder(struct ripc *ctx, uint64_t id)
 
 int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
 {
-	bool any = id == RIPC_ANY_ID, here = false;
+	bool any = id == RIPC_ANY_ID, same_host = false;
 	claim_fn *begin = any                     ? ripc__resolver_register_random
 			  : flags & RIPC_TAKEOVER ? ripc__resolver_takeover
 						  : ripc__resolver_register;
@@ -320,24 +323,24 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
 		if (!rc && any && !(id = random_id(ctx)))
 			rc = ripc__fail(-EIO, "the kernel's random source failed");
 		if (!rc)
-			rc = claim(ctx, id, begin, &here, service);
+			rc = claim(ctx, id, begin, &same_host, service);
 		if (rc != -EADDRINUSE || !any || tries >= RANDOM_TRIES)
 			break;
 	}
-	if (here)
-		name_holder(ctx, id);
+	if (same_host)
+		query_holder(ctx, id);
 	ripc__unlock(ctx);
 	return rc;
 }
 
 /* Ends what can be ended at once: waiting calls, queued messages, requests, arrivals, windows, return buffers. */
-static void shut(struct ripc_service *s)
+static void service_stop(struct ripc_service *s)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__message *m;
 	struct ripc__list *n, *tmp;
 
-	ripc__done_release(ctx);
+	ripc__delayed_ack_flush(ctx);
 	s->state = RIPC__SERVICE_CLOSING;
 	ripc__wake(ctx, &s->receivers);
 	/* Senders wait elsewhere, on their destination. */
@@ -355,7 +358,7 @@ static void shut(struct ripc_service *s)
 	while ((m = queue_pop(s))) {
 		ctx->stats.dropped_unread++;
 		s->stats.dropped_unread++;
-		ripc__message_drop(m);
+		ripc__message_release(m);
 	}
 	ripc__flows_drop(ctx, s);
 	ripc__windows_drop(ctx, s);
@@ -379,7 +382,7 @@ static bool returns_left(const struct ripc_service *s)
 }
 
 /* Closes the lanes over which a peer that does not answer could still reach memory of the service. */
-static void let_go(struct ripc_service *s)
+static void close_busy_lanes(struct ripc_service *s)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__list *n, *tmp;
@@ -399,7 +402,7 @@ static void let_go(struct ripc_service *s)
 
 			used |= r->service == s && r->lane == lane && r->state != RIPC__REQUEST_DONE;
 		}
-		ripc__list_for_each (k, &s->longs)
+		ripc__list_for_each (k, &s->rndvs_in)
 			used |= ripc__list_entry(k, struct ripc__rndv, link)->lane == lane;
 		if (used)
 			ripc__lane_fail(
@@ -408,9 +411,9 @@ static void let_go(struct ripc_service *s)
 	}
 }
 
-void ripc__service_shut(struct ripc_service *s)
+void ripc__service_stop(struct ripc_service *s)
 {
-	shut(s);
+	service_stop(s);
 	while (s->calls)
 		ripc__wait(s->ctx, &s->drained, RIPC__NEVER);
 }
@@ -428,16 +431,16 @@ int ripc_unregister(struct ripc_service *s)
 	ripc__lock(ctx);
 	if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
 		/* Another thread does that, or has done it. */
-		rc = ctx->closing ? ripc__shut_down() : ripc__service_refuse(s);
+		rc = ctx->closing ? ripc__shut_down() : ripc__service_closed_error(s);
 		ripc__unlock(ctx);
 		return rc;
 	}
 	ripc__resolver_unregister(ctx->resolver, s->id, ripc__now(ctx));
-	shut(s);
-	deadline = ripc__deadline(ctx, LET_GO_MS);
-	while (s->calls || s->nrequests || !ripc__list_empty(&s->longs) || returns_left(s)) {
+	service_stop(s);
+	deadline = ripc__deadline(ctx, RELEASE_TIMEOUT_MS);
+	while (s->calls || s->nrequests || !ripc__list_empty(&s->rndvs_in) || returns_left(s)) {
 		if (ripc__wait(ctx, &s->drained, forced ? RIPC__NEVER : deadline) == -ETIMEDOUT) {
-			let_go(s);
+			close_busy_lanes(s);
 			forced = true;
 		}
 	}
@@ -486,23 +489,23 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 {
 	struct ripc *ctx = s->ctx;
 	uint64_t deadline = 0;
-	bool looked = false;
+	bool polled = false;
 
 	while (!(*m = queue_pop(s))) {
 		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
 			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					  (unsigned long long)s->id);
-		if (s->moved && ripc__list_empty(&s->longs))
+		if (s->taken_over && ripc__list_empty(&s->rndvs_in))
 			return ripc__fail(-ESHUTDOWN, "service %llu was taken over: %s",
 					  (unsigned long long)s->id, s->conflict ? s->conflict : "");
 		if (!timeout_ms) {
 			/* One look at the network; if there is nothing, that is the answer. */
-			if (looked)
+			if (polled)
 				return ripc__fail(-EAGAIN, "no message for service %llu",
 						  (unsigned long long)s->id);
-			ripc__done_unanswered(ctx);
+			ripc__delayed_ack_idle(ctx);
 			ripc__progress(ctx);
-			looked = true;
+			polled = true;
 			continue;
 		}
 		if (!deadline)
@@ -525,8 +528,8 @@ int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_
 		rc = receive_waiting(s, m, timeout_ms);
 	if (*m) {
 		ripc__list_add(&s->ctx->messages, &(*m)->held);
-		ripc__message_credit(*m);
-		if ((*m)->pub.is_long || !ripc__list_empty(&s->longs))
+		ripc__message_return_credit(*m);
+		if ((*m)->pub.is_long || !ripc__list_empty(&s->rndvs_in))
 			ripc__rndv_resume(s);
 	}
 	ripc__service_leave(s);

@@ -21,7 +21,7 @@ struct ripc_service {
 	uint64_t id;
 	struct ripc *ctx;
 	enum ripc__service_state state;
-	bool moved; /* another context took it over: what had begun to arrive comes, nothing new does */
+	bool taken_over; /* another context took it over: what had begun to arrive comes, nothing new does */
 	char *conflict;                     /* who holds the id, or NULL */
 	struct ripc__message *first, *last; /* queue, singly linked */
 	uint64_t queued;                    /* messages in it */
@@ -30,7 +30,7 @@ struct ripc_service {
 	uint64_t queued_long_bytes;         /* payload of the long messages in it */
 	bool resuming;                      /* ripc__rndv_resume() is at work */
 	uint64_t arriving_bytes;            /* payload of long messages that are being fetched */
-	struct ripc__list longs; /* struct ripc__rndv: long messages on their way in, oldest first per peer */
+	struct ripc__list rndvs_in; /* struct ripc__rndv: long messages on their way in, oldest first per peer */
 	unsigned nrequests; /* requests of it that are not done */
 	unsigned calls;     /* threads inside a call on it: it is not freed before they left */
 	int fd;             /* eventfd of ripc_service_fd(), or -1 */
@@ -70,13 +70,13 @@ static inline struct ripc *ripc__service_owner(const struct ripc_service *s)
 }
 
 /* What ripc__service_enter() says of a service that is being closed. */
-int ripc__service_refuse(const struct ripc_service *s);
+int ripc__service_closed_error(const struct ripc_service *s);
 
 /* Starts and ends a public call: refuses a closing service, pins it. Lock held. */
 static inline int ripc__service_enter(struct ripc_service *s)
 {
 	if (RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE || s->ctx->closing))
-		return ripc__service_refuse(s);
+		return ripc__service_closed_error(s);
 	s->calls++;
 	return 0;
 }
@@ -90,11 +90,11 @@ static inline void ripc__service_leave(struct ripc_service *s)
 /* Resolver events. */
 void ripc__service_registered(struct ripc *ctx, uint64_t id);
 /* Another context holds, or held, a service of ours as well: a network that was split. */
-void ripc__service_rival(struct ripc *ctx, uint64_t id, const char *text);
-void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool moved, const char *text);
+void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text);
+void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, const char *text);
 
 /* ripc_close(): ends a service without waiting for anybody but threads inside. Lock held. */
-void ripc__service_shut(struct ripc_service *s);
+void ripc__service_stop(struct ripc_service *s);
 void ripc__service_free(struct ripc_service *s);
 
 #endif

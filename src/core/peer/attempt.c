@@ -81,7 +81,7 @@ static void entry(struct text *t, const char *name, const char *why)
 {
 	size_t share = (t->len - t->at) / (t->left ? t->left-- : 1);
 	int n = snprintf(t->to + t->at, share, "%s%s: %s", t->at ? "; " : "", name,
-			 ripc__untitled(name, why));
+			 ripc__strip_prefix(name, why));
 
 	if (n > 0 && share)
 		t->at += (size_t)n < share ? (size_t)n : share - 1;

@@ -69,7 +69,7 @@ static size_t answer(struct ripc *ctx, unsigned tp, const uint8_t target[16], un
 static void note_shortage(struct ripc *ctx, int rc)
 {
 	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
-		ctx->short_of_lanes = rc;
+		ctx->evict_cause = rc;
 }
 
 unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
@@ -156,7 +156,7 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 		return rc;
 	}
 	ctx->tp[tp].nlanes++;
-	ctx->live |= 1u << tp;
+	ctx->active_tps |= 1u << tp;
 	p->out = lane;
 	return 0;
 }
@@ -205,7 +205,7 @@ static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void
 		note_shortage(ctx, rc);
 	} else {
 		ctx->tp[tp].nlanes++;
-		ctx->live |= 1u << tp;
+		ctx->active_tps |= 1u << tp;
 	}
 	return rc;
 }

@@ -86,7 +86,7 @@ static bool retire(struct ripc__lane *lane, bool answer)
 	lane->heard_ns = ripc__now(ctx);
 	lane->connect_ns = RIPC__RETIRE_NS;
 	ripc__timer_at(ctx, lane->heard_ns + lane->connect_ns);
-	ripc__agent_need(ctx);
+	ripc__progress_request(ctx);
 	if (p->lane != lane)
 		return true;
 	ripc__list_for_each (n, &p->dests) {
@@ -169,8 +169,8 @@ void ripc__evict_lanes(struct ripc *ctx, bool none)
 	struct rlimit limit = {.rlim_cur = 1024};
 	size_t want, leaving = 0;
 
-	if (ctx->plain.known)
-		ripc__plain_forget(ctx);
+	if (ctx->fast_path.valid)
+		ripc__fast_path_flush(ctx);
 	getrlimit(RLIMIT_NOFILE, &limit);
 	/* Half the reserve, or all of it: strangers take each descriptor that comes free. */
 	want = ripc__descriptor_reserve(limit.rlim_cur) / (none ? 1 : 2);

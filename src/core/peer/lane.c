@@ -41,10 +41,10 @@ void ripc__lane_close(struct ripc__lane *lane)
 	if (lane->ep) {
 		lane_tp(lane)->ops->ep_close(lane->ep);
 		if (!--lane_tp(lane)->nlanes && !lane_tp(lane)->limits.short_by_datagram)
-			ctx->live &= ~(1u << lane->tp);
+			ctx->active_tps &= ~(1u << lane->tp);
 	}
 	lane->ep = NULL;
-	ripc__done_lane_gone(lane);
+	ripc__delayed_ack_lane_closed(lane);
 	ripc__stages_lane_gone(lane);
 	ripc__handover_lane_gone(lane);
 	while ((n = ripc__list_first(&lane->control))) {
@@ -66,7 +66,7 @@ void ripc__lane_close(struct ripc__lane *lane)
 			m->lane = NULL;
 	}
 	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
-		ripc__list_for_each (n, &s->longs) {
+		ripc__list_for_each (n, &s->rndvs_in) {
 			struct ripc__message *m =
 				ripc__list_entry(n, struct ripc__rndv, link)->message;
 
@@ -229,7 +229,7 @@ void ripc__lane_watch(struct ripc__lane *lane)
 	lane->idle = false;
 	lane->heard_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, lane->heard_ns + ctx->opt.peer_timeout_ms * RIPC__MS / 8);
-	ripc__agent_need(ctx);
+	ripc__progress_request(ctx);
 }
 
 /* One credit is kept for the messages that give credit back: see doc/protocol.md, section 1.4. */
@@ -258,7 +258,7 @@ static int __attribute__((noinline)) post_failed(struct ripc__lane *lane, int rc
 		lane->ctx->stats.queue_stalls++;
 		lane->peer->stats.queue_stalls++;
 		/* Whoever sleeps does not wait for room. */
-		ripc__agent_need(lane->ctx);
+		ripc__progress_request(lane->ctx);
 	}
 	return rc;
 }
@@ -299,9 +299,9 @@ static inline __attribute__((always_inline)) int post(struct ripc__lane *lane, u
 	if (RIPC__LIKELY(!rc))
 		return 0;
 	if (rc == 1)
-		ripc__agent_need(lane->ctx);
+		ripc__progress_request(lane->ctx);
 	else
-		ripc__agent_soon(lane->ctx);
+		ripc__progress_request_lazy(lane->ctx);
 	return 0;
 }
 
@@ -335,8 +335,8 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 
 	if (lane->state != RIPC__LANE_UP)
 		return;
-	if (lane->ctx->done.lane == lane)
-		ripc__done_release(lane->ctx);
+	if (lane->ctx->delayed_ack.lane == lane)
+		ripc__delayed_ack_flush(lane->ctx);
 	if (ripc__list_empty(&lane->control) && may_send(lane, false) &&
 	    !post(lane, bytes, len, NULL, 0, false))
 		return;
@@ -470,7 +470,7 @@ void ripc__lane_pump(struct ripc__lane *lane)
 static inline void lane_heard(struct ripc__lane *lane)
 {
 	lane->heard_ns = lane->ctx->now_ns;
-	lane->heard |= lane->ctx->now_old;
+	lane->heard |= lane->ctx->now_stale;
 	lane->pinged_ns = 0;
 	if (RIPC__UNLIKELY(lane->peer->held) && lane->peer->lane == lane)
 		ripc__held_decide(lane->ctx, lane->peer, false);
@@ -482,7 +482,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 
 	if (RIPC__LIKELY(ev->kind == RIPC__EV_RECV && lane->state == RIPC__LANE_UP && !lane->shake)) {
 		lane_heard(lane);
-		ripc__message_arrived(lane, ev);
+		ripc__dispatch_message(lane, ev);
 		return;
 	}
 	switch (ev->kind) {
@@ -490,7 +490,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		ripc__lane_requested(ctx, tp, ev);
 		return;
 	case RIPC__EV_DATAGRAM:
-		ripc__datagram_arrived(ctx, tp, ev);
+		ripc__dispatch_datagram(ctx, tp, ev);
 		return;
 	case RIPC__EV_GARBAGE:
 		ctx->stats.bad_peers++;
@@ -499,7 +499,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		return;
 	case RIPC__EV_ADDRESS:
 		ripc__peers_readdressed(ctx);
-		ripc__own_addrs_changed(ctx);
+		ripc__local_addrs_changed(ctx);
 		return;
 	case RIPC__EV_LOW:
 		ripc__evict_lanes(ctx, ev->status != 0);
@@ -530,7 +530,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 			break;
 		}
 		/* Messages that arrive while the lane is retired do not prolong that. */
-		ripc__message_arrived(lane, ev);
+		ripc__dispatch_message(lane, ev);
 		break;
 	case RIPC__EV_WRITE_DONE:
 		lane_heard(lane);

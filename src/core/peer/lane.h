@@ -79,12 +79,12 @@ struct ripc__lane {
 	uint64_t source;           /* passive: the address it came from, base/admission.h */
 	uint32_t seen_seq[2];      /* tx_seq, rx_seq when idle lanes were last looked for */
 	unsigned loan_round;       /* counts the looks at what is lent */
-	int answers; /* long messages in a row that the application answered soon; below 0: that, less what done.c waits for */
-	bool starved; /* somebody found no credit or no room: tell them when there is some */
-	bool doomed;  /* to be closed by the next timer: a control message found no memory */
-	bool idle;    /* nothing hangs on its life: silence is no fault */
-	bool heard;   /* since heard_ns, at a time that was not looked at */
-	bool blocked; /* the transport's queue is full: EV_SENDABLE will come */
+	int reply_streak; /* long messages in a row that the application answered soon; below 0: that, less what done.c waits for */
+	bool starved;     /* somebody found no credit or no room: tell them when there is some */
+	bool doomed;      /* to be closed by the next timer: a control message found no memory */
+	bool idle;        /* nothing hangs on its life: silence is no fault */
+	bool heard;       /* since heard_ns, at a time that was not looked at */
+	bool blocked;     /* the transport's queue is full: EV_SENDABLE will come */
 	/* These, and the units of a flow and a credit, are behind while ctx->plain is known: see plain.h. */
 	uint32_t tx_seq, rx_seq;
 	struct ripc__between tx_last, rx_last; /* unlike these, never behind */
@@ -198,9 +198,9 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 		      uint8_t buf[RIPC__HELLO_LEN]);
 
 /* Protocol.c: a message arrived on a lane / as a datagram. */
-void ripc__message_arrived(struct ripc__lane *lane, const struct ripc__event *ev);
-void ripc__datagram_arrived(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
+void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev);
+void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 /* Counts a message that broke the protocol; a lane it came on is closed. */
-void ripc__lane_bad(struct ripc__lane *lane, const char *why);
+void ripc__lane_protocol_error(struct ripc__lane *lane, const char *why);
 
 #endif

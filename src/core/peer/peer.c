@@ -149,7 +149,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 	}
 	d->state = RIPC__DEST_RESOLVING;
 	resolver_soon(ctx);
-	ripc__agent_need(ctx);
+	ripc__progress_request(ctx);
 }
 
 int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d)
@@ -162,7 +162,7 @@ int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d)
 	/* The timer may have gone by while nobody wanted it. */
 	if (d->state == RIPC__DEST_FAILED) {
 		ripc__timer_at(ctx, d->retry_ns);
-		ripc__agent_need(ctx);
+		ripc__progress_request(ctx);
 	}
 	if (d->state == RIPC__DEST_UNKNOWN)
 		dest_resolve(ctx, d);
@@ -175,7 +175,7 @@ int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d)
 		return 0;
 	if (!ripc__dest_locate(ctx, d)) {
 		ripc__peer_connect(ctx, d->peer);
-		ripc__agent_need(ctx);
+		ripc__progress_request(ctx);
 		/* The attempt may have ended already. */
 		if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
 			return 0;
@@ -336,12 +336,12 @@ void ripc__number_end(struct ripc *ctx, uint64_t next)
 
 struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
 {
-	struct ripc__peer *p = ctx->peer_found;
+	struct ripc__peer *p = ctx->last_peer;
 
 	if (p && !memcmp(p->instance, instance, 16))
 		return p;
 	HASH_FIND(hh, ctx->peers, instance, 16, p);
-	ctx->peer_found = p;
+	ctx->last_peer = p;
 	return p;
 }
 
@@ -658,8 +658,8 @@ void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
 	ripc__number_end(ctx, p->next_request_id);
 	ripc__number_end(ctx, p->next_datagram);
 	ripc__returns_peer_gone(ctx, p);
-	if (ctx->peer_found == p)
-		ctx->peer_found = NULL;
+	if (ctx->last_peer == p)
+		ctx->last_peer = NULL;
 	HASH_DEL(ctx->peers, p);
 	ctx->stats.peers--;
 	ripc__attempts_clear(p);

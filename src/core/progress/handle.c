@@ -19,9 +19,9 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#define RESERVE ((size_t)1 << 20) /* address space taken from the kernel at a time */
-#define LINE    ((size_t)64)
-#define BLOCK   ((size_t)64 << 10) /* bytes of a block of pieces, at least */
+#define RESERVE_LEN   ((size_t)1 << 20) /* address space taken from the kernel at a time */
+#define CACHE_LINE    ((size_t)64)
+#define BLOCK_LEN_MIN ((size_t)64 << 10) /* bytes of a block of pieces, at least */
 
 /* The address space that all contexts of the process draw from. It never goes back. */
 static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,7 +46,7 @@ static size_t round_up(size_t n, size_t to)
 /* Pages that were never used before. NULL: there are none. */
 static void *pages_take(size_t len)
 {
-	size_t size = len > RESERVE ? len : RESERVE;
+	size_t size = len > RESERVE_LEN ? len : RESERVE_LEN;
 	char *p = NULL;
 
 	pthread_mutex_lock(&pages_lock);
@@ -73,7 +73,7 @@ static void *pages_take(size_t len)
 }
 
 /* They read as zeros from now on. */
-static void pages_end(char *p, size_t len)
+static void pages_zero(char *p, size_t len)
 {
 	if (!len || !madvise(p, len, MADV_DONTNEED))
 		return;
@@ -84,12 +84,12 @@ static void pages_end(char *p, size_t len)
 }
 
 /* Objects begin at different lines of their pages: else they would compete for the same sets of the caches. */
-static size_t color(size_t room)
+static size_t cache_color(size_t room)
 {
 	static size_t turn;
-	size_t lines = room / LINE;
+	size_t lines = room / CACHE_LINE;
 
-	return lines ? __atomic_fetch_add(&turn, 5, __ATOMIC_RELAXED) % (lines + 1) * LINE : 0;
+	return lines ? __atomic_fetch_add(&turn, 5, __ATOMIC_RELAXED) % (lines + 1) * CACHE_LINE : 0;
 }
 
 void *ripc__handle_alloc(size_t len)
@@ -97,34 +97,36 @@ void *ripc__handle_alloc(size_t len)
 	size_t pages = round_up(len, page_size());
 	char *p = pages_take(pages);
 
-	return p ? p + color(pages - len) : NULL;
+	return p ? p + cache_color(pages - len) : NULL;
 }
 
-void ripc__handle_end(void *p, size_t len)
+void ripc__handle_free(void *p, size_t len)
 {
 	size_t page = page_size();
 	char *first = (char *)((uintptr_t)p & ~(uintptr_t)(page - 1));
 
-	pages_end(first + page, round_up(len, page) - page);
-	pages_end(first, page);
+	pages_zero(first + page, round_up(len, page) - page);
+	pages_zero(first, page);
 }
 
-void *ripc__handle_piece(struct ripc__handle_blocks *blocks, size_t len)
+void *ripc__handle_block_alloc(struct ripc__handle_blocks *blocks, size_t len)
 {
 	struct ripc__handle_block *block;
 	char *p;
 
-	len = round_up(len, LINE);
+	len = round_up(len, CACHE_LINE);
 	if (blocks->left < len) {
-		size_t size = round_up(len + LINE > BLOCK ? len + LINE : BLOCK, page_size());
+		size_t size =
+			round_up(len + CACHE_LINE > BLOCK_LEN_MIN ? len + CACHE_LINE : BLOCK_LEN_MIN,
+				 page_size());
 
 		block = pages_take(size);
 		if (!block)
 			return NULL;
 		*block = (struct ripc__handle_block){blocks->first, size};
 		blocks->first = block;
-		blocks->next = (char *)block + LINE;
-		blocks->left = size - LINE;
+		blocks->next = (char *)block + CACHE_LINE;
+		blocks->left = size - CACHE_LINE;
 	}
 	p = blocks->next;
 	blocks->next += len;
@@ -132,14 +134,14 @@ void *ripc__handle_piece(struct ripc__handle_blocks *blocks, size_t len)
 	return p;
 }
 
-void ripc__handle_pieces_end(struct ripc__handle_blocks *blocks)
+void ripc__handle_blocks_free(struct ripc__handle_blocks *blocks)
 {
 	struct ripc__handle_block *block = blocks->first;
 
 	while (block) {
 		struct ripc__handle_block *next = block->next;
 
-		pages_end((char *)block, block->len);
+		pages_zero((char *)block, block->len);
 		block = next;
 	}
 	*blocks = (struct ripc__handle_blocks){0};
@@ -155,7 +157,7 @@ void ripc__handle_fork_unlock(void)
 	pthread_mutex_unlock(&pages_lock);
 }
 
-void ripc__handle_forked(void)
+void ripc__handle_fork_child(void)
 {
 	pthread_mutex_init(&pages_lock, NULL);
 }

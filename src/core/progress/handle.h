@@ -11,7 +11,7 @@
  * object costs address space and 8 bytes of page table per page, but no memory. Under
  * vm.overcommit_memory=2 and RLIMIT_DATA the kernel counts the address space as memory.
  *
- *   context, service   pages of their own, ended by ripc__handle_end()
+ *   context, service   pages of their own, ended by ripc__handle_free()
  *   request            a piece of a block of its context, reused within it, which ends with it
  *
  * Pieces may be reused because the call that ends a request takes the handle away from the
@@ -41,17 +41,17 @@ void *ripc__handle_alloc(size_t len);
  * Ends one: it reads as zeros from now on. The page in which it begins ends last, so that a caller
  * who finds that one ended finds all of it ended. Any thread.
  */
-void ripc__handle_end(void *p, size_t len);
+void ripc__handle_free(void *p, size_t len);
 
 /* A piece of a block, not zeroed, aligned to a cache line. NULL: out of memory. Lock held. */
-void *ripc__handle_piece(struct ripc__handle_blocks *blocks, size_t len);
+void *ripc__handle_block_alloc(struct ripc__handle_blocks *blocks, size_t len);
 
 /* Ends all of them. Lock held. */
-void ripc__handle_pieces_end(struct ripc__handle_blocks *blocks);
+void ripc__handle_blocks_free(struct ripc__handle_blocks *blocks);
 
 /* Around fork(): before it, in the parent, in the child. */
 void ripc__handle_fork_lock(void);
 void ripc__handle_fork_unlock(void);
-void ripc__handle_forked(void);
+void ripc__handle_fork_child(void);
 
 #endif

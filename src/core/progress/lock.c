@@ -21,7 +21,7 @@
 #endif
 
 /* Sleeps while *word is value. The application's errno is not ours to change. */
-static void sleep_while(atomic_uint *word, unsigned value, uint64_t until_ns)
+static void futex_wait(atomic_uint *futex, unsigned value, uint64_t until_ns)
 {
 	struct timespec ts, *until = NULL;
 	int saved = errno;
@@ -32,16 +32,16 @@ static void sleep_while(atomic_uint *word, unsigned value, uint64_t until_ns)
 		until = &ts;
 	}
 	/* WAIT_BITSET: until is a time of CLOCK_MONOTONIC, not a duration. */
-	syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, until, NULL,
+	syscall(SYS_futex, futex, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, until, NULL,
 		FUTEX_BITSET_MATCH_ANY);
 	errno = saved;
 }
 
-static void wake(atomic_uint *word, int count)
+static void futex_wake(atomic_uint *futex, int count)
 {
 	int saved = errno;
 
-	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+	syscall(SYS_futex, futex, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 	errno = saved;
 }
 
@@ -52,52 +52,52 @@ const bool ripc__lock_steps = true;
 const bool ripc__lock_steps = false;
 #endif
 
-static void sleep_for(struct ripc__lock *lock)
+static void sleep_contended(struct ripc__lock *lock)
 {
 	ripc__lock_step(RIPC__STEP_SLEEP);
-	sleep_while(&lock->word, 2, RIPC__NEVER);
+	futex_wait(&lock->futex, 2, RIPC__NEVER);
 }
 
 void ripc__lock_wait(struct ripc__lock *lock)
 {
-	ripc__lock_step(RIPC__STEP_HELD);
+	ripc__lock_step(RIPC__STEP_CONTENDED);
 	atomic_fetch_add_explicit(&lock->wanted, 1, memory_order_relaxed);
 	ripc__lock_step(RIPC__STEP_WAIT);
 	/* Taken as 2: whether others sleep is not known, and then they must be woken. */
-	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire))
-		sleep_for(lock);
+	while (atomic_exchange_explicit(&lock->futex, 2, memory_order_acquire))
+		sleep_contended(lock);
 	atomic_fetch_sub_explicit(&lock->wanted, 1, memory_order_relaxed);
 }
 
 void ripc__lock_wake(struct ripc__lock *lock)
 {
-	wake(&lock->word, 1);
+	futex_wake(&lock->futex, 1);
 }
 
-void ripc__lock_end(struct ripc__lock *lock)
+void ripc__lock_destroy(struct ripc__lock *lock)
 {
 #ifdef TSAN
 	/* It does not see what the kernel writes. */
-	__tsan_release(&lock->word);
+	__tsan_release(&lock->futex);
 #else
 	(void)lock;
 #endif
 }
 
-void ripc__lock_ended(struct ripc__lock *lock)
+void ripc__lock_destroyed(struct ripc__lock *lock)
 {
 	ripc__lock_step(RIPC__STEP_RELEASED);
-	wake(&lock->word, INT_MAX);
+	futex_wake(&lock->futex, INT_MAX);
 }
 
-void ripc__word_sleep(atomic_uint *word, uint64_t until_ns)
+void ripc__futex_wait(atomic_uint *futex, uint64_t until_ns)
 {
-	if (!atomic_load_explicit(word, memory_order_acquire))
-		sleep_while(word, 0, until_ns);
+	if (!atomic_load_explicit(futex, memory_order_acquire))
+		futex_wait(futex, 0, until_ns);
 }
 
-void ripc__word_set(atomic_uint *word)
+void ripc__futex_wake(atomic_uint *futex)
 {
-	atomic_store_explicit(word, 1, memory_order_release);
-	wake(word, 1);
+	atomic_store_explicit(futex, 1, memory_order_release);
+	futex_wake(futex, 1);
 }

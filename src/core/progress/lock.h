@@ -35,14 +35,14 @@
  * ripc__lock_steps says whether it is.
  */
 enum ripc__lock_step {
-	RIPC__STEP_TAKE,     /* the lock is about to be taken */
-	RIPC__STEP_HELD,     /* somebody else holds it: is about to be counted */
-	RIPC__STEP_WAIT,     /* is about to try again */
-	RIPC__STEP_SLEEP,    /* is about to sleep for it */
-	RIPC__STEP_TAKEN,    /* it was taken */
-	RIPC__STEP_RELEASE,  /* it is about to be released */
-	RIPC__STEP_RELEASED, /* it was released; those who sleep are not woken yet */
-	RIPC__STEP_PAUSE,    /* a thread waits for others without it */
+	RIPC__STEP_ACQUIRE,   /* the lock is about to be taken */
+	RIPC__STEP_CONTENDED, /* somebody else holds it: is about to be counted */
+	RIPC__STEP_WAIT,      /* is about to try again */
+	RIPC__STEP_SLEEP,     /* is about to sleep for it */
+	RIPC__STEP_ACQUIRED,  /* it was taken */
+	RIPC__STEP_RELEASE,   /* it is about to be released */
+	RIPC__STEP_RELEASED,  /* it was released; those who sleep are not woken yet */
+	RIPC__STEP_PAUSE,     /* a thread waits for others without it */
 };
 extern void (*ripc__lock_hook)(enum ripc__lock_step step);
 extern const bool ripc__lock_steps;
@@ -67,7 +67,7 @@ static inline void ripc__lock_step(enum ripc__lock_step step)
 
 /* All zero: free. */
 struct RIPC__CAPABILITY("mutex") ripc__lock {
-	atomic_uint word;   /* 0 free; 1 held; 2 held, and somebody may sleep for it */
+	atomic_uint futex;  /* 0 free; 1 held; 2 held, and somebody may sleep for it */
 	atomic_uint wanted; /* threads that wait for it */
 };
 
@@ -79,18 +79,18 @@ void ripc__lock_wake(struct ripc__lock *lock);
  * Its memory ends while it is held (handle.h), which releases it. Before that, and after it: others
  * may sleep for it, and zeros do not tell.
  */
-void ripc__lock_end(struct ripc__lock *lock);
-void ripc__lock_ended(struct ripc__lock *lock);
+void ripc__lock_destroy(struct ripc__lock *lock);
+void ripc__lock_destroyed(struct ripc__lock *lock);
 
 static inline void RIPC__NO_ANALYSIS ripc__lock_take(struct ripc__lock *lock)
 {
-	unsigned word = 0;
+	unsigned futex = 0;
 
-	ripc__lock_step(RIPC__STEP_TAKE);
+	ripc__lock_step(RIPC__STEP_ACQUIRE);
 	if (RIPC__UNLIKELY(!atomic_compare_exchange_strong_explicit(
-		    &lock->word, &word, 1, memory_order_acquire, memory_order_relaxed)))
+		    &lock->futex, &futex, 1, memory_order_acquire, memory_order_relaxed)))
 		ripc__lock_wait(lock);
-	ripc__lock_step(RIPC__STEP_TAKEN);
+	ripc__lock_step(RIPC__STEP_ACQUIRED);
 }
 
 static inline void RIPC__NO_ANALYSIS ripc__lock_release(struct ripc__lock *lock)
@@ -98,7 +98,7 @@ static inline void RIPC__NO_ANALYSIS ripc__lock_release(struct ripc__lock *lock)
 	bool sleepers;
 
 	ripc__lock_step(RIPC__STEP_RELEASE);
-	sleepers = atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2;
+	sleepers = atomic_exchange_explicit(&lock->futex, 0, memory_order_release) == 2;
 	ripc__lock_step(RIPC__STEP_RELEASED);
 	if (RIPC__UNLIKELY(sleepers))
 		ripc__lock_wake(lock);
@@ -108,7 +108,7 @@ static inline void RIPC__NO_ANALYSIS ripc__lock_release(struct ripc__lock *lock)
  * A thread clears its word under the lock, releases the lock and sleeps until the word is set, or until_ns (RIPC__NEVER: without
  * end; the clock of core/clock.h) or for no reason at all. Whoever sets it holds the lock, under which the word lives and dies.
  */
-void ripc__word_sleep(atomic_uint *word, uint64_t until_ns);
-void ripc__word_set(atomic_uint *word);
+void ripc__futex_wait(atomic_uint *futex, uint64_t until_ns);
+void ripc__futex_wake(atomic_uint *futex);
 
 #endif

@@ -7,9 +7,9 @@
 #include "core/peer/peer.h"
 #include "core/message/service.h"
 
-#define EVENTS      64           /* reaped at once */
-#define ROUNDS      4            /* of these, before a waiting caller gets a look */
-#define RESOLVER_NS (200 * 1000) /* how often a spinning driver looks after the resolver */
+#define EVENTS_MAX       64           /* reaped at once */
+#define BATCHES_MAX      4            /* of these, before a waiting caller gets a look */
+#define RESOLVER_POLL_NS (200 * 1000) /* how often a spinning driver looks after the resolver */
 
 static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *ev)
 {
@@ -27,7 +27,7 @@ static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *
 		ripc__service_conflict(ctx, ev->service, ev->moved, ev->text);
 		break;
 	case RIPC__RIVAL:
-		ripc__service_rival(ctx, ev->service, ev->text);
+		ripc__service_split(ctx, ev->service, ev->text);
 		break;
 	case RIPC__GONE:
 		ripc__dest_gone(ctx, ev->service, ev->record.instance);
@@ -48,16 +48,16 @@ static bool resolver_awaited(struct ripc *ctx)
 	return false;
 }
 
-static void resolver_round(struct ripc *ctx)
+static void resolver_pass(struct ripc *ctx)
 {
 	bool readable = ctx->resolver_readable || ctx->resolver_pending || ctx->hooks.now ||
-			ctx->now_ns - ctx->resolver_asked_ns >= RESOLVER_NS;
+			ctx->now_ns - ctx->resolver_polled_ns >= RESOLVER_POLL_NS;
 	struct ripc__resolver_event ev[4];
 	unsigned n;
 
 	if (!readable && ctx->now_ns < ctx->resolver_timer_ns)
 		return;
-	ctx->resolver_asked_ns = ctx->now_ns;
+	ctx->resolver_polled_ns = ctx->now_ns;
 	ctx->resolver_readable = false;
 	do {
 		ctx->resolver_timer_ns = RIPC__NEVER;
@@ -70,46 +70,48 @@ static void resolver_round(struct ripc *ctx)
 		ctx->resolver_pending = resolver_awaited(ctx);
 }
 
-/* Return: number of events; EVENTS: there may be more. */
-static inline unsigned reap(struct ripc *ctx, unsigned i, struct ripc__event *ev, uint64_t *deadline)
+/* Return: number of events; EVENTS_MAX: there may be more. */
+static inline unsigned poll_transport(struct ripc *ctx, unsigned i, struct ripc__event *ev,
+				      uint64_t *deadline)
 {
 	struct ripc__tp *tp = &ctx->tp[i];
-	unsigned n = tp->ops->progress(tp->t, ev, EVENTS, ctx->now_ns, deadline);
+	unsigned n = tp->ops->progress(tp->t, ev, EVENTS_MAX, ctx->now_ns, deadline);
 
 	for (unsigned k = 0; k < n; k++)
 		ripc__lane_event(ctx, i, &ev[k]);
 	return n;
 }
 
-static uint64_t transports_round(struct ripc *ctx)
+static uint64_t transports_pass(struct ripc *ctx)
 {
-	struct ripc__event ev[EVENTS];
+	struct ripc__event ev[EVENTS_MAX];
 	uint64_t deadline = RIPC__NEVER;
 
 	for (unsigned i = 0; i < ctx->ntp; i++) {
-		unsigned rounds = 0, n;
+		unsigned batches = 0, n;
 
 		if (!ctx->tp[i].t)
 			continue;
 		do
-			n = reap(ctx, i, ev, &deadline);
-		while (n == EVENTS && ++rounds < ROUNDS);
-		if (n == EVENTS)
+			n = poll_transport(ctx, i, ev, &deadline);
+		while (n == EVENTS_MAX && ++batches < BATCHES_MAX);
+		if (n == EVENTS_MAX)
 			deadline = 0;
 	}
 	return deadline;
 }
 
-void ripc__round_part(struct ripc *ctx)
+void ripc__partial_pass(struct ripc *ctx)
 {
-	struct ripc__event ev[EVENTS];
+	struct ripc__event ev[EVENTS_MAX];
 	uint64_t deadline = ctx->next_timer_ns;
 
 	if (ctx->in_progress)
 		return;
 	ctx->in_progress = true;
-	for (unsigned live = ctx->live; live; live &= live - 1)
-		if (reap(ctx, (unsigned)__builtin_ctz(live), ev, &deadline) == EVENTS)
+	for (unsigned active_tps = ctx->active_tps; active_tps; active_tps &= active_tps - 1)
+		if (poll_transport(ctx, (unsigned)__builtin_ctz(active_tps), ev, &deadline) ==
+		    EVENTS_MAX)
 			deadline = 0;
 	if (!ripc__list_empty(&ctx->dead_lanes))
 		ripc__lanes_reap(ctx);
@@ -119,31 +121,30 @@ void ripc__round_part(struct ripc *ctx)
 	ctx->in_progress = false;
 }
 
-void ripc__round_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
 	ctx->in_progress = true;
-	ctx->now_old = true;
+	ctx->now_stale = true;
 	ripc__lane_event(ctx, tp, ev);
-	ctx->now_old = false;
+	ctx->now_stale = false;
 	if (!ripc__list_empty(&ctx->dead_lanes))
 		ripc__lanes_reap(ctx);
 	ctx->in_progress = false;
 }
 
-void ripc__round(struct ripc *ctx)
+void ripc__full_pass(struct ripc *ctx)
 {
 	uint64_t deadline;
 
 	if (ctx->in_progress)
 		return;
 	ctx->in_progress = true;
-	deadline = transports_round(ctx);
-	if (ctx->short_of_lanes) {
-		ripc__evict_lanes(ctx,
-				  ctx->short_of_lanes == -EMFILE || ctx->short_of_lanes == -ENFILE);
-		ctx->short_of_lanes = 0;
+	deadline = transports_pass(ctx);
+	if (ctx->evict_cause) {
+		ripc__evict_lanes(ctx, ctx->evict_cause == -EMFILE || ctx->evict_cause == -ENFILE);
+		ctx->evict_cause = 0;
 	}
-	resolver_round(ctx);
+	resolver_pass(ctx);
 	if (ctx->now_ns >= ctx->timers_ns) {
 		/* Times that other threads have noted since this round's was read must not lie in the future. */
 		ctx->now_ns = ripc__now(ctx);
@@ -158,7 +159,7 @@ void ripc__round(struct ripc *ctx)
 		deadline = ctx->timers_ns;
 	if (ctx->resolver_timer_ns < deadline)
 		deadline = ctx->resolver_timer_ns;
-	ctx->next_timer_ns = ripc__done_timer(ctx, deadline);
+	ctx->next_timer_ns = ripc__delayed_ack_timer(ctx, deadline);
 	ctx->in_progress = false;
 }
 
@@ -167,15 +168,15 @@ void ripc__progress(struct ripc *ctx)
 	uint64_t before = ctx->next_timer_ns;
 
 	ctx->now_ns = ripc__now(ctx);
-	ctx->needed = false;
-	ripc__round(ctx);
+	ctx->progress_needed = false;
+	ripc__full_pass(ctx);
 	/* A caller that only looks in leaves the descriptors armed, and what the round began, to the one who sleeps. */
-	if (ctx->driver_asleep)
+	if (ctx->leader_asleep)
 		for (unsigned i = 0; i < ctx->ntp; i++)
 			if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
-				ctx->needed = true;
-	if (ctx->needed || ctx->next_timer_ns < before)
-		ripc__agent_need(ctx);
+				ctx->progress_needed = true;
+	if (ctx->progress_needed || ctx->next_timer_ns < before)
+		ripc__progress_request(ctx);
 }
 
 uint64_t ripc__poll(struct ripc *ctx)

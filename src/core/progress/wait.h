@@ -42,13 +42,13 @@ int ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns);
 uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms);
 
 /* The agent. */
-int ripc__agent_start(struct ripc *ctx);
-void ripc__agent_stop(struct ripc *ctx);
+int ripc__progress_thread_start(struct ripc *ctx);
+void ripc__progress_thread_stop(struct ripc *ctx);
 
 /* Somebody must make progress within a millisecond or so although nobody waits. Lock held. Cheap if the agent knows already. */
-void ripc__agent_need(struct ripc *ctx);
+void ripc__progress_request(struct ripc *ctx);
 
 /* The same, where a tick of the agent is soon enough: cheap when it is said often. Lock held. */
-void ripc__agent_soon(struct ripc *ctx);
+void ripc__progress_request_lazy(struct ripc *ctx);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* What ripc_send_long() may take beyond its timeout to get its memory back. */
-#define WITHDRAW_MS 100
+#define CANCEL_TIMEOUT_MS 100
 
 /*
  * Memory that was given back to the pool may be anybody's. What lies behind a buffer never was the
@@ -48,7 +48,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	int rc;
 
 	ripc__handover_ready(ctx, items, nitems);
-	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_refuse(s) : 0;
+	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_closed_error(s) : 0;
 	if (rc)
 		return rc;
 	r = ripc__request_get(ctx, nitems);
@@ -94,7 +94,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	}
 	d->users++;
 	s->nrequests++;
-	ctx->unfinished++;
+	ctx->long_inflight++;
 	ripc__list_add(&ctx->requests, &r->held);
 	ripc__list_add(&d->pending, &r->link);
 	ripc__dest_pump(ctx, d);
@@ -126,7 +126,7 @@ int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 }
 
 /* The request is done: its result, explained. It is freed. Lock held. */
-static int finish(struct ripc_request **request)
+static int request_finish(struct ripc_request **request)
 {
 	struct ripc_request *r = *request;
 	int status = r->status;
@@ -142,7 +142,7 @@ static int finish(struct ripc_request **request)
  * Begins a call on a request. Another thread may close the context: then the request is gone.
  * Return: 0, lock held; or what the call returns.
  */
-static int RIPC__NO_ANALYSIS enter(struct ripc_request **request, struct ripc **ctx)
+static int RIPC__NO_ANALYSIS request_enter(struct ripc_request **request, struct ripc **ctx)
 {
 	struct ripc_request *r = request ? *request : NULL;
 	int rc = 0;
@@ -169,37 +169,37 @@ static int RIPC__NO_ANALYSIS enter(struct ripc_request **request, struct ripc **
 int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
 {
 	struct ripc *ctx;
-	int rc = enter(request, &ctx);
+	int rc = request_enter(request, &ctx);
 
 	if (rc)
 		return rc;
 	if ((*request)->state != RIPC__REQUEST_DONE) {
-		ripc__done_unanswered(ctx);
+		ripc__delayed_ack_idle(ctx);
 		ripc__progress(ctx);
 	}
-	rc = (*request)->state == RIPC__REQUEST_DONE ? finish(request) : -EINPROGRESS;
+	rc = (*request)->state == RIPC__REQUEST_DONE ? request_finish(request) : -EINPROGRESS;
 	ripc__unlock(ctx);
 	return rc;
 }
 
 /* Lock held. Return: 0 it is done; -ETIMEDOUT. */
-static int await_until(struct ripc_request *r, uint64_t deadline, int timeout_ms)
+static int wait_done_until(struct ripc_request *r, uint64_t deadline, int timeout_ms)
 {
 	if (r->state != RIPC__REQUEST_DONE)
-		ripc__plain_await(r->ctx, r, timeout_ms);
+		ripc__fast_path_poll_request(r->ctx, r, timeout_ms);
 	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
 		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
 			return -ETIMEDOUT;
 	return 0;
 }
 
-static int await(struct ripc_request *r, int timeout_ms)
+static int wait_done(struct ripc_request *r, int timeout_ms)
 {
 	if (r->state == RIPC__REQUEST_DONE)
 		return 0;
 	if (timeout_ms)
-		return await_until(r, ripc__deadline(r->ctx, timeout_ms), timeout_ms);
-	ripc__done_unanswered(r->ctx);
+		return wait_done_until(r, ripc__deadline(r->ctx, timeout_ms), timeout_ms);
+	ripc__delayed_ack_idle(r->ctx);
 	ripc__progress(r->ctx);
 	return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
 }
@@ -207,15 +207,15 @@ static int await(struct ripc_request *r, int timeout_ms)
 int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc *ctx;
-	int rc = enter(request, &ctx);
+	int rc = request_enter(request, &ctx);
 
 	if (rc)
 		return rc;
-	rc = await(*request, timeout_ms);
+	rc = wait_done(*request, timeout_ms);
 	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
 		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
 	else if (!rc)
-		rc = finish(request);
+		rc = request_finish(request);
 	else
 		rc = ripc__fail(-ETIMEDOUT,
 				"the message to service %llu is still under way after %d ms",
@@ -231,19 +231,19 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 
 	ripc__request_withdraw(r);
 	/* Also if the context is being closed meanwhile, and await() therefore waits no more. */
-	await(r, timeout_ms);
+	wait_done(r, timeout_ms);
 	if (r->lane)
 		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
 	/* Its lane gone, it was done with: see ripc__request_lane_gone(). */
 	if (r->state != RIPC__REQUEST_DONE)
 		ripc__request_done(r, -ECANCELED, "withdrawn");
-	return finish(request);
+	return request_finish(request);
 }
 
 int RIPC__NO_ANALYSIS ripc_request_cancel(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc *ctx;
-	int rc = enter(request, &ctx);
+	int rc = request_enter(request, &ctx);
 
 	if (rc)
 		return rc;
@@ -253,7 +253,7 @@ int RIPC__NO_ANALYSIS ripc_request_cancel(struct ripc_request **request, int tim
 }
 
 /* A long message that was not delivered in time: withdrawn, and why. Lock held. */
-static int give_up(struct ripc_request **request, int timeout_ms)
+static int cancel_expired(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc_request *r = *request;
 	struct ripc *ctx = r->ctx;
@@ -264,7 +264,7 @@ static int give_up(struct ripc_request **request, int timeout_ms)
 	int rc;
 
 	d->users++;
-	rc = cancel(request, WITHDRAW_MS);
+	rc = cancel(request, CANCEL_TIMEOUT_MS);
 	/* Last, so that its sentence is the one that stays. */
 	if (rc == -ECANCELED && unreachable)
 		rc = ripc__dest_unreachable(ctx, d);
@@ -293,13 +293,13 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	rc = start(s, dest, items, nitems, bytes, o, &r);
 	if (rc)
 		return rc;
-	rc = await_until(r, deadline, timeout_ms);
+	rc = wait_done_until(r, deadline, timeout_ms);
 	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
 		/* The memory is the caller's on return, whatever the context still has to say. */
 		cancel(&r, 0);
 		return ripc__fail(-ESHUTDOWN, "the context is being closed");
 	}
-	rc = rc ? give_up(&r, timeout_ms) : finish(&r);
+	rc = rc ? cancel_expired(&r, timeout_ms) : request_finish(&r);
 	/* Cancelled by nobody but the closing of its service. */
 	return rc == -ECANCELED
 		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")

@@ -23,35 +23,35 @@ struct ripc;
 struct ripc_service;
 struct ripc__lane;
 
-struct ripc__done {
+struct ripc__delayed_ack {
 	struct ripc__lane *lane; /* that the message came by; NULL: nothing is due, and nothing else here means anything */
-	uint64_t id;       /* of the request */
-	uint64_t since_ns; /* when the message was delivered */
-	bool held;         /* it was not sent yet; false without a lane */
+	uint64_t id;           /* of the request */
+	uint64_t delivered_ns; /* when the message was delivered */
+	bool held;             /* it was not sent yet; false without a lane */
 };
 
 /* A message of the lane's peer has been delivered to s, with status 0 and nothing kept: DONE is sent, now or soon. */
-void ripc__done_due(struct ripc__lane *lane, uint64_t id, const struct ripc_service *s);
+void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct ripc_service *s);
 
 /*
  * A message of the application is about to leave by a lane, len bytes long. Return: true: it has to carry DONE, for the request
  * ctx->done.id; then it is RIPC__DONE_WORD longer. false: nothing is held any more.
  */
-bool ripc__done_rides(struct ripc__lane *lane, size_t len);
+bool ripc__delayed_ack_piggybacks(struct ripc__lane *lane, size_t len);
 /* It has left. */
-void ripc__done_answered(struct ripc__lane *lane);
+void ripc__delayed_ack_replied(struct ripc__lane *lane);
 
 /* The application does something else, or nothing: what is held is sent, and not held again for some time. */
-void ripc__done_unanswered(struct ripc *ctx);
+void ripc__delayed_ack_idle(struct ripc *ctx);
 /* What is held is sent, as something comes before which it must be there. */
-void ripc__done_release(struct ripc *ctx);
+void ripc__delayed_ack_flush(struct ripc *ctx);
 /*
  * len bytes are about to be registered, or written ahead of a message. If that takes its time, what is held is sent first, and the clock
  * is read again after it.
  */
-void ripc__done_delay(struct ripc *ctx, size_t len);
+void ripc__delayed_ack_before_copy(struct ripc *ctx, size_t len);
 /* At ctx->now_ns: sends what was held for too long. Return: deadline, or when that will be if it is earlier. */
-uint64_t ripc__done_timer(struct ripc *ctx, uint64_t deadline);
-void ripc__done_lane_gone(struct ripc__lane *lane);
+uint64_t ripc__delayed_ack_timer(struct ripc *ctx, uint64_t deadline);
+void ripc__delayed_ack_lane_closed(struct ripc__lane *lane);
 
 #endif

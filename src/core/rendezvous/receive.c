@@ -130,7 +130,7 @@ static int join(struct ripc__rndv *r)
 	struct ripc__rndv *old = ripc__rndv_find(r->peer, r->id);
 
 	if (!old) {
-		ripc__list_add(&r->service->longs, &r->link);
+		ripc__list_add(&r->service->rndvs_in, &r->link);
 		ripc__list_add(&r->peer->rndvs, &r->of_peer);
 		return 0;
 	}
@@ -155,14 +155,14 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
 	if (!m ||
 	    (!lane->peer->finished && !(lane->peer->finished = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
 		if (m)
-			ripc__message_drop(m);
+			ripc__message_release(m);
 		free(r);
 		ctx->stats.dropped_no_memory++;
 		ripc__flow_consume(flow, units);
 		answer(lane, h->u[0], -ENOBUFS);
 		return;
 	}
-	ctx->unfinished++;
+	ctx->long_inflight++;
 	*r = (struct ripc__rndv){
 		.ctx = ctx,
 		.service = flow->service,
@@ -192,7 +192,8 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
 	if (rc == -EPROTO) {
 		ripc__rndv_release(r);
 		ripc__rndv_free(r);
-		ripc__lane_bad(lane, "long message that does not fit what was agreed before");
+		ripc__lane_protocol_error(lane,
+					  "long message that does not fit what was agreed before");
 		return;
 	}
 	if (rc) {
@@ -239,7 +240,7 @@ void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
 	uint64_t id = h->u[0], below = h->u[1];
 
 	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
-		ripc__lane_bad(lane, "long message with an id out of bounds");
+		ripc__lane_protocol_error(lane, "long message with an id out of bounds");
 	} else {
 		ripc__peer_finish_below(p, below);
 		drop_given_up(p);

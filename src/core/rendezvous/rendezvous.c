@@ -88,8 +88,8 @@ void ripc__rndv_free(struct ripc__rndv *r)
 	ripc__list_del(&r->of_peer);
 	ripc__list_del(&r->work);
 	if (r->message)
-		ripc__message_drop(r->message);
-	r->ctx->unfinished--;
+		ripc__message_release(r->message);
+	r->ctx->long_inflight--;
 	free(r);
 }
 
@@ -100,7 +100,7 @@ static void deliver(struct ripc_service *s, struct ripc__peer *p)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &s->longs) {
+	ripc__list_for_each_safe (n, tmp, &s->rndvs_in) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
 		struct ripc__message *m = r->message;
 
@@ -127,7 +127,7 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status)
 	deliver(s, p);
 	ripc__rndv_resume(s);
 	ripc__wake(s->ctx, &s->drained);
-	if (s->moved && ripc__list_empty(&s->longs))
+	if (s->taken_over && ripc__list_empty(&s->rndvs_in))
 		ripc__wake(s->ctx, &s->receivers);
 }
 
@@ -228,7 +228,7 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	r->lane = NULL;
 	deliver(s, p);
 	if (!kept)
-		ripc__done_due(lane, id, s);
+		ripc__delayed_ack_queue(lane, id, s);
 }
 
 static void ready_if_complete(struct ripc__rndv *r)
@@ -383,7 +383,7 @@ static struct ripc__rndv *first_waiting(struct ripc_service *s)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &s->longs) {
+	ripc__list_for_each (n, &s->rndvs_in) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
 
 		if (r->state == RIPC__RNDV_WAITING)
@@ -458,7 +458,7 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
 			/* What is left of it, or must wait for room, moves with progress() only. */
-			ripc__agent_need(r->ctx);
+			ripc__progress_request(r->ctx);
 			rc = post_read(r, it, n);
 			if (rc == -EAGAIN)
 				return false;
@@ -515,7 +515,7 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 
 	/* Not here: its DONE is on its way. */
 	if (!r || r->lane != lane) {
-		ripc__done_release(lane->ctx);
+		ripc__delayed_ack_flush(lane->ctx);
 		return;
 	}
 	/* Behind the last write that was granted. */
@@ -580,7 +580,7 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 	struct ripc__list *n, *tmp;
 
 	/* From the last to the first: what is dropped must not let a later one be delivered. */
-	for (n = s->longs.prev, tmp = n->prev; n != &s->longs; n = tmp, tmp = n->prev) {
+	for (n = s->rndvs_in.prev, tmp = n->prev; n != &s->rndvs_in; n = tmp, tmp = n->prev) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
 
 		if (r->state == RIPC__RNDV_DYING)

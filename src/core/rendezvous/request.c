@@ -63,13 +63,13 @@ static int write_items(struct ripc_request *r, unsigned how)
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
 			/* It would arrive behind all that. */
-			ripc__done_delay(r->ctx, it->len);
+			ripc__delayed_ack_before_copy(r->ctx, it->len);
 			item_fill(it);
 			rc = tp->ops->post_write(r->lane->ep, mr, base + it->posted, n,
 						 it->raddr + it->posted, it->rkey,
 						 (uint64_t)(uintptr_t)r);
 			/* What is left of it, or must wait for room, moves with progress() only. */
-			ripc__agent_need(r->ctx);
+			ripc__progress_request(r->ctx);
 			/* A broken lane, or its device, is reported as such, and then the request goes back. */
 			if (rc == -ENOTCONN || rc == -ENODEV)
 				return -EAGAIN;
@@ -101,16 +101,16 @@ static int send_message(struct ripc_request *r)
 	struct iovec payload[RIPC_ITEMS_MAX];
 	struct ripc__list *first = ripc__list_first(&r->peer->requests);
 	unsigned n = 0, nreturns = r->nreturns;
-	bool done;
+	bool delayed_ack;
 	int rc;
 
 	ripc__returns_delay(r->lane, r->returns, r->nreturns);
-	done = ripc__done_rides(r->lane, longest(r));
-	p = ripc__header_put(buf, RIPC__LONG, done ? RIPC__F_DONE : 0, (uint16_t)r->nitems, 0,
-			     r->dest_id, r->source);
+	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, longest(r));
+	p = ripc__header_put(buf, RIPC__LONG, delayed_ack ? RIPC__F_DONE : 0, (uint16_t)r->nitems,
+			     0, r->dest_id, r->source);
 	count = buf + 30;
-	if (done) {
-		ripc__put_le64(p, r->ctx->done.id);
+	if (delayed_ack) {
+		ripc__put_le64(p, r->ctx->delayed_ack.id);
 		p += RIPC__DONE_WORD;
 	}
 	ripc__put_le64(p, r->id);
@@ -147,9 +147,9 @@ static int send_message(struct ripc_request *r)
 	ripc__put_le16(count, (uint16_t)nreturns);
 	rc = ripc__lane_send(r->lane, buf, (size_t)(p - buf), payload, n, false);
 	if (!rc) {
-		size_t len = (size_t)(p - buf) - (done ? RIPC__DONE_WORD : 0);
+		size_t len = (size_t)(p - buf) - (delayed_ack ? RIPC__DONE_WORD : 0);
 
-		ripc__done_answered(r->lane);
+		ripc__delayed_ack_replied(r->lane);
 		ripc__returns_told(r->lane, r->returns, r->nreturns);
 		for (unsigned i = 0; i < n; i++)
 			len += payload[i].iov_len;
@@ -602,7 +602,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	r->dest = NULL;
 	r->service = NULL;
 	s->nrequests--;
-	ctx->unfinished--;
+	ctx->long_inflight--;
 	ripc__wake(ctx, &r->waitq);
 	ripc__wake(ctx, &s->drained);
 }
@@ -641,8 +641,8 @@ struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems)
 	struct ripc_request *r = ctx->request_free[size];
 
 	if (!r)
-		return ripc__handle_piece(&ctx->request_blocks,
-					  sizeof(*r) + sizeof(r->items[0]) * (1u << size));
+		return ripc__handle_block_alloc(&ctx->request_blocks,
+						sizeof(*r) + sizeof(r->items[0]) * (1u << size));
 	ctx->request_free[size] = r->next_free;
 	return r;
 }

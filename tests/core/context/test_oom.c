@@ -79,7 +79,7 @@ static void without_read(struct ripc__sim_config *config)
 	config->caps_off = RIPC__CAP_READ;
 }
 
-static void dear(struct ripc__sim_config *config)
+static void expensive_registration(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 	config->transient = 0.5;
@@ -93,8 +93,10 @@ static void datagrams(struct ripc__sim_config *config)
 static const struct {
 	void (*change)(struct ripc__sim_config *config);
 	const char *options;
-} configs[] = {
-	{NULL, NULL}, {without_read, "pool_bytes=65536"}, {dear, NULL}, {datagrams, "short=udp"}};
+} configs[] = {{NULL, NULL},
+	       {without_read, "pool_bytes=65536"},
+	       {expensive_registration, NULL},
+	       {datagrams, "short=udp"}};
 
 #define CONFIGS (sizeof(configs) / sizeof(configs[0]))
 
@@ -127,7 +129,7 @@ static void receive_all(struct run *run, unsigned i)
 }
 
 /* A name for every service; the contexts may not have opened. */
-static void trade(struct run *run, unsigned i)
+static void exchange(struct run *run, unsigned i)
 {
 	uint64_t to = RIG_ID(!i);
 	uint8_t *data = run->memory, *back, *window;
@@ -210,14 +212,14 @@ static bool recovers(struct run *run)
 	return false;
 }
 
-static void stands_still(void *arg, const char *text)
+static void on_deadlock(void *arg, const char *text)
 {
 	shim.armed = false;
 	ck_abort_msg("allocation %llu fails: %s", (unsigned long long)shim.nth, text);
 }
 
 /* Return: whether the nth allocation was reached. */
-static bool one(unsigned k, uint64_t nth, bool lasting)
+static bool run_once(unsigned k, uint64_t nth, bool lasting)
 {
 	struct ripc__sim_counters counters;
 	struct ripc__sim_config config;
@@ -229,7 +231,7 @@ static bool one(unsigned k, uint64_t nth, bool lasting)
 	ripc__sim_defaults(&config);
 	if (configs[k].change)
 		configs[k].change(&config);
-	run.net = ripc__sim_create(test_seed(), &config, stands_still, NULL);
+	run.net = ripc__sim_create(test_seed(), &config, on_deadlock, NULL);
 	ripc__sim_hooks(run.net, &hooks);
 	shim.count = shim.failed = 0;
 	shim.nth = nth;
@@ -250,7 +252,7 @@ static bool one(unsigned k, uint64_t nth, bool lasting)
 		open++;
 	}
 	for (unsigned i = 0; i < 2; i++)
-		trade(&run, i);
+		exchange(&run, i);
 	shim.armed = false;
 	if (open == 2)
 		ck_assert_msg(recovers(&run), "allocation %llu fails: nothing works afterwards: %s",
@@ -288,13 +290,13 @@ static void sweep(unsigned k, bool lasting)
 	uint64_t n = 1;
 
 	if (only) {
-		one(k, strtoull(only, NULL, 0), lasting);
+		run_once(k, strtoull(only, NULL, 0), lasting);
 		return;
 	}
 	/* The scenario without a failure has some hundred allocations. */
-	one(k, 0, false);
+	run_once(k, 0, false);
 	ck_assert_uint_gt(shim.count, 200);
-	while (one(k, n, lasting))
+	while (run_once(k, n, lasting))
 		n++;
 	printf("configuration %u: each of %llu allocations failed\n", k, (unsigned long long)n - 1);
 }

@@ -22,7 +22,7 @@ START_TEST(new__room_for_every_number_of_items)
 			ck_assert_uint_eq(m->pub.items[i].iov_len, i);
 			ck_assert_uint_eq(m->pub.placement[i], i);
 		}
-		ripc__message_drop(m);
+		ripc__message_release(m);
 	}
 }
 END_TEST
@@ -31,7 +31,7 @@ START_TEST(new__from_the_cache)
 {
 	struct ripc__message *m = ripc__message_new(ctx, 10);
 
-	ripc__message_drop(m);
+	ripc__message_release(m);
 	ck_assert_uint_eq(ctx->message_cached, 1);
 	ck_assert_ptr_eq(ripc__message_new(ctx, 1), m);
 	ck_assert_uint_eq(ctx->message_cached, 0);
@@ -39,7 +39,7 @@ START_TEST(new__from_the_cache)
 	ck_assert_ptr_null(m->arrays);
 	ck_assert_ptr_null(m->token);
 	ck_assert_ptr_null(m->flow);
-	ripc__message_drop(m);
+	ripc__message_release(m);
 }
 END_TEST
 
@@ -51,7 +51,7 @@ START_TEST(drop__the_cache_is_bounded)
 	for (unsigned i = 0; i < N; i++)
 		ck_assert_ptr_nonnull(m[i] = ripc__message_new(ctx, 1));
 	for (unsigned i = 0; i < N; i++)
-		ripc__message_drop(m[i]);
+		ripc__message_release(m[i]);
 	ck_assert_uint_eq(ctx->message_cached, RIPC__MESSAGE_CACHE);
 }
 END_TEST

@@ -68,20 +68,20 @@ static void teardown(void)
 }
 
 /* Whether service 0 sends a message of len bytes to service 1 by the straight road. */
-static bool straight(size_t len)
+static bool sent_fast(size_t len)
 {
 	static uint8_t data[65536];
 	struct iovec item = {data, len};
 
 	ck_assert_uint_le(len, sizeof(data));
 	rig_fill(data, len, len);
-	return ripc__remote_send(rig.s[0], RIG_ID(1), &item, false);
+	return ripc__network_send(rig.s[0], RIG_ID(1), &item, false);
 }
 
 /* ---- sending over a lane ---- */
 
 /* Far more than there are receive buffers: each message takes one, and gives some back. */
-START_TEST(remote_send__takes_and_returns_credit)
+START_TEST(network_send__credit_both_ways)
 {
 	struct ripc_stats before = rig_stats(&rig, 0), after;
 
@@ -103,22 +103,22 @@ START_TEST(remote_send__takes_and_returns_credit)
 }
 END_TEST
 
-START_TEST(remote_send__keeps_the_last_credit)
+START_TEST(network_send__keeps_last_credit)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	uint32_t credits = lane->tx_credits;
 
 	lane->tx_credits = 1;
-	ck_assert(!straight(10));
+	ck_assert(!sent_fast(10));
 	ck_assert_uint_eq(posts, 0);
 	lane->tx_credits = credits;
-	ck_assert(straight(10));
+	ck_assert(sent_fast(10));
 	ck_assert_uint_eq(lane->tx_credits, credits - 1);
 	rig_expect(&rig, 1, 10, 10);
 }
 END_TEST
 
-START_TEST(remote_send__says_what_receive_buffers_are_free)
+START_TEST(network_send__returns_credit)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1), *back = rig_lane(&rig, 1, 0);
 	uint32_t credits, owed;
@@ -130,14 +130,14 @@ START_TEST(remote_send__says_what_receive_buffers_are_free)
 	owed = lane->rx_owed;
 	credits = back->tx_credits;
 	ck_assert_uint_gt(owed, 0);
-	ck_assert(straight(10));
+	ck_assert(sent_fast(10));
 	ck_assert_uint_eq(lane->rx_owed, 0);
 	rig_expect(&rig, 1, 10, 10);
 	ck_assert_uint_eq(back->tx_credits, credits + owed);
 }
 END_TEST
 
-START_TEST(remote_send__leaves_the_rest_to_the_general_way)
+START_TEST(network_send__slow_path)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	struct ripc__dest *d = rig_dest(&rig, 0, 1);
@@ -146,48 +146,48 @@ START_TEST(remote_send__leaves_the_rest_to_the_general_way)
 	uint64_t limit;
 
 	ck_assert_ptr_nonnull(c);
-	ck_assert(!straight(lane->send_max));
-	ck_assert(!ripc__remote_send(rig.s[0], RIG_ID(1), &nowhere, false));
-	ck_assert(!ripc__remote_send(rig.s[0], RIG_ID(7), &(struct iovec){"x", 1}, false));
+	ck_assert(!sent_fast(lane->send_max));
+	ck_assert(!ripc__network_send(rig.s[0], RIG_ID(1), &nowhere, false));
+	ck_assert(!ripc__network_send(rig.s[0], RIG_ID(7), &(struct iovec){"x", 1}, false));
 	lane->blocked = true;
-	ck_assert(!straight(10));
+	ck_assert(!sent_fast(10));
 	lane->blocked = false;
 	limit = c->limit_units;
 	c->limit_units = c->sent_units;
-	ck_assert(!straight(10));
+	ck_assert(!sent_fast(10));
 	c->limit_units = limit;
 	d->credit = NULL;
-	ck_assert(!straight(10));
+	ck_assert(!sent_fast(10));
 	d->credit = c;
 	rig.s[0]->state = RIPC__SERVICE_CLOSING;
-	ck_assert(!straight(10));
+	ck_assert(!sent_fast(10));
 	rig.s[0]->state = RIPC__SERVICE_ACTIVE;
 	ck_assert_uint_eq(posts, 0);
-	ck_assert(straight(10));
+	ck_assert(sent_fast(10));
 	rig_expect(&rig, 1, 10, 10);
 }
 END_TEST
 
 /* ---- sending datagrams ---- */
 
-START_TEST(remote_send__datagram)
+START_TEST(network_send__datagram)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 
 	for (uint32_t i = 0; i < 50; i++) {
 		uint64_t seq = p->next_datagram;
 
-		ck_assert(straight(i * 10));
+		ck_assert(sent_fast(i * 10));
 		ck_assert_uint_eq(p->next_datagram, seq + 1);
 		rig_expect(&rig, 1, i * 10, i * 10);
 	}
 	ck_assert_uint_eq(posts, 0);
-	ck_assert(!straight(rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].limits.datagram_max));
+	ck_assert(!sent_fast(rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].limits.datagram_max));
 }
 END_TEST
 
 /* A peer that takes none gets its messages over the lane. */
-START_TEST(remote_send__no_datagrams)
+START_TEST(network_send__no_datagrams)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	uint64_t seq = p->next_datagram;
@@ -195,7 +195,7 @@ START_TEST(remote_send__no_datagrams)
 	p->no_datagrams = true;
 	OK(rig_short(&rig, 0, 1, 10, 10, 5000));
 	rig_expect(&rig, 1, 10, 10);
-	ck_assert(straight(20));
+	ck_assert(sent_fast(20));
 	rig_expect(&rig, 1, 20, 20);
 	ck_assert_uint_eq(p->next_datagram, seq);
 	ck_assert_uint_gt(posts, 0);
@@ -203,13 +203,13 @@ START_TEST(remote_send__no_datagrams)
 END_TEST
 
 /* The address may lie elsewhere, and be another one, after the peer was resolved again. */
-START_TEST(remote_send__follows_a_new_record)
+START_TEST(network_send__new_record)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	struct ripc__record record = {.naddrs = 2, .addrs[0] = {.transport = 250, .len = 3}};
 	uint64_t seq;
 
-	ck_assert(straight(10));
+	ck_assert(sent_fast(10));
 	rig_expect(&rig, 1, 10, 10);
 	ck_assert_ptr_nonnull(p->way);
 	seq = p->next_datagram;
@@ -218,14 +218,14 @@ START_TEST(remote_send__follows_a_new_record)
 	record.addrs[1].len = (uint16_t)p->way_len;
 	memcpy(record.addrs[1].addr, p->way, p->way_len);
 	OK(ripc__peer_set_addrs(p, &record));
-	ck_assert(straight(20));
+	ck_assert(sent_fast(20));
 	rig_expect(&rig, 1, 20, 20);
 	ck_assert_uint_eq(p->next_datagram, seq + 1);
 	ck_assert_uint_eq(posts, 0);
 	/* None. */
 	record.naddrs = 0;
 	OK(ripc__peer_set_addrs(p, &record));
-	ck_assert(straight(30));
+	ck_assert(sent_fast(30));
 	rig_expect(&rig, 1, 30, 30);
 	ck_assert_uint_eq(p->next_datagram, seq + 1);
 	ck_assert_uint_eq(posts, 1);
@@ -234,20 +234,20 @@ END_TEST
 
 /* ---- receiving ---- */
 
-struct arrival {
+struct rx_message {
 	uint8_t *bytes; /* in the room of the next message */
 	struct ripc__message *m;
 	struct ripc__event ev;
 };
 
 /* A plain message from service 1 for service 0, of len bytes, in the room of the next message of context 0. */
-static struct arrival arrival(struct ripc__lane *lane, size_t len)
+static struct rx_message rx_message(struct ripc__lane *lane, size_t len)
 {
-	struct arrival a = {.m = ripc__message_next(rig.ctx[0])};
+	struct rx_message a = {.m = ripc__message_cache_peek(rig.ctx[0])};
 	uint8_t *p;
 
 	ck_assert_ptr_nonnull(a.m);
-	a.bytes = p = ripc__message_room(a.m);
+	a.bytes = p = ripc__message_buf(a.m);
 	ripc__header_put(p, RIPC__SHORT, lane ? 0 : RIPC__F_INSTANCE, 1, 0, RIG_ID(0), RIG_ID(1));
 	if (lane) {
 		ripc__header_stamp(p, lane->rx_seq, 0);
@@ -268,9 +268,9 @@ static struct arrival arrival(struct ripc__lane *lane, size_t len)
 }
 
 /* The same as AGAIN, as if such a message had been the last one. */
-static struct arrival arrival_again(struct ripc__lane *lane, size_t len, uint32_t credits)
+static struct rx_message rx_short_header(struct ripc__lane *lane, size_t len, uint32_t credits)
 {
-	struct arrival a = arrival(lane, len);
+	struct rx_message a = rx_message(lane, len);
 
 	lane->rx_last = (struct ripc__between){true, RIG_ID(0), RIG_ID(1)};
 	ripc__put_le32(a.bytes, ripc__again_word(lane->rx_seq, credits));
@@ -279,9 +279,9 @@ static struct arrival arrival_again(struct ripc__lane *lane, size_t len, uint32_
 	return a;
 }
 
-static struct ripc__message *offer(const struct arrival *a)
+static struct ripc__message *try_receive(const struct rx_message *a)
 {
-	return ripc__remote_message(rig.s[0], rig_lane(&rig, 0, 1)->tp, a->m, &a->ev);
+	return ripc__network_receive(rig.s[0], rig_lane(&rig, 0, 1)->tp, a->m, &a->ev);
 }
 
 static void received(struct ripc__message *m, size_t len)
@@ -299,16 +299,16 @@ static void received(struct ripc__message *m, size_t len)
 	ripc_message_free(&m->pub);
 }
 
-START_TEST(remote_message__from_a_lane)
+START_TEST(network_receive__lane)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	struct ripc_stats before = rig_stats(&rig, 0), after;
 	uint32_t seq = lane->rx_seq, credits = lane->tx_credits;
 	uint64_t arrived = lane->flow->arrived_units, consumed = lane->flow->consumed_units;
-	struct arrival a = arrival(lane, 100);
+	struct rx_message a = rx_message(lane, 100);
 
 	ripc__header_stamp(a.bytes, seq, 3);
-	received(offer(&a), 100);
+	received(try_receive(&a), 100);
 	ck_assert_uint_eq(lane->rx_seq, seq + 1);
 	ck_assert_uint_eq(lane->tx_credits, credits + 3);
 	ck_assert_uint_eq(lane->flow->arrived_units, arrived + 3);
@@ -323,21 +323,21 @@ START_TEST(remote_message__from_a_lane)
 END_TEST
 
 /* What it says is what the one before said; it costs as much. */
-START_TEST(remote_message__again_from_a_lane)
+START_TEST(network_receive__short_header)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	uint32_t seq = lane->rx_seq, credits = lane->tx_credits;
 	uint64_t arrived = lane->flow->arrived_units;
-	struct arrival a = arrival_again(lane, 30, 3);
+	struct rx_message a = rx_short_header(lane, 30, 3);
 
-	received(offer(&a), 30);
+	received(try_receive(&a), 30);
 	ck_assert_uint_eq(lane->rx_seq, seq + 1);
 	ck_assert_uint_eq(lane->tx_credits, credits + 3);
 	ck_assert_uint_eq(lane->flow->arrived_units, arrived + 2);
 	/* A message in full is remembered for the next one. */
 	lane->rx_last.known = false;
-	a = arrival(lane, 40);
-	received(offer(&a), 40);
+	a = rx_message(lane, 40);
+	received(try_receive(&a), 40);
 	ck_assert(ripc__between_are(&lane->rx_last, RIG_ID(0), RIG_ID(1)));
 	lane->rx_seq = seq;
 	lane->tx_credits = credits;
@@ -345,7 +345,7 @@ START_TEST(remote_message__again_from_a_lane)
 END_TEST
 
 /* Its receive buffer is free again: the peer is told, in time. */
-START_TEST(remote_message__gives_the_receive_buffer_back)
+START_TEST(network_receive__reposts_buffer)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	uint32_t seq = lane->rx_seq, owed;
@@ -354,9 +354,9 @@ START_TEST(remote_message__gives_the_receive_buffer_back)
 	rig_expect(&rig, 1, 1, 1);
 	owed = lane->rx_owed;
 	for (unsigned i = 0; i < 2; i++) {
-		struct arrival a = arrival(lane, 10);
+		struct rx_message a = rx_message(lane, 10);
 
-		received(offer(&a), 10);
+		received(try_receive(&a), 10);
 	}
 	ck_assert_uint_eq(lane->rx_owed, owed + 2);
 	ck_assert_uint_eq(lane->rx_held, 0);
@@ -365,38 +365,38 @@ START_TEST(remote_message__gives_the_receive_buffer_back)
 }
 END_TEST
 
-static void refused(const struct arrival *a)
+static void refused(const struct rx_message *a)
 {
 	uint32_t seq = rig_lane(&rig, 0, 1)->rx_seq;
 
-	ck_assert_ptr_null(offer(a));
+	ck_assert_ptr_null(try_receive(a));
 	ck_assert_ptr_eq(rig.ctx[0]->message_cache, a->m);
 	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->rx_seq, seq);
 }
 
-START_TEST(remote_message__leaves_the_rest_of_a_lane_to_the_general_way)
+START_TEST(network_receive__lane_slow_path)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	static uint8_t elsewhere[300];
 	uint64_t announced;
-	struct arrival a;
+	struct rx_message a;
 
 	/* Numbers, service, sender, length. */
 	for (unsigned i = 0; i < 6; i++) {
 		static const uint8_t places[] = {24, 8, 16, 32, 2, 30};
 
-		a = arrival(lane, 20);
+		a = rx_message(lane, 20);
 		a.bytes[places[i]] ^= 1;
 		refused(&a);
 	}
-	a = arrival(lane, 20);
+	a = rx_message(lane, 20);
 	a.ev.len = RIPC__PLAIN_LEN - 1;
 	refused(&a);
-	a = arrival(lane, 20);
+	a = rx_message(lane, 20);
 	memcpy(elsewhere, a.bytes, a.ev.len);
 	a.ev.data = elsewhere;
 	refused(&a);
-	a = arrival(lane, 20);
+	a = rx_message(lane, 20);
 	announced = lane->flow->announced_units;
 	lane->flow->announced_units = lane->flow->arrived_units;
 	refused(&a);
@@ -407,7 +407,7 @@ START_TEST(remote_message__leaves_the_rest_of_a_lane_to_the_general_way)
 	refused(&a);
 	lane->rx_held -= lane->rx_depth / 2;
 	/* Somebody waits for the credit. */
-	a = arrival(lane, 20);
+	a = rx_message(lane, 20);
 	ripc__header_stamp(a.bytes, lane->rx_seq, 1);
 	lane->starved = true;
 	refused(&a);
@@ -415,26 +415,26 @@ START_TEST(remote_message__leaves_the_rest_of_a_lane_to_the_general_way)
 }
 END_TEST
 
-START_TEST(remote_message__leaves_the_rest_of_again_to_the_general_way)
+START_TEST(network_receive__short_slow_path)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
-	struct arrival a;
+	struct rx_message a;
 
 	/* The byte that tells it, and its number. */
 	for (unsigned i = 0; i < 4; i++) {
-		a = arrival_again(lane, 20, 0);
+		a = rx_short_header(lane, 20, 0);
 		a.bytes[i] ^= i == 1 ? 0 : 1;
 		a.ev.len = i == 1 ? RIPC__AGAIN_LEN - 1 : a.ev.len;
 		refused(&a);
 	}
 	/* There was none, or between others. */
-	a = arrival_again(lane, 20, 0);
+	a = rx_short_header(lane, 20, 0);
 	lane->rx_last.known = false;
 	refused(&a);
-	a = arrival_again(lane, 20, 0);
+	a = rx_short_header(lane, 20, 0);
 	lane->rx_last.dest++;
 	refused(&a);
-	a = arrival_again(lane, 20, 0);
+	a = rx_short_header(lane, 20, 0);
 	lane->rx_last.source++;
 	refused(&a);
 	lane->rx_last.known = false;
@@ -450,7 +450,7 @@ static void sender_is_known(void)
 	}
 }
 
-START_TEST(remote_message__datagram)
+START_TEST(network_receive__datagram)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	struct ripc_stats before, after;
@@ -458,10 +458,10 @@ START_TEST(remote_message__datagram)
 	sender_is_known();
 	before = rig_stats(&rig, 0);
 	for (unsigned i = 0; i < 70; i++) {
-		struct arrival a = arrival(NULL, i);
+		struct rx_message a = rx_message(NULL, i);
 		uint64_t last = p->datagrams.run[0].last;
 
-		received(offer(&a), i);
+		received(try_receive(&a), i);
 		ck_assert_uint_eq(p->datagrams.run[0].last, last + 1);
 	}
 	ck_assert_uint_eq(p->datagrams_seen[0], UINT64_MAX);
@@ -472,28 +472,28 @@ START_TEST(remote_message__datagram)
 }
 END_TEST
 
-START_TEST(remote_message__leaves_other_datagrams_to_the_general_way)
+START_TEST(network_receive__dgram_slow_path)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
-	struct arrival a;
+	struct rx_message a;
 
 	sender_is_known();
 	/* Numbers: repeated, ahead; service, sender's instance, length, kind, return buffers, credit. */
 	for (unsigned i = 0; i < 7; i++) {
 		static const uint8_t places[] = {24, 8, 40, 48, 3, 30, 28};
 
-		a = arrival(NULL, 20);
+		a = rx_message(NULL, 20);
 		a.bytes[places[i]] ^= 3;
 		refused(&a);
 	}
-	a = arrival(NULL, 20);
-	rig.s[0]->moved = true;
+	a = rx_message(NULL, 20);
+	rig.s[0]->taken_over = true;
 	refused(&a);
-	rig.s[0]->moved = false;
+	rig.s[0]->taken_over = false;
 	p->datagrams.sure = false;
 	refused(&a);
 	p->datagrams.sure = true;
-	received(offer(&a), 20);
+	received(try_receive(&a), 20);
 }
 END_TEST
 
@@ -504,23 +504,23 @@ int main(void)
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, remote_send__takes_and_returns_credit);
-	tcase_add_test(tc, remote_send__keeps_the_last_credit);
-	tcase_add_test(tc, remote_send__says_what_receive_buffers_are_free);
-	tcase_add_test(tc, remote_send__leaves_the_rest_to_the_general_way);
-	tcase_add_test(tc, remote_message__from_a_lane);
-	tcase_add_test(tc, remote_message__again_from_a_lane);
-	tcase_add_test(tc, remote_message__gives_the_receive_buffer_back);
-	tcase_add_test(tc, remote_message__leaves_the_rest_of_a_lane_to_the_general_way);
-	tcase_add_test(tc, remote_message__leaves_the_rest_of_again_to_the_general_way);
+	tcase_add_test(tc, network_send__credit_both_ways);
+	tcase_add_test(tc, network_send__keeps_last_credit);
+	tcase_add_test(tc, network_send__returns_credit);
+	tcase_add_test(tc, network_send__slow_path);
+	tcase_add_test(tc, network_receive__lane);
+	tcase_add_test(tc, network_receive__short_header);
+	tcase_add_test(tc, network_receive__reposts_buffer);
+	tcase_add_test(tc, network_receive__lane_slow_path);
+	tcase_add_test(tc, network_receive__short_slow_path);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("datagram");
 	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
-	tcase_add_test(tc, remote_send__datagram);
-	tcase_add_test(tc, remote_send__no_datagrams);
-	tcase_add_test(tc, remote_send__follows_a_new_record);
-	tcase_add_test(tc, remote_message__datagram);
-	tcase_add_test(tc, remote_message__leaves_other_datagrams_to_the_general_way);
+	tcase_add_test(tc, network_send__datagram);
+	tcase_add_test(tc, network_send__no_datagrams);
+	tcase_add_test(tc, network_send__new_record);
+	tcase_add_test(tc, network_receive__datagram);
+	tcase_add_test(tc, network_receive__dgram_slow_path);
 	suite_add_tcase(suite, tc);
 	return test_main("core/remote", suite);
 }

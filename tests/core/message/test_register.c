@@ -41,7 +41,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 	return 0;
 }
 
-START_TEST(register__holds_no_lock_while_it_asks_the_holder)
+START_TEST(register__unlocked_holder_query)
 {
 	uint64_t id = test_ids();
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -73,7 +73,7 @@ int main(void)
 	Suite *suite = suite_create("core/register");
 	TCase *tc = tcase_create("register");
 
-	tcase_add_test(tc, register__holds_no_lock_while_it_asks_the_holder);
+	tcase_add_test(tc, register__unlocked_holder_query);
 	suite_add_tcase(suite, tc);
 	return test_main("core/register", suite);
 }

@@ -16,8 +16,8 @@ static struct costs {
 	unsigned fast; /* entries for messages of the fast path */
 	unsigned slow; /* entries for others */
 	unsigned datagrams;
-	unsigned clock;     /* looks at it */
-	unsigned forgotten; /* sends after which the fast path knew nothing */
+	unsigned clock;       /* looks at it */
+	unsigned invalidated; /* sends after which the fast path knew nothing */
 } costs;
 
 static int post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
@@ -75,7 +75,7 @@ static void datagrams(struct ripc__sim_config *config)
 static const struct {
 	void (*change)(struct ripc__sim_config *config);
 	const char *options;
-	bool again; /* the transport has short headers; else whole ones */
+	bool short_header; /* the transport has short headers; else whole ones */
 } networks[] = {
 	{no_credits, NULL, true}, {no_credits, NULL, false},      {credits, NULL, true},
 	{credits, NULL, false},   {datagrams, "short=udp", true},
@@ -91,7 +91,7 @@ static void start(int i)
 	rig_exchange(&rig, 1, 0);
 	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
 	ops.post_plain = post_plain;
-	ops.post_again = networks[i].again ? post_again : NULL;
+	ops.post_again = networks[i].short_header ? post_again : NULL;
 	ops.post_send = post_send;
 	ops.post_datagram = post_datagram;
 	rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops = &ops;
@@ -123,13 +123,13 @@ static struct costs cost_of(send_fn *send, unsigned nitems, size_t len, unsigned
 	for (unsigned i = 0; i < 1 + MESSAGES; i++) {
 		costs = (struct costs){0};
 		OK(send(rig.s[0], RIG_ID(1), items, nitems, flags ? &options : NULL, 5000));
-		costs.forgotten = !rig.ctx[0]->plain.known;
+		costs.invalidated = !rig.ctx[0]->fast_path.valid;
 		if (i) {
 			sum.fast += costs.fast;
 			sum.slow += costs.slow;
 			sum.datagrams += costs.datagrams;
 			sum.clock += costs.clock;
-			sum.forgotten += costs.forgotten;
+			sum.invalidated += costs.invalidated;
 		}
 		/* Flushes what RIPC_MORE has held back. */
 		rig_run(&rig, 5);
@@ -147,13 +147,13 @@ static void check_same(unsigned nitems, size_t len, unsigned flags)
 	ck_assert_uint_eq(any.slow, shorts.slow);
 	ck_assert_uint_eq(any.datagrams, shorts.datagrams);
 	ck_assert_uint_eq(any.clock, shorts.clock);
-	ck_assert_uint_eq(any.forgotten, shorts.forgotten);
+	ck_assert_uint_eq(any.invalidated, shorts.invalidated);
 	/* One message each, whatever it is. */
 	ck_assert_uint_eq(any.fast + any.slow + any.datagrams, MESSAGES);
 	ck_assert_uint_eq(any.clock, 0);
 }
 
-START_TEST(send__one_item_costs_what_send_short_does)
+START_TEST(send__one_item_same_cost)
 {
 	start(_i);
 	check_same(1, 64, 0);
@@ -175,11 +175,11 @@ START_TEST(send__one_item_takes_the_fast_path)
 		ck_assert_uint_eq(any.fast, MESSAGES);
 	/* A lane without credits: nothing is looked up for the next message. */
 	if (!rig_lane(&rig, 0, 1)->counts && !rig.ctx[0]->datagrams)
-		ck_assert_uint_eq(any.forgotten, 0);
+		ck_assert_uint_eq(any.invalidated, 0);
 }
 END_TEST
 
-START_TEST(send__several_items_cost_what_send_short_does)
+START_TEST(send__several_items_same_cost)
 {
 	start(_i);
 	check_same(2, 64, 0);
@@ -189,7 +189,7 @@ START_TEST(send__several_items_cost_what_send_short_does)
 END_TEST
 
 /* A message too long for the short form is sent as a long one, whatever was sent before. */
-START_TEST(send__what_does_not_fit_is_long)
+START_TEST(send__too_large_is_long)
 {
 	struct ripc_limits limits;
 	struct ripc_message *m;
@@ -217,10 +217,10 @@ int main(void)
 
 	test_seed();
 	tcase_add_checked_fixture(tc, NULL, teardown);
-	tcase_add_loop_test(tc, send__one_item_costs_what_send_short_does, 0, NETWORKS);
+	tcase_add_loop_test(tc, send__one_item_same_cost, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__one_item_takes_the_fast_path, 0, NETWORKS);
-	tcase_add_loop_test(tc, send__several_items_cost_what_send_short_does, 0, NETWORKS);
-	tcase_add_loop_test(tc, send__what_does_not_fit_is_long, 0, NETWORKS);
+	tcase_add_loop_test(tc, send__several_items_same_cost, 0, NETWORKS);
+	tcase_add_loop_test(tc, send__too_large_is_long, 0, NETWORKS);
 	suite_add_tcase(suite, tc);
 	return test_main("core/send", suite);
 }

@@ -100,7 +100,7 @@ START_TEST(find__only_active_ones)
 END_TEST
 
 /* What is here is received, then comes the word; senders follow to the other one. */
-START_TEST(conflict__found_out_later)
+START_TEST(conflict__detected_late)
 {
 	struct ripc_stats stats;
 	struct ripc_message *m;
@@ -110,7 +110,7 @@ START_TEST(conflict__found_out_later)
 	ripc__service_conflict(ctx, RIG_ID(0), false, "somebody else");
 	ripc__service_conflict(ctx, RIG_ID(0), false, "somebody else");
 	ripc__service_conflict(ctx, 4711, false, "nobody's");
-	ripc__service_rival(ctx, 4711, "nobody's");
+	ripc__service_split(ctx, 4711, "nobody's");
 	ripc__service_registered(ctx, 4711);
 	ck_assert_int_eq(rig.s[0]->state, RIPC__SERVICE_ACTIVE);
 	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(0)));
@@ -192,7 +192,7 @@ START_TEST(fd__follows_the_queue)
 }
 END_TEST
 
-START_TEST(fd__asked_for_when_there_is_something_already)
+START_TEST(fd__created_while_readable)
 {
 	int fd;
 
@@ -243,7 +243,7 @@ START_TEST(receive__timeouts)
 }
 END_TEST
 
-START_TEST(receive__what_came_is_found_without_waiting)
+START_TEST(receive__no_wait)
 {
 	struct ripc_message *m;
 
@@ -314,7 +314,7 @@ START_TEST(unregister__messages_for_it_are_refused)
 END_TEST
 
 /* As one of a thread that was about to take the lock: it finds the service closed, not its memory gone. */
-START_TEST(unregister__a_call_that_comes_a_moment_late)
+START_TEST(unregister__late_call)
 {
 	struct ripc_service *s = rig.s[0];
 	struct iovec item = {"late", 4};
@@ -330,7 +330,7 @@ START_TEST(unregister__a_call_that_comes_a_moment_late)
 }
 END_TEST
 
-static void resolver_is_deaf(bool on)
+static void drop_datagrams(bool on)
 {
 	struct ripc__sim_config config = rig.config;
 
@@ -339,17 +339,17 @@ static void resolver_is_deaf(bool on)
 }
 
 /* Closes the service of 0, and 1 does not hear of it. */
-static void close_unheard(void)
+static void unregister_unnoticed(void)
 {
-	resolver_is_deaf(true);
+	drop_datagrams(true);
 	OK(ripc_unregister(rig.s[0]));
 	rig_run(&rig, 100);
-	resolver_is_deaf(false);
+	drop_datagrams(false);
 	ck_assert_int_eq(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
 }
 
 /* Short messages of 1 to the service of 0 until they are refused. */
-static unsigned sent_in_vain(void)
+static unsigned send_until_refused(void)
 {
 	unsigned n;
 
@@ -359,12 +359,12 @@ static unsigned sent_in_vain(void)
 }
 
 /* It was found again after it had been refused, and is gone again, without a message in between. */
-START_TEST(no_service__told_again)
+START_TEST(noservice__sent_again)
 {
 	rig_exchange(&rig, 1, 0);
 	for (unsigned i = 0; i < 3; i++) {
-		close_unheard();
-		ck_assert_uint_le(sent_in_vain(), 5);
+		unregister_unnoticed();
+		ck_assert_uint_le(send_until_refused(), 5);
 		OK(ripc_register(ctx, RIG_ID(0), 0, &rig.s[0]));
 		OK(ripc_lookup(rig.ctx[1], RIG_ID(0), NULL, 5000));
 	}
@@ -374,11 +374,11 @@ START_TEST(no_service__told_again)
 END_TEST
 
 /* A sender that only its messages made known is known again by the next one, after it was away. */
-START_TEST(no_service__its_next_message_makes_it_known)
+START_TEST(noservice__learned_from_message)
 {
 	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
 	rig_expect(&rig, 0, 10, 1);
-	resolver_is_deaf(true);
+	drop_datagrams(true);
 	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
 	rig_expect(&rig, 1, 10, 1);
 	OK(ripc_unregister(rig.s[1]));
@@ -395,7 +395,7 @@ START_TEST(no_service__its_next_message_makes_it_known)
 }
 END_TEST
 
-START_TEST(no_service__told_once)
+START_TEST(noservice__sent_once)
 {
 	uint64_t before;
 
@@ -458,21 +458,21 @@ int main(void)
 	tcase_add_test(tc, register__conflict_in_the_same_context);
 	tcase_add_test(tc, register__conflict_with_another_context);
 	tcase_add_test(tc, find__only_active_ones);
-	tcase_add_test(tc, conflict__found_out_later);
+	tcase_add_test(tc, conflict__detected_late);
 	tcase_add_loop_test(tc, split__the_older_one_stays, 0, 2);
 	tcase_add_test(tc, fd__follows_the_queue);
-	tcase_add_test(tc, fd__asked_for_when_there_is_something_already);
+	tcase_add_test(tc, fd__created_while_readable);
 	tcase_add_test(tc, fd__each_service_has_its_own);
 	tcase_add_test(tc, receive__timeouts);
-	tcase_add_test(tc, receive__what_came_is_found_without_waiting);
+	tcase_add_test(tc, receive__no_wait);
 	tcase_add_test(tc, deliver__counted);
 	tcase_add_test(tc, unregister__unread_messages_are_counted);
 	tcase_add_test(tc, unregister__credit_goes_back);
 	tcase_add_test(tc, unregister__messages_for_it_are_refused);
-	tcase_add_test(tc, unregister__a_call_that_comes_a_moment_late);
-	tcase_add_test(tc, no_service__told_once);
-	tcase_add_test(tc, no_service__told_again);
-	tcase_add_test(tc, no_service__its_next_message_makes_it_known);
+	tcase_add_test(tc, unregister__late_call);
+	tcase_add_test(tc, noservice__sent_once);
+	tcase_add_test(tc, noservice__sent_again);
+	tcase_add_test(tc, noservice__learned_from_message);
 	tcase_add_test(tc, unregister__again_and_again);
 	suite_add_tcase(suite, tc);
 	return test_main("core/service", suite);

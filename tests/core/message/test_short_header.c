@@ -13,21 +13,22 @@ static struct ripc_service *other[2]; /* a second service of context 0 and of co
 
 static uint8_t sender[16];
 static struct {
-	unsigned full, again; /* SHORT, AGAIN */
-	size_t len;           /* of the last one of either */
+	unsigned full, elided; /* SHORT, AGAIN */
+	size_t len;            /* of the last one of either */
 } seen;
 
-static void watch(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data, size_t *len)
+static void count_headers(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data,
+			  size_t *len)
 {
-	bool again = *len >= RIPC__AGAIN_LEN && data[0] == RIPC__AGAIN_MAGIC;
+	bool elided = *len >= RIPC__AGAIN_LEN && data[0] == RIPC__AGAIN_MAGIC;
 
 	if (memcmp(from, sender, 16) ||
-	    (!again && (*len < RIPC__PLAIN_LEN || ripc__get_le16(data) != RIPC__MSG_MAGIC ||
-			data[3] != RIPC__SHORT)))
+	    (!elided && (*len < RIPC__PLAIN_LEN || ripc__get_le16(data) != RIPC__MSG_MAGIC ||
+			 data[3] != RIPC__SHORT)))
 		return;
 	seen.len = *len;
-	seen.again += again;
-	seen.full += !again;
+	seen.elided += elided;
+	seen.full += !elided;
 }
 
 static void start(const char *options)
@@ -40,7 +41,7 @@ static void start(const char *options)
 	rig_connect(&rig, 0, 1);
 	OK(ripc_lookup(rig.ctx[0], OTHER(1), NULL, 5000));
 	memcpy(sender, rig_instance(&rig, 0), 16);
-	ripc__sim_tamper(rig.net, watch, NULL);
+	ripc__sim_tamper(rig.net, count_headers, NULL);
 	memset(&seen, 0, sizeof(seen));
 }
 
@@ -55,7 +56,7 @@ static void teardown(void)
 }
 
 /* One message, which arrives as it was sent. */
-static void pass(struct ripc_service *from, struct ripc_service *to, size_t len)
+static void exchange(struct ripc_service *from, struct ripc_service *to, size_t len)
 {
 	static uint8_t data[8192];
 	struct iovec item = {data, len};
@@ -72,15 +73,15 @@ static void pass(struct ripc_service *from, struct ripc_service *to, size_t len)
 	ripc_message_free(m);
 }
 
-static void passed(unsigned full, unsigned again)
+static void check_seen(unsigned full, unsigned elided)
 {
 	ck_assert_uint_eq(seen.full, full);
-	ck_assert_uint_eq(seen.again, again);
+	ck_assert_uint_eq(seen.elided, elided);
 }
 
 /* ---- sending ---- */
 
-START_TEST(again__after_a_full_one)
+START_TEST(elide__after_full_header)
 {
 	struct ripc_stats before = rig_stats(&rig, 0), after;
 	static const size_t lens[] = {64, 64, 0, 1, 28, 29, 5000, 64};
@@ -88,8 +89,8 @@ START_TEST(again__after_a_full_one)
 	uint64_t units = 0, bytes = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		pass(rig.s[0], rig.s[1], lens[i]);
-		passed(1, (unsigned)i);
+		exchange(rig.s[0], rig.s[1], lens[i]);
+		check_seen(1, (unsigned)i);
 		ck_assert_uint_eq(seen.len, lens[i] + (i ? RIPC__AGAIN_LEN : RIPC__PLAIN_LEN));
 		units += ripc__units_of(RIPC__PLAIN_LEN + lens[i]);
 		bytes += lens[i];
@@ -101,63 +102,63 @@ START_TEST(again__after_a_full_one)
 	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, units);
 	ck_assert_uint_eq(rig_lane(&rig, 1, 0)->flow->arrived_units, units);
 	/* The other direction has a memory of its own. */
-	pass(rig.s[1], rig.s[0], 64);
+	exchange(rig.s[1], rig.s[0], 64);
 	ck_assert(rig_lane(&rig, 1, 0)->tx_last.known);
-	passed(1, (unsigned)n - 1);
+	check_seen(1, (unsigned)n - 1);
 }
 END_TEST
 
-START_TEST(again__not_between_others)
+START_TEST(elide__not_other_services)
 {
 	for (unsigned i = 0; i < 4; i++) {
-		pass(rig.s[0], i & 1 ? other[1] : rig.s[1], 10);
-		passed(i + 1, 0);
+		exchange(rig.s[0], i & 1 ? other[1] : rig.s[1], 10);
+		check_seen(i + 1, 0);
 	}
 	for (unsigned i = 0; i < 4; i++) {
-		pass(i & 1 ? rig.s[0] : other[0], other[1], 10);
-		passed(i + 5, 0);
+		exchange(i & 1 ? rig.s[0] : other[0], other[1], 10);
+		check_seen(i + 5, 0);
 	}
-	pass(rig.s[0], other[1], 10);
-	passed(8, 1);
+	exchange(rig.s[0], other[1], 10);
+	check_seen(8, 1);
 }
 END_TEST
 
 /* What lies between two plain messages changes nothing: several items, return buffers, long messages, what the library says itself. */
-START_TEST(again__after_what_is_not_plain)
+START_TEST(elide__after_slow_path)
 {
 	struct iovec items[2] = {{"ab", 2}, {"cde", 3}}, back = {NULL, 100};
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
 	struct ripc_message *m;
 
-	pass(rig.s[0], rig.s[1], 10);
-	passed(1, 0);
+	exchange(rig.s[0], rig.s[1], 10);
+	check_seen(1, 0);
 	OK(ripc_send_short(rig.s[0], OTHER(1), items, 2, NULL, 5000));
 	OK(ripc_receive(other[1], &m, 5000));
 	ck_assert_uint_eq(m->nitems, 2);
 	ripc_message_free(m);
-	passed(2, 0);
-	pass(rig.s[0], rig.s[1], 11);
-	passed(2, 1);
+	check_seen(2, 0);
+	exchange(rig.s[0], rig.s[1], 11);
+	check_seen(2, 1);
 	back.iov_base = ripc_buf_alloc(rig.ctx[0], 100);
 	OK(ripc_send_short(other[0], OTHER(1), items, 1, &options, 5000));
 	OK(ripc_receive(other[1], &m, 5000));
 	ck_assert_uint_eq(m->nreturns, 1);
 	ripc_message_free(m);
-	passed(3, 1);
-	pass(rig.s[0], rig.s[1], 12);
-	passed(3, 2);
+	check_seen(3, 1);
+	exchange(rig.s[0], rig.s[1], 12);
+	check_seen(3, 2);
 	OK(rig_long(&rig, 0, 1, 100000, 1, 5000));
 	rig_expect(&rig, 1, 100000, 1);
 	OK(rig_long(&rig, 1, 0, 20, 2, 5000));
 	rig_expect(&rig, 0, 20, 2);
-	pass(rig.s[0], rig.s[1], 13);
-	passed(3, 3);
+	exchange(rig.s[0], rig.s[1], 13);
+	check_seen(3, 3);
 	OK(ripc_buf_free(rig.ctx[0], back.iov_base));
 }
 END_TEST
 
 /* Half of the number is told. */
-START_TEST(again__numbers_wrap)
+START_TEST(elide__sequence_wraps)
 {
 	static const uint32_t from[] = {0xfffd, 0xfffffffd};
 
@@ -165,42 +166,42 @@ START_TEST(again__numbers_wrap)
 		rig_run(&rig, 100);
 		rig_lane(&rig, 0, 1)->tx_seq = rig_lane(&rig, 1, 0)->rx_seq = from[i];
 		for (unsigned k = 0; k < 8; k++)
-			pass(rig.s[0], rig.s[1], k);
+			exchange(rig.s[0], rig.s[1], k);
 		ck_assert_uint_eq(rig_lane(&rig, 1, 0)->rx_seq, (uint32_t)(from[i] + 8));
 	}
-	passed(1, 15);
+	check_seen(1, 15);
 }
 END_TEST
 
 /* More credit than it has room for goes with the next one. */
-START_TEST(again__says_what_receive_buffers_are_free)
+START_TEST(elide__returns_credit)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1), *back = rig_lane(&rig, 1, 0);
 
 	ck_assert(back->counts);
-	pass(rig.s[0], rig.s[1], 10);
-	pass(rig.s[1], rig.s[0], 10);
+	exchange(rig.s[0], rig.s[1], 10);
+	exchange(rig.s[1], rig.s[0], 10);
 	rig_run(&rig, 100);
 	lane->rx_owed = 300;
 	back->tx_credits = 10;
-	pass(rig.s[0], rig.s[1], 10);
+	exchange(rig.s[0], rig.s[1], 10);
 	ck_assert_uint_eq(lane->rx_owed, 45);
 	ck_assert_uint_eq(back->tx_credits, 10 + 255);
-	pass(rig.s[0], rig.s[1], 10);
+	exchange(rig.s[0], rig.s[1], 10);
 	ck_assert_uint_eq(lane->rx_owed, 0);
 	ck_assert_uint_eq(back->tx_credits, 10 + 300);
-	passed(1, 2);
+	check_seen(1, 2);
 }
 END_TEST
 
 /* Both ends begin anew with each lane. */
-START_TEST(again__not_on_a_new_lane)
+START_TEST(elide__not_on_new_lane)
 {
 	for (unsigned i = 0; i < 3; i++) {
-		pass(rig.s[0], rig.s[1], 10);
-		passed(i + 1, i);
-		pass(rig.s[0], rig.s[1], 10);
-		passed(i + 1, i + 1);
+		exchange(rig.s[0], rig.s[1], 10);
+		check_seen(i + 1, i);
+		exchange(rig.s[0], rig.s[1], 10);
+		check_seen(i + 1, i + 1);
 		ck_assert_int_eq(
 			ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
 		rig_run(&rig, 100);
@@ -212,14 +213,14 @@ END_TEST
 
 /* ---- receiving ---- */
 
-static void put_again(uint8_t buf[RIPC__AGAIN_LEN + 4], uint32_t skew, uint32_t credits)
+static void put_short_header(uint8_t buf[RIPC__AGAIN_LEN + 4], uint32_t skew, uint32_t credits)
 {
 	ripc__put_le32(buf, ripc__again_word(rig_lane(&rig, 0, 1)->tx_seq + skew, credits));
 	ripc__put_le32(buf + RIPC__AGAIN_LEN, 0x65726f6d); /* "more" */
 }
 
 /* The lane is closed, that is counted, and the next one is as good as any. */
-static void breach(uint8_t *buf, size_t len)
+static void expect_lane_closed(uint8_t *buf, size_t len)
 {
 	struct ripc_stats before = rig_stats(&rig, 1), after;
 
@@ -232,30 +233,30 @@ static void breach(uint8_t *buf, size_t len)
 	rig_exchange(&rig, 0, 1);
 }
 
-START_TEST(arrived__again_first)
+START_TEST(dispatch__elided_first)
 {
 	uint8_t buf[RIPC__AGAIN_LEN + 4];
 
-	put_again(buf, 0, 0);
-	breach(buf, sizeof(buf));
+	put_short_header(buf, 0, 0);
+	expect_lane_closed(buf, sizeof(buf));
 	/* There has been one since: not so on the next lane. */
 	OK(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)) != 1);
 	rig_run(&rig, 100);
 	rig_connect(&rig, 0, 1);
-	put_again(buf, 0, 0);
-	breach(buf, sizeof(buf));
+	put_short_header(buf, 0, 0);
+	expect_lane_closed(buf, sizeof(buf));
 }
 END_TEST
 
-START_TEST(arrived__again_as_the_last)
+START_TEST(dispatch__elided_same_services)
 {
 	uint8_t buf[RIPC__AGAIN_LEN + 4];
 	struct ripc_message *m;
 
-	pass(other[0], rig.s[1], 10);
+	exchange(other[0], rig.s[1], 10);
 	/* Any length, and nothing at all. */
 	for (size_t len = 0; len <= 4; len++) {
-		put_again(buf, 0, 0);
+		put_short_header(buf, 0, 0);
 		rig_inject(&rig, 0, 1, buf, RIPC__AGAIN_LEN + len, 0);
 		OK(ripc_receive(rig.s[1], &m, 5000));
 		ck_assert_uint_eq(m->source, OTHER(0));
@@ -268,12 +269,12 @@ START_TEST(arrived__again_as_the_last)
 END_TEST
 
 /* Nor is a SHORT remembered that carries DONE. */
-START_TEST(arrived__again_after_what_carried_done)
+START_TEST(dispatch__elided_after_piggyback)
 {
 	uint8_t buf[RIPC__PLAIN_LEN + RIPC__DONE_WORD + 4], *p;
 	struct ripc_message *m;
 
-	pass(rig.s[0], rig.s[1], 10);
+	exchange(rig.s[0], rig.s[1], 10);
 	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_DONE, 1, 0, OTHER(1), OTHER(0));
 	ripc__put_le64(p, 12345);
 	ripc__put_le32(p + RIPC__DONE_WORD, 4);
@@ -281,7 +282,7 @@ START_TEST(arrived__again_after_what_carried_done)
 	rig_inject(&rig, 0, 1, buf, sizeof(buf), 0);
 	OK(ripc_receive(other[1], &m, 5000));
 	ripc_message_free(m);
-	put_again(buf, 0, 0);
+	put_short_header(buf, 0, 0);
 	rig_inject(&rig, 0, 1, buf, RIPC__AGAIN_LEN + 4, 0);
 	m = rig_take(&rig, 1);
 	ck_assert_uint_eq(m->source, RIG_ID(0));
@@ -291,13 +292,13 @@ START_TEST(arrived__again_after_what_carried_done)
 END_TEST
 
 /* To a service that is gone it is what a SHORT is: answered once, and no breach. */
-START_TEST(arrived__again_for_a_service_that_is_gone)
+START_TEST(dispatch__elided_service_gone)
 {
 	uint8_t buf[RIPC__AGAIN_LEN + 4];
 
-	pass(rig.s[0], other[1], 10);
+	exchange(rig.s[0], other[1], 10);
 	OK(ripc_unregister(other[1]));
-	put_again(buf, 0, 0);
+	put_short_header(buf, 0, 0);
 	rig_inject(&rig, 0, 1, buf, sizeof(buf), 0);
 	rig_run(&rig, 10);
 	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_no_service, 1);
@@ -306,20 +307,20 @@ START_TEST(arrived__again_for_a_service_that_is_gone)
 }
 END_TEST
 
-START_TEST(arrived__again_that_is_broken)
+START_TEST(dispatch__elided_malformed)
 {
 	uint8_t buf[RIPC__AGAIN_LEN + 4];
 
 	/* Its number. */
-	pass(rig.s[0], rig.s[1], 10);
-	put_again(buf, 1, 0);
-	breach(buf, sizeof(buf));
-	put_again(buf, 0xffff, 0);
-	breach(buf, sizeof(buf));
+	exchange(rig.s[0], rig.s[1], 10);
+	put_short_header(buf, 1, 0);
+	expect_lane_closed(buf, sizeof(buf));
+	put_short_header(buf, 0xffff, 0);
+	expect_lane_closed(buf, sizeof(buf));
 	/* Its length. */
 	for (size_t len = 1; len < RIPC__AGAIN_LEN; len++) {
-		put_again(buf, 0, 0);
-		breach(buf, len);
+		put_short_header(buf, 0, 0);
+		expect_lane_closed(buf, len);
 	}
 }
 END_TEST
@@ -330,7 +331,7 @@ static void no_credits(struct ripc__sim_config *config)
 }
 
 /* Credit on a lane that needs none; and over such a lane messages go the straight road. */
-START_TEST(arrived__again_with_credit)
+START_TEST(dispatch__elided_with_credit)
 {
 	uint8_t buf[RIPC__AGAIN_LEN + 4];
 
@@ -339,15 +340,15 @@ START_TEST(arrived__again_with_credit)
 	rig_connect(&rig, 0, 1);
 	ck_assert(!rig_lane(&rig, 1, 0)->counts);
 	for (unsigned i = 0; i < 20; i++)
-		pass(rig.s[0], rig.s[1], i);
+		exchange(rig.s[0], rig.s[1], i);
 	rig_run(&rig, 100);
-	put_again(buf, 0, 1);
-	breach(buf, sizeof(buf));
+	put_short_header(buf, 0, 1);
+	expect_lane_closed(buf, sizeof(buf));
 }
 END_TEST
 
 /* More than the room at the service is a breach, and it costs what the SHORT would. */
-START_TEST(arrived__again_beyond_the_credit)
+START_TEST(dispatch__elided_beyond_credit)
 {
 	uint8_t buf[40] = {0};
 	struct ripc__flow *flow;
@@ -355,12 +356,12 @@ START_TEST(arrived__again_beyond_the_credit)
 	ck_assert_uint_lt(ripc__units_of(sizeof(buf)),
 			  ripc__units_of(sizeof(buf) - RIPC__AGAIN_LEN + RIPC__PLAIN_LEN));
 	for (unsigned i = 2; i; i--) {
-		pass(rig.s[0], rig.s[1], 60);
+		exchange(rig.s[0], rig.s[1], 60);
 		flow = rig_lane(&rig, 1, 0)->flow;
 		flow->announced_units = flow->arrived_units + i;
-		put_again(buf, 0, 0);
+		put_short_header(buf, 0, 0);
 		if (i == 1) {
-			breach(buf, sizeof(buf));
+			expect_lane_closed(buf, sizeof(buf));
 			continue;
 		}
 		rig_inject(&rig, 0, 1, buf, sizeof(buf), 0);
@@ -370,7 +371,7 @@ START_TEST(arrived__again_beyond_the_credit)
 END_TEST
 
 /* A datagram says it in full. */
-START_TEST(arrived__again_as_a_datagram)
+START_TEST(dispatch__elided_datagram)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX], buf[RIPC__AGAIN_LEN + 4];
 	const struct ripc__transport_ops *ops = &ripc__transport_sim;
@@ -390,7 +391,7 @@ START_TEST(arrived__again_as_a_datagram)
 	lost = rig_stats(&rig, 1).lanes_lost;
 	len = ripc__sim_address(rig.net, rig_instance(&rig, 1), addr);
 	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
-	put_again(buf, 0, 0);
+	put_short_header(buf, 0, 0);
 	OK(ops->post_datagram(tp->t, addr, (size_t)len, &iov, 1));
 	rig_expect_none(&rig, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
@@ -405,20 +406,20 @@ int main(void)
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, again__after_a_full_one);
-	tcase_add_test(tc, again__not_between_others);
-	tcase_add_test(tc, again__after_what_is_not_plain);
-	tcase_add_test(tc, again__numbers_wrap);
-	tcase_add_test(tc, again__says_what_receive_buffers_are_free);
-	tcase_add_test(tc, again__not_on_a_new_lane);
-	tcase_add_test(tc, arrived__again_first);
-	tcase_add_test(tc, arrived__again_as_the_last);
-	tcase_add_test(tc, arrived__again_after_what_carried_done);
-	tcase_add_test(tc, arrived__again_for_a_service_that_is_gone);
-	tcase_add_test(tc, arrived__again_that_is_broken);
-	tcase_add_test(tc, arrived__again_with_credit);
-	tcase_add_test(tc, arrived__again_beyond_the_credit);
-	tcase_add_test(tc, arrived__again_as_a_datagram);
+	tcase_add_test(tc, elide__after_full_header);
+	tcase_add_test(tc, elide__not_other_services);
+	tcase_add_test(tc, elide__after_slow_path);
+	tcase_add_test(tc, elide__sequence_wraps);
+	tcase_add_test(tc, elide__returns_credit);
+	tcase_add_test(tc, elide__not_on_new_lane);
+	tcase_add_test(tc, dispatch__elided_first);
+	tcase_add_test(tc, dispatch__elided_same_services);
+	tcase_add_test(tc, dispatch__elided_after_piggyback);
+	tcase_add_test(tc, dispatch__elided_service_gone);
+	tcase_add_test(tc, dispatch__elided_malformed);
+	tcase_add_test(tc, dispatch__elided_with_credit);
+	tcase_add_test(tc, dispatch__elided_beyond_credit);
+	tcase_add_test(tc, dispatch__elided_datagram);
 	suite_add_tcase(suite, tc);
 	return test_main("core/again", suite);
 }

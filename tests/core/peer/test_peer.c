@@ -399,7 +399,7 @@ START_TEST(forget__copies_do_not_keep_it)
 	ev.len = (uint32_t)(p + 20 - copy);
 	ripc__lock(rig.ctx[1]);
 	for (unsigned i = 0; i < 100; i++) {
-		ripc__datagram_arrived(rig.ctx[1], rig_lane(&rig, 1, 0)->tp, &ev);
+		ripc__dispatch_datagram(rig.ctx[1], rig_lane(&rig, 1, 0)->tp, &ev);
 		ripc__unlock(rig.ctx[1]);
 		rig_run(&rig, 1000);
 		ripc__lock(rig.ctx[1]);
@@ -532,7 +532,7 @@ static void lie(uint64_t ahead)
 	/* The number of a datagram, wherever it ends. */
 	ripc__put_le64(bytes + 24, ripc__get_le64(bytes + 24) + ahead);
 	ripc__lock(rig.ctx[1]);
-	ripc__datagram_arrived(rig.ctx[1], rig_lane(&rig, 1, 0)->tp, &ev);
+	ripc__dispatch_datagram(rig.ctx[1], rig_lane(&rig, 1, 0)->tp, &ev);
 	ripc__unlock(rig.ctx[1]);
 	while (!ripc_receive(rig.s[1], &m, 0))
 		ripc_message_free(m);

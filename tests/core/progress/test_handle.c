@@ -376,17 +376,17 @@ struct actor {
 static struct actor actors[2];
 static enum who first;
 static _Atomic int turn; /* enum turn */
-static _Thread_local struct actor *me;
+static _Thread_local struct actor *self_actor;
 
 static bool is_my_turn(void)
 {
 	int t = atomic_load_explicit(&turn, memory_order_relaxed);
 
-	return t == BOTH || (t == SECOND) == (me != &actors[first]);
+	return t == BOTH || (t == SECOND) == (self_actor != &actors[first]);
 }
 
 /* The thread that has the turn passes it on. */
-static void give_on(void)
+static void pass_turn(void)
 {
 	int t = atomic_load_explicit(&turn, memory_order_relaxed);
 
@@ -396,7 +396,7 @@ static void give_on(void)
 
 static void await_turn(void)
 {
-	const struct actor *other = &actors[me == &actors[0]];
+	const struct actor *other = &actors[self_actor == &actors[0]];
 
 	while (!is_my_turn() && !atomic_load_explicit(&other->stuck, memory_order_relaxed))
 		sched_yield();
@@ -405,36 +405,36 @@ static void await_turn(void)
 /* This thread cannot go on without the other one. */
 static void paused(void)
 {
-	if (me)
-		give_on();
+	if (self_actor)
+		pass_turn();
 }
 
 static void step(enum ripc__lock_step at)
 {
-	if (!me)
+	if (!self_actor)
 		return;
-	atomic_store_explicit(&me->stuck, at == RIPC__STEP_SLEEP, memory_order_relaxed);
+	atomic_store_explicit(&self_actor->stuck, at == RIPC__STEP_SLEEP, memory_order_relaxed);
 	if (at == RIPC__STEP_SLEEP || at == RIPC__STEP_PAUSE) {
 		paused();
 		return;
 	}
-	if (me->steps++ != me->stop || me->stopped)
+	if (self_actor->steps++ != self_actor->stop || self_actor->stopped)
 		return;
-	me->stopped = true;
-	give_on();
+	self_actor->stopped = true;
+	pass_turn();
 	await_turn();
 }
 
 static void *act(void *arg)
 {
-	me = arg;
+	self_actor = arg;
 	await_turn();
 	/* Stopped before it has read the handle. */
-	step(RIPC__STEP_TAKE);
-	me->rc = me->call();
-	atomic_store_explicit(&me->stuck, true, memory_order_relaxed);
-	give_on();
-	me = NULL;
+	step(RIPC__STEP_ACQUIRE);
+	self_actor->rc = self_actor->call();
+	atomic_store_explicit(&self_actor->stuck, true, memory_order_relaxed);
+	pass_turn();
+	self_actor = NULL;
 	return NULL;
 }
 

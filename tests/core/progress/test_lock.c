@@ -16,9 +16,9 @@
 #define ROUNDS  5000
 
 static struct ripc__lock lock;
-static atomic_uint word;
+static atomic_uint futex;
 /* What went wrong in a thread: check's own assertions are for the main thread. */
-static _Atomic(const char *) wrong;
+static _Atomic(const char *) failure;
 
 /* A thread that finds itself without a lock or a wake-up sleeps for ever: the time-out of the case ends it. */
 static pthread_t start(void *(*run)(void *), void *arg)
@@ -34,13 +34,13 @@ static void end(pthread_t thread)
 	const char *text;
 
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	text = atomic_load(&wrong);
+	text = atomic_load(&failure);
 	ck_assert_msg(!text, "%s", text);
 }
 
 static void check_free(void)
 {
-	ck_assert_uint_eq(atomic_load(&lock.word), 0);
+	ck_assert_uint_eq(atomic_load(&lock.futex), 0);
 	ck_assert_uint_eq(atomic_load(&lock.wanted), 0);
 }
 
@@ -79,7 +79,7 @@ START_TEST(lock_take__unopposed)
 {
 	for (unsigned i = 0; i < 3; i++) {
 		ripc__lock_take(&lock);
-		ck_assert_uint_eq(atomic_load(&lock.word), 1);
+		ck_assert_uint_eq(atomic_load(&lock.futex), 1);
 		ck_assert_uint_eq(atomic_load(&lock.wanted), 0);
 		ripc__lock_release(&lock);
 		check_free();
@@ -100,7 +100,7 @@ static void *add(void *arg)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		ripc__lock_take(&lock);
 		if (guarded.inside++ || guarded.twice[0] != guarded.twice[1])
-			atomic_store(&wrong, "two hold it at a time");
+			atomic_store(&failure, "two hold it at a time");
 		guarded.twice[0]++;
 		/* Others come while it is held. */
 		if (i % *yield_every == 0)
@@ -137,7 +137,7 @@ static void *enter(void *arg)
 	atomic_store(&sleeper, gettid());
 	ripc__lock_take(&lock);
 	if (errno != EDOM)
-		atomic_store(&wrong, "errno was changed");
+		atomic_store(&failure, "errno was changed");
 	atomic_fetch_add(&entered, 1);
 	ripc__lock_release(&lock);
 	return NULL;
@@ -151,7 +151,7 @@ START_TEST(lock_wait__sleeps_until_it_is_released)
 	ripc__lock_take(&lock);
 	thread = start(enter, NULL);
 	await(&lock.wanted, 1);
-	await(&lock.word, 2);
+	await(&lock.futex, 2);
 	await_sleep(&sleeper);
 	ck_assert_uint_eq(atomic_load(&entered), 0);
 	ripc__lock_release(&lock);
@@ -183,7 +183,7 @@ START_TEST(lock_wait__all_of_many_get_it)
 END_TEST
 
 /* The count of those that wait is what a thread that spins goes by when it lets others in. */
-static void *let_in(void *arg)
+static void *yield_lock(void *arg)
 {
 	while (atomic_load(&entered) < THREADS) {
 		ripc__lock_take(&lock);
@@ -196,9 +196,9 @@ static void *let_in(void *arg)
 	return NULL;
 }
 
-START_TEST(lock_wait__one_that_spins_lets_others_in)
+START_TEST(lock_wait__spinner_yields)
 {
-	pthread_t spinner = start(let_in, NULL), threads[THREADS];
+	pthread_t spinner = start(yield_lock, NULL), threads[THREADS];
 
 	for (unsigned i = 0; i < THREADS; i++)
 		threads[i] = start(enter, NULL);
@@ -213,89 +213,89 @@ END_TEST
 
 static atomic_uint awake;
 
-static void *sleep_on_word(void *arg)
+static void *wait_on_futex(void *arg)
 {
 	const uint64_t *until_ns = arg;
 
 	errno = EDOM;
 	ripc__lock_take(&lock);
-	atomic_store(&word, 0);
+	atomic_store(&futex, 0);
 	ripc__lock_release(&lock);
 	atomic_store(&sleeper, gettid());
 	/* It may return for no reason. */
-	while (!atomic_load(&word) && ripc__clock_ns() < *until_ns)
-		ripc__word_sleep(&word, *until_ns);
+	while (!atomic_load(&futex) && ripc__clock_ns() < *until_ns)
+		ripc__futex_wait(&futex, *until_ns);
 	if (errno != EDOM)
-		atomic_store(&wrong, "errno was changed");
+		atomic_store(&failure, "errno was changed");
 	atomic_store(&awake, 1);
 	return NULL;
 }
 
-START_TEST(word_set__wakes_the_one_that_sleeps)
+START_TEST(futex_wake__wakes_sleeper)
 {
 	/* RIPC__NEVER, and a time so far away that only the word can end it. */
 	uint64_t until_ns = _i ? ripc__clock_ns() + UINT64_C(3600) * 1000 * RIPC__MS : RIPC__NEVER;
-	pthread_t thread = start(sleep_on_word, &until_ns);
+	pthread_t thread = start(wait_on_futex, &until_ns);
 
 	await_sleep(&sleeper);
 	ck_assert_uint_eq(atomic_load(&awake), 0);
 	ripc__lock_take(&lock);
-	ripc__word_set(&word);
+	ripc__futex_wake(&futex);
 	ripc__lock_release(&lock);
 	end(thread);
-	ck_assert_uint_eq(atomic_load(&word), 1);
+	ck_assert_uint_eq(atomic_load(&futex), 1);
 }
 END_TEST
 
-START_TEST(word_sleep__set_before)
+START_TEST(futex_wait__already_set)
 {
-	ripc__word_set(&word);
-	ck_assert_uint_eq(atomic_load(&word), 1);
+	ripc__futex_wake(&futex);
+	ck_assert_uint_eq(atomic_load(&futex), 1);
 	/* Would not return else. */
-	ripc__word_sleep(&word, RIPC__NEVER);
+	ripc__futex_wait(&futex, RIPC__NEVER);
 }
 END_TEST
 
-START_TEST(word_sleep__until_its_time)
+START_TEST(futex_wait__timeout)
 {
 	uint64_t until_ns = ripc__clock_ns() + 20 * RIPC__MS;
 
 	while (ripc__clock_ns() < until_ns)
-		ripc__word_sleep(&word, until_ns);
-	ck_assert_uint_eq(atomic_load(&word), 0);
+		ripc__futex_wait(&futex, until_ns);
+	ck_assert_uint_eq(atomic_load(&futex), 0);
 	/* Over already: the kernel is asked, and returns at once. */
-	ripc__word_sleep(&word, until_ns);
-	ripc__word_sleep(&word, 1);
+	ripc__futex_wait(&futex, until_ns);
+	ripc__futex_wait(&futex, 1);
 }
 END_TEST
 
 /* Two that wake one another in turn, each on a word of its own, as it goes with requests: no wake-up is lost. */
-static atomic_uint words[2];
+static atomic_uint futexes[2];
 
-static void *play(void *arg)
+static void *ping_pong(void *arg)
 {
 	size_t me = (size_t)arg;
 
 	for (unsigned i = 0; i < 2000; i++) {
-		while (!atomic_load_explicit(&words[me], memory_order_acquire))
-			ripc__word_sleep(&words[me], RIPC__NEVER);
+		while (!atomic_load_explicit(&futexes[me], memory_order_acquire))
+			ripc__futex_wait(&futexes[me], RIPC__NEVER);
 		ripc__lock_take(&lock);
-		atomic_store_explicit(&words[me], 0, memory_order_relaxed);
+		atomic_store_explicit(&futexes[me], 0, memory_order_relaxed);
 		guarded.count++;
-		ripc__word_set(&words[!me]);
+		ripc__futex_wake(&futexes[!me]);
 		ripc__lock_release(&lock);
 	}
 	return NULL;
 }
 
-START_TEST(word_set__there_and_back)
+START_TEST(futex_wake__ping_pong)
 {
 	pthread_t threads[2];
 
 	for (size_t i = 0; i < 2; i++)
-		threads[i] = start(play, (void *)i);
+		threads[i] = start(ping_pong, (void *)i);
 	ripc__lock_take(&lock);
-	ripc__word_set(&words[0]);
+	ripc__futex_wake(&futexes[0]);
 	ripc__lock_release(&lock);
 	for (unsigned i = 0; i < 2; i++)
 		end(threads[i]);
@@ -309,13 +309,13 @@ static void setup(void)
 {
 	memset(&lock, 0, sizeof(lock));
 	memset(&guarded, 0, sizeof(guarded));
-	atomic_store(&word, 0);
-	atomic_store(&words[0], 0);
-	atomic_store(&words[1], 0);
+	atomic_store(&futex, 0);
+	atomic_store(&futexes[0], 0);
+	atomic_store(&futexes[1], 0);
 	atomic_store(&entered, 0);
 	atomic_store(&awake, 0);
 	atomic_store(&sleeper, 0);
-	atomic_store(&wrong, NULL);
+	atomic_store(&failure, NULL);
 }
 
 int main(void)
@@ -329,11 +329,11 @@ int main(void)
 	tcase_add_loop_test(tc, lock_take__one_at_a_time, 0, 3);
 	tcase_add_test(tc, lock_wait__sleeps_until_it_is_released);
 	tcase_add_test(tc, lock_wait__all_of_many_get_it);
-	tcase_add_test(tc, lock_wait__one_that_spins_lets_others_in);
-	tcase_add_loop_test(tc, word_set__wakes_the_one_that_sleeps, 0, 2);
-	tcase_add_test(tc, word_sleep__set_before);
-	tcase_add_test(tc, word_sleep__until_its_time);
-	tcase_add_test(tc, word_set__there_and_back);
+	tcase_add_test(tc, lock_wait__spinner_yields);
+	tcase_add_loop_test(tc, futex_wake__wakes_sleeper, 0, 2);
+	tcase_add_test(tc, futex_wait__already_set);
+	tcase_add_test(tc, futex_wait__timeout);
+	tcase_add_test(tc, futex_wake__ping_pong);
 	suite_add_tcase(suite, tc);
 	return test_main("core/lock", suite);
 }

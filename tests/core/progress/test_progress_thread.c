@@ -40,7 +40,7 @@ static void pair_close(struct pair *p)
 }
 
 /* Nobody calls the library on either side: the message arrives nevertheless. */
-START_TEST(agent__moves_data_while_the_application_computes)
+START_TEST(progress__app_computes)
 {
 	enum { LEN = 20 << 20 };
 	struct pair p;
@@ -69,7 +69,7 @@ START_TEST(agent__moves_data_while_the_application_computes)
 END_TEST
 
 /* A thread sleeps in the library, with nothing to wake it; what another one begins does not wait for it. */
-START_TEST(agent_need__a_registration_beside_a_sleeping_driver)
+START_TEST(request__leader_asleep)
 {
 	struct waiter w = {.timeout_ms = PATIENCE_MS};
 	struct ripc_service *from;
@@ -98,7 +98,7 @@ START_TEST(agent_need__a_registration_beside_a_sleeping_driver)
 END_TEST
 
 /* Threads come and go, the agent between them: every message is seen. */
-START_TEST(agent__takes_over_again_and_again)
+START_TEST(progress__takes_leadership)
 {
 	struct pair p;
 	struct pollfd fd = {.events = POLLIN};
@@ -121,7 +121,7 @@ END_TEST
 
 enum { PINGS = 30 };
 
-static void *answers_all_but_the_last(void *arg)
+static void *echo_all_but_last(void *arg)
 {
 	struct pair *p = arg;
 	struct ripc_message *m;
@@ -136,7 +136,7 @@ static void *answers_all_but_the_last(void *arg)
 }
 
 /* Who has always answered does not, and never calls again: his peer learns soon that its message was delivered. */
-START_TEST(agent__sends_what_no_answer_carries)
+START_TEST(progress__sends_delayed_ack)
 {
 	struct iovec item = {"ping", 4};
 	struct ripc_message *m;
@@ -145,7 +145,7 @@ START_TEST(agent__sends_what_no_answer_carries)
 	uint64_t start = 0;
 
 	pair_open(&p, modes[_i]);
-	pthread_create(&thread, NULL, answers_all_but_the_last, &p);
+	pthread_create(&thread, NULL, echo_all_but_last, &p);
 	for (int i = 0; i < PINGS; i++) {
 		start = now_ms();
 		OK(ripc_send_long(p.sa, ID(1), &item, 1, NULL, PATIENCE_MS));
@@ -160,7 +160,7 @@ START_TEST(agent__sends_what_no_answer_carries)
 }
 END_TEST
 
-static atomic_bool stretch; /* ticks of agents that are longer than the shortest end by a post only */
+static atomic_bool stretch_ticks; /* ticks of agents that are longer than the shortest end by a post only */
 static atomic_uint nstretched; /* so many did */
 static struct ripc *_Atomic stale; /* its agent's next short tick finds what is said below; NULL: none does */
 
@@ -171,13 +171,13 @@ int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
 	struct timespec now, far = *until;
 
 	clock_gettime(clock, &now);
-	if (stretch &&
+	if (stretch_ticks &&
 	    (until->tv_sec - now.tv_sec) * 1000000000 + until->tv_nsec - now.tv_nsec > 1500000) {
 		far.tv_sec += 10 * PATIENCE_MS / 1000;
 		nstretched++;
-	} else if (stale && sem == &stale->agent_sem) {
+	} else if (stale && sem == &stale->progress_sem) {
 		/* As if a thread had left the library after the agent forgot those before it, and before it saw what was held back. */
-		stale->driven = true;
+		stale->app_active = true;
 		stale = NULL;
 	}
 	return __real_sem_clockwait(sem, clock, &far);
@@ -187,7 +187,7 @@ int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
  * A thread that has been driving for long stops, but leaves a message behind: the agent does not sleep its long tick out. The second time
  * what it sees after the short one is old, and it ticks once more: not for long, either.
  */
-START_TEST(agent__looks_soon_after_what_is_held_back)
+START_TEST(progress__short_tick_on_request)
 {
 	static const struct ripc_send_options more = {.flags = RIPC_MORE};
 	struct pollfd fd = {.events = POLLIN};
@@ -197,7 +197,7 @@ START_TEST(agent__looks_soon_after_what_is_held_back)
 
 	pair_open(&p, "wait=poll");
 	fd.fd = ripc_service_fd(p.sb);
-	stretch = true;
+	stretch_ticks = true;
 	for (uint64_t i = 1; i <= 5; i++) {
 		unsigned before = nstretched;
 
@@ -214,43 +214,44 @@ START_TEST(agent__looks_soon_after_what_is_held_back)
 		ck_assert_ptr_null(stale);
 	}
 	pair_close(&p);
-	stretch = false;
+	stretch_ticks = false;
 }
 END_TEST
 
 #define DESCRIPTORS 1024
 
-static atomic_int held = -1; /* who was woken from a sleep on this descriptor stays where it is */
+static atomic_int stalled_epfd =
+	-1; /* who was woken from a sleep on this descriptor stays where it is */
 static atomic_uint sleeps[DESCRIPTORS]; /* on it: how many do */
 static atomic_uint begun[DESCRIPTORS];  /* how many sleeps were begun */
 
-static _Thread_local unsigned looks,
-	looks_before; /* of this thread at the network; before its last sleep */
+static _Thread_local unsigned polls,
+	polls_before; /* of this thread at the network; before its last sleep */
 
-void __real_ripc__round(struct ripc *ctx);
-void __wrap_ripc__round(struct ripc *ctx);
-void __wrap_ripc__round(struct ripc *ctx)
+void __real_ripc__full_pass(struct ripc *ctx);
+void __wrap_ripc__full_pass(struct ripc *ctx);
+void __wrap_ripc__full_pass(struct ripc *ctx)
 {
-	looks++;
-	__real_ripc__round(ctx);
+	polls++;
+	__real_ripc__full_pass(ctx);
 }
 
-void __real_ripc__round_part(struct ripc *ctx);
-void __wrap_ripc__round_part(struct ripc *ctx);
-void __wrap_ripc__round_part(struct ripc *ctx)
+void __real_ripc__partial_pass(struct ripc *ctx);
+void __wrap_ripc__partial_pass(struct ripc *ctx);
+void __wrap_ripc__partial_pass(struct ripc *ctx)
 {
-	looks++;
-	__real_ripc__round_part(ctx);
+	polls++;
+	__real_ripc__partial_pass(ctx);
 }
 
-static atomic_uint changed[DESCRIPTORS]; /* what is heard of at it: how often */
+static atomic_uint epoll_mods[DESCRIPTORS]; /* what is heard of at it: how often */
 
 int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
 int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
 int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	if (op == EPOLL_CTL_MOD)
-		changed[(unsigned)epfd % DESCRIPTORS]++;
+		epoll_mods[(unsigned)epfd % DESCRIPTORS]++;
 	return __real_epoll_ctl(epfd, op, fd, ev);
 }
 
@@ -264,17 +265,17 @@ int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct 
 	unsigned fd = (unsigned)epfd % DESCRIPTORS;
 	int n;
 
-	looks_before = looks;
+	polls_before = polls;
 	begun[fd]++;
 	sleeps[fd]++;
 	n = __real_epoll_pwait2(epfd, ev, max, timeout, mask);
 	sleeps[fd]--;
-	while (epfd == held)
+	while (epfd == stalled_epfd)
 		usleep(100);
 	return n;
 }
 
-static bool comes(atomic_uint *value, unsigned least)
+static bool await_count(atomic_uint *value, unsigned least)
 {
 	for (uint64_t until = now_ms() + PATIENCE_MS / 12; *value < least && now_ms() < until;)
 		usleep(1000);
@@ -285,7 +286,7 @@ static bool comes(atomic_uint *value, unsigned least)
  * A driver that sleeps is asked for something, and finds when it wakes that its own message has come: it leaves without a look. The
  * agent, which sleeps where it would as the driver, has to have one.
  */
-START_TEST(give_back__not_without_a_look)
+START_TEST(resume__polls_first)
 {
 	struct ripc_service *s, *from;
 	struct ripc *ctx;
@@ -309,17 +310,17 @@ START_TEST(give_back__not_without_a_look)
 		pthread_t thread;
 
 		pthread_create(&thread, NULL, waiter_main, &w);
-		ck_assert(comes(&sleeps[ctx->epfd], 1));
-		ck_assert(comes(&sleeps[ctx->agent_epfd], 1));
-		held = ctx->epfd;
+		ck_assert(await_count(&sleeps[ctx->epfd], 1));
+		ck_assert(await_count(&sleeps[ctx->progress_epfd], 1));
+		stalled_epfd = ctx->epfd;
 		OK(send_number(from, ID(0), i));
 		ripc__poll(ctx);
-		before = begun[ctx->agent_epfd];
-		held = -1;
+		before = begun[ctx->progress_epfd];
+		stalled_epfd = -1;
 		pthread_join(thread, NULL);
 		OK(w.rc);
 		ck_assert_uint_eq(w.number, i);
-		ck_assert(comes(&begun[ctx->agent_epfd], before + 1));
+		ck_assert(await_count(&begun[ctx->progress_epfd], before + 1));
 	}
 	OK(ripc_close(ctx));
 }
@@ -338,7 +339,7 @@ static void *echo_main(void *arg)
 }
 
 /* A thread answers each of many messages and sleeps between them: nobody tells the agent of each. */
-START_TEST(give_back__not_again_and_again)
+START_TEST(resume__rate_limited)
 {
 	enum { COUNT = 300 };
 	unsigned before = 0;
@@ -350,20 +351,20 @@ START_TEST(give_back__not_again_and_again)
 	pthread_create(&thread, NULL, echo_main, &p);
 	for (unsigned i = 0; i < 2 * COUNT; i++) {
 		if (i == COUNT)
-			before = changed[p.b->agent_epfd];
+			before = epoll_mods[p.b->progress_epfd];
 		/* It is asleep at most times, as the agent sees it. */
 		usleep(2000);
 		OK(send_number(p.sa, ID(1), i + 1 < 2 * COUNT));
 		OK(receive_number(p.sa, &number, PATIENCE_MS));
 	}
 	pthread_join(thread, NULL);
-	ck_assert_uint_lt(changed[p.b->agent_epfd] - before, COUNT / 2);
+	ck_assert_uint_lt(epoll_mods[p.b->progress_epfd] - before, COUNT / 2);
 	pair_close(&p);
 }
 END_TEST
 
 /* Who means to sleep has one look before. */
-START_TEST(drive__one_look_before_a_sleep)
+START_TEST(lead__one_poll_before_sleep)
 {
 	enum { COUNT = 60 };
 	struct pair p;
@@ -379,12 +380,12 @@ START_TEST(drive__one_look_before_a_sleep)
 	OK(receive_number(p.sb, &number, PATIENCE_MS));
 	/* Most often: one may have to be repeated, as a descriptor turned readable. */
 	for (unsigned i = 0; i < COUNT; i++) {
-		unsigned before = looks;
+		unsigned before = polls;
 
-		looks_before = before;
+		polls_before = before;
 		/* So soon again that the agent ticks, and does not drive. */
 		ck_assert_int_eq(receive_number(p.sb, &number, 3), -ETIMEDOUT);
-		once += looks_before - before == 1;
+		once += polls_before - before == 1;
 	}
 	ck_assert_uint_gt(once, COUNT * 2 / 3);
 	pair_close(&p);
@@ -473,16 +474,16 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, numbers_setup, NULL);
 	tcase_set_timeout(tc, 600);
-	tcase_add_loop_test(tc, agent__moves_data_while_the_application_computes, 0, 3);
-	tcase_add_loop_test(tc, agent__takes_over_again_and_again, 0, 3);
-	tcase_add_loop_test(tc, agent__sends_what_no_answer_carries, 0, 3);
+	tcase_add_loop_test(tc, progress__app_computes, 0, 3);
+	tcase_add_loop_test(tc, progress__takes_leadership, 0, 3);
+	tcase_add_loop_test(tc, progress__sends_delayed_ack, 0, 3);
 	tcase_add_loop_test(tc, idle__no_cpu, 0, 2);
 	tcase_add_test(tc, idle__an_open_context);
-	tcase_add_test(tc, agent_need__a_registration_beside_a_sleeping_driver);
-	tcase_add_loop_test(tc, agent__looks_soon_after_what_is_held_back, 0, 2);
-	tcase_add_test(tc, give_back__not_without_a_look);
-	tcase_add_test(tc, give_back__not_again_and_again);
-	tcase_add_test(tc, drive__one_look_before_a_sleep);
+	tcase_add_test(tc, request__leader_asleep);
+	tcase_add_loop_test(tc, progress__short_tick_on_request, 0, 2);
+	tcase_add_test(tc, resume__polls_first);
+	tcase_add_test(tc, resume__rate_limited);
+	tcase_add_test(tc, lead__one_poll_before_sleep);
 	suite_add_tcase(suite, tc);
 	return test_main("core/agent", suite);
 }

@@ -28,7 +28,7 @@ static const char *const modes[] = {"wait=adaptive", "wait=poll", "wait=block"};
 
 #define RING    6
 #define RING_MS 15000 /* a machine that is busy otherwise passes fewer */
-#define GO_HOME \
+#define RING_STOP \
 	(UINT64_C(1) << 63) /* a token that ends the round, with the number of those still to be told */
 
 /* Threads in a ring, each waiting on a service of its own; whoever gets the token passes it on. */
@@ -54,14 +54,14 @@ static void *member_main(void *arg)
 	while (!(rc = receive_number(ring->s[me->index], &number, PATIENCE_MS))) {
 		uint64_t next = number + 1;
 
-		if (number & GO_HOME)
+		if (number & RING_STOP)
 			next = number - 1;
 		else if (number >= ring->passes || now_ms() >= ring->until_ms)
-			next = GO_HOME | (RING - 2);
+			next = RING_STOP | (RING - 2);
 		/* The last one has nobody left to tell. */
-		if (number != GO_HOME)
+		if (number != RING_STOP)
 			rc = send_number(ring->s[me->index], ID((me->index + 1) % RING), next);
-		if (rc || next & GO_HOME || number == GO_HOME)
+		if (rc || next & RING_STOP || number == RING_STOP)
 			break;
 	}
 	ring->rc[me->index] = rc;
@@ -92,7 +92,7 @@ static void run_ring(const char *options, unsigned contexts, uint64_t passes)
 }
 
 /* Who polls does not sleep: there only the driver must let the others in, which fewer passes show. */
-static unsigned fewer(int mode)
+static unsigned scaled_passes(int mode)
 {
 	return strcmp(modes[mode], "wait=poll") ? SLOWER : 10 * SLOWER;
 }
@@ -100,20 +100,20 @@ static unsigned fewer(int mode)
 /* A wake-up that is lost in one of 10^5 shows as a thread that waits for a minute. */
 START_TEST(wait__no_wake_up_is_lost_in_one_context)
 {
-	run_ring(modes[_i], 1, 100000 / fewer(_i));
+	run_ring(modes[_i], 1, 100000 / scaled_passes(_i));
 }
 END_TEST
 
 START_TEST(wait__no_wake_up_is_lost_between_contexts)
 {
-	run_ring(modes[_i], 2, 20000 / fewer(_i));
+	run_ring(modes[_i], 2, 20000 / scaled_passes(_i));
 }
 END_TEST
 
 /* ---- drivers that leave ---- */
 
 /* The first one drives, and gives up; the second one must not be left alone. */
-START_TEST(hand_over__a_driver_whose_time_is_over)
+START_TEST(pass_leadership__leader_timeout)
 {
 	struct ripc *a, *b;
 	struct ripc_service *from, *s[2];
@@ -143,7 +143,7 @@ START_TEST(hand_over__a_driver_whose_time_is_over)
 }
 END_TEST
 
-START_TEST(wait__everybody_has_a_time_of_his_own)
+START_TEST(wait__each_thread_own_timeout)
 {
 	enum { N = 8 };
 	struct ripc *ctx;
@@ -194,7 +194,7 @@ START_TEST(wait__several_on_one_service)
 }
 END_TEST
 
-START_TEST(wake_all__closing_sends_everybody_home)
+START_TEST(wake_all__close_ends_waits)
 {
 	enum { N = 6 };
 	struct ripc *ctx;
@@ -226,10 +226,10 @@ int main(void)
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, wait__no_wake_up_is_lost_in_one_context, 0, 3);
 	tcase_add_loop_test(tc, wait__no_wake_up_is_lost_between_contexts, 0, 3);
-	tcase_add_loop_test(tc, hand_over__a_driver_whose_time_is_over, 0, 3);
-	tcase_add_loop_test(tc, wait__everybody_has_a_time_of_his_own, 0, 3);
+	tcase_add_loop_test(tc, pass_leadership__leader_timeout, 0, 3);
+	tcase_add_loop_test(tc, wait__each_thread_own_timeout, 0, 3);
 	tcase_add_loop_test(tc, wait__several_on_one_service, 0, 3);
-	tcase_add_loop_test(tc, wake_all__closing_sends_everybody_home, 0, 3);
+	tcase_add_loop_test(tc, wake_all__close_ends_waits, 0, 3);
 	suite_add_tcase(suite, tc);
 	return test_main("core/wait", suite);
 }

@@ -4,8 +4,8 @@
 
 #include "wire/bytes.h"
 
-#define LEARNT 4  /* answers after which the next one is expected */
-#define LATE   16 /* and how many more when one did not come */
+#define STREAK_MIN     4  /* answers after which the next one is expected */
+#define STREAK_PENALTY 16 /* and how many more when one did not come */
 
 static struct rig rig;
 static uint8_t data[8192];
@@ -22,12 +22,12 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
-static void dear_memory(struct ripc__sim_config *config)
+static void expensive_registration(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
-static void again(void (*change)(struct ripc__sim_config *config))
+static void restart(void (*change)(struct ripc__sim_config *config))
 {
 	rig_end(&rig);
 	rig_start(&rig, 2, change);
@@ -40,14 +40,14 @@ static uint32_t sent(unsigned i)
 	return rig_lane(&rig, i, !i)->tx_seq;
 }
 
-static bool holds(unsigned i)
+static bool is_delayed(unsigned i)
 {
-	return rig.ctx[i]->done.held;
+	return rig.ctx[i]->delayed_ack.held;
 }
 
-static int answers(unsigned i)
+static int reply_streak(unsigned i)
 {
-	return rig_lane(&rig, i, !i)->answers;
+	return rig_lane(&rig, i, !i)->reply_streak;
 }
 
 /* A long message from context 0 that context 1 has received and not answered. */
@@ -76,33 +76,33 @@ static void round_trip(size_t len)
 	rig_expect(&rig, 0, len, 1);
 	OK(ripc_request_test(&r));
 	/* Carried by what comes next, or by nothing: that is not waited for here. */
-	if (back->state != RIPC__REQUEST_DONE && !holds(0))
+	if (back->state != RIPC__REQUEST_DONE && !is_delayed(0))
 		OK(ripc_request_wait(&back, 5000));
 	else
-		ck_assert(back->state == RIPC__REQUEST_DONE || holds(0));
+		ck_assert(back->state == RIPC__REQUEST_DONE || is_delayed(0));
 }
 
 /* Context 1 knows that its application answers; then context 0 holds nothing. */
-static void learn(void)
+static void fill_streak(void)
 {
-	for (int i = 0; i < LEARNT; i++)
+	for (int i = 0; i < STREAK_MIN; i++)
 		round_trip(100);
 	rig_run(&rig, 5);
-	ck_assert_int_eq(answers(1), LEARNT);
-	ck_assert(!holds(0) && !holds(1));
+	ck_assert_int_eq(reply_streak(1), STREAK_MIN);
+	ck_assert(!is_delayed(0) && !is_delayed(1));
 }
 
-START_TEST(due__carried_when_answers_are_known_to_come)
+START_TEST(queue__piggybacked_on_reply)
 {
 	uint32_t there, back = sent(1);
 
-	for (int i = 1; i <= LEARNT; i++) {
+	for (int i = 1; i <= STREAK_MIN; i++) {
 		round_trip(100);
-		ck_assert_int_eq(answers(1), i);
+		ck_assert_int_eq(reply_streak(1), i);
 		ck_assert_uint_eq(sent(1) - back, 2 * (unsigned)i);
 	}
 	/* The other side begins with the second ping. */
-	for (int i = 0; i < LEARNT; i++)
+	for (int i = 0; i < STREAK_MIN; i++)
 		round_trip(100);
 	there = sent(0);
 	back = sent(1);
@@ -111,25 +111,25 @@ START_TEST(due__carried_when_answers_are_known_to_come)
 		round_trip(100);
 	ck_assert_uint_eq(sent(0) - there, 20);
 	ck_assert_uint_eq(sent(1) - back, 20);
-	ck_assert_uint_eq(rig_stats(&rig, 0).long_received, 20 + 2 * LEARNT);
-	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, 20 + 2 * LEARNT);
+	ck_assert_uint_eq(rig_stats(&rig, 0).long_received, 20 + 2 * STREAK_MIN);
+	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, 20 + 2 * STREAK_MIN);
 }
 END_TEST
 
 /* What is read is answered the same way. */
-START_TEST(due__carried_after_a_read)
+START_TEST(queue__piggybacked_after_read)
 {
 	uint8_t *large = malloc(100000);
 	struct ripc_request *r;
 	uint32_t back;
 
-	learn();
+	fill_streak();
 	rig_fill(large, 100000, 2);
 	back = sent(1);
 	r = rig_begin(&rig, 0, 1, large, 100000);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_READ);
 	rig_expect(&rig, 1, 100000, 2);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	OK(rig_short(&rig, 1, 0, 50, 3, 0));
 	rig_expect(&rig, 0, 50, 3);
 	OK(ripc_request_test(&r));
@@ -139,46 +139,46 @@ START_TEST(due__carried_after_a_read)
 END_TEST
 
 /* The service's room is that of the messages without it. */
-START_TEST(rides__with_a_short_message)
+START_TEST(piggyback__short_message)
 {
 	struct ripc_request *r;
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	uint64_t units;
 
-	learn();
+	fill_streak();
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	units = rig_dest(&rig, 1, 0)->credit->sent_units;
 	/* 36 bytes of header. */
 	OK(rig_short(&rig, 1, 0, 64 - 36, 2, 0));
-	ck_assert(!holds(1));
+	ck_assert(!is_delayed(1));
 	rig_expect(&rig, 0, 64 - 36, 2);
 	OK(ripc_request_test(&r));
 	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->credit->sent_units, units + 1);
 	ck_assert_uint_eq(lane->flows->arrived_units, units + 1);
-	ck_assert_int_eq(answers(1), LEARNT);
+	ck_assert_int_eq(reply_streak(1), STREAK_MIN);
 }
 END_TEST
 
-START_TEST(rides__not_where_there_is_no_room)
+START_TEST(piggyback__no_room)
 {
 	size_t len = rig_lane(&rig, 1, 0)->send_max - RIPC__LONG_FIXED - RIPC__DESC_LEN;
 	struct ripc_request *r, *back;
 	uint32_t before;
 
-	learn();
+	fill_streak();
 	r = ping(100);
 	before = sent(1);
 	back = rig_begin(&rig, 1, 0, data, len);
 	ck_assert_int_eq(back->items[0].how, RIPC__HOW_INLINE);
-	ck_assert(!holds(1));
+	ck_assert(!is_delayed(1));
 	ck_assert_uint_eq(sent(1) - before, 2);
 	OK(ripc_request_wait(&back, 5000));
 	OK(ripc_request_test(&r));
 	rig_expect(&rig, 0, len, 1);
 	/* Eight bytes less, and there is. */
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	before = sent(1);
 	back = rig_begin(&rig, 1, 0, data, len - 8);
 	ck_assert_uint_eq(sent(1) - before, 1);
@@ -189,104 +189,104 @@ START_TEST(rides__not_where_there_is_no_room)
 END_TEST
 
 /* A message that cannot leave carries nothing. */
-START_TEST(rides__not_with_what_stays)
+START_TEST(piggyback__not_on_other_lane)
 {
 	struct ripc__lane *lane;
 	struct ripc_request *r;
 	uint64_t limit;
 
-	learn();
+	fill_streak();
 	r = ping(100);
 	lane = rig_lane(&rig, 1, 0);
 	limit = rig_dest(&rig, 1, 0)->credit->limit_units;
 	rig_dest(&rig, 1, 0)->credit->limit_units = 0;
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	RC(-EAGAIN, rig_short(&rig, 1, 0, 100, 2, 0));
 	rig_dest(&rig, 1, 0)->credit->limit_units = limit;
-	ck_assert(!holds(1));
-	ck_assert_int_eq(lane->answers, -LATE);
+	ck_assert(!is_delayed(1));
+	ck_assert_int_eq(lane->reply_streak, -STREAK_PENALTY);
 	OK(ripc_request_wait(&r, 1));
 }
 END_TEST
 
 /* The first look in vain, without and with waiting. */
-START_TEST(unanswered__a_look_in_vain)
+START_TEST(idle__empty_poll)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
 	uint64_t start;
 
-	learn();
+	fill_streak();
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	start = ripc__sim_now(rig.net);
 	if (_i == 0)
 		RC(-EAGAIN, ripc_receive(rig.s[1], &m, 0));
 	else
 		RC(-ETIMEDOUT, ripc_receive(rig.s[1], &m, 1));
-	ck_assert(!holds(1));
+	ck_assert(!is_delayed(1));
 	OK(ripc_request_wait(&r, 1));
 	/* Not by the timer. */
 	ck_assert_uint_lt(ripc__sim_now(rig.net) - start, _i ? 2 * RIPC__MS : RIPC__MS / 2);
-	ck_assert_int_eq(answers(1), -LATE);
+	ck_assert_int_eq(reply_streak(1), -STREAK_PENALTY);
 }
 END_TEST
 
 /* While nobody calls, the library itself sends it, a moment later; and does not hold the next. */
-START_TEST(timer__a_receiver_that_does_not_call_again)
+START_TEST(timer__receiver_stops_calling)
 {
 	struct ripc_request *r;
 
-	learn();
+	fill_streak();
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	rig_run(&rig, 2);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_DONE);
 	OK(ripc_request_test(&r));
-	ck_assert_int_eq(answers(1), -LATE);
-	for (int i = 0; i < LATE + LEARNT; i++) {
+	ck_assert_int_eq(reply_streak(1), -STREAK_PENALTY);
+	for (int i = 0; i < STREAK_PENALTY + STREAK_MIN; i++) {
 		r = ping(100);
-		ck_assert(!holds(1));
+		ck_assert(!is_delayed(1));
 		answer(&r);
 	}
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	OK(ripc_request_wait(&r, 5));
 }
 END_TEST
 
 /* Answers that take their time are not waited for, so that the sender can do something meanwhile. */
-START_TEST(answered__late)
+START_TEST(replied__late)
 {
 	struct ripc_request *r;
 
-	for (int i = 0; i < 3 * LEARNT; i++) {
+	for (int i = 0; i < 3 * STREAK_MIN; i++) {
 		r = ping(100);
-		ck_assert(!holds(1));
+		ck_assert(!is_delayed(1));
 		rig_run(&rig, 1);
 		answer(&r);
 	}
-	ck_assert_int_eq(answers(1), 0);
+	ck_assert_int_eq(reply_streak(1), 0);
 }
 END_TEST
 
 /* An answer that comes later than expected is one that its sender has waited for: as if there were none. */
-START_TEST(answered__late_after_all)
+START_TEST(replied__late_while_delayed)
 {
 	struct ripc_request *r;
 
-	learn();
+	fill_streak();
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	ripc__sim_run(rig.net, RIPC__MS / 2);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	answer(&r);
-	ck_assert_int_eq(answers(1), -LATE);
+	ck_assert_int_eq(reply_streak(1), -STREAK_PENALTY);
 }
 END_TEST
 
 /* Large items are written ahead of their message: DONE is not behind them. What is learnt stays. */
-START_TEST(delay__before_what_is_written)
+START_TEST(before_copy__write)
 {
 	size_t len = _i ? 64 * KIB + 1 : 64 * KIB;
 	uint8_t *to = ripc_buf_alloc(rig.ctx[0], len), *large = malloc(len);
@@ -295,17 +295,17 @@ START_TEST(delay__before_what_is_written)
 	struct ripc_request *r, *back;
 	uint32_t before;
 
-	learn();
+	fill_streak();
 	OK(ripc_start(rig.s[0], RIG_ID(1), &item, 1, &o, &r));
 	rig_expect(&rig, 1, 100, 1);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	before = sent(1);
 	rig_fill(large, len, 2);
 	back = rig_begin(&rig, 1, 0, large, len);
 	ck_assert_int_eq(back->items[0].how, RIPC__HOW_WRITTEN);
-	ck_assert(!holds(1));
+	ck_assert(!is_delayed(1));
 	ck_assert_uint_eq(sent(1) - before, _i ? 2 : 1);
-	ck_assert_int_eq(answers(1), LEARNT);
+	ck_assert_int_eq(reply_streak(1), STREAK_MIN);
 	rig_expect(&rig, 0, len, 2);
 	OK(ripc_request_test(&r));
 	OK(ripc_request_wait(&back, 5000));
@@ -315,7 +315,7 @@ START_TEST(delay__before_what_is_written)
 END_TEST
 
 /* Nor does it wait for memory that takes long to register: an item, a return buffer with a long message, one with a short message. */
-START_TEST(delay__before_what_is_registered)
+START_TEST(before_copy__registration)
 {
 	size_t len = _i % 2 ? 300 * KIB : 64 * KIB;
 	uint8_t *large;
@@ -324,12 +324,12 @@ START_TEST(delay__before_what_is_registered)
 	struct ripc_send_options o = {.returns = &into, .nreturns = 1};
 	uint32_t before;
 
-	again(dear_memory);
-	learn();
+	restart(expensive_registration);
+	fill_streak();
 	large = ripc_buf_alloc(rig.ctx[1], len);
 	into = (struct iovec){large, len};
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	before = sent(1);
 	rig_fill(large, len, 2);
 	if (_i < 2) {
@@ -342,7 +342,7 @@ START_TEST(delay__before_what_is_registered)
 		else
 			OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &o, 0));
 	}
-	ck_assert(!holds(1));
+	ck_assert(!is_delayed(1));
 	ck_assert_uint_eq(sent(1) - before, _i % 2 ? 2 : 1);
 	rig_expect(&rig, 0, _i < 2 ? len : 50, _i < 2 ? 2 : 1);
 	OK(ripc_request_test(&r));
@@ -353,19 +353,19 @@ START_TEST(delay__before_what_is_registered)
 END_TEST
 
 /* The transport may keep what is sent with RIPC_MORE: it carries nothing. */
-START_TEST(release__before_more)
+START_TEST(flush__before_more)
 {
 	struct iovec item = {data, 50};
 	struct ripc_send_options o = {.flags = RIPC_MORE};
 	struct ripc_request *r;
 	uint32_t before;
 
-	learn();
+	fill_streak();
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	before = sent(1);
 	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &o, 0));
-	ck_assert(!holds(1));
+	ck_assert(!is_delayed(1));
 	ck_assert_uint_eq(sent(1) - before, 2);
 	rig_expect(&rig, 0, 50, 1);
 	OK(ripc_request_wait(&r, 1));
@@ -373,60 +373,60 @@ START_TEST(release__before_more)
 END_TEST
 
 /* Nor is anything where several are sent before the first is answered. */
-START_TEST(due__one_at_a_time)
+START_TEST(queue__one_at_a_time)
 {
 	struct ripc_request *r[3];
 
-	learn();
+	fill_streak();
 	for (unsigned i = 0; i < 3; i++)
 		r[i] = rig_begin(&rig, 0, 1, data, 100 + i);
 	rig_run(&rig, 1);
 	for (unsigned i = 0; i < 3; i++)
 		rig_expect(&rig, 1, 100 + i, 1);
-	ck_assert(!holds(1));
-	ck_assert_int_eq(answers(1), 0);
+	ck_assert(!is_delayed(1));
+	ck_assert_int_eq(reply_streak(1), 0);
 	for (unsigned i = 0; i < 3; i++)
 		OK(ripc_request_test(&r[i]));
 }
 END_TEST
 
 /* Of two peers the one that came first has it, before the other's is held. */
-START_TEST(due__of_another_peer)
+START_TEST(queue__other_peer)
 {
 	struct ripc_request *r;
 	unsigned other = rig_open(&rig, NULL);
 	uint8_t *p = malloc(100);
 
 	rig_connect(&rig, other, 1);
-	learn();
-	rig_lane(&rig, 1, other)->answers = LEARNT;
+	fill_streak();
+	rig_lane(&rig, 1, other)->reply_streak = STREAK_MIN;
 	r = ping(100);
-	ck_assert_ptr_eq(rig.ctx[1]->done.lane, rig_lane(&rig, 1, 0));
+	ck_assert_ptr_eq(rig.ctx[1]->delayed_ack.lane, rig_lane(&rig, 1, 0));
 	rig_fill(p, 100, 5);
 	rig_begin(&rig, other, 1, p, 100);
 	rig_expect(&rig, 1, 100, 5);
 	OK(ripc_request_wait(&r, 1));
 	free(p);
 	/* A message that goes elsewhere does not take it along. */
-	rig_lane(&rig, 1, other)->answers = LEARNT;
-	rig_lane(&rig, 1, 0)->answers = LEARNT;
+	rig_lane(&rig, 1, other)->reply_streak = STREAK_MIN;
+	rig_lane(&rig, 1, 0)->reply_streak = STREAK_MIN;
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	OK(rig_short(&rig, 1, other, 50, 2, 0));
-	ck_assert(!holds(1));
+	ck_assert(!is_delayed(1));
 	OK(ripc_request_wait(&r, 1));
 	rig_expect(&rig, other, 50, 2);
 }
 END_TEST
 
 /* DONE keeps its place among what goes by the lane: 0 a word; the end of 1 the service, 2 the context. */
-START_TEST(release__before_other_things)
+START_TEST(flush__before_control)
 {
 	struct ripc_request *r;
 
-	learn();
+	fill_streak();
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	switch (_i) {
 	case 0:
 		ripc__lane_word(rig_lane(&rig, 1, 0), RIPC__PING, 0, 0, 1, 0);
@@ -439,24 +439,24 @@ START_TEST(release__before_other_things)
 		break;
 	}
 	if (_i < 2) {
-		ck_assert(!holds(1));
-		ck_assert_int_eq(answers(1), LEARNT);
+		ck_assert(!is_delayed(1));
+		ck_assert_int_eq(reply_streak(1), STREAK_MIN);
 	}
 	OK(ripc_request_wait(&r, 1));
 }
 END_TEST
 
-START_TEST(release__to_who_withdraws)
+START_TEST(flush__sender_cancels)
 {
 	struct ripc_request *r;
 
-	learn();
+	fill_streak();
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	/* It was delivered. */
 	OK(ripc_request_cancel(&r, 1000));
-	ck_assert(!holds(1));
-	ck_assert_int_eq(answers(1), LEARNT);
+	ck_assert(!is_delayed(1));
+	ck_assert_int_eq(reply_streak(1), STREAK_MIN);
 }
 END_TEST
 
@@ -465,13 +465,13 @@ START_TEST(lane_gone__exactly_once)
 {
 	struct ripc_request *r, *back;
 
-	learn();
+	fill_streak();
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	if (_i) {
 		/* As the message that carries it. */
 		back = rig_begin(&rig, 1, 0, data, 200);
-		ck_assert(!holds(1));
+		ck_assert(!is_delayed(1));
 	}
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	if (_i)
@@ -481,8 +481,8 @@ START_TEST(lane_gone__exactly_once)
 	/* What carries it may have arrived before. */
 	ck_assert_uint_le(rig_stats(&rig, 1).duplicates, 1);
 	ck_assert(_i || rig_stats(&rig, 1).duplicates == 1);
-	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, LEARNT + 1);
-	ck_assert(!holds(1));
+	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, STREAK_MIN + 1);
+	ck_assert(!is_delayed(1));
 	if (_i)
 		rig_expect(&rig, 0, 200, 1);
 	rig_exchange(&rig, 0, 1);
@@ -500,7 +500,7 @@ static size_t forge(uint8_t *buf, uint8_t kind, uint16_t flags, uint64_t id)
 }
 
 /* Of what is not known, or not sent yet, it says nothing; the message it came with is one like others. */
-START_TEST(message__done_of_an_unknown_request)
+START_TEST(dispatch__ack_unknown_request)
 {
 	struct ripc_request *r;
 	uint8_t buf[64];
@@ -526,21 +526,21 @@ START_TEST(message__done_of_an_unknown_request)
 END_TEST
 
 /* A message that carries one is not what the next AGAIN stands for: its sender does not count it either. */
-START_TEST(message__again_after_one_that_carries)
+START_TEST(dispatch__elided_after_ack)
 {
 	struct ripc_service *other;
 	struct iovec item = {data, 50};
 	struct ripc_message *m;
 	struct ripc_request *r;
 
-	learn();
+	fill_streak();
 	OK(ripc_register(rig.ctx[1], RIG_ID(5), 0, &other));
 	OK(rig_short(&rig, 1, 0, 50, 2, 5000));
 	rig_expect(&rig, 0, 50, 2);
 	r = ping(100);
-	ck_assert(holds(1));
+	ck_assert(is_delayed(1));
 	OK(ripc_send_short(other, RIG_ID(0), &item, 1, NULL, 0));
-	ck_assert(!holds(1));
+	ck_assert(!is_delayed(1));
 	OK(rig_short(&rig, 1, 0, 50, 3, 0));
 	for (int i = 0; i < 2; i++) {
 		m = rig_take(&rig, 0);
@@ -552,7 +552,7 @@ START_TEST(message__again_after_one_that_carries)
 END_TEST
 
 /* Control messages carry none. */
-START_TEST(message__done_where_none_belongs)
+START_TEST(dispatch__ack_misplaced)
 {
 	uint8_t buf[64];
 
@@ -572,26 +572,26 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, due__carried_when_answers_are_known_to_come);
-	tcase_add_test(tc, due__carried_after_a_read);
-	tcase_add_test(tc, due__one_at_a_time);
-	tcase_add_test(tc, due__of_another_peer);
-	tcase_add_test(tc, rides__with_a_short_message);
-	tcase_add_test(tc, rides__not_where_there_is_no_room);
-	tcase_add_test(tc, rides__not_with_what_stays);
-	tcase_add_test(tc, answered__late);
-	tcase_add_test(tc, answered__late_after_all);
-	tcase_add_loop_test(tc, delay__before_what_is_written, 0, 2);
-	tcase_add_loop_test(tc, delay__before_what_is_registered, 0, 6);
-	tcase_add_test(tc, release__before_more);
-	tcase_add_loop_test(tc, unanswered__a_look_in_vain, 0, 2);
-	tcase_add_test(tc, timer__a_receiver_that_does_not_call_again);
-	tcase_add_loop_test(tc, release__before_other_things, 0, 3);
-	tcase_add_test(tc, release__to_who_withdraws);
+	tcase_add_test(tc, queue__piggybacked_on_reply);
+	tcase_add_test(tc, queue__piggybacked_after_read);
+	tcase_add_test(tc, queue__one_at_a_time);
+	tcase_add_test(tc, queue__other_peer);
+	tcase_add_test(tc, piggyback__short_message);
+	tcase_add_test(tc, piggyback__no_room);
+	tcase_add_test(tc, piggyback__not_on_other_lane);
+	tcase_add_test(tc, replied__late);
+	tcase_add_test(tc, replied__late_while_delayed);
+	tcase_add_loop_test(tc, before_copy__write, 0, 2);
+	tcase_add_loop_test(tc, before_copy__registration, 0, 6);
+	tcase_add_test(tc, flush__before_more);
+	tcase_add_loop_test(tc, idle__empty_poll, 0, 2);
+	tcase_add_test(tc, timer__receiver_stops_calling);
+	tcase_add_loop_test(tc, flush__before_control, 0, 3);
+	tcase_add_test(tc, flush__sender_cancels);
 	tcase_add_loop_test(tc, lane_gone__exactly_once, 0, 2);
-	tcase_add_test(tc, message__done_of_an_unknown_request);
-	tcase_add_test(tc, message__again_after_one_that_carries);
-	tcase_add_test(tc, message__done_where_none_belongs);
+	tcase_add_test(tc, dispatch__ack_unknown_request);
+	tcase_add_test(tc, dispatch__elided_after_ack);
+	tcase_add_test(tc, dispatch__ack_misplaced);
 	suite_add_tcase(suite, tc);
 	return test_main("core/done", suite);
 }

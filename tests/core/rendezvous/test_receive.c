@@ -100,7 +100,7 @@ START_TEST(arrived__return_buffers_that_were_not_offered)
 		rig_inject(&rig, 0, 1, buf, len, 0);
 		rig_expect_none(&rig, 1);
 		ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
-		ck_assert(ripc__list_empty(&rig.s[1]->longs));
+		ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
 		rig_exchange(&rig, 1, 0);
 	}
 }
@@ -181,7 +181,7 @@ START_TEST(arrived__read_of_what_is_not_there)
 	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 1);
 	rig_exchange(&rig, 2, 1);
 	rig_run(&rig, 5000);
-	ck_assert(ripc__list_empty(&rig.s[1]->longs) ||
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in) ||
 		  rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED) == 1);
 }
 END_TEST
@@ -198,7 +198,7 @@ START_TEST(arrived__absurd_lengths)
 	rig_inject(&rig, 0, 1, buf, len, 0);
 	rig_run(&rig, 50);
 	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_no_memory, 1);
-	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
 	ck_assert_uint_eq(rig.ctx[1]->stats.pool_bytes, 0);
 }
 END_TEST

@@ -364,7 +364,7 @@ START_TEST(lane_gone__withdrawn_in_the_meantime)
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
 	OK(rig_long(&rig, 0, 1, 200000, 5, 5000));
 	rig_expect(&rig, 1, 200000, 5);
-	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
 	rig_expect_none(&rig, 1);
 }
 END_TEST
@@ -410,7 +410,7 @@ START_TEST(peer_gone__what_is_not_complete_is_dropped)
 	rig.ctx[0] = NULL;
 	rig_expect(&rig, 1, 1000, 1);
 	rig_run(&rig, 5000);
-	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
 	ck_assert_uint_eq(rig.s[1]->arriving_bytes, 0);
 	rig_expect_none(&rig, 1);
 }
@@ -429,7 +429,7 @@ START_TEST(peer_gone__what_is_complete_behind_it_is_delivered)
 	rig_run(&rig, 5000);
 	rig_expect(&rig, 1, 1000, 1);
 	rig_expect_none(&rig, 1);
-	ck_assert(ripc__list_empty(&rig.s[1]->longs));
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
 }
 END_TEST
 
