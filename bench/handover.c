@@ -66,7 +66,7 @@ static int side_open(struct side *s, int cpu, uint64_t id, uint64_t peer)
 		perror("handover: cannot pin");
 	memset(s, 0, sizeof(*s));
 	s->peer = peer;
-	if (ripc_open(&s->ctx, "transports=window/shm wait=poll pool_bytes=1073741824") ||
+	if (ripc_open(&s->ctx, "transports=shm wait=poll pool_bytes=1073741824") ||
 	    ripc_register(s->ctx, id, 0, &s->service))
 		return fail("cannot start");
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Round trips of short messages over window/shm on a machine whose processors are moved about while it is measured: two pinned
+ * Round trips of short messages over shm on a machine whose processors are moved about while it is measured: two pinned
  * processes that poll. The bare round trip of a cache line is measured before and after every 32 messages, and these
  * count as near or far by it, or not at all. Prints JSON: how many of 32, and nanoseconds of one round trip.
  *
@@ -76,7 +76,7 @@ static double line(struct shared *s, bool client, uint64_t n)
 static int start(uint64_t id, struct ripc_service **service)
 {
 	struct ripc *ctx;
-	int err = ripc_open(&ctx, "transports=window/shm wait=poll");
+	int err = ripc_open(&ctx, "transports=shm wait=poll");
 
 	if (!err)
 		err = ripc_register(ctx, id, 0, service);

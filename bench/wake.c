@@ -197,7 +197,7 @@ int main(int argc, char **argv)
 	}
 	/* Where the environment says nothing. */
 	setenv("RIPC_WAIT", "block", 0);
-	setenv("RIPC_TRANSPORTS", "window/shm", 0);
+	setenv("RIPC_TRANSPORTS", "shm", 0);
 	/* Before the library is used: a context does not survive fork(). */
 	for (enum kind k = 0; k < KINDS; k++) {
 		pid_t pid = fork();

@@ -234,7 +234,7 @@ static bool host_works(const struct doctor *d)
 	bool shm = false;
 
 	for (unsigned i = 0; i < d->info->ntransports; i++)
-		if (!strcmp(d->info->transports[i].name, "window/shm"))
+		if (!strcmp(d->info->transports[i].name, "shm"))
 			shm = d->info->transports[i].open;
 	return shm && doctor_resolver_works(d, "local");
 }

@@ -197,7 +197,7 @@ static const struct run e17[] = {
 static const struct run e18[] = {RATES("ib", "16"), END};
 static const struct run e19[] = {RATES("ib", "64"), END};
 static const struct run e20[] = {RATES("ib", "512"), END};
-static const struct run e21[] = {RATES("window/shm", "64"), END};
+static const struct run e21[] = {RATES("shm", "64"), END};
 static const struct run e22[] = {RATES("iwarp/soft", "64"), END};
 
 static const struct experiment experiments[] = {

@@ -33,7 +33,7 @@ struct setting {
 
 static const struct setting settings[] = {
 	{"transports", KIND_LIST, MEMBER(transports),
-	 "auto,window/shm,window/pcie,ib,iwarp/verbs,iwarp/soft,self,sim,window/sim", 0, 0, NULL},
+	 "auto,shm,pcie,ib,iwarp/verbs,iwarp/soft,self,sim,ring/sim", 0, 0, NULL},
 	{"resolver", KIND_CHAIN, MEMBER(resolver), NULL, 0, 0, NULL},
 	{"interfaces", KIND_INTERFACES, MEMBER(interfaces), NULL, 0, 0, NULL},
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},

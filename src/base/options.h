@@ -48,8 +48,8 @@ struct ripc__options {
 	uint32_t peer_timeout_ms;    /* silence after which a peer with work outstanding is dead */
 	uint32_t resolve_timeout_ms; /* how long one look-up tries before it reports failure */
 	uint32_t zookeeper_timeout_ms; /* silence after which ZooKeeper ends our session */
-	char shm_dir[64]; /* where window/shm has a socket besides its abstract one, or empty: nowhere */
-	char pcie_device[128]; /* device or file of window/pcie, or empty: a device that is ready for use */
+	char shm_dir[64]; /* where shm has a socket besides its abstract one, or empty: nowhere */
+	char pcie_device[128]; /* device or file of pcie, or empty: a device that is ready for use */
 	char key_file[256];            /* the cluster's keys, or empty */
 	char zookeeper_auth_file[256]; /* user:password for ZooKeeper, or empty */
 	enum ripc__handover handover; /* whether buffers are handed over to processes of this host, and taken from them */

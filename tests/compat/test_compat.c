@@ -579,5 +579,5 @@ int main(void)
 	tcase_add_test(run, receive__not_wanted);
 	tcase_set_timeout(run, 30);
 	suite_add_tcase(suite, run);
-	return test_main("compat/test_compat", suite);
+	return test_main("compat/compat", suite);
 }

@@ -383,5 +383,5 @@ int main(void)
 	tcase_add_test(run, return_bufs__unknown_memory);
 	tcase_set_timeout(run, 30);
 	suite_add_tcase(suite, run);
-	return test_main("compat/test_memory", suite);
+	return test_main("compat/memory", suite);
 }

@@ -137,7 +137,7 @@ int main(void)
 {
 	const char *only = getenv("RIPC_TEST_CONFIG");
 	bool any = false;
-	Suite *suite = suite_create("cycles");
+	Suite *suite = suite_create("faults/cycles");
 	TCase *tc = tcase_create("cycles");
 
 	tcase_set_timeout(tc, 3600);
@@ -153,5 +153,5 @@ int main(void)
 		return EXIT_FAILURE;
 	}
 	suite_add_tcase(suite, tc);
-	return test_main("cycles", suite);
+	return test_main("faults/cycles", suite);
 }

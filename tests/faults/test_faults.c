@@ -447,11 +447,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("faults");
+	Suite *suite = suite_create("faults/faults");
 	TCase *tc = tcase_create("faults");
 
 	tcase_set_timeout(tc, 3600);
 	tcase_add_loop_test(tc, faults__every_call, 0, sizeof(configs) / sizeof(configs[0]));
 	suite_add_tcase(suite, tc);
-	return test_main("faults", suite);
+	return test_main("faults/faults", suite);
 }

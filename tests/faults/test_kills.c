@@ -389,12 +389,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("kills");
+	Suite *suite = suite_create("faults/kills");
 	TCase *tc = tcase_create("kills");
 
 	test_seed();
 	tcase_set_timeout(tc, 3600);
 	tcase_add_loop_test(tc, kill__every_phase, 0, 2 * CONFIGS);
 	suite_add_tcase(suite, tc);
-	return test_main("kills", suite);
+	return test_main("faults/kills", suite);
 }

@@ -171,5 +171,5 @@ int main(void)
 	suite_add_tcase(suite, host);
 	suite_add_tcase(suite, sockets);
 	suite_add_tcase(suite, payload);
-	return test_main("test_perf_socket", suite);
+	return test_main("tools/perf_socket", suite);
 }

@@ -26,7 +26,7 @@ local refusals = {
 }
 local resolver_kinds = { [1] = "REQUEST", [2] = "REPLY", [3] = "PROBE", [4] = "GONE" }
 local transports = {
-	[1] = "self", [3] = "iwarp/soft", [4] = "ib", [5] = "iwarp/verbs", [6] = "window/shm", [7] = "window/pcie",
+	[1] = "self", [3] = "iwarp/soft", [4] = "ib", [5] = "iwarp/verbs", [6] = "shm", [7] = "pcie",
 	[255] = "sim",
 }
 

@@ -2,7 +2,7 @@
 /*
  * The context: everything one instance of the library owns, under one lock.
  *
- * Order of locks: ctx->lock, then that of devices which contexts share (adopted_lock in transport/verbs/device.c) or none, then the
+ * Order of locks: ctx->lock, then that of devices which contexts share (adopted_lock in transport/rdma/device.c) or none, then the
  * log's own (core/log.c). The list of all contexts has a lock of its
  * own (contexts_lock in context.c), taken before any ctx->lock and never while one is held.
  */

@@ -19,13 +19,13 @@
 
 #include "base/list.h"
 #include "transport/ib/address.h"
-#include "transport/ib/window.h"
+#include "transport/ib/uc_retransmit.h"
 #include "transport/ib/wireup.h"
 #include "transport/ib/worker.h"
 #include "transport/transport.h"
-#include "transport/verbs/device.h"
-#include "transport/verbs/queue.h"
-#include "transport/verbs/region.h"
+#include "transport/rdma/device.h"
+#include "transport/rdma/queue.h"
+#include "transport/rdma/region.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>

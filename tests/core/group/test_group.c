@@ -550,7 +550,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/group");
+	Suite *suite = suite_create("core/group/group");
 	TCase *tc = tcase_create("group");
 
 	test_seed();
@@ -573,5 +573,5 @@ int main(void)
 	tcase_add_test(tc, control__of_those_who_have_no_say);
 	tcase_add_test(tc, control__that_is_broken);
 	suite_add_tcase(suite, tc);
-	return test_main("core/group", suite);
+	return test_main("core/group/group", suite);
 }

@@ -136,7 +136,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/touch");
+	Suite *suite = suite_create("core/memory/app_buffer");
 	TCase *tc = tcase_create("touch");
 
 	test_seed();
@@ -147,5 +147,5 @@ int main(void)
 	tcase_add_test(tc, buf_realloc__copies_while_others_go_on);
 	tcase_add_test(tc, close__waits_for_who_touches_pages);
 	suite_add_tcase(suite, tc);
-	return test_main("core/touch", suite);
+	return test_main("core/memory/app_buffer", suite);
 }

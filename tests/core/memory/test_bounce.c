@@ -505,7 +505,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/stage");
+	Suite *suite = suite_create("core/memory/bounce");
 	TCase *tc = tcase_create("stage");
 
 	test_seed();
@@ -529,5 +529,5 @@ int main(void)
 	tcase_add_test(tc, trim__when_only_return_buffers_were_used);
 	tcase_add_test(tc, lane_gone__busy_and_idle_ones);
 	suite_add_tcase(suite, tc);
-	return test_main("core/stage", suite);
+	return test_main("core/memory/bounce", suite);
 }

@@ -607,7 +607,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/buffer");
+	Suite *suite = suite_create("core/memory/buffer");
 	TCase *tc = tcase_create("buffer");
 
 	test_seed();
@@ -643,5 +643,5 @@ int main(void)
 	tcase_add_test(tc, local_mr__per_transfer_where_the_peer_could_write);
 	tcase_add_test(tc, memory_fini__frees_what_the_application_kept);
 	suite_add_tcase(suite, tc);
-	return test_main("core/buffer", suite);
+	return test_main("core/memory/buffer", suite);
 }

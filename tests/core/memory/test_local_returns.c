@@ -489,7 +489,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/returns");
+	Suite *suite = suite_create("core/memory/local_returns");
 	TCase *tc = tcase_create("returns");
 
 	test_seed();
@@ -517,5 +517,5 @@ int main(void)
 	tcase_add_test(tc, returns_put__what_was_freed_before_the_message_left);
 	tcase_add_test(tc, random__nothing_is_lost_or_used_twice);
 	suite_add_tcase(suite, tc);
-	return test_main("core/returns", suite);
+	return test_main("core/memory/local_returns", suite);
 }

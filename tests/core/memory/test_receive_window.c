@@ -272,7 +272,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/window");
+	Suite *suite = suite_create("core/memory/receive_window");
 	TCase *tc = tcase_create("window");
 
 	test_seed();
@@ -293,5 +293,5 @@ int main(void)
 	tcase_add_test(tc, unregister__a_window_of_the_context_stays);
 	tcase_add_test(tc, unregister__a_window_of_the_service_goes);
 	suite_add_tcase(suite, tc);
-	return test_main("core/window", suite);
+	return test_main("core/memory/receive_window", suite);
 }

@@ -499,7 +499,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/remote");
+	Suite *suite = suite_create("core/message/network_peer");
 	TCase *tc = tcase_create("lane");
 
 	test_seed();
@@ -522,5 +522,5 @@ int main(void)
 	tcase_add_test(tc, network_receive__datagram);
 	tcase_add_test(tc, network_receive__dgram_slow_path);
 	suite_add_tcase(suite, tc);
-	return test_main("core/remote", suite);
+	return test_main("core/message/network_peer", suite);
 }

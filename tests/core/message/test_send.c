@@ -212,7 +212,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/send");
+	Suite *suite = suite_create("core/message/send");
 	TCase *tc = tcase_create("send");
 
 	test_seed();
@@ -222,5 +222,5 @@ int main(void)
 	tcase_add_loop_test(tc, send__several_items_same_cost, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__too_large_is_long, 0, NETWORKS);
 	suite_add_tcase(suite, tc);
-	return test_main("core/send", suite);
+	return test_main("core/message/send", suite);
 }

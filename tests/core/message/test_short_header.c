@@ -401,7 +401,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/again");
+	Suite *suite = suite_create("core/message/short_header");
 	TCase *tc = tcase_create("again");
 
 	test_seed();
@@ -421,5 +421,5 @@ int main(void)
 	tcase_add_test(tc, dispatch__elided_beyond_credit);
 	tcase_add_test(tc, dispatch__elided_datagram);
 	suite_add_tcase(suite, tc);
-	return test_main("core/again", suite);
+	return test_main("core/message/short_header", suite);
 }

@@ -169,7 +169,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/attempt");
+	Suite *suite = suite_create("core/peer/attempt");
 	TCase *tc = tcase_create("attempt");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
@@ -180,5 +180,5 @@ int main(void)
 	tcase_add_test(tc, add__replaces_the_cause_of_its_way_only);
 	tcase_add_test(tc, set_addrs__others_forget_what_was_tried);
 	suite_add_tcase(suite, tc);
-	return test_main("core/attempt", suite);
+	return test_main("core/peer/attempt", suite);
 }

@@ -272,7 +272,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/eviction");
+	Suite *suite = suite_create("core/peer/eviction");
 	TCase *tc = tcase_create("eviction");
 
 	test_seed();
@@ -288,5 +288,5 @@ int main(void)
 	tcase_add_test(tc, peer__a_flood_with_services_displaces_itself_alone);
 	tcase_add_test(tc, peer__numbers_are_kept_longer);
 	suite_add_tcase(suite, tc);
-	return test_main("core/eviction", suite);
+	return test_main("core/peer/eviction", suite);
 }

@@ -401,7 +401,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/lane");
+	Suite *suite = suite_create("core/peer/lane");
 	TCase *tc = tcase_create("lane");
 
 	test_seed();
@@ -424,5 +424,5 @@ int main(void)
 	tcase_add_test(tc, control__too_many_waiting_close_the_lane);
 	tcase_add_test(tc, bye__ends_the_lane_at_once);
 	suite_add_tcase(suite, tc);
-	return test_main("core/lane", suite);
+	return test_main("core/peer/lane", suite);
 }

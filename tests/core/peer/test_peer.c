@@ -609,7 +609,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/peer");
+	Suite *suite = suite_create("core/peer/peer");
 	TCase *tc = tcase_create("peer");
 
 	test_seed();
@@ -647,5 +647,5 @@ int main(void)
 	tcase_add_test(tc, forget__not_so_soon);
 	tcase_add_test(tc, forget__what_was_not_sent_is);
 	suite_add_tcase(suite, tc);
-	return test_main("core/peer", suite);
+	return test_main("core/peer/peer", suite);
 }

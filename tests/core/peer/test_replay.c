@@ -356,7 +356,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/replay");
+	Suite *suite = suite_create("core/peer/replay");
 	TCase *tc = tcase_create("replay");
 
 	test_seed();
@@ -371,5 +371,5 @@ int main(void)
 	tcase_add_loop_test(tc, lies__in_long_rows_end, 0, 2);
 	tcase_add_test(tc, confirmed__is_believed_at_once);
 	suite_add_tcase(suite, tc);
-	return test_main("core/replay", suite);
+	return test_main("core/peer/replay", suite);
 }

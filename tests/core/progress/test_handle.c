@@ -520,7 +520,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/enter");
+	Suite *suite = suite_create("core/progress/handle");
 	TCase *tc = tcase_create("enter");
 
 	tcase_set_timeout(tc, 120);
@@ -531,5 +531,5 @@ int main(void)
 		tcase_add_test(tc, enter__needs_the_steps_of_the_lock);
 	}
 	suite_add_tcase(suite, tc);
-	return test_main("core/enter", suite);
+	return test_main("core/progress/handle", suite);
 }

@@ -566,7 +566,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/done");
+	Suite *suite = suite_create("core/rendezvous/delayed_ack");
 	TCase *tc = tcase_create("done");
 
 	test_seed();
@@ -593,5 +593,5 @@ int main(void)
 	tcase_add_test(tc, dispatch__elided_after_ack);
 	tcase_add_test(tc, dispatch__ack_misplaced);
 	suite_add_tcase(suite, tc);
-	return test_main("core/done", suite);
+	return test_main("core/rendezvous/delayed_ack", suite);
 }

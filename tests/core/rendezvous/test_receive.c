@@ -234,7 +234,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/arrived");
+	Suite *suite = suite_create("core/rendezvous/receive");
 	TCase *tc = tcase_create("arrived");
 
 	test_seed();
@@ -249,5 +249,5 @@ int main(void)
 	tcase_add_test(tc, arrived__absurd_lengths);
 	tcase_add_test(tc, fin__and_cancel_of_nothing);
 	suite_add_tcase(suite, tc);
-	return test_main("core/arrived", suite);
+	return test_main("core/rendezvous/receive", suite);
 }

@@ -468,7 +468,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/rendezvous");
+	Suite *suite = suite_create("core/rendezvous/rendezvous");
 	TCase *tc = tcase_create("rendezvous");
 
 	test_seed();
@@ -495,5 +495,5 @@ int main(void)
 	tcase_add_test(tc, peer_gone__what_is_complete_behind_it_is_delivered);
 	tcase_add_loop_test(tc, service_gone__in_the_middle, 0, 3);
 	suite_add_tcase(suite, tc);
-	return test_main("core/rendezvous", suite);
+	return test_main("core/rendezvous/rendezvous", suite);
 }

@@ -441,7 +441,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/withdraw");
+	Suite *suite = suite_create("core/rendezvous/withdraw");
 	TCase *tc = tcase_create("withdraw");
 
 	test_seed();
@@ -467,5 +467,5 @@ int main(void)
 	tcase_add_loop_test(tc, moved__while_it_is_written, 0, 2);
 	tcase_add_test(tc, service_closed__its_requests_are_withdrawn);
 	suite_add_tcase(suite, tc);
-	return test_main("core/withdraw", suite);
+	return test_main("core/rendezvous/withdraw", suite);
 }

@@ -20,8 +20,8 @@
 #include "base/slab.h"
 #include "transport/iwarp/udp.h"
 #include "transport/transport.h"
-#include "transport/verbs/queue.h"
-#include "transport/verbs/region.h"
+#include "transport/rdma/queue.h"
+#include "transport/rdma/region.h"
 
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
