@@ -29,7 +29,7 @@ void ripc__ib_device_lost(struct ib_device *d, const char *why)
 	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
 	ripc__log(RIPC_LOG_ERROR, "ib: %s; its connections are lost", text);
 	d->v.gone = true;
-	t->changes++;
+	t->route_gen++;
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d)
 			t->ports[i].down = true;
@@ -49,7 +49,7 @@ static void port_down(struct ib_device *d, uint8_t num, const char *why)
 
 	snprintf(text, sizeof(text), "%s port %u: %s", d->v.name, num, why);
 	ripc__log(RIPC_LOG_WARN, "ib: %s; its connections are lost", text);
-	t->changes++;
+	t->route_gen++;
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d && t->ports[i].num == num)
 			t->ports[i].down = true;
@@ -65,7 +65,7 @@ static void port_up(struct ib_device *d, uint8_t num)
 {
 	struct ib *t = d->t;
 
-	t->changes++;
+	t->route_gen++;
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d && t->ports[i].num == num)
 			t->ports[i].down = d->v.gone;
@@ -93,13 +93,13 @@ static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *w
 			ripc__ib_mcast_stopped(&t->ports[i], why);
 }
 
-void ripc__ib_device_event(struct ib_device *d)
+void ripc__ib_async_events(struct ib_device *d)
 {
 	struct ripc__verbs_event ev;
 
 	while (!d->released && ripc__verbs_event(&d->v, &ev)) {
 		ripc__log(RIPC_LOG_DEBUG, "ib: %s reports: %s", d->v.name, ev.text);
-		switch (ev.trouble) {
+		switch (ev.async_event) {
 		case RIPC__VERBS_PORT_DOWN:
 			port_down(d, ev.port, ev.text);
 			break;
@@ -145,31 +145,31 @@ static void release(struct ib_device *d)
 		if (ep->d == d && (ep->qp || ep->busy))
 			return;
 	}
-	if (!ripc__ib_remotes_lose(t, d))
+	if (!ripc__ib_ah_cache_invalidate(t, d))
 		return;
-	ripc__ib_mcast_lose(t, d);
+	ripc__ib_mcast_device_lost(t, d);
 	for (unsigned i = 0; i < t->nports; i++) {
 		if (t->ports[i].d != d || !t->ports[i].qp)
 			continue;
 		ibv_destroy_qp(t->ports[i].qp);
 		t->ports[i].qp = NULL;
 	}
-	ripc__verbs_regions_lose(&t->regions, &d->v);
-	ripc__verbs_pool_lose(&d->recv);
-	ripc__verbs_pool_lose(&d->bounce);
-	ripc__verbs_pool_lose(&d->dgram);
-	ripc__ib_device_shut(d);
+	ripc__verbs_regions_invalidate(&t->regions, &d->v);
+	ripc__verbs_pool_invalidate(&d->recv);
+	ripc__verbs_pool_invalidate(&d->bounce);
+	ripc__verbs_pool_invalidate(&d->dgram);
+	ripc__ib_device_close(d);
 	d->released = true;
 	ripc__log(RIPC_LOG_INFO, "ib: %s is let go", d->v.name);
 }
 
-void ripc__ib_devices_exist(struct ib *t)
+void ripc__ib_check_devices(struct ib *t)
 {
 	char events[1024];
 
 	while (read(t->inotify_fd, events, sizeof(events)) > 0)
 		;
-	t->exist_ns = t->now_ns + EXIST_NS;
+	t->device_check_ns = t->now_ns + EXIST_NS;
 	for (unsigned i = 0; i < t->ndevices; i++) {
 		struct ib_device *d = &t->devices[i];
 

@@ -13,15 +13,15 @@
 #define RNR_RETRIES 6  /* not 7, which means for ever */
 
 /* Completions of its queue pair, which is gone, cannot come any more. */
-void ripc__ib_qp_forget(struct ripc__ep *ep)
+void ripc__ib_qp_drained(struct ripc__ep *ep)
 {
 	if (!ep->qpn)
 		return;
 	HASH_DELETE(by_qpn, ep->t->by_qpn, ep);
-	if (ep->t->spoke == ep)
-		ep->t->spoke = NULL;
+	if (ep->t->last_rx_ep == ep)
+		ep->t->last_rx_ep = NULL;
 	ep->qpn = 0;
-	ripc__verbs_cq_unpromise(&ep->d->cq, ep->sendq.depth);
+	ripc__verbs_cq_unreserve(&ep->d->cq, ep->sendq.depth);
 	ripc__verbs_sendq_fini(&ep->sendq);
 	ripc__ib_uc_free(ep);
 }
@@ -39,7 +39,7 @@ void ripc__ib_qp_destroy(struct ripc__ep *ep)
 	ep->nheld = 0;
 	ripc__list_del(&ep->held);
 	ep->destroyed_round = ep->t->rounds;
-	ripc__ib_srq_unpromise(ep->srq);
+	ripc__ib_srq_unreserve(ep->srq);
 }
 
 int ripc__ib_qp_new(struct ripc__ep *ep)
@@ -51,7 +51,7 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = IB_SEND_DEPTH,
 			.max_send_sge = 1,
-			.max_inline_data = IB_INLINE_WANTED},
+			.max_inline_data = IB_INLINE_BYTES},
 	};
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -67,10 +67,10 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 	if (rc)
 		return rc;
 	ripc__verbs_sendq_signal(&ep->sendq, ep->t->signal_every);
-	rc = ripc__verbs_cq_promise(&d->cq, ep->sendq.depth);
+	rc = ripc__verbs_cq_reserve(&d->cq, ep->sendq.depth);
 	if (rc)
 		goto no_promise;
-	ep->srq = ripc__ib_srq_promise(d);
+	ep->srq = ripc__ib_srq_reserve(d);
 	if (!ep->srq) {
 		rc = -ENOBUFS;
 		goto no_srq;
@@ -101,16 +101,16 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 		return 0;
 	/* It has had no work: nothing completes. */
 	ripc__ib_qp_destroy(ep);
-	ripc__ib_qp_forget(ep);
+	ripc__ib_qp_drained(ep);
 	return rc;
 no_number:
 	ep->qpn = 0;
 	ibv_destroy_qp(ep->qp);
 	ep->qp = NULL;
 no_qp:
-	ripc__ib_srq_unpromise(ep->srq);
+	ripc__ib_srq_unreserve(ep->srq);
 no_srq:
-	ripc__verbs_cq_unpromise(&d->cq, ep->sendq.depth);
+	ripc__verbs_cq_unreserve(&d->cq, ep->sendq.depth);
 no_promise:
 	ripc__verbs_sendq_fini(&ep->sendq);
 	return rc;
@@ -129,9 +129,9 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 {
 	*q = (struct ripc__wireup_params){
 		.rc_qpn = ep->qp->qp_num,
-		.mtu = ep->port->place.mtu,
-		.serves = depth(ep->d->v.attr.max_qp_rd_atom, 255),
-		.asks = depth(ep->d->v.attr.max_qp_init_rd_atom, 255),
+		.mtu = ep->port->port_addr.mtu,
+		.responder_resources = depth(ep->d->v.attr.max_qp_rd_atom, 255),
+		.initiator_depth = depth(ep->d->v.attr.max_qp_init_rd_atom, 255),
 	};
 	if (ep->t->path_mtu && (uint8_t)ep->t->path_mtu < q->mtu)
 		q->mtu = (uint8_t)ep->t->path_mtu;
@@ -155,12 +155,14 @@ int ripc__ib_qp_ready(struct ripc__ib_job *job)
 		.path_mtu = (enum ibv_mtu)(ours->mtu < theirs->mtu ? ours->mtu : theirs->mtu),
 		.dest_qp_num = theirs->rc_qpn,
 		.rq_psn = theirs->rc_psn,
-		.max_dest_rd_atomic = ours->serves < theirs->asks ? ours->serves : theirs->asks,
+		.max_dest_rd_atomic = ours->responder_resources < theirs->initiator_depth
+					      ? ours->responder_resources
+					      : theirs->initiator_depth,
 		.min_rnr_timer = RNR_TIMER,
 	};
 	int rc;
 
-	ripc__ib_ah_attr(ep->port, &ep->remote->place, &attr.ah_attr);
+	ripc__ib_ah_attr(ep->port, &ep->ah_entry->port_addr, &attr.ah_attr);
 	rc = ripc__ib_set_qp(ep->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
@@ -173,7 +175,9 @@ int ripc__ib_qp_ready(struct ripc__ib_job *job)
 		.timeout = ACK_TIME,
 		.retry_cnt = RETRIES,
 		.rnr_retry = RNR_RETRIES,
-		.max_rd_atomic = ours->asks < theirs->serves ? ours->asks : theirs->serves,
+		.max_rd_atomic = ours->initiator_depth < theirs->responder_resources
+					 ? ours->initiator_depth
+					 : theirs->responder_resources,
 	};
 	rc = ripc__ib_set_qp(ep->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |

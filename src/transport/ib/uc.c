@@ -27,8 +27,8 @@ int ripc__ib_uc_new(struct ripc__ep *ep)
 		.send_cq = d->cq.cq,
 		.recv_cq = d->cq.cq,
 		.qp_type = IBV_QPT_UC,
-		.cap = {.max_send_wr = RIPC__UC_WINDOW,
-			.max_recv_wr = RIPC__UC_WINDOW,
+		.cap = {.max_send_wr = RIPC__UC_RETRANSMIT_WINDOW,
+			.max_recv_wr = RIPC__UC_RETRANSMIT_WINDOW,
 			.max_send_sge = 1,
 			.max_recv_sge = 1},
 	};
@@ -43,9 +43,9 @@ int ripc__ib_uc_new(struct ripc__ep *ep)
 	if (!u)
 		return ripc__fail(-ENOMEM, "ib: out of memory");
 	ripc__list_init(&u->late);
-	rc = ripc__verbs_sendq_init(&u->sendq, RIPC__UC_WINDOW, ep);
+	rc = ripc__verbs_sendq_init(&u->sendq, RIPC__UC_RETRANSMIT_WINDOW, ep);
 	if (!rc)
-		rc = ripc__verbs_cq_promise(&d->cq, 2 * RIPC__UC_WINDOW);
+		rc = ripc__verbs_cq_reserve(&d->cq, 2 * RIPC__UC_RETRANSMIT_WINDOW);
 	if (rc) {
 		ripc__verbs_sendq_fini(&u->sendq);
 		free(u);
@@ -58,7 +58,7 @@ int ripc__ib_uc_new(struct ripc__ep *ep)
 					     IBV_QP_ACCESS_FLAGS,
 				     "for writes")
 		   : -EOPNOTSUPP;
-	for (unsigned i = 0; !rc && i < RIPC__UC_WINDOW; i++)
+	for (unsigned i = 0; !rc && i < RIPC__UC_RETRANSMIT_WINDOW; i++)
 		if (recv_post(ep))
 			rc = ripc__fail(-EIO, "%s: a receive was refused", d->v.name);
 	if (!rc)
@@ -79,7 +79,7 @@ int ripc__ib_uc_ready(struct ripc__ep *ep)
 	};
 	int rc;
 
-	ripc__ib_ah_attr(ep->port, &ep->remote->place, &attr.ah_attr);
+	ripc__ib_ah_attr(ep->port, &ep->ah_entry->port_addr, &attr.ah_attr);
 	rc = ripc__ib_set_qp(ep->uc->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				     IBV_QP_RQ_PSN,
@@ -102,7 +102,7 @@ void ripc__ib_uc_free(struct ripc__ep *ep)
 {
 	if (!ep->uc)
 		return;
-	ripc__verbs_cq_unpromise(&ep->d->cq, 2 * RIPC__UC_WINDOW);
+	ripc__verbs_cq_unreserve(&ep->d->cq, 2 * RIPC__UC_RETRANSMIT_WINDOW);
 	ripc__verbs_sendq_fini(&ep->uc->sendq);
 	free(ep->uc);
 	ep->uc = NULL;
@@ -110,8 +110,8 @@ void ripc__ib_uc_free(struct ripc__ep *ep)
 
 static int write_post(struct ripc__ep *ep, uint32_t number)
 {
-	struct ib_write *w = &ep->uc->writes[number % RIPC__UC_WINDOW];
-	struct ripc__verbs_slot *slot = ripc__verbs_sendq_take(&ep->uc->sendq, true);
+	struct ib_write *w = &ep->uc->writes[number % RIPC__UC_RETRANSMIT_WINDOW];
+	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&ep->uc->sendq, true);
 	struct ibv_send_wr *bad, wr = {
 					 .wr_id = ripc__verbs_send_id(slot),
 					 .sg_list = &w->sge,
@@ -126,7 +126,7 @@ static int write_post(struct ripc__ep *ep, uint32_t number)
 	slot->wr_id = number;
 	if (!ibv_post_send(ep->uc->qp, &wr, &bad))
 		return 0;
-	ripc__verbs_sendq_untake(&ep->uc->sendq, 1);
+	ripc__verbs_sendq_unalloc(&ep->uc->sendq, 1);
 	ripc__ib_ep_break(ep, -EIO, "a write was refused");
 	return -ENOTCONN;
 }
@@ -137,7 +137,7 @@ int ripc__ib_uc_write(struct ripc__ep *ep, const struct ibv_sge *sge, uint64_t r
 	struct ib_uc *u = ep->uc;
 	uint32_t number = ripc__uc_write(&u->tx);
 
-	u->writes[number % RIPC__UC_WINDOW] =
+	u->writes[number % RIPC__UC_RETRANSMIT_WINDOW] =
 		(struct ib_write){.wr_id = wr_id, .raddr = raddr, .sge = *sge, .rkey = rkey};
 	return write_post(ep, number);
 }
@@ -162,12 +162,12 @@ void ripc__ib_uc_step(struct ripc__ep *ep)
 		u->tx = tx;
 }
 
-void ripc__ib_uc_left(struct ripc__ep *ep, const struct ripc__verbs_slot *slot,
+void ripc__ib_uc_sent(struct ripc__ep *ep, const struct ripc__verbs_slot *slot,
 		      const struct ibv_wc *wc)
 {
 	struct ib_uc *u = ep->uc;
 
-	ripc__uc_left(&u->tx, (uint32_t)slot->wr_id);
+	ripc__uc_sent(&u->tx, (uint32_t)slot->wr_id);
 	while (ripc__verbs_sendq_retire(&u->sendq, slot))
 		;
 	if (wc->status != IBV_WC_SUCCESS)
@@ -175,7 +175,7 @@ void ripc__ib_uc_left(struct ripc__ep *ep, const struct ripc__verbs_slot *slot,
 	ripc__ib_uc_step(ep);
 }
 
-void ripc__ib_uc_arrived(struct ripc__ep *ep, const struct ibv_wc *wc)
+void ripc__ib_uc_received(struct ripc__ep *ep, const struct ibv_wc *wc)
 {
 	if (!ib_uc_used(ep))
 		return;
@@ -184,7 +184,7 @@ void ripc__ib_uc_arrived(struct ripc__ep *ep, const struct ibv_wc *wc)
 			ripc__ib_ep_break(ep, -ECONNRESET, ibv_wc_status_str(wc->status));
 		return;
 	}
-	ripc__uc_arrived(&ep->uc->rx, be32toh(wc->imm_data));
+	ripc__uc_received(&ep->uc->rx, be32toh(wc->imm_data));
 	if (recv_post(ep))
 		ripc__ib_ep_break(ep, -EIO, "a receive was refused");
 	ripc__ib_uc_step(ep);
@@ -200,14 +200,14 @@ void ripc__ib_uc_control(struct ripc__ep *ep, const uint8_t *data, uint32_t len)
 		return;
 	}
 	for (uint32_t n = u->tx.base; n != u->tx.next && ep->open; n++)
-		if (again >> (n % RIPC__UC_WINDOW) & 1)
+		if (again >> (n % RIPC__UC_RETRANSMIT_WINDOW) & 1)
 			write_post(ep, n);
-	if (u->rx.owed && ripc__list_empty(&u->late)) {
+	if (u->rx.answer_pending && ripc__list_empty(&u->late)) {
 		u->late_ns = ep->t->now_ns + LATE_NS;
 		ripc__list_add(&ep->t->late, &u->late);
 	}
 	if (u->told != u->tx.base)
-		ripc__ib_ep_eventful(ep);
+		ripc__ib_ep_queue_event(ep);
 	ripc__ib_uc_step(ep);
 }
 
@@ -222,7 +222,7 @@ uint64_t ripc__ib_uc_timers(struct ib *t, uint64_t now_ns)
 
 		if (now_ns >= u->late_ns)
 			ripc__ib_uc_step(u->sendq.owner);
-		if (!u->rx.owed)
+		if (!u->rx.answer_pending)
 			ripc__list_del(&u->late);
 		else if (at < next)
 			next = at;
@@ -241,7 +241,7 @@ unsigned ripc__ib_uc_events(struct ripc__ep *ep, struct ripc__event *events, uns
 			.kind = RIPC__EV_WRITE_DONE,
 			.user = ep->user,
 			.ep = ep,
-			.wr_id = u->writes[u->told % RIPC__UC_WINDOW].wr_id,
+			.wr_id = u->writes[u->told % RIPC__UC_RETRANSMIT_WINDOW].wr_id,
 		};
 	}
 	return n;

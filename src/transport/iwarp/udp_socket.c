@@ -15,37 +15,37 @@
 	4u /* what one of another peer counts, in those of the line's: so they may be a fifth */
 #define OTHERS_MAX 64u /* a line with so much of others is over */
 
-void ripc__udp_lines(struct ripc__udp *u, int epoll_fd, uint64_t data)
+void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data)
 {
-	u->line.epoll_fd = epoll_fd;
-	u->line.data = data;
+	u->udp_conn.epoll_fd = epoll_fd;
+	u->udp_conn.data = data;
 }
 
-int ripc__udp_line_watch(struct ripc__udp *u)
+int ripc__udp_conn_watch(struct ripc__udp *u)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = u->line.data};
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = u->udp_conn.data};
 
-	if (!u->line.watched)
-		u->line.watched =
-			!epoll_ctl(u->line.epoll_fd, EPOLL_CTL_ADD, u->port[RIPC__UDP_LINE].fd, &ev);
-	return !u->line.watched;
+	if (!u->udp_conn.watched)
+		u->udp_conn.watched = !epoll_ctl(u->udp_conn.epoll_fd, EPOLL_CTL_ADD,
+						 u->port[RIPC__UDP_CONN].fd, &ev);
+	return !u->udp_conn.watched;
 }
 
 static void unwatch(struct ripc__udp *u)
 {
 	struct epoll_event none = {0};
 
-	if (u->line.watched)
-		epoll_ctl(u->line.epoll_fd, EPOLL_CTL_DEL, u->port[RIPC__UDP_LINE].fd, &none);
-	u->line.watched = false;
+	if (u->udp_conn.watched)
+		epoll_ctl(u->udp_conn.epoll_fd, EPOLL_CTL_DEL, u->port[RIPC__UDP_CONN].fd, &none);
+	u->udp_conn.watched = false;
 }
 
 /* The ways by the line go from its port again. */
 static void reroute(struct ripc__udp *u)
 {
-	for (unsigned i = 0; i < RIPC__UDP_WAYS; i++)
-		if (u->ways[i].fd == u->port[RIPC__UDP_LINE].fd)
-			u->ways[i].fd = u->port[u->line.port].fd;
+	for (unsigned i = 0; i < RIPC__UDP_ROUTES; i++)
+		if (u->routes[i].fd == u->port[RIPC__UDP_CONN].fd)
+			u->routes[i].fd = u->port[u->udp_conn.port].fd;
 }
 
 /* Whether two sockets are of the same network namespace: the thread that sends may be in another than the context. */
@@ -85,11 +85,11 @@ static bool same_place(const union ripc__sockaddr *a, const union ripc__sockaddr
 	return ripc__sockaddr_same_ip(a, b) && ripc__sockaddr_port(a) == ripc__sockaddr_port(b);
 }
 
-void ripc__udp_line_join(const struct ripc__udp *u, struct ripc__udp_way *way)
+void ripc__udp_conn_join(const struct ripc__udp *u, struct ripc__udp_route *route)
 {
-	if (u->port[RIPC__UDP_LINE].fd >= 0 && !u->line.over &&
-	    way->fd == u->port[u->line.port].fd && same_place(&way->to, &u->line.to))
-		way->fd = u->port[RIPC__UDP_LINE].fd;
+	if (u->port[RIPC__UDP_CONN].fd >= 0 && !u->udp_conn.closing &&
+	    route->fd == u->port[u->udp_conn.port].fd && same_place(&route->to, &u->udp_conn.to))
+		route->fd = u->port[RIPC__UDP_CONN].fd;
 }
 
 static bool nothing_in(int fd)
@@ -99,105 +99,106 @@ static bool nothing_in(int fd)
 	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-void ripc__udp_line_open(struct ripc__udp *u, struct ripc__udp_way *way)
+void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 {
-	struct ripc__udp_port *line = &u->port[RIPC__UDP_LINE];
+	struct ripc__udp_port *udp_conn = &u->port[RIPC__UDP_CONN];
 	unsigned i = 0;
 	int fd, one = 1;
 
 	/* One that is over may not have been asked since. */
-	if (line->fd >= 0 && u->line.over && nothing_in(line->fd))
-		ripc__udp_line_close(u);
-	if (u->line.epoll_fd < 0 || line->fd >= 0)
+	if (udp_conn->fd >= 0 && u->udp_conn.closing && nothing_in(udp_conn->fd))
+		ripc__udp_conn_close(u);
+	if (u->udp_conn.epoll_fd < 0 || udp_conn->fd >= 0)
 		return;
-	while (i < u->n && u->port[i].fd != way->fd)
+	while (i < u->n && u->port[i].fd != route->fd)
 		i++;
 	if (i == u->n)
 		return;
-	fd = socket(way->to.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = socket(route->to.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	if (way->to.sa.sa_family == AF_INET6)
+	if (route->to.sa.sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-	if (!same_network(fd, way->fd) || bind_beside(fd, way->fd, &u->port[i].addr)) {
+	if (!same_network(fd, route->fd) || bind_beside(fd, route->fd, &u->port[i].addr)) {
 		close(fd);
 		return;
 	}
-	*line = u->port[i];
-	line->fd = fd;
-	line->burst = 1;
-	u->line = (struct ripc__udp_line){
-		.epoll_fd = u->line.epoll_fd,
-		.data = u->line.data,
+	*udp_conn = u->port[i];
+	udp_conn->fd = fd;
+	udp_conn->burst = 1;
+	u->udp_conn = (struct ripc__udp_conn){
+		.epoll_fd = u->udp_conn.epoll_fd,
+		.data = u->udp_conn.data,
 		.port = i,
 		.older = true,
-		.to = way->to,
+		.to = route->to,
 	};
 	/* It may have got something already: if it is of no use, it is closed as one that was. */
-	if (connect(fd, &way->to.sa, ripc__sockaddr_len(&way->to)) || ripc__udp_line_watch(u))
-		ripc__udp_line_end(u);
-	for (i = 0; i < RIPC__UDP_WAYS; i++)
-		if (u->ways[i].len)
-			ripc__udp_line_join(u, &u->ways[i]);
+	if (connect(fd, &route->to.sa, ripc__sockaddr_len(&route->to)) || ripc__udp_conn_watch(u))
+		ripc__udp_conn_end(u);
+	for (i = 0; i < RIPC__UDP_ROUTES; i++)
+		if (u->routes[i].len)
+			ripc__udp_conn_join(u, &u->routes[i]);
 }
 
-void ripc__udp_line_end(struct ripc__udp *u)
+void ripc__udp_conn_end(struct ripc__udp *u)
 {
-	struct ripc__udp_port *line = &u->port[RIPC__UDP_LINE];
+	struct ripc__udp_port *udp_conn = &u->port[RIPC__UDP_CONN];
 
-	if (line->fd < 0 || u->line.over)
+	if (udp_conn->fd < 0 || u->udp_conn.closing)
 		return;
-	u->line.over = u->line.older = true;
+	u->udp_conn.closing = u->udp_conn.older = true;
 	reroute(u);
 	/* Connected to itself it gets nothing any more, and what the peer sends comes to the port. If it cannot be, as its address is gone, it is just closed. */
-	(void)connect(line->fd, &line->addr.sa, ripc__sockaddr_len(&line->addr));
-	ripc__udp_line_watch(u);
+	(void)connect(udp_conn->fd, &udp_conn->addr.sa, ripc__sockaddr_len(&udp_conn->addr));
+	ripc__udp_conn_watch(u);
 }
 
-void ripc__udp_line_close(struct ripc__udp *u)
+void ripc__udp_conn_close(struct ripc__udp *u)
 {
-	struct ripc__udp_port *line = &u->port[RIPC__UDP_LINE];
+	struct ripc__udp_port *udp_conn = &u->port[RIPC__UDP_CONN];
 
-	if (line->fd < 0)
+	if (udp_conn->fd < 0)
 		return;
 	reroute(u);
 	unwatch(u);
-	close(line->fd);
-	line->fd = -1;
+	close(udp_conn->fd);
+	udp_conn->fd = -1;
 }
 
-void ripc__udp_line_other(struct ripc__udp *u)
+void ripc__udp_conn_other(struct ripc__udp *u)
 {
-	u->line.others += OTHER_COST;
-	if (u->line.others >= OTHERS_MAX)
-		ripc__udp_line_end(u);
+	u->udp_conn.other_peers += OTHER_COST;
+	if (u->udp_conn.other_peers >= OTHERS_MAX)
+		ripc__udp_conn_end(u);
 }
 
 /* From the line. Return: as ripc__udp_receive(). */
 static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen,
 		char who[64])
 {
-	struct ripc__udp_line *line = &u->line;
+	struct ripc__udp_conn *udp_conn = &u->udp_conn;
 	union ripc__sockaddr sender;
 	int got;
 
-	if (!line->drained || line->alike < LINE_ALIKE) {
-		got = ripc__udp_receive_from(u, RIPC__UDP_LINE, space, &sender, from, fromlen, who);
-		line->drained |= got == -EAGAIN;
+	if (!udp_conn->drained || udp_conn->same_peer_run < LINE_ALIKE) {
+		got = ripc__udp_receive_from(u, RIPC__UDP_CONN, space, &sender, from, fromlen, who);
+		udp_conn->drained |= got == -EAGAIN;
 		if (got < 0)
 			return got;
-		line->alike = same_place(&sender, &line->to) ? line->alike + 1 : 0;
-		line->fromlen = *fromlen;
-		memcpy(line->from, from, RIPC__UDP_FROM);
+		udp_conn->same_peer_run =
+			same_place(&sender, &udp_conn->to) ? udp_conn->same_peer_run + 1 : 0;
+		udp_conn->fromlen = *fromlen;
+		memcpy(udp_conn->from, from, RIPC__UDP_FROM);
 		return got;
 	}
-	got = ripc__udp_receive_from(u, RIPC__UDP_LINE, space, NULL, NULL, NULL, NULL);
+	got = ripc__udp_receive_from(u, RIPC__UDP_CONN, space, NULL, NULL, NULL, NULL);
 	if (got == -EMSGSIZE)
-		ripc__sockaddr_text(&line->to, who, 64);
+		ripc__sockaddr_text(&udp_conn->to, who, 64);
 	if (got < 0)
 		return got;
-	*fromlen = line->fromlen;
-	memcpy(from, line->from, RIPC__UDP_FROM);
+	*fromlen = udp_conn->fromlen;
+	memcpy(from, udp_conn->from, RIPC__UDP_FROM);
 	return got;
 }
 
@@ -206,37 +207,37 @@ static int take_port(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FR
 		     uint32_t *fromlen, char who[64])
 {
 	union ripc__sockaddr sender;
-	int got = ripc__udp_receive_from(u, u->line.port, space, &sender, from, fromlen, who);
+	int got = ripc__udp_receive_from(u, u->udp_conn.port, space, &sender, from, fromlen, who);
 
-	if (got != -EAGAIN && !u->line.over && !same_place(&sender, &u->line.to))
-		ripc__udp_line_other(u);
+	if (got != -EAGAIN && !u->udp_conn.closing && !same_place(&sender, &u->udp_conn.to))
+		ripc__udp_conn_other(u);
 	return got;
 }
 
-int ripc__udp_line_receive(struct ripc__udp *u, unsigned i, void *space,
+int ripc__udp_conn_receive(struct ripc__udp *u, unsigned i, void *space,
 			   uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64])
 {
-	struct ripc__udp_line *line = &u->line;
+	struct ripc__udp_conn *udp_conn = &u->udp_conn;
 	int got;
 
-	if (line->older) {
-		got = line->over ? take(u, space, from, fromlen, who)
-				 : take_port(u, space, from, fromlen, who);
+	if (udp_conn->older) {
+		got = udp_conn->closing ? take(u, space, from, fromlen, who)
+					: take_port(u, space, from, fromlen, who);
 		if (got != -EAGAIN)
 			return got;
-		line->older = false;
-		if (line->over) {
-			ripc__udp_line_close(u);
-			i = line->port;
+		udp_conn->older = false;
+		if (udp_conn->closing) {
+			ripc__udp_conn_close(u);
+			i = udp_conn->port;
 		}
 	}
-	if (i != RIPC__UDP_LINE)
+	if (i != RIPC__UDP_CONN)
 		return take_port(u, space, from, fromlen, who);
 	got = take(u, space, from, fromlen, who);
 	if (got < 0)
 		return got;
-	line->others -= line->others > 0;
-	if (line->watched && ++line->warmth >= LINE_WARM)
+	udp_conn->other_peers -= udp_conn->other_peers > 0;
+	if (udp_conn->watched && ++udp_conn->recent_rx >= LINE_WARM)
 		unwatch(u);
 	return got;
 }

@@ -285,7 +285,7 @@ void ripc__pcie_leave(struct ripc__pcie_memory *m)
 
 bool ripc__pcie_beat(struct ripc__pcie_memory *m, uint64_t now_ns)
 {
-	uint64_t passed = m->looked_ns && now_ns > m->looked_ns ? now_ns - m->looked_ns : 0;
+	uint64_t passed = m->scanned_ns && now_ns > m->scanned_ns ? now_ns - m->scanned_ns : 0;
 
 	/* A device that is gone reads as all ones. */
 	if (!m->ref || load(m, 0) != MAGIC || load(m, place_at(m->place)) != m->ref)
@@ -294,7 +294,7 @@ bool ripc__pcie_beat(struct ripc__pcie_memory *m, uint64_t now_ns)
 	/* If it was we who stood still, that says nothing about the others. */
 	look(m, passed < 2 * RIPC__PCIE_BEAT_NS ? passed : 2 * RIPC__PCIE_BEAT_NS);
 	evict(m, RIPC__PCIE_EVICT_NS);
-	m->looked_ns = now_ns;
+	m->scanned_ns = now_ns;
 	return true;
 }
 

@@ -49,7 +49,7 @@ struct ripc__pcie_memory {
 	unsigned place;
 	uint64_t ref;    /* ours; 0: no place */
 	uint64_t serial; /* of calls */
-	uint64_t looked_ns;
+	uint64_t scanned_ns;
 	struct {
 		uint64_t claim, beat, silent_ns; /* as last seen; how long nothing changed */
 	} seen[RIPC__PCIE_PLACES];

@@ -150,7 +150,7 @@ static int device_init(struct ripc__verbs_device *d)
 		return ripc__fail(errno ? -errno : -ENOMEM, "%s: no protection domain: %s", d->name,
 				  strerror(errno));
 	/* RFC 5040 has the response of a read placed as a remote write. SoftiWARP checks the local right only. */
-	d->sink_remote_write =
+	d->read_sink_remote_write =
 		d->ctx->device->transport_type == IBV_TRANSPORT_IWARP && strncmp(d->name, "siw", 3);
 	return 0;
 }
@@ -183,7 +183,7 @@ int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *c
 	return 0;
 }
 
-static void abandon(struct ripc__verbs_device *d)
+static void device_abandon(struct ripc__verbs_device *d)
 {
 	struct ripc__verbs_device **at = &adopted;
 
@@ -224,7 +224,7 @@ void ripc__verbs_device_close(struct ripc__verbs_device *d)
 	while (ripc__verbs_event(d, &ev))
 		;
 	if (!d->own)
-		abandon(d);
+		device_abandon(d);
 	if (d->pd && ibv_dealloc_pd(d->pd))
 		ripc__log(d->gone ? RIPC_LOG_DEBUG : RIPC_LOG_WARN,
 			  "%s: its protection domain is still in use at the end: %s", d->name,
@@ -255,7 +255,7 @@ bool ripc__verbs_device_removed(struct ripc__verbs_device *d)
 }
 
 /* What an event means, and for people. */
-static struct ripc__verbs_event meaning(const struct ibv_async_event *async)
+static struct ripc__verbs_event async_type(const struct ibv_async_event *async)
 {
 	struct ripc__verbs_event ev = {.text = ibv_event_type_str(async->event_type)};
 
@@ -264,29 +264,29 @@ static struct ripc__verbs_event meaning(const struct ibv_async_event *async)
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_PATH_MIG_ERR:
-		ev.trouble = RIPC__VERBS_QP_FATAL;
+		ev.async_event = RIPC__VERBS_QP_FATAL;
 		ev.qp = async->element.qp;
 		break;
 	case IBV_EVENT_PORT_ERR:
-		ev.trouble = RIPC__VERBS_PORT_DOWN;
+		ev.async_event = RIPC__VERBS_PORT_DOWN;
 		ev.port = (uint8_t)async->element.port_num;
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
-		ev.trouble = RIPC__VERBS_PORT_UP;
+		ev.async_event = RIPC__VERBS_PORT_UP;
 		ev.port = (uint8_t)async->element.port_num;
 		break;
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_GID_CHANGE:
-		ev.trouble = RIPC__VERBS_PORT_CHANGED;
+		ev.async_event = RIPC__VERBS_PORT_CHANGED;
 		ev.port = (uint8_t)async->element.port_num;
 		break;
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_DEVICE_FATAL:
-		ev.trouble = RIPC__VERBS_DEVICE_GONE;
+		ev.async_event = RIPC__VERBS_DEVICE_GONE;
 		break;
 	default:
-		ev.trouble = RIPC__VERBS_NONE;
+		ev.async_event = RIPC__VERBS_NONE;
 		break;
 	}
 	return ev;
@@ -310,31 +310,31 @@ static bool concerns(const struct ibv_async_event *async, const struct ripc__ver
 	}
 }
 
-static void hand_over(struct ripc__verbs_device *d, const struct ripc__verbs_event *ev)
+static void post_pending(struct ripc__verbs_device *d, const struct ripc__verbs_event *ev)
 {
-	if (ev->trouble == RIPC__VERBS_NONE)
+	if (ev->async_event == RIPC__VERBS_NONE)
 		return;
 	/* They are told by kind: what a port was before would come after what it is now. */
-	if (ev->trouble == RIPC__VERBS_PORT_UP || ev->trouble == RIPC__VERBS_PORT_DOWN)
-		d->told &= ~(1u << RIPC__VERBS_PORT_UP | 1u << RIPC__VERBS_PORT_DOWN);
-	d->handed[ev->trouble] = *ev;
-	d->handed[ev->trouble].qp = NULL;
-	if (!d->told)
+	if (ev->async_event == RIPC__VERBS_PORT_UP || ev->async_event == RIPC__VERBS_PORT_DOWN)
+		d->pending_mask &= ~(1u << RIPC__VERBS_PORT_UP | 1u << RIPC__VERBS_PORT_DOWN);
+	d->pending[ev->async_event] = *ev;
+	d->pending[ev->async_event].qp = NULL;
+	if (!d->pending_mask)
 		eventfd_write(d->wake_fd, 1);
-	d->told |= 1u << ev->trouble;
+	d->pending_mask |= 1u << ev->async_event;
 }
 
 /* What others have read for d. */
-static bool handed(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+static bool pending(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
 {
 	eventfd_t count;
 
-	for (unsigned i = 0; i < RIPC__VERBS_TROUBLES; i++) {
-		if (!(d->told & 1u << i))
+	for (unsigned i = 0; i < RIPC__VERBS_ASYNC_COUNT; i++) {
+		if (!(d->pending_mask & 1u << i))
 			continue;
-		*ev = d->handed[i];
-		d->told &= ~(1u << i);
-		if (!d->told)
+		*ev = d->pending[i];
+		d->pending_mask &= ~(1u << i);
+		if (!d->pending_mask)
 			eventfd_read(d->wake_fd, &count);
 		return true;
 	}
@@ -348,11 +348,11 @@ static bool shared_event(struct ripc__verbs_device *d, struct ripc__verbs_event 
 	bool ours = false;
 
 	while (!ours && !ibv_get_async_event(d->ctx, &async)) {
-		*ev = meaning(&async);
+		*ev = async_type(&async);
 		ours = concerns(&async, d);
 		for (struct ripc__verbs_device *o = adopted; o; o = o->next)
 			if (o != d && o->ctx == d->ctx && concerns(&async, o))
-				hand_over(o, ev);
+				post_pending(o, ev);
 		ibv_ack_async_event(&async);
 	}
 	return ours;
@@ -364,7 +364,7 @@ static bool own_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev
 
 	if (ibv_get_async_event(d->ctx, &async))
 		return false;
-	*ev = meaning(&async);
+	*ev = async_type(&async);
 	ibv_ack_async_event(&async);
 	return true;
 }
@@ -377,10 +377,10 @@ bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *e
 		found = own_event(d, ev);
 	} else {
 		pthread_mutex_lock(&adopted_lock);
-		found = handed(d, ev) || shared_event(d, ev);
+		found = pending(d, ev) || shared_event(d, ev);
 		pthread_mutex_unlock(&adopted_lock);
 	}
-	if (found && ev->trouble == RIPC__VERBS_DEVICE_GONE)
+	if (found && ev->async_event == RIPC__VERBS_DEVICE_GONE)
 		d->gone = true;
 	return found;
 }

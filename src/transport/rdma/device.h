@@ -3,8 +3,8 @@
  * RDMA devices: finding and opening them, and what they report by themselves. Shared by the transports that drive devices.
  * None of these calls waits for the network. Under the context's lock like the rest of a transport.
  */
-#ifndef RIPC_VERBS_DEVICE_H
-#define RIPC_VERBS_DEVICE_H
+#ifndef RIPC_RDMA_DEVICE_H
+#define RIPC_RDMA_DEVICE_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@ enum ripc__verbs_kind {
 };
 
 /* What a device may report by itself. */
-enum ripc__verbs_trouble {
+enum ripc__verbs_async {
 	RIPC__VERBS_NONE,         /* nothing that matters */
 	RIPC__VERBS_PORT_DOWN,    /* port: it is not active any more */
 	RIPC__VERBS_PORT_UP,      /* port: it is active again */
@@ -29,10 +29,10 @@ enum ripc__verbs_trouble {
 	RIPC__VERBS_DEVICE_GONE,  /* d->gone is set */
 };
 
-#define RIPC__VERBS_TROUBLES (RIPC__VERBS_DEVICE_GONE + 1)
+#define RIPC__VERBS_ASYNC_COUNT (RIPC__VERBS_DEVICE_GONE + 1)
 
 struct ripc__verbs_event {
-	enum ripc__verbs_trouble trouble;
+	enum ripc__verbs_async async_event;
 	struct ibv_qp *qp;
 	uint8_t port;
 	const char *text; /* for people, constant */
@@ -47,15 +47,15 @@ struct ripc__verbs_device {
 	unsigned index; /* of the device within its transport, below RIPC__VERBS_DEVICES_MAX */
 	bool own;       /* ctx is ours to close; librdmacm keeps those it opens */
 	bool gone;      /* removed, or failed for good: everything on it is lost */
-	bool sink_remote_write; /* the target of a read must be registered for remote writing (iWARP adapters) */
+	bool read_sink_remote_write; /* the target of a read must be registered for remote writing (iWARP adapters) */
 	/*
 	 * librdmacm has one context of a device for the whole process, whose events anybody may read: who reads one that is another's
 	 * hands it over. Adopted devices only; under a lock of their own, the last in the order but for the log's.
 	 */
 	struct ripc__verbs_device *next; /* in the list of all that are adopted */
-	int wake_fd;   /* an eventfd, readable while there is something in told; -1: none */
-	unsigned told; /* bit n: handed[n] is there */
-	struct ripc__verbs_event handed[RIPC__VERBS_TROUBLES]; /* by kind, the last of each; qp is NULL */
+	int wake_fd;           /* an eventfd, readable while there is something in told; -1: none */
+	unsigned pending_mask; /* bit n: handed[n] is there */
+	struct ripc__verbs_event pending[RIPC__VERBS_ASYNC_COUNT]; /* by kind, the last of each; qp is NULL */
 };
 
 /*

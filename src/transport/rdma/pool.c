@@ -39,7 +39,7 @@ void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool)
 	pool->nfree = pool->count = 0;
 }
 
-void ripc__verbs_pool_lose(struct ripc__verbs_pool *pool)
+void ripc__verbs_pool_invalidate(struct ripc__verbs_pool *pool)
 {
 	for (struct ripc__verbs_slab *slab = pool->slabs; slab; slab = slab->next) {
 		if (slab->mr)

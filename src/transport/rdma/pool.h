@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Registered buffers of one size, to receive into and to copy sends to. Grows by slabs, shrinks only at its end. */
-#ifndef RIPC_VERBS_POOL_H
-#define RIPC_VERBS_POOL_H
+#ifndef RIPC_RDMA_POOL_H
+#define RIPC_RDMA_POOL_H
 
 #include "transport/rdma/device.h"
 
@@ -36,7 +36,7 @@ void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool);
 
 /* Ends the registrations with a device that is gone or about to be closed. The memory stays until fini: somebody may still
  * look at what was received into it. */
-void ripc__verbs_pool_lose(struct ripc__verbs_pool *pool);
+void ripc__verbs_pool_invalidate(struct ripc__verbs_pool *pool);
 
 /* Makes at least n buffers free. Return: 0, or -ENOMEM, -EPERM, -ENOBUFS (max), explained. */
 int ripc__verbs_pool_reserve(struct ripc__verbs_pool *pool, uint32_t n);

@@ -44,7 +44,7 @@ void ripc__verbs_sendq_fini(struct ripc__verbs_sendq *q)
 	*q = (struct ripc__verbs_sendq){0};
 }
 
-struct ripc__verbs_slot *ripc__verbs_sendq_take(struct ripc__verbs_sendq *q, bool signal)
+struct ripc__verbs_slot *ripc__verbs_sendq_alloc(struct ripc__verbs_sendq *q, bool signal)
 {
 	struct ripc__verbs_slot *slot = &q->slots[q->tail++ & (q->depth - 1)];
 
@@ -55,7 +55,7 @@ struct ripc__verbs_slot *ripc__verbs_sendq_take(struct ripc__verbs_sendq *q, boo
 	return slot;
 }
 
-void ripc__verbs_sendq_untake(struct ripc__verbs_sendq *q, uint32_t n)
+void ripc__verbs_sendq_unalloc(struct ripc__verbs_sendq *q, uint32_t n)
 {
 	while (n--)
 		slot_free(&q->slots[--q->tail & (q->depth - 1)]);
@@ -138,16 +138,16 @@ void ripc__verbs_cq_fini(struct ripc__verbs_cq *cq)
 	cq->channel = NULL;
 }
 
-int ripc__verbs_cq_promise(struct ripc__verbs_cq *cq, uint32_t n)
+int ripc__verbs_cq_reserve(struct ripc__verbs_cq *cq, uint32_t n)
 {
 	uint32_t want = cq->entries;
 	int rc;
 
-	while (want < cq->promised + n)
+	while (want < cq->reserved + n)
 		want *= 2;
 	if (want > cq->entries && want > (uint32_t)cq->device->attr.max_cqe)
 		want = (uint32_t)cq->device->attr.max_cqe;
-	if (want < cq->promised + n)
+	if (want < cq->reserved + n)
 		return ripc__fail(-ENOBUFS, "%s: its completion queues hold at most %d entries",
 				  cq->device->name, cq->device->attr.max_cqe);
 	if (want > cq->entries) {
@@ -159,13 +159,13 @@ int ripc__verbs_cq_promise(struct ripc__verbs_cq *cq, uint32_t n)
 				cq->device->name, cq->entries, want, strerror(rc < 0 ? -rc : rc));
 		cq->entries = (uint32_t)cq->cq->cqe;
 	}
-	cq->promised += n;
+	cq->reserved += n;
 	return 0;
 }
 
-void ripc__verbs_cq_unpromise(struct ripc__verbs_cq *cq, uint32_t n)
+void ripc__verbs_cq_unreserve(struct ripc__verbs_cq *cq, uint32_t n)
 {
-	cq->promised -= n;
+	cq->reserved -= n;
 }
 
 static int unreadable(const struct ripc__verbs_cq *cq)
@@ -190,20 +190,20 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 	return n + more;
 }
 
-bool ripc__verbs_cq_take(struct ripc__verbs_cq *cq, struct ibv_wc *wc)
+bool ripc__verbs_cq_poll_one(struct ripc__verbs_cq *cq, struct ibv_wc *wc)
 {
 	int n = 0;
 
 	if (cq->stash_at < cq->stash_end || cq->broken)
 		return false;
-	for (unsigned i = 0; i < RIPC__VERBS_LOOKS && !n; i++)
+	for (unsigned i = 0; i < RIPC__VERBS_POLL_COUNT && !n; i++)
 		n = ibv_poll_cq(cq->cq, 1, wc);
 	cq->seen |= n > 0;
 	cq->broken = n < 0;
 	return n > 0;
 }
 
-void ripc__verbs_cq_untake(struct ripc__verbs_cq *cq, const struct ibv_wc *wc)
+void ripc__verbs_cq_push_back(struct ripc__verbs_cq *cq, const struct ibv_wc *wc)
 {
 	cq->stash[0] = *wc;
 	cq->stash_at = 0;

@@ -6,8 +6,8 @@
  * valid until the completion queue was found empty after the queue pair was destroyed: some drivers leave the
  * completions of a destroyed one in there.
  */
-#ifndef RIPC_VERBS_QUEUE_H
-#define RIPC_VERBS_QUEUE_H
+#ifndef RIPC_RDMA_QUEUE_H
+#define RIPC_RDMA_QUEUE_H
 
 #include "transport/rdma/pool.h"
 
@@ -44,7 +44,7 @@ static inline uint32_t ripc__verbs_inline(uint32_t can, uint32_t setting)
 	return can < setting ? can : setting;
 }
 
-static inline uint32_t ripc__verbs_sendq_room(const struct ripc__verbs_sendq *q)
+static inline uint32_t ripc__verbs_sendq_space(const struct ripc__verbs_sendq *q)
 {
 	return q->depth - (q->tail - q->head);
 }
@@ -53,9 +53,9 @@ static inline uint32_t ripc__verbs_sendq_room(const struct ripc__verbs_sendq *q)
  * The next slot; there must be room. It is to be signaled if @signal says so, or because those of a whole interval were
  * not: see slot->signaled.
  */
-struct ripc__verbs_slot *ripc__verbs_sendq_take(struct ripc__verbs_sendq *q, bool signal);
+struct ripc__verbs_slot *ripc__verbs_sendq_alloc(struct ripc__verbs_sendq *q, bool signal);
 /* Takes the last @n slots back: their work requests were refused. Bounce buffers go back. */
-void ripc__verbs_sendq_untake(struct ripc__verbs_sendq *q, uint32_t n);
+void ripc__verbs_sendq_unalloc(struct ripc__verbs_sendq *q, uint32_t n);
 
 /*
  * The oldest slot not after @upto, whose completion has come: call until NULL. Its bounce buffer is given back; the rest of it
@@ -88,8 +88,8 @@ static inline struct ripc__verbs_buf *ripc__verbs_wc_buf(const struct ibv_wc *wc
 
 /* ---- completion queues ---- */
 
-#define RIPC__VERBS_STASH 16u /* completions found while arming, kept for the next poll */
-#define RIPC__VERBS_LOOKS 8u  /* at an empty queue, for each take() */
+#define RIPC__VERBS_STASH      16u /* completions found while arming, kept for the next poll */
+#define RIPC__VERBS_POLL_COUNT 8u  /* at an empty queue, for each take() */
 
 /* A completion queue and its channel. */
 struct ripc__verbs_cq {
@@ -97,7 +97,7 @@ struct ripc__verbs_cq {
 	struct ibv_cq *cq;
 	struct ibv_comp_channel *channel; /* its fd is readable when armed and a completion came */
 	uint32_t entries;                 /* it can hold */
-	uint32_t promised;                /* work requests that may be outstanding */
+	uint32_t reserved;                /* work requests that may be outstanding */
 	struct ibv_wc stash[RIPC__VERBS_STASH];
 	uint32_t stash_at, stash_end;
 	bool armed;  /* asked for an event that was not taken yet */
@@ -114,8 +114,8 @@ void ripc__verbs_cq_fini(struct ripc__verbs_cq *cq); /* the queue pairs are gone
  * Before n more work requests can be outstanding on queues that complete here (the depth of a send queue: those flushed
  * complete, too). Makes the queue larger if need be. Return: 0, or a negative errno, explained. And the reverse.
  */
-int ripc__verbs_cq_promise(struct ripc__verbs_cq *cq, uint32_t n);
-void ripc__verbs_cq_unpromise(struct ripc__verbs_cq *cq, uint32_t n);
+int ripc__verbs_cq_reserve(struct ripc__verbs_cq *cq, uint32_t n);
+void ripc__verbs_cq_unreserve(struct ripc__verbs_cq *cq, uint32_t n);
 
 /* Completions, at most max. Fewer than max: the queue was empty. Return: how many, or a negative errno: the queue is lost. */
 int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max);
@@ -125,8 +125,8 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max);
  * are found by a round, whose way to the application is longer. Return: whether there is one; errors are for the next poll. And gives it
  * back: the next poll finds it first, and until then no other is taken.
  */
-bool ripc__verbs_cq_take(struct ripc__verbs_cq *cq, struct ibv_wc *wc);
-void ripc__verbs_cq_untake(struct ripc__verbs_cq *cq, const struct ibv_wc *wc);
+bool ripc__verbs_cq_poll_one(struct ripc__verbs_cq *cq, struct ibv_wc *wc);
+void ripc__verbs_cq_push_back(struct ripc__verbs_cq *cq, const struct ibv_wc *wc);
 
 /* As arm() of the vtable, without losing a completion that comes meanwhile. Return: 0, 1, or a negative errno. */
 int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq);

@@ -73,7 +73,8 @@ static int verbs_access(const struct ripc__verbs_device *d, unsigned access)
 	int a = 0;
 
 	if (access & RIPC__ACCESS_LOCAL_WRITE)
-		a |= IBV_ACCESS_LOCAL_WRITE | (d->sink_remote_write ? IBV_ACCESS_REMOTE_WRITE : 0);
+		a |= IBV_ACCESS_LOCAL_WRITE |
+		     (d->read_sink_remote_write ? IBV_ACCESS_REMOTE_WRITE : 0);
 	if (access & RIPC__ACCESS_REMOTE_READ)
 		a |= IBV_ACCESS_REMOTE_READ;
 	/* The verbs want both. */
@@ -105,7 +106,7 @@ void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions)
 		region_free(ripc__list_entry(n, struct region, link));
 }
 
-void ripc__verbs_regions_lose(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d)
+void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d)
 {
 	struct ripc__list *n;
 

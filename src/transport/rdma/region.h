@@ -3,8 +3,8 @@
  * Memory registered with devices: reg() and dereg() of the vtable. A region that is for no endpoint in particular
  * has local access only, and is registered with a device when that first uses it.
  */
-#ifndef RIPC_VERBS_REGION_H
-#define RIPC_VERBS_REGION_H
+#ifndef RIPC_RDMA_REGION_H
+#define RIPC_RDMA_REGION_H
 
 #include "base/list.h"
 #include "transport/transport.h"
@@ -20,7 +20,7 @@ void ripc__verbs_regions_init(struct ripc__verbs_regions *regions);
 void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions);
 
 /* Ends all registrations with a device that is gone or about to be closed; the regions stay, for nothing, until dereg. */
-void ripc__verbs_regions_lose(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d);
+void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d);
 
 /*
  * Fills mr. @d: the device of the endpoint it is for, or NULL: any, local access only. Return: 0, or a negative errno,

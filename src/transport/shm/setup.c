@@ -564,7 +564,7 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 			if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 				return;
 			watch_descriptors(t, -errno);
-			t->deaf_until_ns = now_ns + DEAF_NS;
+			t->accept_resume_ns = now_ns + DEAF_NS;
 			return;
 		}
 		watch_descriptors(t, fd);

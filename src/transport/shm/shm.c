@@ -177,10 +177,10 @@ look(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
 	int want = max < EPOLL_EVENTS ? (int)max : EPOLL_EVENTS, count;
 	unsigned n = 0;
 
-	t->looked_ns = now_ns;
+	t->scanned_ns = now_ns;
 	t->armed = false;
-	if (t->deaf_until_ns && now_ns >= t->deaf_until_ns) {
-		t->deaf_until_ns = 0;
+	if (t->accept_resume_ns && now_ns >= t->accept_resume_ns) {
+		t->accept_resume_ns = 0;
 		for (unsigned i = 0; i < 2; i++) {
 			struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &t->listeners[i]};
 
@@ -198,7 +198,7 @@ look(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
 			int fd = *(int *)ready[i].data.ptr;
 
 			ripc__shm_accept_all(t, fd, now_ns);
-			if (t->deaf_until_ns)
+			if (t->accept_resume_ns)
 				epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, fd, &ev);
 			continue;
 		}
@@ -355,7 +355,7 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 	if (t->graves)
 		clean_up(t);
 	ripc__intake_round(&t->intake);
-	if (t->armed || t->nsetups || now_ns - t->looked_ns >= LOOK_NS) {
+	if (t->armed || t->nsetups || now_ns - t->scanned_ns >= LOOK_NS) {
 		n = look(t, events, max, now_ns);
 		if (t->nincoming) {
 			expire(t, now_ns);
@@ -392,8 +392,8 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 	}
 	if (more || n == max || t->low)
 		next = now_ns;
-	if (t->deaf_until_ns && t->deaf_until_ns < next)
-		next = t->deaf_until_ns;
+	if (t->accept_resume_ns && t->accept_resume_ns < next)
+		next = t->accept_resume_ns;
 	if (next < *deadline_ns)
 		*deadline_ns = next;
 	return n;

@@ -68,13 +68,13 @@ struct shm {
 	int epoll_fd;
 	int listeners[2]; /* abstract, path; -1: none */
 	struct ripc__shm_address address;
-	bool linked;            /* ring/sim */
-	bool takes;             /* buffers may be handed over, to us and by us */
-	bool armed;             /* slept since the descriptors were last looked at */
-	uint64_t looked_ns;     /* when they were */
-	uint64_t deaf_until_ns; /* no descriptors left: the listeners are not looked at; 0: they are */
-	bool low;               /* EV_LOW is to be reported */
-	int low_status;         /* its status */
+	bool linked;               /* ring/sim */
+	bool takes;                /* buffers may be handed over, to us and by us */
+	bool armed;                /* slept since the descriptors were last looked at */
+	uint64_t scanned_ns;       /* when they were */
+	uint64_t accept_resume_ns; /* no descriptors left: the listeners are not looked at; 0: they are */
+	bool low;                  /* EV_LOW is to be reported */
+	int low_status;            /* its status */
 	uint64_t seed;
 	struct ripc__intake intake;
 	char garbage[160];      /* to be reported; "": nothing */

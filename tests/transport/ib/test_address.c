@@ -10,17 +10,18 @@ static const uint8_t v4[16] = {[10] = 0xff, [11] = 0xff, 198, 18, 0, 1};
 static const uint8_t v6[16] = {0xfd, 0, 0, 0x18, [15] = 1};
 static const uint8_t local[16] = {0xfe, 0x80, [15] = 1};
 
-static struct ripc__ib_place roce(const uint8_t gid[16])
+static struct ripc__ib_port_addr roce(const uint8_t gid[16])
 {
-	struct ripc__ib_place p = {.link = RIPC__IB_LINK_V2, .mtu = 5, .qpn = 0x11, .qkey = 0x12345678};
+	struct ripc__ib_port_addr p = {
+		.link = RIPC__IB_LINK_V2, .mtu = 5, .qpn = 0x11, .qkey = 0x12345678};
 
 	memcpy(p.gid, gid, 16);
 	return p;
 }
 
-static struct ripc__ib_place infiniband(uint16_t lid)
+static struct ripc__ib_port_addr infiniband(uint16_t lid)
 {
-	struct ripc__ib_place p = {.link = RIPC__IB_LINK_IB, .mtu = 4, .lid = lid, .qpn = 0xfffffe};
+	struct ripc__ib_port_addr p = {.link = RIPC__IB_LINK_IB, .mtu = 4, .lid = lid, .qpn = 0xfffffe};
 
 	memcpy(p.gid, local, 16);
 	return p;
@@ -33,13 +34,15 @@ START_TEST(address_encode__round_trip)
 	size_t len;
 
 	for (unsigned i = 0; i < a.count; i++)
-		a.places[i] = i % 3 == 0 ? roce(v4) : i % 3 == 1 ? roce(v6) : infiniband(0xbfff);
+		a.port_addrs[i] = i % 3 == 0   ? roce(v4)
+				  : i % 3 == 1 ? roce(v6)
+					       : infiniband(0xbfff);
 	for (; a.count; a.count--) {
 		len = ripc__ib_address_encode(&a, buf, sizeof(buf));
 		ck_assert_uint_eq(len, 4 + 28 * a.count);
 		ck_assert_int_eq(ripc__ib_address_decode(&b, buf, len), 0);
 		ck_assert_uint_eq(b.count, a.count);
-		ck_assert_mem_eq(a.places, b.places, a.count * sizeof(a.places[0]));
+		ck_assert_mem_eq(a.port_addrs, b.port_addrs, a.count * sizeof(a.port_addrs[0]));
 		ck_assert_uint_eq(ripc__ib_address_encode(&a, buf, len - 1), 0);
 		ck_assert_int_eq(ripc__ib_address_decode(&b, buf, len - 1), -EINVAL);
 		ck_assert_int_eq(ripc__ib_address_decode(&b, buf, len + 1), -EINVAL);
@@ -51,20 +54,20 @@ END_TEST
 START_TEST(address_encode_one__as_a_list_of_one)
 {
 	struct ripc__ib_address a = {.count = 1};
-	uint8_t buf[RIPC__ADDRESS_MAX], one[RIPC__IB_ADDRESS_HEAD + RIPC__IB_PLACE_LEN];
+	uint8_t buf[RIPC__ADDRESS_MAX], one[RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN];
 	size_t len;
 
 	for (int i = 0; i < 3; i++) {
-		a.places[0] = i == 0 ? roce(v4) : i == 1 ? roce(v6) : infiniband(0xbfff);
+		a.port_addrs[0] = i == 0 ? roce(v4) : i == 1 ? roce(v6) : infiniband(0xbfff);
 		len = ripc__ib_address_encode(&a, buf, sizeof(buf));
-		ck_assert_uint_eq(ripc__ib_address_encode_one(&a.places[0], one), len);
+		ck_assert_uint_eq(ripc__ib_address_encode_one(&a.port_addrs[0], one), len);
 		ck_assert_mem_eq(one, buf, len);
 	}
 }
 END_TEST
 
 /* Each of these makes a good address a bad one. */
-START_TEST(address_decode__nonsense)
+START_TEST(address_decode__malformed)
 {
 	static const struct {
 		bool ib;
@@ -86,7 +89,7 @@ START_TEST(address_decode__nonsense)
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		size_t len;
 
-		a.places[0] = cases[i].ib ? infiniband(1) : roce(v4);
+		a.port_addrs[0] = cases[i].ib ? infiniband(1) : roce(v4);
 		len = ripc__ib_address_encode(&a, buf, sizeof(buf));
 		ck_assert_int_eq(ripc__ib_address_decode(&b, buf, len), 0);
 		if (buf[cases[i].at] == cases[i].value)
@@ -94,10 +97,10 @@ START_TEST(address_decode__nonsense)
 		buf[cases[i].at] = cases[i].value;
 		ck_assert_msg(ripc__ib_address_decode(&b, buf, len) == -EINVAL, "case %u", i);
 	}
-	a.places[0] = roce((const uint8_t[16]){0});
+	a.port_addrs[0] = roce((const uint8_t[16]){0});
 	ripc__ib_address_encode(&a, buf, sizeof(buf));
 	ck_assert_int_eq(ripc__ib_address_decode(&b, buf, 32), -EINVAL);
-	a.places[0] = infiniband(0);
+	a.port_addrs[0] = infiniband(0);
 	ripc__ib_address_encode(&a, buf, sizeof(buf));
 	ck_assert_int_eq(ripc__ib_address_decode(&b, buf, 32), -EINVAL);
 }
@@ -125,36 +128,36 @@ START_TEST(address_decode__random)
 }
 END_TEST
 
-START_TEST(place_text__kinds)
+START_TEST(port_addr_text__kinds)
 {
-	struct ripc__ib_place p = roce(v4);
+	struct ripc__ib_port_addr p = roce(v4);
 	char text[96];
 
-	ripc__ib_place_text(&p, text, sizeof(text));
+	ripc__ib_port_addr_text(&p, text, sizeof(text));
 	ck_assert_str_eq(text, "RoCEv2 198.18.0.1 qp 0x11");
 	p = roce(v6);
 	p.link = RIPC__IB_LINK_V1;
-	ripc__ib_place_text(&p, text, sizeof(text));
+	ripc__ib_port_addr_text(&p, text, sizeof(text));
 	ck_assert_str_eq(text, "RoCEv1 fd00:18::1 qp 0x11");
 	p = infiniband(7);
-	ripc__ib_place_text(&p, text, sizeof(text));
+	ripc__ib_port_addr_text(&p, text, sizeof(text));
 	ck_assert_str_eq(text, "InfiniBand LID 7 qp 0xfffffe");
-	ripc__ib_place_text(&p, text, 5);
+	ripc__ib_port_addr_text(&p, text, 5);
 	ck_assert_str_eq(text, "Infi");
 }
 END_TEST
 
 START_TEST(reaches__link_and_family)
 {
-	struct ripc__ib_place a = roce(v4), b = roce(v6), c = infiniband(3), d = roce(local);
+	struct ripc__ib_port_addr a = roce(v4), b = roce(v6), c = infiniband(3), d = roce(local);
 
-	ck_assert(ripc__ib_reaches(&a, &a));
-	ck_assert(!ripc__ib_reaches(&a, &b));
-	ck_assert(ripc__ib_reaches(&b, &d));
-	ck_assert(!ripc__ib_reaches(&a, &c));
-	ck_assert(ripc__ib_reaches(&c, &c));
+	ck_assert(ripc__ib_reachable(&a, &a));
+	ck_assert(!ripc__ib_reachable(&a, &b));
+	ck_assert(ripc__ib_reachable(&b, &d));
+	ck_assert(!ripc__ib_reachable(&a, &c));
+	ck_assert(ripc__ib_reachable(&c, &c));
 	b.link = RIPC__IB_LINK_V1;
-	ck_assert(!ripc__ib_reaches(&b, &d));
+	ck_assert(!ripc__ib_reachable(&b, &d));
 }
 END_TEST
 
@@ -239,9 +242,9 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, address_encode__round_trip);
 	tcase_add_test(c, address_encode_one__as_a_list_of_one);
-	tcase_add_test(c, address_decode__nonsense);
+	tcase_add_test(c, address_decode__malformed);
 	tcase_add_test(c, address_decode__random);
-	tcase_add_test(c, place_text__kinds);
+	tcase_add_test(c, port_addr_text__kinds);
 	tcase_add_test(c, reaches__link_and_family);
 	tcase_add_test(c, grh_source__ipv4);
 	tcase_add_test(c, grh_source__ipv6);

@@ -68,7 +68,7 @@ static void step(struct ripc__transport *t)
 }
 
 /* Says the number to the group until it is heard; return: false: it is not, for so long. */
-static bool says(uint64_t group, uint8_t number, uint64_t ns)
+static bool send_until_received(uint64_t group, uint8_t number, uint64_t ns)
 {
 	uint64_t now = ripc__clock_ns(), until = now + ns, next = 0;
 	uint8_t text[8] = {number};
@@ -87,7 +87,7 @@ static bool says(uint64_t group, uint8_t number, uint64_t ns)
 }
 
 /* The same to the one that hears alone. */
-static bool tells(uint8_t number, uint64_t ns)
+static bool post_until_sent(uint8_t number, uint64_t ns)
 {
 	uint64_t now = ripc__clock_ns(), until = now + ns, next = 0;
 	uint8_t text[8] = {number}, addr[RIPC__ADDRESS_MAX];
@@ -109,7 +109,7 @@ static bool tells(uint8_t number, uint64_t ns)
 }
 
 /* A group at another address: what is sent to one is not heard by the other. */
-static uint64_t apart(uint64_t group)
+static uint64_t other_group(uint64_t group)
 {
 	union ripc__sockaddr one, other;
 	uint64_t next = group;
@@ -121,7 +121,7 @@ static uint64_t apart(uint64_t group)
 	return next;
 }
 
-static struct ib_port *hearing(void)
+static struct ib_port *mcast_port(void)
 {
 	struct ib *t = (struct ib *)hears;
 
@@ -153,7 +153,7 @@ static void stop(struct ib_port *p)
 }
 
 /* All groups are heard again, without a word of the core, and that they were not is said. */
-START_TEST(arrived__stopped_queue_pair_is_replaced)
+START_TEST(received__stopped_qp_is_replaced)
 {
 	uint64_t group = test_seed();
 	struct ib_port *p;
@@ -163,14 +163,14 @@ START_TEST(arrived__stopped_queue_pair_is_replaced)
 		return;
 	ck_assert_int_eq(ops->group_join(hears, group), 0);
 	ck_assert_int_eq(ops->group_join(hears, group + 1), 0);
-	p = hearing();
-	ck_assert(says(group, 1, PATIENCE_NS));
+	p = mcast_port();
+	ck_assert(send_until_received(group, 1, PATIENCE_NS));
 	/* The second time there is a wait before it. */
 	for (int i = 0; i < 2; i++) {
 		*logged = 0;
 		stop(p);
-		ck_assert_msg(says(group, 1, PATIENCE_NS), "round %d", i);
-		ck_assert_msg(says(group + 1, 2, PATIENCE_NS), "round %d", i);
+		ck_assert_msg(send_until_received(group, 1, PATIENCE_NS), "round %d", i);
+		ck_assert_msg(send_until_received(group + 1, 2, PATIENCE_NS), "round %d", i);
 		ck_assert_msg(strstr(logged, "no longer hears multicast"), "%s", logged);
 		ck_assert(!p->mcast.stopped);
 		ck_assert(!p->down);
@@ -183,21 +183,21 @@ END_TEST
 /* As an adapter reports it, which may do so before any receive comes back, or instead. */
 START_TEST(stopped__reported_as_event)
 {
-	uint64_t group = test_seed() + 2, next = apart(group);
+	uint64_t group = test_seed() + 2, next = other_group(group);
 	struct ib_port *p;
 
 	if (!open_both())
 		return;
 	ck_assert_int_eq(ops->group_join(hears, group), 0);
-	p = hearing();
+	p = mcast_port();
 	ripc__ib_mcast_stopped(p, "queue pair: fatal error");
 	ck_assert(p->mcast.stopped);
 	/* One that is joined meanwhile is heard, too; one that is left no more. */
 	ck_assert_int_eq(ops->group_join(hears, next), 0);
 	ops->group_leave(hears, group);
-	ck_assert(says(next, 1, PATIENCE_NS));
+	ck_assert(send_until_received(next, 1, PATIENCE_NS));
 	ck_assert(!p->mcast.stopped);
-	ck_assert(!says(group, 2, 10 * RESEND_NS));
+	ck_assert(!send_until_received(group, 2, 10 * RESEND_NS));
 	ops->close(hears);
 	ops->close(speaks);
 }
@@ -206,7 +206,7 @@ END_TEST
 /* Its memory is the adapter's for all that is known: it is not replaced, which is said once, and all else goes on. */
 START_TEST(stopped__receives_never_come_back)
 {
-	uint64_t group = test_seed() + 4, next = apart(group);
+	uint64_t group = test_seed() + 4, next = other_group(group);
 	const char *said = "no longer hears multicast";
 	struct ib_port *p;
 
@@ -214,20 +214,20 @@ START_TEST(stopped__receives_never_come_back)
 	if (!open_both())
 		return;
 	ck_assert_int_eq(ops->group_join(hears, group), 0);
-	p = hearing();
-	ck_assert(says(group, 1, PATIENCE_NS));
+	p = mcast_port();
+	ck_assert(send_until_received(group, 1, PATIENCE_NS));
 	lost = true;
 	*logged = 0;
 	ripc__ib_mcast_stopped(p, "queue pair: fatal error");
 	/* A number that nothing said before: what was still on its way is not it. */
-	ck_assert(!says(group, 0, 20 * RESEND_NS));
+	ck_assert(!send_until_received(group, 0, 20 * RESEND_NS));
 	ck_assert(p->mcast.stopped);
 	ck_assert_uint_gt(p->mcast.posted, 0);
 	ck_assert_int_eq(ops->group_join(hears, next), 0);
-	ck_assert(!says(next, 2, 10 * RESEND_NS));
+	ck_assert(!send_until_received(next, 2, 10 * RESEND_NS));
 	ops->group_leave(hears, group);
 	ck_assert(!p->down);
-	ck_assert(tells(3, PATIENCE_NS));
+	ck_assert(post_until_sent(3, PATIENCE_NS));
 	ck_assert_msg(strstr(logged, said) && !strstr(strstr(logged, said) + 1, said), "%s", logged);
 	lost = false;
 	ops->close(hears);
@@ -235,7 +235,7 @@ START_TEST(stopped__receives_never_come_back)
 	/* Nothing of it stays with the device. */
 	ck_assert(open_both());
 	ck_assert_int_eq(ops->group_join(hears, next), 0);
-	ck_assert(says(next, 1, PATIENCE_NS));
+	ck_assert(send_until_received(next, 1, PATIENCE_NS));
 	ops->close(hears);
 	ops->close(speaks);
 }
@@ -247,7 +247,7 @@ int main(void)
 	TCase *tc = tcase_create("mcast");
 
 	tcase_set_timeout(tc, 200);
-	tcase_add_test(tc, arrived__stopped_queue_pair_is_replaced);
+	tcase_add_test(tc, received__stopped_qp_is_replaced);
 	tcase_add_test(tc, stopped__reported_as_event);
 	tcase_add_test(tc, stopped__receives_never_come_back);
 	suite_add_tcase(suite, tc);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const struct ripc__wireup_params params = {
-	.rc_qpn = 0x1234, .rc_psn = 0xabcdef, .mtu = 5, .serves = 16, .asks = 8};
+	.rc_qpn = 0x1234, .rc_psn = 0xabcdef, .mtu = 5, .responder_resources = 16, .initiator_depth = 8};
 
 /* ---- messages ---- */
 
@@ -58,7 +58,7 @@ START_TEST(encode__round_trip)
 }
 END_TEST
 
-START_TEST(decode__nonsense)
+START_TEST(decode__malformed)
 {
 	static const struct {
 		uint8_t kind, at, value;
@@ -119,7 +119,7 @@ struct side {
 	unsigned opened;
 };
 
-struct letter {
+struct packet {
 	uint64_t at_ns;
 	int to; /* side; -1: no letter */
 	uint8_t bytes[RIPC__WIREUP_MAX];
@@ -128,7 +128,7 @@ struct letter {
 
 static struct {
 	struct side side[2]; /* 0 asks */
-	struct letter wire[WIRE_MAX];
+	struct packet wire[WIRE_MAX];
 	uint64_t now_ns, rng;
 	unsigned loss, repeat; /* per cent */
 	bool reject, deaf;     /* the passive side rejects; hears nothing */
@@ -149,7 +149,7 @@ static void net_init(uint64_t seed, unsigned loss, unsigned repeat)
 
 static void put(int to, const struct ripc__wireup_message *m)
 {
-	struct letter *l = NULL;
+	struct packet *l = NULL;
 
 	net.sent++;
 	if (test_random(&net.rng) % 100 < net.loss || (to == 1 && net.deaf))
@@ -166,11 +166,11 @@ static void put(int to, const struct ripc__wireup_message *m)
 		put(to, m);
 }
 
-static void follow(int i, enum ripc__wireup_todo todo)
+static void follow(int i, enum ripc__wireup_action action)
 {
 	struct side *s = &net.side[i];
 
-	switch (todo) {
+	switch (action) {
 	case RIPC__WIREUP_READY:
 		s->readying = true;
 		s->ready_ns = net.now_ns + test_random(&net.rng) % (100 * RIPC__MS);
@@ -185,7 +185,7 @@ static void follow(int i, enum ripc__wireup_todo todo)
 	case RIPC__WIREUP_CLOSED:
 		s->closed = true;
 		break;
-	case RIPC__WIREUP_SILENT:
+	case RIPC__WIREUP_TIMEOUT:
 		s->silent = true;
 		break;
 	case RIPC__WIREUP_NOTHING:
@@ -193,7 +193,7 @@ static void follow(int i, enum ripc__wireup_todo todo)
 	}
 }
 
-static void arrive(const struct letter *l)
+static void arrive(const struct packet *l)
 {
 	struct side *s = &net.side[l->to];
 	struct ripc__wireup_message m, answer;
@@ -203,13 +203,13 @@ static void arrive(const struct letter *l)
 	ck_assert_int_eq(ripc__wireup_decode(&m, l->bytes, l->len, &why), 0);
 	if (m.kind == RIPC__WIREUP_REQ) {
 		ck_assert_int_eq(l->to, 1);
-		if (s->exists && s->w.number == m.from && s->w.state != RIPC__WIREUP_OVER) {
+		if (s->exists && s->w.number == m.from && s->w.state != RIPC__WIREUP_DONE) {
 			follow(1, ripc__wireup_input(&s->w, &m, net.now_ns));
 			return;
 		}
 		s->exists = true;
 		net.requests++;
-		ripc__wireup_asked(&s->w, 200 + net.requests, &m);
+		ripc__wireup_request(&s->w, 200 + net.requests, &m);
 		ck_assert_uint_eq(s->w.privlen, 5);
 		ck_assert_mem_eq(s->w.priv, "hello", 5);
 		if (net.reject) {
@@ -220,8 +220,8 @@ static void arrive(const struct letter *l)
 		}
 		return;
 	}
-	stranger = !s->exists || m.to != s->w.mine || s->w.state == RIPC__WIREUP_OVER;
-	if ((stranger || m.kind == RIPC__WIREUP_DISC) && ripc__wireup_stray(&m, &answer))
+	stranger = !s->exists || m.to != s->w.mine || s->w.state == RIPC__WIREUP_DONE;
+	if ((stranger || m.kind == RIPC__WIREUP_DISC) && ripc__wireup_unknown(&m, &answer))
 		put(!l->to, &answer);
 	if (!stranger)
 		follow(l->to, ripc__wireup_input(&s->w, &m, net.now_ns));
@@ -234,7 +234,7 @@ static void run(unsigned ms)
 		net.now_ns += RIPC__MS;
 		for (int i = 0; i < WIRE_MAX; i++)
 			if (net.wire[i].to >= 0 && net.wire[i].at_ns <= net.now_ns) {
-				struct letter l = net.wire[i];
+				struct packet l = net.wire[i];
 
 				net.wire[i].to = -1;
 				arrive(&l);
@@ -242,7 +242,7 @@ static void run(unsigned ms)
 		for (int i = 0; i < 2; i++) {
 			struct side *s = &net.side[i];
 			struct ripc__wireup_message m;
-			enum ripc__wireup_todo todo;
+			enum ripc__wireup_action action;
 
 			if (!s->exists)
 				continue;
@@ -250,9 +250,9 @@ static void run(unsigned ms)
 				s->readying = false;
 				follow(i, ripc__wireup_ready(&s->w, net.now_ns));
 			}
-			while (ripc__wireup_output(&s->w, &m, net.now_ns, &todo))
+			while (ripc__wireup_output(&s->w, &m, net.now_ns, &action))
 				put(!i, &m);
-			follow(i, todo);
+			follow(i, action);
 		}
 	}
 }
@@ -260,10 +260,10 @@ static void run(unsigned ms)
 static void ask(void)
 {
 	net.side[0].exists = true;
-	ripc__wireup_ask(&net.side[0].w, 100, &params, "hello", 5, net.now_ns);
+	ripc__wireup_connect(&net.side[0].w, 100, &params, "hello", 5, net.now_ns);
 }
 
-START_TEST(sides__open)
+START_TEST(wireup__open)
 {
 	for (unsigned i = 0; i < 300; i++) {
 		net_init(test_seed() + i, i % 3 * 8, i % 2 * 50);
@@ -282,13 +282,13 @@ START_TEST(sides__open)
 		net.sent = 0;
 		run(5000);
 		ck_assert_uint_eq(net.sent, 0);
-		ck_assert(net.side[0].w.state == RIPC__WIREUP_UP);
-		ck_assert(net.side[1].w.state == RIPC__WIREUP_UP);
+		ck_assert(net.side[0].w.state == RIPC__WIREUP_ESTABLISHED);
+		ck_assert(net.side[1].w.state == RIPC__WIREUP_ESTABLISHED);
 	}
 }
 END_TEST
 
-START_TEST(sides__rejected)
+START_TEST(wireup__rejected)
 {
 	for (unsigned i = 0; i < 100; i++) {
 		net_init(test_seed() + i, i % 3 * 8, 30);
@@ -300,13 +300,13 @@ START_TEST(sides__rejected)
 		ck_assert_mem_eq(net.side[0].w.priv, "no", 2);
 		ck_assert_uint_eq(net.requests, 1);
 		run(3000);
-		ck_assert(net.side[0].w.state == RIPC__WIREUP_OVER);
-		ck_assert(net.side[1].w.state == RIPC__WIREUP_OVER);
+		ck_assert(net.side[0].w.state == RIPC__WIREUP_DONE);
+		ck_assert(net.side[1].w.state == RIPC__WIREUP_DONE);
 	}
 }
 END_TEST
 
-START_TEST(sides__nobody)
+START_TEST(wireup__no_peer)
 {
 	net_init(test_seed(), 0, 0);
 	net.deaf = true;
@@ -325,7 +325,7 @@ START_TEST(sides__nobody)
 END_TEST
 
 /* All that the passive side hears is the request: its acceptance must not stand for ever. */
-START_TEST(sides__half_open)
+START_TEST(wireup__half_open)
 {
 	net_init(test_seed(), 0, 0);
 	ask();
@@ -335,23 +335,23 @@ START_TEST(sides__half_open)
 	run(6000);
 	ck_assert(net.side[0].open);
 	ck_assert(!net.side[1].open && net.side[1].silent);
-	ck_assert(net.side[1].w.state == RIPC__WIREUP_OVER);
+	ck_assert(net.side[1].w.state == RIPC__WIREUP_DONE);
 }
 END_TEST
 
 /* The RTU is lost, but data has come. */
-START_TEST(heard__opens)
+START_TEST(data_received__opens)
 {
 	net_init(test_seed(), 0, 0);
 	ask();
-	while (net.side[1].w.state != RIPC__WIREUP_ANSWERING)
+	while (net.side[1].w.state != RIPC__WIREUP_REP_SENT)
 		run(1);
 	net.deaf = true;
-	ck_assert(ripc__wireup_heard(&net.side[1].w) == RIPC__WIREUP_OPEN);
-	ck_assert(ripc__wireup_heard(&net.side[1].w) == RIPC__WIREUP_NOTHING);
+	ck_assert(ripc__wireup_data_received(&net.side[1].w) == RIPC__WIREUP_OPEN);
+	ck_assert(ripc__wireup_data_received(&net.side[1].w) == RIPC__WIREUP_NOTHING);
 	net.side[1].open = true;
 	run(5000);
-	ck_assert(net.side[1].w.state == RIPC__WIREUP_UP);
+	ck_assert(net.side[1].w.state == RIPC__WIREUP_ESTABLISHED);
 }
 END_TEST
 
@@ -372,37 +372,37 @@ START_TEST(close__any_time)
 		net.sent = 0;
 		run(2000);
 		ck_assert_uint_eq(net.sent, 0);
-		ck_assert_msg(net.side[who].w.state == RIPC__WIREUP_OVER, "seed + %u", i);
+		ck_assert_msg(net.side[who].w.state == RIPC__WIREUP_DONE, "seed + %u", i);
 		/* The other learned of it, or never was up, unless every DISC was lost. */
 		if (!(i % 3))
 			ck_assert_msg(!net.side[!who].exists ||
-					      net.side[!who].w.state == RIPC__WIREUP_OVER,
+					      net.side[!who].w.state == RIPC__WIREUP_DONE,
 				      "seed + %u: %d", i, net.side[!who].w.state);
 	}
 }
 END_TEST
 
 /* A peer that has restarted knows nothing of the connection. */
-START_TEST(stray__answered)
+START_TEST(unknown__answered)
 {
 	struct ripc__wireup_message m = {.from = 5, .to = 6}, a;
 
 	m.kind = RIPC__WIREUP_REP;
-	ck_assert(ripc__wireup_stray(&m, &a));
+	ck_assert(ripc__wireup_unknown(&m, &a));
 	ck_assert_uint_eq(a.kind, RIPC__WIREUP_DISC);
 	ck_assert_uint_eq(a.to, 5);
 	ck_assert_uint_eq(a.from, 6);
 	m.kind = RIPC__WIREUP_DISC;
-	ck_assert(ripc__wireup_stray(&m, &a));
+	ck_assert(ripc__wireup_unknown(&m, &a));
 	ck_assert_uint_eq(a.kind, RIPC__WIREUP_DISCED);
 	/* What answers an answer would go on for ever. */
 	m.kind = RIPC__WIREUP_DISCED;
-	ck_assert(!ripc__wireup_stray(&m, &a));
+	ck_assert(!ripc__wireup_unknown(&m, &a));
 	m.kind = RIPC__WIREUP_REJ;
-	ck_assert(!ripc__wireup_stray(&m, &a));
+	ck_assert(!ripc__wireup_unknown(&m, &a));
 	m.kind = RIPC__WIREUP_DISC;
 	m.from = 0;
-	ck_assert(!ripc__wireup_stray(&m, &a));
+	ck_assert(!ripc__wireup_unknown(&m, &a));
 }
 END_TEST
 
@@ -413,7 +413,7 @@ START_TEST(input__other_number)
 
 	net_init(test_seed(), 0, 0);
 	ask();
-	while (net.side[1].w.state != RIPC__WIREUP_ANSWERING)
+	while (net.side[1].w.state != RIPC__WIREUP_REP_SENT)
 		run(1);
 	ck_assert(ripc__wireup_input(&net.side[1].w, &m, net.now_ns) == RIPC__WIREUP_NOTHING);
 	m.kind = RIPC__WIREUP_DISC;
@@ -425,7 +425,7 @@ START_TEST(input__other_number)
 	ck_assert(ripc__wireup_input(&net.side[0].w, &m, net.now_ns) == RIPC__WIREUP_NOTHING);
 	m.kind = RIPC__WIREUP_REJ;
 	ck_assert(ripc__wireup_input(&net.side[0].w, &m, net.now_ns) == RIPC__WIREUP_NOTHING);
-	ck_assert(net.side[0].w.state == RIPC__WIREUP_UP);
+	ck_assert(net.side[0].w.state == RIPC__WIREUP_ESTABLISHED);
 }
 END_TEST
 
@@ -435,15 +435,15 @@ int main(void)
 	TCase *c = tcase_create("wireup");
 
 	tcase_add_test(c, encode__round_trip);
-	tcase_add_test(c, decode__nonsense);
+	tcase_add_test(c, decode__malformed);
 	tcase_add_test(c, decode__random);
-	tcase_add_test(c, sides__open);
-	tcase_add_test(c, sides__rejected);
-	tcase_add_test(c, sides__nobody);
-	tcase_add_test(c, sides__half_open);
-	tcase_add_test(c, heard__opens);
+	tcase_add_test(c, wireup__open);
+	tcase_add_test(c, wireup__rejected);
+	tcase_add_test(c, wireup__no_peer);
+	tcase_add_test(c, wireup__half_open);
+	tcase_add_test(c, data_received__opens);
 	tcase_add_test(c, close__any_time);
-	tcase_add_test(c, stray__answered);
+	tcase_add_test(c, unknown__answered);
 	tcase_add_test(c, input__other_number);
 	tcase_set_timeout(c, 60);
 	suite_add_tcase(s, c);

@@ -115,7 +115,7 @@ void open_pair(int which)
 		  pairs[which].passive == &ripc__transport_soft ? pairs[which].crc : "");
 }
 
-void dial(void)
+void start_connect(void)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	int len = b.ops->address(b.t, addr, sizeof(addr));
@@ -126,13 +126,13 @@ void dial(void)
 
 void connect_pair(void)
 {
-	dial();
+	start_connect();
 	UNTIL(a.nestablished && b.nestablished);
 	ck_assert_uint_eq(a.privlen, 7);
 	ck_assert_mem_eq(a.priv, "welcome", 7);
 }
 
-void hang_up(struct side *first, struct side *second)
+void disconnect(struct side *first, struct side *second)
 {
 	first->ops->ep_close(first->ep);
 	UNTIL(second->nclosed);

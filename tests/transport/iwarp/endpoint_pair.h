@@ -7,7 +7,7 @@
 #include "harness.h"
 #include "transport/transport.h"
 
-#define PATIENCE_NS (UINT64_C(60) * 1000 * RIPC__MS)
+#define TIMEOUT_NS (UINT64_C(60) * 1000 * RIPC__MS)
 
 /* One end: what it has seen. */
 struct side {
@@ -33,7 +33,7 @@ void step(struct side *s);
 /* Steps of both until it is so. */
 #define UNTIL(cond)                                                                              \
 	do {                                                                                     \
-		uint64_t end_ = ripc__clock_ns() + PATIENCE_NS;                                  \
+		uint64_t end_ = ripc__clock_ns() + TIMEOUT_NS;                                   \
 		while (!(cond)) {                                                                \
 			ck_assert_msg(ripc__clock_ns() < end_, "not in time: %s; %s; %s", #cond, \
 				      a.text, b.text);                                           \
@@ -48,10 +48,10 @@ void step(struct side *s);
 
 void open_pair(int which);
 void close_pair(void);
-void dial(void);         /* a connects to b */
-void connect_pair(void); /* the same, until both are connected */
+void start_connect(void); /* a connects to b */
+void connect_pair(void);  /* the same, until both are connected */
 /* The first closes, the second notices; ready for the next connection. */
-void hang_up(struct side *first, struct side *second);
+void disconnect(struct side *first, struct side *second);
 /* As post_send(). @number: the one that the other side waits for. */
 int send_one(struct side *from, uint32_t number, size_t len);
 

@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-static struct ripc__place place(const char *ip, uint16_t tcp, uint16_t udp)
+static struct ripc__iwarp_listen_addr place(const char *ip, uint16_t tcp, uint16_t udp)
 {
-	struct ripc__place p = {.tcp = tcp, .udp = udp};
+	struct ripc__iwarp_listen_addr p = {.tcp = tcp, .udp = udp};
 
 	if (inet_pton(AF_INET, ip, &p.ip.in.sin_addr) == 1) {
 		p.ip.sa.sa_family = AF_INET;
@@ -24,11 +24,11 @@ static const struct ripc__iwarp_address *sample(void)
 {
 	static struct ripc__iwarp_address a;
 
-	a = (struct ripc__iwarp_address){.host = 42, .nplaces = 4};
-	a.places[0] = place("192.0.2.1", 1000, 0);
-	a.places[1] = place("2001:db8::1", 1001, 2001);
-	a.places[2] = place("127.0.0.1", 1002, 0);
-	a.places[3] = place("::1", 1003, 65535);
+	a = (struct ripc__iwarp_address){.host = 42, .naddrs = 4};
+	a.addrs[0] = place("192.0.2.1", 1000, 0);
+	a.addrs[1] = place("2001:db8::1", 1001, 2001);
+	a.addrs[2] = place("127.0.0.1", 1002, 0);
+	a.addrs[3] = place("::1", 1003, 65535);
 	return &a;
 }
 
@@ -47,11 +47,11 @@ END_TEST
 
 START_TEST(iwarp_address_encode__longest_fits)
 {
-	struct ripc__iwarp_address a = {.nplaces = RIPC__PLACES_MAX};
+	struct ripc__iwarp_address a = {.naddrs = RIPC__IWARP_ADDRS_MAX};
 	uint8_t buf[256];
 
-	for (unsigned i = 0; i < RIPC__PLACES_MAX; i++)
-		a.places[i] = place("2001:db8::2", 1, 1);
+	for (unsigned i = 0; i < RIPC__IWARP_ADDRS_MAX; i++)
+		a.addrs[i] = place("2001:db8::2", 1, 1);
 	ck_assert_uint_le(ripc__iwarp_address_encode(&a, buf, sizeof(buf)), 256);
 	ck_assert_uint_gt(ripc__iwarp_address_encode(&a, buf, sizeof(buf)), 0);
 }
@@ -73,23 +73,23 @@ START_TEST(iwarp_address_decode__unusable_places)
 	static const char *const bad[] = {"0.0.0.0", "224.0.0.1", "255.255.255.255", "::",
 					  "ff02::1", "fe80::1",   "::ffff:127.0.0.1"};
 	uint8_t buf[256];
-	struct ripc__iwarp_address a = {.nplaces = 1};
+	struct ripc__iwarp_address a = {.naddrs = 1};
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		a.nplaces = 1;
-		a.places[0] = place(bad[i], 1, 0);
+		a.naddrs = 1;
+		a.addrs[0] = place(bad[i], 1, 0);
 		ck_assert_int_eq(ripc__iwarp_address_decode(
 					 &a, buf, ripc__iwarp_address_encode(&a, buf, 256)),
 				 -EINVAL);
 	}
-	a.nplaces = 1;
-	a.places[0] = place("192.0.2.1", 0, 0);
+	a.naddrs = 1;
+	a.addrs[0] = place("192.0.2.1", 0, 0);
 	ck_assert_int_eq(ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256)),
 			 -EINVAL);
 	/* A loopback that claims to be none would be tried from other hosts. */
-	a.nplaces = 1;
-	a.places[0] = place("127.0.0.1", 1, 0);
-	a.places[0].loopback = false;
+	a.naddrs = 1;
+	a.addrs[0] = place("127.0.0.1", 1, 0);
+	a.addrs[0].loopback = false;
 	ck_assert_int_eq(ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256)),
 			 -EINVAL);
 }
@@ -110,8 +110,8 @@ START_TEST(iwarp_address_decode__random_bytes)
 			buf[test_random(&rng) % sizeof(buf)] = (uint8_t)test_random(&rng);
 		if (ripc__iwarp_address_decode(&a, buf, len))
 			continue;
-		ck_assert_uint_ge(a.nplaces, 1);
-		ck_assert_uint_le(a.nplaces, RIPC__PLACES_MAX);
+		ck_assert_uint_ge(a.naddrs, 1);
+		ck_assert_uint_le(a.naddrs, RIPC__IWARP_ADDRS_MAX);
 		ck_assert_uint_eq(ripc__iwarp_address_encode(&a, again, sizeof(again)), len);
 	}
 }
@@ -122,23 +122,23 @@ START_TEST(iwarp_address_order__loopback_on_the_same_host_only)
 	struct ripc__iwarp_address a = *sample();
 
 	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 42), 4);
-	ck_assert_uint_eq(a.places[0].tcp, 1002);
-	ck_assert_uint_eq(a.places[1].tcp, 1003);
-	ck_assert_uint_eq(a.places[2].tcp, 1000);
+	ck_assert_uint_eq(a.addrs[0].tcp, 1002);
+	ck_assert_uint_eq(a.addrs[1].tcp, 1003);
+	ck_assert_uint_eq(a.addrs[2].tcp, 1000);
 	a = *sample();
 	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 43), 2);
-	ck_assert_uint_eq(a.places[0].tcp, 1000);
-	ck_assert_uint_eq(a.places[1].tcp, 1001);
+	ck_assert_uint_eq(a.addrs[0].tcp, 1000);
+	ck_assert_uint_eq(a.addrs[1].tcp, 1001);
 	a = *sample();
-	a.places[0] = a.places[2];
-	a.nplaces = 1;
+	a.addrs[0] = a.addrs[2];
+	a.naddrs = 1;
 	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 43), 0);
 }
 END_TEST
 
 START_TEST(sockaddr_text__both_families)
 {
-	struct ripc__place p = place("127.0.0.1", 0, 0);
+	struct ripc__iwarp_listen_addr p = place("127.0.0.1", 0, 0);
 	char text[64];
 
 	ripc__sockaddr_set_port(&p.ip, 80);

@@ -67,16 +67,16 @@ START_TEST(send__addresses_that_go)
 	len = address_of(&server, to);
 	send_to(&a, to, len, 'x');
 	ck_assert_int_eq(sent_from(&a, &server), 0);
-	ripc__udp_gone(&a, 0, true);
+	ripc__udp_set_addr_gone(&a, 0, true);
 	send_to(&a, to, len, 'x');
 	ck_assert_int_eq(sent_from(&a, &server), 1);
-	ripc__udp_shut(&a, 1);
+	ripc__udp_port_close(&a, 1);
 	ck_assert_int_eq(ripc__udp_send(&a, to, len, &iov, 1), -EHOSTUNREACH);
 	ck_assert_int_eq(ripc__udp_open(&a, &ip, 0), 1);
 	send_to(&a, to, len, 'x');
 	ck_assert_int_eq(sent_from(&a, &server), 1);
-	ripc__udp_shut(&a, 1);
-	ripc__udp_gone(&a, 0, false);
+	ripc__udp_port_close(&a, 1);
+	ripc__udp_set_addr_gone(&a, 0, false);
 	send_to(&a, to, len, 'x');
 	ck_assert_int_eq(sent_from(&a, &server), 0);
 	ripc__udp_close(&a);
@@ -98,8 +98,8 @@ START_TEST(send__many_peers)
 		len = address_of(&peers[i], to);
 		send_to(&a, to, len, 'x');
 	}
-	for (unsigned i = 0; i < RIPC__UDP_WAYS; i++)
-		known += a.ways[i].len > 0;
+	for (unsigned i = 0; i < RIPC__UDP_ROUTES; i++)
+		known += a.routes[i].len > 0;
 	ck_assert_uint_gt(known, 1);
 	ripc__udp_close(&a);
 	for (unsigned i = 0; i < 8; i++)
@@ -113,7 +113,7 @@ START_TEST(send__empty_address)
 	struct sockaddr_in ip = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), far, saved;
-	struct ripc__iwarp_address nowhere = {.host = HOST, .nplaces = 1};
+	struct ripc__iwarp_address nowhere = {.host = HOST, .naddrs = 1};
 	struct iovec iov = {"x", 1};
 	uint8_t to[RIPC__ADDRESS_MAX];
 	socklen_t iplen = sizeof(ip);
@@ -132,9 +132,9 @@ START_TEST(send__empty_address)
 	ck_assert_int_eq(dup2(near, 0), 0);
 	open_one(&u, "127.0.0.1");
 	/* One that takes no datagrams, so that what is remembered of it is nothing. */
-	nowhere.places[0].ip = u.port[0].addr;
-	nowhere.places[0].loopback = true;
-	nowhere.places[0].tcp = 1;
+	nowhere.addrs[0].ip = u.port[0].addr;
+	nowhere.addrs[0].loopback = true;
+	nowhere.addrs[0].tcp = 1;
 	len = ripc__iwarp_address_encode(&nowhere, to, sizeof(to));
 	ck_assert_int_eq(ripc__udp_send(&u, to, len, &iov, 1), -EHOSTUNREACH);
 	ck_assert_int_eq(ripc__udp_send(&u, to, 0, &iov, 1), -EINVAL);
@@ -153,13 +153,13 @@ START_TEST(send__empty_address)
 }
 END_TEST
 
-START_TEST(receive__whom_to_answer)
+START_TEST(receive__reply_address)
 {
 	answers_reach_their_senders("127.0.0.1");
 }
 END_TEST
 
-START_TEST(receive__whom_to_answer_ipv6)
+START_TEST(receive__reply_address_ipv6)
 {
 	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -187,11 +187,11 @@ START_TEST(receive__longer_than_ours)
 
 	open_one(&server, "127.0.0.1");
 	open_one(&a, "127.0.0.1");
-	ripc__udp_cap(&server, RIPC__UDP_MTU_MIN);
+	ripc__udp_limit_mtu(&server, RIPC__UDP_MTU_MIN);
 	len = address_of(&server, to);
 	ck_assert_int_eq(ripc__udp_send(&server, to, len, &iov, 1), -EMSGSIZE);
 	ck_assert_int_eq(ripc__udp_send(&a, to, len, &iov, 1), 0);
-	ck_assert_int_eq(poll(&(struct pollfd){server.port[0].fd, POLLIN, 0}, 1, PATIENCE), 1);
+	ck_assert_int_eq(poll(&(struct pollfd){server.port[0].fd, POLLIN, 0}, 1, TIMEOUT_MS), 1);
 	ck_assert_int_eq(ripc__udp_receive(&server, 0, space, from, &fromlen, who),
 			 (int)sizeof(large));
 	ripc__udp_close(&a);
@@ -219,7 +219,7 @@ START_TEST(receive__nothing_and_too_much)
 	ck_assert_int_eq(sendto(a.port[0].fd, large, sizeof(large), 0, &server.port[0].addr.sa,
 				sizeof(server.port[0].addr.in)),
 			 (int)sizeof(large));
-	ck_assert_int_eq(poll(&(struct pollfd){server.port[0].fd, POLLIN, 0}, 1, PATIENCE), 1);
+	ck_assert_int_eq(poll(&(struct pollfd){server.port[0].fd, POLLIN, 0}, 1, TIMEOUT_MS), 1);
 	rc = ripc__udp_receive(&server, 0, large, from, &fromlen, who);
 	ck_assert_int_eq(rc, -EMSGSIZE);
 	ck_assert_msg(!strncmp(who, "127.0.0.1:", 10), "%s", who);
@@ -236,8 +236,8 @@ int main(void)
 	tcase_add_test(tc, send__addresses_that_go);
 	tcase_add_test(tc, send__many_peers);
 	tcase_add_test(tc, send__empty_address);
-	tcase_add_test(tc, receive__whom_to_answer);
-	tcase_add_test(tc, receive__whom_to_answer_ipv6);
+	tcase_add_test(tc, receive__reply_address);
+	tcase_add_test(tc, receive__reply_address_ipv6);
 	tcase_add_test(tc, receive__longer_than_ours);
 	tcase_add_test(tc, receive__nothing_and_too_much);
 	tcase_set_timeout(tc, 120);

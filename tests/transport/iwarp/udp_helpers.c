@@ -24,12 +24,12 @@ void open_one(struct ripc__udp *u, const char *ip)
 
 size_t address_of(const struct ripc__udp *u, uint8_t addr[RIPC__ADDRESS_MAX])
 {
-	struct ripc__iwarp_address a = {.host = HOST, .nplaces = 1};
+	struct ripc__iwarp_address a = {.host = HOST, .naddrs = 1};
 
-	a.places[0].ip = u->port[0].addr;
-	a.places[0].loopback = true;
-	a.places[0].tcp = 1;
-	a.places[0].udp = ripc__sockaddr_port(&u->port[0].addr);
+	a.addrs[0].ip = u->port[0].addr;
+	a.addrs[0].loopback = true;
+	a.addrs[0].tcp = 1;
+	a.addrs[0].udp = ripc__sockaddr_port(&u->port[0].addr);
 	return ripc__iwarp_address_encode(&a, addr, RIPC__ADDRESS_MAX);
 }
 
@@ -44,7 +44,7 @@ char receive(struct ripc__udp *u, uint8_t from[RIPC__UDP_FROM], uint32_t *fromle
 {
 	char who[64];
 
-	ck_assert_int_eq(poll(&(struct pollfd){u->port[0].fd, POLLIN, 0}, 1, PATIENCE), 1);
+	ck_assert_int_eq(poll(&(struct pollfd){u->port[0].fd, POLLIN, 0}, 1, TIMEOUT_MS), 1);
 	ck_assert_int_eq(ripc__udp_receive(u, 0, space, from, fromlen, who), 1);
 	return *space;
 }

@@ -7,8 +7,8 @@
 #include "transport/iwarp/udp.h"
 #include "transport/transport.h"
 
-#define HOST     77
-#define PATIENCE 60000 /* milliseconds */
+#define HOST       77
+#define TIMEOUT_MS 60000 /* milliseconds */
 
 extern char space[65536]; /* what was received */
 

@@ -81,13 +81,13 @@ static void teardown(void)
 	close(other.async_fd);
 }
 
-static void reports(struct ibv_async_event event)
+static void inject_event(struct ibv_async_event event)
 {
 	events[nevents].ctx = &shared;
 	events[nevents++].event = event;
 }
 
-static bool awake(const struct ripc__verbs_device *d)
+static bool wake_fd_readable(const struct ripc__verbs_device *d)
 {
 	struct pollfd p = {.fd = d->wake_fd, .events = POLLIN};
 
@@ -95,37 +95,37 @@ static bool awake(const struct ripc__verbs_device *d)
 }
 
 /* d hears of just this. */
-static void hears(struct ripc__verbs_device *d, enum ripc__verbs_trouble trouble)
+static void expect_event(struct ripc__verbs_device *d, enum ripc__verbs_async async_event)
 {
 	struct ripc__verbs_event ev;
 
 	ck_assert(ripc__verbs_event(d, &ev));
-	ck_assert_int_eq(ev.trouble, trouble);
+	ck_assert_int_eq(ev.async_event, async_event);
 	ck_assert_ptr_nonnull(ev.text);
-	ck_assert_int_eq(d->gone, trouble == RIPC__VERBS_DEVICE_GONE);
+	ck_assert_int_eq(d->gone, async_event == RIPC__VERBS_DEVICE_GONE);
 	ck_assert(!ripc__verbs_event(d, &ev));
-	ck_assert(!awake(d));
+	ck_assert(!wake_fd_readable(d));
 }
 
-static void hears_nothing(struct ripc__verbs_device *d)
+static void expect_no_event(struct ripc__verbs_device *d)
 {
 	struct ripc__verbs_event ev;
 
 	ck_assert(!ripc__verbs_event(d, &ev));
 	ck_assert(!d->gone);
-	ck_assert(!awake(d));
+	ck_assert(!wake_fd_readable(d));
 }
 
 START_TEST(event__of_a_completion_queue)
 {
 	struct ibv_cq cq = {.context = &shared, .cq_context = &b};
 
-	reports((struct ibv_async_event){.element.cq = &cq, .event_type = IBV_EVENT_CQ_ERR});
-	hears_nothing(_i ? &c : &a);
+	inject_event((struct ibv_async_event){.element.cq = &cq, .event_type = IBV_EVENT_CQ_ERR});
+	expect_no_event(_i ? &c : &a);
 	if (!_i)
-		ck_assert(awake(&b));
-	hears(&b, RIPC__VERBS_DEVICE_GONE);
-	hears_nothing(&a);
+		ck_assert(wake_fd_readable(&b));
+	expect_event(&b, RIPC__VERBS_DEVICE_GONE);
+	expect_no_event(&a);
 	ck_assert_uint_eq(acknowledged, 1);
 }
 END_TEST
@@ -137,10 +137,10 @@ START_TEST(event__of_a_queue_pair)
 	struct ibv_qp qp = {.context = &shared, .pd = b.pd};
 
 	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		reports((struct ibv_async_event){.element.qp = &qp, .event_type = types[i]});
-		hears_nothing(&a);
-		ck_assert(awake(&b));
-		hears(&b, RIPC__VERBS_QP_FATAL);
+		inject_event((struct ibv_async_event){.element.qp = &qp, .event_type = types[i]});
+		expect_no_event(&a);
+		ck_assert(wake_fd_readable(&b));
+		expect_event(&b, RIPC__VERBS_QP_FATAL);
 	}
 	ck_assert_uint_eq(acknowledged, 4);
 }
@@ -150,20 +150,20 @@ START_TEST(event__of_a_receive_queue)
 {
 	struct ibv_srq srq = {.context = &shared, .pd = a.pd};
 
-	reports((struct ibv_async_event){.element.srq = &srq, .event_type = IBV_EVENT_SRQ_ERR});
-	hears_nothing(&b);
-	hears(&a, RIPC__VERBS_DEVICE_GONE);
+	inject_event((struct ibv_async_event){.element.srq = &srq, .event_type = IBV_EVENT_SRQ_ERR});
+	expect_no_event(&b);
+	expect_event(&a, RIPC__VERBS_DEVICE_GONE);
 }
 END_TEST
 
 /* Both hear of it, and nobody who has the device by itself. */
 START_TEST(event__of_the_device)
 {
-	reports((struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
-	hears(_i ? &a : &b, RIPC__VERBS_DEVICE_GONE);
-	ck_assert(awake(_i ? &b : &a));
-	hears(_i ? &b : &a, RIPC__VERBS_DEVICE_GONE);
-	hears_nothing(&c);
+	inject_event((struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
+	expect_event(_i ? &a : &b, RIPC__VERBS_DEVICE_GONE);
+	ck_assert(wake_fd_readable(_i ? &b : &a));
+	expect_event(_i ? &b : &a, RIPC__VERBS_DEVICE_GONE);
+	expect_no_event(&c);
 	ck_assert_uint_eq(acknowledged, 1);
 }
 END_TEST
@@ -171,39 +171,39 @@ END_TEST
 START_TEST(event__of_a_port)
 {
 	static const enum ibv_event_type types[] = {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE};
-	static const enum ripc__verbs_trouble troubles[] = {RIPC__VERBS_PORT_DOWN,
-							    RIPC__VERBS_PORT_UP};
+	static const enum ripc__verbs_async troubles[] = {RIPC__VERBS_PORT_DOWN, RIPC__VERBS_PORT_UP};
 	struct ripc__verbs_event ev;
 
-	reports((struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_GID_CHANGE});
-	hears(&a, RIPC__VERBS_PORT_CHANGED);
+	inject_event((struct ibv_async_event){.element.port_num = 1,
+					      .event_type = IBV_EVENT_GID_CHANGE});
+	expect_event(&a, RIPC__VERBS_PORT_CHANGED);
 	for (unsigned i = 0; i < 2; i++) {
 		unsigned k = i ^ (unsigned)_i;
 
-		reports((struct ibv_async_event){.element.port_num = 1, .event_type = types[k]});
-		hears(&a, troubles[k]);
+		inject_event((struct ibv_async_event){.element.port_num = 1, .event_type = types[k]});
+		expect_event(&a, troubles[k]);
 	}
 	/* What had been read for it, one after the other, and of the port what it is at last. */
-	ck_assert(awake(&b));
+	ck_assert(wake_fd_readable(&b));
 	ck_assert(ripc__verbs_event(&b, &ev));
-	ck_assert_int_eq(ev.trouble, troubles[1 - _i]);
+	ck_assert_int_eq(ev.async_event, troubles[1 - _i]);
 	ck_assert_uint_eq(ev.port, 1);
-	ck_assert(awake(&b));
-	hears(&b, RIPC__VERBS_PORT_CHANGED);
+	ck_assert(wake_fd_readable(&b));
+	expect_event(&b, RIPC__VERBS_PORT_CHANGED);
 }
 END_TEST
 
 /* The application's own, on the same context. */
-START_TEST(event__of_a_stranger)
+START_TEST(event__of_unknown_object)
 {
 	struct ibv_pd pd = {.context = &shared};
 	struct ibv_qp qp = {.context = &shared, .pd = &pd};
 	struct ibv_cq cq = {.context = &shared, .cq_context = &pd};
 
-	reports((struct ibv_async_event){.element.qp = &qp, .event_type = IBV_EVENT_QP_FATAL});
-	reports((struct ibv_async_event){.element.cq = &cq, .event_type = IBV_EVENT_CQ_ERR});
-	hears_nothing(&a);
-	hears_nothing(&b);
+	inject_event((struct ibv_async_event){.element.qp = &qp, .event_type = IBV_EVENT_QP_FATAL});
+	inject_event((struct ibv_async_event){.element.cq = &cq, .event_type = IBV_EVENT_CQ_ERR});
+	expect_no_event(&a);
+	expect_no_event(&b);
 	ck_assert_uint_eq(acknowledged, 2);
 }
 END_TEST
@@ -213,14 +213,14 @@ START_TEST(close__hands_over)
 {
 	struct ibv_qp qp = {.context = &shared, .pd = b.pd};
 
-	reports((struct ibv_async_event){.element.qp = &qp, .event_type = IBV_EVENT_QP_FATAL});
+	inject_event((struct ibv_async_event){.element.qp = &qp, .event_type = IBV_EVENT_QP_FATAL});
 	ripc__verbs_device_close(&a);
 	ck_assert_int_eq(a.wake_fd, -1);
-	hears(&b, RIPC__VERBS_QP_FATAL);
+	expect_event(&b, RIPC__VERBS_QP_FATAL);
 	/* Nothing is handed to who has closed. */
-	reports((struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
-	hears(&b, RIPC__VERBS_DEVICE_GONE);
-	ck_assert_uint_eq(a.told, 0);
+	inject_event((struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
+	expect_event(&b, RIPC__VERBS_DEVICE_GONE);
+	ck_assert_uint_eq(a.pending_mask, 0);
 }
 END_TEST
 
@@ -235,7 +235,7 @@ int main(void)
 	tcase_add_test(tc, event__of_a_receive_queue);
 	tcase_add_loop_test(tc, event__of_the_device, 0, 2);
 	tcase_add_loop_test(tc, event__of_a_port, 0, 2);
-	tcase_add_test(tc, event__of_a_stranger);
+	tcase_add_test(tc, event__of_unknown_object);
 	tcase_add_test(tc, close__hands_over);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/rdma/device", suite);

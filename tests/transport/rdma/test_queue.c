@@ -22,7 +22,7 @@ START_TEST(sendq_init__depth)
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		open_queue(cases[i].asked);
 		ck_assert_uint_eq(q.depth, cases[i].got);
-		ck_assert_uint_eq(ripc__verbs_sendq_room(&q), cases[i].got);
+		ck_assert_uint_eq(ripc__verbs_sendq_space(&q), cases[i].got);
 		ck_assert_ptr_eq(q.owner, &q);
 		ripc__verbs_sendq_fini(&q);
 		ripc__verbs_sendq_fini(&q);
@@ -31,7 +31,7 @@ START_TEST(sendq_init__depth)
 END_TEST
 
 /* Of any half queue in a row at least one is signaled: a full queue always has a completion coming. */
-START_TEST(sendq_take__half)
+START_TEST(sendq_alloc__half_interval)
 {
 	for (uint32_t depth = 1; depth <= 64; depth *= 2) {
 		uint32_t unsignaled = 0;
@@ -40,7 +40,7 @@ START_TEST(sendq_take__half)
 		for (uint32_t i = 0; i < 4 * depth; i++) {
 			struct ripc__verbs_slot *slot;
 
-			if (!ripc__verbs_sendq_room(&q)) {
+			if (!ripc__verbs_sendq_space(&q)) {
 				struct ripc__verbs_slot *last = NULL;
 
 				for (uint32_t k = 0; k < depth; k++)
@@ -50,8 +50,8 @@ START_TEST(sendq_take__half)
 				while (ripc__verbs_sendq_retire(&q, last))
 					;
 			}
-			ck_assert_uint_gt(ripc__verbs_sendq_room(&q), 0);
-			slot = ripc__verbs_sendq_take(&q, false);
+			ck_assert_uint_gt(ripc__verbs_sendq_space(&q), 0);
+			slot = ripc__verbs_sendq_alloc(&q, false);
 			unsignaled = slot->signaled ? 0 : unsignaled + 1;
 			ck_assert_uint_lt(unsignaled, (depth + 1) / 2 + (depth == 1));
 		}
@@ -60,11 +60,11 @@ START_TEST(sendq_take__half)
 }
 END_TEST
 
-START_TEST(sendq_take__asked)
+START_TEST(sendq_alloc__signaled)
 {
 	open_queue(16);
-	ck_assert(!ripc__verbs_sendq_take(&q, false)->signaled);
-	ck_assert(ripc__verbs_sendq_take(&q, true)->signaled);
+	ck_assert(!ripc__verbs_sendq_alloc(&q, false)->signaled);
+	ck_assert(ripc__verbs_sendq_alloc(&q, true)->signaled);
 	ck_assert_uint_eq(q.unsignaled, 0);
 	ripc__verbs_sendq_fini(&q);
 }
@@ -83,7 +83,7 @@ START_TEST(sendq_signal__interval)
 
 		ripc__verbs_sendq_signal(&q, cases[i].every);
 		for (uint32_t n = 0; n < 8 * cases[i].got; n++) {
-			struct ripc__verbs_slot *slot = ripc__verbs_sendq_take(&q, false);
+			struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&q, false);
 
 			ck_assert(slot->signaled == (n % cases[i].got == cases[i].got - 1));
 			signaled += slot->signaled;
@@ -96,7 +96,7 @@ START_TEST(sendq_signal__interval)
 	for (uint32_t depth = 1; depth <= 2; depth++) {
 		open_queue(depth);
 		ripc__verbs_sendq_signal(&q, 65535);
-		ck_assert(ripc__verbs_sendq_take(&q, false)->signaled);
+		ck_assert(ripc__verbs_sendq_alloc(&q, false)->signaled);
 		ripc__verbs_sendq_fini(&q);
 	}
 }
@@ -112,18 +112,18 @@ START_TEST(inline__least)
 }
 END_TEST
 
-START_TEST(sendq_untake__refused)
+START_TEST(sendq_unalloc__refused)
 {
 	open_queue(8);
 	for (int i = 0; i < 3; i++)
-		ripc__verbs_sendq_take(&q, i == 0);
+		ripc__verbs_sendq_alloc(&q, i == 0);
 	ck_assert_uint_eq(q.unsignaled, 2);
-	ripc__verbs_sendq_untake(&q, 1);
+	ripc__verbs_sendq_unalloc(&q, 1);
 	ck_assert_uint_eq(q.unsignaled, 1);
-	ck_assert_uint_eq(ripc__verbs_sendq_room(&q), 6);
-	ripc__verbs_sendq_untake(&q, 2);
+	ck_assert_uint_eq(ripc__verbs_sendq_space(&q), 6);
+	ripc__verbs_sendq_unalloc(&q, 2);
 	ck_assert_uint_eq(q.unsignaled, 0);
-	ck_assert_uint_eq(ripc__verbs_sendq_room(&q), 8);
+	ck_assert_uint_eq(ripc__verbs_sendq_space(&q), 8);
 	ripc__verbs_sendq_fini(&q);
 }
 END_TEST
@@ -139,8 +139,8 @@ START_TEST(sendq_retire__order)
 	for (int round = 0; round < 1000; round++) {
 		uint32_t n = (uint32_t)(test_random(&rng) % 9), upto;
 
-		for (; n && ripc__verbs_sendq_room(&q); n--) {
-			struct ripc__verbs_slot *slot = ripc__verbs_sendq_take(&q, false);
+		for (; n && ripc__verbs_sendq_space(&q); n--) {
+			struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&q, false);
 
 			slot->wr_id = taken;
 			slots[taken++ % 8] = slot;
@@ -164,7 +164,7 @@ START_TEST(sendq_retire__order)
 }
 END_TEST
 
-START_TEST(wc__whose)
+START_TEST(wc__owner)
 {
 	struct ripc__verbs_buf buf;
 	struct ibv_wc wc = {0};
@@ -208,50 +208,50 @@ static void complete(struct ripc__verbs_cq *cq, int n)
 	looked = late = 0;
 }
 
-START_TEST(cq_take__one_by_one)
+START_TEST(cq_poll_one__one_by_one)
 {
 	struct ripc__verbs_cq cq;
 	struct ibv_wc wc;
 
 	complete(&cq, 0);
-	ck_assert(!ripc__verbs_cq_take(&cq, &wc));
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
 	ck_assert(!cq.seen);
 	left = 2;
 	for (uint64_t i = 1; i <= 2; i++) {
-		ck_assert(ripc__verbs_cq_take(&cq, &wc));
+		ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
 		ck_assert_uint_eq(wc.wr_id, i);
 	}
 	/* An event that was asked for may have been raised by these. */
 	ck_assert(cq.seen);
-	ck_assert(!ripc__verbs_cq_take(&cq, &wc));
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
 }
 END_TEST
 
 /* One that is empty is looked at again, but not without end; what fails is not asked again. */
-START_TEST(cq_take__looks)
+START_TEST(cq_poll_one__poll_count)
 {
 	struct ripc__verbs_cq cq;
 	struct ibv_wc wc;
 
 	complete(&cq, 1);
-	late = RIPC__VERBS_LOOKS - 1;
-	ck_assert(ripc__verbs_cq_take(&cq, &wc));
-	ck_assert_uint_eq(looked, RIPC__VERBS_LOOKS);
+	late = RIPC__VERBS_POLL_COUNT - 1;
+	ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
+	ck_assert_uint_eq(looked, RIPC__VERBS_POLL_COUNT);
 	complete(&cq, 1);
-	late = RIPC__VERBS_LOOKS;
-	ck_assert(!ripc__verbs_cq_take(&cq, &wc));
-	ck_assert_uint_eq(looked, RIPC__VERBS_LOOKS);
+	late = RIPC__VERBS_POLL_COUNT;
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
+	ck_assert_uint_eq(looked, RIPC__VERBS_POLL_COUNT);
 	complete(&cq, 1);
-	ck_assert(ripc__verbs_cq_take(&cq, &wc));
+	ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
 	ck_assert_uint_eq(looked, 1);
 	complete(&cq, -1);
-	ck_assert(!ripc__verbs_cq_take(&cq, &wc));
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
 	ck_assert_uint_eq(looked, 1);
 }
 END_TEST
 
 /* A queue that could not be read, whoever asked, is reported by the next poll even if it can be read again: something is lost. */
-START_TEST(cq_take__error_is_kept)
+START_TEST(cq_poll_one__error_is_kept)
 {
 	struct ripc__verbs_device device = {.name = "none"};
 	struct ripc__verbs_cq cq;
@@ -259,9 +259,9 @@ START_TEST(cq_take__error_is_kept)
 
 	complete(&cq, -1);
 	cq.device = &device;
-	ck_assert(!ripc__verbs_cq_take(&cq, wc));
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, wc));
 	left = 2;
-	ck_assert(!ripc__verbs_cq_take(&cq, wc));
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, wc));
 	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), -EIO);
 	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), -EIO);
 }
@@ -275,8 +275,8 @@ START_TEST(cq_poll__error_behind_completions)
 
 	complete(&cq, 1);
 	cq.device = &device;
-	ck_assert(ripc__verbs_cq_take(&cq, wc));
-	ripc__verbs_cq_untake(&cq, wc);
+	ck_assert(ripc__verbs_cq_poll_one(&cq, wc));
+	ripc__verbs_cq_push_back(&cq, wc);
 	left = -1;
 	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), 1);
 	left = 2;
@@ -284,21 +284,21 @@ START_TEST(cq_poll__error_behind_completions)
 }
 END_TEST
 
-START_TEST(cq_untake__comes_first)
+START_TEST(cq_push_back__comes_first)
 {
 	struct ripc__verbs_cq cq;
 	struct ibv_wc wc[4];
 
 	complete(&cq, 3);
-	ck_assert(ripc__verbs_cq_take(&cq, wc));
-	ripc__verbs_cq_untake(&cq, wc);
-	ck_assert(!ripc__verbs_cq_take(&cq, wc));
+	ck_assert(ripc__verbs_cq_poll_one(&cq, wc));
+	ripc__verbs_cq_push_back(&cq, wc);
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, wc));
 	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 1);
 	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), 3);
 	for (int i = 0; i < 3; i++)
 		ck_assert_uint_eq(wc[i].wr_id, (uint64_t)i + 1);
 	left = 1;
-	ck_assert(ripc__verbs_cq_take(&cq, wc));
+	ck_assert(ripc__verbs_cq_poll_one(&cq, wc));
 	ck_assert_uint_eq(wc[0].wr_id, 4);
 }
 END_TEST
@@ -310,20 +310,20 @@ int main(void)
 
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, sendq_init__depth);
-	tcase_add_test(c, sendq_take__half);
-	tcase_add_test(c, sendq_take__asked);
+	tcase_add_test(c, sendq_alloc__half_interval);
+	tcase_add_test(c, sendq_alloc__signaled);
 	tcase_add_test(c, sendq_signal__interval);
 	tcase_add_test(c, inline__least);
-	tcase_add_test(c, sendq_untake__refused);
+	tcase_add_test(c, sendq_unalloc__refused);
 	tcase_add_test(c, sendq_retire__order);
-	tcase_add_test(c, wc__whose);
+	tcase_add_test(c, wc__owner);
 	suite_add_tcase(s, c);
 	c = tcase_create("cq");
-	tcase_add_test(c, cq_take__one_by_one);
-	tcase_add_test(c, cq_take__looks);
-	tcase_add_test(c, cq_take__error_is_kept);
+	tcase_add_test(c, cq_poll_one__one_by_one);
+	tcase_add_test(c, cq_poll_one__poll_count);
+	tcase_add_test(c, cq_poll_one__error_is_kept);
 	tcase_add_test(c, cq_poll__error_behind_completions);
-	tcase_add_test(c, cq_untake__comes_first);
+	tcase_add_test(c, cq_push_back__comes_first);
 	suite_add_tcase(s, c);
 	return test_main("transport/rdma/queue", s);
 }

@@ -168,7 +168,7 @@ START_TEST(cold__ring_stays_as_it_is)
 	for (n = 0; n < PEERS; n++)
 		ck_assert_int_eq(OPS->post_send(from[n], &item, 1, false), 0);
 	for (n = 0; n < 100 && found < PEERS; n++) {
-		if (!OPS->progress((struct ripc__transport *)w.b, &ev, 1, w.b->looked_ns, &deadline))
+		if (!OPS->progress((struct ripc__transport *)w.b, &ev, 1, w.b->scanned_ns, &deadline))
 			continue;
 		ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
 		OPS->release((struct ripc__transport *)w.b, ev.token);

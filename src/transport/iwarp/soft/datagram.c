@@ -34,9 +34,9 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 		}
 		if (got < 0)
 			break;
-		t->udp_idle_polls = 0;
-		t->told = port;
-		t->vain = 0;
+		t->udp_empty_polls = 0;
+		t->last_rx_port = port;
+		t->empty_takes = 0;
 		t->ndatagrams++;
 		events[n++] = (struct ripc__event){
 			.kind = RIPC__EV_DATAGRAM,
@@ -49,6 +49,6 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 		t->slab->refs++;
 		ripc__soft_space_used(t, (size_t)got ? (size_t)got : 1);
 	}
-	ripc__udp_asked(&t->udp, port->udp, n);
+	ripc__udp_adapt_burst(&t->udp, port->udp, n);
 	return n;
 }

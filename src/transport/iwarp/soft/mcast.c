@@ -16,10 +16,10 @@ static int ready(struct soft *t)
 	if (!t->multicast)
 		return ripc__fail(-EOPNOTSUPP, "iwarp/soft: multicast has failed before");
 	rc = ripc__mcast_open(&t->mcast);
-	for (unsigned i = 0; !rc && i < RIPC__MCAST_HEARS; i++) {
-		t->hears[i] = (struct soft_port){.source = SOFT_MCAST, .fd = t->mcast.hear[i]};
-		if (t->hears[i].fd >= 0)
-			rc = ripc__soft_watch(t, t->hears[i].fd, EPOLLIN, &t->hears[i]);
+	for (unsigned i = 0; !rc && i < RIPC__MCAST_FAMILIES; i++) {
+		t->mcast_ports[i] = (struct soft_port){.source = SOFT_MCAST, .fd = t->mcast.rx_fd[i]};
+		if (t->mcast_ports[i].fd >= 0)
+			rc = ripc__soft_watch(t, t->mcast_ports[i].fd, EPOLLIN, &t->mcast_ports[i]);
 	}
 	if (rc) {
 		ripc__mcast_fini(&t->mcast);

@@ -6,7 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-uint64_t ripc__soft_moved(struct ripc__ep *ep)
+uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep)
 {
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info);

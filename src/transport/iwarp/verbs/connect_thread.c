@@ -14,9 +14,9 @@
 
 #define STACK_BYTES (128u << 10)
 
-static void *dial(void *arg)
+static void *connect_thread(void *arg)
 {
-	struct iwv_dial *d = arg;
+	struct iwv_connect_thread *d = arg;
 	uint64_t one = 1;
 	int rc, old;
 	ssize_t n;
@@ -33,13 +33,13 @@ static void *dial(void *arg)
 int ripc__iwv_dial(struct iwv_conn *conn)
 {
 	struct ripc__ep *ep = conn->ep;
-	struct iwv_dial *d = &conn->dial;
+	struct iwv_connect_thread *d = &conn->connect_thread;
 	sigset_t all, old;
 	pthread_attr_t attr;
 	int rc;
 
 	d->id = conn->id;
-	d->done_fd = conn->t->dial_fd;
+	d->done_fd = conn->t->connect_fd;
 	memcpy(d->priv, ep->priv, ep->privlen);
 	d->param = (struct rdma_conn_param){
 		.private_data = d->priv,
@@ -56,20 +56,20 @@ int ripc__iwv_dial(struct iwv_conn *conn)
 	/* Signals are the application's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&d->thread, &attr, dial, d);
+	rc = pthread_create(&d->thread, &attr, connect_thread, d);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (rc)
 		return ripc__fail(-rc, "iwarp/verbs: no thread to connect: %s", strerror(rc));
 	d->running = true;
-	conn->answer_due = true;
-	conn->t->ndials++;
+	conn->cm_event_due = true;
+	conn->t->nconnects++;
 	return 0;
 }
 
-void ripc__iwv_dial_end(struct iwv_conn *conn)
+void ripc__iwv_connect_join(struct iwv_conn *conn)
 {
-	struct iwv_dial *d = &conn->dial;
+	struct iwv_connect_thread *d = &conn->connect_thread;
 
 	if (!d->running)
 		return;
@@ -77,28 +77,29 @@ void ripc__iwv_dial_end(struct iwv_conn *conn)
 		pthread_cancel(d->thread);
 	pthread_join(d->thread, NULL);
 	d->running = false;
-	conn->t->ndials--;
+	conn->t->nconnects--;
 	/* Of a call that was cancelled nobody knows whether it had sent the request already: an event may come. */
 	if (atomic_load(&d->done) && d->result)
-		conn->answer_due = false;
+		conn->cm_event_due = false;
 }
 
-void ripc__iwv_dials_done(struct iwv *t)
+void ripc__iwv_connects_done(struct iwv *t)
 {
 	struct ripc__list *n, *tmp;
 	uint64_t count;
-	ssize_t got = read(t->dial_fd, &count, sizeof(count));
+	ssize_t got = read(t->connect_fd, &count, sizeof(count));
 
 	(void)got;
 	ripc__list_for_each_safe (n, tmp, &t->conns) {
 		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
 
-		if (!conn->dial.running || !atomic_load(&conn->dial.done))
+		if (!conn->connect_thread.running || !atomic_load(&conn->connect_thread.done))
 			continue;
-		ripc__iwv_dial_end(conn);
-		if (conn->state == IWV_DIALING)
-			conn->state = IWV_ASKED;
-		if (conn->dial.result && conn->ep)
-			ripc__iwv_ep_failed(conn->ep, conn->dial.result, strerror(-conn->dial.result));
+		ripc__iwv_connect_join(conn);
+		if (conn->state == IWV_CONNECTING)
+			conn->state = IWV_REQUEST_SENT;
+		if (conn->connect_thread.result && conn->ep)
+			ripc__iwv_ep_failed(conn->ep, conn->connect_thread.result,
+					    strerror(-conn->connect_thread.result));
 	}
 }

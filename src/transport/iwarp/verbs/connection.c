@@ -104,10 +104,10 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 {
 	/* 80 is what SoftiWARP has room for. */
 	static const uint32_t inline_sizes[] = {CONN_INLINE_MAX, 128, 80, 64, 0};
-	struct iwv_nic *nic = conn->nic;
+	struct iwv_device *nic = conn->nic;
 	int rc = -EINVAL;
 
-	conn->cq = ripc__iwv_nic_cq(nic, CQ_SHARE);
+	conn->cq = ripc__iwv_device_cq(nic, CQ_SHARE);
 	if (!conn->cq)
 		return -ENOBUFS;
 	rc = ripc__verbs_sendq_init(&conn->tx, CONN_TX_DEPTH, conn);
@@ -145,7 +145,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 
 int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled)
 {
-	struct ripc__verbs_slot *slot = ripc__verbs_sendq_take(&conn->tx, signaled);
+	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&conn->tx, signaled);
 	struct ibv_send_wr wr = {
 		.wr_id = ripc__verbs_send_id(slot),
 		.opcode = IBV_WR_SEND,
@@ -155,7 +155,7 @@ int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled)
 	int rc = ibv_post_send(conn->qp, &wr, &bad);
 
 	if (rc)
-		ripc__verbs_sendq_untake(&conn->tx, 1);
+		ripc__verbs_sendq_unalloc(&conn->tx, 1);
 	return rc > 0 ? -rc : rc;
 }
 
@@ -178,7 +178,7 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 	struct iwv *t = conn->t;
 
 	detach(conn);
-	ripc__iwv_dial_end(conn);
+	ripc__iwv_connect_join(conn);
 	ripc__iwv_conn_deadline(conn, 0);
 	if (conn->id) {
 		if (conn->established && !conn->nic->dev.gone)
@@ -189,21 +189,21 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 	}
 	conn->qp = NULL;
 	conn->id = NULL;
-	conn->state = IWV_DEAD;
-	conn->dead_round = t->rounds;
+	conn->state = IWV_DESTROYED;
+	conn->qp_destroyed_round = t->rounds;
 	ripc__list_del(&conn->link);
-	ripc__list_add(&t->dead, &conn->link);
+	ripc__list_add(&t->destroyed, &conn->link);
 }
 
 void ripc__iwv_conn_drop(struct iwv_conn *conn)
 {
 	detach(conn);
-	ripc__iwv_dial_end(conn);
-	if (!conn->answer_due) {
+	ripc__iwv_connect_join(conn);
+	if (!conn->cm_event_due) {
 		ripc__iwv_conn_release(conn);
 		return;
 	}
-	conn->state = IWV_DEAD;
+	conn->state = IWV_DESTROYED;
 	ripc__iwv_conn_deadline(conn, ripc__clock_ns() + ANSWER_MS * RIPC__MS);
 }
 
@@ -223,7 +223,7 @@ static void conn_free(struct iwv_conn *conn)
 	struct iwv *t = conn->t;
 
 	for (unsigned i = 0; i < conn->nbufs; i++) {
-		if (conn->bufs[i]->tag & TAG_LENT)
+		if (conn->bufs[i]->tag & TAG_DELIVERED)
 			conn->bufs[i]->tag = TAG_NONE;
 		else
 			ripc__verbs_pool_put(conn->bufs[i]);
@@ -232,7 +232,7 @@ static void conn_free(struct iwv_conn *conn)
 		ripc__verbs_sendq_fini(&conn->tx);
 		ripc__verbs_sendq_fini(&conn->rd);
 		if (conn->cq)
-			ripc__verbs_cq_unpromise(conn->cq, CQ_SHARE);
+			ripc__verbs_cq_unreserve(conn->cq, CQ_SHARE);
 		conn->nic->nconns--;
 	}
 	t->table[conn->index] = NULL;
@@ -244,10 +244,10 @@ void ripc__iwv_conns_reap(struct iwv *t)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &t->dead) {
+	ripc__list_for_each_safe (n, tmp, &t->destroyed) {
 		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
 
-		if (conn->dead_round < t->rounds)
+		if (conn->qp_destroyed_round < t->rounds)
 			conn_free(conn);
 	}
 }
@@ -256,7 +256,7 @@ void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
 {
 	int rc;
 
-	buf->tag &= ~TAG_LENT;
+	buf->tag &= ~TAG_DELIVERED;
 	if (!conn->qp || !conn->ep || conn->ep->broken)
 		return;
 	rc = post_recv(conn, buf);
@@ -269,14 +269,14 @@ static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *w
 {
 	char why[WHY_MAX];
 
-	if (conn->lingers && conn->state != IWV_DEAD) {
+	if (conn->lingers && conn->state != IWV_DESTROYED) {
 		ripc__iwv_conn_release(conn);
 		return;
 	}
 	if (!conn->ep)
 		return;
 	/* Flushed: somebody else ended it, and the connection manager may know who. */
-	conn->t->look = true;
+	conn->t->full_pass = true;
 	/* While we ask for the connection it does: a refusal flushes the receives, often before it is reported. */
 	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->active && !conn->ep->up) {
 		conn->flushed = true;
@@ -319,7 +319,7 @@ static unsigned received(struct iwv *t, const struct ibv_wc *wc, struct ripc__ev
 		ripc__iwv_conn_repost(conn, buf);
 		return n;
 	}
-	buf->tag |= TAG_LENT;
+	buf->tag |= TAG_DELIVERED;
 	ev[n++] = (struct ripc__event){
 		.kind = RIPC__EV_RECV,
 		.user = ep->user,
@@ -355,7 +355,7 @@ unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct rip
 					       .ep = conn->ep,
 					       .wr_id = s->wr_id};
 	}
-	if (conn->lingers && conn->state != IWV_DEAD && conn->tx.head == conn->tx.tail)
+	if (conn->lingers && conn->state != IWV_DESTROYED && conn->tx.head == conn->tx.tail)
 		ripc__iwv_conn_release(conn);
 	return n;
 }

@@ -21,7 +21,7 @@
 #define FORGET_TRIES 100
 #define BUFS_MAX     (1u << 17)
 
-struct iwv_nic *ripc__iwv_nic_find(struct iwv *t, const struct ibv_context *ctx)
+struct iwv_device *ripc__iwv_device_find(struct iwv *t, const struct ibv_context *ctx)
 {
 	for (unsigned i = 0; i < t->nnics; i++)
 		if (t->nic[i]->dev.ctx && t->nic[i]->dev.ctx == ctx)
@@ -37,13 +37,13 @@ bool ripc__iwv_is_ours(const struct iwv *t, const union ripc__sockaddr *ip)
 	return false;
 }
 
-struct ripc__verbs_cq *ripc__iwv_nic_cq(struct iwv_nic *nic, uint32_t n)
+struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 {
 	struct ripc__verbs_cq *cq;
 
 	for (unsigned i = 0; i < nic->ncqs; i++) {
 		cq = &nic->cq[i];
-		if (cq->entries - cq->promised >= n && !ripc__verbs_cq_promise(cq, n))
+		if (cq->entries - cq->reserved >= n && !ripc__verbs_cq_reserve(cq, n))
 			return cq;
 	}
 	if (nic->ncqs == NIC_CQS_MAX) {
@@ -59,11 +59,11 @@ struct ripc__verbs_cq *ripc__iwv_nic_cq(struct iwv_nic *nic, uint32_t n)
 		return NULL;
 	}
 	nic->ncqs++;
-	return ripc__verbs_cq_promise(cq, n) ? NULL : cq;
+	return ripc__verbs_cq_reserve(cq, n) ? NULL : cq;
 }
 
 /* Everything of ours on the device but the listeners, whose identifiers hold librdmacm's context open. */
-static void nic_empty(struct iwv_nic *nic)
+static void nic_empty(struct iwv_device *nic)
 {
 	struct iwv *t = nic->t;
 
@@ -77,10 +77,10 @@ static void nic_empty(struct iwv_nic *nic)
 	nic->ncqs = 0;
 	ripc__iwv_unwatch(t, nic->dev.ctx->async_fd);
 	ripc__iwv_unwatch(t, nic->dev.wake_fd);
-	ripc__verbs_regions_lose(&t->regions, &nic->dev);
+	ripc__verbs_regions_invalidate(&t->regions, &nic->dev);
 	/* What was received may still be looked at: the memory stays until the end. */
-	ripc__verbs_pool_lose(&nic->big);
-	ripc__verbs_pool_lose(&nic->small);
+	ripc__verbs_pool_invalidate(&nic->big);
+	ripc__verbs_pool_invalidate(&nic->small);
 	ripc__verbs_device_close(&nic->dev);
 }
 
@@ -91,7 +91,7 @@ static void listener_close(struct iwv_listener *l)
 	l->id = NULL;
 }
 
-void ripc__iwv_nic_bury(struct iwv_nic *nic)
+void ripc__iwv_device_free(struct iwv_device *nic)
 {
 	struct iwv *t = nic->t;
 
@@ -114,7 +114,7 @@ void ripc__iwv_nic_bury(struct iwv_nic *nic)
  * the list of devices and the one that nobody uses is not there: which may be a little later. It is made to look only then: a look
  * holds every device of the process for a moment, and those that others let go of meanwhile librdmacm keeps open for good.
  */
-void ripc__iwv_nic_forget(struct iwv *t)
+void ripc__iwv_stale_close(struct iwv *t)
 {
 	struct ibv_context **all;
 	bool there;
@@ -136,7 +136,7 @@ void ripc__iwv_nic_forget(struct iwv *t)
 	t->ntimed--;
 }
 
-void ripc__iwv_nic_lost(struct iwv_nic *nic, const char *why)
+void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)
 {
 	struct ripc__list *n;
 	char text[WHY_MAX];
@@ -152,25 +152,25 @@ void ripc__iwv_nic_lost(struct iwv_nic *nic, const char *why)
 		if (ep->conn && ep->conn->nic == nic)
 			ripc__iwv_ep_break(ep, -ENODEV, text);
 	}
-	nic->t->look = true;
+	nic->t->full_pass = true;
 }
 
-void ripc__iwv_nic_async(struct iwv_nic *nic)
+void ripc__iwv_device_async(struct iwv_device *nic)
 {
 	struct ripc__verbs_event ev;
 
 	while (nic->dev.ctx && ripc__verbs_event(&nic->dev, &ev)) {
 		/* Of a queue pair in error its completions tell, or the connection manager. */
-		if (ev.trouble == RIPC__VERBS_QP_FATAL)
-			nic->t->look = true;
-		if (ev.trouble == RIPC__VERBS_DEVICE_GONE)
-			ripc__iwv_nic_lost(nic, ev.text);
+		if (ev.async_event == RIPC__VERBS_QP_FATAL)
+			nic->t->full_pass = true;
+		if (ev.async_event == RIPC__VERBS_DEVICE_GONE)
+			ripc__iwv_device_lost(nic, ev.text);
 	}
 }
 
-static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_nic **found)
+static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **found)
 {
-	struct iwv_nic *nic;
+	struct iwv_device *nic;
 	int rc;
 
 	if (t->nnics == RIPC__VERBS_DEVICES_MAX)
@@ -246,7 +246,7 @@ static int bind_id(struct iwv *t, union ripc__sockaddr *ip, struct rdma_cm_id **
 static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sockaddr *ip)
 {
 	struct iwv_listener *l = &t->listeners[t->nlisteners];
-	struct iwv_nic *nic;
+	struct iwv_device *nic;
 	int rc = 0;
 
 	*l = (struct iwv_listener){.udp = -1};
@@ -265,7 +265,7 @@ static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sock
 	}
 	if (!l->id)
 		return rc;
-	nic = ripc__iwv_nic_find(t, l->id->verbs);
+	nic = ripc__iwv_device_find(t, l->id->verbs);
 	rc = nic ? 0 : nic_open(t, l->id->verbs, &nic);
 	if (!rc && t->datagrams) {
 		l->udp = ripc__udp_open(&t->udp, ip, ripc__udp_mtu(i->ifa_name));
@@ -276,7 +276,7 @@ static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sock
 	}
 	if (rc) {
 		if (l->udp >= 0)
-			ripc__udp_shut(&t->udp, (unsigned)l->udp);
+			ripc__udp_port_close(&t->udp, (unsigned)l->udp);
 		listener_close(l);
 		return rc;
 	}
@@ -295,7 +295,7 @@ int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt)
 	if (getifaddrs(&all))
 		return ripc__fail(-errno, "iwarp/verbs: cannot list the network interfaces: %s",
 				  strerror(errno));
-	for (struct ifaddrs *i = all; i && t->nlisteners < RIPC__PLACES_MAX; i = i->ifa_next) {
+	for (struct ifaddrs *i = all; i && t->nlisteners < RIPC__IWARP_ADDRS_MAX; i = i->ifa_next) {
 		union ripc__sockaddr ip;
 		int rc;
 
@@ -321,7 +321,7 @@ void ripc__iwv_nics_close(struct iwv *t)
 		listener_close(&t->listeners[i]);
 	t->nlisteners = 0;
 	while (t->nnics) {
-		struct iwv_nic *nic = t->nic[--t->nnics];
+		struct iwv_device *nic = t->nic[--t->nnics];
 
 		ripc__verbs_pool_fini(&nic->big);
 		ripc__verbs_pool_fini(&nic->small);

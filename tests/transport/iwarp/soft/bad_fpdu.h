@@ -9,7 +9,7 @@
 
 #define LEN 4096u
 
-extern struct rig_end victim;
+extern struct engine_end target;
 /* The same memory with all rights, one right each. */
 extern struct ripc__region *both, *readable, *writable, *local;
 extern uint8_t memory[LEN + 2 * 64]; /* with canaries on both sides */
@@ -17,25 +17,25 @@ extern uint8_t memory[LEN + 2 * 64]; /* with canaries on both sides */
 extern uint8_t fpdu[70000];
 extern size_t fpdu_len;
 
-void forge_open(bool crc);
-void forge_close(void);
+void bad_fpdu_open(bool crc);
+void bad_fpdu_close(void);
 
 /* 66000 bytes for any payload. */
-uint8_t *forge_filler(void);
-void forge_tagged(enum ripc__rdmap_op op, bool last, uint32_t stag, uint64_t to, size_t len);
-void forge_untagged(enum ripc__rdmap_op op, bool last, unsigned queue, uint32_t msn, uint32_t mo,
-		    const void *p, size_t len);
+uint8_t *bad_fpdu_filler(void);
+void make_tagged(enum ripc__rdmap_op op, bool last, uint32_t stag, uint64_t to, size_t len);
+void make_untagged(enum ripc__rdmap_op op, bool last, unsigned queue, uint32_t msn, uint32_t mo,
+		   const void *p, size_t len);
 /* A Read Request. */
-void forge_request(uint32_t msn, uint32_t stag, uint64_t from, uint32_t len);
+void make_read_request(uint32_t msn, uint32_t stag, uint64_t from, uint32_t len);
 /* The CRC of an FPDU that was changed after it was made. */
-void forge_repair(void);
+void fix_crc(void);
 
-void forge_feed(void);
+void feed_fpdu(void);
 /* The passive side may answer only after an FPDU has come. */
-void forge_feed_first(void);
+void feed_first_fpdu(void);
 /* Feeds the FPDU, whole or (step > 0) in pieces; the engine must end with this code, and place nothing. */
-void forge_feed_bad(unsigned code, size_t step);
+void feed_bad_fpdu(unsigned code, size_t step);
 /* What the engine transmits at last must be this Terminate. @with_ddp, @with_request: headers of the last FPDU. */
-void forge_check_terminate(unsigned code, bool with_ddp, bool with_request);
+void check_terminate(unsigned code, bool with_ddp, bool with_request);
 
 #endif

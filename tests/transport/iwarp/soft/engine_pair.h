@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RIG_ALL (RIPC__ACCESS_LOCAL_WRITE | RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)
+#define ACCESS_ALL (RIPC__ACCESS_LOCAL_WRITE | RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)
 
 /* One end: an engine with memory of its own, and what it reported. */
-struct rig_end {
+struct engine_end {
 	struct ripc__engine e;
 	struct ripc__regions regions;
 	struct ripc__slab_pool pool;
@@ -28,8 +28,8 @@ struct rig_end {
 	size_t out;        /* bytes transmitted so far */
 };
 
-static inline void rig_open(struct rig_end *end, const struct ripc__mpa_terms *terms, bool active,
-			    uint32_t segment)
+static inline void engine_end_open(struct engine_end *end, const struct ripc__mpa_terms *terms,
+				   bool active, uint32_t segment)
 {
 	static const uint8_t secret[16] = "rig";
 
@@ -41,7 +41,7 @@ static inline void rig_open(struct rig_end *end, const struct ripc__mpa_terms *t
 }
 
 /* Ends it, and checks that nothing is left that could touch memory. */
-static inline void rig_close(struct rig_end *end)
+static inline void engine_end_close(struct engine_end *end)
 {
 	ripc__engine_fini(&end->e);
 	for (uint32_t i = 0; i < end->regions.cap; i++)
@@ -55,7 +55,7 @@ static inline void rig_close(struct rig_end *end)
 	free(end->recv);
 }
 
-static inline void rig_events(struct rig_end *end)
+static inline void engine_end_events(struct engine_end *end)
 {
 	struct ripc__engine_event ev;
 
@@ -86,7 +86,7 @@ static inline void rig_events(struct rig_end *end)
 }
 
 /* Gives the engine the n bytes at p, as one receive after another that take what they want. */
-static inline void rig_feed(struct rig_end *end, const uint8_t *p, size_t n)
+static inline void engine_end_feed(struct engine_end *end, const uint8_t *p, size_t n)
 {
 	while (n && !end->e.status) {
 		struct iovec iov[2];
@@ -101,8 +101,8 @@ static inline void rig_feed(struct rig_end *end, const uint8_t *p, size_t n)
 			ck_assert_ptr_nonnull(end->slab);
 			end->used = 0;
 		}
-		niov = ripc__engine_want(&end->e, end->slab->data + end->used,
-					 RIPC__SLAB_BYTES - end->used, iov, &prefix);
+		niov = ripc__engine_rx_buffer(&end->e, end->slab->data + end->used,
+					      RIPC__SLAB_BYTES - end->used, iov, &prefix);
 		ck_assert(niov == 1 || niov == 2);
 		for (unsigned i = 0; i < niov; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;
@@ -115,12 +115,12 @@ static inline void rig_feed(struct rig_end *end, const uint8_t *p, size_t n)
 		}
 		ck_assert_uint_gt(done, 0);
 		end->used += ripc__engine_received(&end->e, end->slab, done);
-		rig_events(end);
+		engine_end_events(end);
 	}
 }
 
 /* The next bytes that the end transmits, at most cap of them. Return: how many. */
-static inline size_t rig_take(struct rig_end *end, uint8_t *buf, size_t cap)
+static inline size_t engine_end_take(struct engine_end *end, uint8_t *buf, size_t cap)
 {
 	struct iovec iov[48];
 	unsigned niov = ripc__engine_gather(&end->e, iov, 48, cap);
@@ -139,7 +139,7 @@ static inline size_t rig_take(struct rig_end *end, uint8_t *buf, size_t cap)
 }
 
 /* An FPDU made by hand at p. @extra: what follows the header. Return: its bytes. */
-static inline size_t rig_fpdu(uint8_t *p, size_t header, const void *extra, size_t len, bool crc)
+static inline size_t make_fpdu(uint8_t *p, size_t header, const void *extra, size_t len, bool crc)
 {
 	size_t n = header + len;
 

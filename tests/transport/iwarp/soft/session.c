@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BYTES       20000u
-#define PATIENCE_NS (UINT64_C(20) * 1000 * RIPC__MS)
+#define BYTES      20000u
+#define TIMEOUT_NS (UINT64_C(20) * 1000 * RIPC__MS)
 
 static const struct ripc__transport_ops *const ops = &ripc__transport_soft;
 static struct ripc__transport *ends[2];
@@ -40,7 +40,7 @@ static void step(unsigned which)
 
 static int until(const unsigned *count, unsigned value)
 {
-	uint64_t end_ns = ripc__clock_ns() + PATIENCE_NS;
+	uint64_t end_ns = ripc__clock_ns() + TIMEOUT_NS;
 
 	while (*count < value) {
 		step(0);
@@ -85,16 +85,16 @@ int main(void)
 	struct ripc__transport_env env = {.opt = &opt};
 	struct ripc__iwarp_address address;
 	uint8_t addr[RIPC__ADDRESS_MAX];
-	char why[256], line[16];
+	char why[256], udp_conn[16];
 
 	if (ripc__options_load(&opt, "interfaces=lo crc=on", why, sizeof(why)) ||
 	    ops->open(&ends[0], &env) || ops->open(&ends[1], &env) ||
 	    ripc__iwarp_address_decode(&address, addr,
 				       (size_t)ops->address(ends[1], addr, sizeof(addr))))
 		return 1;
-	printf("%u\n", address.places[0].tcp);
+	printf("%u\n", address.addrs[0].tcp);
 	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin) || session())
+	if (!fgets(udp_conn, sizeof(udp_conn), stdin) || session())
 		return 1;
 	ops->ep_close(eps[0]);
 	for (unsigned i = 0; i < 1000; i++) {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* For what must happen. */
-#define PATIENCE_NS (UINT64_C(20) * 1000 * RIPC__MS)
+#define TIMEOUT_NS (UINT64_C(20) * 1000 * RIPC__MS)
 
 static const struct ripc__transport_ops *const ops = &ripc__transport_soft;
 
@@ -70,7 +70,7 @@ uint8_t *side_pattern(size_t len, unsigned seed);
 /* Drives both until the condition holds. */
 #define UNTIL(condition)                                                                     \
 	do {                                                                                 \
-		uint64_t end_ns = ripc__clock_ns() + PATIENCE_NS;                            \
+		uint64_t end_ns = ripc__clock_ns() + TIMEOUT_NS;                             \
 		while (!(condition)) {                                                       \
 			ck_assert_msg(ripc__clock_ns() < end_ns, "in vain: %s", #condition); \
 			side_step(&a);                                                       \

@@ -19,9 +19,9 @@ static int raw_connect(struct side *s)
 	ck_assert_int_eq(ripc__iwarp_address_decode(&decoded, addr,
 						    (size_t)ops->address(s->t, addr, sizeof(addr))),
 			 0);
-	to = decoded.places[0].ip;
+	to = decoded.addrs[0].ip;
 	ck_assert_int_eq(to.sa.sa_family, AF_INET);
-	ripc__sockaddr_set_port(&to, decoded.places[0].tcp);
+	ripc__sockaddr_set_port(&to, decoded.addrs[0].tcp);
 	ck_assert_int_eq(connect(fd, &to.sa, sizeof(to.in)), 0);
 	return fd;
 }
@@ -34,7 +34,7 @@ static struct ripc__mpa raw_frame(int fd, bool reply)
 	const char *why;
 	size_t len = 0;
 
-	for (uint64_t end_ns = ripc__clock_ns() + PATIENCE_NS; ripc__clock_ns() < end_ns;) {
+	for (uint64_t end_ns = ripc__clock_ns() + TIMEOUT_NS; ripc__clock_ns() < end_ns;) {
 		ssize_t n = recv(fd, buf + len, sizeof(buf) - len, MSG_DONTWAIT);
 
 		if (n > 0)
@@ -114,7 +114,7 @@ START_TEST(soft_reject__with_private_data)
 }
 END_TEST
 
-START_TEST(soft_connect__nobody_there)
+START_TEST(soft_connect__refused)
 {
 	struct ripc__ep *ep;
 	uint8_t addr[RIPC__ADDRESS_MAX];
@@ -136,7 +136,7 @@ START_TEST(soft_connect__nobody_there)
 }
 END_TEST
 
-START_TEST(soft_connect__nonsense_address)
+START_TEST(soft_connect__malformed_address)
 {
 	struct ripc__ep *ep;
 	uint8_t addr[RIPC__ADDRESS_MAX];
@@ -259,7 +259,7 @@ START_TEST(soft_accept__half_open_connections_are_bounded)
 END_TEST
 
 /* The time to wait for a request is long; the clock is told to be later. */
-START_TEST(soft_accept__too_slow)
+START_TEST(soft_accept__timeout)
 {
 	struct ripc__event events[4];
 	uint64_t deadline = RIPC__NEVER;
@@ -301,12 +301,12 @@ START_TEST(soft_accept__out_of_descriptors)
 	for (unsigned i = 0; i < 100; i++)
 		n += side_step(&b);
 	/* The connection may be there only now, or it may just have tried again. */
-	for (uint64_t end = ripc__clock_ns() + PATIENCE_NS;
-	     !((struct soft *)b.t)->deaf && ripc__clock_ns() < end;)
+	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS;
+	     !((struct soft *)b.t)->accept_paused && ripc__clock_ns() < end;)
 		n += side_step(&b);
 	ck_assert_uint_eq(n, b.nlow);
 	ck_assert_uint_ge(b.nlow, 1);
-	ck_assert(((struct soft *)b.t)->deaf);
+	ck_assert(((struct soft *)b.t)->accept_paused);
 	/* The descriptor to sleep on is silent meanwhile. */
 	ck_assert_int_eq(ops->arm(b.t), 0);
 	ck_assert_int_eq(poll(&(struct pollfd){.fd = ops->fd(b.t), .events = POLLIN}, 1, 0), 0);
@@ -380,8 +380,8 @@ END_TEST
 /* A listening socket by hand, in the place of b's first. */
 static int raw_listener(uint8_t *addr, size_t *len)
 {
-	struct ripc__iwarp_address address = {.host = ripc__iwarp_host_id(), .nplaces = 1};
-	union ripc__sockaddr *ip = &address.places[0].ip;
+	struct ripc__iwarp_address address = {.host = ripc__iwarp_host_id(), .naddrs = 1};
+	union ripc__sockaddr *ip = &address.addrs[0].ip;
 	socklen_t sl = sizeof(ip->in);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
@@ -390,8 +390,8 @@ static int raw_listener(uint8_t *addr, size_t *len)
 	ck_assert_int_eq(bind(fd, &ip->sa, sl), 0);
 	ck_assert_int_eq(getsockname(fd, &ip->sa, &sl), 0);
 	ck_assert_int_eq(listen(fd, 5), 0);
-	address.places[0].loopback = true;
-	address.places[0].tcp = ripc__sockaddr_port(ip);
+	address.addrs[0].loopback = true;
+	address.addrs[0].tcp = ripc__sockaddr_port(ip);
 	*len = ripc__iwarp_address_encode(&address, addr, RIPC__ADDRESS_MAX);
 	return fd;
 }
@@ -451,7 +451,7 @@ START_TEST(soft_connect__peer_knows_revision_1_only)
 }
 END_TEST
 
-START_TEST(soft_connect__reply_of_nonsense)
+START_TEST(soft_connect__malformed_reply)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct ripc__ep *ep;
@@ -472,7 +472,7 @@ START_TEST(soft_connect__reply_of_nonsense)
 END_TEST
 
 /* One place refuses, and at the other one (the first, the second) somebody else answers: the peer may live. */
-START_TEST(soft_connect__refused_at_one_of_two_places)
+START_TEST(soft_connect__one_addr_refused)
 {
 	struct ripc__iwarp_address address;
 	uint8_t addr[RIPC__ADDRESS_MAX];
@@ -483,15 +483,15 @@ START_TEST(soft_connect__refused_at_one_of_two_places)
 	sides_open(NULL);
 	nobody = raw_listener(addr, &len);
 	ck_assert_int_eq(ripc__iwarp_address_decode(&address, addr, len), 0);
-	address.places[!_i] = address.places[0];
+	address.addrs[!_i] = address.addrs[0];
 	listener = raw_listener(addr, &len);
 	{
 		struct ripc__iwarp_address other;
 
 		ck_assert_int_eq(ripc__iwarp_address_decode(&other, addr, len), 0);
-		address.places[_i] = other.places[0];
+		address.addrs[_i] = other.addrs[0];
 	}
-	address.nplaces = 2;
+	address.naddrs = 2;
 	len = ripc__iwarp_address_encode(&address, addr, sizeof(addr));
 	close(nobody);
 	ck_assert_int_eq(ops->connect(a.t, addr, len, "x", 1, &a, &ep), 0);
@@ -508,7 +508,7 @@ START_TEST(soft_connect__refused_at_one_of_two_places)
 END_TEST
 
 /* Likewise, and all refuse. */
-START_TEST(soft_connect__refused_at_two_places)
+START_TEST(soft_connect__two_addrs_refused)
 {
 	struct ripc__iwarp_address address, other;
 	uint8_t addr[RIPC__ADDRESS_MAX];
@@ -521,7 +521,7 @@ START_TEST(soft_connect__refused_at_two_places)
 	ck_assert_int_eq(ripc__iwarp_address_decode(&address, addr, len), 0);
 	two = raw_listener(addr, &len);
 	ck_assert_int_eq(ripc__iwarp_address_decode(&other, addr, len), 0);
-	address.places[address.nplaces++] = other.places[0];
+	address.addrs[address.naddrs++] = other.addrs[0];
 	len = ripc__iwarp_address_encode(&address, addr, sizeof(addr));
 	close(one);
 	close(two);
@@ -541,20 +541,20 @@ int main(void)
 	tcase_add_test(tc, soft_connect__private_data_both_ways);
 	tcase_add_test(tc, soft_connect__crc_as_both_want);
 	tcase_add_test(tc, soft_reject__with_private_data);
-	tcase_add_test(tc, soft_connect__nobody_there);
-	tcase_add_test(tc, soft_connect__nonsense_address);
+	tcase_add_test(tc, soft_connect__refused);
+	tcase_add_test(tc, soft_connect__malformed_address);
 	tcase_add_test(tc, soft_ep_close__at_every_stage_of_set_up);
 	tcase_add_test(tc, soft_accept__garbage);
 	tcase_add_test(tc, soft_accept__garbage_instead_of_fpdus);
 	tcase_add_test(tc, soft_accept__half_open_connections_are_bounded);
-	tcase_add_test(tc, soft_accept__too_slow);
+	tcase_add_test(tc, soft_accept__timeout);
 	tcase_add_test(tc, soft_accept__out_of_descriptors);
 	tcase_add_test(tc, soft_accept__peer_of_revision_1);
 	tcase_add_loop_test(tc, soft_accept__markers_demanded, 0, 2);
 	tcase_add_loop_test(tc, soft_connect__peer_knows_revision_1_only, 0, 3);
-	tcase_add_test(tc, soft_connect__reply_of_nonsense);
-	tcase_add_loop_test(tc, soft_connect__refused_at_one_of_two_places, 0, 2);
-	tcase_add_test(tc, soft_connect__refused_at_two_places);
+	tcase_add_test(tc, soft_connect__malformed_reply);
+	tcase_add_loop_test(tc, soft_connect__one_addr_refused, 0, 2);
+	tcase_add_test(tc, soft_connect__two_addrs_refused);
 	tcase_set_timeout(tc, 120);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/iwarp/soft/connect", suite);

@@ -58,7 +58,7 @@ START_TEST(crc32c__agrees_with_portable)
 }
 END_TEST
 
-START_TEST(crc32c__continues)
+START_TEST(crc32c__incremental)
 {
 	uint8_t b[9000];
 	uint32_t whole;
@@ -86,7 +86,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, crc32c__known_vectors);
 	tcase_add_test(tc, crc32c__agrees_with_portable);
-	tcase_add_test(tc, crc32c__continues);
+	tcase_add_test(tc, crc32c__incremental);
 	tcase_add_test(tc, crc32c_method__is_named);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/iwarp/soft/crc32c", suite);

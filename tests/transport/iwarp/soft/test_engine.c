@@ -6,7 +6,7 @@
 
 #define SOURCE 300000u
 
-static struct rig_end a, b;
+static struct engine_end a, b;
 static uint8_t *source, *target;
 static uint8_t pipe_buf[1 << 20];
 
@@ -24,8 +24,8 @@ static struct ripc__mpa_terms terms(bool crc, bool soft)
 
 static void open_pair(const struct ripc__mpa_terms *t, uint32_t segment)
 {
-	rig_open(&a, t, true, segment);
-	rig_open(&b, t, false, segment);
+	engine_end_open(&a, t, true, segment);
+	engine_end_open(&b, t, false, segment);
 	source = malloc(SOURCE);
 	target = calloc(1, SOURCE);
 	for (size_t i = 0; i < SOURCE; i++)
@@ -34,19 +34,19 @@ static void open_pair(const struct ripc__mpa_terms *t, uint32_t segment)
 
 static void close_pair(void)
 {
-	rig_close(&a);
-	rig_close(&b);
+	engine_end_close(&a);
+	engine_end_close(&b);
 	free(source);
 	free(target);
 }
 
 /* Moves at most cap bytes from one end to the other. Return: whether any moved. */
-static bool move(struct rig_end *from, struct rig_end *to, size_t cap)
+static bool move(struct engine_end *from, struct engine_end *to, size_t cap)
 {
-	size_t n = rig_take(from, pipe_buf, cap < sizeof(pipe_buf) ? cap : sizeof(pipe_buf));
+	size_t n = engine_end_take(from, pipe_buf, cap < sizeof(pipe_buf) ? cap : sizeof(pipe_buf));
 
-	rig_feed(to, pipe_buf, n);
-	rig_events(from);
+	engine_end_feed(to, pipe_buf, n);
+	engine_end_events(from);
 	return n;
 }
 
@@ -64,7 +64,7 @@ static void settle(uint64_t *rng, size_t most)
 	}
 }
 
-static void post_send(struct rig_end *end, const uint8_t *p, size_t len)
+static void post_send(struct engine_end *end, const uint8_t *p, size_t len)
 {
 	struct iovec iov[3] = {
 		{(void *)p, len / 3}, {NULL, 0}, {(void *)(p + len / 3), len - len / 3}};
@@ -180,7 +180,7 @@ START_TEST(engine__random_work)
 	struct ripc__region *src[2], *dst[2];
 	unsigned sends[2] = {0, 0}, reads[2] = {0, 0}, writes[2] = {0, 0};
 	uint64_t sum[2] = {0, 0};
-	struct rig_end *ends[2] = {&a, &b};
+	struct engine_end *ends[2] = {&a, &b};
 	size_t len, off;
 
 	open_pair(&t, 1448);
@@ -268,7 +268,7 @@ START_TEST(engine_init__passive_waits_for_the_first_fpdu)
 	post_send(&b, source, 10);
 	ck_assert(!ripc__engine_pending(&b.e));
 	ck_assert(!ripc__engine_idle(&b.e));
-	ck_assert_uint_eq(rig_take(&b, pipe_buf, 1000), 0);
+	ck_assert_uint_eq(engine_end_take(&b, pipe_buf, 1000), 0);
 	ck_assert(ripc__engine_pending(&a.e));
 	settle(NULL, 1000);
 	/* The first FPDU is no message of anybody. */
@@ -341,7 +341,7 @@ START_TEST(engine_revoke__read_response_half_sent)
 	ripc__engine_revoke(&b.e, from);
 	ck_assert_uint_eq(from->users, 0);
 	ck_assert_int_eq(b.e.status, -ECANCELED);
-	ck_assert_uint_eq(rig_take(&b, pipe_buf, 1000),
+	ck_assert_uint_eq(engine_end_take(&b, pipe_buf, 1000),
 			  0); /* in the midst of an FPDU nothing can follow */
 	ripc__region_remove(&b.regions, from);
 	close_pair();
@@ -403,8 +403,8 @@ START_TEST(engine_fail__terminate_after_what_is_half_sent)
 	unsigned kind = (unsigned)_i;
 
 	open_pair(&t, 1448);
-	dst = ripc__region_add(&b.regions, target, SOURCE, RIG_ALL);
-	src = ripc__region_add(&a.regions, source, SOURCE, RIG_ALL);
+	dst = ripc__region_add(&b.regions, target, SOURCE, ACCESS_ALL);
+	src = ripc__region_add(&a.regions, source, SOURCE, ACCESS_ALL);
 	settle(NULL, 1000);
 	if (kind == 0) {
 		post_send(&a, source, 9000);
@@ -432,7 +432,7 @@ END_TEST
 START_TEST(engine_frame__rest_is_queued)
 {
 	struct ripc__mpa_terms t = terms(true, true);
-	uint8_t head[RIPC__SEND_HEAD], tail[RIPC__TAIL_MAX], whole[200];
+	uint8_t head[RIPC__SEND_HEADER], tail[RIPC__TRAILER_MAX], whole[200];
 	struct iovec iov[3] = {{head, sizeof(head)}, {NULL, 101}, {tail, 0}};
 
 	for (size_t cut = 0; cut < 128; cut++) {
@@ -445,7 +445,7 @@ START_TEST(engine_frame__rest_is_queued)
 		memcpy(whole, head, 20);
 		memcpy(whole + 20, source, 101);
 		memcpy(whole + 121, tail, 7);
-		rig_feed(&b, whole, cut);
+		engine_end_feed(&b, whole, cut);
 		ck_assert_int_eq(ripc__engine_queue_rest(&a.e, iov, 3, cut), 0);
 		ck_assert_uint_eq(ripc__engine_queued(&a.e), 128 - cut);
 		ck_assert(!ripc__engine_idle(&a.e));
@@ -486,15 +486,15 @@ START_TEST(engine_init__fpdus_fit_the_segment)
 	struct ripc__mpa_terms t = terms(true, false);
 
 	for (uint32_t segment = 0; segment < 70000; segment += 61) {
-		struct rig_end end;
+		struct engine_end end;
 
-		rig_open(&end, &t, true, segment);
+		engine_end_open(&end, &t, true, segment);
 		ck_assert_uint_le(end.e.ulpdu_max, RIPC__ULPDU_SOFT);
 		if (segment >= 128)
 			ck_assert_uint_le(ripc__fpdu_size(end.e.ulpdu_max), segment);
 		ck_assert_uint_ge(end.e.ulpdu_max + 32, segment < 65000 ? segment : 65000);
 		ck_assert_uint_le(end.e.tagged_max + RIPC__DDP_TAGGED, end.e.ulpdu_max);
-		rig_close(&end);
+		engine_end_close(&end);
 	}
 }
 END_TEST

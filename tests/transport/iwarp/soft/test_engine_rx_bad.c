@@ -12,237 +12,237 @@ struct bad {
 
 static void write_no_stag(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, both->stag ^ 0x80000000u, both->addr, 100);
+	make_tagged(RIPC__RDMAP_WRITE, true, both->stag ^ 0x80000000u, both->addr, 100);
 }
 
 static void write_stag_0(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, 0, both->addr, 1);
+	make_tagged(RIPC__RDMAP_WRITE, true, 0, both->addr, 1);
 }
 
 static void write_no_right(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, readable->stag, readable->addr, 100);
+	make_tagged(RIPC__RDMAP_WRITE, true, readable->stag, readable->addr, 100);
 }
 
 static void write_local_only(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, local->stag, local->addr, 100);
+	make_tagged(RIPC__RDMAP_WRITE, true, local->stag, local->addr, 100);
 }
 
 static void write_before(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr - 1, 100);
+	make_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr - 1, 100);
 }
 
 static void write_beyond(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr + LEN - 99, 100);
+	make_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr + LEN - 99, 100);
 }
 
 static void write_far(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr + LEN + 1, 1);
+	make_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr + LEN + 1, 1);
 }
 
 static void write_wrap(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, writable->stag, UINT64_MAX - 10, 100);
+	make_tagged(RIPC__RDMAP_WRITE, true, writable->stag, UINT64_MAX - 10, 100);
 }
 
 static void write_long(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr, LEN + 1);
+	make_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr, LEN + 1);
 }
 
 static void tagged_version(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr, 100);
+	make_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr, 100);
 	fpdu[2] = (fpdu[2] & ~3) | 2;
 }
 
 static void untagged_version(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "x", 1);
 	fpdu[2] &= ~3;
 }
 
 static void rdmap_version(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "x", 1);
 	fpdu[3] = 0x80 | RIPC__RDMAP_SEND;
 }
 
 static void tagged_send(void)
 {
-	forge_tagged(RIPC__RDMAP_SEND, true, writable->stag, writable->addr, 100);
+	make_tagged(RIPC__RDMAP_SEND, true, writable->stag, writable->addr, 100);
 }
 
 static void tagged_unknown(void)
 {
-	forge_tagged((enum ripc__rdmap_op)12, true, writable->stag, writable->addr, 100);
+	make_tagged((enum ripc__rdmap_op)12, true, writable->stag, writable->addr, 100);
 }
 
 static void untagged_write(void)
 {
-	forge_untagged(RIPC__RDMAP_WRITE, true, 0, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_WRITE, true, 0, 1, 0, "x", 1);
 }
 
 static void untagged_unknown(void)
 {
-	forge_untagged((enum ripc__rdmap_op)8, true, 0, 1, 0, "x", 1);
+	make_untagged((enum ripc__rdmap_op)8, true, 0, 1, 0, "x", 1);
 }
 
 static void send_on_read_queue(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 1, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 1, 1, 0, "x", 1);
 }
 
 static void queue_3(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 3, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 3, 1, 0, "x", 1);
 }
 
 static void queue_big(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 0x80000000u, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 0x80000000u, 1, 0, "x", 1);
 }
 
 static void send_msn_0(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 0, 0, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 0, 0, 0, "x", 1);
 }
 
 static void send_msn_2(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 0, 2, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 0, 2, 0, "x", 1);
 }
 
 static void send_offset(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 0, 1, 1, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 0, 1, 1, "x", 1);
 }
 
 static void send_long(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, forge_filler(), RIPC__SEND_MAX + 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, bad_fpdu_filler(), RIPC__SEND_MAX + 1);
 }
 
 static void send_invalidate_unknown(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND_INVALIDATE, true, 0, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND_INVALIDATE, true, 0, 1, 0, "x", 1);
 	ripc__put_be32(fpdu + 4, both->stag ^ 0x80000000u);
 }
 
 static void send_invalidate_local(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND_SE_INVALIDATE, true, 0, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND_SE_INVALIDATE, true, 0, 1, 0, "x", 1);
 	ripc__put_be32(fpdu + 4, local->stag);
 }
 
 static void response_unasked(void)
 {
-	forge_tagged(RIPC__RDMAP_READ_RESPONSE, true, both->stag, both->addr, 100);
+	make_tagged(RIPC__RDMAP_READ_RESPONSE, true, both->stag, both->addr, 100);
 }
 
 static void request_msn(void)
 {
-	forge_request(2, readable->stag, readable->addr, 100);
+	make_read_request(2, readable->stag, readable->addr, 100);
 }
 
 static void request_offset(void)
 {
-	forge_request(1, readable->stag, readable->addr, 100);
+	make_read_request(1, readable->stag, readable->addr, 100);
 	ripc__put_be32(fpdu + 16, 4);
 }
 
 static void request_short(void)
 {
-	forge_untagged(RIPC__RDMAP_READ_REQUEST, true, 1, 1, 0, forge_filler(),
-		       RIPC__READ_REQUEST - 1);
+	make_untagged(RIPC__RDMAP_READ_REQUEST, true, 1, 1, 0, bad_fpdu_filler(),
+		      RIPC__READ_REQUEST - 1);
 }
 
 static void request_long(void)
 {
-	forge_untagged(RIPC__RDMAP_READ_REQUEST, true, 1, 1, 0, forge_filler(),
-		       RIPC__READ_REQUEST + 1);
+	make_untagged(RIPC__RDMAP_READ_REQUEST, true, 1, 1, 0, bad_fpdu_filler(),
+		      RIPC__READ_REQUEST + 1);
 }
 
 static void request_huge(void)
 {
-	forge_untagged(RIPC__RDMAP_READ_REQUEST, true, 1, 1, 0, forge_filler(), 65000);
+	make_untagged(RIPC__RDMAP_READ_REQUEST, true, 1, 1, 0, bad_fpdu_filler(), 65000);
 }
 
 static void request_in_parts(void)
 {
-	forge_untagged(RIPC__RDMAP_READ_REQUEST, false, 1, 1, 0, forge_filler(), RIPC__READ_REQUEST);
+	make_untagged(RIPC__RDMAP_READ_REQUEST, false, 1, 1, 0, bad_fpdu_filler(), RIPC__READ_REQUEST);
 }
 
 static void request_no_stag(void)
 {
-	forge_request(1, readable->stag ^ 0x80000000u, readable->addr, 100);
+	make_read_request(1, readable->stag ^ 0x80000000u, readable->addr, 100);
 }
 
 static void request_no_right(void)
 {
-	forge_request(1, writable->stag, writable->addr, 100);
+	make_read_request(1, writable->stag, writable->addr, 100);
 }
 
 static void request_beyond(void)
 {
-	forge_request(1, readable->stag, readable->addr + 1, LEN);
+	make_read_request(1, readable->stag, readable->addr + 1, LEN);
 }
 
 static void request_before(void)
 {
-	forge_request(1, readable->stag, readable->addr - 1, 10);
+	make_read_request(1, readable->stag, readable->addr - 1, 10);
 }
 
 static void request_4_gib(void)
 {
-	forge_request(1, readable->stag, readable->addr, UINT32_MAX);
+	make_read_request(1, readable->stag, readable->addr, UINT32_MAX);
 }
 
 static void request_wrap(void)
 {
-	forge_request(1, readable->stag, UINT64_MAX - 10, 100);
+	make_read_request(1, readable->stag, UINT64_MAX - 10, 100);
 }
 
 static void terminate_msn(void)
 {
-	forge_untagged(RIPC__RDMAP_TERMINATE, true, 2, 2, 0, forge_filler(), 4);
+	make_untagged(RIPC__RDMAP_TERMINATE, true, 2, 2, 0, bad_fpdu_filler(), 4);
 }
 
 static void terminate_offset(void)
 {
-	forge_untagged(RIPC__RDMAP_TERMINATE, true, 2, 1, 4, forge_filler(), 4);
+	make_untagged(RIPC__RDMAP_TERMINATE, true, 2, 1, 4, bad_fpdu_filler(), 4);
 }
 
 static void terminate_short(void)
 {
-	forge_untagged(RIPC__RDMAP_TERMINATE, true, 2, 1, 0, forge_filler(), 3);
+	make_untagged(RIPC__RDMAP_TERMINATE, true, 2, 1, 0, bad_fpdu_filler(), 3);
 }
 
 static void terminate_long(void)
 {
-	forge_untagged(RIPC__RDMAP_TERMINATE, true, 2, 1, 0, forge_filler(), 65);
+	make_untagged(RIPC__RDMAP_TERMINATE, true, 2, 1, 0, bad_fpdu_filler(), 65);
 }
 
 static void ulpdu_0(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "x", 1);
 	ripc__put_be16(fpdu, 0);
 }
 
 static void ulpdu_short_untagged(void)
 {
-	forge_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "x", 1);
+	make_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "x", 1);
 	ripc__put_be16(fpdu, 17);
 }
 
 static void ulpdu_short_tagged(void)
 {
-	forge_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr, 100);
+	make_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr, 100);
 	ripc__put_be16(fpdu, 13);
 }
 
@@ -305,13 +305,13 @@ START_TEST(engine_next__violations)
 
 	for (unsigned crc = 0; crc < 2; crc++) {
 		for (unsigned s = 0; s < sizeof(steps) / sizeof(steps[0]); s++) {
-			forge_open(crc);
-			forge_feed_first();
+			bad_fpdu_open(crc);
+			feed_first_fpdu();
 			bad[_i].make();
-			forge_repair();
-			forge_feed_bad(bad[_i].code, steps[s]);
-			forge_check_terminate(bad[_i].code, bad[_i].with_ddp, bad[_i].with_request);
-			forge_close();
+			fix_crc();
+			feed_bad_fpdu(bad[_i].code, steps[s]);
+			check_terminate(bad[_i].code, bad[_i].with_ddp, bad[_i].with_request);
+			bad_fpdu_close();
 		}
 	}
 }
@@ -322,14 +322,14 @@ START_TEST(engine_next__violation_in_the_first_fpdu)
 {
 	uint8_t out[100];
 
-	forge_open(true);
+	bad_fpdu_open(true);
 	bad[_i].make();
-	forge_repair();
-	forge_feed_bad(bad[_i].code, 0);
+	fix_crc();
+	feed_bad_fpdu(bad[_i].code, 0);
 	/* A bad Read Request is whole when it is looked into, and has opened the way back. */
 	if (!bad[_i].with_request)
-		ck_assert_uint_eq(rig_take(&victim, out, sizeof(out)), 0);
-	forge_close();
+		ck_assert_uint_eq(engine_end_take(&target, out, sizeof(out)), 0);
+	bad_fpdu_close();
 }
 END_TEST
 

@@ -49,7 +49,7 @@ static void both_open(void)
 	ck_assert_msg(!ripc__mcast_open(&two), "%s", ripc_detail());
 }
 
-static int say(const struct ripc__mcast *m, uint64_t group, const char *text)
+static int send_text(const struct ripc__mcast *m, uint64_t group, const char *text)
 {
 	struct iovec iov[2] = {{(void *)text, 1}, {(void *)(text + 1), strlen(text)}};
 
@@ -59,7 +59,7 @@ static int say(const struct ripc__mcast *m, uint64_t group, const char *text)
 /* The next that is heard on the loopback, at whichever socket. Return: what receive() said. */
 static int listen_to(const struct ripc__mcast *m, char buf[RIPC__MCAST_MAX], int wait_ms)
 {
-	struct pollfd p[2] = {{m->hear[0], POLLIN, 0}, {m->hear[1], POLLIN, 0}};
+	struct pollfd p[2] = {{m->rx_fd[0], POLLIN, 0}, {m->rx_fd[1], POLLIN, 0}};
 	int rc;
 
 	if (poll(p, 2, wait_ms) <= 0)
@@ -68,7 +68,7 @@ static int listen_to(const struct ripc__mcast *m, char buf[RIPC__MCAST_MAX], int
 	return rc == -EAGAIN && p[1].revents ? ripc__mcast_receive(m, p[1].fd, buf) : rc;
 }
 
-static void hears(const struct ripc__mcast *m, const char *text)
+static void mcast_ports(const struct ripc__mcast *m, const char *text)
 {
 	char buf[RIPC__MCAST_MAX];
 
@@ -76,7 +76,7 @@ static void hears(const struct ripc__mcast *m, const char *text)
 	ck_assert_str_eq(buf, text);
 }
 
-static void hears_nothing(const struct ripc__mcast *m)
+static void expect_nothing(const struct ripc__mcast *m)
 {
 	char buf[RIPC__MCAST_MAX];
 
@@ -107,22 +107,22 @@ START_TEST(join__hears_its_groups_and_no_others)
 {
 	both_open();
 	ck_assert_int_eq(ripc__mcast_join(&two, 5), 0);
-	ck_assert_int_eq(say(&one, 6, "not for it"), 0);
-	ck_assert_int_eq(say(&one, 5, "for it"), 0);
-	hears(&two, "for it");
-	hears_nothing(&two);
-	hears_nothing(&one);
+	ck_assert_int_eq(send_text(&one, 6, "not for it"), 0);
+	ck_assert_int_eq(send_text(&one, 5, "for it"), 0);
+	mcast_ports(&two, "for it");
+	expect_nothing(&two);
+	expect_nothing(&one);
 	ck_assert_int_eq(ripc__mcast_join(&one, 5), 0);
 	ck_assert_int_eq(ripc__mcast_join(&two, 6), 0);
-	ck_assert_int_eq(say(&one, 5, "for both"), 0);
-	hears(&two, "for both");
-	hears(&one, "for both");
+	ck_assert_int_eq(send_text(&one, 5, "for both"), 0);
+	mcast_ports(&two, "for both");
+	mcast_ports(&one, "for both");
 	ripc__mcast_leave(&two, 5);
-	ck_assert_int_eq(say(&one, 5, "left"), 0);
-	hears(&one, "left");
-	hears_nothing(&two);
-	ck_assert_int_eq(say(&one, 6, "stayed"), 0);
-	hears(&two, "stayed");
+	ck_assert_int_eq(send_text(&one, 5, "left"), 0);
+	mcast_ports(&one, "left");
+	expect_nothing(&two);
+	ck_assert_int_eq(send_text(&one, 6, "stayed"), 0);
+	mcast_ports(&two, "stayed");
 }
 END_TEST
 
@@ -139,11 +139,11 @@ START_TEST(leave__another_group_at_the_same_address)
 	ck_assert_int_eq(ripc__mcast_join(&two, 1), 0);
 	ck_assert_int_eq(ripc__mcast_join(&two, other), 0);
 	ripc__mcast_leave(&two, other);
-	ck_assert_int_eq(say(&one, 1, "still here"), 0);
-	hears(&two, "still here");
+	ck_assert_int_eq(send_text(&one, 1, "still here"), 0);
+	mcast_ports(&two, "still here");
 	ripc__mcast_leave(&two, 1);
-	ck_assert_int_eq(say(&one, 1, "gone"), 0);
-	hears_nothing(&two);
+	ck_assert_int_eq(send_text(&one, 1, "gone"), 0);
+	expect_nothing(&two);
 }
 END_TEST
 
@@ -309,10 +309,10 @@ START_TEST(group__ipv6_alone)
 	}
 	load("six");
 	both_open();
-	ck_assert_int_lt(one.hear[RIPC__MCAST_4], 0);
+	ck_assert_int_lt(one.rx_fd[RIPC__MCAST_4], 0);
 	ck_assert_int_eq(ripc__mcast_join(&two, 5), 0);
-	ck_assert_int_eq(say(&one, 5, "six"), 0);
-	hears(&two, "six");
+	ck_assert_int_eq(send_text(&one, 5, "six"), 0);
+	mcast_ports(&two, "six");
 	teardown();
 	multicast_takes_over();
 }

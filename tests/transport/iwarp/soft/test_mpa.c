@@ -114,7 +114,7 @@ START_TEST(mpa_decode__needs_more_at_every_length)
 }
 END_TEST
 
-START_TEST(mpa_decode__nonsense)
+START_TEST(mpa_decode__malformed)
 {
 	struct ripc__mpa f = our_request(false, true), g;
 	size_t len = ripc__mpa_encode(&f, buf, sizeof(buf));
@@ -326,7 +326,7 @@ int main(void)
 	tcase_add_test(tc, mpa_encode__bytes_of_the_rfcs);
 	tcase_add_test(tc, mpa_decode__round_trip);
 	tcase_add_test(tc, mpa_decode__needs_more_at_every_length);
-	tcase_add_test(tc, mpa_decode__nonsense);
+	tcase_add_test(tc, mpa_decode__malformed);
 	tcase_add_test(tc, mpa_decode__short_refusal);
 	tcase_add_test(tc, mpa_conclude__both_ours);
 	tcase_add_test(tc, mpa_answer__markers_demanded);

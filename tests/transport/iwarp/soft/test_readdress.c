@@ -23,10 +23,10 @@
 
 static bool ip(const char *command)
 {
-	char line[512];
+	char udp_conn[512];
 
-	snprintf(line, sizeof(line), "PATH=$PATH:/sbin:/usr/sbin; %s", command);
-	return !system(line);
+	snprintf(udp_conn, sizeof(udp_conn), "PATH=$PATH:/sbin:/usr/sbin; %s", command);
+	return !system(udp_conn);
 }
 
 /* Nothing but a loopback with one address, and a link that gets none of itself later. Return: whether that is possible here. */
@@ -63,7 +63,7 @@ static bool listens(struct ripc *ctx, const char *address, bool there)
 }
 
 /* One message, and that it came. */
-static void say(struct ripc_service *from, struct ripc_service *to)
+static void send_text(struct ripc_service *from, struct ripc_service *to)
 {
 	struct iovec text = {"hello", 5};
 	struct ripc_message *m;
@@ -92,7 +92,7 @@ START_TEST(readdress__a_network_that_comes_later)
 	ck_assert(listens(a, "127.0.0.1", false));
 	ck_assert_int_eq(ripc_open(&b, OPTIONS), 0);
 	ck_assert_int_eq(ripc_register(b, RIPC_ANY_ID, 0, &sb), 0);
-	say(sb, sa);
+	send_text(sb, sa);
 	ck_assert_int_eq(ripc_query(b, 42, &route), 0);
 	ck_assert_msg(strstr(route.address, "10.9.8.7") != NULL, "%s", route.address);
 	ck_assert_int_eq(ripc_close(b), 0);
@@ -112,7 +112,7 @@ START_TEST(readdress__an_address_that_is_known_changes)
 	ck_assert_int_eq(ripc_open(&b, OPTIONS), 0);
 	ck_assert_int_eq(ripc_register(a, 42, 0, &sa), 0);
 	ck_assert_int_eq(ripc_register(b, RIPC_ANY_ID, 0, &sb), 0);
-	say(sb, sa);
+	send_text(sb, sa);
 	/* The connection is between addresses that are no more: it breaks, and the next one goes to the new address. */
 	ck_assert(ip("ip addr flush dev link0 && ip addr add 10.9.8.6/24 dev link0"));
 	ck_assert(listens(a, "10.9.8.6", true));
@@ -166,7 +166,7 @@ START_TEST(readdress__datagrams_go_on)
 	ck_assert_int_eq(ripc_open(&b, DATAGRAMS), 0);
 	ck_assert_int_eq(ripc_register(a, 42, 0, &sa), 0);
 	ck_assert_int_eq(ripc_register(b, RIPC_ANY_ID, 0, &sb), 0);
-	say(sb, sa);
+	send_text(sb, sa);
 	ck_assert(soon_by_datagram(b, 42));
 	ck_assert(ip("ip addr flush dev link0 && ip addr add 10.9.8.6/24 dev link0"));
 	ck_assert(listens(a, "10.9.8.6", true));
@@ -208,7 +208,7 @@ START_TEST(readdress__the_longest_datagram)
 	ck_assert(listens(a, "10.9.8.7", true));
 	ck_assert_int_eq(ripc_open(&b, DATAGRAMS), 0);
 	ck_assert_int_eq(ripc_register(b, 42, 0, &sb), 0);
-	say(sa, sb);
+	send_text(sa, sb);
 	ck_assert(soon_by_datagram(a, 42));
 	ck_assert_int_eq(ripc_query(a, 42, &route), 0);
 	ck_assert_uint_lt(route.short_max, 1500);
@@ -262,12 +262,12 @@ START_TEST(readdress__many_one_after_the_other)
 		return;
 	ck_assert_int_eq(ripc_open(&a, DATAGRAMS), 0);
 	for (unsigned i = 1; i < 13; i++) {
-		char line[128], address[32];
+		char udp_conn[128], address[32];
 
 		snprintf(address, sizeof(address), "10.9.8.%u", i);
-		snprintf(line, sizeof(line),
+		snprintf(udp_conn, sizeof(udp_conn),
 			 "ip addr flush dev link0 && ip addr add %s/24 dev link0", address);
-		ck_assert(ip(line));
+		ck_assert(ip(udp_conn));
 		snprintf(address, sizeof(address), "10.9.8.%u:", i);
 		ck_assert_msg(listens(a, address, true), "%s", address);
 	}

@@ -40,8 +40,8 @@ START_TEST(soft_open__listens_on_the_loopback_only)
 	ck_assert_int_eq(ripc__iwarp_address_decode(&decoded, addr,
 						    (size_t)ops->address(a.t, addr, sizeof(addr))),
 			 0);
-	for (unsigned i = 0; i < decoded.nplaces; i++)
-		ck_assert(decoded.places[i].loopback);
+	for (unsigned i = 0; i < decoded.naddrs; i++)
+		ck_assert(decoded.addrs[i].loopback);
 	ops->describe(addr, (size_t)ops->address(a.t, addr, sizeof(addr)), text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "127.0.0.1:"));
 	ops->describe((const uint8_t *)"nonsense", 8, text, sizeof(text));
@@ -121,13 +121,13 @@ START_TEST(soft_post_send__more_is_held_back_until_flush)
 		side_step(&b);
 	ck_assert_uint_eq(b.nrecv, 0);
 	ops->flush(a.t);
-	for (uint64_t end = ripc__clock_ns() + PATIENCE_NS; b.nrecv < 2 && ripc__clock_ns() < end;)
+	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS; b.nrecv < 2 && ripc__clock_ns() < end;)
 		side_step(&b);
 	ck_assert_uint_eq(b.nrecv, 2);
 	/* Without more, what was held back goes along. */
 	ck_assert_int_eq(side_post(&a, p, 100, true), 1);
 	ck_assert_int_eq(side_post(&a, p, 100, false), 0);
-	for (uint64_t end = ripc__clock_ns() + PATIENCE_NS; b.nrecv < 4 && ripc__clock_ns() < end;)
+	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS; b.nrecv < 4 && ripc__clock_ns() < end;)
 		side_step(&b);
 	ck_assert_uint_eq(b.nrecv, 4);
 	/* ep_close() pushes it, too. */
@@ -355,7 +355,7 @@ static void fill_a(void)
 	sides_connect(NULL);
 	ck_assert_int_ge(side_post(&b, "warm", 4, false), 0);
 	LIVE_UNTIL(a.nrecv);
-	ck_assert(a.ep->hot);
+	ck_assert(a.ep->active_ep);
 	/* Again, if the kernel granted memory meanwhile. */
 	for (unsigned tries = 0; !soft_linked(&a.ep->blocked); tries++) {
 		ck_assert_uint_lt(tries, 1000);
@@ -364,8 +364,8 @@ static void fill_a(void)
 		for (unsigned i = 0; i < 20; i++)
 			side_step(&a);
 	}
-	ripc__soft_heat(a.ep);
-	ck_assert(a.ep->hot);
+	ripc__soft_ep_activate(a.ep);
+	ck_assert(a.ep->active_ep);
 }
 
 START_TEST(soft_progress__tries_a_full_socket_once)
@@ -391,7 +391,7 @@ START_TEST(soft_arm__socket_with_room_wakes_nobody)
 		side_step(&a);
 	}
 	ck_assert(a.ep->watched & EPOLLOUT);
-	for (uint64_t end = ripc__clock_ns() + PATIENCE_NS; soft_linked(&a.ep->blocked);) {
+	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS; soft_linked(&a.ep->blocked);) {
 		ck_assert_uint_lt(ripc__clock_ns(), end);
 		for (unsigned i = 0; i < 100; i++)
 			side_step(&b);
@@ -458,7 +458,7 @@ static const struct ripc__udp *exchange(void)
 	for (unsigned i = 0; i < EXCHANGES; i++) {
 		unsigned at_a = a.ndatagram, at_b = b.ndatagram;
 
-		if (u->port[RIPC__UDP_LINE].fd >= 0 && !u->line.watched)
+		if (u->port[RIPC__UDP_CONN].fd >= 0 && !u->udp_conn.watched)
 			return u;
 		ck_assert_int_eq(ops->post_datagram(a.t, addr_b, len_b, &x, 1), 0);
 		UNTIL(b.ndatagram > at_b);
@@ -482,7 +482,7 @@ static void line_open(void)
 }
 
 /* A socket that is connected to the only peer is asked in each round, and not watched meanwhile: it is when it is asked no more. */
-START_TEST(soft_post_datagram__line)
+START_TEST(soft_post_datagram__connected)
 {
 	const struct ripc__udp *u;
 	struct pollfd p;
@@ -494,7 +494,7 @@ START_TEST(soft_post_datagram__line)
 	/* A thread that polls never sleeps. */
 	for (unsigned i = 0; i < 2000; i++)
 		side_step(&a);
-	ck_assert(u->line.watched);
+	ck_assert(u->udp_conn.watched);
 	before = a.ndatagram;
 	ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &x, 1), 0);
 	ck_assert_int_eq(poll(&p, 1, 20000), 1);
@@ -511,17 +511,17 @@ START_TEST(soft_post_datagram__line)
 END_TEST
 
 /* One that cannot be watched is asked for ever. */
-START_TEST(soft_post_datagram__line_unwatchable)
+START_TEST(soft_post_datagram__no_epoll)
 {
 	const struct ripc__udp *u;
 	unsigned before;
 
 	line_open();
 	u = exchange();
-	unwatchable = u->port[RIPC__UDP_LINE].fd;
+	unwatchable = u->port[RIPC__UDP_CONN].fd;
 	for (unsigned i = 0; i < 2000; i++)
 		side_step(&a);
-	ck_assert(!u->line.watched);
+	ck_assert(!u->udp_conn.watched);
 	ck_assert_int_eq(ops->arm(a.t), 1);
 	before = a.ndatagram;
 	ck_assert_int_eq(ops->post_datagram(b.t, addr_a, len_a, &x, 1), 0);
@@ -566,8 +566,8 @@ int main(void)
 	tcase_add_test(tc, soft_progress__tries_a_full_socket_once);
 	tcase_add_test(tc, soft_arm__socket_with_room_wakes_nobody);
 	tcase_add_test(tc, soft_post_datagram__there_and_back);
-	tcase_add_test(tc, soft_post_datagram__line);
-	tcase_add_test(tc, soft_post_datagram__line_unwatchable);
+	tcase_add_test(tc, soft_post_datagram__connected);
+	tcase_add_test(tc, soft_post_datagram__no_epoll);
 	tcase_add_test(tc, soft_post_datagram__not_asked_for);
 	tcase_set_timeout(tc, 120);
 	suite_add_tcase(suite, tc);

@@ -233,7 +233,7 @@ START_TEST(reject__private_data)
 {
 	open_pair(_i);
 	b.refuse = true;
-	dial();
+	start_connect();
 	UNTIL(a.nclosed);
 	ck_assert_msg(a.rejected, "%s", a.text);
 	ck_assert_int_eq(a.status, -ECONNREFUSED);
@@ -253,18 +253,18 @@ static void some_rounds(void)
 }
 
 /* Connects, and holds back what the connection manager tells the active side, however long that takes. */
-static void dial_and_hold(void)
+static void connect_and_hold(void)
 {
 	open_pair(0);
-	dial();
-	UNTIL(a.ep->conn && a.ep->conn->state == IWV_DIALING);
+	start_connect();
+	UNTIL(a.ep->conn && a.ep->conn->state == IWV_CONNECTING);
 	hold(&a);
 	ripc__iwv_ep_deadline(a.ep, 0);
 }
 
-START_TEST(reject__flushes_before_it_is_told)
+START_TEST(reject__flush_before_event)
 {
-	dial_and_hold();
+	connect_and_hold();
 	b.refuse = true;
 	UNTIL(a.nclosed || (a.ep->conn && a.ep->conn->flushed));
 	some_rounds();
@@ -290,11 +290,11 @@ START_TEST(arm__sends_what_was_held_back)
 	connect_pair();
 	ck_assert_int_eq(send_more(0, 40), 1);
 	(void)a.ops->arm(a.t);
-	for (uint64_t end = ripc__clock_ns() + PATIENCE_NS; !b.nrecv;) {
+	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS; !b.nrecv;) {
 		ck_assert_msg(ripc__clock_ns() < end, "it is still held back");
 		step(&b);
 	}
-	hang_up(&a, &b);
+	disconnect(&a, &b);
 	close_pair();
 }
 END_TEST
@@ -305,8 +305,8 @@ END_TEST
  */
 START_TEST(arm__lost_queue)
 {
-	dial_and_hold();
-	UNTIL(b.ep && a.ep->conn->state == IWV_ASKED);
+	connect_and_hold();
+	UNTIL(b.ep && a.ep->conn->state == IWV_REQUEST_SENT);
 	a.ep->conn->cq->broken = true;
 	UNTIL(a.nclosed);
 	some_rounds();
@@ -321,9 +321,9 @@ START_TEST(arm__lost_queue)
 END_TEST
 
 /* Accepted and closed at once: it was established, and then it was over. */
-START_TEST(established__told_after_the_end)
+START_TEST(established__after_close)
 {
-	dial_and_hold();
+	connect_and_hold();
 	UNTIL(b.ep);
 	b.ops->ep_close(b.ep);
 	UNTIL(a.nclosed || (a.ep->conn && a.ep->conn->flushed));
@@ -343,7 +343,7 @@ END_TEST
 START_TEST(established__told_after_the_first_message)
 {
 	open_pair(0);
-	dial();
+	start_connect();
 	UNTIL(b.ep);
 	hold(&b);
 	UNTIL(a.nestablished);
@@ -404,7 +404,7 @@ START_TEST(transfers_both_ways)
 		to->ops->dereg(to->t, &remote);
 		at->ops->dereg(at->t, &local);
 	}
-	hang_up(&a, &b);
+	disconnect(&a, &b);
 	close_pair();
 	free(mine);
 	free(theirs);
@@ -441,7 +441,7 @@ START_TEST(dereg__ends_remote_access)
 END_TEST
 
 /* A port that takes the connection and never says a word: the attempt ends when its time is over, or the core gives it up. */
-START_TEST(connect__to_one_that_is_silent)
+START_TEST(connect__timeout)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET};
 	struct ripc__iwarp_address address;
@@ -453,12 +453,12 @@ START_TEST(connect__to_one_that_is_silent)
 	open_pair(0);
 	ck_assert_int_gt((int)(len = (size_t)b.ops->address(b.t, addr, sizeof(addr))), 0);
 	ck_assert_int_eq(ripc__iwarp_address_decode(&address, addr, len), 0);
-	in.sin_addr = address.places[0].ip.in.sin_addr;
+	in.sin_addr = address.addrs[0].ip.in.sin_addr;
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
 	ck_assert_int_eq(listen(fd, 4), 0);
 	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&in, &size), 0);
-	address.nplaces = 1;
-	address.places[0].tcp = ntohs(in.sin_port);
+	address.naddrs = 1;
+	address.addrs[0].tcp = ntohs(in.sin_port);
 	len = ripc__iwarp_address_encode(&address, addr, sizeof(addr));
 	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
 	UNTIL(a.nclosed);
@@ -492,9 +492,9 @@ START_TEST(connect_and_close__many_times)
 		if (n % 4 == 0)
 			ck_assert_int_ge(send_one(&a, b.number, 100), 0);
 		if (n % 2)
-			hang_up(&a, &b);
+			disconnect(&a, &b);
 		else
-			hang_up(&b, &a);
+			disconnect(&b, &a);
 	}
 	close_pair();
 }
@@ -549,12 +549,12 @@ int main(void)
 	add(suite, "lost_queue", arm__lost_queue, 1);
 	add(suite, "arm_held_back", arm__sends_what_was_held_back, 2);
 	add(suite, "reject", reject__private_data, PAIRS);
-	add(suite, "reject_flushed", reject__flushes_before_it_is_told, 1);
-	add(suite, "established_ended", established__told_after_the_end, 1);
+	add(suite, "reject_flushed", reject__flush_before_event, 1);
+	add(suite, "established_ended", established__after_close, 1);
 	add(suite, "established_late", established__told_after_the_first_message, 1);
 	add(suite, "transfers", transfers_both_ways, PAIRS);
 	add(suite, "dereg", dereg__ends_remote_access, PAIRS);
-	add(suite, "silent", connect__to_one_that_is_silent, 1);
+	add(suite, "silent", connect__timeout, 1);
 	add(suite, "cycles", connect_and_close__many_times, PAIRS);
 	return test_main("transport/iwarp/verbs/verbs", suite);
 }
