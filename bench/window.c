@@ -45,7 +45,7 @@ static void pin(int cpu)
 		perror("window: cannot pin");
 }
 
-static void line_trip(struct shared *s, uint64_t i)
+static void cache_line_trip(struct shared *s, uint64_t i)
 {
 	__atomic_store_n(&s->ping, i, __ATOMIC_RELEASE);
 	while (__atomic_load_n(&s->pong, __ATOMIC_ACQUIRE) != i)
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < n; i++) {
 		start = ripc__clock_ns();
 		for (uint64_t k = 0; k < BATCH; k++)
-			line_trip(s, i * BATCH + k + 1);
+			cache_line_trip(s, i * BATCH + k + 1);
 		us[i] = (double)(ripc__clock_ns() - start) / 1000.0 / BATCH;
 	}
 	printf("{\n");

@@ -2,7 +2,7 @@
 # Tests are programs of the check framework, one per source file, named tests/<dir>/test_<file>.c. Each ends with
 # the line "NAME: N passed, N failed, N skipped" (tests/harness.c); scripts/test adds these up.
 check_LTLIBRARIES += libtests.la
-libtests_la_SOURCES = tests/harness.c tests/harness.h tests/gate.c tests/gate.h tests/flood.h
+libtests_la_SOURCES = tests/harness.c tests/harness.h tests/lock_gate.c tests/lock_gate.h tests/flood.h
 
 # Tests that need RDMA devices and say nothing without: tests/lab/ runs them. Also in EXTRA_PROGRAMS.
 lab_tests =

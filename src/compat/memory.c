@@ -81,7 +81,7 @@ static struct mem *insert(void *base, size_t len, enum kind kind)
 	return m;
 }
 
-static void forget(struct mem *m)
+static void remove_mem(struct mem *m)
 {
 	tdelete(m, &tree, compare);
 	free(m);
@@ -134,7 +134,7 @@ static void claims_drop(const struct mem *m)
 static void release(struct mem *m)
 {
 	if (m->kind == IMPLICIT && !m->claims && !ripc_buf_unregister(NULL, m->base))
-		forget(m);
+		remove_mem(m);
 }
 
 static void *alloc(size_t len)
@@ -248,7 +248,7 @@ void ripc_compat_buf_free(void *buf)
 	if (m && m->kind == POOL) {
 		if (!ripc_buf_free(NULL, m->base)) {
 			claims_drop(m);
-			forget(m);
+			remove_mem(m);
 		}
 	} else if (m) {
 		/* Not ours to free, but nobody may write into it any more if it was given to us for a window. */
@@ -287,7 +287,7 @@ static struct mem *known(void *base, size_t len, enum kind kind, int *rc)
 			*rc = ripc_buf_unregister(NULL, m->base);
 			if (!*rc) {
 				claims_drop(m);
-				forget(m);
+				remove_mem(m);
 			}
 		}
 	}
@@ -317,7 +317,7 @@ uint8_t ripc_compat_buf_unregister(void *buf)
 		windows_withdraw(m);
 		rc = ripc_buf_unregister(NULL, m->base);
 		if (!rc)
-			forget(m);
+			remove_mem(m);
 	}
 	pthread_mutex_unlock(&lock);
 	return rc ? ripc__compat_fail(rc, 0) : 1;
@@ -398,7 +398,7 @@ uint8_t ripc_compat_reg_recv_window_for_service(void *base, size_t size, uint16_
 
 /* ---- return buffers ---- */
 
-static struct claim *offer_one(void *base, size_t len)
+static struct claim *add_return(void *base, size_t len)
 {
 	struct mem *m = overlapping(base, len);
 	struct claim *c;
@@ -412,7 +412,7 @@ static struct claim *offer_one(void *base, size_t len)
 	return c;
 }
 
-static struct claim *offer_own(size_t len)
+static struct claim *add_own_returns(size_t len)
 {
 	void *base;
 	struct claim *c;
@@ -424,16 +424,16 @@ static struct claim *offer_own(size_t len)
 			if (ripc_buf_free(NULL, m->base))
 				return NULL;
 			claim_drop(c);
-			forget(m);
+			remove_mem(m);
 			break;
 		}
 	base = alloc(len);
 	if (!base)
 		return NULL;
-	c = offer_one(base, len);
+	c = add_return(base, len);
 	if (!c) {
 		ripc_buf_free(NULL, base);
-		forget(overlapping(base, 1));
+		remove_mem(overlapping(base, 1));
 		return NULL;
 	}
 	c->is_own = true;
@@ -441,8 +441,8 @@ static struct claim *offer_own(size_t len)
 	return c;
 }
 
-unsigned ripc__compat_offer(void **bufs, const struct compat_lengths *lens, unsigned n,
-			    struct iovec *vec)
+unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens, unsigned n,
+				  struct iovec *vec)
 {
 	unsigned offered = 0;
 
@@ -453,7 +453,7 @@ unsigned ripc__compat_offer(void **bufs, const struct compat_lengths *lens, unsi
 
 		if (!len)
 			continue;
-		c = bufs[i] ? offer_one(bufs[i], len) : offer_own(len);
+		c = bufs[i] ? add_return(bufs[i], len) : add_own_returns(len);
 		if (c)
 			vec[offered++] = (struct iovec){c->base, c->len};
 	}
@@ -461,7 +461,7 @@ unsigned ripc__compat_offer(void **bufs, const struct compat_lengths *lens, unsi
 	return offered;
 }
 
-void ripc__compat_offer_undo(const struct iovec *vec, unsigned n)
+void ripc__compat_undo_returns(const struct iovec *vec, unsigned n)
 {
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < n; i++) {
@@ -475,13 +475,13 @@ void ripc__compat_offer_undo(const struct iovec *vec, unsigned n)
 			claim_drop(c);
 		} else if (!ripc_buf_free(NULL, m->base)) {
 			claim_drop(c);
-			forget(m);
+			remove_mem(m);
 		}
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-void ripc__compat_claim_used(const void *base)
+void ripc__compat_claim_consume(const void *base)
 {
 	struct claim *c;
 	struct mem *m;

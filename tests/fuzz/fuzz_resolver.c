@@ -154,7 +154,7 @@ static void step(struct run *r)
 		check(!ripc__rcore_lookup(r->core, service, r->now_ns));
 		break;
 	case FORGET:
-		ripc__rcore_forget(r->core, service);
+		ripc__rcore_lookup_cancel(r->core, service);
 		break;
 	case FIND:
 	case INVALIDATE:
@@ -175,7 +175,7 @@ static void step(struct run *r)
 		events(r, arg);
 		break;
 	default:
-		ripc__rcore_farewell(r->core, r->now_ns);
+		ripc__rcore_send_gone(r->core, r->now_ns);
 		break;
 	}
 }

@@ -65,7 +65,7 @@ static int read_zeros(void *arg, void *to, uint64_t addr, size_t len)
 static const struct ripc__win_ops ops = {.kick = no_kick, .read = read_zeros};
 
 /* The peer writes into our segment. */
-static void scribble(struct world *x, struct input *in)
+static void write_random(struct world *x, struct input *in)
 {
 	size_t at = take(in, 3) % x->size, len = take(in, 1);
 
@@ -101,7 +101,7 @@ static void credit(struct world *x, struct input *in)
 	}
 }
 
-static void look(struct world *x)
+static void poll_ring(struct world *x)
 {
 	uint8_t *buf = malloc(RIPC__WIN_BUF), *room = malloc(4 * RIPC__WIN_BODY);
 	struct ripc__win_event ev;
@@ -174,7 +174,7 @@ static void run(struct world *x, struct input *in)
 	for (unsigned i = 0; i < STEPS_MAX && in->at < in->end; i++) {
 		switch (take(in, 1) % 8) {
 		case 0:
-			scribble(x, in);
+			write_random(x, in);
 			break;
 		case 1:
 		case 2:
@@ -184,7 +184,7 @@ static void run(struct world *x, struct input *in)
 			credit(x, in);
 			break;
 		case 4:
-			look(x);
+			poll_ring(x);
 			break;
 		case 5:
 			if (ripc__win_busy(&x->w))
@@ -199,7 +199,7 @@ static void run(struct world *x, struct input *in)
 			ripc__win_flush(&x->w);
 		}
 	}
-	look(x);
+	poll_ring(x);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -66,7 +66,7 @@ static void fork_child(void)
 			if (ctx->tp[i].t && ctx->tp[i].ops->forked)
 				ctx->tp[i].ops->forked(ctx->tp[i].t);
 		if (ctx->resolver)
-			ripc__resolver_forked(ctx->resolver);
+			ripc__resolver_atfork_child(ctx->resolver);
 		if (ctx->epfd >= 0)
 			close(ctx->epfd);
 		if (ctx->progress_epfd >= 0)
@@ -86,7 +86,7 @@ static void fork_child(void)
 	pthread_mutex_init(&contexts_lock, NULL);
 	pthread_mutex_init(&opening_lock, NULL);
 	ripc__handle_fork_child();
-	ripc__log_forked();
+	ripc__log_atfork_child();
 }
 
 static void fork_prepare(void)

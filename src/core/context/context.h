@@ -79,7 +79,7 @@ struct ripc {
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
 	struct ripc__fast_path fast_path;     /* the ways of the last plain messages */
-	struct ripc__delayed_ack delayed_ack; /* the DONE that is due */
+	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
 	struct ripc__memory memory;           /* buffers, windows, return buffers */
 
 	uint64_t next_number;      /* no number was given out from here on: ripc__number_first() */

@@ -229,7 +229,7 @@ int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
 	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
 	if (ctx->auth) {
 		ripc__auth_counts(ctx->auth, &counts);
-		stats->strangers = counts.strangers + counts.late;
+		stats->strangers = counts.unauthenticated + counts.late;
 	} else {
 		stats->strangers = ripc__resolver_sealed(ctx->resolver);
 	}

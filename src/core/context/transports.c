@@ -62,7 +62,7 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	ops->limits(tp->t, &tp->limits);
 	/* Buffers that can be handed over are memfds, whose pages may be refused one by one. */
 	if (tp->limits.caps & RIPC__CAP_HANDOVER)
-		ctx->memory.sharing = !ripc__host_commits();
+		ctx->memory.sharing = !ripc__host_no_overcommit();
 	/* With keys they go over lanes, whose far end has shown that it has one. */
 	if (ctx->auth) {
 		tp->limits.short_by_datagram = false;

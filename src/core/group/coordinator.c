@@ -56,7 +56,7 @@ void ripc__keeper_resign(struct ripc__group *g)
 		struct ripc__lane *lane = ripc__group_lane(g, m->instance);
 
 		if (lane)
-			ripc__group_say(lane, RIPC__KEEPER, g->id, 0, 0, NULL, 0);
+			ripc__group_say(lane, RIPC__COORDINATOR, g->id, 0, 0, NULL, 0);
 	}
 }
 
@@ -89,7 +89,7 @@ int ripc__keeper_join(struct ripc__lane *lane, const struct ripc__header *h,
 	}
 	if (!g || g->state != RIPC__GROUP_KEEPING) {
 		if (h->u[0])
-			ripc__group_say(lane, RIPC__KEEPER, h->dest, 0, 0, NULL, 0);
+			ripc__group_say(lane, RIPC__COORDINATOR, h->dest, 0, 0, NULL, 0);
 		return 0;
 	}
 	m = ripc__member_find(g, record->instance);
@@ -118,6 +118,6 @@ int ripc__keeper_join(struct ripc__lane *lane, const struct ripc__header *h,
 		ripc__keeper_announce(g, m->instance, m->record, m->record_len, true);
 	if (h->u[1] != g->version)
 		tell_all(g, lane);
-	ripc__group_say(lane, RIPC__KEEPER, g->id, 1, g->version, NULL, 0);
+	ripc__group_say(lane, RIPC__COORDINATOR, g->id, 1, g->version, NULL, 0);
 	return 0;
 }

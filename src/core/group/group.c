@@ -283,7 +283,7 @@ int ripc__group_control(struct ripc__lane *lane, const struct ripc__header *h, c
 		*why = "of no possible group";
 		return -EPROTO;
 	}
-	if (h->kind == RIPC__KEEPER) {
+	if (h->kind == RIPC__COORDINATOR) {
 		keeper_arrived(lane, h);
 		return 0;
 	}

@@ -60,7 +60,7 @@ struct ripc__sender {
 	UT_hash_handle hh;
 	struct ripc__list recent; /* in group->recent */
 	uint8_t instance[16];
-	uint64_t told_ns; /* last HEARD */
+	uint64_t told_ns; /* last MCAST_ACK */
 	uint64_t received, lost, duplicates;
 	struct ripc__replay replay;
 	uint64_t seen[RIPC__REPLAY_WORDS(RIPC__SENDER_WINDOW)];
@@ -139,7 +139,7 @@ void ripc__group_conflict(struct ripc *ctx, uint64_t name);
 /* Whether one waits for such an event. */
 bool ripc__groups_claiming(const struct ripc *ctx);
 
-/* JOIN, MEMBER, KEEPER arrived. Return: 0, or -EPROTO with *why. */
+/* JOIN, MEMBER, COORDINATOR arrived. Return: 0, or -EPROTO with *why. */
 int ripc__group_control(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
 
 /* The lane to a peer is gone. */
@@ -157,7 +157,7 @@ void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *l
 /* sender.c: each member of ours gets a copy of its own. One that does not receive loses messages, and stops nobody. */
 void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint64_t source,
 			 const struct iovec *items, unsigned nitems, uint64_t bytes);
-/* groupcast.c: HEARD arrived. */
+/* groupcast.c: MCAST_ACK arrived. */
 void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h);
 /* Listens to multicast for a group that has members here, and no longer when there is none. */
 void ripc__groupcast_listen(struct ripc__group *g);

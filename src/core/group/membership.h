@@ -17,7 +17,7 @@ void ripc__member_expire(struct ripc__group *g, struct ripc__member *m, uint64_t
 
 /* The lane to one, NULL: there is none. */
 struct ripc__lane *ripc__group_lane(struct ripc__group *g, const uint8_t instance[16]);
-/* Sends JOIN, MEMBER or KEEPER with its two numbers and a record, of len bytes or none. */
+/* Sends JOIN, MEMBER or COORDINATOR with its two numbers and a record, of len bytes or none. */
 void ripc__group_say(struct ripc__lane *lane, unsigned kind, uint64_t group, uint64_t a, uint64_t b,
 		     const uint8_t *record, size_t len);
 /* Ourselves, as others are to know us. @buf: of RIPC__RECORD_BYTES_MAX. Return: bytes, 0: none that can be written. */

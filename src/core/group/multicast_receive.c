@@ -137,7 +137,7 @@ static void confirm(struct ripc__group *g, unsigned tp, struct ripc__sender *s, 
 	    (s->told_ns && g->ctx->now_ns - s->told_ns < TELL_NS))
 		return;
 	s->told_ns = g->ctx->now_ns;
-	ripc__lane_word(p->lane, RIPC__HEARD, g->id, 0, number, 0);
+	ripc__lane_word(p->lane, RIPC__MCAST_ACK, g->id, 0, number, 0);
 }
 
 void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,

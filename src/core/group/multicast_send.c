@@ -16,7 +16,7 @@
 #define POLL_NS    (1 * RIPC__MS)    /* between two looks at members without a lane or credit */
 #define SHUN_NS    (500 * RIPC__MS)  /* a member that cannot be reached is not tried again before */
 #define TRIES      64                /* multicasts that nobody confirms before they become rare */
-#define TRUST_NS   (4000 * RIPC__MS) /* how long a HEARD is good for */
+#define TRUST_NS   (4000 * RIPC__MS) /* how long a MCAST_ACK is good for */
 #define HEADER_MAX (RIPC__HEADER_LEN + 16 + 8 + RIPC_ITEMS_MAX * 4)
 
 /* ---- multicast ---- */

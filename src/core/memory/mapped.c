@@ -46,7 +46,7 @@ static void share_free(struct ripc__share *s)
 
 static void share_drop(struct ripc__share *s)
 {
-	ripc__lane_word(s->lane, RIPC__FORGET, 0, 0, s->number, 0);
+	ripc__lane_word(s->lane, RIPC__UNMAP, 0, 0, s->number, 0);
 	share_free(s);
 }
 
@@ -287,7 +287,7 @@ void ripc__borrow(struct ripc__lane *lane, void *base, size_t len, uint64_t numb
 	r->number = (uint32_t)number;
 	ripc__list_add(&lane->borrowed, &r->of_lane);
 	lane->nborrowed++;
-	ripc__lane_word(lane, RIPC__HAVE, 0, 0, number, 0);
+	ripc__lane_word(lane, RIPC__MAP_ACK, 0, 0, number, 0);
 }
 
 static void debt_free(struct ripc__debt *debt)

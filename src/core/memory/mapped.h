@@ -7,7 +7,7 @@
  *   receiver  borrowed region: a buffer of the peer's, mapped     debt: an item of ours that lies in one
  *
  * A buffer is given to a peer when it is sent to it for the second time, to nobody else in between (and these two are
- * copied as ever); when the peer has mapped it and says so (HAVE), later items are lent. The request of a lent item is done when the peer has let go of it (RELEASE), or,
+ * copied as ever); when the peer has mapped it and says so (MAP_ACK), later items are lent. The request of a lent item is done when the peer has let go of it (RELEASE), or,
  * if that takes longer than a copy would have, when the buffer has been parted from it: what is written to it from then on lies in
  * other memory at the same address, and the receiver keeps the old. So a receiver that keeps its message stops nobody, and a service
  * whose receivers do is lent to less and less often.

@@ -149,8 +149,9 @@ static const uint8_t *__attribute__((noinline))
 copy_payload(struct ripc__message *m, const struct ripc__header *h)
 {
 	/* Where that of a plain message would lie, and is aligned. */
-	if (h->payload_len <= RIPC__MESSAGE_BUF_LEN - RIPC__PLAIN_LEN)
-		return memcpy(ripc__message_buf(m) + RIPC__PLAIN_LEN, h->payload, h->payload_len);
+	if (h->payload_len <= RIPC__MESSAGE_BUF_LEN - RIPC__FAST_HEADER_LEN)
+		return memcpy(ripc__message_buf(m) + RIPC__FAST_HEADER_LEN, h->payload,
+			      h->payload_len);
 	m->heap = malloc(h->payload_len ? h->payload_len : 1);
 	if (m->heap)
 		memcpy(m->heap, h->payload, h->payload_len);
@@ -320,17 +321,17 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 	const char *why = NULL;
 
 	switch (h->kind) {
-	case RIPC__DONE:
+	case RIPC__ACK:
 		ripc__request_answer(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1],
-				     h->u[1] >> 32 & RIPC__DONE_KEPT);
+				     h->u[1] >> 32 & RIPC__ACK_KEPT);
 		break;
-	case RIPC__HAVE:
+	case RIPC__MAP_ACK:
 		ripc__handover_have(lane, h->u[0]);
 		break;
 	case RIPC__RELEASE:
 		ripc__request_release(lane, h->u[0], h->u[1]);
 		break;
-	case RIPC__FORGET:
+	case RIPC__UNMAP:
 		ripc__borrow_forget(lane, h->u[0]);
 		break;
 	case RIPC__GRANT:
@@ -363,12 +364,12 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 	case RIPC__GROUP:
 		ripc__groupcast_arrived(lane->ctx, lane->tp, lane, h);
 		break;
-	case RIPC__HEARD:
+	case RIPC__MCAST_ACK:
 		ripc__groupcast_heard(lane, h);
 		break;
 	case RIPC__JOIN:
 	case RIPC__MEMBER:
-	case RIPC__KEEPER:
+	case RIPC__COORDINATOR:
 		if (ripc__group_control(lane, h, &why))
 			ripc__lane_protocol_error(lane, why);
 		break;
@@ -386,13 +387,13 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 
 void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev)
 {
-	bool short_header = ev->len && ev->data[0] == RIPC__AGAIN_MAGIC;
+	bool short_header = ev->len && ev->data[0] == RIPC__ELIDED_MAGIC;
 	uint8_t lens[4];
 	struct ripc__header h;
 	const char *why = NULL;
 
-	if (RIPC__LIKELY(!(short_header ? ripc__again_decode(&h, ev->data, ev->len, &lane->rx_last,
-							     lane->rx_seq, lens, &why)
+	if (RIPC__LIKELY(!(short_header ? ripc__elided_decode(&h, ev->data, ev->len, &lane->rx_last,
+							      lane->rx_seq, lens, &why)
 					: ripc__header_decode(&h, ev->data, ev->len, &why)))) {
 		if (lane->state != RIPC__LANE_UP && lane->state != RIPC__LANE_RETIRING)
 			why = "message before the lane is up";
@@ -417,17 +418,17 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 		return;
 	}
 	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !h.flags)
-		lane->rx_last = (struct ripc__between){true, h.dest, h.source};
-	if (h.flags & RIPC__F_DONE)
-		ripc__request_answer(lane, h.done, 0, false);
+		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
+	if (h.flags & RIPC__F_ACK)
+		ripc__request_answer(lane, h.acked, 0, false);
 	if (h.kind == RIPC__SHORT || h.kind == RIPC__LONG) {
 		/* In full, however it came; what it carries is not for the service. */
 		size_t len = ev->len;
 
 		if (short_header)
-			len += RIPC__PLAIN_LEN - RIPC__AGAIN_LEN;
-		if (h.flags & RIPC__F_DONE)
-			len -= RIPC__DONE_WORD;
+			len += RIPC__FAST_HEADER_LEN - RIPC__ELIDED_LEN;
+		if (h.flags & RIPC__F_ACK)
+			len -= RIPC__ACK_WORD;
 		receive_data(lane, &h, ev, ripc__units_of(len));
 	} else {
 		receive_control(lane, &h);

@@ -42,7 +42,7 @@ struct ripc__fast_rx {
 	bool (*take)(struct ripc__transport *t, void *units_limit, size_t cap, struct ripc__event *ev);
 	uint64_t bytes; /* of payload, received */
 	unsigned tp;    /* index of the transport */
-	uint32_t head;  /* bytes before the payload: RIPC__PLAIN_LEN, or RIPC__AGAIN_LEN */
+	uint32_t head;  /* bytes before the payload: RIPC__FAST_HEADER_LEN, or RIPC__ELIDED_LEN */
 	uint32_t first, next_seq;         /* numbers of the first message and of the next */
 	uint64_t units_left, units_limit; /* units until the flow has to be asked: now, and at first */
 	struct {

@@ -8,8 +8,8 @@
 #include "core/message/service.h"
 
 /* A plain message as a datagram: its first 8 bytes, and how many stand before its payload. */
-#define DATAGRAM_WORD (RIPC__PLAIN_WORD | (uint64_t)RIPC__F_INSTANCE << 32)
-#define DATAGRAM_LEN  (RIPC__PLAIN_LEN + 16)
+#define DATAGRAM_WORD (RIPC__FAST_HEADER_WORD | (uint64_t)RIPC__F_INSTANCE << 32)
+#define DATAGRAM_LEN  (RIPC__FAST_HEADER_LEN + 16)
 
 /* ---- sending ---- */
 
@@ -67,8 +67,8 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	struct ripc__lane *lane = d->peer->lane;
 	const struct ripc__transport_ops *ops = ctx->tp[lane->tp].ops;
 	struct ripc__credit *c = d->credit;
-	bool short_header = ops->post_again && ripc__between_are(&lane->tx_last, d->id, s->id);
-	uint32_t credits_max = short_header ? RIPC__AGAIN_CREDITS_MAX : UINT16_MAX;
+	bool short_header = ops->post_again && ripc__header_context_is(&lane->tx_last, d->id, s->id);
+	uint32_t credits_max = short_header ? RIPC__ELIDED_CREDITS_MAX : UINT16_MAX;
 	uint32_t credits = lane->rx_owed < credits_max ? lane->rx_owed : credits_max, units;
 	uint8_t head[RIPC__HEAD_LEN];
 	size_t len = item->iov_len;
@@ -79,14 +79,14 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	    lane->blocked || (lane->counts && lane->tx_credits <= 1) ||
 	    !ripc__list_empty(&lane->control))
 		return false;
-	units = ripc__units_of(RIPC__PLAIN_LEN + len);
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + len);
 	if (c->sent_units + units > c->limit_units)
 		return false;
 	if (short_header) {
-		ripc__put_le32(head, ripc__again_word(lane->tx_seq, credits));
+		ripc__put_le32(head, ripc__elided_word(lane->tx_seq, credits));
 		rc = ops->post_again(lane->ep, head, item->iov_base, len, more);
 	} else {
-		ripc__put_le64(head, RIPC__PLAIN_WORD);
+		ripc__put_le64(head, RIPC__FAST_HEADER_WORD);
 		ripc__put_le64(head + 8, d->id);
 		ripc__put_le64(head + 16, s->id);
 		ripc__put_le64(head + 24, lane->tx_seq | (uint64_t)credits << 32);
@@ -95,7 +95,7 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	}
 	if (rc < 0)
 		return false;
-	lane->tx_last = (struct ripc__between){true, d->id, s->id};
+	lane->tx_last = (struct ripc__header_context){true, d->id, s->id};
 	lane->tx_seq++;
 	lane->rx_owed -= credits;
 	lane->tx_credits -= lane->counts;
@@ -204,7 +204,7 @@ static struct ripc__message *receive_lane(struct ripc_service *s, unsigned tp,
 	if (lane->state != RIPC__LANE_UP || lane->shake || !ripc__fast_header(&h, lane, ev))
 		return NULL;
 	flow = lane->flow;
-	units = ripc__units_of(RIPC__PLAIN_LEN + (size_t)h.len);
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + (size_t)h.len);
 	/* Senders that wait for credit, and copies, are for the general way. */
 	if (!flow || flow->id != h.dest || flow->service != s || flow->source != h.source ||
 	    (h.credits && (!lane->counts || lane->starved)) || lane->peer->held ||
@@ -214,7 +214,7 @@ static struct ripc__message *receive_lane(struct ripc_service *s, unsigned tp,
 	lane->heard_ns = ctx->now_ns;
 	lane->heard = true;
 	lane->pinged_ns = 0;
-	lane->rx_last = (struct ripc__between){true, h.dest, h.source};
+	lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
 	flow->arrived_units += units;

@@ -181,11 +181,11 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	if (m->flags & RIPC_MORE)
 		ripc__delayed_ack_flush(lane->ctx);
 	delayed_ack = ripc__delayed_ack_piggybacks(lane, len);
-	p = ripc__header_put(buf, RIPC__SHORT, delayed_ack ? RIPC__F_DONE : 0, (uint16_t)m->nitems,
+	p = ripc__header_put(buf, RIPC__SHORT, delayed_ack ? RIPC__F_ACK : 0, (uint16_t)m->nitems,
 			     0, d->id, m->s->id);
 	if (delayed_ack) {
 		ripc__put_le64(p, lane->ctx->delayed_ack.id);
-		p += RIPC__DONE_WORD;
+		p += RIPC__ACK_WORD;
 	}
 	p = put_lens(p, m);
 	if (nreturns) {
@@ -200,7 +200,7 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	ripc__delayed_ack_replied(lane);
 	/* As the receiver counts: fewer return buffers may have gone with it, and what it carries is not for the service. */
 	c->sent_units +=
-		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__DONE_WORD : 0) + m->bytes);
+		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0) + m->bytes);
 	count_short(m->s, d->peer, m->bytes);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* How a lane comes to be: connecting, accepting, crossed connections. Contract in lane.h. */
-#include "auth/shake.h"
+#include "auth/handshake.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
@@ -31,7 +31,7 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 	ripc__hello_encode(&h, buf);
 }
 
-/* --- keys: see auth/shake.h. Connections of a context to itself need none. --- */
+/* --- keys: see auth/handshake.h. Connections of a context to itself need none. --- */
 
 static bool keyed(const struct ripc *ctx, unsigned tp)
 {
@@ -52,7 +52,7 @@ static bool draw_nonce(struct ripc *ctx, uint8_t nonce[RIPC__NONCE])
 
 /* Our answer to a request, with its proof if there are keys. Return: its bytes; 0: it cannot be proved. */
 static size_t answer(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
-		     struct ripc__shake *shake, uint8_t buf[RIPC__SHAKE_LEN])
+		     struct ripc__handshake *shake, uint8_t buf[RIPC__HANDSHAKE_LEN])
 {
 	uint8_t nonce[RIPC__NONCE];
 
@@ -61,8 +61,8 @@ static size_t answer(struct ripc *ctx, unsigned tp, const uint8_t target[16], un
 		return RIPC__HELLO_LEN;
 	if (!draw_nonce(ctx, nonce))
 		return 0;
-	ripc__shake_answer(ctx->auth, shake, nonce, buf);
-	return RIPC__SHAKE_LEN;
+	ripc__handshake_reply(ctx->auth, shake, nonce, buf);
+	return RIPC__HANDSHAKE_LEN;
 }
 
 /* If what another lane needs is used up, idle lanes give way to the next attempt. */
@@ -80,8 +80,9 @@ unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *e
 	if (ripc__hello_decode(&h, ev->data, ev->len, &why))
 		return RIPC__REFUSE_NONE;
 	/* Anybody on the way could have said it. */
-	if (lane->shake && !ripc__shake_answered(lane->ctx->auth, lane->shake, ev->data, ev->len)) {
-		ripc__auth_stranger(lane->ctx->auth);
+	if (lane->shake &&
+	    !ripc__handshake_check_reply(lane->ctx->auth, lane->shake, ev->data, ev->len)) {
+		ripc__auth_count_unauth(lane->ctx->auth);
 		*status = -EPROTO;
 		return RIPC__REFUSE_NONE;
 	}
@@ -130,7 +131,7 @@ static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
 		       size_t len, bool last)
 {
-	uint8_t hello[RIPC__SHAKE_LEN], nonce[RIPC__NONCE];
+	uint8_t hello[RIPC__HANDSHAKE_LEN], nonce[RIPC__NONCE];
 	size_t hellolen = RIPC__HELLO_LEN;
 	struct ripc__lane *lane =
 		lane_new(ctx, p, tp, true, last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS);
@@ -145,7 +146,7 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 			ripc__lane_close(lane);
 			return ripc__fail(-ENOMEM, "out of memory");
 		}
-		ripc__shake_ask(ctx->auth, lane->shake, nonce, hello);
+		ripc__handshake_request(ctx->auth, lane->shake, nonce, hello);
 		hellolen = sizeof(hello);
 	}
 	rc = ctx->tp[tp].ops->connect(ctx->tp[tp].t, addr, len, hello, hellolen, lane, &lane->ep);
@@ -163,20 +164,20 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 
 /* Without an answer, if there is none that the other side would have to believe. */
 static void reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
-		   unsigned refusal, struct ripc__shake *shake)
+		   unsigned refusal, struct ripc__handshake *shake)
 {
-	uint8_t hello[RIPC__SHAKE_LEN];
+	uint8_t hello[RIPC__HANDSHAKE_LEN];
 	size_t len = answer(ctx, tp, target, refusal, shake, hello);
 
 	ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, len ? hello : NULL, len);
 }
 
 static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
-		       uint64_t source, const struct ripc__hello *h, struct ripc__shake *shake)
+		       uint64_t source, const struct ripc__hello *h, struct ripc__handshake *shake)
 {
-	struct ripc__shake *kept = keyed(ctx, tp) ? malloc(sizeof(*kept)) : NULL;
+	struct ripc__handshake *kept = keyed(ctx, tp) ? malloc(sizeof(*kept)) : NULL;
 	struct ripc__lane *lane;
-	uint8_t hello[RIPC__SHAKE_LEN];
+	uint8_t hello[RIPC__HANDSHAKE_LEN];
 	size_t len;
 	int rc;
 
@@ -233,7 +234,7 @@ void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
 void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
 	static const uint8_t nobody[16];
-	struct ripc__shake shake;
+	struct ripc__handshake shake;
 	struct ripc__hello h;
 	struct ripc__peer *p;
 	const char *why;
@@ -245,11 +246,11 @@ void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__even
 	 * what they have recorded.
 	 */
 	if (keyed(ctx, tp)) {
-		bool proved = ripc__shake_asked(ctx->auth, &shake, ev->data, ev->len);
+		bool proved = ripc__handshake_check_request(ctx->auth, &shake, ev->data, ev->len);
 
 		if (!proved)
-			ripc__auth_stranger(ctx->auth);
-		if (!proved || !ripc__auth_fresh(ctx->auth, ripc__shake_nonce(&shake))) {
+			ripc__auth_count_unauth(ctx->auth);
+		if (!proved || !ripc__auth_nonce_is_new(ctx->auth, ripc__handshake_nonce(&shake))) {
 			ctx->stats.bad_peers++;
 			ctx->tp[tp].ops->reject(ctx->tp[tp].t, ev->request, NULL, 0);
 			return;
@@ -261,11 +262,11 @@ void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__even
 			  ev->text ? ev->text : "unknown", ctx->tp[tp].ops->name,
 			  rc ? why : "a refusal as a request");
 		reject(ctx, tp, ev->request, nobody,
-		       rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_NOT_ME, &shake);
+		       rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_STALE, &shake);
 		return;
 	}
 	if (memcmp(h.target, ctx->instance, 16) || (!self && !memcmp(h.instance, ctx->instance, 16))) {
-		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_NOT_ME, &shake);
+		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_STALE, &shake);
 		return;
 	}
 	if (ctx->closing) {
@@ -374,11 +375,11 @@ static const char *confirm(struct ripc__lane *lane, const struct ripc__event *ev
 
 	/* Whatever fails here says nothing of where the peer is. */
 	*status = -EPROTO;
-	if (!ripc__shake_answered(ctx->auth, lane->shake, ev->data, ev->len)) {
-		ripc__auth_stranger(ctx->auth);
+	if (!ripc__handshake_check_reply(ctx->auth, lane->shake, ev->data, ev->len)) {
+		ripc__auth_count_unauth(ctx->auth);
 		return "who answers there has not our key";
 	}
-	if (!ripc__shake_confirm(ctx->auth, lane->shake, bytes))
+	if (!ripc__handshake_confirm(ctx->auth, lane->shake, bytes))
 		return "the key was taken away meanwhile";
 	if (ctx->tp[lane->tp].ops->post_send(lane->ep, &iov, 1, false) < 0)
 		return "the handshake could not be confirmed";
@@ -392,13 +393,13 @@ static const char *confirm(struct ripc__lane *lane, const struct ripc__event *ev
 void ripc__lane_confirmed(struct ripc__lane *lane, const struct ripc__event *ev)
 {
 	struct ripc *ctx = lane->ctx;
-	bool ok = ripc__shake_confirmed(ctx->auth, lane->shake, ev->data, ev->len);
+	bool ok = ripc__handshake_check_confirm(ctx->auth, lane->shake, ev->data, ev->len);
 
 	if (ev->token)
 		ctx->tp[lane->tp].ops->release(ctx->tp[lane->tp].t, ev->token);
 	if (!ok) {
 		ctx->stats.bad_peers++;
-		ripc__auth_stranger(ctx->auth);
+		ripc__auth_count_unauth(ctx->auth);
 		ripc__lane_fail(lane, -EPROTO, "who connected did not confirm that it has our key");
 		return;
 	}

@@ -61,7 +61,7 @@ static uint32_t lane_rank(const struct ripc__lane *lane, uint32_t most)
 		rank = RANK_USED;
 	if (kept_busy(lane))
 		rank = RANK_BUSY;
-	return rank > most || ripc__peer_wanted(lane->peer) ? RIPC__RANK_KEPT : rank;
+	return rank > most || ripc__peer_wanted(lane->peer) ? RIPC__RANK_NEVER : rank;
 }
 
 /*
@@ -139,18 +139,18 @@ static size_t retire_some(struct ripc *ctx, size_t want, uint32_t most)
 		    ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF)
 			continue;
 		entries[n++] = (struct ripc__entry){
-			.source = lane->active || lane->peer->addrs_len ? ripc__source_own(lane)
+			.source = lane->active || lane->peer->addrs_len ? ripc__source_unique(lane)
 									: lane->source,
 			.since_ns = lane->heard_ns,
 			.rank = lane_rank(lane, most),
-			.what = lane,
+			.object = lane,
 		};
 		lane->seen_seq[0] = lane->tx_seq;
 		lane->seen_seq[1] = lane->rx_seq;
 	}
 	victims = ripc__admission_pick(entries, n, want);
 	for (size_t i = 0; i < victims; i++) {
-		struct ripc__lane *lane = entries[i].what;
+		struct ripc__lane *lane = entries[i].object;
 
 		/* The end of another one may have changed it. */
 		if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane)
@@ -213,11 +213,11 @@ void ripc__evict_pending(struct ripc *ctx)
 
 		if (lane->state == RIPC__LANE_ACCEPTING)
 			entries[n++] = (struct ripc__entry){
-				.source = lane->source, .since_ns = lane->heard_ns, .what = lane};
+				.source = lane->source, .since_ns = lane->heard_ns, .object = lane};
 	}
 	n = ripc__admission_pick(entries, n, n - most + 1);
 	for (size_t i = 0; i < n; i++)
-		ripc__lane_fail(entries[i].what, -ETIMEDOUT, "too many set-ups are not confirmed");
+		ripc__lane_fail(entries[i].object, -ETIMEDOUT, "too many set-ups are not confirmed");
 	free(entries);
 }
 
@@ -226,7 +226,7 @@ void ripc__evict_pending(struct ripc *ctx)
 static uint32_t peer_rank(const struct ripc__peer *p)
 {
 	if (ripc__peer_in_use(p))
-		return RIPC__RANK_KEPT;
+		return RIPC__RANK_NEVER;
 	return p->finished ? 2 : p->datagrams.run[0].count > 0;
 }
 
@@ -241,14 +241,14 @@ bool ripc__evict_peers(struct ripc *ctx)
 	n = 0;
 	HASH_ITER (hh, ctx->peers, p, tmp)
 		entries[n++] = (struct ripc__entry){
-			.source = p->addrs_len ? ripc__source_own(p) : p->source,
+			.source = p->addrs_len ? ripc__source_unique(p) : p->source,
 			.since_ns = ripc__peer_used_ns(p),
 			.rank = peer_rank(p),
-			.what = p,
+			.object = p,
 		};
 	victims = ripc__admission_pick(entries, n, PEERS_BATCH);
 	for (size_t i = 0; i < victims; i++)
-		ripc__peer_forget(ctx, entries[i].what);
+		ripc__peer_forget(ctx, entries[i].object);
 	free(entries);
 	return victims > 0;
 }

@@ -268,11 +268,11 @@ static inline __attribute__((always_inline)) int post(struct ripc__lane *lane, u
 						      unsigned n, bool more)
 {
 	/* Of a SHORT with return buffers the header is not all that is before the payload. */
-	bool plain = len == RIPC__PLAIN_LEN && ripc__get_le64(header) == RIPC__PLAIN_WORD;
+	bool plain = len == RIPC__FAST_HEADER_LEN && ripc__get_le64(header) == RIPC__FAST_HEADER_WORD;
 	uint64_t dest = ripc__get_le64(header + 8), source = ripc__get_le64(header + 16);
 	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	uint16_t credits = owed(lane);
-	uint8_t again[RIPC__AGAIN_LEN];
+	uint8_t again[RIPC__ELIDED_LEN];
 	int rc;
 
 	iov[0].iov_base = header;
@@ -280,10 +280,10 @@ static inline __attribute__((always_inline)) int post(struct ripc__lane *lane, u
 	for (unsigned i = 0; i < n; i++)
 		iov[1 + i] = payload[i];
 	if (plain && lane_tp(lane)->ops->post_again &&
-	    ripc__between_are(&lane->tx_last, dest, source)) {
-		if (credits > RIPC__AGAIN_CREDITS_MAX)
-			credits = RIPC__AGAIN_CREDITS_MAX;
-		ripc__put_le32(again, ripc__again_word(lane->tx_seq, credits));
+	    ripc__header_context_is(&lane->tx_last, dest, source)) {
+		if (credits > RIPC__ELIDED_CREDITS_MAX)
+			credits = RIPC__ELIDED_CREDITS_MAX;
+		ripc__put_le32(again, ripc__elided_word(lane->tx_seq, credits));
 		iov[0] = (struct iovec){again, sizeof(again)};
 	}
 	ripc__header_stamp(header, lane->tx_seq, credits);
@@ -291,7 +291,7 @@ static inline __attribute__((always_inline)) int post(struct ripc__lane *lane, u
 	if (RIPC__UNLIKELY(rc < 0))
 		return post_failed(lane, rc);
 	if (plain)
-		lane->tx_last = (struct ripc__between){true, dest, source};
+		lane->tx_last = (struct ripc__header_context){true, dest, source};
 	lane->tx_seq++;
 	lane->rx_owed -= credits;
 	if (lane->counts)
@@ -365,7 +365,7 @@ void ripc__lane_word(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint
 		ripc__put_le64(p, a);
 		p += 8;
 	}
-	if (kind == RIPC__DONE || kind == RIPC__RELEASE) {
+	if (kind == RIPC__ACK || kind == RIPC__RELEASE) {
 		ripc__put_le64(p, b);
 		p += 8;
 	}

@@ -6,7 +6,7 @@
 #ifndef RIPC_CORE_PEER_LANE_H
 #define RIPC_CORE_PEER_LANE_H
 
-#include "auth/shake.h"
+#include "auth/handshake.h"
 #include "core/context/context.h"
 #include "wire/header.h"
 #include "wire/hello.h"
@@ -27,9 +27,9 @@ struct ripc__held {
 	unsigned tp;
 	void *request;
 	struct ripc__hello hello;
-	struct ripc__shake shake; /* with keys: what it has said */
-	uint64_t source;          /* the address it came from */
-	uint64_t until_ns;        /* then the present lane is taken for dead */
+	struct ripc__handshake shake; /* with keys: what it has said */
+	uint64_t source;              /* the address it came from */
+	uint64_t until_ns;            /* then the present lane is taken for dead */
 };
 
 /* What arrives over one lane for one service: its side of the credit. */
@@ -74,11 +74,11 @@ struct ripc__lane {
 	unsigned tp;         /* index of the transport */
 	struct ripc__ep *ep; /* NULL once closed */
 	enum ripc__lane_state state;
-	struct ripc__shake *shake; /* with keys: the handshake, until it is over; else NULL */
-	bool active;               /* we connected */
-	uint64_t source;           /* passive: the address it came from, base/admission.h */
-	uint32_t seen_seq[2];      /* tx_seq, rx_seq when idle lanes were last looked for */
-	unsigned loan_round;       /* counts the looks at what is lent */
+	struct ripc__handshake *shake; /* with keys: the handshake, until it is over; else NULL */
+	bool active;                   /* we connected */
+	uint64_t source;               /* passive: the address it came from, base/admission.h */
+	uint32_t seen_seq[2];          /* tx_seq, rx_seq when idle lanes were last looked for */
+	unsigned loan_round;           /* counts the looks at what is lent */
 	int reply_streak; /* long messages in a row that the application answered soon; below 0: that, less what done.c waits for */
 	bool starved;     /* somebody found no credit or no room: tell them when there is some */
 	bool doomed;      /* to be closed by the next timer: a control message found no memory */
@@ -87,7 +87,7 @@ struct ripc__lane {
 	bool blocked;     /* the transport's queue is full: EV_SENDABLE will come */
 	/* These, and the units of a flow and a credit, are behind while ctx->plain is known: see plain.h. */
 	uint32_t tx_seq, rx_seq;
-	struct ripc__between tx_last, rx_last; /* unlike these, never behind */
+	struct ripc__header_context tx_last, rx_last; /* unlike these, never behind */
 	uint32_t send_max;       /* the largest message: ours and the peer's limit, bytes */
 	unsigned caps;           /* READ/WRITE: what we may use towards the peer */
 	bool counts;             /* the peer needs credits: tx_credits is meaningful */

@@ -552,7 +552,7 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 		return;
 	}
 	ripc__attempt_add(p, p->out_way, tp, true, text);
-	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_NOT_ME &&
+	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_STALE &&
 	    refusal != RIPC__REFUSE_CLOSING && refusal != RIPC__REFUSE_VERSION)
 		p->final = false;
 	if (!p->lane)
@@ -635,7 +635,7 @@ void ripc__peer_timers(struct ripc *ctx)
 static void dest_free(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (d->state == RIPC__DEST_RESOLVING)
-		ripc__resolver_forget(ctx->resolver, d->id);
+		ripc__resolver_lookup_cancel(ctx->resolver, d->id);
 	dest_unlink(d);
 	if (ctx->last_dest == d)
 		ctx->last_dest = NULL;

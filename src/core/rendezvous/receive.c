@@ -15,7 +15,7 @@
 
 static void answer(struct ripc__lane *lane, uint64_t id, int status)
 {
-	ripc__lane_word(lane, RIPC__DONE, 0, 0, id, (uint32_t)status);
+	ripc__lane_word(lane, RIPC__ACK, 0, 0, id, (uint32_t)status);
 }
 
 /* A return buffer that the message says it used: it must be one that this peer could write, for this service. */
@@ -81,7 +81,7 @@ static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *
 			if (!rc)
 				rc = d.addr ? item_here(r, it, d.addr, NULL) : -EPROTO;
 			break;
-		case RIPC__HOW_HANDED:
+		case RIPC__HOW_MAPPED:
 			*moves = true;
 			if (!(r->lane->caps & RIPC__CAP_HANDOVER))
 				rc = -EPROTO;

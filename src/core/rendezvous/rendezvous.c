@@ -122,7 +122,7 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status)
 	ripc__rndv_release(r);
 	uncount(r);
 	if (status && r->lane)
-		ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id, (uint32_t)status);
+		ripc__lane_word(r->lane, RIPC__ACK, 0, 0, r->id, (uint32_t)status);
 	ripc__rndv_free(r);
 	deliver(s, p);
 	ripc__rndv_resume(s);
@@ -224,7 +224,7 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	p->stats.long_received++;
 	p->stats.bytes_received += r->bytes;
 	if (kept)
-		ripc__lane_word(lane, RIPC__DONE, 0, 0, id, (uint64_t)RIPC__DONE_KEPT << 32);
+		ripc__lane_word(lane, RIPC__ACK, 0, 0, id, (uint64_t)RIPC__ACK_KEPT << 32);
 	r->lane = NULL;
 	deliver(s, p);
 	if (!kept)
@@ -355,7 +355,7 @@ static void start(struct ripc__rndv *r)
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
 
-		if (it->how == RIPC__HOW_HANDED)
+		if (it->how == RIPC__HOW_MAPPED)
 			item_borrow(r, it);
 		else if (it->how == RIPC__HOW_GRANT && !item_begin(r, it))
 			return;
@@ -513,7 +513,7 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
 
-	/* Not here: its DONE is on its way. */
+	/* Not here: its ACK is on its way. */
 	if (!r || r->lane != lane) {
 		ripc__delayed_ack_flush(lane->ctx);
 		return;
@@ -598,7 +598,7 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 			ripc__rndv_release(r);
 			uncount(r);
 			if (r->lane)
-				ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id,
+				ripc__lane_word(r->lane, RIPC__ACK, 0, 0, r->id,
 						(uint32_t)-EHOSTUNREACH);
 			ripc__rndv_free(r);
 		}

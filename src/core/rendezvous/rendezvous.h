@@ -3,7 +3,7 @@
  * The receiving side of a long message: memory for its items, reads or grants, delivery.
  *
  *   LONG arrives -> WAITING (the service has enough unread) -> MOVING (reads out, or writes granted) -> READY
- *                -> delivered in the order the LONGs of one peer came, DONE sent when READY
+ *                -> delivered in the order the LONGs of one peer came, ACK sent when READY
  *   lane lost: SUSPENDED until the peer sends the LONG again, or is gone
  *   service gone, cancelled, failed: DYING until no read is out any more; then its memory goes back
  */

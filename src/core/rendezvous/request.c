@@ -97,7 +97,7 @@ static size_t longest(const struct ripc_request *r)
 
 static int send_message(struct ripc_request *r)
 {
-	uint8_t buf[RIPC__HEADER_MAX + RIPC__DONE_WORD], *p, *count;
+	uint8_t buf[RIPC__HEADER_MAX + RIPC__ACK_WORD], *p, *count;
 	struct iovec payload[RIPC_ITEMS_MAX];
 	struct ripc__list *first = ripc__list_first(&r->peer->requests);
 	unsigned n = 0, nreturns = r->nreturns;
@@ -106,12 +106,12 @@ static int send_message(struct ripc_request *r)
 
 	ripc__returns_delay(r->lane, r->returns, r->nreturns);
 	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, longest(r));
-	p = ripc__header_put(buf, RIPC__LONG, delayed_ack ? RIPC__F_DONE : 0, (uint16_t)r->nitems,
-			     0, r->dest_id, r->source);
+	p = ripc__header_put(buf, RIPC__LONG, delayed_ack ? RIPC__F_ACK : 0, (uint16_t)r->nitems, 0,
+			     r->dest_id, r->source);
 	count = buf + 30;
 	if (delayed_ack) {
 		ripc__put_le64(p, r->ctx->delayed_ack.id);
-		p += RIPC__DONE_WORD;
+		p += RIPC__ACK_WORD;
 	}
 	ripc__put_le64(p, r->id);
 	ripc__put_le64(p + 8, ripc__list_entry(first, struct ripc_request, order)->id);
@@ -134,7 +134,7 @@ static int send_message(struct ripc_request *r)
 			d.addr = it->stage ? it->stage->mr.addr : it->mr.addr;
 			d.key = it->stage ? it->stage->mr.key : it->mr.key;
 			break;
-		case RIPC__HOW_HANDED:
+		case RIPC__HOW_MAPPED:
 			d.addr = it->raddr;
 			d.key = it->rkey;
 			break;
@@ -147,7 +147,7 @@ static int send_message(struct ripc_request *r)
 	ripc__put_le16(count, (uint16_t)nreturns);
 	rc = ripc__lane_send(r->lane, buf, (size_t)(p - buf), payload, n, false);
 	if (!rc) {
-		size_t len = (size_t)(p - buf) - (delayed_ack ? RIPC__DONE_WORD : 0);
+		size_t len = (size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0);
 
 		ripc__delayed_ack_replied(r->lane);
 		ripc__returns_told(r->lane, r->returns, r->nreturns);
@@ -202,7 +202,7 @@ static int write_and_send(struct ripc_request *r)
 	r->was_sent = true;
 	ripc__list_del(&r->link);
 	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].how == RIPC__HOW_HANDED)
+		if (r->items[i].how == RIPC__HOW_MAPPED)
 			ripc__loan_begin(&r->items[i]);
 	return 0;
 }

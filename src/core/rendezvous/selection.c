@@ -109,7 +109,7 @@ static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, b
 	}
 	/* Into a return buffer it is copied. */
 	if (!it->offer && ripc__handover_offer(r->lane, it)) {
-		it->how = RIPC__HOW_HANDED;
+		it->how = RIPC__HOW_MAPPED;
 		return 0;
 	}
 	if (r->lane->caps & RIPC__CAP_READ)

@@ -25,7 +25,7 @@ static uint8_t *more_room(struct ripc__intake *in)
 {
 	uint8_t *space;
 
-	if (ripc__slab_room(&in->pool, &in->slab, &in->used, RIPC__WIN_BUF, &space))
+	if (ripc__slab_reserve(&in->pool, &in->slab, &in->used, RIPC__WIN_BUF, &space))
 		return space;
 	/* Who holds all the memory does not stop the others: the core copies it. */
 	return in->scratch_used ? NULL : in->scratch;

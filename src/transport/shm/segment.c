@@ -29,7 +29,7 @@ static int map(struct ripc__segment *s, int fd, size_t len, int prot, int flags)
 /* Where the kernel may refuse a page to a fault all of them are allocated now, or this fails. */
 static int fill(int fd, size_t len)
 {
-	if (!ripc__host_commits() || !fallocate(fd, 0, 0, (off_t)len))
+	if (!ripc__host_no_overcommit() || !fallocate(fd, 0, 0, (off_t)len))
 		return 0;
 	return errno == EINTR ? -EAGAIN : -errno;
 }

@@ -546,9 +546,9 @@ static void evict(struct shm *t)
 	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps && n < SHM_INCOMING_MAX; ep = ep->next)
 		if (ep->state == SHM_INCOMING)
 			entries[n++] = (struct ripc__entry){
-				.source = (uint64_t)ep->pid, .since_ns = ep->since_ns, .what = ep};
+				.source = (uint64_t)ep->pid, .since_ns = ep->since_ns, .object = ep};
 	if (ripc__admission_pick(entries, n, 1))
-		drop(entries[0].what, "too many connections without a request");
+		drop(entries[0].object, "too many connections without a request");
 }
 
 void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)

@@ -103,7 +103,7 @@ static int open_as(struct ripc__transport **tr, const struct ripc__transport_env
 		return ripc__fail(-ENOMEM, "%s: out of memory", ops->name);
 	t->base.ops = ops;
 	t->linked = ops == &ripc__transport_winsim;
-	t->takes = !t->linked && env->opt->handover == RIPC__HANDOVER_ON;
+	t->takes = !t->linked && env->opt->handover == RIPC__MAPPED_ON;
 	t->eps.next = t->eps.prev = &t->eps;
 	t->cold.next = t->cold.prev = &t->cold;
 	t->cold_turn = &t->cold;

@@ -264,7 +264,7 @@ static void inject(unsigned from, unsigned to, unsigned kind, uint64_t a, uint64
 	if (kind == RIPC__GROUP) {
 		ripc__put_le32(p, (uint32_t)len);
 		p += 4;
-	} else if (kind != RIPC__HEARD) {
+	} else if (kind != RIPC__MCAST_ACK) {
 		ripc__put_le64(p, b);
 		p += 8;
 	}
@@ -417,7 +417,7 @@ START_TEST(lie__does_not_silence_its_victim)
 }
 END_TEST
 
-/* HEARD for a forged message does not count as an answer to ours. */
+/* MCAST_ACK for a forged message does not count as an answer to ours. */
 START_TEST(heard__of_a_lie)
 {
 	struct ripc__member *m;
@@ -427,10 +427,10 @@ START_TEST(heard__of_a_lie)
 	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
 	HASH_FIND(hh, group(1)->members, rig.ctx[0]->instance, 16, m);
 	ck_assert_ptr_nonnull(m);
-	inject(0, 1, RIPC__HEARD, next_number(), 0, NULL, 0);
-	inject(0, 1, RIPC__HEARD, 1, 0, NULL, 0);
+	inject(0, 1, RIPC__MCAST_ACK, next_number(), 0, NULL, 0);
+	inject(0, 1, RIPC__MCAST_ACK, 1, 0, NULL, 0);
 	ck_assert_uint_eq(m->heard_until_ns, 0);
-	inject(0, 1, RIPC__HEARD, group(1)->number, 0, NULL, 0);
+	inject(0, 1, RIPC__MCAST_ACK, group(1)->number, 0, NULL, 0);
 	ck_assert_uint_gt(m->heard_until_ns, 0);
 }
 END_TEST
@@ -462,8 +462,8 @@ START_TEST(control__of_those_who_have_no_say)
 	members_are(0, 3, 3);
 	len = record_of(rig_instance(&rig, 0), record);
 	inject(3, 1, RIPC__MEMBER, 0, 5, record, len);
-	inject(3, 1, RIPC__KEEPER, 0, 0, NULL, 0);
-	inject(3, 1, RIPC__HEARD, 1, 0, NULL, 0);
+	inject(3, 1, RIPC__COORDINATOR, 0, 0, NULL, 0);
+	inject(3, 1, RIPC__MCAST_ACK, 1, 0, NULL, 0);
 	members_are(0, 3, 3);
 	ck_assert_uint_eq(group(1)->state, RIPC__GROUP_JOINED);
 	rig_connect(&rig, 3, 0);

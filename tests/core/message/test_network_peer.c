@@ -257,25 +257,25 @@ static struct rx_message rx_message(struct ripc__lane *lane, size_t len)
 		p += 16;
 	}
 	ripc__put_le32(p + RIPC__HEADER_LEN, (uint32_t)len);
-	rig_fill(p + RIPC__PLAIN_LEN, len, len);
+	rig_fill(p + RIPC__FAST_HEADER_LEN, len, len);
 	a.ev = (struct ripc__event){
 		.kind = lane ? RIPC__EV_RECV : RIPC__EV_DATAGRAM,
 		.user = lane,
 		.data = a.bytes,
-		.len = (uint32_t)(p - a.bytes + RIPC__PLAIN_LEN + len),
+		.len = (uint32_t)(p - a.bytes + RIPC__FAST_HEADER_LEN + len),
 	};
 	return a;
 }
 
-/* The same as AGAIN, as if such a message had been the last one. */
+/* The same as ELIDED, as if such a message had been the last one. */
 static struct rx_message rx_short_header(struct ripc__lane *lane, size_t len, uint32_t credits)
 {
 	struct rx_message a = rx_message(lane, len);
 
-	lane->rx_last = (struct ripc__between){true, RIG_ID(0), RIG_ID(1)};
-	ripc__put_le32(a.bytes, ripc__again_word(lane->rx_seq, credits));
-	rig_fill(a.bytes + RIPC__AGAIN_LEN, len, len);
-	a.ev.len = (uint32_t)(RIPC__AGAIN_LEN + len);
+	lane->rx_last = (struct ripc__header_context){true, RIG_ID(0), RIG_ID(1)};
+	ripc__put_le32(a.bytes, ripc__elided_word(lane->rx_seq, credits));
+	rig_fill(a.bytes + RIPC__ELIDED_LEN, len, len);
+	a.ev.len = (uint32_t)(RIPC__ELIDED_LEN + len);
 	return a;
 }
 
@@ -338,7 +338,7 @@ START_TEST(network_receive__short_header)
 	lane->rx_last.known = false;
 	a = rx_message(lane, 40);
 	received(try_receive(&a), 40);
-	ck_assert(ripc__between_are(&lane->rx_last, RIG_ID(0), RIG_ID(1)));
+	ck_assert(ripc__header_context_is(&lane->rx_last, RIG_ID(0), RIG_ID(1)));
 	lane->rx_seq = seq;
 	lane->tx_credits = credits;
 }
@@ -390,7 +390,7 @@ START_TEST(network_receive__lane_slow_path)
 		refused(&a);
 	}
 	a = rx_message(lane, 20);
-	a.ev.len = RIPC__PLAIN_LEN - 1;
+	a.ev.len = RIPC__FAST_HEADER_LEN - 1;
 	refused(&a);
 	a = rx_message(lane, 20);
 	memcpy(elsewhere, a.bytes, a.ev.len);
@@ -424,7 +424,7 @@ START_TEST(network_receive__short_slow_path)
 	for (unsigned i = 0; i < 4; i++) {
 		a = rx_short_header(lane, 20, 0);
 		a.bytes[i] ^= i == 1 ? 0 : 1;
-		a.ev.len = i == 1 ? RIPC__AGAIN_LEN - 1 : a.ev.len;
+		a.ev.len = i == 1 ? RIPC__ELIDED_LEN - 1 : a.ev.len;
 		refused(&a);
 	}
 	/* There was none, or between others. */

@@ -110,7 +110,7 @@ END_TEST
 START_TEST(arrived__item_of_2_47_bytes)
 {
 	static const uint32_t hows[] = {RIPC__HOW_READ, RIPC__HOW_WRITTEN, RIPC__HOW_GRANT,
-					RIPC__HOW_HANDED};
+					RIPC__HOW_MAPPED};
 
 	for (size_t i = 0; i < sizeof(hows) / sizeof(hows[0]); i++) {
 		struct ripc__desc d = {
@@ -205,7 +205,7 @@ END_TEST
 
 START_TEST(fin__and_cancel_of_nothing)
 {
-	static const uint8_t kinds[] = {RIPC__FIN, RIPC__CANCEL, RIPC__DONE, RIPC__REVOKE,
+	static const uint8_t kinds[] = {RIPC__FIN, RIPC__CANCEL, RIPC__ACK, RIPC__REVOKE,
 					RIPC__REVOKED};
 
 	rig_connect(&rig, 0, 1);
@@ -214,7 +214,7 @@ START_TEST(fin__and_cancel_of_nothing)
 
 		p = ripc__header_put(buf, kinds[i], 0, 0, 0, 0, 0);
 		ripc__put_le64(p, 1234);
-		rig_inject(&rig, 0, 1, buf, kinds[i] == RIPC__DONE ? 48 : 40, 0);
+		rig_inject(&rig, 0, 1, buf, kinds[i] == RIPC__ACK ? 48 : 40, 0);
 	}
 	rig_run(&rig, 5);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);

@@ -7,7 +7,7 @@
 
 #include "core/memory/mapped.h"
 #include "core/rendezvous/request.h"
-#include "gate.h"
+#include "lock_gate.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -25,7 +25,7 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 		char who[64];
 		int got;
 
-		if (!ripc__slab_room(&t->pool, &t->slab, &t->slab_used, RIPC__UDP_MAX, &space))
+		if (!ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, RIPC__UDP_MAX, &space))
 			break;
 		got = ripc__udp_receive(&t->udp, port->udp, space, address, &fromlen, who);
 		if (got == -EMSGSIZE) {

@@ -394,11 +394,11 @@ static void evict(struct soft *t)
 		if (ep->state == SOFT_MPA_REQ_WAIT)
 			entries[n++] = (struct ripc__entry){.source = ep->setup->source,
 							    .since_ns = ep->setup->since_ns,
-							    .what = ep};
+							    .object = ep};
 	}
 	if (!ripc__admission_pick(entries, n, 1))
 		return;
-	ep = entries[0].what;
+	ep = entries[0].object;
 	ripc__soft_garbage(t, ep->setup->peer, "too many connections without a request");
 	ripc__soft_ep_defer_free(ep);
 }

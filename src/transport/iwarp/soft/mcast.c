@@ -59,7 +59,7 @@ unsigned ripc__soft_groups(struct soft *t, struct soft_port *port, struct ripc__
 		uint8_t *space;
 		int got;
 
-		if (!ripc__slab_room(&t->pool, &t->slab, &t->slab_used, RIPC__MCAST_MAX, &space))
+		if (!ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, RIPC__MCAST_MAX, &space))
 			break;
 		got = ripc__mcast_receive(&t->mcast, port->fd, space);
 		if (got == -EMSGSIZE)

@@ -72,7 +72,7 @@ void ripc__soft_ep_deactivate(struct ripc__ep *ep)
 
 bool ripc__soft_space(struct soft *t, uint8_t **space, size_t *len)
 {
-	*len = ripc__slab_room(&t->pool, &t->slab, &t->slab_used, SPACE_MIN, space);
+	*len = ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, SPACE_MIN, space);
 	return *len;
 }
 

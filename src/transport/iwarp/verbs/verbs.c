@@ -235,7 +235,7 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 		char who[64];
 		int got;
 
-		if (!ripc__slab_room(&t->slabs, &t->slab, &t->slab_used, RIPC__UDP_MAX, &space))
+		if (!ripc__slab_reserve(&t->slabs, &t->slab, &t->slab_used, RIPC__UDP_MAX, &space))
 			break;
 		got = ripc__udp_receive(&t->udp, index, space, from, &fromlen, who);
 		if (got == -EMSGSIZE) {

@@ -28,7 +28,7 @@ START_TEST(flood__idle_lanes)
 
 	ck_assert_msg(!ripc_open(&ctx, OPTIONS), "%s", ripc_detail());
 	ck_assert_msg(!ripc_register(ctx, service, 0, &s), "%s", ripc_detail());
-	flood_aim(&f, ctx);
+	flood_set_target(&f, ctx);
 	flood_begin(&f);
 	flood_check(OPTIONS, service, s);
 	flood_end(&f);

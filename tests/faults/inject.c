@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "shim.h"
+#include "inject.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -12,19 +12,19 @@
 #include <unistd.h>
 
 static atomic_uint calls, victim;
-static atomic_bool deadly;
+static atomic_bool kill_on_hit;
 static _Atomic(const char *) failed;
 
-void fault_arm_deadly(unsigned n)
+void fault_arm_kill(unsigned n)
 {
 	fault_arm(0);
-	atomic_store(&deadly, true);
+	atomic_store(&kill_on_hit, true);
 	atomic_store(&victim, n);
 }
 
 void fault_arm(unsigned n)
 {
-	atomic_store(&deadly, false);
+	atomic_store(&kill_on_hit, false);
 	atomic_store(&failed, NULL);
 	atomic_store(&calls, 0);
 	atomic_store(&victim, n);
@@ -44,7 +44,7 @@ static bool hit(const char *name)
 {
 	if (atomic_fetch_add(&calls, 1) + 1 != atomic_load(&victim))
 		return false;
-	if (atomic_load(&deadly))
+	if (atomic_load(&kill_on_hit))
 		kill(getpid(), SIGKILL);
 	atomic_store(&failed, name);
 	return true;

@@ -4,7 +4,7 @@
 # Side by side in one run, on two processors of this host and its loopback: ripc-perf, plain TCP between the same two
 # processes, and UCX over TCP. Every figure is the median of ROUNDS runs, which take turns. Prints a markdown table.
 #
-# usage: bench/vs_ucx.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
+# usage: bench/ucx.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"       the two processors
 #   IDLE_SECONDS=10  how long the connections idle
 #   LESS=1           divides all counts, to try the script itself
@@ -21,7 +21,7 @@ perf=$build/tools/ripc-perf
 work=$(mktemp -d) || exit 1
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-needs "$build" jq jq tools/ripc-perf bench/peers bench/first || exit 1
+needs "$build" jq jq tools/ripc-perf bench/peers bench/connect || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
@@ -89,7 +89,7 @@ peers()
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" --version | awk '{ print $2 }')$(
 	command -v ucx_info >/dev/null && ucx_info -v | sed -n 's/^# Library version: /, UCX /p')."
-echo "Command: \`bench/vs_ucx.sh BUILD $rounds\`; medians of $rounds runs that took turns, loopback, one process per processor."
+echo "Command: \`bench/ucx.sh BUILD $rounds\`; medians of $rounds runs that took turns, loopback, one process per processor."
 command -v ucx_perftest >/dev/null || echo "UCX was not measured: ucx_perftest (ucx-utils) is not installed."
 echo
 echo "| Figure | libripc | TCP | ratio | UCX/TCP |"

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a process that uses RDMA devices leaves behind, for the tests that look for leaks. */
-#ifndef RIPC_TESTS_FAULTS_RESIDUE_H
-#define RIPC_TESTS_FAULTS_RESIDUE_H
+#ifndef RIPC_TESTS_FAULTS_LEAKS_H
+#define RIPC_TESTS_FAULTS_LEAKS_H
 
 #include <stdbool.h>
 
-struct residue {
+struct leaks {
 	unsigned descriptors, threads;
 	unsigned resources; /* queue pairs and the like that the kernel holds for this process */
 };
 
-struct residue residue_now(void);
+struct leaks leaks_snapshot(void);
 
 /* What it is when two looks half a second apart agree, as what was closed goes in its own time; after 10 s the last look. */
-struct residue residue_settled(void);
+struct leaks leaks_wait_stable(void);
 
 /* Waits up to 10 s, as the kernel takes connections down in its own time. Return: whether it is no more than it was. */
-bool residue_same(const struct residue *before, struct residue *now);
+bool leaks_compare(const struct leaks *before, struct leaks *now);
 
 /* Whether the library can use a transport here; if not, that is reported as skipped. */
-bool residue_available(const char *transport);
+bool leaks_available(const char *transport);
 
 /*
  * How many calls of so many tried may not be reached: no two runs make the same number of them, and the last of the one that was
@@ -28,6 +28,6 @@ bool residue_available(const char *transport);
 #define MISSED_MAX(tried) ((tried) / 3 + 2)
 
 /* RIPC_TEST_STEP: of a long row of tests only every so many are run; 1: all. */
-unsigned residue_step(void);
+unsigned leaks_check_step(void);
 
 #endif

@@ -21,11 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BATCH      32
-#define LINE_TRIPS 8
-#define BYTES_MAX  16384
-#define TIMEOUT_MS 10000
-#define TIMEOUT_NS (TIMEOUT_MS * UINT64_C(1000000))
+#define BATCH            32
+#define CACHE_LINE_TRIPS 8
+#define BYTES_MAX        16384
+#define TIMEOUT_MS       10000
+#define TIMEOUT_NS       (TIMEOUT_MS * UINT64_C(1000000))
 /* A bare line, ns: less is two threads of one core; between near and far nobody knows. */
 #define NEAR_MIN_NS 85
 #define NEAR_MAX_NS 180
@@ -57,11 +57,11 @@ static void pin(int cpu)
 }
 
 /* The bare line, for the n-th time; both sides call it. Return: ns of a round trip; 0: the other one is gone. */
-static double line(struct shared *s, bool client, uint64_t n)
+static double cache_line(struct shared *s, bool client, uint64_t n)
 {
 	uint64_t begin = now_ns(), looks = 0;
 
-	for (uint64_t i = n * LINE_TRIPS + 1; i <= (n + 1) * LINE_TRIPS; i++) {
+	for (uint64_t i = n * CACHE_LINE_TRIPS + 1; i <= (n + 1) * CACHE_LINE_TRIPS; i++) {
 		if (client)
 			__atomic_store_n(&s->ping, i, __ATOMIC_RELEASE);
 		while (__atomic_load_n(client ? &s->pong : &s->ping, __ATOMIC_ACQUIRE) != i)
@@ -70,7 +70,7 @@ static double line(struct shared *s, bool client, uint64_t n)
 		if (!client)
 			__atomic_store_n(&s->pong, i, __ATOMIC_RELEASE);
 	}
-	return (double)(now_ns() - begin) / LINE_TRIPS;
+	return (double)(now_ns() - begin) / CACHE_LINE_TRIPS;
 }
 
 static int start(uint64_t id, struct ripc_service **service)
@@ -104,7 +104,7 @@ static void server(struct shared *s, uint64_t id)
 		ripc_send_short(service, m->source, m->items, 1, NULL, TIMEOUT_MS);
 		ripc_message_free(m);
 		if (last)
-			line(s, false, n++);
+			cache_line(s, false, n++);
 	}
 }
 
@@ -160,13 +160,13 @@ static int client(struct shared *s, uint64_t id, size_t len, size_t count)
 	/* Both find each other first. */
 	if (!err)
 		err = batch(service, id, bytes, len);
-	after = err ? 0 : line(s, true, 0);
+	after = err ? 0 : cache_line(s, true, 0);
 	for (size_t i = 1; i <= count && !err; i++) {
 		before = after;
 		begin = now_ns();
 		err = batch(service, id, bytes, len);
 		ns = (double)(now_ns() - begin) / BATCH;
-		after = err ? 0 : line(s, true, i);
+		after = err ? 0 : cache_line(s, true, i);
 		if (within(before, after, NEAR_MIN_NS, NEAR_MAX_NS))
 			near[nnear++] = ns;
 		else if (within(before, after, FAR_MIN_NS, FAR_MAX_NS))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "residue.h"
+#include "leaks.h"
 
 #include "harness.h"
 #include "ripc.h"
@@ -70,18 +70,18 @@ static unsigned resources(FILE *show)
 	return n;
 }
 
-struct residue residue_now(void)
+struct leaks leaks_snapshot(void)
 {
-	return (struct residue){entries("/proc/self/fd"), entries("/proc/self/task"), resources(NULL)};
+	return (struct leaks){entries("/proc/self/fd"), entries("/proc/self/task"), resources(NULL)};
 }
 
-struct residue residue_settled(void)
+struct leaks leaks_wait_stable(void)
 {
-	struct residue before = residue_now(), now = before;
+	struct leaks before = leaks_snapshot(), now = before;
 
 	for (int i = 0; i < 20; i++) {
 		usleep(500000);
-		now = residue_now();
+		now = leaks_snapshot();
 		if (now.descriptors == before.descriptors && now.threads == before.threads &&
 		    now.resources == before.resources)
 			break;
@@ -90,10 +90,10 @@ struct residue residue_settled(void)
 	return now;
 }
 
-bool residue_same(const struct residue *before, struct residue *now)
+bool leaks_compare(const struct leaks *before, struct leaks *now)
 {
 	for (int i = 0; i < 100; i++) {
-		*now = residue_now();
+		*now = leaks_snapshot();
 		/* A thread that had been joined may still have been counted before. */
 		if (now->descriptors <= before->descriptors && now->threads <= before->threads &&
 		    now->resources <= before->resources)
@@ -132,7 +132,7 @@ static void look_for(const char *transport, int fd)
  * librdmacm keeps a device that it has used for the life of the process, and children share what it holds in the kernel: the
  * tests' own processes must be the first to use it.
  */
-bool residue_available(const char *transport)
+bool leaks_available(const char *transport)
 {
 	char text[300];
 	int fd[2], status;
@@ -154,7 +154,7 @@ bool residue_available(const char *transport)
 	return !*text;
 }
 
-unsigned residue_step(void)
+unsigned leaks_check_step(void)
 {
 	const char *text = getenv("RIPC_TEST_STEP");
 	int n = text ? atoi(text) : 1;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "resolver/owed.h"
+#include "resolver/name_claim.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "resolver/backend.h"
 #include "resolver/core.h"
-#include "resolver/inside.h"
+#include "resolver/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 enum {
-	OWED_GAP_MS = 2, /* between two attempts to take over a name of this host */
+	RETRY_MS = 2, /* between two attempts to take over a name of this host */
 };
 
 /* A service taken over, for which a back end (the kernel of this host) still has the former holder's name. */
-void ripc__owed_add(struct ripc__resolver *r, unsigned backend, uint64_t service)
+void ripc__name_claim_add(struct ripc__resolver *r, unsigned backend, uint64_t service)
 {
-	struct ripc__owed *o = calloc(1, sizeof(*o));
+	struct ripc__name_claim *o = calloc(1, sizeof(*o));
 
 	/* Without memory for it the service is found by way of the other back ends only. */
 	if (!o)
@@ -25,13 +25,13 @@ void ripc__owed_add(struct ripc__resolver *r, unsigned backend, uint64_t service
 	o->service = service;
 	o->backend = backend;
 	o->end_ns = r->now_ns + r->timeout_ms * RIPC__MS;
-	o->next = r->owed;
-	r->owed = o;
+	o->next = r->name_claims;
+	r->name_claims = o;
 }
 
-void ripc__owed_forget(struct ripc__resolver *r, uint64_t service)
+void ripc__name_claim_cancel(struct ripc__resolver *r, uint64_t service)
 {
-	for (struct ripc__owed **at = &r->owed, *o; (o = *at);) {
+	for (struct ripc__name_claim **at = &r->name_claims, *o; (o = *at);) {
 		if (o->service != service) {
 			at = &o->next;
 			continue;
@@ -42,15 +42,15 @@ void ripc__owed_forget(struct ripc__resolver *r, uint64_t service)
 }
 
 /* Takes the names that former holders have let go of. */
-void ripc__owed_collect(struct ripc__resolver *r)
+void ripc__name_claim_retry(struct ripc__resolver *r)
 {
-	if (r->now_ns < r->owed_ns)
+	if (r->now_ns < r->name_claims_ns)
 		return;
-	r->owed_ns = r->now_ns + OWED_GAP_MS * RIPC__MS;
-	for (struct ripc__owed **at = &r->owed, *o; (o = *at);) {
+	r->name_claims_ns = r->now_ns + RETRY_MS * RIPC__MS;
+	for (struct ripc__name_claim **at = &r->name_claims, *o; (o = *at);) {
 		struct ripc__backend *b = r->backends[o->backend];
 
-		if (o->done || (b->ops->hold(b, o->service) && r->now_ns < o->end_ns)) {
+		if (o->done || (b->ops->acquire(b, o->service) && r->now_ns < o->end_ns)) {
 			at = &o->next;
 			continue;
 		}
@@ -65,9 +65,9 @@ void ripc__owed_collect(struct ripc__resolver *r)
 }
 
 /* Whether the word that a service is ours has to wait for its name. */
-bool ripc__owed_hold_back(struct ripc__resolver *r, uint64_t service)
+bool ripc__name_claim_defer(struct ripc__resolver *r, uint64_t service)
 {
-	for (struct ripc__owed *o = r->owed; o; o = o->next) {
+	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next) {
 		if (o->service != service)
 			continue;
 		o->registered = true;
@@ -77,15 +77,15 @@ bool ripc__owed_hold_back(struct ripc__resolver *r, uint64_t service)
 }
 
 /* The next word that was held back. */
-bool ripc__owed_told(struct ripc__resolver *r, struct ripc__resolver_event *ev)
+bool ripc__name_claim_event(struct ripc__resolver *r, struct ripc__resolver_event *ev)
 {
-	for (struct ripc__owed *o = r->owed; o; o = o->next) {
+	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next) {
 		if (!o->registered || !o->done)
 			continue;
 		ev->kind = RIPC__REGISTERED;
 		ev->service = o->service;
 		ev->text[0] = 0;
-		ripc__owed_forget(r, o->service);
+		ripc__name_claim_cancel(r, o->service);
 		return true;
 	}
 	return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "gate.h"
+#include "lock_gate.h"
 
 #include <check.h>
 #include <poll.h>
@@ -18,7 +18,7 @@ static struct {
 	volatile sig_atomic_t stopped, got_through;
 } gate;
 
-static void at_the_gate(int sig, siginfo_t *info, void *context)
+static void gate_handler(int sig, siginfo_t *info, void *context)
 {
 	struct pollfd fd = {.fd = gate.end[0], .events = POLLIN};
 
@@ -34,7 +34,7 @@ static void at_the_gate(int sig, siginfo_t *info, void *context)
 	mprotect(gate.page, GATE_BYTES, PROT_READ | PROT_WRITE);
 }
 
-static void *another(void *arg)
+static void *gate_thread(void *arg)
 {
 	char byte;
 
@@ -46,7 +46,7 @@ static void *another(void *arg)
 
 void gate_shut(uint8_t *page, bool (*meanwhile)(void *arg), void *arg)
 {
-	struct sigaction action = {.sa_sigaction = at_the_gate, .sa_flags = SA_SIGINFO};
+	struct sigaction action = {.sa_sigaction = gate_handler, .sa_flags = SA_SIGINFO};
 
 	memset(&gate, 0, sizeof(gate));
 	gate.page = page;
@@ -54,7 +54,7 @@ void gate_shut(uint8_t *page, bool (*meanwhile)(void *arg), void *arg)
 	gate.arg = arg;
 	ck_assert_int_eq(pipe(gate.begin), 0);
 	ck_assert_int_eq(pipe(gate.end), 0);
-	ck_assert_int_eq(pthread_create(&gate.thread, NULL, another, NULL), 0);
+	ck_assert_int_eq(pthread_create(&gate.thread, NULL, gate_thread, NULL), 0);
 	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
 	ck_assert_int_eq(mprotect(page, GATE_BYTES, PROT_NONE), 0);
 }
