@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-noinst_PROGRAMS += bench/flood bench/peers bench/connect bench/files bench/window bench/clients bench/handover bench/layers \
+noinst_PROGRAMS += bench/flood bench/peers bench/connect bench/files bench/ring bench/clients bench/handover bench/layers \
 	bench/wake bench/distance
 bench_handover_SOURCES = bench/handover.c
 bench_handover_LDADD = libripc.la
@@ -15,8 +15,8 @@ bench_connect_SOURCES = bench/connect.c
 bench_connect_LDADD = libripc.la
 bench_files_SOURCES = bench/files.c
 bench_files_LDADD = libripc.la
-bench_window_SOURCES = bench/window.c
-bench_window_LDADD = libripc_internal.la
+bench_ring_SOURCES = bench/ring.c
+bench_ring_LDADD = libripc_internal.la
 bench_layers_SOURCES = bench/layers.c
 bench_layers_LDADD = libripc.la
 bench_clients_SOURCES = bench/clients.c

@@ -131,7 +131,7 @@ for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 	done >"$work/two"
 	wire=-
 	case $transport in
-	shm | pcie) wire="a bare cache line: $(timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" 20000 2>/dev/null | jq '.line.p50 * 1000 | round')" ;;
+	shm | pcie) wire="a bare cache line: $(timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" 20000 2>/dev/null | jq '.line.p50 * 1000 | round')" ;;
 	iwarp/soft) wire="plain TCP, polling: $(awk '$1 == "poll" { print $3 }' "$work/two")" ;;
 	ib) "$perf" verbs -s "$bytes" --rate 0 --depth 1 -c 2000 --inline "$bytes" --pin "$client_cpu" -j "$work/verbs.json" >/dev/null 2>&1 &&
 		wire="queue pairs alone: $(jq '.results[0].oneway_us.p50 * 2000 | round' "$work/verbs.json")" ;;

@@ -23,7 +23,7 @@ perf=$build/tools/ripc-perf
 work=$(mktemp -d) || exit 1
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-needs "$build" jq jq tools/ripc-perf bench/window bench/handover || exit 1
+needs "$build" jq jq tools/ripc-perf bench/ring bench/handover || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
@@ -84,7 +84,7 @@ ucx_bw()
 
 engine()
 {
-	timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" $((50000 / less + 16)) | jq ".$1.p50"
+	timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" $((50000 / less + 16)) | jq ".$1.p50"
 }
 
 # One run gives all sizes.

@@ -25,7 +25,7 @@ work=$(mktemp -d) || exit 1
 here=$(dirname "$0")
 # shellcheck source=lib.sh
 . "$here/lib.sh"
-needs "$build" jq jq tools/ripc-perf bench/window bench/wake || exit 1
+needs "$build" jq jq tools/ripc-perf bench/ring bench/wake || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 

@@ -179,7 +179,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("auth/shake");
+	Suite *suite = suite_create("auth/handshake");
 	TCase *tc = tcase_create("shake");
 
 	tcase_set_timeout(tc, 60);
@@ -191,5 +191,5 @@ int main(void)
 	tcase_add_test(tc, handshake__replayed);
 	tcase_add_test(tc, handshake__reflected);
 	suite_add_tcase(suite, tc);
-	return test_main("auth/shake", suite);
+	return test_main("auth/handshake", suite);
 }

@@ -18,7 +18,7 @@ static void run_one(const struct conf_case *k)
 	struct conf c;
 
 	snprintf(options, sizeof(options), "transports=pcie pcie_device=%s %s", path,
-		 k->needs & CONF_DEATH ? "" : REAL_STALL);
+		 k->needs & CONF_PEER_DEATH ? "" : REAL_STALL);
 	real_environment(&c, "pcie", "", options);
 	real_run(&c, k);
 }

@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 #include "transport/transport.h"
-#include "transport/ring/engine.h"
+#include "transport/ring/ring.h"
 #include "transport/ring/fast_path.h"
 #include "wire/bytes.h"
 
@@ -19,17 +19,17 @@
 #define MEMORY    65536u /* exposed, or read into */
 #define REGIONS   8u
 
-static const struct ripc__win_shape shape = {6, 16};
+static const struct ripc__ring_layout layout = {6, 16};
 
 struct input {
 	const uint8_t *at, *end;
 };
 
 struct world {
-	struct ripc__win w;
+	struct ripc__ring w;
 	uint8_t *inbox, *outbox, *memory;
 	size_t size;
-	struct ripc__win_region *regions[REGIONS];
+	struct ripc__ring_region *regions[REGIONS];
 	uint64_t reads, writes; /* posted and not completed: bits by number */
 	unsigned next;
 };
@@ -62,7 +62,7 @@ static int read_zeros(void *arg, void *to, uint64_t addr, size_t len)
 	return 0;
 }
 
-static const struct ripc__win_ops ops = {.kick = no_kick, .read = read_zeros};
+static const struct ripc__ring_backend_ops ops = {.kick = no_kick, .read = read_zeros};
 
 /* The peer writes into our segment. */
 static void write_random(struct world *x, struct input *in)
@@ -77,11 +77,11 @@ static void write_random(struct world *x, struct input *in)
 static void message(struct world *x, struct input *in)
 {
 	uint64_t index = x->w.rx + take(in, 1) % 4;
-	uint8_t *slot =
-		x->inbox + RIPC__WIN_SLOTS_AT + (index & x->w.mask) * (uint64_t)RIPC__WIN_SLOT;
+	uint8_t *slot = x->inbox + RIPC__RING_SLOTS_OFF +
+			(index & x->w.mask) * (uint64_t)RIPC__RING_SLOT_LEN;
 	uint64_t kind = take(in, 1), len = take(in, 2);
 
-	for (unsigned i = 0; i < RIPC__WIN_BODY; i++)
+	for (unsigned i = 0; i < RIPC__RING_SLOT_BODY; i++)
 		slot[8 + i] = (uint8_t)take(in, 1);
 	ripc__put_le64(slot,
 		       (uint32_t)(index + 1) | len << 32 | kind << 48 | (uint64_t)x->w.epoch << 56);
@@ -90,7 +90,7 @@ static void message(struct world *x, struct input *in)
 /* It says how much it has taken: all, or anything. */
 static void credit(struct world *x, struct input *in)
 {
-	uint8_t *at = x->inbox + RIPC__WIN_CREDIT_AT;
+	uint8_t *at = x->inbox + RIPC__RING_CREDIT_OFF;
 
 	if (take(in, 1) & 1) {
 		ripc__put_le64(at, x->w.tx);
@@ -103,20 +103,21 @@ static void credit(struct world *x, struct input *in)
 
 static void poll_ring(struct world *x)
 {
-	uint8_t *buf = malloc(RIPC__WIN_BUF), *room = malloc(4 * RIPC__WIN_BODY);
-	struct ripc__win_event ev;
+	uint8_t *buf = malloc(RIPC__RING_RECV_BUF_LEN), *room = malloc(4 * RIPC__RING_SLOT_BODY);
+	struct ripc__ring_event ev;
 	uint32_t len;
 
 	check(buf != NULL && room != NULL);
-	for (unsigned i = 0; i < 256 && ripc__win_take(&x->w, room, 4 * RIPC__WIN_BODY, &len); i++)
-		check(len <= 4 * RIPC__WIN_BODY);
+	for (unsigned i = 0;
+	     i < 256 && ripc__ring_recv_slots(&x->w, room, 4 * RIPC__RING_SLOT_BODY, &len); i++)
+		check(len <= 4 * RIPC__RING_SLOT_BODY);
 	free(room);
-	for (unsigned i = 0; i < 256 && ripc__win_next(&x->w, buf, &ev); i++) {
-		uint64_t *open = ev.kind == RIPC__WIN_READ_DONE ? &x->reads : &x->writes;
+	for (unsigned i = 0; i < 256 && ripc__ring_poll(&x->w, buf, &ev); i++) {
+		uint64_t *open = ev.kind == RIPC__RING_EV_READ_DONE ? &x->reads : &x->writes;
 
-		if (ev.kind == RIPC__WIN_RECV) {
-			check(ev.len <= RIPC__WIN_SEND_MAX);
-		} else if (ev.kind != RIPC__WIN_SENDABLE) {
+		if (ev.kind == RIPC__RING_EV_RECV) {
+			check(ev.len <= RIPC__RING_SEND_MAX);
+		} else if (ev.kind != RIPC__RING_EV_SENDABLE) {
 			/* Each once, and only what was posted. */
 			check(ev.wr_id < 64 && *open >> ev.wr_id & 1);
 			*open &= ~(UINT64_C(1) << ev.wr_id);
@@ -142,29 +143,29 @@ static void ours(struct world *x, struct input *in)
 	uint32_t what = take(in, 1) % 6, at = take(in, 2), len = take(in, 2) % 20000,
 		 key = take(in, 4);
 	struct iovec iov = {x->memory + at % (MEMORY / 2), len};
-	struct ripc__win_region **r = &x->regions[at % REGIONS];
+	struct ripc__ring_region **r = &x->regions[at % REGIONS];
 	int id = number(x);
 
 	switch (what) {
 	case 0:
 	case 1:
-		ripc__win_send(&x->w, &iov, 1, len, what);
+		ripc__ring_send(&x->w, &iov, 1, len, what);
 		break;
 	case 2:
-		if (id >= 0 && !ripc__win_read(&x->w, x->memory, len, at, key, (uint64_t)id))
+		if (id >= 0 && !ripc__ring_read(&x->w, x->memory, len, at, key, (uint64_t)id))
 			x->reads |= UINT64_C(1) << id;
 		break;
 	case 3:
-		if (id >= 0 && !ripc__win_write(&x->w, x->memory, len, at, key, (uint64_t)id))
+		if (id >= 0 && !ripc__ring_write(&x->w, x->memory, len, at, key, (uint64_t)id))
 			x->writes |= UINT64_C(1) << id;
 		break;
 	case 4:
 		if (!*r)
-			*r = ripc__win_expose(&x->w, iov.iov_base, len, key & 7);
+			*r = ripc__ring_reg(&x->w, iov.iov_base, len, key & 7);
 		break;
 	default:
 		if (*r)
-			ripc__win_conceal(&x->w, *r);
+			ripc__ring_dereg(&x->w, *r);
 		*r = NULL;
 	}
 }
@@ -187,16 +188,16 @@ static void run(struct world *x, struct input *in)
 			poll_ring(x);
 			break;
 		case 5:
-			if (ripc__win_busy(&x->w))
-				ripc__win_pump(&x->w);
+			if (ripc__ring_has_work(&x->w))
+				ripc__ring_progress(&x->w);
 			break;
 		case 6:
 			ours(x, in);
 			break;
 		default:
-			ripc__win_arm(&x->w);
-			ripc__win_quiet(&x->w);
-			ripc__win_flush(&x->w);
+			ripc__ring_arm(&x->w);
+			ripc__ring_idle(&x->w);
+			ripc__ring_flush(&x->w);
 		}
 	}
 	poll_ring(x);
@@ -205,10 +206,10 @@ static void run(struct world *x, struct input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {data, data + size};
-	struct world x = {.size = (ripc__win_size(&shape) + 63) & ~(size_t)63};
-	struct ripc__win_backend be = {.ops = &ops};
+	struct world x = {.size = (ripc__ring_segment_len(&layout) + 63) & ~(size_t)63};
+	struct ripc__ring_backend be = {.ops = &ops};
 
-	be.caps = take(&in, 1) & (RIPC__WIN_ORDERED | RIPC__WIN_READ);
+	be.caps = take(&in, 1) & (RIPC__RING_CAP_ORDERED | RIPC__RING_CAP_READ);
 	x.inbox = aligned_alloc(64, x.size);
 	x.outbox = aligned_alloc(64, x.size);
 	x.memory = calloc(1, MEMORY);
@@ -217,18 +218,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(x.outbox, 0, x.size);
 	be.inbox = x.inbox;
 	be.map = x.outbox;
-	ripc__win_init(&x.w, &be, &shape, 1);
+	ripc__ring_init(&x.w, &be, &layout, 1);
 	/* A hello as it should be: without one there is nothing to be found. */
-	ripc__put_le64(x.inbox + RIPC__WIN_HELLO_AT, RIPC__WIN_MAGIC + (UINT64_C(1) << 56));
-	ripc__put_le32(x.inbox + RIPC__WIN_HELLO_AT + 8, shape.slot_bits);
-	ripc__put_le32(x.inbox + RIPC__WIN_HELLO_AT + 12, shape.bulk_bits);
-	ripc__put_le64(x.inbox + RIPC__WIN_HELLO_AT + 16, 1);
+	ripc__put_le64(x.inbox + RIPC__RING_HELLO_OFF, RIPC__RING_MAGIC + (UINT64_C(1) << 56));
+	ripc__put_le32(x.inbox + RIPC__RING_HELLO_OFF + 8, layout.slot_bits);
+	ripc__put_le32(x.inbox + RIPC__RING_HELLO_OFF + 12, layout.bulk_bits);
+	ripc__put_le64(x.inbox + RIPC__RING_HELLO_OFF + 16, 1);
 	run(&x, &in);
-	ripc__win_bye(&x.w);
-	ripc__win_fini(&x.w);
+	ripc__ring_send_bye(&x.w);
+	ripc__ring_fini(&x.w);
 	for (unsigned i = 0; i < REGIONS; i++)
 		if (x.regions[i])
-			ripc__win_conceal(&x.w, x.regions[i]);
+			ripc__ring_dereg(&x.w, x.regions[i]);
 	free(x.inbox);
 	free(x.outbox);
 	free(x.memory);

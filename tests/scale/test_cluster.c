@@ -204,7 +204,7 @@ static TCase *tcase(Suite *suite, const char *name)
 
 int main(void)
 {
-	Suite *suite = suite_create("scale/crowd");
+	Suite *suite = suite_create("scale/cluster");
 	TCase *tc;
 
 	test_seed();
@@ -217,5 +217,5 @@ int main(void)
 	tcase_add_test(tc, partition__one_holder_after_heal);
 	tc = tcase(suite, "zookeeper");
 	tcase_add_test(tc, zookeeper__boot_and_restart);
-	return test_main("scale/crowd", suite);
+	return test_main("scale/cluster", suite);
 }

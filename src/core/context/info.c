@@ -63,7 +63,7 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 		       lane->active ? "the first that connected" : "the peer connected over it");
 		if (ripc__peer_datagram(ctx, p, &slot, &len))
 			append(route->reason, size, ", short messages by datagram");
-		else if (tp->limits.short_by_datagram && p->no_datagrams)
+		else if (tp->limits.eager_datagram && p->no_datagrams)
 			append(route->reason, size,
 			       ", short messages too, since the peer takes no datagrams");
 	}

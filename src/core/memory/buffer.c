@@ -497,7 +497,7 @@ struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__regi
 
 	*kept = NULL;
 	/* What a peer may write for as long as it is registered does not stay so when the memory goes to others. */
-	if (t->limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED)) {
+	if (t->limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_WRITABLE)) {
 		if (t->ops->reg(t->t, NULL, base, len, RIPC__ACCESS_LOCAL_WRITE, own))
 			return NULL;
 		return own;
@@ -519,7 +519,7 @@ struct ripc__local *ripc__local_hold(struct ripc *ctx, unsigned tp, struct ripc_
 	bool small = (region->state == RIPC__REGION_APP || region->state == RIPC__REGION_MESSAGE) &&
 		     region->cap <= RIPC__LOCAL_MAX;
 
-	if (ctx->tp[tp].limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED) ||
+	if (ctx->tp[tp].limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_WRITABLE) ||
 	    !(small ? local_get(ctx, tp, region) : region->local[tp]))
 		return NULL;
 	region->local[tp]->users++;

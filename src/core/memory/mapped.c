@@ -143,7 +143,7 @@ static void share_new(struct ripc__lane *lane, const struct ripc__request_item *
 	s->region = region;
 	s->number = ++lane->share_number;
 	s->len = len < region->cap ? len : region->cap;
-	if (tp->ops->hand(lane->ep, region->fd, s->len, s->number)) {
+	if (tp->ops->export_fd(lane->ep, region->fd, s->len, s->number)) {
 		free(s);
 		return;
 	}
@@ -160,7 +160,7 @@ bool ripc__handover_offer(struct ripc__lane *lane, struct ripc__request_item *it
 	struct ripc__share *s;
 	size_t at;
 
-	if (!(lane->caps & RIPC__CAP_HANDOVER) || !region || region->fd < 0 ||
+	if (!(lane->caps & RIPC__CAP_EXPORT) || !region || region->fd < 0 ||
 	    region->state != RIPC__REGION_APP || it->len < ITEM_MIN)
 		return false;
 	/* Memory that others may write into stays where it is. */
@@ -274,7 +274,7 @@ void ripc__borrow(struct ripc__lane *lane, void *base, size_t len, uint64_t numb
 {
 	struct ripc__region *r = NULL;
 
-	if (lane->state == RIPC__LANE_UP && lane->caps & RIPC__CAP_HANDOVER &&
+	if (lane->state == RIPC__LANE_UP && lane->caps & RIPC__CAP_EXPORT &&
 	    lane->nborrowed < RIPC__BORROWED_MAX && number <= UINT32_MAX &&
 	    !borrow_find(lane, number))
 		r = ripc__region_borrowed(lane->ctx, base, len);

@@ -31,7 +31,7 @@
 /* Of ELIDED the second half is the number: it is kept where that stands, and grows with it. */
 #define SHORT_HEADER_OFFSET (SEQ_OFFSET - 2)
 
-_Static_assert(RIPC__HEAD_LEN == RIPC__FAST_HEADER_LEN,
+_Static_assert(RIPC__POST_HEADER_LEN == RIPC__FAST_HEADER_LEN,
 	       "what post_plain() takes is a plain header");
 _Static_assert(RIPC__BRIEF_LEN == RIPC__ELIDED_LEN, "what post_again() takes is that of ELIDED");
 _Static_assert(offsetof(struct ripc_message, source) == 0 && offsetof(struct ripc_message, dest) == 8 &&
@@ -291,7 +291,7 @@ static void cache_rx(struct ripc_service *s, unsigned tp, struct ripc__lane *lan
 		.lane = lane,
 		.flow = flow,
 		.t = ctx->tp[tp].t,
-		.take = ctx->tp[tp].ops->take,
+		.poll_one = ctx->tp[tp].ops->poll_one,
 		.tp = tp,
 		.head = head,
 		.first = lane->rx_seq,
@@ -432,7 +432,7 @@ poll_cached_lane(struct ripc_service *s, bool *had_event)
 	struct ripc__event ev;
 	uint32_t units, len;
 
-	if (RIPC__UNLIKELY(!m) || !in->take(in->t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
+	if (RIPC__UNLIKELY(!m) || !in->poll_one(in->t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
 		return NULL;
 	*had_event = true;
 	assert(may_receive(s) && rx_flow(s, in->lane) == in->flow);
@@ -466,8 +466,8 @@ static struct ripc__message *poll_recent(struct ripc *ctx, struct ripc_service *
 		const struct ripc__transport_ops *ops = ctx->tp[tp].ops;
 		struct ripc__event ev;
 
-		if (!ops->take ||
-		    !ops->take(ctx->tp[tp].t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
+		if (!ops->poll_one ||
+		    !ops->poll_one(ctx->tp[tp].t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
 			continue;
 		*had_event = true;
 		if (s)

@@ -28,7 +28,7 @@ static inline const uint8_t *datagram_addr(const struct ripc *ctx, struct ripc__
 {
 	unsigned tp = p->lane->tp;
 
-	if (!ctx->datagrams || !ctx->tp[tp].limits.short_by_datagram || p->no_datagrams)
+	if (!ctx->datagrams || !ctx->tp[tp].limits.eager_datagram || p->no_datagrams)
 		return NULL;
 	if (RIPC__UNLIKELY(!p->way || p->way_tp != tp)) {
 		p->way = ripc__peer_datagram(ctx, p, &tp, &p->way_len);
@@ -70,7 +70,7 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	bool short_header = ops->post_again && ripc__header_context_is(&lane->tx_last, d->id, s->id);
 	uint32_t credits_max = short_header ? RIPC__ELIDED_CREDITS_MAX : UINT16_MAX;
 	uint32_t credits = lane->rx_owed < credits_max ? lane->rx_owed : credits_max, units;
-	uint8_t head[RIPC__HEAD_LEN];
+	uint8_t head[RIPC__POST_HEADER_LEN];
 	size_t len = item->iov_len;
 	int rc;
 

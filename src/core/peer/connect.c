@@ -23,7 +23,7 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 		.send_max = l->send_max,
 		.recv_depth = l->recv_depth,
 		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
-		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_HANDOVER),
+		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT),
 	};
 
 	memcpy(h.instance, ctx->instance, 16);
@@ -121,7 +121,7 @@ static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
 
 	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
-	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_HANDOVER);
+	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT);
 	lane->counts = h->recv_depth != 0;
 	lane->tx_credits = h->recv_depth;
 	lane->service_window = h->service_window;

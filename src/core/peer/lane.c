@@ -40,7 +40,7 @@ void ripc__lane_close(struct ripc__lane *lane)
 	lane->state = RIPC__LANE_DEAD;
 	if (lane->ep) {
 		lane_tp(lane)->ops->ep_close(lane->ep);
-		if (!--lane_tp(lane)->nlanes && !lane_tp(lane)->limits.short_by_datagram)
+		if (!--lane_tp(lane)->nlanes && !lane_tp(lane)->limits.eager_datagram)
 			ctx->active_tps &= ~(1u << lane->tp);
 	}
 	lane->ep = NULL;
@@ -492,7 +492,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 	case RIPC__EV_DATAGRAM:
 		ripc__dispatch_datagram(ctx, tp, ev);
 		return;
-	case RIPC__EV_GARBAGE:
+	case RIPC__EV_BAD_INPUT:
 		ctx->stats.bad_peers++;
 		ripc__log(RIPC_LOG_WARN, "%s: dropped input that is not of its protocol: %s",
 			  ctx->tp[tp].ops->name, ev->text ? ev->text : "");
@@ -501,7 +501,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		ripc__peers_readdressed(ctx);
 		ripc__local_addrs_changed(ctx);
 		return;
-	case RIPC__EV_LOW:
+	case RIPC__EV_FD_LOW:
 		ripc__evict_lanes(ctx, ev->status != 0);
 		return;
 	case RIPC__EV_NONE:
@@ -513,7 +513,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		/* Reported before it was closed, in the same round. */
 		if (ev->kind == RIPC__EV_RECV && ev->token)
 			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
-		if (ev->kind == RIPC__EV_HANDED)
+		if (ev->kind == RIPC__EV_IMPORTED)
 			ripc__borrow(lane, (void *)(uintptr_t)ev->data, ev->size, ev->wr_id);
 		return;
 	}
@@ -541,7 +541,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		lane->reads--;
 		ripc__rndv_read_done((struct ripc__rndv *)(uintptr_t)ev->wr_id, ev->status);
 		break;
-	case RIPC__EV_HANDED:
+	case RIPC__EV_IMPORTED:
 		ripc__borrow(lane, (void *)(uintptr_t)ev->data, ev->size, ev->wr_id);
 		break;
 	case RIPC__EV_SENDABLE:
@@ -580,9 +580,9 @@ static bool lane_moves(struct ripc__lane *lane)
 	const struct ripc__transport_ops *ops = lane->ctx->tp[lane->tp].ops;
 	uint64_t moved, before = lane->moved;
 
-	if (!ops->moved)
+	if (!ops->bytes_transferred)
 		return false;
-	moved = ops->moved(lane->ep);
+	moved = ops->bytes_transferred(lane->ep);
 	lane->moved = moved;
 	return before && moved - before >= MOVES_BYTES;
 }

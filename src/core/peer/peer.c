@@ -395,8 +395,8 @@ static bool speaks(const struct ripc__transport_ops *ops, uint8_t id)
 {
 	if (id == ops->id)
 		return true;
-	for (unsigned i = 0; i < sizeof(ops->speaks) && ops->speaks[i]; i++)
-		if (id == ops->speaks[i])
+	for (unsigned i = 0; i < sizeof(ops->compat_ids) && ops->compat_ids[i]; i++)
+		if (id == ops->compat_ids[i])
 			return true;
 	return false;
 }
@@ -438,7 +438,7 @@ const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__pe
 	for (unsigned i = 0; (addr = ripc__peer_way(ctx, p, i, tp, len)); i++)
 		if (!p->lane || p->lane->tp == *tp)
 			break;
-	return addr && ctx->tp[*tp].limits.short_by_datagram ? addr : NULL;
+	return addr && ctx->tp[*tp].limits.eager_datagram ? addr : NULL;
 }
 
 bool ripc__peer_busy(const struct ripc__peer *p)

@@ -83,7 +83,7 @@ static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *
 			break;
 		case RIPC__HOW_MAPPED:
 			*moves = true;
-			if (!(r->lane->caps & RIPC__CAP_HANDOVER))
+			if (!(r->lane->caps & RIPC__CAP_EXPORT))
 				rc = -EPROTO;
 			if (!rc)
 				rc = ripc__debt_new(r->lane, d.key, d.addr, d.len, r->id, i,

@@ -54,7 +54,7 @@ static int item_expose(struct ripc_request *r, struct ripc__request_item *it, un
 	if (!(request_tp(r)->limits.caps & RIPC__CAP_CHEAP_REG))
 		ripc__delayed_ack_before_copy(r->ctx, it->len);
 	if (it->copy || (it->region && it->region->state != RIPC__REGION_USER))
-		access |= RIPC__ACCESS_PRESENT;
+		access |= RIPC__ACCESS_RESIDENT;
 	rc = ripc__stages_reg(r->lane, it->base, it->len, access, &it->mr);
 	if (rc)
 		return rc;

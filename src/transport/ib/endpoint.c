@@ -166,7 +166,7 @@ static inline __attribute__((always_inline)) int post_headed(struct ripc__ep *ep
 int ripc__ib_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			  bool more)
 {
-	return post_headed(ep, head, RIPC__HEAD_LEN, payload, len, more);
+	return post_headed(ep, head, RIPC__POST_HEADER_LEN, payload, len, more);
 }
 
 int ripc__ib_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,

@@ -158,7 +158,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 		n += ripc__ib_ep_events(t, events + n, max - n);
 	while (n < max && t->garbage_head != t->garbage_tail)
 		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_GARBAGE,
+			.kind = RIPC__EV_BAD_INPUT,
 			.text = t->garbage[t->garbage_head++ % IB_GARBAGE_MAX],
 		};
 	if (t->starved && t->starved_ns < next)
@@ -288,7 +288,7 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 		.read_depth = IB_READ_DEPTH_MAX,
 		.rdma_max = IB_RDMA_MAX,
 		.inline_max = IB_INLINE_BYTES,
-		.short_by_datagram = t->datagrams,
+		.eager_datagram = t->datagrams,
 		.datagram_max = UINT32_MAX,
 	};
 	for (unsigned i = 0; i < t->nports; i++) {
@@ -428,7 +428,7 @@ static void ib_forked(struct ripc__transport *tr)
 const struct ripc__transport_ops ripc__transport_ib = {
 	.name = "ib",
 	.id = TRANSPORT_ID,
-	.speaks = {0},
+	.compat_ids = {0},
 	.probe = ib_probe,
 	.open = ib_open,
 	.close = ib_close,
@@ -452,7 +452,7 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.post_group = ripc__ib_post_group,
 	.flush = ib_flush,
 	.progress = ib_progress,
-	.take = ripc__ib_take,
+	.poll_one = ripc__ib_take,
 	.release = ripc__ib_release,
 	.arm = ib_arm,
 	.fd = ib_fd,

@@ -38,7 +38,7 @@ static void read_word(const char *dir, const char *name, char *word, size_t len)
 	word[strcspn(word, " \t\n")] = 0;
 }
 
-static bool is_one(const char *dir)
+static bool is_ivshmem(const char *dir)
 {
 	char word[16];
 
@@ -50,7 +50,7 @@ static bool is_one(const char *dir)
 }
 
 /* The one with the lowest address. Return: whether there is one. */
-static bool find_any(char dir[RIPC__PCIE_PATH_MAX])
+static bool find_first(char dir[RIPC__PCIE_PATH_MAX])
 {
 	char path[RIPC__PCIE_PATH_MAX];
 	DIR *d = opendir(DEVICES);
@@ -59,7 +59,7 @@ static bool find_any(char dir[RIPC__PCIE_PATH_MAX])
 	*dir = 0;
 	while (d && (e = readdir(d))) {
 		snprintf(path, sizeof(path), DEVICES "/%.200s", e->d_name);
-		if (e->d_name[0] != '.' && is_one(path) && (!*dir || strcmp(path, dir) < 0))
+		if (e->d_name[0] != '.' && is_ivshmem(path) && (!*dir || strcmp(path, dir) < 0))
 			strcpy(dir, path);
 	}
 	if (d)
@@ -93,7 +93,7 @@ int ripc__pcie_find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *wh
 	int rc;
 
 	snprintf(dir, sizeof(dir), "%s", path);
-	if (!*path && !find_any(dir)) {
+	if (!*path && !find_first(dir)) {
 		snprintf(why, whylen, "no device with shared memory (PCI 1af4:1110)");
 		return -ENODEV;
 	}

@@ -3,8 +3,8 @@
  * The device whose memory several hosts see: QEMU's ivshmem (PCI 1af4:1110), found through sysfs, or the file on the host
  * that is the memory of such a device.
  */
-#ifndef RIPC_WINDOW_PCIE_DEVICE_H
-#define RIPC_WINDOW_PCIE_DEVICE_H
+#ifndef RIPC_PCIE_DEVICE_H
+#define RIPC_PCIE_DEVICE_H
 
 #include <stddef.h>
 #include <stdint.h>

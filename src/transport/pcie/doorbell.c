@@ -18,14 +18,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MEMORY      "/resource2"
-#define REGISTERS   "/resource0"
-#define ID_AT       8u  /* of the registers: IVPosition */
-#define RING_AT     12u /* Doorbell: the number of the other above, its vector below */
-#define BYTES       16u
-#define NUMBER_BITS 16
-#define VECTOR      0u
-#define NAME_BYTES  256
+#define MEMORY        "/resource2"
+#define REGISTERS     "/resource0"
+#define ID_OFF        8u  /* of the registers: IVPosition */
+#define DOORBELL_OFF  12u /* Doorbell: the number of the other above, its vector below */
+#define REGISTERS_LEN 16u
+#define NUMBER_BITS   16
+#define VECTOR        0u
+#define NAME_BYTES    256
 
 void ripc__pcie_doorbell_init(struct ripc__pcie_doorbell *d)
 {
@@ -111,7 +111,7 @@ static int open_device(struct ripc__pcie_doorbell *d, const char *dir, char *why
 }
 
 /* Interrupts are written by the device: it must be allowed to write. */
-static int master(const struct ripc__pcie_doorbell *d)
+static int enable_bus_master(const struct ripc__pcie_doorbell *d)
 {
 	struct vfio_region_info config = {.argsz = sizeof(config),
 					  .index = VFIO_PCI_CONFIG_REGION_INDEX};
@@ -127,7 +127,7 @@ static int master(const struct ripc__pcie_doorbell *d)
 	return pwrite(d->device, command, sizeof(command), at) == sizeof(command) ? 0 : -1;
 }
 
-static int interrupt(struct ripc__pcie_doorbell *d, char *why, size_t whylen)
+static int setup_interrupt(struct ripc__pcie_doorbell *d, char *why, size_t whylen)
 {
 	struct vfio_irq_info info = {.argsz = sizeof(info), .index = VFIO_PCI_MSIX_IRQ_INDEX};
 	struct vfio_region_info bar = {.argsz = sizeof(bar), .index = VFIO_PCI_BAR0_REGION_INDEX};
@@ -143,8 +143,8 @@ static int interrupt(struct ripc__pcie_doorbell *d, char *why, size_t whylen)
 
 	if (ioctl(d->device, VFIO_DEVICE_GET_IRQ_INFO, &info) || !info.count)
 		return explain(-ENODEV, why, whylen, "it has none");
-	if (ioctl(d->device, VFIO_DEVICE_GET_REGION_INFO, &bar) || bar.size < BYTES ||
-	    pread(d->device, id, sizeof(id), (off_t)(bar.offset + ID_AT)) != sizeof(id))
+	if (ioctl(d->device, VFIO_DEVICE_GET_REGION_INFO, &bar) || bar.size < REGISTERS_LEN ||
+	    pread(d->device, id, sizeof(id), (off_t)(bar.offset + ID_OFF)) != sizeof(id))
 		return explain(-ENODEV, why, whylen, "its registers cannot be read");
 	d->registers = bar.offset;
 	d->id = (uint16_t)ripc__get_le32(id);
@@ -152,7 +152,7 @@ static int interrupt(struct ripc__pcie_doorbell *d, char *why, size_t whylen)
 	if (d->event < 0)
 		return explain(-errno, why, whylen, "no eventfd: %s", ripc_strerror(-errno));
 	memcpy(irq.set.data, &d->event, sizeof(int32_t));
-	if (!master(d) && !ioctl(d->device, VFIO_DEVICE_SET_IRQS, &irq))
+	if (!enable_bus_master(d) && !ioctl(d->device, VFIO_DEVICE_SET_IRQS, &irq))
 		return 0;
 	explain(-errno, why, whylen, "VFIO does not give them: %s", ripc_strerror(-errno));
 	close(d->event);
@@ -173,12 +173,12 @@ static void map_registers(struct ripc__pcie_doorbell *d, const char *dir)
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	if (!fstat(fd, &st) && st.st_size >= BYTES)
-		p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (!fstat(fd, &st) && st.st_size >= REGISTERS_LEN)
+		p = mmap(NULL, REGISTERS_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	if (p == MAP_FAILED)
 		return;
-	madvise(p, BYTES, MADV_DONTFORK);
+	madvise(p, REGISTERS_LEN, MADV_DONTFORK);
 	d->mapped = p;
 }
 
@@ -204,7 +204,7 @@ int ripc__pcie_doorbell_open(struct ripc__pcie_doorbell *d, const char *memory, 
 	snprintf(dir, sizeof(dir), "%.*s", (int)(len - strlen(MEMORY)), memory);
 	rc = open_device(d, dir, why, whylen);
 	if (!rc)
-		rc = interrupt(d, why, whylen);
+		rc = setup_interrupt(d, why, whylen);
 	if (!rc)
 		return 0;
 	ripc__pcie_doorbell_forked(d);
@@ -224,14 +224,14 @@ void ripc__pcie_doorbell_close(struct ripc__pcie_doorbell *d)
 {
 	ripc__pcie_doorbell_forked(d);
 	if (d->mapped)
-		munmap((void *)(uintptr_t)d->mapped, BYTES);
+		munmap((void *)(uintptr_t)d->mapped, REGISTERS_LEN);
 	d->mapped = NULL;
 }
 
 uint64_t ripc__pcie_doorbell_word(const struct ripc__pcie_doorbell *d)
 {
-	return (d->device >= 0 || d->mapped ? RIPC__PCIE_RINGS : 0) |
-	       (d->event >= 0 ? RIPC__PCIE_HEARS | (uint64_t)d->id << NUMBER_BITS : 0);
+	return (d->device >= 0 || d->mapped ? RIPC__PCIE_DOORBELL_SEND : 0) |
+	       (d->event >= 0 ? RIPC__PCIE_DOORBELL_RECV | (uint64_t)d->id << NUMBER_BITS : 0);
 }
 
 void ripc__pcie_doorbell_ring(const struct ripc__pcie_doorbell *d, uint64_t word)
@@ -240,19 +240,19 @@ void ripc__pcie_doorbell_ring(const struct ripc__pcie_doorbell *d, uint64_t word
 	uint8_t bytes[4];
 	ssize_t n;
 
-	if (!(word & RIPC__PCIE_HEARS))
+	if (!(word & RIPC__PCIE_DOORBELL_RECV))
 		return;
 	if (d->mapped) {
-		d->mapped[RING_AT / 4] = htole32(number);
+		d->mapped[DOORBELL_OFF / 4] = htole32(number);
 	} else if (d->device >= 0) {
 		ripc__put_le32(bytes, number);
-		n = pwrite(d->device, bytes, sizeof(bytes), (off_t)(d->registers + RING_AT));
+		n = pwrite(d->device, bytes, sizeof(bytes), (off_t)(d->registers + DOORBELL_OFF));
 		/* Who is not rung looks again by himself, if later. */
 		(void)n;
 	}
 }
 
-int ripc__pcie_doorbell_rang(const struct ripc__pcie_doorbell *d)
+int ripc__pcie_doorbell_clear(const struct ripc__pcie_doorbell *d)
 {
 	uint64_t count;
 

@@ -3,8 +3,8 @@
  * Interrupts between those who see the memory of one device: the registers and MSI-X vector of QEMU's ivshmem-doorbell, by
  * VFIO. One process of a host can have the device's interrupts; others may still ring.
  */
-#ifndef RIPC_WINDOW_PCIE_DOORBELL_H
-#define RIPC_WINDOW_PCIE_DOORBELL_H
+#ifndef RIPC_PCIE_DOORBELL_H
+#define RIPC_PCIE_DOORBELL_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,10 +35,10 @@ uint64_t ripc__pcie_doorbell_word(const struct ripc__pcie_doorbell *d);
 /* Rings somebody who has told that. Any word. */
 void ripc__pcie_doorbell_ring(const struct ripc__pcie_doorbell *d, uint64_t word);
 /* Forgets that we were rung. Return: whether we were. */
-int ripc__pcie_doorbell_rang(const struct ripc__pcie_doorbell *d);
+int ripc__pcie_doorbell_clear(const struct ripc__pcie_doorbell *d);
 
 /* Bits of that word; the number to ring by above. */
-#define RIPC__PCIE_RINGS UINT64_C(1) /* rings others */
-#define RIPC__PCIE_HEARS UINT64_C(2) /* can be rung */
+#define RIPC__PCIE_DOORBELL_SEND UINT64_C(1) /* rings others */
+#define RIPC__PCIE_DOORBELL_RECV UINT64_C(2) /* can be rung */
 
 #endif

@@ -23,7 +23,7 @@ static void pcie_kick(void *arg)
 	ripc__pcie_wake(ep->t, ep->peer);
 }
 
-const struct ripc__win_ops ripc__pcie_ops = {.fence = pcie_fence, .kick = pcie_kick};
+const struct ripc__ring_backend_ops ripc__pcie_ops = {.fence = pcie_fence, .kick = pcie_kick};
 
 static void no_copy(void *arg, uint64_t at, const void *src, size_t len)
 {
@@ -33,12 +33,13 @@ static void no_kick(void *arg)
 {
 }
 
-static const struct ripc__win_ops mute_ops = {.copy = no_copy, .fence = pcie_fence, .kick = no_kick};
+static const struct ripc__ring_backend_ops no_write_ops = {
+	.copy = no_copy, .fence = pcie_fence, .kick = no_kick};
 
-void ripc__pcie_mute(struct ripc__ep *ep)
+void ripc__pcie_stop_writes(struct ripc__ep *ep)
 {
-	ep->win.be.map = NULL;
-	ep->win.be.ops = &mute_ops;
+	ep->ring.be.map = NULL;
+	ep->ring.be.ops = &no_write_ops;
 }
 
 /* ---- memory ---- */
@@ -47,19 +48,17 @@ int ripc__pcie_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, 
 		   unsigned access, struct ripc__mr *mr)
 {
 	struct pcie *t = (struct pcie *)tr;
-	struct ripc__win_region *region = NULL;
+	struct ripc__ring_region *region = NULL;
 
 	if (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)) {
 		if (!ep || ep->state != PCIE_OPEN)
-			return ripc__fail(-ENOTCONN,
-					  "pcie: no connection to expose memory to");
-		region = ripc__win_expose(&ep->win, base, len, access);
+			return ripc__fail(-ENOTCONN, "pcie: no connection to expose memory to");
+		region = ripc__ring_reg(&ep->ring, base, len, access);
 		if (!region)
-			return ripc__fail(
-				-ENOMEM,
-				"pcie: out of memory, or %u regions are exposed to "
-				"one peer",
-				RIPC__WIN_REGIONS_MAX);
+			return ripc__fail(-ENOMEM,
+					  "pcie: out of memory, or %u regions are exposed to "
+					  "one peer",
+					  RIPC__RING_REGIONS_MAX);
 		region->next = t->regions;
 		region->at = &t->regions;
 		if (region->next)
@@ -79,7 +78,7 @@ int ripc__pcie_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, 
 
 void ripc__pcie_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 {
-	struct ripc__win_region *region = mr->priv;
+	struct ripc__ring_region *region = mr->priv;
 
 	mr->priv = NULL;
 	mr->key = 0;
@@ -89,7 +88,7 @@ void ripc__pcie_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 	if (region->next)
 		region->next->at = region->at;
 	/* Nobody reads but through the ring, so that nothing needs to be told to the peer. */
-	ripc__win_region_remove(region);
+	ripc__ring_region_remove(region);
 }
 
 /* ---- posts ---- */
@@ -102,7 +101,7 @@ int ripc__pcie_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 		return -ENOTCONN;
 	for (unsigned i = 0; i < niov; i++)
 		len += iov[i].iov_len;
-	return ripc__win_send(&ep->win, iov, niov, len, false);
+	return ripc__ring_send(&ep->ring, iov, niov, len, false);
 }
 
 static bool local_range(const struct ripc__mr *mr, const void *local, size_t len)
@@ -119,7 +118,7 @@ int ripc__pcie_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const 
 		return -ENOTCONN;
 	if (!local_range(mr, local, len))
 		return -EINVAL;
-	return ripc__win_write(&ep->win, local, len, raddr, rkey, wr_id);
+	return ripc__ring_write(&ep->ring, local, len, raddr, rkey, wr_id);
 }
 
 int ripc__pcie_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
@@ -129,12 +128,12 @@ int ripc__pcie_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *l
 		return -ENOTCONN;
 	if (!local_range(mr, local, len))
 		return -EINVAL;
-	return ripc__win_read(&ep->win, local, len, raddr, rkey, wr_id);
+	return ripc__ring_read(&ep->ring, local, len, raddr, rkey, wr_id);
 }
 
 void ripc__pcie_ep_close(struct ripc__ep *ep)
 {
 	if (ep->state == PCIE_OPEN)
-		ripc__win_bye(&ep->win);
-	ripc__pcie_bury(ep);
+		ripc__ring_send_bye(&ep->ring);
+	ripc__pcie_defer_free(ep);
 }

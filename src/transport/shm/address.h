@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The address of shm in resolver records: which host, and which socket there. Format: doc/protocol.md section 4. Pure. */
-#ifndef RIPC_WINDOW_ADDRESS_H
-#define RIPC_WINDOW_ADDRESS_H
+#ifndef RIPC_SHM_ADDRESS_H
+#define RIPC_SHM_ADDRESS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAGES 4096u /* asked for at once */
+#define MINCORE_PAGES 4096u /* asked for at once */
 
 /* ---- the back end ---- */
 
@@ -56,7 +56,7 @@ static int shm_read(void *arg, void *to, uint64_t addr, size_t len)
 	return 0;
 }
 
-const struct ripc__win_ops ripc__shm_ops = {.kick = ripc__shm_kick, .read = shm_read};
+const struct ripc__ring_backend_ops ripc__shm_ops = {.kick = ripc__shm_kick, .read = shm_read};
 
 /* ---- memory ---- */
 
@@ -72,12 +72,12 @@ static bool resident(const void *base, size_t len)
 {
 	uintptr_t page = (uintptr_t)getpagesize(), at = (uintptr_t)base & ~(page - 1);
 	uintptr_t end = (uintptr_t)base + len;
-	unsigned char there[PAGES];
+	unsigned char there[MINCORE_PAGES];
 
 	while (at < end) {
 		size_t n = (end - at + page - 1) / page;
 
-		n = n < PAGES ? n : PAGES;
+		n = n < MINCORE_PAGES ? n : MINCORE_PAGES;
 		if (mincore((void *)at, n * page, there))
 			return false;
 		for (size_t i = 0; i < n; i++)
@@ -91,22 +91,22 @@ static bool resident(const void *base, size_t len)
 int ripc__shm_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
 		  unsigned access, struct ripc__mr *mr)
 {
-	struct ripc__win_region *region = NULL;
+	struct ripc__ring_region *region = NULL;
 
 	if (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)) {
 		if (!ep || ep->state != SHM_OPEN)
 			return ripc__fail(-ENOTCONN, "%s: no connection to expose memory to",
 					  tr ? ((struct shm *)tr)->base.ops->name : "");
-		bool served = (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_PRESENT)) ==
+		bool served = (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_RESIDENT)) ==
 				      RIPC__ACCESS_REMOTE_READ &&
-			      ep->win.be.caps & RIPC__WIN_READ && !resident(base, len);
+			      ep->ring.be.caps & RIPC__RING_CAP_READ && !resident(base, len);
 
-		region = ripc__win_expose(&ep->win, base, len,
-					  access | (served ? RIPC__WIN_SERVED : 0));
+		region = ripc__ring_reg(&ep->ring, base, len,
+					access | (served ? RIPC__RING_ACCESS_SERVED : 0));
 		if (!region)
 			return ripc__fail(
 				-ENOMEM, "%s: out of memory, or %u regions are exposed to one peer",
-				ep->t->base.ops->name, RIPC__WIN_REGIONS_MAX);
+				ep->t->base.ops->name, RIPC__RING_REGIONS_MAX);
 		region->next = ep->t->regions;
 		region->at = &ep->t->regions;
 		if (region->next)
@@ -126,7 +126,7 @@ int ripc__shm_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, s
 
 void ripc__shm_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 {
-	struct ripc__win_region *region = mr->priv;
+	struct ripc__ring_region *region = mr->priv;
 
 	mr->priv = NULL;
 	mr->key = 0;
@@ -136,11 +136,11 @@ void ripc__shm_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 	if (region->next)
 		region->next->at = region->at;
 	if (region->table)
-		ripc__win_conceal((struct ripc__win *)(void *)((char *)region->table -
-							       offsetof(struct ripc__win, regions)),
-				  region);
+		ripc__ring_dereg((struct ripc__ring *)(void *)((char *)region->table -
+							       offsetof(struct ripc__ring, regions)),
+				 region);
 	else
-		ripc__win_region_remove(region);
+		ripc__ring_region_remove(region);
 }
 
 /* ---- posts ---- */
@@ -154,29 +154,29 @@ int ripc__shm_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 		return -ENOTCONN;
 	for (unsigned i = 0; i < niov; i++)
 		len += iov[i].iov_len;
-	rc = ripc__win_send(&ep->win, iov, niov, len, more);
-	ripc__shm_warm(ep);
+	rc = ripc__ring_send(&ep->ring, iov, niov, len, more);
+	ripc__shm_activate(ep);
 	/* The simulated link moves when somebody makes progress. */
-	return rc >= 0 && ep->t->linked ? 1 : rc;
+	return rc >= 0 && ep->t->simulated ? 1 : rc;
 }
 
 /* To somebody who was not looked at for long, or is gone. */
 static int __attribute__((noinline))
-post_cold(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len, bool more)
+post_slow(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len, bool more)
 {
 	if (ep->state != SHM_OPEN)
 		return -ENOTCONN;
-	ripc__shm_warm(ep);
-	return ripc__win_send_any(&ep->win, head, payload, len, more);
+	ripc__shm_activate(ep);
+	return ripc__ring_send_slow(&ep->ring, head, payload, len, more);
 }
 
 int ripc__shm_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			 bool more)
 {
-	if (ep->state != SHM_OPEN || ep->cold)
-		return post_cold(ep, head, payload, len, more);
-	ep->silent = 0;
-	return ripc__win_send_plain(&ep->win, head, payload, len, more);
+	if (ep->state != SHM_OPEN || ep->idle)
+		return post_slow(ep, head, payload, len, more);
+	ep->empty_polls = 0;
+	return ripc__ring_send_fast(&ep->ring, head, payload, len, more);
 }
 
 static bool local_range(const struct ripc__mr *mr, const void *local, size_t len)
@@ -193,8 +193,8 @@ int ripc__shm_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const v
 		return -ENOTCONN;
 	if (!local_range(mr, local, len))
 		return -EINVAL;
-	ripc__shm_warm(ep);
-	return ripc__win_write(&ep->win, local, len, raddr, rkey, wr_id);
+	ripc__shm_activate(ep);
+	return ripc__ring_write(&ep->ring, local, len, raddr, rkey, wr_id);
 }
 
 int ripc__shm_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
@@ -204,16 +204,16 @@ int ripc__shm_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *lo
 		return -ENOTCONN;
 	if (!local_range(mr, local, len))
 		return -EINVAL;
-	ripc__shm_warm(ep);
-	return ripc__win_read(&ep->win, local, len, raddr, rkey, wr_id);
+	ripc__shm_activate(ep);
+	return ripc__ring_read(&ep->ring, local, len, raddr, rkey, wr_id);
 }
 
 void ripc__shm_ep_close(struct ripc__ep *ep)
 {
 	if (ep->state == SHM_OPEN) {
-		ripc__win_bye(&ep->win);
-		while (ep->t->linked && ripc__link_step(&ep->link, 1000))
+		ripc__ring_send_bye(&ep->ring);
+		while (ep->t->simulated && ripc__sim_ntb_step(&ep->link, 1000))
 			;
 	}
-	ripc__shm_bury(ep);
+	ripc__shm_defer_free(ep);
 }

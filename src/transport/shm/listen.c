@@ -44,7 +44,7 @@ static bool is_ours(const char *name)
 }
 
 /* Sockets whose processes were killed. */
-static void sweep(const char *dir)
+static void remove_stale_sockets(const char *dir)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	DIR *d = opendir(dir);
@@ -75,7 +75,7 @@ static int listen_in(struct shm *t, const char *dir)
 	char name[64];
 	int rc;
 
-	sweep(dir);
+	remove_stale_sockets(dir);
 	ripc__shm_address_name(&t->address, name);
 	snprintf(un.sun_path, sizeof(un.sun_path), "%.63s/ripc-%.32s.sock", dir, name + 5);
 	rc = listen_at(t, 1, &un, sizeof(un));

@@ -34,7 +34,7 @@ static int fill(int fd, size_t len)
 	return errno == EINTR ? -EAGAIN : -errno;
 }
 
-int ripc__segment_make(struct ripc__segment *s, size_t len)
+int ripc__segment_create(struct ripc__segment *s, size_t len)
 {
 	struct rlimit limit;
 	int fd, rc;
@@ -101,7 +101,7 @@ int ripc__segment_map(struct ripc__segment *s, int fd, size_t len)
 	return rc;
 }
 
-int ripc__segment_view(struct ripc__segment *s, int fd, size_t len)
+int ripc__segment_map_readonly(struct ripc__segment *s, int fd, size_t len)
 {
 	int seals = check(fd, len);
 

@@ -18,8 +18,8 @@
  * segment before it has mapped it, under vm.overcommit_memory=2 and with nothing left to promise.
  * Linux before 5.1 has no F_SEAL_FUTURE_WRITE; a peer there may make holes in its segment as well.
  */
-#ifndef RIPC_WINDOW_SEGMENT_H
-#define RIPC_WINDOW_SEGMENT_H
+#ifndef RIPC_SHM_SEGMENT_H
+#define RIPC_SHM_SEGMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ struct ripc__segment {
  * Makes one of zeros, mapped for reading only, sealed against any change of its size: not against
  * further seals, as its peer adds one. Return: its descriptor, or a negative errno.
  */
-int ripc__segment_make(struct ripc__segment *s, size_t len);
+int ripc__segment_create(struct ripc__segment *s, size_t len);
 /*
  * Maps what a peer made for writing, and seals it against future writing, which is hole punching,
  * too. The descriptor stays the caller's. Return: 0, -EPERM: it is of another file system, not
@@ -46,7 +46,7 @@ int ripc__segment_map(struct ripc__segment *s, int fd, size_t len);
  * Maps what a peer made for reading: sealed against writing, or against future writing, and without
  * a hole. A forked child may read it. The rest as ripc__segment_map(); -EPERM: it has a hole.
  */
-int ripc__segment_view(struct ripc__segment *s, int fd, size_t len);
+int ripc__segment_map_readonly(struct ripc__segment *s, int fd, size_t len);
 void ripc__segment_unmap(struct ripc__segment *s);
 
 #endif

@@ -27,10 +27,10 @@
 #define PACKET_ACCEPT   2
 #define PACKET_REJECT   3
 #define PACKET_FIXED    48
-#define DEAF_NS         (20 * RIPC__MS) /* idle lanes give way meanwhile */
-#define ACCEPTS_A_ROUND 64 /* so that connections of others cannot keep a thread here */
+#define LISTEN_PAUSE_NS (20 * RIPC__MS) /* idle lanes give way meanwhile */
+#define ACCEPTS_MAX     64 /* so that connections of others cannot keep a thread here */
 
-static const struct ripc__win_shape shape = {9, 18};
+static const struct ripc__ring_layout layout = {9, 18};
 
 /* ---- packets ---- */
 
@@ -57,8 +57,8 @@ static int packet_send(const struct ripc__ep *ep, const struct packet *p)
 
 	ripc__put_le64(head, PACKET_MAGIC);
 	head[8] = p->kind;
-	head[9] = shape.slot_bits;
-	head[10] = shape.bulk_bits;
+	head[9] = layout.slot_bits;
+	head[10] = layout.bulk_bits;
 	ripc__put_le16(head + 12, (uint16_t)p->privlen);
 	ripc__put_le64(head + 16, p->probe_at);
 	ripc__put_le64(head + 24, p->probe);
@@ -106,7 +106,7 @@ static int packet_receive(struct ripc__ep *ep, struct packet *p, const char **wh
 	    ripc__get_le16(head + 12) != n - PACKET_FIXED)
 		return -EPROTO;
 	*why = "its rings have another shape";
-	if (head[9] != shape.slot_bits || head[10] != shape.bulk_bits)
+	if (head[9] != layout.slot_bits || head[10] != layout.bulk_bits)
 		return -EPROTO;
 	p->kind = head[8];
 	p->probe_at = ripc__get_le64(head + 16);
@@ -148,7 +148,7 @@ static struct ripc__ep *ep_new(struct shm *t, int fd, enum shm_state state)
 		free(ep);
 		return NULL;
 	}
-	ripc__shm_link(&t->eps, ep);
+	ripc__shm_list_add(&t->eps, ep);
 	t->neps++;
 	t->nsetups++;
 	t->nincoming += state == SHM_INCOMING;
@@ -162,30 +162,30 @@ static void leave_setup(struct ripc__ep *ep, enum shm_state state)
 	ep->state = state;
 }
 
-void ripc__shm_bury(struct ripc__ep *ep)
+void ripc__shm_defer_free(struct ripc__ep *ep)
 {
 	struct shm *t = ep->t;
 
 	if (ep->state < SHM_OPEN)
 		leave_setup(ep, SHM_CLOSED);
-	if (ep->win.be.ops) {
-		ripc__win_fini(&ep->win);
-		ripc__link_fini(&ep->link);
+	if (ep->ring.be.ops) {
+		ripc__ring_fini(&ep->ring);
+		ripc__sim_ntb_fini(&ep->link);
 	}
 	ripc__segment_unmap(&ep->inbox);
 	ripc__segment_unmap(&ep->outbox);
 	if (ep->fd >= 0)
 		close(ep->fd);
 	ep->fd = -1;
-	ripc__shm_unlink(ep);
-	if (t->last == ep)
-		t->last = NULL;
+	ripc__shm_list_del(ep);
+	if (t->last_rx == ep)
+		t->last_rx = NULL;
 	t->neps--;
-	ep->next = t->graves;
-	t->graves = ep;
+	ep->next = t->deferred_free;
+	t->deferred_free = ep;
 }
 
-void ripc__shm_who(const struct ripc__ep *ep, char *text, size_t len)
+void ripc__shm_peer_name(const struct ripc__ep *ep, char *text, size_t len)
 {
 	if (ep->pid)
 		snprintf(text, len, "process %d", ep->pid);
@@ -193,13 +193,13 @@ void ripc__shm_who(const struct ripc__ep *ep, char *text, size_t len)
 		snprintf(text, len, "a process of another PID namespace");
 }
 
-static void garbage(struct shm *t, const struct ripc__ep *ep, const char *why)
+static void bad_input(struct shm *t, const struct ripc__ep *ep, const char *why)
 {
 	char who[64];
 
-	ripc__shm_who(ep, who, sizeof(who));
-	if (!t->garbage[0])
-		snprintf(t->garbage, sizeof(t->garbage), "%s: %s", who, why);
+	ripc__shm_peer_name(ep, who, sizeof(who));
+	if (!t->bad_input[0])
+		snprintf(t->bad_input, sizeof(t->bad_input), "%s: %s", who, why);
 }
 
 /* Whose socket the other end is. Return: 0 or -EACCES. */
@@ -217,7 +217,7 @@ static int check_peer(struct ripc__ep *ep)
 /* Our segment. Return: its descriptor or a negative errno. */
 static int make_inbox(struct ripc__ep *ep)
 {
-	return ripc__segment_make(&ep->inbox, ripc__win_size(&shape));
+	return ripc__segment_create(&ep->inbox, ripc__ring_segment_len(&layout));
 }
 
 /* Finds out whether we can read the peer's memory. */
@@ -225,27 +225,27 @@ static void try_direct(struct ripc__ep *ep, const struct packet *p)
 {
 	uint64_t seen = 0;
 
-	ep->peer_reads = !ep->t->linked && ep->pid && p->probe_at &&
-			 !ripc__shm_peer_read(ep, &seen, p->probe_at, sizeof(seen)) &&
-			 seen == p->probe;
+	ep->can_read_peer = !ep->t->simulated && ep->pid && p->probe_at &&
+			    !ripc__shm_peer_read(ep, &seen, p->probe_at, sizeof(seen)) &&
+			    seen == p->probe;
 }
 
 /* Both segments are there. */
 static void start_engine(struct ripc__ep *ep)
 {
-	struct ripc__win_backend be = {.arg = ep, .ops = &ripc__shm_ops, .inbox = ep->inbox.base};
+	struct ripc__ring_backend be = {.arg = ep, .ops = &ripc__shm_ops, .inbox = ep->inbox.base};
 
-	if (ep->t->linked) {
-		ripc__link_init(&ep->link, ep->outbox.base, ep->outbox.len, ep->t->seed++);
+	if (ep->t->simulated) {
+		ripc__sim_ntb_init(&ep->link, ep->outbox.base, ep->outbox.len, ep->t->seed++);
 		ep->link.kick = ripc__shm_kick;
 		ep->link.kick_arg = ep;
-		be.ops = &ripc__link_ops;
+		be.ops = &ripc__sim_ntb_ops;
 		be.arg = &ep->link;
 	} else {
 		be.map = ep->outbox.base;
-		be.caps = RIPC__WIN_ORDERED | (ep->peer_reads ? RIPC__WIN_READ : 0);
+		be.caps = RIPC__RING_CAP_ORDERED | (ep->can_read_peer ? RIPC__RING_CAP_READ : 0);
 	}
-	ripc__win_init(&ep->win, &be, &shape, 1);
+	ripc__ring_init(&ep->ring, &be, &layout, 1);
 	leave_setup(ep, SHM_OPEN);
 	ep->established = true;
 }
@@ -260,7 +260,7 @@ static void fail_later(struct ripc__ep *ep, int status, const char *why)
 }
 
 /* Whether the peer's abstract socket is out of reach for sure. */
-static bool other_network(const struct shm *t, const struct ripc__shm_address *a)
+static bool other_netns(const struct shm *t, const struct ripc__shm_address *a)
 {
 	return a->netns && t->address.netns && a->netns != t->address.netns;
 }
@@ -293,7 +293,7 @@ static int connect_to(const struct ripc__shm_address *a, bool abstract)
  */
 static int connect_socket(struct shm *t, const struct ripc__shm_address *a)
 {
-	int fd = other_network(t, a) ? -ECONNREFUSED : connect_to(a, true);
+	int fd = other_netns(t, a) ? -ECONNREFUSED : connect_to(a, true);
 
 	/* Where one of the namespaces is not known the directory may be the only way. */
 	if (fd == -ECONNREFUSED && a->path[0] && (!a->netns || a->netns != t->address.netns))
@@ -301,7 +301,7 @@ static int connect_socket(struct shm *t, const struct ripc__shm_address *a)
 	return fd;
 }
 
-static int call(struct ripc__ep *ep, const void *priv, size_t privlen)
+static int send_request(struct ripc__ep *ep, const void *priv, size_t privlen)
 {
 	struct packet p = {.kind = PACKET_REQUEST,
 			   .probe_at = (uintptr_t)&ep->probe,
@@ -345,7 +345,7 @@ int ripc__shm_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 		return ripc__fail(-EINVAL, "%s: the peer's address makes no sense", name);
 	if (ripc__host_differs(a.host, t->address.host))
 		return ripc__fail(-EHOSTUNREACH, "%s: the peer is on another host", name);
-	if (other_network(t, &a) && !a.path[0])
+	if (other_netns(t, &a) && !a.path[0])
 		return ripc__fail(-EHOSTUNREACH,
 				  "%s: the peer is in another network namespace of this host, and "
 				  "has no socket in a shared "
@@ -363,9 +363,9 @@ int ripc__shm_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 		return ripc__fail(fd, "%s: the peer does not listen any more", name);
 	if (fd == -ENOENT || fd == -EACCES || fd == -EPERM)
 		return ripc__fail(-EHOSTUNREACH, "%s: cannot connect to %s: %s", name,
-				  other_network(t, &a) ? a.path : "the peer's socket",
+				  other_netns(t, &a) ? a.path : "the peer's socket",
 				  ripc_strerror(fd));
-	ep = ep_new(t, fd >= 0 ? fd : -1, SHM_CALLING);
+	ep = ep_new(t, fd >= 0 ? fd : -1, SHM_CONNECTING);
 	if (!ep) {
 		if (fd >= 0)
 			close(fd);
@@ -375,13 +375,13 @@ int ripc__shm_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 	if (fd < 0)
 		fail_later(ep, fd, "the peer's socket does not take a connection now");
 	else
-		call(ep, priv, privlen);
+		send_request(ep, priv, privlen);
 	*out = ep;
 	return 0;
 }
 
 /* The answer to our request. */
-static unsigned answered(struct ripc__ep *ep, struct ripc__event *ev)
+static unsigned handle_answer(struct ripc__ep *ep, struct ripc__event *ev)
 {
 	struct packet p = {0};
 	const char *why = NULL;
@@ -408,7 +408,7 @@ static unsigned answered(struct ripc__ep *ep, struct ripc__event *ev)
 		why = "an answer of unknown kind";
 	}
 	if (!rc) {
-		rc = ripc__segment_map(&ep->outbox, p.fd, ripc__win_size(&shape));
+		rc = ripc__segment_map(&ep->outbox, p.fd, ripc__ring_segment_len(&layout));
 		why = "its memory cannot be mapped safely";
 	}
 	if (p.fd >= 0)
@@ -425,15 +425,15 @@ static unsigned answered(struct ripc__ep *ep, struct ripc__event *ev)
 /* ---- passive ---- */
 
 /* Drops one that nobody has been told of. */
-static unsigned drop(struct ripc__ep *ep, const char *why)
+static unsigned drop_incoming(struct ripc__ep *ep, const char *why)
 {
 	if (why)
-		garbage(ep->t, ep, why);
-	ripc__shm_bury(ep);
+		bad_input(ep->t, ep, why);
+	ripc__shm_defer_free(ep);
 	return 0;
 }
 
-static unsigned requested(struct ripc__ep *ep, struct ripc__event *ev)
+static unsigned handle_request(struct ripc__ep *ep, struct ripc__event *ev)
 {
 	struct packet p = {0};
 	const char *why = NULL;
@@ -446,19 +446,19 @@ static unsigned requested(struct ripc__ep *ep, struct ripc__event *ev)
 		why = "a request of unknown kind";
 	}
 	if (!rc) {
-		rc = ripc__segment_map(&ep->outbox, p.fd, ripc__win_size(&shape));
+		rc = ripc__segment_map(&ep->outbox, p.fd, ripc__ring_segment_len(&layout));
 		why = "its memory cannot be mapped safely";
 	}
 	if (p.fd >= 0)
 		close(p.fd);
 	/* Who only looked whether somebody listens has done no wrong. */
 	if (rc)
-		return drop(ep, rc == -ECONNRESET ? NULL : why);
+		return drop_incoming(ep, rc == -ECONNRESET ? NULL : why);
 	/* The engine begins when the core has accepted; until then there is nothing to end. */
 	try_direct(ep, &p);
 	ep->t->nincoming--;
 	ep->state = SHM_REQUESTED;
-	ripc__shm_who(ep, ep->why, sizeof(ep->why));
+	ripc__shm_peer_name(ep, ep->why, sizeof(ep->why));
 	*ev = (struct ripc__event){.kind = RIPC__EV_REQUEST,
 				   .request = ep,
 				   .data = ep->private,
@@ -468,15 +468,15 @@ static unsigned requested(struct ripc__ep *ep, struct ripc__event *ev)
 	return 1;
 }
 
-unsigned ripc__shm_setup(struct ripc__ep *ep, struct ripc__event *ev)
+unsigned ripc__shm_setup_step(struct ripc__ep *ep, struct ripc__event *ev)
 {
 	char byte;
 
 	switch (ep->state) {
 	case SHM_INCOMING:
-		return requested(ep, ev);
-	case SHM_CALLING:
-		return ep->failed ? 0 : answered(ep, ev);
+		return handle_request(ep, ev);
+	case SHM_CONNECTING:
+		return ep->failed ? 0 : handle_answer(ep, ev);
 	case SHM_REQUESTED:
 		/* It gave up: accept() finds out. Until then it is not watched. */
 		if (recv(ep->fd, &byte, 1, MSG_DONTWAIT) == 0)
@@ -500,21 +500,21 @@ int ripc__shm_accept(struct ripc__transport *tr, void *request, const void *priv
 	int rc;
 
 	if (privlen > RIPC__PRIVATE_MAX) {
-		ripc__shm_bury(ep);
+		ripc__shm_defer_free(ep);
 		return ripc__fail(-EINVAL, "%s: %zu bytes of private data, at most %d", name,
 				  privlen, RIPC__PRIVATE_MAX);
 	}
 	p.fd = make_inbox(ep);
 	if (p.fd < 0) {
 		rc = p.fd;
-		ripc__shm_bury(ep);
+		ripc__shm_defer_free(ep);
 		return ripc__fail(rc, "%s: no shared memory: %s", name, ripc_strerror(rc));
 	}
 	/* What it wrote before the answer would be lost in what the peer reads as a kick: so the answer goes first. */
 	rc = packet_send(ep, &p);
 	close(p.fd);
 	if (rc) {
-		ripc__shm_bury(ep);
+		ripc__shm_defer_free(ep);
 		return ripc__fail(-ECONNRESET, "%s: the connection was lost before it was accepted",
 				  name);
 	}
@@ -531,24 +531,25 @@ void ripc__shm_reject(struct ripc__transport *tr, void *request, const void *pri
 
 	p.privlen = privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX;
 	packet_send(ep, &p);
-	ripc__shm_bury(ep);
+	ripc__shm_defer_free(ep);
 }
 
 /*
  * One connection without a request makes room for a new one: of the process that has most of them.
  * All are of our user; those of others were closed at once.
  */
-static void evict(struct shm *t)
+static void evict_incoming(struct shm *t)
 {
 	struct ripc__entry entries[SHM_INCOMING_MAX];
 	size_t n = 0;
 
 	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps && n < SHM_INCOMING_MAX; ep = ep->next)
 		if (ep->state == SHM_INCOMING)
-			entries[n++] = (struct ripc__entry){
-				.source = (uint64_t)ep->pid, .since_ns = ep->since_ns, .object = ep};
+			entries[n++] = (struct ripc__entry){.source = (uint64_t)ep->pid,
+							    .since_ns = ep->accepted_ns,
+							    .object = ep};
 	if (ripc__admission_pick(entries, n, 1))
-		drop(entries[0].object, "too many connections without a request");
+		drop_incoming(entries[0].object, "too many connections without a request");
 }
 
 void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
@@ -556,7 +557,7 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 	unsigned most = ripc__pending_max(SHM_INCOMING_MAX);
 
 	/* Those that are left have their turn in the next round. */
-	for (unsigned i = 0; i < ACCEPTS_A_ROUND; i++) {
+	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
 		int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		struct ripc__ep *ep;
 
@@ -564,20 +565,20 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 			if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 				return;
 			watch_descriptors(t, -errno);
-			t->accept_resume_ns = now_ns + DEAF_NS;
+			t->accept_resume_ns = now_ns + LISTEN_PAUSE_NS;
 			return;
 		}
 		watch_descriptors(t, fd);
 		if (t->nincoming >= most)
-			evict(t);
+			evict_incoming(t);
 		ep = ep_new(t, fd, SHM_INCOMING);
 		if (!ep) {
 			close(fd);
 			return;
 		}
-		ep->since_ns = now_ns;
+		ep->accepted_ns = now_ns;
 		/* A process of another user: it finds out by itself, and takes another way. */
 		if (check_peer(ep))
-			drop(ep, NULL);
+			drop_incoming(ep, NULL);
 	}
 }

@@ -16,15 +16,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRANSPORT_ID_SHM 6 /* in resolver records, doc/protocol.md section 4 */
-#define TRANSPORT_ID_SIM 254
-#define LOOK_NS          50000u   /* how often a spinning driver looks at the sockets */
-#define LOST_NS          RIPC__MS /* the longest sleep where a kick may be lost */
-#define EVENTS_EACH      16u      /* of one endpoint in one round */
-#define SILENT_MIN       8u    /* rounds without anything, after which an endpoint may turn cold */
-#define SILENT_MAX       1024u /* and after which one does where nobody sleeps */
-#define EPOLL_EVENTS     32
-#define TAKE_OTHERS      8u /* endpoints that a look at the one that spoke last, in vain, goes on to */
+#define TRANSPORT_ID_SHM  6 /* in resolver records, doc/protocol.md section 4 */
+#define TRANSPORT_ID_SIM  254
+#define EPOLL_INTERVAL_NS 50000u   /* how often a spinning driver looks at the sockets */
+#define LOST_KICK_NS      RIPC__MS /* the longest sleep where a kick may be lost */
+#define EVENTS_PER_EP     16u      /* of one endpoint in one round */
+#define IDLE_POLLS_MIN    8u    /* rounds without anything, after which an endpoint may turn cold */
+#define IDLE_POLLS_MAX    1024u /* and after which one does where nobody sleeps */
+#define EPOLL_EVENTS      32
+#define POLL_ONE_PEERS \
+	8u /* endpoints that a look at the one that spoke last, in vain, goes on to */
 
 static int shm_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
@@ -37,12 +38,12 @@ static int shm_probe(const struct ripc__transport_env *env, char *why, size_t wh
 	return err;
 }
 
-static void clean_up(struct shm *t)
+static void free_deferred(struct shm *t)
 {
-	while (t->graves) {
-		struct ripc__ep *ep = t->graves;
+	while (t->deferred_free) {
+		struct ripc__ep *ep = t->deferred_free;
 
-		t->graves = ep->next;
+		t->deferred_free = ep->next;
 		free(ep);
 	}
 }
@@ -53,19 +54,19 @@ static void shm_close(struct ripc__transport *tr)
 
 	while (t->eps.next != &t->eps)
 		ripc__shm_ep_close(t->eps.next);
-	while (t->cold.next != &t->cold)
-		ripc__shm_ep_close(t->cold.next);
-	clean_up(t);
+	while (t->idle.next != &t->idle)
+		ripc__shm_ep_close(t->idle.next);
+	free_deferred(t);
 	while (t->regions) {
-		struct ripc__win_region *region = t->regions;
+		struct ripc__ring_region *region = t->regions;
 
 		t->regions = region->next;
-		ripc__win_region_remove(region);
+		ripc__ring_region_remove(region);
 	}
 	ripc__shm_unlisten(t);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
-	ripc__intake_fini(&t->intake);
+	ripc__ring_delivery_fini(&t->delivery);
 	free(t);
 }
 
@@ -74,7 +75,7 @@ static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 	const char *name = t->base.ops->name;
 	struct ripc__host host;
 
-	if (ripc__intake_init(&t->intake, SHM_SLAB_MEMORY))
+	if (ripc__ring_delivery_init(&t->delivery, SHM_SLAB_MEMORY))
 		return ripc__fail(-ENOMEM, "%s: out of memory", name);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0)
@@ -92,8 +93,8 @@ static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 	return ripc__shm_listen(t, env->opt);
 }
 
-static int open_as(struct ripc__transport **tr, const struct ripc__transport_env *env,
-		   const struct ripc__transport_ops *ops)
+static int open_kind(struct ripc__transport **tr, const struct ripc__transport_env *env,
+		     const struct ripc__transport_ops *ops)
 {
 	struct shm *t = calloc(1, sizeof(*t));
 	const char *seed = getenv("RIPC_TEST_LINK_SEED");
@@ -102,13 +103,13 @@ static int open_as(struct ripc__transport **tr, const struct ripc__transport_env
 	if (!t)
 		return ripc__fail(-ENOMEM, "%s: out of memory", ops->name);
 	t->base.ops = ops;
-	t->linked = ops == &ripc__transport_winsim;
-	t->takes = !t->linked && env->opt->handover == RIPC__MAPPED_ON;
+	t->simulated = ops == &ripc__transport_ring_sim;
+	t->zero_copy = !t->simulated && env->opt->handover == RIPC__MAPPED_ON;
 	t->eps.next = t->eps.prev = &t->eps;
-	t->cold.next = t->cold.prev = &t->cold;
-	t->cold_turn = &t->cold;
+	t->idle.next = t->idle.prev = &t->idle;
+	t->idle_next = &t->idle;
 	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
-	if (t->linked)
+	if (t->simulated)
 		t->seed = seed ? strtoull(seed, NULL, 0) : 1;
 	rc = shm_start(t, env);
 	if (rc) {
@@ -121,12 +122,12 @@ static int open_as(struct ripc__transport **tr, const struct ripc__transport_env
 
 static int shm_open_(struct ripc__transport **tr, const struct ripc__transport_env *env)
 {
-	return open_as(tr, env, &ripc__transport_shm);
+	return open_kind(tr, env, &ripc__transport_shm);
 }
 
 static int sim_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
 {
-	return open_as(tr, env, &ripc__transport_winsim);
+	return open_kind(tr, env, &ripc__transport_ring_sim);
 }
 
 static void shm_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
@@ -137,8 +138,8 @@ static void shm_limits(struct ripc__transport *tr, struct ripc__transport_limits
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_CHEAP_REG |
 			RIPC__CAP_TARGET_PROGRESS | RIPC__CAP_SAME_HOST |
-			(t->linked ? RIPC__CAP_WRITE : 0) | (t->takes ? RIPC__CAP_HANDOVER : 0),
-		.send_max = RIPC__WIN_SEND_MAX,
+			(t->simulated ? RIPC__CAP_WRITE : 0) | (t->zero_copy ? RIPC__CAP_EXPORT : 0),
+		.send_max = RIPC__RING_SEND_MAX,
 		.recv_depth = 0,
 		.read_depth = SHM_READ_DEPTH,
 		.rdma_max = 1u << 30,
@@ -171,7 +172,7 @@ static void shm_describe(const uint8_t *addr, size_t len, char *text, size_t tex
 
 /* What a look at the sockets brings. */
 static unsigned __attribute__((noinline))
-look(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
+poll_sockets(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
 	int want = max < EPOLL_EVENTS ? (int)max : EPOLL_EVENTS, count;
@@ -206,18 +207,18 @@ look(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
 		if (ep->fd < 0)
 			continue;
 		if (ep->state < SHM_OPEN) {
-			n += ripc__shm_setup(ep, events + n);
+			n += ripc__shm_setup_step(ep, events + n);
 			continue;
 		}
 		/* Nothing else before it is told that the connection is up. */
 		if (ep->established)
 			continue;
-		ripc__win_kicked(&ep->win);
-		ripc__shm_warm(ep);
-		got = ripc__shm_packet(ep, events + n);
+		ripc__ring_disarm(&ep->ring);
+		ripc__shm_activate(ep);
+		got = ripc__shm_import(ep, events + n);
 		n += got > 0;
 		if (got < 0 || (!got && ready[i].events & EPOLLHUP)) {
-			ep->gone = true;
+			ep->hung_up = true;
 			epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
 		}
 	}
@@ -234,17 +235,17 @@ report_closed(struct ripc__ep *ep, struct ripc__event *ev, int status, const cha
 		ep->t->nincoming -= ep->state == SHM_INCOMING;
 	}
 	ep->state = SHM_CLOSED;
-	if (ep->t->last == ep)
-		ep->t->last = NULL;
+	if (ep->t->last_rx == ep)
+		ep->t->last_rx = NULL;
 }
 
-static unsigned serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max, bool *more)
+static unsigned poll_ep(struct ripc__ep *ep, struct ripc__event *events, unsigned max, bool *more)
 {
 	unsigned n = 0;
 
-	ep->silent = 0;
+	ep->empty_polls = 0;
 	/* The simulated link moves in every round. */
-	ep->t->last = ep->t->linked ? NULL : ep;
+	ep->t->last_rx = ep->t->simulated ? NULL : ep;
 	if (ep->established) {
 		ep->established = false;
 		events[n++] = (struct ripc__event){
@@ -255,38 +256,39 @@ static unsigned serve(struct ripc__ep *ep, struct ripc__event *events, unsigned 
 			.len = ep->private_len,
 		};
 	}
-	n += ripc__intake_serve(&ep->t->intake, &ep->win, ep, ep->user, events + n, max - n, more);
+	n += ripc__ring_delivery_poll(&ep->t->delivery, &ep->ring, ep, ep->user, events + n,
+				      max - n, more);
 	if (n == max) {
 		*more = true;
 		return n;
 	}
-	if (ep->win.status)
-		report_closed(ep, &events[n++], ep->win.status, ep->win.why);
-	else if (ep->gone && (!ripc__win_ready(&ep->win) || !ep->win.heard))
+	if (ep->ring.status)
+		report_closed(ep, &events[n++], ep->ring.status, ep->ring.why);
+	else if (ep->hung_up && (!ripc__ring_ready(&ep->ring) || !ep->ring.hello_seen))
 		report_closed(ep, &events[n++], -ECONNRESET, "the peer's process has ended");
 	return n;
 }
 
 /* Anything that makes it worth to serve an endpoint. */
-static inline bool wakes(const struct ripc__ep *ep)
+static inline bool has_work(const struct ripc__ep *ep)
 {
-	return ripc__win_ready(&ep->win) || ripc__win_busy(&ep->win) || ep->established ||
-	       ep->gone || ep->win.status;
+	return ripc__ring_ready(&ep->ring) || ripc__ring_has_work(&ep->ring) || ep->established ||
+	       ep->hung_up || ep->ring.status;
 }
 
 /* A look at one of those that are not looked at: a peer that finds itself heard need not ring. */
-static inline void look_cold(struct shm *t)
+static inline void poll_idle_one(struct shm *t)
 {
-	struct ripc__ep *ep = t->cold_turn == &t->cold ? t->cold.next : t->cold_turn;
+	struct ripc__ep *ep = t->idle_next == &t->idle ? t->idle.next : t->idle_next;
 
-	if (ep == &t->cold)
+	if (ep == &t->idle)
 		return;
-	if (ripc__win_ready(&ep->win)) {
-		ripc__shm_warm(ep);
+	if (ripc__ring_ready(&ep->ring)) {
+		ripc__shm_activate(ep);
 		return;
 	}
 	/* The ring itself stays as it is: a forked child reads it. */
-	t->cold_turn = ep->next;
+	t->idle_next = ep->next;
 }
 
 /* Requests that never say what they want. */
@@ -294,17 +296,17 @@ static void expire(struct shm *t, uint64_t now_ns)
 {
 	for (struct ripc__ep *ep = t->eps.next, *next; ep != &t->eps; ep = next) {
 		next = ep->next;
-		if (ep->state == SHM_INCOMING && now_ns - ep->since_ns >= SHM_SETUP_NS)
-			ripc__shm_bury(ep);
+		if (ep->state == SHM_INCOMING && now_ns - ep->accepted_ns >= SHM_SETUP_NS)
+			ripc__shm_defer_free(ep);
 	}
 }
 
 /* Some of what is under way arrives at the peer. Return: when to call again. */
 static uint64_t step_link(struct ripc__ep *ep, uint64_t now_ns, uint64_t next)
 {
-	if (ripc__link_some(&ep->link))
+	if (ripc__sim_ntb_step_random(&ep->link))
 		return now_ns;
-	return now_ns + LOST_NS < next ? now_ns + LOST_NS : next;
+	return now_ns + LOST_KICK_NS < next ? now_ns + LOST_KICK_NS : next;
 }
 
 /* Those from here on had no turn: they are the first the next time. */
@@ -321,26 +323,26 @@ static void __attribute__((noinline)) rotate(struct shm *t, struct ripc__ep *ep)
 }
 
 /* It is armed and idle. */
-static void chill(struct ripc__ep *ep)
+static void make_idle(struct ripc__ep *ep)
 {
-	ep->cold = true;
-	if (ep->t->last == ep)
-		ep->t->last = NULL;
-	ripc__shm_unlink(ep);
-	ripc__shm_link(&ep->t->cold, ep);
+	ep->idle = true;
+	if (ep->t->last_rx == ep)
+		ep->t->last_rx = NULL;
+	ripc__shm_list_del(ep);
+	ripc__shm_list_add(&ep->t->idle, ep);
 }
 
 /* Nobody sleeps, and it has been silent for long. */
-static void __attribute__((noinline)) try_chill(struct ripc__ep *ep)
+static void __attribute__((noinline)) try_make_idle(struct ripc__ep *ep)
 {
-	ep->silent = 0;
-	if (ep->t->linked || ripc__win_busy(&ep->win))
+	ep->empty_polls = 0;
+	if (ep->t->simulated || ripc__ring_has_work(&ep->ring))
 		return;
-	ripc__win_arm(&ep->win);
-	/* Said before looked: see ripc__win_notify(). */
+	ripc__ring_arm(&ep->ring);
+	/* Said before looked: see ripc__ring_kick_if_armed(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (ripc__win_quiet(&ep->win))
-		chill(ep);
+	if (ripc__ring_idle(&ep->ring))
+		make_idle(ep);
 }
 
 static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
@@ -352,41 +354,42 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 	bool more = false;
 	unsigned n = 0;
 
-	if (t->graves)
-		clean_up(t);
-	ripc__intake_round(&t->intake);
-	if (t->armed || t->nsetups || now_ns - t->scanned_ns >= LOOK_NS) {
-		n = look(t, events, max, now_ns);
+	if (t->deferred_free)
+		free_deferred(t);
+	ripc__ring_delivery_begin(&t->delivery);
+	if (t->armed || t->nsetups || now_ns - t->scanned_ns >= EPOLL_INTERVAL_NS) {
+		n = poll_sockets(t, events, max, now_ns);
 		if (t->nincoming) {
 			expire(t, now_ns);
 			next = now_ns + SHM_SETUP_NS;
 		}
-		if (t->garbage[0] && n < max) {
-			memcpy(t->garbage_told, t->garbage, sizeof(t->garbage));
-			t->garbage[0] = 0;
-			events[n++] = (struct ripc__event){.kind = RIPC__EV_GARBAGE,
-							   .text = t->garbage_told};
+		if (t->bad_input[0] && n < max) {
+			memcpy(t->bad_input_reported, t->bad_input, sizeof(t->bad_input));
+			t->bad_input[0] = 0;
+			events[n++] = (struct ripc__event){.kind = RIPC__EV_BAD_INPUT,
+							   .text = t->bad_input_reported};
 		}
 	}
-	look_cold(t);
+	poll_idle_one(t);
 	for (ep = t->eps.next; ep != &t->eps && n < max; ep = after) {
 		after = ep->next;
 		if (ep->state == SHM_OPEN) {
-			if (t->linked)
+			if (t->simulated)
 				next = step_link(ep, now_ns, next);
-			if (wakes(ep))
-				n += serve(ep, events + n,
-					   max - n < EVENTS_EACH ? max - n : EVENTS_EACH, &more);
-			else if (++ep->silent >= SILENT_MAX)
-				try_chill(ep);
-		} else if (ep->failed && ep->state == SHM_CALLING) {
+			if (has_work(ep))
+				n += poll_ep(ep, events + n,
+					     max - n < EVENTS_PER_EP ? max - n : EVENTS_PER_EP,
+					     &more);
+			else if (++ep->empty_polls >= IDLE_POLLS_MAX)
+				try_make_idle(ep);
+		} else if (ep->failed && ep->state == SHM_CONNECTING) {
 			report_closed(ep, &events[n++], ep->failed, ep->why);
 		}
 	}
 	if (ep != &t->eps)
 		rotate(t, ep);
 	if (t->low && n < max) {
-		events[n++] = (struct ripc__event){.kind = RIPC__EV_LOW, .status = t->low_status};
+		events[n++] = (struct ripc__event){.kind = RIPC__EV_FD_LOW, .status = t->low_status};
 		t->low = false;
 		t->low_status = 0;
 	}
@@ -399,9 +402,9 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 	return n;
 }
 
-static inline void taken(struct ripc__ep *ep, uint8_t *room, struct ripc__event *ev)
+static inline void fill_recv_event(struct ripc__ep *ep, uint8_t *room, struct ripc__event *ev)
 {
-	ep->silent = 0;
+	ep->empty_polls = 0;
 	ev->kind = RIPC__EV_RECV;
 	ev->user = ep->user;
 	ev->ep = ep;
@@ -411,40 +414,40 @@ static inline void taken(struct ripc__ep *ep, uint8_t *room, struct ripc__event 
 
 /* What t->last has brought is more than two slots, or else. */
 static bool __attribute__((noinline))
-take_more(struct shm *t, uint8_t *room, size_t cap, struct ripc__event *ev)
+poll_one_slow(struct shm *t, uint8_t *room, size_t cap, struct ripc__event *ev)
 {
-	struct ripc__ep *ep = t->last;
+	struct ripc__ep *ep = t->last_rx;
 	uint8_t *buf;
 	bool more;
 
-	if (ripc__win_take(&ep->win, room, cap, &ev->len)) {
-		taken(ep, room, ev);
+	if (ripc__ring_recv_slots(&ep->ring, room, cap, &ev->len)) {
+		fill_recv_event(ep, room, ev);
 		return true;
 	}
-	if (!ripc__win_ready(&ep->win) || ripc__win_busy(&ep->win))
+	if (!ripc__ring_ready(&ep->ring) || ripc__ring_has_work(&ep->ring))
 		return false;
-	buf = ripc__intake_room(&t->intake);
-	if (buf && ripc__win_take(&ep->win, buf, RIPC__WIN_BUF, &ev->len)) {
-		taken(ep, buf, ev);
-		ripc__intake_received(&t->intake, buf, ev->len, ev);
+	buf = ripc__ring_delivery_buf(&t->delivery);
+	if (buf && ripc__ring_recv_slots(&ep->ring, buf, RIPC__RING_RECV_BUF_LEN, &ev->len)) {
+		fill_recv_event(ep, buf, ev);
+		ripc__ring_delivery_event(&t->delivery, buf, ev->len, ev);
 		return true;
 	}
 	/* A long one, or none of a kind that can be taken so. */
-	ep->silent = 0;
-	return ripc__intake_serve(&t->intake, &ep->win, ep, ep->user, ev, 1, &more);
+	ep->empty_polls = 0;
+	return ripc__ring_delivery_poll(&t->delivery, &ep->ring, ep, ep->user, ev, 1, &more);
 }
 
 /* The one that brought something last has brought nothing, but peers may speak in turns. Return: one that has, and is looked at now. */
-static struct ripc__ep *__attribute__((noinline)) other(struct shm *t)
+static struct ripc__ep *__attribute__((noinline)) next_with_rx(struct shm *t)
 {
-	struct ripc__ep *ep = t->last;
+	struct ripc__ep *ep = t->last_rx;
 
-	for (unsigned i = 0; i < TAKE_OTHERS; i++) {
+	for (unsigned i = 0; i < POLL_ONE_PEERS; i++) {
 		ep = ep->next == &t->eps ? t->eps.next : ep->next;
-		if (ep == t->last)
+		if (ep == t->last_rx)
 			break;
-		if (ep->state == SHM_OPEN && !ep->established && ripc__win_ready(&ep->win)) {
-			t->last = ep;
+		if (ep->state == SHM_OPEN && !ep->established && ripc__ring_ready(&ep->ring)) {
+			t->last_rx = ep;
 			return ep;
 		}
 	}
@@ -452,27 +455,27 @@ static struct ripc__ep *__attribute__((noinline)) other(struct shm *t)
 }
 
 /* Most looks find nothing, and most others a message of two slots. */
-static bool shm_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+static bool shm_poll_one(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
 {
 	struct shm *t = (struct shm *)tr;
-	struct ripc__ep *ep = t->last;
+	struct ripc__ep *ep = t->last_rx;
 	int got;
 
 	if (!ep)
 		return false;
-	if (cap < 2 * RIPC__WIN_BODY)
-		return take_more(t, room, cap, ev);
-	got = ripc__win_take_two(&ep->win, room, &ev->len);
+	if (cap < 2 * RIPC__RING_SLOT_BODY)
+		return poll_one_slow(t, room, cap, ev);
+	got = ripc__ring_recv_fast(&ep->ring, room, &ev->len);
 	if (!got) {
-		ep = other(t);
+		ep = next_with_rx(t);
 		/* What it was seen to have brought lies in memory that is its as well. */
-		got = ep ? ripc__win_take_two(&ep->win, room, &ev->len) : 0;
+		got = ep ? ripc__ring_recv_fast(&ep->ring, room, &ev->len) : 0;
 		if (!got)
 			return false;
 	}
 	if (got < 0)
-		return take_more(t, room, cap, ev);
-	taken(ep, room, ev);
+		return poll_one_slow(t, room, cap, ev);
+	fill_recv_event(ep, room, ev);
 	return true;
 }
 
@@ -484,7 +487,7 @@ static void shm_flush(struct ripc__transport *tr)
 
 	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
 		if (ep->state == SHM_OPEN)
-			ripc__win_flush(&ep->win);
+			ripc__ring_flush(&ep->ring);
 }
 
 static void shm_release(struct ripc__transport *tr, void *token)
@@ -498,12 +501,12 @@ static int shm_post_datagram(struct ripc__transport *tr, const uint8_t *addr, si
 	return -EOPNOTSUPP;
 }
 
-static bool idle(const struct ripc__ep *ep)
+static bool nothing_pending(const struct ripc__ep *ep)
 {
 	if (ep->state != SHM_OPEN)
-		return !ep->failed || ep->state != SHM_CALLING;
-	return !ep->established && !ep->gone && ripc__win_quiet(&ep->win) &&
-	       (!ep->t->linked || !ep->link.count);
+		return !ep->failed || ep->state != SHM_CONNECTING;
+	return !ep->established && !ep->hung_up && ripc__ring_idle(&ep->ring) &&
+	       (!ep->t->simulated || !ep->link.count);
 }
 
 /*
@@ -517,23 +520,23 @@ static int shm_arm(struct ripc__transport *tr)
 
 	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
 		if (ep->state == SHM_OPEN) {
-			ripc__win_flush(&ep->win);
-			ripc__win_arm(&ep->win);
+			ripc__ring_flush(&ep->ring);
+			ripc__ring_arm(&ep->ring);
 		}
-	/* Said before looked: see ripc__win_notify(). */
+	/* Said before looked: see ripc__ring_kick_if_armed(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	t->armed = true;
-	t->last = NULL;
+	t->last_rx = NULL;
 	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
-		if (!idle(ep))
+		if (!nothing_pending(ep))
 			return 1;
 	for (ep = t->eps.next; ep != &t->eps; ep = next) {
 		next = ep->next;
-		if (ep->state == SHM_OPEN && ep->silent >= SILENT_MIN && !t->linked &&
-		    !ripc__win_busy(&ep->win))
-			chill(ep);
+		if (ep->state == SHM_OPEN && ep->empty_polls >= IDLE_POLLS_MIN && !t->simulated &&
+		    !ripc__ring_has_work(&ep->ring))
+			make_idle(ep);
 	}
-	return t->garbage[0] != 0;
+	return t->bad_input[0] != 0;
 }
 
 static int shm_fd(struct ripc__transport *tr)
@@ -548,7 +551,7 @@ static void shm_forked(struct ripc__transport *tr)
 	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
 		if (ep->fd >= 0)
 			close(ep->fd);
-	for (struct ripc__ep *ep = t->cold.next; ep != &t->cold; ep = ep->next)
+	for (struct ripc__ep *ep = t->idle.next; ep != &t->idle; ep = ep->next)
 		close(ep->fd);
 	for (unsigned i = 0; i < 2; i++)
 		if (t->listeners[i] >= 0)
@@ -556,18 +559,19 @@ static void shm_forked(struct ripc__transport *tr)
 	close(t->epoll_fd);
 }
 
-#define COMMON                                                                                    \
-	.probe = shm_probe, .close = shm_close, .limits = shm_limits, .address = shm_address,     \
-	.describe = shm_describe, .reg = ripc__shm_reg, .dereg = ripc__shm_dereg,                 \
-	.connect = ripc__shm_connect, .accept = ripc__shm_accept, .reject = ripc__shm_reject,     \
-	.ep_close = ripc__shm_ep_close, .post_send = ripc__shm_post_send,                         \
-	.post_plain = ripc__shm_post_plain, .take = shm_take, .post_write = ripc__shm_post_write, \
-	.post_read = ripc__shm_post_read, .post_datagram = shm_post_datagram, .flush = shm_flush, \
-	.progress = shm_progress, .hand = ripc__shm_hand, .release = shm_release, .arm = shm_arm, \
-	.fd = shm_fd, .forked = shm_forked
+#define COMMON_OPS                                                                            \
+	.probe = shm_probe, .close = shm_close, .limits = shm_limits, .address = shm_address, \
+	.describe = shm_describe, .reg = ripc__shm_reg, .dereg = ripc__shm_dereg,             \
+	.connect = ripc__shm_connect, .accept = ripc__shm_accept, .reject = ripc__shm_reject, \
+	.ep_close = ripc__shm_ep_close, .post_send = ripc__shm_post_send,                     \
+	.post_plain = ripc__shm_post_plain, .poll_one = shm_poll_one,                         \
+	.post_write = ripc__shm_post_write, .post_read = ripc__shm_post_read,                 \
+	.post_datagram = shm_post_datagram, .flush = shm_flush, .progress = shm_progress,     \
+	.export_fd = ripc__shm_export, .release = shm_release, .arm = shm_arm, .fd = shm_fd,  \
+	.forked = shm_forked
 
 const struct ripc__transport_ops ripc__transport_shm = {
-	.name = "shm", .id = TRANSPORT_ID_SHM, .open = shm_open_, COMMON};
+	.name = "shm", .id = TRANSPORT_ID_SHM, .open = shm_open_, COMMON_OPS};
 
-const struct ripc__transport_ops ripc__transport_winsim = {
-	.name = "ring/sim", .id = TRANSPORT_ID_SIM, .open = sim_open, COMMON};
+const struct ripc__transport_ops ripc__transport_ring_sim = {
+	.name = "ring/sim", .id = TRANSPORT_ID_SIM, .open = sim_open, COMMON_OPS};

@@ -571,7 +571,7 @@ START_TEST(local_mr__per_transfer_where_the_peer_could_write)
 
 	rig_start(&r2, 2, dear);
 	for (unsigned i = 0; i < r2.ctx[1]->ntp; i++)
-		r2.ctx[1]->tp[i].limits.caps |= RIPC__CAP_SINK_EXPOSED;
+		r2.ctx[1]->tp[i].limits.caps |= RIPC__CAP_SINK_WRITABLE;
 	for (uint64_t k = 0; k < 3; k++) {
 		OK(rig_long(&r2, 0, 1, 200000, k, 5000));
 		rig_expect(&r2, 1, 200000, k);

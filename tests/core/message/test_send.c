@@ -23,7 +23,7 @@ static struct costs {
 static int post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 		      bool more)
 {
-	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
 
 	costs.fast++;
 	return ripc__transport_sim.post_send(ep, iov, 2, more);

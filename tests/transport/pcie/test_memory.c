@@ -28,13 +28,13 @@ static int join(struct ripc__pcie_memory *m, uint8_t *base, size_t size, bool fo
 	return rc;
 }
 
-static void enter(struct ripc__pcie_memory *m, uint8_t *base)
+static void claim_entry(struct ripc__pcie_memory *m, uint8_t *base)
 {
 	ck_assert_int_eq(join(m, base, BYTES, true), 0);
-	ck_assert_int_eq(ripc__pcie_enter(m), 0);
+	ck_assert_int_eq(ripc__pcie_entry_claim(m), 0);
 }
 
-START_TEST(join__makes_zeros_ready_and_nothing_else)
+START_TEST(join__formats_only_zeros)
 {
 	struct ripc__pcie_memory m, n;
 	uint8_t *base = new_memory(BYTES), *zeros = calloc(1, BYTES);
@@ -62,7 +62,7 @@ START_TEST(join__makes_zeros_ready_and_nothing_else)
 }
 END_TEST
 
-START_TEST(blocks__lie_inside_the_memory)
+START_TEST(blocks__inside_memory)
 {
 	for (size_t size = 0; size < (size_t)64 << 20; size += 4096 * 37) {
 		struct ripc__pcie_memory m = {.size = size};
@@ -70,7 +70,7 @@ START_TEST(blocks__lie_inside_the_memory)
 		m.nblocks = ripc__pcie_blocks(size);
 		if (m.nblocks)
 			ck_assert_uint_le((size_t)(ripc__pcie_inbox(&m, m.nblocks - 1) -
-						   RIPC__PCIE_SEGMENT_AT - m.base) +
+						   RIPC__PCIE_SEGMENT_OFF - m.base) +
 						  ripc__pcie_block_size(),
 					  size);
 	}
@@ -79,75 +79,75 @@ START_TEST(blocks__lie_inside_the_memory)
 }
 END_TEST
 
-START_TEST(enter__no_place_is_the_same_again)
+START_TEST(entry_claim__unique_ref)
 {
 	struct ripc__pcie_memory m;
 	uint8_t *base = new_memory(BYTES);
 	uint64_t last = 0;
 
 	for (unsigned i = 0; i < 1000; i++) {
-		enter(&m, base);
+		claim_entry(&m, base);
 		ck_assert_uint_ne(m.ref, 0);
 		ck_assert_uint_ne(m.ref, last);
-		ck_assert(!ripc__pcie_lives(&m, last, 1));
-		ck_assert(ripc__pcie_lives(&m, m.ref, 1));
+		ck_assert(!ripc__pcie_alive(&m, last, 1));
+		ck_assert(ripc__pcie_alive(&m, m.ref, 1));
 		last = m.ref;
-		ripc__pcie_leave(&m);
-		ck_assert(!ripc__pcie_lives(&m, last, 1));
+		ripc__pcie_entry_release(&m);
+		ck_assert(!ripc__pcie_alive(&m, last, 1));
 	}
 	munmap(base, BYTES);
 }
 END_TEST
 
 /* All are taken by contexts that do not live: the next one finds that out by itself. */
-START_TEST(enter__takes_the_place_of_the_dead)
+START_TEST(entry_claim__reuses_dead_entry)
 {
-	static struct ripc__pcie_memory all[RIPC__PCIE_PLACES], m;
+	static struct ripc__pcie_memory all[RIPC__PCIE_ENTRIES], m;
 	uint8_t *base = new_memory(BYTES);
 
-	for (unsigned i = 0; i < RIPC__PCIE_PLACES; i++)
-		enter(&all[i], base);
-	enter(&m, base);
-	ck_assert(ripc__pcie_beat(&m, 1));
-	for (unsigned i = 0; i < RIPC__PCIE_PLACES; i++)
-		ck_assert(!ripc__pcie_beat(&all[i], 1));
+	for (unsigned i = 0; i < RIPC__PCIE_ENTRIES; i++)
+		claim_entry(&all[i], base);
+	claim_entry(&m, base);
+	ck_assert(ripc__pcie_heartbeat(&m, 1));
+	for (unsigned i = 0; i < RIPC__PCIE_ENTRIES; i++)
+		ck_assert(!ripc__pcie_heartbeat(&all[i], 1));
 	munmap(base, BYTES);
 }
 END_TEST
 
-START_TEST(beat__silence)
+START_TEST(heartbeat__timeout)
 {
 	struct ripc__pcie_memory a, b;
 	uint8_t *base = new_memory(BYTES);
 	uint64_t now = 1, ref;
 
-	enter(&a, base);
-	enter(&b, base);
+	claim_entry(&a, base);
+	claim_entry(&b, base);
 	ref = b.ref;
-	for (unsigned i = 0; i < 50; i++, now += RIPC__PCIE_BEAT_NS) {
-		ck_assert(ripc__pcie_beat(&a, now));
-		ck_assert(ripc__pcie_beat(&b, now));
-		ck_assert(ripc__pcie_lives(&a, ref, 3 * RIPC__PCIE_BEAT_NS));
+	for (unsigned i = 0; i < 50; i++, now += RIPC__PCIE_HEARTBEAT_NS) {
+		ck_assert(ripc__pcie_heartbeat(&a, now));
+		ck_assert(ripc__pcie_heartbeat(&b, now));
+		ck_assert(ripc__pcie_alive(&a, ref, 3 * RIPC__PCIE_HEARTBEAT_NS));
 	}
 	/* That we slept for an hour says nothing about others. */
 	now += UINT64_C(3600000000000);
-	ck_assert(ripc__pcie_beat(&a, now));
-	ck_assert(ripc__pcie_lives(&a, ref, 4 * RIPC__PCIE_BEAT_NS));
+	ck_assert(ripc__pcie_heartbeat(&a, now));
+	ck_assert(ripc__pcie_alive(&a, ref, 4 * RIPC__PCIE_HEARTBEAT_NS));
 	for (unsigned i = 0; i < 5; i++)
-		ck_assert(ripc__pcie_beat(&a, now += RIPC__PCIE_BEAT_NS));
-	ck_assert(!ripc__pcie_lives(&a, ref, 4 * RIPC__PCIE_BEAT_NS));
+		ck_assert(ripc__pcie_heartbeat(&a, now += RIPC__PCIE_HEARTBEAT_NS));
+	ck_assert(!ripc__pcie_alive(&a, ref, 4 * RIPC__PCIE_HEARTBEAT_NS));
 	/* It comes back. */
-	ck_assert(ripc__pcie_beat(&b, now));
-	ck_assert(ripc__pcie_beat(&a, now += RIPC__PCIE_BEAT_NS));
-	ck_assert(ripc__pcie_lives(&a, ref, 4 * RIPC__PCIE_BEAT_NS));
+	ck_assert(ripc__pcie_heartbeat(&b, now));
+	ck_assert(ripc__pcie_heartbeat(&a, now += RIPC__PCIE_HEARTBEAT_NS));
+	ck_assert(ripc__pcie_alive(&a, ref, 4 * RIPC__PCIE_HEARTBEAT_NS));
 	/* In the end its place is given away. */
-	for (unsigned i = 0; i < RIPC__PCIE_EVICT_NS / RIPC__PCIE_BEAT_NS + 2; i++)
-		ck_assert(ripc__pcie_beat(&a, now += RIPC__PCIE_BEAT_NS));
-	ck_assert(!ripc__pcie_lives(&a, ref, UINT64_MAX));
-	ck_assert(!ripc__pcie_beat(&b, now));
+	for (unsigned i = 0; i < RIPC__PCIE_EVICT_NS / RIPC__PCIE_HEARTBEAT_NS + 2; i++)
+		ck_assert(ripc__pcie_heartbeat(&a, now += RIPC__PCIE_HEARTBEAT_NS));
+	ck_assert(!ripc__pcie_alive(&a, ref, UINT64_MAX));
+	ck_assert(!ripc__pcie_heartbeat(&b, now));
 	/* A device that is gone reads as all ones. */
 	memset(base, 0xff, BYTES);
-	ck_assert(!ripc__pcie_beat(&a, now));
+	ck_assert(!ripc__pcie_heartbeat(&a, now));
 	munmap(base, BYTES);
 }
 END_TEST
@@ -155,14 +155,14 @@ END_TEST
 START_TEST(block__get_put_attach)
 {
 	struct ripc__pcie_memory a, b;
-	struct ripc__pcie_call_seen seen, old;
+	struct ripc__pcie_setup_msg seen, old;
 	uint8_t *base = new_memory(BYTES);
 	bool used[64] = {false};
 	uint32_t other;
 	int block = -1;
 
-	enter(&a, base);
-	enter(&b, base);
+	claim_entry(&a, base);
+	claim_entry(&b, base);
 	for (uint32_t i = 0; i < a.nblocks; i++) {
 		block = ripc__pcie_block_get(i % 2 ? &a : &b);
 		ck_assert_int_ge(block, 0);
@@ -172,43 +172,43 @@ START_TEST(block__get_put_attach)
 	}
 	ck_assert_int_eq(ripc__pcie_block_get(&a), -ENOSPC);
 	/* All of one that leaves are free. */
-	ripc__pcie_leave(&b);
-	ck_assert_int_eq(ripc__pcie_enter(&b), 0);
+	ripc__pcie_entry_release(&b);
+	ck_assert_int_eq(ripc__pcie_entry_claim(&b), 0);
 	for (uint32_t i = 0; i < (a.nblocks + 1) / 2; i++)
 		ck_assert_int_ge(block = ripc__pcie_block_get(&a), 0);
 	ck_assert_int_eq(ripc__pcie_block_get(&b), -ENOSPC);
 
 	/* One that has a user is not free when its owner has no use for it any more. */
-	ck_assert(!ripc__pcie_block_seen(&b, (uint32_t)block, &seen));
-	ripc__pcie_notes_write(&a, (uint32_t)block, 0, "notes", 6);
-	ripc__pcie_block_call(&a, (uint32_t)block, b.ref, RIPC__PCIE_REQUEST);
-	ck_assert(ripc__pcie_block_seen(&b, (uint32_t)block, &seen));
+	ck_assert(!ripc__pcie_block_read(&b, (uint32_t)block, &seen));
+	ripc__pcie_params_write(&a, (uint32_t)block, 0, "notes", 6);
+	ripc__pcie_block_publish(&a, (uint32_t)block, b.ref, RIPC__PCIE_REQUEST);
+	ck_assert(ripc__pcie_block_read(&b, (uint32_t)block, &seen));
 	ck_assert_uint_eq(seen.owner, a.ref);
 	ck_assert_uint_eq(seen.target, b.ref);
 	ck_assert_uint_eq((uint8_t)seen.call, RIPC__PCIE_REQUEST);
 	ck_assert(ripc__pcie_attach(&b, (uint32_t)block, &seen));
 	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &seen));
-	ck_assert_uint_eq(ripc__pcie_answered(&a, (uint32_t)block, &other), 0);
+	ck_assert_uint_eq(ripc__pcie_answer_read(&a, (uint32_t)block, &other), 0);
 	ripc__pcie_answer(&b, (uint32_t)block, RIPC__PCIE_ACCEPTED, 77);
-	ck_assert_uint_eq(ripc__pcie_answered(&a, (uint32_t)block, &other), RIPC__PCIE_ACCEPTED);
+	ck_assert_uint_eq(ripc__pcie_answer_read(&a, (uint32_t)block, &other), RIPC__PCIE_ACCEPTED);
 	ck_assert_uint_eq(other, 77);
-	ck_assert(ripc__pcie_owned(&b, (uint32_t)block, a.ref));
+	ck_assert(ripc__pcie_is_owner(&b, (uint32_t)block, a.ref));
 	old = seen;
 	ripc__pcie_block_put(&a, (uint32_t)block);
-	ck_assert(!ripc__pcie_owned(&b, (uint32_t)block, a.ref));
+	ck_assert(!ripc__pcie_is_owner(&b, (uint32_t)block, a.ref));
 	ck_assert_int_eq(ripc__pcie_block_get(&a), -ENOSPC);
 	ripc__pcie_detach(&b, (uint32_t)block);
 	/* Whoever comes late does not get it. */
 	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &old));
 	ck_assert_int_eq(ripc__pcie_block_get(&a), block);
 	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &old));
-	ripc__pcie_block_call(&a, (uint32_t)block, b.ref, RIPC__PCIE_REQUEST);
+	ripc__pcie_block_publish(&a, (uint32_t)block, b.ref, RIPC__PCIE_REQUEST);
 	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &old));
 
 	/* A user that left does not hold it. */
-	ck_assert(ripc__pcie_block_seen(&b, (uint32_t)block, &seen));
+	ck_assert(ripc__pcie_block_read(&b, (uint32_t)block, &seen));
 	ck_assert(ripc__pcie_attach(&b, (uint32_t)block, &seen));
-	ripc__pcie_leave(&b);
+	ripc__pcie_entry_release(&b);
 	ripc__pcie_block_put(&a, (uint32_t)block);
 	ck_assert_int_eq(ripc__pcie_block_get(&a), block);
 	munmap(base, BYTES);
@@ -221,11 +221,11 @@ int main(void)
 	TCase *tc = tcase_create("memory");
 
 	tcase_set_timeout(tc, 300);
-	tcase_add_test(tc, join__makes_zeros_ready_and_nothing_else);
-	tcase_add_test(tc, blocks__lie_inside_the_memory);
-	tcase_add_test(tc, enter__no_place_is_the_same_again);
-	tcase_add_test(tc, enter__takes_the_place_of_the_dead);
-	tcase_add_test(tc, beat__silence);
+	tcase_add_test(tc, join__formats_only_zeros);
+	tcase_add_test(tc, blocks__inside_memory);
+	tcase_add_test(tc, entry_claim__unique_ref);
+	tcase_add_test(tc, entry_claim__reuses_dead_entry);
+	tcase_add_test(tc, heartbeat__timeout);
 	tcase_add_test(tc, block__get_put_attach);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/pcie/memory", suite);

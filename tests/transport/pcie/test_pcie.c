@@ -44,7 +44,7 @@ static void teardown(void)
 }
 
 /* The file's holes could not all be filled: opening says so, instead of a signal later. */
-START_TEST(open__a_file_that_there_is_no_room_for)
+START_TEST(open__no_space_for_file)
 {
 	struct ripc__transport_env env = {.opt = &options};
 	struct ripc__transport *t = NULL;
@@ -214,7 +214,7 @@ START_TEST(connect__refused)
 }
 END_TEST
 
-START_TEST(connect__to_where_it_cannot_be)
+START_TEST(connect__unreachable_address)
 {
 	struct two w = {open_pcie(), open_pcie(), NULL, NULL};
 	struct ripc__transport *a = (struct ripc__transport *)w.a;
@@ -249,7 +249,7 @@ START_TEST(connect__to_where_it_cannot_be)
 }
 END_TEST
 
-START_TEST(connect__when_all_blocks_are_used)
+START_TEST(connect__no_free_block)
 {
 	struct two w = {open_pcie(), open_pcie(), NULL, NULL};
 	struct ripc__transport *a = (struct ripc__transport *)w.a;
@@ -296,18 +296,18 @@ START_TEST(peer__dies)
 END_TEST
 
 /* One that stood still until its place was another's writes nothing any more. */
-START_TEST(place__is_lost)
+START_TEST(entry__lost)
 {
 	struct two w;
 	struct ripc__event ev;
 	uint8_t *before = malloc(BYTES);
 
 	open_two(&w);
-	ripc__pcie_leave(&(struct ripc__pcie_memory){
-		.base = w.b->memory.base, .place = w.b->memory.place, .ref = w.b->memory.ref});
-	now += RIPC__PCIE_BEAT_NS;
+	ripc__pcie_entry_release(&(struct ripc__pcie_memory){
+		.base = w.b->memory.base, .entry = w.b->memory.entry, .ref = w.b->memory.ref});
+	now += RIPC__PCIE_HEARTBEAT_NS;
 	ev = progress(w.b);
-	ck_assert_int_eq(ev.kind, RIPC__EV_GARBAGE);
+	ck_assert_int_eq(ev.kind, RIPC__EV_BAD_INPUT);
 	memcpy(before, w.a->memory.base, BYTES);
 	ck_assert_int_le(post(w.eb, "lost", 4), 0);
 	ev = await(w.b, RIPC__EV_CLOSED);
@@ -322,7 +322,7 @@ START_TEST(place__is_lost)
 END_TEST
 
 /* Whatever stands in the memory, nothing but connections is lost. */
-START_TEST(memory__is_scribbled_over)
+START_TEST(memory__corrupted)
 {
 	uint64_t rng = test_seed();
 
@@ -377,7 +377,7 @@ static void give_doorbell(struct pcie *t, uint16_t id)
 }
 
 /* Whom it rang since the last time; -1: nobody. */
-static int rung_by(const struct pcie *t)
+static int notified_by(const struct pcie *t)
 {
 	uint8_t bytes[4] = {0};
 	ssize_t n = pread(t->doorbell.device, bytes, sizeof(bytes), 12);
@@ -392,12 +392,12 @@ static int rung_by(const struct pcie *t)
 }
 
 /* How long it would sleep. */
-static uint64_t naps(struct pcie *t)
+static uint64_t sleep_ns_of(struct pcie *t)
 {
 	uint64_t deadline = UINT64_MAX;
 	struct ripc__event ev;
 
-	now += RIPC__PCIE_BEAT_NS;
+	now += RIPC__PCIE_HEARTBEAT_NS;
 	ck_assert_uint_eq(OPS->progress((struct ripc__transport *)t, &ev, 1, now, &deadline), 0);
 	return deadline - now;
 }
@@ -407,30 +407,30 @@ static int arm(struct pcie *t)
 	return OPS->arm((struct ripc__transport *)t);
 }
 
-START_TEST(doorbell__nobody_sleeps_longer_than_he_can_be_woken)
+START_TEST(doorbell__bounds_sleep)
 {
 	struct two w;
 
 	open_two(&w);
 	ck_assert_int_eq(OPS->fd((struct ripc__transport *)w.b), -1);
-	ck_assert_uint_le(naps(w.b), 10000000);
+	ck_assert_uint_le(sleep_ns_of(w.b), 10000000);
 	/* It hears, but the peer does not ring. */
 	give_doorbell(w.b, 2);
 	ck_assert_int_eq(OPS->fd((struct ripc__transport *)w.b), w.b->doorbell.event);
-	ck_assert_uint_le(naps(w.b), 10000000);
-	naps(w.a);
+	ck_assert_uint_le(sleep_ns_of(w.b), 10000000);
+	sleep_ns_of(w.a);
 	give_doorbell(w.a, 1);
-	ck_assert_uint_eq(naps(w.b), RIPC__PCIE_BEAT_NS);
-	naps(w.a);
+	ck_assert_uint_eq(sleep_ns_of(w.b), RIPC__PCIE_HEARTBEAT_NS);
+	sleep_ns_of(w.a);
 	/* No more. */
 	ripc__pcie_set_doorbell(&w.a->memory, 0);
-	ck_assert_uint_le(naps(w.b), 10000000);
+	ck_assert_uint_le(sleep_ns_of(w.b), 10000000);
 	close_pcie(w.a);
 	close_pcie(w.b);
 }
 END_TEST
 
-START_TEST(doorbell__is_rung_once_for_who_sleeps)
+START_TEST(doorbell__once_per_sleep)
 {
 	const uint64_t one = 1;
 	struct two w;
@@ -438,19 +438,19 @@ START_TEST(doorbell__is_rung_once_for_who_sleeps)
 	open_two(&w);
 	give_doorbell(w.a, 1);
 	give_doorbell(w.b, 700);
-	naps(w.a);
-	naps(w.b);
-	ck_assert_int_eq(rung_by(w.a), -1);
+	sleep_ns_of(w.a);
+	sleep_ns_of(w.b);
+	ck_assert_int_eq(notified_by(w.a), -1);
 	pass(&w, "awake");
-	ck_assert_int_eq(rung_by(w.a), -1);
+	ck_assert_int_eq(notified_by(w.a), -1);
 	for (unsigned i = 0; i < 10; i++) {
 		struct pollfd fd = {.fd = w.b->doorbell.event, .events = POLLIN};
 
 		ck_assert_int_eq(arm(w.b), 0);
 		ck_assert_int_eq(post(w.ea, "wake", 4), 0);
-		ck_assert_int_eq(rung_by(w.a), 700);
+		ck_assert_int_eq(notified_by(w.a), 700);
 		ck_assert_int_eq(post(w.ea, "up", 2), 0);
-		ck_assert_int_eq(rung_by(w.a), -1);
+		ck_assert_int_eq(notified_by(w.a), -1);
 		/* Too late to sleep. */
 		ck_assert_int_eq(arm(w.b), 1);
 		ck_assert_int_eq(write(w.b->doorbell.event, &one, sizeof(one)), sizeof(one));
@@ -467,7 +467,7 @@ START_TEST(doorbell__is_rung_once_for_who_sleeps)
 }
 END_TEST
 
-START_TEST(doorbell__is_rung_by_who_calls)
+START_TEST(doorbell__on_connect)
 {
 	struct two w = {open_pcie(), open_pcie(), NULL, NULL};
 	struct ripc__event ev;
@@ -476,20 +476,20 @@ START_TEST(doorbell__is_rung_by_who_calls)
 	give_doorbell(w.b, 2);
 	ck_assert_int_eq(arm(w.b), 0);
 	w.ea = call(w.a, w.b);
-	ck_assert_int_eq(rung_by(w.a), 2);
+	ck_assert_int_eq(notified_by(w.a), 2);
 	ck_assert_int_eq(arm(w.b), 1);
 	ev = await(w.b, RIPC__EV_REQUEST);
 	OPS->reject((struct ripc__transport *)w.b, ev.request, "", 0);
-	ck_assert_int_eq(rung_by(w.b), 1);
+	ck_assert_int_eq(notified_by(w.b), 1);
 	await(w.a, RIPC__EV_CLOSED);
 	OPS->ep_close(w.ea);
 	connect_two(&w);
-	ck_assert_int_eq(rung_by(w.b), 1);
+	ck_assert_int_eq(notified_by(w.b), 1);
 	/* Any word. */
 	ripc__pcie_doorbell_ring(&w.a->doorbell, UINT64_MAX);
-	ck_assert_int_eq(rung_by(w.a), UINT16_MAX);
-	ripc__pcie_doorbell_ring(&w.a->doorbell, ~RIPC__PCIE_HEARS);
-	ck_assert_int_eq(rung_by(w.a), -1);
+	ck_assert_int_eq(notified_by(w.a), UINT16_MAX);
+	ripc__pcie_doorbell_ring(&w.a->doorbell, ~RIPC__PCIE_DOORBELL_RECV);
+	ck_assert_int_eq(notified_by(w.a), -1);
 	/* A child closes what it has of it. */
 	OPS->forked((struct ripc__transport *)w.b);
 	ck_assert_int_eq(OPS->fd((struct ripc__transport *)w.b), -1);
@@ -499,7 +499,7 @@ START_TEST(doorbell__is_rung_by_who_calls)
 END_TEST
 
 /* Or it would never sleep again. */
-START_TEST(doorbell__is_heard_by_who_lost_his_place)
+START_TEST(doorbell__after_lost_entry)
 {
 	const uint64_t one = 1;
 	struct pollfd fd = {.events = POLLIN};
@@ -508,10 +508,10 @@ START_TEST(doorbell__is_heard_by_who_lost_his_place)
 	open_two(&w);
 	give_doorbell(w.b, 2);
 	fd.fd = w.b->doorbell.event;
-	ripc__pcie_leave(&(struct ripc__pcie_memory){
-		.base = w.b->memory.base, .place = w.b->memory.place, .ref = w.b->memory.ref});
-	now += RIPC__PCIE_BEAT_NS;
-	ck_assert_int_eq(progress(w.b).kind, RIPC__EV_GARBAGE);
+	ripc__pcie_entry_release(&(struct ripc__pcie_memory){
+		.base = w.b->memory.base, .entry = w.b->memory.entry, .ref = w.b->memory.ref});
+	now += RIPC__PCIE_HEARTBEAT_NS;
+	ck_assert_int_eq(progress(w.b).kind, RIPC__EV_BAD_INPUT);
 	await(w.b, RIPC__EV_CLOSED);
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert_int_eq(arm(w.b), 0);
@@ -526,7 +526,7 @@ START_TEST(doorbell__is_heard_by_who_lost_his_place)
 }
 END_TEST
 
-START_TEST(doorbell__a_file_has_none)
+START_TEST(doorbell__none_for_file)
 {
 	struct ripc__pcie_doorbell d;
 	char why[100] = "";
@@ -538,7 +538,7 @@ START_TEST(doorbell__a_file_has_none)
 	ck_assert_ptr_nonnull(strstr(why, "vfio-pci"));
 	ck_assert_uint_eq(ripc__pcie_doorbell_word(&d), 0);
 	ripc__pcie_doorbell_ring(&d, UINT64_MAX);
-	ck_assert(!ripc__pcie_doorbell_rang(&d));
+	ck_assert(!ripc__pcie_doorbell_clear(&d));
 	ripc__pcie_doorbell_close(&d);
 }
 END_TEST
@@ -549,20 +549,19 @@ int main(void)
 		const char *name;
 		const TTest *test;
 	} cases[] = {
-		{"open__a_file_that_there_is_no_room_for", open__a_file_that_there_is_no_room_for},
+		{"open__no_space_for_file", open__no_space_for_file},
 		{"connect__and_close", connect__and_close},
 		{"connect__refused", connect__refused},
-		{"connect__to_where_it_cannot_be", connect__to_where_it_cannot_be},
-		{"connect__when_all_blocks_are_used", connect__when_all_blocks_are_used},
+		{"connect__unreachable_address", connect__unreachable_address},
+		{"connect__no_free_block", connect__no_free_block},
 		{"peer__dies", peer__dies},
-		{"place__is_lost", place__is_lost},
-		{"memory__is_scribbled_over", memory__is_scribbled_over},
-		{"doorbell__nobody_sleeps_longer_than_he_can_be_woken",
-		 doorbell__nobody_sleeps_longer_than_he_can_be_woken},
-		{"doorbell__is_rung_once_for_who_sleeps", doorbell__is_rung_once_for_who_sleeps},
-		{"doorbell__is_rung_by_who_calls", doorbell__is_rung_by_who_calls},
-		{"doorbell__is_heard_by_who_lost_his_place", doorbell__is_heard_by_who_lost_his_place},
-		{"doorbell__a_file_has_none", doorbell__a_file_has_none},
+		{"entry__lost", entry__lost},
+		{"memory__corrupted", memory__corrupted},
+		{"doorbell__bounds_sleep", doorbell__bounds_sleep},
+		{"doorbell__once_per_sleep", doorbell__once_per_sleep},
+		{"doorbell__on_connect", doorbell__on_connect},
+		{"doorbell__after_lost_entry", doorbell__after_lost_entry},
+		{"doorbell__none_for_file", doorbell__none_for_file},
 	};
 	Suite *suite = suite_create("transport/pcie/pcie");
 	TCase *tc;

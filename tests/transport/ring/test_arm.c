@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The window engine's kicks: RIPC_TEST_CYCLES (100000) times two threads wake one another. */
-#include "rig.h"
+#include "ring_pair.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -11,48 +11,48 @@
 START_TEST(arm__once)
 {
 	uint64_t i = 7;
-	struct rig r;
+	struct ring_pair r;
 
-	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
-	rig_settle(&r);
+	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED, test_seed());
+	ring_pair_drain(&r);
 	r.b.kicks = 0;
-	rig_push(&r, &r.a, &i, sizeof(i));
+	ring_end_progress(&r, &r.a, &i, sizeof(i));
 	ck_assert_uint_eq(r.b.kicks, 0);
-	ck_assert(!ripc__win_quiet(&r.b.w));
-	ck_assert(rig_next(&r.b));
-	ck_assert(ripc__win_quiet(&r.b.w));
-	ripc__win_arm(&r.b.w);
-	rig_push(&r, &r.a, &i, sizeof(i));
-	rig_push(&r, &r.a, &i, sizeof(i));
+	ck_assert(!ripc__ring_idle(&r.b.w));
+	ck_assert(ring_end_poll(&r.b));
+	ck_assert(ripc__ring_idle(&r.b.w));
+	ripc__ring_arm(&r.b.w);
+	ring_end_progress(&r, &r.a, &i, sizeof(i));
+	ring_end_progress(&r, &r.a, &i, sizeof(i));
 	ck_assert_uint_eq(r.b.kicks, 1);
-	ck_assert(rig_next(&r.b));
-	ck_assert(rig_next(&r.b));
-	ripc__win_arm(&r.b.w);
+	ck_assert(ring_end_poll(&r.b));
+	ck_assert(ring_end_poll(&r.b));
+	ripc__ring_arm(&r.b.w);
 	/* Standing: nothing is written for the second. */
 	i = r.b.w.arm;
-	ripc__win_arm(&r.b.w);
+	ripc__ring_arm(&r.b.w);
 	ck_assert_uint_eq(r.b.w.arm, i);
-	rig_push(&r, &r.a, &i, sizeof(i));
+	ring_end_progress(&r, &r.a, &i, sizeof(i));
 	ck_assert_uint_eq(r.b.kicks, 2);
 	/* Credit wakes whoever waits for room, and nobody else. */
-	ripc__win_arm(&r.a.w);
-	while (rig_next(&r.b))
+	ripc__ring_arm(&r.a.w);
+	while (ring_end_poll(&r.b))
 		;
 	r.a.kicks = 0;
-	while (!rig_send(&r.a, &i, sizeof(i)))
+	while (!ring_end_send(&r.a, &i, sizeof(i)))
 		;
-	ck_assert(ripc__win_quiet(&r.a.w));
-	ripc__win_arm(&r.a.w);
-	while (rig_next(&r.b))
+	ck_assert(ripc__ring_idle(&r.a.w));
+	ripc__ring_arm(&r.a.w);
+	while (ring_end_poll(&r.b))
 		;
 	ck_assert_uint_eq(r.a.kicks, 1);
-	ck_assert(!ripc__win_quiet(&r.a.w));
-	rig_close(&r);
+	ck_assert(!ripc__ring_idle(&r.a.w));
+	ring_pair_close(&r);
 }
 END_TEST
 
 struct sleeper {
-	struct ripc__win w;
+	struct ripc__ring w;
 	struct sleeper *peer;
 	sem_t bell;
 	uint8_t *inbox;
@@ -68,24 +68,24 @@ static void ring(void *arg)
 	sem_post(&to->bell);
 }
 
-static const struct ripc__win_ops bell_ops = {.kick = ring};
+static const struct ripc__ring_backend_ops bell_ops = {.kick = ring};
 
 /* Sends back what comes; before it waits it sleeps, and wakes only by the bell. */
 static void *sleeper_main(void *arg)
 {
 	struct sleeper *s = arg;
-	uint8_t buf[RIPC__WIN_BUF];
-	struct ripc__win_event ev;
+	uint8_t buf[RIPC__RING_RECV_BUF_LEN];
+	struct ripc__ring_event ev;
 
 	for (uint64_t i = 0; i < s->rounds; i++) {
 		struct iovec iov = {&i, sizeof(i)};
 
-		while (!ripc__win_next(&s->w, buf, &ev)) {
+		while (!ripc__ring_poll(&s->w, buf, &ev)) {
 			struct timespec ts;
 
-			ripc__win_arm(&s->w);
+			ripc__ring_arm(&s->w);
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
-			if (!ripc__win_quiet(&s->w))
+			if (!ripc__ring_idle(&s->w))
 				continue;
 			clock_gettime(CLOCK_REALTIME, &ts);
 			ts.tv_sec += 60;
@@ -94,9 +94,9 @@ static void *sleeper_main(void *arg)
 				*s->stop = true;
 				return NULL;
 			}
-			ripc__win_kicked(&s->w);
+			ripc__ring_disarm(&s->w);
 		}
-		ripc__win_send(&s->w, &iov, 1, sizeof(i), false);
+		ripc__ring_send(&s->w, &iov, 1, sizeof(i), false);
 	}
 	return NULL;
 }
@@ -105,28 +105,28 @@ static void *sleeper_main(void *arg)
 START_TEST(arm__no_kick_lost)
 {
 	static struct sleeper s[2];
-	struct rig r;
+	struct ring_pair r;
 	atomic_bool stop = false;
 	pthread_t threads[2];
 	uint64_t i = 0;
 	struct iovec iov = {&i, sizeof(i)};
 
-	rig_open(&r, &rig_small, false, RIPC__WIN_ORDERED, test_seed());
+	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED, test_seed());
 	for (int k = 0; k < 2; k++) {
-		struct ripc__win_backend be = {
+		struct ripc__ring_backend be = {
 			.ops = &bell_ops,
 			.arg = &s[!k],
 			.inbox = k ? r.b.inbox : r.a.inbox,
 			.map = k ? r.a.inbox : r.b.inbox,
-			.caps = RIPC__WIN_ORDERED,
+			.caps = RIPC__RING_CAP_ORDERED,
 		};
 
 		sem_init(&s[k].bell, 0, 0);
 		s[k].rounds = test_number("RIPC_TEST_CYCLES", 100000);
 		s[k].stop = &stop;
-		ripc__win_init(&s[k].w, &be, &rig_small, 2);
+		ripc__ring_init(&s[k].w, &be, &layout_small, 2);
 	}
-	ripc__win_send(&s[0].w, &iov, 1, sizeof(i), false);
+	ripc__ring_send(&s[0].w, &iov, 1, sizeof(i), false);
 	for (int k = 0; k < 2; k++)
 		ck_assert_int_eq(pthread_create(&threads[k], NULL, sleeper_main, &s[k]), 0);
 	for (int k = 0; k < 2; k++)
@@ -134,8 +134,8 @@ START_TEST(arm__no_kick_lost)
 	ck_assert_msg(!stop, "a kick was lost");
 	ck_assert_uint_gt(s[0].slept + s[1].slept, 0);
 	for (int k = 0; k < 2; k++)
-		ripc__win_fini(&s[k].w);
-	rig_close(&r);
+		ripc__ring_fini(&s[k].w);
+	ring_pair_close(&r);
 }
 END_TEST
 

@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "core/message/service.h"
-#include "mapped_rig.h"
+#include "zero_copy_pair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ struct absent {
 };
 
 /* Brings the pages when it is told to. */
-static void *bring(void *arg)
+static void *send_absent(void *arg)
 {
 	struct absent *m = arg;
 	struct uffdio_copy copy = {
@@ -68,7 +68,7 @@ static int sender(uint64_t id, uint64_t dest)
 	reg.range = (struct uffdio_range){(uintptr_t)m.base, LEN};
 	item = (struct iovec){m.base, LEN};
 	if (m.base == MAP_FAILED || ioctl(m.fd, UFFDIO_REGISTER, &reg) ||
-	    pthread_create(&thread, NULL, bring, &m) ||
+	    pthread_create(&thread, NULL, send_absent, &m) ||
 	    ripc_open(&ctx, "transports=shm resolver=local peer_timeout_ms=20000") ||
 	    ripc_register(ctx, id, 0, &service) ||
 	    ripc_start(service, dest, &item, 1, NULL, &request))
@@ -97,7 +97,7 @@ static void await_arriving(struct ripc_service *s)
 }
 
 /* The context goes on: another one of this process is heard. */
-static void others_are_heard(struct ripc_service *from, struct ripc_service *to)
+static void others_are_received(struct ripc_service *from, struct ripc_service *to)
 {
 	struct iovec item = {"x", 1};
 	struct ripc_message *m;
@@ -113,7 +113,7 @@ static void others_are_heard(struct ripc_service *from, struct ripc_service *to)
 }
 
 /* _i: 0 the pages come late, 1 never. */
-START_TEST(receiver__does_not_wait_for_pages_of_the_sender)
+START_TEST(receive__skips_missing_pages)
 {
 	int fd = absent_open(), status;
 	struct ripc *ctx, *other;
@@ -145,11 +145,11 @@ START_TEST(receiver__does_not_wait_for_pages_of_the_sender)
 	other = open_one("");
 	to = serve(ctx, test_ids());
 	from = serve(other, test_ids() + 1);
-	others_are_heard(from, to);
+	others_are_received(from, to);
 	ck_assert_int_eq(write(commands[1], "g", 1), 1);
 	ck_assert_int_eq(read(reports[0], &report, 1), 1);
 	await_arriving(to);
-	others_are_heard(from, to);
+	others_are_received(from, to);
 	if (_i) {
 		/* The peer is as silent as if it were dead, and given up like that. */
 		for (unsigned i = 0; i < PATIENCE_MS; i++) {
@@ -159,7 +159,7 @@ START_TEST(receiver__does_not_wait_for_pages_of_the_sender)
 			usleep(1000);
 		}
 		ck_assert_uint_eq(stats.lanes_lost, 1);
-		others_are_heard(from, to);
+		others_are_received(from, to);
 		kill(child, SIGKILL);
 	} else {
 		ck_assert_int_eq(write(commands[1], "b", 1), 1);
@@ -181,7 +181,7 @@ int main(void)
 	TCase *tc = tcase_create("absent");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, receiver__does_not_wait_for_pages_of_the_sender, 0, 2);
+	tcase_add_loop_test(tc, receive__skips_missing_pages, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/shm/absent_pages", suite);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* shm until a connection stands: addresses, segments, sockets, and who is turned away. */
 #define _GNU_SOURCE
-#include "rig.h"
+#include "shm_pair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ END_TEST
 START_TEST(segment__sealed)
 {
 	struct ripc__segment s = {0}, peer = {0};
-	int fd = ripc__segment_make(&s, 8192), other;
+	int fd = ripc__segment_create(&s, 8192), other;
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_lt(ftruncate(fd, 0), 0);
@@ -96,17 +96,17 @@ START_TEST(segment__not_of_huge_pages)
 	ck_assert_int_eq(ripc__segment_map(&s, fd, 8192), -EPERM);
 	ck_assert_int_eq(ripc__segment_map(&s, fd, 4 << 20), -EPERM);
 	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
-	ck_assert_int_eq(ripc__segment_view(&s, fd, 4 << 20), -EPERM);
+	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, 4 << 20), -EPERM);
 	ck_assert_ptr_null(s.base);
 	close(fd);
 }
 END_TEST
 
 /* F_SEAL_SHRINK leaves its maker free to take pages out of it. That it is mapped ends that. */
-START_TEST(segment__no_holes_once_it_is_mapped)
+START_TEST(segment__no_holes_after_map)
 {
 	struct ripc__segment s = {0}, peer = {0};
-	int fd = ripc__segment_make(&s, 8192);
+	int fd = ripc__segment_create(&s, 8192);
 	int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
 	ck_assert_int_ge(fd, 0);
@@ -129,19 +129,19 @@ START_TEST(segment__no_holes_once_it_is_mapped)
 }
 END_TEST
 
-START_TEST(segment__view)
+START_TEST(segment__map_readonly)
 {
 	struct ripc__segment s = {0};
 	int fd = make_object(0, F_SEAL_SHRINK);
 
 	ck_assert_int_eq(pwrite(fd, "x", 1, 4095), 1);
-	ck_assert_int_eq(ripc__segment_view(&s, fd, 4096), -EPERM);
+	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, 4096), -EPERM);
 	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
-	ck_assert_int_eq(ripc__segment_view(&s, fd, 0), -EINVAL);
-	ck_assert_int_eq(ripc__segment_view(&s, fd, (4 << 20) + 1), -EINVAL);
+	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, 0), -EINVAL);
+	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, (4 << 20) + 1), -EINVAL);
 	/* Behind its first page there is a hole. */
-	ck_assert_int_eq(ripc__segment_view(&s, fd, 4097), -EPERM);
-	ck_assert_int_eq(ripc__segment_view(&s, fd, 4096), 0);
+	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, 4097), -EPERM);
+	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, 4096), 0);
 	ck_assert_uint_eq(s.base[4095], 'x');
 	ripc__segment_unmap(&s);
 	close(fd);
@@ -150,14 +150,14 @@ START_TEST(segment__view)
 	if (fd < 0)
 		return;
 	ck_assert_int_eq(ftruncate(fd, 8192), 0);
-	ck_assert_int_eq(ripc__segment_view(&s, fd, 4096), -EPERM);
+	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, 4096), -EPERM);
 	ck_assert_int_eq(ripc__segment_map(&s, fd, 4096), -EPERM);
 	close(fd);
 }
 END_TEST
 
 /* Goes on where the kernel seems to count what memory it has promised. */
-static bool seem_to_commit(void)
+static bool fake_overcommit(void)
 {
 	char path[] = "/tmp/ripc-test-XXXXXX";
 	int fd = mkstemp(path);
@@ -182,20 +182,20 @@ static off_t allocated(int fd)
 }
 
 /* Where a fault may be refused all pages are there before the first. */
-START_TEST(segment__filled_where_promises_are_counted)
+START_TEST(segment__allocated_no_overcommit)
 {
 	struct ripc__segment s = {0}, peer = {0};
-	int fd = ripc__segment_make(&s, 1 << 20), given;
+	int fd = ripc__segment_create(&s, 1 << 20), given;
 
 	/* By default nothing is taken before it is used. */
 	ck_assert_int_eq(allocated(fd), 0);
 	ripc__segment_unmap(&s);
 	close(fd);
-	if (!seem_to_commit()) {
+	if (!fake_overcommit()) {
 		test_skip("no mount namespace can be made here");
 		return;
 	}
-	fd = ripc__segment_make(&s, 1 << 20);
+	fd = ripc__segment_create(&s, 1 << 20);
 	ck_assert_int_eq(allocated(fd), 1 << 20);
 	given = make_object(0, F_SEAL_SHRINK | F_SEAL_GROW);
 	ck_assert_int_eq(ripc__segment_map(&peer, given, 1 << 20), 0);
@@ -214,7 +214,7 @@ START_TEST(segment__limited)
 	struct ripc__segment s = {0};
 
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	ck_assert_int_eq(ripc__segment_make(&s, 8192), -EFBIG);
+	ck_assert_int_eq(ripc__segment_create(&s, 8192), -EFBIG);
 }
 END_TEST
 
@@ -294,7 +294,7 @@ START_TEST(connect__unreachable)
 END_TEST
 
 /* Without /proc a side does not know its host. Its socket shows it. _i: which of the two. */
-START_TEST(connect__a_host_that_is_not_known)
+START_TEST(connect__unknown_host)
 {
 	struct shm *t = open_shm(), *peer = open_shm(), *own = _i ? t : peer;
 	struct ripc__transport *tr = (struct ripc__transport *)t;
@@ -357,7 +357,7 @@ START_TEST(request__garbage)
 	struct ripc__segment s = {0};
 	uint8_t good[48 + 5] = "ripcshm1\1\11\22", bad[400];
 	unsigned before = test_descriptors();
-	int small = ripc__segment_make(&s, 4096), loose, raw;
+	int small = ripc__segment_create(&s, 4096), loose, raw;
 	int huge = make_object(MFD_HUGETLB, F_SEAL_SHRINK | F_SEAL_GROW);
 
 	ck_assert_uint_eq(good[9], 9);
@@ -384,7 +384,7 @@ START_TEST(request__garbage)
 			len = sizeof(bad);
 		raw = raw_connect(t);
 		raw_send(raw, bad, len, pass);
-		await(t, RIPC__EV_GARBAGE);
+		await(t, RIPC__EV_BAD_INPUT);
 		ck_assert_uint_eq(t->neps, 0);
 		close(raw);
 	}
@@ -431,7 +431,7 @@ static struct ripc__event await_request(struct shm *t)
  * Connections that say nothing, more than may be half open, neither delay a new client nor keep it
  * out.
  */
-START_TEST(accept__silent_connections_give_way)
+START_TEST(accept__evicts_silent)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct shm *t = open_shm(), *client = open_shm();
@@ -464,7 +464,7 @@ START_TEST(accept__silent_connections_give_way)
 END_TEST
 
 /* A connection of another process stays, though it is the oldest. */
-START_TEST(accept__the_process_with_most_gives_first)
+START_TEST(accept__evicts_from_busiest)
 {
 	int fds[2 * SHM_INCOMING_MAX], ready[2], end[2], found = 0;
 	struct shm *t = open_shm();
@@ -553,17 +553,17 @@ int main(void)
 	tcase_add_test(c, address__round_trip);
 	tcase_add_test(c, segment__sealed);
 	tcase_add_test(c, segment__not_of_huge_pages);
-	tcase_add_test(c, segment__no_holes_once_it_is_mapped);
-	tcase_add_test(c, segment__view);
-	tcase_add_test(c, segment__filled_where_promises_are_counted);
+	tcase_add_test(c, segment__no_holes_after_map);
+	tcase_add_test(c, segment__map_readonly);
+	tcase_add_test(c, segment__allocated_no_overcommit);
 	tcase_add_test(c, segment__limited);
 	tcase_add_test(c, listen__directory);
 	tcase_add_test(c, connect__unreachable);
-	tcase_add_loop_test(c, connect__a_host_that_is_not_known, 0, 2);
+	tcase_add_loop_test(c, connect__unknown_host, 0, 2);
 	tcase_add_test(c, connect__rejected);
 	tcase_add_test(c, request__garbage);
-	tcase_add_test(c, accept__silent_connections_give_way);
-	tcase_add_test(c, accept__the_process_with_most_gives_first);
+	tcase_add_test(c, accept__evicts_silent);
+	tcase_add_test(c, accept__evicts_from_busiest);
 	tcase_add_test(c, open__peer_killed);
 	suite_add_tcase(s, c);
 	return test_main("transport/shm/setup", s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* shm as a transport, once connected: reads, what is taken and handed over, and peers that do as they please. */
 #define _GNU_SOURCE
-#include "rig.h"
+#include "shm_pair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ START_TEST(read__direct)
 	struct two w;
 
 	join(&w);
-	ck_assert(w.ea->peer_reads && w.eb->peer_reads);
+	ck_assert(w.ea->can_read_peer && w.eb->can_read_peer);
 	for (size_t i = 0; i < len; i++)
 		from[i] = (uint8_t)(i * 7 + (i >> 9));
 	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.b, w.eb, from, len,
@@ -63,7 +63,7 @@ START_TEST(read__direct)
 END_TEST
 
 /* One look of an owner who sleeps whenever it may: then it looks at nothing until its descriptor is readable. */
-static void drowsy_look(struct shm *t, bool *asleep)
+static void sleep_then_poll(struct shm *t, bool *asleep)
 {
 	struct pollfd p = {.fd = OPS->fd((struct ripc__transport *)t), .events = POLLIN};
 	static uint64_t now = UINT64_C(1) << 40;
@@ -78,7 +78,7 @@ static void drowsy_look(struct shm *t, bool *asleep)
 }
 
 /* Where memory of the other cannot be read, its owner brings it: also one who sleeps whenever it may, and hears of nothing else. */
-START_TEST(read__served_by_one_who_sleeps)
+START_TEST(read__served_by_sleeping_peer)
 {
 	uint8_t from[3000], to[3000] = {0};
 	struct ripc__mr remote, local;
@@ -87,8 +87,8 @@ START_TEST(read__served_by_one_who_sleeps)
 	struct two w;
 
 	join(&w);
-	w.ea->peer_reads = false;
-	w.ea->win.be.caps &= ~RIPC__WIN_READ;
+	w.ea->can_read_peer = false;
+	w.ea->ring.be.caps &= ~RIPC__RING_CAP_READ;
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (uint8_t)(i * 7);
 	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.b, w.eb, from, sizeof(from),
@@ -98,11 +98,11 @@ START_TEST(read__served_by_one_who_sleeps)
 				  RIPC__ACCESS_LOCAL_WRITE, &local),
 			 0);
 	for (int i = 0; i < 100 && !asleep; i++)
-		drowsy_look(w.b, &asleep);
+		sleep_then_poll(w.b, &asleep);
 	ck_assert(asleep);
 	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, sizeof(to), remote.addr, remote.key, 1), 0);
 	for (int i = 0; i < 100 && ev.kind == RIPC__EV_NONE; i++) {
-		drowsy_look(w.b, &asleep);
+		sleep_then_poll(w.b, &asleep);
 		ev = progress(w.a);
 	}
 	ck_assert_int_eq(ev.kind, RIPC__EV_READ_DONE);
@@ -115,7 +115,7 @@ START_TEST(read__served_by_one_who_sleeps)
 END_TEST
 
 /* A peer that scribbles over all it can reach, in the middle of traffic. _i seeds. */
-START_TEST(hostile__scribbles)
+START_TEST(hostile__corrupts_segment)
 {
 	uint64_t rng = test_seed() + (uint64_t)_i;
 	static uint8_t bytes[3000];
@@ -176,9 +176,9 @@ START_TEST(hostile__kicks)
 END_TEST
 
 /* Only after a round has found the endpoint; small ones into the room, others where the rounds receive. */
-START_TEST(take__follows_who_spoke_last)
+START_TEST(poll_one__follows_last_rx)
 {
-	static uint8_t head[RIPC__HEAD_LEN], data[3000], room[224];
+	static uint8_t head[RIPC__POST_HEADER_LEN], data[3000], room[224];
 	struct ripc__event ev;
 	struct two w;
 
@@ -188,26 +188,26 @@ START_TEST(take__follows_who_spoke_last)
 	ev = await(w.b, RIPC__EV_RECV);
 	ck_assert_uint_eq(ev.len, 100);
 	OPS->release((struct ripc__transport *)w.b, ev.token);
-	ck_assert(!OPS->take((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+	ck_assert(!OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
 	for (unsigned i = 0; i < sizeof(data); i++)
 		data[i] = (uint8_t)(i * 7);
 	for (size_t len = 0; len <= sizeof(data); len += 50) {
 		head[0] = (uint8_t)len;
 		ck_assert_int_eq(OPS->post_plain(w.ea, head, data, len, false), 0);
-		ck_assert(OPS->take((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+		ck_assert(OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
 		ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
 		ck_assert_ptr_eq(ev.ep, w.eb);
 		ck_assert_ptr_eq(ev.user, &w);
-		ck_assert_uint_eq(ev.len, RIPC__HEAD_LEN + len);
+		ck_assert_uint_eq(ev.len, RIPC__POST_HEADER_LEN + len);
 		ck_assert((ev.data == room) == !ev.token);
-		ck_assert((ev.data == room) == (RIPC__HEAD_LEN + len <= sizeof(room)));
-		ck_assert(!memcmp(ev.data, head, RIPC__HEAD_LEN));
-		ck_assert(!memcmp(ev.data + RIPC__HEAD_LEN, data, len));
+		ck_assert((ev.data == room) == (RIPC__POST_HEADER_LEN + len <= sizeof(room)));
+		ck_assert(!memcmp(ev.data, head, RIPC__POST_HEADER_LEN));
+		ck_assert(!memcmp(ev.data + RIPC__POST_HEADER_LEN, data, len));
 		if (ev.token)
 			OPS->release((struct ripc__transport *)w.b, ev.token);
 	}
 	OPS->ep_close(w.eb);
-	ck_assert(!OPS->take((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+	ck_assert(!OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
 	part(&w);
 }
 END_TEST
@@ -226,7 +226,7 @@ static int object(off_t len, size_t filled, int seals)
 	return fd;
 }
 
-START_TEST(hand__only_what_can_do_no_harm)
+START_TEST(export__only_sealed_memory)
 {
 	const int good = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 	unsigned before = test_descriptors();
@@ -244,18 +244,18 @@ START_TEST(hand__only_what_can_do_no_harm)
 	fd = object(65536, 65536, good);
 	join(&w);
 	for (unsigned i = 0; i < 7; i++)
-		ck_assert_int_eq(ripc__shm_hand(w.ea, bad[i], 65536, i), 0);
-	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, 0, 7), 0);
-	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, SIZE_MAX, 8), -EMSGSIZE);
-	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, 65537, 8), 0);
+		ck_assert_int_eq(ripc__shm_export(w.ea, bad[i], 65536, i), 0);
+	ck_assert_int_eq(ripc__shm_export(w.ea, fd, 0, 7), 0);
+	ck_assert_int_eq(ripc__shm_export(w.ea, fd, SIZE_MAX, 8), -EMSGSIZE);
+	ck_assert_int_eq(ripc__shm_export(w.ea, fd, 65537, 8), 0);
 	/* Packets of another kind, with a descriptor or without. */
 	raw_send(w.ea->fd, "ripchnd1", 8, fd);
 	raw_send(w.ea->fd, "ripchnd1ripchnd1ripchnd2", 24, -1);
 	raw_send(w.ea->fd, "ripchnd2ripchnd1ripchnd1", 24, fd);
 	raw_send(w.ea->fd, "ripchnd1ripchnd1ripchnd1andmore", 31, fd);
 	/* None of them is reported, and the good one behind them is. */
-	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, 65536, 9), 0);
-	ev = await(w.b, RIPC__EV_HANDED);
+	ck_assert_int_eq(ripc__shm_export(w.ea, fd, 65536, 9), 0);
+	ev = await(w.b, RIPC__EV_IMPORTED);
 	ck_assert_uint_eq(ev.wr_id, 9);
 	ck_assert_uint_eq(ev.size, 65536);
 	ck_assert_ptr_eq(ev.user, &w);
@@ -269,14 +269,14 @@ START_TEST(hand__only_what_can_do_no_harm)
 }
 END_TEST
 
-START_TEST(hand__not_to_who_takes_none)
+START_TEST(export__not_supported_by_peer)
 {
 	int fd = object(65536, 65536, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
 	struct two w;
 
 	join(&w);
-	w.b->takes = false;
-	ck_assert_int_eq(ripc__shm_hand(w.ea, fd, 65536, 1), 0);
+	w.b->zero_copy = false;
+	ck_assert_int_eq(ripc__shm_export(w.ea, fd, 65536, 1), 0);
 	for (unsigned i = 0; i < 5; i++)
 		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
 	close(fd);
@@ -294,7 +294,7 @@ START_TEST(progress__no_slabs)
 	struct two w;
 
 	join(&w);
-	w.a->intake.pool.max = RIPC__SLAB_BYTES;
+	w.a->delivery.pool.max = RIPC__SLAB_BYTES;
 	/* All that there is, and still what comes is seen. */
 	for (int i = 0, without = 0; without < 100; i++) {
 		ck_assert_int_lt(i, 10000);
@@ -326,12 +326,12 @@ int main(void)
 	test_seed();
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, read__direct);
-	tcase_add_test(c, read__served_by_one_who_sleeps);
-	tcase_add_loop_test(c, hostile__scribbles, 0, 30);
+	tcase_add_test(c, read__served_by_sleeping_peer);
+	tcase_add_loop_test(c, hostile__corrupts_segment, 0, 30);
 	tcase_add_test(c, hostile__kicks);
-	tcase_add_test(c, take__follows_who_spoke_last);
-	tcase_add_test(c, hand__only_what_can_do_no_harm);
-	tcase_add_test(c, hand__not_to_who_takes_none);
+	tcase_add_test(c, poll_one__follows_last_rx);
+	tcase_add_test(c, export__only_sealed_memory);
+	tcase_add_test(c, export__not_supported_by_peer);
 	tcase_add_test(c, progress__no_slabs);
 	suite_add_tcase(s, c);
 	return test_main("transport/shm/shm", s);

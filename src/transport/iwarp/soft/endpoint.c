@@ -249,7 +249,7 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 int ripc__soft_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
 			    size_t len, bool more)
 {
-	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
 
 	return ripc__soft_post_send(ep, iov, 2, more);
 }

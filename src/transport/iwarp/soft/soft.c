@@ -157,7 +157,7 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 	const struct soft *t = (struct soft *)tr;
 
 	*limits = (struct ripc__transport_limits){
-		.short_by_datagram = t->datagrams,
+		.eager_datagram = t->datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
 			RIPC__CAP_TARGET_PROGRESS | (t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
 			(t->multicast ? RIPC__CAP_MULTICAST : 0),
@@ -444,7 +444,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	}
 	while (n < max && t->garbage_head != t->garbage_tail)
 		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_GARBAGE,
+			.kind = RIPC__EV_BAD_INPUT,
 			.text = t->garbage[t->garbage_head++ % SOFT_GARBAGE_MAX],
 		};
 	if (t->addrs_changed && n < max) {
@@ -452,7 +452,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 		t->addrs_changed = false;
 	}
 	if (t->low && n < max) {
-		events[n++] = (struct ripc__event){.kind = RIPC__EV_LOW, .status = t->low_status};
+		events[n++] = (struct ripc__event){.kind = RIPC__EV_FD_LOW, .status = t->low_status};
 		t->low = false;
 		t->low_status = 0;
 	}
@@ -564,7 +564,7 @@ static void soft_forked(struct ripc__transport *tr)
 const struct ripc__transport_ops ripc__transport_soft = {
 	.name = "iwarp/soft",
 	.id = TRANSPORT_ID,
-	.speaks = {5},
+	.compat_ids = {5},
 	.probe = soft_probe,
 	.open = soft_open,
 	.close = soft_close,
@@ -582,14 +582,14 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.post_again = ripc__soft_post_short,
 	.post_write = ripc__soft_post_write,
 	.post_read = ripc__soft_post_read,
-	.moved = ripc__soft_tcp_progress,
+	.bytes_transferred = ripc__soft_tcp_progress,
 	.post_datagram = ripc__soft_post_datagram,
 	.group_join = ripc__soft_group_join,
 	.group_leave = ripc__soft_group_leave,
 	.post_group = ripc__soft_post_group,
 	.flush = soft_flush,
 	.progress = soft_progress,
-	.take = soft_take,
+	.poll_one = soft_take,
 	.release = soft_release,
 	.arm = soft_arm,
 	.fd = soft_fd,

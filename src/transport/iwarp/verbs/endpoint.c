@@ -411,7 +411,7 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 int ripc__iwv_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
 			   size_t len, bool more)
 {
-	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
 
 	return ripc__iwv_post_send(ep, iov, 2, more);
 }

@@ -169,13 +169,13 @@ static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits 
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
 			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
-			(exposed ? RIPC__CAP_SINK_EXPOSED : 0),
+			(exposed ? RIPC__CAP_SINK_WRITABLE : 0),
 		.send_max = CONN_SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
 		.recv_depth = CONN_RECV_DEPTH,
 		.read_depth = t->read_depth,
 		.rdma_max = CONN_RDMA_MAX,
-		.short_by_datagram = t->datagrams,
+		.eager_datagram = t->datagrams,
 	};
 }
 
@@ -241,7 +241,8 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 		if (got == -EMSGSIZE) {
 			snprintf(t->who, sizeof(t->who),
 				 "%s: datagram longer than any that would be sent", who);
-			events[n++] = (struct ripc__event){.kind = RIPC__EV_GARBAGE, .text = t->who};
+			events[n++] =
+				(struct ripc__event){.kind = RIPC__EV_BAD_INPUT, .text = t->who};
 			continue;
 		}
 		if (got < 0)
@@ -523,7 +524,7 @@ static void vt_forked(struct ripc__transport *tr)
 const struct ripc__transport_ops ripc__transport_iwarp = {
 	.name = "iwarp/verbs",
 	.id = TRANSPORT_ID,
-	.speaks = {3},
+	.compat_ids = {3},
 	.probe = vt_probe,
 	.open = vt_open,
 	.close = vt_close,
@@ -544,7 +545,7 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.post_datagram = vt_post_datagram,
 	.flush = vt_flush,
 	.progress = vt_progress,
-	.take = vt_take,
+	.poll_one = vt_take,
 	.release = vt_release,
 	.arm = vt_arm,
 	.fd = vt_fd,

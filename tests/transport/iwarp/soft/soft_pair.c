@@ -127,10 +127,10 @@ void side_handle(struct side *s, const struct ripc__event *e)
 	case RIPC__EV_SENDABLE:
 		s->nsendable++;
 		break;
-	case RIPC__EV_LOW:
+	case RIPC__EV_FD_LOW:
 		s->nlow++;
 		break;
-	case RIPC__EV_GARBAGE:
+	case RIPC__EV_BAD_INPUT:
 		s->ngarbage++;
 		snprintf(s->text, sizeof(s->text), "%s", e->text);
 		break;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What a peer sees of buffers that were lent to it, if it keeps all it ever was given. */
 #define _GNU_SOURCE
-#include "mapped_rig.h"
+#include "zero_copy_pair.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 /* What lies in place, as a peer sees it that keeps all it ever was given: a second mapping of the same memory. */
-static const uint8_t *spy_on(const struct ripc_message *m)
+static const uint8_t *map_peer_buffer(const struct ripc_message *m)
 {
 	void *spy = mremap(m->items[0].iov_base, 0, m->items[0].iov_len, MREMAP_MAYMOVE);
 
@@ -16,13 +16,13 @@ static const uint8_t *spy_on(const struct ripc_message *m)
 }
 
 /* One that was lent to b, and that b has given back. */
-static const uint8_t *lent_once(struct two *w, uint8_t *p, size_t len)
+static const uint8_t *exported_once(struct two *w, uint8_t *p, size_t len)
 {
 	const uint8_t *spy;
 	struct ripc_request *r;
 	struct ripc_message *m = in_place(w, p, len, &r);
 
-	spy = spy_on(m);
+	spy = map_peer_buffer(m);
 	ck_assert(!memcmp(spy, p, len));
 	ripc_message_free(m);
 	finish(r);
@@ -40,7 +40,7 @@ static bool shows(const uint8_t *spy, size_t len, uint8_t byte)
 #define SECRET 0xe7
 
 /* All that this process has mapped of b's peers. */
-static bool borrowed_shows(struct ripc *b, uint8_t byte)
+static bool import_shows(struct ripc *b, uint8_t byte)
 {
 	bool found = false;
 
@@ -54,7 +54,7 @@ static bool borrowed_shows(struct ripc *b, uint8_t byte)
 	return found;
 }
 
-START_TEST(sees__nothing_of_the_next_use_of_its_memory)
+START_TEST(isolation__next_use_hidden)
 {
 	const uint8_t *spy;
 	struct two w;
@@ -63,7 +63,7 @@ START_TEST(sees__nothing_of_the_next_use_of_its_memory)
 	open_two(&w, "", "");
 	p = buffer(w.a, LEN, 20);
 	memset(p, 1, LEN);
-	spy = lent_once(&w, p, LEN);
+	spy = exported_once(&w, p, LEN);
 	ck_assert_int_eq(ripc_buf_free(w.a, p), 0);
 	for (unsigned i = 0; i < 8; i++) {
 		p = ripc_buf_alloc(w.a, LEN);
@@ -76,7 +76,7 @@ START_TEST(sees__nothing_of_the_next_use_of_its_memory)
 }
 END_TEST
 
-START_TEST(sees__nothing_more_once_it_was_sent_to_another)
+START_TEST(isolation__after_send_to_other)
 {
 	struct ripc_service *third;
 	const uint8_t *spy;
@@ -89,7 +89,7 @@ START_TEST(sees__nothing_more_once_it_was_sent_to_another)
 	third = serve(c, test_ids() + 2);
 	p = buffer(w.a, LEN, 21);
 	memset(p, 1, LEN);
-	spy = lent_once(&w, p, LEN);
+	spy = exported_once(&w, p, LEN);
 	send_whole(&w, third, test_ids() + 2, p, LEN);
 	for (unsigned i = 0; i < 200; i++) {
 		memset(p, SECRET, LEN);
@@ -102,7 +102,7 @@ START_TEST(sees__nothing_more_once_it_was_sent_to_another)
 }
 END_TEST
 
-START_TEST(sees__nothing_that_is_for_two_in_turn)
+START_TEST(isolation__alternating_peers)
 {
 	struct ripc_service *third;
 	struct ripc *c;
@@ -118,15 +118,15 @@ START_TEST(sees__nothing_that_is_for_two_in_turn)
 		send_whole(&w, w.to, w.dest, p, LEN);
 		memset(p, SECRET, LEN);
 		send_whole(&w, third, test_ids() + 2, p, LEN);
-		ck_assert(!borrowed_shows(w.b, SECRET));
-		ck_assert(!borrowed_shows(c, 1));
+		ck_assert(!import_shows(w.b, SECRET));
+		ck_assert(!import_shows(c, 1));
 	}
 	ck_assert_int_eq(ripc_close(c), 0);
 	close_two(&w);
 }
 END_TEST
 
-START_TEST(sees__nothing_that_comes_from_another)
+START_TEST(isolation__from_other_peer)
 {
 	struct ripc_service *third;
 	const uint8_t *spy;
@@ -142,7 +142,7 @@ START_TEST(sees__nothing_that_comes_from_another)
 	third = serve(c, test_ids() + 2);
 	p = buffer(w.a, LEN, 23);
 	memset(p, 1, LEN);
-	spy = lent_once(&w, p, LEN);
+	spy = exported_once(&w, p, LEN);
 	/* Not lent at this moment: but b has it. */
 	ck_assert_int_eq(ripc_window_add(w.a, w.from, p, LEN), 0);
 	item = (struct iovec){malloc(LEN), LEN};
@@ -161,7 +161,7 @@ START_TEST(sees__nothing_that_comes_from_another)
 }
 END_TEST
 
-START_TEST(sees__nothing_of_former_uses)
+START_TEST(isolation__former_use_hidden)
 {
 	struct two w;
 	uint8_t *p, *q;
@@ -177,27 +177,27 @@ START_TEST(sees__nothing_of_former_uses)
 	/* A part of it, with what was there before on both sides. */
 	for (unsigned i = 0; i < 200; i++) {
 		send_whole(&w, w.to, w.dest, q + LEN / 4, LEN / 4);
-		ck_assert(!borrowed_shows(w.b, SECRET));
+		ck_assert(!import_shows(w.b, SECRET));
 	}
 	/* All of it: what lies behind its end is none of it. */
 	memset(q, 1, LEN - LEN / 4);
-	lent_once(&w, q, LEN - LEN / 4);
-	ck_assert(!borrowed_shows(w.b, SECRET));
+	exported_once(&w, q, LEN - LEN / 4);
+	ck_assert(!import_shows(w.b, SECRET));
 	close_two(&w);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("transport/shm/mapped_isolation");
+	Suite *s = suite_create("transport/shm/export_isolation");
 	TCase *t = tcase_create("sees");
 
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, sees__nothing_of_the_next_use_of_its_memory);
-	tcase_add_test(t, sees__nothing_more_once_it_was_sent_to_another);
-	tcase_add_test(t, sees__nothing_that_is_for_two_in_turn);
-	tcase_add_test(t, sees__nothing_that_comes_from_another);
-	tcase_add_test(t, sees__nothing_of_former_uses);
+	tcase_add_test(t, isolation__next_use_hidden);
+	tcase_add_test(t, isolation__after_send_to_other);
+	tcase_add_test(t, isolation__alternating_peers);
+	tcase_add_test(t, isolation__from_other_peer);
+	tcase_add_test(t, isolation__former_use_hidden);
 	suite_add_tcase(s, t);
-	return test_main("transport/shm/mapped_isolation", s);
+	return test_main("transport/shm/export_isolation", s);
 }

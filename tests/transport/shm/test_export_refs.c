@@ -3,7 +3,7 @@
  * How long a message that was handed over may be kept, in virtual time: two contexts of one process over shared memory,
  * driven in one thread.
  */
-#include "virtual_rig.h"
+#include "virtual_time.h"
 
 #include "core/memory/mapped.h"
 #include "core/rendezvous/request.h"
@@ -49,13 +49,13 @@ static uint8_t *given(void)
 	return p;
 }
 
-static bool is_given(const uint8_t *p)
+static bool check_mapped(const uint8_t *p)
 {
 	return ripc__memory_find(ctx[0], p, 1)->given;
 }
 
 /* Whoever takes one after the other, each in good time, has kept none, however many lay behind it. */
-START_TEST(loan__begins_when_those_before_it_have_ended)
+START_TEST(ref__starts_after_earlier_refs)
 {
 	uint8_t *p = given();
 	struct ripc_request *r[8];
@@ -70,14 +70,14 @@ START_TEST(loan__begins_when_those_before_it_have_ended)
 		pass(ripc__loan_ns(LEN) / 3);
 		ripc_message_free(m);
 		finish(r[i]);
-		ck_assert(is_given(p));
+		ck_assert(check_mapped(p));
 	}
 	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
 }
 END_TEST
 
 /* Behind one that is being copied it cannot be used yet. */
-START_TEST(loan__begins_when_copies_before_it_have_arrived)
+START_TEST(ref__starts_after_copies)
 {
 	uint8_t *p = given(), *own = malloc(32 * LEN);
 	struct ripc_request *copied, *lent;
@@ -89,13 +89,13 @@ START_TEST(loan__begins_when_copies_before_it_have_arrived)
 	copied = start(own, 32 * LEN);
 	lent = start(p, LEN);
 	for (unsigned i = 0; i < 1000 && !lent->answered; i++)
-		round_of_all();
+		poll_all();
 	ck_assert(lent->answered && lent->lent);
 	ck_assert(!copied->answered);
 	/* The taker does not move for a while. */
 	for (end = now_ns + 20 * ripc__loan_ns(LEN); now_ns < end; now_ns += STEP)
 		ripc__poll(ctx[0]);
-	ck_assert(is_given(p));
+	ck_assert(check_mapped(p));
 	m = take();
 	ck_assert_uint_eq(m->items[0].iov_len, 32 * LEN);
 	ripc_message_free(m);
@@ -104,14 +104,14 @@ START_TEST(loan__begins_when_copies_before_it_have_arrived)
 	ripc_message_free(m);
 	finish(copied);
 	finish(lent);
-	ck_assert(is_given(p));
+	ck_assert(check_mapped(p));
 	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
 	free(own);
 }
 END_TEST
 
 /* That later ones come and go does not make the one that is kept younger. */
-START_TEST(loan__that_is_kept_ends_while_others_come_and_go)
+START_TEST(ref__kept_ends_under_traffic)
 {
 	uint8_t *kept_from = given(), *p = given();
 	struct ripc_request *r = start(kept_from, LEN);
@@ -126,7 +126,7 @@ START_TEST(loan__that_is_kept_ends_while_others_come_and_go)
 		finish(other);
 		pass(ripc__loan_ns(LEN) / 4);
 	}
-	ck_assert(!is_given(kept_from));
+	ck_assert(!check_mapped(kept_from));
 	ck_assert_int_eq(kept->items[0].iov_len, LEN);
 	ck_assert_int_eq(((uint8_t *)kept->items[0].iov_base)[LEN - 1], 7);
 	finish(r);
@@ -144,7 +144,7 @@ static bool write_it(void *byte)
 	return true;
 }
 
-static bool make_a_call(void *arg)
+static bool round_trip(void *arg)
 {
 	void *p = ripc_buf_alloc(ctx[0], 100);
 
@@ -153,7 +153,7 @@ static bool make_a_call(void *arg)
 }
 
 /* What is written to the rest of a buffer while it is taken back from its reader is not lost. */
-START_TEST(reclaim__loses_nothing_that_is_written_meanwhile)
+START_TEST(reclaim__keeps_concurrent_writes)
 {
 	uint8_t *p = given();
 	struct ripc_request *r = start(p + LEN / 2, LEN / 2);
@@ -166,7 +166,7 @@ START_TEST(reclaim__loses_nothing_that_is_written_meanwhile)
 	/* Where it is not copied nobody comes. */
 	if (!gate_open())
 		*p = 9;
-	ck_assert(!is_given(p));
+	ck_assert(!check_mapped(p));
 	ck_assert_int_eq(*p, 9);
 	ck_assert_int_eq(p[1], 7);
 	ck_assert(!memcmp(p + 1, p + 2, LEN - 2));
@@ -181,7 +181,7 @@ START_TEST(reclaim__loses_nothing_that_is_written_meanwhile)
 END_TEST
 
 /* Before it is given away again it is copied: other threads go on meanwhile. */
-START_TEST(ready__copies_while_others_go_on)
+START_TEST(ready__copies_under_traffic)
 {
 	uint8_t *p = given();
 	struct ripc_request *r = start(p, LEN);
@@ -190,9 +190,9 @@ START_TEST(ready__copies_while_others_go_on)
 
 	pass(10 * ripc__loan_ns(LEN));
 	finish(r);
-	ck_assert(!is_given(p));
+	ck_assert(!check_mapped(p));
 	ripc_message_free(m);
-	gate_shut(p + LEN / 2, make_a_call, NULL);
+	gate_shut(p + LEN / 2, round_trip, NULL);
 	for (unsigned i = 0; i < 100 && !in_place; i++) {
 		r = start(p, LEN);
 		/* Only the first time. */
@@ -216,11 +216,11 @@ int main(void)
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, world_close);
-	tcase_add_test(tc, loan__begins_when_those_before_it_have_ended);
-	tcase_add_test(tc, loan__begins_when_copies_before_it_have_arrived);
-	tcase_add_test(tc, loan__that_is_kept_ends_while_others_come_and_go);
-	tcase_add_test(tc, reclaim__loses_nothing_that_is_written_meanwhile);
-	tcase_add_test(tc, ready__copies_while_others_go_on);
+	tcase_add_test(tc, ref__starts_after_earlier_refs);
+	tcase_add_test(tc, ref__starts_after_copies);
+	tcase_add_test(tc, ref__kept_ends_under_traffic);
+	tcase_add_test(tc, reclaim__keeps_concurrent_writes);
+	tcase_add_test(tc, ready__copies_under_traffic);
 	suite_add_tcase(suite, tc);
-	return test_main("transport/shm/mapped_lifetime", suite);
+	return test_main("transport/shm/export_refs", suite);
 }

@@ -3,7 +3,7 @@
  * The conditions under which an item is read in place, as ripc_buf_alloc(3) states them: one case for each sentence.
  * In virtual time, so that nothing depends on how quick a receiver is.
  */
-#include "virtual_rig.h"
+#include "virtual_time.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void release(void *p)
 	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
 }
 
-START_TEST(in_place__from_the_third_message_to_a_peer)
+START_TEST(import__from_third_message)
 {
 	uint8_t *p = buffer(LEN);
 
@@ -65,7 +65,7 @@ START_TEST(in_place__from_the_third_message_to_a_peer)
 }
 END_TEST
 
-START_TEST(in_place__only_buffers_above_32_kib)
+START_TEST(import__only_buffers_over_32_kib)
 {
 	uint8_t *small = buffer(32 * KIB), *large = buffer(32 * KIB + 1);
 
@@ -76,7 +76,7 @@ START_TEST(in_place__only_buffers_above_32_kib)
 }
 END_TEST
 
-START_TEST(in_place__only_items_of_16_kib_and_more)
+START_TEST(import__only_items_from_16_kib)
 {
 	uint8_t *p = buffer(LEN);
 
@@ -87,7 +87,7 @@ START_TEST(in_place__only_items_of_16_kib_and_more)
 }
 END_TEST
 
-START_TEST(in_place__no_registered_memory)
+START_TEST(import__no_registered_memory)
 {
 	uint8_t *own = malloc(LEN);
 
@@ -100,7 +100,7 @@ START_TEST(in_place__no_registered_memory)
 }
 END_TEST
 
-START_TEST(in_place__only_64_buffers_of_a_context)
+START_TEST(import__64_buffers_per_context)
 {
 	uint8_t *p[RIPC__SHARED_MAX], *last;
 
@@ -120,7 +120,7 @@ START_TEST(in_place__only_64_buffers_of_a_context)
 }
 END_TEST
 
-START_TEST(in_place__not_what_two_peers_get_in_turn)
+START_TEST(import__not_alternating_peers)
 {
 	uint8_t *p = buffer(LEN);
 
@@ -132,7 +132,7 @@ START_TEST(in_place__not_what_two_peers_get_in_turn)
 }
 END_TEST
 
-START_TEST(in_place__twice_as_many_copies_after_each_change_of_peer)
+START_TEST(import__copies_double_per_change)
 {
 	uint8_t *p = buffer(LEN);
 
@@ -144,7 +144,7 @@ START_TEST(in_place__twice_as_many_copies_after_each_change_of_peer)
 }
 END_TEST
 
-START_TEST(in_place__not_what_is_allocated_for_each_message)
+START_TEST(import__not_one_use_buffers)
 {
 	for (unsigned i = 0; i < 20; i++) {
 		uint8_t *p = buffer(LEN);
@@ -155,7 +155,7 @@ START_TEST(in_place__not_what_is_allocated_for_each_message)
 }
 END_TEST
 
-START_TEST(in_place__recycled_memory_first_as_a_whole)
+START_TEST(import__recycled_memory_whole)
 {
 	uint8_t *p = buffer(LEN), *again;
 
@@ -170,7 +170,7 @@ START_TEST(in_place__recycled_memory_first_as_a_whole)
 }
 END_TEST
 
-START_TEST(in_place__not_beside_a_window_or_a_return_buffer)
+START_TEST(import__not_with_return_buffer)
 {
 	struct ripc_send_options options = {.nreturns = 1};
 	struct iovec item = {"x", 1}, back;
@@ -198,7 +198,7 @@ START_TEST(in_place__not_beside_a_window_or_a_return_buffer)
 }
 END_TEST
 
-START_TEST(in_place__not_into_a_window_or_a_return_buffer_of_the_receiver)
+START_TEST(import__not_into_return_buffer)
 {
 	struct ripc_send_options options = {.nreturns = 1};
 	uint8_t *p = buffer(LEN), *target = ripc_buf_alloc(ctx[1], LEN);
@@ -238,7 +238,7 @@ static unsigned copied_before_a_kept_one(uint8_t *p)
 	return 100;
 }
 
-START_TEST(in_place__less_often_for_a_receiver_that_keeps)
+START_TEST(import__less_if_receiver_keeps)
 {
 	uint8_t *p = buffer(LEN);
 	unsigned n;
@@ -265,18 +265,18 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, world_close);
-	tcase_add_test(t, in_place__from_the_third_message_to_a_peer);
-	tcase_add_test(t, in_place__only_buffers_above_32_kib);
-	tcase_add_test(t, in_place__only_items_of_16_kib_and_more);
-	tcase_add_test(t, in_place__no_registered_memory);
-	tcase_add_test(t, in_place__only_64_buffers_of_a_context);
-	tcase_add_test(t, in_place__not_what_two_peers_get_in_turn);
-	tcase_add_test(t, in_place__twice_as_many_copies_after_each_change_of_peer);
-	tcase_add_test(t, in_place__not_what_is_allocated_for_each_message);
-	tcase_add_test(t, in_place__recycled_memory_first_as_a_whole);
-	tcase_add_test(t, in_place__not_beside_a_window_or_a_return_buffer);
-	tcase_add_test(t, in_place__not_into_a_window_or_a_return_buffer_of_the_receiver);
-	tcase_add_test(t, in_place__less_often_for_a_receiver_that_keeps);
+	tcase_add_test(t, import__from_third_message);
+	tcase_add_test(t, import__only_buffers_over_32_kib);
+	tcase_add_test(t, import__only_items_from_16_kib);
+	tcase_add_test(t, import__no_registered_memory);
+	tcase_add_test(t, import__64_buffers_per_context);
+	tcase_add_test(t, import__not_alternating_peers);
+	tcase_add_test(t, import__copies_double_per_change);
+	tcase_add_test(t, import__not_one_use_buffers);
+	tcase_add_test(t, import__recycled_memory_whole);
+	tcase_add_test(t, import__not_with_return_buffer);
+	tcase_add_test(t, import__not_into_return_buffer);
+	tcase_add_test(t, import__less_if_receiver_keeps);
 	suite_add_tcase(s, t);
-	return test_main("transport/shm/in_place", s);
+	return test_main("transport/shm/import", s);
 }

@@ -76,16 +76,16 @@ static void complete(struct ripc__ep *end)
 
 /* ---- On the way ---- */
 
-static void pass_head(struct ripc__sim *net, void *obj, uint64_t arg);
+static void head_due(struct ripc__sim *net, void *obj, uint64_t arg);
 
-static void time_head(struct ripc__sim *net, struct sim_conn *conn, int side, uint64_t at_ns)
+static void arm_head_timer(struct ripc__sim *net, struct sim_conn *conn, int side, uint64_t at_ns)
 {
-	struct sim_way *way = &conn->way[side];
+	struct sim_channel *channel = &conn->channel[side];
 
-	if (way->timed || !way->ops)
+	if (channel->timer_pending || !channel->ops)
 		return;
-	if (!ripc__sim_conn_timer(net, conn, at_ns, pass_head, (uint64_t)side))
-		way->timed = true;
+	if (!ripc__sim_conn_timer(net, conn, at_ns, head_due, (uint64_t)side))
+		channel->timer_pending = true;
 }
 
 /* Takes the bytes from where they are sent from. Return: false if they may not be touched any more. */
@@ -94,11 +94,13 @@ static bool depart(struct ripc__sim *net, struct sim_conn *conn, int side, struc
 	op->departed = true;
 	if (!op->region->alive) {
 		if (op->kind == OP_WRITE)
-			ripc__sim_complain(net, &net->counters.bad_local, conn->node[side],
-					   "memory was deregistered while a write was under way");
+			ripc__sim_report_violation(
+				net, &net->counters.bad_local, conn->node[side],
+				"memory was deregistered while a write was under way");
 		else
-			ripc__sim_complain(net, &net->counters.bad_remote, conn->node[side],
-					   "memory was deregistered while a peer was reading it");
+			ripc__sim_report_violation(
+				net, &net->counters.bad_remote, conn->node[side],
+				"memory was deregistered while a peer was reading it");
 		return false;
 	}
 	op->data = malloc(op->len ? op->len : 1);
@@ -110,21 +112,21 @@ static bool depart(struct ripc__sim *net, struct sim_conn *conn, int side, struc
 	return true;
 }
 
-static void pass_departure(struct ripc__sim *net, void *obj, uint64_t arg)
+static void departure_due(struct ripc__sim *net, void *obj, uint64_t arg)
 {
 	struct sim_conn *conn = obj;
 	int side = arg & 1;
 	struct sim_op *op;
 
-	DL_FOREACH (conn->way[side].ops, op)
+	DL_FOREACH (conn->channel[side].ops, op)
 		if (op->id == arg >> 1)
 			break;
 	if (op && !op->departed && !depart(net, conn, side, op)) {
-		DL_DELETE(conn->way[side].ops, op);
+		DL_DELETE(conn->channel[side].ops, op);
 		ripc__sim_op_free(op);
 		ripc__sim_conn_break(net, conn, -EREMOTEIO);
 	}
-	ripc__sim_conn_fired(net, conn);
+	ripc__sim_conn_timer_done(net, conn);
 }
 
 static void tamper(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
@@ -135,9 +137,9 @@ static void tamper(struct ripc__sim *net, struct sim_conn *conn, int side, struc
 			    conn->node[!side]->instance, op->data, &op->len);
 }
 
-int ripc__sim_launch(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
+int ripc__sim_op_post(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
 {
-	struct sim_way *way = &conn->way[side];
+	struct sim_channel *channel = &conn->channel[side];
 	uint64_t arrival;
 
 	net->activity++;
@@ -147,22 +149,23 @@ int ripc__sim_launch(struct ripc__sim *net, struct sim_conn *conn, int side, str
 	}
 	tamper(net, conn, side, op);
 	op->id = net->seq++;
-	arrival = ripc__sim_transmit(net, conn->node[side], op->kind == OP_READ ? 0 : op->len) +
+	arrival = ripc__sim_tx_done_ns(net, conn->node[side], op->kind == OP_READ ? 0 : op->len) +
 		  ripc__sim_delay(net);
 	if (op->kind == OP_ACCEPT || op->kind == OP_REJECT)
 		arrival += net->config.setup_delay_ns;
-	if (arrival < way->last_arrival_ns)
-		arrival = way->last_arrival_ns;
-	op->arrival_ns = way->last_arrival_ns = arrival;
-	DL_APPEND(way->ops, op);
+	if (arrival < channel->last_arrival_ns)
+		arrival = channel->last_arrival_ns;
+	op->arrival_ns = channel->last_arrival_ns = arrival;
+	DL_APPEND(channel->ops, op);
 	if (has_source(op)) {
-		if (way->last_departure_ns < net->now_ns)
-			way->last_departure_ns = net->now_ns;
-		way->last_departure_ns = ripc__sim_between(net, way->last_departure_ns, arrival);
-		ripc__sim_conn_timer(net, conn, way->last_departure_ns, pass_departure,
+		if (channel->last_departure_ns < net->now_ns)
+			channel->last_departure_ns = net->now_ns;
+		channel->last_departure_ns =
+			ripc__sim_random_range(net, channel->last_departure_ns, arrival);
+		ripc__sim_conn_timer(net, conn, channel->last_departure_ns, departure_due,
 				     op->id << 1 | (unsigned)side);
 	}
-	time_head(net, conn, side, way->ops->arrival_ns);
+	arm_head_timer(net, conn, side, channel->ops->arrival_ns);
 	return 0;
 }
 
@@ -174,37 +177,38 @@ static bool fault_due(struct ripc__sim *net, struct sim_conn *conn)
 	return pair && pair->break_in && !--pair->break_in;
 }
 
-static void pass_head(struct ripc__sim *net, void *obj, uint64_t arg)
+static void head_due(struct ripc__sim *net, void *obj, uint64_t arg)
 {
 	struct sim_conn *conn = obj;
 	int side = (int)arg;
-	struct sim_way *way = &conn->way[side];
-	struct sim_op *op = way->ops;
+	struct sim_channel *channel = &conn->channel[side];
+	struct sim_op *op = channel->ops;
 
-	way->timed = false;
+	channel->timer_pending = false;
 	if (!op) {
-		way->stuck_ns = 0;
+		channel->blocked_since_ns = 0;
 	} else if (op->arrival_ns > net->now_ns) {
-		time_head(net, conn, side, op->arrival_ns);
-	} else if (ripc__sim_cut(net, conn->node[0], conn->node[1])) {
-		if (!way->stuck_ns)
-			way->stuck_ns = net->now_ns;
-		if (net->config.give_up_ns && net->now_ns - way->stuck_ns >= net->config.give_up_ns)
+		arm_head_timer(net, conn, side, op->arrival_ns);
+	} else if (ripc__sim_partitioned(net, conn->node[0], conn->node[1])) {
+		if (!channel->blocked_since_ns)
+			channel->blocked_since_ns = net->now_ns;
+		if (net->config.give_up_ns &&
+		    net->now_ns - channel->blocked_since_ns >= net->config.give_up_ns)
 			ripc__sim_conn_break(net, conn, -ETIMEDOUT);
 		else
-			time_head(net, conn, side, net->now_ns + RETRY_NS);
+			arm_head_timer(net, conn, side, net->now_ns + RETRY_NS);
 	} else {
-		way->stuck_ns = 0;
+		channel->blocked_since_ns = 0;
 		if (fault_due(net, conn)) {
 			ripc__sim_break(net, conn->node[0]->instance, conn->node[1]->instance);
 		} else {
-			DL_DELETE(way->ops, op);
-			ripc__sim_deliver(net, conn, side, op);
-			if (way->ops)
-				time_head(net, conn, side, way->ops->arrival_ns);
+			DL_DELETE(channel->ops, op);
+			ripc__sim_op_deliver(net, conn, side, op);
+			if (channel->ops)
+				arm_head_timer(net, conn, side, channel->ops->arrival_ns);
 		}
 	}
-	ripc__sim_conn_fired(net, conn);
+	ripc__sim_conn_timer_done(net, conn);
 }
 
 /* ---- Arrival ---- */
@@ -218,8 +222,8 @@ static void arrive_send(struct ripc__sim *net, struct sim_conn *conn, int side, 
 	if (op->wr_id != INJECTED)
 		complete(&conn->end[side]);
 	if (t->limits.recv_depth && end->unreleased >= t->limits.recv_depth) {
-		ripc__sim_complain(net, &net->counters.not_ready, conn->node[side],
-				   "a send met no receive: %u are taken", end->unreleased);
+		ripc__sim_report_violation(net, &net->counters.not_ready, conn->node[side],
+					   "a send met no receive: %u are taken", end->unreleased);
 		ripc__sim_conn_break(net, conn, -EPROTO);
 		return;
 	}
@@ -232,12 +236,12 @@ static void arrive_send(struct ripc__sim *net, struct sim_conn *conn, int side, 
 	p->ev.user = end->user;
 	p->receive = true;
 	end->unreleased++;
-	if (!ripc__sim_chance(net, net->config.transient))
+	if (!ripc__sim_random_bool(net, net->config.transient))
 		p->ev.token = p;
 }
 
 /* Who is to blame for a key that fits nothing: the poster, unless its peer is known to tell lies. */
-static struct sim_node *culprit(struct sim_conn *conn, int side)
+static struct sim_node *violator(struct sim_conn *conn, int side)
 {
 	return conn->node[!side]->hostile ? conn->node[!side] : conn->node[side];
 }
@@ -247,12 +251,13 @@ static void arrive_write(struct ripc__sim *net, struct sim_conn *conn, int side,
 	struct sim_region *region;
 
 	complete(&conn->end[side]);
-	region = ripc__sim_remote(conn->end[!side].t, op->raddr, op->rkey, op->len,
-				  RIPC__ACCESS_REMOTE_WRITE);
+	region = ripc__sim_region_remote(conn->end[!side].t, op->raddr, op->rkey, op->len,
+					 RIPC__ACCESS_REMOTE_WRITE);
 	if (!region) {
-		ripc__sim_complain(net, &net->counters.bad_remote, culprit(conn, side),
-				   "write of %zu bytes with key %x: no such memory at node %u",
-				   op->len, op->rkey, conn->node[!side]->index);
+		ripc__sim_report_violation(
+			net, &net->counters.bad_remote, violator(conn, side),
+			"write of %zu bytes with key %x: no such memory at node %u", op->len,
+			op->rkey, conn->node[!side]->index);
 		ripc__sim_conn_break(net, conn, -EREMOTEIO);
 		return;
 	}
@@ -261,14 +266,15 @@ static void arrive_write(struct ripc__sim *net, struct sim_conn *conn, int side,
 
 static void arrive_read(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
 {
-	struct sim_region *region = ripc__sim_remote(conn->end[!side].t, op->raddr, op->rkey,
-						     op->len, RIPC__ACCESS_REMOTE_READ);
+	struct sim_region *region = ripc__sim_region_remote(conn->end[!side].t, op->raddr, op->rkey,
+							    op->len, RIPC__ACCESS_REMOTE_READ);
 	struct sim_op *reply;
 
 	if (!region) {
-		ripc__sim_complain(net, &net->counters.bad_remote, culprit(conn, side),
-				   "read of %zu bytes with key %x: no such memory at node %u",
-				   op->len, op->rkey, conn->node[!side]->index);
+		ripc__sim_report_violation(
+			net, &net->counters.bad_remote, violator(conn, side),
+			"read of %zu bytes with key %x: no such memory at node %u", op->len,
+			op->rkey, conn->node[!side]->index);
 		ripc__sim_conn_break(net, conn, -EREMOTEIO);
 		return;
 	}
@@ -282,9 +288,9 @@ static void arrive_read(struct ripc__sim *net, struct sim_conn *conn, int side, 
 	reply->source = region->base + (op->raddr - region->addr);
 	reply->dest = op->region;
 	op->region = NULL;
-	reply->place = op->place;
+	reply->dest_addr = op->dest_addr;
 	reply->wr_id = op->wr_id;
-	ripc__sim_launch(net, conn, !side, reply);
+	ripc__sim_op_post(net, conn, !side, reply);
 }
 
 static void arrive_read_reply(struct ripc__sim *net, struct sim_conn *conn, int side,
@@ -293,18 +299,19 @@ static void arrive_read_reply(struct ripc__sim *net, struct sim_conn *conn, int 
 	struct ripc__ep *end = &conn->end[!side];
 
 	if (!op->dest->alive) {
-		ripc__sim_complain(net, &net->counters.bad_local, conn->node[!side],
-				   "memory was deregistered while a read into it was under way");
+		ripc__sim_report_violation(
+			net, &net->counters.bad_local, conn->node[!side],
+			"memory was deregistered while a read into it was under way");
 		ripc__sim_conn_break(net, conn, -EREMOTEIO);
 		return;
 	}
-	memcpy(op->place, op->data, op->len);
+	memcpy(op->dest_addr, op->data, op->len);
 	end->reads--;
 	complete(end);
 	report(end, RIPC__EV_READ_DONE, op->wr_id);
 }
 
-void ripc__sim_execute(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
+void ripc__sim_op_execute(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
 {
 	if (conn->end[!side].t && !conn->end[!side].closed_reported) {
 		switch (op->kind) {
@@ -325,14 +332,14 @@ void ripc__sim_execute(struct ripc__sim *net, struct sim_conn *conn, int side, s
 	ripc__sim_op_free(op);
 }
 
-void ripc__sim_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
+void ripc__sim_op_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
 {
 	struct ripc__ep *end = &conn->end[!side];
 	struct sim_packet *p;
 
 	if (op->kind != OP_SEND && op->kind != OP_WRITE && op->kind != OP_READ &&
 	    op->kind != OP_READ_REPLY) {
-		ripc__sim_conn_arrived(net, conn, side, op);
+		ripc__sim_conn_op_arrived(net, conn, side, op);
 		return;
 	}
 	if (!end->t || end->lost || conn->node[!side]->dead) {
@@ -345,7 +352,7 @@ void ripc__sim_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, s
 		return;
 	}
 	if (op->kind == OP_SEND || !end->t->target_progress) {
-		ripc__sim_execute(net, conn, side, op);
+		ripc__sim_op_execute(net, conn, side, op);
 		return;
 	}
 	/* In line with what else it has to report, so that a send stays behind the write before it. */
@@ -372,7 +379,7 @@ static void spurious_sendable(struct ripc__sim *net, void *obj, uint64_t arg)
 		end->want_sendable = false;
 		report(end, RIPC__EV_SENDABLE, 0);
 	}
-	ripc__sim_conn_fired(net, conn);
+	ripc__sim_conn_timer_done(net, conn);
 }
 
 /* Whether a post is acceptable now. @cap is what the transport must offer for it. */
@@ -383,23 +390,23 @@ static int check_post(struct ripc__ep *ep, unsigned cap)
 	int side = ep == &ep->conn->end[1];
 
 	if (!(t->limits.caps & cap)) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node,
-				   "post without the capability %x", cap);
+		ripc__sim_report_violation(net, &net->counters.bad_call, t->node,
+					   "post without the capability %x", cap);
 		return ripc__fail(-EOPNOTSUPP, "sim: this is switched off");
 	}
 	if (ep->closed_reported)
 		return ripc__fail(-ENOTCONN, "sim: the connection to node %u is lost",
 				  ep->conn->node[!side]->index);
 	if (ep->state != EP_ESTABLISHED) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node,
-				   "post before EV_ESTABLISHED");
+		ripc__sim_report_violation(net, &net->counters.bad_call, t->node,
+					   "post before EV_ESTABLISHED");
 		return ripc__fail(-ENOTCONN, "sim: not connected yet");
 	}
 	if (ep->outstanding >= t->queue_depth) {
 		ep->want_sendable = true;
 		return -EAGAIN;
 	}
-	if (ripc__sim_chance(net, net->config.queue_full)) {
+	if (ripc__sim_random_bool(net, net->config.queue_full)) {
 		ep->want_sendable = true;
 		ripc__sim_conn_timer(net, ep->conn, net->now_ns + ripc__sim_delay(net),
 				     spurious_sendable, (uint64_t)side);
@@ -408,14 +415,14 @@ static int check_post(struct ripc__ep *ep, unsigned cap)
 	return 0;
 }
 
-void ripc__sim_push_held(struct ripc__ep *ep)
+void ripc__sim_flush_held(struct ripc__ep *ep)
 {
 	struct sim_op *op, *next;
 
 	DL_FOREACH_SAFE(ep->held, op, next)
 	{
 		DL_DELETE(ep->held, op);
-		ripc__sim_launch(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
+		ripc__sim_op_post(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
 	}
 }
 
@@ -448,9 +455,9 @@ int ripc__sim_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	net->activity++;
 	ep->outstanding++;
 	DL_APPEND(ep->held, op);
-	if (more || ripc__sim_chance(net, net->config.hold))
+	if (more || ripc__sim_random_bool(net, net->config.hold))
 		return 1;
-	ripc__sim_push_held(ep);
+	ripc__sim_flush_held(ep);
 	return 0;
 }
 
@@ -460,12 +467,12 @@ static struct sim_op *rdma_op(struct ripc__ep *ep, enum sim_op_kind kind, const 
 			      uint64_t wr_id, int *rc)
 {
 	struct ripc__sim *net = ep->t->net;
-	struct sim_region *region = ripc__sim_local(ep->t, mr, local, len);
+	struct sim_region *region = ripc__sim_region_local(ep->t, mr, local, len);
 	struct sim_op *op;
 
 	if (!region || len > ep->t->limits.rdma_max ||
 	    (kind == OP_READ && !(region->access & RIPC__ACCESS_LOCAL_WRITE))) {
-		ripc__sim_complain(
+		ripc__sim_report_violation(
 			net, &net->counters.bad_local, ep->t->node,
 			"%s of %zu bytes with local memory that is not registered for it",
 			kind == OP_READ ? "read" : "write", len);
@@ -487,7 +494,7 @@ static struct sim_op *rdma_op(struct ripc__ep *ep, enum sim_op_kind kind, const 
 	op->wr_id = wr_id;
 	ep->outstanding++;
 	net->activity++;
-	ripc__sim_push_held(ep);
+	ripc__sim_flush_held(ep);
 	return op;
 }
 
@@ -509,7 +516,7 @@ int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const v
 		return rc;
 	op->source = (uint8_t *)(uintptr_t)local;
 	ep->t->net->counters.writes++;
-	return ripc__sim_launch(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
+	return ripc__sim_op_post(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
 }
 
 int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
@@ -535,8 +542,8 @@ int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *lo
 	op = rdma_op(ep, OP_READ, mr, local, len, raddr, rkey, wr_id, &rc);
 	if (!op)
 		return rc;
-	op->place = local;
+	op->dest_addr = local;
 	ep->reads++;
 	ep->t->net->counters.reads++;
-	return ripc__sim_launch(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
+	return ripc__sim_op_post(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
 }

@@ -4,7 +4,7 @@
  * becomes of it when somebody keeps it, frees it or grows it.
  */
 #define _GNU_SOURCE
-#include "mapped_rig.h"
+#include "zero_copy_pair.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 /* ---- where it lies ---- */
 
-START_TEST(offer__the_same_buffer_lies_in_place)
+START_TEST(export__same_buffer_is_mapped)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -33,7 +33,7 @@ START_TEST(offer__the_same_buffer_lies_in_place)
 }
 END_TEST
 
-START_TEST(offer__any_part_of_a_buffer)
+START_TEST(export__any_part_of_buffer)
 {
 	static const struct {
 		size_t at, len;
@@ -69,7 +69,7 @@ START_TEST(offer__any_part_of_a_buffer)
 }
 END_TEST
 
-START_TEST(offer__items_of_all_kinds_in_one_message)
+START_TEST(export__mixed_items)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -107,7 +107,7 @@ START_TEST(offer__items_of_all_kinds_in_one_message)
 }
 END_TEST
 
-START_TEST(offer__a_buffer_that_has_grown)
+START_TEST(export__grown_buffer)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -131,7 +131,7 @@ START_TEST(offer__a_buffer_that_has_grown)
 }
 END_TEST
 
-START_TEST(offer__a_window_is_copied_into)
+START_TEST(export__copied_into_window)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -178,7 +178,7 @@ static void never(const char *more_a, const char *more_b)
 	close_two(&w);
 }
 
-START_TEST(offer__either_side_may_forbid_it)
+START_TEST(export__either_side_disables)
 {
 	never("handover=off", "");
 	never("", "handover=off");
@@ -187,7 +187,7 @@ END_TEST
 
 /* ---- whose it is ---- */
 
-START_TEST(loan__who_keeps_a_message_stops_nobody)
+START_TEST(ref__kept_message_blocks_nothing)
 {
 	struct ripc_message *kept[8];
 	struct two w;
@@ -215,7 +215,7 @@ START_TEST(loan__who_keeps_a_message_stops_nobody)
 }
 END_TEST
 
-START_TEST(loan__of_a_buffer_that_was_made_shorter)
+START_TEST(ref__shrunk_buffer)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -235,7 +235,7 @@ START_TEST(loan__of_a_buffer_that_was_made_shorter)
 }
 END_TEST
 
-START_TEST(loan__cancelled_while_it_is_kept)
+START_TEST(ref__cancelled_while_kept)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -254,7 +254,7 @@ START_TEST(loan__cancelled_while_it_is_kept)
 }
 END_TEST
 
-START_TEST(loan__a_window_in_a_buffer_that_is_lent)
+START_TEST(ref__window_in_exported_buffer)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -274,7 +274,7 @@ START_TEST(loan__a_window_in_a_buffer_that_is_lent)
 }
 END_TEST
 
-START_TEST(take__is_a_copy_of_ones_own)
+START_TEST(detach__private_copy)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -297,7 +297,7 @@ START_TEST(take__is_a_copy_of_ones_own)
 }
 END_TEST
 
-START_TEST(pass_on__what_was_received_in_place)
+START_TEST(forward__mapped_message)
 {
 	struct ripc_request *r, *on = NULL;
 	struct ripc_service *third;
@@ -327,7 +327,7 @@ START_TEST(pass_on__what_was_received_in_place)
 }
 END_TEST
 
-START_TEST(buffer__freed_ones_are_unmapped_everywhere)
+START_TEST(buffer__free_unmaps_at_peers)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -347,7 +347,7 @@ START_TEST(buffer__freed_ones_are_unmapped_everywhere)
 }
 END_TEST
 
-START_TEST(buffer__nobody_else_may_write_or_cut_it)
+START_TEST(buffer__sealed)
 {
 	struct two w;
 	uint8_t *p;
@@ -367,7 +367,7 @@ START_TEST(buffer__nobody_else_may_write_or_cut_it)
 }
 END_TEST
 
-START_TEST(buffer__more_than_descriptors_for_them)
+START_TEST(buffer__more_than_fd_limit)
 {
 	uint8_t *p[RIPC__SHARED_MAX + 8];
 	unsigned before = test_descriptors();
@@ -392,7 +392,7 @@ START_TEST(buffer__more_than_descriptors_for_them)
 }
 END_TEST
 
-START_TEST(buffer__used_once_costs_no_object)
+START_TEST(buffer__used_once_no_memfd)
 {
 	struct two w;
 	uint8_t *p, *first;
@@ -413,26 +413,26 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("transport/shm/mapped");
+	Suite *s = suite_create("transport/shm/export");
 	TCase *t = tcase_create("handover");
 
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, offer__the_same_buffer_lies_in_place);
-	tcase_add_test(t, offer__any_part_of_a_buffer);
-	tcase_add_test(t, offer__items_of_all_kinds_in_one_message);
-	tcase_add_test(t, offer__a_buffer_that_has_grown);
-	tcase_add_test(t, offer__a_window_is_copied_into);
-	tcase_add_test(t, offer__either_side_may_forbid_it);
-	tcase_add_test(t, loan__who_keeps_a_message_stops_nobody);
-	tcase_add_test(t, loan__of_a_buffer_that_was_made_shorter);
-	tcase_add_test(t, loan__cancelled_while_it_is_kept);
-	tcase_add_test(t, loan__a_window_in_a_buffer_that_is_lent);
-	tcase_add_test(t, take__is_a_copy_of_ones_own);
-	tcase_add_test(t, pass_on__what_was_received_in_place);
-	tcase_add_test(t, buffer__freed_ones_are_unmapped_everywhere);
-	tcase_add_test(t, buffer__nobody_else_may_write_or_cut_it);
-	tcase_add_test(t, buffer__more_than_descriptors_for_them);
-	tcase_add_test(t, buffer__used_once_costs_no_object);
+	tcase_add_test(t, export__same_buffer_is_mapped);
+	tcase_add_test(t, export__any_part_of_buffer);
+	tcase_add_test(t, export__mixed_items);
+	tcase_add_test(t, export__grown_buffer);
+	tcase_add_test(t, export__copied_into_window);
+	tcase_add_test(t, export__either_side_disables);
+	tcase_add_test(t, ref__kept_message_blocks_nothing);
+	tcase_add_test(t, ref__shrunk_buffer);
+	tcase_add_test(t, ref__cancelled_while_kept);
+	tcase_add_test(t, ref__window_in_exported_buffer);
+	tcase_add_test(t, detach__private_copy);
+	tcase_add_test(t, forward__mapped_message);
+	tcase_add_test(t, buffer__free_unmaps_at_peers);
+	tcase_add_test(t, buffer__sealed);
+	tcase_add_test(t, buffer__more_than_fd_limit);
+	tcase_add_test(t, buffer__used_once_no_memfd);
 	suite_add_tcase(s, t);
-	return test_main("transport/shm/mapped", s);
+	return test_main("transport/shm/export", s);
 }

@@ -37,7 +37,7 @@ struct side {
 	bool up, closed, blocked, stopped;
 	uint64_t rng;
 	uint64_t sent, got, wrong, slept;
-	uint64_t deadline_ns, heard_ns;
+	uint64_t deadline_ns, last_rx_ns;
 	uint64_t last; /* CYCLES: what came last */
 };
 
@@ -78,13 +78,13 @@ static void side_open(struct side *s, const struct ripc__transport_ops *ops, boo
 	*s = (struct side){.ops = ops, .first = first, .rng = seed + first};
 	if (ops->open(&s->t, &env))
 		exit(2);
-	s->heard_ns = ripc__clock_ns();
+	s->last_rx_ns = ripc__clock_ns();
 }
 
 /* How either test takes a message. */
-typedef void take_fn(struct side *s, const uint8_t *p, uint32_t len);
+typedef void handle_fn(struct side *s, const uint8_t *p, uint32_t len);
 
-static void take_event(struct side *s, const struct ripc__event *ev, take_fn *take)
+static void handle_event(struct side *s, const struct ripc__event *ev, handle_fn *take)
 {
 	switch (ev->kind) {
 	case RIPC__EV_REQUEST:
@@ -112,7 +112,7 @@ static void take_event(struct side *s, const struct ripc__event *ev, take_fn *ta
 }
 
 /* Return: number of events. Ends the process if there have been none for too long. */
-static unsigned progress(struct side *s, take_fn *take)
+static unsigned progress(struct side *s, handle_fn *take)
 {
 	struct ripc__event ev[EVENTS];
 	uint64_t now = ripc__clock_ns();
@@ -121,16 +121,16 @@ static unsigned progress(struct side *s, take_fn *take)
 	s->deadline_ns = RIPC__NEVER;
 	n = s->ops->progress(s->t, ev, EVENTS, now, &s->deadline_ns);
 	for (unsigned i = 0; i < n; i++)
-		take_event(s, &ev[i], take);
+		handle_event(s, &ev[i], take);
 	if (n)
-		s->heard_ns = now;
-	else if (now - s->heard_ns > PATIENCE_S * UINT64_C(1000000000))
+		s->last_rx_ns = now;
+	else if (now - s->last_rx_ns > PATIENCE_S * UINT64_C(1000000000))
 		exit(4);
 	return n;
 }
 
 /* Sleeps until the peer, or the transport's own wish, ends it. */
-static void doze(struct side *s)
+static void sleep_on_fd(struct side *s)
 {
 	struct pollfd fd = {.fd = s->ops->fd(s->t), .events = POLLIN};
 	uint64_t now = ripc__clock_ns();
@@ -161,7 +161,7 @@ static bool post(struct side *s, const uint8_t *p, uint32_t len, bool more)
 
 /* ---- messages ---- */
 
-static void take_message(struct side *s, const uint8_t *p, uint32_t len)
+static void handle_message(struct side *s, const uint8_t *p, uint32_t len)
 {
 	uint64_t w = word(!s->first, s->got++);
 
@@ -182,18 +182,18 @@ static int messages(struct side *s, uint64_t n)
 			s->sent += post(s, buf, length(w), i + 1 < burst);
 		}
 		s->ops->flush(s->t);
-		moved = progress(s, take_message);
+		moved = progress(s, handle_message);
 		if (s->closed && s->got < n)
 			return 6;
 		if (!moved && (s->blocked || s->sent == n))
-			doze(s);
+			sleep_on_fd(s);
 	}
 	return s->wrong ? 7 : 0;
 }
 
 /* ---- sleeping ---- */
 
-static void take_number(struct side *s, const uint8_t *p, uint32_t len)
+static void handle_number(struct side *s, const uint8_t *p, uint32_t len)
 {
 	uint64_t number = 0;
 
@@ -217,14 +217,14 @@ static int cycles(struct side *s, uint64_t n)
 			if (s->first && s->slept >= n)
 				number = STOP;
 			while (!post(s, (uint8_t *)&number, sizeof(number), false))
-				progress(s, take_number);
+				progress(s, handle_number);
 			if (number == STOP)
 				return s->wrong ? 7 : 0;
 			number++;
 		}
 		while (s->got <= round) {
-			if (!progress(s, take_number))
-				doze(s);
+			if (!progress(s, handle_number))
+				sleep_on_fd(s);
 			if (s->closed && s->got <= round)
 				return 6;
 		}
@@ -236,10 +236,11 @@ static int cycles(struct side *s, uint64_t n)
 
 struct task {
 	int (*run)(struct side *s, uint64_t n);
-	take_fn *take; /* the first messages come with the news that the connection is up */
+	handle_fn *take; /* the first messages come with the news that the connection is up */
 };
 
-static const struct task all_messages = {messages, take_message}, all_cycles = {cycles, take_number};
+static const struct task all_messages = {messages, handle_message},
+			 all_cycles = {cycles, handle_number};
 
 /* Return: an exit code. */
 static int run_side(struct side *s, const struct task *task, uint64_t n)
@@ -248,7 +249,7 @@ static int run_side(struct side *s, const struct task *task, uint64_t n)
 
 	while (!s->up)
 		if (!progress(s, task->take))
-			doze(s);
+			sleep_on_fd(s);
 	rc = task->run(s, n);
 	/* What is under way arrives before the end of it. */
 	s->ops->close(s->t);
@@ -308,7 +309,8 @@ END_TEST
 
 START_TEST(messages__ntb)
 {
-	soak(&ripc__transport_winsim, &all_messages, test_number("RIPC_TEST_MESSAGES", MESSAGES) / 2);
+	soak(&ripc__transport_ring_sim, &all_messages,
+	     test_number("RIPC_TEST_MESSAGES", MESSAGES) / 2);
 }
 END_TEST
 
@@ -320,7 +322,7 @@ END_TEST
 
 START_TEST(cycles__ntb)
 {
-	soak(&ripc__transport_winsim, &all_cycles, test_number("RIPC_TEST_CYCLES", CYCLES / 20));
+	soak(&ripc__transport_ring_sim, &all_cycles, test_number("RIPC_TEST_CYCLES", CYCLES / 20));
 }
 END_TEST
 
@@ -337,11 +339,11 @@ static void add(Suite *s, const char *name, const TTest *test)
 
 int main(void)
 {
-	Suite *s = suite_create("transport/shm/soak");
+	Suite *s = suite_create("transport/ring/soak");
 
 	add(s, "messages_shm", messages__shm);
 	add(s, "messages_ntb", messages__ntb);
 	add(s, "cycles_shm", cycles__shm);
 	add(s, "cycles_ntb", cycles__ntb);
-	return test_main("transport/shm/soak", s);
+	return test_main("transport/ring/soak", s);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* For tests of shm: transports of this process, two that are connected, and strangers at their sockets. */
-#ifndef RIPC_TESTS_TRANSPORT_SHM_RIG_H
-#define RIPC_TESTS_TRANSPORT_SHM_RIG_H
+#ifndef RIPC_TESTS_TRANSPORT_SHM_SHM_PAIR_H
+#define RIPC_TESTS_TRANSPORT_SHM_SHM_PAIR_H
 
 #include "harness.h"
 #include "ripc.h"

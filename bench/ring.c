@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
-#include "transport/ring/engine.h"
+#include "transport/ring/ring.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 
 #define BATCH 16 /* round trips per reading of the clock */
 
-static const struct ripc__win_shape shape = {9, 18};
+static const struct ripc__ring_layout layout = {9, 18};
 
 /* What both processes map. */
 struct shared {
@@ -33,7 +33,7 @@ static void no_kick(void *arg)
 {
 }
 
-static const struct ripc__win_ops ops = {.kick = no_kick};
+static const struct ripc__ring_backend_ops ops = {.kick = no_kick};
 
 static void pin(int cpu)
 {
@@ -52,37 +52,37 @@ static void cache_line_trip(struct shared *s, uint64_t i)
 		;
 }
 
-static void engine_init(struct ripc__win *w, struct shared *s, int side)
+static void engine_init(struct ripc__ring *w, struct shared *s, int side)
 {
-	struct ripc__win_backend be = {.ops = &ops,
-				       .inbox = s->segments[side],
-				       .map = s->segments[!side],
-				       .caps = RIPC__WIN_ORDERED};
+	struct ripc__ring_backend be = {.ops = &ops,
+					.inbox = s->segments[side],
+					.map = s->segments[!side],
+					.caps = RIPC__RING_CAP_ORDERED};
 
-	ripc__win_init(w, &be, &shape, 1);
+	ripc__ring_init(w, &be, &layout, 1);
 }
 
-static void engine_send(struct ripc__win *w, size_t len)
+static void engine_send(struct ripc__ring *w, size_t len)
 {
-	static uint8_t bytes[RIPC__WIN_SEND_MAX];
+	static uint8_t bytes[RIPC__RING_SEND_MAX];
 	struct iovec iov = {bytes, len};
 
-	while (ripc__win_send(w, &iov, 1, len, false))
+	while (ripc__ring_send(w, &iov, 1, len, false))
 		;
 }
 
-static void engine_receive(struct ripc__win *w)
+static void engine_receive(struct ripc__ring *w)
 {
-	static uint8_t buf[RIPC__WIN_BUF];
-	struct ripc__win_event ev;
+	static uint8_t buf[RIPC__RING_RECV_BUF_LEN];
+	struct ripc__ring_event ev;
 
-	while (!ripc__win_next(w, buf, &ev))
+	while (!ripc__ring_poll(w, buf, &ev))
 		;
 }
 
 static void server(struct shared *s, const size_t *sizes, unsigned nsizes, uint64_t count)
 {
-	struct ripc__win w;
+	struct ripc__ring w;
 
 	for (uint64_t i = 1; i <= count; i++) {
 		while (__atomic_load_n(&s->ping, __ATOMIC_ACQUIRE) != i)
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	static struct shared *s;
 	size_t n = (count / BATCH) ? count / BATCH : 1;
 	double *us = calloc(n, sizeof(*us));
-	struct ripc__win w;
+	struct ripc__ring w;
 	char name[64];
 	pid_t child;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* For tests of messages that are handed over: two contexts of this process over shm, and what they send. */
-#ifndef RIPC_TESTS_TRANSPORT_SHM_MAPPED_RIG_H
-#define RIPC_TESTS_TRANSPORT_SHM_MAPPED_RIG_H
+#ifndef RIPC_TESTS_TRANSPORT_SHM_ZERO_COPY_PAIR_H
+#define RIPC_TESTS_TRANSPORT_SHM_ZERO_COPY_PAIR_H
 
 #include "core/context/context.h"
 #include "harness.h"
@@ -27,8 +27,8 @@ static inline struct ripc *open_one(const char *more)
 	char options[160];
 	struct ripc *ctx = NULL;
 
-	snprintf(options, sizeof(options),
-		 "transports=shm resolver=local peer_timeout_ms=20000 %s", more);
+	snprintf(options, sizeof(options), "transports=shm resolver=local peer_timeout_ms=20000 %s",
+		 more);
 	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_detail());
 	return ctx;
 }

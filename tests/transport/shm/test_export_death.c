@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Messages that are handed over between processes: what becomes of them when somebody dies or forks. */
 #define _GNU_SOURCE
-#include "mapped_rig.h"
+#include "zero_copy_pair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 /* The other process: receives one message after the other, and keeps the last. */
-static void keeper(uint64_t id)
+static void receiver_child(uint64_t id)
 {
 	struct ripc_message *m, *last = NULL;
 	struct ripc *ctx = open_one("");
@@ -25,7 +25,7 @@ static void keeper(uint64_t id)
 }
 
 /* The other process: sends for ever. Each message is one tag all over. */
-static void feeder(uint64_t id, uint64_t dest)
+static void sender_child(uint64_t id, uint64_t dest)
 {
 	struct ripc *ctx = open_one("");
 	struct ripc_service *s = serve(ctx, id);
@@ -58,10 +58,10 @@ static pid_t child(void (*what)(uint64_t, uint64_t), uint64_t id, uint64_t dest,
 	return pid;
 }
 
-static void keep(uint64_t id, uint64_t dest)
+static void keep_messages(uint64_t id, uint64_t dest)
 {
 	(void)dest;
-	keeper(id);
+	receiver_child(id);
 }
 
 static void reap(pid_t pid, int out)
@@ -74,7 +74,7 @@ static void reap(pid_t pid, int out)
 	close(out);
 }
 
-START_TEST(death__of_a_receiver_at_any_moment)
+START_TEST(death__receiver)
 {
 	uint64_t rng = test_seed();
 
@@ -88,7 +88,7 @@ START_TEST(death__of_a_receiver_at_any_moment)
 		int out, rc;
 
 		/* Forked first: the child has no context of ours. */
-		pid = child(keep, w.dest, 0, &out);
+		pid = child(keep_messages, w.dest, 0, &out);
 		ck_assert_int_eq((int)read(out, &byte, 1), 1);
 		w.a = open_one("");
 		w.from = serve(w.a, test_ids());
@@ -112,7 +112,7 @@ START_TEST(death__of_a_receiver_at_any_moment)
 }
 END_TEST
 
-START_TEST(death__of_a_sender_at_any_moment)
+START_TEST(death__sender)
 {
 	uint64_t rng = test_seed();
 
@@ -124,7 +124,7 @@ START_TEST(death__of_a_sender_at_any_moment)
 		pid_t pid;
 		int out;
 
-		pid = child(feeder, test_ids(), test_ids() + 1, &out);
+		pid = child(sender_child, test_ids(), test_ids() + 1, &out);
 		ctx = open_one("");
 		s = serve(ctx, test_ids() + 1);
 		for (unsigned i = 0; i < count; i++) {
@@ -148,7 +148,7 @@ START_TEST(death__of_a_sender_at_any_moment)
 }
 END_TEST
 
-START_TEST(death__of_the_lane_while_it_is_lent)
+START_TEST(death__lane_while_exported)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -167,7 +167,7 @@ START_TEST(death__of_the_lane_while_it_is_lent)
 }
 END_TEST
 
-START_TEST(fork__a_child_has_none_of_the_descriptors)
+START_TEST(fork__child_has_no_fds)
 {
 	struct two w;
 	int status;
@@ -187,15 +187,15 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("transport/shm/mapped_exit");
+	Suite *s = suite_create("transport/shm/export_death");
 	TCase *t = tcase_create("heirs");
 
 	test_seed();
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, death__of_a_receiver_at_any_moment);
-	tcase_add_test(t, death__of_a_sender_at_any_moment);
-	tcase_add_test(t, death__of_the_lane_while_it_is_lent);
-	tcase_add_test(t, fork__a_child_has_none_of_the_descriptors);
+	tcase_add_test(t, death__receiver);
+	tcase_add_test(t, death__sender);
+	tcase_add_test(t, death__lane_while_exported);
+	tcase_add_test(t, fork__child_has_no_fds);
 	suite_add_tcase(s, t);
-	return test_main("transport/shm/mapped_exit", s);
+	return test_main("transport/shm/export_death", s);
 }

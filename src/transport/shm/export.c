@@ -12,13 +12,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HAND_MAGIC UINT64_C(0x31646e6863706972) /* "ripchnd1" */
-#define HAND_LEN   24
-#define BYTES_MAX  (1u << 30) /* of one buffer: looking whether all of it is there takes time */
+#define EXPORT_MAGIC UINT64_C(0x31646e6863706972) /* "ripchnd1" */
+#define EXPORT_LEN   24
+#define EXPORT_BYTES_MAX \
+	(1u << 30) /* of one buffer: looking whether all of it is there takes time */
 
-int ripc__shm_hand(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
+int ripc__shm_export(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
 {
-	uint8_t packet[HAND_LEN] = {0};
+	uint8_t packet[EXPORT_LEN] = {0};
 	struct iovec iov = {packet, sizeof(packet)};
 	union {
 		struct cmsghdr align;
@@ -32,9 +33,9 @@ int ripc__shm_hand(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
 
 	if (ep->state != SHM_OPEN)
 		return -ENOTCONN;
-	if (len > BYTES_MAX)
+	if (len > EXPORT_BYTES_MAX)
 		return -EMSGSIZE;
-	ripc__put_le64(packet, HAND_MAGIC);
+	ripc__put_le64(packet, EXPORT_MAGIC);
 	ripc__put_le64(packet + 8, len);
 	ripc__put_le32(packet + 16, number);
 	c->cmsg_level = SOL_SOCKET;
@@ -44,9 +45,9 @@ int ripc__shm_hand(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
 	return sendmsg(ep->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-int ripc__shm_packet(struct ripc__ep *ep, struct ripc__event *ev)
+int ripc__shm_import(struct ripc__ep *ep, struct ripc__event *ev)
 {
-	uint8_t packet[HAND_LEN];
+	uint8_t packet[EXPORT_LEN];
 	struct iovec iov = {packet, sizeof(packet)};
 	union {
 		struct cmsghdr align;
@@ -71,17 +72,17 @@ int ripc__shm_packet(struct ripc__ep *ep, struct ripc__event *ev)
 			memcpy(&fd, CMSG_DATA(c), sizeof(int));
 	if (fd >= 0) {
 		/* A peer that was not told that we take any has no business to send some. */
-		if (n == HAND_LEN && ripc__get_le64(packet) == HAND_MAGIC && ep->t->takes)
+		if (n == EXPORT_LEN && ripc__get_le64(packet) == EXPORT_MAGIC && ep->t->zero_copy)
 			len = ripc__get_le64(packet + 8);
-		if (len && len <= BYTES_MAX)
-			ripc__segment_view(&s, fd, len);
+		if (len && len <= EXPORT_BYTES_MAX)
+			ripc__segment_map_readonly(&s, fd, len);
 		close(fd);
 	}
 	if (!n)
 		return -ECONNRESET;
 	if (!s.base)
 		return 0;
-	*ev = (struct ripc__event){.kind = RIPC__EV_HANDED,
+	*ev = (struct ripc__event){.kind = RIPC__EV_IMPORTED,
 				   .user = ep->user,
 				   .ep = ep,
 				   .data = s.base,

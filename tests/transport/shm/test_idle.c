@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* shm: endpoints that nobody looks at until they ring. */
 #define _GNU_SOURCE
-#include "rig.h"
+#include "shm_pair.h"
 
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* Until the endpoint of b is not looked at any more. */
-static void turn_cold(struct two *w)
+static void make_idle(struct two *w)
 {
-	for (int i = 0; i < 100 && !w->eb->cold; i++) {
+	for (int i = 0; i < 100 && !w->eb->idle; i++) {
 		ck_assert_int_eq(progress(w->b).kind, RIPC__EV_NONE);
 		OPS->arm((struct ripc__transport *)w->b);
 	}
-	ck_assert(w->eb->cold);
+	ck_assert(w->eb->idle);
 }
 
 /* Its peer rings, and it is heard. */
-START_TEST(cold__rings)
+START_TEST(idle__kicks_on_send)
 {
 	struct iovec item = {"hello", 5};
 	struct two w;
@@ -28,7 +28,7 @@ START_TEST(cold__rings)
 		struct ripc__event ev;
 		struct pollfd p;
 
-		turn_cold(&w);
+		make_idle(&w);
 		/* Asleep: nothing is readable before the peer rings. */
 		p = (struct pollfd){.fd = OPS->fd((struct ripc__transport *)w.b), .events = POLLIN};
 		ck_assert_int_eq(poll(&p, 1, 0), 0);
@@ -38,14 +38,14 @@ START_TEST(cold__rings)
 		ck_assert_uint_eq(ev.len, 5);
 		ck_assert_ptr_eq(ev.ep, w.eb);
 		OPS->release((struct ripc__transport *)w.b, ev.token);
-		ck_assert(!w.eb->cold);
+		ck_assert(!w.eb->idle);
 	}
 	part(&w);
 }
 END_TEST
 
 /* Also by who never looks at the sockets, as it does not sleep; the ring that comes later does no harm. */
-START_TEST(cold__is_found)
+START_TEST(idle__found_by_poll)
 {
 	struct iovec item = {"hello", 5};
 	uint64_t deadline = UINT64_MAX;
@@ -53,16 +53,16 @@ START_TEST(cold__is_found)
 	struct two w;
 
 	join(&w);
-	turn_cold(&w);
+	make_idle(&w);
 	/* Looks at the sockets, for it was about to sleep. */
 	OPS->progress((struct ripc__transport *)w.b, &ev, 1, UINT64_C(1) << 40, &deadline);
-	ck_assert(w.eb->cold);
+	ck_assert(w.eb->idle);
 	ck_assert_int_eq(OPS->post_send(w.ea, &item, 1, false), 0);
 	for (int i = 0; i < 10 && ev.kind == RIPC__EV_NONE; i++)
 		OPS->progress((struct ripc__transport *)w.b, &ev, 1, UINT64_C(1) << 40, &deadline);
 	ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
 	OPS->release((struct ripc__transport *)w.b, ev.token);
-	ck_assert(!w.eb->cold);
+	ck_assert(!w.eb->idle);
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
 	part(&w);
@@ -70,42 +70,42 @@ START_TEST(cold__is_found)
 END_TEST
 
 /* Where nobody sleeps as well, if it takes longer. */
-START_TEST(cold__without_sleep)
+START_TEST(idle__without_sleep)
 {
 	struct iovec item = {"hello", 5};
 	struct ripc__event ev;
 	struct two w;
 
 	join(&w);
-	for (int i = 0; i < 100000 && !w.eb->cold; i++)
+	for (int i = 0; i < 100000 && !w.eb->idle; i++)
 		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
-	ck_assert(w.eb->cold);
+	ck_assert(w.eb->idle);
 	ck_assert_int_eq(OPS->post_send(w.ea, &item, 1, false), 0);
 	ev = await(w.b, RIPC__EV_RECV);
 	OPS->release((struct ripc__transport *)w.b, ev.token);
-	ck_assert(!w.eb->cold);
+	ck_assert(!w.eb->idle);
 	part(&w);
 }
 END_TEST
 
 /* What is posted is looked after, and the end is noticed. */
-START_TEST(cold__posts_and_ends)
+START_TEST(idle__posts_and_closes)
 {
 	struct iovec item = {"hello", 5};
-	uint8_t head[RIPC__HEAD_LEN] = {0};
+	uint8_t head[RIPC__POST_HEADER_LEN] = {0};
 	struct ripc__event ev;
 	struct two w;
 
 	join(&w);
-	turn_cold(&w);
+	make_idle(&w);
 	ck_assert_int_eq(OPS->post_send(w.eb, &item, 1, true), 2);
-	ck_assert(!w.eb->cold);
+	ck_assert(!w.eb->idle);
 	/* What was held back goes out before the next sleep. */
-	turn_cold(&w);
-	ck_assert(!ripc__win_busy(&w.eb->win));
+	make_idle(&w);
+	ck_assert(!ripc__ring_has_work(&w.eb->ring));
 	ck_assert_int_eq(OPS->post_plain(w.eb, head, "x", 1, false), 0);
-	ck_assert(!w.eb->cold);
-	turn_cold(&w);
+	ck_assert(!w.eb->idle);
+	make_idle(&w);
 	OPS->ep_close(w.ea);
 	ev = await(w.b, RIPC__EV_CLOSED);
 	ck_assert_ptr_eq(ev.ep, w.eb);
@@ -115,18 +115,18 @@ START_TEST(cold__posts_and_ends)
 END_TEST
 
 /* One that is dropped while it is not looked at is gone. */
-START_TEST(cold__closed)
+START_TEST(idle__closed)
 {
 	struct two w;
 
 	join(&w);
-	turn_cold(&w);
+	make_idle(&w);
 	OPS->ep_close(w.eb);
-	ck_assert_ptr_eq(w.b->cold.next, &w.b->cold);
+	ck_assert_ptr_eq(w.b->idle.next, &w.b->idle);
 	await(w.a, RIPC__EV_CLOSED);
 	part(&w);
 	join(&w);
-	turn_cold(&w);
+	make_idle(&w);
 	part(&w);
 }
 END_TEST
@@ -135,7 +135,7 @@ END_TEST
  * Whoever is forked reads the ring of those that are not looked at, at any moment, to close what belongs to its parent: looking at one after
  * the other changes nothing in it.
  */
-START_TEST(cold__ring_stays_as_it_is)
+START_TEST(idle__list_unchanged_by_poll)
 {
 	enum { PEERS = 3 };
 	struct iovec item = {"hello", 5};
@@ -147,22 +147,22 @@ START_TEST(cold__ring_stays_as_it_is)
 
 	join(&w);
 	from[0] = w.ea;
-	turn_cold(&w);
+	make_idle(&w);
 	for (n = 1; n < PEERS; n++) {
 		connect_two(&w);
 		from[n] = w.ea;
-		turn_cold(&w);
+		make_idle(&w);
 	}
-	for (n = 0, ep = w.b->cold.next; ep != &w.b->cold && n < PEERS; ep = ep->next)
+	for (n = 0, ep = w.b->idle.next; ep != &w.b->idle && n < PEERS; ep = ep->next)
 		order[n++] = ep;
 	ck_assert_uint_eq(n, PEERS);
-	ck_assert_ptr_eq(ep, &w.b->cold);
+	ck_assert_ptr_eq(ep, &w.b->idle);
 	for (unsigned round = 0; round < 2 * PEERS + 1; round++) {
 		ck_assert_uint_eq(OPS->progress((struct ripc__transport *)w.b, &ev, 1, 1, &deadline),
 				  0);
-		for (n = 0, ep = w.b->cold.next; n < PEERS; n++, ep = ep->next)
+		for (n = 0, ep = w.b->idle.next; n < PEERS; n++, ep = ep->next)
 			ck_assert_ptr_eq(ep, order[n]);
-		ck_assert_ptr_eq(ep, &w.b->cold);
+		ck_assert_ptr_eq(ep, &w.b->idle);
 	}
 	/* And all have their turn. */
 	for (n = 0; n < PEERS; n++)
@@ -180,14 +180,14 @@ START_TEST(cold__ring_stays_as_it_is)
 END_TEST
 
 /* A child has none of them, looked at or not. */
-START_TEST(cold__in_a_child)
+START_TEST(idle__forked)
 {
 	struct two w;
 	int status;
 	pid_t pid;
 
 	join(&w);
-	turn_cold(&w);
+	make_idle(&w);
 	connect_two(&w);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
@@ -209,17 +209,17 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("transport/shm/idle_endpoint");
+	Suite *s = suite_create("transport/shm/idle");
 	TCase *c = tcase_create("cold");
 
 	tcase_set_timeout(c, 120);
-	tcase_add_test(c, cold__rings);
-	tcase_add_test(c, cold__is_found);
-	tcase_add_test(c, cold__without_sleep);
-	tcase_add_test(c, cold__posts_and_ends);
-	tcase_add_test(c, cold__closed);
-	tcase_add_test(c, cold__ring_stays_as_it_is);
-	tcase_add_test(c, cold__in_a_child);
+	tcase_add_test(c, idle__kicks_on_send);
+	tcase_add_test(c, idle__found_by_poll);
+	tcase_add_test(c, idle__without_sleep);
+	tcase_add_test(c, idle__posts_and_closes);
+	tcase_add_test(c, idle__closed);
+	tcase_add_test(c, idle__list_unchanged_by_poll);
+	tcase_add_test(c, idle__forked);
 	suite_add_tcase(s, c);
-	return test_main("transport/shm/idle_endpoint", s);
+	return test_main("transport/shm/idle", s);
 }

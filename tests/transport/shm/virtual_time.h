@@ -3,8 +3,8 @@
  * A world in virtual time for tests of mapped zero copy: contexts of one process over shm, all of them run by
  * the test's thread. Context 0 sends; each of the others has a service that receives.
  */
-#ifndef RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_RIG_H
-#define RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_RIG_H
+#ifndef RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_TIME_H
+#define RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_TIME_H
 
 #include "base/clock.h"
 #include "core/context/context.h"
@@ -29,7 +29,7 @@ static inline uint64_t world_random(void *arg)
 	return test_random(&drawn) ^ test_ids();
 }
 
-static inline void round_of_all(void)
+static inline void poll_all(void)
 {
 	for (unsigned i = 0; i < CONTEXTS; i++)
 		if (ctx[i])
@@ -39,7 +39,7 @@ static inline void round_of_all(void)
 
 static inline void world_idle(void *arg, uint64_t deadline_ns)
 {
-	round_of_all();
+	poll_all();
 }
 
 /* Opens the first n contexts. */
@@ -94,7 +94,7 @@ static inline void finish(struct ripc_request *r)
 static inline void pass(uint64_t ns)
 {
 	for (uint64_t end = now_ns + ns; now_ns < end;)
-		round_of_all();
+		poll_all();
 }
 
 #endif
