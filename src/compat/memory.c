@@ -33,7 +33,7 @@ struct claim {
 	size_t len;
 	unsigned service; /* window: whose, 0: any */
 	bool is_return;
-	bool is_own; /* return buffer allocated here */
+	bool own_valid; /* return buffer allocated here */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -117,7 +117,7 @@ static void claim_drop(struct claim *c)
 	c->prev->next = c->next;
 	c->next->prev = c->prev;
 	c->mem->claims--;
-	own_returns -= c->is_own;
+	own_returns -= c->own_valid;
 	free(c);
 }
 
@@ -228,7 +228,7 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 }
 
 /* Takes the windows in memory of the application's back. Return offers stay: only a message or the end takes them. */
-static void windows_withdraw(struct mem *m)
+static void recv_windows_drop(struct mem *m)
 {
 	for (struct claim *c = claims.next, *next; c != &claims; c = next) {
 		next = c->next;
@@ -252,7 +252,7 @@ void ripc_compat_buf_free(void *buf)
 		}
 	} else if (m) {
 		/* Not ours to free, but nobody may write into it any more if it was given to us for a window. */
-		windows_withdraw(m);
+		recv_windows_drop(m);
 		release(m);
 	}
 	pthread_mutex_unlock(&lock);
@@ -283,7 +283,7 @@ static struct mem *known(void *base, size_t len, enum kind kind, int *rc)
 			*rc = -EINVAL;
 		} else {
 			/* It has grown, or the old memory is gone: what was registered is of no use any more. */
-			windows_withdraw(m);
+			recv_windows_drop(m);
 			*rc = ripc_buf_unregister(NULL, m->base);
 			if (!*rc) {
 				claims_drop(m);
@@ -314,7 +314,7 @@ uint8_t ripc_compat_buf_unregister(void *buf)
 	pthread_mutex_lock(&lock);
 	m = buf ? overlapping(buf, 1) : NULL;
 	if (m && m->kind != POOL) {
-		windows_withdraw(m);
+		recv_windows_drop(m);
 		rc = ripc_buf_unregister(NULL, m->base);
 		if (!rc)
 			remove_mem(m);
@@ -418,7 +418,7 @@ static struct claim *add_own_returns(size_t len)
 	struct claim *c;
 
 	for (c = claims.next; own_returns >= COMPAT_OWN_RETURNS_MAX && c != &claims; c = c->next)
-		if (c->is_own) {
+		if (c->own_valid) {
 			struct mem *m = c->mem;
 
 			if (ripc_buf_free(NULL, m->base))
@@ -436,7 +436,7 @@ static struct claim *add_own_returns(size_t len)
 		remove_mem(overlapping(base, 1));
 		return NULL;
 	}
-	c->is_own = true;
+	c->own_valid = true;
 	own_returns++;
 	return c;
 }
@@ -471,7 +471,7 @@ void ripc__compat_undo_returns(const struct iovec *vec, unsigned n)
 		if (!c)
 			continue;
 		m = c->mem;
-		if (!c->is_own) {
+		if (!c->own_valid) {
 			claim_drop(c);
 		} else if (!ripc_buf_free(NULL, m->base)) {
 			claim_drop(c);

@@ -63,12 +63,12 @@ struct ripc__backend_ops {
 		       struct ripc__record *record, struct ripc__holder *who);
 
 	/* Sends to all who may hold @service, or to one. The datagram may be lost, and says so to nobody. */
-	void (*send)(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+	void (*send)(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 
 	/* Takes one datagram from one of its descriptors (-1: it has none). from->backend is left alone. Return: bytes, -EAGAIN:
 	 * none; -EBADMSG: one that was dropped for its sender or size. */
-	int (*recv)(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+	int (*recv)(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		    size_t cap);
 
 	/* Whether it has nothing more to say to a registration of @service, or cannot for now. NULL: never has. */
@@ -81,8 +81,8 @@ struct ripc__backend_ops {
 	void (*suspect)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
 
 	/* Hands a datagram that came to this host to the context of this host that holds @service, as from @from. NULL: cannot. */
-	void (*pass_on)(struct ripc__backend *b, const struct ripc__sender *from, uint64_t service,
-			const uint8_t *data, size_t len);
+	void (*pass_on)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
+			uint64_t service, const uint8_t *data, size_t len);
 
 	/* A look-up is under way: a chance to look for new interfaces. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);

@@ -28,7 +28,7 @@ static const struct ripc__backend_ops *const known[] = {
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
 /* The back end that can answer a sender on the network. */
-bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__sender *from)
+bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__mcast_sender *from)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		if (!r->backends[i]->ops->inet)
@@ -58,7 +58,7 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.arg = arg,
 		.secret = r->zookeeper_auth,
 		.local = r->local,
-		.only_udp = !ripc__backends_inet(r, &(struct ripc__sender){0}),
+		.only_udp = !ripc__backends_inet(r, &(struct ripc__mcast_sender){0}),
 		.epoll_fd = r->epoll_fd,
 		.tag = (uint64_t)r->nbackends << 32,
 		.sim = env->sim,

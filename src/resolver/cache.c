@@ -79,7 +79,7 @@ static void clear_location(struct ripc__cache *cache, struct ripc__cached *c)
 }
 
 void ripc__cache_locate(struct ripc__cache *cache, struct ripc__cached *c,
-			const struct ripc__sender *from)
+			const struct ripc__mcast_sender *from)
 {
 	if (!c->location && cache->bytes + sizeof(*from) <= RIPC__CACHE_BYTES_MAX) {
 		c->location = malloc(sizeof(*from));

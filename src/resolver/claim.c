@@ -11,7 +11,7 @@
 
 #define STALE_NS (500 * RIPC__MS) /* what the holder before us said may arrive so much later */
 
-void ripc__claim_send(struct ripc__rcore *core, const struct ripc__sender *to,
+void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
 		      uint64_t nonce, uint64_t now_ns)
 {
@@ -242,8 +242,8 @@ bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__reco
 	return true;
 }
 
-void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t service,
-			 uint64_t now_ns)
+void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+			 uint64_t service, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
@@ -252,7 +252,8 @@ void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__sender *to
 				 now_ns);
 }
 
-void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t now_ns)
+void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+			    uint64_t now_ns)
 {
 	struct ripc__claim *h;
 

@@ -61,7 +61,7 @@ void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *
 		record->addrs[i] = core->addrs[i];
 }
 
-void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__sender *to,
+void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__resolver_msg *msg)
 {
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
@@ -132,7 +132,7 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 /* --- messages in --- */
 
 /* Somebody asks for a service that was ours: the answer is where it has moved to. */
-static void redirect(struct ripc__rcore *core, const struct ripc__sender *from,
+static void redirect(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		     const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__resolver_msg answer = {
@@ -146,7 +146,7 @@ static void redirect(struct ripc__rcore *core, const struct ripc__sender *from,
 	ripc__rcore_send(core, from, &answer);
 }
 
-static void input_request(struct ripc__rcore *core, const struct ripc__sender *from,
+static void input_request(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 			  const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__claim *h =
@@ -181,7 +181,7 @@ static void input_request(struct ripc__rcore *core, const struct ripc__sender *f
 	}
 }
 
-static void input_probe(struct ripc__rcore *core, const struct ripc__sender *from,
+static void input_probe(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 			const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_find(core, msg->service);
@@ -228,7 +228,7 @@ static void duplicate(struct ripc__rcore *core, struct ripc__cached *c,
 	assert_to_all(core, &msg, now_ns);
 }
 
-static void input_reply(struct ripc__rcore *core, const struct ripc__sender *from,
+static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 			const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__lookup *l = ripc__lookup_find(core, msg->service);
@@ -300,7 +300,7 @@ unsigned ripc__rcore_rx_per_s(const struct ripc__rcore *core)
 	return core->rx_per_s;
 }
 
-int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
+int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why)
 {
 	struct ripc__resolver_msg msg;

@@ -32,7 +32,7 @@
 struct ripc__rcore;
 
 /* Where a datagram came from: opaque bytes of the back end, used to answer, and to ask again. */
-struct ripc__sender {
+struct ripc__mcast_sender {
 	uint8_t backend; /* index of the back end */
 	uint8_t len;     /* of bytes */
 	uint8_t bytes[46];
@@ -50,7 +50,7 @@ struct ripc__rcore_env {
 	uint32_t negative_ms; /* how long its failure is kept: look-ups fail at once meanwhile; 0: not at all */
 	uint64_t secret; /* known to nobody outside: nonces and tables depend on it, and jitter */
 	/* Sends a datagram about @service, to all if @to is NULL. Must not call the core. Losing it is allowed. */
-	void (*send)(void *arg, const struct ripc__sender *to, uint64_t service,
+	void (*send)(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 	/* Whether all that may object to a registration have spoken: it waits for that, resolve_timeout_ms at most. NULL: they have. */
 	bool (*settled)(void *arg, uint64_t service);
@@ -84,10 +84,11 @@ int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint
 /* Takes a service over from its holder, if there is one: probes, and then bids a higher generation. */
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 /* Sends the record of a service held to one back end, which keeps it. */
-void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t service,
-			 uint64_t now_ns);
+void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+			 uint64_t service, uint64_t now_ns);
 /* Says all services held again, to one, with higher generations. */
-void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t now_ns);
+void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+			    uint64_t now_ns);
 /* As ripc__resolver_readdress(), for all that is said from now on. */
 void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
 			   unsigned naddrs);
@@ -108,7 +109,7 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 		      uint64_t now_ns);
 
 /* A datagram. Any bytes. Return: 0, or as ripc__resolver_msg_decode(). */
-int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
+int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why);
 
 /* Questions and claims of others heard per second, over ten seconds or more that are over. */

@@ -477,8 +477,8 @@ static void send_to_host(struct file *f, uint64_t service, const uint8_t *data, 
 	}
 }
 
-static void file_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
-		      const uint8_t *data, size_t len)
+static void file_send(struct ripc__backend *b, const struct ripc__mcast_sender *to,
+		      uint64_t service, const uint8_t *data, size_t len)
 {
 	struct file *f = (struct file *)b;
 	struct sockaddr_storage ss = {0};
@@ -503,7 +503,7 @@ static bool index_allowed(const struct file *f, unsigned index)
 		(!strcmp(name, "lo") || ripc__list_index(f->interfaces, name) >= 0));
 }
 
-static int file_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+static int file_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		     size_t cap)
 {
 	struct file *f = (struct file *)b;

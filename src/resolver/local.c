@@ -172,7 +172,7 @@ static const char *skip_prefix(const struct sockaddr_un *sun, socklen_t len, con
 }
 
 /* The instance id in a context's address, or false if it is not one. */
-static bool parse_context(const struct sockaddr_un *sun, socklen_t len, struct ripc__sender *from)
+static bool parse_context(const struct sockaddr_un *sun, socklen_t len, struct ripc__mcast_sender *from)
 {
 	size_t n;
 	const char *name = skip_prefix(sun, len, ctx_prefix, &n);
@@ -182,7 +182,8 @@ static bool parse_context(const struct sockaddr_un *sun, socklen_t len, struct r
 }
 
 /* Where a datagram that was passed on came from, or false if it was not. */
-static bool parse_forwarded(const struct sockaddr_un *sun, socklen_t len, struct ripc__sender *from)
+static bool parse_forwarded(const struct sockaddr_un *sun, socklen_t len,
+			    struct ripc__mcast_sender *from)
 {
 	size_t n, digits;
 	const char *name = skip_prefix(sun, len, fwd_prefix, &n);
@@ -201,7 +202,7 @@ static bool parse_forwarded(const struct sockaddr_un *sun, socklen_t len, struct
 	return family == (from->len == sizeof(struct sockaddr_in) ? AF_INET : AF_INET6);
 }
 
-static void local_forward(struct ripc__backend *b, const struct ripc__sender *from,
+static void local_forward(struct ripc__backend *b, const struct ripc__mcast_sender *from,
 			  uint64_t service, const uint8_t *data, size_t len)
 {
 	static atomic_uint number;
@@ -343,8 +344,8 @@ static void local_drop(struct ripc__backend *b, uint64_t service)
 	close_held(&h->node, NULL);
 }
 
-static void local_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
-		       const uint8_t *data, size_t len)
+static void local_send(struct ripc__backend *b, const struct ripc__mcast_sender *to,
+		       uint64_t service, const uint8_t *data, size_t len)
 {
 	struct local *l = (struct local *)b;
 	struct sockaddr_un sun;
@@ -360,8 +361,8 @@ static void local_send(struct ripc__backend *b, const struct ripc__sender *to, u
 	(void)!sendto(l->fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
 }
 
-static int local_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
-		      size_t cap)
+static int local_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from,
+		      uint8_t *buf, size_t cap)
 {
 	struct sockaddr_un sun = {0};
 	socklen_t len = sizeof(sun);

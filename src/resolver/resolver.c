@@ -30,7 +30,7 @@ enum {
 
 /* --- sending and receiving --- */
 
-static void send_datagram(void *arg, const struct ripc__sender *to, uint64_t service,
+static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
 			  const uint8_t *data, size_t len)
 {
 	struct ripc__resolver *r = arg;
@@ -68,7 +68,8 @@ static bool registration_complete(void *arg, uint64_t service)
 	return true;
 }
 
-static void log_bad_message(struct ripc__resolver *r, const struct ripc__sender *from, const char *why)
+static void log_bad_message(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
+			    const char *why)
 {
 	uint64_t hash = 0xcbf29ce484222325u ^ from->backend;
 
@@ -88,8 +89,8 @@ static void log_bad_message(struct ripc__resolver *r, const struct ripc__sender 
  * A request that came to this host alone was read by one context, which need not be the one that is meant: it goes on to
  * the one that is.
  */
-static void forward(struct ripc__resolver *r, const struct ripc__sender *from, const uint8_t *msg,
-		    const uint8_t *data, size_t len)
+static void forward(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
+		    const uint8_t *msg, const uint8_t *data, size_t len)
 {
 	uint64_t service = ripc__get_le64(msg + 8);
 
@@ -123,7 +124,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 
 	for (unsigned i = 0; i < RECV_BATCH; i++) {
-		struct ripc__sender from = {0};
+		struct ripc__mcast_sender from = {0};
 		const char *why = "its sender or its size cannot be";
 		const uint8_t *msg;
 		int len;
@@ -185,7 +186,7 @@ static void release_name(struct ripc__resolver *r, uint64_t service)
 static void reannounce(struct ripc__resolver *r)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
-		struct ripc__sender to = {.backend = (uint8_t)i};
+		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
 
 		if (r->backends[i]->ops->reannounce && r->backends[i]->ops->reannounce(r->backends[i]))
 			ripc__rcore_reannounce(r->core, &to, r->now_ns);
@@ -198,7 +199,7 @@ void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__recor
 {
 	ripc__rcore_readdress(r->core, addrs, naddrs);
 	for (unsigned i = 0; i < r->nbackends; i++) {
-		struct ripc__sender to = {.backend = (uint8_t)i};
+		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
 
 		if (r->backends[i]->ops->reannounce)
 			ripc__rcore_reannounce(r->core, &to, r->now_ns);
@@ -319,7 +320,7 @@ int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t serv
 static void publish(struct ripc__resolver *r, uint64_t service)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
-		struct ripc__sender to = {.backend = (uint8_t)i};
+		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
 
 		if (r->backends[i]->ops->reannounce)
 			ripc__rcore_publish(r->core, &to, service, r->now_ns);

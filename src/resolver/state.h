@@ -92,7 +92,7 @@ uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms);
 /* The record of this context for a service of its own; NULL: says who we are, and no address. */
 void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns,
 			    struct ripc__record *record);
-void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__sender *to,
+void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__resolver_msg *msg);
 
 /* Takes the first of the things @p has to tell. */
@@ -125,7 +125,7 @@ void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 struct ripc__claim *ripc__claim_next_to_send(struct ripc__rcore *core);
 
 /* Sends a message about a service of ours, with its record. */
-void ripc__claim_send(struct ripc__rcore *core, const struct ripc__sender *to,
+void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
 		      uint64_t nonce, uint64_t now_ns);
 

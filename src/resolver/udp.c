@@ -357,7 +357,7 @@ static void open_socket_on(struct udp *u, struct target *t, const uint8_t *data,
 	t->err = sendmsg(u->socks[v4 ? SPEAK4 : SPEAK6], &hdr, MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-static void udp_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len)
 {
 	struct udp *u = (struct udp *)b;
@@ -381,7 +381,7 @@ static void udp_send(struct ripc__backend *b, const struct ripc__sender *to, uin
  * Notes how a datagram came: by which interface, and whether it was meant for this host alone (the address it was sent to
  * is one of ours, not a broadcast or a group).
  */
-static void arrival_ifindex(struct msghdr *hdr, struct ripc__sender *from, unsigned *ifindex)
+static void arrival_ifindex(struct msghdr *hdr, struct ripc__mcast_sender *from, unsigned *ifindex)
 {
 	*ifindex = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(hdr); c; c = CMSG_NXTHDR(hdr, c)) {
@@ -402,7 +402,7 @@ static void arrival_ifindex(struct msghdr *hdr, struct ripc__sender *from, unsig
 	}
 }
 
-int ripc__udp_recv(int fd, struct ripc__sender *from, uint8_t *buf, size_t cap, unsigned *ifindex)
+int ripc__udp_recv(int fd, struct ripc__mcast_sender *from, uint8_t *buf, size_t cap, unsigned *ifindex)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
@@ -437,7 +437,7 @@ static bool index_allowed(const struct udp *u, unsigned index, int fd)
 	return false;
 }
 
-static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		    size_t cap)
 {
 	struct udp *u = (struct udp *)b;

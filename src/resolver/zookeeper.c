@@ -339,7 +339,7 @@ static bool zk_reannounce(struct ripc__backend *b)
 	return renew;
 }
 
-static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+static void zk_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
 		    const uint8_t *data, size_t len)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
@@ -383,7 +383,8 @@ static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint
 	}
 }
 
-static int zk_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
+static int zk_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
+		   size_t cap)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
 	struct ripc__ensemble_report r;

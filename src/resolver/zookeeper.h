@@ -46,7 +46,7 @@ struct ripc__zk_watched {
 /* A message for the core. */
 struct ripc__zk_msg {
 	STAILQ_ENTRY(ripc__zk_msg) link;
-	bool final; /* as in struct ripc__sender */
+	bool final; /* as in struct ripc__mcast_sender */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -72,7 +72,7 @@ struct ripc__zk {
 	uint64_t bad;
 };
 
-/* Leaves a message for the core. @final: as in struct ripc__sender. Lost without memory, as a datagram may be. */
+/* Leaves a message for the core. @final: as in struct ripc__mcast_sender. Lost without memory, as a datagram may be. */
 void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final);
 /* What a node says. Return: NULL, or a constant phrase that says why it is not believed, counted and logged. */
 const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,

@@ -7,7 +7,7 @@
  * With F_INSTANCE the last 8 of them are one number, see ripc__number_stamp().
  *
  *   SHORT      [instance 16, if F_INSTANCE] [done u64, if F_ACK] item lengths u32[nitems], returns[nreturns], payload
- *   LONG       [done u64, if F_ACK] request u64, finished_below u64, items[nitems], returns[nreturns], payload of inline items
+ *   LONG       [done u64, if F_ACK] request u64, dedup_base u64, items[nitems], returns[nreturns], payload of inline items
  *   ACK       request u64, status i32, flags u32 (RIPC__ACK_KEPT)
  *   GRANT      request u64, items[nitems]: where the sender may write
  *   FIN        request u64: all granted writes were posted before this

@@ -112,7 +112,7 @@ static void absent_receiver_long(struct conf *c)
 	struct conf_plan plan;
 	struct iovec item[N];
 	struct conf_pair p;
-	unsigned under_way = 0;
+	unsigned current_attempt = 0;
 
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < N; i++) {
@@ -127,10 +127,10 @@ static void absent_receiver_long(struct conf *c)
 
 		CHECK(rc == 0 || rc == -EINPROGRESS, "%d", rc);
 		CHECK(rc ? request[i] == r : !request[i], "request after %d", rc);
-		under_way += rc != 0;
+		current_attempt += rc != 0;
 	}
 	/* 68 MiB are more than is fetched for a service that does not receive. */
-	CHECK(under_way > 0, "everything was taken");
+	CHECK(current_attempt > 0, "everything was taken");
 	for (unsigned i = 0; i < N; i++) {
 		conf_plan_one(&plan, LEN, i);
 		conf_expect(c, p.sb, &plan, p.ida, true);

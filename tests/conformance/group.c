@@ -26,7 +26,7 @@ static void gather(struct conf *c, struct group_contexts *w, unsigned n)
 	}
 }
 
-static struct ripc_group_stats stats_of(struct ripc *ctx, uint64_t group)
+static struct ripc_group_stats group_stats(struct ripc *ctx, uint64_t group)
 {
 	struct ripc_group_stats stats;
 
@@ -40,7 +40,7 @@ static void await_members(struct conf *c, struct ripc *ctx, uint64_t group, uint
 	uint64_t have = 0;
 
 	for (int waited = 0; waited <= c->patience_ms; waited += 5) {
-		have = stats_of(ctx, group).members;
+		have = group_stats(ctx, group).members;
 		if (have == want)
 			return;
 		conf_run(c, 5);
@@ -93,7 +93,7 @@ static void each_once(struct conf *c)
 				expect(c, w.s[to], w.id[from], w.group, round * CROWD + from);
 		}
 	for (unsigned i = 0; i < w.n; i++) {
-		struct ripc_group_stats stats = stats_of(w.ctx[i], w.group);
+		struct ripc_group_stats stats = group_stats(w.ctx[i], w.group);
 
 		conf_expect_none(c, w.s[i]);
 		EXPECT_EQ(c->same ? ROUNDS * CROWD : ROUNDS, stats.sent);
@@ -239,7 +239,7 @@ static void coordinator_takeover(struct conf *c)
 	join_all(c, &w);
 	do {
 		for (unsigned i = 0; i < 3; i++)
-			before[i] = stats_of(w.ctx[i], w.group);
+			before[i] = group_stats(w.ctx[i], w.group);
 		for (unsigned k = 0; k < ROUND; k++) {
 			EXPECT_OK(send_to(c, w.s[0], w.group, k));
 			for (unsigned to = 0; to < 3; to++)
@@ -248,7 +248,7 @@ static void coordinator_takeover(struct conf *c)
 		/* What comes over a lane as well comes soon after. */
 		conf_run(c, 20);
 		for (unsigned i = 0; i < 3; i++)
-			after[i] = stats_of(w.ctx[i], w.group);
+			after[i] = group_stats(w.ctx[i], w.group);
 		over = after[0].multicasts - before[0].multicasts == ROUND &&
 		       after[1].duplicates == before[1].duplicates &&
 		       after[2].duplicates == before[2].duplicates;
@@ -345,7 +345,7 @@ static void come_and_go(struct conf *c)
 	}
 	for (unsigned i = first; i < last; i++)
 		EXPECT_EQ(1, seen[1][i]);
-	EXPECT_EQ(0, stats_of(w.ctx[1], w.group).lost);
+	EXPECT_EQ(0, group_stats(w.ctx[1], w.group).lost);
 	conf_expect_none(c, w.s[1]);
 }
 
@@ -376,7 +376,7 @@ static void slow_local_member(struct conf *c)
 				      lost, sent);
 			ripc_message_free(m);
 		}
-		stats = stats_of(w.ctx[2], w.group);
+		stats = group_stats(w.ctx[2], w.group);
 	} while (!(stats.dropped + stats.lost) && sent < MOST);
 	CHECK(stats.dropped + stats.lost, "all of %u fit its queue", sent);
 	while (!ripc_receive(w.s[2], &m, 50)) {
@@ -384,7 +384,7 @@ static void slow_local_member(struct conf *c)
 		got++;
 	}
 	CHECK(got > 1 && got < sent, "%u of %u", got, sent);
-	EXPECT_EQ(0, stats_of(w.ctx[0], w.group).missed);
+	EXPECT_EQ(0, group_stats(w.ctx[0], w.group).missed);
 }
 
 /* What one sender has sent is counted apart. */

@@ -302,7 +302,7 @@ static void window(struct run *r)
 {
 	void *p;
 
-	if (r->ctx[0]->memory.nwindows > 4)
+	if (r->ctx[0]->memory.nrecv_windows > 4)
 		return;
 	p = ripc_buf_alloc(r->ctx[0], 3000);
 	if (p)

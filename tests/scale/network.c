@@ -160,8 +160,8 @@ static void to_one(struct cluster *cluster, struct message *m, unsigned context)
 	deliver(cluster, m, context);
 }
 
-void network_send(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data,
-		  size_t len)
+void network_send(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+		  const uint8_t *data, size_t len)
 {
 	struct context *c = arg;
 	struct cluster *cluster = c->cluster;

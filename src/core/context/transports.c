@@ -62,7 +62,7 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	ops->limits(tp->t, &tp->limits);
 	/* Buffers that can be handed over are memfds, whose pages may be refused one by one. */
 	if (tp->limits.caps & RIPC__CAP_EXPORT)
-		ctx->memory.sharing = !ripc__host_no_overcommit();
+		ctx->memory.can_export = !ripc__host_no_overcommit();
 	/* With keys they go over lanes, whose far end has shown that it has one. */
 	if (ctx->auth) {
 		tp->limits.eager_datagram = false;
@@ -75,8 +75,8 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	return 0;
 }
 
-static const struct ripc__transport_ops *by_name(const struct ripc__transport_ops *const *all,
-						 unsigned count, const char *name)
+static const struct ripc__transport_ops *group_by_name(const struct ripc__transport_ops *const *all,
+						       unsigned count, const char *name)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (!strcmp(all[i]->name, name))
@@ -125,7 +125,7 @@ int ripc__transports_open(struct ripc *ctx)
 		for (unsigned i = 1; i < count && !rc; i++)
 			rc = try_transport(ctx, all[i], &open);
 	for (name = strtok_r(names, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-		const struct ripc__transport_ops *ops = by_name(all, count, name);
+		const struct ripc__transport_ops *ops = group_by_name(all, count, name);
 
 		if (!ops)
 			return ripc__fail(-EINVAL, "transports=%s: %s cannot be used here",

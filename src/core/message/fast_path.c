@@ -76,8 +76,8 @@ static inline void flush_rx(struct ripc__fast_rx *in)
 		return;
 	p = lane->peer;
 	lane->rx_seq += n;
-	lane->heard_ns = s->ctx->now_ns;
-	lane->heard = true;
+	lane->last_rx_ns = s->ctx->now_ns;
+	lane->rx_untimed = true;
 	lane->pinged_ns = 0;
 	in->flow->arrived_units += in->units_limit - in->units_left;
 	in->flow->consumed_units += in->units_limit - in->units_left;
@@ -110,7 +110,7 @@ static struct ripc__lane *tx_lane(const struct ripc_service *s, uint64_t dest)
 	 * Messages to others, over networks, come here each time: first what tells these. What is held has to be carried, or to go before
 	 * it.
 	 */
-	if (!d || d->state != RIPC__DEST_KNOWN || !(lane = d->peer->lane) || lane->counts ||
+	if (!d || d->state != RIPC__DEST_KNOWN || !(lane = d->peer->lane) || lane->uses_credits ||
 	    lane->rx_depth || ctx->datagrams || ctx->closing || ctx->delayed_ack.held ||
 	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest) || !d->credit ||
 	    lane->blocked || !ripc__list_empty(&lane->control))
@@ -267,7 +267,7 @@ static struct ripc__flow *rx_flow(const struct ripc_service *s, const struct rip
 {
 	struct ripc__flow *flow = lane->flow;
 
-	if (lane->state != RIPC__LANE_UP || lane->shake || lane->rx_depth || lane->peer->held ||
+	if (lane->state != RIPC__LANE_UP || lane->shake || lane->rx_depth || lane->peer->pending_conn ||
 	    !flow || flow->service != s)
 		return NULL;
 	return flow;
@@ -300,9 +300,9 @@ static void cache_rx(struct ripc_service *s, unsigned tp, struct ripc__lane *lan
 	};
 	memcpy(in->pub.instance, lane->peer->instance, sizeof(in->pub.instance));
 	/* So many may come, and so many be taken without that ripc__flow_consume() has anything to tell. */
-	granted = (int64_t)(flow->announced_units - flow->arrived_units);
+	granted = (int64_t)(flow->advertised_units - flow->arrived_units);
 	before_update =
-		(int64_t)(flow->announced_units - flow->consumed_units - window + window / 4) - 1;
+		(int64_t)(flow->advertised_units - flow->consumed_units - window + window / 4) - 1;
 	if (granted > before_update)
 		granted = before_update;
 	in->units_left = granted > 0 ? (uint64_t)granted : 0;
@@ -350,7 +350,7 @@ static struct ripc__message *fast_path(struct ripc_service *s, unsigned tp, stru
 	len = h.len;
 	units = ripc__units_of(RIPC__FAST_HEADER_LEN + (size_t)len);
 	if (!flow || flow->id != h.dest || flow->source != h.source ||
-	    flow->arrived_units + units > flow->announced_units)
+	    flow->arrived_units + units > flow->advertised_units)
 		return NULL;
 	/* A copy is for the general way. */
 	if (!ev->token && ev->data != ripc__message_buf(m))
@@ -360,8 +360,8 @@ static struct ripc__message *fast_path(struct ripc_service *s, unsigned tp, stru
 	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
 	fill_message(ctx, m, ev, h.head, tp);
 	lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
-	lane->heard_ns = ctx->now_ns;
-	lane->heard = true;
+	lane->last_rx_ns = ctx->now_ns;
+	lane->rx_untimed = true;
 	lane->pinged_ns = 0;
 	lane->rx_seq++;
 	ctx->stats.short_received++;
@@ -432,7 +432,8 @@ poll_cached_lane(struct ripc_service *s, bool *had_event)
 	struct ripc__event ev;
 	uint32_t units, len;
 
-	if (RIPC__UNLIKELY(!m) || !in->poll_one(in->t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
+	if (RIPC__UNLIKELY(!m) ||
+	    !in->poll_one(in->t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
 		return NULL;
 	*had_event = true;
 	assert(may_receive(s) && rx_flow(s, in->lane) == in->flow);

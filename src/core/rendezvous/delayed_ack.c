@@ -16,7 +16,7 @@
 
 static void send_ack(struct ripc__lane *lane, uint64_t id)
 {
-	ripc__lane_word(lane, RIPC__ACK, 0, 0, id, 0);
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, id, 0);
 }
 
 static void clear(struct ripc *ctx)

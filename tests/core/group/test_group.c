@@ -40,7 +40,7 @@ static unsigned keepers(unsigned from, unsigned to)
 	unsigned n = 0;
 
 	for (unsigned i = from; i < to; i++)
-		n += group(i)->state == RIPC__GROUP_KEEPING;
+		n += group(i)->state == RIPC__GROUP_COORDINATING;
 	return n;
 }
 
@@ -146,7 +146,7 @@ static bool forge(uint64_t sender, uint64_t number)
 				 .payload = lens};
 
 	ripc__put_le64(instance + 8, sender);
-	ripc__groupcast_arrived(rig.ctx[0], 0, NULL, &h);
+	ripc__group_receive(rig.ctx[0], 0, NULL, &h);
 	return stats(0).received > before;
 }
 
@@ -162,7 +162,7 @@ static bool knows(uint64_t sender)
 /* Half of the table is theirs, and the ones heard last stay. */
 START_TEST(senders__made_up_without_end)
 {
-	enum { HALF = RIPC__SENDERS_MAX / 2 };
+	enum { HALF = RIPC__MCAST_SENDERS_MAX / 2 };
 
 	rig_start(&rig, 1, NULL);
 	join(1);
@@ -229,25 +229,25 @@ END_TEST
 START_TEST(members__leave_between_two_looks)
 {
 	struct ripc__group *g;
-	unsigned keeper;
+	unsigned coordinator;
 
 	rig_start(&rig, 3, NULL);
 	join(2);
-	keeper = group(0)->state == RIPC__GROUP_KEEPING ? 0 : 1;
+	coordinator = group(0)->state == RIPC__GROUP_COORDINATING ? 0 : 1;
 	send_all(2, 0, 2);
 	members_are(2, 3, 2);
 	g = group(2);
-	g->state = RIPC__GROUP_LOOKING;
+	g->state = RIPC__GROUP_SEARCHING;
 	g->next_ns = RIPC__NEVER;
-	OK(ripc_group_leave(rig.s[!keeper], GROUP));
+	OK(ripc_group_leave(rig.s[!coordinator], GROUP));
 	rig_run(&rig, 100);
-	ck_assert_int_eq(g->state, RIPC__GROUP_LOOKING);
+	ck_assert_int_eq(g->state, RIPC__GROUP_SEARCHING);
 	members_are(2, 3, 2);
-	ripc__group_poke(g);
+	ripc__group_kick(g);
 	rig_run(&rig, 5000);
 	members_are(2, 3, 1);
-	send_all(2, keeper, keeper + 1);
-	members_are(keeper, keeper + 1, 1);
+	send_all(2, coordinator, coordinator + 1);
+	members_are(coordinator, coordinator + 1, 1);
 }
 END_TEST
 
@@ -308,20 +308,20 @@ START_TEST(arrived__numbers)
 	counted(4, 2, 2);
 	number(n + 3);
 	counted(4, 2, 3);
-	number(n + 5 + RIPC__SENDER_WINDOW - 1);
-	counted(5, RIPC__SENDER_WINDOW, 3);
+	number(n + 5 + RIPC__MCAST_DEDUP_WINDOW - 1);
+	counted(5, RIPC__MCAST_DEDUP_WINDOW, 3);
 	/* Too late to be told from one that has come. */
 	number(n + 4);
-	counted(5, RIPC__SENDER_WINDOW, 4);
+	counted(5, RIPC__MCAST_DEDUP_WINDOW, 4);
 	number(n + 6);
-	counted(6, RIPC__SENDER_WINDOW - 1, 4);
-	number(n + 6 + 3 * RIPC__SENDER_WINDOW);
-	counted(7, 3 * RIPC__SENDER_WINDOW, 4);
+	counted(6, RIPC__MCAST_DEDUP_WINDOW - 1, 4);
+	number(n + 6 + 3 * RIPC__MCAST_DEDUP_WINDOW);
+	counted(7, 3 * RIPC__MCAST_DEDUP_WINDOW, 4);
 	/* It has forgotten the group meanwhile, and begins anew. */
 	number(n + (UINT64_C(1) << 30));
-	counted(8, 3 * RIPC__SENDER_WINDOW, 4);
+	counted(8, 3 * RIPC__MCAST_DEDUP_WINDOW, 4);
 	number(n + (UINT64_C(1) << 30) + 1);
-	counted(9, 3 * RIPC__SENDER_WINDOW, 4);
+	counted(9, 3 * RIPC__MCAST_DEDUP_WINDOW, 4);
 }
 END_TEST
 
@@ -342,7 +342,7 @@ static bool multicast(uint64_t n)
 	struct ripc_message *m;
 
 	ripc__lock(rig.ctx[0]);
-	ripc__groupcast_arrived(rig.ctx[0], 0, NULL, &h);
+	ripc__group_receive(rig.ctx[0], 0, NULL, &h);
 	ripc__unlock(rig.ctx[0]);
 	while (!ripc_receive(rig.s[0], &m, 0))
 		ripc_message_free(m);
@@ -377,10 +377,10 @@ static const struct {
 	{1 << 23, 1, 3, false},
 	{1 << 23, 1 << 23, 3, true},
 	{UINT64_C(1) << 40, 1 << 20, 1, false},
-	{RIPC__SENDER_WINDOW - 1, 0, 0, false},
-	{RIPC__SENDER_WINDOW - 1, 0, 5, false},
-	{RIPC__SENDER_WINDOW - 1, 0, 0, true},
-	{RIPC__SENDER_WINDOW + 1, 0, 5, false},
+	{RIPC__MCAST_DEDUP_WINDOW - 1, 0, 0, false},
+	{RIPC__MCAST_DEDUP_WINDOW - 1, 0, 5, false},
+	{RIPC__MCAST_DEDUP_WINDOW - 1, 0, 0, true},
+	{RIPC__MCAST_DEDUP_WINDOW + 1, 0, 5, false},
 	{1, 0, 5, false},
 };
 
@@ -397,7 +397,7 @@ START_TEST(lie__does_not_silence_its_victim)
 	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
 	ripc_message_free(rig_take(&rig, 0));
 	if (lies[_i / 2].first) {
-		struct ripc__sender *s;
+		struct ripc__mcast_sender *s;
 
 		/* As if nothing had come of it yet. */
 		HASH_FIND(hh, group(0)->senders, rig.ctx[1]->instance, 16, s);
@@ -412,7 +412,7 @@ START_TEST(lie__does_not_silence_its_victim)
 		if (lies[_i / 2].each ? i % lies[_i / 2].each == 0 : i == 100 && !n)
 			n += multicast(group(1)->number + ahead);
 	}
-	ck_assert_msg(dropped <= n + (lies[_i / 2].first ? RIPC__SENDER_WINDOW : 0) + n / 4,
+	ck_assert_msg(dropped <= n + (lies[_i / 2].first ? RIPC__MCAST_DEDUP_WINDOW : 0) + n / 4,
 		      "%u lies, %u messages dropped", n, dropped);
 }
 END_TEST
@@ -429,9 +429,9 @@ START_TEST(heard__of_a_lie)
 	ck_assert_ptr_nonnull(m);
 	inject(0, 1, RIPC__MCAST_ACK, next_number(), 0, NULL, 0);
 	inject(0, 1, RIPC__MCAST_ACK, 1, 0, NULL, 0);
-	ck_assert_uint_eq(m->heard_until_ns, 0);
+	ck_assert_uint_eq(m->mcast_until_ns, 0);
 	inject(0, 1, RIPC__MCAST_ACK, group(1)->number, 0, NULL, 0);
-	ck_assert_uint_gt(m->heard_until_ns, 0);
+	ck_assert_uint_gt(m->mcast_until_ns, 0);
 }
 END_TEST
 

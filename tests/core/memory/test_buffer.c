@@ -22,7 +22,7 @@ START_TEST(pool_get__classes)
 		ck_assert_ptr_nonnull(r);
 		ck_assert_uint_eq(r->cap, cases[i].cap);
 		ck_assert_uint_eq(r->len, cases[i].len);
-		ck_assert_uint_ge(r->touched, cases[i].len);
+		ck_assert_uint_ge(r->prefaulted, cases[i].len);
 		memset(p, 1, cases[i].len);
 		rig_check_memory(ctx);
 		OK(ripc_buf_free(ctx, p));
@@ -444,7 +444,7 @@ START_TEST(range_check__names_what_is_in_the_way)
 	OK(ripc_request_wait(&r, 5000));
 	OK(ripc_window_add(ctx, NULL, p + 2000, 10));
 	OK(ripc_buf_free(ctx, p));
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 }
 END_TEST
 
@@ -479,7 +479,7 @@ START_TEST(local_hold__outlives_the_region)
 {
 	struct ripc__sim_counters counters;
 	struct ripc__region *region;
-	struct ripc__local *local;
+	struct ripc__cached_mr *local;
 	static uint8_t own[100];
 	struct rig r2;
 	unsigned tp;
@@ -488,22 +488,22 @@ START_TEST(local_hold__outlives_the_region)
 	rig_connect(&r2, 0, 1);
 	tp = rig_lane(&r2, 0, 1)->tp;
 	region = ripc__pool_get(r2.ctx[0], 20000, RIPC__REGION_APP);
-	local = ripc__local_hold(r2.ctx[0], tp, region);
+	local = ripc__cached_mr_hold(r2.ctx[0], tp, region);
 	ck_assert_ptr_nonnull(local);
-	ck_assert_ptr_eq(ripc__local_hold(r2.ctx[0], tp, region), local);
+	ck_assert_ptr_eq(ripc__cached_mr_hold(r2.ctx[0], tp, region), local);
 	r2.ctx[0]->opt.pool_bytes = 0;
 	ripc__pool_put(r2.ctx[0], region);
 	for (unsigned i = 0; i < 2; i++) {
 		ripc__sim_counters(r2.net, &counters);
 		ck_assert_uint_eq(counters.regions, 1);
-		ripc__local_release(r2.ctx[0], local);
+		ripc__cached_mr_release(r2.ctx[0], local);
 	}
 	ripc__sim_counters(r2.net, &counters);
 	ck_assert_uint_eq(counters.regions, 0);
 	/* An application's own memory is not registered for this, as it may not be writable; if it is anyway, that is used. */
 	OK(ripc_buf_register(r2.ctx[0], own, sizeof(own)));
 	region = ripc__memory_find(r2.ctx[0], own, 1);
-	ck_assert_ptr_null(ripc__local_hold(r2.ctx[0], tp, region));
+	ck_assert_ptr_null(ripc__cached_mr_hold(r2.ctx[0], tp, region));
 	OK(ripc_buf_unregister(r2.ctx[0], own));
 	rig_end(&r2);
 }
@@ -514,7 +514,7 @@ START_TEST(locals_trim__spares_what_is_in_use)
 {
 	struct ripc__sim_counters counters;
 	struct ripc__region *region[2];
-	struct ripc__local *kept[2];
+	struct ripc__cached_mr *kept[2];
 	struct ripc__mr own;
 	struct rig r2;
 	unsigned tp;
@@ -522,31 +522,31 @@ START_TEST(locals_trim__spares_what_is_in_use)
 	rig_start(&r2, 2, dear);
 	rig_connect(&r2, 0, 1);
 	tp = rig_lane(&r2, 0, 1)->tp;
-	ck_assert(!ripc__locals_trim(r2.ctx[0]));
+	ck_assert(!ripc__mr_cache_trim(r2.ctx[0]));
 	for (unsigned i = 0; i < 2; i++)
 		region[i] = ripc__pool_get(r2.ctx[0], 20000, RIPC__REGION_APP);
-	kept[0] = ripc__local_hold(r2.ctx[0], tp, region[0]);
+	kept[0] = ripc__cached_mr_hold(r2.ctx[0], tp, region[0]);
 	ck_assert_ptr_eq(
-		ripc__local_mr(r2.ctx[0], tp, region[1], region[1]->base, 20000, &own, &kept[1]),
+		ripc__sink_mr(r2.ctx[0], tp, region[1], region[1]->base, 20000, &own, &kept[1]),
 		&kept[1]->mr);
 	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_int_eq(ripc__locals_trim(r2.ctx[0]), i);
+		ck_assert_int_eq(ripc__mr_cache_trim(r2.ctx[0]), i);
 		ripc__sim_counters(r2.net, &counters);
 		ck_assert_uint_eq(counters.regions, 2 - i);
-		ck_assert_ptr_eq(region[1]->local[tp], kept[1]);
-		ripc__local_release(r2.ctx[0], kept[i]);
+		ck_assert_ptr_eq(region[1]->cached_mr[tp], kept[1]);
+		ripc__cached_mr_release(r2.ctx[0], kept[i]);
 	}
-	ck_assert(ripc__locals_trim(r2.ctx[0]));
-	ck_assert_ptr_null(region[1]->local[tp]);
+	ck_assert(ripc__mr_cache_trim(r2.ctx[0]));
+	ck_assert_ptr_null(region[1]->cached_mr[tp]);
 	/* A large one is not registered for what is written from it, but used if it is. */
 	ripc__pool_put(r2.ctx[0], region[0]);
 	ripc__pool_put(r2.ctx[0], region[1]);
-	region[0] = ripc__pool_get(r2.ctx[0], RIPC__LOCAL_MAX + 1, RIPC__REGION_APP);
-	ck_assert_ptr_null(ripc__local_hold(r2.ctx[0], tp, region[0]));
-	ripc__local_mr(r2.ctx[0], tp, region[0], region[0]->base, 20000, &own, &kept[0]);
-	ck_assert_ptr_eq(ripc__local_hold(r2.ctx[0], tp, region[0]), kept[0]);
+	region[0] = ripc__pool_get(r2.ctx[0], RIPC__CACHED_MR_MAX + 1, RIPC__REGION_APP);
+	ck_assert_ptr_null(ripc__cached_mr_hold(r2.ctx[0], tp, region[0]));
+	ripc__sink_mr(r2.ctx[0], tp, region[0], region[0]->base, 20000, &own, &kept[0]);
+	ck_assert_ptr_eq(ripc__cached_mr_hold(r2.ctx[0], tp, region[0]), kept[0]);
 	for (unsigned i = 0; i < 2; i++)
-		ripc__local_release(r2.ctx[0], kept[0]);
+		ripc__cached_mr_release(r2.ctx[0], kept[0]);
 	ripc__pool_put(r2.ctx[0], region[0]);
 	rig_end(&r2);
 }

@@ -19,62 +19,62 @@ static void offer(size_t len)
 	ripc_message_free(m);
 }
 
-static struct ripc__return *the_return(void)
+static struct ripc__local_return *the_return(void)
 {
 	struct ripc__list *n = ripc__list_first(&ctx->memory.returns);
 
-	return n ? ripc__list_entry(n, struct ripc__return, link) : NULL;
+	return n ? ripc__list_entry(n, struct ripc__local_return, link) : NULL;
 }
 
 static unsigned offers(void)
 {
 	struct ripc__dest *d = rig_dest(&rig, 1, 0);
 
-	return d ? d->noffers : 0;
+	return d ? d->nremote_returns : 0;
 }
 
 START_TEST(return_new__ids_are_unique_and_found)
 {
 	enum { N = 1000 };
-	struct ripc__return *r[N];
+	struct ripc__local_return *r[N];
 
 	for (unsigned i = 0; i < N; i++) {
-		r[i] = ripc__return_new(ctx, rig.s[0], buf + i * 10, 10);
+		r[i] = ripc__local_return_new(ctx, rig.s[0], buf + i * 10, 10);
 		ck_assert_ptr_nonnull(r[i]);
 		ck_assert_uint_ne(r[i]->id, 0);
 	}
 	for (unsigned i = 0; i < N; i++)
-		ck_assert_ptr_eq(ripc__return_find(ctx, r[i]->id), r[i]);
+		ck_assert_ptr_eq(ripc__local_return_find(ctx, r[i]->id), r[i]);
 	/* Every other one goes, new ones come. */
 	for (unsigned i = 0; i < N; i += 2) {
 		uint32_t id = r[i]->id;
 
-		ripc__return_drop(ctx, r[i]);
-		ck_assert_ptr_null(ripc__return_find(ctx, id));
-		r[i] = ripc__return_new(ctx, rig.s[0], buf + i * 10, 10);
+		ripc__local_return_drop(ctx, r[i]);
+		ck_assert_ptr_null(ripc__local_return_find(ctx, id));
+		r[i] = ripc__local_return_new(ctx, rig.s[0], buf + i * 10, 10);
 	}
 	for (unsigned i = 0; i < N; i++)
-		ck_assert_ptr_eq(ripc__return_find(ctx, r[i]->id), r[i]);
+		ck_assert_ptr_eq(ripc__local_return_find(ctx, r[i]->id), r[i]);
 	for (unsigned i = 0; i < N; i++)
-		ripc__return_drop(ctx, r[i]);
+		ripc__local_return_drop(ctx, r[i]);
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
-	ck_assert_uint_eq(ripc__memory_find(ctx, buf, 1)->holds, 0);
+	ck_assert_uint_eq(ripc__memory_find(ctx, buf, 1)->pins, 0);
 }
 END_TEST
 
 START_TEST(return_new__ids_wrap_past_0)
 {
-	struct ripc__return *r;
+	struct ripc__local_return *r;
 
 	ctx->memory.next_return_id = UINT32_MAX - 1;
-	r = ripc__return_new(ctx, rig.s[0], buf, 10);
+	r = ripc__local_return_new(ctx, rig.s[0], buf, 10);
 	ck_assert_uint_eq(r->id, UINT32_MAX);
-	ripc__return_drop(ctx, r);
-	r = ripc__return_new(ctx, rig.s[0], buf, 10);
+	ripc__local_return_drop(ctx, r);
+	r = ripc__local_return_new(ctx, rig.s[0], buf, 10);
 	ck_assert_uint_eq(r->id, 1);
-	ck_assert_ptr_null(ripc__return_find(ctx, 0));
-	ck_assert_ptr_null(ripc__return_find(ctx, UINT64_C(1) << 32 | 1));
-	ripc__return_drop(ctx, r);
+	ck_assert_ptr_null(ripc__local_return_find(ctx, 0));
+	ck_assert_ptr_null(ripc__local_return_find(ctx, UINT64_C(1) << 32 | 1));
+	ripc__local_return_drop(ctx, r);
 }
 END_TEST
 
@@ -82,18 +82,18 @@ START_TEST(return_new__refused)
 {
 	static uint8_t foreign[10];
 
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], foreign, 10));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], foreign, 10));
 	ck_assert_int_eq(errno, EINVAL);
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 0));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], buf, 0));
 	ck_assert_int_eq(errno, EINVAL);
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 65537));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], buf, 65537));
 	ck_assert_int_eq(errno, EINVAL);
 	OK(ripc_window_add(ctx, NULL, buf, 10));
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf + 5, 10));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], buf + 5, 10));
 	ck_assert_int_eq(errno, EBUSY);
 	/* The length that was asked for counts, not the size of the buffer's class. */
 	buf = ripc_buf_alloc(ctx, 1000);
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 1001));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], buf, 1001));
 	ck_assert_int_eq(errno, EINVAL);
 }
 END_TEST
@@ -196,7 +196,7 @@ START_TEST(revoke__answered_by_the_peer)
 	OK(ripc_buf_free(ctx, buf));
 	/* The peer could still write into it. */
 	ck_assert(the_return()->revoking);
-	ck_assert(ripc__memory_find(ctx, buf, 1)->zombie);
+	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
 	RC(-EINVAL, ripc_buf_free(ctx, buf));
 	rig_run(&rig, 5);
 	ck_assert_ptr_null(the_return());
@@ -209,8 +209,8 @@ END_TEST
 START_TEST(revoke__twice_is_once)
 {
 	offer(1000);
-	ripc__return_revoke(ctx, the_return());
-	ripc__return_revoke(ctx, the_return());
+	ripc__local_return_revoke(ctx, the_return());
+	ripc__local_return_revoke(ctx, the_return());
 	ck_assert_uint_eq(ctx->memory.nreturns, 1);
 	rig_run(&rig, 5);
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
@@ -227,7 +227,7 @@ START_TEST(revoke__a_message_that_used_it_is_rescued_by_a_copy)
 	/* On its way, inline, when the buffer is freed. */
 	r = rig_begin(&rig, 1, 0, data, sizeof(data));
 	OK(ripc_buf_free(ctx, buf));
-	ck_assert(ripc__memory_find(ctx, buf, 1)->zombie);
+	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 1000, 4), RIPC_IN_POOL);
 	rig_run(&rig, 5);
@@ -257,7 +257,7 @@ START_TEST(revoke__waits_for_writes_under_way)
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 1);
 	ck_assert_uint_eq(ctx->memory.nreturns, 1);
-	ck_assert(ripc__memory_find(ctx, buf, 1)->zombie);
+	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 5), RIPC_IN_POOL);
 	rig_run(&rig, 5);
@@ -370,7 +370,7 @@ START_TEST(claim__read_into_on_a_lane_that_cannot_write)
 	/* The peer learns that there is one, but nothing that it could write. */
 	ck_assert_uint_eq(m->nreturns, 1);
 	ripc_message_free(m);
-	ck_assert_uint_eq(ripc__dest_find(rig.ctx[1], RIG_ID(0))->noffers, 0);
+	ck_assert_uint_eq(ripc__dest_find(rig.ctx[1], RIG_ID(0))->nremote_returns, 0);
 	ck_assert_ptr_null(the_return()->lane);
 	OK(rig_long(&rig, 1, 0, 30000, 6, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 30000, 6), RIPC_IN_POOL);
@@ -383,20 +383,20 @@ END_TEST
 
 START_TEST(claim__not_for_another_service_or_peer)
 {
-	struct ripc__return *r;
+	struct ripc__local_return *r;
 	struct ripc__peer *p;
 
 	rig_connect(&rig, 0, 1);
 	p = rig_peer(&rig, 0, 1);
-	r = ripc__return_new(ctx, rig.s[0], buf, 100);
-	ck_assert_ptr_null(ripc__return_claim(ctx, rig.s[0], p, 10));
+	r = ripc__local_return_new(ctx, rig.s[0], buf, 100);
+	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 10));
 	r->peer = p;
-	ck_assert_ptr_null(ripc__return_claim(ctx, rig.s[0], p, 101));
-	ck_assert_ptr_null(ripc__return_claim(ctx, NULL, p, 10));
-	ck_assert_ptr_eq(ripc__return_claim(ctx, rig.s[0], p, 100), r);
-	ck_assert_ptr_null(ripc__return_claim(ctx, rig.s[0], p, 100));
+	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 101));
+	ck_assert_ptr_null(ripc__local_return_claim(ctx, NULL, p, 10));
+	ck_assert_ptr_eq(ripc__local_return_claim(ctx, rig.s[0], p, 100), r);
+	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 100));
 	r->arriving = false;
-	ripc__return_drop(ctx, r);
+	ripc__local_return_drop(ctx, r);
 }
 END_TEST
 

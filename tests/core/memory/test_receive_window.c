@@ -6,14 +6,14 @@ static struct rig rig;
 static struct ripc *ctx;
 static uint8_t *buf;
 
-static struct ripc__window *claim(struct ripc_service *s, size_t len)
+static struct ripc__recv_window *claim(struct ripc_service *s, size_t len)
 {
-	return ripc__window_claim(ctx, s, len);
+	return ripc__recv_window_claim(ctx, s, len);
 }
 
 START_TEST(claim__first_that_fits)
 {
-	struct ripc__window *w;
+	struct ripc__recv_window *w;
 
 	OK(ripc_window_add(ctx, NULL, buf, 100));
 	OK(ripc_window_add(ctx, NULL, buf + 100, 1000));
@@ -25,7 +25,7 @@ START_TEST(claim__first_that_fits)
 	ck_assert_ptr_eq(claim(rig.s[0], 200)->base, buf + 2000);
 	ck_assert_ptr_null(claim(rig.s[0], 200));
 	ck_assert_ptr_eq(claim(rig.s[0], 100)->base, buf);
-	ripc__window_done(ctx, w, false);
+	ripc__recv_window_release(ctx, w, false);
 	ck_assert_ptr_eq(claim(rig.s[0], 1000), w);
 }
 END_TEST
@@ -53,9 +53,9 @@ END_TEST
 START_TEST(done__used_up)
 {
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
-	ripc__window_done(ctx, claim(rig.s[0], 10), true);
+	ripc__recv_window_release(ctx, claim(rig.s[0], 10), true);
 	ck_assert_ptr_null(claim(rig.s[0], 10));
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 	/* It may be set aside again. */
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
@@ -64,17 +64,17 @@ END_TEST
 
 START_TEST(done__not_for_use_again_in_a_freed_buffer)
 {
-	struct ripc__window *w;
+	struct ripc__recv_window *w;
 
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	w = claim(rig.s[0], 10);
 	OK(ripc_buf_free(ctx, buf));
 	/* The item is still on its way there: the buffer is nobody's. */
-	ck_assert(w->region->zombie);
+	ck_assert(w->region->free_pending);
 	ck_assert_int_eq(w->region->state, RIPC__REGION_APP);
 	RC(-EINVAL, ripc_buf_free(ctx, buf));
-	ripc__window_done(ctx, w, false);
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ripc__recv_window_release(ctx, w, false);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 }
 END_TEST
@@ -88,7 +88,7 @@ START_TEST(drop__windows_of_a_service)
 	OK(ripc_window_add(ctx, NULL, buf + 1000, 1000));
 	OK(ripc_window_add(ctx, rig.s[0], buf + 2000, 1000));
 	OK(ripc_unregister(other));
-	ck_assert_uint_eq(ctx->memory.nwindows, 2);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 2);
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 	OK(ripc_window_remove(ctx, buf + 1000));
 	OK(ripc_window_remove(ctx, buf + 2000));
@@ -112,7 +112,7 @@ START_TEST(add__refused)
 	RC(-EINVAL, ripc_window_add(ctx, NULL, m->items[0].iov_base, 10));
 	ripc_message_free(m);
 	/* Neither does it say that it did. */
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 }
 END_TEST
 
@@ -133,19 +133,19 @@ END_TEST
 START_TEST(add__the_context_is_that_of_the_service)
 {
 	OK(ripc_window_add(NULL, rig.s[0], buf, 10));
-	ck_assert_uint_eq(ctx->memory.nwindows, 1);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 1);
 }
 END_TEST
 
 START_TEST(remove__busy_while_an_item_arrives)
 {
-	struct ripc__window *w;
+	struct ripc__recv_window *w;
 
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	RC(-EINVAL, ripc_window_remove(ctx, buf + 1));
 	w = claim(rig.s[0], 10);
 	RC(-EBUSY, ripc_window_remove(ctx, buf));
-	ripc__window_done(ctx, w, false);
+	ripc__recv_window_release(ctx, w, false);
 	OK(ripc_window_remove(ctx, buf));
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 }
@@ -174,7 +174,7 @@ START_TEST(items__each_takes_one_window)
 		rig_verify(m->items[i].iov_base, items[i].iov_len, i);
 	ck_assert_uint_eq(ctx->stats.window_items, 2);
 	ripc_message_free(m);
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 	rig_verify(buf, 2000, 0);
 }
 END_TEST
@@ -245,7 +245,7 @@ START_TEST(unregister__a_window_of_the_service_goes)
 	r = rig_begin(&r2, 1, 0, data, MIB);
 	rig_run(&r2, 3);
 	OK(ripc_unregister(r2.s[0]));
-	ck_assert_uint_eq(r2.ctx[0]->memory.nwindows, 0);
+	ck_assert_uint_eq(r2.ctx[0]->memory.nrecv_windows, 0);
 	OK(ripc_buf_free(r2.ctx[0], window));
 	RC(-ECANCELED, ripc_request_cancel(&r, 1000));
 	free(data);
@@ -265,8 +265,8 @@ static void teardown(void)
 	struct ripc__list *n;
 
 	/* What a test claimed by hand is on its way nowhere. */
-	ripc__list_for_each (n, &ctx->memory.windows)
-		ripc__list_entry(n, struct ripc__window, link)->arriving = false;
+	ripc__list_for_each (n, &ctx->memory.recv_windows)
+		ripc__list_entry(n, struct ripc__recv_window, link)->arriving = false;
 	rig_end(&rig);
 }
 

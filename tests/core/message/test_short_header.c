@@ -178,17 +178,17 @@ START_TEST(elide__returns_credit)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1), *back = rig_lane(&rig, 1, 0);
 
-	ck_assert(back->counts);
+	ck_assert(back->uses_credits);
 	exchange(rig.s[0], rig.s[1], 10);
 	exchange(rig.s[1], rig.s[0], 10);
 	rig_run(&rig, 100);
-	lane->rx_owed = 300;
+	lane->rx_credits_due = 300;
 	back->tx_credits = 10;
 	exchange(rig.s[0], rig.s[1], 10);
-	ck_assert_uint_eq(lane->rx_owed, 45);
+	ck_assert_uint_eq(lane->rx_credits_due, 45);
 	ck_assert_uint_eq(back->tx_credits, 10 + 255);
 	exchange(rig.s[0], rig.s[1], 10);
-	ck_assert_uint_eq(lane->rx_owed, 0);
+	ck_assert_uint_eq(lane->rx_credits_due, 0);
 	ck_assert_uint_eq(back->tx_credits, 10 + 300);
 	check_seen(1, 2);
 }
@@ -338,7 +338,7 @@ START_TEST(dispatch__elided_with_credit)
 	rig_end(&rig);
 	rig_start(&rig, 2, no_credits);
 	rig_connect(&rig, 0, 1);
-	ck_assert(!rig_lane(&rig, 1, 0)->counts);
+	ck_assert(!rig_lane(&rig, 1, 0)->uses_credits);
 	for (unsigned i = 0; i < 20; i++)
 		exchange(rig.s[0], rig.s[1], i);
 	rig_run(&rig, 100);
@@ -358,7 +358,7 @@ START_TEST(dispatch__elided_beyond_credit)
 	for (unsigned i = 2; i; i--) {
 		exchange(rig.s[0], rig.s[1], 60);
 		flow = rig_lane(&rig, 1, 0)->flow;
-		flow->announced_units = flow->arrived_units + i;
+		flow->advertised_units = flow->arrived_units + i;
 		put_short_header(buf, 0, 0);
 		if (i == 1) {
 			expect_lane_closed(buf, sizeof(buf));

@@ -80,9 +80,9 @@ START_TEST(text__names_the_attempt_under_way)
 {
 	now_ns = 5000 * RIPC__MS;
 	lane.tp = SOFT;
-	lane.heard_ns = 4200 * RIPC__MS;
+	lane.last_rx_ns = 4200 * RIPC__MS;
 	peer.out = &lane;
-	peer.out_way = SOFT;
+	peer.out_path = SOFT;
 	says("soft: no answer from place c yet, after 800 ms");
 	ripc__attempt_add(&peer, SHM, SHM, false, "another host");
 	says("soft: no answer from place c yet, after 800 ms; shm: another host");
@@ -142,10 +142,10 @@ START_TEST(add__replaces_the_cause_of_its_way_only)
 	ripc__attempt_add(&peer, 2, SOFT, true, "two");
 	ripc__attempt_add(&peer, 1, SOFT, true, "three");
 	says("soft: three; soft: two");
-	ck_assert(ripc__attempted(&peer, SOFT));
-	ck_assert(!ripc__attempted(&peer, IB));
+	ck_assert(ripc__attempt_failed_over(&peer, SOFT));
+	ck_assert(!ripc__attempt_failed_over(&peer, IB));
 	ripc__attempt_add(&peer, 0, SHM, false, "four");
-	ripc__attempts_over(&peer, SOFT);
+	ripc__attempts_clear_tp(&peer, SOFT);
 	says("shm: four");
 }
 END_TEST
@@ -160,10 +160,10 @@ START_TEST(set_addrs__others_forget_what_was_tried)
 	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
 	ripc__attempt_add(&peer, 0, SHM, false, "one");
 	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
-	ck_assert(ripc__attempted(&peer, SHM));
+	ck_assert(ripc__attempt_failed_over(&peer, SHM));
 	record.addrs[0].addr[0] = 'b';
 	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
-	ck_assert(!ripc__attempted(&peer, SHM));
+	ck_assert(!ripc__attempt_failed_over(&peer, SHM));
 }
 END_TEST
 

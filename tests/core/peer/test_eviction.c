@@ -220,12 +220,12 @@ START_TEST(peer__a_flood_of_instance_ids_displaces_itself_alone)
 	rig_exchange(&rig, 0, 1);
 	p = ripc__peer_admit(ctx, other, 77);
 	ck_assert_ptr_nonnull(p);
-	OK(ripc__peer_finish(p, 5));
+	OK(ripc__dedup_mark(p, 5));
 	flood(99, 0, 2 * RIPC__PEERS_MAX);
-	ck_assert_uint_le(HASH_COUNT(ctx->peers), RIPC__STRANGERS_MAX);
+	ck_assert_uint_le(HASH_COUNT(ctx->peers), RIPC__UNSOLICITED_PEERS_MAX);
 	/* Those of other addresses stay, with what is known of them, and those with lanes. */
 	ck_assert_ptr_eq(ripc__peer_find(ctx, other), p);
-	ck_assert(ripc__peer_finished(p, 5));
+	ck_assert(ripc__dedup_seen(p, 5));
 	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
 	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, fresh, 78));
 	ck_assert_ptr_nonnull(ripc__peer_get(ctx, known));
@@ -264,8 +264,8 @@ START_TEST(peer__numbers_are_kept_longer)
 	uint8_t doubles[16] = {0xff, 99, 0, 0, 0, 1};
 	struct ripc__peer *p = ripc__peer_admit(ctx, doubles, 99);
 
-	OK(ripc__peer_finish(p, 5));
-	flood(99, 0, RIPC__STRANGERS_MAX + 100);
+	OK(ripc__dedup_mark(p, 5));
+	flood(99, 0, RIPC__UNSOLICITED_PEERS_MAX + 100);
 	ck_assert_ptr_eq(ripc__peer_find(ctx, doubles), p);
 }
 END_TEST

@@ -33,7 +33,7 @@ static void one_lane(void)
 		ck_assert_ptr_nonnull(rig_lane(&rig, i, !i));
 		ck_assert_int_eq(rig_lane(&rig, i, !i)->state, RIPC__LANE_UP);
 		ck_assert_ptr_null(rig_peer(&rig, i, !i)->out);
-		ck_assert_ptr_null(rig_peer(&rig, i, !i)->held);
+		ck_assert_ptr_null(rig_peer(&rig, i, !i)->pending_conn);
 	}
 	ck_assert_int_ne(rig_lane(&rig, 0, 1)->active, rig_lane(&rig, 1, 0)->active);
 }
@@ -148,7 +148,7 @@ START_TEST(held__the_old_lane_is_dead)
 	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
 	old = rig_lane(&rig, 1, 0);
 	ripc__lane_fail(old, -ETIMEDOUT, "as the test wants it");
-	ripc__lanes_reap(rig.ctx[1]);
+	ripc__dead_lanes_free(rig.ctx[1]);
 	{
 		static uint8_t data[100];
 		struct ripc_request *r = rig_begin(&rig, 1, 0, data, sizeof(data));
@@ -295,7 +295,7 @@ START_TEST(message__breaks_the_protocol)
 			rig_run(&rig, 5);
 			rig_short(&rig, 0, 1, 1, 0, 100);
 			rig_run(&rig, 5);
-			rig_lane(&rig, 1, 0)->flows->announced_units = 2;
+			rig_lane(&rig, 1, 0)->flows->advertised_units = 2;
 			break;
 		}
 		rig_inject(&rig, 0, 1, buf, len, skew);
@@ -369,8 +369,8 @@ START_TEST(control__too_many_waiting_close_the_lane)
 	rig_connect(&rig, 0, 1);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	for (unsigned i = 0; i < 6000; i++)
-		ripc__lane_word(rig_lane(&rig, 0, 1), RIPC__PONG, 0, 0, i, 0);
-	ck_assert(rig_lane(&rig, 0, 1)->doomed);
+		ripc__lane_notify(rig_lane(&rig, 0, 1), RIPC__PONG, 0, 0, i, 0);
+	ck_assert(rig_lane(&rig, 0, 1)->close_pending);
 	ck_assert_uint_le(rig_lane(&rig, 0, 1)->ncontrol, 4096);
 	rig_run(&rig, 1);
 	ck_assert_ptr_null(rig_lane(&rig, 0, 1));

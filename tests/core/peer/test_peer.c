@@ -14,25 +14,25 @@ START_TEST(finish__against_a_simple_model)
 	static bool over[N + RIPC__REQUESTS_MAX + 1];
 	uint8_t instance[16] = {1};
 	struct ripc__peer *p = ripc__peer_get(ctx, instance);
-	uint64_t rng = test_seed(), below = p->finished_below;
+	uint64_t rng = test_seed(), below = p->dedup_base;
 	const uint64_t first = below;
 
 	while (below < N) {
 		if (test_random(&rng) % 4 == 0) {
 			below += test_random(&rng) % (test_random(&rng) % 50 ? 20 : 3000);
-			ripc__peer_finish_below(p, below);
+			ripc__dedup_advance(p, below);
 			/* Backwards means nothing. */
-			ripc__peer_finish_below(p, below - test_random(&rng) % below);
+			ripc__dedup_advance(p, below - test_random(&rng) % below);
 		} else {
 			uint64_t id = below + test_random(&rng) % RIPC__REQUESTS_MAX;
 
-			OK(ripc__peer_finish(p, id));
+			OK(ripc__dedup_mark(p, id));
 			over[id < N + RIPC__REQUESTS_MAX ? id : 0] = true;
 		}
 		for (uint64_t id = first; id < below && id < below + 3; id += 1 + below / 3)
-			ck_assert(ripc__peer_finished(p, id));
+			ck_assert(ripc__dedup_seen(p, id));
 		for (uint64_t id = below; id < below + RIPC__REQUESTS_MAX && id < N; id++)
-			ck_assert_int_eq(ripc__peer_finished(p, id), over[id]);
+			ck_assert_int_eq(ripc__dedup_seen(p, id), over[id]);
 	}
 }
 END_TEST
@@ -42,14 +42,14 @@ START_TEST(finish__large_numbers)
 	uint8_t instance[16] = {1};
 	struct ripc__peer *p = ripc__peer_get(ctx, instance);
 
-	OK(ripc__peer_finish(p, p->finished_below + 3));
-	ripc__peer_finish_below(p, UINT64_MAX - 10);
-	ck_assert(ripc__peer_finished(p, UINT64_MAX - 11));
+	OK(ripc__dedup_mark(p, p->dedup_base + 3));
+	ripc__dedup_advance(p, UINT64_MAX - 10);
+	ck_assert(ripc__dedup_seen(p, UINT64_MAX - 11));
 	for (uint64_t id = UINT64_MAX - 10; id != 0; id++)
-		ck_assert(!ripc__peer_finished(p, id));
-	OK(ripc__peer_finish(p, UINT64_MAX));
-	ck_assert(ripc__peer_finished(p, UINT64_MAX));
-	ck_assert(!ripc__peer_finished(p, UINT64_MAX - 1));
+		ck_assert(!ripc__dedup_seen(p, id));
+	OK(ripc__dedup_mark(p, UINT64_MAX));
+	ck_assert(ripc__dedup_seen(p, UINT64_MAX));
+	ck_assert(!ripc__dedup_seen(p, UINT64_MAX - 1));
 }
 END_TEST
 
@@ -252,12 +252,12 @@ START_TEST(offers__bounded_per_destination)
 		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 		ripc_message_free(rig_take(&rig, 1));
 	}
-	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->noffers, RIPC__OFFERS_MAX);
+	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, RIPC__REMOTE_RETURNS_MAX);
 	ck_assert_uint_eq(ctx->memory.nreturns, 400);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 50);
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
-	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->noffers, 0);
+	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, 0);
 }
 END_TEST
 
@@ -421,10 +421,10 @@ START_TEST(forget__numbers_never_begin_anew)
 		uint8_t instance[16] = {9};
 		struct ripc__peer *p = ripc__peer_get(ctx, instance);
 
-		ck_assert_uint_ge(p->next_datagram, next);
+		ck_assert_uint_ge(p->next_dgram_seq, next);
 		ck_assert_uint_ge(p->next_request_id, next);
 		ck_assert_uint_ge(p->memory, next);
-		p->next_datagram += 10000;
+		p->next_dgram_seq += 10000;
 		p->next_request_id += 20000;
 		next = p->next_request_id;
 		ripc__sweep(ctx, true);

@@ -429,7 +429,7 @@ START_TEST(flush__before_control)
 	ck_assert(is_delayed(1));
 	switch (_i) {
 	case 0:
-		ripc__lane_word(rig_lane(&rig, 1, 0), RIPC__PING, 0, 0, 1, 0);
+		ripc__lane_notify(rig_lane(&rig, 1, 0), RIPC__PING, 0, 0, 1, 0);
 		break;
 	case 1:
 		OK(ripc_unregister(rig.s[1]));

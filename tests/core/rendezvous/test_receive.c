@@ -144,8 +144,9 @@ START_TEST(arrived__return_buffers_misused)
 		ret = (struct iovec){back, 100};
 		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 1000));
 		ripc_message_free(rig_take(&rig, 0));
-		d.addr =
-			ripc__list_entry(rig.ctx[1]->memory.returns.next, struct ripc__return, link)->id;
+		d.addr = ripc__list_entry(rig.ctx[1]->memory.returns.next,
+					  struct ripc__local_return, link)
+				 ->id;
 		p = ripc__header_put(buf, RIPC__LONG, 0, how == 2 ? 2 : 1, 0, RIG_ID(1), RIG_ID(0));
 		ripc__put_le64(p, 1);
 		ripc__put_le64(p + 8, 1);

@@ -131,13 +131,13 @@ START_TEST(post__read_that_cannot_be_posted_once)
 	other = ripc__pool_get(rig.ctx[1], 1000000, RIPC__REGION_APP);
 	ck_assert_ptr_nonnull(other);
 	ripc__pool_put(rig.ctx[1], other);
-	ripc__stage_put(ripc__stage_get(rig_lane(&rig, 1, 0), 5000, 0));
+	ripc__bounce_put(ripc__bounce_get(rig_lane(&rig, 1, 0), 5000, 0));
 	ck_assert_uint_gt(m->cached_bytes, 1000000);
-	ck_assert_uint_gt(m->staged_bytes, 0);
+	ck_assert_uint_gt(m->bounce_bytes, 0);
 	ripc__sim_fail_reads(rig.net, _i ? 3 : 1, 1);
 	OK(rig_long(&rig, 0, 1, 300000, 2, 5000));
 	ck_assert_uint_eq(m->cached_bytes, 0);
-	ck_assert_uint_eq(m->staged_bytes, 0);
+	ck_assert_uint_eq(m->bounce_bytes, 0);
 	rig_expect(&rig, 1, 300000, 2);
 }
 END_TEST
@@ -334,7 +334,7 @@ START_TEST(lane_gone__suspended_until_it_is_sent_again)
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
-	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_MOVING), 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_TRANSFER), 1);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	rig_run(&rig, 2);
@@ -443,7 +443,7 @@ START_TEST(service_gone__in_the_middle)
 	rig_run(&rig, 5);
 	OK(ripc_unregister(rig.s[1]));
 	rig.s[1] = NULL;
-	ck_assert_int_eq(rig.ctx[1]->memory.nwindows, 0);
+	ck_assert_int_eq(rig.ctx[1]->memory.nrecv_windows, 0);
 	rig_run(&rig, 50);
 	/* It is looked for elsewhere. */
 	RC(-EINPROGRESS, ripc_request_test(&r));

@@ -112,7 +112,7 @@ START_TEST(prepare__small_foreign_memory_is_copied_where_registering_is_dear)
 	again(2, dear);
 	rig_connect(&rig, 0, 1);
 	/* There is no room for stages. */
-	rig.ctx[0]->memory.staged_bytes = RIPC__STAGE_ALL_MAX;
+	rig.ctx[0]->memory.bounce_bytes = RIPC__BOUNCE_CTX_MAX;
 	r[0] = rig_begin(&rig, 0, 1, data, 20000);
 	ck_assert_ptr_nonnull(r[0]->items[0].copy);
 	r[1] = rig_begin(&rig, 0, 1, data, 100000);
@@ -121,7 +121,7 @@ START_TEST(prepare__small_foreign_memory_is_copied_where_registering_is_dear)
 		OK(ripc_request_wait(&r[i], 5000));
 	rig_expect(&rig, 1, 20000, 1);
 	rig_expect(&rig, 1, 100000, 1);
-	rig.ctx[0]->memory.staged_bytes = 0;
+	rig.ctx[0]->memory.bounce_bytes = 0;
 }
 END_TEST
 
@@ -323,11 +323,11 @@ START_TEST(answer__of_an_unknown_request_is_ignored)
 	struct ripc_request *r;
 
 	rig_connect(&rig, 0, 1);
-	ripc__request_answer(rig_lane(&rig, 0, 1), 1, 0, false);
-	ripc__request_answer(rig_lane(&rig, 0, 1), UINT64_MAX, -EIO, false);
+	ripc__request_acked(rig_lane(&rig, 0, 1), 1, 0, false);
+	ripc__request_acked(rig_lane(&rig, 0, 1), UINT64_MAX, -EIO, false);
 	r = rig_begin(&rig, 0, 1, data, 10);
-	ripc__request_answer(rig_lane(&rig, 0, 1), r->id + 1, -EIO, false);
-	ripc__request_answer(rig_lane(&rig, 0, 1), r->id - 1, -EIO, false);
+	ripc__request_acked(rig_lane(&rig, 0, 1), r->id + 1, -EIO, false);
+	ripc__request_acked(rig_lane(&rig, 0, 1), r->id - 1, -EIO, false);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_SENT);
 	OK(ripc_request_wait(&r, 5000));
 	rig_expect(&rig, 1, 10, 1);
@@ -349,7 +349,7 @@ START_TEST(answer__errors_of_the_peer)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ripc_request *r = rig_begin(&rig, 0, 1, data, 10);
 
-		ripc__request_answer(rig_lane(&rig, 0, 1), r->id, cases[i].answer, false);
+		ripc__request_acked(rig_lane(&rig, 0, 1), r->id, cases[i].answer, false);
 		RC(cases[i].rc, ripc_request_wait(&r, 0));
 		ck_assert(strstr(ripc_detail(), "service 1001") != NULL);
 		rig_expect(&rig, 1, 10, 1);

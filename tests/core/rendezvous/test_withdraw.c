@@ -246,7 +246,7 @@ START_TEST(requests_refused__not_what_was_sent_before)
 	ck_assert_uint_gt(k, 0);
 	/* As if the answer had been lost with an earlier lane. */
 	writing->was_sent = true;
-	ripc__requests_refused(rig_lane(&rig, 0, 1));
+	ripc__requests_bye(rig_lane(&rig, 0, 1));
 	ck_assert(writing->was_sent);
 	for (unsigned i = 0; i < k; i++)
 		ck_assert(!r[i]->was_sent);
@@ -311,7 +311,7 @@ START_TEST(moved__while_waiting_for_credit)
 	ck_assert_uint_lt(k, 10);
 	/* The present holder is silent: somebody else gets the id. */
 	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
-	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	rig_run(&rig, 100);
 	r[k + 1] = rig_begin(&rig, 0, 1, data, 1000);
 	rig_run(&rig, 100);
@@ -350,10 +350,10 @@ START_TEST(moved__ends_what_is_behind)
 	r[k + 1]->was_sent = true;
 	r[k + 1]->peer = p;
 	r[k + 1]->id = p->next_request_id++;
-	ripc__list_add(&p->requests, &r[k + 1]->order);
+	ripc__list_add(&p->requests, &r[k + 1]->peer_link);
 	p->nrequests++;
 	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
-	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	rig_run(&rig, 100);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	for (unsigned i = 0; i <= k; i++)
@@ -377,7 +377,7 @@ START_TEST(moved__while_sent_and_then_the_lane_is_gone)
 	r[0] = rig_begin(&rig, 0, 1, data, 1000);
 	ck_assert_int_eq(r[0]->state, RIPC__REQUEST_SENT);
 	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
-	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	rig_run(&rig, 100);
 	r[1] = rig_begin(&rig, 0, 1, data, 2000);
 	OK(ripc_request_wait(&r[1], 5000));
@@ -403,7 +403,7 @@ START_TEST(moved__while_it_is_written)
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
-	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	OK(ripc_buf_free(rig.ctx[1], back.iov_base));
 	if (_i) {
 		rig_run(&rig, 1);

@@ -51,7 +51,7 @@ START_TEST(export__any_part_of_buffer)
 
 		/* If it was taken back, since we were slow, it is given again only as a whole. */
 		for (unsigned k = 0;; k++) {
-			ck_assert_uint_lt(k, TRIES);
+			ck_assert_uint_lt(k, MCAST_PROBES);
 			r = start(&w, p + parts[i].at, parts[i].len);
 			m = receive(w.to);
 			if (m->placement[0] == RIPC_IN_PLACE)
@@ -87,7 +87,7 @@ START_TEST(export__mixed_items)
 	items[3] = (struct iovec){q + 100, LEN};
 	fill(items[2].iov_base, LEN, 5);
 	/* Each lends or passes over several items. */
-	for (unsigned i = 0; i < TRIES / 4 && placed < 2; i++) {
+	for (unsigned i = 0; i < MCAST_PROBES / 4 && placed < 2; i++) {
 		ck_assert_int_eq(ripc_start(w.from, w.dest, items, 4, NULL, &r), 0);
 		m = receive(w.to);
 		ck_assert_uint_eq(m->nitems, 4);
@@ -369,14 +369,14 @@ END_TEST
 
 START_TEST(buffer__more_than_fd_limit)
 {
-	uint8_t *p[RIPC__SHARED_MAX + 8];
+	uint8_t *p[RIPC__MEMFDS_MAX + 8];
 	unsigned before = test_descriptors();
 	struct two w;
 
 	open_two(&w, "", "");
-	for (unsigned i = 0; i < RIPC__SHARED_MAX + 8; i++)
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX + 8; i++)
 		p[i] = buffer(w.a, 64 * KIB, i);
-	for (unsigned i = 0; i < RIPC__SHARED_MAX + 8; i++) {
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX + 8; i++) {
 		struct ripc_request *r = start(&w, p[i], 64 * KIB);
 		struct ripc_message *m = receive(w.to);
 
@@ -384,7 +384,7 @@ START_TEST(buffer__more_than_fd_limit)
 		ripc_message_free(m);
 		finish(r);
 	}
-	for (unsigned i = 0; i < RIPC__SHARED_MAX + 8; i++)
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX + 8; i++)
 		ck_assert_int_eq(ripc_buf_free(w.a, p[i]), 0);
 	close_two(&w);
 	ck_assert_uint_eq(test_descriptors(), before);

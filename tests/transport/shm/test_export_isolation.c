@@ -48,7 +48,7 @@ static bool import_shows(struct ripc *b, uint8_t byte)
 	for (size_t i = 0; i < b->memory.nregions; i++) {
 		struct ripc__region *r = b->memory.regions[i];
 
-		found |= r->state == RIPC__REGION_BORROWED && shows(r->base, r->cap, byte);
+		found |= r->state == RIPC__REGION_IMPORTED && shows(r->base, r->cap, byte);
 	}
 	ripc__unlock(b);
 	return found;

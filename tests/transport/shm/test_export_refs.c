@@ -51,7 +51,7 @@ static uint8_t *given(void)
 
 static bool check_mapped(const uint8_t *p)
 {
-	return ripc__memory_find(ctx[0], p, 1)->given;
+	return ripc__memory_find(ctx[0], p, 1)->exported;
 }
 
 /* Whoever takes one after the other, each in good time, has kept none, however many lay behind it. */
@@ -62,12 +62,12 @@ START_TEST(ref__starts_after_earlier_refs)
 
 	for (unsigned i = 0; i < 8; i++)
 		r[i] = start(p, LEN);
-	pass(ripc__loan_ns(LEN) / 2);
+	pass(ripc__export_ref_max_ns(LEN) / 2);
 	for (unsigned i = 0; i < 8; i++) {
 		struct ripc_message *m = take();
 
 		ck_assert_int_eq(m->placement[0], RIPC_IN_PLACE);
-		pass(ripc__loan_ns(LEN) / 3);
+		pass(ripc__export_ref_max_ns(LEN) / 3);
 		ripc_message_free(m);
 		finish(r[i]);
 		ck_assert(check_mapped(p));
@@ -88,12 +88,12 @@ START_TEST(ref__starts_after_copies)
 	memset(own, 3, 32 * LEN);
 	copied = start(own, 32 * LEN);
 	lent = start(p, LEN);
-	for (unsigned i = 0; i < 1000 && !lent->answered; i++)
+	for (unsigned i = 0; i < 1000 && !lent->acked; i++)
 		poll_all();
-	ck_assert(lent->answered && lent->lent);
-	ck_assert(!copied->answered);
+	ck_assert(lent->acked && lent->mapped);
+	ck_assert(!copied->acked);
 	/* The taker does not move for a while. */
-	for (end = now_ns + 20 * ripc__loan_ns(LEN); now_ns < end; now_ns += STEP)
+	for (end = now_ns + 20 * ripc__export_ref_max_ns(LEN); now_ns < end; now_ns += STEP)
 		ripc__poll(ctx[0]);
 	ck_assert(check_mapped(p));
 	m = take();
@@ -124,7 +124,7 @@ START_TEST(ref__kept_ends_under_traffic)
 
 		ripc_message_free(m);
 		finish(other);
-		pass(ripc__loan_ns(LEN) / 4);
+		pass(ripc__export_ref_max_ns(LEN) / 4);
 	}
 	ck_assert(!check_mapped(kept_from));
 	ck_assert_int_eq(kept->items[0].iov_len, LEN);
@@ -161,7 +161,7 @@ START_TEST(reclaim__keeps_concurrent_writes)
 
 	ck_assert_int_eq(kept->placement[0], RIPC_IN_PLACE);
 	gate_shut(p + LEN / 4, write_it, p);
-	pass(10 * ripc__loan_ns(LEN));
+	pass(10 * ripc__export_ref_max_ns(LEN));
 	finish(r);
 	/* Where it is not copied nobody comes. */
 	if (!gate_open())
@@ -188,7 +188,7 @@ START_TEST(ready__copies_under_traffic)
 	struct ripc_message *m = take();
 	bool in_place = false;
 
-	pass(10 * ripc__loan_ns(LEN));
+	pass(10 * ripc__export_ref_max_ns(LEN));
 	finish(r);
 	ck_assert(!check_mapped(p));
 	ripc_message_free(m);

@@ -102,16 +102,16 @@ END_TEST
 
 START_TEST(import__64_buffers_per_context)
 {
-	uint8_t *p[RIPC__SHARED_MAX], *last;
+	uint8_t *p[RIPC__MEMFDS_MAX], *last;
 
-	for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
 		p[i] = buffer(64 * KIB);
 	last = buffer(64 * KIB);
 	ck_assert_uint_eq(copied_before(1, last, 64 * KIB), 100);
-	for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
 		ck_assert_uint_eq(copied_before(1, p[i], 64 * KIB), 2);
 	/* Those that were in place are gone when they are freed: there is room again. */
-	for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
 		release(p[i]);
 	release(last);
 	last = buffer(LEN);

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KIB         ((size_t)1024)
-#define LEN         (256 * KIB)
-#define PATIENCE_MS 20000
-#define TRIES       5000 /* a service that was slow is lent to again after 1024 items at most */
+#define KIB          ((size_t)1024)
+#define LEN          (256 * KIB)
+#define PATIENCE_MS  20000
+#define MCAST_PROBES 5000 /* a service that was slow is lent to again after 1024 items at most */
 
 /* Two contexts of this process, and a service of each. */
 struct two {
@@ -105,7 +105,7 @@ static inline struct ripc_message *receive(struct ripc_service *s)
 static inline struct ripc_message *in_place(struct two *w, uint8_t *base, size_t len,
 					    struct ripc_request **request)
 {
-	for (unsigned i = 0; i < TRIES; i++) {
+	for (unsigned i = 0; i < MCAST_PROBES; i++) {
 		struct ripc_request *r = start(w, base, len);
 		struct ripc_message *m = receive(w->to);
 
@@ -118,7 +118,7 @@ static inline struct ripc_message *in_place(struct two *w, uint8_t *base, size_t
 		ripc_message_free(m);
 		finish(r);
 	}
-	ck_abort_msg("no message in place after %d", TRIES);
+	ck_abort_msg("no message in place after %d", MCAST_PROBES);
 	return NULL;
 }
 

@@ -13,8 +13,9 @@
 
 #define STREAK        4u    /* posts in a row after which it is asked how fast they come */
 #define STREAK_GAP_NS 5000u /* they are held back while they come at least as fast as this */
-#define HELD_NS       20000u /* a send is held back at most so long, if others are posted meanwhile */
-#define HELD_BYTES    49152u /* so many bytes are pushed at once */
+#define PENDING_CONN_NS \
+	20000u            /* a send is held back at most so long, if others are posted meanwhile */
+#define HELD_BYTES 49152u /* so many bytes are pushed at once */
 #define COPY_MAX \
 	512u /* bytes of a send that are cheaper to copy than to have gathered by the kernel */
 #define IOV_MAX_SEND 66u /* parts of a send that go out without a copy, with head and tail */
@@ -162,7 +163,7 @@ static int hold(struct ripc__ep *ep)
 		ep->held_since_ns = now;
 	}
 	if (ripc__engine_queued(&ep->engine) < HELD_BYTES &&
-	    (!now || now - ep->held_since_ns < HELD_NS))
+	    (!now || now - ep->held_since_ns < PENDING_CONN_NS))
 		return 1;
 	ripc__soft_transmit(ep, PUSH_BYTES);
 	sent_at(ep);

@@ -239,7 +239,7 @@ static void round_of(struct world *w, uint64_t group, uint32_t number)
 	}
 }
 
-static struct ripc_group_stats stats_of(struct ripc *ctx, uint64_t group)
+static struct ripc_group_stats group_stats(struct ripc *ctx, uint64_t group)
 {
 	struct ripc_group_stats stats;
 
@@ -259,16 +259,16 @@ static void multicast_takes_over(void)
 		round_of(&w, group, n++);
 		usleep(1000);
 		for (unsigned i = 0; i < 2; i++)
-			before[i] = stats_of(w.ctx[i + 1], group).duplicates;
+			before[i] = group_stats(w.ctx[i + 1], group).duplicates;
 		for (unsigned k = 0; k < 5; k++)
 			round_of(&w, group, n++);
 		usleep(1000);
 		ck_assert_msg(n < PATIENCE_MS, "both copies of every message came, to the last");
-	} while (stats_of(w.ctx[1], group).duplicates != before[0] ||
-		 stats_of(w.ctx[2], group).duplicates != before[1]);
-	ck_assert_uint_gt(stats_of(w.ctx[0], group).multicasts, 0);
+	} while (group_stats(w.ctx[1], group).duplicates != before[0] ||
+		 group_stats(w.ctx[2], group).duplicates != before[1]);
+	ck_assert_uint_gt(group_stats(w.ctx[0], group).multicasts, 0);
 	for (unsigned i = 1; i < 3; i++)
-		ck_assert_uint_eq(stats_of(w.ctx[i], group).lost, 0);
+		ck_assert_uint_eq(group_stats(w.ctx[i], group).lost, 0);
 	end(&w);
 }
 
@@ -285,8 +285,8 @@ START_TEST(group__switched_off)
 	start(&w, test_ids() + 1, "multicast=off");
 	for (uint32_t n = 0; n < 20; n++)
 		round_of(&w, test_ids() + 1, n);
-	ck_assert_uint_eq(stats_of(w.ctx[0], test_ids() + 1).multicasts, 0);
-	ck_assert_uint_eq(stats_of(w.ctx[1], test_ids() + 1).duplicates, 0);
+	ck_assert_uint_eq(group_stats(w.ctx[0], test_ids() + 1).multicasts, 0);
+	ck_assert_uint_eq(group_stats(w.ctx[1], test_ids() + 1).duplicates, 0);
 	end(&w);
 }
 END_TEST
