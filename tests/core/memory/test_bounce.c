@@ -11,24 +11,24 @@ static struct ripc *ctx;
 static struct ripc__lane *lane;
 static uint8_t *buf; /* 128 KiB of ctx */
 
-static void dear(struct ripc__sim_config *config)
+static void expensive_registration(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
-static void dear_with_few_credits(struct ripc__sim_config *config)
+static void expensive_few_credits(struct ripc__sim_config *config)
 {
-	dear(config);
+	expensive_registration(config);
 	config->recv_depth = 3;
 }
 
-static void dear_and_slow(struct ripc__sim_config *config)
+static void expensive_and_slow(struct ripc__sim_config *config)
 {
-	dear(config);
+	expensive_registration(config);
 	config->bandwidth = 1000 * 1000;
 }
 
-static void dear_without_read(struct ripc__sim_config *config)
+static void expensive_no_read(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG | RIPC__CAP_READ;
 }
@@ -61,7 +61,7 @@ static struct ripc__bounce *first_bounce(void)
 	return ripc__list_entry(n, struct ripc__bounce, link);
 }
 
-static void again(void (*change)(struct ripc__sim_config *config))
+static void restart(void (*change)(struct ripc__sim_config *config))
 {
 	rig_end(&rig);
 	start(change);
@@ -75,7 +75,7 @@ static uint64_t registrations(void)
 	return counters.regions;
 }
 
-START_TEST(get__one_that_fits_is_used_again)
+START_TEST(bounce_get__reuses_fitting)
 {
 	struct ripc__bounce *a = ripc__bounce_get(lane, 5000, READ), *b, *c;
 
@@ -101,7 +101,7 @@ START_TEST(get__one_that_fits_is_used_again)
 }
 END_TEST
 
-START_TEST(get__what_an_earlier_owner_wrote_is_not_shown)
+START_TEST(bounce_get__zeroed)
 {
 	struct ripc__region *old = ripc__pool_get(ctx, 8192, RIPC__REGION_MESSAGE);
 	struct ripc__bounce *st;
@@ -116,7 +116,7 @@ START_TEST(get__what_an_earlier_owner_wrote_is_not_shown)
 }
 END_TEST
 
-START_TEST(get__bounded)
+START_TEST(bounce_get__bounded)
 {
 	enum { N = RIPC__BOUNCE_LANE_MAX / RIPC__BOUNCE_ITEM_MAX };
 	struct ripc__bounce *st[N];
@@ -144,7 +144,7 @@ START_TEST(get__bounded)
 }
 END_TEST
 
-START_TEST(get__not_registered)
+START_TEST(bounce_get__registration_fails)
 {
 	ripc__sim_fail_reg_at(rig.net, 1);
 	ck_assert_ptr_null(ripc__bounce_get(lane, 1, READ));
@@ -176,7 +176,7 @@ START_TEST(send__registers_once)
 }
 END_TEST
 
-START_TEST(send__large_items_are_registered_each_time)
+START_TEST(send__large_registered_each_time)
 {
 	struct ripc_request *r = rig_begin(&rig, 0, 1, buf, 100000);
 
@@ -195,14 +195,14 @@ static void is_zero(const struct ripc__bounce *st)
 }
 
 /* The peer, which has the key from an earlier message, does not see what was not sent: for want of credit, of room. */
-START_TEST(send__what_is_withdrawn_unsent_is_not_shown)
+START_TEST(send__cancelled_not_exposed)
 {
 	struct ripc__sim_config config;
 	struct ripc_request *r;
 	struct ripc__bounce *st;
 	unsigned k = 0;
 
-	again(_i ? dear : dear_with_few_credits);
+	restart(_i ? expensive_registration : expensive_few_credits);
 	OK(rig_long(&rig, 0, 1, 20000, 7, 5000));
 	rig_expect(&rig, 1, 20000, 7);
 	memset(first_bounce()->region->base, 0, first_bounce()->region->cap);
@@ -234,7 +234,7 @@ START_TEST(send__what_is_withdrawn_unsent_is_not_shown)
 END_TEST
 
 /* It leaves when there is room again, with its bytes. */
-START_TEST(send__filled_when_it_goes)
+START_TEST(send__bounce_filled_when_posted)
 {
 	struct ripc__sim_config config = *ripc__sim_config(rig.net);
 	struct ripc_request *r;
@@ -255,7 +255,7 @@ END_TEST
  * What is written, into a return buffer or what the peer has granted, is written from where it lies, if that is the pool's; what is not
  * known leaves from a copy that nobody else reaches.
  */
-START_TEST(send__source_of_writes)
+START_TEST(send__write_source_mr_cached)
 {
 	static uint8_t foreign[20000];
 	bool grant = _i & 1, known = !(_i & 2);
@@ -264,7 +264,7 @@ START_TEST(send__source_of_writes)
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
 	uint64_t before = 0;
 
-	again(grant ? dear_without_read : dear);
+	restart(grant ? expensive_no_read : expensive_registration);
 	from = known ? buf : foreign;
 	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], 100000), 100000};
 	for (unsigned i = 0; i < 4; i++) {
@@ -306,7 +306,7 @@ START_TEST(send__source_of_writes)
 END_TEST
 
 /* A message that offers buf; its answer lies there. */
-static void offer_and_answer(uint64_t tag)
+static void offer_and_reply(uint64_t tag)
 {
 	struct iovec item = {"x", 1}, back = {buf, 20000};
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
@@ -318,11 +318,11 @@ static void offer_and_answer(uint64_t tag)
 	rig_verify(buf, 20000, tag);
 }
 
-START_TEST(returns__the_peer_never_reaches_the_buffer_itself)
+START_TEST(returns__peer_writes_bounce_only)
 {
 	struct ripc__bounce *st;
 
-	offer_and_answer(1);
+	offer_and_reply(1);
 	ck_assert_uint_eq(bounces(), 1);
 	st = first_bounce();
 	ck_assert_uint_eq(st->mr.access, WRITE);
@@ -330,12 +330,12 @@ START_TEST(returns__the_peer_never_reaches_the_buffer_itself)
 	/* What it writes later changes nothing of the application's. */
 	memset(st->region->base, 0, 20000);
 	rig_verify(buf, 20000, 1);
-	offer_and_answer(2);
+	offer_and_reply(2);
 	ck_assert_uint_eq(bounces(), 1);
 }
 END_TEST
 
-START_TEST(returns__one_that_is_withdrawn_gives_back_its_stage)
+START_TEST(returns__revoke_frees_bounce)
 {
 	struct iovec item = {"x", 1}, back = {buf, 20000};
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
@@ -350,7 +350,7 @@ START_TEST(returns__one_that_is_withdrawn_gives_back_its_stage)
 }
 END_TEST
 
-START_TEST(trim__when_the_lane_has_nothing_to_do)
+START_TEST(trim__idle_lane)
 {
 	OK(rig_long(&rig, 0, 1, 20000, 1, 5000));
 	rig_expect(&rig, 1, 20000, 1);
@@ -364,26 +364,26 @@ START_TEST(trim__when_the_lane_has_nothing_to_do)
 }
 END_TEST
 
-START_TEST(trim__when_only_return_buffers_were_used)
+START_TEST(trim__return_buffers_only)
 {
 	rig_run(&rig, 3000);
 	ck_assert(lane->idle);
-	offer_and_answer(1);
+	offer_and_reply(1);
 	ck_assert_uint_eq(bounces(), 1);
 	rig_run(&rig, 3000);
 	ck_assert_uint_eq(bounces(), 0);
 	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
-	offer_and_answer(2);
+	offer_and_reply(2);
 }
 END_TEST
 
 /* The lane breaks while a message is read out of one: the message goes over the next. */
-START_TEST(lane_gone__busy_and_idle_ones)
+START_TEST(lane_gone__busy_and_idle_bounces)
 {
 	struct ripc__bounce *idle, *busy;
 	struct ripc_request *r;
 
-	again(dear_and_slow);
+	restart(expensive_and_slow);
 	idle = ripc__bounce_get(lane, 4096, WRITE);
 	ripc__bounce_put(idle);
 	busy = ripc__bounce_get(lane, 4096, READ);
@@ -431,7 +431,7 @@ static void write_limited(uint8_t *from, size_t len, uint64_t tag)
 }
 
 /* Of a large buffer that is written from nothing stays registered, and never what is not sent. */
-START_TEST(limit__large_buffers)
+START_TEST(memlock__large_buffers)
 {
 	uint8_t *large = ripc_buf_alloc(ctx, 16 * MIB);
 
@@ -445,7 +445,7 @@ START_TEST(limit__large_buffers)
 END_TEST
 
 /* Buffers that the application keeps, and that were written from, stand in the way of nothing: writes, reads, exposures, stages. */
-START_TEST(limit__many_buffers)
+START_TEST(memlock__many_buffers)
 {
 	enum { N = 30, SIZE = 256 * KIB };
 
@@ -472,7 +472,7 @@ START_TEST(limit__many_buffers)
 END_TEST
 
 /* Nothing else is registered, and the buffer cannot be: its item is copied, or registered by itself. */
-START_TEST(limit__one_buffer)
+START_TEST(memlock__one_buffer)
 {
 	uint8_t *from = ripc_buf_alloc(ctx, MIB);
 	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], MIB), MIB};
@@ -495,7 +495,7 @@ END_TEST
 
 static void setup(void)
 {
-	start(dear);
+	start(expensive_registration);
 }
 
 static void teardown(void)
@@ -511,23 +511,23 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, get__one_that_fits_is_used_again);
-	tcase_add_test(tc, get__what_an_earlier_owner_wrote_is_not_shown);
-	tcase_add_test(tc, get__bounded);
-	tcase_add_test(tc, get__not_registered);
+	tcase_add_test(tc, bounce_get__reuses_fitting);
+	tcase_add_test(tc, bounce_get__zeroed);
+	tcase_add_test(tc, bounce_get__bounded);
+	tcase_add_test(tc, bounce_get__registration_fails);
 	tcase_add_test(tc, send__registers_once);
-	tcase_add_loop_test(tc, send__what_is_withdrawn_unsent_is_not_shown, 0, 2);
-	tcase_add_test(tc, send__filled_when_it_goes);
-	tcase_add_loop_test(tc, send__source_of_writes, 0, 4);
-	tcase_add_test(tc, send__large_items_are_registered_each_time);
-	tcase_add_test(tc, returns__the_peer_never_reaches_the_buffer_itself);
-	tcase_add_test(tc, returns__one_that_is_withdrawn_gives_back_its_stage);
-	tcase_add_test(tc, limit__large_buffers);
-	tcase_add_loop_test(tc, limit__many_buffers, 0, 3);
-	tcase_add_loop_test(tc, limit__one_buffer, 0, 2);
-	tcase_add_test(tc, trim__when_the_lane_has_nothing_to_do);
-	tcase_add_test(tc, trim__when_only_return_buffers_were_used);
-	tcase_add_test(tc, lane_gone__busy_and_idle_ones);
+	tcase_add_loop_test(tc, send__cancelled_not_exposed, 0, 2);
+	tcase_add_test(tc, send__bounce_filled_when_posted);
+	tcase_add_loop_test(tc, send__write_source_mr_cached, 0, 4);
+	tcase_add_test(tc, send__large_registered_each_time);
+	tcase_add_test(tc, returns__peer_writes_bounce_only);
+	tcase_add_test(tc, returns__revoke_frees_bounce);
+	tcase_add_test(tc, memlock__large_buffers);
+	tcase_add_loop_test(tc, memlock__many_buffers, 0, 3);
+	tcase_add_loop_test(tc, memlock__one_buffer, 0, 2);
+	tcase_add_test(tc, trim__idle_lane);
+	tcase_add_test(tc, trim__return_buffers_only);
+	tcase_add_test(tc, lane_gone__busy_and_idle_bounces);
 	suite_add_tcase(suite, tc);
 	return test_main("core/memory/bounce", suite);
 }

@@ -30,7 +30,7 @@ START_TEST(claim__first_that_fits)
 }
 END_TEST
 
-START_TEST(claim__of_the_service_before_that_of_the_context)
+START_TEST(claim__service_before_context)
 {
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	OK(ripc_window_add(ctx, rig.s[0], buf + 1000, 1000));
@@ -39,7 +39,7 @@ START_TEST(claim__of_the_service_before_that_of_the_context)
 }
 END_TEST
 
-START_TEST(claim__not_that_of_another_service)
+START_TEST(claim__other_service)
 {
 	struct ripc_service *other;
 
@@ -50,7 +50,7 @@ START_TEST(claim__not_that_of_another_service)
 }
 END_TEST
 
-START_TEST(done__used_up)
+START_TEST(release__used)
 {
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	ripc__recv_window_release(ctx, claim(rig.s[0], 10), true);
@@ -62,7 +62,7 @@ START_TEST(done__used_up)
 }
 END_TEST
 
-START_TEST(done__not_for_use_again_in_a_freed_buffer)
+START_TEST(release__in_freed_buffer)
 {
 	struct ripc__recv_window *w;
 
@@ -79,7 +79,7 @@ START_TEST(done__not_for_use_again_in_a_freed_buffer)
 }
 END_TEST
 
-START_TEST(drop__windows_of_a_service)
+START_TEST(drop__by_service)
 {
 	struct ripc_service *other;
 
@@ -117,7 +117,7 @@ START_TEST(add__refused)
 END_TEST
 
 /* The length that was asked for counts, not the size of the buffer's class. */
-START_TEST(add__not_behind_the_length_of_a_buffer)
+START_TEST(add__beyond_length)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, 1000);
 
@@ -130,14 +130,14 @@ START_TEST(add__not_behind_the_length_of_a_buffer)
 }
 END_TEST
 
-START_TEST(add__the_context_is_that_of_the_service)
+START_TEST(add__context_from_service)
 {
 	OK(ripc_window_add(NULL, rig.s[0], buf, 10));
 	ck_assert_uint_eq(ctx->memory.nrecv_windows, 1);
 }
 END_TEST
 
-START_TEST(remove__busy_while_an_item_arrives)
+START_TEST(remove__busy_while_receiving)
 {
 	struct ripc__recv_window *w;
 
@@ -151,7 +151,7 @@ START_TEST(remove__busy_while_an_item_arrives)
 }
 END_TEST
 
-START_TEST(items__each_takes_one_window)
+START_TEST(items__one_window_each)
 {
 	uint8_t data[3][3000];
 	struct iovec items[3];
@@ -185,7 +185,7 @@ static void slow(struct ripc__sim_config *config)
 }
 
 /* The buffer is freed while an item is on its way: the message is whole, in a copy. */
-START_TEST(free__while_an_item_arrives)
+START_TEST(free__while_receiving)
 {
 	struct ripc_request *r;
 	struct rig r2;
@@ -211,7 +211,7 @@ START_TEST(free__while_an_item_arrives)
 END_TEST
 
 /* A service goes while an item for it is on its way into a window of the whole context: that is still there. */
-START_TEST(unregister__a_window_of_the_context_stays)
+START_TEST(unregister__context_window_kept)
 {
 	struct ripc_request *r;
 	struct rig r2;
@@ -232,7 +232,7 @@ START_TEST(unregister__a_window_of_the_context_stays)
 }
 END_TEST
 
-START_TEST(unregister__a_window_of_the_service_goes)
+START_TEST(unregister__drops_own_windows)
 {
 	struct ripc_request *r;
 	struct rig r2;
@@ -279,19 +279,19 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, claim__first_that_fits);
-	tcase_add_test(tc, claim__of_the_service_before_that_of_the_context);
-	tcase_add_test(tc, claim__not_that_of_another_service);
-	tcase_add_test(tc, done__used_up);
-	tcase_add_test(tc, done__not_for_use_again_in_a_freed_buffer);
-	tcase_add_test(tc, drop__windows_of_a_service);
+	tcase_add_test(tc, claim__service_before_context);
+	tcase_add_test(tc, claim__other_service);
+	tcase_add_test(tc, release__used);
+	tcase_add_test(tc, release__in_freed_buffer);
+	tcase_add_test(tc, drop__by_service);
 	tcase_add_test(tc, add__refused);
-	tcase_add_test(tc, add__not_behind_the_length_of_a_buffer);
-	tcase_add_test(tc, add__the_context_is_that_of_the_service);
-	tcase_add_test(tc, remove__busy_while_an_item_arrives);
-	tcase_add_test(tc, items__each_takes_one_window);
-	tcase_add_test(tc, free__while_an_item_arrives);
-	tcase_add_test(tc, unregister__a_window_of_the_context_stays);
-	tcase_add_test(tc, unregister__a_window_of_the_service_goes);
+	tcase_add_test(tc, add__beyond_length);
+	tcase_add_test(tc, add__context_from_service);
+	tcase_add_test(tc, remove__busy_while_receiving);
+	tcase_add_test(tc, items__one_window_each);
+	tcase_add_test(tc, free__while_receiving);
+	tcase_add_test(tc, unregister__context_window_kept);
+	tcase_add_test(tc, unregister__drops_own_windows);
 	suite_add_tcase(suite, tc);
 	return test_main("core/memory/receive_window", suite);
 }

@@ -30,7 +30,7 @@ static struct ripc_message *take(void)
 }
 
 /* A buffer that the taker has mapped: what is sent from it is handed over. */
-static uint8_t *given(void)
+static uint8_t *exported(void)
 {
 	uint8_t *p = ripc_buf_alloc(ctx[0], LEN);
 	bool in_place = false;
@@ -57,7 +57,7 @@ static bool check_mapped(const uint8_t *p)
 /* Whoever takes one after the other, each in good time, has kept none, however many lay behind it. */
 START_TEST(ref__starts_after_earlier_refs)
 {
-	uint8_t *p = given();
+	uint8_t *p = exported();
 	struct ripc_request *r[8];
 
 	for (unsigned i = 0; i < 8; i++)
@@ -79,7 +79,7 @@ END_TEST
 /* Behind one that is being copied it cannot be used yet. */
 START_TEST(ref__starts_after_copies)
 {
-	uint8_t *p = given(), *own = malloc(32 * LEN);
+	uint8_t *p = exported(), *own = malloc(32 * LEN);
 	struct ripc_request *copied, *lent;
 	struct ripc_message *m;
 	uint64_t end;
@@ -113,7 +113,7 @@ END_TEST
 /* That later ones come and go does not make the one that is kept younger. */
 START_TEST(ref__kept_ends_under_traffic)
 {
-	uint8_t *kept_from = given(), *p = given();
+	uint8_t *kept_from = exported(), *p = exported();
 	struct ripc_request *r = start(kept_from, LEN);
 	struct ripc_message *kept = take();
 
@@ -155,7 +155,7 @@ static bool round_trip(void *arg)
 /* What is written to the rest of a buffer while it is taken back from its reader is not lost. */
 START_TEST(reclaim__keeps_concurrent_writes)
 {
-	uint8_t *p = given();
+	uint8_t *p = exported();
 	struct ripc_request *r = start(p + LEN / 2, LEN / 2);
 	struct ripc_message *kept = take();
 
@@ -183,7 +183,7 @@ END_TEST
 /* Before it is given away again it is copied: other threads go on meanwhile. */
 START_TEST(ready__copies_under_traffic)
 {
-	uint8_t *p = given();
+	uint8_t *p = exported();
 	struct ripc_request *r = start(p, LEN);
 	struct ripc_message *m = take();
 	bool in_place = false;
