@@ -11,7 +11,7 @@
 #include "core/context/context.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 #include "core/message/service.h"
 #include "core/memory/bounce.h"
 

@@ -4,7 +4,7 @@
 #include "core/peer/lane.h"
 #include "core/message/message.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Return buffers, the side of the peer that they are offered to. Their owner's: returns.c. */
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 
 #include <stdlib.h>
 
