@@ -63,7 +63,7 @@ listening()
 
 cell_ripc()
 {
-	local host=$1 wait=$2 test=$3 size baseline=() transport=window/shm args
+	local host=$1 wait=$2 test=$3 size baseline=() transport=shm args
 	if [ "$host" != shm ]; then
 		transport=iwarp/soft
 		# Plain sockets know no adaptive waiting.

@@ -10,7 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "auth/key.h"
-#include "auth/shake.h"
+#include "auth/handshake.h"
 #include "transport/iwarp/soft/mpa.h"
 #include "wire/hello.h"
 #include "wire/record.h"
@@ -75,7 +75,7 @@ static void options_text(char *text, size_t len, const char *resolver, const cha
 
 /* ---- the victim ---- */
 
-static struct state look(struct ripc *ctx)
+static struct state read_stats(struct ripc *ctx)
 {
 	struct state state = {0};
 	struct rusage usage;
@@ -94,7 +94,7 @@ static struct state look(struct ripc *ctx)
 }
 
 /* Answers until it is killed: an empty message with what it is like, others with themselves. */
-static int suffer(int ready, const char *key)
+static int run_victim(int ready, const char *key)
 {
 	struct ripc_service *service;
 	struct ripc_message *m;
@@ -115,7 +115,7 @@ static int suffer(int ready, const char *key)
 	if (write(ready, &lane_port, sizeof(lane_port)) != (ssize_t)sizeof(lane_port))
 		return 1;
 	while (!(err = ripc_receive(service, &m, -1))) {
-		struct state state = look(ctx);
+		struct state state = read_stats(ctx);
 		struct iovec item = {&state, sizeof(state)};
 
 		if (m->nitems && m->items[0].iov_len)
@@ -163,7 +163,7 @@ static size_t request(uint8_t *bytes, size_t cap)
 	return len > 0 ? (size_t)len : 0;
 }
 
-static size_t make(enum kind kind, struct ripc__auth *auth, uint8_t *bytes, size_t cap)
+static size_t build_message(enum kind kind, struct ripc__auth *auth, uint8_t *bytes, size_t cap)
 {
 	uint8_t plain[RIPC__RESOLVER_MSG_MAX];
 	size_t len;
@@ -183,11 +183,11 @@ static size_t make(enum kind kind, struct ripc__auth *auth, uint8_t *bytes, size
 }
 
 /* Connects, asks for a lane without a proof that is worth anything, and waits for the end. Return: whether there was one. */
-static bool knock(void)
+static bool connect_one(void)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(lane_port)};
 	struct timeval patience = {.tv_sec = 10};
-	uint8_t priv[RIPC__SHAKE_LEN], frame[1024];
+	uint8_t priv[RIPC__HANDSHAKE_LEN], frame[1024];
 	struct ripc__mpa mpa = {.revision = 2,
 				.enhanced = true,
 				.ird = 4,
@@ -242,9 +242,9 @@ static int flood(int orders, int done, const char *other_key)
 
 		for (unsigned i = 0; i < order.count; i++) {
 			if (order.kind == CONNECT) {
-				sent += knock();
+				sent += connect_one();
 			} else {
-				size_t len = make(order.kind, auth, bytes, sizeof(bytes));
+				size_t len = build_message(order.kind, auth, bytes, sizeof(bytes));
 
 				sent += send(fd, bytes, len, 0) > 0;
 			}
@@ -375,7 +375,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (!victim)
-		_exit(suffer(ready[1], key));
+		_exit(run_victim(ready[1], key));
 	close(ready[1]);
 	if (read(ready[0], &lane_port, sizeof(lane_port)) == (ssize_t)sizeof(lane_port) &&
 	    (flooder = fork()) >= 0) {

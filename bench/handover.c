@@ -22,9 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CLIENT      7001
-#define SERVER      7002
-#define PATIENCE_MS 20000
+#define CLIENT     7001
+#define SERVER     7002
+#define TIMEOUT_MS 20000
 
 static const size_t sizes[] = {64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
 #define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
@@ -33,7 +33,7 @@ struct side {
 	struct ripc *ctx;
 	struct ripc_service *service;
 	uint64_t peer;
-	unsigned in_place, in_window;
+	unsigned mapped, in_window;
 	void *window;   /* for the next message; NULL: none yet */
 	bool is_window; /* it has been set aside, and nothing has come into it */
 };
@@ -66,7 +66,7 @@ static int side_open(struct side *s, int cpu, uint64_t id, uint64_t peer)
 		perror("handover: cannot pin");
 	memset(s, 0, sizeof(*s));
 	s->peer = peer;
-	if (ripc_open(&s->ctx, "transports=window/shm wait=poll pool_bytes=1073741824") ||
+	if (ripc_open(&s->ctx, "transports=shm wait=poll pool_bytes=1073741824") ||
 	    ripc_register(s->ctx, id, 0, &s->service))
 		return fail("cannot start");
 	return 0;
@@ -76,7 +76,7 @@ static int send_buffer(struct side *s, void *buf, size_t len)
 {
 	struct iovec item = {buf, len};
 
-	return ripc_send_long(s->service, s->peer, &item, 1, NULL, PATIENCE_MS) ? fail("send") : 0;
+	return ripc_send_long(s->service, s->peer, &item, 1, NULL, TIMEOUT_MS) ? fail("send") : 0;
 }
 
 static void read_all(const void *data, size_t len)
@@ -95,7 +95,7 @@ static int receive(struct side *s, size_t len)
 	struct ripc_message *m;
 	int rc = 0;
 
-	if (ripc_receive(s->service, &m, PATIENCE_MS))
+	if (ripc_receive(s->service, &m, TIMEOUT_MS))
 		return fail("receive");
 	if (m->nitems != 1 || m->items[0].iov_len != len ||
 	    ((uint8_t *)m->items[0].iov_base)[0] != 0x5a ||
@@ -105,7 +105,7 @@ static int receive(struct side *s, size_t len)
 	}
 	if (reads && m->nitems == 1)
 		read_all(m->items[0].iov_base, m->items[0].iov_len);
-	s->in_place += m->placement[0] == RIPC_IN_PLACE;
+	s->mapped += m->placement[0] == RIPC_IN_PLACE;
 	if (m->placement[0] == RIPC_IN_WINDOW) {
 		s->in_window++;
 		s->is_window = false;
@@ -128,7 +128,7 @@ static void *buffer(struct side *s, size_t len)
 }
 
 /* Where the next message goes. One that came before found none, and left it. */
-static int set_aside(struct side *s, size_t len)
+static int take_buffer(struct side *s, size_t len)
 {
 	if (!windows || s->is_window)
 		return 0;
@@ -140,7 +140,7 @@ static int set_aside(struct side *s, size_t len)
 		       : fail("no window");
 }
 
-static int let_go(struct side *s, void *buf)
+static int release_buffer(struct side *s, void *buf)
 {
 	int rc = ripc_buf_free(s->ctx, s->window) | ripc_buf_free(s->ctx, buf);
 
@@ -158,14 +158,14 @@ static int serve(int cpu, unsigned count)
 	for (unsigned i = 0; i < NSIZES; i++) {
 		void *buf = buffer(&s, sizes[i]);
 
-		if (set_aside(&s, sizes[i]))
+		if (take_buffer(&s, sizes[i]))
 			return 1;
 		/* The next one may come as soon as the answer is on its way. */
 		for (unsigned k = 0; buf && k < count; k++)
-			if (receive(&s, sizes[i]) || set_aside(&s, sizes[i]) ||
+			if (receive(&s, sizes[i]) || take_buffer(&s, sizes[i]) ||
 			    send_buffer(&s, buf, sizes[i]))
 				return 1;
-		if (!buf || let_go(&s, buf))
+		if (!buf || release_buffer(&s, buf))
 			return 1;
 	}
 	return ripc_close(s.ctx) ? 1 : 0;
@@ -184,11 +184,11 @@ static int measure(struct side *s, size_t len, unsigned count, double *times)
 
 	if (!buf)
 		return -1;
-	s->in_place = s->in_window = 0;
+	s->mapped = s->in_window = 0;
 	for (unsigned i = 0; i < count; i++) {
 		double start;
 
-		if (set_aside(s, len))
+		if (take_buffer(s, len))
 			return -1;
 		start = now_us();
 		if (send_buffer(s, buf, len) || receive(s, len))
@@ -196,10 +196,9 @@ static int measure(struct side *s, size_t len, unsigned count, double *times)
 		times[i] = now_us() - start;
 	}
 	qsort(times, count, sizeof(*times), by_value);
-	printf("\"%zu\":{\"p50\":%.3f,\"p99\":%.3f,\"count\":%u,\"in_place\":%u,\"in_window\":%u}",
-	       len, times[count / 2], times[count - 1 - count / 100], count, s->in_place,
-	       s->in_window);
-	return let_go(s, buf);
+	printf("\"%zu\":{\"p50\":%.3f,\"p99\":%.3f,\"count\":%u,\"mapped\":%u,\"in_window\":%u}",
+	       len, times[count / 2], times[count - 1 - count / 100], count, s->mapped, s->in_window);
+	return release_buffer(s, buf);
 }
 
 int main(int argc, char **argv)

@@ -30,23 +30,23 @@ static double used_ns(void)
 }
 
 /* One way. */
-static int pass(struct ripc_service *from, struct ripc_service *to, const struct iovec *item,
-		struct ripc_message **m)
+static int one_way(struct ripc_service *from, struct ripc_service *to, const struct iovec *item,
+		   struct ripc_message **m)
 {
 	int err = ripc_send_short(from, ripc_service_id(to), item, 1, NULL, TIMEOUT_MS);
 
 	return err ? err : ripc_receive(to, m, TIMEOUT_MS);
 }
 
-static int trip(struct ripc_service *a, struct ripc_service *b, const struct iovec *item)
+static int round_trip(struct ripc_service *a, struct ripc_service *b, const struct iovec *item)
 {
 	struct ripc_message *m;
-	int err = pass(a, b, item, &m);
+	int err = one_way(a, b, item, &m);
 
 	if (err)
 		return err;
 	ripc_message_free(m);
-	err = pass(b, a, item, &m);
+	err = one_way(b, a, item, &m);
 	if (!err)
 		ripc_message_free(m);
 	return err;
@@ -76,10 +76,10 @@ int main(int argc, char **argv)
 		err = ripc_register(two, RIPC_ANY_ID, 0, &b);
 	/* Both find each other first. */
 	for (unsigned long i = 0; i < 100 && !err; i++)
-		err = trip(a, b, &item);
+		err = round_trip(a, b, &item);
 	begin_ns = used_ns();
 	for (unsigned long i = 0; i < count && !err; i++)
-		err = trip(a, b, &item);
+		err = round_trip(a, b, &item);
 	if (!err)
 		printf("%.1f\n", (used_ns() - begin_ns) / (double)count);
 	if (err)

@@ -8,7 +8,7 @@
 #
 # usage: bench/layers.sh [BUILD_DIR [BYTES [COUNT]]]     (default: the current directory, 64, 2000)
 #   FUNCTIONS=20         also the functions with the most, so many
-#   TRANSPORTS="ib ..."  others than window/shm and iwarp/soft, which go over the loopback; in a guest of the lab, where two
+#   TRANSPORTS="ib ..."  others than shm and iwarp/soft, which go over the loopback; in a guest of the lab, where two
 #                        contexts wait for their device now and then, and counts are a few in a hundred too high
 build=${1:-.} bytes=${2:-64} count=${3:-2000}
 [ -n "${TRANSPORTS:-}" ] || export RIPC_INTERFACES=lo
@@ -41,7 +41,7 @@ counted()
 
 layer='
 	function layer(f) {
-		if (f ~ /src\/transport\/window\//) return "transport: window/shm"
+		if (f ~ /src\/transport\/window\//) return "transport: shm"
 		if (f ~ /src\/transport\/iwarp\//) return "transport: iwarp"
 		if (f ~ /src\/transport\/ib\//) return "transport: ib"
 		if (f ~ /src\/transport\//) return "transport: shared"
@@ -58,7 +58,7 @@ layer='
 		return "libc, else"
 	}'
 
-for transport in ${TRANSPORTS:-window/shm iwarp/soft}; do
+for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 	counted "$transport" "$count" >"$work/one" && counted "$transport" $((2 * count)) >"$work/two" || exit 1
 	# A function counts twice where callgrind tells its parts apart.
 	awk -v n="$count" '

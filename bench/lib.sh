@@ -32,7 +32,7 @@ place()
 	# A few milliseconds, and no jq, which takes longer.
 	local text far_ns
 	LC_ALL=C printf -v far_ns %.0f "${FAR_US:-0.25}e3"
-	text=$(timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" 2064 line 2>/dev/null)
+	text=$(timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" 2064 line 2>/dev/null)
 	if [[ $text =~ \"p50\":\ ([0-9]+)\.([0-9]{3}) ]]; then
 		[ "$((10#${BASH_REMATCH[1]}${BASH_REMATCH[2]}))" -lt "$far_ns" ] && echo near || echo far
 	else

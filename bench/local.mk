@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-noinst_PROGRAMS += bench/flood bench/peers bench/first bench/files bench/window bench/many bench/handover bench/layers \
-	bench/wake bench/near
+noinst_PROGRAMS += bench/flood bench/peers bench/connect bench/files bench/ring bench/clients bench/handover bench/layers \
+	bench/wake bench/distance
 bench_handover_SOURCES = bench/handover.c
 bench_handover_LDADD = libripc.la
-bench_near_SOURCES = bench/near.c
-bench_near_LDADD = libripc.la
+bench_distance_SOURCES = bench/distance.c
+bench_distance_LDADD = libripc.la
 bench_wake_SOURCES = bench/wake.c
 bench_wake_LDADD = libripc.la
 bench_flood_SOURCES = bench/flood.c
 bench_flood_LDADD = libripc_internal.la
 bench_peers_SOURCES = bench/peers.c
 bench_peers_LDADD = libripc.la
-bench_first_SOURCES = bench/first.c
-bench_first_LDADD = libripc.la
+bench_connect_SOURCES = bench/connect.c
+bench_connect_LDADD = libripc.la
 bench_files_SOURCES = bench/files.c
 bench_files_LDADD = libripc.la
-bench_window_SOURCES = bench/window.c
-bench_window_LDADD = libripc_internal.la
+bench_ring_SOURCES = bench/ring.c
+bench_ring_LDADD = libripc_internal.la
 bench_layers_SOURCES = bench/layers.c
 bench_layers_LDADD = libripc.la
-bench_many_SOURCES = bench/many.c
-bench_many_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
-bench_many_LDADD = libtools.la libripc.la
-EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/vs_ucx.sh bench/lab.sh bench/lab_guest.sh bench/lab_report.sh bench/layers.sh \
+bench_clients_SOURCES = bench/clients.c
+bench_clients_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+bench_clients_LDADD = libtools.la libripc.la
+EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/ucx.sh bench/lab.sh bench/lab_guest.sh bench/lab_report.sh bench/layers.sh \
 	bench/profile.sh bench/wake.sh
 
 # Compiled by scripts/bench where the libraries are that they measure.

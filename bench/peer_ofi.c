@@ -20,7 +20,7 @@
 
 #define WINDOW_MAX   256
 #define NAME_MAX_LEN 256
-#define MEET_MS      20000
+#define EXCHANGE_MS  20000
 
 static struct fi_info *info;
 static struct fid_fabric *fabric;
@@ -102,7 +102,7 @@ static int put_name(const char *path, const void *name, size_t len)
 
 static int get_name(const char *path, void *name)
 {
-	for (int ms = 0; ms < MEET_MS; ms++) {
+	for (int ms = 0; ms < EXCHANGE_MS; ms++) {
 		FILE *f = fopen(path, "rb");
 
 		if (f) {
@@ -116,7 +116,7 @@ static int get_name(const char *path, void *name)
 	return peer_fail(path, "the other process is not there");
 }
 
-static int meet(const struct peer_setup *setup)
+static int exchange_names(const struct peer_setup *setup)
 {
 	char mine[280], theirs[280], name[NAME_MAX_LEN] = {0};
 	size_t len = sizeof(name);
@@ -189,7 +189,7 @@ static int open_all(const struct peer_setup *setup, int *argc, char ***argv)
 	for (unsigned i = 0; i < window; i++)
 		if (post())
 			return -1;
-	return meet(setup);
+	return exchange_names(setup);
 }
 
 static int send_one(const void *buf, size_t len, bool more)

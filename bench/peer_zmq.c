@@ -45,7 +45,7 @@ static int zmq_open_pair(const struct peer_setup *setup, int *argc, char ***argv
 	return 0;
 }
 
-static void keep(void *data, void *hint)
+static void hold_message(void *data, void *hint)
 {
 }
 
@@ -55,7 +55,8 @@ static int zmq_send_one(const void *buf, size_t len, bool more)
 
 	if (len < COPY_BELOW)
 		return zmq_send(sock, buf, len, 0) < 0 ? fail("send") : 0;
-	if (zmq_msg_init_data(&m, (void *)buf, len, keep, NULL) || zmq_msg_send(&m, sock, 0) < 0)
+	if (zmq_msg_init_data(&m, (void *)buf, len, hold_message, NULL) ||
+	    zmq_msg_send(&m, sock, 0) < 0)
 		return fail("send");
 	return 0;
 }

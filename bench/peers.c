@@ -70,12 +70,12 @@ static int fail(int err, const char *what)
 }
 
 /* Everything that goes through the pipes is small enough to go in one piece. */
-static bool tell(int fd, const void *data, size_t len)
+static bool write_phase(int fd, const void *data, size_t len)
 {
 	return write(fd, data, len) == (ssize_t)len;
 }
 
-static bool hear(int fd, void *data, size_t len)
+static bool read_phase(int fd, void *data, size_t len)
 {
 	char *at = data;
 
@@ -154,17 +154,17 @@ static int be_peers(int from, int to, unsigned peers, double seconds, unsigned s
 	char go;
 	int err;
 
-	if (!ids || !hear(from, &id, sizeof(id)))
+	if (!ids || !read_phase(from, &id, sizeof(id)))
 		return 1;
 	for (unsigned i = 0; i < peers; i++) {
 		err = become_peer(id);
 		if (err)
 			return fail(err, "peer");
 	}
-	if (!tell(to, "c", 1) || !hear(from, &go, 1))
+	if (!write_phase(to, "c", 1) || !read_phase(from, &go, 1))
 		return 1;
 	share = idle(seconds);
-	if (!tell(to, &share, sizeof(share)))
+	if (!write_phase(to, &share, sizeof(share)))
 		return 1;
 	err = ripc_open(&ctx, NULL);
 	if (!err)
@@ -172,10 +172,10 @@ static int be_peers(int from, int to, unsigned peers, double seconds, unsigned s
 	if (err)
 		return fail(err, "services");
 	for (unsigned i = 0; i < services; i++)
-		if (!tell(to, &ids[i], sizeof(ids[i])))
+		if (!write_phase(to, &ids[i], sizeof(ids[i])))
 			return 1;
 	/* Until the first process closes the pipe. */
-	return hear(from, &go, 1);
+	return read_phase(from, &go, 1);
 }
 
 static int be_server(int from, int to, unsigned peers, double seconds, unsigned services)
@@ -192,7 +192,7 @@ static int be_server(int from, int to, unsigned peers, double seconds, unsigned 
 		return fail(err, "register");
 	id = ripc_service_id(service);
 	before = resident_bytes();
-	if (!tell(to, &id, sizeof(id)))
+	if (!write_phase(to, &id, sizeof(id)))
 		return 1;
 	for (unsigned i = 0; i < peers; i++) {
 		struct ripc_message *m;
@@ -204,18 +204,18 @@ static int be_server(int from, int to, unsigned peers, double seconds, unsigned 
 			return fail(err, "answer");
 		ripc_message_free(m);
 	}
-	if (!hear(from, &done, 1))
+	if (!read_phase(from, &done, 1))
 		return 1;
 	connected = resident_bytes() - before;
 	ripc_stats(NULL, &stats);
-	if (!tell(to, "g", 1))
+	if (!write_phase(to, "g", 1))
 		return 1;
 	own_share = idle(seconds);
-	if (!hear(from, &peers_share, sizeof(peers_share)))
+	if (!read_phase(from, &peers_share, sizeof(peers_share)))
 		return 1;
 	before = resident_bytes();
 	for (unsigned i = 0; i < services; i++) {
-		if (!hear(from, &id, sizeof(id)))
+		if (!read_phase(from, &id, sizeof(id)))
 			return 1;
 		err = ripc_lookup(NULL, id, NULL, 10000);
 		if (err)

@@ -206,7 +206,7 @@ set ylabel 'microseconds'" "select(.host == \"$host\" and .wait == \"poll\" and
 	bars rate "64 B one way" "million messages/s (logarithmic)" rate 64 rate_per_s 1000000 log
 	bars bandwidth "1 MiB one way; all copy" "GB/s" bandwidth 1048576 mb_per_s 1000
 	jq -e '.many != []' "$out/bench.json" >/dev/null || return 0
-	for host in window/shm iwarp/soft; do
+	for host in shm iwarp/soft; do
 		jq -r --arg t $host '[.many[] | select(.transport == $t)] | sort_by(.clients)[] |
 			"\(.clients) \(.calls_per_s / 1000) \(.connect_ms) \(.bytes_per_client / 1024)"' \
 			"$out/bench.json" >"$work/many.${host#*/}"
@@ -214,7 +214,7 @@ set ylabel 'microseconds'" "select(.host == \"$host\" and .wait == \"poll\" and
 	# both COLUMN: the curves of the two transports.
 	both()
 	{
-		echo "plot '$work/many.shm' using 1:$1 with linespoints lw 2 lt 1 title 'window/shm', \\
+		echo "plot '$work/many.shm' using 1:$1 with linespoints lw 2 lt 1 title 'shm', \\
 			'$work/many.soft' using 1:$1 with linespoints lw 2 lt 2 title 'iwarp/soft'"
 	}
 	draw many "set xtics (1, 2, 4, 8, 16, 32, 64)

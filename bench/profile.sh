@@ -9,7 +9,7 @@
 # Prints markdown tables. bench/layers.sh counts instructions, which the load of the machine does not change.
 #
 # usage: bench/profile.sh [BUILD_DIR [BYTES]]     (default: the current directory, 64), built with -g
-#   TRANSPORTS="ib ..."  others than window/shm and iwarp/soft, which go over the loopback; "ib iwarp/verbs" in a guest of the lab:
+#   TRANSPORTS="ib ..."  others than shm and iwarp/soft, which go over the loopback; "ib iwarp/verbs" in a guest of the lab:
 #                        tests/lab/run --env TRANSPORTS="ib iwarp/verbs" bench/profile.sh BUILD_DIR
 #   SECONDS_EACH=2       how long each is looked at; below 1 to try the script itself
 #   LOOKS=4000           how often in a second; an emulator, which takes long for each, has 200
@@ -104,7 +104,7 @@ layer='
 	}'
 
 # Long enough for some thousand looks.
-for transport in ${TRANSPORTS:-window/shm iwarp/soft}; do
+for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 	one=$(trips "$transport" 200) || exit 1
 	n=$(awk -v ns="$one" -v s="$each" 'BEGIN { n = s * 1e9 / ns; printf "%d", (n > 100 ? n : 100) }')
 	ns=$(trips "$transport" "$n") && trips "$transport" "$n" perf record -q -N -B -e cpu-clock:u -e cpu-clock:k -F "$looks" -o "$work/perf.data" >/dev/null ||
@@ -131,7 +131,7 @@ for transport in ${TRANSPORTS:-window/shm iwarp/soft}; do
 	done >"$work/two"
 	wire=-
 	case $transport in
-	window/*) wire="a bare cache line: $(timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" 20000 2>/dev/null | jq '.line.p50 * 1000 | round')" ;;
+	shm | pcie) wire="a bare cache line: $(timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" 20000 2>/dev/null | jq '.line.p50 * 1000 | round')" ;;
 	iwarp/soft) wire="plain TCP, polling: $(awk '$1 == "poll" { print $3 }' "$work/two")" ;;
 	ib) "$perf" verbs -s "$bytes" --rate 0 --depth 1 -c 2000 --inline "$bytes" --pin "$client_cpu" -j "$work/verbs.json" >/dev/null 2>&1 &&
 		wire="queue pairs alone: $(jq '.results[0].oneway_us.p50 * 2000 | round' "$work/verbs.json")" ;;

@@ -192,7 +192,7 @@ report_md()
 		jq -r '.commands[] | "- \(.)"' "$out/bench.json"
 		if [ -s "$work/many" ]; then
 			echo
-			echo "One server and many clients (\`bench/many\`), 64 B, blocking; the clients share one processor:"
+			echo "One server and many clients (\`bench/clients\`), 64 B, blocking; the clients share one processor:"
 			echo
 			report_many
 		fi

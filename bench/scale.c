@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The resolver at scale, simulated (tests/scale/crowd.h): one scenario, one line of results.
+ * The resolver at scale, simulated (tests/scale/cluster.h): one scenario, one line of results.
  *
  *     scale SCENARIO MODE CONTEXTS [LOSS_PPM [SEED]]
  *
@@ -14,7 +14,7 @@
  *
  * scale names prints the names of the columns.
  */
-#include "../tests/scale/crowd.h"
+#include "../tests/scale/cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@
 #define SECOND        (1000 * RIPC__MS)
 
 struct run {
-	struct crowd_options opt;
-	struct crowd *crowd;
+	struct cluster_options opt;
+	struct cluster *cluster;
 	uint64_t rng;
 	double seconds;  /* that the counts are of */
 	uint64_t waited; /* until all was found, in ns; 0: it was not */
@@ -41,35 +41,35 @@ static uint64_t draw(struct run *run, uint64_t below)
 	return (z ^ (z >> 31)) % below;
 }
 
-static void needs(struct run *run, unsigned context, uint64_t at_ns)
+static void lookup_all(struct run *run, unsigned context, uint64_t at_ns)
 {
 	for (unsigned i = 0; i < NEEDS; i++)
-		crowd_ask(run->crowd, context, 1 + draw(run, run->opt.services), at_ns);
+		cluster_ask(run->cluster, context, 1 + draw(run, run->opt.services), at_ns);
 }
 
 static void start_all(struct run *run, uint64_t within_ns, bool need)
 {
-	uint64_t now_ns = crowd_now_ns(run->crowd);
+	uint64_t now_ns = cluster_now_ns(run->cluster);
 
 	for (unsigned i = 0; i < run->opt.contexts; i++) {
 		uint64_t at_ns = now_ns + draw(run, within_ns);
 
-		crowd_start(run->crowd, i, at_ns);
+		cluster_start(run->cluster, i, at_ns);
 		if (need)
-			needs(run, i, at_ns);
+			lookup_all(run, i, at_ns);
 	}
 }
 
 /* Runs until everything is found, @most_ns at most. */
 static void settle(struct run *run, uint64_t most_ns)
 {
-	uint64_t begin_ns = crowd_now_ns(run->crowd), at_ns = begin_ns;
+	uint64_t begin_ns = cluster_now_ns(run->cluster), at_ns = begin_ns;
 
 	do
-		crowd_run(run->crowd, at_ns += 10 * RIPC__MS);
-	while ((at_ns - begin_ns < SECOND || crowd_open_asks(run->crowd)) &&
+		cluster_run(run->cluster, at_ns += 10 * RIPC__MS);
+	while ((at_ns - begin_ns < SECOND || cluster_open_asks(run->cluster)) &&
 	       at_ns - begin_ns < most_ns);
-	run->waited = crowd_open_asks(run->crowd) ? 0 : at_ns - begin_ns;
+	run->waited = cluster_open_asks(run->cluster) ? 0 : at_ns - begin_ns;
 	run->seconds = (double)(at_ns - begin_ns) / 1e9;
 }
 
@@ -79,7 +79,7 @@ static void boot(struct run *run)
 	settle(run, 120 * SECOND);
 }
 
-static void rush(struct run *run)
+static void boot_all(struct run *run)
 {
 	start_all(run, 10 * RIPC__MS, true);
 	settle(run, 120 * SECOND);
@@ -93,38 +93,38 @@ static void steady(struct run *run)
 
 	start_all(run, 30 * SECOND, true);
 	settle(run, 120 * SECOND);
-	crowd_run(run->crowd, crowd_now_ns(run->crowd) + 120 * SECOND);
-	crowd_forget_counts(run->crowd);
-	begin_ns = crowd_now_ns(run->crowd);
+	cluster_run(run->cluster, cluster_now_ns(run->cluster) + 120 * SECOND);
+	cluster_forget_counts(run->cluster);
+	begin_ns = cluster_now_ns(run->cluster);
 	for (unsigned i = 0; i < restarts; i++) {
 		unsigned context = (unsigned)draw(run, run->opt.contexts);
 		uint64_t at_ns = begin_ns + draw(run, minutes * 60 * SECOND);
 
-		crowd_start(run->crowd, context, at_ns);
-		needs(run, context, at_ns);
+		cluster_start(run->cluster, context, at_ns);
+		lookup_all(run, context, at_ns);
 	}
 	run->seconds = minutes * 60;
-	crowd_run(run->crowd, begin_ns + minutes * 60 * SECOND);
+	cluster_run(run->cluster, begin_ns + minutes * 60 * SECOND);
 	settle(run, 60 * SECOND);
 	run->seconds = minutes * 60;
 }
 
-static void herd(struct run *run)
+static void thundering_herd(struct run *run)
 {
 	uint64_t now_ns, service = 1;
 
 	start_all(run, 30 * SECOND, false);
 	/* What was overheard of most services at their registration is forgotten by then. */
-	crowd_run(run->crowd, crowd_now_ns(run->crowd) + 100 * SECOND);
-	crowd_forget_counts(run->crowd);
-	now_ns = crowd_now_ns(run->crowd);
+	cluster_run(run->cluster, cluster_now_ns(run->cluster) + 100 * SECOND);
+	cluster_forget_counts(run->cluster);
+	now_ns = cluster_now_ns(run->cluster);
 	while (service < run->opt.services &&
-	       (crowd_holds(run->crowd, 0, service) ||
-		crowd_knows(run->crowd, 0, service, crowd_owner(run->crowd, service))))
+	       (cluster_holds(run->cluster, 0, service) ||
+		cluster_knows(run->cluster, 0, service, cluster_owner(run->cluster, service))))
 		service++;
 	for (unsigned i = 1; i < run->opt.contexts; i++)
-		if (i != crowd_owner(run->crowd, service))
-			crowd_ask(run->crowd, i, service, now_ns + draw(run, RIPC__MS));
+		if (i != cluster_owner(run->cluster, service))
+			cluster_ask(run->cluster, i, service, now_ns + draw(run, RIPC__MS));
 	settle(run, 60 * SECOND);
 }
 
@@ -137,40 +137,43 @@ static void partition(struct run *run)
 		return;
 	start_all(run, 30 * SECOND, true);
 	settle(run, 120 * SECOND);
-	crowd_run(run->crowd, crowd_now_ns(run->crowd) + 60 * SECOND);
+	cluster_run(run->cluster, cluster_now_ns(run->cluster) + 60 * SECOND);
 	for (unsigned i = 0; i < run->opt.contexts; i++)
-		crowd_side(run->crowd, i, i & 1);
-	now_ns = crowd_now_ns(run->crowd);
+		cluster_side(run->cluster, i, i & 1);
+	now_ns = cluster_now_ns(run->cluster);
 	for (unsigned i = 0; i < run->opt.services; i += 100)
-		crowd_claim(run->crowd, (crowd_owner(run->crowd, i + 1) + 1) % contexts, i + 1,
-			    now_ns + draw(run, 30 * SECOND));
-	crowd_run(run->crowd, now_ns + 60 * SECOND);
+		cluster_claim(run->cluster, (cluster_owner(run->cluster, i + 1) + 1) % contexts,
+			      i + 1, now_ns + draw(run, 30 * SECOND));
+	cluster_run(run->cluster, now_ns + 60 * SECOND);
 	for (unsigned i = 0; i < run->opt.contexts; i++)
-		crowd_side(run->crowd, i, 0);
-	crowd_forget_counts(run->crowd);
-	now_ns = crowd_now_ns(run->crowd);
+		cluster_side(run->cluster, i, 0);
+	cluster_forget_counts(run->cluster);
+	now_ns = cluster_now_ns(run->cluster);
 	/* Those who lost touch ask again, as applications with something to send do. */
 	for (unsigned i = 0; i < run->opt.contexts; i++)
-		needs(run, i, now_ns + draw(run, SECOND));
+		lookup_all(run, i, now_ns + draw(run, SECOND));
 	settle(run, 120 * SECOND);
-	crowd_run(run->crowd, now_ns + 600 * SECOND);
+	cluster_run(run->cluster, now_ns + 600 * SECOND);
 	run->seconds = 600;
 }
 
 static const struct {
 	const char *name;
 	void (*run)(struct run *run);
-} scenarios[] = {
-	{"boot", boot}, {"rush", rush}, {"steady", steady}, {"herd", herd}, {"partition", partition}};
+} scenarios[] = {{"boot", boot},
+		 {"rush", boot_all},
+		 {"steady", steady},
+		 {"herd", thundering_herd},
+		 {"partition", partition}};
 
 static void print(struct run *run, const char *scenario, const char *mode)
 {
-	const struct crowd_counts *c = crowd_counts(run->crowd);
+	const struct cluster_counts *c = cluster_counts(run->cluster);
 	uint64_t all = 0, one = 0;
 	unsigned n = run->opt.contexts;
 	double heard;
 
-	for (unsigned k = 0; k < CROWD_KINDS; k++) {
+	for (unsigned k = 0; k < CLUSTER_KINDS; k++) {
 		all += c->to_all[k];
 		one += c->to_one[k];
 	}
@@ -185,18 +188,18 @@ static void print(struct run *run, const char *scenario, const char *mode)
 	       (unsigned long long)c->to_one[RIPC__RESOLVE_REQUEST],
 	       (unsigned long long)c->to_one[RIPC__RESOLVE_REPLY], (unsigned long long)c->ensemble,
 	       (unsigned long long)c->peak_all * 10, heard, heard * (double)run->opt.datagram_ns / 1e7,
-	       crowd_percentile(c->resolve_us, c->nresolve, 50),
-	       crowd_percentile(c->resolve_us, c->nresolve, 99),
-	       crowd_percentile(c->resolve_us, c->nresolve, 100), crowd_open_asks(run->crowd),
-	       crowd_percentile(c->register_us, c->nregister, 50),
-	       crowd_percentile(c->register_us, c->nregister, 99), (unsigned long long)c->conflicts,
-	       (unsigned long long)c->heard_lost, (double)run->waited / 1e6);
-	printf("\t%zu\t%zu\n", crowd_weigh(run->crowd, 0), crowd_weigh(run->crowd, n - 1));
+	       cluster_percentile(c->resolve_us, c->nresolve, 50),
+	       cluster_percentile(c->resolve_us, c->nresolve, 99),
+	       cluster_percentile(c->resolve_us, c->nresolve, 100), cluster_open_asks(run->cluster),
+	       cluster_percentile(c->register_us, c->nregister, 50),
+	       cluster_percentile(c->register_us, c->nregister, 99), (unsigned long long)c->conflicts,
+	       (unsigned long long)c->rx_dropped, (double)run->waited / 1e6);
+	printf("\t%zu\t%zu\n", cluster_memory(run->cluster, 0), cluster_memory(run->cluster, n - 1));
 }
 
 int main(int argc, char **argv)
 {
-	struct run run = {.opt = crowd_defaults()};
+	struct run run = {.opt = cluster_defaults()};
 
 	if (argc == 2 && !strcmp(argv[1], "names")) {
 		printf("scenario\tmode\tcontexts\tservices\tloss_ppm\tseconds\tto_all\tto_"
@@ -211,19 +214,19 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 3 && i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
 		if (strcmp(argv[1], scenarios[i].name))
 			continue;
-		run.opt.mode = strcmp(argv[2], "zookeeper") ? CROWD_BROADCAST : CROWD_ZOOKEEPER;
+		run.opt.mode = strcmp(argv[2], "zookeeper") ? CLUSTER_BROADCAST : CLUSTER_ZOOKEEPER;
 		run.opt.contexts = (unsigned)atoi(argv[3]);
 		run.opt.services = SERVICES_EACH * run.opt.contexts;
 		run.opt.loss_ppm = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
 		run.opt.seed = run.rng = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
 		/* One of them hears everything, so that its memory can be told. */
-		run.opt.witnesses = 1;
+		run.opt.observers = 1;
 		if (run.opt.contexts < 2 || run.opt.contexts > 100000)
 			break;
-		run.crowd = crowd_new(&run.opt);
+		run.cluster = cluster_new(&run.opt);
 		scenarios[i].run(&run);
 		print(&run, argv[1], argv[2]);
-		crowd_free(run.crowd);
+		cluster_free(run.cluster);
 		return 0;
 	}
 	fprintf(stderr, "usage: scale boot|rush|steady|herd|partition broadcast|zookeeper CONTEXTS "

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Processes of one host, side by side in one run: ripc-perf over window/shm, the window engine alone, a bare cache line, and UCX
+# Processes of one host, side by side in one run: ripc-perf over shm, the window engine alone, a bare cache line, and UCX
 # over shared memory. Every figure is the median of ROUNDS runs, which take turns. Prints a markdown table.
 #
 # The virtual processors of a machine may be moved about, and a cache line then takes three times as long between them. So each
@@ -16,14 +16,14 @@ build=${1:-.}
 rounds=${2:-5}
 read -r client_cpu server_cpu <<<"${CPUS:-0 1}"
 less=${LESS:-1}
-export RIPC_INTERFACES=lo RIPC_TRANSPORTS=window/shm
+export RIPC_INTERFACES=lo RIPC_TRANSPORTS=shm
 
 # shellcheck disable=SC2034
 perf=$build/tools/ripc-perf
 work=$(mktemp -d) || exit 1
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-needs "$build" jq jq tools/ripc-perf bench/window bench/handover || exit 1
+needs "$build" jq jq tools/ripc-perf bench/ring bench/handover || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
@@ -84,7 +84,7 @@ ucx_bw()
 
 engine()
 {
-	timeout 60 "$build/bench/window" "$client_cpu" "$server_cpu" $((50000 / less + 16)) | jq ".$1.p50"
+	timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" $((50000 / less + 16)) | jq ".$1.p50"
 }
 
 # One run gives all sizes.

@@ -35,7 +35,7 @@ struct bell {
 	int fd, epfd;
 };
 
-static struct bell bells[2][2];      /* by kind, then by direction: there, back */
+static struct bell wakeups[2][2];    /* by kind, then by direction: there, back */
 static struct ripc_service *service; /* of this process */
 static uint64_t *peer_id;            /* of the one that answers; mapped by all */
 
@@ -63,7 +63,7 @@ static int fail(const char *what)
 	return -1;
 }
 
-static int bell_open(struct bell *b, enum kind kind)
+static int wakeup_open(struct bell *b, enum kind kind)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
@@ -72,14 +72,14 @@ static int bell_open(struct bell *b, enum kind kind)
 	return b->fd < 0 || (kind == EPOLL && epoll_ctl(b->epfd, EPOLL_CTL_ADD, b->fd, &ev)) ? -1 : 0;
 }
 
-static int bell_ring(const struct bell *b)
+static int wakeup_signal(const struct bell *b)
 {
 	uint64_t one = 1;
 
 	return write(b->fd, &one, sizeof(one)) == sizeof(one) ? 0 : -1;
 }
 
-static int bell_wait(const struct bell *b)
+static int wakeup_wait(const struct bell *b)
 {
 	struct epoll_event ev;
 	uint64_t count;
@@ -95,7 +95,7 @@ static int answer(enum kind kind)
 	int rc;
 
 	if (kind != RIPC)
-		return bell_wait(&bells[kind][0]) || bell_ring(&bells[kind][1]) ? -1 : 0;
+		return wakeup_wait(&wakeups[kind][0]) || wakeup_signal(&wakeups[kind][1]) ? -1 : 0;
 	if (ripc_receive(service, &m, TIMEOUT_MS))
 		return fail("receive");
 	rc = ripc_send_short(service, m->source, m->items, m->nitems, NULL, TIMEOUT_MS);
@@ -110,7 +110,7 @@ static int ask(enum kind kind)
 	struct ripc_message *m;
 
 	if (kind != RIPC)
-		return bell_ring(&bells[kind][0]) || bell_wait(&bells[kind][1]) ? -1 : 0;
+		return wakeup_signal(&wakeups[kind][0]) || wakeup_wait(&wakeups[kind][1]) ? -1 : 0;
 	if (ripc_send_short(service, *peer_id, &item, 1, NULL, TIMEOUT_MS) ||
 	    ripc_receive(service, &m, TIMEOUT_MS))
 		return fail("ask");
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 	peer_id = mmap(NULL, sizeof(*peer_id), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		       -1, 0);
 	for (unsigned i = 0; i < 4; i++)
-		rc |= bell_open(&bells[i / 2][i % 2], i / 2);
+		rc |= wakeup_open(&wakeups[i / 2][i % 2], i / 2);
 	if (!all || peer_id == MAP_FAILED || rc) {
 		fprintf(stderr, "usage: wake [CPU CPU [COUNT [PAUSE_US]]]\n");
 		free(all);
@@ -197,7 +197,7 @@ int main(int argc, char **argv)
 	}
 	/* Where the environment says nothing. */
 	setenv("RIPC_WAIT", "block", 0);
-	setenv("RIPC_TRANSPORTS", "window/shm", 0);
+	setenv("RIPC_TRANSPORTS", "shm", 0);
 	/* Before the library is used: a context does not survive fork(). */
 	for (enum kind k = 0; k < KINDS; k++) {
 		pid_t pid = fork();

@@ -17,7 +17,7 @@ rounds=${2:-5}
 read -r client_cpu server_cpu <<<"${CPUS:-0 1}"
 less=${LESS:-1}
 pauses=${PAUSES_MS:-1 3 10}
-export RIPC_INTERFACES=lo RIPC_TRANSPORTS=window/shm
+export RIPC_INTERFACES=lo RIPC_TRANSPORTS=shm
 
 # shellcheck disable=SC2034
 perf=$build/tools/ripc-perf
@@ -25,7 +25,7 @@ work=$(mktemp -d) || exit 1
 here=$(dirname "$0")
 # shellcheck source=lib.sh
 . "$here/lib.sh"
-needs "$build" jq jq tools/ripc-perf bench/window bench/wake || exit 1
+needs "$build" jq jq tools/ripc-perf bench/ring bench/wake || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
@@ -106,7 +106,7 @@ times()
 
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" --version | awk '{ print $2 }')."
-echo "Command: \`bench/wake.sh BUILD $rounds\`; near / far, medians of the runs of each placement, p50 of round trips of 64 B, window/shm."
+echo "Command: \`bench/wake.sh BUILD $rounds\`; near / far, medians of the runs of each placement, p50 of round trips of 64 B, shm."
 echo
 echo "| Both asleep, pause before each | libripc, wait=block, us | eventfds, read, us | eventfds, epoll and read, us | libripc / read |"
 echo "|---|---|---|---|---|"

@@ -24,7 +24,7 @@ static int fail(int err, const char *what)
 }
 
 /* The waiting side returns every ball; the empty message ends the match. */
-static int wait_for_match(uint64_t id)
+static int wait_for_peer(uint64_t id)
 {
 	struct ripc_service *service;
 	struct ripc_message *ball;
@@ -57,7 +57,7 @@ static int wait_for_match(uint64_t id)
 	return 0;
 }
 
-static int throw_and_catch(struct ripc_service *service, uint64_t id, const struct iovec *item)
+static int ping(struct ripc_service *service, uint64_t id, const struct iovec *item)
 {
 	struct ripc_message *ball;
 	int err = ripc_send_short(service, id, item, 1, NULL, TIMEOUT_MS);
@@ -96,13 +96,13 @@ static int play(uint64_t id, unsigned long long rounds)
 	fflush(stdout);
 	begin_us = now_us();
 	for (unsigned long long i = 0; i < rounds; i++) {
-		err = throw_and_catch(service, id, &ball);
+		err = ping(service, id, &ball);
 		if (err)
 			return fail(err, "round");
 	}
 	printf("%llu rounds, %.2f us each\n", rounds,
 	       rounds ? (now_us() - begin_us) / (double)rounds : 0.0);
-	err = throw_and_catch(service, id, &end);
+	err = ping(service, id, &end);
 	if (err)
 		return fail(err, "end");
 	ripc_close(NULL);
@@ -117,5 +117,5 @@ int main(int argc, char **argv)
 {
 	uint64_t id = argc > 1 ? strtoull(argv[1], NULL, 0) : 42;
 
-	return argc > 2 ? play(id, strtoull(argv[2], NULL, 0)) : wait_for_match(id);
+	return argc > 2 ? play(id, strtoull(argv[2], NULL, 0)) : wait_for_peer(id);
 }

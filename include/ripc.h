@@ -189,7 +189,7 @@ typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line)
  * RIPC_, in the environment (RIPC_WAIT=poll); @options win. ripc(7) lists them.
  *
  * The call waits for no peer and no server: an ensemble is connected to in the background. It waits
- * at most one second, for a free place in the memory of window/pcie if all 128 are taken.
+ * at most one second, for a free place in the memory of pcie if all 128 are taken.
  *
  * Return: 0, or a negative errno.
  * Errors:
@@ -310,7 +310,7 @@ int ripc_service_fd(struct ripc_service *service);
  * A receiver on the same host reads an item in the memory of its sender (RIPC_IN_PLACE) if all of
  * these conditions hold. If one does not, the item is copied.
  *
- * - Sender and receiver are processes of the same user that are connected by window/shm, the
+ * - Sender and receiver are processes of the same user that are connected by shm, the
  *   kernel is Linux 5.1 or later, and neither side has the setting handover=off.
  *
  * - The buffer has more than 32 KiB and the item 16 KiB or more. Memory of ripc_buf_register() is

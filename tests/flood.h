@@ -37,7 +37,7 @@ struct flood {
 };
 
 /* Where a context is reached over iwarp/soft. */
-static inline void flood_aim(struct flood *f, struct ripc *ctx)
+static inline void flood_set_target(struct flood *f, struct ripc *ctx)
 {
 	memcpy(f->target, ctx->instance, 16);
 	for (unsigned i = 0; i < ctx->ntp; i++)

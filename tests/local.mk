@@ -2,7 +2,7 @@
 # Tests are programs of the check framework, one per source file, named tests/<dir>/test_<file>.c. Each ends with
 # the line "NAME: N passed, N failed, N skipped" (tests/harness.c); scripts/test adds these up.
 check_LTLIBRARIES += libtests.la
-libtests_la_SOURCES = tests/harness.c tests/harness.h tests/gate.c tests/gate.h tests/flood.h
+libtests_la_SOURCES = tests/harness.c tests/harness.h tests/lock_gate.c tests/lock_gate.h tests/flood.h
 
 # Tests that need RDMA devices and say nothing without: tests/lab/ runs them. Also in EXTRA_PROGRAMS.
 lab_tests =
@@ -19,14 +19,16 @@ include tests/core/local.mk
 include tests/wire/local.mk
 include tests/auth/local.mk
 include tests/resolver/local.mk
-include tests/soft/local.mk
-include tests/iwarp/local.mk
-include tests/window/local.mk
-include tests/sim/local.mk
+include tests/transport/iwarp/soft/local.mk
+include tests/transport/iwarp/local.mk
+include tests/transport/ring/local.mk
+include tests/transport/shm/local.mk
+include tests/transport/pcie/local.mk
+include tests/transport/sim/local.mk
 include tests/scale/local.mk
 include tests/conformance/local.mk
-include tests/ib/local.mk
-include tests/verbs/local.mk
+include tests/transport/ib/local.mk
+include tests/transport/rdma/local.mk
 include tests/tools/local.mk
 include tests/fuzz/local.mk
 include tests/install/local.mk

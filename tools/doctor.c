@@ -26,7 +26,7 @@
 #define INTERFACES_MAX  64
 #define CAP_IPC_LOCK_AT 14 /* capabilities(7), bit of CapEff */
 
-void doctor_say(struct doctor *d, enum doctor_level level, const char *name, const char *fmt, ...)
+void doctor_report(struct doctor *d, enum doctor_level level, const char *name, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -78,25 +78,27 @@ static bool holds_ipc_lock(void)
 	return caps >> CAP_IPC_LOCK_AT & 1;
 }
 
-static void look_at_limits(struct doctor *d)
+static void check_limits(struct doctor *d)
 {
 	const struct rlimit *lock = &d->info->memlock, *files = &d->info->nofile;
 
 	/* Without a device nothing is locked. */
 	if (d->info->ndevices && lock->rlim_cur != RLIM_INFINITY && lock->rlim_cur < MEMLOCK_BYTES)
-		doctor_say(d, holds_ipc_lock() ? DOCTOR_WARNING : DOCTOR_FAULT, "memlock",
-			   "only %llu bytes of memory may be locked, and RDMA devices lock every "
-			   "buffer: raise it to %llu or more with \"ulimit -l\", in "
-			   "/etc/security/limits.conf (memlock) or with LimitMEMLOCK= of systemd",
-			   (unsigned long long)lock->rlim_cur, (unsigned long long)MEMLOCK_BYTES);
+		doctor_report(
+			d, holds_ipc_lock() ? DOCTOR_WARNING : DOCTOR_FAULT, "memlock",
+			"only %llu bytes of memory may be locked, and RDMA devices lock every "
+			"buffer: raise it to %llu or more with \"ulimit -l\", in "
+			"/etc/security/limits.conf (memlock) or with LimitMEMLOCK= of systemd",
+			(unsigned long long)lock->rlim_cur, (unsigned long long)MEMLOCK_BYTES);
 	if (files->rlim_cur != RLIM_INFINITY && files->rlim_cur < NOFILE_WANTED)
-		doctor_say(d, files->rlim_cur < NOFILE_NEEDED ? DOCTOR_FAULT : DOCTOR_WARNING,
-			   "descriptors",
-			   "only %llu files may be open, and every peer takes one or more: raise "
-			   "it with "
-			   "\"ulimit -n %u\", in "
-			   "/etc/security/limits.conf (nofile) or with LimitNOFILE= of systemd",
-			   (unsigned long long)files->rlim_cur, NOFILE_WANTED);
+		doctor_report(
+			d, files->rlim_cur < NOFILE_NEEDED ? DOCTOR_FAULT : DOCTOR_WARNING,
+			"descriptors",
+			"only %llu files may be open, and every peer takes one or more: raise "
+			"it with "
+			"\"ulimit -n %u\", in "
+			"/etc/security/limits.conf (nofile) or with LimitNOFILE= of systemd",
+			(unsigned long long)files->rlim_cur, NOFILE_WANTED);
 }
 
 /* ---- RDMA devices ---- */
@@ -122,23 +124,23 @@ static bool has_gid(const char *device, unsigned port)
 	return found;
 }
 
-static void look_at_file(struct doctor *d, const char *path, const char *remedy)
+static void check_file(struct doctor *d, const char *path, const char *remedy)
 {
 	int error = access(path, R_OK | W_OK) ? errno : 0;
 
 	if (error == EACCES || error == EPERM)
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_FAULT, "device files",
 			"%s may not be opened by this user: add the user to the group of the file "
 			"(often rdma), or give the "
 			"container the device",
 			path);
 	else if (error)
-		doctor_say(d, DOCTOR_FAULT, "device files", "there is an RDMA device but no %s: %s",
-			   path, remedy);
+		doctor_report(d, DOCTOR_FAULT, "device files",
+			      "there is an RDMA device but no %s: %s", path, remedy);
 }
 
-static void look_at_devices(struct doctor *d)
+static void check_devices(struct doctor *d)
 {
 	bool iwarp = false, copies = true;
 	unsigned major, minor;
@@ -149,31 +151,32 @@ static void look_at_devices(struct doctor *d)
 
 		iwarp |= !strcmp(v->node, "RNIC");
 		if (strcmp(v->state, "ACTIVE"))
-			doctor_say(d, DOCTOR_FAULT, "port",
-				   "port %u of %s is %s: bring up its link, its network interface "
-				   "(\"ip "
-				   "link set ... up\"), or, "
-				   "with InfiniBand, the subnet manager",
-				   v->port, v->name, *v->state ? v->state : "in no known state");
+			doctor_report(
+				d, DOCTOR_FAULT, "port",
+				"port %u of %s is %s: bring up its link, its network interface "
+				"(\"ip "
+				"link set ... up\"), or, "
+				"with InfiniBand, the subnet manager",
+				v->port, v->name, *v->state ? v->state : "in no known state");
 		else if (strcmp(v->node, "RNIC") && !has_gid(v->name, v->port))
-			doctor_say(d, DOCTOR_FAULT, "GID",
-				   "port %u of %s has no GID, which is its address: give its "
-				   "network interface an IP address",
-				   v->port, v->name);
+			doctor_report(d, DOCTOR_FAULT, "GID",
+				      "port %u of %s has no GID, which is its address: give its "
+				      "network interface an IP address",
+				      v->port, v->name);
 	}
 	if (!d->info->ndevices)
 		return;
-	look_at_file(d, "/dev/infiniband/uverbs0",
-		     "load the module ib_uverbs, or give the container /dev/infiniband");
+	check_file(d, "/dev/infiniband/uverbs0",
+		   "load the module ib_uverbs, or give the container /dev/infiniband");
 	if (iwarp)
-		look_at_file(
+		check_file(
 			d, "/dev/infiniband/rdma_cm",
 			"load the module rdma_ucm, or give the container /dev/infiniband/rdma_cm");
 	/* Since 5.12 pinned pages are copied for the child. */
 	if (!uname(&name) && sscanf(name.release, "%u.%u", &major, &minor) == 2)
 		copies = major > 5 || (major == 5 && minor >= 12);
 	if (!copies && !getenv("RDMAV_FORK_SAFE") && !getenv("IBV_FORK_SAFE"))
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_WARNING, "fork",
 			"in this kernel (%s) a program that forks can lose what RDMA devices write "
 			"into its memory: set "
@@ -196,20 +199,20 @@ static int interface_mtu(const char *name)
 	return mtu;
 }
 
-static void look_at_interface(struct doctor *d, const char *name, unsigned flags, int *first_mtu,
-			      const char **first)
+static void check_interface(struct doctor *d, const char *name, unsigned flags, int *first_mtu,
+			    const char **first)
 {
 	int mtu = interface_mtu(name);
 
 	if (!(flags & IFF_LOOPBACK) && !(flags & (IFF_BROADCAST | IFF_MULTICAST)))
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_WARNING, "broadcast",
 			"%s carries neither broadcast nor multicast, so services behind it are not "
 			"found by asking all: list "
 			"their hosts with resolver=local,udp,file:/path",
 			name);
 	if (mtu && mtu < MTU_WANTED)
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_WARNING, "MTU",
 			"%s has an MTU of %d, below %d, which splits messages and slows them down: "
 			"\"ip link set %s mtu "
@@ -218,12 +221,12 @@ static void look_at_interface(struct doctor *d, const char *name, unsigned flags
 	if (flags & IFF_LOOPBACK || !mtu)
 		return;
 	if (*first_mtu && mtu != *first_mtu)
-		doctor_say(d, DOCTOR_WARNING, "MTU",
-			   "%s has an MTU of %d and %s one of %d: on one network all hosts must "
-			   "have the "
-			   "same, or large messages "
-			   "get lost",
-			   *first, *first_mtu, name, mtu);
+		doctor_report(d, DOCTOR_WARNING, "MTU",
+			      "%s has an MTU of %d and %s one of %d: on one network all hosts must "
+			      "have the "
+			      "same, or large messages "
+			      "get lost",
+			      *first, *first_mtu, name, mtu);
 	*first_mtu = mtu;
 	*first = name;
 }
@@ -234,12 +237,12 @@ static bool host_works(const struct doctor *d)
 	bool shm = false;
 
 	for (unsigned i = 0; i < d->info->ntransports; i++)
-		if (!strcmp(d->info->transports[i].name, "window/shm"))
+		if (!strcmp(d->info->transports[i].name, "shm"))
 			shm = d->info->transports[i].open;
 	return shm && doctor_resolver_works(d, "local");
 }
 
-static void look_at_network(struct doctor *d)
+static void check_network(struct doctor *d)
 {
 	const char *wanted = doctor_setting(d, "interfaces"), *seen[INTERFACES_MAX], *first = NULL;
 	struct ifaddrs *all, *a;
@@ -260,29 +263,31 @@ static void look_at_network(struct doctor *d)
 		seen[nseen++] = a->ifa_name;
 		up += is_up;
 		if (is_up)
-			look_at_interface(d, a->ifa_name, a->ifa_flags, &mtu, &first);
+			check_interface(d, a->ifa_name, a->ifa_flags, &mtu, &first);
 		else if (wanted || (a->ifa_flags & IFF_LOOPBACK && !host_works(d)))
-			doctor_say(d, DOCTOR_FAULT, "interface",
-				   "%s is down, and %s: \"ip link set %s up\"", a->ifa_name,
-				   wanted ? "it is one of those to be used"
-					  : "contexts of this host reach each other over it alone",
-				   a->ifa_name);
+			doctor_report(
+				d, DOCTOR_FAULT, "interface",
+				"%s is down, and %s: \"ip link set %s up\"", a->ifa_name,
+				wanted ? "it is one of those to be used"
+				       : "contexts of this host reach each other over it alone",
+				a->ifa_name);
 	}
 	d->no_interface = !up;
 	if (!up)
-		doctor_say(d, wanted || !host_works(d) ? DOCTOR_FAULT : DOCTOR_WARNING, "interface",
-			   "no network interface in use is up, so services of other hosts are not "
-			   "found: \"ip link\" lists them, the setting interfaces names those to "
-			   "use");
+		doctor_report(
+			d, wanted || !host_works(d) ? DOCTOR_FAULT : DOCTOR_WARNING, "interface",
+			"no network interface in use is up, so services of other hosts are not "
+			"found: \"ip link\" lists them, the setting interfaces names those to "
+			"use");
 	freeifaddrs(all);
 }
 
 /* ---- container, keys, clock ---- */
 
-static void look_at_proc(struct doctor *d)
+static void check_proc(struct doctor *d)
 {
 	if (access("/proc/sys/kernel/random/boot_id", R_OK))
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_WARNING, "proc",
 			"the boot id in /proc cannot be read: %s: contexts here do not know "
 			"which host this is, and try the shared memory of every peer, even where "
@@ -309,24 +314,24 @@ static bool in_container(void)
 	       !access("/run/.containerenv", F_OK);
 }
 
-static void look_at_container(struct doctor *d)
+static void check_container(struct doctor *d)
 {
 	const char *dir = doctor_setting(d, "shm_dir");
 
 	if (dir && access(dir, W_OK | X_OK))
-		doctor_say(d, DOCTOR_FAULT, "container",
-			   "the directory shared by the containers of this host, %s, cannot be "
-			   "used: %s: mount the same one into each, writable",
-			   dir, strerror(errno));
+		doctor_report(d, DOCTOR_FAULT, "container",
+			      "the directory shared by the containers of this host, %s, cannot be "
+			      "used: %s: mount the same one into each, writable",
+			      dir, strerror(errno));
 	else if (!dir && in_container())
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_WARNING, "container",
 			"this is a container without a directory that it shares with others, so "
 			"it reaches those of the same host over the network only: mount one into "
 			"each and name it with RIPC_SHM_DIR");
 }
 
-static void look_at_key(struct doctor *d)
+static void check_key(struct doctor *d)
 {
 	const char *path = doctor_setting(d, "key_file");
 	struct timex clock = {0};
@@ -335,37 +340,38 @@ static void look_at_key(struct doctor *d)
 	if (!path)
 		return;
 	if (stat(path, &st))
-		doctor_say(d, DOCTOR_FAULT, "key file",
-			   "the key file %s: %s: copy it from another host of the cluster", path,
-			   strerror(errno));
+		doctor_report(d, DOCTOR_FAULT, "key file",
+			      "the key file %s: %s: copy it from another host of the cluster", path,
+			      strerror(errno));
 	else if (access(path, R_OK))
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_FAULT, "key file",
 			"the key file %s may not be read by this user: make it theirs with chown",
 			path);
 	else if (st.st_mode & (S_IRWXG | S_IRWXO))
-		doctor_say(d, DOCTOR_FAULT, "key file",
-			   "others than its owner have rights to the key file %s (mode %03o): "
-			   "\"chmod 600 %s\"",
-			   path, st.st_mode & 0777, path);
+		doctor_report(d, DOCTOR_FAULT, "key file",
+			      "others than its owner have rights to the key file %s (mode %03o): "
+			      "\"chmod 600 %s\"",
+			      path, st.st_mode & 0777, path);
 	/* A message that is too old is taken for one that was recorded and sent again. */
 	if (adjtimex(&clock) == TIME_ERROR || clock.status & STA_UNSYNC)
-		doctor_say(d, DOCTOR_WARNING, "clock",
-			   "the clock of this host is not kept by anything (\"timedatectl\"), and "
-			   "with a "
-			   "key messages of a host "
-			   "whose clock is far off are refused: run chrony or another NTP client");
+		doctor_report(
+			d, DOCTOR_WARNING, "clock",
+			"the clock of this host is not kept by anything (\"timedatectl\"), and "
+			"with a "
+			"key messages of a host "
+			"whose clock is far off are refused: run chrony or another NTP client");
 }
 
 /* ---- the library at work ---- */
 
-static void look_at_transports(struct doctor *d)
+static void check_transports(struct doctor *d)
 {
 	bool others = false;
 
 	if (d->info->open_error) {
-		doctor_say(d, DOCTOR_FAULT, "library", "it cannot be opened: %s",
-			   d->info->open_detail);
+		doctor_report(d, DOCTOR_FAULT, "library", "it cannot be opened: %s",
+			      d->info->open_detail);
 		return;
 	}
 	for (unsigned i = 0; i < d->info->ntransports; i++)
@@ -374,9 +380,10 @@ static void look_at_transports(struct doctor *d)
 	d->no_transport = !others;
 	if (others)
 		return;
-	doctor_say(d, DOCTOR_FAULT, "transports",
-		   "no transport leads out of this process: allow one with the setting transports, "
-		   "or see why each is unavailable:");
+	doctor_report(
+		d, DOCTOR_FAULT, "transports",
+		"no transport leads out of this process: allow one with the setting transports, "
+		"or see why each is unavailable:");
 	for (unsigned i = 0; i < d->info->ntransports; i++)
 		if (!d->info->transports[i].open)
 			printf("\t%s: %s\n", d->info->transports[i].name, d->info->transports[i].text);
@@ -387,18 +394,18 @@ unsigned doctor_print(const struct info *info, const char *settings, uint64_t se
 	struct doctor d = {.info = info, .settings = settings};
 	const unsigned *found = d.found;
 
-	look_at_limits(&d);
-	look_at_devices(&d);
-	look_at_network(&d);
-	look_at_proc(&d);
-	look_at_container(&d);
-	look_at_key(&d);
-	look_at_transports(&d);
-	doctor_look_at_port(&d);
-	doctor_look_at_resolvers(&d);
-	doctor_look_at_broadcast(&d);
+	check_limits(&d);
+	check_devices(&d);
+	check_network(&d);
+	check_proc(&d);
+	check_container(&d);
+	check_key(&d);
+	check_transports(&d);
+	doctor_check_port(&d);
+	doctor_check_resolvers(&d);
+	doctor_check_broadcast(&d);
 	if (service)
-		doctor_look_at_service(&d, service);
+		doctor_check_service(&d, service);
 	printf("%u %s, %u %s: looked at limits, RDMA devices, network interfaces, container, key "
 	       "and "
 	       "clock, transports, the resolver, and whether services are found\n",

@@ -9,7 +9,7 @@
 
 #include "info.h"
 
-#define DOCTOR_PATIENCE_MS 3000 /* for what needs an answer of the network */
+#define DOCTOR_TIMEOUT_MS 3000 /* for what needs an answer of the network */
 
 enum doctor_level { DOCTOR_FAULT, DOCTOR_WARNING };
 
@@ -31,7 +31,7 @@ struct doctor {
 unsigned doctor_print(const struct info *info, const char *settings, uint64_t service);
 
 /* Prints one line and counts it. */
-void doctor_say(struct doctor *d, enum doctor_level level, const char *name, const char *fmt, ...)
+void doctor_report(struct doctor *d, enum doctor_level level, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*
@@ -50,13 +50,13 @@ unsigned doctor_port(const struct doctor *d);
 bool doctor_resolver_works(const struct doctor *d, const char *name);
 
 /* doctor_port.c: whether the resolver can have its port, and who else listens there. */
-void doctor_look_at_port(struct doctor *d);
+void doctor_check_port(struct doctor *d);
 
 /* doctor_finding.c: what the back ends of the resolver say of themselves. */
-void doctor_look_at_resolvers(struct doctor *d);
+void doctor_check_resolvers(struct doctor *d);
 /* Whether requests sent to all come back, and who else speaks on this network. */
-void doctor_look_at_broadcast(struct doctor *d);
+void doctor_check_broadcast(struct doctor *d);
 /* Whether a service is found and can be reached. */
-void doctor_look_at_service(struct doctor *d, uint64_t id);
+void doctor_check_service(struct doctor *d, uint64_t id);
 
 #endif

@@ -48,7 +48,7 @@ static int try_connect(const struct addrinfo *to)
 }
 
 /* Why no session comes about with HOST:PORT, of an ensemble. */
-static void judge_server(char *server, char *why, size_t len)
+static void check_server(char *server, char *why, size_t len)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
 	char *colon = strrchr(server, ':'), *host = server;
@@ -75,7 +75,7 @@ static void judge_server(char *server, char *why, size_t len)
 }
 
 /* The ensemble of the setting resolver: each of its servers, and what is wrong with it. */
-static void judge_ensemble(const struct doctor *d, char *text, size_t len)
+static void report_ensemble(const struct doctor *d, char *text, size_t len)
 {
 	const char *at = doctor_setting(d, "resolver");
 	size_t used = 0;
@@ -95,7 +95,7 @@ static void judge_ensemble(const struct doctor *d, char *text, size_t len)
 		    digits + 1 == at + host)
 			break;
 		snprintf(server, sizeof(server), "%.*s", (int)host, at);
-		judge_server(server, why, sizeof(why));
+		check_server(server, why, sizeof(why));
 		used += (size_t)snprintf(text + used, len - used, "%s%s", used ? ", " : "", why);
 		at = at[word] ? at + word + 1 : NULL;
 	}
@@ -111,7 +111,7 @@ static bool ensemble_answers(const struct doctor *d)
 
 	if (ripc_open(&ctx, d->settings))
 		return false;
-	for (unsigned ms = 0; !works && ms < DOCTOR_PATIENCE_MS; ms += 50) {
+	for (unsigned ms = 0; !works && ms < DOCTOR_TIMEOUT_MS; ms += 50) {
 		for (unsigned i = 0; ripc_resolvers(ctx, i, &name, text, sizeof(text)) >= 0; i++)
 			if (!strcmp(name, "zookeeper"))
 				works = ripc_resolvers(ctx, i, &name, text, sizeof(text)) == 1;
@@ -122,21 +122,21 @@ static bool ensemble_answers(const struct doctor *d)
 	return works;
 }
 
-static void look_at_ensemble(struct doctor *d, const struct info_resolver *r)
+static void check_ensemble(struct doctor *d, const struct info_resolver *r)
 {
 	char why[1024];
 
 	if (ensemble_answers(d))
 		return;
-	judge_ensemble(d, why, sizeof(why));
-	doctor_say(
+	report_ensemble(d, why, sizeof(why));
+	doctor_report(
 		d, DOCTOR_FAULT, "resolver",
 		"zookeeper finds nothing: %s (%s): start the ensemble, or correct its hosts in the "
 		"setting resolver",
 		*why ? why : "it cannot be used", r->text);
 }
 
-void doctor_look_at_resolvers(struct doctor *d)
+void doctor_check_resolvers(struct doctor *d)
 {
 	static const char list[] = "each line of the list is a service id, or *, and the addresses "
 				   "of its hosts: see ripc(7)";
@@ -146,20 +146,21 @@ void doctor_look_at_resolvers(struct doctor *d)
 		bool network = !strcmp(r->name, "udp") || !strcmp(r->name, "file");
 
 		if (!r->works && !strcmp(r->name, "zookeeper"))
-			look_at_ensemble(d, r);
+			check_ensemble(d, r);
 		else if (!r->works && !strcmp(r->name, "file"))
-			doctor_say(d, DOCTOR_FAULT, "resolver", "file finds nothing: %s: %s",
-				   r->text, list);
+			doctor_report(d, DOCTOR_FAULT, "resolver", "file finds nothing: %s: %s",
+				      r->text, list);
 		/* The cause was reported above. */
 		else if (!r->works && !(network && (d->no_interface || d->port_is_taken)))
-			doctor_say(d, DOCTOR_FAULT, "resolver",
-				   "%s finds nothing: %s: take it out of the setting resolver, or "
-				   "remove what hinders it",
-				   r->name, r->text);
+			doctor_report(
+				d, DOCTOR_FAULT, "resolver",
+				"%s finds nothing: %s: take it out of the setting resolver, or "
+				"remove what hinders it",
+				r->name, r->text);
 		else if (r->works && !strcmp(r->name, "file") && strstr(r->text, " bad line"))
-			doctor_say(d, DOCTOR_WARNING, "resolver",
-				   "file leaves out what it does not understand: %s: %s", r->text,
-				   list);
+			doctor_report(d, DOCTOR_WARNING, "resolver",
+				      "file leaves out what it does not understand: %s: %s",
+				      r->text, list);
 	}
 }
 
@@ -204,7 +205,7 @@ static void add_refused(struct refused *r, struct ripc *ctx)
 }
 
 /* Listens to the network for a while, or until there is something to be said. */
-static struct refused listen_for_strangers(struct ripc *one, struct ripc *two)
+static struct refused listen_unauthenticated(struct ripc *one, struct ripc *two)
 {
 	struct refused r;
 	unsigned waited_ms = 0;
@@ -225,34 +226,35 @@ static const char *messages(unsigned long long n)
 	return n == 1 ? "message" : "messages";
 }
 
-static void look_at_strangers(struct doctor *d, struct ripc *one, struct ripc *two)
+static void check_unauthenticated(struct doctor *d, struct ripc *one, struct ripc *two)
 {
-	struct refused r = listen_for_strangers(one, two);
+	struct refused r = listen_unauthenticated(one, two);
 	unsigned long long keys = r.keys - r.clock;
 	const char *others = r.other == 1 ? "datagram or connection" : "datagrams or connections";
 
 	if (r.clock)
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_WARNING, "clock",
 			"%llu %s sealed with the right key, but by a clock that is more than 30 s "
 			"off this one, so neither host finds the other: set both clocks "
 			"(\"date -u\"), and run chrony or another NTP client",
 			r.clock, messages(r.clock));
 	if (r.keys > r.clock && doctor_setting(d, "key_file"))
-		doctor_say(d, DOCTOR_WARNING, "key",
-			   "%llu %s refused for the key within a moment: another host has another "
-			   "key, or none, and neither finds the other: give all hosts the same "
-			   "RIPC_KEY_FILE (\"sha256sum\")",
-			   keys, messages(keys));
+		doctor_report(
+			d, DOCTOR_WARNING, "key",
+			"%llu %s refused for the key within a moment: another host has another "
+			"key, or none, and neither finds the other: give all hosts the same "
+			"RIPC_KEY_FILE (\"sha256sum\")",
+			keys, messages(keys));
 	else if (r.keys > r.clock)
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_WARNING, "key",
 			"%llu %s sealed with a key within a moment, and nothing here has one: the "
 			"sender is not found from here, nor finds what is here: name a copy of its "
 			"key file with RIPC_KEY_FILE",
 			r.keys, messages(r.keys));
 	if (r.other)
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_WARNING, "strangers",
 			"%llu %s refused within a moment: another version or another protocol is "
 			"spoken at UDP port %u: compare ripc-info on all hosts, or take another "
@@ -261,7 +263,7 @@ static void look_at_strangers(struct doctor *d, struct ripc *one, struct ripc *t
 }
 
 /* Two contexts of this process that find each other by broadcast alone. */
-void doctor_look_at_broadcast(struct doctor *d)
+void doctor_check_broadcast(struct doctor *d)
 {
 	struct ripc *one = NULL, *two = NULL;
 	struct ripc_service *service;
@@ -281,21 +283,23 @@ void doctor_look_at_broadcast(struct doctor *d)
 		rc = ripc_register(one, RIPC_ANY_ID, 0, &service);
 	/* The answer to a host's own request comes over its loopback. */
 	if (!rc && !d->no_loopback)
-		rc = ripc_lookup(two, ripc_service_id(service), &route, DOCTOR_PATIENCE_MS);
+		rc = ripc_lookup(two, ripc_service_id(service), &route, DOCTOR_TIMEOUT_MS);
 	if (rc == -EHOSTUNREACH && memcmp(route.instance, nobody, 16) && !d->no_transport)
-		doctor_say(d, DOCTOR_FAULT, "transports",
-			   "a service of this process is found, and cannot be reached: %s",
-			   ripc_detail());
+		doctor_report(d, DOCTOR_FAULT, "transports",
+			      "a service of this process is found, and cannot be reached: %s",
+			      ripc_detail());
 	else if (rc == -EHOSTUNREACH && !memcmp(route.instance, nobody, 16))
-		doctor_say(d, DOCTOR_FAULT, "firewall",
-			   "requests for services sent to all do not even come back to this host: "
-			   "open UDP port %u, and the ports the answers go to, in the firewall "
-			   "(\"nft list ruleset\"), or list hosts with resolver=file:/path (%s)",
-			   doctor_port(d), ripc_detail());
+		doctor_report(
+			d, DOCTOR_FAULT, "firewall",
+			"requests for services sent to all do not even come back to this host: "
+			"open UDP port %u, and the ports the answers go to, in the firewall "
+			"(\"nft list ruleset\"), or list hosts with resolver=file:/path (%s)",
+			doctor_port(d), ripc_detail());
 	else if (rc && rc != -EHOSTUNREACH)
-		doctor_say(d, DOCTOR_FAULT, "library",
-			   "two contexts that find each other cannot be opened: %s", ripc_detail());
-	look_at_strangers(d, one, two);
+		doctor_report(d, DOCTOR_FAULT, "library",
+			      "two contexts that find each other cannot be opened: %s",
+			      ripc_detail());
+	check_unauthenticated(d, one, two);
 	if (one)
 		ripc_close(one);
 	if (two)
@@ -310,11 +314,11 @@ static int lookup_ms(const struct doctor *d)
 	const char *value = doctor_setting(d, "resolve_timeout_ms");
 	unsigned long ms = value ? strtoul(value, NULL, 10) : 0;
 
-	return DOCTOR_PATIENCE_MS + (ms < 60000 ? (int)ms : 60000);
+	return DOCTOR_TIMEOUT_MS + (ms < 60000 ? (int)ms : 60000);
 }
 
 /* Looks the service up as a sender does. To register it could take messages from its server. */
-void doctor_look_at_service(struct doctor *d, uint64_t id)
+void doctor_check_service(struct doctor *d, uint64_t id)
 {
 	unsigned long long number = (unsigned long long)id;
 	bool key = doctor_setting(d, "key_file");
@@ -333,9 +337,9 @@ void doctor_look_at_service(struct doctor *d, uint64_t id)
 		       number, route.transport, route.address,
 		       (unsigned long long)(tool_now_ns() - start_ns) / 1000);
 	else if (rc != -EHOSTUNREACH || memcmp(route.instance, nobody, 16))
-		doctor_say(d, DOCTOR_FAULT, "service", "%s", ripc_detail());
+		doctor_report(d, DOCTOR_FAULT, "service", "%s", ripc_detail());
 	else
-		doctor_say(
+		doctor_report(
 			d, DOCTOR_WARNING, "service",
 			"nobody answers for service %llu: %s; see that its server runs, and what "
 			"\"ripc-info --doctor\" says on its host%s",

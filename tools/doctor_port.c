@@ -106,7 +106,7 @@ static void read_name(const char *pid, char *name, size_t len)
 }
 
 /* Looks at the descriptors of one process. */
-static void look_at_process(struct holders *h, const char *pid)
+static void scan_process(struct holders *h, const char *pid)
 {
 	bool holds = false, ours = false;
 	char path[300], target[64];
@@ -155,7 +155,7 @@ static void list_holders(struct holders *h, unsigned port)
 	dir = opendir("/proc");
 	while (dir && (entry = readdir(dir)))
 		if (strspn(entry->d_name, "0123456789") == strlen(entry->d_name))
-			look_at_process(h, entry->d_name);
+			scan_process(h, entry->d_name);
 	if (dir)
 		closedir(dir);
 }
@@ -190,7 +190,7 @@ static const struct holder *other(const struct holders *h, bool visible)
 	return NULL;
 }
 
-void doctor_look_at_port(struct doctor *d)
+void doctor_check_port(struct doctor *d)
 {
 	const char *resolver = doctor_setting(d, "resolver");
 	unsigned port = doctor_port(d);
@@ -210,20 +210,21 @@ void doctor_look_at_port(struct doctor *d)
 		snprintf(who, sizeof(who), "another program, process %ld (%s)", o->pid, o->name);
 	d->port_is_taken = taken4 || taken6;
 	if (d->port_is_taken)
-		doctor_say(d, DOCTOR_FAULT, "UDP port",
-			   "UDP port %u%s is held by %s, so services are not found over the "
-			   "network: end that program, or set RIPC_PORT to another port on all "
-			   "hosts",
-			   port,
-			   taken4 && taken6 ? ""
-			   : taken4         ? " (IPv4)"
-					    : " (IPv6)",
-			   who);
+		doctor_report(d, DOCTOR_FAULT, "UDP port",
+			      "UDP port %u%s is held by %s, so services are not found over the "
+			      "network: end that program, or set RIPC_PORT to another port on all "
+			      "hosts",
+			      port,
+			      taken4 && taken6 ? ""
+			      : taken4         ? " (IPv4)"
+					       : " (IPv6)",
+			      who);
 	else if (o)
-		doctor_say(d, DOCTOR_WARNING, "UDP port",
-			   "UDP port %u is shared with %s, which may receive what is sent to this "
-			   "host alone, as with resolver=file: end that program, or set RIPC_PORT "
-			   "to another port on all hosts",
-			   port, who);
+		doctor_report(
+			d, DOCTOR_WARNING, "UDP port",
+			"UDP port %u is shared with %s, which may receive what is sent to this "
+			"host alone, as with resolver=file: end that program, or set RIPC_PORT "
+			"to another port on all hosts",
+			port, who);
 	free(h);
 }

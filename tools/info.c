@@ -66,17 +66,17 @@ int main(int argc, char **argv)
 		}
 	}
 	if (optind != argc) {
-		tool_complain("%s: not expected", argv[optind]);
+		tool_error("%s: not expected", argv[optind]);
 		usage(stderr);
 		return TOOL_ERROR;
 	}
 	if ((json && doctor) || (service && !doctor)) {
-		tool_complain("--json does not go with --doctor, and --service only does");
+		tool_error("--json does not go with --doctor, and --service only does");
 		return TOOL_ERROR;
 	}
 	info = calloc(1, sizeof(*info));
 	if (!info) {
-		tool_complain("out of memory");
+		tool_error("out of memory");
 		return TOOL_ERROR;
 	}
 	info_gather(info, settings.text);
@@ -87,8 +87,8 @@ int main(int argc, char **argv)
 	else if (info_print_json(info))
 		rc = TOOL_ERROR;
 	if (info->open_error && !doctor) {
-		tool_complain("cannot open the library: %s: %s", ripc_strerror(info->open_error),
-			      info->open_detail);
+		tool_error("cannot open the library: %s: %s", ripc_strerror(info->open_error),
+			   info->open_detail);
 		rc = TOOL_ERROR;
 	}
 	free(info);

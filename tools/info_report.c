@@ -189,7 +189,7 @@ int info_print_json(const struct info *info)
 		putchar('\n');
 		rc = 0;
 	} else {
-		tool_complain("out of memory for the JSON output, or a text in it is not UTF-8");
+		tool_error("out of memory for the JSON output, or a text in it is not UTF-8");
 	}
 	json_decref(lists);
 	json_decref(root);
@@ -198,7 +198,7 @@ int info_print_json(const struct info *info)
 #else
 int info_print_json(const struct info *info)
 {
-	tool_complain("this build has no JSON output: jansson was left out");
+	tool_error("this build has no JSON output: jansson was left out");
 	return -1;
 }
 #endif

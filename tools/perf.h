@@ -16,7 +16,7 @@
 #define PERF_SIZES_MAX      32
 #define PERF_SIZE_LIMIT     (UINT64_C(1) << 40)
 #define PERF_WINDOW_MAX     256
-#define PERF_QUIET_MS       200 /* silence after which what did not arrive counts as lost */
+#define PERF_DRAIN_MS       200 /* silence after which what did not arrive counts as lost */
 #define PERF_PACED_MAX      (UINT64_C(1) << 24) /* messages of one paced test */
 #define PERF_STALL_MS       10000               /* silence after which a partner counts as gone */
 #define PERF_DEPTH_MAX      16384               /* of a receive queue of verbs */

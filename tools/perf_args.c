@@ -148,12 +148,12 @@ static bool parse_sizes(struct perf_args *args, const char *text)
 		size_t len = strcspn(text, ",");
 
 		if (args->nsizes == PERF_SIZES_MAX) {
-			tool_complain("--size: more than %d sizes", PERF_SIZES_MAX);
+			tool_error("--size: more than %d sizes", PERF_SIZES_MAX);
 			return false;
 		}
 		snprintf(word, sizeof(word), "%.*s", (int)(len < 31 ? len : 31), text);
 		if (len > 31 || !tool_parse_size(word, PERF_SIZE_LIMIT, &args->sizes[args->nsizes])) {
-			tool_complain("--size %s: must be a number of bytes from 0 to 1024G", word);
+			tool_error("--size %s: must be a number of bytes from 0 to 1024G", word);
 			return false;
 		}
 		args->nsizes++;
@@ -177,7 +177,7 @@ static bool parse_baseline(struct perf_args *args, const char *text)
 		return true;
 	args->baseline_wait = (enum perf_wait)choose("--baseline", colon + 1, waits, 4);
 	if (args->baseline_wait == PERF_ADAPTIVE)
-		tool_complain("--baseline %s: plain sockets know poll and block only", text);
+		tool_error("--baseline %s: plain sockets know poll and block only", text);
 	return args->baseline_wait > PERF_ADAPTIVE;
 }
 
@@ -213,8 +213,7 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 	case 'j':
 		args->json = text;
 		if (!perf_has_json())
-			tool_complain(
-				"--json: this build has no JSON output: jansson was left out");
+			tool_error("--json: this build has no JSON output: jansson was left out");
 		return perf_has_json();
 	case OPT_BASELINE:
 		return parse_baseline(args, text);
@@ -302,7 +301,7 @@ static bool parse_command(struct perf_args *args, const char *word)
 			return true;
 		}
 	}
-	tool_complain("%s: no such command", word);
+	tool_error("%s: no such command", word);
 	return false;
 }
 
@@ -310,21 +309,21 @@ static bool parse_command(struct perf_args *args, const char *word)
 static bool fits_pace(struct perf_args *args)
 {
 	if (args->baseline)
-		tool_complain("--baseline: not of the paced test");
+		tool_error("--baseline: not of the paced test");
 	else if (args->verify)
-		tool_complain("--verify: not of the paced test");
+		tool_error("--verify: not of the paced test");
 	else if (args->count > PERF_PACED_MAX)
-		tool_complain("--count: at most %llu in the paced test",
-			      (unsigned long long)PERF_PACED_MAX);
+		tool_error("--count: at most %llu in the paced test",
+			   (unsigned long long)PERF_PACED_MAX);
 	else {
 		for (unsigned i = 0; i < args->nsizes; i++) {
 			if (args->sizes[i] < 8) {
-				tool_complain("--size: at least 8 bytes in the paced test");
+				tool_error("--size: at least 8 bytes in the paced test");
 				return false;
 			}
 		}
 		if (args->csv && args->nsizes > 1)
-			tool_complain("--csv: for one size at a time");
+			tool_error("--csv: for one size at a time");
 		else
 			return true;
 	}
@@ -336,16 +335,16 @@ static bool fits_verbs(const struct perf_args *args)
 {
 	for (unsigned i = 0; i < args->nsizes; i++) {
 		if (args->sizes[i] > PERF_VERBS_SIZE_MAX) {
-			tool_complain("--size: at most %llu bytes over queue pairs alone",
-				      (unsigned long long)PERF_VERBS_SIZE_MAX);
+			tool_error("--size: at most %llu bytes over queue pairs alone",
+				   (unsigned long long)PERF_VERBS_SIZE_MAX);
 			return false;
 		}
 	}
 	if (args->qp == PERF_UD && args->op != PERF_SEND)
-		tool_complain("--op %s: datagrams can only be sent", ops[args->op]);
+		tool_error("--op %s: datagrams can only be sent", ops[args->op]);
 	else if (args->op == PERF_WRITE && args->wait == PERF_BLOCK)
-		tool_complain("--op write: nothing tells its target of it, which can only poll; "
-			      "write-imm does");
+		tool_error("--op write: nothing tells its target of it, which can only poll; "
+			   "write-imm does");
 	else
 		return true;
 	return false;
@@ -461,13 +460,12 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 			return TOOL_ERROR;
 	}
 	if (optind != argc) {
-		tool_complain("%s: not expected", argv[optind]);
+		tool_error("%s: not expected", argv[optind]);
 		return TOOL_ERROR;
 	}
 	if (!args->command) {
-		tool_complain(
-			"the command must come first: server, latency, rate, bandwidth, paced, "
-			"verbs or stop");
+		tool_error("the command must come first: server, latency, rate, bandwidth, paced, "
+			   "verbs or stop");
 		return TOOL_ERROR;
 	}
 	return complete(args);

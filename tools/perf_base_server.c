@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define UDP_PATIENCE_MS \
-	(5 * PERF_QUIET_MS) /* longer than the client waits for an echo that was lost */
+#define UDP_TIMEOUT_MS \
+	(5 * PERF_DRAIN_MS) /* longer than the client waits for an echo that was lost */
 #define RATE_BUFFER 65536   /* a stream is read in larger pieces than its messages */
 
 static void refuse(struct perf_control *reply, const char *what, int err)
@@ -40,7 +40,7 @@ void perf_base_open(struct perf_server *s, const struct perf_control *request,
 	}
 	s->base.protocol = (enum perf_protocol)request->protocol;
 	s->base.wait = (enum perf_wait)request->wait;
-	s->base.patience_ms = s->base.protocol == PERF_UDP ? UDP_PATIENCE_MS : PERF_STALL_MS;
+	s->base.patience_ms = s->base.protocol == PERF_UDP ? UDP_TIMEOUT_MS : PERF_STALL_MS;
 	fd = perf_socket_listen(s->base.protocol, request->text, &reply->port);
 	if (fd < 0) {
 		refuse(reply, request->text, fd);
@@ -59,7 +59,7 @@ void perf_base_open(struct perf_server *s, const struct perf_control *request,
 }
 
 /* The first datagram says who the partner is. */
-static int know_partner(struct perf_server *s)
+static int learn_client(struct perf_server *s)
 {
 	uint64_t deadline_ns = tool_now_ns() + (uint64_t)s->base.patience_ms * 1000000;
 	struct sockaddr_storage from;
@@ -84,7 +84,7 @@ static int know_partner(struct perf_server *s)
 static int get_ready(struct perf_server *s)
 {
 	if (s->base.protocol == PERF_UDP)
-		return s->connected ? 0 : know_partner(s);
+		return s->connected ? 0 : learn_client(s);
 	if (s->base.fd >= 0)
 		return 0;
 	if (s->listener < 0)
@@ -171,7 +171,7 @@ void perf_base_run(struct perf_server *s)
 
 	s->cpu_s = tool_cpu_s();
 	if (!buf) {
-		tool_complain("no memory for a message of %llu bytes", (unsigned long long)len);
+		tool_error("no memory for a message of %llu bytes", (unsigned long long)len);
 		/* The client sees the connection close. */
 		perf_base_close(s);
 		return;
@@ -191,7 +191,7 @@ void perf_base_run(struct perf_server *s)
 	free(buf);
 	/* What is missing of datagrams is a result, not an error. */
 	if (rc && s->base.protocol == PERF_TCP) {
-		tool_complain("baseline: %s", strerror(-rc));
+		tool_error("baseline: %s", strerror(-rc));
 		perf_base_close(s);
 	}
 }

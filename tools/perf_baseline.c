@@ -22,7 +22,7 @@ int perf_baseline_open(struct perf_client *c, struct perf_socket *s)
 	s->fd = -1;
 	s->protocol = c->args->baseline;
 	s->wait = c->args->baseline_wait;
-	s->patience_ms = s->protocol == PERF_UDP ? PERF_QUIET_MS : PERF_STALL_MS;
+	s->patience_ms = s->protocol == PERF_UDP ? PERF_DRAIN_MS : PERF_STALL_MS;
 	/* The server listens where our own transport reaches it: both then take the same way. */
 	perf_socket_host(c->route.address, request.text, sizeof(request.text));
 	rc = perf_ask(c, &request, &reply);
@@ -30,8 +30,8 @@ int perf_baseline_open(struct perf_client *c, struct perf_socket *s)
 		return rc;
 	rc = perf_socket_connect(s, request.text, reply.port);
 	if (rc)
-		tool_complain("baseline: cannot connect to %s port %u: %s", request.text,
-			      (unsigned)reply.port, strerror(-rc));
+		tool_error("baseline: cannot connect to %s port %u: %s", request.text,
+			   (unsigned)reply.port, strerror(-rc));
 	return rc;
 }
 
@@ -130,7 +130,7 @@ int perf_baseline_round(struct perf_client *c, const struct perf_socket *s,
 	elapsed_ns = tool_now_ns() - begin_ns;
 	cpu_s = tool_cpu_s() - cpu_s;
 	if (rc) {
-		tool_complain("baseline: %s", strerror(-rc));
+		tool_error("baseline: %s", strerror(-rc));
 		return rc;
 	}
 	request = (struct perf_control){.type = PERF_END};

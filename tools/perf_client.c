@@ -58,7 +58,7 @@ int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_co
 	if (reply->type == PERF_BUSY)
 		return -EBUSY;
 	if (reply->type == PERF_REFUSAL) {
-		tool_complain("the server refuses: %s", reply->text);
+		tool_error("the server refuses: %s", reply->text);
 		return -EOPNOTSUPP;
 	}
 	return 0;
@@ -84,7 +84,7 @@ static int find_server(struct perf_client *c)
 	       !tool_stopped)
 		usleep(100000);
 	if (rc == -EBUSY)
-		tool_complain("the server is busy: %s", reply.text);
+		tool_error("the server is busy: %s", reply.text);
 	return rc;
 }
 
@@ -147,7 +147,7 @@ static int our_round(struct perf_client *c, struct perf_round *round, struct per
  * How many messages of a round are sent before it. Of long ones twice as many as are in flight: both sides have their memory then,
  * and what may be handed over has been.
  */
-static uint64_t warming(const struct perf_client *c, const struct perf_round *round)
+static uint64_t warming_up(const struct perf_client *c, const struct perf_round *round)
 {
 	uint64_t n = round->count / 10 > 2000 ? 2000 : round->count / 10;
 	uint64_t least = round->kind == PERF_LONG ? 2 * (uint64_t)c->args->window : 1;
@@ -165,13 +165,13 @@ static int warm_up(struct perf_client *c, struct perf_round *round, const struct
 	int rc;
 
 	if (!scratch.rtt) {
-		tool_complain("out of memory");
+		tool_error("out of memory");
 		return -ENOMEM;
 	}
-	round->count = warming(c, round);
-	c->warming = true;
+	round->count = warming_up(c, round);
+	c->warming_up = true;
 	rc = our_round(c, round, &scratch);
-	c->warming = false;
+	c->warming_up = false;
 	if (!rc && s->fd >= 0)
 		rc = perf_baseline_round(c, s, round, &scratch);
 	round->count = count;
@@ -224,8 +224,8 @@ static int measure(struct perf_client *c, uint64_t size, struct perf_result *r)
 		if (r->has_baseline)
 			rc = perf_baseline_open(c, &s);
 		else
-			tool_complain("no baseline: %s has no messages of %llu bytes",
-				      perf_protocol_name(args->baseline), (unsigned long long)size);
+			tool_error("no baseline: %s has no messages of %llu bytes",
+				   perf_protocol_name(args->baseline), (unsigned long long)size);
 	}
 	if (!rc)
 		rc = measure_rounds(c, &round, &s, r);
@@ -254,7 +254,7 @@ static int measure_all(struct perf_client *c, struct perf_result *results, unsig
 		r->ours.rtt = timed ? histogram_new() : NULL;
 		r->baseline.rtt = timed ? histogram_new() : NULL;
 		if (timed && (!r->ours.rtt || !r->baseline.rtt)) {
-			tool_complain("out of memory");
+			tool_error("out of memory");
 			return -ENOMEM;
 		}
 		rc = measure(c, args->sizes[i], r);
@@ -294,8 +294,8 @@ static int run(struct perf_client *c)
 	if ((!rc || rc == -EMSGSIZE) && finish(c, args->stop))
 		code = TOOL_NO_ANSWER;
 	if (c->damaged) {
-		tool_complain("%llu messages arrived with wrong contents",
-			      (unsigned long long)c->damaged);
+		tool_error("%llu messages arrived with wrong contents",
+			   (unsigned long long)c->damaged);
 		code = TOOL_NO_ANSWER;
 	}
 	if (!rc && args->json && perf_write_json(args, results, done))

@@ -14,7 +14,7 @@ struct perf_client {
 	uint64_t token;               /* of the last request */
 	uint64_t damaged;             /* messages whose contents were wrong, seen on either side */
 	bool same_clock; /* the server reads the same clock, as it said at the start of a paced test */
-	bool warming;    /* nothing that is measured now counts */
+	bool warming_up; /* nothing that is measured now counts */
 	bool offered;    /* @back is offered to the server as a return buffer */
 	void *back;      /* it, or NULL */
 	/* Paced: what waits for its moments of arrival, NULL: nothing does. They are no datagram, and may overtake the reply that

@@ -44,9 +44,9 @@ struct experiment {
 	"each write over UC has a completion of its own: the library counts which have left"
 
 /* Queue pairs alone: what the library does not use, and the device by itself beside what the library makes of it. */
-#define VERBS(what, wait, words)                                                            \
-	{                                                                                   \
-		what ", queue pairs alone", "verbs", "-w " wait, "verbs -s 32 " words, NULL \
+#define VERBS(what, wait, argv_buf)                                                            \
+	{                                                                                      \
+		what ", queue pairs alone", "verbs", "-w " wait, "verbs -s 32 " argv_buf, NULL \
 	}
 #define ALL_OUT "--rate 0 -c 160000"
 
@@ -197,7 +197,7 @@ static const struct run e17[] = {
 static const struct run e18[] = {RATES("ib", "16"), END};
 static const struct run e19[] = {RATES("ib", "64"), END};
 static const struct run e20[] = {RATES("ib", "512"), END};
-static const struct run e21[] = {RATES("window/shm", "64"), END};
+static const struct run e21[] = {RATES("shm", "64"), END};
 static const struct run e22[] = {RATES("iwarp/soft", "64"), END};
 
 static const struct experiment experiments[] = {
@@ -232,7 +232,7 @@ static int list(void)
 	return TOOL_OK;
 }
 
-struct words {
+struct argv_buf {
 	char text[4096];
 	char *word[WORDS_MAX + 1];
 	unsigned n;
@@ -240,7 +240,7 @@ struct words {
 	bool full;
 };
 
-static void add(struct words *w, const char *word, size_t len)
+static void add(struct argv_buf *w, const char *word, size_t len)
 {
 	if (w->n == WORDS_MAX || w->used + len + 1 > sizeof(w->text)) {
 		w->full = true;
@@ -252,7 +252,7 @@ static void add(struct words *w, const char *word, size_t len)
 	w->word[w->n] = NULL;
 }
 
-static void add_all(struct words *w, const char *text)
+static void add_all(struct argv_buf *w, const char *text)
 {
 	while (*text) {
 		size_t len = strcspn(text, " ");
@@ -269,7 +269,7 @@ static bool is_verbs(const struct run *run)
 }
 
 /* Options that the caller gave for all of it, and the transport: theirs, or the run's own. */
-static void add_settings(struct words *w, const struct perf_args *args, const struct run *run,
+static void add_settings(struct argv_buf *w, const struct perf_args *args, const struct run *run,
 			 uint64_t service, int cpu)
 {
 	const char *at = args->settings.text;
@@ -302,7 +302,7 @@ static void add_settings(struct words *w, const struct perf_args *args, const st
 }
 
 /* One process that needs no server. */
-static void add_verbs(struct words *w, const struct run *run)
+static void add_verbs(struct argv_buf *w, const struct run *run)
 {
 	add_all(w, run->both);
 	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
@@ -310,7 +310,7 @@ static void add_verbs(struct words *w, const struct run *run)
 }
 
 /* Starts this program. @out: where its standard output goes, or -1. Return: its process, or -1 with a complaint. */
-static pid_t start(const struct words *w, int out)
+static pid_t start(const struct argv_buf *w, int out)
 {
 	pid_t pid;
 
@@ -324,8 +324,8 @@ static pid_t start(const struct words *w, int out)
 		_exit(127);
 	}
 	if (pid < 0)
-		tool_complain("cannot start a process: %s",
-			      w->full ? "too many settings" : strerror(errno));
+		tool_error("cannot start a process: %s",
+			   w->full ? "too many settings" : strerror(errno));
 	return pid;
 }
 
@@ -347,14 +347,14 @@ static bool is_serving(int from)
 
 static pid_t start_server(const struct perf_args *args, const struct run *run, uint64_t service)
 {
-	struct words w = {.n = 0};
+	struct argv_buf w = {.n = 0};
 	int fds[2];
 	pid_t pid;
 
 	add_all(&w, "ripc-perf server");
 	add_settings(&w, args, run, service, 1);
 	if (pipe(fds)) {
-		tool_complain("pipe: %s", strerror(errno));
+		tool_error("pipe: %s", strerror(errno));
 		return -1;
 	}
 	pid = start(&w, fds[1]);
@@ -369,7 +369,7 @@ static pid_t start_server(const struct perf_args *args, const struct run *run, u
 }
 
 /* Reports of run @number go to files of the directory: NAME-NUMBER.json and, of a paced one of one size, .csv. */
-static void add_reports(struct words *w, const struct perf_args *args, const char *name,
+static void add_reports(struct argv_buf *w, const struct perf_args *args, const char *name,
 			const struct run *run, unsigned number)
 {
 	char text[512];
@@ -391,7 +391,7 @@ static void add_reports(struct words *w, const struct perf_args *args, const cha
 static int run_test(const struct perf_args *args, const char *name, const struct run *run,
 		    unsigned number, uint64_t service)
 {
-	struct words w = {.n = 0};
+	struct argv_buf w = {.n = 0};
 	char text[64];
 	int status = 0;
 	pid_t pid;
@@ -463,8 +463,8 @@ int perf_experiment(const struct perf_args *args)
 		if (!strcasecmp(args->experiment, experiments[i].name))
 			e = &experiments[i];
 	if (!e) {
-		tool_complain("--experiment %s: not known; --experiment list names them",
-			      args->experiment);
+		tool_error("--experiment %s: not known; --experiment list names them",
+			   args->experiment);
 		return TOOL_ERROR;
 	}
 	printf("%s: %s\n", e->name, e->title);

@@ -253,7 +253,7 @@ int perf_write_json(const struct perf_args *args, const struct perf_result *resu
 	if (!tool_output_close(file, "--json", args->json))
 		return -1;
 	if (!good)
-		tool_complain("--json %s: out of memory", args->json);
+		tool_error("--json %s: out of memory", args->json);
 	return good ? 0 : -1;
 }
 #else

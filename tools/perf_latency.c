@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define ECHO_MS 1000 /* an echo of a short message that takes longer is lost */
-#define GIVE_UP 10   /* round trips lost in a row that mean that the server is gone */
+#define ECHO_MS  1000 /* an echo of a short message that takes longer is lost */
+#define LOST_MAX 10   /* round trips lost in a row that mean that the server is gone */
 
 /* The first bytes tell an echo from a late one of an earlier message; all of them, if that was asked for. */
 static size_t checked_len(const struct perf_client *c, uint64_t size)
@@ -116,9 +116,8 @@ int perf_latency(struct perf_client *c, const struct perf_round *round, struct p
 			continue;
 		}
 		figures->lost++;
-		if (++lost == GIVE_UP) {
-			tool_complain("%d round trips in a row were lost: the server is gone",
-				      GIVE_UP);
+		if (++lost == LOST_MAX) {
+			tool_error("%d round trips in a row were lost: the server is gone", LOST_MAX);
 			return -EPIPE;
 		}
 	}

@@ -16,7 +16,7 @@ static bool pin(int cpu)
 	CPU_SET((size_t)cpu, &set);
 	if (!sched_setaffinity(0, sizeof(set), &set))
 		return true;
-	tool_complain("--pin %d: %s", cpu, strerror(errno));
+	tool_error("--pin %d: %s", cpu, strerror(errno));
 	return false;
 }
 

@@ -126,7 +126,7 @@ static int fetch_stamps(struct perf_client *c, struct perf_sample *samples, uint
 	for (int tries = 0; !rc && c->samples && tries < STAMPS_ASK; tries++)
 		rc = ask_for_stamps(c);
 	if (!rc && c->samples) {
-		tool_complain("the server did not say when the messages arrived");
+		tool_error("the server did not say when the messages arrived");
 		rc = -ETIMEDOUT;
 	}
 	c->samples = NULL;
@@ -176,11 +176,11 @@ int perf_paced(struct perf_client *c, const struct perf_round *round, struct per
 	int rc;
 
 	if (!samples) {
-		tool_complain("out of memory for %llu messages", (unsigned long long)round->count);
+		tool_error("out of memory for %llu messages", (unsigned long long)round->count);
 		return -ENOMEM;
 	}
 	rc = run(c, round, samples, figures);
-	if (!rc && c->args->csv && !c->warming)
+	if (!rc && c->args->csv && !c->warming_up)
 		rc = perf_write_samples(c->args, samples, round->count, c->same_clock);
 	free(samples);
 	return rc;

@@ -8,9 +8,9 @@
 #define SEND_MAX 512
 #define GIDS_MAX 256
 
-static int complain(const char *what)
+static int fail(const char *what)
 {
-	tool_complain("%s: %s", what, strerror(errno));
+	tool_error("%s: %s", what, strerror(errno));
 	return -1;
 }
 
@@ -51,7 +51,7 @@ static int choose_gid(struct perf_pair *p)
 	}
 	free(table);
 	if (!best && p->port.link_layer == IBV_LINK_LAYER_ETHERNET) {
-		tool_complain("the device has no GID: give its network interface an address");
+		tool_error("the device has no GID: give its network interface an address");
 		return -1;
 	}
 	return 0;
@@ -82,14 +82,14 @@ static int open_device(struct perf_pair *p, const struct perf_args *args)
 		ibv_free_device_list(list);
 	if (p->ctx)
 		return choose_gid(p);
-	tool_complain("%s%s%s", args->device ? args->device : "", args->device ? ": " : "", why);
+	tool_error("%s%s%s", args->device ? args->device : "", args->device ? ": " : "", why);
 	return -1;
 }
 
 static int modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what)
 {
 	errno = ibv_modify_qp(qp, attr, mask);
-	return errno ? complain(what) : 0;
+	return errno ? fail(what) : 0;
 }
 
 static struct ibv_qp *make_qp(struct perf_pair *p, const struct perf_args *args)
@@ -109,9 +109,8 @@ static struct ibv_qp *make_qp(struct perf_pair *p, const struct perf_args *args)
 	struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
 
 	if (!qp) {
-		tool_complain("no %s queue pair with %u receives and %u bytes inline: %s",
-			      perf_qp_name(args->qp), args->depth, args->inline_bytes,
-			      strerror(errno));
+		tool_error("no %s queue pair with %u receives and %u bytes inline: %s",
+			   perf_qp_name(args->qp), args->depth, args->inline_bytes, strerror(errno));
 		return NULL;
 	}
 	if (args->qp == PERF_UD) {
@@ -139,7 +138,8 @@ static void set_address(const struct perf_pair *p, struct ibv_ah_attr *ah)
 	ah->grh.hop_limit = 64;
 }
 
-static int join(struct perf_pair *p, const struct perf_args *args, struct ibv_qp *qp, uint32_t other)
+static int connect_qps(struct perf_pair *p, const struct perf_args *args, struct ibv_qp *qp,
+		       uint32_t other)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
 				   .path_mtu = p->port.active_mtu,
@@ -175,16 +175,17 @@ static int open_queues(struct perf_pair *p, const struct perf_args *args)
 	p->send_cq = ibv_create_cq(p->ctx, (int)p->send_max, NULL, NULL, 0);
 	p->recv_cq = p->channel ? ibv_create_cq(p->ctx, (int)args->depth, NULL, p->channel, 0) : NULL;
 	if (!p->pd || !p->send_cq || !p->recv_cq)
-		return complain("completion queues");
+		return fail("completion queues");
 	p->from = make_qp(p, args);
 	p->to = p->from ? make_qp(p, args) : NULL;
-	if (!p->to || join(p, args, p->from, p->to->qp_num) || join(p, args, p->to, p->from->qp_num))
+	if (!p->to || connect_qps(p, args, p->from, p->to->qp_num) ||
+	    connect_qps(p, args, p->to, p->from->qp_num))
 		return -1;
 	if (args->qp != PERF_UD)
 		return 0;
 	set_address(p, &ah);
 	p->ah = ibv_create_ah(p->pd, &ah);
-	return p->ah ? 0 : complain("address of the datagrams");
+	return p->ah ? 0 : fail("address of the datagrams");
 }
 
 /* Touched before it is used: a page that is not there costs hundreds of microseconds. */
@@ -194,13 +195,13 @@ static int open_memory(struct perf_pair *p, const struct perf_args *args, uint64
 	p->source = aligned_alloc(64, p->send_max * p->slot_bytes);
 	p->target = aligned_alloc(64, args->depth * p->slot_bytes);
 	if (!p->source || !p->target)
-		return complain("memory");
+		return fail("memory");
 	memset(p->source, 1, p->send_max * p->slot_bytes);
 	memset(p->target, 0, args->depth * p->slot_bytes);
 	p->source_mr = ibv_reg_mr(p->pd, p->source, p->send_max * p->slot_bytes, 0);
 	p->target_mr = ibv_reg_mr(p->pd, p->target, args->depth * p->slot_bytes,
 				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	return p->source_mr && p->target_mr ? 0 : complain("register memory");
+	return p->source_mr && p->target_mr ? 0 : fail("register memory");
 }
 
 int perf_pair_post_receive(struct perf_pair *p, const struct perf_args *args, unsigned slot)
@@ -225,7 +226,7 @@ int perf_pair_open(struct perf_pair *p, const struct perf_args *args, uint64_t s
 	for (unsigned i = 0; i < args->depth && args->op != PERF_WRITE; i++) {
 		errno = perf_pair_post_receive(p, args, i);
 		if (errno)
-			return complain("post a receive");
+			return fail("post a receive");
 	}
 	return 0;
 }

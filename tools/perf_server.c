@@ -68,8 +68,8 @@ static void answer_ping(struct perf_server *s, const struct ripc_message *m)
 	if (m->nitems == 1 && m->items[0].iov_len >= TOOL_PING_MAGIC_LEN &&
 	    !memcmp(m->items[0].iov_base, TOOL_PING_MAGIC, TOOL_PING_MAGIC_LEN) &&
 	    ripc_send(s->service, m->source, m->items, 1, NULL, 1000))
-		tool_complain("ping of service %llu: not answered: %s",
-			      (unsigned long long)m->source, ripc_detail());
+		tool_error("ping of service %llu: not answered: %s", (unsigned long long)m->source,
+			   ripc_detail());
 }
 
 /* Numbers beyond the test are not ours; a message that comes twice counts when it came first. */
@@ -94,7 +94,7 @@ static void send_stamps(struct perf_server *s)
 		tool_fail(rc, "times of arrival to service %llu", (unsigned long long)s->client);
 }
 
-static void take_measured(struct perf_server *s, const struct ripc_message *m)
+static void count_messages(struct perf_server *s, const struct ripc_message *m)
 {
 	int rc;
 
@@ -119,31 +119,31 @@ static void take_measured(struct perf_server *s, const struct ripc_message *m)
 }
 
 /* After the end was announced: what is still under way, on networks that do not keep the order. */
-static void take_stragglers(struct perf_server *s)
+static void drain_late(struct perf_server *s)
 {
 	while (s->received < s->test.count && !tool_stopped) {
 		uint64_t begin_ns = tool_now_ns();
 		struct ripc_message *m;
-		int rc = ripc_receive(s->service, &m, PERF_QUIET_MS);
+		int rc = ripc_receive(s->service, &m, PERF_DRAIN_MS);
 
 		if (rc) {
 			s->waited_ns += tool_now_ns() - begin_ns;
 			return;
 		}
 		if (m->nitems == 1 && m->source == s->client)
-			take_measured(s, m);
+			count_messages(s, m);
 		ripc_message_free(m);
 	}
 }
 
 /* How long a client may send nothing: a large message is no sign of life before it is there in full. */
-static uint64_t patience_ns(const struct perf_server *s)
+static uint64_t timeout_ns(const struct perf_server *s)
 {
 	return IDLE_CLIENT_MS * UINT64_C(1000000) + s->test.size * 10;
 }
 
 /* Whether @client may use the server now; then it is the server's client. */
-static bool admit(struct perf_server *s, uint64_t client, struct perf_control *reply)
+static bool accept_client(struct perf_server *s, uint64_t client, struct perf_control *reply)
 {
 	uint64_t now_ns = tool_now_ns();
 
@@ -153,7 +153,7 @@ static bool admit(struct perf_server *s, uint64_t client, struct perf_control *r
 		s->idle_activity = s->activity;
 		s->idle_since_ns = now_ns;
 	}
-	if (s->client && now_ns - s->idle_since_ns < patience_ns(s)) {
+	if (s->client && now_ns - s->idle_since_ns < timeout_ns(s)) {
 		reply->type = PERF_BUSY;
 		snprintf(reply->text, sizeof(reply->text), "it serves the client with service %llu",
 			 (unsigned long long)s->client);
@@ -224,12 +224,12 @@ static void begin_test(struct perf_server *s, const struct perf_control *request
 	s->cpu_s = tool_cpu_s();
 }
 
-static void conclude_test(struct perf_server *s, struct perf_control *reply)
+static void finish_test(struct perf_server *s, struct perf_control *reply)
 {
 	bool base = s->test.type == PERF_BASE_START;
 
 	if (s->test.test && s->test.test != PERF_LATENCY && !base)
-		take_stragglers(s);
+		drain_late(s);
 	reply->received = s->received;
 	reply->damaged = s->damaged;
 	reply->waited_ns = s->waited_ns;
@@ -237,7 +237,8 @@ static void conclude_test(struct perf_server *s, struct perf_control *reply)
 	end_test(s);
 }
 
-static void obey(struct perf_server *s, const struct perf_control *request, struct perf_control *reply)
+static void handle_control(struct perf_server *s, const struct perf_control *request,
+			   struct perf_control *reply)
 {
 	switch (request->type) {
 	case PERF_HELLO:
@@ -248,7 +249,7 @@ static void obey(struct perf_server *s, const struct perf_control *request, stru
 		begin_test(s, request, reply);
 		break;
 	case PERF_END:
-		conclude_test(s, reply);
+		finish_test(s, reply);
 		break;
 	case PERF_STAMPS:
 		if (!s->stamps) {
@@ -288,8 +289,8 @@ static void take_control(struct perf_server *s, uint64_t client, const struct pe
 		s->activity++;
 	if (!fresh) {
 		reply = s->last_reply;
-	} else if (admit(s, client, &reply)) {
-		obey(s, request, &reply);
+	} else if (accept_client(s, client, &reply)) {
+		handle_control(s, request, &reply);
 		s->last_client = client;
 		s->last_token = request->token;
 		s->last_reply = reply;
@@ -322,7 +323,7 @@ static int serve(struct perf_server *s)
 			return TOOL_ERROR;
 		}
 		if (m->nitems == 1) {
-			take_measured(s, m);
+			count_messages(s, m);
 			ripc_message_free(m);
 			continue;
 		}

@@ -165,7 +165,7 @@ int perf_socket_accept(int listener, int timeout_ms)
 }
 
 /* Counts the rounds of a spinning wait. Return: true when the time is up. */
-static bool spun_out(unsigned *spins, uint64_t *deadline_ns, int timeout_ms)
+static bool spin_expired(unsigned *spins, uint64_t *deadline_ns, int timeout_ms)
 {
 	uint64_t now_ns;
 
@@ -196,7 +196,7 @@ int perf_socket_send(const struct perf_socket *s, const void *buf, size_t len)
 			continue;
 		if (errno != EAGAIN)
 			return -errno;
-		if (s->wait == PERF_BLOCK || spun_out(&spins, &deadline_ns, PERF_STALL_MS))
+		if (s->wait == PERF_BLOCK || spin_expired(&spins, &deadline_ns, PERF_STALL_MS))
 			return -ETIMEDOUT;
 	} while (len);
 	return 0;
@@ -216,7 +216,7 @@ ssize_t perf_socket_receive(const struct perf_socket *s, void *buf, size_t len)
 			continue;
 		if (errno != EAGAIN)
 			return -errno;
-		if (s->wait == PERF_BLOCK || spun_out(&spins, &deadline_ns, s->patience_ms))
+		if (s->wait == PERF_BLOCK || spin_expired(&spins, &deadline_ns, s->patience_ms))
 			return -ETIMEDOUT;
 	}
 }

@@ -31,16 +31,16 @@ struct verbs {
 	struct perf_sample *samples;
 	unsigned posted, reaped;  /* of the send queue */
 	atomic_uint_fast64_t got; /* messages received */
-	uint64_t given_up;        /* sent, and taken for lost */
+	uint64_t timed_out;       /* sent, and taken for lost */
 	/* Writes by themselves: where the receiver goes on after what was given up. */
 	atomic_uint_fast64_t skip_to;
-	atomic_bool over, failed;
+	atomic_bool finished, failed;
 };
 
 static void fail(struct verbs *v, const char *what, const char *why)
 {
 	if (!atomic_exchange(&v->failed, true))
-		tool_complain("%s: %s", what, why);
+		tool_error("%s: %s", what, why);
 }
 
 /* ---- the receiver ---- */
@@ -54,14 +54,14 @@ static uint64_t number_in(const unsigned char *message, uint64_t size)
 	return number;
 }
 
-static void note(struct verbs *v, uint64_t number, uint64_t now_ns)
+static void record_sample(struct verbs *v, uint64_t number, uint64_t now_ns)
 {
 	if (number && number <= v->count && !v->samples[number - 1].received_ns)
 		v->samples[number - 1].received_ns = now_ns;
 	atomic_fetch_add(&v->got, 1);
 }
 
-static void take(struct verbs *v, const struct ibv_wc *wc)
+static void poll_one(struct verbs *v, const struct ibv_wc *wc)
 {
 	const struct perf_pair *p = &v->pair;
 	unsigned slot = (unsigned)wc->wr_id;
@@ -79,23 +79,23 @@ static void take(struct verbs *v, const struct ibv_wc *wc)
 	/* Replenished before it is counted: who counts may send one more. */
 	if (perf_pair_post_receive(&v->pair, v->args, slot))
 		fail(v, "post a receive", strerror(errno));
-	note(v, number, now_ns);
+	record_sample(v, number, now_ns);
 }
 
-static int take_some(struct verbs *v)
+static int poll_batch(struct verbs *v)
 {
 	struct ibv_wc wc[16];
 	int n = ibv_poll_cq(v->pair.recv_cq, 16, wc);
 
 	for (int i = 0; i < n; i++)
-		take(v, &wc[i]);
+		poll_one(v, &wc[i]);
 	if (n < 0)
 		fail(v, "receive", "the completion queue cannot be read");
 	return n;
 }
 
 /* Arms, looks once more, and sleeps: what came in between has no event. */
-static void sleep_and_take(struct verbs *v)
+static void wait_and_poll(struct verbs *v)
 {
 	struct pollfd fd = {.fd = v->pair.channel->fd, .events = POLLIN};
 	struct ibv_cq *cq;
@@ -104,7 +104,7 @@ static void sleep_and_take(struct verbs *v)
 	errno = ibv_req_notify_cq(v->pair.recv_cq, 0);
 	if (errno)
 		fail(v, "arm the completion queue", strerror(errno));
-	if (take_some(v))
+	if (poll_batch(v))
 		return;
 	if (poll(&fd, 1, WAIT_MS) > 0 && !ibv_get_cq_event(v->pair.channel, &cq, &context))
 		ibv_ack_cq_events(cq, 1);
@@ -125,7 +125,7 @@ static void watch(struct verbs *v, uint64_t *next)
 	    (number_in(at, v->size) & ~(UINT64_C(0xff) << 56)) != *next + 1)
 		return;
 	atomic_thread_fence(memory_order_acquire);
-	note(v, ++*next, tool_now_ns());
+	record_sample(v, ++*next, tool_now_ns());
 }
 
 static void *receive(void *arg)
@@ -133,13 +133,13 @@ static void *receive(void *arg)
 	struct verbs *v = arg;
 	uint64_t next = 0;
 
-	while (!atomic_load(&v->over) && !atomic_load(&v->failed) && !tool_stopped) {
+	while (!atomic_load(&v->finished) && !atomic_load(&v->failed) && !tool_stopped) {
 		if (v->args->op == PERF_WRITE)
 			watch(v, &next);
 		else if (v->args->wait == PERF_BLOCK)
-			sleep_and_take(v);
+			wait_and_poll(v);
 		else
-			take_some(v);
+			poll_batch(v);
 	}
 	return NULL;
 }
@@ -147,7 +147,7 @@ static void *receive(void *arg)
 /* ---- the sender ---- */
 
 /* A completion stands for all that were posted before it, too. */
-static void reap(struct verbs *v)
+static void poll_sends(struct verbs *v)
 {
 	struct ibv_wc wc[16];
 	int n = ibv_poll_cq(v->pair.send_cq, 16, wc);
@@ -162,7 +162,7 @@ static void reap(struct verbs *v)
 static bool has_room(struct verbs *v)
 {
 	if (v->posted - v->reaped >= v->pair.send_max)
-		reap(v);
+		poll_sends(v);
 	return v->posted - v->reaped < v->pair.send_max;
 }
 
@@ -171,19 +171,19 @@ static void wait_for_receiver(struct verbs *v, uint64_t sent, uint64_t most)
 {
 	uint64_t seen = atomic_load(&v->got), since_ns = tool_now_ns();
 	/* Over a reliable queue pair nothing is lost but with all of it. */
-	uint64_t quiet_ms = v->args->qp == PERF_RC ? PERF_STALL_MS : PERF_QUIET_MS;
+	uint64_t quiet_ms = v->args->qp == PERF_RC ? PERF_STALL_MS : PERF_DRAIN_MS;
 
 	while (!atomic_load(&v->failed) && !tool_stopped) {
 		uint64_t got = atomic_load(&v->got);
 
-		if (got + v->given_up + most >= sent)
+		if (got + v->timed_out + most >= sent)
 			return;
-		reap(v);
+		poll_sends(v);
 		if (got != seen) {
 			seen = got;
 			since_ns = tool_now_ns();
 		} else if (tool_now_ns() - since_ns > quiet_ms * 1000000) {
-			v->given_up = sent - got;
+			v->timed_out = sent - got;
 			atomic_store(&v->skip_to, sent);
 		}
 		sched_yield();
@@ -284,19 +284,19 @@ static int run(struct verbs *v, uint64_t count, struct perf_sample *samples)
 
 	v->count = count;
 	v->samples = samples;
-	v->given_up = 0;
+	v->timed_out = 0;
 	atomic_store(&v->got, 0);
 	atomic_store(&v->skip_to, 0);
-	atomic_store(&v->over, false);
+	atomic_store(&v->finished, false);
 	memset(v->pair.target, 0, v->args->depth * v->pair.slot_bytes);
 	errno = pthread_create(&thread, NULL, receive, v);
 	if (errno) {
-		tool_complain("cannot start a thread: %s", strerror(errno));
+		tool_error("cannot start a thread: %s", strerror(errno));
 		return -1;
 	}
 	move_receiver(thread, v->args->pin);
 	send_all(v);
-	atomic_store(&v->over, true);
+	atomic_store(&v->finished, true);
 	pthread_join(thread, NULL);
 	return atomic_load(&v->failed) || tool_stopped ? -1 : 0;
 }
@@ -309,7 +309,7 @@ static int measure(struct verbs *v, struct perf_result *r)
 	int rc = -1;
 
 	if (!samples) {
-		tool_complain("out of memory for %llu messages", (unsigned long long)count);
+		tool_error("out of memory for %llu messages", (unsigned long long)count);
 		return -1;
 	}
 	rc = run(v, count < WARM_UP ? count : WARM_UP, samples);
@@ -341,13 +341,13 @@ static int measure_size(const struct perf_args *args, uint64_t size, struct perf
 	snprintf(r->transport, sizeof(r->transport), "%s %s", perf_qp_name(args->qp),
 		 perf_op_name(args->op));
 	if (!r->ours.rtt)
-		tool_complain("out of memory");
+		tool_error("out of memory");
 	else if (!perf_pair_open(&v.pair, args, size)) {
 		snprintf(r->reason, sizeof(r->reason), "queue pairs of %s alone",
 			 ibv_get_device_name(v.pair.ctx->device));
 		if (args->qp == PERF_UD && size > (128u << v.pair.port.active_mtu))
-			tool_complain("--size %llu: a datagram of this device has %u bytes at most",
-				      (unsigned long long)size, 128u << v.pair.port.active_mtu);
+			tool_error("--size %llu: a datagram of this device has %u bytes at most",
+				   (unsigned long long)size, 128u << v.pair.port.active_mtu);
 		else
 			rc = measure(&v, r);
 	}
@@ -385,7 +385,7 @@ int perf_verbs(const struct perf_args *args)
 int perf_verbs(const struct perf_args *args)
 {
 	(void)args;
-	tool_complain("this build has no verbs: libibverbs was left out");
+	tool_error("this build has no verbs: libibverbs was left out");
 	return TOOL_ERROR;
 }
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VAIN_MAX       3   /* pings without an answer, from the first on, after which it gives up */
+#define RETRIES_MAX    3   /* pings without an answer, from the first on, after which it gives up */
 #define SIZE_MIN       24u /* magic, token, number */
 #define SIZE_MAX_BYTES (64u << 20)
 #define COUNT_MAX      1000000000u
@@ -83,8 +83,8 @@ static int parse(struct ping *p, int argc, char **argv)
 			good = tool_parse_size(optarg, SIZE_MAX_BYTES, &p->size) &&
 			       p->size >= SIZE_MIN;
 			if (!good)
-				tool_complain("--size %s: must be a number of bytes from %u to 64M",
-					      optarg, SIZE_MIN);
+				tool_error("--size %s: must be a number of bytes from %u to 64M",
+					   optarg, SIZE_MIN);
 			break;
 		case 'W':
 			good = tool_parse_range("--timeout", optarg, 1, MS_MAX, &p->timeout_ms);
@@ -116,7 +116,7 @@ static int parse(struct ping *p, int argc, char **argv)
 	if (!good)
 		return TOOL_ERROR;
 	if (optind + 1 != argc) {
-		tool_complain(optind == argc ? "a service id is missing" : "one service id only");
+		tool_error(optind == argc ? "a service id is missing" : "one service id only");
 		usage(stderr);
 		return TOOL_ERROR;
 	}
@@ -219,7 +219,7 @@ static int ping(struct ping *p)
 			pause_ms(p->interval_ms);
 		rc = ping_once(p, i);
 		if (!rc && !p->answered && !tool_stopped &&
-		    (p->sent == VAIN_MAX || p->sent == p->count)) {
+		    (p->sent == RETRIES_MAX || p->sent == p->count)) {
 			/* Datagrams may be lost, but whoever leaves the first few unanswered is not of the
 			 * answering kind; more of them would only fill its queue. */
 			printf("service %llu is there but does not answer pings (%llu sent, no "
@@ -309,7 +309,7 @@ int main(int argc, char **argv)
 	p.rtt = histogram_new();
 	p.buf = calloc(1, p.size);
 	if (!p.rtt || !p.buf) {
-		tool_complain("out of memory");
+		tool_error("out of memory");
 		rc = TOOL_ERROR;
 		goto out;
 	}

@@ -17,7 +17,7 @@
 const char *tool_name = "ripc";
 volatile int tool_stopped;
 
-void tool_complain(const char *fmt, ...)
+void tool_error(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -30,7 +30,7 @@ void tool_complain(const char *fmt, ...)
 }
 
 /* The detail without "service N: ", if @text ends with that already. */
-static const char *untitled(const char *text, const char *detail)
+static const char *without_prefix(const char *text, const char *detail)
 {
 	const size_t digits = strlen("service "), len = strlen(text);
 	size_t n;
@@ -53,7 +53,7 @@ void tool_fail(int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	detail = untitled(text, ripc_detail());
+	detail = without_prefix(text, ripc_detail());
 	fflush(stdout);
 	fprintf(stderr, "%s: %s: %s%s%s\n", tool_name, text, ripc_strerror(err),
 		*detail ? ": " : "", detail);
@@ -92,8 +92,8 @@ bool tool_parse_range(const char *option, const char *text, uint64_t min, uint64
 {
 	if (tool_parse_number(text, min, max, value))
 		return true;
-	tool_complain("%s %s: must be a number from %llu to %llu", option, text,
-		      (unsigned long long)min, (unsigned long long)max);
+	tool_error("%s %s: must be a number from %llu to %llu", option, text,
+		   (unsigned long long)min, (unsigned long long)max);
 	return false;
 }
 
@@ -132,10 +132,9 @@ bool tool_parse_service(const char *text, bool any, uint64_t *id)
 	/* The upper half holds the ids drawn for RIPC_ANY_ID: they can be looked up, not chosen. */
 	if (tool_parse_number(text, 1, any ? RIPC_ID_LIMIT - 1 : UINT64_MAX - 1, id))
 		return true;
-	tool_complain("%s: a service id is a number from 1 to %llu%s", text,
-		      any ? (unsigned long long)(RIPC_ID_LIMIT - 1)
-			  : (unsigned long long)UINT64_MAX - 1,
-		      any ? ", or any" : "");
+	tool_error("%s: a service id is a number from 1 to %llu%s", text,
+		   any ? (unsigned long long)(RIPC_ID_LIMIT - 1) : (unsigned long long)UINT64_MAX - 1,
+		   any ? ", or any" : "");
 	return false;
 }
 
@@ -145,15 +144,15 @@ bool tool_settings_add(struct tool_settings *settings, const char *key, const ch
 	int n;
 
 	if (!value && !strchr(key, '=')) {
-		tool_complain("option %s: must be key=value", key);
+		tool_error("option %s: must be key=value", key);
 		return false;
 	}
 	n = snprintf(settings->text + settings->len, room, "%s%s%s%s", settings->len ? " " : "",
 		     key, value ? "=" : "", value ? value : "");
 	if (n < 0 || (size_t)n >= room) {
 		settings->text[settings->len] = 0;
-		tool_complain("the options are longer than %zu bytes together",
-			      sizeof(settings->text) - 1);
+		tool_error("the options are longer than %zu bytes together",
+			   sizeof(settings->text) - 1);
 		return false;
 	}
 	settings->len += (size_t)n;
@@ -170,7 +169,7 @@ FILE *tool_output_open(const char *option, const char *path)
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 	file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!file) {
-		tool_complain("%s %s: %s", option, path, strerror(errno));
+		tool_error("%s %s: %s", option, path, strerror(errno));
 		if (fd >= 0)
 			close(fd);
 	}
@@ -194,8 +193,8 @@ bool tool_output_close(FILE *file, const char *option, const char *path)
 	if (file != stdout && fclose(file))
 		good = false;
 	if (!good)
-		tool_complain("%s %s: cannot write it%s%s", option, path, errno ? ": " : "",
-			      errno ? strerror(errno) : "");
+		tool_error("%s %s: cannot write it%s%s", option, path, errno ? ": " : "",
+			   errno ? strerror(errno) : "");
 	return good;
 }
 
@@ -211,7 +210,7 @@ int tool_finish(int rc)
 		good = false;
 	if (good)
 		return rc;
-	/* Not tool_complain(): it would flush what cannot be written. */
+	/* Not tool_error(): it would flush what cannot be written. */
 	fprintf(stderr, "%s: cannot write standard output%s%s\n", tool_name, errno ? ": " : "",
 		errno ? strerror(errno) : "");
 	return TOOL_ERROR;

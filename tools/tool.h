@@ -30,7 +30,7 @@ struct tool_settings {
 extern const char *tool_name;
 
 /* Prints "NAME: text" on the standard error stream. */
-void tool_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same for a failed library call: "NAME: text: ripc_strerror(err): ripc_detail()". A service that
  * the text ends with is not named again. */

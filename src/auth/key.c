@@ -15,12 +15,12 @@
 #include <string.h>
 #include <time.h>
 
-#define SEAL_VERSION 1
-#define FILE_MAX     4096              /* bytes of a key file */
-#define LOOK_NS      (1000 * RIPC__MS) /* the file is looked at no sooner again */
-#define SETS         512               /* of senders remembered */
-#define WAYS         8                 /* senders of one set */
-#define WINDOW       64 /* messages back to which it is known what has come of a sender */
+#define SEAL_VERSION  1
+#define FILE_MAX      4096              /* bytes of a key file */
+#define RELOAD_NS     (1000 * RIPC__MS) /* the file is looked at no sooner again */
+#define SETS          512               /* of senders remembered */
+#define ASSOC         8                 /* senders of one set */
+#define REPLAY_WINDOW 64 /* messages back to which it is known what has come of a sender */
 
 /* One sender's messages that have come lately. */
 struct sender {
@@ -35,18 +35,18 @@ struct sender {
  * that are not in it, only what is younger than that is taken.
  */
 struct set {
-	struct sender ways[WAYS];
-	uint64_t floor_ms;
+	struct sender slots[ASSOC];
+	uint64_t min_time_ms;
 };
 
 struct key {
 	uint8_t id[RIPC__KEY_ID];
-	uint8_t sub[RIPC__PURPOSES][32];
+	uint8_t sub[RIPC__KEY_PURPOSES][32];
 };
 
 /* Nonces of requests; only holders of the key put any in, so that replays push out none. */
 struct nonces {
-	uint8_t ways[WAYS][RIPC__NONCE];
+	uint8_t slots[ASSOC][RIPC__NONCE];
 	unsigned next; /* the oldest */
 };
 
@@ -58,22 +58,22 @@ struct ripc__auth {
 	uint64_t secret; /* by which senders are spread over the sets */
 	struct ripc__auth_counts counts;
 	struct stat seen; /* the file as it was read */
-	uint64_t look_ns;
-	bool trouble; /* the file could not be used when last looked at */
+	uint64_t reload_ns;
+	bool reload_failed; /* the file could not be used when last looked at */
 	char path[256];
 	struct set sets[SETS];
-	struct nonces asked[RIPC__ASKED / WAYS];
+	struct nonces nonces_seen[RIPC__NONCES_MAX / ASSOC];
 };
 
 /* --- the file --- */
 
 static void derive(struct key *key, const uint8_t master[32])
 {
-	static const char *const names[RIPC__PURPOSES] = {"libripc message 1", "libripc record 1",
-							  "libripc lane 1", "libripc queue 1"};
+	static const char *const names[RIPC__KEY_PURPOSES] = {
+		"libripc message 1", "libripc record 1", "libripc lane 1", "libripc queue 1"};
 	static const char id[] = "libripc id 1";
 
-	for (unsigned i = 0; i < RIPC__PURPOSES; i++)
+	for (unsigned i = 0; i < RIPC__KEY_PURPOSES; i++)
 		crypto_generichash(key->sub[i], 32, (const uint8_t *)names[i], strlen(names[i]),
 				   master, 32);
 	/* The shortest that the function makes is longer than we need. */
@@ -137,26 +137,26 @@ static int load(struct ripc__auth *a)
 	return rc;
 }
 
-void ripc__auth_look(struct ripc__auth *a, uint64_t now_ns)
+void ripc__auth_reload(struct ripc__auth *a, uint64_t now_ns)
 {
 	struct stat st;
 	int rc;
 
-	if (now_ns < a->look_ns)
+	if (now_ns < a->reload_ns)
 		return;
-	a->look_ns = now_ns + LOOK_NS;
-	if (!stat(a->path, &st) && !a->trouble && st.st_ino == a->seen.st_ino &&
+	a->reload_ns = now_ns + RELOAD_NS;
+	if (!stat(a->path, &st) && !a->reload_failed && st.st_ino == a->seen.st_ino &&
 	    st.st_size == a->seen.st_size && st.st_mode == a->seen.st_mode &&
 	    st.st_mtim.tv_sec == a->seen.st_mtim.tv_sec &&
 	    st.st_mtim.tv_nsec == a->seen.st_mtim.tv_nsec)
 		return;
 	rc = load(a);
-	if (rc && !a->trouble)
+	if (rc && !a->reload_failed)
 		ripc__log(RIPC_LOG_ERROR, "%s; the keys read before still hold", ripc_detail());
 	if (!rc)
 		ripc__log(RIPC_LOG_INFO, "key_file (RIPC_KEY_FILE): %s was read again: %u keys",
 			  a->path, a->nkeys);
-	a->trouble = rc;
+	a->reload_failed = rc;
 }
 
 int ripc__auth_open(struct ripc__auth **out, const char *path, const uint8_t instance[16])
@@ -176,7 +176,7 @@ int ripc__auth_open(struct ripc__auth **out, const char *path, const uint8_t ins
 		free(a);
 		return rc;
 	}
-	memcpy(&a->secret, a->keys[0].sub[RIPC__FOR_MESSAGE], sizeof(a->secret));
+	memcpy(&a->secret, a->keys[0].sub[RIPC__KEY_MESSAGE], sizeof(a->secret));
 	*out = a;
 	return 0;
 }
@@ -221,27 +221,27 @@ bool ripc__mac_equal(const uint8_t a[RIPC__MAC], const uint8_t b[RIPC__MAC])
 	return !sodium_memcmp(a, b, RIPC__MAC);
 }
 
-const uint8_t *ripc__auth_id(const struct ripc__auth *a)
+const uint8_t *ripc__auth_key_id(const struct ripc__auth *a)
 {
 	return a->keys[0].id;
 }
 
-bool ripc__auth_fresh(struct ripc__auth *a, const uint8_t nonce[RIPC__NONCE])
+bool ripc__auth_nonce_is_new(struct ripc__auth *a, const uint8_t nonce[RIPC__NONCE])
 {
-	struct nonces *n = &a->asked[ripc__get_le16(nonce) % (RIPC__ASKED / WAYS)];
+	struct nonces *n = &a->nonces_seen[ripc__get_le16(nonce) % (RIPC__NONCES_MAX / ASSOC)];
 
-	for (unsigned i = 0; i < WAYS; i++)
-		if (!memcmp(n->ways[i], nonce, RIPC__NONCE)) {
-			a->counts.repeated++;
+	for (unsigned i = 0; i < ASSOC; i++)
+		if (!memcmp(n->slots[i], nonce, RIPC__NONCE)) {
+			a->counts.replayed++;
 			return false;
 		}
-	memcpy(n->ways[n->next++ % WAYS], nonce, RIPC__NONCE);
+	memcpy(n->slots[n->next++ % ASSOC], nonce, RIPC__NONCE);
 	return true;
 }
 
-void ripc__auth_stranger(struct ripc__auth *a)
+void ripc__auth_count_unauth(struct ripc__auth *a)
 {
-	a->counts.strangers++;
+	a->counts.unauthenticated++;
 }
 
 uint32_t ripc__auth_queue_key(const struct ripc__auth *a, const uint8_t instance[16])
@@ -249,7 +249,7 @@ uint32_t ripc__auth_queue_key(const struct ripc__auth *a, const uint8_t instance
 	uint8_t mac[RIPC__MAC];
 	uint32_t key;
 
-	if (!a || ripc__auth_mac(a, a->keys[0].id, RIPC__FOR_QUEUE, instance, 16, NULL, 0, mac))
+	if (!a || ripc__auth_mac(a, a->keys[0].id, RIPC__KEY_QUEUE, instance, 16, NULL, 0, mac))
 		return 0;
 	key = ripc__get_le32(mac) & 0x7fffffffu;
 	return key ? key : 1;
@@ -277,7 +277,7 @@ int ripc__auth_seal(struct ripc__auth *a, const uint8_t *data, size_t len, uint8
 	ripc__put_le64(out + 32, clock_ms());
 	ripc__put_le64(out + 40, ++a->number);
 	memcpy(out + RIPC__SEAL_HEAD, data, len);
-	ripc__auth_mac(a, a->keys[0].id, RIPC__FOR_MESSAGE, out, RIPC__SEAL_HEAD + len, NULL, 0,
+	ripc__auth_mac(a, a->keys[0].id, RIPC__KEY_MESSAGE, out, RIPC__SEAL_HEAD + len, NULL, 0,
 		       out + RIPC__SEAL_HEAD + len);
 	return (int)(len + RIPC__SEAL_BYTES);
 }
@@ -292,31 +292,31 @@ static struct set *set_of(struct ripc__auth *a, const uint8_t *instance)
 }
 
 /* Whether this number of a sender that is known is new. */
-static bool number_new(struct sender *s, uint64_t number)
+static bool number_is_new(struct sender *s, uint64_t number)
 {
 	if (number > s->high) {
-		s->seen = number - s->high < WINDOW ? s->seen << (number - s->high) | 1 : 1;
+		s->seen = number - s->high < REPLAY_WINDOW ? s->seen << (number - s->high) | 1 : 1;
 		s->high = number;
 		return true;
 	}
-	if (s->high - number >= WINDOW || s->seen >> (s->high - number) & 1)
+	if (s->high - number >= REPLAY_WINDOW || s->seen >> (s->high - number) & 1)
 		return false;
 	s->seen |= UINT64_C(1) << (s->high - number);
 	return true;
 }
 
 /* Return: 0, or -EALREADY. */
-static int remember(struct ripc__auth *a, const uint8_t *instance, uint64_t number, uint64_t time_ms)
+static int add_sender(struct ripc__auth *a, const uint8_t *instance, uint64_t number, uint64_t time_ms)
 {
 	static const uint8_t nobody[16];
 	struct set *set = set_of(a, instance);
-	struct sender *oldest = &set->ways[0];
+	struct sender *oldest = &set->slots[0];
 
-	for (unsigned i = 0; i < WAYS; i++) {
-		struct sender *s = &set->ways[i];
+	for (unsigned i = 0; i < ASSOC; i++) {
+		struct sender *s = &set->slots[i];
 
 		if (!memcmp(s->instance, instance, 16)) {
-			if (!number_new(s, number))
+			if (!number_is_new(s, number))
 				return -EALREADY;
 			s->time_ms = time_ms > s->time_ms ? time_ms : s->time_ms;
 			return 0;
@@ -324,10 +324,11 @@ static int remember(struct ripc__auth *a, const uint8_t *instance, uint64_t numb
 		if (s->time_ms < oldest->time_ms)
 			oldest = s;
 	}
-	if (time_ms <= set->floor_ms)
+	if (time_ms <= set->min_time_ms)
 		return -EALREADY;
 	if (memcmp(oldest->instance, nobody, 16))
-		set->floor_ms = oldest->time_ms > set->floor_ms ? oldest->time_ms : set->floor_ms;
+		set->min_time_ms =
+			oldest->time_ms > set->min_time_ms ? oldest->time_ms : set->min_time_ms;
 	memcpy(oldest->instance, instance, 16);
 	oldest->high = number;
 	/* What it sent before that, and comes late, is new, too. */
@@ -348,9 +349,9 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	*why = "it was not sealed with a key of this cluster";
 	if (len < RIPC__SEAL_BYTES || ripc__get_le32(buf) != RIPC__SEAL_MAGIC ||
 	    buf[4] != SEAL_VERSION ||
-	    ripc__auth_mac(a, buf + 8, RIPC__FOR_MESSAGE, buf, len - RIPC__MAC, NULL, 0, mac) ||
+	    ripc__auth_mac(a, buf + 8, RIPC__KEY_MESSAGE, buf, len - RIPC__MAC, NULL, 0, mac) ||
 	    !ripc__mac_equal(mac, buf + len - RIPC__MAC) || !memcmp(buf + 16, nobody, 16)) {
-		a->counts.strangers++;
+		a->counts.unauthenticated++;
 		return -EKEYREJECTED;
 	}
 	body = len - RIPC__SEAL_BYTES;
@@ -359,15 +360,15 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	if (!memcmp(buf + 16, a->instance, 16))
 		return (int)body;
 	then = ripc__get_le64(buf + 32);
-	if (then > now ? then - now > RIPC__CLOCKS_MS : now - then > RIPC__CLOCKS_MS) {
+	if (then > now ? then - now > RIPC__CLOCK_SKEW_MS : now - then > RIPC__CLOCK_SKEW_MS) {
 		*why = "it was sealed more than 30 s ago, or the clocks of the two hosts differ";
 		a->counts.late++;
 		return -ETIME;
 	}
-	rc = remember(a, buf + 16, ripc__get_le64(buf + 40), then);
+	rc = add_sender(a, buf + 16, ripc__get_le64(buf + 40), then);
 	if (rc) {
 		*why = "it came before";
-		a->counts.repeated++;
+		a->counts.replayed++;
 		return rc;
 	}
 	return (int)body;
@@ -375,25 +376,25 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 
 /* --- records --- */
 
-int ripc__auth_stamp(const struct ripc__auth *a, uint8_t *record, size_t len, size_t cap)
+int ripc__auth_sign(const struct ripc__auth *a, uint8_t *record, size_t len, size_t cap)
 {
-	if (cap < RIPC__STAMP_BYTES || len > cap - RIPC__STAMP_BYTES)
+	if (cap < RIPC__SIGNATURE_BYTES || len > cap - RIPC__SIGNATURE_BYTES)
 		return -EMSGSIZE;
 	memcpy(record + len, a->keys[0].id, RIPC__KEY_ID);
-	ripc__auth_mac(a, a->keys[0].id, RIPC__FOR_RECORD, record, len, NULL, 0,
+	ripc__auth_mac(a, a->keys[0].id, RIPC__KEY_RECORD, record, len, NULL, 0,
 		       record + len + RIPC__KEY_ID);
-	return (int)(len + RIPC__STAMP_BYTES);
+	return (int)(len + RIPC__SIGNATURE_BYTES);
 }
 
-int ripc__auth_check_stamp(struct ripc__auth *a, const uint8_t *record, size_t len)
+int ripc__auth_verify(struct ripc__auth *a, const uint8_t *record, size_t len)
 {
 	uint8_t mac[RIPC__MAC];
-	size_t body = len - RIPC__STAMP_BYTES;
+	size_t body = len - RIPC__SIGNATURE_BYTES;
 
-	if (len < RIPC__STAMP_BYTES ||
-	    ripc__auth_mac(a, record + body, RIPC__FOR_RECORD, record, body, NULL, 0, mac) ||
+	if (len < RIPC__SIGNATURE_BYTES ||
+	    ripc__auth_mac(a, record + body, RIPC__KEY_RECORD, record, body, NULL, 0, mac) ||
 	    !ripc__mac_equal(mac, record + body + RIPC__KEY_ID)) {
-		a->counts.strangers++;
+		a->counts.unauthenticated++;
 		return -EKEYREJECTED;
 	}
 	return (int)body;
@@ -417,6 +418,6 @@ void ripc__auth_describe(const struct ripc__auth *a, char *text, size_t len)
 	snprintf(text, len,
 		 "authenticated with key %02x%02x%02x%02x%s; %" PRIu64 " strangers, %" PRIu64
 		 " late and %" PRIu64 " repeated messages refused%s",
-		 one[0], one[1], one[2], one[3], second, a->counts.strangers, a->counts.late,
-		 a->counts.repeated, a->trouble ? "; the key file cannot be used now" : "");
+		 one[0], one[1], one[2], one[3], second, a->counts.unauthenticated, a->counts.late,
+		 a->counts.replayed, a->reload_failed ? "; the key file cannot be used now" : "");
 }

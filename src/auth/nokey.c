@@ -18,7 +18,7 @@ void ripc__auth_close(struct ripc__auth *a)
 {
 }
 
-void ripc__auth_look(struct ripc__auth *a, uint64_t now_ns)
+void ripc__auth_reload(struct ripc__auth *a, uint64_t now_ns)
 {
 }
 
@@ -34,17 +34,17 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	return -EKEYREJECTED;
 }
 
-int ripc__auth_stamp(const struct ripc__auth *a, uint8_t *record, size_t len, size_t cap)
+int ripc__auth_sign(const struct ripc__auth *a, uint8_t *record, size_t len, size_t cap)
 {
 	return -EMSGSIZE;
 }
 
-int ripc__auth_check_stamp(struct ripc__auth *a, const uint8_t *record, size_t len)
+int ripc__auth_verify(struct ripc__auth *a, const uint8_t *record, size_t len)
 {
 	return -EKEYREJECTED;
 }
 
-const uint8_t *ripc__auth_id(const struct ripc__auth *a)
+const uint8_t *ripc__auth_key_id(const struct ripc__auth *a)
 {
 	static const uint8_t none[RIPC__KEY_ID];
 
@@ -63,12 +63,12 @@ bool ripc__mac_equal(const uint8_t a[RIPC__MAC], const uint8_t b[RIPC__MAC])
 	return false;
 }
 
-bool ripc__auth_fresh(struct ripc__auth *a, const uint8_t nonce[RIPC__NONCE])
+bool ripc__auth_nonce_is_new(struct ripc__auth *a, const uint8_t nonce[RIPC__NONCE])
 {
 	return false;
 }
 
-void ripc__auth_stranger(struct ripc__auth *a)
+void ripc__auth_count_unauth(struct ripc__auth *a)
 {
 }
 

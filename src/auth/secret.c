@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int refuse(int err, const char *path, const char *text, char *why, size_t whylen)
+static int fail(int err, const char *path, const char *text, char *why, size_t whylen)
 {
 	snprintf(why, whylen, "%.200s: %s", path, text);
 	return err;
@@ -22,22 +22,21 @@ int ripc__secret_read(const char *path, char *text, size_t cap, struct stat *st,
 	ssize_t n = 0;
 
 	if (fd < 0)
-		return refuse(errno == ENOTDIR ? -ENOENT : -errno, path, strerror(errno), why, whylen);
+		return fail(errno == ENOTDIR ? -ENOENT : -errno, path, strerror(errno), why, whylen);
 	if (fstat(fd, &found))
-		rc = refuse(-errno, path, strerror(errno), why, whylen);
+		rc = fail(-errno, path, strerror(errno), why, whylen);
 	else if (!S_ISREG(found.st_mode))
-		rc = refuse(-EINVAL, path, "is not a regular file", why, whylen);
+		rc = fail(-EINVAL, path, "is not a regular file", why, whylen);
 	else if (found.st_uid != geteuid() && found.st_uid)
-		rc = refuse(-EACCES, path, "belongs to another user", why, whylen);
+		rc = fail(-EACCES, path, "belongs to another user", why, whylen);
 	else if (found.st_mode & (S_IRWXG | S_IRWXO))
-		rc = refuse(-EACCES, path, "others have access to it: chmod 600 is needed", why,
-			    whylen);
+		rc = fail(-EACCES, path, "others have access to it: chmod 600 is needed", why, whylen);
 	while (!rc && len < cap && (n = read(fd, text + len, cap - len)) > 0)
 		len += (size_t)n;
 	if (!rc && n < 0)
-		rc = refuse(-errno, path, strerror(errno), why, whylen);
+		rc = fail(-errno, path, strerror(errno), why, whylen);
 	else if (!rc && len == cap)
-		rc = refuse(-EFBIG, path, "is too long", why, whylen);
+		rc = fail(-EFBIG, path, "is too long", why, whylen);
 	close(fd);
 	if (rc)
 		return rc;

@@ -28,7 +28,7 @@ static int by_source(const void *pa, const void *pb)
 static int by_depth(const void *pa, const void *pb)
 {
 	const struct ripc__entry *a = pa, *b = pb;
-	int c = (a->rank == RIPC__RANK_KEPT) - (b->rank == RIPC__RANK_KEPT);
+	int c = (a->rank == RIPC__RANK_NEVER) - (b->rank == RIPC__RANK_NEVER);
 
 	if (!c)
 		c = compare(b->depth, a->depth);
@@ -49,7 +49,7 @@ size_t ripc__admission_pick(struct ripc__entry *entries, size_t n, size_t want)
 		entries[i].depth =
 			entries[i].source == entries[i - 1].source ? entries[i - 1].depth + 1 : 0;
 	qsort(entries, n, sizeof(*entries), by_depth);
-	while (victims < n && victims < want && entries[victims].rank != RIPC__RANK_KEPT)
+	while (victims < n && victims < want && entries[victims].rank != RIPC__RANK_NEVER)
 		victims++;
 	return victims;
 }

@@ -6,7 +6,7 @@
  *
  *   1. The source address with the most entries gives first.
  *   2. Among entries of one address the lowest rank gives first, then the oldest.
- *   3. Entries of rank RIPC__RANK_KEPT count for their address, and never give.
+ *   3. Entries of rank RIPC__RANK_NEVER count for their address, and never give.
  *
  * So one address can only displace its own entries, as long as another holds fewer; a new entry is
  * the last of its address to go. Limits are derived from RLIMIT_NOFILE. Pure, but for
@@ -19,20 +19,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__RANK_KEPT UINT32_MAX
+#define RIPC__RANK_NEVER UINT32_MAX
 
 struct ripc__entry {
 	uint64_t source; /* equal for entries that one address caused */
 	uint64_t since_ns;
 	uint32_t rank;
 	uint32_t depth; /* filled in: entries of this address that are worth more */
-	void *what;     /* the caller's */
+	void *object;   /* the caller's */
 };
 
 /* A source of its own, for an entry that no address of the network caused. */
-static inline uint64_t ripc__source_own(const void *what)
+static inline uint64_t ripc__source_unique(const void *object)
 {
-	return (uint64_t)(uintptr_t)what | UINT64_C(1) << 63;
+	return (uint64_t)(uintptr_t)object | UINT64_C(1) << 63;
 }
 
 /*

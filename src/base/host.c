@@ -37,7 +37,7 @@ static bool read_boot_id(uint8_t boot[16])
 	return k == 32;
 }
 
-static uint64_t network(void)
+static uint64_t read_netns(void)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	uint64_t cookie = 0;
@@ -59,10 +59,10 @@ void ripc__host_get(struct ripc__host *host)
 	host->known = read_boot_id(host->boot);
 	if (!host->known)
 		memset(host->boot, 0, sizeof(host->boot));
-	host->netns = network();
+	host->netns = read_netns();
 }
 
-bool ripc__host_commits(void)
+bool ripc__host_no_overcommit(void)
 {
 	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
 	char mode = '0';

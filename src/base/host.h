@@ -37,6 +37,6 @@ bool ripc__host_differs(const uint8_t a[16], const uint8_t b[16]);
  * Pages of a memfd are counted when they are touched: then a fault may be refused, and is SIGBUS.
  * Without /proc it is taken not to, as by default.
  */
-bool ripc__host_commits(void);
+bool ripc__host_no_overcommit(void);
 
 #endif

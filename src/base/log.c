@@ -12,7 +12,7 @@
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER; /* last in the order of locks */
 static ripc_log_fn *log_fn;
 static void *log_arg;
-static bool log_hooked; /* the application has set log_fn, be it to NULL */
+static bool log_hook_set; /* the application has set log_fn, be it to NULL */
 static atomic_int log_level = -1;
 
 static _Thread_local char detail[RIPC__DETAIL_MAX];
@@ -27,7 +27,7 @@ static void log_stderr(void *arg, enum ripc_log_level level, const char *line)
 void ripc_set_log(ripc_log_fn *fn, void *arg, enum ripc_log_level level)
 {
 	pthread_mutex_lock(&log_lock);
-	log_hooked = true;
+	log_hook_set = true;
 	log_fn = fn;
 	log_arg = arg;
 	atomic_store(&log_level, fn ? (int)level : -1);
@@ -37,14 +37,14 @@ void ripc_set_log(ripc_log_fn *fn, void *arg, enum ripc_log_level level)
 void ripc__log_to_stderr(enum ripc_log_level level)
 {
 	pthread_mutex_lock(&log_lock);
-	if (!log_hooked) {
+	if (!log_hook_set) {
 		log_fn = log_stderr;
 		atomic_store(&log_level, (int)level);
 	}
 	pthread_mutex_unlock(&log_lock);
 }
 
-bool ripc__log_wants(enum ripc_log_level level)
+bool ripc__log_enabled(enum ripc_log_level level)
 {
 	return (int)level <= atomic_load_explicit(&log_level, memory_order_relaxed);
 }
@@ -54,7 +54,7 @@ void ripc__log(enum ripc_log_level level, const char *fmt, ...)
 	char line[RIPC__DETAIL_MAX];
 	va_list ap;
 
-	if (!ripc__log_wants(level))
+	if (!ripc__log_enabled(level))
 		return;
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
@@ -112,7 +112,7 @@ const char *ripc_strerror(int error)
 	}
 }
 
-void ripc__log_forked(void)
+void ripc__log_atfork_child(void)
 {
 	pthread_mutex_init(&log_lock, NULL);
 }

@@ -11,7 +11,7 @@
 #define RIPC__DETAIL_MAX 1024 /* bytes of the detail string with its terminating 0 */
 
 /* Whether a line of this level would reach anybody: ask before computing what is dear to compute. */
-bool ripc__log_wants(enum ripc_log_level level);
+bool ripc__log_enabled(enum ripc_log_level level);
 
 /* Logs one line. Log once, where an error is first detected. Takes no lock but its own, never waits. */
 void ripc__log(enum ripc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -23,6 +23,6 @@ int ripc__fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3
 void ripc__log_to_stderr(enum ripc_log_level level);
 
 /* In the child of fork(): the thread that held the log's lock, if any, does not exist there. */
-void ripc__log_forked(void);
+void ripc__log_atfork_child(void);
 
 #endif

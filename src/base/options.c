@@ -33,7 +33,7 @@ struct setting {
 
 static const struct setting settings[] = {
 	{"transports", KIND_LIST, MEMBER(transports),
-	 "auto,window/shm,window/pcie,ib,iwarp/verbs,iwarp/soft,self,sim,window/sim", 0, 0, NULL},
+	 "auto,shm,pcie,ib,iwarp/verbs,iwarp/soft,self,sim,ring/sim", 0, 0, NULL},
 	{"resolver", KIND_CHAIN, MEMBER(resolver), NULL, 0, 0, NULL},
 	{"interfaces", KIND_INTERFACES, MEMBER(interfaces), NULL, 0, 0, NULL},
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
@@ -61,10 +61,9 @@ static const struct setting settings[] = {
 	{"log", KIND_CHOICE, MEMBER(log_level), "error,warn,info,debug", 0, 0, NULL},
 };
 
-static int complain(char *why, size_t whylen, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+static int fail(char *why, size_t whylen, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static int complain(char *why, size_t whylen, const char *fmt, ...)
+static int fail(char *why, size_t whylen, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -92,7 +91,7 @@ int ripc__list_index(const char *list, const char *name)
 	return -1;
 }
 
-static void store(struct ripc__options *opt, const struct setting *s, unsigned long long v)
+static void set_value(struct ripc__options *opt, const struct setting *s, unsigned long long v)
 {
 	char *at = (char *)opt + s->offset;
 
@@ -140,30 +139,29 @@ static int set_list(struct ripc__options *opt, const struct setting *s, const ch
 	const char *at = value;
 
 	if (strlen(value) >= s->size)
-		return complain(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
+		return fail(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
 	do {
 		size_t len = strcspn(at, ",");
 
 		if (!len || len >= sizeof(word))
-			return complain(
+			return fail(
 				why, whylen,
 				"%s: has an empty or overlong word; leave it out for the default",
 				origin);
 		memcpy(word, at, len);
 		word[len] = 0;
 		if (s->kind == KIND_LIST && ripc__list_index(s->choices, word) < 0)
-			return complain(why, whylen, "%s: there is no %s; allowed are %s", origin,
-					word, s->choices);
+			return fail(why, whylen, "%s: there is no %s; allowed are %s", origin, word,
+				    s->choices);
 		if (s->kind == KIND_INTERFACES) {
 			int rc = interface_find(word);
 
 			if (rc == -ENODEV)
-				return complain(why, whylen,
-						"%s: this host has no network interface %s", origin,
-						word);
+				return fail(why, whylen, "%s: this host has no network interface %s",
+					    origin, word);
 			if (rc) {
-				complain(why, whylen, "%s: cannot look for interface %s: %s",
-					 origin, word, strerror(-rc));
+				fail(why, whylen, "%s: cannot look for interface %s: %s", origin,
+				     word, strerror(-rc));
 				return rc;
 			}
 		}
@@ -179,9 +177,9 @@ static int set_chain(struct ripc__options *opt, const struct setting *s, const c
 	char phrase[256];
 
 	if (strlen(value) >= s->size)
-		return complain(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
+		return fail(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
 	if (ripc__chain_check(value, phrase, sizeof(phrase)))
-		return complain(why, whylen, "%s: %s", origin, phrase);
+		return fail(why, whylen, "%s: %s", origin, phrase);
 	strcpy((char *)opt + s->offset, value);
 	return 0;
 }
@@ -202,24 +200,23 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 		return set_chain(opt, s, value, origin, why, whylen);
 	case KIND_PATH:
 		if (*value != '/' || strlen(value) >= s->size)
-			return complain(why, whylen,
-					"%s: must be an absolute path of at most %zu bytes", origin,
-					s->size - 1);
+			return fail(why, whylen, "%s: must be an absolute path of at most %zu bytes",
+				    origin, s->size - 1);
 		strcpy((char *)opt + s->offset, value);
 		return 0;
 	case KIND_CHOICE:
 		index = *value ? ripc__list_index(s->choices, value) : -1;
 		if (index < 0)
-			return complain(why, whylen, "%s: must be one of %s", origin, s->choices);
-		store(opt, s, (unsigned)index);
+			return fail(why, whylen, "%s: must be one of %s", origin, s->choices);
+		set_value(opt, s, (unsigned)index);
 		return 0;
 	case KIND_NUMBER:
 		errno = 0;
 		v = strtoull(value, &end, 10);
 		if (!isdigit((unsigned char)*value) || *end || errno || v < s->min || v > s->max)
-			return complain(why, whylen, "%s: must be %s from %llu to %llu", origin,
-					s->unit, s->min, s->max);
-		store(opt, s, v);
+			return fail(why, whylen, "%s: must be %s from %llu to %llu", origin,
+				    s->unit, s->min, s->max);
+		set_value(opt, s, v);
 		return 0;
 	}
 	return -EINVAL;
@@ -257,8 +254,8 @@ static int load_environment(struct ripc__options *opt, char *why, size_t whylen)
 			continue;
 		s = find(*e + 5, (size_t)(equals - *e) - 5, true);
 		if (!s)
-			return complain(why, whylen,
-					"environment variable %s: no such setting, see ripc(7)", *e);
+			return fail(why, whylen,
+				    "environment variable %s: no such setting, see ripc(7)", *e);
 		rc = set(opt, s, equals + 1, *e, why, whylen);
 		if (rc)
 			return rc;
@@ -277,16 +274,16 @@ static int load_text(struct ripc__options *opt, const char *text, char *why, siz
 		int rc;
 
 		if (len >= sizeof(word))
-			return complain(why, whylen, "option of %zu bytes: too long", len);
+			return fail(why, whylen, "option of %zu bytes: too long", len);
 		memcpy(word, text, len);
 		word[len] = 0;
 		text += len;
 		equals = strchr(word, '=');
 		if (!equals)
-			return complain(why, whylen, "option %s: must be key=value", word);
+			return fail(why, whylen, "option %s: must be key=value", word);
 		s = find(word, (size_t)(equals - word), false);
 		if (!s)
-			return complain(why, whylen, "option %s: no such setting, see ripc(7)", word);
+			return fail(why, whylen, "option %s: no such setting, see ripc(7)", word);
 		rc = set(opt, s, equals + 1, word, why, whylen);
 		if (rc)
 			return rc;
@@ -315,9 +312,8 @@ int ripc__options_load(struct ripc__options *opt, const char *text, char *why, s
 		rc = load_text(opt, text, why, whylen);
 	/* Datagrams that carry messages have no room for a proof of who sent them. */
 	if (!rc && *opt->key_file && opt->shorts == RIPC__SHORT_UDP)
-		return complain(
-			why, whylen,
-			"key_file=%s and short=udp: messages by UDP cannot be authenticated",
-			opt->key_file);
+		return fail(why, whylen,
+			    "key_file=%s and short=udp: messages by UDP cannot be authenticated",
+			    opt->key_file);
 	return rc;
 }

@@ -23,7 +23,7 @@ enum ripc__path_mtu {
 	RIPC__PATH_MTU_4096
 };
 
-enum ripc__handover { RIPC__HANDOVER_ON, RIPC__HANDOVER_OFF };
+enum ripc__mapped_mode { RIPC__MAPPED_ON, RIPC__MAPPED_OFF };
 
 #define RIPC__GID_INDEX_AUTO UINT32_MAX
 #define RIPC__INLINE_AUTO    UINT32_MAX
@@ -48,11 +48,11 @@ struct ripc__options {
 	uint32_t peer_timeout_ms;    /* silence after which a peer with work outstanding is dead */
 	uint32_t resolve_timeout_ms; /* how long one look-up tries before it reports failure */
 	uint32_t zookeeper_timeout_ms; /* silence after which ZooKeeper ends our session */
-	char shm_dir[64]; /* where window/shm has a socket besides its abstract one, or empty: nowhere */
-	char pcie_device[128]; /* device or file of window/pcie, or empty: a device that is ready for use */
-	char key_file[256];            /* the cluster's keys, or empty */
+	char shm_dir[64]; /* where shm has a socket besides its abstract one, or empty: nowhere */
+	char pcie_device[128]; /* device or file of pcie, or empty: a device that is ready for use */
+	char key_file[256];    /* the cluster's keys, or empty */
 	char zookeeper_auth_file[256]; /* user:password for ZooKeeper, or empty */
-	enum ripc__handover handover; /* whether buffers are handed over to processes of this host, and taken from them */
+	enum ripc__mapped_mode handover; /* whether buffers are handed over to processes of this host, and taken from them */
 	uint32_t service_window; /* bytes a peer may have queued at one service */
 	uint64_t pool_bytes;     /* cached, unused buffer memory kept at most */
 	int log_level;           /* enum ripc_log_level for standard error, or < 0: not asked for */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define SLABS_KEPT 4 /* free slabs kept for the next use */
+#define FREE_SLABS_MAX 4 /* free slabs kept for the next use */
 
 void ripc__slab_pool_init(struct ripc__slab_pool *pool, size_t max)
 {
@@ -48,7 +48,7 @@ void ripc__slab_free(struct ripc__slab *slab)
 {
 	struct ripc__slab_pool *pool = slab->pool;
 
-	if (slab->cap == RIPC__SLAB_BYTES && pool->nfree < SLABS_KEPT) {
+	if (slab->cap == RIPC__SLAB_BYTES && pool->nfree < FREE_SLABS_MAX) {
 		slab->next = pool->free;
 		pool->free = slab;
 		pool->nfree++;
@@ -58,8 +58,8 @@ void ripc__slab_free(struct ripc__slab *slab)
 	free(slab);
 }
 
-uint32_t ripc__slab_room(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
-			 uint32_t least, uint8_t **space)
+uint32_t ripc__slab_reserve(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
+			    uint32_t least, uint8_t **space)
 {
 	/* Nobody else looks at it: the same memory again is still in the cache. */
 	if (*slab && (*slab)->refs == 1)

@@ -49,7 +49,7 @@ static inline void ripc__slab_put(struct ripc__slab *slab)
  * Free space to receive into: at least least bytes at *space, the end of the slab in *slab of which *used are taken. Takes another
  * slab if need be, and the same memory again once nobody else refers to it. Return: bytes there; 0: no memory.
  */
-uint32_t ripc__slab_room(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
-			 uint32_t least, uint8_t **space);
+uint32_t ripc__slab_reserve(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
+			    uint32_t least, uint8_t **space);
 
 #endif

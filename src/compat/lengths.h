@@ -5,7 +5,7 @@
  * a message by a cast: (size_t *)sizes. With one item such a program worked on a little-endian host
  * when 4 bytes of 0 lay behind. Therefore the array of sizes has n entries of 0 behind its n
  * entries. With more than one item the entries cannot be read through the cast. The last entry is
- * then COMPAT_ECHO: a send that finds it reads the array as what it is.
+ * then COMPAT_SIZES_MARK: a send that finds it reads the array as what it is.
  */
 #ifndef RIPC_COMPAT_LENGTHS_H
 #define RIPC_COMPAT_LENGTHS_H
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 /* As the upper half of a length it stands for 2^62 bytes, which nobody has. */
-#define COMPAT_ECHO 0x45434f48u
+#define COMPAT_SIZES_MARK 0x45434f48u
 
 /* One of the two is set, or none. */
 struct compat_lengths {
@@ -47,7 +47,7 @@ static inline size_t compat_length(const struct compat_lengths *l, unsigned i)
 /* If the n lengths are sizes of ripc_receive() under a cast, reads them as such from now on. */
 static inline void compat_lengths_reread(struct compat_lengths *l, unsigned n)
 {
-	if (l->wide && n > 1 && (uint64_t)l->wide[n - 1] >> 32 == COMPAT_ECHO)
+	if (l->wide && n > 1 && (uint64_t)l->wide[n - 1] >> 32 == COMPAT_SIZES_MARK)
 		*l = compat_narrow((const uint32_t *)(const void *)l->wide);
 }
 
@@ -57,7 +57,7 @@ static inline uint32_t *compat_sizes_new(unsigned n)
 	uint32_t *sizes = calloc(n, 2 * sizeof(*sizes));
 
 	if (sizes && n > 1)
-		sizes[2 * n - 1] = COMPAT_ECHO;
+		sizes[2 * n - 1] = COMPAT_SIZES_MARK;
 	return sizes;
 }
 

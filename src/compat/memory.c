@@ -33,7 +33,7 @@ struct claim {
 	size_t len;
 	unsigned service; /* window: whose, 0: any */
 	bool is_return;
-	bool is_own; /* return buffer allocated here */
+	bool own_valid; /* return buffer allocated here */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -81,7 +81,7 @@ static struct mem *insert(void *base, size_t len, enum kind kind)
 	return m;
 }
 
-static void forget(struct mem *m)
+static void remove_mem(struct mem *m)
 {
 	tdelete(m, &tree, compare);
 	free(m);
@@ -117,7 +117,7 @@ static void claim_drop(struct claim *c)
 	c->prev->next = c->next;
 	c->next->prev = c->prev;
 	c->mem->claims--;
-	own_returns -= c->is_own;
+	own_returns -= c->own_valid;
 	free(c);
 }
 
@@ -134,7 +134,7 @@ static void claims_drop(const struct mem *m)
 static void release(struct mem *m)
 {
 	if (m->kind == IMPLICIT && !m->claims && !ripc_buf_unregister(NULL, m->base))
-		forget(m);
+		remove_mem(m);
 }
 
 static void *alloc(size_t len)
@@ -228,7 +228,7 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 }
 
 /* Takes the windows in memory of the application's back. Return offers stay: only a message or the end takes them. */
-static void windows_withdraw(struct mem *m)
+static void recv_windows_drop(struct mem *m)
 {
 	for (struct claim *c = claims.next, *next; c != &claims; c = next) {
 		next = c->next;
@@ -248,11 +248,11 @@ void ripc_compat_buf_free(void *buf)
 	if (m && m->kind == POOL) {
 		if (!ripc_buf_free(NULL, m->base)) {
 			claims_drop(m);
-			forget(m);
+			remove_mem(m);
 		}
 	} else if (m) {
 		/* Not ours to free, but nobody may write into it any more if it was given to us for a window. */
-		windows_withdraw(m);
+		recv_windows_drop(m);
 		release(m);
 	}
 	pthread_mutex_unlock(&lock);
@@ -283,11 +283,11 @@ static struct mem *known(void *base, size_t len, enum kind kind, int *rc)
 			*rc = -EINVAL;
 		} else {
 			/* It has grown, or the old memory is gone: what was registered is of no use any more. */
-			windows_withdraw(m);
+			recv_windows_drop(m);
 			*rc = ripc_buf_unregister(NULL, m->base);
 			if (!*rc) {
 				claims_drop(m);
-				forget(m);
+				remove_mem(m);
 			}
 		}
 	}
@@ -314,10 +314,10 @@ uint8_t ripc_compat_buf_unregister(void *buf)
 	pthread_mutex_lock(&lock);
 	m = buf ? overlapping(buf, 1) : NULL;
 	if (m && m->kind != POOL) {
-		windows_withdraw(m);
+		recv_windows_drop(m);
 		rc = ripc_buf_unregister(NULL, m->base);
 		if (!rc)
-			forget(m);
+			remove_mem(m);
 	}
 	pthread_mutex_unlock(&lock);
 	return rc ? ripc__compat_fail(rc, 0) : 1;
@@ -398,7 +398,7 @@ uint8_t ripc_compat_reg_recv_window_for_service(void *base, size_t size, uint16_
 
 /* ---- return buffers ---- */
 
-static struct claim *offer_one(void *base, size_t len)
+static struct claim *add_return(void *base, size_t len)
 {
 	struct mem *m = overlapping(base, len);
 	struct claim *c;
@@ -412,37 +412,37 @@ static struct claim *offer_one(void *base, size_t len)
 	return c;
 }
 
-static struct claim *offer_own(size_t len)
+static struct claim *add_own_returns(size_t len)
 {
 	void *base;
 	struct claim *c;
 
 	for (c = claims.next; own_returns >= COMPAT_OWN_RETURNS_MAX && c != &claims; c = c->next)
-		if (c->is_own) {
+		if (c->own_valid) {
 			struct mem *m = c->mem;
 
 			if (ripc_buf_free(NULL, m->base))
 				return NULL;
 			claim_drop(c);
-			forget(m);
+			remove_mem(m);
 			break;
 		}
 	base = alloc(len);
 	if (!base)
 		return NULL;
-	c = offer_one(base, len);
+	c = add_return(base, len);
 	if (!c) {
 		ripc_buf_free(NULL, base);
-		forget(overlapping(base, 1));
+		remove_mem(overlapping(base, 1));
 		return NULL;
 	}
-	c->is_own = true;
+	c->own_valid = true;
 	own_returns++;
 	return c;
 }
 
-unsigned ripc__compat_offer(void **bufs, const struct compat_lengths *lens, unsigned n,
-			    struct iovec *vec)
+unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens, unsigned n,
+				  struct iovec *vec)
 {
 	unsigned offered = 0;
 
@@ -453,7 +453,7 @@ unsigned ripc__compat_offer(void **bufs, const struct compat_lengths *lens, unsi
 
 		if (!len)
 			continue;
-		c = bufs[i] ? offer_one(bufs[i], len) : offer_own(len);
+		c = bufs[i] ? add_return(bufs[i], len) : add_own_returns(len);
 		if (c)
 			vec[offered++] = (struct iovec){c->base, c->len};
 	}
@@ -461,7 +461,7 @@ unsigned ripc__compat_offer(void **bufs, const struct compat_lengths *lens, unsi
 	return offered;
 }
 
-void ripc__compat_offer_undo(const struct iovec *vec, unsigned n)
+void ripc__compat_undo_returns(const struct iovec *vec, unsigned n)
 {
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < n; i++) {
@@ -471,17 +471,17 @@ void ripc__compat_offer_undo(const struct iovec *vec, unsigned n)
 		if (!c)
 			continue;
 		m = c->mem;
-		if (!c->is_own) {
+		if (!c->own_valid) {
 			claim_drop(c);
 		} else if (!ripc_buf_free(NULL, m->base)) {
 			claim_drop(c);
-			forget(m);
+			remove_mem(m);
 		}
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-void ripc__compat_claim_used(const void *base)
+void ripc__compat_claim_consume(const void *base)
 {
 	struct claim *c;
 	struct mem *m;

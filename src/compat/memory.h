@@ -26,14 +26,14 @@ int ripc__compat_adopt(void *base, size_t len);
  * Return buffers for one send: fills vec with those of the program's that can be offered, at most RIPC_RETURNS_MAX, and
  * claims them. Return: how many.
  */
-unsigned ripc__compat_offer(void **bufs, const struct compat_lengths *lens, unsigned n,
-			    struct iovec *vec);
+unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens, unsigned n,
+				  struct iovec *vec);
 
 /* The send failed: they are not offered. */
-void ripc__compat_offer_undo(const struct iovec *vec, unsigned n);
+void ripc__compat_undo_returns(const struct iovec *vec, unsigned n);
 
 /* An item came in claimed memory: the claim is used up, and the memory the program's again. */
-void ripc__compat_claim_used(const void *base);
+void ripc__compat_claim_consume(const void *base);
 
 /* The same for an item that a program of 2012 would not have got there: a window is set again. */
 void ripc__compat_claim_renew(void *base);

@@ -17,14 +17,14 @@
 #include <string.h>
 
 /* How long we look for a service that has spoken to us and cannot be reached now. */
-#define ASK_MS  50 /* how long an id that is no service is tried as a multicast id */
-#define GONE_MS 2000
+#define REQUEST_TIMEOUT_MS 50 /* how long an id that is no service is tried as a multicast id */
+#define REPLY_TIMEOUT_MS   2000
 /* Short items begin at such multiples, as any type may be read from them, and at least one 0 lies between two. */
 #define ITEM_ALIGN 16
 
 /* ---- sending ---- */
 
-struct letter {
+struct message_args {
 	struct ripc_service *src;
 	unsigned dest;
 	struct iovec items[RIPC_ITEMS_MAX + 1];
@@ -34,7 +34,8 @@ struct letter {
 	struct iovec returns[RIPC_RETURNS_MAX];
 };
 
-static int letter_fill(struct letter *l, void **buf, struct compat_lengths length, unsigned n)
+static int message_args_fill(struct message_args *l, void **buf, struct compat_lengths length,
+			     unsigned n)
 {
 	if (!n || n > RIPC_ITEMS_MAX || !buf || !compat_lengths_given(&length))
 		return -EINVAL;
@@ -55,7 +56,7 @@ static int letter_fill(struct letter *l, void **buf, struct compat_lengths lengt
 }
 
 /* A long message, or a short one that the transport's sends cannot hold, which travels as a long one. */
-static int deliver_long(struct letter *l, bool marked)
+static int deliver_long(struct message_args *l, bool marked)
 {
 	struct ripc_request *r;
 	int rc;
@@ -66,16 +67,17 @@ static int deliver_long(struct letter *l, bool marked)
 	if (rc)
 		return rc;
 	do {
-		rc = ripc_request_wait(&r, GONE_MS);
-	} while (r && (!ripc__compat_is_asker(l->dest) || !ripc_lookup(NULL, l->dest, NULL, GONE_MS)));
+		rc = ripc_request_wait(&r, REPLY_TIMEOUT_MS);
+	} while (r && (!ripc__compat_is_requester(l->dest) ||
+		       !ripc_lookup(NULL, l->dest, NULL, REPLY_TIMEOUT_MS)));
 	if (!r)
 		return rc;
-	rc = ripc_request_cancel(&r, GONE_MS);
+	rc = ripc_request_cancel(&r, REPLY_TIMEOUT_MS);
 	return rc == -ECANCELED ? -EHOSTUNREACH : rc;
 }
 
 /* To all that registered the multicast id. */
-static int deliver_multicast(struct letter *l, int timeout_ms)
+static int deliver_multicast(struct message_args *l, int timeout_ms)
 {
 	int rc = ripc_group_send(l->src, ripc__compat_group(l->dest), l->items + 1, l->nitems, NULL,
 				 timeout_ms);
@@ -89,25 +91,25 @@ static int deliver_multicast(struct letter *l, int timeout_ms)
  * A service that we want something of is waited for, whoever starts last; one that wanted something of us may have gone. An id that
  * is no service may be a multicast id: nobody says so beforehand.
  */
-static int deliver_short(struct letter *l)
+static int deliver_short(struct message_args *l)
 {
-	bool asker = ripc__compat_is_asker(l->dest);
+	bool asker = ripc__compat_is_requester(l->dest);
 	int rc;
 
 	do {
 		if (ripc__compat_is_multicast(l->dest, false))
-			rc = deliver_multicast(l, GONE_MS);
+			rc = deliver_multicast(l, REPLY_TIMEOUT_MS);
 		else
 			rc = ripc_send_short(l->src, l->dest, l->items + 1, l->nitems, &l->options,
-					     GONE_MS);
-		if (rc == -EHOSTUNREACH && !asker && !deliver_multicast(l, ASK_MS))
+					     REPLY_TIMEOUT_MS);
+		if (rc == -EHOSTUNREACH && !asker && !deliver_multicast(l, REQUEST_TIMEOUT_MS))
 			rc = 0;
 	} while (rc == -ETIMEDOUT || (rc == -EHOSTUNREACH && !asker));
 	return rc == -EMSGSIZE && !ripc__compat_is_multicast(l->dest, false) ? deliver_long(l, true)
 									     : rc;
 }
 
-static int deliver(struct letter *l, bool is_long)
+static int deliver(struct message_args *l, bool is_long)
 {
 	return is_long ? deliver_long(l, false) : deliver_short(l);
 }
@@ -117,14 +119,14 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 			    struct compat_lengths return_buf_lengths, unsigned num_return_bufs)
 {
 	enum compat_call call = is_long ? COMPAT_SEND_LONG : COMPAT_SEND_SHORT;
-	struct letter l;
+	struct message_args l;
 	int rc;
 
 	l.src = ripc__compat_sender(src);
 	if (!l.src)
 		return ripc__compat_failed(1, -errno, call, "service %u is not registered here", src);
 	l.dest = dest;
-	rc = letter_fill(&l, buf, length, num_items);
+	rc = message_args_fill(&l, buf, length, num_items);
 	if (!rc && !dest)
 		rc = -EINVAL;
 	if (!rc && !is_long && l.bytes > RECV_BUF_SIZE)
@@ -142,13 +144,13 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 							     "destination is not 0");
 	memset(&l.options, 0, sizeof(l.options));
 	if (return_bufs && compat_lengths_given(&return_buf_lengths))
-		l.options.nreturns = ripc__compat_offer(return_bufs, &return_buf_lengths,
-							num_return_bufs, l.returns);
+		l.options.nreturns = ripc__compat_add_returns(return_bufs, &return_buf_lengths,
+							      num_return_bufs, l.returns);
 	l.options.returns = l.options.nreturns ? l.returns : NULL;
 	rc = deliver(&l, is_long);
 	if (rc == -EBUSY && l.options.nreturns) {
 		/* Somebody else uses one of the return buffers: they are an offer, the message is what counts. */
-		ripc__compat_offer_undo(l.returns, l.options.nreturns);
+		ripc__compat_undo_returns(l.returns, l.options.nreturns);
 		l.options.nreturns = 0;
 		l.options.returns = NULL;
 		rc = deliver(&l, is_long);
@@ -156,14 +158,14 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 	if (rc) {
 		struct compat_cause cause = ripc__compat_cause(rc);
 
-		ripc__compat_offer_undo(l.returns, l.options.nreturns);
+		ripc__compat_undo_returns(l.returns, l.options.nreturns);
 		return ripc__compat_failed(1, rc, call, "from service %u to %u: %s", src, dest,
 					   cause.text);
 	}
 	/* Nobody was offered anything. */
 	if (l.options.nreturns && !is_long && ripc__compat_is_multicast(dest, false))
-		ripc__compat_offer_undo(l.returns, l.options.nreturns);
-	ripc__compat_spoke(dest);
+		ripc__compat_undo_returns(l.returns, l.options.nreturns);
+	ripc__compat_sent_to(dest);
 	return 0;
 }
 
@@ -252,7 +254,7 @@ static int take_one(struct ripc_message *m, unsigned i, void **item)
 	const struct iovec *v = &m->items[i];
 
 	if (m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN) {
-		ripc__compat_claim_used(v->iov_base);
+		ripc__compat_claim_consume(v->iov_base);
 		*item = v->iov_base;
 		return 0;
 	}
@@ -316,7 +318,7 @@ static int take_marked(struct arrays *a, const struct ripc_message *m)
 	return rc;
 }
 
-static void give(struct arrays *a, void ***items, uint32_t **sizes, uint16_t *n)
+static void return_arrays(struct arrays *a, void ***items, uint32_t **sizes, uint16_t *n)
 {
 	if (items)
 		*items = a->items;
@@ -350,7 +352,7 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 		return ripc__compat_failed(255, rc, COMPAT_RECEIVE, "service %u: %s", service_id,
 					   ripc__compat_cause(rc).text);
 	if (m->source <= UINT16_MAX)
-		ripc__compat_heard((unsigned)m->source);
+		ripc__compat_received_from((unsigned)m->source);
 	if (from_service_id)
 		*from_service_id = m->source <= UINT16_MAX ? (uint16_t)m->source : 0;
 	if (is_marked(m))
@@ -367,8 +369,8 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 		free(longs.sizes);
 		shorts = longs = (struct arrays){0};
 	}
-	give(&shorts, short_items, short_item_sizes.sizes, num_short_items);
-	give(&longs, long_items, long_item_sizes.sizes, num_long_items);
+	return_arrays(&shorts, short_items, short_item_sizes.sizes, num_short_items);
+	return_arrays(&longs, long_items, long_item_sizes.sizes, num_long_items);
 	return rc ? ripc__compat_failed(1, rc, COMPAT_RECEIVE, "a message to service %u is lost: %s",
 					service_id, ripc_strerror(rc))
 		  : 0;

@@ -20,11 +20,11 @@ static bool opened;
 static _Atomic(struct ripc_service *) services[IDS];
 /* Who spoke first: nobody yet, we, or they. */
 static _Atomic(uint8_t) first[IDS];
-enum { NOBODY, WE, THEY };
+enum { ANONYMOUS, WE, THEY };
 /* Which ids the program has registered while another process held them. */
 static _Atomic(bool) taken[IDS];
 /* Sends for these. Under the lock; stays as it is once it is there. */
-static struct ripc_service *nameless;
+static struct ripc_service *anonymous;
 /* Which ids are known to be multicast ids. */
 static _Atomic(bool) groups[IDS];
 
@@ -209,34 +209,34 @@ struct ripc_service *ripc__compat_sender(unsigned id)
 	if (s || id >= IDS || !atomic_load(&taken[id]))
 		return s;
 	pthread_mutex_lock(&lock);
-	if (!nameless)
-		rc = ripc_register(NULL, RIPC_ANY_ID, 0, &nameless);
-	s = nameless;
+	if (!anonymous)
+		rc = ripc_register(NULL, RIPC_ANY_ID, 0, &anonymous);
+	s = anonymous;
 	pthread_mutex_unlock(&lock);
 	if (rc)
 		errno = -rc;
 	return s;
 }
 
-static void speak(unsigned id, uint8_t who)
+static void mark_traffic(unsigned id, uint8_t who)
 {
-	uint8_t nobody = NOBODY;
+	uint8_t nobody = ANONYMOUS;
 
-	if (id < IDS && atomic_load_explicit(&first[id], memory_order_relaxed) == NOBODY)
+	if (id < IDS && atomic_load_explicit(&first[id], memory_order_relaxed) == ANONYMOUS)
 		atomic_compare_exchange_strong(&first[id], &nobody, who);
 }
 
-bool ripc__compat_is_asker(unsigned id)
+bool ripc__compat_is_requester(unsigned id)
 {
 	return id < IDS && atomic_load_explicit(&first[id], memory_order_relaxed) == THEY;
 }
 
-void ripc__compat_spoke(unsigned id)
+void ripc__compat_sent_to(unsigned id)
 {
-	speak(id, WE);
+	mark_traffic(id, WE);
 }
 
-void ripc__compat_heard(unsigned id)
+void ripc__compat_received_from(unsigned id)
 {
-	speak(id, THEY);
+	mark_traffic(id, THEY);
 }

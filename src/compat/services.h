@@ -44,9 +44,9 @@ bool ripc__compat_is_multicast(unsigned id, bool found);
  * Whether we spoke to a service before it ever spoke to us. What we ask for is waited for; an answer is
  * not: who asked may have gone.
  */
-bool ripc__compat_is_asker(unsigned id);
-void ripc__compat_spoke(unsigned id);
-void ripc__compat_heard(unsigned id);
+bool ripc__compat_is_requester(unsigned id);
+void ripc__compat_sent_to(unsigned id);
+void ripc__compat_received_from(unsigned id);
 
 /* The first item of a long message that stands for a short one which is too long for the transport. */
 #define COMPAT_MARK_LEN 16

@@ -17,7 +17,7 @@ struct ripc__backend_env {
 	struct ripc__auth *auth; /* the cluster's keys, or NULL; for what a back end says by itself */
 	const uint8_t *host;     /* 16 bytes, as in records */
 	bool local;              /* the kernel of this host sees to it that an id is held once */
-	bool alone;              /* nothing else in the chain hears UDP */
+	bool only_udp;           /* nothing else in the chain hears UDP */
 	int epoll_fd;            /* where a back end adds its descriptors, with tag */
 	uint64_t tag;            /* data.u64 of its entries is tag | descriptor */
 	void *sim;               /* the simulated network */
@@ -42,7 +42,7 @@ struct ripc__backend_ops {
 	void (*close)(struct ripc__backend *b);
 
 	/* A service is about to be ours. -EADDRINUSE, -EMFILE, ... explained by ripc__fail(). NULL: nothing to do. */
-	int (*hold)(struct ripc__backend *b, uint64_t service);
+	int (*acquire)(struct ripc__backend *b, uint64_t service);
 	void (*drop)(struct ripc__backend *b, uint64_t service);
 
 	/*
@@ -63,26 +63,26 @@ struct ripc__backend_ops {
 		       struct ripc__record *record, struct ripc__holder *who);
 
 	/* Sends to all who may hold @service, or to one. The datagram may be lost, and says so to nobody. */
-	void (*send)(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+	void (*send)(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 
 	/* Takes one datagram from one of its descriptors (-1: it has none). from->backend is left alone. Return: bytes, -EAGAIN:
 	 * none; -EBADMSG: one that was dropped for its sender or size. */
-	int (*recv)(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+	int (*recv)(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		    size_t cap);
 
 	/* Whether it has nothing more to say to a registration of @service, or cannot for now. NULL: never has. */
 	bool (*settled)(const struct ripc__backend *b, uint64_t service);
 
 	/* Whether all services held are to be said to it anew, with higher generations: asked once. NULL: never. */
-	bool (*renewed)(struct ripc__backend *b);
+	bool (*reannounce)(struct ripc__backend *b);
 
 	/* The record of this instance led nowhere. NULL: nothing to do. */
-	void (*doubt)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
+	void (*suspect)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
 
 	/* Hands a datagram that came to this host to the context of this host that holds @service, as from @from. NULL: cannot. */
-	void (*pass_on)(struct ripc__backend *b, const struct ripc__sender *from, uint64_t service,
-			const uint8_t *data, size_t len);
+	void (*pass_on)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
+			uint64_t service, const uint8_t *data, size_t len);
 
 	/* A look-up is under way: a chance to look for new interfaces. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);
@@ -92,8 +92,8 @@ struct ripc__backend_ops {
 
 	/* Describes what a look-up of @service tried, as a phrase: "udp (5 requests on lo port 7475)".
 	 * Return: whether there is a holder all the same, which does not answer. */
-	bool (*tried)(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
-		      size_t len);
+	bool (*describe_attempt)(struct ripc__backend *b, uint64_t service, unsigned requests,
+				 char *text, size_t len);
 
 	/* What it is doing, as a phrase. Return: whether it can find anything at present. */
 	bool (*describe)(const struct ripc__backend *b, char *text, size_t len);

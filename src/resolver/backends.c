@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "resolver/backend.h"
 #include "resolver/chain.h"
-#include "resolver/inside.h"
+#include "resolver/internal.h"
 #include "resolver/report.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static const struct ripc__backend_ops *const known[] = {
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
 /* The back end that can answer a sender on the network. */
-bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__sender *from)
+bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__mcast_sender *from)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		if (!r->backends[i]->ops->inet)
@@ -39,9 +39,9 @@ bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__sender *fr
 	return false;
 }
 
-static void leave_out(struct ripc__resolver *r, const char *name, const char *why)
+static void disable(struct ripc__resolver *r, const char *name, const char *why)
 {
-	struct ripc__left_out *l = &r->left[r->nleft++];
+	struct ripc__disabled_backend *l = &r->disabled[r->ndisabled++];
 
 	snprintf(l->name, sizeof(l->name), "%.15s", name);
 	snprintf(l->why, sizeof(l->why), "%s", why);
@@ -58,7 +58,7 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.arg = arg,
 		.secret = r->zookeeper_auth,
 		.local = r->local,
-		.alone = !ripc__backends_inet(r, &(struct ripc__sender){0}),
+		.only_udp = !ripc__backends_inet(r, &(struct ripc__mcast_sender){0}),
 		.epoll_fd = r->epoll_fd,
 		.tag = (uint64_t)r->nbackends << 32,
 		.sim = env->sim,
@@ -70,7 +70,7 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 	if (!rc)
 		r->nbackends++;
 	else
-		leave_out(r, ops->name, why);
+		disable(r, ops->name, why);
 	return rc;
 }
 
@@ -106,17 +106,17 @@ static void add_local(struct ripc__resolver *r, struct ripc__chain_link *links, 
 	links[*nlinks] = (struct ripc__chain_link){0};
 	snprintf(links[*nlinks].name, sizeof(links[*nlinks].name), "%s", ripc__backend_local.name);
 	++*nlinks;
-	r->quiet = true;
+	r->local_only = true;
 }
 
-static int nothing_works(struct ripc__resolver *r, int rc)
+static int fail_none_usable(struct ripc__resolver *r, int rc)
 {
 	char all[1024];
 	size_t at = 0;
 
-	for (unsigned i = 0; i < r->nleft; i++)
-		at = ripc__append(all, sizeof(all), at, "%s%s: %s", i ? "; " : "", r->left[i].name,
-				  r->left[i].why);
+	for (unsigned i = 0; i < r->ndisabled; i++)
+		at = ripc__append(all, sizeof(all), at, "%s%s: %s", i ? "; " : "",
+				  r->disabled[i].name, r->disabled[i].why);
 	return ripc__fail(rc, "no resolver back end works: %s", all);
 }
 
@@ -133,7 +133,7 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 	if (env->sim) {
 		rc = open_backend(r, &ripc__backend_sim, env, "");
 		r->polled = true;
-		return rc ? ripc__fail(rc, "sim: %s", r->left[0].why) : 0;
+		return rc ? ripc__fail(rc, "sim: %s", r->disabled[0].why) : 0;
 	}
 	if (ripc__chain_check(at, why, sizeof(why)))
 		return ripc__fail(-EINVAL, "resolver=%s: %s", at, why);
@@ -156,12 +156,13 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 		file = *links[i].arg == '/' && (rc == -ENOENT || rc == -EACCES);
 		if (file)
 			return ripc__fail(rc, "resolver (RIPC_RESOLVER): %s:%s", known[k]->name,
-					  r->left[r->nleft - 1].why);
+					  r->disabled[r->ndisabled - 1].why);
 		/* A mistake, or a want of something that will be wanted again: not for working around. */
 		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
-			return ripc__fail(rc, "%s: %s", known[k]->name, r->left[r->nleft - 1].why);
+			return ripc__fail(rc, "%s: %s", known[k]->name,
+					  r->disabled[r->ndisabled - 1].why);
 		if (rc) {
-			r->quiet = r->quiet && known[k] != &ripc__backend_local;
+			r->local_only = r->local_only && known[k] != &ripc__backend_local;
 			first = first ? first : rc;
 		} else if (known[k] == &ripc__backend_local) {
 			r->local = true;
@@ -169,14 +170,14 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 	}
 	for (unsigned i = 0; i < nlinks; i++)
 		if (links[i].name[0])
-			leave_out(r, links[i].name,
-				  strcmp(links[i].name, ripc__backend_sim.name)
-					  ? "this build has no ZooKeeper client"
-					  : "it works in simulations only");
+			disable(r, links[i].name,
+				strcmp(links[i].name, ripc__backend_sim.name)
+					? "this build has no ZooKeeper client"
+					: "it works in simulations only");
 	if (!r->nbackends)
-		return nothing_works(r, first ? first : -EINVAL);
-	for (unsigned i = 0; i < r->nleft; i++)
-		ripc__log(RIPC_LOG_WARN, "resolver works without %s: %s", r->left[i].name,
-			  r->left[i].why);
+		return fail_none_usable(r, first ? first : -EINVAL);
+	for (unsigned i = 0; i < r->ndisabled; i++)
+		ripc__log(RIPC_LOG_WARN, "resolver works without %s: %s", r->disabled[i].name,
+			  r->disabled[i].why);
 	return 0;
 }

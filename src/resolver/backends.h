@@ -7,7 +7,7 @@
 
 struct ripc__resolver;
 struct ripc__resolver_env;
-struct ripc__sender;
+struct ripc__mcast_sender;
 
 /*
  * Opens those that the chain names; those that do not work here are left out, and kept with the reason.
@@ -17,6 +17,6 @@ struct ripc__sender;
 int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_env *env);
 
 /* Sets from->backend to the one that can answer a sender on the network. Return: whether there is one. */
-bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__sender *from);
+bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__mcast_sender *from);
 
 #endif

@@ -16,8 +16,8 @@ void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, ui
 {
 	memset(cache, 0, sizeof(*cache));
 	ripc__table_init(&cache->table, secret);
-	TAILQ_INIT(&cache->wanted);
-	TAILQ_INIT(&cache->heard);
+	TAILQ_INIT(&cache->watched);
+	TAILQ_INIT(&cache->overheard_lru);
 	cache->timers = timers;
 	cache->timer_kind = timer_kind;
 	cache->pendings = pendings;
@@ -27,9 +27,9 @@ void ripc__cache_fini(struct ripc__cache *cache)
 {
 	struct ripc__cached *c;
 
-	while ((c = TAILQ_FIRST(&cache->wanted)))
+	while ((c = TAILQ_FIRST(&cache->watched)))
 		ripc__cache_remove(cache, c);
-	while ((c = TAILQ_FIRST(&cache->heard)))
+	while ((c = TAILQ_FIRST(&cache->overheard_lru)))
 		ripc__cache_remove(cache, c);
 	ripc__table_fini(&cache->table);
 }
@@ -53,50 +53,50 @@ const uint8_t *ripc__cache_instance(const struct ripc__cached *c)
 
 static void list_in(struct ripc__cache *cache, struct ripc__cached *c)
 {
-	if (c->wanted) {
-		TAILQ_INSERT_TAIL(&cache->wanted, c, lru);
+	if (c->watched) {
+		TAILQ_INSERT_TAIL(&cache->watched, c, lru);
 	} else {
-		TAILQ_INSERT_TAIL(&cache->heard, c, lru);
-		cache->nheard++;
+		TAILQ_INSERT_TAIL(&cache->overheard_lru, c, lru);
+		cache->noverheard++;
 	}
 }
 
 static void list_out(struct ripc__cache *cache, struct ripc__cached *c)
 {
-	if (c->wanted) {
-		TAILQ_REMOVE(&cache->wanted, c, lru);
+	if (c->watched) {
+		TAILQ_REMOVE(&cache->watched, c, lru);
 	} else {
-		TAILQ_REMOVE(&cache->heard, c, lru);
-		cache->nheard--;
+		TAILQ_REMOVE(&cache->overheard_lru, c, lru);
+		cache->noverheard--;
 	}
 }
 
-static void forget_place(struct ripc__cache *cache, struct ripc__cached *c)
+static void clear_location(struct ripc__cache *cache, struct ripc__cached *c)
 {
-	cache->bytes -= c->at ? sizeof(*c->at) : 0;
-	free(c->at);
-	c->at = NULL;
+	cache->bytes -= c->location ? sizeof(*c->location) : 0;
+	free(c->location);
+	c->location = NULL;
 }
 
 void ripc__cache_locate(struct ripc__cache *cache, struct ripc__cached *c,
-			const struct ripc__sender *from)
+			const struct ripc__mcast_sender *from)
 {
-	if (!c->at && cache->bytes + sizeof(*from) <= RIPC__CACHE_BYTES_MAX) {
-		c->at = malloc(sizeof(*from));
-		cache->bytes += c->at ? sizeof(*from) : 0;
+	if (!c->location && cache->bytes + sizeof(*from) <= RIPC__CACHE_BYTES_MAX) {
+		c->location = malloc(sizeof(*from));
+		cache->bytes += c->location ? sizeof(*from) : 0;
 	}
-	if (c->at)
-		*c->at = *from;
+	if (c->location)
+		*c->location = *from;
 }
 
 void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c)
 {
-	ripc__pending_drop(cache->pendings, &c->pending);
+	ripc__pending_clear(cache->pendings, &c->pending);
 	ripc__timers_remove(cache->timers, &c->timer);
 	ripc__table_remove(&cache->table, &c->node);
 	list_out(cache, c);
 	cache->bytes -= sizeof(*c) + c->len;
-	forget_place(cache, c);
+	clear_location(cache, c);
 	free(c->bytes);
 	free(c);
 }
@@ -117,14 +117,14 @@ static bool make_room(struct ripc__cache *cache, size_t len, bool overheard)
 {
 	while (cache->table.count >= RIPC__CACHE_MAX ||
 	       cache->bytes + sizeof(struct ripc__cached) + len > RIPC__CACHE_BYTES_MAX ||
-	       (overheard && cache->nheard >= RIPC__CACHE_HEARD_MAX)) {
-		struct ripc__cached *c = oldest(&cache->heard);
+	       (overheard && cache->noverheard >= RIPC__CACHE_OVERHEARD_MAX)) {
+		struct ripc__cached *c = oldest(&cache->overheard_lru);
 
 		/* What strangers say about themselves does not push out what is in use. */
 		if (!c && overheard)
 			return false;
 		if (!c)
-			c = oldest(&cache->wanted);
+			c = oldest(&cache->watched);
 		if (!c)
 			return false;
 		ripc__cache_remove(cache, c);
@@ -167,7 +167,7 @@ static bool may_replace(const struct ripc__cached *c, const struct ripc__record 
 }
 
 /* Same holder, same generation, same addresses: ttl and age do not count. */
-static bool same_place(const struct ripc__cached *c, const uint8_t *bytes, size_t len)
+static bool same_location(const struct ripc__cached *c, const uint8_t *bytes, size_t len)
 {
 	return c->len == len && !memcmp(c->bytes, bytes, AT_TTL) &&
 	       !memcmp(c->bytes + AT_ADDRS, bytes + AT_ADDRS, len - AT_ADDRS);
@@ -186,7 +186,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 
 	if (len < 0 || (c && !c->gone && !may_replace(c, record, overheard, since_ns)))
 		return NULL;
-	if (!c || !same_place(c, bytes, (size_t)len)) {
+	if (!c || !same_location(c, bytes, (size_t)len)) {
 		if (c && cache->bytes + (size_t)len > RIPC__CACHE_BYTES_MAX + c->len)
 			return NULL;
 		copy = malloc((size_t)len);
@@ -199,20 +199,20 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 			free(copy);
 			return NULL;
 		}
-		if (c->wanted && c->bytes && !c->gone)
-			ripc__pending_tell(cache->pendings, &c->pending, RIPC__RESOLVED);
+		if (c->watched && c->bytes && !c->gone)
+			ripc__pending_add(cache->pendings, &c->pending, RIPC__RESOLVED);
 		cache->bytes += (size_t)len;
 		cache->bytes -= c->len;
 		free(c->bytes);
 		c->bytes = copy;
 		c->len = (uint16_t)len;
 		c->nonce = 0;
-		forget_place(cache, c);
+		clear_location(cache, c);
 	}
 	/* A record that is back is told as one that changed, not as one that went. */
 	if (c->gone) {
-		ripc__pending_untell(cache->pendings, &c->pending, RIPC__GONE);
-		ripc__pending_tell(cache->pendings, &c->pending, RIPC__RESOLVED);
+		ripc__pending_remove(cache->pendings, &c->pending, RIPC__GONE);
+		ripc__pending_add(cache->pendings, &c->pending, RIPC__RESOLVED);
 	}
 	c->gone = false;
 	c->since_ns = since_ns;
@@ -223,10 +223,10 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 	return c;
 }
 
-void ripc__cache_want(struct ripc__cache *cache, struct ripc__cached *c)
+void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c)
 {
 	list_out(cache, c);
-	c->wanted = true;
+	c->watched = true;
 	/* The time to refresh it went by while nobody used it: do it now. */
 	if (!c->used && c->timer.at_ns == c->expires_ns)
 		ripc__timers_set(cache->timers, &c->timer, 0);
@@ -236,13 +236,13 @@ void ripc__cache_want(struct ripc__cache *cache, struct ripc__cached *c)
 
 void ripc__cache_gone(struct ripc__cache *cache, struct ripc__cached *c)
 {
-	if (!c->wanted) {
+	if (!c->watched) {
 		ripc__cache_remove(cache, c);
 		return;
 	}
 	c->gone = true;
 	ripc__timers_set(cache->timers, &c->timer, RIPC__NEVER);
-	ripc__pending_tell(cache->pendings, &c->pending, RIPC__GONE);
+	ripc__pending_add(cache->pendings, &c->pending, RIPC__GONE);
 }
 
 void ripc__cache_record(const struct ripc__cached *c, struct ripc__record *record, uint64_t now_ns)

@@ -11,12 +11,12 @@
 #include "resolver/timers.h"
 #include "wire/record.h"
 
-#define RIPC__CACHE_MAX        65536       /* records at most */
-#define RIPC__CACHE_HEARD_MAX  16384       /* of these, overheard ones that nobody asked for */
-#define RIPC__CACHE_BYTES_MAX  (32u << 20) /* bytes of memory at most */
-#define RIPC__CACHE_TTL_MAX_MS 3600000u    /* longer lives are cut to this */
+#define RIPC__CACHE_MAX           65536       /* records at most */
+#define RIPC__CACHE_OVERHEARD_MAX 16384       /* of these, overheard ones that nobody asked for */
+#define RIPC__CACHE_BYTES_MAX     (32u << 20) /* bytes of memory at most */
+#define RIPC__CACHE_TTL_MAX_MS    3600000u    /* longer lives are cut to this */
 
-struct ripc__sender;
+struct ripc__mcast_sender;
 
 struct ripc__cached {
 	struct ripc__node node;   /* id: the service */
@@ -28,20 +28,20 @@ struct ripc__cached {
 	uint64_t since_ns;   /* when its holder registered, by our clock; 0: before it started */
 	uint64_t nonce;      /* of the request it answered; 0: overheard */
 	uint8_t *bytes;      /* the record, encoded */
-	struct ripc__sender *at; /* where its holder answered and can be asked again; NULL: unknown */
-	uint16_t len;            /* of bytes */
-	bool wanted;             /* asked for: its changes are told */
-	bool used;               /* since it was last confirmed: worth a refresh */
-	bool moved;              /* it was ours before: those who ask us are told where it is now */
-	bool gone;               /* given up by its holder; here only until that is told */
+	struct ripc__mcast_sender *location; /* where its holder answered and can be asked again; NULL: unknown */
+	uint16_t len;                        /* of bytes */
+	bool watched;                        /* asked for: its changes are told */
+	bool used;                           /* since it was last confirmed: worth a refresh */
+	bool moved; /* it was ours before: those who ask us are told where it is now */
+	bool gone;  /* given up by its holder; here only until that is told */
 };
 
 TAILQ_HEAD(ripc__cached_list, ripc__cached);
 
 struct ripc__cache {
 	struct ripc__table table;
-	struct ripc__cached_list wanted, heard; /* most recently used last */
-	size_t nheard;
+	struct ripc__cached_list watched, overheard_lru; /* most recently used last */
+	size_t noverheard;
 	size_t bytes;                    /* of memory, without the table's */
 	struct ripc__timers *timers;     /* shared with the rest of the core */
 	struct ripc__pendings *pendings; /* likewise */
@@ -65,10 +65,10 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 
 /* Its holder can be asked again at @from. Without memory for that it is not noted. */
 void ripc__cache_locate(struct ripc__cache *cache, struct ripc__cached *c,
-			const struct ripc__sender *from);
+			const struct ripc__mcast_sender *from);
 
 /* Somebody asked for it: it is used, and its changes are to be told from now on. */
-void ripc__cache_want(struct ripc__cache *cache, struct ripc__cached *c);
+void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c);
 
 /* Its holder gave it up: told as RIPC__GONE if it was wanted, then dropped. */
 void ripc__cache_gone(struct ripc__cache *cache, struct ripc__cached *c);

@@ -17,10 +17,9 @@ static const struct {
 } known[RIPC__CHAIN_MAX] = {
 	{"local", NOTHING}, {"udp", NOTHING}, {"file", PATH}, {"zookeeper", HOSTS}, {"sim", NOTHING}};
 
-static int complain(char *why, size_t whylen, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+static int fail(char *why, size_t whylen, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static int complain(char *why, size_t whylen, const char *fmt, ...)
+static int fail(char *why, size_t whylen, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -63,7 +62,7 @@ static int find(const char *word, size_t len)
 }
 
 /* The hosts of an ensemble are separated by commas, too: all words that look like one and name no back end are of it. */
-static size_t ensemble(const char *word, size_t len)
+static size_t ensemble_len(const char *word, size_t len)
 {
 	size_t all = len;
 
@@ -78,7 +77,7 @@ static size_t ensemble(const char *word, size_t len)
 	return all;
 }
 
-static bool hosts_fine(const char *hosts)
+static bool hosts_valid(const char *hosts)
 {
 	const char *slash = strchr(hosts, '/');
 
@@ -105,35 +104,35 @@ int ripc__chain_next(const char **at, struct ripc__chain_link *link, char *why, 
 	if (!*word)
 		return 0;
 	if (!len)
-		return complain(why, whylen, "has an empty word; leave it out for the default");
+		return fail(why, whylen, "has an empty word; leave it out for the default");
 	i = find(word, len);
 	if (i < 0)
-		return complain(why, whylen, "there is no back end %.*s; there are %s", (int)len,
-				word, RIPC__CHAIN_LIST);
+		return fail(why, whylen, "there is no back end %.*s; there are %s", (int)len, word,
+			    RIPC__CHAIN_LIST);
 	if (known[i].needs == HOSTS)
-		len = ensemble(word, len);
+		len = ensemble_len(word, len);
 	arg = word + strlen(known[i].name);
 	len -= strlen(known[i].name);
 	*at = arg + len;
 	if (**at == ',' && !*++*at)
-		return complain(why, whylen, "has an empty word; leave it out for the default");
+		return fail(why, whylen, "has an empty word; leave it out for the default");
 	if (len) {
 		arg++;
 		len--;
 	}
 	if (known[i].needs == NOTHING && arg[-1] == ':')
-		return complain(why, whylen, "%s takes nothing behind a colon", known[i].name);
+		return fail(why, whylen, "%s takes nothing behind a colon", known[i].name);
 	if (len >= sizeof(link->arg))
-		return complain(why, whylen, "what stands behind %s is longer than %zu bytes",
-				known[i].name, sizeof(link->arg) - 1);
+		return fail(why, whylen, "what stands behind %s is longer than %zu bytes",
+			    known[i].name, sizeof(link->arg) - 1);
 	snprintf(link->name, sizeof(link->name), "%s", known[i].name);
 	snprintf(link->arg, sizeof(link->arg), "%.*s", (int)len, arg);
 	if (known[i].needs == PATH && link->arg[0] != '/')
-		return complain(why, whylen, "file needs an absolute path: file:/PATH");
-	if (known[i].needs == HOSTS && !hosts_fine(link->arg))
-		return complain(why, whylen,
-				"zookeeper needs the hosts of its ensemble, each with a port: "
-				"zookeeper:HOST:PORT[,HOST:PORT...][/ROOT]");
+		return fail(why, whylen, "file needs an absolute path: file:/PATH");
+	if (known[i].needs == HOSTS && !hosts_valid(link->arg))
+		return fail(why, whylen,
+			    "zookeeper needs the hosts of its ensemble, each with a port: "
+			    "zookeeper:HOST:PORT[,HOST:PORT...][/ROOT]");
 	return 1;
 }
 
@@ -144,12 +143,12 @@ int ripc__chain_check(const char *chain, char *why, size_t whylen)
 	int rc;
 
 	if (!*chain)
-		return complain(why, whylen, "has an empty word; leave it out for the default");
+		return fail(why, whylen, "has an empty word; leave it out for the default");
 	while ((rc = ripc__chain_next(&chain, &link, why, whylen)) == 1) {
 		int i = find(link.name, strlen(link.name));
 
 		if (seen & 1u << i)
-			return complain(why, whylen, "%s stands there twice", link.name);
+			return fail(why, whylen, "%s stands there twice", link.name);
 		seen |= 1u << i;
 	}
 	return rc;

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATE_NS (500 * RIPC__MS) /* what the holder before us said may arrive so much later */
+#define STALE_NS (500 * RIPC__MS) /* what the holder before us said may arrive so much later */
 
-void ripc__claim_send(struct ripc__rcore *core, const struct ripc__sender *to,
+void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
 		      uint64_t nonce, uint64_t now_ns)
 {
@@ -22,7 +22,7 @@ void ripc__claim_send(struct ripc__rcore *core, const struct ripc__sender *to,
 	ripc__rcore_send(core, to, &msg);
 }
 
-struct ripc__claim *ripc__claim_speaker(struct ripc__rcore *core)
+struct ripc__claim *ripc__claim_next_to_send(struct ripc__rcore *core)
 {
 	struct ripc__claim *h;
 
@@ -41,18 +41,18 @@ void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h,
 	ripc__claim_send(core, NULL, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core), now_ns);
 }
 
-void ripc__claim_asked(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
 {
-	if (now_ns - h->asked_ns >= RIPC__HERD * RIPC__MS) {
+	if (now_ns - h->asked_ns >= RIPC__HERD_LIMIT * RIPC__MS) {
 		h->asked_ns = now_ns;
 		h->asked = 0;
 	}
 	/* Once in each such time, and what comes of it is not repeated at once: whoever asks may not make us louder than he is. */
-	if (++h->asked != RIPC__HERD || h->announces)
+	if (++h->asked != RIPC__HERD_LIMIT || h->announces)
 		return;
 	ripc__claim_announce(core, h, now_ns);
 	h->announces = 1;
-	ripc__timers_set(&core->timers, &h->timer, now_ns + RIPC__PROBE_GAP_MS * RIPC__MS);
+	ripc__timers_set(&core->timers, &h->timer, now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS);
 }
 
 struct ripc__claim *ripc__claim_find(struct ripc__rcore *core, uint64_t service)
@@ -65,7 +65,7 @@ bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service)
 	return ripc__claim_find(core, service);
 }
 
-bool ripc__rcore_outbids(struct ripc__rcore *core, uint64_t service)
+bool ripc__rcore_taking_over(struct ripc__rcore *core, uint64_t service)
 {
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
@@ -79,12 +79,12 @@ void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
 		ripc__table_remove(&core->held, &h->node);
 		TAILQ_REMOVE(&core->claims, h, link);
 	}
-	ripc__pending_drop(&core->pendings, &h->pending);
+	ripc__pending_clear(&core->pendings, &h->pending);
 	free(h->rival);
 	free(h);
 }
 
-static void held_won(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+static void compare_age(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
 {
 	struct ripc__cached *c = ripc__cache_find(&core->cache, h->node.id);
 	struct ripc__lookup *l = ripc__lookup_find(core, h->node.id);
@@ -94,22 +94,22 @@ static void held_won(struct ripc__rcore *core, struct ripc__claim *h, uint64_t n
 	/* Former holder and its clients are to hear of a hand-over even if a datagram is lost. */
 	h->announces = h->takeover ? RIPC__PROBES - 1 : 0;
 	ripc__timers_set(&core->timers, &h->timer,
-			 h->announces ? now_ns + RIPC__PROBE_GAP_MS * RIPC__MS : RIPC__NEVER);
-	ripc__pending_tell(&core->pendings, &h->pending, RIPC__REGISTERED);
-	if ((l && ripc__lookup_awaited(l)) || (c && c->pending.tell & 1u << RIPC__RESOLVED))
-		ripc__pending_tell(&core->pendings, &h->pending, RIPC__RESOLVED);
+			 h->announces ? now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS : RIPC__NEVER);
+	ripc__pending_add(&core->pendings, &h->pending, RIPC__REGISTERED);
+	if ((l && ripc__lookup_has_waiter(l)) || (c && c->pending.tell & 1u << RIPC__RESOLVED))
+		ripc__pending_add(&core->pendings, &h->pending, RIPC__RESOLVED);
 	if (l)
 		ripc__lookup_remove(core, l);
 	if (c)
 		ripc__cache_remove(&core->cache, c);
 	if (core->repeat.at_ns == RIPC__NEVER)
 		ripc__timers_set(&core->timers, &core->repeat,
-				 now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_GAP_MS));
-	if (!h->quiet)
+				 now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS));
+	if (!h->unannounced)
 		ripc__claim_announce(core, h, now_ns);
 }
 
-static void keep_rival(struct ripc__claim *h, const struct ripc__record *rival)
+static void store_rival(struct ripc__claim *h, const struct ripc__record *rival)
 {
 	uint8_t bytes[RIPC__RECORD_BYTES_MAX];
 	int len = ripc__record_encode(rival, bytes, sizeof(bytes));
@@ -122,51 +122,53 @@ static void keep_rival(struct ripc__claim *h, const struct ripc__record *rival)
 	}
 }
 
-void ripc__claim_met(struct ripc__rcore *core, struct ripc__claim *h,
-		     const struct ripc__record *rival, bool final, uint64_t now_ns)
+void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
+			  const struct ripc__record *rival, bool final, uint64_t now_ns)
 {
 	/* Of another generation are those who took it over, or from whom it was. */
-	if (h->state != HELD || !memcmp(h->met, rival->instance, 16) ||
-	    (!final && (rival->generation != h->generation || now_ns < h->since_ns + LATE_NS)))
+	if (h->state != HELD || !memcmp(h->rival_reported, rival->instance, 16) ||
+	    (!final && (rival->generation != h->generation || now_ns < h->since_ns + STALE_NS)))
 		return;
-	memcpy(h->met, rival->instance, 16);
-	keep_rival(h, rival);
-	ripc__pending_tell(&core->pendings, &h->pending, RIPC__RIVAL);
+	memcpy(h->rival_reported, rival->instance, 16);
+	store_rival(h, rival);
+	ripc__pending_add(&core->pendings, &h->pending, RIPC__RIVAL);
 }
 
 void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 		      const struct ripc__record *rival, uint64_t now_ns)
 {
-	if (ripc__claim_outbid(h, rival))
+	if (ripc__claim_raise_generation(h, rival))
 		return;
 	/* Whoever knows us as the holder has to ask again. */
 	if (h->state == HELD)
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
 	h->moved = h->state == HELD && rival->generation > h->generation;
 	h->state = LOST;
-	keep_rival(h, rival);
+	store_rival(h, rival);
 	ripc__timers_set(&core->timers, &h->timer, RIPC__NEVER);
-	ripc__pending_untell(&core->pendings, &h->pending, RIPC__REGISTERED);
-	ripc__pending_tell(&core->pendings, &h->pending, RIPC__CONFLICT);
+	ripc__pending_remove(&core->pendings, &h->pending, RIPC__REGISTERED);
+	ripc__pending_add(&core->pendings, &h->pending, RIPC__CONFLICT);
 }
 
-static bool may_be_ours(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
+static bool may_be_former_self(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
 {
 	return h->probes >= RIPC__PROBES && (now_ns >= h->end_ns || !core->env.settled ||
 					     core->env.settled(core->env.arg, h->node.id));
 }
 
-void ripc__claim_due(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
 {
 	if (h->state == HELD) {
 		h->announces--;
 		ripc__timers_set(&core->timers, &h->timer,
-				 h->announces ? now_ns + RIPC__PROBE_GAP_MS * RIPC__MS : RIPC__NEVER);
+				 h->announces ? now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS
+					      : RIPC__NEVER);
 		ripc__claim_announce(core, h, now_ns);
-	} else if (may_be_ours(core, h, now_ns)) {
-		held_won(core, h, now_ns);
+	} else if (may_be_former_self(core, h, now_ns)) {
+		compare_age(core, h, now_ns);
 	} else {
-		ripc__timers_set(&core->timers, &h->timer, now_ns + RIPC__PROBE_GAP_MS * RIPC__MS);
+		ripc__timers_set(&core->timers, &h->timer,
+				 now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS);
 		if (h->probes++ < RIPC__PROBES)
 			ripc__claim_send(core, NULL, h, RIPC__RESOLVE_PROBE, 0, h->nonce, now_ns);
 	}
@@ -176,8 +178,8 @@ void ripc__claim_due(struct ripc__rcore *core, struct ripc__claim *h, uint64_t n
 enum how {
 	BY_PROBE,    /* other contexts are asked first */
 	BY_TAKEOVER, /* the same, and a present holder is outbid */
-	AT_ONCE,     /* the kernel of this host has decided */
-	QUIETLY,     /* at once, and nobody is notified: the id is random */
+	IMMEDIATE,   /* the kernel of this host has decided */
+	UNANNOUNCED, /* at once, and nobody is notified: the id is random */
 };
 
 static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint64_t now_ns)
@@ -200,27 +202,27 @@ static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint6
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
 	h->takeover = how == BY_TAKEOVER;
-	h->quiet = how == QUIETLY;
+	h->unannounced = how == UNANNOUNCED;
 	h->probes = probe ? 0 : RIPC__PROBES;
 	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;
 	ripc__table_add(&core->held, &h->node);
 	/* The next request names the first service: peers learn it from that. */
-	if (h->quiet)
+	if (h->unannounced)
 		TAILQ_INSERT_HEAD(&core->claims, h, link);
 	else
 		TAILQ_INSERT_TAIL(&core->claims, h, link);
-	ripc__claim_due(core, h, now_ns);
+	ripc__claim_timer(core, h, now_ns);
 	return 0;
 }
 
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns)
 {
-	return claim(core, service, probe ? BY_PROBE : AT_ONCE, now_ns);
+	return claim(core, service, probe ? BY_PROBE : IMMEDIATE, now_ns);
 }
 
 int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
 {
-	return claim(core, service, QUIETLY, now_ns);
+	return claim(core, service, UNANNOUNCED, now_ns);
 }
 
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
@@ -228,7 +230,7 @@ int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t no
 	return claim(core, service, BY_TAKEOVER, now_ns);
 }
 
-bool ripc__claim_outbid(struct ripc__claim *h, const struct ripc__record *rival)
+bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__record *rival)
 {
 	if (!h->takeover || h->state != PROBING || rival->generation == UINT64_MAX)
 		return false;
@@ -240,8 +242,8 @@ bool ripc__claim_outbid(struct ripc__claim *h, const struct ripc__record *rival)
 	return true;
 }
 
-void ripc__rcore_show(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t service,
-		      uint64_t now_ns)
+void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+			 uint64_t service, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
@@ -250,7 +252,8 @@ void ripc__rcore_show(struct ripc__rcore *core, const struct ripc__sender *to, u
 				 now_ns);
 }
 
-void ripc__rcore_renew(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t now_ns)
+void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+			    uint64_t now_ns)
 {
 	struct ripc__claim *h;
 
@@ -272,9 +275,9 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 		return;
 	if (h->state == HELD)
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
-	ripc__pending_untell(&core->pendings, &h->pending, RIPC__REGISTERED);
-	ripc__pending_untell(&core->pendings, &h->pending, RIPC__CONFLICT);
-	ripc__pending_untell(&core->pendings, &h->pending, RIPC__RIVAL);
+	ripc__pending_remove(&core->pendings, &h->pending, RIPC__REGISTERED);
+	ripc__pending_remove(&core->pendings, &h->pending, RIPC__CONFLICT);
+	ripc__pending_remove(&core->pendings, &h->pending, RIPC__RIVAL);
 	if (!h->pending.tell) {
 		ripc__claim_free(core, h);
 		return;
@@ -286,12 +289,13 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 	h->state = DROPPED;
 }
 
-void ripc__claim_repeat(struct ripc__rcore *core, uint64_t now_ns)
+void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns)
 {
-	struct ripc__claim *h = ripc__claim_speaker(core);
+	struct ripc__claim *h = ripc__claim_next_to_send(core);
 
 	ripc__timers_set(&core->timers, &core->repeat,
-			 h ? now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_GAP_MS) : RIPC__NEVER);
+			 h ? now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS)
+			   : RIPC__NEVER);
 	if (h)
 		ripc__claim_announce(core, h, now_ns);
 }
@@ -301,7 +305,7 @@ void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 {
 	const char *why;
 
-	ev->kind = ripc__rcore_take(core, &h->pending);
+	ev->kind = ripc__rcore_take_event(core, &h->pending);
 	ev->service = h->node.id;
 	ev->moved = h->moved;
 	if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL) {
@@ -314,7 +318,7 @@ void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 		ripc__claim_free(core, h);
 }
 
-void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns)
+void ripc__rcore_send_gone(struct ripc__rcore *core, uint64_t now_ns)
 {
 	struct ripc__claim *h;
 
@@ -323,27 +327,27 @@ void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns)
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
 }
 
-enum ripc__verdict ripc__claim_judge(struct ripc__rcore *core, struct ripc__claim *h,
-				     const struct ripc__record *rival, uint8_t flags, bool final,
-				     uint64_t now_ns)
+enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct ripc__claim *h,
+						const struct ripc__record *rival, uint8_t flags,
+						bool final, uint64_t now_ns)
 {
 	uint64_t age_ms = now_ns > h->since_ns ? (now_ns - h->since_ns) / RIPC__MS : 0;
 
-	ripc__claim_met(core, h, rival, final, now_ns);
+	ripc__claim_conflict(core, h, rival, final, now_ns);
 	if (final || h->state == PROBING || rival->generation > h->generation)
-		return RIPC__WE_LOSE;
+		return RIPC__VERDICT_LOSE;
 	if (rival->generation < h->generation)
-		return RIPC__WE_KEEP;
+		return RIPC__VERDICT_KEEP;
 	if (flags & RIPC__RESOLVE_VERDICT)
-		return RIPC__WE_LOSE;
+		return RIPC__VERDICT_LOSE;
 	/*
 	 * The two see each other's age differently, because messages take time: so only one of them compares. It
 	 * also stands by what it said, whatever a message that was faster tells it later.
 	 */
 	if (memcmp(core->env.instance, rival->instance, 16) < 0)
-		return RIPC__NOT_OURS_TO_SAY;
-	if (rival->since_ms > age_ms && memcmp(h->beaten, rival->instance, 16))
-		return RIPC__WE_LOSE;
-	memcpy(h->beaten, rival->instance, 16);
-	return RIPC__WE_KEEP;
+		return RIPC__VERDICT_DEFER;
+	if (rival->since_ms > age_ms && memcmp(h->verdict_sent_to, rival->instance, 16))
+		return RIPC__VERDICT_LOSE;
+	memcpy(h->verdict_sent_to, rival->instance, 16);
+	return RIPC__VERDICT_KEEP;
 }

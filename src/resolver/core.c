@@ -8,11 +8,11 @@
 #include <string.h>
 
 #define DUPLICATE_NS (1000 * RIPC__MS)  /* how long after an answer a different one is noticed */
-#define HEARD_NS     (10000 * RIPC__MS) /* over which is counted what others say */
-#define ASSERT_GAP_NS \
+#define RX_RATE_NS   (10000 * RIPC__MS) /* over which is counted what others say */
+#define ASSERT_INTERVAL_NS \
 	(10 * RIPC__MS) /* between answers to all: forged claims must not make us a loudspeaker */
 
-uint64_t ripc__rcore_draw(struct ripc__rcore *core)
+uint64_t ripc__rcore_random(struct ripc__rcore *core)
 {
 	uint64_t z = core->random += 0x9e3779b97f4a7c15u;
 
@@ -26,7 +26,7 @@ uint64_t ripc__rcore_nonce(struct ripc__rcore *core)
 	uint64_t nonce;
 
 	do
-		nonce = ripc__rcore_draw(core);
+		nonce = ripc__rcore_random(core);
 	while (!nonce);
 	return nonce;
 }
@@ -36,7 +36,7 @@ uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms)
 {
 	uint64_t ns = ms * RIPC__MS;
 
-	return ns / 4 * 3 + ripc__rcore_draw(core) % (ns / 2);
+	return ns / 4 * 3 + ripc__rcore_random(core) % (ns / 2);
 }
 
 /* --- messages out --- */
@@ -61,7 +61,7 @@ void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *
 		record->addrs[i] = core->addrs[i];
 }
 
-void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__sender *to,
+void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__resolver_msg *msg)
 {
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
@@ -122,7 +122,7 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 	c = ripc__cache_find(&core->cache, service);
 	if (!c || c->expires_ns <= now_ns)
 		return false;
-	ripc__cache_want(&core->cache, c);
+	ripc__cache_watch(&core->cache, c);
 	ripc__cache_record(c, record, now_ns);
 	return true;
 }
@@ -132,7 +132,7 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 /* --- messages in --- */
 
 /* Somebody asks for a service that was ours: the answer is where it has moved to. */
-static void redirect(struct ripc__rcore *core, const struct ripc__sender *from,
+static void redirect(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		     const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__resolver_msg answer = {
@@ -146,24 +146,24 @@ static void redirect(struct ripc__rcore *core, const struct ripc__sender *from,
 	ripc__rcore_send(core, from, &answer);
 }
 
-static void input_request(struct ripc__rcore *core, const struct ripc__sender *from,
+static void input_request(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 			  const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__claim *h =
 		msg->record.service ? ripc__claim_find(core, msg->record.service) : NULL;
-	enum ripc__verdict verdict = RIPC__NOT_OURS_TO_SAY;
+	enum ripc__verdict verdict = RIPC__VERDICT_DEFER;
 	struct ripc__cached *c;
 	bool was_ours = false;
 
 	if (h && h->state <= HELD) {
 		was_ours = h->state == HELD;
-		verdict = ripc__claim_judge(core, h, &msg->record, 0, false, now_ns);
-		if (verdict == RIPC__WE_LOSE)
+		verdict = ripc__claim_resolve_conflict(core, h, &msg->record, 0, false, now_ns);
+		if (verdict == RIPC__VERDICT_LOSE)
 			ripc__claim_lost(core, h, &msg->record, now_ns);
 		else
 			ripc__claim_send(core, from, h, RIPC__RESOLVE_REPLY,
-					 verdict == RIPC__WE_KEEP ? RIPC__RESOLVE_VERDICT : 0, 0,
-					 now_ns);
+					 verdict == RIPC__VERDICT_KEEP ? RIPC__RESOLVE_VERDICT : 0,
+					 0, now_ns);
 	}
 	if (msg->record.service && (!h || h->state > HELD)) {
 		c = ripc__cache_store(&core->cache, &msg->record, true, now_ns);
@@ -177,11 +177,11 @@ static void input_request(struct ripc__rcore *core, const struct ripc__sender *f
 	h = msg->record.service == msg->service ? NULL : ripc__claim_find(core, msg->service);
 	if (h && h->state == HELD) {
 		ripc__claim_send(core, from, h, RIPC__RESOLVE_REPLY, 0, msg->nonce, now_ns);
-		ripc__claim_asked(core, h, now_ns);
+		ripc__claim_requested(core, h, now_ns);
 	}
 }
 
-static void input_probe(struct ripc__rcore *core, const struct ripc__sender *from,
+static void input_probe(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 			const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_find(core, msg->service);
@@ -202,7 +202,7 @@ static void assert_to_all(struct ripc__rcore *core, const struct ripc__resolver_
 {
 	if (now_ns < core->assert_ns)
 		return;
-	core->assert_ns = now_ns + ASSERT_GAP_NS;
+	core->assert_ns = now_ns + ASSERT_INTERVAL_NS;
 	ripc__rcore_send(core, NULL, msg);
 }
 
@@ -228,7 +228,7 @@ static void duplicate(struct ripc__rcore *core, struct ripc__cached *c,
 	assert_to_all(core, &msg, now_ns);
 }
 
-static void input_reply(struct ripc__rcore *core, const struct ripc__sender *from,
+static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 			const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__lookup *l = ripc__lookup_find(core, msg->service);
@@ -237,16 +237,16 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__sender *fro
 	bool answer = l && !l->negative && l->nonce == msg->nonce;
 
 	if (h && h->state == HELD) {
-		enum ripc__verdict verdict =
-			ripc__claim_judge(core, h, &msg->record, msg->flags, from->final, now_ns);
+		enum ripc__verdict verdict = ripc__claim_resolve_conflict(
+			core, h, &msg->record, msg->flags, from->final, now_ns);
 		/* Not a request: who holds nothing has to learn nothing from a dispute. */
 		struct ripc__resolver_msg mine = {
 			.kind = RIPC__RESOLVE_REPLY,
-			.flags = verdict == RIPC__WE_KEEP ? RIPC__RESOLVE_VERDICT : 0,
+			.flags = verdict == RIPC__VERDICT_KEEP ? RIPC__RESOLVE_VERDICT : 0,
 			.service = msg->service,
 		};
 
-		if (verdict != RIPC__WE_LOSE) {
+		if (verdict != RIPC__VERDICT_LOSE) {
 			ripc__rcore_own_record(core, h, now_ns, &mine.record);
 			assert_to_all(core, &mine, now_ns);
 			return;
@@ -261,7 +261,7 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__sender *fro
 		if (!c)
 			return;
 		c->nonce = nonce;
-		if (from->lasting)
+		if (from->reusable)
 			ripc__cache_locate(&core->cache, c, from);
 		ripc__lookup_complete(core, c);
 		return;
@@ -279,28 +279,28 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__sender *fro
 		ripc__lookup_complete(core, c);
 }
 
-static void hear(struct ripc__rcore *core, uint64_t now_ns)
+static void count_rx(struct ripc__rcore *core, uint64_t now_ns)
 {
-	uint64_t since_ns = now_ns - core->heard_ns;
+	uint64_t since_ns = now_ns - core->rx_count_since_ns;
 
-	if (!core->heard_ns) {
-		core->heard_ns = now_ns;
+	if (!core->rx_count_since_ns) {
+		core->rx_count_since_ns = now_ns;
 		return;
 	}
-	core->heard++;
-	if (since_ns < HEARD_NS)
+	core->rx_count++;
+	if (since_ns < RX_RATE_NS)
 		return;
-	core->heard_per_s = (unsigned)(core->heard * (1000 * RIPC__MS) / since_ns);
-	core->heard_ns = now_ns;
-	core->heard = 0;
+	core->rx_per_s = (unsigned)(core->rx_count * (1000 * RIPC__MS) / since_ns);
+	core->rx_count_since_ns = now_ns;
+	core->rx_count = 0;
 }
 
-unsigned ripc__rcore_heard_per_s(const struct ripc__rcore *core)
+unsigned ripc__rcore_rx_per_s(const struct ripc__rcore *core)
 {
-	return core->heard_per_s;
+	return core->rx_per_s;
 }
 
-int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
+int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why)
 {
 	struct ripc__resolver_msg msg;
@@ -316,7 +316,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
 	if (!memcmp(msg.record.instance, core->env.instance, 16))
 		return 0;
 	if (msg.kind != RIPC__RESOLVE_REPLY)
-		hear(core, now_ns);
+		count_rx(core, now_ns);
 	switch (msg.kind) {
 	case RIPC__RESOLVE_REQUEST:
 		input_request(core, from, &msg, now_ns);
@@ -334,7 +334,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
 		/* It saw that we had the service first, and gave it up before we saw it. */
 		h = ripc__claim_find(core, msg.service);
 		if (h)
-			ripc__claim_met(core, h, &msg.record, from->final, now_ns);
+			ripc__claim_conflict(core, h, &msg.record, from->final, now_ns);
 		break;
 	}
 	return 0;
@@ -349,16 +349,17 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 	while ((t = ripc__timers_first(&core->timers)) && t->at_ns <= now_ns) {
 		switch (t->kind) {
 		case RIPC__TIMER_CLAIM:
-			ripc__claim_due(core,
-					(struct ripc__claim *)((char *)t -
-							       offsetof(struct ripc__claim, timer)),
-					now_ns);
+			ripc__claim_timer(core,
+					  (struct ripc__claim *)((char *)t -
+								 offsetof(struct ripc__claim, timer)),
+					  now_ns);
 			break;
 		case RIPC__TIMER_LOOKUP:
-			ripc__lookup_due(core,
-					 (struct ripc__lookup *)((char *)t -
-								 offsetof(struct ripc__lookup, timer)),
-					 now_ns);
+			ripc__lookup_timer(
+				core,
+				(struct ripc__lookup *)((char *)t -
+							offsetof(struct ripc__lookup, timer)),
+				now_ns);
 			break;
 		case RIPC__TIMER_CACHED:
 			cached_due(core,
@@ -367,24 +368,24 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 				   now_ns);
 			break;
 		default:
-			ripc__claim_repeat(core, now_ns);
+			ripc__claim_reannounce(core, now_ns);
 			break;
 		}
 	}
 }
 
-enum ripc__resolver_ev_kind ripc__rcore_take(struct ripc__rcore *core, struct ripc__pending *p)
+enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core, struct ripc__pending *p)
 {
 	int kind = __builtin_ctz(p->tell);
 
-	ripc__pending_untell(&core->pendings, p, kind);
+	ripc__pending_remove(&core->pendings, p, kind);
 	return (enum ripc__resolver_ev_kind)kind;
 }
 
 static void cached_event(struct ripc__rcore *core, struct ripc__cached *c,
 			 struct ripc__resolver_event *ev, uint64_t now_ns)
 {
-	ev->kind = ripc__rcore_take(core, &c->pending);
+	ev->kind = ripc__rcore_take_event(core, &c->pending);
 	ev->service = c->node.id;
 	ripc__cache_record(c, &ev->record, now_ns);
 	if (!c->pending.tell && (c->gone || c->expires_ns <= now_ns))
@@ -483,10 +484,10 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 		free(core);
 		return -ENOMEM;
 	}
-	ripc__table_init(&core->held, ripc__rcore_draw(core));
-	ripc__table_init(&core->lookups, ripc__rcore_draw(core));
+	ripc__table_init(&core->held, ripc__rcore_random(core));
+	ripc__table_init(&core->lookups, ripc__rcore_random(core));
 	ripc__cache_init(&core->cache, &core->timers, RIPC__TIMER_CACHED, &core->pendings,
-			 ripc__rcore_draw(core));
+			 ripc__rcore_random(core));
 	*out = core;
 	return 0;
 }

@@ -20,25 +20,25 @@
 
 #include "resolver/resolver.h"
 
-#define RIPC__LOOKUPS_MAX  4096   /* look-ups under way or negative answers kept */
-#define RIPC__TTL_MS       60000u /* life of the records we hand out */
-#define RIPC__PROBES       3      /* sent before a service is ours */
-#define RIPC__PROBE_GAP_MS 20u    /* after each of them */
-#define RIPC__HERD         16 /* requests for one service within so many ms are answered to all */
-#define RIPC__CROWD_PER_S \
+#define RIPC__LOOKUPS_MAX       4096   /* look-ups under way or negative answers kept */
+#define RIPC__TTL_MS            60000u /* life of the records we hand out */
+#define RIPC__PROBES            3      /* sent before a service is ours */
+#define RIPC__PROBE_INTERVAL_MS 20u    /* after each of them */
+#define RIPC__HERD_LIMIT        16 /* requests for one service within so many ms are answered to all */
+#define RIPC__BROADCAST_WARN_PER_S \
 	2000 /* messages heard from which on broadcast costs every host too much: 1 % of a processor, about */
-#define RIPC__CLAIM_GAP_MS 30000u /* between two claims of a context, about */
+#define RIPC__CLAIM_INTERVAL_MS 30000u /* between two claims of a context, about */
 
 struct ripc__rcore;
 
 /* Where a datagram came from: opaque bytes of the back end, used to answer, and to ask again. */
-struct ripc__sender {
+struct ripc__mcast_sender {
 	uint8_t backend; /* index of the back end */
 	uint8_t len;     /* of bytes */
 	uint8_t bytes[46];
-	bool direct;  /* it came to this host alone: another context of the host may be meant */
-	bool lasting; /* bytes are of the one context that sent it: it can be asked again there */
-	bool passed_on; /* by another context of this host: bytes are where it came from in the first place */
+	bool direct;   /* it came to this host alone: another context of the host may be meant */
+	bool reusable; /* bytes are of the one context that sent it: it can be asked again there */
+	bool forwarded; /* by another context of this host: bytes are where it came from in the first place */
 	bool final; /* a back end has settled a dispute in which there are no two opinions */
 };
 
@@ -50,7 +50,7 @@ struct ripc__rcore_env {
 	uint32_t negative_ms; /* how long its failure is kept: look-ups fail at once meanwhile; 0: not at all */
 	uint64_t secret; /* known to nobody outside: nonces and tables depend on it, and jitter */
 	/* Sends a datagram about @service, to all if @to is NULL. Must not call the core. Losing it is allowed. */
-	void (*send)(void *arg, const struct ripc__sender *to, uint64_t service,
+	void (*send)(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 	/* Whether all that may object to a registration have spoken: it waits for that, resolve_timeout_ms at most. NULL: they have. */
 	bool (*settled)(void *arg, uint64_t service);
@@ -72,7 +72,7 @@ int ripc__rcore_new(struct ripc__rcore **core, const struct ripc__rcore_env *env
 void ripc__rcore_free(struct ripc__rcore *core);
 
 /* Sends a GONE for every service held. */
-void ripc__rcore_farewell(struct ripc__rcore *core, uint64_t now_ns);
+void ripc__rcore_send_gone(struct ripc__rcore *core, uint64_t now_ns);
 
 /* As the calls of resolver.h. @probe: ask the network first; otherwise it is ours at once. -EADDRINUSE: held by this core. */
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns);
@@ -84,16 +84,17 @@ int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint
 /* Takes a service over from its holder, if there is one: probes, and then bids a higher generation. */
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 /* Sends the record of a service held to one back end, which keeps it. */
-void ripc__rcore_show(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t service,
-		      uint64_t now_ns);
+void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+			 uint64_t service, uint64_t now_ns);
 /* Says all services held again, to one, with higher generations. */
-void ripc__rcore_renew(struct ripc__rcore *core, const struct ripc__sender *to, uint64_t now_ns);
+void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+			    uint64_t now_ns);
 /* As ripc__resolver_readdress(), for all that is said from now on. */
 void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
 			   unsigned naddrs);
 void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 int ripc__rcore_lookup(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
-void ripc__rcore_forget(struct ripc__rcore *core, uint64_t service);
+void ripc__rcore_lookup_cancel(struct ripc__rcore *core, uint64_t service);
 void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const uint8_t instance[16],
 			    uint64_t now_ns);
 
@@ -101,18 +102,18 @@ void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const ui
 bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service);
 
 /* Whether it is being taken over from a holder that has answered. */
-bool ripc__rcore_outbids(struct ripc__rcore *core, uint64_t service);
+bool ripc__rcore_taking_over(struct ripc__rcore *core, uint64_t service);
 
 /* Fills *record with what is known of the service. Marks it as used. */
 bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
 		      uint64_t now_ns);
 
 /* A datagram. Any bytes. Return: 0, or as ripc__resolver_msg_decode(). */
-int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__sender *from,
+int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why);
 
 /* Questions and claims of others heard per second, over ten seconds or more that are over. */
-unsigned ripc__rcore_heard_per_s(const struct ripc__rcore *core);
+unsigned ripc__rcore_rx_per_s(const struct ripc__rcore *core);
 
 /* Lets the time pass: sends what is due. */
 void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns);

@@ -28,7 +28,7 @@
 
 /* --- reports --- */
 
-void ripc__ensemble_poke(struct ripc__ensemble *e)
+void ripc__ensemble_wake(struct ripc__ensemble *e)
 {
 	uint64_t one = 1;
 
@@ -39,7 +39,8 @@ void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_ki
 				uint64_t service, bool ours, int32_t version, const void *bytes,
 				size_t len)
 {
-	struct ripc__ensemble_reported *r = len > RIPC__NODE_MAX ? NULL : malloc(sizeof(*r) + len);
+	struct ripc__ensemble_report_entry *r =
+		len > RIPC__NODE_MAX ? NULL : malloc(sizeof(*r) + len);
 
 	pthread_mutex_lock(&e->lock);
 	if (r) {
@@ -52,10 +53,10 @@ void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_ki
 			memcpy(r->bytes, bytes, len);
 		STAILQ_INSERT_TAIL(&e->reports, r, link);
 	} else {
-		e->starved = true;
+		e->report_lost = true;
 	}
 	pthread_mutex_unlock(&e->lock);
-	ripc__ensemble_poke(e);
+	ripc__ensemble_wake(e);
 }
 
 void ripc__ensemble_report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
@@ -72,8 +73,8 @@ void ripc__ensemble_report_text(struct ripc__ensemble *e, enum ripc__ensemble_ki
 
 bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *out)
 {
-	struct ripc__ensemble_reported *r;
-	bool starved = false;
+	struct ripc__ensemble_report_entry *r;
+	bool report_lost = false;
 	uint64_t n;
 
 	for (unsigned look = 0; look < 2; look++) {
@@ -82,20 +83,20 @@ bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report 
 		if (r)
 			STAILQ_REMOVE_HEAD(&e->reports, link);
 		else
-			starved = e->starved;
-		if (starved)
-			e->starved = false;
+			report_lost = e->report_lost;
+		if (report_lost)
+			e->report_lost = false;
 		pthread_mutex_unlock(&e->lock);
-		if (r || starved)
+		if (r || report_lost)
 			break;
 		/* Cleared first and looked at once more: nothing that comes in between is overlooked. */
 		if (!look)
 			(void)!read(e->fd, &n, sizeof(n));
 	}
-	if (starved)
+	if (report_lost)
 		*out = (struct ripc__ensemble_report){.kind = RIPC__ENS_UP};
 	if (!r)
-		return starved;
+		return report_lost;
 	out->kind = r->kind;
 	out->service = r->service;
 	out->ours = r->ours;
@@ -126,13 +127,13 @@ static void on_log(const char *line)
  * A new session has nothing to release: the nodes of the last one went with it. Should a service have been registered again
  * since, its node goes too, and is made anew: it is watched.
  */
-static void release_again(struct ripc__ensemble *e, bool same_session)
+static void retry_releases(struct ripc__ensemble *e, bool same_session)
 {
 	struct ripc__ensemble_call *c;
 
 	pthread_mutex_lock(&e->lock);
-	while ((c = STAILQ_FIRST(&e->unsure))) {
-		STAILQ_REMOVE_HEAD(&e->unsure, link);
+	while ((c = STAILQ_FIRST(&e->unconfirmed))) {
+		STAILQ_REMOVE_HEAD(&e->unconfirmed, link);
 		if (same_session)
 			STAILQ_INSERT_TAIL(&e->calls, c, link);
 		else
@@ -151,7 +152,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 	if (state == ZOO_CONNECTED_STATE) {
 		int64_t id = zoo_client_id(zh)->client_id;
 
-		release_again(e, id == e->session);
+		retry_releases(e, id == e->session);
 		ripc__ensemble_report(e, RIPC__ENS_UP, (uint64_t)id, false, "", id != e->session);
 		e->session = id;
 	} else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
@@ -211,7 +212,7 @@ static void refresh_addresses(struct ripc__ensemble *e, zhandle_t *zh)
  * false or the servers are lost and it is time to try again. Return: the next call, or NULL: another
  * reason. Lock held.
  */
-static struct ripc__ensemble_call *await(struct ripc__ensemble *e, bool have_handle)
+static struct ripc__ensemble_call *wait_for_call(struct ripc__ensemble *e, bool have_handle)
 {
 	struct ripc__ensemble_call *c = NULL;
 	unsigned wait_ms = have_handle ? REFRESH_MS : RETRY_MS;
@@ -236,7 +237,7 @@ static struct ripc__ensemble_call *await(struct ripc__ensemble *e, bool have_han
 }
 
 /* What others have to know, and would not see by the end of the session. */
-static void last_words(struct ripc__ensemble *e, zhandle_t *zh)
+static void close_session(struct ripc__ensemble *e, zhandle_t *zh)
 {
 	struct ripc__ensemble_call *c;
 
@@ -244,8 +245,8 @@ static void last_words(struct ripc__ensemble *e, zhandle_t *zh)
 	while ((c = STAILQ_FIRST(&e->calls))) {
 		STAILQ_REMOVE_HEAD(&e->calls, link);
 		pthread_mutex_unlock(&e->lock);
-		if (c->command == RIPC__CALL_ACCUSE)
-			ripc__ensemble_begin(zh, c);
+		if (c->command == RIPC__CALL_REPORT_RIVAL)
+			ripc__ensemble_execute(zh, c);
 		else
 			free(c);
 		pthread_mutex_lock(&e->lock);
@@ -253,7 +254,7 @@ static void last_words(struct ripc__ensemble *e, zhandle_t *zh)
 	pthread_mutex_unlock(&e->lock);
 }
 
-static void *keep(void *arg)
+static void *thread_main(void *arg)
 {
 	struct ripc__ensemble *e = arg;
 	zhandle_t *zh = connect_handle(e);
@@ -264,14 +265,14 @@ static void *keep(void *arg)
 		bool expired, lost;
 
 		pthread_mutex_lock(&e->lock);
-		c = await(e, zh);
+		c = wait_for_call(e, zh);
 		stop = e->stop;
 		expired = e->expired;
 		lost = e->lost;
 		e->expired = false;
 		pthread_mutex_unlock(&e->lock);
 		if (c)
-			ripc__ensemble_begin(zh, c);
+			ripc__ensemble_execute(zh, c);
 		else if (zh && lost && !expired && !stop)
 			refresh_addresses(e, zh);
 		if (zh && expired) {
@@ -282,7 +283,7 @@ static void *keep(void *arg)
 			zh = connect_handle(e);
 	}
 	if (zh) {
-		last_words(e, zh);
+		close_session(e, zh);
 		zookeeper_close(zh);
 	}
 	return NULL;
@@ -335,11 +336,11 @@ void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service)
 		submit(e, c);
 }
 
-int ripc__ensemble_accuse(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
-			  const uint8_t *bytes, size_t len)
+int ripc__ensemble_report_rival(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
+				const uint8_t *bytes, size_t len)
 {
 	struct ripc__ensemble_call *c =
-		new_call(e, RIPC__CALL_ACCUSE, found->service, NULL, len + found->len);
+		new_call(e, RIPC__CALL_REPORT_RIVAL, found->service, NULL, len + found->len);
 
 	if (!c)
 		return -ENOMEM;
@@ -392,7 +393,7 @@ static void shuffle(char *hosts, size_t cap)
 		at += (size_t)snprintf(hosts + at, cap - at, "%s%s", i ? "," : "", words[i]);
 }
 
-static int start_keeper(struct ripc__ensemble *e)
+static int start_thread(struct ripc__ensemble *e)
 {
 	sigset_t all, old;
 	int rc;
@@ -400,7 +401,7 @@ static int start_keeper(struct ripc__ensemble *e)
 	/* Signals are the application's: neither this thread nor those that it starts may take them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&e->keeper, NULL, keep, e);
+	rc = pthread_create(&e->thread, NULL, thread_main, e);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return -rc;
 }
@@ -425,7 +426,7 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 	snprintf(e->auth, sizeof(e->auth), "%s", env->auth);
 	e->session_ms = env->session_ms;
 	STAILQ_INIT(&e->calls);
-	STAILQ_INIT(&e->unsure);
+	STAILQ_INIT(&e->unconfirmed);
 	STAILQ_INIT(&e->reports);
 	shuffle(e->hosts, sizeof(e->hosts));
 	zoo_deterministic_conn_order(1);
@@ -438,7 +439,7 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 	if (e->fd < 0)
 		rc = -errno;
 	else
-		rc = start_keeper(e);
+		rc = start_thread(e);
 	if (rc) {
 		snprintf(why, whylen, "no thread for the ensemble: %s", strerror(-rc));
 		if (e->fd >= 0)
@@ -453,14 +454,14 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 void ripc__ensemble_close(struct ripc__ensemble *e)
 {
 	struct ripc__ensemble_call *c;
-	struct ripc__ensemble_reported *r;
+	struct ripc__ensemble_report_entry *r;
 
 	pthread_mutex_lock(&e->lock);
 	e->stop = true;
 	pthread_cond_signal(&e->cond);
 	pthread_mutex_unlock(&e->lock);
-	pthread_join(e->keeper, NULL);
-	release_again(e, false);
+	pthread_join(e->thread, NULL);
+	retry_releases(e, false);
 	while ((c = STAILQ_FIRST(&e->calls))) {
 		STAILQ_REMOVE_HEAD(&e->calls, link);
 		free(c);

@@ -51,7 +51,7 @@ void ripc__ensemble_close(struct ripc__ensemble *e);
 
 /* An eventfd: readable when there may be reports, or when poke() was called. */
 int ripc__ensemble_fd(const struct ripc__ensemble *e);
-void ripc__ensemble_poke(struct ripc__ensemble *e);
+void ripc__ensemble_wake(struct ripc__ensemble *e);
 
 /* Makes the node of a service. @force: takes another's away. Return: 0, -ENOMEM. */
 int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
@@ -61,8 +61,8 @@ int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8
 void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service);
 
 /* Lets whoever has the node that was found or taken know of another holder, with that one's record. Return: 0, -ENOMEM. */
-int ripc__ensemble_accuse(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
-			  const uint8_t *bytes, size_t len);
+int ripc__ensemble_report_rival(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
+				const uint8_t *bytes, size_t len);
 
 /* Reads the node of a service, and reports its next change. Return: 0, -ENOMEM. */
 int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);

@@ -41,7 +41,7 @@ static void end_call(struct ripc__ensemble_call *c, int rc)
 	/* Nobody else would remove our node while this session lives. */
 	if (c->command == RIPC__CALL_RELEASE && is_loss(rc)) {
 		pthread_mutex_lock(&c->e->lock);
-		STAILQ_INSERT_TAIL(&c->e->unsure, c, link);
+		STAILQ_INSERT_TAIL(&c->e->unconfirmed, c, link);
 		pthread_mutex_unlock(&c->e->lock);
 		return;
 	}
@@ -64,19 +64,19 @@ static const struct ACL_vector *acl(const struct ripc__ensemble *e)
  */
 #define RIVAL_SUFFIX ".rival"
 
-struct beside {
+struct sibling {
 	char path[sizeof(((struct ripc__ensemble_call *)0)->path) + sizeof(RIVAL_SUFFIX)];
 };
 
-static struct beside beside(const struct ripc__ensemble_call *c)
+static struct sibling sibling(const struct ripc__ensemble_call *c)
 {
-	struct beside b;
+	struct sibling b;
 
 	snprintf(b.path, sizeof(b.path), "%s" RIVAL_SUFFIX, c->path);
 	return b;
 }
 
-static void accuse(struct ripc__ensemble_call *c);
+static void report_rival(struct ripc__ensemble_call *c);
 
 static void on_cleared(int rc, const void *data)
 {
@@ -85,13 +85,13 @@ static void on_cleared(int rc, const void *data)
 	if (rc && rc != ZNONODE)
 		end_call(c, rc);
 	else
-		accuse(c);
+		report_rival(c);
 }
 
-static void on_accused(int rc, const void *data)
+static void on_rival_reported(int rc, const void *data)
 {
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
-	struct beside b = beside(c);
+	struct sibling b = sibling(c);
 
 	/* Left there by another, earlier, and never read. */
 	if (rc == ZNODEEXISTS && c->tries++ < CLAIM_TRIES) {
@@ -104,30 +104,30 @@ static void on_accused(int rc, const void *data)
 }
 
 /* In one message to the ensemble: whoever has lost may end the session at once. So it does not end with that, either. */
-static void accuse(struct ripc__ensemble_call *c)
+static void report_rival(struct ripc__ensemble_call *c)
 {
-	struct beside b = beside(c);
+	struct sibling b = sibling(c);
 	int rc;
 
 	zoo_create_op_init(&c->ops[0], b.path, c->bytes, (int)c->len, acl(c->e), 0, NULL, 0);
 	zoo_set_op_init(&c->ops[1], c->path, c->bytes + c->len, (int)c->their_len, c->version, NULL);
-	rc = zoo_amulti(c->zh, 2, c->ops, c->results, on_accused, c);
+	rc = zoo_amulti(c->zh, 2, c->ops, c->results, on_rival_reported, c);
 	if (rc)
 		end_call(c, rc);
 }
 
-static void on_told(int rc, const void *data)
+static void on_notified(int rc, const void *data)
 {
 }
 
 static void on_rival(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
-	struct beside b = beside(c);
+	struct sibling b = sibling(c);
 
 	if (!rc && len > 0 && (size_t)len <= RIPC__NODE_MAX) {
 		ripc__ensemble_report(c->e, RIPC__ENS_RIVAL, c->service, false, value, (size_t)len);
-		(void)zoo_adelete(c->zh, b.path, stat->version, on_told, NULL);
+		(void)zoo_adelete(c->zh, b.path, stat->version, on_notified, NULL);
 	}
 	end_call(c, rc == ZNONODE ? 0 : rc);
 }
@@ -161,7 +161,7 @@ static void on_watched(int rc, const char *value, int len, const struct Stat *st
 		ripc__ensemble_report_text(c->e, RIPC__ENS_REFUSED, c->service, "no record in it");
 	} else if (!rc) {
 		bool ours = stat->ephemeralOwner == zoo_client_id(c->zh)->client_id;
-		struct beside b = beside(c);
+		struct sibling b = sibling(c);
 
 		ripc__ensemble_report_node(c->e, RIPC__ENS_FOUND, c->service, ours, stat->version,
 					   value, (size_t)len);
@@ -179,13 +179,13 @@ static void on_watched(int rc, const char *value, int len, const struct Stat *st
 
 /* --- making one --- */
 
-static void on_made(int rc, const char *value, const void *data);
+static void on_created(int rc, const char *value, const void *data);
 static void on_other(int rc, const char *value, int len, const struct Stat *stat, const void *data);
 
-static int make(struct ripc__ensemble_call *c)
+static int create_node(struct ripc__ensemble_call *c)
 {
-	return zoo_acreate(c->zh, c->path, c->bytes, (int)c->len, acl(c->e), ZOO_EPHEMERAL, on_made,
-			   c);
+	return zoo_acreate(c->zh, c->path, c->bytes, (int)c->len, acl(c->e), ZOO_EPHEMERAL,
+			   on_created, c);
 }
 
 static void ignore(int rc, const char *value, const void *data)
@@ -193,7 +193,7 @@ static void ignore(int rc, const char *value, const void *data)
 }
 
 /* The root and what is above it. The requests of a session are served in their order. */
-static void make_parents(struct ripc__ensemble_call *c)
+static void create_parents(struct ripc__ensemble_call *c)
 {
 	char path[sizeof(c->e->root)];
 
@@ -217,7 +217,7 @@ static void claimed(struct ripc__ensemble_call *c)
 		free(c);
 }
 
-static void on_made(int rc, const char *value, const void *data)
+static void on_created(int rc, const char *value, const void *data)
 {
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 
@@ -228,8 +228,8 @@ static void on_made(int rc, const char *value, const void *data)
 	if (rc == ZNODEEXISTS)
 		rc = zoo_aget(c->zh, c->path, 0, on_other, c);
 	else if (rc == ZNONODE && c->tries++ < CLAIM_TRIES) {
-		make_parents(c);
-		rc = make(c);
+		create_parents(c);
+		rc = create_node(c);
 	}
 	if (rc)
 		end_call(c, rc);
@@ -245,7 +245,7 @@ static void on_forced(int rc, const void *data)
 	}
 	/* Changed in the meantime: look again. */
 	if ((rc == ZBADVERSION || rc == ZNONODE || rc == ZNODEEXISTS) && c->tries++ < CLAIM_TRIES)
-		rc = make(c);
+		rc = create_node(c);
 	if (rc)
 		end_call(c, rc);
 }
@@ -255,7 +255,7 @@ static void on_other(int rc, const char *value, int len, const struct Stat *stat
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 
 	if (rc == ZNONODE && c->tries++ < CLAIM_TRIES) {
-		rc = make(c);
+		rc = create_node(c);
 	} else if (!rc && stat->ephemeralOwner == zoo_client_id(c->zh)->client_id &&
 		   (size_t)len == c->len && !memcmp(value, c->bytes, c->len)) {
 		/* An answer that was lost with the connection. */
@@ -301,17 +301,17 @@ static void on_release(int rc, const char *value, int len, const struct Stat *st
 
 /* --- any of them --- */
 
-void ripc__ensemble_begin(zhandle_t *zh, struct ripc__ensemble_call *c)
+void ripc__ensemble_execute(zhandle_t *zh, struct ripc__ensemble_call *c)
 {
 	int rc;
 
 	c->zh = zh;
 	switch (c->command) {
 	case RIPC__CALL_CLAIM:
-		rc = make(c);
+		rc = create_node(c);
 		break;
-	case RIPC__CALL_ACCUSE:
-		accuse(c);
+	case RIPC__CALL_REPORT_RIVAL:
+		report_rival(c);
 		return;
 	case RIPC__CALL_RELEASE:
 		rc = zoo_aget(zh, c->path, 0, on_release, c);

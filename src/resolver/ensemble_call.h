@@ -18,7 +18,7 @@ enum ripc__ensemble_command {
 	RIPC__CALL_CLAIM,
 	RIPC__CALL_RELEASE,
 	RIPC__CALL_WATCH,
-	RIPC__CALL_ACCUSE
+	RIPC__CALL_REPORT_RIVAL
 };
 
 /* A command, and later the call that carries it out. */
@@ -39,8 +39,8 @@ struct ripc__ensemble_call {
 	char bytes[];     /* data for the node */
 };
 
-struct ripc__ensemble_reported {
-	STAILQ_ENTRY(ripc__ensemble_reported) link;
+struct ripc__ensemble_report_entry {
+	STAILQ_ENTRY(ripc__ensemble_report_entry) link;
 	enum ripc__ensemble_kind kind;
 	uint64_t service;
 	bool ours;
@@ -54,14 +54,14 @@ struct ripc__ensemble {
 	pthread_cond_t cond;  /* the keeper waits here */
 	STAILQ_HEAD(, ripc__ensemble_call) calls;
 	STAILQ_HEAD(, ripc__ensemble_call)
-	unsure; /* releases that were lost with the connection: made again in the same session */
-	STAILQ_HEAD(, ripc__ensemble_reported) reports;
+	unconfirmed; /* releases that were lost with the connection: made again in the same session */
+	STAILQ_HEAD(, ripc__ensemble_report_entry) reports;
 	atomic_bool stop;
-	bool expired; /* the session is over: a new handle is needed */
-	bool lost;    /* not connected */
-	bool starved; /* a report was lost for want of memory: as if the connection had been */
+	bool expired;     /* the session is over: a new handle is needed */
+	bool lost;        /* not connected */
+	bool report_lost; /* a report was lost for want of memory: as if the connection had been */
 	int fd;
-	pthread_t keeper;
+	pthread_t thread;
 	char hosts[512];                   /* as configured, in random order */
 	char addresses[RIPC__HOSTS_BYTES]; /* what they resolved to last; the keeper's thread only */
 	char root[480];
@@ -80,6 +80,6 @@ void ripc__ensemble_report_text(struct ripc__ensemble *e, enum ripc__ensemble_ki
 				uint64_t service, const char *text);
 
 /* Carries a command out in a session: the keeper's thread. The call is freed when it is over, or kept in e->unsure. */
-void ripc__ensemble_begin(zhandle_t *zh, struct ripc__ensemble_call *c);
+void ripc__ensemble_execute(zhandle_t *zh, struct ripc__ensemble_call *c);
 
 #endif

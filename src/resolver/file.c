@@ -32,14 +32,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BYTES_MAX   (8u << 20)        /* of a file that is read */
-#define ENTRIES_MAX 65536             /* pairs of service and host taken from it */
-#define HOSTS_MAX   64                /* hosts asked for one service */
-#define LINES_TOLD  16                /* bad lines logged by themselves; the others are counted */
-#define LOOK_NS     (1000 * RIPC__MS) /* the file is looked at no sooner again */
-#define INDICES_MAX 64                /* interfaces allowed, if they are named */
+#define BYTES_MAX    (8u << 20)        /* of a file that is read */
+#define ENTRIES_MAX  65536             /* pairs of service and host taken from it */
+#define HOSTS_MAX    64                /* hosts asked for one service */
+#define LINES_LOGGED 16                /* bad lines logged by themselves; the others are counted */
+#define RELOAD_NS    (1000 * RIPC__MS) /* the file is looked at no sooner again */
+#define INDICES_MAX  64                /* interfaces allowed, if they are named */
 
-enum { HEAR4, SPEAK4, HEAR6, SPEAK6, NSOCKS };
+enum { RECV4, SPEAK4, HEAR6, SPEAK6, NSOCKS };
 
 /* One host to ask for one service. */
 struct entry {
@@ -61,11 +61,11 @@ struct file {
 	struct entry *entries;                                            /* by service */
 	size_t nentries, cap;
 	unsigned bad_lines;
-	char first_bad[112]; /* the number of the first of them, and what is wrong with it */
-	struct stat seen;    /* the file as it was read */
-	uint64_t look_ns;    /* when to look at the file again */
-	char trouble[160];   /* why the file cannot be read now; what was read before stays */
-	unsigned last_asked; /* hosts asked for the last service */
+	char first_bad[112];  /* the number of the first of them, and what is wrong with it */
+	struct stat seen;     /* the file as it was read */
+	uint64_t reload_ns;   /* when to look at the file again */
+	char last_error[160]; /* why the file cannot be read now; what was read before stays */
+	unsigned last_asked;  /* hosts asked for the last service */
 };
 
 /* --- the list --- */
@@ -154,7 +154,7 @@ static void bad_line(const struct file *f, struct reading *r, unsigned line, con
 	if (!r->bad)
 		snprintf(r->first_bad, sizeof(r->first_bad), "%u: %s%s%.64s", line, what,
 			 *word ? " " : "", word);
-	if (r->bad++ < LINES_TOLD)
+	if (r->bad++ < LINES_LOGGED)
 		ripc__log(RIPC_LOG_ERROR, "resolver: %s:%u: %s%s%.64s; the line is left out",
 			  f->path, line, what, *word ? " " : "", word);
 }
@@ -213,7 +213,7 @@ static int parse_line(const struct file *f, struct reading *r, unsigned line, ch
 }
 
 /* Reads all of it. Return: the bytes with a 0 behind them, or NULL with errno. */
-static char *slurp(const char *path, struct stat *st)
+static char *read_file(const char *path, struct stat *st)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
 	char *text = NULL;
@@ -252,7 +252,7 @@ static int load(struct file *f)
 {
 	struct reading r = {0};
 	struct stat st;
-	char *text = slurp(f->path, &st), *at = text;
+	char *text = read_file(f->path, &st), *at = text;
 	int rc = text ? 0 : -errno;
 
 	for (unsigned line = 1; !rc && at; line++) {
@@ -268,7 +268,7 @@ static int load(struct file *f)
 		free(r.entries);
 		return rc;
 	}
-	if (r.bad > LINES_TOLD)
+	if (r.bad > LINES_LOGGED)
 		ripc__log(RIPC_LOG_ERROR, "resolver: %s: %u bad lines in all", f->path, r.bad);
 	if (r.n)
 		qsort(r.entries, r.n, sizeof(*r.entries), by_service);
@@ -278,7 +278,7 @@ static int load(struct file *f)
 	f->bad_lines = r.bad;
 	memcpy(f->first_bad, r.first_bad, sizeof(f->first_bad));
 	f->seen = st;
-	f->trouble[0] = 0;
+	f->last_error[0] = 0;
 	return 0;
 }
 
@@ -286,12 +286,12 @@ static void file_refresh(struct ripc__backend *b, uint64_t now_ns)
 {
 	struct file *f = (struct file *)b;
 	struct stat st;
-	bool was_well = !f->trouble[0];
+	bool was_well = !f->last_error[0];
 	int rc;
 
-	if (now_ns < f->look_ns)
+	if (now_ns < f->reload_ns)
 		return;
-	f->look_ns = now_ns + LOOK_NS;
+	f->reload_ns = now_ns + RELOAD_NS;
 	rc = stat(f->path, &st) ? -errno : 0;
 	if (!rc && was_well && st.st_ino == f->seen.st_ino && st.st_size == f->seen.st_size &&
 	    st.st_dev == f->seen.st_dev && st.st_mtim.tv_sec == f->seen.st_mtim.tv_sec &&
@@ -301,10 +301,10 @@ static void file_refresh(struct ripc__backend *b, uint64_t now_ns)
 		rc = load(f);
 	if (!rc)
 		return;
-	snprintf(f->trouble, sizeof(f->trouble), "cannot be read: %s", strerror(-rc));
+	snprintf(f->last_error, sizeof(f->last_error), "cannot be read: %s", strerror(-rc));
 	if (was_well)
 		ripc__log(RIPC_LOG_WARN, "resolver: %s %s; what it said before still holds",
-			  f->path, f->trouble);
+			  f->path, f->last_error);
 }
 
 /* Where the entries of a service begin, or would. */
@@ -342,11 +342,12 @@ static int open_sockets(struct file *f, const struct ripc__backend_env *env, cha
 	int rc = 0, err = 0;
 
 	for (unsigned i = 0; i < 2; i++) {
-		int *hear = &f->socks[i ? HEAR6 : HEAR4], *talk = &f->socks[i ? SPEAK6 : SPEAK4];
+		int *hear = &f->socks[i ? HEAR6 : RECV4], *talk = &f->socks[i ? SPEAK6 : SPEAK4];
 
 		*talk = ripc__udp_socket(env, families[i], 0);
-		*hear = *talk >= 0 && env->alone ? ripc__udp_socket(env, families[i], f->port) : -1;
-		rc = *talk < 0 ? *talk : env->alone && *hear < 0 ? *hear : 0;
+		*hear = *talk >= 0 && env->only_udp ? ripc__udp_socket(env, families[i], f->port)
+						    : -1;
+		rc = *talk < 0 ? *talk : env->only_udp && *hear < 0 ? *hear : 0;
 		if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS) {
 			snprintf(why, whylen, "no UDP socket: %s", strerror(-rc));
 			return rc;
@@ -400,7 +401,7 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 		file_close(&f->base);
 		return rc;
 	}
-	f->look_ns = env->now_ns + LOOK_NS;
+	f->reload_ns = env->now_ns + RELOAD_NS;
 	*b = &f->base;
 	return 0;
 }
@@ -408,7 +409,7 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 /* --- datagrams --- */
 
 /* Sends to one host; by one of the interfaces allowed, if they are named: the first that has a way there. */
-static void speak(struct file *f, const struct sockaddr *to, const uint8_t *data, size_t len)
+static void send_datagram(struct file *f, const struct sockaddr *to, const uint8_t *data, size_t len)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
@@ -464,32 +465,32 @@ static void speak(struct file *f, const struct sockaddr *to, const uint8_t *data
 	}
 }
 
-static void ask(struct file *f, uint64_t service, const uint8_t *data, size_t len)
+static void send_to_host(struct file *f, uint64_t service, const uint8_t *data, size_t len)
 {
 	size_t at = find(f, service);
 
 	for (unsigned n = 0; n < HOSTS_MAX && at < f->nentries; n++, at++) {
 		if (f->entries[at].service != service)
 			break;
-		speak(f, &f->entries[at].host.any, data, len);
+		send_datagram(f, &f->entries[at].host.any, data, len);
 		f->last_asked++;
 	}
 }
 
-static void file_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
-		      const uint8_t *data, size_t len)
+static void file_send(struct ripc__backend *b, const struct ripc__mcast_sender *to,
+		      uint64_t service, const uint8_t *data, size_t len)
 {
 	struct file *f = (struct file *)b;
 	struct sockaddr_storage ss = {0};
 
 	if (to) {
 		memcpy(&ss, to->bytes, to->len);
-		speak(f, (struct sockaddr *)&ss, data, len);
+		send_datagram(f, (struct sockaddr *)&ss, data, len);
 		return;
 	}
 	f->last_asked = 0;
-	ask(f, service, data, len);
-	ask(f, 0, data, len);
+	send_to_host(f, service, data, len);
+	send_to_host(f, 0, data, len);
 }
 
 static bool index_allowed(const struct file *f, unsigned index)
@@ -502,19 +503,19 @@ static bool index_allowed(const struct file *f, unsigned index)
 		(!strcmp(name, "lo") || ripc__list_index(f->interfaces, name) >= 0));
 }
 
-static int file_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+static int file_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		     size_t cap)
 {
 	struct file *f = (struct file *)b;
 	unsigned ifindex = 0;
-	int n = ripc__udp_take(fd, from, buf, cap, &ifindex);
+	int n = ripc__udp_recv(fd, from, buf, cap, &ifindex);
 
 	if (n == -EAGAIN)
 		return n;
 	if (!index_allowed(f, ifindex))
 		return -ENOMSG;
-	from->direct = from->direct && (fd == f->socks[HEAR4] || fd == f->socks[HEAR6]);
-	from->lasting = true;
+	from->direct = from->direct && (fd == f->socks[RECV4] || fd == f->socks[HEAR6]);
+	from->reusable = true;
 	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
 }
 
@@ -523,8 +524,8 @@ static bool file_remote(const struct ripc__backend *b)
 	return true;
 }
 
-static bool file_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
-		       size_t len)
+static bool file_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
+				  char *text, size_t len)
 {
 	const struct file *f = (const struct file *)b;
 
@@ -542,8 +543,8 @@ static bool file_describe(const struct ripc__backend *b, char *text, size_t len)
 	if (f->bad_lines && n > 0 && (size_t)n < len)
 		n += snprintf(text + n, len - (size_t)n, ", %u bad %s, the first is %s",
 			      f->bad_lines, f->bad_lines == 1 ? "line" : "lines", f->first_bad);
-	if (f->trouble[0] && n > 0 && (size_t)n < len)
-		snprintf(text + n, len - (size_t)n, ", %s", f->trouble);
+	if (f->last_error[0] && n > 0 && (size_t)n < len)
+		snprintf(text + n, len - (size_t)n, ", %s", f->last_error);
 	return f->nentries;
 }
 
@@ -565,7 +566,7 @@ const struct ripc__backend_ops ripc__backend_file = {
 	.recv = file_recv,
 	.refresh = file_refresh,
 	.remote = file_remote,
-	.tried = file_tried,
+	.describe_attempt = file_describe_attempt,
 	.describe = file_describe,
 	.forked = file_forked,
 };

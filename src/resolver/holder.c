@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 /* Since Linux 5.3; the headers of an older one may be all there is. */
-#define SHOW_UID 0x40
-#define DIAG_UID 7
+#define DIAG_SHOW_UID 0x40
+#define DIAG_UID      7
 
 /* Whether a message describes the socket of this name. */
 static bool matches(struct nlmsghdr *h, const char *name, size_t namelen, uid_t *uid)
@@ -47,12 +47,12 @@ static int search(int fd, const char *name, size_t namelen, uid_t *uid)
 
 	for (;;) {
 		ssize_t n = recv(fd, buf.bytes, sizeof(buf.bytes), 0);
-		int left = (int)n;
+		int disabled = (int)n;
 
 		if (n <= 0)
 			return n ? -errno : -ENOENT;
-		for (struct nlmsghdr *h = &buf.align; NLMSG_OK(h, (unsigned)left);
-		     h = NLMSG_NEXT(h, left)) {
+		for (struct nlmsghdr *h = &buf.align; NLMSG_OK(h, (unsigned)disabled);
+		     h = NLMSG_NEXT(h, disabled)) {
 			if (h->nlmsg_type == NLMSG_DONE)
 				return -ENOENT;
 			if (h->nlmsg_type == NLMSG_ERROR)
@@ -74,7 +74,7 @@ int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid)
 			 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
 		.req = {.sdiag_family = AF_UNIX,
 			.udiag_states = UINT32_MAX,
-			.udiag_show = UDIAG_SHOW_NAME | SHOW_UID},
+			.udiag_show = UDIAG_SHOW_NAME | DIAG_SHOW_UID},
 	};
 	size_t namelen = len - offsetof(struct sockaddr_un, sun_path);
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), rc;

@@ -159,7 +159,8 @@ static bool unhex(const char *text, size_t n, uint8_t *bytes)
 }
 
 /* What stands behind a prefix in an abstract address, and its length; NULL if it is not one of these. */
-static const char *behind(const struct sockaddr_un *sun, socklen_t len, const char *prefix, size_t *n)
+static const char *skip_prefix(const struct sockaddr_un *sun, socklen_t len, const char *prefix,
+			       size_t *n)
 {
 	const size_t head = offsetof(struct sockaddr_un, sun_path) + 1, skip = strlen(prefix);
 
@@ -171,20 +172,21 @@ static const char *behind(const struct sockaddr_un *sun, socklen_t len, const ch
 }
 
 /* The instance id in a context's address, or false if it is not one. */
-static bool parse_context(const struct sockaddr_un *sun, socklen_t len, struct ripc__sender *from)
+static bool parse_context(const struct sockaddr_un *sun, socklen_t len, struct ripc__mcast_sender *from)
 {
 	size_t n;
-	const char *name = behind(sun, len, ctx_prefix, &n);
+	const char *name = skip_prefix(sun, len, ctx_prefix, &n);
 
 	from->len = 16;
 	return name && n == 32 && unhex(name, 16, from->bytes);
 }
 
 /* Where a datagram that was passed on came from, or false if it was not. */
-static bool parse_passed_on(const struct sockaddr_un *sun, socklen_t len, struct ripc__sender *from)
+static bool parse_forwarded(const struct sockaddr_un *sun, socklen_t len,
+			    struct ripc__mcast_sender *from)
 {
 	size_t n, digits;
-	const char *name = behind(sun, len, fwd_prefix, &n);
+	const char *name = skip_prefix(sun, len, fwd_prefix, &n);
 	const char *dot = name ? memchr(name, '.', n) : NULL;
 	sa_family_t family;
 
@@ -195,12 +197,12 @@ static bool parse_passed_on(const struct sockaddr_un *sun, socklen_t len, struct
 	    !unhex(name, digits / 2, from->bytes))
 		return false;
 	from->len = (uint8_t)(digits / 2);
-	from->passed_on = true;
+	from->forwarded = true;
 	memcpy(&family, from->bytes, sizeof(family));
 	return family == (from->len == sizeof(struct sockaddr_in) ? AF_INET : AF_INET6);
 }
 
-static void local_pass_on(struct ripc__backend *b, const struct ripc__sender *from,
+static void local_forward(struct ripc__backend *b, const struct ripc__mcast_sender *from,
 			  uint64_t service, const uint8_t *data, size_t len)
 {
 	static atomic_uint number;
@@ -342,8 +344,8 @@ static void local_drop(struct ripc__backend *b, uint64_t service)
 	close_held(&h->node, NULL);
 }
 
-static void local_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
-		       const uint8_t *data, size_t len)
+static void local_send(struct ripc__backend *b, const struct ripc__mcast_sender *to,
+		       uint64_t service, const uint8_t *data, size_t len)
 {
 	struct local *l = (struct local *)b;
 	struct sockaddr_un sun;
@@ -359,8 +361,8 @@ static void local_send(struct ripc__backend *b, const struct ripc__sender *to, u
 	(void)!sendto(l->fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
 }
 
-static int local_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
-		      size_t cap)
+static int local_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from,
+		      uint8_t *buf, size_t cap)
 {
 	struct sockaddr_un sun = {0};
 	socklen_t len = sizeof(sun);
@@ -368,9 +370,9 @@ static int local_recv(struct ripc__backend *b, int fd, struct ripc__sender *from
 
 	if (n < 0)
 		return -EAGAIN;
-	if ((size_t)n > cap || (!parse_context(&sun, len, from) && !parse_passed_on(&sun, len, from)))
+	if ((size_t)n > cap || (!parse_context(&sun, len, from) && !parse_forwarded(&sun, len, from)))
 		return -EBADMSG;
-	from->lasting = !from->passed_on;
+	from->reusable = !from->forwarded;
 	return (int)n;
 }
 
@@ -379,8 +381,8 @@ static bool local_remote(const struct ripc__backend *b)
 	return false;
 }
 
-static bool local_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
-			size_t len)
+static bool local_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
+				   char *text, size_t len)
 {
 	struct sockaddr_un sun;
 	socklen_t sunlen = service_address(&sun, service);
@@ -418,16 +420,16 @@ const struct ripc__backend_ops ripc__backend_local = {
 	.name = "local",
 	.open = local_open,
 	.close = local_close,
-	.hold = local_hold,
+	.acquire = local_hold,
 	.drop = local_drop,
 	.owner = local_owner,
 	.ask = local_ask,
 	.answer = local_answer,
 	.send = local_send,
 	.recv = local_recv,
-	.pass_on = local_pass_on,
+	.pass_on = local_forward,
 	.remote = local_remote,
-	.tried = local_tried,
+	.describe_attempt = local_describe_attempt,
 	.describe = local_describe,
 	.forked = local_forked,
 };

@@ -12,25 +12,26 @@
 /* Gaps between the requests of one look-up, in ms; the last one repeats. */
 static const uint32_t retry_ms[] = {5, 15, 40, 100, 250};
 
-#define ALONE   2 /* requests of a refresh that go to the known holder alone */
-#define ASK_ALL 8 /* one refresh in so many asks all the same: only so a second holder is noticed */
+#define UNICAST 2 /* requests of a refresh that go to the known holder alone */
+#define BROADCAST \
+	8 /* one refresh in so many asks all the same: only so a second holder is noticed */
 
 static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns)
 {
 	struct ripc__resolver_msg msg = {
 		.kind = RIPC__RESOLVE_REQUEST, .service = l->node.id, .nonce = l->nonce};
-	struct ripc__claim *speaker = ripc__claim_speaker(core);
+	struct ripc__claim *speaker = ripc__claim_next_to_send(core);
 	const size_t last = sizeof(retry_ms) / sizeof(retry_ms[0]) - 1;
-	const struct ripc__sender *to = NULL;
+	const struct ripc__mcast_sender *to = NULL;
 	struct ripc__cached *c;
 	uint64_t next_ns;
 
 	ripc__rcore_own_record(core, speaker, now_ns, &msg.record);
 	next_ns = now_ns +
 		  ripc__rcore_jitter_ns(core, retry_ms[l->requests < last ? l->requests : last]);
-	if (l->alone && l->requests < ALONE) {
+	if (l->unicast && l->requests < UNICAST) {
 		c = ripc__cache_find(&core->cache, l->node.id);
-		to = c ? c->at : NULL;
+		to = c ? c->location : NULL;
 	}
 	l->requests++;
 	ripc__timers_set(&core->timers, &l->timer, next_ns < l->end_ns ? next_ns : l->end_ns);
@@ -48,13 +49,13 @@ void ripc__lookup_remove(struct ripc__rcore *core, struct ripc__lookup *l)
 		TAILQ_REMOVE(&core->negatives, l, link);
 		core->nnegatives--;
 	}
-	ripc__pending_drop(&core->pendings, &l->pending);
+	ripc__pending_clear(&core->pendings, &l->pending);
 	ripc__timers_remove(&core->timers, &l->timer);
 	ripc__table_remove(&core->lookups, &l->node);
 	free(l);
 }
 
-bool ripc__lookup_awaited(const struct ripc__lookup *l)
+bool ripc__lookup_has_waiter(const struct ripc__lookup *l)
 {
 	return !l->refresh && (!l->negative || l->pending.tell);
 }
@@ -65,7 +66,7 @@ static void lookup_begin(struct ripc__rcore *core, struct ripc__lookup *l, bool 
 	l->nonce = ripc__rcore_nonce(core);
 	l->requests = 0;
 	l->refresh = refresh;
-	l->alone = refresh && ripc__rcore_draw(core) % ASK_ALL;
+	l->unicast = refresh && ripc__rcore_random(core) % BROADCAST;
 	l->end_ns = now_ns + core->env.resolve_timeout_ms * RIPC__MS;
 	send_request(core, l, now_ns);
 }
@@ -106,39 +107,39 @@ int ripc__rcore_lookup(struct ripc__rcore *core, uint64_t service, uint64_t now_
 	struct ripc__lookup *l;
 
 	if (h && h->state == HELD) {
-		ripc__pending_tell(&core->pendings, &h->pending, RIPC__RESOLVED);
+		ripc__pending_add(&core->pendings, &h->pending, RIPC__RESOLVED);
 		return 0;
 	}
 	c = ripc__cache_find(&core->cache, service);
 	if (c) {
-		ripc__cache_want(&core->cache, c);
-		ripc__pending_tell(&core->pendings, &c->pending, RIPC__RESOLVED);
+		ripc__cache_watch(&core->cache, c);
+		ripc__pending_add(&core->pendings, &c->pending, RIPC__RESOLVED);
 		return 0;
 	}
 	l = ripc__lookup_find(core, service);
 	if (!l)
 		return ripc__lookup_start(core, service, false, now_ns);
 	if (l->negative)
-		ripc__pending_tell(&core->pendings, &l->pending, RIPC__UNRESOLVED);
+		ripc__pending_add(&core->pendings, &l->pending, RIPC__UNRESOLVED);
 	else if (l->refresh)
 		lookup_begin(core, l, false, now_ns);
 	return 0;
 }
 
-void ripc__rcore_forget(struct ripc__rcore *core, uint64_t service)
+void ripc__rcore_lookup_cancel(struct ripc__rcore *core, uint64_t service)
 {
 	struct ripc__cached *c = ripc__cache_find(&core->cache, service);
 	struct ripc__lookup *l = ripc__lookup_find(core, service);
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
 	if (l && l->negative)
-		ripc__pending_untell(&core->pendings, &l->pending, RIPC__UNRESOLVED);
+		ripc__pending_remove(&core->pendings, &l->pending, RIPC__UNRESOLVED);
 	else if (l && !l->refresh)
 		ripc__lookup_remove(core, l);
 	if (c)
-		ripc__pending_untell(&core->pendings, &c->pending, RIPC__RESOLVED);
+		ripc__pending_remove(&core->pendings, &c->pending, RIPC__RESOLVED);
 	if (h)
-		ripc__pending_untell(&core->pendings, &h->pending, RIPC__RESOLVED);
+		ripc__pending_remove(&core->pendings, &h->pending, RIPC__RESOLVED);
 }
 
 void ripc__lookup_complete(struct ripc__rcore *core, struct ripc__cached *c)
@@ -147,14 +148,14 @@ void ripc__lookup_complete(struct ripc__rcore *core, struct ripc__cached *c)
 
 	if (!l)
 		return;
-	if (ripc__lookup_awaited(l)) {
-		ripc__cache_want(&core->cache, c);
-		ripc__pending_tell(&core->pendings, &c->pending, RIPC__RESOLVED);
+	if (ripc__lookup_has_waiter(l)) {
+		ripc__cache_watch(&core->cache, c);
+		ripc__pending_add(&core->pendings, &c->pending, RIPC__RESOLVED);
 	}
 	ripc__lookup_remove(core, l);
 }
 
-void ripc__lookup_due(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns)
+void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns)
 {
 	if (!l->negative && now_ns < l->end_ns) {
 		send_request(core, l, now_ns);
@@ -168,14 +169,14 @@ void ripc__lookup_due(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t
 		TAILQ_INSERT_TAIL(&core->negatives, l, link);
 		core->nnegatives++;
 		ripc__timers_set(&core->timers, &l->timer, now_ns + core->env.negative_ms * RIPC__MS);
-		ripc__pending_tell(&core->pendings, &l->pending, RIPC__UNRESOLVED);
+		ripc__pending_add(&core->pendings, &l->pending, RIPC__UNRESOLVED);
 	}
 }
 
 void ripc__lookup_event(struct ripc__rcore *core, struct ripc__lookup *l,
 			struct ripc__resolver_event *ev, unsigned *requests)
 {
-	ev->kind = ripc__rcore_take(core, &l->pending);
+	ev->kind = ripc__rcore_take_event(core, &l->pending);
 	ev->service = l->node.id;
 	memset(&ev->record, 0, sizeof(ev->record));
 	*requests = l->requests;

@@ -21,14 +21,14 @@ struct ripc__pending {
 
 TAILQ_HEAD(ripc__pendings, ripc__pending);
 
-static inline void ripc__pending_tell(struct ripc__pendings *queue, struct ripc__pending *p, int kind)
+static inline void ripc__pending_add(struct ripc__pendings *queue, struct ripc__pending *p, int kind)
 {
 	if (!p->tell)
 		TAILQ_INSERT_TAIL(queue, p, link);
 	p->tell |= 1u << kind;
 }
 
-static inline void ripc__pending_untell(struct ripc__pendings *queue, struct ripc__pending *p, int kind)
+static inline void ripc__pending_remove(struct ripc__pendings *queue, struct ripc__pending *p, int kind)
 {
 	bool queued = p->tell;
 
@@ -37,7 +37,7 @@ static inline void ripc__pending_untell(struct ripc__pendings *queue, struct rip
 		TAILQ_REMOVE(queue, p, link);
 }
 
-static inline void ripc__pending_drop(struct ripc__pendings *queue, struct ripc__pending *p)
+static inline void ripc__pending_clear(struct ripc__pendings *queue, struct ripc__pending *p)
 {
 	if (p->tell)
 		TAILQ_REMOVE(queue, p, link);

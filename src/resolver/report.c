@@ -8,7 +8,7 @@
 #include "resolver/backend.h"
 #include "resolver/core.h"
 #include "resolver/holder.h"
-#include "resolver/inside.h"
+#include "resolver/internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -63,7 +63,7 @@ void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
  * why it is silent. Without a key, keys are mentioned only if there are signs of them: messages
  * made with one, or a holder on this host that does not answer (@mute).
  */
-static void name_keys(const struct ripc__resolver *r, bool mute, char *text, size_t len, size_t at)
+static void append_keys(const struct ripc__resolver *r, bool mute, char *text, size_t len, size_t at)
 {
 	struct ripc__auth_counts counts;
 	const uint8_t *id;
@@ -75,13 +75,13 @@ static void name_keys(const struct ripc__resolver *r, bool mute, char *text, siz
 				     "answer: name a copy of its key file with RIPC_KEY_FILE");
 		return;
 	}
-	id = ripc__auth_id(r->auth);
+	id = ripc__auth_key_id(r->auth);
 	at = ripc__append(text, len, at, "; only those with key %02x%02x%02x%02x answer", id[0],
 			  id[1], id[2], id[3]);
 	ripc__auth_counts(r->auth, &counts);
-	if (counts.strangers)
+	if (counts.unauthenticated)
 		at = ripc__append(text, len, at, ", %" PRIu64 " messages of strangers were refused",
-				  counts.strangers);
+				  counts.unauthenticated);
 	if (counts.late)
 		ripc__append(text, len, at, ", %" PRIu64 " of clocks that differ", counts.late);
 }
@@ -95,13 +95,14 @@ void ripc__report_failure(struct ripc__resolver *r, uint64_t service, unsigned r
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		char one[200];
 
-		mute |= r->backends[i]->ops->tried(r->backends[i], service, requests, one,
-						   sizeof(one));
-		if (i >= r->quiet)
-			at = ripc__append(text, len, at, "%s%s", i > r->quiet ? " and " : "", one);
+		mute |= r->backends[i]->ops->describe_attempt(r->backends[i], service, requests,
+							      one, sizeof(one));
+		if (i >= r->local_only)
+			at = ripc__append(text, len, at, "%s%s", i > r->local_only ? " and " : "",
+					  one);
 	}
 	at = ripc__append(text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
-	name_keys(r, mute, text, len, at);
+	append_keys(r, mute, text, len, at);
 }
 
 int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,
@@ -116,12 +117,12 @@ int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **
 		return b->ops->describe(b, text, len);
 	}
 	index -= r->nbackends;
-	if (index < r->nleft) {
-		*name = r->left[index].name;
-		snprintf(text, len, "%s", r->left[index].why);
+	if (index < r->ndisabled) {
+		*name = r->disabled[index].name;
+		snprintf(text, len, "%s", r->disabled[index].why);
 		return 0;
 	}
-	index -= r->nleft;
+	index -= r->ndisabled;
 	if (!index) {
 		ripc__rcore_counts(r->core, &counts);
 		*name = "cache";

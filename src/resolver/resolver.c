@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "resolver/backend.h"
 #include "resolver/backends.h"
-#include "resolver/inside.h"
-#include "resolver/owed.h"
+#include "resolver/internal.h"
+#include "resolver/name_claim.h"
 #include "resolver/report.h"
 #include "wire/bytes.h"
 
@@ -22,16 +22,16 @@
 #include <unistd.h>
 
 enum {
-	EVENTS = 16,          /* descriptors looked at in one call */
-	BURST = 64,           /* datagrams taken from one descriptor in one call */
-	NEGATIVE_MS = 100,    /* life of a negative answer of the network */
-	COMPLAINTS_MAX = 256, /* lines about garbage that one context logs at most */
+	EVENTS = 16,         /* descriptors looked at in one call */
+	RECV_BATCH = 64,     /* datagrams taken from one descriptor in one call */
+	NEGATIVE_MS = 100,   /* life of a negative answer of the network */
+	LOG_LINES_MAX = 256, /* lines about garbage that one context logs at most */
 };
 
 /* --- sending and receiving --- */
 
-static void send_out(void *arg, const struct ripc__sender *to, uint64_t service,
-		     const uint8_t *data, size_t len)
+static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+			  const uint8_t *data, size_t len)
 {
 	struct ripc__resolver *r = arg;
 	uint8_t sealed[RIPC__RESOLVER_MSG_MAX];
@@ -40,7 +40,7 @@ static void send_out(void *arg, const struct ripc__sender *to, uint64_t service,
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		const struct ripc__backend_ops *ops = r->backends[i]->ops;
 
-		if (to ? to->backend != i : !i && r->quiet)
+		if (to ? to->backend != i : !i && r->local_only)
 			continue;
 		if (!r->auth || ops->trusted) {
 			ops->send(r->backends[i], to, service, data, len);
@@ -53,13 +53,13 @@ static void send_out(void *arg, const struct ripc__sender *to, uint64_t service,
 	}
 }
 
-static bool settled(void *arg, uint64_t service)
+static bool registration_complete(void *arg, uint64_t service)
 {
 	struct ripc__resolver *r = arg;
 
 	/* A process of this host has the name still: it is there, and only slow to answer. */
-	for (struct ripc__owed *o = r->owed; o; o = o->next)
-		if (o->service == service && !o->done && !ripc__rcore_outbids(r->core, service))
+	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next)
+		if (o->service == service && !o->done && !ripc__rcore_taking_over(r->core, service))
 			return false;
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->settled &&
@@ -68,16 +68,17 @@ static bool settled(void *arg, uint64_t service)
 	return true;
 }
 
-static void complain(struct ripc__resolver *r, const struct ripc__sender *from, const char *why)
+static void log_bad_message(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
+			    const char *why)
 {
 	uint64_t hash = 0xcbf29ce484222325u ^ from->backend;
 
 	for (unsigned i = 0; i < from->len; i++)
 		hash = (hash ^ from->bytes[i]) * 0x100000001b3u;
-	if (r->complaints[hash % RIPC__COMPLAINTS] == hash || r->ncomplaints == COMPLAINTS_MAX)
+	if (r->logged_sources[hash % RIPC__LOG_SOURCES_MAX] == hash || r->nlogged == LOG_LINES_MAX)
 		return;
-	r->complaints[hash % RIPC__COMPLAINTS] = hash;
-	r->ncomplaints++;
+	r->logged_sources[hash % RIPC__LOG_SOURCES_MAX] = hash;
+	r->nlogged++;
 	ripc__log(
 		RIPC_LOG_WARN,
 		"resolver back end %s: dropped a datagram: %s; more of this source is only counted",
@@ -88,8 +89,8 @@ static void complain(struct ripc__resolver *r, const struct ripc__sender *from, 
  * A request that came to this host alone was read by one context, which need not be the one that is meant: it goes on to
  * the one that is.
  */
-static void pass_on(struct ripc__resolver *r, const struct ripc__sender *from, const uint8_t *msg,
-		    const uint8_t *data, size_t len)
+static void forward(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
+		    const uint8_t *msg, const uint8_t *data, size_t len)
 {
 	uint64_t service = ripc__get_le64(msg + 8);
 
@@ -102,13 +103,13 @@ static void pass_on(struct ripc__resolver *r, const struct ripc__sender *from, c
 }
 
 /* Says once that the network has grown too large for everybody to hear everything (doc/scaling.md). */
-static void advise(struct ripc__resolver *r, const struct ripc__backend *b)
+static void log_broadcast_load(struct ripc__resolver *r, const struct ripc__backend *b)
 {
-	unsigned per_s = ripc__rcore_heard_per_s(r->core);
+	unsigned per_s = ripc__rcore_rx_per_s(r->core);
 
-	if (r->advised || per_s < RIPC__CROWD_PER_S || !b->ops->inet)
+	if (r->load_logged || per_s < RIPC__BROADCAST_WARN_PER_S || !b->ops->inet)
 		return;
-	r->advised = true;
+	r->load_logged = true;
 	ripc__log(RIPC_LOG_WARN,
 		  "resolver: %u messages of others are heard every second: there are too many "
 		  "contexts here for "
@@ -122,8 +123,8 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 	struct ripc__backend *b = r->backends[backend];
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 
-	for (unsigned i = 0; i < BURST; i++) {
-		struct ripc__sender from = {0};
+	for (unsigned i = 0; i < RECV_BATCH; i++) {
+		struct ripc__mcast_sender from = {0};
 		const char *why = "its sender or its size cannot be";
 		const uint8_t *msg;
 		int len;
@@ -136,7 +137,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		from.backend = (uint8_t)backend;
 		if (n < 0)
 			r->bad++;
-		if (n >= 0 && from.passed_on && !ripc__backends_inet(r, &from))
+		if (n >= 0 && from.forwarded && !ripc__backends_inet(r, &from))
 			continue;
 		msg = buf;
 		len = n;
@@ -148,11 +149,11 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		if (len == -EALREADY)
 			continue;
 		if (len < 0 || ripc__rcore_input(r->core, &from, msg, (size_t)len, r->now_ns, &why))
-			complain(r, &from, why);
+			log_bad_message(r, &from, why);
 		else if (from.direct)
-			pass_on(r, &from, msg, buf, (size_t)n);
+			forward(r, &from, msg, buf, (size_t)n);
 	}
-	advise(r, b);
+	log_broadcast_load(r, b);
 }
 
 static void receive_all(struct ripc__resolver *r)
@@ -167,28 +168,28 @@ static void receive_all(struct ripc__resolver *r)
 static void refresh(struct ripc__resolver *r)
 {
 	if (r->auth)
-		ripc__auth_look(r->auth, r->now_ns);
+		ripc__auth_reload(r->auth, r->now_ns);
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->refresh)
 			r->backends[i]->ops->refresh(r->backends[i], r->now_ns);
 }
 
-static void drop(struct ripc__resolver *r, uint64_t service)
+static void release_name(struct ripc__resolver *r, uint64_t service)
 {
-	ripc__owed_forget(r, service);
+	ripc__name_claim_cancel(r, service);
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->drop)
 			r->backends[i]->ops->drop(r->backends[i], service);
 }
 
 /* What has lost all that it knew of us is told again. */
-static void renew(struct ripc__resolver *r)
+static void reannounce(struct ripc__resolver *r)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
-		struct ripc__sender to = {.backend = (uint8_t)i};
+		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
 
-		if (r->backends[i]->ops->renewed && r->backends[i]->ops->renewed(r->backends[i]))
-			ripc__rcore_renew(r->core, &to, r->now_ns);
+		if (r->backends[i]->ops->reannounce && r->backends[i]->ops->reannounce(r->backends[i]))
+			ripc__rcore_reannounce(r->core, &to, r->now_ns);
 	}
 }
 
@@ -198,10 +199,10 @@ void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__recor
 {
 	ripc__rcore_readdress(r->core, addrs, naddrs);
 	for (unsigned i = 0; i < r->nbackends; i++) {
-		struct ripc__sender to = {.backend = (uint8_t)i};
+		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
 
-		if (r->backends[i]->ops->renewed)
-			ripc__rcore_renew(r->core, &to, r->now_ns);
+		if (r->backends[i]->ops->reannounce)
+			ripc__rcore_reannounce(r->core, &to, r->now_ns);
 	}
 }
 
@@ -217,7 +218,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 		receive(r, 0, -1);
 	else if (readable)
 		receive_all(r);
-	renew(r);
+	reannounce(r);
 	if (now_ns >= ripc__rcore_deadline(r->core)) {
 		if (ripc__rcore_busy(r->core))
 			refresh(r);
@@ -226,7 +227,8 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 	while (n < max && ripc__rcore_event(r->core, &events[n], &requests, now_ns)) {
 		struct ripc__resolver_event *ev = &events[n++];
 
-		if (ev->kind == RIPC__REGISTERED && r->owed && ripc__owed_hold_back(r, ev->service)) {
+		if (ev->kind == RIPC__REGISTERED && r->name_claims &&
+		    ripc__name_claim_defer(r, ev->service)) {
 			n--;
 			continue;
 		}
@@ -236,15 +238,15 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 			ripc__report_holder(r, ev->service, &ev->record, NULL, ev->text,
 					    sizeof(ev->text));
 		if (ev->kind == RIPC__CONFLICT)
-			drop(r, ev->service);
+			release_name(r, ev->service);
 	}
-	if (r->owed)
-		ripc__owed_collect(r);
-	while (n < max && r->owed && ripc__owed_told(r, &events[n]))
+	if (r->name_claims)
+		ripc__name_claim_retry(r);
+	while (n < max && r->name_claims && ripc__name_claim_event(r, &events[n]))
 		n++;
 	deadline = ripc__rcore_deadline(r->core);
-	if (r->owed && r->owed_ns < deadline)
-		deadline = r->owed_ns;
+	if (r->name_claims && r->name_claims_ns < deadline)
+		deadline = r->name_claims_ns;
 	if (deadline < *deadline_ns)
 		*deadline_ns = deadline;
 	return n;
@@ -261,7 +263,7 @@ static bool must_probe(struct ripc__resolver *r)
 	return !r->local;
 }
 
-static bool other_user(const struct ripc__holder *who)
+static bool held_by_other_user(const struct ripc__holder *who)
 {
 	return who->uid_known && who->uid != geteuid();
 }
@@ -271,7 +273,7 @@ static bool other_user(const struct ripc__holder *who)
  * can bind a name. The service is then probed for and found by way of the other back ends, if there
  * are any; one who has the key answers the probe. Return: -EADDRINUSE, explained, or 0.
  */
-static int refuse(struct ripc__resolver *r, unsigned backend, uint64_t service)
+static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t service)
 {
 	struct ripc__backend *b = r->backends[backend];
 	struct ripc__record record = {0};
@@ -281,7 +283,7 @@ static int refuse(struct ripc__resolver *r, unsigned backend, uint64_t service)
 	if (b->ops->owner)
 		b->ops->owner(b, service, &who);
 	ripc__report_holder(r, service, &record, &who, text, sizeof(text));
-	if (!r->auth || !other_user(&who) || r->nbackends == 1)
+	if (!r->auth || !held_by_other_user(&who) || r->nbackends == 1)
 		return ripc__fail(-EADDRINUSE, "%s", text);
 	ripc__log(RIPC_LOG_WARN, "%s, another user: it is registered without its name in %s", text,
 		  b->ops->name);
@@ -309,19 +311,19 @@ int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t serv
 	r->backends[i]->ops->answer(r->backends[i], fd, service, &record, &who);
 	ripc__report_holder(r, service, &record, &who, text, sizeof(text));
 	return ripc__fail(-EADDRINUSE, "%s%s", text,
-			  r->auth && other_user(&who) && !memcmp(record.instance, nobody, 16)
+			  r->auth && held_by_other_user(&who) && !memcmp(record.instance, nobody, 16)
 				  ? ", which does not prove to have the key"
 				  : "");
 }
 
 /* Back ends that keep records elsewhere (ZooKeeper) get one that was not announced. */
-static void show(struct ripc__resolver *r, uint64_t service)
+static void publish(struct ripc__resolver *r, uint64_t service)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
-		struct ripc__sender to = {.backend = (uint8_t)i};
+		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
 
-		if (r->backends[i]->ops->renewed)
-			ripc__rcore_show(r->core, &to, service, r->now_ns);
+		if (r->backends[i]->ops->reannounce)
+			ripc__rcore_publish(r->core, &to, service, r->now_ns);
 	}
 }
 
@@ -337,13 +339,13 @@ static int register_service(struct ripc__resolver *r, uint64_t service, enum how
 		return ripc__fail(-EADDRINUSE,
 				  "service %" PRIu64 " is held by this context already", service);
 	for (unsigned i = 0; i < r->nbackends; i++) {
-		if (!r->backends[i]->ops->hold)
+		if (!r->backends[i]->ops->acquire)
 			continue;
-		rc = r->backends[i]->ops->hold(r->backends[i], service);
+		rc = r->backends[i]->ops->acquire(r->backends[i], service);
 		nameless |= rc != 0;
 		if (rc == -EADDRINUSE && how == TAKE_OVER) {
-			ripc__owed_add(r, i, service);
-		} else if (rc && (rc != -EADDRINUSE || (rc = refuse(r, i, service)))) {
+			ripc__name_claim_add(r, i, service);
+		} else if (rc && (rc != -EADDRINUSE || (rc = fail_in_use(r, i, service)))) {
 			/* A back end that said no holds nothing of it: undo those before it. */
 			for (unsigned k = 0; k < i; k++)
 				if (r->backends[k]->ops->drop)
@@ -359,9 +361,9 @@ static int register_service(struct ripc__resolver *r, uint64_t service, enum how
 	else
 		rc = ripc__rcore_register(r->core, service, nameless || must_probe(r), now_ns);
 	if (rc)
-		drop(r, service);
+		release_name(r, service);
 	else if (how == REGISTER_RANDOM)
-		show(r, service);
+		publish(r, service);
 	return rc;
 }
 
@@ -384,7 +386,7 @@ void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint6
 {
 	r->now_ns = now_ns;
 	ripc__rcore_unregister(r->core, service, now_ns);
-	drop(r, service);
+	release_name(r, service);
 }
 
 int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
@@ -394,9 +396,9 @@ int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t n
 	return ripc__rcore_lookup(r->core, service, now_ns);
 }
 
-void ripc__resolver_forget(struct ripc__resolver *r, uint64_t service)
+void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service)
 {
-	ripc__rcore_forget(r->core, service);
+	ripc__rcore_lookup_cancel(r->core, service);
 }
 
 const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service)
@@ -407,8 +409,8 @@ const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_
 void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t instance[16])
 {
 	for (unsigned i = 0; i < r->nbackends; i++)
-		if (r->backends[i]->ops->doubt)
-			r->backends[i]->ops->doubt(r->backends[i], service, instance);
+		if (r->backends[i]->ops->suspect)
+			r->backends[i]->ops->suspect(r->backends[i], service, instance);
 	ripc__rcore_invalidate(r->core, service, instance, r->now_ns);
 }
 
@@ -442,8 +444,8 @@ static void close_all(struct ripc__resolver *r)
 	if (r->epoll_fd >= 0)
 		close(r->epoll_fd);
 	ripc__rcore_free(r->core);
-	while (r->owed)
-		ripc__owed_forget(r, r->owed->service);
+	while (r->name_claims)
+		ripc__name_claim_cancel(r, r->name_claims->service);
 	explicit_bzero(r->zookeeper_auth, sizeof(r->zookeeper_auth));
 	free(r);
 }
@@ -455,8 +457,8 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 		.addrs = env->addrs,
 		.naddrs = env->naddrs,
 		.resolve_timeout_ms = env->opt->resolve_timeout_ms,
-		.send = send_out,
-		.settled = settled,
+		.send = send_datagram,
+		.settled = registration_complete,
 		.arg = r,
 	};
 	int rc;
@@ -498,7 +500,7 @@ fail:
 
 void ripc__resolver_close(struct ripc__resolver *r)
 {
-	ripc__rcore_farewell(r->core, r->now_ns);
+	ripc__rcore_send_gone(r->core, r->now_ns);
 	close_all(r);
 }
 
@@ -507,7 +509,7 @@ void ripc__resolver_kill(struct ripc__resolver *r)
 	close_all(r);
 }
 
-void ripc__resolver_forked(struct ripc__resolver *r)
+void ripc__resolver_atfork_child(struct ripc__resolver *r)
 {
 	for (unsigned i = 0; i < r->nbackends; i++)
 		r->backends[i]->ops->forked(r->backends[i]);

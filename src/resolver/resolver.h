@@ -86,7 +86,7 @@ void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint6
 int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 
 /* Gives up a look-up that nobody waits for any more. */
-void ripc__resolver_forget(struct ripc__resolver *r, uint64_t service);
+void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service);
 
 /* What the cache holds, or NULL. Valid until the next call. */
 const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service);
@@ -107,7 +107,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 int ripc__resolver_fd(struct ripc__resolver *r);
 
 /* In the child of fork(): closes descriptors, touches nothing else. */
-void ripc__resolver_forked(struct ripc__resolver *r);
+void ripc__resolver_atfork_child(struct ripc__resolver *r);
 
 /*
  * For people: first what each back end is doing, then why each of the others is left out, then, as "cache", what is known at

@@ -37,17 +37,17 @@ static void sim_close(struct ripc__backend *b)
 	free(s);
 }
 
-static void sim_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+static void sim_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len)
 {
 	(void)ripc__sim_port_send(((struct sim *)b)->port, to ? to->bytes : NULL, data, len);
 }
 
-static int sim_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+static int sim_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		    size_t cap)
 {
 	from->len = 16;
-	from->lasting = true;
+	from->reusable = true;
 	return ripc__sim_port_recv(((struct sim *)b)->port, from->bytes, buf, cap);
 }
 
@@ -56,8 +56,8 @@ static bool sim_remote(const struct ripc__backend *b)
 	return true;
 }
 
-static bool sim_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
-		      size_t len)
+static bool sim_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
+				 char *text, size_t len)
 {
 	snprintf(text, len, "sim (%u requests)", requests);
 	return false;
@@ -80,7 +80,7 @@ const struct ripc__backend_ops ripc__backend_sim = {
 	.send = sim_send,
 	.recv = sim_recv,
 	.remote = sim_remote,
-	.tried = sim_tried,
+	.describe_attempt = sim_describe_attempt,
 	.describe = sim_describe,
 	.forked = sim_forked,
 };

@@ -6,12 +6,12 @@
 void ripc__table_init(struct ripc__table *table, uint64_t secret)
 {
 	*table = (struct ripc__table){.nbuckets = 1, .secret = secret};
-	table->buckets = &table->one;
+	table->buckets = &table->inline_bucket;
 }
 
 void ripc__table_fini(struct ripc__table *table)
 {
-	if (table->buckets != &table->one)
+	if (table->buckets != &table->inline_bucket)
 		free(table->buckets);
 	ripc__table_init(table, table->secret);
 }
@@ -52,7 +52,7 @@ static void resize(struct ripc__table *table, size_t nbuckets)
 			*b = node;
 		}
 	}
-	if (table->buckets != &table->one)
+	if (table->buckets != &table->inline_bucket)
 		free(table->buckets);
 	*table = wider;
 }

@@ -14,7 +14,7 @@ struct ripc__node {
 
 struct ripc__table {
 	struct ripc__node **buckets; /* nbuckets of them; &one while there is only one */
-	struct ripc__node *one;
+	struct ripc__node *inline_bucket;
 	size_t nbuckets; /* power of two */
 	size_t count;    /* nodes held */
 	uint64_t secret; /* so that nobody outside can make ids that collide */

@@ -16,19 +16,19 @@ void ripc__timers_fini(struct ripc__timers *timers)
 	ripc__timers_init(timers);
 }
 
-static void put(struct ripc__timers *timers, uint32_t pos, struct ripc__timer *timer)
+static void place_at(struct ripc__timers *timers, uint32_t pos, struct ripc__timer *timer)
 {
 	timers->heap[pos] = timer;
 	timer->pos = pos;
 }
 
 /* Moves a timer from a free place to where it belongs. */
-static void settle(struct ripc__timers *timers, uint32_t pos, struct ripc__timer *timer)
+static void sift(struct ripc__timers *timers, uint32_t pos, struct ripc__timer *timer)
 {
 	struct ripc__timer **heap = timers->heap;
 
 	while (pos && heap[(pos - 1) / 2]->at_ns > timer->at_ns) {
-		put(timers, pos, heap[(pos - 1) / 2]);
+		place_at(timers, pos, heap[(pos - 1) / 2]);
 		pos = (pos - 1) / 2;
 	}
 	for (;;) {
@@ -40,10 +40,10 @@ static void settle(struct ripc__timers *timers, uint32_t pos, struct ripc__timer
 			child++;
 		if (heap[child]->at_ns >= timer->at_ns)
 			break;
-		put(timers, pos, heap[child]);
+		place_at(timers, pos, heap[child]);
 		pos = child;
 	}
-	put(timers, pos, timer);
+	place_at(timers, pos, timer);
 }
 
 static bool resize(struct ripc__timers *timers, uint32_t cap)
@@ -63,14 +63,14 @@ int ripc__timers_add(struct ripc__timers *timers, struct ripc__timer *timer, uin
 		return -ENOMEM;
 	timer->at_ns = at_ns;
 	timers->count++;
-	settle(timers, timers->count - 1, timer);
+	sift(timers, timers->count - 1, timer);
 	return 0;
 }
 
 void ripc__timers_set(struct ripc__timers *timers, struct ripc__timer *timer, uint64_t at_ns)
 {
 	timer->at_ns = at_ns;
-	settle(timers, timer->pos, timer);
+	sift(timers, timer->pos, timer);
 }
 
 void ripc__timers_remove(struct ripc__timers *timers, struct ripc__timer *timer)
@@ -78,7 +78,7 @@ void ripc__timers_remove(struct ripc__timers *timers, struct ripc__timer *timer)
 	struct ripc__timer *last = timers->heap[--timers->count];
 
 	if (last != timer)
-		settle(timers, timer->pos, last);
+		sift(timers, timer->pos, last);
 	if (timers->cap > 16 && timers->count < timers->cap / 4)
 		resize(timers, timers->cap / 2);
 }

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define TARGETS_MAX 64                /* interface and family pairs used */
-#define GROUP       "ff02::5249:5043" /* link-local, "RIPC"; see doc/protocol.md */
+#define MCAST_ADDR  "ff02::5249:5043" /* link-local, "RIPC"; see doc/protocol.md */
 #define SCAN_NS     (1000 * RIPC__MS) /* interfaces are looked at again no sooner */
 
 /* One interface in one family. */
@@ -39,7 +39,7 @@ struct target {
 	} to; /* where to speak to all */
 };
 
-enum { HEAR4, SPEAK4, HEAR6, SPEAK6, CHANGES, NSOCKS };
+enum { RECV4, SPEAK4, HEAR6, SPEAK6, CHANGES, NSOCKS };
 
 struct udp {
 	struct ripc__backend base;
@@ -71,7 +71,7 @@ static struct target *add_target(struct udp *u, const struct ifaddrs *ifa)
 }
 
 /* Takes the target just filled, unless it is there already. */
-static void keep_target(struct udp *u, socklen_t len)
+static void retain_target(struct udp *u, socklen_t len)
 {
 	const struct target *t = &u->targets[u->ntargets];
 
@@ -99,7 +99,7 @@ static void add_ipv4(struct udp *u, const struct ifaddrs *ifa)
 	t->to.in.sin_family = AF_INET;
 	t->to.in.sin_port = htons(u->port);
 	t->to.in.sin_addr.s_addr = has_broadcast ? htonl(addr | ~mask) : htonl(INADDR_BROADCAST);
-	keep_target(u, sizeof(t->to.in));
+	retain_target(u, sizeof(t->to.in));
 }
 
 static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
@@ -113,13 +113,13 @@ static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
 	t->to.in6.sin6_family = AF_INET6;
 	t->to.in6.sin6_port = htons(u->port);
 	t->to.in6.sin6_scope_id = t->ifindex;
-	inet_pton(AF_INET6, GROUP, &t->to.in6.sin6_addr);
+	inet_pton(AF_INET6, MCAST_ADDR, &t->to.in6.sin6_addr);
 	join.ipv6mr_multiaddr = t->to.in6.sin6_addr;
 	join.ipv6mr_interface = t->ifindex;
 	if (setsockopt(u->socks[HEAR6], IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) &&
 	    errno != EADDRINUSE)
 		return;
-	keep_target(u, sizeof(t->to.in6));
+	retain_target(u, sizeof(t->to.in6));
 }
 
 /* Finds the interfaces. Return: 0, or a negative errno: what was known stays. */
@@ -199,7 +199,7 @@ int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t p
 
 /* Where the kernel tells of interfaces and addresses that come and go. Without it they are only found during look-ups. Return: as
  * ripc__udp_socket(). */
-static int open_changes(const struct ripc__backend_env *env)
+static int open_link_events(const struct ripc__backend_env *env)
 {
 	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
 				 .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
@@ -219,7 +219,7 @@ static int open_changes(const struct ripc__backend_env *env)
 }
 
 /* What changed is not read but looked at afresh. Messages that were lost come up as an error, and count as well. */
-static void take_changes(struct udp *u)
+static void read_link_events(struct udp *u)
 {
 	uint8_t buf[64];
 	bool changed = false;
@@ -242,16 +242,16 @@ static void close_socket(int *fd)
 
 /* Both sockets of a family or none. Return: 0 or a negative errno. */
 static int open_family(struct udp *u, const struct ripc__backend_env *env, int family, int hear,
-		       int speak)
+		       int open_socket_on)
 {
 	int rc;
 
 	u->socks[hear] = ripc__udp_socket(env, family, u->port);
 	if (u->socks[hear] < 0)
 		return u->socks[hear];
-	u->socks[speak] = ripc__udp_socket(env, family, 0);
-	if (u->socks[speak] < 0) {
-		rc = u->socks[speak];
+	u->socks[open_socket_on] = ripc__udp_socket(env, family, 0);
+	if (u->socks[open_socket_on] < 0) {
+		rc = u->socks[open_socket_on];
 		close_socket(&u->socks[hear]);
 		return rc;
 	}
@@ -310,7 +310,7 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 	memcpy(u->interfaces, env->opt->interfaces, sizeof(u->interfaces));
 	for (unsigned i = 0; i < NSOCKS; i++)
 		u->socks[i] = -1;
-	rc4 = open_family(u, env, AF_INET, HEAR4, SPEAK4);
+	rc4 = open_family(u, env, AF_INET, RECV4, SPEAK4);
 	rc6 = open_family(u, env, AF_INET6, HEAR6, SPEAK6);
 	if ((rc4 && rc6) || out_of_resources(rc4) || out_of_resources(rc6)) {
 		snprintf(why, whylen, "no UDP socket on port %u: %s (IPv4), %s (IPv6)", u->port,
@@ -318,7 +318,7 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 		udp_close(&u->base);
 		return rc4 ? rc4 : rc6;
 	}
-	u->socks[CHANGES] = open_changes(env);
+	u->socks[CHANGES] = open_link_events(env);
 	u->scan_ns = env->now_ns + SCAN_NS;
 	rc = out_of_resources(u->socks[CHANGES]) ? u->socks[CHANGES] : scan(u);
 	if (rc) {
@@ -331,7 +331,7 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 }
 
 /* To all through one interface. */
-static void speak(struct udp *u, struct target *t, const uint8_t *data, size_t len)
+static void open_socket_on(struct udp *u, struct target *t, const uint8_t *data, size_t len)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
@@ -357,7 +357,7 @@ static void speak(struct udp *u, struct target *t, const uint8_t *data, size_t l
 	t->err = sendmsg(u->socks[v4 ? SPEAK4 : SPEAK6], &hdr, MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-static void udp_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len)
 {
 	struct udp *u = (struct udp *)b;
@@ -368,7 +368,7 @@ static void udp_send(struct ripc__backend *b, const struct ripc__sender *to, uin
 		/* One that has no route (multicast on the loopback, as a rule) is not tried again until the next scan. */
 		for (unsigned i = 0; i < u->ntargets; i++)
 			if (u->targets[i].err != ENETUNREACH)
-				speak(u, &u->targets[i], data, len);
+				open_socket_on(u, &u->targets[i], data, len);
 		return;
 	}
 	memcpy(&ss, to->bytes, to->len);
@@ -381,7 +381,7 @@ static void udp_send(struct ripc__backend *b, const struct ripc__sender *to, uin
  * Notes how a datagram came: by which interface, and whether it was meant for this host alone (the address it was sent to
  * is one of ours, not a broadcast or a group).
  */
-static void came_by(struct msghdr *hdr, struct ripc__sender *from, unsigned *ifindex)
+static void arrival_ifindex(struct msghdr *hdr, struct ripc__mcast_sender *from, unsigned *ifindex)
 {
 	*ifindex = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(hdr); c; c = CMSG_NXTHDR(hdr, c)) {
@@ -402,7 +402,7 @@ static void came_by(struct msghdr *hdr, struct ripc__sender *from, unsigned *ifi
 	}
 }
 
-int ripc__udp_take(int fd, struct ripc__sender *from, uint8_t *buf, size_t cap, unsigned *ifindex)
+int ripc__udp_recv(int fd, struct ripc__mcast_sender *from, uint8_t *buf, size_t cap, unsigned *ifindex)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
@@ -419,7 +419,7 @@ int ripc__udp_take(int fd, struct ripc__sender *from, uint8_t *buf, size_t cap, 
 
 	if (n < 0)
 		return -EAGAIN;
-	came_by(&hdr, from, ifindex);
+	arrival_ifindex(&hdr, from, ifindex);
 	from->len = (uint8_t)hdr.msg_namelen;
 	return hdr.msg_namelen > sizeof(from->bytes) ? -EBADMSG : (int)n;
 }
@@ -437,7 +437,7 @@ static bool index_allowed(const struct udp *u, unsigned index, int fd)
 	return false;
 }
 
-static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf,
+static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		    size_t cap)
 {
 	struct udp *u = (struct udp *)b;
@@ -445,18 +445,18 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, 
 	int n;
 
 	if (fd == u->socks[CHANGES]) {
-		take_changes(u);
+		read_link_events(u);
 		return -EAGAIN;
 	}
-	n = ripc__udp_take(fd, from, buf, cap, &ifindex);
+	n = ripc__udp_recv(fd, from, buf, cap, &ifindex);
 	if (n == -EAGAIN)
 		return n;
 	if (!index_allowed(u, ifindex, fd))
 		return -ENOMSG;
 	/* What comes to our own port is the answer to a question of ours. */
-	from->direct = from->direct && (fd == u->socks[HEAR4] || fd == u->socks[HEAR6]);
+	from->direct = from->direct && (fd == u->socks[RECV4] || fd == u->socks[HEAR6]);
 	/* Contexts answer from a port of their own. */
-	from->lasting = true;
+	from->reusable = true;
 	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
 }
 
@@ -498,8 +498,8 @@ static void interface_names(const struct udp *u, char *text, size_t len)
 		snprintf(text, len, "no interface");
 }
 
-static bool udp_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
-		      size_t len)
+static bool udp_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
+				 char *text, size_t len)
 {
 	const struct udp *u = (const struct udp *)b;
 	char names[160];
@@ -553,7 +553,7 @@ const struct ripc__backend_ops ripc__backend_udp = {
 	.recv = udp_recv,
 	.refresh = udp_refresh,
 	.remote = udp_remote,
-	.tried = udp_tried,
+	.describe_attempt = udp_describe_attempt,
 	.describe = udp_describe,
 	.forked = udp_forked,
 };

@@ -15,6 +15,7 @@ int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t p
  * Takes one datagram. *ifindex: the interface it came in by, 0 if the kernel did not say. Return: bytes, which may be more than
  * @cap if it was cut; -EAGAIN: none.
  */
-int ripc__udp_take(int fd, struct ripc__sender *from, uint8_t *buf, size_t cap, unsigned *ifindex);
+int ripc__udp_recv(int fd, struct ripc__mcast_sender *from, uint8_t *buf, size_t cap,
+		   unsigned *ifindex);
 
 #endif

@@ -27,19 +27,19 @@
 #define WATCHED_MAX \
 	65536 /* services looked up and watched at most; the least recently asked for go first */
 #define STALE_TTL_MS 5000u /* life of a record that nobody vouches for at present */
-#define DOUBT_NS \
+#define SUSPECT_NS \
 	(3000 * RIPC__MS) /* how long a record that led nowhere is kept back, unless its node changes */
-#define DOUBTS \
+#define FAILURES_MAX \
 	7u /* so often half of that, beginning with 23 ms: who takes over may not be ready yet */
-#define SAY_TWICE_NS (10000 * RIPC__MS) /* between two complaints about one thing */
+#define LOG_INTERVAL_NS (10000 * RIPC__MS) /* between two complaints about one thing */
 
 /* --- messages for the core --- */
 
-void ripc__zk_say(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final)
+void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final)
 {
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	int len = ripc__resolver_msg_encode(msg, buf, sizeof(buf));
-	struct ripc__zk_word *w = len > 0 ? malloc(sizeof(*w) + (size_t)len) : NULL;
+	struct ripc__zk_msg *w = len > 0 ? malloc(sizeof(*w) + (size_t)len) : NULL;
 
 	/* Lost, as a datagram may be: it will be asked for again. */
 	if (!w)
@@ -47,28 +47,28 @@ void ripc__zk_say(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool
 	w->final = final;
 	w->len = (size_t)len;
 	memcpy(w->bytes, buf, w->len);
-	STAILQ_INSERT_TAIL(&z->words, w, link);
-	ripc__ensemble_poke(z->e);
+	STAILQ_INSERT_TAIL(&z->msgs, w, link);
+	ripc__ensemble_wake(z->e);
 }
 
-static void say(struct ripc__zk *z, const struct ripc__resolver_msg *msg)
+static void log_limited(struct ripc__zk *z, const struct ripc__resolver_msg *msg)
 {
-	ripc__zk_say(z, msg, false);
+	ripc__zk_queue_msg(z, msg, false);
 }
 
 /* What a node says: NULL, or a constant phrase that says why it is not believed. */
-static const char *believe(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
-			   struct ripc__record *record)
+static const char *verify(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
+			  struct ripc__record *record)
 {
 	const char *why;
-	int n = z->auth ? ripc__auth_check_stamp(z->auth, bytes, len) : (int)len;
+	int n = z->auth ? ripc__auth_verify(z->auth, bytes, len) : (int)len;
 
 	if (n < 0)
 		return "it was not made with a key of this cluster";
 	if (!ripc__record_decode(record, bytes, (size_t)n, &why))
 		return record->service == service ? NULL : "it is of another service";
-	if (!z->auth && len > RIPC__STAMP_BYTES &&
-	    !ripc__record_decode(record, bytes, len - RIPC__STAMP_BYTES, &(const char *){NULL}))
+	if (!z->auth && len > RIPC__SIGNATURE_BYTES &&
+	    !ripc__record_decode(record, bytes, len - RIPC__SIGNATURE_BYTES, &(const char *){NULL}))
 		return "it was made with a key, and this context has none (key_file)";
 	return why;
 }
@@ -77,13 +77,13 @@ static const char *believe(struct ripc__zk *z, uint64_t service, const uint8_t *
 const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			    struct ripc__record *record)
 {
-	const char *why = believe(z, service, bytes, len, record);
+	const char *why = verify(z, service, bytes, len, record);
 
 	if (!why)
 		return NULL;
 	z->bad++;
-	if (ripc__clock_ns() - z->said_ns > SAY_TWICE_NS || !z->said_ns) {
-		z->said_ns = ripc__clock_ns();
+	if (ripc__clock_ns() - z->last_log_ns > LOG_INTERVAL_NS || !z->last_log_ns) {
+		z->last_log_ns = ripc__clock_ns();
 		ripc__log(RIPC_LOG_WARN,
 			  "resolver: zookeeper: the node of service %" PRIu64 " is of no use: %s",
 			  service, why);
@@ -92,8 +92,8 @@ const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t 
 }
 
 /* The message in which the holder would have told of itself. */
-static void tell(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__resolver_kind kind,
-		 uint64_t nonce)
+static void reply(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__resolver_kind kind,
+		  uint64_t nonce)
 {
 	struct ripc__resolver_msg msg = {.kind = kind, .service = w->node.id, .nonce = nonce};
 	uint64_t age_ms = (ripc__clock_ns() - w->since_ns) / RIPC__MS;
@@ -103,7 +103,7 @@ static void tell(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__reso
 	msg.record.since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
 	if (w->stale && msg.record.ttl_ms > STALE_TTL_MS)
 		msg.record.ttl_ms = STALE_TTL_MS;
-	say(z, &msg);
+	log_limited(z, &msg);
 }
 
 /* --- services of others --- */
@@ -143,30 +143,30 @@ static void look_up(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 	}
 	TAILQ_INSERT_TAIL(&z->lru, w, link);
 	w->nonce = nonce;
-	if (w->known && ripc__clock_ns() >= w->doubt_ns) {
+	if (w->known && ripc__clock_ns() >= w->suspect_until_ns) {
 		w->nonce = 0;
-		tell(z, w, RIPC__RESOLVE_REPLY, nonce);
+		reply(z, w, RIPC__RESOLVE_REPLY, nonce);
 	}
 	if (!w->watching)
 		watch(z, w);
 }
 
-static void found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len)
+static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len)
 {
 	struct ripc__zk_watched *w = watched_find(z, service);
 	struct ripc__record record;
 	uint8_t *copy;
-	bool changed, news;
+	bool on_changed, news;
 
 	if (!w)
 		return;
 	w->refused = ripc__zk_decode(z, service, bytes, len, &record);
 	if (w->refused)
 		return;
-	changed = !w->known || w->len != len || memcmp(w->bytes, bytes, len) != 0;
-	news = w->known && changed;
+	on_changed = !w->known || w->len != len || memcmp(w->bytes, bytes, len) != 0;
+	news = w->known && on_changed;
 	w->stale = false;
-	if (changed) {
+	if (on_changed) {
 		copy = malloc(len);
 		if (!copy)
 			return;
@@ -175,32 +175,32 @@ static void found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, si
 		w->bytes = copy;
 		w->len = len;
 		w->known = true;
-		w->doubt_ns = 0;
-		w->doubts = 0;
+		w->suspect_until_ns = 0;
+		w->failures = 0;
 		w->since_ns = ripc__clock_ns();
 	}
-	if (w->nonce && ripc__clock_ns() >= w->doubt_ns) {
-		tell(z, w, RIPC__RESOLVE_REPLY, w->nonce);
+	if (w->nonce && ripc__clock_ns() >= w->suspect_until_ns) {
+		reply(z, w, RIPC__RESOLVE_REPLY, w->nonce);
 		w->nonce = 0;
 	}
 	/* Whoever knows the former holder learns of the new one. */
 	if (news)
-		tell(z, w, RIPC__RESOLVE_REQUEST, 1);
+		reply(z, w, RIPC__RESOLVE_REQUEST, 1);
 }
 
-static void absent(struct ripc__zk *z, uint64_t service)
+static void on_absent(struct ripc__zk *z, uint64_t service)
 {
 	struct ripc__zk_watched *w = watched_find(z, service);
 
 	if (!w)
 		return;
 	if (w->known)
-		tell(z, w, RIPC__RESOLVE_GONE, 0);
+		reply(z, w, RIPC__RESOLVE_GONE, 0);
 	w->known = w->stale = false;
 	w->refused = NULL;
 }
 
-static void zk_doubt(struct ripc__backend *b, uint64_t service, const uint8_t instance[16])
+static void zk_suspect(struct ripc__backend *b, uint64_t service, const uint8_t instance[16])
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
 	struct ripc__zk_watched *w = watched_find(z, service);
@@ -210,18 +210,18 @@ static void zk_doubt(struct ripc__backend *b, uint64_t service, const uint8_t in
 	if (!w || !w->known || memcmp(w->bytes + 8, instance, 16))
 		return;
 	now = ripc__clock_ns();
-	if (now >= w->doubt_ns + DOUBT_NS)
-		w->doubts = 0;
-	w->doubt_ns = now + (DOUBT_NS >> (DOUBTS - w->doubts));
-	if (w->doubts < DOUBTS)
-		w->doubts++;
+	if (now >= w->suspect_until_ns + SUSPECT_NS)
+		w->failures = 0;
+	w->suspect_until_ns = now + (SUSPECT_NS >> (FAILURES_MAX - w->failures));
+	if (w->failures < FAILURES_MAX)
+		w->failures++;
 	if (z->up)
 		watch(z, w);
 }
 
 /* --- what the ensemble reports --- */
 
-static void came_up(struct ripc__zk *z, bool new_session)
+static void on_up(struct ripc__zk *z, bool new_session)
 {
 	struct ripc__zk_held *h;
 	struct ripc__zk_watched *w;
@@ -231,29 +231,29 @@ static void came_up(struct ripc__zk *z, bool new_session)
 			  new_session ? ", in a new session" : "");
 	if (new_session && z->was_up) {
 		z->renew = true;
-		TAILQ_FOREACH(h, &z->helds, link)
-		h->state = h->state == RIPC__ZK_MADE ? RIPC__ZK_CLAIMING : h->state;
+		TAILQ_FOREACH(h, &z->held_list, link)
+		h->state = h->state == RIPC__ZK_CREATED ? RIPC__ZK_CLAIMING : h->state;
 	} else {
 		/* What was asked with the connection that is lost has no answer: it may be the watch on our own node. */
-		TAILQ_FOREACH(h, &z->helds, link)
-		if (h->state != RIPC__ZK_MADE)
+		TAILQ_FOREACH(h, &z->held_list, link)
+		if (h->state != RIPC__ZK_CREATED)
 			ripc__zk_claim(z, h);
 		else
 			(void)ripc__ensemble_watch(z->e, h->node.id);
 	}
 	z->up = z->was_up = true;
-	z->trouble[0] = 0;
+	z->last_error[0] = 0;
 	TAILQ_FOREACH(w, &z->lru, link)
 	watch(z, w);
 }
 
-static void went_down(struct ripc__zk *z, const char *text)
+static void on_lost(struct ripc__zk *z, const char *text)
 {
 	struct ripc__zk_watched *w;
 	size_t stale = 0;
 
 	if (*text)
-		snprintf(z->trouble, sizeof(z->trouble), "%.100s", text);
+		snprintf(z->last_error, sizeof(z->last_error), "%.100s", text);
 	if (!z->up)
 		return;
 	z->up = false;
@@ -268,7 +268,7 @@ static void went_down(struct ripc__zk *z, const char *text)
 		  z->hosts, *text ? ": " : "", text, stale);
 }
 
-static void changed(struct ripc__zk *z, uint64_t service)
+static void on_changed(struct ripc__zk *z, uint64_t service)
 {
 	struct ripc__zk_watched *w = watched_find(z, service);
 
@@ -285,14 +285,14 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 	switch (r->kind) {
 	case RIPC__ENS_UP:
 		z->session = r->service ? r->service : z->session;
-		came_up(z, r->len);
+		on_up(z, r->len);
 		break;
 	case RIPC__ENS_LOST:
-		went_down(z, (const char *)r->bytes);
+		on_lost(z, (const char *)r->bytes);
 		break;
 	case RIPC__ENS_CLAIMED:
 		if (h) {
-			h->state = RIPC__ZK_MADE;
+			h->state = RIPC__ZK_CREATED;
 			h->nonce = h->taken_ns = 0;
 			h->last = false;
 		}
@@ -306,31 +306,31 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 			ripc__zk_rival(z, h, r->bytes, r->len);
 		break;
 	case RIPC__ENS_REFUSED:
-		snprintf(z->trouble, sizeof(z->trouble), "service %" PRIu64 ": %.80s", r->service,
-			 (const char *)r->bytes);
+		snprintf(z->last_error, sizeof(z->last_error), "service %" PRIu64 ": %.80s",
+			 r->service, (const char *)r->bytes);
 		ripc__log(RIPC_LOG_ERROR, "resolver: zookeeper: the node %s/%016" PRIx64 ": %s",
 			  ripc__ensemble_root(z->e), r->service, (const char *)r->bytes);
 		break;
 	case RIPC__ENS_FOUND:
-		if (h && h->state == RIPC__ZK_MADE && !r->ours)
+		if (h && h->state == RIPC__ZK_CREATED && !r->ours)
 			ripc__zk_taken(z, h, r);
-		found(z, r->service, r->bytes, r->len);
+		on_found(z, r->service, r->bytes, r->len);
 		break;
 	case RIPC__ENS_NONE:
 		/* Somebody removed it, or a claim and a release of ours passed one another. */
 		if (h && h->state != RIPC__ZK_CLAIMING)
 			ripc__zk_claim(z, h);
-		absent(z, r->service);
+		on_absent(z, r->service);
 		break;
 	case RIPC__ENS_CHANGED:
-		changed(z, r->service);
+		on_changed(z, r->service);
 		break;
 	}
 }
 
 /* --- the back end --- */
 
-static bool zk_renewed(struct ripc__backend *b)
+static bool zk_reannounce(struct ripc__backend *b)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
 	bool renew = z->renew;
@@ -339,7 +339,7 @@ static bool zk_renewed(struct ripc__backend *b)
 	return renew;
 }
 
-static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint64_t service,
+static void zk_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
 		    const uint8_t *data, size_t len)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
@@ -355,7 +355,7 @@ static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint
 		if (!h)
 			break;
 		/* Probes that come when the node is made already are answered by that. */
-		h->nonce = h->state == RIPC__ZK_MADE ? 0 : msg.nonce;
+		h->nonce = h->state == RIPC__ZK_CREATED ? 0 : msg.nonce;
 		/* Asked again: the holder of before may be gone. */
 		if (h->state == RIPC__ZK_TAKEN)
 			ripc__zk_claim(z, h);
@@ -383,19 +383,20 @@ static void zk_send(struct ripc__backend *b, const struct ripc__sender *to, uint
 	}
 }
 
-static int zk_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, uint8_t *buf, size_t cap)
+static int zk_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
+		   size_t cap)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
 	struct ripc__ensemble_report r;
-	struct ripc__zk_word *w;
+	struct ripc__zk_msg *w;
 	size_t len;
 
-	while (!(w = STAILQ_FIRST(&z->words)))
+	while (!(w = STAILQ_FIRST(&z->msgs)))
 		if (ripc__ensemble_next(z->e, &r))
 			take_report(z, &r);
 		else
 			return -EAGAIN;
-	STAILQ_REMOVE_HEAD(&z->words, link);
+	STAILQ_REMOVE_HEAD(&z->msgs, link);
 	from->final = w->final;
 	len = w->len <= cap ? w->len : cap;
 	memcpy(buf, w->bytes, len);
@@ -406,15 +407,15 @@ static int zk_recv(struct ripc__backend *b, int fd, struct ripc__sender *from, u
 static void zk_close(struct ripc__backend *b)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
-	struct ripc__zk_word *w;
+	struct ripc__zk_msg *w;
 
 	ripc__ensemble_close(z->e);
-	while (!TAILQ_EMPTY(&z->helds))
-		ripc__zk_held_remove(z, TAILQ_FIRST(&z->helds));
+	while (!TAILQ_EMPTY(&z->held_list))
+		ripc__zk_held_remove(z, TAILQ_FIRST(&z->held_list));
 	while (!TAILQ_EMPTY(&z->lru))
 		watched_remove(z, TAILQ_FIRST(&z->lru));
-	while ((w = STAILQ_FIRST(&z->words))) {
-		STAILQ_REMOVE_HEAD(&z->words, link);
+	while ((w = STAILQ_FIRST(&z->msgs))) {
+		STAILQ_REMOVE_HEAD(&z->msgs, link);
 		free(w);
 	}
 	ripc__table_fini(&z->held);
@@ -442,15 +443,15 @@ static int zk_open(struct ripc__backend **b, const struct ripc__backend_env *env
 	}
 	z->base.ops = &ripc__backend_zookeeper;
 	z->auth = env->auth;
-	z->sure = env->local;
+	z->kernel_enforced = env->local;
 	memcpy(z->instance, env->instance, 16);
 	memcpy(z->host, env->host, 16);
 	snprintf(z->hosts, sizeof(z->hosts), "%.*s", (int)strcspn(env->arg, "/"), env->arg);
 	ripc__table_init(&z->held, 0);
 	ripc__table_init(&z->watched, 0);
-	TAILQ_INIT(&z->helds);
+	TAILQ_INIT(&z->held_list);
 	TAILQ_INIT(&z->lru);
-	STAILQ_INIT(&z->words);
+	STAILQ_INIT(&z->msgs);
 	ev.data.u64 = env->tag | (unsigned)ripc__ensemble_fd(z->e);
 	if (epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, ripc__ensemble_fd(z->e), &ev)) {
 		rc = -errno;
@@ -467,8 +468,8 @@ static bool zk_remote(const struct ripc__backend *b)
 	return true;
 }
 
-static bool zk_tried(struct ripc__backend *b, uint64_t service, unsigned requests, char *text,
-		     size_t len)
+static bool zk_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
+				char *text, size_t len)
 {
 	const struct ripc__zk *z = (const struct ripc__zk *)b;
 	struct ripc__zk_watched *w = watched_find((struct ripc__zk *)z, service);
@@ -499,8 +500,8 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 		known += w->known;
 		stale += w->stale;
 	}
-	TAILQ_FOREACH(h, &z->helds, link)
-	made += h->state == RIPC__ZK_MADE;
+	TAILQ_FOREACH(h, &z->held_list, link)
+	made += h->state == RIPC__ZK_CREATED;
 	if (z->up)
 		snprintf(state, sizeof(state), "connected, in session %" PRIx64, z->session);
 	else if (z->was_up)
@@ -513,8 +514,8 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 		     z->hosts, ripc__ensemble_root(z->e), state, made, z->held.count, known);
 	if (stale && n > 0 && (size_t)n < len)
 		n += snprintf(text + n, len - (size_t)n, ", %zu of them stale", stale);
-	if (z->trouble[0] && n > 0 && (size_t)n < len)
-		snprintf(text + n, len - (size_t)n, " (%s)", z->trouble);
+	if (z->last_error[0] && n > 0 && (size_t)n < len)
+		snprintf(text + n, len - (size_t)n, " (%s)", z->last_error);
 	return z->up;
 }
 
@@ -532,10 +533,10 @@ const struct ripc__backend_ops ripc__backend_zookeeper = {
 	.send = zk_send,
 	.recv = zk_recv,
 	.settled = ripc__zk_settled,
-	.renewed = zk_renewed,
-	.doubt = zk_doubt,
+	.reannounce = zk_reannounce,
+	.suspect = zk_suspect,
 	.remote = zk_remote,
-	.tried = zk_tried,
+	.describe_attempt = zk_describe_attempt,
 	.describe = zk_describe,
 	.forked = zk_forked,
 };

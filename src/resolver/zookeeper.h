@@ -18,7 +18,7 @@ struct ripc__auth;
 struct ripc__zk_held {
 	struct ripc__node node;
 	TAILQ_ENTRY(ripc__zk_held) link;
-	enum { RIPC__ZK_CLAIMING, RIPC__ZK_MADE, RIPC__ZK_TAKEN } state;
+	enum { RIPC__ZK_CLAIMING, RIPC__ZK_CREATED, RIPC__ZK_TAKEN } state;
 	uint64_t nonce; /* of the probe that is to be answered; 0: none */
 	uint64_t taken_ns; /* when its node was first found to be another's, since it was probed; 0: it was not */
 	bool last;  /* it has been so for long: its holder stays, and the next answer is told */
@@ -33,20 +33,20 @@ struct ripc__zk_watched {
 	TAILQ_ENTRY(ripc__zk_watched) link; /* the one asked for last at the end */
 	bool watching;                      /* its node was asked for in the present session */
 	bool known;                         /* record is what its node says, or last said */
-	bool stale;        /* known, but not confirmed since the ensemble was away */
-	uint64_t nonce;    /* of the request that waits for an answer; 0: none */
-	uint64_t doubt_ns; /* known, but it led nowhere: not given out before this */
-	unsigned doubts;   /* how often that was so of late, at most DOUBTS */
-	uint64_t since_ns; /* known: when it was first seen */
+	bool stale;                /* known, but not confirmed since the ensemble was away */
+	uint64_t nonce;            /* of the request that waits for an answer; 0: none */
+	uint64_t suspect_until_ns; /* known, but it led nowhere: not given out before this */
+	unsigned failures;         /* how often that was so of late, at most DOUBTS */
+	uint64_t since_ns;         /* known: when it was first seen */
 	const char *refused; /* not known: why what its node says is not believed; NULL: it has none */
 	size_t len;
 	uint8_t *bytes; /* the record, encoded */
 };
 
 /* A message for the core. */
-struct ripc__zk_word {
-	STAILQ_ENTRY(ripc__zk_word) link;
-	bool final; /* as in struct ripc__sender */
+struct ripc__zk_msg {
+	STAILQ_ENTRY(ripc__zk_msg) link;
+	bool final; /* as in struct ripc__mcast_sender */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -56,24 +56,24 @@ struct ripc__zk {
 	struct ripc__ensemble *e;
 	uint8_t instance[16], host[16];
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
-	bool sure;               /* the kernel sees to it that an id is held once on this host */
+	bool kernel_enforced;    /* the kernel sees to it that an id is held once on this host */
 	bool up;                 /* connected */
 	bool was_up;             /* and it has been, at least once */
 	bool renew;              /* a new session: all services of ours are to be said again */
 	uint64_t session;        /* its id, when it was up */
 	uint64_t lost_ns;
-	uint64_t said_ns; /* last complaint */
+	uint64_t last_log_ns; /* last complaint */
 	char hosts[448];
-	char trouble[128]; /* the last thing that went wrong, or empty */
+	char last_error[128]; /* the last thing that went wrong, or empty */
 	struct ripc__table held, watched;
-	TAILQ_HEAD(, ripc__zk_held) helds;
+	TAILQ_HEAD(, ripc__zk_held) held_list;
 	TAILQ_HEAD(, ripc__zk_watched) lru;
-	STAILQ_HEAD(, ripc__zk_word) words;
+	STAILQ_HEAD(, ripc__zk_msg) msgs;
 	uint64_t bad;
 };
 
-/* Leaves a message for the core. @final: as in struct ripc__sender. Lost without memory, as a datagram may be. */
-void ripc__zk_say(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final);
+/* Leaves a message for the core. @final: as in struct ripc__mcast_sender. Lost without memory, as a datagram may be. */
+void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final);
 /* What a node says. Return: NULL, or a constant phrase that says why it is not believed, counted and logged. */
 const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			    struct ripc__record *record);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GOING_NS \
+#define RELEASE_WAIT_NS \
 	(200 * RIPC__MS) /* how long the node of a service that is registered may be another's: it may be going */
 
 struct ripc__zk_held *ripc__zk_held_find(struct ripc__zk *z, uint64_t service)
@@ -19,7 +19,7 @@ struct ripc__zk_held *ripc__zk_held_find(struct ripc__zk *z, uint64_t service)
 void ripc__zk_held_remove(struct ripc__zk *z, struct ripc__zk_held *h)
 {
 	ripc__table_remove(&z->held, &h->node);
-	TAILQ_REMOVE(&z->helds, h, link);
+	TAILQ_REMOVE(&z->held_list, h, link);
 	free(h->bytes);
 	free(h);
 }
@@ -44,7 +44,7 @@ struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc
 	stored.since_ms = 0;
 	len = ripc__record_encode(&stored, bytes, sizeof(bytes));
 	if (len > 0 && z->auth)
-		len = ripc__auth_stamp(z->auth, bytes, (size_t)len, sizeof(bytes));
+		len = ripc__auth_sign(z->auth, bytes, (size_t)len, sizeof(bytes));
 	if (len <= 0 || (h && h->len == (size_t)len && !memcmp(h->bytes, bytes, h->len)))
 		return h;
 	copy = malloc((size_t)len);
@@ -59,7 +59,7 @@ struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc
 		}
 		h->node.id = record->service;
 		ripc__table_add(&z->held, &h->node);
-		TAILQ_INSERT_TAIL(&z->helds, h, link);
+		TAILQ_INSERT_TAIL(&z->held_list, h, link);
 	}
 	free(h->bytes);
 	h->bytes = copy;
@@ -87,12 +87,13 @@ bool ripc__zk_settled(const struct ripc__backend *b, uint64_t service)
 	struct ripc__zk_held *h = ripc__zk_held_find(z, service);
 
 	/* Whoever has its node has had the time to give it up: the next answer is told. */
-	if (h && h->state == RIPC__ZK_TAKEN && !h->last && ripc__clock_ns() - h->taken_ns >= GOING_NS) {
+	if (h && h->state == RIPC__ZK_TAKEN && !h->last &&
+	    ripc__clock_ns() - h->taken_ns >= RELEASE_WAIT_NS) {
 		h->last = true;
 		ripc__zk_claim(z, h);
 	}
 	/* An ensemble that is known to be away is not waited for. */
-	return !h || h->state == RIPC__ZK_MADE || (z->was_up && !z->up);
+	return !h || h->state == RIPC__ZK_CREATED || (z->was_up && !z->up);
 }
 
 static uint64_t own_generation(const struct ripc__zk *z, const struct ripc__zk_held *h)
@@ -100,7 +101,8 @@ static uint64_t own_generation(const struct ripc__zk *z, const struct ripc__zk_h
 	struct ripc__record record;
 	const char *why;
 
-	if (ripc__record_decode(&record, h->bytes, h->len - (z->auth ? RIPC__STAMP_BYTES : 0), &why))
+	if (ripc__record_decode(&record, h->bytes, h->len - (z->auth ? RIPC__SIGNATURE_BYTES : 0),
+				&why))
 		return 0;
 	return record.generation;
 }
@@ -117,7 +119,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h, const struct ri
 	if (ripc__zk_decode(z, h->node.id, r->bytes, r->len, &msg.record))
 		return;
 	/* A process of this host that held it is dead, or we could not hold it: its node only waits for its session's end. */
-	if (z->sure && ripc__host_same(msg.record.host, z->host)) {
+	if (z->kernel_enforced && ripc__host_same(msg.record.host, z->host)) {
 		h->state = RIPC__ZK_CLAIMING;
 		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
 		return;
@@ -131,10 +133,10 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h, const struct ri
 	msg.nonce = h->nonce;
 	msg.flags = RIPC__RESOLVE_VERDICT;
 	split = !h->nonce && msg.record.generation <= own_generation(z, h);
-	ripc__zk_say(z, &msg, split);
+	ripc__zk_queue_msg(z, &msg, split);
 	/* That one cannot know of us, as we did not of it. */
 	if (split)
-		(void)ripc__ensemble_accuse(z->e, r, h->bytes, h->len);
+		(void)ripc__ensemble_report_rival(z->e, r, h->bytes, h->len);
 }
 
 /* Somebody found our node in place of the one it had, and left its record. */
@@ -143,5 +145,5 @@ void ripc__zk_rival(struct ripc__zk *z, struct ripc__zk_held *h, const uint8_t *
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_GONE, .service = h->node.id};
 
 	if (!ripc__zk_decode(z, h->node.id, bytes, len, &msg.record))
-		ripc__zk_say(z, &msg, true);
+		ripc__zk_queue_msg(z, &msg, true);
 }

@@ -42,9 +42,8 @@ enum ripc__cap {
 	RIPC__CAP_CHEAP_REG = 1 << 7, /* registration costs less than a microsecond: per transfer */
 	RIPC__CAP_SAME_HOST = 1 << 8, /* reaches peers of the same host only */
 	RIPC__CAP_SELF = 1 << 9,      /* reaches nobody but the context itself: in no record */
-	RIPC__CAP_HANDOVER =
-		1 << 10, /* hand(): memory objects can be given to the peer, which maps them */
-	RIPC__CAP_SINK_EXPOSED =
+	RIPC__CAP_EXPORT = 1 << 10, /* hand(): memory objects can be given to the peer, which maps them */
+	RIPC__CAP_SINK_WRITABLE =
 		1 << 11, /* while memory is registered as the target of reads, who is read from can write to it */
 };
 
@@ -53,13 +52,13 @@ enum ripc__access {
 	RIPC__ACCESS_LOCAL_WRITE = 1 << 0,  /* target of our own reads */
 	RIPC__ACCESS_REMOTE_READ = 1 << 1,  /* peers may read it */
 	RIPC__ACCESS_REMOTE_WRITE = 1 << 2, /* peers may write it */
-	RIPC__ACCESS_PRESENT = 1 << 3, /* no right: it is the pool's, and its pages are there */
+	RIPC__ACCESS_RESIDENT = 1 << 3, /* no right: it is the pool's, and its pages are there */
 };
 
-#define RIPC__PRIVATE_MAX 192 /* bytes of private data a connection set-up carries at most */
-#define RIPC__ADDRESS_MAX 256 /* bytes of a transport's address in a resolver record at most */
-#define RIPC__HEAD_LEN    36  /* bytes of the head that post_plain() sends */
-#define RIPC__BRIEF_LEN   4   /* the same of post_again() */
+#define RIPC__PRIVATE_MAX     192 /* bytes of private data a connection set-up carries at most */
+#define RIPC__ADDRESS_MAX     256 /* bytes of a transport's address in a resolver record at most */
+#define RIPC__POST_HEADER_LEN 36  /* bytes of the head that post_plain() sends */
+#define RIPC__BRIEF_LEN       4   /* the same of post_again() */
 
 struct ripc__transport; /* an open transport; each starts with struct ripc__transport_base */
 struct ripc__ep;        /* an endpoint; opaque for the core */
@@ -84,7 +83,7 @@ struct ripc__transport_limits {
 	                        * transport buffers and needs no credits */
 	uint32_t read_depth; /* reads that may be outstanding on one endpoint, >= 1 with READ */
 	uint64_t rdma_max;   /* largest single read or write in bytes */
-	bool short_by_datagram; /* short messages go by post_datagram() where the peer has an address for it */
+	bool eager_datagram; /* short messages go by post_datagram() where the peer has an address for it */
 };
 
 enum ripc__ev_kind {
@@ -97,15 +96,15 @@ enum ripc__ev_kind {
 	RIPC__EV_DATAGRAM, /* data/len, token; from/fromlen: address to answer to with post_datagram() */
 	RIPC__EV_WRITE_DONE, /* user, ep, wr_id, status: the source memory is ours again (not: arrived) */
 	RIPC__EV_READ_DONE, /* user, ep, wr_id, status: the bytes stand in the local memory */
-	RIPC__EV_HANDED, /* user, ep, data/size: a buffer of the peer's, mapped for reading; munmap() is the core's. wr_id: its number */
+	RIPC__EV_IMPORTED, /* user, ep, data/size: a buffer of the peer's, mapped for reading; munmap() is the core's. wr_id: its number */
 	RIPC__EV_SENDABLE, /* user, ep: after a post had returned -EAGAIN, posting works again */
 	RIPC__EV_ADDRESS,  /* what address() says has changed */
 	/*
 	 * Descriptors run low: the core closes idle lanes. status: 0 a reserve is left
 	 * (base/admission.h), or -EMFILE or the like: there are none.
 	 */
-	RIPC__EV_LOW,
-	RIPC__EV_GARBAGE, /* text = who and why: input that is not of this protocol was dropped/closed */
+	RIPC__EV_FD_LOW,
+	RIPC__EV_BAD_INPUT, /* text = who and why: input that is not of this protocol was dropped/closed */
 };
 
 /* One event. data, from and text point into the transport's memory: private data, from and text until
@@ -145,7 +144,7 @@ struct ripc__transport_ops {
 	 * Numbers of other transports whose addresses connect() and describe() understand, ended by 0: what they
 	 * speak on the wire is the same (iWARP by an adapter and in user space).
 	 */
-	uint8_t speaks[3];
+	uint8_t compat_ids[3];
 
 	/* Whether open() has a chance: 0, or a negative errno with one sentence in why. Opens nothing that stays. */
 	int (*probe)(const struct ripc__transport_env *env, char *why, size_t whylen);
@@ -204,7 +203,7 @@ struct ripc__transport_ops {
 	int (*post_send)(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
 
 	/*
-	 * Optional: the same for a head of RIPC__HEAD_LEN bytes and one payload, by a shorter way. Negative, whatever the number:
+	 * Optional: the same for a head of RIPC__POST_HEADER_LEN bytes and one payload, by a shorter way. Negative, whatever the number:
 	 * nothing was sent, post_send() does it or says why not. len: with the head not more than send_max.
 	 */
 	int (*post_plain)(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
@@ -252,7 +251,7 @@ struct ripc__transport_ops {
 	 * The peer checks that nobody can make it smaller or write to it, and maps it: EV_HANDED there. What it does not want
 	 * it drops without a word. -EAGAIN: not now; -EMSGSIZE.
 	 */
-	int (*hand)(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
+	int (*export_fd)(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
 
 	/* Pushes what sends held back. */
 	void (*flush)(struct ripc__transport *t);
@@ -271,13 +270,13 @@ struct ripc__transport_ops {
 	 * the caller's room, cap bytes, with no token; what it says without a token elsewhere is valid until the next take() or
 	 * progress(). Return: whether there is an event.
 	 */
-	bool (*take)(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev);
+	bool (*poll_one)(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev);
 
 	/*
 	 * Bytes that have come from the peer, or were acknowledged by it, so far. Optional: NULL where the transport
 	 * cannot tell. Asked a few times a second at most, and only while the peer reports nothing.
 	 */
-	uint64_t (*moved)(struct ripc__ep *ep);
+	uint64_t (*bytes_transferred)(struct ripc__ep *ep);
 
 	/* Gives the memory of a RECV or DATAGRAM event back. */
 	void (*release)(struct ripc__transport *t, void *token);
@@ -303,7 +302,7 @@ extern const struct ripc__transport_ops ripc__transport_ib;   /* transport/ib; w
 extern const struct ripc__transport_ops ripc__transport_soft; /* transport/iwarp/soft */
 extern const struct ripc__transport_ops ripc__transport_shm; /* transport/window: peers of this host */
 extern const struct ripc__transport_ops ripc__transport_pcie; /* transport/window: peers that see the memory of one device */
-extern const struct ripc__transport_ops ripc__transport_winsim; /* transport/window, simulated link: tests only */
+extern const struct ripc__transport_ops ripc__transport_ring_sim; /* transport/window, simulated link: tests only */
 extern const struct ripc__transport_ops ripc__transport_sim; /* transport/sim: tests only */
 
 #endif

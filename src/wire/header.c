@@ -9,7 +9,7 @@ static const struct {
 	uint8_t fixed;
 	bool items, returns, payload;
 	bool lens; /* items have a length each, and no descriptor */
-	bool instance, done;
+	bool instance, ack;
 } kinds[RIPC__KIND_END] = {
 	[RIPC__SHORT] = {.name = "SHORT",
 			 .items = true,
@@ -17,14 +17,14 @@ static const struct {
 			 .payload = true,
 			 .lens = true,
 			 .instance = true,
-			 .done = true},
+			 .ack = true},
 	[RIPC__LONG] = {.name = "LONG",
 			.fixed = 16,
 			.items = true,
 			.returns = true,
 			.payload = true,
-			.done = true},
-	[RIPC__DONE] = {.name = "DONE", .fixed = 16},
+			.ack = true},
+	[RIPC__ACK] = {.name = "ACK", .fixed = 16},
 	[RIPC__GRANT] = {.name = "GRANT", .fixed = 8, .items = true},
 	[RIPC__FIN] = {.name = "FIN", .fixed = 8},
 	[RIPC__CANCEL] = {.name = "CANCEL", .fixed = 8},
@@ -44,11 +44,11 @@ static const struct {
 			 .instance = true},
 	[RIPC__JOIN] = {.name = "JOIN", .fixed = 16, .payload = true},
 	[RIPC__MEMBER] = {.name = "MEMBER", .fixed = 16, .payload = true},
-	[RIPC__KEEPER] = {.name = "KEEPER", .fixed = 16},
-	[RIPC__HEARD] = {.name = "HEARD", .fixed = 8},
-	[RIPC__HAVE] = {.name = "HAVE", .fixed = 8},
+	[RIPC__COORDINATOR] = {.name = "COORDINATOR", .fixed = 16},
+	[RIPC__MCAST_ACK] = {.name = "MCAST_ACK", .fixed = 8},
+	[RIPC__MAP_ACK] = {.name = "MAP_ACK", .fixed = 8},
 	[RIPC__RELEASE] = {.name = "RELEASE", .fixed = 16},
-	[RIPC__FORGET] = {.name = "FORGET", .fixed = 8},
+	[RIPC__UNMAP] = {.name = "UNMAP", .fixed = 8},
 };
 
 const char *ripc__kind_name(unsigned kind)
@@ -56,7 +56,7 @@ const char *ripc__kind_name(unsigned kind)
 	return kind < RIPC__KIND_END && kinds[kind].name ? kinds[kind].name : "unknown";
 }
 
-static int bad(const char **why, const char *text)
+static int malformed(const char **why, const char *text)
 {
 	*why = text;
 	return -EPROTO;
@@ -69,11 +69,12 @@ static int check_short(const struct ripc__header *h, const char **why)
 
 	for (unsigned i = 0; i < h->nitems; i++)
 		sum += ripc__get_le32(h->lens + 4 * i);
-	return sum == h->payload_len ? 0 : bad(why, "item lengths do not add up to the payload");
+	return sum == h->payload_len ? 0
+				     : malformed(why, "item lengths do not add up to the payload");
 }
 
 /* No bytes: a return buffer that nothing fits into, or an item that is not in the message. */
-static inline bool len_bad(uint64_t len)
+static inline bool malformed_len(uint64_t len)
 {
 	return !len || len >> RIPC__LEN_BITS;
 }
@@ -86,9 +87,9 @@ static int check_returns(const struct ripc__header *h, const char **why)
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		ripc__desc_get(&d, h->returns, i);
 		if (!d.how && (d.addr || d.key))
-			return bad(why, "return buffer with an address and no id");
-		if (len_bad(d.len))
-			return bad(why, "return buffer length out of bounds");
+			return malformed(why, "return buffer with an address and no id");
+		if (malformed_len(d.len))
+			return malformed(why, "return buffer length out of bounds");
 	}
 	return 0;
 }
@@ -101,9 +102,9 @@ static int check_grant(const struct ripc__header *h, const char **why)
 	for (unsigned i = 0; i < h->nitems; i++) {
 		ripc__desc_get(&d, h->items, i);
 		if (d.how != RIPC__HOW_INLINE && d.how != RIPC__HOW_GRANT)
-			return bad(why, "grant of an unknown kind");
+			return malformed(why, "grant of an unknown kind");
 		if (d.len >> RIPC__LEN_BITS)
-			return bad(why, "item length out of bounds");
+			return malformed(why, "item length out of bounds");
 	}
 	return 0;
 }
@@ -116,25 +117,26 @@ static int check_long(const struct ripc__header *h, const char **why)
 
 	for (unsigned i = 0; i < h->nitems; i++) {
 		ripc__desc_get(&d, h->items, i);
-		if (d.how > RIPC__HOW_HANDED)
-			return bad(why, "item travels in an unknown way");
+		if (d.how > RIPC__HOW_MAPPED)
+			return malformed(why, "item travels in an unknown way");
 		if (d.how == RIPC__HOW_INLINE) {
 			if (d.len > h->payload_len)
-				return bad(why, "inline item longer than its message");
+				return malformed(why, "inline item longer than its message");
 			sum += d.len;
-		} else if (len_bad(d.len)) {
-			return bad(why, "item length out of bounds");
+		} else if (malformed_len(d.len)) {
+			return malformed(why, "item length out of bounds");
 		}
 	}
-	return sum == h->payload_len ? 0 : bad(why, "inline items do not add up to the payload");
+	return sum == h->payload_len ? 0
+				     : malformed(why, "inline items do not add up to the payload");
 }
 
 /* A SHORT of one item without anything else, which most messages are: two comparisons instead of one for each field. */
-static inline bool plain(struct ripc__header *h, const uint8_t *buf, size_t len)
+static inline bool decode_fast(struct ripc__header *h, const uint8_t *buf, size_t len)
 {
 	uint64_t last;
 
-	if (len < RIPC__PLAIN_LEN || ripc__get_le64(buf) != RIPC__PLAIN_WORD)
+	if (len < RIPC__FAST_HEADER_LEN || ripc__get_le64(buf) != RIPC__FAST_HEADER_WORD)
 		return false;
 	last = ripc__get_le64(buf + 24);
 	if (last >> 48 || ripc__get_le32(buf + RIPC__HEADER_LEN) != len - RIPC__HEADER_LEN - 4)
@@ -162,14 +164,14 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	size_t need;
 
 	if (len < RIPC__HEADER_LEN)
-		return bad(why, "shorter than a header");
+		return malformed(why, "shorter than a header");
 	if (ripc__get_le16(buf) != RIPC__MSG_MAGIC)
-		return bad(why, "not a libripc message");
+		return malformed(why, "not a libripc message");
 	if (buf[2] != RIPC__MSG_VERSION)
-		return bad(why, "message of another version of the protocol");
+		return malformed(why, "message of another version of the protocol");
 	h->kind = buf[3];
 	if (h->kind >= RIPC__KIND_END || !kinds[h->kind].name)
-		return bad(why, "message of unknown kind");
+		return malformed(why, "message of unknown kind");
 	h->flags = ripc__get_le16(buf + 4);
 	h->nitems = ripc__get_le16(buf + 6);
 	h->dest = ripc__get_le64(buf + 8);
@@ -185,34 +187,34 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 		h->nreturns = ripc__get_le16(buf + 30);
 	}
 	if (h->flags & ~RIPC__F_ALL)
-		return bad(why, "unknown flags");
+		return malformed(why, "unknown flags");
 	if (h->nitems > RIPC_ITEMS_MAX || (kinds[h->kind].items ? !h->nitems : h->nitems))
-		return bad(why, "item count out of bounds");
+		return malformed(why, "item count out of bounds");
 	if (h->nreturns > (kinds[h->kind].returns ? RIPC_RETURNS_MAX : 0))
-		return bad(why, "return buffer count out of bounds");
+		return malformed(why, "return buffer count out of bounds");
 
 	h->instance = NULL;
 	if (h->flags & RIPC__F_INSTANCE) {
 		if (!kinds[h->kind].instance)
-			return bad(why, "instance id where none belongs");
+			return malformed(why, "instance id where none belongs");
 		if (end - p < 16)
-			return bad(why, "truncated");
+			return malformed(why, "truncated");
 		h->instance = p;
 		p += 16;
 	}
-	h->done = 0;
-	if (h->flags & RIPC__F_DONE) {
-		if (!kinds[h->kind].done || h->instance)
-			return bad(why, "the end of a request where none belongs");
-		if (end - p < RIPC__DONE_WORD)
-			return bad(why, "truncated");
-		h->done = ripc__get_le64(p);
-		p += RIPC__DONE_WORD;
+	h->acked = 0;
+	if (h->flags & RIPC__F_ACK) {
+		if (!kinds[h->kind].ack || h->instance)
+			return malformed(why, "the end of a request where none belongs");
+		if (end - p < RIPC__ACK_WORD)
+			return malformed(why, "truncated");
+		h->acked = ripc__get_le64(p);
+		p += RIPC__ACK_WORD;
 	}
 	need = kinds[h->kind].fixed + (size_t)h->nreturns * RIPC__DESC_LEN +
 	       (size_t)h->nitems * (kinds[h->kind].lens ? 4 : RIPC__DESC_LEN);
 	if ((size_t)(end - p) < need)
-		return bad(why, "truncated");
+		return malformed(why, "truncated");
 	h->u[0] = kinds[h->kind].fixed >= 8 ? ripc__get_le64(p) : 0;
 	h->u[1] = kinds[h->kind].fixed >= 16 ? ripc__get_le64(p + 8) : 0;
 	p += kinds[h->kind].fixed;
@@ -223,7 +225,7 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	h->payload = p;
 	h->payload_len = (uint64_t)(end - p);
 	if (!kinds[h->kind].payload && h->payload_len)
-		return bad(why, "longer than its kind");
+		return malformed(why, "longer than its kind");
 	if (check_returns(h, why))
 		return -EPROTO;
 	if (kinds[h->kind].lens)
@@ -235,22 +237,22 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 
 int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 {
-	return plain(h, buf, len) ? 0 : decode(h, buf, len, why);
+	return decode_fast(h, buf, len) ? 0 : decode(h, buf, len, why);
 }
 
-int ripc__again_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
-		       const struct ripc__between *last, uint32_t seq, uint8_t lens[4],
-		       const char **why)
+int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
+			const struct ripc__header_context *last, uint32_t seq, uint8_t lens[4],
+			const char **why)
 {
 	uint32_t word;
 
-	if (len < RIPC__AGAIN_LEN)
-		return bad(why, "truncated");
+	if (len < RIPC__ELIDED_LEN)
+		return malformed(why, "truncated");
 	word = ripc__get_le32(buf);
-	if ((word & 0xff) != RIPC__AGAIN_MAGIC)
-		return bad(why, "not a libripc message");
+	if ((word & 0xff) != RIPC__ELIDED_MAGIC)
+		return malformed(why, "not a libripc message");
 	if (!last->known)
-		return bad(why, "again, and nothing was before");
+		return malformed(why, "again, and nothing was before");
 	*h = (struct ripc__header){
 		.kind = RIPC__SHORT,
 		.nitems = 1,
@@ -260,9 +262,9 @@ int ripc__again_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 		.source = last->source,
 		.lens = lens,
 		.items = lens,
-		.returns = buf + RIPC__AGAIN_LEN,
-		.payload = buf + RIPC__AGAIN_LEN,
-		.payload_len = len - RIPC__AGAIN_LEN,
+		.returns = buf + RIPC__ELIDED_LEN,
+		.payload = buf + RIPC__ELIDED_LEN,
+		.payload_len = len - RIPC__ELIDED_LEN,
 	};
 	ripc__put_le32(lens, (uint32_t)h->payload_len);
 	return 0;

@@ -2,13 +2,13 @@
 /*
  * Messages between contexts: encode and decode, nothing else. Drawn bit by bit in doc/protocol.md, section 1.
  *
- * Every message but AGAIN starts with the same 32 bytes. What follows depends on the kind:
+ * Every message but ELIDED starts with the same 32 bytes. What follows depends on the kind:
  *
  * With F_INSTANCE the last 8 of them are one number, see ripc__number_stamp().
  *
- *   SHORT      [instance 16, if F_INSTANCE] [done u64, if F_DONE] item lengths u32[nitems], returns[nreturns], payload
- *   LONG       [done u64, if F_DONE] request u64, finished_below u64, items[nitems], returns[nreturns], payload of inline items
- *   DONE       request u64, status i32, flags u32 (RIPC__DONE_KEPT)
+ *   SHORT      [instance 16, if F_INSTANCE] [done u64, if F_ACK] item lengths u32[nitems], returns[nreturns], payload
+ *   LONG       [done u64, if F_ACK] request u64, dedup_base u64, items[nitems], returns[nreturns], payload of inline items
+ *   ACK       request u64, status i32, flags u32 (RIPC__ACK_KEPT)
  *   GRANT      request u64, items[nitems]: where the sender may write
  *   FIN        request u64: all granted writes were posted before this
  *   CANCEL     request u64
@@ -21,13 +21,13 @@
  *   GROUP      [instance 16, if F_INSTANCE] number u64, item lengths u32[nitems], payload: to all members of group `dest`
  *   JOIN       role u64, version u64, record: the sender's part in group `dest`, to its keeper
  *   MEMBER     present u64, version u64, record: from the keeper, a context that is a member, or is none any more
- *   KEEPER     keeping u64, version u64: from the keeper, the list is complete; or it is none (any more)
- *   HEARD      number u64: the multicast with that number arrived
- *   HAVE       buffer u64: the buffer of yours that you have handed over under this number is mapped
+ *   COORDINATOR     keeping u64, version u64: from the keeper, the list is complete; or it is none (any more)
+ *   MCAST_ACK      number u64: the multicast with that number arrived
+ *   MAP_ACK       buffer u64: the buffer of yours that you have handed over under this number is mapped
  *   RELEASE    request u64, item u64: the item of yours that I kept in place is not read any more
- *   FORGET     buffer u64: nothing more will lie in this buffer of mine
+ *   UNMAP     buffer u64: nothing more will lie in this buffer of mine
  *
- * AGAIN stands for a SHORT of one item and nothing else whose dest and source are those of the last such message on its lane: a word of
+ * ELIDED stands for a SHORT of one item and nothing else whose dest and source are those of the last such message on its lane: a word of
  * 4 bytes, then the payload, which ends with the send.
  */
 #ifndef RIPC_WIRE_HEADER_H
@@ -43,25 +43,25 @@
 #define RIPC__HEADER_LEN  32
 #define RIPC__DESC_LEN    24 /* one item or return buffer descriptor */
 /* A SHORT of one item and nothing else: its first 8 bytes, and how many stand before its payload. */
-#define RIPC__PLAIN_WORD \
+#define RIPC__FAST_HEADER_WORD \
 	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | UINT64_C(1) << 48)
-#define RIPC__PLAIN_LEN  (RIPC__HEADER_LEN + 4)
-#define RIPC__LONG_FIXED (RIPC__HEADER_LEN + 16)
-#define RIPC__DONE_WORD  8 /* bytes by which F_DONE makes a message longer */
+#define RIPC__FAST_HEADER_LEN (RIPC__HEADER_LEN + 4)
+#define RIPC__LONG_FIXED      (RIPC__HEADER_LEN + 16)
+#define RIPC__ACK_WORD        8 /* bytes by which F_ACK makes a message longer */
 /*
- * AGAIN: its first byte, which no header has, and how many stand before its payload. Less than RIPC__PLAIN_LEN by a multiple of 32: a
+ * ELIDED: its first byte, which no header has, and how many stand before its payload. Less than RIPC__FAST_HEADER_LEN by a multiple of 32: a
  * payload is aligned behind the one as behind the other.
  */
-#define RIPC__AGAIN_MAGIC       0x61 /* "a" */
-#define RIPC__AGAIN_LEN         4
-#define RIPC__AGAIN_CREDITS_MAX 255
+#define RIPC__ELIDED_MAGIC       0x61 /* "a" */
+#define RIPC__ELIDED_LEN         4
+#define RIPC__ELIDED_CREDITS_MAX 255
 /* Items and return buffers have less than 1 << RIPC__LEN_BITS bytes. */
 #define RIPC__LEN_BITS 47
 /* The largest message without payload: a transport's send_max must not be below it. */
 #define RIPC__MSG_MIN_MAX (RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURNS_MAX) * RIPC__DESC_LEN)
 /* The longest header of a short message. That of a datagram has no return buffers. */
-#define RIPC__SHORT_HEADER_MAX                                          \
-	(RIPC__PLAIN_LEN + RIPC__DONE_WORD + (RIPC_ITEMS_MAX - 1) * 4 + \
+#define RIPC__SHORT_HEADER_MAX                                               \
+	(RIPC__FAST_HEADER_LEN + RIPC__ACK_WORD + (RIPC_ITEMS_MAX - 1) * 4 + \
 	 RIPC_RETURNS_MAX * RIPC__DESC_LEN)
 /* The most bytes a header with all its descriptors takes. */
 #define RIPC__HEADER_MAX RIPC__MSG_MIN_MAX
@@ -69,7 +69,7 @@
 enum ripc__kind {
 	RIPC__SHORT = 1,
 	RIPC__LONG = 2,
-	RIPC__DONE = 3,
+	RIPC__ACK = 3,
 	RIPC__GRANT = 4,
 	RIPC__FIN = 5,
 	RIPC__CANCEL = 6,
@@ -81,26 +81,26 @@ enum ripc__kind {
 	RIPC__NOSERVICE = 12,
 	RIPC__BYE = 13,
 	RIPC__RELIABLE_SHORT = 14, /* reserved: acknowledged short messages */
-	RIPC__ACK = 15,            /* reserved: their acknowledgement */
+	RIPC__RELIABLE_ACK = 15,   /* reserved: their acknowledgement */
 	RIPC__GROUP = 16,
 	RIPC__JOIN = 17,
 	RIPC__MEMBER = 18,
-	RIPC__KEEPER = 19,
-	RIPC__HEARD = 20,
+	RIPC__COORDINATOR = 19,
+	RIPC__MCAST_ACK = 20,
 	RIPC__GOAWAY = 23,
-	RIPC__HAVE = 24,
+	RIPC__MAP_ACK = 24,
 	RIPC__RELEASE = 25,
-	RIPC__FORGET = 26,
+	RIPC__UNMAP = 26,
 	RIPC__KIND_END,
 };
 
-#define RIPC__DONE_KEPT \
-	1u /* of DONE: items that were handed over are kept in place, RELEASE will come for each */
+#define RIPC__ACK_KEPT \
+	1u /* of ACK: items that were handed over are kept in place, RELEASE will come for each */
 
 enum ripc__msg_flags {
 	RIPC__F_INSTANCE = 1 << 0, /* the sender's instance id follows the header: datagrams */
-	RIPC__F_DONE = 1 << 1, /* SHORT, LONG on a lane: carries a DONE with status 0 and no flags */
-	RIPC__F_ALL = RIPC__F_INSTANCE | RIPC__F_DONE,
+	RIPC__F_ACK = 1 << 1, /* SHORT, LONG on a lane: carries a ACK with status 0 and no flags */
+	RIPC__F_ALL = RIPC__F_INSTANCE | RIPC__F_ACK,
 };
 
 /* How an item of a LONG message travels. */
@@ -109,7 +109,7 @@ enum ripc__how {
 	RIPC__HOW_READ = 1,    /* the receiver reads it from addr/key */
 	RIPC__HOW_WRITTEN = 2, /* it was written into a return buffer of the receiver */
 	RIPC__HOW_GRANT = 3,   /* the receiver grants memory, the sender writes */
-	RIPC__HOW_HANDED = 4,  /* at addr in the sender's buffer key, which the receiver maps */
+	RIPC__HOW_MAPPED = 4,  /* at addr in the sender's buffer key, which the receiver maps */
 };
 
 /* An item, or a return buffer. */
@@ -131,7 +131,7 @@ struct ripc__header {
 	uint64_t number;  /* F_INSTANCE: of a SHORT, per sender and receiver; else 0 */
 	uint64_t dest;
 	uint64_t source;
-	uint64_t done;           /* F_DONE: the request that is done */
+	uint64_t acked;          /* F_ACK: the request that is done */
 	uint64_t u[2];           /* the kind's fixed words after the header; see above */
 	const uint8_t *instance; /* 16 bytes with F_INSTANCE, else NULL */
 	const uint8_t *lens;     /* SHORT, GROUP: nitems u32 */
@@ -174,30 +174,31 @@ static inline void ripc__number_stamp(uint8_t *p, uint64_t number)
 
 /*
  * Between which services the last plain message went in one direction of a lane: a SHORT of one item and no return buffers. The next one
- * between the same may say AGAIN in place of its header; both ends go by what was sent, whatever became of it.
+ * between the same may say ELIDED in place of its header; both ends go by what was sent, whatever became of it.
  */
-struct ripc__between {
+struct ripc__header_context {
 	bool known; /* there was one */
 	uint64_t dest, source;
 };
 
-static inline bool ripc__between_are(const struct ripc__between *b, uint64_t dest, uint64_t source)
+static inline bool ripc__header_context_is(const struct ripc__header_context *b, uint64_t dest,
+					   uint64_t source)
 {
 	return b->dest == dest && b->source == source && b->known;
 }
 
 /*
- * The SHORT that an AGAIN stands for, where the last plain message went between these. seq: the number that is due; of the message's own
+ * The SHORT that an ELIDED stands for, where the last plain message went between these. seq: the number that is due; of the message's own
  * only the lower half is told. lens: room for the length of the item. Return: as ripc__header_decode().
  */
-int ripc__again_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
-		       const struct ripc__between *last, uint32_t seq, uint8_t lens[4],
-		       const char **why);
+int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
+			const struct ripc__header_context *last, uint32_t seq, uint8_t lens[4],
+			const char **why);
 
-/* The word of an AGAIN: of its number the lower half. */
-static inline uint32_t ripc__again_word(uint32_t seq, uint32_t credits)
+/* The word of an ELIDED: of its number the lower half. */
+static inline uint32_t ripc__elided_word(uint32_t seq, uint32_t credits)
 {
-	return RIPC__AGAIN_MAGIC | credits << 8 | seq << 16;
+	return RIPC__ELIDED_MAGIC | credits << 8 | seq << 16;
 }
 
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d);

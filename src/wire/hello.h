@@ -8,14 +8,14 @@
 
 #define RIPC__HELLO_LEN 64
 #define RIPC__HELLO_AUTH \
-	6 /* the byte that says whether a proof follows, see auth/shake.h: 1, else 0 */
+	6 /* the byte that says whether a proof follows, see auth/handshake.h: 1, else 0 */
 /* With fewer receive buffers both sides would send each other nothing but credit, one CREDIT for each. */
 #define RIPC__RECV_DEPTH_MIN 3
 
 /* Why a connection was refused; 0 in a request and in an acceptance. */
 enum ripc__refusal {
 	RIPC__REFUSE_NONE = 0,
-	RIPC__REFUSE_NOT_ME = 1,  /* the target instance is not here: the record is stale */
+	RIPC__REFUSE_STALE = 1,   /* the target instance is not here: the record is stale */
 	RIPC__REFUSE_CROSSED = 2, /* our own connection to you is under way or up: use that */
 	RIPC__REFUSE_CLOSING = 3, /* the context is being closed */
 	RIPC__REFUSE_MEMORY = 4,  /* no memory for another peer */

@@ -53,7 +53,7 @@ int ripc__record_encode(const struct ripc__record *record, uint8_t *buf, size_t 
 	return (int)len;
 }
 
-static int broken(const char **why, const char *text)
+static int malformed(const char **why, const char *text)
 {
 	*why = text;
 	return -EPROTO;
@@ -64,7 +64,7 @@ int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t 
 	const uint8_t *p = buf + RECORD_FIXED, *end = buf + len;
 
 	if (len < RECORD_FIXED)
-		return broken(why, "record cut short");
+		return malformed(why, "record cut short");
 	memset(record, 0, sizeof(*record));
 	record->service = ripc__get_le64(buf);
 	memcpy(record->instance, buf + 8, 16);
@@ -74,31 +74,31 @@ int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t 
 	record->since_ms = ripc__get_le32(buf + 52);
 	record->naddrs = buf[56];
 	if (record->service == RIPC_ANY_ID)
-		return broken(why, "record of no possible service");
+		return malformed(why, "record of no possible service");
 	if (is_zero(record->instance, 16))
-		return broken(why, "record without an instance id");
+		return malformed(why, "record without an instance id");
 	if (record->naddrs > RIPC__RECORD_ADDRS_MAX)
-		return broken(why, "record with too many addresses");
+		return malformed(why, "record with too many addresses");
 	for (unsigned i = 0; i < record->naddrs; i++) {
 		struct ripc__record_addr *a = &record->addrs[i];
 
 		if (end - p < ADDR_FIXED)
-			return broken(why, "address cut short");
+			return malformed(why, "address cut short");
 		a->transport = p[0];
 		a->len = ripc__get_le16(p + 1);
 		p += ADDR_FIXED;
 		if (a->len > RIPC__ADDRESS_MAX)
-			return broken(why, "address too long");
+			return malformed(why, "address too long");
 		if (end - p < a->len)
-			return broken(why, "address cut short");
+			return malformed(why, "address cut short");
 		for (unsigned k = 0; k < i; k++)
 			if (record->addrs[k].transport == a->transport)
-				return broken(why, "two addresses of one transport");
+				return malformed(why, "two addresses of one transport");
 		memcpy(a->addr, p, a->len);
 		p += a->len;
 	}
 	if (p != end)
-		return broken(why, "bytes left over behind the record");
+		return malformed(why, "bytes left over behind the record");
 	return 0;
 }
 
@@ -125,22 +125,22 @@ static int check_kind(const struct ripc__resolver_msg *msg, const char **why)
 	bool same = msg->record.service == msg->service;
 
 	if (msg->flags & ~(msg->kind == RIPC__RESOLVE_REPLY ? RIPC__RESOLVE_VERDICT : 0))
-		return broken(why, "unknown flags");
+		return malformed(why, "unknown flags");
 	if (!msg->service || msg->service == RIPC_ANY_ID)
-		return broken(why, "message about no possible service");
+		return malformed(why, "message about no possible service");
 	switch (msg->kind) {
 	case RIPC__RESOLVE_REQUEST:
-		return msg->nonce ? 0 : broken(why, "request without a nonce");
+		return msg->nonce ? 0 : malformed(why, "request without a nonce");
 	case RIPC__RESOLVE_PROBE:
 		if (!msg->nonce)
-			return broken(why, "probe without a nonce");
-		return same ? 0 : broken(why, "probe with the record of another service");
+			return malformed(why, "probe without a nonce");
+		return same ? 0 : malformed(why, "probe with the record of another service");
 	case RIPC__RESOLVE_REPLY:
-		return same ? 0 : broken(why, "reply with the record of another service");
+		return same ? 0 : malformed(why, "reply with the record of another service");
 	case RIPC__RESOLVE_GONE:
-		return same ? 0 : broken(why, "farewell with the record of another service");
+		return same ? 0 : malformed(why, "farewell with the record of another service");
 	}
-	return broken(why, "unknown kind of message");
+	return malformed(why, "unknown kind of message");
 }
 
 int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf, size_t len,
@@ -149,17 +149,17 @@ int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf
 	int rc;
 
 	if (len < MSG_HEADER)
-		return broken(why, "message cut short");
+		return malformed(why, "message cut short");
 	if (len > RIPC__RESOLVER_MSG_MAX)
-		return broken(why, "message too long");
+		return malformed(why, "message too long");
 	if (ripc__get_le32(buf) != MSG_MAGIC)
-		return broken(why, "not a resolver message");
+		return malformed(why, "not a resolver message");
 	if (buf[4] != MSG_VERSION) {
 		*why = "resolver message of another version";
 		return -EPROTONOSUPPORT;
 	}
 	if (buf[7])
-		return broken(why, "reserved bits are set");
+		return malformed(why, "reserved bits are set");
 	msg->kind = buf[5];
 	msg->flags = buf[6];
 	msg->service = ripc__get_le64(buf + 8);

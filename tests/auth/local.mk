@@ -4,7 +4,7 @@ libtests_la_SOURCES += tests/auth/keys.h tests/flood.h
 check_PROGRAMS += tests/auth/test_secret
 if HAVE_SODIUM
 check_PROGRAMS += tests/auth/test_key
-check_PROGRAMS += tests/auth/test_shake
+check_PROGRAMS += tests/auth/test_handshake
 check_PROGRAMS += tests/auth/test_cluster
 check_PROGRAMS += tests/auth/test_replay
 endif

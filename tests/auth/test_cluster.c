@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#define SQUATTER 12345u /* a user id */
+#define OTHER_UID 12345u /* a user id */
 
 static uint64_t service;
 static unsigned port;
@@ -45,7 +45,7 @@ static struct ripc *open_with(const char *path, const char *more)
 }
 
 /* One short message there and one back. */
-static void check_talk(struct ripc *a, struct ripc *b)
+static void check_exchange(struct ripc *a, struct ripc *b)
 {
 	struct ripc_service *from, *to;
 	struct iovec item = {(void *)"hello", 6};
@@ -72,8 +72,8 @@ START_TEST(cluster__of_one_key)
 	keys_write(KEY_A);
 	a = open_with(key_path, _i ? "resolver=udp" : "");
 	b = open_with(key_path, _i ? "resolver=udp" : "");
-	check_talk(a, b);
-	check_talk(b, a);
+	check_exchange(a, b);
+	check_exchange(b, a);
 	ripc_close(a);
 	ripc_close(b);
 }
@@ -87,14 +87,14 @@ START_TEST(cluster__with_both_keys)
 	a = open_with(key_path, "");
 	keys_write(KEY_B KEY_A);
 	b = open_with(key_path, "");
-	check_talk(a, b);
+	check_exchange(a, b);
 	ripc_close(a);
 	ripc_close(b);
 }
 END_TEST
 
 /* Neither does one without a key find services of those that have one, nor the other way round. */
-START_TEST(cluster__strangers_are_not_answered)
+START_TEST(cluster__unauthenticated_ignored)
 {
 	struct ripc *inside, *outside;
 	struct ripc_service *s;
@@ -180,7 +180,7 @@ START_TEST(cluster__file_back_end)
 END_TEST
 
 /* Another user has bound the socket of the service. Return: its process, 0: this one may not become another. */
-static pid_t squat(void)
+static pid_t bind_name(void)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	int p[2], len = snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "ripc/svc/%016llx",
@@ -193,7 +193,7 @@ static pid_t squat(void)
 	ck_assert_int_eq(pipe(p), 0);
 	pid = fork();
 	if (!pid) {
-		bool user = !setuid(SQUATTER);
+		bool user = !setuid(OTHER_UID);
 		int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 
 		byte = !user ||
@@ -210,7 +210,7 @@ static pid_t squat(void)
 	return pid;
 }
 
-static void unsquat(pid_t pid)
+static void unbind_name(pid_t pid)
 {
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
@@ -219,7 +219,7 @@ static void unsquat(pid_t pid)
 /* With keys another user who has no key cannot keep a service from being registered and found. */
 START_TEST(cluster__name_bound_by_another_user)
 {
-	pid_t squatter = squat();
+	pid_t squatter = bind_name();
 	struct ripc *a, *b;
 
 	if (!squatter) {
@@ -229,17 +229,17 @@ START_TEST(cluster__name_bound_by_another_user)
 	keys_write(KEY_A);
 	a = open_with(key_path, "");
 	b = open_with(key_path, "");
-	check_talk(a, b);
+	check_exchange(a, b);
 	ripc_close(a);
 	ripc_close(b);
-	unsquat(squatter);
+	unbind_name(squatter);
 }
 END_TEST
 
 /* Without keys, or with no other way to be found, it is an error that names the user. */
-START_TEST(cluster__name_bound_by_another_user_is_told)
+START_TEST(cluster__name_of_other_user_reported)
 {
-	pid_t squatter = squat();
+	pid_t squatter = bind_name();
 	struct ripc_service *s;
 	char uid[32];
 	struct ripc *a;
@@ -248,14 +248,14 @@ START_TEST(cluster__name_bound_by_another_user_is_told)
 		test_skip("only root can become another user");
 		return;
 	}
-	snprintf(uid, sizeof(uid), "uid %u", SQUATTER);
+	snprintf(uid, sizeof(uid), "uid %u", OTHER_UID);
 	keys_write(KEY_A);
 	a = _i ? open_with(key_path, "resolver=local") : open_with(NULL, "");
 	ck_assert_int_eq(ripc_register(a, service, 0, &s), -EADDRINUSE);
 	ck_assert_msg(strstr(ripc_detail(), uid) != NULL, "%s", ripc_detail());
 	ck_assert_int_eq(!!strstr(ripc_detail(), "does not prove to have the key"), _i);
 	ripc_close(a);
-	unsquat(squatter);
+	unbind_name(squatter);
 }
 END_TEST
 
@@ -330,10 +330,10 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, cluster__of_one_key, 0, 2);
 	tcase_add_test(tc, cluster__with_both_keys);
-	tcase_add_loop_test(tc, cluster__strangers_are_not_answered, 0, 4);
+	tcase_add_loop_test(tc, cluster__unauthenticated_ignored, 0, 4);
 	tcase_add_loop_test(tc, cluster__file_back_end, 0, 7);
 	tcase_add_test(tc, cluster__name_bound_by_another_user);
-	tcase_add_loop_test(tc, cluster__name_bound_by_another_user_is_told, 0, 2);
+	tcase_add_loop_test(tc, cluster__name_of_other_user_reported, 0, 2);
 	tcase_add_test(tc, cluster__a_key_that_others_can_read);
 	tcase_add_test(tc, cluster__no_datagrams_without_proof);
 	tcase_add_loop_test(tc, cluster__groups_without_multicast, 0, 2);

@@ -59,26 +59,26 @@ START_TEST(open__refuses)
 END_TEST
 
 /* A recorded request is known again, however often it comes, while others come and go. */
-START_TEST(fresh__once)
+START_TEST(nonce__new_once)
 {
 	struct ripc__auth *a = keys_open(KEY_A, 1);
 	uint64_t rng = test_seed(), recorded[2] = {test_random(&rng), test_random(&rng)};
 	struct ripc__auth_counts counts;
 
-	ck_assert(ripc__auth_fresh(a, (uint8_t *)recorded));
+	ck_assert(ripc__auth_nonce_is_new(a, (uint8_t *)recorded));
 	for (unsigned i = 0; i < 500; i++) {
 		uint64_t other[2] = {test_random(&rng), test_random(&rng)};
 
-		ck_assert(ripc__auth_fresh(a, (uint8_t *)other));
-		ck_assert(!ripc__auth_fresh(a, (uint8_t *)recorded));
+		ck_assert(ripc__auth_nonce_is_new(a, (uint8_t *)other));
+		ck_assert(!ripc__auth_nonce_is_new(a, (uint8_t *)recorded));
 	}
 	ripc__auth_counts(a, &counts);
-	ck_assert_uint_eq(counts.repeated, 500);
+	ck_assert_uint_eq(counts.replayed, 500);
 	ripc__auth_close(a);
 }
 END_TEST
 
-START_TEST(seal__comes_out_as_it_went_in)
+START_TEST(seal__round_trip)
 {
 	struct ripc__auth *a = keys_open("# the cluster's\n  " KEY_A, 1), *b = keys_open(KEY_A, 2);
 	uint8_t buf[256];
@@ -94,7 +94,7 @@ START_TEST(seal__comes_out_as_it_went_in)
 }
 END_TEST
 
-START_TEST(unseal__every_bit_counts)
+START_TEST(unseal__bit_flips)
 {
 	struct ripc__auth *a = keys_open(KEY_A, 1), *b = keys_open(KEY_A, 2);
 	struct ripc__auth_counts counts;
@@ -109,7 +109,7 @@ START_TEST(unseal__every_bit_counts)
 	for (int cut = 0; cut < len; cut++)
 		ck_assert_int_eq(unseal(b, buf, cut), -EKEYREJECTED);
 	ripc__auth_counts(b, &counts);
-	ck_assert_uint_eq(counts.strangers, 9u * (unsigned)len);
+	ck_assert_uint_eq(counts.unauthenticated, 9u * (unsigned)len);
 	/* All this has not used up the number of the true one. */
 	ck_assert_int_eq(unseal(b, buf, len), sizeof(hello));
 	ripc__auth_close(a);
@@ -149,7 +149,7 @@ START_TEST(unseal__once)
 	ck_assert_int_eq(unseal(b, bufs[5], len), -EALREADY);
 	ck_assert_int_eq(unseal(b, bufs[98], len), sizeof(hello));
 	ripc__auth_counts(b, &counts);
-	ck_assert_uint_eq(counts.repeated, 53);
+	ck_assert_uint_eq(counts.replayed, 53);
 	ripc__auth_close(a);
 	ripc__auth_close(b);
 }
@@ -159,7 +159,7 @@ END_TEST
 static void set_time(struct ripc__auth *a, uint8_t *buf, int len, int64_t shift_ms)
 {
 	ripc__put_le64(buf + 32, ripc__get_le64(buf + 32) + (uint64_t)shift_ms);
-	ck_assert_int_eq(ripc__auth_mac(a, buf + 8, RIPC__FOR_MESSAGE, buf, (size_t)len - RIPC__MAC,
+	ck_assert_int_eq(ripc__auth_mac(a, buf + 8, RIPC__KEY_MESSAGE, buf, (size_t)len - RIPC__MAC,
 					NULL, 0, buf + len - RIPC__MAC),
 			 0);
 }
@@ -171,9 +171,9 @@ START_TEST(unseal__not_late)
 	uint8_t buf[256];
 	int len = seal(a, buf);
 
-	set_time(a, buf, len, -RIPC__CLOCKS_MS - 1000);
+	set_time(a, buf, len, -RIPC__CLOCK_SKEW_MS - 1000);
 	ck_assert_int_eq(unseal(b, buf, len), -ETIME);
-	set_time(a, buf, len, 2 * RIPC__CLOCKS_MS + 10000);
+	set_time(a, buf, len, 2 * RIPC__CLOCK_SKEW_MS + 10000);
 	ck_assert_int_eq(unseal(b, buf, len), -ETIME);
 	set_time(a, buf, len, -20000);
 	ck_assert_int_eq(unseal(b, buf, len), sizeof(hello));
@@ -215,25 +215,25 @@ START_TEST(unseal__many_senders)
 }
 END_TEST
 
-START_TEST(stamp__of_a_record)
+START_TEST(sign__record)
 {
 	struct ripc__auth *a = keys_open(KEY_A, 1), *b = keys_open(KEY_B KEY_A, 2),
 			  *c = keys_open(KEY_B, 3);
 	uint8_t buf[128] = "record";
-	int len = ripc__auth_stamp(a, buf, 6, sizeof(buf));
+	int len = ripc__auth_sign(a, buf, 6, sizeof(buf));
 
-	ck_assert_int_eq(len, 6 + RIPC__STAMP_BYTES);
+	ck_assert_int_eq(len, 6 + RIPC__SIGNATURE_BYTES);
 	for (unsigned again = 0; again < 2; again++)
-		ck_assert_int_eq(ripc__auth_check_stamp(b, buf, (size_t)len), 6);
-	ck_assert_int_eq(ripc__auth_check_stamp(c, buf, (size_t)len), -EKEYREJECTED);
+		ck_assert_int_eq(ripc__auth_verify(b, buf, (size_t)len), 6);
+	ck_assert_int_eq(ripc__auth_verify(c, buf, (size_t)len), -EKEYREJECTED);
 	for (int bit = 0; bit < 8 * len; bit++) {
 		buf[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		ck_assert_int_eq(ripc__auth_check_stamp(b, buf, (size_t)len), -EKEYREJECTED);
+		ck_assert_int_eq(ripc__auth_verify(b, buf, (size_t)len), -EKEYREJECTED);
 		buf[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 	for (int cut = 0; cut < len; cut++)
-		ck_assert_int_eq(ripc__auth_check_stamp(b, buf, (size_t)cut), -EKEYREJECTED);
-	ck_assert_int_eq(ripc__auth_stamp(a, buf, 100, sizeof(buf)), -EMSGSIZE);
+		ck_assert_int_eq(ripc__auth_verify(b, buf, (size_t)cut), -EKEYREJECTED);
+	ck_assert_int_eq(ripc__auth_sign(a, buf, 100, sizeof(buf)), -EMSGSIZE);
 	ripc__auth_close(a);
 	ripc__auth_close(b);
 	ripc__auth_close(c);
@@ -241,7 +241,7 @@ START_TEST(stamp__of_a_record)
 END_TEST
 
 /* Old alone; old and new; new and old; new alone: neighbours of each step understand one another. */
-START_TEST(rotation__in_steps)
+START_TEST(key_rotation__stepwise)
 {
 	static const char *const steps[] = {KEY_A, KEY_A KEY_B, KEY_B KEY_A, KEY_B};
 	uint8_t buf[256];
@@ -262,32 +262,32 @@ START_TEST(rotation__in_steps)
 }
 END_TEST
 
-START_TEST(look__takes_a_changed_file)
+START_TEST(reload__changed_file)
 {
 	struct ripc__auth *a = keys_open(KEY_A, 1), *b;
 	uint8_t buf[256];
 	uint64_t now = 10000 * RIPC__MS;
 	char text[256];
 
-	ripc__auth_look(a, now);
+	ripc__auth_reload(a, now);
 	b = keys_open(KEY_B, 2);
 	ck_assert_int_eq(unseal(b, buf, seal(a, buf)), -EKEYREJECTED);
 	/* Not looked at again so soon. */
-	ripc__auth_look(a, now + 999 * RIPC__MS);
+	ripc__auth_reload(a, now + 999 * RIPC__MS);
 	ck_assert_int_eq(unseal(b, buf, seal(a, buf)), -EKEYREJECTED);
-	ripc__auth_look(a, now + 1001 * RIPC__MS);
+	ripc__auth_reload(a, now + 1001 * RIPC__MS);
 	ck_assert_int_eq(unseal(b, buf, seal(a, buf)), sizeof(hello));
 	/* A file that cannot be used changes nothing, and that is said. */
 	keys_write("nonsense");
-	ripc__auth_look(a, now + 3000 * RIPC__MS);
+	ripc__auth_reload(a, now + 3000 * RIPC__MS);
 	ck_assert_int_eq(unseal(b, buf, seal(a, buf)), sizeof(hello));
 	ripc__auth_describe(a, text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "cannot be used now"));
 	unlink(key_path);
-	ripc__auth_look(a, now + 5000 * RIPC__MS);
+	ripc__auth_reload(a, now + 5000 * RIPC__MS);
 	ck_assert_int_eq(unseal(b, buf, seal(a, buf)), sizeof(hello));
 	keys_write(KEY_A);
-	ripc__auth_look(a, now + 7000 * RIPC__MS);
+	ripc__auth_reload(a, now + 7000 * RIPC__MS);
 	ck_assert_int_eq(unseal(b, buf, seal(a, buf)), -EKEYREJECTED);
 	ripc__auth_describe(a, text, sizeof(text));
 	ck_assert_ptr_null(strstr(text, "cannot be used now"));
@@ -325,16 +325,16 @@ int main(void)
 	tcase_add_checked_fixture(tc, keys_setup, keys_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, open__refuses);
-	tcase_add_test(tc, fresh__once);
-	tcase_add_test(tc, seal__comes_out_as_it_went_in);
-	tcase_add_test(tc, unseal__every_bit_counts);
+	tcase_add_test(tc, nonce__new_once);
+	tcase_add_test(tc, seal__round_trip);
+	tcase_add_test(tc, unseal__bit_flips);
 	tcase_add_test(tc, unseal__another_key);
 	tcase_add_test(tc, unseal__once);
 	tcase_add_test(tc, unseal__not_late);
 	tcase_add_test(tc, unseal__many_senders);
-	tcase_add_test(tc, stamp__of_a_record);
-	tcase_add_test(tc, rotation__in_steps);
-	tcase_add_test(tc, look__takes_a_changed_file);
+	tcase_add_test(tc, sign__record);
+	tcase_add_test(tc, key_rotation__stepwise);
+	tcase_add_test(tc, reload__changed_file);
 	tcase_add_test(tc, queue_key__of_key_and_instance);
 	suite_add_tcase(suite, tc);
 	return test_main("auth/key", suite);

@@ -5,11 +5,11 @@
 #include "flood.h"
 #include "keys.h"
 
-#include "auth/shake.h"
+#include "auth/handshake.h"
 
 #define SETTINGS "interfaces=lo transports=iwarp/soft resolver=local key_file=%s"
 
-static uint8_t recording[RIPC__SHAKE_LEN];
+static uint8_t recording[RIPC__HANDSHAKE_LEN];
 
 static size_t replay(struct flood *f, unsigned i, uint8_t *priv)
 {
@@ -18,16 +18,16 @@ static size_t replay(struct flood *f, unsigned i, uint8_t *priv)
 }
 
 /* A recording of what a peer with the key has sent to this context. */
-static void record(const struct flood *f)
+static void record_datagram(const struct flood *f)
 {
 	struct ripc__hello h = {.send_max = 1 << 16, .service_window = 1024, .instance = "honest"};
 	struct ripc__auth *a = keys_open(KEY_A, 9);
 	uint8_t nonce[RIPC__NONCE] = {1, 2, 3};
-	struct ripc__shake shake;
+	struct ripc__handshake shake;
 
 	memcpy(h.target, f->target, 16);
 	ripc__hello_encode(&h, recording);
-	ripc__shake_ask(a, &shake, nonce, recording);
+	ripc__handshake_request(a, &shake, nonce, recording);
 	ripc__auth_close(a);
 }
 
@@ -45,13 +45,13 @@ START_TEST(replay__of_one_handshake)
 	snprintf(options, sizeof(options), SETTINGS, key_path);
 	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_detail());
 	ck_assert_msg(!ripc_register(ctx, service, 0, &s), "%s", ripc_detail());
-	flood_aim(&f, ctx);
-	record(&f);
+	flood_set_target(&f, ctx);
+	record_datagram(&f);
 	flood_begin(&f);
 	flood_check(options, service, s);
 	flood_end(&f);
 	ripc__auth_counts(ctx->auth, &counts);
-	ck_assert_uint_gt(counts.repeated, 0);
+	ck_assert_uint_gt(counts.replayed, 0);
 	ripc_close(ctx);
 	keys_teardown();
 }

@@ -13,7 +13,7 @@ static int read_it(void)
 	return ripc__secret_read(key_path, text, sizeof(text), NULL, why, sizeof(why));
 }
 
-START_TEST(read__what_only_the_owner_can_read)
+START_TEST(read__owner_only)
 {
 	struct stat st;
 
@@ -26,7 +26,7 @@ START_TEST(read__what_only_the_owner_can_read)
 }
 END_TEST
 
-START_TEST(read__what_others_can_is_refused)
+START_TEST(read__rejects_others_access)
 {
 	static const mode_t modes[] = {0640, 0604, 0620, 0602, 0610, 0601, 0660, 0777};
 
@@ -64,8 +64,8 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, keys_setup, keys_teardown);
-	tcase_add_test(tc, read__what_only_the_owner_can_read);
-	tcase_add_loop_test(tc, read__what_others_can_is_refused, 0, 8);
+	tcase_add_test(tc, read__owner_only);
+	tcase_add_loop_test(tc, read__rejects_others_access, 0, 8);
 	tcase_add_test(tc, read__no_file);
 	tcase_add_test(tc, read__too_long);
 	suite_add_tcase(suite, tc);

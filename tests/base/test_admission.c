@@ -18,7 +18,7 @@ static void add(uint64_t source, uint64_t since_ns, uint32_t rank)
 {
 	ck_assert_uint_lt(n, 4096);
 	entries[n] = (struct ripc__entry){
-		.source = source, .since_ns = since_ns, .rank = rank, .what = (void *)(n + 1)};
+		.source = source, .since_ns = since_ns, .rank = rank, .object = (void *)(n + 1)};
 	n++;
 }
 
@@ -36,7 +36,7 @@ static void setup(void)
 	n = 0;
 }
 
-START_TEST(pick__nothing)
+START_TEST(pick__empty)
 {
 	ck_assert_uint_eq(ripc__admission_pick(entries, 0, 5), 0);
 	add(1, 1, 0);
@@ -44,7 +44,7 @@ START_TEST(pick__nothing)
 }
 END_TEST
 
-START_TEST(pick__the_address_with_most_gives_its_oldest)
+START_TEST(pick__oldest_of_largest_source)
 {
 	for (unsigned i = 0; i < 10; i++)
 		add(7, 100 + i, 0);
@@ -57,7 +57,7 @@ START_TEST(pick__the_address_with_most_gives_its_oldest)
 END_TEST
 
 /* Down to as many as the next one has, then both alike. */
-START_TEST(pick__levels_off)
+START_TEST(pick__equalizes_sources)
 {
 	for (unsigned i = 0; i < 30; i++)
 		add(1, i, 0);
@@ -70,7 +70,7 @@ START_TEST(pick__levels_off)
 }
 END_TEST
 
-START_TEST(pick__low_ranks_first_within_an_address)
+START_TEST(pick__lowest_rank_first)
 {
 	add(1, 1, 2);
 	add(1, 2, 1);
@@ -81,10 +81,10 @@ START_TEST(pick__low_ranks_first_within_an_address)
 }
 END_TEST
 
-START_TEST(pick__what_is_kept_counts_and_stays)
+START_TEST(pick__rank_never_is_counted)
 {
 	for (unsigned i = 0; i < 20; i++)
-		add(1, i, RIPC__RANK_KEPT);
+		add(1, i, RIPC__RANK_NEVER);
 	add(1, 100, 0);
 	for (unsigned i = 0; i < 5; i++)
 		add(2, i, 0);
@@ -99,7 +99,7 @@ END_TEST
  * A table of 64 in virtual time: one address opens a connection every microsecond, another one
  * every millisecond that is done 200 us later. None of these is displaced.
  */
-START_TEST(flood__of_one_address_displaces_itself_alone)
+START_TEST(flood__one_source_evicts_only_itself)
 {
 	uint64_t served = 0, opened = 0;
 
@@ -126,7 +126,7 @@ START_TEST(flood__of_one_address_displaces_itself_alone)
 }
 END_TEST
 
-START_TEST(descriptors__the_reserve_follows_the_limit)
+START_TEST(descriptors__reserve_follows_limit)
 {
 	struct rlimit old, tight;
 
@@ -153,13 +153,13 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, pick__nothing);
-	tcase_add_test(tc, pick__the_address_with_most_gives_its_oldest);
-	tcase_add_test(tc, pick__levels_off);
-	tcase_add_test(tc, pick__low_ranks_first_within_an_address);
-	tcase_add_test(tc, pick__what_is_kept_counts_and_stays);
-	tcase_add_test(tc, flood__of_one_address_displaces_itself_alone);
-	tcase_add_test(tc, descriptors__the_reserve_follows_the_limit);
+	tcase_add_test(tc, pick__empty);
+	tcase_add_test(tc, pick__oldest_of_largest_source);
+	tcase_add_test(tc, pick__equalizes_sources);
+	tcase_add_test(tc, pick__lowest_rank_first);
+	tcase_add_test(tc, pick__rank_never_is_counted);
+	tcase_add_test(tc, flood__one_source_evicts_only_itself);
+	tcase_add_test(tc, descriptors__reserve_follows_limit);
 	suite_add_tcase(suite, tc);
 	return test_main("base/admission", suite);
 }

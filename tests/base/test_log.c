@@ -64,7 +64,7 @@ START_TEST(set_log__only_up_to_its_level)
 		last.lines = 0;
 		ripc_set_log(hook, NULL, (enum ripc_log_level)level);
 		for (int l = RIPC_LOG_ERROR; l <= RIPC_LOG_DEBUG; l++) {
-			ck_assert_int_eq(ripc__log_wants((enum ripc_log_level)l), l <= level);
+			ck_assert_int_eq(ripc__log_enabled((enum ripc_log_level)l), l <= level);
 			ripc__log((enum ripc_log_level)l, "x");
 		}
 		ck_assert_uint_eq(last.lines, (unsigned)level + 1);
@@ -76,7 +76,7 @@ START_TEST(set_log__null_is_silence)
 {
 	ripc_set_log(hook, NULL, RIPC_LOG_DEBUG);
 	ripc_set_log(NULL, NULL, RIPC_LOG_DEBUG);
-	ck_assert(!ripc__log_wants(RIPC_LOG_ERROR));
+	ck_assert(!ripc__log_enabled(RIPC_LOG_ERROR));
 	ripc__log(RIPC_LOG_ERROR, "x");
 	ck_assert_uint_eq(last.lines, 0);
 }
@@ -103,11 +103,11 @@ START_TEST(log_to_stderr__names_the_level)
 	ripc__log_to_stderr(RIPC_LOG_WARN);
 	stderr_of(log_a_line, text, sizeof(text));
 	ck_assert_str_eq(text, "libripc error: a line\n");
-	ck_assert(ripc__log_wants(RIPC_LOG_WARN) && !ripc__log_wants(RIPC_LOG_INFO));
+	ck_assert(ripc__log_enabled(RIPC_LOG_WARN) && !ripc__log_enabled(RIPC_LOG_INFO));
 }
 END_TEST
 
-START_TEST(log_to_stderr__the_application_goes_before)
+START_TEST(log_to_stderr__hook_has_precedence)
 {
 	char text[200];
 
@@ -116,7 +116,7 @@ START_TEST(log_to_stderr__the_application_goes_before)
 	stderr_of(log_a_line, text, sizeof(text));
 	ck_assert_str_eq(text, "");
 	ck_assert_uint_eq(last.lines, 1);
-	ck_assert(!ripc__log_wants(RIPC_LOG_DEBUG));
+	ck_assert(!ripc__log_enabled(RIPC_LOG_DEBUG));
 	/* Its silence, too. */
 	ripc_set_log(NULL, NULL, RIPC_LOG_DEBUG);
 	ripc__log_to_stderr(RIPC_LOG_DEBUG);
@@ -125,7 +125,7 @@ START_TEST(log_to_stderr__the_application_goes_before)
 }
 END_TEST
 
-START_TEST(log__long_lines_are_cut)
+START_TEST(log__truncates_long_lines)
 {
 	char text[3 * RIPC__DETAIL_MAX];
 
@@ -147,7 +147,7 @@ START_TEST(fail__returns_and_explains)
 }
 END_TEST
 
-START_TEST(fail__may_quote_itself)
+START_TEST(fail__detail_as_argument)
 {
 	ripc__fail(-1, "first");
 	ripc__fail(-1, "second after %s", ripc_detail());
@@ -155,7 +155,7 @@ START_TEST(fail__may_quote_itself)
 }
 END_TEST
 
-START_TEST(fail__long_texts_are_cut)
+START_TEST(fail__truncates_long_text)
 {
 	char text[3 * RIPC__DETAIL_MAX];
 
@@ -198,7 +198,7 @@ START_TEST(strerror__both_signs)
 }
 END_TEST
 
-START_TEST(strerror__what_the_library_means)
+START_TEST(strerror__library_codes)
 {
 	ck_assert_str_eq(ripc_strerror(-EHOSTUNREACH), "service not found or not reachable");
 	ck_assert_str_eq(ripc_strerror(-EADDRINUSE), "service id is held by another");
@@ -250,7 +250,7 @@ START_TEST(log_forked__the_lock_is_free_in_the_child)
 	pid = fork();
 	if (!pid) {
 		alarm(60);
-		ripc__log_forked();
+		ripc__log_atfork_child();
 		ripc_set_log(hook, NULL, RIPC_LOG_DEBUG);
 		ripc__log(RIPC_LOG_ERROR, "in the child");
 		_exit(last.lines == 1 ? 0 : 1);
@@ -273,14 +273,14 @@ int main(void)
 	tcase_add_test(tc, set_log__null_is_silence);
 	tcase_add_test(tc, log__silent_unless_asked_for);
 	tcase_add_test(tc, log_to_stderr__names_the_level);
-	tcase_add_test(tc, log_to_stderr__the_application_goes_before);
-	tcase_add_test(tc, log__long_lines_are_cut);
+	tcase_add_test(tc, log_to_stderr__hook_has_precedence);
+	tcase_add_test(tc, log__truncates_long_lines);
 	tcase_add_test(tc, fail__returns_and_explains);
-	tcase_add_test(tc, fail__may_quote_itself);
-	tcase_add_test(tc, fail__long_texts_are_cut);
+	tcase_add_test(tc, fail__detail_as_argument);
+	tcase_add_test(tc, fail__truncates_long_text);
 	tcase_add_test(tc, detail__is_each_threads_own);
 	tcase_add_test(tc, strerror__both_signs);
-	tcase_add_test(tc, strerror__what_the_library_means);
+	tcase_add_test(tc, strerror__library_codes);
 	tcase_add_test(tc, strerror__no_such_error);
 	tcase_add_test(tc, log_forked__the_lock_is_free_in_the_child);
 	suite_add_tcase(suite, tc);

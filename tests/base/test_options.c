@@ -32,7 +32,7 @@ static void refused(const char *text, const char *named, const char *allowed)
 	ck_assert_msg(strstr(why, allowed) != NULL, "\"%s\" does not say %s", why, allowed);
 }
 
-START_TEST(list_index__places)
+START_TEST(list_index__position)
 {
 	ck_assert_int_eq(ripc__list_index("a,bb,c", "a"), 0);
 	ck_assert_int_eq(ripc__list_index("a,bb,c", "bb"), 1);
@@ -291,7 +291,7 @@ START_TEST(load__environment_refused)
 }
 END_TEST
 
-START_TEST(load__complaint_is_cut)
+START_TEST(load__error_is_truncated)
 {
 	char small[16];
 
@@ -306,7 +306,7 @@ END_TEST
 static char dir[] = "/tmp/ripc-options-XXXXXX";
 
 /* Root sees no missing right: another user opens. */
-static int open_as_other(const char *options)
+static int open_as_other_user(const char *options)
 {
 	struct ripc *ctx;
 	bool root = !geteuid();
@@ -338,7 +338,7 @@ START_TEST(open__a_file_that_a_setting_names)
 	ck_assert_int_eq(chmod(dir, 0755), 0);
 	snprintf(path, sizeof(path), "%s/nothing", dir);
 	snprintf(text, sizeof(text), settings[_i], path);
-	ck_assert_msg(open_as_other(text) == -ENOENT, "%s: %s", text, ripc_detail());
+	ck_assert_msg(open_as_other_user(text) == -ENOENT, "%s: %s", text, ripc_detail());
 	ck_assert_msg(strstr(ripc_detail(), path), "%s", ripc_detail());
 	/* A file or a directory, as it should be, but for another. */
 	snprintf(path, sizeof(path), "%s/closed", dir);
@@ -347,14 +347,14 @@ START_TEST(open__a_file_that_a_setting_names)
 	else
 		close(creat(path, 0));
 	snprintf(text, sizeof(text), settings[_i], path);
-	ck_assert_msg(open_as_other(text) == -EACCES, "%s: %s", text, ripc_detail());
+	ck_assert_msg(open_as_other_user(text) == -EACCES, "%s: %s", text, ripc_detail());
 	ck_assert_msg(strstr(ripc_detail(), path), "%s", ripc_detail());
 	/* Nothing is below a file. */
 	snprintf(path, sizeof(path), "%s/file", dir);
 	close(creat(path, 0644));
 	strcat(path, "/below");
 	snprintf(text, sizeof(text), settings[_i], path);
-	ck_assert_msg(open_as_other(text) == -ENOENT, "%s: %s", text, ripc_detail());
+	ck_assert_msg(open_as_other_user(text) == -ENOENT, "%s: %s", text, ripc_detail());
 	snprintf(text, sizeof(text), "rm -r %s", dir);
 	ck_assert_int_eq(system(text), 0);
 }
@@ -372,7 +372,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, NULL);
-	tcase_add_test(tc, list_index__places);
+	tcase_add_test(tc, list_index__position);
 	tcase_add_test(tc, load__defaults);
 	tcase_add_test(tc, load__choices);
 	tcase_add_test(tc, load__choices_refused);
@@ -385,7 +385,7 @@ int main(void)
 	tcase_add_test(tc, load__last_one_wins);
 	tcase_add_test(tc, load__environment);
 	tcase_add_test(tc, load__environment_refused);
-	tcase_add_test(tc, load__complaint_is_cut);
+	tcase_add_test(tc, load__error_is_truncated);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("files");
 	tcase_set_timeout(tc, 60);

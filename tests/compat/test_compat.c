@@ -48,7 +48,7 @@ START_TEST(init__first_and_again)
 }
 END_TEST
 
-START_TEST(init__is_implied)
+START_TEST(init__implicit)
 {
 	ck_assert_uint_eq(ripc_compat_register_service_id(4711), 1);
 	ck_assert_uint_eq(ripc_compat_init(), 1);
@@ -269,7 +269,7 @@ START_TEST(send_short__one_buffer_for_all_items)
 }
 END_TEST
 
-START_TEST(send_short__zeros_to_the_end)
+START_TEST(send_short__trailing_zeros)
 {
 	struct got g;
 	char ones[1000];
@@ -287,7 +287,7 @@ START_TEST(send_short__zeros_to_the_end)
 }
 END_TEST
 
-START_TEST(send_short__as_large_as_then)
+START_TEST(send_short__max_size_of_2012)
 {
 	struct got g;
 	char data[RECV_BUF_SIZE + 1];
@@ -444,7 +444,7 @@ START_TEST(send__sizes_received_and_cast)
 }
 END_TEST
 
-START_TEST(send_short__nonsense)
+START_TEST(send_short__invalid_arguments)
 {
 	void *item = "x";
 	uint32_t len = 1;
@@ -475,7 +475,7 @@ START_TEST(send_short__many_waiting)
 }
 END_TEST
 
-START_TEST(send_short__who_asked_has_gone)
+START_TEST(send_short__requester_gone)
 {
 	struct ripc *other;
 	struct ripc_service *s;
@@ -553,7 +553,7 @@ int main(void)
 	TCase *open = tcase_create("open"), *run = tcase_create("run");
 
 	tcase_add_test(open, init__first_and_again);
-	tcase_add_test(open, init__is_implied);
+	tcase_add_test(open, init__implicit);
 	tcase_add_test(open, init__cannot_be_opened);
 	tcase_set_timeout(open, 30);
 	suite_add_tcase(suite, open);
@@ -563,21 +563,21 @@ int main(void)
 	tcase_add_test(run, register_service_id__limits);
 	tcase_add_test(run, register_multicast_service_id__reaches_all);
 	tcase_add_test(run, send_short__one_buffer_for_all_items);
-	tcase_add_test(run, send_short__zeros_to_the_end);
-	tcase_add_test(run, send_short__as_large_as_then);
+	tcase_add_test(run, send_short__trailing_zeros);
+	tcase_add_test(run, send_short__max_size_of_2012);
 	tcase_add_test(run, send_short__too_long_is_reported);
 	tcase_add_test(run, no_failure__is_not_reported);
 	tcase_add_test(run, send_short__marked);
 	tcase_add_test(run, send__lengths_of_either_type);
 	tcase_add_test(run, send__length_of_more_than_32_bits);
 	tcase_add_test(run, send__sizes_received_and_cast);
-	tcase_add_test(run, send_short__nonsense);
+	tcase_add_test(run, send_short__invalid_arguments);
 	tcase_add_test(run, send_short__many_waiting);
-	tcase_add_test(run, send_short__who_asked_has_gone);
+	tcase_add_test(run, send_short__requester_gone);
 	tcase_add_test(run, send_long__items_are_freed_one_by_one);
 	tcase_add_test(run, receive__unknown_service);
 	tcase_add_test(run, receive__not_wanted);
 	tcase_set_timeout(run, 30);
 	suite_add_tcase(suite, run);
-	return test_main("compat/test_compat", suite);
+	return test_main("compat/compat", suite);
 }

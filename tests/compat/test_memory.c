@@ -32,7 +32,7 @@ START_TEST(buf_alloc__of_no_bytes)
 }
 END_TEST
 
-START_TEST(buf_alloc__is_zero_when_used_again)
+START_TEST(buf_alloc__reused_is_zeroed)
 {
 	for (int i = 0; i < 10; i++) {
 		char *p = ripc_compat_buf_alloc(3000);
@@ -96,7 +96,7 @@ START_TEST(buf_register__buffer_of_the_library)
 END_TEST
 
 /* Memory that was unmapped without a word, and mapped again, was sent as it had been in 2012. */
-START_TEST(buf_register__memory_came_back)
+START_TEST(buf_register__address_reused)
 {
 	size_t len = 1 << 20;
 	char *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -167,7 +167,7 @@ START_TEST(reg_recv_window__not_yet_received)
 }
 END_TEST
 
-START_TEST(reg_recv_window__first_fit_own_ones_first)
+START_TEST(reg_recv_window__first_fit)
 {
 	char *shared = ripc_compat_buf_alloc(1000), *small = ripc_compat_buf_alloc(100),
 	     *large = ripc_compat_buf_alloc(2000), data[1500];
@@ -277,7 +277,7 @@ START_TEST(return_bufs__are_used)
 }
 END_TEST
 
-START_TEST(return_bufs__offered_again_and_not_used)
+START_TEST(return_bufs__reused_after_no_use)
 {
 	char *buf = ripc_compat_buf_alloc(1000);
 
@@ -365,23 +365,23 @@ int main(void)
 	tcase_add_checked_fixture(run, setup, NULL);
 	tcase_add_test(run, buf_alloc__is_writable_and_freed);
 	tcase_add_test(run, buf_alloc__of_no_bytes);
-	tcase_add_test(run, buf_alloc__is_zero_when_used_again);
+	tcase_add_test(run, buf_alloc__reused_is_zeroed);
 	tcase_add_test(run, buf_realloc__keeps_contents);
 	tcase_add_test(run, buf_register__again_and_larger);
 	tcase_add_test(run, buf_register__buffer_of_the_library);
-	tcase_add_test(run, buf_register__memory_came_back);
+	tcase_add_test(run, buf_register__address_reused);
 	tcase_add_test(run, reg_recv_window__one_item_each);
 	tcase_add_test(run, reg_recv_window__not_yet_received);
-	tcase_add_test(run, reg_recv_window__first_fit_own_ones_first);
+	tcase_add_test(run, reg_recv_window__first_fit);
 	tcase_add_test(run, reg_recv_window__allocated);
 	tcase_add_test(run, reg_recv_window__memory_of_the_program);
 	tcase_add_test(run, reg_recv_window__freed_and_allocated_again);
 	tcase_add_test(run, return_bufs__are_used);
-	tcase_add_test(run, return_bufs__offered_again_and_not_used);
+	tcase_add_test(run, return_bufs__reused_after_no_use);
 	tcase_add_test(run, return_bufs__null_and_zero);
 	tcase_add_test(run, return_bufs__are_bounded);
 	tcase_add_test(run, return_bufs__unknown_memory);
 	tcase_set_timeout(run, 30);
 	suite_add_tcase(suite, run);
-	return test_main("compat/test_memory", suite);
+	return test_main("compat/memory", suite);
 }

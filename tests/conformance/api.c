@@ -13,10 +13,10 @@ static void refused_as_held(struct conf *c, struct ripc *ctx, uint64_t id)
 	for (int i = 0; i < 10 && !strcmp(c->config, "lossy"); i++) {
 		if (ripc_register(ctx, id, 0, &s) == -EADDRINUSE)
 			return;
-		OK(ripc_unregister(s));
+		EXPECT_OK(ripc_unregister(s));
 		s = NULL;
 	}
-	REFUSES(-EADDRINUSE, ripc_register(ctx, id, 0, &s));
+	EXPECT_ERROR(-EADDRINUSE, ripc_register(ctx, id, 0, &s));
 	CHECK(!s, "a service in spite of the error");
 }
 
@@ -26,10 +26,10 @@ static void register_ids(struct conf *c)
 	struct ripc_service *s[5], *none = NULL;
 	uint64_t id = conf_id(c);
 
-	REFUSES(-EINVAL, ripc_register(ctx, 0, 0, &none));
-	REFUSES(-EINVAL, ripc_register(ctx, RIPC_ID_LIMIT, 0, &none));
-	REFUSES(-EINVAL, ripc_register(ctx, RIPC_ANY_ID - 1, 0, &none));
-	REFUSES(-EOPNOTSUPP, ripc_register(ctx, id, 1 << 7, &none));
+	EXPECT_ERROR(-EINVAL, ripc_register(ctx, 0, 0, &none));
+	EXPECT_ERROR(-EINVAL, ripc_register(ctx, RIPC_ID_LIMIT, 0, &none));
+	EXPECT_ERROR(-EINVAL, ripc_register(ctx, RIPC_ANY_ID - 1, 0, &none));
+	EXPECT_ERROR(-EOPNOTSUPP, ripc_register(ctx, id, 1 << 7, &none));
 	CHECK(ripc_register(ctx, id, 1u << 30, &none) < 0, "unknown flag");
 	/* On a real host others test as well, and some with small numbers. */
 	s[0] = conf_register(c, ctx, 1 + conf_random(c, c->net ? 1000 : 1u << 24));
@@ -41,14 +41,14 @@ static void register_ids(struct conf *c)
 		CHECK(i == 2 || ripc_service_id(s[i]) != ripc_service_id(s[i - 1]),
 		      "same id twice");
 	}
-	REFUSES(-EADDRINUSE, ripc_register(ctx, ripc_service_id(s[0]), 0, &none));
+	EXPECT_ERROR(-EADDRINUSE, ripc_register(ctx, ripc_service_id(s[0]), 0, &none));
 	refused_as_held(c, other, ripc_service_id(s[0]));
 	refused_as_held(c, other, ripc_service_id(s[1]));
 	CHECK(!none, "a service in spite of the error");
-	OK(ripc_unregister(s[0]));
-	OK(ripc_unregister(conf_register(c, other, conf_id(c))));
+	EXPECT_OK(ripc_unregister(s[0]));
+	EXPECT_OK(ripc_unregister(conf_register(c, other, conf_id(c))));
 	s[0] = conf_register(c, other, id);
-	SAME(id, ripc_service_id(s[0]));
+	EXPECT_EQ(id, ripc_service_id(s[0]));
 }
 
 /* The one who is refused learns who holds the id. */
@@ -60,7 +60,7 @@ static void holder_is_named(struct conf *c)
 	char hex[33];
 
 	conf_pair(c, &p);
-	OK(conf_long(c, p.sb, p.ida, 10, 1, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p.sb, p.ida, 10, 1, c->patience_ms));
 	m = conf_receive(c, p.sa);
 	for (int i = 0; i < 16; i++)
 		snprintf(hex + 2 * i, 3, "%02x", m->instance[i]);
@@ -82,25 +82,25 @@ static void bad_sends(struct conf *c)
 	conf_pair(c, &p);
 	for (int i = 0; i <= RIPC_ITEMS_MAX; i++)
 		items[i] = (struct iovec){&byte, 1};
-	REFUSES(-EINVAL, ripc_send_short(p.sa, p.idb, items, 0, NULL, 100));
-	REFUSES(-EINVAL, ripc_send_long(p.sa, p.idb, items, 0, NULL, 100));
-	REFUSES(-EINVAL, ripc_send(p.sa, p.idb, items, 0, NULL, 100));
-	REFUSES(-EINVAL, ripc_start(p.sa, p.idb, items, 0, NULL, &request));
-	REFUSES(-EINVAL, ripc_send_short(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
-	REFUSES(-EINVAL, ripc_send_long(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
-	REFUSES(-EINVAL, ripc_send(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
-	REFUSES(-EINVAL, ripc_start(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, &request));
+	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, items, 0, NULL, 100));
+	EXPECT_ERROR(-EINVAL, ripc_send_long(p.sa, p.idb, items, 0, NULL, 100));
+	EXPECT_ERROR(-EINVAL, ripc_send(p.sa, p.idb, items, 0, NULL, 100));
+	EXPECT_ERROR(-EINVAL, ripc_start(p.sa, p.idb, items, 0, NULL, &request));
+	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
+	EXPECT_ERROR(-EINVAL, ripc_send_long(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
+	EXPECT_ERROR(-EINVAL, ripc_send(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
+	EXPECT_ERROR(-EINVAL, ripc_start(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, &request));
 	CHECK(!request, "a request in spite of the error");
 	/* Lengths whose sum wraps round. */
 	CHECK(ripc_send_short(p.sa, p.idb, huge, 2, NULL, 100) < 0, "wraps round");
 	CHECK(ripc_send_long(p.sa, p.idb, huge, 2, NULL, 100) < 0, "wraps round");
 	options.flags = RIPC_RELIABLE;
-	REFUSES(-EOPNOTSUPP, ripc_send_short(p.sa, p.idb, items, 1, &options, 100));
+	EXPECT_ERROR(-EOPNOTSUPP, ripc_send_short(p.sa, p.idb, items, 1, &options, 100));
 	options.flags = 1u << 30;
 	CHECK(ripc_send_short(p.sa, p.idb, items, 1, &options, 100) < 0, "unknown flag");
 	options.flags = 0;
 	options.nreturns = 1;
-	REFUSES(-EINVAL, ripc_send_short(p.sa, p.idb, items, 1, &options, 100));
+	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, items, 1, &options, 100));
 	/* Ids that nobody can hold. */
 	CHECK(ripc_send_short(p.sa, 0, items, 1, NULL, 100) < 0, "to 0");
 	conf_expect_none(c, p.sb);
@@ -117,20 +117,20 @@ static void bad_options(struct conf *c)
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		char key[32];
 
-		REFUSES(-EINVAL, ripc_open(&ctx, bad[i]));
+		EXPECT_ERROR(-EINVAL, ripc_open(&ctx, bad[i]));
 		snprintf(key, sizeof(key), "%.*s", (int)strcspn(bad[i], "="), bad[i]);
 		CHECK(strstr(ripc_detail(), key), "%s is not named in: %s", key, ripc_detail());
 		CHECK(!ctx, "a context in spite of the error");
 	}
-	REFUSES(-EINVAL, ripc_open(&ctx, "transports=nothing"));
-	REFUSES(-EINVAL, ripc_open(&ctx, "transports=sim"));
+	EXPECT_ERROR(-EINVAL, ripc_open(&ctx, "transports=nothing"));
+	EXPECT_ERROR(-EINVAL, ripc_open(&ctx, "transports=sim"));
 	CHECK(!ctx, "a context in spite of the error");
 	setenv("RIPC_NONSENSE", "1", 1);
-	REFUSES(-EINVAL, ripc_open(&ctx, NULL));
+	EXPECT_ERROR(-EINVAL, ripc_open(&ctx, NULL));
 	CHECK(strstr(ripc_detail(), "RIPC_NONSENSE"), "variable is not named in: %s", ripc_detail());
 	unsetenv("RIPC_NONSENSE");
 	setenv("RIPC_WAIT", "often", 1);
-	REFUSES(-EINVAL, ripc_open(&ctx, NULL));
+	EXPECT_ERROR(-EINVAL, ripc_open(&ctx, NULL));
 	CHECK(strstr(ripc_detail(), "RIPC_WAIT"), "variable is not named in: %s", ripc_detail());
 	unsetenv("RIPC_WAIT");
 }
@@ -147,37 +147,37 @@ static void limits_and_query(struct conf *c)
 	int rc;
 
 	conf_pair(c, &p);
-	OK(ripc_limits(p.a, 0, &all));
+	EXPECT_OK(ripc_limits(p.a, 0, &all));
 	CHECK(all.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)all.short_max);
-	RETURNS(-ENOENT, ripc_query(p.a, conf_id(c), &route));
-	RETURNS(-ENOENT, ripc_limits(p.a, conf_id(c), &one));
-	RETURNS(-ENOENT, ripc_peer_stats(p.a, conf_id(c), &stats));
-	OK(ripc_lookup(p.a, p.idb, &route, c->patience_ms));
-	SAME(1, route.connected);
-	OK(ripc_limits(p.a, p.idb, &one));
-	SAME(route.short_max, one.short_max);
+	EXPECT_RC(-ENOENT, ripc_query(p.a, conf_id(c), &route));
+	EXPECT_RC(-ENOENT, ripc_limits(p.a, conf_id(c), &one));
+	EXPECT_RC(-ENOENT, ripc_peer_stats(p.a, conf_id(c), &stats));
+	EXPECT_OK(ripc_lookup(p.a, p.idb, &route, c->patience_ms));
+	EXPECT_EQ(1, route.connected);
+	EXPECT_OK(ripc_limits(p.a, p.idb, &one));
+	EXPECT_EQ(route.short_max, one.short_max);
 	CHECK(one.short_max >= all.short_max, "%llu", (unsigned long long)one.short_max);
-	OK(ripc_peer_stats(p.a, p.idb, &stats));
+	EXPECT_OK(ripc_peer_stats(p.a, p.idb, &stats));
 	while ((rc = ripc_transports(p.a, n, &name, text, sizeof(text))) >= 0) {
 		CHECK(name && name[0] && text[0], "transport %u has no name or text", n);
 		open += rc == 1;
 		n++;
 	}
-	RETURNS(-ENOENT, rc);
+	EXPECT_RC(-ENOENT, rc);
 	CHECK(open >= 1, "none of %u transports is open", n);
 	CHECK(ripc_transports(p.a, 0, &name, text, 4) >= 0, "short text");
-	SAME(3, strlen(text));
+	EXPECT_EQ(3, strlen(text));
 	n = open = 0;
 	while ((rc = ripc_resolvers(p.a, n, &name, text, sizeof(text))) >= 0) {
 		CHECK(name && name[0] && text[0], "back end %u has no name or text", n);
 		open += rc == 1 && strcmp(name, "cache") && strcmp(name, "keys");
 		n++;
 	}
-	RETURNS(-ENOENT, rc);
+	EXPECT_RC(-ENOENT, rc);
 	CHECK(open >= 1, "none of %u back ends works", n);
-	RETURNS(-EINVAL, ripc_resolvers(p.a, 0, NULL, text, 4));
+	EXPECT_RC(-EINVAL, ripc_resolvers(p.a, 0, NULL, text, 4));
 	CHECK(ripc_resolvers(p.a, 0, &name, text, 4) >= 0, "short text");
-	SAME(3, strlen(text));
+	EXPECT_EQ(3, strlen(text));
 }
 
 static void stats_add_up(struct conf *c)
@@ -193,35 +193,35 @@ static void stats_add_up(struct conf *c)
 
 		conf_plan_one(&plan, len, i);
 		if (i < 20)
-			OK(conf_short(c, p.sa, p.idb, len, i, c->patience_ms));
+			EXPECT_OK(conf_send_short(c, p.sa, p.idb, len, i, c->patience_ms));
 		else
-			OK(conf_long(c, p.sa, p.idb, len, i, c->patience_ms));
+			EXPECT_OK(conf_send_long(c, p.sa, p.idb, len, i, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, i >= 20);
 		bytes += len;
 	}
 	AWAIT_STAT(c, p.a, long_sent, 10);
-	OK(ripc_stats(p.a, &a));
-	OK(ripc_stats(p.b, &b));
-	SAME(20, a.short_sent);
-	SAME(bytes, a.bytes_sent);
-	SAME(20, b.short_received);
-	SAME(10, b.long_received);
-	SAME(bytes, b.bytes_received);
-	SAME(0, b.queued);
-	SAME(0, a.bad_messages + b.bad_messages + a.bad_peers + b.bad_peers);
-	SAME(0,
-	     b.lost + b.duplicates + b.dropped_no_service + b.dropped_queue_full + b.dropped_unread);
-	SAME(10, b.pool_items + b.window_items + a.return_writes);
-	OK(ripc_service_stats(p.sb, &s));
-	SAME(20, s.short_received);
-	SAME(10, s.long_received);
-	SAME(bytes, s.bytes_received);
-	OK(ripc_service_stats(p.sa, &s));
-	SAME(20, s.short_sent);
-	SAME(10, s.long_sent);
-	OK(ripc_peer_stats(p.a, p.idb, &s));
-	SAME(20, s.short_sent);
-	SAME(10, s.long_sent);
+	EXPECT_OK(ripc_stats(p.a, &a));
+	EXPECT_OK(ripc_stats(p.b, &b));
+	EXPECT_EQ(20, a.short_sent);
+	EXPECT_EQ(bytes, a.bytes_sent);
+	EXPECT_EQ(20, b.short_received);
+	EXPECT_EQ(10, b.long_received);
+	EXPECT_EQ(bytes, b.bytes_received);
+	EXPECT_EQ(0, b.queued);
+	EXPECT_EQ(0, a.bad_messages + b.bad_messages + a.bad_peers + b.bad_peers);
+	EXPECT_EQ(0, b.lost + b.duplicates + b.dropped_no_service + b.dropped_queue_full +
+			     b.dropped_unread);
+	EXPECT_EQ(10, b.pool_items + b.window_items + a.return_writes);
+	EXPECT_OK(ripc_service_stats(p.sb, &s));
+	EXPECT_EQ(20, s.short_received);
+	EXPECT_EQ(10, s.long_received);
+	EXPECT_EQ(bytes, s.bytes_received);
+	EXPECT_OK(ripc_service_stats(p.sa, &s));
+	EXPECT_EQ(20, s.short_sent);
+	EXPECT_EQ(10, s.long_sent);
+	EXPECT_OK(ripc_peer_stats(p.a, p.idb, &s));
+	EXPECT_EQ(20, s.short_sent);
+	EXPECT_EQ(10, s.long_sent);
 }
 
 /* One of the services of stats_at_any_time(). */
@@ -234,10 +234,10 @@ struct counted {
 
 static void same_counts(const struct ripc_stats *want, const struct ripc_stats *is)
 {
-	SAME(want->short_sent, is->short_sent);
-	SAME(want->short_received, is->short_received);
-	SAME(want->bytes_sent, is->bytes_sent);
-	SAME(want->bytes_received, is->bytes_received);
+	EXPECT_EQ(want->short_sent, is->short_sent);
+	EXPECT_EQ(want->short_received, is->short_received);
+	EXPECT_EQ(want->bytes_sent, is->bytes_sent);
+	EXPECT_EQ(want->bytes_received, is->bytes_received);
 }
 
 static void add_counts(struct ripc_stats *sum, const struct ripc_stats *more)
@@ -271,7 +271,7 @@ static void stats_at_any_time(struct conf *c)
 		to = &of[(unsigned)(from - of) % 2 ? 2 * conf_random(c, 2) : 1 + 2 * conf_random(c, 2)];
 		for (unsigned k = 0; k < run; k++) {
 			conf_plan_one(&plan, len, i);
-			OK(conf_short(c, from->s, to->id, len, i, c->patience_ms));
+			EXPECT_OK(conf_send_short(c, from->s, to->id, len, i, c->patience_ms));
 			conf_expect(c, to->s, &plan, from->id, false);
 			from->want.short_sent++;
 			to->want.short_received++;
@@ -280,24 +280,24 @@ static void stats_at_any_time(struct conf *c)
 			if (conf_random(c, 8) == 0) {
 				struct ripc_service *one = conf_random(c, 2) ? from->s : to->s;
 
-				OK(ripc_service_stats(one, &is));
+				EXPECT_OK(ripc_service_stats(one, &is));
 				same_counts(one == from->s ? &from->want : &to->want, &is);
 			}
 		}
 		if (conf_random(c, 3) == 0)
-			OK(ripc_unregister(conf_register(c, from->ctx, conf_id(c))));
+			EXPECT_OK(ripc_unregister(conf_register(c, from->ctx, conf_id(c))));
 		if (conf_random(c, 2)) {
-			OK(ripc_service_stats(from->s, &is));
+			EXPECT_OK(ripc_service_stats(from->s, &is));
 			same_counts(&from->want, &is);
-			OK(ripc_service_stats(to->s, &is));
+			EXPECT_OK(ripc_service_stats(to->s, &is));
 			same_counts(&to->want, &is);
 		} else {
 			for (unsigned k = 0; k < 4; k++)
 				if (of[k].ctx == from->ctx)
 					add_counts(&want, &of[k].want);
-			OK(ripc_stats(from->ctx, &is));
+			EXPECT_OK(ripc_stats(from->ctx, &is));
 			same_counts(&want, &is);
-			OK(ripc_peer_stats(from->ctx, to->id, &is));
+			EXPECT_OK(ripc_peer_stats(from->ctx, to->id, &is));
 			same_counts(&want, &is);
 		}
 	}
@@ -332,18 +332,18 @@ static void no_such_service(struct conf *c)
 
 	conf_pair(c, &p);
 	conf_exchange(c, &p);
-	REFUSES(-EHOSTUNREACH, conf_long(c, p.sa, conf_id(c), 10, 1, CONF_VAIN_MS));
+	EXPECT_ERROR(-EHOSTUNREACH, conf_send_long(c, p.sa, conf_id(c), 10, 1, CONF_NO_ANSWER_MS));
 	conf_exchange(c, &p);
 }
 
 const struct conf_case conf_api[] = {
 	{"register_ids", register_ids, 0},
-	{"holder_is_named", holder_is_named, CONF_TWO},
+	{"holder_is_named", holder_is_named, CONF_TWO_CONTEXTS},
 	{"bad_sends", bad_sends, 0},
 	{"bad_options", bad_options, CONF_REAL},
 	{"limits_and_query", limits_and_query, 0},
-	{"stats_add_up", stats_add_up, CONF_SURE},
-	{"stats_at_any_time", stats_at_any_time, CONF_REAL | CONF_SURE | CONF_TWO},
+	{"stats_add_up", stats_add_up, CONF_RELIABLE},
+	{"stats_at_any_time", stats_at_any_time, CONF_REAL | CONF_RELIABLE | CONF_TWO_CONTEXTS},
 	{"texts", texts, 0},
 	{"no_such_service", no_such_service, 0},
 	{0},

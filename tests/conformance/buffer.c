@@ -12,19 +12,19 @@ static void alloc_free(struct conf *c)
 		len[i] = 1 + conf_random(c, i % 10 ? 10000 : 2 * MIB);
 		buf[i] = ripc_buf_alloc(ctx, len[i]);
 		CHECK(buf[i], "%zu: %s", len[i], ripc_detail());
-		SAME(0, (uintptr_t)buf[i] % 64);
+		EXPECT_EQ(0, (uintptr_t)buf[i] % 64);
 		memset(buf[i], i, len[i]);
 	}
 	for (int n = 100; n; n--) {
 		int i = (int)conf_random(c, (uint64_t)n);
 
-		OK(ripc_buf_free(ctx, buf[i] + conf_random(c, len[i])));
+		EXPECT_OK(ripc_buf_free(ctx, buf[i] + conf_random(c, len[i])));
 		buf[i] = buf[n - 1];
 		len[i] = len[n - 1];
 	}
 	errno = 0;
 	CHECK(!ripc_buf_alloc(ctx, 0), "0 bytes");
-	SAME(EINVAL, errno);
+	EXPECT_EQ(EINVAL, errno);
 	CHECK(!ripc_buf_alloc(ctx, SIZE_MAX), "all bytes");
 	CHECK(!ripc_buf_alloc(ctx, SIZE_MAX / 2), "half of all bytes");
 }
@@ -42,7 +42,7 @@ static void alloc_distinct(struct conf *c)
 		}
 		for (unsigned i = 0; i < 50; i++) {
 			conf_verify(buf[i], 100 + i * 37, i, "buffer");
-			OK(ripc_buf_free(ctx, buf[i]));
+			EXPECT_OK(ripc_buf_free(ctx, buf[i]));
 		}
 	}
 }
@@ -54,12 +54,12 @@ static void free_refused(struct conf *c)
 	uint8_t foreign[10];
 
 	CHECK(buf, "%s", ripc_detail());
-	OK(ripc_buf_free(ctx, NULL));
-	REFUSES(-EINVAL, ripc_buf_free(ctx, foreign));
-	REFUSES(-EINVAL, ripc_buf_free(other, buf));
-	OK(ripc_buf_free(ctx, buf + 999));
-	REFUSES(-EINVAL, ripc_buf_free(ctx, buf));
-	REFUSES(-EINVAL, ripc_buf_free(ctx, buf + 5));
+	EXPECT_OK(ripc_buf_free(ctx, NULL));
+	EXPECT_ERROR(-EINVAL, ripc_buf_free(ctx, foreign));
+	EXPECT_ERROR(-EINVAL, ripc_buf_free(other, buf));
+	EXPECT_OK(ripc_buf_free(ctx, buf + 999));
+	EXPECT_ERROR(-EINVAL, ripc_buf_free(ctx, buf));
+	EXPECT_ERROR(-EINVAL, ripc_buf_free(ctx, buf + 5));
 }
 
 static void realloc_keeps(struct conf *c)
@@ -78,22 +78,22 @@ static void realloc_keeps(struct conf *c)
 		conf_verify(moved, have < len ? have : len, 1, "moved buffer");
 		conf_fill(moved, len, 1);
 		if (moved != buf && (moved > buf + have || moved + len < buf))
-			REFUSES(-EINVAL, ripc_buf_free(ctx, buf));
+			EXPECT_ERROR(-EINVAL, ripc_buf_free(ctx, buf));
 		buf = moved;
 		have = len;
 	}
 	errno = 0;
 	CHECK(!ripc_buf_realloc(ctx, foreign, 10), "foreign memory");
-	SAME(EINVAL, errno);
+	EXPECT_EQ(EINVAL, errno);
 	errno = 0;
 	CHECK(!ripc_buf_realloc(ctx, buf, 0), "0 bytes");
-	SAME(EINVAL, errno);
+	EXPECT_EQ(EINVAL, errno);
 	CHECK(!ripc_buf_realloc(ctx, buf, SIZE_MAX / 2), "half of all bytes");
 	conf_verify(buf, have, 1, "buffer after a failure");
-	OK(ripc_buf_free(ctx, buf));
+	EXPECT_OK(ripc_buf_free(ctx, buf));
 	errno = 0;
 	CHECK(!ripc_buf_realloc(ctx, buf, 10), "freed memory");
-	SAME(EINVAL, errno);
+	EXPECT_EQ(EINVAL, errno);
 }
 
 static void register_refused(struct conf *c)
@@ -102,26 +102,26 @@ static void register_refused(struct conf *c)
 	static uint8_t memory[40000];
 	struct ripc_stats stats;
 
-	OK(ripc_buf_register(ctx, memory + 10000, 10000));
-	OK(ripc_stats(ctx, &stats));
-	SAME(10000, stats.registered_bytes);
-	REFUSES(-EEXIST, ripc_buf_register(ctx, memory + 10000, 10000));
-	REFUSES(-EEXIST, ripc_buf_register(ctx, memory, 10001));
-	REFUSES(-EEXIST, ripc_buf_register(ctx, memory + 19999, 1));
-	REFUSES(-EEXIST, ripc_buf_register(ctx, memory, 40000));
-	REFUSES(-EINVAL, ripc_buf_register(ctx, memory, 0));
-	REFUSES(-EINVAL, ripc_buf_register(ctx, NULL, 100));
-	REFUSES(-EINVAL, ripc_buf_register(ctx, memory, SIZE_MAX));
-	OK(ripc_buf_register(ctx, memory, 10000));
-	OK(ripc_buf_register(ctx, memory + 20000, 100));
-	REFUSES(-EINVAL, ripc_buf_unregister(ctx, memory + 5));
-	REFUSES(-EINVAL, ripc_buf_unregister(ctx, memory + 30000));
-	OK(ripc_buf_unregister(ctx, memory + 10000));
-	OK(ripc_buf_unregister(ctx, memory));
-	OK(ripc_buf_unregister(ctx, memory + 20000));
-	REFUSES(-EINVAL, ripc_buf_unregister(ctx, memory));
-	OK(ripc_stats(ctx, &stats));
-	SAME(0, stats.registered_bytes);
+	EXPECT_OK(ripc_buf_register(ctx, memory + 10000, 10000));
+	EXPECT_OK(ripc_stats(ctx, &stats));
+	EXPECT_EQ(10000, stats.registered_bytes);
+	EXPECT_ERROR(-EEXIST, ripc_buf_register(ctx, memory + 10000, 10000));
+	EXPECT_ERROR(-EEXIST, ripc_buf_register(ctx, memory, 10001));
+	EXPECT_ERROR(-EEXIST, ripc_buf_register(ctx, memory + 19999, 1));
+	EXPECT_ERROR(-EEXIST, ripc_buf_register(ctx, memory, 40000));
+	EXPECT_ERROR(-EINVAL, ripc_buf_register(ctx, memory, 0));
+	EXPECT_ERROR(-EINVAL, ripc_buf_register(ctx, NULL, 100));
+	EXPECT_ERROR(-EINVAL, ripc_buf_register(ctx, memory, SIZE_MAX));
+	EXPECT_OK(ripc_buf_register(ctx, memory, 10000));
+	EXPECT_OK(ripc_buf_register(ctx, memory + 20000, 100));
+	EXPECT_ERROR(-EINVAL, ripc_buf_unregister(ctx, memory + 5));
+	EXPECT_ERROR(-EINVAL, ripc_buf_unregister(ctx, memory + 30000));
+	EXPECT_OK(ripc_buf_unregister(ctx, memory + 10000));
+	EXPECT_OK(ripc_buf_unregister(ctx, memory));
+	EXPECT_OK(ripc_buf_unregister(ctx, memory + 20000));
+	EXPECT_ERROR(-EINVAL, ripc_buf_unregister(ctx, memory));
+	EXPECT_OK(ripc_stats(ctx, &stats));
+	EXPECT_EQ(0, stats.registered_bytes);
 }
 
 static void busy_while_sent(struct conf *c)
@@ -134,23 +134,23 @@ static void busy_while_sent(struct conf *c)
 	struct iovec item[2] = {{buf + 100, 9000}, {memory + 100, 9000}};
 
 	CHECK(buf, "%s", ripc_detail());
-	OK(ripc_buf_register(ctx, memory, sizeof(memory)));
+	EXPECT_OK(ripc_buf_register(ctx, memory, sizeof(memory)));
 	/* To nobody: so they are under way for as long as we like. */
 	for (int i = 0; i < 2; i++)
-		OK(ripc_start(service, conf_id(c), &item[i], 1, NULL, &request[i]));
-	REFUSES(-EBUSY, ripc_buf_free(ctx, buf));
+		EXPECT_OK(ripc_start(service, conf_id(c), &item[i], 1, NULL, &request[i]));
+	EXPECT_ERROR(-EBUSY, ripc_buf_free(ctx, buf));
 	errno = 0;
 	CHECK(!ripc_buf_realloc(ctx, buf, 20 * MIB), "buffer in use");
-	SAME(EBUSY, errno);
-	REFUSES(-EBUSY, ripc_buf_unregister(ctx, memory));
-	REFUSES(-EBUSY, ripc_window_add(ctx, NULL, buf, 10000));
-	REFUSES(-EBUSY, ripc_window_add(ctx, service, memory, 10000));
+	EXPECT_EQ(EBUSY, errno);
+	EXPECT_ERROR(-EBUSY, ripc_buf_unregister(ctx, memory));
+	EXPECT_ERROR(-EBUSY, ripc_window_add(ctx, NULL, buf, 10000));
+	EXPECT_ERROR(-EBUSY, ripc_window_add(ctx, service, memory, 10000));
 	for (int i = 0; i < 2; i++) {
-		RETURNS(-ECANCELED, ripc_request_cancel(&request[i], c->patience_ms));
+		EXPECT_RC(-ECANCELED, ripc_request_cancel(&request[i], c->patience_ms));
 		CHECK(!request[i], "request not gone");
 	}
-	OK(ripc_buf_free(ctx, buf));
-	OK(ripc_buf_unregister(ctx, memory));
+	EXPECT_OK(ripc_buf_free(ctx, buf));
+	EXPECT_OK(ripc_buf_unregister(ctx, memory));
 }
 
 static void pool_is_reused(struct conf *c)
@@ -164,9 +164,9 @@ static void pool_is_reused(struct conf *c)
 		struct conf_plan plan;
 
 		conf_plan_one(&plan, 100000, (uint64_t)round);
-		OK(conf_long(c, p.sa, p.idb, 100000, (uint64_t)round, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100000, (uint64_t)round, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, true);
-		OK(ripc_stats(p.b, &stats));
+		EXPECT_OK(ripc_stats(p.b, &stats));
 		if (round == 2)
 			after_first = stats.pool_bytes;
 	}
@@ -180,16 +180,16 @@ static void pool_limit(struct conf *c)
 	struct ripc_stats before, stats;
 	void *buf[10];
 
-	OK(ripc_stats(ctx, &before));
+	EXPECT_OK(ripc_stats(ctx, &before));
 	for (int i = 0; i < 10; i++) {
 		buf[i] = ripc_buf_alloc(ctx, 300000);
 		CHECK(buf[i], "%s", ripc_detail());
 	}
-	OK(ripc_stats(ctx, &stats));
+	EXPECT_OK(ripc_stats(ctx, &stats));
 	CHECK(stats.pool_bytes >= before.pool_bytes + 3000000, "%llu",
 	      (unsigned long long)stats.pool_bytes);
 	for (int i = 0; i < 10; i++)
-		OK(ripc_buf_free(ctx, buf[i]));
+		EXPECT_OK(ripc_buf_free(ctx, buf[i]));
 	/* Nothing unused is kept. */
 	AWAIT_STAT(c, ctx, pool_bytes, before.pool_bytes);
 }

@@ -63,16 +63,17 @@ struct ripc *conf_open_with(struct conf *c, const char *more_options)
 
 	CHECK(c->nctx < CONF_CONTEXTS_MAX, "too many contexts");
 	snprintf(options, sizeof(options), "%s %s %s", c->options,
-		 c->also[c->nopened % 2] ? c->also[c->nopened % 2] : "", more_options);
+		 c->extra_options[c->nopened % 2] ? c->extra_options[c->nopened % 2] : "",
+		 more_options);
 	c->nopened++;
 	if (c->net) {
 		struct ripc__hooks hooks;
 
 		ripc__sim_hooks(c->net, &hooks);
-		OK(ripc__open_hooked(&ctx, options, &hooks));
-		OK(ripc__sim_attach(c->net, ctx));
+		EXPECT_OK(ripc__open_hooked(&ctx, options, &hooks));
+		EXPECT_OK(ripc__sim_attach(c->net, ctx));
 	} else {
-		OK(ripc_open(&ctx, options));
+		EXPECT_OK(ripc_open(&ctx, options));
 	}
 	CHECK(ctx, "no context");
 	c->ctx[c->nctx++] = ctx;
@@ -84,7 +85,7 @@ struct ripc *conf_open(struct conf *c)
 	return conf_open_with(c, "");
 }
 
-void conf_forget(struct conf *c, struct ripc *ctx)
+void conf_remove(struct conf *c, struct ripc *ctx)
 {
 	for (unsigned i = 0; i < c->nctx; i++)
 		if (c->ctx[i] == ctx) {
@@ -96,8 +97,8 @@ void conf_forget(struct conf *c, struct ripc *ctx)
 
 void conf_close(struct conf *c, struct ripc *ctx)
 {
-	conf_forget(c, ctx);
-	OK(ripc_close(ctx));
+	conf_remove(c, ctx);
+	EXPECT_OK(ripc_close(ctx));
 	if (c->net)
 		ripc__sim_detach(c->net, ctx);
 }
@@ -134,7 +135,7 @@ struct ripc_service *conf_register(struct conf *c, struct ripc *ctx, uint64_t id
 {
 	struct ripc_service *service = NULL;
 
-	OK(ripc_register(ctx, id, 0, &service));
+	EXPECT_OK(ripc_register(ctx, id, 0, &service));
 	CHECK(service, "no service");
 	return service;
 }
@@ -151,7 +152,7 @@ void conf_pair(struct conf *c, struct conf_pair *p)
 
 /* ---- Contents ---- */
 
-void *conf_get(struct conf *c, struct ripc *ctx, enum conf_memory kind, size_t len)
+void *conf_mem_alloc(struct conf *c, struct ripc *ctx, enum conf_memory kind, size_t len)
 {
 	void *p;
 
@@ -164,18 +165,18 @@ void *conf_get(struct conf *c, struct ripc *ctx, enum conf_memory kind, size_t l
 	p = malloc(len);
 	CHECK(p, "out of memory");
 	if (kind == CONF_REGISTERED)
-		OK(ripc_buf_register(ctx, p, len));
+		EXPECT_OK(ripc_buf_register(ctx, p, len));
 	return p;
 }
 
-void conf_put(struct conf *c, struct ripc *ctx, enum conf_memory kind, void *p)
+void conf_mem_free(struct conf *c, struct ripc *ctx, enum conf_memory kind, void *p)
 {
 	if (kind == CONF_ALLOCATED) {
-		OK(ripc_buf_free(ctx, p));
+		EXPECT_OK(ripc_buf_free(ctx, p));
 		return;
 	}
 	if (kind == CONF_REGISTERED)
-		OK(ripc_buf_unregister(ctx, p));
+		EXPECT_OK(ripc_buf_unregister(ctx, p));
 	free(p);
 }
 
@@ -241,7 +242,7 @@ size_t conf_plan_total(const struct conf_plan *plan)
 void *conf_build(struct conf *c, struct ripc *ctx, enum conf_memory kind,
 		 const struct conf_plan *plan, struct iovec *items)
 {
-	uint8_t *base = conf_get(c, ctx, kind, conf_plan_total(plan)), *p = base;
+	uint8_t *base = conf_mem_alloc(c, ctx, kind, conf_plan_total(plan)), *p = base;
 
 	for (unsigned i = 0; i < plan->nitems; i++) {
 		conf_fill(p, plan->len[i], plan->tag + i);
@@ -257,7 +258,7 @@ struct ripc_message *conf_receive(struct conf *c, struct ripc_service *service)
 {
 	struct ripc_message *m = NULL;
 
-	OK(ripc_receive(service, &m, c->patience_ms));
+	EXPECT_OK(ripc_receive(service, &m, c->patience_ms));
 	CHECK(m, "no message");
 	return m;
 }
@@ -265,21 +266,21 @@ struct ripc_message *conf_receive(struct conf *c, struct ripc_service *service)
 void conf_check_message(const struct ripc_message *m, const struct conf_plan *plan, uint64_t source,
 			uint64_t dest, bool is_long)
 {
-	SAME(source, m->source);
-	SAME(dest, m->dest);
-	SAME(is_long, m->is_long);
-	SAME(plan->nitems, m->nitems);
+	EXPECT_EQ(source, m->source);
+	EXPECT_EQ(dest, m->dest);
+	EXPECT_EQ(is_long, m->is_long);
+	EXPECT_EQ(plan->nitems, m->nitems);
 	for (unsigned i = 0; i < plan->nitems; i++) {
-		SAME(plan->len[i], m->items[i].iov_len);
+		EXPECT_EQ(plan->len[i], m->items[i].iov_len);
 		conf_verify(m->items[i].iov_base, plan->len[i], plan->tag + i, "item");
 		if (!is_long)
-			SAME(RIPC_IN_RECEIVE_BUFFER, m->placement[i]);
+			EXPECT_EQ(RIPC_IN_RECEIVE_BUFFER, m->placement[i]);
 		else if (plan->len[i])
 			CHECK(m->placement[i] >= RIPC_IN_RECEIVE_BUFFER &&
 				      m->placement[i] <= RIPC_IN_PLACE,
 			      "%u", m->placement[i]);
 		if (plan->len[i] && m->placement[i] == RIPC_IN_POOL)
-			SAME(0, (uintptr_t)m->items[i].iov_base % 64);
+			EXPECT_EQ(0, (uintptr_t)m->items[i].iov_base % 64);
 	}
 }
 
@@ -296,8 +297,8 @@ void conf_expect_none(struct conf *c, struct ripc_service *service)
 {
 	struct ripc_message *m = NULL;
 
-	RETURNS(-EAGAIN, ripc_receive(service, &m, 0));
-	RETURNS(-ETIMEDOUT, ripc_receive(service, &m, 20));
+	EXPECT_RC(-EAGAIN, ripc_receive(service, &m, 0));
+	EXPECT_RC(-ETIMEDOUT, ripc_receive(service, &m, 20));
 }
 
 static int send_one(struct conf *c, bool is_long, struct ripc_service *from, uint64_t dest,
@@ -316,14 +317,14 @@ static int send_one(struct conf *c, bool is_long, struct ripc_service *from, uin
 	return rc;
 }
 
-int conf_short(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len, uint64_t tag,
-	       int timeout_ms)
+int conf_send_short(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len,
+		    uint64_t tag, int timeout_ms)
 {
 	return send_one(c, false, from, dest, len, tag, timeout_ms);
 }
 
-int conf_long(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len, uint64_t tag,
-	      int timeout_ms)
+int conf_send_long(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len,
+		   uint64_t tag, int timeout_ms)
 {
 	return send_one(c, true, from, dest, len, tag, timeout_ms);
 }
@@ -334,9 +335,9 @@ void conf_expect_gone(struct conf *c, struct ripc_service *from, uint64_t dest)
 
 	/* Else it was sent to the one that is gone, before that was known. */
 	for (int waited = 0; (rc == -ETIMEDOUT || rc == -EPIPE) && waited < c->patience_ms;
-	     waited += CONF_VAIN_MS)
-		rc = conf_long(c, from, dest, 10, 1, CONF_VAIN_MS);
-	REFUSES(-EHOSTUNREACH, rc);
+	     waited += CONF_NO_ANSWER_MS)
+		rc = conf_send_long(c, from, dest, 10, 1, CONF_NO_ANSWER_MS);
+	EXPECT_ERROR(-EHOSTUNREACH, rc);
 }
 
 static void exchange_short(struct conf *c, struct ripc_service *from, struct ripc_service *to)
@@ -348,9 +349,9 @@ static void exchange_short(struct conf *c, struct ripc_service *from, struct rip
 	conf_plan_one(&plan, 40, tag);
 	/* Lost ones are sent again. */
 	for (int i = 0; i < 100 && !m; i++) {
-		OK(conf_short(c, from, ripc_service_id(to), 40, tag, c->patience_ms));
-		if (c->sure)
-			OK(ripc_receive(to, &m, c->patience_ms));
+		EXPECT_OK(conf_send_short(c, from, ripc_service_id(to), 40, tag, c->patience_ms));
+		if (c->reliable)
+			EXPECT_OK(ripc_receive(to, &m, c->patience_ms));
 		else
 			ripc_receive(to, &m, 50);
 	}
@@ -358,7 +359,7 @@ static void exchange_short(struct conf *c, struct ripc_service *from, struct rip
 	conf_check_message(m, &plan, ripc_service_id(from), ripc_service_id(to), false);
 	ripc_message_free(m);
 	/* A late one of those sent again. */
-	while (!c->sure && !ripc_receive(to, &m, 50))
+	while (!c->reliable && !ripc_receive(to, &m, 50))
 		ripc_message_free(m);
 }
 
@@ -369,9 +370,9 @@ void conf_exchange(struct conf *c, struct conf_pair *p)
 	exchange_short(c, p->sa, p->sb);
 	exchange_short(c, p->sb, p->sa);
 	conf_plan_one(&plan, 10000, conf_random(c, 1000));
-	OK(conf_long(c, p->sa, p->idb, 10000, plan.tag, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p->sa, p->idb, 10000, plan.tag, c->patience_ms));
 	conf_expect(c, p->sb, &plan, p->ida, true);
-	OK(conf_long(c, p->sb, p->ida, 10000, plan.tag, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p->sb, p->ida, 10000, plan.tag, c->patience_ms));
 	conf_expect(c, p->sa, &plan, p->idb, true);
 }
 
@@ -381,7 +382,7 @@ void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t w
 	uint64_t have = 0;
 
 	for (int waited = 0; waited <= c->patience_ms; waited += 5) {
-		OK(ripc_stats(ctx, &stats));
+		EXPECT_OK(ripc_stats(ctx, &stats));
 		memcpy(&have, (const char *)&stats + offset, sizeof(have));
 		if (have == want)
 			return;
@@ -392,11 +393,11 @@ void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t w
 
 /* ---- Programs ---- */
 
-bool conf_suits(const struct conf *c, const struct conf_case *k)
+bool conf_can_run(const struct conf *c, const struct conf_case *k)
 {
-	return !((k->needs & CONF_TWO && c->same) || (k->needs & CONF_SURE && !c->sure) ||
-		 (k->needs & CONF_SIM && !c->net) || (k->needs & CONF_REAL && c->net) ||
-		 (k->needs & CONF_CREDITS && c->datagram) ||
+	return !((k->needs & CONF_TWO_CONTEXTS && c->same) ||
+		 (k->needs & CONF_RELIABLE && !c->reliable) || (k->needs & CONF_SIM && !c->net) ||
+		 (k->needs & CONF_REAL && c->net) || (k->needs & CONF_CREDITS && c->datagram) ||
 		 (!(k->needs & CONF_NO_MEMORY) && c->no_memory));
 }
 
@@ -428,13 +429,13 @@ void conf_run_case(struct conf *c, const struct conf_case *k)
 		printf("%s %s: %.3f s\n", k->name, c->config,
 		       (double)(end.tv_sec - start.tv_sec) +
 			       (double)(end.tv_nsec - start.tv_nsec) / 1e9);
-	SAME(fds, conf_count_dir("/proc/self/fd"));
+	EXPECT_EQ(fds, conf_count_dir("/proc/self/fd"));
 	/* A thread that was joined may still stand in /proc for a moment. */
 	for (int i = 0; !CONF_TSAN && i < 1000 && conf_count_dir("/proc/self/task") != threads; i++)
 		usleep(1000);
 	/* The thread sanitizer has a thread of its own, which comes when it likes. */
 	if (!CONF_TSAN)
-		SAME(threads, conf_count_dir("/proc/self/task"));
+		EXPECT_EQ(threads, conf_count_dir("/proc/self/task"));
 }
 
 static const struct conf_case *chosen[512];
@@ -456,7 +457,7 @@ static void crashed(int signo)
 	raise(signo);
 }
 
-static void died(void)
+static void child_died(void)
 {
 	ssize_t n = write(2, conf_label, strlen(conf_label));
 
@@ -472,7 +473,7 @@ Suite *conf_suite(const char *name, const TTest *run, bool (*wanted)(const struc
 	Suite *suite = suite_create(name);
 
 	if (__sanitizer_set_death_callback) {
-		__sanitizer_set_death_callback(died);
+		__sanitizer_set_death_callback(child_died);
 	} else {
 		signal(SIGSEGV, crashed);
 		signal(SIGBUS, crashed);

@@ -25,20 +25,20 @@
 #define MIB               (1024 * KIB)
 
 /* How long a call goes on that nobody can answer: all of it is waited for. */
-#define CONF_VAIN_MS 300
+#define CONF_NO_ANSWER_MS 300
 
 struct ripc__sim;
 
 /* What a case needs, or stands. */
 enum conf_needs {
-	CONF_TWO = 1 << 0,       /* source and destination in different contexts */
-	CONF_SURE = 1 << 1,      /* short messages that are not lost while all is well */
-	CONF_SIM = 1 << 2,       /* a simulated network */
-	CONF_REAL = 1 << 3,      /* a real clock, threads, processes */
-	CONF_ONCE = 1 << 4,      /* too long to be repeated with every seed */
+	CONF_TWO_CONTEXTS = 1 << 0, /* source and destination in different contexts */
+	CONF_RELIABLE = 1 << 1,     /* short messages that are not lost while all is well */
+	CONF_SIM = 1 << 2,          /* a simulated network */
+	CONF_REAL = 1 << 3,         /* a real clock, threads, processes */
+	CONF_ONCE = 1 << 4,         /* too long to be repeated with every seed */
 	CONF_NO_MEMORY = 1 << 5, /* it stands that registrations fail: runs in that configuration too */
 	CONF_CREDITS = 1 << 6, /* a receiver that does not receive stops its senders */
-	CONF_DEATH = 1 << 7, /* a peer dies: where nobody tells of it, its silence must do so soon */
+	CONF_PEER_DEATH = 1 << 7, /* a peer dies: where nobody tells of it, its silence must do so soon */
 };
 
 /* Where and how a case runs. */
@@ -46,10 +46,10 @@ struct conf {
 	const char *program; /* "sim", "soft", "self" */
 	const char *config;  /* name of the configuration, or "" */
 	const char *options; /* for ripc_open() */
-	const char *also[2]; /* more options for every first and second context opened here; NULL: none */
+	const char *extra_options[2]; /* more options for every first and second context opened here; NULL: none */
 	unsigned nopened; /* contexts opened so far */
 	bool same;        /* source and destination share one context */
-	bool sure;        /* short messages are not lost */
+	bool reliable;    /* short messages are not lost */
 	bool no_memory;   /* registrations may fail */
 	bool datagram;    /* short messages travel as datagrams */
 	bool can_write;   /* the transport writes into return buffers */
@@ -91,7 +91,7 @@ void conf_fail(const char *file, int line, const char *fmt, ...)
 			FAIL(#cond ": " __VA_ARGS__); \
 	} while (0)
 /* The call returns what it should. */
-#define RETURNS(want, call)                                                                   \
+#define EXPECT_RC(want, call)                                                                 \
 	do {                                                                                  \
 		int rc_ = (call);                                                             \
 		int want_ = (want);                                                           \
@@ -99,14 +99,14 @@ void conf_fail(const char *file, int line, const char *fmt, ...)
 			FAIL("%s returned %d (%s), not %d (%s); detail: %s", #call, rc_,      \
 			     ripc_strerror(rc_), want_, ripc_strerror(want_), ripc_detail()); \
 	} while (0)
-#define OK(call) RETURNS(0, call)
+#define EXPECT_OK(call) EXPECT_RC(0, call)
 /* The same, and the reason is told: every failed call fills the detail string. */
-#define REFUSES(want, call)                                          \
+#define EXPECT_ERROR(want, call)                                     \
 	do {                                                         \
-		RETURNS(want, call);                                 \
+		EXPECT_RC(want, call);                               \
 		CHECK(ripc_detail()[0], "%s left no detail", #call); \
 	} while (0)
-#define SAME(want, have)                                                   \
+#define EXPECT_EQ(want, have)                                              \
 	do {                                                               \
 		unsigned long long want_ = (unsigned long long)(want);     \
 		unsigned long long have_ = (unsigned long long)(have);     \
@@ -120,7 +120,7 @@ struct ripc *conf_open(struct conf *c);
 struct ripc *conf_open_with(struct conf *c, const char *more_options);
 void conf_close(struct conf *c, struct ripc *ctx);
 /* Forgets a context that ended another way. */
-void conf_forget(struct conf *c, struct ripc *ctx);
+void conf_remove(struct conf *c, struct ripc *ctx);
 void conf_close_all(struct conf *c);
 /* Lets time pass. */
 void conf_run(struct conf *c, unsigned ms);
@@ -140,11 +140,11 @@ void conf_pair(struct conf *c, struct conf_pair *p);
 
 /* ---- Contents ---- */
 
-enum conf_memory { CONF_FOREIGN, CONF_ALLOCATED, CONF_REGISTERED, CONF_MEMORIES };
+enum conf_memory { CONF_UNREGISTERED, CONF_ALLOCATED, CONF_REGISTERED, CONF_MEMORIES };
 
-/* Memory of a kind; at least 1 byte. Freed with conf_put(). */
-void *conf_get(struct conf *c, struct ripc *ctx, enum conf_memory kind, size_t len);
-void conf_put(struct conf *c, struct ripc *ctx, enum conf_memory kind, void *p);
+/* Memory of a kind; at least 1 byte. Freed with conf_mem_free(). */
+void *conf_mem_alloc(struct conf *c, struct ripc *ctx, enum conf_memory kind, size_t len);
+void conf_mem_free(struct conf *c, struct ripc *ctx, enum conf_memory kind, void *p);
 
 void conf_fill(void *buf, size_t len, uint64_t tag);
 void conf_verify(const void *buf, size_t len, uint64_t tag, const char *what);
@@ -172,10 +172,10 @@ void conf_expect(struct conf *c, struct ripc_service *service, const struct conf
 /* Nothing is there, and nothing comes. */
 void conf_expect_none(struct conf *c, struct ripc_service *service);
 /* Sends one short or long message of one item, from foreign memory. */
-int conf_short(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len, uint64_t tag,
-	       int timeout_ms);
-int conf_long(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len, uint64_t tag,
-	      int timeout_ms);
+int conf_send_short(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len,
+		    uint64_t tag, int timeout_ms);
+int conf_send_long(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len,
+		   uint64_t tag, int timeout_ms);
 /* Nobody has this service any more: what is sent to it is refused, as soon as that is known here. */
 void conf_expect_gone(struct conf *c, struct ripc_service *from, uint64_t dest);
 /* Sends one of each kind there and back, and receives them: this way works. */
@@ -188,7 +188,7 @@ void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t w
 /* ---- Programs ---- */
 
 /* Whether a case runs in this environment. */
-bool conf_suits(const struct conf *c, const struct conf_case *k);
+bool conf_can_run(const struct conf *c, const struct conf_case *k);
 /* Runs a case between its set-up and the checks that nothing is left behind. */
 void conf_run_case(struct conf *c, const struct conf_case *k);
 /* Descriptors and threads of this process. */

@@ -33,10 +33,10 @@ static void run_one(const struct conf_case *k, int which)
 	c.datagram = configs[which].datagram;
 	/* In a guest the kernel takes a second for the connections of each. */
 	c.peers = 8;
-	c.sure = !c.datagram;
+	c.reliable = !c.datagram;
 	/* With keys groups go over lanes: the far end has to prove itself. */
 	c.multicast = !getenv("RIPC_KEY_FILE");
-	if (!conf_suits(&c, k))
+	if (!conf_can_run(&c, k))
 		return;
 	conf_set_label(&c, k->name);
 	conf_run_case(&c, k);

@@ -11,8 +11,8 @@
 
 static const struct {
 	const char *name;
-	const char *common;  /* options of child processes, too */
-	const char *also[2]; /* of the first and the second context of a case, in turn */
+	const char *common;           /* options of child processes, too */
+	const char *extra_options[2]; /* of the first and the second context of a case, in turn */
 	bool datagram;
 } configs[] = {
 	{"rdma", "", {"transports=iwarp/verbs", "transports=iwarp/verbs"}, false},
@@ -57,19 +57,20 @@ static void run_one(const struct conf_case *k, int which)
 		 "interfaces=%s port=%u transports=iwarp/verbs,iwarp/soft %s", interface,
 		 20000 + (unsigned)(c.seed % 12000), configs[which].common);
 	c.options = options;
-	c.also[0] = configs[which].also[0];
-	c.also[1] = configs[which].also[1];
+	c.extra_options[0] = configs[which].extra_options[0];
+	c.extra_options[1] = configs[which].extra_options[1];
 	c.datagram = configs[which].datagram;
 	/* In a guest the kernel takes a second for the connections of each. */
 	c.peers = 8;
-	c.sure = !c.datagram;
-	if (!conf_suits(&c, k))
+	c.reliable = !c.datagram;
+	if (!conf_can_run(&c, k))
 		return;
 	/*
 	 * SoftiWARP (Linux 6.1) was seen to free a listener twice, and the kernel to stop, when a process was shot while a
 	 * user-space peer connected to it anew. Between devices these cases run.
 	 */
-	if (strcmp(configs[which].also[0], configs[which].also[1]) && !strncmp(k->name, "kill_", 5))
+	if (strcmp(configs[which].extra_options[0], configs[which].extra_options[1]) &&
+	    !strncmp(k->name, "kill_", 5))
 		return;
 	conf_set_label(&c, k->name);
 	conf_run_case(&c, k);
@@ -81,8 +82,8 @@ static void warm_up(void)
 	unsigned threads = conf_count_dir("/proc/self/task");
 	struct ripc *ctx;
 
-	OK(ripc_open(&ctx, "transports=iwarp/verbs"));
-	OK(ripc_close(ctx));
+	EXPECT_OK(ripc_open(&ctx, "transports=iwarp/verbs"));
+	EXPECT_OK(ripc_close(ctx));
 	/* A thread that was joined may still stand in /proc for a moment. */
 	for (int i = 0; i < 1000 && conf_count_dir("/proc/self/task") != threads; i++)
 		usleep(1000);

@@ -11,8 +11,8 @@ static void run_one(const struct conf_case *k)
 	char seed[32];
 
 	real_environment(&c, "ntb", "",
-			 k->needs & CONF_DEATH ? "transports=window/sim"
-					       : "transports=window/sim " REAL_STALL);
+			 k->needs & CONF_PEER_DEATH ? "transports=ring/sim"
+						    : "transports=ring/sim " REAL_STALL);
 	snprintf(seed, sizeof(seed), "%llu", (unsigned long long)c.seed);
 	setenv("RIPC_TEST_LINK_SEED", seed, 0);
 	real_run(&c, k);

@@ -17,8 +17,8 @@ static void run_one(const struct conf_case *k)
 	char options[200];
 	struct conf c;
 
-	snprintf(options, sizeof(options), "transports=window/pcie pcie_device=%s %s", path,
-		 k->needs & CONF_DEATH ? "" : REAL_STALL);
+	snprintf(options, sizeof(options), "transports=pcie pcie_device=%s %s", path,
+		 k->needs & CONF_PEER_DEATH ? "" : REAL_STALL);
 	real_environment(&c, "pcie", "", options);
 	real_run(&c, k);
 }
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 	else if (make_memory())
 		return 99;
 	/* The default context of a case: other transports may keep descriptors open. */
-	setenv("RIPC_TRANSPORTS", "window/pcie", 1);
+	setenv("RIPC_TRANSPORTS", "pcie", 1);
 	setenv("RIPC_PCIE_DEVICE", path, 1);
 	rc = real_main(argc, argv, "conformance_pcie", run);
 	if (!device)

@@ -15,7 +15,7 @@ END_TEST
 
 static bool wanted(const struct conf_case *k)
 {
-	return !(k->needs & (CONF_SIM | CONF_TWO));
+	return !(k->needs & (CONF_SIM | CONF_TWO_CONTEXTS));
 }
 
 int main(int argc, char **argv)

@@ -13,7 +13,7 @@ struct config {
 	void (*change)(struct conf *c, struct ripc__sim_config *config);
 };
 
-static void plain(struct conf *c, struct ripc__sim_config *config)
+static void no_faults(struct conf *c, struct ripc__sim_config *config)
 {
 }
 
@@ -24,7 +24,7 @@ static void lossy(struct conf *c, struct ripc__sim_config *config)
 	config->datagram_duplication = 0.1;
 	config->datagram_reordering = 0.2;
 	c->options = "short=udp";
-	c->sure = false;
+	c->reliable = false;
 	c->datagram = true;
 }
 
@@ -57,7 +57,7 @@ static void small(struct conf *c, struct ripc__sim_config *config)
 }
 
 /* Everything that a transport may do to its user within the contract. */
-static void rough(struct conf *c, struct ripc__sim_config *config)
+static void all_faults(struct conf *c, struct ripc__sim_config *config)
 {
 	config->queue_full = 0.2;
 	config->hold = 0.3;
@@ -75,19 +75,15 @@ static void no_memory(struct conf *c, struct ripc__sim_config *config)
 }
 
 static const struct config configs[] = {
-	{"plain", plain},
-	{"lossy", lossy},
-	{"no_read", no_read},
-	{"no_write", no_write},
-	{"no_cheap_reg", no_cheap_reg},
-	{"small", small},
-	{"rough", rough},
-	{"no_memory", no_memory},
+	{"plain", no_faults},           {"lossy", lossy},
+	{"no_read", no_read},           {"no_write", no_write},
+	{"no_cheap_reg", no_cheap_reg}, {"small", small},
+	{"rough", all_faults},          {"no_memory", no_memory},
 };
 
 #define NCONFIGS (sizeof(configs) / sizeof(configs[0]))
 
-static void stands_still(void *arg, const char *text)
+static void no_progress(void *arg, const char *text)
 {
 	FAIL("%s", text);
 }
@@ -97,7 +93,7 @@ static void run_one(const struct conf_case *k, const struct config *how, uint64_
 	struct conf c = {.program = "sim",
 			 .config = how->name,
 			 .options = "",
-			 .sure = true,
+			 .reliable = true,
 			 .can_write = true,
 			 .peers = 50,
 			 .patience_ms = 60000,
@@ -112,18 +108,18 @@ static void run_one(const struct conf_case *k, const struct config *how, uint64_
 	how->change(&c, &config);
 	/* Source and destination in one context, now and then. */
 	c.same = seed % 5 == 4;
-	c.net = ripc__sim_create(seed, &config, stands_still, NULL);
-	if (!conf_suits(&c, k))
+	c.net = ripc__sim_create(seed, &config, no_progress, NULL);
+	if (!conf_can_run(&c, k))
 		c.same = false;
-	if (conf_suits(&c, k)) {
+	if (conf_can_run(&c, k)) {
 		conf_set_label(&c, k->name);
 		conf_run_case(&c, k);
 		while (ripc__sim_step(c.net, UINT64_MAX))
 			;
 		ripc__sim_counters(c.net, &counters);
-		SAME(0, counters.endpoints);
-		SAME(0, counters.regions);
-		SAME(0, counters.packets);
+		EXPECT_EQ(0, counters.endpoints);
+		EXPECT_EQ(0, counters.regions);
+		EXPECT_EQ(0, counters.packets);
 		CHECK(ripc__sim_violations(c.net, &text) == c.violations, "%s", text);
 	}
 	ripc__sim_destroy(c.net);

@@ -19,7 +19,7 @@ static void run_one(const struct conf_case *k, int which)
 	snprintf(options, sizeof(options), "%s " REAL_STALL, configs[which].options);
 	real_environment(&c, "soft", configs[which].name, options);
 	c.datagram = configs[which].datagram;
-	c.sure = !c.datagram;
+	c.reliable = !c.datagram;
 	/* With keys groups go over lanes: the far end has to prove itself. */
 	c.multicast = !getenv("RIPC_KEY_FILE");
 	real_run(&c, k);

@@ -30,17 +30,17 @@ static void lane_breaks(struct conf *c)
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
 	for (unsigned i = 0; i < N; i++) {
 		struct ripc_message *m = NULL;
 		struct conf_plan plan = one(1 + conf_random(c, 40000), i);
 		int rc;
 
 		ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 1 + conf_random(c, 12));
-		rc = conf_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
+		rc = conf_send_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
 		CHECK(rc == 0 || rc == -EPIPE, "%d: %s", rc, ripc_detail());
 		if (!rc) {
-			OK(ripc_receive(p.sb, &m, 0));
+			EXPECT_OK(ripc_receive(p.sb, &m, 0));
 		} else {
 			CHECK(ripc_detail()[0], "no detail");
 			unknown++;
@@ -54,11 +54,11 @@ static void lane_breaks(struct conf *c)
 		CHECK(ripc_receive(p.sb, &m, 30) == -ETIMEDOUT, "message %u came twice", i);
 	}
 	ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 0);
-	OK(ripc_stats(p.a, &stats));
+	EXPECT_OK(ripc_stats(p.a, &stats));
 	CHECK(stats.lanes_lost > 0, "no lane was lost");
 	/* The peer is alive: it can be asked what became of a message. */
-	SAME(0, unknown);
-	SAME(0, lost);
+	EXPECT_EQ(0, unknown);
+	EXPECT_EQ(0, lost);
 	conf_exchange(c, &p);
 }
 
@@ -75,7 +75,7 @@ static void lane_breaks_under_load(struct conf *c)
 	for (unsigned i = 0; i < N; i++) {
 		plan = one(1 + conf_random(c, 20000), i);
 		conf_build(c, p.a, (enum conf_memory)(i & 1), &plan, &item[i]);
-		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	for (unsigned i = 0; i < N; i++) {
 		if (i % 5 == 0)
@@ -85,8 +85,8 @@ static void lane_breaks_under_load(struct conf *c)
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}
 	for (unsigned i = 0; i < N; i++) {
-		OK(ripc_request_wait(&request[i], c->patience_ms));
-		conf_put(c, p.a, (enum conf_memory)(i & 1), item[i].iov_base);
+		EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
+		conf_mem_free(c, p.a, (enum conf_memory)(i & 1), item[i].iov_base);
 	}
 	ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 0);
 	conf_expect_none(c, p.sb);
@@ -103,12 +103,12 @@ static void lane_breaks_short(struct conf *c)
 	unsigned received = 0;
 
 	conf_pair(c, &p);
-	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
 	for (unsigned i = 1; i <= 300; i++) {
 		if (i % 40 == 0)
 			ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b),
 					   1 + conf_random(c, 20));
-		OK(conf_short(c, p.sa, p.idb, 8 + i, i, c->patience_ms));
+		EXPECT_OK(conf_send_short(c, p.sa, p.idb, 8 + i, i, c->patience_ms));
 		while (!ripc_receive(p.sb, &m, (int)conf_random(c, 2))) {
 			struct conf_plan plan = one(m->items[0].iov_len, m->items[0].iov_len - 8);
 
@@ -139,11 +139,11 @@ struct victim {
 	bool silently, dead;
 };
 
-static void strike(void *arg)
+static void kill_victim(void *arg)
 {
 	struct victim *v = arg;
 
-	conf_forget(v->c, v->ctx);
+	conf_remove(v->c, v->ctx);
 	ripc__sim_kill_context(v->c->net, v->ctx, v->silently);
 	v->dead = true;
 }
@@ -166,12 +166,12 @@ static bool death_at(struct conf *c, uint64_t k, bool silently)
 	q.idb = ripc_service_id(q.sb);
 	v.ctx = p.b;
 	/* Not before it can be found. */
-	ripc__sim_at_event(c->net, k, strike, &v);
+	ripc__sim_at_event(c->net, k, kill_victim, &v);
 	for (unsigned i = 0; i < 4; i++) {
 		struct conf_plan plan = one(1 + conf_random(c, 30000), i);
 
-		conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
-		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_exchange(c, &q);
 	/* Every request ends, in time, and for a reason that is told. */
@@ -197,19 +197,19 @@ static bool death_at(struct conf *c, uint64_t k, bool silently)
 	ripc__sim_at_event(c->net, 0, NULL, NULL);
 	conf_exchange(c, &q);
 	if (v.dead) {
-		conf_short(c, p.sa, p.idb, 10, 1, 20000);
+		conf_send_short(c, p.sa, p.idb, 10, 1, 20000);
 		/* A datagram goes out, whoever may be there. */
 		if (!silently && !c->datagram)
-			REFUSES(-EHOSTUNREACH, conf_short(c, p.sa, p.idb, 10, 1, 20000));
+			EXPECT_ERROR(-EHOSTUNREACH, conf_send_short(c, p.sa, p.idb, 10, 1, 20000));
 		/* Its successor is another peer, and is found. */
 		p.b = conf_open(c);
 		p.sb = conf_register(c, p.b, p.idb);
 		for (int i = 0; i < 100; i++) {
-			rc = conf_long(c, p.sa, p.idb, 10, 77, 3000);
+			rc = conf_send_long(c, p.sa, p.idb, 10, 77, 3000);
 			if (!rc)
 				break;
 		}
-		OK(rc);
+		EXPECT_OK(rc);
 		struct conf_plan plan = one(10, 77);
 		m = conf_receive(c, p.sb);
 		/* One of those sent to its predecessor may have waited for it. */
@@ -267,10 +267,10 @@ static void sender_dies(struct conf *c)
 		for (unsigned i = 0; i < 6; i++) {
 			struct conf_plan plan = one(20000, i);
 
-			conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
-			OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+			conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
+			EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 		}
-		ripc__sim_at_event(c->net, 1 + conf_random(c, 120), strike, &v);
+		ripc__sim_at_event(c->net, 1 + conf_random(c, 120), kill_victim, &v);
 		for (uint64_t i = 0; !v.dead || !ripc_receive(p.sb, &m, 3000);) {
 			struct conf_plan plan = one(20000, i);
 
@@ -284,7 +284,7 @@ static void sender_dies(struct conf *c)
 		/* If everything was over before, it dies now. */
 		ripc__sim_at_event(c->net, 0, NULL, NULL);
 		if (!v.dead)
-			strike(&v);
+			kill_victim(&v);
 		for (int i = 0; i < 6; i++)
 			free(item[i].iov_base);
 		conf_exchange(c, &q);
@@ -329,7 +329,7 @@ static void registration_fails(struct conf *c)
 	configure(c, reg_often);
 	for (unsigned i = 0; i < 40; i++) {
 		struct conf_plan plan = one(1 + conf_random(c, i % 5 ? 20000 : 3000000), i);
-		int rc = conf_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
+		int rc = conf_send_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
 
 		/* Copied, or refused: at the sender or by the receiver. */
 		CHECK(rc == 0 || rc == -ENOMEM || rc == -ENOBUFS, "%d: %s", rc, ripc_detail());
@@ -347,17 +347,17 @@ static void registration_fails(struct conf *c)
 
 		/* Registered when it is first used, or at once: then it fails here. */
 		if (!buf) {
-			SAME(ENOMEM, errno);
+			EXPECT_EQ(ENOMEM, errno);
 			CHECK(ripc_detail()[0], "no detail");
 			continue;
 		}
-		REFUSES(-ENOMEM, ripc_send_long(p.sa, p.idb, &item, 1, NULL, c->patience_ms));
-		OK(ripc_buf_free(p.a, buf));
+		EXPECT_ERROR(-ENOMEM, ripc_send_long(p.sa, p.idb, &item, 1, NULL, c->patience_ms));
+		EXPECT_OK(ripc_buf_free(p.a, buf));
 	}
-	if (c->sure) {
+	if (c->reliable) {
 		struct conf_plan plan = one(100, 5);
 
-		OK(conf_short(c, p.sa, p.idb, 100, 5, c->patience_ms));
+		EXPECT_OK(conf_send_short(c, p.sa, p.idb, 100, 5, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, false);
 	}
 	configure(c, reg_always_works);
@@ -384,7 +384,7 @@ static void registration_fails_at_open(struct conf *c)
 		if (rc)
 			continue;
 		opened++;
-		OK(ripc_close(ctx));
+		EXPECT_OK(ripc_close(ctx));
 	}
 	CHECK(opened > 0, "never opened");
 }
@@ -404,7 +404,7 @@ static void connect_fails(struct conf *c)
 		conf_pair(c, &p);
 		/* It tries again as long as it has time. */
 		struct conf_plan plan = one(1000, 4);
-		OK(conf_long(c, p.sa, p.idb, 1000, 4, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 1000, 4, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, true);
 		conf_exchange(c, &p);
 		conf_close_all(c);
@@ -423,9 +423,9 @@ static void connect_always_fails(struct conf *c)
 	configure(c, connect_never);
 	conf_pair(c, &p);
 	if (!c->datagram)
-		REFUSES(-EHOSTUNREACH, conf_short(c, p.sa, p.idb, 10, 1, 3000));
-	REFUSES(-EHOSTUNREACH, conf_long(c, p.sa, p.idb, 10, 1, 3000));
-	REFUSES(-EHOSTUNREACH, ripc_lookup(p.a, p.idb, NULL, 3000));
+		EXPECT_ERROR(-EHOSTUNREACH, conf_send_short(c, p.sa, p.idb, 10, 1, 3000));
+	EXPECT_ERROR(-EHOSTUNREACH, conf_send_long(c, p.sa, p.idb, 10, 1, 3000));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_lookup(p.a, p.idb, NULL, 3000));
 }
 
 /* ---- Partitions and slow peers ---- */
@@ -448,8 +448,8 @@ static void partition(struct conf *c)
 	for (unsigned i = 0; i < 5; i++) {
 		struct conf_plan plan = one(5000, i);
 
-		conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
-		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_run(c, (unsigned)conf_random(c, 1000));
 	conf_exchange(c, &q);
@@ -459,13 +459,13 @@ static void partition(struct conf *c)
 		struct conf_plan plan = one(5000, i);
 
 		conf_expect(c, p.sb, &plan, p.ida, true);
-		OK(ripc_request_wait(&request[i], c->patience_ms));
+		EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
 	}
 	conf_exchange(c, &p);
 	/* Longer: the peer is dead for us, and everything outstanding ends. */
 	ripc__sim_partition(c->net, instance(c, p.a), instance(c, p.b), true);
 	for (unsigned i = 0; i < 5; i++)
-		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	for (unsigned i = 0; i < 5; i++) {
 		int rc = ripc_request_wait(&request[i], 8000);
 
@@ -511,8 +511,8 @@ static void slow_peer(struct conf *c)
 		for (unsigned i = 0; i < 10; i++) {
 			struct conf_plan plan = one(5000, i);
 
-			conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
-			OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+			conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
+			EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 		}
 		conf_run(c, 1 + (unsigned)conf_random(c, 500));
 		/* A stopped peer stops nobody else. */
@@ -522,14 +522,14 @@ static void slow_peer(struct conf *c)
 			struct conf_plan plan = one(5000, i);
 
 			conf_expect(c, p.sb, &plan, p.ida, true);
-			OK(ripc_request_wait(&request[i], c->patience_ms));
+			EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
 			free(item[i].iov_base);
 		}
 	}
 }
 
 /* A return buffer withdrawn while the peer writes into it. */
-static void withdraw_under_way(struct conf *c)
+static void cancel_in_flight(struct conf *c)
 {
 	for (int round = 0; round < 8; round++) {
 		struct ripc_send_options options = {.nreturns = 1};
@@ -546,14 +546,14 @@ static void withdraw_under_way(struct conf *c)
 		ret = (struct iovec){buf, 30000};
 		options.returns = &ret;
 		item = (struct iovec){data, sizeof(data)};
-		OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+		EXPECT_OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
 		m = conf_receive(c, p.sb);
 		ripc_message_free(m);
-		conf_build(c, p.b, CONF_FOREIGN, &plan, &item);
-		OK(ripc_start(p.sb, p.ida, &item, 1, NULL, &request));
+		conf_build(c, p.b, CONF_UNREGISTERED, &plan, &item);
+		EXPECT_OK(ripc_start(p.sb, p.ida, &item, 1, NULL, &request));
 		for (uint64_t n = conf_random(c, 8); n--;)
 			ripc__sim_run(c->net, 7000);
-		OK(ripc_buf_free(p.a, buf));
+		EXPECT_OK(ripc_buf_free(p.a, buf));
 		next = ripc_buf_alloc(p.a, 30000);
 		CHECK(next, "%s", ripc_detail());
 		memset(next, 0x77, 30000);
@@ -564,27 +564,28 @@ static void withdraw_under_way(struct conf *c)
 		ripc_message_free(m);
 		conf_run(c, 200);
 		for (int i = 0; i < 30000; i++)
-			SAME(0x77, next[i]);
-		OK(ripc_request_wait(&request, c->patience_ms));
+			EXPECT_EQ(0x77, next[i]);
+		EXPECT_OK(ripc_request_wait(&request, c->patience_ms));
 		free(item.iov_base);
-		OK(ripc_buf_free(p.a, next));
+		EXPECT_OK(ripc_buf_free(p.a, next));
 		conf_close_all(c);
 	}
 }
 
 const struct conf_case conf_fault[] = {
-	{"lane_breaks", lane_breaks, CONF_SIM | CONF_TWO},
-	{"lane_breaks_under_load", lane_breaks_under_load, CONF_SIM | CONF_TWO},
-	{"lane_breaks_short", lane_breaks_short, CONF_SIM | CONF_TWO},
-	{"peer_dies", peer_dies, CONF_SIM | CONF_TWO},
-	{"peer_dies_at_every_event", peer_dies_at_every_event, CONF_SIM | CONF_TWO | CONF_ONCE},
-	{"sender_dies", sender_dies, CONF_SIM | CONF_TWO},
-	{"registration_fails", registration_fails, CONF_SIM | CONF_TWO | CONF_NO_MEMORY},
+	{"lane_breaks", lane_breaks, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"lane_breaks_under_load", lane_breaks_under_load, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"lane_breaks_short", lane_breaks_short, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"peer_dies", peer_dies, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"peer_dies_at_every_event", peer_dies_at_every_event,
+	 CONF_SIM | CONF_TWO_CONTEXTS | CONF_ONCE},
+	{"sender_dies", sender_dies, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"registration_fails", registration_fails, CONF_SIM | CONF_TWO_CONTEXTS | CONF_NO_MEMORY},
 	{"registration_fails_at_open", registration_fails_at_open, CONF_SIM | CONF_NO_MEMORY},
-	{"connect_fails", connect_fails, CONF_SIM | CONF_TWO},
-	{"connect_always_fails", connect_always_fails, CONF_SIM | CONF_TWO},
-	{"partition", partition, CONF_SIM | CONF_TWO},
-	{"slow_peer", slow_peer, CONF_SIM | CONF_TWO},
-	{"withdraw_under_way", withdraw_under_way, CONF_SIM | CONF_TWO},
+	{"connect_fails", connect_fails, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"connect_always_fails", connect_always_fails, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"partition", partition, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"slow_peer", slow_peer, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"cancel_in_flight", cancel_in_flight, CONF_SIM | CONF_TWO_CONTEXTS},
 	{0},
 };

@@ -10,17 +10,17 @@ static unsigned flood(struct conf *c, struct conf_pair *p, size_t len)
 	unsigned sent = 0;
 	int rc = 0;
 
-	OK(ripc_lookup(p->a, p->idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_lookup(p->a, p->idb, NULL, c->patience_ms));
 	/* No credit may also mean: not returned yet. Only a send that waited for nothing proves it. */
 	while (sent < FLOOD_MAX) {
-		rc = conf_short(c, p->sa, p->idb, len, sent, 0);
+		rc = conf_send_short(c, p->sa, p->idb, len, sent, 0);
 		if (rc == -EAGAIN)
-			rc = conf_short(c, p->sa, p->idb, len, sent, c->silence_ms);
+			rc = conf_send_short(c, p->sa, p->idb, len, sent, c->silence_ms);
 		if (rc)
 			break;
 		sent++;
 	}
-	RETURNS(-ETIMEDOUT, rc);
+	EXPECT_RC(-ETIMEDOUT, rc);
 	CHECK(ripc_detail()[0], "no detail");
 	return sent;
 }
@@ -51,31 +51,31 @@ static void absent_receiver(struct conf *c)
 	other.sb = conf_register(c, p.b, other.idb);
 	sent = flood(c, &p, len);
 	CHECK(sent >= 1, "%u", sent);
-	REFUSES(-EAGAIN, conf_short(c, p.sa, p.idb, len, 0, 0));
-	OK(ripc_stats(p.a, &stats));
+	EXPECT_ERROR(-EAGAIN, conf_send_short(c, p.sa, p.idb, len, 0, 0));
+	EXPECT_OK(ripc_stats(p.a, &stats));
 	CHECK(stats.credit_stalls > 0, "no stall was counted");
-	SAME(sent, stats.short_sent);
+	EXPECT_EQ(sent, stats.short_sent);
 	/* Another service of the same peer does not notice. */
 	conf_plan_one(&plan, 100, 1);
 	for (int i = 0; i < 50; i++) {
-		OK(conf_short(c, p.sa, other.idb, 100, 1, c->patience_ms));
+		EXPECT_OK(conf_send_short(c, p.sa, other.idb, 100, 1, c->patience_ms));
 		conf_expect(c, other.sb, &plan, p.ida, false);
-		OK(conf_long(c, p.sa, other.idb, 100, 1, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, other.idb, 100, 1, c->patience_ms));
 		conf_expect(c, other.sb, &plan, p.ida, true);
 	}
 	/* Nor do the peer's own sends to us. */
-	OK(conf_short(c, p.sb, p.ida, 100, 1, c->patience_ms));
+	EXPECT_OK(conf_send_short(c, p.sb, p.ida, 100, 1, c->patience_ms));
 	conf_expect(c, p.sa, &plan, p.idb, false);
 	drain(c, &p, len, sent);
 	/* And then it goes on as if nothing had been. */
 	sent = flood(c, &p, len);
 	drain(c, &p, len, sent);
 	conf_exchange(c, &p);
-	OK(ripc_receive(p.sb, &m, 0) == -EAGAIN ? 0 : -1);
+	EXPECT_OK(ripc_receive(p.sb, &m, 0) == -EAGAIN ? 0 : -1);
 }
 
 /* An application that keeps what it receives: in receive buffers first, then in copies. */
-static void kept_messages(struct conf *c)
+static void unreleased_messages(struct conf *c)
 {
 	enum { KEPT = 1000 };
 	static struct ripc_message *kept[KEPT];
@@ -86,14 +86,14 @@ static void kept_messages(struct conf *c)
 
 	conf_pair(c, &p);
 	other = conf_register(c, p.b, conf_id(c));
-	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
-	while (n < KEPT && !conf_short(c, p.sa, p.idb, 500, n, 1000)) {
+	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	while (n < KEPT && !conf_send_short(c, p.sa, p.idb, 500, n, 1000)) {
 		kept[n++] = conf_receive(c, p.sb);
 		/* Whatever it keeps, the others have receive buffers too. */
 		if (n % 50)
 			continue;
 		conf_plan_one(&plan, 200, n);
-		OK(conf_short(c, p.sa, ripc_service_id(other), 200, n, c->patience_ms));
+		EXPECT_OK(conf_send_short(c, p.sa, ripc_service_id(other), 200, n, c->patience_ms));
 		conf_expect(c, other, &plan, p.ida, false);
 	}
 	CHECK(n > 0, "nothing came");
@@ -112,13 +112,13 @@ static void absent_receiver_long(struct conf *c)
 	struct conf_plan plan;
 	struct iovec item[N];
 	struct conf_pair p;
-	unsigned under_way = 0;
+	unsigned current_attempt = 0;
 
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < N; i++) {
 		conf_plan_one(&plan, LEN, i);
 		conf_build(c, p.a, CONF_ALLOCATED, &plan, &item[i]);
-		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_run(c, 50);
 	for (unsigned i = 0; i < N; i++) {
@@ -127,18 +127,18 @@ static void absent_receiver_long(struct conf *c)
 
 		CHECK(rc == 0 || rc == -EINPROGRESS, "%d", rc);
 		CHECK(rc ? request[i] == r : !request[i], "request after %d", rc);
-		under_way += rc != 0;
+		current_attempt += rc != 0;
 	}
 	/* 68 MiB are more than is fetched for a service that does not receive. */
-	CHECK(under_way > 0, "everything was taken");
+	CHECK(current_attempt > 0, "everything was taken");
 	for (unsigned i = 0; i < N; i++) {
 		conf_plan_one(&plan, LEN, i);
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}
 	for (unsigned i = 0; i < N; i++) {
 		if (request[i])
-			OK(ripc_request_wait(&request[i], c->patience_ms));
-		OK(ripc_buf_free(p.a, item[i].iov_base));
+			EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
+		EXPECT_OK(ripc_buf_free(p.a, item[i].iov_base));
 	}
 	conf_expect_none(c, p.sb);
 }
@@ -153,7 +153,7 @@ static void long_times_out(struct conf *c)
 	int rc = 0;
 
 	conf_pair(c, &p);
-	while (sent < N && !(rc = conf_long(c, p.sa, p.idb, LEN, sent, 2000)))
+	while (sent < N && !(rc = conf_send_long(c, p.sa, p.idb, LEN, sent, 2000)))
 		sent++;
 	CHECK(sent > 0 && sent < N, "%u: %d %s", sent, rc, ripc_detail());
 	/* The other: a receiver without a processor did not say in time whether it had it. */
@@ -183,14 +183,14 @@ static void larger_than_the_window(struct conf *c)
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < 3; i++) {
 		conf_plan_one(&plan, 3 * MIB, i);
-		OK(conf_long(c, p.sa, p.idb, 3 * MIB, i, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 3 * MIB, i, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}
 }
 
 const struct conf_case conf_flow[] = {
-	{"absent_receiver", absent_receiver, CONF_SURE | CONF_CREDITS},
-	{"kept_messages", kept_messages, CONF_SURE | CONF_CREDITS},
+	{"absent_receiver", absent_receiver, CONF_RELIABLE | CONF_CREDITS},
+	{"unreleased_messages", unreleased_messages, CONF_RELIABLE | CONF_CREDITS},
 	{"absent_receiver_long", absent_receiver_long, CONF_ONCE},
 	{"long_times_out", long_times_out, CONF_ONCE},
 	{"larger_than_the_window", larger_than_the_window, 0},

@@ -7,7 +7,7 @@
 
 #define CROWD 4
 
-struct crowd {
+struct group_contexts {
 	unsigned n;
 	struct ripc *ctx[CROWD];
 	struct ripc_service *s[CROWD];
@@ -15,7 +15,7 @@ struct crowd {
 };
 
 /* Services in contexts of their own, or all in one; no members yet. */
-static void gather(struct conf *c, struct crowd *w, unsigned n)
+static void gather(struct conf *c, struct group_contexts *w, unsigned n)
 {
 	w->n = n;
 	w->group = 1 + conf_random(c, RIPC_GROUP_LIMIT - 1);
@@ -26,11 +26,11 @@ static void gather(struct conf *c, struct crowd *w, unsigned n)
 	}
 }
 
-static struct ripc_group_stats stats_of(struct ripc *ctx, uint64_t group)
+static struct ripc_group_stats group_stats(struct ripc *ctx, uint64_t group)
 {
 	struct ripc_group_stats stats;
 
-	OK(ripc_group_stats(ctx, group, NULL, &stats));
+	EXPECT_OK(ripc_group_stats(ctx, group, NULL, &stats));
 	return stats;
 }
 
@@ -40,7 +40,7 @@ static void await_members(struct conf *c, struct ripc *ctx, uint64_t group, uint
 	uint64_t have = 0;
 
 	for (int waited = 0; waited <= c->patience_ms; waited += 5) {
-		have = stats_of(ctx, group).members;
+		have = group_stats(ctx, group).members;
 		if (have == want)
 			return;
 		conf_run(c, 5);
@@ -48,10 +48,10 @@ static void await_members(struct conf *c, struct ripc *ctx, uint64_t group, uint
 	FAIL("%llu members are known, not %llu", (unsigned long long)have, (unsigned long long)want);
 }
 
-static void join_all(struct conf *c, struct crowd *w)
+static void join_all(struct conf *c, struct group_contexts *w)
 {
 	for (unsigned i = 0; i < w->n; i++)
-		OK(ripc_group_join(w->s[i], w->group, c->patience_ms));
+		EXPECT_OK(ripc_group_join(w->s[i], w->group, c->patience_ms));
 	for (unsigned i = 0; i < w->n; i++)
 		await_members(c, w->ctx[i], w->group, c->same ? 1 : w->n);
 }
@@ -74,32 +74,32 @@ static void expect(struct conf *c, struct ripc_service *s, uint64_t source, uint
 
 	conf_plan_one(&plan, 100, tag);
 	conf_check_message(m, &plan, source, ripc_service_id(s), false);
-	SAME(group, m->group);
-	SAME(0, m->nreturns);
+	EXPECT_EQ(group, m->group);
+	EXPECT_EQ(0, m->nreturns);
 	ripc_message_free(m);
 }
 
 static void each_once(struct conf *c)
 {
 	enum { ROUNDS = 5 };
-	struct crowd w;
+	struct group_contexts w;
 
 	gather(c, &w, CROWD);
 	join_all(c, &w);
 	for (unsigned round = 0; round < ROUNDS; round++)
 		for (unsigned from = 0; from < w.n; from++) {
-			OK(send_to(c, w.s[from], w.group, round * CROWD + from));
+			EXPECT_OK(send_to(c, w.s[from], w.group, round * CROWD + from));
 			for (unsigned to = 0; to < w.n; to++)
 				expect(c, w.s[to], w.id[from], w.group, round * CROWD + from);
 		}
 	for (unsigned i = 0; i < w.n; i++) {
-		struct ripc_group_stats stats = stats_of(w.ctx[i], w.group);
+		struct ripc_group_stats stats = group_stats(w.ctx[i], w.group);
 
 		conf_expect_none(c, w.s[i]);
-		SAME(c->same ? ROUNDS * CROWD : ROUNDS, stats.sent);
-		SAME(c->same ? 0 : ROUNDS * (CROWD - 1), stats.received);
-		SAME(c->same ? 0 : CROWD - 1, stats.senders);
-		SAME(0, stats.lost + stats.missed + stats.dropped);
+		EXPECT_EQ(c->same ? ROUNDS * CROWD : ROUNDS, stats.sent);
+		EXPECT_EQ(c->same ? 0 : ROUNDS * (CROWD - 1), stats.received);
+		EXPECT_EQ(c->same ? 0 : CROWD - 1, stats.senders);
+		EXPECT_EQ(0, stats.lost + stats.missed + stats.dropped);
 	}
 }
 
@@ -113,51 +113,51 @@ static void several_here(struct conf *c)
 
 	conf_pair(c, &p);
 	more = conf_register(c, p.b, conf_id(c));
-	OK(ripc_group_join(p.sb, group, c->patience_ms));
-	OK(ripc_group_join(more, group, c->patience_ms));
-	OK(ripc_group_join(more, other, c->patience_ms));
-	OK(send_to(c, p.sa, group, 1));
+	EXPECT_OK(ripc_group_join(p.sb, group, c->patience_ms));
+	EXPECT_OK(ripc_group_join(more, group, c->patience_ms));
+	EXPECT_OK(ripc_group_join(more, other, c->patience_ms));
+	EXPECT_OK(send_to(c, p.sa, group, 1));
 	expect(c, p.sb, p.ida, group, 1);
 	expect(c, more, p.ida, group, 1);
-	OK(send_to(c, p.sa, other, 2));
+	EXPECT_OK(send_to(c, p.sa, other, 2));
 	expect(c, more, p.ida, other, 2);
-	OK(ripc_group_leave(more, group));
-	OK(send_to(c, p.sa, group, 3));
+	EXPECT_OK(ripc_group_leave(more, group));
+	EXPECT_OK(send_to(c, p.sa, group, 3));
 	expect(c, p.sb, p.ida, group, 3);
 	conf_expect_none(c, more);
 	conf_expect_none(c, p.sa);
 	conf_exchange(c, &p);
-	OK(ripc_unregister(more));
-	OK(send_to(c, p.sa, group, 4));
+	EXPECT_OK(ripc_unregister(more));
+	EXPECT_OK(send_to(c, p.sa, group, 4));
 	expect(c, p.sb, p.ida, group, 4);
 }
 
 static void outsider(struct conf *c)
 {
-	struct crowd w;
+	struct group_contexts w;
 
 	gather(c, &w, 3);
-	RETURNS(-EHOSTUNREACH,
-		ripc_group_send(w.s[0], w.group, &(struct iovec){"x", 1}, 1, NULL, 200));
+	EXPECT_RC(-EHOSTUNREACH,
+		  ripc_group_send(w.s[0], w.group, &(struct iovec){"x", 1}, 1, NULL, 200));
 	CHECK(ripc_detail()[0], "no reason");
-	OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
-	OK(send_to(c, w.s[0], w.group, 1));
+	EXPECT_OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
+	EXPECT_OK(send_to(c, w.s[0], w.group, 1));
 	expect(c, w.s[1], w.id[0], w.group, 1);
-	OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
+	EXPECT_OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
 	await_members(c, w.ctx[0], w.group, c->same ? 1 : 2);
-	OK(send_to(c, w.s[0], w.group, 2));
+	EXPECT_OK(send_to(c, w.s[0], w.group, 2));
 	expect(c, w.s[1], w.id[0], w.group, 2);
 	expect(c, w.s[2], w.id[0], w.group, 2);
 	/* The keeper leaves: the other one takes over. */
-	OK(ripc_group_leave(w.s[1], w.group));
+	EXPECT_OK(ripc_group_leave(w.s[1], w.group));
 	await_members(c, w.ctx[0], w.group, 1);
-	OK(send_to(c, w.s[0], w.group, 3));
+	EXPECT_OK(send_to(c, w.s[0], w.group, 3));
 	expect(c, w.s[2], w.id[0], w.group, 3);
 	conf_expect_none(c, w.s[1]);
-	OK(ripc_group_leave(w.s[2], w.group));
+	EXPECT_OK(ripc_group_leave(w.s[2], w.group));
 	await_members(c, w.ctx[0], w.group, 0);
-	RETURNS(-EHOSTUNREACH,
-		ripc_group_send(w.s[0], w.group, &(struct iovec){"x", 1}, 1, NULL, 200));
+	EXPECT_RC(-EHOSTUNREACH,
+		  ripc_group_send(w.s[0], w.group, &(struct iovec){"x", 1}, 1, NULL, 200));
 	conf_expect_none(c, w.s[0]);
 }
 
@@ -168,7 +168,7 @@ static void sizes(struct conf *c)
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	OK(ripc_group_join(p.sb, group, c->patience_ms));
+	EXPECT_OK(ripc_group_join(p.sb, group, c->patience_ms));
 	for (unsigned i = 0; i < 20; i++) {
 		struct iovec items[RIPC_ITEMS_MAX];
 		struct ripc_message *m;
@@ -178,9 +178,9 @@ static void sizes(struct conf *c)
 		conf_plan_random(c, &plan, counts[i % 4], i % 3 ? conf_random(c, 900) : 0);
 		if (i >= 16)
 			plan.len[plan.nitems - 1] += RIPC_GROUP_MAX - conf_plan_total(&plan);
-		base = conf_build(c, p.a, CONF_FOREIGN, &plan, items);
-		OK(ripc_group_send(p.sa, group, items, plan.nitems, NULL, c->patience_ms));
-		conf_put(c, p.a, CONF_FOREIGN, base);
+		base = conf_build(c, p.a, CONF_UNREGISTERED, &plan, items);
+		EXPECT_OK(ripc_group_send(p.sa, group, items, plan.nitems, NULL, c->patience_ms));
+		conf_mem_free(c, p.a, CONF_UNREGISTERED, base);
 		m = conf_receive(c, p.sb);
 		conf_check_message(m, &plan, p.ida, p.idb, false);
 		ripc_message_free(m);
@@ -197,99 +197,99 @@ static void refused(struct conf *c)
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	REFUSES(-EINVAL, ripc_group_join(NULL, 1, 0));
-	REFUSES(-EINVAL, ripc_group_join(p.sa, 0, 0));
-	REFUSES(-EINVAL, ripc_group_join(p.sa, RIPC_GROUP_LIMIT, 0));
-	REFUSES(-EINVAL, ripc_group_leave(p.sa, 0));
-	REFUSES(-ENOENT, ripc_group_leave(p.sa, group));
-	REFUSES(-ENOENT, ripc_group_stats(p.a, group, NULL, &stats));
-	REFUSES(-EINVAL, ripc_group_send(NULL, group, &item, 1, NULL, 0));
-	REFUSES(-EINVAL, ripc_group_send(p.sa, RIPC_GROUP_LIMIT, &item, 1, NULL, 0));
-	REFUSES(-EMSGSIZE, ripc_group_send(p.sa, group, &item, 1, NULL, 0));
+	EXPECT_ERROR(-EINVAL, ripc_group_join(NULL, 1, 0));
+	EXPECT_ERROR(-EINVAL, ripc_group_join(p.sa, 0, 0));
+	EXPECT_ERROR(-EINVAL, ripc_group_join(p.sa, RIPC_GROUP_LIMIT, 0));
+	EXPECT_ERROR(-EINVAL, ripc_group_leave(p.sa, 0));
+	EXPECT_ERROR(-ENOENT, ripc_group_leave(p.sa, group));
+	EXPECT_ERROR(-ENOENT, ripc_group_stats(p.a, group, NULL, &stats));
+	EXPECT_ERROR(-EINVAL, ripc_group_send(NULL, group, &item, 1, NULL, 0));
+	EXPECT_ERROR(-EINVAL, ripc_group_send(p.sa, RIPC_GROUP_LIMIT, &item, 1, NULL, 0));
+	EXPECT_ERROR(-EMSGSIZE, ripc_group_send(p.sa, group, &item, 1, NULL, 0));
 	item.iov_len = 1;
-	REFUSES(-EINVAL, ripc_group_send(p.sa, group, &item, 0, NULL, 0));
-	REFUSES(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
+	EXPECT_ERROR(-EINVAL, ripc_group_send(p.sa, group, &item, 0, NULL, 0));
+	EXPECT_ERROR(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
 	options = (struct ripc_send_options){.nreturns = 1, .returns = &item};
-	REFUSES(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
-	REFUSES(-EAGAIN, ripc_group_send(p.sa, group, &item, 1, NULL, 0));
+	EXPECT_ERROR(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
+	EXPECT_ERROR(-EAGAIN, ripc_group_send(p.sa, group, &item, 1, NULL, 0));
 	/* The names that groups have for the resolver are no services. */
-	REFUSES(-EINVAL, ripc_send_short(p.sa, UINT64_C(3) << 62 | group, &item, 1, NULL, 0));
-	REFUSES(-EINVAL, ripc_lookup(p.a, UINT64_C(3) << 62 | group, NULL, 0));
-	OK(ripc_group_join(p.sb, group, c->patience_ms));
-	REFUSES(-EALREADY, ripc_group_join(p.sb, group, c->patience_ms));
-	OK(ripc_group_stats(p.b, group, NULL, &stats));
-	SAME(1, stats.members);
-	OK(ripc_group_leave(p.sb, group));
-	REFUSES(-ENOENT, ripc_group_leave(p.sb, group));
+	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, UINT64_C(3) << 62 | group, &item, 1, NULL, 0));
+	EXPECT_ERROR(-EINVAL, ripc_lookup(p.a, UINT64_C(3) << 62 | group, NULL, 0));
+	EXPECT_OK(ripc_group_join(p.sb, group, c->patience_ms));
+	EXPECT_ERROR(-EALREADY, ripc_group_join(p.sb, group, c->patience_ms));
+	EXPECT_OK(ripc_group_stats(p.b, group, NULL, &stats));
+	EXPECT_EQ(1, stats.members);
+	EXPECT_OK(ripc_group_leave(p.sb, group));
+	EXPECT_ERROR(-ENOENT, ripc_group_leave(p.sb, group));
 }
 
 /*
  * Once members have confirmed that they hear it, nothing but multicast carries messages to them: no second copy comes. Where not
  * all can hear it the others get each message all the same.
  */
-static void takes_over(struct conf *c)
+static void coordinator_takeover(struct conf *c)
 {
 	enum { ROUND = 8, ROUNDS_MAX = 500 };
 	struct ripc_group_stats before[3], after[3];
 	unsigned rounds = 0;
-	struct crowd w;
+	struct group_contexts w;
 	bool over;
 
 	gather(c, &w, 3);
 	join_all(c, &w);
 	do {
 		for (unsigned i = 0; i < 3; i++)
-			before[i] = stats_of(w.ctx[i], w.group);
+			before[i] = group_stats(w.ctx[i], w.group);
 		for (unsigned k = 0; k < ROUND; k++) {
-			OK(send_to(c, w.s[0], w.group, k));
+			EXPECT_OK(send_to(c, w.s[0], w.group, k));
 			for (unsigned to = 0; to < 3; to++)
 				expect(c, w.s[to], w.id[0], w.group, k);
 		}
 		/* What comes over a lane as well comes soon after. */
 		conf_run(c, 20);
 		for (unsigned i = 0; i < 3; i++)
-			after[i] = stats_of(w.ctx[i], w.group);
+			after[i] = group_stats(w.ctx[i], w.group);
 		over = after[0].multicasts - before[0].multicasts == ROUND &&
 		       after[1].duplicates == before[1].duplicates &&
 		       after[2].duplicates == before[2].duplicates;
 		CHECK(++rounds < ROUNDS_MAX || over || !c->multicast, "lanes carry it all");
 	} while (!over && c->multicast);
 	for (unsigned i = 0; i < 3; i++)
-		SAME(0, after[i].lost + after[i].missed + after[i].dropped);
+		EXPECT_EQ(0, after[i].lost + after[i].missed + after[i].dropped);
 }
 
 /* A context that closes, member and keeper, is not waited for. */
 static void closes(struct conf *c)
 {
-	struct crowd w;
+	struct group_contexts w;
 
 	gather(c, &w, CROWD);
 	join_all(c, &w);
 	for (unsigned gone = 0; gone + 1 < w.n; gone++) {
-		OK(send_to(c, w.s[gone], w.group, gone));
+		EXPECT_OK(send_to(c, w.s[gone], w.group, gone));
 		for (unsigned to = gone; to < w.n; to++)
 			expect(c, w.s[to], w.id[gone], w.group, gone);
 		conf_close(c, w.ctx[gone]);
 		for (unsigned i = gone + 1; i < w.n; i++)
 			await_members(c, w.ctx[i], w.group, w.n - gone - 1);
 	}
-	OK(send_to(c, w.s[w.n - 1], w.group, 99));
+	EXPECT_OK(send_to(c, w.s[w.n - 1], w.group, 99));
 	expect(c, w.s[w.n - 1], w.id[w.n - 1], w.group, 99);
 }
 
 /* The same, with no good-bye; the others go on sending meanwhile. */
 static void dies(struct conf *c)
 {
-	struct crowd w;
+	struct group_contexts w;
 
 	gather(c, &w, CROWD);
 	join_all(c, &w);
 	for (unsigned gone = 0; gone + 2 < w.n; gone++) {
 		ripc__sim_detach(c->net, w.ctx[gone]);
-		conf_forget(c, w.ctx[gone]);
+		conf_remove(c, w.ctx[gone]);
 		ripc__kill(w.ctx[gone]);
 		for (unsigned k = 0; k < 3; k++) {
-			OK(send_to(c, w.s[w.n - 1], w.group, k));
+			EXPECT_OK(send_to(c, w.s[w.n - 1], w.group, k));
 			for (unsigned to = gone + 1; to < w.n; to++)
 				expect(c, w.s[to], w.id[w.n - 1], w.group, k);
 		}
@@ -318,24 +318,24 @@ static void come_and_go(struct conf *c)
 	enum { N = 60 };
 	uint8_t seen[2][256] = {{0}};
 	unsigned first = N, last = 0;
-	struct crowd w;
+	struct group_contexts w;
 
 	gather(c, &w, 3);
-	OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
+	EXPECT_OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
 	for (unsigned i = 0; i < N; i++) {
 		uint8_t number = (uint8_t)i;
 
-		OK(ripc_group_send(w.s[0], w.group, &(struct iovec){&number, 1}, 1, NULL,
-				   c->patience_ms));
+		EXPECT_OK(ripc_group_send(w.s[0], w.group, &(struct iovec){&number, 1}, 1, NULL,
+					  c->patience_ms));
 		if (i == N / 3)
-			OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
+			EXPECT_OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
 		if (i == 2 * N / 3)
-			OK(ripc_group_leave(w.s[2], w.group));
+			EXPECT_OK(ripc_group_leave(w.s[2], w.group));
 	}
-	SAME(N, take_all(w.s[1], seen[0], N, c->patience_ms));
+	EXPECT_EQ(N, take_all(w.s[1], seen[0], N, c->patience_ms));
 	take_all(w.s[2], seen[1], N, 50);
 	for (unsigned i = 0; i < N; i++) {
-		SAME(1, seen[0][i]);
+		EXPECT_EQ(1, seen[0][i]);
 		CHECK(seen[1][i] <= 1, "message %u came twice", i);
 		if (!seen[1][i])
 			continue;
@@ -344,39 +344,39 @@ static void come_and_go(struct conf *c)
 		last = i;
 	}
 	for (unsigned i = first; i < last; i++)
-		SAME(1, seen[1][i]);
-	SAME(0, stats_of(w.ctx[1], w.group).lost);
+		EXPECT_EQ(1, seen[1][i]);
+	EXPECT_EQ(0, group_stats(w.ctx[1], w.group).lost);
 	conf_expect_none(c, w.s[1]);
 }
 
 /* A member that does not receive loses messages, and stops nobody. Multicast may lose one for the others, too. */
-static void slow_member(struct conf *c)
+static void slow_local_member(struct conf *c)
 {
 	enum { MOST = 3000, LOST_MAX = 5 };
 	static uint8_t data[RIPC_GROUP_MAX];
 	struct iovec item = {data, sizeof(data)};
 	struct ripc_group_stats stats;
 	struct ripc_message *m;
-	struct crowd w;
+	struct group_contexts w;
 	unsigned sent = 0, got = 0, lost = 0;
 
 	gather(c, &w, 3);
-	OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
-	OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
-	OK(send_to(c, w.s[0], w.group, 0));
+	EXPECT_OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
+	EXPECT_OK(ripc_group_join(w.s[2], w.group, c->patience_ms));
+	EXPECT_OK(send_to(c, w.s[0], w.group, 0));
 	expect(c, w.s[1], w.id[0], w.group, 0);
 	await_members(c, w.ctx[0], w.group, c->same ? 1 : 2);
 	sent++;
 	do {
 		for (unsigned i = 0; i < 50; i++, sent++) {
-			OK(ripc_group_send(w.s[0], w.group, &item, 1, NULL, c->patience_ms));
+			EXPECT_OK(ripc_group_send(w.s[0], w.group, &item, 1, NULL, c->patience_ms));
 			m = NULL;
 			if (ripc_receive(w.s[1], &m, c->multicast ? 2000 : c->patience_ms))
 				CHECK(c->multicast && ++lost <= LOST_MAX, "%u of %u do not come",
 				      lost, sent);
 			ripc_message_free(m);
 		}
-		stats = stats_of(w.ctx[2], w.group);
+		stats = group_stats(w.ctx[2], w.group);
 	} while (!(stats.dropped + stats.lost) && sent < MOST);
 	CHECK(stats.dropped + stats.lost, "all of %u fit its queue", sent);
 	while (!ripc_receive(w.s[2], &m, 50)) {
@@ -384,7 +384,7 @@ static void slow_member(struct conf *c)
 		got++;
 	}
 	CHECK(got > 1 && got < sent, "%u of %u", got, sent);
-	SAME(0, stats_of(w.ctx[0], w.group).missed);
+	EXPECT_EQ(0, group_stats(w.ctx[0], w.group).missed);
 }
 
 /* What one sender has sent is counted apart. */
@@ -393,25 +393,25 @@ static void counted(struct conf *c)
 	struct ripc_group_stats stats;
 	uint8_t instance[3][16];
 	struct ripc_message *m;
-	struct crowd w;
+	struct group_contexts w;
 
 	gather(c, &w, 3);
 	join_all(c, &w);
 	for (unsigned from = 1; from < 3; from++)
 		for (unsigned k = 0; k < from; k++) {
-			OK(send_to(c, w.s[from], w.group, k));
+			EXPECT_OK(send_to(c, w.s[from], w.group, k));
 			m = conf_receive(c, w.s[0]);
-			SAME(w.id[from], m->source);
+			EXPECT_EQ(w.id[from], m->source);
 			memcpy(instance[from], m->instance, 16);
 			ripc_message_free(m);
 		}
 	for (unsigned from = 1; from < 3; from++) {
-		OK(ripc_group_stats(w.ctx[0], w.group, instance[from], &stats));
-		SAME(from, stats.received);
-		SAME(0, stats.lost);
+		EXPECT_OK(ripc_group_stats(w.ctx[0], w.group, instance[from], &stats));
+		EXPECT_EQ(from, stats.received);
+		EXPECT_EQ(0, stats.lost);
 	}
 	memset(instance[0], 1, 16);
-	REFUSES(-ENOENT, ripc_group_stats(w.ctx[0], w.group, instance[0], &stats));
+	EXPECT_ERROR(-ENOENT, ripc_group_stats(w.ctx[0], w.group, instance[0], &stats));
 }
 
 const struct conf_case conf_group[] = {
@@ -420,11 +420,11 @@ const struct conf_case conf_group[] = {
 	{"group_outsider", outsider, 0},
 	{"group_sizes", sizes, 0},
 	{"group_refused", refused, 0},
-	{"group_takes_over", takes_over, CONF_TWO},
-	{"group_closes", closes, CONF_TWO},
-	{"group_dies", dies, CONF_TWO | CONF_SIM},
-	{"group_come_and_go", come_and_go, CONF_TWO},
-	{"group_slow_member", slow_member, CONF_ONCE},
-	{"group_counted", counted, CONF_TWO},
+	{"group_takes_over", coordinator_takeover, CONF_TWO_CONTEXTS},
+	{"group_closes", closes, CONF_TWO_CONTEXTS},
+	{"group_dies", dies, CONF_TWO_CONTEXTS | CONF_SIM},
+	{"group_come_and_go", come_and_go, CONF_TWO_CONTEXTS},
+	{"group_slow_member", slow_local_member, CONF_ONCE},
+	{"group_counted", counted, CONF_TWO_CONTEXTS},
 	{NULL, NULL, 0},
 };

@@ -17,7 +17,7 @@ struct attacker {
 	uint8_t instance[16];
 };
 
-static void noise(struct conf *c, uint8_t *data, size_t len)
+static void random_bytes(struct conf *c, uint8_t *data, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		data[i] = (uint8_t)conf_random(c, 256);
@@ -29,9 +29,9 @@ static void attacker_open(struct attacker *at, struct conf *c)
 
 	memset(at, 0, sizeof(*at));
 	at->c = c;
-	noise(c, at->instance, 16);
-	OK(ripc__sim_hostile(c->net, at->instance));
-	OK(OPS->open(&at->t, &env));
+	random_bytes(c, at->instance, 16);
+	EXPECT_OK(ripc__sim_hostile(c->net, at->instance));
+	EXPECT_OK(OPS->open(&at->t, &env));
 }
 
 static void attacker_progress(void *arg)
@@ -70,7 +70,7 @@ static void attack(struct attacker *at, struct ripc *target)
 	unsigned k = (unsigned)conf_random(c, 8);
 	struct iovec iov = {data, (size_t)conf_random(c, sizeof(data) + 1)};
 
-	noise(c, data, sizeof(data));
+	random_bytes(c, data, sizeof(data));
 	OPS->limits(at->t, &limits);
 	if (limits.caps & RIPC__CAP_DATAGRAM)
 		OPS->post_datagram(at->t, addr, (size_t)addrlen, &iov, 1);
@@ -92,18 +92,18 @@ static uint64_t refused(struct ripc *ctx)
 {
 	struct ripc_stats stats;
 
-	OK(ripc_stats(ctx, &stats));
+	EXPECT_OK(ripc_stats(ctx, &stats));
 	return stats.bad_messages + stats.bad_peers + stats.dropped_no_service;
 }
 
-static void strangers(struct conf *c)
+static void unauthenticated_peers(struct conf *c)
 {
 	struct attacker at;
 	struct conf_pair p;
 
 	conf_pair(c, &p);
 	attacker_open(&at, c);
-	OK(ripc__sim_actor(c->net, attacker_progress, &at));
+	EXPECT_OK(ripc__sim_actor(c->net, attacker_progress, &at));
 	for (int i = 0; i < 30; i++) {
 		for (int k = 0; k < 10; k++) {
 			attack(&at, k & 1 ? p.a : p.b);
@@ -121,7 +121,7 @@ static void strangers(struct conf *c)
 
 struct mutation {
 	struct conf *c;
-	const uint8_t *liar;
+	const uint8_t *bad_peer;
 	unsigned rate; /* one message in so many */
 	unsigned changed;
 };
@@ -130,7 +130,7 @@ static void mutate(void *arg, const uint8_t from[16], const uint8_t to[16], uint
 {
 	struct mutation *mu = arg;
 
-	if (memcmp(from, mu->liar, 16) || !*len || conf_random(mu->c, mu->rate))
+	if (memcmp(from, mu->bad_peer, 16) || !*len || conf_random(mu->c, mu->rate))
 		return;
 	mu->changed++;
 	switch (conf_random(mu->c, 4)) {
@@ -151,7 +151,7 @@ static void mutate(void *arg, const uint8_t from[16], const uint8_t to[16], uint
 	}
 }
 
-static void liar(struct conf *c)
+static void bad_peer(struct conf *c)
 {
 	struct mutation mu = {.c = c, .rate = 3};
 	struct ripc_service *s[2];
@@ -172,8 +172,8 @@ static void liar(struct conf *c)
 					  conf_register(c, p.b, dest[1])};
 
 	memcpy(instance, ripc__sim_instance(c->net, evil), 16);
-	mu.liar = instance;
-	OK(ripc__sim_hostile(c->net, instance));
+	mu.bad_peer = instance;
+	EXPECT_OK(ripc__sim_hostile(c->net, instance));
 	ret = ripc_buf_alloc(evil, 4096);
 	CHECK(ret, "%s", ripc_detail());
 	conf_exchange(c, &p);
@@ -190,7 +190,7 @@ static void liar(struct conf *c)
 		ripc_send_long(s[0], dest[k], &item, 1, &options, 50);
 		/* The honest speak to the liar too: these may fail, but must end. */
 		item.iov_len = (size_t)conf_random(c, sizeof(data));
-		OK(ripc_start(p.sa, id, &item, 1, NULL, &request));
+		EXPECT_OK(ripc_start(p.sa, id, &item, 1, NULL, &request));
 		while (!ripc_receive(victim[k], &m, 0) || !ripc_receive(s[0], &m, 0))
 			ripc_message_free(m);
 		if (ripc_request_wait(&request, 50) == -ETIMEDOUT)
@@ -232,21 +232,21 @@ static void injected(struct conf *c)
 		conf_exchange(c, &q);
 		if (ripc_lookup(p.a, p.idb, NULL, c->patience_ms))
 			continue;
-		noise(c, data, sizeof(data));
-		OK(ripc__sim_hostile(c->net, ripc__sim_instance(c->net, p.a)));
+		random_bytes(c, data, sizeof(data));
+		EXPECT_OK(ripc__sim_hostile(c->net, ripc__sim_instance(c->net, p.a)));
 		ripc__sim_inject(c->net, ripc__sim_instance(c->net, p.a),
 				 ripc__sim_instance(c->net, p.b), data, len);
 		conf_run(c, 10);
 	}
-	OK(ripc_stats(p.b, &stats));
+	EXPECT_OK(ripc_stats(p.b, &stats));
 	CHECK(stats.bad_messages + stats.bad_peers > 0, "nothing was counted");
 	conf_exchange(c, &q);
 	conf_exchange(c, &p);
 }
 
 const struct conf_case conf_hostile[] = {
-	{"strangers", strangers, CONF_SIM | CONF_TWO},
-	{"liar", liar, CONF_SIM | CONF_TWO},
-	{"injected", injected, CONF_SIM | CONF_TWO},
+	{"strangers", unauthenticated_peers, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"liar", bad_peer, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"injected", injected, CONF_SIM | CONF_TWO_CONTEXTS},
 	{0},
 };

@@ -29,15 +29,16 @@ static void close_in_use(struct conf *c)
 
 	conf_pair(c, &p);
 	CHECK(ripc_buf_alloc(p.a, 12345), "%s", ripc_detail());
-	OK(conf_long(c, p.sa, p.idb, 100, 1, c->patience_ms));
-	OK(conf_long(c, p.sa, p.idb, 100, 2, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100, 1, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100, 2, c->patience_ms));
 	m = conf_receive(c, p.sb);
 	CHECK(ripc_message_take(m, 0), "%s", ripc_detail());
 	CHECK(ripc_service_fd(p.sb) >= 0, "no descriptor");
 	for (int i = 0; i < 10; i++) {
 		conf_plan_one(&plan, 50000, (uint64_t)i);
-		memory[i] = conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
-		OK(ripc_start(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL, &request[i]));
+		memory[i] = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
+		EXPECT_OK(ripc_start(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL,
+				     &request[i]));
 	}
 	conf_run(c, (unsigned)conf_random(c, 3));
 	rc = (int)conf_random(c, 2);
@@ -57,17 +58,17 @@ static void unregister_with_queue(struct conf *c)
 
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < 5; i++)
-		OK(conf_long(c, p.sa, p.idb, 100, i, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100, i, c->patience_ms));
 	m = conf_receive(c, p.sb);
-	OK(ripc_unregister(p.sb));
+	EXPECT_OK(ripc_unregister(p.sb));
 	/* What was received stays valid. */
 	conf_plan_one(&plan, 100, 0);
 	conf_check_message(m, &plan, p.ida, p.idb, true);
 	ripc_message_free(m);
-	OK(ripc_stats(p.b, &stats));
-	SAME(4, stats.dropped_unread);
-	SAME(0, stats.queued);
-	SAME(5, stats.long_received);
+	EXPECT_OK(ripc_stats(p.b, &stats));
+	EXPECT_EQ(4, stats.dropped_unread);
+	EXPECT_EQ(0, stats.queued);
+	EXPECT_EQ(5, stats.long_received);
 	conf_expect_gone(c, p.sa, p.idb);
 	/* Another service of the peer is still there. */
 	p.sb = conf_register(c, p.b, conf_id(c));
@@ -82,7 +83,7 @@ static void unregister_and_back(struct conf *c)
 	conf_pair(c, &p);
 	for (int i = 0; i < 3; i++) {
 		conf_exchange(c, &p);
-		OK(ripc_unregister(p.sb));
+		EXPECT_OK(ripc_unregister(p.sb));
 		p.sb = conf_register(c, p.b, p.idb);
 	}
 	conf_exchange(c, &p);
@@ -115,11 +116,12 @@ static void unregister_with_requests(struct conf *c)
 	conf_pair(c, &p);
 	for (int i = 0; i < 10; i++) {
 		conf_plan_one(&plan, 50000, (uint64_t)i);
-		conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
-		OK(ripc_start(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL, &request[i]));
+		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
+		EXPECT_OK(ripc_start(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL,
+				     &request[i]));
 	}
 	conf_run(c, (unsigned)conf_random(c, 3));
-	OK(ripc_unregister(p.sa));
+	EXPECT_OK(ripc_unregister(p.sa));
 	/* Each completes once, and the memory is ours. */
 	for (int i = 0; i < 10; i++) {
 		int rc = ripc_request_wait(&request[i], c->patience_ms);
@@ -168,8 +170,8 @@ static void peer_closes(struct conf *c)
 	conf_exchange(c, &q);
 	for (int i = 0; i < 10; i++) {
 		conf_plan_one(&plan, 50000, (uint64_t)i);
-		conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
-		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_run(c, (unsigned)conf_random(c, 3));
 	conf_close(c, p.b);
@@ -218,34 +220,34 @@ static void service_fd(struct conf *c)
 	CHECK(fd >= 0, "%s", ripc_detail());
 	other = ripc_service_fd(p.sa);
 	CHECK(other >= 0 && other != fd, "%d", other);
-	SAME(fd, ripc_service_fd(p.sb));
+	EXPECT_EQ(fd, ripc_service_fd(p.sb));
 	CHECK(!readable(fd), "readable without a message");
 	for (unsigned round = 0; round < 5; round++) {
 		unsigned n = 1 + (unsigned)conf_random(c, 4);
 
 		for (unsigned i = 0; i < n; i++)
-			OK(conf_long(c, p.sa, p.idb, 100, i, c->patience_ms));
+			EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100, i, c->patience_ms));
 		CHECK(becomes_readable(c, fd), "not readable with %u messages", n);
 		CHECK(!readable(other), "the other one is readable");
 		for (unsigned i = 0; i < n; i++) {
 			CHECK(becomes_readable(c, fd), "not readable with %u messages", n - i);
-			OK(ripc_receive(p.sb, &m, 0));
+			EXPECT_OK(ripc_receive(p.sb, &m, 0));
 			ripc_message_free(m);
 		}
 		CHECK(!readable(fd), "readable after the last");
-		RETURNS(-EAGAIN, ripc_receive(p.sb, &m, 0));
+		EXPECT_RC(-EAGAIN, ripc_receive(p.sb, &m, 0));
 		/* Short ones: sent, then not yet there, then there. */
-		if (!c->sure)
+		if (!c->reliable)
 			continue;
-		OK(conf_short(c, p.sa, p.idb, 10, 1, c->patience_ms));
+		EXPECT_OK(conf_send_short(c, p.sa, p.idb, 10, 1, c->patience_ms));
 		CHECK(becomes_readable(c, fd), "not readable with a short message");
-		OK(ripc_receive(p.sb, &m, 0));
+		EXPECT_OK(ripc_receive(p.sb, &m, 0));
 		ripc_message_free(m);
 		CHECK(!readable(fd), "readable after the last");
 	}
 	/* Asked for when messages are there already. */
 	p.sb = conf_register(c, p.b, conf_id(c));
-	OK(conf_long(c, p.sa, ripc_service_id(p.sb), 100, 1, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p.sa, ripc_service_id(p.sb), 100, 1, c->patience_ms));
 	CHECK(becomes_readable(c, ripc_service_fd(p.sb)),
 	      "not readable with a message from before");
 }
@@ -257,20 +259,20 @@ static void gauges_return(struct conf *c)
 	struct ripc *b;
 
 	conf_pair(c, &p);
-	OK(ripc_stats(p.a, &before));
+	EXPECT_OK(ripc_stats(p.a, &before));
 	b = conf_open(c);
 	p.sb = conf_register(c, b, conf_id(c));
 	p.idb = ripc_service_id(p.sb);
 	conf_exchange(c, &p);
-	OK(ripc_stats(p.a, &after));
-	SAME(before.peers + 1, after.peers);
-	SAME(before.lanes + 1, after.lanes);
+	EXPECT_OK(ripc_stats(p.a, &after));
+	EXPECT_EQ(before.peers + 1, after.peers);
+	EXPECT_EQ(before.lanes + 1, after.lanes);
 	CHECK(after.lanes_opened > before.lanes_opened, "no lane was opened");
 	conf_close(c, b);
 	AWAIT_STAT(c, p.a, lanes, before.lanes);
-	SAME(0, before.registered_bytes);
-	OK(ripc_stats(p.a, &after));
-	SAME(0, after.queued);
+	EXPECT_EQ(0, before.registered_bytes);
+	EXPECT_OK(ripc_stats(p.a, &after));
+	EXPECT_EQ(0, after.queued);
 }
 
 const struct conf_case conf_life[] = {
@@ -278,10 +280,10 @@ const struct conf_case conf_life[] = {
 	{"close_in_use", close_in_use, 0},
 	{"unregister_with_queue", unregister_with_queue, 0},
 	{"unregister_and_back", unregister_and_back, 0},
-	{"found_again", found_again, CONF_TWO},
+	{"found_again", found_again, CONF_TWO_CONTEXTS},
 	{"unregister_with_requests", unregister_with_requests, 0},
-	{"peer_closes", peer_closes, CONF_TWO},
+	{"peer_closes", peer_closes, CONF_TWO_CONTEXTS},
 	{"service_fd", service_fd, 0},
-	{"gauges_return", gauges_return, CONF_TWO},
+	{"gauges_return", gauges_return, CONF_TWO_CONTEXTS},
 	{0},
 };

@@ -6,11 +6,11 @@ static uint64_t short_max(struct conf *c, struct ripc *ctx, uint64_t dest)
 {
 	struct ripc_limits limits;
 
-	OK(ripc_lookup(ctx, dest, NULL, c->patience_ms));
-	OK(ripc_limits(ctx, dest, &limits));
+	EXPECT_OK(ripc_lookup(ctx, dest, NULL, c->patience_ms));
+	EXPECT_OK(ripc_limits(ctx, dest, &limits));
 	CHECK(limits.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)limits.short_max);
-	SAME(RIPC_ITEMS_MAX, limits.items_max);
-	SAME(RIPC_RETURNS_MAX, limits.returns_max);
+	EXPECT_EQ(RIPC_ITEMS_MAX, limits.items_max);
+	EXPECT_EQ(RIPC_RETURNS_MAX, limits.returns_max);
 	CHECK(limits.long_max >= 64 * MIB, "%llu", (unsigned long long)limits.long_max);
 	return limits.short_max;
 }
@@ -30,15 +30,15 @@ static void short_sizes(struct conf *c)
 		struct conf_plan plan;
 
 		conf_plan_one(&plan, sizes[i], i);
-		OK(conf_short(c, p.sa, p.idb, sizes[i], i, c->patience_ms));
+		EXPECT_OK(conf_send_short(c, p.sa, p.idb, sizes[i], i, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, false);
 	}
-	REFUSES(-EMSGSIZE, conf_short(c, p.sa, p.idb, max + 1, 0, c->patience_ms));
+	EXPECT_ERROR(-EMSGSIZE, conf_send_short(c, p.sa, p.idb, max + 1, 0, c->patience_ms));
 	snprintf(number, sizeof(number), "%zu", max);
 	CHECK(strstr(ripc_detail(), number), "limit %s in: %s", number, ripc_detail());
 	/* Refused before it is looked at. */
-	REFUSES(-EMSGSIZE, ripc_send_short(p.sa, p.idb, &(struct iovec){number, 100 * MIB}, 1, NULL,
-					   c->patience_ms));
+	EXPECT_ERROR(-EMSGSIZE, ripc_send_short(p.sa, p.idb, &(struct iovec){number, 100 * MIB}, 1,
+						NULL, c->patience_ms));
 	conf_expect_none(c, p.sb);
 	conf_exchange(c, &p);
 }
@@ -71,7 +71,8 @@ static void short_items(struct conf *c)
 			memory = conf_build(c, p.a, (enum conf_memory)conf_random(c, CONF_MEMORIES),
 					    &plan, items);
 			(void)memory;
-			OK(ripc_send_short(p.sa, p.idb, items, plan.nitems, NULL, c->patience_ms));
+			EXPECT_OK(ripc_send_short(p.sa, p.idb, items, plan.nitems, NULL,
+						  c->patience_ms));
 			memset(memory, 0x5a, conf_plan_total(&plan));
 			conf_expect(c, p.sb, &plan, p.ida, false);
 			if (ripc_buf_free(p.a, memory) == -EINVAL) {
@@ -87,9 +88,9 @@ static void long_one(struct conf *c, struct conf_pair *p, enum conf_memory kind,
 	struct iovec items[RIPC_ITEMS_MAX];
 	void *memory = conf_build(c, p->a, kind, plan, items);
 
-	OK(ripc_send_long(p->sa, p->idb, items, plan->nitems, NULL, c->patience_ms));
+	EXPECT_OK(ripc_send_long(p->sa, p->idb, items, plan->nitems, NULL, c->patience_ms));
 	memset(memory, 0x5a, conf_plan_total(plan));
-	conf_put(c, p->a, kind, memory);
+	conf_mem_free(c, p->a, kind, memory);
 	conf_expect(c, p->sb, plan, p->ida, true);
 }
 
@@ -144,7 +145,7 @@ static void long_64mib(struct conf *c)
 	conf_plan_one(&plan, 64 * MIB, 5);
 	long_one(c, &p, CONF_ALLOCATED, &plan);
 	conf_plan_random(c, &plan, 7, 64 * MIB);
-	long_one(c, &p, CONF_FOREIGN, &plan);
+	long_one(c, &p, CONF_UNREGISTERED, &plan);
 }
 
 static void long_items(struct conf *c)
@@ -184,8 +185,8 @@ static void send_picks(struct conf *c)
 			      : i == 2 ? max + 1
 				       : 50000,
 			      (uint64_t)i);
-		memory = conf_build(c, p.a, CONF_FOREIGN, &plan, &item);
-		OK(ripc_send(p.sa, p.idb, &item, 1, NULL, c->patience_ms));
+		memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
+		EXPECT_OK(ripc_send(p.sa, p.idb, &item, 1, NULL, c->patience_ms));
 		free(memory);
 		conf_expect(c, p.sb, &plan, p.ida, i > 1);
 	}
@@ -198,7 +199,7 @@ static void order_short(struct conf *c)
 	unsigned sent = 0, received = 0;
 
 	conf_pair(c, &p);
-	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
 	while (received < 600) {
 		struct ripc_send_options options = {.flags = conf_random(c, 2) ? RIPC_MORE : 0};
 		unsigned burst = (unsigned)conf_random(c, 40);
@@ -210,7 +211,7 @@ static void order_short(struct conf *c)
 			conf_fill(data, item.iov_len, sent);
 			if (sent - received > 20)
 				break;
-			OK(ripc_send_short(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+			EXPECT_OK(ripc_send_short(p.sa, p.idb, &item, 1, &options, c->patience_ms));
 		}
 		burst = (unsigned)conf_random(c, 40);
 		for (; burst-- && received < sent; received++) {
@@ -238,9 +239,9 @@ static void order_long(struct conf *c)
 		size_t len = conf_random(c, 2) ? conf_random(c, 100) : conf_random(c, 60000);
 
 		conf_plan_one(&plan, len, i);
-		memory[i] =
-			conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_FOREIGN, &plan, &item[i]);
-		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		memory[i] = conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_UNREGISTERED, &plan,
+				       &item[i]);
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	for (unsigned i = 0; i < 40; i++) {
 		struct ripc_message *m = conf_receive(c, p.sb);
@@ -250,8 +251,8 @@ static void order_long(struct conf *c)
 		ripc_message_free(m);
 	}
 	for (unsigned i = 40; i-- > 0;) {
-		OK(ripc_request_wait(&request[i], c->patience_ms));
-		conf_put(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_FOREIGN, memory[i]);
+		EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
+		conf_mem_free(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_UNREGISTERED, memory[i]);
 	}
 }
 
@@ -270,9 +271,9 @@ static void check_fields(const struct ripc_message *m, const struct look *look,
 {
 	conf_check_message(m, plan, ripc_service_id(look->from), ripc_service_id(look->to),
 			   look->is_long);
-	SAME(0, memcmp(m->instance, look->instance, 16));
-	SAME(look->options ? look->options->nreturns : 0, m->nreturns);
-	SAME(0, m->group);
+	EXPECT_EQ(0, memcmp(m->instance, look->instance, 16));
+	EXPECT_EQ(look->options ? look->options->nreturns : 0, m->nreturns);
+	EXPECT_EQ(0, m->group);
 	for (unsigned i = 0; i < plan->nitems; i++)
 		if (plan->len[i])
 			CHECK(look->placements >> m->placement[i] & 1, "item %u: placement %u", i,
@@ -289,7 +290,7 @@ typedef int send_fn(struct ripc_service *from, uint64_t dest, const struct iovec
 static void *travel(struct conf *c, const struct look *look, const struct conf_plan *plan,
 		    enum conf_memory kind, send_fn *send)
 {
-	bool sure = c->sure || look->is_long || (look->options && look->options->nreturns);
+	bool reliable = c->reliable || look->is_long || (look->options && look->options->nreturns);
 	struct iovec items[RIPC_ITEMS_MAX];
 	void *memory = conf_build(c, look->ctx, kind, plan, items), *base;
 	uint64_t dest = ripc_service_id(look->to);
@@ -297,19 +298,19 @@ static void *travel(struct conf *c, const struct look *look, const struct conf_p
 	int rc = -EAGAIN;
 
 	for (int waited = 0; rc && waited < c->patience_ms; waited += 50) {
-		OK(send(look->from, dest, items, plan->nitems, look->options, c->patience_ms));
-		rc = ripc_receive(look->to, &m, sure ? c->patience_ms : 50);
-		if (sure)
+		EXPECT_OK(send(look->from, dest, items, plan->nitems, look->options, c->patience_ms));
+		rc = ripc_receive(look->to, &m, reliable ? c->patience_ms : 50);
+		if (reliable)
 			break;
 	}
-	OK(rc);
+	EXPECT_OK(rc);
 	check_fields(m, look, plan);
 	base = m->items[0].iov_base;
 	ripc_message_free(m);
 	/* One that was sent twice. */
-	while (!sure && !ripc_receive(look->to, &m, 50))
+	while (!reliable && !ripc_receive(look->to, &m, 50))
 		ripc_message_free(m);
-	conf_put(c, look->ctx, kind, memory);
+	conf_mem_free(c, look->ctx, kind, memory);
 	return base;
 }
 
@@ -321,7 +322,7 @@ static void fields_short(struct conf *c, struct look look[2])
 	const struct ripc_send_options more = {.flags = RIPC_MORE};
 	const unsigned nplans = sizeof(plans) / sizeof(plans[0]);
 
-	for (unsigned i = 0; i < (c->sure ? 10 * nplans : nplans); i++) {
+	for (unsigned i = 0; i < (c->reliable ? 10 * nplans : nplans); i++) {
 		struct look *at = &look[i % 4 > 1];
 		send_fn *send;
 
@@ -329,7 +330,7 @@ static void fields_short(struct conf *c, struct look look[2])
 		at->options = i % 5 ? NULL : &more;
 		at->placements = 1 << RIPC_IN_RECEIVE_BUFFER;
 		send = i % 3 ? ripc_send : ripc_send_short;
-		travel(c, at, &plans[i % nplans], CONF_FOREIGN, send);
+		travel(c, at, &plans[i % nplans], CONF_UNREGISTERED, send);
 	}
 }
 
@@ -369,8 +370,8 @@ static void fields_returns(struct conf *c, struct look look[2])
 		struct look *ask = &look[i % 2], *answer = &look[!(i % 2)];
 		enum conf_memory kind = i % 4 > 1 ? CONF_ALLOCATED : CONF_REGISTERED;
 		size_t len = fields_sizes[i % FIELDS_SIZES];
-		uint8_t *buf = conf_get(c, ask->ctx, kind, len + RIPC_RETURNS_MAX);
-		uint8_t *back = conf_get(c, answer->ctx, CONF_ALLOCATED, 1);
+		uint8_t *buf = conf_mem_alloc(c, ask->ctx, kind, len + RIPC_RETURNS_MAX);
+		uint8_t *back = conf_mem_alloc(c, answer->ctx, CONF_ALLOCATED, 1);
 		struct iovec returns[RIPC_RETURNS_MAX], other = {back, 1};
 		struct ripc_send_options options = {.nreturns = counts[i % 3], .returns = returns};
 		const struct ripc_send_options one = {.nreturns = 1, .returns = &other};
@@ -385,29 +386,29 @@ static void fields_returns(struct conf *c, struct look look[2])
 		ask->placements = 1 << (ask->is_long ? RIPC_IN_POOL : RIPC_IN_RECEIVE_BUFFER);
 		conf_plan_one(&plan, 100, i);
 		send = ask->is_long ? ripc_send_long : ripc_send_short;
-		travel(c, ask, &plan, CONF_FOREIGN, send);
+		travel(c, ask, &plan, CONF_UNREGISTERED, send);
 		answer->is_long = true;
 		answer->options = &one;
 		answer->placements = 1 << RIPC_IN_RETURN;
 		conf_plan_one(&plan, len, i + 1);
-		CHECK(travel(c, answer, &plan, CONF_FOREIGN, ripc_send_long) == buf,
+		CHECK(travel(c, answer, &plan, CONF_UNREGISTERED, ripc_send_long) == buf,
 		      "not where it was offered");
-		conf_put(c, answer->ctx, CONF_ALLOCATED, back);
+		conf_mem_free(c, answer->ctx, CONF_ALLOCATED, back);
 		if (kind == CONF_ALLOCATED) {
-			conf_put(c, ask->ctx, kind, buf);
+			conf_mem_free(c, ask->ctx, kind, buf);
 		} else {
 			/* Return buffers that are still offered keep it: the offer ends with its service. */
 			struct ripc_message *m;
 
 			while (options.nreturns > 1) {
-				OK(conf_long(c, answer->from, ripc_service_id(ask->from), 1, i,
-					     c->patience_ms));
+				EXPECT_OK(conf_send_long(c, answer->from, ripc_service_id(ask->from),
+							 1, i, c->patience_ms));
 				m = conf_receive(c, ask->from);
-				SAME(RIPC_IN_RETURN, m->placement[0]);
+				EXPECT_EQ(RIPC_IN_RETURN, m->placement[0]);
 				ripc_message_free(m);
 				options.nreturns--;
 			}
-			conf_put(c, ask->ctx, kind, buf);
+			conf_mem_free(c, ask->ctx, kind, buf);
 		}
 	}
 }
@@ -422,16 +423,16 @@ static void fields(struct conf *c)
 	uint8_t instance[2][16];
 
 	conf_pair(c, &p);
-	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
-	OK(ripc_query(p.a, p.idb, &route));
-	SAME(p.idb, route.service);
-	SAME(1, route.connected);
+	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_query(p.a, p.idb, &route));
+	EXPECT_EQ(p.idb, route.service);
+	EXPECT_EQ(1, route.connected);
 	CHECK(route.transport[0] && route.reason[0], "route without transport or reason");
 	CHECK(route.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)route.short_max);
 	memcpy(instance[1], route.instance, 16);
-	OK(ripc_lookup(p.b, p.ida, &route, c->patience_ms));
+	EXPECT_OK(ripc_lookup(p.b, p.ida, &route, c->patience_ms));
 	memcpy(instance[0], route.instance, 16);
-	SAME(c->same, !memcmp(instance[0], instance[1], 16));
+	EXPECT_EQ(c->same, !memcmp(instance[0], instance[1], 16));
 	look[0] = (struct look){.ctx = p.a, .from = p.sa, .to = p.sb, .instance = instance[0]};
 	look[1] = (struct look){.ctx = p.b, .from = p.sb, .to = p.sa, .instance = instance[1]};
 	fields_short(c, look);
@@ -440,11 +441,11 @@ static void fields(struct conf *c)
 	fields_short(c, look);
 	/* Another service of the same context. */
 	third = conf_register(c, p.a, conf_id(c));
-	OK(conf_long(c, third, p.idb, 10, 1, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, third, p.idb, 10, 1, c->patience_ms));
 	m = conf_receive(c, p.sb);
-	SAME(ripc_service_id(third), m->source);
-	SAME(0, memcmp(m->instance, instance[0], 16));
-	SAME(0, m->nreturns);
+	EXPECT_EQ(ripc_service_id(third), m->source);
+	EXPECT_EQ(0, memcmp(m->instance, instance[0], 16));
+	EXPECT_EQ(0, m->nreturns);
 	ripc_message_free(m);
 }
 
@@ -460,7 +461,8 @@ static void one_service_many_sources(struct conf *c)
 		source[i] = conf_register(c, p.a, conf_id(c));
 	for (unsigned k = 0; k < 10; k++)
 		for (unsigned i = 0; i < 8; i++)
-			OK(conf_long(c, source[i], p.idb, 500, i * 100 + k, c->patience_ms));
+			EXPECT_OK(conf_send_long(c, source[i], p.idb, 500, i * 100 + k,
+						 c->patience_ms));
 	for (int n = 0; n < 80; n++) {
 		struct ripc_message *m = conf_receive(c, p.sb);
 		unsigned i;
@@ -474,7 +476,7 @@ static void one_service_many_sources(struct conf *c)
 	}
 }
 
-static void many_held(struct conf *c)
+static void many_unreleased(struct conf *c)
 {
 	struct ripc_message *m[200];
 	struct conf_plan plan;
@@ -483,7 +485,7 @@ static void many_held(struct conf *c)
 	conf_pair(c, &p);
 	/* Messages stay what they are while others come, whatever the order they are given back in. */
 	for (unsigned i = 0; i < 200; i++) {
-		OK(conf_long(c, p.sa, p.idb, 100 + i, i, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100 + i, i, c->patience_ms));
 		m[i] = conf_receive(c, p.sb);
 	}
 	for (unsigned n = 200; n; n--) {
@@ -497,7 +499,7 @@ static void many_held(struct conf *c)
 }
 
 /* A message that is kept, perhaps in the sender's own memory, and given back while short ones go the same way. */
-static void held_among_short(struct conf *c)
+static void unreleased_among_short(struct conf *c)
 {
 	struct ripc_stats is;
 	/* In a guest of the lab each message takes a while. */
@@ -515,7 +517,7 @@ static void held_among_short(struct conf *c)
 
 		conf_plan_one(&held, 70000 + 100 * i, i);
 		buf = conf_build(c, p.b, CONF_ALLOCATED, &held, &item);
-		OK(ripc_start(p.sb, p.ida, &item, 1, NULL, &r));
+		EXPECT_OK(ripc_start(p.sb, p.ida, &item, 1, NULL, &r));
 		m = conf_receive(c, p.sa);
 		for (unsigned k = 0; k < 2 * run; k++) {
 			if (k == run) {
@@ -523,16 +525,16 @@ static void held_among_short(struct conf *c)
 				ripc_message_free(m);
 			}
 			conf_plan_one(&plan, 10 + k, k);
-			OK(conf_short(c, p.sa, p.idb, 10 + k, k, c->patience_ms));
+			EXPECT_OK(conf_send_short(c, p.sa, p.idb, 10 + k, k, c->patience_ms));
 			conf_expect(c, p.sb, &plan, p.ida, false);
 		}
-		OK(ripc_request_wait(&r, (int)c->patience_ms));
-		conf_put(c, p.b, CONF_ALLOCATED, buf);
+		EXPECT_OK(ripc_request_wait(&r, (int)c->patience_ms));
+		conf_mem_free(c, p.b, CONF_ALLOCATED, buf);
 	}
-	OK(ripc_stats(p.a, &is));
-	SAME(0, is.lanes_lost);
-	OK(ripc_stats(p.b, &is));
-	SAME(0, is.lanes_lost);
+	EXPECT_OK(ripc_stats(p.a, &is));
+	EXPECT_EQ(0, is.lanes_lost);
+	EXPECT_OK(ripc_stats(p.b, &is));
+	EXPECT_EQ(0, is.lanes_lost);
 }
 
 static void lossy_short(struct conf *c)
@@ -543,14 +545,14 @@ static void lossy_short(struct conf *c)
 	unsigned received = 0;
 
 	conf_pair(c, &p);
-	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
 	for (unsigned i = 0; i < 200; i++) {
-		OK(conf_short(c, p.sa, p.idb, 100 + i, i, c->patience_ms));
+		EXPECT_OK(conf_send_short(c, p.sa, p.idb, 100 + i, i, c->patience_ms));
 		if (i % 10 == 9)
 			conf_run(c, 1);
 	}
 	/* Whole, and at most once. */
-	while (!ripc_receive(p.sb, &m, c->sure && received < 200 ? c->patience_ms : 200)) {
+	while (!ripc_receive(p.sb, &m, c->reliable && received < 200 ? c->patience_ms : 200)) {
 		size_t i = m->items[0].iov_len - 100;
 		struct conf_plan plan;
 
@@ -562,25 +564,25 @@ static void lossy_short(struct conf *c)
 		received++;
 	}
 	CHECK(received > 20, "only %u of 200 arrived", received);
-	if (c->sure)
-		SAME(200, received);
+	if (c->reliable)
+		EXPECT_EQ(200, received);
 }
 
 const struct conf_case conf_message[] = {
-	{"short_sizes", short_sizes, CONF_SURE},
-	{"short_items", short_items, CONF_SURE},
+	{"short_sizes", short_sizes, CONF_RELIABLE},
+	{"short_items", short_items, CONF_RELIABLE},
 	{"long_sizes", long_sizes, 0},
 	{"long_powers", long_powers, CONF_ONCE},
 	{"long_16mib", long_16mib, CONF_ONCE},
 	{"long_64mib", long_64mib, CONF_REAL},
 	{"long_items", long_items, 0},
-	{"send_picks", send_picks, CONF_SURE},
-	{"order_short", order_short, CONF_SURE},
+	{"send_picks", send_picks, CONF_RELIABLE},
+	{"order_short", order_short, CONF_RELIABLE},
 	{"order_long", order_long, 0},
 	{"fields", fields, 0},
 	{"one_service_many_sources", one_service_many_sources, 0},
-	{"many_held", many_held, 0},
-	{"held_among_short", held_among_short, CONF_SURE | CONF_ONCE},
+	{"many_unreleased", many_unreleased, 0},
+	{"unreleased_among_short", unreleased_among_short, CONF_RELIABLE | CONF_ONCE},
 	{"lossy_short", lossy_short, 0},
 	{0},
 };

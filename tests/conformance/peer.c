@@ -2,28 +2,29 @@
 /* Many peers at once, and pairs that turn to one another at the same moment. */
 #include "conf.h"
 
-struct crowd {
+struct peer_contexts {
 	unsigned n;
 	struct ripc *ctx[CONF_CONTEXTS_MAX];
 	struct ripc_service *service[CONF_CONTEXTS_MAX];
 	uint64_t id[CONF_CONTEXTS_MAX];
 };
 
-static struct crowd *gather(struct conf *c, unsigned n)
+static struct peer_contexts *gather(struct conf *c, unsigned n)
 {
-	static struct crowd crowd;
+	static struct peer_contexts peer_contexts;
 
-	crowd.n = n;
+	peer_contexts.n = n;
 	for (unsigned i = 0; i < n; i++) {
-		crowd.ctx[i] = conf_open(c);
-		crowd.id[i] = conf_id(c);
-		crowd.service[i] = conf_register(c, crowd.ctx[i], crowd.id[i]);
+		peer_contexts.ctx[i] = conf_open(c);
+		peer_contexts.id[i] = conf_id(c);
+		peer_contexts.service[i] =
+			conf_register(c, peer_contexts.ctx[i], peer_contexts.id[i]);
 	}
-	return &crowd;
+	return &peer_contexts;
 }
 
 /* One long message to each of `to` from each of `from`, all at the same time. */
-static void all_at_once(struct conf *c, struct crowd *w, unsigned nfrom, unsigned first_to,
+static void all_at_once(struct conf *c, struct peer_contexts *w, unsigned nfrom, unsigned first_to,
 			unsigned nto)
 {
 	struct ripc_request **request = calloc((size_t)nfrom * nto, sizeof(*request));
@@ -37,8 +38,8 @@ static void all_at_once(struct conf *c, struct crowd *w, unsigned nfrom, unsigne
 	for (unsigned i = 0; i < nfrom; i++)
 		for (unsigned k = 0; k < nto; k++)
 			if (i != first_to + k)
-				OK(ripc_start(w->service[i], w->id[first_to + k], &item, 1, NULL,
-					      &request[i * nto + k]));
+				EXPECT_OK(ripc_start(w->service[i], w->id[first_to + k], &item, 1,
+						     NULL, &request[i * nto + k]));
 	for (unsigned k = 0; k < nto; k++) {
 		uint8_t seen[CONF_CONTEXTS_MAX] = {0};
 
@@ -58,14 +59,14 @@ static void all_at_once(struct conf *c, struct crowd *w, unsigned nfrom, unsigne
 	}
 	for (unsigned i = 0; i < nfrom * nto; i++)
 		if (request[i])
-			OK(ripc_request_wait(&request[i], c->patience_ms));
+			EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
 	free(request);
 	free(data);
 }
 
 static void many_to_one(struct conf *c)
 {
-	struct crowd *w = gather(c, c->peers + 1);
+	struct peer_contexts *w = gather(c, c->peers + 1);
 
 	for (int round = 0; round < 3; round++)
 		all_at_once(c, w, c->peers, c->peers, 1);
@@ -75,7 +76,7 @@ static void many_to_one(struct conf *c)
 static void each_to_each(struct conf *c)
 {
 	unsigned n = c->peers > 12 ? 12 : c->peers;
-	struct crowd *w = gather(c, n);
+	struct peer_contexts *w = gather(c, n);
 	struct ripc_stats stats;
 
 	/* Every pair crosses. */
@@ -83,10 +84,10 @@ static void each_to_each(struct conf *c)
 	all_at_once(c, w, n, 0, n);
 	for (unsigned i = 0; i < n; i++) {
 		AWAIT_STAT(c, w->ctx[i], lanes, n - 1);
-		OK(ripc_stats(w->ctx[i], &stats));
-		SAME(n - 1, stats.peers);
-		SAME(0, stats.bad_messages + stats.bad_peers);
-		SAME(0, stats.peers_lost);
+		EXPECT_OK(ripc_stats(w->ctx[i], &stats));
+		EXPECT_EQ(n - 1, stats.peers);
+		EXPECT_EQ(0, stats.bad_messages + stats.bad_peers);
+		EXPECT_EQ(0, stats.peers_lost);
 	}
 }
 
@@ -103,8 +104,8 @@ static void crossed(struct conf *c)
 			struct iovec item = {data[i], 1000};
 
 			conf_fill(data[i], 1000, (uint64_t)i);
-			OK(ripc_start(i ? p.sb : p.sa, i ? p.ida : p.idb, &item, 1, NULL,
-				      &request[i]));
+			EXPECT_OK(ripc_start(i ? p.sb : p.sa, i ? p.ida : p.idb, &item, 1, NULL,
+					     &request[i]));
 			if (!i)
 				conf_run(c, (unsigned)conf_random(c, 2));
 		}
@@ -113,7 +114,7 @@ static void crossed(struct conf *c)
 		conf_plan_one(&plan, 1000, 1);
 		conf_expect(c, p.sa, &plan, p.idb, true);
 		for (int i = 0; i < 2; i++)
-			OK(ripc_request_wait(&request[i], c->patience_ms));
+			EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
 		conf_exchange(c, &p);
 		/* One lane is enough, and only one stays. */
 		AWAIT_STAT(c, p.a, lanes, 1);
@@ -133,19 +134,20 @@ static void many_services(struct conf *c)
 	conf_plan_one(&plan, 100, 1);
 	for (int i = 0; i < 60; i++) {
 		service[i] = conf_register(c, p.b, RIPC_ANY_ID);
-		OK(conf_long(c, p.sa, ripc_service_id(service[i]), 100, 1, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, ripc_service_id(service[i]), 100, 1,
+					 c->patience_ms));
 	}
 	for (int i = 0; i < 60; i++)
 		conf_expect(c, service[i], &plan, p.ida, true);
-	OK(ripc_stats(p.a, &stats));
+	EXPECT_OK(ripc_stats(p.a, &stats));
 	/* Shared by all services of both. A context is connected to itself with two ends. */
 	CHECK(stats.lanes <= 1u + c->same, "%llu lanes", (unsigned long long)stats.lanes);
 }
 
 const struct conf_case conf_peer[] = {
-	{"many_to_one", many_to_one, CONF_TWO},
-	{"each_to_each", each_to_each, CONF_TWO},
-	{"crossed", crossed, CONF_TWO},
+	{"many_to_one", many_to_one, CONF_TWO_CONTEXTS},
+	{"each_to_each", each_to_each, CONF_TWO_CONTEXTS},
+	{"crossed", crossed, CONF_TWO_CONTEXTS},
 	{"many_services", many_services, 0},
 	{0},
 };

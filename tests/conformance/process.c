@@ -29,7 +29,7 @@ static int serve(struct ripc_service *service)
 }
 
 /* Takes everything, and tells of each short message by a byte to the parent. */
-static int tell(struct ripc_service *service)
+static int pipe_notify(struct ripc_service *service)
 {
 	struct ripc_message *m;
 
@@ -42,7 +42,7 @@ static int tell(struct ripc_service *service)
 }
 
 /* Sends long messages one after the other; the first 8 bytes are the number. */
-static int feed(struct ripc *ctx, struct ripc_service *service, uint64_t dest)
+static int send_until_dead(struct ripc *ctx, struct ripc_service *service, uint64_t dest)
 {
 	uint8_t *buf = ripc_buf_alloc(ctx, SIZE);
 
@@ -73,14 +73,14 @@ int conf_child(int argc, char **argv)
 	if (write(1, "+", 1) != 1)
 		return 4;
 	if (!strcmp(argv[2], "tell"))
-		return tell(service);
-	return strcmp(argv[2], "serve") ? feed(ctx, service, dest) : serve(service);
+		return pipe_notify(service);
+	return strcmp(argv[2], "serve") ? send_until_dead(ctx, service, dest) : serve(service);
 }
 
 /* ---- Its parent ---- */
 
 /* out: where its output can be read from. */
-static pid_t spawn_heard(struct conf *c, const char *role, uint64_t id, uint64_t dest, int *out)
+static pid_t spawn_and_wait(struct conf *c, const char *role, uint64_t id, uint64_t dest, int *out)
 {
 	char ids[2][32], answer;
 	int fd[2];
@@ -88,7 +88,7 @@ static pid_t spawn_heard(struct conf *c, const char *role, uint64_t id, uint64_t
 
 	snprintf(ids[0], sizeof(ids[0]), "%llu", (unsigned long long)id);
 	snprintf(ids[1], sizeof(ids[1]), "%llu", (unsigned long long)dest);
-	SAME(0, pipe2(fd, O_CLOEXEC));
+	EXPECT_EQ(0, pipe2(fd, O_CLOEXEC));
 	pid = fork();
 	CHECK(pid >= 0, "fork");
 	if (!pid) {
@@ -106,29 +106,29 @@ static pid_t spawn_heard(struct conf *c, const char *role, uint64_t id, uint64_t
 static pid_t spawn(struct conf *c, const char *role, uint64_t id, uint64_t dest)
 {
 	int out;
-	pid_t pid = spawn_heard(c, role, id, dest, &out);
+	pid_t pid = spawn_and_wait(c, role, id, dest, &out);
 
 	close(out);
 	return pid;
 }
 
-static void shoot(pid_t pid)
+static void send_until_killed(pid_t pid)
 {
 	int status;
 
-	SAME(0, kill(pid, SIGKILL));
-	SAME(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, kill(pid, SIGKILL));
+	EXPECT_EQ(pid, waitpid(pid, &status, 0));
 	CHECK(WIFSIGNALED(status), "the child had ended by itself: %x", (unsigned)status);
 }
 
 /* A short message to a child that tells of it. Return: whether it was told of. */
-static bool told(struct conf *c, struct ripc_service *s, uint64_t id, uint64_t tag, int out)
+static bool pipe_wait(struct conf *c, struct ripc_service *s, uint64_t id, uint64_t tag, int out)
 {
 	struct pollfd p = {.fd = out, .events = POLLIN};
-	char told[256];
+	char pipe_wait[256];
 
-	return !conf_short(c, s, id, 100, tag, c->patience_ms) && poll(&p, 1, c->silence_ms) == 1 &&
-	       read(out, told, sizeof(told)) > 0;
+	return !conf_send_short(c, s, id, 100, tag, c->patience_ms) &&
+	       poll(&p, 1, c->silence_ms) == 1 && read(out, pipe_wait, sizeof(pipe_wait)) > 0;
 }
 
 /*
@@ -150,21 +150,21 @@ static void stop_receiver(struct conf *c)
 
 	s = conf_register(c, ctx, conf_id(c));
 	id = conf_id(c);
-	pid = spawn_heard(c, "tell", id, 0, &out);
+	pid = spawn_and_wait(c, "tell", id, 0, &out);
 	for (unsigned i = 0; i < 1000; i++)
-		taken += told(c, s, id, i, out);
+		taken += pipe_wait(c, s, id, i, out);
 	CHECK(taken > 500, "%u", taken);
-	SAME(0, kill(pid, SIGSTOP));
-	OK(ripc_start(s, id, &item, 1, NULL, &request));
-	RETURNS(-EPIPE, ripc_request_wait(&request, c->patience_ms));
+	EXPECT_EQ(0, kill(pid, SIGSTOP));
+	EXPECT_OK(ripc_start(s, id, &item, 1, NULL, &request));
+	EXPECT_RC(-EPIPE, ripc_request_wait(&request, c->patience_ms));
 	AWAIT_STAT(c, ctx, peers, 0);
-	SAME(0, kill(pid, SIGCONT));
+	EXPECT_EQ(0, kill(pid, SIGCONT));
 	taken = 0;
 	for (unsigned i = 0; i < 10; i++)
-		taken += told(c, s, id, i, out);
+		taken += pipe_wait(c, s, id, i, out);
 	CHECK(taken > 5, "%u of 10 arrived", taken);
 	close(out);
-	shoot(pid);
+	send_until_killed(pid);
 }
 
 /* a talks to b in this process all the time, and to a child that is shot at some moment. */
@@ -184,18 +184,19 @@ static void kill_receiver(struct conf *c)
 		struct iovec item[8];
 
 		/* It is found, though one with this id died before. */
-		OK(conf_long(c, p.sa, id, 1000, 1, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, id, 1000, 1, c->patience_ms));
 		m = conf_receive(c, p.sa);
-		SAME(id, m->source);
-		SAME(1000, m->items[0].iov_len);
+		EXPECT_EQ(id, m->source);
+		EXPECT_EQ(1000, m->items[0].iov_len);
 		ripc_message_free(m);
 		for (unsigned i = 0; i < 8; i++) {
 			conf_plan_one(&plan, i % 2 ? SIZE : 3000000, i);
-			conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_FOREIGN, &plan, &item[i]);
-			OK(ripc_start(p.sa, id, &item[i], 1, NULL, &request[i]));
+			conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_UNREGISTERED, &plan,
+				   &item[i]);
+			EXPECT_OK(ripc_start(p.sa, id, &item[i], 1, NULL, &request[i]));
 		}
 		usleep((useconds_t)conf_random(c, round ? 8000 : 1));
-		shoot(pid);
+		send_until_killed(pid);
 		conf_exchange(c, &(struct conf_pair){p.b, p.b, p.sb, p.sb, p.idb, p.idb});
 		for (unsigned i = 0; i < 8; i++) {
 			/* Where nobody tells of a death it takes a while to be missed: once is enough. */
@@ -207,7 +208,7 @@ static void kill_receiver(struct conf *c)
 			      "%d: %s", rc, ripc_detail());
 			memset(item[i].iov_base, 0x5a, item[i].iov_len);
 			if (i % 3)
-				OK(ripc_buf_free(p.a, item[i].iov_base));
+				EXPECT_OK(ripc_buf_free(p.a, item[i].iov_base));
 			else
 				free(item[i].iov_base);
 		}
@@ -232,12 +233,12 @@ static void kill_sender(struct conf *c)
 
 		while (!ripc_receive(p.sa, &m, n < some ? c->patience_ms : 1000)) {
 			/* Whole, and in order. */
-			SAME(id, m->source);
-			SAME(SIZE, m->items[0].iov_len);
+			EXPECT_EQ(id, m->source);
+			EXPECT_EQ(SIZE, m->items[0].iov_len);
 			conf_verify(m->items[0].iov_base, SIZE, n, "from the child");
 			ripc_message_free(m);
 			if (++n == some)
-				shoot(pid);
+				send_until_killed(pid);
 		}
 		CHECK(n >= some, "%llu came", (unsigned long long)n);
 		conf_exchange(c, &p);
@@ -265,9 +266,9 @@ static void forked(struct conf *c)
 	conf_exchange(c, &p);
 	buf = ripc_buf_alloc(p.a, 1000);
 	CHECK(buf, "%s", ripc_detail());
-	OK(conf_long(c, p.sb, p.ida, 100, 1, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p.sb, p.ida, 100, 1, c->patience_ms));
 	kept = conf_receive(c, p.sa);
-	OK(ripc_start(p.sa, conf_id(c), &item, 1, NULL, &request));
+	EXPECT_OK(ripc_start(p.sa, conf_id(c), &item, 1, NULL, &request));
 	pid = fork();
 	CHECK(pid >= 0, "fork");
 	if (!pid) {
@@ -305,15 +306,15 @@ static void forked(struct conf *c)
 			_exit(7);
 		_exit(0);
 	}
-	SAME(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(pid, waitpid(pid, &status, 0));
 	CHECK(WIFEXITED(status), "the child crashed: %x", (unsigned)status);
-	SAME(0, WEXITSTATUS(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
 	m = conf_receive(c, p.sb);
 	CHECK(m->source >= RIPC_ID_LIMIT, "from the child");
 	ripc_message_free(m);
-	RETURNS(-ECANCELED, ripc_request_cancel(&request, c->patience_ms));
+	EXPECT_RC(-ECANCELED, ripc_request_cancel(&request, c->patience_ms));
 	ripc_message_free(kept);
-	OK(ripc_buf_free(p.a, buf));
+	EXPECT_OK(ripc_buf_free(p.a, buf));
 	conf_exchange(c, &p);
 }
 
@@ -326,25 +327,25 @@ static void default_context(struct conf *c)
 	uint64_t id = conf_id(c);
 	void *buf;
 
-	RETURNS(-EINVAL, ripc_close(NULL));
-	OK(ripc_register(NULL, id, 0, &service));
+	EXPECT_RC(-EINVAL, ripc_close(NULL));
+	EXPECT_OK(ripc_register(NULL, id, 0, &service));
 	conf_plan_one(&plan, 1000, 1);
-	OK(conf_long(c, service, id, 1000, 1, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, service, id, 1000, 1, c->patience_ms));
 	conf_expect(c, service, &plan, id, true);
 	buf = ripc_buf_alloc(NULL, 100);
 	CHECK(buf, "%s", ripc_detail());
-	OK(ripc_stats(NULL, &stats));
-	SAME(1, stats.long_received);
-	OK(ripc_buf_free(NULL, buf));
-	OK(ripc_close(NULL));
-	RETURNS(-EINVAL, ripc_close(NULL));
+	EXPECT_OK(ripc_stats(NULL, &stats));
+	EXPECT_EQ(1, stats.long_received);
+	EXPECT_OK(ripc_buf_free(NULL, buf));
+	EXPECT_OK(ripc_close(NULL));
+	EXPECT_RC(-EINVAL, ripc_close(NULL));
 }
 
 const struct conf_case conf_process[] = {
-	{"kill_receiver", kill_receiver, CONF_REAL | CONF_TWO | CONF_DEATH},
-	{"stop_receiver", stop_receiver, CONF_REAL | CONF_TWO | CONF_DEATH},
-	{"kill_sender", kill_sender, CONF_REAL | CONF_TWO | CONF_DEATH},
-	{"forked", forked, CONF_REAL | CONF_TWO},
+	{"kill_receiver", kill_receiver, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
+	{"stop_receiver", stop_receiver, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
+	{"kill_sender", kill_sender, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
+	{"forked", forked, CONF_REAL | CONF_TWO_CONTEXTS},
 	{"default_context", default_context, CONF_REAL},
 	{0},
 };

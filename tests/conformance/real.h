@@ -20,7 +20,7 @@ static inline void real_environment(struct conf *c, const char *program, const c
 	*c = (struct conf){.program = program,
 			   .config = config,
 			   .options = text,
-			   .sure = true,
+			   .reliable = true,
 			   .can_write = true,
 			   .peers = 20,
 			   .patience_ms = 60000,
@@ -42,7 +42,7 @@ static inline bool real_wanted(const struct conf_case *k)
 /* Runs a case in the environment c, if it suits that. */
 static inline void real_run(struct conf *c, const struct conf_case *k)
 {
-	if (!conf_suits(c, k))
+	if (!conf_can_run(c, k))
 		return;
 	conf_set_label(c, k->name);
 	conf_run_case(c, k);

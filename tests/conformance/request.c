@@ -16,7 +16,7 @@ static void many_in_flight(struct conf *c)
 		open[i] = i;
 		conf_plan_one(&plan, 1 + conf_random(c, 30000), i);
 		conf_build(c, p.a, CONF_ALLOCATED, &plan, &item[i]);
-		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	for (unsigned i = 0; i < N; i++) {
 		conf_plan_one(&plan, item[i].iov_len, i);
@@ -25,9 +25,9 @@ static void many_in_flight(struct conf *c)
 	for (unsigned n = N; n; n--) {
 		unsigned at = (unsigned)conf_random(c, n), i = open[at];
 
-		OK(ripc_request_wait(&request[i], c->patience_ms));
+		EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
 		CHECK(!request[i], "request not gone");
-		OK(ripc_buf_free(p.a, item[i].iov_base));
+		EXPECT_OK(ripc_buf_free(p.a, item[i].iov_base));
 		open[at] = open[n - 1];
 	}
 	AWAIT_STAT(c, p.a, long_sent, N);
@@ -44,14 +44,14 @@ static void test_until_done(struct conf *c)
 
 	conf_pair(c, &p);
 	conf_plan_one(&plan, 100000, 1);
-	memory = conf_build(c, p.a, CONF_FOREIGN, &plan, &item);
-	OK(ripc_start(p.sa, p.idb, &item, 1, NULL, &request));
+	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
+	EXPECT_OK(ripc_start(p.sa, p.idb, &item, 1, NULL, &request));
 	for (int i = 0; i < c->patience_ms && rc == -EINPROGRESS; i++) {
 		conf_run(c, 1);
 		rc = ripc_request_test(&request);
 		CHECK((rc == -EINPROGRESS) == !!request, "%d", rc);
 	}
-	RETURNS(0, rc);
+	EXPECT_RC(0, rc);
 	memset(memory, 0x5a, 100000);
 	free(memory);
 	conf_expect(c, p.sb, &plan, p.ida, true);
@@ -65,7 +65,7 @@ static void cancel_any_time(struct conf *c)
 
 	conf_pair(c, &p);
 	if (conf_random(c, 2))
-		OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+		EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
 	for (unsigned i = 0; i < 12; i++) {
 		struct ripc_request *request;
 		struct ripc_message *m;
@@ -75,8 +75,8 @@ static void cancel_any_time(struct conf *c)
 		int rc;
 
 		conf_plan_one(&plan, len, i);
-		memory = conf_build(c, p.a, CONF_FOREIGN, &plan, &item);
-		OK(ripc_start(p.sa, p.idb, &item, 1, NULL, &request));
+		memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item, 1, NULL, &request));
 		if (conf_random(c, 4))
 			ripc_request_wait(&request, (int)conf_random(c, 2));
 		/* Done already, perhaps: then it was delivered. */
@@ -109,8 +109,8 @@ static void cancel_behind_absent_receiver(struct conf *c)
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < N; i++) {
 		conf_plan_one(&plan, LEN, i);
-		conf_build(c, p.a, CONF_FOREIGN, &plan, &item[i]);
-		OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
+		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_run(c, 20);
 	/* Some of those that wait; the others keep their order. */
@@ -133,12 +133,12 @@ static void cancel_behind_absent_receiver(struct conf *c)
 	conf_expect_none(c, p.sb);
 	for (unsigned i = 0; i < N; i++) {
 		if (request[i])
-			OK(ripc_request_wait(&request[i], c->patience_ms));
+			EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
 		free(item[i].iov_base);
 	}
 }
 
-static void to_nobody(struct conf *c)
+static void unknown_destination(struct conf *c)
 {
 	struct ripc *ctx = conf_open(c);
 	struct ripc_service *service = conf_register(c, ctx, conf_id(c));
@@ -149,24 +149,25 @@ static void to_nobody(struct conf *c)
 	uint64_t nobody = conf_id(c);
 	char name[32];
 
-	OK(ripc_start(service, nobody, &item, 1, NULL, &request));
+	EXPECT_OK(ripc_start(service, nobody, &item, 1, NULL, &request));
 	same = request;
-	RETURNS(-EINPROGRESS, ripc_request_test(&request));
-	RETURNS(-ETIMEDOUT, ripc_request_wait(&request, 0));
-	RETURNS(-ETIMEDOUT, ripc_request_wait(&request, 100));
+	EXPECT_RC(-EINPROGRESS, ripc_request_test(&request));
+	EXPECT_RC(-ETIMEDOUT, ripc_request_wait(&request, 0));
+	EXPECT_RC(-ETIMEDOUT, ripc_request_wait(&request, 100));
 	CHECK(request == same, "request changed");
-	RETURNS(-ECANCELED, ripc_request_cancel(&request, c->patience_ms));
+	EXPECT_RC(-ECANCELED, ripc_request_cancel(&request, c->patience_ms));
 	CHECK(!request, "request not gone");
-	REFUSES(-EAGAIN, ripc_send_short(service, nobody, &item, 1, NULL, 0));
+	EXPECT_ERROR(-EAGAIN, ripc_send_short(service, nobody, &item, 1, NULL, 0));
 	/* Long enough for it to be asked for several times. */
-	REFUSES(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 1000));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 1000));
 	snprintf(name, sizeof(name), "%llu", (unsigned long long)nobody);
 	CHECK(strlen(ripc_detail()) > 20, "detail: %s", ripc_detail());
-	REFUSES(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 100));
-	REFUSES(-EHOSTUNREACH, ripc_send_long(service, nobody, &item, 1, NULL, CONF_VAIN_MS));
-	REFUSES(-EHOSTUNREACH, ripc_send(service, nobody, &item, 1, NULL, CONF_VAIN_MS));
-	REFUSES(-EHOSTUNREACH, ripc_lookup(ctx, nobody, &route, CONF_VAIN_MS));
-	REFUSES(-EAGAIN, ripc_lookup(ctx, conf_id(c), NULL, 0));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 100));
+	EXPECT_ERROR(-EHOSTUNREACH,
+		     ripc_send_long(service, nobody, &item, 1, NULL, CONF_NO_ANSWER_MS));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_send(service, nobody, &item, 1, NULL, CONF_NO_ANSWER_MS));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_lookup(ctx, nobody, &route, CONF_NO_ANSWER_MS));
+	EXPECT_ERROR(-EAGAIN, ripc_lookup(ctx, conf_id(c), NULL, 0));
 }
 
 /* A request that began before there was a receiver. */
@@ -181,13 +182,13 @@ static void found_later(struct conf *c)
 	void *memory;
 
 	conf_plan_one(&plan, 5000, 1);
-	memory = conf_build(c, a, CONF_FOREIGN, &plan, &item);
-	OK(ripc_start(sa, idb, &item, 1, NULL, &request));
+	memory = conf_build(c, a, CONF_UNREGISTERED, &plan, &item);
+	EXPECT_OK(ripc_start(sa, idb, &item, 1, NULL, &request));
 	conf_run(c, 1 + (unsigned)conf_random(c, 1500));
 	b = c->same ? a : conf_open(c);
 	sb = conf_register(c, b, idb);
 	conf_expect(c, sb, &plan, ripc_service_id(sa), true);
-	OK(ripc_request_wait(&request, c->patience_ms));
+	EXPECT_OK(ripc_request_wait(&request, c->patience_ms));
 	free(memory);
 }
 
@@ -196,7 +197,7 @@ const struct conf_case conf_request[] = {
 	{"test_until_done", test_until_done, 0},
 	{"cancel_any_time", cancel_any_time, 0},
 	{"cancel_behind_absent_receiver", cancel_behind_absent_receiver, 0},
-	{"to_nobody", to_nobody, 0},
+	{"unknown_destination", unknown_destination, 0},
 	{"found_later", found_later, 0},
 	{0},
 };

@@ -3,18 +3,18 @@
 #include "conf.h"
 
 /* Sends one long item and checks where it landed. Return: its base. */
-static const uint8_t *land(struct conf *c, struct conf_pair *p, size_t len, uint64_t tag,
-			   enum ripc_placement where)
+static const uint8_t *place_in_window(struct conf *c, struct conf_pair *p, size_t len, uint64_t tag,
+				      enum ripc_placement where)
 {
 	struct ripc_message *m;
 	struct conf_plan plan;
 	const uint8_t *base;
 
 	conf_plan_one(&plan, len, tag);
-	OK(conf_long(c, p->sa, p->idb, len, tag, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p->sa, p->idb, len, tag, c->patience_ms));
 	m = conf_receive(c, p->sb);
 	conf_check_message(m, &plan, p->ida, p->idb, true);
-	SAME(where, m->placement[0]);
+	EXPECT_EQ(where, m->placement[0]);
 	base = m->items[0].iov_base;
 	ripc_message_free(m);
 	return base;
@@ -30,27 +30,30 @@ static void window_order(struct conf *c)
 	buf = ripc_buf_alloc(p.b, 100000);
 	CHECK(buf, "%s", ripc_detail());
 	/* Added first, but the service's come first; of these the first that fits. */
-	OK(ripc_window_add(p.b, NULL, buf, 10000));
-	OK(ripc_window_add(p.b, p.sb, buf + 10000, 5000));
-	OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
-	OK(ripc_window_add(p.b, p.sb, buf + 40000, 20000));
-	CHECK(land(c, &p, 6000, 1, RIPC_IN_WINDOW) == buf + 20000, "second window of the service");
-	CHECK(land(c, &p, 5000, 2, RIPC_IN_WINDOW) == buf + 10000, "first window of the service");
-	CHECK(land(c, &p, 1, 3, RIPC_IN_WINDOW) == buf + 40000, "third window of the service");
+	EXPECT_OK(ripc_window_add(p.b, NULL, buf, 10000));
+	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 10000, 5000));
+	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
+	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 40000, 20000));
+	CHECK(place_in_window(c, &p, 6000, 1, RIPC_IN_WINDOW) == buf + 20000,
+	      "second window of the service");
+	CHECK(place_in_window(c, &p, 5000, 2, RIPC_IN_WINDOW) == buf + 10000,
+	      "first window of the service");
+	CHECK(place_in_window(c, &p, 1, 3, RIPC_IN_WINDOW) == buf + 40000,
+	      "third window of the service");
 	conf_verify(buf + 20000, 6000, 1, "the application's again");
-	CHECK(land(c, &p, 10000, 4, RIPC_IN_WINDOW) == buf, "window of the context");
+	CHECK(place_in_window(c, &p, 10000, 4, RIPC_IN_WINDOW) == buf, "window of the context");
 	/* Used up: the pool. */
-	land(c, &p, 100, 5, RIPC_IN_POOL);
-	REFUSES(-EINVAL, ripc_window_remove(p.b, buf + 20000));
-	OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
-	CHECK(land(c, &p, 20000, 6, RIPC_IN_WINDOW) == buf + 20000, "added again");
-	OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
-	land(c, &p, 20001, 7, RIPC_IN_POOL);
-	OK(ripc_window_remove(p.b, buf + 20000));
-	land(c, &p, 20000, 8, RIPC_IN_POOL);
-	OK(ripc_stats(p.b, &stats));
-	SAME(5, stats.window_items);
-	OK(ripc_buf_free(p.b, buf));
+	place_in_window(c, &p, 100, 5, RIPC_IN_POOL);
+	EXPECT_ERROR(-EINVAL, ripc_window_remove(p.b, buf + 20000));
+	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
+	CHECK(place_in_window(c, &p, 20000, 6, RIPC_IN_WINDOW) == buf + 20000, "added again");
+	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
+	place_in_window(c, &p, 20001, 7, RIPC_IN_POOL);
+	EXPECT_OK(ripc_window_remove(p.b, buf + 20000));
+	place_in_window(c, &p, 20000, 8, RIPC_IN_POOL);
+	EXPECT_OK(ripc_stats(p.b, &stats));
+	EXPECT_EQ(5, stats.window_items);
+	EXPECT_OK(ripc_buf_free(p.b, buf));
 }
 
 static void window_items(struct conf *c)
@@ -66,24 +69,24 @@ static void window_items(struct conf *c)
 	buf = ripc_buf_alloc(p.b, 100000);
 	CHECK(buf, "%s", ripc_detail());
 	/* Each item takes one; empty ones take none. */
-	OK(ripc_window_add(p.b, p.sb, buf, 1000));
-	OK(ripc_window_add(p.b, NULL, buf + 5000, 50000));
+	EXPECT_OK(ripc_window_add(p.b, p.sb, buf, 1000));
+	EXPECT_OK(ripc_window_add(p.b, NULL, buf + 5000, 50000));
 	plan = (struct conf_plan){5, {800, 0, 900, 40000, 0}, 7};
-	memory = conf_build(c, p.a, CONF_FOREIGN, &plan, items);
-	OK(ripc_send_long(p.sa, p.idb, items, 5, NULL, c->patience_ms));
+	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, items);
+	EXPECT_OK(ripc_send_long(p.sa, p.idb, items, 5, NULL, c->patience_ms));
 	free(memory);
 	m = conf_receive(c, p.sb);
 	conf_check_message(m, &plan, p.ida, p.idb, true);
-	SAME(RIPC_IN_WINDOW, m->placement[0]);
+	EXPECT_EQ(RIPC_IN_WINDOW, m->placement[0]);
 	CHECK(m->items[0].iov_base == buf, "first item");
-	SAME(RIPC_IN_WINDOW, m->placement[2]);
+	EXPECT_EQ(RIPC_IN_WINDOW, m->placement[2]);
 	CHECK(m->items[2].iov_base == buf + 5000, "third item");
-	SAME(RIPC_IN_POOL, m->placement[3]);
+	EXPECT_EQ(RIPC_IN_POOL, m->placement[3]);
 	errno = 0;
 	CHECK(!ripc_message_take(m, 0), "took a window");
-	SAME(EINVAL, errno);
+	EXPECT_EQ(EINVAL, errno);
 	ripc_message_free(m);
-	OK(ripc_buf_free(p.b, buf));
+	EXPECT_OK(ripc_buf_free(p.b, buf));
 }
 
 static void window_refused(struct conf *c)
@@ -95,32 +98,32 @@ static void window_refused(struct conf *c)
 	conf_pair(c, &p);
 	buf = ripc_buf_alloc(p.b, 10000);
 	CHECK(buf, "%s", ripc_detail());
-	REFUSES(-EINVAL, ripc_window_add(p.b, p.sb, memory, 100));
-	REFUSES(-EINVAL, ripc_window_add(p.b, p.sb, buf, 0));
-	REFUSES(-EINVAL, ripc_window_add(p.b, p.sb, buf, 100 * MIB));
-	OK(ripc_buf_register(p.b, memory, sizeof(memory)));
-	REFUSES(-EINVAL, ripc_window_add(p.b, p.sb, memory + 9000, 1001));
-	OK(ripc_window_add(p.b, p.sb, memory, 5000));
-	REFUSES(-EBUSY, ripc_window_add(p.b, p.sb, memory + 4999, 100));
-	REFUSES(-EBUSY, ripc_window_add(p.b, NULL, memory, 5000));
-	OK(ripc_window_add(p.b, NULL, memory + 5000, 5000));
-	REFUSES(-EBUSY, ripc_buf_unregister(p.b, memory));
-	REFUSES(-EINVAL, ripc_window_remove(p.b, memory + 1));
-	OK(ripc_window_remove(p.b, memory));
-	OK(ripc_window_remove(p.b, memory + 5000));
-	REFUSES(-EINVAL, ripc_window_remove(p.b, memory));
-	OK(ripc_buf_unregister(p.b, memory));
+	EXPECT_ERROR(-EINVAL, ripc_window_add(p.b, p.sb, memory, 100));
+	EXPECT_ERROR(-EINVAL, ripc_window_add(p.b, p.sb, buf, 0));
+	EXPECT_ERROR(-EINVAL, ripc_window_add(p.b, p.sb, buf, 100 * MIB));
+	EXPECT_OK(ripc_buf_register(p.b, memory, sizeof(memory)));
+	EXPECT_ERROR(-EINVAL, ripc_window_add(p.b, p.sb, memory + 9000, 1001));
+	EXPECT_OK(ripc_window_add(p.b, p.sb, memory, 5000));
+	EXPECT_ERROR(-EBUSY, ripc_window_add(p.b, p.sb, memory + 4999, 100));
+	EXPECT_ERROR(-EBUSY, ripc_window_add(p.b, NULL, memory, 5000));
+	EXPECT_OK(ripc_window_add(p.b, NULL, memory + 5000, 5000));
+	EXPECT_ERROR(-EBUSY, ripc_buf_unregister(p.b, memory));
+	EXPECT_ERROR(-EINVAL, ripc_window_remove(p.b, memory + 1));
+	EXPECT_OK(ripc_window_remove(p.b, memory));
+	EXPECT_OK(ripc_window_remove(p.b, memory + 5000));
+	EXPECT_ERROR(-EINVAL, ripc_window_remove(p.b, memory));
+	EXPECT_OK(ripc_buf_unregister(p.b, memory));
 	/* A buffer that is freed is no window any more. */
-	OK(ripc_window_add(p.b, p.sb, buf, 10000));
-	OK(ripc_buf_free(p.b, buf));
-	REFUSES(-EINVAL, ripc_window_remove(p.b, buf));
-	land(c, &p, 9000, 1, RIPC_IN_POOL);
+	EXPECT_OK(ripc_window_add(p.b, p.sb, buf, 10000));
+	EXPECT_OK(ripc_buf_free(p.b, buf));
+	EXPECT_ERROR(-EINVAL, ripc_window_remove(p.b, buf));
+	place_in_window(c, &p, 9000, 1, RIPC_IN_POOL);
 	/* The windows of a service end with it. */
-	OK(ripc_buf_register(p.b, memory, sizeof(memory)));
-	OK(ripc_window_add(p.b, p.sb, memory, 5000));
-	OK(ripc_unregister(p.sb));
-	REFUSES(-EINVAL, ripc_window_remove(p.b, memory));
-	OK(ripc_buf_unregister(p.b, memory));
+	EXPECT_OK(ripc_buf_register(p.b, memory, sizeof(memory)));
+	EXPECT_OK(ripc_window_add(p.b, p.sb, memory, 5000));
+	EXPECT_OK(ripc_unregister(p.sb));
+	EXPECT_ERROR(-EINVAL, ripc_window_remove(p.b, memory));
+	EXPECT_OK(ripc_buf_unregister(p.b, memory));
 }
 
 /* a offers buffers with a long or short message; b takes it. */
@@ -136,12 +139,12 @@ static void offer(struct conf *c, struct conf_pair *p, bool is_long, const struc
 	conf_fill(data, sizeof(data), 9);
 	conf_plan_one(&plan, sizeof(data), 9);
 	if (is_long)
-		OK(ripc_send_long(p->sa, p->idb, &item, 1, &options, c->patience_ms));
+		EXPECT_OK(ripc_send_long(p->sa, p->idb, &item, 1, &options, c->patience_ms));
 	else
-		OK(ripc_send_short(p->sa, p->idb, &item, 1, &options, c->patience_ms));
+		EXPECT_OK(ripc_send_short(p->sa, p->idb, &item, 1, &options, c->patience_ms));
 	m = conf_receive(c, p->sb);
 	conf_check_message(m, &plan, p->ida, p->idb, is_long);
-	SAME(nreturns, m->nreturns);
+	EXPECT_EQ(nreturns, m->nreturns);
 	ripc_message_free(m);
 }
 
@@ -149,10 +152,10 @@ static void offer(struct conf *c, struct conf_pair *p, bool is_long, const struc
 static struct ripc_message *answer(struct conf *c, struct conf_pair *p, const struct conf_plan *plan)
 {
 	struct iovec items[RIPC_ITEMS_MAX];
-	void *memory = conf_build(c, p->b, CONF_FOREIGN, plan, items);
+	void *memory = conf_build(c, p->b, CONF_UNREGISTERED, plan, items);
 	struct ripc_message *m;
 
-	OK(ripc_send_long(p->sb, p->ida, items, plan->nitems, NULL, c->patience_ms));
+	EXPECT_OK(ripc_send_long(p->sb, p->ida, items, plan->nitems, NULL, c->patience_ms));
 	memset(memory, 0x5a, conf_plan_total(plan));
 	free(memory);
 	m = conf_receive(c, p->sa);
@@ -170,7 +173,7 @@ static void return_fits(struct conf *c)
 	conf_pair(c, &p);
 	buf = ripc_buf_alloc(p.a, 20000);
 	CHECK(buf, "%s", ripc_detail());
-	for (int is_long = !c->sure; is_long < 2; is_long++)
+	for (int is_long = !c->reliable; is_long < 2; is_long++)
 		for (unsigned i = 0; i < 3; i++) {
 			struct iovec ret = {buf, 20000};
 			struct ripc_message *m;
@@ -178,17 +181,17 @@ static void return_fits(struct conf *c)
 			offer(c, &p, is_long, &ret, 1);
 			conf_plan_one(&plan, i == 0 ? 20000 : i == 1 ? 5000 : 1, i);
 			m = answer(c, &p, &plan);
-			SAME(RIPC_IN_RETURN, m->placement[0]);
+			EXPECT_EQ(RIPC_IN_RETURN, m->placement[0]);
 			CHECK(m->items[0].iov_base == buf, "not in the return buffer");
 			errno = 0;
 			CHECK(!ripc_message_take(m, 0), "took a return buffer");
 			ripc_message_free(m);
 		}
-	OK(ripc_stats(p.b, &stats));
+	EXPECT_OK(ripc_stats(p.b, &stats));
 	/* To itself a context does not write: it reads into the buffer it had offered. */
 	if (c->can_write && !c->same)
-		SAME(c->sure ? 6 : 3, stats.return_writes);
-	OK(ripc_buf_free(p.a, buf));
+		EXPECT_EQ(c->reliable ? 6 : 3, stats.return_writes);
+	EXPECT_OK(ripc_buf_free(p.a, buf));
 }
 
 static void return_does_not_fit(struct conf *c)
@@ -207,18 +210,18 @@ static void return_does_not_fit(struct conf *c)
 	offer(c, &p, true, &ret, 1);
 	conf_plan_one(&plan, 4001, 3);
 	m = answer(c, &p, &plan);
-	SAME(RIPC_IN_POOL, m->placement[0]);
+	EXPECT_EQ(RIPC_IN_POOL, m->placement[0]);
 	ripc_message_free(m);
 	for (int i = 0; i < 5000; i++)
-		SAME(0x77, buf[i]);
+		EXPECT_EQ(0x77, buf[i]);
 	/* Still offered: what fits goes there, and not beyond its end. */
 	conf_plan_one(&plan, 4000, 4);
 	m = answer(c, &p, &plan);
 	CHECK(m->items[0].iov_base == buf, "not in the return buffer");
 	ripc_message_free(m);
 	for (int i = 4000; i < 5000; i++)
-		SAME(0x77, buf[i]);
-	OK(ripc_buf_free(p.a, buf));
+		EXPECT_EQ(0x77, buf[i]);
+	EXPECT_OK(ripc_buf_free(p.a, buf));
 }
 
 static void return_several(struct conf *c)
@@ -236,18 +239,18 @@ static void return_several(struct conf *c)
 		ret[i] = (struct iovec){buf + i * 4096, 4096};
 	offer(c, &p, true, ret, RIPC_RETURNS_MAX);
 	m = answer(c, &p, &plan);
-	SAME(RIPC_IN_RETURN, m->placement[0]);
-	SAME(RIPC_IN_RETURN, m->placement[2]);
+	EXPECT_EQ(RIPC_IN_RETURN, m->placement[0]);
+	EXPECT_EQ(RIPC_IN_RETURN, m->placement[2]);
 	CHECK(m->items[0].iov_base != m->items[2].iov_base, "two items in one place");
-	SAME(RIPC_IN_POOL, m->placement[3]);
+	EXPECT_EQ(RIPC_IN_POOL, m->placement[3]);
 	ripc_message_free(m);
 	/* The rest is still there for later messages. */
 	plan = (struct conf_plan){2, {4096, 4096}, 12};
 	m = answer(c, &p, &plan);
 	for (int i = 0; i < 2; i++)
-		SAME(RIPC_IN_RETURN, m->placement[i]);
+		EXPECT_EQ(RIPC_IN_RETURN, m->placement[i]);
 	ripc_message_free(m);
-	OK(ripc_buf_free(p.a, buf));
+	EXPECT_OK(ripc_buf_free(p.a, buf));
 }
 
 /* The first in the order of the offer that is unused and long enough, as ripc_send_long(3) says. */
@@ -269,13 +272,13 @@ static void return_order(struct conf *c)
 	CHECK(m->items[0].iov_base == ret[0].iov_base, "50 bytes: the first buffer");
 	CHECK(m->items[1].iov_base == ret[1].iov_base, "2000 bytes: the second buffer");
 	CHECK(m->items[3].iov_base == ret[2].iov_base, "50 bytes: the first unused buffer");
-	SAME(RIPC_IN_POOL, m->placement[4]);
+	EXPECT_EQ(RIPC_IN_POOL, m->placement[4]);
 	ripc_message_free(m);
 	/* Empty items have used none. */
 	m = answer(c, &p, &(struct conf_plan){1, {100}, 14});
 	CHECK(m->items[0].iov_base == ret[3].iov_base, "100 bytes: the last buffer");
 	ripc_message_free(m);
-	OK(ripc_buf_free(p.a, buf));
+	EXPECT_OK(ripc_buf_free(p.a, buf));
 }
 
 static void return_refused(struct conf *c)
@@ -293,30 +296,30 @@ static void return_refused(struct conf *c)
 	options.returns = ret;
 	options.nreturns = 1;
 	ret[0] = (struct iovec){foreign, 100};
-	REFUSES(-EINVAL, ripc_send_short(p.sa, p.idb, &item, 1, &options, c->patience_ms));
-	REFUSES(-EINVAL, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	EXPECT_ERROR(-EINVAL, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
 	options.nreturns = RIPC_RETURNS_MAX + 1;
 	for (int i = 0; i <= RIPC_RETURNS_MAX; i++)
 		ret[i] = (struct iovec){buf + i * 10, 10};
-	REFUSES(-EINVAL, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	EXPECT_ERROR(-EINVAL, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
 	options.nreturns = 1;
 	ret[0] = (struct iovec){buf, 500};
-	OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	EXPECT_OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
 	/* Offered already, all or in part. */
-	REFUSES(-EBUSY, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	EXPECT_ERROR(-EBUSY, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
 	ret[0] = (struct iovec){buf + 499, 500};
-	REFUSES(-EBUSY, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
-	REFUSES(-EBUSY, ripc_window_add(p.a, p.sa, buf, 100));
+	EXPECT_ERROR(-EBUSY, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	EXPECT_ERROR(-EBUSY, ripc_window_add(p.a, p.sa, buf, 100));
 	errno = 0;
 	CHECK(!ripc_buf_realloc(p.a, buf, 5 * MIB), "offered buffer");
-	SAME(EBUSY, errno);
+	EXPECT_EQ(EBUSY, errno);
 	ret[0] = (struct iovec){buf + 500, 500};
-	OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
-	OK(ripc_buf_free(p.a, buf));
+	EXPECT_OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
+	EXPECT_OK(ripc_buf_free(p.a, buf));
 	conf_expect(c, p.sb, &(struct conf_plan){1, {10}, 0}, p.ida, true);
 }
 
-static void return_withdrawn(struct conf *c)
+static void return_cancelled(struct conf *c)
 {
 	static uint8_t memory[5000];
 	struct ripc_message *m;
@@ -331,24 +334,24 @@ static void return_withdrawn(struct conf *c)
 	CHECK(buf, "%s", ripc_detail());
 	ret = (struct iovec){buf, 5000};
 	offer(c, &p, true, &ret, 1);
-	OK(ripc_buf_free(p.a, buf));
+	EXPECT_OK(ripc_buf_free(p.a, buf));
 	buf = ripc_buf_alloc(p.a, 5000);
 	CHECK(buf, "%s", ripc_detail());
 	memset(buf, 0x77, 5000);
 	conf_plan_one(&plan, 5000, 1);
 	m = answer(c, &p, &plan);
-	SAME(RIPC_IN_POOL, m->placement[0]);
+	EXPECT_EQ(RIPC_IN_POOL, m->placement[0]);
 	ripc_message_free(m);
 	for (int i = 0; i < 5000; i++)
-		SAME(0x77, buf[i]);
-	OK(ripc_buf_free(p.a, buf));
+		EXPECT_EQ(0x77, buf[i]);
+	EXPECT_OK(ripc_buf_free(p.a, buf));
 	/* Offered by a service that ends. */
-	OK(ripc_buf_register(p.a, memory, sizeof(memory)));
+	EXPECT_OK(ripc_buf_register(p.a, memory, sizeof(memory)));
 	ret = (struct iovec){memory, sizeof(memory)};
 	offer(c, &p, true, &ret, 1);
-	REFUSES(-EBUSY, ripc_buf_unregister(p.a, memory));
-	OK(ripc_unregister(p.sa));
-	OK(ripc_buf_unregister(p.a, memory));
+	EXPECT_ERROR(-EBUSY, ripc_buf_unregister(p.a, memory));
+	EXPECT_OK(ripc_unregister(p.sa));
+	EXPECT_OK(ripc_buf_unregister(p.a, memory));
 }
 
 static void take(struct conf *c)
@@ -361,37 +364,37 @@ static void take(struct conf *c)
 	void *memory;
 
 	conf_pair(c, &p);
-	memory = conf_build(c, p.a, CONF_FOREIGN, &plan, items);
-	OK(ripc_send_long(p.sa, p.idb, items, 3, NULL, c->patience_ms));
+	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, items);
+	EXPECT_OK(ripc_send_long(p.sa, p.idb, items, 3, NULL, c->patience_ms));
 	free(memory);
 	m = conf_receive(c, p.sb);
 	conf_check_message(m, &plan, p.ida, p.idb, true);
-	SAME(RIPC_IN_POOL, m->placement[0]);
+	EXPECT_EQ(RIPC_IN_POOL, m->placement[0]);
 	kept = ripc_message_take(m, 0);
 	CHECK(kept, "%s", ripc_detail());
 	errno = 0;
 	CHECK(!ripc_message_take(m, 3), "no such item");
-	SAME(EINVAL, errno);
+	EXPECT_EQ(EINVAL, errno);
 	errno = 0;
 	CHECK(!ripc_message_take(m, 0), "taken twice");
-	SAME(EINVAL, errno);
+	EXPECT_EQ(EINVAL, errno);
 	ripc_message_free(m);
 	conf_verify(kept, 5000, 21, "taken buffer");
 	/* It is now like any other: it can be sent, grow, and be freed. */
 	items[0] = (struct iovec){kept, 5000};
-	OK(ripc_send_long(p.sb, p.ida, items, 1, NULL, c->patience_ms));
+	EXPECT_OK(ripc_send_long(p.sb, p.ida, items, 1, NULL, c->patience_ms));
 	conf_plan_one(&plan, 5000, 21);
 	conf_expect(c, p.sa, &plan, p.idb, true);
 	kept = ripc_buf_realloc(p.b, kept, 50000);
 	CHECK(kept, "%s", ripc_detail());
 	conf_verify(kept, 5000, 21, "taken buffer");
-	OK(ripc_buf_free(p.b, kept));
-	if (c->sure) {
-		OK(conf_short(c, p.sa, p.idb, 10, 1, c->patience_ms));
+	EXPECT_OK(ripc_buf_free(p.b, kept));
+	if (c->reliable) {
+		EXPECT_OK(conf_send_short(c, p.sa, p.idb, 10, 1, c->patience_ms));
 		m = conf_receive(c, p.sb);
 		errno = 0;
 		CHECK(!ripc_message_take(m, 0), "took a receive buffer");
-		SAME(EINVAL, errno);
+		EXPECT_EQ(EINVAL, errno);
 		ripc_message_free(m);
 	}
 	ripc_message_free(NULL);
@@ -406,7 +409,7 @@ const struct conf_case conf_target[] = {
 	{"return_several", return_several, 0},
 	{"return_order", return_order, 0},
 	{"return_refused", return_refused, 0},
-	{"return_withdrawn", return_withdrawn, 0},
+	{"return_cancelled", return_cancelled, 0},
 	{"take", take, 0},
 	{0},
 };

@@ -25,12 +25,12 @@ struct job {
 
 static void start(struct job *job, void *(*fn)(void *arg))
 {
-	SAME(0, pthread_create(&job->thread, NULL, fn, job));
+	EXPECT_EQ(0, pthread_create(&job->thread, NULL, fn, job));
 }
 
 static void finish(struct job *job)
 {
-	SAME(0, pthread_join(job->thread, NULL));
+	EXPECT_EQ(0, pthread_join(job->thread, NULL));
 	CHECK(!job->text[0], "%s", job->text);
 }
 
@@ -49,7 +49,7 @@ static void *send_many(void *arg)
 		if (i % 3 == 0) {
 			rc = ripc_send_long(job->service, job->dest, &item, 1, NULL,
 					    job->c->patience_ms);
-		} else if (i % 3 == 1 && job->c->sure) {
+		} else if (i % 3 == 1 && job->c->reliable) {
 			rc = ripc_send_short(job->service, job->dest, &item, 1, NULL,
 					     job->c->patience_ms);
 		} else {
@@ -126,12 +126,12 @@ static void threads(struct conf *c, bool own_service)
 	for (unsigned i = 0; i < SENDERS; i++)
 		finish(&sender[i]);
 	for (unsigned i = 0; i < RECEIVERS; i++)
-		OK(conf_long(c, p.sa, p.idb, 4, 0, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 4, 0, c->patience_ms));
 	for (unsigned i = 0; i < RECEIVERS; i++) {
 		finish(&receiver[i]);
 		received += receiver[i].count;
 	}
-	SAME(SENDERS * EACH, received);
+	EXPECT_EQ(SENDERS * EACH, received);
 	free(seen);
 }
 
@@ -164,11 +164,11 @@ static void threads_both_ways(struct conf *c)
 	}
 	for (unsigned i = 0; i < 2; i++)
 		finish(&sender[i]);
-	OK(conf_long(c, p.sa, p.idb, 4, 0, c->patience_ms));
-	OK(conf_long(c, p.sb, p.ida, 4, 0, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p.sa, p.idb, 4, 0, c->patience_ms));
+	EXPECT_OK(conf_send_long(c, p.sb, p.ida, 4, 0, c->patience_ms));
 	for (unsigned i = 0; i < 2; i++) {
 		finish(&receiver[i]);
-		SAME(EACH, receiver[i].count);
+		EXPECT_EQ(EACH, receiver[i].count);
 		free(seen[i]);
 	}
 }
@@ -186,7 +186,7 @@ static void *wait_receive(void *arg)
 }
 
 /* One message. */
-static void *wait_in_patience(void *arg)
+static void *wait_with_timeout(void *arg)
 {
 	struct job *job = arg;
 	struct ripc_message *m;
@@ -235,7 +235,7 @@ static void fill_up(struct conf *c, struct conf_pair *p)
 	size_t len = 400;
 
 	for (int i = 0; i < 200000; i++) {
-		if (!conf_short(c, p->sa, p->idb, len, 1, c->silence_ms))
+		if (!conf_send_short(c, p->sa, p->idb, len, 1, c->silence_ms))
 			continue;
 		/* Large ones first, then small ones into what they left. */
 		if (len == 1)
@@ -251,7 +251,7 @@ static void unregister_with_waiters(struct conf *c)
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
 	if (!c->datagram)
 		fill_up(c, &p);
 	for (unsigned i = 0; i < 5; i++) {
@@ -261,10 +261,10 @@ static void unregister_with_waiters(struct conf *c)
 							: wait_receive);
 	}
 	wait_for_waiters(c, job, 5);
-	OK(ripc_unregister(p.sa));
+	EXPECT_OK(ripc_unregister(p.sa));
 	for (unsigned i = 0; i < 5; i++) {
 		finish(&job[i]);
-		RETURNS(-ESHUTDOWN, job[i].rc);
+		EXPECT_RC(-ESHUTDOWN, job[i].rc);
 	}
 	p.sa = conf_register(c, p.a, p.ida);
 }
@@ -311,10 +311,10 @@ static void service_fd_wakes(struct conf *c)
 
 		start(&job, wait_poll);
 		wait_for_waiters(c, &job, 1);
-		OK(conf_long(c, p.sa, p.idb, 1000, i, c->patience_ms));
+		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 1000, i, c->patience_ms));
 		finish(&job);
-		SAME(1, job.rc);
-		OK(ripc_receive(p.sb, &m, 0));
+		EXPECT_EQ(1, job.rc);
+		EXPECT_OK(ripc_receive(p.sb, &m, 0));
 		ripc_message_free(m);
 	}
 }
@@ -360,39 +360,40 @@ static void threads_with_contexts(struct conf *c)
 }
 
 /* How long a short message that may be lost is waited for before it is sent again. */
-#define AGAIN_MS 200
+#define RETRY_MS 200
 
 /* Sends a short message until it is heard. */
-static void heard(struct conf *c, struct ripc_service *from, struct ripc_service *to, unsigned tag)
+static void has_received(struct conf *c, struct ripc_service *from, struct ripc_service *to,
+			 unsigned tag)
 {
 	struct ripc_message *m;
 	int rc = -EAGAIN;
 
-	for (int waited = 0; rc && waited < c->patience_ms; waited += AGAIN_MS) {
-		OK(conf_short(c, from, ripc_service_id(to), 64, tag, c->patience_ms));
-		rc = ripc_receive(to, &m, c->sure ? c->patience_ms : AGAIN_MS);
-		if (c->sure)
+	for (int waited = 0; rc && waited < c->patience_ms; waited += RETRY_MS) {
+		EXPECT_OK(conf_send_short(c, from, ripc_service_id(to), 64, tag, c->patience_ms));
+		rc = ripc_receive(to, &m, c->reliable ? c->patience_ms : RETRY_MS);
+		if (c->reliable)
 			break;
 	}
-	OK(rc);
+	EXPECT_OK(rc);
 	ripc_message_free(m);
 }
 
 /* What was sent twice, and heard both times, is not to be taken for the next. */
-static void forget(struct conf *c, struct ripc_service *service)
+static void drop_job(struct conf *c, struct ripc_service *service)
 {
 	struct ripc_message *m;
 
-	while (!c->sure && !ripc_receive(service, &m, 50))
+	while (!c->reliable && !ripc_receive(service, &m, 50))
 		ripc_message_free(m);
 }
 
-/* As wait_in_patience(), and says when it is over. */
-static void *wait_until_heard(void *arg)
+/* As wait_with_timeout(), and says when it is over. */
+static void *wait_until_received(void *arg)
 {
 	struct job *job = arg;
 
-	wait_in_patience(job);
+	wait_with_timeout(job);
 	__atomic_store_n(&job->index, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -410,24 +411,24 @@ static void polling_through_a_pause(struct conf *c)
 	p.sb = conf_register(c, p.b, p.idb);
 	conf_exchange(c, &p);
 	for (unsigned i = 0; i < 400; i++) {
-		heard(c, p.sa, p.sb, i);
-		heard(c, p.sb, p.sa, i);
+		has_received(c, p.sa, p.sb, i);
+		has_received(c, p.sb, p.sa, i);
 	}
 	for (unsigned i = 0; i < 3; i++) {
-		forget(c, p.sb);
+		drop_job(c, p.sb);
 		job = (struct job){.c = c, .service = p.sb};
-		start(&job, wait_until_heard);
+		start(&job, wait_until_received);
 		wait_for_waiters(c, &job, 1);
 		conf_run(c, 100);
 		do {
-			OK(conf_short(c, p.sa, p.idb, 64, i, c->patience_ms));
-			for (int waited = 0; waited < AGAIN_MS && !c->sure &&
+			EXPECT_OK(conf_send_short(c, p.sa, p.idb, 64, i, c->patience_ms));
+			for (int waited = 0; waited < RETRY_MS && !c->reliable &&
 					     !__atomic_load_n(&job.index, __ATOMIC_ACQUIRE);
 			     waited++)
 				conf_run(c, 1);
-		} while (!c->sure && !__atomic_load_n(&job.index, __ATOMIC_ACQUIRE));
+		} while (!c->reliable && !__atomic_load_n(&job.index, __ATOMIC_ACQUIRE));
 		finish(&job);
-		SAME(0, job.rc);
+		EXPECT_EQ(0, job.rc);
 	}
 }
 
@@ -439,6 +440,6 @@ const struct conf_case conf_thread[] = {
 	{"close_with_waiters", close_with_waiters, CONF_REAL},
 	{"service_fd_wakes", service_fd_wakes, CONF_REAL},
 	{"polling_through_a_pause", polling_through_a_pause, CONF_REAL},
-	{"threads_with_contexts", threads_with_contexts, CONF_REAL | CONF_TWO},
+	{"threads_with_contexts", threads_with_contexts, CONF_REAL | CONF_TWO_CONTEXTS},
 	{0},
 };

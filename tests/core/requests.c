@@ -13,20 +13,20 @@ void slow(struct ripc__sim_config *config)
 	config->queue_depth = 8;
 }
 
-void slow_without_read(struct ripc__sim_config *config)
+void slow_no_read(struct ripc__sim_config *config)
 {
 	slow(config);
 	config->caps_off = RIPC__CAP_READ;
 }
 
-void slow_without_credits(struct ripc__sim_config *config)
+void slow_no_credits(struct ripc__sim_config *config)
 {
 	slow(config);
 	config->recv_depth = 3;
 	config->queue_depth = 2;
 }
 
-void again(unsigned n, void (*change)(struct ripc__sim_config *config))
+void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
 {
 	rig_end(&rig);
 	rig_start(&rig, n, change);

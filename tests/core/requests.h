@@ -12,11 +12,11 @@ extern uint8_t *data; /* LARGE bytes of tag 1 */
 
 /* Networks: a slow one, without reads, with little room for what is received. */
 void slow(struct ripc__sim_config *config);
-void slow_without_read(struct ripc__sim_config *config);
-void slow_without_credits(struct ripc__sim_config *config);
+void slow_no_read(struct ripc__sim_config *config);
+void slow_no_credits(struct ripc__sim_config *config);
 
 /* Ends the world, and starts another with n contexts. */
-void again(unsigned n, void (*change)(struct ripc__sim_config *config));
+void restart(unsigned n, void (*change)(struct ripc__sim_config *config));
 
 /* Around each test: a world of two contexts. */
 void requests_setup(void);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Which call fails is decided by the linker: see tests/faults/shim.h.
+# Which call fails is decided by the linker: see tests/faults/inject.h.
 if HAVE_VERBS
 # They need devices: the lab runs them.
 FAULTS_WRAP = -Wl,--wrap=_ibv_query_gid_ex -Wl,--wrap=_ibv_query_gid_table \
@@ -16,16 +16,16 @@ FAULTS_WRAP = -Wl,--wrap=_ibv_query_gid_ex -Wl,--wrap=_ibv_query_gid_table \
 	-Wl,--wrap=rdma_resolve_addr -Wl,--wrap=rdma_resolve_route -Wl,--wrap=rdma_set_option
 EXTRA_PROGRAMS += tests/faults/test_faults tests/faults/test_kills tests/faults/test_cycles
 lab_tests += tests/faults/test_faults tests/faults/test_kills tests/faults/test_cycles
-tests_faults_test_faults_SOURCES = tests/faults/test_faults.c tests/faults/residue.c \
-	tests/faults/residue.h tests/faults/shim.c tests/faults/shim.h
+tests_faults_test_faults_SOURCES = tests/faults/test_faults.c tests/faults/leaks.c \
+	tests/faults/leaks.h tests/faults/inject.c tests/faults/inject.h
 tests_faults_test_faults_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_faults_test_faults_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
 tests_faults_test_faults_LDFLAGS = $(AM_LDFLAGS) $(FAULTS_WRAP)
-tests_faults_test_kills_SOURCES = tests/faults/test_kills.c tests/faults/residue.c \
-	tests/faults/residue.h tests/faults/shim.c tests/faults/shim.h
+tests_faults_test_kills_SOURCES = tests/faults/test_kills.c tests/faults/leaks.c \
+	tests/faults/leaks.h tests/faults/inject.c tests/faults/inject.h
 tests_faults_test_kills_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_faults_test_kills_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
 tests_faults_test_kills_LDFLAGS = $(AM_LDFLAGS) $(FAULTS_WRAP)
-tests_faults_test_cycles_SOURCES = tests/faults/test_cycles.c tests/faults/residue.c \
-	tests/faults/residue.h
+tests_faults_test_cycles_SOURCES = tests/faults/test_cycles.c tests/faults/leaks.c \
+	tests/faults/leaks.h
 endif

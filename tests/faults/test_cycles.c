@@ -6,7 +6,7 @@
  * RIPC_TEST_CYCLES=n: so many, 100 by default. RIPC_TEST_CONFIG=ud|rc|uc|rdma|udp: this configuration alone.
  */
 #include "harness.h"
-#include "residue.h"
+#include "leaks.h"
 #include "ripc.h"
 
 #include <stdio.h>
@@ -14,13 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LONG_BYTES  (150 * 1024)
-#define SHORT_BYTES 100
-#define WARM        20 /* until all caches and pools are as large as they get */
-#define POOLS       2  /* slabs that they may grow by later */
+#define LONG_BYTES    (150 * 1024)
+#define SHORT_BYTES   100
+#define WARMUP_CYCLES 20 /* until all caches and pools are as large as they get */
+#define POOLS         2  /* slabs that they may grow by later */
 #define GROWTH_BYTES \
 	(8ul << 20) /* what memory may grow by through the allocator's ways, however many there are */
-#define PATIENCE 60000
+#define TIMEOUT_MS 60000
 
 static const struct config {
 	const char *name, *transport, *options;
@@ -53,10 +53,10 @@ static void expect(struct ripc_service *s, size_t len)
 {
 	struct ripc_message *m;
 
-	OK(ripc_receive(s, &m, PATIENCE));
+	OK(ripc_receive(s, &m, TIMEOUT_MS));
 	while (m->items[0].iov_len == SHORT_BYTES) {
 		ripc_message_free(m);
-		OK(ripc_receive(s, &m, PATIENCE));
+		OK(ripc_receive(s, &m, TIMEOUT_MS));
 	}
 	ck_assert_uint_eq(m->items[0].iov_len, len);
 	ck_assert_mem_eq(m->items[0].iov_base, data, len);
@@ -72,22 +72,22 @@ static void cycle(struct ripc_service *stays, uint64_t id, const char *options)
 
 	OK(ripc_open(&ctx, options));
 	OK(ripc_register(ctx, id + 1, 0, &s));
-	OK(ripc_send_long(s, id, &item, 1, NULL, PATIENCE));
+	OK(ripc_send_long(s, id, &item, 1, NULL, TIMEOUT_MS));
 	expect(stays, LONG_BYTES);
 	item.iov_len = 5000;
-	OK(ripc_send_long(stays, id + 1, &item, 1, NULL, PATIENCE));
+	OK(ripc_send_long(stays, id + 1, &item, 1, NULL, TIMEOUT_MS));
 	expect(s, 5000);
 	item.iov_len = SHORT_BYTES;
-	OK(ripc_send_short(s, id, &item, 1, NULL, PATIENCE));
+	OK(ripc_send_short(s, id, &item, 1, NULL, TIMEOUT_MS));
 	OK(ripc_close(ctx));
 }
 
-START_TEST(cycles__nothing_is_kept)
+START_TEST(cycles__no_leaks)
 {
 	const struct config *c = &configs[_i];
 	const char *text = getenv("RIPC_TEST_CYCLES");
 	uint64_t id = (uint64_t)getpid() * 4;
-	struct residue before, after;
+	struct leaks before, after;
 	struct ripc_service *stays;
 	struct ripc_message *m;
 	unsigned long memory = 0, now;
@@ -95,18 +95,18 @@ START_TEST(cycles__nothing_is_kept)
 	struct ripc *ctx;
 	int cycles = text ? atoi(text) : 100;
 
-	if (!residue_available(c->transport))
+	if (!leaks_available(c->transport))
 		return;
 	for (size_t i = 0; i < LONG_BYTES; i++)
 		data[i] = (uint8_t)(i * 7);
 	snprintf(options, sizeof(options), "%s resolver=local log=error", c->options);
 	OK(ripc_open(&ctx, options));
 	OK(ripc_register(ctx, id, 0, &stays));
-	for (int i = 0; i < WARM + cycles; i++) {
-		if (i == WARM) {
+	for (int i = 0; i < WARMUP_CYCLES + cycles; i++) {
+		if (i == WARMUP_CYCLES) {
 			while (!ripc_receive(stays, &m, 1000))
 				ripc_message_free(m);
-			before = residue_now();
+			before = leaks_snapshot();
 			/* The pools of receive buffers of the context that stays, which may grow when connections overlap. */
 			before.resources += POOLS;
 			/* Elsewhere the tool may see nothing of this process. */
@@ -121,7 +121,7 @@ START_TEST(cycles__nothing_is_kept)
 	}
 	while (!ripc_receive(stays, &m, 1000))
 		ripc_message_free(m);
-	ck_assert_msg(residue_same(&before, &after),
+	ck_assert_msg(leaks_compare(&before, &after),
 		      "kept: %d descriptors, %d threads, %d RDMA resources",
 		      (int)(after.descriptors - before.descriptors),
 		      (int)(after.threads - before.threads),
@@ -137,14 +137,14 @@ int main(void)
 {
 	const char *only = getenv("RIPC_TEST_CONFIG");
 	bool any = false;
-	Suite *suite = suite_create("cycles");
+	Suite *suite = suite_create("faults/cycles");
 	TCase *tc = tcase_create("cycles");
 
 	tcase_set_timeout(tc, 3600);
 	for (int i = 0; i < CONFIGS; i++) {
 		if (only && strcmp(only, configs[i].name))
 			continue;
-		tcase_add_loop_test(tc, cycles__nothing_is_kept, i, i + 1);
+		tcase_add_loop_test(tc, cycles__no_leaks, i, i + 1);
 		any = true;
 	}
 	/* A name with a fault in it chooses nothing, which would pass. */
@@ -153,5 +153,5 @@ int main(void)
 		return EXIT_FAILURE;
 	}
 	suite_add_tcase(suite, tc);
-	return test_main("cycles", suite);
+	return test_main("faults/cycles", suite);
 }

@@ -6,9 +6,9 @@
  * RIPC_TEST_STEP=n: only every n-th, from one that the seed decides.
  */
 #include "harness.h"
-#include "residue.h"
+#include "leaks.h"
 #include "ripc.h"
-#include "shim.h"
+#include "inject.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -32,9 +32,9 @@
  * How long a message may take that must arrive; one that may fail, and the first after one that failed, so that the lane is
  * given up meanwhile and made anew; and one after that failed, too.
  */
-#define PATIENCE_MS  20000
+#define TIMEOUT_MS   20000
 #define LIMIT_MS     6000
-#define AGAIN_MS     1500
+#define RETRY_MS     1500
 #define DRAIN_MS     200 /* what has not come by then is no longer on its way */
 #define PEER_GONE_MS "4000"
 
@@ -63,13 +63,14 @@ struct report {
 
 static struct report *reports; /* shared with the children, by n */
 static const char *phase;      /* of the child, for whoever looks where it hangs */
-static int patience_ms;        /* of its sends */
+static int timeout_ms;         /* of its sends */
 static unsigned failures;      /* of its calls */
-static bool again; /* second try of what was not reached in time: with all the patience */
+static bool retry; /* second try of what was not reached in time: with all the patience */
 
-static void wrong(struct report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void report_failure(struct report *r, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static void wrong(struct report *r, const char *fmt, ...)
+static void report_failure(struct report *r, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -84,7 +85,7 @@ static void wrong(struct report *r, const char *fmt, ...)
  * An error is fine if it says something. Where there is another transport none is, but that a device does not take the memory
  * of a message: its lane lives, and whose limit is too small is told so; the next message goes through.
  */
-static bool fine(struct report *r, const struct config *c, const char *what, int rc)
+static bool succeeded(struct report *r, const struct config *c, const char *what, int rc)
 {
 	bool refused = rc == -ENOMEM && !strcmp(what, "ripc_send_long") &&
 		       strstr(ripc_detail(), "cannot be registered: ");
@@ -92,12 +93,12 @@ static bool fine(struct report *r, const struct config *c, const char *what, int
 	if (!rc)
 		return true;
 	if (c->fallback && (!refused || failures++))
-		wrong(r, "%s failed in spite of another transport: %s: %s", what, ripc_strerror(rc),
-		      ripc_detail());
+		report_failure(r, "%s failed in spite of another transport: %s: %s", what,
+			       ripc_strerror(rc), ripc_detail());
 	else if (rc > 0 || !*ripc_detail())
-		wrong(r, "%s failed with %d and without a reason", what, rc);
+		report_failure(r, "%s failed with %d and without a reason", what, rc);
 	if (!c->fallback)
-		patience_ms = failures++ ? AGAIN_MS : LIMIT_MS;
+		timeout_ms = failures++ ? RETRY_MS : LIMIT_MS;
 	return false;
 }
 
@@ -139,18 +140,19 @@ static void one_long(struct report *r, const struct config *c, struct ripc_servi
 
 	fill(buf, len, first);
 	phase = "send_long";
-	if (!fine(r, c, "ripc_send_long", ripc_send_long(from, dest, &iov, 1, NULL, patience_ms))) {
+	if (!succeeded(r, c, "ripc_send_long", ripc_send_long(from, dest, &iov, 1, NULL, timeout_ms))) {
 		drain(to);
 		return;
 	}
 	phase = "receive";
-	rc = ripc_receive(to, &m, PATIENCE_MS);
+	rc = ripc_receive(to, &m, TIMEOUT_MS);
 	if (rc) {
-		wrong(r, "a long message was reported done and did not arrive: %s", ripc_detail());
+		report_failure(r, "a long message was reported done and did not arrive: %s",
+			       ripc_detail());
 		return;
 	}
 	if (!intact(m, len, first))
-		wrong(r, "a long message arrived damaged");
+		report_failure(r, "a long message arrived damaged");
 	ripc_message_free(m);
 }
 
@@ -165,14 +167,14 @@ static void one_short(struct report *r, const struct config *c, struct ripc_serv
 
 	fill(bytes, sizeof(bytes), 3);
 	phase = "send_short";
-	if (!fine(r, c, "ripc_send_short",
-		  ripc_send_short(from, dest, &iov, 1, offer ? &options : NULL, patience_ms)))
+	if (!succeeded(r, c, "ripc_send_short",
+		       ripc_send_short(from, dest, &iov, 1, offer ? &options : NULL, timeout_ms)))
 		return;
 	phase = "receive";
 	if (ripc_receive(to, &m, 1000))
 		return;
 	if (!intact(m, sizeof(bytes), 3))
-		wrong(r, "a short message arrived damaged");
+		report_failure(r, "a short message arrived damaged");
 	ripc_message_free(m);
 }
 
@@ -191,13 +193,13 @@ static void recovers(struct report *r, const struct config *c, struct ripc_servi
 {
 	unsigned before = failures;
 
-	patience_ms = PATIENCE_MS;
+	timeout_ms = TIMEOUT_MS;
 	drain(sa);
 	drain(sb);
 	one_long(r, c, sa, sb, ids + 2, buf, LONG_BYTES, 4);
 	one_long(r, c, sb, sa, ids + 1, back, LONG_BYTES, 5);
 	if (failures != before)
-		wrong(r, "nothing gets through any more: %s", ripc_detail());
+		report_failure(r, "nothing gets through any more: %s", ripc_detail());
 }
 
 static void scenario(struct report *r, const struct config *c, unsigned n)
@@ -212,11 +214,11 @@ static void scenario(struct report *r, const struct config *c, unsigned n)
 		 "%s resolver=local peer_timeout_ms=" PEER_GONE_MS " log=error", c->options);
 	phase = "open";
 	failures = 0;
-	patience_ms = c->fallback || !n || again ? PATIENCE_MS : LIMIT_MS;
-	if (fine(r, c, "ripc_open", ripc_open(&a, options)) &&
-	    fine(r, c, "ripc_open", ripc_open(&b, options)) &&
-	    fine(r, c, "ripc_register", ripc_register(a, ids + 1, 0, &sa)) &&
-	    fine(r, c, "ripc_register", ripc_register(b, ids + 2, 0, &sb))) {
+	timeout_ms = c->fallback || !n || retry ? TIMEOUT_MS : LIMIT_MS;
+	if (succeeded(r, c, "ripc_open", ripc_open(&a, options)) &&
+	    succeeded(r, c, "ripc_open", ripc_open(&b, options)) &&
+	    succeeded(r, c, "ripc_register", ripc_register(a, ids + 1, 0, &sa)) &&
+	    succeeded(r, c, "ripc_register", ripc_register(b, ids + 2, 0, &sb))) {
 		bool early = fault_name(); /* what a context could not open it does without */
 
 		phase = "alloc";
@@ -224,7 +226,7 @@ static void scenario(struct report *r, const struct config *c, unsigned n)
 		back = ripc_buf_alloc(b, LONG_BYTES);
 		mid = ripc_buf_alloc(b, MID_BYTES);
 		if (!buf || !back || !mid) {
-			fine(r, c, "ripc_buf_alloc", -ENOMEM);
+			succeeded(r, c, "ripc_buf_alloc", -ENOMEM);
 		} else {
 			one_short(r, c, sa, sb, ids + 2, NULL, 0);
 			one_long(r, c, sa, sb, ids + 2, buf, LONG_BYTES, 1);
@@ -246,7 +248,7 @@ static void scenario(struct report *r, const struct config *c, unsigned n)
 	phase = "closed";
 }
 
-static void hangs(int sig)
+static void timed_out(int sig)
 {
 	static const char text[] = "hangs in phase ";
 	ssize_t n = write(STDERR_FILENO, text, sizeof(text) - 1);
@@ -260,14 +262,14 @@ static void hangs(int sig)
 /* Faults that a child has one after the other: from first to before upto, every step-th. */
 struct turn {
 	pid_t pid;
-	unsigned first, upto, step;
+	unsigned first, end, step;
 };
 
 /* Return: whether what comes after it in the same process can be believed. */
-static bool one_fault(unsigned n, const struct config *c, const struct residue *old)
+static bool one_fault(unsigned n, const struct config *c, const struct leaks *old)
 {
 	struct report *r = &reports[n];
-	struct residue new;
+	struct leaks new;
 
 	alarm(FAULT_S);
 	fault_arm(n ? n : CALLS_MAX + 1);
@@ -276,10 +278,11 @@ static bool one_fault(unsigned n, const struct config *c, const struct residue *
 	r->hit = fault_name();
 	snprintf(r->name, sizeof(r->name), "%s", r->hit ? fault_name() : "");
 	fault_arm(0);
-	if (!residue_same(old, &new))
-		wrong(r, "left behind: %d descriptors, %d threads, %d RDMA resources",
-		      (int)(new.descriptors - old->descriptors), (int)(new.threads - old->threads),
-		      (int)(new.resources - old->resources));
+	if (!leaks_compare(old, &new))
+		report_failure(r, "left behind: %d descriptors, %d threads, %d RDMA resources",
+			       (int)(new.descriptors - old->descriptors),
+			       (int)(new.threads - old->threads),
+			       (int)(new.resources - old->resources));
 	r->done = true;
 	return !*r->text;
 }
@@ -287,19 +290,19 @@ static bool one_fault(unsigned n, const struct config *c, const struct residue *
 static void child(const struct turn *t, const struct config *c)
 {
 	struct report before = {0};
-	struct residue old;
+	struct leaks old;
 
-	signal(SIGALRM, hangs);
+	signal(SIGALRM, timed_out);
 	alarm(FAULT_S);
 	/* The libraries keep what they opened first. */
 	scenario(&before, c, 0);
 	if (*before.text) {
-		wrong(&reports[t->first], "without a fault: %s", before.text);
+		report_failure(&reports[t->first], "without a fault: %s", before.text);
 		reports[t->first].done = true;
 		_exit(0);
 	}
-	old = residue_settled();
-	for (unsigned n = t->first; n < t->upto; n += t->step)
+	old = leaks_wait_stable();
+	for (unsigned n = t->first; n < t->end; n += t->step)
 		if (!one_fault(n, c, &old))
 			break;
 	_exit(0);
@@ -321,7 +324,7 @@ static void ended(struct turn *t, int status, const struct config *c)
 	unsigned last = t->first;
 
 	t->pid = 0;
-	while (t->first < t->upto) {
+	while (t->first < t->end) {
 		unsigned n = t->first;
 		struct report *r = &reports[n];
 
@@ -337,7 +340,7 @@ static void ended(struct turn *t, int status, const struct config *c)
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		bad_fault(c, last, "the process ended badly after it");
-	printf("%s: before call %u, %u bad\n", c->options, t->upto, bad);
+	printf("%s: before call %u, %u bad\n", c->options, t->end, bad);
 	fflush(stdout);
 }
 
@@ -351,11 +354,11 @@ static void start(struct turn *t, const struct config *c)
 }
 
 /* The next from n on that is to be tried; the second time what was not reached, and failed at nothing else. */
-static unsigned to_try(unsigned n, unsigned last, unsigned step)
+static unsigned next_step(unsigned n, unsigned last, unsigned step)
 {
-	while (again && n <= last && (reports[n].hit || !reports[n].done || *reports[n].text))
+	while (retry && n <= last && (reports[n].hit || !reports[n].done || *reports[n].text))
 		n += step;
-	if (again && n <= last)
+	if (retry && n <= last)
 		reports[n] = (struct report){0};
 	return n;
 }
@@ -375,13 +378,13 @@ static void sweep(const struct config *c, unsigned first, unsigned last, unsigne
 
 			if (t->pid)
 				continue;
-			if (t->first >= t->upto && (next = to_try(next, last, step)) <= last) {
-				unsigned upto = next + (again ? 1 : FAULTS) * step;
+			if (t->first >= t->end && (next = next_step(next, last, step)) <= last) {
+				unsigned end = next + (retry ? 1 : FAULTS) * step;
 
-				*t = (struct turn){0, next, upto > last + 1 ? last + 1 : upto, step};
-				next = upto;
+				*t = (struct turn){0, next, end > last + 1 ? last + 1 : end, step};
+				next = end;
 			}
-			if (t->first < t->upto) {
+			if (t->first < t->end) {
 				start(t, c);
 				running++;
 			}
@@ -413,18 +416,18 @@ static unsigned not_reached(const struct config *c, unsigned first, unsigned las
 	return count;
 }
 
-START_TEST(faults__every_call)
+START_TEST(faults__every_verbs_call)
 {
 	const struct config *c = &configs[_i];
-	unsigned calls, first, tried, missed, step = residue_step();
+	unsigned calls, first, tried, missed, step = leaks_check_step();
 
-	if (!residue_available(c->transport))
+	if (!leaks_available(c->transport))
 		return;
 	reports = mmap(NULL, (CALLS_MAX + 1) * sizeof(*reports), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(reports, MAP_FAILED);
 	bad = 0;
-	again = false;
+	retry = false;
 	sweep(c, 0, 0, 1);
 	ck_assert_msg(!bad, "not even without a fault");
 	calls = reports[0].calls;
@@ -434,7 +437,7 @@ START_TEST(faults__every_call)
 	first = 1 + (unsigned)(test_seed() % step);
 	tried = first > calls ? 0 : (calls - first) / step + 1;
 	sweep(c, first, calls, step);
-	again = true;
+	retry = true;
 	sweep(c, first, calls, step);
 	missed = not_reached(c, first, calls, step);
 	printf("%s: %u calls, every %u: %u tried, %u of them not reached.\n", c->options, calls,
@@ -447,11 +450,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("faults");
+	Suite *suite = suite_create("faults/faults");
 	TCase *tc = tcase_create("faults");
 
 	tcase_set_timeout(tc, 3600);
-	tcase_add_loop_test(tc, faults__every_call, 0, sizeof(configs) / sizeof(configs[0]));
+	tcase_add_loop_test(tc, faults__every_verbs_call, 0, sizeof(configs) / sizeof(configs[0]));
 	suite_add_tcase(suite, tc);
-	return test_main("faults", suite);
+	return test_main("faults/faults", suite);
 }

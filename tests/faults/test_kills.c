@@ -7,9 +7,9 @@
  */
 #define _GNU_SOURCE
 #include "harness.h"
-#include "residue.h"
+#include "leaks.h"
 #include "ripc.h"
-#include "shim.h"
+#include "inject.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 #define PAIRS      6           /* at once: most of the time is waiting for time limits */
 #define PAIR_S     400         /* then it hangs */
 #define CALLS_MAX  1000
-#define PATIENCE   60000
+#define TIMEOUT_MS 60000
 #define DEAD_MS    6000 /* for a message to the dead: longer than the time limit for peers */
 
 static const struct config {
@@ -54,9 +54,10 @@ struct report {
 
 static struct report *reports; /* by n */
 
-static void wrong(struct report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void report_failure(struct report *r, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static void wrong(struct report *r, const char *fmt, ...)
+static void report_failure(struct report *r, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -91,8 +92,8 @@ struct side {
 	struct ripc_service *service;
 	uint8_t *buf, *back; /* what is sent; what is offered */
 	uint64_t peer;
-	int in, out; /* pipes to the other */
-	bool over;   /* the other has ended, or done all it had to do */
+	int in, out;   /* pipes to the other */
+	bool finished; /* the other has ended, or done all it had to do */
 };
 
 static bool side_open(struct side *s, struct report *r, const struct config *c, uint64_t id,
@@ -104,37 +105,37 @@ static bool side_open(struct side *s, struct report *r, const struct config *c, 
 		 c->options);
 	s->peer = peer;
 	if (ripc_open(&s->ctx, options) || ripc_register(s->ctx, id, 0, &s->service)) {
-		wrong(r, "not even open: %s", ripc_detail());
+		report_failure(r, "not even open: %s", ripc_detail());
 		return false;
 	}
 	s->buf = ripc_buf_alloc(s->ctx, LONG_BYTES);
 	s->back = ripc_buf_alloc(s->ctx, LONG_BYTES);
 	if (!s->buf || !s->back || write(s->out, &byte, 1) != 1 || read(s->in, &byte, 1) != 1) {
-		wrong(r, "not even ready: %s", ripc_detail());
+		report_failure(r, "not even ready: %s", ripc_detail());
 		return false;
 	}
 	return true;
 }
 
 /* A short message, which offers a return buffer. Return: whether it was sent. */
-static bool offer(struct side *s, struct report *r)
+static bool add_return(struct side *s, struct report *r)
 {
 	struct iovec item = {"go", 2}, back = {s->back, LONG_BYTES};
 	struct ripc_send_options options = {.returns = &back, .nreturns = 1};
-	int rc = ripc_send_short(s->service, s->peer, &item, 1, &options, PATIENCE);
+	int rc = ripc_send_short(s->service, s->peer, &item, 1, &options, TIMEOUT_MS);
 
 	if (rc)
-		wrong(r, "no offer can be sent: %s", ripc_detail());
+		report_failure(r, "no offer can be sent: %s", ripc_detail());
 	return !rc;
 }
 
-static bool offered(struct side *s, struct report *r)
+static bool return_vec(struct side *s, struct report *r)
 {
 	struct ripc_message *m;
-	int rc = ripc_receive(s->service, &m, PATIENCE);
+	int rc = ripc_receive(s->service, &m, TIMEOUT_MS);
 
 	if (rc)
-		wrong(r, "no offer comes: %s", ripc_detail());
+		report_failure(r, "no offer comes: %s", ripc_detail());
 	else
 		ripc_message_free(m);
 	return !rc;
@@ -145,17 +146,17 @@ static void victim(struct side *s, struct report *r, unsigned n, bool sends)
 	struct ripc_message *m;
 	char byte;
 
-	if (sends ? !offered(s, r) : !offer(s, r))
+	if (sends ? !return_vec(s, r) : !add_return(s, r))
 		return;
 	r->armed = true;
-	fault_arm_deadly(n ? n : CALLS_MAX + 1);
+	fault_arm_kill(n ? n : CALLS_MAX + 1);
 	for (unsigned i = 0; i < MESSAGES; i++) {
 		struct iovec item = {s->buf, sizes[i]};
 
 		fill(s->buf, (uint8_t)i);
-		if (sends ? ripc_send_long(s->service, s->peer, &item, 1, NULL, PATIENCE)
-			  : ripc_receive(s->service, &m, PATIENCE)) {
-			wrong(r, "the victim's message %u: %s", i, ripc_detail());
+		if (sends ? ripc_send_long(s->service, s->peer, &item, 1, NULL, TIMEOUT_MS)
+			  : ripc_receive(s->service, &m, TIMEOUT_MS)) {
+			report_failure(r, "the victim's message %u: %s", i, ripc_detail());
 			break;
 		}
 		if (!sends)
@@ -171,15 +172,15 @@ static void victim(struct side *s, struct report *r, unsigned n, bool sends)
 }
 
 /* Whether the victim has ended by itself, or all it had to do. */
-static bool over(struct side *s, pid_t pid)
+static bool finished(struct side *s, pid_t pid)
 {
 	siginfo_t info = {0};
 	char byte;
 
-	if (!s->over && read(s->in, &byte, 1) != 1 &&
+	if (!s->finished && read(s->in, &byte, 1) != 1 &&
 	    (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != pid))
 		return false;
-	s->over = true;
+	s->finished = true;
 	return true;
 }
 
@@ -196,16 +197,16 @@ static void take(struct side *s, struct report *r, pid_t pid)
 		rc = ripc_receive(s->service, &m, 100);
 		if (!rc) {
 			if (!intact(m, sizes[n], (uint8_t)n))
-				wrong(r, "message %u arrived damaged", n);
+				report_failure(r, "message %u arrived damaged", n);
 			n++;
 			ripc_message_free(m);
 		} else if (rc != -ETIMEDOUT) {
-			wrong(r, "ripc_receive: %s", ripc_detail());
+			report_failure(r, "ripc_receive: %s", ripc_detail());
 			return;
 		} else if (last) {
 			return;
 		}
-		last = over(s, pid);
+		last = finished(s, pid);
 	}
 }
 
@@ -216,14 +217,14 @@ static void give(struct side *s, struct report *r)
 		int rc;
 
 		fill(s->buf, (uint8_t)i);
-		rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, PATIENCE);
+		rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, TIMEOUT_MS);
 		/* Its memory is ours again. */
 		memset(s->buf, 0x5a, LONG_BYTES);
 		if (rc && !*ripc_detail())
-			wrong(r, "message %u failed with %d and without a reason", i, rc);
+			report_failure(r, "message %u failed with %d and without a reason", i, rc);
 		if (rc == -ETIMEDOUT)
-			wrong(r, "message %u: nobody noticed that its receiver was killed: %s", i,
-			      ripc_detail());
+			report_failure(r, "message %u: nobody noticed that its receiver was killed: %s",
+				       i, ripc_detail());
 	}
 }
 
@@ -233,21 +234,21 @@ static void survivor(struct side *s, struct report *r, pid_t pid, bool sends)
 	int rc;
 
 	if (sends) {
-		if (offered(s, r))
+		if (return_vec(s, r))
 			give(s, r);
-	} else if (offer(s, r)) {
+	} else if (add_return(s, r)) {
 		take(s, r, pid);
 	}
 	/* It has seen the last of it, too: else it is shot before it can say how many calls there were. */
-	for (int i = 0; i < PATIENCE / 10 && !over(s, pid); i++)
+	for (int i = 0; i < TIMEOUT_MS / 10 && !finished(s, pid); i++)
 		usleep(10000);
 	kill(pid, SIGKILL);
 	fill(s->buf, 77);
 	rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, DEAD_MS);
 	if (!rc)
-		wrong(r, "a message reached a process that is dead");
+		report_failure(r, "a message reached a process that is dead");
 	else if (!*ripc_detail())
-		wrong(r, "a message to the dead failed with %d and without a reason", rc);
+		report_failure(r, "a message to the dead failed with %d and without a reason", rc);
 	ripc_buf_free(s->ctx, s->buf);
 	ripc_buf_free(s->ctx, s->back);
 }
@@ -257,7 +258,7 @@ static void pair(unsigned n, const struct config *c, bool victim_sends)
 {
 	struct report *r = &reports[n];
 	uint64_t ids = (uint64_t)getpid() * 4;
-	struct residue before, after;
+	struct leaks before, after;
 	struct side s = {0};
 	int there[2], back[2], status;
 	pid_t pid;
@@ -282,21 +283,21 @@ static void pair(unsigned n, const struct config *c, bool victim_sends)
 	/* The libraries keep what they opened first. */
 	if (ripc_open(&s.ctx, c->options) || ripc_close(s.ctx))
 		_exit(8);
-	before = residue_settled();
+	before = leaks_wait_stable();
 	if (side_open(&s, r, c, ids + 2, ids + 1)) {
 		fcntl(s.in, F_SETFL, O_NONBLOCK);
 		survivor(&s, r, pid, !victim_sends);
 	}
 	kill(pid, SIGKILL);
 	if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
-		wrong(r, "the victim had ended by itself");
+		report_failure(r, "the victim had ended by itself");
 	if (s.ctx && ripc_close(s.ctx))
-		wrong(r, "ripc_close: %s", ripc_detail());
-	if (!residue_same(&before, &after))
-		wrong(r, "left behind: %d descriptors, %d threads, %d RDMA resources",
-		      (int)(after.descriptors - before.descriptors),
-		      (int)(after.threads - before.threads),
-		      (int)(after.resources - before.resources));
+		report_failure(r, "ripc_close: %s", ripc_detail());
+	if (!leaks_compare(&before, &after))
+		report_failure(r, "left behind: %d descriptors, %d threads, %d RDMA resources",
+			       (int)(after.descriptors - before.descriptors),
+			       (int)(after.threads - before.threads),
+			       (int)(after.resources - before.resources));
 	_exit(0);
 }
 
@@ -364,9 +365,9 @@ START_TEST(kill__every_phase)
 {
 	const struct config *c = &configs[_i % CONFIGS];
 	bool victim_sends = _i >= CONFIGS;
-	unsigned calls, step = residue_step();
+	unsigned calls, step = leaks_check_step();
 
-	if (!residue_available(c->transport))
+	if (!leaks_available(c->transport))
 		return;
 	reports = mmap(NULL, (CALLS_MAX + 1) * sizeof(*reports), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -389,12 +390,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("kills");
+	Suite *suite = suite_create("faults/kills");
 	TCase *tc = tcase_create("kills");
 
 	test_seed();
 	tcase_set_timeout(tc, 3600);
 	tcase_add_loop_test(tc, kill__every_phase, 0, 2 * CONFIGS);
 	suite_add_tcase(suite, tc);
-	return test_main("kills", suite);
+	return test_main("faults/kills", suite);
 }

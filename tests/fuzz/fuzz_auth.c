@@ -5,7 +5,7 @@
  * (where: 2, how: 1; 0 leaves it whole), the fourth how much is cut off. The seals' times are those of the clock.
  */
 #include "auth/key.h"
-#include "auth/shake.h"
+#include "auth/handshake.h"
 #include "config.h"
 #include "fuzz.h"
 
@@ -81,10 +81,10 @@ static void stamped(struct ripc__auth *a, const struct change *c, const uint8_t 
 	int n, rc;
 
 	memcpy(buf, data, len);
-	n = ripc__auth_stamp(a, buf, len, sizeof(buf));
-	REQUIRE(n == (int)(len + RIPC__STAMP_BYTES));
+	n = ripc__auth_sign(a, buf, len, sizeof(buf));
+	REQUIRE(n == (int)(len + RIPC__SIGNATURE_BYTES));
 	left = change(c, buf, (size_t)n, &whole);
-	rc = ripc__auth_check_stamp(a, buf, left);
+	rc = ripc__auth_verify(a, buf, left);
 	REQUIRE(whole ? rc == (int)len : rc < 0);
 }
 
@@ -93,42 +93,42 @@ static void handshake(struct ripc__auth *a, const struct change *c, unsigned ste
 		      const uint8_t *data, size_t len)
 {
 	static const uint8_t nonce[2][RIPC__NONCE] = {"one who connects", "one who accepts"};
-	struct ripc__shake active, passive;
-	uint8_t buf[RIPC__SHAKE_LEN] = {0}, last[RIPC__CONFIRM_LEN];
+	struct ripc__handshake active, passive;
+	uint8_t buf[RIPC__HANDSHAKE_LEN] = {0}, last[RIPC__CONFIRM_LEN];
 	bool whole = true;
 	size_t left = sizeof(buf);
 
 	memcpy(buf, data, len < RIPC__HELLO_LEN ? len : RIPC__HELLO_LEN);
-	ripc__shake_ask(a, &active, nonce[0], buf);
+	ripc__handshake_request(a, &active, nonce[0], buf);
 	if (step == 0)
 		left = change(c, buf, left, &whole);
-	REQUIRE(ripc__shake_asked(a, &passive, buf, left) == whole);
+	REQUIRE(ripc__handshake_check_request(a, &passive, buf, left) == whole);
 	if (!whole)
 		return;
-	ripc__shake_answer(a, &passive, nonce[1], buf);
+	ripc__handshake_reply(a, &passive, nonce[1], buf);
 	if (step == 1)
 		left = change(c, buf, left, &whole);
-	REQUIRE(ripc__shake_answered(a, &active, buf, left) == whole);
+	REQUIRE(ripc__handshake_check_reply(a, &active, buf, left) == whole);
 	if (!whole)
 		return;
-	REQUIRE(ripc__shake_confirm(a, &active, last));
+	REQUIRE(ripc__handshake_confirm(a, &active, last));
 	left = sizeof(last);
 	if (step == 2)
 		left = change(c, last, left, &whole);
-	REQUIRE(ripc__shake_confirmed(a, &passive, last, left) == whole);
+	REQUIRE(ripc__handshake_check_confirm(a, &passive, last, left) == whole);
 }
 
-static void stranger(struct ripc__auth *a, const uint8_t *data, size_t len)
+static void unauthenticated(struct ripc__auth *a, const uint8_t *data, size_t len)
 {
-	struct ripc__shake shake = {{0}, {0}};
+	struct ripc__handshake shake = {{0}, {0}};
 	const uint8_t *got;
 	const char *why = NULL;
 
 	REQUIRE(ripc__auth_unseal(a, data, len, &got, &why) < 0 && why);
-	REQUIRE(ripc__auth_check_stamp(a, data, len) < 0);
-	REQUIRE(!ripc__shake_asked(a, &shake, data, len));
-	REQUIRE(!ripc__shake_answered(a, &shake, data, len));
-	REQUIRE(!ripc__shake_confirmed(a, &shake, data, len));
+	REQUIRE(ripc__auth_verify(a, data, len) < 0);
+	REQUIRE(!ripc__handshake_check_request(a, &shake, data, len));
+	REQUIRE(!ripc__handshake_check_reply(a, &shake, data, len));
+	REQUIRE(!ripc__handshake_check_confirm(a, &shake, data, len));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -151,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		stamped(a, &c, data + 5, size - 5);
 		break;
 	case 2:
-		stranger(a, data + 5, size - 5);
+		unauthenticated(a, data + 5, size - 5);
 		break;
 	default:
 		handshake(a, &c, data[0] % 6 - 3, data + 5, size - 5);

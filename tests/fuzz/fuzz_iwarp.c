@@ -116,7 +116,7 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 		struct iovec iov[2];
 		size_t prefix, done = 0;
 		unsigned niov =
-			ripc__engine_want(&w->e, w->slab->data, RIPC__SLAB_BYTES, iov, &prefix);
+			ripc__engine_rx_buffer(&w->e, w->slab->data, RIPC__SLAB_BYTES, iov, &prefix);
 
 		for (unsigned i = 0; i < niov && done < cut; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;
@@ -186,7 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	active = mode & 1;
 	terms.crc = mode & 2;
 	if (!ripc__iwarp_address_decode(&address, data, size))
-		require(address.nplaces >= 1 && address.nplaces <= RIPC__PLACES_MAX);
+		require(address.naddrs >= 1 && address.naddrs <= RIPC__IWARP_ADDRS_MAX);
 	if (mode & 4) {
 		size_t n = set_up(data, size, active, &terms);
 

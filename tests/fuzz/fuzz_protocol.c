@@ -18,7 +18,7 @@
 
 #define OPS       (&ripc__transport_sim)
 #define ID(i)     (UINT64_C(1000) + (i))
-#define EVIL_ID   UINT64_C(666)
+#define PEER_ID   UINT64_C(666)
 #define MEMORY    65536
 #define STEPS_MAX 100
 #define LEN_MAX   1000
@@ -36,7 +36,7 @@ enum step {
 	WINDOW,   /* the victim sets a window aside */
 	WRITE,    /* u8 which: the peer writes into memory it was told of, or was not */
 	HELLO,    /* 64 bytes: one more connection request */
-	AGAIN,    /* u8 skew of the number, u8 credits, u8 length, bytes: in place of a header */
+	ELIDED,   /* u8 skew of the number, u8 credits, u8 length, bytes: in place of a header */
 	STEPS,
 };
 
@@ -58,7 +58,7 @@ struct run {
 	uint8_t instance[16];
 	uint8_t memory[MEMORY];
 	struct ripc__mr mr;
-	struct ripc__desc told; /* the last memory of the victim it was told of */
+	struct ripc__desc events; /* the last memory of the victim it was told of */
 };
 
 static void check(bool ok)
@@ -78,7 +78,7 @@ static void take_bytes(struct run *r, uint8_t *p, size_t n)
 		*p++ = take(r);
 }
 
-static void stands_still(void *arg, const char *text)
+static void is_idle(void *arg, const char *text)
 {
 	abort();
 }
@@ -116,9 +116,9 @@ static void peer_learn(struct run *r, const struct ripc__event *ev)
 	if (ripc__header_decode(&h, ev->data, ev->len, &why))
 		return;
 	if (h.nreturns)
-		ripc__desc_get(&r->told, h.returns, 0);
+		ripc__desc_get(&r->events, h.returns, 0);
 	else if (h.kind == RIPC__LONG || h.kind == RIPC__GRANT)
-		ripc__desc_get(&r->told, h.items, 0);
+		ripc__desc_get(&r->events, h.items, 0);
 }
 
 static void peer_progress(void *arg)
@@ -202,7 +202,7 @@ static void message(struct run *r)
 	dest = take(r);
 	dest = dest < 4 ? ID(dest) : dest;
 	source = take(r);
-	source = source & 1 ? EVIL_ID : EVIL_ID + source;
+	source = source & 1 ? PEER_ID : PEER_ID + source;
 	ripc__header_put(buf, kind, take(r), take(r), take(r), dest, source);
 	ripc__header_stamp(buf, r->seq, take(r));
 	take_bytes(r, buf + RIPC__HEADER_LEN, len - RIPC__HEADER_LEN);
@@ -219,15 +219,15 @@ static void raw(struct run *r)
 	peer_send(r, buf, len);
 }
 
-static void again(struct run *r)
+static void send_elided(struct run *r)
 {
-	uint8_t buf[RIPC__AGAIN_LEN + 255];
+	uint8_t buf[RIPC__ELIDED_LEN + 255];
 	uint32_t seq = r->seq + take(r), credits = take(r);
 	size_t len = take(r);
 
-	ripc__put_le32(buf, ripc__again_word(seq, credits));
-	take_bytes(r, buf + RIPC__AGAIN_LEN, len);
-	peer_send(r, buf, RIPC__AGAIN_LEN + len);
+	ripc__put_le32(buf, ripc__elided_word(seq, credits));
+	take_bytes(r, buf + RIPC__ELIDED_LEN, len);
+	peer_send(r, buf, RIPC__ELIDED_LEN + len);
 }
 
 static void one_more_request(struct run *r)
@@ -253,7 +253,7 @@ static void write_somewhere(struct run *r)
 
 	if (r->up)
 		OPS->post_write(r->ep, &r->mr, r->memory, 1u << (which & 15),
-				r->told.addr + (which >> 6), r->told.key, 1);
+				r->events.addr + (which >> 6), r->events.key, 1);
 }
 
 /* ---- the victim ---- */
@@ -272,7 +272,7 @@ static void receive_all(struct ripc_service *s)
 	}
 }
 
-static void withdraw(struct run *r)
+static void cancel(struct run *r)
 {
 	if (r->request)
 		ripc_request_cancel(&r->request, 10);
@@ -293,16 +293,16 @@ static void answer(struct run *r)
 		options.nreturns = r->offered ? 1 : 0;
 	}
 	if (!(how & 4))
-		ripc_send_short(r->s[0], EVIL_ID, &item, 1, &options, 5);
+		ripc_send_short(r->s[0], PEER_ID, &item, 1, &options, 5);
 	else if (!r->request)
-		ripc_start(r->s[0], EVIL_ID, &item, 1, &options, &r->request);
+		ripc_start(r->s[0], PEER_ID, &item, 1, &options, &r->request);
 }
 
 static void window(struct run *r)
 {
 	void *p;
 
-	if (r->ctx[0]->memory.nwindows > 4)
+	if (r->ctx[0]->memory.nrecv_windows > 4)
 		return;
 	p = ripc_buf_alloc(r->ctx[0], 3000);
 	if (p)
@@ -348,7 +348,7 @@ static void begin(struct run *r)
 	struct ripc__transport_env env = {.instance = r->instance};
 	struct ripc__hooks hooks;
 
-	r->net = ripc__sim_create(1, NULL, stands_still, NULL);
+	r->net = ripc__sim_create(1, NULL, is_idle, NULL);
 	check(r->net != NULL);
 	ripc__sim_hooks(r->net, &hooks);
 	for (size_t i = 0; i < sizeof(r->sent); i++)
@@ -378,7 +378,7 @@ static void end(struct run *r)
 	exchange(r, 2, 1);
 	exchange(r, 1, 0);
 	exchange(r, 0, 2);
-	withdraw(r);
+	cancel(r);
 	ripc__sim_actor_remove(r->net, peer_progress, r);
 	OPS->close(r->t);
 	for (unsigned i = 0; i < 3; i++) {
@@ -416,7 +416,7 @@ static void step(struct run *r)
 		answer(r);
 		break;
 	case WITHDRAW:
-		withdraw(r);
+		cancel(r);
 		break;
 	case CLOSE:
 		if (r->ep)
@@ -436,8 +436,8 @@ static void step(struct run *r)
 	case HELLO:
 		one_more_request(r);
 		break;
-	case AGAIN:
-		again(r);
+	case ELIDED:
+		send_elided(r);
 		break;
 	default:
 		break;

@@ -49,8 +49,8 @@ static void check(bool ok)
 		abort();
 }
 
-static void sent(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data,
-		 size_t len)
+static void sent(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+		 const uint8_t *data, size_t len)
 {
 	struct run *r = arg;
 	struct ripc__resolver_msg msg;
@@ -67,7 +67,7 @@ static void sent(void *arg, const struct ripc__sender *to, uint64_t service, con
 
 static void input(struct run *r, const uint8_t *data, size_t len)
 {
-	struct ripc__sender from = {.len = 1};
+	struct ripc__mcast_sender from = {.len = 1};
 	const char *why = NULL;
 
 	check(!ripc__rcore_input(r->core, &from, data, len, r->now_ns, &why) || why);
@@ -154,7 +154,7 @@ static void step(struct run *r)
 		check(!ripc__rcore_lookup(r->core, service, r->now_ns));
 		break;
 	case FORGET:
-		ripc__rcore_forget(r->core, service);
+		ripc__rcore_lookup_cancel(r->core, service);
 		break;
 	case FIND:
 	case INVALIDATE:
@@ -175,7 +175,7 @@ static void step(struct run *r)
 		events(r, arg);
 		break;
 	default:
-		ripc__rcore_farewell(r->core, r->now_ns);
+		ripc__rcore_send_gone(r->core, r->now_ns);
 		break;
 	}
 }

@@ -38,9 +38,9 @@ tests_fuzz_fuzz_header_LDFLAGS = $(LDFLAGS_FUZZ)
 tests_fuzz_fuzz_protocol_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_protocol_LDFLAGS = $(LDFLAGS_FUZZ)
 
-FUZZ_TARGETS += tests/fuzz/fuzz_window
-tests_fuzz_fuzz_window_LDADD = $(LIBS_FUZZ)
-tests_fuzz_fuzz_window_LDFLAGS = $(LDFLAGS_FUZZ)
+FUZZ_TARGETS += tests/fuzz/fuzz_ring
+tests_fuzz_fuzz_ring_LDADD = $(LIBS_FUZZ)
+tests_fuzz_fuzz_ring_LDFLAGS = $(LDFLAGS_FUZZ)
 
 FUZZ_TARGETS += tests/fuzz/fuzz_auth
 tests_fuzz_fuzz_auth_LDADD = $(LIBS_FUZZ)

@@ -24,7 +24,7 @@ enum {
 };
 
 /* Return: the file in memory of exactly its size, so that a sanitizer sees a read beyond it; or NULL. */
-static uint8_t *slurp(const char *path, size_t *size)
+static uint8_t *read_file(const char *path, size_t *size)
 {
 	FILE *file = fopen(path, "rb");
 	struct stat st;
@@ -49,7 +49,7 @@ static uint8_t *slurp(const char *path, size_t *size)
 static bool replay(const char *path)
 {
 	size_t size;
-	uint8_t *data = slurp(path, &size);
+	uint8_t *data = read_file(path, &size);
 	int status;
 	pid_t pid;
 

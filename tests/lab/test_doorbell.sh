@@ -8,7 +8,7 @@ unset RIPC_INTERFACES
 device=$(grep -lx 0x1110 /sys/bus/pci/devices/*/device)
 device=${device%/device}
 id=4713
-export RIPC_TRANSPORTS=window/pcie RIPC_LOG=info
+export RIPC_TRANSPORTS=pcie RIPC_LOG=info
 
 # interrupts: how many have come in this guest.
 interrupts() {
@@ -29,7 +29,7 @@ naps() {
 "$RIPC_LAB_DIR"/meet doorbell-fresh
 if [ "$RIPC_LAB_HOST" -eq 0 ]; then
 	expect "the memory is made ready for use" 0 60 env RIPC_PCIE_DEVICE="$device" ./tools/ripc-info
-	has "and used" "$out" "^transport: *window/pcie: memory "
+	has "and used" "$out" "^transport: *pcie: memory "
 fi
 "$RIPC_LAB_DIR"/meet doorbell-ready
 
@@ -75,7 +75,7 @@ for round in 1 2; do
 		fi
 		# The one who came first has the interrupts; another one of the guest does without, and says so.
 		expect "another process of the guest, $round" 0 60 ./tools/ripc-info
-		has "it uses the memory" "$out" "^transport: *window/pcie: memory "
+		has "it uses the memory" "$out" "^transport: *pcie: memory "
 		has "and looks by itself" "$err" "no interrupts, another context has them"
 		[ $round -eq 1 ] && signal=KILL || signal=TERM
 		kill -$signal "$pid"

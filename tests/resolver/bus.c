@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A datagram on its way. */
-struct flight {
+struct datagram {
 	uint64_t at_ns, order;
 	unsigned from, to;
 	size_t len;
@@ -36,12 +36,12 @@ void bus_free(struct bus *bus)
 	free(bus);
 }
 
-static bool before(const struct flight *a, const struct flight *b)
+static bool before(const struct datagram *a, const struct datagram *b)
 {
 	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }
 
-static void push(struct bus *bus, struct flight *f)
+static void push(struct bus *bus, struct datagram *f)
 {
 	size_t i = bus->nheap++;
 
@@ -55,9 +55,9 @@ static void push(struct bus *bus, struct flight *f)
 	bus->heap[i] = f;
 }
 
-static struct flight *pop(struct bus *bus)
+static struct datagram *pop(struct bus *bus)
 {
-	struct flight *first = bus->heap[0], *last = bus->heap[--bus->nheap];
+	struct datagram *first = bus->heap[0], *last = bus->heap[--bus->nheap];
 	size_t i = 0, child;
 
 	while ((child = 2 * i + 1) < bus->nheap) {
@@ -72,13 +72,13 @@ static struct flight *pop(struct bus *bus)
 	return first;
 }
 
-static void launch(struct bus *bus, unsigned from, unsigned to, const uint8_t *data, size_t len)
+static void enqueue(struct bus *bus, unsigned from, unsigned to, const uint8_t *data, size_t len)
 {
 	uint64_t spread = bus->delay_max_ns - bus->delay_min_ns;
 	unsigned copies = test_random(&bus->rng) % 100 < bus->dup_percent ? 2 : 1;
 
 	while (copies--) {
-		struct flight *f;
+		struct datagram *f;
 
 		if (test_random(&bus->rng) % 100 < bus->loss_percent)
 			continue;
@@ -96,8 +96,8 @@ static void launch(struct bus *bus, unsigned from, unsigned to, const uint8_t *d
 }
 
 /* Broadcasts come back to their sender, as on a real network. */
-static void node_send(void *arg, const struct ripc__sender *to, uint64_t service,
-		      const uint8_t *data, size_t len)
+static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+			  const uint8_t *data, size_t len)
 {
 	struct node *node = arg;
 	struct bus *bus = node->bus;
@@ -113,11 +113,11 @@ static void node_send(void *arg, const struct ripc__sender *to, uint64_t service
 	ck_assert_int_eq(ripc__resolver_msg_decode(&sent->msg, data, len, &why), 0);
 	ck_assert(sent->msg.service == service);
 	if (to) {
-		launch(bus, node->index, to->bytes[0], data, len);
+		enqueue(bus, node->index, to->bytes[0], data, len);
 		return;
 	}
 	for (unsigned i = 0; i < bus->nnodes; i++)
-		launch(bus, node->index, i, data, len);
+		enqueue(bus, node->index, i, data, len);
 }
 
 struct node *bus_add(struct bus *bus, uint8_t first)
@@ -125,7 +125,7 @@ struct node *bus_add(struct bus *bus, uint8_t first)
 	struct node *node = &bus->nodes[bus->nnodes];
 	struct ripc__record_addr addr = {.transport = 9, .len = 16};
 	struct ripc__rcore_env env = {
-		.resolve_timeout_ms = 1000, .negative_ms = 100, .send = node_send};
+		.resolve_timeout_ms = 1000, .negative_ms = 100, .send = send_datagram};
 
 	ck_assert_uint_lt(bus->nnodes, BUS_NODES_MAX);
 	node->bus = bus;
@@ -160,16 +160,16 @@ void node_collect(struct node *node)
 	while (ripc__rcore_event(node->core, &ev, &requests, node->bus->now_ns)) {
 		struct told *t;
 
-		ck_assert_uint_lt(node->ntold, NODE_EVENTS);
-		t = &node->told[node->ntold++];
+		ck_assert_uint_lt(node->nevents, NODE_EVENTS);
+		t = &node->told[node->nevents++];
 		*t = (struct told){ev.kind, ev.service, node->bus->now_ns, requests, ev.record};
 	}
 }
 
-static void deliver(struct bus *bus, struct flight *f)
+static void deliver(struct bus *bus, struct datagram *f)
 {
 	struct node *to = &bus->nodes[f->to];
-	struct ripc__sender from = {.len = 1, .bytes = {(uint8_t)f->from}, .lasting = true};
+	struct ripc__mcast_sender from = {.len = 1, .bytes = {(uint8_t)f->from}, .reusable = true};
 	const char *why;
 
 	if (to->core && to->group == bus->nodes[f->from].group) {
@@ -240,7 +240,7 @@ int node_lookup(struct node *node, uint64_t service)
 int node_input(struct node *node, const struct ripc__resolver_msg *msg)
 {
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
-	struct ripc__sender from = {.len = 1, .bytes = {(uint8_t)node->index}};
+	struct ripc__mcast_sender from = {.len = 1, .bytes = {(uint8_t)node->index}};
 	int len = ripc__resolver_msg_encode(msg, buf, sizeof(buf)), rc;
 	const char *why;
 
@@ -254,15 +254,15 @@ unsigned node_count(const struct node *node, enum ripc__resolver_ev_kind kind, u
 {
 	unsigned count = 0;
 
-	for (unsigned i = 0; i < node->ntold; i++)
+	for (unsigned i = 0; i < node->nevents; i++)
 		count += node->told[i].kind == kind && node->told[i].service == service;
 	return count;
 }
 
-const struct told *node_told(const struct node *node, enum ripc__resolver_ev_kind kind,
-			     uint64_t service)
+const struct told *node_has_event(const struct node *node, enum ripc__resolver_ev_kind kind,
+				  uint64_t service)
 {
-	for (unsigned i = node->ntold; i--;)
+	for (unsigned i = node->nevents; i--;)
 		if (node->told[i].kind == kind && node->told[i].service == service)
 			return &node->told[i];
 	return NULL;

@@ -34,7 +34,7 @@ struct node {
 	uint8_t instance[16];
 	unsigned group;    /* nodes of different groups do not hear each other */
 	struct told *told; /* the first NODE_EVENTS of them */
-	unsigned ntold;
+	unsigned nevents;
 	struct sent last[64]; /* the last datagrams, oldest first */
 	unsigned nsent;       /* of all kinds, since the start; last[] holds up to 64 */
 };
@@ -46,7 +46,7 @@ struct bus {
 	uint64_t delay_min_ns, delay_max_ns;
 	struct node nodes[BUS_NODES_MAX];
 	unsigned nnodes;
-	struct flight **heap;
+	struct datagram **heap;
 	size_t nheap, cap;
 	uint64_t order; /* of sending, to break ties of time */
 };
@@ -72,8 +72,8 @@ int node_input(struct node *node, const struct ripc__resolver_msg *msg);
 
 /* How often it was told this, and the last one of them or NULL. */
 unsigned node_count(const struct node *node, enum ripc__resolver_ev_kind kind, uint64_t service);
-const struct told *node_told(const struct node *node, enum ripc__resolver_ev_kind kind,
-			     uint64_t service);
+const struct told *node_has_event(const struct node *node, enum ripc__resolver_ev_kind kind,
+				  uint64_t service);
 
 /* Whether it finds the service at @holder. */
 bool node_finds(struct node *node, uint64_t service, const struct node *holder);

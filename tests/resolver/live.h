@@ -17,15 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TOLD_MAX 64
+#define EVENTS_MAX 64
 
 /* A resolver with what it told. */
 struct ctx {
 	struct ripc__resolver *r;
 	struct ripc__options opt;
 	uint8_t instance[16], host[16];
-	struct ripc__resolver_event told[TOLD_MAX];
-	unsigned ntold;
+	struct ripc__resolver_event told[EVENTS_MAX];
+	unsigned nevents;
 	uint64_t deadline_ns;
 };
 
@@ -84,18 +84,19 @@ static inline void open_ctx(struct ctx *c, const char *options)
 	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_detail());
 }
 
-static inline void turn(struct ctx *c)
+static inline void progress(struct ctx *c)
 {
 	c->deadline_ns = RIPC__NEVER;
-	ck_assert_uint_lt(c->ntold, TOLD_MAX);
-	c->ntold += ripc__resolver_progress(c->r, true, c->told + c->ntold, TOLD_MAX - c->ntold,
-					    ripc__clock_ns(), &c->deadline_ns);
+	ck_assert_uint_lt(c->nevents, EVENTS_MAX);
+	c->nevents +=
+		ripc__resolver_progress(c->r, true, c->told + c->nevents, EVENTS_MAX - c->nevents,
+					ripc__clock_ns(), &c->deadline_ns);
 }
 
 static inline const struct ripc__resolver_event *told(const struct ctx *c,
 						      enum ripc__resolver_ev_kind kind, uint64_t id)
 {
-	for (unsigned i = 0; i < c->ntold; i++)
+	for (unsigned i = 0; i < c->nevents; i++)
 		if (c->told[i].kind == kind && c->told[i].service == id)
 			return &c->told[i];
 	return NULL;
@@ -111,7 +112,7 @@ static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned
 		const struct ripc__resolver_event *ev;
 
 		for (unsigned i = 0; i < n; i++)
-			turn(&all[i]);
+			progress(&all[i]);
 		ev = told(&all[0], kind, id);
 		if (ev)
 			return ev;
@@ -121,7 +122,7 @@ static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned
 	return NULL;
 }
 
-static inline void hold(struct ctx *c, uint64_t id)
+static inline void register_service(struct ctx *c, uint64_t id)
 {
 	int rc = ripc__resolver_register(c->r, id, ripc__clock_ns());
 
@@ -129,7 +130,7 @@ static inline void hold(struct ctx *c, uint64_t id)
 	await(c, 1, RIPC__REGISTERED, id);
 }
 
-static inline void look(struct ctx *c, uint64_t id)
+static inline void lookup(struct ctx *c, uint64_t id)
 {
 	ck_assert_int_eq(ripc__resolver_lookup(c->r, id, ripc__clock_ns()), 0);
 }

@@ -7,7 +7,7 @@
 
 /* --- what is learned --- */
 
-START_TEST(request__teaches_who_asks)
+START_TEST(request__caches_asker_record)
 {
 	node_register(a, 1, false);
 	b = bus_add(bus, 0x40);
@@ -37,7 +37,7 @@ END_TEST
 
 START_TEST(reply__needs_the_nonce)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REPLY, 42, 42, 0x99);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REPLY, 42, 42, 0x99);
 	struct ripc__record record;
 
 	node_input(b, &msg);
@@ -56,7 +56,7 @@ START_TEST(reply__needs_the_nonce)
 }
 END_TEST
 
-START_TEST(reply__second_one_is_no_second_event)
+START_TEST(reply__duplicate_ignored)
 {
 	node_register(a, 42, false);
 	c = bus_add(bus, 0x40);
@@ -67,7 +67,7 @@ START_TEST(reply__second_one_is_no_second_event)
 }
 END_TEST
 
-START_TEST(gone__is_told_to_those_who_asked)
+START_TEST(gone__event_after_lookup)
 {
 	node_register(a, 42, false);
 	bus_run(bus, 10);
@@ -75,8 +75,8 @@ START_TEST(gone__is_told_to_those_who_asked)
 	ripc__rcore_unregister(a->core, 42, bus->now_ns);
 	bus_run(bus, 10);
 	ck_assert_uint_eq(node_count(b, RIPC__GONE, 42), 1);
-	ck_assert_mem_eq(node_told(b, RIPC__GONE, 42)->record.instance, a->instance, 16);
-	ck_assert_uint_eq(c->ntold, 0);
+	ck_assert_mem_eq(node_has_event(b, RIPC__GONE, 42)->record.instance, a->instance, 16);
+	ck_assert_uint_eq(c->nevents, 0);
 	ck_assert(!node_finds(b, 42, a));
 	ck_assert_uint_eq(counts(b).cached, 0);
 	ck_assert_uint_eq(counts(c).cached, 0);
@@ -84,9 +84,9 @@ START_TEST(gone__is_told_to_those_who_asked)
 }
 END_TEST
 
-START_TEST(gone__of_another_instance_means_nothing)
+START_TEST(gone__of_other_instance_ignored)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_GONE, 42, 42, 0x99);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_GONE, 42, 42, 0x99);
 
 	node_register(a, 42, false);
 	bus_run(bus, 10);
@@ -98,19 +98,19 @@ START_TEST(gone__of_another_instance_means_nothing)
 }
 END_TEST
 
-START_TEST(farewell__tells_all)
+START_TEST(send_gone__all_services)
 {
 	node_register(a, 1, false);
 	node_register(a, 2, false);
 	bus_run(bus, 10);
-	ripc__rcore_farewell(a->core, bus->now_ns);
+	ripc__rcore_send_gone(a->core, bus->now_ns);
 	bus_kill(a);
 	bus_run(bus, 10);
 	ck_assert_uint_eq(counts(b).cached, 0);
 }
 END_TEST
 
-START_TEST(store__restarted_holder_replaces_the_old_one)
+START_TEST(store__restarted_holder_wins)
 {
 	struct node *again;
 
@@ -124,16 +124,16 @@ START_TEST(store__restarted_holder_replaces_the_old_one)
 	ck_assert_uint_eq(node_count(again, RIPC__REGISTERED, 42), 1);
 	/* b had asked: it is told of the change. c had not. */
 	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 2);
-	ck_assert_mem_eq(node_told(b, RIPC__RESOLVED, 42)->record.instance, again->instance, 16);
+	ck_assert_mem_eq(node_has_event(b, RIPC__RESOLVED, 42)->record.instance, again->instance, 16);
 	ck_assert(node_finds(b, 42, again));
-	ck_assert_uint_eq(c->ntold, 0);
+	ck_assert_uint_eq(c->nevents, 0);
 	ck_assert(node_finds(c, 42, again));
 }
 END_TEST
 
-START_TEST(store__late_word_of_a_dead_holder_changes_nothing)
+START_TEST(store__stale_record_ignored)
 {
-	struct ripc__resolver_msg late = stranger(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__resolver_msg late = send_foreign(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
 
 	node_register(a, 42, false);
 	bus_run(bus, 1000);
@@ -147,7 +147,7 @@ END_TEST
 
 START_TEST(store__higher_generation_wins)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
 	struct ripc__record record;
 
 	msg.record.since_ms = 100000;
@@ -176,7 +176,7 @@ START_TEST(expiry__unused_record_goes)
 	bus_run(bus, RIPC__TTL_MS);
 	ck_assert_uint_eq(counts(b).cached, 0);
 	ck_assert_uint_eq(b->nsent, 0);
-	ck_assert_uint_eq(b->ntold, 0);
+	ck_assert_uint_eq(b->nevents, 0);
 }
 END_TEST
 
@@ -201,9 +201,9 @@ START_TEST(expiry__record_in_use_is_refreshed)
 }
 END_TEST
 
-START_TEST(refresh__asks_before_the_record_expires)
+START_TEST(refresh__before_expiry)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
 	struct ripc__record record;
 
 	msg.record.ttl_ms = 8000;
@@ -226,9 +226,9 @@ START_TEST(refresh__asks_before_the_record_expires)
 }
 END_TEST
 
-START_TEST(refresh__late_when_it_was_not_used_before)
+START_TEST(refresh__only_if_used)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
 
 	msg.record.ttl_ms = 8000;
 	node_input(b, &msg);
@@ -247,7 +247,7 @@ START_TEST(refresh__late_when_it_was_not_used_before)
 }
 END_TEST
 
-START_TEST(refresh__asks_the_holder_alone)
+START_TEST(refresh__unicast_to_holder)
 {
 	unsigned alone = 0, all = 0, before;
 
@@ -297,7 +297,7 @@ START_TEST(invalidate__of_that_instance_only)
 }
 END_TEST
 
-START_TEST(invalidate__does_not_strand_who_waits)
+START_TEST(invalidate__waiters_still_served)
 {
 	node_register(a, 42, false);
 	bus_run(bus, 10);
@@ -314,7 +314,7 @@ END_TEST
 
 START_TEST(flood__of_requests_costs_no_memory)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 1, 0, 0x99);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 1, 0, 0x99);
 	struct ripc__rcore_counts before = counts(b), after;
 
 	for (unsigned i = 0; i < 100000; i++) {
@@ -330,7 +330,7 @@ END_TEST
 
 START_TEST(flood__of_records_leaves_those_in_use)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 1, 1, 0x99);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 1, 1, 0x99);
 
 	node_register(a, 42, false);
 	bus_run(bus, 10);
@@ -343,10 +343,10 @@ START_TEST(flood__of_records_leaves_those_in_use)
 	for (uint64_t i = 0; i < 100000; i++) {
 		msg.record.service = 1000 + i;
 		node_input(b, &msg);
-		ck_assert_uint_le(counts(b).cached, RIPC__CACHE_HEARD_MAX + 1);
+		ck_assert_uint_le(counts(b).cached, RIPC__CACHE_OVERHEARD_MAX + 1);
 	}
 	ck_assert_uint_le(counts(b).cached_bytes, RIPC__CACHE_BYTES_MAX);
-	ck_assert_uint_eq(counts(b).cached, RIPC__CACHE_HEARD_MAX + 1);
+	ck_assert_uint_eq(counts(b).cached, RIPC__CACHE_OVERHEARD_MAX + 1);
 	ck_assert(node_finds(b, 42, a));
 	bus_run(bus, 2 * RIPC__TTL_MS);
 	ck_assert_uint_le(counts(b).cached, 2);
@@ -355,7 +355,7 @@ END_TEST
 
 START_TEST(cache__least_recently_used_goes_first)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REPLY, 1, 1, 0x99);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REPLY, 1, 1, 0x99);
 	struct ripc__record record;
 
 	for (uint64_t i = 1; i <= RIPC__CACHE_MAX + 100; i++) {
@@ -363,7 +363,7 @@ START_TEST(cache__least_recently_used_goes_first)
 		ck_assert_int_eq(ripc__rcore_lookup(b->core, i, bus->now_ns), 0);
 		msg.nonce = b->last[b->nsent < 64 ? b->nsent - 1 : 63].msg.nonce;
 		ck_assert_int_eq(node_input(b, &msg), 0);
-		b->ntold = 0;
+		b->nevents = 0;
 		ck_assert(ripc__rcore_find(b->core, 1, &record, bus->now_ns));
 	}
 	ck_assert_uint_eq(counts(b).cached, RIPC__CACHE_MAX);
@@ -382,23 +382,23 @@ int main(void)
 
 	test_seed();
 	tc = tcase(suite, "learn");
-	tcase_add_test(tc, request__teaches_who_asks);
+	tcase_add_test(tc, request__caches_asker_record);
 	tcase_add_test(tc, request__services_take_turns);
 	tcase_add_test(tc, reply__needs_the_nonce);
-	tcase_add_test(tc, reply__second_one_is_no_second_event);
-	tcase_add_test(tc, gone__is_told_to_those_who_asked);
-	tcase_add_test(tc, gone__of_another_instance_means_nothing);
-	tcase_add_test(tc, farewell__tells_all);
-	tcase_add_test(tc, store__restarted_holder_replaces_the_old_one);
-	tcase_add_test(tc, store__late_word_of_a_dead_holder_changes_nothing);
+	tcase_add_test(tc, reply__duplicate_ignored);
+	tcase_add_test(tc, gone__event_after_lookup);
+	tcase_add_test(tc, gone__of_other_instance_ignored);
+	tcase_add_test(tc, send_gone__all_services);
+	tcase_add_test(tc, store__restarted_holder_wins);
+	tcase_add_test(tc, store__stale_record_ignored);
 	tcase_add_test(tc, store__higher_generation_wins);
 	tcase_add_test(tc, expiry__unused_record_goes);
 	tcase_add_test(tc, expiry__record_in_use_is_refreshed);
-	tcase_add_test(tc, refresh__asks_before_the_record_expires);
-	tcase_add_test(tc, refresh__late_when_it_was_not_used_before);
-	tcase_add_test(tc, refresh__asks_the_holder_alone);
+	tcase_add_test(tc, refresh__before_expiry);
+	tcase_add_test(tc, refresh__only_if_used);
+	tcase_add_test(tc, refresh__unicast_to_holder);
 	tcase_add_test(tc, invalidate__of_that_instance_only);
-	tcase_add_test(tc, invalidate__does_not_strand_who_waits);
+	tcase_add_test(tc, invalidate__waiters_still_served);
 	tc = tcase(suite, "bounds");
 	tcase_add_test(tc, flood__of_requests_costs_no_memory);
 	tcase_add_test(tc, flood__of_records_leaves_those_in_use);

@@ -24,7 +24,7 @@ START_TEST(next__takes_one_after_the_other)
 }
 END_TEST
 
-START_TEST(next__an_ensemble_ends_with_its_root_or_a_back_end)
+START_TEST(next__end_of_ensemble)
 {
 	static const char *const chains[][2] = {
 		{"zookeeper:a:1,b:2,c:3", "a:1,b:2,c:3"},
@@ -45,7 +45,7 @@ START_TEST(next__an_ensemble_ends_with_its_root_or_a_back_end)
 }
 END_TEST
 
-START_TEST(check__refuses)
+START_TEST(check__rejects)
 {
 	static const char *const bad[][2] = {
 		{"", "empty"},
@@ -84,7 +84,7 @@ START_TEST(check__refuses)
 }
 END_TEST
 
-START_TEST(check__refuses_what_is_too_long)
+START_TEST(check__rejects_too_long)
 {
 	char chain[600] = "file:/", why[256];
 
@@ -103,9 +103,9 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, next__takes_one_after_the_other);
-	tcase_add_test(tc, next__an_ensemble_ends_with_its_root_or_a_back_end);
-	tcase_add_test(tc, check__refuses);
-	tcase_add_test(tc, check__refuses_what_is_too_long);
+	tcase_add_test(tc, next__end_of_ensemble);
+	tcase_add_test(tc, check__rejects);
+	tcase_add_test(tc, check__rejects_too_long);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/chain", suite);
 }

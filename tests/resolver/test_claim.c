@@ -12,7 +12,7 @@ START_TEST(register__probes_three_times)
 
 	ck_assert_int_eq(node_register(a, 42, true), 0);
 	bus_run(bus, 59);
-	ck_assert_uint_eq(a->ntold, 0);
+	ck_assert_uint_eq(a->nevents, 0);
 	ck_assert(!node_finds(b, 42, a));
 	bus_run(bus, 2);
 	ck_assert_uint_eq(node_count(a, RIPC__REGISTERED, 42), 1);
@@ -26,7 +26,7 @@ START_TEST(register__probes_three_times)
 }
 END_TEST
 
-START_TEST(register__at_once_where_the_kernel_decides)
+START_TEST(register__immediate_if_local)
 {
 	node_register(a, 42, false);
 	ck_assert_uint_eq(node_count(a, RIPC__REGISTERED, 42), 1);
@@ -97,8 +97,8 @@ START_TEST(register__held_elsewhere)
 	bus_run(bus, 100);
 	ck_assert_uint_eq(node_count(b, RIPC__CONFLICT, 42), 1);
 	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 0);
-	ck_assert_mem_eq(node_told(b, RIPC__CONFLICT, 42)->record.instance, a->instance, 16);
-	ck_assert_uint_eq(node_told(b, RIPC__CONFLICT, 42)->record.naddrs, 1);
+	ck_assert_mem_eq(node_has_event(b, RIPC__CONFLICT, 42)->record.instance, a->instance, 16);
+	ck_assert_uint_eq(node_has_event(b, RIPC__CONFLICT, 42)->record.naddrs, 1);
 	ck_assert_uint_eq(counts(b).held, 0);
 	ck_assert(node_holds(a, 42));
 	ck_assert(node_finds(b, 42, a));
@@ -151,7 +151,7 @@ START_TEST(register__many_at_once_with_loss)
 		}
 	}
 	/* Long enough for claims to settle what the probes left open. */
-	bus_run(bus, 40 * RIPC__CLAIM_GAP_MS);
+	bus_run(bus, 40 * RIPC__CLAIM_INTERVAL_MS);
 	for (uint64_t service = 1; service <= 30; service++) {
 		unsigned holders = 0, losers = 0;
 
@@ -165,7 +165,7 @@ START_TEST(register__many_at_once_with_loss)
 }
 END_TEST
 
-START_TEST(unregister__before_what_is_pending_is_told)
+START_TEST(unregister__with_event_pending)
 {
 	ck_assert_int_eq(ripc__rcore_register(a->core, 42, false, bus->now_ns), 0);
 	ck_assert_int_eq(ripc__rcore_lookup(a->core, 42, bus->now_ns), 0);
@@ -202,28 +202,30 @@ static void check_older_kept(struct node *older, struct node *younger)
 	ck_assert(node_holds(older, 42));
 	ck_assert_uint_eq(node_count(older, RIPC__CONFLICT, 42), 0);
 	ck_assert_uint_eq(node_count(older, RIPC__RIVAL, 42), 1);
-	ck_assert_mem_eq(node_told(older, RIPC__RIVAL, 42)->record.instance, younger->instance, 16);
+	ck_assert_mem_eq(node_has_event(older, RIPC__RIVAL, 42)->record.instance, younger->instance,
+			 16);
 	ck_assert_uint_eq(node_count(younger, RIPC__RIVAL, 42), 1);
 	ck_assert(!node_holds(younger, 42));
 	ck_assert_uint_eq(node_count(younger, RIPC__CONFLICT, 42), 1);
-	ck_assert_mem_eq(node_told(younger, RIPC__CONFLICT, 42)->record.instance, older->instance, 16);
+	ck_assert_mem_eq(node_has_event(younger, RIPC__CONFLICT, 42)->record.instance,
+			 older->instance, 16);
 	ck_assert(node_finds(c, 42, older));
 	ck_assert(node_finds(younger, 42, older));
 }
 
-START_TEST(heal__older_keeps_by_claims)
+START_TEST(heal__older_wins_by_claim)
 {
 	struct node *older = _i ? b : a, *younger = _i ? a : b;
 
 	split(older, younger);
-	bus_run(bus, 2 * RIPC__CLAIM_GAP_MS);
+	bus_run(bus, 2 * RIPC__CLAIM_INTERVAL_MS);
 	node_lookup(c, 42);
 	bus_run(bus, 100);
 	check_older_kept(older, younger);
 }
 END_TEST
 
-START_TEST(heal__older_keeps_when_one_asks)
+START_TEST(heal__older_wins_by_request)
 {
 	struct node *older = _i & 1 ? b : a, *younger = _i & 1 ? a : b;
 
@@ -237,7 +239,7 @@ START_TEST(heal__older_keeps_when_one_asks)
 }
 END_TEST
 
-START_TEST(heal__a_third_one_sees_two_answers)
+START_TEST(heal__third_sees_two_replies)
 {
 	struct node *older = _i ? b : a, *younger = _i ? a : b;
 
@@ -249,7 +251,7 @@ START_TEST(heal__a_third_one_sees_two_answers)
 }
 END_TEST
 
-START_TEST(heal__same_age_leaves_one)
+START_TEST(heal__same_age_one_remains)
 {
 	/* Registered within a millisecond of each other, seen with delays: still only one of them judges. */
 	for (unsigned i = 0; i < 100; i++) {
@@ -271,16 +273,16 @@ START_TEST(heal__same_age_leaves_one)
 		ck_assert_uint_eq(node_holds(a, service) + node_holds(b, service), 1);
 		ripc__rcore_unregister((node_holds(a, service) ? a : b)->core, service, bus->now_ns);
 		for (unsigned k = 0; k < 8; k++) {
-			ripc__rcore_forget(a->core, 10000 + i * 8 + k);
-			ripc__rcore_forget(b->core, 20000 + i * 8 + k);
+			ripc__rcore_lookup_cancel(a->core, 10000 + i * 8 + k);
+			ripc__rcore_lookup_cancel(b->core, 20000 + i * 8 + k);
 		}
 	}
 }
 END_TEST
 
-START_TEST(claim__higher_generation_takes_it)
+START_TEST(claim__higher_generation_wins)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REQUEST, 42, 42, 0x01);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 42, 42, 0x01);
 
 	node_register(b, 42, false);
 	msg.record.generation = 0;
@@ -293,9 +295,9 @@ START_TEST(claim__higher_generation_takes_it)
 }
 END_TEST
 
-START_TEST(claim__forged_ones_make_no_storm)
+START_TEST(claim__forged_are_rate_limited)
 {
-	struct ripc__resolver_msg msg = stranger(RIPC__RESOLVE_REPLY, 42, 42, 0x01);
+	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REPLY, 42, 42, 0x01);
 
 	node_register(b, 42, false);
 	bus_run(bus, 10);
@@ -317,7 +319,7 @@ START_TEST(claim__forged_ones_make_no_storm)
 END_TEST
 
 /* Requests of so many askers at one moment. */
-static unsigned ask_often(unsigned n)
+static unsigned request_many(unsigned n)
 {
 	unsigned all = 0, sent = b->nsent;
 
@@ -336,16 +338,16 @@ static unsigned ask_often(unsigned n)
 	return all;
 }
 
-START_TEST(asked__by_many_tells_all)
+START_TEST(requested__by_many_broadcasts)
 {
 	node_register(b, 42, false);
 	bus_run(bus, 100);
-	ck_assert_uint_eq(ask_often(RIPC__HERD - 1), 0);
+	ck_assert_uint_eq(request_many(RIPC__HERD_LIMIT - 1), 0);
 	bus_run(bus, 100);
-	ck_assert_uint_eq(ask_often(1000), 1);
+	ck_assert_uint_eq(request_many(1000), 1);
 	/* Whatever they ask, that is all there is for a while: here its one repetition. */
-	bus_run(bus, RIPC__PROBE_GAP_MS - 1);
-	ck_assert_uint_eq(ask_often(1000), 0);
+	bus_run(bus, RIPC__PROBE_INTERVAL_MS - 1);
+	ck_assert_uint_eq(request_many(1000), 0);
 	bus_run(bus, 2);
 	ck_assert(b->last[63].all);
 }
@@ -359,7 +361,7 @@ int main(void)
 	test_seed();
 	tc = tcase(suite, "register");
 	tcase_add_test(tc, register__probes_three_times);
-	tcase_add_test(tc, register__at_once_where_the_kernel_decides);
+	tcase_add_test(tc, register__immediate_if_local);
 	tcase_add_test(tc, register_random__sends_nothing);
 	tcase_add_test(tc, register_random__duplicate_is_found_by_a_claim);
 	tcase_add_test(tc, register_random__duplicate_is_found_by_a_request);
@@ -367,14 +369,14 @@ int main(void)
 	tcase_add_test(tc, register__held_elsewhere);
 	tcase_add_test(tc, register__two_at_once_one_wins);
 	tcase_add_test(tc, register__many_at_once_with_loss);
-	tcase_add_test(tc, unregister__before_what_is_pending_is_told);
-	tcase_add_test(tc, asked__by_many_tells_all);
+	tcase_add_test(tc, unregister__with_event_pending);
+	tcase_add_test(tc, requested__by_many_broadcasts);
 	tc = tcase(suite, "two holders");
-	tcase_add_loop_test(tc, heal__older_keeps_by_claims, 0, 2);
-	tcase_add_loop_test(tc, heal__older_keeps_when_one_asks, 0, 4);
-	tcase_add_loop_test(tc, heal__a_third_one_sees_two_answers, 0, 2);
-	tcase_add_test(tc, heal__same_age_leaves_one);
-	tcase_add_test(tc, claim__higher_generation_takes_it);
-	tcase_add_test(tc, claim__forged_ones_make_no_storm);
+	tcase_add_loop_test(tc, heal__older_wins_by_claim, 0, 2);
+	tcase_add_loop_test(tc, heal__older_wins_by_request, 0, 4);
+	tcase_add_loop_test(tc, heal__third_sees_two_replies, 0, 2);
+	tcase_add_test(tc, heal__same_age_one_remains);
+	tcase_add_test(tc, claim__higher_generation_wins);
+	tcase_add_test(tc, claim__forged_are_rate_limited);
 	return test_main("resolver/claim", suite);
 }

@@ -6,7 +6,7 @@
 
 START_TEST(input__garbage_is_counted)
 {
-	struct ripc__sender from = {0};
+	struct ripc__mcast_sender from = {0};
 	uint8_t bytes[256];
 	const char *why = NULL;
 
@@ -22,7 +22,7 @@ START_TEST(input__garbage_is_counted)
 }
 END_TEST
 
-START_TEST(new__refuses_records_that_do_not_fit)
+START_TEST(new__rejects_oversized_records)
 {
 	struct ripc__record_addr addr = {.len = RIPC__ADDRESS_MAX + 1};
 	struct ripc__rcore_env env = {.addrs = &addr, .naddrs = 1};
@@ -46,8 +46,8 @@ START_TEST(readdress__by_transport)
 	bus_run(bus, 1000);
 	node_lookup(c, 42);
 	bus_run(bus, 1000);
-	ck_assert_ptr_nonnull(node_told(c, RIPC__RESOLVED, 42));
-	record = &node_told(c, RIPC__RESOLVED, 42)->record;
+	ck_assert_ptr_nonnull(node_has_event(c, RIPC__RESOLVED, 42));
+	record = &node_has_event(c, RIPC__RESOLVED, 42)->record;
 	ck_assert_uint_eq(record->naddrs, 1);
 	ck_assert_uint_eq(record->addrs[0].transport, 9);
 	ck_assert_uint_eq(record->addrs[0].len, 4);
@@ -57,7 +57,7 @@ END_TEST
 
 /* --- many --- */
 
-START_TEST(storm__two_hundred_boot_at_once)
+START_TEST(churn__200_boot_at_once)
 {
 	unsigned nodes = 200, missed = 0;
 
@@ -114,7 +114,7 @@ static void resolve(struct node *node, uint64_t service)
 	ck_assert_int_eq(node_lookup(node, service), 0);
 }
 
-START_TEST(storm__partition_and_restarts)
+START_TEST(churn__partition_and_restarts)
 {
 	unsigned nodes = 40;
 
@@ -134,7 +134,7 @@ START_TEST(storm__partition_and_restarts)
 		ck_assert(node_holds(&bus->nodes[i], 1 + i / 2));
 		bus->nodes[i].group = 0;
 	}
-	bus_run(bus, 4 * RIPC__CLAIM_GAP_MS);
+	bus_run(bus, 4 * RIPC__CLAIM_INTERVAL_MS);
 	for (unsigned i = 0; i < nodes; i += 2)
 		ck_assert_uint_eq(node_holds(&bus->nodes[i], 1 + i / 2) +
 					  node_holds(&bus->nodes[i + 1], 1 + i / 2),
@@ -165,7 +165,7 @@ START_TEST(storm__partition_and_restarts)
 }
 END_TEST
 
-START_TEST(heard__per_second)
+START_TEST(rx_rate__per_second)
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REQUEST, .service = 99, .nonce = 1};
 
@@ -173,16 +173,16 @@ START_TEST(heard__per_second)
 	msg.record.generation = 1;
 	for (unsigned i = 0; i < 10000; i++) {
 		node_input(b, &msg);
-		ck_assert_uint_eq(ripc__rcore_heard_per_s(b->core), 0);
+		ck_assert_uint_eq(ripc__rcore_rx_per_s(b->core), 0);
 		bus_run(bus, 1);
 	}
 	node_input(b, &msg);
-	ck_assert_uint_ge(ripc__rcore_heard_per_s(b->core), 999);
-	ck_assert_uint_le(ripc__rcore_heard_per_s(b->core), 1001);
+	ck_assert_uint_ge(ripc__rcore_rx_per_s(b->core), 999);
+	ck_assert_uint_le(ripc__rcore_rx_per_s(b->core), 1001);
 	/* A silence counts as well. */
 	bus_run(bus, 90000);
 	node_input(b, &msg);
-	ck_assert_uint_eq(ripc__rcore_heard_per_s(b->core), 0);
+	ck_assert_uint_eq(ripc__rcore_rx_per_s(b->core), 0);
 }
 END_TEST
 
@@ -194,11 +194,11 @@ int main(void)
 	test_seed();
 	tc = tcase(suite, "input");
 	tcase_add_test(tc, input__garbage_is_counted);
-	tcase_add_test(tc, new__refuses_records_that_do_not_fit);
+	tcase_add_test(tc, new__rejects_oversized_records);
 	tcase_add_test(tc, readdress__by_transport);
 	tc = tcase(suite, "many");
-	tcase_add_test(tc, storm__two_hundred_boot_at_once);
-	tcase_add_test(tc, storm__partition_and_restarts);
-	tcase_add_test(tc, heard__per_second);
+	tcase_add_test(tc, churn__200_boot_at_once);
+	tcase_add_test(tc, churn__partition_and_restarts);
+	tcase_add_test(tc, rx_rate__per_second);
 	return test_main("resolver/core", suite);
 }

@@ -38,7 +38,7 @@ static void write_list(const char *fmt, ...)
 	fclose(file);
 }
 
-static void note(void *arg, enum ripc_log_level level, const char *line)
+static void log_hook(void *arg, enum ripc_log_level level, const char *line)
 {
 	size_t at = strlen(logged);
 
@@ -46,7 +46,7 @@ static void note(void *arg, enum ripc_log_level level, const char *line)
 }
 
 /* A resolver of its own port that knows nothing but the list. */
-static int try_asker(struct ctx *c)
+static int try_client(struct ctx *c)
 {
 	char options[160];
 
@@ -55,16 +55,16 @@ static int try_asker(struct ctx *c)
 	return try_open(c, options);
 }
 
-static void open_asker(struct ctx *c)
+static void open_client(struct ctx *c)
 {
-	ck_assert_msg(!try_asker(c), "%s", ripc_detail());
+	ck_assert_msg(!try_client(c), "%s", ripc_detail());
 }
 
 static void check_found(struct ctx *all, unsigned n, uint64_t id, const struct ctx *holder)
 {
 	const struct ripc__resolver_event *ev;
 
-	look(&all[0], id);
+	lookup(&all[0], id);
 	ev = await(all, n, RIPC__RESOLVED, id);
 	ck_assert_mem_eq(ev->record.instance, holder->instance, 16);
 }
@@ -75,15 +75,15 @@ START_TEST(file__asks_the_hosts_of_the_list)
 
 	write_list("%s%llu 127.0.0.1:%u\n", _i == 1 ? "* 127.0.0.1\n" : "",
 		   (unsigned long long)service, port);
-	open_asker(&c[0]);
+	open_client(&c[0]);
 	open_ctx(&c[1], "resolver=local,udp");
-	hold(&c[1], service);
+	register_service(&c[1], service);
 	check_found(c, 2, service, &c[1]);
 	/* The answer names a context: one that is gone is not found any more. */
 	ripc__resolver_close(c[1].r);
 	ripc__resolver_invalidate(c[0].r, service, c[1].instance);
-	c[0].ntold = 0;
-	look(&c[0], service);
+	c[0].nevents = 0;
+	lookup(&c[0], service);
 	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text, "1 host of");
 	ripc__resolver_close(c[0].r);
 }
@@ -94,9 +94,9 @@ START_TEST(file__any_service)
 	struct ctx c[2];
 
 	write_list("# everything\n\n * [::1]:%u 127.0.0.1:%u # there\n", port, port);
-	open_asker(&c[0]);
+	open_client(&c[0]);
 	open_ctx(&c[1], "resolver=local,udp");
-	hold(&c[1], service);
+	register_service(&c[1], service);
 	check_found(c, 2, service, &c[1]);
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
@@ -115,12 +115,12 @@ START_TEST(file__alone_on_one_host)
 		 port + 1);
 	for (unsigned i = 0; i < N; i++) {
 		open_ctx(&c[i], options);
-		hold(&c[i], service + i);
+		register_service(&c[i], service + i);
 	}
 	for (unsigned i = 1; i < N; i++) {
 		const struct ripc__resolver_event *ev;
 
-		look(&c[0], service + i);
+		lookup(&c[0], service + i);
 		ev = await(c, N, RIPC__RESOLVED, service + i);
 		ck_assert_mem_eq(ev->record.instance, c[i].instance, 16);
 	}
@@ -136,7 +136,7 @@ START_TEST(file__several_contexts_of_a_host)
 	struct ctx c[N + 1];
 
 	write_list("* 127.0.0.1:%u\n", port);
-	open_asker(&c[0]);
+	open_client(&c[0]);
 	/* The last ones hear by way of their own file back end. */
 	for (unsigned i = 1; i <= N; i++) {
 		char options[160];
@@ -169,7 +169,7 @@ START_TEST(file__a_second_holder_is_refused)
 	struct ctx c[2];
 
 	write_list("* 127.0.0.1:%u\n", port);
-	open_asker(&c[0]);
+	open_client(&c[0]);
 	open_ctx(&c[1], "resolver=udp");
 	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, ripc__clock_ns()), 0);
 	{
@@ -192,30 +192,30 @@ START_TEST(file__is_read_again_when_it_changes)
 	char text[512];
 
 	write_list("# nothing yet\n");
-	open_asker(&c[0]);
+	open_client(&c[0]);
 	open_ctx(&c[1], "resolver=local,udp");
-	hold(&c[1], service);
-	look(&c[0], service);
+	register_service(&c[1], service);
+	lookup(&c[0], service);
 	check_contains(await(c, 2, RIPC__UNRESOLVED, service)->text, "0 hosts of");
 	write_list("* 127.0.0.1:%u\n", port);
 	/* Looked at once a second while something is looked for. */
 	for (unsigned i = 0; i < 50 && !told(&c[0], RIPC__RESOLVED, service); i++) {
-		c[0].ntold = 0;
+		c[0].nevents = 0;
 		usleep(110000);
-		turn(&c[0]);
-		look(&c[0], service);
-		turn(&c[0]);
-		turn(&c[1]);
+		progress(&c[0]);
+		lookup(&c[0], service);
+		progress(&c[0]);
+		progress(&c[1]);
 		usleep(1000);
-		turn(&c[1]);
-		turn(&c[0]);
+		progress(&c[1]);
+		progress(&c[0]);
 	}
 	ck_assert_ptr_nonnull(told(&c[0], RIPC__RESOLVED, service));
 	/* Without the file the list stays as it was, and that is said. */
 	unlink(path);
 	ripc__resolver_invalidate(c[0].r, service, c[1].instance);
 	usleep(1100000);
-	c[0].ntold = 0;
+	c[0].nevents = 0;
 	check_found(c, 2, service, &c[1]);
 	ripc__resolver_describe(c[0].r, text, sizeof(text));
 	check_contains(text, "cannot be read: No such file");
@@ -248,9 +248,9 @@ START_TEST(file__bad_lines_are_named)
 		char place[160];
 
 		logged[0] = 0;
-		ripc_set_log(note, NULL, RIPC_LOG_WARN);
+		ripc_set_log(log_hook, NULL, RIPC_LOG_WARN);
 		write_list("# comment\n%s\n7 127.0.0.1\n", bad[i]);
-		open_asker(&c);
+		open_client(&c);
 		ripc_set_log(NULL, NULL, RIPC_LOG_ERROR);
 		snprintf(place, sizeof(place), "%s:2: ", path);
 		ck_assert_msg(strstr(logged, place) != NULL, "%s: %s", bad[i], logged);
@@ -272,8 +272,8 @@ START_TEST(file__many_bad_lines_are_counted)
 	fwrite("1 127.0.0.1\0hidden\n", 1, 19, file);
 	fclose(file);
 	logged[0] = 0;
-	ripc_set_log(note, NULL, RIPC_LOG_WARN);
-	open_asker(&c);
+	ripc_set_log(log_hook, NULL, RIPC_LOG_WARN);
+	open_client(&c);
 	ripc_set_log(NULL, NULL, RIPC_LOG_ERROR);
 	check_contains(logged, "1001 bad lines in all");
 	ripc__resolver_describe(c.r, text, sizeof(text));
@@ -286,11 +286,11 @@ START_TEST(file__that_cannot_be_read)
 {
 	struct ctx c;
 
-	ck_assert_int_eq(try_asker(&c), -ENOENT);
+	ck_assert_int_eq(try_client(&c), -ENOENT);
 	check_contains(ripc_detail(), path);
 	check_contains(ripc_detail(), "No such file");
 	strcpy(path, dir);
-	ck_assert_int_eq(try_asker(&c), -EINVAL);
+	ck_assert_int_eq(try_client(&c), -EINVAL);
 	check_contains(ripc_detail(), "cannot be read");
 }
 END_TEST

@@ -52,13 +52,13 @@ START_TEST(lookup__own_service_at_once)
 	a->nsent = 0;
 	node_lookup(a, 42);
 	ck_assert_uint_eq(node_count(a, RIPC__RESOLVED, 42), 1);
-	ck_assert_mem_eq(node_told(a, RIPC__RESOLVED, 42)->record.instance, a->instance, 16);
+	ck_assert_mem_eq(node_has_event(a, RIPC__RESOLVED, 42)->record.instance, a->instance, 16);
 	ck_assert_uint_eq(a->nsent, 0);
 	ck_assert(node_finds(a, 42, a));
 }
 END_TEST
 
-START_TEST(lookup__own_service_when_the_probing_is_over)
+START_TEST(lookup__own_service_after_probe)
 {
 	node_register(a, 42, true);
 	node_lookup(a, 42);
@@ -77,7 +77,7 @@ START_TEST(lookup__retries_with_back_off_then_fails)
 
 	node_lookup(b, 42);
 	bus_run(bus, 1001);
-	t = node_told(b, RIPC__UNRESOLVED, 42);
+	t = node_has_event(b, RIPC__UNRESOLVED, 42);
 	ck_assert_ptr_nonnull(t);
 	ck_assert_uint_eq(t->at_ns, start + 1000 * RIPC__MS);
 	ck_assert_uint_eq(t->requests, b->nsent);
@@ -109,7 +109,7 @@ START_TEST(lookup__survives_loss)
 }
 END_TEST
 
-START_TEST(lookup__failure_is_kept_briefly)
+START_TEST(lookup__negative_cache)
 {
 	unsigned n;
 
@@ -143,7 +143,7 @@ START_TEST(lookup__too_many)
 		ck_assert_int_eq(node_lookup(b, i), 0);
 	ck_assert_int_eq(node_lookup(b, 99999), -EAGAIN);
 	ck_assert_int_eq(node_lookup(b, 5), 0);
-	ripc__rcore_forget(b->core, 7);
+	ripc__rcore_lookup_cancel(b->core, 7);
 	ck_assert_int_eq(node_lookup(b, 99999), 0);
 	/* Failures that are only kept make room. */
 	bus_kill(a);
@@ -156,25 +156,25 @@ START_TEST(lookup__too_many)
 }
 END_TEST
 
-START_TEST(forget__sends_no_more)
+START_TEST(lookup_cancel__stops_requests)
 {
 	node_lookup(b, 42);
-	ripc__rcore_forget(b->core, 42);
+	ripc__rcore_lookup_cancel(b->core, 42);
 	bus_run(bus, 2000);
 	ck_assert_uint_eq(b->nsent, 1);
-	ck_assert_uint_eq(b->ntold, 0);
+	ck_assert_uint_eq(b->nevents, 0);
 	ck_assert_uint_eq(counts(b).lookups, 0);
 }
 END_TEST
 
-START_TEST(forget__what_is_not_yet_told)
+START_TEST(lookup_cancel__pending_event)
 {
 	node_register(a, 42, false);
 	bus_run(bus, 10);
 	ck_assert_int_eq(ripc__rcore_lookup(b->core, 42, bus->now_ns), 0);
-	ripc__rcore_forget(b->core, 42);
+	ripc__rcore_lookup_cancel(b->core, 42);
 	ck_assert_int_eq(ripc__rcore_lookup(a->core, 42, bus->now_ns), 0);
-	ripc__rcore_forget(a->core, 42);
+	ripc__rcore_lookup_cancel(a->core, 42);
 	bus_run(bus, 2000);
 	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 0);
 	ck_assert_uint_eq(node_count(a, RIPC__RESOLVED, 42), 0);
@@ -182,7 +182,7 @@ START_TEST(forget__what_is_not_yet_told)
 	ck_assert_int_eq(ripc__rcore_lookup(b->core, 43, bus->now_ns), 0);
 	bus->now_ns += 1000 * RIPC__MS;
 	ripc__rcore_advance(b->core, bus->now_ns);
-	ripc__rcore_forget(b->core, 43);
+	ripc__rcore_lookup_cancel(b->core, 43);
 	bus_run(bus, 1000);
 	ck_assert_uint_eq(counts(b).lookups, 0);
 	ck_assert_uint_eq(node_count(b, RIPC__UNRESOLVED, 43), 0);
@@ -200,13 +200,13 @@ int main(void)
 	tcase_add_test(tc, lookup__is_coalesced);
 	tcase_add_test(tc, lookup__is_served_from_the_cache);
 	tcase_add_test(tc, lookup__own_service_at_once);
-	tcase_add_test(tc, lookup__own_service_when_the_probing_is_over);
+	tcase_add_test(tc, lookup__own_service_after_probe);
 	tcase_add_test(tc, lookup__retries_with_back_off_then_fails);
 	tcase_add_test(tc, lookup__survives_loss);
-	tcase_add_test(tc, lookup__failure_is_kept_briefly);
+	tcase_add_test(tc, lookup__negative_cache);
 	tcase_add_test(tc, lookup__failure_is_forgotten_when_the_service_appears);
 	tcase_add_test(tc, lookup__too_many);
-	tcase_add_test(tc, forget__sends_no_more);
-	tcase_add_test(tc, forget__what_is_not_yet_told);
+	tcase_add_test(tc, lookup_cancel__stops_requests);
+	tcase_add_test(tc, lookup_cancel__pending_event);
 	return test_main("resolver/lookup", suite);
 }

@@ -12,17 +12,17 @@
 
 static unsigned long fail_at; /* this allocation from now fails; 0: none */
 static bool failed;
-static bool inside; /* the library is being called: the rest of the program may allocate as it likes */
+static bool in_library; /* the library is being called: the rest of the program may allocate as it likes */
 static long balance; /* allocations less frees */
 
 #define LIB(call)                                  \
 	({                                         \
-		inside = true;                     \
+		in_library = true;                 \
 		__typeof__(call) result_ = (call); \
-		inside = false;                    \
+		in_library = false;                \
 		result_;                           \
 	})
-#define LIB_VOID(call) (inside = true, (call), inside = false)
+#define LIB_VOID(call) (in_library = true, (call), in_library = false)
 
 /* What the linker puts in the place of the allocator (--wrap). */
 void *__real_malloc(size_t size);
@@ -36,7 +36,7 @@ void __wrap_free(void *p);
 
 static bool fails(void)
 {
-	if (!inside || !fail_at || --fail_at)
+	if (!in_library || !fail_at || --fail_at)
 		return false;
 	failed = true;
 	return true;
@@ -44,7 +44,7 @@ static bool fails(void)
 
 static void *counted(void *p)
 {
-	balance += inside && p;
+	balance += in_library && p;
 	return p;
 }
 
@@ -72,22 +72,22 @@ void *__wrap_realloc(void *p, size_t size)
 
 void __wrap_free(void *p)
 {
-	balance -= inside && p;
+	balance -= in_library && p;
 	__real_free(p);
 }
 
 static unsigned nsent;
 static uint64_t nonce;
 
-static void sent(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data,
-		 size_t len)
+static void sent(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+		 const uint8_t *data, size_t len)
 {
 	struct ripc__resolver_msg msg;
 	const char *why;
 
-	inside = false;
+	in_library = false;
 	ck_assert_int_eq(ripc__resolver_msg_decode(&msg, data, len, &why), 0);
-	inside = true;
+	in_library = true;
 	nonce = msg.nonce;
 	nsent++;
 }
@@ -96,7 +96,7 @@ static void input(struct ripc__rcore *core, enum ripc__resolver_kind kind, uint6
 		  uint64_t now_ns)
 {
 	struct ripc__resolver_msg msg = {.kind = kind, .service = service, .nonce = nonce};
-	struct ripc__sender from = {.len = 1};
+	struct ripc__mcast_sender from = {.len = 1};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	const char *why;
 	int len;

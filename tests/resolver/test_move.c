@@ -45,7 +45,7 @@ static struct ripc *open_ctx(const char *options)
 }
 
 /* For who must lose nothing: a peer that gets no processor for a while has not died. */
-static struct ripc *open_patient(const char *options)
+static struct ripc *open_long_timeout(const char *options)
 {
 	char text[400];
 
@@ -54,7 +54,7 @@ static struct ripc *open_patient(const char *options)
 }
 
 /* One stay of the service: receives until it is told that the service has moved, or all is over. */
-struct stay {
+struct residence {
 	pthread_t thread;
 	struct ripc_service *s;
 	int end; /* what the last receive said */
@@ -63,16 +63,16 @@ struct stay {
 
 static void *serve(void *arg)
 {
-	struct stay *stay = arg;
+	struct residence *residence = arg;
 	struct ripc_message *m;
 	uint32_t number;
 
 	for (;;) {
-		stay->end = ripc_receive(stay->s, &m, 200);
-		if (stay->end == -ETIMEDOUT && !over)
+		residence->end = ripc_receive(residence->s, &m, 200);
+		if (residence->end == -ETIMEDOUT && !over)
 			continue;
-		if (stay->end) {
-			stay->done = true;
+		if (residence->end) {
+			residence->done = true;
 			return NULL;
 		}
 		memcpy(&number, m->items[0].iov_base, sizeof(number));
@@ -83,26 +83,26 @@ static void *serve(void *arg)
 	}
 }
 
-static void begin(struct stay *stay, struct ripc *ctx, unsigned flags)
+static void begin(struct residence *residence, struct ripc *ctx, unsigned flags)
 {
-	int rc = ripc_register(ctx, service, flags, &stay->s);
+	int rc = ripc_register(ctx, service, flags, &residence->s);
 
 	ck_assert_msg(!rc, "%d: %s", rc, ripc_detail());
-	stay->done = false;
-	ck_assert_int_eq(pthread_create(&stay->thread, NULL, serve, stay), 0);
+	residence->done = false;
+	ck_assert_int_eq(pthread_create(&residence->thread, NULL, serve, residence), 0);
 }
 
-static void end(struct stay *stay)
+static void end(struct residence *residence)
 {
-	ck_assert_int_eq(pthread_join(stay->thread, NULL), 0);
-	ck_assert_int_eq(ripc_unregister(stay->s), 0);
+	ck_assert_int_eq(pthread_join(residence->thread, NULL), 0);
+	ck_assert_int_eq(ripc_unregister(residence->s), 0);
 }
 
 /*
  * Takes the service over. Whoever registers while an ensemble is away, which on a busy machine it may be, holds the service
  * until the ensemble knows better: then the newcomer is told, and tries again.
  */
-static void take_over(struct stay *next, struct ripc *ctx, struct stay *former)
+static void take_over(struct residence *next, struct ripc *ctx, struct residence *former)
 {
 	for (unsigned tries = 0; tries < 10; tries++) {
 		begin(next, ctx, RIPC_TAKEOVER);
@@ -179,12 +179,12 @@ static const char *chain(int i)
 	return given ? given : chains[i];
 }
 
-START_TEST(takeover__loses_nothing_and_doubles_nothing)
+START_TEST(takeover__exactly_once)
 {
 	enum { HOPS = 10 };
-	struct ripc *host[2] = {open_patient(chain(_i)), open_patient(chain(_i))};
-	struct client c = {.ctx = open_patient(chain(_i))};
-	struct stay stays[HOPS];
+	struct ripc *host[2] = {open_long_timeout(chain(_i)), open_long_timeout(chain(_i))};
+	struct client c = {.ctx = open_long_timeout(chain(_i))};
+	struct residence stays[HOPS];
 
 	begin(&stays[0], host[0], 0);
 	ck_assert_int_eq(pthread_create(&c.thread, NULL, stream, &c), 0);
@@ -210,7 +210,7 @@ START_TEST(takeover__loses_nothing_and_doubles_nothing)
 }
 END_TEST
 
-START_TEST(takeover__of_nobody)
+START_TEST(takeover__without_holder)
 {
 	struct ripc *a = open_ctx(chain(_i)), *b = open_ctx(chain(_i));
 	struct ripc_service *s, *other;
@@ -226,7 +226,7 @@ START_TEST(takeover__of_nobody)
 }
 END_TEST
 
-START_TEST(takeover__the_former_holder_is_told)
+START_TEST(takeover__former_holder_notified)
 {
 	struct ripc *a = open_ctx(chain(_i)), *b = open_ctx(chain(_i));
 	struct ripc_service *s, *t;
@@ -273,7 +273,7 @@ static pid_t holder_process(int i)
 }
 
 /* Sends until it is told to stop, again what failed. */
-static void *stubborn(void *arg)
+static void *ignores_revoke(void *arg)
 {
 	struct client *c = arg;
 	uint64_t last = ripc__clock_ns();
@@ -310,31 +310,32 @@ static void wait_more(const atomic_uint *count, unsigned n)
 	ck_assert_uint_ge(*count - before, n);
 }
 
-START_TEST(crash__the_next_holder_is_found)
+START_TEST(crash__next_holder_resolved)
 {
 	pid_t pid = holder_process(_i);
 	struct ripc *host = open_ctx(chain(_i));
 	struct client c = {.ctx = open_ctx(chain(_i))};
-	struct stay stay = {.done = true};
+	struct residence residence = {.done = true};
 	bool held = false;
 	int rc;
 
-	ck_assert_int_eq(pthread_create(&c.thread, NULL, stubborn, &c), 0);
+	ck_assert_int_eq(pthread_create(&c.thread, NULL, ignores_revoke, &c), 0);
 	wait_more(&c.sent, 10);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	/* As in take_over(): while the ensemble is away the dead one is not known to have held it. */
 	for (unsigned k = 0; k < 3000 && !held; k++) {
-		rc = ripc_register(host, service, 0, &stay.s);
+		rc = ripc_register(host, service, 0, &residence.s);
 		ck_assert_msg(!rc || rc == -EADDRINUSE, "%d: %s", rc, ripc_detail());
 		if (!rc) {
-			stay.done = false;
-			ck_assert_int_eq(pthread_create(&stay.thread, NULL, serve, &stay), 0);
-			for (unsigned n = 0; n < 60000 && received < 10 && !stay.done; n++)
+			residence.done = false;
+			ck_assert_int_eq(pthread_create(&residence.thread, NULL, serve, &residence),
+					 0);
+			for (unsigned n = 0; n < 60000 && received < 10 && !residence.done; n++)
 				usleep(1000);
-			held = !stay.done;
+			held = !residence.done;
 			if (!held)
-				end(&stay);
+				end(&residence);
 		}
 		usleep(10000);
 	}
@@ -343,7 +344,7 @@ START_TEST(crash__the_next_holder_is_found)
 	stop = true;
 	ck_assert_int_eq(pthread_join(c.thread, NULL), 0);
 	over = true;
-	end(&stay);
+	end(&residence);
 	/* Nobody waited in vain, until the time of a send was over. */
 	ck_assert_uint_lt(c.pause_ns / RIPC__MS, 15000);
 	printf("after a crash nothing was received for %llu ms\n",
@@ -354,7 +355,7 @@ START_TEST(crash__the_next_holder_is_found)
 END_TEST
 
 /* All that is left of the holder is an address at which nobody listens: that is known at once, and not in peer_timeout_ms. */
-START_TEST(crash__a_refusal_is_believed)
+START_TEST(crash__refusal_drops_record)
 {
 	pid_t pid = holder_process(_i);
 	static uint8_t bytes[20000];
@@ -384,7 +385,7 @@ START_TEST(crash__a_refusal_is_believed)
 END_TEST
 
 /* Given up here, then registered there: the client waits in between. */
-START_TEST(unregister__is_followed)
+START_TEST(unregister__peer_finds_next)
 {
 	struct ripc *host[2] = {open_ctx(chain(_i)), open_ctx(chain(_i))};
 	struct client c = {.ctx = open_ctx(chain(_i))};
@@ -417,12 +418,12 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, takeover__of_nobody, 0, n);
-	tcase_add_loop_test(tc, takeover__the_former_holder_is_told, 0, n);
-	tcase_add_loop_test(tc, takeover__loses_nothing_and_doubles_nothing, 0, n);
-	tcase_add_loop_test(tc, crash__the_next_holder_is_found, 0, n);
-	tcase_add_loop_test(tc, crash__a_refusal_is_believed, 0, n);
-	tcase_add_loop_test(tc, unregister__is_followed, 0, n);
+	tcase_add_loop_test(tc, takeover__without_holder, 0, n);
+	tcase_add_loop_test(tc, takeover__former_holder_notified, 0, n);
+	tcase_add_loop_test(tc, takeover__exactly_once, 0, n);
+	tcase_add_loop_test(tc, crash__next_holder_resolved, 0, n);
+	tcase_add_loop_test(tc, crash__refusal_drops_record, 0, n);
+	tcase_add_loop_test(tc, unregister__peer_finds_next, 0, n);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/move", suite);
 }

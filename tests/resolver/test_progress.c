@@ -19,13 +19,13 @@ START_TEST(progress__reads_only_what_is_readable)
 
 	open_ctx(&c[0], "resolver=local resolve_timeout_ms=5000");
 	open_ctx(&c[1], "resolver=local");
-	hold(&c[1], service);
-	turn(&c[0]);
-	turn(&c[1]);
+	register_service(&c[1], service);
+	progress(&c[0]);
+	progress(&c[1]);
 	pfd = (struct pollfd){.fd = ripc__resolver_fd(c[0].r), .events = POLLIN};
 	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
-	look(&c[0], service);
-	turn(&c[1]);
+	lookup(&c[0], service);
+	progress(&c[1]);
 	ck_assert_int_eq(poll(&pfd, 1, 1000), 1);
 	for (unsigned i = 0; i < 10; i++)
 		ck_assert_uint_eq(
@@ -52,7 +52,7 @@ START_TEST(progress__garbage_is_counted_and_logged_once)
 
 	in.sin_addr.s_addr = htonl(0x7fffffff);
 	open_ctx(&c[0], "");
-	hold(&c[0], service);
+	register_service(&c[0], service);
 	ck_assert_int_eq(setsockopt(udp, SOL_SOCKET, SO_BROADCAST, &one, sizeof(one)), 0);
 	for (unsigned i = 0; i < 10; i++)
 		ck_assert_int_gt(sendto(udp, junk, i * 300, 0, (struct sockaddr *)&in, sizeof(in)),
@@ -66,16 +66,16 @@ START_TEST(progress__garbage_is_counted_and_logged_once)
 			       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)),
 			100);
 	for (unsigned i = 0; i < 20000 && ripc__resolver_bad_messages(c[0].r) < 15; i++) {
-		turn(&c[0]);
+		progress(&c[0]);
 		usleep(1000);
 	}
 	ck_assert_uint_eq(ripc__resolver_bad_messages(c[0].r), 15);
 	open_ctx(&c[1], "");
-	look(&c[1], service);
+	lookup(&c[1], service);
 	ck_assert_ptr_null(told(&c[1], RIPC__RESOLVED, service));
 	while (!told(&c[1], RIPC__RESOLVED, service)) {
-		turn(&c[0]);
-		turn(&c[1]);
+		progress(&c[0]);
+		progress(&c[1]);
 	}
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
@@ -84,14 +84,14 @@ START_TEST(progress__garbage_is_counted_and_logged_once)
 }
 END_TEST
 
-START_TEST(forked__child_gives_the_names_back)
+START_TEST(fork__child_releases_names)
 {
 	struct ctx c;
 	int go[2];
 	pid_t pid;
 
 	open_ctx(&c, "");
-	hold(&c, service);
+	register_service(&c, service);
 	ck_assert_int_eq(pipe(go), 0);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
@@ -99,7 +99,7 @@ START_TEST(forked__child_gives_the_names_back)
 		char byte;
 
 		close(go[1]);
-		ripc__resolver_forked(c.r);
+		ripc__resolver_atfork_child(c.r);
 		_exit(read(go[0], &byte, 1) == 0 ? 0 : 1);
 	}
 	usleep(20000);
@@ -148,10 +148,10 @@ START_TEST(sim__two_contexts)
 	for (unsigned i = 0; i < 20000 && !told(&c[1], RIPC__RESOLVED, service); i++) {
 		ripc__sim_step(net, ripc__sim_now(net) + RIPC__MS);
 		for (unsigned k = 0; k < 2; k++)
-			c[k].ntold +=
-				ripc__resolver_progress(c[k].r, false, c[k].told + c[k].ntold, 4,
+			c[k].nevents +=
+				ripc__resolver_progress(c[k].r, false, c[k].told + c[k].nevents, 4,
 							ripc__sim_now(net), &c[k].deadline_ns);
-		if (told(&c[0], RIPC__REGISTERED, service) && !c[1].ntold)
+		if (told(&c[0], RIPC__REGISTERED, service) && !c[1].nevents)
 			ck_assert_int_eq(ripc__resolver_lookup(c[1].r, service, ripc__sim_now(net)),
 					 0);
 	}
@@ -172,7 +172,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, progress__reads_only_what_is_readable);
 	tcase_add_test(tc, progress__garbage_is_counted_and_logged_once);
-	tcase_add_test(tc, forked__child_gives_the_names_back);
+	tcase_add_test(tc, fork__child_releases_names);
 	tcase_add_test(tc, sim__two_contexts);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/progress", suite);

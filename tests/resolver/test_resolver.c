@@ -23,7 +23,7 @@
 
 /* --- open and close --- */
 
-START_TEST(open__leaves_nothing_behind)
+START_TEST(open__failure_leaks_nothing)
 {
 	static const char *const options[] = {"", "resolver=local", "resolver=udp",
 					      "resolver=udp,local"};
@@ -33,7 +33,7 @@ START_TEST(open__leaves_nothing_behind)
 		struct ctx c;
 
 		open_ctx(&c, options[i]);
-		hold(&c, service + i);
+		register_service(&c, service + i);
 		ripc__resolver_close(c.r);
 		open_ctx(&c, options[i]);
 		ripc__resolver_kill(c.r);
@@ -91,7 +91,7 @@ START_TEST(open__port_taken)
 	ripc__resolver_describe(c.r, text, sizeof(text));
 	check_contains(text, "local: ");
 	check_contains(text, "udp: no UDP socket on port");
-	hold(&c, service);
+	register_service(&c, service);
 	ripc__resolver_close(c.r);
 	close(fd);
 	close(fd6);
@@ -137,14 +137,14 @@ START_TEST(open__out_of_descriptors)
 }
 END_TEST
 
-START_TEST(close__says_good_bye)
+START_TEST(close__sends_gone)
 {
 	struct ctx c[2];
 
 	open_ctx(&c[0], "resolver=udp");
 	open_ctx(&c[1], "resolver=udp");
-	hold(&c[1], service);
-	look(&c[0], service);
+	register_service(&c[1], service);
+	lookup(&c[0], service);
 	await(c, 2, RIPC__RESOLVED, service);
 	ripc__resolver_close(c[1].r);
 	await(c, 1, RIPC__GONE, service);
@@ -155,13 +155,13 @@ END_TEST
 
 /* --- register --- */
 
-START_TEST(register__at_once_on_one_host)
+START_TEST(register__immediate_on_one_host)
 {
 	struct ctx c;
 
 	open_ctx(&c, _i ? "resolver=local" : "");
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), 0);
-	turn(&c);
+	progress(&c);
 	ck_assert_ptr_nonnull(told(&c, RIPC__REGISTERED, service));
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
 	check_contains(ripc_detail(), "this context");
@@ -186,11 +186,11 @@ static pid_t holder_process(const char *options)
 
 		rng ^= (uint64_t)getpid() << 32;
 		open_ctx(&c, options);
-		hold(&c, service);
+		register_service(&c, service);
 		if (write(ready[1], "x", 1) == 1)
 			for (;;) {
-				c.ntold = 0;
-				turn(&c);
+				c.nevents = 0;
+				progress(&c);
 				usleep(500);
 			}
 		_exit(1);
@@ -234,18 +234,18 @@ START_TEST(register__held_on_this_host_names_the_holder)
 	check_contains(ripc_detail(), text);
 	/* SIGKILL leaves nothing behind. */
 	kill_process(pid);
-	hold(&c, service);
+	register_service(&c, service);
 	ripc__resolver_close(c.r);
 }
 END_TEST
 
-START_TEST(register__held_by_one_that_does_not_answer)
+START_TEST(register__holder_does_not_answer)
 {
 	struct ctx c[2];
 
 	open_ctx(&c[0], "resolver=local");
 	open_ctx(&c[1], "resolver=local");
-	hold(&c[0], service);
+	register_service(&c[0], service);
 	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, ripc__clock_ns()), -EADDRINUSE);
 	check_contains(ripc_detail(), "another process of this host");
 	/* Registering did not wait for it. */
@@ -264,7 +264,7 @@ START_TEST(register__held_elsewhere_by_udp)
 
 	open_ctx(&c[0], "resolver=udp");
 	open_ctx(&c[1], "resolver=udp");
-	hold(&c[1], service);
+	register_service(&c[1], service);
 	ck_assert_int_eq(ripc__resolver_register(c[0].r, service, ripc__clock_ns()), 0);
 	ev = await(c, 2, RIPC__CONFLICT, service);
 	check_contains(ev->text, "is held by instance");
@@ -288,12 +288,12 @@ START_TEST(register__out_of_descriptors)
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EMFILE);
 	check_contains(ripc_detail(), "socket");
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
-	hold(&c, service);
+	register_service(&c, service);
 	ripc__resolver_close(c.r);
 }
 END_TEST
 
-/* --- look-up --- */
+/* --- lookup-up --- */
 
 /* The former holder is stopped: it never gives its name on this host up. The time passes as it is told. */
 START_TEST(takeover__ends_with_resolve_timeout)
@@ -303,17 +303,17 @@ START_TEST(takeover__ends_with_resolve_timeout)
 
 	open_ctx(&c[0], "resolver=local");
 	open_ctx(&c[1], "resolver=local resolve_timeout_ms=100");
-	hold(&c[0], service);
+	register_service(&c[0], service);
 	now = start = ripc__clock_ns();
 	ck_assert_int_eq(ripc__resolver_takeover(c[1].r, service, now), 0);
 	for (unsigned i = 0; i < 10000 && !told(&c[1], RIPC__REGISTERED, service); i++) {
-		c[1].ntold =
-			ripc__resolver_progress(c[1].r, true, c[1].told, TOLD_MAX, now, &deadline);
+		c[1].nevents =
+			ripc__resolver_progress(c[1].r, true, c[1].told, EVENTS_MAX, now, &deadline);
 		now = deadline > now ? deadline : now;
 		deadline = RIPC__NEVER;
 	}
 	ck_assert_ptr_nonnull(told(&c[1], RIPC__REGISTERED, service));
-	ck_assert_uint_le(now, start + (100 + RIPC__PROBE_GAP_MS) * RIPC__MS);
+	ck_assert_uint_le(now, start + (100 + RIPC__PROBE_INTERVAL_MS) * RIPC__MS);
 	ripc__resolver_close(c[1].r);
 	ripc__resolver_close(c[0].r);
 }
@@ -327,8 +327,8 @@ START_TEST(lookup__finds_the_holder)
 
 	open_ctx(&c[0], options[_i]);
 	open_ctx(&c[1], options[_i]);
-	hold(&c[1], service);
-	look(&c[0], service);
+	register_service(&c[1], service);
+	lookup(&c[0], service);
 	ev = await(c, 2, RIPC__RESOLVED, service);
 	ck_assert_mem_eq(ev->record.instance, c[1].instance, 16);
 	ck_assert_uint_eq(ev->record.naddrs, 1);
@@ -341,13 +341,13 @@ START_TEST(lookup__finds_the_holder)
 }
 END_TEST
 
-START_TEST(lookup__says_what_was_tried)
+START_TEST(lookup__error_names_backends)
 {
 	struct ctx c[2];
 	char text[128];
 
 	open_ctx(&c[0], "resolve_timeout_ms=60");
-	look(&c[0], service);
+	lookup(&c[0], service);
 	snprintf(text, sizeof(text), "on lo (IPv4) port %u): no answer in 60 ms", port);
 	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text,
 		       "asked local (no holder on this host) and udp (");
@@ -357,8 +357,8 @@ START_TEST(lookup__says_what_was_tried)
 	/* There is one, but it is stuck. */
 	open_ctx(&c[0], "resolver=local resolve_timeout_ms=60");
 	open_ctx(&c[1], "resolver=local");
-	hold(&c[1], service);
-	look(&c[0], service);
+	register_service(&c[1], service);
+	lookup(&c[0], service);
 	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text,
 		       "its holder on this host does not answer");
 	ripc__resolver_close(c[0].r);
@@ -371,10 +371,10 @@ START_TEST(lookup__before_the_holder_is_there)
 	struct ctx c[2];
 
 	open_ctx(&c[0], "resolver=local");
-	look(&c[0], service);
-	turn(&c[0]);
+	lookup(&c[0], service);
+	progress(&c[0]);
 	open_ctx(&c[1], "resolver=local");
-	hold(&c[1], service);
+	register_service(&c[1], service);
 	await(c, 2, RIPC__RESOLVED, service);
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
@@ -387,12 +387,12 @@ START_TEST(lookup__full_receive_buffer_of_the_holder)
 
 	open_ctx(&c[0], "resolver=local");
 	open_ctx(&c[1], "resolver=local");
-	hold(&c[1], service);
+	register_service(&c[1], service);
 	for (unsigned i = 0; i < 20; i++) {
 		open_ctx(&crowd[i], "resolver=local");
-		look(&crowd[i], service);
+		lookup(&crowd[i], service);
 	}
-	look(&c[0], service);
+	lookup(&c[0], service);
 	await(c, 2, RIPC__RESOLVED, service);
 	for (unsigned i = 0; i < 20; i++)
 		ripc__resolver_kill(crowd[i].r);
@@ -408,15 +408,15 @@ START_TEST(lookup__holder_killed_and_started_again)
 	struct ctx c;
 
 	open_ctx(&c, "resolver=local resolve_timeout_ms=5000");
-	look(&c, service);
+	lookup(&c, service);
 	memcpy(first, await(&c, 1, RIPC__RESOLVED, service)->record.instance, 16);
 	kill_process(pid);
 	ripc__resolver_invalidate(c.r, service, first);
-	look(&c, service);
+	lookup(&c, service);
 	await(&c, 1, RIPC__UNRESOLVED, service);
 	pid = holder_process("resolver=local");
-	c.ntold = 0;
-	look(&c, service);
+	c.nevents = 0;
+	lookup(&c, service);
 	ck_assert_mem_ne(await(&c, 1, RIPC__RESOLVED, service)->record.instance, first, 16);
 	kill_process(pid);
 	ripc__resolver_close(c.r);
@@ -433,9 +433,9 @@ START_TEST(lookup__many_instances_on_one_host)
 		ck_assert_int_eq(ripc__resolver_register(c[i].r, service + i, ripc__clock_ns()), 0);
 	}
 	for (unsigned i = 0; i < N; i++)
-		await(c, N, RIPC__REGISTERED, service); /* all of them turn */
+		await(c, N, RIPC__REGISTERED, service); /* all of them progress */
 	for (unsigned i = 0; i < N; i++)
-		look(&c[0], service + i);
+		lookup(&c[0], service + i);
 	for (unsigned i = 0; i < N; i++)
 		ck_assert_mem_eq(await(c, N, RIPC__RESOLVED, service + i)->record.instance,
 				 c[i].instance, 16);
@@ -452,20 +452,20 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, open__leaves_nothing_behind);
+	tcase_add_test(tc, open__failure_leaks_nothing);
 	tcase_add_test(tc, open__unknown_back_end);
 	tcase_add_test(tc, open__unknown_interface);
 	tcase_add_test(tc, open__port_taken);
 	tcase_add_test(tc, open__out_of_descriptors);
-	tcase_add_test(tc, close__says_good_bye);
-	tcase_add_loop_test(tc, register__at_once_on_one_host, 0, 2);
+	tcase_add_test(tc, close__sends_gone);
+	tcase_add_loop_test(tc, register__immediate_on_one_host, 0, 2);
 	tcase_add_test(tc, register__held_on_this_host_names_the_holder);
-	tcase_add_test(tc, register__held_by_one_that_does_not_answer);
+	tcase_add_test(tc, register__holder_does_not_answer);
 	tcase_add_test(tc, register__held_elsewhere_by_udp);
 	tcase_add_test(tc, register__out_of_descriptors);
 	tcase_add_test(tc, takeover__ends_with_resolve_timeout);
 	tcase_add_loop_test(tc, lookup__finds_the_holder, 0, 3);
-	tcase_add_test(tc, lookup__says_what_was_tried);
+	tcase_add_test(tc, lookup__error_names_backends);
 	tcase_add_test(tc, lookup__before_the_holder_is_there);
 	tcase_add_test(tc, lookup__full_receive_buffer_of_the_holder);
 	tcase_add_test(tc, lookup__holder_killed_and_started_again);

@@ -20,7 +20,7 @@ static void teardown(void)
 	ripc__table_fini(&table);
 }
 
-START_TEST(find__in_an_empty_table)
+START_TEST(find__empty_table)
 {
 	ck_assert_ptr_null(ripc__table_find(&table, 1));
 }
@@ -57,7 +57,7 @@ static void seen(struct ripc__node *node, void *arg)
 	flags[node->id] = true;
 }
 
-START_TEST(each__meets_every_node_once)
+START_TEST(each__visits_every_node_once)
 {
 	bool *flags = calloc(1000, sizeof(*flags));
 
@@ -73,7 +73,7 @@ START_TEST(each__meets_every_node_once)
 END_TEST
 
 /* With different secrets the same ids lie differently: nobody outside can make them collide. */
-START_TEST(secret__scatters)
+START_TEST(secret__spreads_buckets)
 {
 	struct ripc__table other;
 	unsigned same = 0;
@@ -102,10 +102,10 @@ int main(void)
 	test_seed();
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, find__in_an_empty_table);
+	tcase_add_test(tc, find__empty_table);
 	tcase_add_test(tc, add__grows_and_remove__shrinks);
-	tcase_add_test(tc, each__meets_every_node_once);
-	tcase_add_test(tc, secret__scatters);
+	tcase_add_test(tc, each__visits_every_node_once);
+	tcase_add_test(tc, secret__spreads_buckets);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/table", suite);
 }

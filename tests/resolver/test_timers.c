@@ -45,7 +45,7 @@ START_TEST(add__comes_in_order)
 }
 END_TEST
 
-START_TEST(set__moves_either_way)
+START_TEST(set__earlier_and_later)
 {
 	for (unsigned i = 0; i < 4 * N; i++)
 		ripc__timers_set(&timers, &all[test_random(&rng) % N], test_random(&rng) % 10000);
@@ -70,7 +70,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, add__comes_in_order);
-	tcase_add_test(tc, set__moves_either_way);
+	tcase_add_test(tc, set__earlier_and_later);
 	tcase_add_test(tc, remove__from_anywhere);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/timers", suite);

@@ -33,8 +33,8 @@ static inline struct ripc__rcore_counts counts(struct node *node)
 }
 
 /* A message of a context that is not on the bus. */
-static inline struct ripc__resolver_msg stranger(enum ripc__resolver_kind kind, uint64_t service,
-						 uint64_t holds, uint8_t instance)
+static inline struct ripc__resolver_msg send_foreign(enum ripc__resolver_kind kind, uint64_t service,
+						     uint64_t holds, uint8_t instance)
 {
 	struct ripc__resolver_msg msg = {.kind = kind, .service = service, .nonce = 77};
 

@@ -13,7 +13,7 @@
 struct znode {
 	bool there;
 	unsigned owner;
-	uint64_t life; /* of the owner */
+	uint64_t incarnation; /* of the owner */
 	struct ripc__record *record;
 	struct group watchers; /* one notice each, then they ask again */
 };
@@ -21,7 +21,7 @@ struct znode {
 /* What one context has of one service. */
 struct zentry {
 	uint64_t service;
-	enum { ZK_NONE, ZK_CLAIMING, ZK_MADE, ZK_TAKEN } held;
+	enum { ZK_NONE, ZK_CLAIMING, ZK_CREATED, ZK_TAKEN } held;
 	uint64_t nonce; /* of the probe or request that waits for an answer; 0: none */
 	bool watching, known;
 	uint64_t generation;         /* of the record sent last */
@@ -31,30 +31,30 @@ struct zentry {
 struct zclient {
 	struct zentry *entries;
 	unsigned n, cap;
-	uint64_t life;
+	uint64_t incarnation;
 };
 
 struct ensemble {
-	struct crowd *crowd;
+	struct cluster *cluster;
 	struct znode *nodes;
 	struct zclient *clients;
 	uint64_t write_ns, read_ns; /* until when it has work */
 };
 
-struct ensemble *ensemble_new(struct crowd *crowd)
+struct ensemble *ensemble_new(struct cluster *cluster)
 {
 	struct ensemble *e = world_alloc(NULL, sizeof(*e));
 
 	memset(e, 0, sizeof(*e));
-	e->crowd = crowd;
-	e->nodes = world_alloc(NULL, (crowd->opt.services + 1) * sizeof(*e->nodes));
-	memset(e->nodes, 0, (crowd->opt.services + 1) * sizeof(*e->nodes));
-	e->clients = world_alloc(NULL, crowd->opt.contexts * sizeof(*e->clients));
-	memset(e->clients, 0, crowd->opt.contexts * sizeof(*e->clients));
+	e->cluster = cluster;
+	e->nodes = world_alloc(NULL, (cluster->opt.services + 1) * sizeof(*e->nodes));
+	memset(e->nodes, 0, (cluster->opt.services + 1) * sizeof(*e->nodes));
+	e->clients = world_alloc(NULL, cluster->opt.contexts * sizeof(*e->clients));
+	memset(e->clients, 0, cluster->opt.contexts * sizeof(*e->clients));
 	return e;
 }
 
-static void forget(struct zclient *client)
+static void free_node(struct zclient *client)
 {
 	for (unsigned i = 0; i < client->n; i++)
 		free(client->entries[i].record);
@@ -63,14 +63,14 @@ static void forget(struct zclient *client)
 
 void ensemble_free(struct ensemble *e)
 {
-	struct crowd *crowd = e->crowd;
+	struct cluster *cluster = e->cluster;
 
-	for (unsigned i = 0; i <= crowd->opt.services; i++) {
+	for (unsigned i = 0; i <= cluster->opt.services; i++) {
 		free(e->nodes[i].record);
 		free(e->nodes[i].watchers.members);
 	}
-	for (unsigned i = 0; i < crowd->opt.contexts; i++) {
-		forget(&e->clients[i]);
+	for (unsigned i = 0; i < cluster->opt.contexts; i++) {
+		free_node(&e->clients[i]);
 		free(e->clients[i].entries);
 	}
 	free(e->nodes);
@@ -80,11 +80,11 @@ void ensemble_free(struct ensemble *e)
 
 static struct zentry *find(struct context *c, uint64_t service, bool add)
 {
-	struct zclient *client = &c->crowd->ensemble->clients[c->index];
+	struct zclient *client = &c->cluster->ensemble->clients[c->index];
 
-	if (client->life != c->life)
-		forget(client);
-	client->life = c->life;
+	if (client->incarnation != c->incarnation)
+		free_node(client);
+	client->incarnation = c->incarnation;
 	for (unsigned i = 0; i < client->n; i++)
 		if (client->entries[i].service == service)
 			return &client->entries[i];
@@ -111,39 +111,40 @@ static struct ripc__record *copy(struct ripc__record *old, const struct ripc__re
 /* One operation: there, through the queue, and back. */
 static void submit(struct context *c, uint64_t service, enum event_kind kind, enum event_op op)
 {
-	struct crowd *crowd = c->crowd;
-	struct ensemble *e = crowd->ensemble;
+	struct cluster *cluster = c->cluster;
+	struct ensemble *e = cluster->ensemble;
 	uint64_t *busy_ns = kind == EVENT_WRITE ? &e->write_ns : &e->read_ns;
-	uint64_t takes_ns = kind == EVENT_WRITE ? crowd->opt.write_ns : crowd->opt.read_ns;
-	uint64_t way_ns = (crowd->opt.delay_min_ns + crowd->opt.delay_max_ns) / 2;
+	uint64_t takes_ns = kind == EVENT_WRITE ? cluster->opt.write_ns : cluster->opt.read_ns;
+	uint64_t way_ns = (cluster->opt.delay_min_ns + cluster->opt.delay_max_ns) / 2;
 
-	crowd->counts.ensemble += 2;
-	if (*busy_ns < crowd->now_ns + way_ns)
-		*busy_ns = crowd->now_ns + way_ns;
+	cluster->counts.ensemble += 2;
+	if (*busy_ns < cluster->now_ns + way_ns)
+		*busy_ns = cluster->now_ns + way_ns;
 	*busy_ns += takes_ns;
-	world_push(crowd, &(struct event){.at_ns = *busy_ns + way_ns,
-					  .kind = kind,
-					  .op = op,
-					  .context = c->index,
-					  .life = c->life,
-					  .service = service});
+	world_push(cluster, &(struct event){.at_ns = *busy_ns + way_ns,
+					    .kind = kind,
+					    .op = op,
+					    .context = c->index,
+					    .incarnation = c->incarnation,
+					    .service = service});
 }
 
-static void notify(struct crowd *crowd, uint64_t service)
+static void notify(struct cluster *cluster, uint64_t service)
 {
-	struct group *watchers = &crowd->ensemble->nodes[service].watchers;
+	struct group *watchers = &cluster->ensemble->nodes[service].watchers;
 	unsigned n = watchers->n;
 
 	watchers->n = 0;
 	for (unsigned i = 0; i < n; i++) {
-		struct context *c = &crowd->contexts[watchers->members[i]];
+		struct context *c = &cluster->contexts[watchers->members[i]];
 
-		crowd->counts.ensemble++;
-		world_push(crowd, &(struct event){.at_ns = crowd->now_ns + crowd->opt.delay_max_ns,
-						  .kind = EVENT_NOTICE,
-						  .context = c->index,
-						  .life = c->life,
-						  .service = service});
+		cluster->counts.ensemble++;
+		world_push(cluster,
+			   &(struct event){.at_ns = cluster->now_ns + cluster->opt.delay_max_ns,
+					   .kind = EVENT_NOTIFY,
+					   .context = c->index,
+					   .incarnation = c->incarnation,
+					   .service = service});
 	}
 }
 
@@ -161,10 +162,10 @@ static void claim(struct context *c, const struct ripc__resolver_msg *msg)
 	submit(c, msg->service, EVENT_WRITE, z->generation > 1 ? OP_TAKE : OP_MAKE);
 }
 
-void ensemble_send(struct context *c, const struct ripc__sender *to,
+void ensemble_send(struct context *c, const struct ripc__mcast_sender *to,
 		   const struct ripc__resolver_msg *msg)
 {
-	struct crowd *crowd = c->crowd;
+	struct cluster *cluster = c->cluster;
 	struct zentry *z;
 
 	if (to)
@@ -182,18 +183,18 @@ void ensemble_send(struct context *c, const struct ripc__sender *to,
 		z = find(c, msg->service, true);
 		z->nonce = msg->nonce;
 		if (z->known)
-			world_push(crowd, &(struct event){.at_ns = crowd->now_ns,
-							  .kind = EVENT_TELL,
-							  .context = c->index,
-							  .life = c->life,
-							  .service = msg->service});
+			world_push(cluster, &(struct event){.at_ns = cluster->now_ns,
+							    .kind = EVENT_REPLY,
+							    .context = c->index,
+							    .incarnation = c->incarnation,
+							    .service = msg->service});
 		if (!z->watching)
 			submit(c, msg->service, EVENT_READ, OP_READ);
 		z->watching = true;
 		break;
 	case RIPC__RESOLVE_GONE:
 		z = find(c, msg->service, false);
-		if (z && z->held == ZK_MADE)
+		if (z && z->held == ZK_CREATED)
 			submit(c, msg->service, EVENT_WRITE, OP_REMOVE);
 		if (z)
 			z->held = ZK_NONE;
@@ -207,22 +208,22 @@ bool ensemble_settled(struct context *c, uint64_t service)
 {
 	struct zentry *z = find(c, service, false);
 
-	return !z || z->held == ZK_MADE;
+	return !z || z->held == ZK_CREATED;
 }
 
 void ensemble_died(struct context *c)
 {
-	world_push(c->crowd,
-		   &(struct event){.at_ns = c->crowd->now_ns + c->crowd->opt.session_ms * RIPC__MS,
-				   .kind = EVENT_EXPIRE,
-				   .context = c->index,
-				   .life = c->life});
+	world_push(c->cluster, &(struct event){.at_ns = c->cluster->now_ns +
+							c->cluster->opt.session_ms * RIPC__MS,
+					       .kind = EVENT_EXPIRE,
+					       .context = c->index,
+					       .incarnation = c->incarnation});
 }
 
 /* --- what comes back --- */
 
-static void tell(struct context *c, const struct zentry *z, const struct ripc__record *record,
-		 enum ripc__resolver_kind kind, uint8_t flags, uint64_t nonce)
+static void deliver_reply(struct context *c, const struct zentry *z, const struct ripc__record *record,
+			  enum ripc__resolver_kind kind, uint8_t flags, uint64_t nonce)
 {
 	struct ripc__resolver_msg msg = {
 		.kind = kind, .flags = flags, .service = z->service, .nonce = nonce, .record = *record};
@@ -230,19 +231,19 @@ static void tell(struct context *c, const struct zentry *z, const struct ripc__r
 	int len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
 
 	if (len > 0)
-		world_input(c->crowd, c, c->index, buf, (size_t)len, c->crowd->now_ns);
+		world_input(c->cluster, c, c->index, buf, (size_t)len, c->cluster->now_ns);
 }
 
-static void written(struct crowd *crowd, struct context *c, const struct event *e, bool alive)
+static void written(struct cluster *cluster, struct context *c, const struct event *e, bool alive)
 {
-	struct znode *node = &crowd->ensemble->nodes[e->service];
+	struct znode *node = &cluster->ensemble->nodes[e->service];
 	struct zentry *z = alive ? find(c, e->service, false) : NULL;
 
 	if (e->op == OP_REMOVE) {
-		if (!node->there || node->owner != e->context || node->life != e->life)
+		if (!node->there || node->owner != e->context || node->incarnation != e->incarnation)
 			return;
 		node->there = false;
-		notify(crowd, e->service);
+		notify(cluster, e->service);
 		return;
 	}
 	/* What a dead one has written its next life will find: nothing, as a model of it goes. */
@@ -250,20 +251,21 @@ static void written(struct crowd *crowd, struct context *c, const struct event *
 		return;
 	if (node->there && node->owner != e->context && e->op != OP_TAKE) {
 		z->held = ZK_TAKEN;
-		tell(c, z, node->record, RIPC__RESOLVE_REPLY, RIPC__RESOLVE_VERDICT, z->nonce);
+		deliver_reply(c, z, node->record, RIPC__RESOLVE_REPLY, RIPC__RESOLVE_VERDICT,
+			      z->nonce);
 		return;
 	}
 	node->there = true;
 	node->owner = e->context;
-	node->life = e->life;
+	node->incarnation = e->incarnation;
 	node->record = copy(node->record, z->record);
-	z->held = ZK_MADE;
-	notify(crowd, e->service);
+	z->held = ZK_CREATED;
+	notify(cluster, e->service);
 }
 
-static void was_read(struct crowd *crowd, struct context *c, uint64_t service)
+static void was_read(struct cluster *cluster, struct context *c, uint64_t service)
 {
-	struct znode *node = &crowd->ensemble->nodes[service];
+	struct znode *node = &cluster->ensemble->nodes[service];
 	struct zentry *z = find(c, service, true);
 	uint64_t nonce = z->nonce;
 	bool was_known = z->known;
@@ -273,55 +275,55 @@ static void was_read(struct crowd *crowd, struct context *c, uint64_t service)
 	z->known = node->there;
 	if (!node->there) {
 		if (was_known)
-			tell(c, z, z->record, RIPC__RESOLVE_GONE, 0, 0);
+			deliver_reply(c, z, z->record, RIPC__RESOLVE_GONE, 0, 0);
 		return;
 	}
 	z->record = copy(z->record, node->record);
 	z->nonce = 0;
 	if (nonce)
-		tell(c, z, z->record, RIPC__RESOLVE_REPLY, 0, nonce);
+		deliver_reply(c, z, z->record, RIPC__RESOLVE_REPLY, 0, nonce);
 	else if (was_known)
-		tell(c, z, z->record, RIPC__RESOLVE_REQUEST, 0, 1);
+		deliver_reply(c, z, z->record, RIPC__RESOLVE_REQUEST, 0, 1);
 }
 
-static void expired(struct crowd *crowd, const struct event *e)
+static void expired(struct cluster *cluster, const struct event *e)
 {
 	/* Of the services that were dealt to it. */
-	for (uint64_t s = e->context + 1; s <= crowd->opt.services; s += crowd->opt.contexts) {
-		struct znode *node = &crowd->ensemble->nodes[s];
+	for (uint64_t s = e->context + 1; s <= cluster->opt.services; s += cluster->opt.contexts) {
+		struct znode *node = &cluster->ensemble->nodes[s];
 
-		if (!node->there || node->owner != e->context || node->life != e->life)
+		if (!node->there || node->owner != e->context || node->incarnation != e->incarnation)
 			continue;
 		node->there = false;
-		notify(crowd, s);
+		notify(cluster, s);
 	}
 }
 
-void ensemble_event(struct crowd *crowd, const struct event *e)
+void ensemble_event(struct cluster *cluster, const struct event *e)
 {
-	struct context *c = &crowd->contexts[e->context];
-	bool alive = c->core && c->life == e->life;
+	struct context *c = &cluster->contexts[e->context];
+	bool alive = c->core && c->incarnation == e->incarnation;
 	struct zentry *z = alive ? find(c, e->service, false) : NULL;
 
 	switch (e->kind) {
 	case EVENT_WRITE:
-		written(crowd, c, e, alive);
+		written(cluster, c, e, alive);
 		break;
 	case EVENT_READ:
 		if (alive)
-			was_read(crowd, c, e->service);
+			was_read(cluster, c, e->service);
 		break;
-	case EVENT_NOTICE:
+	case EVENT_NOTIFY:
 		if (z)
 			submit(c, e->service, EVENT_READ, OP_READ);
 		break;
-	case EVENT_TELL:
+	case EVENT_REPLY:
 		if (!z || !z->known || !z->nonce)
 			break;
-		tell(c, z, z->record, RIPC__RESOLVE_REPLY, 0, z->nonce);
+		deliver_reply(c, z, z->record, RIPC__RESOLVE_REPLY, 0, z->nonce);
 		break;
 	case EVENT_EXPIRE:
-		expired(crowd, e);
+		expired(cluster, e);
 		break;
 	default:
 		break;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-SCALE_CROWD = tests/scale/crowd.c tests/scale/crowd.h tests/scale/ensemble.c \
+SCALE_CROWD = tests/scale/cluster.c tests/scale/cluster.h tests/scale/ensemble.c \
 	tests/scale/network.c tests/scale/world.h
-check_PROGRAMS += tests/scale/test_crowd
-tests_scale_test_crowd_SOURCES = tests/scale/test_crowd.c $(SCALE_CROWD)
+check_PROGRAMS += tests/scale/test_cluster
+tests_scale_test_cluster_SOURCES = tests/scale/test_cluster.c $(SCALE_CROWD)
 
 noinst_PROGRAMS += bench/scale bench/resolve
 bench_scale_SOURCES = bench/scale.c $(SCALE_CROWD)

@@ -24,92 +24,94 @@ void network_release(struct message *m)
 }
 
 /* Whether it reaches a context that was there when it was sent. */
-static bool heard(const struct crowd *crowd, const struct message *m, const struct context *c)
+static bool received(const struct cluster *cluster, const struct message *m, const struct context *c)
 {
-	uint32_t chance = (uint32_t)world_hash(crowd->opt.seed, m->number, c->index);
-	uint64_t lost = ((uint64_t)crowd->opt.loss_ppm << 32) / 1000000;
+	uint32_t chance = (uint32_t)world_hash(cluster->opt.seed, m->number, c->index);
+	uint64_t lost = ((uint64_t)cluster->opt.loss_ppm << 32) / 1000000;
 	unsigned side = m->at_ns < c->side_ns ? c->former_side : c->side;
 
 	lost += m->drop - (lost * m->drop >> 32);
-	return c->core && side == m->side && c->born_ns <= m->at_ns && chance >= lost;
+	return c->core && side == m->side && c->started_ns <= m->at_ns && chance >= lost;
 }
 
 /* When it is read there. */
-static uint64_t read_ns(const struct crowd *crowd, const struct message *m, const struct context *c)
+static uint64_t read_ns(const struct cluster *cluster, const struct message *m,
+			const struct context *c)
 {
-	uint64_t spread = crowd->opt.delay_max_ns - crowd->opt.delay_min_ns + 1;
+	uint64_t spread = cluster->opt.delay_max_ns - cluster->opt.delay_min_ns + 1;
 
-	return m->at_ns + crowd->opt.delay_min_ns +
-	       world_hash(crowd->opt.seed ^ 1, m->number, c->index) % spread;
+	return m->at_ns + cluster->opt.delay_min_ns +
+	       world_hash(cluster->opt.seed ^ 1, m->number, c->index) % spread;
 }
 
-static void hand(struct crowd *crowd, struct message *m, unsigned context)
+static void deliver(struct cluster *cluster, struct message *m, unsigned context)
 {
-	struct context *c = &crowd->contexts[context];
+	struct context *c = &cluster->contexts[context];
 
 	if (context == m->sender)
 		return;
-	if (!heard(crowd, m, c)) {
-		crowd->counts.heard_lost += m->drop && c->core && c->side == m->side;
+	if (!received(cluster, m, c)) {
+		cluster->counts.rx_dropped += m->drop && c->core && c->side == m->side;
 		return;
 	}
 	m->refs++;
-	world_push(crowd, &(struct event){.at_ns = read_ns(crowd, m, c),
-					  .kind = EVENT_DATAGRAM,
-					  .context = context,
-					  .life = c->life,
-					  .message = m});
+	world_push(cluster, &(struct event){.at_ns = read_ns(cluster, m, c),
+					    .kind = EVENT_DATAGRAM,
+					    .context = context,
+					    .incarnation = c->incarnation,
+					    .message = m});
 }
 
-static void count_to_all(struct crowd *crowd)
+static void count_to_all(struct cluster *cluster)
 {
-	uint64_t bin = crowd->now_ns / BIN_NS;
+	uint64_t bin = cluster->now_ns / BIN_NS;
 
-	if (bin != crowd->bin)
-		crowd->in_bin = 0;
-	crowd->bin = bin;
-	if (++crowd->in_bin > crowd->counts.peak_all)
-		crowd->counts.peak_all = crowd->in_bin;
+	if (bin != cluster->bin)
+		cluster->in_bin = 0;
+	cluster->bin = bin;
+	if (++cluster->in_bin > cluster->counts.peak_all)
+		cluster->counts.peak_all = cluster->in_bin;
 }
 
 /* One more datagram for every host of the side: what its queue cannot take is lost here and there. */
-static void crowd_in(struct crowd *crowd, struct message *m)
+static void enqueue(struct cluster *cluster, struct message *m)
 {
-	uint64_t room = crowd->opt.queue * crowd->opt.datagram_ns;
-	uint64_t *busy_ns = &crowd->busy_ns[m->side];
+	uint64_t room = cluster->opt.queue * cluster->opt.datagram_ns;
+	uint64_t *busy_ns = &cluster->busy_ns[m->side];
 	uint64_t waiting;
 
-	if (*busy_ns < crowd->now_ns)
-		*busy_ns = crowd->now_ns;
-	waiting = *busy_ns - crowd->now_ns;
+	if (*busy_ns < cluster->now_ns)
+		*busy_ns = cluster->now_ns;
+	waiting = *busy_ns - cluster->now_ns;
 	if (waiting > room / 2) {
 		uint64_t over = waiting - room / 2;
 
 		m->drop = over >= room / 2 ? UINT32_MAX : (uint32_t)((over << 32) / (room / 2));
 	}
-	m->at_ns = crowd->now_ns + waiting + crowd->opt.datagram_ns;
-	*busy_ns += crowd->opt.datagram_ns - (crowd->opt.datagram_ns * m->drop >> 32);
+	m->at_ns = cluster->now_ns + waiting + cluster->opt.datagram_ns;
+	*busy_ns += cluster->opt.datagram_ns - (cluster->opt.datagram_ns * m->drop >> 32);
 }
 
 /* Whether it is in the cache of one who overhears everything and has no use for it. */
-static bool typically_known(const struct crowd *crowd, uint64_t service)
+static bool typically_known(const struct cluster *cluster, uint64_t service)
 {
-	return crowd->typical[service] && crowd->nth - crowd->typical[service] < RIPC__CACHE_HEARD_MAX;
+	return cluster->typical[service] &&
+	       cluster->nth - cluster->typical[service] < RIPC__CACHE_OVERHEARD_MAX;
 }
 
 /* What everybody overhears: kept until it is no longer of use to anybody. */
-static void keep_overheard(struct crowd *crowd, struct message *m)
+static void keep_overheard(struct cluster *cluster, struct message *m)
 {
-	struct message **last = &crowd->overheard[m->record];
+	struct message **last = &cluster->overheard[m->record];
 	unsigned depth = 0;
 
-	if (m->kind == RIPC__RESOLVE_REQUEST && !typically_known(crowd, m->record))
-		crowd->typical[m->record] = ++crowd->nth;
+	if (m->kind == RIPC__RESOLVE_REQUEST && !typically_known(cluster, m->record))
+		cluster->typical[m->record] = ++cluster->nth;
 	m->refs++;
 	m->former = *last;
 	*last = m;
 	for (struct message *at = m; at->former; at = at->former) {
-		if (++depth < OVERHEARD_MAX && at->former->at_ns + RECORD_NS > crowd->now_ns)
+		if (++depth < OVERHEARD_MAX && at->former->at_ns + RECORD_NS > cluster->now_ns)
 			continue;
 		network_release(at->former);
 		at->former = NULL;
@@ -117,50 +119,52 @@ static void keep_overheard(struct crowd *crowd, struct message *m)
 	}
 }
 
-static void to_all(struct crowd *crowd, struct message *m, uint64_t service)
+static void to_all(struct cluster *cluster, struct message *m, uint64_t service)
 {
 	/* A question is for those who hold the service, or have held it; what is told of one is for all who care for it. */
-	const struct group *asked = &crowd->holders[service], *cares = &crowd->interested[m->record];
+	const struct group *asked = &cluster->holders[service],
+			   *cares = &cluster->interested[m->record];
 
-	count_to_all(crowd);
-	crowd_in(crowd, m);
+	count_to_all(cluster);
+	enqueue(cluster, m);
 	for (unsigned i = 0; i < asked->n; i++)
-		if (asked->members[i] >= crowd->opt.witnesses &&
-		    !world_is_interested(crowd, m->record, asked->members[i]))
-			hand(crowd, m, asked->members[i]);
+		if (asked->members[i] >= cluster->opt.observers &&
+		    !world_is_interested(cluster, m->record, asked->members[i]))
+			deliver(cluster, m, asked->members[i]);
 	for (unsigned i = 0; i < cares->n; i++)
-		if (cares->members[i] >= crowd->opt.witnesses)
-			hand(crowd, m, cares->members[i]);
-	for (unsigned i = 0; i < crowd->opt.witnesses; i++)
-		hand(crowd, m, i);
+		if (cares->members[i] >= cluster->opt.observers)
+			deliver(cluster, m, cares->members[i]);
+	for (unsigned i = 0; i < cluster->opt.observers; i++)
+		deliver(cluster, m, i);
 	if (m->record && (m->kind == RIPC__RESOLVE_REQUEST || m->kind == RIPC__RESOLVE_GONE))
-		keep_overheard(crowd, m);
+		keep_overheard(cluster, m);
 }
 
-static void to_one(struct crowd *crowd, struct message *m, unsigned context)
+static void to_one(struct cluster *cluster, struct message *m, unsigned context)
 {
-	struct context *c = &crowd->contexts[context];
-	uint64_t common =
-		crowd->busy_ns[m->side] > crowd->now_ns ? crowd->busy_ns[m->side] - crowd->now_ns : 0;
+	struct context *c = &cluster->contexts[context];
+	uint64_t common = cluster->busy_ns[m->side] > cluster->now_ns
+				  ? cluster->busy_ns[m->side] - cluster->now_ns
+				  : 0;
 	uint64_t own;
 
-	if (c->busy_ns < crowd->now_ns)
-		c->busy_ns = crowd->now_ns;
-	own = c->busy_ns - crowd->now_ns;
-	if (common + own > crowd->opt.queue * crowd->opt.datagram_ns) {
-		crowd->counts.heard_lost++;
+	if (c->busy_ns < cluster->now_ns)
+		c->busy_ns = cluster->now_ns;
+	own = c->busy_ns - cluster->now_ns;
+	if (common + own > cluster->opt.queue * cluster->opt.datagram_ns) {
+		cluster->counts.rx_dropped++;
 		return;
 	}
-	c->busy_ns += crowd->opt.datagram_ns;
-	m->at_ns = crowd->now_ns + common + own + crowd->opt.datagram_ns;
-	hand(crowd, m, context);
+	c->busy_ns += cluster->opt.datagram_ns;
+	m->at_ns = cluster->now_ns + common + own + cluster->opt.datagram_ns;
+	deliver(cluster, m, context);
 }
 
-void network_send(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data,
-		  size_t len)
+void network_send(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+		  const uint8_t *data, size_t len)
 {
 	struct context *c = arg;
-	struct crowd *crowd = c->crowd;
+	struct cluster *cluster = c->cluster;
 	struct ripc__resolver_msg msg;
 	struct message *m;
 	const char *why;
@@ -170,7 +174,7 @@ void network_send(void *arg, const struct ripc__sender *to, uint64_t service, co
 		fprintf(stderr, "crowd: a core says nonsense: %s\n", why);
 		exit(1);
 	}
-	if (crowd->ensemble) {
+	if (cluster->ensemble) {
 		ensemble_send(c, to, &msg);
 		return;
 	}
@@ -178,45 +182,45 @@ void network_send(void *arg, const struct ripc__sender *to, uint64_t service, co
 	m->refs = 1;
 	m->sender = c->index;
 	m->side = c->side;
-	m->number = ++crowd->messages;
+	m->number = ++cluster->messages;
 	m->record = msg.record.service;
 	m->kind = msg.kind;
 	m->len = len;
 	memcpy(m->data, data, len);
-	crowd->counts.bytes += len;
+	cluster->counts.bytes += len;
 	if (to) {
 		memcpy(&target, to->bytes, 4);
-		crowd->counts.to_one[msg.kind]++;
-		to_one(crowd, m, target);
+		cluster->counts.to_one[msg.kind]++;
+		to_one(cluster, m, target);
 	} else {
-		crowd->counts.to_all[msg.kind]++;
-		to_all(crowd, m, service);
+		cluster->counts.to_all[msg.kind]++;
+		to_all(cluster, m, service);
 	}
 	network_release(m);
 }
 
 /* What the context has overheard of a service that it did not care for until now. */
-void network_remember(struct crowd *crowd, struct context *c, uint64_t service)
+void network_store_record(struct cluster *cluster, struct context *c, uint64_t service)
 {
 	struct ripc__resolver_msg msg;
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	const char *why;
 
-	if (c->index < crowd->opt.witnesses || !typically_known(crowd, service))
+	if (c->index < cluster->opt.observers || !typically_known(cluster, service))
 		return;
-	for (struct message *m = crowd->overheard[service]; m; m = m->former) {
+	for (struct message *m = cluster->overheard[service]; m; m = m->former) {
 		uint64_t at_ns;
 		int len;
 
-		if (!heard(crowd, m, c) || m->sender == c->index)
+		if (!received(cluster, m, c) || m->sender == c->index)
 			continue;
-		at_ns = read_ns(crowd, m, c);
-		if (at_ns > crowd->now_ns) {
-			hand(crowd, m, c->index);
+		at_ns = read_ns(cluster, m, c);
+		if (at_ns > cluster->now_ns) {
+			deliver(cluster, m, c->index);
 			continue;
 		}
 		/* The last word on it was that there is none, or was so long ago that it is forgotten. */
-		if (at_ns + RECORD_NS <= crowd->now_ns)
+		if (at_ns + RECORD_NS <= cluster->now_ns)
 			return;
 		if (m->kind == RIPC__RESOLVE_GONE ||
 		    ripc__resolver_msg_decode(&msg, m->data, m->len, &why))
@@ -225,7 +229,7 @@ void network_remember(struct crowd *crowd, struct context *c, uint64_t service)
 		msg.service = service;
 		len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
 		if (len > 0)
-			world_input(crowd, c, m->sender, buf, (size_t)len, at_ns);
+			world_input(cluster, c, m->sender, buf, (size_t)len, at_ns);
 		return;
 	}
 }

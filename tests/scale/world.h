@@ -3,7 +3,7 @@
 #ifndef RIPC_TESTS_SCALE_WORLD_H
 #define RIPC_TESTS_SCALE_WORLD_H
 
-#include "crowd.h"
+#include "cluster.h"
 
 enum event_kind {
 	EVENT_DATAGRAM, /* message arrives at context */
@@ -16,8 +16,8 @@ enum event_kind {
 	EVENT_WRITE, /* the ensemble has worked off an operation */
 	EVENT_READ,
 	EVENT_EXPIRE, /* the session of context's former life is over */
-	EVENT_NOTICE, /* context hears that the node of service changed */
-	EVENT_TELL,   /* context is answered from what it has read before */
+	EVENT_NOTIFY, /* context hears that the node of service changed */
+	EVENT_REPLY,  /* context is answered from what it has read before */
 };
 
 /* What an ensemble is asked to do. */
@@ -44,7 +44,7 @@ struct event {
 	enum event_op op;
 	unsigned context;
 	uint64_t service;
-	uint64_t life; /* of the context: events of a former one are void */
+	uint64_t incarnation; /* of the context: events of a former one are void */
 	struct message *message;
 };
 
@@ -60,22 +60,22 @@ struct asked {
 };
 
 struct context {
-	struct crowd *crowd;
+	struct cluster *cluster;
 	unsigned index;
 	unsigned side, former_side; /* of a partition */
 	uint64_t side_ns;           /* since when */
 	struct ripc__rcore *core;   /* NULL: dead */
 	uint8_t instance[16];
-	uint64_t life; /* how often it has started */
-	uint64_t born_ns;
+	uint64_t incarnation; /* how often it has started */
+	uint64_t started_ns;
 	uint64_t wake_ns; /* of the EVENT_WAKE that counts */
 	uint64_t busy_ns; /* until when it works on datagrams for itself alone */
 	struct asked *asked;
 	unsigned nasked, cap;
 };
 
-struct crowd {
-	struct crowd_options opt;
+struct cluster {
+	struct cluster_options opt;
 	uint64_t now_ns;
 	struct event *heap;
 	size_t nheap, cap;
@@ -87,11 +87,11 @@ struct crowd {
 	size_t npairs, pairs_used;
 	struct message **overheard; /* by service: the last message that told of it */
 	uint64_t *typical; /* by service: its place in the cache of one who overhears everything; 0: not there */
-	uint64_t nth;                  /* of those places */
-	uint64_t *registered_ns;       /* by service: when its registration began */
-	uint64_t busy_ns[CROWD_SIDES]; /* until when every host works on what was said to all */
+	uint64_t nth;                    /* of those places */
+	uint64_t *registered_ns;         /* by service: when its registration began */
+	uint64_t busy_ns[CLUSTER_SIDES]; /* until when every host works on what was said to all */
 	size_t open;
-	struct crowd_counts counts;
+	struct cluster_counts counts;
 	size_t resolve_cap, register_cap;
 	uint64_t bin, in_bin;
 	struct ensemble *ensemble;
@@ -101,32 +101,32 @@ void *world_alloc(void *old, size_t bytes);
 void *world_zeroed(size_t n, size_t size);
 uint64_t world_hash(uint64_t a, uint64_t b, uint64_t c);
 void world_join(struct group *group, unsigned context);
-void world_push(struct crowd *crowd, const struct event *event);
+void world_push(struct cluster *cluster, const struct event *event);
 
 /* Whether the context holds the service, or has asked for it. */
-bool world_is_interested(struct crowd *crowd, uint64_t service, unsigned context);
+bool world_is_interested(struct cluster *cluster, uint64_t service, unsigned context);
 
 /* Hands a message to a core, and takes what it has to tell. */
-void world_input(struct crowd *crowd, struct context *c, unsigned from, const uint8_t *data,
+void world_input(struct cluster *cluster, struct context *c, unsigned from, const uint8_t *data,
 		 size_t len, uint64_t now_ns);
 
 /* --- network.c --- */
 
 /* What a core says, to one or to all; @arg is its context. */
-void network_send(void *arg, const struct ripc__sender *to, uint64_t service, const uint8_t *data,
-		  size_t len);
+void network_send(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+		  const uint8_t *data, size_t len);
 /* Hands over what the context has overheard of a service that it did not care for until now. */
-void network_remember(struct crowd *crowd, struct context *c, uint64_t service);
+void network_store_record(struct cluster *cluster, struct context *c, uint64_t service);
 void network_release(struct message *m); /* NULL: nothing */
 
 /* --- ensemble.c --- */
 
-struct ensemble *ensemble_new(struct crowd *crowd);
+struct ensemble *ensemble_new(struct cluster *cluster);
 void ensemble_free(struct ensemble *e);
-void ensemble_send(struct context *c, const struct ripc__sender *to,
+void ensemble_send(struct context *c, const struct ripc__mcast_sender *to,
 		   const struct ripc__resolver_msg *msg);
 bool ensemble_settled(struct context *c, uint64_t service);
-void ensemble_event(struct crowd *crowd, const struct event *event);
+void ensemble_event(struct cluster *cluster, const struct event *event);
 void ensemble_died(struct context *c);
 
 #endif

@@ -40,7 +40,7 @@ echo '{"program":"nng","host":"tcp","wait":"block","test":"rate","reason":"no su
 {"program":"mpi","host":"shm","wait":"poll","test":"latency","size":"8","reason":"slow"}
 {"program":"mpi","host":"shm","wait":"poll","test":"latency","size":"1024","reason":"slow"}
 {"program":"ucx","host":"shm","wait":"poll","test":"latency","size":"64","reason":"once"}' >"$work/failed"
-echo '{"transport":"window/shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_client":2048,"calls_per_s":100,"unevenness_percent":3,
+echo '{"transport":"shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_client":2048,"calls_per_s":100,"unevenness_percent":3,
 	"alone_us":{"p50":1,"p99":2},"flooded_us":{"p50":0,"p99":0},"flood_per_s":7}' | tr -d '\n' >"$work/many"
 for m_way in on:false:1 off:false:200.4 on:true:80.25 off:true:301; do
 	IFS=: read -r m_handover m_read m_us <<<"$m_way"
@@ -100,7 +100,7 @@ has "among that nothing is the best" "$work/out/report.md" '^| 1 KiB, us | 3 | 5
 has "what was left out is named" "$work/out/report.md" '^- perftest: no device$'
 has "what failed is named" "$work/out/report.md" '^- nng, tcp, block, rate: no such thing$'
 has "with its sizes" "$work/out/report.md" '^- mpi, shm, poll, latency, 8, 1024 bytes: slow$'
-has "many clients; none of the calls came through" "$work/out/report.md" '^| 2 | window/shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
+has "many clients; none of the calls came through" "$work/out/report.md" '^| 2 | shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
 has "the README has the table, filled with what there is, and marked" "$work/top/README.md" \
 	'^| round trip of 64 B, us | \*\*1\*\* | 2 | - | 8 (far) | 7 (mixed) | - | - |$'
 has "by default each program waits in its own way" "$work/top/README.md" \

@@ -80,7 +80,7 @@ start server ./examples/server "$id"
 server=$pid
 ready server "service $id waits"
 finds "a service that is well" 0 \
-	"^service: service $id was reached over window/shm at .* in [0-9]* us" "$doctor" -d -s "$id"
+	"^service: service $id was reached over shm at .* in [0-9]* us" "$doctor" -d -s "$id"
 lacks "a service that is well: nothing to mend" "^\(warning\|fault\): \(duplicate id\|service\)"
 finds "over another transport" 0 \
 	"^service: service $id was reached over iwarp/soft at .* in [0-9]* us" \

@@ -290,8 +290,8 @@ else
 	bad "two clients at once" "$work/first.err" "$work/second.err"
 fi
 
-# under_way: starts to fetch 64 GiB and returns when the first bytes are there; $fetch is the process.
-under_way() {
+# current_attempt: starts to fetch 64 GiB and returns when the first bytes are there; $fetch is the process.
+current_attempt() {
 	start fetch ./examples/fetch "$id" huge "$work/got/huge"
 	fetch=$pid
 	tries=0
@@ -301,7 +301,7 @@ under_way() {
 	done
 }
 
-under_way
+current_attempt
 kill -9 "$fetch"
 gone "$fetch" 60
 if [ -e "$work/got/huge" ]; then
@@ -312,7 +312,7 @@ fi
 rm -f "$work/got/huge".part*
 fetched one
 
-under_way
+current_attempt
 kill -9 "$files"
 if gone "$fetch" 60 && [ "$status" -eq 1 ]; then
 	ok "the server was killed: the client says so in time"

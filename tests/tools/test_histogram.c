@@ -221,5 +221,5 @@ int main(void)
 	suite_add_tcase(suite, add);
 	suite_add_tcase(suite, merge);
 	suite_add_tcase(suite, percentile);
-	return test_main("test_histogram", suite);
+	return test_main("tools/histogram", suite);
 }

@@ -35,7 +35,7 @@ count() {
 shm=999999 soft=999999
 for try in 1 2 3 4 5; do
 	expect "counting, $try" 0 250 bash "$bench/layers.sh" . 64 4000 || finish
-	n=$(count window/shm)
+	n=$(count shm)
 	[ "${n:-999999}" -ge "$shm" ] || shm=$n
 	n=$(count iwarp/soft)
 	[ "${n:-999999}" -ge "$soft" ] || soft=$n
@@ -50,6 +50,6 @@ at_most() {
 		bad "$1: $2 instructions, not 300 to $3" "$out"
 	fi
 }
-at_most window/shm "$shm" 1600
+at_most shm "$shm" 1600
 at_most iwarp/soft "$soft" 6000
 finish

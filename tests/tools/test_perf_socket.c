@@ -25,7 +25,7 @@ START_TEST(perf_socket_host__one_address)
 }
 END_TEST
 
-START_TEST(perf_socket_host__prefers_what_is_no_loopback)
+START_TEST(perf_socket_host__prefers_non_loopback)
 {
 	check_host("127.0.0.1:1 [::1]:2 10.0.0.1:3", "10.0.0.1");
 	check_host("10.0.0.1:1 127.0.0.1:2", "10.0.0.1");
@@ -77,7 +77,7 @@ static void connect_pair(struct perf_socket *a, struct perf_socket *b, enum perf
 	close(listener);
 }
 
-START_TEST(perf_socket_send__arrives_whole)
+START_TEST(perf_socket_send__complete)
 {
 	static const enum perf_wait waits[] = {PERF_POLL, PERF_BLOCK};
 	struct perf_socket a, b;
@@ -94,7 +94,7 @@ START_TEST(perf_socket_send__arrives_whole)
 }
 END_TEST
 
-START_TEST(perf_socket_receive__silence_and_end)
+START_TEST(perf_socket_receive__timeout_and_eof)
 {
 	static const enum perf_wait waits[] = {PERF_POLL, PERF_BLOCK};
 	struct perf_socket a, b;
@@ -110,7 +110,7 @@ START_TEST(perf_socket_receive__silence_and_end)
 }
 END_TEST
 
-START_TEST(perf_socket_connect__nobody_listens)
+START_TEST(perf_socket_connect__refused)
 {
 	struct perf_socket s = {.protocol = PERF_TCP, .wait = PERF_POLL, .patience_ms = 50};
 	uint64_t port = 0;
@@ -123,7 +123,7 @@ START_TEST(perf_socket_connect__nobody_listens)
 }
 END_TEST
 
-START_TEST(perf_socket_accept__nobody_comes)
+START_TEST(perf_socket_accept__timeout)
 {
 	uint64_t port = 0;
 	int listener = perf_socket_listen(PERF_TCP, "127.0.0.1", &port);
@@ -160,16 +160,16 @@ int main(void)
 
 	test_seed();
 	tcase_add_test(host, perf_socket_host__one_address);
-	tcase_add_test(host, perf_socket_host__prefers_what_is_no_loopback);
+	tcase_add_test(host, perf_socket_host__prefers_non_loopback);
 	tcase_add_test(host, perf_socket_host__no_address);
 	tcase_add_test(host, perf_socket_host__any_bytes);
-	tcase_add_loop_test(sockets, perf_socket_send__arrives_whole, 0, 2);
-	tcase_add_loop_test(sockets, perf_socket_receive__silence_and_end, 0, 2);
-	tcase_add_test(sockets, perf_socket_connect__nobody_listens);
-	tcase_add_test(sockets, perf_socket_accept__nobody_comes);
+	tcase_add_loop_test(sockets, perf_socket_send__complete, 0, 2);
+	tcase_add_loop_test(sockets, perf_socket_receive__timeout_and_eof, 0, 2);
+	tcase_add_test(sockets, perf_socket_connect__refused);
+	tcase_add_test(sockets, perf_socket_accept__timeout);
 	tcase_add_test(payload, perf_fill__every_number_and_size_has_its_pattern);
 	suite_add_tcase(suite, host);
 	suite_add_tcase(suite, sockets);
 	suite_add_tcase(suite, payload);
-	return test_main("test_perf_socket", suite);
+	return test_main("tools/perf_socket", suite);
 }

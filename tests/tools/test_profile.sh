@@ -21,7 +21,7 @@ if ! grep -qE '^(CFLAGS|RIPC_CFLAGS) = (.* )?-g' Makefile; then
 	skip "a build without debugging information"
 	finish
 fi
-expect "the profile" 0 240 env TRANSPORTS=window/shm SECONDS_EACH=0.1 bash "$bench/profile.sh" . 64
+expect "the profile" 0 240 env TRANSPORTS=shm SECONDS_EACH=0.1 bash "$bench/profile.sh" . 64
 has "counts the calls" "$out" '^| call | [1-9][0-9]* | '
 has "and the ring" "$out" '^| ring, verbs or socket | [1-9][0-9]* | '
 has "and all of it" "$out" '^| \*\*all\*\*, of [1-9][0-9]* looks | \*\*[1-9]'

@@ -93,7 +93,7 @@ has "is made in all its runs" "$out" "E16: 2 of 2 runs made"
 expect "one of which no device can a part" 0 60 ./tools/ripc-perf --experiment E5 -c 50 -t iwarp/soft
 has "is made but for that" "$out" "E5: [12] of 3 runs made"
 has "says why" "$out" "cannot be made: verbs do not tell"
-expect "one without its device" 1 60 ./tools/ripc-perf --experiment E15 -t window/pcie -o pcie_device=/nonexistent/device
+expect "one without its device" 1 60 ./tools/ripc-perf --experiment E15 -t pcie -o pcie_device=/nonexistent/device
 has "names it" "$out" "cannot be made: no server over "
 # The moments of arrival come over a connection, and overtake the reply that announces them.
 expect "one by datagrams" 0 100 ./tools/ripc-perf --experiment E2 -c 1 -t iwarp/soft
@@ -104,7 +104,7 @@ has "need a device" "$err" "none0: there is no RDMA device\|libibverbs was left 
 expect "one that needs them" 0 60 ./tools/ripc-perf --experiment E7 -c 5 -t iwarp/soft
 has "names what cannot be made" "$out" "cannot be made: no queue pairs\|E7: 7 of 7"
 mkdir "$work/reports"
-expect "reports of one" 0 60 ./tools/ripc-perf --experiment e2 -c 1 -t window/shm,iwarp/soft --out "$work/reports"
+expect "reports of one" 0 60 ./tools/ripc-perf --experiment e2 -c 1 -t shm,iwarp/soft --out "$work/reports"
 if [ -s "$work/reports/E2-1.csv" ] && { [ $json = no ] || [ -s "$work/reports/E2-2.json" ]; }; then
 	ok "are in the directory"
 else

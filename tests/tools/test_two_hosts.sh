@@ -74,11 +74,11 @@ unfilter() {
 	done
 }
 tried="cannot be reached: iwarp/soft: 198\.51\.100\.1:[0-9]*: no answer in 1000 ms, "
-tried="${tried}a firewall may drop TCP; window/shm: "
+tried="${tried}a firewall may drop TCP; shm: "
 if filter $a 2>"$err"; then
 	expect "TCP dropped: no answer yet" 2 60 ip netns exec $b ./tools/ripc-ping -W 600 "$id"
 	has "the attempt under way comes first" "$err" \
-		"reached: iwarp/soft: no answer from 198.51.100.1:.* yet, .*; window/shm: "
+		"reached: iwarp/soft: no answer from 198.51.100.1:.* yet, .*; shm: "
 	# In the first round, in the second, and when the peer was given up and looked up again.
 	for ms in 1500 3000 5000; do
 		expect "TCP dropped: tried for $ms ms" 2 60 \

@@ -19,11 +19,11 @@ static const struct {
 	bool items, returns, payload, instance;
 	bool lens;   /* items have a length each, and no descriptor */
 	bool record; /* what follows is not for the header to judge */
-	bool done;   /* may carry the end of a request */
+	bool acked;  /* may carry the end of a request */
 } kinds[] = {
 	{RIPC__SHORT, 0, true, true, true, true, true, false, true},
 	{RIPC__LONG, 2, true, true, true, false, false, false, true},
-	{RIPC__DONE, 2, false, false, false, false, false, false, false},
+	{RIPC__ACK, 2, false, false, false, false, false, false, false},
 	{RIPC__GRANT, 1, true, false, false, false, false, false, false},
 	{RIPC__FIN, 1, false, false, false, false, false, false, false},
 	{RIPC__CANCEL, 1, false, false, false, false, false, false, false},
@@ -36,11 +36,11 @@ static const struct {
 	{RIPC__GROUP, 1, true, false, true, true, true, false, false},
 	{RIPC__JOIN, 2, false, false, false, false, false, true, false},
 	{RIPC__MEMBER, 2, false, false, false, false, false, true, false},
-	{RIPC__KEEPER, 2, false, false, false, false, false, false, false},
-	{RIPC__HEARD, 1, false, false, false, false, false, false, false},
-	{RIPC__HAVE, 1, false, false, false, false, false, false, false},
+	{RIPC__COORDINATOR, 2, false, false, false, false, false, false, false},
+	{RIPC__MCAST_ACK, 1, false, false, false, false, false, false, false},
+	{RIPC__MAP_ACK, 1, false, false, false, false, false, false, false},
 	{RIPC__RELEASE, 2, false, false, false, false, false, false, false},
-	{RIPC__FORGET, 1, false, false, false, false, false, false, false},
+	{RIPC__UNMAP, 1, false, false, false, false, false, false, false},
 	{RIPC__GOAWAY, 1, false, false, false, false, false, false, false},
 	{RIPC__BYE, 0, false, false, false, false, false, false, false},
 };
@@ -53,7 +53,7 @@ struct made {
 	uint8_t buf[BUF_MAX];
 	size_t len;
 	unsigned k; /* index of its kind */
-	uint64_t dest, source, done, u[2];
+	uint64_t dest, source, acked, u[2];
 	uint16_t nitems, nreturns, credits, flags;
 	uint32_t seq;
 	struct ripc__desc items[RIPC_ITEMS_MAX], returns[RIPC_RETURNS_MAX];
@@ -74,8 +74,8 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	m->flags = instance && kinds[k].instance ? RIPC__F_INSTANCE : 0;
 	m->nreturns = (uint16_t)(kinds[k].returns && !m->flags ? nreturns : 0);
 	/* One or the other. */
-	if (kinds[k].done && !m->flags && test_random(&rng) & 1)
-		m->flags = RIPC__F_DONE;
+	if (kinds[k].acked && !m->flags && test_random(&rng) & 1)
+		m->flags = RIPC__F_ACK;
 	p = ripc__header_put(m->buf, kinds[k].kind, m->flags, m->nitems, m->nreturns, m->dest,
 			     m->source);
 	if (m->flags & RIPC__F_INSTANCE) {
@@ -87,9 +87,9 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	if (m->flags & RIPC__F_INSTANCE)
 		for (unsigned i = 0; i < 16; i++)
 			*p++ = (uint8_t)(0x40 + i);
-	if (m->flags & RIPC__F_DONE) {
-		ripc__put_le64(p, m->done = test_random(&rng));
-		p += RIPC__DONE_WORD;
+	if (m->flags & RIPC__F_ACK) {
+		ripc__put_le64(p, m->acked = test_random(&rng));
+		p += RIPC__ACK_WORD;
 	}
 	for (unsigned i = 0; i < kinds[k].words; i++, p += 8)
 		ripc__put_le64(p, m->u[i] = test_random(&rng));
@@ -128,7 +128,7 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 }
 
 /* One without flags. */
-static void make_bare(struct made *m, unsigned k, unsigned nitems, unsigned nreturns)
+static void make_minimal(struct made *m, unsigned k, unsigned nitems, unsigned nreturns)
 {
 	do
 		make(m, k, nitems, nreturns, false);
@@ -165,7 +165,7 @@ static void same_desc(const struct ripc__desc *a, const struct ripc__desc *b)
 	ck_assert_uint_eq(a->how, b->how);
 }
 
-START_TEST(kind_name__each_has_its_own)
+START_TEST(kind_name__unique)
 {
 	for (unsigned i = 0; i < KINDS; i++) {
 		ck_assert_str_ne(ripc__kind_name(kinds[i].kind), "unknown");
@@ -175,14 +175,14 @@ START_TEST(kind_name__each_has_its_own)
 	}
 	ck_assert_str_eq(ripc__kind_name(0), "unknown");
 	ck_assert_str_eq(ripc__kind_name(RIPC__RELIABLE_SHORT), "unknown");
-	ck_assert_str_eq(ripc__kind_name(RIPC__ACK), "unknown");
+	ck_assert_str_eq(ripc__kind_name(RIPC__RELIABLE_ACK), "unknown");
 	ck_assert_str_eq(ripc__kind_name(RIPC__KIND_END), "unknown");
 	ck_assert_str_eq(ripc__kind_name(UINT32_MAX), "unknown");
 }
 END_TEST
 
 /* _i: the kind. */
-START_TEST(decode__what_was_put)
+START_TEST(decode__round_trip_header)
 {
 	for (int round = 0; round < 300; round++) {
 		struct made m;
@@ -206,7 +206,7 @@ START_TEST(decode__what_was_put)
 		ck_assert_uint_eq(h.u[1], m.u[1]);
 		ck_assert(h.instance ==
 			  (m.flags & RIPC__F_INSTANCE ? m.buf + RIPC__HEADER_LEN : NULL));
-		ck_assert(h.done == (m.flags & RIPC__F_DONE ? m.done : 0));
+		ck_assert(h.acked == (m.flags & RIPC__F_ACK ? m.acked : 0));
 		for (unsigned i = 0; i < m.nitems; i++) {
 			if (kinds[_i].lens) {
 				ck_assert_uint_eq(ripc__get_le32(h.lens + 4 * i), m.items[i].len);
@@ -298,12 +298,12 @@ START_TEST(decode__unknown_flags)
 }
 END_TEST
 
-START_TEST(decode__instance_only_where_it_belongs)
+START_TEST(decode__f_instance_where_allowed)
 {
 	for (unsigned k = 0; k < KINDS; k++) {
 		struct made m;
 
-		make_bare(&m, k, 1, 0);
+		make_minimal(&m, k, 1, 0);
 		ck_assert_int_eq(decode(m.buf, m.len), 0);
 		ripc__put_le16(m.buf + 4, RIPC__F_INSTANCE);
 		memmove(m.buf + 48, m.buf + 32, m.len - 32);
@@ -314,17 +314,17 @@ START_TEST(decode__instance_only_where_it_belongs)
 END_TEST
 
 /* Nor beside an instance id: datagrams end no requests. */
-START_TEST(decode__done_only_where_it_belongs)
+START_TEST(decode__f_ack_only_where_allowed)
 {
 	for (unsigned k = 0; k < KINDS; k++) {
 		struct made m;
 
-		make_bare(&m, k, 1, 0);
-		ripc__put_le16(m.buf + 4, RIPC__F_DONE);
+		make_minimal(&m, k, 1, 0);
+		ripc__put_le16(m.buf + 4, RIPC__F_ACK);
 		memmove(m.buf + 40, m.buf + 32, m.len - 32);
 		memset(m.buf + 32, 7, 8);
-		ck_assert_int_eq(decode(m.buf, m.len + 8), kinds[k].done ? 0 : -EPROTO);
-		ripc__put_le16(m.buf + 4, RIPC__F_DONE | RIPC__F_INSTANCE);
+		ck_assert_int_eq(decode(m.buf, m.len + 8), kinds[k].acked ? 0 : -EPROTO);
+		ripc__put_le16(m.buf + 4, RIPC__F_ACK | RIPC__F_INSTANCE);
 		memmove(m.buf + 56, m.buf + 40, m.len - 32);
 		memset(m.buf + 32, 7, 24);
 		ck_assert_int_eq(decode(m.buf, m.len + 24), -EPROTO);
@@ -389,7 +389,7 @@ START_TEST(decode__long_lengths_that_wrap)
 }
 END_TEST
 
-START_TEST(decode__long_items_travel_in_known_ways)
+START_TEST(decode__known_item_paths)
 {
 	uint8_t buf[RIPC__LONG_FIXED + RIPC__DESC_LEN], *p;
 	struct ripc__desc d = {.addr = 1, .len = 10};
@@ -400,11 +400,11 @@ START_TEST(decode__long_items_travel_in_known_ways)
 		d.how = how;
 		ripc__desc_put(p, &d);
 		ck_assert_int_eq(decode(buf, sizeof(buf)),
-				 how >= RIPC__HOW_READ && how <= RIPC__HOW_HANDED ? 0 : -EPROTO);
+				 how >= RIPC__HOW_READ && how <= RIPC__HOW_MAPPED ? 0 : -EPROTO);
 	}
 	/* Only an inline item may be empty, and none may be absurd. */
 	d.len = 0;
-	for (uint32_t how = 0; how <= RIPC__HOW_HANDED; how++) {
+	for (uint32_t how = 0; how <= RIPC__HOW_MAPPED; how++) {
 		d.how = how;
 		ripc__desc_put(p, &d);
 		ck_assert_int_eq(decode(buf, sizeof(buf)), how ? -EPROTO : 0);
@@ -424,7 +424,7 @@ START_TEST(decode__lengths_below_2_47)
 
 	memset(buf, 0, sizeof(buf));
 	p = ripc__header_put(buf, RIPC__LONG, 0, 1, 0, 1, 2) + 16;
-	for (uint32_t how = RIPC__HOW_READ; how <= RIPC__HOW_HANDED; how++)
+	for (uint32_t how = RIPC__HOW_READ; how <= RIPC__HOW_MAPPED; how++)
 		for (unsigned bits = 46; bits < 64; bits++) {
 			d.how = how;
 			d.len = UINT64_C(1) << bits;
@@ -505,9 +505,9 @@ START_TEST(decode__random_bytes)
 }
 END_TEST
 
-static const struct ripc__between last = {true, 0x0102030405060708u, 0x1112131415161718u};
+static const struct ripc__header_context last = {true, 0x0102030405060708u, 0x1112131415161718u};
 
-START_TEST(again_decode__what_was_put)
+START_TEST(elided_decode__round_trip)
 {
 	static const struct {
 		uint32_t seq, due;
@@ -522,14 +522,15 @@ START_TEST(again_decode__what_was_put)
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		for (size_t len = 0; len < 100; len += 33) {
-			uint8_t buf[RIPC__AGAIN_LEN + 100], lens[4];
+			uint8_t buf[RIPC__ELIDED_LEN + 100], lens[4];
 			struct ripc__header h;
 			const char *why = NULL;
 
 			memset(&h, 0xff, sizeof(h));
-			ripc__put_le32(buf, ripc__again_word(numbers[i].seq, (uint32_t)i * 50 & 0xff));
-			ck_assert_int_eq(ripc__again_decode(&h, buf, RIPC__AGAIN_LEN + len, &last,
-							    numbers[i].due, lens, &why),
+			ripc__put_le32(buf,
+				       ripc__elided_word(numbers[i].seq, (uint32_t)i * 50 & 0xff));
+			ck_assert_int_eq(ripc__elided_decode(&h, buf, RIPC__ELIDED_LEN + len, &last,
+							     numbers[i].due, lens, &why),
 					 0);
 			ck_assert_uint_eq(h.kind, RIPC__SHORT);
 			ck_assert_uint_eq(h.flags, 0);
@@ -541,52 +542,52 @@ START_TEST(again_decode__what_was_put)
 			ck_assert_uint_eq(h.source, last.source);
 			/* Who sends the wrong number does not get the right one. */
 			ck_assert_int_eq(h.seq == numbers[i].due, numbers[i].seq == numbers[i].due);
-			ck_assert_ptr_eq(h.payload, buf + RIPC__AGAIN_LEN);
+			ck_assert_ptr_eq(h.payload, buf + RIPC__ELIDED_LEN);
 			ck_assert_uint_eq(h.payload_len, len);
 			ck_assert_uint_eq(ripc__get_le32(h.lens), len);
 		}
 }
 END_TEST
 
-START_TEST(again_decode__nothing_else)
+START_TEST(elided_decode__only_elided)
 {
-	static const struct ripc__between nothing;
-	uint8_t buf[RIPC__AGAIN_LEN], lens[4];
+	static const struct ripc__header_context nothing;
+	uint8_t buf[RIPC__ELIDED_LEN], lens[4];
 	struct ripc__header h;
 	const char *why;
 
-	ripc__put_le32(buf, ripc__again_word(5, 6));
+	ripc__put_le32(buf, ripc__elided_word(5, 6));
 	for (size_t len = 0; len < sizeof(buf); len++) {
 		why = NULL;
-		ck_assert_int_eq(ripc__again_decode(&h, buf, len, &last, 5, lens, &why), -EPROTO);
+		ck_assert_int_eq(ripc__elided_decode(&h, buf, len, &last, 5, lens, &why), -EPROTO);
 		ck_assert_str_eq(why, "truncated");
 	}
 	why = NULL;
-	ck_assert_int_eq(ripc__again_decode(&h, buf, sizeof(buf), &nothing, 5, lens, &why), -EPROTO);
+	ck_assert_int_eq(ripc__elided_decode(&h, buf, sizeof(buf), &nothing, 5, lens, &why), -EPROTO);
 	ck_assert(why && *why);
 	for (unsigned b = 0; b < 256; b++) {
 		buf[0] = (uint8_t)b;
-		ck_assert_int_eq(ripc__again_decode(&h, buf, sizeof(buf), &last, 5, lens, &why),
-				 b == RIPC__AGAIN_MAGIC ? 0 : -EPROTO);
+		ck_assert_int_eq(ripc__elided_decode(&h, buf, sizeof(buf), &last, 5, lens, &why),
+				 b == RIPC__ELIDED_MAGIC ? 0 : -EPROTO);
 	}
 }
 END_TEST
 
-/* No header begins as AGAIN does, and none is taken for a header: they are told apart by a byte. */
-START_TEST(again_word__bytes)
+/* No header begins as ELIDED does, and none is taken for a header: they are told apart by a byte. */
+START_TEST(elided_word__bytes)
 {
-	static const uint8_t want[RIPC__AGAIN_LEN] = {0x61, 0x32, 0x24, 0x23};
-	uint8_t buf[RIPC__PLAIN_LEN] = {0};
+	static const uint8_t want[RIPC__ELIDED_LEN] = {0x61, 0x32, 0x24, 0x23};
+	uint8_t buf[RIPC__FAST_HEADER_LEN] = {0};
 	struct made m;
 	const char *why;
 	struct ripc__header h;
 
-	ripc__put_le32(buf, ripc__again_word(0x21222324, 0x32));
+	ripc__put_le32(buf, ripc__elided_word(0x21222324, 0x32));
 	ck_assert_mem_eq(buf, want, sizeof(want));
 	ck_assert_int_eq(ripc__header_decode(&h, buf, sizeof(buf), &why), -EPROTO);
 	make(&m, 0, 1, 0, false);
-	ck_assert_uint_ne(m.buf[0], RIPC__AGAIN_MAGIC);
-	ck_assert_uint_eq((RIPC__PLAIN_LEN - RIPC__AGAIN_LEN) % 32, 0);
+	ck_assert_uint_ne(m.buf[0], RIPC__ELIDED_MAGIC);
+	ck_assert_uint_eq((RIPC__FAST_HEADER_LEN - RIPC__ELIDED_LEN) % 32, 0);
 }
 END_TEST
 
@@ -630,13 +631,13 @@ START_TEST(sizes__largest_header)
 {
 	struct made m;
 
-	make_bare(&m, 1, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX);
+	make_minimal(&m, 1, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX);
 	ck_assert_uint_eq(m.payload_at, RIPC__HEADER_MAX);
 	make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX, true);
 	ck_assert_uint_le(m.payload_at, RIPC__SHORT_HEADER_MAX);
 	do
 		make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX, false);
-	while (!(m.flags & RIPC__F_DONE));
+	while (!(m.flags & RIPC__F_ACK));
 	ck_assert_uint_eq(m.payload_at, RIPC__SHORT_HEADER_MAX);
 	ck_assert_uint_ge(RIPC__MSG_MIN_MAX, RIPC__SHORT_HEADER_MAX + RIPC_SHORT_MIN);
 }
@@ -655,26 +656,26 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, kind_name__each_has_its_own);
-	tcase_add_loop_test(tc, decode__what_was_put, 0, KINDS);
+	tcase_add_test(tc, kind_name__unique);
+	tcase_add_loop_test(tc, decode__round_trip_header, 0, KINDS);
 	tcase_add_loop_test(tc, decode__every_truncation, 0, KINDS);
 	tcase_add_loop_test(tc, decode__every_mutation_of_a_byte, 0, KINDS);
 	tcase_add_test(tc, decode__header_alone_has_32_bytes);
 	tcase_add_test(tc, decode__only_known_kinds);
 	tcase_add_test(tc, decode__unknown_flags);
-	tcase_add_test(tc, decode__instance_only_where_it_belongs);
-	tcase_add_test(tc, decode__done_only_where_it_belongs);
+	tcase_add_test(tc, decode__f_instance_where_allowed);
+	tcase_add_test(tc, decode__f_ack_only_where_allowed);
 	tcase_add_test(tc, decode__counts_of_items_and_returns);
 	tcase_add_test(tc, decode__short_lengths_that_wrap);
 	tcase_add_test(tc, decode__long_lengths_that_wrap);
-	tcase_add_test(tc, decode__long_items_travel_in_known_ways);
+	tcase_add_test(tc, decode__known_item_paths);
 	tcase_add_test(tc, decode__lengths_below_2_47);
 	tcase_add_test(tc, decode__grants_are_bounded);
 	tcase_add_loop_test(tc, decode__return_buffers_have_a_length_and_may_have_no_id, 0, 2);
 	tcase_add_test(tc, decode__random_bytes);
-	tcase_add_test(tc, again_decode__what_was_put);
-	tcase_add_test(tc, again_decode__nothing_else);
-	tcase_add_test(tc, again_word__bytes);
+	tcase_add_test(tc, elided_decode__round_trip);
+	tcase_add_test(tc, elided_decode__only_elided);
+	tcase_add_test(tc, elided_word__bytes);
 	tcase_add_test(tc, header_put__bytes);
 	tcase_add_test(tc, desc_put__bytes);
 	tcase_add_test(tc, sizes__largest_header);

@@ -66,7 +66,7 @@ START_TEST(encode__bytes)
 }
 END_TEST
 
-START_TEST(decode__what_was_encoded)
+START_TEST(decode__round_trip_hello)
 {
 	for (int i = 0; i < 1000; i++) {
 		uint8_t buf[RIPC__HELLO_LEN], again[RIPC__HELLO_LEN];
@@ -94,7 +94,7 @@ START_TEST(decode__every_truncation)
 }
 END_TEST
 
-START_TEST(decode__ignores_what_is_behind)
+START_TEST(decode__ignores_trailing_bytes)
 {
 	uint8_t buf[RIPC__HELLO_LEN + 100];
 	struct ripc__hello h;
@@ -189,7 +189,7 @@ START_TEST(decode__random_bytes)
 }
 END_TEST
 
-START_TEST(refusal_text__each_has_its_own)
+START_TEST(refusal_text__unique)
 {
 	for (unsigned i = 0; i < RIPC__REFUSE_END; i++)
 		for (unsigned k = 0; k < i; k++)
@@ -213,13 +213,13 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_add_test(tc, encode__bytes);
-	tcase_add_test(tc, decode__what_was_encoded);
+	tcase_add_test(tc, decode__round_trip_hello);
 	tcase_add_test(tc, decode__every_truncation);
-	tcase_add_test(tc, decode__ignores_what_is_behind);
+	tcase_add_test(tc, decode__ignores_trailing_bytes);
 	tcase_add_test(tc, decode__every_mutation_of_a_byte);
 	tcase_add_test(tc, decode__limits);
 	tcase_add_test(tc, decode__random_bytes);
-	tcase_add_test(tc, refusal_text__each_has_its_own);
+	tcase_add_test(tc, refusal_text__unique);
 	suite_add_tcase(suite, tc);
 	return test_main("wire/hello", suite);
 }

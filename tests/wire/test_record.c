@@ -79,7 +79,7 @@ START_TEST(record__encode_and_decode)
 }
 END_TEST
 
-START_TEST(record__encode_refuses_what_cannot_be)
+START_TEST(record__encode_rejects_invalid)
 {
 	struct ripc__resolver_msg msg;
 	uint8_t buf[2048];
@@ -346,7 +346,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, record__encode_and_decode);
-	tcase_add_test(tc, record__encode_refuses_what_cannot_be);
+	tcase_add_test(tc, record__encode_rejects_invalid);
 	tcase_add_test(tc, record__is_compact);
 	tcase_add_test(tc, msg__bytes);
 	tcase_add_test(tc, msg__encode_and_decode);

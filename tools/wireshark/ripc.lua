@@ -8,16 +8,16 @@
 -- Filters: ripc (messages), ripc_hello (set-up), ripc_resolver, ripc_seal (of datagrams with keys), ripc_confirm (of a lane with keys); ripc.kind == 1, ripc.dest == 42 and so on. What breaks
 -- a rule of the format is marked as malformed: _ws.malformed or ripc.broken.
 
-local HEADER_LEN, AGAIN_LEN, DESC_LEN, INSTANCE_LEN, DONE_LEN = 32, 4, 24, 16, 8
+local HEADER_LEN, ELIDED_LEN, DESC_LEN, INSTANCE_LEN, ACK_LEN = 32, 4, 24, 16, 8
 local RECORD_LEN, RESOLVER_LEN, HELLO_LEN = 57, 24, 64
 local SEAL_HEAD, CODE_LEN, PROOF_LEN, CONFIRM_LEN = 48, 32, 56, 40
 
 local kinds = {
-	[1] = "SHORT", [2] = "LONG", [3] = "DONE", [4] = "GRANT", [5] = "FIN", [6] = "CANCEL", [7] = "CREDIT",
+	[1] = "SHORT", [2] = "LONG", [3] = "ACK", [4] = "GRANT", [5] = "FIN", [6] = "CANCEL", [7] = "CREDIT",
 	[8] = "PING", [9] = "PONG", [10] = "REVOKE", [11] = "REVOKED", [12] = "NOSERVICE", [13] = "BYE",
-	[16] = "GROUP", [17] = "JOIN", [18] = "MEMBER", [19] = "KEEPER", [20] = "HEARD",
+	[16] = "GROUP", [17] = "JOIN", [18] = "MEMBER", [19] = "COORDINATOR", [20] = "MCAST_ACK",
 	[23] = "GOAWAY",
-	[24] = "HAVE", [25] = "RELEASE", [26] = "FORGET",
+	[24] = "MAP_ACK", [25] = "RELEASE", [26] = "UNMAP",
 }
 local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant", [4] = "handed over" }
 local refusals = {
@@ -26,7 +26,7 @@ local refusals = {
 }
 local resolver_kinds = { [1] = "REQUEST", [2] = "REPLY", [3] = "PROBE", [4] = "GONE" }
 local transports = {
-	[1] = "self", [3] = "iwarp/soft", [4] = "ib", [5] = "iwarp/verbs", [6] = "window/shm", [7] = "window/pcie",
+	[1] = "self", [3] = "iwarp/soft", [4] = "ib", [5] = "iwarp/verbs", [6] = "shm", [7] = "pcie",
 	[255] = "sim",
 }
 
@@ -43,7 +43,7 @@ f.version = ProtoField.uint8("ripc.version", "Version")
 f.kind = ProtoField.uint8("ripc.kind", "Kind", base.DEC, kinds)
 f.flags = ProtoField.uint16("ripc.flags", "Flags", base.HEX)
 f.has_instance = ProtoField.bool("ripc.flags.instance", "Instance id follows", 16, nil, 0x0001)
-f.has_done = ProtoField.bool("ripc.flags.done", "The end of a request follows", 16, nil, 0x0002)
+f.has_ack = ProtoField.bool("ripc.flags.done", "The end of a request follows", 16, nil, 0x0002)
 f.nitems = ProtoField.uint16("ripc.nitems", "Items")
 f.dest = ProtoField.uint64("ripc.dest", "Destination service")
 f.source = ProtoField.uint64("ripc.source", "Source service")
@@ -54,7 +54,7 @@ f.credits = ProtoField.uint16("ripc.credits", "Credits")
 f.nreturns = ProtoField.uint16("ripc.nreturns", "Return buffers")
 f.instance = ProtoField.bytes("ripc.instance", "Instance")
 f.request = ProtoField.uint64("ripc.request", "Request")
-f.below = ProtoField.uint64("ripc.finished_below", "Finished below")
+f.below = ProtoField.uint64("ripc.dedup_base", "Finished below")
 f.status = ProtoField.int32("ripc.status", "Status")
 f.limit = ProtoField.uint64("ripc.limit", "Limit")
 f.nonce = ProtoField.uint64("ripc.nonce", "Nonce", base.HEX)
@@ -124,7 +124,7 @@ local takes_lengths = { [1] = true, [16] = true }
 local takes_record = { [17] = true, [18] = true }
 
 -- Everything behind the header; stops with false as soon as there is not enough of it.
-local function add_body(tree, buf, kind, nitems, nreturns, has_instance, has_done)
+local function add_body(tree, buf, kind, nitems, nreturns, has_instance, has_ack)
 	local at, len = HEADER_LEN, buf:len()
 	local sizes = {}
 
@@ -135,12 +135,12 @@ local function add_body(tree, buf, kind, nitems, nreturns, has_instance, has_don
 		tree:add(f.instance, buf(at, INSTANCE_LEN))
 		at = at + INSTANCE_LEN
 	end
-	if has_done then
-		if len - at < DONE_LEN then
+	if has_ack then
+		if len - at < ACK_LEN then
 			return false
 		end
-		tree:add_le(f.request, buf(at, DONE_LEN))
-		at = at + DONE_LEN
+		tree:add_le(f.request, buf(at, ACK_LEN))
+		at = at + ACK_LEN
 	end
 	for _, word in ipairs(words[kind] or {}) do
 		if len - at < word[2] then
@@ -193,15 +193,15 @@ local function looks_like_message(buf)
 end
 
 -- Of each direction of a connection: between whom the last plain message went, and the lower half of the number that is due; and what each
--- frame with an AGAIN was told of that. Frames are looked at in order only once.
+-- frame with an ELIDED was told of that. Frames are looked at in order only once.
 local last, due, told = {}, {}, {}
 
 local function way(pinfo)
 	return string.format("%s %d %s %d", tostring(pinfo.src), pinfo.src_port, tostring(pinfo.dst), pinfo.dst_port)
 end
 
-local function looks_again(buf, pinfo)
-	if buf:len() < AGAIN_LEN or buf(0, 1):uint() ~= 0x61 then
+local function looks_elided(buf, pinfo)
+	if buf:len() < ELIDED_LEN or buf(0, 1):uint() ~= 0x61 then
 		return false
 	end
 	if pinfo.visited then
@@ -224,8 +224,8 @@ local function again(buf, pinfo, root)
 	tree:add(f.kind, 1):set_generated()
 	tree:add(f.dest, between.dest):set_generated()
 	tree:add(f.source, between.source):set_generated()
-	if buf:len() > AGAIN_LEN then
-		tree:add(f.item, buf(AGAIN_LEN))
+	if buf:len() > ELIDED_LEN then
+		tree:add(f.item, buf(ELIDED_LEN))
 	end
 	tree:append_text(string.format(", SHORT again, %s -> %s", service_text(between.source), service_text(between.dest)))
 	pinfo.cols.protocol = "RIPC"
@@ -254,7 +254,7 @@ function ripc.dissector(buf, pinfo, root)
 	tree:add_le(f.kind, buf(3, 1))
 	local flag_tree = tree:add_le(f.flags, buf(4, 2))
 	flag_tree:add_le(f.has_instance, buf(4, 2))
-	flag_tree:add_le(f.has_done, buf(4, 2))
+	flag_tree:add_le(f.has_ack, buf(4, 2))
 	tree:add_le(f.nitems, buf(6, 2))
 	tree:add_le(f.dest, buf(8, 8))
 	tree:add_le(f.source, buf(16, 8))
@@ -278,7 +278,7 @@ function ripc.dissector(buf, pinfo, root)
 end
 
 local function message_heuristic(buf, pinfo, root)
-	if looks_again(buf, pinfo) then
+	if looks_elided(buf, pinfo) then
 		again(buf, pinfo, root)
 		return true
 	end
@@ -318,7 +318,7 @@ local bad_record = ProtoExpert.new("ripc_resolver.broken", "Breaks the format", 
 resolver.experts = { bad_record }
 
 -- The places of an address of iwarp/soft, as far as they are there.
-local function add_places(tree, part)
+local function add_locations(tree, part)
 	local at = 12
 	for _ = 1, part:len() >= 12 and part(1, 1):uint() or 0 do
 		if part:len() - at < 10 then
@@ -364,7 +364,7 @@ local function add_record(root, buf, at)
 			(transports[transport] or "an unknown transport"))
 		sub:add(r.transport, buf(finish, 1))
 		if transport == 3 and len > 0 then
-			add_places(sub, buf(finish + 3, len))
+			add_locations(sub, buf(finish + 3, len))
 		end
 		finish = finish + 3 + len
 	end

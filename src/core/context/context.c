@@ -66,7 +66,7 @@ static void fork_child(void)
 			if (ctx->tp[i].t && ctx->tp[i].ops->forked)
 				ctx->tp[i].ops->forked(ctx->tp[i].t);
 		if (ctx->resolver)
-			ripc__resolver_forked(ctx->resolver);
+			ripc__resolver_atfork_child(ctx->resolver);
 		if (ctx->epfd >= 0)
 			close(ctx->epfd);
 		if (ctx->progress_epfd >= 0)
@@ -76,7 +76,7 @@ static void fork_child(void)
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 			if (s->fd >= 0)
 				close(s->fd);
-		for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+		for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
 			if (ctx->memory.fds[i] >= 0)
 				close(ctx->memory.fds[i]);
 	}
@@ -86,7 +86,7 @@ static void fork_child(void)
 	pthread_mutex_init(&contexts_lock, NULL);
 	pthread_mutex_init(&opening_lock, NULL);
 	ripc__handle_fork_child();
-	ripc__log_forked();
+	ripc__log_atfork_child();
 }
 
 static void fork_prepare(void)
@@ -374,8 +374,8 @@ static void send_byes(struct ripc *ctx)
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
 		/* It says that all was answered. */
-		if (lane->state == RIPC__LANE_UP && !lane->doomed && ripc__list_empty(&lane->control))
-			ripc__lane_word(lane, RIPC__BYE, 0, 0, 0, 0);
+		if (lane->state == RIPC__LANE_UP && !lane->close_pending && ripc__list_empty(&lane->control))
+			ripc__lane_notify(lane, RIPC__BYE, 0, 0, 0, 0);
 	}
 	for (unsigned i = 0; i < ctx->ntp; i++)
 		if (ctx->tp[i].t)
@@ -411,8 +411,8 @@ static void context_end(struct ripc *ctx, bool graceful)
 	while ((n = ripc__list_first(&ctx->messages)))
 		ripc__message_release(ripc__list_entry(n, struct ripc__message, held));
 	while ((n = ripc__list_first(&ctx->requests)))
-		ripc__request_free(ripc__list_entry(n, struct ripc_request, held));
-	ripc__lanes_reap(ctx);
+		ripc__request_free(ripc__list_entry(n, struct ripc_request, ctx_link));
+	ripc__dead_lanes_free(ctx);
 	ripc__groups_free(ctx);
 	ripc__peers_free(ctx);
 }

@@ -2,7 +2,7 @@
 /*
  * The context: everything one instance of the library owns, under one lock.
  *
- * Order of locks: ctx->lock, then that of devices which contexts share (adopted_lock in transport/verbs/device.c) or none, then the
+ * Order of locks: ctx->lock, then that of devices which contexts share (adopted_lock in transport/rdma/device.c) or none, then the
  * log's own (core/log.c). The list of all contexts has a lock of its
  * own (contexts_lock in context.c), taken before any ctx->lock and never while one is held.
  */
@@ -79,10 +79,10 @@ struct ripc {
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
 	struct ripc__fast_path fast_path;     /* the ways of the last plain messages */
-	struct ripc__delayed_ack delayed_ack; /* the DONE that is due */
+	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
 	struct ripc__memory memory;           /* buffers, windows, return buffers */
 
-	uint64_t next_number;      /* no number was given out from here on: ripc__number_first() */
+	uint64_t next_number;      /* no number was given out from here on: ripc__seq_begin() */
 	uint64_t requests_started; /* numbers them */
 	atomic_uint long_inflight; /* long messages under way, in and out; the agent looks without the lock */
 	uint64_t now_ns;           /* time of the present or last round of progress */
@@ -116,7 +116,7 @@ struct ripc {
 	unsigned leader_sleeps_seen; /* by the agent, at its last tick */
 	uint64_t resumed_ns; /* when a driver that had slept last found the agent asleep as it left */
 	struct ripc__list waiters; /* threads that wait and do not drive */
-	unsigned waiting; /* threads in ripc__wait() or ripc__aside(): ripc_close() waits for them */
+	unsigned waiting; /* threads in ripc__wait() or ripc__lock_suspend(): ripc_close() waits for them */
 	atomic_bool app_active;     /* an application thread drove since the agent last looked */
 	atomic_bool poll_requested; /* somebody must look soon: the agent's ticks are short */
 	atomic_bool long_tick; /* the agent is in a longer tick, or about to be: see look_soon() */
@@ -172,7 +172,7 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
  *      handles (handle.h), which is there for ever.
  *   2. ripc__lock(), which works on an ended context, too.
  * 3. ripc__check_open(), or ripc__service_enter(): from here on until the lock is released
- * nothing ends. A call that has waited in between (ripc__wait(), ripc__aside()) was counted in
+ * nothing ends. A call that has waited in between (ripc__wait(), ripc__lock_suspend()) was counted in
  * ctx->waiting, and finds all that it has pinned.
  *
  * The last word of a call is ripc__unlock(): behind it nothing of the context is read.

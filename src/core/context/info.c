@@ -38,7 +38,7 @@ static const uint8_t *peer_addr(const struct ripc *ctx, const struct ripc__peer 
 	const uint8_t *addr;
 	unsigned tp;
 
-	for (unsigned slot = 0; (addr = ripc__peer_way(ctx, p, slot, &tp, len)); slot++)
+	for (unsigned slot = 0; (addr = ripc__peer_path(ctx, p, slot, &tp, len)); slot++)
 		if (tp == i)
 			return addr;
 	return NULL;
@@ -63,7 +63,7 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 		       lane->active ? "the first that connected" : "the peer connected over it");
 		if (ripc__peer_datagram(ctx, p, &slot, &len))
 			append(route->reason, size, ", short messages by datagram");
-		else if (tp->limits.short_by_datagram && p->no_datagrams)
+		else if (tp->limits.eager_datagram && p->no_dgram_path)
 			append(route->reason, size,
 			       ", short messages too, since the peer takes no datagrams");
 	}
@@ -75,7 +75,7 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 	for (unsigned i = 0; i < ctx->ntp; i++) {
 		const struct ripc__tp *tp = &ctx->tp[i];
 
-		if ((lane && lane->tp == i) || ripc__attempted(p, i) ||
+		if ((lane && lane->tp == i) || ripc__attempt_failed_over(p, i) ||
 		    (p->out && p->out->tp == i) || (tp->t && tp->limits.caps & RIPC__CAP_SELF))
 			continue;
 		if (!tp->t)
@@ -229,7 +229,7 @@ int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
 	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
 	if (ctx->auth) {
 		ripc__auth_counts(ctx->auth, &counts);
-		stats->strangers = counts.strangers + counts.late;
+		stats->strangers = counts.unauthenticated + counts.late;
 	} else {
 		stats->strangers = ripc__resolver_sealed(ctx->resolver);
 	}

@@ -16,7 +16,7 @@ static const struct ripc__transport_ops *const all_transports[] = {
 	&ripc__transport_soft,
 };
 /* Opened only if they are named. */
-static const struct ripc__transport_ops *const opt_in[] = {&ripc__transport_winsim};
+static const struct ripc__transport_ops *const opt_in[] = {&ripc__transport_ring_sim};
 static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self,
 							      &ripc__transport_sim};
 
@@ -25,10 +25,10 @@ void ripc__transport_describe(uint8_t transport, const uint8_t *addr, size_t len
 {
 	static const struct ripc__transport_ops *const known[] = {
 #ifdef HAVE_VERBS
-		&ripc__transport_ib,     &ripc__transport_iwarp,
+		&ripc__transport_ib,       &ripc__transport_iwarp,
 #endif
-		&ripc__transport_soft,   &ripc__transport_shm,   &ripc__transport_pcie,
-		&ripc__transport_winsim, &ripc__transport_sim};
+		&ripc__transport_soft,     &ripc__transport_shm,   &ripc__transport_pcie,
+		&ripc__transport_ring_sim, &ripc__transport_sim};
 	int n;
 
 	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -61,22 +61,22 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	}
 	ops->limits(tp->t, &tp->limits);
 	/* Buffers that can be handed over are memfds, whose pages may be refused one by one. */
-	if (tp->limits.caps & RIPC__CAP_HANDOVER)
-		ctx->memory.sharing = !ripc__host_commits();
+	if (tp->limits.caps & RIPC__CAP_EXPORT)
+		ctx->memory.can_export = !ripc__host_no_overcommit();
 	/* With keys they go over lanes, whose far end has shown that it has one. */
 	if (ctx->auth) {
-		tp->limits.short_by_datagram = false;
+		tp->limits.eager_datagram = false;
 		tp->limits.caps &= ~(unsigned)RIPC__CAP_MULTICAST;
 	}
-	if (tp->limits.short_by_datagram) {
+	if (tp->limits.eager_datagram) {
 		ctx->datagrams = true;
 		ctx->active_tps |= 1u << (tp - ctx->tp);
 	}
 	return 0;
 }
 
-static const struct ripc__transport_ops *by_name(const struct ripc__transport_ops *const *all,
-						 unsigned count, const char *name)
+static const struct ripc__transport_ops *group_by_name(const struct ripc__transport_ops *const *all,
+						       unsigned count, const char *name)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (!strcmp(all[i]->name, name))
@@ -125,7 +125,7 @@ int ripc__transports_open(struct ripc *ctx)
 		for (unsigned i = 1; i < count && !rc; i++)
 			rc = try_transport(ctx, all[i], &open);
 	for (name = strtok_r(names, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-		const struct ripc__transport_ops *ops = by_name(all, count, name);
+		const struct ripc__transport_ops *ops = group_by_name(all, count, name);
 
 		if (!ops)
 			return ripc__fail(-EINVAL, "transports=%s: %s cannot be used here",

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* The keeper tells all others that one came or went. */
-void ripc__keeper_announce(struct ripc__group *g, const uint8_t *about, const uint8_t *record,
-			   size_t len, bool present)
+void ripc__coordinator_announce(struct ripc__group *g, const uint8_t *about, const uint8_t *record,
+				size_t len, bool present)
 {
 	struct ripc__member *m, *tmp;
 
@@ -19,36 +19,37 @@ void ripc__keeper_announce(struct ripc__group *g, const uint8_t *about, const ui
 		struct ripc__lane *lane = ripc__group_lane(g, m->instance);
 
 		if (lane && memcmp(m->instance, about, 16))
-			ripc__group_say(lane, RIPC__MEMBER, g->id, present, g->version, record, len);
+			ripc__group_notify(lane, RIPC__MEMBER, g->id, present, g->version, record,
+					   len);
 	}
 }
 
-void ripc__keeper_announce_self(struct ripc__group *g, bool present)
+void ripc__coordinator_announce_self(struct ripc__group *g, bool present)
 {
 	uint8_t record[RIPC__RECORD_BYTES_MAX];
 	size_t len = ripc__group_own_record(g, record);
 
 	if (len)
-		ripc__keeper_announce(g, g->ctx->instance, record, len, present);
+		ripc__coordinator_announce(g, g->ctx->instance, record, len, present);
 }
 
 /* All members, for one that has an older list, or none. */
-static void tell_all(struct ripc__group *g, struct ripc__lane *lane)
+static void send_member_list(struct ripc__group *g, struct ripc__lane *lane)
 {
 	uint8_t record[RIPC__RECORD_BYTES_MAX];
 	struct ripc__member *m, *tmp;
 	size_t len = ripc__group_role(g) == RIPC__ROLE_MEMBER ? ripc__group_own_record(g, record) : 0;
 
 	if (len)
-		ripc__group_say(lane, RIPC__MEMBER, g->id, 1, g->version, record, len);
+		ripc__group_notify(lane, RIPC__MEMBER, g->id, 1, g->version, record, len);
 	HASH_ITER (hh, g->members, m, tmp)
 		if (m->role == RIPC__ROLE_MEMBER && memcmp(m->instance, lane->peer->instance, 16))
-			ripc__group_say(lane, RIPC__MEMBER, g->id, 1, g->version, m->record,
-					m->record_len);
+			ripc__group_notify(lane, RIPC__MEMBER, g->id, 1, g->version, m->record,
+					   m->record_len);
 }
 
 /* It is not, or not any more: they have to look for another. */
-void ripc__keeper_resign(struct ripc__group *g)
+void ripc__coordinator_resign(struct ripc__group *g)
 {
 	struct ripc__member *m, *tmp;
 
@@ -56,28 +57,28 @@ void ripc__keeper_resign(struct ripc__group *g)
 		struct ripc__lane *lane = ripc__group_lane(g, m->instance);
 
 		if (lane)
-			ripc__group_say(lane, RIPC__KEEPER, g->id, 0, 0, NULL, 0);
+			ripc__group_notify(lane, RIPC__COORDINATOR, g->id, 0, 0, NULL, 0);
 	}
 }
 
-void ripc__keeper_begin(struct ripc__group *g)
+void ripc__coordinator_start(struct ripc__group *g)
 {
 	struct ripc__member *m, *tmp;
 
-	g->state = RIPC__GROUP_KEEPING;
+	g->state = RIPC__GROUP_COORDINATING;
 	g->failures = 0;
 	/* Above what any keeper before has counted, so that no list is taken for ours. */
 	g->version = ripc__now(g->ctx);
 	HASH_ITER (hh, g->members, m, tmp) {
 		m->joined_ns = 0;
-		ripc__member_expire(g, m, RIPC__GROUP_GRACE_NS);
+		ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
 	}
 	ripc__log(RIPC_LOG_DEBUG, "group %llu: kept by this context", (unsigned long long)g->id);
 	ripc__wake(g->ctx, &g->waitq);
 }
 
-int ripc__keeper_join(struct ripc__lane *lane, const struct ripc__header *h,
-		      const struct ripc__record *record, const char **why)
+int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h,
+			   const struct ripc__record *record, const char **why)
 {
 	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
 	struct ripc__member *m;
@@ -87,15 +88,15 @@ int ripc__keeper_join(struct ripc__lane *lane, const struct ripc__header *h,
 		*why = "wants to make another context a member";
 		return -EPROTO;
 	}
-	if (!g || g->state != RIPC__GROUP_KEEPING) {
+	if (!g || g->state != RIPC__GROUP_COORDINATING) {
 		if (h->u[0])
-			ripc__group_say(lane, RIPC__KEEPER, h->dest, 0, 0, NULL, 0);
+			ripc__group_notify(lane, RIPC__COORDINATOR, h->dest, 0, 0, NULL, 0);
 		return 0;
 	}
 	m = ripc__member_find(g, record->instance);
 	was = m && m->role == RIPC__ROLE_MEMBER;
 	if (was && h->u[0] != RIPC__ROLE_MEMBER)
-		ripc__keeper_announce(g, m->instance, m->record, m->record_len, false);
+		ripc__coordinator_announce(g, m->instance, m->record, m->record_len, false);
 	if (!h->u[0]) {
 		if (m)
 			ripc__member_free(g, m);
@@ -109,15 +110,15 @@ int ripc__keeper_join(struct ripc__lane *lane, const struct ripc__header *h,
 		return 0;
 	}
 	m->joined_ns = ripc__now(g->ctx);
-	if (g->next_ns > m->joined_ns + RIPC__GROUP_SILENT_NS) {
-		g->next_ns = m->joined_ns + RIPC__GROUP_SILENT_NS;
+	if (g->next_ns > m->joined_ns + RIPC__MEMBER_TIMEOUT_NS) {
+		g->next_ns = m->joined_ns + RIPC__MEMBER_TIMEOUT_NS;
 		ripc__timer_at(g->ctx, g->next_ns);
 	}
 	/* Those that were told of it by our predecessor have its list: ours is another one. */
 	if (!was && h->u[0] == RIPC__ROLE_MEMBER)
-		ripc__keeper_announce(g, m->instance, m->record, m->record_len, true);
+		ripc__coordinator_announce(g, m->instance, m->record, m->record_len, true);
 	if (h->u[1] != g->version)
-		tell_all(g, lane);
-	ripc__group_say(lane, RIPC__KEEPER, g->id, 1, g->version, NULL, 0);
+		send_member_list(g, lane);
+	ripc__group_notify(lane, RIPC__COORDINATOR, g->id, 1, g->version, NULL, 0);
 	return 0;
 }

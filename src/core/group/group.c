@@ -34,21 +34,21 @@ struct ripc__group *ripc__group_get(struct ripc *ctx, uint64_t id)
 	g->id = id;
 	g->ctx = ctx;
 	/* Above all that were used before, if we were in this group and have forgotten it. */
-	g->number = ripc__number_first(ctx);
+	g->number = ripc__seq_begin(ctx);
 	g->used_ns = ripc__now(ctx);
-	ripc__list_init(&g->seats);
-	ripc__list_init(&g->recent);
+	ripc__list_init(&g->local_members);
+	ripc__list_init(&g->lru);
 	ripc__waitq_init(&g->waitq);
 	HASH_ADD(hh, ctx->groups, id, sizeof(g->id), g);
 	if (!g->hh.tbl) {
 		free(g);
 		return NULL;
 	}
-	ripc__group_poke(g);
+	ripc__group_kick(g);
 	return g;
 }
 
-void ripc__group_poke(struct ripc__group *g)
+void ripc__group_kick(struct ripc__group *g)
 {
 	g->next_ns = 0;
 	ripc__timer_at(g->ctx, 0);
@@ -57,7 +57,7 @@ void ripc__group_poke(struct ripc__group *g)
 
 /* ---- the part of all but the keeper ---- */
 
-static void unpin(struct ripc__group *g)
+static void unpin_coordinator(struct ripc__group *g)
 {
 	struct ripc__dest *d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
 
@@ -67,7 +67,7 @@ static void unpin(struct ripc__group *g)
 }
 
 /* While it is, silence of the keeper is noticed, and it is looked for again and again. */
-static struct ripc__dest *pin(struct ripc__group *g)
+static struct ripc__dest *pin_coordinator(struct ripc__group *g)
 {
 	struct ripc__dest *d = ripc__dest_get(g->ctx, ripc__group_name(g->id));
 
@@ -78,12 +78,12 @@ static struct ripc__dest *pin(struct ripc__group *g)
 	return d;
 }
 
-static void look_again(struct ripc__group *g)
+static void restart_search(struct ripc__group *g)
 {
 	uint64_t wait = RETRY_NS << (g->failures < 6 ? g->failures : 6);
 
-	unpin(g);
-	g->state = RIPC__GROUP_LOOKING;
+	unpin_coordinator(g);
+	g->state = RIPC__GROUP_SEARCHING;
 	/* Those that lost the same keeper do not claim all at once. */
 	wait = wait / 2 + (g->ctx->instance[0] * wait >> 9);
 	g->failures++;
@@ -92,19 +92,19 @@ static void look_again(struct ripc__group *g)
 }
 
 /* The keeper this context listens to, over its lane. */
-static bool from_keeper(const struct ripc__group *g, const struct ripc__lane *lane)
+static bool from_coordinator(const struct ripc__group *g, const struct ripc__lane *lane)
 {
-	return (g->state == RIPC__GROUP_ASKING || g->state == RIPC__GROUP_JOINED) &&
-	       !memcmp(g->keeper, lane->peer->instance, 16);
+	return (g->state == RIPC__GROUP_JOINING || g->state == RIPC__GROUP_JOINED) &&
+	       !memcmp(g->coordinator, lane->peer->instance, 16);
 }
 
-static void member_arrived(struct ripc__lane *lane, const struct ripc__header *h,
+static void receive_member(struct ripc__lane *lane, const struct ripc__header *h,
 			   const struct ripc__record *record)
 {
 	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
 	struct ripc__member *m;
 
-	if (!g || !from_keeper(g, lane) || !memcmp(record->instance, g->ctx->instance, 16))
+	if (!g || !from_coordinator(g, lane) || !memcmp(record->instance, g->ctx->instance, 16))
 		return;
 	g->version = h->u[1];
 	if (h->u[0]) {
@@ -118,27 +118,27 @@ static void member_arrived(struct ripc__lane *lane, const struct ripc__header *h
 		ripc__member_free(g, m);
 }
 
-static void keeper_arrived(struct ripc__lane *lane, const struct ripc__header *h)
+static void receive_coordinator(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
 	struct ripc__member *m, *tmp;
 
-	if (!g || !from_keeper(g, lane))
+	if (!g || !from_coordinator(g, lane))
 		return;
 	if (!h->u[0]) {
 		struct ripc__dest *d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
 
 		if (d && d->peer == lane->peer)
-			ripc__dest_stale(g->ctx, d, "it does not keep the group any more");
-		look_again(g);
+			ripc__dest_invalidate(g->ctx, d, "it does not keep the group any more");
+		restart_search(g);
 		return;
 	}
 	/* Members of a former list have some time to come to the new one. Of the list that we have nothing is said again. */
-	if (h->u[1] != g->asked_version)
+	if (h->u[1] != g->join_version)
 		HASH_ITER (hh, g->members, m, tmp)
 			if (!m->listed)
-				ripc__member_expire(g, m, RIPC__GROUP_GRACE_NS);
-	unpin(g);
+				ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
+	unpin_coordinator(g);
 	g->version = h->u[1];
 	g->state = RIPC__GROUP_JOINED;
 	g->failures = 0;
@@ -158,22 +158,22 @@ static void send_join(struct ripc__group *g, struct ripc__lane *lane, enum ripc_
 
 	if (!len)
 		return;
-	if (memcmp(g->keeper, lane->peer->instance, 16))
+	if (memcmp(g->coordinator, lane->peer->instance, 16))
 		g->version = 0;
-	memcpy(g->keeper, lane->peer->instance, 16);
+	memcpy(g->coordinator, lane->peer->instance, 16);
 	/* That somebody left may have been said while we did not listen: then it has another version, and tells all. */
 	HASH_ITER (hh, g->members, m, tmp)
 		m->listed = false;
-	g->asked_version = g->version;
-	g->asked_ns = ripc__now(g->ctx);
-	g->told = as;
-	ripc__group_say(lane, RIPC__JOIN, g->id, as, g->version, record, len);
+	g->join_version = g->version;
+	g->join_sent_ns = ripc__now(g->ctx);
+	g->joined_role = as;
+	ripc__group_notify(lane, RIPC__JOIN, g->id, as, g->version, record, len);
 }
 
 /* Finds the keeper and asks it, once for each lane. */
-static void ask(struct ripc__group *g)
+static void try_join(struct ripc__group *g)
 {
-	struct ripc__dest *d = pin(g);
+	struct ripc__dest *d = pin_coordinator(g);
 	struct ripc__member *m, *tmp;
 
 	g->next_ns = ripc__now(g->ctx) + POLL_NS;
@@ -182,44 +182,44 @@ static void ask(struct ripc__group *g)
 	if (!ripc__dest_reach(g->ctx, d)) {
 		struct ripc__lane *lane = d->peer->lane;
 
-		if (!g->asked_ns || memcmp(g->keeper, lane->peer->instance, 16))
+		if (!g->join_sent_ns || memcmp(g->coordinator, lane->peer->instance, 16))
 			send_join(g, lane, ripc__group_role(g));
-		else if (g->next_ns - g->asked_ns > REFRESH_NS)
-			g->asked_ns = 0;
+		else if (g->next_ns - g->join_sent_ns > REFRESH_NS)
+			g->join_sent_ns = 0;
 		return;
 	}
 	/* Nobody answers to that name: a member may claim it, all others have to wait for one. */
 	if (d->state == RIPC__DEST_FAILED) {
 		if (ripc__group_role(g) == RIPC__ROLE_MEMBER) {
-			look_again(g);
+			restart_search(g);
 			return;
 		}
 		g->next_ns = d->retry_ns;
 		/* The last of them may have left while there was no lane to say so. */
 		g->version = 0;
 		HASH_ITER (hh, g->members, m, tmp)
-			ripc__member_expire(g, m, RIPC__GROUP_GRACE_NS);
+			ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
 	}
 }
 
-static void start_asking(struct ripc__group *g)
+static void start_joining(struct ripc__group *g)
 {
-	g->state = RIPC__GROUP_ASKING;
-	g->asked_ns = 0;
-	ask(g);
+	g->state = RIPC__GROUP_JOINING;
+	g->join_sent_ns = 0;
+	try_join(g);
 }
 
-static void claim(struct ripc__group *g)
+static void claim_name(struct ripc__group *g)
 {
 	struct ripc *ctx = g->ctx;
 	int rc = ripc__resolver_register(ctx->resolver, ripc__group_name(g->id), ripc__now(ctx));
 
 	if (rc == -EADDRINUSE) {
-		start_asking(g);
+		start_joining(g);
 		return;
 	}
 	if (rc) {
-		look_again(g);
+		restart_search(g);
 		return;
 	}
 	g->state = RIPC__GROUP_CLAIMING;
@@ -232,38 +232,38 @@ static void claim(struct ripc__group *g)
 
 /* ---- events ---- */
 
-static struct ripc__group *by_name(struct ripc *ctx, uint64_t name)
+static struct ripc__group *group_by_name(struct ripc *ctx, uint64_t name)
 {
 	return ripc__group_find(ctx, name & ~RIPC__GROUP_BASE);
 }
 
 void ripc__group_claimed(struct ripc *ctx, uint64_t name)
 {
-	struct ripc__group *g = by_name(ctx, name);
+	struct ripc__group *g = group_by_name(ctx, name);
 
 	if (g && g->state == RIPC__GROUP_CLAIMING) {
-		ripc__keeper_begin(g);
+		ripc__coordinator_start(g);
 		/* The last member may have left meanwhile. */
-		ripc__group_poke(g);
+		ripc__group_kick(g);
 	}
 }
 
 void ripc__group_conflict(struct ripc *ctx, uint64_t name)
 {
-	struct ripc__group *g = by_name(ctx, name);
+	struct ripc__group *g = group_by_name(ctx, name);
 
 	if (!g)
 		return;
-	if (g->state == RIPC__GROUP_KEEPING) {
+	if (g->state == RIPC__GROUP_COORDINATING) {
 		ripc__log(RIPC_LOG_INFO, "group %llu has an older keeper: its members go there",
 			  (unsigned long long)g->id);
-		ripc__keeper_resign(g);
+		ripc__coordinator_resign(g);
 		g->version = 0;
 	}
-	if (g->state == RIPC__GROUP_KEEPING || g->state == RIPC__GROUP_CLAIMING) {
-		g->state = RIPC__GROUP_ASKING;
-		g->asked_ns = 0;
-		ripc__group_poke(g);
+	if (g->state == RIPC__GROUP_COORDINATING || g->state == RIPC__GROUP_CLAIMING) {
+		g->state = RIPC__GROUP_JOINING;
+		g->join_sent_ns = 0;
+		ripc__group_kick(g);
 	}
 }
 
@@ -283,15 +283,15 @@ int ripc__group_control(struct ripc__lane *lane, const struct ripc__header *h, c
 		*why = "of no possible group";
 		return -EPROTO;
 	}
-	if (h->kind == RIPC__KEEPER) {
-		keeper_arrived(lane, h);
+	if (h->kind == RIPC__COORDINATOR) {
+		receive_coordinator(lane, h);
 		return 0;
 	}
 	if (ripc__record_decode(&record, h->payload, h->payload_len, why))
 		return -EPROTO;
 	if (h->kind == RIPC__JOIN)
-		return ripc__keeper_join(lane, h, &record, why);
-	member_arrived(lane, h, &record);
+		return ripc__coordinator_join(lane, h, &record, why);
+	receive_member(lane, h, &record);
 	return 0;
 }
 
@@ -300,15 +300,15 @@ void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p)
 	for (struct ripc__group *g = ctx->groups; g; g = g->hh.next) {
 		struct ripc__member *m = ripc__member_find(g, p->instance);
 
-		if (g->state == RIPC__GROUP_KEEPING && m)
+		if (g->state == RIPC__GROUP_COORDINATING && m)
 			ripc__member_expire(g, m, ctx->opt.peer_timeout_ms * RIPC__MS);
-		if ((g->state == RIPC__GROUP_JOINED || g->state == RIPC__GROUP_ASKING) &&
-		    !memcmp(g->keeper, p->instance, 16)) {
+		if ((g->state == RIPC__GROUP_JOINED || g->state == RIPC__GROUP_JOINING) &&
+		    !memcmp(g->coordinator, p->instance, 16)) {
 			/* It may live on: whoever claims learns that, and asks it again. */
-			unpin(g);
-			g->state = RIPC__GROUP_LOOKING;
+			unpin_coordinator(g);
+			g->state = RIPC__GROUP_SEARCHING;
 			g->version = 0;
-			look_again(g);
+			restart_search(g);
 		}
 	}
 }
@@ -317,25 +317,27 @@ void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p)
 
 static void expire_members(struct ripc__group *g, uint64_t now)
 {
-	bool keeping = g->state == RIPC__GROUP_KEEPING;
+	bool coordinating = g->state == RIPC__GROUP_COORDINATING;
 	struct ripc__member *m, *tmp;
 
 	HASH_ITER (hh, g->members, m, tmp) {
-		bool silent = keeping && m->joined_ns && now >= m->joined_ns + RIPC__GROUP_SILENT_NS;
+		bool silent = coordinating && m->joined_ns &&
+			      now >= m->joined_ns + RIPC__MEMBER_TIMEOUT_NS;
 
 		if (!silent && now < m->expires_ns) {
 			uint64_t when = m->expires_ns;
 
-			if (keeping && m->joined_ns && m->joined_ns + RIPC__GROUP_SILENT_NS < when)
-				when = m->joined_ns + RIPC__GROUP_SILENT_NS;
+			if (coordinating && m->joined_ns &&
+			    m->joined_ns + RIPC__MEMBER_TIMEOUT_NS < when)
+				when = m->joined_ns + RIPC__MEMBER_TIMEOUT_NS;
 			if (when < g->next_ns)
 				g->next_ns = when;
 			continue;
 		}
 		ripc__log(RIPC_LOG_INFO, "group %llu: %s is not there any more",
 			  (unsigned long long)g->id, ripc__instance_text(m->instance));
-		if (keeping && m->role == RIPC__ROLE_MEMBER)
-			ripc__keeper_announce(g, m->instance, m->record, m->record_len, false);
+		if (coordinating && m->role == RIPC__ROLE_MEMBER)
+			ripc__coordinator_announce(g, m->instance, m->record, m->record_len, false);
 		ripc__member_free(g, m);
 	}
 }
@@ -343,10 +345,10 @@ static void expire_members(struct ripc__group *g, uint64_t now)
 static void group_free(struct ripc__group *g)
 {
 	struct ripc__member *m, *tmp;
-	struct ripc__sender *s, *stmp;
+	struct ripc__mcast_sender *s, *stmp;
 
-	ripc__number_end(g->ctx, g->number + 1);
-	unpin(g);
+	ripc__seq_end(g->ctx, g->number + 1);
+	unpin_coordinator(g);
 	HASH_ITER (hh, g->members, m, tmp)
 		ripc__member_free(g, m);
 	HASH_ITER (hh, g->senders, s, stmp) {
@@ -358,18 +360,18 @@ static void group_free(struct ripc__group *g)
 }
 
 /* Tells the keeper, or, if we are it, all others. */
-static void part(struct ripc__group *g)
+static void group_leave(struct ripc__group *g)
 {
 	struct ripc__lane *lane;
 
-	if (g->state == RIPC__GROUP_KEEPING || g->state == RIPC__GROUP_CLAIMING) {
+	if (g->state == RIPC__GROUP_COORDINATING || g->state == RIPC__GROUP_CLAIMING) {
 		ripc__resolver_unregister(g->ctx->resolver, ripc__group_name(g->id),
 					  ripc__now(g->ctx));
-		if (g->state == RIPC__GROUP_KEEPING) {
-			ripc__keeper_announce_self(g, false);
-			ripc__keeper_resign(g);
+		if (g->state == RIPC__GROUP_COORDINATING) {
+			ripc__coordinator_announce_self(g, false);
+			ripc__coordinator_resign(g);
 		}
-	} else if (g->state == RIPC__GROUP_JOINED && (lane = ripc__group_lane(g, g->keeper))) {
+	} else if (g->state == RIPC__GROUP_JOINED && (lane = ripc__group_lane(g, g->coordinator))) {
 		send_join(g, lane, RIPC__ROLE_NONE);
 	}
 }
@@ -379,44 +381,44 @@ static bool group_step(struct ripc__group *g, uint64_t now)
 {
 	bool member = ripc__group_role(g) == RIPC__ROLE_MEMBER;
 
-	if (!member && !g->calls && (!g->used_ns || now - g->used_ns >= RIPC__IDLE_MS * RIPC__MS)) {
-		part(g);
+	if (!member && !g->users && (!g->used_ns || now - g->used_ns >= RIPC__IDLE_MS * RIPC__MS)) {
+		group_leave(g);
 		group_free(g);
 		return false;
 	}
 	g->next_ns = member ? RIPC__NEVER : g->used_ns + RIPC__IDLE_MS * RIPC__MS;
 	switch (g->state) {
-	case RIPC__GROUP_LOOKING:
+	case RIPC__GROUP_SEARCHING:
 		if (member)
-			claim(g);
+			claim_name(g);
 		else
-			start_asking(g);
+			start_joining(g);
 		break;
 	case RIPC__GROUP_CLAIMING:
 		break;
-	case RIPC__GROUP_ASKING:
-		ask(g);
+	case RIPC__GROUP_JOINING:
+		try_join(g);
 		break;
 	case RIPC__GROUP_JOINED:
-		if (now - g->asked_ns >= REFRESH_NS || g->told != ripc__group_role(g)) {
+		if (now - g->join_sent_ns >= REFRESH_NS || g->joined_role != ripc__group_role(g)) {
 			/* Until it answers the list stands, but its silence will be noticed. */
-			struct ripc__dest *d = pin(g);
+			struct ripc__dest *d = pin_coordinator(g);
 
 			if (d && !ripc__dest_reach(g->ctx, d) &&
-			    !memcmp(g->keeper, d->peer->instance, 16))
+			    !memcmp(g->coordinator, d->peer->instance, 16))
 				send_join(g, d->peer->lane, ripc__group_role(g));
 			else
-				look_again(g);
+				restart_search(g);
 		}
-		if (g->state == RIPC__GROUP_JOINED && g->asked_ns + REFRESH_NS < g->next_ns)
-			g->next_ns = g->asked_ns + REFRESH_NS;
+		if (g->state == RIPC__GROUP_JOINED && g->join_sent_ns + REFRESH_NS < g->next_ns)
+			g->next_ns = g->join_sent_ns + REFRESH_NS;
 		break;
-	case RIPC__GROUP_KEEPING:
+	case RIPC__GROUP_COORDINATING:
 		if (!member) {
-			part(g);
+			group_leave(g);
 			g->version = 0;
-			g->state = RIPC__GROUP_LOOKING;
-			look_again(g);
+			g->state = RIPC__GROUP_SEARCHING;
+			restart_search(g);
 		}
 		break;
 	}
@@ -441,7 +443,7 @@ void ripc__groups_timers(struct ripc *ctx)
 void ripc__groups_leave(struct ripc *ctx)
 {
 	for (struct ripc__group *g = ctx->groups; g; g = g->hh.next)
-		part(g);
+		group_leave(g);
 }
 
 void ripc__groups_free(struct ripc *ctx)
@@ -451,9 +453,9 @@ void ripc__groups_free(struct ripc *ctx)
 	HASH_ITER (hh, ctx->groups, g, tmp) {
 		struct ripc__list *n;
 
-		while ((n = ripc__list_first(&g->seats))) {
+		while ((n = ripc__list_first(&g->local_members))) {
 			ripc__list_del(n);
-			free(ripc__list_entry(n, struct ripc__seat, link));
+			free(ripc__list_entry(n, struct ripc__local_member, link));
 		}
 		group_free(g);
 	}

@@ -5,18 +5,18 @@
 
 #include <stdlib.h>
 
-static void seat_free(struct ripc__group *g, struct ripc__seat *seat)
+static void local_member_free(struct ripc__group *g, struct ripc__local_member *local_member)
 {
-	ripc__list_del(&seat->link);
-	free(seat);
+	ripc__list_del(&local_member->link);
+	free(local_member);
 	if (ripc__group_role(g) == RIPC__ROLE_MEMBER)
 		return;
 	g->stats.members--;
-	ripc__groupcast_listen(g);
+	ripc__mcast_listen(g);
 	/* Who sends goes on with its list, else nothing of the group is of use any more. */
 	if (!g->stats.sent)
 		g->used_ns = 0;
-	ripc__group_poke(g);
+	ripc__group_kick(g);
 }
 
 void ripc__groups_service_gone(struct ripc_service *s)
@@ -24,11 +24,12 @@ void ripc__groups_service_gone(struct ripc_service *s)
 	for (struct ripc__group *g = s->ctx->groups; g; g = g->hh.next) {
 		struct ripc__list *n, *tmp;
 
-		ripc__list_for_each_safe (n, tmp, &g->seats) {
-			struct ripc__seat *seat = ripc__list_entry(n, struct ripc__seat, link);
+		ripc__list_for_each_safe (n, tmp, &g->local_members) {
+			struct ripc__local_member *local_member =
+				ripc__list_entry(n, struct ripc__local_member, link);
 
-			if (seat->service == s)
-				seat_free(g, seat);
+			if (local_member->service == s)
+				local_member_free(g, local_member);
 		}
 		ripc__wake(s->ctx, &g->waitq);
 	}
@@ -44,15 +45,17 @@ int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx)
 	return ripc__service_context(s, ctx);
 }
 
-static struct ripc__seat *seat_find(struct ripc__group *g, const struct ripc_service *s)
+static struct ripc__local_member *local_member_find(struct ripc__group *g,
+						    const struct ripc_service *s)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &g->seats) {
-		struct ripc__seat *seat = ripc__list_entry(n, struct ripc__seat, link);
+	ripc__list_for_each (n, &g->local_members) {
+		struct ripc__local_member *local_member =
+			ripc__list_entry(n, struct ripc__local_member, link);
 
-		if (seat->service == s)
-			return seat;
+		if (local_member->service == s)
+			return local_member;
 	}
 	return NULL;
 }
@@ -68,48 +71,49 @@ static int not_joined(struct ripc__group *g, int timeout_ms)
 }
 
 /* Lock held, service entered. */
-static int join(struct ripc_service *s, uint64_t id, int timeout_ms)
+static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 {
 	struct ripc *ctx = s->ctx;
 	uint64_t deadline = ripc__deadline(ctx, timeout_ms);
 	struct ripc__group *g = ripc__group_get(ctx, id);
-	struct ripc__seat *seat = g && !seat_find(g, s) ? calloc(1, sizeof(*seat)) : NULL;
+	struct ripc__local_member *local_member =
+		g && !local_member_find(g, s) ? calloc(1, sizeof(*local_member)) : NULL;
 	int rc = 0;
 
-	if (g && !seat && seat_find(g, s))
+	if (g && !local_member && local_member_find(g, s))
 		return ripc__fail(-EALREADY, "service %llu is a member of group %llu",
 				  (unsigned long long)s->id, (unsigned long long)id);
-	if (!seat)
+	if (!local_member)
 		return ripc__fail(-ENOMEM, "no memory for group %llu", (unsigned long long)id);
-	seat->service = s;
+	local_member->service = s;
 	if (ripc__group_role(g) != RIPC__ROLE_MEMBER) {
 		g->stats.members++;
 		/* A sender becomes a member: not before the keeper knows. */
 		if (g->state == RIPC__GROUP_JOINED) {
-			g->state = RIPC__GROUP_ASKING;
-			g->asked_ns = 0;
+			g->state = RIPC__GROUP_JOINING;
+			g->join_sent_ns = 0;
 		}
-		ripc__group_poke(g);
+		ripc__group_kick(g);
 	}
-	ripc__list_add(&g->seats, &seat->link);
-	ripc__groupcast_listen(g);
-	g->calls++;
-	while (!ripc__group_known(g)) {
+	ripc__list_add(&g->local_members, &local_member->link);
+	ripc__mcast_listen(g);
+	g->users++;
+	while (!ripc__group_members_known(g)) {
 		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
 			rc = ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					(unsigned long long)s->id);
 			break;
 		}
-		if (timeout_ms ? ripc__wait(ctx, &g->waitq, deadline) && !ripc__group_known(g)
-			       : (ripc__progress(ctx), !ripc__group_known(g))) {
+		if (timeout_ms ? ripc__wait(ctx, &g->waitq, deadline) && !ripc__group_members_known(g)
+			       : (ripc__progress(ctx), !ripc__group_members_known(g))) {
 			rc = not_joined(g, timeout_ms);
 			break;
 		}
 	}
-	g->calls--;
+	g->users--;
 	/* It may have been closed, and so left, meanwhile. */
-	if (rc && (seat = seat_find(g, s)))
-		seat_free(g, seat);
+	if (rc && (local_member = local_member_find(g, s)))
+		local_member_free(g, local_member);
 	return rc;
 }
 
@@ -123,7 +127,7 @@ int ripc_group_join(struct ripc_service *s, uint64_t group, int timeout_ms)
 	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
 	if (!rc) {
-		rc = join(s, group, timeout_ms);
+		rc = join_group(s, group, timeout_ms);
 		ripc__service_leave(s);
 	}
 	ripc__unlock(ctx);
@@ -135,7 +139,7 @@ int ripc_group_leave(struct ripc_service *s, uint64_t group)
 	struct ripc *ctx;
 	int rc = ripc__check_group(s, group, &ctx);
 	struct ripc__group *g;
-	struct ripc__seat *seat;
+	struct ripc__local_member *local_member;
 
 	if (rc)
 		return rc;
@@ -143,9 +147,9 @@ int ripc_group_leave(struct ripc_service *s, uint64_t group)
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		g = ripc__group_find(ctx, group);
-		seat = g ? seat_find(g, s) : NULL;
-		if (seat)
-			seat_free(g, seat);
+		local_member = g ? local_member_find(g, s) : NULL;
+		if (local_member)
+			local_member_free(g, local_member);
 		else
 			rc = ripc__fail(-ENOENT, "service %llu is no member of group %llu",
 					(unsigned long long)s->id, (unsigned long long)group);

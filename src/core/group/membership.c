@@ -31,7 +31,7 @@ void ripc__member_free(struct ripc__group *g, struct ripc__member *m)
 
 /* Remembers a context and where it is. NULL: out of memory, or too many. */
 struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__record *record,
-				      enum ripc__group_role as)
+				      enum ripc__group_role role)
 {
 	struct ripc__member *m = ripc__member_find(g, record->instance), *old = m;
 	uint8_t bytes[RIPC__RECORD_BYTES_MAX];
@@ -62,9 +62,9 @@ struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__
 			return NULL;
 		}
 	}
-	g->stats.members += as == RIPC__ROLE_MEMBER;
+	g->stats.members += role == RIPC__ROLE_MEMBER;
 	g->stats.members -= m->role == RIPC__ROLE_MEMBER;
-	m->role = as;
+	m->role = role;
 	m->expires_ns = RIPC__NEVER;
 	m->listed = true;
 	m->record_len = (uint16_t)len;
@@ -97,8 +97,8 @@ struct ripc__peer *ripc__member_peer(struct ripc *ctx, const struct ripc__member
 
 /* ---- what is said ---- */
 
-void ripc__group_say(struct ripc__lane *lane, unsigned kind, uint64_t group, uint64_t a, uint64_t b,
-		     const uint8_t *record, size_t len)
+void ripc__group_notify(struct ripc__lane *lane, unsigned kind, uint64_t group, uint64_t a,
+			uint64_t b, const uint8_t *record, size_t len)
 {
 	uint8_t buf[RIPC__HEADER_LEN + 16 + RIPC__RECORD_BYTES_MAX], *p;
 

@@ -12,36 +12,37 @@
 
 #include <stdlib.h>
 
-#define TELL_NS (1000 * RIPC__MS) /* between two HEARDs to one sender */
+#define MCAST_ACK_INTERVAL_NS (1000 * RIPC__MS) /* between two HEARDs to one sender */
 
 /*
  * Makes room for a sender: the one that has been silent for longest goes, if that is long. NULL: it is not. Strangers make up new
  * senders with every datagram, so this is no search.
  */
-static struct ripc__sender *sender_recycle(struct ripc__group *g)
+static struct ripc__mcast_sender *sender_reuse(struct ripc__group *g)
 {
-	struct ripc__list *n = ripc__list_first(&g->recent);
-	struct ripc__sender *s = n ? ripc__list_entry(n, struct ripc__sender, recent) : NULL;
+	struct ripc__list *n = ripc__list_first(&g->lru);
+	struct ripc__mcast_sender *s = n ? ripc__list_entry(n, struct ripc__mcast_sender, lru) : NULL;
 
-	if (!s || g->ctx->now_ns - s->replay.new_ns < RIPC__IDLE_MS * RIPC__MS)
+	if (!s || g->ctx->now_ns - s->replay.last_new_ns < RIPC__IDLE_MS * RIPC__MS)
 		return NULL;
 	HASH_DEL(g->senders, s);
-	ripc__list_del(&s->recent);
+	ripc__list_del(&s->lru);
 	g->stats.senders--;
 	memset(s, 0, sizeof(*s));
 	return s;
 }
 
 /* Strangers may fill half of the table only. NULL: no room for it, or out of memory. */
-static struct ripc__sender *sender_get(struct ripc__group *g, const uint8_t instance[16], bool stranger)
+static struct ripc__mcast_sender *sender_get(struct ripc__group *g, const uint8_t instance[16],
+					     bool unverified)
 {
-	struct ripc__sender *s;
+	struct ripc__mcast_sender *s;
 
 	HASH_FIND(hh, g->senders, instance, 16, s);
 	if (s)
 		return s;
-	if (HASH_COUNT(g->senders) >= RIPC__SENDERS_MAX / (stranger ? 2 : 1))
-		s = sender_recycle(g);
+	if (HASH_COUNT(g->senders) >= RIPC__MCAST_SENDERS_MAX / (unverified ? 2 : 1))
+		s = sender_reuse(g);
 	else
 		s = calloc(1, sizeof(*s));
 	if (!s)
@@ -52,16 +53,17 @@ static struct ripc__sender *sender_get(struct ripc__group *g, const uint8_t inst
 		free(s);
 		return NULL;
 	}
-	ripc__list_add(&g->recent, &s->recent);
+	ripc__list_add(&g->lru, &s->lru);
 	g->stats.senders++;
 	return s;
 }
 
-static bool number_new(struct ripc__group *g, struct ripc__sender *s, uint64_t n, bool confirmed)
+static bool number_check(struct ripc__group *g, struct ripc__mcast_sender *s, uint64_t n,
+			 bool confirmed)
 {
 	int64_t lost;
-	bool fresh = ripc__replay_new(&s->replay, s->seen, RIPC__SENDER_WINDOW / 64, n, confirmed,
-				      g->ctx->now_ns, &lost);
+	bool fresh = ripc__replay_check(&s->replay, s->seen, RIPC__MCAST_DEDUP_WINDOW / 64, n,
+					confirmed, g->ctx->now_ns, &lost);
 
 	s->lost += (uint64_t)lost;
 	g->stats.lost += (uint64_t)lost;
@@ -104,8 +106,9 @@ void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint
 	struct ripc *ctx = g->ctx;
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &g->seats) {
-		struct ripc_service *s = ripc__list_entry(n, struct ripc__seat, link)->service;
+	ripc__list_for_each (n, &g->local_members) {
+		struct ripc_service *s =
+			ripc__list_entry(n, struct ripc__local_member, link)->service;
 		struct ripc__message *m;
 
 		if (s->taken_over || ripc__service_full(s)) {
@@ -129,30 +132,31 @@ void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint
 }
 
 /* Tells the sender that its multicast arrives, if that would take the place of the lane between us. */
-static void confirm(struct ripc__group *g, unsigned tp, struct ripc__sender *s, uint64_t number)
+static void send_mcast_ack(struct ripc__group *g, unsigned tp, struct ripc__mcast_sender *s,
+			   uint64_t number)
 {
 	struct ripc__peer *p = ripc__peer_find(g->ctx, s->instance);
 
 	if (!p || !p->lane || p->lane->tp != tp ||
-	    (s->told_ns && g->ctx->now_ns - s->told_ns < TELL_NS))
+	    (s->last_ack_ns && g->ctx->now_ns - s->last_ack_ns < MCAST_ACK_INTERVAL_NS))
 		return;
-	s->told_ns = g->ctx->now_ns;
-	ripc__lane_word(p->lane, RIPC__HEARD, g->id, 0, number, 0);
+	s->last_ack_ns = g->ctx->now_ns;
+	ripc__lane_notify(p->lane, RIPC__MCAST_ACK, g->id, 0, number, 0);
 }
 
-void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
-			     const struct ripc__header *h)
+void ripc__group_receive(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
+			 const struct ripc__header *h)
 {
 	const uint8_t *instance = lane ? lane->peer->instance : h->instance;
 	struct ripc__group *g = ripc__group_find(ctx, h->dest);
 	const uint8_t *payload = h->payload;
 	struct iovec items[RIPC_ITEMS_MAX];
-	struct ripc__sender *s;
+	struct ripc__mcast_sender *s;
 
 	/* Our own multicast comes back to us as well: our members have it already. */
 	if (!memcmp(instance, ctx->instance, 16))
 		return;
-	if (!g || ripc__list_empty(&g->seats)) {
+	if (!g || ripc__list_empty(&g->local_members)) {
 		/* The sender has not heard yet that the last one left; of a multicast it need not know. */
 		ctx->stats.dropped_no_service += lane ? 1 : 0;
 		return;
@@ -164,11 +168,11 @@ void ripc__groupcast_arrived(struct ripc *ctx, unsigned tp, struct ripc__lane *l
 		return;
 	}
 	if (!lane)
-		confirm(g, tp, s, h->u[0]);
-	if (!number_new(g, s, h->u[0], lane))
+		send_mcast_ack(g, tp, s, h->u[0]);
+	if (!number_check(g, s, h->u[0], lane))
 		return;
-	ripc__list_del(&s->recent);
-	ripc__list_add(&g->recent, &s->recent);
+	ripc__list_del(&s->lru);
+	ripc__list_add(&g->lru, &s->lru);
 	s->received++;
 	g->stats.received++;
 	for (unsigned i = 0; i < h->nitems; i++) {

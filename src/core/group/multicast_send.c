@@ -13,15 +13,16 @@
 
 #include <stdlib.h>
 
-#define POLL_NS    (1 * RIPC__MS)    /* between two looks at members without a lane or credit */
-#define SHUN_NS    (500 * RIPC__MS)  /* a member that cannot be reached is not tried again before */
-#define TRIES      64                /* multicasts that nobody confirms before they become rare */
-#define TRUST_NS   (4000 * RIPC__MS) /* how long a HEARD is good for */
-#define HEADER_MAX (RIPC__HEADER_LEN + 16 + 8 + RIPC_ITEMS_MAX * 4)
+#define POLL_NS (1 * RIPC__MS) /* between two looks at members without a lane or credit */
+#define MEMBER_BACKOFF_NS \
+	(500 * RIPC__MS)      /* a member that cannot be reached is not tried again before */
+#define MCAST_PROBES       64 /* multicasts that nobody confirms before they become rare */
+#define MCAST_ACK_VALID_NS (4000 * RIPC__MS) /* how long a MCAST_ACK is good for */
+#define HEADER_MAX         (RIPC__HEADER_LEN + 16 + 8 + RIPC_ITEMS_MAX * 4)
 
 /* ---- multicast ---- */
 
-void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h)
+void ripc__mcast_acked(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
 	struct ripc__member *m = NULL;
@@ -29,8 +30,8 @@ void ripc__groupcast_heard(struct ripc__lane *lane, const struct ripc__header *h
 	if (g)
 		HASH_FIND(hh, g->members, lane->peer->instance, 16, m);
 	/* A multicast that somebody else sent in our name says nothing of ours. */
-	if (m && h->u[0] <= g->number && g->number - h->u[0] < RIPC__SENDER_WINDOW)
-		m->heard_until_ns = lane->ctx->now_ns + TRUST_NS;
+	if (m && h->u[0] <= g->number && g->number - h->u[0] < RIPC__MCAST_DEDUP_WINDOW)
+		m->mcast_until_ns = lane->ctx->now_ns + MCAST_ACK_VALID_NS;
 }
 
 static bool can_multicast(const struct ripc__tp *tp)
@@ -38,14 +39,14 @@ static bool can_multicast(const struct ripc__tp *tp)
 	return tp->t && tp->limits.caps & RIPC__CAP_MULTICAST;
 }
 
-void ripc__groupcast_listen(struct ripc__group *g)
+void ripc__mcast_listen(struct ripc__group *g)
 {
 	struct ripc *ctx = g->ctx;
-	bool wanted = !ripc__list_empty(&g->seats);
+	bool wanted = !ripc__list_empty(&g->local_members);
 
-	if (wanted == g->hears)
+	if (wanted == g->listening)
 		return;
-	g->hears = wanted;
+	g->listening = wanted;
 	for (unsigned i = 0; i < ctx->ntp; i++) {
 		if (!can_multicast(&ctx->tp[i]))
 			continue;
@@ -60,7 +61,7 @@ void ripc__groupcast_listen(struct ripc__group *g)
 
 /* ---- sending ---- */
 
-struct cast {
+struct mcast_send {
 	struct ripc__group *g;
 	const struct iovec *items;
 	unsigned nitems;
@@ -73,7 +74,7 @@ struct cast {
 	unsigned missed; /* members given up */
 };
 
-static size_t put_header(const struct cast *c, uint8_t buf[HEADER_MAX], bool datagram)
+static size_t put_header(const struct mcast_send *c, uint8_t buf[HEADER_MAX], bool datagram)
 {
 	uint8_t *p = ripc__header_put(buf, RIPC__GROUP, datagram ? RIPC__F_INSTANCE : 0,
 				      (uint16_t)c->nitems, 0, c->g->id, c->source);
@@ -90,7 +91,7 @@ static size_t put_header(const struct cast *c, uint8_t buf[HEADER_MAX], bool dat
 }
 
 /* The transport over which multicast may reach a member, and does: the number of its bit; < 0: the lane has to. */
-static int member_tp(const struct cast *c, const struct ripc__member *m)
+static int member_tp(const struct mcast_send *c, const struct ripc__member *m)
 {
 	const struct ripc__peer *p = ripc__peer_find(c->g->ctx, m->instance);
 
@@ -101,7 +102,7 @@ static int member_tp(const struct cast *c, const struct ripc__member *m)
 }
 
 /* Transports with so many members that a datagram to all is worth it. Return: a bit for each. */
-static unsigned worth_it(const struct cast *c, bool *heard)
+static unsigned mcast_tps(const struct mcast_send *c, bool *acked)
 {
 	unsigned count[RIPC__TP_MAX] = {0}, mask = 0;
 	struct ripc__member *m, *tmp;
@@ -110,7 +111,7 @@ static unsigned worth_it(const struct cast *c, bool *heard)
 	HASH_ITER (hh, c->g->members, m, tmp)
 		if ((tp = member_tp(c, m)) >= 0) {
 			mask |= ++count[tp] >= 2 ? 1u << tp : 0;
-			*heard |= c->started_ns < m->heard_until_ns;
+			*acked |= c->started_ns < m->mcast_until_ns;
 		}
 	return mask;
 }
@@ -119,17 +120,17 @@ static unsigned worth_it(const struct cast *c, bool *heard)
  * One datagram to all over each transport that has several members. Those that are known to hear it need no more. If nobody
  * hears it, the network does not carry it: then it is tried now and then only.
  */
-static void multicast(struct cast *c)
+static void multicast(struct mcast_send *c)
 {
 	struct ripc__group *g = c->g;
 	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	uint8_t buf[HEADER_MAX];
 	struct ripc__member *m, *tmp;
-	bool heard = false;
-	unsigned mask = worth_it(c, &heard), left = 0;
+	bool acked = false;
+	unsigned mask = mcast_tps(c, &acked), left = 0;
 	int tp;
 
-	if (!mask || (!heard && g->stats.multicasts >= TRIES && c->number % TRIES))
+	if (!mask || (!acked && g->stats.multicasts >= MCAST_PROBES && c->number % MCAST_PROBES))
 		return;
 	iov[0] = (struct iovec){buf, put_header(c, buf, true)};
 	memcpy(iov + 1, c->items, c->nitems * sizeof(*iov));
@@ -142,13 +143,13 @@ static void multicast(struct cast *c)
 	g->stats.multicasts += !!left;
 	HASH_ITER (hh, g->members, m, tmp)
 		if ((tp = member_tp(c, m)) >= 0 && left & 1u << tp &&
-		    c->started_ns < m->heard_until_ns) {
+		    c->started_ns < m->mcast_until_ns) {
 			m->sent = c->number;
 			c->sent++;
 		}
 }
 
-static void want(struct ripc__member *m, struct ripc__peer *p)
+static void set_waiting_peer(struct ripc__member *m, struct ripc__peer *p)
 {
 	if (m->wanted == p)
 		return;
@@ -159,16 +160,16 @@ static void want(struct ripc__member *m, struct ripc__peer *p)
 		p->wanted++;
 }
 
-static void give_up(struct cast *c, struct ripc__member *m)
+static void skip_member(struct mcast_send *c, struct ripc__member *m)
 {
 	m->sent = c->number;
 	c->missed++;
 	c->g->stats.missed++;
-	want(m, NULL);
+	set_waiting_peer(m, NULL);
 }
 
 /* Return: whether this member needs no more. */
-static bool cast_one(struct cast *c, struct ripc__member *m)
+static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 {
 	struct ripc *ctx = c->g->ctx;
 	struct ripc__peer *p;
@@ -180,19 +181,19 @@ static bool cast_one(struct cast *c, struct ripc__member *m)
 		uint64_t now = ripc__now(ctx);
 
 		/* The attempt is over, and it led to nothing. */
-		if (m->wanted && (!p || (!p->out && !p->retry_ns && !p->give_up_ns))) {
-			m->shunned_ns = now + SHUN_NS;
-			give_up(c, m);
+		if (m->wanted && (!p || (!p->out && !p->retry_ns && !p->unreachable_ns))) {
+			m->backoff_until_ns = now + MEMBER_BACKOFF_NS;
+			skip_member(c, m);
 			return true;
 		}
-		if (now < m->shunned_ns) {
-			give_up(c, m);
+		if (now < m->backoff_until_ns) {
+			skip_member(c, m);
 			return true;
 		}
 		p = ripc__member_peer(ctx, m);
 		if (!p)
 			return false;
-		want(m, p);
+		set_waiting_peer(m, p);
 		ripc__peer_connect(ctx, p);
 		ripc__progress_request(ctx);
 		if (!p->lane)
@@ -201,38 +202,38 @@ static bool cast_one(struct cast *c, struct ripc__member *m)
 	rc = ripc__lane_send(p->lane, buf, put_header(c, buf, false), c->items, c->nitems, c->more);
 	if (rc == -EAGAIN) {
 		/* As long as it matters, its silence is noticed. */
-		want(m, p);
+		set_waiting_peer(m, p);
 		return false;
 	}
 	if (rc) {
-		give_up(c, m);
+		skip_member(c, m);
 		return true;
 	}
-	want(m, NULL);
+	set_waiting_peer(m, NULL);
 	m->sent = c->number;
 	c->sent++;
 	return true;
 }
 
 /* One round over all that have not got it. Return: how many still have not. */
-static unsigned cast_round(struct cast *c)
+static unsigned send_pass(struct mcast_send *c)
 {
 	struct ripc__member *m, *tmp;
 	unsigned left = 0;
 
 	HASH_ITER (hh, c->g->members, m, tmp)
 		if (m->role == RIPC__ROLE_MEMBER && m->sent < c->number)
-			left += !cast_one(c, m);
+			left += !send_to_member(c, m);
 	return left;
 }
 
-static void give_up_all(struct cast *c)
+static void skip_remaining(struct mcast_send *c)
 {
 	struct ripc__member *m, *tmp;
 
 	HASH_ITER (hh, c->g->members, m, tmp)
 		if (m->role == RIPC__ROLE_MEMBER && m->sent < c->number)
-			give_up(c, m);
+			skip_member(c, m);
 }
 
 static int closing(const struct ripc_service *s)
@@ -243,20 +244,21 @@ static int closing(const struct ripc_service *s)
 }
 
 /* Waits until the members are known and no other thread is sending to them. */
-static int wait_turn(struct ripc_service *s, struct ripc__group *g, int timeout_ms, uint64_t deadline)
+static int wait_send_turn(struct ripc_service *s, struct ripc__group *g, int timeout_ms,
+			  uint64_t deadline)
 {
 	struct ripc__dest *d;
-	bool looked = false;
+	bool polled = false;
 	int rc;
 
-	while (!(rc = closing(s)) && (!ripc__group_known(g) || g->sending)) {
-		if (!timeout_ms && !looked) {
-			looked = true;
+	while (!(rc = closing(s)) && (!ripc__group_members_known(g) || g->sending)) {
+		if (!timeout_ms && !polled) {
+			polled = true;
 			ripc__progress(g->ctx);
 			continue;
 		}
 		if (timeout_ms && (!ripc__wait(g->ctx, &g->waitq, deadline) ||
-				   (ripc__group_known(g) && !g->sending)))
+				   (ripc__group_members_known(g) && !g->sending)))
 			continue;
 		if (g->sending)
 			return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
@@ -271,13 +273,13 @@ static int wait_turn(struct ripc_service *s, struct ripc__group *g, int timeout_
 }
 
 /* Lock held, service entered, group pinned. */
-static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
+static int mcast_send(struct ripc_service *s, struct mcast_send *c, int timeout_ms)
 {
 	struct ripc__group *g = c->g;
 	struct ripc *ctx = g->ctx;
 	uint64_t deadline = ripc__deadline(ctx, timeout_ms), now;
-	bool looked = false;
-	int rc = wait_turn(s, g, timeout_ms, deadline);
+	bool polled = false;
+	int rc = wait_send_turn(s, g, timeout_ms, deadline);
 
 	if (rc)
 		return rc;
@@ -288,14 +290,14 @@ static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
 	c->started_ns = g->used_ns = ripc__now(ctx);
 	c->number = ++g->number;
 	multicast(c);
-	if (!ripc__list_empty(&g->seats)) {
+	if (!ripc__list_empty(&g->local_members)) {
 		ripc__group_deliver(g, ctx->instance, c->source, c->items, c->nitems, c->bytes);
 		c->sent++;
 	}
-	while (cast_round(c) && !(rc = closing(s))) {
-		if (!timeout_ms && looked)
+	while (send_pass(c) && !(rc = closing(s))) {
+		if (!timeout_ms && polled)
 			break;
-		looked = true;
+		polled = true;
 		if (!timeout_ms) {
 			ripc__progress(ctx);
 			continue;
@@ -305,7 +307,7 @@ static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
 			break;
 		ripc__wait(ctx, &g->waitq, deadline - now < POLL_NS ? deadline : now + POLL_NS);
 	}
-	give_up_all(c);
+	skip_remaining(c);
 	g->sending = false;
 	ripc__wake(ctx, &g->waitq);
 	if (rc)
@@ -323,7 +325,7 @@ static int cast(struct ripc_service *s, struct cast *c, int timeout_ms)
 	return 0;
 }
 
-static int check_cast(struct ripc_service *s, struct cast *c, uint64_t group,
+static int check_send(struct ripc_service *s, struct mcast_send *c, uint64_t group,
 		      const struct ripc_send_options *o, struct ripc **ctx)
 {
 	int rc = ripc__check_group(s, group, ctx);
@@ -345,10 +347,10 @@ static int check_cast(struct ripc_service *s, struct cast *c, uint64_t group,
 int ripc_group_send(struct ripc_service *s, uint64_t group, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
 {
-	struct cast c = {
+	struct mcast_send c = {
 		.items = items, .nitems = nitems, .more = options && options->flags & RIPC_MORE};
 	struct ripc *ctx;
-	int rc = check_cast(s, &c, group, options, &ctx);
+	int rc = check_send(s, &c, group, options, &ctx);
 
 	if (rc)
 		return rc;
@@ -358,9 +360,9 @@ int ripc_group_send(struct ripc_service *s, uint64_t group, const struct iovec *
 		c.source = s->id;
 		c.g = ripc__group_get(ctx, group);
 		if (c.g) {
-			c.g->calls++;
-			rc = cast(s, &c, timeout_ms);
-			c.g->calls--;
+			c.g->users++;
+			rc = mcast_send(s, &c, timeout_ms);
+			c.g->users--;
 		} else {
 			rc = ripc__fail(-ENOMEM, "no memory for group %llu",
 					(unsigned long long)group);
@@ -373,11 +375,11 @@ int ripc_group_send(struct ripc_service *s, uint64_t group, const struct iovec *
 
 /* ---- what became of them ---- */
 
-static int stats_of(struct ripc *ctx, uint64_t group, const uint8_t *sender,
-		    struct ripc_group_stats *stats)
+static int group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
+		       struct ripc_group_stats *stats)
 {
 	struct ripc__group *g = ripc__group_find(ctx, group);
-	struct ripc__sender *s;
+	struct ripc__mcast_sender *s;
 
 	if (!g)
 		return ripc__fail(-ENOENT, "group %llu is not used by this context",
@@ -409,7 +411,7 @@ int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	if (!rc)
-		rc = stats_of(ctx, group, sender, stats);
+		rc = group_stats(ctx, group, sender, stats);
 	ripc__unlock(ctx);
 	return rc;
 }

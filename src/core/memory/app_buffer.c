@@ -9,10 +9,10 @@
 /* The buffer of the application around ptr; NULL, explained, if there is none. */
 static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 {
-	struct ripc__region *r = ripc__memory_around(ctx, ptr);
-	bool app = r && r->state == RIPC__REGION_APP && !r->zombie;
+	struct ripc__region *r = ripc__memory_find_cap(ctx, ptr);
+	bool app = r && r->state == RIPC__REGION_APP && !r->free_pending;
 
-	if (app && ripc__region_holds(r, ptr, 0))
+	if (app && ripc__region_contains(r, ptr, 0))
 		return r;
 	if (!r)
 		ripc__fail(-EINVAL, "%p lies in no buffer of this context", ptr);
@@ -21,7 +21,7 @@ static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 			   (void *)r->base);
 	else if (r->state == RIPC__REGION_USER)
 		ripc__fail(-EINVAL, "%p is registered memory, not a buffer of ripc_buf_alloc()", ptr);
-	else if (r->state == RIPC__REGION_MESSAGE || r->state == RIPC__REGION_BORROWED)
+	else if (r->state == RIPC__REGION_MESSAGE || r->state == RIPC__REGION_IMPORTED)
 		ripc__fail(-EINVAL, "%p belongs to a received message: use ripc_message_free()", ptr);
 	else
 		ripc__fail(-EINVAL, "%p was freed before", ptr);
@@ -46,14 +46,14 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len)
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	if (!rc) {
-		r = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+		r = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP);
 		if (!r)
 			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
 	}
-	if (r && r->touched < len) {
-		ripc__aside(ctx);
-		ripc__region_touch(r, len);
-		ripc__aside_end(ctx);
+	if (r && r->prefaulted < len) {
+		ripc__lock_suspend(ctx);
+		ripc__region_prefault(r, len);
+		ripc__lock_resume(ctx);
 	}
 	base = r ? r->base : NULL;
 	ripc__unlock(ctx);
@@ -63,27 +63,27 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len)
 }
 
 /* Removes the windows in a region. One that is arriving goes when the item has arrived. */
-static void windows_withdraw(struct ripc *ctx, struct ripc__region *r)
+static void recv_windows_drop(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory.windows) {
-		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.recv_windows) {
+		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
 
 		if (w->region == r && !w->arriving)
-			ripc__window_done(ctx, w, true);
+			ripc__recv_window_release(ctx, w, true);
 	}
 }
 
-static void returns_withdraw(struct ripc *ctx, struct ripc__region *r)
+static void local_returns_revoke(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__list *n, *tmp;
 
 	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
-		struct ripc__return *b = ripc__list_entry(n, struct ripc__return, link);
+		struct ripc__local_return *b = ripc__list_entry(n, struct ripc__local_return, link);
 
 		if (b->region == r)
-			ripc__return_revoke(ctx, b);
+			ripc__local_return_revoke(ctx, b);
 	}
 }
 
@@ -102,12 +102,12 @@ int ripc_buf_free(struct ripc *ctx, void *ptr)
 	} else if (r->sends) {
 		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p", ptr);
 	} else {
-		r->zombie = true;
+		r->free_pending = true;
 		/* Pinned while its windows and return buffers go: the last of them must not free it under us. */
-		r->holds++;
-		windows_withdraw(ctx, r);
-		returns_withdraw(ctx, r);
-		r->holds--;
+		r->pins++;
+		recv_windows_drop(ctx, r);
+		local_returns_revoke(ctx, r);
+		r->pins--;
 		ripc__region_release(ctx, r);
 	}
 	ripc__unlock(ctx);
@@ -123,21 +123,21 @@ static void *resize(struct ripc *ctx, struct ripc__region *r, size_t len)
 	struct ripc__region *to = r;
 
 	if (len > r->cap || len <= r->cap / 4)
-		to = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+		to = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP);
 	if (!to)
 		return NULL;
 	/* Whoever frees it in the meantime, which is wrong, does no harm. */
-	r->holds++;
-	ripc__aside(ctx);
-	ripc__region_touch(to, len);
+	r->pins++;
+	ripc__lock_suspend(ctx);
+	ripc__region_prefault(to, len);
 	if (to != r)
 		memcpy(to->base, r->base, r->len < len ? r->len : len);
-	ripc__aside_end(ctx);
-	r->holds--;
+	ripc__lock_resume(ctx);
+	r->pins--;
 	if (to == r)
 		r->len = len;
 	else
-		r->zombie = true;
+		r->free_pending = true;
 	ripc__region_release(ctx, r);
 	return to->base;
 }
@@ -161,7 +161,7 @@ void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 		/* The buffer has gone with its context. */
 	} else if (!r || !len) {
 		rc = r ? ripc__fail(-EINVAL, "buffer of 0 bytes") : -EINVAL;
-	} else if (r->sends || r->holds) {
+	} else if (r->sends || r->pins) {
 		rc = ripc__fail(-EBUSY,
 				"the buffer at %p is read by a send, offered to a peer or a window",
 				ptr);

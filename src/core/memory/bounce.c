@@ -5,48 +5,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STAGE_MIN 4096u
+#define BOUNCE_MIN 4096u
 
-static unsigned way(unsigned access)
+static unsigned direction(unsigned access)
 {
 	return access & RIPC__ACCESS_REMOTE_WRITE ? 1 : 0;
 }
 
-static void unregister(struct ripc__stage *st)
+static void bounce_dereg(struct ripc__bounce *st)
 {
 	struct ripc__lane *lane = st->lane;
 	struct ripc__tp *tp = &st->ctx->tp[lane->tp];
 
 	if (tp->t)
 		tp->ops->dereg(tp->t, &st->mr);
-	lane->staged_bytes[way(st->mr.access)] -= st->region->cap;
-	st->ctx->memory.staged_bytes -= st->region->cap;
+	lane->bounce_bytes[direction(st->mr.access)] -= st->region->cap;
+	st->ctx->memory.bounce_bytes -= st->region->cap;
 	ripc__list_del(&st->link);
 	st->lane = NULL;
 }
 
-static void stage_free(struct ripc__stage *st)
+static void bounce_free(struct ripc__bounce *st)
 {
 	ripc__pool_put(st->ctx, st->region);
 	free(st);
 }
 
-static bool room(const struct ripc__lane *lane, size_t cap, unsigned access)
+static bool has_room(const struct ripc__lane *lane, size_t cap, unsigned access)
 {
-	return lane->staged_bytes[way(access)] + cap <= RIPC__STAGE_LANE_MAX &&
-	       lane->ctx->memory.staged_bytes + cap <= RIPC__STAGE_ALL_MAX;
+	return lane->bounce_bytes[direction(access)] + cap <= RIPC__BOUNCE_LANE_MAX &&
+	       lane->ctx->memory.bounce_bytes + cap <= RIPC__BOUNCE_CTX_MAX;
 }
 
-static struct ripc__stage *stage_new(struct ripc__lane *lane, size_t cap, unsigned access)
+static struct ripc__bounce *bounce_new(struct ripc__lane *lane, size_t cap, unsigned access)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__tp *tp = &ctx->tp[lane->tp];
-	struct ripc__stage *st;
+	struct ripc__bounce *st;
 
 	/* Idle ones of other sizes do not stand in the way. */
-	if (!room(lane, cap, access))
-		ripc__stages_trim(lane);
-	if (!room(lane, cap, access))
+	if (!has_room(lane, cap, access))
+		ripc__bounces_trim(lane);
+	if (!has_room(lane, cap, access))
 		return NULL;
 	st = calloc(1, sizeof(*st));
 	if (!st)
@@ -60,96 +60,96 @@ static struct ripc__stage *stage_new(struct ripc__lane *lane, size_t cap, unsign
 	/* The peer must not see what an earlier owner left. */
 	memset(st->region->base, 0, st->region->cap);
 	if (tp->ops->reg(tp->t, lane->ep, st->region->base, st->region->cap, access, &st->mr)) {
-		stage_free(st);
+		bounce_free(st);
 		return NULL;
 	}
 	st->lane = lane;
-	lane->staged_bytes[way(access)] += st->region->cap;
-	ctx->memory.staged_bytes += st->region->cap;
-	ripc__list_add(&lane->stages, &st->link);
+	lane->bounce_bytes[direction(access)] += st->region->cap;
+	ctx->memory.bounce_bytes += st->region->cap;
+	ripc__list_add(&lane->bounces, &st->link);
 	return st;
 }
 
-struct ripc__stage *ripc__stage_get(struct ripc__lane *lane, size_t len, unsigned access)
+struct ripc__bounce *ripc__bounce_get(struct ripc__lane *lane, size_t len, unsigned access)
 {
-	struct ripc__stage *st = NULL;
+	struct ripc__bounce *st = NULL;
 	struct ripc__list *n;
-	size_t cap = STAGE_MIN;
+	size_t cap = BOUNCE_MIN;
 
-	if (len > RIPC__STAGE_ITEM_MAX || lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_CHEAP_REG)
+	if (len > RIPC__BOUNCE_ITEM_MAX || lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_CHEAP_REG)
 		return NULL;
 	while (cap < len)
 		cap *= 2;
-	ripc__list_for_each (n, &lane->stages) {
-		st = ripc__list_entry(n, struct ripc__stage, link);
+	ripc__list_for_each (n, &lane->bounces) {
+		st = ripc__list_entry(n, struct ripc__bounce, link);
 		if (!st->busy && st->region->cap == cap && st->mr.access == access)
 			break;
 		st = NULL;
 	}
 	if (!st)
-		st = stage_new(lane, cap, access);
+		st = bounce_new(lane, cap, access);
 	if (st)
 		st->busy = true;
 	return st;
 }
 
-void ripc__stage_put(struct ripc__stage *st)
+void ripc__bounce_put(struct ripc__bounce *st)
 {
 	st->busy = false;
 	if (!st->lane) {
-		stage_free(st);
+		bounce_free(st);
 		return;
 	}
 	/* The most recently used one is the warmest: it goes first. */
 	ripc__list_del(&st->link);
-	ripc__list_add(st->lane->stages.next, &st->link);
+	ripc__list_add(st->lane->bounces.next, &st->link);
 	/* A lane that carries nothing but return buffers is looked at by nobody else: its stages go when it stays idle. */
-	ripc__lane_watch(st->lane);
+	ripc__lane_monitor(st->lane);
 }
 
-void ripc__stages_trim(struct ripc__lane *lane)
+void ripc__bounces_trim(struct ripc__lane *lane)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &lane->stages) {
-		struct ripc__stage *st = ripc__list_entry(n, struct ripc__stage, link);
+	ripc__list_for_each_safe (n, tmp, &lane->bounces) {
+		struct ripc__bounce *st = ripc__list_entry(n, struct ripc__bounce, link);
 
 		if (st->busy)
 			continue;
-		unregister(st);
-		stage_free(st);
+		bounce_dereg(st);
+		bounce_free(st);
 	}
 }
 
-bool ripc__stages_relieve(struct ripc *ctx)
+bool ripc__idle_mrs_release(struct ripc *ctx)
 {
-	uint64_t before = ctx->memory.staged_bytes + ctx->memory.cached_bytes;
+	uint64_t before = ctx->memory.bounce_bytes + ctx->memory.cached_bytes;
 	struct ripc__list *n;
 	bool any;
 
 	ripc__list_for_each (n, &ctx->lanes)
-		ripc__stages_trim(ripc__list_entry(n, struct ripc__lane, link));
+		ripc__bounces_trim(ripc__list_entry(n, struct ripc__lane, link));
 	ripc__pool_trim(ctx, 0);
-	any = ctx->memory.staged_bytes + ctx->memory.cached_bytes != before;
-	return ripc__locals_trim(ctx) || any;
+	any = ctx->memory.bounce_bytes + ctx->memory.cached_bytes != before;
+	return ripc__mr_cache_trim(ctx) || any;
 }
 
-int ripc__stages_reg(struct ripc__lane *lane, void *base, size_t len, unsigned access,
-		     struct ripc__mr *mr)
+int ripc__reg_with_retry(struct ripc__lane *lane, void *base, size_t len, unsigned access,
+			 struct ripc__mr *mr)
 {
 	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 	int rc = tp->ops->reg(tp->t, lane->ep, base, len, access, mr);
 
-	if (rc && rc != -ENOTCONN && ripc__stages_relieve(lane->ctx))
+	if (rc && rc != -ENOTCONN && ripc__idle_mrs_release(lane->ctx))
 		rc = tp->ops->reg(tp->t, lane->ep, base, len, access, mr);
 	return rc;
 }
 
-void ripc__stages_lane_gone(struct ripc__lane *lane)
+void ripc__bounces_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__stages_trim(lane);
-	ripc__list_for_each_safe (n, tmp, &lane->stages)
-		unregister(ripc__list_entry(n, struct ripc__stage, link));
+	ripc__bounces_trim(lane);
+	ripc__list_for_each_safe (n, tmp, &lane->bounces)
+		bounce_dereg(ripc__list_entry(n, struct ripc__bounce, link));
 }

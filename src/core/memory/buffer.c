@@ -15,8 +15,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define MMAP_FROM (64u << 10) /* larger buffers are mapped on their own */
-#define HUGE_FROM (2u << 20)  /* and these in huge pages, where they can be had */
+#define MMAP_MIN (64u << 10) /* larger buffers are mapped on their own */
+#define HUGE_MIN (2u << 20)  /* and these in huge pages, where they can be had */
 
 void ripc__memory_init(struct ripc *ctx)
 {
@@ -26,10 +26,10 @@ void ripc__memory_init(struct ripc *ctx)
 		ripc__list_init(&m->classes[i]);
 		ripc__list_init(&m->shared[i]);
 	}
-	for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
 		m->fds[i] = -1;
 	ripc__list_init(&m->lru);
-	ripc__list_init(&m->windows);
+	ripc__list_init(&m->recv_windows);
 	ripc__list_init(&m->returns);
 	m->next_return_id = 1;
 }
@@ -56,7 +56,7 @@ static size_t region_size(const struct ripc__region *r)
 	return r->state == RIPC__REGION_USER ? r->len : r->cap;
 }
 
-struct ripc__region *ripc__memory_around(struct ripc *ctx, const void *ptr)
+struct ripc__region *ripc__memory_find_cap(struct ripc *ctx, const void *ptr)
 {
 	struct ripc__memory *m = &ctx->memory;
 	const uint8_t *p = ptr;
@@ -68,9 +68,9 @@ struct ripc__region *ripc__memory_around(struct ripc *ctx, const void *ptr)
 
 struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *ptr, size_t len)
 {
-	struct ripc__region *r = ripc__memory_around(ctx, ptr);
+	struct ripc__region *r = ripc__memory_find_cap(ctx, ptr);
 
-	return r && ripc__region_holds(r, ptr, len) ? r : NULL;
+	return r && ripc__region_contains(r, ptr, len) ? r : NULL;
 }
 
 static int region_insert(struct ripc *ctx, struct ripc__region *r)
@@ -111,33 +111,33 @@ static void region_remove(struct ripc *ctx, struct ripc__region *r)
 	}
 }
 
-static void local_free(struct ripc *ctx, struct ripc__local *local)
+static void cached_mr_free(struct ripc *ctx, struct ripc__cached_mr *cached_mr)
 {
-	struct ripc__tp *tp = &ctx->tp[local->tp];
+	struct ripc__tp *tp = &ctx->tp[cached_mr->tp];
 
 	if (tp->t)
-		tp->ops->dereg(tp->t, &local->mr);
-	free(local);
+		tp->ops->dereg(tp->t, &cached_mr->mr);
+	free(cached_mr);
 }
 
-static void local_mrs_drop(struct ripc *ctx, struct ripc__region *r)
+static void cached_mrs_drop(struct ripc *ctx, struct ripc__region *r)
 {
 	for (unsigned i = 0; i < ctx->ntp; i++) {
-		if (!r->local[i])
+		if (!r->cached_mr[i])
 			continue;
 		/* The device has the pages between which and the peer bytes are under way, wherever the region lies. */
-		r->local[i]->dropped = true;
-		if (!r->local[i]->users)
-			local_free(ctx, r->local[i]);
-		r->local[i] = NULL;
+		r->cached_mr[i]->dropped = true;
+		if (!r->cached_mr[i]->users)
+			cached_mr_free(ctx, r->cached_mr[i]);
+		r->cached_mr[i] = NULL;
 	}
 }
 
 /* ---- buffers that are memory objects of their own ---- */
 
-static int *fd_place(struct ripc *ctx, int fd)
+static int *memfd_slot(struct ripc *ctx, int fd)
 {
-	for (unsigned i = 0; i < RIPC__SHARED_MAX; i++)
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
 		if (ctx->memory.fds[i] == fd)
 			return &ctx->memory.fds[i];
 	return NULL;
@@ -147,14 +147,14 @@ static int *fd_place(struct ripc *ctx, int fd)
  * Whoever is given the descriptor can make the object neither smaller, which would kill those who have mapped it with a
  * signal, nor writable: our own mapping is the last that may write. Kernels before 5.1 do not know that seal.
  */
-static uint8_t *shared_map(struct ripc *ctx, size_t cap, int *out)
+static uint8_t *memfd_map(struct ripc *ctx, size_t cap, int *out)
 {
 	struct rlimit limit;
-	int *place = fd_place(ctx, -1), fd;
+	int *slot = memfd_slot(ctx, -1), fd;
 	void *base = MAP_FAILED;
 
 	/* Beyond this limit ftruncate() would send a signal. */
-	if (!place || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
+	if (!slot || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
 		return NULL;
 	fd = memfd_create("ripc-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
@@ -170,17 +170,17 @@ static uint8_t *shared_map(struct ripc *ctx, size_t cap, int *out)
 		close(fd);
 		return NULL;
 	}
-	*out = *place = fd;
+	*out = *slot = fd;
 	return base;
 }
 
-static void shared_close(struct ripc *ctx, struct ripc__region *r)
+static void memfd_close(struct ripc *ctx, struct ripc__region *r)
 {
-	int *place = r->fd >= 0 ? fd_place(ctx, r->fd) : NULL;
+	int *slot = r->fd >= 0 ? memfd_slot(ctx, r->fd) : NULL;
 
-	if (!place)
+	if (!slot)
 		return;
-	*place = -1;
+	*slot = -1;
 	close(r->fd);
 	r->fd = -1;
 }
@@ -195,14 +195,14 @@ static struct ripc__region *region_new(struct ripc *ctx)
 	r->fd = -1;
 	ripc__list_init(&r->free_link);
 	ripc__list_init(&r->lru_link);
-	ripc__list_init(&r->shares);
-	ripc__list_init(&r->loans);
-	ripc__list_init(&r->debts);
-	ripc__list_init(&r->of_lane);
+	ripc__list_init(&r->exports);
+	ripc__list_init(&r->refs);
+	ripc__list_init(&r->import_refs);
+	ripc__list_init(&r->lane_link);
 	return r;
 }
 
-struct ripc__region *ripc__region_borrowed(struct ripc *ctx, void *base, size_t len)
+struct ripc__region *ripc__region_import(struct ripc *ctx, void *base, size_t len)
 {
 	struct ripc__region *r = region_new(ctx);
 
@@ -210,30 +210,30 @@ struct ripc__region *ripc__region_borrowed(struct ripc *ctx, void *base, size_t 
 		return NULL;
 	r->base = base;
 	r->len = r->cap = len;
-	r->state = RIPC__REGION_BORROWED;
+	r->state = RIPC__REGION_IMPORTED;
 	if (!region_insert(ctx, r))
 		return r;
 	free(r);
 	return NULL;
 }
 
-void ripc__region_return(struct ripc *ctx, struct ripc__region *r)
+void ripc__region_unmap(struct ripc *ctx, struct ripc__region *r)
 {
-	local_mrs_drop(ctx, r);
+	cached_mrs_drop(ctx, r);
 	region_remove(ctx, r);
 	munmap(r->base, r->cap);
 	free(r);
 }
 
 /* Moves a mapping to where the region lies, whose own goes. Others may be using the buffer: at every moment they find one there. */
-static int region_replace(struct ripc *ctx, struct ripc__region *r, void *by)
+static int region_remap(struct ripc *ctx, struct ripc__region *r, void *by)
 {
 	if (mremap(by, r->cap, r->cap, MREMAP_MAYMOVE | MREMAP_FIXED, r->base) == MAP_FAILED)
 		return -ENOMEM;
-	local_mrs_drop(ctx, r);
-	ripc__shares_drop(r);
-	shared_close(ctx, r);
-	r->given = false;
+	cached_mrs_drop(ctx, r);
+	ripc__exports_drop(r);
+	memfd_close(ctx, r);
+	r->exported = false;
 	return 0;
 }
 
@@ -241,50 +241,50 @@ static int region_replace(struct ripc *ctx, struct ripc__region *r, void *by)
  * Not a copy that is made here: the application may be writing to what of the buffer is not being sent, and what it wrote while
  * we copied would be lost. The kernel copies page by page, when they are written to.
  */
-int ripc__pool_part(struct ripc *ctx, struct ripc__region *r)
+int ripc__pool_detach(struct ripc *ctx, struct ripc__region *r)
 {
 	void *own = mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
 
 	if (own == MAP_FAILED)
 		return -ENOMEM;
-	if (region_replace(ctx, r, own)) {
+	if (region_remap(ctx, r, own)) {
 		munmap(own, r->cap);
 		return -ENOMEM;
 	}
-	r->parted = true;
+	r->detached = true;
 	return 0;
 }
 
-void ripc__pool_renew(struct ripc *ctx, struct ripc__region *r)
+void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *r)
 {
 	/* It may have been made shorter in place since: what counts is its class. */
 	size_t len = r->len > r->cap / 2 ? r->len : r->cap / 2 + 1;
-	struct ripc__region *fresh = ripc__pool_draw(ctx, len, RIPC__REGION_APP);
+	struct ripc__region *fresh = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP);
 	int fd;
 
 	if (!fresh)
 		return;
 	if (fresh->fd >= 0) {
 		r->sends++;
-		ripc__aside(ctx);
-		ripc__region_touch(fresh, r->len);
+		ripc__lock_suspend(ctx);
+		ripc__region_prefault(fresh, r->len);
 		memcpy(fresh->base, r->base, r->len);
 		/* What an earlier owner left behind it is nobody's business. */
-		if (fresh->touched > r->len)
-			memset(fresh->base + r->len, 0, fresh->touched - r->len);
-		ripc__aside_end(ctx);
+		if (fresh->prefaulted > r->len)
+			memset(fresh->base + r->len, 0, fresh->prefaulted - r->len);
+		ripc__lock_resume(ctx);
 		r->sends--;
 	}
-	local_mrs_drop(ctx, fresh);
+	cached_mrs_drop(ctx, fresh);
 	fd = fresh->fd;
 	/* Another thread has found something to do with it meanwhile. */
-	if (fd < 0 || r->sends || r->holds || region_replace(ctx, r, fresh->base)) {
+	if (fd < 0 || r->sends || r->pins || region_remap(ctx, r, fresh->base)) {
 		ripc__pool_put(ctx, fresh);
 		return;
 	}
 	r->fd = fd;
-	r->touched = fresh->touched;
-	r->parted = false;
+	r->prefaulted = fresh->prefaulted;
+	r->detached = false;
 	ctx->stats.pool_bytes -= fresh->cap;
 	region_remove(ctx, fresh);
 	free(fresh);
@@ -292,8 +292,8 @@ void ripc__pool_renew(struct ripc *ctx, struct ripc__region *r)
 
 static void pool_unmap(struct ripc *ctx, struct ripc__region *r)
 {
-	shared_close(ctx, r);
-	if (r->cap >= MMAP_FROM || r->state == RIPC__REGION_BORROWED)
+	memfd_close(ctx, r);
+	if (r->cap >= MMAP_MIN || r->state == RIPC__REGION_IMPORTED)
 		munmap(r->base, r->cap);
 	else
 		free(r->base);
@@ -303,8 +303,8 @@ static void pool_unmap(struct ripc *ctx, struct ripc__region *r)
 static void pool_destroy(struct ripc *ctx, struct ripc__region *r)
 {
 	ctx->stats.pool_bytes -= r->cap;
-	ripc__shares_drop(r);
-	local_mrs_drop(ctx, r);
+	ripc__exports_drop(r);
+	cached_mrs_drop(ctx, r);
 	region_remove(ctx, r);
 	pool_unmap(ctx, r);
 	free(r);
@@ -338,16 +338,16 @@ static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool s
 	if (!r)
 		return NULL;
 	if (shared)
-		r->base = shared_map(ctx, cap, &r->fd);
+		r->base = memfd_map(ctx, cap, &r->fd);
 	if (r->base) {
-		if (cap >= HUGE_FROM)
+		if (cap >= HUGE_MIN)
 			madvise(r->base, cap, MADV_HUGEPAGE);
-	} else if (cap >= MMAP_FROM) {
+	} else if (cap >= MMAP_MIN) {
 		r->base = mmap(NULL, cap, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (r->base == MAP_FAILED)
 			r->base = NULL;
-		else if (cap >= HUGE_FROM)
+		else if (cap >= HUGE_MIN)
 			madvise(r->base, cap, MADV_HUGEPAGE);
 	} else {
 		r->base = aligned_alloc(64, cap);
@@ -367,29 +367,30 @@ static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool s
 	return r;
 }
 
-void ripc__region_touch(struct ripc__region *r, size_t len)
+void ripc__region_prefault(struct ripc__region *r, size_t len)
 {
 	const size_t page = 4096;
 
-	for (size_t at = r->touched; at < len; at += page - at % page)
+	for (size_t at = r->prefaulted; at < len; at += page - at % page)
 		((volatile uint8_t *)r->base)[at] = 0;
-	if (len > r->touched)
-		r->touched = len;
+	if (len > r->prefaulted)
+		r->prefaulted = len;
 }
 
-void RIPC__NO_ANALYSIS ripc__aside(struct ripc *ctx)
+void RIPC__NO_ANALYSIS ripc__lock_suspend(struct ripc *ctx)
 {
 	ctx->waiting++;
 	ripc__unlock(ctx);
 }
 
-void RIPC__NO_ANALYSIS ripc__aside_end(struct ripc *ctx)
+void RIPC__NO_ANALYSIS ripc__lock_resume(struct ripc *ctx)
 {
 	ripc__lock(ctx);
 	ctx->waiting--;
 }
 
-struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__region_state state)
+struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
+					      enum ripc__region_state state)
 {
 	struct ripc__memory *m = &ctx->memory;
 	unsigned class = RIPC__CLASS_MIN;
@@ -403,16 +404,16 @@ struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__re
 	if (class > RIPC__CLASS_MAX || len > ctx->host_bytes)
 		return NULL;
 	/* What the application fills may be handed over; what others write into has no use for that. */
-	shared = m->sharing && state == RIPC__REGION_APP && class >= RIPC__SHARED_FROM;
+	shared = m->can_export && state == RIPC__REGION_APP && class >= RIPC__MEMFD_CLASS_MIN;
 	n = ripc__list_first(shared ? &m->shared[class] : &m->classes[class]);
-	if (!n && shared && !fd_place(ctx, -1)) {
+	if (!n && shared && !memfd_slot(ctx, -1)) {
 		shared = false;
 		n = ripc__list_first(&m->classes[class]);
 	}
 	if (n) {
 		r = ripc__list_entry(n, struct ripc__region, free_link);
 		cache_remove(ctx, r);
-		r->stale = r->touched;
+		r->stale_len = r->prefaulted;
 	} else {
 		r = pool_create(ctx, class, shared);
 		if (!r) {
@@ -425,19 +426,19 @@ struct ripc__region *ripc__pool_draw(struct ripc *ctx, size_t len, enum ripc__re
 	}
 	r->state = state;
 	r->len = len;
-	r->zombie = false;
-	ripc__handover_reset(r);
+	r->free_pending = false;
+	ripc__export_reset(r);
 	return r;
 }
 
 struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state)
 {
-	struct ripc__region *r = ripc__pool_draw(ctx, len, state);
+	struct ripc__region *r = ripc__pool_get_untouched(ctx, len, state);
 
 	if (!r)
 		return NULL;
 	/* What a peer announces takes memory only as it arrives, beyond a size that anybody may ask for. */
-	ripc__region_touch(
+	ripc__region_prefault(
 		r, state == RIPC__REGION_MESSAGE && len > RIPC__UNREAD_MAX ? RIPC__UNREAD_MAX : len);
 	return r;
 }
@@ -447,12 +448,12 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 	struct ripc__memory *m = &ctx->memory;
 
 	/* A peer would see what the next owner writes there; or it is as large again as it seems. */
-	if (r->given || r->parted) {
+	if (r->exported || r->detached) {
 		pool_destroy(ctx, r);
 		return;
 	}
 	r->state = RIPC__REGION_FREE;
-	r->zombie = false;
+	r->free_pending = false;
 	/* The most recently used one is the warmest: it goes first. */
 	ripc__list_add((r->fd >= 0 ? m->shared : m->classes)[r->class].next, &r->free_link);
 	ripc__list_add(&m->lru, &r->lru_link);
@@ -462,54 +463,54 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 
 void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
 {
-	if (r->state == RIPC__REGION_BORROWED)
-		ripc__borrow_settle(ctx, r);
-	else if (r->zombie && !r->holds && !r->sends)
+	if (r->state == RIPC__REGION_IMPORTED)
+		ripc__import_settle(ctx, r);
+	else if (r->free_pending && !r->pins && !r->sends)
 		ripc__pool_put(ctx, r);
 }
 
 /* Of the whole region; NULL: it cannot be registered. */
-static struct ripc__local *local_get(struct ripc *ctx, unsigned tp, struct ripc__region *region)
+static struct ripc__cached_mr *cached_mr_get(struct ripc *ctx, unsigned tp, struct ripc__region *region)
 {
 	struct ripc__tp *t = &ctx->tp[tp];
-	struct ripc__local *local = region->local[tp];
+	struct ripc__cached_mr *cached_mr = region->cached_mr[tp];
 
-	if (local)
-		return local;
-	local = calloc(1, sizeof(*local));
-	if (!local)
+	if (cached_mr)
+		return cached_mr;
+	cached_mr = calloc(1, sizeof(*cached_mr));
+	if (!cached_mr)
 		return NULL;
 	ripc__delayed_ack_before_copy(ctx, region_size(region));
 	if (t->ops->reg(t->t, NULL, region->base, region_size(region), RIPC__ACCESS_LOCAL_WRITE,
-			&local->mr)) {
-		free(local);
+			&cached_mr->mr)) {
+		free(cached_mr);
 		return NULL;
 	}
-	local->tp = tp;
-	region->local[tp] = local;
-	return local;
+	cached_mr->tp = tp;
+	region->cached_mr[tp] = cached_mr;
+	return cached_mr;
 }
 
-struct ripc__mr *ripc__local_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base,
-				size_t len, struct ripc__mr *own, struct ripc__local **kept)
+struct ripc__mr *ripc__sink_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base,
+			       size_t len, struct ripc__mr *own, struct ripc__cached_mr **cached)
 {
 	struct ripc__tp *t = &ctx->tp[tp];
 
-	*kept = NULL;
+	*cached = NULL;
 	/* What a peer may write for as long as it is registered does not stay so when the memory goes to others. */
-	if (t->limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED)) {
+	if (t->limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_WRITABLE)) {
 		if (t->ops->reg(t->t, NULL, base, len, RIPC__ACCESS_LOCAL_WRITE, own))
 			return NULL;
 		return own;
 	}
-	*kept = local_get(ctx, tp, region);
-	if (!*kept)
+	*cached = cached_mr_get(ctx, tp, region);
+	if (!*cached)
 		return NULL;
-	(*kept)->users++;
-	return &(*kept)->mr;
+	(*cached)->users++;
+	return &(*cached)->mr;
 }
 
-struct ripc__local *ripc__local_hold(struct ripc *ctx, unsigned tp, struct ripc__region *region)
+struct ripc__cached_mr *ripc__cached_mr_hold(struct ripc *ctx, unsigned tp, struct ripc__region *region)
 {
 	/*
 	 * All of an application's own region is registered for this only if it is anyway; and it may not be writable, which memory
@@ -517,33 +518,33 @@ struct ripc__local *ripc__local_hold(struct ripc *ctx, unsigned tp, struct ripc_
 	 * is not sent, too.
 	 */
 	bool small = (region->state == RIPC__REGION_APP || region->state == RIPC__REGION_MESSAGE) &&
-		     region->cap <= RIPC__LOCAL_MAX;
+		     region->cap <= RIPC__CACHED_MR_MAX;
 
-	if (ctx->tp[tp].limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_EXPOSED) ||
-	    !(small ? local_get(ctx, tp, region) : region->local[tp]))
+	if (ctx->tp[tp].limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_WRITABLE) ||
+	    !(small ? cached_mr_get(ctx, tp, region) : region->cached_mr[tp]))
 		return NULL;
-	region->local[tp]->users++;
-	return region->local[tp];
+	region->cached_mr[tp]->users++;
+	return region->cached_mr[tp];
 }
 
-void ripc__local_release(struct ripc *ctx, struct ripc__local *local)
+void ripc__cached_mr_release(struct ripc *ctx, struct ripc__cached_mr *cached_mr)
 {
-	if (!--local->users && local->dropped)
-		local_free(ctx, local);
+	if (!--cached_mr->users && cached_mr->dropped)
+		cached_mr_free(ctx, cached_mr);
 }
 
-bool ripc__locals_trim(struct ripc *ctx)
+bool ripc__mr_cache_trim(struct ripc *ctx)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < ctx->memory.nregions; i++)
 		for (unsigned tp = 0; tp < ctx->ntp; tp++) {
-			struct ripc__local **local = &ctx->memory.regions[i]->local[tp];
+			struct ripc__cached_mr **cached_mr = &ctx->memory.regions[i]->cached_mr[tp];
 
-			if (!*local || (*local)->users)
+			if (!*cached_mr || (*cached_mr)->users)
 				continue;
-			local_free(ctx, *local);
-			*local = NULL;
+			cached_mr_free(ctx, *cached_mr);
+			*cached_mr = NULL;
 			any = true;
 		}
 	return any;
@@ -559,16 +560,18 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 	struct ripc__list *n;
 	const uint8_t *p = ptr;
 
-	if (region->holds) {
-		ripc__list_for_each (n, &ctx->memory.windows) {
-			struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+	if (region->pins) {
+		ripc__list_for_each (n, &ctx->memory.recv_windows) {
+			struct ripc__recv_window *w =
+				ripc__list_entry(n, struct ripc__recv_window, link);
 
 			if (overlap(p, len, w->base, w->len))
 				return ripc__fail(-EBUSY, "memory at %p overlaps a window at %p",
 						  ptr, (void *)w->base);
 		}
 		ripc__list_for_each (n, &ctx->memory.returns) {
-			struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+			struct ripc__local_return *r =
+				ripc__list_entry(n, struct ripc__local_return, link);
 
 			if (overlap(p, len, r->base, r->len))
 				return ripc__fail(
@@ -578,7 +581,7 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 	}
 	if (region->sends) {
 		ripc__list_for_each (n, &ctx->requests) {
-			struct ripc_request *q = ripc__list_entry(n, struct ripc_request, held);
+			struct ripc_request *q = ripc__list_entry(n, struct ripc_request, ctx_link);
 
 			for (unsigned i = 0; q->state != RIPC__REQUEST_DONE && i < q->nitems; i++)
 				if (overlap(p, len, q->items[i].base, q->items[i].len))
@@ -595,24 +598,24 @@ void ripc__memory_fini(struct ripc *ctx)
 	struct ripc__memory *m = &ctx->memory;
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&m->windows))) {
+	while ((n = ripc__list_first(&m->recv_windows))) {
 		ripc__list_del(n);
-		free(ripc__list_entry(n, struct ripc__window, link));
+		free(ripc__list_entry(n, struct ripc__recv_window, link));
 	}
 	while ((n = ripc__list_first(&m->returns))) {
-		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		ripc__list_del(n);
-		if (r->stage)
-			ripc__stage_put(r->stage);
+		if (r->bounce)
+			ripc__bounce_put(r->bounce);
 		free(r);
 	}
 	for (size_t i = 0; i < m->nregions; i++) {
 		struct ripc__region *r = m->regions[i];
 
 		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
-			free(r->local[k]);
-		ripc__borrow_free(r);
+			free(r->cached_mr[k]);
+		ripc__import_free(r);
 		if (r->state != RIPC__REGION_USER)
 			pool_unmap(ctx, r);
 		free(r);
@@ -681,11 +684,11 @@ int ripc_buf_unregister(struct ripc *ctx, void *base)
 		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
 	} else if (r->sends) {
 		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p", base);
-	} else if (r->holds) {
+	} else if (r->pins) {
 		rc = ripc__fail(-EBUSY,
 				"memory at %p is set aside as a window or offered to a peer", base);
 	} else {
-		local_mrs_drop(ctx, r);
+		cached_mrs_drop(ctx, r);
 		region_remove(ctx, r);
 		ctx->stats.registered_bytes -= r->len;
 		free(r);

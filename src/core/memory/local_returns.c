@@ -23,10 +23,10 @@ static unsigned slot(const struct ripc__memory *m, uint32_t id)
 }
 
 /* Ids are given out in turn, so a table indexed by their low bits has no collisions worth chaining for: a colliding id is skipped. */
-static int index_grow(struct ripc__memory *m)
+static int return_index_grow(struct ripc__memory *m)
 {
 	unsigned cap = m->return_index_cap ? 2 * m->return_index_cap : 64;
-	struct ripc__return **table = calloc(cap, sizeof(struct ripc__return *));
+	struct ripc__local_return **table = calloc(cap, sizeof(struct ripc__local_return *));
 	struct ripc__list *n;
 
 	if (!table)
@@ -36,17 +36,17 @@ static int index_grow(struct ripc__memory *m)
 	m->return_index_cap = cap;
 	/* Ids that did not collide in the smaller table do not collide in the larger one. */
 	ripc__list_for_each (n, &m->returns) {
-		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		table[slot(m, r->id)] = r;
 	}
 	return 0;
 }
 
-struct ripc__return *ripc__return_find(struct ripc *ctx, uint64_t id)
+struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id)
 {
 	struct ripc__memory *m = &ctx->memory;
-	struct ripc__return *r;
+	struct ripc__local_return *r;
 
 	if (!id || id > UINT32_MAX || !m->return_index_cap)
 		return NULL;
@@ -54,14 +54,14 @@ struct ripc__return *ripc__return_find(struct ripc *ctx, uint64_t id)
 	return r && r->id == id ? r : NULL;
 }
 
-struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *service, void *base,
-				      size_t len)
+struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_service *service,
+						  void *base, size_t len)
 {
 	struct ripc__memory *m = &ctx->memory;
 	struct ripc__region *region = len ? ripc__memory_find(ctx, base, len) : NULL;
-	struct ripc__return *r;
+	struct ripc__local_return *r;
 
-	if (!region || region->zombie ||
+	if (!region || region->free_pending ||
 	    (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP)) {
 		ripc__fail(-EINVAL,
 			   "return buffer of %zu bytes at %p: not registered or allocated memory",
@@ -74,8 +74,8 @@ struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *ser
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));
-	if (!r || ripc__region_reclaim(ctx, region) || m->nreturns >= RIPC__RETURNS_LIVE ||
-	    (m->nreturns >= m->return_index_cap / 2 && index_grow(m))) {
+	if (!r || ripc__region_unexport(ctx, region) || m->nreturns >= RIPC__LOCAL_RETURNS_MAX ||
+	    (m->nreturns >= m->return_index_cap / 2 && return_index_grow(m))) {
 		free(r);
 		ripc__fail(-ENOMEM, "no memory for a return buffer, %u are offered", m->nreturns);
 		errno = ENOMEM;
@@ -90,20 +90,20 @@ struct ripc__return *ripc__return_new(struct ripc *ctx, struct ripc_service *ser
 	r->len = len;
 	r->region = region;
 	r->service = service;
-	region->holds++;
+	region->pins++;
 	m->return_index[slot(m, r->id)] = r;
 	ripc__list_add(&m->returns, &r->link);
 	m->nreturns++;
 	return r;
 }
 
-struct ripc__return *ripc__return_claim(struct ripc *ctx, struct ripc_service *service,
-					struct ripc__peer *peer, size_t len)
+struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct ripc_service *service,
+						    struct ripc__peer *peer, size_t len)
 {
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &ctx->memory.returns) {
-		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		if (r->service == service && r->peer == peer && !r->lane && !r->revoking &&
 		    !r->arriving && r->len >= len) {
@@ -114,22 +114,22 @@ struct ripc__return *ripc__return_claim(struct ripc *ctx, struct ripc_service *s
 	return NULL;
 }
 
-static void unexpose(struct ripc *ctx, struct ripc__return *r)
+static void unexpose(struct ripc *ctx, struct ripc__local_return *r)
 {
 	struct ripc__tp *tp;
 
 	if (!r->lane)
 		return;
 	tp = &ctx->tp[r->lane->tp];
-	if (r->stage)
-		ripc__stage_put(r->stage);
+	if (r->bounce)
+		ripc__bounce_put(r->bounce);
 	else
 		tp->ops->dereg(tp->t, &r->mr);
-	r->stage = NULL;
+	r->bounce = NULL;
 	r->lane = NULL;
 }
 
-void ripc__return_drop(struct ripc *ctx, struct ripc__return *r)
+void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r)
 {
 	struct ripc__memory *m = &ctx->memory;
 	struct ripc__region *region = r->region;
@@ -141,52 +141,52 @@ void ripc__return_drop(struct ripc *ctx, struct ripc__return *r)
 	if (r->service)
 		ripc__wake(ctx, &r->service->drained);
 	free(r);
-	region->holds--;
+	region->pins--;
 	ripc__region_release(ctx, region);
 }
 
-void ripc__return_revoke(struct ripc *ctx, struct ripc__return *r)
+void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 {
 	if (r->arriving || r->revoking)
 		return;
 	if (!r->lane) {
-		ripc__return_drop(ctx, r);
+		ripc__local_return_drop(ctx, r);
 		return;
 	}
 	r->revoking = true;
-	ripc__lane_word(r->lane, RIPC__REVOKE, 0, r->service ? r->service->id : 0, r->id, 0);
+	ripc__lane_notify(r->lane, RIPC__REVOKE, 0, r->service ? r->service->id : 0, r->id, 0);
 }
 
-void ripc__return_revoked(struct ripc *ctx, struct ripc__return *r)
+void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r)
 {
 	/* A message that used it before is still on its way in and holds it: its end withdraws it, see rendezvous.c. */
 	if (r->arriving)
 		r->revoking = false;
 	else
-		ripc__return_drop(ctx, r);
+		ripc__local_return_drop(ctx, r);
 }
 
-void ripc__returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
+void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 {
 	struct ripc__list *n, *tmp;
 
 	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
-		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		if (r->lane != lane)
 			continue;
 		unexpose(ctx, r);
 		if (r->revoking)
-			ripc__return_revoked(ctx, r);
+			ripc__local_return_revoked(ctx, r);
 	}
 }
 
-void ripc__returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
+void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 {
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &ctx->memory.returns) {
-		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		/* Still offered as far as the application knows; ripc_buf_free() takes it back at once. */
 		if (r->peer == peer)
@@ -194,18 +194,18 @@ void ripc__returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 	}
 }
 
-int ripc__returns_make(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids)
+int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids)
 {
 	unsigned n = o ? o->nreturns : 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		struct ripc__return *r =
-			ripc__return_new(s->ctx, s, o->returns[i].iov_base, o->returns[i].iov_len);
+		struct ripc__local_return *r = ripc__local_return_new(
+			s->ctx, s, o->returns[i].iov_base, o->returns[i].iov_len);
 
 		if (!r) {
 			int rc = -errno;
 
-			ripc__returns_unmake(s->ctx, ids, i);
+			ripc__local_returns_undo(s->ctx, ids, i);
 			return rc;
 		}
 		ids[i] = r->id;
@@ -213,36 +213,36 @@ int ripc__returns_make(struct ripc_service *s, const struct ripc_send_options *o
 	return 0;
 }
 
-void ripc__returns_unmake(struct ripc *ctx, const uint32_t *ids, unsigned n)
+void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		struct ripc__return *r = ripc__return_find(ctx, ids[i]);
+		struct ripc__local_return *r = ripc__local_return_find(ctx, ids[i]);
 
-		if (r && !r->told && !r->arriving)
-			ripc__return_drop(ctx, r);
+		if (r && !r->advertised && !r->arriving)
+			ripc__local_return_drop(ctx, r);
 	}
 }
 
-void ripc__returns_told(struct ripc__lane *lane, const uint32_t *ids, unsigned n)
+void ripc__local_returns_advertised(struct ripc__lane *lane, const uint32_t *ids, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		struct ripc__return *r = ripc__return_find(lane->ctx, ids[i]);
+		struct ripc__local_return *r = ripc__local_return_find(lane->ctx, ids[i]);
 
 		if (!r || r->revoking || r->arriving)
 			continue;
-		r->told = true;
+		r->advertised = true;
 		r->peer = lane->peer;
 	}
 }
 
-void ripc__returns_delay(struct ripc__lane *lane, const uint32_t *ids, unsigned n)
+void ripc__local_returns_before_reg(struct ripc__lane *lane, const uint32_t *ids, unsigned n)
 {
 	struct ripc *ctx = lane->ctx;
 
 	if (ctx->tp[lane->tp].limits.caps & RIPC__CAP_CHEAP_REG || !(lane->caps & RIPC__CAP_WRITE))
 		return;
 	for (unsigned i = 0; i < n; i++) {
-		const struct ripc__return *r = ripc__return_find(ctx, ids[i]);
+		const struct ripc__local_return *r = ripc__local_return_find(ctx, ids[i]);
 
 		if (r && r->lane != lane)
 			ripc__delayed_ack_before_copy(ctx, r->len);
@@ -250,24 +250,26 @@ void ripc__returns_delay(struct ripc__lane *lane, const uint32_t *ids, unsigned 
 }
 
 /* Lets the peer write it over the lane. Return: false: it cannot. */
-static bool expose(struct ripc__lane *lane, struct ripc__return *r)
+static bool expose(struct ripc__lane *lane, struct ripc__local_return *r)
 {
 	if (!(lane->caps & RIPC__CAP_WRITE))
 		return false;
-	r->stage = ripc__stage_get(lane, r->len, RIPC__ACCESS_REMOTE_WRITE);
-	if (!r->stage && ripc__stages_reg(lane, r->base, r->len, RIPC__ACCESS_REMOTE_WRITE, &r->mr))
+	r->bounce = ripc__bounce_get(lane, r->len, RIPC__ACCESS_REMOTE_WRITE);
+	if (!r->bounce &&
+	    ripc__reg_with_retry(lane, r->base, r->len, RIPC__ACCESS_REMOTE_WRITE, &r->mr))
 		return false;
 	r->lane = lane;
 	return true;
 }
 
-uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigned *n, uint8_t *p)
+uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids, unsigned *n,
+				    uint8_t *p)
 {
 	struct ripc *ctx = lane->ctx;
 	unsigned put = 0;
 
 	for (unsigned i = 0; i < *n; i++) {
-		struct ripc__return *r = ripc__return_find(ctx, ids[i]);
+		struct ripc__local_return *r = ripc__local_return_find(ctx, ids[i]);
 		struct ripc__desc d;
 
 		/* Gone: the application freed it before its message left. */
@@ -281,7 +283,7 @@ uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigne
 		 */
 		d = (struct ripc__desc){.len = r->len};
 		if (r->lane || expose(lane, r)) {
-			const struct ripc__mr *mr = r->stage ? &r->stage->mr : &r->mr;
+			const struct ripc__mr *mr = r->bounce ? &r->bounce->mr : &r->mr;
 
 			d.addr = mr->addr;
 			d.key = mr->key;

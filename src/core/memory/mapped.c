@@ -10,25 +10,25 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ITEM_MIN     (16u << 10)    /* bytes from which an item is lent: below, a copy is as fast */
-#define LENT_MAX     (256ull << 20) /* bytes one peer may have on loan */
-#define LOAN_MIN_NS  (200 * 1000)   /* how long at least */
-#define COPY_NS(len) ((len) / 8)    /* what a copy takes, roughly */
-#define AGAIN_AFTER \
+#define MAPPED_ITEM_MIN (16u << 10) /* bytes from which an item is lent: below, a copy is as fast */
+#define REF_BYTES_MAX   (256ull << 20) /* bytes one peer may have on loan */
+#define REF_MIN_NS      (200 * 1000)   /* how long at least */
+#define COPY_NS(len)    ((len) / 8)    /* what a copy takes, roughly */
+#define EXPORT_RETRY_ITEMS \
 	64u /* items copied before a buffer is given to a peer again that has not mapped it */
-#define SKIP_MAX 1024u /* items copied before it is tried again, at most */
-#define GIVE_AFTER \
+#define EXPORT_SKIP_MAX 1024u /* items copied before it is tried again, at most */
+#define EXPORT_AFTER \
 	2u /* messages to one peer before a buffer is given to it: what is sent once is copied */
-#define GIVE_MAX 1024u /* the same, for one that was sent to others all the same */
+#define EXPORT_AFTER_MAX 1024u /* the same, for one that was sent to others all the same */
 
 /* ---- sender ---- */
 
-static struct ripc__share *share_find(struct ripc__region *region, const struct ripc__lane *lane)
+static struct ripc__export *export_find(struct ripc__region *region, const struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &region->shares) {
-		struct ripc__share *s = ripc__list_entry(n, struct ripc__share, link);
+	ripc__list_for_each (n, &region->exports) {
+		struct ripc__export *s = ripc__list_entry(n, struct ripc__export, link);
 
 		if (s->lane == lane)
 			return s;
@@ -36,220 +36,221 @@ static struct ripc__share *share_find(struct ripc__region *region, const struct 
 	return NULL;
 }
 
-static void share_free(struct ripc__share *s)
+static void export_free(struct ripc__export *s)
 {
 	ripc__list_del(&s->link);
-	ripc__list_del(&s->of_lane);
-	s->lane->nshares--;
+	ripc__list_del(&s->lane_link);
+	s->lane->nexports--;
 	free(s);
 }
 
-static void share_drop(struct ripc__share *s)
+static void export_drop(struct ripc__export *s)
 {
-	ripc__lane_word(s->lane, RIPC__FORGET, 0, 0, s->number, 0);
-	share_free(s);
+	ripc__lane_notify(s->lane, RIPC__UNMAP, 0, 0, s->export_id, 0);
+	export_free(s);
 }
 
-void ripc__shares_drop(struct ripc__region *region)
+void ripc__exports_drop(struct ripc__region *region)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&region->shares)))
-		share_drop(ripc__list_entry(n, struct ripc__share, link));
+	while ((n = ripc__list_first(&region->exports)))
+		export_drop(ripc__list_entry(n, struct ripc__export, link));
 }
 
-void ripc__handover_reset(struct ripc__region *region)
+void ripc__export_reset(struct ripc__region *region)
 {
-	memset(region->reader, 0, sizeof(region->reader));
-	region->in_row = 0;
-	region->give_after = GIVE_AFTER;
-	region->counted = UINT64_MAX;
+	memset(region->export_peer, 0, sizeof(region->export_peer));
+	region->peer_streak = 0;
+	region->export_after = EXPORT_AFTER;
+	region->counted_seq = UINT64_MAX;
 }
 
-void ripc__handover_sent(struct ripc__lane *lane, const struct ripc__request_item *it)
+void ripc__export_track(struct ripc__lane *lane, const struct ripc__request_item *it)
 {
 	struct ripc__region *region = it->region;
 	const uint8_t *peer = lane->peer->instance;
 
-	if (!region || (region->fd < 0 && !region->parted) || region->state != RIPC__REGION_APP)
+	if (!region || (region->fd < 0 && !region->detached) || region->state != RIPC__REGION_APP)
 		return;
-	if (memcmp(region->reader, peer, sizeof(region->reader))) {
-		if (region->given) {
+	if (memcmp(region->export_peer, peer, sizeof(region->export_peer))) {
+		if (region->exported) {
 			/* Without memory for that it is tried again the next time. */
-			if (ripc__region_reclaim(lane->ctx, region))
+			if (ripc__region_unexport(lane->ctx, region))
 				return;
-			if (region->give_after < GIVE_MAX)
-				region->give_after *= 2;
+			if (region->export_after < EXPORT_AFTER_MAX)
+				region->export_after *= 2;
 		}
-		memcpy(region->reader, peer, sizeof(region->reader));
-		region->in_row = 0;
-	} else if (region->counted == it->owner->started) {
+		memcpy(region->export_peer, peer, sizeof(region->export_peer));
+		region->peer_streak = 0;
+	} else if (region->counted_seq == it->owner->start_seq) {
 		return;
 	}
-	region->counted = it->owner->started;
-	if (region->in_row < GIVE_MAX)
-		region->in_row++;
+	region->counted_seq = it->owner->start_seq;
+	if (region->peer_streak < EXPORT_AFTER_MAX)
+		region->peer_streak++;
 }
 
-void ripc__handover_ready(struct ripc *ctx, const struct iovec *items, unsigned nitems)
+void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned nitems)
 {
 	for (unsigned i = 0; i < nitems; i++) {
 		const struct iovec *item = &items[i];
 		struct ripc__region *r =
-			item->iov_len >= ITEM_MIN
+			item->iov_len >= MAPPED_ITEM_MIN
 				? ripc__memory_find(ctx, item->iov_base, item->iov_len)
 				: NULL;
 
-		if (r && r->parted && !r->zombie && r->state == RIPC__REGION_APP && !r->sends &&
-		    !r->holds && item->iov_len >= r->len && r->in_row >= r->give_after)
-			ripc__pool_renew(ctx, r);
+		if (r && r->detached && !r->free_pending && r->state == RIPC__REGION_APP && !r->sends &&
+		    !r->pins && item->iov_len >= r->len && r->peer_streak >= r->export_after)
+			ripc__pool_reattach(ctx, r);
 	}
 }
 
 /* Whether the peer that is sent an item may see all that is in the buffer besides. */
-static bool share_allowed(struct ripc__lane *lane, const struct ripc__request_item *it)
+static bool export_allowed(struct ripc__lane *lane, const struct ripc__request_item *it)
 {
 	struct ripc__region *region = it->region;
-	size_t stale = region->stale < region->len ? region->stale : region->len;
+	size_t stale_len = region->stale_len < region->len ? region->stale_len : region->len;
 
-	if (memcmp(region->reader, lane->peer->instance, sizeof(region->reader)) ||
-	    region->in_row < region->give_after)
+	if (memcmp(region->export_peer, lane->peer->instance, sizeof(region->export_peer)) ||
+	    region->peer_streak < region->export_after)
 		return false;
 	/* What others have left there and the application may not have overwritten. */
-	if (stale && (it->base > region->base || it->base + it->len < region->base + stale))
+	if (stale_len && (it->base > region->base || it->base + it->len < region->base + stale_len))
 		return false;
 	/* Behind its end there is nothing of use. */
-	if (region->touched > region->len)
-		memset(region->base + region->len, 0, region->touched - region->len);
-	region->stale = 0;
+	if (region->prefaulted > region->len)
+		memset(region->base + region->len, 0, region->prefaulted - region->len);
+	region->stale_len = 0;
 	return true;
 }
 
 /* Gives the region to the lane's peer. What cannot be done now is tried again at the next send. */
-static void share_new(struct ripc__lane *lane, const struct ripc__request_item *it)
+static void export_new(struct ripc__lane *lane, const struct ripc__request_item *it)
 {
 	struct ripc__region *region = it->region;
 	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 	/* Of what was never touched there may be no memory yet, and reading it would take some. */
-	size_t len = (region->touched + 4095) & ~(size_t)4095;
-	struct ripc__share *s;
+	size_t len = (region->prefaulted + 4095) & ~(size_t)4095;
+	struct ripc__export *s;
 
-	if (lane->nshares >= RIPC__SHARES_MAX || !share_allowed(lane, it))
+	if (lane->nexports >= RIPC__EXPORTS_MAX || !export_allowed(lane, it))
 		return;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return;
 	s->lane = lane;
 	s->region = region;
-	s->number = ++lane->share_number;
+	s->export_id = ++lane->last_export_id;
 	s->len = len < region->cap ? len : region->cap;
-	if (tp->ops->hand(lane->ep, region->fd, s->len, s->number)) {
+	if (tp->ops->export_fd(lane->ep, region->fd, s->len, s->export_id)) {
 		free(s);
 		return;
 	}
-	region->given = true;
-	ripc__list_add(&region->shares, &s->link);
-	ripc__list_add(&lane->shares, &s->of_lane);
-	lane->nshares++;
+	region->exported = true;
+	ripc__list_add(&region->exports, &s->link);
+	ripc__list_add(&lane->exports, &s->lane_link);
+	lane->nexports++;
 }
 
-bool ripc__handover_offer(struct ripc__lane *lane, struct ripc__request_item *it)
+bool ripc__export_item(struct ripc__lane *lane, struct ripc__request_item *it)
 {
 	struct ripc__region *region = it->region;
 	struct ripc__credit *c = it->owner->dest->credit;
-	struct ripc__share *s;
+	struct ripc__export *s;
 	size_t at;
 
-	if (!(lane->caps & RIPC__CAP_HANDOVER) || !region || region->fd < 0 ||
-	    region->state != RIPC__REGION_APP || it->len < ITEM_MIN)
+	if (!(lane->caps & RIPC__CAP_EXPORT) || !region || region->fd < 0 ||
+	    region->state != RIPC__REGION_APP || it->len < MAPPED_ITEM_MIN)
 		return false;
 	/* Memory that others may write into stays where it is. */
-	if (region->holds || lane->lent_bytes + it->len > LENT_MAX)
+	if (region->pins || lane->ref_bytes + it->len > REF_BYTES_MAX)
 		return false;
-	if (c->lend_skip) {
-		c->lend_skip--;
+	if (c->export_skip) {
+		c->export_skip--;
 		return false;
 	}
 	at = (size_t)(it->base - region->base);
-	s = share_find(region, lane);
+	s = export_find(region, lane);
 	/* It may not have been ready for it, or short of memory, when it came. */
-	if (s && !s->known && ++s->waited < AGAIN_AFTER)
+	if (s && !s->acked && ++s->copied_items < EXPORT_RETRY_ITEMS)
 		return false;
-	if (s && (!s->known || at + it->len > s->len)) {
-		share_drop(s);
+	if (s && (!s->acked || at + it->len > s->len)) {
+		export_drop(s);
 		s = NULL;
 	}
 	if (!s) {
-		share_new(lane, it);
+		export_new(lane, it);
 		return false;
 	}
 	it->raddr = at;
-	it->rkey = s->number;
+	it->rkey = s->export_id;
 	return true;
 }
 
-void ripc__handover_have(struct ripc__lane *lane, uint64_t number)
+void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->shares) {
-		struct ripc__share *s = ripc__list_entry(n, struct ripc__share, of_lane);
+	ripc__list_for_each (n, &lane->exports) {
+		struct ripc__export *s = ripc__list_entry(n, struct ripc__export, lane_link);
 
-		if (s->number == number)
-			s->known = true;
+		if (s->export_id == export_id)
+			s->acked = true;
 	}
 }
 
-void ripc__loan_begin(struct ripc__request_item *it)
+void ripc__export_ref_begin(struct ripc__request_item *it)
 {
-	ripc__list_add(&it->region->loans, &it->loan);
-	it->lent = true;
-	it->owner->lent++;
-	it->owner->lane->lent_bytes += it->len;
+	ripc__list_add(&it->region->refs, &it->ref_link);
+	it->mapped = true;
+	it->owner->mapped++;
+	it->owner->lane->ref_bytes += it->len;
 }
 
-void ripc__loan_end(struct ripc__request_item *it)
+void ripc__export_ref_end(struct ripc__request_item *it)
 {
-	if (!it->lent)
+	if (!it->mapped)
 		return;
-	ripc__list_del(&it->loan);
-	it->lent = false;
-	it->owner->lent--;
-	it->owner->lane->lent_bytes -= it->len;
+	ripc__list_del(&it->ref_link);
+	it->mapped = false;
+	it->owner->mapped--;
+	it->owner->lane->ref_bytes -= it->len;
 }
 
-uint64_t ripc__loan_ns(uint64_t bytes)
+uint64_t ripc__export_ref_max_ns(uint64_t bytes)
 {
-	return LOAN_MIN_NS + COPY_NS(bytes);
+	return REF_MIN_NS + COPY_NS(bytes);
 }
 
-void ripc__loan_kept(struct ripc__credit *c)
+void ripc__export_back_off(struct ripc__credit *c)
 {
 	/* Several that were on their way at the same time are one reason. */
-	if (c->lend_skip)
+	if (c->export_skip)
 		return;
-	c->lend_backoff = c->lend_backoff ? 2 * c->lend_backoff : 8;
-	if (c->lend_backoff > SKIP_MAX)
-		c->lend_backoff = SKIP_MAX;
-	c->lend_skip = c->lend_backoff;
+	c->export_backoff = c->export_backoff ? 2 * c->export_backoff : 8;
+	if (c->export_backoff > EXPORT_SKIP_MAX)
+		c->export_backoff = EXPORT_SKIP_MAX;
+	c->export_skip = c->export_backoff;
 }
 
-int ripc__region_reclaim(struct ripc *ctx, struct ripc__region *region)
+int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 {
 	struct ripc__list *n;
 	int rc;
 
-	if (!region->given)
+	if (!region->exported)
 		return 0;
-	rc = ripc__pool_part(ctx, region);
+	rc = ripc__pool_detach(ctx, region);
 	if (rc)
 		return rc;
-	while ((n = ripc__list_first(&region->loans))) {
-		struct ripc__request_item *it = ripc__list_entry(n, struct ripc__request_item, loan);
+	while ((n = ripc__list_first(&region->refs))) {
+		struct ripc__request_item *it =
+			ripc__list_entry(n, struct ripc__request_item, ref_link);
 
-		ripc__loan_end(it);
+		ripc__export_ref_end(it);
 		/* Those that have been waiting for it alone are done: not here, in the middle of something. */
-		it->owner->loan_until_ns = 0;
+		it->owner->ref_deadline_ns = 0;
 		ripc__timer_at(ctx, 0);
 	}
 	return 0;
@@ -257,146 +258,150 @@ int ripc__region_reclaim(struct ripc *ctx, struct ripc__region *region)
 
 /* ---- receiver ---- */
 
-static struct ripc__region *borrow_find(struct ripc__lane *lane, uint64_t number)
+static struct ripc__region *import_find(struct ripc__lane *lane, uint64_t export_id)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->borrowed) {
-		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, of_lane);
+	ripc__list_for_each (n, &lane->imports) {
+		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
 
-		if (r->number == number && !r->gone)
+		if (r->export_id == export_id && !r->unmap_pending)
 			return r;
 	}
 	return NULL;
 }
 
-void ripc__borrow(struct ripc__lane *lane, void *base, size_t len, uint64_t number)
+void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, uint64_t export_id)
 {
 	struct ripc__region *r = NULL;
 
-	if (lane->state == RIPC__LANE_UP && lane->caps & RIPC__CAP_HANDOVER &&
-	    lane->nborrowed < RIPC__BORROWED_MAX && number <= UINT32_MAX &&
-	    !borrow_find(lane, number))
-		r = ripc__region_borrowed(lane->ctx, base, len);
+	if (lane->state == RIPC__LANE_UP && lane->caps & RIPC__CAP_EXPORT &&
+	    lane->nimports < RIPC__IMPORTS_MAX && export_id <= UINT32_MAX &&
+	    !import_find(lane, export_id))
+		r = ripc__region_import(lane->ctx, base, len);
 	if (!r) {
 		/* It is not told that we have it, and goes on as if it had not tried. */
 		munmap(base, len);
 		return;
 	}
 	r->lane = lane;
-	r->number = (uint32_t)number;
-	ripc__list_add(&lane->borrowed, &r->of_lane);
-	lane->nborrowed++;
-	ripc__lane_word(lane, RIPC__HAVE, 0, 0, number, 0);
+	r->export_id = (uint32_t)export_id;
+	ripc__list_add(&lane->imports, &r->lane_link);
+	lane->nimports++;
+	ripc__lane_notify(lane, RIPC__MAP_ACK, 0, 0, export_id, 0);
 }
 
-static void debt_free(struct ripc__debt *debt)
+static void import_ref_free(struct ripc__import_ref *import_ref)
 {
-	ripc__list_del(&debt->link);
-	free(debt);
+	ripc__list_del(&import_ref->link);
+	free(import_ref);
 }
 
-void ripc__borrow_free(struct ripc__region *r)
+void ripc__import_free(struct ripc__region *r)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&r->debts)))
-		debt_free(ripc__list_entry(n, struct ripc__debt, link));
+	while ((n = ripc__list_first(&r->import_refs)))
+		import_ref_free(ripc__list_entry(n, struct ripc__import_ref, link));
 }
 
-void ripc__borrow_settle(struct ripc *ctx, struct ripc__region *r)
+void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__list *n, *tmp;
 
 	if (r->sends)
 		return;
-	ripc__list_for_each_safe (n, tmp, &r->debts) {
-		struct ripc__debt *debt = ripc__list_entry(n, struct ripc__debt, link);
+	ripc__list_for_each_safe (n, tmp, &r->import_refs) {
+		struct ripc__import_ref *import_ref =
+			ripc__list_entry(n, struct ripc__import_ref, link);
 
-		if (!debt->over)
+		if (!import_ref->released)
 			continue;
-		if (debt->lane)
-			ripc__lane_word(debt->lane, RIPC__RELEASE, 0, 0, debt->request, debt->item);
-		debt_free(debt);
+		if (import_ref->lane)
+			ripc__lane_notify(import_ref->lane, RIPC__RELEASE, 0, 0,
+					  import_ref->request, import_ref->item);
+		import_ref_free(import_ref);
 	}
-	if (!r->gone || !ripc__list_empty(&r->debts))
+	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))
 		return;
-	ripc__list_del(&r->of_lane);
+	ripc__list_del(&r->lane_link);
 	if (r->lane)
-		r->lane->nborrowed--;
-	ripc__region_return(ctx, r);
+		r->lane->nimports--;
+	ripc__region_unmap(ctx, r);
 }
 
-void ripc__borrow_forget(struct ripc__lane *lane, uint64_t number)
+void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id)
 {
-	struct ripc__region *r = borrow_find(lane, number);
+	struct ripc__region *r = import_find(lane, export_id);
 
 	/* Never mapped: we had no room. */
 	if (!r)
 		return;
-	r->gone = true;
-	ripc__borrow_settle(lane->ctx, r);
+	r->unmap_pending = true;
+	ripc__import_settle(lane->ctx, r);
 }
 
-int ripc__debt_new(struct ripc__lane *lane, uint64_t number, uint64_t at, uint64_t len,
-		   uint64_t request, unsigned item, struct ripc__debt **out, uint8_t **base)
+int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t at, uint64_t len,
+			 uint64_t request, unsigned item, struct ripc__import_ref **out,
+			 uint8_t **base)
 {
-	struct ripc__region *r = borrow_find(lane, number);
-	struct ripc__debt *debt;
+	struct ripc__region *r = import_find(lane, export_id);
+	struct ripc__import_ref *import_ref;
 
 	if (!r || at > r->cap || len > r->cap - at)
 		return -EPROTO;
-	debt = calloc(1, sizeof(*debt));
-	if (!debt)
+	import_ref = calloc(1, sizeof(*import_ref));
+	if (!import_ref)
 		return -ENOBUFS;
-	debt->region = r;
-	debt->lane = lane;
-	debt->request = request;
-	debt->item = item;
-	ripc__list_add(&r->debts, &debt->link);
-	*out = debt;
+	import_ref->region = r;
+	import_ref->lane = lane;
+	import_ref->request = request;
+	import_ref->item = item;
+	ripc__list_add(&r->import_refs, &import_ref->link);
+	*out = import_ref;
 	*base = r->base + at;
 	return 0;
 }
 
-void ripc__debt_item(struct ripc__region *r, const struct ripc__message *m, unsigned item)
+void ripc__import_ref_release_item(struct ripc__region *r, const struct ripc__message *m, unsigned item)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &r->debts) {
-		struct ripc__debt *debt = ripc__list_entry(n, struct ripc__debt, link);
+	ripc__list_for_each (n, &r->import_refs) {
+		struct ripc__import_ref *import_ref =
+			ripc__list_entry(n, struct ripc__import_ref, link);
 
-		if (debt->message == m && debt->item == item && !debt->over) {
-			ripc__debt_let_go(debt);
+		if (import_ref->message == m && import_ref->item == item && !import_ref->released) {
+			ripc__import_ref_release(import_ref);
 			return;
 		}
 	}
 }
 
-void ripc__debt_let_go(struct ripc__debt *debt)
+void ripc__import_ref_release(struct ripc__import_ref *import_ref)
 {
-	struct ripc__region *r = debt->region;
+	struct ripc__region *r = import_ref->region;
 
-	debt->over = true;
-	ripc__borrow_settle(r->ctx, r);
+	import_ref->released = true;
+	ripc__import_settle(r->ctx, r);
 }
 
-void ripc__handover_lane_gone(struct ripc__lane *lane)
+void ripc__mapped_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__list *n, *k;
 
-	while ((n = ripc__list_first(&lane->shares)))
-		share_free(ripc__list_entry(n, struct ripc__share, of_lane));
-	while ((n = ripc__list_first(&lane->borrowed))) {
-		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, of_lane);
+	while ((n = ripc__list_first(&lane->exports)))
+		export_free(ripc__list_entry(n, struct ripc__export, lane_link));
+	while ((n = ripc__list_first(&lane->imports))) {
+		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
 
 		ripc__list_del(n);
 		r->lane = NULL;
-		r->gone = true;
+		r->unmap_pending = true;
 		/* What the application holds of it stays readable until it is freed. */
-		ripc__list_for_each (k, &r->debts)
-			ripc__list_entry(k, struct ripc__debt, link)->lane = NULL;
-		ripc__borrow_settle(lane->ctx, r);
+		ripc__list_for_each (k, &r->import_refs)
+			ripc__list_entry(k, struct ripc__import_ref, link)->lane = NULL;
+		ripc__import_settle(lane->ctx, r);
 	}
-	lane->nborrowed = 0;
+	lane->nimports = 0;
 }

@@ -7,7 +7,7 @@
  *   receiver  borrowed region: a buffer of the peer's, mapped     debt: an item of ours that lies in one
  *
  * A buffer is given to a peer when it is sent to it for the second time, to nobody else in between (and these two are
- * copied as ever); when the peer has mapped it and says so (HAVE), later items are lent. The request of a lent item is done when the peer has let go of it (RELEASE), or,
+ * copied as ever); when the peer has mapped it and says so (MAP_ACK), later items are lent. The request of a lent item is done when the peer has let go of it (RELEASE), or,
  * if that takes longer than a copy would have, when the buffer has been parted from it: what is written to it from then on lies in
  * other memory at the same address, and the receiver keeps the old. So a receiver that keeps its message stops nobody, and a service
  * whose receivers do is lent to less and less often.
@@ -26,85 +26,87 @@ struct ripc__request_item;
 struct ripc__message;
 struct ripc__credit;
 
-#define RIPC__SHARES_MAX   256  /* buffers given to one peer at one time; later ones are copied */
-#define RIPC__BORROWED_MAX 1024 /* of one peer's that we map at most */
+#define RIPC__EXPORTS_MAX 256  /* buffers given to one peer at one time; later ones are copied */
+#define RIPC__IMPORTS_MAX 1024 /* of one peer's that we map at most */
 
 /* A buffer that the peer of one lane has been given. */
-struct ripc__share {
-	struct ripc__list link;    /* in region->shares */
-	struct ripc__list of_lane; /* in lane->shares */
+struct ripc__export {
+	struct ripc__list link;      /* in region->shares */
+	struct ripc__list lane_link; /* in lane->shares */
 	struct ripc__lane *lane;
 	struct ripc__region *region;
-	uint32_t number; /* what the peer knows it by; never used again on the lane */
-	size_t len;      /* bytes of it that it may read */
-	bool known;      /* it has said that it maps it */
-	unsigned waited; /* items copied because it has not yet */
+	uint32_t export_id;    /* what the peer knows it by; never used again on the lane */
+	size_t len;            /* bytes of it that it may read */
+	bool acked;            /* it has said that it maps it */
+	unsigned copied_items; /* items copied because it has not yet */
 };
 
 /* An item of a message of ours that lies in a borrowed region. */
-struct ripc__debt {
+struct ripc__import_ref {
 	struct ripc__list link; /* in region->debts */
 	struct ripc__region *region;
 	struct ripc__lane *lane; /* which is told when it is let go of; NULL: nobody waits any more */
 	uint64_t request;        /* the peer's */
 	unsigned item;
 	const struct ripc__message *message; /* whose item it is; NULL: it is still arriving */
-	bool over; /* the message is gone; a send that passes the item on is not */
+	bool released; /* the message is gone; a send that passes the item on is not */
 };
 
 /* ---- sender ---- */
 
 /* A buffer has a new owner. */
-void ripc__handover_reset(struct ripc__region *region);
+void ripc__export_reset(struct ripc__region *region);
 /*
  * A long item is about to be sent over the lane, in whatever way: a peer other than the lane's sees nothing of the item's
  * buffer any more when this returns.
  */
-void ripc__handover_sent(struct ripc__lane *lane, const struct ripc__request_item *it);
+void ripc__export_track(struct ripc__lane *lane, const struct ripc__request_item *it);
 /*
  * Items are about to be sent, to whomever: what makes their buffers ones that can be given again, if that takes long. Lock held, and
  * released meanwhile: the service must have been entered, and may have been closed when this returns.
  */
-void ripc__handover_ready(struct ripc *ctx, const struct iovec *items, unsigned nitems);
+void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned nitems);
 /* Whether the item can be lent over the lane: then where is filled in. If not, what is missing may be begun. */
-bool ripc__handover_offer(struct ripc__lane *lane, struct ripc__request_item *it);
+bool ripc__export_item(struct ripc__lane *lane, struct ripc__request_item *it);
 /* The peer maps it. */
-void ripc__handover_have(struct ripc__lane *lane, uint64_t number);
+void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id);
 /* The message has left: its items are lent now. */
-void ripc__loan_begin(struct ripc__request_item *it);
+void ripc__export_ref_begin(struct ripc__request_item *it);
 /* The peer has let go. */
-void ripc__loan_end(struct ripc__request_item *it);
+void ripc__export_ref_end(struct ripc__request_item *it);
 /* How long it may keep the bytes before they are copied. */
-uint64_t ripc__loan_ns(uint64_t bytes);
+uint64_t ripc__export_ref_max_ns(uint64_t bytes);
 /* It kept them for longer: its service is lent to less often. */
-void ripc__loan_kept(struct ripc__credit *c);
+void ripc__export_back_off(struct ripc__credit *c);
 /*
  * Parts a region from what a peer was given, so that it is nobody's but ours; all its loans end. Return: 0, or -ENOMEM and all
  * is as before.
  */
-int ripc__region_reclaim(struct ripc *ctx, struct ripc__region *region);
+int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region);
 /* Peers need not map it any more. */
-void ripc__shares_drop(struct ripc__region *region);
+void ripc__exports_drop(struct ripc__region *region);
 
 /* ---- receiver ---- */
 
 /* The peer gave us a buffer, mapped at base: ours from now on, whatever becomes of it. */
-void ripc__borrow(struct ripc__lane *lane, void *base, size_t len, uint64_t number);
+void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, uint64_t export_id);
 /* The peer does not send from it any more. */
-void ripc__borrow_forget(struct ripc__lane *lane, uint64_t number);
+void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id);
 /* Finds [at, at+len) of a borrowed buffer. Return: 0, -EPROTO: there is no such thing, -ENOBUFS: out of memory. */
-int ripc__debt_new(struct ripc__lane *lane, uint64_t number, uint64_t at, uint64_t len,
-		   uint64_t request, unsigned item, struct ripc__debt **debt, uint8_t **base);
+int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t at, uint64_t len,
+			 uint64_t request, unsigned item, struct ripc__import_ref **import_ref,
+			 uint8_t **base);
 /* It is not needed any more: tells the peer, when no send of ours reads it either. */
-void ripc__debt_let_go(struct ripc__debt *debt);
+void ripc__import_ref_release(struct ripc__import_ref *import_ref);
 /* Likewise that of an item of a message that is freed, or taken. */
-void ripc__debt_item(struct ripc__region *region, const struct ripc__message *m, unsigned item);
+void ripc__import_ref_release_item(struct ripc__region *region, const struct ripc__message *m,
+				   unsigned item);
 /* Nothing is sent from the region any more. */
-void ripc__borrow_settle(struct ripc *ctx, struct ripc__region *region);
+void ripc__import_settle(struct ripc *ctx, struct ripc__region *region);
 /* ripc_close(): without any word. */
-void ripc__borrow_free(struct ripc__region *region);
+void ripc__import_free(struct ripc__region *region);
 
 /* The lane is gone, in both roles. Loans end with their requests. */
-void ripc__handover_lane_gone(struct ripc__lane *lane);
+void ripc__mapped_lane_gone(struct ripc__lane *lane);
 
 #endif

@@ -7,13 +7,14 @@
 
 #include <stdlib.h>
 
-struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *service, size_t len)
+struct ripc__recv_window *ripc__recv_window_claim(struct ripc *ctx, struct ripc_service *service,
+						  size_t len)
 {
-	struct ripc__window *shared = NULL;
+	struct ripc__recv_window *shared = NULL;
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &ctx->memory.windows) {
-		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+	ripc__list_for_each (n, &ctx->memory.recv_windows) {
+		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
 
 		if (w->arriving || w->len < len)
 			continue;
@@ -29,51 +30,51 @@ struct ripc__window *ripc__window_claim(struct ripc *ctx, struct ripc_service *s
 	return shared;
 }
 
-void ripc__window_done(struct ripc *ctx, struct ripc__window *w, bool used)
+void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bool used)
 {
 	struct ripc__region *region = w->region;
 
 	w->arriving = false;
 	/* A window whose buffer was freed, or whose service went, in the meantime is not for use again. */
-	if (!used && !region->zombie)
+	if (!used && !region->free_pending)
 		return;
 	ripc__list_del(&w->link);
-	ctx->memory.nwindows--;
+	ctx->memory.nrecv_windows--;
 	free(w);
-	region->holds--;
+	region->pins--;
 	ripc__region_release(ctx, region);
 }
 
-void ripc__windows_drop(struct ripc *ctx, struct ripc_service *service)
+void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory.windows) {
-		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+	ripc__list_for_each_safe (n, tmp, &ctx->memory.recv_windows) {
+		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
 
 		if (w->service == service && !w->arriving)
-			ripc__window_done(ctx, w, true);
+			ripc__recv_window_release(ctx, w, true);
 	}
 }
 
-static int window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
+static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
 {
 	struct ripc__region *region = len ? ripc__memory_find(ctx, base, len) : NULL;
-	struct ripc__window *w;
+	struct ripc__recv_window *w;
 	int rc;
 
-	if (!region || region->zombie ||
+	if (!region || region->free_pending ||
 	    (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP))
 		return ripc__fail(-EINVAL,
 				  "window of %zu bytes at %p: not registered or allocated memory",
 				  len, base);
-	if (ctx->memory.nwindows >= RIPC__WINDOWS_MAX)
-		return ripc__fail(-ENOMEM, "more than %d windows", RIPC__WINDOWS_MAX);
+	if (ctx->memory.nrecv_windows >= RIPC__RECV_WINDOWS_MAX)
+		return ripc__fail(-ENOMEM, "more than %d windows", RIPC__RECV_WINDOWS_MAX);
 	rc = ripc__range_check(ctx, region, base, len);
 	if (rc)
 		return rc;
 	/* What others will write into must not be lent at the same time: it could not be given other memory any more. */
-	if (ripc__region_reclaim(ctx, region))
+	if (ripc__region_unexport(ctx, region))
 		return ripc__fail(-ENOMEM, "no memory for a window");
 	w = calloc(1, sizeof(*w));
 	if (!w)
@@ -82,9 +83,9 @@ static int window_add(struct ripc *ctx, struct ripc_service *service, void *base
 	w->len = len;
 	w->region = region;
 	w->service = service;
-	region->holds++;
-	ripc__list_add(&ctx->memory.windows, &w->link);
-	ctx->memory.nwindows++;
+	region->pins++;
+	ripc__list_add(&ctx->memory.recv_windows, &w->link);
+	ctx->memory.nrecv_windows++;
 	return 0;
 }
 
@@ -103,7 +104,7 @@ int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, 
 	ripc__lock(ctx);
 	rc = service ? ripc__service_enter(service) : ripc__check_open(ctx);
 	if (!rc) {
-		rc = window_add(ctx, service, base, len);
+		rc = recv_window_add(ctx, service, base, len);
 		if (service)
 			ripc__service_leave(service);
 	}
@@ -125,15 +126,15 @@ int ripc_window_remove(struct ripc *ctx, void *base)
 		return rc;
 	}
 	rc = -EINVAL;
-	ripc__list_for_each (n, &ctx->memory.windows) {
-		struct ripc__window *w = ripc__list_entry(n, struct ripc__window, link);
+	ripc__list_for_each (n, &ctx->memory.recv_windows) {
+		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
 
 		if (w->base != base)
 			continue;
 		if (w->arriving) {
 			rc = ripc__fail(-EBUSY, "an item is just arriving in the window at %p", base);
 		} else {
-			ripc__window_done(ctx, w, true);
+			ripc__recv_window_release(ctx, w, true);
 			rc = 0;
 		}
 		break;

@@ -6,12 +6,12 @@
 
 #include <stdlib.h>
 
-void ripc__offers_drop(struct ripc__dest *d)
+void ripc__remote_returns_drop(struct ripc__dest *d)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &d->offers) {
-		struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
+	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
+		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
 
 		/* One that is written to belongs to its request until that lets go of it. */
 		ripc__list_del(&o->link);
@@ -20,61 +20,61 @@ void ripc__offers_drop(struct ripc__dest *d)
 		else
 			free(o);
 	}
-	d->noffers = 0;
+	d->nremote_returns = 0;
 }
 
-void ripc__offer_release(struct ripc__lane *lane, struct ripc__dest *d, struct ripc__offer *o,
-			 bool used)
+void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
+				 struct ripc__remote_return *o, bool used)
 {
 	o->writing = false;
 	if (!used && !o->revoked && !o->orphan)
 		return;
 	if (o->revoked && lane && lane->state == RIPC__LANE_UP)
-		ripc__lane_word(lane, RIPC__REVOKED, 0, 0, o->desc.how, 0);
+		ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, o->desc.how, 0);
 	if (!o->orphan) {
 		ripc__list_del(&o->link);
-		d->noffers--;
+		d->nremote_returns--;
 	}
 	free(o);
 }
 
 /* The one of an id that a message on its way over the lane is written to, or was: it may be no destination's any more. */
-static struct ripc__offer *offer_in_use(struct ripc__lane *lane, uint64_t id)
+static struct ripc__remote_return *remote_return_in_use(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &lane->peer->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		for (unsigned i = 0; ripc__lane_same(r->lane, lane) && i < r->nitems; i++)
-			if (r->items[i].offer && r->items[i].offer->desc.how == id)
-				return r->items[i].offer;
+			if (r->items[i].remote_return && r->items[i].remote_return->desc.how == id)
+				return r->items[i].remote_return;
 	}
 	return NULL;
 }
 
-void ripc__offer_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t id)
+void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t id)
 {
-	struct ripc__offer *o = NULL;
+	struct ripc__remote_return *o = NULL;
 	struct ripc__list *n;
 
 	if (d && d->peer == lane->peer)
-		ripc__list_for_each (n, &d->offers) {
-			o = ripc__list_entry(n, struct ripc__offer, link);
+		ripc__list_for_each (n, &d->remote_returns) {
+			o = ripc__list_entry(n, struct ripc__remote_return, link);
 			if (o->desc.how == id)
 				break;
 			o = NULL;
 		}
 	if (o && !o->writing) {
 		o->revoked = true;
-		ripc__offer_release(lane, d, o, false);
+		ripc__remote_return_release(lane, d, o, false);
 		return;
 	}
 	if (!o)
-		o = offer_in_use(lane, id);
+		o = remote_return_in_use(lane, id);
 	/* It is answered when the writing is over. */
 	if (o)
 		o->revoked = true;
 	else /* Never kept, or used: the message that used it went before this answer. */
-		ripc__lane_word(lane, RIPC__REVOKED, 0, 0, id, 0);
+		ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, id, 0);
 }

@@ -52,7 +52,7 @@ static struct ripc__flow *__attribute__((noinline)) flow_lookup(struct ripc__lan
 			return NULL;
 		f->id = id;
 		f->lane = lane;
-		f->announced_units = lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+		f->advertised_units = lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
 		HASH_ADD(hh, lane->flows, id, sizeof(f->id), f);
 		if (!f->hh.tbl) {
 			free(f);
@@ -96,7 +96,7 @@ learn_dest(struct ripc__lane *lane, uint64_t source)
 		d->state = RIPC__DEST_KNOWN;
 		d->failures = 0;
 		ripc__list_add(&lane->peer->dests, &d->link);
-		ripc__dest_pump(ctx, d);
+		ripc__dest_flush(ctx, d);
 		ripc__wake(ctx, &d->waitq);
 	}
 	return d->peer == lane->peer ? d : NULL;
@@ -112,7 +112,7 @@ static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
 
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		struct ripc__desc desc;
-		struct ripc__offer *o;
+		struct ripc__remote_return *o;
 
 		ripc__desc_get(&desc, h->returns, i);
 		/* Its owner fetches items into it. */
@@ -120,11 +120,12 @@ static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
 			usable++;
 			continue;
 		}
-		if (!d || d->noffers >= RIPC__OFFERS_MAX || !(o = calloc(1, sizeof(*o))))
+		if (!d || d->nremote_returns >= RIPC__REMOTE_RETURNS_MAX ||
+		    !(o = calloc(1, sizeof(*o))))
 			continue;
 		o->desc = desc;
-		ripc__list_add(&d->offers, &o->link);
-		d->noffers++;
+		ripc__list_add(&d->remote_returns, &o->link);
+		d->nremote_returns++;
 		usable++;
 	}
 	return usable;
@@ -149,8 +150,9 @@ static const uint8_t *__attribute__((noinline))
 copy_payload(struct ripc__message *m, const struct ripc__header *h)
 {
 	/* Where that of a plain message would lie, and is aligned. */
-	if (h->payload_len <= RIPC__MESSAGE_BUF_LEN - RIPC__PLAIN_LEN)
-		return memcpy(ripc__message_buf(m) + RIPC__PLAIN_LEN, h->payload, h->payload_len);
+	if (h->payload_len <= RIPC__MESSAGE_BUF_LEN - RIPC__FAST_HEADER_LEN)
+		return memcpy(ripc__message_buf(m) + RIPC__FAST_HEADER_LEN, h->payload,
+			      h->payload_len);
 	m->heap = malloc(h->payload_len ? h->payload_len : 1);
 	if (m->heap)
 		memcpy(m->heap, h->payload, h->payload_len);
@@ -215,10 +217,10 @@ static void __attribute__((noinline)) send_noservice(struct ripc__lane *lane, st
 	 * the service may have been found and lost again since, with no message in between. So
 	 * NOSERVICE is sent again, NOSERVICE_INTERVAL_NS apart.
 	 */
-	if (flow->refused_ns && lane->ctx->now_ns - flow->refused_ns < NOSERVICE_INTERVAL_NS)
+	if (flow->noservice_ns && lane->ctx->now_ns - flow->noservice_ns < NOSERVICE_INTERVAL_NS)
 		return;
-	flow->refused_ns = lane->ctx->now_ns;
-	ripc__lane_word(lane, RIPC__NOSERVICE, 0, flow->id, 0, 0);
+	flow->noservice_ns = lane->ctx->now_ns;
+	ripc__lane_notify(lane, RIPC__NOSERVICE, 0, flow->id, 0, 0);
 }
 
 static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
@@ -253,7 +255,7 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 {
 	struct ripc__flow *flow = flow_get(lane, h->dest);
 
-	if (!flow || flow->arrived_units + units > flow->announced_units) {
+	if (!flow || flow->arrived_units + units > flow->advertised_units) {
 		release_buffer(lane, ev);
 		ripc__lane_protocol_error(lane,
 					  flow ? "more messages than the credit of the service"
@@ -284,7 +286,7 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 		receive_short(lane, flow, h, ev, units);
 		return;
 	}
-	ripc__rndv_arrived(lane, flow, h, ev, units);
+	ripc__rndv_receive(lane, flow, h, ev, units);
 }
 
 static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h)
@@ -300,17 +302,17 @@ static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h
 	d = ripc__dest_find(lane->ctx, id);
 	if (!d || d->peer != lane->peer)
 		return;
-	ripc__dest_pump(lane->ctx, d);
+	ripc__dest_flush(lane->ctx, d);
 	if (!ripc__list_empty(&d->waitq.waiters))
 		ripc__wake(lane->ctx, &d->waitq);
 }
 
 static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *h)
 {
-	struct ripc__return *r = ripc__return_find(lane->ctx, h->u[0]);
+	struct ripc__local_return *r = ripc__local_return_find(lane->ctx, h->u[0]);
 
 	if (r && ripc__lane_same(r->lane, lane) && r->revoking)
-		ripc__return_revoked(lane->ctx, r);
+		ripc__local_return_revoked(lane->ctx, r);
 }
 
 static void __attribute__((noinline))
@@ -320,18 +322,18 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 	const char *why = NULL;
 
 	switch (h->kind) {
-	case RIPC__DONE:
-		ripc__request_answer(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1],
-				     h->u[1] >> 32 & RIPC__DONE_KEPT);
+	case RIPC__ACK:
+		ripc__request_acked(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1],
+				    h->u[1] >> 32 & RIPC__ACK_KEPT);
 		break;
-	case RIPC__HAVE:
-		ripc__handover_have(lane, h->u[0]);
+	case RIPC__MAP_ACK:
+		ripc__export_acked(lane, h->u[0]);
 		break;
 	case RIPC__RELEASE:
-		ripc__request_release(lane, h->u[0], h->u[1]);
+		ripc__request_release_item(lane, h->u[0], h->u[1]);
 		break;
-	case RIPC__FORGET:
-		ripc__borrow_forget(lane, h->u[0]);
+	case RIPC__UNMAP:
+		ripc__import_unmap(lane, h->u[0]);
 		break;
 	case RIPC__GRANT:
 		if (ripc__request_grant(lane, h, &why))
@@ -347,10 +349,10 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 		receive_credit(lane, h);
 		break;
 	case RIPC__PING:
-		ripc__lane_word(lane, RIPC__PONG, 0, 0, h->u[0], 0);
+		ripc__lane_notify(lane, RIPC__PONG, 0, 0, h->u[0], 0);
 		break;
 	case RIPC__REVOKE:
-		ripc__offer_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);
+		ripc__remote_return_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);
 		break;
 	case RIPC__REVOKED:
 		receive_revoked(lane, h);
@@ -358,17 +360,18 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 	case RIPC__NOSERVICE:
 		d = ripc__dest_find(lane->ctx, h->source);
 		if (d && d->peer == lane->peer)
-			ripc__dest_stale(lane->ctx, d, "its former holder does not hold it any more");
+			ripc__dest_invalidate(lane->ctx, d,
+					      "its former holder does not hold it any more");
 		break;
 	case RIPC__GROUP:
-		ripc__groupcast_arrived(lane->ctx, lane->tp, lane, h);
+		ripc__group_receive(lane->ctx, lane->tp, lane, h);
 		break;
-	case RIPC__HEARD:
-		ripc__groupcast_heard(lane, h);
+	case RIPC__MCAST_ACK:
+		ripc__mcast_acked(lane, h);
 		break;
 	case RIPC__JOIN:
 	case RIPC__MEMBER:
-	case RIPC__KEEPER:
+	case RIPC__COORDINATOR:
 		if (ripc__group_control(lane, h, &why))
 			ripc__lane_protocol_error(lane, why);
 		break;
@@ -376,7 +379,7 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 		ripc__lane_goaway(lane, h->u[0]);
 		break;
 	case RIPC__BYE:
-		ripc__requests_refused(lane);
+		ripc__requests_bye(lane);
 		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
 		break;
 	default:
@@ -386,13 +389,13 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 
 void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev)
 {
-	bool short_header = ev->len && ev->data[0] == RIPC__AGAIN_MAGIC;
+	bool short_header = ev->len && ev->data[0] == RIPC__ELIDED_MAGIC;
 	uint8_t lens[4];
 	struct ripc__header h;
 	const char *why = NULL;
 
-	if (RIPC__LIKELY(!(short_header ? ripc__again_decode(&h, ev->data, ev->len, &lane->rx_last,
-							     lane->rx_seq, lens, &why)
+	if (RIPC__LIKELY(!(short_header ? ripc__elided_decode(&h, ev->data, ev->len, &lane->rx_last,
+							      lane->rx_seq, lens, &why)
 					: ripc__header_decode(&h, ev->data, ev->len, &why)))) {
 		if (lane->state != RIPC__LANE_UP && lane->state != RIPC__LANE_RETIRING)
 			why = "message before the lane is up";
@@ -400,7 +403,7 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 			why = "message out of sequence";
 		else if (h.flags & RIPC__F_INSTANCE)
 			why = "datagram on a lane";
-		else if (h.credits && !lane->counts)
+		else if (h.credits && !lane->uses_credits)
 			why = "credit without need";
 	}
 	if (why) {
@@ -417,17 +420,17 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 		return;
 	}
 	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !h.flags)
-		lane->rx_last = (struct ripc__between){true, h.dest, h.source};
-	if (h.flags & RIPC__F_DONE)
-		ripc__request_answer(lane, h.done, 0, false);
+		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
+	if (h.flags & RIPC__F_ACK)
+		ripc__request_acked(lane, h.acked, 0, false);
 	if (h.kind == RIPC__SHORT || h.kind == RIPC__LONG) {
 		/* In full, however it came; what it carries is not for the service. */
 		size_t len = ev->len;
 
 		if (short_header)
-			len += RIPC__PLAIN_LEN - RIPC__AGAIN_LEN;
-		if (h.flags & RIPC__F_DONE)
-			len -= RIPC__DONE_WORD;
+			len += RIPC__FAST_HEADER_LEN - RIPC__ELIDED_LEN;
+		if (h.flags & RIPC__F_ACK)
+			len -= RIPC__ACK_WORD;
 		receive_data(lane, &h, ev, ripc__units_of(len));
 	} else {
 		receive_control(lane, &h);
@@ -438,7 +441,7 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 			ripc__lane_repost(lane);
 	}
 	if (h.credits && lane->starved && lane->state == RIPC__LANE_UP)
-		ripc__lane_pump(lane);
+		ripc__lane_flush(lane);
 }
 
 /* ---- datagrams ---- */
@@ -463,8 +466,8 @@ static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__he
 static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number)
 {
 	int64_t lost;
-	bool fresh = ripc__replay_new(&p->datagrams, p->datagrams_seen, RIPC__DATAGRAM_WINDOW / 64,
-				      number, false, ctx->now_ns, &lost);
+	bool fresh = ripc__replay_check(&p->datagrams, p->dgram_seen, RIPC__DATAGRAM_WINDOW / 64,
+					number, false, ctx->now_ns, &lost);
 
 	ctx->stats.lost += (uint64_t)lost;
 	p->stats.lost += (uint32_t)lost;
@@ -509,7 +512,7 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 		goto drop;
 	}
 	if (h.kind == RIPC__GROUP) {
-		ripc__groupcast_arrived(ctx, tp, NULL, &h);
+		ripc__group_receive(ctx, tp, NULL, &h);
 		goto drop;
 	}
 	/* What hears multicast need not carry anything else. */
@@ -521,7 +524,7 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 		p = ripc__peer_find(ctx, h.instance);
 		d = ripc__dest_find(ctx, h.source);
 		if (d && p && d->peer == p)
-			ripc__dest_stale(ctx, d, "its former holder does not hold it any more");
+			ripc__dest_invalidate(ctx, d, "its former holder does not hold it any more");
 		goto drop;
 	}
 	p = datagram_peer(ctx, h.instance);

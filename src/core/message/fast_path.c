@@ -28,11 +28,12 @@
 /* Where in a plain header the number of the message and the length of its item stand. */
 #define SEQ_OFFSET 24
 #define LEN_OFFSET 32
-/* Of AGAIN the second half is the number: it is kept where that stands, and grows with it. */
+/* Of ELIDED the second half is the number: it is kept where that stands, and grows with it. */
 #define SHORT_HEADER_OFFSET (SEQ_OFFSET - 2)
 
-_Static_assert(RIPC__HEAD_LEN == RIPC__PLAIN_LEN, "what post_plain() takes is a plain header");
-_Static_assert(RIPC__BRIEF_LEN == RIPC__AGAIN_LEN, "what post_again() takes is that of AGAIN");
+_Static_assert(RIPC__POST_HEADER_LEN == RIPC__FAST_HEADER_LEN,
+	       "what post_plain() takes is a plain header");
+_Static_assert(RIPC__BRIEF_LEN == RIPC__ELIDED_LEN, "what post_again() takes is that of ELIDED");
 _Static_assert(offsetof(struct ripc_message, source) == 0 && offsetof(struct ripc_message, dest) == 8 &&
 		       offsetof(struct ripc_message, instance) == 16,
 	       "a message begins as struct ripc__fast_rx has it");
@@ -75,8 +76,8 @@ static inline void flush_rx(struct ripc__fast_rx *in)
 		return;
 	p = lane->peer;
 	lane->rx_seq += n;
-	lane->heard_ns = s->ctx->now_ns;
-	lane->heard = true;
+	lane->last_rx_ns = s->ctx->now_ns;
+	lane->rx_untimed = true;
 	lane->pinged_ns = 0;
 	in->flow->arrived_units += in->units_limit - in->units_left;
 	in->flow->consumed_units += in->units_limit - in->units_left;
@@ -109,14 +110,14 @@ static struct ripc__lane *tx_lane(const struct ripc_service *s, uint64_t dest)
 	 * Messages to others, over networks, come here each time: first what tells these. What is held has to be carried, or to go before
 	 * it.
 	 */
-	if (!d || d->state != RIPC__DEST_KNOWN || !(lane = d->peer->lane) || lane->counts ||
+	if (!d || d->state != RIPC__DEST_KNOWN || !(lane = d->peer->lane) || lane->uses_credits ||
 	    lane->rx_depth || ctx->datagrams || ctx->closing || ctx->delayed_ack.held ||
 	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest) || !d->credit ||
 	    lane->blocked || !ripc__list_empty(&lane->control))
 		return NULL;
 	ops = ctx->tp[lane->tp].ops;
-	/* Where AGAIN is sent, the first one that says between whom is not of those that are known. */
-	return (ops->post_again ? ripc__between_are(&lane->tx_last, dest, s->id)
+	/* Where ELIDED is sent, the first one that says between whom is not of those that are known. */
+	return (ops->post_again ? ripc__header_context_is(&lane->tx_last, dest, s->id)
 				: ops->post_plain != NULL)
 		       ? lane
 		       : NULL;
@@ -155,13 +156,13 @@ cache_tx(struct ripc *ctx, struct ripc_service *s, uint64_t dest)
 	/* Who sends adds no more than there is: else room would be endless, and the peer would not have it. */
 	assert(out->credit->sent_units <= out->credit->limit_units);
 	out->units_limit = out->units_left = out->credit->limit_units - out->credit->sent_units;
-	ripc__put_le64(out->head, RIPC__PLAIN_WORD);
+	ripc__put_le64(out->head, RIPC__FAST_HEADER_WORD);
 	ripc__put_le64(out->head + 8, dest);
 	ripc__put_le64(out->head + 16, s->id);
 	/* No return buffers, and no credit on a lane that needs none. */
 	ripc__put_le64(out->head + SEQ_OFFSET, lane->tx_seq);
 	if (ops->post_again)
-		ripc__put_le32(out->head + SHORT_HEADER_OFFSET, ripc__again_word(lane->tx_seq, 0));
+		ripc__put_le32(out->head + SHORT_HEADER_OFFSET, ripc__elided_word(lane->tx_seq, 0));
 	s->ctx->fast_path.valid = true;
 	return true;
 }
@@ -178,7 +179,7 @@ static inline bool fast_path_send(struct ripc *ctx, struct ripc_service *s, uint
 	if (RIPC__UNLIKELY(out->s != s || out->dest != dest) && !cache_tx(ctx, s, dest))
 		return false;
 	assert(tx_lane(s, dest) == out->lane && out->lane && out->lane->ep == out->ep);
-	units = ripc__units_of(RIPC__PLAIN_LEN + len);
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + len);
 	if (RIPC__UNLIKELY(len > out->len_max || units > out->units_left || (!item->iov_base && len)))
 		return false;
 	ripc__put_le32(out->head + LEN_OFFSET, (uint32_t)len);
@@ -266,7 +267,7 @@ static struct ripc__flow *rx_flow(const struct ripc_service *s, const struct rip
 {
 	struct ripc__flow *flow = lane->flow;
 
-	if (lane->state != RIPC__LANE_UP || lane->shake || lane->rx_depth || lane->peer->held ||
+	if (lane->state != RIPC__LANE_UP || lane->shake || lane->rx_depth || lane->peer->pending_conn ||
 	    !flow || flow->service != s)
 		return NULL;
 	return flow;
@@ -290,7 +291,7 @@ static void cache_rx(struct ripc_service *s, unsigned tp, struct ripc__lane *lan
 		.lane = lane,
 		.flow = flow,
 		.t = ctx->tp[tp].t,
-		.take = ctx->tp[tp].ops->take,
+		.poll_one = ctx->tp[tp].ops->poll_one,
 		.tp = tp,
 		.head = head,
 		.first = lane->rx_seq,
@@ -299,9 +300,9 @@ static void cache_rx(struct ripc_service *s, unsigned tp, struct ripc__lane *lan
 	};
 	memcpy(in->pub.instance, lane->peer->instance, sizeof(in->pub.instance));
 	/* So many may come, and so many be taken without that ripc__flow_consume() has anything to tell. */
-	granted = (int64_t)(flow->announced_units - flow->arrived_units);
+	granted = (int64_t)(flow->advertised_units - flow->arrived_units);
 	before_update =
-		(int64_t)(flow->announced_units - flow->consumed_units - window + window / 4) - 1;
+		(int64_t)(flow->advertised_units - flow->consumed_units - window + window / 4) - 1;
 	if (granted > before_update)
 		granted = before_update;
 	in->units_left = granted > 0 ? (uint64_t)granted : 0;
@@ -347,9 +348,9 @@ static struct ripc__message *fast_path(struct ripc_service *s, unsigned tp, stru
 	flow = rx_flow(s, lane);
 	p = lane->peer;
 	len = h.len;
-	units = ripc__units_of(RIPC__PLAIN_LEN + (size_t)len);
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + (size_t)len);
 	if (!flow || flow->id != h.dest || flow->source != h.source ||
-	    flow->arrived_units + units > flow->announced_units)
+	    flow->arrived_units + units > flow->advertised_units)
 		return NULL;
 	/* A copy is for the general way. */
 	if (!ev->token && ev->data != ripc__message_buf(m))
@@ -358,9 +359,9 @@ static struct ripc__message *fast_path(struct ripc_service *s, unsigned tp, stru
 	m->pub.dest = s->id;
 	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
 	fill_message(ctx, m, ev, h.head, tp);
-	lane->rx_last = (struct ripc__between){true, h.dest, h.source};
-	lane->heard_ns = ctx->now_ns;
-	lane->heard = true;
+	lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
+	lane->last_rx_ns = ctx->now_ns;
+	lane->rx_untimed = true;
 	lane->pinged_ns = 0;
 	lane->rx_seq++;
 	ctx->stats.short_received++;
@@ -412,9 +413,10 @@ handle_event(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 /* Whether a message with len bytes of payload is the next plain one of those known. It has that much before its payload. */
 static inline bool is_next(const struct ripc__fast_rx *in, const uint8_t *head, uint32_t len)
 {
-	if (in->head == RIPC__AGAIN_LEN)
-		return ripc__get_le32(head) == ripc__again_word(in->next_seq, 0);
-	return ripc__get_le64(head) == RIPC__PLAIN_WORD && ripc__get_le64(head + 8) == in->pub.dest &&
+	if (in->head == RIPC__ELIDED_LEN)
+		return ripc__get_le32(head) == ripc__elided_word(in->next_seq, 0);
+	return ripc__get_le64(head) == RIPC__FAST_HEADER_WORD &&
+	       ripc__get_le64(head + 8) == in->pub.dest &&
 	       ripc__get_le64(head + 16) == in->pub.source &&
 	       ripc__get_le64(head + SEQ_OFFSET) == in->next_seq &&
 	       ripc__get_le32(head + LEN_OFFSET) == len;
@@ -430,7 +432,8 @@ poll_cached_lane(struct ripc_service *s, bool *had_event)
 	struct ripc__event ev;
 	uint32_t units, len;
 
-	if (RIPC__UNLIKELY(!m) || !in->take(in->t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
+	if (RIPC__UNLIKELY(!m) ||
+	    !in->poll_one(in->t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
 		return NULL;
 	*had_event = true;
 	assert(may_receive(s) && rx_flow(s, in->lane) == in->flow);
@@ -438,7 +441,7 @@ poll_cached_lane(struct ripc_service *s, bool *had_event)
 			   (!ev.token && ev.data != ripc__message_buf(m))))
 		return handle_event(s, in->tp, m, &ev);
 	len = ev.len - in->head;
-	units = ripc__units_of(RIPC__PLAIN_LEN + (size_t)len);
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + (size_t)len);
 	if (RIPC__UNLIKELY(units > in->units_left || !is_next(in, ev.data, len)))
 		return handle_event(s, in->tp, m, &ev);
 	in->next_seq++;
@@ -464,8 +467,8 @@ static struct ripc__message *poll_recent(struct ripc *ctx, struct ripc_service *
 		const struct ripc__transport_ops *ops = ctx->tp[tp].ops;
 		struct ripc__event ev;
 
-		if (!ops->take ||
-		    !ops->take(ctx->tp[tp].t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
+		if (!ops->poll_one ||
+		    !ops->poll_one(ctx->tp[tp].t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev))
 			continue;
 		*had_event = true;
 		if (s)

@@ -29,7 +29,7 @@ struct ripc__fast_tx {
 	uint64_t units_left, units_limit; /* units that the credit has left, and had */
 	uint32_t first;                   /* number of the first message */
 	const uint8_t *from;              /* what of it goes before the payload */
-	uint8_t head[RIPC__HEAD_LEN]
+	uint8_t head[RIPC__POST_HEADER_LEN]
 		__attribute__((aligned(8))); /* of the next message but for its length */
 };
 
@@ -39,10 +39,11 @@ struct ripc__fast_rx {
 	struct ripc__lane *lane;
 	struct ripc__flow *flow;
 	struct ripc__transport *t;
-	bool (*take)(struct ripc__transport *t, void *units_limit, size_t cap, struct ripc__event *ev);
+	bool (*poll_one)(struct ripc__transport *t, void *units_limit, size_t cap,
+			 struct ripc__event *ev);
 	uint64_t bytes; /* of payload, received */
 	unsigned tp;    /* index of the transport */
-	uint32_t head;  /* bytes before the payload: RIPC__PLAIN_LEN, or RIPC__AGAIN_LEN */
+	uint32_t head;  /* bytes before the payload: RIPC__FAST_HEADER_LEN, or RIPC__ELIDED_LEN */
 	uint32_t first, next_seq;         /* numbers of the first message and of the next */
 	uint64_t units_left, units_limit; /* units until the flow has to be asked: now, and at first */
 	struct {

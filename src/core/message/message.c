@@ -79,11 +79,11 @@ void ripc__message_return_credit(struct ripc__message *m)
 static void __attribute__((noinline)) release_items(struct ripc__message *m)
 {
 	for (unsigned i = 0; i < m->pub.nitems; i++) {
-		if (m->pool[i] && m->pool[i]->state == RIPC__REGION_BORROWED) {
-			ripc__debt_item(m->pool[i], m, i);
+		if (m->pool[i] && m->pool[i]->state == RIPC__REGION_IMPORTED) {
+			ripc__import_ref_release_item(m->pool[i], m, i);
 		} else if (m->pool[i]) {
 			/* Not before a send that passes it on has ended. */
-			m->pool[i]->zombie = true;
+			m->pool[i]->free_pending = true;
 			ripc__region_release(m->ctx, m->pool[i]);
 		}
 	}
@@ -161,21 +161,21 @@ static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 {
 	struct ripc__region *from = m->pool[item];
 	struct iovec *iov = (struct iovec *)m->pub.items + item;
-	struct ripc__region *copy = ripc__pool_draw(m->ctx, iov->iov_len, RIPC__REGION_APP);
+	struct ripc__region *copy = ripc__pool_get_untouched(m->ctx, iov->iov_len, RIPC__REGION_APP);
 
 	if (!copy)
 		return NULL;
-	ripc__aside(m->ctx);
-	ripc__region_touch(copy, iov->iov_len);
+	ripc__lock_suspend(m->ctx);
+	ripc__region_prefault(copy, iov->iov_len);
 	memcpy(copy->base, iov->iov_base, iov->iov_len);
-	ripc__aside_end(m->ctx);
+	ripc__lock_resume(m->ctx);
 	/* Another thread took it, which is wrong, but does no harm. */
 	if (m->pool[item] != from) {
 		ripc__pool_put(m->ctx, copy);
 		return NULL;
 	}
 	iov->iov_base = copy->base;
-	ripc__debt_item(m->pool[item], m, item);
+	ripc__import_ref_release_item(m->pool[item], m, item);
 	return copy;
 }
 
@@ -191,7 +191,7 @@ void *ripc_message_take(struct ripc_message *message, unsigned item)
 	}
 	ripc__lock(m->ctx);
 	r = item < m->pub.nitems && m->pub.is_long ? m->pool[item] : NULL;
-	if (r && r->state == RIPC__REGION_BORROWED)
+	if (r && r->state == RIPC__REGION_IMPORTED)
 		r = copy_item(m, item);
 	if (r) {
 		m->pool[item] = NULL;

@@ -8,8 +8,8 @@
 #include "core/message/service.h"
 
 /* A plain message as a datagram: its first 8 bytes, and how many stand before its payload. */
-#define DATAGRAM_WORD (RIPC__PLAIN_WORD | (uint64_t)RIPC__F_INSTANCE << 32)
-#define DATAGRAM_LEN  (RIPC__PLAIN_LEN + 16)
+#define DATAGRAM_WORD (RIPC__FAST_HEADER_WORD | (uint64_t)RIPC__F_INSTANCE << 32)
+#define DATAGRAM_LEN  (RIPC__FAST_HEADER_LEN + 16)
 
 /* ---- sending ---- */
 
@@ -28,14 +28,14 @@ static inline const uint8_t *datagram_addr(const struct ripc *ctx, struct ripc__
 {
 	unsigned tp = p->lane->tp;
 
-	if (!ctx->datagrams || !ctx->tp[tp].limits.short_by_datagram || p->no_datagrams)
+	if (!ctx->datagrams || !ctx->tp[tp].limits.eager_datagram || p->no_dgram_path)
 		return NULL;
-	if (RIPC__UNLIKELY(!p->way || p->way_tp != tp)) {
-		p->way = ripc__peer_datagram(ctx, p, &tp, &p->way_len);
-		p->way_tp = tp;
+	if (RIPC__UNLIKELY(!p->dgram_path || p->dgram_path_tp != tp)) {
+		p->dgram_path = ripc__peer_datagram(ctx, p, &tp, &p->dgram_path_len);
+		p->dgram_path_tp = tp;
 	}
-	*len = p->way_len;
-	return p->way;
+	*len = p->dgram_path_len;
+	return p->dgram_path;
 }
 
 static bool send_datagram(struct ripc_service *s, struct ripc__peer *p, const uint8_t *addr,
@@ -51,12 +51,12 @@ static bool send_datagram(struct ripc_service *s, struct ripc__peer *p, const ui
 	ripc__put_le64(head, DATAGRAM_WORD);
 	ripc__put_le64(head + 8, dest);
 	ripc__put_le64(head + 16, s->id);
-	ripc__number_stamp(head, p->next_datagram);
+	ripc__number_stamp(head, p->next_dgram_seq);
 	memcpy(head + RIPC__HEADER_LEN, ctx->instance, 16);
 	ripc__put_le32(head + RIPC__HEADER_LEN + 16, (uint32_t)item->iov_len);
 	if (t->ops->post_datagram(t->t, addr, addrlen, iov, 2))
 		return false;
-	p->next_datagram++;
+	p->next_dgram_seq++;
 	count_sent(s, p, item->iov_len);
 	return true;
 }
@@ -67,26 +67,27 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	struct ripc__lane *lane = d->peer->lane;
 	const struct ripc__transport_ops *ops = ctx->tp[lane->tp].ops;
 	struct ripc__credit *c = d->credit;
-	bool short_header = ops->post_again && ripc__between_are(&lane->tx_last, d->id, s->id);
-	uint32_t credits_max = short_header ? RIPC__AGAIN_CREDITS_MAX : UINT16_MAX;
-	uint32_t credits = lane->rx_owed < credits_max ? lane->rx_owed : credits_max, units;
-	uint8_t head[RIPC__HEAD_LEN];
+	bool short_header = ops->post_again && ripc__header_context_is(&lane->tx_last, d->id, s->id);
+	uint32_t credits_max = short_header ? RIPC__ELIDED_CREDITS_MAX : UINT16_MAX;
+	uint32_t credits = lane->rx_credits_due < credits_max ? lane->rx_credits_due : credits_max,
+		 units;
+	uint8_t head[RIPC__POST_HEADER_LEN];
 	size_t len = item->iov_len;
 	int rc;
 
 	/* The last credit is for the messages that give credit back. */
 	if (!(short_header || ops->post_plain) || !c || len > lane->send_max - RIPC__SHORT_FIXED ||
-	    lane->blocked || (lane->counts && lane->tx_credits <= 1) ||
+	    lane->blocked || (lane->uses_credits && lane->tx_credits <= 1) ||
 	    !ripc__list_empty(&lane->control))
 		return false;
-	units = ripc__units_of(RIPC__PLAIN_LEN + len);
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + len);
 	if (c->sent_units + units > c->limit_units)
 		return false;
 	if (short_header) {
-		ripc__put_le32(head, ripc__again_word(lane->tx_seq, credits));
+		ripc__put_le32(head, ripc__elided_word(lane->tx_seq, credits));
 		rc = ops->post_again(lane->ep, head, item->iov_base, len, more);
 	} else {
-		ripc__put_le64(head, RIPC__PLAIN_WORD);
+		ripc__put_le64(head, RIPC__FAST_HEADER_WORD);
 		ripc__put_le64(head + 8, d->id);
 		ripc__put_le64(head + 16, s->id);
 		ripc__put_le64(head + 24, lane->tx_seq | (uint64_t)credits << 32);
@@ -95,10 +96,10 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	}
 	if (rc < 0)
 		return false;
-	lane->tx_last = (struct ripc__between){true, d->id, s->id};
+	lane->tx_last = (struct ripc__header_context){true, d->id, s->id};
 	lane->tx_seq++;
-	lane->rx_owed -= credits;
-	lane->tx_credits -= lane->counts;
+	lane->rx_credits_due -= credits;
+	lane->tx_credits -= lane->uses_credits;
 	c->sent_units += units;
 	count_sent(s, d->peer, len);
 	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
@@ -176,8 +177,7 @@ static struct ripc__message *receive_datagram(struct ripc_service *s, unsigned t
 	    ripc__get_le32(data + RIPC__HEADER_LEN + 16) != ev->len - DATAGRAM_LEN ||
 	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !p ||
 	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !is_in_place(m, ev) ||
-	    !ripc__replay_next(&p->datagrams, p->datagrams_seen, ripc__get_le64(data + 24),
-			       ctx->now_ns))
+	    !ripc__replay_next(&p->datagrams, p->dgram_seen, ripc__get_le64(data + 24), ctx->now_ns))
 		return NULL;
 	fill_message(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
 	return m;
@@ -204,17 +204,17 @@ static struct ripc__message *receive_lane(struct ripc_service *s, unsigned tp,
 	if (lane->state != RIPC__LANE_UP || lane->shake || !ripc__fast_header(&h, lane, ev))
 		return NULL;
 	flow = lane->flow;
-	units = ripc__units_of(RIPC__PLAIN_LEN + (size_t)h.len);
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + (size_t)h.len);
 	/* Senders that wait for credit, and copies, are for the general way. */
 	if (!flow || flow->id != h.dest || flow->service != s || flow->source != h.source ||
-	    (h.credits && (!lane->counts || lane->starved)) || lane->peer->held ||
-	    flow->arrived_units + units > flow->announced_units ||
+	    (h.credits && (!lane->uses_credits || lane->starved)) || lane->peer->pending_conn ||
+	    flow->arrived_units + units > flow->advertised_units ||
 	    (hold && !may_hold_buffer(lane)) || !is_in_place(m, ev))
 		return NULL;
-	lane->heard_ns = ctx->now_ns;
-	lane->heard = true;
+	lane->last_rx_ns = ctx->now_ns;
+	lane->rx_untimed = true;
 	lane->pinged_ns = 0;
-	lane->rx_last = (struct ripc__between){true, h.dest, h.source};
+	lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
 	flow->arrived_units += units;

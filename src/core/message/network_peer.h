@@ -27,28 +27,28 @@ static inline bool ripc__fast_header(struct ripc__fast_header *h, const struct r
 	uint64_t last;
 	uint32_t word;
 
-	if (ev->len < RIPC__AGAIN_LEN)
+	if (ev->len < RIPC__ELIDED_LEN)
 		return false;
 	word = ripc__get_le32(data);
-	if ((word & 0xff) == RIPC__AGAIN_MAGIC) {
+	if ((word & 0xff) == RIPC__ELIDED_MAGIC) {
 		*h = (struct ripc__fast_header){
 			.dest = lane->rx_last.dest,
 			.source = lane->rx_last.source,
 			.credits = word >> 8 & 0xff,
-			.head = RIPC__AGAIN_LEN,
-			.len = ev->len - RIPC__AGAIN_LEN,
+			.head = RIPC__ELIDED_LEN,
+			.len = ev->len - RIPC__ELIDED_LEN,
 		};
 		return lane->rx_last.known && word >> 16 == (uint16_t)lane->rx_seq;
 	}
-	if (ev->len < RIPC__PLAIN_LEN || ripc__get_le64(data) != RIPC__PLAIN_WORD)
+	if (ev->len < RIPC__FAST_HEADER_LEN || ripc__get_le64(data) != RIPC__FAST_HEADER_WORD)
 		return false;
 	last = ripc__get_le64(data + 24);
 	*h = (struct ripc__fast_header){
 		.dest = ripc__get_le64(data + 8),
 		.source = ripc__get_le64(data + 16),
 		.credits = (uint32_t)(last >> 32),
-		.head = RIPC__PLAIN_LEN,
-		.len = ev->len - RIPC__PLAIN_LEN,
+		.head = RIPC__FAST_HEADER_LEN,
+		.len = ev->len - RIPC__FAST_HEADER_LEN,
 	};
 	/* Above the credits stand the return buffers. */
 	return (uint32_t)last == lane->rx_seq && h->credits <= UINT16_MAX &&

@@ -136,13 +136,13 @@ static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsign
 			     m->s->id);
 	memcpy(p, ctx->instance, 16);
 	p = put_lens(p + 16, m);
-	ripc__number_stamp(buf, d->peer->next_datagram);
+	ripc__number_stamp(buf, d->peer->next_dgram_seq);
 	iov[0] = (struct iovec){buf, (size_t)(p - buf)};
 	memcpy(iov + 1, m->items, m->nitems * sizeof(*iov));
 	rc = t->ops->post_datagram(t->t, addr, addrlen, iov, 1 + m->nitems);
 	if (rc)
 		return rc;
-	d->peer->next_datagram++;
+	d->peer->next_dgram_seq++;
 	count_short(m->s, d->peer, m->bytes);
 	return 0;
 }
@@ -172,35 +172,35 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	if (c->sent_units + units > c->limit_units) {
 		lane->ctx->stats.credit_stalls++;
 		lane->peer->stats.credit_stalls++;
-		ripc__lane_watch(lane);
+		ripc__lane_monitor(lane);
 		return -EAGAIN;
 	}
 	if (nreturns)
-		ripc__returns_delay(lane, m->returns, nreturns);
+		ripc__local_returns_before_reg(lane, m->returns, nreturns);
 	/* The transport may hold that back until more follows. */
 	if (m->flags & RIPC_MORE)
 		ripc__delayed_ack_flush(lane->ctx);
 	delayed_ack = ripc__delayed_ack_piggybacks(lane, len);
-	p = ripc__header_put(buf, RIPC__SHORT, delayed_ack ? RIPC__F_DONE : 0, (uint16_t)m->nitems,
+	p = ripc__header_put(buf, RIPC__SHORT, delayed_ack ? RIPC__F_ACK : 0, (uint16_t)m->nitems,
 			     0, d->id, m->s->id);
 	if (delayed_ack) {
 		ripc__put_le64(p, lane->ctx->delayed_ack.id);
-		p += RIPC__DONE_WORD;
+		p += RIPC__ACK_WORD;
 	}
 	p = put_lens(p, m);
 	if (nreturns) {
-		p = ripc__returns_put(lane, m->returns, &nreturns, p);
+		p = ripc__local_returns_encode(lane, m->returns, &nreturns, p);
 		ripc__put_le16(buf + 30, (uint16_t)nreturns);
 	}
 	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
 	if (rc)
 		return rc;
 	if (m->nreturns)
-		ripc__returns_told(lane, m->returns, m->nreturns);
+		ripc__local_returns_advertised(lane, m->returns, m->nreturns);
 	ripc__delayed_ack_replied(lane);
 	/* As the receiver counts: fewer return buffers may have gone with it, and what it carries is not for the service. */
 	c->sent_units +=
-		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__DONE_WORD : 0) + m->bytes);
+		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0) + m->bytes);
 	count_short(m->s, d->peer, m->bytes);
 	return 0;
 }
@@ -235,7 +235,7 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 			if (rc != -EHOSTUNREACH)
 				return rc;
 			/* Told by ripc_query(), see info.c. */
-			d->peer->no_datagrams = true;
+			d->peer->no_dgram_path = true;
 			ripc__log(RIPC_LOG_INFO, "peer %s: %s; its short messages go over the lane",
 				  ripc__instance_text(d->peer->instance), ripc_detail());
 		}
@@ -320,14 +320,14 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 		rc = send_once(d, m);
 		return rc == -EAGAIN ? retry_until(s, d, timeout_ms, send_once_cb, m) : rc;
 	}
-	rc = ripc__returns_make(s, o, ids);
+	rc = ripc__local_returns_add(s, o, ids);
 	if (rc)
 		return rc;
 	m->returns = ids;
 	m->nreturns = o->nreturns;
 	rc = retry_until(s, d, timeout_ms, send_once_cb, m);
 	if (rc)
-		ripc__returns_unmake(s->ctx, ids, o->nreturns);
+		ripc__local_returns_undo(s->ctx, ids, o->nreturns);
 	return rc;
 }
 

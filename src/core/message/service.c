@@ -348,10 +348,10 @@ static void service_stop(struct ripc_service *s)
 		if (d->users)
 			ripc__wake(ctx, &d->waitq);
 	ripc__list_for_each_safe (n, tmp, &ctx->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, held);
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
 
 		if (r->service == s && r->state != RIPC__REQUEST_DONE)
-			ripc__request_withdraw(r);
+			ripc__request_abort(r);
 	}
 	ripc__rndv_service_gone(s);
 	ripc__groups_service_gone(s);
@@ -361,12 +361,12 @@ static void service_stop(struct ripc_service *s)
 		ripc__message_release(m);
 	}
 	ripc__flows_drop(ctx, s);
-	ripc__windows_drop(ctx, s);
+	ripc__recv_windows_drop(ctx, s);
 	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
-		struct ripc__return *r = ripc__list_entry(n, struct ripc__return, link);
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		if (r->service == s)
-			ripc__return_revoke(ctx, r);
+			ripc__local_return_revoke(ctx, r);
 	}
 }
 
@@ -376,7 +376,7 @@ static bool returns_left(const struct ripc_service *s)
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, head)
-		if (ripc__list_entry(n, struct ripc__return, link)->service == s)
+		if (ripc__list_entry(n, struct ripc__local_return, link)->service == s)
 			return true;
 	return false;
 }
@@ -393,12 +393,13 @@ static void close_busy_lanes(struct ripc_service *s)
 		bool used = false;
 
 		ripc__list_for_each (k, &ctx->memory.returns) {
-			struct ripc__return *r = ripc__list_entry(k, struct ripc__return, link);
+			struct ripc__local_return *r =
+				ripc__list_entry(k, struct ripc__local_return, link);
 
 			used |= r->service == s && r->lane == lane;
 		}
 		ripc__list_for_each (k, &ctx->requests) {
-			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, held);
+			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, ctx_link);
 
 			used |= r->service == s && r->lane == lane && r->state != RIPC__REQUEST_DONE;
 		}
@@ -444,7 +445,7 @@ int ripc_unregister(struct ripc_service *s)
 			forced = true;
 		}
 	}
-	ripc__windows_drop(ctx, s);
+	ripc__recv_windows_drop(ctx, s);
 	service_unlink(s);
 	ripc__service_free(s);
 	ripc__unlock(ctx);

@@ -16,7 +16,7 @@ void ripc__attempts_clear(struct ripc__peer *p)
 	}
 }
 
-void ripc__attempts_over(struct ripc__peer *p, unsigned tp)
+void ripc__attempts_clear_tp(struct ripc__peer *p, unsigned tp)
 {
 	struct ripc__list *n, *tmp;
 
@@ -30,7 +30,8 @@ void ripc__attempts_over(struct ripc__peer *p, unsigned tp)
 	}
 }
 
-void ripc__attempt_add(struct ripc__peer *p, unsigned way, unsigned tp, bool near, const char *why)
+void ripc__attempt_add(struct ripc__peer *p, unsigned path_index, unsigned tp, bool same_host,
+		       const char *why)
 {
 	struct ripc__attempt *a = malloc(sizeof(*a) + strlen(why) + 1);
 	struct ripc__list *n, *tmp, *before = &p->attempts;
@@ -38,21 +39,21 @@ void ripc__attempt_add(struct ripc__peer *p, unsigned way, unsigned tp, bool nea
 	ripc__list_for_each_safe (n, tmp, &p->attempts) {
 		struct ripc__attempt *old = ripc__list_entry(n, struct ripc__attempt, link);
 
-		if (old->way != way)
+		if (old->path_index != path_index)
 			continue;
 		ripc__list_del(n);
 		free(old);
 	}
 	if (!a)
 		return;
-	a->way = way;
+	a->path_index = path_index;
 	a->tp = tp;
-	a->near = near;
+	a->same_host = same_host;
 	strcpy(a->why, why);
 	ripc__list_for_each (n, &p->attempts) {
 		const struct ripc__attempt *b = ripc__list_entry(n, struct ripc__attempt, link);
 
-		if (near == b->near ? way < b->way : near) {
+		if (same_host == b->same_host ? path_index < b->path_index : same_host) {
 			before = n;
 			break;
 		}
@@ -60,7 +61,7 @@ void ripc__attempt_add(struct ripc__peer *p, unsigned way, unsigned tp, bool nea
 	ripc__list_add(before, &a->link);
 }
 
-bool ripc__attempted(const struct ripc__peer *p, unsigned tp)
+bool ripc__attempt_failed_over(const struct ripc__peer *p, unsigned tp)
 {
 	struct ripc__list *n;
 
@@ -77,7 +78,7 @@ struct text {
 	unsigned left; /* entries to come */
 };
 
-static void entry(struct text *t, const char *name, const char *why)
+static void append_entry(struct text *t, const char *name, const char *why)
 {
 	size_t share = (t->len - t->at) / (t->left ? t->left-- : 1);
 	int n = snprintf(t->to + t->at, share, "%s%s: %s", t->at ? "; " : "", name,
@@ -93,7 +94,7 @@ void ripc__attempt_address(struct ripc *ctx, const struct ripc__peer *p, char *t
 	size_t addrlen;
 	unsigned tp;
 
-	addr = ripc__peer_way(ctx, p, p->out_way, &tp, &addrlen);
+	addr = ripc__peer_path(ctx, p, p->out_path, &tp, &addrlen);
 	if (addr && tp == p->out->tp)
 		ctx->tp[tp].ops->describe(addr, addrlen, text, len);
 	else
@@ -101,7 +102,7 @@ void ripc__attempt_address(struct ripc *ctx, const struct ripc__peer *p, char *t
 }
 
 /* The attempt under way, unless its way has failed before: then that cause says more. */
-static bool under_way(struct ripc *ctx, const struct ripc__peer *p, char *text, size_t len)
+static bool current_attempt(struct ripc *ctx, const struct ripc__peer *p, char *text, size_t len)
 {
 	struct ripc__list *n;
 	char addr[96];
@@ -109,52 +110,52 @@ static bool under_way(struct ripc *ctx, const struct ripc__peer *p, char *text, 
 	if (!p->out)
 		return false;
 	ripc__list_for_each (n, (struct ripc__list *)&p->attempts)
-		if (ripc__list_entry(n, struct ripc__attempt, link)->way == p->out_way)
+		if (ripc__list_entry(n, struct ripc__attempt, link)->path_index == p->out_path)
 			return false;
 	ripc__attempt_address(ctx, p, addr, sizeof(addr));
 	snprintf(text, len, "no answer from %s yet, after %llu ms", addr,
-		 (unsigned long long)((ripc__now(ctx) - p->out->heard_ns) / RIPC__MS));
+		 (unsigned long long)((ripc__now(ctx) - p->out->last_rx_ns) / RIPC__MS));
 	return true;
 }
 
-static void nothing_tried(struct ripc *ctx, const struct ripc__peer *p, struct text *t)
+static void no_attempt_text(struct ripc *ctx, const struct ripc__peer *p, struct text *t)
 {
 	unsigned tp;
 	size_t len;
 
-	if (ripc__peer_way(ctx, p, 0, &tp, &len))
-		entry(t, "not connected",
-		      p->crossed ? "the peer connects by itself" : "no attempt was made yet");
+	if (ripc__peer_path(ctx, p, 0, &tp, &len))
+		append_entry(t, "not connected",
+			     p->crossed ? "the peer connects by itself" : "no attempt was made yet");
 	else if (p->addrs_len)
-		entry(t, "no transport in common, here", ctx->opt.transports);
+		append_entry(t, "no transport in common, here", ctx->opt.transports);
 	else
-		entry(t, "no address of it is known", "it had connected by itself");
+		append_entry(t, "no address of it is known", "it had connected by itself");
 }
 
 size_t ripc__attempts_text(struct ripc *ctx, const struct ripc__peer *p, char *text, size_t len)
 {
 	char now[160];
-	bool waits = under_way(ctx, p, now, sizeof(now));
-	struct text t = {.to = text, .len = len, .left = waits};
+	bool has_current = current_attempt(ctx, p, now, sizeof(now));
+	struct text t = {.to = text, .len = len, .left = has_current};
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, (struct ripc__list *)&p->attempts)
 		t.left++;
 	if (!t.left) {
 		t.left = 1;
-		nothing_tried(ctx, p, &t);
+		no_attempt_text(ctx, p, &t);
 		return t.at;
 	}
 	ripc__list_for_each (n, (struct ripc__list *)&p->attempts) {
 		const struct ripc__attempt *a = ripc__list_entry(n, struct ripc__attempt, link);
 
-		if (waits && !a->near) {
-			entry(&t, ctx->tp[p->out->tp].ops->name, now);
-			waits = false;
+		if (has_current && !a->same_host) {
+			append_entry(&t, ctx->tp[p->out->tp].ops->name, now);
+			has_current = false;
 		}
-		entry(&t, ctx->tp[a->tp].ops->name, a->why);
+		append_entry(&t, ctx->tp[a->tp].ops->name, a->why);
 	}
-	if (waits)
-		entry(&t, ctx->tp[p->out->tp].ops->name, now);
+	if (has_current)
+		append_entry(&t, ctx->tp[p->out->tp].ops->name, now);
 	return t.at;
 }

@@ -14,23 +14,24 @@
 
 struct ripc__attempt {
 	struct ripc__list link; /* in peer->attempts: those that lead to the peer's host first */
-	unsigned way;           /* ripc__peer_way() */
+	unsigned path_index;    /* ripc__peer_path() */
 	unsigned tp;            /* index of the transport */
-	bool near; /* the transport leads to the peer's host: the attempt left this one */
+	bool same_host; /* the transport leads to the peer's host: the attempt left this one */
 	char why[];
 };
 
 /* An attempt failed. Without memory it is not remembered. */
-void ripc__attempt_add(struct ripc__peer *p, unsigned way, unsigned tp, bool near, const char *why);
+void ripc__attempt_add(struct ripc__peer *p, unsigned path_index, unsigned tp, bool same_host,
+		       const char *why);
 
 /* Forgets all. */
 void ripc__attempts_clear(struct ripc__peer *p);
 
 /* A lane over this transport is up: forgets what failed on it before. */
-void ripc__attempts_over(struct ripc__peer *p, unsigned tp);
+void ripc__attempts_clear_tp(struct ripc__peer *p, unsigned tp);
 
 /* Whether one over this transport has failed. */
-bool ripc__attempted(const struct ripc__peer *p, unsigned tp);
+bool ripc__attempt_failed_over(const struct ripc__peer *p, unsigned tp);
 
 /* The address that the attempt under way connects to, as far as it is known. */
 void ripc__attempt_address(struct ripc *ctx, const struct ripc__peer *p, char *text, size_t len);

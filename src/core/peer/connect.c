@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* How a lane comes to be: connecting, accepting, crossed connections. Contract in lane.h. */
-#include "auth/shake.h"
+#include "auth/handshake.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define HELD_NS (500 * RIPC__MS) /* how long a lane may stay silent when its peer connects anew */
+#define PENDING_CONN_NS \
+	(500 * RIPC__MS) /* how long a lane may stay silent when its peer connects anew */
 
 void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
 		      uint8_t buf[RIPC__HELLO_LEN])
@@ -23,7 +24,7 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 		.send_max = l->send_max,
 		.recv_depth = l->recv_depth,
 		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
-		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_HANDOVER),
+		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT),
 	};
 
 	memcpy(h.instance, ctx->instance, 16);
@@ -31,9 +32,9 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 	ripc__hello_encode(&h, buf);
 }
 
-/* --- keys: see auth/shake.h. Connections of a context to itself need none. --- */
+/* --- keys: see auth/handshake.h. Connections of a context to itself need none. --- */
 
-static bool keyed(const struct ripc *ctx, unsigned tp)
+static bool needs_auth(const struct ripc *ctx, unsigned tp)
 {
 	return ctx->auth && !(ctx->tp[tp].limits.caps & RIPC__CAP_SELF);
 }
@@ -51,22 +52,22 @@ static bool draw_nonce(struct ripc *ctx, uint8_t nonce[RIPC__NONCE])
 }
 
 /* Our answer to a request, with its proof if there are keys. Return: its bytes; 0: it cannot be proved. */
-static size_t answer(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
-		     struct ripc__shake *shake, uint8_t buf[RIPC__SHAKE_LEN])
+static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
+			   struct ripc__handshake *shake, uint8_t buf[RIPC__HANDSHAKE_LEN])
 {
 	uint8_t nonce[RIPC__NONCE];
 
 	ripc__lane_hello(ctx, tp, target, refusal, buf);
-	if (!keyed(ctx, tp))
+	if (!needs_auth(ctx, tp))
 		return RIPC__HELLO_LEN;
 	if (!draw_nonce(ctx, nonce))
 		return 0;
-	ripc__shake_answer(ctx->auth, shake, nonce, buf);
-	return RIPC__SHAKE_LEN;
+	ripc__handshake_reply(ctx->auth, shake, nonce, buf);
+	return RIPC__HANDSHAKE_LEN;
 }
 
 /* If what another lane needs is used up, idle lanes give way to the next attempt. */
-static void note_shortage(struct ripc *ctx, int rc)
+static void note_resource_limit(struct ripc *ctx, int rc)
 {
 	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
 		ctx->evict_cause = rc;
@@ -80,8 +81,9 @@ unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *e
 	if (ripc__hello_decode(&h, ev->data, ev->len, &why))
 		return RIPC__REFUSE_NONE;
 	/* Anybody on the way could have said it. */
-	if (lane->shake && !ripc__shake_answered(lane->ctx->auth, lane->shake, ev->data, ev->len)) {
-		ripc__auth_stranger(lane->ctx->auth);
+	if (lane->shake &&
+	    !ripc__handshake_check_reply(lane->ctx->auth, lane->shake, ev->data, ev->len)) {
+		ripc__auth_count_unauth(lane->ctx->auth);
 		*status = -EPROTO;
 		return RIPC__REFUSE_NONE;
 	}
@@ -101,16 +103,16 @@ static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsig
 	lane->active = active;
 	lane->state = active ? RIPC__LANE_CONNECTING : RIPC__LANE_ACCEPTING;
 	lane->rx_depth = ctx->tp[tp].limits.recv_depth;
-	lane->heard_ns = ripc__now(ctx);
+	lane->last_rx_ns = ripc__now(ctx);
 	lane->connect_ns = connect_ns;
 	ripc__list_init(&lane->control);
 	ripc__list_init(&lane->rndvs);
-	ripc__list_init(&lane->shares);
-	ripc__list_init(&lane->borrowed);
-	ripc__list_init(&lane->stages);
+	ripc__list_init(&lane->exports);
+	ripc__list_init(&lane->imports);
+	ripc__list_init(&lane->bounces);
 	ripc__list_add(&ctx->lanes, &lane->link);
 	p->nlanes++;
-	ripc__timer_at(ctx, lane->heard_ns + connect_ns);
+	ripc__timer_at(ctx, lane->last_rx_ns + connect_ns);
 	return lane;
 }
 
@@ -120,17 +122,17 @@ static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
 
 	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
-	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_HANDOVER);
-	lane->counts = h->recv_depth != 0;
+	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT);
+	lane->uses_credits = h->recv_depth != 0;
 	lane->tx_credits = h->recv_depth;
 	lane->service_window = h->service_window;
-	lane->far_memory = h->memory;
+	lane->remote_epoch = h->memory;
 }
 
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
 		       size_t len, bool last)
 {
-	uint8_t hello[RIPC__SHAKE_LEN], nonce[RIPC__NONCE];
+	uint8_t hello[RIPC__HANDSHAKE_LEN], nonce[RIPC__NONCE];
 	size_t hellolen = RIPC__HELLO_LEN;
 	struct ripc__lane *lane =
 		lane_new(ctx, p, tp, true, last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS);
@@ -139,20 +141,20 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 	if (!lane)
 		return ripc__fail(-ENOMEM, "out of memory");
 	ripc__lane_hello(ctx, tp, p->instance, RIPC__REFUSE_NONE, hello);
-	if (keyed(ctx, tp)) {
+	if (needs_auth(ctx, tp)) {
 		lane->shake = calloc(1, sizeof(*lane->shake));
 		if (!lane->shake || !draw_nonce(ctx, nonce)) {
 			ripc__lane_close(lane);
 			return ripc__fail(-ENOMEM, "out of memory");
 		}
-		ripc__shake_ask(ctx->auth, lane->shake, nonce, hello);
+		ripc__handshake_request(ctx->auth, lane->shake, nonce, hello);
 		hellolen = sizeof(hello);
 	}
 	rc = ctx->tp[tp].ops->connect(ctx->tp[tp].t, addr, len, hello, hellolen, lane, &lane->ep);
 	if (rc) {
 		lane->ep = NULL;
 		ripc__lane_close(lane);
-		note_shortage(ctx, rc);
+		note_resource_limit(ctx, rc);
 		return rc;
 	}
 	ctx->tp[tp].nlanes++;
@@ -162,36 +164,37 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 }
 
 /* Without an answer, if there is none that the other side would have to believe. */
-static void reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
-		   unsigned refusal, struct ripc__shake *shake)
+static void send_reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
+			unsigned refusal, struct ripc__handshake *shake)
 {
-	uint8_t hello[RIPC__SHAKE_LEN];
-	size_t len = answer(ctx, tp, target, refusal, shake, hello);
+	uint8_t hello[RIPC__HANDSHAKE_LEN];
+	size_t len = encode_reply(ctx, tp, target, refusal, shake, hello);
 
 	ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, len ? hello : NULL, len);
 }
 
 static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
-		       uint64_t source, const struct ripc__hello *h, struct ripc__shake *shake)
+		       uint64_t source, const struct ripc__hello *h, struct ripc__handshake *shake)
 {
-	struct ripc__shake *kept = keyed(ctx, tp) ? malloc(sizeof(*kept)) : NULL;
+	struct ripc__handshake *shake_copy = needs_auth(ctx, tp) ? malloc(sizeof(*shake_copy)) : NULL;
 	struct ripc__lane *lane;
-	uint8_t hello[RIPC__SHAKE_LEN];
+	uint8_t hello[RIPC__HANDSHAKE_LEN];
 	size_t len;
 	int rc;
 
-	lane = keyed(ctx, tp) && !kept ? NULL : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
+	lane = needs_auth(ctx, tp) && !shake_copy ? NULL
+						  : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
 	if (!lane) {
-		free(kept);
-		reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
+		free(shake_copy);
+		send_reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
 		return -ENOMEM;
 	}
 	lane->source = source;
 	lane_limits(lane, h);
-	len = answer(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
-	if (kept) {
-		*kept = *shake;
-		lane->shake = kept;
+	len = encode_reply(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
+	if (shake_copy) {
+		*shake_copy = *shake;
+		lane->shake = shake_copy;
 	}
 	if (len) {
 		rc = ctx->tp[tp].ops->accept(ctx->tp[tp].t, request, hello, len, lane, &lane->ep);
@@ -202,7 +205,7 @@ static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void
 	if (rc) {
 		lane->ep = NULL;
 		ripc__lane_close(lane);
-		note_shortage(ctx, rc);
+		note_resource_limit(ctx, rc);
 	} else {
 		ctx->tp[tp].nlanes++;
 		ctx->active_tps |= 1u << tp;
@@ -210,18 +213,20 @@ static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void
 	return rc;
 }
 
-void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
+void ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept)
 {
-	struct ripc__held *held = p->held;
+	struct ripc__pending_conn *pending_conn = p->pending_conn;
 
-	if (!held)
+	if (!pending_conn)
 		return;
-	p->held = NULL;
+	p->pending_conn = NULL;
 	if (accept)
-		lane_accept(ctx, p, held->tp, held->request, held->source, &held->hello, &held->shake);
+		lane_accept(ctx, p, pending_conn->tp, pending_conn->request, pending_conn->source,
+			    &pending_conn->hello, &pending_conn->shake);
 	else
-		reject(ctx, held->tp, held->request, p->instance, RIPC__REFUSE_CROSSED, &held->shake);
-	free(held);
+		send_reject(ctx, pending_conn->tp, pending_conn->request, p->instance,
+			    RIPC__REFUSE_CROSSED, &pending_conn->shake);
+	free(pending_conn);
 }
 
 /*
@@ -230,10 +235,10 @@ void ripc__held_decide(struct ripc *ctx, struct ripc__peer *p, bool accept)
  * wins, at both ends. A lane that is being retired is read to its end first, so that its messages
  * come before those of the new one.
  */
-void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
-	static const uint8_t nobody[16];
-	struct ripc__shake shake;
+	static const uint8_t zero_instance[16];
+	struct ripc__handshake shake;
 	struct ripc__hello h;
 	struct ripc__peer *p;
 	const char *why;
@@ -244,12 +249,12 @@ void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__even
 	 * Before anything else: strangers get no answer and cost no memory, nor do those who repeat
 	 * what they have recorded.
 	 */
-	if (keyed(ctx, tp)) {
-		bool proved = ripc__shake_asked(ctx->auth, &shake, ev->data, ev->len);
+	if (needs_auth(ctx, tp)) {
+		bool proved = ripc__handshake_check_request(ctx->auth, &shake, ev->data, ev->len);
 
 		if (!proved)
-			ripc__auth_stranger(ctx->auth);
-		if (!proved || !ripc__auth_fresh(ctx->auth, ripc__shake_nonce(&shake))) {
+			ripc__auth_count_unauth(ctx->auth);
+		if (!proved || !ripc__auth_nonce_is_new(ctx->auth, ripc__handshake_nonce(&shake))) {
 			ctx->stats.bad_peers++;
 			ctx->tp[tp].ops->reject(ctx->tp[tp].t, ev->request, NULL, 0);
 			return;
@@ -260,47 +265,48 @@ void ripc__lane_requested(struct ripc *ctx, unsigned tp, const struct ripc__even
 		ripc__log(RIPC_LOG_WARN, "connection from %s over %s refused: %s",
 			  ev->text ? ev->text : "unknown", ctx->tp[tp].ops->name,
 			  rc ? why : "a refusal as a request");
-		reject(ctx, tp, ev->request, nobody,
-		       rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_NOT_ME, &shake);
+		send_reject(ctx, tp, ev->request, zero_instance,
+			    rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_STALE,
+			    &shake);
 		return;
 	}
 	if (memcmp(h.target, ctx->instance, 16) || (!self && !memcmp(h.instance, ctx->instance, 16))) {
-		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_NOT_ME, &shake);
+		send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_STALE, &shake);
 		return;
 	}
 	if (ctx->closing) {
-		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING, &shake);
+		send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING, &shake);
 		return;
 	}
 	ripc__evict_pending(ctx);
 	p = self ? ripc__peer_get(ctx, h.instance) : ripc__peer_admit(ctx, h.instance, ev->source);
 	if (!p) {
-		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
+		send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
 		return;
 	}
 	p->used_ns = ripc__now(ctx);
 	if (self) {
 		lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
 	} else if (p->lane || ripc__lane_retiring(ctx, p)) {
-		struct ripc__held *held = malloc(sizeof(*held));
+		struct ripc__pending_conn *pending_conn = malloc(sizeof(*pending_conn));
 
-		ripc__held_decide(ctx, p, false);
-		if (!held) {
-			reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
+		ripc__pending_conn_resolve(ctx, p, false);
+		if (!pending_conn) {
+			send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
 			return;
 		}
-		held->tp = tp;
-		held->request = ev->request;
-		held->hello = h;
-		held->shake = shake;
-		held->source = ev->source;
-		held->until_ns = p->used_ns + HELD_NS;
-		p->held = held;
-		ripc__timer_at(ctx, held->until_ns);
+		pending_conn->tp = tp;
+		pending_conn->request = ev->request;
+		pending_conn->hello = h;
+		pending_conn->shake = shake;
+		pending_conn->source = ev->source;
+		pending_conn->until_ns = p->used_ns + PENDING_CONN_NS;
+		p->pending_conn = pending_conn;
+		ripc__timer_at(ctx, pending_conn->until_ns);
 		if (p->lane)
-			ripc__lane_word(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
+			ripc__lane_notify(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
 	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0) {
-		reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
+		send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
 	} else {
 		lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
 	}
@@ -314,17 +320,17 @@ static void lane_up(struct ripc__lane *lane)
 	struct ripc__list *n, *tmp;
 
 	lane->state = RIPC__LANE_UP;
-	lane->heard_ns = ripc__now(ctx);
+	lane->last_rx_ns = ripc__now(ctx);
 	lane->idle = true;
 	if (p->out == lane)
 		p->out = NULL;
 	ctx->stats.lanes_opened++;
 	ctx->stats.lanes++;
 	p->stats.lanes_opened++;
-	p->used_ns = lane->heard_ns;
+	p->used_ns = lane->last_rx_ns;
 	p->crossed = p->lost = false;
-	p->give_up_ns = p->retry_ns = 0;
-	p->try_index = 0;
+	p->unreachable_ns = p->retry_ns = 0;
+	p->next_path = 0;
 	ripc__log(RIPC_LOG_DEBUG, "lane to %s over %s is up, %s", ripc__instance_text(p->instance),
 		  lane->ctx->tp[lane->tp].ops->name, lane->active ? "we connected" : "it connected");
 	/* The passive end of a connection to ourselves only receives. */
@@ -341,32 +347,32 @@ static void lane_up(struct ripc__lane *lane)
 		old = p->lane;
 	}
 	p->lane = lane;
-	ripc__attempts_over(p, lane->tp);
+	ripc__attempts_clear_tp(p, lane->tp);
 	if (old) {
 		ripc__list_for_each (n, &p->dests) {
 			ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
-			ripc__offers_drop(ripc__list_entry(n, struct ripc__dest, link));
+			ripc__remote_returns_drop(ripc__list_entry(n, struct ripc__dest, link));
 		}
 		ripc__lane_fail(old, -EALREADY, "crossed connections");
 	}
 	/* It does not know any more which of our requests it has had: also of those that were on the old lane. */
-	if (p->far_memory && p->far_memory != lane->far_memory)
-		ripc__requests_forgotten(p);
-	p->far_memory = lane->far_memory;
+	if (p->remote_epoch && p->remote_epoch != lane->remote_epoch)
+		ripc__requests_dedup_lost(p);
+	p->remote_epoch = lane->remote_epoch;
 	ripc__list_for_each_safe (n, tmp, &p->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
-		ripc__dest_pump(ctx, d);
+		ripc__dest_flush(ctx, d);
 		ripc__wake(ctx, &d->waitq);
 		if (lane->state != RIPC__LANE_UP)
 			return;
 	}
-	if (ripc__peer_busy(p))
-		ripc__lane_watch(lane);
+	if (ripc__peer_has_work(p))
+		ripc__lane_monitor(lane);
 }
 
 /* The last step of the handshake: until then the other side does not believe that we are here and now. */
-static const char *confirm(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
+static const char *send_confirm(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
 {
 	uint8_t bytes[RIPC__CONFIRM_LEN];
 	struct iovec iov = {bytes, sizeof(bytes)};
@@ -374,31 +380,31 @@ static const char *confirm(struct ripc__lane *lane, const struct ripc__event *ev
 
 	/* Whatever fails here says nothing of where the peer is. */
 	*status = -EPROTO;
-	if (!ripc__shake_answered(ctx->auth, lane->shake, ev->data, ev->len)) {
-		ripc__auth_stranger(ctx->auth);
+	if (!ripc__handshake_check_reply(ctx->auth, lane->shake, ev->data, ev->len)) {
+		ripc__auth_count_unauth(ctx->auth);
 		return "who answers there has not our key";
 	}
-	if (!ripc__shake_confirm(ctx->auth, lane->shake, bytes))
+	if (!ripc__handshake_confirm(ctx->auth, lane->shake, bytes))
 		return "the key was taken away meanwhile";
 	if (ctx->tp[lane->tp].ops->post_send(lane->ep, &iov, 1, false) < 0)
 		return "the handshake could not be confirmed";
-	if (lane->counts)
+	if (lane->uses_credits)
 		lane->tx_credits--;
 	free(lane->shake);
 	lane->shake = NULL;
 	return NULL;
 }
 
-void ripc__lane_confirmed(struct ripc__lane *lane, const struct ripc__event *ev)
+void ripc__lane_on_confirm(struct ripc__lane *lane, const struct ripc__event *ev)
 {
 	struct ripc *ctx = lane->ctx;
-	bool ok = ripc__shake_confirmed(ctx->auth, lane->shake, ev->data, ev->len);
+	bool ok = ripc__handshake_check_confirm(ctx->auth, lane->shake, ev->data, ev->len);
 
 	if (ev->token)
 		ctx->tp[lane->tp].ops->release(ctx->tp[lane->tp].t, ev->token);
 	if (!ok) {
 		ctx->stats.bad_peers++;
-		ripc__auth_stranger(ctx->auth);
+		ripc__auth_count_unauth(ctx->auth);
 		ripc__lane_fail(lane, -EPROTO, "who connected did not confirm that it has our key");
 		return;
 	}
@@ -409,7 +415,7 @@ void ripc__lane_confirmed(struct ripc__lane *lane, const struct ripc__event *ev)
 		ripc__lane_repost(lane);
 }
 
-void ripc__lane_established(struct ripc__lane *lane, const struct ripc__event *ev)
+void ripc__lane_on_established(struct ripc__lane *lane, const struct ripc__event *ev)
 {
 	struct ripc__hello h;
 	const char *why;
@@ -425,7 +431,7 @@ void ripc__lane_established(struct ripc__lane *lane, const struct ripc__event *e
 		if (!why)
 			lane_limits(lane, &h);
 		if (!why && lane->shake)
-			why = confirm(lane, ev, &status);
+			why = send_confirm(lane, ev, &status);
 		if (why) {
 			ripc__lane_fail(lane, status, why);
 			return;

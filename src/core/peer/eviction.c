@@ -34,47 +34,47 @@ bool ripc__lane_retiring(struct ripc *ctx, const struct ripc__peer *p)
 /* ---- lanes ---- */
 
 /* Something of the peer's hangs on it, or would be lost. */
-static bool kept_busy(const struct ripc__lane *lane)
+static bool lane_in_use(const struct ripc__lane *lane)
 {
 	struct ripc__peer *p = lane->peer;
 	struct ripc__list *n;
 
-	if (!ripc__lane_open(lane) || lane->reads || !ripc__list_empty(&p->rndvs) ||
-	    lane->nshares || lane->nborrowed || p->held)
+	if (!ripc__lane_can_send(lane) || lane->reads || !ripc__list_empty(&p->rndvs) ||
+	    lane->nexports || lane->nimports || p->pending_conn)
 		return true;
 	for (const struct ripc__group *g = lane->ctx->groups; g; g = g->hh.next)
-		if (!memcmp(g->keeper, p->instance, 16) ||
+		if (!memcmp(g->coordinator, p->instance, 16) ||
 		    ripc__member_find((struct ripc__group *)(uintptr_t)g, p->instance))
 			return true;
 	ripc__list_for_each (n, &lane->ctx->memory.returns)
-		if (ripc__list_entry(n, struct ripc__return, link)->lane == lane)
+		if (ripc__list_entry(n, struct ripc__local_return, link)->lane == lane)
 			return true;
 	return false;
 }
 
 /* The rank, if lanes up to most may give way. */
-static uint32_t lane_rank(const struct ripc__lane *lane, uint32_t most)
+static uint32_t lane_rank(const struct ripc__lane *lane, uint32_t max_rank)
 {
 	uint32_t rank = RANK_UNUSED;
 
-	if (lane->tx_seq != lane->seen_seq[0] || lane->rx_seq != lane->seen_seq[1])
+	if (lane->tx_seq != lane->idle_check_seq[0] || lane->rx_seq != lane->idle_check_seq[1])
 		rank = RANK_USED;
-	if (kept_busy(lane))
+	if (lane_in_use(lane))
 		rank = RANK_BUSY;
-	return rank > most || ripc__peer_wanted(lane->peer) ? RIPC__RANK_KEPT : rank;
+	return rank > max_rank || ripc__peer_has_tx_work(lane->peer) ? RIPC__RANK_NEVER : rank;
 }
 
 /*
  * From now on only what the peer has sent before it reads GOAWAY comes over it. Whatever of ours is
  * next waits for another lane. Return: whether it is on its way out.
  */
-static bool retire(struct ripc__lane *lane, bool answer)
+static bool retire_lane(struct ripc__lane *lane, bool answer)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
 	struct ripc__list *n;
 
-	ripc__lane_word(lane, RIPC__GOAWAY, 0, 0, answer, 0);
+	ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, answer, 0);
 	if (lane->state != RIPC__LANE_UP || !ripc__list_empty(&lane->control))
 		return false;
 	ripc__log(RIPC_LOG_DEBUG,
@@ -83,27 +83,27 @@ static bool retire(struct ripc__lane *lane, bool answer)
 		  answer ? " there" : "");
 	lane->state = RIPC__LANE_RETIRING;
 	ctx->stats.lanes--;
-	lane->heard_ns = ripc__now(ctx);
+	lane->last_rx_ns = ripc__now(ctx);
 	lane->connect_ns = RIPC__RETIRE_NS;
-	ripc__timer_at(ctx, lane->heard_ns + lane->connect_ns);
+	ripc__timer_at(ctx, lane->last_rx_ns + lane->connect_ns);
 	ripc__progress_request(ctx);
 	if (p->lane != lane)
 		return true;
 	ripc__list_for_each (n, &p->dests) {
 		ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
-		ripc__offers_drop(ripc__list_entry(n, struct ripc__dest, link));
+		ripc__remote_returns_drop(ripc__list_entry(n, struct ripc__dest, link));
 	}
 	p->lane = NULL;
 	ripc__groups_lane_gone(ctx, p);
 	/* One that had come by itself is asked for at the resolver. */
 	p->lost = true;
-	p->used_ns = lane->heard_ns;
+	p->used_ns = lane->last_rx_ns;
 	return true;
 }
 
 void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 {
-	if (!answer && lane->state == RIPC__LANE_UP && retire(lane, true))
+	if (!answer && lane->state == RIPC__LANE_UP && retire_lane(lane, true))
 		return;
 	if (!answer && lane->state == RIPC__LANE_RETIRING) {
 		/*
@@ -111,7 +111,7 @@ void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 		 * this state.
 		 */
 		lane->state = RIPC__LANE_UP;
-		ripc__lane_word(lane, RIPC__GOAWAY, 0, 0, 1, 0);
+		ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, 1, 0);
 		lane->state = RIPC__LANE_RETIRING;
 		if (ripc__list_empty(&lane->control))
 			return;
@@ -120,7 +120,7 @@ void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 }
 
 /* Up to want lanes whose rank is at most this. Return: how many were found. */
-static size_t retire_some(struct ripc *ctx, size_t want, uint32_t most)
+static size_t retire_lanes(struct ripc *ctx, size_t nwanted, uint32_t max_rank)
 {
 	size_t n = 0, victims, count = 0;
 	struct ripc__entry *entries;
@@ -128,7 +128,7 @@ static size_t retire_some(struct ripc *ctx, size_t want, uint32_t most)
 
 	ripc__list_for_each (at, &ctx->lanes)
 		n++;
-	entries = want ? malloc((n ? n : 1) * sizeof(*entries)) : NULL;
+	entries = nwanted ? malloc((n ? n : 1) * sizeof(*entries)) : NULL;
 	if (!entries)
 		return 0;
 	n = 0;
@@ -139,70 +139,71 @@ static size_t retire_some(struct ripc *ctx, size_t want, uint32_t most)
 		    ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF)
 			continue;
 		entries[n++] = (struct ripc__entry){
-			.source = lane->active || lane->peer->addrs_len ? ripc__source_own(lane)
+			.source = lane->active || lane->peer->addrs_len ? ripc__source_unique(lane)
 									: lane->source,
-			.since_ns = lane->heard_ns,
-			.rank = lane_rank(lane, most),
-			.what = lane,
+			.since_ns = lane->last_rx_ns,
+			.rank = lane_rank(lane, max_rank),
+			.object = lane,
 		};
-		lane->seen_seq[0] = lane->tx_seq;
-		lane->seen_seq[1] = lane->rx_seq;
+		lane->idle_check_seq[0] = lane->tx_seq;
+		lane->idle_check_seq[1] = lane->rx_seq;
 	}
-	victims = ripc__admission_pick(entries, n, want);
+	victims = ripc__admission_pick(entries, n, nwanted);
 	for (size_t i = 0; i < victims; i++) {
-		struct ripc__lane *lane = entries[i].what;
+		struct ripc__lane *lane = entries[i].object;
 
 		/* The end of another one may have changed it. */
 		if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane)
 			continue;
 		count++;
-		if (entries[i].rank == RANK_BUSY || !retire(lane, false))
+		if (entries[i].rank == RANK_BUSY || !retire_lane(lane, false))
 			ripc__lane_fail(lane, -ENOBUFS, "no room is left for lanes to other peers");
 	}
 	free(entries);
 	return count;
 }
 
-void ripc__evict_lanes(struct ripc *ctx, bool none)
+void ripc__evict_lanes(struct ripc *ctx, bool exhausted)
 {
 	struct ripc__list *n, *tmp;
 	struct rlimit limit = {.rlim_cur = 1024};
-	size_t want, leaving = 0;
+	size_t nwanted, nretiring = 0;
 
 	if (ctx->fast_path.valid)
 		ripc__fast_path_flush(ctx);
 	getrlimit(RLIMIT_NOFILE, &limit);
 	/* Half the reserve, or all of it: strangers take each descriptor that comes free. */
-	want = ripc__descriptor_reserve(limit.rlim_cur) / (none ? 1 : 2);
+	nwanted = ripc__descriptor_reserve(limit.rlim_cur) / (exhausted ? 1 : 2);
 	ripc__list_for_each_safe (n, tmp, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
 		if (lane->state != RIPC__LANE_RETIRING)
 			continue;
-		leaving++;
-		if (none)
+		nretiring++;
+		if (exhausted)
 			ripc__lane_fail(lane, -ETIMEDOUT, "it did not close an idle lane");
 	}
-	if (none)
-		leaving = 0;
+	if (exhausted)
+		nretiring = 0;
 	/*
 	 * As long as there are descriptors, lanes in use stay: the application may hold most of the
 	 * descriptors itself, and no lane that is closed brings the next one below the mark.
 	 */
-	if (leaving < want && !retire_some(ctx, want - leaving, none ? RANK_USED : RANK_UNUSED) && none)
-		retire_some(ctx, want, RANK_BUSY);
+	if (nretiring < nwanted &&
+	    !retire_lanes(ctx, nwanted - nretiring, exhausted ? RANK_USED : RANK_UNUSED) && exhausted)
+		retire_lanes(ctx, nwanted, RANK_BUSY);
 }
 
 void ripc__evict_pending(struct ripc *ctx)
 {
-	unsigned most = ripc__pending_max(PENDING_MAX);
+	unsigned max_rank = ripc__pending_max(PENDING_MAX);
 	struct ripc__entry *entries;
 	struct ripc__list *at;
 	size_t n = 0;
 
 	ripc__list_for_each (at, &ctx->lanes)
 		n += ripc__list_entry(at, struct ripc__lane, link)->state == RIPC__LANE_ACCEPTING;
-	if (!n || n < most)
+	if (!n || n < max_rank)
 		return;
 	entries = malloc(n * sizeof(*entries));
 	if (!entries)
@@ -212,12 +213,13 @@ void ripc__evict_pending(struct ripc *ctx)
 		struct ripc__lane *lane = ripc__list_entry(at, struct ripc__lane, link);
 
 		if (lane->state == RIPC__LANE_ACCEPTING)
-			entries[n++] = (struct ripc__entry){
-				.source = lane->source, .since_ns = lane->heard_ns, .what = lane};
+			entries[n++] = (struct ripc__entry){.source = lane->source,
+							    .since_ns = lane->last_rx_ns,
+							    .object = lane};
 	}
-	n = ripc__admission_pick(entries, n, n - most + 1);
+	n = ripc__admission_pick(entries, n, n - max_rank + 1);
 	for (size_t i = 0; i < n; i++)
-		ripc__lane_fail(entries[i].what, -ETIMEDOUT, "too many set-ups are not confirmed");
+		ripc__lane_fail(entries[i].object, -ETIMEDOUT, "too many set-ups are not confirmed");
 	free(entries);
 }
 
@@ -226,8 +228,8 @@ void ripc__evict_pending(struct ripc *ctx)
 static uint32_t peer_rank(const struct ripc__peer *p)
 {
 	if (ripc__peer_in_use(p))
-		return RIPC__RANK_KEPT;
-	return p->finished ? 2 : p->datagrams.run[0].count > 0;
+		return RIPC__RANK_NEVER;
+	return p->dedup_bitmap ? 2 : p->datagrams.run[0].count > 0;
 }
 
 bool ripc__evict_peers(struct ripc *ctx)
@@ -241,14 +243,14 @@ bool ripc__evict_peers(struct ripc *ctx)
 	n = 0;
 	HASH_ITER (hh, ctx->peers, p, tmp)
 		entries[n++] = (struct ripc__entry){
-			.source = p->addrs_len ? ripc__source_own(p) : p->source,
+			.source = p->addrs_len ? ripc__source_unique(p) : p->source,
 			.since_ns = ripc__peer_used_ns(p),
 			.rank = peer_rank(p),
-			.what = p,
+			.object = p,
 		};
 	victims = ripc__admission_pick(entries, n, PEERS_BATCH);
 	for (size_t i = 0; i < victims; i++)
-		ripc__peer_forget(ctx, entries[i].what);
+		ripc__peer_forget(ctx, entries[i].object);
 	free(entries);
 	return victims > 0;
 }

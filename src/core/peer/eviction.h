@@ -31,7 +31,7 @@
 #define RIPC__RETIRE_NS (250 * UINT64_C(1000000))
 
 /* Descriptors run low; none: there is none left. */
-void ripc__evict_lanes(struct ripc *ctx, bool none);
+void ripc__evict_lanes(struct ripc *ctx, bool exhausted);
 
 /*
  * Makes room for one more set-up of others that is not confirmed. It ends lanes: only for an event,

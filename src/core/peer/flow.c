@@ -31,10 +31,10 @@ void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
 	uint64_t window = lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
 
 	flow->consumed_units += units;
-	if (flow->consumed_units + window - flow->announced_units < window / 4)
+	if (flow->consumed_units + window - flow->advertised_units < window / 4)
 		return;
-	flow->announced_units = flow->consumed_units + window;
-	ripc__lane_word(lane, RIPC__CREDIT, 0, flow->id, flow->announced_units, 0);
+	flow->advertised_units = flow->consumed_units + window;
+	ripc__lane_notify(lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
 }
 
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source)

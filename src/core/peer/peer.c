@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RETRY_FIRST_NS (20 * RIPC__MS)
-#define RETRY_MAX_NS   (1000 * RIPC__MS)
-#define CROSSED_NS \
+#define RETRY_MIN_NS (20 * RIPC__MS)
+#define RETRY_MAX_NS (1000 * RIPC__MS)
+#define CROSSED_TIMEOUT_NS \
 	(1000 * RIPC__MS) /* how long the peer's own connection may take after it refused ours */
 
 static void set_text(char **at, const char *text)
@@ -27,7 +27,7 @@ static void set_text(char **at, const char *text)
 
 /* ---- destinations ---- */
 
-struct ripc__dest *ripc__dest_seek(struct ripc *ctx, uint64_t id)
+struct ripc__dest *ripc__dest_lookup(struct ripc *ctx, uint64_t id)
 {
 	struct ripc__dest *d;
 
@@ -37,7 +37,7 @@ struct ripc__dest *ripc__dest_seek(struct ripc *ctx, uint64_t id)
 	return d;
 }
 
-static void sweep_soon(struct ripc *ctx)
+static void schedule_sweep(struct ripc *ctx)
 {
 	if (ctx->next_sweep_ns != RIPC__NEVER)
 		return;
@@ -57,7 +57,7 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 	d->id = id;
 	ripc__list_init(&d->link);
 	ripc__list_init(&d->pending);
-	ripc__list_init(&d->offers);
+	ripc__list_init(&d->remote_returns);
 	ripc__waitq_init(&d->waitq);
 	HASH_ADD(hh, ctx->dests, id, sizeof(d->id), d);
 	if (!d->hh.tbl) {
@@ -65,18 +65,18 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 		return NULL;
 	}
 	d->used_ns = ripc__now(ctx);
-	sweep_soon(ctx);
+	schedule_sweep(ctx);
 	return d;
 }
 
-static bool dest_wanted(const struct ripc__dest *d)
+static bool dest_has_waiters(const struct ripc__dest *d)
 {
 	return d->users || !ripc__list_empty((struct ripc__list *)&d->pending);
 }
 
 static void dest_unlink(struct ripc__dest *d)
 {
-	ripc__offers_drop(d);
+	ripc__remote_returns_drop(d);
 	ripc__list_del(&d->link);
 	d->peer = NULL;
 	d->credit = NULL;
@@ -95,7 +95,7 @@ static void dest_link(struct ripc__dest *d, struct ripc__peer *p)
 /* Will be asked for again, later each time. */
 static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 {
-	uint64_t wait = RETRY_FIRST_NS << (d->failures < 6 ? d->failures : 6);
+	uint64_t wait = RETRY_MIN_NS << (d->failures < 6 ? d->failures : 6);
 
 	if (why)
 		set_text(&d->why, why);
@@ -107,7 +107,7 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 }
 
 /* A look-up that begins in the timers comes after the resolver's turn in this round: nobody may sleep before the next. */
-static void resolver_soon(struct ripc *ctx)
+static void kick_resolver(struct ripc *ctx)
 {
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
@@ -148,7 +148,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 		return;
 	}
 	d->state = RIPC__DEST_RESOLVING;
-	resolver_soon(ctx);
+	kick_resolver(ctx);
 	ripc__progress_request(ctx);
 }
 
@@ -183,7 +183,7 @@ int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d)
 	return -EAGAIN;
 }
 
-void ripc__dest_stale(struct ripc *ctx, struct ripc__dest *d, const char *why)
+void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *why)
 {
 	if (d->state != RIPC__DEST_KNOWN)
 		return;
@@ -194,7 +194,7 @@ void ripc__dest_stale(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	dest_fail(ctx, d, why);
 }
 
-void ripc__dest_pump(struct ripc *ctx, struct ripc__dest *d)
+void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 {
 	struct ripc__list *n;
 
@@ -208,7 +208,7 @@ void ripc__dest_pump(struct ripc *ctx, struct ripc__dest *d)
 
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 {
-	static const uint8_t nobody[16];
+	static const uint8_t zero_instance[16];
 	unsigned long long id = (unsigned long long)d->id;
 	char text[RIPC__DETAIL_MAX];
 
@@ -217,7 +217,7 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 		return ripc__fail(-EHOSTUNREACH, "service %llu: its holder %s cannot be reached: %s",
 				  id, ripc__instance_text(d->peer->instance), text);
 	}
-	if (d->why && memcmp(d->holder, nobody, 16))
+	if (d->why && memcmp(d->holder, zero_instance, 16))
 		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", id, d->why);
 	if (d->why)
 		snprintf(text, sizeof(text), "%s", d->why);
@@ -253,19 +253,19 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 	if (len != p->addrs_len || !p->addrs || memcmp(addrs, p->addrs, len))
 		ripc__attempts_clear(p);
 	free(p->addrs);
-	p->way = NULL;
-	p->no_datagrams = false;
+	p->dgram_path = NULL;
+	p->no_dgram_path = false;
 	p->addrs = addrs;
 	p->addrs_len = (uint16_t)len;
 	return 0;
 }
 
-void ripc__peers_readdressed(struct ripc *ctx)
+void ripc__peers_addrs_changed(struct ripc *ctx)
 {
 	struct ripc__peer *p, *ptmp;
 
 	HASH_ITER (hh, ctx->peers, p, ptmp)
-		p->no_datagrams = false;
+		p->no_dgram_path = false;
 }
 
 void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
@@ -278,7 +278,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 	if (!memcmp(record->instance, ctx->instance, 16)) {
 		/* Ours: reached without the network, if it is still here. */
 		d->state = RIPC__DEST_UNKNOWN;
-		if (dest_wanted(d))
+		if (dest_has_waiters(d))
 			ripc__dest_reach(ctx, d);
 		return;
 	}
@@ -291,9 +291,9 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 	memcpy(d->holder, p->instance, 16);
 	d->state = RIPC__DEST_KNOWN;
 	d->failures = 0;
-	if (dest_wanted(d)) {
+	if (dest_has_waiters(d)) {
 		ripc__peer_connect(ctx, p);
-		ripc__dest_pump(ctx, d);
+		ripc__dest_flush(ctx, d);
 	}
 	ripc__wake(ctx, &d->waitq);
 }
@@ -308,19 +308,19 @@ void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text)
 	dest_fail(ctx, d, text);
 }
 
-void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16])
+void ripc__dest_withdrawn(struct ripc *ctx, uint64_t id, const uint8_t instance[16])
 {
 	struct ripc__dest *d = ripc__dest_find(ctx, id);
 
 	if (!d || !d->peer || memcmp(d->peer->instance, instance, 16))
 		return;
 	memset(d->holder, 0, 16);
-	ripc__dest_stale(ctx, d, "its holder gave it up");
+	ripc__dest_invalidate(ctx, d, "its holder gave it up");
 }
 
 /* ---- peers ---- */
 
-uint64_t ripc__number_first(struct ripc *ctx)
+uint64_t ripc__seq_begin(struct ripc *ctx)
 {
 	uint64_t now = ripc__now(ctx), first = now > ctx->next_number ? now : ctx->next_number;
 
@@ -328,7 +328,7 @@ uint64_t ripc__number_first(struct ripc *ctx)
 	return first;
 }
 
-void ripc__number_end(struct ripc *ctx, uint64_t next)
+void ripc__seq_end(struct ripc *ctx, uint64_t next)
 {
 	if (next > ctx->next_number)
 		ctx->next_number = next;
@@ -345,14 +345,14 @@ struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
 	return p;
 }
 
-static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16], unsigned most)
+static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16], unsigned max_peers)
 {
 	struct ripc__peer *p = ripc__peer_find(ctx, instance);
 
 	if (p)
 		return p;
 	/* Our own is one, has always room, and is looked for in walks through the tables. */
-	if (HASH_COUNT(ctx->peers) >= most && memcmp(instance, ctx->instance, 16) &&
+	if (HASH_COUNT(ctx->peers) >= max_peers && memcmp(instance, ctx->instance, 16) &&
 	    !ripc__evict_peers(ctx))
 		return NULL;
 	p = calloc(1, sizeof(*p));
@@ -360,8 +360,8 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 		return NULL;
 	memcpy(p->instance, instance, 16);
 	/* If we had given it up and it lives, it still knows which numbers came. */
-	p->memory = p->next_request_id = p->next_datagram = ripc__number_first(ctx);
-	p->finished_below = 1;
+	p->memory = p->next_request_id = p->next_dgram_seq = ripc__seq_begin(ctx);
+	p->dedup_base = 1;
 	ripc__list_init(&p->dests);
 	ripc__list_init(&p->requests);
 	ripc__list_init(&p->rndvs);
@@ -373,7 +373,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	}
 	p->used_ns = ripc__now(ctx);
 	ctx->stats.peers++;
-	sweep_soon(ctx);
+	schedule_sweep(ctx);
 	return p;
 }
 
@@ -384,25 +384,25 @@ struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16])
 
 struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16], uint64_t source)
 {
-	struct ripc__peer *p = peer_add(ctx, instance, RIPC__STRANGERS_MAX);
+	struct ripc__peer *p = peer_add(ctx, instance, RIPC__UNSOLICITED_PEERS_MAX);
 
 	if (p)
 		p->source = source;
 	return p;
 }
 
-static bool speaks(const struct ripc__transport_ops *ops, uint8_t id)
+static bool addr_matches(const struct ripc__transport_ops *ops, uint8_t id)
 {
 	if (id == ops->id)
 		return true;
-	for (unsigned i = 0; i < sizeof(ops->speaks) && ops->speaks[i]; i++)
-		if (id == ops->speaks[i])
+	for (unsigned i = 0; i < sizeof(ops->compat_ids) && ops->compat_ids[i]; i++)
+		if (id == ops->compat_ids[i])
 			return true;
 	return false;
 }
 
-const uint8_t *ripc__peer_way(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
-			      unsigned *tp, size_t *len)
+const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
+			       unsigned *tp, size_t *len)
 {
 	bool self = !memcmp(p->instance, ctx->instance, 16);
 
@@ -420,7 +420,7 @@ const uint8_t *ripc__peer_way(const struct ripc *ctx, const struct ripc__peer *p
 		for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
 		     at += 3 + *len) {
 			*len = ripc__get_le16(at + 1);
-			if (speaks(t->ops, at[0]) && !index--)
+			if (addr_matches(t->ops, at[0]) && !index--)
 				return at + 3;
 		}
 	}
@@ -432,34 +432,34 @@ const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__pe
 {
 	const uint8_t *addr;
 
-	if (!ctx->datagrams || p->no_datagrams)
+	if (!ctx->datagrams || p->no_dgram_path)
 		return NULL;
 	/* The lane shows which way is open; before there is one, the first is as good as its chances. */
-	for (unsigned i = 0; (addr = ripc__peer_way(ctx, p, i, tp, len)); i++)
+	for (unsigned i = 0; (addr = ripc__peer_path(ctx, p, i, tp, len)); i++)
 		if (!p->lane || p->lane->tp == *tp)
 			break;
-	return addr && ctx->tp[*tp].limits.short_by_datagram ? addr : NULL;
+	return addr && ctx->tp[*tp].limits.eager_datagram ? addr : NULL;
 }
 
-bool ripc__peer_busy(const struct ripc__peer *p)
+bool ripc__peer_has_work(const struct ripc__peer *p)
 {
-	return !ripc__list_empty(&p->rndvs) || ripc__peer_wanted(p);
+	return !ripc__list_empty(&p->rndvs) || ripc__peer_has_tx_work(p);
 }
 
-bool ripc__peer_wanted(const struct ripc__peer *p)
+bool ripc__peer_has_tx_work(const struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
 	if (p->nrequests || p->wanted)
 		return true;
 	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
-		if (dest_wanted(ripc__list_entry(n, struct ripc__dest, link)))
+		if (dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link)))
 			return true;
 	return false;
 }
 
 /* Asks the resolver for the way to a peer, by way of the services we want to send to. */
-static void peer_ask(struct ripc *ctx, struct ripc__peer *p)
+static void peer_resolve(struct ripc *ctx, struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
@@ -467,8 +467,9 @@ static void peer_ask(struct ripc *ctx, struct ripc__peer *p)
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		/* Without an answer the peer is given up in time all the same. */
-		if (dest_wanted(d) && !ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx)))
-			resolver_soon(ctx);
+		if (dest_has_waiters(d) &&
+		    !ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx)))
+			kick_resolver(ctx);
 	}
 }
 
@@ -477,7 +478,7 @@ static void peer_ask(struct ripc *ctx, struct ripc__peer *p)
  * first, or one that the peer has just made, without which the two would cross. One that has still
  * to prove that its peer has our key is not waited for.
  */
-static bool lane_awaited(struct ripc *ctx, const struct ripc__peer *p)
+static bool lane_pending(struct ripc *ctx, const struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
@@ -501,41 +502,41 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	unsigned tp;
 	size_t len;
 
-	if (p->lane || p->out || ctx->closing || now < p->retry_ns || lane_awaited(ctx, p))
+	if (p->lane || p->out || ctx->closing || now < p->retry_ns || lane_pending(ctx, p))
 		return;
 	p->crossed = false;
-	if (!p->give_up_ns)
-		p->give_up_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
-	if (!p->try_index) {
+	if (!p->unreachable_ns)
+		p->unreachable_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
+	if (!p->next_path) {
 		/* One that had come to us by itself will come again if it lives: so far it alone knows the way. */
-		p->final = p->addrs_len || !p->lost;
-		if (!p->final)
-			peer_ask(ctx, p);
+		p->all_refused = p->addrs_len || !p->lost;
+		if (!p->all_refused)
+			peer_resolve(ctx, p);
 	}
-	while ((addr = ripc__peer_way(ctx, p, p->try_index, &tp, &len))) {
+	while ((addr = ripc__peer_path(ctx, p, p->next_path, &tp, &len))) {
 		unsigned other;
 		size_t other_len;
 		bool last;
 		int rc;
 
-		p->out_way = p->try_index++;
-		last = !ripc__peer_way(ctx, p, p->try_index, &other, &other_len);
+		p->out_path = p->next_path++;
+		last = !ripc__peer_path(ctx, p, p->next_path, &other, &other_len);
 		rc = ripc__lane_connect(ctx, p, tp, addr, len, last);
 		if (!rc)
 			return;
 		/* A transport of one host says so if the peer is elsewhere, or finds nobody. */
-		ripc__attempt_add(p, p->out_way, tp,
+		ripc__attempt_add(p, p->out_path, tp,
 				  rc != -EHOSTUNREACH &&
 					  !(ctx->tp[tp].limits.caps & RIPC__CAP_SAME_HOST),
 				  ripc_detail());
 	}
 	/* Every way was tried. */
-	p->try_index = 0;
-	if (p->final || now >= p->give_up_ns) {
+	p->next_path = 0;
+	if (p->all_refused || now >= p->unreachable_ns) {
 		ripc__peer_unreachable(ctx, p);
 		return;
 	}
-	p->retry_ns = now + RETRY_FIRST_NS;
+	p->retry_ns = now + RETRY_MIN_NS;
 	ripc__timer_at(ctx, p->retry_ns);
 }
 
@@ -546,15 +547,15 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 	if (refusal == RIPC__REFUSE_CROSSED) {
 		/* Theirs is on its way; if it is not here soon, ours is tried again. */
 		p->crossed = true;
-		p->try_index = 0;
-		p->retry_ns = ripc__now(ctx) + CROSSED_NS;
+		p->next_path = 0;
+		p->retry_ns = ripc__now(ctx) + CROSSED_TIMEOUT_NS;
 		ripc__timer_at(ctx, p->retry_ns);
 		return;
 	}
-	ripc__attempt_add(p, p->out_way, tp, true, text);
-	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_NOT_ME &&
+	ripc__attempt_add(p, p->out_path, tp, true, text);
+	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_STALE &&
 	    refusal != RIPC__REFUSE_CLOSING && refusal != RIPC__REFUSE_VERSION)
-		p->final = false;
+		p->all_refused = false;
 	if (!p->lane)
 		ripc__peer_connect(ctx, p);
 }
@@ -562,38 +563,38 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 {
 	char text[RIPC__DETAIL_MAX], causes[RIPC__DETAIL_MAX - 100];
-	bool wanted = false;
+	bool has_waiters = false;
 	struct ripc__list *n, *tmp;
 
 	ripc__attempts_text(ctx, p, causes, sizeof(causes));
 	snprintf(text, sizeof(text), "peer %s cannot be reached: %s",
 		 ripc__instance_text(p->instance), causes);
 	ripc__log(p->lost ? RIPC_LOG_WARN : RIPC_LOG_INFO, "%s", text);
-	if (p->lost && ripc__peer_busy(p))
+	if (p->lost && ripc__peer_has_work(p))
 		ctx->stats.peers_lost++;
 	p->lost = false;
-	p->give_up_ns = 0;
+	p->unreachable_ns = 0;
 	p->retry_ns = 0;
-	p->try_index = 0;
+	p->next_path = 0;
 	ripc__rndv_peer_gone(ctx, p);
-	ripc__returns_peer_gone(ctx, p);
+	ripc__local_returns_peer_gone(ctx, p);
 	/* All that this peer may have, those of services that are elsewhere by now or nowhere, too. */
 	ripc__list_for_each_safe (n, tmp, &p->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
 			ripc__request_done(r, -EPIPE, text);
 	}
 	ripc__list_for_each_safe (n, tmp, &p->dests) {
-		wanted |= dest_wanted(ripc__list_entry(n, struct ripc__dest, link));
-		ripc__dest_stale(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
+		has_waiters |= dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link));
+		ripc__dest_invalidate(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
 	}
 	/*
 	 * A later incarnation has another instance id: nothing of this one is of use any more. But if it is only the way that
 	 * broke, and it has not noticed yet, it sends again what it had no answer to: which of that we have is kept for a while.
 	 * So are the causes, while somebody waits for one of its services.
 	 */
-	p->used_ns = p->finished || wanted ? ripc__now(ctx) : 0;
+	p->used_ns = p->dedup_bitmap || has_waiters ? ripc__now(ctx) : 0;
 	ctx->next_sweep_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
@@ -614,11 +615,11 @@ void ripc__peer_timers(struct ripc *ctx)
 			continue;
 		}
 		p->retry_ns = 0;
-		if (ripc__peer_busy(p))
+		if (ripc__peer_has_work(p))
 			ripc__peer_connect(ctx, p);
 	}
 	HASH_ITER (hh, ctx->dests, d, dtmp) {
-		if (d->state != RIPC__DEST_FAILED || !dest_wanted(d))
+		if (d->state != RIPC__DEST_FAILED || !dest_has_waiters(d))
 			continue;
 		if (d->retry_ns > now) {
 			ripc__timer_at(ctx, d->retry_ns);
@@ -635,7 +636,7 @@ void ripc__peer_timers(struct ripc *ctx)
 static void dest_free(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (d->state == RIPC__DEST_RESOLVING)
-		ripc__resolver_forget(ctx->resolver, d->id);
+		ripc__resolver_lookup_cancel(ctx->resolver, d->id);
 	dest_unlink(d);
 	if (ctx->last_dest == d)
 		ctx->last_dest = NULL;
@@ -646,7 +647,7 @@ static void dest_free(struct ripc *ctx, struct ripc__dest *d)
 
 bool ripc__peer_in_use(const struct ripc__peer *p)
 {
-	return p->lane || p->out || p->held || p->nlanes || ripc__peer_busy(p);
+	return p->lane || p->out || p->pending_conn || p->nlanes || ripc__peer_has_work(p);
 }
 
 void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
@@ -655,16 +656,16 @@ void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
 
 	while ((n = ripc__list_first(&p->dests)))
 		dest_free(ctx, ripc__list_entry(n, struct ripc__dest, link));
-	ripc__number_end(ctx, p->next_request_id);
-	ripc__number_end(ctx, p->next_datagram);
-	ripc__returns_peer_gone(ctx, p);
+	ripc__seq_end(ctx, p->next_request_id);
+	ripc__seq_end(ctx, p->next_dgram_seq);
+	ripc__local_returns_peer_gone(ctx, p);
 	if (ctx->last_peer == p)
 		ctx->last_peer = NULL;
 	HASH_DEL(ctx->peers, p);
 	ctx->stats.peers--;
 	ripc__attempts_clear(p);
 	free(p->addrs);
-	free(p->finished);
+	free(p->dedup_bitmap);
 	free(p);
 }
 
@@ -677,7 +678,7 @@ void ripc__sweep(struct ripc *ctx, bool all)
 	HASH_ITER (hh, ctx->dests, d, dtmp) {
 		bool idle = all || ctx->now_ns - d->used_ns >= idle_ns;
 
-		if (idle && !dest_wanted(d) && !(d->peer && (d->peer->lane || d->peer->out)))
+		if (idle && !dest_has_waiters(d) && !(d->peer && (d->peer->lane || d->peer->out)))
 			dest_free(ctx, d);
 	}
 	HASH_ITER (hh, ctx->peers, p, ptmp) {
@@ -700,7 +701,7 @@ void ripc__peers_free(struct ripc *ctx)
 		dest_free(ctx, d);
 	}
 	HASH_ITER (hh, ctx->peers, p, ptmp) {
-		free(p->held);
+		free(p->pending_conn);
 		ripc__peer_forget(ctx, p);
 	}
 }

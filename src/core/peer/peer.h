@@ -14,17 +14,17 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define RIPC__REQUESTS_MAX 1024 /* long messages to one peer whose end is not known, at most */
-#define RIPC__OFFERS_MAX   256  /* return buffers of one destination that we remember */
-#define RIPC__PEERS_MAX    65536
-#define RIPC__STRANGERS_MAX \
+#define RIPC__REQUESTS_MAX       1024 /* long messages to one peer whose end is not known, at most */
+#define RIPC__REMOTE_RETURNS_MAX 256  /* return buffers of one destination that we remember */
+#define RIPC__PEERS_MAX          65536
+#define RIPC__UNSOLICITED_PEERS_MAX \
 	(RIPC__PEERS_MAX / 8 * 7) /* peers that nobody here asked for; the rest is a reserve */
 #define RIPC__IDLE_MS 30000       /* after which what nobody uses is forgotten */
 
 #define RIPC__DATAGRAM_WINDOW 64 /* numbers back to which it is known which datagrams came */
 
 /* A return buffer that a peer offered to us. */
-struct ripc__offer {
+struct ripc__remote_return {
 	struct ripc__list link;
 	struct ripc__desc desc; /* addr, len, key; how: its id */
 	bool writing;           /* a request of ours writes into it */
@@ -43,11 +43,11 @@ struct ripc__dest {
 	UT_hash_handle hh;
 	uint64_t id; /* the service */
 	enum ripc__dest_state state;
-	struct ripc__peer *peer;   /* KNOWN: who holds it */
-	struct ripc__list link;    /* in peer->dests */
-	struct ripc__list pending; /* struct ripc_request: not yet on the lane, in order */
-	struct ripc__list offers;  /* struct ripc__offer */
-	unsigned noffers;
+	struct ripc__peer *peer;          /* KNOWN: who holds it */
+	struct ripc__list link;           /* in peer->dests */
+	struct ripc__list pending;        /* struct ripc_request: not yet on the lane, in order */
+	struct ripc__list remote_returns; /* struct ripc__remote_return */
+	unsigned nremote_returns;
 	unsigned users;              /* threads in a call that waits for it */
 	struct ripc__credit *credit; /* on the peer's present lane, NULL: none used yet */
 	uint64_t retry_ns;           /* FAILED: when to ask again; 0: not planned */
@@ -64,41 +64,41 @@ struct ripc__peer {
 	struct ripc__list dests;    /* struct ripc__dest */
 	struct ripc__list requests; /* struct ripc_request: sent, end not known, by id */
 	unsigned nrequests;
-	uint64_t next_request_id; /* from 1 */
-	struct ripc__lane *lane;  /* up, or NULL */
-	struct ripc__lane *out;   /* our attempt to connect, or NULL */
-	struct ripc__held *held;  /* a connection request we have not decided on, or NULL */
+	uint64_t next_request_id;                /* from 1 */
+	struct ripc__lane *lane;                 /* up, or NULL */
+	struct ripc__lane *out;                  /* our attempt to connect, or NULL */
+	struct ripc__pending_conn *pending_conn; /* a connection request we have not decided on, or NULL */
 	uint8_t *addrs; /* {transport u8, len u16, bytes}... best first as the record has them */
 	uint16_t addrs_len;
-	const uint8_t *way; /* in addrs: where its datagrams go while its lane is over way_tp; NULL: not looked up, or they do not */
-	size_t way_len;     /* bytes at way */
-	unsigned way_tp;
-	uint8_t try_index; /* which way is tried next: ripc__peer_way() */
-	uint8_t out_way;   /* the way of p->out */
+	const uint8_t *dgram_path; /* in addrs: where its datagrams go while its lane is over dgram_path_tp; NULL: not looked up, or they do not */
+	size_t dgram_path_len;     /* bytes at way */
+	unsigned dgram_path_tp;
+	uint8_t next_path; /* which way is tried next: ripc__peer_path() */
+	uint8_t out_path;  /* the way of p->out */
 	bool crossed;      /* our connect was refused for theirs: it should be here by retry_ns */
-	bool final;        /* connecting: every failure of this round meant that it is not there */
+	bool all_refused;  /* connecting: every failure of this round meant that it is not there */
 	unsigned nlanes;   /* lanes in any state, dead ones included, that point to it */
 	bool lost;         /* a lane to it broke while work was outstanding, no new one yet */
-	uint64_t give_up_ns; /* connecting: when it is declared unreachable */
-	uint64_t retry_ns;   /* when to connect (again); 0: not planned */
+	uint64_t unreachable_ns; /* connecting: when it is declared unreachable */
+	uint64_t retry_ns;       /* when to connect (again); 0: not planned */
 	uint64_t used_ns;
 	uint64_t source; /* from which address it came to us: base/admission.h; 0: not known */
 	unsigned wanted; /* messages to groups that wait for a lane to it, or for room on that */
 	struct ripc__list attempts; /* struct ripc__attempt: why each way tried has failed */
 	struct ripc__list rndvs; /* struct ripc__rndv: long messages on their way in from it, oldest first */
-	uint64_t finished_below; /* its requests below this are over */
-	uint8_t *finished; /* bitmap of RIPC__REQUESTS_MAX ids from finished_below, by id modulo; or NULL */
-	uint64_t next_datagram;        /* number of the next to send */
+	uint64_t dedup_base; /* its requests below this are over */
+	uint8_t *dedup_bitmap; /* bitmap of RIPC__REQUESTS_MAX ids from dedup_base, by id modulo; or NULL */
+	uint64_t next_dgram_seq;       /* number of the next to send */
 	struct ripc__replay datagrams; /* those received */
-	uint64_t datagrams_seen[RIPC__REPLAY_WORDS(RIPC__DATAGRAM_WINDOW)];
-	bool no_datagrams; /* it has no address that takes them, until its or ours change: short messages go over the lane */
+	uint64_t dgram_seen[RIPC__REPLAY_WORDS(RIPC__DATAGRAM_WINDOW)];
+	bool no_dgram_path; /* it has no address that takes them, until its or ours change: short messages go over the lane */
 	/*
-	 * The number of our memory of it, drawn when this struct is made: ripc__number_first(). The
+	 * The number of our memory of it, drawn when this struct is made: ripc__seq_begin(). The
 	 * hello carries it. A peer that finds another one than before knows that we have forgotten
 	 * which of its long messages were delivered.
 	 */
 	uint64_t memory;
-	uint64_t far_memory;      /* that of its memory of us, from its last hello; 0: none yet */
+	uint64_t remote_epoch;    /* that of its memory of us, from its last hello; 0: none yet */
 	struct ripc__peer_stats { /* the counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;
@@ -110,13 +110,13 @@ struct ripc__peer {
 /* The destination, created if need be. NULL: out of memory. */
 struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id);
 /* The destination, or NULL. */
-struct ripc__dest *ripc__dest_seek(struct ripc *ctx, uint64_t id);
+struct ripc__dest *ripc__dest_lookup(struct ripc *ctx, uint64_t id);
 static inline struct ripc__dest *ripc__dest_find(struct ripc *ctx, uint64_t id)
 {
 	/* Most senders send to the same service again. */
 	if (RIPC__LIKELY(ctx->last_dest && ctx->last_dest->id == id))
 		return ctx->last_dest;
-	return ripc__dest_seek(ctx, id);
+	return ripc__dest_lookup(ctx, id);
 }
 
 /* Does what is needed to reach it. Return: 0 a lane is up; -EAGAIN it is under way, or failed (see state, why). */
@@ -129,18 +129,18 @@ int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d);
  * The ways to a peer, best first: each of our transports in their order, with each address of the peer that it
  * understands. Return: the address, with its transport; NULL: there are not so many.
  */
-const uint8_t *ripc__peer_way(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
-			      unsigned *tp, size_t *len);
+const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
+			       unsigned *tp, size_t *len);
 
 /* Where short messages to it go by datagram. NULL: they do not, or no address is known. */
 const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__peer *p, unsigned *tp,
 				   size_t *len);
 
 /* Its holder turned out not to hold it (any more): asks the resolver anew. */
-void ripc__dest_stale(struct ripc *ctx, struct ripc__dest *d, const char *why);
+void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *why);
 
 /* Sends what is pending and possible. */
-void ripc__dest_pump(struct ripc *ctx, struct ripc__dest *d);
+void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d);
 
 /* The sentence for -EHOSTUNREACH. Return: -EHOSTUNREACH. */
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);
@@ -148,7 +148,7 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);
 /* Resolver events. */
 void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record);
 void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text);
-void ripc__dest_gone(struct ripc *ctx, uint64_t id, const uint8_t instance[16]);
+void ripc__dest_withdrawn(struct ripc *ctx, uint64_t id, const uint8_t instance[16]);
 
 struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16]);
 struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16]);
@@ -165,7 +165,7 @@ void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p);
 /* When it was last used, or a new datagram came; 0: it may be forgotten at once. */
 static inline uint64_t ripc__peer_used_ns(const struct ripc__peer *p)
 {
-	return p->used_ns > p->datagrams.new_ns ? p->used_ns : p->datagrams.new_ns;
+	return p->used_ns > p->datagrams.last_new_ns ? p->used_ns : p->datagrams.last_new_ns;
 }
 
 /*
@@ -173,14 +173,14 @@ static inline uint64_t ripc__peer_used_ns(const struct ripc__peer *p)
  * group. It is above all numbers that this context has used, so a sequence that was forgotten never
  * begins anew. It is the time in nanoseconds, unless the clock has not moved on since.
  */
-uint64_t ripc__number_first(struct ripc *ctx);
+uint64_t ripc__seq_begin(struct ripc *ctx);
 /* A sequence is forgotten; next: its first number that was not used. */
-void ripc__number_end(struct ripc *ctx, uint64_t next);
+void ripc__seq_end(struct ripc *ctx, uint64_t next);
 
 /* Remembers the addresses of a record. Return: 0 or -ENOMEM. */
 int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record);
 /* We have other addresses: what could not be reached from those of before may be now. */
-void ripc__peers_readdressed(struct ripc *ctx);
+void ripc__peers_addrs_changed(struct ripc *ctx);
 
 /* Connects if there is no lane and no attempt under way. */
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);
@@ -193,14 +193,14 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p);
 
 /* Whether something waits for this peer: requests, senders, arriving long messages. */
-bool ripc__peer_busy(const struct ripc__peer *p);
+bool ripc__peer_has_work(const struct ripc__peer *p);
 /* The same, but for long messages on their way in from it. */
-bool ripc__peer_wanted(const struct ripc__peer *p);
+bool ripc__peer_has_tx_work(const struct ripc__peer *p);
 
 /* finished.c: remembers that request id of the peer is over / asks whether it is; advances the window. */
-int ripc__peer_finish(struct ripc__peer *p, uint64_t id);
-bool ripc__peer_finished(const struct ripc__peer *p, uint64_t id);
-void ripc__peer_finish_below(struct ripc__peer *p, uint64_t below);
+int ripc__dedup_mark(struct ripc__peer *p, uint64_t id);
+bool ripc__dedup_seen(const struct ripc__peer *p, uint64_t id);
+void ripc__dedup_advance(struct ripc__peer *p, uint64_t below);
 
 /* Timers of peers and destinations. */
 void ripc__peer_timers(struct ripc *ctx);
@@ -212,11 +212,11 @@ void ripc__sweep(struct ripc *ctx, bool now);
 void ripc__peers_free(struct ripc *ctx);
 
 /* offer.c: forgets all that the peer has offered for a destination. */
-void ripc__offers_drop(struct ripc__dest *d);
+void ripc__remote_returns_drop(struct ripc__dest *d);
 /* Nobody writes to a return buffer over this lane any longer. It stays on offer unless it was used or is revoked. lane: NULL if it is gone. */
-void ripc__offer_release(struct ripc__lane *lane, struct ripc__dest *d, struct ripc__offer *o,
-			 bool used);
+void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
+				 struct ripc__remote_return *o, bool used);
 /* Its owner wants it back: it is told when nobody writes to it any longer. d: of the service that it was offered for, or NULL. */
-void ripc__offer_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t id);
+void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t id);
 
 #endif

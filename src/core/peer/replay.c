@@ -3,54 +3,54 @@
 
 #include <string.h>
 
-static uint64_t *word(uint64_t *seen, unsigned words, uint64_t number)
+static uint64_t *seen_word(uint64_t *seen, unsigned words, uint64_t number)
 {
 	return &seen[number / 64 % words];
 }
 
-static uint64_t bit(uint64_t number)
+static uint64_t seen_bit(uint64_t number)
 {
 	return UINT64_C(1) << number % 64;
 }
 
-static bool of_run(const struct ripc__run *run, uint64_t number, uint64_t window)
+static bool in_run(const struct ripc__run *run, uint64_t number, uint64_t window)
 {
 	return run->count && number >= run->first &&
-	       (number <= run->proven || number - run->proven <= window);
+	       (number <= run->verified || number - run->verified <= window);
 }
 
 /* The run of a number: 0, 1, or -1 for none. The lower run ends where the higher one begins. */
-static int find(const struct ripc__replay *r, uint64_t number, uint64_t window)
+static int run_find(const struct ripc__replay *r, uint64_t number, uint64_t window)
 {
 	int upper = r->run[1].count && r->run[1].first > r->run[0].first;
 
-	if (of_run(&r->run[upper], number, window))
+	if (in_run(&r->run[upper], number, window))
 		return upper;
-	return of_run(&r->run[!upper], number, window) ? !upper : -1;
+	return in_run(&r->run[!upper], number, window) ? !upper : -1;
 }
 
 /* A run that begins with this number. waited: those right before it are still accepted. */
-static void begin(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t n, bool waited)
+static void run_begin(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t n, bool gap_open)
 {
 	uint64_t window = 64 * (uint64_t)words;
 
-	memset(seen, waited ? 0 : 0xff, words * sizeof(*seen));
-	*word(seen, words, n) |= bit(n);
+	memset(seen, gap_open ? 0 : 0xff, words * sizeof(*seen));
+	*seen_word(seen, words, n) |= seen_bit(n);
 	*run = (struct ripc__run){
 		.first = n >= window ? n - window + 1 : 0,
 		.last = n,
-		.proven = n,
+		.verified = n,
 		.count = 1,
 	};
 }
 
-static void begin_anew(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number)
+static void replay_restart(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number)
 {
-	begin(&r->run[0], seen, words, number, false);
+	run_begin(&r->run[0], seen, words, number, false);
 	r->run[1].count = 0;
 }
 
-static void exchange(struct ripc__replay *r, uint64_t *seen, unsigned words)
+static void runs_swap(struct ripc__replay *r, uint64_t *seen, unsigned words)
 {
 	struct ripc__run run = r->run[0];
 
@@ -65,15 +65,15 @@ static void exchange(struct ripc__replay *r, uint64_t *seen, unsigned words)
 }
 
 /* A second run begins, in place of the one before. Return: whether the number is new. */
-static bool jump(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number)
+static bool run_jump(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number)
 {
 	struct ripc__run *main_run = &r->run[0], *second = &r->run[1];
 	uint64_t gap;
-	bool waited;
+	bool gap_open;
 
 	/* The first datagram need not be the sender's. */
 	if (!main_run->trusted && second->count >= main_run->count)
-		exchange(r, seen, words);
+		runs_swap(r, seen, words);
 	/* A sender does not go back to a former run. The gap above that is given up with it. */
 	if (second->count && second->trusted && second->first < main_run->first) {
 		main_run->first = second->first;
@@ -82,86 +82,86 @@ static bool jump(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_
 			return false;
 	}
 	gap = number - main_run->last - 1;
-	waited = number > main_run->last && gap < RIPC__REPLAY_RESTART;
-	begin(second, seen + words, words, number, waited);
-	second->missing = waited ? (int64_t)gap : 0;
-	if (!waited)
+	gap_open = number > main_run->last && gap < RIPC__REPLAY_RESTART;
+	run_begin(second, seen + words, words, number, gap_open);
+	second->missing = gap_open ? (int64_t)gap : 0;
+	if (!gap_open)
 		return true;
 	if (second->first <= main_run->last)
 		second->first = main_run->last + 1;
 	/* The sender may have jumped here, or may come here yet. */
-	second->proven = number - 32 * (uint64_t)words;
-	if (second->proven < second->first - 1)
-		second->proven = second->first - 1;
+	second->verified = number - 32 * (uint64_t)words;
+	if (second->verified < second->first - 1)
+		second->verified = second->first - 1;
 	return true;
 }
 
 /* This number, which was new, has arrived: how far has the sender come? */
-static void prove(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t number)
+static void run_verify(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t number)
 {
-	if (number <= run->proven) {
+	if (number <= run->verified) {
 		/* The sender is not yet where the others above claim. */
-		run->ahead -= run->ahead > 0;
+		run->unverified -= run->unverified > 0;
 		return;
 	}
-	if (number - run->proven == 1) {
+	if (number - run->verified == 1) {
 		do
-			run->proven++;
-		while (run->proven < run->last &&
-		       *word(seen, words, run->proven + 1) & bit(run->proven + 1));
-		run->ahead = 0;
-	} else if (++run->ahead >= RIPC__RUN_TRUSTED) {
-		run->proven = run->last;
-		run->ahead = 0;
+			run->verified++;
+		while (run->verified < run->last &&
+		       *seen_word(seen, words, run->verified + 1) & seen_bit(run->verified + 1));
+		run->unverified = 0;
+	} else if (++run->unverified >= RIPC__RUN_TRUSTED) {
+		run->verified = run->last;
+		run->unverified = 0;
 	}
 }
 
 /* Return: whether the number is new. *missing: change of how many are missing. */
-static bool take(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t number,
-		 int64_t *missing)
+static bool run_accept(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t number,
+		       int64_t *missing)
 {
 	if (number > run->last) {
 		for (uint64_t n = run->last + 1; n < number; n++)
-			*word(seen, words, n) &= ~bit(n);
+			*seen_word(seen, words, n) &= ~seen_bit(n);
 		*missing += (int64_t)(number - run->last - 1);
 		run->last = number;
 	} else if (run->last - number >= 64 * (uint64_t)words ||
-		   *word(seen, words, number) & bit(number)) {
+		   *seen_word(seen, words, number) & seen_bit(number)) {
 		return false;
 	} else {
 		*missing -= 1;
 	}
-	*word(seen, words, number) |= bit(number);
-	prove(run, seen, words, number);
+	*seen_word(seen, words, number) |= seen_bit(number);
+	run_verify(run, seen, words, number);
 	return true;
 }
 
 /* The second run becomes the main one. */
-static void swap(struct ripc__replay *r, uint64_t *seen, unsigned words, int64_t *lost)
+static void run_promote(struct ripc__replay *r, uint64_t *seen, unsigned words, int64_t *lost)
 {
-	exchange(r, seen, words);
+	runs_swap(r, seen, words);
 	if (!r->run[0].trusted)
 		*lost += r->run[0].missing;
 	r->run[0].trusted = true;
 }
 
-static bool is_new(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number,
-		   bool confirmed, int64_t *lost)
+static bool check_number(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number,
+			 bool confirmed, int64_t *lost)
 {
-	int i = find(r, number, 64 * (uint64_t)words);
+	int i = run_find(r, number, 64 * (uint64_t)words);
 	struct ripc__run *run;
 
 	if (!r->run[0].count) {
-		begin_anew(r, seen, words, number);
+		replay_restart(r, seen, words, number);
 		i = 0;
 	} else if (i < 0) {
-		if (!jump(r, seen, words, number))
+		if (!run_jump(r, seen, words, number))
 			return false;
 		i = 1;
 	} else {
 		run = &r->run[i];
-		if (!take(run, seen + (i ? words : 0), words, number,
-			  i && !run->trusted ? &run->missing : lost))
+		if (!run_accept(run, seen + (i ? words : 0), words, number,
+				i && !run->trusted ? &run->missing : lost))
 			return false;
 		/* More is not asked for, and it must not wrap round to 0. */
 		run->count += run->count < RIPC__RUN_TRUSTED;
@@ -170,38 +170,38 @@ static bool is_new(struct ripc__replay *r, uint64_t *seen, unsigned words, uint6
 	if (!i && r->run[1].count)
 		r->run[1].count = 1;
 	run = &r->run[i];
-	if (confirmed && number > run->proven) {
-		run->proven = run->last;
-		run->ahead = 0;
+	if (confirmed && number > run->verified) {
+		run->verified = run->last;
+		run->unverified = 0;
 	}
 	if (i && (run->trusted || confirmed || run->count >= RIPC__RUN_TRUSTED))
-		swap(r, seen, words, lost);
+		run_promote(r, seen, words, lost);
 	else if (confirmed || run->count >= RIPC__RUN_TRUSTED)
 		run->trusted = true;
 	return true;
 }
 
-bool ripc__replay_new(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number,
-		      bool confirmed, uint64_t now_ns, int64_t *lost)
+bool ripc__replay_check(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number,
+			bool confirmed, uint64_t now_ns, int64_t *lost)
 {
 	bool fresh;
 
 	*lost = 0;
-	if (r->sure)
-		r->run[0].proven = r->run[0].last;
-	fresh = is_new(r, seen, words, number, confirmed, lost);
+	if (r->in_order)
+		r->run[0].verified = r->run[0].last;
+	fresh = check_number(r, seen, words, number, confirmed, lost);
 	/* A number in the window is known to have arrived; one below the window is not. */
-	if (!fresh && now_ns - r->new_ns >= RIPC__REPLAY_STALE_NS) {
-		int i = find(r, number, 64 * (uint64_t)words);
+	if (!fresh && now_ns - r->last_new_ns >= RIPC__REPLAY_STALE_NS) {
+		int i = run_find(r, number, 64 * (uint64_t)words);
 
 		if (i < 0 || r->run[i].last - number >= 64 * (uint64_t)words) {
-			begin_anew(r, seen, words, number);
+			replay_restart(r, seen, words, number);
 			fresh = true;
 		}
 	}
 	if (fresh)
-		r->new_ns = now_ns;
-	r->sure = r->run[0].trusted && r->run[0].proven == r->run[0].last &&
-		  !(r->run[1].count && r->run[1].first > r->run[0].last);
+		r->last_new_ns = now_ns;
+	r->in_order = r->run[0].trusted && r->run[0].verified == r->run[0].last &&
+		      !(r->run[1].count && r->run[1].first > r->run[0].last);
 	return fresh;
 }

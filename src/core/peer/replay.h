@@ -44,23 +44,23 @@
 #define RIPC__REPLAY_STALE_NS (5000 * RIPC__MS)
 
 struct ripc__run {
-	uint64_t first;  /* lower numbers are not of this run */
-	uint64_t last;   /* highest number received */
-	uint64_t proven; /* the sender has come so far; last is at most a window above */
-	unsigned ahead;  /* messages above proven, not right behind it, since that moved */
-	int64_t missing; /* not trusted: numbers that count as lost when it is */
-	unsigned count;  /* messages received, up to RIPC__RUN_TRUSTED; 0: no such run */
-	bool trusted;    /* RIPC__RUN_TRUSTED messages have come, or one over a lane */
+	uint64_t first;      /* lower numbers are not of this run */
+	uint64_t last;       /* highest number received */
+	uint64_t verified;   /* the sender has come so far; last is at most a window above */
+	unsigned unverified; /* messages above proven, not right behind it, since that moved */
+	int64_t missing;     /* not trusted: numbers that count as lost when it is */
+	unsigned count;      /* messages received, up to RIPC__RUN_TRUSTED; 0: no such run */
+	bool trusted;        /* RIPC__RUN_TRUSTED messages have come, or one over a lane */
 };
 
 struct ripc__replay {
 	struct ripc__run run[2]; /* the main run, the second run */
-	uint64_t new_ns;         /* when the last new message arrived */
+	uint64_t last_new_ns;    /* when the last new message arrived */
 	/*
 	 * The main run is trusted, run[0].last is proven (whatever run[0].proven says), and the
 	 * number behind it is new.
 	 */
-	bool sure;
+	bool in_order;
 };
 
 /* 64-bit words for both runs. Bit number % window of a run's half: that number has arrived. */
@@ -75,18 +75,18 @@ struct ripc__replay {
  * message came over a lane, so the number is its sender's. *lost: change of how many messages of
  * the sender are missing.
  */
-bool ripc__replay_new(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number,
-		      bool confirmed, uint64_t now_ns, int64_t *lost);
+bool ripc__replay_check(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number,
+			bool confirmed, uint64_t now_ns, int64_t *lost);
 
 /* The fast path, with a window of 64. Return: false: another number is due, nothing was done. */
 static inline bool ripc__replay_next(struct ripc__replay *r, uint64_t *seen, uint64_t number,
 				     uint64_t now_ns)
 {
-	if (!r->sure || number != r->run[0].last + 1)
+	if (!r->in_order || number != r->run[0].last + 1)
 		return false;
 	r->run[0].last = number;
 	seen[0] |= UINT64_C(1) << number % 64;
-	r->new_ns = now_ns;
+	r->last_new_ns = now_ns;
 	return true;
 }
 

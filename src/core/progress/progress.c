@@ -30,7 +30,7 @@ static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *
 		ripc__service_split(ctx, ev->service, ev->text);
 		break;
 	case RIPC__GONE:
-		ripc__dest_gone(ctx, ev->service, ev->record.instance);
+		ripc__dest_withdrawn(ctx, ev->service, ev->record.instance);
 		break;
 	}
 }
@@ -114,7 +114,7 @@ void ripc__partial_pass(struct ripc *ctx)
 		    EVENTS_MAX)
 			deadline = 0;
 	if (!ripc__list_empty(&ctx->dead_lanes))
-		ripc__lanes_reap(ctx);
+		ripc__dead_lanes_free(ctx);
 	/* Events may have lowered it. */
 	if (deadline < ctx->next_timer_ns)
 		ctx->next_timer_ns = deadline;
@@ -128,7 +128,7 @@ void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__even
 	ripc__lane_event(ctx, tp, ev);
 	ctx->now_stale = false;
 	if (!ripc__list_empty(&ctx->dead_lanes))
-		ripc__lanes_reap(ctx);
+		ripc__dead_lanes_free(ctx);
 	ctx->in_progress = false;
 }
 
@@ -154,7 +154,7 @@ void ripc__full_pass(struct ripc *ctx)
 		ripc__groups_timers(ctx);
 	}
 	if (!ripc__list_empty(&ctx->dead_lanes))
-		ripc__lanes_reap(ctx);
+		ripc__dead_lanes_free(ctx);
 	if (ctx->timers_ns < deadline)
 		deadline = ctx->timers_ns;
 	if (ctx->resolver_timer_ns < deadline)

@@ -21,14 +21,14 @@ static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned ni
 {
 	for (unsigned i = 0; i < nitems; i++) {
 		struct ripc__region *r =
-			items[i].iov_len ? ripc__memory_around(ctx, items[i].iov_base) : NULL;
+			items[i].iov_len ? ripc__memory_find_cap(ctx, items[i].iov_base) : NULL;
 
 		if (!r || r->state == RIPC__REGION_USER)
 			continue;
-		if (r->state == RIPC__REGION_FREE || r->zombie)
+		if (r->state == RIPC__REGION_FREE || r->free_pending)
 			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
 					  items[i].iov_base);
-		if (!ripc__region_holds(r, items[i].iov_base, items[i].iov_len))
+		if (!ripc__region_contains(r, items[i].iov_base, items[i].iov_len))
 			return ripc__fail(-EINVAL,
 					  "item %u: %zu bytes at %p reach beyond the buffer of %zu "
 					  "bytes at %p",
@@ -47,7 +47,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	struct ripc__dest *d;
 	int rc;
 
-	ripc__handover_ready(ctx, items, nitems);
+	ripc__export_prepare(ctx, items, nitems);
 	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_closed_error(s) : 0;
 	if (rc)
 		return rc;
@@ -66,26 +66,26 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 		.source = s->id,
 		.dest_id = dest,
 		.bytes = bytes,
-		.loan_until_ns = RIPC__NEVER,
+		.ref_deadline_ns = RIPC__NEVER,
 		.nreturns = o ? o->nreturns : 0,
 		.nitems = nitems,
 	};
 	memset(r->items, 0, nitems * sizeof(r->items[0]));
 	rc = check_memory(ctx, items, nitems);
 	if (!rc)
-		rc = ripc__returns_make(s, o, r->returns);
+		rc = ripc__local_returns_add(s, o, r->returns);
 	if (rc) {
 		ripc__request_put(ctx, r, nitems);
 		return rc;
 	}
-	r->started = ctx->requests_started++;
-	ripc__list_init(&r->order);
+	r->start_seq = ctx->requests_started++;
+	ripc__list_init(&r->peer_link);
 	ripc__waitq_init(&r->waitq);
 	for (unsigned i = 0; i < nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
 		it->owner = r;
-		ripc__list_init(&it->loan);
+		ripc__list_init(&it->ref_link);
 		it->base = items[i].iov_base;
 		it->len = items[i].iov_len;
 		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
@@ -95,9 +95,9 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	d->users++;
 	s->nrequests++;
 	ctx->long_inflight++;
-	ripc__list_add(&ctx->requests, &r->held);
+	ripc__list_add(&ctx->requests, &r->ctx_link);
 	ripc__list_add(&d->pending, &r->link);
-	ripc__dest_pump(ctx, d);
+	ripc__dest_flush(ctx, d);
 	*out = r;
 	return 0;
 }
@@ -229,7 +229,7 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc_request *r = *request;
 
-	ripc__request_withdraw(r);
+	ripc__request_abort(r);
 	/* Also if the context is being closed meanwhile, and await() therefore waits no more. */
 	wait_done(r, timeout_ms);
 	if (r->lane)

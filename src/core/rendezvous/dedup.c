@@ -6,42 +6,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool ripc__peer_finished(const struct ripc__peer *p, uint64_t id)
+bool ripc__dedup_seen(const struct ripc__peer *p, uint64_t id)
 {
-	if (id < p->finished_below)
+	if (id < p->dedup_base)
 		return true;
-	if (!p->finished)
+	if (!p->dedup_bitmap)
 		return false;
 	id %= RIPC__REQUESTS_MAX;
-	return p->finished[id / 8] & 1u << id % 8;
+	return p->dedup_bitmap[id / 8] & 1u << id % 8;
 }
 
-int ripc__peer_finish(struct ripc__peer *p, uint64_t id)
+int ripc__dedup_mark(struct ripc__peer *p, uint64_t id)
 {
-	if (!p->finished) {
-		p->finished = calloc(1, RIPC__REQUESTS_MAX / 8);
-		if (!p->finished)
+	if (!p->dedup_bitmap) {
+		p->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8);
+		if (!p->dedup_bitmap)
 			return -ENOMEM;
 	}
 	id %= RIPC__REQUESTS_MAX;
-	p->finished[id / 8] |= (uint8_t)(1u << id % 8);
+	p->dedup_bitmap[id / 8] |= (uint8_t)(1u << id % 8);
 	return 0;
 }
 
-void ripc__peer_finish_below(struct ripc__peer *p, uint64_t below)
+void ripc__dedup_advance(struct ripc__peer *p, uint64_t below)
 {
-	if (below <= p->finished_below)
+	if (below <= p->dedup_base)
 		return;
-	if (p->finished) {
-		if (below - p->finished_below >= RIPC__REQUESTS_MAX) {
-			memset(p->finished, 0, RIPC__REQUESTS_MAX / 8);
+	if (p->dedup_bitmap) {
+		if (below - p->dedup_base >= RIPC__REQUESTS_MAX) {
+			memset(p->dedup_bitmap, 0, RIPC__REQUESTS_MAX / 8);
 		} else {
-			for (uint64_t id = p->finished_below; id < below; id++) {
+			for (uint64_t id = p->dedup_base; id < below; id++) {
 				unsigned bit = id % RIPC__REQUESTS_MAX;
 
-				p->finished[bit / 8] &= (uint8_t) ~(1u << bit % 8);
+				p->dedup_bitmap[bit / 8] &= (uint8_t) ~(1u << bit % 8);
 			}
 		}
 	}
-	p->finished_below = below;
+	p->dedup_base = below;
 }

@@ -16,7 +16,7 @@
 
 static void send_ack(struct ripc__lane *lane, uint64_t id)
 {
-	ripc__lane_word(lane, RIPC__DONE, 0, 0, id, 0);
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, id, 0);
 }
 
 static void clear(struct ripc *ctx)
@@ -109,7 +109,7 @@ bool ripc__delayed_ack_piggybacks(struct ripc__lane *lane, size_t len)
 
 	if (!ctx->delayed_ack.held)
 		return false;
-	if (ctx->delayed_ack.lane == lane && len + RIPC__DONE_WORD <= lane->send_max)
+	if (ctx->delayed_ack.lane == lane && len + RIPC__ACK_WORD <= lane->send_max)
 		return true;
 	ripc__delayed_ack_flush(ctx);
 	return false;

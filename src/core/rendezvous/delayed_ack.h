@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The DONE that a long message is answered with: sent at once, or held back for a moment and carried by the next message to its
- * sender, where the application is known to answer soon. Who sends and waits then has the DONE and the answer in one.
+ * The ACK that a long message is answered with: sent at once, or held back for a moment and carried by the next message to its
+ * sender, where the application is known to answer soon. Who sends and waits then has the ACK and the answer in one.
  *
- *   delivered -> due, not held (DONE was sent; what the application does next is learned from)
+ *   delivered -> due, not held (ACK was sent; what the application does next is learned from)
  *             -> due, held     (after it has answered soon several times in a row)
  *   then: a message goes over the same lane          carried
  *         a look in vain, HOLD_NS are over           sent; that lane's are not held again for long
@@ -30,12 +30,12 @@ struct ripc__delayed_ack {
 	bool held;             /* it was not sent yet; false without a lane */
 };
 
-/* A message of the lane's peer has been delivered to s, with status 0 and nothing kept: DONE is sent, now or soon. */
+/* A message of the lane's peer has been delivered to s, with status 0 and nothing kept: ACK is sent, now or soon. */
 void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct ripc_service *s);
 
 /*
- * A message of the application is about to leave by a lane, len bytes long. Return: true: it has to carry DONE, for the request
- * ctx->done.id; then it is RIPC__DONE_WORD longer. false: nothing is held any more.
+ * A message of the application is about to leave by a lane, len bytes long. Return: true: it has to carry ACK, for the request
+ * ctx->done.id; then it is RIPC__ACK_WORD longer. false: nothing is held any more.
  */
 bool ripc__delayed_ack_piggybacks(struct ripc__lane *lane, size_t len);
 /* It has left. */

@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void answer(struct ripc__lane *lane, uint64_t id, int status)
+static void reply_ack(struct ripc__lane *lane, uint64_t id, int status)
 {
-	ripc__lane_word(lane, RIPC__DONE, 0, 0, id, (uint32_t)status);
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, id, (uint32_t)status);
 }
 
 /* A return buffer that the message says it used: it must be one that this peer could write, for this service. */
-static struct ripc__return *used_return(struct ripc__rndv *r, uint64_t id, uint64_t len)
+static struct ripc__local_return *claim_used_return(struct ripc__rndv *r, uint64_t id, uint64_t len)
 {
-	struct ripc__return *ret = ripc__return_find(r->ctx, id);
+	struct ripc__local_return *ret = ripc__local_return_find(r->ctx, id);
 
 	if (!ret || !ripc__lane_same(ret->lane, r->lane) || ret->service != r->service ||
 	    ret->arriving || len > ret->len)
@@ -31,20 +31,20 @@ static struct ripc__return *used_return(struct ripc__rndv *r, uint64_t id, uint6
 }
 
 /* An item whose bytes are here already. Return: 0, -ENOBUFS, or -EPROTO. */
-static int item_here(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t return_id,
-		     const uint8_t *bytes)
+static int item_local(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t return_id,
+		      const uint8_t *bytes)
 {
 	if (!it->len)
 		return 0;
 	if (return_id) {
-		it->ret = used_return(r, return_id, it->len);
+		it->ret = claim_used_return(r, return_id, it->len);
 		if (!it->ret)
 			return -EPROTO;
 		it->base = it->ret->base;
 		it->region = it->ret->region;
-		if (!bytes && it->ret->stage)
-			bytes = it->ret->stage->region->base;
-	} else if (!ripc__rndv_place(r, it)) {
+		if (!bytes && it->ret->bounce)
+			bytes = it->ret->bounce->region->base;
+	} else if (!ripc__rndv_item_alloc(r, it)) {
 		return -ENOBUFS;
 	}
 	if (bytes)
@@ -52,12 +52,12 @@ static int item_here(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t 
 	return 0;
 }
 
-static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *moves)
+static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool *transfers)
 {
 	const uint8_t *payload = h->payload;
 	int rc = 0;
 
-	*moves = false;
+	*transfers = false;
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
 		struct ripc__desc d;
@@ -74,25 +74,25 @@ static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *
 		switch (d.how) {
 		case RIPC__HOW_INLINE:
 			if (!rc)
-				rc = item_here(r, it, d.addr, payload);
+				rc = item_local(r, it, d.addr, payload);
 			payload += d.len;
 			break;
 		case RIPC__HOW_WRITTEN:
 			if (!rc)
-				rc = d.addr ? item_here(r, it, d.addr, NULL) : -EPROTO;
+				rc = d.addr ? item_local(r, it, d.addr, NULL) : -EPROTO;
 			break;
-		case RIPC__HOW_HANDED:
-			*moves = true;
-			if (!(r->lane->caps & RIPC__CAP_HANDOVER))
+		case RIPC__HOW_MAPPED:
+			*transfers = true;
+			if (!(r->lane->caps & RIPC__CAP_EXPORT))
 				rc = -EPROTO;
 			if (!rc)
-				rc = ripc__debt_new(r->lane, d.key, d.addr, d.len, r->id, i,
-						    &it->debt, &it->base);
+				rc = ripc__import_ref_new(r->lane, d.key, d.addr, d.len, r->id, i,
+							  &it->import_ref, &it->base);
 			break;
 		default:
 			it->raddr = d.addr;
 			it->rkey = d.key;
-			*moves = true;
+			*transfers = true;
 			if (!(r->lane->caps &
 			      (d.how == RIPC__HOW_READ ? RIPC__CAP_READ : RIPC__CAP_WRITE)))
 				rc = -EPROTO;
@@ -108,13 +108,13 @@ static int items_take(struct ripc__rndv *r, const struct ripc__header *h, bool *
  * Drops those that an earlier lane left behind and that were not sent again before this one: a sender sends to one service in
  * the order of the ids, so they were withdrawn. Otherwise this one would wait for them, and for ever.
  */
-static void drop_withdrawn(const struct ripc__rndv *r)
+static void drop_cancelled(const struct ripc__rndv *r)
 {
 	struct ripc__peer *p = r->peer;
 	struct ripc__list *n;
 again:
 	ripc__list_for_each (n, &p->rndvs) {
-		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, of_peer);
+		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&
 		    old->id < r->id) {
@@ -125,41 +125,41 @@ again:
 }
 
 /* Joins the lists, in the place of a suspended one with the same id. Return: -EPROTO: that id is under way. */
-static int join(struct ripc__rndv *r)
+static int rndv_insert(struct ripc__rndv *r)
 {
 	struct ripc__rndv *old = ripc__rndv_find(r->peer, r->id);
 
 	if (!old) {
 		ripc__list_add(&r->service->rndvs_in, &r->link);
-		ripc__list_add(&r->peer->rndvs, &r->of_peer);
+		ripc__list_add(&r->peer->rndvs, &r->peer_link);
 		return 0;
 	}
 	if (old->state != RIPC__RNDV_SUSPENDED || old->service != r->service)
 		return -EPROTO;
 	ripc__list_add(&old->link, &r->link);
-	ripc__list_add(&old->of_peer, &r->of_peer);
+	ripc__list_add(&old->peer_link, &r->peer_link);
 	ripc__rndv_free(old);
 	return 0;
 }
 
-static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struct ripc__header *h,
-		   uint32_t units)
+static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
+			 const struct ripc__header *h, uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
 	/* As in start.c: not calloc(). */
 	struct ripc__rndv *r = malloc(sizeof(*r) + h->nitems * sizeof(r->items[0]));
 	struct ripc__message *m = r ? ripc__message_new(ctx, h->nitems) : NULL;
-	bool moves;
+	bool transfers;
 	int rc;
 
-	if (!m ||
-	    (!lane->peer->finished && !(lane->peer->finished = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
+	if (!m || (!lane->peer->dedup_bitmap &&
+		   !(lane->peer->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
 		if (m)
 			ripc__message_release(m);
 		free(r);
 		ctx->stats.dropped_no_memory++;
 		ripc__flow_consume(flow, units);
-		answer(lane, h->u[0], -ENOBUFS);
+		reply_ack(lane, h->u[0], -ENOBUFS);
 		return;
 	}
 	ctx->long_inflight++;
@@ -175,8 +175,8 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
 	};
 	memset(r->items, 0, h->nitems * sizeof(r->items[0]));
 	ripc__list_init(&r->link);
-	ripc__list_init(&r->of_peer);
-	ripc__list_init(&r->work);
+	ripc__list_init(&r->peer_link);
+	ripc__list_init(&r->lane_link);
 	m->flow = flow;
 	m->units = units;
 	m->pub.is_long = 1;
@@ -184,10 +184,10 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
 	m->pub.dest = h->dest;
 	m->pub.nreturns = h->nreturns;
 	memcpy(m->pub.instance, lane->peer->instance, 16);
-	drop_withdrawn(r);
-	rc = join(r);
+	drop_cancelled(r);
+	rc = rndv_insert(r);
 	if (!rc)
-		rc = items_take(r, h, &moves);
+		rc = items_decode(r, h, &transfers);
 	m->long_bytes = r->bytes;
 	if (rc == -EPROTO) {
 		ripc__rndv_release(r);
@@ -201,8 +201,8 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
 		ripc__rndv_fail(r, rc);
 		return;
 	}
-	if (!moves) {
-		r->state = RIPC__RNDV_MOVING;
+	if (!transfers) {
+		r->state = RIPC__RNDV_TRANSFER;
 		r->next = r->nitems;
 		ripc__rndv_ready(r);
 		return;
@@ -215,15 +215,15 @@ static void arrive(struct ripc__lane *lane, struct ripc__flow *flow, const struc
  * Suspended messages whose sender has given up since: they will not be sent again, and must not hold back what comes
  * behind them.
  */
-static void drop_given_up(struct ripc__peer *p)
+static void drop_abandoned(struct ripc__peer *p)
 {
 	struct ripc__list *n = p->rndvs.next;
 
 	while (n != &p->rndvs) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		n = n->next;
-		if (r->state == RIPC__RNDV_SUSPENDED && r->id < p->finished_below) {
+		if (r->state == RIPC__RNDV_SUSPENDED && r->id < p->dedup_base) {
 			ripc__rndv_drop(r, 0);
 			/* Dropping delivers others. */
 			n = p->rndvs.next;
@@ -231,7 +231,7 @@ static void drop_given_up(struct ripc__peer *p)
 	}
 }
 
-void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
+void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
@@ -242,20 +242,20 @@ void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
 	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
 		ripc__lane_protocol_error(lane, "long message with an id out of bounds");
 	} else {
-		ripc__peer_finish_below(p, below);
-		drop_given_up(p);
-		if (ripc__peer_finished(p, id)) {
+		ripc__dedup_advance(p, below);
+		drop_abandoned(p);
+		if (ripc__dedup_seen(p, id)) {
 			/* Sent again over a new lane, since our answer was lost with the old one. */
 			ctx->stats.duplicates++;
 			p->stats.duplicates++;
 			ripc__flow_consume(flow, units);
-			answer(lane, id, 0);
+			reply_ack(lane, id, 0);
 		} else if (!flow->service) {
 			ctx->stats.dropped_no_service++;
 			ripc__flow_consume(flow, units);
-			answer(lane, id, -EHOSTUNREACH);
+			reply_ack(lane, id, -EHOSTUNREACH);
 		} else {
-			arrive(lane, flow, h, units);
+			receive_long(lane, flow, h, units);
 		}
 	}
 	/* What was inline has been copied: long items have buffers of their own. */

@@ -21,7 +21,7 @@ struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id)
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &p->rndvs) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		if (r->id == id)
 			return r;
@@ -34,15 +34,15 @@ static void item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc__tp *tp;
 
-	if (it->is_own) {
+	if (it->own_valid) {
 		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a lane nothing of it is registered any more */
 		tp = &r->ctx->tp[r->lane->tp];
 		tp->ops->dereg(tp->t, &it->own);
 	}
 	if (it->kept)
-		ripc__local_release(r->ctx, it->kept);
+		ripc__cached_mr_release(r->ctx, it->kept);
 	it->kept = NULL;
-	it->is_own = false;
+	it->own_valid = false;
 	it->mr = NULL;
 }
 
@@ -54,39 +54,39 @@ void ripc__rndv_release(struct ripc__rndv *r)
 		item_unregister(r, it);
 		/* A window of the whole context does not go with one service. */
 		if (it->window)
-			ripc__window_done(r->ctx, it->window,
-					  it->window->service &&
-						  r->service->state != RIPC__SERVICE_ACTIVE);
+			ripc__recv_window_release(r->ctx, it->window,
+						  it->window->service &&
+							  r->service->state != RIPC__SERVICE_ACTIVE);
 		if (it->ret) {
 			it->ret->arriving = false;
 			/* Withdrawn in the meantime. */
-			if (it->region->zombie || r->service->state != RIPC__SERVICE_ACTIVE)
-				ripc__return_revoke(r->ctx, it->ret);
+			if (it->region->free_pending || r->service->state != RIPC__SERVICE_ACTIVE)
+				ripc__local_return_revoke(r->ctx, it->ret);
 		}
 		if (it->pool)
 			ripc__pool_put(r->ctx, it->pool);
-		if (it->debt)
-			ripc__debt_let_go(it->debt);
+		if (it->import_ref)
+			ripc__import_ref_release(it->import_ref);
 		it->window = NULL;
 		it->ret = NULL;
 		it->pool = NULL;
-		it->debt = NULL;
+		it->import_ref = NULL;
 		it->base = NULL;
 	}
 }
 
-static void uncount(struct ripc__rndv *r)
+static void uncount_bytes(struct ripc__rndv *r)
 {
-	if (r->counted)
+	if (r->in_arriving_bytes)
 		r->service->arriving_bytes -= r->bytes;
-	r->counted = false;
+	r->in_arriving_bytes = false;
 }
 
 void ripc__rndv_free(struct ripc__rndv *r)
 {
 	ripc__list_del(&r->link);
-	ripc__list_del(&r->of_peer);
-	ripc__list_del(&r->work);
+	ripc__list_del(&r->peer_link);
+	ripc__list_del(&r->lane_link);
 	if (r->message)
 		ripc__message_release(r->message);
 	r->ctx->long_inflight--;
@@ -96,7 +96,7 @@ void ripc__rndv_free(struct ripc__rndv *r)
 /* ---- delivery ---- */
 
 /* Hands the oldest messages of a peer to the service, as far as they are complete. */
-static void deliver(struct ripc_service *s, struct ripc__peer *p)
+static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
 {
 	struct ripc__list *n, *tmp;
 
@@ -120,11 +120,11 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status)
 	struct ripc__peer *p = r->peer;
 
 	ripc__rndv_release(r);
-	uncount(r);
+	uncount_bytes(r);
 	if (status && r->lane)
-		ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id, (uint32_t)status);
+		ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, r->id, (uint32_t)status);
 	ripc__rndv_free(r);
-	deliver(s, p);
+	deliver_ready(s, p);
 	ripc__rndv_resume(s);
 	ripc__wake(s->ctx, &s->drained);
 	if (s->taken_over && ripc__list_empty(&s->rndvs_in))
@@ -133,9 +133,9 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status)
 
 void ripc__rndv_fail(struct ripc__rndv *r, int status)
 {
-	ripc__list_del(&r->work);
+	ripc__list_del(&r->lane_link);
 	r->status = status;
-	r->state = RIPC__RNDV_DYING;
+	r->state = RIPC__RNDV_DRAINING;
 	if (!r->reads && !r->granted)
 		ripc__rndv_drop(r, status);
 }
@@ -146,7 +146,7 @@ static bool item_deliver(struct ripc__rndv *r, unsigned i)
 	struct ripc__rndv_item *it = &r->items[i];
 	struct iovec *iov = (struct iovec *)r->message->pub.items;
 	uint8_t *placement = (uint8_t *)r->message->pub.placement;
-	bool kept = it->debt;
+	bool kept = it->import_ref;
 
 	item_unregister(r, it);
 	iov[i].iov_base = it->base ? it->base : (void *)"";
@@ -154,24 +154,24 @@ static bool item_deliver(struct ripc__rndv *r, unsigned i)
 	placement[i] = RIPC_IN_RECEIVE_BUFFER;
 	if (it->ret) {
 		placement[i] = RIPC_IN_RETURN;
-		ripc__return_drop(r->ctx, it->ret);
+		ripc__local_return_drop(r->ctx, it->ret);
 	} else if (it->window) {
 		placement[i] = RIPC_IN_WINDOW;
 		r->ctx->stats.window_items++;
-		ripc__window_done(r->ctx, it->window, true);
+		ripc__recv_window_release(r->ctx, it->window, true);
 	} else if (it->pool) {
 		placement[i] = RIPC_IN_POOL;
 		r->ctx->stats.pool_items++;
 		r->message->pool[i] = it->pool;
-	} else if (it->debt) {
+	} else if (it->import_ref) {
 		placement[i] = RIPC_IN_PLACE;
-		r->message->pool[i] = it->debt->region;
-		it->debt->message = r->message;
+		r->message->pool[i] = it->import_ref->region;
+		it->import_ref->message = r->message;
 	}
 	it->ret = NULL;
 	it->window = NULL;
 	it->pool = NULL;
-	it->debt = NULL;
+	it->import_ref = NULL;
 	return kept;
 }
 
@@ -179,11 +179,11 @@ static bool item_deliver(struct ripc__rndv *r, unsigned i)
  * The application freed the buffer that a window or return buffer lay in, while the item was on its way there: the
  * message gets a copy, and the buffer goes back. Return: false: no memory.
  */
-static bool item_rescue(struct ripc__rndv *r, struct ripc__rndv_item *it)
+static bool item_copy_out(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc__region *copy;
 
-	if (!it->len || !it->region || !it->region->zombie)
+	if (!it->len || !it->region || !it->region->free_pending)
 		return true;
 	copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	if (!copy)
@@ -191,9 +191,9 @@ static bool item_rescue(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	memcpy(copy->base, it->base, it->len);
 	item_unregister(r, it);
 	if (it->ret)
-		ripc__return_drop(r->ctx, it->ret);
+		ripc__local_return_drop(r->ctx, it->ret);
 	if (it->window)
-		ripc__window_done(r->ctx, it->window, true);
+		ripc__recv_window_release(r->ctx, it->window, true);
 	it->ret = NULL;
 	it->window = NULL;
 	it->pool = copy;
@@ -211,29 +211,29 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	bool kept = false;
 
 	for (unsigned i = 0; i < r->nitems; i++)
-		if (!item_rescue(r, &r->items[i])) {
+		if (!item_copy_out(r, &r->items[i])) {
 			ripc__rndv_fail(r, -ENOBUFS);
 			return;
 		}
 	for (unsigned i = 0; i < r->nitems; i++)
 		kept |= item_deliver(r, i);
-	uncount(r);
+	uncount_bytes(r);
 	r->state = RIPC__RNDV_READY;
 	/* The bitmap was made when the message arrived. */
-	ripc__peer_finish(p, r->id);
+	ripc__dedup_mark(p, r->id);
 	p->stats.long_received++;
 	p->stats.bytes_received += r->bytes;
 	if (kept)
-		ripc__lane_word(lane, RIPC__DONE, 0, 0, id, (uint64_t)RIPC__DONE_KEPT << 32);
+		ripc__lane_notify(lane, RIPC__ACK, 0, 0, id, (uint64_t)RIPC__ACK_KEPT << 32);
 	r->lane = NULL;
-	deliver(s, p);
+	deliver_ready(s, p);
 	if (!kept)
 		ripc__delayed_ack_queue(lane, id, s);
 }
 
 static void ready_if_complete(struct ripc__rndv *r)
 {
-	if (r->state == RIPC__RNDV_MOVING && !r->reads && !r->granted && r->next == r->nitems)
+	if (r->state == RIPC__RNDV_TRANSFER && !r->reads && !r->granted && r->next == r->nitems)
 		ripc__rndv_ready(r);
 }
 
@@ -244,13 +244,13 @@ static bool item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc *ctx = r->ctx;
 
-	it->ret = ripc__return_claim(ctx, r->service, r->peer, it->len);
+	it->ret = ripc__local_return_claim(ctx, r->service, r->peer, it->len);
 	if (it->ret) {
 		it->base = it->ret->base;
 		it->region = it->ret->region;
 		return true;
 	}
-	it->window = ripc__window_claim(ctx, r->service, it->len);
+	it->window = ripc__recv_window_claim(ctx, r->service, it->len);
 	if (it->window) {
 		it->base = it->window->base;
 		it->region = it->window->region;
@@ -259,7 +259,7 @@ static bool item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	return false;
 }
 
-bool ripc__rndv_place(struct ripc__rndv *r, struct ripc__rndv_item *it)
+bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	if (item_claim(r, it))
 		return true;
@@ -272,21 +272,21 @@ bool ripc__rndv_place(struct ripc__rndv *r, struct ripc__rndv_item *it)
 /* An item that is read, or that the sender will write. */
 static int item_start(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
-	if (!ripc__rndv_place(r, it))
+	if (!ripc__rndv_item_alloc(r, it))
 		return -ENOBUFS;
 	if (it->how == RIPC__HOW_READ) {
-		it->mr = ripc__local_mr(r->ctx, r->lane->tp, it->region, it->base, it->len,
-					&it->own, &it->kept);
-		it->is_own = it->mr == &it->own;
+		it->mr = ripc__sink_mr(r->ctx, r->lane->tp, it->region, it->base, it->len, &it->own,
+				       &it->kept);
+		it->own_valid = it->mr == &it->own;
 		return it->mr ? 0 : -ENOBUFS;
 	}
-	if (ripc__stages_reg(r->lane, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
+	if (ripc__reg_with_retry(r->lane, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
 		return -ENOBUFS;
-	it->is_own = true;
+	it->own_valid = true;
 	return 0;
 }
 
-static void grant(struct ripc__rndv *r)
+static void send_grant(struct ripc__rndv *r)
 {
 	uint8_t buf[RIPC__HEADER_MAX], *p;
 
@@ -308,7 +308,7 @@ static void grant(struct ripc__rndv *r)
 }
 
 /* Whether the service has so much unread that this one must wait. One at a time always goes. */
-static bool must_wait(const struct ripc__rndv *r)
+static bool over_unread_limit(const struct ripc__rndv *r)
 {
 	const struct ripc_service *s = r->service;
 	uint64_t unread = s->queued_bytes + s->queued_long_bytes + s->arriving_bytes;
@@ -317,19 +317,19 @@ static bool must_wait(const struct ripc__rndv *r)
 }
 
 /* An item that lies in the sender's memory: it stays there, unless the application wants it in its own. */
-static void item_borrow(struct ripc__rndv *r, struct ripc__rndv_item *it)
+static void item_import(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	const uint8_t *from = it->base;
 
 	if (!item_claim(r, it))
 		return;
 	memcpy(it->base, from, it->len);
-	ripc__debt_let_go(it->debt);
-	it->debt = NULL;
+	ripc__import_ref_release(it->import_ref);
+	it->import_ref = NULL;
 }
 
 /* The end of the message, which is told its sender. r may be gone. */
-static void refuse(struct ripc__rndv *r, const struct ripc__rndv_item *it, const char *what, int rc)
+static void fail_item(struct ripc__rndv *r, const struct ripc__rndv_item *it, const char *what, int rc)
 {
 	ripc__log(RIPC_LOG_WARN, "service %llu: %s a long item of %llu bytes from peer %s: %s",
 		  (unsigned long long)r->service->id, what, (unsigned long long)it->len,
@@ -338,40 +338,40 @@ static void refuse(struct ripc__rndv *r, const struct ripc__rndv_item *it, const
 }
 
 /* As item_start(). What cannot be started is the end of the message. Return: whether it was started; else r may be gone. */
-static bool item_begin(struct ripc__rndv *r, struct ripc__rndv_item *it)
+static bool item_start_or_fail(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	int rc = item_start(r, it);
 
 	if (!rc)
 		return true;
-	refuse(r, it, "no memory for", rc);
+	fail_item(r, it, "no memory for", rc);
 	return false;
 }
 
-static void start(struct ripc__rndv *r)
+static void start_transfer(struct ripc__rndv *r)
 {
 	bool reads = false, grants = false;
 
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
 
-		if (it->how == RIPC__HOW_HANDED)
-			item_borrow(r, it);
-		else if (it->how == RIPC__HOW_GRANT && !item_begin(r, it))
+		if (it->how == RIPC__HOW_MAPPED)
+			item_import(r, it);
+		else if (it->how == RIPC__HOW_GRANT && !item_start_or_fail(r, it))
 			return;
 		reads |= it->how == RIPC__HOW_READ;
 		grants |= it->how == RIPC__HOW_GRANT;
 	}
-	r->state = RIPC__RNDV_MOVING;
+	r->state = RIPC__RNDV_TRANSFER;
 	r->granted = grants;
 	r->service->arriving_bytes += r->bytes;
-	r->counted = true;
-	ripc__lane_watch(r->lane);
+	r->in_arriving_bytes = true;
+	ripc__lane_monitor(r->lane);
 	if (grants)
-		grant(r);
+		send_grant(r);
 	if (reads) {
-		ripc__list_add(&r->lane->rndvs, &r->work);
-		if (r->lane->rndvs.next == &r->work)
+		ripc__list_add(&r->lane->rndvs, &r->lane_link);
+		if (r->lane->rndvs.next == &r->lane_link)
 			ripc__rndv_post(r);
 	} else {
 		r->next = r->nitems;
@@ -401,8 +401,8 @@ void ripc__rndv_resume(struct ripc_service *s)
 		return;
 	s->resuming = true;
 	/* Starting one may end others: the list is looked at anew each time. */
-	while ((r = first_waiting(s)) && !must_wait(r))
-		start(r);
+	while ((r = first_waiting(s)) && !over_unread_limit(r))
+		start_transfer(r);
 	s->resuming = false;
 }
 
@@ -424,7 +424,7 @@ static int post_read(struct ripc__rndv *r, const struct ripc__rndv_item *it, uin
 			return -EAGAIN;
 		if (!rc || rc == -EAGAIN)
 			break;
-		ripc__stages_relieve(r->ctx);
+		ripc__idle_mrs_release(r->ctx);
 	}
 	return rc;
 }
@@ -444,7 +444,7 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 		if (it->how == RIPC__HOW_READ && !it->region) {
 			if (it->len > CHUNK_MAX && lane->reads > READS_AHEAD)
 				return false;
-			if (!item_begin(r, it))
+			if (!item_start_or_fail(r, it))
 				return true;
 		}
 		while (it->how == RIPC__HOW_READ && it->posted < it->len) {
@@ -463,7 +463,7 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 			if (rc == -EAGAIN)
 				return false;
 			if (rc) {
-				refuse(r, it, "no way to read", -ENOBUFS);
+				fail_item(r, it, "no way to read", -ENOBUFS);
 				return true;
 			}
 			it->posted += n;
@@ -471,7 +471,7 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 			lane->reads++;
 		}
 	}
-	ripc__list_del(&r->work);
+	ripc__list_del(&r->lane_link);
 	return true;
 }
 
@@ -484,7 +484,7 @@ void ripc__rndv_read_done(struct ripc__rndv *r, int status)
 		ripc__lane_fail(lane, status, "a read from the peer's memory failed");
 		return;
 	}
-	if (r->state == RIPC__RNDV_DYING) {
+	if (r->state == RIPC__RNDV_DRAINING) {
 		if (!r->reads && !r->granted)
 			ripc__rndv_drop(r, r->status);
 	} else {
@@ -492,7 +492,7 @@ void ripc__rndv_read_done(struct ripc__rndv *r, int status)
 	}
 	/* Room for the next read. */
 	while (!ripc__list_empty(&lane->rndvs) &&
-	       ripc__rndv_post(ripc__list_entry(lane->rndvs.next, struct ripc__rndv, work)))
+	       ripc__rndv_post(ripc__list_entry(lane->rndvs.next, struct ripc__rndv, lane_link)))
 		;
 }
 
@@ -503,7 +503,7 @@ void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id)
 	if (!r || r->lane != lane || !r->granted)
 		return;
 	r->granted = false;
-	if (r->state == RIPC__RNDV_DYING && !r->reads)
+	if (r->state == RIPC__RNDV_DRAINING && !r->reads)
 		ripc__rndv_drop(r, r->status);
 	else
 		ready_if_complete(r);
@@ -513,29 +513,29 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
 
-	/* Not here: its DONE is on its way. */
+	/* Not here: its ACK is on its way. */
 	if (!r || r->lane != lane) {
 		ripc__delayed_ack_flush(lane->ctx);
 		return;
 	}
 	/* Behind the last write that was granted. */
 	r->granted = false;
-	if (r->state == RIPC__RNDV_WAITING || r->state == RIPC__RNDV_MOVING)
+	if (r->state == RIPC__RNDV_WAITING || r->state == RIPC__RNDV_TRANSFER)
 		ripc__rndv_fail(r, -ECANCELED);
-	else if (r->state == RIPC__RNDV_DYING && !r->reads)
+	else if (r->state == RIPC__RNDV_DRAINING && !r->reads)
 		ripc__rndv_drop(r, r->status);
 }
 
 /* ---- the end of lanes, peers and services ---- */
 
 /* Drops the first of a peer's that is in this state, without an answer. Return: whether there was one. */
-static bool drop_one(struct ripc__peer *peer, enum ripc__rndv_state state,
-		     const struct ripc__lane *lane)
+static bool drop_first(struct ripc__peer *peer, enum ripc__rndv_state state,
+		       const struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &peer->rndvs) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		if (r->state == state && r->lane == lane) {
 			ripc__rndv_drop(r, 0);
@@ -550,28 +550,28 @@ void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &lane->peer->rndvs) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, of_peer);
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		if (r->lane != lane)
 			continue;
 		/* The endpoint is closed: nothing is read into this memory any more. */
 		r->reads = 0;
-		ripc__list_del(&r->work);
-		if (r->state == RIPC__RNDV_DYING)
+		ripc__list_del(&r->lane_link);
+		if (r->state == RIPC__RNDV_DRAINING)
 			continue;
 		ripc__rndv_release(r);
-		uncount(r);
+		uncount_bytes(r);
 		r->lane = NULL;
 		r->state = RIPC__RNDV_SUSPENDED;
 		r->message->flow = NULL;
 	}
-	while (drop_one(lane->peer, RIPC__RNDV_DYING, lane))
+	while (drop_first(lane->peer, RIPC__RNDV_DRAINING, lane))
 		;
 }
 
 void ripc__rndv_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 {
-	while (drop_one(peer, RIPC__RNDV_SUSPENDED, NULL))
+	while (drop_first(peer, RIPC__RNDV_SUSPENDED, NULL))
 		;
 }
 
@@ -583,7 +583,7 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 	for (n = s->rndvs_in.prev, tmp = n->prev; n != &s->rndvs_in; n = tmp, tmp = n->prev) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
 
-		if (r->state == RIPC__RNDV_DYING)
+		if (r->state == RIPC__RNDV_DRAINING)
 			continue;
 		if (r->state == RIPC__RNDV_READY) {
 			s->ctx->stats.dropped_unread++;
@@ -591,15 +591,15 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 			ripc__rndv_free(r);
 		} else if (r->reads || r->granted) {
 			/* Revoked under a write, a grant would break the lane for everybody: FIN will come, or its lane goes. */
-			ripc__list_del(&r->work);
+			ripc__list_del(&r->lane_link);
 			r->status = -EHOSTUNREACH;
-			r->state = RIPC__RNDV_DYING;
+			r->state = RIPC__RNDV_DRAINING;
 		} else {
 			ripc__rndv_release(r);
-			uncount(r);
+			uncount_bytes(r);
 			if (r->lane)
-				ripc__lane_word(r->lane, RIPC__DONE, 0, 0, r->id,
-						(uint32_t)-EHOSTUNREACH);
+				ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, r->id,
+						  (uint32_t)-EHOSTUNREACH);
 			ripc__rndv_free(r);
 		}
 	}

@@ -3,7 +3,7 @@
  * The receiving side of a long message: memory for its items, reads or grants, delivery.
  *
  *   LONG arrives -> WAITING (the service has enough unread) -> MOVING (reads out, or writes granted) -> READY
- *                -> delivered in the order the LONGs of one peer came, DONE sent when READY
+ *                -> delivered in the order the LONGs of one peer came, ACK sent when READY
  *   lane lost: SUSPENDED until the peer sends the LONG again, or is gone
  *   service gone, cancelled, failed: DYING until no read is out any more; then its memory goes back
  */
@@ -12,7 +12,7 @@
 
 #include "core/context/context.h"
 
-struct ripc__debt;
+struct ripc__import_ref;
 struct ripc__flow;
 
 #define RIPC__UNREAD_MAX \
@@ -20,10 +20,10 @@ struct ripc__flow;
 
 enum ripc__rndv_state {
 	RIPC__RNDV_WAITING,
-	RIPC__RNDV_MOVING,
+	RIPC__RNDV_TRANSFER,
 	RIPC__RNDV_READY,
 	RIPC__RNDV_SUSPENDED,
-	RIPC__RNDV_DYING,
+	RIPC__RNDV_DRAINING,
 };
 
 struct ripc__rndv_item {
@@ -32,21 +32,21 @@ struct ripc__rndv_item {
 	uint8_t how;
 	uint8_t *base;             /* where it goes */
 	struct ripc__region *pool; /* one of these four, or none for an empty or inline one */
-	struct ripc__window *window;
-	struct ripc__return *ret;
-	struct ripc__debt *debt;     /* HOW_HANDED: it lies in the sender's memory */
-	struct ripc__region *region; /* the memory is in; NULL: empty item */
-	struct ripc__mr own;         /* registration of this transfer */
-	struct ripc__mr *mr;         /* the one to use: own, or the region's */
-	bool is_own;                 /* own is valid */
-	struct ripc__local *kept;    /* the region's is in use; or NULL */
-	uint64_t posted, done;       /* bytes of reads */
+	struct ripc__recv_window *window;
+	struct ripc__local_return *ret;
+	struct ripc__import_ref *import_ref; /* HOW_HANDED: it lies in the sender's memory */
+	struct ripc__region *region;         /* the memory is in; NULL: empty item */
+	struct ripc__mr own;                 /* registration of this transfer */
+	struct ripc__mr *mr;                 /* the one to use: own, or the region's */
+	bool own_valid;                      /* own is valid */
+	struct ripc__cached_mr *kept;        /* the region's is in use; or NULL */
+	uint64_t posted, done;               /* bytes of reads */
 };
 
 struct ripc__rndv {
-	struct ripc__list link;    /* in service->longs */
-	struct ripc__list of_peer; /* in peer->rndvs, oldest first */
-	struct ripc__list work;    /* in lane->rndvs while it has reads to post */
+	struct ripc__list link;      /* in service->longs */
+	struct ripc__list peer_link; /* in peer->rndvs, oldest first */
+	struct ripc__list lane_link; /* in lane->rndvs while it has reads to post */
 	struct ripc *ctx;
 	struct ripc_service *service; /* NULL when DYING */
 	struct ripc__peer *peer;
@@ -56,7 +56,7 @@ struct ripc__rndv {
 	enum ripc__rndv_state state;
 	int status;                    /* why it is DYING */
 	bool granted;                  /* it has items the sender writes, and FIN has not come */
-	bool counted;                  /* its bytes are in service->arriving_bytes */
+	bool in_arriving_bytes;        /* its bytes are in service->arriving_bytes */
 	unsigned reads;                /* outstanding */
 	unsigned next;                 /* item whose reads are being posted */
 	uint64_t bytes;                /* payload in all */
@@ -66,7 +66,7 @@ struct ripc__rndv {
 };
 
 /* arrival.c: a LONG arrived for a service. The flow holds units for it. */
-void ripc__rndv_arrived(struct ripc__lane *lane, struct ripc__flow *flow,
+void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
@@ -85,7 +85,7 @@ void ripc__rndv_free(struct ripc__rndv *r);
 /* For arrival.c. Of a peer, by its id; NULL: there is none. */
 struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id);
 /* Finds memory for one item. Return: false: there is none. */
-bool ripc__rndv_place(struct ripc__rndv *r, struct ripc__rndv_item *it);
+bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it);
 /* All its items are here: it is delivered when those before it are. */
 void ripc__rndv_ready(struct ripc__rndv *r);
 /* Gives back the memory of items that will not be delivered. No read is out and nobody can write it. */

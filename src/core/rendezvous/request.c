@@ -18,9 +18,9 @@
 
 static void item_fill(struct ripc__request_item *it)
 {
-	if (!it->stage || it->filled)
+	if (!it->bounce || it->filled)
 		return;
-	ripc__copy(it->stage->region->base, it->base, it->len);
+	ripc__copy(it->bounce->region->base, it->base, it->len);
 	it->filled = true;
 }
 
@@ -39,7 +39,7 @@ static void write_failed(struct ripc_request *r, int rc)
 		 rc == -ENOMEM || rc == -EPERM ? ripc_detail() : ripc_strerror(rc));
 	r->error = rc;
 	r->detail = strdup(text);
-	ripc__request_withdraw(r);
+	ripc__request_abort(r);
 }
 
 /* Posts the writes of items that travel like how. Return: 0 all are posted; -EAGAIN; else why they cannot be. */
@@ -51,10 +51,10 @@ static int write_items(struct ripc_request *r, unsigned how)
 		struct ripc__request_item *it = &r->items[r->next];
 
 		while (it->how == how && it->posted < it->len) {
-			const struct ripc__mr *mr = it->local   ? &it->local->mr
-						    : it->stage ? &it->stage->mr
-								: &it->mr;
-			const uint8_t *base = it->stage ? it->stage->region->base : it->base;
+			const struct ripc__mr *mr = it->cached_mr ? &it->cached_mr->mr
+						    : it->bounce  ? &it->bounce->mr
+								  : &it->mr;
+			const uint8_t *base = it->bounce ? it->bounce->region->base : it->base;
 			size_t n = it->len - it->posted;
 			int rc;
 
@@ -73,7 +73,7 @@ static int write_items(struct ripc_request *r, unsigned how)
 			/* A broken lane, or its device, is reported as such, and then the request goes back. */
 			if (rc == -ENOTCONN || rc == -ENODEV)
 				return -EAGAIN;
-			if (rc && rc != -EAGAIN && ripc__item_settle(r, it))
+			if (rc && rc != -EAGAIN && ripc__item_fall_back(r, it))
 				continue;
 			if (rc)
 				return rc;
@@ -85,7 +85,7 @@ static int write_items(struct ripc_request *r, unsigned how)
 }
 
 /* The most bytes that its message may have. */
-static size_t longest(const struct ripc_request *r)
+static size_t message_len_max(const struct ripc_request *r)
 {
 	size_t len = RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 
@@ -97,24 +97,24 @@ static size_t longest(const struct ripc_request *r)
 
 static int send_message(struct ripc_request *r)
 {
-	uint8_t buf[RIPC__HEADER_MAX + RIPC__DONE_WORD], *p, *count;
+	uint8_t buf[RIPC__HEADER_MAX + RIPC__ACK_WORD], *p, *count;
 	struct iovec payload[RIPC_ITEMS_MAX];
 	struct ripc__list *first = ripc__list_first(&r->peer->requests);
 	unsigned n = 0, nreturns = r->nreturns;
 	bool delayed_ack;
 	int rc;
 
-	ripc__returns_delay(r->lane, r->returns, r->nreturns);
-	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, longest(r));
-	p = ripc__header_put(buf, RIPC__LONG, delayed_ack ? RIPC__F_DONE : 0, (uint16_t)r->nitems,
-			     0, r->dest_id, r->source);
+	ripc__local_returns_before_reg(r->lane, r->returns, r->nreturns);
+	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, message_len_max(r));
+	p = ripc__header_put(buf, RIPC__LONG, delayed_ack ? RIPC__F_ACK : 0, (uint16_t)r->nitems, 0,
+			     r->dest_id, r->source);
 	count = buf + 30;
 	if (delayed_ack) {
 		ripc__put_le64(p, r->ctx->delayed_ack.id);
-		p += RIPC__DONE_WORD;
+		p += RIPC__ACK_WORD;
 	}
 	ripc__put_le64(p, r->id);
-	ripc__put_le64(p + 8, ripc__list_entry(first, struct ripc_request, order)->id);
+	ripc__put_le64(p + 8, ripc__list_entry(first, struct ripc_request, peer_link)->id);
 	p += 16;
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
@@ -122,19 +122,19 @@ static int send_message(struct ripc_request *r)
 
 		switch (it->how) {
 		case RIPC__HOW_INLINE:
-			if (it->offer)
-				d.addr = it->offer->desc.how;
+			if (it->remote_return)
+				d.addr = it->remote_return->desc.how;
 			if (it->len)
 				payload[n++] = (struct iovec){it->base, it->len};
 			break;
 		case RIPC__HOW_WRITTEN:
-			d.addr = it->offer->desc.how;
+			d.addr = it->remote_return->desc.how;
 			break;
 		case RIPC__HOW_READ:
-			d.addr = it->stage ? it->stage->mr.addr : it->mr.addr;
-			d.key = it->stage ? it->stage->mr.key : it->mr.key;
+			d.addr = it->bounce ? it->bounce->mr.addr : it->mr.addr;
+			d.key = it->bounce ? it->bounce->mr.key : it->mr.key;
 			break;
-		case RIPC__HOW_HANDED:
+		case RIPC__HOW_MAPPED:
 			d.addr = it->raddr;
 			d.key = it->rkey;
 			break;
@@ -143,14 +143,14 @@ static int send_message(struct ripc_request *r)
 		}
 		p = ripc__desc_put(p, &d);
 	}
-	p = ripc__returns_put(r->lane, r->returns, &nreturns, p);
+	p = ripc__local_returns_encode(r->lane, r->returns, &nreturns, p);
 	ripc__put_le16(count, (uint16_t)nreturns);
 	rc = ripc__lane_send(r->lane, buf, (size_t)(p - buf), payload, n, false);
 	if (!rc) {
-		size_t len = (size_t)(p - buf) - (delayed_ack ? RIPC__DONE_WORD : 0);
+		size_t len = (size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0);
 
 		ripc__delayed_ack_replied(r->lane);
-		ripc__returns_told(r->lane, r->returns, r->nreturns);
+		ripc__local_returns_advertised(r->lane, r->returns, r->nreturns);
 		for (unsigned i = 0; i < n; i++)
 			len += payload[i].iov_len;
 		/* What was reserved and not needed. */
@@ -165,7 +165,7 @@ static int send_message(struct ripc_request *r)
  */
 static int fill_and_send(struct ripc_request *r)
 {
-	bool filled = ripc__lane_open(r->lane);
+	bool filled = ripc__lane_can_send(r->lane);
 	int rc;
 
 	for (unsigned i = 0; filled && i < r->nitems; i++)
@@ -175,9 +175,9 @@ static int fill_and_send(struct ripc_request *r)
 	for (unsigned i = 0; filled && rc && i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
-		if (it->how != RIPC__HOW_READ || !it->stage)
+		if (it->how != RIPC__HOW_READ || !it->bounce)
 			continue;
-		memset(it->stage->region->base, 0, it->len);
+		memset(it->bounce->region->base, 0, it->len);
 		it->filled = false;
 	}
 	return rc;
@@ -202,8 +202,8 @@ static int write_and_send(struct ripc_request *r)
 	r->was_sent = true;
 	ripc__list_del(&r->link);
 	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].how == RIPC__HOW_HANDED)
-			ripc__loan_begin(&r->items[i]);
+		if (r->items[i].how == RIPC__HOW_MAPPED)
+			ripc__export_ref_begin(&r->items[i]);
 	return 0;
 }
 
@@ -221,9 +221,9 @@ int ripc__request_issue(struct ripc_request *r)
 					"the service moved while the message was under way");
 				return 0;
 			}
-			ripc__request_leave(r);
+			ripc__request_unlink(r);
 		}
-		rc = ripc__request_prepare(r, lane);
+		rc = ripc__request_select(r, lane);
 		if (rc || r->state == RIPC__REQUEST_DONE)
 			return rc;
 	}
@@ -246,7 +246,7 @@ bool ripc__request_continue(struct ripc_request *r)
 	if (rc)
 		return false;
 	r->state = RIPC__REQUEST_SENT;
-	ripc__lane_word(r->lane, RIPC__FIN, 0, 0, r->id, 0);
+	ripc__lane_notify(r->lane, RIPC__FIN, 0, 0, r->id, 0);
 	return false;
 }
 
@@ -259,40 +259,40 @@ static void requeue(struct ripc_request *r)
 
 	r->lane = NULL;
 	r->writes = 0;
-	r->loan_until_ns = RIPC__NEVER;
-	r->answered = false;
+	r->ref_deadline_ns = RIPC__NEVER;
+	r->acked = false;
 	r->state = RIPC__REQUEST_PENDING;
 	ripc__list_del(&r->link);
 	ripc__list_for_each (at, pending) {
 		struct ripc_request *q = ripc__list_entry(at, struct ripc_request, link);
 
-		if (q->started > r->started)
+		if (q->start_seq > r->start_seq)
 			break;
 	}
 	ripc__list_add(at, &r->link);
 }
 
-void ripc__requests_refused(struct ripc__lane *lane)
+void ripc__requests_bye(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &lane->peer->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		/* An answer may have been lost with an earlier lane; what is lent may have been seen before it is given back. */
 		/* What is not on its way over this lane may have been delivered over one before. */
 		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING && !r->resent &&
-		    !r->lent && !r->answered)
+		    !r->mapped && !r->acked)
 			r->was_sent = false;
 	}
 }
 
-void ripc__requests_forgotten(struct ripc__peer *p)
+void ripc__requests_dedup_lost(struct ripc__peer *p)
 {
 	struct ripc__list *n, *tmp;
 
 	ripc__list_for_each_safe (n, tmp, &p->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
 			ripc__request_done(r, -EPIPE,
@@ -301,7 +301,7 @@ void ripc__requests_forgotten(struct ripc__peer *p)
 	}
 }
 
-static int answer_status(int status)
+static int ack_status_of(int status)
 {
 	switch (status) {
 	case 0:
@@ -321,19 +321,19 @@ static void conclude(struct ripc_request *r)
 	struct ripc__lane *lane = r->lane;
 	char text[160];
 
-	if (r->answer == -EHOSTUNREACH && !r->cancelling) {
+	if (r->ack_status == -EHOSTUNREACH && !r->cancelling) {
 		/* The service is not there any more: wherever it is now, it gets the message. */
-		ripc__request_unprepare(r, true);
+		ripc__request_unselect(r, true);
 		r->was_sent = false;
-		ripc__request_leave(r);
+		ripc__request_unlink(r);
 		requeue(r);
 		if (r->dest->peer == lane->peer)
-			ripc__dest_stale(r->ctx, r->dest,
-					 "its former holder does not hold it any more");
+			ripc__dest_invalidate(r->ctx, r->dest,
+					      "its former holder does not hold it any more");
 		else
-			ripc__dest_pump(r->ctx, r->dest);
-	} else if (r->answer) {
-		int status = r->answer == -EHOSTUNREACH ? -ECANCELED : r->answer;
+			ripc__dest_flush(r->ctx, r->dest);
+	} else if (r->ack_status) {
+		int status = r->ack_status == -EHOSTUNREACH ? -ECANCELED : r->ack_status;
 
 		snprintf(text, sizeof(text), "service %llu at peer %s: the message was %s",
 			 (unsigned long long)r->dest_id, ripc__instance_text(lane->peer->instance),
@@ -345,26 +345,26 @@ static void conclude(struct ripc_request *r)
 		ripc__request_done(r, 0, NULL);
 	}
 	if (lane->starved)
-		ripc__lane_pump(lane);
+		ripc__lane_flush(lane);
 }
 
 /* Takes back what the peer still reads. Return: whether that was possible. */
-static bool reclaim(struct ripc_request *r)
+static bool unexport_items(struct ripc_request *r)
 {
 	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].lent && ripc__region_reclaim(r->ctx, r->items[i].region))
+		if (r->items[i].mapped && ripc__region_unexport(r->ctx, r->items[i].region))
 			return false;
 	return true;
 }
 
 /* The peer has spoken: what is out yet? */
-static void settle(struct ripc_request *r)
+static void conclude_if_idle(struct ripc_request *r)
 {
 	if (r->writes)
 		return;
-	if (r->lent && r->cancelling)
-		reclaim(r);
-	if (!r->lent)
+	if (r->mapped && r->cancelling)
+		unexport_items(r);
+	if (!r->mapped)
 		conclude(r);
 }
 
@@ -378,18 +378,18 @@ void ripc__request_write_done(struct ripc_request *r, int status)
 	}
 	if (r->writes)
 		return;
-	if (r->answered)
-		settle(r);
+	if (r->acked)
+		conclude_if_idle(r);
 	else if (r->cancelling && r->state == RIPC__REQUEST_WRITING)
 		ripc__request_done(r, -ECANCELED, "withdrawn");
 }
 
-static struct ripc_request *find(struct ripc__peer *p, uint64_t id)
+static struct ripc_request *request_find(struct ripc__peer *p, uint64_t id)
 {
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &p->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		if (r->id >= id)
 			return r->id == id ? r : NULL;
@@ -401,53 +401,54 @@ static struct ripc_request *find(struct ripc__peer *p, uint64_t id)
  * A service gets messages in their order, so that one that is lent may lie there behind others, which are being copied or used:
  * its time begins when something was last heard of those before it.
  */
-static void moved(const struct ripc_request *r)
+static void restart_ref_timers(const struct ripc_request *r)
 {
-	for (struct ripc__list *n = r->order.next; n != &r->peer->requests; n = n->next) {
-		struct ripc_request *q = ripc__list_entry(n, struct ripc_request, order);
-		uint64_t end = r->ctx->now_ns + ripc__loan_ns(q->bytes);
+	for (struct ripc__list *n = r->peer_link.next; n != &r->peer->requests; n = n->next) {
+		struct ripc_request *q = ripc__list_entry(n, struct ripc_request, peer_link);
+		uint64_t end = r->ctx->now_ns + ripc__export_ref_max_ns(q->bytes);
 
 		/* 0: it was taken back already, with others. */
-		if (q->lane == r->lane && q->credit == r->credit && q->lent && q->loan_until_ns &&
-		    q->loan_until_ns < end)
-			q->loan_until_ns = end;
+		if (q->lane == r->lane && q->credit == r->credit && q->mapped &&
+		    q->ref_deadline_ns && q->ref_deadline_ns < end)
+			q->ref_deadline_ns = end;
 	}
 }
 
-void ripc__request_release(struct ripc__lane *lane, uint64_t id, uint64_t item)
+void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item)
 {
-	struct ripc_request *r = find(lane->peer, id);
+	struct ripc_request *r = request_find(lane->peer, id);
 
-	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].lent)
+	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].mapped)
 		return;
-	ripc__loan_end(&r->items[item]);
-	moved(r);
-	if (!r->answered || r->lent || r->writes)
+	ripc__export_ref_end(&r->items[item]);
+	restart_ref_timers(r);
+	if (!r->acked || r->mapped || r->writes)
 		return;
-	r->credit->lend_backoff = 0;
+	r->credit->export_backoff = 0;
 	conclude(r);
 }
 
 /* One that is due. */
-static struct ripc_request *due(struct ripc__lane *lane)
+static struct ripc_request *next_due(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	lane->loan_round++;
+	lane->ref_round++;
 	ripc__list_for_each (n, &lane->peer->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, order);
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 		uint64_t end;
 
 		if (r->lane != lane)
 			continue;
-		if (!r->answered && r->credit)
-			r->credit->behind_round = lane->loan_round;
-		if (!r->answered || r->writes || r->loan_until_ns == RIPC__NEVER)
+		if (!r->acked && r->credit)
+			r->credit->unacked_round = lane->ref_round;
+		if (!r->acked || r->writes || r->ref_deadline_ns == RIPC__NEVER)
 			continue;
-		end = r->loan_until_ns;
+		end = r->ref_deadline_ns;
 		/* Those before it must come first. */
-		if (end && r->lent && r->credit->behind_round == lane->loan_round)
-			end = r->loan_until_ns = lane->ctx->now_ns + ripc__loan_ns(r->bytes);
+		if (end && r->mapped && r->credit->unacked_round == lane->ref_round)
+			end = r->ref_deadline_ns =
+				lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
 		if (lane->ctx->now_ns >= end)
 			return r;
 		ripc__timer_at(lane->ctx, end);
@@ -459,48 +460,48 @@ void ripc__requests_timer(struct ripc__lane *lane)
 {
 	struct ripc_request *r;
 
-	while (lane->state == RIPC__LANE_UP && (r = due(lane))) {
-		if (r->lent)
-			ripc__loan_kept(r->credit);
-		if (!reclaim(r)) {
+	while (lane->state == RIPC__LANE_UP && (r = next_due(lane))) {
+		if (r->mapped)
+			ripc__export_back_off(r->credit);
+		if (!unexport_items(r)) {
 			/* Nothing is wrong but that it takes longer. */
-			r->loan_until_ns = lane->ctx->now_ns + 10 * RIPC__MS;
+			r->ref_deadline_ns = lane->ctx->now_ns + 10 * RIPC__MS;
 			continue;
 		}
 		conclude(r);
 	}
 }
 
-void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status, bool kept)
+void ripc__request_acked(struct ripc__lane *lane, uint64_t id, int status, bool kept)
 {
-	struct ripc_request *r = find(lane->peer, id);
+	struct ripc_request *r = request_find(lane->peer, id);
 
-	if (!r || r->lane != lane || r->answered ||
+	if (!r || r->lane != lane || r->acked ||
 	    (r->state != RIPC__REQUEST_SENT && r->state != RIPC__REQUEST_GRANTED))
 		return;
-	r->answered = true;
-	r->answer = answer_status(status);
-	for (unsigned i = 0; i < r->nitems && (r->answer || !kept); i++)
-		ripc__loan_end(&r->items[i]);
-	if (r->lent) {
-		r->loan_until_ns = lane->ctx->now_ns + ripc__loan_ns(r->bytes);
-		ripc__timer_at(lane->ctx, r->loan_until_ns);
+	r->acked = true;
+	r->ack_status = ack_status_of(status);
+	for (unsigned i = 0; i < r->nitems && (r->ack_status || !kept); i++)
+		ripc__export_ref_end(&r->items[i]);
+	if (r->mapped) {
+		r->ref_deadline_ns = lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
+		ripc__timer_at(lane->ctx, r->ref_deadline_ns);
 	} else {
-		moved(r);
+		restart_ref_timers(r);
 	}
-	settle(r);
+	conclude_if_idle(r);
 }
 
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why)
 {
-	struct ripc_request *r = find(lane->peer, h->u[0]);
+	struct ripc_request *r = request_find(lane->peer, h->u[0]);
 	struct ripc__desc d;
 
 	/* Withdrawn, or over: the answer to CANCEL is on its way. */
 	if (!r || r->lane != lane || r->cancelling)
 		return 0;
 	*why = "grant that was not asked for";
-	if (r->state != RIPC__REQUEST_SENT || r->answered || h->nitems != r->nitems)
+	if (r->state != RIPC__REQUEST_SENT || r->acked || h->nitems != r->nitems)
 		return -EPROTO;
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
@@ -522,10 +523,10 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 void ripc__request_lane_gone(struct ripc_request *r)
 {
 	/* The peer may live, and its application read on. */
-	if (!reclaim(r))
+	if (!unexport_items(r))
 		ripc__log(RIPC_LOG_WARN, "no memory to copy what was handed over to service %llu when its lane was lost",
 			  (unsigned long long)r->dest_id);
-	ripc__request_unprepare(r, true);
+	ripc__request_unselect(r, true);
 	if (r->cancelling) {
 		/* The memory is out of reach now, but the peer may have taken the message before that. */
 		bool unknown = r->was_sent && r->state != RIPC__REQUEST_GRANTED;
@@ -536,7 +537,7 @@ void ripc__request_lane_gone(struct ripc_request *r)
 				: "withdrawn when the lane was lost");
 		return;
 	}
-	if (r->answered && !r->answer) {
+	if (r->acked && !r->ack_status) {
 		ripc__request_done(r, 0, NULL);
 		return;
 	}
@@ -556,11 +557,11 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	else
 		r->error = 0;
 	for (unsigned i = 0; i < r->nitems && !status; i++)
-		ctx->stats.return_writes += r->items[i].offer != NULL;
+		ctx->stats.return_writes += r->items[i].remote_return != NULL;
 	if (r->lane) {
 		if (r->state == RIPC__REQUEST_WRITING && r->lane->state == RIPC__LANE_UP)
 			r->credit->sent_units -= r->units;
-		ripc__request_unprepare(r, r->state != RIPC__REQUEST_WRITING);
+		ripc__request_unselect(r, r->state != RIPC__REQUEST_WRITING);
 	}
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
@@ -585,7 +586,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 		ctx->stats.cancelled++;
 	}
 	if (status && !r->was_sent)
-		ripc__returns_unmake(ctx, r->returns, r->nreturns);
+		ripc__local_returns_undo(ctx, r->returns, r->nreturns);
 	r->status = status;
 	if (!r->error) {
 		free(r->detail);
@@ -593,7 +594,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	}
 	r->state = RIPC__REQUEST_DONE;
 	ripc__list_del(&r->link);
-	ripc__request_leave(r);
+	ripc__request_unlink(r);
 	r->lane = NULL;
 	r->dest->users--;
 	/* What came with the answer needs it, too. */
@@ -607,12 +608,12 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	ripc__wake(ctx, &s->drained);
 }
 
-void ripc__request_withdraw(struct ripc_request *r)
+void ripc__request_abort(struct ripc_request *r)
 {
 	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
 		return;
 	/* Delivered; its receiver only has not let go of it yet. */
-	if (r->answered && r->lent && !r->writes && reclaim(r)) {
+	if (r->acked && r->mapped && !r->writes && unexport_items(r)) {
 		conclude(r);
 		return;
 	}
@@ -625,19 +626,19 @@ void ripc__request_withdraw(struct ripc_request *r)
 	}
 	r->cancelling = true;
 	if (r->state != RIPC__REQUEST_WRITING)
-		ripc__lane_word(r->lane, RIPC__CANCEL, 0, 0, r->id, 0);
-	ripc__lane_watch(r->lane);
+		ripc__lane_notify(r->lane, RIPC__CANCEL, 0, 0, r->id, 0);
+	ripc__lane_monitor(r->lane);
 }
 
 /* Which of the sizes has room for so many items. */
-static unsigned size_of(unsigned nitems)
+static unsigned size_class(unsigned nitems)
 {
 	return nitems > 1 ? 32 - (unsigned)__builtin_clz(nitems - 1) : 0;
 }
 
 struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems)
 {
-	unsigned size = size_of(nitems);
+	unsigned size = size_class(nitems);
 	struct ripc_request *r = ctx->request_free[size];
 
 	if (!r)
@@ -649,7 +650,7 @@ struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems)
 
 void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems)
 {
-	unsigned size = size_of(nitems);
+	unsigned size = size_class(nitems);
 
 	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
 	r->next_free = ctx->request_free[size];
@@ -659,15 +660,15 @@ void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems
 void ripc__request_free(struct ripc_request *r)
 {
 	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
-		ripc__list_del(&r->items[i].loan);
-		if (r->items[i].stage)
-			ripc__stage_put(r->items[i].stage);
-		if (r->items[i].local)
-			ripc__local_release(r->ctx, r->items[i].local);
-		if (r->items[i].offer)
-			ripc__offer_release(NULL, r->dest, r->items[i].offer, false);
+		ripc__list_del(&r->items[i].ref_link);
+		if (r->items[i].bounce)
+			ripc__bounce_put(r->items[i].bounce);
+		if (r->items[i].cached_mr)
+			ripc__cached_mr_release(r->ctx, r->items[i].cached_mr);
+		if (r->items[i].remote_return)
+			ripc__remote_return_release(NULL, r->dest, r->items[i].remote_return, false);
 	}
-	ripc__list_del(&r->held);
+	ripc__list_del(&r->ctx_link);
 	free(r->detail);
 	ripc__request_put(r->ctx, r, r->nitems);
 }

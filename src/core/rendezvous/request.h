@@ -27,30 +27,30 @@ struct ripc__request_item {
 	struct ripc__region *copy;   /* pool buffer that holds a copy, or NULL */
 	struct ripc__mr mr;          /* exposure on the lane's transport */
 	bool exposed;                /* mr is valid */
-	struct ripc__local *local; /* HOW_WRITTEN, HOW_GRANT: its region's registration, which it is written from; or NULL */
-	struct ripc__stage *stage; /* HOW_READ, HOW_WRITTEN, HOW_GRANT: for the copy that is read or written from, or NULL */
-	bool filled;               /* the copy is made */
-	uint8_t how;               /* enum ripc__how */
-	struct ripc__offer *offer; /* HOW_WRITTEN: the return buffer */
-	uint64_t raddr;            /* where to write */
+	struct ripc__cached_mr *cached_mr; /* HOW_WRITTEN, HOW_GRANT: its region's registration, which it is written from; or NULL */
+	struct ripc__bounce *bounce; /* HOW_READ, HOW_WRITTEN, HOW_GRANT: for the copy that is read or written from, or NULL */
+	bool filled;                               /* the copy is made */
+	uint8_t how;                               /* enum ripc__how */
+	struct ripc__remote_return *remote_return; /* HOW_WRITTEN: the return buffer */
+	uint64_t raddr;                            /* where to write */
 	uint32_t rkey;
 	size_t posted; /* bytes of writes posted */
 	struct ripc_request *owner;
-	struct ripc__list loan; /* in region->loans while it is lent */
-	bool lent;              /* HOW_HANDED: the peer reads it in place */
+	struct ripc__list ref_link; /* in region->loans while it is lent */
+	bool mapped;                /* HOW_HANDED: the peer reads it in place */
 };
 
 struct ripc_request {
-	struct ripc__list held;  /* in ctx->requests */
-	struct ripc__list link;  /* in dest->pending while PENDING */
-	struct ripc__list order; /* in peer->requests from its first issue to its end, by id */
-	struct ripc *ctx;        /* NULL: it has ended; read without the lock: handle.h */
+	struct ripc__list ctx_link;  /* in ctx->requests */
+	struct ripc__list link;      /* in dest->pending while PENDING */
+	struct ripc__list peer_link; /* in peer->requests from its first issue to its end, by id */
+	struct ripc *ctx;            /* NULL: it has ended; read without the lock: handle.h */
 	struct ripc_request *next_free;
 	struct ripc_service *service; /* NULL once done */
 	struct ripc__dest *dest;      /* pinned (users) until done */
 	struct ripc__peer *peer;      /* whose requests list it is in, or NULL */
 	struct ripc__lane *lane;      /* WRITING, SENT, GRANTED */
-	uint64_t started;             /* orders those of one destination */
+	uint64_t start_seq;           /* orders those of one destination */
 	uint64_t source, dest_id;
 	uint64_t id; /* at that peer; 0: none yet */
 	enum ripc__request_state state;
@@ -58,17 +58,17 @@ struct ripc_request {
 	bool was_sent;   /* a peer may have delivered it: if it dies, that is not known */
 	bool resent;     /* over another lane before this one, with no answer */
 	bool cancelling; /* to be withdrawn: CANCEL was sent, or writes are still out */
-	bool answered;   /* the peer's DONE came, with this in answer; writes may still be out */
-	int answer;
+	bool acked;      /* the peer's DONE came, with this in answer; writes may still be out */
+	int ack_status;
 	int error; /* cancelling: by ourselves, with this errno and detail; 0: by the application */
 	struct ripc__credit *credit; /* WRITING: what is reserved of, on its lane; the destination may have moved since */
-	uint32_t units;         /* WRITING: credit of the service reserved for the message */
-	char *detail;           /* why it failed, or NULL */
-	unsigned writes;        /* posted writes that are not completed */
-	unsigned lent;          /* items that the peer reads in place */
-	uint64_t loan_until_ns; /* answered: when we copy what is still lent */
-	unsigned next;          /* item that is being written */
-	uint64_t bytes;         /* payload in all */
+	uint32_t units;           /* WRITING: credit of the service reserved for the message */
+	char *detail;             /* why it failed, or NULL */
+	unsigned writes;          /* posted writes that are not completed */
+	unsigned mapped;          /* items that the peer reads in place */
+	uint64_t ref_deadline_ns; /* answered: when we copy what is still lent */
+	unsigned next;            /* item that is being written */
+	uint64_t bytes;           /* payload in all */
 	struct ripc__waitq waitq;
 	unsigned nreturns;
 	uint32_t returns[RIPC_RETURNS_MAX]; /* ids of the return buffers offered with it */
@@ -87,11 +87,11 @@ int ripc__request_issue(struct ripc_request *r);
  */
 bool ripc__request_continue(struct ripc_request *r);
 /* The peer has said good-bye: what it has not answered it has not delivered, and never will. */
-void ripc__requests_refused(struct ripc__lane *lane);
+void ripc__requests_bye(struct ripc__lane *lane);
 void ripc__request_write_done(struct ripc_request *r, int status);
 /* The peer's answers; found by id. Unknown ids are ignored: they are over. */
-void ripc__request_answer(struct ripc__lane *lane, uint64_t id, int status, bool kept);
-void ripc__request_release(struct ripc__lane *lane, uint64_t id, uint64_t item);
+void ripc__request_acked(struct ripc__lane *lane, uint64_t id, int status, bool kept);
+void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item);
 /* What peers have read in place for too long is copied, and the requests are done. */
 void ripc__requests_timer(struct ripc__lane *lane);
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
@@ -99,13 +99,13 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
  * The peer has forgotten which requests it delivered. Those that it may have had are not sent
  * again, because it would deliver them twice: they end with -EPIPE.
  */
-void ripc__requests_forgotten(struct ripc__peer *p);
+void ripc__requests_dedup_lost(struct ripc__peer *p);
 /* Its lane is gone. */
 void ripc__request_lane_gone(struct ripc_request *r);
 /* Ends it. detail may be NULL. */
 void ripc__request_done(struct ripc_request *r, int status, const char *detail);
 /* Withdraws it: DONE at once, or CANCEL is sent and the end will come. */
-void ripc__request_withdraw(struct ripc_request *r);
+void ripc__request_abort(struct ripc_request *r);
 void ripc__request_free(struct ripc_request *r);
 
 /*
@@ -116,17 +116,18 @@ struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems);
 void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems);
 
 /* Turns the return buffers of o into offers of our own; on error none is left. ids: room for RIPC_RETURNS_MAX. */
-int ripc__returns_make(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
+int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
 /* Drops those that were never told to anybody. */
-void ripc__returns_unmake(struct ripc *ctx, const uint32_t *ids, unsigned n);
+void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n);
 /* The message that carries them has left. */
-void ripc__returns_told(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
+void ripc__local_returns_advertised(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
 /* Before a message is made that offers them over lane: DONE does not wait for memory that takes long to expose. */
-void ripc__returns_delay(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
+void ripc__local_returns_before_reg(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
 /*
  * Exposes them to the lane's peer if the lane can write, and puts a descriptor of each. Return:
  * where to go on; *n: how many.
  */
-uint8_t *ripc__returns_put(struct ripc__lane *lane, const uint32_t *ids, unsigned *n, uint8_t *p);
+uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids, unsigned *n,
+				    uint8_t *p);
 
 #endif

@@ -18,12 +18,12 @@ static struct ripc__tp *request_tp(const struct ripc_request *r)
 	return &r->ctx->tp[r->lane->tp];
 }
 
-static struct ripc__offer *offer_claim(struct ripc__dest *d, size_t len)
+static struct ripc__remote_return *remote_return_claim(struct ripc__dest *d, size_t len)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &d->offers) {
-		struct ripc__offer *o = ripc__list_entry(n, struct ripc__offer, link);
+	ripc__list_for_each (n, &d->remote_returns) {
+		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
 
 		if (!o->writing && !o->revoked && o->desc.len >= len) {
 			o->writing = true;
@@ -54,8 +54,8 @@ static int item_expose(struct ripc_request *r, struct ripc__request_item *it, un
 	if (!(request_tp(r)->limits.caps & RIPC__CAP_CHEAP_REG))
 		ripc__delayed_ack_before_copy(r->ctx, it->len);
 	if (it->copy || (it->region && it->region->state != RIPC__REGION_USER))
-		access |= RIPC__ACCESS_PRESENT;
-	rc = ripc__stages_reg(r->lane, it->base, it->len, access, &it->mr);
+		access |= RIPC__ACCESS_RESIDENT;
+	rc = ripc__reg_with_retry(r->lane, it->base, it->len, access, &it->mr);
 	if (rc)
 		return rc;
 	it->exposed = true;
@@ -63,63 +63,63 @@ static int item_expose(struct ripc_request *r, struct ripc__request_item *it, un
 }
 
 /* Where registering is dear a stage of the lane does; it is filled when the item goes. */
-static int item_stage(struct ripc_request *r, struct ripc__request_item *it, unsigned how,
-		      unsigned access)
+static int item_bounce(struct ripc_request *r, struct ripc__request_item *it, unsigned how,
+		       unsigned access)
 {
 	it->how = (uint8_t)how;
-	it->stage = ripc__stage_get(r->lane, it->len, access);
-	return it->stage ? 0 : item_expose(r, it, access);
+	it->bounce = ripc__bounce_get(r->lane, it->len, access);
+	return it->bounce ? 0 : item_expose(r, it, access);
 }
 
 /* What is written leaves from where it is, if that can stay registered: no peer is given a key to it. */
-static int item_source(struct ripc_request *r, struct ripc__request_item *it, unsigned how)
+static int item_write_source(struct ripc_request *r, struct ripc__request_item *it, unsigned how)
 {
-	it->local = it->region ? ripc__local_hold(r->ctx, r->lane->tp, it->region) : NULL;
+	it->cached_mr = it->region ? ripc__cached_mr_hold(r->ctx, r->lane->tp, it->region) : NULL;
 	it->how = (uint8_t)how;
-	return it->local ? 0 : item_stage(r, it, how, 0);
+	return it->cached_mr ? 0 : item_bounce(r, it, how, 0);
 }
 
-bool ripc__item_settle(struct ripc_request *r, struct ripc__request_item *it)
+bool ripc__item_fall_back(struct ripc_request *r, struct ripc__request_item *it)
 {
-	if (!it->local || it->posted)
+	if (!it->cached_mr || it->posted)
 		return false;
-	ripc__stages_relieve(r->ctx);
-	if (item_stage(r, it, it->how, 0))
+	ripc__idle_mrs_release(r->ctx);
+	if (item_bounce(r, it, it->how, 0))
 		return false;
-	ripc__local_release(r->ctx, it->local);
-	it->local = NULL;
+	ripc__cached_mr_release(r->ctx, it->cached_mr);
+	it->cached_mr = NULL;
 	return true;
 }
 
-static int item_prepare(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
+static int item_select(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
 {
 	it->posted = 0;
-	it->offer = NULL;
-	ripc__handover_sent(r->lane, it);
+	it->remote_return = NULL;
+	ripc__export_track(r->lane, it);
 	if (it->len)
-		it->offer = offer_claim(r->dest, it->len);
+		it->remote_return = remote_return_claim(r->dest, it->len);
 	if (inlined) {
 		it->how = RIPC__HOW_INLINE;
 		return 0;
 	}
-	if (it->offer && r->lane->caps & RIPC__CAP_WRITE) {
-		it->raddr = it->offer->desc.addr;
-		it->rkey = it->offer->desc.key;
-		return item_source(r, it, RIPC__HOW_WRITTEN);
+	if (it->remote_return && r->lane->caps & RIPC__CAP_WRITE) {
+		it->raddr = it->remote_return->desc.addr;
+		it->rkey = it->remote_return->desc.key;
+		return item_write_source(r, it, RIPC__HOW_WRITTEN);
 	}
 	/* Into a return buffer it is copied. */
-	if (!it->offer && ripc__handover_offer(r->lane, it)) {
-		it->how = RIPC__HOW_HANDED;
+	if (!it->remote_return && ripc__export_item(r->lane, it)) {
+		it->how = RIPC__HOW_MAPPED;
 		return 0;
 	}
 	if (r->lane->caps & RIPC__CAP_READ)
-		return item_stage(r, it, RIPC__HOW_READ, RIPC__ACCESS_REMOTE_READ);
+		return item_bounce(r, it, RIPC__HOW_READ, RIPC__ACCESS_REMOTE_READ);
 	if (r->lane->caps & RIPC__CAP_WRITE)
-		return item_source(r, it, RIPC__HOW_GRANT);
+		return item_write_source(r, it, RIPC__HOW_GRANT);
 	return ripc__fail(-EOPNOTSUPP, "the lane can neither read nor write");
 }
 
-void ripc__request_unprepare(struct ripc_request *r, bool used)
+void ripc__request_unselect(struct ripc_request *r, bool used)
 {
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
@@ -127,19 +127,19 @@ void ripc__request_unprepare(struct ripc_request *r, bool used)
 		if (it->exposed)
 			request_tp(r)->ops->dereg(request_tp(r)->t, &it->mr);
 		it->exposed = false;
-		if (it->local)
-			ripc__local_release(r->ctx, it->local);
-		it->local = NULL;
-		if (it->stage)
-			ripc__stage_put(it->stage);
-		it->stage = NULL;
+		if (it->cached_mr)
+			ripc__cached_mr_release(r->ctx, it->cached_mr);
+		it->cached_mr = NULL;
+		if (it->bounce)
+			ripc__bounce_put(it->bounce);
+		it->bounce = NULL;
 		it->filled = false;
-		ripc__loan_end(it);
+		ripc__export_ref_end(it);
 		/* When its lane is gone the offer will be, too. */
-		if (it->offer)
-			ripc__offer_release(r->lane, r->dest, it->offer,
-					    used && r->lane->state == RIPC__LANE_UP);
-		it->offer = NULL;
+		if (it->remote_return)
+			ripc__remote_return_release(r->lane, r->dest, it->remote_return,
+						    used && r->lane->state == RIPC__LANE_UP);
+		it->remote_return = NULL;
 	}
 }
 
@@ -149,35 +149,35 @@ static size_t header_len(const struct ripc_request *r)
 }
 
 /* Joins the peer's requests, under the next id. */
-static int order_join(struct ripc_request *r, struct ripc__peer *p)
+static int request_link(struct ripc_request *r, struct ripc__peer *p)
 {
 	struct ripc__list *first = ripc__list_first(&p->requests);
 
 	if (r->peer)
 		return 0;
-	if (first && p->next_request_id - ripc__list_entry(first, struct ripc_request, order)->id >=
+	if (first && p->next_request_id - ripc__list_entry(first, struct ripc_request, peer_link)->id >=
 			     RIPC__REQUESTS_MAX) {
 		p->lane->starved = true;
-		ripc__lane_watch(p->lane);
+		ripc__lane_monitor(p->lane);
 		return -EAGAIN;
 	}
 	r->peer = p;
 	r->id = p->next_request_id++;
-	ripc__list_add(&p->requests, &r->order);
+	ripc__list_add(&p->requests, &r->peer_link);
 	p->nrequests++;
 	return 0;
 }
 
-void ripc__request_leave(struct ripc_request *r)
+void ripc__request_unlink(struct ripc_request *r)
 {
 	if (!r->peer)
 		return;
-	ripc__list_del(&r->order);
+	ripc__list_del(&r->peer_link);
 	r->peer->nrequests--;
 	r->peer = NULL;
 }
 
-int ripc__request_prepare(struct ripc_request *r, struct ripc__lane *lane)
+int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 {
 	size_t len = header_len(r), room;
 	bool eager = r->bytes <= lane->send_max && len + r->bytes <= lane->send_max;
@@ -197,10 +197,10 @@ int ripc__request_prepare(struct ripc_request *r, struct ripc__lane *lane)
 	if (d->credit->sent_units + r->units > d->credit->limit_units) {
 		r->ctx->stats.credit_stalls++;
 		lane->peer->stats.credit_stalls++;
-		ripc__lane_watch(lane);
+		ripc__lane_monitor(lane);
 		return -EAGAIN;
 	}
-	rc = order_join(r, lane->peer);
+	rc = request_link(r, lane->peer);
 	if (rc)
 		return rc;
 	r->lane = lane;
@@ -211,10 +211,10 @@ int ripc__request_prepare(struct ripc_request *r, struct ripc__lane *lane)
 
 		if (inlined && !eager)
 			room -= it->len;
-		rc = item_prepare(r, it, inlined);
+		rc = item_select(r, it, inlined);
 		/* The connection has ended, and the event that says so is on its way: over the next one, then. */
 		if (rc == -ENOTCONN) {
-			ripc__request_unprepare(r, false);
+			ripc__request_unselect(r, false);
 			r->lane = NULL;
 			return -EAGAIN;
 		}
@@ -225,7 +225,7 @@ int ripc__request_prepare(struct ripc_request *r, struct ripc__lane *lane)
 				 sizeof(text), "service %llu over %s: item %u of %zu bytes cannot be registered: %s",
 				 (unsigned long long)r->dest_id, request_tp(r)->ops->name, i,
 				 it->len, ripc_detail());
-			ripc__request_unprepare(r, false);
+			ripc__request_unselect(r, false);
 			r->lane = NULL;
 			ripc__request_done(r, rc == -EAGAIN ? -ENOMEM : rc, text);
 			return 0;
@@ -235,6 +235,6 @@ int ripc__request_prepare(struct ripc_request *r, struct ripc__lane *lane)
 	r->credit = d->credit;
 	r->next = 0;
 	r->state = RIPC__REQUEST_WRITING;
-	ripc__lane_watch(lane);
+	ripc__lane_monitor(lane);
 	return 0;
 }

@@ -9,15 +9,15 @@
  * PENDING becomes WRITING, for this lane, which is up: credit is reserved, its items are exposed, or have stages to be copied into. Or DONE, if that can never
  * be. Return: 0 it is one of them; -EAGAIN neither: credit or room is lacking, or the lane is about to go.
  */
-int ripc__request_prepare(struct ripc_request *r, struct ripc__lane *lane);
+int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane);
 /*
  * Nothing of an item that is to be written could be posted: most often as the region it lies in cannot be registered whole. It leaves
  * from a stage, or is registered by itself. Return: false: it did already, or that fails, too.
  */
-bool ripc__item_settle(struct ripc_request *r, struct ripc__request_item *it);
+bool ripc__item_fall_back(struct ripc_request *r, struct ripc__request_item *it);
 /* Ends remote access and gives back what was taken. used: the peer has been told of the return buffers. */
-void ripc__request_unprepare(struct ripc_request *r, bool used);
+void ripc__request_unselect(struct ripc_request *r, bool used);
 /* Leaves its peer's requests, if it is among them. */
-void ripc__request_leave(struct ripc_request *r);
+void ripc__request_unlink(struct ripc_request *r);
 
 #endif

@@ -11,13 +11,13 @@
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
-uint64_t ripc__ib_place_source(const struct ripc__ib_place *place)
+uint64_t ripc__ib_port_addr_source(const struct ripc__ib_port_addr *port_addr)
 {
 	uint64_t part = 0;
 
 	for (unsigned i = 8; i < 16; i++)
-		part = part << 8 | place->gid[i];
-	return part ? part : place->lid;
+		part = part << 8 | port_addr->gid[i];
+	return part ? part : port_addr->lid;
 }
 
 bool ripc__ib_gid_is_v4(const uint8_t gid[16])
@@ -25,7 +25,7 @@ bool ripc__ib_gid_is_v4(const uint8_t gid[16])
 	return !memcmp(gid, v4_prefix, sizeof(v4_prefix));
 }
 
-void ripc__ib_place_encode(const struct ripc__ib_place *p, uint8_t buf[RIPC__IB_PLACE_LEN])
+void ripc__ib_port_addr_encode(const struct ripc__ib_port_addr *p, uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
 {
 	buf[0] = p->link;
 	buf[1] = p->mtu;
@@ -35,7 +35,7 @@ void ripc__ib_place_encode(const struct ripc__ib_place *p, uint8_t buf[RIPC__IB_
 	memcpy(buf + 12, p->gid, 16);
 }
 
-bool ripc__ib_place_decode(struct ripc__ib_place *p, const uint8_t buf[RIPC__IB_PLACE_LEN])
+bool ripc__ib_port_addr_decode(struct ripc__ib_port_addr *p, const uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
 {
 	static const uint8_t none[16];
 
@@ -65,40 +65,40 @@ static void head_encode(unsigned count, uint8_t *buf)
 
 size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, size_t cap)
 {
-	size_t len = RIPC__IB_ADDRESS_HEAD + a->count * RIPC__IB_PLACE_LEN;
+	size_t len = RIPC__IB_ADDRESS_HEADER + a->count * RIPC__IB_PORT_ADDR_LEN;
 
 	if (!a->count || a->count > RIPC__IB_PORTS_MAX || len > cap)
 		return 0;
 	head_encode(a->count, buf);
 	for (unsigned i = 0; i < a->count; i++)
-		ripc__ib_place_encode(&a->places[i],
-				      buf + RIPC__IB_ADDRESS_HEAD + i * RIPC__IB_PLACE_LEN);
+		ripc__ib_port_addr_encode(&a->port_addrs[i], buf + RIPC__IB_ADDRESS_HEADER +
+								     i * RIPC__IB_PORT_ADDR_LEN);
 	return len;
 }
 
-size_t ripc__ib_address_encode_one(const struct ripc__ib_place *p,
-				   uint8_t buf[RIPC__IB_ADDRESS_HEAD + RIPC__IB_PLACE_LEN])
+size_t ripc__ib_address_encode_one(const struct ripc__ib_port_addr *p,
+				   uint8_t buf[RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN])
 {
 	head_encode(1, buf);
-	ripc__ib_place_encode(p, buf + RIPC__IB_ADDRESS_HEAD);
-	return RIPC__IB_ADDRESS_HEAD + RIPC__IB_PLACE_LEN;
+	ripc__ib_port_addr_encode(p, buf + RIPC__IB_ADDRESS_HEADER);
+	return RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN;
 }
 
 int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size_t len)
 {
-	if (len < RIPC__IB_ADDRESS_HEAD || buf[0] != ADDRESS_VERSION || !buf[1] ||
+	if (len < RIPC__IB_ADDRESS_HEADER || buf[0] != ADDRESS_VERSION || !buf[1] ||
 	    buf[1] > RIPC__IB_PORTS_MAX || buf[2] || buf[3] ||
-	    len != RIPC__IB_ADDRESS_HEAD + buf[1] * RIPC__IB_PLACE_LEN)
+	    len != RIPC__IB_ADDRESS_HEADER + buf[1] * RIPC__IB_PORT_ADDR_LEN)
 		return -EINVAL;
 	a->count = buf[1];
 	for (unsigned i = 0; i < a->count; i++)
-		if (!ripc__ib_place_decode(&a->places[i],
-					   buf + RIPC__IB_ADDRESS_HEAD + i * RIPC__IB_PLACE_LEN))
+		if (!ripc__ib_port_addr_decode(&a->port_addrs[i], buf + RIPC__IB_ADDRESS_HEADER +
+									  i * RIPC__IB_PORT_ADDR_LEN))
 			return -EINVAL;
 	return 0;
 }
 
-void ripc__ib_place_text(const struct ripc__ib_place *p, char *text, size_t len)
+void ripc__ib_port_addr_text(const struct ripc__ib_port_addr *p, char *text, size_t len)
 {
 	char ip[INET6_ADDRSTRLEN] = "?";
 	bool v4 = ripc__ib_gid_is_v4(p->gid);
@@ -111,7 +111,7 @@ void ripc__ib_place_text(const struct ripc__ib_place *p, char *text, size_t len)
 			 p->qpn);
 }
 
-bool ripc__ib_reaches(const struct ripc__ib_place *from, const struct ripc__ib_place *to)
+bool ripc__ib_reachable(const struct ripc__ib_port_addr *from, const struct ripc__ib_port_addr *to)
 {
 	if (from->link != to->link)
 		return false;

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__IB_PORTS_MAX    8   /* of one address */
-#define RIPC__IB_PLACE_LEN    28u /* bytes of one port in an address */
-#define RIPC__IB_ADDRESS_HEAD 4u  /* bytes before the first */
+#define RIPC__IB_PORTS_MAX      8   /* of one address */
+#define RIPC__IB_PORT_ADDR_LEN  28u /* bytes of one port in an address */
+#define RIPC__IB_ADDRESS_HEADER 4u  /* bytes before the first */
 
 enum ripc__ib_link {
 	RIPC__IB_LINK_IB = 1, /* InfiniBand */
@@ -18,7 +18,7 @@ enum ripc__ib_link {
 };
 
 /* One port, and the queue pair for datagrams at it. */
-struct ripc__ib_place {
+struct ripc__ib_port_addr {
 	uint8_t link; /* enum ripc__ib_link */
 	uint8_t mtu;  /* 1 to 5: 256 to 4096 bytes, as enum ibv_mtu */
 	uint16_t lid; /* InfiniBand; RoCE: 0 */
@@ -29,7 +29,7 @@ struct ripc__ib_place {
 
 struct ripc__ib_address {
 	unsigned count; /* 1 to RIPC__IB_PORTS_MAX, best first */
-	struct ripc__ib_place places[RIPC__IB_PORTS_MAX];
+	struct ripc__ib_port_addr port_addrs[RIPC__IB_PORTS_MAX];
 };
 
 static inline uint32_t ripc__ib_mtu_bytes(uint8_t mtu)
@@ -41,27 +41,29 @@ static inline uint32_t ripc__ib_mtu_bytes(uint8_t mtu)
 /*
  * The source of a request as base/admission.h counts it: the interface part of the GID, or the LID.
  */
-uint64_t ripc__ib_place_source(const struct ripc__ib_place *place);
+uint64_t ripc__ib_port_addr_source(const struct ripc__ib_port_addr *port_addr);
 
 bool ripc__ib_gid_is_v4(const uint8_t gid[16]);
 
 /* Return: bytes written, at most cap, 0: it does not fit. */
 size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, size_t cap);
 /* The address of one place alone. Return: bytes written. */
-size_t ripc__ib_address_encode_one(const struct ripc__ib_place *p,
-				   uint8_t buf[RIPC__IB_ADDRESS_HEAD + RIPC__IB_PLACE_LEN]);
+size_t ripc__ib_address_encode_one(const struct ripc__ib_port_addr *p,
+				   uint8_t buf[RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN]);
 /* Any bytes. Return: 0 or -EINVAL. */
 int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size_t len);
 
-void ripc__ib_place_encode(const struct ripc__ib_place *p, uint8_t buf[RIPC__IB_PLACE_LEN]);
+void ripc__ib_port_addr_encode(const struct ripc__ib_port_addr *p,
+			       uint8_t buf[RIPC__IB_PORT_ADDR_LEN]);
 /* Return: whether it makes sense. */
-bool ripc__ib_place_decode(struct ripc__ib_place *p, const uint8_t buf[RIPC__IB_PLACE_LEN]);
+bool ripc__ib_port_addr_decode(struct ripc__ib_port_addr *p,
+			       const uint8_t buf[RIPC__IB_PORT_ADDR_LEN]);
 
 /* For people, e.g. "RoCEv2 10.0.0.1 qp 0x11". */
-void ripc__ib_place_text(const struct ripc__ib_place *p, char *text, size_t len);
+void ripc__ib_port_addr_text(const struct ripc__ib_port_addr *p, char *text, size_t len);
 
 /* Whether a datagram can get from one port to the other: same link layer, same family of addresses. */
-bool ripc__ib_reaches(const struct ripc__ib_place *from, const struct ripc__ib_place *to);
+bool ripc__ib_reachable(const struct ripc__ib_port_addr *from, const struct ripc__ib_port_addr *to);
 
 /*
  * The sender's GID in the 40 bytes before a datagram: an IPv6-like header (InfiniBand, RoCE v1, v2 over IPv6), or an IPv4

@@ -38,16 +38,16 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 					 .sg_list = &sge,
 					 .num_sge = 1,
 					 .opcode = message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
-					 .imm_data = htobe32(p->place.qkey),
+					 .imm_data = htobe32(p->port_addr.qkey),
 					 .wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey},
 				 };
 	int rc;
 
 	if (p->down)
 		return -ENOTCONN;
-	if (!ripc__verbs_sendq_room(&p->sendq))
+	if (!ripc__verbs_sendq_space(&p->sendq))
 		return -EAGAIN;
-	slot = ripc__verbs_sendq_take(&p->sendq, false);
+	slot = ripc__verbs_sendq_alloc(&p->sendq, false);
 	slot->kind = IB_SLOT_DATAGRAM;
 	if (len <= p->max_inline && len <= sizeof(copy)) {
 		wr.send_flags = IBV_SEND_INLINE;
@@ -55,7 +55,7 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 	} else {
 		slot->bounce = ripc__verbs_pool_get(&p->d->bounce);
 		if (!slot->bounce) {
-			ripc__verbs_sendq_untake(&p->sendq, 1);
+			ripc__verbs_sendq_unalloc(&p->sendq, 1);
 			return -EAGAIN;
 		}
 		gather(slot->bounce->data, iov, niov);
@@ -68,35 +68,35 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 	rc = ibv_post_send(p->qp, &wr, &bad);
 	if (!rc)
 		return 0;
-	ripc__verbs_sendq_untake(&p->sendq, 1);
+	ripc__verbs_sendq_unalloc(&p->sendq, 1);
 	return rc == ENOMEM || rc == EAGAIN ? -EAGAIN : -ENOTCONN;
 }
 
 /* Posts the gathered bytes to r, which is READY. */
-static int post(struct ib_remote *r, const struct iovec *iov, unsigned niov, size_t len, bool message)
+static int post(struct ib_ah_entry *r, const struct iovec *iov, unsigned niov, size_t len, bool message)
 {
-	return ripc__ib_port_post(r->port, r->ah, r->place.qpn, r->place.qkey, iov, niov, len,
-				  message);
+	return ripc__ib_port_post(r->port, r->ah, r->port_addr.qpn, r->port_addr.qkey, iov, niov,
+				  len, message);
 }
 
-int ripc__ib_post_wireup(struct ib_remote *r, struct ripc__wireup_message *m)
+int ripc__ib_post_wireup(struct ib_ah_entry *r, struct ripc__wireup_message *m)
 {
 	uint8_t buf[RIPC__WIREUP_MAX];
 	struct iovec iov = {buf, 0};
 
-	if (r->state != IB_REMOTE_READY)
-		return r->state == IB_REMOTE_FAILED ? -EHOSTUNREACH : -EAGAIN;
-	m->qkey = r->port->place.qkey;
+	if (r->state != IB_AH_READY)
+		return r->state == IB_AH_FAILED ? -EHOSTUNREACH : -EAGAIN;
+	m->qkey = r->port->port_addr.qkey;
 	iov.iov_len = ripc__wireup_encode(m, buf);
 	return post(r, &iov, 1, iov.iov_len, false);
 }
 
 /* Asks whether the other side is there, at first often, then less so. */
-static void probe(struct ib *t, struct ib_remote *r)
+static void send_probe(struct ib *t, struct ib_ah_entry *r)
 {
 	struct ripc__wireup_message m = {.kind = RIPC__WIREUP_PROBE};
 
-	if (r->state != IB_REMOTE_READY || t->now_ns < r->probe_ns)
+	if (r->state != IB_AH_READY || t->now_ns < r->probe_ns)
 		return;
 	r->probe_gap_ns = r->probe_gap_ns ? r->probe_gap_ns * 2 : PROBE_NS;
 	if (r->probe_gap_ns > PROBE_LONGEST_NS)
@@ -106,11 +106,11 @@ static void probe(struct ib *t, struct ib_remote *r)
 }
 
 /* The place for this address, whatever it holds now. NULL: it is longer than those that are remembered. */
-static struct ib_way *way_of(struct ib *t, const uint8_t *addr, size_t addrlen)
+static struct ib_route *route_of(struct ib *t, const uint8_t *addr, size_t addrlen)
 {
 	uint64_t sum = addrlen;
 
-	if (!addrlen || addrlen > IB_WAY_ADDRESS)
+	if (!addrlen || addrlen > IB_ROUTE_ADDRESS)
 		return NULL;
 	for (size_t i = 0; i + 8 <= addrlen; i += 8) {
 		uint64_t word;
@@ -118,22 +118,24 @@ static struct ib_way *way_of(struct ib *t, const uint8_t *addr, size_t addrlen)
 		memcpy(&word, addr + i, sizeof(word));
 		sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 	}
-	return &t->ways[sum >> 32 & (IB_WAYS - 1)];
+	return &t->routes[sum >> 32 & (IB_ROUTES - 1)];
 }
 
-static bool is_way(const struct ib *t, const struct ib_way *way, const uint8_t *addr, size_t addrlen)
+static bool route_matches(const struct ib *t, const struct ib_route *route, const uint8_t *addr,
+			  size_t addrlen)
 {
-	return way->len == addrlen && way->changes == t->changes && !memcmp(way->addr, addr, addrlen);
+	return route->len == addrlen && route->route_gen == t->route_gen &&
+	       !memcmp(route->addr, addr, addrlen);
 }
 
-static int to_remote(struct ib_remote *r, uint32_t qkey, uint32_t most, const struct iovec *iov,
-		     unsigned niov, size_t len)
+static int post_to_ah(struct ib_ah_entry *r, uint32_t qkey, uint32_t most, const struct iovec *iov,
+		      unsigned niov, size_t len)
 {
 	if (len > most)
 		return ripc__fail(-EMSGSIZE, "ib: a datagram of %zu bytes: the peer's port takes %u",
 				  len, most);
 	r->used = true;
-	r->place.qkey = qkey;
+	r->port_addr.qkey = qkey;
 	return post(r, iov, niov, len, true);
 }
 
@@ -141,53 +143,53 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 			   const struct iovec *iov, unsigned niov)
 {
 	struct ib *t = (struct ib *)tr;
-	struct ib_way *way = t->last_way;
-	const struct ripc__ib_place *place, *best = NULL;
+	struct ib_route *route = t->last_route;
+	const struct ripc__ib_port_addr *port_addr, *best = NULL;
 	struct ripc__ib_address address;
 	struct ib_port *port, *best_port = NULL;
-	struct ib_remote *r;
+	struct ib_ah_entry *r;
 	size_t len = 0;
 
 	for (unsigned i = 0; i < niov; i++)
 		len += iov[i].iov_len;
 	if (len > t->limits.datagram_max)
 		return -EMSGSIZE;
-	if (way && is_way(t, way, addr, addrlen))
-		return to_remote(way->remote, way->qkey, way->most, iov, niov, len);
-	way = way_of(t, addr, addrlen);
-	if (way && is_way(t, way, addr, addrlen)) {
-		t->last_way = way;
-		return to_remote(way->remote, way->qkey, way->most, iov, niov, len);
+	if (route && route_matches(t, route, addr, addrlen))
+		return post_to_ah(route->ah_entry, route->qkey, route->most, iov, niov, len);
+	route = route_of(t, addr, addrlen);
+	if (route && route_matches(t, route, addr, addrlen)) {
+		t->last_route = route;
+		return post_to_ah(route->ah_entry, route->qkey, route->most, iov, niov, len);
 	}
 	if (ripc__ib_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "ib: the peer's address makes no sense");
-	for (unsigned n = 0; ripc__ib_pair(t, &address, n, &port, &place); n++) {
-		r = ripc__ib_remote_find(t, port, place);
+	for (unsigned n = 0; ripc__ib_select_path(t, &address, n, &port, &port_addr); n++) {
+		r = ripc__ib_ah_find(t, port, port_addr);
 		/* Which of several ports is open shows the one that a connection was set up by. */
-		if (r && r->confirmed && r->state == IB_REMOTE_READY) {
-			uint32_t most = ripc__ib_mtu_bytes(place->mtu);
+		if (r && r->confirmed && r->state == IB_AH_READY) {
+			uint32_t most = ripc__ib_mtu_bytes(port_addr->mtu);
 
-			if (way) {
-				*way = (struct ib_way){.changes = t->changes,
-						       .remote = r,
-						       .qkey = place->qkey,
-						       .most = most,
-						       .len = (uint8_t)addrlen};
-				memcpy(way->addr, addr, addrlen);
+			if (route) {
+				*route = (struct ib_route){.route_gen = t->route_gen,
+							   .ah_entry = r,
+							   .qkey = port_addr->qkey,
+							   .most = most,
+							   .len = (uint8_t)addrlen};
+				memcpy(route->addr, addr, addrlen);
 			}
-			return to_remote(r, place->qkey, most, iov, niov, len);
+			return post_to_ah(r, port_addr->qkey, most, iov, niov, len);
 		}
-		if (!best || (r && r->state != IB_REMOTE_FAILED)) {
-			best = place;
+		if (!best || (r && r->state != IB_AH_FAILED)) {
+			best = port_addr;
 			best_port = port;
 		}
 	}
 	if (!best)
 		return ripc__fail(-EHOSTUNREACH, "ib: no port here reaches one of the peer's: link "
 						 "layer or address family differ, or it is down");
-	r = ripc__ib_remote_get(t, best_port, best);
+	r = ripc__ib_ah_get(t, best_port, best);
 	if (r)
-		probe(t, r);
+		send_probe(t, r);
 	return -EAGAIN;
 }
 
@@ -195,14 +197,15 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 
 /* Where a datagram came from, as the network tells. Return: false: its header makes no sense. */
 static bool source(const struct ib_port *p, const struct ibv_wc *wc, const uint8_t *grh,
-		   struct ripc__ib_place *from)
+		   struct ripc__ib_port_addr *from)
 {
-	*from = (struct ripc__ib_place){.link = p->place.link, .mtu = p->place.mtu, .qpn = wc->src_qp};
-	if (p->place.link == RIPC__IB_LINK_IB)
+	*from = (struct ripc__ib_port_addr){
+		.link = p->port_addr.link, .mtu = p->port_addr.mtu, .qpn = wc->src_qp};
+	if (p->port_addr.link == RIPC__IB_LINK_IB)
 		from->lid = wc->slid;
 	if (wc->wc_flags & IBV_WC_GRH)
 		return ripc__ib_grh_source(grh, from->gid);
-	return p->place.link == RIPC__IB_LINK_IB;
+	return p->port_addr.link == RIPC__IB_LINK_IB;
 }
 
 static void again(struct ib_port *p, struct ripc__verbs_buf *buf)
@@ -212,23 +215,23 @@ static void again(struct ib_port *p, struct ripc__verbs_buf *buf)
 	p->nrepost++;
 }
 
-static void wireup(struct ib_port *p, const struct ripc__ib_place *from, const uint8_t *data,
+static void wireup(struct ib_port *p, const struct ripc__ib_port_addr *from, const uint8_t *data,
 		   size_t len)
 {
 	struct ib *t = p->t;
 	struct ripc__wireup_message m, answer = {.kind = RIPC__WIREUP_PROBED};
-	struct ripc__ib_place place = *from;
-	struct ib_remote *r;
+	struct ripc__ib_port_addr port_addr = *from;
+	struct ib_ah_entry *r;
 	const char *why;
 	char who[96];
 
 	if (ripc__wireup_decode(&m, data, len, &why)) {
-		ripc__ib_place_text(from, who, sizeof(who));
+		ripc__ib_port_addr_text(from, who, sizeof(who));
 		ripc__ib_garbage(t, who, why);
 		return;
 	}
-	place.qkey = m.qkey;
-	r = ripc__ib_remote_get(t, p, &place);
+	port_addr.qkey = m.qkey;
+	r = ripc__ib_ah_get(t, p, &port_addr);
 	if (!r)
 		return;
 	r->confirmed = true;
@@ -236,13 +239,13 @@ static void wireup(struct ib_port *p, const struct ripc__ib_place *from, const u
 	if (m.kind == RIPC__WIREUP_PROBE)
 		ripc__ib_post_wireup(r, &answer);
 	else if (m.kind != RIPC__WIREUP_PROBED)
-		ripc__ib_wireup_arrived(p, r, &m);
+		ripc__ib_wireup_received(p, r, &m);
 }
 
-unsigned ripc__ib_datagram_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
+unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
-	struct ripc__ib_place from;
+	struct ripc__ib_port_addr from;
 	size_t fromlen;
 	char who[96];
 
@@ -272,13 +275,13 @@ unsigned ripc__ib_datagram_arrived(struct ib_port *p, const struct ibv_wc *wc, s
 		.from = buf->data,
 		.fromlen = (uint32_t)fromlen,
 	};
-	if (p->nlent < IB_DATAGRAM_RECV / 2) {
-		p->nlent++;
+	if (p->ndelivered < IB_DATAGRAM_RECV / 2) {
+		p->ndelivered++;
 		return 1;
 	}
 	/* Half of them are with the application: what it wants to keep is copied. */
 	ev->token = NULL;
-	buf->next = p->shown;
-	p->shown = buf;
+	buf->next = p->delivered;
+	p->delivered = buf;
 	return 1;
 }

@@ -13,11 +13,11 @@
 
 void ripc__ib_ep_unblock(struct ripc__ep *ep)
 {
-	if (!ep->want_sendable || !ep->open || ep->closed || !ib_uc_settled(ep))
+	if (!ep->want_sendable || !ep->open || ep->closed || !ib_uc_all_acked(ep))
 		return;
 	ep->want_sendable = false;
 	ep->sendable = true;
-	ripc__ib_ep_eventful(ep);
+	ripc__ib_ep_queue_event(ep);
 }
 
 static void push_failed(struct ripc__ep *ep, int rc)
@@ -29,7 +29,7 @@ static void push_failed(struct ripc__ep *ep, int rc)
 }
 
 /* Hands the chain to the device. Return: 0, or -ENOTCONN: refused, and the connection is broken. */
-static int hand_over(struct ripc__ep *ep, struct ibv_send_wr *wr)
+static int deliver(struct ripc__ep *ep, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad = NULL;
 	int rc = ibv_post_send(ep->qp, wr, &bad);
@@ -39,12 +39,12 @@ static int hand_over(struct ripc__ep *ep, struct ibv_send_wr *wr)
 		return 0;
 	for (; bad; bad = bad->next)
 		n++;
-	ripc__verbs_sendq_untake(&ep->sendq, n);
+	ripc__verbs_sendq_unalloc(&ep->sendq, n);
 	push_failed(ep, rc < 0 ? -rc : rc);
 	return -ENOTCONN;
 }
 
-void ripc__ib_push(struct ripc__ep *ep)
+void ripc__ib_flush_held(struct ripc__ep *ep)
 {
 	uint32_t n = ep->nheld;
 
@@ -55,7 +55,7 @@ void ripc__ib_push(struct ripc__ep *ep)
 	for (uint32_t i = 0; i + 1 < n; i++)
 		ep->held_wr[i].next = &ep->held_wr[i + 1];
 	ep->held_wr[n - 1].next = NULL;
-	hand_over(ep, ep->held_wr);
+	deliver(ep, ep->held_wr);
 }
 
 static int blocked(struct ripc__ep *ep)
@@ -86,7 +86,7 @@ static void gather(uint8_t *p, const struct iovec *iov, unsigned niov)
 /* Small, and nothing is held back before it: the device takes it out of the call itself. */
 static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_t len)
 {
-	struct ripc__verbs_slot *slot = ripc__verbs_sendq_take(&ep->sendq, false);
+	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
 	struct ibv_sge sge = {(uintptr_t)bytes, len, 0};
 	struct ibv_send_wr wr = {
 		.wr_id = ripc__verbs_send_id(slot),
@@ -97,7 +97,7 @@ static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_
 	};
 
 	slot->kind = IB_SLOT_SEND;
-	return hand_over(ep, &wr);
+	return deliver(ep, &wr);
 }
 
 int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
@@ -113,17 +113,17 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	if (len > IB_SEND_MAX)
 		return -EMSGSIZE;
 	/* Places are kept for what the transport says itself. */
-	if (ripc__verbs_sendq_room(&ep->sendq) < SPARE || !ib_uc_settled(ep))
+	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
 		return blocked(ep);
 	if (!more && !ep->nheld && len <= ep->max_inline && len <= INLINE_MAX) {
 		gather(copy, iov, niov);
 		return send_inline(ep, copy, (uint32_t)len);
 	}
-	slot = ripc__verbs_sendq_take(&ep->sendq, false);
+	slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
 	slot->kind = IB_SLOT_SEND;
 	slot->bounce = ripc__verbs_pool_get(&ep->d->bounce);
 	if (!slot->bounce) {
-		ripc__verbs_sendq_untake(&ep->sendq, 1);
+		ripc__verbs_sendq_unalloc(&ep->sendq, 1);
 		return starved(ep);
 	}
 	gather(slot->bounce->data, iov, niov);
@@ -139,7 +139,7 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	if (!ep->nheld++)
 		ripc__list_add(&ep->t->held, &ep->held);
 	if (!more || ep->nheld == IB_HELD_MAX)
-		ripc__ib_push(ep);
+		ripc__ib_flush_held(ep);
 	if (!ep->open)
 		return -ENOTCONN;
 	return ep->nheld ? 1 : 0;
@@ -155,7 +155,7 @@ static inline __attribute__((always_inline)) int post_headed(struct ripc__ep *ep
 
 	/* What is not inline, and what waits for more, is no shorter this way. */
 	if (all > ep->max_inline || all > INLINE_MAX || more || !ep->open || ep->nheld ||
-	    ripc__verbs_sendq_room(&ep->sendq) < SPARE || !ib_uc_settled(ep))
+	    ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
 		return -EAGAIN;
 	memcpy(copy, head, head_len);
 	if (len)
@@ -163,13 +163,13 @@ static inline __attribute__((always_inline)) int post_headed(struct ripc__ep *ep
 	return send_inline(ep, copy, (uint32_t)all);
 }
 
-int ripc__ib_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			bool more)
+int ripc__ib_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+			  bool more)
 {
-	return post_headed(ep, head, RIPC__HEAD_LEN, payload, len, more);
+	return post_headed(ep, head, RIPC__POST_HEADER_LEN, payload, len, more);
 }
 
-int ripc__ib_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+int ripc__ib_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			bool more)
 {
 	return post_headed(ep, head, RIPC__BRIEF_LEN, payload, len, more);
@@ -184,22 +184,22 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 				 .opcode = IBV_WR_SEND_WITH_IMM,
 				 .send_flags = IBV_SEND_SIGNALED};
 
-	if (ripc__verbs_sendq_room(&ep->sendq) < 2)
+	if (ripc__verbs_sendq_space(&ep->sendq) < 2)
 		return -EAGAIN;
-	ripc__ib_push(ep);
+	ripc__ib_flush_held(ep);
 	if (!ep->open)
 		return -ENOTCONN;
-	slot = ripc__verbs_sendq_take(&ep->sendq, true);
+	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = IB_SLOT_SEND;
 	slot->bounce = ripc__verbs_pool_get(&ep->d->bounce);
 	if (!slot->bounce) {
-		ripc__verbs_sendq_untake(&ep->sendq, 1);
+		ripc__verbs_sendq_unalloc(&ep->sendq, 1);
 		return -EAGAIN;
 	}
 	memcpy(slot->bounce->data, data, len);
 	sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
 	wr.wr_id = ripc__verbs_send_id(slot);
-	return hand_over(ep, &wr);
+	return deliver(ep, &wr);
 }
 
 static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
@@ -223,18 +223,18 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 		return -EMSGSIZE;
 	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
 		return -EINVAL;
-	if (ripc__verbs_sendq_room(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
+	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
 		return blocked(ep);
 	/* A send that waits for the writes to be acknowledged waits for no more of them. */
 	if (write && ib_uc_used(ep) &&
-	    (ep->want_sendable || !ripc__uc_room(&ep->uc->tx) ||
-	     !ripc__verbs_sendq_room(&ep->uc->sendq)))
+	    (ep->want_sendable || !ripc__uc_space(&ep->uc->tx) ||
+	     !ripc__verbs_sendq_space(&ep->uc->sendq)))
 		return blocked(ep);
 	rc = ripc__verbs_lkey(&ep->d->v, mr, &sge.lkey);
 	if (rc)
 		return rc;
 	/* What was sent before it stays before it. */
-	ripc__ib_push(ep);
+	ripc__ib_flush_held(ep);
 	if (!ep->open)
 		return -ENOTCONN;
 	if (write && ib_uc_used(ep)) {
@@ -242,11 +242,11 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 		ep->rdmas += !rc;
 		return rc;
 	}
-	slot = ripc__verbs_sendq_take(&ep->sendq, true);
+	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = write ? IB_SLOT_WRITE : IB_SLOT_READ;
 	slot->wr_id = wr_id;
 	wr.wr_id = ripc__verbs_send_id(slot);
-	rc = hand_over(ep, &wr);
+	rc = deliver(ep, &wr);
 	if (rc)
 		return rc;
 	ep->rdmas++;
@@ -270,32 +270,32 @@ int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *loc
  * A write of nothing: it touches no memory and needs no receive, but it is acknowledged, or the connection breaks. Nothing
  * else tells of a peer that has died while all was quiet.
  */
-static void try_connection(struct ripc__ep *ep)
+static void send_keepalive(struct ripc__ep *ep)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 	struct ripc__verbs_slot *slot;
 
-	if (ripc__verbs_sendq_room(&ep->sendq) < 2)
+	if (ripc__verbs_sendq_space(&ep->sendq) < 2)
 		return;
-	ripc__ib_push(ep);
+	ripc__ib_flush_held(ep);
 	if (!ep->open)
 		return;
-	slot = ripc__verbs_sendq_take(&ep->sendq, true);
+	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = IB_SLOT_SEND;
 	wr.wr_id = ripc__verbs_send_id(slot);
-	hand_over(ep, &wr);
+	deliver(ep, &wr);
 }
 
 void ripc__ib_keep_alive(struct ib *t)
 {
 	struct ripc__list *n;
 
-	t->keep_ns = t->now_ns + IB_KEEP_NS;
+	t->keepalive_ns = t->now_ns + IB_KEEPALIVE_NS;
 	ripc__list_for_each (n, &t->eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
 
 		if (ep->open && !ep->closed && !ep->alive)
-			try_connection(ep);
+			send_keepalive(ep);
 		ep->alive = false;
 	}
 }
@@ -306,7 +306,7 @@ static void send_failed(struct ripc__ep *ep, const struct ibv_wc *wc)
 {
 	char why[IB_WHY_MAX], who[96];
 
-	ripc__ib_place_text(&ep->remote->place, who, sizeof(who));
+	ripc__ib_port_addr_text(&ep->ah_entry->port_addr, who, sizeof(who));
 	snprintf(why, sizeof(why), "%s to %s: %s", ep->d->v.name, who, ibv_wc_status_str(wc->status));
 	ripc__ib_ep_break(ep,
 			  wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR
@@ -360,7 +360,7 @@ static void datagram_sent(struct ib_port *p, struct ripc__verbs_slot *slot, cons
 			IBV_QP_STATE | IBV_QP_CUR_STATE, "ready to send again");
 }
 
-static void recv_again(struct ib_device *d, struct ripc__verbs_buf *buf)
+static void recv_repost(struct ib_device *d, struct ripc__verbs_buf *buf)
 {
 	struct ib_srq *srq = &d->srqs[buf->tag];
 
@@ -372,12 +372,12 @@ static void recv_again(struct ib_device *d, struct ripc__verbs_buf *buf)
 static struct ripc__ep *find(struct ib_device *d, uint32_t qp_num)
 {
 	uint32_t qpn = ib_qp_key(d, qp_num);
-	struct ripc__ep *ep = d->t->spoke;
+	struct ripc__ep *ep = d->t->last_rx_ep;
 
 	if (ep && ep->qpn == qpn)
 		return ep;
 	HASH_FIND(by_qpn, d->t->by_qpn, &qpn, sizeof(qpn), ep);
-	d->t->spoke = ep;
+	d->t->last_rx_ep = ep;
 	return ep;
 }
 
@@ -388,21 +388,21 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	unsigned n = 0;
 
 	if (!ep || ep->d != d || !ep->qp || ep->closed || wc->status != IBV_WC_SUCCESS) {
-		recv_again(d, buf);
+		recv_repost(d, buf);
 		if (ep && ep->d == d && wc->status != IBV_WC_SUCCESS &&
 		    wc->status != IBV_WC_WR_FLUSH_ERR)
 			send_failed(ep, wc);
 		return 0;
 	}
 	ep->alive = true;
-	ripc__ib_ep_heard(ep);
+	ripc__ib_ep_received(ep);
 	if (wc->wc_flags & IBV_WC_WITH_IMM) {
 		ripc__ib_uc_control(ep, buf->data, wc->byte_len);
-		recv_again(d, buf);
+		recv_repost(d, buf);
 		return 0;
 	}
 	if (!wc->byte_len) {
-		recv_again(d, buf);
+		recv_repost(d, buf);
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		return 0;
 	}
@@ -422,7 +422,7 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	return n;
 }
 
-unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev)
+unsigned ripc__ib_completion(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_slot *slot = ripc__verbs_wc_slot(wc);
 	struct ripc__verbs_buf *buf;
@@ -433,20 +433,20 @@ unsigned ripc__ib_completed(struct ib_device *d, const struct ibv_wc *wc, struct
 		return 0;
 	}
 	if (slot && slot->kind == IB_SLOT_UC) {
-		ripc__ib_uc_left(slot->queue->owner, slot, wc);
+		ripc__ib_uc_sent(slot->queue->owner, slot, wc);
 		return 0;
 	}
 	if (slot)
 		return send_completed(d, slot, wc, ev);
 	if (wc->wr_id & 2) {
-		ripc__ib_uc_arrived((struct ripc__ep *)(uintptr_t)(wc->wr_id & ~UINT64_C(3)), wc);
+		ripc__ib_uc_received((struct ripc__ep *)(uintptr_t)(wc->wr_id & ~UINT64_C(3)), wc);
 		return 0;
 	}
 	buf = ripc__verbs_wc_buf(wc);
 	if (buf->pool == &d->dgram && buf->tag & IB_TAG_MCAST)
-		return ripc__ib_mcast_arrived(&d->t->ports[buf->tag & ~IB_TAG_MCAST], wc, ev);
+		return ripc__ib_mcast_received(&d->t->ports[buf->tag & ~IB_TAG_MCAST], wc, ev);
 	if (buf->pool == &d->dgram)
-		return ripc__ib_datagram_arrived(&d->t->ports[buf->tag], wc, ev);
+		return ripc__ib_datagram_received(&d->t->ports[buf->tag], wc, ev);
 	return received(d, buf, wc, ev);
 }
 
@@ -469,14 +469,14 @@ static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size
 		  struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
-	struct ripc__ep *ep = d->t->spoke;
+	struct ripc__ep *ep = d->t->last_rx_ep;
 
 	if (wc->wr_id & 3 || wc->status != IBV_WC_SUCCESS || wc->wc_flags & IBV_WC_WITH_IMM ||
 	    !wc->byte_len || wc->byte_len > cap || buf->pool != &d->recv || !ep || ep->d != d ||
 	    ep->qpn != ib_qp_key(d, wc->qp_num) || !ep->qp || ep->closed || !ep->open || ep->want_open)
 		return false;
 	ep->alive = true;
-	ripc__ib_ep_heard(ep);
+	ripc__ib_ep_received(ep);
 	memcpy(room, buf->data, wc->byte_len);
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_RECV,
@@ -496,15 +496,15 @@ bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ri
 	struct ripc__event two[2];
 	struct ibv_wc wc;
 
-	if (!d || d->v.gone || !ripc__verbs_cq_take(&d->cq, &wc))
+	if (!d || d->v.gone || !ripc__verbs_cq_poll_one(&d->cq, &wc))
 		return false;
 	if (small(d, &wc, room, cap, ev))
 		return true;
 	if (opens(d, &wc)) {
-		ripc__verbs_cq_untake(&d->cq, &wc);
+		ripc__verbs_cq_push_back(&d->cq, &wc);
 		return false;
 	}
-	if (!ripc__ib_completed(d, &wc, two))
+	if (!ripc__ib_completion(d, &wc, two))
 		return false;
 	*ev = two[0];
 	/* What is small makes room for the next at once. */

@@ -45,20 +45,20 @@ static void post_again(struct ib *t)
 }
 
 /* What the core was shown in the last round, and has looked at. */
-static void take_back(struct ib *t)
+static void reclaim_buffers(struct ib *t)
 {
 	for (unsigned i = 0; i < t->nports; i++) {
 		struct ib_port *p = &t->ports[i];
 
-		while (p->shown) {
-			struct ripc__verbs_buf *buf = p->shown;
+		while (p->delivered) {
+			struct ripc__verbs_buf *buf = p->delivered;
 
-			p->shown = buf->next;
+			p->delivered = buf->next;
 			buf->next = p->repost;
 			p->repost = buf;
 			p->nrepost++;
 		}
-		ripc__ib_mcast_take_back(p);
+		ripc__ib_mcast_reclaim(p);
 	}
 }
 
@@ -82,24 +82,24 @@ static unsigned poll_device(struct ib_device *d, struct ripc__event *events, uns
 			got = 0;
 		}
 		for (int i = 0; i < got; i++)
-			n += ripc__ib_completed(d, &wc[i], events + n);
+			n += ripc__ib_completion(d, &wc[i], events + n);
 	} while (got == want);
-	if (!ripc__list_empty(&d->t->dying) || !ripc__list_empty(&d->t->eventful))
-		ripc__ib_drained(d->t, d);
+	if (!ripc__list_empty(&d->t->dying) || !ripc__list_empty(&d->t->event_eps))
+		ripc__ib_cq_drained(d->t, d);
 	return n;
 }
 
-static void look_at_devices(struct ib *t, bool slept)
+static void poll_async_events(struct ib *t, bool was_armed)
 {
 	for (unsigned i = 0; i < t->ndevices; i++)
-		ripc__ib_device_event(&t->devices[i]);
-	if (slept || t->now_ns >= t->exist_ns)
-		ripc__ib_devices_exist(t);
+		ripc__ib_async_events(&t->devices[i]);
+	if (was_armed || t->now_ns >= t->device_check_ns)
+		ripc__ib_check_devices(t);
 	ripc__ib_devices_release(t);
-	t->look_ns = t->now_ns + LOOK_NS;
+	t->async_poll_ns = t->now_ns + LOOK_NS;
 }
 
-static void feed_starved(struct ib *t)
+static void retry_starved(struct ib *t)
 {
 	struct ripc__list *n;
 
@@ -117,21 +117,21 @@ static void ib_flush(struct ripc__transport *tr)
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&t->held)))
-		ripc__ib_push(ripc__list_entry(n, struct ripc__ep, held));
+		ripc__ib_flush_held(ripc__list_entry(n, struct ripc__ep, held));
 }
 
 static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
 			    uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct ib *t = (struct ib *)tr;
-	bool full = false, slept = t->slept;
+	bool full = false, was_armed = t->was_armed;
 	uint64_t next;
 	unsigned n = 0;
 
 	t->now_ns = now_ns;
 	t->rounds++;
-	t->slept = false;
-	take_back(t);
+	t->was_armed = false;
+	reclaim_buffers(t);
 	post_again(t);
 	ib_flush(tr);
 	ripc__ib_worker_reap(&t->worker);
@@ -139,11 +139,11 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 		n += poll_device(&t->devices[(t->rounds + i) % t->ndevices], events + n, max - n,
 				 &full);
 	/* Woken by something, but not by a completion. */
-	if ((slept && !n) || now_ns >= t->look_ns)
-		look_at_devices(t, slept && !n);
+	if ((was_armed && !n) || now_ns >= t->async_poll_ns)
+		poll_async_events(t, was_armed && !n);
 	if (t->starved && now_ns >= t->starved_ns)
-		feed_starved(t);
-	if (now_ns >= t->keep_ns)
+		retry_starved(t);
+	if (now_ns >= t->keepalive_ns)
 		ripc__ib_keep_alive(t);
 	next = ripc__ib_timers(t, now_ns);
 	if (!ripc__list_empty(&t->late)) {
@@ -152,29 +152,29 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 		if (late < next)
 			next = late;
 	}
-	if (t->neps && t->keep_ns < next)
-		next = t->keep_ns;
-	if (!ripc__list_empty(&t->eventful))
+	if (t->neps && t->keepalive_ns < next)
+		next = t->keepalive_ns;
+	if (!ripc__list_empty(&t->event_eps))
 		n += ripc__ib_ep_events(t, events + n, max - n);
 	while (n < max && t->garbage_head != t->garbage_tail)
 		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_GARBAGE,
+			.kind = RIPC__EV_BAD_INPUT,
 			.text = t->garbage[t->garbage_head++ % IB_GARBAGE_MAX],
 		};
 	if (t->starved && t->starved_ns < next)
 		next = t->starved_ns;
-	if (full || !ripc__list_empty(&t->eventful) || t->garbage_head != t->garbage_tail)
+	if (full || !ripc__list_empty(&t->event_eps) || t->garbage_head != t->garbage_tail)
 		next = now_ns;
 	/* A device that is gone is let go as soon as its connections are. */
 	for (unsigned i = 0; i < t->ndevices; i++)
-		if (t->devices[i].v.gone && !t->devices[i].released && t->look_ns < next)
-			next = t->look_ns;
+		if (t->devices[i].v.gone && !t->devices[i].released && t->async_poll_ns < next)
+			next = t->async_poll_ns;
 	/* One that hears groups has stopped, and is to be made anew. */
 	for (unsigned i = 0; t->groups && i < t->nports; i++) {
 		const struct ib_mcast *m = &t->ports[i].mcast;
 
-		if (m->stopped && !m->posted && !t->ports[i].d->v.gone && m->again_ns < next)
-			next = m->again_ns;
+		if (m->stopped && !m->posted && !t->ports[i].d->v.gone && m->retry_ns < next)
+			next = m->retry_ns;
 	}
 	/* Those that are closed linger: a completion wakes, but not the end of their time. */
 	if (!ripc__list_empty(&t->dying) && now_ns + RIPC__MS < next)
@@ -197,7 +197,7 @@ void ripc__ib_release(struct ripc__transport *tr, void *token)
 
 		buf->next = p->repost;
 		p->repost = buf;
-		p->nlent--;
+		p->ndelivered--;
 		if (++p->nrepost >= IB_REPOST)
 			ripc__ib_port_repost(p);
 	} else {
@@ -218,7 +218,7 @@ static int ib_arm(struct ripc__transport *tr)
 	/* What the round itself held back does not wait for the next one. */
 	ib_flush(tr);
 	post_again(t);
-	t->slept = true;
+	t->was_armed = true;
 	for (unsigned i = 0; i < t->ndevices; i++) {
 		struct ib_device *d = &t->devices[i];
 		int rc = d->v.gone ? 0 : ripc__verbs_cq_arm(&d->cq);
@@ -227,7 +227,7 @@ static int ib_arm(struct ripc__transport *tr)
 			ripc__ib_device_lost(d, ripc_detail());
 		more |= rc != 0;
 	}
-	return more || !ripc__list_empty(&t->eventful);
+	return more || !ripc__list_empty(&t->event_eps);
 }
 
 static int ib_fd(struct ripc__transport *tr)
@@ -238,12 +238,12 @@ static int ib_fd(struct ripc__transport *tr)
 /* ---- opening and closing ---- */
 
 /* Connections that were just closed tell their peers, and what was sent arrives. */
-static void say_goodbye(struct ib *t)
+static void send_disconnects(struct ib *t)
 {
 	uint64_t now = ripc__clock_ns(), until = now + GOODBYE_NS, deadline = RIPC__NEVER;
 	struct ripc__event events[16];
 
-	while (!ripc__ib_eps_settled(t) && now < until) {
+	while (!ripc__ib_eps_closed(t) && now < until) {
 		unsigned n = ib_progress((struct ripc__transport *)t, events, 16, now, &deadline);
 
 		for (unsigned i = 0; i < n; i++) {
@@ -262,10 +262,10 @@ static void ib_close(struct ripc__transport *tr)
 	struct ib *t = (struct ib *)tr;
 
 	if (t->nports)
-		say_goodbye(t);
+		send_disconnects(t);
 	ripc__ib_worker_fini(&t->worker);
 	ripc__ib_eps_free(t);
-	ripc__ib_remotes_close(t);
+	ripc__ib_ah_cache_close(t);
 	ripc__ib_ports_close(t);
 	if (t->inotify_fd >= 0)
 		close(t->inotify_fd);
@@ -287,13 +287,13 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 		.recv_depth = IB_RECV_DEPTH,
 		.read_depth = IB_READ_DEPTH_MAX,
 		.rdma_max = IB_RDMA_MAX,
-		.inline_max = IB_INLINE_WANTED,
-		.short_by_datagram = t->datagrams,
+		.inline_max = IB_INLINE_BYTES,
+		.eager_datagram = t->datagrams,
 		.datagram_max = UINT32_MAX,
 	};
 	for (unsigned i = 0; i < t->nports; i++) {
 		const struct ib_port *p = &t->ports[i];
-		uint32_t mtu = ripc__ib_mtu_bytes(p->place.mtu);
+		uint32_t mtu = ripc__ib_mtu_bytes(p->port_addr.mtu);
 		int depth = p->d->v.attr.max_qp_init_rd_atom;
 
 		if (mtu < l->datagram_max)
@@ -310,7 +310,7 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 		l->rdma_max = IB_UC_WRITE_MAX;
 	if (l->inline_max)
 		l->caps |= RIPC__CAP_INLINE;
-	if (opt->multicast == RIPC__MULTICAST_ON && ripc__ib_mcast_suits(t))
+	if (opt->multicast == RIPC__MULTICAST_ON && ripc__ib_mcast_supported(t))
 		l->caps |= RIPC__CAP_MULTICAST;
 }
 
@@ -326,7 +326,7 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t->next_timer_ns = RIPC__NEVER;
 	ripc__list_init(&t->eps);
 	ripc__list_init(&t->timed);
-	ripc__list_init(&t->eventful);
+	ripc__list_init(&t->event_eps);
 	ripc__list_init(&t->held);
 	ripc__list_init(&t->dying);
 	ripc__list_init(&t->late);
@@ -368,7 +368,7 @@ static int ib_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 	size_t len;
 
 	for (unsigned i = 0; i < t->nports; i++)
-		a.places[i] = t->ports[i].place;
+		a.port_addrs[i] = t->ports[i].port_addr;
 	len = ripc__ib_address_encode(&a, buf, cap);
 	return len ? (int)len : -EINVAL;
 }
@@ -388,7 +388,7 @@ static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t text
 	for (unsigned i = 0; i < a.count && used < textlen; i++) {
 		char one[96];
 
-		ripc__ib_place_text(&a.places[i], one, sizeof(one));
+		ripc__ib_port_addr_text(&a.port_addrs[i], one, sizeof(one));
 		used += (size_t)snprintf(text + used, textlen - used, "%s%s", i ? ", " : "", one);
 	}
 }
@@ -428,7 +428,7 @@ static void ib_forked(struct ripc__transport *tr)
 const struct ripc__transport_ops ripc__transport_ib = {
 	.name = "ib",
 	.id = TRANSPORT_ID,
-	.speaks = {0},
+	.compat_ids = {0},
 	.probe = ib_probe,
 	.open = ib_open,
 	.close = ib_close,
@@ -442,8 +442,8 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.reject = ripc__ib_reject,
 	.ep_close = ripc__ib_ep_close,
 	.post_send = ripc__ib_post_send,
-	.post_plain = ripc__ib_post_plain,
-	.post_again = ripc__ib_post_again,
+	.post_plain = ripc__ib_post_message,
+	.post_again = ripc__ib_post_short,
 	.post_write = ripc__ib_post_write,
 	.post_read = ripc__ib_post_read,
 	.post_datagram = ripc__ib_post_datagram,
@@ -452,7 +452,7 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.post_group = ripc__ib_post_group,
 	.flush = ib_flush,
 	.progress = ib_progress,
-	.take = ripc__ib_take,
+	.poll_one = ripc__ib_take,
 	.release = ripc__ib_release,
 	.arm = ib_arm,
 	.fd = ib_fd,

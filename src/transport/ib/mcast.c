@@ -36,23 +36,23 @@ struct ib_group {
 	struct ibv_ah *ah[RIPC__IB_PORTS_MAX]; /* NULL: nothing was sent from that port */
 };
 
-static bool suits(const struct ib_port *p)
+static bool port_supports_mcast(const struct ib_port *p)
 {
-	return p->place.link == RIPC__IB_LINK_V2 && *p->netdev &&
-	       ripc__ib_mtu_bytes(p->place.mtu) >= GROUP_MTU;
+	return p->port_addr.link == RIPC__IB_LINK_V2 && *p->netdev &&
+	       ripc__ib_mtu_bytes(p->port_addr.mtu) >= GROUP_MTU;
 }
 
-bool ripc__ib_mcast_suits(const struct ib *t)
+bool ripc__ib_mcast_supported(const struct ib *t)
 {
 	for (unsigned i = 0; i < t->nports; i++)
-		if (suits(&t->ports[i]))
+		if (port_supports_mcast(&t->ports[i]))
 			return true;
 	return false;
 }
 
 static int family(const struct ib_port *p)
 {
-	return ripc__ib_gid_is_v4(p->place.gid) ? AF_INET : AF_INET6;
+	return ripc__ib_gid_is_v4(p->port_addr.gid) ? AF_INET : AF_INET6;
 }
 
 /* Where a group is on a port's network: the address that UDP multicast has for it. */
@@ -132,7 +132,7 @@ static int make(struct ib_port *p)
 }
 
 /* The same with its receives, unless it is there. */
-static int hear(struct ib_port *p)
+static int mcast_qp_open(struct ib_port *p)
 {
 	struct ib_device *d = p->d;
 	uint32_t bufs = recvs(d);
@@ -141,14 +141,14 @@ static int hear(struct ib_port *p)
 	/* One that has stopped is made anew for all groups together. */
 	if (p->mcast.qp || p->mcast.stopped)
 		return 0;
-	rc = ripc__verbs_cq_promise(&d->cq, bufs + 1);
+	rc = ripc__verbs_cq_reserve(&d->cq, bufs + 1);
 	if (rc)
 		return rc;
 	rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
 	if (!rc)
 		rc = make(p);
 	if (rc) {
-		ripc__verbs_cq_unpromise(&d->cq, bufs + 1);
+		ripc__verbs_cq_unreserve(&d->cq, bufs + 1);
 		return rc;
 	}
 	for (uint32_t i = 0; i < bufs; i++) {
@@ -189,7 +189,7 @@ static int membership(struct ib *t, const struct ib_port *p, const union ibv_gid
 }
 
 /* Whether another group that was joined has the same address there. */
-static bool shared(struct ib *t, const struct ib_port *p, const struct ib_group *g)
+static bool mgid_shared(struct ib *t, const struct ib_port *p, const struct ib_group *g)
 {
 	unsigned bit = 1u << (p - t->ports);
 	union ibv_gid mine = address(p, g->id), other;
@@ -219,7 +219,7 @@ static int attach(struct ib_port *p, const union ibv_gid *gid)
 static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
 {
 	union ibv_gid gid = address(p, g->id);
-	int rc = hear(p);
+	int rc = mcast_qp_open(p);
 
 	if (rc)
 		return rc;
@@ -228,7 +228,7 @@ static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
 		return ripc__fail(rc, "ib: multicast group not joined on %s: %s", p->netdev,
 				  strerror(-rc));
 	rc = attach(p, &gid);
-	if (rc && !shared(t, p, g))
+	if (rc && !mgid_shared(t, p, g))
 		(void)membership(t, p, &gid, false);
 	return rc;
 }
@@ -241,7 +241,7 @@ static void port_leave(struct ib *t, struct ib_port *p, struct ib_group *g)
 	if (!(g->joined & bit))
 		return;
 	g->joined &= ~bit;
-	if (shared(t, p, g))
+	if (mgid_shared(t, p, g))
 		return;
 	if (p->mcast.qp)
 		ibv_detach_mcast(p->mcast.qp, &gid, 0);
@@ -259,7 +259,7 @@ int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id)
 	for (unsigned i = 0; i < t->nports; i++) {
 		int err;
 
-		if (!suits(&t->ports[i]) || t->ports[i].d->v.gone)
+		if (!port_supports_mcast(&t->ports[i]) || t->ports[i].d->v.gone)
 			continue;
 		err = port_join(t, &t->ports[i], g);
 		if (err)
@@ -322,13 +322,13 @@ static int all_groups(struct ib_port *p, bool on)
 }
 
 /* No receive of the old one can come back any more. */
-static void remake(struct ib_port *p)
+static void mcast_qp_replace(struct ib_port *p)
 {
 	struct ib *t = p->t;
 
-	if (t->now_ns < p->mcast.again_ns)
+	if (t->now_ns < p->mcast.retry_ns)
 		return;
-	p->mcast.again_ns = t->now_ns + (REMAKE_NS << p->mcast.tries);
+	p->mcast.retry_ns = t->now_ns + (REMAKE_NS << p->mcast.tries);
 	if (p->mcast.qp) {
 		all_groups(p, false);
 		ibv_destroy_qp(p->mcast.qp);
@@ -356,7 +356,7 @@ void ripc__ib_mcast_repost(struct ib_port *p)
 		return;
 	/* Posted to one that has stopped they would come back at once, for ever. */
 	if (p->mcast.stopped && !p->mcast.posted)
-		remake(p);
+		mcast_qp_replace(p);
 	while (p->mcast.repost && p->mcast.qp && !p->mcast.stopped) {
 		/* Whatever a network lets through: the key is no secret, and what does not fit may stop a queue pair. */
 		n = ripc__ib_post_bufs(p->mcast.qp, &p->mcast.repost, IB_GRH + 4096);
@@ -368,7 +368,7 @@ void ripc__ib_mcast_repost(struct ib_port *p)
 
 /* ---- what is heard ---- */
 
-unsigned ripc__ib_mcast_arrived(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
+unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
 
@@ -387,17 +387,17 @@ unsigned ripc__ib_mcast_arrived(struct ib_port *p, const struct ibv_wc *wc, stru
 		.data = buf->data + IB_GRH,
 		.len = wc->byte_len - IB_GRH,
 	};
-	buf->next = p->mcast.shown;
-	p->mcast.shown = buf;
+	buf->next = p->mcast.delivered;
+	p->mcast.delivered = buf;
 	return 1;
 }
 
-void ripc__ib_mcast_take_back(struct ib_port *p)
+void ripc__ib_mcast_reclaim(struct ib_port *p)
 {
-	while (p->mcast.shown) {
-		struct ripc__verbs_buf *buf = p->mcast.shown;
+	while (p->mcast.delivered) {
+		struct ripc__verbs_buf *buf = p->mcast.delivered;
 
-		p->mcast.shown = buf->next;
+		p->mcast.delivered = buf->next;
 		buf->next = p->mcast.repost;
 		p->mcast.repost = buf;
 	}
@@ -406,7 +406,7 @@ void ripc__ib_mcast_take_back(struct ib_port *p)
 /* ---- sending ---- */
 
 /* An address handle of a group is made without asking anybody: the Ethernet address follows from that of IP. */
-static struct ibv_ah *handle(struct ib *t, struct ib_group *g, struct ib_port *p)
+static struct ibv_ah *group_ah(struct ib *t, struct ib_group *g, struct ib_port *p)
 {
 	struct ibv_ah **ah = &g->ah[p - t->ports];
 	struct ibv_ah_attr attr = {
@@ -438,9 +438,9 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 		struct ib_port *p = &t->ports[i];
 		struct ibv_ah *ah;
 
-		if (!suits(p) || p->down)
+		if (!port_supports_mcast(p) || p->down)
 			continue;
-		ah = handle(t, g, p);
+		ah = group_ah(t, g, p);
 		if (ah && !ripc__ib_port_post(p, ah, GROUP_QPN, GROUP_QKEY, iov, niov, len, false))
 			rc = 0;
 	}
@@ -466,7 +466,7 @@ static void port_lose(struct ib *t, struct ib_port *p)
 	p->mcast = (struct ib_mcast){0};
 }
 
-void ripc__ib_mcast_lose(struct ib *t, const struct ib_device *d)
+void ripc__ib_mcast_device_lost(struct ib *t, const struct ib_device *d)
 {
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d)

@@ -88,7 +88,7 @@ unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ripc__verbs_buf **list, ui
 
 void ripc__ib_port_repost(struct ib_port *p)
 {
-	uint32_t len = IB_GRH + ripc__ib_mtu_bytes(p->place.mtu);
+	uint32_t len = IB_GRH + ripc__ib_mtu_bytes(p->port_addr.mtu);
 	unsigned n;
 
 	while (p->repost && p->qp && !p->d->v.gone) {
@@ -141,17 +141,17 @@ static struct ib_srq *srq_new(struct ib_device *d)
 /* Buffers for what was promised, and those that wait to be posted together. */
 static int srq_fill(struct ib_device *d, struct ib_srq *srq)
 {
-	uint32_t want = srq->promised + IB_REPOST;
+	uint32_t want = srq->reserved + IB_REPOST;
 	int rc;
 
 	if (srq->bufs >= want)
 		return 0;
-	rc = ripc__verbs_cq_promise(&d->cq, want - srq->bufs);
+	rc = ripc__verbs_cq_reserve(&d->cq, want - srq->bufs);
 	if (rc)
 		return rc;
 	rc = ripc__verbs_pool_reserve(&d->recv, want - srq->bufs);
 	if (rc) {
-		ripc__verbs_cq_unpromise(&d->cq, want - srq->bufs);
+		ripc__verbs_cq_unreserve(&d->cq, want - srq->bufs);
 		return rc;
 	}
 	for (; srq->bufs < want; srq->bufs++) {
@@ -166,27 +166,27 @@ static int srq_fill(struct ib_device *d, struct ib_srq *srq)
 	return 0;
 }
 
-struct ib_srq *ripc__ib_srq_promise(struct ib_device *d)
+struct ib_srq *ripc__ib_srq_reserve(struct ib_device *d)
 {
 	struct ib_srq *srq = NULL;
 
 	for (unsigned i = 0; i < d->nsrqs && !srq; i++)
-		if (d->srqs[i].promised + IB_RECV_DEPTH + IB_RECV_SPARE + IB_REPOST <= d->srqs[i].size)
+		if (d->srqs[i].reserved + IB_RECV_DEPTH + IB_RECV_SPARE + IB_REPOST <= d->srqs[i].size)
 			srq = &d->srqs[i];
 	if (!srq)
 		srq = srq_new(d);
 	if (!srq)
 		return NULL;
-	srq->promised += IB_RECV_DEPTH + IB_RECV_SPARE;
+	srq->reserved += IB_RECV_DEPTH + IB_RECV_SPARE;
 	if (!srq_fill(d, srq))
 		return srq;
-	srq->promised -= IB_RECV_DEPTH + IB_RECV_SPARE;
+	srq->reserved -= IB_RECV_DEPTH + IB_RECV_SPARE;
 	return NULL;
 }
 
-void ripc__ib_srq_unpromise(struct ib_srq *srq)
+void ripc__ib_srq_unreserve(struct ib_srq *srq)
 {
-	srq->promised -= IB_RECV_DEPTH + IB_RECV_SPARE;
+	srq->reserved -= IB_RECV_DEPTH + IB_RECV_SPARE;
 }
 
 /* ---- the queue pair for datagrams ---- */
@@ -202,7 +202,7 @@ static int datagram_qp(struct ib_port *p)
 			.max_recv_wr = IB_DATAGRAM_RECV,
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
-			.max_inline_data = IB_INLINE_WANTED},
+			.max_inline_data = IB_INLINE_BYTES},
 	};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num};
 	uint32_t bufs;
@@ -215,7 +215,7 @@ static int datagram_qp(struct ib_port *p)
 	bufs = init.cap.max_recv_wr;
 	rc = ripc__verbs_sendq_init(&p->sendq, init.cap.max_send_wr, p);
 	if (!rc)
-		rc = ripc__verbs_cq_promise(&d->cq, init.cap.max_send_wr + bufs);
+		rc = ripc__verbs_cq_reserve(&d->cq, init.cap.max_send_wr + bufs);
 	if (!rc)
 		rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
 	if (rc)
@@ -226,11 +226,11 @@ static int datagram_qp(struct ib_port *p)
 		return errno ? -errno : -ENOMEM;
 	p->max_inline = ripc__verbs_inline(init.cap.max_inline_data, d->t->inline_bytes);
 	/* Keys with the top bit set are for privileged senders. */
-	if (getrandom(&p->place.qkey, sizeof(p->place.qkey), 0) != sizeof(p->place.qkey))
+	if (getrandom(&p->port_addr.qkey, sizeof(p->port_addr.qkey), 0) != sizeof(p->port_addr.qkey))
 		return ripc__fail(-EIO, "ib: no random numbers");
-	p->place.qkey &= 0x7fffffff;
-	p->place.qpn = p->qp->qp_num;
-	attr.qkey = p->place.qkey;
+	p->port_addr.qkey &= 0x7fffffff;
+	p->port_addr.qpn = p->qp->qp_num;
+	attr.qkey = p->port_addr.qkey;
 	rc = ripc__ib_set_qp(p->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
 			     "for datagrams");
@@ -257,7 +257,7 @@ static int datagram_qp(struct ib_port *p)
 struct ib_port *ripc__ib_port_by_qpn(struct ib *t, const struct ib_device *d, uint32_t qpn)
 {
 	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d && t->ports[i].place.qpn == qpn)
+		if (t->ports[i].d == d && t->ports[i].port_addr.qpn == qpn)
 			return &t->ports[i];
 	return NULL;
 }
@@ -328,9 +328,9 @@ static int choose_gid(struct ib_port *p, const struct ripc__options *opt, char *
 			continue;
 		best = rank;
 		p->gid_index = (uint8_t)g->gid_index;
-		memcpy(p->place.gid, g->gid.raw, 16);
+		memcpy(p->port_addr.gid, g->gid.raw, 16);
 		memcpy(p->netdev, netdev, sizeof(p->netdev));
-		p->place.link =
+		p->port_addr.link =
 			g->gid_type == IBV_GID_TYPE_ROCE_V2 ? RIPC__IB_LINK_V2 : RIPC__IB_LINK_V1;
 	}
 	free(table);
@@ -360,7 +360,7 @@ static bool ib_port_allowed(const struct ib_port *p, const struct ripc__options 
 }
 
 /* Whether a port can be used: 0, or a negative errno with why. */
-static int port_look(struct ib_port *p, const struct ripc__options *opt, char *why, size_t whylen)
+static int port_query(struct ib_port *p, const struct ripc__options *opt, char *why, size_t whylen)
 {
 	struct ibv_port_attr a;
 	union ibv_gid gid;
@@ -376,17 +376,17 @@ static int port_look(struct ib_port *p, const struct ripc__options *opt, char *w
 	}
 	p->rate = rate_mbit(&a);
 	p->max_msg = a.max_msg_sz;
-	p->place.mtu = (uint8_t)a.active_mtu;
+	p->port_addr.mtu = (uint8_t)a.active_mtu;
 	if (a.link_layer == IBV_LINK_LAYER_ETHERNET)
 		return choose_gid(p, opt, why, whylen);
 	if (!ib_port_allowed(p, opt)) {
 		snprintf(why, whylen, "%s belongs to no interface in use", p->d->v.name);
 		return -ENODEV;
 	}
-	p->place.link = RIPC__IB_LINK_IB;
-	p->place.lid = a.lid;
+	p->port_addr.link = RIPC__IB_LINK_IB;
+	p->port_addr.lid = a.lid;
 	if (!ibv_query_gid(p->d->v.ctx, p->num, 0, &gid))
-		memcpy(p->place.gid, gid.raw, 16);
+		memcpy(p->port_addr.gid, gid.raw, 16);
 	return 0;
 }
 
@@ -415,7 +415,7 @@ static int device_queues(struct ib_device *d)
 	return rc;
 }
 
-void ripc__ib_device_shut(struct ib_device *d)
+void ripc__ib_device_close(struct ib_device *d)
 {
 	for (unsigned i = 0; i < d->nsrqs; i++)
 		if (ibv_destroy_srq(d->srqs[i].srq) && !d->v.gone)
@@ -429,10 +429,10 @@ void ripc__ib_device_shut(struct ib_device *d)
 static void device_close(struct ib_device *d)
 {
 	/* Before the domain that they are registered in. */
-	ripc__verbs_pool_lose(&d->recv);
-	ripc__verbs_pool_lose(&d->bounce);
-	ripc__verbs_pool_lose(&d->dgram);
-	ripc__ib_device_shut(d);
+	ripc__verbs_pool_invalidate(&d->recv);
+	ripc__verbs_pool_invalidate(&d->bounce);
+	ripc__verbs_pool_invalidate(&d->dgram);
+	ripc__ib_device_close(d);
 	ripc__verbs_pool_fini(&d->recv);
 	ripc__verbs_pool_fini(&d->bounce);
 	ripc__verbs_pool_fini(&d->dgram);
@@ -458,7 +458,7 @@ static int device_open(struct ib *t, struct ibv_device *device, const struct rip
 		int err;
 
 		*p = (struct ib_port){.t = t, .d = d, .num = (uint8_t)i};
-		err = port_look(p, opt, why, whylen);
+		err = port_query(p, opt, why, whylen);
 		if (err)
 			rc = err;
 		else
@@ -478,7 +478,7 @@ static int device_open(struct ib *t, struct ibv_device *device, const struct rip
 	return rc;
 }
 
-static int faster(const void *a, const void *b)
+static int compare_rate(const void *a, const void *b)
 {
 	const struct ib_port *p = a, *q = b;
 
@@ -504,7 +504,7 @@ int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt)
 	ibv_free_device_list(list);
 	if (!t->nports)
 		return ripc__fail(rc ? rc : -ENODEV, "%s", why);
-	qsort(t->ports, t->nports, sizeof(t->ports[0]), faster);
+	qsort(t->ports, t->nports, sizeof(t->ports[0]), compare_rate);
 	for (unsigned i = 0; i < t->nports; i++) {
 		struct ib_port *p = &t->ports[i];
 		char text[96];
@@ -512,10 +512,10 @@ int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt)
 		rc = datagram_qp(p);
 		if (rc)
 			return rc;
-		ripc__ib_place_text(&p->place, text, sizeof(text));
+		ripc__ib_port_addr_text(&p->port_addr, text, sizeof(text));
 		ripc__log(RIPC_LOG_INFO, "ib: %s port %u%s%s: %s, GID %u, MTU %u", p->d->v.name,
 			  p->num, *p->netdev ? " on " : "", p->netdev, text, p->gid_index,
-			  ripc__ib_mtu_bytes(p->place.mtu));
+			  ripc__ib_mtu_bytes(p->port_addr.mtu));
 	}
 	return 0;
 }

@@ -60,9 +60,9 @@ static void ep_free(struct ripc__ep *ep)
 	struct ib *t = ep->t;
 
 	ripc__ib_qp_destroy(ep);
-	ripc__ib_qp_forget(ep);
-	if (ep->remote)
-		ep->remote->eps--;
+	ripc__ib_qp_drained(ep);
+	if (ep->ah_entry)
+		ep->ah_entry->eps--;
 	HASH_DELETE(by_number, t->by_number, ep);
 	ripc__list_del(&ep->all);
 	ripc__list_del(&ep->timed);
@@ -73,10 +73,10 @@ static void ep_free(struct ripc__ep *ep)
 	free(ep);
 }
 
-void ripc__ib_ep_eventful(struct ripc__ep *ep)
+void ripc__ib_ep_queue_event(struct ripc__ep *ep)
 {
 	if (ripc__list_empty(&ep->events))
-		ripc__list_add(&ep->t->eventful, &ep->events);
+		ripc__list_add(&ep->t->event_eps, &ep->events);
 }
 
 /* The core does not know it, or does not want to any more. */
@@ -109,15 +109,15 @@ void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why)
 	}
 	ep->want_closed = true;
 	ep->want_sendable = ep->sendable = false;
-	ripc__ib_ep_eventful(ep);
+	ripc__ib_ep_queue_event(ep);
 }
 
 /* ---- what the wire-up asks for ---- */
 
-static int try_ways(struct ripc__ep *ep);
-static void follow(struct ripc__ep *ep, enum ripc__wireup_todo todo);
+static int try_paths(struct ripc__ep *ep);
+static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action);
 
-static void made_ready(struct ripc__ib_job *job, int result)
+static void qp_ready_done(struct ripc__ib_job *job, int result)
 {
 	struct ripc__ep *ep = (struct ripc__ep *)job;
 	char why[IB_WHY_MAX];
@@ -131,18 +131,19 @@ static void made_ready(struct ripc__ib_job *job, int result)
 		ripc__ib_ep_break(ep, result, why);
 		return;
 	}
-	ep->read_depth = ep->wireup.ours.asks < ep->wireup.theirs.serves ? ep->wireup.ours.asks
-									 : ep->wireup.theirs.serves;
-	follow(ep, ripc__wireup_ready(&ep->wireup, ep->t->now_ns));
+	ep->read_depth = ep->wireup.ours.initiator_depth < ep->wireup.theirs.responder_resources
+				 ? ep->wireup.ours.initiator_depth
+				 : ep->wireup.theirs.responder_resources;
+	wireup_act(ep, ripc__wireup_ready(&ep->wireup, ep->t->now_ns));
 	schedule(ep);
 }
 
-static void start_ready(struct ripc__ep *ep)
+static void start_qp_ready(struct ripc__ep *ep)
 {
 	int rc;
 
 	ep->job.work = ripc__ib_qp_ready;
-	ep->job.done = made_ready;
+	ep->job.done = qp_ready_done;
 	ep->busy = true;
 	rc = ripc__ib_worker_start(&ep->t->worker, &ep->job);
 	if (!rc)
@@ -152,27 +153,27 @@ static void start_ready(struct ripc__ep *ep)
 }
 
 /* This pair of ports does not do. */
-static void way_failed(struct ripc__ep *ep, int status, const char *why)
+static void path_failed(struct ripc__ep *ep, int status, const char *why)
 {
 	char text[IB_WHY_MAX], who[96];
 
-	ripc__ib_place_text(&ep->remote->place, who, sizeof(who));
+	ripc__ib_port_addr_text(&ep->ah_entry->port_addr, who, sizeof(who));
 	snprintf(text, sizeof(text), "%s to %s: %s", ep->d->v.name, who, why);
-	if (ep->active && !ep->busy && !ep->closed && ep->wireup.state <= RIPC__WIREUP_ASKING) {
-		ep->way++;
+	if (ep->active && !ep->busy && !ep->closed && ep->wireup.state <= RIPC__WIREUP_REQ_SENT) {
+		ep->path_index++;
 		ripc__ib_qp_destroy(ep);
-		ripc__ib_qp_forget(ep);
-		ep->remote->eps--;
-		ep->remote = NULL;
-		if (!try_ways(ep))
+		ripc__ib_qp_drained(ep);
+		ep->ah_entry->eps--;
+		ep->ah_entry = NULL;
+		if (!try_paths(ep))
 			return;
 	}
 	ripc__ib_ep_break(ep, status, text);
 }
 
-static void follow(struct ripc__ep *ep, enum ripc__wireup_todo todo)
+static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 {
-	switch (todo) {
+	switch (action) {
 	case RIPC__WIREUP_NOTHING:
 		break;
 	case RIPC__WIREUP_READY:
@@ -182,13 +183,13 @@ static void follow(struct ripc__ep *ep, enum ripc__wireup_todo todo)
 		/* It has none: the writes go over the reliable one, too. */
 		if (!ep->wireup.theirs.uc_qpn)
 			ripc__ib_uc_destroy(ep);
-		start_ready(ep);
+		start_qp_ready(ep);
 		break;
 	case RIPC__WIREUP_OPEN:
 		if (ep->status || ep->closed)
 			break;
 		ep->open = ep->want_open = true;
-		ripc__ib_ep_eventful(ep);
+		ripc__ib_ep_queue_event(ep);
 		break;
 	case RIPC__WIREUP_REJECTED:
 		ep->rejected = true;
@@ -197,12 +198,12 @@ static void follow(struct ripc__ep *ep, enum ripc__wireup_todo todo)
 	case RIPC__WIREUP_CLOSED:
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		break;
-	case RIPC__WIREUP_SILENT:
+	case RIPC__WIREUP_TIMEOUT:
 		if (ep->active)
-			ep->wireup.state = RIPC__WIREUP_ASKING;
-		way_failed(ep, -ETIMEDOUT, "no answer");
+			ep->wireup.state = RIPC__WIREUP_REQ_SENT;
+		path_failed(ep, -ETIMEDOUT, "no answer");
 		if (ep->status)
-			ep->wireup.state = RIPC__WIREUP_OVER;
+			ep->wireup.state = RIPC__WIREUP_DONE;
 		break;
 	}
 }
@@ -214,7 +215,7 @@ static void schedule(struct ripc__ep *ep)
 	struct ib *t = ep->t;
 	uint64_t at = w->due ? 0 : w->next_ns;
 
-	if (!w->due && !w->restless)
+	if (!w->due && !w->timer_armed)
 		return;
 	if (ripc__list_empty(&ep->timed))
 		ripc__list_add(&t->timed, &ep->timed);
@@ -226,32 +227,32 @@ static void schedule(struct ripc__ep *ep)
 static uint64_t timer(struct ripc__ep *ep, uint64_t now_ns)
 {
 	struct ripc__wireup_message m;
-	enum ripc__wireup_todo todo = RIPC__WIREUP_NOTHING;
+	enum ripc__wireup_action action = RIPC__WIREUP_NOTHING;
 	struct ripc__wireup *w = &ep->wireup;
 
 	if (ep->status && !ep->closed)
 		return RIPC__NEVER;
-	if (!ep->remote) {
-		w->state = RIPC__WIREUP_OVER;
-		w->due = w->restless = false;
+	if (!ep->ah_entry) {
+		w->state = RIPC__WIREUP_DONE;
+		w->due = w->timer_armed = false;
 		return RIPC__NEVER;
 	}
-	if (ep->remote->state == IB_REMOTE_LOOKING)
-		return RIPC__NEVER; /* ripc__ib_remote_settled() */
-	if (ep->remote->state == IB_REMOTE_FAILED) {
+	if (ep->ah_entry->state == IB_AH_RESOLVING)
+		return RIPC__NEVER; /* ripc__ib_ah_resolved() */
+	if (ep->ah_entry->state == IB_AH_FAILED) {
 		if (ep->closed)
-			ep->wireup.state = RIPC__WIREUP_OVER, w->due = w->restless = false;
+			ep->wireup.state = RIPC__WIREUP_DONE, w->due = w->timer_armed = false;
 		else
-			way_failed(ep, ep->remote->error, strerror(-ep->remote->error));
+			path_failed(ep, ep->ah_entry->error, strerror(-ep->ah_entry->error));
 		return RIPC__NEVER;
 	}
-	while (ripc__wireup_output(w, &m, now_ns, &todo))
-		if (ripc__ib_post_wireup(ep->remote, &m) == -EAGAIN) {
+	while (ripc__wireup_output(w, &m, now_ns, &action))
+		if (ripc__ib_post_wireup(ep->ah_entry, &m) == -EAGAIN) {
 			w->due = true;
 			return now_ns + RETRY_NS;
 		}
-	follow(ep, todo);
-	return w->due ? now_ns : w->restless ? w->next_ns : RIPC__NEVER;
+	wireup_act(ep, action);
+	return w->due ? now_ns : w->timer_armed ? w->next_ns : RIPC__NEVER;
 }
 
 uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns)
@@ -265,7 +266,7 @@ uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns)
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, timed);
 		uint64_t next = timer(ep, now_ns);
 
-		if (!ep->wireup.due && !ep->wireup.restless)
+		if (!ep->wireup.due && !ep->wireup.timer_armed)
 			ripc__list_del(&ep->timed);
 		else if (next < t->next_timer_ns)
 			t->next_timer_ns = next;
@@ -273,7 +274,7 @@ uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns)
 	return t->next_timer_ns;
 }
 
-void ripc__ib_remote_settled(struct ib_remote *r)
+void ripc__ib_ah_resolved(struct ib_ah_entry *r)
 {
 	r->port->t->next_timer_ns = 0;
 }
@@ -281,9 +282,9 @@ void ripc__ib_remote_settled(struct ib_remote *r)
 /* ---- as the core sees it ---- */
 
 /* Tries pairs of ports, from ep->way on. Return: 0, or why none of them can be tried. */
-static int try_ways(struct ripc__ep *ep)
+static int try_paths(struct ripc__ep *ep)
 {
-	const struct ripc__ib_place *place, *another;
+	const struct ripc__ib_port_addr *port_addr, *another;
 	struct ripc__wireup_params ours;
 	struct ib *t = ep->t;
 	struct ib_port *port;
@@ -292,24 +293,25 @@ static int try_ways(struct ripc__ep *ep)
 		"ib: no port here reaches one of the peer's: link layer or address family "
 		"differ, or it is down");
 
-	for (; ripc__ib_pair(t, &ep->address, ep->way, &port, &place); ep->way++) {
+	for (; ripc__ib_select_path(t, &ep->address, ep->path_index, &port, &port_addr);
+	     ep->path_index++) {
 		ep->port = port;
 		ep->d = port->d;
-		ep->remote = ripc__ib_remote_get(t, port, place);
-		if (!ep->remote) {
+		ep->ah_entry = ripc__ib_ah_get(t, port, port_addr);
+		if (!ep->ah_entry) {
 			rc = -ENOMEM;
 			continue;
 		}
 		rc = ripc__ib_qp_new(ep);
 		if (rc) {
-			ep->remote = NULL;
+			ep->ah_entry = NULL;
 			continue;
 		}
-		ep->remote->eps++;
+		ep->ah_entry->eps++;
 		ripc__ib_qp_params(ep, &ours);
-		ripc__wireup_ask(&ep->wireup, ep->wireup.mine, &ours, ep->priv, ep->privlen,
-				 t->now_ns);
-		if (ripc__ib_pair(t, &ep->address, ep->way + 1, &port, &another))
+		ripc__wireup_connect(&ep->wireup, ep->wireup.mine, &ours, ep->priv, ep->privlen,
+				     t->now_ns);
+		if (ripc__ib_select_path(t, &ep->address, ep->path_index + 1, &port, &another))
 			ep->wireup.until_ns = t->now_ns + WAY_NS;
 		schedule(ep);
 		return 0;
@@ -339,7 +341,7 @@ int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t add
 	ep->privlen = (uint8_t)privlen;
 	if (privlen)
 		memcpy(ep->priv, priv, privlen);
-	rc = try_ways(ep);
+	rc = try_paths(ep);
 	if (rc)
 		ep_free(ep);
 	else
@@ -355,7 +357,7 @@ int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv,
 	struct ripc__wireup_params ours;
 	int rc = 0;
 
-	if (ep->status || ep->wireup.state != RIPC__WIREUP_ASKED)
+	if (ep->status || ep->wireup.state != RIPC__WIREUP_REQ_RECEIVED)
 		rc = ripc__fail(-ECONNRESET,
 				"ib: the peer gave the connection up before it was accepted");
 	else if (privlen > RIPC__PRIVATE_MAX)
@@ -364,7 +366,7 @@ int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv,
 	else
 		rc = ripc__ib_qp_new(ep);
 	if (rc) {
-		if (ep->wireup.state == RIPC__WIREUP_ASKED)
+		if (ep->wireup.state == RIPC__WIREUP_REQ_RECEIVED)
 			ripc__wireup_reject(&ep->wireup, NULL, 0, t->now_ns);
 		ep_leave(ep);
 		schedule(ep);
@@ -376,7 +378,7 @@ int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv,
 	ep->user = user;
 	ripc__ib_qp_params(ep, &ours);
 	ripc__wireup_accept(&ep->wireup, &ours, priv, privlen);
-	start_ready(ep);
+	start_qp_ready(ep);
 	*epp = ep;
 	return 0;
 }
@@ -386,34 +388,34 @@ void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv
 	struct ripc__ep *ep = request;
 	struct ib *t = (struct ib *)tr;
 
-	if (ep->wireup.state == RIPC__WIREUP_ASKED)
+	if (ep->wireup.state == RIPC__WIREUP_REQ_RECEIVED)
 		ripc__wireup_reject(&ep->wireup, priv, privlen, t->now_ns);
 	ep_leave(ep);
 	schedule(ep);
 }
 
 /* The last send of a connection is empty. When it is acknowledged all before it have arrived. */
-static bool send_fin(struct ripc__ep *ep)
+static bool post_fin(struct ripc__ep *ep)
 {
 	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	struct ripc__verbs_slot *slot;
 
-	ripc__ib_push(ep);
-	if (!ep->open || !ripc__verbs_sendq_room(&ep->sendq))
+	ripc__ib_flush_held(ep);
+	if (!ep->open || !ripc__verbs_sendq_space(&ep->sendq))
 		return false;
-	slot = ripc__verbs_sendq_take(&ep->sendq, true);
+	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = IB_SLOT_SEND;
 	wr.wr_id = ripc__verbs_send_id(slot);
 	if (!ibv_post_send(ep->qp, &wr, &bad))
 		return true;
-	ripc__verbs_sendq_untake(&ep->sendq, 1);
+	ripc__verbs_sendq_unalloc(&ep->sendq, 1);
 	return false;
 }
 
 void ripc__ib_ep_close(struct ripc__ep *ep)
 {
 	/* Reads and writes may not touch memory any more; what was sent is in memory of ours, and may still leave. */
-	if (ep->open && !ep->rdmas && send_fin(ep))
+	if (ep->open && !ep->rdmas && post_fin(ep))
 		ep->linger_ns = ripc__clock_ns() + LINGER_NS;
 	else if (!ep->busy)
 		ripc__ib_qp_destroy(ep);
@@ -421,7 +423,7 @@ void ripc__ib_ep_close(struct ripc__ep *ep)
 }
 
 /* A step towards its end. Return: whether it has come. */
-static bool settle(struct ripc__ep *ep, uint64_t now_ns)
+static bool try_finish_close(struct ripc__ep *ep, uint64_t now_ns)
 {
 	struct ripc__wireup *w = &ep->wireup;
 
@@ -431,21 +433,21 @@ static bool settle(struct ripc__ep *ep, uint64_t now_ns)
 		ripc__ib_qp_destroy(ep);
 	if (ep->qp)
 		return false;
-	if (w->state != RIPC__WIREUP_CLOSING && w->state != RIPC__WIREUP_REFUSING &&
-	    w->state != RIPC__WIREUP_OVER) {
+	if (w->state != RIPC__WIREUP_CLOSING && w->state != RIPC__WIREUP_REJ_SENT &&
+	    w->state != RIPC__WIREUP_DONE) {
 		ripc__wireup_close(w, now_ns);
 		schedule(ep);
 	}
 	if (ep->d && ep->d->v.gone)
-		w->state = RIPC__WIREUP_OVER;
-	return w->state == RIPC__WIREUP_OVER && (!ep->qpn || ep->destroyed_round < ep->t->rounds);
+		w->state = RIPC__WIREUP_DONE;
+	return w->state == RIPC__WIREUP_DONE && (!ep->qpn || ep->destroyed_round < ep->t->rounds);
 }
 
-void ripc__ib_drained(struct ib *t, const struct ib_device *d)
+void ripc__ib_cq_drained(struct ib *t, const struct ib_device *d)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each (n, &t->eventful) {
+	ripc__list_for_each (n, &t->event_eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, events);
 
 		ep->drained |= ep->want_closed && ep->d == d;
@@ -453,7 +455,7 @@ void ripc__ib_drained(struct ib *t, const struct ib_device *d)
 	ripc__list_for_each_safe (n, tmp, &t->dying) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, dying);
 
-		if (ep->d == d && settle(ep, t->now_ns))
+		if (ep->d == d && try_finish_close(ep, t->now_ns))
 			ep_free(ep);
 	}
 }
@@ -463,7 +465,7 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 	struct ripc__list *n, *tmp;
 	unsigned k = 0;
 
-	ripc__list_for_each_safe (n, tmp, &t->eventful) {
+	ripc__list_for_each_safe (n, tmp, &t->event_eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, events);
 		struct ripc__event ev = {.user = ep->user, .ep = ep};
 
@@ -471,11 +473,11 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 			break;
 		if (ep->asked && !ep->told) {
 			ep->told = true;
-			ripc__ib_place_text(&ep->remote->place, ep->why, sizeof(ep->why));
+			ripc__ib_port_addr_text(&ep->ah_entry->port_addr, ep->why, sizeof(ep->why));
 			events[k] = ev;
 			events[k].kind = RIPC__EV_REQUEST;
 			events[k].request = ep;
-			events[k].source = ripc__ib_place_source(&ep->remote->place);
+			events[k].source = ripc__ib_port_addr_source(&ep->ah_entry->port_addr);
 			events[k].data = ep->wireup.priv;
 			events[k].len = ep->wireup.privlen;
 			events[k++].text = ep->why;
@@ -519,14 +521,14 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 	return k;
 }
 
-bool ripc__ib_eps_settled(const struct ib *t)
+bool ripc__ib_eps_closed(const struct ib *t)
 {
 	const struct ripc__list *n;
 
 	ripc__list_for_each (n, &t->dying) {
 		const struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, dying);
 
-		if (!ep->busy && ep->wireup.state != RIPC__WIREUP_REFUSING)
+		if (!ep->busy && ep->wireup.state != RIPC__WIREUP_REJ_SENT)
 			return false;
 	}
 	return true;
@@ -542,13 +544,13 @@ void ripc__ib_eps_free(struct ib *t)
 
 /* ---- messages of the wire-up ---- */
 
-void ripc__ib_ep_heard(struct ripc__ep *ep)
+void ripc__ib_ep_received(struct ripc__ep *ep)
 {
-	if (ep->wireup.state == RIPC__WIREUP_ANSWERING)
-		follow(ep, ripc__wireup_heard(&ep->wireup));
+	if (ep->wireup.state == RIPC__WIREUP_REP_SENT)
+		wireup_act(ep, ripc__wireup_data_received(&ep->wireup));
 }
 
-static struct ripc__ep *find_asked(struct ib *t, const struct ib_remote *r, uint32_t number)
+static struct ripc__ep *find_asked(struct ib *t, const struct ib_ah_entry *r, uint32_t number)
 {
 	struct ripc__list *n;
 
@@ -557,20 +559,20 @@ static struct ripc__ep *find_asked(struct ib *t, const struct ib_remote *r, uint
 	ripc__list_for_each (n, &t->eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
 
-		if (ep->remote == r && !ep->active && ep->wireup.number == number &&
-		    ep->wireup.state != RIPC__WIREUP_OVER)
+		if (ep->ah_entry == r && !ep->active && ep->wireup.number == number &&
+		    ep->wireup.state != RIPC__WIREUP_DONE)
 			return ep;
 	}
 	return NULL;
 }
 
-static void asked(struct ib_port *p, struct ib_remote *r, const struct ripc__wireup_message *m)
+static void asked(struct ib_port *p, struct ib_ah_entry *r, const struct ripc__wireup_message *m)
 {
 	struct ib *t = p->t;
 	struct ripc__ep *ep = find_asked(t, r, m->from);
 
 	if (ep) {
-		follow(ep, ripc__wireup_input(&ep->wireup, m, t->now_ns));
+		wireup_act(ep, ripc__wireup_input(&ep->wireup, m, t->now_ns));
 		schedule(ep);
 		return;
 	}
@@ -582,16 +584,16 @@ static void asked(struct ib_port *p, struct ib_remote *r, const struct ripc__wir
 		return;
 	ep->port = p;
 	ep->d = p->d;
-	ep->remote = r;
+	ep->ah_entry = r;
 	r->eps++;
-	ripc__wireup_asked(&ep->wireup, ep->wireup.mine, m);
+	ripc__wireup_request(&ep->wireup, ep->wireup.mine, m);
 	ep->asked = true;
 	t->nhalf_open++;
-	ripc__ib_ep_eventful(ep);
+	ripc__ib_ep_queue_event(ep);
 }
 
-void ripc__ib_wireup_arrived(struct ib_port *p, struct ib_remote *r,
-			     const struct ripc__wireup_message *m)
+void ripc__ib_wireup_received(struct ib_port *p, struct ib_ah_entry *r,
+			      const struct ripc__wireup_message *m)
 {
 	struct ripc__wireup_message answer;
 	struct ib *t = p->t;
@@ -603,16 +605,16 @@ void ripc__ib_wireup_arrived(struct ib_port *p, struct ib_remote *r,
 		return;
 	}
 	HASH_FIND(by_number, t->by_number, &m->to, sizeof(m->to), ep);
-	if (ep && ep->remote != r)
+	if (ep && ep->ah_entry != r)
 		ep = NULL;
 	/* Of an earlier attempt, or one that is over here. */
-	stranger = !ep || ep->wireup.state == RIPC__WIREUP_OVER ||
-		   (m->kind == RIPC__WIREUP_REP && ep->wireup.state != RIPC__WIREUP_ASKING &&
+	stranger = !ep || ep->wireup.state == RIPC__WIREUP_DONE ||
+		   (m->kind == RIPC__WIREUP_REP && ep->wireup.state != RIPC__WIREUP_REQ_SENT &&
 		    m->from != ep->wireup.number);
-	if ((stranger || m->kind == RIPC__WIREUP_DISC) && ripc__wireup_stray(m, &answer))
+	if ((stranger || m->kind == RIPC__WIREUP_DISC) && ripc__wireup_unknown(m, &answer))
 		ripc__ib_post_wireup(r, &answer);
 	if (stranger)
 		return;
-	follow(ep, ripc__wireup_input(&ep->wireup, m, t->now_ns));
+	wireup_act(ep, ripc__wireup_input(&ep->wireup, m, t->now_ns));
 	schedule(ep);
 }

@@ -24,7 +24,7 @@ static bool has_params(uint8_t kind)
 
 size_t ripc__wireup_encode(const struct ripc__wireup_message *m, uint8_t buf[RIPC__WIREUP_MAX])
 {
-	uint8_t *p = buf + RIPC__WIREUP_HEAD;
+	uint8_t *p = buf + RIPC__WIREUP_HEADER;
 
 	ripc__put_le32(buf, WIREUP_MAGIC);
 	buf[4] = WIREUP_VERSION;
@@ -40,8 +40,8 @@ size_t ripc__wireup_encode(const struct ripc__wireup_message *m, uint8_t buf[RIP
 		ripc__put_le32(p + 8, m->params.uc_qpn);
 		ripc__put_le32(p + 12, m->params.uc_psn);
 		p[16] = m->params.mtu;
-		p[17] = m->params.serves;
-		p[18] = m->params.asks;
+		p[17] = m->params.responder_resources;
+		p[18] = m->params.initiator_depth;
 		p[19] = 0;
 		p += RIPC__WIREUP_PARAMS;
 	}
@@ -57,11 +57,11 @@ static const char *params_decode(struct ripc__wireup_params *q, const uint8_t *p
 	q->uc_qpn = ripc__get_le32(p + 8);
 	q->uc_psn = ripc__get_le32(p + 12);
 	q->mtu = p[16];
-	q->serves = p[17];
-	q->asks = p[18];
+	q->responder_resources = p[17];
+	q->initiator_depth = p[18];
 	if (q->rc_qpn < 2 || (q->rc_qpn | q->rc_psn | q->uc_qpn | q->uc_psn) >> 24)
 		return "a queue pair number of more than 24 bits, or of the fabric itself";
-	if (!q->serves || !q->asks)
+	if (!q->responder_resources || !q->initiator_depth)
 		return "no reads";
 	if (q->mtu < 1 || q->mtu > 5)
 		return "an MTU that does not exist";
@@ -71,7 +71,7 @@ static const char *params_decode(struct ripc__wireup_params *q, const uint8_t *p
 int ripc__wireup_decode(struct ripc__wireup_message *m, const uint8_t *buf, size_t len,
 			const char **why)
 {
-	size_t want = RIPC__WIREUP_HEAD;
+	size_t want = RIPC__WIREUP_HEADER;
 
 	*why = "not a message of libripc";
 	if (len < want || ripc__get_le32(buf) != WIREUP_MAGIC)
@@ -106,7 +106,7 @@ int ripc__wireup_decode(struct ripc__wireup_message *m, const uint8_t *buf, size
 	if (m->qkey >> 31)
 		return -EPROTO;
 	if (has_params(m->kind)) {
-		*why = params_decode(&m->params, buf + RIPC__WIREUP_HEAD);
+		*why = params_decode(&m->params, buf + RIPC__WIREUP_HEADER);
 		if (*why)
 			return -EPROTO;
 	}
@@ -124,34 +124,37 @@ static void set_priv(struct ripc__wireup *w, const void *priv, size_t privlen)
 }
 
 /* From now on something goes out again and again, until an answer comes or the time is over. */
-static void insist(struct ripc__wireup *w, enum ripc__wireup_state state, uint64_t now_ns,
-		   uint64_t for_ns)
+static void start_retransmit(struct ripc__wireup *w, enum ripc__wireup_state state, uint64_t now_ns,
+			     uint64_t for_ns)
 {
 	w->state = state;
-	w->due = w->restless = true;
+	w->due = w->timer_armed = true;
 	w->next_ns = now_ns;
 	w->interval_ns = 0;
 	w->until_ns = now_ns + for_ns;
 }
 
-static void rest(struct ripc__wireup *w, enum ripc__wireup_state state)
+static void stop_timer(struct ripc__wireup *w, enum ripc__wireup_state state)
 {
 	w->state = state;
-	w->due = w->restless = false;
+	w->due = w->timer_armed = false;
 }
 
-void ripc__wireup_ask(struct ripc__wireup *w, uint32_t mine, const struct ripc__wireup_params *ours,
-		      const void *priv, size_t privlen, uint64_t now_ns)
+void ripc__wireup_connect(struct ripc__wireup *w, uint32_t mine,
+			  const struct ripc__wireup_params *ours, const void *priv, size_t privlen,
+			  uint64_t now_ns)
 {
 	*w = (struct ripc__wireup){.active = true, .mine = mine, .ours = *ours};
 	set_priv(w, priv, privlen);
-	insist(w, RIPC__WIREUP_ASKING, now_ns, CONNECT_NS);
+	start_retransmit(w, RIPC__WIREUP_REQ_SENT, now_ns, CONNECT_NS);
 }
 
-void ripc__wireup_asked(struct ripc__wireup *w, uint32_t mine, const struct ripc__wireup_message *req)
+void ripc__wireup_request(struct ripc__wireup *w, uint32_t mine, const struct ripc__wireup_message *req)
 {
-	*w = (struct ripc__wireup){
-		.state = RIPC__WIREUP_ASKED, .mine = mine, .number = req->from, .theirs = req->params};
+	*w = (struct ripc__wireup){.state = RIPC__WIREUP_REQ_RECEIVED,
+				   .mine = mine,
+				   .number = req->from,
+				   .theirs = req->params};
 	set_priv(w, req->priv, req->privlen);
 }
 
@@ -160,35 +163,35 @@ void ripc__wireup_accept(struct ripc__wireup *w, const struct ripc__wireup_param
 {
 	w->ours = *ours;
 	set_priv(w, priv, privlen);
-	rest(w, RIPC__WIREUP_READYING);
+	stop_timer(w, RIPC__WIREUP_QP_SETUP);
 }
 
 void ripc__wireup_reject(struct ripc__wireup *w, const void *priv, size_t privlen, uint64_t now_ns)
 {
 	set_priv(w, priv, privlen);
-	w->state = RIPC__WIREUP_REFUSING;
-	w->due = w->restless = true;
+	w->state = RIPC__WIREUP_REJ_SENT;
+	w->due = w->timer_armed = true;
 	w->next_ns = w->until_ns = now_ns + REFUSE_NS;
 }
 
-enum ripc__wireup_todo ripc__wireup_ready(struct ripc__wireup *w, uint64_t now_ns)
+enum ripc__wireup_action ripc__wireup_ready(struct ripc__wireup *w, uint64_t now_ns)
 {
-	if (w->state != RIPC__WIREUP_READYING)
+	if (w->state != RIPC__WIREUP_QP_SETUP)
 		return RIPC__WIREUP_NOTHING;
 	if (!w->active) {
-		insist(w, RIPC__WIREUP_ANSWERING, now_ns, CONNECT_NS);
+		start_retransmit(w, RIPC__WIREUP_REP_SENT, now_ns, CONNECT_NS);
 		return RIPC__WIREUP_NOTHING;
 	}
-	rest(w, RIPC__WIREUP_UP);
+	stop_timer(w, RIPC__WIREUP_ESTABLISHED);
 	w->due = true;
 	return RIPC__WIREUP_OPEN;
 }
 
-enum ripc__wireup_todo ripc__wireup_heard(struct ripc__wireup *w)
+enum ripc__wireup_action ripc__wireup_data_received(struct ripc__wireup *w)
 {
-	if (w->state != RIPC__WIREUP_ANSWERING)
+	if (w->state != RIPC__WIREUP_REP_SENT)
 		return RIPC__WIREUP_NOTHING;
-	rest(w, RIPC__WIREUP_UP);
+	stop_timer(w, RIPC__WIREUP_ESTABLISHED);
 	return RIPC__WIREUP_OPEN;
 }
 
@@ -196,70 +199,70 @@ void ripc__wireup_close(struct ripc__wireup *w, uint64_t now_ns)
 {
 	switch (w->state) {
 	case RIPC__WIREUP_IDLE:
-	case RIPC__WIREUP_OVER:
-		rest(w, RIPC__WIREUP_OVER);
+	case RIPC__WIREUP_DONE:
+		stop_timer(w, RIPC__WIREUP_DONE);
 		break;
-	case RIPC__WIREUP_REFUSING:
+	case RIPC__WIREUP_REJ_SENT:
 	case RIPC__WIREUP_CLOSING:
 		break;
 	default:
 		/* Also of a peer whose number is not known yet: its REP will be answered by a DISC then. */
 		if (w->number)
-			insist(w, RIPC__WIREUP_CLOSING, now_ns, CLOSE_NS);
+			start_retransmit(w, RIPC__WIREUP_CLOSING, now_ns, CLOSE_NS);
 		else
-			rest(w, RIPC__WIREUP_OVER);
+			stop_timer(w, RIPC__WIREUP_DONE);
 	}
 }
 
-static enum ripc__wireup_todo input_rep(struct ripc__wireup *w, const struct ripc__wireup_message *m)
+static enum ripc__wireup_action input_rep(struct ripc__wireup *w, const struct ripc__wireup_message *m)
 {
 	if (!w->active)
 		return RIPC__WIREUP_NOTHING;
-	if (w->state == RIPC__WIREUP_ASKING) {
+	if (w->state == RIPC__WIREUP_REQ_SENT) {
 		w->number = m->from;
 		w->theirs = m->params;
 		set_priv(w, m->priv, m->privlen);
-		rest(w, RIPC__WIREUP_READYING);
+		stop_timer(w, RIPC__WIREUP_QP_SETUP);
 		return RIPC__WIREUP_READY;
 	}
 	/* Our RTU was lost. */
-	if (w->state == RIPC__WIREUP_UP && m->from == w->number)
+	if (w->state == RIPC__WIREUP_ESTABLISHED && m->from == w->number)
 		w->due = true;
 	return RIPC__WIREUP_NOTHING;
 }
 
-enum ripc__wireup_todo ripc__wireup_input(struct ripc__wireup *w,
-					  const struct ripc__wireup_message *m, uint64_t now_ns)
+enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
+					    const struct ripc__wireup_message *m, uint64_t now_ns)
 {
 	switch (m->kind) {
 	case RIPC__WIREUP_REQ:
 		/* Repeated: our answer was lost. While there is none yet, it is on its way. */
-		if (w->state == RIPC__WIREUP_REFUSING)
+		if (w->state == RIPC__WIREUP_REJ_SENT)
 			w->due = true;
-		else if (w->state == RIPC__WIREUP_ANSWERING)
+		else if (w->state == RIPC__WIREUP_REP_SENT)
 			w->next_ns = now_ns;
 		return RIPC__WIREUP_NOTHING;
 	case RIPC__WIREUP_REP:
 		return input_rep(w, m);
 	case RIPC__WIREUP_RTU:
-		return m->from == w->number ? ripc__wireup_heard(w) : RIPC__WIREUP_NOTHING;
+		return m->from == w->number ? ripc__wireup_data_received(w) : RIPC__WIREUP_NOTHING;
 	case RIPC__WIREUP_REJ:
-		if (w->state != RIPC__WIREUP_ASKING)
+		if (w->state != RIPC__WIREUP_REQ_SENT)
 			return RIPC__WIREUP_NOTHING;
 		set_priv(w, m->priv, m->privlen);
-		rest(w, RIPC__WIREUP_OVER);
+		stop_timer(w, RIPC__WIREUP_DONE);
 		return RIPC__WIREUP_REJECTED;
 	case RIPC__WIREUP_DISC:
 		/* The caller answers with DISCED in any case. From 0: it never knew the connection. */
 		if (m->from && w->number && m->from != w->number)
 			return RIPC__WIREUP_NOTHING;
-		if (w->state == RIPC__WIREUP_OVER || w->state == RIPC__WIREUP_REFUSING)
+		if (w->state == RIPC__WIREUP_DONE || w->state == RIPC__WIREUP_REJ_SENT)
 			return RIPC__WIREUP_NOTHING;
-		rest(w, RIPC__WIREUP_OVER);
+		stop_timer(w, RIPC__WIREUP_DONE);
 		return RIPC__WIREUP_CLOSED;
 	case RIPC__WIREUP_DISCED:
 		if (w->state == RIPC__WIREUP_CLOSING)
-			rest(w, RIPC__WIREUP_OVER);
+			stop_timer(w, RIPC__WIREUP_DONE);
 		return RIPC__WIREUP_NOTHING;
 	default:
 		return RIPC__WIREUP_NOTHING;
@@ -269,13 +272,13 @@ enum ripc__wireup_todo ripc__wireup_input(struct ripc__wireup *w,
 static uint8_t kind_to_send(const struct ripc__wireup *w)
 {
 	switch (w->state) {
-	case RIPC__WIREUP_ASKING:
+	case RIPC__WIREUP_REQ_SENT:
 		return RIPC__WIREUP_REQ;
-	case RIPC__WIREUP_ANSWERING:
+	case RIPC__WIREUP_REP_SENT:
 		return RIPC__WIREUP_REP;
-	case RIPC__WIREUP_UP:
+	case RIPC__WIREUP_ESTABLISHED:
 		return RIPC__WIREUP_RTU;
-	case RIPC__WIREUP_REFUSING:
+	case RIPC__WIREUP_REJ_SENT:
 		return RIPC__WIREUP_REJ;
 	default:
 		return RIPC__WIREUP_DISC;
@@ -283,21 +286,21 @@ static uint8_t kind_to_send(const struct ripc__wireup *w)
 }
 
 bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m, uint64_t now_ns,
-			 enum ripc__wireup_todo *todo)
+			 enum ripc__wireup_action *action)
 {
-	*todo = RIPC__WIREUP_NOTHING;
-	if (!w->due && (!w->restless || now_ns < w->next_ns))
+	*action = RIPC__WIREUP_NOTHING;
+	if (!w->due && (!w->timer_armed || now_ns < w->next_ns))
 		return false;
-	if (w->restless && now_ns >= w->until_ns && !w->due) {
-		bool silent = w->state == RIPC__WIREUP_ASKING || w->state == RIPC__WIREUP_ANSWERING;
+	if (w->timer_armed && now_ns >= w->until_ns && !w->due) {
+		bool silent = w->state == RIPC__WIREUP_REQ_SENT || w->state == RIPC__WIREUP_REP_SENT;
 
-		rest(w, RIPC__WIREUP_OVER);
+		stop_timer(w, RIPC__WIREUP_DONE);
 		if (silent)
-			*todo = RIPC__WIREUP_SILENT;
+			*action = RIPC__WIREUP_TIMEOUT;
 		return false;
 	}
 	w->due = false;
-	if (w->restless && w->state != RIPC__WIREUP_REFUSING) {
+	if (w->timer_armed && w->state != RIPC__WIREUP_REJ_SENT) {
 		w->interval_ns = w->interval_ns ? w->interval_ns * 2 : FIRST_NS;
 		if (w->interval_ns > LONGEST_NS)
 			w->interval_ns = LONGEST_NS;
@@ -314,7 +317,7 @@ bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m,
 	return true;
 }
 
-bool ripc__wireup_stray(const struct ripc__wireup_message *m, struct ripc__wireup_message *answer)
+bool ripc__wireup_unknown(const struct ripc__wireup_message *m, struct ripc__wireup_message *answer)
 {
 	*answer = (struct ripc__wireup_message){.from = m->to, .to = m->from};
 	if (!m->from)

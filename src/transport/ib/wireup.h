@@ -13,9 +13,9 @@
 
 #include "transport/transport.h"
 
-#define RIPC__WIREUP_HEAD   20u /* bytes of every message */
+#define RIPC__WIREUP_HEADER 20u /* bytes of every message */
 #define RIPC__WIREUP_PARAMS 20u /* bytes that REQ and REP add */
-#define RIPC__WIREUP_MAX    (RIPC__WIREUP_HEAD + RIPC__WIREUP_PARAMS + RIPC__PRIVATE_MAX)
+#define RIPC__WIREUP_MAX    (RIPC__WIREUP_HEADER + RIPC__WIREUP_PARAMS + RIPC__PRIVATE_MAX)
 
 enum ripc__wireup_kind {
 	RIPC__WIREUP_REQ = 1,
@@ -30,11 +30,11 @@ enum ripc__wireup_kind {
 
 /* What one side of a connection is. */
 struct ripc__wireup_params {
-	uint32_t rc_qpn, rc_psn; /* 24 bits; the first packet sequence number that it sends */
-	uint32_t uc_qpn, uc_psn; /* 0: no UC queue pair */
-	uint8_t mtu;             /* largest packet, as in an address */
-	uint8_t serves;          /* reads that it serves at once */
-	uint8_t asks;            /* reads that it has outstanding at most */
+	uint32_t rc_qpn, rc_psn;     /* 24 bits; the first packet sequence number that it sends */
+	uint32_t uc_qpn, uc_psn;     /* 0: no UC queue pair */
+	uint8_t mtu;                 /* largest packet, as in an address */
+	uint8_t responder_resources; /* reads that it serves at once */
+	uint8_t initiator_depth;     /* reads that it has outstanding at most */
 };
 
 struct ripc__wireup_message {
@@ -54,31 +54,31 @@ int ripc__wireup_decode(struct ripc__wireup_message *m, const uint8_t *buf, size
 
 enum ripc__wireup_state {
 	RIPC__WIREUP_IDLE,
-	RIPC__WIREUP_ASKING,
-	RIPC__WIREUP_ASKED,
-	RIPC__WIREUP_READYING,
-	RIPC__WIREUP_ANSWERING,
-	RIPC__WIREUP_UP,
-	RIPC__WIREUP_REFUSING,
+	RIPC__WIREUP_REQ_SENT,
+	RIPC__WIREUP_REQ_RECEIVED,
+	RIPC__WIREUP_QP_SETUP,
+	RIPC__WIREUP_REP_SENT,
+	RIPC__WIREUP_ESTABLISHED,
+	RIPC__WIREUP_REJ_SENT,
 	RIPC__WIREUP_CLOSING,
-	RIPC__WIREUP_OVER,
+	RIPC__WIREUP_DONE,
 };
 
 /* What the caller has to do next. */
-enum ripc__wireup_todo {
+enum ripc__wireup_action {
 	RIPC__WIREUP_NOTHING,
 	RIPC__WIREUP_READY, /* make the queue pair ready with ->theirs, then ripc__wireup_ready() */
 	RIPC__WIREUP_OPEN,  /* the connection is up */
 	RIPC__WIREUP_REJECTED, /* by the peer; ->priv is its private data */
 	RIPC__WIREUP_CLOSED,   /* the peer has closed it, or does not know it */
-	RIPC__WIREUP_SILENT,   /* no answer in time */
+	RIPC__WIREUP_TIMEOUT,  /* no answer in time */
 };
 
 struct ripc__wireup {
 	enum ripc__wireup_state state;
 	bool active;
 	bool due;              /* something is to be sent as soon as possible */
-	bool restless;         /* next_ns counts */
+	bool timer_armed;      /* next_ns counts */
 	uint8_t privlen;       /* of what we send, then of what was received */
 	uint32_t mine, number; /* our and the peer's number of the connection */
 	uint64_t next_ns;      /* when something is to be sent again, or it is over */
@@ -89,33 +89,35 @@ struct ripc__wireup {
 };
 
 /* Active: asks. @mine is not 0. */
-void ripc__wireup_ask(struct ripc__wireup *w, uint32_t mine, const struct ripc__wireup_params *ours,
-		      const void *priv, size_t privlen, uint64_t now_ns);
+void ripc__wireup_connect(struct ripc__wireup *w, uint32_t mine,
+			  const struct ripc__wireup_params *ours, const void *priv, size_t privlen,
+			  uint64_t now_ns);
 /* Passive: a REQ that belongs to no connection. */
-void ripc__wireup_asked(struct ripc__wireup *w, uint32_t mine, const struct ripc__wireup_message *req);
+void ripc__wireup_request(struct ripc__wireup *w, uint32_t mine,
+			  const struct ripc__wireup_message *req);
 /* Passive: the answer. After acceptance the queue pair is to be made ready, then ripc__wireup_ready(). */
 void ripc__wireup_accept(struct ripc__wireup *w, const struct ripc__wireup_params *ours,
 			 const void *priv, size_t privlen);
 void ripc__wireup_reject(struct ripc__wireup *w, const void *priv, size_t privlen, uint64_t now_ns);
 /* The queue pair is ready. Active: that makes it OPEN. */
-enum ripc__wireup_todo ripc__wireup_ready(struct ripc__wireup *w, uint64_t now_ns);
+enum ripc__wireup_action ripc__wireup_ready(struct ripc__wireup *w, uint64_t now_ns);
 /* Something arrived over the connection itself: the peer has our REP, though its RTU may be lost. */
-enum ripc__wireup_todo ripc__wireup_heard(struct ripc__wireup *w);
+enum ripc__wireup_action ripc__wireup_data_received(struct ripc__wireup *w);
 /* We close it, in any state. */
 void ripc__wireup_close(struct ripc__wireup *w, uint64_t now_ns);
 
 /* A message for this connection: from the peer's queue pair, and to == mine or a repeated REQ of this number. */
-enum ripc__wireup_todo ripc__wireup_input(struct ripc__wireup *w,
-					  const struct ripc__wireup_message *m, uint64_t now_ns);
+enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
+					    const struct ripc__wireup_message *m, uint64_t now_ns);
 
 /*
  * What is to be sent now. Return: whether m is to be sent; call until it is not. Then *todo may be SILENT. next_ns tells when
  * to call again, if restless.
  */
 bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m, uint64_t now_ns,
-			 enum ripc__wireup_todo *todo);
+			 enum ripc__wireup_action *action);
 
 /* The answer to a message for a connection that does not exist. Return: whether there is one. */
-bool ripc__wireup_stray(const struct ripc__wireup_message *m, struct ripc__wireup_message *answer);
+bool ripc__wireup_unknown(const struct ripc__wireup_message *m, struct ripc__wireup_message *answer);
 
 #endif

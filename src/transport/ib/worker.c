@@ -12,7 +12,7 @@
 int ripc__ib_worker_init(struct ripc__ib_worker *w)
 {
 	memset(w, 0, sizeof(*w));
-	w->todo_end = &w->todo;
+	w->todo_end = &w->action;
 	w->finished_end = &w->finished;
 	atomic_init(&w->any, false);
 	pthread_mutex_init(&w->lock, NULL);
@@ -45,7 +45,7 @@ static void *worker_main(void *arg)
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->ending) {
-		struct ripc__ib_job *job = w->todo;
+		struct ripc__ib_job *job = w->action;
 
 		if (!job) {
 			w->idle++;
@@ -53,9 +53,9 @@ static void *worker_main(void *arg)
 			w->idle--;
 			continue;
 		}
-		w->todo = job->next;
-		if (!w->todo)
-			w->todo_end = &w->todo;
+		w->action = job->next;
+		if (!w->action)
+			w->todo_end = &w->action;
 		w->waiting--;
 		pthread_mutex_unlock(&w->lock);
 		job->result = job->work(job);

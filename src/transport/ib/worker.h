@@ -22,7 +22,7 @@ struct ripc__ib_job {
 struct ripc__ib_worker {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct ripc__ib_job *todo, **todo_end;
+	struct ripc__ib_job *action, **todo_end;
 	struct ripc__ib_job *finished, **finished_end;
 	atomic_bool any; /* finished is not empty */
 	bool ending;

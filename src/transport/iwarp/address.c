@@ -26,19 +26,19 @@ size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *
 {
 	uint8_t *p = buf + HEADER;
 
-	if (cap < HEADER + RIPC__PLACES_MAX * (PLACE + 16))
+	if (cap < HEADER + RIPC__IWARP_ADDRS_MAX * (PLACE + 16))
 		return 0;
 	memset(buf, 0, HEADER);
 	buf[0] = VERSION;
-	buf[1] = (uint8_t)a->nplaces;
+	buf[1] = (uint8_t)a->naddrs;
 	ripc__put_le64(buf + 4, a->host);
-	for (unsigned i = 0; i < a->nplaces; i++) {
-		union ripc__sockaddr ip = a->places[i].ip;
+	for (unsigned i = 0; i < a->naddrs; i++) {
+		union ripc__sockaddr ip = a->addrs[i].ip;
 
 		p[0] = ip.sa.sa_family == AF_INET ? 4 : 6;
-		p[1] = a->places[i].loopback ? LOOPBACK_BIT : 0;
-		ripc__put_le16(p + 2, a->places[i].tcp);
-		ripc__put_le16(p + 4, a->places[i].udp);
+		p[1] = a->addrs[i].loopback ? LOOPBACK_BIT : 0;
+		ripc__put_le16(p + 2, a->addrs[i].tcp);
+		ripc__put_le16(p + 4, a->addrs[i].udp);
 		memcpy(p + PLACE, ip_bytes(&ip), ip_len(p[0]));
 		p += PLACE + ip_len(p[0]);
 	}
@@ -63,13 +63,13 @@ int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf
 	const uint8_t *p = buf + HEADER;
 
 	memset(a, 0, sizeof(*a));
-	if (len < HEADER || buf[0] != VERSION || buf[1] < 1 || buf[1] > RIPC__PLACES_MAX ||
+	if (len < HEADER || buf[0] != VERSION || buf[1] < 1 || buf[1] > RIPC__IWARP_ADDRS_MAX ||
 	    buf[2] || buf[3])
 		return -EINVAL;
 	a->host = ripc__get_le64(buf + 4);
-	a->nplaces = buf[1];
-	for (unsigned i = 0; i < a->nplaces; i++) {
-		struct ripc__place *place = &a->places[i];
+	a->naddrs = buf[1];
+	for (unsigned i = 0; i < a->naddrs; i++) {
+		struct ripc__iwarp_listen_addr *place = &a->addrs[i];
 		size_t left = len - (size_t)(p - buf);
 
 		if (left < PLACE || (p[0] != 4 && p[0] != 6) || left < PLACE + ip_len(p[0]))
@@ -92,14 +92,14 @@ unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host)
 	struct ripc__iwarp_address all = *a;
 	bool same = a->host == host;
 
-	a->nplaces = 0;
-	for (unsigned i = 0; i < all.nplaces && same; i++)
-		if (all.places[i].loopback)
-			a->places[a->nplaces++] = all.places[i];
-	for (unsigned i = 0; i < all.nplaces; i++)
-		if (!all.places[i].loopback)
-			a->places[a->nplaces++] = all.places[i];
-	return a->nplaces;
+	a->naddrs = 0;
+	for (unsigned i = 0; i < all.naddrs && same; i++)
+		if (all.addrs[i].loopback)
+			a->addrs[a->naddrs++] = all.addrs[i];
+	for (unsigned i = 0; i < all.naddrs; i++)
+		if (!all.addrs[i].loopback)
+			a->addrs[a->naddrs++] = all.addrs[i];
+	return a->naddrs;
 }
 
 void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
@@ -114,12 +114,12 @@ void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, s
 		snprintf(text, textlen, "address that makes no sense");
 		return;
 	}
-	for (unsigned i = 0; i < a.nplaces && used < textlen; i++) {
-		union ripc__sockaddr ip = a.places[i].ip;
+	for (unsigned i = 0; i < a.naddrs && used < textlen; i++) {
+		union ripc__sockaddr ip = a.addrs[i].ip;
 		char one[64];
 		int n;
 
-		ripc__sockaddr_set_port(&ip, a.places[i].tcp);
+		ripc__sockaddr_set_port(&ip, a.addrs[i].tcp);
 		ripc__sockaddr_text(&ip, one, sizeof(one));
 		n = snprintf(text + used, textlen - used, "%s%s", i ? " " : "", one);
 		used += (size_t)n;

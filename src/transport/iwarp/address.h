@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define RIPC__PLACES_MAX 11 /* places in an address at most: those fit 256 bytes in any mixture */
+#define RIPC__IWARP_ADDRS_MAX \
+	11 /* places in an address at most: those fit 256 bytes in any mixture */
 
 /* An IPv4 or IPv6 socket address. */
 union ripc__sockaddr {
@@ -19,16 +20,16 @@ union ripc__sockaddr {
 };
 
 /* One place to connect to. */
-struct ripc__place {
+struct ripc__iwarp_listen_addr {
 	union ripc__sockaddr ip; /* its port is 0 */
 	bool loopback;           /* reaches the same host only */
 	uint16_t tcp, udp;       /* ports, host order; udp 0: takes no datagrams */
 };
 
 struct ripc__iwarp_address {
-	uint64_t host;    /* same for contexts that share a loopback */
-	unsigned nplaces; /* 1 .. RIPC__PLACES_MAX */
-	struct ripc__place places[RIPC__PLACES_MAX];
+	uint64_t host;   /* same for contexts that share a loopback */
+	unsigned naddrs; /* 1 .. RIPC__IWARP_ADDRS_MAX */
+	struct ripc__iwarp_listen_addr addrs[RIPC__IWARP_ADDRS_MAX];
 };
 
 /* Return: bytes written at buf (cap >= 256). */

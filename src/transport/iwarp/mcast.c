@@ -17,17 +17,17 @@
 
 void ripc__mcast_init(struct ripc__mcast *m, const char *name, const struct ripc__options *opt)
 {
-	*m = (struct ripc__mcast){.name = name, .opt = opt, .hear = {-1, -1}};
+	*m = (struct ripc__mcast){.name = name, .opt = opt, .rx_fd = {-1, -1}};
 }
 
 void ripc__mcast_forked(struct ripc__mcast *m)
 {
-	for (unsigned i = 0; i < RIPC__MCAST_HEARS; i++)
-		if (m->hear[i] >= 0)
-			close(m->hear[i]);
+	for (unsigned i = 0; i < RIPC__MCAST_FAMILIES; i++)
+		if (m->rx_fd[i] >= 0)
+			close(m->rx_fd[i]);
 	for (unsigned i = 0; i < m->n; i++)
-		if (m->interfaces[i].speak >= 0)
-			close(m->interfaces[i].speak);
+		if (m->interfaces[i].tx_fd >= 0)
+			close(m->interfaces[i].tx_fd);
 }
 
 void ripc__mcast_fini(struct ripc__mcast *m)
@@ -74,7 +74,7 @@ static struct ripc__mcast_interface *interface_of(struct ripc__mcast *m, const s
 	if (!index || m->n == RIPC__MCAST_INTERFACES)
 		return NULL;
 	m->interfaces[m->n] = (struct ripc__mcast_interface){
-		.index = index, .loopback = a->ifa_flags & IFF_LOOPBACK, .speak = -1};
+		.index = index, .loopback = a->ifa_flags & IFF_LOOPBACK, .tx_fd = -1};
 	return &m->interfaces[m->n++];
 }
 
@@ -99,7 +99,7 @@ static int find_interfaces(struct ripc__mcast *m)
 	return m->n ? 0 : -ENODEV;
 }
 
-static int hear(const struct ripc__mcast *m, int family)
+static int rx_fd(const struct ripc__mcast *m, int family)
 {
 	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, none = 0, err;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port_of(m))};
@@ -127,7 +127,7 @@ static int hear(const struct ripc__mcast *m, int family)
 }
 
 /* @loop: contexts of this host hear what is spoken here. On the loopback they always do. */
-static int speak(const struct ripc__mcast_interface *i, bool loop)
+static int tx_fd(const struct ripc__mcast_interface *i, bool loop)
 {
 	int family = i->has[RIPC__MCAST_4] ? AF_INET : AF_INET6, on = loop, err;
 	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -153,19 +153,19 @@ static int open_sockets(struct ripc__mcast *m)
 
 	for (unsigned i = 0; i < m->n; i++)
 		lo |= m->interfaces[i].loopback;
-	for (unsigned k = 0; k < RIPC__MCAST_HEARS; k++) {
+	for (unsigned k = 0; k < RIPC__MCAST_FAMILIES; k++) {
 		bool wanted = false;
 
 		for (unsigned i = 0; i < m->n; i++)
 			wanted |= m->interfaces[i].has[k];
 		if (!wanted)
 			continue;
-		rc = m->hear[k] = hear(m, k == RIPC__MCAST_4 ? AF_INET : AF_INET6);
+		rc = m->rx_fd[k] = rx_fd(m, k == RIPC__MCAST_4 ? AF_INET : AF_INET6);
 		if (rc < 0)
 			return rc;
 	}
 	for (unsigned i = 0; i < m->n; i++) {
-		rc = m->interfaces[i].speak = speak(&m->interfaces[i], !lo && !i);
+		rc = m->interfaces[i].tx_fd = tx_fd(&m->interfaces[i], !lo && !i);
 		if (rc < 0)
 			return rc;
 	}
@@ -202,7 +202,7 @@ static int membership(const struct ripc__mcast *m, uint64_t group, bool join)
 	for (unsigned i = 0; i < m->n; i++) {
 		const struct ripc__mcast_interface *n = &m->interfaces[i];
 
-		for (unsigned k = 0; k < RIPC__MCAST_HEARS; k++) {
+		for (unsigned k = 0; k < RIPC__MCAST_FAMILIES; k++) {
 			struct ip_mreqn req = {.imr_ifindex = (int)n->index};
 			struct ipv6_mreq req6 = {.ipv6mr_interface = n->index};
 			int rc;
@@ -214,10 +214,10 @@ static int membership(const struct ripc__mcast *m, uint64_t group, bool join)
 			if (k == RIPC__MCAST_6)
 				req6.ipv6mr_multiaddr = to.in6.sin6_addr;
 			rc = k == RIPC__MCAST_4
-				     ? setsockopt(m->hear[k], IPPROTO_IP,
+				     ? setsockopt(m->rx_fd[k], IPPROTO_IP,
 						  join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP,
 						  &req, sizeof(req))
-				     : setsockopt(m->hear[k], IPPROTO_IPV6,
+				     : setsockopt(m->rx_fd[k], IPPROTO_IPV6,
 						  join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &req6,
 						  sizeof(req6));
 			if (!rc || errno == EADDRINUSE)
@@ -291,7 +291,7 @@ int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct i
 			to.in6.sin6_scope_id = n->index;
 		msg.msg_namelen = ripc__sockaddr_len(&to);
 		/* An interface that has gone down, or has no room, carries none: its hosts have lanes. */
-		if (sendmsg(n->speak, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		if (sendmsg(n->tx_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 			rc = 0;
 	}
 	return rc;

@@ -14,21 +14,21 @@
 #define RIPC__MCAST_MAX        1400 /* bytes of a datagram at most: not fragmented on Ethernet */
 #define RIPC__MCAST_INTERFACES 8    /* used at most */
 
-enum { RIPC__MCAST_4, RIPC__MCAST_6, RIPC__MCAST_HEARS }; /* sockets to hear */
+enum { RIPC__MCAST_4, RIPC__MCAST_6, RIPC__MCAST_FAMILIES }; /* sockets to hear */
 
 /* An interface in use. */
 struct ripc__mcast_interface {
 	unsigned index;
-	bool has[RIPC__MCAST_HEARS]; /* addresses of the family */
+	bool has[RIPC__MCAST_FAMILIES]; /* addresses of the family */
 	bool loopback;
-	int speak; /* socket, < 0: none */
+	int tx_fd; /* socket, < 0: none */
 };
 
 struct ripc__mcast {
 	const char *name; /* of the transport, for messages */
 	const struct ripc__options *opt;
 	bool open;
-	int hear[RIPC__MCAST_HEARS]; /* < 0: not open */
+	int rx_fd[RIPC__MCAST_FAMILIES]; /* < 0: not open */
 	unsigned n;
 	struct ripc__mcast_interface interfaces[RIPC__MCAST_INTERFACES];
 	uint64_t *groups; /* joined */

@@ -20,7 +20,7 @@
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host)
 {
 	*u = (struct ripc__udp){.name = name, .host = host, .max = RIPC__UDP_MAX};
-	u->line.epoll_fd = u->port[RIPC__UDP_LINE].fd = -1;
+	u->udp_conn.epoll_fd = u->port[RIPC__UDP_CONN].fd = -1;
 }
 
 uint32_t ripc__udp_mtu(const char *interface)
@@ -66,42 +66,42 @@ int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t
 		return err;
 	}
 	if (mtu)
-		ripc__udp_cap(u, mtu);
+		ripc__udp_limit_mtu(u, mtu);
 	if (port == &u->port[u->n])
 		u->n++;
 	return (int)(port - u->port);
 }
 
-void ripc__udp_cap(struct ripc__udp *u, uint32_t mtu)
+void ripc__udp_limit_mtu(struct ripc__udp *u, uint32_t mtu)
 {
 	if (mtu - UDP_OVERHEAD < u->max)
 		u->max = mtu - UDP_OVERHEAD;
 }
 
 /* Ways that begin at this socket lead nowhere, or elsewhere once its number is used again. */
-static void forget(struct ripc__udp *u, int fd)
+static void routes_drop(struct ripc__udp *u, int fd)
 {
-	for (unsigned i = 0; i < RIPC__UDP_WAYS; i++)
-		if (u->ways[i].fd == fd)
-			u->ways[i].len = 0;
-	u->last_way = NULL;
+	for (unsigned i = 0; i < RIPC__UDP_ROUTES; i++)
+		if (u->routes[i].fd == fd)
+			u->routes[i].len = 0;
+	u->last_route = NULL;
 }
 
-void ripc__udp_gone(struct ripc__udp *u, unsigned i, bool gone)
+void ripc__udp_set_addr_gone(struct ripc__udp *u, unsigned i, bool gone)
 {
 	if (gone && !u->port[i].gone) {
-		if (u->line.port == i)
-			ripc__udp_line_end(u);
-		forget(u, u->port[i].fd);
+		if (u->udp_conn.port == i)
+			ripc__udp_conn_end(u);
+		routes_drop(u, u->port[i].fd);
 	}
 	u->port[i].gone = gone;
 }
 
-void ripc__udp_shut(struct ripc__udp *u, unsigned i)
+void ripc__udp_port_close(struct ripc__udp *u, unsigned i)
 {
-	if (u->line.port == i)
-		ripc__udp_line_close(u);
-	forget(u, u->port[i].fd);
+	if (u->udp_conn.port == i)
+		ripc__udp_conn_close(u);
+	routes_drop(u, u->port[i].fd);
 	close(u->port[i].fd);
 	u->port[i].fd = -1;
 }
@@ -109,9 +109,9 @@ void ripc__udp_shut(struct ripc__udp *u, unsigned i)
 void ripc__udp_close(struct ripc__udp *u)
 {
 	/* Not taken from where it is watched: in the child of fork() that is the parent's. */
-	if (u->port[RIPC__UDP_LINE].fd >= 0)
-		close(u->port[RIPC__UDP_LINE].fd);
-	u->port[RIPC__UDP_LINE].fd = -1;
+	if (u->port[RIPC__UDP_CONN].fd >= 0)
+		close(u->port[RIPC__UDP_CONN].fd);
+	u->port[RIPC__UDP_CONN].fd = -1;
 	while (u->n)
 		if (u->port[--u->n].fd >= 0)
 			close(u->port[u->n].fd);
@@ -130,11 +130,11 @@ static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
 }
 
 /* The place to remember this address at, whatever is there now. NULL: it is too long. */
-static struct ripc__udp_way *way_of(struct ripc__udp *u, const uint8_t *addr, size_t addrlen)
+static struct ripc__udp_route *route_of(struct ripc__udp *u, const uint8_t *addr, size_t addrlen)
 {
 	uint64_t sum = addrlen;
 
-	if (!addrlen || addrlen > RIPC__UDP_WAY_LEN)
+	if (!addrlen || addrlen > RIPC__UDP_ROUTE_LEN)
 		return NULL;
 	for (size_t i = 0; i < addrlen; i += 8) {
 		uint64_t word = 0;
@@ -142,7 +142,7 @@ static struct ripc__udp_way *way_of(struct ripc__udp *u, const uint8_t *addr, si
 		memcpy(&word, addr + i, addrlen - i < 8 ? addrlen - i : 8);
 		sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 	}
-	return &u->ways[sum >> 32 & (RIPC__UDP_WAYS - 1)];
+	return &u->routes[sum >> 32 & (RIPC__UDP_ROUTES - 1)];
 }
 
 static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
@@ -179,38 +179,38 @@ static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, un
 }
 
 /* To where a known way leads. Return: as send_to(). */
-static int send_by(struct ripc__udp *u, struct ripc__udp_way *way, const struct iovec *iov,
+static int send_by(struct ripc__udp *u, struct ripc__udp_route *route, const struct iovec *iov,
 		   unsigned niov, size_t len)
 {
-	if (way != u->last_way) {
-		u->last_way = way;
-		u->line.run = 0;
-	} else if (++u->line.run >= LINE_RUN) {
-		u->line.run = 0;
-		ripc__udp_line_open(u, way);
+	if (route != u->last_route) {
+		u->last_route = route;
+		u->udp_conn.run = 0;
+	} else if (++u->udp_conn.run >= LINE_RUN) {
+		u->udp_conn.run = 0;
+		ripc__udp_conn_open(u, route);
 	}
-	if (way->fd == u->port[RIPC__UDP_LINE].fd) {
-		int rc = send_to(way->fd, NULL, iov, niov, len);
+	if (route->fd == u->port[RIPC__UDP_CONN].fd) {
+		int rc = send_to(route->fd, NULL, iov, niov, len);
 
 		if (rc != -EHOSTUNREACH) {
-			u->line.others -= u->line.others > 0;
+			u->udp_conn.other_peers -= u->udp_conn.other_peers > 0;
 			return rc;
 		}
 		/*
 		 * This one was not sent: what is told is what became of one before, as that nobody listens there any more, or that the
 		 * address is gone. It goes as it would without a line, where nothing is told of others.
 		 */
-		ripc__udp_line_end(u);
-	} else if (u->port[RIPC__UDP_LINE].fd >= 0) {
-		ripc__udp_line_other(u);
+		ripc__udp_conn_end(u);
+	} else if (u->port[RIPC__UDP_CONN].fd >= 0) {
+		ripc__udp_conn_other(u);
 	}
-	return send_to(way->fd, &way->to, iov, niov, len);
+	return send_to(route->fd, &route->to, iov, niov, len);
 }
 
 int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		   const struct iovec *iov, unsigned niov)
 {
-	struct ripc__udp_way *way = u->last_way;
+	struct ripc__udp_route *route = u->last_route;
 	struct ripc__iwarp_address address;
 	size_t len = 0;
 	int rc;
@@ -221,34 +221,34 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		return -EMSGSIZE;
 	if (!addrlen)
 		return ripc__fail(-EINVAL, "%s: the peer's address is empty", u->name);
-	if (!way || way->len != addrlen || memcmp(way->addr, addr, addrlen))
-		way = way_of(u, addr, addrlen);
-	if (way && way->len == addrlen && !memcmp(way->addr, addr, addrlen)) {
-		rc = send_by(u, way, iov, niov, len);
+	if (!route || route->len != addrlen || memcmp(route->addr, addr, addrlen))
+		route = route_of(u, addr, addrlen);
+	if (route && route->len == addrlen && !memcmp(route->addr, addr, addrlen)) {
+		rc = send_by(u, route, iov, niov, len);
 		if (rc != -EHOSTUNREACH)
 			return rc;
 	}
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "%s: the peer's address makes no sense", u->name);
 	ripc__iwarp_address_order(&address, u->host);
-	for (unsigned i = 0; i < address.nplaces; i++) {
-		union ripc__sockaddr to = address.places[i].ip;
-		int fd = address.places[i].udp ? socket_for(u, &to) : -1;
+	for (unsigned i = 0; i < address.naddrs; i++) {
+		union ripc__sockaddr to = address.addrs[i].ip;
+		int fd = address.addrs[i].udp ? socket_for(u, &to) : -1;
 
 		if (fd < 0)
 			continue;
-		ripc__sockaddr_set_port(&to, address.places[i].udp);
+		ripc__sockaddr_set_port(&to, address.addrs[i].udp);
 		rc = send_to(fd, &to, iov, niov, len);
 		if (rc == -EHOSTUNREACH)
 			continue;
-		if (!rc && way) {
-			*way = (struct ripc__udp_way){.fd = fd, .len = (uint8_t)addrlen, .to = to};
-			memcpy(way->addr, addr, addrlen);
+		if (!rc && route) {
+			*route = (struct ripc__udp_route){.fd = fd, .len = (uint8_t)addrlen, .to = to};
+			memcpy(route->addr, addr, addrlen);
 			/* Whoever had this place before is another. */
-			u->line.run = 0;
-			ripc__udp_line_join(u, way);
-			if (u->port[RIPC__UDP_LINE].fd >= 0 && way->fd != u->port[RIPC__UDP_LINE].fd)
-				ripc__udp_line_other(u);
+			u->udp_conn.run = 0;
+			ripc__udp_conn_join(u, route);
+			if (u->port[RIPC__UDP_CONN].fd >= 0 && route->fd != u->port[RIPC__UDP_CONN].fd)
+				ripc__udp_conn_other(u);
 		}
 		return rc;
 	}
@@ -261,14 +261,14 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sockaddr *from,
 			       uint8_t *buf)
 {
-	struct ripc__iwarp_address a = {.host = u->host, .nplaces = 1};
+	struct ripc__iwarp_address a = {.host = u->host, .naddrs = 1};
 	uint8_t whole[RIPC__ADDRESS_MAX];
 	size_t len;
 
-	a.places[0].ip = *from;
-	a.places[0].loopback = ripc__sockaddr_is_loopback(from);
+	a.addrs[0].ip = *from;
+	a.addrs[0].loopback = ripc__sockaddr_is_loopback(from);
 	/* Its TCP port is not known, and not asked for; 0 would be no address. */
-	a.places[0].tcp = a.places[0].udp = ripc__sockaddr_port(from);
+	a.addrs[0].tcp = a.addrs[0].udp = ripc__sockaddr_port(from);
 	len = ripc__iwarp_address_encode(&a, whole, sizeof(whole));
 	memcpy(buf, whole, len);
 	return (uint32_t)len;
@@ -316,10 +316,10 @@ int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from
 {
 	union ripc__sockaddr sender;
 
-	if (u->port[RIPC__UDP_LINE].fd >= 0 && (i == RIPC__UDP_LINE || i == u->line.port))
-		return ripc__udp_line_receive(u, i, space, from, fromlen, who);
+	if (u->port[RIPC__UDP_CONN].fd >= 0 && (i == RIPC__UDP_CONN || i == u->udp_conn.port))
+		return ripc__udp_conn_receive(u, i, space, from, fromlen, who);
 	/* What would come to a line that was closed comes here. */
-	if (i == RIPC__UDP_LINE)
-		i = u->line.port;
+	if (i == RIPC__UDP_CONN)
+		i = u->udp_conn.port;
 	return ripc__udp_receive_from(u, i, space, &sender, from, fromlen, who);
 }

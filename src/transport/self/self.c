@@ -17,8 +17,8 @@
 #define QUEUED_MAX (4u << 20) /* bytes of sends not yet reaped, at most */
 
 /* Something that will be reported: an event and, behind it, the bytes it points to. */
-struct note {
-	struct note *next;
+struct self_event {
+	struct self_event *next;
 	struct ripc__event ev;
 	struct ripc__ep *from; /* a send: whose queue it counts in */
 	uint8_t bytes[];
@@ -29,18 +29,18 @@ struct ripc__ep {
 	struct ripc__ep *peer; /* the other end; NULL: not yet, or closed */
 	struct ripc__ep *next; /* in t->eps */
 	void *user;
-	size_t queued; /* bytes of sends not yet reaped */
-	bool starved;  /* a send found the queue full */
+	size_t queued;      /* bytes of sends not yet reaped */
+	bool want_sendable; /* a send found the queue full */
 };
 
 struct ripc__transport {
 	struct ripc__transport_base base;
-	struct note *first, *last; /* to be reported */
-	struct note *reported;     /* by the last progress(): their bytes may still be looked at */
+	struct self_event *first, *last; /* to be reported */
+	struct self_event *reported; /* by the last progress(): their bytes may still be looked at */
 	struct ripc__ep *eps;
 	int fd;
 	bool signalled;
-	bool starving; /* some post was refused */
+	bool any_want_sendable; /* some post was refused */
 };
 
 static int self_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
@@ -66,9 +66,9 @@ static int self_open(struct ripc__transport **out, const struct ripc__transport_
 	return 0;
 }
 
-static void notes_free(struct note **list)
+static void events_free(struct self_event **list)
 {
-	struct note *n;
+	struct self_event *n;
 
 	while ((n = *list)) {
 		*list = n->next;
@@ -78,8 +78,8 @@ static void notes_free(struct note **list)
 
 static void self_close(struct ripc__transport *t)
 {
-	notes_free(&t->first);
-	notes_free(&t->reported);
+	events_free(&t->first);
+	events_free(&t->reported);
 	while (t->eps) {
 		struct ripc__ep *ep = t->eps;
 
@@ -136,12 +136,12 @@ static void signal_fd(struct ripc__transport *t)
 	(void)n;
 }
 
-static struct note *note_new(size_t len)
+static struct self_event *event_new(size_t len)
 {
-	return calloc(1, sizeof(struct note) + len);
+	return calloc(1, sizeof(struct self_event) + len);
 }
 
-static void note_add(struct ripc__transport *t, struct note *n)
+static void event_add(struct ripc__transport *t, struct self_event *n)
 {
 	n->next = NULL;
 	if (t->last)
@@ -169,7 +169,7 @@ static struct ripc__ep *ep_new(struct ripc__transport *t, void *user)
 static int self_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			const void *priv, size_t privlen, void *user, struct ripc__ep **out)
 {
-	struct note *n = note_new(privlen);
+	struct self_event *n = event_new(privlen);
 	struct ripc__ep *ep = n ? ep_new(t, user) : NULL;
 
 	if (!ep) {
@@ -181,7 +181,7 @@ static int self_connect(struct ripc__transport *t, const uint8_t *addr, size_t a
 				     .request = ep,
 				     .len = (uint32_t)privlen,
 				     .text = "this context"};
-	note_add(t, n);
+	event_add(t, n);
 	*out = ep;
 	return 0;
 }
@@ -190,7 +190,7 @@ static int self_accept(struct ripc__transport *t, void *request, const void *pri
 		       void *user, struct ripc__ep **out)
 {
 	struct ripc__ep *active = request;
-	struct note *up = note_new(privlen), *mine = note_new(0);
+	struct self_event *up = event_new(privlen), *mine = event_new(0);
 	struct ripc__ep *ep = up && mine ? ep_new(t, user) : NULL;
 
 	if (!ep) {
@@ -206,8 +206,8 @@ static int self_accept(struct ripc__transport *t, void *request, const void *pri
 				      .ep = active,
 				      .len = (uint32_t)privlen};
 	mine->ev = (struct ripc__event){.kind = RIPC__EV_ESTABLISHED, .user = user, .ep = ep};
-	note_add(t, mine);
-	note_add(t, up);
+	event_add(t, mine);
+	event_add(t, up);
 	*out = ep;
 	return 0;
 }
@@ -215,7 +215,7 @@ static int self_accept(struct ripc__transport *t, void *request, const void *pri
 static void self_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen)
 {
 	struct ripc__ep *active = request;
-	struct note *n = note_new(privlen);
+	struct self_event *n = event_new(privlen);
 
 	if (!n)
 		return;
@@ -226,13 +226,13 @@ static void self_reject(struct ripc__transport *t, void *request, const void *pr
 				     .user = active->user,
 				     .ep = active,
 				     .len = (uint32_t)privlen};
-	note_add(t, n);
+	event_add(t, n);
 }
 
 /* Takes what names the endpoint, or will have nobody to answer to, out of what is to be reported. */
-static void notes_purge(struct ripc__transport *t, struct ripc__ep *ep)
+static void events_purge(struct ripc__transport *t, struct ripc__ep *ep)
 {
-	struct note **at = &t->first, *n;
+	struct self_event **at = &t->first, *n;
 
 	t->last = NULL;
 	while ((n = *at)) {
@@ -253,9 +253,9 @@ static void self_ep_close(struct ripc__ep *ep)
 	struct ripc__transport *t = ep->t;
 	struct ripc__ep **at;
 
-	notes_purge(t, ep);
+	events_purge(t, ep);
 	if (ep->peer) {
-		struct note *n = note_new(0);
+		struct self_event *n = event_new(0);
 
 		ep->peer->peer = NULL;
 		if (n) {
@@ -263,7 +263,7 @@ static void self_ep_close(struct ripc__ep *ep)
 						     .status = -ECONNRESET,
 						     .user = ep->peer->user,
 						     .ep = ep->peer};
-			note_add(t, n);
+			event_add(t, n);
 		}
 	}
 	for (at = &t->eps; *at != ep; at = &(*at)->next)
@@ -273,15 +273,15 @@ static void self_ep_close(struct ripc__ep *ep)
 }
 
 /* A post is refused: progress() will say when it may be tried again. */
-static void starve(struct ripc__ep *ep)
+static void mark_want_sendable(struct ripc__ep *ep)
 {
-	ep->starved = ep->t->starving = true;
+	ep->want_sendable = ep->t->any_want_sendable = true;
 	signal_fd(ep->t);
 }
 
 static int self_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
 {
-	struct note *n;
+	struct self_event *n;
 	size_t len = 0;
 	uint8_t *p;
 
@@ -291,8 +291,8 @@ static int self_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned
 		len += iov[i].iov_len;
 	if (len > SEND_MAX)
 		return -EMSGSIZE;
-	if (ep->queued > QUEUED_MAX || !(n = note_new(len))) {
-		starve(ep);
+	if (ep->queued > QUEUED_MAX || !(n = event_new(len))) {
+		mark_want_sendable(ep);
 		return -EAGAIN;
 	}
 	p = n->bytes;
@@ -308,25 +308,25 @@ static int self_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned
 				     .ep = ep->peer,
 				     .len = (uint32_t)len,
 				     .token = n};
-	note_add(ep->t, n);
+	event_add(ep->t, n);
 	return 1;
 }
 
 static int copy(struct ripc__ep *ep, enum ripc__ev_kind kind, void *to, const void *from,
 		size_t len, uint64_t wr_id)
 {
-	struct note *n;
+	struct self_event *n;
 
 	if (!ep->peer)
 		return -ENOTCONN;
-	n = note_new(0);
+	n = event_new(0);
 	if (!n) {
-		starve(ep);
+		mark_want_sendable(ep);
 		return -EAGAIN;
 	}
 	memmove(to, from, len);
 	n->ev = (struct ripc__event){.kind = kind, .user = ep->user, .ep = ep, .wr_id = wr_id};
-	note_add(ep->t, n);
+	event_add(ep->t, n);
 	return 0;
 }
 
@@ -369,18 +369,18 @@ static unsigned self_progress(struct ripc__transport *t, struct ripc__event *eve
 {
 	unsigned count = 0;
 
-	notes_free(&t->reported);
-	if (!t->first && !t->starving)
+	events_free(&t->reported);
+	if (!t->first && !t->any_want_sendable)
 		return 0;
-	t->starving = false;
+	t->any_want_sendable = false;
 	for (struct ripc__ep *ep = t->eps; ep && count < max; ep = ep->next)
-		if (ep->starved && ep->queued <= QUEUED_MAX / 2) {
-			ep->starved = false;
+		if (ep->want_sendable && ep->queued <= QUEUED_MAX / 2) {
+			ep->want_sendable = false;
 			events[count++] = (struct ripc__event){
 				.kind = RIPC__EV_SENDABLE, .user = ep->user, .ep = ep};
 		}
 	while (count < max && t->first) {
-		struct note *n = t->first;
+		struct self_event *n = t->first;
 
 		t->first = n->next;
 		if (!t->first)
@@ -407,7 +407,7 @@ static void self_release(struct ripc__transport *t, void *token)
 
 static int self_arm(struct ripc__transport *t)
 {
-	return t->first != NULL || t->starving;
+	return t->first != NULL || t->any_want_sendable;
 }
 
 static int self_fd(struct ripc__transport *t)

@@ -20,7 +20,7 @@ int ripc__sim_conn_timer(struct ripc__sim *net, struct sim_conn *conn, uint64_t 
 	return rc;
 }
 
-void ripc__sim_conn_fired(struct ripc__sim *net, struct sim_conn *conn)
+void ripc__sim_conn_timer_done(struct ripc__sim *net, struct sim_conn *conn)
 {
 	conn->timers--;
 	ripc__sim_conn_put(net, conn);
@@ -31,7 +31,7 @@ void ripc__sim_conn_free(struct ripc__sim *net, struct sim_conn *conn)
 	struct sim_op *op, *next;
 
 	for (int i = 0; i < 2; i++)
-		DL_FOREACH_SAFE(conn->way[i].ops, op, next)
+		DL_FOREACH_SAFE(conn->channel[i].ops, op, next)
 	ripc__sim_op_free(op);
 	DL_DELETE(net->conns, conn);
 	free(conn);
@@ -60,10 +60,10 @@ static void report_lost(struct ripc__sim *net, void *obj, uint64_t arg)
 			snprintf(p->text, sizeof(p->text), "node %u", conn->node[!(arg & 1)]->index);
 		}
 	}
-	ripc__sim_conn_fired(net, conn);
+	ripc__sim_conn_timer_done(net, conn);
 }
 
-void ripc__sim_end_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns)
+void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns)
 {
 	struct sim_conn *conn = end->conn;
 
@@ -81,40 +81,40 @@ void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int stat
 	conn->broken = true;
 	net->counters.breaks++;
 	for (int i = 0; i < 2; i++) {
-		bool cut = ripc__sim_cut(net, conn->node[0], conn->node[1]);
+		bool cut = ripc__sim_partitioned(net, conn->node[0], conn->node[1]);
 		struct sim_op *op, *next;
 		uint64_t n = 0;
 
 		/* Part of what was on the way may have arrived, the last write of that in part. */
-		DL_COUNT(conn->way[i].ops, op, n);
-		n = cut ? 0 : ripc__sim_between(net, 0, n);
-		while (n-- && (op = conn->way[i].ops)) {
-			DL_DELETE(conn->way[i].ops, op);
+		DL_COUNT(conn->channel[i].ops, op, n);
+		n = cut ? 0 : ripc__sim_random_range(net, 0, n);
+		while (n-- && (op = conn->channel[i].ops)) {
+			DL_DELETE(conn->channel[i].ops, op);
 			if (!n && op->kind == OP_WRITE && op->departed)
-				op->len = (size_t)ripc__sim_between(net, 0, op->len);
-			ripc__sim_deliver(net, conn, i, op);
+				op->len = (size_t)ripc__sim_random_range(net, 0, op->len);
+			ripc__sim_op_deliver(net, conn, i, op);
 		}
-		DL_FOREACH_SAFE(conn->way[i].ops, op, next)
+		DL_FOREACH_SAFE(conn->channel[i].ops, op, next)
 		ripc__sim_op_free(op);
-		conn->way[i].ops = NULL;
+		conn->channel[i].ops = NULL;
 	}
 	for (int i = 0; i < 2; i++)
-		ripc__sim_end_lost(net, &conn->end[i], status, ripc__sim_delay(net));
+		ripc__sim_conn_lost(net, &conn->end[i], status, ripc__sim_delay(net));
 }
 
 /* Nothing may touch our memory through this connection from now on: what has not left it stays, and so does what follows,
  * since nothing overtakes. */
-static void cut_way(struct sim_way *way)
+static void drop_channel(struct sim_channel *channel)
 {
 	struct sim_op *op, *next;
 	bool cut = false;
 
-	DL_FOREACH_SAFE(way->ops, op, next)
+	DL_FOREACH_SAFE(channel->ops, op, next)
 	{
 		cut |= (op->kind == OP_WRITE || op->kind == OP_READ_REPLY) && !op->departed;
 		if (!cut)
 			continue;
-		DL_DELETE(way->ops, op);
+		DL_DELETE(channel->ops, op);
 		ripc__sim_op_free(op);
 	}
 }
@@ -128,7 +128,7 @@ void ripc__sim_ep_close(struct ripc__ep *ep)
 	struct sim_op *op, *next_op;
 	int side = ep == &conn->end[1];
 
-	ripc__sim_push_held(ep);
+	ripc__sim_flush_held(ep);
 	DL_FOREACH_SAFE(ep->held, op, next_op)
 	ripc__sim_op_free(op);
 	ep->held = NULL;
@@ -143,10 +143,10 @@ void ripc__sim_ep_close(struct ripc__ep *ep)
 	DL_FOREACH (t->transient, p)
 		if (p->ep == ep)
 			p->ep = NULL;
-	cut_way(&conn->way[side]);
+	drop_channel(&conn->channel[side]);
 	op = ripc__sim_op(OP_FIN, NULL, 0);
 	if (op)
-		ripc__sim_launch(net, conn, side, op);
+		ripc__sim_op_post(net, conn, side, op);
 	DL_DELETE(t->eps, ep);
 	ep->t = NULL;
 	net->counters.endpoints--;
@@ -176,8 +176,8 @@ int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t add
 		return ripc__fail(-EINVAL, "sim: %zu bytes that are no address of this network",
 				  addrlen);
 	if (privlen > RIPC__PRIVATE_MAX) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node,
-				   "%zu bytes of private data", privlen);
+		ripc__sim_report_violation(net, &net->counters.bad_call, t->node,
+					   "%zu bytes of private data", privlen);
 		return ripc__fail(-EINVAL, "sim: %zu bytes of private data", privlen);
 	}
 	conn = calloc(1, sizeof(*conn));
@@ -196,11 +196,11 @@ int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t add
 	net->counters.connects++;
 	net->connects++;
 	if (net->fail_connect_at == net->connects ||
-	    ripc__sim_chance(net, net->config.connect_failure)) {
+	    ripc__sim_random_bool(net, net->config.connect_failure)) {
 		ripc__sim_op_free(op);
-		ripc__sim_end_lost(net, &conn->end[0], -ECONNREFUSED, ripc__sim_delay(net));
+		ripc__sim_conn_lost(net, &conn->end[0], -ECONNREFUSED, ripc__sim_delay(net));
 	} else {
-		ripc__sim_launch(net, conn, 0, op);
+		ripc__sim_op_post(net, conn, 0, op);
 	}
 	*ep = &conn->end[0];
 	return 0;
@@ -216,21 +216,21 @@ int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv,
 	struct sim_op *op;
 
 	if (end->state != EP_REQUESTED || privlen > RIPC__PRIVATE_MAX) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node,
-				   "accept() of no request, or %zu bytes", privlen);
+		ripc__sim_report_violation(net, &net->counters.bad_call, t->node,
+					   "accept() of no request, or %zu bytes", privlen);
 		return ripc__fail(-EINVAL, "sim: accept() of no request, or with %zu bytes", privlen);
 	}
 	open_end(end, t, EP_ACCEPTED, user);
 	op = ripc__sim_op(OP_ACCEPT, priv, privlen);
 	if (op)
-		ripc__sim_launch(net, conn, 1, op);
+		ripc__sim_op_post(net, conn, 1, op);
 	*ep = end;
 	if (conn->broken || conn->fin) {
-		ripc__sim_end_lost(net, end, -ECONNRESET, ripc__sim_delay(net));
+		ripc__sim_conn_lost(net, end, -ECONNRESET, ripc__sim_delay(net));
 		return 0;
 	}
 	/* The contract leaves open whether the passive side hears at once, or when the active side is ready. */
-	if (ripc__sim_between(net, 0, 1)) {
+	if (ripc__sim_random_range(net, 0, 1)) {
 		p = ripc__sim_packet(t, RIPC__EV_ESTABLISHED, NULL, 0);
 		if (p) {
 			end->established_queued = true;
@@ -248,14 +248,14 @@ void ripc__sim_reject(struct ripc__transport *t, void *request, const void *priv
 	struct sim_op *op;
 
 	if (conn->end[1].state != EP_REQUESTED || privlen > RIPC__PRIVATE_MAX) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node,
-				   "reject() of no request, or %zu bytes", privlen);
+		ripc__sim_report_violation(net, &net->counters.bad_call, t->node,
+					   "reject() of no request, or %zu bytes", privlen);
 		return;
 	}
 	conn->end[1].state = EP_NONE;
 	op = ripc__sim_op(OP_REJECT, priv, privlen);
 	if (op)
-		ripc__sim_launch(net, conn, 1, op);
+		ripc__sim_op_post(net, conn, 1, op);
 	ripc__sim_conn_put(net, conn);
 }
 
@@ -269,14 +269,14 @@ void ripc__sim_conn_refuse_all(struct ripc__transport *t)
 			continue;
 		conn->end[1].state = EP_NONE;
 		if (!t->node->dead)
-			ripc__sim_end_lost(t->net, &conn->end[0], -ECONNREFUSED,
-					   ripc__sim_delay(t->net));
+			ripc__sim_conn_lost(t->net, &conn->end[0], -ECONNREFUSED,
+					    ripc__sim_delay(t->net));
 		ripc__sim_conn_put(t->net, conn);
 	}
 }
 
 /* A connection request has arrived. */
-static void requested(struct ripc__sim *net, struct sim_conn *conn, struct sim_op *op)
+static void handle_request(struct ripc__sim *net, struct sim_conn *conn, struct sim_op *op)
 {
 	struct ripc__transport *t = conn->node[1]->t;
 	struct sim_packet *p = NULL;
@@ -284,7 +284,7 @@ static void requested(struct ripc__sim *net, struct sim_conn *conn, struct sim_o
 	if (t && !conn->node[1]->dead)
 		p = ripc__sim_packet(t, RIPC__EV_REQUEST, op->data, op->len);
 	if (!p) {
-		ripc__sim_end_lost(net, &conn->end[0], -ECONNREFUSED, ripc__sim_delay(net));
+		ripc__sim_conn_lost(net, &conn->end[0], -ECONNREFUSED, ripc__sim_delay(net));
 		return;
 	}
 	conn->end[1].state = EP_REQUESTED;
@@ -293,7 +293,7 @@ static void requested(struct ripc__sim *net, struct sim_conn *conn, struct sim_o
 	snprintf(p->text, sizeof(p->text), "node %u", conn->node[0]->index);
 }
 
-static void answered(struct ripc__sim *net, struct sim_conn *conn, struct sim_op *op)
+static void handle_answer(struct ripc__sim *net, struct sim_conn *conn, struct sim_op *op)
 {
 	struct ripc__ep *end = &conn->end[0];
 	struct sim_packet *p;
@@ -315,21 +315,22 @@ static void answered(struct ripc__sim *net, struct sim_conn *conn, struct sim_op
 	end->established_queued = true;
 	op = ripc__sim_op(OP_READY, NULL, 0);
 	if (op)
-		ripc__sim_launch(net, conn, 0, op);
+		ripc__sim_op_post(net, conn, 0, op);
 }
 
-void ripc__sim_conn_arrived(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
+void ripc__sim_conn_op_arrived(struct ripc__sim *net, struct sim_conn *conn, int side,
+			       struct sim_op *op)
 {
 	struct ripc__ep *end = &conn->end[!side];
 	struct sim_packet *p;
 
 	switch (op->kind) {
 	case OP_REQUEST:
-		requested(net, conn, op);
+		handle_request(net, conn, op);
 		break;
 	case OP_ACCEPT:
 	case OP_REJECT:
-		answered(net, conn, op);
+		handle_answer(net, conn, op);
 		break;
 	case OP_READY:
 		if (!end->t || end->lost || end->established_queued)
@@ -343,7 +344,7 @@ void ripc__sim_conn_arrived(struct ripc__sim *net, struct sim_conn *conn, int si
 		break;
 	default: /* OP_FIN */
 		if (end->t)
-			ripc__sim_end_lost(net, end, -ECONNRESET, 0);
+			ripc__sim_conn_lost(net, end, -ECONNRESET, 0);
 		else
 			conn->fin = true;
 		break;

@@ -12,7 +12,7 @@
 
 #define QUEUE_MAX 256 /* datagrams that wait at one node, as in a socket's buffer */
 
-static void arrive_port(struct sim_flight *flight)
+static void arrive_port(struct sim_in_flight *flight)
 {
 	struct ripc__sim_port *port = flight->to->port;
 	struct sim_datagram *d;
@@ -29,7 +29,7 @@ static void arrive_port(struct sim_flight *flight)
 	port->queued++;
 }
 
-static void arrive_transport(struct sim_flight *flight)
+static void arrive_transport(struct sim_in_flight *flight)
 {
 	struct ripc__transport *t = flight->to->t;
 	struct sim_packet *p;
@@ -43,16 +43,16 @@ static void arrive_transport(struct sim_flight *flight)
 	p->ev.fromlen = (uint32_t)ripc__sim_encode_address(flight->from, p->from);
 	p->ev.from = p->from;
 	snprintf(p->text, sizeof(p->text), "node %u", flight->from->index);
-	if (!ripc__sim_chance(t->net, t->net->config.transient))
+	if (!ripc__sim_random_bool(t->net, t->net->config.transient))
 		p->ev.token = p;
 }
 
 static void arrive(struct ripc__sim *net, void *obj, uint64_t arg)
 {
-	struct sim_flight *flight = obj;
+	struct sim_in_flight *flight = obj;
 
-	DL_DELETE(net->flights, flight);
-	if (flight->to->dead || ripc__sim_cut(net, flight->from, flight->to))
+	DL_DELETE(net->in_flight, flight);
+	if (flight->to->dead || ripc__sim_partitioned(net, flight->from, flight->to))
 		net->counters.datagrams_lost++;
 	else if (flight->resolver)
 		arrive_port(flight);
@@ -61,10 +61,10 @@ static void arrive(struct ripc__sim *net, void *obj, uint64_t arg)
 	free(flight);
 }
 
-static void take_off(struct ripc__sim *net, struct sim_node *from, struct sim_node *to,
-		     bool resolver, const struct iovec *iov, unsigned niov)
+static void schedule_datagram(struct ripc__sim *net, struct sim_node *from, struct sim_node *to,
+			      bool resolver, const struct iovec *iov, unsigned niov)
 {
-	struct sim_flight *flight;
+	struct sim_in_flight *flight;
 	size_t len = 0;
 	uint64_t at;
 
@@ -84,12 +84,12 @@ static void take_off(struct ripc__sim *net, struct sim_node *from, struct sim_no
 	}
 	if (net->tamper)
 		net->tamper(net->tamper_arg, from->instance, to->instance, flight->data, &flight->len);
-	at = ripc__sim_transmit(net, from, len) + ripc__sim_delay(net);
-	if (ripc__sim_chance(net, net->config.datagram_reordering))
-		at += ripc__sim_between(net, 0, 10 * net->config.delay_max_ns);
-	DL_APPEND(net->flights, flight);
+	at = ripc__sim_tx_done_ns(net, from, len) + ripc__sim_delay(net);
+	if (ripc__sim_random_bool(net, net->config.datagram_reordering))
+		at += ripc__sim_random_range(net, 0, 10 * net->config.delay_max_ns);
+	DL_APPEND(net->in_flight, flight);
 	if (ripc__sim_timer(net, at, arrive, flight, 0)) {
-		DL_DELETE(net->flights, flight);
+		DL_DELETE(net->in_flight, flight);
 		free(flight);
 	}
 }
@@ -99,14 +99,14 @@ static void send_datagram(struct ripc__sim *net, struct sim_node *from, struct s
 {
 	net->counters.datagrams++;
 	net->activity++;
-	if (from->dead || ripc__sim_chance(net, net->config.datagram_loss)) {
+	if (from->dead || ripc__sim_random_bool(net, net->config.datagram_loss)) {
 		net->counters.datagrams_lost++;
 		return;
 	}
-	take_off(net, from, to, resolver, iov, niov);
-	if (ripc__sim_chance(net, net->config.datagram_duplication)) {
+	schedule_datagram(net, from, to, resolver, iov, niov);
+	if (ripc__sim_random_bool(net, net->config.datagram_duplication)) {
 		net->counters.datagrams_duplicated++;
-		take_off(net, from, to, resolver, iov, niov);
+		schedule_datagram(net, from, to, resolver, iov, niov);
 	}
 }
 
@@ -118,8 +118,8 @@ int ripc__sim_post_datagram(struct ripc__transport *t, const uint8_t *addr, size
 	size_t len = 0;
 
 	if (!(t->limits.caps & RIPC__CAP_DATAGRAM)) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node,
-				   "datagram without the capability");
+		ripc__sim_report_violation(net, &net->counters.bad_call, t->node,
+					   "datagram without the capability");
 		return ripc__fail(-EOPNOTSUPP, "sim: datagrams are switched off");
 	}
 	if (!to)
@@ -130,7 +130,7 @@ int ripc__sim_post_datagram(struct ripc__transport *t, const uint8_t *addr, size
 	if (len > t->limits.datagram_max)
 		return ripc__fail(-EMSGSIZE, "sim: datagram of %zu bytes, at most %u fit", len,
 				  t->limits.datagram_max);
-	if (ripc__sim_chance(net, net->config.queue_full))
+	if (ripc__sim_random_bool(net, net->config.queue_full))
 		return -EAGAIN;
 	send_datagram(net, t->node, to, false, iov, niov);
 	return 0;

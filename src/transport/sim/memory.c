@@ -31,11 +31,12 @@ int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, si
 	struct sim_region *region;
 
 	if (!base || !len || (uintptr_t)base + len < (uintptr_t)base) {
-		ripc__sim_complain(net, &net->counters.bad_call, t->node, "reg() of no memory");
+		ripc__sim_report_violation(net, &net->counters.bad_call, t->node,
+					   "reg() of no memory");
 		return ripc__fail(-EINVAL, "sim: cannot register %zu bytes at %p", len, base);
 	}
 	net->regs++;
-	if (net->fail_reg_at == net->regs || ripc__sim_chance(net, net->config.reg_failure))
+	if (net->fail_reg_at == net->regs || ripc__sim_random_bool(net, net->config.reg_failure))
 		return ripc__fail(-ENOMEM,
 				  "sim: registration of %zu bytes fails, as the test wants it", len);
 	region = calloc(1, sizeof(*region));
@@ -77,8 +78,8 @@ void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 	struct sim_region *region = mr->priv;
 
 	if (!region || !region->alive) {
-		ripc__sim_complain(t->net, &t->net->counters.bad_call, t->node,
-				   "dereg() of what is not registered");
+		ripc__sim_report_violation(t->net, &t->net->counters.bad_call, t->node,
+					   "dereg() of what is not registered");
 		return;
 	}
 	region->alive = false;
@@ -91,8 +92,8 @@ void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 	ripc__sim_region_put(region);
 }
 
-struct sim_region *ripc__sim_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey,
-				    size_t len, unsigned access)
+struct sim_region *ripc__sim_region_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey,
+					   size_t len, unsigned access)
 {
 	struct sim_region *region;
 
@@ -107,8 +108,8 @@ struct sim_region *ripc__sim_remote(struct ripc__transport *t, uint64_t raddr, u
 	return NULL;
 }
 
-struct sim_region *ripc__sim_local(struct ripc__transport *t, const struct ripc__mr *mr,
-				   const void *local, size_t len)
+struct sim_region *ripc__sim_region_local(struct ripc__transport *t, const struct ripc__mr *mr,
+					  const void *local, size_t len)
 {
 	struct sim_region *region = mr ? mr->priv : NULL;
 	const uint8_t *p = local;

@@ -52,12 +52,12 @@ struct ripc__sim *ripc__sim_create(uint64_t seed, const struct ripc__sim_config 
 
 void ripc__sim_destroy(struct ripc__sim *net)
 {
-	struct sim_flight *flight, *next_flight;
+	struct sim_in_flight *flight, *next_flight;
 	struct sim_conn *conn, *next;
 
 	if (!net)
 		return;
-	DL_FOREACH_SAFE(net->flights, flight, next_flight)
+	DL_FOREACH_SAFE(net->in_flight, flight, next_flight)
 	free(flight);
 	DL_FOREACH_SAFE(net->conns, conn, next)
 	ripc__sim_conn_free(net, conn);
@@ -96,23 +96,23 @@ uint64_t ripc__sim_random(struct ripc__sim *net)
 	return z ^ (z >> 31);
 }
 
-bool ripc__sim_chance(struct ripc__sim *net, double probability)
+bool ripc__sim_random_bool(struct ripc__sim *net, double probability)
 {
 	/* Without the fault no number is drawn, so that switching one off changes nothing else. */
 	return probability > 0 && (double)(ripc__sim_random(net) >> 11) * 0x1p-53 < probability;
 }
 
-uint64_t ripc__sim_between(struct ripc__sim *net, uint64_t lo, uint64_t hi)
+uint64_t ripc__sim_random_range(struct ripc__sim *net, uint64_t lo, uint64_t hi)
 {
 	return hi <= lo ? lo : lo + ripc__sim_random(net) % (hi - lo + 1);
 }
 
 uint64_t ripc__sim_delay(struct ripc__sim *net)
 {
-	return ripc__sim_between(net, net->config.delay_min_ns, net->config.delay_max_ns);
+	return ripc__sim_random_range(net, net->config.delay_min_ns, net->config.delay_max_ns);
 }
 
-uint64_t ripc__sim_transmit(struct ripc__sim *net, struct sim_node *node, size_t len)
+uint64_t ripc__sim_tx_done_ns(struct ripc__sim *net, struct sim_node *node, size_t len)
 {
 	if (!net->config.bandwidth)
 		return net->now_ns;
@@ -132,12 +132,12 @@ uint64_t ripc__sim_violations(const struct ripc__sim *net, const char **text)
 	const struct ripc__sim_counters *c = &net->counters;
 
 	if (text)
-		*text = net->complaint;
+		*text = net->first_violation;
 	return c->not_ready + c->bad_remote + c->bad_local + c->bad_call;
 }
 
-void ripc__sim_complain(struct ripc__sim *net, uint64_t *counter, const struct sim_node *who,
-			const char *fmt, ...)
+void ripc__sim_report_violation(struct ripc__sim *net, uint64_t *counter,
+				const struct sim_node *who, const char *fmt, ...)
 {
 	size_t n;
 	va_list ap;
@@ -147,14 +147,14 @@ void ripc__sim_complain(struct ripc__sim *net, uint64_t *counter, const struct s
 		return;
 	}
 	(*counter)++;
-	if (net->complaint[0])
+	if (net->first_violation[0])
 		return;
-	n = (size_t)snprintf(net->complaint, sizeof(net->complaint),
+	n = (size_t)snprintf(net->first_violation, sizeof(net->first_violation),
 			     "node %u at %llu ns, event %llu: ", who->index,
 			     (unsigned long long)net->now_ns,
 			     (unsigned long long)net->counters.events);
 	va_start(ap, fmt);
-	vsnprintf(net->complaint + n, sizeof(net->complaint) - n, fmt, ap);
+	vsnprintf(net->first_violation + n, sizeof(net->first_violation) - n, fmt, ap);
 	va_end(ap);
 }
 
@@ -278,11 +278,11 @@ struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a,
 }
 
 /* Whether nothing gets from a to b at the moment. */
-bool ripc__sim_cut(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b)
+bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b)
 {
 	const struct sim_pair *pair = ripc__sim_pair(net, a, b);
 
-	return a->silent || b->silent || (pair && pair->partitioned);
+	return a->host_dead || b->host_dead || (pair && pair->partitioned);
 }
 
 /* ---- Faults ---- */
@@ -321,7 +321,8 @@ int ripc__sim_partition(struct ripc__sim *net, const uint8_t a[16], const uint8_
 	return rc;
 }
 
-static bool joins(const struct sim_conn *conn, const struct sim_node *a, const struct sim_node *b)
+static bool conn_between(const struct sim_conn *conn, const struct sim_node *a,
+			 const struct sim_node *b)
 {
 	return (conn->node[0] == a && conn->node[1] == b) ||
 	       (conn->node[0] == b && conn->node[1] == a);
@@ -337,7 +338,7 @@ int ripc__sim_break(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[
 		return -ENOENT;
 	DL_FOREACH_SAFE(net->conns, conn, next)
 	{
-		if (conn->broken || !joins(conn, na, nb))
+		if (conn->broken || !conn_between(conn, na, nb))
 			continue;
 		ripc__sim_conn_break(net, conn, -ECONNRESET);
 		n++;
@@ -385,7 +386,7 @@ int ripc__sim_kill(struct ripc__sim *net, const uint8_t instance[16], bool silen
 	if (!node)
 		return -ENOENT;
 	node->dead = true;
-	node->silent |= silently;
+	node->host_dead |= silently;
 	if (silently)
 		return 0;
 	DL_FOREACH_SAFE(net->conns, conn, next)
@@ -427,15 +428,15 @@ int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_
 		int side = conn->node[0] == source ? 0 : 1;
 		struct sim_op *op;
 
-		if (conn->broken || !joins(conn, source, target) ||
+		if (conn->broken || !conn_between(conn, source, target) ||
 		    conn->end[0].state != EP_ESTABLISHED || conn->end[1].state != EP_ESTABLISHED)
 			continue;
 		op = ripc__sim_op(OP_SEND, data, len);
 		if (!op)
 			return -ENOMEM;
-		/* It took no place in the sender's queue: marked by its wr_id, see ripc__sim_deliver(). */
+		/* It took no place in the sender's queue: marked by its wr_id, see ripc__sim_op_deliver(). */
 		op->wr_id = UINT64_MAX;
-		return ripc__sim_launch(net, conn, side, op);
+		return ripc__sim_op_post(net, conn, side, op);
 	}
 	return -ENOTCONN;
 }

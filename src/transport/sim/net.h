@@ -56,11 +56,11 @@ struct sim_op {
 	uint64_t raddr;
 	uint32_t rkey;
 	bool departed;             /* data holds what was taken from the source */
-	bool wanted;               /* OP_READ_REPLY: the target found the request valid */
+	bool valid;                /* OP_READ_REPLY: the target found the request valid */
 	struct sim_region *region; /* OP_WRITE, OP_READ: local memory; OP_READ_REPLY: of the target */
 	struct sim_region *dest;   /* OP_READ_REPLY: where it goes */
 	uint8_t *source;           /* where the bytes are taken at departure */
-	uint8_t *place;            /* OP_READ, OP_READ_REPLY: where they go */
+	uint8_t *dest_addr;        /* OP_READ, OP_READ_REPLY: where they go */
 	size_t len;
 	uint8_t *data;
 };
@@ -85,21 +85,21 @@ struct ripc__ep {
 };
 
 /* What travels one way. Only its head has a timer, so order is kept whatever delays it. */
-struct sim_way {
+struct sim_channel {
 	struct sim_op *ops;
 	uint64_t last_arrival_ns, last_departure_ns;
-	uint64_t stuck_ns; /* since when its head cannot get through; 0: it can */
-	bool timed;        /* its head has a timer */
+	uint64_t blocked_since_ns; /* since when its head cannot get through; 0: it can */
+	bool timer_pending;        /* its head has a timer */
 };
 
 struct sim_conn {
 	struct sim_conn *prev, *next;
 	struct sim_node *node[2]; /* 0: the active side */
 	struct ripc__ep end[2];
-	struct sim_way way[2]; /* from end i to the other */
-	bool broken;           /* by a fault: nothing travels any more */
-	bool fin;              /* the active side closed before it was answered */
-	unsigned timers;       /* pending ones that point here */
+	struct sim_channel channel[2]; /* from end i to the other */
+	bool broken;                   /* by a fault: nothing travels any more */
+	bool fin;                      /* the active side closed before it was answered */
+	unsigned timers;               /* pending ones that point here */
 };
 
 /* Something a transport has to report, in the order it came. */
@@ -149,7 +149,7 @@ struct ripc__sim_port {
 struct sim_node {
 	uint8_t instance[16];
 	uint32_t index;
-	bool dead, silent; /* dead: its process is gone; silent: its host too */
+	bool dead, host_dead; /* dead: its process is gone; silent: its host too */
 	bool held, hostile;
 	struct ripc__transport *t;
 	struct ripc__sim_port *port;
@@ -165,8 +165,8 @@ struct sim_pair {
 };
 
 /* A datagram on its way. */
-struct sim_flight {
-	struct sim_flight *prev, *next;
+struct sim_in_flight {
+	struct sim_in_flight *prev, *next;
 	struct sim_node *from, *to;
 	bool resolver; /* for the port of to, not for its transport */
 	size_t len;
@@ -189,9 +189,9 @@ struct ripc__sim {
 	struct sim_pair *pairs;
 	size_t npairs;
 	struct sim_conn *conns;
-	struct sim_flight *flights;
+	struct sim_in_flight *in_flight;
 	struct ripc__sim_counters counters;
-	char complaint[256];        /* the first violation */
+	char first_violation[256];  /* the first violation */
 	uint64_t fail_write_in;     /* which write from now fails; 0: none */
 	uint64_t reads_tried;       /* since fail_reads was set */
 	uint64_t fail_read_from;    /* the first of them that fails */
@@ -207,14 +207,14 @@ struct ripc__sim {
 	void *fail_arg;
 	struct sim_actor *actors;
 	size_t nactors;
-	uint64_t activity; /* grows with everything that happens */
-	unsigned rounds;   /* of the world without the time moving */
+	uint64_t activity;     /* grows with everything that happens */
+	unsigned still_rounds; /* of the world without the time moving */
 	bool idling;
 };
 
 /* net.c */
-bool ripc__sim_chance(struct ripc__sim *net, double probability);
-uint64_t ripc__sim_between(struct ripc__sim *net, uint64_t lo, uint64_t hi); /* both included */
+bool ripc__sim_random_bool(struct ripc__sim *net, double probability);
+uint64_t ripc__sim_random_range(struct ripc__sim *net, uint64_t lo, uint64_t hi); /* both included */
 uint64_t ripc__sim_delay(struct ripc__sim *net);
 int ripc__sim_timer(struct ripc__sim *net, uint64_t at_ns,
 		    void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), void *obj,
@@ -223,11 +223,11 @@ struct sim_node *ripc__sim_find(struct ripc__sim *net, const uint8_t instance[16
 struct sim_node *ripc__sim_node(struct ripc__sim *net, const uint8_t instance[16]); /* made if need be */
 struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a,
 				const struct sim_node *b);
-bool ripc__sim_cut(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b);
-void ripc__sim_complain(struct ripc__sim *net, uint64_t *counter, const struct sim_node *who,
-			const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b);
+void ripc__sim_report_violation(struct ripc__sim *net, uint64_t *counter, const struct sim_node *who,
+				const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Time at which len bytes posted now have left the node. */
-uint64_t ripc__sim_transmit(struct ripc__sim *net, struct sim_node *node, size_t len);
+uint64_t ripc__sim_tx_done_ns(struct ripc__sim *net, struct sim_node *node, size_t len);
 
 /* memory.c */
 int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
@@ -237,11 +237,11 @@ void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr);
 int ripc__sim_pin(struct ripc__transport *t, const struct ripc__mr *mr);
 void ripc__sim_region_put(struct sim_region *region);
 /* The live region of t that a peer may access so, or NULL. */
-struct sim_region *ripc__sim_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey,
-				    size_t len, unsigned access);
+struct sim_region *ripc__sim_region_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey,
+					   size_t len, unsigned access);
 /* The region of mr if local lies in it and it is alive, with one more reference, or NULL. */
-struct sim_region *ripc__sim_local(struct ripc__transport *t, const struct ripc__mr *mr,
-				   const void *local, size_t len);
+struct sim_region *ripc__sim_region_local(struct ripc__transport *t, const struct ripc__mr *mr,
+					  const void *local, size_t len);
 
 /* sim.c */
 struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kind kind,
@@ -259,16 +259,17 @@ void ripc__sim_reject(struct ripc__transport *t, void *request, const void *priv
 void ripc__sim_ep_close(struct ripc__ep *ep);
 void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int status);
 /* The connection is lost for this end: EV_CLOSED after a while. */
-void ripc__sim_end_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns);
+void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns);
 void ripc__sim_conn_put(struct ripc__sim *net,
 			struct sim_conn *conn); /* frees it if nothing points to it */
 void ripc__sim_conn_free(struct ripc__sim *net, struct sim_conn *conn);
 int ripc__sim_conn_timer(struct ripc__sim *net, struct sim_conn *conn, uint64_t at_ns,
 			 void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), uint64_t arg);
 /* Every timer of a connection ends with this. */
-void ripc__sim_conn_fired(struct ripc__sim *net, struct sim_conn *conn);
+void ripc__sim_conn_timer_done(struct ripc__sim *net, struct sim_conn *conn);
 /* An operation of the set-up or of the end has arrived at the other end. */
-void ripc__sim_conn_arrived(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
+void ripc__sim_conn_op_arrived(struct ripc__sim *net, struct sim_conn *conn, int side,
+			       struct sim_op *op);
 /* The requests of a transport that closes will never be answered. */
 void ripc__sim_conn_refuse_all(struct ripc__transport *t);
 
@@ -276,10 +277,10 @@ void ripc__sim_conn_refuse_all(struct ripc__transport *t);
 struct sim_op *ripc__sim_op(enum sim_op_kind kind, const void *data, size_t len);
 void ripc__sim_op_free(struct sim_op *op);
 /* Puts it on its way; it belongs to the connection, also on error. */
-int ripc__sim_launch(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
-void ripc__sim_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
-void ripc__sim_execute(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
-void ripc__sim_push_held(struct ripc__ep *ep);
+int ripc__sim_op_post(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
+void ripc__sim_op_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
+void ripc__sim_op_execute(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
+void ripc__sim_flush_held(struct ripc__ep *ep);
 int ripc__sim_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
 int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);

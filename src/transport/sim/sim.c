@@ -133,8 +133,8 @@ static int sim_open(struct ripc__transport **transport, const struct ripc__trans
 	t->queue_depth = net->config.queue_depth;
 	t->target_progress = net->config.target_progress;
 	fill_limits(&t->limits, &net->config);
-	t->limits.short_by_datagram = t->limits.caps & RIPC__CAP_DATAGRAM && env->opt &&
-				      env->opt->shorts == RIPC__SHORT_UDP;
+	t->limits.eager_datagram = t->limits.caps & RIPC__CAP_DATAGRAM && env->opt &&
+				   env->opt->shorts == RIPC__SHORT_UDP;
 	node->t = t;
 	*transport = t;
 	return 0;
@@ -198,7 +198,7 @@ static unsigned sim_progress(struct ripc__transport *t, struct ripc__event *even
 
 	free_packets(t, &t->transient);
 	DL_FOREACH (t->eps, ep)
-		ripc__sim_push_held(ep);
+		ripc__sim_flush_held(ep);
 	if (t->node->held || t->node->dead)
 		return 0;
 	while (n < max && t->inbox) {
@@ -213,7 +213,7 @@ static unsigned sim_progress(struct ripc__transport *t, struct ripc__event *even
 
 			p->op = NULL;
 			ripc__sim_packet_free(t, p);
-			ripc__sim_execute(t->net, conn, side, op);
+			ripc__sim_op_execute(t->net, conn, side, op);
 			continue;
 		}
 		note_reported(p);
@@ -237,8 +237,8 @@ static void sim_release(struct ripc__transport *t, void *token)
 		if (p == token)
 			break;
 	if (!p) {
-		ripc__sim_complain(t->net, &t->net->counters.bad_call, t->node,
-				   "release() of what was not received");
+		ripc__sim_report_violation(t->net, &t->net->counters.bad_call, t->node,
+					   "release() of what was not received");
 		return;
 	}
 	DL_DELETE(t->reported, p);
@@ -250,7 +250,7 @@ static void sim_flush(struct ripc__transport *t)
 	struct ripc__ep *ep;
 
 	DL_FOREACH (t->eps, ep)
-		ripc__sim_push_held(ep);
+		ripc__sim_flush_held(ep);
 }
 
 static int sim_arm(struct ripc__transport *t)

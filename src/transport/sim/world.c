@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ROUNDS_MAX 200000 /* without the time moving: somebody turns round in circles */
+#define STILL_ROUNDS_MAX 200000 /* without the time moving: somebody turns round in circles */
 
 static struct sim_node *node_of(struct ripc__sim *net, const struct ripc *ctx)
 {
@@ -88,7 +88,7 @@ static uint64_t poll_all(struct ripc__sim *net)
 		return earliest;
 	/* A random start and a random direction are a random enough order, and need no memory. */
 	first = (size_t)(ripc__sim_random(net) % n);
-	step = ripc__sim_between(net, 0, 1) ? 1 : n - 1;
+	step = ripc__sim_random_range(net, 0, 1) ? 1 : n - 1;
 	for (size_t i = 0; i < n; i++) {
 		struct sim_node *node = net->nodes[(first + i * step) % n];
 		uint64_t deadline;
@@ -141,8 +141,8 @@ static void idle(void *arg, uint64_t deadline_ns)
 		}
 	}
 	if (net->now_ns != started)
-		net->rounds = 0;
-	else if (++net->rounds > ROUNDS_MAX)
+		net->still_rounds = 0;
+	else if (++net->still_rounds > STILL_ROUNDS_MAX)
 		fail(net, "the time stands still", deadline_ns);
 	net->idling = false;
 }
@@ -160,12 +160,12 @@ static uint64_t now(void *arg)
 	return ripc__sim_now(arg);
 }
 
-static uint64_t draw(void *arg)
+static uint64_t hook_random(void *arg)
 {
 	return ripc__sim_random(arg);
 }
 
 void ripc__sim_hooks(struct ripc__sim *net, struct ripc__hooks *hooks)
 {
-	*hooks = (struct ripc__hooks){.now = now, .idle = idle, .random = draw, .arg = net};
+	*hooks = (struct ripc__hooks){.now = now, .idle = idle, .random = hook_random, .arg = net};
 }

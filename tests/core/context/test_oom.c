@@ -315,7 +315,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/oom");
+	Suite *suite = suite_create("core/context/oom");
 	TCase *tc = tcase_create("oom");
 
 	test_seed();
@@ -323,5 +323,5 @@ int main(void)
 	tcase_add_loop_test(tc, oom__one_allocation, 0, CONFIGS);
 	tcase_add_loop_test(tc, oom__every_allocation_from_there_on, 0, CONFIGS);
 	suite_add_tcase(suite, tc);
-	return test_main("core/oom", suite);
+	return test_main("core/context/oom", suite);
 }

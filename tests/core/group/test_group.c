@@ -29,18 +29,18 @@ static struct ripc_group_stats stats(unsigned i)
 	return s;
 }
 
-static void members_are(unsigned from, unsigned to, unsigned want)
+static void expect_member_count(unsigned from, unsigned to, unsigned want)
 {
 	for (unsigned i = from; i < to; i++)
 		ck_assert_uint_eq(stats(i).members, want);
 }
 
-static unsigned keepers(unsigned from, unsigned to)
+static unsigned coordinators(unsigned from, unsigned to)
 {
 	unsigned n = 0;
 
 	for (unsigned i = from; i < to; i++)
-		n += group(i)->state == RIPC__GROUP_KEEPING;
+		n += group(i)->state == RIPC__GROUP_COORDINATING;
 	return n;
 }
 
@@ -54,7 +54,7 @@ static void send_all(unsigned from, unsigned first, unsigned last)
 		rig_expect(&rig, i, sizeof(data), 9);
 }
 
-static void part(bool on)
+static void set_partition(bool on)
 {
 	for (unsigned i = 0; i < 2; i++)
 		for (unsigned k = 2; k < 4; k++)
@@ -64,38 +64,38 @@ static void part(bool on)
 
 /* ---- who keeps it ---- */
 
-START_TEST(join__one_keeper)
+START_TEST(join__one_coordinator)
 {
 	rig_start(&rig, 4, NULL);
 	join(4);
-	members_are(0, 4, 4);
-	ck_assert_uint_eq(keepers(0, 4), 1);
+	expect_member_count(0, 4, 4);
+	ck_assert_uint_eq(coordinators(0, 4), 1);
 	send_all(2, 0, 4);
 }
 END_TEST
 
-START_TEST(keeper__two_after_a_partition_become_one)
+START_TEST(coordinator__partition_merge)
 {
 	rig_start(&rig, 4, NULL);
 	join(4);
-	part(true);
+	set_partition(true);
 	send_all(0, 0, 2);
 	rig_run(&rig, 30000);
-	members_are(0, 4, 2);
-	ck_assert_uint_eq(keepers(0, 2), 1);
-	ck_assert_uint_eq(keepers(2, 4), 1);
+	expect_member_count(0, 4, 2);
+	ck_assert_uint_eq(coordinators(0, 2), 1);
+	ck_assert_uint_eq(coordinators(2, 4), 1);
 	send_all(0, 0, 2);
 	send_all(3, 2, 4);
-	part(false);
+	set_partition(false);
 	rig_run(&rig, 100000);
-	members_are(0, 4, 4);
-	ck_assert_uint_eq(keepers(0, 4), 1);
+	expect_member_count(0, 4, 4);
+	ck_assert_uint_eq(coordinators(0, 4), 1);
 	send_all(1, 0, 4);
 }
 END_TEST
 
 /* The lane to the keeper breaks: no member is lost, nor any message from then on. */
-START_TEST(keeper__is_found_again)
+START_TEST(coordinator__found_again)
 {
 	rig_start(&rig, 4, NULL);
 	join(4);
@@ -107,33 +107,33 @@ START_TEST(keeper__is_found_again)
 		rig_run(&rig, 100);
 		send_all(0, 0, 4);
 		rig_run(&rig, 5000);
-		members_are(0, 4, 4);
+		expect_member_count(0, 4, 4);
 		send_all(i, 0, 4);
 	}
-	ck_assert_uint_eq(keepers(0, 4), 1);
+	ck_assert_uint_eq(coordinators(0, 4), 1);
 }
 END_TEST
 
 /* Says nothing any more, and its lanes look as ever. */
-START_TEST(member__that_is_silent_drops_out)
+START_TEST(member__silent_expires)
 {
 	rig_start(&rig, 4, NULL);
 	join(4);
 	ripc__sim_kill_context(rig.net, rig.ctx[3], true);
 	rig.ctx[3] = NULL;
 	rig_run(&rig, 30000);
-	members_are(0, 3, 3);
+	expect_member_count(0, 3, 3);
 	ripc__sim_kill_context(rig.net, rig.ctx[0], true);
 	rig.ctx[0] = NULL;
 	rig_run(&rig, 30000);
-	members_are(1, 3, 2);
-	ck_assert_uint_eq(keepers(1, 3), 1);
+	expect_member_count(1, 3, 2);
+	ck_assert_uint_eq(coordinators(1, 3), 1);
 	send_all(2, 1, 3);
 }
 END_TEST
 
 /* A datagram from a sender that somebody made up. Return: whether it was taken. */
-static bool forge(uint64_t sender, uint64_t number)
+static bool forge_multicast(uint64_t sender, uint64_t number)
 {
 	uint8_t instance[16] = {1}, lens[4] = {0};
 	uint64_t before = stats(0).received;
@@ -146,11 +146,11 @@ static bool forge(uint64_t sender, uint64_t number)
 				 .payload = lens};
 
 	ripc__put_le64(instance + 8, sender);
-	ripc__groupcast_arrived(rig.ctx[0], 0, NULL, &h);
+	ripc__group_receive(rig.ctx[0], 0, NULL, &h);
 	return stats(0).received > before;
 }
 
-static bool knows(uint64_t sender)
+static bool has_sender(uint64_t sender)
 {
 	uint8_t instance[16] = {1};
 	struct ripc_group_stats s;
@@ -160,35 +160,35 @@ static bool knows(uint64_t sender)
 }
 
 /* Half of the table is theirs, and the ones heard last stay. */
-START_TEST(senders__made_up_without_end)
+START_TEST(senders__forged_flood)
 {
-	enum { HALF = RIPC__SENDERS_MAX / 2 };
+	enum { HALF = RIPC__MCAST_SENDERS_MAX / 2 };
 
 	rig_start(&rig, 1, NULL);
 	join(1);
 	for (uint64_t i = 0; i < HALF; i++)
-		ck_assert(forge(i, 1));
+		ck_assert(forge_multicast(i, 1));
 	for (uint64_t i = HALF; i < 2 * HALF; i++)
-		ck_assert(!forge(i, 1));
+		ck_assert(!forge_multicast(i, 1));
 	ck_assert_uint_eq(stats(0).senders, HALF);
 	rig_run(&rig, RIPC__IDLE_MS / 2);
-	ck_assert(forge(3, 2));
-	ck_assert(!forge(HALF, 1));
+	ck_assert(forge_multicast(3, 2));
+	ck_assert(!forge_multicast(HALF, 1));
 	rig_run(&rig, RIPC__IDLE_MS / 2 + 1);
 	for (uint64_t i = HALF; i < 2 * HALF - 1; i++)
-		ck_assert(forge(i, 1));
+		ck_assert(forge_multicast(i, 1));
 	/* All but one were silent for long. */
-	ck_assert(!forge(2 * HALF - 1, 1));
+	ck_assert(!forge_multicast(2 * HALF - 1, 1));
 	ck_assert_uint_eq(stats(0).senders, HALF);
 	for (uint64_t i = 0; i < 2 * HALF; i++)
-		ck_assert_int_eq(knows(i), i == 3 || (i >= HALF && i < 2 * HALF - 1));
-	ck_assert(forge(3, 3));
-	ck_assert(!forge(3, 3));
+		ck_assert_int_eq(has_sender(i), i == 3 || (i >= HALF && i < 2 * HALF - 1));
+	ck_assert(forge_multicast(3, 3));
+	ck_assert(!forge_multicast(3, 3));
 }
 END_TEST
 
 /* What nobody uses is forgotten: a sender that sends no more, a member that has left. */
-START_TEST(group__is_forgotten)
+START_TEST(group__idle_freed)
 {
 	rig_start(&rig, 3, NULL);
 	join(2);
@@ -205,49 +205,49 @@ START_TEST(group__is_forgotten)
 END_TEST
 
 /* The last members leave while there is no lane to tell a sender: it does not count them for as long as it remembers. */
-START_TEST(members__leave_unheard)
+START_TEST(members__leave_unnoticed)
 {
 	rig_start(&rig, 4, NULL);
 	join(2);
 	send_all(3, 0, 2);
-	members_are(3, 4, 2);
-	part(true);
+	expect_member_count(3, 4, 2);
+	set_partition(true);
 	rig_run(&rig, 5000);
 	for (unsigned i = 0; i < 2; i++)
 		OK(ripc_group_leave(rig.s[i], GROUP));
 	rig_run(&rig, 15000);
-	members_are(3, 4, 0);
-	part(false);
+	expect_member_count(3, 4, 0);
+	set_partition(false);
 	OK(ripc_group_join(rig.s[1], GROUP, 10000));
 	rig_run(&rig, 5000);
-	members_are(3, 4, 1);
+	expect_member_count(3, 4, 1);
 	send_all(3, 1, 2);
 }
 END_TEST
 
 /* One leaves while a sender is between two looks for the keeper and listens to nobody: the next list is without it. */
-START_TEST(members__leave_between_two_looks)
+START_TEST(members__leave_between_polls)
 {
 	struct ripc__group *g;
-	unsigned keeper;
+	unsigned coordinator;
 
 	rig_start(&rig, 3, NULL);
 	join(2);
-	keeper = group(0)->state == RIPC__GROUP_KEEPING ? 0 : 1;
+	coordinator = group(0)->state == RIPC__GROUP_COORDINATING ? 0 : 1;
 	send_all(2, 0, 2);
-	members_are(2, 3, 2);
+	expect_member_count(2, 3, 2);
 	g = group(2);
-	g->state = RIPC__GROUP_LOOKING;
+	g->state = RIPC__GROUP_SEARCHING;
 	g->next_ns = RIPC__NEVER;
-	OK(ripc_group_leave(rig.s[!keeper], GROUP));
+	OK(ripc_group_leave(rig.s[!coordinator], GROUP));
 	rig_run(&rig, 100);
-	ck_assert_int_eq(g->state, RIPC__GROUP_LOOKING);
-	members_are(2, 3, 2);
-	ripc__group_poke(g);
+	ck_assert_int_eq(g->state, RIPC__GROUP_SEARCHING);
+	expect_member_count(2, 3, 2);
+	ripc__group_kick(g);
 	rig_run(&rig, 5000);
-	members_are(2, 3, 1);
-	send_all(2, keeper, keeper + 1);
-	members_are(keeper, keeper + 1, 1);
+	expect_member_count(2, 3, 1);
+	send_all(2, coordinator, coordinator + 1);
+	expect_member_count(coordinator, coordinator + 1, 1);
 }
 END_TEST
 
@@ -264,7 +264,7 @@ static void inject(unsigned from, unsigned to, unsigned kind, uint64_t a, uint64
 	if (kind == RIPC__GROUP) {
 		ripc__put_le32(p, (uint32_t)len);
 		p += 4;
-	} else if (kind != RIPC__HEARD) {
+	} else if (kind != RIPC__MCAST_ACK) {
 		ripc__put_le64(p, b);
 		p += 8;
 	}
@@ -279,7 +279,7 @@ static void number(uint64_t n)
 	inject(0, 1, RIPC__GROUP, n, 0, (const uint8_t *)"x", 1);
 }
 
-static void counted(uint64_t received, uint64_t lost, uint64_t duplicates)
+static void expect_stats(uint64_t received, uint64_t lost, uint64_t duplicates)
 {
 	ck_assert_uint_eq(stats(1).received, received);
 	ck_assert_uint_eq(stats(1).lost, lost);
@@ -287,7 +287,7 @@ static void counted(uint64_t received, uint64_t lost, uint64_t duplicates)
 	ck_assert_uint_eq(rig_stats(&rig, 1).queued, received);
 }
 
-START_TEST(arrived__numbers)
+START_TEST(receive__sequence_numbers)
 {
 	const uint64_t n = UINT64_C(1) << 40;
 
@@ -295,33 +295,33 @@ START_TEST(arrived__numbers)
 	OK(ripc_group_join(rig.s[1], GROUP, 10000));
 	rig_connect(&rig, 0, 1);
 	number(n);
-	counted(1, 0, 0);
+	expect_stats(1, 0, 0);
 	number(n);
-	counted(1, 0, 1);
+	expect_stats(1, 0, 1);
 	/* What was sent before the first one came is not waited for. */
 	number(n - 1);
-	counted(1, 0, 2);
+	expect_stats(1, 0, 2);
 	number(n + 1);
 	number(n + 5);
-	counted(3, 3, 2);
+	expect_stats(3, 3, 2);
 	number(n + 3);
-	counted(4, 2, 2);
+	expect_stats(4, 2, 2);
 	number(n + 3);
-	counted(4, 2, 3);
-	number(n + 5 + RIPC__SENDER_WINDOW - 1);
-	counted(5, RIPC__SENDER_WINDOW, 3);
+	expect_stats(4, 2, 3);
+	number(n + 5 + RIPC__MCAST_DEDUP_WINDOW - 1);
+	expect_stats(5, RIPC__MCAST_DEDUP_WINDOW, 3);
 	/* Too late to be told from one that has come. */
 	number(n + 4);
-	counted(5, RIPC__SENDER_WINDOW, 4);
+	expect_stats(5, RIPC__MCAST_DEDUP_WINDOW, 4);
 	number(n + 6);
-	counted(6, RIPC__SENDER_WINDOW - 1, 4);
-	number(n + 6 + 3 * RIPC__SENDER_WINDOW);
-	counted(7, 3 * RIPC__SENDER_WINDOW, 4);
+	expect_stats(6, RIPC__MCAST_DEDUP_WINDOW - 1, 4);
+	number(n + 6 + 3 * RIPC__MCAST_DEDUP_WINDOW);
+	expect_stats(7, 3 * RIPC__MCAST_DEDUP_WINDOW, 4);
 	/* It has forgotten the group meanwhile, and begins anew. */
 	number(n + (UINT64_C(1) << 30));
-	counted(8, 3 * RIPC__SENDER_WINDOW, 4);
+	expect_stats(8, 3 * RIPC__MCAST_DEDUP_WINDOW, 4);
 	number(n + (UINT64_C(1) << 30) + 1);
-	counted(9, 3 * RIPC__SENDER_WINDOW, 4);
+	expect_stats(9, 3 * RIPC__MCAST_DEDUP_WINDOW, 4);
 }
 END_TEST
 
@@ -342,7 +342,7 @@ static bool multicast(uint64_t n)
 	struct ripc_message *m;
 
 	ripc__lock(rig.ctx[0]);
-	ripc__groupcast_arrived(rig.ctx[0], 0, NULL, &h);
+	ripc__group_receive(rig.ctx[0], 0, NULL, &h);
 	ripc__unlock(rig.ctx[0]);
 	while (!ripc_receive(rig.s[0], &m, 0))
 		ripc_message_free(m);
@@ -355,7 +355,7 @@ static uint64_t next_number(void)
 	return group(1)->number + 1;
 }
 
-static bool sent_over_the_lane(void)
+static bool sent_over_lane(void)
 {
 	uint64_t before = stats(0).received;
 	struct ripc_message *m;
@@ -377,17 +377,17 @@ static const struct {
 	{1 << 23, 1, 3, false},
 	{1 << 23, 1 << 23, 3, true},
 	{UINT64_C(1) << 40, 1 << 20, 1, false},
-	{RIPC__SENDER_WINDOW - 1, 0, 0, false},
-	{RIPC__SENDER_WINDOW - 1, 0, 5, false},
-	{RIPC__SENDER_WINDOW - 1, 0, 0, true},
-	{RIPC__SENDER_WINDOW + 1, 0, 5, false},
+	{RIPC__MCAST_DEDUP_WINDOW - 1, 0, 0, false},
+	{RIPC__MCAST_DEDUP_WINDOW - 1, 0, 5, false},
+	{RIPC__MCAST_DEDUP_WINDOW - 1, 0, 0, true},
+	{RIPC__MCAST_DEDUP_WINDOW + 1, 0, 5, false},
 	{1, 0, 5, false},
 };
 
 #define MESSAGES 5000
 
 /* Even by multicast alone, as where all members hear it. */
-START_TEST(lie__does_not_silence_its_victim)
+START_TEST(forgery__victim_still_received)
 {
 	unsigned dropped = 0, n = 0;
 	bool lane = _i & 1;
@@ -397,7 +397,7 @@ START_TEST(lie__does_not_silence_its_victim)
 	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
 	ripc_message_free(rig_take(&rig, 0));
 	if (lies[_i / 2].first) {
-		struct ripc__sender *s;
+		struct ripc__mcast_sender *s;
 
 		/* As if nothing had come of it yet. */
 		HASH_FIND(hh, group(0)->senders, rig.ctx[1]->instance, 16, s);
@@ -408,17 +408,17 @@ START_TEST(lie__does_not_silence_its_victim)
 	for (unsigned i = 1; i <= MESSAGES; i++) {
 		uint64_t ahead = lies[_i / 2].ahead + n * lies[_i / 2].more;
 
-		dropped += !(lane ? sent_over_the_lane() : multicast(++group(1)->number));
+		dropped += !(lane ? sent_over_lane() : multicast(++group(1)->number));
 		if (lies[_i / 2].each ? i % lies[_i / 2].each == 0 : i == 100 && !n)
 			n += multicast(group(1)->number + ahead);
 	}
-	ck_assert_msg(dropped <= n + (lies[_i / 2].first ? RIPC__SENDER_WINDOW : 0) + n / 4,
+	ck_assert_msg(dropped <= n + (lies[_i / 2].first ? RIPC__MCAST_DEDUP_WINDOW : 0) + n / 4,
 		      "%u lies, %u messages dropped", n, dropped);
 }
 END_TEST
 
-/* HEARD for a forged message does not count as an answer to ours. */
-START_TEST(heard__of_a_lie)
+/* MCAST_ACK for a forged message does not count as an answer to ours. */
+START_TEST(mcast_ack__of_forgery)
 {
 	struct ripc__member *m;
 
@@ -427,11 +427,11 @@ START_TEST(heard__of_a_lie)
 	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
 	HASH_FIND(hh, group(1)->members, rig.ctx[0]->instance, 16, m);
 	ck_assert_ptr_nonnull(m);
-	inject(0, 1, RIPC__HEARD, next_number(), 0, NULL, 0);
-	inject(0, 1, RIPC__HEARD, 1, 0, NULL, 0);
-	ck_assert_uint_eq(m->heard_until_ns, 0);
-	inject(0, 1, RIPC__HEARD, group(1)->number, 0, NULL, 0);
-	ck_assert_uint_gt(m->heard_until_ns, 0);
+	inject(0, 1, RIPC__MCAST_ACK, next_number(), 0, NULL, 0);
+	inject(0, 1, RIPC__MCAST_ACK, 1, 0, NULL, 0);
+	ck_assert_uint_eq(m->mcast_until_ns, 0);
+	inject(0, 1, RIPC__MCAST_ACK, group(1)->number, 0, NULL, 0);
+	ck_assert_uint_gt(m->mcast_until_ns, 0);
 }
 END_TEST
 
@@ -449,7 +449,7 @@ static size_t record_of(const uint8_t instance[16], uint8_t *buf)
 }
 
 /* Only its keeper is believed, and nobody speaks for another. */
-START_TEST(control__of_those_who_have_no_say)
+START_TEST(control__not_from_coordinator)
 {
 	uint8_t record[RIPC__RECORD_BYTES_MAX], nobody[16] = {1, 2, 3};
 	size_t len;
@@ -459,22 +459,22 @@ START_TEST(control__of_those_who_have_no_say)
 	rig_connect(&rig, 3, 1);
 	len = record_of(nobody, record);
 	inject(3, 1, RIPC__MEMBER, 1, 5, record, len);
-	members_are(0, 3, 3);
+	expect_member_count(0, 3, 3);
 	len = record_of(rig_instance(&rig, 0), record);
 	inject(3, 1, RIPC__MEMBER, 0, 5, record, len);
-	inject(3, 1, RIPC__KEEPER, 0, 0, NULL, 0);
-	inject(3, 1, RIPC__HEARD, 1, 0, NULL, 0);
-	members_are(0, 3, 3);
+	inject(3, 1, RIPC__COORDINATOR, 0, 0, NULL, 0);
+	inject(3, 1, RIPC__MCAST_ACK, 1, 0, NULL, 0);
+	expect_member_count(0, 3, 3);
 	ck_assert_uint_eq(group(1)->state, RIPC__GROUP_JOINED);
 	rig_connect(&rig, 3, 0);
 	inject(3, 0, RIPC__JOIN, RIPC__ROLE_MEMBER, 0, record, len);
-	members_are(0, 3, 3);
+	expect_member_count(0, 3, 3);
 	ck_assert_uint_ge(rig_stats(&rig, 0).bad_messages, 1);
 	send_all(1, 0, 3);
 }
 END_TEST
 
-START_TEST(control__that_is_broken)
+START_TEST(group_control__malformed)
 {
 	uint8_t record[RIPC__RECORD_BYTES_MAX];
 	size_t len;
@@ -489,12 +489,12 @@ START_TEST(control__that_is_broken)
 		ck_assert_uint_eq(rig_stats(&rig, 0).bad_messages, i + 1);
 		rig_run(&rig, 3000);
 	}
-	members_are(0, 1, 1);
+	expect_member_count(0, 1, 1);
 }
 END_TEST
 
 /* A long message that nobody has taken yet is bounded by itself, and leaves the group its room. */
-START_TEST(deliver__behind_a_long_message)
+START_TEST(deliver__after_long_message)
 {
 	uint8_t data[40];
 
@@ -511,7 +511,7 @@ START_TEST(deliver__behind_a_long_message)
 END_TEST
 
 /* Small ones travel with the bytes at once, and cost more memory than they have bytes. */
-START_TEST(deliver__behind_many_small_long_messages)
+START_TEST(deliver__after_many_small_long)
 {
 	enum { SENDERS = 3, EACH = 450 };
 	uint8_t data[40];
@@ -550,28 +550,27 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/group");
+	Suite *suite = suite_create("core/group/group");
 	TCase *tc = tcase_create("group");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, NULL, teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, join__one_keeper);
-	tcase_add_test(tc, keeper__two_after_a_partition_become_one);
-	tcase_add_test(tc, keeper__is_found_again);
-	tcase_add_test(tc, member__that_is_silent_drops_out);
-	tcase_add_test(tc, senders__made_up_without_end);
-	tcase_add_test(tc, group__is_forgotten);
-	tcase_add_test(tc, members__leave_unheard);
-	tcase_add_test(tc, members__leave_between_two_looks);
-	tcase_add_test(tc, deliver__behind_a_long_message);
-	tcase_add_test(tc, deliver__behind_many_small_long_messages);
-	tcase_add_test(tc, arrived__numbers);
-	tcase_add_loop_test(tc, lie__does_not_silence_its_victim, 0,
-			    2 * sizeof(lies) / sizeof(lies[0]));
-	tcase_add_test(tc, heard__of_a_lie);
-	tcase_add_test(tc, control__of_those_who_have_no_say);
-	tcase_add_test(tc, control__that_is_broken);
+	tcase_add_test(tc, join__one_coordinator);
+	tcase_add_test(tc, coordinator__partition_merge);
+	tcase_add_test(tc, coordinator__found_again);
+	tcase_add_test(tc, member__silent_expires);
+	tcase_add_test(tc, senders__forged_flood);
+	tcase_add_test(tc, group__idle_freed);
+	tcase_add_test(tc, members__leave_unnoticed);
+	tcase_add_test(tc, members__leave_between_polls);
+	tcase_add_test(tc, deliver__after_long_message);
+	tcase_add_test(tc, deliver__after_many_small_long);
+	tcase_add_test(tc, receive__sequence_numbers);
+	tcase_add_loop_test(tc, forgery__victim_still_received, 0, 2 * sizeof(lies) / sizeof(lies[0]));
+	tcase_add_test(tc, mcast_ack__of_forgery);
+	tcase_add_test(tc, control__not_from_coordinator);
+	tcase_add_test(tc, group_control__malformed);
 	suite_add_tcase(suite, tc);
-	return test_main("core/group", suite);
+	return test_main("core/group/group", suite);
 }

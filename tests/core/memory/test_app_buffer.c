@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Pages of buffers that are touched or copied: other threads go on meanwhile, and nobody closes the context beneath it. */
-#include "gate.h"
+#include "lock_gate.h"
 #include "core/rig.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ static struct rig rig;
 static struct ripc *ctx;
 
 /* Meanwhile, in another thread. */
-static bool make_a_call(void *arg)
+static bool other_thread_call(void *arg)
 {
 	void *p = ripc_buf_alloc(ctx, 100);
 
@@ -21,12 +21,12 @@ static bool make_a_call(void *arg)
 	return p;
 }
 
-START_TEST(buf_alloc__touches_pages_while_others_go_on)
+START_TEST(buf_alloc__prefaults_unlocked)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, 600 << 10), *q;
 
 	OK(ripc_buf_free(ctx, p));
-	gate_shut(p + (700 << 10), make_a_call, NULL);
+	gate_shut(p + (700 << 10), other_thread_call, NULL);
 	q = ripc_buf_alloc(ctx, MIB);
 	ck_assert(gate_open());
 	ck_assert_ptr_eq(p, q);
@@ -36,12 +36,12 @@ START_TEST(buf_alloc__touches_pages_while_others_go_on)
 }
 END_TEST
 
-START_TEST(buf_realloc__touches_pages_while_others_go_on)
+START_TEST(buf_realloc__prefaults_unlocked)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, 600 << 10);
 
 	rig_fill(p, 600 << 10, 4);
-	gate_shut(p + (700 << 10), make_a_call, NULL);
+	gate_shut(p + (700 << 10), other_thread_call, NULL);
 	ck_assert_ptr_eq(ripc_buf_realloc(ctx, p, MIB), p);
 	ck_assert(gate_open());
 	rig_verify(p, 600 << 10, 4);
@@ -50,12 +50,12 @@ START_TEST(buf_realloc__touches_pages_while_others_go_on)
 }
 END_TEST
 
-START_TEST(buf_realloc__copies_while_others_go_on)
+START_TEST(buf_realloc__copies_unlocked)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, MIB), *q;
 
 	rig_fill(p, MIB, 5);
-	gate_shut(p + (512 << 10), make_a_call, NULL);
+	gate_shut(p + (512 << 10), other_thread_call, NULL);
 	q = ripc_buf_realloc(ctx, p, 4 * MIB);
 	ck_assert(gate_open());
 	ck_assert_ptr_nonnull(q);
@@ -73,7 +73,7 @@ static struct {
 } last;
 
 /* The context is being closed meanwhile: a moment later that is still not done. */
-static void until_it_closes(int sig, siginfo_t *info, void *context)
+static void block_until_close(int sig, siginfo_t *info, void *context)
 {
 	const struct timespec ms = {.tv_nsec = 1000000};
 
@@ -89,14 +89,14 @@ static void until_it_closes(int sig, siginfo_t *info, void *context)
 	mprotect(last.page, GATE_BYTES, PROT_READ | PROT_WRITE);
 }
 
-static void *in_the_middle(void *arg)
+static void *prefault_main(void *arg)
 {
 	return ripc_buf_alloc(last.ctx, MIB);
 }
 
-START_TEST(close__waits_for_who_touches_pages)
+START_TEST(close__waits_for_prefault)
 {
-	struct sigaction action = {.sa_sigaction = until_it_closes, .sa_flags = SA_SIGINFO};
+	struct sigaction action = {.sa_sigaction = block_until_close, .sa_flags = SA_SIGINFO};
 	const struct timespec ms = {.tv_nsec = 1000000};
 	struct ripc *own;
 	pthread_t thread;
@@ -111,7 +111,7 @@ START_TEST(close__waits_for_who_touches_pages)
 	last.page = p + (700 << 10);
 	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
 	ck_assert_int_eq(mprotect(last.page, GATE_BYTES, PROT_NONE), 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, in_the_middle, NULL), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, prefault_main, NULL), 0);
 	for (unsigned i = 0; i < 20000 && !last.closing; i++)
 		nanosleep(&ms, NULL);
 	ck_assert(last.closing);
@@ -136,16 +136,16 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/touch");
+	Suite *suite = suite_create("core/memory/app_buffer");
 	TCase *tc = tcase_create("touch");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, buf_alloc__touches_pages_while_others_go_on);
-	tcase_add_test(tc, buf_realloc__touches_pages_while_others_go_on);
-	tcase_add_test(tc, buf_realloc__copies_while_others_go_on);
-	tcase_add_test(tc, close__waits_for_who_touches_pages);
+	tcase_add_test(tc, buf_alloc__prefaults_unlocked);
+	tcase_add_test(tc, buf_realloc__prefaults_unlocked);
+	tcase_add_test(tc, buf_realloc__copies_unlocked);
+	tcase_add_test(tc, close__waits_for_prefault);
 	suite_add_tcase(suite, tc);
-	return test_main("core/touch", suite);
+	return test_main("core/memory/app_buffer", suite);
 }

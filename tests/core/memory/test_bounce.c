@@ -11,24 +11,24 @@ static struct ripc *ctx;
 static struct ripc__lane *lane;
 static uint8_t *buf; /* 128 KiB of ctx */
 
-static void dear(struct ripc__sim_config *config)
+static void expensive_registration(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
-static void dear_with_few_credits(struct ripc__sim_config *config)
+static void expensive_few_credits(struct ripc__sim_config *config)
 {
-	dear(config);
+	expensive_registration(config);
 	config->recv_depth = 3;
 }
 
-static void dear_and_slow(struct ripc__sim_config *config)
+static void expensive_and_slow(struct ripc__sim_config *config)
 {
-	dear(config);
+	expensive_registration(config);
 	config->bandwidth = 1000 * 1000;
 }
 
-static void dear_without_read(struct ripc__sim_config *config)
+static void expensive_no_read(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG | RIPC__CAP_READ;
 }
@@ -43,25 +43,25 @@ static void start(void (*change)(struct ripc__sim_config *config))
 	lane = rig_lane(&rig, 0, 1);
 }
 
-static unsigned stages(void)
+static unsigned bounces(void)
 {
 	struct ripc__list *n;
 	unsigned k = 0;
 
-	ripc__list_for_each (n, &lane->stages)
+	ripc__list_for_each (n, &lane->bounces)
 		k++;
 	return k;
 }
 
-static struct ripc__stage *first_stage(void)
+static struct ripc__bounce *first_bounce(void)
 {
-	struct ripc__list *n = ripc__list_first(&lane->stages);
+	struct ripc__list *n = ripc__list_first(&lane->bounces);
 
 	ck_assert_ptr_nonnull(n);
-	return ripc__list_entry(n, struct ripc__stage, link);
+	return ripc__list_entry(n, struct ripc__bounce, link);
 }
 
-static void again(void (*change)(struct ripc__sim_config *config))
+static void restart(void (*change)(struct ripc__sim_config *config))
 {
 	rig_end(&rig);
 	start(change);
@@ -75,81 +75,81 @@ static uint64_t registrations(void)
 	return counters.regions;
 }
 
-START_TEST(get__one_that_fits_is_used_again)
+START_TEST(bounce_get__reuses_fitting)
 {
-	struct ripc__stage *a = ripc__stage_get(lane, 5000, READ), *b, *c;
+	struct ripc__bounce *a = ripc__bounce_get(lane, 5000, READ), *b, *c;
 
 	ck_assert_ptr_nonnull(a);
 	ck_assert_uint_eq(a->region->cap, 8192);
 	ck_assert_uint_eq(a->mr.access, READ);
-	b = ripc__stage_get(lane, 5000, READ);
+	b = ripc__bounce_get(lane, 5000, READ);
 	ck_assert_ptr_ne(a, b);
-	ripc__stage_put(a);
-	c = ripc__stage_get(lane, 8192, READ);
+	ripc__bounce_put(a);
+	c = ripc__bounce_get(lane, 8192, READ);
 	ck_assert_ptr_eq(a, c);
-	ripc__stage_put(b);
+	ripc__bounce_put(b);
 	/* Not for the other way, nor of another size. */
-	a = ripc__stage_get(lane, 8192, WRITE);
+	a = ripc__bounce_get(lane, 8192, WRITE);
 	ck_assert_ptr_ne(a, b);
 	ck_assert_uint_eq(a->mr.access, WRITE);
-	ripc__stage_put(a);
-	a = ripc__stage_get(lane, 4096, READ);
+	ripc__bounce_put(a);
+	a = ripc__bounce_get(lane, 4096, READ);
 	ck_assert_ptr_ne(a, b);
-	ripc__stage_put(a);
-	ripc__stage_put(c);
-	ck_assert_uint_eq(stages(), 4);
+	ripc__bounce_put(a);
+	ripc__bounce_put(c);
+	ck_assert_uint_eq(bounces(), 4);
 }
 END_TEST
 
-START_TEST(get__what_an_earlier_owner_wrote_is_not_shown)
+START_TEST(bounce_get__zeroed)
 {
 	struct ripc__region *old = ripc__pool_get(ctx, 8192, RIPC__REGION_MESSAGE);
-	struct ripc__stage *st;
+	struct ripc__bounce *st;
 
 	memset(old->base, 0x5a, 8192);
 	ripc__pool_put(ctx, old);
-	st = ripc__stage_get(lane, 8192, READ);
+	st = ripc__bounce_get(lane, 8192, READ);
 	ck_assert_ptr_eq(st->region, old);
 	for (unsigned i = 0; i < 8192; i++)
 		ck_assert_uint_eq(st->region->base[i], 0);
-	ripc__stage_put(st);
+	ripc__bounce_put(st);
 }
 END_TEST
 
-START_TEST(get__bounded)
+START_TEST(bounce_get__bounded)
 {
-	enum { N = RIPC__STAGE_LANE_MAX / RIPC__STAGE_ITEM_MAX };
-	struct ripc__stage *st[N];
+	enum { N = RIPC__BOUNCE_LANE_MAX / RIPC__BOUNCE_ITEM_MAX };
+	struct ripc__bounce *st[N];
 
-	ck_assert_ptr_null(ripc__stage_get(lane, RIPC__STAGE_ITEM_MAX + 1, READ));
+	ck_assert_ptr_null(ripc__bounce_get(lane, RIPC__BOUNCE_ITEM_MAX + 1, READ));
 	for (unsigned i = 0; i < N; i++)
-		ck_assert_ptr_nonnull(st[i] = ripc__stage_get(lane, RIPC__STAGE_ITEM_MAX, READ));
-	ck_assert_ptr_null(ripc__stage_get(lane, 1, READ));
-	ck_assert_ptr_null(ripc__stage_get(lane, 1, 0));
-	ck_assert_uint_eq(lane->staged_bytes[0], RIPC__STAGE_LANE_MAX);
+		ck_assert_ptr_nonnull(st[i] = ripc__bounce_get(lane, RIPC__BOUNCE_ITEM_MAX, READ));
+	ck_assert_ptr_null(ripc__bounce_get(lane, 1, READ));
+	ck_assert_ptr_null(ripc__bounce_get(lane, 1, 0));
+	ck_assert_uint_eq(lane->bounce_bytes[0], RIPC__BOUNCE_LANE_MAX);
 	/* The other way has its own. */
-	ripc__stage_put(ripc__stage_get(lane, 1, WRITE));
+	ripc__bounce_put(ripc__bounce_get(lane, 1, WRITE));
 	for (unsigned i = 0; i < N; i++)
-		ripc__stage_put(st[i]);
+		ripc__bounce_put(st[i]);
 	/* Idle ones of another size do not stand in the way. */
-	ck_assert_uint_eq(lane->staged_bytes[0], RIPC__STAGE_LANE_MAX);
-	ck_assert_ptr_nonnull(st[0] = ripc__stage_get(lane, 1, READ));
-	ripc__stage_put(st[0]);
-	ripc__stages_trim(lane);
-	ck_assert_uint_eq(stages(), 0);
-	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
-	ctx->memory.staged_bytes = RIPC__STAGE_ALL_MAX;
-	ck_assert_ptr_null(ripc__stage_get(lane, 1, READ));
-	ctx->memory.staged_bytes = 0;
+	ck_assert_uint_eq(lane->bounce_bytes[0], RIPC__BOUNCE_LANE_MAX);
+	ck_assert_ptr_nonnull(st[0] = ripc__bounce_get(lane, 1, READ));
+	ripc__bounce_put(st[0]);
+	ripc__bounces_trim(lane);
+	ck_assert_uint_eq(bounces(), 0);
+	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
+	ctx->memory.bounce_bytes = RIPC__BOUNCE_CTX_MAX;
+	ck_assert_ptr_null(ripc__bounce_get(lane, 1, READ));
+	ctx->memory.bounce_bytes = 0;
 }
 END_TEST
 
-START_TEST(get__not_registered)
+START_TEST(bounce_get__registration_fails)
 {
 	ripc__sim_fail_reg_at(rig.net, 1);
-	ck_assert_ptr_null(ripc__stage_get(lane, 1, READ));
-	ck_assert_uint_eq(stages(), 0);
-	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
+	ck_assert_ptr_null(ripc__bounce_get(lane, 1, READ));
+	ck_assert_uint_eq(bounces(), 0);
+	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
 }
 END_TEST
 
@@ -163,9 +163,9 @@ START_TEST(send__registers_once)
 
 		rig_fill(buf, 20000, i);
 		r = rig_begin(&rig, 0, 1, buf, 20000);
-		ck_assert_ptr_nonnull(r->items[0].stage);
+		ck_assert_ptr_nonnull(r->items[0].bounce);
 		/* It has been copied. */
-		ck_assert_uint_eq(stages(), 1);
+		ck_assert_uint_eq(bounces(), 1);
 		OK(ripc_request_wait(&r, 5000));
 		rig_expect(&rig, 1, 20000, i);
 		if (i)
@@ -176,36 +176,36 @@ START_TEST(send__registers_once)
 }
 END_TEST
 
-START_TEST(send__large_items_are_registered_each_time)
+START_TEST(send__large_registered_each_time)
 {
 	struct ripc_request *r = rig_begin(&rig, 0, 1, buf, 100000);
 
-	ck_assert_ptr_null(r->items[0].stage);
+	ck_assert_ptr_null(r->items[0].bounce);
 	ck_assert(r->items[0].exposed);
 	OK(ripc_request_wait(&r, 5000));
 	rig_expect(&rig, 1, 100000, 1);
-	ck_assert_uint_eq(stages(), 0);
+	ck_assert_uint_eq(bounces(), 0);
 }
 END_TEST
 
-static void is_zero(const struct ripc__stage *st)
+static void is_zero(const struct ripc__bounce *st)
 {
 	for (size_t i = 0; i < st->region->cap; i++)
 		ck_assert_uint_eq(st->region->base[i], 0);
 }
 
 /* The peer, which has the key from an earlier message, does not see what was not sent: for want of credit, of room. */
-START_TEST(send__what_is_withdrawn_unsent_is_not_shown)
+START_TEST(send__cancelled_not_exposed)
 {
 	struct ripc__sim_config config;
 	struct ripc_request *r;
-	struct ripc__stage *st;
+	struct ripc__bounce *st;
 	unsigned k = 0;
 
-	again(_i ? dear : dear_with_few_credits);
+	restart(_i ? expensive_registration : expensive_few_credits);
 	OK(rig_long(&rig, 0, 1, 20000, 7, 5000));
 	rig_expect(&rig, 1, 20000, 7);
-	memset(first_stage()->region->base, 0, first_stage()->region->cap);
+	memset(first_bounce()->region->base, 0, first_bounce()->region->cap);
 	config = *ripc__sim_config(rig.net);
 	if (_i) {
 		config.queue_full = 1;
@@ -213,16 +213,16 @@ START_TEST(send__what_is_withdrawn_unsent_is_not_shown)
 		config.queue_full = 0;
 	} else {
 		ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-		while (k < 10 && ripc__lane_open(lane))
+		while (k < 10 && ripc__lane_can_send(lane))
 			k += !rig_short(&rig, 0, 1, 10, 1, 0);
 	}
 	r = rig_begin(&rig, 0, 1, buf, 20000);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
-	st = r->items[0].stage;
+	st = r->items[0].bounce;
 	ck_assert_ptr_nonnull(st);
 	is_zero(st);
 	RC(-ECANCELED, ripc_request_cancel(&r, 0));
-	ck_assert_ptr_eq(st, first_stage());
+	ck_assert_ptr_eq(st, first_bounce());
 	is_zero(st);
 	ripc__sim_configure(rig.net, &config);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
@@ -234,7 +234,7 @@ START_TEST(send__what_is_withdrawn_unsent_is_not_shown)
 END_TEST
 
 /* It leaves when there is room again, with its bytes. */
-START_TEST(send__filled_when_it_goes)
+START_TEST(send__bounce_filled_when_posted)
 {
 	struct ripc__sim_config config = *ripc__sim_config(rig.net);
 	struct ripc_request *r;
@@ -255,7 +255,7 @@ END_TEST
  * What is written, into a return buffer or what the peer has granted, is written from where it lies, if that is the pool's; what is not
  * known leaves from a copy that nobody else reaches.
  */
-START_TEST(send__source_of_writes)
+START_TEST(send__write_source_mr_cached)
 {
 	static uint8_t foreign[20000];
 	bool grant = _i & 1, known = !(_i & 2);
@@ -264,7 +264,7 @@ START_TEST(send__source_of_writes)
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
 	uint64_t before = 0;
 
-	again(grant ? dear_without_read : dear);
+	restart(grant ? expensive_no_read : expensive_registration);
 	from = known ? buf : foreign;
 	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], 100000), 100000};
 	for (unsigned i = 0; i < 4; i++) {
@@ -277,13 +277,13 @@ START_TEST(send__source_of_writes)
 		}
 		r = rig_begin(&rig, 0, 1, from, 20000);
 		ck_assert_int_eq(r->items[0].how, grant ? RIPC__HOW_GRANT : RIPC__HOW_WRITTEN);
-		ck_assert_int_eq(r->items[0].local != NULL, known);
-		ck_assert_int_eq(r->items[0].stage != NULL, !known);
-		ck_assert(known || !r->items[0].stage->mr.access);
+		ck_assert_int_eq(r->items[0].cached_mr != NULL, known);
+		ck_assert_int_eq(r->items[0].bounce != NULL, !known);
+		ck_assert(known || !r->items[0].bounce->mr.access);
 		ck_assert(!r->items[0].exposed);
 		OK(ripc_request_wait(&r, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 1, 20000, i), grant ? RIPC_IN_POOL : RIPC_IN_RETURN);
-		ck_assert_uint_eq(stages(), !known);
+		ck_assert_uint_eq(bounces(), !known);
 		if (i)
 			ck_assert_uint_eq(registrations(), before);
 		before = registrations();
@@ -296,7 +296,7 @@ START_TEST(send__source_of_writes)
 		ripc_message_free(rig_take(&rig, 0));
 		rig_fill(buf, 100000, 9);
 		r = rig_begin(&rig, 0, 1, buf, 100000);
-		ck_assert_ptr_nonnull(r->items[0].local);
+		ck_assert_ptr_nonnull(r->items[0].cached_mr);
 		ck_assert(!r->items[0].exposed);
 		OK(ripc_request_wait(&r, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 1, 100000, 9), RIPC_IN_RETURN);
@@ -306,7 +306,7 @@ START_TEST(send__source_of_writes)
 END_TEST
 
 /* A message that offers buf; its answer lies there. */
-static void offer_and_answer(uint64_t tag)
+static void offer_and_reply(uint64_t tag)
 {
 	struct iovec item = {"x", 1}, back = {buf, 20000};
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
@@ -318,78 +318,78 @@ static void offer_and_answer(uint64_t tag)
 	rig_verify(buf, 20000, tag);
 }
 
-START_TEST(returns__the_peer_never_reaches_the_buffer_itself)
+START_TEST(returns__peer_writes_bounce_only)
 {
-	struct ripc__stage *st;
+	struct ripc__bounce *st;
 
-	offer_and_answer(1);
-	ck_assert_uint_eq(stages(), 1);
-	st = first_stage();
+	offer_and_reply(1);
+	ck_assert_uint_eq(bounces(), 1);
+	st = first_bounce();
 	ck_assert_uint_eq(st->mr.access, WRITE);
 	rig_verify(st->region->base, 20000, 1);
 	/* What it writes later changes nothing of the application's. */
 	memset(st->region->base, 0, 20000);
 	rig_verify(buf, 20000, 1);
-	offer_and_answer(2);
-	ck_assert_uint_eq(stages(), 1);
+	offer_and_reply(2);
+	ck_assert_uint_eq(bounces(), 1);
 }
 END_TEST
 
-START_TEST(returns__one_that_is_withdrawn_gives_back_its_stage)
+START_TEST(returns__revoke_frees_bounce)
 {
 	struct iovec item = {"x", 1}, back = {buf, 20000};
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
 
 	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	ripc_message_free(rig_take(&rig, 1));
-	ck_assert_uint_eq(stages(), 1);
+	ck_assert_uint_eq(bounces(), 1);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 5);
-	ck_assert(!first_stage()->busy);
+	ck_assert(!first_bounce()->busy);
 	buf = NULL;
 }
 END_TEST
 
-START_TEST(trim__when_the_lane_has_nothing_to_do)
+START_TEST(trim__idle_lane)
 {
 	OK(rig_long(&rig, 0, 1, 20000, 1, 5000));
 	rig_expect(&rig, 1, 20000, 1);
-	ck_assert_uint_eq(stages(), 1);
+	ck_assert_uint_eq(bounces(), 1);
 	rig_run(&rig, 3000);
 	ck_assert(lane->idle);
-	ck_assert_uint_eq(stages(), 0);
-	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
+	ck_assert_uint_eq(bounces(), 0);
+	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
 	OK(rig_long(&rig, 0, 1, 20000, 2, 5000));
 	rig_expect(&rig, 1, 20000, 2);
 }
 END_TEST
 
-START_TEST(trim__when_only_return_buffers_were_used)
+START_TEST(trim__return_buffers_only)
 {
 	rig_run(&rig, 3000);
 	ck_assert(lane->idle);
-	offer_and_answer(1);
-	ck_assert_uint_eq(stages(), 1);
+	offer_and_reply(1);
+	ck_assert_uint_eq(bounces(), 1);
 	rig_run(&rig, 3000);
-	ck_assert_uint_eq(stages(), 0);
-	ck_assert_uint_eq(ctx->memory.staged_bytes, 0);
-	offer_and_answer(2);
+	ck_assert_uint_eq(bounces(), 0);
+	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
+	offer_and_reply(2);
 }
 END_TEST
 
 /* The lane breaks while a message is read out of one: the message goes over the next. */
-START_TEST(lane_gone__busy_and_idle_ones)
+START_TEST(lane_gone__busy_and_idle_bounces)
 {
-	struct ripc__stage *idle, *busy;
+	struct ripc__bounce *idle, *busy;
 	struct ripc_request *r;
 
-	again(dear_and_slow);
-	idle = ripc__stage_get(lane, 4096, WRITE);
-	ripc__stage_put(idle);
-	busy = ripc__stage_get(lane, 4096, READ);
+	restart(expensive_and_slow);
+	idle = ripc__bounce_get(lane, 4096, WRITE);
+	ripc__bounce_put(idle);
+	busy = ripc__bounce_get(lane, 4096, READ);
 	rig_fill(buf, 20000, 3);
 	r = rig_begin(&rig, 0, 1, buf, 20000);
-	ck_assert_ptr_nonnull(r->items[0].stage);
+	ck_assert_ptr_nonnull(r->items[0].bounce);
 	for (unsigned i = 0; i < 100 && !rig_lane(&rig, 1, 0)->reads; i++)
 		ripc__sim_run(rig.net, 100000);
 	ck_assert_uint_ne(rig_lane(&rig, 1, 0)->reads, 0);
@@ -398,8 +398,8 @@ START_TEST(lane_gone__busy_and_idle_ones)
 	rig_expect(&rig, 1, 20000, 3);
 	ck_assert_ptr_null(busy->lane);
 	/* That of the message, on the new lane; or it is given back already. */
-	ck_assert(ctx->memory.staged_bytes == 32768 || !ctx->memory.staged_bytes);
-	ripc__stage_put(busy);
+	ck_assert(ctx->memory.bounce_bytes == 32768 || !ctx->memory.bounce_bytes);
+	ripc__bounce_put(busy);
 }
 END_TEST
 
@@ -431,12 +431,12 @@ static void write_limited(uint8_t *from, size_t len, uint64_t tag)
 }
 
 /* Of a large buffer that is written from nothing stays registered, and never what is not sent. */
-START_TEST(limit__large_buffers)
+START_TEST(memlock__large_buffers)
 {
 	uint8_t *large = ripc_buf_alloc(ctx, 16 * MIB);
 
 	write_limited(large, 20000, 1);
-	ck_assert_uint_eq(stages(), 1);
+	ck_assert_uint_eq(bounces(), 1);
 	for (unsigned i = 0; i < 3; i++)
 		write_limited(ripc_buf_alloc(ctx, 4 * MIB), 4 * MIB, i);
 	OK(rig_long(&rig, 1, 0, 3 * MIB, 7, 5000));
@@ -445,7 +445,7 @@ START_TEST(limit__large_buffers)
 END_TEST
 
 /* Buffers that the application keeps, and that were written from, stand in the way of nothing: writes, reads, exposures, stages. */
-START_TEST(limit__many_buffers)
+START_TEST(memlock__many_buffers)
 {
 	enum { N = 30, SIZE = 256 * KIB };
 
@@ -472,7 +472,7 @@ START_TEST(limit__many_buffers)
 END_TEST
 
 /* Nothing else is registered, and the buffer cannot be: its item is copied, or registered by itself. */
-START_TEST(limit__one_buffer)
+START_TEST(memlock__one_buffer)
 {
 	uint8_t *from = ripc_buf_alloc(ctx, MIB);
 	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], MIB), MIB};
@@ -485,9 +485,9 @@ START_TEST(limit__one_buffer)
 	ripc_message_free(rig_take(&rig, 0));
 	memlock(MIB / 2);
 	r = rig_begin(&rig, 0, 1, from, len);
-	ck_assert_ptr_null(r->items[0].local);
+	ck_assert_ptr_null(r->items[0].cached_mr);
 	ck_assert_int_eq(r->items[0].exposed, _i);
-	ck_assert_int_eq(r->items[0].stage != NULL, !_i);
+	ck_assert_int_eq(r->items[0].bounce != NULL, !_i);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 1, len, 1), RIPC_IN_RETURN);
 }
@@ -495,7 +495,7 @@ END_TEST
 
 static void setup(void)
 {
-	start(dear);
+	start(expensive_registration);
 }
 
 static void teardown(void)
@@ -505,29 +505,29 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/stage");
+	Suite *suite = suite_create("core/memory/bounce");
 	TCase *tc = tcase_create("stage");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, get__one_that_fits_is_used_again);
-	tcase_add_test(tc, get__what_an_earlier_owner_wrote_is_not_shown);
-	tcase_add_test(tc, get__bounded);
-	tcase_add_test(tc, get__not_registered);
+	tcase_add_test(tc, bounce_get__reuses_fitting);
+	tcase_add_test(tc, bounce_get__zeroed);
+	tcase_add_test(tc, bounce_get__bounded);
+	tcase_add_test(tc, bounce_get__registration_fails);
 	tcase_add_test(tc, send__registers_once);
-	tcase_add_loop_test(tc, send__what_is_withdrawn_unsent_is_not_shown, 0, 2);
-	tcase_add_test(tc, send__filled_when_it_goes);
-	tcase_add_loop_test(tc, send__source_of_writes, 0, 4);
-	tcase_add_test(tc, send__large_items_are_registered_each_time);
-	tcase_add_test(tc, returns__the_peer_never_reaches_the_buffer_itself);
-	tcase_add_test(tc, returns__one_that_is_withdrawn_gives_back_its_stage);
-	tcase_add_test(tc, limit__large_buffers);
-	tcase_add_loop_test(tc, limit__many_buffers, 0, 3);
-	tcase_add_loop_test(tc, limit__one_buffer, 0, 2);
-	tcase_add_test(tc, trim__when_the_lane_has_nothing_to_do);
-	tcase_add_test(tc, trim__when_only_return_buffers_were_used);
-	tcase_add_test(tc, lane_gone__busy_and_idle_ones);
+	tcase_add_loop_test(tc, send__cancelled_not_exposed, 0, 2);
+	tcase_add_test(tc, send__bounce_filled_when_posted);
+	tcase_add_loop_test(tc, send__write_source_mr_cached, 0, 4);
+	tcase_add_test(tc, send__large_registered_each_time);
+	tcase_add_test(tc, returns__peer_writes_bounce_only);
+	tcase_add_test(tc, returns__revoke_frees_bounce);
+	tcase_add_test(tc, memlock__large_buffers);
+	tcase_add_loop_test(tc, memlock__many_buffers, 0, 3);
+	tcase_add_loop_test(tc, memlock__one_buffer, 0, 2);
+	tcase_add_test(tc, trim__idle_lane);
+	tcase_add_test(tc, trim__return_buffers_only);
+	tcase_add_test(tc, lane_gone__busy_and_idle_bounces);
 	suite_add_tcase(suite, tc);
-	return test_main("core/stage", suite);
+	return test_main("core/memory/bounce", suite);
 }

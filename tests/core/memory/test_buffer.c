@@ -22,7 +22,7 @@ START_TEST(pool_get__classes)
 		ck_assert_ptr_nonnull(r);
 		ck_assert_uint_eq(r->cap, cases[i].cap);
 		ck_assert_uint_eq(r->len, cases[i].len);
-		ck_assert_uint_ge(r->touched, cases[i].len);
+		ck_assert_uint_ge(r->prefaulted, cases[i].len);
 		memset(p, 1, cases[i].len);
 		rig_check_memory(ctx);
 		OK(ripc_buf_free(ctx, p));
@@ -59,7 +59,7 @@ START_TEST(pool_get__too_large)
 END_TEST
 
 /* The cache holds 64 KiB: what was used least recently goes. */
-START_TEST(pool_put__least_recently_used_goes_first)
+START_TEST(pool_put__evicts_lru)
 {
 	unsigned i = rig_open(&rig, "pool_bytes=65536");
 	void *p[20], *again;
@@ -86,7 +86,7 @@ START_TEST(pool_put__least_recently_used_goes_first)
 }
 END_TEST
 
-START_TEST(pool_put__nothing_is_kept_with_a_bound_of_0)
+START_TEST(pool_put__limit_0)
 {
 	unsigned i = rig_open(&rig, "pool_bytes=0");
 	void *p;
@@ -209,7 +209,7 @@ START_TEST(buf_free__interior_and_null)
 END_TEST
 
 /* A buffer of 1000 bytes takes 1024: the bytes behind the 1000th are not in it, for any call. */
-START_TEST(buf_free__behind_the_length)
+START_TEST(buf_free__beyond_length)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, 1000);
 
@@ -234,7 +234,7 @@ START_TEST(buf_free__behind_the_length)
 }
 END_TEST
 
-START_TEST(start__not_behind_the_length_of_a_buffer)
+START_TEST(start__beyond_length)
 {
 	static const struct {
 		size_t at, len;
@@ -258,7 +258,7 @@ START_TEST(start__not_behind_the_length_of_a_buffer)
 }
 END_TEST
 
-START_TEST(buf_free__what_is_not_a_buffer)
+START_TEST(buf_free__not_a_buffer)
 {
 	static uint8_t foreign[100];
 	struct ripc_message *m;
@@ -279,7 +279,7 @@ START_TEST(buf_free__what_is_not_a_buffer)
 }
 END_TEST
 
-START_TEST(buf_free__of_another_context)
+START_TEST(buf_free__other_context)
 {
 	void *p = ripc_buf_alloc(ctx, 1000);
 
@@ -288,7 +288,7 @@ START_TEST(buf_free__of_another_context)
 }
 END_TEST
 
-START_TEST(buf_free__busy_while_a_send_reads_it)
+START_TEST(buf_free__busy_while_sending)
 {
 	void *p = ripc_buf_alloc(ctx, MIB);
 	struct ripc_request *r;
@@ -325,7 +325,7 @@ START_TEST(buf_realloc__keeps_contents)
 }
 END_TEST
 
-START_TEST(buf_realloc__stays_where_it_fits)
+START_TEST(buf_realloc__in_place)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, 300);
 
@@ -378,7 +378,7 @@ START_TEST(buf_register__overlap)
 }
 END_TEST
 
-START_TEST(buf_register__inside_a_buffer_of_the_pool)
+START_TEST(buf_register__inside_pool_buffer)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, 300);
 
@@ -425,7 +425,7 @@ START_TEST(buf_unregister__refused)
 }
 END_TEST
 
-START_TEST(range_check__names_what_is_in_the_way)
+START_TEST(range_check__names_overlap)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, MIB);
 	struct ripc_request *r;
@@ -444,22 +444,22 @@ START_TEST(range_check__names_what_is_in_the_way)
 	OK(ripc_request_wait(&r, 5000));
 	OK(ripc_window_add(ctx, NULL, p + 2000, 10));
 	OK(ripc_buf_free(ctx, p));
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 }
 END_TEST
 
 /* Where registering is dear, a region keeps its registration as the target of reads. */
-static void dear(struct ripc__sim_config *config)
+static void expensive_registration(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
-START_TEST(local_mr__kept_where_it_is_dear)
+START_TEST(sink_mr__cached_if_expensive)
 {
 	struct ripc__sim_counters before, after;
 	struct rig r2;
 
-	rig_start(&r2, 2, dear);
+	rig_start(&r2, 2, expensive_registration);
 	OK(rig_long(&r2, 0, 1, 200000, 1, 5000));
 	rig_expect(&r2, 1, 200000, 1);
 	ripc__sim_counters(r2.net, &before);
@@ -475,84 +475,84 @@ START_TEST(local_mr__kept_where_it_is_dear)
 END_TEST
 
 /* What a write under way leaves from stays registered for it, whatever becomes of the region. */
-START_TEST(local_hold__outlives_the_region)
+START_TEST(cached_mr_hold__outlives_region)
 {
 	struct ripc__sim_counters counters;
 	struct ripc__region *region;
-	struct ripc__local *local;
+	struct ripc__cached_mr *cached_mr;
 	static uint8_t own[100];
 	struct rig r2;
 	unsigned tp;
 
-	rig_start(&r2, 2, dear);
+	rig_start(&r2, 2, expensive_registration);
 	rig_connect(&r2, 0, 1);
 	tp = rig_lane(&r2, 0, 1)->tp;
 	region = ripc__pool_get(r2.ctx[0], 20000, RIPC__REGION_APP);
-	local = ripc__local_hold(r2.ctx[0], tp, region);
-	ck_assert_ptr_nonnull(local);
-	ck_assert_ptr_eq(ripc__local_hold(r2.ctx[0], tp, region), local);
+	cached_mr = ripc__cached_mr_hold(r2.ctx[0], tp, region);
+	ck_assert_ptr_nonnull(cached_mr);
+	ck_assert_ptr_eq(ripc__cached_mr_hold(r2.ctx[0], tp, region), cached_mr);
 	r2.ctx[0]->opt.pool_bytes = 0;
 	ripc__pool_put(r2.ctx[0], region);
 	for (unsigned i = 0; i < 2; i++) {
 		ripc__sim_counters(r2.net, &counters);
 		ck_assert_uint_eq(counters.regions, 1);
-		ripc__local_release(r2.ctx[0], local);
+		ripc__cached_mr_release(r2.ctx[0], cached_mr);
 	}
 	ripc__sim_counters(r2.net, &counters);
 	ck_assert_uint_eq(counters.regions, 0);
 	/* An application's own memory is not registered for this, as it may not be writable; if it is anyway, that is used. */
 	OK(ripc_buf_register(r2.ctx[0], own, sizeof(own)));
 	region = ripc__memory_find(r2.ctx[0], own, 1);
-	ck_assert_ptr_null(ripc__local_hold(r2.ctx[0], tp, region));
+	ck_assert_ptr_null(ripc__cached_mr_hold(r2.ctx[0], tp, region));
 	OK(ripc_buf_unregister(r2.ctx[0], own));
 	rig_end(&r2);
 }
 END_TEST
 
 /* What nothing is under way from or to is registered no more; what is, stays. */
-START_TEST(locals_trim__spares_what_is_in_use)
+START_TEST(mr_cache_trim__keeps_used)
 {
 	struct ripc__sim_counters counters;
 	struct ripc__region *region[2];
-	struct ripc__local *kept[2];
+	struct ripc__cached_mr *kept[2];
 	struct ripc__mr own;
 	struct rig r2;
 	unsigned tp;
 
-	rig_start(&r2, 2, dear);
+	rig_start(&r2, 2, expensive_registration);
 	rig_connect(&r2, 0, 1);
 	tp = rig_lane(&r2, 0, 1)->tp;
-	ck_assert(!ripc__locals_trim(r2.ctx[0]));
+	ck_assert(!ripc__mr_cache_trim(r2.ctx[0]));
 	for (unsigned i = 0; i < 2; i++)
 		region[i] = ripc__pool_get(r2.ctx[0], 20000, RIPC__REGION_APP);
-	kept[0] = ripc__local_hold(r2.ctx[0], tp, region[0]);
+	kept[0] = ripc__cached_mr_hold(r2.ctx[0], tp, region[0]);
 	ck_assert_ptr_eq(
-		ripc__local_mr(r2.ctx[0], tp, region[1], region[1]->base, 20000, &own, &kept[1]),
+		ripc__sink_mr(r2.ctx[0], tp, region[1], region[1]->base, 20000, &own, &kept[1]),
 		&kept[1]->mr);
 	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_int_eq(ripc__locals_trim(r2.ctx[0]), i);
+		ck_assert_int_eq(ripc__mr_cache_trim(r2.ctx[0]), i);
 		ripc__sim_counters(r2.net, &counters);
 		ck_assert_uint_eq(counters.regions, 2 - i);
-		ck_assert_ptr_eq(region[1]->local[tp], kept[1]);
-		ripc__local_release(r2.ctx[0], kept[i]);
+		ck_assert_ptr_eq(region[1]->cached_mr[tp], kept[1]);
+		ripc__cached_mr_release(r2.ctx[0], kept[i]);
 	}
-	ck_assert(ripc__locals_trim(r2.ctx[0]));
-	ck_assert_ptr_null(region[1]->local[tp]);
+	ck_assert(ripc__mr_cache_trim(r2.ctx[0]));
+	ck_assert_ptr_null(region[1]->cached_mr[tp]);
 	/* A large one is not registered for what is written from it, but used if it is. */
 	ripc__pool_put(r2.ctx[0], region[0]);
 	ripc__pool_put(r2.ctx[0], region[1]);
-	region[0] = ripc__pool_get(r2.ctx[0], RIPC__LOCAL_MAX + 1, RIPC__REGION_APP);
-	ck_assert_ptr_null(ripc__local_hold(r2.ctx[0], tp, region[0]));
-	ripc__local_mr(r2.ctx[0], tp, region[0], region[0]->base, 20000, &own, &kept[0]);
-	ck_assert_ptr_eq(ripc__local_hold(r2.ctx[0], tp, region[0]), kept[0]);
+	region[0] = ripc__pool_get(r2.ctx[0], RIPC__CACHED_MR_MAX + 1, RIPC__REGION_APP);
+	ck_assert_ptr_null(ripc__cached_mr_hold(r2.ctx[0], tp, region[0]));
+	ripc__sink_mr(r2.ctx[0], tp, region[0], region[0]->base, 20000, &own, &kept[0]);
+	ck_assert_ptr_eq(ripc__cached_mr_hold(r2.ctx[0], tp, region[0]), kept[0]);
 	for (unsigned i = 0; i < 2; i++)
-		ripc__local_release(r2.ctx[0], kept[0]);
+		ripc__cached_mr_release(r2.ctx[0], kept[0]);
 	ripc__pool_put(r2.ctx[0], region[0]);
 	rig_end(&r2);
 }
 END_TEST
 
-START_TEST(local_mr__per_transfer_where_it_is_cheap)
+START_TEST(sink_mr__uncached_if_cheap)
 {
 	struct ripc__sim_counters counters;
 
@@ -564,14 +564,14 @@ START_TEST(local_mr__per_transfer_where_it_is_cheap)
 END_TEST
 
 /* Where the peer could write it for so long, it is not kept. */
-START_TEST(local_mr__per_transfer_where_the_peer_could_write)
+START_TEST(sink_mr__uncached_if_writable)
 {
 	struct ripc__sim_counters counters;
 	struct rig r2;
 
-	rig_start(&r2, 2, dear);
+	rig_start(&r2, 2, expensive_registration);
 	for (unsigned i = 0; i < r2.ctx[1]->ntp; i++)
-		r2.ctx[1]->tp[i].limits.caps |= RIPC__CAP_SINK_EXPOSED;
+		r2.ctx[1]->tp[i].limits.caps |= RIPC__CAP_SINK_WRITABLE;
 	for (uint64_t k = 0; k < 3; k++) {
 		OK(rig_long(&r2, 0, 1, 200000, k, 5000));
 		rig_expect(&r2, 1, 200000, k);
@@ -582,7 +582,7 @@ START_TEST(local_mr__per_transfer_where_the_peer_could_write)
 }
 END_TEST
 
-START_TEST(memory_fini__frees_what_the_application_kept)
+START_TEST(memory_fini__frees_app_buffers)
 {
 	static uint8_t foreign[100];
 
@@ -607,7 +607,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/buffer");
+	Suite *suite = suite_create("core/memory/buffer");
 	TCase *tc = tcase_create("buffer");
 
 	test_seed();
@@ -616,32 +616,32 @@ int main(void)
 	tcase_add_test(tc, pool_get__classes);
 	tcase_add_test(tc, pool_get__most_recent_first);
 	tcase_add_test(tc, pool_get__too_large);
-	tcase_add_test(tc, pool_put__least_recently_used_goes_first);
-	tcase_add_test(tc, pool_put__nothing_is_kept_with_a_bound_of_0);
+	tcase_add_test(tc, pool_put__evicts_lru);
+	tcase_add_test(tc, pool_put__limit_0);
 	tcase_add_test(tc, regions__random_use);
 	tcase_add_test(tc, regions__table_shrinks);
 	tcase_add_test(tc, memory_find__borders);
 	tcase_add_test(tc, buf_alloc__no_bytes);
 	tcase_add_test(tc, buf_free__interior_and_null);
-	tcase_add_test(tc, buf_free__behind_the_length);
-	tcase_add_test(tc, start__not_behind_the_length_of_a_buffer);
-	tcase_add_test(tc, buf_free__what_is_not_a_buffer);
-	tcase_add_test(tc, buf_free__of_another_context);
-	tcase_add_test(tc, buf_free__busy_while_a_send_reads_it);
+	tcase_add_test(tc, buf_free__beyond_length);
+	tcase_add_test(tc, start__beyond_length);
+	tcase_add_test(tc, buf_free__not_a_buffer);
+	tcase_add_test(tc, buf_free__other_context);
+	tcase_add_test(tc, buf_free__busy_while_sending);
 	tcase_add_test(tc, buf_realloc__keeps_contents);
-	tcase_add_test(tc, buf_realloc__stays_where_it_fits);
+	tcase_add_test(tc, buf_realloc__in_place);
 	tcase_add_test(tc, buf_realloc__refused);
 	tcase_add_test(tc, buf_register__overlap);
-	tcase_add_test(tc, buf_register__inside_a_buffer_of_the_pool);
+	tcase_add_test(tc, buf_register__inside_pool_buffer);
 	tcase_add_test(tc, buf_register__refused);
 	tcase_add_test(tc, buf_unregister__refused);
-	tcase_add_test(tc, range_check__names_what_is_in_the_way);
-	tcase_add_test(tc, local_mr__kept_where_it_is_dear);
-	tcase_add_test(tc, local_hold__outlives_the_region);
-	tcase_add_test(tc, locals_trim__spares_what_is_in_use);
-	tcase_add_test(tc, local_mr__per_transfer_where_it_is_cheap);
-	tcase_add_test(tc, local_mr__per_transfer_where_the_peer_could_write);
-	tcase_add_test(tc, memory_fini__frees_what_the_application_kept);
+	tcase_add_test(tc, range_check__names_overlap);
+	tcase_add_test(tc, sink_mr__cached_if_expensive);
+	tcase_add_test(tc, cached_mr_hold__outlives_region);
+	tcase_add_test(tc, mr_cache_trim__keeps_used);
+	tcase_add_test(tc, sink_mr__uncached_if_cheap);
+	tcase_add_test(tc, sink_mr__uncached_if_writable);
+	tcase_add_test(tc, memory_fini__frees_app_buffers);
 	suite_add_tcase(suite, tc);
-	return test_main("core/buffer", suite);
+	return test_main("core/memory/buffer", suite);
 }

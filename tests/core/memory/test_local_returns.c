@@ -7,7 +7,7 @@ static struct ripc *ctx;
 static uint8_t *buf; /* 64 KiB of ctx */
 
 /* Context 0 sends a short message to 1 that offers buf. */
-static void offer(size_t len)
+static void send_offer(size_t len)
 {
 	struct iovec item = {"x", 1}, back = {buf, len};
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
@@ -19,86 +19,86 @@ static void offer(size_t len)
 	ripc_message_free(m);
 }
 
-static struct ripc__return *the_return(void)
+static struct ripc__local_return *first_local_return(void)
 {
 	struct ripc__list *n = ripc__list_first(&ctx->memory.returns);
 
-	return n ? ripc__list_entry(n, struct ripc__return, link) : NULL;
+	return n ? ripc__list_entry(n, struct ripc__local_return, link) : NULL;
 }
 
-static unsigned offers(void)
+static unsigned offer_count(void)
 {
 	struct ripc__dest *d = rig_dest(&rig, 1, 0);
 
-	return d ? d->noffers : 0;
+	return d ? d->nremote_returns : 0;
 }
 
-START_TEST(return_new__ids_are_unique_and_found)
+START_TEST(local_return_new__unique_ids)
 {
 	enum { N = 1000 };
-	struct ripc__return *r[N];
+	struct ripc__local_return *r[N];
 
 	for (unsigned i = 0; i < N; i++) {
-		r[i] = ripc__return_new(ctx, rig.s[0], buf + i * 10, 10);
+		r[i] = ripc__local_return_new(ctx, rig.s[0], buf + i * 10, 10);
 		ck_assert_ptr_nonnull(r[i]);
 		ck_assert_uint_ne(r[i]->id, 0);
 	}
 	for (unsigned i = 0; i < N; i++)
-		ck_assert_ptr_eq(ripc__return_find(ctx, r[i]->id), r[i]);
+		ck_assert_ptr_eq(ripc__local_return_find(ctx, r[i]->id), r[i]);
 	/* Every other one goes, new ones come. */
 	for (unsigned i = 0; i < N; i += 2) {
 		uint32_t id = r[i]->id;
 
-		ripc__return_drop(ctx, r[i]);
-		ck_assert_ptr_null(ripc__return_find(ctx, id));
-		r[i] = ripc__return_new(ctx, rig.s[0], buf + i * 10, 10);
+		ripc__local_return_drop(ctx, r[i]);
+		ck_assert_ptr_null(ripc__local_return_find(ctx, id));
+		r[i] = ripc__local_return_new(ctx, rig.s[0], buf + i * 10, 10);
 	}
 	for (unsigned i = 0; i < N; i++)
-		ck_assert_ptr_eq(ripc__return_find(ctx, r[i]->id), r[i]);
+		ck_assert_ptr_eq(ripc__local_return_find(ctx, r[i]->id), r[i]);
 	for (unsigned i = 0; i < N; i++)
-		ripc__return_drop(ctx, r[i]);
+		ripc__local_return_drop(ctx, r[i]);
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
-	ck_assert_uint_eq(ripc__memory_find(ctx, buf, 1)->holds, 0);
+	ck_assert_uint_eq(ripc__memory_find(ctx, buf, 1)->pins, 0);
 }
 END_TEST
 
-START_TEST(return_new__ids_wrap_past_0)
+START_TEST(local_return_new__ids_skip_0)
 {
-	struct ripc__return *r;
+	struct ripc__local_return *r;
 
 	ctx->memory.next_return_id = UINT32_MAX - 1;
-	r = ripc__return_new(ctx, rig.s[0], buf, 10);
+	r = ripc__local_return_new(ctx, rig.s[0], buf, 10);
 	ck_assert_uint_eq(r->id, UINT32_MAX);
-	ripc__return_drop(ctx, r);
-	r = ripc__return_new(ctx, rig.s[0], buf, 10);
+	ripc__local_return_drop(ctx, r);
+	r = ripc__local_return_new(ctx, rig.s[0], buf, 10);
 	ck_assert_uint_eq(r->id, 1);
-	ck_assert_ptr_null(ripc__return_find(ctx, 0));
-	ck_assert_ptr_null(ripc__return_find(ctx, UINT64_C(1) << 32 | 1));
-	ripc__return_drop(ctx, r);
+	ck_assert_ptr_null(ripc__local_return_find(ctx, 0));
+	ck_assert_ptr_null(ripc__local_return_find(ctx, UINT64_C(1) << 32 | 1));
+	ripc__local_return_drop(ctx, r);
 }
 END_TEST
 
-START_TEST(return_new__refused)
+START_TEST(local_return_new__refused)
 {
 	static uint8_t foreign[10];
 
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], foreign, 10));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], foreign, 10));
 	ck_assert_int_eq(errno, EINVAL);
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 0));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], buf, 0));
 	ck_assert_int_eq(errno, EINVAL);
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 65537));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], buf, 65537));
 	ck_assert_int_eq(errno, EINVAL);
 	OK(ripc_window_add(ctx, NULL, buf, 10));
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf + 5, 10));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], buf + 5, 10));
 	ck_assert_int_eq(errno, EBUSY);
 	/* The length that was asked for counts, not the size of the buffer's class. */
 	buf = ripc_buf_alloc(ctx, 1000);
-	ck_assert_ptr_null(ripc__return_new(ctx, rig.s[0], buf, 1001));
+	ck_assert_ptr_null(ripc__local_return_new(ctx, rig.s[0], buf, 1001));
 	ck_assert_int_eq(errno, EINVAL);
 }
 END_TEST
 
-START_TEST(returns_make__all_or_none)
+START_TEST(local_returns_add__all_or_none)
 {
 	struct iovec item = {"x", 1}, back[3] = {{buf, 10}, {buf + 10, 10}, {buf + 15, 10}};
 	struct ripc_send_options options = {.nreturns = 3, .returns = back};
@@ -118,10 +118,10 @@ START_TEST(returns_make__all_or_none)
 }
 END_TEST
 
-START_TEST(offered__the_next_item_that_fits_is_written)
+START_TEST(offered__next_fit_written)
 {
 	for (uint64_t k = 1; k <= 2; k++) {
-		offer(1000);
+		send_offer(1000);
 		/* Too long for it. */
 		OK(rig_long(&rig, 1, 0, 20000, 1, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 0, 20000, 1), RIPC_IN_POOL);
@@ -130,7 +130,7 @@ START_TEST(offered__the_next_item_that_fits_is_written)
 		rig_verify(buf, 1000, 2);
 		ck_assert_uint_eq(rig_stats(&rig, 1).return_writes, k);
 		ck_assert_uint_eq(ctx->memory.nreturns, 0);
-		ck_assert_uint_eq(offers(), 0);
+		ck_assert_uint_eq(offer_count(), 0);
 		/* It is the application's again, and may be offered again. */
 		OK(rig_long(&rig, 1, 0, 1000, 3, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 0, 1000, 3), RIPC_IN_POOL);
@@ -139,9 +139,9 @@ START_TEST(offered__the_next_item_that_fits_is_written)
 }
 END_TEST
 
-START_TEST(offered__large_item_is_written_before_its_message)
+START_TEST(offered__written_before_message)
 {
-	offer(64 * KIB);
+	send_offer(64 * KIB);
 	OK(rig_long(&rig, 1, 0, 64 * KIB, 7, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 7), RIPC_IN_RETURN);
 	rig_verify(buf, 64 * KIB, 7);
@@ -149,7 +149,7 @@ START_TEST(offered__large_item_is_written_before_its_message)
 END_TEST
 
 /* A context's lane to itself has two ends: what was offered over the one comes back by the other. */
-START_TEST(offered__to_a_service_of_the_same_context)
+START_TEST(offered__same_context)
 {
 	struct ripc_service *owner, *writer;
 	struct iovec item = {"x", 1}, back, large;
@@ -188,46 +188,46 @@ START_TEST(offered__to_a_service_of_the_same_context)
 }
 END_TEST
 
-START_TEST(revoke__answered_by_the_peer)
+START_TEST(revoke__peer_replies)
 {
-	offer(1000);
-	ck_assert_uint_eq(offers(), 1);
-	ck_assert_ptr_nonnull(the_return()->lane);
+	send_offer(1000);
+	ck_assert_uint_eq(offer_count(), 1);
+	ck_assert_ptr_nonnull(first_local_return()->lane);
 	OK(ripc_buf_free(ctx, buf));
 	/* The peer could still write into it. */
-	ck_assert(the_return()->revoking);
-	ck_assert(ripc__memory_find(ctx, buf, 1)->zombie);
+	ck_assert(first_local_return()->revoking);
+	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
 	RC(-EINVAL, ripc_buf_free(ctx, buf));
 	rig_run(&rig, 5);
-	ck_assert_ptr_null(the_return());
-	ck_assert_uint_eq(offers(), 0);
+	ck_assert_ptr_null(first_local_return());
+	ck_assert_uint_eq(offer_count(), 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 	rig_exchange(&rig, 0, 1);
 }
 END_TEST
 
-START_TEST(revoke__twice_is_once)
+START_TEST(revoke__idempotent)
 {
-	offer(1000);
-	ripc__return_revoke(ctx, the_return());
-	ripc__return_revoke(ctx, the_return());
+	send_offer(1000);
+	ripc__local_return_revoke(ctx, first_local_return());
+	ripc__local_return_revoke(ctx, first_local_return());
 	ck_assert_uint_eq(ctx->memory.nreturns, 1);
 	rig_run(&rig, 5);
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
 }
 END_TEST
 
-START_TEST(revoke__a_message_that_used_it_is_rescued_by_a_copy)
+START_TEST(revoke__used_message_copied)
 {
 	struct ripc_request *r;
 	uint8_t data[1000];
 
-	offer(1000);
+	send_offer(1000);
 	rig_fill(data, sizeof(data), 4);
 	/* On its way, inline, when the buffer is freed. */
 	r = rig_begin(&rig, 1, 0, data, sizeof(data));
 	OK(ripc_buf_free(ctx, buf));
-	ck_assert(ripc__memory_find(ctx, buf, 1)->zombie);
+	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 1000, 4), RIPC_IN_POOL);
 	rig_run(&rig, 5);
@@ -242,7 +242,7 @@ static void slow(struct ripc__sim_config *config)
 }
 
 /* The same with one that is being written. */
-START_TEST(revoke__waits_for_writes_under_way)
+START_TEST(revoke__waits_for_writes)
 {
 	struct ripc_request *r;
 	uint8_t *data = malloc(64 * KIB);
@@ -251,13 +251,13 @@ START_TEST(revoke__waits_for_writes_under_way)
 	rig_start(&rig, 2, slow);
 	ctx = rig.ctx[0];
 	buf = ripc_buf_alloc(ctx, 64 * KIB);
-	offer(64 * KIB);
+	send_offer(64 * KIB);
 	rig_fill(data, 64 * KIB, 5);
 	r = rig_begin(&rig, 1, 0, data, 64 * KIB);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 1);
 	ck_assert_uint_eq(ctx->memory.nreturns, 1);
-	ck_assert(ripc__memory_find(ctx, buf, 1)->zombie);
+	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 5), RIPC_IN_POOL);
 	rig_run(&rig, 5);
@@ -267,9 +267,9 @@ START_TEST(revoke__waits_for_writes_under_way)
 }
 END_TEST
 
-START_TEST(revoke__when_the_service_goes)
+START_TEST(revoke__service_closed)
 {
-	offer(1000);
+	send_offer(1000);
 	OK(ripc_unregister(rig.s[0]));
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
 	OK(ripc_buf_free(ctx, buf));
@@ -278,9 +278,9 @@ START_TEST(revoke__when_the_service_goes)
 END_TEST
 
 /* The peer does not answer: its lane is closed, and then nobody can write. */
-START_TEST(revoke__when_the_service_goes_and_the_peer_is_silent)
+START_TEST(revoke__closed_peer_silent)
 {
-	offer(1000);
+	send_offer(1000);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	OK(ripc_unregister(rig.s[0]));
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
@@ -289,63 +289,63 @@ START_TEST(revoke__when_the_service_goes_and_the_peer_is_silent)
 }
 END_TEST
 
-START_TEST(lane_gone__stays_offered_but_cannot_be_written)
+START_TEST(lane_gone__offered_not_writable)
 {
-	offer(1000);
+	send_offer(1000);
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	rig_run(&rig, 5);
-	ck_assert_ptr_nonnull(the_return());
-	ck_assert_ptr_null(the_return()->lane);
-	ck_assert_uint_eq(offers(), 0);
+	ck_assert_ptr_nonnull(first_local_return());
+	ck_assert_ptr_null(first_local_return()->lane);
+	ck_assert_uint_eq(offer_count(), 0);
 	/* Over the next lane it is read into. */
 	OK(rig_long(&rig, 1, 0, 20000, 1, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 20000, 1), RIPC_IN_POOL);
 	OK(ripc_buf_free(ctx, buf));
-	ck_assert_ptr_null(the_return());
+	ck_assert_ptr_null(first_local_return());
 }
 END_TEST
 
-START_TEST(lane_gone__ends_a_revocation)
+START_TEST(lane_gone__ends_revoke)
 {
-	offer(1000);
+	send_offer(1000);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 5);
-	ck_assert_ptr_nonnull(the_return());
+	ck_assert_ptr_nonnull(first_local_return());
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	rig_run(&rig, 5);
-	ck_assert_ptr_null(the_return());
+	ck_assert_ptr_null(first_local_return());
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 }
 END_TEST
 
-START_TEST(lane_gone__a_silent_peer_is_noticed_by_a_revocation)
+START_TEST(lane_gone__revoke_finds_silence)
 {
-	offer(1000);
+	send_offer(1000);
 	rig_run(&rig, 100);
 	ripc__sim_kill_context(rig.net, rig.ctx[1], true);
 	rig.ctx[1] = NULL;
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 2500);
-	ck_assert_ptr_null(the_return());
+	ck_assert_ptr_null(first_local_return());
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 }
 END_TEST
 
-START_TEST(peer_gone__is_taken_back_at_once)
+START_TEST(peer_gone__return_buffer_freed)
 {
 	struct iovec item = {"x", 1};
 
-	offer(1000);
+	send_offer(1000);
 	ripc__sim_kill_context(rig.net, rig.ctx[1], false);
 	rig.ctx[1] = NULL;
 	rig_run(&rig, 5);
 	RC(-EHOSTUNREACH, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, NULL, 3000));
-	ck_assert_ptr_nonnull(the_return());
-	ck_assert_ptr_null(the_return()->peer);
+	ck_assert_ptr_nonnull(first_local_return());
+	ck_assert_ptr_null(first_local_return()->peer);
 	OK(ripc_buf_free(ctx, buf));
-	ck_assert_ptr_null(the_return());
+	ck_assert_ptr_null(first_local_return());
 }
 END_TEST
 
@@ -354,7 +354,7 @@ static void no_write(struct ripc__sim_config *config)
 	config->caps_off = RIPC__CAP_WRITE;
 }
 
-START_TEST(claim__read_into_on_a_lane_that_cannot_write)
+START_TEST(claim__read_into_no_write_lane)
 {
 	struct iovec item = {"x", 1}, back;
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
@@ -370,37 +370,37 @@ START_TEST(claim__read_into_on_a_lane_that_cannot_write)
 	/* The peer learns that there is one, but nothing that it could write. */
 	ck_assert_uint_eq(m->nreturns, 1);
 	ripc_message_free(m);
-	ck_assert_uint_eq(ripc__dest_find(rig.ctx[1], RIG_ID(0))->noffers, 0);
-	ck_assert_ptr_null(the_return()->lane);
+	ck_assert_uint_eq(ripc__dest_find(rig.ctx[1], RIG_ID(0))->nremote_returns, 0);
+	ck_assert_ptr_null(first_local_return()->lane);
 	OK(rig_long(&rig, 1, 0, 30000, 6, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 30000, 6), RIPC_IN_POOL);
 	OK(rig_long(&rig, 1, 0, 20000, 7, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 20000, 7), RIPC_IN_RETURN);
 	rig_verify(buf, 20000, 7);
-	ck_assert_ptr_null(the_return());
+	ck_assert_ptr_null(first_local_return());
 }
 END_TEST
 
-START_TEST(claim__not_for_another_service_or_peer)
+START_TEST(claim__other_service_or_peer)
 {
-	struct ripc__return *r;
+	struct ripc__local_return *r;
 	struct ripc__peer *p;
 
 	rig_connect(&rig, 0, 1);
 	p = rig_peer(&rig, 0, 1);
-	r = ripc__return_new(ctx, rig.s[0], buf, 100);
-	ck_assert_ptr_null(ripc__return_claim(ctx, rig.s[0], p, 10));
+	r = ripc__local_return_new(ctx, rig.s[0], buf, 100);
+	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 10));
 	r->peer = p;
-	ck_assert_ptr_null(ripc__return_claim(ctx, rig.s[0], p, 101));
-	ck_assert_ptr_null(ripc__return_claim(ctx, NULL, p, 10));
-	ck_assert_ptr_eq(ripc__return_claim(ctx, rig.s[0], p, 100), r);
-	ck_assert_ptr_null(ripc__return_claim(ctx, rig.s[0], p, 100));
+	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 101));
+	ck_assert_ptr_null(ripc__local_return_claim(ctx, NULL, p, 10));
+	ck_assert_ptr_eq(ripc__local_return_claim(ctx, rig.s[0], p, 100), r);
+	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 100));
 	r->arriving = false;
-	ripc__return_drop(ctx, r);
+	ripc__local_return_drop(ctx, r);
 }
 END_TEST
 
-START_TEST(returns_put__what_was_freed_before_the_message_left)
+START_TEST(returns_encode__skips_freed)
 {
 	struct iovec item, back = {buf, 1000};
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
@@ -424,7 +424,7 @@ START_TEST(returns_put__what_was_freed_before_the_message_left)
 END_TEST
 
 /* Many times over, with everything that may happen to one in any order. */
-START_TEST(random__nothing_is_lost_or_used_twice)
+START_TEST(random__no_loss_no_reuse)
 {
 	uint64_t rng = test_seed();
 	void *p[8] = {NULL};
@@ -489,33 +489,33 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/returns");
+	Suite *suite = suite_create("core/memory/local_returns");
 	TCase *tc = tcase_create("returns");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, return_new__ids_are_unique_and_found);
-	tcase_add_test(tc, return_new__ids_wrap_past_0);
-	tcase_add_test(tc, return_new__refused);
-	tcase_add_test(tc, returns_make__all_or_none);
-	tcase_add_test(tc, offered__the_next_item_that_fits_is_written);
-	tcase_add_test(tc, offered__large_item_is_written_before_its_message);
-	tcase_add_test(tc, offered__to_a_service_of_the_same_context);
-	tcase_add_test(tc, revoke__answered_by_the_peer);
-	tcase_add_test(tc, revoke__twice_is_once);
-	tcase_add_test(tc, revoke__a_message_that_used_it_is_rescued_by_a_copy);
-	tcase_add_test(tc, revoke__waits_for_writes_under_way);
-	tcase_add_test(tc, revoke__when_the_service_goes);
-	tcase_add_test(tc, revoke__when_the_service_goes_and_the_peer_is_silent);
-	tcase_add_test(tc, lane_gone__stays_offered_but_cannot_be_written);
-	tcase_add_test(tc, lane_gone__ends_a_revocation);
-	tcase_add_test(tc, lane_gone__a_silent_peer_is_noticed_by_a_revocation);
-	tcase_add_test(tc, peer_gone__is_taken_back_at_once);
-	tcase_add_test(tc, claim__read_into_on_a_lane_that_cannot_write);
-	tcase_add_test(tc, claim__not_for_another_service_or_peer);
-	tcase_add_test(tc, returns_put__what_was_freed_before_the_message_left);
-	tcase_add_test(tc, random__nothing_is_lost_or_used_twice);
+	tcase_add_test(tc, local_return_new__unique_ids);
+	tcase_add_test(tc, local_return_new__ids_skip_0);
+	tcase_add_test(tc, local_return_new__refused);
+	tcase_add_test(tc, local_returns_add__all_or_none);
+	tcase_add_test(tc, offered__next_fit_written);
+	tcase_add_test(tc, offered__written_before_message);
+	tcase_add_test(tc, offered__same_context);
+	tcase_add_test(tc, revoke__peer_replies);
+	tcase_add_test(tc, revoke__idempotent);
+	tcase_add_test(tc, revoke__used_message_copied);
+	tcase_add_test(tc, revoke__waits_for_writes);
+	tcase_add_test(tc, revoke__service_closed);
+	tcase_add_test(tc, revoke__closed_peer_silent);
+	tcase_add_test(tc, lane_gone__offered_not_writable);
+	tcase_add_test(tc, lane_gone__ends_revoke);
+	tcase_add_test(tc, lane_gone__revoke_finds_silence);
+	tcase_add_test(tc, peer_gone__return_buffer_freed);
+	tcase_add_test(tc, claim__read_into_no_write_lane);
+	tcase_add_test(tc, claim__other_service_or_peer);
+	tcase_add_test(tc, returns_encode__skips_freed);
+	tcase_add_test(tc, random__no_loss_no_reuse);
 	suite_add_tcase(suite, tc);
-	return test_main("core/returns", suite);
+	return test_main("core/memory/local_returns", suite);
 }

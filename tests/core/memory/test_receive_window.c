@@ -6,14 +6,14 @@ static struct rig rig;
 static struct ripc *ctx;
 static uint8_t *buf;
 
-static struct ripc__window *claim(struct ripc_service *s, size_t len)
+static struct ripc__recv_window *claim(struct ripc_service *s, size_t len)
 {
-	return ripc__window_claim(ctx, s, len);
+	return ripc__recv_window_claim(ctx, s, len);
 }
 
 START_TEST(claim__first_that_fits)
 {
-	struct ripc__window *w;
+	struct ripc__recv_window *w;
 
 	OK(ripc_window_add(ctx, NULL, buf, 100));
 	OK(ripc_window_add(ctx, NULL, buf + 100, 1000));
@@ -25,12 +25,12 @@ START_TEST(claim__first_that_fits)
 	ck_assert_ptr_eq(claim(rig.s[0], 200)->base, buf + 2000);
 	ck_assert_ptr_null(claim(rig.s[0], 200));
 	ck_assert_ptr_eq(claim(rig.s[0], 100)->base, buf);
-	ripc__window_done(ctx, w, false);
+	ripc__recv_window_release(ctx, w, false);
 	ck_assert_ptr_eq(claim(rig.s[0], 1000), w);
 }
 END_TEST
 
-START_TEST(claim__of_the_service_before_that_of_the_context)
+START_TEST(claim__service_before_context)
 {
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	OK(ripc_window_add(ctx, rig.s[0], buf + 1000, 1000));
@@ -39,7 +39,7 @@ START_TEST(claim__of_the_service_before_that_of_the_context)
 }
 END_TEST
 
-START_TEST(claim__not_that_of_another_service)
+START_TEST(claim__other_service)
 {
 	struct ripc_service *other;
 
@@ -50,36 +50,36 @@ START_TEST(claim__not_that_of_another_service)
 }
 END_TEST
 
-START_TEST(done__used_up)
+START_TEST(release__used)
 {
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
-	ripc__window_done(ctx, claim(rig.s[0], 10), true);
+	ripc__recv_window_release(ctx, claim(rig.s[0], 10), true);
 	ck_assert_ptr_null(claim(rig.s[0], 10));
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 	/* It may be set aside again. */
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 }
 END_TEST
 
-START_TEST(done__not_for_use_again_in_a_freed_buffer)
+START_TEST(release__in_freed_buffer)
 {
-	struct ripc__window *w;
+	struct ripc__recv_window *w;
 
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	w = claim(rig.s[0], 10);
 	OK(ripc_buf_free(ctx, buf));
 	/* The item is still on its way there: the buffer is nobody's. */
-	ck_assert(w->region->zombie);
+	ck_assert(w->region->free_pending);
 	ck_assert_int_eq(w->region->state, RIPC__REGION_APP);
 	RC(-EINVAL, ripc_buf_free(ctx, buf));
-	ripc__window_done(ctx, w, false);
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ripc__recv_window_release(ctx, w, false);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 }
 END_TEST
 
-START_TEST(drop__windows_of_a_service)
+START_TEST(drop__by_service)
 {
 	struct ripc_service *other;
 
@@ -88,7 +88,7 @@ START_TEST(drop__windows_of_a_service)
 	OK(ripc_window_add(ctx, NULL, buf + 1000, 1000));
 	OK(ripc_window_add(ctx, rig.s[0], buf + 2000, 1000));
 	OK(ripc_unregister(other));
-	ck_assert_uint_eq(ctx->memory.nwindows, 2);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 2);
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 	OK(ripc_window_remove(ctx, buf + 1000));
 	OK(ripc_window_remove(ctx, buf + 2000));
@@ -112,12 +112,12 @@ START_TEST(add__refused)
 	RC(-EINVAL, ripc_window_add(ctx, NULL, m->items[0].iov_base, 10));
 	ripc_message_free(m);
 	/* Neither does it say that it did. */
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 }
 END_TEST
 
 /* The length that was asked for counts, not the size of the buffer's class. */
-START_TEST(add__not_behind_the_length_of_a_buffer)
+START_TEST(add__beyond_length)
 {
 	uint8_t *p = ripc_buf_alloc(ctx, 1000);
 
@@ -130,28 +130,28 @@ START_TEST(add__not_behind_the_length_of_a_buffer)
 }
 END_TEST
 
-START_TEST(add__the_context_is_that_of_the_service)
+START_TEST(add__context_from_service)
 {
 	OK(ripc_window_add(NULL, rig.s[0], buf, 10));
-	ck_assert_uint_eq(ctx->memory.nwindows, 1);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 1);
 }
 END_TEST
 
-START_TEST(remove__busy_while_an_item_arrives)
+START_TEST(remove__busy_while_receiving)
 {
-	struct ripc__window *w;
+	struct ripc__recv_window *w;
 
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	RC(-EINVAL, ripc_window_remove(ctx, buf + 1));
 	w = claim(rig.s[0], 10);
 	RC(-EBUSY, ripc_window_remove(ctx, buf));
-	ripc__window_done(ctx, w, false);
+	ripc__recv_window_release(ctx, w, false);
 	OK(ripc_window_remove(ctx, buf));
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 }
 END_TEST
 
-START_TEST(items__each_takes_one_window)
+START_TEST(items__one_window_each)
 {
 	uint8_t data[3][3000];
 	struct iovec items[3];
@@ -174,7 +174,7 @@ START_TEST(items__each_takes_one_window)
 		rig_verify(m->items[i].iov_base, items[i].iov_len, i);
 	ck_assert_uint_eq(ctx->stats.window_items, 2);
 	ripc_message_free(m);
-	ck_assert_uint_eq(ctx->memory.nwindows, 0);
+	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
 	rig_verify(buf, 2000, 0);
 }
 END_TEST
@@ -185,7 +185,7 @@ static void slow(struct ripc__sim_config *config)
 }
 
 /* The buffer is freed while an item is on its way: the message is whole, in a copy. */
-START_TEST(free__while_an_item_arrives)
+START_TEST(free__while_receiving)
 {
 	struct ripc_request *r;
 	struct rig r2;
@@ -211,7 +211,7 @@ START_TEST(free__while_an_item_arrives)
 END_TEST
 
 /* A service goes while an item for it is on its way into a window of the whole context: that is still there. */
-START_TEST(unregister__a_window_of_the_context_stays)
+START_TEST(unregister__context_window_kept)
 {
 	struct ripc_request *r;
 	struct rig r2;
@@ -232,7 +232,7 @@ START_TEST(unregister__a_window_of_the_context_stays)
 }
 END_TEST
 
-START_TEST(unregister__a_window_of_the_service_goes)
+START_TEST(unregister__drops_own_windows)
 {
 	struct ripc_request *r;
 	struct rig r2;
@@ -245,7 +245,7 @@ START_TEST(unregister__a_window_of_the_service_goes)
 	r = rig_begin(&r2, 1, 0, data, MIB);
 	rig_run(&r2, 3);
 	OK(ripc_unregister(r2.s[0]));
-	ck_assert_uint_eq(r2.ctx[0]->memory.nwindows, 0);
+	ck_assert_uint_eq(r2.ctx[0]->memory.nrecv_windows, 0);
 	OK(ripc_buf_free(r2.ctx[0], window));
 	RC(-ECANCELED, ripc_request_cancel(&r, 1000));
 	free(data);
@@ -265,33 +265,33 @@ static void teardown(void)
 	struct ripc__list *n;
 
 	/* What a test claimed by hand is on its way nowhere. */
-	ripc__list_for_each (n, &ctx->memory.windows)
-		ripc__list_entry(n, struct ripc__window, link)->arriving = false;
+	ripc__list_for_each (n, &ctx->memory.recv_windows)
+		ripc__list_entry(n, struct ripc__recv_window, link)->arriving = false;
 	rig_end(&rig);
 }
 
 int main(void)
 {
-	Suite *suite = suite_create("core/window");
+	Suite *suite = suite_create("core/memory/receive_window");
 	TCase *tc = tcase_create("window");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, claim__first_that_fits);
-	tcase_add_test(tc, claim__of_the_service_before_that_of_the_context);
-	tcase_add_test(tc, claim__not_that_of_another_service);
-	tcase_add_test(tc, done__used_up);
-	tcase_add_test(tc, done__not_for_use_again_in_a_freed_buffer);
-	tcase_add_test(tc, drop__windows_of_a_service);
+	tcase_add_test(tc, claim__service_before_context);
+	tcase_add_test(tc, claim__other_service);
+	tcase_add_test(tc, release__used);
+	tcase_add_test(tc, release__in_freed_buffer);
+	tcase_add_test(tc, drop__by_service);
 	tcase_add_test(tc, add__refused);
-	tcase_add_test(tc, add__not_behind_the_length_of_a_buffer);
-	tcase_add_test(tc, add__the_context_is_that_of_the_service);
-	tcase_add_test(tc, remove__busy_while_an_item_arrives);
-	tcase_add_test(tc, items__each_takes_one_window);
-	tcase_add_test(tc, free__while_an_item_arrives);
-	tcase_add_test(tc, unregister__a_window_of_the_context_stays);
-	tcase_add_test(tc, unregister__a_window_of_the_service_goes);
+	tcase_add_test(tc, add__beyond_length);
+	tcase_add_test(tc, add__context_from_service);
+	tcase_add_test(tc, remove__busy_while_receiving);
+	tcase_add_test(tc, items__one_window_each);
+	tcase_add_test(tc, free__while_receiving);
+	tcase_add_test(tc, unregister__context_window_kept);
+	tcase_add_test(tc, unregister__drops_own_windows);
 	suite_add_tcase(suite, tc);
-	return test_main("core/window", suite);
+	return test_main("core/memory/receive_window", suite);
 }

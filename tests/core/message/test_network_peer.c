@@ -14,7 +14,7 @@ static unsigned posts;
 static int post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 		      bool more)
 {
-	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
 
 	posts++;
 	return ripc__transport_sim.post_send(ep, iov, 2, more);
@@ -85,7 +85,7 @@ START_TEST(network_send__credit_both_ways)
 {
 	struct ripc_stats before = rig_stats(&rig, 0), after;
 
-	ck_assert(rig_lane(&rig, 0, 1)->counts);
+	ck_assert(rig_lane(&rig, 0, 1)->uses_credits);
 	for (unsigned i = 0; i < 200; i++) {
 		size_t len = i * 7 % 300;
 
@@ -127,11 +127,11 @@ START_TEST(network_send__returns_credit)
 	rig_run(&rig, 100);
 	OK(rig_short(&rig, 1, 0, 5, 5, 5000));
 	rig_expect(&rig, 0, 5, 5);
-	owed = lane->rx_owed;
+	owed = lane->rx_credits_due;
 	credits = back->tx_credits;
 	ck_assert_uint_gt(owed, 0);
 	ck_assert(sent_fast(10));
-	ck_assert_uint_eq(lane->rx_owed, 0);
+	ck_assert_uint_eq(lane->rx_credits_due, 0);
 	rig_expect(&rig, 1, 10, 10);
 	ck_assert_uint_eq(back->tx_credits, credits + owed);
 }
@@ -175,10 +175,10 @@ START_TEST(network_send__datagram)
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 
 	for (uint32_t i = 0; i < 50; i++) {
-		uint64_t seq = p->next_datagram;
+		uint64_t seq = p->next_dgram_seq;
 
 		ck_assert(sent_fast(i * 10));
-		ck_assert_uint_eq(p->next_datagram, seq + 1);
+		ck_assert_uint_eq(p->next_dgram_seq, seq + 1);
 		rig_expect(&rig, 1, i * 10, i * 10);
 	}
 	ck_assert_uint_eq(posts, 0);
@@ -190,14 +190,14 @@ END_TEST
 START_TEST(network_send__no_datagrams)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
-	uint64_t seq = p->next_datagram;
+	uint64_t seq = p->next_dgram_seq;
 
-	p->no_datagrams = true;
+	p->no_dgram_path = true;
 	OK(rig_short(&rig, 0, 1, 10, 10, 5000));
 	rig_expect(&rig, 1, 10, 10);
 	ck_assert(sent_fast(20));
 	rig_expect(&rig, 1, 20, 20);
-	ck_assert_uint_eq(p->next_datagram, seq);
+	ck_assert_uint_eq(p->next_dgram_seq, seq);
 	ck_assert_uint_gt(posts, 0);
 }
 END_TEST
@@ -211,23 +211,23 @@ START_TEST(network_send__new_record)
 
 	ck_assert(sent_fast(10));
 	rig_expect(&rig, 1, 10, 10);
-	ck_assert_ptr_nonnull(p->way);
-	seq = p->next_datagram;
+	ck_assert_ptr_nonnull(p->dgram_path);
+	seq = p->next_dgram_seq;
 	/* The same one, behind another. */
-	record.addrs[1].transport = rig.ctx[0]->tp[p->way_tp].ops->id;
-	record.addrs[1].len = (uint16_t)p->way_len;
-	memcpy(record.addrs[1].addr, p->way, p->way_len);
+	record.addrs[1].transport = rig.ctx[0]->tp[p->dgram_path_tp].ops->id;
+	record.addrs[1].len = (uint16_t)p->dgram_path_len;
+	memcpy(record.addrs[1].addr, p->dgram_path, p->dgram_path_len);
 	OK(ripc__peer_set_addrs(p, &record));
 	ck_assert(sent_fast(20));
 	rig_expect(&rig, 1, 20, 20);
-	ck_assert_uint_eq(p->next_datagram, seq + 1);
+	ck_assert_uint_eq(p->next_dgram_seq, seq + 1);
 	ck_assert_uint_eq(posts, 0);
 	/* None. */
 	record.naddrs = 0;
 	OK(ripc__peer_set_addrs(p, &record));
 	ck_assert(sent_fast(30));
 	rig_expect(&rig, 1, 30, 30);
-	ck_assert_uint_eq(p->next_datagram, seq + 1);
+	ck_assert_uint_eq(p->next_dgram_seq, seq + 1);
 	ck_assert_uint_eq(posts, 1);
 }
 END_TEST
@@ -257,25 +257,25 @@ static struct rx_message rx_message(struct ripc__lane *lane, size_t len)
 		p += 16;
 	}
 	ripc__put_le32(p + RIPC__HEADER_LEN, (uint32_t)len);
-	rig_fill(p + RIPC__PLAIN_LEN, len, len);
+	rig_fill(p + RIPC__FAST_HEADER_LEN, len, len);
 	a.ev = (struct ripc__event){
 		.kind = lane ? RIPC__EV_RECV : RIPC__EV_DATAGRAM,
 		.user = lane,
 		.data = a.bytes,
-		.len = (uint32_t)(p - a.bytes + RIPC__PLAIN_LEN + len),
+		.len = (uint32_t)(p - a.bytes + RIPC__FAST_HEADER_LEN + len),
 	};
 	return a;
 }
 
-/* The same as AGAIN, as if such a message had been the last one. */
+/* The same as ELIDED, as if such a message had been the last one. */
 static struct rx_message rx_short_header(struct ripc__lane *lane, size_t len, uint32_t credits)
 {
 	struct rx_message a = rx_message(lane, len);
 
-	lane->rx_last = (struct ripc__between){true, RIG_ID(0), RIG_ID(1)};
-	ripc__put_le32(a.bytes, ripc__again_word(lane->rx_seq, credits));
-	rig_fill(a.bytes + RIPC__AGAIN_LEN, len, len);
-	a.ev.len = (uint32_t)(RIPC__AGAIN_LEN + len);
+	lane->rx_last = (struct ripc__header_context){true, RIG_ID(0), RIG_ID(1)};
+	ripc__put_le32(a.bytes, ripc__elided_word(lane->rx_seq, credits));
+	rig_fill(a.bytes + RIPC__ELIDED_LEN, len, len);
+	a.ev.len = (uint32_t)(RIPC__ELIDED_LEN + len);
 	return a;
 }
 
@@ -338,7 +338,7 @@ START_TEST(network_receive__short_header)
 	lane->rx_last.known = false;
 	a = rx_message(lane, 40);
 	received(try_receive(&a), 40);
-	ck_assert(ripc__between_are(&lane->rx_last, RIG_ID(0), RIG_ID(1)));
+	ck_assert(ripc__header_context_is(&lane->rx_last, RIG_ID(0), RIG_ID(1)));
 	lane->rx_seq = seq;
 	lane->tx_credits = credits;
 }
@@ -352,15 +352,15 @@ START_TEST(network_receive__reposts_buffer)
 
 	OK(rig_short(&rig, 0, 1, 1, 1, 5000));
 	rig_expect(&rig, 1, 1, 1);
-	owed = lane->rx_owed;
+	owed = lane->rx_credits_due;
 	for (unsigned i = 0; i < 2; i++) {
 		struct rx_message a = rx_message(lane, 10);
 
 		received(try_receive(&a), 10);
 	}
-	ck_assert_uint_eq(lane->rx_owed, owed + 2);
+	ck_assert_uint_eq(lane->rx_credits_due, owed + 2);
 	ck_assert_uint_eq(lane->rx_held, 0);
-	lane->rx_owed = owed;
+	lane->rx_credits_due = owed;
 	lane->rx_seq = seq;
 }
 END_TEST
@@ -390,17 +390,17 @@ START_TEST(network_receive__lane_slow_path)
 		refused(&a);
 	}
 	a = rx_message(lane, 20);
-	a.ev.len = RIPC__PLAIN_LEN - 1;
+	a.ev.len = RIPC__FAST_HEADER_LEN - 1;
 	refused(&a);
 	a = rx_message(lane, 20);
 	memcpy(elsewhere, a.bytes, a.ev.len);
 	a.ev.data = elsewhere;
 	refused(&a);
 	a = rx_message(lane, 20);
-	announced = lane->flow->announced_units;
-	lane->flow->announced_units = lane->flow->arrived_units;
+	announced = lane->flow->advertised_units;
+	lane->flow->advertised_units = lane->flow->arrived_units;
 	refused(&a);
-	lane->flow->announced_units = announced;
+	lane->flow->advertised_units = announced;
 	/* Who holds half of the buffers gets copies. */
 	a.ev.token = elsewhere;
 	lane->rx_held += lane->rx_depth / 2;
@@ -424,7 +424,7 @@ START_TEST(network_receive__short_slow_path)
 	for (unsigned i = 0; i < 4; i++) {
 		a = rx_short_header(lane, 20, 0);
 		a.bytes[i] ^= i == 1 ? 0 : 1;
-		a.ev.len = i == 1 ? RIPC__AGAIN_LEN - 1 : a.ev.len;
+		a.ev.len = i == 1 ? RIPC__ELIDED_LEN - 1 : a.ev.len;
 		refused(&a);
 	}
 	/* There was none, or between others. */
@@ -464,7 +464,7 @@ START_TEST(network_receive__datagram)
 		received(try_receive(&a), i);
 		ck_assert_uint_eq(p->datagrams.run[0].last, last + 1);
 	}
-	ck_assert_uint_eq(p->datagrams_seen[0], UINT64_MAX);
+	ck_assert_uint_eq(p->dgram_seen[0], UINT64_MAX);
 	after = rig_stats(&rig, 0);
 	ck_assert_uint_eq(after.short_received, before.short_received + 70);
 	ck_assert_uint_eq(after.lost, before.lost);
@@ -490,16 +490,16 @@ START_TEST(network_receive__dgram_slow_path)
 	rig.s[0]->taken_over = true;
 	refused(&a);
 	rig.s[0]->taken_over = false;
-	p->datagrams.sure = false;
+	p->datagrams.in_order = false;
 	refused(&a);
-	p->datagrams.sure = true;
+	p->datagrams.in_order = true;
 	received(try_receive(&a), 20);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/remote");
+	Suite *suite = suite_create("core/message/network_peer");
 	TCase *tc = tcase_create("lane");
 
 	test_seed();
@@ -522,5 +522,5 @@ int main(void)
 	tcase_add_test(tc, network_receive__datagram);
 	tcase_add_test(tc, network_receive__dgram_slow_path);
 	suite_add_tcase(suite, tc);
-	return test_main("core/remote", suite);
+	return test_main("core/message/network_peer", suite);
 }

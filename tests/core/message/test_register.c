@@ -70,10 +70,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/register");
+	Suite *suite = suite_create("core/message/register");
 	TCase *tc = tcase_create("register");
 
 	tcase_add_test(tc, register__unlocked_holder_query);
 	suite_add_tcase(suite, tc);
-	return test_main("core/register", suite);
+	return test_main("core/message/register", suite);
 }

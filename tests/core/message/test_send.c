@@ -23,7 +23,7 @@ static struct costs {
 static int post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 		      bool more)
 {
-	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
 
 	costs.fast++;
 	return ripc__transport_sim.post_send(ep, iov, 2, more);
@@ -174,7 +174,7 @@ START_TEST(send__one_item_takes_the_fast_path)
 	else
 		ck_assert_uint_eq(any.fast, MESSAGES);
 	/* A lane without credits: nothing is looked up for the next message. */
-	if (!rig_lane(&rig, 0, 1)->counts && !rig.ctx[0]->datagrams)
+	if (!rig_lane(&rig, 0, 1)->uses_credits && !rig.ctx[0]->datagrams)
 		ck_assert_uint_eq(any.invalidated, 0);
 }
 END_TEST
@@ -212,7 +212,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/send");
+	Suite *suite = suite_create("core/message/send");
 	TCase *tc = tcase_create("send");
 
 	test_seed();
@@ -222,5 +222,5 @@ int main(void)
 	tcase_add_loop_test(tc, send__several_items_same_cost, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__too_large_is_long, 0, NETWORKS);
 	suite_add_tcase(suite, tc);
-	return test_main("core/send", suite);
+	return test_main("core/message/send", suite);
 }

@@ -446,7 +446,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/service");
+	Suite *suite = suite_create("core/message/service");
 	TCase *tc = tcase_create("service");
 
 	test_seed();
@@ -475,5 +475,5 @@ int main(void)
 	tcase_add_test(tc, noservice__learned_from_message);
 	tcase_add_test(tc, unregister__again_and_again);
 	suite_add_tcase(suite, tc);
-	return test_main("core/service", suite);
+	return test_main("core/message/service", suite);
 }

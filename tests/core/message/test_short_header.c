@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* AGAIN: messages that say in four bytes what the last one on their lane said in full, and what both ends remember for it. */
+/* ELIDED: messages that say in four bytes what the last one on their lane said in full, and what both ends remember for it. */
 #include "core/rig.h"
 
 #include "wire/bytes.h"
@@ -13,17 +13,17 @@ static struct ripc_service *other[2]; /* a second service of context 0 and of co
 
 static uint8_t sender[16];
 static struct {
-	unsigned full, elided; /* SHORT, AGAIN */
+	unsigned full, elided; /* SHORT, ELIDED */
 	size_t len;            /* of the last one of either */
 } seen;
 
 static void count_headers(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data,
 			  size_t *len)
 {
-	bool elided = *len >= RIPC__AGAIN_LEN && data[0] == RIPC__AGAIN_MAGIC;
+	bool elided = *len >= RIPC__ELIDED_LEN && data[0] == RIPC__ELIDED_MAGIC;
 
 	if (memcmp(from, sender, 16) ||
-	    (!elided && (*len < RIPC__PLAIN_LEN || ripc__get_le16(data) != RIPC__MSG_MAGIC ||
+	    (!elided && (*len < RIPC__FAST_HEADER_LEN || ripc__get_le16(data) != RIPC__MSG_MAGIC ||
 			 data[3] != RIPC__SHORT)))
 		return;
 	seen.len = *len;
@@ -91,8 +91,8 @@ START_TEST(elide__after_full_header)
 	for (size_t i = 0; i < n; i++) {
 		exchange(rig.s[0], rig.s[1], lens[i]);
 		check_seen(1, (unsigned)i);
-		ck_assert_uint_eq(seen.len, lens[i] + (i ? RIPC__AGAIN_LEN : RIPC__PLAIN_LEN));
-		units += ripc__units_of(RIPC__PLAIN_LEN + lens[i]);
+		ck_assert_uint_eq(seen.len, lens[i] + (i ? RIPC__ELIDED_LEN : RIPC__FAST_HEADER_LEN));
+		units += ripc__units_of(RIPC__FAST_HEADER_LEN + lens[i]);
 		bytes += lens[i];
 	}
 	after = rig_stats(&rig, 0);
@@ -178,17 +178,17 @@ START_TEST(elide__returns_credit)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1), *back = rig_lane(&rig, 1, 0);
 
-	ck_assert(back->counts);
+	ck_assert(back->uses_credits);
 	exchange(rig.s[0], rig.s[1], 10);
 	exchange(rig.s[1], rig.s[0], 10);
 	rig_run(&rig, 100);
-	lane->rx_owed = 300;
+	lane->rx_credits_due = 300;
 	back->tx_credits = 10;
 	exchange(rig.s[0], rig.s[1], 10);
-	ck_assert_uint_eq(lane->rx_owed, 45);
+	ck_assert_uint_eq(lane->rx_credits_due, 45);
 	ck_assert_uint_eq(back->tx_credits, 10 + 255);
 	exchange(rig.s[0], rig.s[1], 10);
-	ck_assert_uint_eq(lane->rx_owed, 0);
+	ck_assert_uint_eq(lane->rx_credits_due, 0);
 	ck_assert_uint_eq(back->tx_credits, 10 + 300);
 	check_seen(1, 2);
 }
@@ -213,10 +213,10 @@ END_TEST
 
 /* ---- receiving ---- */
 
-static void put_short_header(uint8_t buf[RIPC__AGAIN_LEN + 4], uint32_t skew, uint32_t credits)
+static void put_short_header(uint8_t buf[RIPC__ELIDED_LEN + 4], uint32_t skew, uint32_t credits)
 {
-	ripc__put_le32(buf, ripc__again_word(rig_lane(&rig, 0, 1)->tx_seq + skew, credits));
-	ripc__put_le32(buf + RIPC__AGAIN_LEN, 0x65726f6d); /* "more" */
+	ripc__put_le32(buf, ripc__elided_word(rig_lane(&rig, 0, 1)->tx_seq + skew, credits));
+	ripc__put_le32(buf + RIPC__ELIDED_LEN, 0x65726f6d); /* "more" */
 }
 
 /* The lane is closed, that is counted, and the next one is as good as any. */
@@ -235,7 +235,7 @@ static void expect_lane_closed(uint8_t *buf, size_t len)
 
 START_TEST(dispatch__elided_first)
 {
-	uint8_t buf[RIPC__AGAIN_LEN + 4];
+	uint8_t buf[RIPC__ELIDED_LEN + 4];
 
 	put_short_header(buf, 0, 0);
 	expect_lane_closed(buf, sizeof(buf));
@@ -250,14 +250,14 @@ END_TEST
 
 START_TEST(dispatch__elided_same_services)
 {
-	uint8_t buf[RIPC__AGAIN_LEN + 4];
+	uint8_t buf[RIPC__ELIDED_LEN + 4];
 	struct ripc_message *m;
 
 	exchange(other[0], rig.s[1], 10);
 	/* Any length, and nothing at all. */
 	for (size_t len = 0; len <= 4; len++) {
 		put_short_header(buf, 0, 0);
-		rig_inject(&rig, 0, 1, buf, RIPC__AGAIN_LEN + len, 0);
+		rig_inject(&rig, 0, 1, buf, RIPC__ELIDED_LEN + len, 0);
 		OK(ripc_receive(rig.s[1], &m, 5000));
 		ck_assert_uint_eq(m->source, OTHER(0));
 		ck_assert_uint_eq(m->items[0].iov_len, len);
@@ -268,22 +268,22 @@ START_TEST(dispatch__elided_same_services)
 }
 END_TEST
 
-/* Nor is a SHORT remembered that carries DONE. */
+/* Nor is a SHORT remembered that carries ACK. */
 START_TEST(dispatch__elided_after_piggyback)
 {
-	uint8_t buf[RIPC__PLAIN_LEN + RIPC__DONE_WORD + 4], *p;
+	uint8_t buf[RIPC__FAST_HEADER_LEN + RIPC__ACK_WORD + 4], *p;
 	struct ripc_message *m;
 
 	exchange(rig.s[0], rig.s[1], 10);
-	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_DONE, 1, 0, OTHER(1), OTHER(0));
+	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_ACK, 1, 0, OTHER(1), OTHER(0));
 	ripc__put_le64(p, 12345);
-	ripc__put_le32(p + RIPC__DONE_WORD, 4);
-	ripc__put_le32(p + RIPC__DONE_WORD + 4, 0x656e6f64); /* "done" */
+	ripc__put_le32(p + RIPC__ACK_WORD, 4);
+	ripc__put_le32(p + RIPC__ACK_WORD + 4, 0x656e6f64); /* "done" */
 	rig_inject(&rig, 0, 1, buf, sizeof(buf), 0);
 	OK(ripc_receive(other[1], &m, 5000));
 	ripc_message_free(m);
 	put_short_header(buf, 0, 0);
-	rig_inject(&rig, 0, 1, buf, RIPC__AGAIN_LEN + 4, 0);
+	rig_inject(&rig, 0, 1, buf, RIPC__ELIDED_LEN + 4, 0);
 	m = rig_take(&rig, 1);
 	ck_assert_uint_eq(m->source, RIG_ID(0));
 	ripc_message_free(m);
@@ -294,7 +294,7 @@ END_TEST
 /* To a service that is gone it is what a SHORT is: answered once, and no breach. */
 START_TEST(dispatch__elided_service_gone)
 {
-	uint8_t buf[RIPC__AGAIN_LEN + 4];
+	uint8_t buf[RIPC__ELIDED_LEN + 4];
 
 	exchange(rig.s[0], other[1], 10);
 	OK(ripc_unregister(other[1]));
@@ -309,7 +309,7 @@ END_TEST
 
 START_TEST(dispatch__elided_malformed)
 {
-	uint8_t buf[RIPC__AGAIN_LEN + 4];
+	uint8_t buf[RIPC__ELIDED_LEN + 4];
 
 	/* Its number. */
 	exchange(rig.s[0], rig.s[1], 10);
@@ -318,7 +318,7 @@ START_TEST(dispatch__elided_malformed)
 	put_short_header(buf, 0xffff, 0);
 	expect_lane_closed(buf, sizeof(buf));
 	/* Its length. */
-	for (size_t len = 1; len < RIPC__AGAIN_LEN; len++) {
+	for (size_t len = 1; len < RIPC__ELIDED_LEN; len++) {
 		put_short_header(buf, 0, 0);
 		expect_lane_closed(buf, len);
 	}
@@ -333,12 +333,12 @@ static void no_credits(struct ripc__sim_config *config)
 /* Credit on a lane that needs none; and over such a lane messages go the straight road. */
 START_TEST(dispatch__elided_with_credit)
 {
-	uint8_t buf[RIPC__AGAIN_LEN + 4];
+	uint8_t buf[RIPC__ELIDED_LEN + 4];
 
 	rig_end(&rig);
 	rig_start(&rig, 2, no_credits);
 	rig_connect(&rig, 0, 1);
-	ck_assert(!rig_lane(&rig, 1, 0)->counts);
+	ck_assert(!rig_lane(&rig, 1, 0)->uses_credits);
 	for (unsigned i = 0; i < 20; i++)
 		exchange(rig.s[0], rig.s[1], i);
 	rig_run(&rig, 100);
@@ -354,11 +354,11 @@ START_TEST(dispatch__elided_beyond_credit)
 	struct ripc__flow *flow;
 
 	ck_assert_uint_lt(ripc__units_of(sizeof(buf)),
-			  ripc__units_of(sizeof(buf) - RIPC__AGAIN_LEN + RIPC__PLAIN_LEN));
+			  ripc__units_of(sizeof(buf) - RIPC__ELIDED_LEN + RIPC__FAST_HEADER_LEN));
 	for (unsigned i = 2; i; i--) {
 		exchange(rig.s[0], rig.s[1], 60);
 		flow = rig_lane(&rig, 1, 0)->flow;
-		flow->announced_units = flow->arrived_units + i;
+		flow->advertised_units = flow->arrived_units + i;
 		put_short_header(buf, 0, 0);
 		if (i == 1) {
 			expect_lane_closed(buf, sizeof(buf));
@@ -373,7 +373,7 @@ END_TEST
 /* A datagram says it in full. */
 START_TEST(dispatch__elided_datagram)
 {
-	uint8_t addr[RIPC__ADDRESS_MAX], buf[RIPC__AGAIN_LEN + 4];
+	uint8_t addr[RIPC__ADDRESS_MAX], buf[RIPC__ELIDED_LEN + 4];
 	const struct ripc__transport_ops *ops = &ripc__transport_sim;
 	struct iovec iov = {buf, sizeof(buf)};
 	struct ripc__tp *tp;
@@ -401,7 +401,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/again");
+	Suite *suite = suite_create("core/message/short_header");
 	TCase *tc = tcase_create("again");
 
 	test_seed();
@@ -421,5 +421,5 @@ int main(void)
 	tcase_add_test(tc, dispatch__elided_beyond_credit);
 	tcase_add_test(tc, dispatch__elided_datagram);
 	suite_add_tcase(suite, tc);
-	return test_main("core/again", suite);
+	return test_main("core/message/short_header", suite);
 }

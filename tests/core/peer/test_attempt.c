@@ -14,7 +14,7 @@ static struct ripc ctx;
 static struct ripc__peer peer;
 static struct ripc__lane lane;
 
-static uint64_t clock_of_the_test(void *arg)
+static uint64_t test_clock(void *arg)
 {
 	return now_ns;
 }
@@ -37,7 +37,7 @@ static void setup(void)
 	memset(&ctx, 0, sizeof(ctx));
 	memset(&peer, 0, sizeof(peer));
 	memset(&lane, 0, sizeof(lane));
-	ctx.hooks.now = clock_of_the_test;
+	ctx.hooks.now = test_clock;
 	ctx.ntp = NTP;
 	for (unsigned i = 0; i < NTP; i++) {
 		ctx.tp[i].ops = &ops[i];
@@ -58,7 +58,7 @@ static void teardown(void)
 	free(peer.addrs);
 }
 
-static void says(const char *expected)
+static void expect_text(const char *expected)
 {
 	char text[512];
 	size_t n = ripc__attempts_text(&ctx, &peer, text, sizeof(text));
@@ -67,49 +67,50 @@ static void says(const char *expected)
 	ck_assert_uint_eq(n, strlen(expected));
 }
 
-START_TEST(text__those_that_lead_to_the_host_first)
+START_TEST(text__same_host_first)
 {
 	ripc__attempt_add(&peer, SHM, SHM, false, "shm: the peer is on another host");
 	ripc__attempt_add(&peer, SOFT, SOFT, true, "no answer");
 	ripc__attempt_add(&peer, IB, IB, true, "unreachable");
-	says("ib: unreachable; soft: no answer; shm: the peer is on another host");
+	expect_text("ib: unreachable; soft: no answer; shm: the peer is on another host");
 }
 END_TEST
 
-START_TEST(text__names_the_attempt_under_way)
+START_TEST(text__current_attempt)
 {
 	now_ns = 5000 * RIPC__MS;
 	lane.tp = SOFT;
-	lane.heard_ns = 4200 * RIPC__MS;
+	lane.last_rx_ns = 4200 * RIPC__MS;
 	peer.out = &lane;
-	peer.out_way = SOFT;
-	says("soft: no answer from place c yet, after 800 ms");
+	peer.out_path = SOFT;
+	expect_text("soft: no answer from place c yet, after 800 ms");
 	ripc__attempt_add(&peer, SHM, SHM, false, "another host");
-	says("soft: no answer from place c yet, after 800 ms; shm: another host");
+	expect_text("soft: no answer from place c yet, after 800 ms; shm: another host");
 	ripc__attempt_add(&peer, IB, IB, true, "no GID");
-	says("ib: no GID; soft: no answer from place c yet, after 800 ms; shm: another host");
+	expect_text(
+		"ib: no GID; soft: no answer from place c yet, after 800 ms; shm: another host");
 	/* In the next round the cause of the last one says more. */
 	ripc__attempt_add(&peer, SOFT, SOFT, true, "no answer in 1000 ms");
-	says("ib: no GID; soft: no answer in 1000 ms; shm: another host");
+	expect_text("ib: no GID; soft: no answer in 1000 ms; shm: another host");
 }
 END_TEST
 
-START_TEST(text__nothing_was_tried)
+START_TEST(text__no_attempt)
 {
-	says("not connected: no attempt was made yet");
+	expect_text("not connected: no attempt was made yet");
 	peer.crossed = true;
-	says("not connected: the peer connects by itself");
+	expect_text("not connected: the peer connects by itself");
 	snprintf(ctx.opt.transports, sizeof(ctx.opt.transports), "ib");
 	for (unsigned i = 0; i < NTP; i++)
 		ctx.tp[i].t = NULL;
-	says("no transport in common, here: ib");
+	expect_text("no transport in common, here: ib");
 	peer.addrs_len = 0;
-	says("no address of it is known: it had connected by itself");
+	expect_text("no address of it is known: it had connected by itself");
 }
 END_TEST
 
 /* None is cut off because another one is long. */
-START_TEST(text__each_has_its_share)
+START_TEST(text__truncated_evenly)
 {
 	char why[400], text[256];
 
@@ -135,22 +136,22 @@ START_TEST(text__each_has_its_share)
 }
 END_TEST
 
-START_TEST(add__replaces_the_cause_of_its_way_only)
+START_TEST(add__replaces_same_path_only)
 {
 	/* Two addresses of one transport are two ways. */
 	ripc__attempt_add(&peer, 1, SOFT, true, "one");
 	ripc__attempt_add(&peer, 2, SOFT, true, "two");
 	ripc__attempt_add(&peer, 1, SOFT, true, "three");
-	says("soft: three; soft: two");
-	ck_assert(ripc__attempted(&peer, SOFT));
-	ck_assert(!ripc__attempted(&peer, IB));
+	expect_text("soft: three; soft: two");
+	ck_assert(ripc__attempt_failed_over(&peer, SOFT));
+	ck_assert(!ripc__attempt_failed_over(&peer, IB));
 	ripc__attempt_add(&peer, 0, SHM, false, "four");
-	ripc__attempts_over(&peer, SOFT);
-	says("shm: four");
+	ripc__attempts_clear_tp(&peer, SOFT);
+	expect_text("shm: four");
 }
 END_TEST
 
-START_TEST(set_addrs__others_forget_what_was_tried)
+START_TEST(set_addrs__clears_attempts)
 {
 	struct ripc__record record = {.naddrs = 1};
 
@@ -160,25 +161,25 @@ START_TEST(set_addrs__others_forget_what_was_tried)
 	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
 	ripc__attempt_add(&peer, 0, SHM, false, "one");
 	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
-	ck_assert(ripc__attempted(&peer, SHM));
+	ck_assert(ripc__attempt_failed_over(&peer, SHM));
 	record.addrs[0].addr[0] = 'b';
 	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
-	ck_assert(!ripc__attempted(&peer, SHM));
+	ck_assert(!ripc__attempt_failed_over(&peer, SHM));
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/attempt");
+	Suite *suite = suite_create("core/peer/attempt");
 	TCase *tc = tcase_create("attempt");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, text__those_that_lead_to_the_host_first);
-	tcase_add_test(tc, text__names_the_attempt_under_way);
-	tcase_add_test(tc, text__nothing_was_tried);
-	tcase_add_test(tc, text__each_has_its_share);
-	tcase_add_test(tc, add__replaces_the_cause_of_its_way_only);
-	tcase_add_test(tc, set_addrs__others_forget_what_was_tried);
+	tcase_add_test(tc, text__same_host_first);
+	tcase_add_test(tc, text__current_attempt);
+	tcase_add_test(tc, text__no_attempt);
+	tcase_add_test(tc, text__truncated_evenly);
+	tcase_add_test(tc, add__replaces_same_path_only);
+	tcase_add_test(tc, set_addrs__clears_attempts);
 	suite_add_tcase(suite, tc);
-	return test_main("core/attempt", suite);
+	return test_main("core/peer/attempt", suite);
 }

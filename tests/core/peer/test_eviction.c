@@ -21,19 +21,19 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
-static void look(unsigned i, bool none)
+static void evict_once(unsigned i, bool exhausted)
 {
 	ripc__lock(rig.ctx[i]);
-	ripc__evict_lanes(rig.ctx[i], none);
+	ripc__evict_lanes(rig.ctx[i], exhausted);
 	ripc__unlock(rig.ctx[i]);
 }
 
 /* Twice: idle is a lane that was not used since the last look. */
-static void run_low(unsigned i, bool none)
+static void evict_twice(unsigned i, bool exhausted)
 {
-	if (!none)
-		look(i, false);
-	look(i, none);
+	if (!exhausted)
+		evict_once(i, false);
+	evict_once(i, exhausted);
 }
 
 static unsigned count_lanes(const struct ripc *of, enum ripc__lane_state state)
@@ -48,11 +48,11 @@ static unsigned count_lanes(const struct ripc *of, enum ripc__lane_state state)
 
 /* ---- lanes ---- */
 
-START_TEST(lane__idle_is_closed_and_comes_again)
+START_TEST(lane__idle_closed_and_reopened)
 {
 	rig_exchange(&rig, 0, 1);
 	rig_run(&rig, 100);
-	run_low(0, false);
+	evict_twice(0, false);
 	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
 	ck_assert_uint_eq(count_lanes(ctx, RIPC__LANE_RETIRING), 1);
 	rig_run(&rig, 100);
@@ -68,17 +68,17 @@ START_TEST(lane__idle_is_closed_and_comes_again)
 END_TEST
 
 /* Where the application holds most descriptors itself, each new lane is a reason to look. */
-START_TEST(lane__in_use_stays_while_there_are_descriptors)
+START_TEST(lane__in_use_until_exhausted)
 {
 	for (unsigned i = 0; i < 10; i++) {
 		rig_exchange(&rig, 0, 1);
 		rig_run(&rig, 100);
-		look(0, false);
+		evict_once(0, false);
 		ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
 	}
 	rig_exchange(&rig, 0, 1);
 	rig_run(&rig, 100);
-	look(0, true);
+	evict_once(0, true);
 	ck_assert_uint_eq(count_lanes(ctx, RIPC__LANE_RETIRING), 1);
 	rig_run(&rig, 100);
 	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
@@ -89,7 +89,7 @@ END_TEST
 /*
  * Either side sends at any moment around the end of the lane: each message arrives once, in order.
  */
-START_TEST(lane__nothing_lost_nothing_twice)
+START_TEST(lane__retire_exactly_once)
 {
 	uint64_t rng = test_seed(), sent[2] = {0}, got[2] = {0};
 
@@ -106,11 +106,11 @@ START_TEST(lane__nothing_lost_nothing_twice)
 			if (test_random(&rng) % 3 == 0)
 				ripc__sim_run(rig.net, test_random(&rng) % 100000);
 		}
-		run_low((unsigned)test_random(&rng) % 2, false);
+		evict_twice((unsigned)test_random(&rng) % 2, false);
 		/* Both ends at once, now and then. */
 		if (round % 16 == 0) {
-			run_low(0, false);
-			run_low(1, false);
+			evict_twice(0, false);
+			evict_twice(1, false);
 		}
 		if (test_random(&rng) % 2)
 			ripc__sim_run(rig.net, test_random(&rng) % 300000);
@@ -144,15 +144,15 @@ END_TEST
 
 static uint8_t big[MIB];
 
-START_TEST(lane__not_one_that_is_waited_for)
+START_TEST(lane__with_waiters_kept)
 {
 	struct ripc_request *r;
 
 	rig_exchange(&rig, 0, 1);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
 	r = rig_begin(&rig, 0, 1, big, MIB);
-	run_low(0, false);
-	run_low(0, true);
+	evict_twice(0, false);
+	evict_twice(0, true);
 	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
 	OK(ripc_request_wait(&r, 20000));
@@ -161,7 +161,7 @@ START_TEST(lane__not_one_that_is_waited_for)
 END_TEST
 
 /* A lane that only the peer keeps busy breaks last, and its message fails over. */
-START_TEST(lane__busy_by_the_peer_gives_way_last)
+START_TEST(lane__peer_busy_retired_last)
 {
 	struct ripc_request *r;
 	bool seen = false;
@@ -173,9 +173,9 @@ START_TEST(lane__busy_by_the_peer_gives_way_last)
 		seen = rig_peer(&rig, 0, 1) && !ripc__list_empty(&rig_peer(&rig, 0, 1)->rndvs);
 	}
 	ck_assert(seen);
-	run_low(0, false);
+	evict_twice(0, false);
 	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
-	run_low(0, true);
+	evict_twice(0, true);
 	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
 	OK(ripc_request_wait(&r, 20000));
 	ripc_message_free(rig_take(&rig, 0));
@@ -184,11 +184,11 @@ START_TEST(lane__busy_by_the_peer_gives_way_last)
 }
 END_TEST
 
-START_TEST(lane__a_peer_that_does_not_close_loses_it)
+START_TEST(lane__retire_timeout)
 {
 	rig_exchange(&rig, 0, 1);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
-	run_low(0, false);
+	evict_twice(0, false);
 	rig_run(&rig, RIPC__RETIRE_NS / RIPC__MS - 10);
 	ck_assert_uint_eq(count_lanes(ctx, RIPC__LANE_RETIRING), 1);
 	rig_run(&rig, 20);
@@ -212,7 +212,7 @@ static void flood(uint64_t source, unsigned first, unsigned n)
 	}
 }
 
-START_TEST(peer__a_flood_of_instance_ids_displaces_itself_alone)
+START_TEST(peer__instance_flood_self_evicts)
 {
 	uint8_t other[16] = {1, 2, 3}, fresh[16] = {4, 5, 6}, known[16] = {7, 8, 9};
 	struct ripc__peer *p;
@@ -220,12 +220,12 @@ START_TEST(peer__a_flood_of_instance_ids_displaces_itself_alone)
 	rig_exchange(&rig, 0, 1);
 	p = ripc__peer_admit(ctx, other, 77);
 	ck_assert_ptr_nonnull(p);
-	OK(ripc__peer_finish(p, 5));
+	OK(ripc__dedup_mark(p, 5));
 	flood(99, 0, 2 * RIPC__PEERS_MAX);
-	ck_assert_uint_le(HASH_COUNT(ctx->peers), RIPC__STRANGERS_MAX);
+	ck_assert_uint_le(HASH_COUNT(ctx->peers), RIPC__UNSOLICITED_PEERS_MAX);
 	/* Those of other addresses stay, with what is known of them, and those with lanes. */
 	ck_assert_ptr_eq(ripc__peer_find(ctx, other), p);
-	ck_assert(ripc__peer_finished(p, 5));
+	ck_assert(ripc__dedup_seen(p, 5));
 	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
 	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, fresh, 78));
 	ck_assert_ptr_nonnull(ripc__peer_get(ctx, known));
@@ -239,7 +239,7 @@ START_TEST(peer__a_flood_of_instance_ids_displaces_itself_alone)
 END_TEST
 
 /* The same of one that also sends a message each time, so that it could be answered. */
-START_TEST(peer__a_flood_with_services_displaces_itself_alone)
+START_TEST(peer__service_flood_self_evicts)
 {
 	uint8_t fresh[16] = {4, 5, 6};
 
@@ -259,34 +259,34 @@ START_TEST(peer__a_flood_with_services_displaces_itself_alone)
 END_TEST
 
 /* Of one address those go first of which nothing is known that would recognise a double. */
-START_TEST(peer__numbers_are_kept_longer)
+START_TEST(peer__replay_state_kept_longer)
 {
 	uint8_t doubles[16] = {0xff, 99, 0, 0, 0, 1};
 	struct ripc__peer *p = ripc__peer_admit(ctx, doubles, 99);
 
-	OK(ripc__peer_finish(p, 5));
-	flood(99, 0, RIPC__STRANGERS_MAX + 100);
+	OK(ripc__dedup_mark(p, 5));
+	flood(99, 0, RIPC__UNSOLICITED_PEERS_MAX + 100);
 	ck_assert_ptr_eq(ripc__peer_find(ctx, doubles), p);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/eviction");
+	Suite *suite = suite_create("core/peer/eviction");
 	TCase *tc = tcase_create("eviction");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 300);
-	tcase_add_test(tc, lane__idle_is_closed_and_comes_again);
-	tcase_add_test(tc, lane__in_use_stays_while_there_are_descriptors);
-	tcase_add_test(tc, lane__nothing_lost_nothing_twice);
-	tcase_add_test(tc, lane__not_one_that_is_waited_for);
-	tcase_add_test(tc, lane__busy_by_the_peer_gives_way_last);
-	tcase_add_test(tc, lane__a_peer_that_does_not_close_loses_it);
-	tcase_add_test(tc, peer__a_flood_of_instance_ids_displaces_itself_alone);
-	tcase_add_test(tc, peer__a_flood_with_services_displaces_itself_alone);
-	tcase_add_test(tc, peer__numbers_are_kept_longer);
+	tcase_add_test(tc, lane__idle_closed_and_reopened);
+	tcase_add_test(tc, lane__in_use_until_exhausted);
+	tcase_add_test(tc, lane__retire_exactly_once);
+	tcase_add_test(tc, lane__with_waiters_kept);
+	tcase_add_test(tc, lane__peer_busy_retired_last);
+	tcase_add_test(tc, lane__retire_timeout);
+	tcase_add_test(tc, peer__instance_flood_self_evicts);
+	tcase_add_test(tc, peer__service_flood_self_evicts);
+	tcase_add_test(tc, peer__replay_state_kept_longer);
 	suite_add_tcase(suite, tc);
-	return test_main("core/eviction", suite);
+	return test_main("core/peer/eviction", suite);
 }

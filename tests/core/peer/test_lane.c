@@ -6,7 +6,7 @@
 
 static struct rig rig;
 
-static void again(unsigned n, void (*change)(struct ripc__sim_config *config))
+static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
 {
 	rig_end(&rig);
 	rig_start(&rig, n, change);
@@ -26,14 +26,14 @@ static void locate_both(void)
 }
 
 /* Both have one lane up, and it is the same one. */
-static void one_lane(void)
+static void expect_one_lane(void)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		ck_assert_uint_eq(rig.ctx[i]->stats.lanes, 1);
 		ck_assert_ptr_nonnull(rig_lane(&rig, i, !i));
 		ck_assert_int_eq(rig_lane(&rig, i, !i)->state, RIPC__LANE_UP);
 		ck_assert_ptr_null(rig_peer(&rig, i, !i)->out);
-		ck_assert_ptr_null(rig_peer(&rig, i, !i)->held);
+		ck_assert_ptr_null(rig_peer(&rig, i, !i)->pending_conn);
 	}
 	ck_assert_int_ne(rig_lane(&rig, 0, 1)->active, rig_lane(&rig, 1, 0)->active);
 }
@@ -43,11 +43,11 @@ static void one_lane(void)
 START_TEST(connect__one_side)
 {
 	rig_connect(&rig, 0, 1);
-	one_lane();
+	expect_one_lane();
 	ck_assert(rig_lane(&rig, 0, 1)->active);
 	/* The other direction needs no connection of its own. */
 	rig_exchange(&rig, 1, 0);
-	one_lane();
+	expect_one_lane();
 }
 END_TEST
 
@@ -57,7 +57,7 @@ static void far(struct ripc__sim_config *config)
 	config->delay_max_ns = 3 * RIPC__MS;
 }
 
-static void far_and_slow_to_answer(struct ripc__sim_config *config)
+static void far_slow_accept(struct ripc__sim_config *config)
 {
 	far(config);
 	config->setup_delay_ns = 20 * RIPC__MS;
@@ -73,7 +73,7 @@ START_TEST(connect__crossed)
 		static uint8_t data[20000];
 		struct ripc_request *r[2];
 
-		again(2, k & 1 ? far_and_slow_to_answer : far);
+		restart(2, k & 1 ? far_slow_accept : far);
 		locate_both();
 		r[0] = rig_begin(&rig, 0, 1, data, sizeof(data));
 		ripc__sim_run(rig.net, offsets_ns[k / 2] + 1);
@@ -85,22 +85,22 @@ START_TEST(connect__crossed)
 			rig_expect_none(&rig, i);
 		}
 		rig_run(&rig, 2000);
-		one_lane();
+		expect_one_lane();
 		rig_exchange(&rig, 0, 1);
 	}
 }
 END_TEST
 
-START_TEST(connect__an_attempt_that_fails_is_repeated)
+START_TEST(connect__failed_attempt_retried)
 {
 	ripc__sim_fail_connect_at(rig.net, 1);
 	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
 	rig_expect(&rig, 1, 10, 1);
-	one_lane();
+	expect_one_lane();
 }
 END_TEST
 
-START_TEST(connect__never)
+START_TEST(connect__no_answer)
 {
 	struct ripc_route route;
 
@@ -117,7 +117,7 @@ START_TEST(connect__never)
 }
 END_TEST
 
-START_TEST(hello__says_what_the_transport_offers)
+START_TEST(hello__transport_limits)
 {
 	uint8_t target[16] = {9};
 	uint8_t hello[RIPC__HELLO_LEN];
@@ -138,17 +138,17 @@ END_TEST
 /* ---- a request while there is a lane ---- */
 
 /* The peer has lost its end without our knowing: the request is held, the old lane found silent, the new one taken. */
-START_TEST(held__the_old_lane_is_dead)
+START_TEST(pending_conn__old_lane_dead)
 {
 	struct ripc__lane *old;
 
-	again(2, NULL);
+	restart(2, NULL);
 	rig_connect(&rig, 0, 1);
 	/* Its end goes and nobody tells us. */
 	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
 	old = rig_lane(&rig, 1, 0);
 	ripc__lane_fail(old, -ETIMEDOUT, "as the test wants it");
-	ripc__lanes_reap(rig.ctx[1]);
+	ripc__dead_lanes_free(rig.ctx[1]);
 	{
 		static uint8_t data[100];
 		struct ripc_request *r = rig_begin(&rig, 1, 0, data, sizeof(data));
@@ -159,7 +159,7 @@ START_TEST(held__the_old_lane_is_dead)
 	}
 	ripc_message_free(rig_take(&rig, 0));
 	rig_run(&rig, 2000);
-	one_lane();
+	expect_one_lane();
 	rig_exchange(&rig, 0, 1);
 }
 END_TEST
@@ -175,7 +175,7 @@ static uint64_t silence(void)
 	return ripc__sim_now(rig.net) - before;
 }
 
-START_TEST(timer__a_silent_peer_with_work_outstanding)
+START_TEST(timer__silent_peer_with_work)
 {
 	static uint8_t data[MIB];
 	struct ripc_request *r;
@@ -195,7 +195,7 @@ START_TEST(timer__a_silent_peer_with_work_outstanding)
 }
 END_TEST
 
-START_TEST(timer__a_silent_peer_when_nothing_hangs_on_it)
+START_TEST(timer__silent_peer_without_work)
 {
 	rig_exchange(&rig, 0, 1);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
@@ -208,7 +208,7 @@ START_TEST(timer__a_silent_peer_when_nothing_hangs_on_it)
 END_TEST
 
 /* Long silence before does not count against what begins now. */
-START_TEST(watch__begins_anew)
+START_TEST(monitor__restarts_timeout)
 {
 	static uint8_t data[MIB];
 	struct ripc_request *r;
@@ -227,7 +227,7 @@ START_TEST(watch__begins_anew)
 END_TEST
 
 /* A service that does not receive is not a dead peer: PING is answered. */
-START_TEST(ping__a_slow_receiver_is_alive)
+START_TEST(ping__slow_receiver_alive)
 {
 	int rc;
 
@@ -259,14 +259,14 @@ START_TEST(sequence__wraps)
 END_TEST
 
 /* Everything a message on a lane may not be: it is counted, the lane closed, and the next one works. */
-START_TEST(message__breaks_the_protocol)
+START_TEST(message__protocol_error)
 {
 	for (int what = 0; what < 6; what++) {
 		uint8_t buf[200] = {0}, *p;
 		int skew = 0;
 		size_t len;
 
-		again(3, NULL);
+		restart(3, NULL);
 		rig_connect(&rig, 0, 1);
 		rig_connect(&rig, 2, 1);
 		p = ripc__header_put(buf, RIPC__PING, 0, 0, 0, 0, 0);
@@ -295,7 +295,7 @@ START_TEST(message__breaks_the_protocol)
 			rig_run(&rig, 5);
 			rig_short(&rig, 0, 1, 1, 0, 100);
 			rig_run(&rig, 5);
-			rig_lane(&rig, 1, 0)->flows->announced_units = 2;
+			rig_lane(&rig, 1, 0)->flows->advertised_units = 2;
 			break;
 		}
 		rig_inject(&rig, 0, 1, buf, len, skew);
@@ -318,12 +318,12 @@ static void few_buffers(struct ripc__sim_config *config)
 }
 
 /* With as few receive buffers as there may be, both sides talk at once for long: nobody runs dry. */
-START_TEST(credit__both_at_once_with_few_buffers)
+START_TEST(credit__both_sides_few_buffers)
 {
 	struct ripc_message *m;
 	unsigned got[2] = {0};
 
-	again(2, few_buffers);
+	restart(2, few_buffers);
 	rig_connect(&rig, 0, 1);
 	for (unsigned k = 0; k < 2000; k++)
 		for (unsigned i = 0; i < 2; i++) {
@@ -341,11 +341,11 @@ START_TEST(credit__both_at_once_with_few_buffers)
 		}
 	ck_assert_uint_eq(got[0], 2000);
 	ck_assert_uint_eq(got[1], 2000);
-	one_lane();
+	expect_one_lane();
 }
 END_TEST
 
-START_TEST(credit__of_each_service_its_own)
+START_TEST(credit__per_service)
 {
 	struct ripc_service *other;
 	struct iovec item = {"x", 1};
@@ -364,13 +364,13 @@ START_TEST(credit__of_each_service_its_own)
 }
 END_TEST
 
-START_TEST(control__too_many_waiting_close_the_lane)
+START_TEST(control__queue_limit_closes_lane)
 {
 	rig_connect(&rig, 0, 1);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	for (unsigned i = 0; i < 6000; i++)
-		ripc__lane_word(rig_lane(&rig, 0, 1), RIPC__PONG, 0, 0, i, 0);
-	ck_assert(rig_lane(&rig, 0, 1)->doomed);
+		ripc__lane_notify(rig_lane(&rig, 0, 1), RIPC__PONG, 0, 0, i, 0);
+	ck_assert(rig_lane(&rig, 0, 1)->close_pending);
 	ck_assert_uint_le(rig_lane(&rig, 0, 1)->ncontrol, 4096);
 	rig_run(&rig, 1);
 	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
@@ -379,7 +379,7 @@ START_TEST(control__too_many_waiting_close_the_lane)
 }
 END_TEST
 
-START_TEST(bye__ends_the_lane_at_once)
+START_TEST(bye__closes_lane)
 {
 	rig_connect(&rig, 0, 1);
 	rig_close(&rig, 1);
@@ -401,7 +401,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/lane");
+	Suite *suite = suite_create("core/peer/lane");
 	TCase *tc = tcase_create("lane");
 
 	test_seed();
@@ -409,20 +409,20 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, connect__one_side);
 	tcase_add_test(tc, connect__crossed);
-	tcase_add_test(tc, connect__an_attempt_that_fails_is_repeated);
-	tcase_add_test(tc, connect__never);
-	tcase_add_test(tc, hello__says_what_the_transport_offers);
-	tcase_add_test(tc, held__the_old_lane_is_dead);
-	tcase_add_test(tc, timer__a_silent_peer_with_work_outstanding);
-	tcase_add_test(tc, timer__a_silent_peer_when_nothing_hangs_on_it);
-	tcase_add_test(tc, watch__begins_anew);
-	tcase_add_test(tc, ping__a_slow_receiver_is_alive);
+	tcase_add_test(tc, connect__failed_attempt_retried);
+	tcase_add_test(tc, connect__no_answer);
+	tcase_add_test(tc, hello__transport_limits);
+	tcase_add_test(tc, pending_conn__old_lane_dead);
+	tcase_add_test(tc, timer__silent_peer_with_work);
+	tcase_add_test(tc, timer__silent_peer_without_work);
+	tcase_add_test(tc, monitor__restarts_timeout);
+	tcase_add_test(tc, ping__slow_receiver_alive);
 	tcase_add_test(tc, sequence__wraps);
-	tcase_add_test(tc, message__breaks_the_protocol);
-	tcase_add_test(tc, credit__both_at_once_with_few_buffers);
-	tcase_add_test(tc, credit__of_each_service_its_own);
-	tcase_add_test(tc, control__too_many_waiting_close_the_lane);
-	tcase_add_test(tc, bye__ends_the_lane_at_once);
+	tcase_add_test(tc, message__protocol_error);
+	tcase_add_test(tc, credit__both_sides_few_buffers);
+	tcase_add_test(tc, credit__per_service);
+	tcase_add_test(tc, control__queue_limit_closes_lane);
+	tcase_add_test(tc, bye__closes_lane);
 	suite_add_tcase(suite, tc);
-	return test_main("core/lane", suite);
+	return test_main("core/peer/lane", suite);
 }

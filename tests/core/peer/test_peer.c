@@ -8,54 +8,54 @@ static struct ripc *ctx;
 
 /* ---- which messages are over ---- */
 
-START_TEST(finish__against_a_simple_model)
+START_TEST(dedup__against_model)
 {
 	enum { N = 20000 };
 	static bool over[N + RIPC__REQUESTS_MAX + 1];
 	uint8_t instance[16] = {1};
 	struct ripc__peer *p = ripc__peer_get(ctx, instance);
-	uint64_t rng = test_seed(), below = p->finished_below;
+	uint64_t rng = test_seed(), below = p->dedup_base;
 	const uint64_t first = below;
 
 	while (below < N) {
 		if (test_random(&rng) % 4 == 0) {
 			below += test_random(&rng) % (test_random(&rng) % 50 ? 20 : 3000);
-			ripc__peer_finish_below(p, below);
+			ripc__dedup_advance(p, below);
 			/* Backwards means nothing. */
-			ripc__peer_finish_below(p, below - test_random(&rng) % below);
+			ripc__dedup_advance(p, below - test_random(&rng) % below);
 		} else {
 			uint64_t id = below + test_random(&rng) % RIPC__REQUESTS_MAX;
 
-			OK(ripc__peer_finish(p, id));
+			OK(ripc__dedup_mark(p, id));
 			over[id < N + RIPC__REQUESTS_MAX ? id : 0] = true;
 		}
 		for (uint64_t id = first; id < below && id < below + 3; id += 1 + below / 3)
-			ck_assert(ripc__peer_finished(p, id));
+			ck_assert(ripc__dedup_seen(p, id));
 		for (uint64_t id = below; id < below + RIPC__REQUESTS_MAX && id < N; id++)
-			ck_assert_int_eq(ripc__peer_finished(p, id), over[id]);
+			ck_assert_int_eq(ripc__dedup_seen(p, id), over[id]);
 	}
 }
 END_TEST
 
-START_TEST(finish__large_numbers)
+START_TEST(dedup__large_numbers)
 {
 	uint8_t instance[16] = {1};
 	struct ripc__peer *p = ripc__peer_get(ctx, instance);
 
-	OK(ripc__peer_finish(p, p->finished_below + 3));
-	ripc__peer_finish_below(p, UINT64_MAX - 10);
-	ck_assert(ripc__peer_finished(p, UINT64_MAX - 11));
+	OK(ripc__dedup_mark(p, p->dedup_base + 3));
+	ripc__dedup_advance(p, UINT64_MAX - 10);
+	ck_assert(ripc__dedup_seen(p, UINT64_MAX - 11));
 	for (uint64_t id = UINT64_MAX - 10; id != 0; id++)
-		ck_assert(!ripc__peer_finished(p, id));
-	OK(ripc__peer_finish(p, UINT64_MAX));
-	ck_assert(ripc__peer_finished(p, UINT64_MAX));
-	ck_assert(!ripc__peer_finished(p, UINT64_MAX - 1));
+		ck_assert(!ripc__dedup_seen(p, id));
+	OK(ripc__dedup_mark(p, UINT64_MAX));
+	ck_assert(ripc__dedup_seen(p, UINT64_MAX));
+	ck_assert(!ripc__dedup_seen(p, UINT64_MAX - 1));
 }
 END_TEST
 
 /* ---- tables ---- */
 
-START_TEST(get__one_of_each)
+START_TEST(get__same_object)
 {
 	uint8_t instance[16] = {1};
 
@@ -89,7 +89,7 @@ START_TEST(sweep__tables_shrink)
 }
 END_TEST
 
-START_TEST(sweep__not_what_has_a_lane)
+START_TEST(sweep__keeps_peer_with_lane)
 {
 	rig_exchange(&rig, 0, 1);
 	rig_run(&rig, 3 * RIPC__IDLE_MS);
@@ -105,7 +105,7 @@ START_TEST(sweep__not_what_has_a_lane)
 }
 END_TEST
 
-START_TEST(sweep__not_what_is_waited_for)
+START_TEST(sweep__keeps_dest_with_waiters)
 {
 	struct iovec item = {"x", 1};
 	struct ripc_request *r;
@@ -119,7 +119,7 @@ START_TEST(sweep__not_what_is_waited_for)
 }
 END_TEST
 
-START_TEST(sweep__those_who_died)
+START_TEST(sweep__dead_peers)
 {
 	for (int i = 0; i < 5; i++) {
 		unsigned k = rig_open(&rig, NULL);
@@ -137,7 +137,7 @@ END_TEST
 
 /* ---- destinations that cannot be reached ---- */
 
-START_TEST(reach__asked_for_more_and_more_rarely)
+START_TEST(reach__resolver_backoff)
 {
 	struct iovec item = {"x", 1};
 	struct ripc_request *r;
@@ -165,7 +165,7 @@ START_TEST(reach__asked_for_more_and_more_rarely)
 }
 END_TEST
 
-START_TEST(reach__says_what_was_tried)
+START_TEST(reach__error_lists_attempts)
 {
 	RC(-EHOSTUNREACH, ripc_lookup(ctx, 4711, NULL, 3000));
 	ck_assert(strstr(ripc_detail(), "4711") != NULL);
@@ -200,7 +200,7 @@ START_TEST(reach__own_services)
 }
 END_TEST
 
-START_TEST(gone__found_elsewhere)
+START_TEST(withdrawn__resolved_elsewhere)
 {
 	rig_exchange(&rig, 0, 1);
 	OK(ripc_unregister(rig.s[1]));
@@ -219,7 +219,7 @@ START_TEST(gone__found_elsewhere)
 }
 END_TEST
 
-START_TEST(unreachable__only_its_own_requests_fail)
+START_TEST(unreachable__fails_own_requests)
 {
 	static uint8_t data[MIB];
 	struct ripc_request *r[2];
@@ -241,7 +241,7 @@ START_TEST(unreachable__only_its_own_requests_fail)
 }
 END_TEST
 
-START_TEST(offers__bounded_per_destination)
+START_TEST(remote_returns__bounded_per_dest)
 {
 	uint8_t *buf = ripc_buf_alloc(ctx, 10 * 400);
 	struct iovec item = {"x", 1}, back;
@@ -252,12 +252,12 @@ START_TEST(offers__bounded_per_destination)
 		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 		ripc_message_free(rig_take(&rig, 1));
 	}
-	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->noffers, RIPC__OFFERS_MAX);
+	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, RIPC__REMOTE_RETURNS_MAX);
 	ck_assert_uint_eq(ctx->memory.nreturns, 400);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 50);
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
-	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->noffers, 0);
+	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, 0);
 }
 END_TEST
 
@@ -270,7 +270,7 @@ static int no_connection(struct ripc__transport *t, const uint8_t *addr, size_t 
 }
 
 /* The lane is gone, and the attempt at another fails at once: the peer is given up in the midst of a send. */
-START_TEST(shoot__the_peer_goes_with_the_attempt)
+START_TEST(send__peer_freed_with_attempt)
 {
 	struct ripc__transport_ops ops;
 	const struct ripc__transport_ops *real;
@@ -300,7 +300,7 @@ START_TEST(shoot__the_peer_goes_with_the_attempt)
 END_TEST
 
 /* A long message that nobody has taken yet is bounded by itself, and leaves datagrams their room. */
-START_TEST(datagram__behind_a_long_message)
+START_TEST(datagram__after_long_message)
 {
 	OK(rig_long(&rig, 0, 1, MIB, 1, 5000));
 	OK(rig_short(&rig, 0, 1, 100, 2, 5000));
@@ -332,13 +332,13 @@ static void setup(void)
 
 /* ---- one forgets the other ---- */
 
-static void part(bool on)
+static void set_partition(bool on)
 {
 	OK(ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), on));
 }
 
 /* Whether a short message from 0 is taken at 1. It is sent, whatever becomes of it. */
-static bool arrives(uint64_t tag)
+static bool is_delivered(uint64_t tag)
 {
 	struct ripc_message *m;
 
@@ -352,7 +352,7 @@ static bool arrives(uint64_t tag)
 }
 
 /* The sender gives its peer up and forgets it, while that stands still and forgets nothing. */
-START_TEST(forget__the_sender_does)
+START_TEST(forget__by_sender)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -361,7 +361,7 @@ START_TEST(forget__the_sender_does)
 	uint64_t memory;
 
 	for (unsigned i = 0; i < 3000; i++)
-		ck_assert(arrives(i));
+		ck_assert(is_delivered(i));
 	memory = rig_peer(&rig, 0, 1)->memory;
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	r = rig_begin(&rig, 0, 1, (uint8_t[8]){0}, 8);
@@ -377,7 +377,7 @@ START_TEST(forget__the_sender_does)
 	while (!ripc_receive(rig.s[1], &m, 100))
 		ripc_message_free(m);
 	for (unsigned i = 0; i < 100; i++)
-		taken += arrives(i);
+		taken += is_delivered(i);
 	ck_assert_uint_ge(taken, 98);
 	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 0);
 	ck_assert_uint_eq(rig_stats(&rig, 1).lost, 0);
@@ -385,7 +385,7 @@ START_TEST(forget__the_sender_does)
 END_TEST
 
 /* Duplicates do not keep their sender from being forgotten. */
-START_TEST(forget__copies_do_not_keep_it)
+START_TEST(forget__duplicates_do_not_delay)
 {
 	uint8_t copy[200];
 	struct ripc__event ev = {.kind = RIPC__EV_DATAGRAM, .data = copy};
@@ -413,7 +413,7 @@ START_TEST(forget__copies_do_not_keep_it)
 END_TEST
 
 /* Numbers that are given out at one moment of the clock differ, too. */
-START_TEST(forget__numbers_never_begin_anew)
+START_TEST(forget__sequence_continues)
 {
 	uint64_t next = 0;
 
@@ -421,10 +421,10 @@ START_TEST(forget__numbers_never_begin_anew)
 		uint8_t instance[16] = {9};
 		struct ripc__peer *p = ripc__peer_get(ctx, instance);
 
-		ck_assert_uint_ge(p->next_datagram, next);
+		ck_assert_uint_ge(p->next_dgram_seq, next);
 		ck_assert_uint_ge(p->next_request_id, next);
 		ck_assert_uint_ge(p->memory, next);
-		p->next_datagram += 10000;
+		p->next_dgram_seq += 10000;
 		p->next_request_id += 20000;
 		next = p->next_request_id;
 		ripc__sweep(ctx, true);
@@ -437,7 +437,7 @@ END_TEST
  * A long message is delivered, its answer is lost with the lane, and the lane is away for so long.
  * Return: what its sender learns; *copies: how often it was delivered.
  */
-static int delivered_and_away(unsigned ms, unsigned *copies)
+static int deliver_then_partition(unsigned ms, unsigned *copies)
 {
 	static uint8_t data[3000];
 	struct ripc_request *r;
@@ -448,10 +448,10 @@ static int delivered_and_away(unsigned ms, unsigned *copies)
 	r = rig_begin(&rig, 0, 1, data, sizeof(data));
 	while (!rig_stats(&rig, 1).queued)
 		rig_run(&rig, 0), ripc__sim_run(rig.net, 1000);
-	part(true);
+	set_partition(true);
 	ck_assert_int_ge(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
 	rig_run(&rig, ms);
-	part(false);
+	set_partition(false);
 	rc = ripc_request_wait(&r, 100000);
 	rig_run(&rig, 1000);
 	for (*copies = 0; !ripc_receive(rig.s[1], &m, 0); ++*copies)
@@ -459,41 +459,41 @@ static int delivered_and_away(unsigned ms, unsigned *copies)
 	return rc;
 }
 
-START_TEST(forget__the_receiver_of_a_long_message_does)
+START_TEST(forget__by_long_receiver)
 {
 	unsigned copies;
 
-	RC(-EPIPE, delivered_and_away(RIPC__IDLE_MS * 5 / 2, &copies));
+	RC(-EPIPE, deliver_then_partition(RIPC__IDLE_MS * 5 / 2, &copies));
 	ck_assert_uint_eq(copies, 1);
 	/* The next one is as any other. */
 	rig_exchange(&rig, 0, 1);
 }
 END_TEST
 
-START_TEST(forget__not_so_soon)
+START_TEST(forget__not_before_timeout)
 {
 	unsigned copies;
 
-	OK(delivered_and_away(RIPC__IDLE_MS / 2, &copies));
+	OK(deliver_then_partition(RIPC__IDLE_MS / 2, &copies));
 	ck_assert_uint_eq(copies, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 1);
 }
 END_TEST
 
 /* A message that was never sent is not lost with the receiver's memory. */
-START_TEST(forget__what_was_not_sent_is)
+START_TEST(forget__unsent_is_sent)
 {
 	static uint8_t data[3000];
 	struct ripc_request *r;
 
 	rig_connect(&rig, 0, 1);
-	part(true);
+	set_partition(true);
 	ck_assert_int_ge(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
 	rig_run(&rig, 100);
 	r = rig_begin(&rig, 0, 1, data, sizeof(data));
 	rig_run(&rig, RIPC__IDLE_MS * 5 / 2);
 	ck_assert_ptr_null(rig_peer(&rig, 1, 0));
-	part(false);
+	set_partition(false);
 	OK(ripc_request_wait(&r, 100000));
 	ripc_message_free(rig_take(&rig, 1));
 }
@@ -507,8 +507,7 @@ static struct {
 	size_t len;
 } told;
 
-static void listen_in(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data,
-		      size_t *len)
+static void capture(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data, size_t *len)
 {
 	struct ripc__header h;
 	const char *why;
@@ -521,7 +520,7 @@ static void listen_in(void *arg, const uint8_t from[16], const uint8_t to[16], u
 }
 
 /* A copy of it with another number, and other contents. */
-static void lie(uint64_t ahead)
+static void forge_datagram(uint64_t ahead)
 {
 	uint8_t bytes[sizeof(told.bytes)];
 	struct ripc__event ev = {.kind = RIPC__EV_DATAGRAM, .data = bytes};
@@ -541,7 +540,7 @@ static void lie(uint64_t ahead)
 static const struct {
 	uint64_t ahead, more; /* of the first lie, and for each further one */
 	unsigned each;        /* one after so many messages; 0: one only */
-} lies[] = {
+} forgeries[] = {
 	{1 << 23, 0, 0},
 	{1 << 23, 1000, 7},
 	{1 << 30, UINT64_C(1) << 32, 3},
@@ -554,20 +553,20 @@ static const struct {
 	{UINT64_C(1) << 62, 0, 0},
 };
 
-#define LIES (sizeof(lies) / sizeof(lies[0]))
+#define NFORGERIES (sizeof(forgeries) / sizeof(forgeries[0]))
 
 /* A lie with any number costs its victim no more than one message. */
-START_TEST(lie__does_not_silence_its_victim)
+START_TEST(forgery__victim_still_received)
 {
 	unsigned dropped = 0, n = 0;
 
 	rig_connect(&rig, 0, 1);
-	ripc__sim_tamper(rig.net, listen_in, NULL);
+	ripc__sim_tamper(rig.net, capture, NULL);
 	for (unsigned i = 0; i < 400; i++) {
-		dropped += !arrives(i);
-		if (i < 100 || (lies[_i].each ? i % lies[_i].each : n))
+		dropped += !is_delivered(i);
+		if (i < 100 || (forgeries[_i].each ? i % forgeries[_i].each : n))
 			continue;
-		lie(lies[_i].ahead + lies[_i].more * n++);
+		forge_datagram(forgeries[_i].ahead + forgeries[_i].more * n++);
 	}
 	ripc__sim_tamper(rig.net, NULL, NULL);
 	ck_assert_msg(dropped <= n, "%u lies, %u messages dropped", n, dropped);
@@ -575,19 +574,19 @@ START_TEST(lie__does_not_silence_its_victim)
 END_TEST
 
 /* The liar speaks first: its victim is heard soon, however far away its numbers are. */
-START_TEST(lie__that_comes_first)
+START_TEST(forgery__first_message)
 {
 	unsigned dropped = 0;
 
 	rig_connect(&rig, 0, 1);
-	ripc__sim_tamper(rig.net, listen_in, NULL);
-	ck_assert(arrives(0));
+	ripc__sim_tamper(rig.net, capture, NULL);
+	ck_assert(is_delivered(0));
 	/* Its receiver forgets what it knew. */
 	rig_run(&rig, 100);
 	rig_peer(&rig, 1, 0)->datagrams = (struct ripc__replay){0};
-	lie(lies[_i].ahead);
+	forge_datagram(forgeries[_i].ahead);
 	for (unsigned i = 0; i < 400; i++)
-		dropped += !arrives(i);
+		dropped += !is_delivered(i);
 	ripc__sim_tamper(rig.net, NULL, NULL);
 	ck_assert_uint_le(dropped, RIPC__DATAGRAM_WINDOW);
 }
@@ -609,43 +608,43 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/peer");
+	Suite *suite = suite_create("core/peer/peer");
 	TCase *tc = tcase_create("peer");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, finish__against_a_simple_model);
-	tcase_add_test(tc, finish__large_numbers);
-	tcase_add_test(tc, get__one_of_each);
+	tcase_add_test(tc, dedup__against_model);
+	tcase_add_test(tc, dedup__large_numbers);
+	tcase_add_test(tc, get__same_object);
 	tcase_add_test(tc, sweep__tables_shrink);
-	tcase_add_test(tc, sweep__not_what_has_a_lane);
-	tcase_add_test(tc, sweep__not_what_is_waited_for);
-	tcase_add_test(tc, sweep__those_who_died);
-	tcase_add_test(tc, reach__asked_for_more_and_more_rarely);
-	tcase_add_test(tc, reach__says_what_was_tried);
+	tcase_add_test(tc, sweep__keeps_peer_with_lane);
+	tcase_add_test(tc, sweep__keeps_dest_with_waiters);
+	tcase_add_test(tc, sweep__dead_peers);
+	tcase_add_test(tc, reach__resolver_backoff);
+	tcase_add_test(tc, reach__error_lists_attempts);
 	tcase_add_test(tc, reach__own_services);
-	tcase_add_test(tc, gone__found_elsewhere);
-	tcase_add_test(tc, unreachable__only_its_own_requests_fail);
-	tcase_add_test(tc, offers__bounded_per_destination);
+	tcase_add_test(tc, withdrawn__resolved_elsewhere);
+	tcase_add_test(tc, unreachable__fails_own_requests);
+	tcase_add_test(tc, remote_returns__bounded_per_dest);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("datagrams");
 	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, shoot__the_peer_goes_with_the_attempt);
-	tcase_add_test(tc, datagram__behind_a_long_message);
-	tcase_add_test(tc, forget__the_sender_does);
-	tcase_add_test(tc, forget__copies_do_not_keep_it);
-	tcase_add_loop_test(tc, lie__does_not_silence_its_victim, 0, LIES);
-	tcase_add_loop_test(tc, lie__that_comes_first, 0, LIES);
+	tcase_add_test(tc, send__peer_freed_with_attempt);
+	tcase_add_test(tc, datagram__after_long_message);
+	tcase_add_test(tc, forget__by_sender);
+	tcase_add_test(tc, forget__duplicates_do_not_delay);
+	tcase_add_loop_test(tc, forgery__victim_still_received, 0, NFORGERIES);
+	tcase_add_loop_test(tc, forgery__first_message, 0, NFORGERIES);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("patient");
 	tcase_add_checked_fixture(tc, setup_patient, teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, forget__numbers_never_begin_anew);
-	tcase_add_test(tc, forget__the_receiver_of_a_long_message_does);
-	tcase_add_test(tc, forget__not_so_soon);
-	tcase_add_test(tc, forget__what_was_not_sent_is);
+	tcase_add_test(tc, forget__sequence_continues);
+	tcase_add_test(tc, forget__by_long_receiver);
+	tcase_add_test(tc, forget__not_before_timeout);
+	tcase_add_test(tc, forget__unsent_is_sent);
 	suite_add_tcase(suite, tc);
-	return test_main("core/peer", suite);
+	return test_main("core/peer/peer", suite);
 }

@@ -24,7 +24,7 @@ static void start(unsigned window)
 	lost = 0;
 }
 
-static bool arrives(uint64_t number)
+static bool is_new(uint64_t number)
 {
 	int64_t change = 0;
 	bool fresh;
@@ -33,7 +33,7 @@ static bool arrives(uint64_t number)
 	/* As the users of the window do: first what is quick. */
 	if (words == 1 && ripc__replay_next(&replay, seen, number, now_ns))
 		return true;
-	fresh = ripc__replay_new(&replay, seen, words, number, false, now_ns, &change);
+	fresh = ripc__replay_check(&replay, seen, words, number, false, now_ns, &change);
 	lost += change;
 	return fresh;
 }
@@ -46,11 +46,11 @@ static unsigned window_of(int i)
 /* ---- without lies ---- */
 
 /* A sender of more than 2^32 messages: the run does not begin anew, so a duplicate stays one. */
-START_TEST(new__after_more_messages_than_an_int_counts)
+START_TEST(check__more_than_int_max)
 {
 	start(window_of(_i));
 	for (unsigned i = 0; i < 100; i++)
-		ck_assert(arrives(FIRST + i));
+		ck_assert(is_new(FIRST + i));
 	/* As after 2^32 - 1 of them, where each is counted. */
 	if (replay.run[0].count > RIPC__RUN_TRUSTED)
 		replay.run[0].count = UINT32_MAX;
@@ -58,16 +58,16 @@ START_TEST(new__after_more_messages_than_an_int_counts)
 		int64_t change;
 
 		now_ns += 1000;
-		ck_assert(ripc__replay_new(&replay, seen, words, FIRST + i, false, now_ns, &change));
+		ck_assert(ripc__replay_check(&replay, seen, words, FIRST + i, false, now_ns, &change));
 	}
 	ck_assert_uint_gt(replay.run[0].count, 0);
 	ck_assert(replay.run[0].trusted);
-	ck_assert(!arrives(FIRST + 101));
+	ck_assert(!is_new(FIRST + 101));
 }
 END_TEST
 
 /* Loss, copies, and reordering within the window: each number is new once; lost ones count. */
-START_TEST(new__once)
+START_TEST(check__accepts_once)
 {
 	static uint8_t fate[N];
 	unsigned window = window_of(_i), taken = 0;
@@ -76,7 +76,7 @@ START_TEST(new__once)
 
 	start(window);
 	memset(fate, 0, sizeof(fate));
-	ck_assert(arrives(FIRST));
+	ck_assert(is_new(FIRST));
 	fate[0] = 1;
 	for (unsigned i = 1; i < N; i++) {
 		unsigned k = i, back = (unsigned)(test_random(&rng) % (window / 2));
@@ -85,7 +85,7 @@ START_TEST(new__once)
 			continue;
 		if (test_random(&rng) % 8 == 0 && i > window + back)
 			k = i - back;
-		ck_assert_int_eq(arrives(FIRST + k), !fate[k]);
+		ck_assert_int_eq(is_new(FIRST + k), !fate[k]);
 		taken += !fate[k];
 		fate[k] = 1;
 		last = k > last ? k : last;
@@ -98,7 +98,7 @@ START_TEST(new__once)
 END_TEST
 
 /* Bursts of losses: all that arrives is new, former numbers are not, the fast path is back. */
-START_TEST(new__after_a_burst_of_losses)
+START_TEST(check__after_loss_burst)
 {
 	unsigned window = window_of(_i);
 	uint64_t n = FIRST;
@@ -106,37 +106,37 @@ START_TEST(new__after_a_burst_of_losses)
 
 	start(window);
 	for (unsigned i = 0; i < RIPC__RUN_TRUSTED; i++)
-		ck_assert(arrives(++n));
+		ck_assert(is_new(++n));
 	for (unsigned burst = 1; burst < 50; burst++) {
 		uint64_t before = n, gap = (uint64_t)window * burst;
 
 		n += gap;
 		missing += (int64_t)gap;
 		for (unsigned i = 0; i < 4 * RIPC__RUN_TRUSTED; i++) {
-			ck_assert(arrives(++n));
-			ck_assert(!arrives(n));
-			ck_assert(!arrives(before));
+			ck_assert(is_new(++n));
+			ck_assert(!is_new(n));
+			ck_assert(!is_new(before));
 		}
-		ck_assert(replay.sure);
+		ck_assert(replay.in_order);
 		ck_assert_int_eq(lost, missing);
 	}
-	ck_assert(!arrives(FIRST + 1));
+	ck_assert(!is_new(FIRST + 1));
 }
 END_TEST
 
 /* The sender had forgotten us and begins far above: nothing is dropped or counts as lost. */
-START_TEST(new__after_the_sender_forgot)
+START_TEST(check__after_sender_restart)
 {
 	uint64_t n = FIRST;
 
 	start(window_of(_i));
 	for (unsigned i = 0; i < 5000; i++)
-		ck_assert(arrives(++n));
+		ck_assert(is_new(++n));
 	for (unsigned times = 0; times < 5; times++) {
 		n += UINT64_C(4000000000);
 		for (unsigned i = 0; i < 100; i++) {
-			ck_assert(arrives(++n));
-			ck_assert(!arrives(n));
+			ck_assert(is_new(++n));
+			ck_assert(!is_new(n));
 		}
 	}
 	ck_assert_int_eq(lost, 0);
@@ -144,49 +144,49 @@ START_TEST(new__after_the_sender_forgot)
 END_TEST
 
 /* Numbers below the window are dropped, but not for ever if there is nothing else. */
-START_TEST(new__too_old_to_tell)
+START_TEST(check__below_window)
 {
 	unsigned window = window_of(_i);
 
 	start(window);
 	for (unsigned i = 0; i < 3 * window; i++)
-		ck_assert(arrives(FIRST + i));
-	ck_assert(!arrives(FIRST + window));
-	ck_assert(!arrives(FIRST));
+		ck_assert(is_new(FIRST + i));
+	ck_assert(!is_new(FIRST + window));
+	ck_assert(!is_new(FIRST));
 	now_ns += RIPC__REPLAY_STALE_NS;
 	/* In the window it is known to have arrived. */
-	ck_assert(!arrives(FIRST + 3 * window - 1));
-	ck_assert(arrives(FIRST + window));
-	ck_assert(!arrives(FIRST + window));
-	ck_assert(arrives(FIRST + window + 1));
+	ck_assert(!is_new(FIRST + 3 * window - 1));
+	ck_assert(is_new(FIRST + window));
+	ck_assert(!is_new(FIRST + window));
+	ck_assert(is_new(FIRST + window + 1));
 }
 END_TEST
 
-START_TEST(new__at_the_ends_of_all_numbers)
+START_TEST(check__number_limits)
 {
 	start(window_of(_i));
-	ck_assert(arrives(3));
-	ck_assert(!arrives(3));
-	ck_assert(!arrives(0));
-	ck_assert(arrives(UINT64_MAX));
-	ck_assert(!arrives(UINT64_MAX));
-	ck_assert(arrives(4));
-	ck_assert(arrives(UINT64_MAX - 1000000));
-	ck_assert(arrives(5));
+	ck_assert(is_new(3));
+	ck_assert(!is_new(3));
+	ck_assert(!is_new(0));
+	ck_assert(is_new(UINT64_MAX));
+	ck_assert(!is_new(UINT64_MAX));
+	ck_assert(is_new(4));
+	ck_assert(is_new(UINT64_MAX - 1000000));
+	ck_assert(is_new(5));
 }
 END_TEST
 
 /* ---- lies ---- */
 
 /* The number that a liar sends after the sender's nth, whose number is n. 0: none. */
-typedef uint64_t lie_fn(uint64_t n, unsigned nth, unsigned window);
+typedef uint64_t forgery_fn(uint64_t n, unsigned nth, unsigned window);
 
 static uint64_t far_once(uint64_t n, unsigned nth, unsigned window)
 {
 	return nth == 100 ? n + (1 << 23) : 0;
 }
 
-static uint64_t far_again_and_again(uint64_t n, unsigned nth, unsigned window)
+static uint64_t far_repeated(uint64_t n, unsigned nth, unsigned window)
 {
 	return nth % 3 == 0 ? n + (1 << 23) + nth * UINT64_C(1000) : 0;
 }
@@ -196,43 +196,43 @@ static uint64_t far_once_reached(uint64_t n, unsigned nth, unsigned window)
 	return nth == 100 ? n + 3 * window : 0;
 }
 
-static uint64_t each_time_farther(uint64_t n, unsigned nth, unsigned window)
+static uint64_t farther_each_time(uint64_t n, unsigned nth, unsigned window)
 {
 	return FIRST + (UINT64_C(1) << (20 + nth % 20)) + nth;
 }
 
-static uint64_t at_the_end(uint64_t n, unsigned nth, unsigned window)
+static uint64_t at_max_number(uint64_t n, unsigned nth, unsigned window)
 {
 	return nth % 50 == 0 ? UINT64_MAX - nth : 0;
 }
 
-static uint64_t in_the_window(uint64_t n, unsigned nth, unsigned window)
+static uint64_t inside_window(uint64_t n, unsigned nth, unsigned window)
 {
 	return nth % 10 == 9 ? n + window - 1 : 0;
 }
 
-static uint64_t at_its_border(uint64_t n, unsigned nth, unsigned window)
+static uint64_t at_window_edge(uint64_t n, unsigned nth, unsigned window)
 {
 	return nth % 7 == 6 ? n + window + nth % 3 - 1 : 0;
 }
 
-static uint64_t right_behind_the_last_lie(uint64_t n, unsigned nth, unsigned window)
+static uint64_t after_last_forgery(uint64_t n, unsigned nth, unsigned window)
 {
 	/* A run of its own, one for each message of the sender. */
 	return FIRST + (1 << 23) + nth;
 }
 
-static uint64_t first_of_all(uint64_t n, unsigned nth, unsigned window)
+static uint64_t first_number(uint64_t n, unsigned nth, unsigned window)
 {
 	return nth == 0 ? n + (1 << 23) : 0;
 }
 
-static uint64_t first_of_all_near(uint64_t n, unsigned nth, unsigned window)
+static uint64_t first_near(uint64_t n, unsigned nth, unsigned window)
 {
 	return nth == 0 ? n + window / 2 : 0;
 }
 
-static uint64_t first_of_all_and_then(uint64_t n, unsigned nth, unsigned window)
+static uint64_t first_and_later(uint64_t n, unsigned nth, unsigned window)
 {
 	return nth == 0 ? UINT64_MAX : nth % 5 ? 0 : n + window * (nth % 9);
 }
@@ -244,30 +244,30 @@ static uint64_t below(uint64_t n, unsigned nth, unsigned window)
 
 static const struct {
 	const char *name;
-	lie_fn *lie;
+	forgery_fn *lie;
 	bool first; /* before the first message: as many as a window may be lost with it */
-} lies[] = {
+} forgeries[] = {
 	{"far, once", far_once, false},
-	{"far, again and again", far_again_and_again, false},
+	{"far, again and again", far_repeated, false},
 	{"far, and reached", far_once_reached, false},
-	{"each time farther", each_time_farther, false},
-	{"at the end of all numbers", at_the_end, false},
-	{"in the window", in_the_window, false},
-	{"at the border of the window", at_its_border, false},
-	{"a run beside the sender's", right_behind_the_last_lie, false},
-	{"first of all", first_of_all, true},
-	{"first of all, near", first_of_all_near, true},
-	{"first of all, and then near and far", first_of_all_and_then, true},
+	{"each time farther", farther_each_time, false},
+	{"at the end of all numbers", at_max_number, false},
+	{"in the window", inside_window, false},
+	{"at the border of the window", at_window_edge, false},
+	{"a run beside the sender's", after_last_forgery, false},
+	{"first of all", first_number, true},
+	{"first of all, near", first_near, true},
+	{"first of all, and then near and far", first_and_later, true},
 	{"below", below, false},
 };
 
-#define LIES (sizeof(lies) / sizeof(lies[0]))
+#define NFORGERIES (sizeof(forgeries) / sizeof(forgeries[0]))
 
 /* A lie costs the sender the number that it has used, and little more. */
-START_TEST(lies__cost_what_they_used)
+START_TEST(forgeries__bounded_cost)
 {
 	unsigned window = window_of(_i % 2), told = 0, dropped = 0, at_end = 0;
-	lie_fn *lie = lies[_i / 2].lie;
+	forgery_fn *lie = forgeries[_i / 2].lie;
 
 	start(window);
 	for (unsigned i = 0; i < N; i++) {
@@ -275,22 +275,22 @@ START_TEST(lies__cost_what_they_used)
 		bool fresh;
 
 		if (number && i == 0)
-			told += arrives(number);
-		fresh = arrives(n);
+			told += is_new(number);
+		fresh = is_new(n);
 		dropped += !fresh;
 		at_end = fresh ? 0 : at_end + 1;
 		if (number && i)
-			told += arrives(number);
+			told += is_new(number);
 	}
-	ck_assert_msg(dropped <= told + told / 4 + (lies[_i / 2].first ? window : 0),
+	ck_assert_msg(dropped <= told + told / 4 + (forgeries[_i / 2].first ? window : 0),
 		      "%s, window %u: %u lies, %u of the sender's messages dropped",
-		      lies[_i / 2].name, window, told, dropped);
+		      forgeries[_i / 2].name, window, told, dropped);
 	ck_assert_uint_lt(at_end, window);
 }
 END_TEST
 
 /* The same, and messages are lost, reordered and copied: few are dropped, few taken twice. */
-START_TEST(lies__and_a_bad_network)
+START_TEST(forgeries__lossy_network)
 {
 	static uint8_t got[N];
 	unsigned window = window_of(_i % 2), sent = 0, taken = 0, told = 0, twice = 0;
@@ -299,21 +299,21 @@ START_TEST(lies__and_a_bad_network)
 	start(window);
 	memset(got, 0, sizeof(got));
 	for (unsigned i = 0; i < N; i++) {
-		uint64_t number = lies[_i / 2].lie(FIRST + i, i, window);
+		uint64_t number = forgeries[_i / 2].lie(FIRST + i, i, window);
 		unsigned k = i < window ? i : i - (unsigned)(test_random(&rng) % 8);
 
 		if (number && (number < FIRST || number >= FIRST + N))
-			told += arrives(number);
+			told += is_new(number);
 		if (test_random(&rng) % 10 == 0)
 			continue;
 		sent += !got[k];
-		if (arrives(FIRST + k)) {
+		if (is_new(FIRST + k)) {
 			twice += got[k];
 			taken++;
 		}
 		got[k] = 1;
 		if (test_random(&rng) % 5 == 0)
-			twice += arrives(FIRST + k);
+			twice += is_new(FIRST + k);
 	}
 	ck_assert_uint_ge(taken - twice + told + window, sent);
 	ck_assert_uint_le(twice, told / 8 + 2);
@@ -321,55 +321,55 @@ START_TEST(lies__and_a_bad_network)
 END_TEST
 
 /* Long rows of lies, one behind the other, close the sender's run. That ends when the lies do. */
-START_TEST(lies__in_long_rows_end)
+START_TEST(forgeries__recovery_after_burst)
 {
 	unsigned dropped = 0;
 	uint64_t n = FIRST;
 
 	start(window_of(_i));
 	for (unsigned i = 0; i < 100; i++)
-		ck_assert(arrives(++n));
+		ck_assert(is_new(++n));
 	for (unsigned row = 1; row < 4; row++)
 		for (unsigned i = 0; i < 2 * RIPC__RUN_TRUSTED; i++)
-			arrives(FIRST + row * UINT64_C(10000000) + i);
-	for (; dropped < 10000 && !arrives(++n); dropped++)
+			is_new(FIRST + row * UINT64_C(10000000) + i);
+	for (; dropped < 10000 && !is_new(++n); dropped++)
 		now_ns += 1000000;
 	ck_assert_uint_le(dropped, RIPC__REPLAY_STALE_NS / 1000000);
 	for (unsigned i = 0; i < 100; i++)
-		ck_assert(arrives(++n));
+		ck_assert(is_new(++n));
 }
 END_TEST
 
 /* Over a lane the number is the sender's: that run is the main one at once. */
-START_TEST(confirmed__is_believed_at_once)
+START_TEST(confirmed__trusted_at_once)
 {
 	int64_t change;
 
 	start(64);
-	ck_assert(arrives(FIRST));
-	ck_assert(ripc__replay_new(&replay, seen, words, FIRST + 1000, true, now_ns, &change));
+	ck_assert(is_new(FIRST));
+	ck_assert(ripc__replay_check(&replay, seen, words, FIRST + 1000, true, now_ns, &change));
 	ck_assert_int_eq(change, 999);
-	ck_assert(replay.sure);
+	ck_assert(replay.in_order);
 	ck_assert_uint_eq(replay.run[0].last, FIRST + 1000);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/replay");
+	Suite *suite = suite_create("core/peer/replay");
 	TCase *tc = tcase_create("replay");
 
 	test_seed();
-	tcase_add_loop_test(tc, new__after_more_messages_than_an_int_counts, 0, 2);
-	tcase_add_loop_test(tc, new__once, 0, 2);
-	tcase_add_loop_test(tc, new__after_a_burst_of_losses, 0, 2);
-	tcase_add_loop_test(tc, new__after_the_sender_forgot, 0, 2);
-	tcase_add_loop_test(tc, new__too_old_to_tell, 0, 2);
-	tcase_add_loop_test(tc, new__at_the_ends_of_all_numbers, 0, 2);
-	tcase_add_loop_test(tc, lies__cost_what_they_used, 0, 2 * LIES);
-	tcase_add_loop_test(tc, lies__and_a_bad_network, 0, 2 * LIES);
-	tcase_add_loop_test(tc, lies__in_long_rows_end, 0, 2);
-	tcase_add_test(tc, confirmed__is_believed_at_once);
+	tcase_add_loop_test(tc, check__more_than_int_max, 0, 2);
+	tcase_add_loop_test(tc, check__accepts_once, 0, 2);
+	tcase_add_loop_test(tc, check__after_loss_burst, 0, 2);
+	tcase_add_loop_test(tc, check__after_sender_restart, 0, 2);
+	tcase_add_loop_test(tc, check__below_window, 0, 2);
+	tcase_add_loop_test(tc, check__number_limits, 0, 2);
+	tcase_add_loop_test(tc, forgeries__bounded_cost, 0, 2 * NFORGERIES);
+	tcase_add_loop_test(tc, forgeries__lossy_network, 0, 2 * NFORGERIES);
+	tcase_add_loop_test(tc, forgeries__recovery_after_burst, 0, 2);
+	tcase_add_test(tc, confirmed__trusted_at_once);
 	suite_add_tcase(suite, tc);
-	return test_main("core/replay", suite);
+	return test_main("core/peer/replay", suite);
 }

@@ -332,8 +332,8 @@ static const struct {
 	{"buf_free", call_buf_free, {0}, false},
 	{"buf_register", call_buf_register, {0}, false},
 	{"buf_unregister", call_buf_unregister, {0}, false},
-	{"window_add", call_window_add, {0}, false},
-	{"window_add of a service", call_window_add_service, {0}, true},
+	{"recv_window_add", call_window_add, {0}, false},
+	{"recv_window_add of a service", call_window_add_service, {0}, true},
 	{"window_remove", call_window_remove, {0}, false},
 	{"lookup", call_lookup, {-EHOSTUNREACH}, false},
 	{"query", call_query, {0, -ENOENT}, false},
@@ -520,7 +520,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/enter");
+	Suite *suite = suite_create("core/progress/handle");
 	TCase *tc = tcase_create("enter");
 
 	tcase_set_timeout(tc, 120);
@@ -531,5 +531,5 @@ int main(void)
 		tcase_add_test(tc, enter__needs_the_steps_of_the_lock);
 	}
 	suite_add_tcase(suite, tc);
-	return test_main("core/enter", suite);
+	return test_main("core/progress/handle", suite);
 }

@@ -320,7 +320,7 @@ static void setup(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/lock");
+	Suite *suite = suite_create("core/progress/lock");
 	TCase *tc = tcase_create("lock");
 
 	tcase_add_checked_fixture(tc, setup, NULL);
@@ -335,5 +335,5 @@ int main(void)
 	tcase_add_test(tc, futex_wait__timeout);
 	tcase_add_test(tc, futex_wake__ping_pong);
 	suite_add_tcase(suite, tc);
-	return test_main("core/lock", suite);
+	return test_main("core/progress/lock", suite);
 }

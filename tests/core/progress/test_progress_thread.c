@@ -468,7 +468,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/agent");
+	Suite *suite = suite_create("core/progress/progress_thread");
 	TCase *tc = tcase_create("agent");
 
 	test_seed();
@@ -485,5 +485,5 @@ int main(void)
 	tcase_add_test(tc, resume__rate_limited);
 	tcase_add_test(tc, lead__one_poll_before_sleep);
 	suite_add_tcase(suite, tc);
-	return test_main("core/agent", suite);
+	return test_main("core/progress/progress_thread", suite);
 }

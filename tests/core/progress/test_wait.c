@@ -218,7 +218,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/wait");
+	Suite *suite = suite_create("core/progress/wait");
 	TCase *tc = tcase_create("wait");
 
 	test_seed();
@@ -231,5 +231,5 @@ int main(void)
 	tcase_add_loop_test(tc, wait__several_on_one_service, 0, 3);
 	tcase_add_loop_test(tc, wake_all__close_ends_waits, 0, 3);
 	suite_add_tcase(suite, tc);
-	return test_main("core/wait", suite);
+	return test_main("core/progress/wait", suite);
 }

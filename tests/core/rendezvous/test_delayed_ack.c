@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* DONE that waits for a message to carry it: when it does, what carries it, and what sends it all the same. */
+/* ACK that waits for a message to carry it: when it does, what carries it, and what sends it all the same. */
 #include "core/rig.h"
 
 #include "wire/bytes.h"
@@ -67,7 +67,7 @@ static void answer(struct ripc_request **r)
 	OK(ripc_request_test(r));
 }
 
-/* There and back. Return: when the answer is there the first message is done, if its DONE came with it. */
+/* There and back. Return: when the answer is there the first message is done, if its ACK came with it. */
 static void round_trip(size_t len)
 {
 	struct ripc_request *r = ping(len), *back;
@@ -285,7 +285,7 @@ START_TEST(replied__late_while_delayed)
 }
 END_TEST
 
-/* Large items are written ahead of their message: DONE is not behind them. What is learnt stays. */
+/* Large items are written ahead of their message: ACK is not behind them. What is learnt stays. */
 START_TEST(before_copy__write)
 {
 	size_t len = _i ? 64 * KIB + 1 : 64 * KIB;
@@ -419,7 +419,7 @@ START_TEST(queue__other_peer)
 }
 END_TEST
 
-/* DONE keeps its place among what goes by the lane: 0 a word; the end of 1 the service, 2 the context. */
+/* ACK keeps its place among what goes by the lane: 0 a word; the end of 1 the service, 2 the context. */
 START_TEST(flush__before_control)
 {
 	struct ripc_request *r;
@@ -429,7 +429,7 @@ START_TEST(flush__before_control)
 	ck_assert(is_delayed(1));
 	switch (_i) {
 	case 0:
-		ripc__lane_word(rig_lane(&rig, 1, 0), RIPC__PING, 0, 0, 1, 0);
+		ripc__lane_notify(rig_lane(&rig, 1, 0), RIPC__PING, 0, 0, 1, 0);
 		break;
 	case 1:
 		OK(ripc_unregister(rig.s[1]));
@@ -511,13 +511,13 @@ START_TEST(dispatch__ack_unknown_request)
 	for (int i = 0; i < 4; i++) {
 		const uint64_t ids[] = {0, r->id - 1, r->id + 1, UINT64_MAX};
 
-		rig_inject(&rig, 0, 1, buf, forge(buf, RIPC__SHORT, RIPC__F_DONE, ids[i]), 0);
+		rig_inject(&rig, 0, 1, buf, forge(buf, RIPC__SHORT, RIPC__F_ACK, ids[i]), 0);
 		rig_expect(&rig, 1, 0, 0);
 		ck_assert_int_eq(r->state, RIPC__REQUEST_SENT);
 	}
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
 	/* This one it is. */
-	rig_inject(&rig, 0, 1, buf, forge(buf, RIPC__SHORT, RIPC__F_DONE, r->id), 0);
+	rig_inject(&rig, 0, 1, buf, forge(buf, RIPC__SHORT, RIPC__F_ACK, r->id), 0);
 	rig_expect(&rig, 1, 0, 0);
 	OK(ripc_request_test(&r));
 	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
@@ -525,7 +525,7 @@ START_TEST(dispatch__ack_unknown_request)
 }
 END_TEST
 
-/* A message that carries one is not what the next AGAIN stands for: its sender does not count it either. */
+/* A message that carries one is not what the next ELIDED stands for: its sender does not count it either. */
 START_TEST(dispatch__elided_after_ack)
 {
 	struct ripc_service *other;
@@ -557,7 +557,7 @@ START_TEST(dispatch__ack_misplaced)
 	uint8_t buf[64];
 
 	rig_exchange(&rig, 0, 1);
-	rig_inject(&rig, 0, 1, buf, forge(buf, RIPC__PING, RIPC__F_DONE, 1), 0);
+	rig_inject(&rig, 0, 1, buf, forge(buf, RIPC__PING, RIPC__F_ACK, 1), 0);
 	rig_run(&rig, 5);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
 	rig_exchange(&rig, 0, 1);
@@ -566,7 +566,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/done");
+	Suite *suite = suite_create("core/rendezvous/delayed_ack");
 	TCase *tc = tcase_create("done");
 
 	test_seed();
@@ -593,5 +593,5 @@ int main(void)
 	tcase_add_test(tc, dispatch__elided_after_ack);
 	tcase_add_test(tc, dispatch__ack_misplaced);
 	suite_add_tcase(suite, tc);
-	return test_main("core/done", suite);
+	return test_main("core/rendezvous/delayed_ack", suite);
 }

@@ -6,7 +6,7 @@
 
 static struct rig rig;
 
-static void again(unsigned n, void (*change)(struct ripc__sim_config *config))
+static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
 {
 	rig_end(&rig);
 	rig_start(&rig, n, change);
@@ -25,7 +25,7 @@ static size_t put_long(uint8_t *buf, uint64_t id, uint64_t below, const struct r
 	return (size_t)(p - buf) + inlined;
 }
 
-START_TEST(arrived__ids_out_of_bounds)
+START_TEST(receive__id_out_of_bounds)
 {
 	static const struct {
 		uint64_t id, below;
@@ -44,7 +44,7 @@ START_TEST(arrived__ids_out_of_bounds)
 		size_t len = put_long(buf, cases[i].id, cases[i].below, &d, 10);
 		uint64_t bad;
 
-		again(2, NULL);
+		restart(2, NULL);
 		rig_connect(&rig, 0, 1);
 		bad = rig_stats(&rig, 1).bad_messages;
 		rig_inject(&rig, 0, 1, buf, len, 0);
@@ -57,7 +57,7 @@ START_TEST(arrived__ids_out_of_bounds)
 }
 END_TEST
 
-START_TEST(arrived__again_is_answered_and_not_delivered)
+START_TEST(receive__duplicate_acked)
 {
 	struct ripc__desc d = {.len = 10};
 	uint8_t buf[200];
@@ -81,7 +81,7 @@ START_TEST(arrived__again_is_answered_and_not_delivered)
 END_TEST
 
 /* Each of these closes the lane, and nothing else. */
-START_TEST(arrived__return_buffers_that_were_not_offered)
+START_TEST(receive__return_not_offered)
 {
 	static const struct ripc__desc cases[] = {
 		{.addr = 1, .len = 10, .how = RIPC__HOW_INLINE},
@@ -95,7 +95,7 @@ START_TEST(arrived__return_buffers_that_were_not_offered)
 		size_t len =
 			put_long(buf, 1, 1, &cases[i], cases[i].how == RIPC__HOW_INLINE ? 10 : 0);
 
-		again(2, NULL);
+		restart(2, NULL);
 		rig_connect(&rig, 0, 1);
 		rig_inject(&rig, 0, 1, buf, len, 0);
 		rig_expect_none(&rig, 1);
@@ -107,10 +107,10 @@ START_TEST(arrived__return_buffers_that_were_not_offered)
 END_TEST
 
 /* A length that no item may have closes the lane. Want of memory would be answered instead. */
-START_TEST(arrived__item_of_2_47_bytes)
+START_TEST(receive__item_of_2_47_bytes)
 {
 	static const uint32_t hows[] = {RIPC__HOW_READ, RIPC__HOW_WRITTEN, RIPC__HOW_GRANT,
-					RIPC__HOW_HANDED};
+					RIPC__HOW_MAPPED};
 
 	for (size_t i = 0; i < sizeof(hows) / sizeof(hows[0]); i++) {
 		struct ripc__desc d = {
@@ -118,7 +118,7 @@ START_TEST(arrived__item_of_2_47_bytes)
 		uint8_t buf[200];
 		size_t len = put_long(buf, 1, 1, &d, 0);
 
-		again(2, NULL);
+		restart(2, NULL);
 		rig_connect(&rig, 0, 1);
 		rig_inject(&rig, 0, 1, buf, len, 0);
 		rig_expect_none(&rig, 1);
@@ -130,7 +130,7 @@ START_TEST(arrived__item_of_2_47_bytes)
 END_TEST
 
 /* One that was offered is used twice in one message, or is too short. */
-START_TEST(arrived__return_buffers_misused)
+START_TEST(receive__return_misused)
 {
 	for (int how = 0; how < 3; how++) {
 		uint8_t buf[300], *back, *p;
@@ -138,14 +138,15 @@ START_TEST(arrived__return_buffers_misused)
 		struct ripc_send_options options = {.nreturns = 1, .returns = &ret};
 		struct ripc__desc d = {.len = how == 1 ? 101 : 10, .how = RIPC__HOW_WRITTEN};
 
-		again(2, NULL);
+		restart(2, NULL);
 		rig_connect(&rig, 0, 1);
 		back = ripc_buf_alloc(rig.ctx[1], 100);
 		ret = (struct iovec){back, 100};
 		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 1000));
 		ripc_message_free(rig_take(&rig, 0));
-		d.addr =
-			ripc__list_entry(rig.ctx[1]->memory.returns.next, struct ripc__return, link)->id;
+		d.addr = ripc__list_entry(rig.ctx[1]->memory.returns.next,
+					  struct ripc__local_return, link)
+				 ->id;
 		p = ripc__header_put(buf, RIPC__LONG, 0, how == 2 ? 2 : 1, 0, RIG_ID(1), RIG_ID(0));
 		ripc__put_le64(p, 1);
 		ripc__put_le64(p + 8, 1);
@@ -167,13 +168,13 @@ START_TEST(arrived__return_buffers_misused)
 END_TEST
 
 /* Reads of memory that is not there break the lane: the others do not notice. */
-START_TEST(arrived__read_of_what_is_not_there)
+START_TEST(receive__read_invalid_address)
 {
 	struct ripc__desc d = {.addr = 4096, .len = 100000, .key = 12345, .how = RIPC__HOW_READ};
 	uint8_t buf[200];
 	size_t len = put_long(buf, 1, 1, &d, 0);
 
-	again(3, NULL);
+	restart(3, NULL);
 	rig_connect(&rig, 0, 1);
 	rig_connect(&rig, 2, 1);
 	rig_inject(&rig, 0, 1, buf, len, 0);
@@ -187,7 +188,7 @@ START_TEST(arrived__read_of_what_is_not_there)
 END_TEST
 
 /* No memory is taken for what is absurd: here for the longest that an item may be. */
-START_TEST(arrived__absurd_lengths)
+START_TEST(receive__absurd_lengths)
 {
 	struct ripc__desc d = {
 		.addr = 4096, .len = (UINT64_C(1) << 47) - 1, .key = 12345, .how = RIPC__HOW_READ};
@@ -203,9 +204,9 @@ START_TEST(arrived__absurd_lengths)
 }
 END_TEST
 
-START_TEST(fin__and_cancel_of_nothing)
+START_TEST(fin__unknown_request)
 {
-	static const uint8_t kinds[] = {RIPC__FIN, RIPC__CANCEL, RIPC__DONE, RIPC__REVOKE,
+	static const uint8_t kinds[] = {RIPC__FIN, RIPC__CANCEL, RIPC__ACK, RIPC__REVOKE,
 					RIPC__REVOKED};
 
 	rig_connect(&rig, 0, 1);
@@ -214,7 +215,7 @@ START_TEST(fin__and_cancel_of_nothing)
 
 		p = ripc__header_put(buf, kinds[i], 0, 0, 0, 0, 0);
 		ripc__put_le64(p, 1234);
-		rig_inject(&rig, 0, 1, buf, kinds[i] == RIPC__DONE ? 48 : 40, 0);
+		rig_inject(&rig, 0, 1, buf, kinds[i] == RIPC__ACK ? 48 : 40, 0);
 	}
 	rig_run(&rig, 5);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
@@ -234,20 +235,20 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/arrived");
+	Suite *suite = suite_create("core/rendezvous/receive");
 	TCase *tc = tcase_create("arrived");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, arrived__ids_out_of_bounds);
-	tcase_add_test(tc, arrived__again_is_answered_and_not_delivered);
-	tcase_add_test(tc, arrived__return_buffers_that_were_not_offered);
-	tcase_add_test(tc, arrived__item_of_2_47_bytes);
-	tcase_add_test(tc, arrived__return_buffers_misused);
-	tcase_add_test(tc, arrived__read_of_what_is_not_there);
-	tcase_add_test(tc, arrived__absurd_lengths);
-	tcase_add_test(tc, fin__and_cancel_of_nothing);
+	tcase_add_test(tc, receive__id_out_of_bounds);
+	tcase_add_test(tc, receive__duplicate_acked);
+	tcase_add_test(tc, receive__return_not_offered);
+	tcase_add_test(tc, receive__item_of_2_47_bytes);
+	tcase_add_test(tc, receive__return_misused);
+	tcase_add_test(tc, receive__read_invalid_address);
+	tcase_add_test(tc, receive__absurd_lengths);
+	tcase_add_test(tc, fin__unknown_request);
 	suite_add_tcase(suite, tc);
-	return test_main("core/arrived", suite);
+	return test_main("core/rendezvous/receive", suite);
 }

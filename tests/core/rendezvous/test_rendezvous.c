@@ -11,7 +11,7 @@ static uint8_t *data; /* LARGE bytes */
 #define LARGE (4 * MIB)
 
 /* Ways for the bytes: read, granted, and read with as little under way as can be. */
-static void read_slowly(struct ripc__sim_config *config)
+static void read_slow(struct ripc__sim_config *config)
 {
 	config->bandwidth = 200 * 1000 * 1000;
 	config->read_depth = 2;
@@ -19,21 +19,21 @@ static void read_slowly(struct ripc__sim_config *config)
 	config->queue_depth = 8;
 }
 
-static void read_slowly_dear(struct ripc__sim_config *config)
+static void read_slow_expensive(struct ripc__sim_config *config)
 {
-	read_slowly(config);
+	read_slow(config);
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
-static void grant_slowly(struct ripc__sim_config *config)
+static void grant_slow(struct ripc__sim_config *config)
 {
-	read_slowly(config);
+	read_slow(config);
 	config->caps_off = RIPC__CAP_READ;
 }
 
-static void (*const ways[])(struct ripc__sim_config *config) = {NULL, read_slowly, grant_slowly};
+static void (*const configs[])(struct ripc__sim_config *config) = {NULL, read_slow, grant_slow};
 
-static void again(unsigned n, void (*change)(struct ripc__sim_config *config))
+static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
 {
 	rig_end(&rig);
 	rig_start(&rig, n, change);
@@ -41,13 +41,13 @@ static void again(unsigned n, void (*change)(struct ripc__sim_config *config))
 
 /* ---- the three ways ---- */
 
-START_TEST(arrive__every_length)
+START_TEST(receive__every_length)
 {
 	static const size_t lens[] = {0,       1,    2,       1023,        1024,  1025,
 				      8100,    8192, 8193,    65535,       65536, 65537,
 				      MIB - 1, MIB,  MIB + 1, 3 * MIB + 17};
 
-	again(2, ways[_i]);
+	restart(2, configs[_i]);
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 		OK(rig_long(&rig, 0, 1, lens[i], i, 5000));
 		rig_expect(&rig, 1, lens[i], i);
@@ -55,12 +55,12 @@ START_TEST(arrive__every_length)
 }
 END_TEST
 
-START_TEST(arrive__many_items)
+START_TEST(receive__many_items)
 {
 	struct iovec items[RIPC_ITEMS_MAX];
 	struct ripc_message *m;
 
-	again(2, ways[_i]);
+	restart(2, configs[_i]);
 	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
 		items[i] = (struct iovec){data, (i * 977) % 9000};
 	OK(ripc_send_long(rig.s[0], RIG_ID(1), items, RIPC_ITEMS_MAX, NULL, 5000));
@@ -74,11 +74,11 @@ START_TEST(arrive__many_items)
 }
 END_TEST
 
-START_TEST(arrive__into_every_kind_of_memory)
+START_TEST(receive__into_every_memory_kind)
 {
 	uint8_t *window;
 
-	again(2, ways[_i]);
+	restart(2, configs[_i]);
 	window = ripc_buf_alloc(rig.ctx[1], 200000);
 	OK(ripc_window_add(rig.ctx[1], NULL, window, 200000));
 	OK(rig_long(&rig, 0, 1, 150000, 1, 5000));
@@ -91,11 +91,11 @@ START_TEST(arrive__into_every_kind_of_memory)
 END_TEST
 
 /* Nobody but the peer, and it only as long as needed, may touch the memory. */
-START_TEST(arrive__no_registration_is_left)
+START_TEST(receive__no_registration_leak)
 {
 	struct ripc__sim_counters counters;
 
-	again(2, ways[_i]);
+	restart(2, configs[_i]);
 	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
 	ripc__sim_counters(rig.net, &counters);
 	ck_assert_uint_eq(counters.regions, 0);
@@ -103,9 +103,9 @@ START_TEST(arrive__no_registration_is_left)
 }
 END_TEST
 
-START_TEST(start__memory_that_cannot_be_registered)
+START_TEST(start__registration_fails)
 {
-	again(2, ways[_i]);
+	restart(2, configs[_i]);
 	rig_connect(&rig, 0, 1);
 	/* The sender's is the first, the receiver's the second. */
 	ripc__sim_fail_reg_at(rig.net, 2);
@@ -117,12 +117,12 @@ START_TEST(start__memory_that_cannot_be_registered)
 END_TEST
 
 /* The first read, and the third, when others are out. All memory that lay idle goes, and it is tried once more. */
-START_TEST(post__read_that_cannot_be_posted_once)
+START_TEST(post__read_fails_once)
 {
 	struct ripc__region *other;
 	struct ripc__memory *m;
 
-	again(2, read_slowly_dear);
+	restart(2, read_slow_expensive);
 	rig_connect(&rig, 0, 1);
 	m = &rig.ctx[1]->memory;
 	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
@@ -131,24 +131,24 @@ START_TEST(post__read_that_cannot_be_posted_once)
 	other = ripc__pool_get(rig.ctx[1], 1000000, RIPC__REGION_APP);
 	ck_assert_ptr_nonnull(other);
 	ripc__pool_put(rig.ctx[1], other);
-	ripc__stage_put(ripc__stage_get(rig_lane(&rig, 1, 0), 5000, 0));
+	ripc__bounce_put(ripc__bounce_get(rig_lane(&rig, 1, 0), 5000, 0));
 	ck_assert_uint_gt(m->cached_bytes, 1000000);
-	ck_assert_uint_gt(m->staged_bytes, 0);
+	ck_assert_uint_gt(m->bounce_bytes, 0);
 	ripc__sim_fail_reads(rig.net, _i ? 3 : 1, 1);
 	OK(rig_long(&rig, 0, 1, 300000, 2, 5000));
 	ck_assert_uint_eq(m->cached_bytes, 0);
-	ck_assert_uint_eq(m->staged_bytes, 0);
+	ck_assert_uint_eq(m->bounce_bytes, 0);
 	rig_expect(&rig, 1, 300000, 2);
 }
 END_TEST
 
 /* It never can be: the sender is told soon, and nobody else waits for it. */
-START_TEST(post__read_that_cannot_be_posted)
+START_TEST(post__read_fails)
 {
 	struct ripc_request *r[2];
 	uint64_t start;
 
-	again(2, read_slowly);
+	restart(2, read_slow);
 	rig_connect(&rig, 0, 1);
 	ripc__sim_fail_reads(rig.net, _i ? 3 : 1, 2);
 	start = ripc__sim_now(rig.net);
@@ -166,12 +166,12 @@ END_TEST
 
 /* ---- order, and who must wait ---- */
 
-START_TEST(deliver__in_the_order_they_were_started)
+START_TEST(deliver__in_start_order)
 {
 	enum { N = 30 };
 	struct ripc_request *r[N];
 
-	again(2, ways[_i]);
+	restart(2, configs[_i]);
 	for (unsigned i = 0; i < N; i++)
 		r[i] = rig_begin(&rig, 0, 1, data, i % 3 ? 10 + i : 300000 + i);
 	for (unsigned i = 0; i < N; i++)
@@ -181,12 +181,12 @@ START_TEST(deliver__in_the_order_they_were_started)
 }
 END_TEST
 
-START_TEST(deliver__another_peer_does_not_wait)
+START_TEST(deliver__other_peer_not_blocked)
 {
 	struct ripc_request *r;
 	struct ripc_message *m;
 
-	again(3, read_slowly);
+	restart(3, read_slow);
 	rig_connect(&rig, 0, 1);
 	rig_connect(&rig, 2, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
@@ -200,14 +200,14 @@ START_TEST(deliver__another_peer_does_not_wait)
 }
 END_TEST
 
-START_TEST(deliver__another_service_does_not_wait)
+START_TEST(deliver__other_service_free)
 {
 	struct ripc_service *other;
 	struct ripc_request *r[2];
 	struct iovec item = {data, 10};
 	struct ripc_message *m;
 
-	again(2, read_slowly);
+	restart(2, read_slow);
 	rig_connect(&rig, 0, 1);
 	OK(ripc_register(rig.ctx[1], 77, 0, &other));
 	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
@@ -231,7 +231,7 @@ START_TEST(resume__unread_is_bounded)
 	struct ripc_request *r[N];
 	unsigned done = 0;
 
-	again(2, _i == 2 ? grant_slowly : NULL);
+	restart(2, _i == 2 ? grant_slow : NULL);
 	for (unsigned i = 0; i < N; i++)
 		r[i] = rig_begin(&rig, 0, 1, big, len);
 	rig_run(&rig, 2000);
@@ -256,7 +256,7 @@ START_TEST(resume__unread_is_bounded)
 END_TEST
 
 /* Of what is taken at once, one lies in memory as a whole and the next comes into what is left of it: no more is touched. */
-START_TEST(post__no_memory_before_it_is_needed)
+START_TEST(post__allocates_late)
 {
 	enum { N = 4 };
 	const size_t len = 16 * MIB;
@@ -282,7 +282,7 @@ START_TEST(post__no_memory_before_it_is_needed)
 }
 END_TEST
 
-START_TEST(resume__one_that_is_larger_than_the_bound)
+START_TEST(resume__larger_than_limit)
 {
 	const size_t len = RIPC__UNREAD_MAX + MIB;
 	uint8_t *big = calloc(1, len);
@@ -301,7 +301,7 @@ START_TEST(resume__one_that_is_larger_than_the_bound)
 }
 END_TEST
 
-START_TEST(cancel__one_that_waits)
+START_TEST(cancel__waiting)
 {
 	const size_t len = 40 * MIB;
 	uint8_t *big = calloc(1, len);
@@ -326,15 +326,15 @@ END_TEST
 
 /* ---- lanes, peers and services that go ---- */
 
-START_TEST(lane_gone__suspended_until_it_is_sent_again)
+START_TEST(lane_gone__suspended_then_resent)
 {
 	struct ripc_request *r;
 
-	again(2, ways[_i] ? ways[_i] : read_slowly);
+	restart(2, configs[_i] ? configs[_i] : read_slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
-	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_MOVING), 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_TRANSFER), 1);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	rig_run(&rig, 2);
@@ -348,11 +348,11 @@ START_TEST(lane_gone__suspended_until_it_is_sent_again)
 END_TEST
 
 /* The sender has withdrawn a message, but its CANCEL was lost with the lane: those after it do not wait for it. */
-START_TEST(lane_gone__withdrawn_in_the_meantime)
+START_TEST(lane_gone__cancelled_meanwhile)
 {
 	struct ripc_request *r;
 
-	again(2, ways[_i] ? ways[_i] : read_slowly);
+	restart(2, configs[_i] ? configs[_i] : read_slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
@@ -370,14 +370,14 @@ START_TEST(lane_gone__withdrawn_in_the_meantime)
 END_TEST
 
 /* The same, while an older one to another service is still being sent. */
-START_TEST(lane_gone__withdrawn_while_an_older_one_lives)
+START_TEST(lane_gone__cancel_behind_older)
 {
 	struct ripc_service *other;
 	struct ripc_request *r[2];
 	struct iovec item;
 	struct ripc_message *m;
 
-	again(2, read_slowly);
+	restart(2, read_slow);
 	rig_connect(&rig, 0, 1);
 	OK(ripc_register(rig.ctx[1], 77, 0, &other));
 	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
@@ -399,9 +399,9 @@ START_TEST(lane_gone__withdrawn_while_an_older_one_lives)
 }
 END_TEST
 
-START_TEST(peer_gone__what_is_not_complete_is_dropped)
+START_TEST(peer_gone__drops_incomplete)
 {
-	again(2, ways[_i] ? ways[_i] : read_slowly);
+	restart(2, configs[_i] ? configs[_i] : read_slow);
 	rig_connect(&rig, 0, 1);
 	rig_begin(&rig, 0, 1, data, 1000);
 	rig_begin(&rig, 0, 1, data, LARGE);
@@ -417,9 +417,9 @@ START_TEST(peer_gone__what_is_not_complete_is_dropped)
 END_TEST
 
 /* The sender has been told that it arrived. */
-START_TEST(peer_gone__what_is_complete_behind_it_is_delivered)
+START_TEST(peer_gone__delivers_complete)
 {
-	again(2, read_slowly);
+	restart(2, read_slow);
 	rig_connect(&rig, 0, 1);
 	rig_begin(&rig, 0, 1, data, LARGE);
 	rig_begin(&rig, 0, 1, data, 1000);
@@ -433,17 +433,17 @@ START_TEST(peer_gone__what_is_complete_behind_it_is_delivered)
 }
 END_TEST
 
-START_TEST(service_gone__in_the_middle)
+START_TEST(service_gone__during_transfer)
 {
 	struct ripc_request *r;
 
-	again(2, ways[_i] ? ways[_i] : read_slowly);
+	restart(2, configs[_i] ? configs[_i] : read_slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
 	OK(ripc_unregister(rig.s[1]));
 	rig.s[1] = NULL;
-	ck_assert_int_eq(rig.ctx[1]->memory.nwindows, 0);
+	ck_assert_int_eq(rig.ctx[1]->memory.nrecv_windows, 0);
 	rig_run(&rig, 50);
 	/* It is looked for elsewhere. */
 	RC(-EINPROGRESS, ripc_request_test(&r));
@@ -468,32 +468,32 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/rendezvous");
+	Suite *suite = suite_create("core/rendezvous/rendezvous");
 	TCase *tc = tcase_create("rendezvous");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_loop_test(tc, arrive__every_length, 0, 3);
-	tcase_add_loop_test(tc, arrive__many_items, 0, 3);
-	tcase_add_loop_test(tc, arrive__into_every_kind_of_memory, 0, 3);
-	tcase_add_loop_test(tc, arrive__no_registration_is_left, 0, 3);
-	tcase_add_loop_test(tc, start__memory_that_cannot_be_registered, 0, 3);
-	tcase_add_loop_test(tc, post__read_that_cannot_be_posted_once, 0, 2);
-	tcase_add_loop_test(tc, post__read_that_cannot_be_posted, 0, 2);
-	tcase_add_loop_test(tc, deliver__in_the_order_they_were_started, 0, 3);
-	tcase_add_test(tc, deliver__another_peer_does_not_wait);
-	tcase_add_test(tc, deliver__another_service_does_not_wait);
+	tcase_add_loop_test(tc, receive__every_length, 0, 3);
+	tcase_add_loop_test(tc, receive__many_items, 0, 3);
+	tcase_add_loop_test(tc, receive__into_every_memory_kind, 0, 3);
+	tcase_add_loop_test(tc, receive__no_registration_leak, 0, 3);
+	tcase_add_loop_test(tc, start__registration_fails, 0, 3);
+	tcase_add_loop_test(tc, post__read_fails_once, 0, 2);
+	tcase_add_loop_test(tc, post__read_fails, 0, 2);
+	tcase_add_loop_test(tc, deliver__in_start_order, 0, 3);
+	tcase_add_test(tc, deliver__other_peer_not_blocked);
+	tcase_add_test(tc, deliver__other_service_free);
 	tcase_add_loop_test(tc, resume__unread_is_bounded, 1, 3);
-	tcase_add_test(tc, post__no_memory_before_it_is_needed);
-	tcase_add_test(tc, resume__one_that_is_larger_than_the_bound);
-	tcase_add_test(tc, cancel__one_that_waits);
-	tcase_add_loop_test(tc, lane_gone__suspended_until_it_is_sent_again, 0, 3);
-	tcase_add_loop_test(tc, lane_gone__withdrawn_in_the_meantime, 0, 3);
-	tcase_add_test(tc, lane_gone__withdrawn_while_an_older_one_lives);
-	tcase_add_loop_test(tc, peer_gone__what_is_not_complete_is_dropped, 0, 3);
-	tcase_add_test(tc, peer_gone__what_is_complete_behind_it_is_delivered);
-	tcase_add_loop_test(tc, service_gone__in_the_middle, 0, 3);
+	tcase_add_test(tc, post__allocates_late);
+	tcase_add_test(tc, resume__larger_than_limit);
+	tcase_add_test(tc, cancel__waiting);
+	tcase_add_loop_test(tc, lane_gone__suspended_then_resent, 0, 3);
+	tcase_add_loop_test(tc, lane_gone__cancelled_meanwhile, 0, 3);
+	tcase_add_test(tc, lane_gone__cancel_behind_older);
+	tcase_add_loop_test(tc, peer_gone__drops_incomplete, 0, 3);
+	tcase_add_test(tc, peer_gone__delivers_complete);
+	tcase_add_loop_test(tc, service_gone__during_transfer, 0, 3);
 	suite_add_tcase(suite, tc);
-	return test_main("core/rendezvous", suite);
+	return test_main("core/rendezvous/rendezvous", suite);
 }

@@ -12,7 +12,7 @@ static void small(struct ripc__sim_config *config)
 
 /* ---- how items travel ---- */
 
-START_TEST(prepare__a_message_that_fits_travels_inline)
+START_TEST(select__fitting_message_inline)
 {
 	struct ripc_request *r;
 
@@ -26,7 +26,7 @@ START_TEST(prepare__a_message_that_fits_travels_inline)
 }
 END_TEST
 
-START_TEST(prepare__large_items_are_read_small_ones_inline)
+START_TEST(select__large_read_small_inline)
 {
 	struct iovec items[4] = {{data, 100000}, {data, 10}, {NULL, 0}, {data, 1024}};
 	struct ripc_request *r;
@@ -53,13 +53,13 @@ START_TEST(prepare__large_items_are_read_small_ones_inline)
 }
 END_TEST
 
-START_TEST(prepare__granted_where_the_lane_cannot_read)
+START_TEST(select__grant_without_read)
 {
 	struct iovec items[3] = {{data, 100000}, {data, 10}, {data, 50000}};
 	struct ripc_request *r;
 	struct ripc_message *m;
 
-	again(2, slow_without_read);
+	restart(2, slow_no_read);
 	rig_connect(&rig, 0, 1);
 	OK(ripc_start(rig.s[0], RIG_ID(1), items, 3, NULL, &r));
 	ck_assert_int_eq(r->state, RIPC__REQUEST_SENT);
@@ -76,14 +76,14 @@ START_TEST(prepare__granted_where_the_lane_cannot_read)
 END_TEST
 
 /* 64 items of 1 KiB do not fit one send: those that fit go inline. */
-START_TEST(prepare__inline_as_far_as_there_is_room)
+START_TEST(select__inline_up_to_limit)
 {
 	struct iovec items[RIPC_ITEMS_MAX];
 	struct ripc_request *r;
 	struct ripc_message *m;
 	unsigned inlined = 0;
 
-	again(2, small);
+	restart(2, small);
 	rig_connect(&rig, 0, 1);
 	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
 		items[i] = (struct iovec){data, 40};
@@ -100,19 +100,19 @@ START_TEST(prepare__inline_as_far_as_there_is_room)
 }
 END_TEST
 
-static void dear(struct ripc__sim_config *config)
+static void expensive_registration(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
-START_TEST(prepare__small_foreign_memory_is_copied_where_registering_is_dear)
+START_TEST(select__small_foreign_copied)
 {
 	struct ripc_request *r[2];
 
-	again(2, dear);
+	restart(2, expensive_registration);
 	rig_connect(&rig, 0, 1);
 	/* There is no room for stages. */
-	rig.ctx[0]->memory.staged_bytes = RIPC__STAGE_ALL_MAX;
+	rig.ctx[0]->memory.bounce_bytes = RIPC__BOUNCE_CTX_MAX;
 	r[0] = rig_begin(&rig, 0, 1, data, 20000);
 	ck_assert_ptr_nonnull(r[0]->items[0].copy);
 	r[1] = rig_begin(&rig, 0, 1, data, 100000);
@@ -121,11 +121,11 @@ START_TEST(prepare__small_foreign_memory_is_copied_where_registering_is_dear)
 		OK(ripc_request_wait(&r[i], 5000));
 	rig_expect(&rig, 1, 20000, 1);
 	rig_expect(&rig, 1, 100000, 1);
-	rig.ctx[0]->memory.staged_bytes = 0;
+	rig.ctx[0]->memory.bounce_bytes = 0;
 }
 END_TEST
 
-START_TEST(prepare__memory_that_cannot_be_registered)
+START_TEST(select__registration_fails)
 {
 	struct ripc_request *r;
 
@@ -143,13 +143,13 @@ START_TEST(prepare__memory_that_cannot_be_registered)
 END_TEST
 
 /* Into a return buffer: the first write of it, and the second, when the first is out. */
-START_TEST(write__that_cannot_be_posted)
+START_TEST(write__post_fails)
 {
 	struct iovec item = {"x", 1}, back;
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
 	struct ripc_request *r;
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], 100000), 100000};
 	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
@@ -169,11 +169,11 @@ START_TEST(write__that_cannot_be_posted)
 END_TEST
 
 /* What the peer has granted: it is told. */
-START_TEST(write__granted_that_cannot_be_posted)
+START_TEST(write__granted_post_fails)
 {
 	struct ripc_request *r;
 
-	again(2, slow_without_read);
+	restart(2, slow_no_read);
 	rig_connect(&rig, 0, 1);
 	ripc__sim_fail_write_at(rig.net, 1 + (uint64_t)_i);
 	r = rig_begin(&rig, 0, 1, data, 100000);
@@ -186,7 +186,7 @@ START_TEST(write__granted_that_cannot_be_posted)
 }
 END_TEST
 
-START_TEST(prepare__memory_is_pinned_until_the_end)
+START_TEST(select__memory_pinned_until_end)
 {
 	uint8_t *p = ripc_buf_alloc(rig.ctx[0], 100000);
 	struct ripc__region *region = ripc__memory_find(rig.ctx[0], p, 1);
@@ -208,7 +208,7 @@ END_TEST
 
 /* ---- order and numbers ---- */
 
-START_TEST(issue__in_the_order_they_were_started)
+START_TEST(issue__in_start_order)
 {
 	enum { N = 50 };
 	struct ripc_request *r[N];
@@ -223,7 +223,7 @@ START_TEST(issue__in_the_order_they_were_started)
 END_TEST
 
 /* At most RIPC__REQUESTS_MAX are under way; the others queue. */
-START_TEST(issue__the_window_of_requests)
+START_TEST(issue__request_limit)
 {
 	enum { N = RIPC__REQUESTS_MAX + 50 };
 	static struct ripc_request *r[N];
@@ -248,7 +248,7 @@ START_TEST(issue__the_window_of_requests)
 END_TEST
 
 /* The first is held up at the receiver: the others go on to the end of the window, and no further. */
-START_TEST(issue__the_window_waits_for_its_oldest)
+START_TEST(issue__limit_waits_for_oldest)
 {
 	enum { N = RIPC__REQUESTS_MAX + 10 };
 	static struct ripc_request *r[N];
@@ -256,7 +256,7 @@ START_TEST(issue__the_window_waits_for_its_oldest)
 	struct ripc_service *other;
 	struct ripc_message *m;
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	OK(ripc_register(rig.ctx[1], 77, 0, &other));
 	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
@@ -282,7 +282,7 @@ START_TEST(issue__the_window_waits_for_its_oldest)
 }
 END_TEST
 
-START_TEST(issue__credit_of_the_service)
+START_TEST(issue__service_credit)
 {
 	enum { N = 100 };
 	struct ripc_request *r[N];
@@ -305,7 +305,7 @@ START_TEST(issue__credit_of_the_service)
 END_TEST
 
 /* A read message reserves the largest form and gives back what it did not need. */
-START_TEST(issue__unused_credit_goes_back)
+START_TEST(issue__unused_credit_returned)
 {
 	rig_connect(&rig, 0, 1);
 	for (unsigned i = 0; i < 10; i++) {
@@ -318,23 +318,23 @@ END_TEST
 
 /* ---- the end ---- */
 
-START_TEST(answer__of_an_unknown_request_is_ignored)
+START_TEST(ack__unknown_request)
 {
 	struct ripc_request *r;
 
 	rig_connect(&rig, 0, 1);
-	ripc__request_answer(rig_lane(&rig, 0, 1), 1, 0, false);
-	ripc__request_answer(rig_lane(&rig, 0, 1), UINT64_MAX, -EIO, false);
+	ripc__request_acked(rig_lane(&rig, 0, 1), 1, 0, false);
+	ripc__request_acked(rig_lane(&rig, 0, 1), UINT64_MAX, -EIO, false);
 	r = rig_begin(&rig, 0, 1, data, 10);
-	ripc__request_answer(rig_lane(&rig, 0, 1), r->id + 1, -EIO, false);
-	ripc__request_answer(rig_lane(&rig, 0, 1), r->id - 1, -EIO, false);
+	ripc__request_acked(rig_lane(&rig, 0, 1), r->id + 1, -EIO, false);
+	ripc__request_acked(rig_lane(&rig, 0, 1), r->id - 1, -EIO, false);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_SENT);
 	OK(ripc_request_wait(&r, 5000));
 	rig_expect(&rig, 1, 10, 1);
 }
 END_TEST
 
-START_TEST(answer__errors_of_the_peer)
+START_TEST(ack__peer_errors)
 {
 	static const struct {
 		int answer, rc;
@@ -349,7 +349,7 @@ START_TEST(answer__errors_of_the_peer)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ripc_request *r = rig_begin(&rig, 0, 1, data, 10);
 
-		ripc__request_answer(rig_lane(&rig, 0, 1), r->id, cases[i].answer, false);
+		ripc__request_acked(rig_lane(&rig, 0, 1), r->id, cases[i].answer, false);
 		RC(cases[i].rc, ripc_request_wait(&r, 0));
 		ck_assert(strstr(ripc_detail(), "service 1001") != NULL);
 		rig_expect(&rig, 1, 10, 1);
@@ -382,7 +382,7 @@ START_TEST(grant__not_asked_for)
 }
 END_TEST
 
-START_TEST(grant__of_another_length)
+START_TEST(grant__wrong_length)
 {
 	uint8_t buf[RIPC__HEADER_MAX], *p;
 	struct ripc__desc d = {.addr = 1, .len = 99999, .key = 1, .how = RIPC__HOW_GRANT};
@@ -390,7 +390,7 @@ START_TEST(grant__of_another_length)
 	const char *why = NULL;
 	struct ripc__header h;
 
-	again(2, slow_without_read);
+	restart(2, slow_no_read);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, 100000);
 	p = ripc__header_put(buf, RIPC__GRANT, 0, 1, 0, 0, 0);
@@ -430,10 +430,10 @@ START_TEST(start__refused)
 }
 END_TEST
 
-START_TEST(send_long__given_up_when_its_time_is_over)
+START_TEST(send_long__timeout)
 {
 	RC(-EHOSTUNREACH, rig_long(&rig, 0, 2, 10000, 1, 100));
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	RC(-ETIMEDOUT, rig_long(&rig, 0, 1, 4 * MIB, 1, 5));
 	rig_expect_none(&rig, 1);
@@ -441,11 +441,11 @@ START_TEST(send_long__given_up_when_its_time_is_over)
 }
 END_TEST
 
-START_TEST(request_wait__still_under_way)
+START_TEST(request_wait__timeout)
 {
 	struct ripc_request *r;
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	RC(-ETIMEDOUT, ripc_request_wait(&r, 0));
@@ -459,33 +459,33 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/request");
+	Suite *suite = suite_create("core/rendezvous/request");
 	TCase *tc = tcase_create("request");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, requests_setup, requests_teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, prepare__a_message_that_fits_travels_inline);
-	tcase_add_test(tc, prepare__large_items_are_read_small_ones_inline);
-	tcase_add_test(tc, prepare__granted_where_the_lane_cannot_read);
-	tcase_add_test(tc, prepare__inline_as_far_as_there_is_room);
-	tcase_add_test(tc, prepare__small_foreign_memory_is_copied_where_registering_is_dear);
-	tcase_add_test(tc, prepare__memory_that_cannot_be_registered);
-	tcase_add_loop_test(tc, write__that_cannot_be_posted, 0, 2);
-	tcase_add_loop_test(tc, write__granted_that_cannot_be_posted, 0, 2);
-	tcase_add_test(tc, prepare__memory_is_pinned_until_the_end);
-	tcase_add_test(tc, issue__in_the_order_they_were_started);
-	tcase_add_test(tc, issue__the_window_of_requests);
-	tcase_add_test(tc, issue__the_window_waits_for_its_oldest);
-	tcase_add_test(tc, issue__credit_of_the_service);
-	tcase_add_test(tc, issue__unused_credit_goes_back);
-	tcase_add_test(tc, answer__of_an_unknown_request_is_ignored);
-	tcase_add_test(tc, answer__errors_of_the_peer);
+	tcase_add_test(tc, select__fitting_message_inline);
+	tcase_add_test(tc, select__large_read_small_inline);
+	tcase_add_test(tc, select__grant_without_read);
+	tcase_add_test(tc, select__inline_up_to_limit);
+	tcase_add_test(tc, select__small_foreign_copied);
+	tcase_add_test(tc, select__registration_fails);
+	tcase_add_loop_test(tc, write__post_fails, 0, 2);
+	tcase_add_loop_test(tc, write__granted_post_fails, 0, 2);
+	tcase_add_test(tc, select__memory_pinned_until_end);
+	tcase_add_test(tc, issue__in_start_order);
+	tcase_add_test(tc, issue__request_limit);
+	tcase_add_test(tc, issue__limit_waits_for_oldest);
+	tcase_add_test(tc, issue__service_credit);
+	tcase_add_test(tc, issue__unused_credit_returned);
+	tcase_add_test(tc, ack__unknown_request);
+	tcase_add_test(tc, ack__peer_errors);
 	tcase_add_test(tc, grant__not_asked_for);
-	tcase_add_test(tc, grant__of_another_length);
+	tcase_add_test(tc, grant__wrong_length);
 	tcase_add_test(tc, start__refused);
-	tcase_add_test(tc, send_long__given_up_when_its_time_is_over);
-	tcase_add_test(tc, request_wait__still_under_way);
+	tcase_add_test(tc, send_long__timeout);
+	tcase_add_test(tc, request_wait__timeout);
 	suite_add_tcase(suite, tc);
-	return test_main("core/request", suite);
+	return test_main("core/rendezvous/request", suite);
 }

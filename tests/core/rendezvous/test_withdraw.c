@@ -12,7 +12,7 @@ static void await_state(struct ripc_request *r, enum ripc__request_state state)
 
 /* ---- cancelling, in every state ---- */
 
-START_TEST(withdraw__pending)
+START_TEST(abort__pending)
 {
 	struct ripc_request *r = rig_begin(&rig, 0, 2, data, 1000);
 
@@ -24,13 +24,13 @@ START_TEST(withdraw__pending)
 }
 END_TEST
 
-START_TEST(withdraw__writing_without_credit)
+START_TEST(abort__writing_without_credit)
 {
 	struct ripc_request *r[10];
 	uint64_t units;
 	unsigned k;
 
-	again(2, slow_without_credits);
+	restart(2, slow_no_credits);
 	rig_connect(&rig, 0, 1);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	for (k = 0; k < 10; k++) {
@@ -52,11 +52,11 @@ START_TEST(withdraw__writing_without_credit)
 }
 END_TEST
 
-START_TEST(withdraw__sent_while_it_is_read)
+START_TEST(abort__while_read)
 {
 	struct ripc_request *r;
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
@@ -68,11 +68,11 @@ START_TEST(withdraw__sent_while_it_is_read)
 }
 END_TEST
 
-START_TEST(withdraw__granted_while_it_is_written)
+START_TEST(abort__while_written)
 {
 	struct ripc_request *r;
 
-	again(2, slow_without_read);
+	restart(2, slow_no_read);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
@@ -82,7 +82,7 @@ START_TEST(withdraw__granted_while_it_is_written)
 }
 END_TEST
 
-START_TEST(withdraw__after_it_was_delivered)
+START_TEST(abort__after_delivery)
 {
 	struct ripc_request *r;
 
@@ -96,11 +96,11 @@ START_TEST(withdraw__after_it_was_delivered)
 }
 END_TEST
 
-START_TEST(withdraw__a_peer_that_does_not_answer_loses_its_lane)
+START_TEST(abort__silent_peer_loses_lane)
 {
 	struct ripc_request *r;
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
@@ -115,7 +115,7 @@ START_TEST(withdraw__a_peer_that_does_not_answer_loses_its_lane)
 }
 END_TEST
 
-START_TEST(withdraw__done)
+START_TEST(abort__done)
 {
 	struct ripc_request *r = rig_begin(&rig, 0, 1, data, 10);
 
@@ -131,12 +131,12 @@ END_TEST
 
 /* ---- lanes that go ---- */
 
-START_TEST(lane_gone__sent_again_in_order)
+START_TEST(lane_gone__resent_in_order)
 {
 	enum { N = 20 };
 	struct ripc_request *r[N];
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	for (unsigned i = 0; i < N; i++)
 		r[i] = rig_begin(&rig, 0, 1, data, 50000 + i);
@@ -158,7 +158,7 @@ START_TEST(lane_gone__at_every_operation)
 	for (uint64_t nth = 1; nth <= 60; nth++) {
 		struct ripc_request *r[6];
 
-		again(2, _i ? slow_without_read : slow);
+		restart(2, _i ? slow_no_read : slow);
 		rig_connect(&rig, 0, 1);
 		ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), nth);
 		for (unsigned i = 0; i < 6; i++)
@@ -172,7 +172,7 @@ START_TEST(lane_gone__at_every_operation)
 }
 END_TEST
 
-START_TEST(lane_gone__answered_before)
+START_TEST(lane_gone__acked_before)
 {
 	struct ripc_request *r;
 
@@ -189,11 +189,11 @@ START_TEST(lane_gone__answered_before)
 }
 END_TEST
 
-START_TEST(peer_gone__not_known_whether_delivered)
+START_TEST(peer_gone__delivery_unknown)
 {
 	struct ripc_request *r[2];
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
 	r[1] = rig_begin(&rig, 0, 2, data, LARGE);
@@ -213,7 +213,7 @@ START_TEST(peer_gone__silently)
 	struct ripc_request *r;
 	uint64_t before;
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 2);
@@ -227,12 +227,12 @@ START_TEST(peer_gone__silently)
 END_TEST
 
 /* A good-bye says that what it does not answer was not delivered: what came over its lane, and nothing else. */
-START_TEST(requests_refused__not_what_was_sent_before)
+START_TEST(requests_bye__not_resent_ones)
 {
 	struct ripc_request *r[10], *writing = NULL;
 	unsigned k;
 
-	again(2, slow_without_credits);
+	restart(2, slow_no_credits);
 	rig_connect(&rig, 0, 1);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	for (k = 0; k < 10; k++) {
@@ -246,7 +246,7 @@ START_TEST(requests_refused__not_what_was_sent_before)
 	ck_assert_uint_gt(k, 0);
 	/* As if the answer had been lost with an earlier lane. */
 	writing->was_sent = true;
-	ripc__requests_refused(rig_lane(&rig, 0, 1));
+	ripc__requests_bye(rig_lane(&rig, 0, 1));
 	ck_assert(writing->was_sent);
 	for (unsigned i = 0; i < k; i++)
 		ck_assert(!r[i]->was_sent);
@@ -268,7 +268,7 @@ START_TEST(requeue__keeps_the_order)
 	struct ripc_service *moved;
 	struct ripc_message *m;
 
-	again(3, NULL);
+	restart(3, NULL);
 	rig_connect(&rig, 0, 1);
 	/* The goodbye does not reach the sender: it learns from the answers to its messages. */
 	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
@@ -294,13 +294,13 @@ START_TEST(requeue__keeps_the_order)
 END_TEST
 
 /* The service moves while a message for it waits for credit of the old lane. */
-START_TEST(moved__while_waiting_for_credit)
+START_TEST(moved__waiting_for_credit)
 {
 	struct ripc_request *r[12];
 	struct ripc_service *moved;
 	unsigned k;
 
-	again(3, slow_without_credits);
+	restart(3, slow_no_credits);
 	rig_connect(&rig, 0, 1);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	for (k = 0; k < 10; k++) {
@@ -311,7 +311,7 @@ START_TEST(moved__while_waiting_for_credit)
 	ck_assert_uint_lt(k, 10);
 	/* The present holder is silent: somebody else gets the id. */
 	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
-	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	rig_run(&rig, 100);
 	r[k + 1] = rig_begin(&rig, 0, 1, data, 1000);
 	rig_run(&rig, 100);
@@ -326,7 +326,7 @@ END_TEST
  * The same, and behind the message that waits is one that was on its way to the old holder before, over an earlier lane: the first one's
  * departure ends it, while the lane looks through its requests.
  */
-START_TEST(moved__ends_what_is_behind)
+START_TEST(moved__requests_behind_end)
 {
 	struct ripc_service *moved;
 	struct ripc_request *r[12];
@@ -334,7 +334,7 @@ START_TEST(moved__ends_what_is_behind)
 	unsigned k;
 	int rc;
 
-	again(3, slow_without_credits);
+	restart(3, slow_no_credits);
 	rig_connect(&rig, 0, 1);
 	rig_connect(&rig, 0, 2);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
@@ -350,10 +350,10 @@ START_TEST(moved__ends_what_is_behind)
 	r[k + 1]->was_sent = true;
 	r[k + 1]->peer = p;
 	r[k + 1]->id = p->next_request_id++;
-	ripc__list_add(&p->requests, &r[k + 1]->order);
+	ripc__list_add(&p->requests, &r[k + 1]->peer_link);
 	p->nrequests++;
 	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
-	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	rig_run(&rig, 100);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	for (unsigned i = 0; i <= k; i++)
@@ -365,19 +365,19 @@ START_TEST(moved__ends_what_is_behind)
 END_TEST
 
 /* The service moves while its former holder has a message for it; then that holder dies. */
-START_TEST(moved__while_sent_and_then_the_lane_is_gone)
+START_TEST(moved__sent_then_lane_gone)
 {
 	struct ripc_service *moved;
 	struct ripc_request *r[2];
 
-	again(3, NULL);
+	restart(3, NULL);
 	rig_connect(&rig, 0, 1);
 	rig_connect(&rig, 0, 2);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	r[0] = rig_begin(&rig, 0, 1, data, 1000);
 	ck_assert_int_eq(r[0]->state, RIPC__REQUEST_SENT);
 	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
-	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	rig_run(&rig, 100);
 	r[1] = rig_begin(&rig, 0, 1, data, 2000);
 	OK(ripc_request_wait(&r[1], 5000));
@@ -389,13 +389,13 @@ START_TEST(moved__while_sent_and_then_the_lane_is_gone)
 END_TEST
 
 /* The destination is another, perhaps, while a message is being written into a return buffer: nobody gets that back before it is through. */
-START_TEST(moved__while_it_is_written)
+START_TEST(moved__while_written)
 {
 	struct iovec item = {"x", 1}, back;
 	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
 	struct ripc_request *r;
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], LARGE), LARGE};
 	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
@@ -403,7 +403,7 @@ START_TEST(moved__while_it_is_written)
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
-	ripc__dest_stale(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
+	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	OK(ripc_buf_free(rig.ctx[1], back.iov_base));
 	if (_i) {
 		rig_run(&rig, 1);
@@ -420,11 +420,11 @@ START_TEST(moved__while_it_is_written)
 }
 END_TEST
 
-START_TEST(service_closed__its_requests_are_withdrawn)
+START_TEST(service_closed__cancels_requests)
 {
 	struct ripc_request *r[3];
 
-	again(2, slow);
+	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
 	r[1] = rig_begin(&rig, 0, 1, data, LARGE);
@@ -441,31 +441,31 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/withdraw");
+	Suite *suite = suite_create("core/rendezvous/withdraw");
 	TCase *tc = tcase_create("withdraw");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, requests_setup, requests_teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, withdraw__pending);
-	tcase_add_test(tc, withdraw__writing_without_credit);
-	tcase_add_test(tc, withdraw__sent_while_it_is_read);
-	tcase_add_test(tc, withdraw__granted_while_it_is_written);
-	tcase_add_test(tc, withdraw__after_it_was_delivered);
-	tcase_add_test(tc, withdraw__a_peer_that_does_not_answer_loses_its_lane);
-	tcase_add_test(tc, withdraw__done);
-	tcase_add_test(tc, lane_gone__sent_again_in_order);
+	tcase_add_test(tc, abort__pending);
+	tcase_add_test(tc, abort__writing_without_credit);
+	tcase_add_test(tc, abort__while_read);
+	tcase_add_test(tc, abort__while_written);
+	tcase_add_test(tc, abort__after_delivery);
+	tcase_add_test(tc, abort__silent_peer_loses_lane);
+	tcase_add_test(tc, abort__done);
+	tcase_add_test(tc, lane_gone__resent_in_order);
 	tcase_add_loop_test(tc, lane_gone__at_every_operation, 0, 2);
-	tcase_add_test(tc, lane_gone__answered_before);
-	tcase_add_test(tc, peer_gone__not_known_whether_delivered);
+	tcase_add_test(tc, lane_gone__acked_before);
+	tcase_add_test(tc, peer_gone__delivery_unknown);
 	tcase_add_test(tc, peer_gone__silently);
-	tcase_add_test(tc, requests_refused__not_what_was_sent_before);
+	tcase_add_test(tc, requests_bye__not_resent_ones);
 	tcase_add_loop_test(tc, requeue__keeps_the_order, 0, 2);
-	tcase_add_test(tc, moved__while_waiting_for_credit);
-	tcase_add_test(tc, moved__ends_what_is_behind);
-	tcase_add_test(tc, moved__while_sent_and_then_the_lane_is_gone);
-	tcase_add_loop_test(tc, moved__while_it_is_written, 0, 2);
-	tcase_add_test(tc, service_closed__its_requests_are_withdrawn);
+	tcase_add_test(tc, moved__waiting_for_credit);
+	tcase_add_test(tc, moved__requests_behind_end);
+	tcase_add_test(tc, moved__sent_then_lane_gone);
+	tcase_add_loop_test(tc, moved__while_written, 0, 2);
+	tcase_add_test(tc, service_closed__cancels_requests);
 	suite_add_tcase(suite, tc);
-	return test_main("core/withdraw", suite);
+	return test_main("core/rendezvous/withdraw", suite);
 }

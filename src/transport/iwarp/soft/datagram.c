@@ -25,7 +25,7 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 		char who[64];
 		int got;
 
-		if (!ripc__slab_room(&t->pool, &t->slab, &t->slab_used, RIPC__UDP_MAX, &space))
+		if (!ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, RIPC__UDP_MAX, &space))
 			break;
 		got = ripc__udp_receive(&t->udp, port->udp, space, address, &fromlen, who);
 		if (got == -EMSGSIZE) {
@@ -34,9 +34,9 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 		}
 		if (got < 0)
 			break;
-		t->udp_idle_polls = 0;
-		t->told = port;
-		t->vain = 0;
+		t->udp_empty_polls = 0;
+		t->last_rx_port = port;
+		t->empty_takes = 0;
 		t->ndatagrams++;
 		events[n++] = (struct ripc__event){
 			.kind = RIPC__EV_DATAGRAM,
@@ -49,6 +49,6 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 		t->slab->refs++;
 		ripc__soft_space_used(t, (size_t)got ? (size_t)got : 1);
 	}
-	ripc__udp_asked(&t->udp, port->udp, n);
+	ripc__udp_adapt_burst(&t->udp, port->udp, n);
 	return n;
 }

@@ -13,8 +13,9 @@
 
 #define STREAK        4u    /* posts in a row after which it is asked how fast they come */
 #define STREAK_GAP_NS 5000u /* they are held back while they come at least as fast as this */
-#define HELD_NS       20000u /* a send is held back at most so long, if others are posted meanwhile */
-#define HELD_BYTES    49152u /* so many bytes are pushed at once */
+#define PENDING_CONN_NS \
+	20000u            /* a send is held back at most so long, if others are posted meanwhile */
+#define HELD_BYTES 49152u /* so many bytes are pushed at once */
 #define COPY_MAX \
 	512u /* bytes of a send that are cheaper to copy than to have gathered by the kernel */
 #define IOV_MAX_SEND 66u /* parts of a send that go out without a copy, with head and tail */
@@ -44,7 +45,7 @@ int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t a
 		memcpy(ep->setup->priv, priv, privlen);
 	ep->setup->privlen = privlen;
 	*epp = ep;
-	ripc__soft_try_next(ep);
+	ripc__soft_try_next_addr(ep);
 	return 0;
 }
 
@@ -66,7 +67,7 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 	const char *why;
 
 	if (privlen > RIPC__PRIVATE_MAX) {
-		ripc__soft_ep_bury(ep);
+		ripc__soft_ep_defer_free(ep);
 		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
 	}
@@ -75,7 +76,7 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 	s->reply.privlen = privlen;
 	send_reply(ep, &s->reply);
 	if (s->out_sent != s->out_len) {
-		ripc__soft_ep_bury(ep);
+		ripc__soft_ep_defer_free(ep);
 		return ripc__fail(-ECONNRESET,
 				  "iwarp/soft: the connection was lost before it was accepted");
 	}
@@ -104,20 +105,20 @@ void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *pr
 	else
 		close(ep->fd);
 	ep->fd = -1;
-	ripc__soft_ep_bury(ep);
+	ripc__soft_ep_defer_free(ep);
 }
 
 void ripc__soft_ep_close(struct ripc__ep *ep)
 {
 	if (ep->state == SOFT_OPEN) {
-		ripc__soft_push(ep, PUSH_BYTES);
+		ripc__soft_transmit(ep, PUSH_BYTES);
 		if (ep->fd >= 0) {
 			ripc__soft_unwatch(ep->t, ep->fd);
 			ripc__soft_linger(ep->t, ep->fd);
 			ep->fd = -1;
 		}
 	}
-	ripc__soft_ep_bury(ep);
+	ripc__soft_ep_defer_free(ep);
 }
 
 /* Whether posts come so fast one after another that it pays to send several with one call. */
@@ -125,8 +126,8 @@ static bool rapid(struct ripc__ep *ep)
 {
 	uint64_t now, last = ep->last_post_ns;
 
-	if (ep->streak_look != ep->t->looks) {
-		ep->streak_look = ep->t->looks;
+	if (ep->streak_poll != ep->t->polls) {
+		ep->streak_poll = ep->t->polls;
 		if (ep->streak <= STREAK)
 			ep->streak = 0;
 	}
@@ -162,9 +163,9 @@ static int hold(struct ripc__ep *ep)
 		ep->held_since_ns = now;
 	}
 	if (ripc__engine_queued(&ep->engine) < HELD_BYTES &&
-	    (!now || now - ep->held_since_ns < HELD_NS))
+	    (!now || now - ep->held_since_ns < PENDING_CONN_NS))
 		return 1;
-	ripc__soft_push(ep, PUSH_BYTES);
+	ripc__soft_transmit(ep, PUSH_BYTES);
 	sent_at(ep);
 	return ripc__engine_pending(&ep->engine);
 }
@@ -172,7 +173,7 @@ static int hold(struct ripc__ep *ep)
 /* Into the socket, straight from the caller's memory unless it is little; what that does not take is queued. */
 static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, size_t len)
 {
-	uint8_t head[RIPC__SEND_HEAD + COPY_MAX + RIPC__TAIL_MAX], tail[RIPC__TAIL_MAX];
+	uint8_t head[RIPC__SEND_HEADER + COPY_MAX + RIPC__TRAILER_MAX], tail[RIPC__TRAILER_MAX];
 	struct iovec all[IOV_MAX_SEND];
 	struct msghdr msg = {.msg_iov = all, .msg_iovlen = niov + 2};
 	size_t tail_len = ripc__engine_frame(&ep->engine, iov, niov, len, head, tail);
@@ -180,7 +181,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	int err;
 
 	if (len <= COPY_MAX) {
-		uint8_t *p = head + RIPC__SEND_HEAD;
+		uint8_t *p = head + RIPC__SEND_HEADER;
 
 		for (unsigned i = 0; i < niov; i++) {
 			if (iov[i].iov_len)
@@ -188,16 +189,16 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 			p += iov[i].iov_len;
 		}
 		memcpy(p, tail, tail_len);
-		all[0] = (struct iovec){head, RIPC__SEND_HEAD + len + tail_len};
+		all[0] = (struct iovec){head, RIPC__SEND_HEADER + len + tail_len};
 		msg.msg_iovlen = 1;
 		n = send(ep->fd, head, all[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	} else {
-		all[0] = (struct iovec){head, RIPC__SEND_HEAD};
+		all[0] = (struct iovec){head, RIPC__SEND_HEADER};
 		memcpy(all + 1, iov, niov * sizeof(*iov));
 		all[niov + 1] = (struct iovec){tail, tail_len};
 		n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	}
-	if (n == (ssize_t)(RIPC__SEND_HEAD + len + tail_len))
+	if (n == (ssize_t)(RIPC__SEND_HEADER + len + tail_len))
 		return 0;
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		/* What came before the loss is still to be received: progress() finds the end. */
@@ -227,8 +228,8 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 		ep->want_sendable = true;
 		return -EAGAIN;
 	}
-	if (!ep->hot)
-		ripc__soft_heat(ep);
+	if (!ep->active_ep)
+		ripc__soft_ep_activate(ep);
 	more |= rapid(ep);
 	if (!more && ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED &&
 	    niov <= IOV_MAX_SEND - 2) {
@@ -242,19 +243,19 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 	if (more && !soft_linked(&ep->blocked))
 		return hold(ep);
 	if (!soft_linked(&ep->blocked))
-		ripc__soft_push(ep, PUSH_BYTES);
+		ripc__soft_transmit(ep, PUSH_BYTES);
 	return ripc__engine_pending(e);
 }
 
-int ripc__soft_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more)
+int ripc__soft_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
+			    size_t len, bool more)
 {
-	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
 
 	return ripc__soft_post_send(ep, iov, 2, more);
 }
 
-int ripc__soft_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+int ripc__soft_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			  bool more)
 {
 	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
@@ -282,9 +283,9 @@ static int posted(struct ripc__ep *ep, int err)
 		ep->want_sendable = true;
 	if (err)
 		return err;
-	ripc__soft_heat(ep);
+	ripc__soft_ep_activate(ep);
 	if (!soft_linked(&ep->blocked))
-		ripc__soft_push(ep, PUSH_BYTES);
+		ripc__soft_transmit(ep, PUSH_BYTES);
 	/* The rest, and the report that it is done, come from progress(). */
 	soft_append(&ep->t->ready, &ep->ready);
 	return 0;

@@ -114,7 +114,7 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 		       bool with_request)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	uint8_t head[RIPC__SEND_HEAD + RIPC__READ_REQUEST], *p = tx->term + RIPC__SEND_HEAD;
+	uint8_t head[RIPC__SEND_HEADER + RIPC__READ_REQUEST], *p = tx->term + RIPC__SEND_HEADER;
 	size_t head_len = 0, len;
 	unsigned pad;
 
@@ -134,7 +134,7 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	if (tx->cut)
 		ripc__engine_drop_tx(e);
 	else
-		ripc__engine_drop_unbegun(e);
+		ripc__engine_drop_unsent(e);
 	ripc__engine_drop_rx(e);
 	if (!tx->open || tx->cut)
 		return;
@@ -144,7 +144,7 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	len = 4 + head_len;
 	ripc__ddp_put_untagged(tx->term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0,
 			       len);
-	len += RIPC__SEND_HEAD;
+	len += RIPC__SEND_HEADER;
 	pad = (unsigned)(-len & 3);
 	memset(tx->term + len, 0, pad + RIPC__FPDU_CRC);
 	len += pad;

@@ -31,8 +31,8 @@
 #define RIPC__STASH_BYTES 320u /* longest part of an FPDU kept between two receives */
 #define RIPC__ULPDU_SOFT \
 	65486u /* longest ULPDU to a peer of this stack: a payload of 65472 bytes and a tagged header */
-#define RIPC__SEND_HEAD 20u /* length and header in front of a send */
-#define RIPC__TAIL_MAX  7u  /* padding and CRC behind it */
+#define RIPC__SEND_HEADER 20u /* length and header in front of a send */
+#define RIPC__TRAILER_MAX 7u  /* padding and CRC behind it */
 
 enum ripc__engine_ev_kind {
 	RIPC__ENGINE_RECV,       /* data, len, token: a send */
@@ -78,7 +78,7 @@ struct ripc__read {
 };
 
 /* A read of the peer that we answer. */
-struct ripc__served {
+struct ripc__read_response {
 	struct ripc__region *region; /* NULL: of no bytes */
 	const uint8_t *src;
 	uint32_t len, staged; /* bytes; those that FPDUs were made of */
@@ -102,7 +102,7 @@ struct ripc__staged {
 	uint8_t head_len, tail_len;
 	bool last; /* ends its write or response */
 	uint8_t head[RIPC__FPDU_LEN + RIPC__DDP_TAGGED];
-	uint8_t tail[RIPC__TAIL_MAX];
+	uint8_t tail[RIPC__TRAILER_MAX];
 };
 
 struct ripc__engine_tx {
@@ -116,7 +116,7 @@ struct ripc__engine_tx {
 	uint64_t appended, staged, sent; /* bytes ever put into the queue, given out, gone */
 	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX, NULL until the first write */
 	uint32_t work_tail, work_staged, work_sent, work_reported; /* counters into it */
-	struct ripc__served served[RIPC__READS_MAX];
+	struct ripc__read_response served[RIPC__READS_MAX];
 	uint32_t served_tail, served_staged, served_sent;
 	struct ripc__staged ring[RIPC__STAGED_MAX];
 	uint32_t ring_head, ring_tail; /* counters into it */
@@ -140,10 +140,10 @@ struct ripc__engine_rx {
 	uint32_t crc;                /* of the FPDU so far */
 	struct ripc__region *region; /* that dst lies in; NULL: none */
 	struct ripc__ddp ddp;
-	uint8_t head[RIPC__SEND_HEAD];  /* length and header of that FPDU */
-	uint32_t msn[RIPC__DDP_QUEUES]; /* numbers expected next */
-	struct ripc__slab *msg;         /* send that comes in several parts; NULL: none */
-	uint32_t msg_len;               /* bytes of it that are there */
+	uint8_t head[RIPC__SEND_HEADER]; /* length and header of that FPDU */
+	uint32_t msn[RIPC__DDP_QUEUES];  /* numbers expected next */
+	struct ripc__slab *msg;          /* send that comes in several parts; NULL: none */
+	uint32_t msg_len;                /* bytes of it that are there */
 	uint8_t msg_op;
 	struct ripc__read reads[RIPC__READS_MAX];
 	uint32_t read_tail, read_head; /* counters into it */
@@ -190,8 +190,8 @@ static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
  * Only if the engine is idle and len fits one FPDU: makes head and tail of a send for the caller to transmit with
  * the len gathered bytes between. Return: bytes of the tail. What the caller could not transmit, it queues at once.
  */
-unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
-			    size_t len, uint8_t head[RIPC__SEND_HEAD], uint8_t tail[RIPC__TAIL_MAX]);
+unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len,
+			    uint8_t head[RIPC__SEND_HEADER], uint8_t tail[RIPC__TRAILER_MAX]);
 /* Queues what is left of that after the first skip bytes. Return: 0 or -ENOMEM, with which the engine ended. */
 int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
 			    size_t skip);
@@ -231,8 +231,8 @@ static inline bool ripc__engine_idle(const struct ripc__engine *e)
  * Where the next bytes shall go. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of them.
  * *prefix: bytes put at the start of space already. Return: entries in iov, 1 or 2.
  */
-unsigned ripc__engine_want(struct ripc__engine *e, uint8_t *space, size_t len, struct iovec iov[2],
-			   size_t *prefix);
+unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t len,
+				struct iovec iov[2], size_t *prefix);
 /* n > 0 bytes came there; space is in slab. Then call next(). Return: bytes of space in use from now on. */
 size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, size_t n);
 /* The next event. Return: 1, or 0: there is none, see status. */
@@ -252,7 +252,7 @@ void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *regi
 void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu,
 		       bool with_request);
 /* Forgets all that waits to be transmitted but the FPDU (or run of queued bytes) that is half sent. */
-void ripc__engine_drop_unbegun(struct ripc__engine *e);
+void ripc__engine_drop_unsent(struct ripc__engine *e);
 /* Drops references of all that can transmit from or place into registered memory. */
 void ripc__engine_drop_tx(struct ripc__engine *e);
 void ripc__engine_drop_rx(struct ripc__engine *e);

@@ -238,8 +238,8 @@ static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const ui
 static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	const uint8_t *body = fpdu + RIPC__SEND_HEAD;
-	struct ripc__served r = {
+	const uint8_t *body = fpdu + RIPC__SEND_HEADER;
+	struct ripc__read_response r = {
 		.stag = ripc__get_be32(body),
 		.to = ripc__get_be64(body + 4),
 		.len = ripc__get_be32(body + 12),
@@ -280,7 +280,7 @@ static int read_done(struct ripc__engine *e, struct ripc__engine_event *ev)
 
 static int terminated(struct ripc__engine *e, const uint8_t *fpdu)
 {
-	unsigned code = ripc__get_be16(fpdu + RIPC__SEND_HEAD);
+	unsigned code = ripc__get_be16(fpdu + RIPC__SEND_HEADER);
 
 	e->term_received = true;
 	e->text = ripc__term_text(code);
@@ -314,7 +314,7 @@ static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_
 		break;
 	default:
 		if (fpdu && !rx->msg && ddp->last) {
-			n = deliver(e, ddp, fpdu + RIPC__SEND_HEAD, payload, ev);
+			n = deliver(e, ddp, fpdu + RIPC__SEND_HEADER, payload, ev);
 			break;
 		}
 		rx->msg_len += payload;
@@ -481,8 +481,8 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
 	return 0;
 }
 
-unsigned ripc__engine_want(struct ripc__engine *e, uint8_t *space, size_t len, struct iovec iov[2],
-			   size_t *prefix)
+unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t len,
+				struct iovec iov[2], size_t *prefix)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 
@@ -490,7 +490,7 @@ unsigned ripc__engine_want(struct ripc__engine *e, uint8_t *space, size_t len, s
 	*prefix = rx->stash_len;
 	if (rx->placing && rx->left) {
 		/* More of the same message comes next: just its trailer and the next header go to the slab. */
-		size_t beyond = RIPC__TAIL_MAX + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
+		size_t beyond = RIPC__TRAILER_MAX + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
 
 		*prefix = 0;
 		iov[0] = (struct iovec){rx->dst, rx->left};

@@ -25,16 +25,16 @@ static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iov
 	return ripc__crc32c(crc, pad, pad_len);
 }
 
-unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
-			    size_t len, uint8_t head[RIPC__SEND_HEAD], uint8_t tail[RIPC__TAIL_MAX])
+unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len,
+			    uint8_t head[RIPC__SEND_HEADER], uint8_t tail[RIPC__TRAILER_MAX])
 {
-	unsigned pad = (unsigned)(-(RIPC__SEND_HEAD + len) & 3);
+	unsigned pad = (unsigned)(-(RIPC__SEND_HEADER + len) & 3);
 
 	ripc__ddp_put_untagged(head, RIPC__RDMAP_SEND, true, RIPC__DDP_Q_SEND, e->tx.msn_send++, 0,
 			       len);
-	memset(tail, 0, RIPC__TAIL_MAX);
+	memset(tail, 0, RIPC__TRAILER_MAX);
 	if (e->crc)
-		ripc__put_le32(tail + pad, frame_crc(head, RIPC__SEND_HEAD, iov, niov, tail, pad));
+		ripc__put_le32(tail + pad, frame_crc(head, RIPC__SEND_HEADER, iov, niov, tail, pad));
 	return pad + RIPC__FPDU_CRC;
 }
 
@@ -131,7 +131,7 @@ static size_t finish(const struct ripc__engine *e, uint8_t *p, size_t len)
 int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len)
 {
 	size_t most = e->ulpdu_max - RIPC__DDP_UNTAGGED, mo = 0, off = 0, used = 0;
-	size_t room = len + (len / most + 1) * (RIPC__SEND_HEAD + RIPC__TAIL_MAX);
+	size_t room = len + (len / most + 1) * (RIPC__SEND_HEADER + RIPC__TRAILER_MAX);
 	uint8_t *p = reserve(&e->tx, room);
 	unsigned i = 0;
 
@@ -142,8 +142,8 @@ int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned 
 
 		ripc__ddp_put_untagged(p + used, RIPC__RDMAP_SEND, mo + part == len,
 				       RIPC__DDP_Q_SEND, e->tx.msn_send, (uint32_t)mo, part);
-		take(p + used + RIPC__SEND_HEAD, iov, &i, &off, part);
-		used += finish(e, p + used, RIPC__SEND_HEAD + part);
+		take(p + used + RIPC__SEND_HEADER, iov, &i, &off, part);
+		used += finish(e, p + used, RIPC__SEND_HEADER + part);
 		mo += part;
 	} while (mo < len);
 	e->tx.msn_send++;
@@ -154,7 +154,8 @@ int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned 
 int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr,
 			    uint32_t rkey)
 {
-	uint8_t *p = reserve(&e->tx, RIPC__SEND_HEAD + RIPC__READ_REQUEST + RIPC__TAIL_MAX), *body;
+	uint8_t *p = reserve(&e->tx, RIPC__SEND_HEADER + RIPC__READ_REQUEST + RIPC__TRAILER_MAX),
+		*body;
 
 	if (!p)
 		return -ENOMEM;
@@ -165,13 +166,13 @@ int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *rea
 	ripc__put_be32(body + 12, (uint32_t)read->len);
 	ripc__put_be32(body + 16, rkey);
 	ripc__put_be64(body + 20, raddr);
-	commit(&e->tx, finish(e, p, RIPC__SEND_HEAD + RIPC__READ_REQUEST));
+	commit(&e->tx, finish(e, p, RIPC__SEND_HEADER + RIPC__READ_REQUEST));
 	return 0;
 }
 
 int ripc__engine_queue_empty_write(struct ripc__engine *e)
 {
-	uint8_t *p = reserve(&e->tx, RIPC__FPDU_LEN + RIPC__DDP_TAGGED + RIPC__TAIL_MAX);
+	uint8_t *p = reserve(&e->tx, RIPC__FPDU_LEN + RIPC__DDP_TAGGED + RIPC__TRAILER_MAX);
 
 	if (!p)
 		return -ENOMEM;
@@ -236,7 +237,7 @@ static void stage_write(struct ripc__engine *e)
 
 static void stage_response(struct ripc__engine *e)
 {
-	struct ripc__served *r = &e->tx.served[e->tx.served_staged % RIPC__READS_MAX];
+	struct ripc__read_response *r = &e->tx.served[e->tx.served_staged % RIPC__READS_MAX];
 	uint32_t left = r->len - r->staged, part = left < e->tagged_max ? left : e->tagged_max;
 
 	stage_tagged(e, RIPC__STAGED_RESPONSE, RIPC__RDMAP_READ_RESPONSE, part == left, r->stag,
@@ -326,7 +327,7 @@ static void done(struct ripc__engine_tx *tx, const struct ripc__staged *s)
 	} else if (s->kind == RIPC__STAGED_WRITE && s->last) {
 		tx->works[tx->work_sent++ % RIPC__WORKS_MAX].region->users--;
 	} else if (s->kind == RIPC__STAGED_RESPONSE && s->last) {
-		struct ripc__served *r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
+		struct ripc__read_response *r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
 
 		if (r->region)
 			r->region->users--;
@@ -387,7 +388,7 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 	tx->works = NULL;
 }
 
-void ripc__engine_drop_unbegun(struct ripc__engine *e)
+void ripc__engine_drop_unsent(struct ripc__engine *e)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 	struct ripc__staged *s = staged(tx, tx->ring_head);

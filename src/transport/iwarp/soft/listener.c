@@ -31,7 +31,7 @@
 #define LOOPBACKS_MAX 2   /* addresses of the loopback used: 127.0.0.1 and ::1 */
 
 /* The kernel has not enough of something at present. */
-static bool shortage(int err)
+static bool is_fd_shortage(int err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS ||
 	       err == -ENOSPC;
@@ -76,14 +76,14 @@ static int open_udp(struct soft *t, struct soft_port *port, const union ripc__so
 	port->fd = t->udp.port[index].fd;
 	err = ripc__soft_watch(t, port->fd, EPOLLIN, source);
 	if (err) {
-		ripc__udp_shut(&t->udp, port->udp);
+		ripc__udp_port_close(&t->udp, port->udp);
 		port->fd = -1;
 	}
 	return err;
 }
 
 /* A place for another listener, of @most: a free one, or that of an address that is gone. */
-static struct soft_listener *place_for(struct soft *t, unsigned most)
+static struct soft_listener *free_listener(struct soft *t, unsigned most)
 {
 	if (t->nlisteners < most)
 		return &t->listeners[t->nlisteners];
@@ -100,9 +100,9 @@ static void close_listener(struct soft *t, struct soft_listener *l)
 	if (l->udp.fd < 0)
 		return;
 	ripc__soft_unwatch(t, l->udp.fd);
-	ripc__udp_shut(&t->udp, l->udp.udp);
-	if (t->told == &l->udp)
-		t->told = NULL;
+	ripc__udp_port_close(&t->udp, l->udp.udp);
+	if (t->last_rx_port == &l->udp)
+		t->last_rx_port = NULL;
 }
 
 /* @mtu: see open_udp(). Should it fail, who was at this place stays there. */
@@ -133,7 +133,7 @@ static int add_listener(struct soft *t, struct soft_listener *l, const union rip
 	return 0;
 }
 
-static bool known(const struct soft *t, const union ripc__sockaddr *ip)
+static bool has_listener(const struct soft *t, const union ripc__sockaddr *ip)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		if (ripc__sockaddr_same_ip(&t->listeners[i].tcp.addr, ip))
@@ -161,21 +161,21 @@ static bool wanted(const struct ifaddrs *i, const char *names, bool loopback, un
 }
 
 /* Told once: where so many come, this is how it is. */
-static void crowded_out(struct soft *t, const union ripc__sockaddr *ip)
+static void addr_overflow(struct soft *t, const union ripc__sockaddr *ip)
 {
 	union ripc__sockaddr bare = *ip;
 	char text[64];
 
-	if (t->crowded_out)
+	if (t->addr_overflow)
 		return;
-	t->crowded_out = true;
+	t->addr_overflow = true;
 	ripc__sockaddr_set_port(&bare, 0);
 	ripc__sockaddr_text(&bare, text, sizeof(text));
 	ripc__log(RIPC_LOG_WARN,
 		  "iwarp/soft: does not listen at %s: there are more addresses than the %u it can "
 		  "tell "
 		  "others of; the setting interfaces= says which count",
-		  text, RIPC__PLACES_MAX - LOOPBACKS_MAX);
+		  text, RIPC__IWARP_ADDRS_MAX - LOOPBACKS_MAX);
 }
 
 /*
@@ -187,7 +187,8 @@ static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 	int err = -ENODEV;
 
 	for (int loopback = 0; loopback < 2; loopback++) {
-		unsigned most = loopback ? RIPC__PLACES_MAX : RIPC__PLACES_MAX - LOOPBACKS_MAX;
+		unsigned most =
+			loopback ? RIPC__IWARP_ADDRS_MAX : RIPC__IWARP_ADDRS_MAX - LOOPBACKS_MAX;
 
 		for (struct ifaddrs *i = all; i; i = i->ifa_next) {
 			struct soft_listener *l;
@@ -195,22 +196,22 @@ static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 			uint32_t mtu = 0;
 			int e;
 
-			if (!wanted(i, t->interfaces, loopback, &ip) || known(t, &ip))
+			if (!wanted(i, t->interfaces, loopback, &ip) || has_listener(t, &ip))
 				continue;
-			l = place_for(t, most);
+			l = free_listener(t, most);
 			if (!l) {
 				/* Of the loopback's one is as good as all. */
 				if (!loopback)
-					crowded_out(t, &ip);
+					addr_overflow(t, &ip);
 				break;
 			}
 			/* The core has asked already how long a datagram may be: that of a later interface may be cut in pieces. */
 			if (t->datagrams && first && !loopback)
 				mtu = ripc__udp_mtu(i->ifa_name);
 			e = add_listener(t, l, &ip, mtu);
-			t->readdressed |= !e && !first;
+			t->addrs_changed |= !e && !first;
 			err = e ? e : err;
-			if (shortage(e))
+			if (is_fd_shortage(e))
 				return e;
 		}
 	}
@@ -224,7 +225,7 @@ static int open_changes(struct soft *t)
 				 .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
 	int err = 0;
 
-	t->changes.source = SOFT_CHANGES;
+	t->changes.source = SOFT_NETLINK;
 	t->changes.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (t->changes.fd < 0)
 		err = -errno;
@@ -237,7 +238,7 @@ static int open_changes(struct soft *t)
 	if (t->changes.fd >= 0)
 		close(t->changes.fd);
 	t->changes.fd = -1;
-	if (shortage(err))
+	if (is_fd_shortage(err))
 		return err;
 	ripc__log(RIPC_LOG_INFO, "iwarp/soft: addresses that come later will not be used: %s",
 		  strerror(-err));
@@ -245,7 +246,7 @@ static int open_changes(struct soft *t)
 }
 
 /* Whether the program was started before its network. "lo" is what Linux calls the loopback, and it stays what it is. */
-static bool network_may_come(const struct soft *t)
+static bool rescan_later(const struct soft *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		if (!t->listeners[i].loopback)
@@ -258,8 +259,8 @@ int ripc__soft_listen(struct soft *t)
 	struct ifaddrs *all;
 	int err;
 
-	t->line = (struct soft_port){.source = SOFT_UDP, .fd = -1, .udp = RIPC__UDP_LINE};
-	ripc__udp_lines(&t->udp, t->epoll_fd, (uintptr_t)&t->line);
+	t->udp_conn = (struct soft_port){.source = SOFT_UDP, .fd = -1, .udp = RIPC__UDP_CONN};
+	ripc__udp_conn_enable(&t->udp, t->epoll_fd, (uintptr_t)&t->udp_conn);
 	/* Before the list is made: what comes after it is told. */
 	err = open_changes(t);
 	if (err)
@@ -270,11 +271,11 @@ int ripc__soft_listen(struct soft *t)
 				  strerror(errno));
 	err = add_listeners(t, all, true);
 	freeifaddrs(all);
-	if (shortage(err))
+	if (is_fd_shortage(err))
 		return ripc__fail(err, "iwarp/soft: cannot listen: %s", strerror(-err));
 	/* How long a datagram may be is asked once, when nobody knows yet what the network carries. */
-	if (network_may_come(t))
-		ripc__udp_cap(&t->udp, RIPC__UDP_MTU_MIN);
+	if (rescan_later(t))
+		ripc__udp_limit_mtu(&t->udp, RIPC__UDP_MTU_MIN);
 	if (t->nlisteners)
 		return 0;
 	return ripc__fail(err, "iwarp/soft: no usable address on %s%s: %s",
@@ -293,20 +294,20 @@ static bool still_there(const struct soft *t, const struct ifaddrs *all, const s
 	return false;
 }
 
-static void look_at(struct soft *t, uint64_t when_ns)
+static void scan_addrs(struct soft *t, uint64_t when_ns)
 {
-	t->relook_ns = when_ns;
+	t->rescan_ns = when_ns;
 	t->next_timer_ns = 0;
 }
 
-void ripc__soft_relook(struct soft *t)
+void ripc__soft_rescan_addrs(struct soft *t)
 {
 	struct ifaddrs *all;
 
-	t->looked_ns = t->now_ns;
-	t->relook_ns = 0;
+	t->scanned_ns = t->now_ns;
+	t->rescan_ns = 0;
 	if (getifaddrs(&all)) {
-		look_at(t, t->now_ns + RELOOK_MS * RIPC__MS);
+		scan_addrs(t, t->now_ns + RELOOK_MS * RIPC__MS);
 		return;
 	}
 	/* Who is gone listens on, and is there again if the address comes back; only nobody is told of it. */
@@ -314,29 +315,29 @@ void ripc__soft_relook(struct soft *t)
 		struct soft_listener *l = &t->listeners[i];
 		bool gone = !still_there(t, all, l);
 
-		t->readdressed |= gone != l->gone;
+		t->addrs_changed |= gone != l->gone;
 		l->gone = gone;
 		if (l->udp.fd >= 0)
-			ripc__udp_gone(&t->udp, l->udp.udp, gone);
+			ripc__udp_set_addr_gone(&t->udp, l->udp.udp, gone);
 	}
-	if (shortage(add_listeners(t, all, false)))
-		look_at(t, t->now_ns + RELOOK_MS * RIPC__MS);
+	if (is_fd_shortage(add_listeners(t, all, false)))
+		scan_addrs(t, t->now_ns + RELOOK_MS * RIPC__MS);
 	freeifaddrs(all);
 }
 
 /* What changed is not read but looked at afresh. Messages that were lost come up as an error, and count as well. */
-void ripc__soft_readdress(struct soft *t)
+void ripc__soft_addrs_changed(struct soft *t)
 {
-	uint64_t next_ns = t->looked_ns + LOOK_EVERY_MS * RIPC__MS;
+	uint64_t next_ns = t->scanned_ns + LOOK_EVERY_MS * RIPC__MS;
 	uint8_t buf[64];
 
 	for (unsigned i = 0; i < 1024; i++)
 		if (recv(t->changes.fd, buf, sizeof(buf), MSG_TRUNC) < 0 && errno != ENOBUFS)
 			break;
-	if (!t->looked_ns || t->now_ns >= next_ns)
-		ripc__soft_relook(t);
-	else if (!t->relook_ns)
-		look_at(t, next_ns);
+	if (!t->scanned_ns || t->now_ns >= next_ns)
+		ripc__soft_rescan_addrs(t);
+	else if (!t->rescan_ns)
+		scan_addrs(t, next_ns);
 }
 
 void ripc__soft_unlisten(struct soft *t)
@@ -345,7 +346,7 @@ void ripc__soft_unlisten(struct soft *t)
 		if (t->listeners[i].tcp.fd >= 0)
 			close(t->listeners[i].tcp.fd);
 	t->nlisteners = 0;
-	t->told = NULL;
+	t->last_rx_port = NULL;
 	if (t->changes.fd >= 0)
 		close(t->changes.fd);
 	t->changes.fd = -1;
@@ -353,31 +354,31 @@ void ripc__soft_unlisten(struct soft *t)
 }
 
 /* Out of descriptors or memory: a listening socket would be readable for ever. */
-static void deafen(struct soft *t)
+static void pause_accept(struct soft *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
 			  &(struct epoll_event){.events = 0, .data.ptr = &t->listeners[i].tcp});
-	t->deaf = true;
-	t->deaf_until_ns = t->now_ns + DEAF_MS * RIPC__MS;
+	t->accept_paused = true;
+	t->accept_resume_ns = t->now_ns + DEAF_MS * RIPC__MS;
 	t->next_timer_ns = 0;
 }
 
 /* Not each time: the pause is short. */
-static void deaf_log(struct soft *t, int err)
+static void log_accept_paused(struct soft *t, int err)
 {
-	if (t->deaf_logged_ns && t->now_ns - t->deaf_logged_ns < DEAF_LOG_MS * RIPC__MS)
+	if (t->accept_logged_ns && t->now_ns - t->accept_logged_ns < DEAF_LOG_MS * RIPC__MS)
 		return;
-	t->deaf_logged_ns = t->now_ns;
+	t->accept_logged_ns = t->now_ns;
 	ripc__log(RIPC_LOG_WARN, "iwarp/soft: cannot accept a connection: %s", strerror(err));
 }
 
-void ripc__soft_undeafen(struct soft *t)
+void ripc__soft_resume_accept(struct soft *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
 			  &(struct epoll_event){.events = EPOLLIN, .data.ptr = &t->listeners[i].tcp});
-	t->deaf = false;
+	t->accept_paused = false;
 }
 
 /* One connection without a request makes room for a new one. */
@@ -390,16 +391,16 @@ static void evict(struct soft *t)
 	for (struct soft_link *l = t->setups.next; l != &t->setups && n < SOFT_HALF_OPEN_MAX;
 	     l = l->next) {
 		ep = soft_of(l, struct ripc__ep, timed);
-		if (ep->state == SOFT_ACCEPTED)
+		if (ep->state == SOFT_MPA_REQ_WAIT)
 			entries[n++] = (struct ripc__entry){.source = ep->setup->source,
 							    .since_ns = ep->setup->since_ns,
-							    .what = ep};
+							    .object = ep};
 	}
 	if (!ripc__admission_pick(entries, n, 1))
 		return;
-	ep = entries[0].what;
+	ep = entries[0].object;
 	ripc__soft_garbage(t, ep->setup->peer, "too many connections without a request");
-	ripc__soft_ep_bury(ep);
+	ripc__soft_ep_defer_free(ep);
 }
 
 void ripc__soft_accept(struct soft *t, struct soft_port *port)
@@ -415,8 +416,8 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 				ripc__soft_descriptor(t, -errno);
-				deaf_log(t, errno);
-				deafen(t);
+				log_accept_paused(t, errno);
+				pause_accept(t);
 			}
 			return;
 		}
@@ -426,7 +427,7 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 		ep = ripc__soft_ep_new(t, false);
 		if (!ep) {
 			close(fd);
-			deafen(t);
+			pause_accept(t);
 			return;
 		}
 		ripc__soft_tune(t, fd);
@@ -435,6 +436,6 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 		ep->setup->source = ripc__sockaddr_source(&peer);
 		ep->watched = EPOLLIN;
 		if (ripc__soft_watch(t, fd, EPOLLIN, ep))
-			ripc__soft_ep_bury(ep);
+			ripc__soft_ep_defer_free(ep);
 	}
 }

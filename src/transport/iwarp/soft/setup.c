@@ -26,7 +26,7 @@ struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active)
 		return NULL;
 	}
 	ep->source = SOFT_ENDPOINT;
-	ep->state = active ? SOFT_CONNECTING : SOFT_ACCEPTED;
+	ep->state = active ? SOFT_CONNECTING : SOFT_MPA_REQ_WAIT;
 	ep->active = active;
 	ep->fd = -1;
 	ep->t = t;
@@ -35,7 +35,7 @@ struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active)
 	soft_link_init(&ep->ready);
 	soft_link_init(&ep->held);
 	soft_link_init(&ep->blocked);
-	soft_link_init(&ep->grave);
+	soft_link_init(&ep->free_link);
 	soft_append(&t->eps, &ep->all);
 	soft_append(&t->setups, &ep->timed);
 	t->next_timer_ns = 0;
@@ -49,7 +49,7 @@ struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active)
 /* No longer half open, if it was. */
 static void leave_half_open(struct ripc__ep *ep)
 {
-	if (ep->state == SOFT_ACCEPTED)
+	if (ep->state == SOFT_MPA_REQ_WAIT)
 		ep->t->nhalf_open--;
 }
 
@@ -62,12 +62,12 @@ static void drop_socket(struct ripc__ep *ep)
 	ep->watched = 0;
 }
 
-void ripc__soft_ep_bury(struct ripc__ep *ep)
+void ripc__soft_ep_defer_free(struct ripc__ep *ep)
 {
 	struct soft *t = ep->t;
 
 	leave_half_open(ep);
-	ripc__soft_cool(ep);
+	ripc__soft_ep_deactivate(ep);
 	if (ep->state == SOFT_OPEN || ep->state == SOFT_BROKEN || ep->state == SOFT_CLOSED)
 		ripc__engine_fini(&ep->engine);
 	ep->state = SOFT_CLOSED;
@@ -78,12 +78,12 @@ void ripc__soft_ep_bury(struct ripc__ep *ep)
 	soft_unlink(&ep->held);
 	soft_unlink(&ep->blocked);
 	/* Events of epoll fetched in this round may still name it. */
-	soft_append(&t->graves, &ep->grave);
+	soft_append(&t->deferred_free, &ep->free_link);
 }
 
 void ripc__soft_ep_free(struct ripc__ep *ep)
 {
-	soft_unlink(&ep->grave);
+	soft_unlink(&ep->free_link);
 	free(ep->setup);
 	free(ep);
 }
@@ -101,7 +101,7 @@ void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 	soft_unlink(&ep->timed);
 	soft_unlink(&ep->held);
 	soft_unlink(&ep->blocked);
-	ripc__soft_cool(ep);
+	ripc__soft_ep_deactivate(ep);
 	ripc__engine_drop_tx(&ep->engine);
 	ripc__engine_drop_rx(&ep->engine);
 	ripc__soft_unwatch(ep->t, ep->fd);
@@ -136,7 +136,7 @@ static void note(struct soft_setup *s, int err, const char *why)
 {
 	size_t len = strlen(s->tried);
 
-	s->unsure = s->unsure || err != -ECONNREFUSED;
+	s->peer_may_exist = s->peer_may_exist || err != -ECONNREFUSED;
 	snprintf(s->tried + len, sizeof(s->tried) - len, "%s%s: %s", len ? "; " : "", s->peer, why);
 }
 
@@ -144,11 +144,11 @@ static void note(struct soft_setup *s, int err, const char *why)
 static int start(struct ripc__ep *ep)
 {
 	struct soft_setup *s = ep->setup;
-	struct ripc__place *place = &s->address.places[s->place];
-	union ripc__sockaddr to = place->ip;
+	struct ripc__iwarp_listen_addr *addr_index = &s->address.addrs[s->addr_index];
+	union ripc__sockaddr to = addr_index->ip;
 	int err;
 
-	ripc__sockaddr_set_port(&to, place->tcp);
+	ripc__sockaddr_set_port(&to, addr_index->tcp);
 	ripc__sockaddr_text(&to, s->peer, sizeof(s->peer));
 	ep->fd = socket(to.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (ep->fd < 0) {
@@ -169,13 +169,13 @@ static int start(struct ripc__ep *ep)
 	return err;
 }
 
-void ripc__soft_try_next(struct ripc__ep *ep)
+void ripc__soft_try_next_addr(struct ripc__ep *ep)
 {
 	struct soft_setup *s = ep->setup;
 	char why[SOFT_WHY_MAX + 32];
 	int err = -EHOSTUNREACH;
 
-	for (; s->place < s->address.nplaces; s->place++) {
+	for (; s->addr_index < s->address.naddrs; s->addr_index++) {
 		err = start(ep);
 		if (!err)
 			return;
@@ -183,24 +183,24 @@ void ripc__soft_try_next(struct ripc__ep *ep)
 		drop_socket(ep);
 	}
 	/* Only if its host says at every place that nobody listens is the peer known to be dead. */
-	if (s->tried[0] && !s->unsure)
+	if (s->tried[0] && !s->peer_may_exist)
 		err = -ECONNREFUSED;
 	else if (!err || err == -ECONNREFUSED)
 		err = -EHOSTUNREACH;
 	snprintf(why, sizeof(why), "%s%s",
 		 s->tried[0] ? s->tried : "no address can be reached from here",
-		 s->silent ? ", a firewall may drop TCP" : "");
+		 s->no_answer ? ", a firewall may drop TCP" : "");
 	ripc__soft_ep_break(ep, err, why);
 }
 
 /* The current place is given up. */
-static void place_failed(struct ripc__ep *ep, int err, const char *why)
+static void addr_failed(struct ripc__ep *ep, int err, const char *why)
 {
 	note(ep->setup, err, why);
 	drop_socket(ep);
-	ep->setup->place++;
+	ep->setup->addr_index++;
 	ep->setup->basic = false;
-	ripc__soft_try_next(ep);
+	ripc__soft_try_next_addr(ep);
 }
 
 static void send_frame(struct ripc__ep *ep)
@@ -213,7 +213,7 @@ static void send_frame(struct ripc__ep *ep)
 		s->out_sent += (size_t)n;
 }
 
-static void ask(struct ripc__ep *ep)
+static void send_request(struct ripc__ep *ep)
 {
 	struct soft_setup *s = ep->setup;
 
@@ -234,7 +234,7 @@ static void ask(struct ripc__ep *ep)
 	s->out_len = ripc__mpa_encode(&s->request, s->out, sizeof(s->out));
 	s->out_sent = 0;
 	send_frame(ep);
-	ep->state = SOFT_ASKED;
+	ep->state = SOFT_MPA_REQ_SENT;
 	ep->watched = EPOLLIN;
 	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
 		  &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
@@ -299,7 +299,7 @@ static void step_active(struct ripc__ep *ep)
 	if (n == -ECONNRESET && !s->in_len && !s->basic) {
 		s->basic = true;
 		drop_socket(ep);
-		ripc__soft_try_next(ep);
+		ripc__soft_try_next_addr(ep);
 		return;
 	}
 	if (n > 0)
@@ -307,16 +307,16 @@ static void step_active(struct ripc__ep *ep)
 	if (n == -EAGAIN && !s->basic) {
 		s->basic = true;
 		drop_socket(ep);
-		ripc__soft_try_next(ep);
+		ripc__soft_try_next_addr(ep);
 	} else if (n < 0) {
-		place_failed(ep, n, why);
+		addr_failed(ep, n, why);
 	} else if (s->reply.reject) {
 		ep->rejected = true;
 		note(s, -ECONNREFUSED, "the peer rejected the connection");
 		ripc__soft_ep_break(ep, -ECONNREFUSED, s->tried);
 	} else {
 		ripc__soft_open_engine(ep, &terms);
-		ripc__soft_push(ep, SIZE_MAX);
+		ripc__soft_transmit(ep, SIZE_MAX);
 	}
 }
 
@@ -331,7 +331,7 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 		return 0;
 	/* Somebody who only looked whether the port is open, or went away, is no garbage. */
 	if (n == -ECONNRESET && !s->in_len) {
-		ripc__soft_ep_bury(ep);
+		ripc__soft_ep_defer_free(ep);
 		return 0;
 	}
 	if (n > 0) {
@@ -347,7 +347,7 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 	}
 	if (n < 0) {
 		ripc__soft_garbage(ep->t, s->peer, why);
-		ripc__soft_ep_bury(ep);
+		ripc__soft_ep_defer_free(ep);
 		return 0;
 	}
 	leave_half_open(ep);
@@ -376,14 +376,14 @@ unsigned ripc__soft_setup_step(struct ripc__ep *ep, struct ripc__event *ev)
 		if (getsockopt(ep->fd, SOL_SOCKET, SO_ERROR, &err, &len))
 			err = errno;
 		if (err)
-			place_failed(ep, -err, strerror(err));
+			addr_failed(ep, -err, strerror(err));
 		else
-			ask(ep);
+			send_request(ep);
 		return 0;
-	case SOFT_ASKED:
+	case SOFT_MPA_REQ_SENT:
 		step_active(ep);
 		return 0;
-	case SOFT_ACCEPTED:
+	case SOFT_MPA_REQ_WAIT:
 		return step_passive(ep, ev);
 	default:
 		return 0;
@@ -405,17 +405,17 @@ uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns)
 		if (ep->active) {
 			char why[48];
 
-			ep->setup->silent |= ep->state == SOFT_CONNECTING;
+			ep->setup->no_answer |= ep->state == SOFT_CONNECTING;
 			snprintf(why, sizeof(why), "no answer%s in %d ms",
-				 ep->state == SOFT_ASKED ? " to the MPA request" : "",
-				 ep->state == SOFT_ASKED ? SETUP_MS : CONNECT_MS);
-			place_failed(ep, -ETIMEDOUT, why);
+				 ep->state == SOFT_MPA_REQ_SENT ? " to the MPA request" : "",
+				 ep->state == SOFT_MPA_REQ_SENT ? SETUP_MS : CONNECT_MS);
+			addr_failed(ep, -ETIMEDOUT, why);
 			if (ep->state == SOFT_CONNECTING && ep->setup->deadline_ns < next)
 				next = ep->setup->deadline_ns;
 			continue;
 		}
 		ripc__soft_garbage(t, ep->setup->peer, "no request came in time");
-		ripc__soft_ep_bury(ep);
+		ripc__soft_ep_defer_free(ep);
 	}
 	return next;
 }

@@ -92,9 +92,9 @@ static void soft_close(struct ripc__transport *tr)
 	struct soft *t = (struct soft *)tr;
 
 	while (soft_linked(&t->eps))
-		ripc__soft_ep_bury(soft_of(t->eps.next, struct ripc__ep, all));
-	while (soft_linked(&t->graves))
-		ripc__soft_ep_free(soft_of(t->graves.next, struct ripc__ep, grave));
+		ripc__soft_ep_defer_free(soft_of(t->eps.next, struct ripc__ep, all));
+	while (soft_linked(&t->deferred_free))
+		ripc__soft_ep_free(soft_of(t->deferred_free.next, struct ripc__ep, free_link));
 	ripc__soft_linger_end(t);
 	ripc__soft_unlisten(t);
 	ripc__mcast_fini(&t->mcast);
@@ -102,7 +102,7 @@ static void soft_close(struct ripc__transport *tr)
 		close(t->epoll_fd);
 	if (t->slab)
 		ripc__slab_put(t->slab);
-	ripc__soft_unlend(t);
+	ripc__soft_release_round(t);
 	ripc__slab_pool_fini(&t->pool);
 	ripc__regions_fini(&t->regions);
 	free(t);
@@ -119,7 +119,8 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	if (!t)
 		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory");
 	lists[0] = &t->eps, lists[1] = &t->setups, lists[2] = &t->settled, lists[3] = &t->ready;
-	lists[4] = &t->held, lists[5] = &t->blocked, lists[6] = &t->graves, lists[7] = &t->lingers;
+	lists[4] = &t->held, lists[5] = &t->blocked, lists[6] = &t->deferred_free,
+	lists[7] = &t->lingers;
 	for (unsigned i = 0; i < 8; i++)
 		soft_link_init(lists[i]);
 	t->base.ops = &ripc__transport_soft;
@@ -156,7 +157,7 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 	const struct soft *t = (struct soft *)tr;
 
 	*limits = (struct ripc__transport_limits){
-		.short_by_datagram = t->datagrams,
+		.eager_datagram = t->datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
 			RIPC__CAP_TARGET_PROGRESS | (t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
 			(t->multicast ? RIPC__CAP_MULTICAST : 0),
@@ -179,7 +180,7 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 		there |= !t->listeners[i].gone;
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		const struct soft_listener *l = &t->listeners[i];
-		struct ripc__place *place = &a.places[a.nplaces];
+		struct ripc__iwarp_listen_addr *place = &a.addrs[a.naddrs];
 
 		/* Without any address, those of before are as good as none, which no record can say. */
 		if (l->tcp.fd < 0 || (l->gone && there))
@@ -188,7 +189,7 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 		place->loopback = l->loopback;
 		place->tcp = ripc__sockaddr_port(&l->tcp.addr);
 		place->udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
-		a.nplaces++;
+		a.naddrs++;
 	}
 	len = ripc__iwarp_address_encode(&a, buf, cap);
 	return len ? (int)len : -EINVAL;
@@ -243,7 +244,7 @@ static void soft_flush(struct ripc__transport *tr)
 	struct soft *t = (struct soft *)tr;
 
 	while (soft_linked(&t->held))
-		ripc__soft_push(soft_of(t->held.next, struct ripc__ep, held), SIZE_MAX);
+		ripc__soft_transmit(soft_of(t->held.next, struct ripc__ep, held), SIZE_MAX);
 }
 
 /* The socket of an endpoint is ready for something. */
@@ -276,7 +277,7 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 	int count = epoll_wait(t->epoll_fd, ready, EPOLL_EVENTS, 0);
 	unsigned n = 0;
 
-	t->crowded = false;
+	t->inactive_ready = false;
 	for (int i = 0; i < count; i++) {
 		void *source = ready[i].data.ptr;
 
@@ -292,14 +293,14 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 			n += ripc__soft_datagrams(t, source, events + n, max - n);
 			break;
 		case SOFT_ENDPOINT:
-			t->crowded |= !((struct ripc__ep *)source)->hot;
+			t->inactive_ready |= !((struct ripc__ep *)source)->active_ep;
 			n += endpoint_ready(source, ready[i].events, events + n, max - n);
 			break;
 		case SOFT_LINGER:
 			ripc__soft_drain(t, source);
 			break;
-		case SOFT_CHANGES:
-			ripc__soft_readdress(t);
+		case SOFT_NETLINK:
+			ripc__soft_addrs_changed(t);
 			break;
 		case SOFT_MCAST:
 			n += ripc__soft_groups(t, source, events + n, max - n);
@@ -309,33 +310,33 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 	return n;
 }
 
-static unsigned poll_hot(struct soft *t, struct ripc__event *events, unsigned max)
+static unsigned poll_active(struct soft *t, struct ripc__event *events, unsigned max)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < t->nhot && n < max; i++) {
-		struct ripc__ep *ep = t->hot[i];
+	for (unsigned i = 0; i < t->nactive && n < max; i++) {
+		struct ripc__ep *ep = t->active_ep[i];
 
-		if (ep->idle_polls > HOT_POLLS) {
-			ripc__soft_cool(ep);
+		if (ep->empty_polls > HOT_POLLS) {
+			ripc__soft_ep_deactivate(ep);
 			i--;
 			continue;
 		}
 		n += ripc__soft_serve(ep, events + n, max - n);
-		if (i < t->nhot && t->hot[i] != ep)
+		if (i < t->nactive && t->active_ep[i] != ep)
 			i--; /* it is gone, another took its place */
 	}
 	if (!t->datagrams)
 		return n;
-	if (t->udp_idle_polls > HOT_POLLS) {
+	if (t->udp_empty_polls > HOT_POLLS) {
 		/* A line that epoll does not tell of is asked all the same. */
 		if (ripc__udp_arm(&t->udp) && n < max)
-			n += ripc__soft_datagrams(t, &t->line, events + n, max - n);
+			n += ripc__soft_datagrams(t, &t->udp_conn, events + n, max - n);
 		return n;
 	}
-	t->udp_idle_polls++;
-	if (n < max && t->udp.port[RIPC__UDP_LINE].fd >= 0)
-		n += ripc__soft_datagrams(t, &t->line, events + n, max - n);
+	t->udp_empty_polls++;
+	if (n < max && t->udp.port[RIPC__UDP_CONN].fd >= 0)
+		n += ripc__soft_datagrams(t, &t->udp_conn, events + n, max - n);
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		if (t->listeners[i].udp.fd >= 0)
 			n += ripc__soft_datagrams(t, &t->listeners[i].udp, events + n, max - n);
@@ -368,8 +369,8 @@ static void retry_blocked(struct soft *t)
 		l = t->blocked.next;
 		ep = soft_of(l, struct ripc__ep, blocked);
 		soft_unlink(l);
-		if (ep->hot)
-			ripc__soft_push(ep, 1u << 20);
+		if (ep->active_ep)
+			ripc__soft_transmit(ep, 1u << 20);
 		else
 			soft_append(&t->ready, &ep->ready);
 		if (ep->want_sendable || ripc__engine_unparsed(&ep->engine))
@@ -379,8 +380,8 @@ static void retry_blocked(struct soft *t)
 
 static void clean_up(struct soft *t)
 {
-	while (soft_linked(&t->graves))
-		ripc__soft_ep_free(soft_of(t->graves.next, struct ripc__ep, grave));
+	while (soft_linked(&t->deferred_free))
+		ripc__soft_ep_free(soft_of(t->deferred_free.next, struct ripc__ep, free_link));
 	while (soft_linked(&t->settled)) {
 		struct ripc__ep *ep = soft_of(t->settled.next, struct ripc__ep, timed);
 
@@ -395,14 +396,14 @@ static uint64_t timers(struct soft *t, uint64_t now_ns)
 	uint64_t next = ripc__soft_setup_timers(t, now_ns),
 		 other = ripc__soft_linger_timers(t, now_ns);
 
-	if (t->deaf && now_ns >= t->deaf_until_ns)
-		ripc__soft_undeafen(t);
-	if (t->deaf && t->deaf_until_ns < next)
-		next = t->deaf_until_ns;
-	if (t->relook_ns && now_ns >= t->relook_ns)
-		ripc__soft_relook(t);
-	if (t->relook_ns && t->relook_ns < next)
-		next = t->relook_ns;
+	if (t->accept_paused && now_ns >= t->accept_resume_ns)
+		ripc__soft_resume_accept(t);
+	if (t->accept_paused && t->accept_resume_ns < next)
+		next = t->accept_resume_ns;
+	if (t->rescan_ns && now_ns >= t->rescan_ns)
+		ripc__soft_rescan_addrs(t);
+	if (t->rescan_ns && t->rescan_ns < next)
+		next = t->rescan_ns;
 	return other < next ? other : next;
 }
 
@@ -416,11 +417,11 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 
 	t->now_ns = now_ns;
 	t->rounds++;
-	t->looks++;
+	t->polls++;
 	t->ndatagrams = 0;
-	if (t->nlent)
-		ripc__soft_unlend(t);
-	if (soft_linked(&t->graves) || soft_linked(&t->settled))
+	if (t->nheld_slabs)
+		ripc__soft_release_round(t);
+	if (soft_linked(&t->deferred_free) || soft_linked(&t->settled))
 		clean_up(t);
 	soft_flush(tr);
 	retry_blocked(t);
@@ -428,36 +429,36 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	 * Now and then the others come first, so that a few that always fill the array do not shut them out; and while
 	 * some of them have something to say they are asked as often as the hot ones.
 	 */
-	looked = t->crowded || t->rounds % EPOLL_EVERY == 0;
+	looked = t->inactive_ready || t->rounds % EPOLL_EVERY == 0;
 	if (looked)
 		n += poll_all(t, events, max);
 	if (soft_linked(&t->ready))
 		n += serve_ready(t, events + n, max - n);
-	n += poll_hot(t, events + n, max - n);
-	if (n < max && !t->nhot && !looked)
+	n += poll_active(t, events + n, max - n);
+	if (n < max && !t->nactive && !looked)
 		n += poll_all(t, events + n, max - n);
-	if (soft_linked(&t->setups) || t->nlingers || t->deaf || t->relook_ns) {
+	if (soft_linked(&t->setups) || t->nlingers || t->accept_paused || t->rescan_ns) {
 		if (now_ns >= t->next_timer_ns)
 			t->next_timer_ns = timers(t, now_ns);
 		next = t->next_timer_ns;
 	}
 	while (n < max && t->garbage_head != t->garbage_tail)
 		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_GARBAGE,
+			.kind = RIPC__EV_BAD_INPUT,
 			.text = t->garbage[t->garbage_head++ % SOFT_GARBAGE_MAX],
 		};
-	if (t->readdressed && n < max) {
+	if (t->addrs_changed && n < max) {
 		events[n++] = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
-		t->readdressed = false;
+		t->addrs_changed = false;
 	}
 	if (t->low && n < max) {
-		events[n++] = (struct ripc__event){.kind = RIPC__EV_LOW, .status = t->low_status};
+		events[n++] = (struct ripc__event){.kind = RIPC__EV_FD_LOW, .status = t->low_status};
 		t->low = false;
 		t->low_status = 0;
 	}
 	if (soft_linked(&t->held) && now_ns + HELD_DEADLINE_NS < next)
 		next = now_ns + HELD_DEADLINE_NS;
-	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->readdressed || t->low)
+	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed || t->low)
 		next = now_ns;
 	if (next < *deadline_ns)
 		*deadline_ns = next;
@@ -468,13 +469,15 @@ static bool soft_take(struct ripc__transport *tr, void *room, size_t cap, struct
 {
 	struct soft *t = (struct soft *)tr;
 
-	t->looks++;
+	t->polls++;
 	if (t->datagrams) {
 		/* Of the one before everybody has seen where it came from. */
 		t->ndatagrams = 0;
-		return t->told && t->vain++ < HOT_POLLS && ripc__soft_datagrams(t, t->told, ev, 1);
+		return t->last_rx_port && t->empty_takes++ < HOT_POLLS &&
+		       ripc__soft_datagrams(t, t->last_rx_port, ev, 1);
 	}
-	return t->spoke && t->spoke->state == SOFT_OPEN && ripc__soft_serve(t->spoke, ev, 1);
+	return t->last_rx_ep && t->last_rx_ep->state == SOFT_OPEN &&
+	       ripc__soft_serve(t->last_rx_ep, ev, 1);
 }
 
 static void soft_release(struct ripc__transport *tr, void *token)
@@ -505,16 +508,16 @@ static int soft_arm(struct ripc__transport *tr)
 	struct soft *t = (struct soft *)tr;
 
 	soft_flush(tr);
-	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->readdressed ||
+	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed ||
 	    ripc__udp_arm(&t->udp))
 		return 1;
-	for (unsigned i = 0; i < t->nhot; i++) {
-		struct ripc__ep *ep = t->hot[i];
+	for (unsigned i = 0; i < t->nactive; i++) {
+		struct ripc__ep *ep = t->active_ep[i];
 
 		/* It has got rid of all without being told by epoll that it can: a socket with room would end each sleep at once. */
 		if ((ep->watched & EPOLLOUT) && !soft_linked(&ep->blocked)) {
 			ep->watched &= ~(uint32_t)EPOLLOUT;
-			if (!ep->unwatched)
+			if (!ep->out_of_epoll)
 				epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
 					  &(struct epoll_event){.events = ep->watched,
 								.data.ptr = ep});
@@ -561,7 +564,7 @@ static void soft_forked(struct ripc__transport *tr)
 const struct ripc__transport_ops ripc__transport_soft = {
 	.name = "iwarp/soft",
 	.id = TRANSPORT_ID,
-	.speaks = {5},
+	.compat_ids = {5},
 	.probe = soft_probe,
 	.open = soft_open,
 	.close = soft_close,
@@ -575,18 +578,18 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.reject = ripc__soft_reject,
 	.ep_close = ripc__soft_ep_close,
 	.post_send = ripc__soft_post_send,
-	.post_plain = ripc__soft_post_plain,
-	.post_again = ripc__soft_post_again,
+	.post_plain = ripc__soft_post_message,
+	.post_again = ripc__soft_post_short,
 	.post_write = ripc__soft_post_write,
 	.post_read = ripc__soft_post_read,
-	.moved = ripc__soft_moved,
+	.bytes_transferred = ripc__soft_tcp_progress,
 	.post_datagram = ripc__soft_post_datagram,
 	.group_join = ripc__soft_group_join,
 	.group_leave = ripc__soft_group_leave,
 	.post_group = ripc__soft_post_group,
 	.flush = soft_flush,
 	.progress = soft_progress,
-	.take = soft_take,
+	.poll_one = soft_take,
 	.release = soft_release,
 	.arm = soft_arm,
 	.fd = soft_fd,

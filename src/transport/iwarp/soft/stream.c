@@ -19,52 +19,52 @@
 #define WARM       16u   /* receptions without a sleep in between after which epoll is left out */
 #define SPACE_MIN  8192u /* a slab with less room is given up */
 
-void ripc__soft_heat(struct ripc__ep *ep)
+void ripc__soft_ep_activate(struct ripc__ep *ep)
 {
 	struct soft *t = ep->t;
 	unsigned oldest = 0;
 
-	ep->idle_polls = 0;
-	if (ep->hot)
+	ep->empty_polls = 0;
+	if (ep->active_ep)
 		return;
-	ep->hot = true;
-	if (t->nhot < SOFT_HOT_MAX) {
-		t->hot[t->nhot++] = ep;
+	ep->active_ep = true;
+	if (t->nactive < SOFT_ACTIVE_MAX) {
+		t->active_ep[t->nactive++] = ep;
 		return;
 	}
-	for (unsigned i = 1; i < SOFT_HOT_MAX; i++)
-		if (t->hot[i]->idle_polls > t->hot[oldest]->idle_polls)
+	for (unsigned i = 1; i < SOFT_ACTIVE_MAX; i++)
+		if (t->active_ep[i]->empty_polls > t->active_ep[oldest]->empty_polls)
 			oldest = i;
-	t->hot[oldest]->hot = false;
-	if (t->spoke == t->hot[oldest])
-		t->spoke = NULL;
-	ripc__soft_rewatch(t->hot[oldest]);
-	t->hot[oldest] = ep;
+	t->active_ep[oldest]->active_ep = false;
+	if (t->last_rx_ep == t->active_ep[oldest])
+		t->last_rx_ep = NULL;
+	ripc__soft_rewatch(t->active_ep[oldest]);
+	t->active_ep[oldest] = ep;
 }
 
 void ripc__soft_rewatch(struct ripc__ep *ep)
 {
-	ep->warmth = 0;
-	if (!ep->unwatched)
+	ep->recent_rx = 0;
+	if (!ep->out_of_epoll)
 		return;
-	ep->unwatched = false;
+	ep->out_of_epoll = false;
 	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_ADD, ep->fd,
 		  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
 }
 
-void ripc__soft_cool(struct ripc__ep *ep)
+void ripc__soft_ep_deactivate(struct ripc__ep *ep)
 {
 	struct soft *t = ep->t;
 
-	if (!ep->hot)
+	if (!ep->active_ep)
 		return;
-	ep->hot = false;
-	if (t->spoke == ep)
-		t->spoke = NULL;
+	ep->active_ep = false;
+	if (t->last_rx_ep == ep)
+		t->last_rx_ep = NULL;
 	ripc__soft_rewatch(ep);
-	for (unsigned i = 0; i < t->nhot; i++) {
-		if (t->hot[i] == ep) {
-			t->hot[i] = t->hot[--t->nhot];
+	for (unsigned i = 0; i < t->nactive; i++) {
+		if (t->active_ep[i] == ep) {
+			t->active_ep[i] = t->active_ep[--t->nactive];
 			return;
 		}
 	}
@@ -72,7 +72,7 @@ void ripc__soft_cool(struct ripc__ep *ep)
 
 bool ripc__soft_space(struct soft *t, uint8_t **space, size_t *len)
 {
-	*len = ripc__slab_room(&t->pool, &t->slab, &t->slab_used, SPACE_MIN, space);
+	*len = ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, SPACE_MIN, space);
 	return *len;
 }
 
@@ -81,7 +81,7 @@ void ripc__soft_space_used(struct soft *t, size_t n)
 	t->slab_used += (uint32_t)((n + 63) & ~(size_t)63);
 }
 
-void ripc__soft_push(struct ripc__ep *ep, size_t budget)
+void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 {
 	struct ripc__engine *e = &ep->engine;
 	size_t most = e->crc ? GATHER_CRC : GATHER_BYTES;
@@ -130,7 +130,7 @@ static void finish(struct ripc__ep *ep)
 		snprintf(why, sizeof(why), "the peer terminated the connection: %s (0x%04x)",
 			 e->text, e->term_code);
 	} else if (e->status) {
-		ripc__soft_push(ep, SIZE_MAX);
+		ripc__soft_transmit(ep, SIZE_MAX);
 		snprintf(why, sizeof(why), "terminated: %s (0x%04x)", e->text, e->term_code);
 	} else if (ep->error) {
 		snprintf(why, sizeof(why), "connection lost: %s", strerror(-ep->error));
@@ -172,25 +172,25 @@ static unsigned established(struct ripc__ep *ep, struct ripc__event *ev)
  * A message that lies in its queue for long holds a whole slab. When many slabs are held the receiver is asked to copy: the
  * event has no token, and its data is valid until the next round.
  */
-static void *lend(struct soft *t, void *token)
+static void *hold_until_round(struct soft *t, void *token)
 {
 	struct ripc__slab *slab = token;
 
 	if (t->pool.bytes <= t->pool.max / 4 || slab->cap != RIPC__SLAB_BYTES ||
-	    t->nlent == SOFT_LENT_MAX)
+	    t->nheld_slabs == SOFT_LOANS_MAX)
 		return token;
-	t->lent[t->nlent++] = slab;
+	t->held_slabs[t->nheld_slabs++] = slab;
 	return NULL;
 }
 
-void ripc__soft_unlend(struct soft *t)
+void ripc__soft_release_round(struct soft *t)
 {
-	while (t->nlent)
-		ripc__slab_put(t->lent[--t->nlent]);
+	while (t->nheld_slabs)
+		ripc__slab_put(t->held_slabs[--t->nheld_slabs]);
 }
 
 /* What the engine has to say. Return: events. */
-static unsigned pull(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
+static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
 {
 	struct ripc__engine_event ev;
 	unsigned n = 0;
@@ -211,7 +211,7 @@ static unsigned pull(struct ripc__ep *ep, struct ripc__event *events, unsigned m
 			out->kind = RIPC__EV_RECV;
 			out->data = ev.data;
 			out->len = ev.len;
-			out->token = lend(ep->t, ev.token);
+			out->token = hold_until_round(ep->t, ev.token);
 			break;
 		case RIPC__ENGINE_READ_DONE:
 			out->kind = RIPC__EV_READ_DONE;
@@ -225,13 +225,13 @@ static unsigned pull(struct ripc__ep *ep, struct ripc__event *events, unsigned m
 }
 
 /* No memory for what is there: the endpoint is left alone until some is given back. */
-static void starve(struct ripc__ep *ep)
+static void set_starved(struct ripc__ep *ep)
 {
 	ep->starved = ep->t->starving = true;
 	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
 		  &(struct epoll_event){.events = ep->watched & ~(uint32_t)EPOLLIN, .data.ptr = ep});
 	ep->watched &= ~(uint32_t)EPOLLIN;
-	ripc__soft_cool(ep);
+	ripc__soft_ep_deactivate(ep);
 }
 
 static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
@@ -239,7 +239,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 	struct soft *t = ep->t;
 	struct ripc__engine *e = &ep->engine;
 	size_t budget = RECEIVE_ROUND;
-	unsigned n = ripc__engine_unparsed(e) ? pull(ep, events, max) : 0;
+	unsigned n = ripc__engine_unparsed(e) ? receive_some(ep, events, max) : 0;
 
 	while (n < max && !ep->eof && !e->status && !ep->starved) {
 		struct msghdr msg = {0};
@@ -249,11 +249,11 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 		ssize_t got;
 
 		if (!ripc__soft_space(t, &space, &len)) {
-			starve(ep);
+			set_starved(ep);
 			break;
 		}
 		msg.msg_iov = iov;
-		msg.msg_iovlen = ripc__engine_want(e, space, len, iov, &prefix);
+		msg.msg_iovlen = ripc__engine_rx_buffer(e, space, len, iov, &prefix);
 		asked = iov[0].iov_len + (msg.msg_iovlen == 2 ? iov[1].iov_len : 0);
 		if (msg.msg_iovlen == 1)
 			got = recv(ep->fd, iov[0].iov_base, asked, MSG_DONTWAIT);
@@ -266,18 +266,18 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 				ep->error = -errno;
 				ep->eof = true;
 			} else {
-				ep->idle_polls++;
+				ep->empty_polls++;
 			}
 			break;
 		}
-		ripc__soft_heat(ep);
-		t->spoke = ep;
-		if (!ep->unwatched && ++ep->warmth >= WARM) {
+		ripc__soft_ep_activate(ep);
+		t->last_rx_ep = ep;
+		if (!ep->out_of_epoll && ++ep->recent_rx >= WARM) {
 			ripc__soft_unwatch(t, ep->fd);
-			ep->unwatched = true;
+			ep->out_of_epoll = true;
 		}
 		ripc__soft_space_used(t, ripc__engine_received(e, t->slab, (size_t)got));
-		n += pull(ep, events + n, max - n);
+		n += receive_some(ep, events + n, max - n);
 		/* A short read has emptied the socket, as far as that can be known. */
 		if ((size_t)got < asked)
 			break;
@@ -306,9 +306,9 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 		n += established(ep, events);
 	n += receive(ep, events + n, max - n);
 	if (ripc__engine_pending(e) && !e->status && !ep->error)
-		ripc__soft_push(ep, PUSH_ROUND);
+		ripc__soft_transmit(ep, PUSH_ROUND);
 	if (ripc__engine_unparsed(e))
-		n += pull(ep, events + n, max - n);
+		n += receive_some(ep, events + n, max - n);
 	if (ep->want_sendable && n < max && ripc__engine_queued(e) < SOFT_QUEUE_MAX / 2 &&
 	    e->tx.work_tail - e->tx.work_reported < RIPC__WORKS_MAX / 2 &&
 	    (e->rx.read_tail - e->rx.read_head < e->read_depth || !e->read_depth)) {

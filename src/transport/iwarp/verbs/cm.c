@@ -34,7 +34,7 @@ static void set_depth(struct iwv_conn *conn, const struct rdma_conn_param *param
 static unsigned requested(struct iwv *t, const struct report *r, struct ripc__event *ev)
 {
 	struct rdma_cm_id *id = r->ev.id;
-	struct iwv_nic *nic = ripc__iwv_nic_find(t, id->verbs);
+	struct iwv_device *nic = ripc__iwv_device_find(t, id->verbs);
 	union ripc__sockaddr from;
 	struct iwv_conn *conn;
 	struct ripc__ep *ep = NULL;
@@ -77,7 +77,8 @@ static unsigned requested(struct iwv *t, const struct report *r, struct ripc__ev
 static void resolved(struct iwv_conn *conn)
 {
 	struct ripc__ep *ep = conn->ep;
-	struct iwv_nic *nic = conn->id->verbs ? ripc__iwv_nic_find(conn->t, conn->id->verbs) : NULL;
+	struct iwv_device *nic =
+		conn->id->verbs ? ripc__iwv_device_find(conn->t, conn->id->verbs) : NULL;
 	union ripc__sockaddr local;
 	char why[128];
 
@@ -100,7 +101,7 @@ static void ready(struct iwv_conn *conn)
 	int rc = ripc__iwv_conn_qp(conn);
 
 	if (!rc) {
-		conn->state = IWV_DIALING;
+		conn->state = IWV_CONNECTING;
 		rc = ripc__iwv_dial(conn);
 	}
 	if (rc)
@@ -166,13 +167,13 @@ static void failed(struct iwv_conn *conn, const char *what, int status)
 
 static void removed(struct iwv *t, const struct rdma_cm_id *id, struct iwv_conn *conn)
 {
-	struct iwv_nic *nic = conn ? conn->nic : NULL;
+	struct iwv_device *nic = conn ? conn->nic : NULL;
 
 	for (unsigned i = 0; i < t->nlisteners && !nic; i++)
 		if (t->listeners[i].id == id)
 			nic = t->listeners[i].nic;
 	if (nic)
-		ripc__iwv_nic_lost(nic, "the device was removed");
+		ripc__iwv_device_lost(nic, "the device was removed");
 }
 
 /* Return: events, 0 or 1. */
@@ -206,21 +207,21 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 		failed(conn, "no route", r->ev.status);
 		return 0;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		conn->answer_due = false;
+		conn->cm_event_due = false;
 		n = established(conn, r, ev);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		conn->answer_due = false;
+		conn->cm_event_due = false;
 		if (conn->ep)
 			rejected(conn, r);
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
-		conn->answer_due = false;
+		conn->cm_event_due = false;
 		failed(conn, "no connection", r->ev.status);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		conn->answer_due = false;
+		conn->cm_event_due = false;
 		if (conn->ep)
 			ripc__iwv_ep_break(conn->ep, -ECONNRESET, "closed by the peer");
 		break;

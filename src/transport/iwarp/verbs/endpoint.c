@@ -59,7 +59,7 @@ void ripc__iwv_ep_free(struct ripc__ep *ep)
 	if (ep->conn)
 		ripc__iwv_conn_drop(ep->conn);
 	ripc__list_del(&ep->link);
-	ripc__list_add(&t->graves, &ep->link);
+	ripc__list_add(&t->deferred_free, &ep->link);
 }
 
 void ripc__iwv_ep_break(struct ripc__ep *ep, int error, const char *why)
@@ -77,19 +77,19 @@ static void note(struct ripc__ep *ep, int error, const char *why)
 {
 	size_t len = strlen(ep->why);
 
-	ep->unsure = ep->unsure || error != -ECONNREFUSED;
+	ep->peer_may_exist = ep->peer_may_exist || error != -ECONNREFUSED;
 	snprintf(ep->why + len, sizeof(ep->why) - len, "%s%s: %s", len ? "; " : "", ep->peer, why);
 }
 
 /* Starts to connect to the current place. Return: 0 or a negative errno. */
 static int start(struct ripc__ep *ep)
 {
-	struct ripc__place *place = &ep->address.places[ep->place];
-	union ripc__sockaddr to = place->ip;
+	struct ripc__iwarp_listen_addr *addr_index = &ep->address.addrs[ep->addr_index];
+	union ripc__sockaddr to = addr_index->ip;
 	struct iwv_conn *conn = ripc__iwv_conn_new(ep->t, ep);
 	int rc = 0;
 
-	ripc__sockaddr_set_port(&to, place->tcp);
+	ripc__sockaddr_set_port(&to, addr_index->tcp);
 	ripc__sockaddr_text(&to, ep->peer, sizeof(ep->peer));
 	if (!conn)
 		return -ENOMEM;
@@ -107,14 +107,14 @@ static int start(struct ripc__ep *ep)
 	return rc;
 }
 
-void ripc__iwv_ep_try(struct ripc__ep *ep)
+void ripc__iwv_ep_try_next(struct ripc__ep *ep)
 {
 	char tried[WHY_MAX];
 	int rc;
 
-	for (; ep->place < ep->address.nplaces; ep->place++) {
+	for (; ep->addr_index < ep->address.naddrs; ep->addr_index++) {
 		/* No device leads there, and librdmacm says so late. */
-		if (ep->address.places[ep->place].loopback)
+		if (ep->address.addrs[ep->addr_index].loopback)
 			continue;
 		rc = start(ep);
 		if (!rc)
@@ -124,7 +124,8 @@ void ripc__iwv_ep_try(struct ripc__ep *ep)
 	snprintf(tried, sizeof(tried), "%s",
 		 ep->why[0] ? ep->why : "no address that an iWARP device could lead to");
 	/* Only if its host says at every place that nobody listens is the peer known to be dead. */
-	ripc__iwv_ep_break(ep, ep->why[0] && !ep->unsure ? -ECONNREFUSED : -EHOSTUNREACH, tried);
+	ripc__iwv_ep_break(ep, ep->why[0] && !ep->peer_may_exist ? -ECONNREFUSED : -EHOSTUNREACH,
+			   tried);
 }
 
 void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why)
@@ -138,13 +139,13 @@ void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why)
 	note(ep, error, why);
 	if (ep->conn)
 		ripc__iwv_conn_drop(ep->conn);
-	ep->place++;
-	ripc__iwv_ep_try(ep);
+	ep->addr_index++;
+	ripc__iwv_ep_try_next(ep);
 }
 
 static bool has_room(const struct iwv_conn *conn)
 {
-	return ripc__verbs_sendq_room(&conn->tx) >= CONN_TX_DEPTH / 2 &&
+	return ripc__verbs_sendq_space(&conn->tx) >= CONN_TX_DEPTH / 2 &&
 	       conn->rd.tail - conn->rd.head < conn->read_depth;
 }
 
@@ -207,7 +208,7 @@ int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 		memcpy(ep->priv, priv, privlen);
 	ep->privlen = privlen;
 	*epp = ep;
-	ripc__iwv_ep_try(ep);
+	ripc__iwv_ep_try_next(ep);
 	return 0;
 }
 
@@ -244,7 +245,7 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 		ripc__iwv_ep_free(ep);
 		return rc;
 	}
-	conn->answer_due = true;
+	conn->cm_event_due = true;
 	ep->user = user;
 	*epp = ep;
 	return 0;
@@ -277,10 +278,10 @@ void ripc__iwv_ep_close(struct ripc__ep *ep)
 	struct iwv_conn *conn = ep->conn;
 
 	if (conn && !ep->broken)
-		ripc__iwv_push(conn);
+		ripc__iwv_flush_held(conn);
 	/* Sends are copies of ours, and may still go out. */
 	if (conn && !ep->broken && conn->state == IWV_UP && !conn->nic->dev.gone &&
-	    conn->tx.head != conn->tx.tail && ripc__verbs_sendq_room(&conn->tx) &&
+	    conn->tx.head != conn->tx.tail && ripc__verbs_sendq_space(&conn->tx) &&
 	    !transfers_outstanding(conn))
 		ripc__iwv_conn_linger(conn);
 	ripc__iwv_ep_free(ep);
@@ -307,14 +308,14 @@ static int posted(struct ripc__ep *ep, struct ripc__verbs_sendq *q, struct ibv_s
 	rc = rc > 0 ? -rc : rc;
 	for (; bad; bad = bad->next)
 		n++;
-	ripc__verbs_sendq_untake(q, n);
+	ripc__verbs_sendq_unalloc(q, n);
 	snprintf(why, sizeof(why), "%s: work cannot be posted: %s", ep->conn->nic->dev.name,
 		 strerror(-rc));
 	ripc__iwv_ep_break(ep, rc, why);
 	return -ENOTCONN;
 }
 
-int ripc__iwv_push(struct iwv_conn *conn)
+int ripc__iwv_flush_held(struct iwv_conn *conn)
 {
 	unsigned n = conn->nheld;
 
@@ -339,7 +340,7 @@ static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
 /* Something that completes brings it back: so nothing may be held back meanwhile. */
 static int stalled(struct ripc__ep *ep)
 {
-	if (ripc__iwv_push(ep->conn))
+	if (ripc__iwv_flush_held(ep->conn))
 		return -ENOTCONN;
 	set_stalled(ep, true);
 	return -EAGAIN;
@@ -358,7 +359,7 @@ static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool mor
 		ripc__list_add(&ep->t->held, &conn->held);
 	if (more && conn->nheld < CONN_HELD_MAX)
 		return 1;
-	return ripc__iwv_push(conn);
+	return ripc__iwv_flush_held(conn);
 }
 
 int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
@@ -378,7 +379,7 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	if (len > CONN_SEND_MAX || !len)
 		return -EMSGSIZE;
 	/* One slot is for the mark at the end. */
-	if (ripc__verbs_sendq_room(&conn->tx) < 2)
+	if (ripc__verbs_sendq_space(&conn->tx) < 2)
 		return stalled(ep);
 	/* What waits cannot be inline: the device takes that out of memory of the call. */
 	if (len > conn->nic->inline_max || more || conn->nheld) {
@@ -392,7 +393,7 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 			return stalled(ep);
 	}
 	gather(buf ? buf->data : copy, iov, niov);
-	slot = ripc__verbs_sendq_take(&conn->tx, len >= SIGNAL_BYTES);
+	slot = ripc__verbs_sendq_alloc(&conn->tx, len >= SIGNAL_BYTES);
 	slot->bounce = buf;
 	sge = (struct ibv_sge){
 		.addr = (uintptr_t)(buf ? buf->data : copy),
@@ -407,15 +408,15 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	return posted(ep, &conn->tx, &wr);
 }
 
-int ripc__iwv_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			 bool more)
+int ripc__iwv_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
+			   size_t len, bool more)
 {
-	const struct iovec iov[2] = {{(void *)head, RIPC__HEAD_LEN}, {(void *)payload, len}};
+	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
 
 	return ripc__iwv_post_send(ep, iov, 2, more);
 }
 
-int ripc__iwv_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
+int ripc__iwv_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
 			 bool more)
 {
 	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
@@ -442,14 +443,14 @@ static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const s
 	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
 		return -EINVAL;
 	q = read ? &conn->rd : &conn->tx;
-	if (read ? q->tail - q->head >= conn->read_depth : ripc__verbs_sendq_room(q) < 2)
+	if (read ? q->tail - q->head >= conn->read_depth : ripc__verbs_sendq_space(q) < 2)
 		return stalled(ep);
-	if (ripc__iwv_push(conn))
+	if (ripc__iwv_flush_held(conn))
 		return -ENOTCONN;
 	rc = ripc__verbs_lkey(&conn->nic->dev, mr, &sge.lkey);
 	if (rc)
 		return rc;
-	slot = ripc__verbs_sendq_take(q, true);
+	slot = ripc__verbs_sendq_alloc(q, true);
 	slot->kind = read ? RIPC__EV_READ_DONE : RIPC__EV_WRITE_DONE;
 	slot->wr_id = wr_id;
 	wr.wr_id = ripc__verbs_send_id(slot);

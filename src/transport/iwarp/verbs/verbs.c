@@ -54,11 +54,11 @@ static int vt_probe(const struct ripc__transport_env *env, char *why, size_t why
 	return ripc__verbs_probe(RIPC__VERBS_IWARP, why, whylen);
 }
 
-static void bury(struct iwv *t)
+static void free_deferred(struct iwv *t)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&t->graves))) {
+	while ((n = ripc__list_first(&t->deferred_free))) {
 		ripc__list_del(n);
 		free(ripc__list_entry(n, struct ripc__ep, link));
 	}
@@ -71,7 +71,7 @@ static void vt_close(struct ripc__transport *tr)
 
 	while ((n = ripc__list_first(&t->eps)))
 		ripc__iwv_ep_free(ripc__list_entry(n, struct ripc__ep, link));
-	bury(t);
+	free_deferred(t);
 	while ((n = ripc__list_first(&t->conns)))
 		ripc__iwv_conn_release(ripc__list_entry(n, struct iwv_conn, link));
 	/* Nobody polls any more: no completion will be looked at. */
@@ -85,8 +85,8 @@ static void vt_close(struct ripc__transport *tr)
 	if (t->slab)
 		ripc__slab_put(t->slab);
 	ripc__slab_pool_fini(&t->slabs);
-	if (t->dial_fd >= 0)
-		close(t->dial_fd);
+	if (t->connect_fd >= 0)
+		close(t->connect_fd);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
 	free(t->table);
@@ -122,10 +122,10 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
 	t->base.ops = &ripc__transport_iwarp;
 	ripc__list_init(&t->conns);
-	ripc__list_init(&t->dead);
+	ripc__list_init(&t->destroyed);
 	ripc__list_init(&t->held);
 	ripc__list_init(&t->eps);
-	ripc__list_init(&t->graves);
+	ripc__list_init(&t->deferred_free);
 	ripc__verbs_regions_init(&t->regions);
 	ripc__slab_pool_init(&t->slabs, SLAB_MEMORY);
 	t->host = ripc__iwarp_host_id();
@@ -138,13 +138,13 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t->now_ns = ripc__clock_ns();
 	t->rounds = HOT_ROUNDS + 1;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	t->dial_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	ripc__udp_lines(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_LINE << 8);
+	t->connect_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ripc__udp_conn_enable(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_CONN << 8);
 	ripc__verbs_fork_safe();
-	if (t->epoll_fd < 0 || t->dial_fd < 0)
+	if (t->epoll_fd < 0 || t->connect_fd < 0)
 		rc = ripc__fail(-errno, "iwarp/verbs: no descriptors: %s", strerror(errno));
 	else
-		rc = ripc__iwv_watch(t, t->dial_fd, IWV_DIAL, 0);
+		rc = ripc__iwv_watch(t, t->connect_fd, IWV_CONNECT_DONE, 0);
 	if (!rc)
 		rc = open_channel(t);
 	if (!rc)
@@ -165,17 +165,17 @@ static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits 
 	bool exposed = false;
 
 	for (unsigned i = 0; i < t->nnics; i++)
-		exposed |= t->nic[i]->dev.sink_remote_write;
+		exposed |= t->nic[i]->dev.read_sink_remote_write;
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
 			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
-			(exposed ? RIPC__CAP_SINK_EXPOSED : 0),
+			(exposed ? RIPC__CAP_SINK_WRITABLE : 0),
 		.send_max = CONN_SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
 		.recv_depth = CONN_RECV_DEPTH,
 		.read_depth = t->read_depth,
 		.rdma_max = CONN_RDMA_MAX,
-		.short_by_datagram = t->datagrams,
+		.eager_datagram = t->datagrams,
 	};
 }
 
@@ -187,16 +187,16 @@ static int vt_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		const struct iwv_listener *l = &t->listeners[i];
-		struct ripc__place *place = &a.places[a.nplaces];
+		struct ripc__iwarp_listen_addr *addr_index = &a.addrs[a.naddrs];
 
 		if (!l->id)
 			continue;
-		a.nplaces++;
-		place->ip = l->addr;
-		place->tcp = ripc__sockaddr_port(&l->addr);
-		place->udp = l->udp >= 0 ? ripc__sockaddr_port(&t->udp.port[l->udp].addr) : 0;
+		a.naddrs++;
+		addr_index->ip = l->addr;
+		addr_index->tcp = ripc__sockaddr_port(&l->addr);
+		addr_index->udp = l->udp >= 0 ? ripc__sockaddr_port(&t->udp.port[l->udp].addr) : 0;
 	}
-	len = a.nplaces ? ripc__iwarp_address_encode(&a, buf, cap) : 0;
+	len = a.naddrs ? ripc__iwarp_address_encode(&a, buf, cap) : 0;
 	return len ? (int)len : -ENODEV;
 }
 
@@ -235,20 +235,21 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 		char who[64];
 		int got;
 
-		if (!ripc__slab_room(&t->slabs, &t->slab, &t->slab_used, RIPC__UDP_MAX, &space))
+		if (!ripc__slab_reserve(&t->slabs, &t->slab, &t->slab_used, RIPC__UDP_MAX, &space))
 			break;
 		got = ripc__udp_receive(&t->udp, index, space, from, &fromlen, who);
 		if (got == -EMSGSIZE) {
 			snprintf(t->who, sizeof(t->who),
 				 "%s: datagram longer than any that would be sent", who);
-			events[n++] = (struct ripc__event){.kind = RIPC__EV_GARBAGE, .text = t->who};
+			events[n++] =
+				(struct ripc__event){.kind = RIPC__EV_BAD_INPUT, .text = t->who};
 			continue;
 		}
 		if (got < 0)
 			break;
 		t->last_wc_round = t->datagram_round = t->rounds;
-		t->hot_port = index;
-		t->vain = 0;
+		t->last_rx_port = index;
+		t->empty_takes = 0;
 		t->ndatagrams++;
 		t->slab->refs++;
 		events[n++] = (struct ripc__event){
@@ -261,7 +262,7 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 		};
 		t->slab_used += (uint32_t)(got + 64) & ~63u;
 	}
-	ripc__udp_asked(&t->udp, index, t->ndatagrams - before);
+	ripc__udp_adapt_burst(&t->udp, index, t->ndatagrams - before);
 	return n;
 }
 
@@ -271,11 +272,11 @@ static void vt_flush(struct ripc__transport *tr)
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&t->held)))
-		ripc__iwv_push(ripc__list_entry(n, struct iwv_conn, held));
+		ripc__iwv_flush_held(ripc__list_entry(n, struct iwv_conn, held));
 }
 
 /* Looks at all descriptors but those of the completion queues. */
-static unsigned look(struct iwv *t, struct ripc__event *events, unsigned max)
+static unsigned full_pass(struct iwv *t, struct ripc__event *events, unsigned max)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
 	int count = epoll_wait(t->epoll_fd, ready, EPOLL_EVENTS, 0);
@@ -289,13 +290,13 @@ static unsigned look(struct iwv *t, struct ripc__event *events, unsigned max)
 			n += ripc__iwv_cm(t, events + n, max - n);
 			break;
 		case IWV_ASYNC:
-			ripc__iwv_nic_async(t->nic[index]);
+			ripc__iwv_device_async(t->nic[index]);
 			break;
 		case IWV_UDP:
 			n += datagrams(t, index, events + n, max - n);
 			break;
-		case IWV_DIAL:
-			ripc__iwv_dials_done(t);
+		case IWV_CONNECT_DONE:
+			ripc__iwv_connects_done(t);
 			break;
 		case IWV_CQ:
 			break;
@@ -305,7 +306,7 @@ static unsigned look(struct iwv *t, struct ripc__event *events, unsigned max)
 }
 
 /* Its end was told of, and nothing comes from it any more, while the device waits for its connections to go. */
-static bool cq_lost(const struct iwv_nic *nic, unsigned k)
+static bool cq_lost(const struct iwv_device *nic, unsigned k)
 {
 	return nic->dev.gone && nic->cq[k].broken;
 }
@@ -318,7 +319,7 @@ static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bo
 
 	*empty = true;
 	for (unsigned i = 0; i < t->nnics; i++) {
-		struct iwv_nic *nic = t->nic[i];
+		struct iwv_device *nic = t->nic[i];
 
 		for (unsigned k = 0; nic->dev.ctx && k < nic->ncqs; k++) {
 			int got = WCS, want = WCS;
@@ -334,7 +335,7 @@ static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bo
 				}
 				got = ripc__verbs_cq_poll(&nic->cq[k], wc, want);
 				if (got < 0)
-					ripc__iwv_nic_lost(nic, ripc_detail());
+					ripc__iwv_device_lost(nic, ripc_detail());
 				if (got > 0) {
 					t->last_wc_round = t->rounds;
 					t->active = &nic->cq[k];
@@ -351,7 +352,7 @@ static void timers(struct iwv *t)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__iwv_nic_forget(t);
+	ripc__iwv_stale_close(t);
 	t->next_timer_ns = t->stale ? t->stale_ns : RIPC__NEVER;
 	ripc__list_for_each_safe (n, tmp, &t->eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, link);
@@ -377,7 +378,7 @@ static void timers(struct iwv *t)
 
 static bool busy(const struct iwv *t)
 {
-	return t->look || t->nbroken || !ripc__list_empty(&t->dead);
+	return t->full_pass || t->nbroken || !ripc__list_empty(&t->destroyed);
 }
 
 static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
@@ -390,21 +391,21 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->now_ns = now_ns;
 	t->rounds++;
 	t->ndatagrams = 0;
-	bury(t);
+	free_deferred(t);
 	vt_flush(tr);
 	/* No socket is asked straight away any more (below): a line is to be seen by the look at all of them. */
 	if (t->datagrams && t->rounds - t->datagram_round > HOT_ROUNDS && ripc__udp_arm(&t->udp))
-		n += datagrams(t, RIPC__UDP_LINE, events, max);
+		n += datagrams(t, RIPC__UDP_CONN, events, max);
 	/* While completions come, the others wait a little: looking at them is a system call. No time is over before. */
-	if (t->look || (t->ntimed && now_ns >= t->next_timer_ns) || t->slept ||
+	if (t->full_pass || (t->ntimed && now_ns >= t->next_timer_ns) || t->was_armed ||
 	    t->rounds - t->last_wc_round > HOT_ROUNDS || t->rounds % LOOK_EVERY == 0) {
-		t->look = t->slept = false;
-		n += look(t, events + n, max - n);
+		t->full_pass = t->was_armed = false;
+		n += full_pass(t, events + n, max - n);
 	} else if (t->datagrams && t->rounds - t->datagram_round <= HOT_ROUNDS) {
 		/* While datagrams come their socket is asked straight away. */
-		int beside = ripc__udp_beside(&t->udp, t->hot_port);
+		int beside = ripc__udp_paired_port(&t->udp, t->last_rx_port);
 
-		n += datagrams(t, t->hot_port, events + n, max - n);
+		n += datagrams(t, t->last_rx_port, events + n, max - n);
 		if (beside >= 0)
 			n += datagrams(t, (unsigned)beside, events + n, max - n);
 	}
@@ -415,7 +416,7 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 			n += ripc__iwv_ep_events(t, events + n, max - n);
 		ripc__iwv_conns_reap(t);
 		for (unsigned i = 0; i < t->nnics; i++)
-			ripc__iwv_nic_bury(t->nic[i]);
+			ripc__iwv_device_free(t->nic[i]);
 	}
 	if (t->ntimed && now_ns >= t->next_timer_ns)
 		timers(t);
@@ -436,7 +437,7 @@ static void vt_release(struct ripc__transport *tr, void *token)
 	else if (buf->tag == TAG_NONE)
 		ripc__verbs_pool_put(buf);
 	else
-		ripc__iwv_conn_repost(t->table[buf->tag & ~TAG_LENT], buf);
+		ripc__iwv_conn_repost(t->table[buf->tag & ~TAG_DELIVERED], buf);
 }
 
 /* Whether its completion may make two events. */
@@ -454,14 +455,14 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	if (t->datagrams) {
 		/* Of the one before everybody has seen where it came from. */
 		t->ndatagrams = 0;
-		return t->rounds - t->datagram_round <= HOT_ROUNDS && t->vain++ < HOT_ROUNDS &&
-		       datagrams(t, t->hot_port, ev, 1);
+		return t->rounds - t->datagram_round <= HOT_ROUNDS &&
+		       t->empty_takes++ < HOT_ROUNDS && datagrams(t, t->last_rx_port, ev, 1);
 	}
-	if (!t->active || !ripc__verbs_cq_take(t->active, &wc))
+	if (!t->active || !ripc__verbs_cq_poll_one(t->active, &wc))
 		return false;
 	t->last_wc_round = t->rounds;
 	if (opens(t, &wc)) {
-		ripc__verbs_cq_untake(t->active, &wc);
+		ripc__verbs_cq_push_back(t->active, &wc);
 		return false;
 	}
 	if (!ripc__iwv_completion(t, &wc, two))
@@ -485,7 +486,7 @@ static int vt_arm(struct ripc__transport *tr)
 	if (busy(t))
 		return 1;
 	for (unsigned i = 0; i < t->nnics; i++) {
-		struct iwv_nic *nic = t->nic[i];
+		struct iwv_device *nic = t->nic[i];
 
 		for (unsigned k = 0; nic->dev.ctx && k < nic->ncqs; k++)
 			if (!cq_lost(nic, k) && ripc__verbs_cq_arm(&nic->cq[k]))
@@ -493,7 +494,7 @@ static int vt_arm(struct ripc__transport *tr)
 	}
 	if (ripc__udp_arm(&t->udp))
 		return 1;
-	t->slept = true;
+	t->was_armed = true;
 	return 0;
 }
 
@@ -508,7 +509,7 @@ static void vt_forked(struct ripc__transport *tr)
 
 	orphan = 1;
 	for (unsigned i = 0; i < t->nnics; i++) {
-		struct iwv_nic *nic = t->nic[i];
+		struct iwv_device *nic = t->nic[i];
 
 		for (unsigned k = 0; k < nic->ncqs; k++)
 			ripc__verbs_cq_forked(&nic->cq[k]);
@@ -516,14 +517,14 @@ static void vt_forked(struct ripc__transport *tr)
 	}
 	close(t->channel->fd);
 	ripc__udp_close(&t->udp);
-	close(t->dial_fd);
+	close(t->connect_fd);
 	close(t->epoll_fd);
 }
 
 const struct ripc__transport_ops ripc__transport_iwarp = {
 	.name = "iwarp/verbs",
 	.id = TRANSPORT_ID,
-	.speaks = {3},
+	.compat_ids = {3},
 	.probe = vt_probe,
 	.open = vt_open,
 	.close = vt_close,
@@ -537,14 +538,14 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.reject = ripc__iwv_reject,
 	.ep_close = ripc__iwv_ep_close,
 	.post_send = ripc__iwv_post_send,
-	.post_plain = ripc__iwv_post_plain,
-	.post_again = ripc__iwv_post_again,
+	.post_plain = ripc__iwv_post_message,
+	.post_again = ripc__iwv_post_short,
 	.post_write = ripc__iwv_post_write,
 	.post_read = ripc__iwv_post_read,
 	.post_datagram = vt_post_datagram,
 	.flush = vt_flush,
 	.progress = vt_progress,
-	.take = vt_take,
+	.poll_one = vt_take,
 	.release = vt_release,
 	.arm = vt_arm,
 	.fd = vt_fd,

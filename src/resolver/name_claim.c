@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "resolver/name_claim.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "resolver/backend.h"
+#include "resolver/core.h"
+#include "resolver/internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+	RETRY_MS = 2, /* between two attempts to take over a name of this host */
+};
+
+/* A service taken over, for which a back end (the kernel of this host) still has the former holder's name. */
+void ripc__name_claim_add(struct ripc__resolver *r, unsigned backend, uint64_t service)
+{
+	struct ripc__name_claim *o = calloc(1, sizeof(*o));
+
+	/* Without memory for it the service is found by way of the other back ends only. */
+	if (!o)
+		return;
+	o->service = service;
+	o->backend = backend;
+	o->end_ns = r->now_ns + r->timeout_ms * RIPC__MS;
+	o->next = r->name_claims;
+	r->name_claims = o;
+}
+
+void ripc__name_claim_cancel(struct ripc__resolver *r, uint64_t service)
+{
+	for (struct ripc__name_claim **at = &r->name_claims, *o; (o = *at);) {
+		if (o->service != service) {
+			at = &o->next;
+			continue;
+		}
+		*at = o->next;
+		free(o);
+	}
+}
+
+/* Takes the names that former holders have let go of. */
+void ripc__name_claim_retry(struct ripc__resolver *r)
+{
+	if (r->now_ns < r->name_claims_ns)
+		return;
+	r->name_claims_ns = r->now_ns + RETRY_MS * RIPC__MS;
+	for (struct ripc__name_claim **at = &r->name_claims, *o; (o = *at);) {
+		struct ripc__backend *b = r->backends[o->backend];
+
+		if (o->done || (b->ops->acquire(b, o->service) && r->now_ns < o->end_ns)) {
+			at = &o->next;
+			continue;
+		}
+		o->done = true;
+		if (r->now_ns >= o->end_ns)
+			ripc__log(RIPC_LOG_WARN,
+				  "service %" PRIu64
+				  " was taken over, but its former holder keeps its name in %s",
+				  o->service, b->ops->name);
+		at = &o->next;
+	}
+}
+
+/* Whether the word that a service is ours has to wait for its name. */
+bool ripc__name_claim_defer(struct ripc__resolver *r, uint64_t service)
+{
+	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next) {
+		if (o->service != service)
+			continue;
+		o->registered = true;
+		return true;
+	}
+	return false;
+}
+
+/* The next word that was held back. */
+bool ripc__name_claim_event(struct ripc__resolver *r, struct ripc__resolver_event *ev)
+{
+	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next) {
+		if (!o->registered || !o->done)
+			continue;
+		ev->kind = RIPC__REGISTERED;
+		ev->service = o->service;
+		ev->text[0] = 0;
+		ripc__name_claim_cancel(r, o->service);
+		return true;
+	}
+	return false;
+}

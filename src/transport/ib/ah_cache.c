@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Address handles: the ports of others, as reached from ports of ours. */
+#include "base/log.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOKING_MAX 256u                 /* that look for their way at the same time */
+#define FAILED_NS   UINT64_C(1000000000) /* after that a failed one is looked for again */
+
+bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
+			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr)
+{
+	for (unsigned i = 0; i < a->count; i++)
+		for (unsigned k = 0; k < t->nports; k++) {
+			struct ib_port *p = &t->ports[k];
+
+			if (p->down || !ripc__ib_reachable(&p->port_addr, &a->port_addrs[i]) || n--)
+				continue;
+			*port = p;
+			*port_addr = &a->port_addrs[i];
+			return true;
+		}
+	return false;
+}
+
+/* Whether the way leads through a router: InfiniBand subnets have different prefixes. */
+static bool routed(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr)
+{
+	static const uint8_t none[16];
+
+	if (port_addr->link != RIPC__IB_LINK_IB)
+		return true;
+	return memcmp(port_addr->gid, none, 16) && memcmp(port->port_addr.gid, port_addr->gid, 8);
+}
+
+void ripc__ib_ah_attr(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr,
+		      struct ibv_ah_attr *attr)
+{
+	*attr = (struct ibv_ah_attr){
+		.dlid = port_addr->lid,
+		.port_num = port->num,
+		.is_global = routed(port, port_addr),
+		.grh = {.sgid_index = port->gid_index, .hop_limit = 64},
+	};
+	memcpy(attr->grh.dgid.raw, port_addr->gid, 16);
+}
+
+static void make_key(struct ib_ah_key *key, const struct ib_port *port,
+		     const struct ripc__ib_port_addr *port_addr)
+{
+	memset(key, 0, sizeof(*key));
+	key->port = (uint32_t)(port - port->t->ports);
+	key->qpn = port_addr->qpn;
+	key->lid = port_addr->lid;
+	key->link = port_addr->link;
+	if (routed(port, port_addr))
+		memcpy(key->gid, port_addr->gid, 16);
+}
+
+struct ib_ah_entry *ripc__ib_ah_find(struct ib *t, const struct ib_port *port,
+				     const struct ripc__ib_port_addr *port_addr)
+{
+	struct ib_ah_key key;
+	struct ib_ah_entry *r;
+
+	make_key(&key, port, port_addr);
+	HASH_FIND(hh, t->ah_cache, &key, sizeof(key), r);
+	if (r)
+		r->used = true;
+	return r;
+}
+
+/* In a thread: with RoCE this waits for the neighbour's answer. */
+static int create_ah(struct ripc__ib_job *job)
+{
+	struct ib_ah_entry *r = (struct ib_ah_entry *)job;
+	struct ibv_ah_attr attr;
+
+	ripc__ib_ah_attr(r->port, &r->port_addr, &attr);
+	errno = 0;
+	r->ah = ibv_create_ah(r->port->d->v.pd, &attr);
+	return r->ah ? 0 : errno ? -errno : -EHOSTUNREACH;
+}
+
+static void ah_created(struct ripc__ib_job *job, int result)
+{
+	struct ib_ah_entry *r = (struct ib_ah_entry *)job;
+	struct ib *t = r->port->t;
+
+	t->nresolving--;
+	r->state = result ? IB_AH_FAILED : IB_AH_READY;
+	r->error = result;
+	r->failed_ns = t->now_ns;
+	ripc__ib_ah_resolved(r);
+}
+
+static int ah_resolve(struct ib_ah_entry *r)
+{
+	struct ib *t = r->port->t;
+	int rc;
+
+	if (t->nresolving >= LOOKING_MAX)
+		return ripc__fail(-EBUSY, "ib: the ways to %u peers are being looked for already",
+				  t->nresolving);
+	r->job.work = create_ah;
+	r->job.done = ah_created;
+	r->state = IB_AH_RESOLVING;
+	rc = ripc__ib_worker_start(&t->worker, &r->job);
+	if (!rc)
+		t->nresolving++;
+	return rc;
+}
+
+static void ah_free(struct ib *t, struct ib_ah_entry *r)
+{
+	HASH_DEL(t->ah_cache, r);
+	t->ah_cache_count--;
+	t->route_gen++;
+	if (r->ah)
+		ibv_destroy_ah(r->ah);
+	free(r);
+}
+
+/* Those not used since the last time go, if nothing hangs on them. */
+static void ah_cache_evict(struct ib *t)
+{
+	struct ib_ah_entry *r, *tmp;
+
+	HASH_ITER (hh, t->ah_cache, r, tmp) {
+		if (!r->used && !r->eps && r->state != IB_AH_RESOLVING)
+			ah_free(t, r);
+		else
+			r->used = false;
+	}
+}
+
+struct ib_ah_entry *ripc__ib_ah_get(struct ib *t, struct ib_port *port,
+				    const struct ripc__ib_port_addr *port_addr)
+{
+	struct ib_ah_entry *r = ripc__ib_ah_find(t, port, port_addr);
+
+	if (r) {
+		r->port_addr.qkey = port_addr->qkey;
+		if (r->state == IB_AH_FAILED && t->now_ns - r->failed_ns > FAILED_NS)
+			ah_resolve(r);
+		return r;
+	}
+	if (t->ah_cache_count >= IB_AH_CACHE_MAX)
+		ah_cache_evict(t);
+	if (t->ah_cache_count >= IB_AH_CACHE_MAX)
+		ah_cache_evict(t);
+	if (t->ah_cache_count >= IB_AH_CACHE_MAX) {
+		ripc__fail(-ENOBUFS, "ib: connections to %u peers", t->ah_cache_count);
+		return NULL;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r) {
+		ripc__fail(-ENOMEM, "ib: out of memory");
+		return NULL;
+	}
+	r->port = port;
+	r->port_addr = *port_addr;
+	r->used = true;
+	make_key(&r->key, port, port_addr);
+	HASH_ADD(hh, t->ah_cache, key, sizeof(r->key), r);
+	if (!r->hh.tbl) {
+		free(r);
+		ripc__fail(-ENOMEM, "ib: out of memory");
+		return NULL;
+	}
+	t->ah_cache_count++;
+	if (ah_resolve(r)) {
+		ah_free(t, r);
+		return NULL;
+	}
+	return r;
+}
+
+bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d)
+{
+	struct ib_ah_entry *r, *tmp;
+
+	HASH_ITER (hh, t->ah_cache, r, tmp)
+		if (r->port->d == d && r->state == IB_AH_RESOLVING)
+			return false;
+	t->route_gen++;
+	HASH_ITER (hh, t->ah_cache, r, tmp) {
+		if (r->port->d != d)
+			continue;
+		if (r->ah)
+			ibv_destroy_ah(r->ah);
+		r->ah = NULL;
+		r->state = IB_AH_FAILED;
+		r->error = -ENODEV;
+	}
+	return true;
+}
+
+void ripc__ib_ah_cache_close(struct ib *t)
+{
+	struct ib_ah_entry *r, *tmp;
+
+	HASH_ITER (hh, t->ah_cache, r, tmp)
+		ah_free(t, r);
+}

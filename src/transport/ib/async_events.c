@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What devices report by themselves, and their removal. A device that is gone loses its connections; when the last is, it is
+ * closed: the kernel may wait for that. Its structures stay until the transport is closed.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define DEVICE_FILES "/dev/infiniband"
+#define EXIST_NS \
+	(1000 * RIPC__MS) /* between two looks whether the devices still exist, while somebody drives */
+
+void ripc__ib_device_lost(struct ib_device *d, const char *why)
+{
+	struct ib *t = d->t;
+	struct ripc__list *n;
+	char text[IB_WHY_MAX];
+
+	if (d->lost)
+		return;
+	d->lost = true;
+	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
+	ripc__log(RIPC_LOG_ERROR, "ib: %s; its connections are lost", text);
+	d->v.gone = true;
+	t->route_gen++;
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d)
+			t->ports[i].down = true;
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (ep->d == d)
+			ripc__ib_ep_break(ep, -ENODEV, text);
+	}
+}
+
+static void port_down(struct ib_device *d, uint8_t num, const char *why)
+{
+	struct ib *t = d->t;
+	struct ripc__list *n;
+	char text[IB_WHY_MAX];
+
+	snprintf(text, sizeof(text), "%s port %u: %s", d->v.name, num, why);
+	ripc__log(RIPC_LOG_WARN, "ib: %s; its connections are lost", text);
+	t->route_gen++;
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d && t->ports[i].num == num)
+			t->ports[i].down = true;
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (ep->d == d && ep->port->num == num)
+			ripc__ib_ep_break(ep, -ENETDOWN, text);
+	}
+}
+
+static void port_up(struct ib_device *d, uint8_t num)
+{
+	struct ib *t = d->t;
+
+	t->route_gen++;
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d && t->ports[i].num == num)
+			t->ports[i].down = d->v.gone;
+}
+
+static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *why)
+{
+	struct ib *t = d->t;
+	struct ripc__list *n;
+	char text[IB_WHY_MAX];
+
+	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (ep->qp == qp) {
+			ripc__ib_ep_break(ep, -EIO, text);
+			return;
+		}
+	}
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].qp == qp)
+			port_down(d, t->ports[i].num, why);
+		else if (t->ports[i].mcast.qp == qp)
+			ripc__ib_mcast_stopped(&t->ports[i], why);
+}
+
+void ripc__ib_async_events(struct ib_device *d)
+{
+	struct ripc__verbs_event ev;
+
+	while (!d->released && ripc__verbs_event(&d->v, &ev)) {
+		ripc__log(RIPC_LOG_DEBUG, "ib: %s reports: %s", d->v.name, ev.text);
+		switch (ev.async_event) {
+		case RIPC__VERBS_PORT_DOWN:
+			port_down(d, ev.port, ev.text);
+			break;
+		case RIPC__VERBS_PORT_UP:
+			port_up(d, ev.port);
+			break;
+		case RIPC__VERBS_QP_FATAL:
+			qp_fatal(d, ev.qp, ev.text);
+			break;
+		case RIPC__VERBS_DEVICE_GONE:
+			ripc__ib_device_lost(d, ev.text);
+			break;
+		case RIPC__VERBS_PORT_CHANGED:
+		case RIPC__VERBS_NONE:
+			break;
+		}
+	}
+}
+
+/* ---- removal ---- */
+
+/* Some drivers report nothing: the kernel takes the device file away, and waits until we let go. */
+int ripc__ib_watch_devices(struct ib *t)
+{
+	t->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (t->inotify_fd < 0)
+		return ripc__fail(-errno, "ib: the removal of devices cannot be watched: %s",
+				  strerror(errno));
+	/* Where there is no such directory one looks now and then. */
+	if (inotify_add_watch(t->inotify_fd, DEVICE_FILES, IN_DELETE) < 0)
+		return 0;
+	return ripc__ib_watch(t, t->inotify_fd);
+}
+
+static void release(struct ib_device *d)
+{
+	struct ib *t = d->t;
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
+
+		if (ep->d == d && (ep->qp || ep->busy))
+			return;
+	}
+	if (!ripc__ib_ah_cache_invalidate(t, d))
+		return;
+	ripc__ib_mcast_device_lost(t, d);
+	for (unsigned i = 0; i < t->nports; i++) {
+		if (t->ports[i].d != d || !t->ports[i].qp)
+			continue;
+		ibv_destroy_qp(t->ports[i].qp);
+		t->ports[i].qp = NULL;
+	}
+	ripc__verbs_regions_invalidate(&t->regions, &d->v);
+	ripc__verbs_pool_invalidate(&d->recv);
+	ripc__verbs_pool_invalidate(&d->bounce);
+	ripc__verbs_pool_invalidate(&d->dgram);
+	ripc__ib_device_close(d);
+	d->released = true;
+	ripc__log(RIPC_LOG_INFO, "ib: %s is let go", d->v.name);
+}
+
+void ripc__ib_check_devices(struct ib *t)
+{
+	char events[1024];
+
+	while (read(t->inotify_fd, events, sizeof(events)) > 0)
+		;
+	t->device_check_ns = t->now_ns + EXIST_NS;
+	for (unsigned i = 0; i < t->ndevices; i++) {
+		struct ib_device *d = &t->devices[i];
+
+		if (!d->released && ripc__verbs_device_removed(&d->v))
+			ripc__ib_device_lost(d, "the device is being removed");
+	}
+}
+
+void ripc__ib_devices_release(struct ib *t)
+{
+	for (unsigned i = 0; i < t->ndevices; i++)
+		if (t->devices[i].v.gone && !t->devices[i].released)
+			release(&t->devices[i]);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The queue pair of a connection: made, readied for its peer, destroyed. */
+#include "base/log.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define ACK_TIME    14 /* 4.096 us * 2^14 = 67 ms without an acknowledgement: sent again */
+#define RETRIES     6  /* so often; not 7, which Soft-RoCE takes for ever */
+#define RNR_TIMER   16 /* 2.56 ms: pause when the peer has no receive posted */
+#define RNR_RETRIES 6  /* not 7, which means for ever */
+
+/* Completions of its queue pair, which is gone, cannot come any more. */
+void ripc__ib_qp_drained(struct ripc__ep *ep)
+{
+	if (!ep->qpn)
+		return;
+	HASH_DELETE(by_qpn, ep->t->by_qpn, ep);
+	if (ep->t->last_rx_ep == ep)
+		ep->t->last_rx_ep = NULL;
+	ep->qpn = 0;
+	ripc__verbs_cq_unreserve(&ep->d->cq, ep->sendq.depth);
+	ripc__verbs_sendq_fini(&ep->sendq);
+	ripc__ib_uc_free(ep);
+}
+
+void ripc__ib_qp_destroy(struct ripc__ep *ep)
+{
+	if (!ep->qp)
+		return;
+	if (ibv_destroy_qp(ep->qp) && !ep->d->v.gone)
+		ripc__log(RIPC_LOG_ERROR, "%s: a queue pair cannot be destroyed: %s", ep->d->v.name,
+			  strerror(errno));
+	ripc__ib_uc_destroy(ep);
+	ep->qp = NULL;
+	ep->open = false;
+	ep->nheld = 0;
+	ripc__list_del(&ep->held);
+	ep->destroyed_round = ep->t->rounds;
+	ripc__ib_srq_unreserve(ep->srq);
+}
+
+int ripc__ib_qp_new(struct ripc__ep *ep)
+{
+	struct ib_device *d = ep->d;
+	struct ibv_qp_init_attr init = {
+		.send_cq = d->cq.cq,
+		.recv_cq = d->cq.cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = IB_SEND_DEPTH,
+			.max_send_sge = 1,
+			.max_inline_data = IB_INLINE_BYTES},
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = ep->port->num,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+	};
+	struct ripc__ep *other;
+	int rc;
+
+	if (init.cap.max_send_wr > (uint32_t)d->v.attr.max_qp_wr)
+		init.cap.max_send_wr = (uint32_t)d->v.attr.max_qp_wr;
+	rc = ripc__verbs_sendq_init(&ep->sendq, init.cap.max_send_wr, ep);
+	if (rc)
+		return rc;
+	ripc__verbs_sendq_signal(&ep->sendq, ep->t->signal_every);
+	rc = ripc__verbs_cq_reserve(&d->cq, ep->sendq.depth);
+	if (rc)
+		goto no_promise;
+	ep->srq = ripc__ib_srq_reserve(d);
+	if (!ep->srq) {
+		rc = -ENOBUFS;
+		goto no_srq;
+	}
+	init.srq = ep->srq->srq;
+	ep->qp = ripc__ib_make_qp(d, &init);
+	if (!ep->qp) {
+		rc = -ENOMEM;
+		goto no_qp;
+	}
+	ep->max_inline = ripc__verbs_inline(init.cap.max_inline_data, ep->t->inline_bytes);
+	ep->qpn = ib_qp_key(d, ep->qp->qp_num);
+	/* The number of one whose completions may still come: not for long. */
+	HASH_FIND(by_qpn, ep->t->by_qpn, &ep->qpn, sizeof(ep->qpn), other);
+	if (!other)
+		HASH_ADD(by_qpn, ep->t->by_qpn, qpn, sizeof(ep->qpn), ep);
+	if (other || !ep->by_qpn.tbl) {
+		rc = ripc__fail(other ? -EBUSY : -ENOMEM, "ib: out of %s",
+				other ? "numbers of queue pairs" : "memory");
+		goto no_number;
+	}
+	rc = ripc__ib_set_qp(ep->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			     "for a connection");
+	if (!rc && ep->t->uc && (ep->active || ep->wireup.theirs.uc_qpn))
+		rc = ripc__ib_uc_new(ep);
+	if (!rc)
+		return 0;
+	/* It has had no work: nothing completes. */
+	ripc__ib_qp_destroy(ep);
+	ripc__ib_qp_drained(ep);
+	return rc;
+no_number:
+	ep->qpn = 0;
+	ibv_destroy_qp(ep->qp);
+	ep->qp = NULL;
+no_qp:
+	ripc__ib_srq_unreserve(ep->srq);
+no_srq:
+	ripc__verbs_cq_unreserve(&d->cq, ep->sendq.depth);
+no_promise:
+	ripc__verbs_sendq_fini(&ep->sendq);
+	return rc;
+}
+
+static uint8_t depth(int device, uint8_t other)
+{
+	uint32_t n = device < 1 ? 1 : (uint32_t)device;
+
+	if (n > IB_READ_DEPTH_MAX)
+		n = IB_READ_DEPTH_MAX;
+	return (uint8_t)(n < other ? n : other);
+}
+
+void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q)
+{
+	*q = (struct ripc__wireup_params){
+		.rc_qpn = ep->qp->qp_num,
+		.mtu = ep->port->port_addr.mtu,
+		.responder_resources = depth(ep->d->v.attr.max_qp_rd_atom, 255),
+		.initiator_depth = depth(ep->d->v.attr.max_qp_init_rd_atom, 255),
+	};
+	if (ep->t->path_mtu && (uint8_t)ep->t->path_mtu < q->mtu)
+		q->mtu = (uint8_t)ep->t->path_mtu;
+	/* Packets of a connection of that number before do not fit in. */
+	if (getrandom(&q->rc_psn, sizeof(q->rc_psn), GRND_NONBLOCK) != sizeof(q->rc_psn))
+		q->rc_psn = ep->wireup.mine;
+	q->rc_psn &= 0xffffff;
+	if (ib_uc_used(ep)) {
+		q->uc_qpn = ep->uc->qp->qp_num;
+		q->uc_psn = q->rc_psn ^ 0x555555;
+	}
+}
+
+/* In a thread: with RoCE this waits for the neighbour's answer. */
+int ripc__ib_qp_ready(struct ripc__ib_job *job)
+{
+	struct ripc__ep *ep = (struct ripc__ep *)job;
+	const struct ripc__wireup_params *ours = &ep->wireup.ours, *theirs = &ep->wireup.theirs;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu)(ours->mtu < theirs->mtu ? ours->mtu : theirs->mtu),
+		.dest_qp_num = theirs->rc_qpn,
+		.rq_psn = theirs->rc_psn,
+		.max_dest_rd_atomic = ours->responder_resources < theirs->initiator_depth
+					      ? ours->responder_resources
+					      : theirs->initiator_depth,
+		.min_rnr_timer = RNR_TIMER,
+	};
+	int rc;
+
+	ripc__ib_ah_attr(ep->port, &ep->ah_entry->port_addr, &attr.ah_attr);
+	rc = ripc__ib_set_qp(ep->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			     "ready to receive");
+	if (rc)
+		return rc;
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = ours->rc_psn,
+		.timeout = ACK_TIME,
+		.retry_cnt = RETRIES,
+		.rnr_retry = RNR_RETRIES,
+		.max_rd_atomic = ours->initiator_depth < theirs->responder_resources
+					 ? ours->initiator_depth
+					 : theirs->responder_resources,
+	};
+	rc = ripc__ib_set_qp(ep->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+			     "ready to send");
+	return rc || !ib_uc_used(ep) ? rc : ripc__ib_uc_ready(ep);
+}

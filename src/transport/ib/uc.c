@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Writes over UC. What was lost is written again; until all writes are acknowledged no send is posted, so that a send still
+ * arrives after the writes before it. Which have arrived is the business of window.c.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LATE_NS (20 * RIPC__MS) /* what has left and is not here by then is lost */
+
+static int recv_post(struct ripc__ep *ep)
+{
+	struct ibv_recv_wr *bad, wr = {.wr_id = ib_uc_recv_id(ep)};
+
+	return ibv_post_recv(ep->uc->qp, &wr, &bad);
+}
+
+int ripc__ib_uc_new(struct ripc__ep *ep)
+{
+	struct ib_device *d = ep->d;
+	struct ibv_qp_init_attr init = {
+		.send_cq = d->cq.cq,
+		.recv_cq = d->cq.cq,
+		.qp_type = IBV_QPT_UC,
+		.cap = {.max_send_wr = RIPC__UC_RETRANSMIT_WINDOW,
+			.max_recv_wr = RIPC__UC_RETRANSMIT_WINDOW,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = ep->port->num,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+	struct ib_uc *u = calloc(1, sizeof(*u));
+	int rc;
+
+	if (!u)
+		return ripc__fail(-ENOMEM, "ib: out of memory");
+	ripc__list_init(&u->late);
+	rc = ripc__verbs_sendq_init(&u->sendq, RIPC__UC_RETRANSMIT_WINDOW, ep);
+	if (!rc)
+		rc = ripc__verbs_cq_reserve(&d->cq, 2 * RIPC__UC_RETRANSMIT_WINDOW);
+	if (rc) {
+		ripc__verbs_sendq_fini(&u->sendq);
+		free(u);
+		return rc;
+	}
+	ep->uc = u;
+	u->qp = ripc__ib_make_qp(d, &init);
+	rc = u->qp ? ripc__ib_set_qp(u->qp, &attr,
+				     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					     IBV_QP_ACCESS_FLAGS,
+				     "for writes")
+		   : -EOPNOTSUPP;
+	for (unsigned i = 0; !rc && i < RIPC__UC_RETRANSMIT_WINDOW; i++)
+		if (recv_post(ep))
+			rc = ripc__fail(-EIO, "%s: a receive was refused", d->v.name);
+	if (!rc)
+		return 0;
+	ripc__ib_uc_destroy(ep);
+	ripc__ib_uc_free(ep);
+	return rc;
+}
+
+int ripc__ib_uc_ready(struct ripc__ep *ep)
+{
+	const struct ripc__wireup_params *ours = &ep->wireup.ours, *theirs = &ep->wireup.theirs;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu)(ours->mtu < theirs->mtu ? ours->mtu : theirs->mtu),
+		.dest_qp_num = theirs->uc_qpn,
+		.rq_psn = theirs->uc_psn,
+	};
+	int rc;
+
+	ripc__ib_ah_attr(ep->port, &ep->ah_entry->port_addr, &attr.ah_attr);
+	rc = ripc__ib_set_qp(ep->uc->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN,
+			     "ready to be written over");
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .sq_psn = ours->uc_psn};
+	return rc ? rc
+		  : ripc__ib_set_qp(ep->uc->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN, "ready to write");
+}
+
+void ripc__ib_uc_destroy(struct ripc__ep *ep)
+{
+	if (!ib_uc_used(ep))
+		return;
+	ibv_destroy_qp(ep->uc->qp);
+	ep->uc->qp = NULL;
+	ripc__list_del(&ep->uc->late);
+}
+
+void ripc__ib_uc_free(struct ripc__ep *ep)
+{
+	if (!ep->uc)
+		return;
+	ripc__verbs_cq_unreserve(&ep->d->cq, 2 * RIPC__UC_RETRANSMIT_WINDOW);
+	ripc__verbs_sendq_fini(&ep->uc->sendq);
+	free(ep->uc);
+	ep->uc = NULL;
+}
+
+static int write_post(struct ripc__ep *ep, uint32_t number)
+{
+	struct ib_write *w = &ep->uc->writes[number % RIPC__UC_RETRANSMIT_WINDOW];
+	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&ep->uc->sendq, true);
+	struct ibv_send_wr *bad, wr = {
+					 .wr_id = ripc__verbs_send_id(slot),
+					 .sg_list = &w->sge,
+					 .num_sge = w->sge.length ? 1 : 0,
+					 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .imm_data = htobe32(number),
+					 .wr.rdma = {w->raddr, w->rkey},
+				 };
+
+	slot->kind = IB_SLOT_UC;
+	slot->wr_id = number;
+	if (!ibv_post_send(ep->uc->qp, &wr, &bad))
+		return 0;
+	ripc__verbs_sendq_unalloc(&ep->uc->sendq, 1);
+	ripc__ib_ep_break(ep, -EIO, "a write was refused");
+	return -ENOTCONN;
+}
+
+int ripc__ib_uc_write(struct ripc__ep *ep, const struct ibv_sge *sge, uint64_t raddr, uint32_t rkey,
+		      uint64_t wr_id)
+{
+	struct ib_uc *u = ep->uc;
+	uint32_t number = ripc__uc_write(&u->tx);
+
+	u->writes[number % RIPC__UC_RETRANSMIT_WINDOW] =
+		(struct ib_write){.wr_id = wr_id, .raddr = raddr, .sge = *sge, .rkey = rkey};
+	return write_post(ep, number);
+}
+
+void ripc__ib_uc_step(struct ripc__ep *ep)
+{
+	struct ib_uc *u = ep->uc;
+	uint8_t buf[RIPC__UC_CONTROL];
+	struct ripc__uc_tx tx = u->tx;
+	struct ripc__uc_rx rx = u->rx;
+
+	if (!ep->open || !u->qp)
+		return;
+	/* Taken back if the queue is full: its next completion leads here again. */
+	if (ripc__uc_answer(&u->rx, u->late_ns <= ep->t->now_ns, buf)) {
+		if (ripc__ib_send_control(ep, buf, sizeof(buf)))
+			u->rx = rx;
+		else
+			ripc__list_del(&u->late);
+	}
+	if (ripc__uc_mark(&u->tx, buf) && ripc__ib_send_control(ep, buf, sizeof(buf)))
+		u->tx = tx;
+}
+
+void ripc__ib_uc_sent(struct ripc__ep *ep, const struct ripc__verbs_slot *slot,
+		      const struct ibv_wc *wc)
+{
+	struct ib_uc *u = ep->uc;
+
+	ripc__uc_sent(&u->tx, (uint32_t)slot->wr_id);
+	while (ripc__verbs_sendq_retire(&u->sendq, slot))
+		;
+	if (wc->status != IBV_WC_SUCCESS)
+		ripc__ib_ep_break(ep, -ECONNRESET, ibv_wc_status_str(wc->status));
+	ripc__ib_uc_step(ep);
+}
+
+void ripc__ib_uc_received(struct ripc__ep *ep, const struct ibv_wc *wc)
+{
+	if (!ib_uc_used(ep))
+		return;
+	if (wc->status != IBV_WC_SUCCESS) {
+		if (wc->status != IBV_WC_WR_FLUSH_ERR)
+			ripc__ib_ep_break(ep, -ECONNRESET, ibv_wc_status_str(wc->status));
+		return;
+	}
+	ripc__uc_received(&ep->uc->rx, be32toh(wc->imm_data));
+	if (recv_post(ep))
+		ripc__ib_ep_break(ep, -EIO, "a receive was refused");
+	ripc__ib_uc_step(ep);
+}
+
+void ripc__ib_uc_control(struct ripc__ep *ep, const uint8_t *data, uint32_t len)
+{
+	struct ib_uc *u = ep->uc;
+	uint64_t again;
+
+	if (!ib_uc_used(ep) || ripc__uc_control(&u->tx, &u->rx, data, len, &again)) {
+		ripc__ib_ep_break(ep, -EPROTO, "the peer broke the protocol of unreliable writes");
+		return;
+	}
+	for (uint32_t n = u->tx.base; n != u->tx.next && ep->open; n++)
+		if (again >> (n % RIPC__UC_RETRANSMIT_WINDOW) & 1)
+			write_post(ep, n);
+	if (u->rx.answer_pending && ripc__list_empty(&u->late)) {
+		u->late_ns = ep->t->now_ns + LATE_NS;
+		ripc__list_add(&ep->t->late, &u->late);
+	}
+	if (u->told != u->tx.base)
+		ripc__ib_ep_queue_event(ep);
+	ripc__ib_uc_step(ep);
+}
+
+uint64_t ripc__ib_uc_timers(struct ib *t, uint64_t now_ns)
+{
+	uint64_t next = RIPC__NEVER;
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &t->late) {
+		struct ib_uc *u = ripc__list_entry(n, struct ib_uc, late);
+		uint64_t at = u->late_ns > now_ns ? u->late_ns : now_ns + RIPC__MS;
+
+		if (now_ns >= u->late_ns)
+			ripc__ib_uc_step(u->sendq.owner);
+		if (!u->rx.answer_pending)
+			ripc__list_del(&u->late);
+		else if (at < next)
+			next = at;
+	}
+	return next;
+}
+
+unsigned ripc__ib_uc_events(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
+{
+	struct ib_uc *u = ep->uc;
+	unsigned n = 0;
+
+	for (; u->told != u->tx.base && n < max; u->told++) {
+		ep->rdmas--;
+		events[n++] = (struct ripc__event){
+			.kind = RIPC__EV_WRITE_DONE,
+			.user = ep->user,
+			.ep = ep,
+			.wr_id = u->writes[u->told % RIPC__UC_RETRANSMIT_WINDOW].wr_id,
+		};
+	}
+	return n;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Multicast to groups, as events. */
+#include "base/log.h"
+#include "transport/iwarp/soft/soft.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+/* Opens the sockets with the first use. What fails once is not tried again: lanes carry it all. */
+static int ready(struct soft *t)
+{
+	int rc;
+
+	if (t->mcast.open)
+		return 0;
+	if (!t->multicast)
+		return ripc__fail(-EOPNOTSUPP, "iwarp/soft: multicast has failed before");
+	rc = ripc__mcast_open(&t->mcast);
+	for (unsigned i = 0; !rc && i < RIPC__MCAST_FAMILIES; i++) {
+		t->mcast_ports[i] = (struct soft_port){.source = SOFT_MCAST, .fd = t->mcast.rx_fd[i]};
+		if (t->mcast_ports[i].fd >= 0)
+			rc = ripc__soft_watch(t, t->mcast_ports[i].fd, EPOLLIN, &t->mcast_ports[i]);
+	}
+	if (rc) {
+		ripc__mcast_fini(&t->mcast);
+		t->multicast = false;
+	}
+	return rc;
+}
+
+int ripc__soft_group_join(struct ripc__transport *tr, uint64_t group)
+{
+	struct soft *t = (struct soft *)tr;
+	int rc = ready(t);
+
+	return rc ? rc : ripc__mcast_join(&t->mcast, group);
+}
+
+void ripc__soft_group_leave(struct ripc__transport *tr, uint64_t group)
+{
+	ripc__mcast_leave(&((struct soft *)tr)->mcast, group);
+}
+
+int ripc__soft_post_group(struct ripc__transport *tr, uint64_t group, const struct iovec *iov,
+			  unsigned niov)
+{
+	struct soft *t = (struct soft *)tr;
+	int rc = ready(t);
+
+	return rc ? rc : ripc__mcast_send(&t->mcast, group, iov, niov);
+}
+
+unsigned ripc__soft_groups(struct soft *t, struct soft_port *port, struct ripc__event *events,
+			   unsigned max)
+{
+	unsigned n = 0;
+
+	for (unsigned tries = 0; n < max && tries < SOFT_DATAGRAMS_MAX; tries++) {
+		uint8_t *space;
+		int got;
+
+		if (!ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, RIPC__MCAST_MAX, &space))
+			break;
+		got = ripc__mcast_receive(&t->mcast, port->fd, space);
+		if (got == -EMSGSIZE)
+			continue;
+		if (got < 0)
+			break;
+		events[n++] = (struct ripc__event){
+			.kind = RIPC__EV_DATAGRAM,
+			.data = space,
+			.len = (uint32_t)got,
+			.token = t->slab,
+		};
+		t->slab->refs++;
+		ripc__soft_space_used(t, (size_t)got ? (size_t)got : 1);
+	}
+	return n;
+}

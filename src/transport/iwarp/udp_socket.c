@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The socket that is connected to the one peer that is spoken with. Contract in udp.h. */
+#include "transport/iwarp/udp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define LINE_ALIKE \
+	64u /* from the peer in a row, and it was empty once: what was just being put into it when it was connected came, too */
+#define LINE_WARM \
+	16u /* received without a sleep in between: it is asked in each round, and epoll is left out */
+#define OTHER_COST \
+	4u /* what one of another peer counts, in those of the line's: so they may be a fifth */
+#define OTHERS_MAX 64u /* a line with so much of others is over */
+
+void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data)
+{
+	u->udp_conn.epoll_fd = epoll_fd;
+	u->udp_conn.data = data;
+}
+
+int ripc__udp_conn_watch(struct ripc__udp *u)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = u->udp_conn.data};
+
+	if (!u->udp_conn.watched)
+		u->udp_conn.watched = !epoll_ctl(u->udp_conn.epoll_fd, EPOLL_CTL_ADD,
+						 u->port[RIPC__UDP_CONN].fd, &ev);
+	return !u->udp_conn.watched;
+}
+
+static void unwatch(struct ripc__udp *u)
+{
+	struct epoll_event none = {0};
+
+	if (u->udp_conn.watched)
+		epoll_ctl(u->udp_conn.epoll_fd, EPOLL_CTL_DEL, u->port[RIPC__UDP_CONN].fd, &none);
+	u->udp_conn.watched = false;
+}
+
+/* The ways by the line go from its port again. */
+static void reroute(struct ripc__udp *u)
+{
+	for (unsigned i = 0; i < RIPC__UDP_ROUTES; i++)
+		if (u->routes[i].fd == u->port[RIPC__UDP_CONN].fd)
+			u->routes[i].fd = u->port[u->udp_conn.port].fd;
+}
+
+/* Whether two sockets are of the same network namespace: the thread that sends may be in another than the context. */
+static bool same_network(int a, int b)
+{
+#ifdef SO_NETNS_COOKIE
+	uint64_t cookie[2];
+	socklen_t len[2] = {sizeof(cookie[0]), sizeof(cookie[1])};
+
+	return !getsockopt(a, SOL_SOCKET, SO_NETNS_COOKIE, &cookie[0], &len[0]) &&
+	       !getsockopt(b, SOL_SOCKET, SO_NETNS_COOKIE, &cookie[1], &len[1]) &&
+	       cookie[0] == cookie[1];
+#else
+	return false;
+#endif
+}
+
+/*
+ * Two sockets at one address. Only for this moment both allow it: nobody else is to share them later. What others send from here on
+ * may come to the new one, until it is connected.
+ */
+static int bind_beside(int fd, int port_fd, const union ripc__sockaddr *addr)
+{
+	int on = 1, off = 0, err = 0;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    setsockopt(port_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    bind(fd, &addr->sa, ripc__sockaddr_len(addr)))
+		err = -errno;
+	setsockopt(port_fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof(off));
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof(off));
+	return err;
+}
+
+static bool same_place(const union ripc__sockaddr *a, const union ripc__sockaddr *b)
+{
+	return ripc__sockaddr_same_ip(a, b) && ripc__sockaddr_port(a) == ripc__sockaddr_port(b);
+}
+
+void ripc__udp_conn_join(const struct ripc__udp *u, struct ripc__udp_route *route)
+{
+	if (u->port[RIPC__UDP_CONN].fd >= 0 && !u->udp_conn.closing &&
+	    route->fd == u->port[u->udp_conn.port].fd && same_place(&route->to, &u->udp_conn.to))
+		route->fd = u->port[RIPC__UDP_CONN].fd;
+}
+
+static bool nothing_in(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
+{
+	struct ripc__udp_port *udp_conn = &u->port[RIPC__UDP_CONN];
+	unsigned i = 0;
+	int fd, one = 1;
+
+	/* One that is over may not have been asked since. */
+	if (udp_conn->fd >= 0 && u->udp_conn.closing && nothing_in(udp_conn->fd))
+		ripc__udp_conn_close(u);
+	if (u->udp_conn.epoll_fd < 0 || udp_conn->fd >= 0)
+		return;
+	while (i < u->n && u->port[i].fd != route->fd)
+		i++;
+	if (i == u->n)
+		return;
+	fd = socket(route->to.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	if (route->to.sa.sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	if (!same_network(fd, route->fd) || bind_beside(fd, route->fd, &u->port[i].addr)) {
+		close(fd);
+		return;
+	}
+	*udp_conn = u->port[i];
+	udp_conn->fd = fd;
+	udp_conn->burst = 1;
+	u->udp_conn = (struct ripc__udp_conn){
+		.epoll_fd = u->udp_conn.epoll_fd,
+		.data = u->udp_conn.data,
+		.port = i,
+		.older = true,
+		.to = route->to,
+	};
+	/* It may have got something already: if it is of no use, it is closed as one that was. */
+	if (connect(fd, &route->to.sa, ripc__sockaddr_len(&route->to)) || ripc__udp_conn_watch(u))
+		ripc__udp_conn_end(u);
+	for (i = 0; i < RIPC__UDP_ROUTES; i++)
+		if (u->routes[i].len)
+			ripc__udp_conn_join(u, &u->routes[i]);
+}
+
+void ripc__udp_conn_end(struct ripc__udp *u)
+{
+	struct ripc__udp_port *udp_conn = &u->port[RIPC__UDP_CONN];
+
+	if (udp_conn->fd < 0 || u->udp_conn.closing)
+		return;
+	u->udp_conn.closing = u->udp_conn.older = true;
+	reroute(u);
+	/* Connected to itself it gets nothing any more, and what the peer sends comes to the port. If it cannot be, as its address is gone, it is just closed. */
+	(void)connect(udp_conn->fd, &udp_conn->addr.sa, ripc__sockaddr_len(&udp_conn->addr));
+	ripc__udp_conn_watch(u);
+}
+
+void ripc__udp_conn_close(struct ripc__udp *u)
+{
+	struct ripc__udp_port *udp_conn = &u->port[RIPC__UDP_CONN];
+
+	if (udp_conn->fd < 0)
+		return;
+	reroute(u);
+	unwatch(u);
+	close(udp_conn->fd);
+	udp_conn->fd = -1;
+}
+
+void ripc__udp_conn_other(struct ripc__udp *u)
+{
+	u->udp_conn.other_peers += OTHER_COST;
+	if (u->udp_conn.other_peers >= OTHERS_MAX)
+		ripc__udp_conn_end(u);
+}
+
+/* From the line. Return: as ripc__udp_receive(). */
+static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen,
+		char who[64])
+{
+	struct ripc__udp_conn *udp_conn = &u->udp_conn;
+	union ripc__sockaddr sender;
+	int got;
+
+	if (!udp_conn->drained || udp_conn->same_peer_run < LINE_ALIKE) {
+		got = ripc__udp_receive_from(u, RIPC__UDP_CONN, space, &sender, from, fromlen, who);
+		udp_conn->drained |= got == -EAGAIN;
+		if (got < 0)
+			return got;
+		udp_conn->same_peer_run =
+			same_place(&sender, &udp_conn->to) ? udp_conn->same_peer_run + 1 : 0;
+		udp_conn->fromlen = *fromlen;
+		memcpy(udp_conn->from, from, RIPC__UDP_FROM);
+		return got;
+	}
+	got = ripc__udp_receive_from(u, RIPC__UDP_CONN, space, NULL, NULL, NULL, NULL);
+	if (got == -EMSGSIZE)
+		ripc__sockaddr_text(&udp_conn->to, who, 64);
+	if (got < 0)
+		return got;
+	*fromlen = udp_conn->fromlen;
+	memcpy(from, udp_conn->from, RIPC__UDP_FROM);
+	return got;
+}
+
+/* From the port whose address it has. What the peer sent there, before there was a line, counts for neither. */
+static int take_port(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM],
+		     uint32_t *fromlen, char who[64])
+{
+	union ripc__sockaddr sender;
+	int got = ripc__udp_receive_from(u, u->udp_conn.port, space, &sender, from, fromlen, who);
+
+	if (got != -EAGAIN && !u->udp_conn.closing && !same_place(&sender, &u->udp_conn.to))
+		ripc__udp_conn_other(u);
+	return got;
+}
+
+int ripc__udp_conn_receive(struct ripc__udp *u, unsigned i, void *space,
+			   uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64])
+{
+	struct ripc__udp_conn *udp_conn = &u->udp_conn;
+	int got;
+
+	if (udp_conn->older) {
+		got = udp_conn->closing ? take(u, space, from, fromlen, who)
+					: take_port(u, space, from, fromlen, who);
+		if (got != -EAGAIN)
+			return got;
+		udp_conn->older = false;
+		if (udp_conn->closing) {
+			ripc__udp_conn_close(u);
+			i = udp_conn->port;
+		}
+	}
+	if (i != RIPC__UDP_CONN)
+		return take_port(u, space, from, fromlen, who);
+	got = take(u, space, from, fromlen, who);
+	if (got < 0)
+		return got;
+	udp_conn->other_peers -= udp_conn->other_peers > 0;
+	if (udp_conn->watched && ++udp_conn->recent_rx >= LINE_WARM)
+		unwatch(u);
+	return got;
+}

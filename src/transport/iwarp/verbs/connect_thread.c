@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * rdma_connect() in a thread of its own: SoftiWARP connects its TCP socket within the call, which for a host that is silent
+ * takes minutes. The thread lives as long as the call, and is cancelled where the wait is (in write(), with no lock held) when
+ * nobody is interested any more.
+ */
+#include "base/log.h"
+#include "transport/iwarp/verbs/verbs.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STACK_BYTES (128u << 10)
+
+static void *connect_thread(void *arg)
+{
+	struct iwv_connect_thread *d = arg;
+	uint64_t one = 1;
+	int rc, old;
+	ssize_t n;
+
+	rc = rdma_connect(d->id, &d->param) ? -errno : 0;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	d->result = rc;
+	atomic_store(&d->done, true);
+	n = write(d->done_fd, &one, sizeof(one));
+	(void)n;
+	return NULL;
+}
+
+int ripc__iwv_dial(struct iwv_conn *conn)
+{
+	struct ripc__ep *ep = conn->ep;
+	struct iwv_connect_thread *d = &conn->connect_thread;
+	sigset_t all, old;
+	pthread_attr_t attr;
+	int rc;
+
+	d->id = conn->id;
+	d->done_fd = conn->t->connect_fd;
+	memcpy(d->priv, ep->priv, ep->privlen);
+	d->param = (struct rdma_conn_param){
+		.private_data = d->priv,
+		.private_data_len = (uint8_t)ep->privlen,
+		.responder_resources = (uint8_t)conn->t->read_depth,
+		.initiator_depth = (uint8_t)conn->t->read_depth,
+		.retry_count = 7,
+	};
+	atomic_store(&d->done, false);
+	rc = pthread_attr_init(&attr);
+	if (rc)
+		return ripc__fail(-rc, "iwarp/verbs: no thread to connect: %s", strerror(rc));
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	/* Signals are the application's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&d->thread, &attr, connect_thread, d);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (rc)
+		return ripc__fail(-rc, "iwarp/verbs: no thread to connect: %s", strerror(rc));
+	d->running = true;
+	conn->cm_event_due = true;
+	conn->t->nconnects++;
+	return 0;
+}
+
+void ripc__iwv_connect_join(struct iwv_conn *conn)
+{
+	struct iwv_connect_thread *d = &conn->connect_thread;
+
+	if (!d->running)
+		return;
+	if (!atomic_load(&d->done))
+		pthread_cancel(d->thread);
+	pthread_join(d->thread, NULL);
+	d->running = false;
+	conn->t->nconnects--;
+	/* Of a call that was cancelled nobody knows whether it had sent the request already: an event may come. */
+	if (atomic_load(&d->done) && d->result)
+		conn->cm_event_due = false;
+}
+
+void ripc__iwv_connects_done(struct iwv *t)
+{
+	struct ripc__list *n, *tmp;
+	uint64_t count;
+	ssize_t got = read(t->connect_fd, &count, sizeof(count));
+
+	(void)got;
+	ripc__list_for_each_safe (n, tmp, &t->conns) {
+		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
+
+		if (!conn->connect_thread.running || !atomic_load(&conn->connect_thread.done))
+			continue;
+		ripc__iwv_connect_join(conn);
+		if (conn->state == IWV_CONNECTING)
+			conn->state = IWV_REQUEST_SENT;
+		if (conn->connect_thread.result && conn->ep)
+			ripc__iwv_ep_failed(conn->ep, conn->connect_thread.result,
+					    strerror(-conn->connect_thread.result));
+	}
+}

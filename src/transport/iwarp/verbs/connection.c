@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* One connection: its queue pair, from the first buffer to the last completion. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/iwarp/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINGER_MS 3000  /* for the last sends */
+#define ANSWER_MS 15000 /* SoftiWARP gives up a request after 10 s */
+#define TABLE_MIN 64u
+#define CQ_SHARE  (CONN_TX_DEPTH + CONN_READS_MAX + CONN_RECV_BUFS)
+
+/* A free place in the table. Return: 0 or -ENOMEM. */
+static int table_add(struct iwv *t, struct iwv_conn *conn)
+{
+	uint32_t size = t->table_size ? t->table_size * 2 : TABLE_MIN;
+	struct iwv_conn **table;
+
+	for (uint32_t i = 0; i < t->table_size; i++)
+		if (!t->table[i]) {
+			t->table[i] = conn;
+			conn->index = i;
+			return 0;
+		}
+	if (size > CONNS_MAX)
+		return -ENOMEM;
+	table = realloc(t->table, size * sizeof(struct iwv_conn *));
+	if (!table)
+		return -ENOMEM;
+	memset(table + t->table_size, 0, (size - t->table_size) * sizeof(struct iwv_conn *));
+	conn->index = t->table_size;
+	table[conn->index] = conn;
+	t->table = table;
+	t->table_size = size;
+	return 0;
+}
+
+struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep)
+{
+	struct iwv_conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn || table_add(t, conn)) {
+		free(conn);
+		return NULL;
+	}
+	conn->t = t;
+	conn->ep = ep;
+	conn->read_depth = t->read_depth;
+	ripc__list_init(&conn->link);
+	ripc__list_init(&conn->held);
+	ripc__list_add(&t->conns, &conn->link);
+	ep->conn = conn;
+	return conn;
+}
+
+void ripc__iwv_conn_deadline(struct iwv_conn *conn, uint64_t deadline_ns)
+{
+	struct iwv *t = conn->t;
+
+	t->ntimed += !!deadline_ns;
+	t->ntimed -= !!conn->deadline_ns;
+	conn->deadline_ns = deadline_ns;
+	if (deadline_ns && deadline_ns < t->next_timer_ns)
+		t->next_timer_ns = deadline_ns;
+}
+
+static int create_qp(struct iwv_conn *conn, uint32_t inline_max)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = conn->cq->cq,
+		.recv_cq = conn->cq->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap =
+			{
+				.max_send_wr = CONN_TX_DEPTH + CONN_READS_MAX,
+				.max_recv_wr = CONN_RECV_BUFS,
+				.max_send_sge = 1,
+				.max_recv_sge = 1,
+				.max_inline_data = inline_max,
+			},
+	};
+
+	if (rdma_create_qp(conn->id, conn->nic->dev.pd, &attr))
+		return errno ? -errno : -EIO;
+	conn->qp = conn->id->qp;
+	return 0;
+}
+
+static int post_recv(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)buf->data, .length = CONN_SEND_MAX, .lkey = buf->lkey};
+	struct ibv_recv_wr wr = {.wr_id = ripc__verbs_recv_id(buf), .sg_list = &sge, .num_sge = 1};
+	struct ibv_recv_wr *bad;
+	int rc = ibv_post_recv(conn->qp, &wr, &bad);
+
+	return rc > 0 ? -rc : rc;
+}
+
+int ripc__iwv_conn_qp(struct iwv_conn *conn)
+{
+	/* 80 is what SoftiWARP has room for. */
+	static const uint32_t inline_sizes[] = {CONN_INLINE_MAX, 128, 80, 64, 0};
+	struct iwv_device *nic = conn->nic;
+	int rc = -EINVAL;
+
+	conn->cq = ripc__iwv_device_cq(nic, CQ_SHARE);
+	if (!conn->cq)
+		return -ENOBUFS;
+	rc = ripc__verbs_sendq_init(&conn->tx, CONN_TX_DEPTH, conn);
+	if (!rc)
+		rc = ripc__verbs_sendq_init(&conn->rd, CONN_READS_MAX, conn);
+	if (!rc)
+		rc = ripc__verbs_pool_reserve(&nic->big, CONN_RECV_BUFS);
+	if (rc)
+		return rc;
+	ripc__verbs_sendq_signal(&conn->tx, conn->t->signal_every);
+	/* No query tells how much a device takes inline: the first queue pair finds out. */
+	rc = nic->inline_known ? create_qp(conn, nic->inline_max) : -EINVAL;
+	for (unsigned i = 0; i < sizeof(inline_sizes) / sizeof(*inline_sizes) && !nic->inline_known;
+	     i++) {
+		rc = create_qp(conn, inline_sizes[i]);
+		nic->inline_known = !rc;
+		nic->inline_max = ripc__verbs_inline(inline_sizes[i], conn->t->inline_bytes);
+	}
+	if (rc)
+		return ripc__fail(rc, "%s: no queue pair: %s", nic->dev.name, strerror(-rc));
+	while (conn->nbufs < CONN_RECV_BUFS) {
+		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&nic->big);
+
+		if (!buf)
+			return -ENOBUFS;
+		buf->tag = conn->index;
+		conn->bufs[conn->nbufs++] = buf;
+		rc = post_recv(conn, buf);
+		if (rc)
+			return ripc__fail(rc, "%s: no receive can be posted: %s", nic->dev.name,
+					  strerror(-rc));
+	}
+	return 0;
+}
+
+int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled)
+{
+	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&conn->tx, signaled);
+	struct ibv_send_wr wr = {
+		.wr_id = ripc__verbs_send_id(slot),
+		.opcode = IBV_WR_SEND,
+		.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0,
+	};
+	struct ibv_send_wr *bad;
+	int rc = ibv_post_send(conn->qp, &wr, &bad);
+
+	if (rc)
+		ripc__verbs_sendq_unalloc(&conn->tx, 1);
+	return rc > 0 ? -rc : rc;
+}
+
+/* What was held back is not sent any more: its slots go with the queue. */
+static void detach(struct iwv_conn *conn)
+{
+	conn->nheld = 0;
+	ripc__list_del(&conn->held);
+	if (conn->ep)
+		conn->ep->conn = NULL;
+	conn->ep = NULL;
+}
+
+/*
+ * The completions of what was posted may still be in the queue, with pointers to our buffers: these stay until it was found
+ * empty.
+ */
+void ripc__iwv_conn_release(struct iwv_conn *conn)
+{
+	struct iwv *t = conn->t;
+
+	detach(conn);
+	ripc__iwv_connect_join(conn);
+	ripc__iwv_conn_deadline(conn, 0);
+	if (conn->id) {
+		if (conn->established && !conn->nic->dev.gone)
+			rdma_disconnect(conn->id);
+		if (conn->qp)
+			rdma_destroy_qp(conn->id);
+		rdma_destroy_id(conn->id);
+	}
+	conn->qp = NULL;
+	conn->id = NULL;
+	conn->state = IWV_DESTROYED;
+	conn->qp_destroyed_round = t->rounds;
+	ripc__list_del(&conn->link);
+	ripc__list_add(&t->destroyed, &conn->link);
+}
+
+void ripc__iwv_conn_drop(struct iwv_conn *conn)
+{
+	detach(conn);
+	ripc__iwv_connect_join(conn);
+	if (!conn->cm_event_due) {
+		ripc__iwv_conn_release(conn);
+		return;
+	}
+	conn->state = IWV_DESTROYED;
+	ripc__iwv_conn_deadline(conn, ripc__clock_ns() + ANSWER_MS * RIPC__MS);
+}
+
+void ripc__iwv_conn_linger(struct iwv_conn *conn)
+{
+	if (ripc__iwv_conn_mark(conn, true)) {
+		ripc__iwv_conn_drop(conn);
+		return;
+	}
+	detach(conn);
+	conn->lingers = true;
+	ripc__iwv_conn_deadline(conn, ripc__clock_ns() + LINGER_MS * RIPC__MS);
+}
+
+static void conn_free(struct iwv_conn *conn)
+{
+	struct iwv *t = conn->t;
+
+	for (unsigned i = 0; i < conn->nbufs; i++) {
+		if (conn->bufs[i]->tag & TAG_DELIVERED)
+			conn->bufs[i]->tag = TAG_NONE;
+		else
+			ripc__verbs_pool_put(conn->bufs[i]);
+	}
+	if (conn->nic) {
+		ripc__verbs_sendq_fini(&conn->tx);
+		ripc__verbs_sendq_fini(&conn->rd);
+		if (conn->cq)
+			ripc__verbs_cq_unreserve(conn->cq, CQ_SHARE);
+		conn->nic->nconns--;
+	}
+	t->table[conn->index] = NULL;
+	ripc__list_del(&conn->link);
+	free(conn);
+}
+
+void ripc__iwv_conns_reap(struct iwv *t)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &t->destroyed) {
+		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
+
+		if (conn->qp_destroyed_round < t->rounds)
+			conn_free(conn);
+	}
+}
+
+void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
+{
+	int rc;
+
+	buf->tag &= ~TAG_DELIVERED;
+	if (!conn->qp || !conn->ep || conn->ep->broken)
+		return;
+	rc = post_recv(conn, buf);
+	if (rc)
+		ripc__iwv_ep_break(conn->ep, rc, "no receive can be posted");
+}
+
+/* A work request failed, and with it the connection. */
+static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *what)
+{
+	char why[WHY_MAX];
+
+	if (conn->lingers && conn->state != IWV_DESTROYED) {
+		ripc__iwv_conn_release(conn);
+		return;
+	}
+	if (!conn->ep)
+		return;
+	/* Flushed: somebody else ended it, and the connection manager may know who. */
+	conn->t->full_pass = true;
+	/* While we ask for the connection it does: a refusal flushes the receives, often before it is reported. */
+	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->active && !conn->ep->up) {
+		conn->flushed = true;
+		return;
+	}
+	if (wc->status == IBV_WC_WR_FLUSH_ERR)
+		snprintf(why, sizeof(why), "%s: connection lost", conn->nic->dev.name);
+	else
+		snprintf(why, sizeof(why), "%s: %s failed: %s (vendor 0x%x)", conn->nic->dev.name,
+			 what, ibv_wc_status_str(wc->status), wc->vendor_err);
+	ripc__iwv_ep_break(conn->ep, -ECONNRESET, why);
+}
+
+static unsigned received(struct iwv *t, const struct ibv_wc *wc, struct ripc__event *ev)
+{
+	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
+	struct iwv_conn *conn = t->table[buf->tag];
+	struct ripc__ep *ep = conn->ep;
+	unsigned n = 0;
+
+	if (wc->status) {
+		broken(conn, wc, "a receive");
+		return 0;
+	}
+	if (!ep || ep->closed)
+		return 0;
+	if (conn->state == IWV_ACCEPTED) {
+		conn->state = IWV_UP;
+		ep->up = true;
+		ev[n++] = (struct ripc__event){
+			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
+	}
+	if (!ep->up) {
+		ripc__iwv_ep_break(ep, -EPROTO,
+				   "the peer spoke before the connection was established");
+		return 0;
+	}
+	/* Of no bytes: no message, see doc/protocol.md, section 5.1. */
+	if (!wc->byte_len) {
+		ripc__iwv_conn_repost(conn, buf);
+		return n;
+	}
+	buf->tag |= TAG_DELIVERED;
+	ev[n++] = (struct ripc__event){
+		.kind = RIPC__EV_RECV,
+		.user = ep->user,
+		.ep = ep,
+		.data = buf->data,
+		.len = wc->byte_len,
+		.token = buf,
+	};
+	return n;
+}
+
+unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct ripc__event *ev)
+{
+	struct ripc__verbs_slot *slot = ripc__verbs_wc_slot(wc), *s;
+	struct iwv_conn *conn;
+	unsigned n = 0;
+	bool read;
+
+	if (!slot)
+		return received(t, wc, ev);
+	conn = slot->queue->owner;
+	read = slot->queue == &conn->rd;
+	if (wc->status) {
+		broken(conn, wc, read ? "a read" : "a send or write");
+		return 0;
+	}
+	/* All reads and writes are signaled: at most one of those retired here is to be reported. */
+	while ((s = ripc__verbs_sendq_retire(slot->queue, slot))) {
+		if (s->kind == RIPC__EV_NONE || s != slot || !conn->ep || conn->ep->closed)
+			continue;
+		ev[n++] = (struct ripc__event){.kind = (enum ripc__ev_kind)s->kind,
+					       .user = conn->ep->user,
+					       .ep = conn->ep,
+					       .wr_id = s->wr_id};
+	}
+	if (conn->lingers && conn->state != IWV_DESTROYED && conn->tx.head == conn->tx.tail)
+		ripc__iwv_conn_release(conn);
+	return n;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Devices: the addresses they can be reached at, their queues and buffers, and how they go. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/iwarp/verbs/verbs.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+#define PORT_TRIES \
+	16 /* librdmacm draws a port without asking TCP, which may have given it to another */
+#define RECV_SLAB    68u /* buffers by which the pools grow: receives of two connections */
+#define SMALL_SLAB   256u
+#define FORGET_MS    100
+#define FORGET_TRIES 100
+#define BUFS_MAX     (1u << 17)
+
+struct iwv_device *ripc__iwv_device_find(struct iwv *t, const struct ibv_context *ctx)
+{
+	for (unsigned i = 0; i < t->nnics; i++)
+		if (t->nic[i]->dev.ctx && t->nic[i]->dev.ctx == ctx)
+			return t->nic[i];
+	return NULL;
+}
+
+bool ripc__iwv_is_ours(const struct iwv *t, const union ripc__sockaddr *ip)
+{
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		if (ripc__sockaddr_same_ip(&t->listeners[i].addr, ip))
+			return true;
+	return false;
+}
+
+struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
+{
+	struct ripc__verbs_cq *cq;
+
+	for (unsigned i = 0; i < nic->ncqs; i++) {
+		cq = &nic->cq[i];
+		if (cq->entries - cq->reserved >= n && !ripc__verbs_cq_reserve(cq, n))
+			return cq;
+	}
+	if (nic->ncqs == NIC_CQS_MAX) {
+		ripc__fail(-ENOBUFS, "%s: its completion queues are all in use", nic->dev.name);
+		return NULL;
+	}
+	cq = &nic->cq[nic->ncqs];
+	if (ripc__verbs_cq_init(cq, &nic->dev, NIC_CQ_ENTRIES))
+		return NULL;
+	if (ripc__iwv_watch(nic->t, cq->channel->fd, IWV_CQ, 0)) {
+		ripc__verbs_cq_fini(cq);
+		ripc__fail(-ENOMEM, "%s: its completion channel cannot be watched", nic->dev.name);
+		return NULL;
+	}
+	nic->ncqs++;
+	return ripc__verbs_cq_reserve(cq, n) ? NULL : cq;
+}
+
+/* Everything of ours on the device but the listeners, whose identifiers hold librdmacm's context open. */
+static void nic_empty(struct iwv_device *nic)
+{
+	struct iwv *t = nic->t;
+
+	if (!nic->dev.ctx)
+		return;
+	t->active = NULL;
+	for (unsigned i = 0; i < nic->ncqs; i++) {
+		ripc__iwv_unwatch(t, nic->cq[i].channel->fd);
+		ripc__verbs_cq_fini(&nic->cq[i]);
+	}
+	nic->ncqs = 0;
+	ripc__iwv_unwatch(t, nic->dev.ctx->async_fd);
+	ripc__iwv_unwatch(t, nic->dev.wake_fd);
+	ripc__verbs_regions_invalidate(&t->regions, &nic->dev);
+	/* What was received may still be looked at: the memory stays until the end. */
+	ripc__verbs_pool_invalidate(&nic->big);
+	ripc__verbs_pool_invalidate(&nic->small);
+	ripc__verbs_device_close(&nic->dev);
+}
+
+static void listener_close(struct iwv_listener *l)
+{
+	if (l->id)
+		rdma_destroy_id(l->id);
+	l->id = NULL;
+}
+
+void ripc__iwv_device_free(struct iwv_device *nic)
+{
+	struct iwv *t = nic->t;
+
+	if (!nic->dev.gone || nic->nconns || !nic->dev.ctx)
+		return;
+	if (!t->stale)
+		t->ntimed++;
+	t->stale = nic->dev.ctx;
+	snprintf(t->stale_path, sizeof(t->stale_path), "%s", nic->dev.ctx->device->dev_path);
+	t->stale_tries = FORGET_TRIES;
+	t->stale_ns = t->next_timer_ns = t->now_ns;
+	nic_empty(nic);
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		if (t->listeners[i].nic == nic)
+			listener_close(&t->listeners[i]);
+}
+
+/*
+ * The kernel waits with the removal until every context of the device is closed. librdmacm closes its own when it looks at
+ * the list of devices and the one that nobody uses is not there: which may be a little later. It is made to look only then: a look
+ * holds every device of the process for a moment, and those that others let go of meanwhile librdmacm keeps open for good.
+ */
+void ripc__iwv_stale_close(struct iwv *t)
+{
+	struct ibv_context **all;
+	bool there;
+	int n = 0;
+
+	if (!t->stale || t->now_ns < t->stale_ns)
+		return;
+	there = !access(t->stale_path, F_OK);
+	all = there ? NULL : rdma_get_devices(&n);
+	for (int i = 0; all && i < n; i++)
+		there |= all[i] == t->stale;
+	if (all)
+		rdma_free_devices(all);
+	if (there && --t->stale_tries) {
+		t->stale_ns = t->now_ns + FORGET_MS * RIPC__MS;
+		return;
+	}
+	t->stale = NULL;
+	t->ntimed--;
+}
+
+void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)
+{
+	struct ripc__list *n;
+	char text[WHY_MAX];
+
+	if (!nic->dev.gone)
+		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: %s cannot be used any more: %s",
+			  nic->dev.name, why);
+	nic->dev.gone = true;
+	snprintf(text, sizeof(text), "%s: %s", nic->dev.name, why);
+	ripc__list_for_each (n, &nic->t->eps) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, link);
+
+		if (ep->conn && ep->conn->nic == nic)
+			ripc__iwv_ep_break(ep, -ENODEV, text);
+	}
+	nic->t->full_pass = true;
+}
+
+void ripc__iwv_device_async(struct iwv_device *nic)
+{
+	struct ripc__verbs_event ev;
+
+	while (nic->dev.ctx && ripc__verbs_event(&nic->dev, &ev)) {
+		/* Of a queue pair in error its completions tell, or the connection manager. */
+		if (ev.async_event == RIPC__VERBS_QP_FATAL)
+			nic->t->full_pass = true;
+		if (ev.async_event == RIPC__VERBS_DEVICE_GONE)
+			ripc__iwv_device_lost(nic, ev.text);
+	}
+}
+
+static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **found)
+{
+	struct iwv_device *nic;
+	int rc;
+
+	if (t->nnics == RIPC__VERBS_DEVICES_MAX)
+		return ripc__fail(-ENOBUFS, "iwarp/verbs: more than %d devices",
+				  RIPC__VERBS_DEVICES_MAX);
+	nic = calloc(1, sizeof(*nic));
+	if (!nic)
+		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
+	nic->t = t;
+	rc = ripc__verbs_device_adopt(&nic->dev, ctx, t->nnics);
+	if (rc) {
+		free(nic);
+		return rc;
+	}
+	ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
+	ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
+	rc = ripc__iwv_watch(t, ctx->async_fd, IWV_ASYNC, t->nnics);
+	if (!rc)
+		rc = ripc__iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, t->nnics);
+	if (rc) {
+		rc = ripc__fail(rc, "iwarp/verbs: %s cannot be watched", nic->dev.name);
+		ripc__iwv_unwatch(t, ctx->async_fd);
+		ripc__verbs_device_close(&nic->dev);
+		free(nic);
+		return rc;
+	}
+	if ((uint32_t)nic->dev.attr.max_qp_rd_atom < t->read_depth)
+		t->read_depth = (uint32_t)nic->dev.attr.max_qp_rd_atom;
+	if ((uint32_t)nic->dev.attr.max_qp_init_rd_atom < t->read_depth)
+		t->read_depth = (uint32_t)nic->dev.attr.max_qp_init_rd_atom;
+	t->nic[t->nnics++] = nic;
+	*found = nic;
+	return 0;
+}
+
+/* Whether an address of an interface is one to listen at. */
+static bool wanted(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip)
+{
+	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
+		return false;
+	if (names[0] && ripc__list_index(names, i->ifa_name) < 0)
+		return false;
+	memset(ip, 0, sizeof(*ip));
+	if (i->ifa_addr->sa_family == AF_INET)
+		memcpy(&ip->in, i->ifa_addr, sizeof(ip->in));
+	else if (i->ifa_addr->sa_family == AF_INET6)
+		memcpy(&ip->in6, i->ifa_addr, sizeof(ip->in6));
+	else
+		return false;
+	if (ip->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&ip->in6.sin6_addr))
+		return false;
+	/* The connection manager finds no way over the loopback. */
+	return !ripc__sockaddr_is_loopback(ip);
+}
+
+/* An identifier bound to the address, if an iWARP device has it. -ENODEV: none has. */
+static int bind_id(struct iwv *t, union ripc__sockaddr *ip, struct rdma_cm_id **id)
+{
+	int rc = 0;
+
+	ripc__sockaddr_set_port(ip, 0);
+	if (rdma_create_id(t->channel, id, NULL, RDMA_PS_TCP))
+		return -errno;
+	if (rdma_bind_addr(*id, &ip->sa))
+		rc = -errno;
+	else if (!(*id)->verbs || (*id)->verbs->device->transport_type != IBV_TRANSPORT_IWARP)
+		rc = -ENODEV;
+	if (rc)
+		rdma_destroy_id(*id);
+	return rc;
+}
+
+static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sockaddr *ip)
+{
+	struct iwv_listener *l = &t->listeners[t->nlisteners];
+	struct iwv_device *nic;
+	int rc = 0;
+
+	*l = (struct iwv_listener){.udp = -1};
+	for (int tries = 0; tries < PORT_TRIES; tries++) {
+		rc = bind_id(t, ip, &l->id);
+		if (rc) {
+			l->id = NULL;
+			return rc;
+		}
+		if (!rdma_listen(l->id, BACKLOG))
+			break;
+		rc = -errno;
+		listener_close(l);
+		if (rc != -EADDRINUSE)
+			break;
+	}
+	if (!l->id)
+		return rc;
+	nic = ripc__iwv_device_find(t, l->id->verbs);
+	rc = nic ? 0 : nic_open(t, l->id->verbs, &nic);
+	if (!rc && t->datagrams) {
+		l->udp = ripc__udp_open(&t->udp, ip, ripc__udp_mtu(i->ifa_name));
+		if (l->udp >= 0)
+			rc = ripc__iwv_watch(t, t->udp.port[l->udp].fd, IWV_UDP, (unsigned)l->udp);
+		else
+			rc = l->udp;
+	}
+	if (rc) {
+		if (l->udp >= 0)
+			ripc__udp_port_close(&t->udp, (unsigned)l->udp);
+		listener_close(l);
+		return rc;
+	}
+	l->nic = nic;
+	l->addr = *ip;
+	ripc__sockaddr_set_port(&l->addr, ntohs(rdma_get_src_port(l->id)));
+	t->nlisteners++;
+	return 0;
+}
+
+int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt)
+{
+	struct ifaddrs *all;
+	int err = -ENODEV;
+
+	if (getifaddrs(&all))
+		return ripc__fail(-errno, "iwarp/verbs: cannot list the network interfaces: %s",
+				  strerror(errno));
+	for (struct ifaddrs *i = all; i && t->nlisteners < RIPC__IWARP_ADDRS_MAX; i = i->ifa_next) {
+		union ripc__sockaddr ip;
+		int rc;
+
+		if (!wanted(i, opt->interfaces, &ip) || ripc__iwv_is_ours(t, &ip))
+			continue;
+		rc = add_listener(t, i, &ip);
+		if (rc && rc != -ENODEV && rc != -EADDRNOTAVAIL)
+			err = rc;
+	}
+	freeifaddrs(all);
+	if (t->nlisteners)
+		return 0;
+	return ripc__fail(err, "iwarp/verbs: no iWARP device with an address on %s%s: %s",
+			  opt->interfaces[0] ? "interfaces " : "any interface", opt->interfaces,
+			  strerror(-err));
+}
+
+void ripc__iwv_nics_close(struct iwv *t)
+{
+	for (unsigned i = 0; i < t->nnics; i++)
+		nic_empty(t->nic[i]);
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		listener_close(&t->listeners[i]);
+	t->nlisteners = 0;
+	while (t->nnics) {
+		struct iwv_device *nic = t->nic[--t->nnics];
+
+		ripc__verbs_pool_fini(&nic->big);
+		ripc__verbs_pool_fini(&nic->small);
+		free(nic);
+	}
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/rdma/device.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+void ripc__verbs_fork_safe(void)
+{
+	int rc;
+
+	/* Copy-on-fork in the kernel, or somebody has asked for it already. */
+	if (ibv_is_fork_initialized() != IBV_FORK_DISABLED)
+		return;
+	rc = ibv_fork_init();
+	if (rc)
+		ripc__log(RIPC_LOG_WARN,
+			  "verbs: memory registered here is not safe across fork(): %s; call "
+			  "ibv_fork_init() "
+			  "before anything else of libibverbs",
+			  strerror(rc));
+}
+
+static bool of_kind(const struct ibv_device *device, enum ripc__verbs_kind kind)
+{
+	if (kind == RIPC__VERBS_IWARP)
+		return device->transport_type == IBV_TRANSPORT_IWARP;
+	return device->transport_type == IBV_TRANSPORT_IB;
+}
+
+static const char *const kind_text[] = {"InfiniBand or RoCE device", "iWARP device"};
+
+/* Why ibv_get_device_list() found nothing. */
+static int no_device(char *why, size_t whylen)
+{
+	if (access("/sys/class/infiniband_verbs", F_OK)) {
+		snprintf(why, whylen,
+			 "no RDMA device: the kernel's verbs (module ib_uverbs) are not loaded");
+		return -ENODEV;
+	}
+	if (access("/dev/infiniband", F_OK)) {
+		snprintf(why, whylen, "no RDMA device can be seen: there is no /dev/infiniband");
+		return -ENODEV;
+	}
+	snprintf(why, whylen, "this host has no RDMA device");
+	return -ENODEV;
+}
+
+int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char *why, size_t whylen)
+{
+	int all, n = 0;
+
+	*list = ibv_get_device_list(&all);
+	if (!*list && errno && errno != ENOSYS) {
+		int err = errno;
+
+		snprintf(why, whylen, "RDMA devices cannot be listed: %s", strerror(err));
+		return -err;
+	}
+	if (!*list || !all) {
+		if (*list)
+			ibv_free_device_list(*list);
+		*list = NULL;
+		return no_device(why, whylen);
+	}
+	for (int i = 0; i < all; i++)
+		if (of_kind((*list)[i], kind)) {
+			struct ibv_device *found = (*list)[i];
+
+			(*list)[i] = (*list)[n];
+			(*list)[n++] = found;
+		}
+	if (n)
+		return n;
+	snprintf(why, whylen, "this host has %d RDMA device%s, but no %s", all, all > 1 ? "s" : "",
+		 kind_text[kind]);
+	ibv_free_device_list(*list);
+	*list = NULL;
+	return -ENODEV;
+}
+
+static int active_ports(struct ibv_context *ctx)
+{
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	int n = 0;
+
+	if (ibv_query_device(ctx, &attr))
+		return 0;
+	for (unsigned i = 1; i <= attr.phys_port_cnt; i++)
+		n += !ibv_query_port(ctx, (uint8_t)i, &port) && port.state == IBV_PORT_ACTIVE;
+	return n;
+}
+
+int ripc__verbs_probe(enum ripc__verbs_kind kind, char *why, size_t whylen)
+{
+	struct ibv_device **list;
+	int n, rc = 0, active = 0;
+
+	ripc__verbs_fork_safe();
+	n = ripc__verbs_list(kind, &list, why, whylen);
+	if (n < 0)
+		return n;
+	for (int i = 0; i < n && !active; i++) {
+		struct ibv_context *ctx = ibv_open_device(list[i]);
+
+		if (ctx) {
+			active = active_ports(ctx);
+			if (!active) {
+				rc = -ENETDOWN;
+				snprintf(why, whylen, "%s: no port is active",
+					 ibv_get_device_name(list[i]));
+			}
+			ibv_close_device(ctx);
+			continue;
+		}
+		rc = -errno;
+		if (!rc)
+			rc = -EIO;
+		snprintf(why, whylen, "%s cannot be opened: %s%s", ibv_get_device_name(list[i]),
+			 strerror(-rc),
+			 rc == -EACCES || rc == -EPERM
+				 ? " (see the rights of /dev/infiniband/uverbs*)"
+				 : "");
+	}
+	ibv_free_device_list(list);
+	return active ? 0 : rc;
+}
+
+static int device_init(struct ripc__verbs_device *d)
+{
+	int flags, rc;
+
+	snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(d->ctx->device));
+	rc = ibv_query_device(d->ctx, &d->attr);
+	if (rc)
+		return ripc__fail(-rc, "%s: cannot be queried: %s", d->name, strerror(rc));
+	flags = fcntl(d->ctx->async_fd, F_GETFL);
+	if (flags < 0 || fcntl(d->ctx->async_fd, F_SETFL, flags | O_NONBLOCK))
+		return ripc__fail(-errno, "%s: its events cannot be read: %s", d->name,
+				  strerror(errno));
+	d->pd = ibv_alloc_pd(d->ctx);
+	if (!d->pd)
+		return ripc__fail(errno ? -errno : -ENOMEM, "%s: no protection domain: %s", d->name,
+				  strerror(errno));
+	/* RFC 5040 has the response of a read placed as a remote write. SoftiWARP checks the local right only. */
+	d->read_sink_remote_write =
+		d->ctx->device->transport_type == IBV_TRANSPORT_IWARP && strncmp(d->name, "siw", 3);
+	return 0;
+}
+
+static pthread_mutex_t adopted_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ripc__verbs_device *adopted; /* of all contexts of the process */
+
+int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *ctx, unsigned index)
+{
+	int rc;
+
+	*d = (struct ripc__verbs_device){.ctx = ctx, .index = index};
+	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (d->wake_fd < 0)
+		rc = ripc__fail(-errno, "%s: no descriptor for its events: %s",
+				ibv_get_device_name(ctx->device), strerror(errno));
+	else
+		rc = device_init(d);
+	if (rc) {
+		if (d->wake_fd >= 0)
+			close(d->wake_fd);
+		d->wake_fd = -1;
+		d->ctx = NULL;
+		return rc;
+	}
+	pthread_mutex_lock(&adopted_lock);
+	d->next = adopted;
+	adopted = d;
+	pthread_mutex_unlock(&adopted_lock);
+	return 0;
+}
+
+static void device_abandon(struct ripc__verbs_device *d)
+{
+	struct ripc__verbs_device **at = &adopted;
+
+	pthread_mutex_lock(&adopted_lock);
+	while (*at && *at != d)
+		at = &(*at)->next;
+	if (*at)
+		*at = d->next;
+	pthread_mutex_unlock(&adopted_lock);
+	close(d->wake_fd);
+	d->wake_fd = -1;
+}
+
+int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *device, unsigned index)
+{
+	int rc;
+
+	*d = (struct ripc__verbs_device){.index = index, .own = true, .wake_fd = -1};
+	errno = 0;
+	d->ctx = ibv_open_device(device);
+	if (!d->ctx)
+		return ripc__fail(errno ? -errno : -EIO, "%s cannot be opened: %s",
+				  ibv_get_device_name(device), strerror(errno));
+	rc = device_init(d);
+	if (!rc)
+		return 0;
+	ibv_close_device(d->ctx);
+	d->ctx = NULL;
+	return rc;
+}
+
+void ripc__verbs_device_close(struct ripc__verbs_device *d)
+{
+	struct ripc__verbs_event ev;
+
+	if (!d->ctx)
+		return;
+	while (ripc__verbs_event(d, &ev))
+		;
+	if (!d->own)
+		device_abandon(d);
+	if (d->pd && ibv_dealloc_pd(d->pd))
+		ripc__log(d->gone ? RIPC_LOG_DEBUG : RIPC_LOG_WARN,
+			  "%s: its protection domain is still in use at the end: %s", d->name,
+			  strerror(errno));
+	if (d->own)
+		ibv_close_device(d->ctx);
+	d->ctx = NULL;
+	d->pd = NULL;
+}
+
+void ripc__verbs_device_forked(struct ripc__verbs_device *d)
+{
+	if (!d->ctx)
+		return;
+	if (d->wake_fd >= 0)
+		close(d->wake_fd);
+	if (d->ctx->async_fd >= 0)
+		close(d->ctx->async_fd);
+	if (d->ctx->cmd_fd >= 0)
+		close(d->ctx->cmd_fd);
+}
+
+bool ripc__verbs_device_removed(struct ripc__verbs_device *d)
+{
+	if (d->ctx && access(d->ctx->device->dev_path, F_OK) && errno == ENOENT)
+		d->gone = true;
+	return d->gone;
+}
+
+/* What an event means, and for people. */
+static struct ripc__verbs_event async_type(const struct ibv_async_event *async)
+{
+	struct ripc__verbs_event ev = {.text = ibv_event_type_str(async->event_type)};
+
+	switch (async->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_PATH_MIG_ERR:
+		ev.async_event = RIPC__VERBS_QP_FATAL;
+		ev.qp = async->element.qp;
+		break;
+	case IBV_EVENT_PORT_ERR:
+		ev.async_event = RIPC__VERBS_PORT_DOWN;
+		ev.port = (uint8_t)async->element.port_num;
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		ev.async_event = RIPC__VERBS_PORT_UP;
+		ev.port = (uint8_t)async->element.port_num;
+		break;
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+		ev.async_event = RIPC__VERBS_PORT_CHANGED;
+		ev.port = (uint8_t)async->element.port_num;
+		break;
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_DEVICE_FATAL:
+		ev.async_event = RIPC__VERBS_DEVICE_GONE;
+		break;
+	default:
+		ev.async_event = RIPC__VERBS_NONE;
+		break;
+	}
+	return ev;
+}
+
+/* Whether an event of the context of d, not acknowledged yet, is about d. Until then what it is about is there. */
+static bool concerns(const struct ibv_async_event *async, const struct ripc__verbs_device *d)
+{
+	switch (async->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_PATH_MIG_ERR:
+		return async->element.qp->pd == d->pd;
+	case IBV_EVENT_CQ_ERR:
+		return async->element.cq->cq_context == d;
+	case IBV_EVENT_SRQ_ERR:
+		return async->element.srq->pd == d->pd;
+	default:
+		return true;
+	}
+}
+
+static void post_pending(struct ripc__verbs_device *d, const struct ripc__verbs_event *ev)
+{
+	if (ev->async_event == RIPC__VERBS_NONE)
+		return;
+	/* They are told by kind: what a port was before would come after what it is now. */
+	if (ev->async_event == RIPC__VERBS_PORT_UP || ev->async_event == RIPC__VERBS_PORT_DOWN)
+		d->pending_mask &= ~(1u << RIPC__VERBS_PORT_UP | 1u << RIPC__VERBS_PORT_DOWN);
+	d->pending[ev->async_event] = *ev;
+	d->pending[ev->async_event].qp = NULL;
+	if (!d->pending_mask)
+		eventfd_write(d->wake_fd, 1);
+	d->pending_mask |= 1u << ev->async_event;
+}
+
+/* What others have read for d. */
+static bool pending(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+{
+	eventfd_t count;
+
+	for (unsigned i = 0; i < RIPC__VERBS_ASYNC_COUNT; i++) {
+		if (!(d->pending_mask & 1u << i))
+			continue;
+		*ev = d->pending[i];
+		d->pending_mask &= ~(1u << i);
+		if (!d->pending_mask)
+			eventfd_read(d->wake_fd, &count);
+		return true;
+	}
+	return false;
+}
+
+/* Reads until there is one for d, and gives the others theirs. */
+static bool shared_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+{
+	struct ibv_async_event async;
+	bool ours = false;
+
+	while (!ours && !ibv_get_async_event(d->ctx, &async)) {
+		*ev = async_type(&async);
+		ours = concerns(&async, d);
+		for (struct ripc__verbs_device *o = adopted; o; o = o->next)
+			if (o != d && o->ctx == d->ctx && concerns(&async, o))
+				post_pending(o, ev);
+		ibv_ack_async_event(&async);
+	}
+	return ours;
+}
+
+static bool own_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+{
+	struct ibv_async_event async;
+
+	if (ibv_get_async_event(d->ctx, &async))
+		return false;
+	*ev = async_type(&async);
+	ibv_ack_async_event(&async);
+	return true;
+}
+
+bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+{
+	bool found;
+
+	if (d->own) {
+		found = own_event(d, ev);
+	} else {
+		pthread_mutex_lock(&adopted_lock);
+		found = pending(d, ev) || shared_event(d, ev);
+		pthread_mutex_unlock(&adopted_lock);
+	}
+	if (found && ev->async_event == RIPC__VERBS_DEVICE_GONE)
+		d->gone = true;
+	return found;
+}

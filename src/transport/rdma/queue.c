@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/rdma/queue.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- send queues ---- */
+
+int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, void *owner)
+{
+	uint32_t n = 1;
+
+	while (n * 2 <= depth)
+		n *= 2;
+	*q = (struct ripc__verbs_sendq){.owner = owner, .depth = n, .interval = (n + 1) / 2};
+	q->slots = calloc(n, sizeof(*q->slots));
+	return q->slots ? 0 : ripc__fail(-ENOMEM, "verbs: out of memory");
+}
+
+void ripc__verbs_sendq_signal(struct ripc__verbs_sendq *q, uint32_t every)
+{
+	uint32_t half = (q->depth + 1) / 2;
+
+	/* Places come back with a completion only: waiting for one until the queue is full would stop it each time. */
+	q->interval = every && every < half ? every : half;
+}
+
+static void slot_free(struct ripc__verbs_slot *slot)
+{
+	if (slot->bounce)
+		ripc__verbs_pool_put(slot->bounce);
+	slot->bounce = NULL;
+}
+
+void ripc__verbs_sendq_fini(struct ripc__verbs_sendq *q)
+{
+	for (uint32_t i = 0; q->slots && i < q->depth; i++)
+		slot_free(&q->slots[i]);
+	free(q->slots);
+	*q = (struct ripc__verbs_sendq){0};
+}
+
+struct ripc__verbs_slot *ripc__verbs_sendq_alloc(struct ripc__verbs_sendq *q, bool signal)
+{
+	struct ripc__verbs_slot *slot = &q->slots[q->tail++ & (q->depth - 1)];
+
+	slot_free(slot);
+	*slot = (struct ripc__verbs_slot){.queue = q,
+					  .signaled = signal || q->unsignaled + 1 >= q->interval};
+	q->unsignaled = slot->signaled ? 0 : q->unsignaled + 1;
+	return slot;
+}
+
+void ripc__verbs_sendq_unalloc(struct ripc__verbs_sendq *q, uint32_t n)
+{
+	while (n--)
+		slot_free(&q->slots[--q->tail & (q->depth - 1)]);
+	q->unsignaled = 0;
+	for (uint32_t i = q->tail; i != q->head; i--, q->unsignaled++)
+		if (q->slots[(i - 1) & (q->depth - 1)].signaled)
+			break;
+}
+
+struct ripc__verbs_slot *ripc__verbs_sendq_retire(struct ripc__verbs_sendq *q,
+						  const struct ripc__verbs_slot *upto)
+{
+	uint32_t next = q->head & (q->depth - 1);
+	uint32_t ahead = ((uint32_t)(upto - q->slots) - next) & (q->depth - 1);
+
+	/* Once upto itself is retired it is a whole round ahead. */
+	if (ahead >= q->tail - q->head)
+		return NULL;
+	q->head++;
+	slot_free(&q->slots[next]);
+	return &q->slots[next];
+}
+
+/* ---- completion queues ---- */
+
+int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device, uint32_t entries)
+{
+	int flags;
+
+	*cq = (struct ripc__verbs_cq){.device = device};
+	if (entries > (uint32_t)device->attr.max_cqe)
+		entries = (uint32_t)device->attr.max_cqe;
+	cq->channel = ibv_create_comp_channel(device->ctx);
+	if (!cq->channel)
+		return ripc__fail(errno ? -errno : -EMFILE, "%s: no completion channel: %s",
+				  device->name, strerror(errno));
+	flags = fcntl(cq->channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK)) {
+		int err = errno;
+
+		ripc__verbs_cq_fini(cq);
+		return ripc__fail(-err, "%s: its completion channel: %s", device->name, strerror(err));
+	}
+	/* By its argument an event of it is known as the device's. */
+	cq->cq = ibv_create_cq(device->ctx, (int)entries, device, cq->channel, 0);
+	if (!cq->cq) {
+		int err = errno ? errno : ENOMEM;
+
+		ripc__verbs_cq_fini(cq);
+		return ripc__fail(-err, "%s: no completion queue of %u entries: %s", device->name,
+				  entries, strerror(err));
+	}
+	cq->entries = (uint32_t)cq->cq->cqe;
+	return 0;
+}
+
+static bool take_event(struct ripc__verbs_cq *cq)
+{
+	struct ibv_cq *which;
+	void *arg;
+
+	if (ibv_get_cq_event(cq->channel, &which, &arg))
+		return false;
+	ibv_ack_cq_events(which, 1);
+	return true;
+}
+
+void ripc__verbs_cq_fini(struct ripc__verbs_cq *cq)
+{
+	if (cq->cq) {
+		while (take_event(cq))
+			;
+		if (ibv_destroy_cq(cq->cq))
+			ripc__log(RIPC_LOG_ERROR, "%s: its completion queue cannot be destroyed: %s",
+				  cq->device->name, strerror(errno));
+	}
+	if (cq->channel)
+		ibv_destroy_comp_channel(cq->channel);
+	cq->cq = NULL;
+	cq->channel = NULL;
+}
+
+int ripc__verbs_cq_reserve(struct ripc__verbs_cq *cq, uint32_t n)
+{
+	uint32_t want = cq->entries;
+	int rc;
+
+	while (want < cq->reserved + n)
+		want *= 2;
+	if (want > cq->entries && want > (uint32_t)cq->device->attr.max_cqe)
+		want = (uint32_t)cq->device->attr.max_cqe;
+	if (want < cq->reserved + n)
+		return ripc__fail(-ENOBUFS, "%s: its completion queues hold at most %d entries",
+				  cq->device->name, cq->device->attr.max_cqe);
+	if (want > cq->entries) {
+		rc = ibv_resize_cq(cq->cq, (int)want);
+		if (rc)
+			return ripc__fail(
+				rc < 0 ? rc : -rc,
+				"%s: its completion queue cannot grow from %u to %u entries: %s",
+				cq->device->name, cq->entries, want, strerror(rc < 0 ? -rc : rc));
+		cq->entries = (uint32_t)cq->cq->cqe;
+	}
+	cq->reserved += n;
+	return 0;
+}
+
+void ripc__verbs_cq_unreserve(struct ripc__verbs_cq *cq, uint32_t n)
+{
+	cq->reserved -= n;
+}
+
+static int unreadable(const struct ripc__verbs_cq *cq)
+{
+	return ripc__fail(-EIO, "%s: its completion queue cannot be read", cq->device->name);
+}
+
+int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
+{
+	int n = 0, more;
+
+	while (n < max && cq->stash_at < cq->stash_end)
+		wc[n++] = cq->stash[cq->stash_at++];
+	if (n == max)
+		return n;
+	/* A queue that failed once may have lost what it held, and is not asked again. */
+	more = cq->broken ? -1 : ibv_poll_cq(cq->cq, max - n, wc + n);
+	cq->seen |= more > 0;
+	cq->broken |= more < 0;
+	if (more < 0)
+		return n ? n : unreadable(cq);
+	return n + more;
+}
+
+bool ripc__verbs_cq_poll_one(struct ripc__verbs_cq *cq, struct ibv_wc *wc)
+{
+	int n = 0;
+
+	if (cq->stash_at < cq->stash_end || cq->broken)
+		return false;
+	for (unsigned i = 0; i < RIPC__VERBS_POLL_COUNT && !n; i++)
+		n = ibv_poll_cq(cq->cq, 1, wc);
+	cq->seen |= n > 0;
+	cq->broken = n < 0;
+	return n > 0;
+}
+
+void ripc__verbs_cq_push_back(struct ripc__verbs_cq *cq, const struct ibv_wc *wc)
+{
+	cq->stash[0] = *wc;
+	cq->stash_at = 0;
+	cq->stash_end = 1;
+}
+
+/*
+ * The event is asked for before the queue is looked at: what comes in between raises it. What is found then is kept for the
+ * next poll.
+ */
+int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
+{
+	int n;
+
+	if (cq->stash_at < cq->stash_end)
+		return 1;
+	if (cq->broken)
+		return unreadable(cq);
+	if (cq->armed && cq->seen && take_event(cq))
+		cq->armed = false;
+	if (!cq->armed) {
+		n = ibv_req_notify_cq(cq->cq, 0);
+		if (n)
+			return ripc__fail(n < 0 ? n : -n, "%s: cannot wait for completions: %s",
+					  cq->device->name, strerror(n < 0 ? -n : n));
+		cq->armed = true;
+		cq->seen = false;
+	}
+	n = ibv_poll_cq(cq->cq, RIPC__VERBS_STASH, cq->stash);
+	cq->broken = n < 0;
+	if (n < 0)
+		return unreadable(cq);
+	cq->seen |= n > 0;
+	cq->stash_at = 0;
+	cq->stash_end = (uint32_t)n;
+	return n > 0;
+}
+
+void ripc__verbs_cq_forked(struct ripc__verbs_cq *cq)
+{
+	if (cq->channel)
+		close(cq->channel->fd);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/rdma/region.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* mr->priv. */
+struct region {
+	struct ripc__list link;
+	struct ripc__verbs_regions *all;
+	void *base;
+	size_t len;
+	struct ibv_mr *mr[RIPC__VERBS_DEVICES_MAX]; /* by device; NULL: not registered there */
+};
+
+/* kB that a line of /proc/self/status gives; 0 if it cannot be read. */
+static unsigned long status_kb(const char *field)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	size_t len = strlen(field);
+	unsigned long kb = 0;
+	char line[128];
+
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, field, len) && line[len] == ':')
+			kb = strtoul(line + len + 1, NULL, 10);
+	fclose(f);
+	return kb;
+}
+
+static int explain(const struct ripc__verbs_device *d, size_t len, int err)
+{
+	char limit[32] = "unlimited";
+	struct rlimit rl;
+
+	if ((err != ENOMEM && err != EPERM && err != EAGAIN) || getrlimit(RLIMIT_MEMLOCK, &rl))
+		return ripc__fail(-err, "%s: %zu bytes cannot be registered: %s", d->name, len,
+				  strerror(err));
+	if (rl.rlim_cur != RLIM_INFINITY)
+		snprintf(limit, sizeof(limit), "%llu KiB", (unsigned long long)rl.rlim_cur >> 10);
+	return ripc__fail(
+		-err,
+		"%s: %zu KiB cannot be registered: %s; the limit of locked memory (ulimit -l, "
+		"RLIMIT_MEMLOCK) is %s, pinned so far are %lu KiB (VmPin), locked %lu KiB (VmLck)",
+		d->name, (len + 1023) >> 10, strerror(err), limit, status_kb("VmPin"),
+		status_kb("VmLck"));
+}
+
+struct ibv_mr *ripc__verbs_reg_mr(struct ripc__verbs_device *d, void *base, size_t len, int access,
+				  int *err)
+{
+	struct ibv_mr *mr;
+
+	if (d->gone) {
+		*err = ripc__fail(-ENODEV, "%s: the device is gone", d->name);
+		return NULL;
+	}
+	errno = 0;
+	mr = ibv_reg_mr(d->pd, base, len, access);
+	if (!mr)
+		*err = explain(d, len, errno ? errno : EIO);
+	return mr;
+}
+
+static int verbs_access(const struct ripc__verbs_device *d, unsigned access)
+{
+	int a = 0;
+
+	if (access & RIPC__ACCESS_LOCAL_WRITE)
+		a |= IBV_ACCESS_LOCAL_WRITE |
+		     (d->read_sink_remote_write ? IBV_ACCESS_REMOTE_WRITE : 0);
+	if (access & RIPC__ACCESS_REMOTE_READ)
+		a |= IBV_ACCESS_REMOTE_READ;
+	/* The verbs want both. */
+	if (access & RIPC__ACCESS_REMOTE_WRITE)
+		a |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+	return a;
+}
+
+void ripc__verbs_regions_init(struct ripc__verbs_regions *regions)
+{
+	ripc__list_init(&regions->all);
+}
+
+static void region_free(struct region *r)
+{
+	for (unsigned i = 0; i < RIPC__VERBS_DEVICES_MAX; i++)
+		if (r->mr[i] && ibv_dereg_mr(r->mr[i]))
+			ripc__log(RIPC_LOG_ERROR, "verbs: memory at %p cannot be deregistered: %s",
+				  r->base, strerror(errno));
+	ripc__list_del(&r->link);
+	free(r);
+}
+
+void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&regions->all)))
+		region_free(ripc__list_entry(n, struct region, link));
+}
+
+void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &regions->all) {
+		struct region *r = ripc__list_entry(n, struct region, link);
+
+		if (r->mr[d->index])
+			ibv_dereg_mr(r->mr[d->index]);
+		r->mr[d->index] = NULL;
+	}
+}
+
+int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d, void *base,
+		    size_t len, unsigned access, struct ripc__mr *mr)
+{
+	bool remote = access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE);
+	struct region *r;
+	int rc = 0;
+
+	if (!d && remote)
+		return ripc__fail(-EINVAL, "verbs: remote access is given on an endpoint only");
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return ripc__fail(-ENOMEM, "verbs: out of memory");
+	r->base = base;
+	r->len = len;
+	r->all = regions;
+	ripc__list_add(&regions->all, &r->link);
+	*mr = (struct ripc__mr){
+		.base = base, .len = len, .addr = (uintptr_t)base, .access = access, .priv = r};
+	/* Of nothing there is no registration: adapters refuse it, and nobody needs the key. */
+	if (!d || !len)
+		return 0;
+	r->mr[d->index] = ripc__verbs_reg_mr(d, base, len, verbs_access(d, access), &rc);
+	if (!r->mr[d->index]) {
+		region_free(r);
+		mr->priv = NULL;
+		return rc;
+	}
+	mr->key = remote ? r->mr[d->index]->rkey : 0;
+	return 0;
+}
+
+void ripc__verbs_dereg(struct ripc__mr *mr)
+{
+	if (mr->priv)
+		region_free(mr->priv);
+	mr->priv = NULL;
+	mr->key = 0;
+}
+
+int ripc__verbs_lkey(struct ripc__verbs_device *d, const struct ripc__mr *mr, uint32_t *lkey)
+{
+	struct region *r = mr->priv;
+	int rc;
+
+	if (!r->mr[d->index] && r->len) {
+		r->mr[d->index] =
+			ripc__verbs_reg_mr(d, r->base, r->len, verbs_access(d, mr->access), &rc);
+		if (!r->mr[d->index])
+			return rc;
+	}
+	*lkey = r->len ? r->mr[d->index]->lkey : 0;
+	return 0;
+}

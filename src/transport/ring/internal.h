@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the two halves of the window engine share: slot words, and writing into the peer's segment. */
+#ifndef RIPC_RING_INTERNAL_H
+#define RIPC_RING_INTERNAL_H
+
+#include "transport/ring/ring.h"
+#include "wire/bytes.h"
+
+#include <errno.h>
+
+/* Kinds of slot words. Numbers of the wire: a hello of another version changes them. */
+enum ring_msg_kind {
+	RING_MSG_MORE = 1,       /* a further slot of a message */
+	RING_MSG_SEND = 2,       /* body: the message */
+	RING_MSG_BULK = 3,       /* u32 len: the message is in the bulk ring */
+	RING_MSG_READ = 4,       /* u64 addr, u64 len, u32 key, u16 tag */
+	RING_MSG_DATA = 5,       /* u32 len in the bulk ring, u16 tag: the next bytes of a read */
+	RING_MSG_READ_ERROR = 6, /* u16 tag: the read is not allowed */
+	RING_MSG_WRITE = 7,      /* u64 addr, u32 len in the bulk ring, u32 key */
+	RING_MSG_BYE = 8,
+};
+
+#define RING_CHUNK_MAX \
+	32768u /* bytes of bulk that one DATA or WRITE carries at most, and never more than a quarter of the ring */
+#define RING_RESERVE_SLOTS 32u /* kept free for sends when data is pumped */
+
+static inline uint64_t ring_slot_word(uint64_t index, uint32_t len, enum ring_msg_kind kind,
+				      uint8_t epoch)
+{
+	return (uint32_t)(index + 1) | (uint64_t)len << 32 | (uint64_t)kind << 48 |
+	       (uint64_t)epoch << 56;
+}
+
+/* A word of our own segment. */
+static inline uint64_t ring_load(const struct ripc__ring *w, uint64_t at)
+{
+	return le64toh(__atomic_load_n((const uint64_t *)(const void *)(w->be.inbox + at),
+				       __ATOMIC_ACQUIRE));
+}
+
+static inline void ring_copy(struct ripc__ring *w, uint64_t at, const void *src, size_t len)
+{
+	if (w->be.map)
+		memcpy(w->be.map + at, src, len);
+	else
+		w->be.ops->copy(w->be.arg, at, src, len);
+}
+
+static inline void ring_fence(struct ripc__ring *w)
+{
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	if (w->be.ops->fence)
+		w->be.ops->fence(w->be.arg);
+}
+
+/* One aligned word, whole. */
+static inline void ring_store(struct ripc__ring *w, uint64_t at, uint64_t v)
+{
+	v = htole64(v);
+	if (w->be.map)
+		__atomic_store_n((uint64_t *)(void *)(w->be.map + at), v, __ATOMIC_RELEASE);
+	else
+		w->be.ops->copy(w->be.arg, at, &v, sizeof(v));
+}
+
+static inline uint64_t ring_slot_off(const struct ripc__ring *w, uint64_t index)
+{
+	return RIPC__RING_SLOTS_OFF + (index & w->mask) * RIPC__RING_SLOT_LEN;
+}
+
+static inline uint32_t ring_slot_count(uint32_t len)
+{
+	return len <= RIPC__RING_SLOT_BODY ? 1
+					   : (len + RIPC__RING_SLOT_BODY - 1) / RIPC__RING_SLOT_BODY;
+}
+
+static inline void ring_fail(struct ripc__ring *w, int status, const char *why)
+{
+	if (w->status)
+		return;
+	w->status = status;
+	w->why = why;
+	w->open = false;
+	w->tx_fast_end = 0;
+}
+
+/* Something was written that the peer may be sleeping for. */
+void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit);
+
+/* Whether so much can be sent; asks for the peer's credit anew if what is known is not enough. */
+bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t bulk);
+
+/* Tells the peer what was taken. */
+void ripc__ring_return_credit(struct ripc__ring *w);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The memory that one peer may read or write: a table per connection, by key. Pure. */
+#ifndef RIPC_RING_REGION_H
+#define RIPC_RING_REGION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RIPC__RING_REGIONS_MAX 65536u /* regions of one connection at most */
+
+/*
+ * Beside enum ripc__access: the peer may not read it directly, its owner serves it. For memory
+ * whose pages may have to be waited for: that is for the thread of the sender.
+ */
+#define RIPC__RING_ACCESS_SERVED (1u << 31)
+
+struct ripc__ring_region {
+	uint8_t *base;
+	size_t len;    /* bytes */
+	uint64_t addr; /* what the peer gives to mean base */
+	uint32_t key; /* slot in the low 16 bits, a number that changes with each use above; never 0 */
+	unsigned access;                  /* of enum ripc__access, and RIPC__RING_ACCESS_SERVED */
+	struct ripc__ring_regions *table; /* NULL: its connection is gone */
+	struct ripc__ring_region *next;   /* for whoever added it: a list of its own, */
+	struct ripc__ring_region **at;    /* and where in it */
+};
+
+struct ripc__ring_regions {
+	struct ripc__ring_region **slots; /* NULL where free */
+	uint16_t *generations; /* how often each slot was used: the upper half of its next key */
+	uint32_t *free;        /* stack of free slots */
+	uint32_t cap, nfree;
+};
+
+void ripc__ring_regions_init(struct ripc__ring_regions *r);
+/* Frees the table; the regions stay with whoever added them, without a table. */
+void ripc__ring_regions_fini(struct ripc__ring_regions *r);
+
+/* Return: the new region, or NULL: out of memory or slots. */
+struct ripc__ring_region *ripc__ring_region_add(struct ripc__ring_regions *r, void *base,
+						size_t len, uint64_t addr, unsigned access);
+/* Takes it out of its table, if it still has one, and frees it. */
+void ripc__ring_region_remove(struct ripc__ring_region *region);
+/* The memory that [addr, addr+len) under a key means (any numbers: they come from the peer), or NULL: not allowed. */
+uint8_t *ripc__ring_region_find(const struct ripc__ring_regions *r, uint32_t key, uint64_t addr,
+				uint64_t len, unsigned access);
+
+#endif

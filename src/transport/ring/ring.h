@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The window engine: one end of a connection whose two sides write into each other's memory and read only their own.
+ * Pure: it is given mapped memory (backend.h) and gives events; it makes no system call and reads no clock.
+ *
+ * A segment, written by the peer only, all little-endian:
+ *
+ *   0      hello   magic, version, size, epoch
+ *   128    credit  u64 slots taken, u64 bulk bytes taken: what the peer took of what we sent
+ *   256    arm     u64: changes when the peer is about to sleep and wants to be woken; bit 0: by credit, too
+ *   4096   valid   u64 per region of the peer that we may read directly: its key while it is there, else 0
+ *   8192   slots   64 bytes each: a word and 56 bytes of a message
+ *   ...    bulk    a ring of bytes for what does not fit slots
+ *
+ * The word of a slot is written last, behind a fence: sequence (32 bits), length of the message's body (16), kind (8),
+ * epoch (8). A message takes as many slots as its body needs; the words of the others are of kind "more", so that no
+ * word is ever made of payload, and one of the lap before never looks like the present one. A message without body takes one
+ * slot. What is longer goes into the bulk ring first. All counters are free-running; what has been taken is given
+ * back by the credit words when it is worth a write.
+ *
+ * Short messages go and come by engine_plain.h.
+ *
+ * All that the peer writes is read once and checked; a connection whose peer breaks the rules fails, nothing more.
+ */
+#ifndef RIPC_RING_H
+#define RIPC_RING_H
+
+#include "transport/ring/backend.h"
+#include "transport/ring/region.h"
+
+#include <endian.h>
+#include <stdbool.h>
+#include <sys/uio.h>
+
+#define RIPC__RING_MAGIC      UINT64_C(0x31776e6977706972) /* "ripwinw1" */
+#define RIPC__RING_HELLO_OFF  0
+#define RIPC__RING_CREDIT_OFF 128
+#define RIPC__RING_ARM_OFF    256
+#define RIPC__RING_KEYS_OFF   4096
+#define RIPC__RING_KEYS_MAX   512u /* regions that can be read directly */
+#define RIPC__RING_SLOTS_OFF  8192
+#define RIPC__RING_SLOT_LEN   64u
+#define RIPC__RING_SLOT_BODY  56u /* bytes of a message in a slot */
+
+#define RIPC__RING_SEND_MAX     16384u /* bytes of a send at most */
+#define RIPC__RING_INLINE_MAX   448u /* of these, sent in slots: 8; then the other ring is faster */
+#define RIPC__RING_RECV_BUF_LEN (RIPC__RING_SEND_MAX + 64) /* bytes a receive buffer must have */
+#define RIPC__RING_READS_MAX    16u /* reads outstanding in one direction at most */
+#define RIPC__RING_WRITES_MAX   16u /* writes not yet copied at most */
+
+/* Sizes of the two rings; the same on both sides. */
+struct ripc__ring_layout {
+	uint8_t slot_bits; /* 1 << slot_bits slots, >= 6 */
+	uint8_t bulk_bits; /* 1 << bulk_bits bytes, >= 16 */
+};
+
+/* Bytes of a segment. */
+static inline size_t ripc__ring_segment_len(const struct ripc__ring_layout *layout)
+{
+	return RIPC__RING_SLOTS_OFF + ((size_t)RIPC__RING_SLOT_LEN << layout->slot_bits) +
+	       ((size_t)1 << layout->bulk_bits);
+}
+
+enum ripc__ring_event_kind {
+	RIPC__RING_EV_RECV,       /* len bytes of a send stand in the buffer */
+	RIPC__RING_EV_READ_DONE,  /* wr_id, status */
+	RIPC__RING_EV_WRITE_DONE, /* wr_id: the source memory is the caller's again */
+	RIPC__RING_EV_SENDABLE,   /* a post had returned -EAGAIN; now there is room */
+};
+
+struct ripc__ring_event {
+	enum ripc__ring_event_kind kind;
+	int status;
+	uint32_t len;
+	uint64_t wr_id;
+};
+
+/* A read of ours. */
+struct ripc__ring_read {
+	uint8_t *to;
+	uint64_t addr, len, done, wr_id;
+	uint32_t key;
+	bool used, direct, finished;
+	int status;
+};
+
+/* A read of the peer's that we serve. */
+struct ripc__ring_peer_read {
+	uint64_t addr, len, done;
+	uint32_t key;
+	uint16_t tag;
+};
+
+/* A write of ours. */
+struct ripc__ring_write {
+	const uint8_t *from;
+	uint64_t addr, len, done, wr_id;
+	uint32_t key;
+};
+
+struct ripc__ring {
+	struct ripc__ring_backend be;
+	struct ripc__ring_layout layout;
+	uint32_t mask;      /* slots - 1 */
+	uint64_t bulk_mask; /* bulk bytes - 1 */
+	uint64_t bulk_off;  /* offset of the bulk ring */
+	uint8_t epoch;      /* never 0 */
+	bool hello_seen;    /* the peer's hello was seen */
+	bool open;          /* so it was, and nothing has failed since */
+	bool direct_store; /* plain stores reach the peer's segment, and a release fence orders them */
+	int status;        /* < 0: failed; why says how */
+	const char *why;
+
+	uint64_t tx, tx_consumed; /* slots posted; of these, taken by the peer as far as we know */
+	uint64_t tx_fast_end; /* up to here ripc__ring_send_fast() may post, and needs to look at nothing else; 0: it must look */
+	uint64_t tx_bulk, tx_bulk_consumed; /* likewise bytes */
+	uint64_t last_kick_arm;             /* the last arm word that we answered with a kick */
+	uint64_t send_word, more_word; /* of our slots, and of the peer's, but for number and length */
+
+	uint64_t rx, rx_advertised;           /* slots taken; as told to the peer */
+	uint64_t rx_bulk, rx_bulk_advertised; /* likewise bytes */
+	uint64_t arm;                         /* our arm word as the peer has it */
+	bool armed;                           /* it has not been answered yet */
+
+	struct ripc__ring_regions regions;
+	struct ripc__ring_read reads[RIPC__RING_READS_MAX];
+	unsigned nreads;
+	unsigned next_direct; /* whose turn it is */
+	struct ripc__ring_peer_read peer_reads_queue[RIPC__RING_READS_MAX];
+	unsigned peer_read_head;
+	struct ripc__ring_write writes[RIPC__RING_WRITES_MAX];
+	unsigned write_head, nwrites_copied; /* nwritten of the nwrites are copied and to be reported */
+	union {
+		struct {
+			uint8_t npeer_reads, nwrites;
+			uint8_t ndirect, nfinished; /* of the nreads */
+			uint8_t unnotified; /* messages posted since we last looked whether the peer sleeps */
+			bool want_sendable; /* a post was refused */
+		};
+		uint64_t work; /* 0: none of these */
+	};
+};
+
+/* @epoch: agreed on with the peer, never 0, another one each time the same memory is used. The segment of ours is zero or left by another epoch. */
+void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
+		     const struct ripc__ring_layout *layout, uint8_t epoch);
+/* Ends it: what the peer may read directly it may no more. Regions stay their owners'. */
+void ripc__ring_fini(struct ripc__ring *w);
+
+/* Tells the peer that nothing more comes. */
+void ripc__ring_send_bye(struct ripc__ring *w);
+
+/*
+ * Exposes memory to the peer. Direct reads go by address; with RIPC__RING_ACCESS_SERVED there are none.
+ * Return: it, or NULL: out of memory or keys.
+ * End with ripc__ring_dereg(), which also works after ripc__ring_fini().
+ */
+struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *base, size_t len,
+					 unsigned access);
+void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region);
+
+/*
+ * As in transport.h; 0, 2, -EAGAIN, -EMSGSIZE, -ENOTCONN. With more set a peer that is awake sees it at once, one that
+ * sleeps is woken by the next send without, by one of the next few, or by ripc__ring_flush().
+ */
+int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov, size_t len,
+		    bool more);
+void ripc__ring_flush(struct ripc__ring *w);
+int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
+		    uint64_t wr_id);
+int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint64_t addr,
+		     uint32_t key, uint64_t wr_id);
+
+/*
+ * Takes what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send. Return: whether there is an event. After false
+ * there may be a status; a failed engine reports nothing.
+ */
+bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event *ev);
+
+/* Whether the next slot was written: ripc__ring_poll() has something to look at. */
+static inline bool ripc__ring_ready(const struct ripc__ring *w)
+{
+	uint64_t word = __atomic_load_n(
+		(const uint64_t *)(const void *)(w->be.inbox + RIPC__RING_SLOTS_OFF +
+						 (w->rx & w->mask) * RIPC__RING_SLOT_LEN),
+		__ATOMIC_ACQUIRE);
+
+	return (uint32_t)le64toh(word) == (uint32_t)(w->rx + 1) && le64toh(word) >> 56 == w->epoch;
+}
+
+/* Whether there is work besides what arrives: ripc__ring_progress() should be called. */
+static inline bool ripc__ring_has_work(const struct ripc__ring *w)
+{
+	return w->work;
+}
+
+/* Moves some of what was posted or is to be served. Return: whether it moved anything, or has events. */
+bool ripc__ring_progress(struct ripc__ring *w);
+
+/* Before sleeping: asks the peer for a kick. After this and a full fence, ripc__ring_idle() must be asked. */
+void ripc__ring_arm(struct ripc__ring *w);
+/* Whether there is nothing to do. */
+bool ripc__ring_idle(const struct ripc__ring *w);
+/* A kick came: the next sleep needs a new request. */
+static inline void ripc__ring_disarm(struct ripc__ring *w)
+{
+	w->armed = false;
+}
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The window engine: what is found in our own segment. Every word of it was written by somebody else. */
+#include "transport/ring/fast_path.h"
+
+#define MSGS_PER_POLL 64 /* messages without an event, after which a caller gets a look */
+
+/* ---- credit ---- */
+
+void ripc__ring_return_credit(struct ripc__ring *w)
+{
+	bool bytes = w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
+
+	/* What was there has been read before it may be written again. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (bytes) {
+		ring_store(w, RIPC__RING_CREDIT_OFF + 8, w->rx_bulk);
+		w->rx_bulk_advertised = w->rx_bulk;
+	}
+	ring_store(w, RIPC__RING_CREDIT_OFF, w->rx);
+	w->rx_advertised = w->rx;
+	if (w->be.ops->fence)
+		w->be.ops->fence(w->be.arg);
+	ripc__ring_kick_if_armed(w, true);
+}
+
+/* ---- taking ---- */
+
+/* The body of the message whose first slot is w->rx, into room for len bytes rounded up to slots. */
+static inline void copy_slots(struct ripc__ring *w, uint8_t *to, uint32_t slots)
+{
+	const uint8_t *ring = w->be.inbox + RIPC__RING_SLOTS_OFF + 8;
+	uint64_t end = w->rx + slots;
+
+	for (uint64_t i = w->rx; i != end; i++, to += RIPC__RING_SLOT_BODY)
+		memcpy(to, ring + (i & w->mask) * RIPC__RING_SLOT_LEN, RIPC__RING_SLOT_BODY);
+	w->rx = end;
+}
+
+/* The next len bytes of the bulk ring. */
+static void copy_bulk(struct ripc__ring *w, uint8_t *to, uint64_t len)
+{
+	uint64_t off = w->rx_bulk & w->bulk_mask, n = w->bulk_mask + 1 - off;
+
+	if (n > len)
+		n = len;
+	memcpy(to, w->be.inbox + w->bulk_off + off, n);
+	if (len > n)
+		memcpy(to + n, w->be.inbox + w->bulk_off, len - n);
+	w->rx_bulk += len;
+}
+
+static void handle_read(struct ripc__ring *w, const uint8_t *body)
+{
+	struct ripc__ring_peer_read *s;
+
+	if (w->npeer_reads == RIPC__RING_READS_MAX) {
+		ring_fail(w, -EPROTO, "more reads than may be outstanding");
+		return;
+	}
+	s = &w->peer_reads_queue[(w->peer_read_head + w->npeer_reads++) % RIPC__RING_READS_MAX];
+	*s = (struct ripc__ring_peer_read){
+		.addr = ripc__get_le64(body),
+		.len = ripc__get_le64(body + 8),
+		.key = ripc__get_le32(body + 16),
+		.tag = ripc__get_le16(body + 20),
+	};
+	if (!s->len)
+		ring_fail(w, -EPROTO, "a read of nothing");
+}
+
+static struct ripc__ring_read *find_read(struct ripc__ring *w, uint16_t tag)
+{
+	struct ripc__ring_read *r = tag < RIPC__RING_READS_MAX ? &w->reads[tag] : NULL;
+
+	if (r && r->used && !r->direct && !r->finished)
+		return r;
+	ring_fail(w, -EPROTO, "an answer to a read that is not outstanding");
+	return NULL;
+}
+
+static void complete_read(struct ripc__ring *w, struct ripc__ring_read *r, int status)
+{
+	r->status = status;
+	r->finished = true;
+	w->nfinished++;
+}
+
+static void handle_data(struct ripc__ring *w, const uint8_t *body)
+{
+	struct ripc__ring_read *r = find_read(w, ripc__get_le16(body + 4));
+	uint32_t len = ripc__get_le32(body);
+
+	if (!r)
+		return;
+	if (!len || len > r->len - r->done || len > w->bulk_mask + 1) {
+		ring_fail(w, -EPROTO, "more data than was asked for");
+		return;
+	}
+	copy_bulk(w, r->to + r->done, len);
+	r->done += len;
+	if (r->done == r->len)
+		complete_read(w, r, 0);
+}
+
+static void handle_write(struct ripc__ring *w, const uint8_t *body)
+{
+	uint64_t addr = ripc__get_le64(body);
+	uint32_t len = ripc__get_le32(body + 8), key = ripc__get_le32(body + 12);
+	uint8_t *to = ripc__ring_region_find(&w->regions, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
+
+	if (!to || !len || len > w->bulk_mask + 1) {
+		ring_fail(w, -EACCES, "a write to where the peer may not write");
+		return;
+	}
+	copy_bulk(w, to, len);
+}
+
+/* A message of a fixed body in one slot. */
+static bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t want,
+			    uint8_t body[RIPC__RING_SLOT_BODY])
+{
+	if (len != want) {
+		ring_fail(w, -EPROTO, "a message of a wrong length");
+		return false;
+	}
+	copy_slots(w, body, 1);
+	return true;
+}
+
+/* A quarter of a ring: what was taken is given back to the peer. */
+static inline bool credit_due(const struct ripc__ring *w)
+{
+	return w->rx - w->rx_advertised > w->mask / 4 ||
+	       w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
+}
+
+/* Looks at one message. Return: whether it is a send, whose bytes stand in buf. */
+static bool handle_message(struct ripc__ring *w, uint64_t word, uint8_t *buf,
+			   struct ripc__ring_event *ev)
+{
+	uint32_t len = (uint16_t)(word >> 32), bytes;
+	uint8_t body[RIPC__RING_SLOT_BODY];
+	struct ripc__ring_read *r;
+
+	switch ((uint8_t)(word >> 48)) {
+	case RING_MSG_SEND:
+		if (len > RIPC__RING_INLINE_MAX) {
+			ring_fail(w, -EPROTO, "a send longer than allowed");
+			return false;
+		}
+		copy_slots(w, buf, ring_slot_count(len));
+		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_RECV, .len = len};
+		return true;
+	case RING_MSG_BULK:
+		if (!check_fixed_len(w, len, 4, body))
+			return false;
+		bytes = ripc__get_le32(body);
+		if (bytes > RIPC__RING_SEND_MAX) {
+			ring_fail(w, -EPROTO, "a send longer than allowed");
+			return false;
+		}
+		copy_bulk(w, buf, bytes);
+		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_RECV, .len = bytes};
+		return true;
+	case RING_MSG_READ:
+		if (check_fixed_len(w, len, 22, body))
+			handle_read(w, body);
+		return false;
+	case RING_MSG_DATA:
+		if (check_fixed_len(w, len, 6, body))
+			handle_data(w, body);
+		return false;
+	case RING_MSG_READ_ERROR:
+		if (check_fixed_len(w, len, 2, body) && (r = find_read(w, ripc__get_le16(body))))
+			complete_read(w, r, -EACCES);
+		return false;
+	case RING_MSG_WRITE:
+		if (check_fixed_len(w, len, 16, body))
+			handle_write(w, body);
+		return false;
+	case RING_MSG_BYE:
+		ring_fail(w, -ECONNRESET, "the peer closed the connection");
+		return false;
+	default:
+		ring_fail(w, -EPROTO, "a message of unknown kind");
+		return false;
+	}
+}
+
+/* The peer's hello must be there before anything else is looked at. */
+static bool check_hello(struct ripc__ring *w)
+{
+	uint64_t magic = ring_load(w, RIPC__RING_HELLO_OFF), layout;
+
+	if (magic != RIPC__RING_MAGIC + ((uint64_t)w->epoch << 56))
+		return false;
+	layout = ring_load(w, RIPC__RING_HELLO_OFF + 8);
+	if (layout != (w->layout.slot_bits | (uint64_t)w->layout.bulk_bits << 32) ||
+	    ring_load(w, RIPC__RING_HELLO_OFF + 16) != w->epoch) {
+		ring_fail(w, -EPROTO, "the peer's rings have another shape");
+		return false;
+	}
+	w->hello_seen = true;
+	w->open = true;
+	return true;
+}
+
+/* Something that needs no look at the rings. */
+static bool completion_event(struct ripc__ring *w, struct ripc__ring_event *ev)
+{
+	if (w->nwrites_copied) {
+		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_WRITE_DONE,
+						.wr_id = w->writes[w->write_head].wr_id};
+		w->write_head = (w->write_head + 1) % RIPC__RING_WRITES_MAX;
+		w->nwrites--;
+		w->nwrites_copied--;
+		return true;
+	}
+	if (w->nfinished) {
+		struct ripc__ring_read *r = w->reads;
+
+		while (!r->used || !r->finished)
+			r++;
+		*ev = (struct ripc__ring_event){
+			.kind = RIPC__RING_EV_READ_DONE, .wr_id = r->wr_id, .status = r->status};
+		r->used = false;
+		w->nfinished--;
+		w->nreads--;
+		return true;
+	}
+	return false;
+}
+
+/* Whether a post that was refused would find room now: then it is said, once. */
+static bool sendable_event(struct ripc__ring *w, struct ripc__ring_event *ev)
+{
+	if (w->nwrites > w->nwrites_copied || w->nreads == RIPC__RING_READS_MAX ||
+	    !ripc__ring_has_room(w, RING_RESERVE_SLOTS, RIPC__RING_SEND_MAX))
+		return false;
+	w->want_sendable = false;
+	*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_SENDABLE};
+	return true;
+}
+
+bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event *ev)
+{
+	if (w->status)
+		return false;
+	for (unsigned i = 0; i < MSGS_PER_POLL; i++) {
+		uint64_t word = ring_load(w, ring_slot_off(w, w->rx));
+		bool found;
+
+		if ((uint32_t)word != (uint32_t)(w->rx + 1) || word >> 56 != w->epoch)
+			break;
+		if (!w->hello_seen && !check_hello(w))
+			break;
+		w->armed = false;
+		found = handle_message(w, word, buf, ev);
+		if (w->status)
+			return false;
+		if (credit_due(w))
+			ripc__ring_return_credit(w);
+		if (found)
+			return true;
+	}
+	if (completion_event(w, ev))
+		return true;
+	return w->want_sendable && sendable_event(w, ev);
+}
+
+bool ripc__ring_recv_slots(struct ripc__ring *w, uint8_t *buf, size_t cap, uint32_t *len)
+{
+	uint64_t at = ring_slot_off(w, w->rx), word = ring_load(w, at);
+	uint32_t bytes = (uint16_t)(word >> 32), slots = ring_slot_count(bytes);
+
+	if ((uint32_t)word != (uint32_t)(w->rx + 1) || !w->open || ripc__ring_has_work(w))
+		return false;
+	if (!((word ^ w->send_word) >> 48)) {
+		if (bytes > RIPC__RING_INLINE_MAX || slots * RIPC__RING_SLOT_BODY > cap)
+			return false;
+		copy_slots(w, buf, slots);
+	} else {
+		if ((word ^ w->send_word) >> 48 != (RING_MSG_SEND ^ RING_MSG_BULK) || bytes != 4)
+			return false;
+		/* Read once: the peer may change it. */
+		bytes = (uint32_t)ring_load(w, at + 8);
+		if (bytes > RIPC__RING_SEND_MAX || bytes > cap)
+			return false;
+		copy_bulk(w, buf, bytes);
+		w->rx++;
+	}
+	w->armed = false;
+	*len = bytes;
+	if (credit_due(w))
+		ripc__ring_return_credit(w);
+	/* What that found wrong, the next look reports. */
+	return true;
+}
+
+/* ---- sleeping ---- */
+
+/* Whether something of ours cannot go on without credit. */
+static bool needs_credit(const struct ripc__ring *w)
+{
+	return w->want_sendable || w->npeer_reads || w->nwrites;
+}
+
+void ripc__ring_arm(struct ripc__ring *w)
+{
+	bool credit = needs_credit(w);
+
+	/* One request is answered once: until then it stands. */
+	if (w->armed && (w->arm & 1) == credit)
+		return;
+	w->arm = (w->arm | 1) + 1 + credit;
+	w->armed = true;
+	ring_store(w, RIPC__RING_ARM_OFF, w->arm);
+	if (w->be.ops->fence)
+		w->be.ops->fence(w->be.arg);
+}
+
+bool ripc__ring_idle(const struct ripc__ring *w)
+{
+	if (w->status || ripc__ring_ready(w) || w->ndirect || w->nfinished || w->nwrites_copied)
+		return false;
+	/* Room may have come since it was last looked for. */
+	return !needs_credit(w) || (w->tx_consumed == ring_load(w, RIPC__RING_CREDIT_OFF) &&
+				    w->tx_bulk_consumed == ring_load(w, RIPC__RING_CREDIT_OFF + 8));
+}

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The window engine: what goes into the peer's segment. */
+#include "transport/ring/fast_path.h"
+
+#define UNNOTIFIED_MAX 64u          /* messages posted between two looks whether the peer sleeps */
+#define DIRECT_CHUNK   (256u << 10) /* bytes of one direct read between two looks at what arrives */
+
+void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
+		     const struct ripc__ring_layout *layout, uint8_t epoch)
+{
+	uint8_t hello[24];
+
+	memset(w, 0, sizeof(*w));
+	w->be = *be;
+	w->direct_store = be->map && !be->ops->fence;
+	w->layout = *layout;
+	w->epoch = epoch;
+	w->mask = (1u << layout->slot_bits) - 1;
+	w->bulk_mask = ((uint64_t)1 << layout->bulk_bits) - 1;
+	w->send_word = ring_slot_word(UINT32_MAX, 0, RING_MSG_SEND, epoch);
+	w->more_word = ring_slot_word(UINT32_MAX, 0, RING_MSG_MORE, epoch);
+	w->bulk_off = RIPC__RING_SLOTS_OFF + ((uint64_t)RIPC__RING_SLOT_LEN << layout->slot_bits);
+	ripc__ring_regions_init(&w->regions);
+	ripc__put_le32(hello, layout->slot_bits);
+	ripc__put_le32(hello + 4, layout->bulk_bits);
+	ripc__put_le64(hello + 8, epoch);
+	/* What an earlier epoch left there does not count any more. */
+	ripc__put_le64(hello + 16, 0);
+	ring_copy(w, RIPC__RING_HELLO_OFF + 8, hello, 16);
+	ring_copy(w, RIPC__RING_CREDIT_OFF, hello + 16, 8);
+	ring_copy(w, RIPC__RING_CREDIT_OFF + 8, hello + 16, 8);
+	ring_copy(w, RIPC__RING_ARM_OFF, hello + 16, 8);
+	ring_fence(w);
+	ring_store(w, RIPC__RING_HELLO_OFF, RIPC__RING_MAGIC + ((uint64_t)epoch << 56));
+	ring_fence(w);
+	ripc__ring_kick_if_armed(w, false);
+}
+
+void ripc__ring_fini(struct ripc__ring *w)
+{
+	for (uint32_t i = 0; i < w->regions.cap && i < RIPC__RING_KEYS_MAX; i++)
+		if (w->regions.slots[i])
+			ring_store(w, RIPC__RING_KEYS_OFF + 8ull * i, 0);
+	/* A direct reader that has seen anything of what the memory holds from now on sees this, too. */
+	ring_fence(w);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	ripc__ring_regions_fini(&w->regions);
+}
+
+/* ---- room ---- */
+
+bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t copy_to_bulk)
+{
+	uint64_t taken;
+
+	if (w->tx - w->tx_consumed + slots <= w->mask + 1u &&
+	    w->tx_bulk - w->tx_bulk_consumed + copy_to_bulk <= w->bulk_mask + 1)
+		return true;
+	taken = ring_load(w, RIPC__RING_CREDIT_OFF);
+	/* Neither back nor beyond what was sent. */
+	if (taken - w->tx_consumed > w->tx - w->tx_consumed)
+		goto bad;
+	if (taken != w->tx_consumed)
+		w->armed = false;
+	w->tx_consumed = taken;
+	taken = ring_load(w, RIPC__RING_CREDIT_OFF + 8);
+	if (taken - w->tx_bulk_consumed > w->tx_bulk - w->tx_bulk_consumed)
+		goto bad;
+	w->tx_bulk_consumed = taken;
+	return w->tx - w->tx_consumed + slots <= w->mask + 1u &&
+	       w->tx_bulk - w->tx_bulk_consumed + copy_to_bulk <= w->bulk_mask + 1;
+bad:
+	ring_fail(w, -EPROTO, "the peer took more than was sent");
+	return false;
+}
+
+static int queue_full(struct ripc__ring *w)
+{
+	if (w->status)
+		return -ENOTCONN;
+	w->want_sendable = true;
+	/* The peer must take what fills its rings. */
+	ripc__ring_flush(w);
+	return -EAGAIN;
+}
+
+/* ---- writing ---- */
+
+void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit)
+{
+	uint64_t arm;
+
+	/* Credit goes with what has not been said yet. */
+	credit = credit && !w->unnotified;
+	w->unnotified = 0;
+	/* The peer says that it will sleep, then looks; we write, then look whether it said so. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	arm = ring_load(w, RIPC__RING_ARM_OFF);
+	if (arm == w->last_kick_arm || (credit && !(arm & 1)))
+		return;
+	w->last_kick_arm = arm;
+	w->be.ops->kick(w->be.arg);
+}
+
+/* The message of one kind with its body. There is room. The peer is not told. */
+static inline void post_message(struct ripc__ring *w, enum ring_msg_kind kind, const uint8_t *body,
+				uint32_t len)
+{
+	uint64_t first = w->tx, at = ring_slot_off(w, first), index = first, to = at;
+	uint32_t left = len;
+
+	/* Whole slots have a length that the compiler knows. */
+	for (; left > RIPC__RING_SLOT_BODY;
+	     left -= RIPC__RING_SLOT_BODY, body += RIPC__RING_SLOT_BODY) {
+		ring_copy(w, to + 8, body, RIPC__RING_SLOT_BODY);
+		to = ring_slot_off(w, ++index);
+		ring_store(w, to, ring_slot_word(index, 0, RING_MSG_MORE, w->epoch));
+	}
+	if (left)
+		ring_copy(w, to + 8, body, left);
+	w->tx = index + 1;
+	ring_fence(w);
+	ring_store(w, at, ring_slot_word(first, len, kind, w->epoch));
+	/* Out of the write-combining buffers, where there are any. */
+	if (w->be.ops->fence)
+		w->be.ops->fence(w->be.arg);
+}
+
+static void post_body(struct ripc__ring *w, enum ring_msg_kind kind, const uint8_t *body, uint32_t len)
+{
+	post_message(w, kind, body, len);
+	ripc__ring_kick_if_armed(w, false);
+}
+
+int ripc__ring_notify(struct ripc__ring *w, bool more)
+{
+	if (more && ++w->unnotified < UNNOTIFIED_MAX)
+		return w->unnotified == 1 ? 2 : 0;
+	ripc__ring_kick_if_armed(w, false);
+	return 0;
+}
+
+void ripc__ring_flush(struct ripc__ring *w)
+{
+	if (w->unnotified && !w->status)
+		ripc__ring_kick_if_armed(w, false);
+}
+
+/* Copies len bytes into the bulk ring, from memory. */
+static void copy_to_bulk(struct ripc__ring *w, const uint8_t *src, uint64_t len)
+{
+	uint64_t off = w->tx_bulk & w->bulk_mask, n = w->bulk_mask + 1 - off;
+
+	if (n > len)
+		n = len;
+	ring_copy(w, w->bulk_off + off, src, n);
+	if (len > n)
+		ring_copy(w, w->bulk_off, src + n, len - n);
+	w->tx_bulk += len;
+}
+
+/* Most parts are a header or a small payload: for those a call costs as much as the copy. Return: behind it. */
+static inline uint8_t *copy_words(uint8_t *to, const uint8_t *from, size_t n)
+{
+	if (n >= 16 && n <= 64) {
+		/* From both ends, which meet in the middle. */
+		if (n > 32) {
+			memcpy(to + 16, from + 16, 16);
+			memcpy(to + n - 32, from + n - 32, 16);
+		}
+		memcpy(to, from, 16);
+		memcpy(to + n - 16, from + n - 16, 16);
+	} else if (n) {
+		/* A part may be empty, and then be nowhere. */
+		memcpy(to, from, n);
+	}
+	return to + n;
+}
+
+/*
+ * A send of body, behind which there are RIPC__RING_SLOT_BODY bytes more that may be told to anybody, by plain stores: whole slots have a
+ * length that the compiler knows.
+ */
+static inline void post_send(struct ripc__ring *w, const uint8_t *body, uint32_t len)
+{
+	uint8_t *ring = w->be.map + RIPC__RING_SLOTS_OFF,
+		*first = ring + (w->tx & w->mask) * RIPC__RING_SLOT_LEN;
+	uint64_t index = w->tx, word = ring_slot_word(index, len, RING_MSG_SEND, w->epoch);
+	const uint8_t *from = body;
+
+	for (index++; len > RIPC__RING_SLOT_BODY; index++) {
+		uint8_t *to = ring + (index & w->mask) * RIPC__RING_SLOT_LEN;
+
+		len -= RIPC__RING_SLOT_BODY;
+		from += RIPC__RING_SLOT_BODY;
+		__atomic_store_n((uint64_t *)(void *)to,
+				 htole64(ring_slot_word(index, 0, RING_MSG_MORE, w->epoch)),
+				 __ATOMIC_RELAXED);
+		memcpy(to + 8, from, RIPC__RING_SLOT_BODY);
+	}
+	ring_first_slot_barrier();
+	memcpy(first + 8, body, RIPC__RING_SLOT_BODY);
+	w->tx = index;
+	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
+}
+
+static inline bool has_slots(const struct ripc__ring *w, uint32_t slots)
+{
+	return w->tx - w->tx_consumed + slots <= w->mask + 1u;
+}
+
+static int send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	uint8_t body[RIPC__RING_INLINE_MAX + RIPC__RING_SLOT_BODY], *to = body;
+	uint32_t slots = ring_slot_count(len);
+
+	if (!has_slots(w, slots) && !ripc__ring_has_room(w, slots, 0))
+		return queue_full(w);
+	for (unsigned i = 0; i < niov; i++)
+		to = copy_words(to, iov[i].iov_base, iov[i].iov_len);
+	if (w->direct_store) {
+		memset(to, 0, RIPC__RING_SLOT_BODY);
+		post_send(w, body, len);
+	} else {
+		post_message(w, RING_MSG_SEND, body, len);
+	}
+	return 0;
+}
+
+static int send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	uint8_t body[4];
+
+	if (!ripc__ring_has_room(w, 1, len))
+		return queue_full(w);
+	for (unsigned i = 0; i < niov; i++)
+		if (iov[i].iov_len)
+			copy_to_bulk(w, iov[i].iov_base, iov[i].iov_len);
+	ripc__put_le32(body, len);
+	post_message(w, RING_MSG_BULK, body, 4);
+	return 0;
+}
+
+int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov, size_t len, bool more)
+{
+	int rc;
+
+	if (w->status)
+		return -ENOTCONN;
+	if (len > RIPC__RING_SEND_MAX)
+		return -EMSGSIZE;
+	/* A send arrives behind the writes that were posted before it. */
+	if (w->nwrites > w->nwrites_copied)
+		return queue_full(w);
+	rc = len <= RIPC__RING_INLINE_MAX ? send_slots(w, iov, niov, (uint32_t)len)
+					  : send_bulk(w, iov, niov, (uint32_t)len);
+	return rc ? rc : ripc__ring_notify(w, more);
+}
+
+/* There is room. */
+static inline void fast_slots(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload,
+			      uint32_t len)
+{
+	uint8_t *ring = w->be.map + RIPC__RING_SLOTS_OFF,
+		*first = ring + (w->tx & w->mask) * RIPC__RING_SLOT_LEN, *to;
+	uint64_t index = w->tx,
+		 word = ring_slot_word(index, RIPC__POST_HEADER_LEN + len, RING_MSG_SEND, w->epoch);
+
+	if (len > RING_FIRST_PAYLOAD) {
+		const uint8_t *from = payload + RING_FIRST_PAYLOAD;
+		uint32_t left = len - RING_FIRST_PAYLOAD;
+
+		for (;;) {
+			to = ring + (++index & w->mask) * RIPC__RING_SLOT_LEN;
+			__atomic_store_n((uint64_t *)(void *)to,
+					 htole64(ring_slot_word(index, 0, RING_MSG_MORE, w->epoch)),
+					 __ATOMIC_RELAXED);
+			if (left <= RIPC__RING_SLOT_BODY)
+				break;
+			memcpy(to + 8, from, RIPC__RING_SLOT_BODY);
+			from += RIPC__RING_SLOT_BODY;
+			left -= RIPC__RING_SLOT_BODY;
+		}
+		ring_copy_tail(to + 8, from, left);
+		ring_first_slot_barrier();
+		len = RING_FIRST_PAYLOAD;
+	}
+	memcpy(first + 8, head, RIPC__POST_HEADER_LEN);
+	ring_copy_tail(first + 8 + RIPC__POST_HEADER_LEN, payload, len);
+	w->tx = index + 1;
+	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
+}
+
+/* There is room. */
+static void fast_bulk(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload, uint32_t len)
+{
+	uint8_t *slot = w->be.map + RIPC__RING_SLOTS_OFF + (w->tx & w->mask) * RIPC__RING_SLOT_LEN;
+
+	copy_to_bulk(w, head, RIPC__POST_HEADER_LEN);
+	copy_to_bulk(w, payload, len);
+	ripc__put_le32(slot + 8, RIPC__POST_HEADER_LEN + len);
+	__atomic_store_n((uint64_t *)(void *)slot,
+			 htole64(ring_slot_word(w->tx, 4, RING_MSG_BULK, w->epoch)),
+			 __ATOMIC_RELEASE);
+	w->tx++;
+}
+
+/* Whether so much can be posted by plain stores; w->tx_fast_end says so the next time. */
+static inline bool fast_room(struct ripc__ring *w, uint32_t slots, uint32_t copy_to_bulk)
+{
+	if (!w->direct_store || w->status || w->nwrites > w->nwrites_copied ||
+	    !ripc__ring_has_room(w, slots, copy_to_bulk))
+		return false;
+	w->tx_fast_end = w->tx_consumed + w->mask + 1;
+	return true;
+}
+
+int ripc__ring_send_slow(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload,
+			 size_t len, bool more)
+{
+	uint32_t bytes = RIPC__POST_HEADER_LEN + (uint32_t)len;
+
+	if (len > RIPC__RING_SEND_MAX - RIPC__POST_HEADER_LEN)
+		return -EMSGSIZE;
+	if (bytes <= RIPC__RING_INLINE_MAX) {
+		if (!fast_room(w, ring_slot_count(bytes), 0))
+			return -EAGAIN;
+		fast_slots(w, head, payload, (uint32_t)len);
+	} else {
+		if (!fast_room(w, 1, bytes))
+			return -EAGAIN;
+		fast_bulk(w, head, payload, (uint32_t)len);
+	}
+	return ripc__ring_notify(w, more);
+}
+
+void ripc__ring_send_bye(struct ripc__ring *w)
+{
+	if (!w->status && ripc__ring_has_room(w, 1, 0))
+		post_body(w, RING_MSG_BYE, NULL, 0);
+}
+
+/* ---- memory ---- */
+
+/* Whether the peer is told that it may read a region directly. */
+static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r)
+{
+	return (r->key & 0xffff) < RIPC__RING_KEYS_MAX &&
+	       (r->access & (RIPC__ACCESS_REMOTE_READ | RIPC__RING_ACCESS_SERVED)) ==
+		       RIPC__ACCESS_REMOTE_READ &&
+	       w->be.caps & RIPC__RING_CAP_READ;
+}
+
+struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *base, size_t len, unsigned access)
+{
+	/* Where the peer cannot read it anyway it is not told where our memory lies. */
+	uint64_t addr = w->be.caps & RIPC__RING_CAP_READ ? (uintptr_t)base : 4096;
+	struct ripc__ring_region *r = ripc__ring_region_add(&w->regions, base, len, addr, access);
+
+	if (r && direct(w, r)) {
+		ring_store(w, RIPC__RING_KEYS_OFF + 8ull * (r->key & 0xffff), r->key);
+		ring_fence(w);
+	}
+	return r;
+}
+
+void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region)
+{
+	if (region->table && direct(w, region)) {
+		ring_store(w, RIPC__RING_KEYS_OFF + 8ull * (region->key & 0xffff), 0);
+		ring_fence(w);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	}
+	ripc__ring_region_remove(region);
+}
+
+/* Whether the peer's region of this key may be read directly, as far as we know now. */
+static bool key_valid(const struct ripc__ring *w, uint32_t key)
+{
+	return w->be.caps & RIPC__RING_CAP_READ && (key & 0xffff) < RIPC__RING_KEYS_MAX &&
+	       ring_load(w, RIPC__RING_KEYS_OFF + 8ull * (key & 0xffff)) == key;
+}
+
+int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
+		    uint64_t wr_id)
+{
+	struct ripc__ring_read *r = w->reads;
+	uint8_t body[22];
+
+	if (w->status)
+		return -ENOTCONN;
+	if (w->nreads == RIPC__RING_READS_MAX)
+		return queue_full(w);
+	while (r->used)
+		r++;
+	*r = (struct ripc__ring_read){
+		.to = to, .addr = addr, .len = len, .key = key, .wr_id = wr_id, .used = true};
+	if (!len) {
+		r->finished = true;
+		w->nfinished++;
+	} else if (key_valid(w, key)) {
+		r->direct = true;
+		w->ndirect++;
+	} else {
+		if (!ripc__ring_has_room(w, 1, 0)) {
+			r->used = false;
+			return queue_full(w);
+		}
+		ripc__put_le64(body, addr);
+		ripc__put_le64(body + 8, len);
+		ripc__put_le32(body + 16, key);
+		ripc__put_le16(body + 20, (uint16_t)(r - w->reads));
+		post_body(w, RING_MSG_READ, body, sizeof(body));
+	}
+	w->nreads++;
+	return 0;
+}
+
+int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint64_t addr,
+		     uint32_t key, uint64_t wr_id)
+{
+	if (w->status)
+		return -ENOTCONN;
+	if (w->nwrites == RIPC__RING_WRITES_MAX)
+		return queue_full(w);
+	/* A send that comes now waits for it. */
+	w->tx_fast_end = 0;
+	w->writes[(w->write_head + w->nwrites++) % RIPC__RING_WRITES_MAX] = (struct ripc__ring_write){
+		.from = from, .addr = addr, .len = len, .key = key, .wr_id = wr_id};
+	return 0;
+}
+
+/* ---- pumping ---- */
+
+/* Bytes of the next chunk of len, or 0: no room beside what is kept for sends. */
+static uint32_t chunk_len(struct ripc__ring *w, uint64_t len)
+{
+	uint64_t n = (w->bulk_mask + 1) / 4;
+
+	if (n > RING_CHUNK_MAX)
+		n = RING_CHUNK_MAX;
+	if (n > len)
+		n = len;
+	return ripc__ring_has_room(w, RING_RESERVE_SLOTS, (uint32_t)n + RIPC__RING_SEND_MAX)
+		       ? (uint32_t)n
+		       : 0;
+}
+
+static bool progress_peer_reads(struct ripc__ring *w)
+{
+	bool moved = false;
+
+	while (w->npeer_reads && !w->status) {
+		struct ripc__ring_peer_read *s = &w->peer_reads_queue[w->peer_read_head];
+		uint32_t n = chunk_len(w, s->len - s->done);
+		const uint8_t *from;
+		uint8_t body[6];
+
+		if (!n)
+			break;
+		/* Looked up anew each time: it may have been concealed in between. */
+		from = ripc__ring_region_find(&w->regions, s->key, s->addr, s->len,
+					      RIPC__ACCESS_REMOTE_READ);
+		ripc__put_le16(body + 4, s->tag);
+		if (from) {
+			copy_to_bulk(w, from + s->done, n);
+			ripc__put_le32(body, n);
+			post_body(w, RING_MSG_DATA, body, sizeof(body));
+			s->done += n;
+		} else {
+			post_body(w, RING_MSG_READ_ERROR, body + 4, 2);
+			s->done = s->len;
+		}
+		if (s->done == s->len) {
+			w->peer_read_head = (w->peer_read_head + 1) % RIPC__RING_READS_MAX;
+			w->npeer_reads--;
+		}
+		moved = true;
+	}
+	return moved;
+}
+
+static bool progress_writes(struct ripc__ring *w)
+{
+	bool moved = false;
+
+	while (w->nwrites_copied < w->nwrites && !w->status) {
+		struct ripc__ring_write *x =
+			&w->writes[(w->write_head + w->nwrites_copied) % RIPC__RING_WRITES_MAX];
+		uint32_t n = x->done < x->len ? chunk_len(w, x->len - x->done) : 0;
+		uint8_t body[16];
+
+		if (!n && x->len)
+			break;
+		if (n) {
+			copy_to_bulk(w, x->from + x->done, n);
+			ripc__put_le64(body, x->addr + x->done);
+			ripc__put_le32(body + 8, n);
+			ripc__put_le32(body + 12, x->key);
+			post_body(w, RING_MSG_WRITE, body, sizeof(body));
+			x->done += n;
+		}
+		if (x->done == x->len)
+			w->nwrites_copied++;
+		moved = true;
+	}
+	return moved;
+}
+
+/* One piece of one direct read. */
+static bool progress_direct_reads(struct ripc__ring *w)
+{
+	struct ripc__ring_read *r;
+	uint64_t n;
+
+	if (!w->ndirect || w->status)
+		return false;
+	while (!w->reads[w->next_direct].used || !w->reads[w->next_direct].direct ||
+	       w->reads[w->next_direct].finished)
+		w->next_direct = (w->next_direct + 1) % RIPC__RING_READS_MAX;
+	r = &w->reads[w->next_direct];
+	n = r->len - r->done < DIRECT_CHUNK ? r->len - r->done : DIRECT_CHUNK;
+	r->status = w->be.ops->read(w->be.arg, r->to + r->done, r->addr + r->done, n);
+	/* Had it been concealed before anything of this was changed, we would see that now. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!r->status && !key_valid(w, r->key))
+		r->status = -EACCES;
+	r->done += n;
+	if (r->status || r->done == r->len) {
+		r->finished = true;
+		w->nfinished++;
+		w->ndirect--;
+		w->next_direct = (w->next_direct + 1) % RIPC__RING_READS_MAX;
+	}
+	return true;
+}
+
+bool ripc__ring_progress(struct ripc__ring *w)
+{
+	bool moved = progress_direct_reads(w);
+
+	ripc__ring_flush(w);
+	moved |= progress_writes(w);
+	moved |= progress_peer_reads(w);
+	return moved || w->nfinished || w->nwrites_copied;
+}

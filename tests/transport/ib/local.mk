@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+check_PROGRAMS += tests/transport/ib/test_address
+check_PROGRAMS += tests/transport/ib/test_uc_retransmit
+check_PROGRAMS += tests/transport/ib/test_wireup
+EXTRA_DIST += tests/transport/ib/test_path_select.sh
+
+if HAVE_VERBS
+EXTRA_PROGRAMS += tests/transport/ib/test_mcast
+lab_tests += tests/transport/ib/test_mcast
+tests_transport_ib_test_mcast_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
+tests_transport_ib_test_mcast_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
+tests_transport_ib_test_mcast_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ibv_modify_qp
+endif

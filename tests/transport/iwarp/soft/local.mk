@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+libtests_la_SOURCES += tests/flood.h tests/transport/iwarp/soft/bad_fpdu.c tests/transport/iwarp/soft/bad_fpdu.h tests/transport/iwarp/soft/engine_pair.h \
+	tests/transport/iwarp/soft/soft_pair.c tests/transport/iwarp/soft/soft_pair.h
+
+check_PROGRAMS += tests/transport/iwarp/test_address
+check_PROGRAMS += tests/transport/iwarp/soft/test_crc32c
+check_PROGRAMS += tests/transport/iwarp/soft/test_mpa
+check_PROGRAMS += tests/transport/iwarp/soft/test_region
+check_PROGRAMS += tests/transport/iwarp/soft/test_engine
+check_PROGRAMS += tests/transport/iwarp/soft/test_engine_rx
+check_PROGRAMS += tests/transport/iwarp/soft/test_engine_rx_bad
+check_PROGRAMS += tests/transport/iwarp/soft/test_soft
+check_PROGRAMS += tests/transport/iwarp/soft/test_connect
+check_PROGRAMS += tests/transport/iwarp/soft/test_transfer
+
+noinst_PROGRAMS += tests/transport/iwarp/soft/session
+tests_transport_iwarp_soft_session_LDADD = libripc_internal.la
+dist_check_SCRIPTS += tests/transport/iwarp/soft/test_tshark.sh
+
+check_PROGRAMS += tests/transport/iwarp/soft/test_mcast
+check_PROGRAMS += tests/transport/iwarp/soft/test_readdress
+check_PROGRAMS += tests/transport/iwarp/soft/test_flood

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Two engines against each other: everything posted arrives, however the stream is cut. */
+#include "engine_pair.h"
+
+#include <errno.h>
+
+#define SOURCE 300000u
+
+static struct engine_end a, b;
+static uint8_t *source, *target;
+static uint8_t pipe_buf[1 << 20];
+
+static struct ripc__mpa_terms terms(bool crc, bool soft)
+{
+	return (struct ripc__mpa_terms){
+		.crc = crc,
+		.soft = soft,
+		.enhanced = true,
+		.rtr = RIPC__MPA_RTR_WRITE,
+		.read_depth = 32,
+		.serve_depth = 32,
+	};
+}
+
+static void open_pair(const struct ripc__mpa_terms *t, uint32_t segment)
+{
+	engine_end_open(&a, t, true, segment);
+	engine_end_open(&b, t, false, segment);
+	source = malloc(SOURCE);
+	target = calloc(1, SOURCE);
+	for (size_t i = 0; i < SOURCE; i++)
+		source[i] = (uint8_t)(i * 7 + i / 251);
+}
+
+static void close_pair(void)
+{
+	engine_end_close(&a);
+	engine_end_close(&b);
+	free(source);
+	free(target);
+}
+
+/* Moves at most cap bytes from one end to the other. Return: whether any moved. */
+static bool move(struct engine_end *from, struct engine_end *to, size_t cap)
+{
+	size_t n = engine_end_take(from, pipe_buf, cap < sizeof(pipe_buf) ? cap : sizeof(pipe_buf));
+
+	engine_end_feed(to, pipe_buf, n);
+	engine_end_events(from);
+	return n;
+}
+
+static void settle(uint64_t *rng, size_t most)
+{
+	for (;;) {
+		size_t one = rng ? test_random(rng) % most + 1 : most,
+		       two = rng ? test_random(rng) % most + 1 : most;
+		bool ab = move(&a, &b, one), ba = move(&b, &a, two);
+
+		if (!ab && !ba)
+			return;
+		ck_assert_int_eq(a.e.status, 0);
+		ck_assert_int_eq(b.e.status, 0);
+	}
+}
+
+static void post_send(struct engine_end *end, const uint8_t *p, size_t len)
+{
+	struct iovec iov[3] = {
+		{(void *)p, len / 3}, {NULL, 0}, {(void *)(p + len / 3), len - len / 3}};
+
+	ck_assert_int_eq(ripc__engine_send(&end->e, iov, 3, len), 0);
+}
+
+/* A session with some of everything. */
+static void post_session(bool big)
+{
+	size_t len = big ? 200000 : 700;
+	struct ripc__region *from =
+		ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
+	struct ripc__region *to =
+		ripc__region_add(&b.regions, target, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
+	struct ripc__region *src = ripc__region_add(&a.regions, source, SOURCE, 0);
+	struct ripc__region *dst =
+		ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
+	size_t half = SOURCE / 2;
+
+	post_send(&a, source, 100);
+	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target + half, len / 2, from->addr + half,
+					   from->stag, 1),
+			 0);
+	post_send(&a, source + 100, 0);
+	ck_assert_int_eq(ripc__engine_write(&a.e, src, source, len, to->addr, to->stag, 2), 0);
+	ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 0, 0, 0, 3), 0);
+	post_send(&a, source + 100, big ? RIPC__SEND_MAX : 333);
+	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 0, 0, 0, 4), 0);
+	post_send(&a, source + 1, 1);
+	/* The passive side may not speak yet; it will. */
+	post_send(&b, source, 55);
+	post_send(&b, source, big ? 9999 : 400);
+}
+
+static void check_session(bool big)
+{
+	size_t len = big ? 200000 : 700, second = big ? RIPC__SEND_MAX : 333;
+
+	ck_assert_uint_eq(b.nrecv, 4);
+	ck_assert_uint_eq(b.lens[0], 100);
+	ck_assert_uint_eq(b.lens[1], 0);
+	ck_assert_uint_eq(b.lens[2], second);
+	ck_assert_uint_eq(b.lens[3], 1);
+	ck_assert_mem_eq(b.recv, source, 100);
+	ck_assert_mem_eq(b.recv + 100, source + 100, second);
+	ck_assert_uint_eq(b.recv[100 + second], source[1]);
+	ck_assert_uint_eq(a.nrecv, 2);
+	ck_assert_mem_eq(a.recv, source, 55);
+	ck_assert_mem_eq(a.recv + 55, source, big ? 9999 : 400);
+	ck_assert_uint_eq(a.nread, 2);
+	ck_assert_uint_eq(a.nwrite, 2);
+	ck_assert_mem_eq(target, source, len < SOURCE / 2 ? len : SOURCE / 2);
+	ck_assert_mem_eq(target + SOURCE / 2, source + SOURCE / 2, len / 2);
+}
+
+START_TEST(engine__every_split_point)
+{
+	size_t total = SIZE_MAX;
+
+	/* The stream of the active side is cut once, at every place. */
+	for (size_t cut = 1; cut < total; cut++) {
+		struct ripc__mpa_terms t = terms(_i & 1, _i & 2);
+
+		open_pair(&t, 300);
+		post_session(false);
+		while (a.out < cut && move(&a, &b, cut - a.out))
+			;
+		settle(NULL, sizeof(pipe_buf));
+		check_session(false);
+		total = a.out;
+		close_pair();
+	}
+	ck_assert_uint_gt(total, 1000);
+}
+END_TEST
+
+START_TEST(engine__byte_by_byte)
+{
+	struct ripc__mpa_terms t = terms(_i & 1, _i & 2);
+
+	open_pair(&t, 300);
+	post_session(false);
+	settle(NULL, 1);
+	check_session(false);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine__random_fragments)
+{
+	static const size_t most[] = {50, 2000, 20000, 300000};
+	static const uint32_t segments[] = {536, 1448, 8948, 65483};
+	uint64_t rng = test_seed();
+
+	for (unsigned round = 0; round < 12; round++) {
+		struct ripc__mpa_terms t = terms(round & 1, round & 2);
+
+		open_pair(&t, segments[round % 4]);
+		post_session(true);
+		settle(&rng, most[test_random(&rng) % 4]);
+		check_session(true);
+		close_pair();
+	}
+}
+END_TEST
+
+/* Work of both ends and all kinds at random; each byte that arrives is checked against what was posted. */
+START_TEST(engine__random_work)
+{
+	uint64_t rng = test_seed();
+	struct ripc__mpa_terms t = terms(true, test_random(&rng) & 1);
+	struct ripc__region *src[2], *dst[2];
+	unsigned sends[2] = {0, 0}, reads[2] = {0, 0}, writes[2] = {0, 0};
+	uint64_t sum[2] = {0, 0};
+	struct engine_end *ends[2] = {&a, &b};
+	size_t len, off;
+
+	open_pair(&t, 1448);
+	for (unsigned w = 0; w < 2; w++) {
+		src[w] = ripc__region_add(&ends[w]->regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
+		dst[w] = ripc__region_add(&ends[w]->regions, target, SOURCE,
+					  RIPC__ACCESS_REMOTE_WRITE);
+	}
+	for (unsigned i = 0; i < 3000; i++) {
+		unsigned w = test_random(&rng) & 1;
+		struct ripc__engine *e = &ends[w]->e;
+		int err;
+
+		len = test_random(&rng) % (test_random(&rng) & 1 ? 100 : 40000);
+		off = test_random(&rng) % (SOURCE - len);
+		switch (test_random(&rng) % 4) {
+		case 0:
+			len = len > RIPC__SEND_MAX ? RIPC__SEND_MAX : len;
+			post_send(ends[w], source + off, len);
+			sends[w]++;
+			sum[w] += len;
+			break;
+		case 1:
+			/* The same bytes at the same place of source and target: order does not matter. */
+			err = ripc__engine_write(e, src[w], source + off, len, dst[!w]->addr + off,
+						 dst[!w]->stag, i);
+			ck_assert(!err || err == -EAGAIN);
+			writes[w] += !err;
+			break;
+		case 2:
+			err = ripc__engine_read(e, dst[w], target + off, len, src[!w]->addr + off,
+						src[!w]->stag, i);
+			ck_assert(!err || err == -EAGAIN);
+			reads[w] += !err;
+			break;
+		default:
+			move(ends[w], ends[!w], test_random(&rng) % 30000 + 1);
+		}
+		ck_assert_int_eq(e->status, 0);
+	}
+	settle(&rng, 60000);
+	for (unsigned w = 0; w < 2; w++) {
+		ck_assert_uint_eq(ends[!w]->nrecv, sends[w]);
+		ck_assert_uint_eq(ends[!w]->recv_len, sum[w]);
+		ck_assert_uint_eq(ends[w]->nread, reads[w]);
+		ck_assert_uint_eq(ends[w]->nwrite, writes[w]);
+	}
+	for (size_t i = 0; i < SOURCE; i++)
+		if (target[i] && target[i] != source[i])
+			ck_abort_msg("wrong byte at %zu", i);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine_send__arrives_after_the_write_before_it)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *src, *dst;
+
+	open_pair(&t, 1448);
+	src = ripc__region_add(&a.regions, source, SOURCE, 0);
+	dst = ripc__region_add(&b.regions, target, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(ripc__engine_write(&a.e, src, source + i * 90000, 90000,
+						    dst->addr + i * 90000, dst->stag, i),
+				 0);
+		post_send(&a, source, 8);
+	}
+	while (move(&a, &b, 5000))
+		if (b.nrecv)
+			ck_assert_mem_eq(target, source, b.nrecv * 90000);
+	ck_assert_uint_eq(b.nrecv, 3);
+	ck_assert_uint_eq(a.nwrite, 3);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine_init__passive_waits_for_the_first_fpdu)
+{
+	static const unsigned kinds[3] = {RIPC__MPA_RTR_SEND, RIPC__MPA_RTR_WRITE, RIPC__MPA_RTR_READ};
+	struct ripc__mpa_terms t = terms(true, true);
+
+	t.rtr = kinds[_i];
+	open_pair(&t, 1448);
+	post_send(&b, source, 10);
+	ck_assert(!ripc__engine_pending(&b.e));
+	ck_assert(!ripc__engine_idle(&b.e));
+	ck_assert_uint_eq(engine_end_take(&b, pipe_buf, 1000), 0);
+	ck_assert(ripc__engine_pending(&a.e));
+	settle(NULL, 1000);
+	/* The first FPDU is no message of anybody. */
+	ck_assert_uint_eq(b.nrecv, 0);
+	ck_assert_uint_eq(a.nread, 0);
+	ck_assert_uint_eq(a.nwrite, 0);
+	ck_assert_uint_eq(a.nrecv, 1);
+	ck_assert_uint_eq(a.lens[0], 10);
+	/* A send of no bytes later is one. */
+	post_send(&a, source, 0);
+	settle(NULL, 1000);
+	ck_assert_uint_eq(b.nrecv, 1);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine_read__bounded_by_the_depth)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *from, *dst;
+
+	t.read_depth = 3;
+	open_pair(&t, 1448);
+	from = ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
+	dst = ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 10, from->addr, from->stag, i),
+				 0);
+	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 10, from->addr, from->stag, 3), -EAGAIN);
+	settle(NULL, 1000);
+	ck_assert_uint_eq(a.nread, 3);
+	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 10, from->addr, from->stag, 3), 0);
+	settle(NULL, 1000);
+	ck_assert_uint_eq(a.last_wr_id, 3);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine_write__bounded)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *src, *dst;
+
+	open_pair(&t, 1448);
+	dst = ripc__region_add(&b.regions, target, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
+	src = ripc__region_add(&a.regions, source, SOURCE, 0);
+	for (unsigned i = 0; i < RIPC__WORKS_MAX; i++)
+		ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 10, dst->addr, dst->stag, i),
+				 0);
+	ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 10, dst->addr, dst->stag, 0), -EAGAIN);
+	settle(NULL, 100);
+	ck_assert_uint_eq(a.nwrite, RIPC__WORKS_MAX);
+	ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 10, dst->addr, dst->stag, 0), 0);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine_revoke__read_response_half_sent)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *from, *dst;
+
+	open_pair(&t, 1448);
+	from = ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
+	dst = ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
+	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 200000, from->addr, from->stag, 1), 0);
+	move(&a, &b, 1000);
+	move(&b, &a, 1000);
+	ck_assert_uint_eq(from->users, 1);
+	ripc__engine_revoke(&b.e, from);
+	ck_assert_uint_eq(from->users, 0);
+	ck_assert_int_eq(b.e.status, -ECANCELED);
+	ck_assert_uint_eq(engine_end_take(&b, pipe_buf, 1000),
+			  0); /* in the midst of an FPDU nothing can follow */
+	ripc__region_remove(&b.regions, from);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine_revoke__read_response_not_begun)
+{
+	struct ripc__mpa_terms t = terms(true, true);
+	struct ripc__region *from, *dst, *other;
+
+	open_pair(&t, 1448);
+	other = ripc__region_add(&b.regions, target, 100, RIPC__ACCESS_REMOTE_READ);
+	from = ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
+	dst = ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
+	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 200000, from->addr, from->stag, 1), 0);
+	move(&a, &b, 1000);
+	ripc__engine_revoke(&b.e, other);
+	ck_assert_int_eq(b.e.status, 0);
+	ripc__engine_revoke(&b.e, from);
+	ck_assert_int_eq(b.e.status, -ECANCELED);
+	while (move(&b, &a, 1000))
+		;
+	ck_assert_int_eq(a.e.status, -ECONNABORTED);
+	ck_assert(a.e.term_received);
+	ck_assert_uint_eq(a.e.term_code, RIPC__TERM_STAG);
+	ck_assert_uint_eq(a.nread, 0);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine_revoke__write_being_placed)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *src, *dst;
+
+	open_pair(&t, 1448);
+	dst = ripc__region_add(&b.regions, target, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
+	src = ripc__region_add(&a.regions, source, SOURCE, 0);
+	ck_assert_int_eq(ripc__engine_write(&a.e, src, source, 100000, dst->addr, dst->stag, 1), 0);
+	move(&a, &b, 5000);
+	ck_assert_uint_eq(dst->users, 1);
+	ripc__engine_revoke(&b.e, dst);
+	ck_assert_uint_eq(dst->users, 0);
+	ck_assert_int_eq(b.e.status, -ECANCELED);
+	memset(target, 0, SOURCE);
+	while (move(&a, &b, 5000))
+		;
+	ck_assert(!target[0] && !memcmp(target, target + 1, SOURCE - 1));
+	close_pair();
+}
+END_TEST
+
+/* An engine that fails while an FPDU is half sent completes it, so that its Terminate is understood. */
+START_TEST(engine_fail__terminate_after_what_is_half_sent)
+{
+	struct ripc__mpa_terms t = terms(true, true);
+	struct ripc__region *src, *dst;
+	unsigned kind = (unsigned)_i;
+
+	open_pair(&t, 1448);
+	dst = ripc__region_add(&b.regions, target, SOURCE, ACCESS_ALL);
+	src = ripc__region_add(&a.regions, source, SOURCE, ACCESS_ALL);
+	settle(NULL, 1000);
+	if (kind == 0) {
+		post_send(&a, source, 9000);
+		post_send(&a, source, 9000);
+	} else if (kind == 1) {
+		ck_assert_int_eq(
+			ripc__engine_write(&a.e, src, source, 200000, dst->addr, dst->stag, 1), 0);
+		post_send(&a, source, 9000);
+	} else {
+		ck_assert_int_eq(
+			ripc__engine_read(&b.e, dst, target, 200000, src->addr, src->stag, 1), 0);
+		move(&b, &a, 1000);
+	}
+	move(&a, &b, 300);
+	ripc__engine_fail(&a.e, -EPROTO, RIPC__TERM_OPCODE, NULL, false);
+	while (move(&a, &b, 777))
+		;
+	ck_assert_int_eq(b.e.status, -ECONNABORTED);
+	ck_assert_uint_eq(b.e.term_code, RIPC__TERM_OPCODE);
+	ck_assert_uint_eq(b.nrecv, kind == 0 ? 2 : 0);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine_frame__rest_is_queued)
+{
+	struct ripc__mpa_terms t = terms(true, true);
+	uint8_t head[RIPC__SEND_HEADER], tail[RIPC__TRAILER_MAX], whole[200];
+	struct iovec iov[3] = {{head, sizeof(head)}, {NULL, 101}, {tail, 0}};
+
+	for (size_t cut = 0; cut < 128; cut++) {
+		open_pair(&t, 1448);
+		settle(NULL, 1000);
+		ck_assert(ripc__engine_idle(&a.e));
+		iov[1].iov_base = source;
+		iov[2].iov_len = ripc__engine_frame(&a.e, iov + 1, 1, 101, head, tail);
+		ck_assert_uint_eq(iov[2].iov_len, 3 + 4);
+		memcpy(whole, head, 20);
+		memcpy(whole + 20, source, 101);
+		memcpy(whole + 121, tail, 7);
+		engine_end_feed(&b, whole, cut);
+		ck_assert_int_eq(ripc__engine_queue_rest(&a.e, iov, 3, cut), 0);
+		ck_assert_uint_eq(ripc__engine_queued(&a.e), 128 - cut);
+		ck_assert(!ripc__engine_idle(&a.e));
+		settle(NULL, 1000);
+		ck_assert_uint_eq(b.nrecv, 1);
+		ck_assert_mem_eq(b.recv, source, 101);
+		close_pair();
+	}
+}
+END_TEST
+
+/* Responses to reads and sends take turns: a long response does not hold up a message. */
+START_TEST(engine_gather__sends_pass_long_responses)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *from, *dst;
+
+	open_pair(&t, 1448);
+	from = ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
+	dst = ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
+	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, SOURCE, from->addr, from->stag, 1), 0);
+	move(&a, &b, 1000);
+	move(&b, &a, 1000);
+	post_send(&b, source, 10);
+	for (unsigned i = 0; i < 3 && !a.nrecv; i++)
+		move(&b, &a, 66000);
+	ck_assert_uint_eq(a.nrecv, 1);
+	ck_assert_uint_eq(a.nread, 0);
+	settle(NULL, 100000);
+	ck_assert_uint_eq(a.nread, 1);
+	ck_assert_mem_eq(target, source, SOURCE);
+	close_pair();
+}
+END_TEST
+
+START_TEST(engine_init__fpdus_fit_the_segment)
+{
+	struct ripc__mpa_terms t = terms(true, false);
+
+	for (uint32_t segment = 0; segment < 70000; segment += 61) {
+		struct engine_end end;
+
+		engine_end_open(&end, &t, true, segment);
+		ck_assert_uint_le(end.e.ulpdu_max, RIPC__ULPDU_SOFT);
+		if (segment >= 128)
+			ck_assert_uint_le(ripc__fpdu_size(end.e.ulpdu_max), segment);
+		ck_assert_uint_ge(end.e.ulpdu_max + 32, segment < 65000 ? segment : 65000);
+		ck_assert_uint_le(end.e.tagged_max + RIPC__DDP_TAGGED, end.e.ulpdu_max);
+		engine_end_close(&end);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("engine");
+	TCase *tc = tcase_create("engine");
+
+	tcase_add_loop_test(tc, engine__every_split_point, 0, 4);
+	tcase_add_loop_test(tc, engine__byte_by_byte, 0, 4);
+	tcase_add_test(tc, engine__random_fragments);
+	tcase_add_test(tc, engine__random_work);
+	tcase_add_test(tc, engine_send__arrives_after_the_write_before_it);
+	tcase_add_loop_test(tc, engine_init__passive_waits_for_the_first_fpdu, 0, 3);
+	tcase_add_test(tc, engine_read__bounded_by_the_depth);
+	tcase_add_test(tc, engine_write__bounded);
+	tcase_add_test(tc, engine_revoke__read_response_half_sent);
+	tcase_add_test(tc, engine_revoke__read_response_not_begun);
+	tcase_add_test(tc, engine_revoke__write_being_placed);
+	tcase_add_loop_test(tc, engine_fail__terminate_after_what_is_half_sent, 0, 3);
+	tcase_add_test(tc, engine_frame__rest_is_queued);
+	tcase_add_test(tc, engine_gather__sends_pass_long_responses);
+	tcase_add_test(tc, engine_init__fpdus_fit_the_segment);
+	tcase_set_timeout(tc, 120);
+	suite_add_tcase(suite, tc);
+	return test_main("transport/iwarp/soft/engine", suite);
+}

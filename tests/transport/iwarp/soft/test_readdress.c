@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Addresses of the host that come and go while contexts are open, in a network namespace of our own. */
+#define _GNU_SOURCE /* unshare */
+
+#include "harness.h"
+
+#include <ripc.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OPTIONS   "transports=iwarp/soft resolver=local interfaces=lo,link0"
+#define DATAGRAMS OPTIONS " short=udp"
+#define WAIT_MS   60000 /* for what takes a moment */
+
+static bool ip(const char *command)
+{
+	char udp_conn[512];
+
+	snprintf(udp_conn, sizeof(udp_conn), "PATH=$PATH:/sbin:/usr/sbin; %s", command);
+	return !system(udp_conn);
+}
+
+/* Nothing but a loopback with one address, and a link that gets none of itself later. Return: whether that is possible here. */
+static bool alone(void)
+{
+	if (!ip("command -v ip >/dev/null")) {
+		test_skip("no program ip (iproute2) here");
+		return false;
+	}
+	if ((unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) ||
+	    !ip("ip link set lo up && ip addr flush dev lo && ip addr add 127.0.0.1/32 dev lo && "
+		"ip link add link0 type veth peer name link1 && { ip link set link0 addrgenmode "
+		"none; ip link set link1 addrgenmode none; } 2>/dev/null; ip link set link1 up && "
+		"ip link set link0 up")) {
+		test_skip("no network namespace of our own here");
+		return false;
+	}
+	return true;
+}
+
+/* Whether a context says that it listens at an address, within a time. */
+static bool listens(struct ripc *ctx, const char *address, bool there)
+{
+	char text[512];
+	const char *name;
+
+	for (unsigned i = 0; i < WAIT_MS / 10; i++) {
+		for (unsigned k = 0; ripc_transports(ctx, k, &name, text, sizeof(text)) >= 0; k++)
+			if (!strcmp(name, "iwarp/soft") && !strstr(text, address) == !there)
+				return true;
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	}
+	return false;
+}
+
+/* One message, and that it came. */
+static void send_text(struct ripc_service *from, struct ripc_service *to)
+{
+	struct iovec text = {"hello", 5};
+	struct ripc_message *m;
+
+	ck_assert_msg(!ripc_send(from, ripc_service_id(to), &text, 1, NULL, WAIT_MS), "%s",
+		      ripc_detail());
+	ck_assert_msg(!ripc_receive(to, &m, WAIT_MS), "%s", ripc_detail());
+	ck_assert_uint_eq(m->items[0].iov_len, 5);
+	ripc_message_free(m);
+}
+
+START_TEST(readdress__a_network_that_comes_later)
+{
+	struct ripc *a, *b;
+	struct ripc_service *sa, *sb;
+	struct ripc_route route;
+
+	if (!alone())
+		return;
+	ck_assert_int_eq(ripc_open(&a, OPTIONS), 0);
+	ck_assert_int_eq(ripc_register(a, 42, 0, &sa), 0);
+	ck_assert(listens(a, "127.0.0.1", true));
+	/* Neither the address it was opened with, nor another way but the new one. */
+	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0 && ip addr flush dev lo"));
+	ck_assert(listens(a, "10.9.8.7", true));
+	ck_assert(listens(a, "127.0.0.1", false));
+	ck_assert_int_eq(ripc_open(&b, OPTIONS), 0);
+	ck_assert_int_eq(ripc_register(b, RIPC_ANY_ID, 0, &sb), 0);
+	send_text(sb, sa);
+	ck_assert_int_eq(ripc_query(b, 42, &route), 0);
+	ck_assert_msg(strstr(route.address, "10.9.8.7") != NULL, "%s", route.address);
+	ck_assert_int_eq(ripc_close(b), 0);
+	ck_assert_int_eq(ripc_close(a), 0);
+}
+END_TEST
+
+START_TEST(readdress__an_address_that_is_known_changes)
+{
+	struct ripc *a, *b;
+	struct ripc_service *sa, *sb;
+
+	if (!alone())
+		return;
+	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0 && ip addr flush dev lo"));
+	ck_assert_int_eq(ripc_open(&a, OPTIONS), 0);
+	ck_assert_int_eq(ripc_open(&b, OPTIONS), 0);
+	ck_assert_int_eq(ripc_register(a, 42, 0, &sa), 0);
+	ck_assert_int_eq(ripc_register(b, RIPC_ANY_ID, 0, &sb), 0);
+	send_text(sb, sa);
+	/* The connection is between addresses that are no more: it breaks, and the next one goes to the new address. */
+	ck_assert(ip("ip addr flush dev link0 && ip addr add 10.9.8.6/24 dev link0"));
+	ck_assert(listens(a, "10.9.8.6", true));
+	ck_assert(listens(a, "10.9.8.7", false));
+	for (unsigned tries = 0, came = 0; came < 3; tries++) {
+		struct iovec text = {"hello", 5};
+		struct ripc_message *m;
+
+		ck_assert_msg(tries < 20, "%s", ripc_detail());
+		/* What was on its way when the connection broke may be lost, or come and be called unknown. */
+		if (ripc_send_long(sb, 42, &text, 1, NULL, WAIT_MS))
+			continue;
+		ck_assert_msg(!ripc_receive(sa, &m, WAIT_MS), "%s", ripc_detail());
+		ripc_message_free(m);
+		came++;
+	}
+	ck_assert_int_eq(ripc_close(b), 0);
+	ck_assert_int_eq(ripc_close(a), 0);
+}
+END_TEST
+
+static bool by_datagram(struct ripc *ctx, uint64_t dest)
+{
+	struct ripc_route route;
+
+	return !ripc_query(ctx, dest, &route) && strstr(route.reason, "short messages by datagram");
+}
+
+/* The same, after a while: the connection, which shows the way, takes longer than the first datagram. */
+static bool soon_by_datagram(struct ripc *ctx, uint64_t dest)
+{
+	for (unsigned i = 0; i < WAIT_MS / 10; i++) {
+		if (by_datagram(ctx, dest))
+			return true;
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	}
+	return false;
+}
+
+/* Neither the socket they went from before, nor that nobody could be reached meanwhile, is the end of datagrams. */
+START_TEST(readdress__datagrams_go_on)
+{
+	struct ripc *a, *b;
+	struct ripc_service *sa, *sb;
+	bool came = false;
+
+	if (!alone())
+		return;
+	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0 && ip addr flush dev lo"));
+	ck_assert_int_eq(ripc_open(&a, DATAGRAMS), 0);
+	ck_assert_int_eq(ripc_open(&b, DATAGRAMS), 0);
+	ck_assert_int_eq(ripc_register(a, 42, 0, &sa), 0);
+	ck_assert_int_eq(ripc_register(b, RIPC_ANY_ID, 0, &sb), 0);
+	send_text(sb, sa);
+	ck_assert(soon_by_datagram(b, 42));
+	ck_assert(ip("ip addr flush dev link0 && ip addr add 10.9.8.6/24 dev link0"));
+	ck_assert(listens(a, "10.9.8.6", true));
+	ck_assert(listens(b, "10.9.8.6", true));
+	ck_assert(listens(b, "10.9.8.7", false));
+	/* A datagram may be lost, as long as it goes to where the other one was. */
+	for (unsigned tries = 0; tries < 400 && !came; tries++) {
+		struct iovec text = {"hello", 5};
+		struct ripc_message *m;
+
+		if (ripc_send(sb, 42, &text, 1, NULL, WAIT_MS) || ripc_receive(sa, &m, 300))
+			continue;
+		ripc_message_free(m);
+		came = by_datagram(b, 42);
+		/* The connection takes its time to come back. */
+		nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+	}
+	ck_assert_msg(came, "%s", ripc_detail());
+	ck_assert_int_eq(ripc_close(b), 0);
+	ck_assert_int_eq(ripc_close(a), 0);
+}
+END_TEST
+
+/* Who was opened when there was no network knows nothing of its MTU: its longest datagram gets there all the same. */
+START_TEST(readdress__the_longest_datagram)
+{
+	static char bytes[65536];
+	struct iovec text = {bytes, 0};
+	struct ripc *a, *b;
+	struct ripc_service *sa, *sb;
+	struct ripc_route route;
+	struct ripc_message *m;
+
+	if (!alone())
+		return;
+	ck_assert_int_eq(ripc_open(&a, DATAGRAMS), 0);
+	ck_assert_int_eq(ripc_register(a, RIPC_ANY_ID, 0, &sa), 0);
+	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0 && ip addr flush dev lo"));
+	ck_assert(listens(a, "10.9.8.7", true));
+	ck_assert_int_eq(ripc_open(&b, DATAGRAMS), 0);
+	ck_assert_int_eq(ripc_register(b, 42, 0, &sb), 0);
+	send_text(sa, sb);
+	ck_assert(soon_by_datagram(a, 42));
+	ck_assert_int_eq(ripc_query(a, 42, &route), 0);
+	ck_assert_uint_lt(route.short_max, 1500);
+	text.iov_len = route.short_max;
+	ck_assert_int_eq(ripc_send(sa, 42, &text, 1, NULL, WAIT_MS), 0);
+	ck_assert_msg(!ripc_receive(sb, &m, WAIT_MS), "%s", ripc_detail());
+	ck_assert_uint_eq(m->items[0].iov_len, text.iov_len);
+	ripc_message_free(m);
+	ck_assert_int_eq(ripc_close(b), 0);
+	ck_assert_int_eq(ripc_close(a), 0);
+}
+END_TEST
+
+#define DESCRIPTORS 128
+
+/* No descriptors just when the address comes: it is looked at again later. */
+START_TEST(readdress__without_descriptors)
+{
+	struct rlimit before, few;
+	struct ripc *a;
+	int fds[DESCRIPTORS];
+	unsigned n = 0;
+
+	if (!alone())
+		return;
+	ck_assert_int_eq(ripc_open(&a, DATAGRAMS), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	if (few.rlim_cur > DESCRIPTORS)
+		few.rlim_cur = DESCRIPTORS;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (n < DESCRIPTORS && (fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0"));
+	/* Long enough for an attempt in vain; without one there is nothing to see here. */
+	nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+	while (n)
+		close(fds[--n]);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ck_assert(listens(a, "10.9.8.7", true));
+	ck_assert_int_eq(ripc_close(a), 0);
+}
+END_TEST
+
+/* More addresses than there are places, one after the other: those that are gone make room. */
+START_TEST(readdress__many_one_after_the_other)
+{
+	struct ripc *a;
+
+	if (!alone())
+		return;
+	ck_assert_int_eq(ripc_open(&a, DATAGRAMS), 0);
+	for (unsigned i = 1; i < 13; i++) {
+		char udp_conn[128], address[32];
+
+		snprintf(address, sizeof(address), "10.9.8.%u", i);
+		snprintf(udp_conn, sizeof(udp_conn),
+			 "ip addr flush dev link0 && ip addr add %s/24 dev link0", address);
+		ck_assert(ip(udp_conn));
+		snprintf(address, sizeof(address), "10.9.8.%u:", i);
+		ck_assert_msg(listens(a, address, true), "%s", address);
+	}
+	ck_assert_int_eq(ripc_close(a), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("transport/iwarp/soft/readdress");
+	TCase *tc = tcase_create("readdress");
+
+	tcase_set_timeout(tc, 300);
+	tcase_add_test(tc, readdress__a_network_that_comes_later);
+	tcase_add_test(tc, readdress__an_address_that_is_known_changes);
+	tcase_add_test(tc, readdress__datagrams_go_on);
+	tcase_add_test(tc, readdress__the_longest_datagram);
+	tcase_add_test(tc, readdress__without_descriptors);
+	tcase_add_test(tc, readdress__many_one_after_the_other);
+	suite_add_tcase(suite, tc);
+	return test_main("transport/iwarp/soft/readdress", suite);
+}

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+check_PROGRAMS += tests/transport/pcie/test_memory
+check_PROGRAMS += tests/transport/pcie/test_pcie

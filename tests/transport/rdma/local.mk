@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+if HAVE_VERBS
+check_PROGRAMS += tests/transport/rdma/test_queue
+check_PROGRAMS += tests/transport/rdma/test_device
+endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Send queues never overflow, and always have a completion coming. Of a completion queue what needs no device; the rest is in tests/lab. */
+#include "transport/rdma/queue.h"
+#include "harness.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct ripc__verbs_sendq q;
+
+static void open_queue(uint32_t depth)
+{
+	ck_assert_int_eq(ripc__verbs_sendq_init(&q, depth, &q), 0);
+}
+
+START_TEST(sendq_init__depth)
+{
+	static const struct {
+		uint32_t asked, got;
+	} cases[] = {{1, 1}, {2, 2}, {3, 2}, {127, 64}, {128, 128}, {129, 128}};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		open_queue(cases[i].asked);
+		ck_assert_uint_eq(q.depth, cases[i].got);
+		ck_assert_uint_eq(ripc__verbs_sendq_space(&q), cases[i].got);
+		ck_assert_ptr_eq(q.owner, &q);
+		ripc__verbs_sendq_fini(&q);
+		ripc__verbs_sendq_fini(&q);
+	}
+}
+END_TEST
+
+/* Of any half queue in a row at least one is signaled: a full queue always has a completion coming. */
+START_TEST(sendq_alloc__half_interval)
+{
+	for (uint32_t depth = 1; depth <= 64; depth *= 2) {
+		uint32_t unsignaled = 0;
+
+		open_queue(depth);
+		for (uint32_t i = 0; i < 4 * depth; i++) {
+			struct ripc__verbs_slot *slot;
+
+			if (!ripc__verbs_sendq_space(&q)) {
+				struct ripc__verbs_slot *last = NULL;
+
+				for (uint32_t k = 0; k < depth; k++)
+					if (q.slots[k].signaled)
+						last = &q.slots[k];
+				ck_assert_ptr_nonnull(last);
+				while (ripc__verbs_sendq_retire(&q, last))
+					;
+			}
+			ck_assert_uint_gt(ripc__verbs_sendq_space(&q), 0);
+			slot = ripc__verbs_sendq_alloc(&q, false);
+			unsignaled = slot->signaled ? 0 : unsignaled + 1;
+			ck_assert_uint_lt(unsignaled, (depth + 1) / 2 + (depth == 1));
+		}
+		ripc__verbs_sendq_fini(&q);
+	}
+}
+END_TEST
+
+START_TEST(sendq_alloc__signaled)
+{
+	open_queue(16);
+	ck_assert(!ripc__verbs_sendq_alloc(&q, false)->signaled);
+	ck_assert(ripc__verbs_sendq_alloc(&q, true)->signaled);
+	ck_assert_uint_eq(q.unsignaled, 0);
+	ripc__verbs_sendq_fini(&q);
+}
+END_TEST
+
+/* The setting counts as far as the queue can go on. */
+START_TEST(sendq_signal__interval)
+{
+	static const struct {
+		uint32_t every, got;
+	} cases[] = {{1, 1}, {3, 3}, {8, 8}, {9, 8}, {65535, 8}, {0, 8}};
+
+	open_queue(16);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t signaled = 0;
+
+		ripc__verbs_sendq_signal(&q, cases[i].every);
+		for (uint32_t n = 0; n < 8 * cases[i].got; n++) {
+			struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&q, false);
+
+			ck_assert(slot->signaled == (n % cases[i].got == cases[i].got - 1));
+			signaled += slot->signaled;
+			while (slot->signaled && ripc__verbs_sendq_retire(&q, slot))
+				;
+		}
+		ck_assert_uint_eq(signaled, 8);
+	}
+	ripc__verbs_sendq_fini(&q);
+	for (uint32_t depth = 1; depth <= 2; depth++) {
+		open_queue(depth);
+		ripc__verbs_sendq_signal(&q, 65535);
+		ck_assert(ripc__verbs_sendq_alloc(&q, false)->signaled);
+		ripc__verbs_sendq_fini(&q);
+	}
+}
+END_TEST
+
+/* A queue pair can take less than is wished for, and more. */
+START_TEST(inline__least)
+{
+	ck_assert_uint_eq(ripc__verbs_inline(128, UINT32_MAX), 128);
+	ck_assert_uint_eq(ripc__verbs_inline(128, 64), 64);
+	ck_assert_uint_eq(ripc__verbs_inline(128, 0), 0);
+	ck_assert_uint_eq(ripc__verbs_inline(0, 256), 0);
+}
+END_TEST
+
+START_TEST(sendq_unalloc__refused)
+{
+	open_queue(8);
+	for (int i = 0; i < 3; i++)
+		ripc__verbs_sendq_alloc(&q, i == 0);
+	ck_assert_uint_eq(q.unsignaled, 2);
+	ripc__verbs_sendq_unalloc(&q, 1);
+	ck_assert_uint_eq(q.unsignaled, 1);
+	ck_assert_uint_eq(ripc__verbs_sendq_space(&q), 6);
+	ripc__verbs_sendq_unalloc(&q, 2);
+	ck_assert_uint_eq(q.unsignaled, 0);
+	ck_assert_uint_eq(ripc__verbs_sendq_space(&q), 8);
+	ripc__verbs_sendq_fini(&q);
+}
+END_TEST
+
+/* One completion is for all before it; late ones of a slot that is retired change nothing. */
+START_TEST(sendq_retire__order)
+{
+	struct ripc__verbs_slot *slots[8];
+	uint64_t rng = test_seed();
+	uint32_t taken = 0, retired = 0;
+
+	open_queue(8);
+	for (int round = 0; round < 1000; round++) {
+		uint32_t n = (uint32_t)(test_random(&rng) % 9), upto;
+
+		for (; n && ripc__verbs_sendq_space(&q); n--) {
+			struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&q, false);
+
+			slot->wr_id = taken;
+			slots[taken++ % 8] = slot;
+		}
+		if (taken == retired)
+			continue;
+		upto = retired + (uint32_t)(test_random(&rng) % (taken - retired));
+		for (;;) {
+			struct ripc__verbs_slot *slot = ripc__verbs_sendq_retire(&q, slots[upto % 8]);
+
+			if (!slot)
+				break;
+			ck_assert_uint_eq(slot->wr_id, retired);
+			retired++;
+		}
+		ck_assert_uint_eq(retired, upto + 1);
+		if (taken - retired < 8)
+			ck_assert_ptr_null(ripc__verbs_sendq_retire(&q, slots[upto % 8]));
+	}
+	ripc__verbs_sendq_fini(&q);
+}
+END_TEST
+
+START_TEST(wc__owner)
+{
+	struct ripc__verbs_buf buf;
+	struct ibv_wc wc = {0};
+
+	open_queue(2);
+	wc.wr_id = ripc__verbs_send_id(&q.slots[1]);
+	ck_assert_ptr_eq(ripc__verbs_wc_slot(&wc), &q.slots[1]);
+	wc.wr_id = ripc__verbs_recv_id(&buf);
+	ck_assert_ptr_null(ripc__verbs_wc_slot(&wc));
+	ck_assert_ptr_eq(ripc__verbs_wc_buf(&wc), &buf);
+	ripc__verbs_sendq_fini(&q);
+}
+END_TEST
+
+/* A device whose completions are numbered from 1, as many as there are left. */
+static int left, next;
+static unsigned looked, late; /* how often it was asked, and the look until which nothing is there */
+
+static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+	int n = left < max ? left : max;
+
+	if (++looked <= late)
+		return 0;
+	if (left < 0)
+		return -1;
+	for (int i = 0; i < n; i++)
+		wc[i] = (struct ibv_wc){.wr_id = (uint64_t)++next};
+	left -= n;
+	return n;
+}
+
+static struct ibv_context context = {.ops.poll_cq = poll_cq};
+static struct ibv_cq device_cq = {.context = &context};
+
+static void complete(struct ripc__verbs_cq *cq, int n)
+{
+	*cq = (struct ripc__verbs_cq){.cq = &device_cq};
+	left = n;
+	next = 0;
+	looked = late = 0;
+}
+
+START_TEST(cq_poll_one__one_by_one)
+{
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc;
+
+	complete(&cq, 0);
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
+	ck_assert(!cq.seen);
+	left = 2;
+	for (uint64_t i = 1; i <= 2; i++) {
+		ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
+		ck_assert_uint_eq(wc.wr_id, i);
+	}
+	/* An event that was asked for may have been raised by these. */
+	ck_assert(cq.seen);
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
+}
+END_TEST
+
+/* One that is empty is looked at again, but not without end; what fails is not asked again. */
+START_TEST(cq_poll_one__poll_count)
+{
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc;
+
+	complete(&cq, 1);
+	late = RIPC__VERBS_POLL_COUNT - 1;
+	ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
+	ck_assert_uint_eq(looked, RIPC__VERBS_POLL_COUNT);
+	complete(&cq, 1);
+	late = RIPC__VERBS_POLL_COUNT;
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
+	ck_assert_uint_eq(looked, RIPC__VERBS_POLL_COUNT);
+	complete(&cq, 1);
+	ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
+	ck_assert_uint_eq(looked, 1);
+	complete(&cq, -1);
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
+	ck_assert_uint_eq(looked, 1);
+}
+END_TEST
+
+/* A queue that could not be read, whoever asked, is reported by the next poll even if it can be read again: something is lost. */
+START_TEST(cq_poll_one__error_is_kept)
+{
+	struct ripc__verbs_device device = {.name = "none"};
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc[4];
+
+	complete(&cq, -1);
+	cq.device = &device;
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, wc));
+	left = 2;
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, wc));
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), -EIO);
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), -EIO);
+}
+END_TEST
+
+START_TEST(cq_poll__error_behind_completions)
+{
+	struct ripc__verbs_device device = {.name = "none"};
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc[4];
+
+	complete(&cq, 1);
+	cq.device = &device;
+	ck_assert(ripc__verbs_cq_poll_one(&cq, wc));
+	ripc__verbs_cq_push_back(&cq, wc);
+	left = -1;
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), 1);
+	left = 2;
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), -EIO);
+}
+END_TEST
+
+START_TEST(cq_push_back__comes_first)
+{
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc[4];
+
+	complete(&cq, 3);
+	ck_assert(ripc__verbs_cq_poll_one(&cq, wc));
+	ripc__verbs_cq_push_back(&cq, wc);
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, wc));
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 1);
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), 3);
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_eq(wc[i].wr_id, (uint64_t)i + 1);
+	left = 1;
+	ck_assert(ripc__verbs_cq_poll_one(&cq, wc));
+	ck_assert_uint_eq(wc[0].wr_id, 4);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("transport/rdma/queue");
+	TCase *c = tcase_create("sendq");
+
+	tcase_set_timeout(c, 60);
+	tcase_add_test(c, sendq_init__depth);
+	tcase_add_test(c, sendq_alloc__half_interval);
+	tcase_add_test(c, sendq_alloc__signaled);
+	tcase_add_test(c, sendq_signal__interval);
+	tcase_add_test(c, inline__least);
+	tcase_add_test(c, sendq_unalloc__refused);
+	tcase_add_test(c, sendq_retire__order);
+	tcase_add_test(c, wc__owner);
+	suite_add_tcase(s, c);
+	c = tcase_create("cq");
+	tcase_add_test(c, cq_poll_one__one_by_one);
+	tcase_add_test(c, cq_poll_one__poll_count);
+	tcase_add_test(c, cq_poll_one__error_is_kept);
+	tcase_add_test(c, cq_poll__error_behind_completions);
+	tcase_add_test(c, cq_push_back__comes_first);
+	suite_add_tcase(s, c);
+	return test_main("transport/rdma/queue", s);
+}

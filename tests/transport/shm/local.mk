@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+libtests_la_SOURCES += tests/transport/shm/zero_copy_pair.h tests/transport/shm/shm_pair.h \
+	tests/transport/shm/virtual_time.h
+
+check_PROGRAMS += tests/transport/shm/test_absent_pages
+check_PROGRAMS += tests/transport/shm/test_idle
+check_PROGRAMS += tests/transport/shm/test_import
+check_PROGRAMS += tests/transport/shm/test_export
+check_PROGRAMS += tests/transport/shm/test_export_death
+check_PROGRAMS += tests/transport/shm/test_export_isolation
+check_PROGRAMS += tests/transport/shm/test_export_refs
+check_PROGRAMS += tests/transport/shm/test_setup
+check_PROGRAMS += tests/transport/shm/test_shm
+check_PROGRAMS += tests/transport/shm/test_poll_one
+dist_check_SCRIPTS += tests/transport/shm/test_containers.sh
+dist_check_SCRIPTS += tests/transport/shm/test_no_proc.sh

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Messages that are handed over between processes: what becomes of them when somebody dies or forks. */
+#define _GNU_SOURCE
+#include "zero_copy_pair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+/* The other process: receives one message after the other, and keeps the last. */
+static void receiver_child(uint64_t id)
+{
+	struct ripc_message *m, *last = NULL;
+	struct ripc *ctx = open_one("");
+	struct ripc_service *s = serve(ctx, id);
+
+	if (write(1, "+", 1) != 1)
+		_exit(1);
+	while (!ripc_receive(s, &m, PATIENCE_MS)) {
+		ripc_message_free(last);
+		last = m;
+	}
+	_exit(0);
+}
+
+/* The other process: sends for ever. Each message is one tag all over. */
+static void sender_child(uint64_t id, uint64_t dest)
+{
+	struct ripc *ctx = open_one("");
+	struct ripc_service *s = serve(ctx, id);
+	uint8_t *p = buffer(ctx, LEN, 0);
+
+	for (unsigned i = 0;; i++) {
+		struct iovec item = {p, LEN};
+
+		memset(p, (int)(i & 255), LEN);
+		if (ripc_send_long(s, dest, &item, 1, NULL, PATIENCE_MS))
+			_exit(1);
+	}
+}
+
+static pid_t child(void (*what)(uint64_t, uint64_t), uint64_t id, uint64_t dest, int *out)
+{
+	int fds[2];
+	pid_t pid;
+
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		dup2(fds[1], 1);
+		what(id, dest);
+		_exit(1);
+	}
+	close(fds[1]);
+	*out = fds[0];
+	ck_assert_int_gt(pid, 0);
+	return pid;
+}
+
+static void keep_messages(uint64_t id, uint64_t dest)
+{
+	(void)dest;
+	receiver_child(id);
+}
+
+static void reap(pid_t pid, int out)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+	close(out);
+}
+
+START_TEST(death__receiver)
+{
+	uint64_t rng = test_seed();
+
+	for (unsigned round = 0; round < 6; round++) {
+		unsigned before = test_descriptors(), count = 1 + (unsigned)(test_random(&rng) % 40);
+		struct two w = {.dest = test_ids() + 1};
+		struct ripc_request *r;
+		char byte;
+		uint8_t *p;
+		pid_t pid;
+		int out, rc;
+
+		/* Forked first: the child has no context of ours. */
+		pid = child(keep_messages, w.dest, 0, &out);
+		ck_assert_int_eq((int)read(out, &byte, 1), 1);
+		w.a = open_one("");
+		w.from = serve(w.a, test_ids());
+		p = buffer(w.a, LEN, round);
+		for (unsigned i = 0; i < count; i++)
+			finish(start(&w, p, LEN));
+		r = start(&w, p, LEN);
+		usleep((useconds_t)(test_random(&rng) % 500));
+		reap(pid, out);
+		rc = ripc_request_wait(&r, PATIENCE_MS);
+		if (rc == -ETIMEDOUT)
+			ripc_request_cancel(&r, PATIENCE_MS);
+		ck_assert(!rc || rc == -EPIPE || rc == -EHOSTUNREACH || rc == -ETIMEDOUT);
+		ck_assert(holds(p, LEN, round));
+		fill(p, LEN, round + 1);
+		ck_assert_int_eq(ripc_buf_free(w.a, p), 0);
+		ck_assert_int_eq(ripc_close(w.a), 0);
+		ck_assert_uint_eq(mappings(), 0);
+		ck_assert_uint_eq(test_descriptors(), before);
+	}
+}
+END_TEST
+
+START_TEST(death__sender)
+{
+	uint64_t rng = test_seed();
+
+	for (unsigned round = 0; round < 6; round++) {
+		unsigned before = test_descriptors(), count = 1 + (unsigned)(test_random(&rng) % 60);
+		struct ripc_message *m = NULL, *last = NULL;
+		struct ripc_service *s;
+		struct ripc *ctx;
+		pid_t pid;
+		int out;
+
+		pid = child(sender_child, test_ids(), test_ids() + 1, &out);
+		ctx = open_one("");
+		s = serve(ctx, test_ids() + 1);
+		for (unsigned i = 0; i < count; i++) {
+			ripc_message_free(last);
+			last = receive(s);
+		}
+		usleep((useconds_t)(test_random(&rng) % 500));
+		reap(pid, out);
+		/* What was received stays as it is, and what else has come is whole. */
+		while (last) {
+			const uint8_t *p = last->items[0].iov_base;
+
+			ck_assert(!memcmp(p, p + 1, LEN - 1));
+			ripc_message_free(last);
+			last = ripc_receive(s, &m, 100) ? NULL : m;
+		}
+		ck_assert_int_eq(ripc_close(ctx), 0);
+		ck_assert_uint_eq(mappings(), 0);
+		ck_assert_uint_eq(test_descriptors(), before);
+	}
+}
+END_TEST
+
+START_TEST(death__lane_while_exported)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct two w;
+	uint8_t *p;
+
+	open_two(&w, "", "");
+	p = buffer(w.a, LEN, 16);
+	m = in_place(&w, p, LEN, &r);
+	/* The sender's context goes with its buffer: what was handed over stays. */
+	ck_assert_int_eq(ripc_close(w.a), 0);
+	ck_assert(holds(m->items[0].iov_base, LEN, 16));
+	ripc_message_free(m);
+	ck_assert_int_eq(ripc_close(w.b), 0);
+	ck_assert_uint_eq(mappings(), 0);
+}
+END_TEST
+
+START_TEST(fork__child_has_no_fds)
+{
+	struct two w;
+	int status;
+	pid_t pid;
+	uint8_t *p;
+
+	open_two(&w, "", "");
+	p = buffer(w.a, LEN, 17);
+	pid = fork();
+	if (!pid)
+		_exit(fcntl(w.a->memory.fds[0], F_GETFD) >= 0 ? 1 : holds(p, LEN, 17) ? 0 : 2);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	close_two(&w);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("transport/shm/export_death");
+	TCase *t = tcase_create("heirs");
+
+	test_seed();
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, death__receiver);
+	tcase_add_test(t, death__sender);
+	tcase_add_test(t, death__lane_while_exported);
+	tcase_add_test(t, fork__child_has_no_fds);
+	suite_add_tcase(s, t);
+	return test_main("transport/shm/export_death", s);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * How long a message that was handed over may be kept, in virtual time: two contexts of one process over shared memory,
+ * driven in one thread.
+ */
+#include "virtual_time.h"
+
+#include "core/memory/mapped.h"
+#include "core/rendezvous/request.h"
+#include "lock_gate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEN ((size_t)1 << 20)
+
+static void setup(void)
+{
+	world_open(2);
+}
+
+static struct ripc_request *start(void *p, size_t len)
+{
+	return start_to(1, p, len);
+}
+
+static struct ripc_message *take(void)
+{
+	return take_at(1);
+}
+
+/* A buffer that the taker has mapped: what is sent from it is handed over. */
+static uint8_t *exported(void)
+{
+	uint8_t *p = ripc_buf_alloc(ctx[0], LEN);
+	bool in_place = false;
+
+	ck_assert_ptr_nonnull(p);
+	memset(p, 7, LEN);
+	for (unsigned i = 0; i < 100 && !in_place; i++) {
+		struct ripc_request *r = start(p, LEN);
+		struct ripc_message *m = take();
+
+		in_place = m->placement[0] == RIPC_IN_PLACE;
+		ripc_message_free(m);
+		finish(r);
+	}
+	ck_assert(in_place);
+	return p;
+}
+
+static bool check_mapped(const uint8_t *p)
+{
+	return ripc__memory_find(ctx[0], p, 1)->exported;
+}
+
+/* Whoever takes one after the other, each in good time, has kept none, however many lay behind it. */
+START_TEST(ref__starts_after_earlier_refs)
+{
+	uint8_t *p = exported();
+	struct ripc_request *r[8];
+
+	for (unsigned i = 0; i < 8; i++)
+		r[i] = start(p, LEN);
+	pass(ripc__export_ref_max_ns(LEN) / 2);
+	for (unsigned i = 0; i < 8; i++) {
+		struct ripc_message *m = take();
+
+		ck_assert_int_eq(m->placement[0], RIPC_IN_PLACE);
+		pass(ripc__export_ref_max_ns(LEN) / 3);
+		ripc_message_free(m);
+		finish(r[i]);
+		ck_assert(check_mapped(p));
+	}
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
+/* Behind one that is being copied it cannot be used yet. */
+START_TEST(ref__starts_after_copies)
+{
+	uint8_t *p = exported(), *own = malloc(32 * LEN);
+	struct ripc_request *copied, *lent;
+	struct ripc_message *m;
+	uint64_t end;
+
+	ck_assert_ptr_nonnull(own);
+	memset(own, 3, 32 * LEN);
+	copied = start(own, 32 * LEN);
+	lent = start(p, LEN);
+	for (unsigned i = 0; i < 1000 && !lent->acked; i++)
+		poll_all();
+	ck_assert(lent->acked && lent->mapped);
+	ck_assert(!copied->acked);
+	/* The taker does not move for a while. */
+	for (end = now_ns + 20 * ripc__export_ref_max_ns(LEN); now_ns < end; now_ns += STEP)
+		ripc__poll(ctx[0]);
+	ck_assert(check_mapped(p));
+	m = take();
+	ck_assert_uint_eq(m->items[0].iov_len, 32 * LEN);
+	ripc_message_free(m);
+	m = take();
+	ck_assert_int_eq(m->placement[0], RIPC_IN_PLACE);
+	ripc_message_free(m);
+	finish(copied);
+	finish(lent);
+	ck_assert(check_mapped(p));
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+	free(own);
+}
+END_TEST
+
+/* That later ones come and go does not make the one that is kept younger. */
+START_TEST(ref__kept_ends_under_traffic)
+{
+	uint8_t *kept_from = exported(), *p = exported();
+	struct ripc_request *r = start(kept_from, LEN);
+	struct ripc_message *kept = take();
+
+	ck_assert_int_eq(kept->placement[0], RIPC_IN_PLACE);
+	for (unsigned i = 0; i < 20; i++) {
+		struct ripc_request *other = start(p, LEN);
+		struct ripc_message *m = take();
+
+		ripc_message_free(m);
+		finish(other);
+		pass(ripc__export_ref_max_ns(LEN) / 4);
+	}
+	ck_assert(!check_mapped(kept_from));
+	ck_assert_int_eq(kept->items[0].iov_len, LEN);
+	ck_assert_int_eq(((uint8_t *)kept->items[0].iov_base)[LEN - 1], 7);
+	finish(r);
+	ripc_message_free(kept);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], kept_from), 0);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
+/* ---- in the middle of a copy ---- */
+
+static bool write_it(void *byte)
+{
+	*(uint8_t *)byte = 9;
+	return true;
+}
+
+static bool round_trip(void *arg)
+{
+	void *p = ripc_buf_alloc(ctx[0], 100);
+
+	ripc_buf_free(ctx[0], p);
+	return p;
+}
+
+/* What is written to the rest of a buffer while it is taken back from its reader is not lost. */
+START_TEST(reclaim__keeps_concurrent_writes)
+{
+	uint8_t *p = exported();
+	struct ripc_request *r = start(p + LEN / 2, LEN / 2);
+	struct ripc_message *kept = take();
+
+	ck_assert_int_eq(kept->placement[0], RIPC_IN_PLACE);
+	gate_shut(p + LEN / 4, write_it, p);
+	pass(10 * ripc__export_ref_max_ns(LEN));
+	finish(r);
+	/* Where it is not copied nobody comes. */
+	if (!gate_open())
+		*p = 9;
+	ck_assert(!check_mapped(p));
+	ck_assert_int_eq(*p, 9);
+	ck_assert_int_eq(p[1], 7);
+	ck_assert(!memcmp(p + 1, p + 2, LEN - 2));
+	/* The sender's again, and no business of who has kept it. */
+	memset(p, 8, LEN);
+	ck_assert_int_eq(*(uint8_t *)kept->items[0].iov_base, 7);
+	ck_assert(!memcmp(kept->items[0].iov_base, (uint8_t *)kept->items[0].iov_base + 1,
+			  LEN / 2 - 1));
+	ripc_message_free(kept);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
+/* Before it is given away again it is copied: other threads go on meanwhile. */
+START_TEST(ready__copies_under_traffic)
+{
+	uint8_t *p = exported();
+	struct ripc_request *r = start(p, LEN);
+	struct ripc_message *m = take();
+	bool in_place = false;
+
+	pass(10 * ripc__export_ref_max_ns(LEN));
+	finish(r);
+	ck_assert(!check_mapped(p));
+	ripc_message_free(m);
+	gate_shut(p + LEN / 2, round_trip, NULL);
+	for (unsigned i = 0; i < 100 && !in_place; i++) {
+		r = start(p, LEN);
+		/* Only the first time. */
+		ck_assert(gate_stopped());
+		m = take();
+		ck_assert_int_eq(((uint8_t *)m->items[0].iov_base)[LEN / 2], 7);
+		in_place = m->placement[0] == RIPC_IN_PLACE;
+		ripc_message_free(m);
+		finish(r);
+	}
+	ck_assert(in_place);
+	ck_assert(gate_open());
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("loan");
+	TCase *tc = tcase_create("loan");
+
+	tcase_set_timeout(tc, 120);
+	tcase_add_checked_fixture(tc, setup, world_close);
+	tcase_add_test(tc, ref__starts_after_earlier_refs);
+	tcase_add_test(tc, ref__starts_after_copies);
+	tcase_add_test(tc, ref__kept_ends_under_traffic);
+	tcase_add_test(tc, reclaim__keeps_concurrent_writes);
+	tcase_add_test(tc, ready__copies_under_traffic);
+	suite_add_tcase(suite, tc);
+	return test_main("transport/shm/export_refs", suite);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* shm: the short look at who spoke last, and at those beside it. */
+#define _GNU_SOURCE
+#include "shm_pair.h"
+
+#include "core/message/message.h"
+
+enum { PEERS = 3 };
+
+static struct two w;
+static struct ripc__ep *from[PEERS], *to[PEERS];
+
+/* A message that progress() brings: from now on i has spoken last. */
+static void posts_and_brings(unsigned i)
+{
+	struct iovec item = {"hello", 5};
+	struct ripc__event ev;
+
+	ck_assert_int_eq(OPS->post_send(from[i], &item, 1, false), 0);
+	ev = await(w.b, RIPC__EV_RECV);
+	ck_assert_ptr_eq(ev.ep, to[i]);
+	OPS->release((struct ripc__transport *)w.b, ev.token);
+}
+
+/* PEERS that are connected to w.b; the last of them has spoken. */
+static void join_all(void)
+{
+	join(&w);
+	for (unsigned i = 0; i < PEERS; i++) {
+		if (i)
+			connect_two(&w);
+		from[i] = w.ea;
+		to[i] = w.eb;
+	}
+	posts_and_brings(PEERS - 1);
+}
+
+/* Whether a look finds what(one byte) from peer i. */
+static void poll_one_brings(unsigned i, uint8_t what)
+{
+	uint8_t room[RIPC__MESSAGE_BUF_LEN] __attribute__((aligned(16)));
+	struct ripc__event ev = {.kind = RIPC__EV_NONE};
+
+	ck_assert(OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+	ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
+	ck_assert_ptr_eq(ev.ep, to[i]);
+	ck_assert_uint_eq(ev.len, RIPC__POST_HEADER_LEN + 1);
+	ck_assert_uint_eq(((const uint8_t *)ev.data)[RIPC__POST_HEADER_LEN], what);
+	if (ev.token)
+		OPS->release((struct ripc__transport *)w.b, ev.token);
+}
+
+static void poll_one_empty(void)
+{
+	uint8_t room[RIPC__MESSAGE_BUF_LEN] __attribute__((aligned(16)));
+	struct ripc__event ev;
+
+	ck_assert(!OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+}
+
+static void post(unsigned i, uint8_t what)
+{
+	uint8_t head[RIPC__POST_HEADER_LEN] = {0};
+
+	ck_assert_int_eq(OPS->post_plain(from[i], head, &what, 1, false), 0);
+}
+
+/* Each peer's messages keep their order, whoever spoke before. */
+START_TEST(poll_one__alternating_peers)
+{
+	join_all();
+	poll_one_empty();
+	for (unsigned k = 0; k < 100; k++) {
+		unsigned i = k * 7 / 4 % PEERS;
+
+		post(i, (uint8_t)k);
+		poll_one_brings(i, (uint8_t)k);
+		poll_one_empty();
+	}
+	/* Who speaks on is looked at first. */
+	post(0, 1);
+	poll_one_brings(0, 1);
+	post(1, 2);
+	post(0, 3);
+	post(0, 4);
+	poll_one_brings(0, 3);
+	poll_one_brings(0, 4);
+	poll_one_brings(1, 2);
+	poll_one_empty();
+	part(&w);
+}
+END_TEST
+
+/* One whose end was noticed is passed over, before it is given up and afterwards. */
+START_TEST(poll_one__closed_neighbour)
+{
+	struct ripc__event ev;
+
+	join_all();
+	OPS->ep_close(from[1]);
+	ev = await(w.b, RIPC__EV_CLOSED);
+	ck_assert_ptr_eq(ev.ep, to[1]);
+	posts_and_brings(0);
+	for (uint8_t k = 0; k < 10; k++) {
+		post(k % 2 ? 0 : 2, k);
+		poll_one_brings(k % 2 ? 0 : 2, k);
+	}
+	OPS->ep_close(to[1]);
+	for (uint8_t k = 0; k < 10; k++) {
+		post(k % 2 ? 0 : 2, k);
+		poll_one_brings(k % 2 ? 0 : 2, k);
+	}
+	part(&w);
+}
+END_TEST
+
+/* The end of the one that spoke last; then nobody did, until progress() brings something. */
+START_TEST(poll_one__last_peer_closed)
+{
+	struct ripc__event ev;
+
+	join_all();
+	OPS->ep_close(from[PEERS - 1]);
+	ev = await(w.b, RIPC__EV_CLOSED);
+	ck_assert_ptr_eq(ev.ep, to[PEERS - 1]);
+	OPS->ep_close(to[PEERS - 1]);
+	poll_one_empty();
+	posts_and_brings(0);
+	post(1, 2);
+	poll_one_brings(1, 2);
+	part(&w);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("transport/shm/poll_one");
+	TCase *c = tcase_create("take");
+
+	tcase_set_timeout(c, 120);
+	tcase_add_test(c, poll_one__alternating_peers);
+	tcase_add_test(c, poll_one__closed_neighbour);
+	tcase_add_test(c, poll_one__last_peer_closed);
+	suite_add_tcase(s, c);
+	return test_main("transport/shm/poll_one", s);
+}

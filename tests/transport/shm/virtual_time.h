@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A world in virtual time for tests of mapped zero copy: contexts of one process over shm, all of them run by
+ * the test's thread. Context 0 sends; each of the others has a service that receives.
+ */
+#ifndef RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_TIME_H
+#define RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_TIME_H
+
+#include "base/clock.h"
+#include "core/context/context.h"
+#include "core/progress/hooks.h"
+#include "harness.h"
+
+#define STEP     (10 * RIPC__MS / 1000) /* 10 us of virtual time in a round */
+#define CONTEXTS 3
+
+static struct ripc *ctx[CONTEXTS];
+static struct ripc_service *service[CONTEXTS];
+static uint64_t now_ns, drawn;
+
+static inline uint64_t world_now(void *arg)
+{
+	return now_ns;
+}
+
+static inline uint64_t world_random(void *arg)
+{
+	/* Instances of this host have to differ from those of another run, also with the same seed. */
+	return test_random(&drawn) ^ test_ids();
+}
+
+static inline void poll_all(void)
+{
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		if (ctx[i])
+			ripc__poll(ctx[i]);
+	now_ns += STEP;
+}
+
+static inline void world_idle(void *arg, uint64_t deadline_ns)
+{
+	poll_all();
+}
+
+/* Opens the first n contexts. */
+static inline void world_open(unsigned n)
+{
+	const struct ripc__hooks hooks = {.now = world_now, .idle = world_idle, .random = world_random};
+
+	now_ns = ripc__clock_ns();
+	drawn = test_seed();
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(ripc__open_hooked(&ctx[i],
+						   "transports=shm resolver=local "
+						   "peer_timeout_ms=60000",
+						   &hooks),
+				 0);
+		ck_assert_int_eq(ripc_register(ctx[i], test_ids() + i, 0, &service[i]), 0);
+	}
+}
+
+static inline void world_close(void)
+{
+	for (unsigned i = 0; i < CONTEXTS && ctx[i]; i++) {
+		ck_assert_int_eq(ripc_close(ctx[i]), 0);
+		ctx[i] = NULL;
+	}
+}
+
+/* Starts a message of one item to the service of context `to`. */
+static inline struct ripc_request *start_to(unsigned to, void *p, size_t len)
+{
+	struct iovec item = {p, len};
+	struct ripc_request *r = NULL;
+
+	ck_assert_msg(!ripc_start(service[0], test_ids() + to, &item, 1, NULL, &r), "%s",
+		      ripc_detail());
+	return r;
+}
+
+static inline struct ripc_message *take_at(unsigned at)
+{
+	struct ripc_message *m = NULL;
+
+	ck_assert_msg(!ripc_receive(service[at], &m, 10000), "%s", ripc_detail());
+	return m;
+}
+
+static inline void finish(struct ripc_request *r)
+{
+	ck_assert_msg(!ripc_request_wait(&r, 10000), "%s", ripc_detail());
+}
+
+static inline void pass(uint64_t ns)
+{
+	for (uint64_t end = now_ns + ns; now_ns < end;)
+		poll_all();
+}
+
+#endif
