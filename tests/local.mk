@@ -32,6 +32,7 @@ include tests/transport/rdma/local.mk
 include tests/tools/local.mk
 include tests/fuzz/local.mk
 include tests/install/local.mk
+include tests/mutate/local.mk
 include tests/faults/local.mk
 include tests/lab/local.mk
 include tests/compat/local.mk

@@ -374,7 +374,8 @@ static void send_byes(struct ripc *ctx)
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
 		/* It says that all was answered. */
-		if (lane->state == RIPC__LANE_UP && !lane->close_pending && ripc__list_empty(&lane->control))
+		if (lane->state == RIPC__LANE_UP && !lane->close_pending &&
+		    ripc__list_empty(&lane->control))
 			ripc__lane_notify(lane, RIPC__BYE, 0, 0, 0, 0);
 	}
 	for (unsigned i = 0; i < ctx->ntp; i++)

@@ -267,8 +267,8 @@ static struct ripc__flow *rx_flow(const struct ripc_service *s, const struct rip
 {
 	struct ripc__flow *flow = lane->flow;
 
-	if (lane->state != RIPC__LANE_UP || lane->shake || lane->rx_depth || lane->peer->pending_conn ||
-	    !flow || flow->service != s)
+	if (lane->state != RIPC__LANE_UP || lane->shake || lane->rx_depth ||
+	    lane->peer->pending_conn || !flow || flow->service != s)
 		return NULL;
 	return flow;
 }

@@ -169,7 +169,8 @@ static unsigned poll_ep(struct ripc__ep *ep, struct ripc__event *events, unsigne
 	}
 	if (ep->ring.status)
 		report_closed(ep, &events[n++], ep->ring.status, ep->ring.why);
-	else if (ep->lost_reason && (ep->t->lost || !ripc__ring_ready(&ep->ring) || !ep->ring.hello_seen))
+	else if (ep->lost_reason &&
+		 (ep->t->lost || !ripc__ring_ready(&ep->ring) || !ep->ring.hello_seen))
 		report_closed(ep, &events[n++], -ECONNRESET, ep->lost_reason);
 	return n;
 }
