@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The calls for long messages: ripc_start(), its requests, and ripc_send_long(), which waits. */
+/* The calls for long messages: ripc_send_async(), its requests, and ripc_send_long(), which waits. */
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
@@ -102,8 +102,8 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	return 0;
 }
 
-int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	       const struct ripc_send_options *options, struct ripc_request **request)
+int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		    const struct ripc_send_options *options, struct ripc_request **request)
 {
 	struct ripc *ctx;
 	uint64_t bytes;
@@ -285,9 +285,8 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	int rc;
 
 	if (!timeout_ms)
-		return ripc__fail(
-			-EAGAIN,
-			"a long message cannot be delivered without waiting: use ripc_start()");
+		return ripc__fail(-EAGAIN, "a long message cannot be delivered without waiting: "
+					   "use ripc_send_async()");
 	/* One look at the clock for the sending and the waiting. */
 	deadline = ripc__deadline(ctx, timeout_ms);
 	rc = start(s, dest, items, nitems, bytes, o, &r);

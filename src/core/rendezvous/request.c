@@ -36,7 +36,7 @@ static void write_failed(struct ripc_request *r, int rc)
 		 "service %llu over %s: item %u of %zu bytes cannot be written: %s",
 		 (unsigned long long)r->dest_id, r->ctx->tp[r->lane->tp].ops->name, r->next,
 		 r->items[r->next].len,
-		 rc == -ENOMEM || rc == -EPERM ? ripc_detail() : ripc_strerror(rc));
+		 rc == -ENOMEM || rc == -EPERM ? ripc_error_detail() : ripc_strerror(rc));
 	r->error = rc;
 	r->detail = strdup(text);
 	ripc__request_abort(r);

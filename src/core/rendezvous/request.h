@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A long send: from ripc_start() to its end.
+ * A long send: from ripc_send_async() to its end.
  *
  *   PENDING --lane, credit--> WRITING (items that go into return buffers) --> SENT --DONE--> DONE
  *                                                      SENT --GRANT--> WRITING_GRANTED --FIN--> SENT

@@ -149,7 +149,7 @@ static void start_qp_ready(struct ripc__ep *ep)
 	if (!rc)
 		return;
 	ep->busy = false;
-	ripc__ib_ep_break(ep, rc, ripc_detail());
+	ripc__ib_ep_break(ep, rc, ripc_error_detail());
 }
 
 /* This pair of ports does not do. */
