@@ -147,7 +147,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 	}
 	rc = ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx));
 	if (rc) {
-		dest_fail(ctx, d, ripc_detail());
+		dest_fail(ctx, d, ripc_error_detail());
 		return;
 	}
 	d->state = RIPC__DEST_RESOLVING;
@@ -534,7 +534,7 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 		ripc__attempt_add(p, p->out_path, tp,
 				  rc != -EHOSTUNREACH &&
 					  !(ctx->tp[tp].limits.caps & RIPC__CAP_SAME_HOST),
-				  ripc_detail());
+				  ripc_error_detail());
 	}
 	/* All paths were tried. */
 	p->next_path = 0;

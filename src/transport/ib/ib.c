@@ -71,7 +71,7 @@ static unsigned poll_device(struct ib_device *d, struct ripc__event *events, uns
 		}
 		got = d->v.gone ? 0 : ripc__verbs_cq_poll(&d->cq, wc, want);
 		if (got < 0) {
-			ripc__ib_device_lost(d, ripc_detail());
+			ripc__ib_device_lost(d, ripc_error_detail());
 			got = 0;
 		}
 		for (int i = 0; i < got; i++)
@@ -191,7 +191,7 @@ static int ib_arm(struct ripc__transport *tr)
 		int rc = d->v.gone ? 0 : ripc__verbs_cq_arm(&d->cq);
 
 		if (rc < 0)
-			ripc__ib_device_lost(d, ripc_detail());
+			ripc__ib_device_lost(d, ripc_error_detail());
 		more |= rc != 0;
 	}
 	return more || !ripc__list_empty(&t->event_eps);

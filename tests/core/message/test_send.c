@@ -197,7 +197,7 @@ START_TEST(send__too_large_is_long)
 	struct iovec item = {data, 0};
 
 	start(_i);
-	OK(ripc_limits(rig.ctx[0], RIG_ID(1), &limits));
+	OK(ripc_route_limits(rig.ctx[0], RIG_ID(1), &limits));
 	for (unsigned i = 0; i < 6; i++) {
 		item.iov_len =
 			i % 2 ? (size_t)limits.short_max + i / 2 : (size_t)limits.short_max - i / 2;

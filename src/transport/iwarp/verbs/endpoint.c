@@ -385,7 +385,7 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	if (len > conn->nic->inline_max || more || conn->nheld) {
 		buf = ripc__verbs_pool_get(len <= SMALL_MAX ? &conn->nic->small : &conn->nic->big);
 		if (!buf && conn->tx.head == conn->tx.tail) {
-			ripc__iwv_ep_break(ep, -ENOMEM, ripc_detail());
+			ripc__iwv_ep_break(ep, -ENOMEM, ripc_error_detail());
 			return -ENOTCONN;
 		}
 		/* Those that are on their way come back. */

@@ -335,7 +335,7 @@ static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bo
 				}
 				got = ripc__verbs_cq_poll(&nic->cq[k], wc, want);
 				if (got < 0)
-					ripc__iwv_device_lost(nic, ripc_detail());
+					ripc__iwv_device_lost(nic, ripc_error_detail());
 				if (got > 0) {
 					t->last_wc_round = t->rounds;
 					t->active = &nic->cq[k];

@@ -60,7 +60,7 @@ START_TEST(soft_open__interface_without_address)
 	ck_assert_int_eq(ripc__options_load(&opt, NULL, why, sizeof(why)), 0);
 	snprintf(opt.interfaces, sizeof(opt.interfaces), "nosuch0");
 	ck_assert_int_eq(ops->open(&t, &env), -ENODEV);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "nosuch0"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "nosuch0"));
 }
 END_TEST
 
