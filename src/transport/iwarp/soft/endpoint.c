@@ -81,9 +81,7 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 				  "iwarp/soft: the connection was lost before it was accepted");
 	}
 	ep->user = user;
-	ep->watched = EPOLLIN;
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-		  &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+	ripc__soft_watch_for(ep, EPOLLIN);
 	ripc__soft_open_engine(ep, &terms);
 	*epp = ep;
 	return 0;
@@ -158,8 +156,8 @@ static int hold(struct ripc__ep *ep)
 {
 	uint64_t now = ep->last_post_ns;
 
-	if (!soft_linked(&ep->held)) {
-		soft_append(&ep->t->held, &ep->held);
+	if (ripc__list_empty(&ep->held)) {
+		ripc__list_queue(&ep->t->held, &ep->held);
 		ep->held_since_ns = now;
 	}
 	if (ripc__engine_queued(&ep->engine) < HELD_BYTES &&
@@ -203,12 +201,12 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		/* What came before the loss is still to be received: progress() finds the end. */
 		ep->error = -errno;
-		soft_append(&ep->t->ready, &ep->ready);
+		ripc__list_queue(&ep->t->ready, &ep->ready);
 		return -ENOTCONN;
 	}
 	err = ripc__engine_queue_rest(&ep->engine, all, (unsigned)msg.msg_iovlen,
 				      n < 0 ? 0 : (size_t)n);
-	soft_append(err ? &ep->t->ready : &ep->t->blocked, err ? &ep->ready : &ep->blocked);
+	ripc__list_queue(err ? &ep->t->ready : &ep->t->blocked, err ? &ep->ready : &ep->blocked);
 	return err ? err : 1;
 }
 
@@ -228,7 +226,7 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 		ep->want_sendable = true;
 		return -EAGAIN;
 	}
-	if (!ep->active_ep)
+	if (ep->polling == SOFT_IDLE)
 		ripc__soft_ep_activate(ep);
 	more |= rapid(ep);
 	if (!more && ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED &&
@@ -240,9 +238,9 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 	err = ripc__engine_send(e, iov, niov, len);
 	if (err)
 		return err;
-	if (more && !soft_linked(&ep->blocked))
+	if (more && ripc__list_empty(&ep->blocked))
 		return hold(ep);
-	if (!soft_linked(&ep->blocked))
+	if (ripc__list_empty(&ep->blocked))
 		ripc__soft_transmit(ep, PUSH_BYTES);
 	return ripc__engine_pending(e);
 }
@@ -284,10 +282,10 @@ static int posted(struct ripc__ep *ep, int err)
 	if (err)
 		return err;
 	ripc__soft_ep_activate(ep);
-	if (!soft_linked(&ep->blocked))
+	if (ripc__list_empty(&ep->blocked))
 		ripc__soft_transmit(ep, PUSH_BYTES);
 	/* The rest, and the report that it is done, come from progress(). */
-	soft_append(&ep->t->ready, &ep->ready);
+	ripc__list_queue(&ep->t->ready, &ep->ready);
 	return 0;
 }
 
