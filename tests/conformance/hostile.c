@@ -78,7 +78,7 @@ static void attack(struct attacker *at, struct ripc *target)
 		OPS->connect(at->t, addr, (size_t)addrlen, data,
 			     (size_t)conf_random(c, RIPC__PRIVATE_MAX + 1), NULL, &at->ep[k]);
 	else if (at->up[k])
-		OPS->post_send(at->ep[k], &iov, 1, false);
+		OPS->post(at->ep[k], NULL, 0, &iov, 1, false);
 }
 
 static void attacker_close(struct attacker *at)

@@ -168,7 +168,7 @@ static void peer_send(struct run *r, const uint8_t *p, size_t len)
 	struct iovec iov = {(void *)p, len};
 
 	peer_up(r);
-	if (r->up && !OPS->post_send(r->ep, &iov, 1, false))
+	if (r->up && !OPS->post(r->ep, NULL, 0, &iov, 1, false))
 		r->seq++;
 }
 

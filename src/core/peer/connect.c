@@ -377,7 +377,6 @@ static void lane_up(struct ripc__lane *lane)
 static const char *send_confirm(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
 {
 	uint8_t bytes[RIPC__CONFIRM_LEN];
-	struct iovec iov = {bytes, sizeof(bytes)};
 	struct ripc *ctx = lane->ctx;
 
 	/* An authentication failure says nothing about the peer's location. */
@@ -388,7 +387,7 @@ static const char *send_confirm(struct ripc__lane *lane, const struct ripc__even
 	}
 	if (!ripc__handshake_confirm(ctx->auth, lane->shake, bytes))
 		return "the key was taken away meanwhile";
-	if (ctx->tp[lane->tp].ops->post_send(lane->ep, &iov, 1, false) < 0)
+	if (ctx->tp[lane->tp].ops->post(lane->ep, bytes, sizeof(bytes), NULL, 0, false) < 0)
 		return "the handshake could not be confirmed";
 	if (lane->uses_credits)
 		lane->tx_credits--;

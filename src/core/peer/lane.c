@@ -274,24 +274,21 @@ static inline __attribute__((always_inline)) int post_message(struct ripc__lane 
 	/* A SHORT with return buffers has more than its header before the payload. */
 	bool plain = len == RIPC__FAST_HEADER_LEN && ripc__get_le64(header) == RIPC__FAST_HEADER_WORD;
 	uint64_t dest = ripc__get_le64(header + 8), source = ripc__get_le64(header + 16);
-	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	uint16_t credits = credits_due(lane);
-	uint8_t again[RIPC__ELIDED_LEN];
+	uint8_t elided[RIPC__ELIDED_LEN];
+	const uint8_t *head = header;
 	int rc;
 
-	iov[0].iov_base = header;
-	iov[0].iov_len = len;
-	for (unsigned i = 0; i < n; i++)
-		iov[1 + i] = payload[i];
-	if (plain && lane_tp(lane)->ops->post_again &&
+	if (plain && lane_tp(lane)->limits.caps & RIPC__CAP_ELIDE_HEADER &&
 	    ripc__header_context_is(&lane->tx_last, dest, source)) {
 		if (credits > RIPC__ELIDED_CREDITS_MAX)
 			credits = RIPC__ELIDED_CREDITS_MAX;
-		ripc__put_le32(again, ripc__elided_word(lane->tx_seq, credits));
-		iov[0] = (struct iovec){again, sizeof(again)};
+		ripc__put_le32(elided, ripc__elided_word(lane->tx_seq, credits));
+		head = elided;
+		len = sizeof(elided);
 	}
 	ripc__header_stamp(header, lane->tx_seq, credits);
-	rc = lane_tp(lane)->ops->post_send(lane->ep, iov, 1 + n, more);
+	rc = lane_tp(lane)->ops->post(lane->ep, head, len, payload, n, more);
 	if (RIPC__UNLIKELY(rc < 0))
 		return post_failed(lane, rc);
 	if (plain)

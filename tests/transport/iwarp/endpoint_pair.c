@@ -153,5 +153,5 @@ int send_one(struct side *from, uint32_t number, size_t len)
 	static uint8_t bytes[65536];
 
 	memcpy(bytes, &number, 4);
-	return from->ops->post_send(from->ep, &(struct iovec){bytes, len}, 1, false);
+	return from->ops->post(from->ep, NULL, 0, &(struct iovec){bytes, len}, 1, false);
 }

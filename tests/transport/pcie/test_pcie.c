@@ -151,7 +151,7 @@ static int post(struct ripc__ep *ep, const void *bytes, size_t len)
 {
 	struct iovec iov = {(void *)(uintptr_t)bytes, len};
 
-	return OPS->post_send(ep, &iov, 1, false);
+	return OPS->post(ep, NULL, 0, &iov, 1, false);
 }
 
 static void pass(struct two *w, const char *text)

@@ -520,7 +520,7 @@ START_TEST(open__peer_killed)
 		OPS->connect((struct ripc__transport *)own, addr, (size_t)len, "", 0, NULL, &ep);
 		for (int i = 0; i < 100000 && progress(own).kind != RIPC__EV_ESTABLISHED; i++)
 			usleep(100);
-		OPS->post_send(ep, &iov, 1, false);
+		OPS->post(ep, NULL, 0, &iov, 1, false);
 		kill(getpid(), SIGKILL);
 	}
 	for (int i = 0; i < 100000; i++) {
