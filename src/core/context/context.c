@@ -419,8 +419,8 @@ static void context_end(struct ripc *ctx, bool graceful)
 }
 
 /*
- * What may wait: for an ensemble to be told, for a device to be drained. So no lock is held; it has nothing to protect any more, as
- * nobody else is in the context.
+ * What may wait: for an ensemble to be told, for a device to be drained. So no lock is held; it has
+ * nothing to protect any more, as nobody else is in the context.
  */
 static void RIPC__NO_ANALYSIS context_release(struct ripc *ctx, bool graceful)
 {
@@ -481,7 +481,10 @@ int ripc_close(struct ripc *ctx)
 		if (!ctx)
 			return ripc__fail(-EINVAL, "there is no default context to close");
 	}
-	/* In a forked child its descriptors are closed already; its memory is the parent's business. */
+	/*
+	 * In a forked child its descriptors are closed already; its memory is the parent's
+	 * business.
+	 */
 	if (ctx->owner && !ripc__is_owner(ctx))
 		return 0;
 	return context_close(ctx, true);

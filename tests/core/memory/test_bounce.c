@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Staging buffers: who gets them, how often, what a peer can see and change by them, and how they go. */
+/*
+ * Staging buffers: who gets them, how often, what a peer can see and change by them, and how they
+ * go.
+ */
 #include "core/memory/bounce.h"
 #include "core/rig.h"
 
@@ -194,7 +197,10 @@ static void is_zero(const struct ripc__bounce *st)
 		ck_assert_uint_eq(st->region->base[i], 0);
 }
 
-/* The peer, which has the key from an earlier message, does not see what was not sent: for want of credit, of room. */
+/*
+ * The peer, which has the key from an earlier message, does not see what was not sent: for want of
+ * credit, of room.
+ */
 START_TEST(send__cancelled_not_exposed)
 {
 	struct ripc__sim_config config;
@@ -252,8 +258,8 @@ START_TEST(send__bounce_filled_when_posted)
 END_TEST
 
 /*
- * What is written, into a return buffer or what the peer has granted, is written from where it lies, if that is the pool's; what is not
- * known leaves from a copy that nobody else reaches.
+ * What is written, into a return buffer or what the peer has granted, is written from where it
+ * lies, if that is the pool's; what is not known leaves from a copy that nobody else reaches.
  */
 START_TEST(send__write_source_mr_cached)
 {
@@ -444,7 +450,10 @@ START_TEST(memlock__large_buffers)
 }
 END_TEST
 
-/* Buffers that the application keeps, and that were written from, stand in the way of nothing: writes, reads, exposures, stages. */
+/*
+ * Buffers that the application keeps, and that were written from, stand in the way of nothing:
+ * writes, reads, exposures, stages.
+ */
 START_TEST(memlock__many_buffers)
 {
 	enum { N = 30, SIZE = 256 * KIB };
@@ -471,7 +480,10 @@ START_TEST(memlock__many_buffers)
 }
 END_TEST
 
-/* Nothing else is registered, and the buffer cannot be: its item is copied, or registered by itself. */
+/*
+ * Nothing else is registered, and the buffer cannot be: its item is copied, or registered by
+ * itself.
+ */
 START_TEST(memlock__one_buffer)
 {
 	uint8_t *from = ripc_buf_alloc(ctx, MIB);

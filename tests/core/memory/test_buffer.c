@@ -78,7 +78,10 @@ START_TEST(pool_put__evicts_lru)
 		ck_assert_ptr_null(ripc__memory_find(ctx, p[k], 1));
 	for (int k = 4; k < 20; k++)
 		ck_assert_ptr_nonnull(ripc__memory_find(ctx, p[k], 1));
-	/* One that alone is more than the bound is not kept, and neither is anything else for its sake. */
+	/*
+	 * One that alone is more than the bound is not kept, and neither is anything else for its
+	 * sake.
+	 */
 	again = ripc_buf_alloc(ctx, 65537);
 	OK(ripc_buf_free(ctx, again));
 	rig_check_memory(ctx);
@@ -500,7 +503,10 @@ START_TEST(cached_mr_hold__outlives_region)
 	}
 	ripc__sim_counters(r2.net, &counters);
 	ck_assert_uint_eq(counters.regions, 0);
-	/* An application's own memory is not registered for this, as it may not be writable; if it is anyway, that is used. */
+	/*
+	 * An application's own memory is not registered for this, as it may not be writable; if it
+	 * is anyway, that is used.
+	 */
 	OK(ripc_buf_register(r2.ctx[0], own, sizeof(own)));
 	region = ripc__memory_find(r2.ctx[0], own, 1);
 	ck_assert_ptr_null(ripc__cached_mr_hold(r2.ctx[0], tp, region));

@@ -210,7 +210,10 @@ START_TEST(free__while_receiving)
 }
 END_TEST
 
-/* A service goes while an item for it is on its way into a window of the whole context: that is still there. */
+/*
+ * A service goes while an item for it is on its way into a window of the whole context: that is
+ * still there.
+ */
 START_TEST(unregister__context_window_kept)
 {
 	struct ripc_request *r;

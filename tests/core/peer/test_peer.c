@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Peers and destinations: what is remembered of a peer's messages, when all is forgotten, and how often one is asked for. */
+/*
+ * Peers and destinations: what is remembered of a peer's messages, when all is forgotten, and how
+ * often one is asked for.
+ */
 #include "core/rig.h"
 #include "wire/bytes.h"
 
@@ -269,7 +272,10 @@ static int no_connection(struct ripc__transport *t, const uint8_t *addr, size_t 
 	return ripc__fail(-ENOMEM, "no memory for a connection");
 }
 
-/* The lane is gone, and the attempt at another fails at once: the peer is given up in the midst of a send. */
+/*
+ * The lane is gone, and the attempt at another fails at once: the peer is given up in the midst of
+ * a send.
+ */
 START_TEST(send__peer_freed_with_attempt)
 {
 	struct ripc__transport_ops ops;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Long messages, the receiver's side: what a peer may say of them, and what it gets for what it may not. */
+/*
+ * Long messages, the receiver's side: what a peer may say of them, and what it gets for what it may
+ * not.
+ */
 #include "core/rig.h"
 
 #include "wire/bytes.h"

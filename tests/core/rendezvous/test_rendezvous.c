@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Long messages, the receiver's side: memory, the three ways to get the bytes, the order of delivery, and the end of lanes. */
+/*
+ * Long messages, the receiver's side: memory, the three ways to get the bytes, the order of
+ * delivery, and the end of lanes.
+ */
 #include "core/memory/bounce.h"
 #include "core/rig.h"
 
@@ -116,7 +119,10 @@ START_TEST(start__registration_fails)
 }
 END_TEST
 
-/* The first read, and the third, when others are out. All memory that lay idle goes, and it is tried once more. */
+/*
+ * The first read, and the third, when others are out. All memory that lay idle goes, and it is
+ * tried once more.
+ */
 START_TEST(post__read_fails_once)
 {
 	struct ripc__region *other;
@@ -255,7 +261,10 @@ START_TEST(resume__unread_is_bounded)
 }
 END_TEST
 
-/* Of what is taken at once, one lies in memory as a whole and the next comes into what is left of it: no more is touched. */
+/*
+ * Of what is taken at once, one lies in memory as a whole and the next comes into what is left of
+ * it: no more is touched.
+ */
 START_TEST(post__allocates_late)
 {
 	enum { N = 4 };
@@ -347,7 +356,10 @@ START_TEST(lane_gone__suspended_then_resent)
 }
 END_TEST
 
-/* The sender has withdrawn a message, but its CANCEL was lost with the lane: those after it do not wait for it. */
+/*
+ * The sender has withdrawn a message, but its CANCEL was lost with the lane: those after it do not
+ * wait for it.
+ */
 START_TEST(lane_gone__cancelled_meanwhile)
 {
 	struct ripc_request *r;

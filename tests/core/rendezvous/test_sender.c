@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Long sends, the sender's side: the ways their items travel, their order, and what the peer answers. */
+/*
+ * Long sends, the sender's side: the ways their items travel, their order, and what the peer
+ * answers.
+ */
 #include "core/requests.h"
 
 #include "core/memory/bounce.h"
@@ -312,7 +315,8 @@ START_TEST(issue__unused_credit_returned)
 		OK(rig_long(&rig, 0, 1, 100000, i, 5000));
 		rig_expect(&rig, 1, 100000, i);
 	}
-	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, 10 * 2); /* 48 + 24 bytes each */
+	/* 48 + 24 bytes each */
+	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, 10 * 2);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Long messages that are handed over between contexts of one host: where they lie, whose the memory is when, and what
- * becomes of it when somebody keeps it, frees it or grows it.
+ * Long messages that are handed over between contexts of one host: where they lie, whose the memory
+ * is when, and what becomes of it when somebody keeps it, frees it or grows it.
  */
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"

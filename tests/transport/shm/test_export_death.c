@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Messages that are handed over between processes: what becomes of them when somebody dies or forks. */
+/*
+ * Messages that are handed over between processes: what becomes of them when somebody dies or
+ * forks.
+ */
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"
 

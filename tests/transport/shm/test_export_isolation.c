@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* What lies in place, as a peer sees it that keeps all it ever was given: a second mapping of the same memory. */
+/*
+ * What lies in place, as a peer sees it that keeps all it ever was given: a second mapping of the
+ * same memory.
+ */
 static const uint8_t *map_peer_buffer(const struct ripc_message *m)
 {
 	void *spy = mremap(m->items[0].iov_base, 0, m->items[0].iov_len, MREMAP_MAYMOVE);
