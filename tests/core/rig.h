@@ -6,7 +6,8 @@
 #ifndef RIPC_TESTS_CORE_RIG_H
 #define RIPC_TESTS_CORE_RIG_H
 
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/peer/lane.h"
 #include "core/message/message.h"
 #include "core/peer/peer.h"

@@ -12,13 +12,13 @@
 #define RIPC_CORE_MEMORY_BUFFER_H
 
 #include "base/list.h"
+#include "core/progress/context.h"
 #include "transport/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__TP_MAX            8  /* transports of one context */
 #define RIPC__CLASS_MIN         8  /* smallest buffer: 2^8 bytes */
 #define RIPC__CLASS_MAX         47 /* largest buffer: 2^47 bytes */
 #define RIPC__RECV_WINDOWS_MAX  65536
@@ -163,13 +163,6 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
  */
 struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
 					      enum ripc__region_state state);
-/*
- * Releases the lock around a long operation in the middle of a call; ripc__lock_resume() takes it
- * again. Other threads continue meanwhile, and ripc_close() waits.
- */
-void ripc__lock_suspend(struct ripc *ctx);
-void ripc__lock_resume(struct ripc *ctx);
-
 /* Touches all pages: page faults during a transfer are expensive. */
 void ripc__region_prefault(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/memory/mapped.h"
+#include "core/memory/buffer.h"
 #include "core/peer/lane.h"
 #include "core/message/message.h"
 #include "core/peer/peer.h"

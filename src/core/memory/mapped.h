@@ -21,7 +21,7 @@
 #ifndef RIPC_CORE_MEMORY_MAPPED_H
 #define RIPC_CORE_MEMORY_MAPPED_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 struct ripc__request_item;
 struct ripc__message;

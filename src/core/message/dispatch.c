@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What is done with each kind of message that arrives. The other ends are in lane.c, request.c and rendezvous.c. */
 #include "core/peer/eviction.h"
+#include "core/memory/buffer.h"
 #include "core/group/group.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"

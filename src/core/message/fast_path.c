@@ -7,6 +7,7 @@
  * numbers, credit, counters and queues.
  */
 #include "core/group/group.h"
+#include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
 #include "core/message/message.h"
 #include "core/peer/peer.h"

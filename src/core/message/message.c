@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/message/message.h"
+#include "core/message/send.h"
+#include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
 #include "core/message/service.h"

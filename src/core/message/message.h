@@ -3,7 +3,7 @@
 #ifndef RIPC_CORE_MESSAGE_MESSAGE_H
 #define RIPC_CORE_MESSAGE_MESSAGE_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 #define RIPC__MESSAGE_INLINE  4    /* items described inside the struct */
 #define RIPC__MESSAGE_CACHE   4096 /* structs kept for reuse at most */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/message/network_peer.h"
+#include "core/rendezvous/delayed_ack.h"
 #include "core/group/group.h"
 #include "core/peer/lane.h"
 #include "core/message/message.h"

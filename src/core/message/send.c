@@ -4,6 +4,7 @@
  * start.c.
  */
 #include "core/group/group.h"
+#include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"

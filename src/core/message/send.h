@@ -3,7 +3,7 @@
 #ifndef RIPC_CORE_MESSAGE_SEND_H
 #define RIPC_CORE_MESSAGE_SEND_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 #include "core/peer/peer.h"
 
 /* What a short message's header takes from a send at most: the fixed header, the instance id, 64 item lengths. */
@@ -29,5 +29,14 @@ int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 /* ripc_send_long() with the lock held and the service entered: neither goes away before it is done with them. */
 int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms);
+
+/* Adds the fast path's counts to the lane and the service, and forgets its routes. Lock held. */
+void ripc__fast_path_flush(struct ripc *ctx);
+
+/*
+ * Polls a few times for the end of a request, as ripc_receive() does for a message. For a thread
+ * that does not lead. Lock held.
+ */
+void ripc__fast_path_poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/message/service.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/memory/buffer.h"
 #include "core/group/group.h"
 #include "core/peer/lane.h"
 #include "core/message/message.h"
@@ -362,7 +364,7 @@ static void service_stop(struct ripc_service *s)
 	}
 	ripc__flows_drop(ctx, s);
 	ripc__recv_windows_drop(ctx, s);
-	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		if (r->service == s)
@@ -372,7 +374,7 @@ static void service_stop(struct ripc_service *s)
 
 static bool returns_left(const struct ripc_service *s)
 {
-	const struct ripc__list *head = &s->ctx->memory.returns;
+	const struct ripc__list *head = &s->ctx->memory->returns;
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, head)
@@ -392,7 +394,7 @@ static void close_busy_lanes(struct ripc_service *s)
 		struct ripc__list *k;
 		bool used = false;
 
-		ripc__list_for_each (k, &ctx->memory.returns) {
+		ripc__list_for_each (k, &ctx->memory->returns) {
 			struct ripc__local_return *r =
 				ripc__list_entry(k, struct ripc__local_return, link);
 

@@ -3,7 +3,7 @@
 #ifndef RIPC_CORE_MESSAGE_SERVICE_H
 #define RIPC_CORE_MESSAGE_SERVICE_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>

@@ -26,7 +26,7 @@
 #ifndef RIPC_CORE_PEER_EVICTION_H
 #define RIPC_CORE_PEER_EVICTION_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 #define RIPC__RETIRE_NS (250 * UINT64_C(1000000))
 

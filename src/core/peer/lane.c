@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/lane.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/memory/buffer.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
 #include "core/group/group.h"
@@ -563,7 +565,7 @@ static bool lane_has_work(const struct ripc__lane *lane)
 		return true;
 	if (lane->peer->lane == lane && ripc__peer_has_work(lane->peer))
 		return true;
-	ripc__list_for_each (n, &lane->ctx->memory.returns) {
+	ripc__list_for_each (n, &lane->ctx->memory->returns) {
 		const struct ripc__local_return *r =
 			ripc__list_entry(n, struct ripc__local_return, link);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/peer.h"
+#include "core/memory/buffer.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"

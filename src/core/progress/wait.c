@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/progress/wait.h"
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -300,7 +300,7 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 			break;
 		/* Its receiver is not this thread: he has to wake up first. */
 		if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
-			ripc__delayed_ack_idle(ctx);
+			ctx->ops->idle(ctx);
 		/* The clock is not read in every round: it would be a good part of one. */
 		if (!(round & 15)) {
 			/* Events of the first round may have read it since. */
@@ -368,7 +368,7 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 	/* What it sends may bring something at once, from this very context. */
 	polled &= !ctx->delayed_ack.lane;
 	ctx->now_fresh = ctx->polled = false;
-	ripc__delayed_ack_idle(ctx);
+	ctx->ops->idle(ctx);
 	if (ctx->hooks.now)
 		return wait_hooked(ctx, deadline_ns);
 	ctx->waiting++;

@@ -11,7 +11,7 @@
 #ifndef RIPC_CORE_RENDEZVOUS_RECEIVER_H
 #define RIPC_CORE_RENDEZVOUS_RECEIVER_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 struct ripc__import_ref;
 struct ripc__flow;

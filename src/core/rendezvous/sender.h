@@ -10,7 +10,7 @@
 #ifndef RIPC_CORE_RENDEZVOUS_SENDER_H
 #define RIPC_CORE_RENDEZVOUS_SENDER_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 enum ripc__request_state {
 	RIPC__REQUEST_PENDING,

@@ -6,8 +6,8 @@
  * core/message/fast_path.c itself before it goes on by the general way, forgets it: there is no state whose change had to be told. What was
  * counted meanwhile is added up then, so that nobody who looks at a counter under the lock finds an old one.
  */
-#ifndef RIPC_CORE_MESSAGE_FAST_PATH_H
-#define RIPC_CORE_MESSAGE_FAST_PATH_H
+#ifndef RIPC_CORE_PROGRESS_FAST_PATH_H
+#define RIPC_CORE_PROGRESS_FAST_PATH_H
 
 #include "transport/transport.h"
 
@@ -57,11 +57,5 @@ struct ripc__fast_path {
 	struct ripc__fast_tx out;
 	struct ripc__fast_rx in;
 };
-
-/* Lock held. */
-void ripc__fast_path_flush(struct ripc *ctx);
-
-/* Some looks, by a thread that does not drive, for the end of a request, as ripc_receive() has for a message. Lock held. */
-void ripc__fast_path_poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
 
 #endif
