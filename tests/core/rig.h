@@ -9,7 +9,7 @@
 #include "core/memory/buffer.h"
 #include "core/progress/context.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"

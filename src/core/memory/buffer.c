@@ -6,7 +6,7 @@
 #include "core/memory/mapped.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/header.h"
 

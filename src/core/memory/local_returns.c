@@ -13,7 +13,7 @@
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
 #include "core/rendezvous/sender.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/memory/bounce.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "core/memory/mapped.h"
 #include "core/memory/buffer.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 

@@ -3,7 +3,7 @@
 #include "core/memory/buffer.h"
 #include "core/progress/context.h"
 #include "core/memory/mapped.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 #include "core/group/group.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/message/network_peer.h"
 #include "core/rendezvous/sender.h"

@@ -9,7 +9,7 @@
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 #include "core/message/send.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "wire/bytes.h"
 #include "wire/header.h"
 

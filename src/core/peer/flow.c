@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Credit per service: what we may send to one over a lane, and what a peer may send to one of ours. */
 #include "core/peer/lane.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include "core/peer/lane.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/context/transports.h"
 #include "wire/bytes.h"
 

@@ -2,7 +2,7 @@
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 
 #define REPLY_MAX_NS (100 * 1000) /* longest time to a reply that counts as quick */
 #define DELAY_MAX_NS RIPC__MS /* longest delay; the progress thread's next tick may add as much */

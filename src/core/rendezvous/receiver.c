@@ -5,9 +5,9 @@
 #include "base/copy.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/bytes.h"
 

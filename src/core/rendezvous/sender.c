@@ -7,7 +7,7 @@
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/selection.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/bytes.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A received message: where its items lie and what is given back when it is freed. */
-#ifndef RIPC_CORE_MESSAGE_MESSAGE_H
-#define RIPC_CORE_MESSAGE_MESSAGE_H
+/*
+ * A received message: its items and what it holds. core/memory/message.h allocates and releases it.
+ */
+#ifndef RIPC_CORE_SERVICE_MESSAGE_H
+#define RIPC_CORE_SERVICE_MESSAGE_H
 
 #include "core/progress/context.h"
 
 #define RIPC__MESSAGE_INLINE  4    /* items described inside the struct */
-#define RIPC__MESSAGE_CACHE   4096 /* structs kept for reuse at most */
 #define RIPC__MESSAGE_BUF_LEN 224  /* bytes of a small message that can lie in the struct itself */
 #define RIPC__MESSAGE_BUF_PAD \
 	12 /* before them, so that behind the head of a plain message its payload is aligned */
@@ -41,33 +42,5 @@ static inline uint8_t *ripc__message_buf(struct ripc__message *m)
 {
 	return m->buf + RIPC__MESSAGE_BUF_PAD;
 }
-
-/* A message with room for nitems; NULL: out of memory. */
-struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems);
-
-/* The next message of the cache, which stays there; NULL: out of memory. */
-struct ripc__message *ripc__message_cache_fill(struct ripc *ctx);
-static inline struct ripc__message *ripc__message_cache_peek(struct ripc *ctx)
-{
-	struct ripc__message *m = ctx->message_cache;
-
-	return RIPC__LIKELY(m != NULL) ? m : ripc__message_cache_fill(ctx);
-}
-
-/* Takes it out of the cache, which is not empty. It is clean, but for its items. */
-static inline struct ripc__message *ripc__message_cache_pop(struct ripc *ctx)
-{
-	struct ripc__message *m = ctx->message_cache;
-
-	ctx->message_cache = m->next;
-	ctx->message_cached--;
-	return m;
-}
-
-/* Gives back its buffers and itself. */
-void ripc__message_release(struct ripc__message *m);
-
-/* Gives its credit back to its sender: the application has taken it, or never will. */
-void ripc__message_return_credit(struct ripc__message *m);
 
 #endif
