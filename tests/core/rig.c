@@ -220,7 +220,7 @@ void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_
 
 void rig_check_memory(const struct ripc *ctx)
 {
-	const struct ripc__memory *m = &ctx->memory;
+	const struct ripc__memory *m = ctx->memory;
 	uint64_t cached = 0, pool = 0, registered = 0;
 	size_t nfree = 0, in_lru = 0;
 	const struct ripc__list *n;

@@ -6,9 +6,10 @@
 #ifndef RIPC_TESTS_CORE_RIG_H
 #define RIPC_TESTS_CORE_RIG_H
 
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"

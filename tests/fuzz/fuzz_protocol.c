@@ -7,7 +7,8 @@
  * The input is a list of steps, a byte that says which and what it needs: see enum step.
  */
 #include "base/clock.h"
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "base/log.h"
 #include "fuzz.h"
 #include "transport/sim/sim.h"
@@ -311,7 +312,7 @@ static void window(struct run *r)
 {
 	void *p;
 
-	if (r->ctx[0]->memory.nrecv_windows > 4)
+	if (r->ctx[0]->memory->nrecv_windows > 4)
 		return;
 	p = ripc_buf_alloc(r->ctx[0], 3000);
 	if (p)

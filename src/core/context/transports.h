@@ -3,7 +3,7 @@
 #ifndef RIPC_CORE_CONTEXT_TRANSPORTS_H
 #define RIPC_CORE_CONTEXT_TRANSPORTS_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 /*
  * Opens the allowed ones in the order of the setting, and always the one that reaches ourselves.

@@ -140,10 +140,10 @@ START_TEST(bounce_get__bounded)
 	ripc__bounce_put(st[0]);
 	ripc__bounces_trim(lane);
 	ck_assert_uint_eq(bounces(), 0);
-	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
-	ctx->memory.bounce_bytes = RIPC__BOUNCE_CTX_MAX;
+	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
+	ctx->memory->bounce_bytes = RIPC__BOUNCE_CTX_MAX;
 	ck_assert_ptr_null(ripc__bounce_get(lane, 1, READ));
-	ctx->memory.bounce_bytes = 0;
+	ctx->memory->bounce_bytes = 0;
 }
 END_TEST
 
@@ -152,7 +152,7 @@ START_TEST(bounce_get__registration_fails)
 	ripc__sim_fail_reg_at(rig.net, 1);
 	ck_assert_ptr_null(ripc__bounce_get(lane, 1, READ));
 	ck_assert_uint_eq(bounces(), 0);
-	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
+	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
 }
 END_TEST
 
@@ -364,7 +364,7 @@ START_TEST(trim__idle_lane)
 	rig_run(&rig, 3000);
 	ck_assert(lane->idle);
 	ck_assert_uint_eq(bounces(), 0);
-	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
+	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
 	OK(rig_long(&rig, 0, 1, 20000, 2, 5000));
 	rig_expect(&rig, 1, 20000, 2);
 }
@@ -378,7 +378,7 @@ START_TEST(trim__return_buffers_only)
 	ck_assert_uint_eq(bounces(), 1);
 	rig_run(&rig, 3000);
 	ck_assert_uint_eq(bounces(), 0);
-	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
+	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
 	offer_and_reply(2);
 }
 END_TEST
@@ -404,7 +404,7 @@ START_TEST(lane_gone__busy_and_idle_bounces)
 	rig_expect(&rig, 1, 20000, 3);
 	ck_assert_ptr_null(busy->lane);
 	/* That of the message, on the new lane; or it is given back already. */
-	ck_assert(ctx->memory.bounce_bytes == 32768 || !ctx->memory.bounce_bytes);
+	ck_assert(ctx->memory->bounce_bytes == 32768 || !ctx->memory->bounce_bytes);
 	ripc__bounce_put(busy);
 }
 END_TEST

@@ -9,7 +9,8 @@
  * The threads are handed on without any ordering of memory, so that the thread sanitizer sees what
  * the library orders.
  */
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/rendezvous/sender.h"
 #include "core/message/service.h"
 #include "harness.h"

@@ -3,7 +3,8 @@
  * The agent, with real threads on the loopback: what nobody else drives it does, and nobody spends
  * time on nothing. No latencies are measured: what must happen has long enough to.
  */
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/numbers.h"
 
 #include <errno.h>

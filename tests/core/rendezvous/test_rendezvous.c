@@ -130,7 +130,7 @@ START_TEST(post__read_fails_once)
 
 	restart(2, read_slow_expensive);
 	rig_connect(&rig, 0, 1);
-	m = &rig.ctx[1]->memory;
+	m = rig.ctx[1]->memory;
 	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
 	rig_expect(&rig, 1, 300000, 1);
 	/* Not only the buffer that the message is about to draw: one of another size, and a stage. */
@@ -455,7 +455,7 @@ START_TEST(service_gone__during_transfer)
 	rig_run(&rig, 5);
 	OK(ripc_service_unregister(rig.s[1]));
 	rig.s[1] = NULL;
-	ck_assert_int_eq(rig.ctx[1]->memory.nrecv_windows, 0);
+	ck_assert_int_eq(rig.ctx[1]->memory->nrecv_windows, 0);
 	rig_run(&rig, 50);
 	/* It is looked for elsewhere. */
 	RC(-EINPROGRESS, ripc_request_test(&r));

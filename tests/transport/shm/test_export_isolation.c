@@ -48,8 +48,8 @@ static bool import_shows(struct ripc *b, uint8_t byte)
 	bool found = false;
 
 	ripc__lock(b);
-	for (size_t i = 0; i < b->memory.nregions; i++) {
-		struct ripc__region *r = b->memory.regions[i];
+	for (size_t i = 0; i < b->memory->nregions; i++) {
+		struct ripc__region *r = b->memory->regions[i];
 
 		found |= r->state == RIPC__REGION_IMPORTED && shows(r->base, r->cap, byte);
 	}

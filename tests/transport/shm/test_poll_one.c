@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "shm_pair.h"
 
-#include "core/message/message.h"
+#include "core/memory/message.h"
 
 enum { PEERS = 3 };
 

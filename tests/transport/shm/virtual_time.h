@@ -7,7 +7,8 @@
 #define RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_TIME_H
 
 #include "base/clock.h"
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/progress/hooks.h"
 #include "harness.h"
 

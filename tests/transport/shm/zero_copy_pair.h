@@ -6,7 +6,8 @@
 #ifndef RIPC_TESTS_TRANSPORT_SHM_ZERO_COPY_PAIR_H
 #define RIPC_TESTS_TRANSPORT_SHM_ZERO_COPY_PAIR_H
 
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "harness.h"
 
 #include <stdio.h>

@@ -7,20 +7,18 @@
  * lock of its own (contexts_lock in context.c), taken before any ctx->lock and never while one is
  * held.
  */
-#ifndef RIPC_CORE_CONTEXT_CONTEXT_H
-#define RIPC_CORE_CONTEXT_CONTEXT_H
+#ifndef RIPC_CORE_PROGRESS_CONTEXT_H
+#define RIPC_CORE_PROGRESS_CONTEXT_H
 
 #include "auth/key.h"
-#include "core/memory/buffer.h"
 #include "base/clock.h"
-#include "core/rendezvous/delayed_ack.h"
-#include "core/progress/handle.h"
-#include "core/progress/hooks.h"
 #include "base/list.h"
-#include "core/progress/lock.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "core/message/fast_path.h"
+#include "core/progress/fast_path.h"
+#include "core/progress/handle.h"
+#include "core/progress/hooks.h"
+#include "core/progress/lock.h"
 #include "core/progress/wait.h"
 #include "resolver/resolver.h"
 #include "transport/transport.h"
@@ -29,6 +27,8 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+
+#define RIPC__TP_MAX 8 /* transports of one context */
 
 /* What the context's epoll set watches (epoll data). */
 enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
@@ -45,11 +45,45 @@ struct ripc__tp {
 	char why[256];   /* the reason, if it is not open */
 };
 
+/* The ACK that core/rendezvous/delayed_ack.c may send later. */
+struct ripc__delayed_ack {
+	/* lane of the message; NULL: no ACK is tracked and the other fields are undefined */
+	struct ripc__lane *lane;
+	uint64_t id;           /* request id */
+	uint64_t delivered_ns; /* time of delivery */
+	bool held;             /* the ACK was not sent yet; false without a lane */
+};
+
+/*
+ * Calls from here to the layers above, set by ripc_open(). Lock held. The resolver's events and
+ * the timers are reported in a full pass only.
+ */
+struct ripc__progress_ops {
+	/* A transport has an event; the callee releases its token. */
+	void (*transport_event)(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
+	void (*resolver_event)(struct ripc *ctx, const struct ripc__resolver_event *ev);
+	/* Whether a registration or a look-up waits for the resolver. */
+	bool (*resolver_awaited)(struct ripc *ctx);
+	/* ctx->timers_ns has passed. */
+	void (*timers)(struct ripc *ctx);
+	/* Too few descriptors or too little memory for a connection: ctx->evict_cause. */
+	void (*evict)(struct ripc *ctx);
+	/* ctx->dead_lanes is not empty and no event refers to a lane any more. */
+	void (*free_dead_lanes)(struct ripc *ctx);
+	/* End of a full pass. Return: the earlier of deadline and the time of the next pass. */
+	uint64_t (*pass_end)(struct ripc *ctx, uint64_t deadline);
+	/* The calling thread finds nothing to receive and is about to wait. */
+	void (*idle)(struct ripc *ctx);
+	/* ctx->fast_path is valid, and the lock was taken for another purpose. */
+	void (*fast_path_flush)(struct ripc *ctx);
+};
+
 struct ripc {
 	/* These two are all that is read before the lock is held: handle.h. */
 	struct ripc__lock lock;
 	/* ripc__fork_generation that opened it, else we are a child; 0: it has ended */
 	unsigned owner;
+	const struct ripc__progress_ops *ops;
 	struct ripc__options opt;
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];
@@ -82,7 +116,7 @@ struct ripc {
 	unsigned message_cached;
 	struct ripc__fast_path fast_path;     /* the ways of the last plain messages */
 	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
-	struct ripc__memory memory;           /* buffers, windows, return buffers */
+	struct ripc__memory *memory;          /* core/memory/buffer.h; allocated with the context */
 
 	uint64_t next_number;      /* no number was given out from here on: ripc__seq_begin() */
 	uint64_t requests_started; /* numbers them */
@@ -155,7 +189,7 @@ static inline void ripc__lock_fast_path(struct ripc *ctx) RIPC__ACQUIRE(ctx->loc
 static inline void ripc__lock(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__unlock(struct ripc *ctx) RIPC__RELEASE(ctx->lock);
 
-/* For plain messages only, which change nothing that others rely on: see core/message/fast_path.h. */
+/* For plain messages only, which change nothing that others rely on: see fast_path.h. */
 static inline void RIPC__NO_ANALYSIS ripc__lock_fast_path(struct ripc *ctx)
 {
 	ripc__lock_take(&ctx->lock);
@@ -165,7 +199,7 @@ static inline void RIPC__NO_ANALYSIS ripc__lock(struct ripc *ctx)
 {
 	ripc__lock_take(&ctx->lock);
 	if (ctx->fast_path.valid)
-		ripc__fast_path_flush(ctx);
+		ctx->ops->fast_path_flush(ctx);
 }
 
 /* Whether somebody waits for it: then whoever holds it for long should let go for a moment. */
@@ -179,6 +213,13 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 	ctx->now_fresh = false;
 	ripc__lock_release(&ctx->lock);
 }
+
+/*
+ * Releases the lock around a long operation in the middle of a call; ripc__lock_resume() takes it
+ * again. Other threads continue meanwhile, and ripc_close() waits.
+ */
+void ripc__lock_suspend(struct ripc *ctx);
+void ripc__lock_resume(struct ripc *ctx);
 
 /*
  * How a call enters a context. Another thread may close it, or unregister the service, at any
