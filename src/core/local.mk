@@ -25,4 +25,8 @@ libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/boun
 	src/core/memory/receive_window.c src/core/memory/remote_returns.c
 libripc_internal_la_SOURCES += src/core/progress/handle.c src/core/progress/handle.h \
 	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \
-	src/core/progress/progress.c src/core/progress/wait.c src/core/progress/wait.h
+	src/core/progress/descriptors.c src/core/progress/descriptors.h \
+	src/core/progress/progress.c src/core/progress/progress.h \
+	src/core/progress/progress_thread.c src/core/progress/progress_thread.h \
+	src/core/progress/state.c src/core/progress/state.h \
+	src/core/progress/wait.c src/core/progress/wait.h

@@ -251,7 +251,7 @@ int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, 
 static bool may_poll(struct ripc *ctx)
 {
 	return !ctx->closing && !ctx->hooks.now && !ctx->in_progress &&
-	       !atomic_load_explicit(&ctx->leader, memory_order_relaxed);
+	       ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_NONE;
 }
 
 /* Whether a plain message for s, if one comes, may be given to the caller at once. */
@@ -513,7 +513,7 @@ static bool keep_polling(struct ripc *ctx, unsigned polls, int timeout_ms, uint6
 		return true;
 	if (!*polling_since_ns)
 		*polling_since_ns = ctx->now_ns;
-	atomic_store_explicit(&ctx->app_active, true, memory_order_relaxed);
+	ripc__progress_polled(ctx);
 	return ctx->now_ns - *polling_since_ns < POLL_TIME_NS;
 }
 
@@ -526,8 +526,8 @@ static void begin_polling(struct ripc *ctx)
 	 * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. Where the last look is
 	 * longer ago than that, the time is read, and so it is in each whole round.
 	 */
-	if (!atomic_load_explicit(&ctx->app_active, memory_order_relaxed)) {
-		atomic_store_explicit(&ctx->app_active, true, memory_order_relaxed);
+	if (!ripc__progress_state(&ctx->progress).app_active) {
+		ripc__progress_polled(ctx);
 		ctx->poll_count = 0;
 	}
 }
@@ -647,7 +647,7 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 	ripc__lock_fast_path(ctx);
 	if (RIPC__LIKELY(ctx->fast_path.in.s == s && timeout_ms &&
 			 ctx->poll_count % FULL_PASS_INTERVAL &&
-			 atomic_load_explicit(&ctx->app_active, memory_order_relaxed)))
+			 ripc__progress_state(&ctx->progress).app_active))
 		m = poll_cached_lane(s, &had_event);
 	if (RIPC__UNLIKELY(!m))
 		return receive(ctx, s, message, timeout_ms);

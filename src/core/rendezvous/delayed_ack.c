@@ -102,7 +102,7 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct 
 	/*
 	 * No thread may poll after this. The progress thread keeps ticking until the ACK is sent.
 	 */
-	ctx->app_spun = true;
+	ripc__progress_spun(ctx);
 	ripc__progress_request(ctx);
 }
 
