@@ -29,4 +29,8 @@ libripc_internal_la_SOURCES += src/core/service/message.h src/core/service/servi
 libripc_internal_la_SOURCES += src/core/progress/context.c src/core/progress/context.h \
 	src/core/progress/fast_path.h src/core/progress/handle.c src/core/progress/handle.h \
 	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \
-	src/core/progress/progress.c src/core/progress/wait.c src/core/progress/wait.h
+	src/core/progress/descriptors.c src/core/progress/descriptors.h \
+	src/core/progress/progress.c src/core/progress/progress.h \
+	src/core/progress/progress_thread.c src/core/progress/progress_thread.h \
+	src/core/progress/state.c src/core/progress/state.h \
+	src/core/progress/wait.c src/core/progress/wait.h

@@ -8,6 +8,8 @@
 #include "base/host.h"
 #include "core/peer/lane.h"
 #include "core/memory/message.h"
+#include "core/progress/descriptors.h"
+#include "core/progress/progress_thread.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
@@ -16,8 +18,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -42,12 +42,7 @@ static void fork_child(void)
 				ctx->tp[i].ops->forked(ctx->tp[i].t);
 		if (ctx->resolver)
 			ripc__resolver_atfork_child(ctx->resolver);
-		if (ctx->epfd >= 0)
-			close(ctx->epfd);
-		if (ctx->progress_epfd >= 0)
-			close(ctx->progress_epfd);
-		if (ctx->wakefd >= 0)
-			close(ctx->wakefd);
+		ripc__descriptors_close(ctx);
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 			if (s->fd >= 0)
 				close(s->fd);
@@ -124,36 +119,6 @@ static int open_resolver(struct ripc *ctx)
 	return ripc__resolver_open(&ctx->resolver, &env);
 }
 
-static int epoll_add(int epfd, int fd, uint32_t what)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data = {.u32 = what}};
-
-	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev))
-		return ripc__fail(-errno, "cannot wait on a descriptor: %s", ripc_strerror(errno));
-	return 0;
-}
-
-static int open_descriptors(struct ripc *ctx)
-{
-	int rc;
-
-	ctx->epfd = epoll_create1(EPOLL_CLOEXEC);
-	ctx->progress_epfd = epoll_create1(EPOLL_CLOEXEC);
-	ctx->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (ctx->epfd < 0 || ctx->progress_epfd < 0 || ctx->wakefd < 0)
-		return ripc__fail(-errno, "no descriptor for the context: %s", ripc_strerror(errno));
-	rc = epoll_add(ctx->progress_epfd, ctx->epfd, 0);
-	if (!rc)
-		rc = epoll_add(ctx->epfd, ctx->wakefd, RIPC__EPOLL_WAKE);
-	for (unsigned i = 0; !rc && i < ctx->ntp; i++)
-		if (ctx->tp[i].t && ctx->tp[i].ops->fd(ctx->tp[i].t) >= 0)
-			rc = epoll_add(ctx->epfd, ctx->tp[i].ops->fd(ctx->tp[i].t),
-				       RIPC__EPOLL_TRANSPORT);
-	if (!rc)
-		rc = epoll_add(ctx->epfd, ripc__resolver_fd(ctx->resolver), RIPC__EPOLL_RESOLVER);
-	return rc;
-}
-
 /* The memory state lies behind the context, and both end together. */
 struct whole_context {
 	struct ripc ctx;
@@ -169,12 +134,7 @@ static void RIPC__NO_ANALYSIS context_free(struct ripc *ctx)
 {
 	struct ripc__lock *lock = &ctx->lock;
 
-	if (ctx->progress_epfd >= 0)
-		close(ctx->progress_epfd);
-	if (ctx->epfd >= 0)
-		close(ctx->epfd);
-	if (ctx->wakefd >= 0)
-		close(ctx->wakefd);
+	ripc__descriptors_close(ctx);
 	ripc__auth_close(ctx->auth);
 	ripc__lock(ctx);
 	ripc__handle_blocks_free(&ctx->request_blocks);
@@ -191,16 +151,16 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ctx->memory = &whole->memory;
 	if (hooks)
 		ctx->hooks = *hooks;
-	ctx->epfd = ctx->progress_epfd = ctx->wakefd = -1;
+	ctx->progress.epfd = ctx->progress.thread_epfd = ctx->progress.wakefd = -1;
 	ctx->owner = ripc__fork_generation;
 	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns =
 		RIPC__NEVER;
-	ctx->spin_ns = 50 * 1000;
+	ctx->progress.spin_ns = 50 * 1000;
 	ripc__list_init(&ctx->lanes);
 	ripc__list_init(&ctx->dead_lanes);
 	ripc__list_init(&ctx->messages);
 	ripc__list_init(&ctx->requests);
-	ripc__list_init(&ctx->waiters);
+	ripc__list_init(&ctx->progress.followers);
 	ripc__memory_init(ctx);
 }
 
@@ -236,7 +196,7 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 	if (!rc)
 		rc = open_resolver(ctx);
 	if (!rc && !hooks)
-		rc = open_descriptors(ctx);
+		rc = ripc__descriptors_open(ctx);
 	if (!rc && !hooks)
 		rc = ripc__progress_thread_start(ctx);
 	if (rc)

@@ -23,10 +23,9 @@
 #define POLLS_MAX          16 /* looks at all before a thread becomes the driver */
 #define FULL_PASS_INTERVAL 32 /* of so many looks one is a whole round */
 /* how long a thread that polls looks before it becomes the driver */
-#define POLL_TIME_NS       RIPC__MS
+#define POLL_TIME_NS RIPC__MS
 /* shortest timeout with which it does: that ends later by POLL_TIME_NS and a whole round or two */
-#define POLL_TIMEOUT_MIN_MS \
-	10
+#define POLL_TIMEOUT_MIN_MS 10
 
 /* Where in a plain header the number of the message and the length of its item stand. */
 #define SEQ_OFFSET 24
@@ -130,7 +129,7 @@ static struct ripc__lane *tx_lane(const struct ripc_service *s, uint64_t dest)
 	 * known.
 	 */
 	return !elides_header(lane) || ripc__header_context_is(&lane->tx_last, dest, s->id) ? lane
-											     : NULL;
+											    : NULL;
 }
 
 /*
@@ -265,7 +264,7 @@ int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, 
 static bool may_poll(struct ripc *ctx)
 {
 	return !ctx->closing && !ctx->hooks.now && !ctx->in_progress &&
-	       !atomic_load_explicit(&ctx->leader, memory_order_relaxed);
+	       ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_NONE;
 }
 
 /* Whether a plain message for s, if one comes, may be given to the caller at once. */
@@ -537,7 +536,7 @@ static bool keep_polling(struct ripc *ctx, unsigned polls, int timeout_ms, uint6
 		return true;
 	if (!*polling_since_ns)
 		*polling_since_ns = ctx->now_ns;
-	atomic_store_explicit(&ctx->app_active, true, memory_order_relaxed);
+	ripc__progress_polled(ctx);
 	return ctx->now_ns - *polling_since_ns < POLL_TIME_NS;
 }
 
@@ -551,8 +550,8 @@ static void begin_polling(struct ripc *ctx)
 	 * looked for a tick. Where the last look is longer ago than that, the time is read, and so
 	 * it is in each whole round.
 	 */
-	if (!atomic_load_explicit(&ctx->app_active, memory_order_relaxed)) {
-		atomic_store_explicit(&ctx->app_active, true, memory_order_relaxed);
+	if (!ripc__progress_state(&ctx->progress).app_active) {
+		ripc__progress_polled(ctx);
 		ctx->poll_count = 0;
 	}
 }
@@ -672,7 +671,7 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 	ripc__lock_fast_path(ctx);
 	if (RIPC__LIKELY(ctx->fast_path.in.s == s && timeout_ms &&
 			 ctx->poll_count % FULL_PASS_INTERVAL &&
-			 atomic_load_explicit(&ctx->app_active, memory_order_relaxed)))
+			 ripc__progress_state(&ctx->progress).app_active))
 		m = poll_cached_lane(s, &had_event);
 	if (RIPC__UNLIKELY(!m))
 		return receive(ctx, s, message, timeout_ms);

@@ -165,7 +165,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
 	ripc__timer_at(ctx, 0);
-	if (ctx->leader)
+	if (ripc__progress_state(&ctx->progress).leader != RIPC__LEADER_NONE)
 		ripc__progress_request(ctx);
 	/* An id that nobody else can hold is registered already. */
 	if (!rc)

@@ -19,19 +19,16 @@
 #include "core/progress/handle.h"
 #include "core/progress/hooks.h"
 #include "core/progress/lock.h"
+#include "core/progress/progress.h"
 #include "core/progress/wait.h"
 #include "resolver/resolver.h"
 #include "transport/transport.h"
 #include "wire/header.h"
 
 #include <errno.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 
 #define RIPC__TP_MAX 8 /* transports of one context */
-
-/* What the context's epoll set watches (epoll data). */
-enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
 
 #define RIPC__REQUEST_SIZES 7  /* requests have room for 1, 2, 4 .. RIPC_ITEMS_MAX items */
 #define RIPC__CREDIT_UNIT   64 /* bytes that one unit of a service's window stands for */
@@ -151,34 +148,9 @@ struct ripc {
 	bool in_progress;       /* guards against a nested round */
 	bool progress_needed;   /* ripc__progress_request() was called in the present round */
 
-	/* Waiting: see wait.h. */
-	int epfd, wakefd; /* descriptors the driver sleeps on; -1 with hooks */
-	/* holds epfd: where the agent sleeps, so that it can be left out of it */
-	int progress_epfd;
-	bool wake_pending; /* wakefd is readable, nobody has seen it yet */
-	/* the thread that drives, or NULL; the agent looks without the lock */
-	_Atomic(struct ripc__waiter *) leader;
-	atomic_bool leader_asleep;   /* it sleeps on the descriptors; likewise */
-	atomic_uint leader_sleeps;   /* so many of them there were, of whatever driver */
-	unsigned leader_sleeps_seen; /* by the agent, at its last tick */
-	/* when a driver that had slept last found the agent asleep as it left */
-	uint64_t resumed_ns;
-	struct ripc__list waiters; /* threads that wait and do not drive */
+	struct ripc__progress progress; /* the leader, the progress thread, where they sleep */
 	/* threads in ripc__wait() or ripc__lock_suspend(): ripc_close() waits for them */
 	unsigned waiting;
-	atomic_bool app_active;     /* an application thread drove since the agent last looked */
-	atomic_bool poll_requested; /* somebody must look soon: the agent's ticks are short */
-	atomic_bool long_tick; /* the agent is in a longer tick, or about to be: see look_soon() */
-	uint64_t spin_ns;      /* how long adaptive waiting spins before it sleeps */
-	pthread_t progress_thread;
-	bool progress_started;
-	atomic_bool progress_stop;
-	sem_t progress_sem; /* where the agent ticks while others drive */
-	/* what happens to epfd does not wake the agent: whoever stops driving must see to it */
-	bool progress_disarmed;
-	/* a thread that drove left without having slept since the agent last looked */
-	atomic_bool app_spun;
-	_Atomic(struct ripc__waiter *) progress_waiter; /* the agent as a driver */
 
 	struct ripc_stats stats;
 };

@@ -134,7 +134,7 @@ void ripc__progress(struct ripc *ctx)
 	 * A caller that only looks in leaves the descriptors armed, and what the round began, to
 	 * the one who sleeps.
 	 */
-	if (ctx->leader_asleep)
+	if (ripc__progress_leader_asleep(ripc__progress_state(&ctx->progress)))
 		for (unsigned i = 0; i < ctx->ntp; i++)
 			if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
 				ctx->progress_needed = true;

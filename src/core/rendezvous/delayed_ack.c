@@ -10,8 +10,7 @@
 	(64u << 10)  /* bytes that are copied or registered in less time than a message costs */
 #define STREAK_MIN 4 /* quick replies in a row before an ACK is delayed */
 /* ACKs sent at once after a delay without a reply: at most one sender in so many waits */
-#define STREAK_PENALTY \
-	16
+#define STREAK_PENALTY 16
 
 static void send_ack(struct ripc__lane *lane, uint64_t id)
 {
@@ -103,7 +102,7 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct 
 	/*
 	 * No thread may poll after this. The progress thread keeps ticking until the ACK is sent.
 	 */
-	ctx->app_spun = true;
+	ripc__progress_spun(ctx);
 	ripc__progress_request(ctx);
 }
 

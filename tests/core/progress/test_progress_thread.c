@@ -3,7 +3,6 @@
  * The agent, with real threads on the loopback: what nobody else drives it does, and nobody spends
  * time on nothing. No latencies are measured: what must happen has long enough to.
  */
-#include "core/memory/buffer.h"
 #include "core/progress/context.h"
 #include "core/numbers.h"
 
@@ -184,12 +183,12 @@ int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
 	    (until->tv_sec - now.tv_sec) * 1000000000 + until->tv_nsec - now.tv_nsec > 1500000) {
 		far.tv_sec += 10 * PATIENCE_MS / 1000;
 		nstretched++;
-	} else if (stale && sem == &stale->progress_sem) {
+	} else if (stale && sem == &stale->progress.sem) {
 		/*
 		 * As if a thread had left the library after the agent forgot those before it, and
 		 * before it saw what was held back.
 		 */
-		stale->app_active = true;
+		ripc__progress_polled(stale);
 		stale = NULL;
 	}
 	return __real_sem_clockwait(sem, clock, &far);
@@ -324,17 +323,17 @@ START_TEST(resume__polls_first)
 		pthread_t thread;
 
 		pthread_create(&thread, NULL, waiter_main, &w);
-		ck_assert(await_count(&sleeps[ctx->epfd], 1));
-		ck_assert(await_count(&sleeps[ctx->progress_epfd], 1));
-		stalled_epfd = ctx->epfd;
+		ck_assert(await_count(&sleeps[ctx->progress.epfd], 1));
+		ck_assert(await_count(&sleeps[ctx->progress.thread_epfd], 1));
+		stalled_epfd = ctx->progress.epfd;
 		OK(send_number(from, ID(0), i));
 		ripc__poll(ctx);
-		before = begun[ctx->progress_epfd];
+		before = begun[ctx->progress.thread_epfd];
 		stalled_epfd = -1;
 		pthread_join(thread, NULL);
 		OK(w.rc);
 		ck_assert_uint_eq(w.number, i);
-		ck_assert(await_count(&begun[ctx->progress_epfd], before + 1));
+		ck_assert(await_count(&begun[ctx->progress.thread_epfd], before + 1));
 	}
 	OK(ripc_close(ctx));
 }
@@ -365,14 +364,14 @@ START_TEST(resume__rate_limited)
 	pthread_create(&thread, NULL, echo_main, &p);
 	for (unsigned i = 0; i < 2 * COUNT; i++) {
 		if (i == COUNT)
-			before = epoll_mods[p.b->progress_epfd];
+			before = epoll_mods[p.b->progress.thread_epfd];
 		/* It is asleep at most times, as the agent sees it. */
 		usleep(2000);
 		OK(send_number(p.sa, ID(1), i + 1 < 2 * COUNT));
 		OK(receive_number(p.sa, &number, PATIENCE_MS));
 	}
 	pthread_join(thread, NULL);
-	ck_assert_uint_lt(epoll_mods[p.b->progress_epfd] - before, COUNT / 2);
+	ck_assert_uint_lt(epoll_mods[p.b->progress.thread_epfd] - before, COUNT / 2);
 	pair_close(&p);
 }
 END_TEST

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The state machine of progress: each transition, the rules for all states, and a simulated
+ * application thread and progress thread in virtual time. No thread, no clock.
+ */
+#include "core/progress/state.h"
+#include "harness.h"
+
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+
+/* Short names for the tables. */
+enum { NONE, SPINNING, ASLEEP, THREAD };
+enum { OFF, RUNNING, TICKING, LONG_TICK, LEADING, BLOCKED, STANDBY, WAKING };
+enum { KICK = RIPC__DO_KICK, ARM = RIPC__DO_ARM, DISARM = RIPC__DO_DISARM, POST = RIPC__DO_POST };
+enum { TICK = RIPC__DO_TICK, LEAD = RIPC__DO_LEAD, STAND_BY = RIPC__DO_STAND_BY };
+enum { FOLLOWER = RIPC__DO_FOLLOWER, QUIT = RIPC__DO_QUIT };
+
+#define ON(event) RIPC__PROGRESS_##event
+#define S(l, t, ...)                                      \
+	{                                                 \
+		.leader = (l), .thread = (t), __VA_ARGS__ \
+	}
+
+static const struct ripc__progress_input zero,
+	followers = {.followers = true}, slept = {.slept = true}, in_pass = {.in_pass = true},
+	long_inflight = {.long_inflight = true}, wait_poll = {.wait_poll = true};
+
+static uint32_t bits(struct ripc__progress_state s)
+{
+	uint32_t word;
+
+	memcpy(&word, &s, sizeof(word));
+	return word;
+}
+
+struct row {
+	enum ripc__progress_event event;
+	const struct ripc__progress_input *in;
+	struct ripc__progress_state from, to;
+	unsigned actions;
+};
+
+/* clang-format off */
+static const struct row rows[] = {
+	{ON(START), NULL, S(NONE, OFF), S(NONE, RUNNING), 0},
+	{ON(TAKE), NULL, S(NONE, OFF), S(SPINNING, OFF), 0},
+	{ON(TAKE), NULL, S(NONE, LONG_TICK, .ticks = 9), S(SPINNING, LONG_TICK, .ticks = 9), 0},
+	{ON(TAKE), NULL, S(NONE, WAKING, .kicked = 1), S(SPINNING, WAKING, .kicked = 1), 0},
+	{ON(TAKE), NULL, S(THREAD, LEADING), S(SPINNING, RUNNING), 0},
+	{ON(TAKE), NULL, S(THREAD, BLOCKED), S(SPINNING, STANDBY), DISARM},
+	{ON(DISARM_FAILED), NULL, S(SPINNING, STANDBY), S(SPINNING, WAKING, .kicked = 1), KICK},
+	{ON(DISARM_FAILED), NULL, S(ASLEEP, STANDBY, .kicked = 1),
+	 S(ASLEEP, WAKING, .kicked = 1), 0},
+	{ON(SLEEP), NULL, S(SPINNING, TICKING), S(ASLEEP, TICKING, .sleeps = 1), 0},
+	{ON(SLEEP), NULL, S(SPINNING, TICKING, .sleeps = 3), S(ASLEEP, TICKING, .sleeps = 3), 0},
+	{ON(WAKE), NULL, S(ASLEEP, STANDBY), S(SPINNING, STANDBY), 0},
+	/* The thread that ticks finds app_active set, and later clear. */
+	{ON(LEAVE), &zero, S(SPINNING, TICKING),
+	 S(NONE, TICKING, .app_active = 1, .app_spun = 1), 0},
+	{ON(LEAVE), &slept, S(SPINNING, TICKING), S(NONE, TICKING, .app_active = 1), 0},
+	{ON(LEAVE), &zero, S(NONE, RUNNING), S(NONE, RUNNING, .app_active = 1, .app_spun = 1), 0},
+	{ON(LEAVE), &slept, S(SPINNING, STANDBY), S(NONE, WAKING, .app_active = 1, .kicked = 1),
+	 ARM | KICK},
+	{ON(LEAVE), &slept, S(SPINNING, STANDBY, .kicked = 1),
+	 S(NONE, WAKING, .app_active = 1, .kicked = 1), ARM},
+	{ON(LEAVE), &slept, S(SPINNING, WAKING),
+	 S(NONE, WAKING, .app_active = 1, .kicked = 1), KICK},
+	{ON(LEAVE), &followers, S(SPINNING, STANDBY),
+	 S(NONE, STANDBY, .app_active = 1, .app_spun = 1), FOLLOWER},
+	{ON(RESUME), NULL, S(SPINNING, STANDBY, .app_active = 1), S(THREAD, BLOCKED), 0},
+	{ON(POLLED), NULL, S(NONE, TICKING), S(NONE, TICKING, .app_active = 1), 0},
+	{ON(POLLED), NULL, S(THREAD, BLOCKED), S(THREAD, BLOCKED), 0},
+	{ON(SPUN), NULL, S(ASLEEP, TICKING), S(ASLEEP, TICKING, .app_spun = 1), 0},
+	{ON(REQUEST), &zero, S(NONE, OFF), S(NONE, OFF), 0},
+	{ON(REQUEST), &zero, S(NONE, TICKING), S(NONE, TICKING, .poll_requested = 1), 0},
+	{ON(REQUEST), &zero, S(SPINNING, LONG_TICK),
+	 S(SPINNING, TICKING, .poll_requested = 1), POST},
+	{ON(REQUEST), &in_pass, S(ASLEEP, LONG_TICK),
+	 S(ASLEEP, TICKING, .poll_requested = 1), POST},
+	{ON(REQUEST), &in_pass, S(NONE, STANDBY), S(NONE, STANDBY, .poll_requested = 1), 0},
+	{ON(REQUEST), &zero, S(ASLEEP, STANDBY),
+	 S(ASLEEP, STANDBY, .poll_requested = 1, .kicked = 1), KICK},
+	{ON(REQUEST), &zero, S(ASLEEP, LONG_TICK),
+	 S(ASLEEP, TICKING, .poll_requested = 1, .kicked = 1), POST | KICK},
+	{ON(REQUEST), &zero, S(THREAD, BLOCKED),
+	 S(THREAD, BLOCKED, .poll_requested = 1, .kicked = 1), KICK},
+	{ON(REQUEST), &zero, S(SPINNING, STANDBY), S(SPINNING, STANDBY, .poll_requested = 1), 0},
+	{ON(REQUEST), &zero, S(NONE, STANDBY), S(NONE, WAKING, .poll_requested = 1, .kicked = 1),
+	 ARM | KICK},
+	{ON(REQUEST), &zero, S(NONE, WAKING, .poll_requested = 1, .kicked = 1),
+	 S(NONE, WAKING, .poll_requested = 1, .kicked = 1), 0},
+	{ON(REQUEST_LAZY), &zero, S(NONE, OFF), S(NONE, OFF), 0},
+	{ON(REQUEST_LAZY), &zero, S(NONE, LONG_TICK),
+	 S(NONE, TICKING, .poll_requested = 1, .app_active = 1), POST},
+	{ON(REQUEST_LAZY), &zero, S(NONE, STANDBY),
+	 S(NONE, WAKING, .poll_requested = 1, .app_active = 1, .kicked = 1), ARM | KICK},
+	{ON(REQUEST_LAZY), &in_pass, S(NONE, TICKING), S(NONE, TICKING, .poll_requested = 1), 0},
+	{ON(REQUEST_LAZY), &zero, S(ASLEEP, TICKING),
+	 S(ASLEEP, TICKING, .poll_requested = 1, .kicked = 1), KICK},
+	{ON(NOTIFY), NULL, S(SPINNING, TICKING), S(SPINNING, TICKING), 0},
+	{ON(NOTIFY), NULL, S(ASLEEP, TICKING), S(ASLEEP, TICKING, .kicked = 1), KICK},
+	{ON(NOTIFY), NULL, S(ASLEEP, TICKING, .kicked = 1), S(ASLEEP, TICKING, .kicked = 1), 0},
+	{ON(NOTIFY), NULL, S(THREAD, BLOCKED), S(THREAD, BLOCKED, .kicked = 1), KICK},
+	{ON(KICK_READ), NULL, S(SPINNING, TICKING, .kicked = 1), S(SPINNING, TICKING), 0},
+	/* The progress thread read what was meant for the leader. */
+	{ON(KICK_READ), NULL, S(ASLEEP, RUNNING, .kicked = 1),
+	 S(ASLEEP, RUNNING, .kicked = 1), KICK},
+	{ON(STOP), NULL, S(NONE, TICKING), S(NONE, TICKING, .stop = 1), POST},
+	{ON(STOP), NULL, S(THREAD, BLOCKED),
+	 S(THREAD, BLOCKED, .stop = 1, .kicked = 1), POST | KICK},
+	{ON(STOP), NULL, S(NONE, STANDBY),
+	 S(NONE, WAKING, .stop = 1, .kicked = 1), POST | ARM | KICK},
+	{ON(TICK), &zero, S(NONE, LONG_TICK, .stop = 1), S(NONE, RUNNING, .stop = 1), QUIT},
+	{ON(TICK), &zero, S(NONE, RUNNING), S(NONE, RUNNING), LEAD},
+	{ON(TICK), &zero, S(NONE, TICKING, .app_spun = 1), S(NONE, RUNNING, .app_spun = 1), LEAD},
+	{ON(TICK), &zero, S(NONE, LONG_TICK, .app_active = 1), S(NONE, TICKING, .ticks = 1), TICK},
+	{ON(TICK), &zero, S(SPINNING, RUNNING, .app_spun = 1, .app_active = 1),
+	 S(SPINNING, TICKING, .ticks = 1), TICK},
+	{ON(TICK), &zero, S(SPINNING, TICKING, .ticks = 7),
+	 S(SPINNING, LONG_TICK, .ticks = 8), TICK},
+	{ON(TICK), &zero, S(SPINNING, LONG_TICK, .ticks = 63), S(SPINNING, LONG_TICK, .ticks = 63),
+	 TICK},
+	{ON(TICK), &zero, S(SPINNING, TICKING, .ticks = 63, .poll_requested = 1),
+	 S(SPINNING, TICKING, .ticks = 6), TICK},
+	{ON(TICK), &zero, S(SPINNING, TICKING, .ticks = 3, .poll_requested = 1),
+	 S(SPINNING, TICKING, .ticks = 4), TICK},
+	{ON(TICK), &long_inflight, S(SPINNING, LONG_TICK, .ticks = 20),
+	 S(SPINNING, TICKING, .ticks = 20), TICK},
+	/* A leader that sleeps through the ticks. */
+	{ON(TICK), &zero, S(ASLEEP, TICKING, .sleeps = 1, .idle_ticks = 5),
+	 S(ASLEEP, TICKING, .idle_ticks = 1, .ticks = 1), TICK},
+	{ON(TICK), &zero, S(ASLEEP, TICKING, .idle_ticks = 5),
+	 S(ASLEEP, TICKING, .idle_ticks = 6, .ticks = 1), TICK},
+	{ON(TICK), &zero, S(ASLEEP, TICKING, .idle_ticks = 5, .app_spun = 1),
+	 S(ASLEEP, TICKING, .ticks = 1), TICK},
+	{ON(TICK), &zero, S(SPINNING, TICKING, .idle_ticks = 5), S(SPINNING, TICKING, .ticks = 1),
+	 TICK},
+	{ON(TICK), &zero, S(ASLEEP, TICKING, .idle_ticks = 9, .sleeps = 2),
+	 S(ASLEEP, TICKING, .idle_ticks = 10, .ticks = 1), TICK},
+	{ON(TICK), &zero, S(ASLEEP, TICKING, .idle_ticks = 9, .sleeps = 3),
+	 S(ASLEEP, TICKING, .idle_ticks = 1, .ticks = 1), TICK},
+	{ON(TICK), &zero, S(ASLEEP, TICKING, .idle_ticks = 10),
+	 S(ASLEEP, RUNNING, .idle_ticks = 11), STAND_BY},
+	{ON(LEAD), NULL, S(NONE, RUNNING, .ticks = 5, .idle_ticks = 3), S(THREAD, LEADING), 0},
+	{ON(LEAD), NULL, S(NONE, RUNNING, .app_active = 1), S(NONE, RUNNING, .app_active = 1), 0},
+	{ON(LEAD), NULL, S(SPINNING, RUNNING), S(SPINNING, RUNNING), 0},
+	{ON(LEAD), NULL, S(NONE, RUNNING, .stop = 1), S(NONE, RUNNING, .stop = 1), 0},
+	{ON(BLOCK), NULL, S(THREAD, LEADING), S(THREAD, BLOCKED), 0},
+	{ON(BLOCK), NULL, S(THREAD, LEADING, .stop = 1), S(NONE, RUNNING, .stop = 1), 0},
+	{ON(STAND_BY), NULL, S(ASLEEP, RUNNING, .idle_ticks = 11),
+	 S(ASLEEP, STANDBY, .idle_ticks = 11), DISARM},
+	{ON(STAND_BY), NULL, S(SPINNING, RUNNING, .idle_ticks = 11),
+	 S(SPINNING, RUNNING, .idle_ticks = 9), 0},
+	{ON(STAND_BY), NULL, S(ASLEEP, RUNNING, .idle_ticks = 11, .stop = 1),
+	 S(ASLEEP, RUNNING, .idle_ticks = 9, .stop = 1), 0},
+	{ON(STAND_BY), NULL, S(NONE, RUNNING, .idle_ticks = 11, .app_active = 1),
+	 S(NONE, RUNNING, .app_active = 1), 0},
+	{ON(THREAD_WAKE), NULL, S(THREAD, BLOCKED, .ticks = 4, .idle_ticks = 11),
+	 S(THREAD, LEADING), 0},
+	{ON(THREAD_WAKE), NULL, S(THREAD, BLOCKED, .stop = 1),
+	 S(NONE, RUNNING, .stop = 1, .idle_ticks = 9), 0},
+	{ON(THREAD_WAKE), NULL, S(ASLEEP, STANDBY, .idle_ticks = 11),
+	 S(ASLEEP, RUNNING, .idle_ticks = 9), 0},
+	{ON(THREAD_WAKE), NULL, S(NONE, WAKING, .idle_ticks = 11, .app_active = 1),
+	 S(NONE, RUNNING, .app_active = 1), 0},
+	{ON(EXIT), NULL, S(NONE, RUNNING, .stop = 1), S(NONE, OFF, .stop = 1), 0},
+};
+/* clang-format on */
+
+START_TEST(next__transitions)
+{
+	bool seen[RIPC__PROGRESS_EVENTS] = {false};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *row = &rows[i];
+		struct ripc__progress_step step = ripc__progress_next(row->from, row->event, row->in);
+
+		ck_assert_msg(bits(step.next) == bits(row->to),
+			      "row %u: leader %u thread %u word %x, expected %u %u %x", i,
+			      step.next.leader, step.next.thread, bits(step.next), row->to.leader,
+			      row->to.thread, bits(row->to));
+		ck_assert_msg(step.actions == row->actions, "row %u: actions %x, expected %x", i,
+			      step.actions, row->actions);
+		seen[row->event] = true;
+	}
+	for (unsigned i = 0; i < RIPC__PROGRESS_EVENTS; i++)
+		ck_assert_msg(seen[i], "no row for event %u", i);
+}
+END_TEST
+
+/* ---- time ---- */
+
+static uint64_t tick_ns(unsigned ticks, const struct ripc__progress_input *in)
+{
+	struct ripc__progress_state s = S(SPINNING, TICKING, .ticks = ticks);
+
+	return ripc__progress_next(s, ON(TICK), in).tick_ns;
+}
+
+/* Ticks get longer while application threads lead, with a bound. */
+START_TEST(next__tick_lengths)
+{
+	ck_assert_uint_eq(tick_ns(0, &zero), MS);
+	ck_assert_uint_eq(tick_ns(6, &zero), MS);
+	ck_assert_uint_eq(tick_ns(7, &zero), 2 * MS);
+	ck_assert_uint_eq(tick_ns(15, &zero), 4 * MS);
+	ck_assert_uint_eq(tick_ns(63, &zero), 4 * MS);
+	ck_assert_uint_eq(tick_ns(63, &wait_poll), 32 * MS);
+	ck_assert_uint_eq(tick_ns(63, &long_inflight), MS);
+}
+END_TEST
+
+START_TEST(may_resume__times)
+{
+	struct ripc__progress_state s = S(SPINNING, STANDBY),
+				    stopped = S(SPINNING, STANDBY, .stop = 1),
+				    waking = S(SPINNING, WAKING);
+	uint64_t now = 1000 * MS, last = now - RIPC__RESUME_PERIOD_NS, wake = now + 50 * MS;
+
+	ck_assert(ripc__progress_may_resume(s, now, last, wake, wake));
+	ck_assert(!ripc__progress_may_resume(s, now, last + 1, wake, wake));
+	/* The thread would sleep past the timer. */
+	ck_assert(!ripc__progress_may_resume(s, now, last, wake, wake - 1));
+	ck_assert(!ripc__progress_may_resume(stopped, now, last, wake, wake));
+	ck_assert(!ripc__progress_may_resume(waking, now, last, wake, wake));
+}
+END_TEST
+
+/* ---- a simulated world ---- */
+
+/* ck_assert() is a system call, also when it holds. */
+#define CHECK(condition)                                \
+	do {                                            \
+		if (!(condition))                       \
+			ck_abort_msg("%s", #condition); \
+	} while (0)
+
+/* An application thread and the progress thread, with what they sleep on. */
+struct world {
+	struct ripc__progress_state s;
+	uint64_t now_ns, until_ns; /* until_ns: of the progress thread's sleep */
+	uint64_t resumed_ns, thread_wake_ns;
+	enum { AWAKE, ON_SEM, ON_DESCRIPTORS } thread;
+	bool sem, eventfd, masked;
+	unsigned runs; /* of the progress thread */
+};
+
+static struct ripc__progress_step step(struct world *w, enum ripc__progress_event event,
+				       const struct ripc__progress_input *in)
+{
+	struct ripc__progress_step step = ripc__progress_next(w->s, event, in);
+
+	CHECK(ripc__progress_state_valid(step.next));
+	w->s = step.next;
+	if (step.actions & POST)
+		w->sem = true;
+	if (step.actions & ARM)
+		w->masked = false;
+	if (step.actions & KICK) {
+		CHECK(!w->eventfd);
+		w->eventfd = true;
+	}
+	if (step.actions & DISARM)
+		w->masked = true;
+	CHECK(w->s.kicked == w->eventfd);
+	return step;
+}
+
+static void read_eventfd(struct world *w)
+{
+	if (!w->eventfd)
+		return;
+	/* The state machine kicks anew if another thread sleeps. */
+	w->eventfd = false;
+	step(w, ON(KICK_READ), NULL);
+}
+
+static bool thread_runnable(const struct world *w)
+{
+	if (w->s.thread == OFF)
+		return false;
+	if (w->thread == AWAKE || w->now_ns >= w->until_ns)
+		return true;
+	return w->thread == ON_SEM ? w->sem : w->eventfd && !w->masked;
+}
+
+static void sleep_on_descriptors(struct world *w)
+{
+	w->thread = ON_DESCRIPTORS;
+	w->until_ns = w->thread_wake_ns = w->now_ns + 1000 * MS;
+}
+
+/* Runs the progress thread until it sleeps. */
+static void run_thread(struct world *w)
+{
+	struct ripc__progress_step done;
+
+	w->runs++;
+	if (w->thread == ON_SEM)
+		w->sem = false;
+	if (w->thread == ON_DESCRIPTORS) {
+		step(w, ON(THREAD_WAKE), NULL);
+		read_eventfd(w);
+	}
+	for (w->thread = AWAKE; w->thread == AWAKE && w->s.thread != OFF;) {
+		if (w->s.thread == LEADING) {
+			w->masked = false;
+			step(w, ON(BLOCK), NULL);
+			if (w->s.thread == BLOCKED)
+				sleep_on_descriptors(w);
+			continue;
+		}
+		done = step(w, ON(TICK), &zero);
+		if (done.actions & TICK) {
+			w->thread = ON_SEM;
+			w->until_ns = w->now_ns + done.tick_ns;
+		} else if (done.actions & QUIT) {
+			step(w, ON(EXIT), NULL);
+		} else if (done.actions & LEAD) {
+			step(w, ON(LEAD), NULL);
+		} else {
+			step(w, ON(STAND_BY), NULL);
+			if (w->s.thread == STANDBY)
+				sleep_on_descriptors(w);
+		}
+	}
+}
+
+/* Lets time pass without the application thread. */
+static void pass_time(struct world *w, uint64_t ns)
+{
+	uint64_t end = w->now_ns + ns;
+
+	for (;;) {
+		if (thread_runnable(w)) {
+			run_thread(w);
+		} else if (w->s.thread != OFF && w->until_ns <= end) {
+			w->now_ns = w->until_ns;
+		} else {
+			w->now_ns = end;
+			return;
+		}
+	}
+}
+
+static void leave(struct world *w, bool has_slept)
+{
+	if (has_slept && ripc__progress_may_resume(w->s, w->now_ns, w->resumed_ns,
+						   w->thread_wake_ns, w->now_ns + 1500 * MS)) {
+		w->masked = false;
+		step(w, ON(RESUME), NULL);
+	} else {
+		step(w, ON(LEAVE), has_slept ? &slept : &zero);
+	}
+	if (has_slept)
+		w->resumed_ns = w->now_ns;
+}
+
+static void wake_app(struct world *w)
+{
+	step(w, ON(WAKE), NULL);
+	read_eventfd(w);
+}
+
+/* One move of application threads. */
+static void app_move(struct world *w, uint64_t r)
+{
+	switch (w->s.leader) {
+	case SPINNING:
+		if (r % 3)
+			step(w, r % 3 == 1 ? ON(SLEEP) : ON(REQUEST), &zero);
+		else
+			leave(w, r & 8);
+		break;
+	case ASLEEP:
+		if (w->eventfd || r % 4 == 0)
+			wake_app(w);
+		else if (r % 4 == 1)
+			step(w, ON(SPUN), NULL);
+		else if (r % 4 == 2)
+			step(w, r & 64 ? ON(NOTIFY) : ON(REQUEST), &zero);
+		break;
+	default:
+		if (r % 4 == 1)
+			step(w, w->s.leader == NONE ? ON(POLLED) : ON(NOTIFY), NULL);
+		else if (r % 4 == 2)
+			step(w, r & 64 ? ON(REQUEST_LAZY) : ON(REQUEST), &zero);
+		else
+			step(w, ON(TAKE), NULL);
+	}
+}
+
+/* From any state on, no wake-up may be lost. w is a copy. */
+static void check_no_wake_up_lost(struct world w)
+{
+	struct world stopped;
+
+	if (w.s.leader == ASLEEP) {
+		step(&w, ON(REQUEST), &zero);
+		CHECK(w.eventfd);
+		wake_app(&w);
+	}
+	if (w.s.leader == SPINNING)
+		leave(&w, w.now_ns & 1);
+	stopped = w;
+	/* The progress thread takes over: at the latest after two of the longest ticks. */
+	if (w.s.leader == NONE) {
+		struct world requested = w;
+
+		step(&requested, ON(REQUEST), &zero);
+		pass_time(&requested, 3 * MS);
+		CHECK(requested.s.leader == THREAD);
+		pass_time(&w, 2 * (MS << RIPC__TICK_SHIFT) + MS);
+	}
+	CHECK(w.s.leader == THREAD);
+	/* It does not sleep on when there is more to do, */
+	pass_time(&w, 0);
+	CHECK(w.s.thread == BLOCKED);
+	step(&w, ON(REQUEST), &zero);
+	CHECK(thread_runnable(&w));
+	/* and not when the context is closed. */
+	step(&stopped, ON(STOP), NULL);
+	pass_time(&stopped, 0);
+	CHECK(stopped.s.thread == OFF);
+	CHECK(stopped.s.leader != THREAD);
+}
+
+START_TEST(world__no_wake_up_lost)
+{
+	struct world w = {.now_ns = 1000 * MS};
+	uint64_t rng = test_seed();
+	bool seen[4][8] = {{false}};
+
+	step(&w, ON(START), NULL);
+	for (unsigned i = 0; i < 300000; i++) {
+		uint64_t r = test_random(&rng);
+
+		app_move(&w, r >> 8);
+		seen[w.s.leader][w.s.thread] = true;
+		check_no_wake_up_lost(w);
+		/* Often the progress thread gets no processor between two moves. */
+		switch (r & 7) {
+		case 0:
+			pass_time(&w, (r >> 32) % (20 * MS));
+			break;
+		case 1:
+		case 2:
+			pass_time(&w, (r >> 32) % (2 * MS));
+			break;
+		case 3:
+			w.now_ns += (r >> 32) % MS;
+			break;
+		}
+		seen[w.s.leader][w.s.thread] = true;
+	}
+	for (unsigned thread = RUNNING; thread <= WAKING; thread++)
+		ck_assert_msg(seen[SPINNING][thread] || thread == LEADING || thread == BLOCKED,
+			      "no spinning leader with thread %u", thread);
+	CHECK(seen[ASLEEP][STANDBY] && seen[ASLEEP][LONG_TICK] && seen[NONE][WAKING] &&
+	      seen[THREAD][BLOCKED]);
+}
+END_TEST
+
+/* Nothing happens: the progress thread runs once a second, for the timers of this world. */
+START_TEST(world__idle)
+{
+	struct world w = {.now_ns = 1000 * MS}, idle;
+
+	step(&w, ON(START), NULL);
+	pass_time(&w, 0);
+	idle = w;
+	pass_time(&idle, 100000 * MS);
+	ck_assert_uint_le(idle.runs, w.runs + 100);
+	ck_assert_int_eq(idle.s.thread, BLOCKED);
+	/* An application thread sleeps: after some ticks it is the same. */
+	step(&w, ON(TAKE), NULL);
+	ck_assert_int_eq(w.s.thread, STANDBY);
+	ck_assert(w.masked);
+	leave(&w, false);
+	pass_time(&w, 0);
+	step(&w, ON(TAKE), NULL);
+	step(&w, ON(SLEEP), NULL);
+	ck_assert_int_eq(w.s.thread, TICKING);
+	pass_time(&w, 30 * MS);
+	ck_assert_int_eq(w.s.thread, STANDBY);
+	w.runs = 0;
+	pass_time(&w, 100000 * MS);
+	ck_assert_uint_le(w.runs, 300);
+	/* When it leaves, the progress thread leads without having been woken. */
+	w.runs = 0;
+	pass_time(&w, 2 * MS);
+	wake_app(&w);
+	leave(&w, true);
+	ck_assert_int_eq(w.s.leader, THREAD);
+	ck_assert_uint_eq(w.runs, 0);
+	ck_assert(!w.eventfd && !w.masked);
+}
+END_TEST
+
+/* Without a progress thread (hooks) an application thread may still lead. */
+START_TEST(world__no_progress_thread)
+{
+	struct world w = {.now_ns = 1000 * MS};
+
+	for (unsigned i = 0; i < 2; i++) {
+		step(&w, ON(TAKE), NULL);
+		step(&w, ON(REQUEST), &zero);
+		step(&w, ON(SLEEP), NULL);
+		step(&w, ON(NOTIFY), NULL);
+		wake_app(&w);
+		leave(&w, true);
+		ck_assert_int_eq(w.s.thread, OFF);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/progress/state");
+	TCase *tc = tcase_create("state");
+
+	tcase_set_timeout(tc, 600);
+	tcase_add_test(tc, next__transitions);
+	tcase_add_test(tc, next__tick_lengths);
+	tcase_add_test(tc, may_resume__times);
+	tcase_add_test(tc, world__no_wake_up_lost);
+	tcase_add_test(tc, world__idle);
+	tcase_add_test(tc, world__no_progress_thread);
+	suite_add_tcase(suite, tc);
+	return test_main("core/progress/state", suite);
+}
