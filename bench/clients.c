@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One server and many clients, each a process of its own: how long it takes to connect them all, what memory each costs the
- * server, how many calls it answers and how evenly, and what one client's calls take while the others flood it.
+ * One server and many clients, each a process of its own: how long it takes to connect them all,
+ * what memory each costs the server, how many calls it answers and how evenly, and what one
+ * client's calls take while the others flood it.
  *
  *     many CLIENTS MS [CLIENT_CPU SERVER_CPU]
  *
- * All clients share one processor, the server has the other. Each phase lasts MS milliseconds. Settings come from the environment
- * (RIPC_TRANSPORTS, RIPC_WAIT). Prints one line of JSON.
+ * All clients share one processor, the server has the other. Each phase lasts MS milliseconds.
+ * Settings come from the environment (RIPC_TRANSPORTS, RIPC_WAIT). Prints one line of JSON.
  */
 #define _GNU_SOURCE
 #include "tools/histogram.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The first message to a new service on one host: the time from the call that sends it to the answer, with looking
- * the service up and connecting to its process in between.
+ * The first message to a new service on one host: the time from the call that sends it to the
+ * answer, with looking the service up and connecting to its process in between.
  *
  *     first [ROUNDS]
  *

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Round trips of short messages over shm on a machine whose processors are moved about while it is measured: two pinned
- * processes that poll. The bare round trip of a cache line is measured before and after every 32 messages, and these
- * count as near or far by it, or not at all. Prints JSON: how many of 32, and nanoseconds of one round trip.
+ * Round trips of short messages over shm on a machine whose processors are moved about while it is
+ * measured: two pinned processes that poll. The bare round trip of a cache line is measured before
+ * and after every 32 messages, and these count as near or far by it, or not at all. Prints JSON:
+ * how many of 32, and nanoseconds of one round trip.
  *
  * usage: near [BYTES [COUNT [CPU CPU]]]     (default: 64 4000 0 1; COUNT: of 32 round trips)
  */
@@ -56,7 +57,10 @@ static void pin(int cpu)
 		perror("near: cannot pin");
 }
 
-/* The bare line, for the n-th time; both sides call it. Return: ns of a round trip; 0: the other one is gone. */
+/*
+ * The bare line, for the n-th time; both sides call it. Return: ns of a round trip; 0: the other
+ * one is gone.
+ */
 static double cache_line(struct shared *s, bool client, uint64_t n)
 {
 	uint64_t begin = now_ns(), looks = 0;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Files as in the theses: a short message asks for so many bytes, a long one brings them; beside it the same over one TCP
- * connection with blocking sockets, turn by turn in the same two processes.
+ * Files as in the theses: a short message asks for so many bytes, a long one brings them; beside it
+ * the same over one TCP connection with blocking sockets, turn by turn in the same two processes.
  *
- *     files server [OPTIONS]              prints its service id and TCP port, runs until its standard input ends
+ *     files server [OPTIONS]              prints its service id and TCP port, runs until its
+ *       standard input ends
  *     files client ID PORT BYTES COUNT [OPTIONS]
  *
- * OPTIONS as for ripc_open(). The client prints one line of JSON: the medians of COUNT transfers each.
+ * OPTIONS as for ripc_open(). The client prints one line of JSON: the medians of COUNT transfers
+ * each.
  */
 #include <ripc.h>
 

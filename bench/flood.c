@@ -4,9 +4,10 @@
  *
  *     flood MESSAGES [KEY_FILE OTHER_KEY_FILE]
  *
- * A victim holds a service, a client exchanges messages with it, and a flooder that is no part of the cluster sends MESSAGES
- * datagrams to the resolver's port, or, with keys, opens connections, a hundredth as many. Each kind comes twice: first until
- * all tables of the victim are as full as they will ever be, then measured. Prints a line of JSON for each kind.
+ * A victim holds a service, a client exchanges messages with it, and a flooder that is no part of
+ * the cluster sends MESSAGES datagrams to the resolver's port, or, with keys, opens connections, a
+ * hundredth as many. Each kind comes twice: first until all tables of the victim are as full as
+ * they will ever be, then measured. Prints a line of JSON for each kind.
  */
 #define _GNU_SOURCE
 #include "auth/key.h"
@@ -182,7 +183,10 @@ static size_t build_message(enum kind kind, struct ripc__auth *auth, uint8_t *by
 	}
 }
 
-/* Connects, asks for a lane without a proof that is worth anything, and waits for the end. Return: whether there was one. */
+/*
+ * Connects, asks for a lane without a proof that is worth anything, and waits for the end. Return:
+ * whether there was one.
+ */
 static bool connect_one(void)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(lane_port)};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What peers cost that are connected and say nothing: one service and PEERS clients, each a process of its own. First all are
- * idle for SECONDS: the processor time of the service's process, and how often it woke. Then one of them calls CALLS times, the others
- * stay idle: the same, per call. Settings come from the environment (RIPC_TRANSPORTS, RIPC_WAIT). Prints one line of JSON.
+ * What peers cost that are connected and say nothing: one service and PEERS clients, each a process
+ * of its own. First all are idle for SECONDS: the processor time of the service's process, and how
+ * often it woke. Then one of them calls CALLS times, the others stay idle: the same, per call.
+ * Settings come from the environment (RIPC_TRANSPORTS, RIPC_WAIT). Prints one line of JSON.
  *
- * Under valgrind --tool=callgrind the instructions of the service are counted: those of two runs with different CALLS,
- * subtracted, are those of the calls.
+ * Under valgrind --tool=callgrind the instructions of the service are counted: those of two runs
+ * with different CALLS, subtracted, are those of the calls.
  *
  * usage: idle PEERS SECONDS CALLS
  */

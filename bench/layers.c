@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Round trips of short messages between two contexts of one process, driven by one thread, for counting instructions: nobody
- * spins in vain, as what was sent is there when it is asked for. bench/layers.sh runs it under callgrind, or perf. It prints
- * how many nanoseconds of processor time each took, in which nobody else's work is.
+ * Round trips of short messages between two contexts of one process, driven by one thread, for
+ * counting instructions: nobody spins in vain, as what was sent is there when it is asked for.
+ * bench/layers.sh runs it under callgrind, or perf. It prints how many nanoseconds of processor
+ * time each took, in which nobody else's work is.
  *
  *     layers COUNT [BYTES [OPTIONS]]     OPTIONS as for ripc_open()
  */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The exchanges of ripc-perf over a library of others (bench/peer.h), so that both do the same: round trips one at a time, or a
- * stream one way that is acknowledged at its end, so that the time covers the arrival of everything.
+ * The exchanges of ripc-perf over a library of others (bench/peer.h), so that both do the same:
+ * round trips one at a time, or a stream one way that is acknowledged at its end, so that the time
+ * covers the arrival of everything.
  *
- *     peer_NAME server|client latency|stream shm|tcp ADDRESS SIZE COUNT WINDOW [SIZE COUNT WINDOW]...
+ *     peer_NAME server|client latency|stream shm|tcp ADDRESS SIZE COUNT WINDOW [SIZE COUNT
+ *       WINDOW]...
  *     peer_NAME version
  *
- * Both processes are started with the same words. WINDOW of the first size holds for all. A tenth of each COUNT, at most 2000,
- * goes ahead unmeasured. The client prints one line of JSON for each size.
+ * Both processes are started with the same words. WINDOW of the first size holds for all. A tenth
+ * of each COUNT, at most 2000, goes ahead unmeasured. The client prints one line of JSON for each
+ * size.
  */
 #include "peer.h"
 #include "tools/histogram.h"

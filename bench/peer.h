@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a messaging library must offer to be measured beside libripc: bench/peer.c makes the same exchange over each, one
- * bench/peer_NAME.c per library. scripts/bench compiles those whose headers are there.
+ * What a messaging library must offer to be measured beside libripc: bench/peer.c makes the same
+ * exchange over each, one bench/peer_NAME.c per library. scripts/bench compiles those whose headers
+ * are there.
  */
 #ifndef RIPC_BENCH_PEER_H
 #define RIPC_BENCH_PEER_H

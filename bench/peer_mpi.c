@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* MPI: two ranks. Receives are posted ahead, a window of them into one buffer, which is never looked at. */
+/*
+ * MPI: two ranks. Receives are posted ahead, a window of them into one buffer, which is never
+ * looked at.
+ */
 #include "peer.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * libfabric: reliable datagram endpoints of the provider shm, or tcp below rxm. Receives are posted ahead, a window of them into
- * one buffer, which is never looked at. The addresses are exchanged in files beside the path given.
+ * libfabric: reliable datagram endpoints of the provider shm, or tcp below rxm. Receives are posted
+ * ahead, a window of them into one buffer, which is never looked at. The addresses are exchanged in
+ * files beside the path given.
  */
 #include "peer.h"
 
@@ -244,7 +245,10 @@ static int receive(void)
 
 static void close_all(void)
 {
-	/* What was injected moves only while somebody drives it: nothing tells when the last one is out. */
+	/*
+	 * What was injected moves only while somebody drives it: nothing tells when the last one is
+	 * out.
+	 */
 	for (int i = 0; i < 200; i++) {
 		if (progress())
 			break;

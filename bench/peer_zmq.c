@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* ZeroMQ: a pair of sockets. Long messages are sent from our memory and received without a copy into it. */
+/*
+ * ZeroMQ: a pair of sockets. Long messages are sent from our memory and received without a copy
+ * into it.
+ */
 #include "peer.h"
 
 #include <stdio.h>

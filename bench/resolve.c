@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The resolver benchmark of 2012: resolve a service, send it a short message of 4 bytes, and wait for the answer.
+ * The resolver benchmark of 2012: resolve a service, send it a short message of 4 bytes, and wait
+ * for the answer.
  *
  *     resolve [ROUNDS [SERVICES]]
  *
- * One process answers for SERVICES services. With the cache the other one sends ROUNDS messages to one of them; without it
- * each round is the first to its service, on a connection that is there already: after every SERVICES rounds the client opens a new
- * context, that knows nothing, and connects. RIPC_RESOLVER says what is measured. Prints one line of JSON.
+ * One process answers for SERVICES services. With the cache the other one sends ROUNDS messages to
+ * one of them; without it each round is the first to its service, on a connection that is there
+ * already: after every SERVICES rounds the client opens a new context, that knows nothing, and
+ * connects. RIPC_RESOLVER says what is measured. Prints one line of JSON.
  */
 #include <ripc.h>
 

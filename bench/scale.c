@@ -4,13 +4,16 @@
  *
  *     scale SCENARIO MODE CONTEXTS [LOSS_PPM [SEED]]
  *
- * MODE is broadcast or zookeeper. There are ten services to each context, and each needs ten services of others. SCENARIO:
+ * MODE is broadcast or zookeeper. There are ten services to each context, and each needs ten
+ * services of others. SCENARIO:
  *
  *     boot       all contexts start within a second, register, and look up what they need at once
  *     rush       the same within ten milliseconds: power is back
- *     steady     five minutes of an hour like any other: all use what they have found, one in a hundred contexts restarts per minute
+ *     steady     five minutes of an hour like any other: all use what they have found, one in a
+ *       hundred contexts restarts per minute
  *     herd       all contexts look up one and the same service within a millisecond
- *     partition  two halves are apart for a minute, and one service in a hundred is registered in both of them
+ *     partition  two halves are apart for a minute, and one service in a hundred is registered in
+ *       both of them
  *
  * scale names prints the names of the columns.
  */

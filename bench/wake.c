@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waking who sleeps: round trips of 64 bytes between two processes that wait blocked, with a pause before each in which both
- * fall asleep, beside the least that the kernel needs for that: two eventfds, waited for in read(), or in epoll_wait() and then
- * read. The three take turns, so that all of them see the same machine. The settings of libripc come from the environment
- * (RIPC_TRANSPORTS, RIPC_WAIT). Prints JSON: microseconds, and how libripc's median compares with the other two.
+ * Waking who sleeps: round trips of 64 bytes between two processes that wait blocked, with a pause
+ * before each in which both fall asleep, beside the least that the kernel needs for that: two
+ * eventfds, waited for in read(), or in epoll_wait() and then read. The three take turns, so that
+ * all of them see the same machine. The settings of libripc come from the environment
+ * (RIPC_TRANSPORTS, RIPC_WAIT). Prints JSON: microseconds, and how libripc's median compares with
+ * the other two.
  *
  * usage: wake [CPU CPU [COUNT [PAUSE_US]]]     (default: 0 1 1000 2000)
  */

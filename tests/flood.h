@@ -10,7 +10,8 @@
 #include "harness.h"
 
 #include "base/clock.h"
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/context/transports.h"
 #include "transport/transport.h"
 #include "wire/hello.h"

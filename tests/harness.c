@@ -16,10 +16,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Test cases run in child processes: what they count must be shared. How many were skipped, and whether a network was refused. */
+/*
+ * Test cases run in child processes: what they count must be shared. How many were skipped, and
+ * whether a network was refused.
+ */
 static unsigned *shared;
 
-/* check's own limit, 4 s, is too short for a busy machine. Each test case takes the limit over when it is made. */
+/*
+ * check's own limit, 4 s, is too short for a busy machine. Each test case takes the limit over when
+ * it is made.
+ */
 __attribute__((constructor)) static void set_limit(void)
 {
 	setenv("CK_DEFAULT_TIMEOUT", "60", 0);

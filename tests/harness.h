@@ -8,29 +8,35 @@
 #include <stdint.h>
 
 /*
- * Runs the suite and prints "NAME: N passed, N failed, N skipped" as the last line. The environment variable
- * RIPC_TEST_CASE runs one test case (TCase) only; CK_FORK=no keeps it in one process for a debugger. A test that takes more than
- * 60 s has failed, unless tcase_set_timeout() or CK_DEFAULT_TIMEOUT says otherwise. Return: the exit code of main().
+ * Runs the suite and prints "NAME: N passed, N failed, N skipped" as the last line. The environment
+ * variable RIPC_TEST_CASE runs one test case (TCase) only; CK_FORK=no keeps it in one process for a
+ * debugger. A test that takes more than 60 s has failed, unless tcase_set_timeout() or
+ * CK_DEFAULT_TIMEOUT says otherwise. Return: the exit code of main().
  */
 int test_main(const char *name, Suite *suite);
 
-/* Names a case that could not run here and why; counted as skipped. Return from the test afterwards. */
+/*
+ * Names a case that could not run here and why; counted as skipped. Return from the test
+ * afterwards.
+ */
 void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * The seed of this run: RIPC_TEST_SEED if set, else drawn. Printed once, so that a failure can be repeated.
+ * The seed of this run: RIPC_TEST_SEED if set, else drawn. Printed once, so that a failure can be
+ * repeated.
  */
 uint64_t test_seed(void);
 
 /*
- * The first of 256 ids, of services or groups, that are this program's alone, whatever else runs on the host: unlike what is drawn from the seed,
- * which two runs may share. The same in all its test cases, and in the processes they make.
+ * The first of 256 ids, of services or groups, that are this program's alone, whatever else runs on
+ * the host: unlike what is drawn from the seed, which two runs may share. The same in all its test
+ * cases, and in the processes they make.
  */
 uint64_t test_ids(void);
 
 /*
- * Goes on in a network namespace of its own, with a loopback that is up, where ids and ports are nobody else's. Return: whether
- * that is permitted; nothing has changed if not.
+ * Goes on in a network namespace of its own, with a loopback that is up, where ids and ports are
+ * nobody else's. Return: whether that is permitted; nothing has changed if not.
  */
 bool test_own_network(void);
 

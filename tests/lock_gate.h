@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A page that stops whoever touches it until something else has happened: to see that nothing waits for who is stopped there. */
+/*
+ * A page that stops whoever touches it until something else has happened: to see that nothing waits
+ * for who is stopped there.
+ */
 #ifndef RIPC_TESTS_LOCK_GATE_H
 #define RIPC_TESTS_LOCK_GATE_H
 
@@ -9,8 +12,9 @@
 #define GATE_BYTES ((size_t)4096)
 
 /*
- * Shuts GATE_BYTES at page. The first to touch them is stopped there until meanwhile(arg) has returned in another thread, 20 s at
- * most. One gate at a time; it has the handler of SIGSEGV until it is opened.
+ * Shuts GATE_BYTES at page. The first to touch them is stopped there until meanwhile(arg) has
+ * returned in another thread, 20 s at most. One gate at a time; it has the handler of SIGSEGV until
+ * it is opened.
  */
 void gate_shut(uint8_t *page, bool (*meanwhile)(void *arg), void *arg);
 
@@ -18,8 +22,8 @@ void gate_shut(uint8_t *page, bool (*meanwhile)(void *arg), void *arg);
 bool gate_stopped(void);
 
 /*
- * Opens it. The test has failed if somebody was stopped, and meanwhile() waited until he was let go or returned false.
- * Return: whether somebody was stopped.
+ * Opens it. The test has failed if somebody was stopped, and meanwhile() waited until he was let go
+ * or returned false. Return: whether somebody was stopped.
  */
 bool gate_open(void);
 

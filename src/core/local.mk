@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += include/ripc.h src/transport/transport.h src/resolver/resolver.h
-libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/context.h \
+libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/events.c \
+	src/core/context/events.h \
 	src/core/context/info.c src/core/context/transports.c src/core/context/transports.h
 libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/fast_path.c \
-	src/core/message/fast_path.h src/core/message/message.c src/core/message/message.h \
 	src/core/message/network_peer.c src/core/message/network_peer.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
@@ -21,8 +21,12 @@ libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
 	src/core/peer/peer.h src/core/peer/replay.c src/core/peer/replay.h
 libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/bounce.c \
 	src/core/memory/bounce.h src/core/memory/buffer.c src/core/memory/buffer.h \
-	src/core/memory/local_returns.c src/core/memory/mapped.c src/core/memory/mapped.h \
+	src/core/memory/local_returns.c src/core/memory/mapped.c src/core/memory/mapped.h src/core/memory/message.c \
+	src/core/memory/message.h \
 	src/core/memory/receive_window.c src/core/memory/remote_returns.c
-libripc_internal_la_SOURCES += src/core/progress/handle.c src/core/progress/handle.h \
+libripc_internal_la_SOURCES += src/core/service/message.h src/core/service/service.c \
+	src/core/service/service.h
+libripc_internal_la_SOURCES += src/core/progress/context.c src/core/progress/context.h \
+	src/core/progress/fast_path.h src/core/progress/handle.c src/core/progress/handle.h \
 	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \
 	src/core/progress/progress.c src/core/progress/wait.c src/core/progress/wait.h

@@ -3,8 +3,8 @@
 #include "conf.h"
 
 /*
- * The id is held by another context. Where the network loses datagrams, all three probes may be lost: then it takes more
- * than one attempt to be told, but not many.
+ * The id is held by another context. Where the network loses datagrams, all three probes may be
+ * lost: then it takes more than one attempt to be told, but not many.
  */
 static void refused_as_held(struct conf *c, struct ripc *ctx, uint64_t id)
 {
@@ -252,7 +252,10 @@ static void add_counts(struct ripc_stats *sum, const struct ripc_stats *more)
 	sum->bytes_received += more->bytes_received;
 }
 
-/* Counters are right whenever they are looked at, whoever sent to whom before, and whatever else was done meanwhile. */
+/*
+ * Counters are right whenever they are looked at, whoever sent to whom before, and whatever else
+ * was done meanwhile.
+ */
 static void stats_at_any_time(struct conf *c)
 {
 	struct conf_pair p;

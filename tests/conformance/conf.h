@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conformance suite: what ripc.h promises, checked over every transport. A case is written once, against the public
- * interface and this environment, and says what it needs; each program (sim, soft, self) runs those that it can.
+ * The conformance suite: what ripc.h promises, checked over every transport. A case is written
+ * once, against the public interface and this environment, and says what it needs; each program
+ * (sim, soft, self) runs those that it can.
  *
- * One failing case is repeated with what its message begins with, e.g.
- *	RIPC_TEST_CASE=order_short RIPC_TEST_CONFIG=small RIPC_TEST_SEED=0x17 RIPC_TEST_SEEDS=1 ./conformance_sim
+ * One failing case is repeated with what its message begins with, e.g. RIPC_TEST_CASE=order_short
+ * RIPC_TEST_CONFIG=small RIPC_TEST_SEED=0x17 RIPC_TEST_SEEDS=1 ./conformance_sim
  *
  * CK_INCLUDE_TAGS="message group" runs the cases of these files alone.
  */
@@ -36,9 +37,11 @@ enum conf_needs {
 	CONF_SIM = 1 << 2,          /* a simulated network */
 	CONF_REAL = 1 << 3,         /* a real clock, threads, processes */
 	CONF_ONCE = 1 << 4,         /* too long to be repeated with every seed */
-	CONF_NO_MEMORY = 1 << 5, /* it stands that registrations fail: runs in that configuration too */
+	/* it stands that registrations fail: runs in that configuration too */
+	CONF_NO_MEMORY = 1 << 5,
 	CONF_CREDITS = 1 << 6, /* a receiver that does not receive stops its senders */
-	CONF_PEER_DEATH = 1 << 7, /* a peer dies: where nobody tells of it, its silence must do so soon */
+	/* a peer dies: where nobody tells of it, its silence must do so soon */
+	CONF_PEER_DEATH = 1 << 7,
 };
 
 /* Where and how a case runs. */
@@ -46,7 +49,8 @@ struct conf {
 	const char *program; /* "sim", "soft", "self" */
 	const char *config;  /* name of the configuration, or "" */
 	const char *options; /* for ripc_open() */
-	const char *extra_options[2]; /* more options for every first and second context opened here; NULL: none */
+	/* more options for every first and second context opened here; NULL: none */
+	const char *extra_options[2];
 	unsigned nopened; /* contexts opened so far */
 	bool same;        /* source and destination share one context */
 	bool reliable;    /* short messages are not lost */
@@ -56,7 +60,8 @@ struct conf {
 	bool multicast;   /* messages to groups go by multicast, and arrive so */
 	unsigned peers;   /* contexts to open where many are wanted */
 	int patience_ms;  /* for what must happen */
-	int silence_ms; /* what has not come by then does not come: a receiver may get no processor for long */
+	/* what has not come by then does not come: a receiver may get no processor for long */
+	int silence_ms;
 	uint64_t seed, rng;
 	struct ripc__sim *net;               /* the simulated network, or NULL */
 	struct ripc *ctx[CONF_CONTEXTS_MAX]; /* open ones */
@@ -193,7 +198,10 @@ bool conf_can_run(const struct conf *c, const struct conf_case *k);
 void conf_run_case(struct conf *c, const struct conf_case *k);
 /* Descriptors and threads of this process. */
 unsigned conf_count_dir(const char *dir);
-/* Adds each case of a list as a test case of its name; run(i) is called with an index into conf_find(). */
+/*
+ * Adds each case of a list as a test case of its name; run(i) is called with an index into
+ * conf_find().
+ */
 Suite *conf_suite(const char *name, const TTest *run, bool (*wanted)(const struct conf_case *k),
 		  double timeout_s);
 const struct conf_case *conf_find(int index);

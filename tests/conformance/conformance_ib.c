@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conformance suite over InfiniBand and RoCE devices, in the lab or on a host with an adapter. RIPC_TEST_INTERFACES
- * names the network interfaces to use; without it, and outside the lab, nothing is run.
+ * The conformance suite over InfiniBand and RoCE devices, in the lab or on a host with an adapter.
+ * RIPC_TEST_INTERFACES names the network interfaces to use; without it, and outside the lab,
+ * nothing is run.
  */
 #include "real.h"
 
@@ -11,7 +12,10 @@ static const struct {
 } configs[] = {
 	{"ud", "", true, false},
 	{"rc", "short=rdma", false, false},
-	/* And everything is copied, completes one by one and, where sizes are the question, goes in smaller packets. */
+	/*
+	 * And everything is copied, completes one by one and, where sizes are the question, goes in
+	 * smaller packets.
+	 */
 	{"uc", "short=rdma ib_qp=uc inline=0 signal_every=1", false, true},
 };
 
@@ -19,7 +23,10 @@ static const char *interfaces;
 
 static void run_one(const struct conf_case *k, int which)
 {
-	/* In all cases they would be four times the work of the emulated kernel, which is most of the suite's time. */
+	/*
+	 * In all cases they would be four times the work of the emulated kernel, which is most of
+	 * the suite's time.
+	 */
 	bool small = configs[which].small_packets && !strcmp(k->name, "long_sizes");
 	static char options[320];
 	struct conf c;

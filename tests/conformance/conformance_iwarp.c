@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conformance suite over iWARP devices, and between these and the user-space iWARP, in the lab or on a host with an
- * adapter. RIPC_TEST_INTERFACES names the device's network interface; without it that of RIPC_LAB_IWARP_ADDRESS is taken.
+ * The conformance suite over iWARP devices, and between these and the user-space iWARP, in the lab
+ * or on a host with an adapter. RIPC_TEST_INTERFACES names the device's network interface; without
+ * it that of RIPC_LAB_IWARP_ADDRESS is taken.
  */
 #include "real.h"
 
@@ -66,8 +67,9 @@ static void run_one(const struct conf_case *k, int which)
 	if (!conf_can_run(&c, k))
 		return;
 	/*
-	 * SoftiWARP (Linux 6.1) was seen to free a listener twice, and the kernel to stop, when a process was shot while a
-	 * user-space peer connected to it anew. Between devices these cases run.
+	 * SoftiWARP (Linux 6.1) was seen to free a listener twice, and the kernel to stop, when a
+	 * process was shot while a user-space peer connected to it anew. Between devices these
+	 * cases run.
 	 */
 	if (strcmp(configs[which].extra_options[0], configs[which].extra_options[1]) &&
 	    !strncmp(k->name, "kill_", 5))
@@ -76,7 +78,10 @@ static void run_one(const struct conf_case *k, int which)
 	conf_run_case(&c, k);
 }
 
-/* librdmacm keeps one context of each device that it has used for the life of the process: they are no leak of a case. */
+/*
+ * librdmacm keeps one context of each device that it has used for the life of the process: they are
+ * no leak of a case.
+ */
 static void warm_up(void)
 {
 	unsigned threads = conf_count_dir("/proc/self/task");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conformance suite over a simulated PCIe link that delays, reorders and splits what is written, between real contexts,
- * threads and processes. RIPC_TEST_LINK_SEED seeds the links; else it is drawn from RIPC_TEST_SEED for each case.
+ * The conformance suite over a simulated PCIe link that delays, reorders and splits what is
+ * written, between real contexts, threads and processes. RIPC_TEST_LINK_SEED seeds the links; else
+ * it is drawn from RIPC_TEST_SEED for each case.
  */
 #include "real.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conformance suite over memory that all contexts see, as through a PCIe device, between real contexts, threads and
- * processes. RIPC_TEST_PCIE names the device or the file; without it a file of its own is made, and gone at the end.
+ * The conformance suite over memory that all contexts see, as through a PCIe device, between real
+ * contexts, threads and processes. RIPC_TEST_PCIE names the device or the file; without it a file
+ * of its own is made, and gone at the end.
  */
 #define _GNU_SOURCE
 #include "real.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The conformance suite over shared memory, between real contexts, threads and processes of this host. */
+/*
+ * The conformance suite over shared memory, between real contexts, threads and processes of this
+ * host.
+ */
 #include "real.h"
 
 static void run_one(const struct conf_case *k)

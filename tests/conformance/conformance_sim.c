@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conformance suite over simulated networks: RIPC_TEST_SEEDS runs (200) of each case, spread over the configurations
- * below. RIPC_TEST_SEED names the first seed, RIPC_TEST_CONFIG one configuration.
+ * The conformance suite over simulated networks: RIPC_TEST_SEEDS runs (200) of each case, spread
+ * over the configurations below. RIPC_TEST_SEED names the first seed, RIPC_TEST_CONFIG one
+ * configuration.
  */
 #include "conf.h"
 

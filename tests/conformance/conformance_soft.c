@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The conformance suite over iWARP in user space, between real contexts, threads and processes, on the loopback. */
+/*
+ * The conformance suite over iWARP in user space, between real contexts, threads and processes, on
+ * the loopback.
+ */
 #include "real.h"
 
 static const struct {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a bad day does: lanes that break, peers that die, memory and connections that are not to be had. */
+/*
+ * What a bad day does: lanes that break, peers that die, memory and connections that are not to be
+ * had.
+ */
 #include "conf.h"
 
 #include "core/progress/hooks.h"
@@ -21,7 +24,10 @@ static struct conf_plan one(size_t len, uint64_t tag)
 	return plan;
 }
 
-/* Long messages over a lane that breaks again and again: each is delivered once, or its sender learns otherwise. */
+/*
+ * Long messages over a lane that breaks again and again: each is delivered once, or its sender
+ * learns otherwise.
+ */
 static void lane_breaks(struct conf *c)
 {
 	enum { N = 30 };
@@ -148,7 +154,10 @@ static void kill_victim(void *arg)
 	v->dead = true;
 }
 
-/* Sends to b as long as it lives, while talking to d. b dies at the kth network event. Return: whether it died. */
+/*
+ * Sends to b as long as it lives, while talking to d. b dies at the kth network event. Return:
+ * whether it died.
+ */
 static bool death_at(struct conf *c, uint64_t k, bool silently)
 {
 	struct ripc_request *request[4];

@@ -224,8 +224,8 @@ static void refused(struct conf *c)
 }
 
 /*
- * Once members have confirmed that they hear it, nothing but multicast carries messages to them: no second copy comes. Where not
- * all can hear it the others get each message all the same.
+ * Once members have confirmed that they hear it, nothing but multicast carries messages to them: no
+ * second copy comes. Where not all can hear it the others get each message all the same.
  */
 static void coordinator_takeover(struct conf *c)
 {
@@ -298,7 +298,10 @@ static void dies(struct conf *c)
 	}
 }
 
-/* Takes all that comes, and counts how often each number did. Order may change where multicast takes over from a lane. */
+/*
+ * Takes all that comes, and counts how often each number did. Order may change where multicast
+ * takes over from a lane.
+ */
 static unsigned take_all(struct ripc_service *s, uint8_t *seen, unsigned want, int wait_ms)
 {
 	struct ripc_message *m;
@@ -349,7 +352,10 @@ static void come_and_go(struct conf *c)
 	conf_expect_none(c, w.s[1]);
 }
 
-/* A member that does not receive loses messages, and stops nobody. Multicast may lose one for the others, too. */
+/*
+ * A member that does not receive loses messages, and stops nobody. Multicast may lose one for the
+ * others, too.
+ */
 static void slow_local_member(struct conf *c)
 {
 	enum { MOST = 3000, LOST_MAX = 5 };

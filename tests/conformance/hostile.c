@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Bytes that nobody honest sends reach a context while it talks to others: these do not notice, and it is counted. */
+/*
+ * Bytes that nobody honest sends reach a context while it talks to others: these do not notice, and
+ * it is counted.
+ */
 #include "conf.h"
 
 #include "base/clock.h"

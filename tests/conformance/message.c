@@ -58,7 +58,10 @@ static void short_items(struct conf *c)
 		for (int shape = 0; shape < 6; shape++) {
 			void *memory;
 
-			/* 0: all empty, 1: first empty, 2: last empty, 3: every second empty, 4: as much as fits, 5: any */
+			/*
+			 * 0: all empty, 1: first empty, 2: last empty, 3: every second empty, 4: as
+			 * much as fits, 5: any
+			 */
 			conf_plan_random(c, &plan, counts[i], max);
 			for (unsigned k = 0; k < counts[i] && shape < 4; k++)
 				plan.len[k] = shape && !(shape == 1 && !k) &&
@@ -397,7 +400,10 @@ static void fields_returns(struct conf *c, struct look look[2])
 		if (kind == CONF_ALLOCATED) {
 			conf_mem_free(c, ask->ctx, kind, buf);
 		} else {
-			/* Return buffers that are still offered keep it: the offer ends with its service. */
+			/*
+			 * Return buffers that are still offered keep it: the offer ends with its
+			 * service.
+			 */
 			struct ripc_message *m;
 
 			while (options.nreturns > 1) {
@@ -498,7 +504,10 @@ static void many_unreleased(struct conf *c)
 	}
 }
 
-/* A message that is kept, perhaps in the sender's own memory, and given back while short ones go the same way. */
+/*
+ * A message that is kept, perhaps in the sender's own memory, and given back while short ones go
+ * the same way.
+ */
 static void unreleased_among_short(struct conf *c)
 {
 	struct ripc_stats is;

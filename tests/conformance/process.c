@@ -199,7 +199,10 @@ static void kill_receiver(struct conf *c)
 		send_until_killed(pid);
 		conf_exchange(c, &(struct conf_pair){p.b, p.b, p.sb, p.sb, p.idb, p.idb});
 		for (unsigned i = 0; i < 8; i++) {
-			/* Where nobody tells of a death it takes a while to be missed: once is enough. */
+			/*
+			 * Where nobody tells of a death it takes a while to be missed: once is
+			 * enough.
+			 */
 			int rc = ripc_request_wait(&request[i], i || round ? 100 : 5000);
 
 			if (rc == -ETIMEDOUT)

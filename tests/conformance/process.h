@@ -3,7 +3,10 @@
 #ifndef RIPC_TESTS_CONFORMANCE_PROCESS_H
 #define RIPC_TESTS_CONFORMANCE_PROCESS_H
 
-/* main() of "PROGRAM --child serve|feed OPTIONS ID DEST". Writes one byte to its standard output when it is ready. */
+/*
+ * main() of "PROGRAM --child serve|feed OPTIONS ID DEST". Writes one byte to its standard output
+ * when it is ready.
+ */
 int conf_child(int argc, char **argv);
 
 #endif

@@ -8,7 +8,10 @@
 
 #include <unistd.h>
 
-/* A peer that gets no processor for a while has not died. Where the kernel tells of those that have, nothing is late by it. */
+/*
+ * A peer that gets no processor for a while has not died. Where the kernel tells of those that
+ * have, nothing is late by it.
+ */
 #define REAL_STALL "peer_timeout_ms=10000"
 
 /* Options that keep apart what several test programs do on one host at the same time. */

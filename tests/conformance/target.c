@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where long items land: windows of the receiver, return buffers of the sender, and what they fall back to. */
+/*
+ * Where long items land: windows of the receiver, return buffers of the sender, and what they fall
+ * back to.
+ */
 #include "conf.h"
 
 /* Sends one long item and checks where it landed. Return: its base. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the tests of long sends share: a world of two contexts, made again on other networks, and what is sent there. */
+/*
+ * What the tests of long sends share: a world of two contexts, made again on other networks, and
+ * what is sent there.
+ */
 #ifndef RIPC_TESTS_CORE_REQUESTS_H
 #define RIPC_TESTS_CORE_REQUESTS_H
 

@@ -209,7 +209,10 @@ void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_
 		ripc__put_le32(message + 24, (uint32_t)((int)lane->tx_seq + skew));
 	OK(ripc__sim_hostile(rig->net, rig_instance(rig, i)));
 	OK(ripc__sim_inject(rig->net, rig_instance(rig, i), rig_instance(rig, j), message, len));
-	/* What the lane sends from now on comes behind it, and in full: the peer may go by this one now. */
+	/*
+	 * What the lane sends from now on comes behind it, and in full: the peer may go by this one
+	 * now.
+	 */
 	lane->tx_last.known = false;
 	if (!skew)
 		lane->tx_seq++;
@@ -217,7 +220,7 @@ void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_
 
 void rig_check_memory(const struct ripc *ctx)
 {
-	const struct ripc__memory *m = &ctx->memory;
+	const struct ripc__memory *m = ctx->memory;
 	uint64_t cached = 0, pool = 0, registered = 0;
 	size_t nfree = 0, in_lru = 0;
 	const struct ripc__list *n;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the tests of the core share: contexts on a simulated network whose insides may be looked at. One thread, virtual
- * time; a failed check ends the test, so nothing here returns an error.
+ * What the tests of the core share: contexts on a simulated network whose insides may be looked at.
+ * One thread, virtual time; a failed check ends the test, so nothing here returns an error.
  */
 #ifndef RIPC_TESTS_CORE_RIG_H
 #define RIPC_TESTS_CORE_RIG_H
 
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
@@ -53,7 +54,10 @@ unsigned rig_open(struct rig *rig, const char *options);
 /* The usual: a network with n contexts. */
 void rig_start(struct rig *rig, unsigned n, void (*change)(struct ripc__sim_config *config));
 void rig_close(struct rig *rig, unsigned i);
-/* Closes all and checks that nothing is left: endpoints, regions, packets, breaches of the contract. */
+/*
+ * Closes all and checks that nothing is left: endpoints, regions, packets, breaches of the
+ * contract.
+ */
 void rig_end(struct rig *rig);
 void rig_run(struct rig *rig, unsigned ms);
 const uint8_t *rig_instance(const struct rig *rig, unsigned i);
@@ -62,7 +66,10 @@ const uint8_t *rig_instance(const struct rig *rig, unsigned i);
 void rig_check_memory(const struct ripc *ctx);
 
 struct ripc_stats rig_stats(const struct rig *rig, unsigned i);
-/* Context i as context j knows it, the lane between them, service j as i sends to it; NULL if there is none. */
+/*
+ * Context i as context j knows it, the lane between them, service j as i sends to it; NULL if there
+ * is none.
+ */
 struct ripc__peer *rig_peer(const struct rig *rig, unsigned i, unsigned j);
 struct ripc__lane *rig_lane(const struct rig *rig, unsigned i, unsigned j);
 struct ripc__dest *rig_dest(const struct rig *rig, unsigned i, unsigned j);
@@ -88,7 +95,10 @@ void rig_expect_none(struct rig *rig, unsigned i);
 /* One short and one long message there and back. */
 void rig_exchange(struct rig *rig, unsigned i, unsigned j);
 
-/* Puts a message on the lane from i to j, behind what was sent. It carries seq i's lane would use next, plus skew. */
+/*
+ * Puts a message on the lane from i to j, behind what was sent. It carries seq i's lane would use
+ * next, plus skew.
+ */
 void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_t len, int skew);
 
 #endif

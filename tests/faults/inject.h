@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Makes the n-th call of libibverbs or librdmacm fail. The linker puts these functions in place of the libraries'
- * (--wrap, see local.mk); those that are inline in verbs.h are replaced in each context's table. Calls that only take
- * down (destroy, deregister, close) never fail: nobody could do anything about it.
+ * Makes the n-th call of libibverbs or librdmacm fail. The linker puts these functions in place of
+ * the libraries' (--wrap, see local.mk); those that are inline in verbs.h are replaced in each
+ * context's table. Calls that only take down (destroy, deregister, close) never fail: nobody could
+ * do anything about it.
  */
 #ifndef RIPC_TESTS_FAULTS_INJECT_H
 #define RIPC_TESTS_FAULTS_INJECT_H

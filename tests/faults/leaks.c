@@ -27,8 +27,8 @@ static unsigned entries(const char *dir)
 #define PDS_MAX 64
 
 /*
- * Whether a line is of something of this process. The kernel names the thread that made it, which may be an agent, and gone: what lies
- * in a protection domain of ours is ours.
+ * Whether a line is of something of this process. The kernel names the thread that made it, which
+ * may be an agent, and gone: what lies in a protection domain of ours is ours.
  */
 static bool ours(const char *line, unsigned *pds, unsigned *npds)
 {
@@ -48,7 +48,10 @@ static bool ours(const char *line, unsigned *pds, unsigned *npds)
 	return false;
 }
 
-/* One process for all kinds: starting them is most of what this takes in an emulator. Whoever wants to know sees them, too. */
+/*
+ * One process for all kinds: starting them is most of what this takes in an emulator. Whoever wants
+ * to know sees them, too.
+ */
 static unsigned resources(FILE *show)
 {
 	static const char command[] =
@@ -129,8 +132,8 @@ static void look_for(const char *transport, int fd)
 }
 
 /*
- * librdmacm keeps a device that it has used for the life of the process, and children share what it holds in the kernel: the
- * tests' own processes must be the first to use it.
+ * librdmacm keeps a device that it has used for the life of the process, and children share what it
+ * holds in the kernel: the tests' own processes must be the first to use it.
  */
 bool leaks_available(const char *transport)
 {

@@ -12,18 +12,24 @@ struct leaks {
 
 struct leaks leaks_snapshot(void);
 
-/* What it is when two looks half a second apart agree, as what was closed goes in its own time; after 10 s the last look. */
+/*
+ * What it is when two looks half a second apart agree, as what was closed goes in its own time;
+ * after 10 s the last look.
+ */
 struct leaks leaks_wait_stable(void);
 
-/* Waits up to 10 s, as the kernel takes connections down in its own time. Return: whether it is no more than it was. */
+/*
+ * Waits up to 10 s, as the kernel takes connections down in its own time. Return: whether it is no
+ * more than it was.
+ */
 bool leaks_compare(const struct leaks *before, struct leaks *now);
 
 /* Whether the library can use a transport here; if not, that is reported as skipped. */
 bool leaks_available(const char *transport);
 
 /*
- * How many calls of so many tried may not be reached: no two runs make the same number of them, and the last of the one that was
- * counted may not come in another.
+ * How many calls of so many tried may not be reached: no two runs make the same number of them, and
+ * the last of the one that was counted may not come in another.
  */
 #define MISSED_MAX(tried) ((tried) / 3 + 2)
 

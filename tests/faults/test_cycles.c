@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Contexts that come, talk to one that stays, and go, many times: it keeps no queue pair, no registration, no descriptor, no
- * thread and no memory of them.
+ * Contexts that come, talk to one that stays, and go, many times: it keeps no queue pair, no
+ * registration, no descriptor, no thread and no memory of them.
  *
- * RIPC_TEST_CYCLES=n: so many, 100 by default. RIPC_TEST_CONFIG=ud|rc|uc|rdma|udp: this configuration alone.
+ * RIPC_TEST_CYCLES=n: so many, 100 by default. RIPC_TEST_CONFIG=ud|rc|uc|rdma|udp: this
+ * configuration alone.
  */
 #include "harness.h"
 #include "leaks.h"
@@ -18,9 +19,9 @@
 #define SHORT_BYTES   100
 #define WARMUP_CYCLES 20 /* until all caches and pools are as large as they get */
 #define POOLS         2  /* slabs that they may grow by later */
-#define GROWTH_BYTES \
-	(8ul << 20) /* what memory may grow by through the allocator's ways, however many there are */
-#define TIMEOUT_MS 60000
+/* what memory may grow by through the allocator's ways, however many there are */
+#define GROWTH_BYTES (8ul << 20)
+#define TIMEOUT_MS   60000
 
 static const struct config {
 	const char *name, *transport, *options;
@@ -107,7 +108,10 @@ START_TEST(cycles__no_leaks)
 			while (!ripc_receive(stays, &m, 1000))
 				ripc_message_free(m);
 			before = leaks_snapshot();
-			/* The pools of receive buffers of the context that stays, which may grow when connections overlap. */
+			/*
+			 * The pools of receive buffers of the context that stays, which may grow
+			 * when connections overlap.
+			 */
 			before.resources += POOLS;
 			/* Elsewhere the tool may see nothing of this process. */
 			if (getenv("RIPC_LAB_DIR") && !getenv("RIPC_LAB_NATIVE"))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every call of libibverbs and librdmacm that a scenario makes fails once. What comes of it is an error with a reason, or
- * another transport that does the work; never a hang, a crash, a wrong byte, or anything left behind.
+ * Every call of libibverbs and librdmacm that a scenario makes fails once. What comes of it is an
+ * error with a reason, or another transport that does the work; never a hang, a crash, a wrong
+ * byte, or anything left behind.
  *
  * RIPC_TEST_STEP=n: only every n-th, from one that the seed decides.
  */
@@ -29,8 +30,8 @@
 #define CALLS_MAX  2000
 
 /*
- * How long a message may take that must arrive; one that may fail, and the first after one that failed, so that the lane is
- * given up meanwhile and made anew; and one after that failed, too.
+ * How long a message may take that must arrive; one that may fail, and the first after one that
+ * failed, so that the lane is given up meanwhile and made anew; and one after that failed, too.
  */
 #define TIMEOUT_MS   20000
 #define LIMIT_MS     6000
@@ -82,8 +83,9 @@ static void report_failure(struct report *r, const char *fmt, ...)
 }
 
 /*
- * An error is fine if it says something. Where there is another transport none is, but that a device does not take the memory
- * of a message: its lane lives, and whose limit is too small is told so; the next message goes through.
+ * An error is fine if it says something. Where there is another transport none is, but that a
+ * device does not take the memory of a message: its lane lives, and whose limit is too small is
+ * told so; the next message goes through.
  */
 static bool succeeded(struct report *r, const struct config *c, const char *what, int rc)
 {
@@ -156,7 +158,10 @@ static void one_long(struct report *r, const struct config *c, struct ripc_servi
 	ripc_message_free(m);
 }
 
-/* Short ones may be lost, but not damaged. With @offer its receiver may write a long message there, of up to @room bytes. */
+/*
+ * Short ones may be lost, but not damaged. With @offer its receiver may write a long message there,
+ * of up to @room bytes.
+ */
 static void one_short(struct report *r, const struct config *c, struct ripc_service *from,
 		      struct ripc_service *to, uint64_t dest, uint8_t *offer, size_t room)
 {
@@ -187,7 +192,10 @@ static bool device_gone(void)
 			!strcmp(name, "ibv_get_cq_event"));
 }
 
-/* One call failed, and the next ones do not: what there was is replaced, and messages arrive again, both ways. */
+/*
+ * One call failed, and the next ones do not: what there was is replaced, and messages arrive again,
+ * both ways.
+ */
 static void recovers(struct report *r, const struct config *c, struct ripc_service *sa,
 		     struct ripc_service *sb, uint64_t ids, uint8_t *buf, uint8_t *back)
 {
@@ -353,7 +361,10 @@ static void start(struct turn *t, const struct config *c)
 		child(t, c);
 }
 
-/* The next from n on that is to be tried; the second time what was not reached, and failed at nothing else. */
+/*
+ * The next from n on that is to be tried; the second time what was not reached, and failed at
+ * nothing else.
+ */
 static unsigned next_step(unsigned n, unsigned last, unsigned step)
 {
 	while (retry && n <= last && (reports[n].hit || !reports[n].done || *reports[n].text))
@@ -402,7 +413,10 @@ static void sweep(const struct config *c, unsigned first, unsigned last, unsigne
 	}
 }
 
-/* Those of the tried that were not reached, the second time either: their call did not fail, and nothing was tested. */
+/*
+ * Those of the tried that were not reached, the second time either: their call did not fail, and
+ * nothing was tested.
+ */
 static unsigned not_reached(const struct config *c, unsigned first, unsigned last, unsigned step)
 {
 	unsigned count = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * kill -9 in every phase of a long message: a process is killed in place of each call of libibverbs or librdmacm that it
- * makes for one, as its sender and as its receiver. The other process learns of it in time, has no wrong byte, and keeps nothing.
+ * kill -9 in every phase of a long message: a process is killed in place of each call of libibverbs
+ * or librdmacm that it makes for one, as its sender and as its receiver. The other process learns
+ * of it in time, has no wrong byte, and keeps nothing.
  *
  * RIPC_TEST_STEP=n: only every n-th call, from one that the seed decides.
  */
@@ -41,7 +42,10 @@ static const struct config {
 };
 #define CONFIGS ((int)(sizeof(configs) / sizeof(configs[0])))
 
-/* The long messages. Where a return buffer is offered, the first is written there; the second is read from a copy, the third from where it lies. */
+/*
+ * The long messages. Where a return buffer is offered, the first is written there; the second is
+ * read from a copy, the third from where it lies.
+ */
 static const size_t sizes[] = {LONG_BYTES, MID_BYTES, LONG_BYTES};
 #define MESSAGES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -239,7 +243,10 @@ static void survivor(struct side *s, struct report *r, pid_t pid, bool sends)
 	} else if (add_return(s, r)) {
 		take(s, r, pid);
 	}
-	/* It has seen the last of it, too: else it is shot before it can say how many calls there were. */
+	/*
+	 * It has seen the last of it, too: else it is shot before it can say how many calls there
+	 * were.
+	 */
 	for (int i = 0; i < TIMEOUT_MS / 10 && !finished(s, pid); i++)
 		usleep(10000);
 	kill(pid, SIGKILL);

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Runs one input. Keeps no state from one input to the next, waits for nothing, reads no clock; an invariant
- * that does not hold ends the process with abort(). Return: 0.
+ * Runs one input. Keeps no state from one input to the next, waits for nothing, reads no clock; an
+ * invariant that does not hold ends the process with abort(). Return: 0.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

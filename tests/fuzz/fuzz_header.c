@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Messages between contexts and lane set-up: what is accepted lies within its bytes, adds up, and can be put again. */
+/*
+ * Messages between contexts and lane set-up: what is accepted lies within its bytes, adds up, and
+ * can be put again.
+ */
 #include "fuzz.h"
 #include "wire/bytes.h"
 #include "wire/header.h"

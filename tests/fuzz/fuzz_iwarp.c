@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The iWARP engine against a hostile peer. The first byte of the input: bit 0 active side, bit 1 CRC, bit 2 set-up frames
- * first, bit 3 CRCs are put right, bits 4-6 how the input is cut, bit 7 we have work of our own outstanding. The rest is
- * what the peer sends. Placeholders for what it could know are filled in: see seed().
+ * The iWARP engine against a hostile peer. The first byte of the input: bit 0 active side, bit 1
+ * CRC, bit 2 set-up frames first, bit 3 CRCs are put right, bits 4-6 how the input is cut, bit 7 we
+ * have work of our own outstanding. The rest is what the peer sends. Placeholders for what it could
+ * know are filled in: see seed().
  */
 #include "fuzz.h"
 #include "transport/iwarp/address.h"

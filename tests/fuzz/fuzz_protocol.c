@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A context in a simulated network gets whatever the input says from a peer that has connected to it properly. It speaks
- * to two honest contexts at the same time: these must not notice, and its memory stays bounded.
+ * A context in a simulated network gets whatever the input says from a peer that has connected to
+ * it properly. It speaks to two honest contexts at the same time: these must not notice, and its
+ * memory stays bounded.
  *
  * The input is a list of steps, a byte that says which and what it needs: see enum step.
  */
 #include "base/clock.h"
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "base/log.h"
 #include "fuzz.h"
 #include "transport/sim/sim.h"
@@ -24,12 +26,20 @@
 #define LEN_MAX   1000
 
 enum step {
-	MESSAGE, /* u8 kind, u8 bytes behind the header / 4, then header fields and those bytes; magic and seq are put right */
+	/*
+	 * u8 kind, u8 bytes behind the header / 4, then header fields and those bytes; magic and
+	 * seq are put right
+	 */
+	MESSAGE,
 	RAW,     /* u8 length, bytes: sent as they are */
 	RUN,     /* u8: time passes, up to 25 ms */
 	WAIT,    /* u8: the same, up to 2.5 s */
 	RECEIVE, /* the victim takes its messages */
-	ANSWER, /* u8: the victim sends a message to the peer, short or long, with or without a return buffer */
+	/*
+	 * u8: the victim sends a message to the peer, short or long, with or without a return
+	 * buffer
+	 */
+	ANSWER,
 	WITHDRAW, /* the victim frees its return buffer or cancels its request */
 	CLOSE,    /* the lane is closed, and comes up again */
 	REGISTER, /* the victim gives its second service up, or takes it again */
@@ -302,7 +312,7 @@ static void window(struct run *r)
 {
 	void *p;
 
-	if (r->ctx[0]->memory.nrecv_windows > 4)
+	if (r->ctx[0]->memory->nrecv_windows > 4)
 		return;
 	p = ripc_buf_alloc(r->ctx[0], 3000);
 	if (p)

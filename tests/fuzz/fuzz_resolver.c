@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The resolver core: calls, datagrams and time in any order. The input is a list of steps: a byte that says which, a
- * byte for the service, a byte of argument, and for datagrams what they need.
+ * The resolver core: calls, datagrams and time in any order. The input is a list of steps: a byte
+ * that says which, a byte for the service, a byte of argument, and for datagrams what they need.
  */
 #include "base/clock.h"
 #include "fuzz.h"
@@ -58,7 +58,10 @@ static void sent(void *arg, const struct ripc__mcast_sender *to, uint64_t servic
 
 	check(!ripc__resolver_msg_decode(&msg, data, len, &why));
 	check(msg.service == service);
-	/* Only what settles a dispute of others, and the answer where a service of ours has moved to, is not about ourselves. */
+	/*
+	 * Only what settles a dispute of others, and the answer where a service of ours has moved
+	 * to, is not about ourselves.
+	 */
 	check(!memcmp(msg.record.instance, r->instance, 16) ||
 	      (msg.kind == RIPC__RESOLVE_REPLY && !msg.flags && (to || !msg.nonce)));
 	if (!to)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The main program of a fuzz target in a build without libFuzzer: runs every file of the target's corpus once, each in
- * a process of its own, so that the corpus is a regression test under every compiler and sanitizer.
+ * The main program of a fuzz target in a build without libFuzzer: runs every file of the target's
+ * corpus once, each in a process of its own, so that the corpus is a regression test under every
+ * compiler and sanitizer.
  *
  * usage: fuzz_NAME [FILE...]   (default: the files of $srcdir/tests/fuzz/corpus/NAME)
  */
@@ -23,7 +24,10 @@ enum {
 	INPUT_SECONDS = 60,   /* one that takes longer hangs, even under a sanitizer */
 };
 
-/* Return: the file in memory of exactly its size, so that a sanitizer sees a read beyond it; or NULL. */
+/*
+ * Return: the file in memory of exactly its size, so that a sanitizer sees a read beyond it; or
+ * NULL.
+ */
 static uint8_t *read_file(const char *path, size_t *size)
 {
 	FILE *file = fopen(path, "rb");

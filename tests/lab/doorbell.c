@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Brings the guests of the lab together that have the device ivshmem-doorbell: gives each the same memory, a number, and the
- * eventfds by which the others are interrupted. Protocol: QEMU, docs/specs/ivshmem-spec, "Client-Server protocol". Built and
- * started by tests/lab/run.
+ * Brings the guests of the lab together that have the device ivshmem-doorbell: gives each the same
+ * memory, a number, and the eventfds by which the others are interrupted. Protocol: QEMU,
+ * docs/specs/ivshmem-spec, "Client-Server protocol". Built and started by tests/lab/run.
  *
  * usage: doorbell SOCKET MEMORY MEGABYTES     runs until it is killed
  */

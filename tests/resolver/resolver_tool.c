@@ -2,13 +2,13 @@
 /*
  * A resolver without a context around it, for test scripts:
  *
- *	resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then says good-bye; SIGUSR1: gives it up, and stays
- *	resolver_tool random ID [OPTIONS]     the same, but registers ID as one that was drawn at random
- *	resolver_tool lookup ID [OPTIONS]
- *	resolver_tool watch ID [OPTIONS]      looks up, then stays until SIGTERM; SIGUSR1: looks up again, says what it does
+ * resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then says good-bye; SIGUSR1: gives
+ * it up, and stays resolver_tool random ID [OPTIONS]     the same, but registers ID as one that was
+ * drawn at random resolver_tool lookup ID [OPTIONS] resolver_tool watch ID [OPTIONS]      looks up,
+ * then stays until SIGTERM; SIGUSR1: looks up again, says what it does
  *
- * Prints one line of what came of it; exit status 0 if it was found or is held. A holder prints a second line if it has to
- * give the service up again.
+ * Prints one line of what came of it; exit status 0 if it was found or is held. A holder prints a
+ * second line if it has to give the service up again.
  */
 #define _GNU_SOURCE
 #include "auth/key.h"

@@ -34,7 +34,10 @@ START_TEST(new__rejects_oversized_records)
 }
 END_TEST
 
-/* A transport that has no address any more, or others before it, do not keep it from what it has now. */
+/*
+ * A transport that has no address any more, or others before it, do not keep it from what it has
+ * now.
+ */
 START_TEST(readdress__by_transport)
 {
 	struct ripc__record_addr now[2] = {{.transport = 3, .len = 1, .addr = "x"},

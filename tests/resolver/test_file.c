@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The file back end: lists of hosts, asked one by one; and the contexts of a host that pass requests on. */
+/*
+ * The file back end: lists of hosts, asked one by one; and the contexts of a host that pass
+ * requests on.
+ */
 #define _GNU_SOURCE
 #include "live.h"
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Thousands of resolver cores in one process and in virtual time: the code that decides in the library, over a model of
- * what is around it.
+ * Thousands of resolver cores in one process and in virtual time: the code that decides in the
+ * library, over a model of what is around it.
  *
- * What is said to all is handed only to those whose behaviour it can change: whoever holds its service, has looked it up, or is
- * a witness. The others merely overhear it; they are given what they overheard, with the time at which they did, when they
- * look the service up themselves. With every context a witness the outcome is the same (test_crowd.c); it only takes longer.
+ * What is said to all is handed only to those whose behaviour it can change: whoever holds its
+ * service, has looked it up, or is a witness. The others merely overhear it; they are given what
+ * they overheard, with the time at which they did, when they look the service up themselves. With
+ * every context a witness the outcome is the same (test_crowd.c); it only takes longer.
  *
- * Hosts take datagrams one by one, datagram_ns each, and what does not fit their queue is lost. The ZooKeeper
- * ensemble is a model (ensemble.c): two queues, for reads and for writes, and the messages that watches cause.
+ * Hosts take datagrams one by one, datagram_ns each, and what does not fit their queue is lost. The
+ * ZooKeeper ensemble is a model (ensemble.c): two queues, for reads and for writes, and the
+ * messages that watches cause.
  */
 #ifndef RIPC_TESTS_SCALE_CLUSTER_H
 #define RIPC_TESTS_SCALE_CLUSTER_H
@@ -44,7 +46,8 @@ struct cluster_counts {
 	uint64_t to_one[CLUSTER_KINDS];
 	uint64_t ensemble; /* ZooKeeper: messages to and from the ensemble, without heartbeats */
 	uint64_t bytes;    /* sent, without headers of the network */
-	uint64_t rx_dropped; /* datagrams that met a full queue, as far as they were handed to anybody */
+	/* datagrams that met a full queue, as far as they were handed to anybody */
+	uint64_t rx_dropped;
 	uint64_t peak_all; /* most messages to all in one tenth of a second */
 	uint64_t registered, conflicts, resolved, unresolved;
 	uint32_t *resolve_us,
@@ -66,7 +69,10 @@ void cluster_start(struct cluster *cluster, unsigned context, uint64_t at_ns);
 /* At @at_ns the context dies without a word. */
 void cluster_kill(struct cluster *cluster, unsigned context, uint64_t at_ns);
 
-/* At @at_ns the application needs the service, and asks until it is found. From then on it uses it all the time. */
+/*
+ * At @at_ns the application needs the service, and asks until it is found. From then on it uses it
+ * all the time.
+ */
 void cluster_ask(struct cluster *cluster, unsigned context, uint64_t service, uint64_t at_ns);
 
 /* At @at_ns the context registers a service that others may hold. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A model of a ZooKeeper ensemble and of the back end that speaks with it (src/resolver/zookeeper.c): the same rules, with two
- * queues in place of servers. Writes go one by one through the leader, reads are shared by the servers; a way is as long as any
- * datagram's. Nodes of the dead go when their session ends.
+ * A model of a ZooKeeper ensemble and of the back end that speaks with it
+ * (src/resolver/zookeeper.c): the same rules, with two queues in place of servers. Writes go one by
+ * one through the leader, reads are shared by the servers; a way is as long as any datagram's.
+ * Nodes of the dead go when their session ends.
  */
 #include "world.h"
 

@@ -121,7 +121,10 @@ static void keep_overheard(struct cluster *cluster, struct message *m)
 
 static void to_all(struct cluster *cluster, struct message *m, uint64_t service)
 {
-	/* A question is for those who hold the service, or have held it; what is told of one is for all who care for it. */
+	/*
+	 * A question is for those who hold the service, or have held it; what is told of one is for
+	 * all who care for it.
+	 */
 	const struct group *asked = &cluster->holders[service],
 			   *cares = &cluster->interested[m->record];
 
@@ -219,7 +222,10 @@ void network_store_record(struct cluster *cluster, struct context *c, uint64_t s
 			deliver(cluster, m, c->index);
 			continue;
 		}
-		/* The last word on it was that there is none, or was so long ago that it is forgotten. */
+		/*
+		 * The last word on it was that there is none, or was so long ago that it is
+		 * forgotten.
+		 */
 		if (at_ns + RECORD_NS <= cluster->now_ns)
 			return;
 		if (m->kind == RIPC__RESOLVE_GONE ||

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The resolver among many, small enough for every day; bench/scale.sh does the same with ten thousand contexts. */
+/*
+ * The resolver among many, small enough for every day; bench/scale.sh does the same with ten
+ * thousand contexts.
+ */
 #include "cluster.h"
 #include "harness.h"
 
@@ -118,7 +121,10 @@ START_TEST(steady__refresh_load_is_low)
 	run(60 * SECOND);
 	cluster_forget_counts(cluster);
 	run(450 * SECOND);
-	/* A claim of each context every 30 s or less; one refresh in eight of ten records each 45 s. */
+	/*
+	 * A claim of each context every 30 s or less; one refresh in eight of ten records each 45
+	 * s.
+	 */
 	ck_assert_uint_le(broadcasts(), opt.contexts * (450 / 22 + 1 + 10 * 10 / 4));
 	ck_assert_uint_eq(cluster_counts(cluster)->unresolved, 0);
 }

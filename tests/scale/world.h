@@ -86,7 +86,8 @@ struct cluster {
 	uint64_t *pairs;          /* all of these, of service and context, as a set */
 	size_t npairs, pairs_used;
 	struct message **overheard; /* by service: the last message that told of it */
-	uint64_t *typical; /* by service: its place in the cache of one who overhears everything; 0: not there */
+	/* by service: its place in the cache of one who overhears everything; 0: not there */
+	uint64_t *typical;
 	uint64_t nth;                    /* of those places */
 	uint64_t *registered_ns;         /* by service: when its registration began */
 	uint64_t busy_ns[CLUSTER_SIDES]; /* until when every host works on what was said to all */

@@ -63,7 +63,10 @@ START_TEST(histogram_add__every_power_of_two_and_its_neighbours)
 			struct histogram *h = histogram_new();
 			uint64_t v = ((uint64_t)1 << bit) + (uint64_t)d, got;
 
-			/* Two strangers on either side, so that the clamp to min and max cannot hide an error. */
+			/*
+			 * Two strangers on either side, so that the clamp to min and max cannot
+			 * hide an error.
+			 */
 			histogram_add(h, 0);
 			histogram_add(h, v);
 			histogram_add(h, UINT64_C(1) << 41);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
-#include "core/context/context.h"
+#include "core/progress/context.h"
+#include "core/context/events.h"
+#include "core/memory/buffer.h"
+#include "core/rendezvous/delayed_ack.h"
 #include "core/group/group.h"
 #include "base/host.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
@@ -20,40 +23,12 @@
 
 #define LINGER_NS (200 * RIPC__MS) /* how long close waits for what is queued to leave */
 
-unsigned ripc__fork_generation = 1;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ripc *contexts; /* all open ones */
 static struct ripc *default_context;
 static bool fork_handler;
 static pthread_mutex_t opening_lock =
 	PTHREAD_MUTEX_INITIALIZER; /* the default context is being opened; before contexts_lock */
-
-uint64_t ripc__now(struct ripc *ctx)
-{
-	return ctx->hooks.now ? ctx->hooks.now(ctx->hooks.arg) : ripc__clock_ns();
-}
-
-void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)
-{
-	if (when_ns < ctx->timers_ns)
-		ctx->timers_ns = when_ns;
-	if (when_ns < ctx->next_timer_ns) {
-		ctx->next_timer_ns = when_ns;
-		/* Whoever sleeps meanwhile sleeps until the old one. */
-		ripc__progress_request(ctx);
-	}
-}
-
-const char *ripc__instance_text(const uint8_t instance[16])
-{
-	static _Thread_local char texts[2][9];
-	static _Thread_local unsigned turn;
-	char *text = texts[turn++ & 1];
-
-	snprintf(text, sizeof(texts[0]), "%02x%02x%02x%02x", instance[0], instance[1], instance[2],
-		 instance[3]);
-	return text;
-}
 
 /* ---- fork ---- */
 
@@ -77,8 +52,8 @@ static void fork_child(void)
 			if (s->fd >= 0)
 				close(s->fd);
 		for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
-			if (ctx->memory.fds[i] >= 0)
-				close(ctx->memory.fds[i]);
+			if (ctx->memory->fds[i] >= 0)
+				close(ctx->memory->fds[i]);
 	}
 	contexts = NULL;
 	default_context = NULL;
@@ -101,20 +76,6 @@ static void fork_parent(void)
 	ripc__handle_fork_unlock();
 	pthread_mutex_unlock(&contexts_lock);
 	pthread_mutex_unlock(&opening_lock);
-}
-
-int ripc__shut_down(void)
-{
-	return ripc__fail(-ESHUTDOWN, "the context is closed, or being closed");
-}
-
-int ripc__not_owner(const struct ripc *ctx)
-{
-	if (!__atomic_load_n(&ctx->owner, __ATOMIC_RELAXED))
-		return ripc__shut_down();
-	return ripc__fail(
-		-EOWNERDEAD,
-		"this context was opened by the parent process: a forked child must open its own");
 }
 
 /* ---- opening ---- */
@@ -193,6 +154,12 @@ static int open_descriptors(struct ripc *ctx)
 	return rc;
 }
 
+/* The memory state lies behind the context, and both end together. */
+struct whole_context {
+	struct ripc ctx;
+	struct ripc__memory memory;
+};
+
 /*
  * Callers may wait for the lock, and more of them come: those who have it find zeros. The lock is
  * let go by turning to zeros itself; all who sleep for it are woken, as the one who has it next
@@ -212,12 +179,16 @@ static void RIPC__NO_ANALYSIS context_free(struct ripc *ctx)
 	ripc__lock(ctx);
 	ripc__handle_blocks_free(&ctx->request_blocks);
 	ripc__lock_destroy(lock);
-	ripc__handle_free(ctx, sizeof(*ctx));
+	ripc__handle_free(ctx, sizeof(struct whole_context));
 	ripc__lock_destroyed(lock);
 }
 
-static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
+static void context_init(struct whole_context *whole, const struct ripc__hooks *hooks)
 {
+	struct ripc *ctx = &whole->ctx;
+
+	ctx->ops = &ripc__progress_ops;
+	ctx->memory = &whole->memory;
 	if (hooks)
 		ctx->hooks = *hooks;
 	ctx->epfd = ctx->progress_epfd = ctx->wakefd = -1;
@@ -236,12 +207,14 @@ static void context_init(struct ripc *ctx, const struct ripc__hooks *hooks)
 static int context_open(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
 {
 	char why[512];
-	struct ripc *ctx = ripc__handle_alloc(sizeof(*ctx));
+	struct whole_context *whole = ripc__handle_alloc(sizeof(*whole));
+	struct ripc *ctx;
 	int rc;
 
-	if (!ctx)
+	if (!whole)
 		return ripc__fail(-ENOMEM, "no memory for a context");
-	context_init(ctx, hooks);
+	ctx = &whole->ctx;
+	context_init(whole, hooks);
 	rc = ripc__options_load(&ctx->opt, options, why, sizeof(why));
 	if (rc) {
 		ripc__fail(rc, "%s", why);
@@ -419,8 +392,8 @@ static void context_end(struct ripc *ctx, bool graceful)
 }
 
 /*
- * What may wait: for an ensemble to be told, for a device to be drained. So no lock is held; it has nothing to protect any more, as
- * nobody else is in the context.
+ * What may wait: for an ensemble to be told, for a device to be drained. So no lock is held; it has
+ * nothing to protect any more, as nobody else is in the context.
  */
 static void RIPC__NO_ANALYSIS context_release(struct ripc *ctx, bool graceful)
 {
@@ -481,7 +454,10 @@ int ripc_close(struct ripc *ctx)
 		if (!ctx)
 			return ripc__fail(-EINVAL, "there is no default context to close");
 	}
-	/* In a forked child its descriptors are closed already; its memory is the parent's business. */
+	/*
+	 * In a forked child its descriptors are closed already; its memory is the parent's
+	 * business.
+	 */
 	if (ctx->owner && !ripc__is_owner(ctx))
 		return 0;
 	return context_close(ctx, true);

@@ -7,7 +7,7 @@
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/message/send.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "wire/bytes.h"
 
 #include <stdarg.h>

@@ -3,11 +3,12 @@
 #ifndef RIPC_CORE_CONTEXT_TRANSPORTS_H
 #define RIPC_CORE_CONTEXT_TRANSPORTS_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 /*
- * Opens the allowed ones in the order of the setting, and always the one that reaches ourselves. Return: 0 at least one other than
- * that, unless it was asked for alone; or a negative errno, with the reason of each: some may be open nevertheless.
+ * Opens the allowed ones in the order of the setting, and always the one that reaches ourselves.
+ * Return: 0 at least one other than that, unless it was asked for alone; or a negative errno, with
+ * the reason of each: some may be open nevertheless.
  */
 int ripc__transports_open(struct ripc *ctx);
 /* Closes those that are open: which may wait. */
@@ -18,12 +19,15 @@ void ripc__transport_describe(uint8_t transport, const uint8_t *addr, size_t len
 			      size_t textlen);
 
 /*
- * Our addresses for a record, at most RIPC__RECORD_ADDRS_MAX, of the transports that have one. Return: how many, or if none has one a
- * negative errno.
+ * Our addresses for a record, at most RIPC__RECORD_ADDRS_MAX, of the transports that have one.
+ * Return: how many, or if none has one a negative errno.
  */
 int ripc__local_addrs(struct ripc *ctx, struct ripc__record_addr *addrs);
 
-/* What a transport says of itself, without its name and the colon before it, where the name is said anyway. */
+/*
+ * What a transport says of itself, without its name and the colon before it, where the name is said
+ * anyway.
+ */
 const char *ripc__strip_prefix(const char *transport, const char *text);
 
 /* A transport has others: records say so from now on. */

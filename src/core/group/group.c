@@ -5,7 +5,7 @@
 #include "core/group/membership.h"
 #include "core/peer/peer.h"
 #include "core/message/send.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "wire/record.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #ifndef RIPC_CORE_GROUP_GROUP_H
 #define RIPC_CORE_GROUP_GROUP_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 #include "core/peer/replay.h"
 
 #define HASH_NONFATAL_OOM 1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/group/group.h"
 #include "core/message/send.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 
 #include <stdlib.h>
 

@@ -5,9 +5,9 @@
  */
 #include "core/group/group.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "wire/bytes.h"
 
 #include <stdlib.h>

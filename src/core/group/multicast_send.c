@@ -8,12 +8,13 @@
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/message/send.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "wire/bytes.h"
 
 #include <stdlib.h>
 
-#define POLL_NS            (1 * RIPC__MS) /* between two passes over members without a lane or credit */
+/* between two passes over members without a lane or credit */
+#define POLL_NS            (1 * RIPC__MS)
 #define MEMBER_BACKOFF_NS  (500 * RIPC__MS) /* before another attempt at an unreachable member */
 #define MCAST_PROBES       64 /* multicasts without an acknowledgement before they become rare */
 #define MCAST_ACK_VALID_NS (4000 * RIPC__MS) /* validity of a MCAST_ACK */

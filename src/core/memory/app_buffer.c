@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Buffers that the application holds: allocation, free, resize. */
 #include "core/memory/buffer.h"
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void recv_windows_drop(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory.recv_windows) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory->recv_windows) {
 		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
 
 		if (w->region == r && !w->arriving)
@@ -82,7 +82,7 @@ static void local_returns_revoke(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
 		struct ripc__local_return *b = ripc__list_entry(n, struct ripc__local_return, link);
 
 		if (b->region == r)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/memory/bounce.h"
+#include "core/memory/buffer.h"
 #include "core/peer/lane.h"
 
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static void bounce_dereg(struct ripc__bounce *st)
 	if (tp->t)
 		tp->ops->dereg(tp->t, &st->mr);
 	lane->bounce_bytes[direction(st->mr.access)] -= st->region->cap;
-	st->ctx->memory.bounce_bytes -= st->region->cap;
+	st->ctx->memory->bounce_bytes -= st->region->cap;
 	ripc__list_del(&st->link);
 	st->lane = NULL;
 }
@@ -34,7 +35,7 @@ static void bounce_free(struct ripc__bounce *st)
 static bool has_room(const struct ripc__lane *lane, size_t cap, unsigned access)
 {
 	return lane->bounce_bytes[direction(access)] + cap <= RIPC__BOUNCE_LANE_MAX &&
-	       lane->ctx->memory.bounce_bytes + cap <= RIPC__BOUNCE_CTX_MAX;
+	       lane->ctx->memory->bounce_bytes + cap <= RIPC__BOUNCE_CTX_MAX;
 }
 
 static struct ripc__bounce *bounce_new(struct ripc__lane *lane, size_t cap, unsigned access)
@@ -65,7 +66,7 @@ static struct ripc__bounce *bounce_new(struct ripc__lane *lane, size_t cap, unsi
 	}
 	st->lane = lane;
 	lane->bounce_bytes[direction(access)] += st->region->cap;
-	ctx->memory.bounce_bytes += st->region->cap;
+	ctx->memory->bounce_bytes += st->region->cap;
 	ripc__list_add(&lane->bounces, &st->link);
 	return st;
 }
@@ -126,14 +127,14 @@ void ripc__bounces_trim(struct ripc__lane *lane)
 
 bool ripc__idle_mrs_release(struct ripc *ctx)
 {
-	uint64_t before = ctx->memory.bounce_bytes + ctx->memory.cached_bytes;
+	uint64_t before = ctx->memory->bounce_bytes + ctx->memory->cached_bytes;
 	struct ripc__list *n;
 	bool any;
 
 	ripc__list_for_each (n, &ctx->lanes)
 		ripc__bounces_trim(ripc__list_entry(n, struct ripc__lane, link));
 	ripc__pool_trim(ctx, 0);
-	any = ctx->memory.bounce_bytes + ctx->memory.cached_bytes != before;
+	any = ctx->memory->bounce_bytes + ctx->memory->cached_bytes != before;
 	return ripc__mr_cache_trim(ctx) || any;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/memory/buffer.h"
-#include "core/context/context.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/progress/context.h"
 #include "core/memory/mapped.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/header.h"
 
@@ -20,7 +21,7 @@
 
 void ripc__memory_init(struct ripc *ctx)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 
 	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++) {
 		ripc__list_init(&m->classes[i]);
@@ -58,7 +59,7 @@ static size_t region_size(const struct ripc__region *r)
 
 struct ripc__region *ripc__memory_find_cap(struct ripc *ctx, const void *ptr)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 	const uint8_t *p = ptr;
 	size_t i = region_above(m, p);
 	struct ripc__region *r = i ? m->regions[i - 1] : NULL;
@@ -75,7 +76,7 @@ struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *ptr, size_t
 
 static int region_insert(struct ripc *ctx, struct ripc__region *r)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 	size_t i;
 
 	if (m->nregions == m->regions_cap) {
@@ -96,7 +97,7 @@ static int region_insert(struct ripc *ctx, struct ripc__region *r)
 
 static void region_remove(struct ripc *ctx, struct ripc__region *r)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 	size_t i = region_above(m, r->base) - 1;
 
 	memmove(m->regions + i, m->regions + i + 1, (m->nregions - i - 1) * sizeof(*m->regions));
@@ -140,8 +141,8 @@ static void cached_mrs_drop(struct ripc *ctx, struct ripc__region *r)
 static int *memfd_slot(struct ripc *ctx, int fd)
 {
 	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
-		if (ctx->memory.fds[i] == fd)
-			return &ctx->memory.fds[i];
+		if (ctx->memory->fds[i] == fd)
+			return &ctx->memory->fds[i];
 	return NULL;
 }
 
@@ -320,12 +321,12 @@ static void cache_remove(struct ripc *ctx, struct ripc__region *r)
 {
 	ripc__list_del(&r->free_link);
 	ripc__list_del(&r->lru_link);
-	ctx->memory.cached_bytes -= r->cap;
+	ctx->memory->cached_bytes -= r->cap;
 }
 
 void ripc__pool_trim(struct ripc *ctx, uint64_t limit)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 
 	while (m->cached_bytes > limit) {
 		struct ripc__region *r =
@@ -383,22 +384,10 @@ void ripc__region_prefault(struct ripc__region *r, size_t len)
 		r->prefaulted = len;
 }
 
-void RIPC__NO_ANALYSIS ripc__lock_suspend(struct ripc *ctx)
-{
-	ctx->waiting++;
-	ripc__unlock(ctx);
-}
-
-void RIPC__NO_ANALYSIS ripc__lock_resume(struct ripc *ctx)
-{
-	ripc__lock(ctx);
-	ctx->waiting--;
-}
-
 struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
 					      enum ripc__region_state state)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 	unsigned class = RIPC__CLASS_MIN;
 	struct ripc__region *r;
 	struct ripc__list *n;
@@ -457,7 +446,7 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
 
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 
 	/* A peer would read the next owner's data, or the buffer occupies twice its size. */
 	if (r->exported || r->detached) {
@@ -552,9 +541,9 @@ bool ripc__mr_cache_trim(struct ripc *ctx)
 {
 	bool any = false;
 
-	for (size_t i = 0; i < ctx->memory.nregions; i++)
+	for (size_t i = 0; i < ctx->memory->nregions; i++)
 		for (unsigned tp = 0; tp < ctx->ntp; tp++) {
-			struct ripc__cached_mr **cached_mr = &ctx->memory.regions[i]->cached_mr[tp];
+			struct ripc__cached_mr **cached_mr = &ctx->memory->regions[i]->cached_mr[tp];
 
 			if (!*cached_mr || (*cached_mr)->users)
 				continue;
@@ -576,7 +565,7 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 	const uint8_t *p = ptr;
 
 	if (region->pins) {
-		ripc__list_for_each (n, &ctx->memory.recv_windows) {
+		ripc__list_for_each (n, &ctx->memory->recv_windows) {
 			struct ripc__recv_window *w =
 				ripc__list_entry(n, struct ripc__recv_window, link);
 
@@ -584,7 +573,7 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 				return ripc__fail(-EBUSY, "memory at %p overlaps a window at %p",
 						  ptr, (void *)w->base);
 		}
-		ripc__list_for_each (n, &ctx->memory.returns) {
+		ripc__list_for_each (n, &ctx->memory->returns) {
 			struct ripc__local_return *r =
 				ripc__list_entry(n, struct ripc__local_return, link);
 
@@ -610,7 +599,7 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 
 void ripc__memory_fini(struct ripc *ctx)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&m->recv_windows))) {
@@ -645,7 +634,7 @@ void ripc__memory_fini(struct ripc *ctx)
 /* Lock held. */
 static int register_region(struct ripc *ctx, struct ripc__region *r)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 	size_t i = region_above(m, r->base);
 
 	if ((i && r->base < m->regions[i - 1]->base + region_size(m->regions[i - 1])) ||

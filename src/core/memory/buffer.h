@@ -12,20 +12,21 @@
 #define RIPC_CORE_MEMORY_BUFFER_H
 
 #include "base/list.h"
+#include "core/progress/context.h"
 #include "transport/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__TP_MAX            8  /* transports of one context */
 #define RIPC__CLASS_MIN         8  /* smallest buffer: 2^8 bytes */
 #define RIPC__CLASS_MAX         47 /* largest buffer: 2^47 bytes */
 #define RIPC__RECV_WINDOWS_MAX  65536
 #define RIPC__LOCAL_RETURNS_MAX 65536 /* return buffers that one context offers at a time */
 #define RIPC__MEMFDS_MAX        64    /* buffers with their own descriptor, which can be exported */
+/* bytes of the largest region that is registered whole as the source of writes */
 #define RIPC__CACHED_MR_MAX \
-	(1u << 20) /* bytes of the largest region that is registered whole as the source of writes */
+	(1u << 20)
 #define RIPC__MEMFD_CLASS_MIN 16 /* buffers of 2^16 bytes and more */
 
 struct ripc;
@@ -38,7 +39,8 @@ enum ripc__region_state {
 	RIPC__REGION_USER,    /* memory registered by the application */
 	RIPC__REGION_FREE,    /* pool: in the cache */
 	RIPC__REGION_APP,     /* pool: the application's */
-	RIPC__REGION_MESSAGE, /* pool: an item of a received or arriving message, or a copy to send */
+	/* pool: an item of a received or arriving message, or a copy to send */
+	RIPC__REGION_MESSAGE,
 	RIPC__REGION_IMPORTED, /* a peer's buffer, mapped read-only: mapped.h */
 };
 
@@ -102,7 +104,8 @@ struct ripc__local_return {
 	uint8_t *base;
 	size_t len;
 	struct ripc__region *region;
-	struct ripc_service *service; /* the peer's long messages to this service may use the buffer */
+	/* the peer's long messages to this service may use the buffer */
+	struct ripc_service *service;
 	struct ripc__peer *peer;      /* peer that has the offer; NULL: none */
 	struct ripc__lane *lane;      /* lane over which the peer can write it; NULL: none */
 	struct ripc__mr mr;           /* with lane and without bounce: the registration */
@@ -163,13 +166,6 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
  */
 struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
 					      enum ripc__region_state state);
-/*
- * Releases the lock around a long operation in the middle of a call; ripc__lock_resume() takes it
- * again. Other threads continue meanwhile, and ripc_close() waits.
- */
-void ripc__lock_suspend(struct ripc *ctx);
-void ripc__lock_resume(struct ripc *ctx);
-
 /* Touches all pages: page faults during a transfer are expensive. */
 void ripc__region_prefault(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);

@@ -8,11 +8,12 @@
  * or copies the peer's next long item that fits into it.
  */
 #include "core/memory/buffer.h"
-#include "core/context/context.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/progress/context.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
 #include "core/rendezvous/sender.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/memory/bounce.h"
 
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static int return_index_grow(struct ripc__memory *m)
 
 struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 	struct ripc__local_return *r;
 
 	if (!id || id > UINT32_MAX || !m->return_index_cap)
@@ -60,7 +61,7 @@ struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id
 struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_service *service,
 						  void *base, size_t len)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 	struct ripc__region *region = len ? ripc__memory_find(ctx, base, len) : NULL;
 	struct ripc__local_return *r;
 
@@ -105,7 +106,7 @@ struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct rip
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &ctx->memory.returns) {
+	ripc__list_for_each (n, &ctx->memory->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		if (r->service == service && r->peer == peer && !r->lane && !r->revoking &&
@@ -134,7 +135,7 @@ static void unexpose(struct ripc *ctx, struct ripc__local_return *r)
 
 void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r)
 {
-	struct ripc__memory *m = &ctx->memory;
+	struct ripc__memory *m = ctx->memory;
 	struct ripc__region *region = r->region;
 
 	unexpose(ctx, r);
@@ -176,7 +177,7 @@ void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		if (r->lane != lane)
@@ -191,7 +192,7 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &ctx->memory.returns) {
+	ripc__list_for_each (n, &ctx->memory->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		/*

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/memory/mapped.h"
+#include "core/memory/buffer.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 

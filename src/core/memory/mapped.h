@@ -3,8 +3,10 @@
  * Mapped zero copy: a long item between two processes of one host stays in place. The sender's
  * buffer is a memory object that the receiver maps read-only; the message points into it.
  *
- *   sender    export: a buffer given to one peer          reference: an item that a peer reads in place
- *   receiver  import: a peer's buffer, mapped             import reference: an item of a message in it
+ *   sender    export: a buffer given to one peer          reference: an item that a peer reads in
+ *     place
+ *   receiver  import: a peer's buffer, mapped             import reference: an item of a message in
+ *     it
  *
  * A buffer is exported when it is sent to the same peer for the second time in a row; these two
  * messages are copied. After the peer's MAP_ACK later items are referenced. The request ends when
@@ -21,7 +23,7 @@
 #ifndef RIPC_CORE_MEMORY_MAPPED_H
 #define RIPC_CORE_MEMORY_MAPPED_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 struct ripc__request_item;
 struct ripc__message;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Receive windows: memory set aside as the target of incoming long items. Contract in buffer.h. */
 #include "core/memory/buffer.h"
-#include "core/context/context.h"
+#include "core/progress/context.h"
 #include "core/memory/mapped.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ struct ripc__recv_window *ripc__recv_window_claim(struct ripc *ctx, struct ripc_
 	struct ripc__recv_window *shared = NULL;
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &ctx->memory.recv_windows) {
+	ripc__list_for_each (n, &ctx->memory->recv_windows) {
 		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
 
 		if (w->arriving || w->len < len)
@@ -39,7 +39,7 @@ void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bo
 	if (!used && !region->free_pending)
 		return;
 	ripc__list_del(&w->link);
-	ctx->memory.nrecv_windows--;
+	ctx->memory->nrecv_windows--;
 	free(w);
 	region->pins--;
 	ripc__region_release(ctx, region);
@@ -49,7 +49,7 @@ void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory.recv_windows) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory->recv_windows) {
 		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
 
 		if (w->service == service && !w->arriving)
@@ -68,7 +68,7 @@ static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void 
 		return ripc__fail(-EINVAL,
 				  "window of %zu bytes at %p: not registered or allocated memory",
 				  len, base);
-	if (ctx->memory.nrecv_windows >= RIPC__RECV_WINDOWS_MAX)
+	if (ctx->memory->nrecv_windows >= RIPC__RECV_WINDOWS_MAX)
 		return ripc__fail(-ENOMEM, "more than %d windows", RIPC__RECV_WINDOWS_MAX);
 	rc = ripc__range_check(ctx, region, base, len);
 	if (rc)
@@ -84,8 +84,8 @@ static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void 
 	w->region = region;
 	w->service = service;
 	region->pins++;
-	ripc__list_add(&ctx->memory.recv_windows, &w->link);
-	ctx->memory.nrecv_windows++;
+	ripc__list_add(&ctx->memory->recv_windows, &w->link);
+	ctx->memory->nrecv_windows++;
 	return 0;
 }
 
@@ -126,7 +126,7 @@ int ripc_window_remove(struct ripc *ctx, void *base)
 		return rc;
 	}
 	rc = -EINVAL;
-	ripc__list_for_each (n, &ctx->memory.recv_windows) {
+	ripc__list_for_each (n, &ctx->memory->recv_windows) {
 		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
 
 		if (w->base != base)

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is done with each kind of message that arrives. The other ends are in lane.c, request.c and rendezvous.c. */
+/*
+ * What is done with each kind of message that arrives. The other ends are in lane.c, request.c and
+ * rendezvous.c.
+ */
 #include "core/peer/eviction.h"
+#include "core/memory/buffer.h"
 #include "core/group/group.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "wire/bytes.h"
 
 #include <stdlib.h>
@@ -73,8 +77,8 @@ static inline struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
 }
 
 /*
- * Whoever sends to us can be answered over the same lane: no look-up is needed. What the resolver said, or is being
- * asked, goes before. NULL: not known to be the peer's.
+ * Whoever sends to us can be answered over the same lane: no look-up is needed. What the resolver
+ * said, or is being asked, goes before. NULL: not known to be the peer's.
  */
 static struct ripc__dest *__attribute__((noinline))
 learn_dest(struct ripc__lane *lane, uint64_t source)
@@ -160,10 +164,10 @@ copy_payload(struct ripc__message *m, const struct ripc__header *h)
 }
 
 /*
- * Makes a message of a short one. Its items stay in the receive buffer, unless the transport wants that back at once
- * or half of the lane's buffers are held already, or all but the least it needs to run: a slow service must not take
- * them from the others.
- * Takes care of the event's buffer in every case. NULL: out of memory.
+ * Makes a message of a short one. Its items stay in the receive buffer, unless the transport wants
+ * that back at once or half of the lane's buffers are held already, or all but the least it needs
+ * to run: a slow service must not take them from the others. Takes care of the event's buffer in
+ * every case. NULL: out of memory.
  */
 static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
 					   const struct ripc__header *h, const struct ripc__event *ev)

@@ -7,8 +7,9 @@
  * numbers, credit, counters and queues.
  */
 #include "core/group/group.h"
+#include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/message/network_peer.h"
 #include "core/rendezvous/sender.h"
@@ -21,9 +22,11 @@
 #define POLL_BUDGET_MAX    16 /* looks at the endpoint that spoke last before the others get one */
 #define POLLS_MAX          16 /* looks at all before a thread becomes the driver */
 #define FULL_PASS_INTERVAL 32 /* of so many looks one is a whole round */
-#define POLL_TIME_NS       RIPC__MS /* how long a thread that polls looks before it becomes the driver */
+/* how long a thread that polls looks before it becomes the driver */
+#define POLL_TIME_NS       RIPC__MS
+/* shortest timeout with which it does: that ends later by POLL_TIME_NS and a whole round or two */
 #define POLL_TIMEOUT_MIN_MS \
-	10 /* shortest timeout with which it does: that ends later by POLL_TIME_NS and a whole round or two */
+	10
 
 /* Where in a plain header the number of the message and the length of its item stand. */
 #define SEQ_OFFSET 24
@@ -103,7 +106,10 @@ static bool elides_header(const struct ripc__lane *lane)
 	return lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_ELIDE_HEADER;
 }
 
-/* The lane over which a plain message goes from s to dest, or NULL. Nothing was checked but that s is there. */
+/*
+ * The lane over which a plain message goes from s to dest, or NULL. Nothing was checked but that s
+ * is there.
+ */
 static struct ripc__lane *tx_lane(const struct ripc_service *s, uint64_t dest)
 {
 	struct ripc *ctx = s->ctx;
@@ -111,15 +117,18 @@ static struct ripc__lane *tx_lane(const struct ripc_service *s, uint64_t dest)
 	struct ripc__lane *lane;
 
 	/*
-	 * Messages to others, over networks, come here each time: first what tells these. What is held has to be carried, or to go before
-	 * it.
+	 * Messages to others, over networks, come here each time: first what tells these. What is
+	 * held has to be carried, or to go before it.
 	 */
 	if (!d || d->state != RIPC__DEST_KNOWN || !(lane = d->peer->lane) || lane->uses_credits ||
 	    lane->rx_depth || ctx->datagrams || ctx->closing || ctx->delayed_ack.held ||
 	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest) || !d->credit ||
 	    lane->blocked || !ripc__list_empty(&lane->control))
 		return NULL;
-	/* Where ELIDED is sent, the first one that says between whom is not of those that are known. */
+	/*
+	 * Where ELIDED is sent, the first one that says between whom is not of those that are
+	 * known.
+	 */
 	return !elides_header(lane) || ripc__header_context_is(&lane->tx_last, dest, s->id) ? lane
 											     : NULL;
 }
@@ -155,7 +164,10 @@ cache_tx(struct ripc *ctx, struct ripc_service *s, uint64_t dest)
 		.len_max = lane->send_max - RIPC__SHORT_FIXED,
 		.first = lane->tx_seq,
 	};
-	/* Who sends adds no more than there is: else room would be endless, and the peer would not have it. */
+	/*
+	 * Who sends adds no more than there is: else room would be endless, and the peer would not
+	 * have it.
+	 */
 	assert(out->credit->sent_units <= out->credit->limit_units);
 	out->units_limit = out->units_left = out->credit->limit_units - out->credit->sent_units;
 	ripc__put_le64(out->head, RIPC__FAST_HEADER_WORD);
@@ -301,7 +313,10 @@ static void cache_rx(struct ripc_service *s, unsigned tp, struct ripc__lane *lan
 		.pub = {.source = flow->source, .dest = s->id},
 	};
 	memcpy(in->pub.instance, lane->peer->instance, sizeof(in->pub.instance));
-	/* So many may come, and so many be taken without that ripc__flow_consume() has anything to tell. */
+	/*
+	 * So many may come, and so many be taken without that ripc__flow_consume() has anything to
+	 * tell.
+	 */
 	granted = (int64_t)(flow->advertised_units - flow->arrived_units);
 	before_update =
 		(int64_t)(flow->advertised_units - flow->consumed_units - window + window / 4) - 1;
@@ -330,8 +345,8 @@ static inline void fill_message(struct ripc *ctx, struct ripc__message *m,
 }
 
 /*
- * The message that an event brought, if it is plain and for s. m: the next one of the cache, in whose room it may lie. Return: m with
- * it, taken out of the cache; NULL: nothing was done.
+ * The message that an event brought, if it is plain and for s. m: the next one of the cache, in
+ * whose room it may lie. Return: m with it, taken out of the cache; NULL: nothing was done.
  */
 static struct ripc__message *fast_path(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 				       const struct ripc__event *ev)
@@ -389,8 +404,8 @@ static void slow_path(struct ripc *ctx, unsigned tp, struct ripc__message *m,
 }
 
 /*
- * An event that take() has brought and that is not the next plain message of those known. Return: a message for s; NULL: it was for
- * somebody else, or more than a plain message.
+ * An event that take() has brought and that is not the next plain message of those known. Return: a
+ * message for s; NULL: it was for somebody else, or more than a plain message.
  */
 static struct ripc__message *__attribute__((noinline))
 handle_event(struct ripc_service *s, unsigned tp, struct ripc__message *m,
@@ -412,7 +427,10 @@ handle_event(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	return NULL;
 }
 
-/* Whether a message with len bytes of payload is the next plain one of those known. It has that much before its payload. */
+/*
+ * Whether a message with len bytes of payload is the next plain one of those known. It has that
+ * much before its payload.
+ */
 static inline bool is_next(const struct ripc__fast_rx *in, const uint8_t *head, uint32_t len)
 {
 	if (in->head == RIPC__ELIDED_LEN)
@@ -424,7 +442,10 @@ static inline bool is_next(const struct ripc__fast_rx *in, const uint8_t *head, 
 	       ripc__get_le32(head + LEN_OFFSET) == len;
 }
 
-/* One look where the last plain message for s came from, which is known. Return: a message for s, or NULL; *some: there was something. */
+/*
+ * One look where the last plain message for s came from, which is known. Return: a message for s,
+ * or NULL; *some: there was something.
+ */
 static inline struct ripc__message *__attribute__((always_inline))
 poll_cached_lane(struct ripc_service *s, bool *had_event)
 {
@@ -455,8 +476,8 @@ poll_cached_lane(struct ripc_service *s, bool *had_event)
 }
 
 /*
- * Looks at the endpoints that spoke last, for a message for s; NULL: for anything. Return: as poll_cached_lane(); what is for nobody in particular
- * has gone the general way.
+ * Looks at the endpoints that spoke last, for a message for s; NULL: for anything. Return: as
+ * poll_cached_lane(); what is for nobody in particular has gone the general way.
  */
 static struct ripc__message *poll_recent(struct ripc *ctx, struct ripc_service *s, bool *had_event)
 {
@@ -482,8 +503,8 @@ static struct ripc__message *poll_recent(struct ripc *ctx, struct ripc_service *
 }
 
 /*
- * One look at the network by a thread that does not drive, most often without the clock. One that goes to sleep after it has no
- * other: it is a whole one.
+ * One look at the network by a thread that does not drive, most often without the clock. One that
+ * goes to sleep after it has no other: it is a whole one.
  */
 static void poll_transports(struct ripc *ctx)
 {
@@ -499,8 +520,9 @@ static void poll_transports(struct ripc *ctx)
 }
 
 /*
- * Whether a thread that has looked in vain so often looks on. The driver looks less often where the last message came from, and what
- * comes to it has a longer way: one that polls stays here for longer than a message needs. *polling_since_ns: when it was seen to; 0 at first.
+ * Whether a thread that has looked in vain so often looks on. The driver looks less often where the
+ * last message came from, and what comes to it has a longer way: one that polls stays here for
+ * longer than a message needs. *polling_since_ns: when it was seen to; 0 at first.
  */
 static bool keep_polling(struct ripc *ctx, unsigned polls, int timeout_ms, uint64_t *polling_since_ns)
 {
@@ -525,8 +547,9 @@ static void begin_polling(struct ripc *ctx)
 	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 		ripc__delayed_ack_idle(ctx);
 	/*
-	 * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has looked for a tick. Where the last look is
-	 * longer ago than that, the time is read, and so it is in each whole round.
+	 * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has
+	 * looked for a tick. Where the last look is longer ago than that, the time is read, and so
+	 * it is in each whole round.
 	 */
 	if (!atomic_load_explicit(&ctx->app_active, memory_order_relaxed)) {
 		atomic_store_explicit(&ctx->app_active, true, memory_order_relaxed);
@@ -545,9 +568,9 @@ static void end_polling(struct ripc *ctx)
 }
 
 /*
- * Some looks by a thread that does not drive, for a plain message and for whatever else comes, while nothing is in the queue. The lock
- * is held all the time. Return: a message for s, which is in no queue and whose credit is given back. NULL: there is none, or something
- * came to the queue.
+ * Some looks by a thread that does not drive, for a plain message and for whatever else comes,
+ * while nothing is in the queue. The lock is held all the time. Return: a message for s, which is
+ * in no queue and whose credit is given back. NULL: there is none, or something came to the queue.
  */
 static struct ripc__message *fast_path_receive(struct ripc_service *s, int timeout_ms)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/message/network_peer.h"
+#include "core/rendezvous/delayed_ack.h"
 #include "core/group/group.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/message/send.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 
 /* A plain message as a datagram: its first 8 bytes, and how many stand before its payload. */
 #define DATAGRAM_WORD (RIPC__FAST_HEADER_WORD | (uint64_t)RIPC__F_INSTANCE << 32)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The straight road of core/message/fast_path.c, where a network lies on it: plain messages that travel as datagrams, or over a lane on which
- * each of them takes a receive buffer of the peer.
+ * The straight road of core/message/fast_path.c, where a network lies on it: plain messages that
+ * travel as datagrams, or over a lane on which each of them takes a receive buffer of the peer.
  */
 #ifndef RIPC_CORE_MESSAGE_NETWORK_PEER_H
 #define RIPC_CORE_MESSAGE_NETWORK_PEER_H
@@ -19,7 +19,10 @@ struct ripc__fast_header {
 	uint32_t len;     /* bytes of it */
 };
 
-/* Whether a send that has come over a lane is plain, and the next one of its sender. What that says was not checked. */
+/*
+ * Whether a send that has come over a lane is plain, and the next one of its sender. What that says
+ * was not checked.
+ */
 static inline bool ripc__fast_header(struct ripc__fast_header *h, const struct ripc__lane *lane,
 				     const struct ripc__event *ev)
 {
@@ -56,14 +59,16 @@ static inline bool ripc__fast_header(struct ripc__fast_header *h, const struct r
 }
 
 /*
- * Sends a short message of one item by the way that ripc__send_short() would, if nothing stands in it. Of the arguments nothing was
- * checked but that s is there. Lock held. Return: whether it was sent.
+ * Sends a short message of one item by the way that ripc__send_short() would, if nothing stands in
+ * it. Of the arguments nothing was checked but that s is there. Lock held. Return: whether it was
+ * sent.
  */
 bool ripc__network_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more);
 
 /*
- * The message that an event of take() brought, if it is a plain one for s, whose queue is empty. m: the next one of the cache, in whose
- * room it may lie. Lock held. Return: m with it, taken out of the cache; NULL: nothing was done.
+ * The message that an event of take() brought, if it is a plain one for s, whose queue is empty. m:
+ * the next one of the cache, in whose room it may lie. Lock held. Return: m with it, taken out of
+ * the cache; NULL: nothing was done.
  */
 struct ripc__message *ripc__network_receive(struct ripc_service *s, unsigned tp,
 					    struct ripc__message *m, const struct ripc__event *ev);

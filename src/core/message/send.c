@@ -4,11 +4,12 @@
  * start.c.
  */
 #include "core/group/group.h"
+#include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 #include "core/message/send.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "wire/bytes.h"
 #include "wire/header.h"
 
@@ -198,7 +199,10 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	if (m->nreturns)
 		ripc__local_returns_advertised(lane, m->returns, m->nreturns);
 	ripc__delayed_ack_replied(lane);
-	/* As the receiver counts: fewer return buffers may have gone with it, and what it carries is not for the service. */
+	/*
+	 * As the receiver counts: fewer return buffers may have gone with it, and what it carries
+	 * is not for the service.
+	 */
 	c->sent_units +=
 		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0) + m->bytes);
 	count_short(m->s, d->peer, m->bytes);
@@ -222,7 +226,10 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 	if (uses_lane(ctx, d))
 		return send_on_lane(d, m);
 	if (ctx->datagrams && !m->nreturns && !ripc__dest_locate(ctx, d)) {
-		/* The lane is what tells that the peer has died: datagrams to nobody are not refused. */
+		/*
+		 * The lane is what tells that the peer has died: datagrams to nobody are not
+		 * refused.
+		 */
 		if (!d->peer->lane) {
 			ripc__peer_connect(ctx, d->peer);
 			ripc__progress_request(ctx);

@@ -3,16 +3,22 @@
 #ifndef RIPC_CORE_MESSAGE_SEND_H
 #define RIPC_CORE_MESSAGE_SEND_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 #include "core/peer/peer.h"
 
-/* What a short message's header takes from a send at most: the fixed header, the instance id, 64 item lengths. */
+/*
+ * What a short message's header takes from a send at most: the fixed header, the instance id, 64
+ * item lengths.
+ */
 #define RIPC__SHORT_FIXED (RIPC__HEADER_LEN + 16 + RIPC_ITEMS_MAX * 4)
 
 /* Largest short message to a destination and what carries it; 0: not connected. */
 uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport);
 
-/* Checks what every send checks. *bytes: the sum of the items' lengths. Return: 0, -EINVAL, -EOPNOTSUPP. */
+/*
+ * Checks what every send checks. *bytes: the sum of the items' lengths. Return: 0, -EINVAL,
+ * -EOPNOTSUPP.
+ */
 int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
 		      uint64_t *bytes);
 /* Checks what every call on a service checks before it takes the lock. *ctx: whose lock. */
@@ -26,8 +32,20 @@ int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
 int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	       const struct ripc_send_options *options, int timeout_ms, bool or_long);
 
-/* ripc_send_long() with the lock held and the service entered: neither goes away before it is done with them. */
+/*
+ * ripc_send_long() with the lock held and the service entered: neither goes away before it is done
+ * with them.
+ */
 int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms);
+
+/* Adds the fast path's counts to the lane and the service, and forgets its routes. Lock held. */
+void ripc__fast_path_flush(struct ripc *ctx);
+
+/*
+ * Polls a few times for the end of a request, as ripc_receive() does for a message. For a thread
+ * that does not lead. Lock held.
+ */
+void ripc__fast_path_poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/message/service.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/memory/buffer.h"
 #include "core/group/group.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
@@ -21,93 +23,6 @@
 #define RELEASE_TIMEOUT_MS \
 	100 /* how long a closing service waits for peers to let go of its memory */
 
-struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
-{
-	struct ripc_service *s;
-
-	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
-	return s && s->state == RIPC__SERVICE_ACTIVE && !s->taken_over ? s : NULL;
-}
-
-static void __attribute__((noinline)) fd_signal(struct ripc_service *s, bool readable)
-{
-	uint64_t n = 1;
-	ssize_t rc;
-
-	rc = readable ? write(s->fd, &n, sizeof(n)) : read(s->fd, &n, sizeof(n));
-	(void)rc;
-}
-
-static inline void fd_set_readable(struct ripc_service *s, bool readable)
-{
-	if (s->fd >= 0)
-		fd_signal(s, readable);
-}
-
-void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
-{
-	struct ripc *ctx = s->ctx;
-	uint64_t bytes = m->bytes + m->long_bytes;
-
-	if (m->pub.is_long) {
-		s->stats.long_received++;
-		ctx->stats.long_received++;
-	} else {
-		s->stats.short_received++;
-		ctx->stats.short_received++;
-	}
-	s->stats.bytes_received += bytes;
-	ctx->stats.bytes_received += bytes;
-	m->next = NULL;
-	if (s->last)
-		s->last->next = m;
-	else
-		s->first = m;
-	s->last = m;
-	s->queued_shorts += !m->pub.is_long;
-	s->queued_bytes += m->bytes;
-	s->queued_long_bytes += m->long_bytes;
-	ctx->stats.queued++;
-	if (!s->queued++)
-		fd_set_readable(s, true);
-	if (!ripc__list_empty(&s->receivers.waiters))
-		ripc__wake(ctx, &s->receivers);
-}
-
-static struct ripc__message *queue_pop(struct ripc_service *s)
-{
-	struct ripc__message *m = s->first;
-
-	if (!m)
-		return NULL;
-	s->first = m->next;
-	if (!s->first)
-		s->last = NULL;
-	s->queued_shorts -= !m->pub.is_long;
-	s->queued_bytes -= m->bytes;
-	s->queued_long_bytes -= m->long_bytes;
-	s->ctx->stats.queued--;
-	/* What would come next is the word that it has moved, and no waiting for it. */
-	if (!--s->queued && !s->taken_over)
-		fd_set_readable(s, false);
-	return m;
-}
-
-int ripc__service_context(const struct ripc_service *s, struct ripc **ctx)
-{
-	if (!s)
-		return ripc__fail(-EINVAL, "no service");
-	*ctx = ripc__service_owner(s);
-	return *ctx ? ripc__check_owner(*ctx) : ripc__fail(-ESHUTDOWN, "the service is closed");
-}
-
-int ripc__service_closed_error(const struct ripc_service *s)
-{
-	if (s->state == RIPC__SERVICE_ENDED)
-		return ripc__fail(-ESHUTDOWN, "the service is closed");
-	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
-}
-
 void ripc__service_registered(struct ripc *ctx, uint64_t id)
 {
 	struct ripc_service *s;
@@ -124,8 +39,9 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 }
 
 /*
- * Another context has the id now: took it over, or has held it for longer. Messages that are here, or have begun to arrive, are still ours to receive: their senders
- * are told that they were delivered. Others are refused, and their senders look the service up anew.
+ * Another context has the id now: took it over, or has held it for longer. Messages that are here,
+ * or have begun to arrive, are still ours to receive: their senders are told that they were
+ * delivered. Others are refused, and their senders look the service up anew.
  */
 static void service_taken_over(struct ripc_service *s, enum ripc_log_level level, const char *text)
 {
@@ -137,7 +53,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
 	if (!s->queued)
-		fd_set_readable(s, true);
+		ripc__service_signal(s, true);
 	ripc__wake_all(s->ctx);
 	ripc__log(level, "service %llu was taken over: %s", (unsigned long long)s->id, text);
 }
@@ -192,14 +108,6 @@ static void service_unlink(struct ripc_service *s)
 	HASH_DEL(s->ctx->services, s);
 }
 
-void ripc__service_free(struct ripc_service *s)
-{
-	if (s->fd >= 0)
-		close(s->fd);
-	free(s->conflict);
-	ripc__handle_free(s, sizeof(*s));
-}
-
 static uint64_t random_id(struct ripc *ctx)
 {
 	uint64_t id = 0;
@@ -225,7 +133,10 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 	struct ripc_service *s;
 	int rc;
 
-	/* News of a former holder may still wait to be read: what was said before is no answer to this claim. */
+	/*
+	 * News of a former holder may still wait to be read: what was said before is no answer to
+	 * this claim.
+	 */
 	ctx->resolver_readable = true;
 	ripc__progress(ctx);
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
@@ -281,8 +192,8 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 }
 
 /*
- * The id is held. If its holder is a process of this host it is asked who it is, for ripc_error_detail().
- * The lock is free meanwhile.
+ * The id is held. If its holder is a process of this host it is asked who it is, for
+ * ripc_error_detail(). The lock is free meanwhile.
  */
 static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, uint64_t id)
 {
@@ -333,7 +244,10 @@ int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags, struct 
 	return rc;
 }
 
-/* Ends what can be ended at once: waiting calls, queued messages, requests, arrivals, windows, return buffers. */
+/*
+ * Ends what can be ended at once: waiting calls, queued messages, requests, arrivals, windows,
+ * return buffers.
+ */
 static void service_stop(struct ripc_service *s)
 {
 	struct ripc *ctx = s->ctx;
@@ -355,14 +269,14 @@ static void service_stop(struct ripc_service *s)
 	}
 	ripc__rndv_service_gone(s);
 	ripc__groups_service_gone(s);
-	while ((m = queue_pop(s))) {
+	while ((m = ripc__service_pop(s))) {
 		ctx->stats.dropped_unread++;
 		s->stats.dropped_unread++;
 		ripc__message_release(m);
 	}
 	ripc__flows_drop(ctx, s);
 	ripc__recv_windows_drop(ctx, s);
-	ripc__list_for_each_safe (n, tmp, &ctx->memory.returns) {
+	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		if (r->service == s)
@@ -372,7 +286,7 @@ static void service_stop(struct ripc_service *s)
 
 static bool returns_left(const struct ripc_service *s)
 {
-	const struct ripc__list *head = &s->ctx->memory.returns;
+	const struct ripc__list *head = &s->ctx->memory->returns;
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, head)
@@ -392,7 +306,7 @@ static void close_busy_lanes(struct ripc_service *s)
 		struct ripc__list *k;
 		bool used = false;
 
-		ripc__list_for_each (k, &ctx->memory.returns) {
+		ripc__list_for_each (k, &ctx->memory->returns) {
 			struct ripc__local_return *r =
 				ripc__list_entry(k, struct ripc__local_return, link);
 
@@ -476,7 +390,7 @@ int ripc_service_fd(struct ripc_service *s)
 			rc = ripc__fail(-errno, "no descriptor for service %llu: %s",
 					(unsigned long long)s->id, ripc_strerror(errno));
 		else if (s->queued)
-			fd_set_readable(s, true);
+			ripc__service_signal(s, true);
 	}
 	fd = s->fd;
 	ripc__service_leave(s);
@@ -484,7 +398,10 @@ int ripc_service_fd(struct ripc_service *s)
 	return rc ? rc : fd;
 }
 
-/* Nothing is there: looks at the network, and waits for it. Return: 0 and the message, or why there is none. */
+/*
+ * Nothing is there: looks at the network, and waits for it. Return: 0 and the message, or why there
+ * is none.
+ */
 static int __attribute__((noinline))
 receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms)
 {
@@ -492,7 +409,7 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 	uint64_t deadline = 0;
 	bool polled = false;
 
-	while (!(*m = queue_pop(s))) {
+	while (!(*m = ripc__service_pop(s))) {
 		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
 			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					  (unsigned long long)s->id);
@@ -524,7 +441,7 @@ int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_
 
 	if (rc)
 		return rc;
-	*m = queue_pop(s);
+	*m = ripc__service_pop(s);
 	if (RIPC__UNLIKELY(!*m))
 		rc = receive_waiting(s, m, timeout_ms);
 	if (*m) {

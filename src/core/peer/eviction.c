@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/eviction.h"
+#include "core/memory/buffer.h"
 
 #include "base/admission.h"
 #include "core/group/group.h"
@@ -48,7 +49,7 @@ static bool lane_in_use(const struct ripc__lane *lane)
 		if (!memcmp(g->coordinator, p->instance, 16) ||
 		    ripc__member_find((struct ripc__group *)(uintptr_t)g, p->instance))
 			return true;
-	ripc__list_for_each (n, &lane->ctx->memory.returns)
+	ripc__list_for_each (n, &lane->ctx->memory->returns)
 		if (ripc__list_entry(n, struct ripc__local_return, link)->lane == lane)
 			return true;
 	return false;
@@ -169,7 +170,7 @@ void ripc__evict_lanes(struct ripc *ctx, bool exhausted)
 	size_t nwanted, nretiring = 0;
 
 	if (ctx->fast_path.valid)
-		ripc__fast_path_flush(ctx);
+		ctx->ops->fast_path_flush(ctx);
 	getrlimit(RLIMIT_NOFILE, &limit);
 	/* Free half the reserve, or all of it: unauthenticated peers take each free descriptor. */
 	nwanted = ripc__descriptor_reserve(limit.rlim_cur) / (exhausted ? 1 : 2);

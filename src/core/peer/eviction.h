@@ -9,8 +9,10 @@
  * connects anew: nothing is lost or repeated, and the order stays. Long messages of the peer that
  * are in transfer fail over. If the peer does not answer within RIPC__RETIRE_NS, the lane fails.
  *
- *   UP -- descriptors run low: send GOAWAY 0 --> RETIRING -- GOAWAY 1, closed, RIPC__RETIRE_NS --> DEAD
- *   UP -- GOAWAY 0 arrived: send GOAWAY 1 -----> RETIRING -- closed, RIPC__RETIRE_NS ------------> DEAD
+ *   UP -- descriptors run low: send GOAWAY 0 --> RETIRING -- GOAWAY 1, closed, RIPC__RETIRE_NS -->
+ *     DEAD
+ *   UP -- GOAWAY 0 arrived: send GOAWAY 1 -----> RETIRING -- closed, RIPC__RETIRE_NS ------------>
+ *     DEAD
  *
  * Lanes on which a request, a sender or a group message of this context waits are never retired.
  * Lanes that this context opened, or whose peer it resolved, are retired last. If no descriptor and
@@ -24,7 +26,7 @@
 #ifndef RIPC_CORE_PEER_EVICTION_H
 #define RIPC_CORE_PEER_EVICTION_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 #define RIPC__RETIRE_NS (250 * UINT64_C(1000000))
 

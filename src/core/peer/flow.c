@@ -4,7 +4,7 @@
  * to a local one.
  */
 #include "core/peer/lane.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 
 #include <stdlib.h>
 

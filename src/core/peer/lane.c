@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/lane.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/memory/buffer.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
 #include "core/group/group.h"
 #include "core/memory/mapped.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "core/context/transports.h"
 #include "wire/bytes.h"
@@ -572,7 +574,7 @@ static bool lane_has_work(const struct ripc__lane *lane)
 		return true;
 	if (lane->peer->lane == lane && ripc__peer_has_work(lane->peer))
 		return true;
-	ripc__list_for_each (n, &lane->ctx->memory.returns) {
+	ripc__list_for_each (n, &lane->ctx->memory->returns) {
 		const struct ripc__local_return *r =
 			ripc__list_entry(n, struct ripc__local_return, link);
 

@@ -8,7 +8,7 @@
 #define RIPC_CORE_PEER_LANE_H
 
 #include "auth/handshake.h"
-#include "core/context/context.h"
+#include "core/progress/context.h"
 #include "wire/header.h"
 #include "wire/hello.h"
 

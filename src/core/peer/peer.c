@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/peer.h"
+#include "core/memory/buffer.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/context/transports.h"
 #include "wire/bytes.h"
 

@@ -8,7 +8,7 @@
 #ifndef RIPC_CORE_PEER_PEER_H
 #define RIPC_CORE_PEER_PEER_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 #include "core/peer/replay.h"
 
 #define HASH_NONFATAL_OOM 1

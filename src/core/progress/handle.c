@@ -83,7 +83,10 @@ static void pages_zero(char *p, size_t len)
 		memset(p, 0, len);
 }
 
-/* Objects begin at different lines of their pages: else they would compete for the same sets of the caches. */
+/*
+ * Objects begin at different lines of their pages: else they would compete for the same sets of the
+ * caches.
+ */
 static size_t cache_color(size_t room)
 {
 	static size_t turn;

@@ -2,8 +2,9 @@
 /*
  * The lock of a context, and the word on which one of its threads sleeps until another wakes it.
  *
- * Every call takes and releases the lock, most often unopposed: that is one locked instruction each, without a call. It
- * tells how many wait for it, so that a thread that spins with it can let go only when that is of use.
+ * Every call takes and releases the lock, most often unopposed: that is one locked instruction
+ * each, without a call. It tells how many wait for it, so that a thread that spins with it can let
+ * go only when that is of use.
  */
 #ifndef RIPC_CORE_PROGRESS_LOCK_H
 #define RIPC_CORE_PROGRESS_LOCK_H
@@ -105,8 +106,9 @@ static inline void RIPC__NO_ANALYSIS ripc__lock_release(struct ripc__lock *lock)
 }
 
 /*
- * A thread clears its word under the lock, releases the lock and sleeps until the word is set, or until_ns (RIPC__NEVER: without
- * end; the clock of core/clock.h) or for no reason at all. Whoever sets it holds the lock, under which the word lives and dies.
+ * A thread clears its word under the lock, releases the lock and sleeps until the word is set, or
+ * until_ns (RIPC__NEVER: without end; the clock of core/clock.h) or for no reason at all. Whoever
+ * sets it holds the lock, under which the word lives and dies.
  */
 void ripc__futex_wait(atomic_uint *futex, uint64_t until_ns);
 void ripc__futex_wake(atomic_uint *futex);

@@ -1,52 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One round of progress: what the transports and the resolver have to say, and the timers. Contract in context.h. */
-#include "core/context/context.h"
-#include "core/peer/eviction.h"
-#include "core/group/group.h"
-#include "core/peer/lane.h"
-#include "core/peer/peer.h"
-#include "core/message/service.h"
+/*
+ * One round of progress: what the transports and the resolver have to say, and the timers. Contract
+ * in context.h.
+ */
+#include "core/progress/context.h"
 
 #define EVENTS_MAX       64           /* reaped at once */
 #define BATCHES_MAX      4            /* of these, before a waiting caller gets a look */
 #define RESOLVER_POLL_NS (200 * 1000) /* how often a spinning driver looks after the resolver */
-
-static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *ev)
-{
-	switch (ev->kind) {
-	case RIPC__RESOLVED:
-		ripc__dest_resolved(ctx, &ev->record);
-		break;
-	case RIPC__UNRESOLVED:
-		ripc__dest_unresolved(ctx, ev->service, ev->text);
-		break;
-	case RIPC__REGISTERED:
-		ripc__service_registered(ctx, ev->service);
-		break;
-	case RIPC__CONFLICT:
-		ripc__service_conflict(ctx, ev->service, ev->moved, ev->text);
-		break;
-	case RIPC__RIVAL:
-		ripc__service_split(ctx, ev->service, ev->text);
-		break;
-	case RIPC__GONE:
-		ripc__dest_withdrawn(ctx, ev->service, ev->record.instance);
-		break;
-	}
-}
-
-static bool resolver_awaited(struct ripc *ctx)
-{
-	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
-		if (s->state == RIPC__SERVICE_CLAIMING)
-			return true;
-	if (ripc__groups_claiming(ctx))
-		return true;
-	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
-		if (d->state == RIPC__DEST_RESOLVING)
-			return true;
-	return false;
-}
 
 static void resolver_pass(struct ripc *ctx)
 {
@@ -64,10 +25,10 @@ static void resolver_pass(struct ripc *ctx)
 		n = ripc__resolver_progress(ctx->resolver, readable, ev, 4, ctx->now_ns,
 					    &ctx->resolver_timer_ns);
 		for (unsigned i = 0; i < n; i++)
-			resolver_event(ctx, &ev[i]);
+			ctx->ops->resolver_event(ctx, &ev[i]);
 	} while (n == 4);
 	if (n && ctx->resolver_pending)
-		ctx->resolver_pending = resolver_awaited(ctx);
+		ctx->resolver_pending = ctx->ops->resolver_awaited(ctx);
 }
 
 /* Return: number of events; EVENTS_MAX: there may be more. */
@@ -78,7 +39,7 @@ static inline unsigned poll_transport(struct ripc *ctx, unsigned i, struct ripc_
 	unsigned n = tp->ops->progress(tp->t, ev, EVENTS_MAX, ctx->now_ns, deadline);
 
 	for (unsigned k = 0; k < n; k++)
-		ripc__lane_event(ctx, i, &ev[k]);
+		ctx->ops->transport_event(ctx, i, &ev[k]);
 	return n;
 }
 
@@ -114,7 +75,7 @@ void ripc__partial_pass(struct ripc *ctx)
 		    EVENTS_MAX)
 			deadline = 0;
 	if (!ripc__list_empty(&ctx->dead_lanes))
-		ripc__dead_lanes_free(ctx);
+		ctx->ops->free_dead_lanes(ctx);
 	/* Events may have lowered it. */
 	if (deadline < ctx->next_timer_ns)
 		ctx->next_timer_ns = deadline;
@@ -125,10 +86,10 @@ void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__even
 {
 	ctx->in_progress = true;
 	ctx->now_stale = true;
-	ripc__lane_event(ctx, tp, ev);
+	ctx->ops->transport_event(ctx, tp, ev);
 	ctx->now_stale = false;
 	if (!ripc__list_empty(&ctx->dead_lanes))
-		ripc__dead_lanes_free(ctx);
+		ctx->ops->free_dead_lanes(ctx);
 	ctx->in_progress = false;
 }
 
@@ -140,26 +101,25 @@ void ripc__full_pass(struct ripc *ctx)
 		return;
 	ctx->in_progress = true;
 	deadline = transports_pass(ctx);
-	if (ctx->evict_cause) {
-		ripc__evict_lanes(ctx, ctx->evict_cause == -EMFILE || ctx->evict_cause == -ENFILE);
-		ctx->evict_cause = 0;
-	}
+	if (ctx->evict_cause)
+		ctx->ops->evict(ctx);
 	resolver_pass(ctx);
 	if (ctx->now_ns >= ctx->timers_ns) {
-		/* Times that other threads have noted since this round's was read must not lie in the future. */
+		/*
+		 * Times that other threads have noted since this round's was read must not lie in
+		 * the future.
+		 */
 		ctx->now_ns = ripc__now(ctx);
 		ctx->timers_ns = RIPC__NEVER;
-		ripc__lane_timers(ctx);
-		ripc__peer_timers(ctx);
-		ripc__groups_timers(ctx);
+		ctx->ops->timers(ctx);
 	}
 	if (!ripc__list_empty(&ctx->dead_lanes))
-		ripc__dead_lanes_free(ctx);
+		ctx->ops->free_dead_lanes(ctx);
 	if (ctx->timers_ns < deadline)
 		deadline = ctx->timers_ns;
 	if (ctx->resolver_timer_ns < deadline)
 		deadline = ctx->resolver_timer_ns;
-	ctx->next_timer_ns = ripc__delayed_ack_timer(ctx, deadline);
+	ctx->next_timer_ns = ctx->ops->pass_end(ctx, deadline);
 	ctx->in_progress = false;
 }
 
@@ -170,7 +130,10 @@ void ripc__progress(struct ripc *ctx)
 	ctx->now_ns = ripc__now(ctx);
 	ctx->progress_needed = false;
 	ripc__full_pass(ctx);
-	/* A caller that only looks in leaves the descriptors armed, and what the round began, to the one who sleeps. */
+	/*
+	 * A caller that only looks in leaves the descriptors armed, and what the round began, to
+	 * the one who sleeps.
+	 */
 	if (ctx->leader_asleep)
 		for (unsigned i = 0; i < ctx->ntp; i++)
 			if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/progress/wait.h"
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -13,7 +13,8 @@
 #define SPIN_MAX_NS \
 	(100 * 1000) /* adaptive: longest spin before sleeping; a loaded round trip is shorter */
 #define SPIN_MIN_NS (2 * 1000)
-#define TICK_NS     RIPC__MS /* how soon the agent looks after a context that nobody drives any more */
+/* how soon the agent looks after a context that nobody drives any more */
+#define TICK_NS     RIPC__MS
 #define TICK_SHIFT_MAX \
 	2 /* up to TICK_NS << this while there is always a driver and no long message under way */
 #define TICK_SHIFT_MAX_POLL \
@@ -21,8 +22,9 @@
 #define TICKS_PER_STEP 8 /* ticks of one length before they grow */
 #define EPOLL_EVENTS   4
 #define IDLE_TICKS_MAX 10 /* ticks in one sleep of the driver after which the agent sleeps, too */
+/* drivers that leave twice in so short a time do not wake for nothing: it ticks */
 #define RESUME_INTERVAL_NS \
-	(20 * RIPC__MS) /* drivers that leave twice in so short a time do not wake for nothing: it ticks */
+	(20 * RIPC__MS)
 
 /* A thread inside ripc__wait(), or the agent. */
 struct ripc__waiter {
@@ -217,7 +219,10 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The agent may sleep on the descriptors, with the timers of before it was replaced, and hear nothing. */
+/*
+ * The agent may sleep on the descriptors, with the timers of before it was replaced, and hear
+ * nothing.
+ */
 static void kick_progress(struct ripc *ctx)
 {
 	struct ripc__waiter *progress_thread = ctx->progress_waiter;
@@ -229,8 +234,9 @@ static void kick_progress(struct ripc *ctx)
 }
 
 /*
- * The agent sleeps where it would as the driver: it is the driver again, without having been woken. Not if it would oversleep; and not
- * again and again, since all that this takes would stand between each message and its answer: then it had better tick.
+ * The agent sleeps where it would as the driver: it is the driver again, without having been woken.
+ * Not if it would oversleep; and not again and again, since all that this takes would stand between
+ * each message and its answer: then it had better tick.
  */
 static bool resume_progress(struct ripc *ctx)
 {
@@ -250,7 +256,10 @@ static bool resume_progress(struct ripc *ctx)
 	return true;
 }
 
-/* Nobody drives any more: somebody else who waits does, or the agent must look after the context. slept: things go slowly. */
+/*
+ * Nobody drives any more: somebody else who waits does, or the agent must look after the context.
+ * slept: things go slowly.
+ */
 static void pass_leadership(struct ripc *ctx, bool slept)
 {
 	struct ripc__list *n = ripc__list_first(&ctx->waiters);
@@ -259,7 +268,10 @@ static void pass_leadership(struct ripc *ctx, bool slept)
 		atomic_store_explicit(&ctx->app_spun, true, memory_order_relaxed);
 	else if (!n && resume_progress(ctx))
 		return;
-	/* Before the driver, which the agent's look at both is ordered against: see progress_tick(). */
+	/*
+	 * Before the driver, which the agent's look at both is ordered against: see
+	 * progress_tick().
+	 */
 	atomic_store_explicit(&ctx->app_active, true, memory_order_relaxed);
 	ctx->leader = NULL;
 	if (n)
@@ -300,7 +312,7 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 			break;
 		/* Its receiver is not this thread: he has to wake up first. */
 		if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
-			ripc__delayed_ack_idle(ctx);
+			ctx->ops->idle(ctx);
 		/* The clock is not read in every round: it would be a good part of one. */
 		if (!(round & 15)) {
 			/* Events of the first round may have read it since. */
@@ -313,7 +325,10 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 			}
 			if (ctx->opt.wait != RIPC__WAIT_POLL && now >= spin_until) {
 				sleep_on_descriptors(ctx, w, earlier(deadline_ns, ctx->next_timer_ns));
-				/* What arrived is dated by when it was seen, not by when the sleep began. */
+				/*
+				 * What arrived is dated by when it was seen, not by when the sleep
+				 * began.
+				 */
 				ctx->now_ns = ripc__now(ctx);
 				slept = true;
 				round = 16;
@@ -339,7 +354,10 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 			ctx->spin_ns =
 				ctx->spin_ns / 2 > SPIN_MIN_NS ? ctx->spin_ns / 2 : SPIN_MIN_NS;
 	}
-	/* What others asked the driver for since its last round, the agent has to do: it must not sleep on. */
+	/*
+	 * What others asked the driver for since its last round, the agent has to do: it must not
+	 * sleep on.
+	 */
 	if (ctx->leader == w)
 		pass_leadership(ctx, slept && polled);
 	return rc;
@@ -368,7 +386,7 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 	/* What it sends may bring something at once, from this very context. */
 	polled &= !ctx->delayed_ack.lane;
 	ctx->now_fresh = ctx->polled = false;
-	ripc__delayed_ack_idle(ctx);
+	ctx->ops->idle(ctx);
 	if (ctx->hooks.now)
 		return wait_hooked(ctx, deadline_ns);
 	ctx->waiting++;
@@ -384,7 +402,10 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 				rc = -ETIMEDOUT;
 		}
 		ripc__list_del(&w.link);
-		/* Woken to drive, but the caller may find that it is done: then the next one must, or the agent. */
+		/*
+		 * Woken to drive, but the caller may find that it is done: then the next one must,
+		 * or the agent.
+		 */
 		if (!ctx->leader)
 			pass_leadership(ctx, false);
 	}
@@ -394,8 +415,9 @@ int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64
 }
 
 /*
- * A driver that sleeps for long does so again and again, most likely: the agent lies down where it can become the driver without being
- * woken (see resume_progress()), until a timer that nobody may be there to look after.
+ * A driver that sleeps for long does so again and again, most likely: the agent lies down where it
+ * can become the driver without being woken (see resume_progress()), until a timer that nobody may
+ * be there to look after.
  */
 static void RIPC__NO_ANALYSIS progress_sleep(struct ripc *ctx, struct ripc__waiter *self)
 {
@@ -409,9 +431,10 @@ static void RIPC__NO_ANALYSIS progress_sleep(struct ripc *ctx, struct ripc__wait
 }
 
 /*
- * The agent. While an application thread drives it only ticks, to notice soon when nobody does; while that thread sleeps
- * for long the agent sleeps as well, until the thread leaves the library. It looks without the lock: taking it a thousand
- * times a second would make a spinning driver wait for it.
+ * The agent. While an application thread drives it only ticks, to notice soon when nobody does;
+ * while that thread sleeps for long the agent sleeps as well, until the thread leaves the library.
+ * It looks without the lock: taking it a thousand times a second would make a spinning driver wait
+ * for it.
  */
 static void progress_tick(struct ripc *ctx, struct ripc__waiter *self, unsigned *idle_ticks,
 			  unsigned *ticks)
@@ -419,7 +442,10 @@ static void progress_tick(struct ripc *ctx, struct ripc__waiter *self, unsigned 
 	struct timespec ts;
 	unsigned shift, shift_max, leader_sleeps = ctx->leader_sleeps;
 
-	/* Of one that sleeps and leaves in turns the agent would have to be told each time; a sign of life now and then is no such thing. */
+	/*
+	 * Of one that sleeps and leaves in turns the agent would have to be told each time; a sign
+	 * of life now and then is no such thing.
+	 */
 	if (leader_sleeps - ctx->leader_sleeps_seen > (*idle_ticks < IDLE_TICKS_MAX - 1 ? 0 : 2))
 		*idle_ticks = 0;
 	ctx->leader_sleeps_seen = leader_sleeps;
@@ -432,9 +458,15 @@ static void progress_tick(struct ripc *ctx, struct ripc__waiter *self, unsigned 
 		*idle_ticks = ctx->app_active ? 0 : IDLE_TICKS_MAX - 1;
 		return;
 	}
-	/* A thread that has been driving for some time goes on to, most likely: each tick may take its processor away. */
+	/*
+	 * A thread that has been driving for some time goes on to, most likely: each tick may take
+	 * its processor away.
+	 */
 	shift_max = ctx->opt.wait == RIPC__WAIT_POLL ? TICK_SHIFT_MAX_POLL : TICK_SHIFT_MAX;
-	/* What `driven` tells may be from before something was held back: the tick after this one is short as well. */
+	/*
+	 * What `driven` tells may be from before something was held back: the tick after this one
+	 * is short as well.
+	 */
 	if (atomic_exchange(&ctx->poll_requested, false) && *ticks > TICKS_PER_STEP - 3)
 		*ticks = TICKS_PER_STEP - 3;
 	shift = ctx->long_inflight ? 0 : ++*ticks / TICKS_PER_STEP;
@@ -488,8 +520,8 @@ static void *progress_main(void *arg)
 }
 
 /*
- * If the agent ticks, its ticks are short from now on: whoever drives may leave at any time. Of many calls between two of its looks
- * the first alone costs anything.
+ * If the agent ticks, its ticks are short from now on: whoever drives may leave at any time. Of
+ * many calls between two of its looks the first alone costs anything.
  */
 static void request_poll(struct ripc *ctx)
 {
@@ -525,7 +557,10 @@ void ripc__progress_request_lazy(struct ripc *ctx)
 		ripc__progress_request(ctx);
 		return;
 	}
-	/* As if a thread had just driven: the agent ticks, and need not be woken for each of many messages. */
+	/*
+	 * As if a thread had just driven: the agent ticks, and need not be woken for each of many
+	 * messages.
+	 */
 	ctx->app_active = true;
 	request_poll(ctx);
 	kick_progress(ctx);

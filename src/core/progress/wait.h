@@ -2,10 +2,10 @@
 /*
  * Waiting, and who drives the context meanwhile.
  *
- * At any time at most one thread is the driver: it makes progress, spins or sleeps on the context's descriptors. A
- * thread that waits becomes the driver if there is none; other waiting threads sleep on a condition of their own until
- * the driver finds something for them or hands its role over. When no application thread is in the library the agent
- * thread drives.
+ * At any time at most one thread is the driver: it makes progress, spins or sleeps on the context's
+ * descriptors. A thread that waits becomes the driver if there is none; other waiting threads sleep
+ * on a condition of their own until the driver finds something for them or hands its role over.
+ * When no application thread is in the library the agent thread drives.
  */
 #ifndef RIPC_CORE_PROGRESS_WAIT_H
 #define RIPC_CORE_PROGRESS_WAIT_H
@@ -32,9 +32,9 @@ void ripc__wake(struct ripc *ctx, struct ripc__waitq *q);
 void ripc__wake_all(struct ripc *ctx);
 
 /*
- * Waits until q is woken or something else happened that may matter; the caller checks its condition and calls
- * again. Lock held on entry and return, released meanwhile. The object that holds q must be pinned by the caller.
- * Return: 0, or -ETIMEDOUT once deadline_ns has passed.
+ * Waits until q is woken or something else happened that may matter; the caller checks its
+ * condition and calls again. Lock held on entry and return, released meanwhile. The object that
+ * holds q must be pinned by the caller. Return: 0, or -ETIMEDOUT once deadline_ns has passed.
  */
 int ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns);
 
@@ -45,7 +45,10 @@ uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms);
 int ripc__progress_thread_start(struct ripc *ctx);
 void ripc__progress_thread_stop(struct ripc *ctx);
 
-/* Somebody must make progress within a millisecond or so although nobody waits. Lock held. Cheap if the agent knows already. */
+/*
+ * Somebody must make progress within a millisecond or so although nobody waits. Lock held. Cheap if
+ * the agent knows already.
+ */
 void ripc__progress_request(struct ripc *ctx);
 
 /* The same, where a tick of the agent is soon enough: cheap when it is said often. Lock held. */

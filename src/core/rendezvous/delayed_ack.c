@@ -2,15 +2,16 @@
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 
 #define REPLY_MAX_NS (100 * 1000) /* longest time to a reply that counts as quick */
 #define DELAY_MAX_NS RIPC__MS /* longest delay; the progress thread's next tick may add as much */
 #define COPY_MAX \
 	(64u << 10)  /* bytes that are copied or registered in less time than a message costs */
 #define STREAK_MIN 4 /* quick replies in a row before an ACK is delayed */
+/* ACKs sent at once after a delay without a reply: at most one sender in so many waits */
 #define STREAK_PENALTY \
-	16 /* ACKs sent at once after a delay without a reply: at most one sender in so many waits */
+	16
 
 static void send_ack(struct ripc__lane *lane, uint64_t id)
 {

@@ -7,7 +7,8 @@
  *   delivered -> ACK sent at once; the time to the reply is learned
  *             -> ACK delayed, after STREAK_MIN quick replies in a row
  *   delayed:  a message leaves over the same lane    piggybacked
- *             an idle poll after HOLD_NS             sent; the lane's ACKs are sent at once for a while
+ *             an idle poll after HOLD_NS             sent; the lane's ACKs are sent at once for a
+ *               while
  *             another message, a control message     sent
  *             the lane is closed                     dropped: the request and its ACK are repeated
  *
@@ -23,14 +24,6 @@
 struct ripc;
 struct ripc_service;
 struct ripc__lane;
-
-struct ripc__delayed_ack {
-	/* lane of the message; NULL: no ACK is tracked and the other fields are undefined */
-	struct ripc__lane *lane;
-	uint64_t id;           /* request id */
-	uint64_t delivered_ns; /* time of delivery */
-	bool held;             /* the ACK was not sent yet; false without a lane */
-};
 
 /*
  * A message of the lane's peer was delivered to s, with status 0 and no item left in place: sends

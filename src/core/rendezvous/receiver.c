@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/receiver.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/memory/buffer.h"
 #include "base/copy.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
-#include "core/message/message.h"
+#include "core/memory/message.h"
 #include "core/peer/peer.h"
-#include "core/message/service.h"
+#include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/bytes.h"
 

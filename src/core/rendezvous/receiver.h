@@ -11,7 +11,7 @@
 #ifndef RIPC_CORE_RENDEZVOUS_RECEIVER_H
 #define RIPC_CORE_RENDEZVOUS_RECEIVER_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 struct ripc__import_ref;
 struct ripc__flow;
@@ -52,7 +52,8 @@ struct ripc__rndv {
 	struct ripc *ctx;
 	struct ripc_service *service; /* NULL when DRAINING */
 	struct ripc__peer *peer;
-	struct ripc__lane *lane; /* set in WAITING and TRANSFER, and in DRAINING while reads are posted */
+	/* set in WAITING and TRANSFER, and in DRAINING while reads are posted */
+	struct ripc__lane *lane;
 	uint64_t id;             /* the sender's request id */
 	uint64_t source;
 	enum ripc__rndv_state state;

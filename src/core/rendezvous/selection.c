@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/selection.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/memory/buffer.h"
 #include "base/copy.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"

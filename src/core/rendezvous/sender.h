@@ -4,13 +4,14 @@
  *
  *   PENDING -- lane, credit --> WRITING (items into return buffers) --> SENT -- ACK --> DONE
  *                                              SENT -- GRANT --> GRANTED -- FIN --> SENT
- *   lane lost: back to PENDING, in order; the id stays, so that the receiver recognizes a repetition
+ *   lane lost: back to PENDING, in order; the id stays, so that the receiver recognizes a
+ *     repetition
  *   cancel:    PENDING -> DONE at once; other states wait for the peer's ACK or the end of the lane
  */
 #ifndef RIPC_CORE_RENDEZVOUS_SENDER_H
 #define RIPC_CORE_RENDEZVOUS_SENDER_H
 
-#include "core/context/context.h"
+#include "core/progress/context.h"
 
 enum ripc__request_state {
 	RIPC__REQUEST_PENDING,
@@ -38,7 +39,8 @@ struct ripc__request_item {
 	uint32_t rkey;
 	size_t posted; /* bytes of posted writes */
 	struct ripc_request *owner;
-	struct ripc__list ref_link; /* in the region's list of references while the item is exported */
+	/* in the region's list of references while the item is exported */
+	struct ripc__list ref_link;
 	bool mapped;                /* HOW_HANDED: the peer reads the item in place */
 };
 

@@ -2,9 +2,10 @@
 /*
  * What travels on a connection: sends, writes and reads.
  *
- * A write takes its bytes from the source at some moment between the post and its arrival, then reports WRITE_DONE, and
- * only later places them: memory used again too early on either side shows as wrong contents. A read takes the target's
- * bytes as late as its answer's departure. Every key, range and right is checked at the moment it is used.
+ * A write takes its bytes from the source at some moment between the post and its arrival, then
+ * reports WRITE_DONE, and only later places them: memory used again too early on either side shows
+ * as wrong contents. A read takes the target's bytes as late as its answer's departure. Every key,
+ * range and right is checked at the moment it is used.
  */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"

@@ -102,8 +102,10 @@ void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int stat
 		ripc__sim_conn_lost(net, &conn->end[i], status, ripc__sim_delay(net));
 }
 
-/* Nothing may touch our memory through this connection from now on: what has not left it stays, and so does what follows,
- * since nothing overtakes. */
+/*
+ * Nothing may touch our memory through this connection from now on: what has not left it stays, and
+ * so does what follows, since nothing overtakes.
+ */
 static void drop_channel(struct sim_channel *channel)
 {
 	struct sim_op *op, *next;
@@ -229,7 +231,10 @@ int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv,
 		ripc__sim_conn_lost(net, end, -ECONNRESET, ripc__sim_delay(net));
 		return 0;
 	}
-	/* The contract leaves open whether the passive side hears at once, or when the active side is ready. */
+	/*
+	 * The contract leaves open whether the passive side hears at once, or when the active side
+	 * is ready.
+	 */
 	if (ripc__sim_random_range(net, 0, 1)) {
 		p = ripc__sim_packet(t, RIPC__EV_ESTABLISHED, NULL, 0);
 		if (p) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Datagrams of the simulated network, between transports and between the resolver's ports: lost, doubled, late. */
+/*
+ * Datagrams of the simulated network, between transports and between the resolver's ports: lost,
+ * doubled, late.
+ */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
 

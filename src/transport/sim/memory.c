@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Registered memory of the simulated network. Every access of a device looks here first, at the time it happens. */
+/*
+ * Registered memory of the simulated network. Every access of a device looks here first, at the
+ * time it happens.
+ */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
 
@@ -48,7 +51,10 @@ int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, si
 	region->alive = true;
 	region->refs = 1;
 	if (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)) {
-		/* Not the local address, and keys are never used twice: who confuses any of them is found. */
+		/*
+		 * Not the local address, and keys are never used twice: who confuses any of them is
+		 * found.
+		 */
 		region->addr = ripc__sim_random(net) & UINT64_C(0x7ffffffff000);
 		region->key = (uint32_t)((2 * net->regs + 1) * 2654435761u);
 	}

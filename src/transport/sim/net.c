@@ -434,7 +434,10 @@ int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_
 		op = ripc__sim_op(OP_SEND, data, len);
 		if (!op)
 			return -ENOMEM;
-		/* It took no place in the sender's queue: marked by its wr_id, see ripc__sim_op_deliver(). */
+		/*
+		 * It took no place in the sender's queue: marked by its wr_id, see
+		 * ripc__sim_op_deliver().
+		 */
 		op->wr_id = UINT64_MAX;
 		return ripc__sim_op_post(net, conn, side, op);
 	}

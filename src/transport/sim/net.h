@@ -21,7 +21,10 @@ struct sim_timer {
 	uint64_t arg;
 };
 
-/* Registered memory. Outlives its dereg() while an operation still names it, so that late use is found. */
+/*
+ * Registered memory. Outlives its dereg() while an operation still names it, so that late use is
+ * found.
+ */
 struct sim_region {
 	struct sim_region *prev, *next; /* of its transport, while alive */
 	uint8_t *base;
@@ -55,12 +58,13 @@ struct sim_op {
 	uint64_t wr_id;
 	uint64_t raddr;
 	uint32_t rkey;
-	bool departed;             /* data holds what was taken from the source */
-	bool valid;                /* OP_READ_REPLY: the target found the request valid */
-	struct sim_region *region; /* OP_WRITE, OP_READ: local memory; OP_READ_REPLY: of the target */
-	struct sim_region *dest;   /* OP_READ_REPLY: where it goes */
-	uint8_t *source;           /* where the bytes are taken at departure */
-	uint8_t *dest_addr;        /* OP_READ, OP_READ_REPLY: where they go */
+	bool departed; /* data holds what was taken from the source */
+	bool valid;    /* OP_READ_REPLY: the target found the request valid */
+	/* OP_WRITE, OP_READ: local memory; OP_READ_REPLY: of the target */
+	struct sim_region *region;
+	struct sim_region *dest; /* OP_READ_REPLY: where it goes */
+	uint8_t *source;         /* where the bytes are taken at departure */
+	uint8_t *dest_addr;      /* OP_READ, OP_READ_REPLY: where they go */
 	size_t len;
 	uint8_t *data;
 };
@@ -214,13 +218,15 @@ struct ripc__sim {
 
 /* net.c */
 bool ripc__sim_random_bool(struct ripc__sim *net, double probability);
-uint64_t ripc__sim_random_range(struct ripc__sim *net, uint64_t lo, uint64_t hi); /* both included */
+/* both included */
+uint64_t ripc__sim_random_range(struct ripc__sim *net, uint64_t lo, uint64_t hi);
 uint64_t ripc__sim_delay(struct ripc__sim *net);
 int ripc__sim_timer(struct ripc__sim *net, uint64_t at_ns,
 		    void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), void *obj,
 		    uint64_t arg);
 struct sim_node *ripc__sim_find(struct ripc__sim *net, const uint8_t instance[16]);
-struct sim_node *ripc__sim_node(struct ripc__sim *net, const uint8_t instance[16]); /* made if need be */
+/* made if need be */
+struct sim_node *ripc__sim_node(struct ripc__sim *net, const uint8_t instance[16]);
 struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a,
 				const struct sim_node *b);
 bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b);

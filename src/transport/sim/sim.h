@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A simulated network with virtual time: seeded, deterministic, single-threaded. For tests.
- * It carries the `sim` transport (transport/transport.h) and the datagrams of the resolver's `sim` back end, drives contexts
- * opened with ripc__open_hooked(), and does to all of them whatever a bad day does to a real network.
+ * A simulated network with virtual time: seeded, deterministic, single-threaded. For tests. It
+ * carries the `sim` transport (transport/transport.h) and the datagrams of the resolver's `sim`
+ * back end, drives contexts opened with ripc__open_hooked(), and does to all of them whatever a bad
+ * day does to a real network.
  *
- * Whoever takes part is a node, named by its instance id; it appears when its transport or its port is first opened.
+ * Whoever takes part is a node, named by its instance id; it appears when its transport or its port
+ * is first opened.
  */
 #ifndef RIPC_TRANSPORT_SIM_H
 #define RIPC_TRANSPORT_SIM_H
@@ -18,8 +20,10 @@
 struct ripc__sim;      /* the network */
 struct ripc__sim_port; /* where the resolver of one context is attached to it */
 
-/* How the network behaves. Probabilities are 0.0 .. 1.0. Sizes, depths and caps bind the transports opened
- * afterwards, everything else takes effect at once. */
+/*
+ * How the network behaves. Probabilities are 0.0 .. 1.0. Sizes, depths and caps bind the transports
+ * opened afterwards, everything else takes effect at once.
+ */
 struct ripc__sim_config {
 	double datagram_loss; /* of datagrams and resolver messages */
 	double datagram_duplication;
@@ -29,13 +33,18 @@ struct ripc__sim_config {
 	uint64_t bandwidth;     /* bytes per second that a node sends at most; 0: not limited */
 	double connect_failure; /* connect() that ends in EV_CLOSED */
 	double reg_failure;     /* reg() that returns -ENOMEM */
-	uint64_t memlock; /* bytes that a node can have pinned; registered without an endpoint they are at their first use; 0: not limited */
+	/*
+	 * bytes that a node can have pinned; registered without an endpoint they are at their first
+	 * use; 0: not limited
+	 */
+	uint64_t memlock;
 	double queue_full; /* posts that find the queue full for no reason */
 	double hold;       /* sends held back although no more were announced */
 	double transient;  /* received messages whose memory lasts until the next progress() only */
-	uint64_t give_up_ns; /* a connection that gets nothing through for so long breaks; 0: never */
-	unsigned caps_off;   /* of enum ripc__cap: what the transport does not offer */
-	bool datagram;       /* the transport offers datagrams too */
+	/* a connection that gets nothing through for so long breaks; 0: never */
+	uint64_t give_up_ns;
+	unsigned caps_off;    /* of enum ripc__cap: what the transport does not offer */
+	bool datagram;        /* the transport offers datagrams too */
 	bool target_progress; /* reads and writes wait for the progress() of their target */
 	uint32_t send_max;    /* as in struct ripc__transport_limits, like the following */
 	uint32_t datagram_max;
@@ -45,7 +54,10 @@ struct ripc__sim_config {
 	uint32_t queue_depth; /* posts outstanding on one endpoint, >= 1 */
 };
 
-/* What happened so far. The second part must stay 0 while everybody keeps to the contract; regions .. packets are gauges. */
+/*
+ * What happened so far. The second part must stay 0 while everybody keeps to the contract; regions
+ * .. packets are gauges.
+ */
 struct ripc__sim_counters {
 	uint64_t events; /* network events, as counted by ripc__sim_at_event() */
 	uint64_t sends, writes, reads, datagrams; /* posted */
@@ -53,7 +65,8 @@ struct ripc__sim_counters {
 	uint64_t connects, breaks; /* connections asked for / broken by a fault */
 	uint64_t refused;          /* operations of hostile nodes refused */
 	uint64_t not_ready;        /* sends that met no receive: the sender had no credit */
-	uint64_t bad_remote; /* reads and writes without a valid key, range and right at their target */
+	/* reads and writes without a valid key, range and right at their target */
+	uint64_t bad_remote;
 	uint64_t bad_local; /* local memory that was not registered when the device used it */
 	uint64_t bad_call;  /* other breaches of the transport contract by its caller */
 	uint64_t regions;   /* registered now */
@@ -61,7 +74,10 @@ struct ripc__sim_counters {
 	uint64_t packets;   /* received and not yet released */
 };
 
-/* Reports that the simulated world stands still or turns round in circles. Must not return (fail the test). */
+/*
+ * Reports that the simulated world stands still or turns round in circles. Must not return (fail
+ * the test).
+ */
 typedef void ripc__sim_fail_fn(void *arg, const char *text);
 
 /* Fills in a fast network without faults: 5 .. 20 us one way, everything offered but datagrams. */
@@ -79,8 +95,10 @@ uint64_t ripc__sim_random(struct ripc__sim *net);
 void ripc__sim_counters(const struct ripc__sim *net, struct ripc__sim_counters *counters);
 /* Breaches of the contract so far; *text (may be NULL) describes the first. */
 uint64_t ripc__sim_violations(const struct ripc__sim *net, const char **text);
-/* Moves the network alone on by one event, but not beyond until_ns. Return: false if there is none (time is then until_ns,
- * unless that is RIPC__NEVER). */
+/*
+ * Moves the network alone on by one event, but not beyond until_ns. Return: false if there is none
+ * (time is then until_ns, unless that is RIPC__NEVER).
+ */
 bool ripc__sim_step(struct ripc__sim *net, uint64_t until_ns);
 
 /* ---- Faults. Instances that take no part return -ENOENT. ---- */
@@ -99,53 +117,81 @@ void ripc__sim_fail_write_at(struct ripc__sim *net, uint64_t nth);
 void ripc__sim_fail_reads(struct ripc__sim *net, uint64_t nth, uint64_t count);
 /* Makes the nth connect() (1: the next) of any node end in EV_CLOSED, once. */
 void ripc__sim_fail_connect_at(struct ripc__sim *net, uint64_t nth);
-/* A node dies. silently: its host with it, nobody is told; otherwise its connections are reset. Free what it holds afterwards. */
+/*
+ * A node dies. silently: its host with it, nobody is told; otherwise its connections are reset.
+ * Free what it holds afterwards.
+ */
 int ripc__sim_kill(struct ripc__sim *net, const uint8_t instance[16], bool silently);
-/* A node that is held makes no progress: nothing that arrives is reported, and its context is not polled. */
+/*
+ * A node that is held makes no progress: nothing that arrives is reported, and its context is not
+ * polled.
+ */
 int ripc__sim_hold(struct ripc__sim *net, const uint8_t instance[16], bool on);
 /* What a hostile node does wrong is counted as refused, not as a violation. */
 int ripc__sim_hostile(struct ripc__sim *net, const uint8_t instance[16]);
-/* Puts a message on the connection from -> to, behind everything that was sent on it. -ENOTCONN: there is none. To inject
- * connection requests and datagrams, open ripc__transport_sim with an instance of your own and use it. */
+/*
+ * Puts a message on the connection from -> to, behind everything that was sent on it. -ENOTCONN:
+ * there is none. To inject connection requests and datagrams, open ripc__transport_sim with an
+ * instance of your own and use it.
+ */
 int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_t to[16],
 		     const void *data, size_t len);
-/* Every message, datagram, private data and resolver message passes fn on its way; it may change *len bytes (not lengthen
- * them) at data, and cut them. NULL: none. */
+/*
+ * Every message, datagram, private data and resolver message passes fn on its way; it may change
+ * *len bytes (not lengthen them) at data, and cut them. NULL: none.
+ */
 typedef void ripc__sim_tamper_fn(void *arg, const uint8_t from[16], const uint8_t to[16],
 				 uint8_t *data, size_t *len);
 void ripc__sim_tamper(struct ripc__sim *net, ripc__sim_tamper_fn *fn, void *arg);
 /* Calls fn once, with no lock held, when the nth network event from now has happened. */
 void ripc__sim_at_event(struct ripc__sim *net, uint64_t nth, void (*fn)(void *arg), void *arg);
-/* The address of a node's transport, as in a resolver record. Return: bytes written at buf, of RIPC__ADDRESS_MAX. */
+/*
+ * The address of a node's transport, as in a resolver record. Return: bytes written at buf, of
+ * RIPC__ADDRESS_MAX.
+ */
 int ripc__sim_address(struct ripc__sim *net, const uint8_t instance[16], uint8_t *buf);
 
 /* ---- Contexts (world.c) ---- */
 
 /* The hooks for ripc__open_hooked(): virtual time, idling, random numbers. */
 void ripc__sim_hooks(struct ripc__sim *net, struct ripc__hooks *hooks);
-/* From now on the context is polled. To be called right after it was opened. -ENOMEM, -ENOENT: it has no sim transport. */
+/*
+ * From now on the context is polled. To be called right after it was opened. -ENOMEM, -ENOENT: it
+ * has no sim transport.
+ */
 int ripc__sim_attach(struct ripc__sim *net, struct ripc *ctx);
 /* To be called before it is closed. */
 void ripc__sim_detach(struct ripc__sim *net, struct ripc *ctx);
 /* The instance id of an attached context, or NULL. */
 const uint8_t *ripc__sim_instance(struct ripc__sim *net, struct ripc *ctx);
-/* Kills the node of a context (see ripc__sim_kill()) and forgets the context. No call of it may be under way. */
+/*
+ * Kills the node of a context (see ripc__sim_kill()) and forgets the context. No call of it may be
+ * under way.
+ */
 void ripc__sim_kill_context(struct ripc__sim *net, struct ripc *ctx, bool silently);
-/* fn plays an application: it is called with no lock held whenever the world has moved on, may call the library but not wait.
- * Return: 0, or -ENOMEM. */
+/*
+ * fn plays an application: it is called with no lock held whenever the world has moved on, may call
+ * the library but not wait. Return: 0, or -ENOMEM.
+ */
 int ripc__sim_actor(struct ripc__sim *net, void (*fn)(void *arg), void *arg);
 void ripc__sim_actor_remove(struct ripc__sim *net, void (*fn)(void *arg), void *arg);
 /* Lets the world go on for so long. */
 void ripc__sim_run(struct ripc__sim *net, uint64_t duration_ns);
 
-/* ---- Resolver datagrams: subject to the network's loss, delay, duplication, reordering and partitions. ---- */
+/*
+ * ---- Resolver datagrams: subject to the network's loss, delay, duplication, reordering and
+ * partitions. ----
+ */
 
 int ripc__sim_port_open(struct ripc__sim *net, const uint8_t instance[16],
 			struct ripc__sim_port **port);
 void ripc__sim_port_close(struct ripc__sim_port *port);
 /* To one instance, or to all others if to is NULL. Return: 0 (it may still be lost). */
 int ripc__sim_port_send(struct ripc__sim_port *port, const uint8_t *to, const void *data, size_t len);
-/* Return: bytes of the next datagram that has arrived, its sender in from; -EAGAIN if there is none. */
+/*
+ * Return: bytes of the next datagram that has arrived, its sender in from; -EAGAIN if there is
+ * none.
+ */
 int ripc__sim_port_recv(struct ripc__sim_port *port, uint8_t from[16], void *buf, size_t cap);
 
 #endif

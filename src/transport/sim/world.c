@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Drives the contexts of a simulated network: whoever would sleep lets everybody else live for a moment. */
+/*
+ * Drives the contexts of a simulated network: whoever would sleep lets everybody else live for a
+ * moment.
+ */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
 
@@ -78,7 +81,10 @@ void ripc__sim_actor_remove(struct ripc__sim *net, void (*fn)(void *arg), void *
 	}
 }
 
-/* Polls every context, beginning anywhere. Return: the earliest time by which one wants to be polled again. */
+/*
+ * Polls every context, beginning anywhere. Return: the earliest time by which one wants to be
+ * polled again.
+ */
 static uint64_t poll_all(struct ripc__sim *net)
 {
 	uint64_t earliest = RIPC__NEVER;

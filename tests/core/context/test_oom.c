@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Out of memory at every place: two contexts trade short and long messages in a simulated network, and the nth allocation
- * fails, for every n. Whatever comes of it is success or an error: nothing crashes, hangs or leaks, and what comes
- * after it works again. The linker puts the functions below before those of the C library (--wrap).
+ * Out of memory at every place: two contexts trade short and long messages in a simulated network,
+ * and the nth allocation fails, for every n. Whatever comes of it is success or an error: nothing
+ * crashes, hangs or leaks, and what comes after it works again. The linker puts the functions below
+ * before those of the C library (--wrap).
  *
  * One n is repeated with RIPC_TEST_SEED and RIPC_TEST_OOM=n.
  */

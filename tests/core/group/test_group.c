@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Groups: who keeps them when contexts part, die and meet again; numbers; messages that have no business there. */
+/*
+ * Groups: who keeps them when contexts part, die and meet again; numbers; messages that have no
+ * business there.
+ */
 #include "core/group/group.h"
 #include "core/rig.h"
 #include "wire/bytes.h"
@@ -204,7 +207,10 @@ START_TEST(group__idle_freed)
 }
 END_TEST
 
-/* The last members leave while there is no lane to tell a sender: it does not count them for as long as it remembers. */
+/*
+ * The last members leave while there is no lane to tell a sender: it does not count them for as
+ * long as it remembers.
+ */
 START_TEST(members__leave_unnoticed)
 {
 	rig_start(&rig, 4, NULL);
@@ -225,7 +231,10 @@ START_TEST(members__leave_unnoticed)
 }
 END_TEST
 
-/* One leaves while a sender is between two looks for the keeper and listens to nobody: the next list is without it. */
+/*
+ * One leaves while a sender is between two looks for the keeper and listens to nobody: the next
+ * list is without it.
+ */
 START_TEST(members__leave_between_polls)
 {
 	struct ripc__group *g;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Pages of buffers that are touched or copied: other threads go on meanwhile, and nobody closes the context beneath it. */
+/*
+ * Pages of buffers that are touched or copied: other threads go on meanwhile, and nobody closes the
+ * context beneath it.
+ */
 #include "lock_gate.h"
 #include "core/rig.h"
 

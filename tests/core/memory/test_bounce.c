@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Staging buffers: who gets them, how often, what a peer can see and change by them, and how they go. */
+/*
+ * Staging buffers: who gets them, how often, what a peer can see and change by them, and how they
+ * go.
+ */
 #include "core/memory/bounce.h"
 #include "core/rig.h"
 
@@ -137,10 +140,10 @@ START_TEST(bounce_get__bounded)
 	ripc__bounce_put(st[0]);
 	ripc__bounces_trim(lane);
 	ck_assert_uint_eq(bounces(), 0);
-	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
-	ctx->memory.bounce_bytes = RIPC__BOUNCE_CTX_MAX;
+	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
+	ctx->memory->bounce_bytes = RIPC__BOUNCE_CTX_MAX;
 	ck_assert_ptr_null(ripc__bounce_get(lane, 1, READ));
-	ctx->memory.bounce_bytes = 0;
+	ctx->memory->bounce_bytes = 0;
 }
 END_TEST
 
@@ -149,7 +152,7 @@ START_TEST(bounce_get__registration_fails)
 	ripc__sim_fail_reg_at(rig.net, 1);
 	ck_assert_ptr_null(ripc__bounce_get(lane, 1, READ));
 	ck_assert_uint_eq(bounces(), 0);
-	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
+	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
 }
 END_TEST
 
@@ -194,7 +197,10 @@ static void is_zero(const struct ripc__bounce *st)
 		ck_assert_uint_eq(st->region->base[i], 0);
 }
 
-/* The peer, which has the key from an earlier message, does not see what was not sent: for want of credit, of room. */
+/*
+ * The peer, which has the key from an earlier message, does not see what was not sent: for want of
+ * credit, of room.
+ */
 START_TEST(send__cancelled_not_exposed)
 {
 	struct ripc__sim_config config;
@@ -252,8 +258,8 @@ START_TEST(send__bounce_filled_when_posted)
 END_TEST
 
 /*
- * What is written, into a return buffer or what the peer has granted, is written from where it lies, if that is the pool's; what is not
- * known leaves from a copy that nobody else reaches.
+ * What is written, into a return buffer or what the peer has granted, is written from where it
+ * lies, if that is the pool's; what is not known leaves from a copy that nobody else reaches.
  */
 START_TEST(send__write_source_mr_cached)
 {
@@ -358,7 +364,7 @@ START_TEST(trim__idle_lane)
 	rig_run(&rig, 3000);
 	ck_assert(lane->idle);
 	ck_assert_uint_eq(bounces(), 0);
-	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
+	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
 	OK(rig_long(&rig, 0, 1, 20000, 2, 5000));
 	rig_expect(&rig, 1, 20000, 2);
 }
@@ -372,7 +378,7 @@ START_TEST(trim__return_buffers_only)
 	ck_assert_uint_eq(bounces(), 1);
 	rig_run(&rig, 3000);
 	ck_assert_uint_eq(bounces(), 0);
-	ck_assert_uint_eq(ctx->memory.bounce_bytes, 0);
+	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
 	offer_and_reply(2);
 }
 END_TEST
@@ -398,7 +404,7 @@ START_TEST(lane_gone__busy_and_idle_bounces)
 	rig_expect(&rig, 1, 20000, 3);
 	ck_assert_ptr_null(busy->lane);
 	/* That of the message, on the new lane; or it is given back already. */
-	ck_assert(ctx->memory.bounce_bytes == 32768 || !ctx->memory.bounce_bytes);
+	ck_assert(ctx->memory->bounce_bytes == 32768 || !ctx->memory->bounce_bytes);
 	ripc__bounce_put(busy);
 }
 END_TEST
@@ -444,7 +450,10 @@ START_TEST(memlock__large_buffers)
 }
 END_TEST
 
-/* Buffers that the application keeps, and that were written from, stand in the way of nothing: writes, reads, exposures, stages. */
+/*
+ * Buffers that the application keeps, and that were written from, stand in the way of nothing:
+ * writes, reads, exposures, stages.
+ */
 START_TEST(memlock__many_buffers)
 {
 	enum { N = 30, SIZE = 256 * KIB };
@@ -471,7 +480,10 @@ START_TEST(memlock__many_buffers)
 }
 END_TEST
 
-/* Nothing else is registered, and the buffer cannot be: its item is copied, or registered by itself. */
+/*
+ * Nothing else is registered, and the buffer cannot be: its item is copied, or registered by
+ * itself.
+ */
 START_TEST(memlock__one_buffer)
 {
 	uint8_t *from = ripc_buf_alloc(ctx, MIB);

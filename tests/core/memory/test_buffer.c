@@ -67,18 +67,21 @@ START_TEST(pool_put__evicts_lru)
 	ctx = rig.ctx[i];
 	for (int k = 0; k < 20; k++)
 		p[k] = ripc_buf_alloc(ctx, 4096);
-	ck_assert_uint_eq(ctx->memory.cached_bytes, 0);
+	ck_assert_uint_eq(ctx->memory->cached_bytes, 0);
 	for (int k = 0; k < 20; k++) {
 		OK(ripc_buf_free(ctx, p[k]));
 		rig_check_memory(ctx);
 	}
-	ck_assert_uint_eq(ctx->memory.cached_bytes, 65536);
+	ck_assert_uint_eq(ctx->memory->cached_bytes, 65536);
 	/* The first four are gone, the rest is there. */
 	for (int k = 0; k < 4; k++)
 		ck_assert_ptr_null(ripc__memory_find(ctx, p[k], 1));
 	for (int k = 4; k < 20; k++)
 		ck_assert_ptr_nonnull(ripc__memory_find(ctx, p[k], 1));
-	/* One that alone is more than the bound is not kept, and neither is anything else for its sake. */
+	/*
+	 * One that alone is more than the bound is not kept, and neither is anything else for its
+	 * sake.
+	 */
 	again = ripc_buf_alloc(ctx, 65537);
 	OK(ripc_buf_free(ctx, again));
 	rig_check_memory(ctx);
@@ -96,7 +99,7 @@ START_TEST(pool_put__limit_0)
 	ck_assert_uint_eq(ctx->stats.pool_bytes, 256);
 	OK(ripc_buf_free(ctx, p));
 	ck_assert_uint_eq(ctx->stats.pool_bytes, 0);
-	ck_assert_uint_eq(ctx->memory.nregions, 0);
+	ck_assert_uint_eq(ctx->memory->nregions, 0);
 }
 END_TEST
 
@@ -158,12 +161,12 @@ START_TEST(regions__table_shrinks)
 
 	for (unsigned i = 0; i < 1000; i++)
 		OK(ripc_buf_register(ctx, foreign + i, 1));
-	cap = ctx->memory.regions_cap;
+	cap = ctx->memory->regions_cap;
 	ck_assert_uint_ge(cap, 1000);
 	for (unsigned i = 0; i < 1000; i++)
 		OK(ripc_buf_unregister(ctx, foreign + i));
-	ck_assert_uint_eq(ctx->memory.nregions, 0);
-	ck_assert_uint_le(ctx->memory.regions_cap, 64);
+	ck_assert_uint_eq(ctx->memory->nregions, 0);
+	ck_assert_uint_le(ctx->memory->regions_cap, 64);
 }
 END_TEST
 
@@ -444,7 +447,7 @@ START_TEST(range_check__names_overlap)
 	OK(ripc_request_wait(&r, 5000));
 	OK(ripc_window_add(ctx, NULL, p + 2000, 10));
 	OK(ripc_buf_free(ctx, p));
-	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
+	ck_assert_uint_eq(ctx->memory->nrecv_windows, 0);
 }
 END_TEST
 
@@ -500,7 +503,10 @@ START_TEST(cached_mr_hold__outlives_region)
 	}
 	ripc__sim_counters(r2.net, &counters);
 	ck_assert_uint_eq(counters.regions, 0);
-	/* An application's own memory is not registered for this, as it may not be writable; if it is anyway, that is used. */
+	/*
+	 * An application's own memory is not registered for this, as it may not be writable; if it
+	 * is anyway, that is used.
+	 */
 	OK(ripc_buf_register(r2.ctx[0], own, sizeof(own)));
 	region = ripc__memory_find(r2.ctx[0], own, 1);
 	ck_assert_ptr_null(ripc__cached_mr_hold(r2.ctx[0], tp, region));

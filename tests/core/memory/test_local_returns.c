@@ -21,7 +21,7 @@ static void send_offer(size_t len)
 
 static struct ripc__local_return *first_local_return(void)
 {
-	struct ripc__list *n = ripc__list_first(&ctx->memory.returns);
+	struct ripc__list *n = ripc__list_first(&ctx->memory->returns);
 
 	return n ? ripc__list_entry(n, struct ripc__local_return, link) : NULL;
 }
@@ -57,7 +57,7 @@ START_TEST(local_return_new__unique_ids)
 		ck_assert_ptr_eq(ripc__local_return_find(ctx, r[i]->id), r[i]);
 	for (unsigned i = 0; i < N; i++)
 		ripc__local_return_drop(ctx, r[i]);
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	ck_assert_uint_eq(ripc__memory_find(ctx, buf, 1)->pins, 0);
 }
 END_TEST
@@ -66,7 +66,7 @@ START_TEST(local_return_new__ids_skip_0)
 {
 	struct ripc__local_return *r;
 
-	ctx->memory.next_return_id = UINT32_MAX - 1;
+	ctx->memory->next_return_id = UINT32_MAX - 1;
 	r = ripc__local_return_new(ctx, rig.s[0], buf, 10);
 	ck_assert_uint_eq(r->id, UINT32_MAX);
 	ripc__local_return_drop(ctx, r);
@@ -104,16 +104,16 @@ START_TEST(local_returns_add__all_or_none)
 	struct ripc_send_options options = {.nreturns = 3, .returns = back};
 
 	RC(-EBUSY, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	back[2].iov_base = &item;
 	RC(-EINVAL, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	options.nreturns = RIPC_RETURNS_MAX + 1;
 	RC(-EINVAL, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	/* A message that does not leave offers nothing. */
 	options.nreturns = 2;
 	RC(-EHOSTUNREACH, ripc_send_short(rig.s[0], 4711, &item, 1, &options, 100));
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	OK(ripc_buf_free(ctx, buf));
 }
 END_TEST
@@ -129,7 +129,7 @@ START_TEST(offered__next_fit_written)
 		ck_assert_int_eq(rig_expect(&rig, 0, 1000, 2), RIPC_IN_RETURN);
 		rig_verify(buf, 1000, 2);
 		ck_assert_uint_eq(rig_stats(&rig, 1).return_writes, k);
-		ck_assert_uint_eq(ctx->memory.nreturns, 0);
+		ck_assert_uint_eq(ctx->memory->nreturns, 0);
 		ck_assert_uint_eq(offer_count(), 0);
 		/* It is the application's again, and may be offered again. */
 		OK(rig_long(&rig, 1, 0, 1000, 3, 5000));
@@ -211,9 +211,9 @@ START_TEST(revoke__idempotent)
 	send_offer(1000);
 	ripc__local_return_revoke(ctx, first_local_return());
 	ripc__local_return_revoke(ctx, first_local_return());
-	ck_assert_uint_eq(ctx->memory.nreturns, 1);
+	ck_assert_uint_eq(ctx->memory->nreturns, 1);
 	rig_run(&rig, 5);
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 }
 END_TEST
 
@@ -231,7 +231,7 @@ START_TEST(revoke__used_message_copied)
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 1000, 4), RIPC_IN_POOL);
 	rig_run(&rig, 5);
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 }
 END_TEST
@@ -256,12 +256,12 @@ START_TEST(revoke__waits_for_writes)
 	r = rig_begin(&rig, 1, 0, data, 64 * KIB);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 1);
-	ck_assert_uint_eq(ctx->memory.nreturns, 1);
+	ck_assert_uint_eq(ctx->memory->nreturns, 1);
 	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 5), RIPC_IN_POOL);
 	rig_run(&rig, 5);
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 	free(data);
 }
@@ -271,7 +271,7 @@ START_TEST(revoke__service_closed)
 {
 	send_offer(1000);
 	OK(ripc_service_unregister(rig.s[0]));
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	OK(ripc_buf_free(ctx, buf));
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 }
@@ -283,7 +283,7 @@ START_TEST(revoke__closed_peer_silent)
 	send_offer(1000);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	OK(ripc_service_unregister(rig.s[0]));
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 }
@@ -411,7 +411,7 @@ START_TEST(returns_encode__skips_freed)
 	item = (struct iovec){data, sizeof(data)};
 	OK(ripc_send_async(rig.s[0], RIG_ID(2), &item, 1, &options, &r));
 	OK(ripc_buf_free(ctx, buf));
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	rig_open(&rig, NULL);
 	OK(ripc_request_wait(&r, 5000));
 	{
@@ -468,10 +468,10 @@ START_TEST(random__no_loss_no_reuse)
 	for (unsigned i = 0; i < 8; i++)
 		OK(ripc_buf_free(ctx, p[i]));
 	rig_run(&rig, 3000);
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
-	for (size_t i = 0; i < ctx->memory.nregions; i++)
-		ck_assert(ctx->memory.regions[i]->state == RIPC__REGION_FREE ||
-			  ctx->memory.regions[i]->base == buf);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	for (size_t i = 0; i < ctx->memory->nregions; i++)
+		ck_assert(ctx->memory->regions[i]->state == RIPC__REGION_FREE ||
+			  ctx->memory->regions[i]->base == buf);
 }
 END_TEST
 

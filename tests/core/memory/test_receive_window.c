@@ -55,7 +55,7 @@ START_TEST(release__used)
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	ripc__recv_window_release(ctx, claim(rig.s[0], 10), true);
 	ck_assert_ptr_null(claim(rig.s[0], 10));
-	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
+	ck_assert_uint_eq(ctx->memory->nrecv_windows, 0);
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 	/* It may be set aside again. */
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
@@ -74,7 +74,7 @@ START_TEST(release__in_freed_buffer)
 	ck_assert_int_eq(w->region->state, RIPC__REGION_APP);
 	RC(-EINVAL, ripc_buf_free(ctx, buf));
 	ripc__recv_window_release(ctx, w, false);
-	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
+	ck_assert_uint_eq(ctx->memory->nrecv_windows, 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 }
 END_TEST
@@ -88,7 +88,7 @@ START_TEST(drop__by_service)
 	OK(ripc_window_add(ctx, NULL, buf + 1000, 1000));
 	OK(ripc_window_add(ctx, rig.s[0], buf + 2000, 1000));
 	OK(ripc_service_unregister(other));
-	ck_assert_uint_eq(ctx->memory.nrecv_windows, 2);
+	ck_assert_uint_eq(ctx->memory->nrecv_windows, 2);
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 	OK(ripc_window_remove(ctx, buf + 1000));
 	OK(ripc_window_remove(ctx, buf + 2000));
@@ -112,7 +112,7 @@ START_TEST(add__refused)
 	RC(-EINVAL, ripc_window_add(ctx, NULL, m->items[0].iov_base, 10));
 	ripc_message_free(m);
 	/* Neither does it say that it did. */
-	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
+	ck_assert_uint_eq(ctx->memory->nrecv_windows, 0);
 }
 END_TEST
 
@@ -133,7 +133,7 @@ END_TEST
 START_TEST(add__context_from_service)
 {
 	OK(ripc_window_add(NULL, rig.s[0], buf, 10));
-	ck_assert_uint_eq(ctx->memory.nrecv_windows, 1);
+	ck_assert_uint_eq(ctx->memory->nrecv_windows, 1);
 }
 END_TEST
 
@@ -174,7 +174,7 @@ START_TEST(items__one_window_each)
 		rig_verify(m->items[i].iov_base, items[i].iov_len, i);
 	ck_assert_uint_eq(ctx->stats.window_items, 2);
 	ripc_message_free(m);
-	ck_assert_uint_eq(ctx->memory.nrecv_windows, 0);
+	ck_assert_uint_eq(ctx->memory->nrecv_windows, 0);
 	rig_verify(buf, 2000, 0);
 }
 END_TEST
@@ -210,7 +210,10 @@ START_TEST(free__while_receiving)
 }
 END_TEST
 
-/* A service goes while an item for it is on its way into a window of the whole context: that is still there. */
+/*
+ * A service goes while an item for it is on its way into a window of the whole context: that is
+ * still there.
+ */
 START_TEST(unregister__context_window_kept)
 {
 	struct ripc_request *r;
@@ -245,7 +248,7 @@ START_TEST(unregister__drops_own_windows)
 	r = rig_begin(&r2, 1, 0, data, MIB);
 	rig_run(&r2, 3);
 	OK(ripc_service_unregister(r2.s[0]));
-	ck_assert_uint_eq(r2.ctx[0]->memory.nrecv_windows, 0);
+	ck_assert_uint_eq(r2.ctx[0]->memory->nrecv_windows, 0);
 	OK(ripc_buf_free(r2.ctx[0], window));
 	RC(-ECANCELED, ripc_request_cancel(&r, 1000));
 	free(data);
@@ -265,7 +268,7 @@ static void teardown(void)
 	struct ripc__list *n;
 
 	/* What a test claimed by hand is on its way nowhere. */
-	ripc__list_for_each (n, &ctx->memory.recv_windows)
+	ripc__list_for_each (n, &ctx->memory->recv_windows)
 		ripc__list_entry(n, struct ripc__recv_window, link)->arriving = false;
 	rig_end(&rig);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Plain messages over networks: lanes that count receive buffers, and datagrams; sent and received as on the general way. */
+/*
+ * Plain messages over networks: lanes that count receive buffers, and datagrams; sent and received
+ * as on the general way.
+ */
 #include "core/rig.h"
 
 #include "core/message/network_peer.h"
@@ -228,7 +231,10 @@ struct rx_message {
 	struct ripc__event ev;
 };
 
-/* A plain message from service 1 for service 0, of len bytes, in the room of the next message of context 0. */
+/*
+ * A plain message from service 1 for service 0, of len bytes, in the room of the next message of
+ * context 0.
+ */
 static struct rx_message rx_message(struct ripc__lane *lane, size_t len)
 {
 	struct rx_message a = {.m = ripc__message_cache_peek(rig.ctx[0])};
@@ -466,7 +472,10 @@ START_TEST(network_receive__dgram_slow_path)
 	struct rx_message a;
 
 	sender_is_known();
-	/* Numbers: repeated, ahead; service, sender's instance, length, kind, return buffers, credit. */
+	/*
+	 * Numbers: repeated, ahead; service, sender's instance, length, kind, return buffers,
+	 * credit.
+	 */
 	for (unsigned i = 0; i < 7; i++) {
 		static const uint8_t places[] = {24, 8, 40, 48, 3, 30, 28};
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Registration where the kernel of this host already has the name: what the call does while it waits. */
+/*
+ * Registration where the kernel of this host already has the name: what the call does while it
+ * waits.
+ */
 #define _GNU_SOURCE
 #include "harness.h"
 #include "ripc.h"
@@ -27,7 +30,10 @@ static void *other_thread(void *arg)
 
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 
-/* The call waits for the holder here: another thread is in the same context meanwhile, and leaves it. */
+/*
+ * The call waits for the holder here: another thread is in the same context meanwhile, and leaves
+ * it.
+ */
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
 	pthread_t thread;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * ripc_send() of what fits a short message does what ripc_send_short() does, and nothing more: the same entries of the
- * transport are called, the clock is read as often, and what the fast path knows stays known. No time is measured.
+ * ripc_send() of what fits a short message does what ripc_send_short() does, and nothing more: the
+ * same entries of the transport are called, the clock is read as often, and what the fast path
+ * knows stays known. No time is measured.
  */
 #include "core/rig.h"
 
@@ -98,7 +99,10 @@ static void teardown(void)
 typedef int send_fn(struct ripc_service *from, uint64_t dest, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
 
-/* The messages that follow a first one. Its receiver takes them, since else there would be no credit. */
+/*
+ * The messages that follow a first one. Its receiver takes them, since else there would be no
+ * credit.
+ */
 static struct costs cost_of(send_fn *send, unsigned nitems, size_t len, unsigned flags)
 {
 	const struct ripc_send_options options = {.flags = flags};

@@ -78,7 +78,10 @@ START_TEST(register__conflict_with_another_context)
 {
 	struct ripc_service *s = NULL;
 
-	/* What the holder claims must not be on its way still when it has left: that would be a conflict, too. */
+	/*
+	 * What the holder claims must not be on its way still when it has left: that would be a
+	 * conflict, too.
+	 */
 	rig_run(&rig, 100);
 	RC(-EADDRINUSE, ripc_service_register(ctx, RIG_ID(1), 0, &s));
 	ck_assert(ripc_error_detail()[0]);
@@ -125,7 +128,10 @@ START_TEST(conflict__detected_late)
 }
 END_TEST
 
-/* On both sides of a split network: the older registration (of the one, of the other) stays, and both are told. */
+/*
+ * On both sides of a split network: the older registration (of the one, of the other) stays, and
+ * both are told.
+ */
 START_TEST(split__the_older_one_stays)
 {
 	struct ripc *older = rig.ctx[_i], *younger = rig.ctx[!_i];
@@ -313,7 +319,10 @@ START_TEST(unregister__messages_for_it_are_refused)
 }
 END_TEST
 
-/* As one of a thread that was about to take the lock: it finds the service closed, not its memory gone. */
+/*
+ * As one of a thread that was about to take the lock: it finds the service closed, not its memory
+ * gone.
+ */
 START_TEST(unregister__late_call)
 {
 	struct ripc_service *s = rig.s[0];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* ELIDED: messages that say in four bytes what the last one on their lane said in full, and what both ends remember for it. */
+/*
+ * ELIDED: messages that say in four bytes what the last one on their lane said in full, and what
+ * both ends remember for it.
+ */
 #include "core/rig.h"
 
 #include "wire/bytes.h"
@@ -123,7 +126,10 @@ START_TEST(elide__not_other_services)
 }
 END_TEST
 
-/* What lies between two plain messages changes nothing: several items, return buffers, long messages, what the library says itself. */
+/*
+ * What lies between two plain messages changes nothing: several items, return buffers, long
+ * messages, what the library says itself.
+ */
 START_TEST(elide__after_slow_path)
 {
 	struct iovec items[2] = {{"ab", 2}, {"cde", 3}}, back = {NULL, 100};

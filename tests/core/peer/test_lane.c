@@ -63,7 +63,10 @@ static void far_slow_accept(struct ripc__sim_config *config)
 	config->setup_delay_ns = 20 * RIPC__MS;
 }
 
-/* Both connect at the same moment, or one somewhat later than the other: one lane is left, and nothing is lost. */
+/*
+ * Both connect at the same moment, or one somewhat later than the other: one lane is left, and
+ * nothing is lost.
+ */
 START_TEST(connect__crossed)
 {
 	static const uint64_t offsets_ns[] = {0,       500000,   1500000,  2500000,
@@ -137,7 +140,10 @@ END_TEST
 
 /* ---- a request while there is a lane ---- */
 
-/* The peer has lost its end without our knowing: the request is held, the old lane found silent, the new one taken. */
+/*
+ * The peer has lost its end without our knowing: the request is held, the old lane found silent,
+ * the new one taken.
+ */
 START_TEST(pending_conn__old_lane_dead)
 {
 	struct ripc__lane *old;
@@ -258,7 +264,10 @@ START_TEST(sequence__wraps)
 }
 END_TEST
 
-/* Everything a message on a lane may not be: it is counted, the lane closed, and the next one works. */
+/*
+ * Everything a message on a lane may not be: it is counted, the lane closed, and the next one
+ * works.
+ */
 START_TEST(message__protocol_error)
 {
 	for (int what = 0; what < 6; what++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Peers and destinations: what is remembered of a peer's messages, when all is forgotten, and how often one is asked for. */
+/*
+ * Peers and destinations: what is remembered of a peer's messages, when all is forgotten, and how
+ * often one is asked for.
+ */
 #include "core/rig.h"
 #include "wire/bytes.h"
 
@@ -253,10 +256,10 @@ START_TEST(remote_returns__bounded_per_dest)
 		ripc_message_free(rig_take(&rig, 1));
 	}
 	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, RIPC__REMOTE_RETURNS_MAX);
-	ck_assert_uint_eq(ctx->memory.nreturns, 400);
+	ck_assert_uint_eq(ctx->memory->nreturns, 400);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 50);
-	ck_assert_uint_eq(ctx->memory.nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, 0);
 }
 END_TEST
@@ -269,7 +272,10 @@ static int no_connection(struct ripc__transport *t, const uint8_t *addr, size_t 
 	return ripc__fail(-ENOMEM, "no memory for a connection");
 }
 
-/* The lane is gone, and the attempt at another fails at once: the peer is given up in the midst of a send. */
+/*
+ * The lane is gone, and the attempt at another fails at once: the peer is given up in the midst of
+ * a send.
+ */
 START_TEST(send__peer_freed_with_attempt)
 {
 	struct ripc__transport_ops ops;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One thread enters a call while another one closes the context or ends the service. Both are led through all
- * interleavings of their steps around the lock (enum ripc__lock_step): each is stopped at each of its steps while the
- * other goes on to each of its own. Whatever the moment, the call returns -ESHUTDOWN or what it returns otherwise. With the
- * sanitizers it also touches nothing that is gone.
+ * One thread enters a call while another one closes the context or ends the service. Both are led
+ * through all interleavings of their steps around the lock (enum ripc__lock_step): each is stopped
+ * at each of its steps while the other goes on to each of its own. Whatever the moment, the call
+ * returns -ESHUTDOWN or what it returns otherwise. With the sanitizers it also touches nothing that
+ * is gone.
  *
- * The threads are handed on without any ordering of memory, so that the thread sanitizer sees what the library orders.
+ * The threads are handed on without any ordering of memory, so that the thread sanitizer sees what
+ * the library orders.
  */
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/rendezvous/sender.h"
 #include "core/message/service.h"
 #include "harness.h"
@@ -361,7 +364,10 @@ static bool allowed(int call, int rc)
 
 enum who { CALLER, CLOSER };
 
-/* One goes to a step of its own, then the other to one of its own, then the first on to its end, then all do what they like. */
+/*
+ * One goes to a step of its own, then the other to one of its own, then the first on to its end,
+ * then all do what they like.
+ */
 enum turn { FIRST, SECOND, FIRST_AGAIN, BOTH };
 
 struct actor {

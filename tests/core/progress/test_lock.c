@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The lock and the word that a thread sleeps on, with threads that fight for them: also under the thread sanitizer. */
+/*
+ * The lock and the word that a thread sleeps on, with threads that fight for them: also under the
+ * thread sanitizer.
+ */
 #define _GNU_SOURCE /* gettid */
 #include "base/clock.h"
 #include "core/progress/lock.h"
@@ -20,7 +23,10 @@ static atomic_uint futex;
 /* What went wrong in a thread: check's own assertions are for the main thread. */
 static _Atomic(const char *) failure;
 
-/* A thread that finds itself without a lock or a wake-up sleeps for ever: the time-out of the case ends it. */
+/*
+ * A thread that finds itself without a lock or a wake-up sleeps for ever: the time-out of the case
+ * ends it.
+ */
 static pthread_t start(void *(*run)(void *), void *arg)
 {
 	pthread_t thread;
@@ -87,7 +93,10 @@ START_TEST(lock_take__unopposed)
 }
 END_TEST
 
-/* What is changed under the lock alone: with the sanitizer also whether one holder sees what the one before wrote. */
+/*
+ * What is changed under the lock alone: with the sanitizer also whether one holder sees what the
+ * one before wrote.
+ */
 static struct {
 	unsigned count, inside;
 	uint64_t twice[2];
@@ -143,7 +152,10 @@ static void *enter(void *arg)
 	return NULL;
 }
 
-/* Whoever has to wait sleeps, is counted meanwhile, and gets it from the holder without anybody else's doing. */
+/*
+ * Whoever has to wait sleeps, is counted meanwhile, and gets it from the holder without anybody
+ * else's doing.
+ */
 START_TEST(lock_wait__sleeps_until_it_is_released)
 {
 	pthread_t thread;
@@ -269,7 +281,10 @@ START_TEST(futex_wait__timeout)
 }
 END_TEST
 
-/* Two that wake one another in turn, each on a word of its own, as it goes with requests: no wake-up is lost. */
+/*
+ * Two that wake one another in turn, each on a word of its own, as it goes with requests: no
+ * wake-up is lost.
+ */
 static atomic_uint futexes[2];
 
 static void *ping_pong(void *arg)

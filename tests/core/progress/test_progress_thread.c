@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The agent, with real threads on the loopback: what nobody else drives it does, and nobody spends time on nothing. No latencies are
- * measured: what must happen has long enough to.
+ * The agent, with real threads on the loopback: what nobody else drives it does, and nobody spends
+ * time on nothing. No latencies are measured: what must happen has long enough to.
  */
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/numbers.h"
 
 #include <errno.h>
@@ -68,7 +69,10 @@ START_TEST(progress__app_computes)
 }
 END_TEST
 
-/* A thread sleeps in the library, with nothing to wake it; what another one begins does not wait for it. */
+/*
+ * A thread sleeps in the library, with nothing to wake it; what another one begins does not wait
+ * for it.
+ */
 START_TEST(request__leader_asleep)
 {
 	struct waiter w = {.timeout_ms = PATIENCE_MS};
@@ -135,7 +139,10 @@ static void *echo_all_but_last(void *arg)
 	return NULL;
 }
 
-/* Who has always answered does not, and never calls again: his peer learns soon that its message was delivered. */
+/*
+ * Who has always answered does not, and never calls again: his peer learns soon that its message
+ * was delivered.
+ */
 START_TEST(progress__sends_delayed_ack)
 {
 	struct iovec item = {"ping", 4};
@@ -160,9 +167,11 @@ START_TEST(progress__sends_delayed_ack)
 }
 END_TEST
 
-static atomic_bool stretch_ticks; /* ticks of agents that are longer than the shortest end by a post only */
+/* ticks of agents that are longer than the shortest end by a post only */
+static atomic_bool stretch_ticks;
 static atomic_uint nstretched; /* so many did */
-static struct ripc *_Atomic stale; /* its agent's next short tick finds what is said below; NULL: none does */
+/* its agent's next short tick finds what is said below; NULL: none does */
+static struct ripc *_Atomic stale;
 
 int __real_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
 int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
@@ -176,7 +185,10 @@ int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
 		far.tv_sec += 10 * PATIENCE_MS / 1000;
 		nstretched++;
 	} else if (stale && sem == &stale->progress_sem) {
-		/* As if a thread had left the library after the agent forgot those before it, and before it saw what was held back. */
+		/*
+		 * As if a thread had left the library after the agent forgot those before it, and
+		 * before it saw what was held back.
+		 */
 		stale->app_active = true;
 		stale = NULL;
 	}
@@ -184,8 +196,9 @@ int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
 }
 
 /*
- * A thread that has been driving for long stops, but leaves a message behind: the agent does not sleep its long tick out. The second time
- * what it sees after the short one is old, and it ticks once more: not for long, either.
+ * A thread that has been driving for long stops, but leaves a message behind: the agent does not
+ * sleep its long tick out. The second time what it sees after the short one is old, and it ticks
+ * once more: not for long, either.
  */
 START_TEST(progress__short_tick_on_request)
 {
@@ -283,8 +296,9 @@ static bool await_count(atomic_uint *value, unsigned least)
 }
 
 /*
- * A driver that sleeps is asked for something, and finds when it wakes that its own message has come: it leaves without a look. The
- * agent, which sleeps where it would as the driver, has to have one.
+ * A driver that sleeps is asked for something, and finds when it wakes that its own message has
+ * come: it leaves without a look. The agent, which sleeps where it would as the driver, has to have
+ * one.
  */
 START_TEST(resume__polls_first)
 {

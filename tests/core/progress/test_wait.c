@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waiting and driving, with real threads on the loopback: nobody sleeps for ever, and somebody always drives. No latencies are
- * measured: what must happen has long enough to.
+ * Waiting and driving, with real threads on the loopback: nobody sleeps for ever, and somebody
+ * always drives. No latencies are measured: what must happen has long enough to.
  */
 #include "core/numbers.h"
 
@@ -28,8 +28,8 @@ static const char *const modes[] = {"wait=adaptive", "wait=poll", "wait=block"};
 
 #define RING    6
 #define RING_MS 15000 /* a machine that is busy otherwise passes fewer */
-#define RING_STOP \
-	(UINT64_C(1) << 63) /* a token that ends the round, with the number of those still to be told */
+/* a token that ends the round, with the number of those still to be told */
+#define RING_STOP (UINT64_C(1) << 63)
 
 /* Threads in a ring, each waiting on a service of its own; whoever gets the token passes it on. */
 struct ring {

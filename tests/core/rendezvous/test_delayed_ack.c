@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* ACK that waits for a message to carry it: when it does, what carries it, and what sends it all the same. */
+/*
+ * ACK that waits for a message to carry it: when it does, what carries it, and what sends it all
+ * the same.
+ */
 #include "core/rig.h"
 
 #include "wire/bytes.h"
@@ -67,7 +70,10 @@ static void answer(struct ripc_request **r)
 	OK(ripc_request_test(r));
 }
 
-/* There and back. Return: when the answer is there the first message is done, if its ACK came with it. */
+/*
+ * There and back. Return: when the answer is there the first message is done, if its ACK came with
+ * it.
+ */
 static void round_trip(size_t len)
 {
 	struct ripc_request *r = ping(len), *back;
@@ -270,7 +276,10 @@ START_TEST(replied__late)
 }
 END_TEST
 
-/* An answer that comes later than expected is one that its sender has waited for: as if there were none. */
+/*
+ * An answer that comes later than expected is one that its sender has waited for: as if there were
+ * none.
+ */
 START_TEST(replied__late_while_delayed)
 {
 	struct ripc_request *r;
@@ -314,7 +323,10 @@ START_TEST(before_copy__write)
 }
 END_TEST
 
-/* Nor does it wait for memory that takes long to register: an item, a return buffer with a long message, one with a short message. */
+/*
+ * Nor does it wait for memory that takes long to register: an item, a return buffer with a long
+ * message, one with a short message.
+ */
 START_TEST(before_copy__registration)
 {
 	size_t len = _i % 2 ? 300 * KIB : 64 * KIB;
@@ -419,7 +431,10 @@ START_TEST(queue__other_peer)
 }
 END_TEST
 
-/* ACK keeps its place among what goes by the lane: 0 a word; the end of 1 the service, 2 the context. */
+/*
+ * ACK keeps its place among what goes by the lane: 0 a word; the end of 1 the service, 2 the
+ * context.
+ */
 START_TEST(flush__before_control)
 {
 	struct ripc_request *r;
@@ -499,7 +514,10 @@ static size_t forge(uint8_t *buf, uint8_t kind, uint16_t flags, uint64_t id)
 	return (size_t)(p - buf) + (kind == RIPC__SHORT ? 12 : 16);
 }
 
-/* Of what is not known, or not sent yet, it says nothing; the message it came with is one like others. */
+/*
+ * Of what is not known, or not sent yet, it says nothing; the message it came with is one like
+ * others.
+ */
 START_TEST(dispatch__ack_unknown_request)
 {
 	struct ripc_request *r;
@@ -525,7 +543,10 @@ START_TEST(dispatch__ack_unknown_request)
 }
 END_TEST
 
-/* A message that carries one is not what the next ELIDED stands for: its sender does not count it either. */
+/*
+ * A message that carries one is not what the next ELIDED stands for: its sender does not count it
+ * either.
+ */
 START_TEST(dispatch__elided_after_ack)
 {
 	struct ripc_service *other;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Long messages, the receiver's side: what a peer may say of them, and what it gets for what it may not. */
+/*
+ * Long messages, the receiver's side: what a peer may say of them, and what it gets for what it may
+ * not.
+ */
 #include "core/rig.h"
 
 #include "wire/bytes.h"
@@ -144,7 +147,7 @@ START_TEST(receive__return_misused)
 		ret = (struct iovec){back, 100};
 		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 1000));
 		ripc_message_free(rig_take(&rig, 0));
-		d.addr = ripc__list_entry(rig.ctx[1]->memory.returns.next,
+		d.addr = ripc__list_entry(rig.ctx[1]->memory->returns.next,
 					  struct ripc__local_return, link)
 				 ->id;
 		p = ripc__header_put(buf, RIPC__LONG, 0, how == 2 ? 2 : 1, 0, RIG_ID(1), RIG_ID(0));
@@ -162,7 +165,7 @@ START_TEST(receive__return_misused)
 		/* It is the application's, whatever the peer did. */
 		OK(ripc_buf_free(rig.ctx[1], back));
 		rig_run(&rig, 5);
-		ck_assert_uint_eq(rig.ctx[1]->memory.nreturns, 0);
+		ck_assert_uint_eq(rig.ctx[1]->memory->nreturns, 0);
 	}
 }
 END_TEST

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Long messages, the receiver's side: memory, the three ways to get the bytes, the order of delivery, and the end of lanes. */
+/*
+ * Long messages, the receiver's side: memory, the three ways to get the bytes, the order of
+ * delivery, and the end of lanes.
+ */
 #include "core/memory/bounce.h"
 #include "core/rig.h"
 
@@ -116,7 +119,10 @@ START_TEST(start__registration_fails)
 }
 END_TEST
 
-/* The first read, and the third, when others are out. All memory that lay idle goes, and it is tried once more. */
+/*
+ * The first read, and the third, when others are out. All memory that lay idle goes, and it is
+ * tried once more.
+ */
 START_TEST(post__read_fails_once)
 {
 	struct ripc__region *other;
@@ -124,7 +130,7 @@ START_TEST(post__read_fails_once)
 
 	restart(2, read_slow_expensive);
 	rig_connect(&rig, 0, 1);
-	m = &rig.ctx[1]->memory;
+	m = rig.ctx[1]->memory;
 	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
 	rig_expect(&rig, 1, 300000, 1);
 	/* Not only the buffer that the message is about to draw: one of another size, and a stage. */
@@ -255,7 +261,10 @@ START_TEST(resume__unread_is_bounded)
 }
 END_TEST
 
-/* Of what is taken at once, one lies in memory as a whole and the next comes into what is left of it: no more is touched. */
+/*
+ * Of what is taken at once, one lies in memory as a whole and the next comes into what is left of
+ * it: no more is touched.
+ */
 START_TEST(post__allocates_late)
 {
 	enum { N = 4 };
@@ -347,7 +356,10 @@ START_TEST(lane_gone__suspended_then_resent)
 }
 END_TEST
 
-/* The sender has withdrawn a message, but its CANCEL was lost with the lane: those after it do not wait for it. */
+/*
+ * The sender has withdrawn a message, but its CANCEL was lost with the lane: those after it do not
+ * wait for it.
+ */
 START_TEST(lane_gone__cancelled_meanwhile)
 {
 	struct ripc_request *r;
@@ -443,7 +455,7 @@ START_TEST(service_gone__during_transfer)
 	rig_run(&rig, 5);
 	OK(ripc_service_unregister(rig.s[1]));
 	rig.s[1] = NULL;
-	ck_assert_int_eq(rig.ctx[1]->memory.nrecv_windows, 0);
+	ck_assert_int_eq(rig.ctx[1]->memory->nrecv_windows, 0);
 	rig_run(&rig, 50);
 	/* It is looked for elsewhere. */
 	RC(-EINPROGRESS, ripc_request_test(&r));

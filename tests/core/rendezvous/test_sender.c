@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Long sends, the sender's side: the ways their items travel, their order, and what the peer answers. */
+/*
+ * Long sends, the sender's side: the ways their items travel, their order, and what the peer
+ * answers.
+ */
 #include "core/requests.h"
 
 #include "core/memory/bounce.h"
@@ -112,7 +115,7 @@ START_TEST(select__small_foreign_copied)
 	restart(2, expensive_registration);
 	rig_connect(&rig, 0, 1);
 	/* There is no room for stages. */
-	rig.ctx[0]->memory.bounce_bytes = RIPC__BOUNCE_CTX_MAX;
+	rig.ctx[0]->memory->bounce_bytes = RIPC__BOUNCE_CTX_MAX;
 	r[0] = rig_begin(&rig, 0, 1, data, 20000);
 	ck_assert_ptr_nonnull(r[0]->items[0].copy);
 	r[1] = rig_begin(&rig, 0, 1, data, 100000);
@@ -121,7 +124,7 @@ START_TEST(select__small_foreign_copied)
 		OK(ripc_request_wait(&r[i], 5000));
 	rig_expect(&rig, 1, 20000, 1);
 	rig_expect(&rig, 1, 100000, 1);
-	rig.ctx[0]->memory.bounce_bytes = 0;
+	rig.ctx[0]->memory->bounce_bytes = 0;
 }
 END_TEST
 
@@ -312,7 +315,8 @@ START_TEST(issue__unused_credit_returned)
 		OK(rig_long(&rig, 0, 1, 100000, i, 5000));
 		rig_expect(&rig, 1, 100000, i);
 	}
-	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, 10 * 2); /* 48 + 24 bytes each */
+	/* 48 + 24 bytes each */
+	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, 10 * 2);
 }
 END_TEST
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Long sends, the sender's side: given up in every state, and left behind by lanes, peers and services that go. */
+/*
+ * Long sends, the sender's side: given up in every state, and left behind by lanes, peers and
+ * services that go.
+ */
 #include "core/requests.h"
 
 /* Lets the world go on until r is in a state. */
@@ -42,7 +45,8 @@ START_TEST(abort__writing_without_credit)
 	units = rig_dest(&rig, 0, 1)->credit->sent_units;
 	RC(-ECANCELED, ripc_request_cancel(&r[k], 0));
 	/* What it had reserved is free again. */
-	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, units - 17); /* 48 + 24 + 1000 */
+	/* 48 + 24 + 1000 */
+	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, units - 17);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	for (unsigned i = 0; i < k; i++) {
 		OK(ripc_request_wait(&r[i], 5000));
@@ -226,7 +230,10 @@ START_TEST(peer_gone__silently)
 }
 END_TEST
 
-/* A good-bye says that what it does not answer was not delivered: what came over its lane, and nothing else. */
+/*
+ * A good-bye says that what it does not answer was not delivered: what came over its lane, and
+ * nothing else.
+ */
 START_TEST(requests_bye__not_resent_ones)
 {
 	struct ripc_request *r[10], *writing = NULL;
@@ -323,8 +330,9 @@ START_TEST(moved__waiting_for_credit)
 END_TEST
 
 /*
- * The same, and behind the message that waits is one that was on its way to the old holder before, over an earlier lane: the first one's
- * departure ends it, while the lane looks through its requests.
+ * The same, and behind the message that waits is one that was on its way to the old holder before,
+ * over an earlier lane: the first one's departure ends it, while the lane looks through its
+ * requests.
  */
 START_TEST(moved__requests_behind_end)
 {
@@ -388,7 +396,10 @@ START_TEST(moved__sent_then_lane_gone)
 }
 END_TEST
 
-/* The destination is another, perhaps, while a message is being written into a return buffer: nobody gets that back before it is through. */
+/*
+ * The destination is another, perhaps, while a message is being written into a return buffer:
+ * nobody gets that back before it is through.
+ */
 START_TEST(moved__while_written)
 {
 	struct iovec item = {"x", 1}, back;
@@ -415,7 +426,7 @@ START_TEST(moved__while_written)
 		rig_expect(&rig, 1, LARGE, 1);
 	}
 	rig_run(&rig, 100);
-	ck_assert_uint_eq(rig.ctx[1]->memory.nreturns, 0);
+	ck_assert_uint_eq(rig.ctx[1]->memory->nreturns, 0);
 	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
 }
 END_TEST

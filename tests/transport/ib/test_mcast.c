@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Multicast over a port, with the queue pair that hears taken from under it: in the lab, or on a host with RoCE. */
+/*
+ * Multicast over a port, with the queue pair that hears taken from under it: in the lab, or on a
+ * host with RoCE.
+ */
 #include "base/clock.h"
 #include "base/log.h"
 #include "harness.h"
@@ -203,7 +206,10 @@ START_TEST(stopped__reported_as_event)
 }
 END_TEST
 
-/* Its memory is the adapter's for all that is known: it is not replaced, which is said once, and all else goes on. */
+/*
+ * Its memory is the adapter's for all that is known: it is not replaced, which is said once, and
+ * all else goes on.
+ */
 START_TEST(stopped__receives_never_come_back)
 {
 	uint64_t group = test_seed() + 4, next = other_group(group);

@@ -66,7 +66,10 @@ START_TEST(answer__waits_for_what_is_missing)
 }
 END_TEST
 
-/* Random losses, windows of all sizes, numbers that wrap: every write is acknowledged, and none that did not arrive. */
+/*
+ * Random losses, windows of all sizes, numbers that wrap: every write is acknowledged, and none
+ * that did not arrive.
+ */
 START_TEST(uc__lossy)
 {
 	uint64_t rng = test_seed();

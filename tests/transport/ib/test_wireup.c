@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Two sides of a connection set-up, over a network that loses, repeats, delays and reorders, in virtual time. */
+/*
+ * Two sides of a connection set-up, over a network that loses, repeats, delays and reorders, in
+ * virtual time.
+ */
 #include "transport/ib/wireup.h"
 #include "base/clock.h"
 #include "harness.h"

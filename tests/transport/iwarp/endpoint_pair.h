@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Two transports in one thread, each an end of one connection: tests of iwarp/verbs, with itself and with iwarp/soft. */
+/*
+ * Two transports in one thread, each an end of one connection: tests of iwarp/verbs, with itself
+ * and with iwarp/soft.
+ */
 #ifndef RIPC_TESTS_TRANSPORT_IWARP_ENDPOINT_PAIR_H
 #define RIPC_TESTS_TRANSPORT_IWARP_ENDPOINT_PAIR_H
 
@@ -42,7 +45,10 @@ void step(struct side *s);
 		}                                                                                \
 	} while (0)
 
-/* Pairs of transports, by number: iwarp/verbs with itself, and in either direction with iwarp/soft, without CRC and with. */
+/*
+ * Pairs of transports, by number: iwarp/verbs with itself, and in either direction with iwarp/soft,
+ * without CRC and with.
+ */
 #define PAIRS   5
 #define PAIR_IB PAIRS /* beside them: ib with itself */
 

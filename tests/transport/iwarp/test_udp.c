@@ -51,7 +51,10 @@ static int sent_from(const struct ripc__udp *sender, struct ripc__udp *server)
 	return -1;
 }
 
-/* A socket whose address is gone is not sent from, and the next one is; nor is one that was closed, whose index comes again. */
+/*
+ * A socket whose address is gone is not sent from, and the next one is; nor is one that was closed,
+ * whose index comes again.
+ */
 START_TEST(send__addresses_that_go)
 {
 	union ripc__sockaddr ip = {

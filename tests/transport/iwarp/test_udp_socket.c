@@ -57,7 +57,10 @@ static bool nothing_received(struct ripc__udp *u)
 	       ripc__udp_receive(u, RIPC__UDP_CONN, space, from, &fromlen, who) == -EAGAIN;
 }
 
-/* Round trips, n, from a to b, whose addresses are these. What comes is answered to where it came from. */
+/*
+ * Round trips, n, from a to b, whose addresses are these. What comes is answered to where it came
+ * from.
+ */
 static void exchange(struct ripc__udp *a, struct ripc__udp *b, const uint8_t *to_a,
 		     const uint8_t *to_b, size_t len, unsigned n)
 {
@@ -285,8 +288,8 @@ static void receive_from(struct ripc__udp *u, char what, const struct ripc__udp 
 }
 
 /*
- * What others send while the socket is there, but not yet connected, may come to it: it is not lost, and theirs, however much of the
- * peer is before it.
+ * What others send while the socket is there, but not yet connected, may come to it: it is not
+ * lost, and theirs, however much of the peer is before it.
  */
 START_TEST(conn__other_peers_meanwhile)
 {
@@ -326,7 +329,10 @@ START_TEST(conn__other_peers_meanwhile)
 }
 END_TEST
 
-/* The peer dies, and another takes its port: what is told of that is no error of what is sent or received later, and nothing of it is lost. */
+/*
+ * The peer dies, and another takes its port: what is told of that is no error of what is sent or
+ * received later, and nothing of it is lost.
+ */
 START_TEST(conn__port_of_another)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], to_b[RIPC__ADDRESS_MAX], from[RIPC__UDP_FROM];
@@ -369,7 +375,10 @@ START_TEST(conn__port_of_another)
 }
 END_TEST
 
-/* The peer starts again, and has its address again: it has a line again, which is not waited for by who never listens. */
+/*
+ * The peer starts again, and has its address again: it has a line again, which is not waited for by
+ * who never listens.
+ */
 START_TEST(conn__reconnect)
 {
 	uint8_t to_b[RIPC__ADDRESS_MAX];
@@ -454,7 +463,10 @@ START_TEST(conn__address_gone)
 }
 END_TEST
 
-/* A thread that has gone to another network sends from where the context is, and makes no line where it is. */
+/*
+ * A thread that has gone to another network sends from where the context is, and makes no line
+ * where it is.
+ */
 START_TEST(conn__another_network)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], to_b[RIPC__ADDRESS_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a device reports by itself, where contexts of one process share librdmacm's: whoever reads it, those whom it concerns hear
- * of it. The verbs underneath are made up here.
+ * What a device reports by itself, where contexts of one process share librdmacm's: whoever reads
+ * it, those whom it concerns hear of it. The verbs underneath are made up here.
  */
 #include "transport/rdma/device.h"
 #include "harness.h"

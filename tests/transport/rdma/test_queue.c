@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Send queues never overflow, and always have a completion coming. Of a completion queue what needs no device; the rest is in tests/lab. */
+/*
+ * Send queues never overflow, and always have a completion coming. Of a completion queue what needs
+ * no device; the rest is in tests/lab.
+ */
 #include "transport/rdma/queue.h"
 #include "harness.h"
 
@@ -181,7 +184,8 @@ END_TEST
 
 /* A device whose completions are numbered from 1, as many as there are left. */
 static int left, next;
-static unsigned looked, late; /* how often it was asked, and the look until which nothing is there */
+/* how often it was asked, and the look until which nothing is there */
+static unsigned looked, late;
 
 static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 {
@@ -250,7 +254,10 @@ START_TEST(cq_poll_one__poll_count)
 }
 END_TEST
 
-/* A queue that could not be read, whoever asked, is reported by the next poll even if it can be read again: something is lost. */
+/*
+ * A queue that could not be read, whoever asked, is reported by the next poll even if it can be
+ * read again: something is lost.
+ */
 START_TEST(cq_poll_one__error_is_kept)
 {
 	struct ripc__verbs_device device = {.name = "none"};

@@ -101,7 +101,10 @@ static void *sleeper_main(void *arg)
 	return NULL;
 }
 
-/* Two threads that sleep whenever there is nothing, RIPC_TEST_CYCLES (100000) times: no kick is ever missed. */
+/*
+ * Two threads that sleep whenever there is nothing, RIPC_TEST_CYCLES (100000) times: no kick is
+ * ever missed.
+ */
 START_TEST(arm__no_kick_lost)
 {
 	static struct sleeper s[2];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The window engine's reads, writes and exposed memory, over mapped memory and over the simulated link. */
+/*
+ * The window engine's reads, writes and exposed memory, over mapped memory and over the simulated
+ * link.
+ */
 #include "ring_pair.h"
 
 static void read_all(struct ring_pair *r, size_t len)
@@ -12,7 +15,10 @@ static void read_all(struct ring_pair *r, size_t len)
 	region = ripc__ring_reg(&r->b.w, from, len, RIPC__ACCESS_REMOTE_READ);
 	ck_assert_ptr_nonnull(region);
 	r->a.nread = 0;
-	/* The key is told by a send, as it is in life: a direct reader needs what was written before that. */
+	/*
+	 * The key is told by a send, as it is in life: a direct reader needs what was written
+	 * before that.
+	 */
 	ring_end_progress(r, &r->b, &region->key, 4);
 	while (!ring_pair_step(r, &r->a))
 		;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The window engine, over mapped memory and over the simulated link with many seeds. RIPC_TEST_MESSAGES (200000) messages go through the
- * link in checksummed; RIPC_TEST_SEED names the first seed.
+ * The window engine, over mapped memory and over the simulated link with many seeds.
+ * RIPC_TEST_MESSAGES (200000) messages go through the link in checksummed; RIPC_TEST_SEED names the
+ * first seed.
  */
 #include "ring_pair.h"
 
@@ -114,7 +115,10 @@ START_TEST(send_fast__every_size)
 }
 END_TEST
 
-/* What the peer says of a message outside of the slots is not believed: it is left to the look that reports it. */
+/*
+ * What the peer says of a message outside of the slots is not believed: it is left to the look that
+ * reports it.
+ */
 START_TEST(recv_slots__bad_slot_words)
 {
 	static uint8_t data[RIPC__RING_SEND_MAX];
@@ -265,7 +269,10 @@ struct tally {
 	uint64_t sent, got, wrong;
 };
 
-/* Messages of random sizes in both directions until n have arrived, checked. Return: how many were wrong. */
+/*
+ * Messages of random sizes in both directions until n have arrived, checked. Return: how many were
+ * wrong.
+ */
 static uint64_t traffic(struct ring_pair *r, uint64_t n)
 {
 	static uint8_t data[RIPC__RING_SEND_MAX];
@@ -391,7 +398,10 @@ END_TEST
 
 /* ---- hostile peers ---- */
 
-/* Somebody scribbles over the whole segment: the engine may fail, and touches nothing that is not its own. */
+/*
+ * Somebody scribbles over the whole segment: the engine may fail, and touches nothing that is not
+ * its own.
+ */
 START_TEST(hostile__corrupt_segment)
 {
 	static uint8_t from[5000], to[5000];

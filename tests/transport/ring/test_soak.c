@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * shm and ring/sim between two processes for as long as is wanted: RIPC_TEST_MESSAGES messages, each checked byte by
- * byte, and RIPC_TEST_CYCLES times of falling asleep and being woken. Nothing wakes a side over shared memory but its
- * peer, so that one wake-up lost is a side that sleeps for ever; over the simulated link a kick may be lost, and a
- * sleep is bounded.
+ * shm and ring/sim between two processes for as long as is wanted: RIPC_TEST_MESSAGES messages,
+ * each checked byte by byte, and RIPC_TEST_CYCLES times of falling asleep and being woken. Nothing
+ * wakes a side over shared memory but its peer, so that one wake-up lost is a side that sleeps for
+ * ever; over the simulated link a kick may be lost, and a sleep is bounded.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* For tests of shm: transports of this process, two that are connected, and strangers at their sockets. */
+/*
+ * For tests of shm: transports of this process, two that are connected, and strangers at their
+ * sockets.
+ */
 #ifndef RIPC_TESTS_TRANSPORT_SHM_SHM_PAIR_H
 #define RIPC_TESTS_TRANSPORT_SHM_SHM_PAIR_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Long messages that are handed over between contexts of one host: where they lie, whose the memory is when, and what
- * becomes of it when somebody keeps it, frees it or grows it.
+ * Long messages that are handed over between contexts of one host: where they lie, whose the memory
+ * is when, and what becomes of it when somebody keeps it, frees it or grows it.
  */
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"
@@ -355,7 +355,7 @@ START_TEST(buffer__sealed)
 
 	open_two(&w, "", "");
 	p = buffer(w.a, LEN, 15);
-	fd = w.a->memory.fds[0];
+	fd = w.a->memory->fds[0];
 	ck_assert_int_ge(fd, 0);
 	ck_assert_ptr_eq(mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
 	ck_assert_int_lt(ftruncate(fd, 0), 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Messages that are handed over between processes: what becomes of them when somebody dies or forks. */
+/*
+ * Messages that are handed over between processes: what becomes of them when somebody dies or
+ * forks.
+ */
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"
 
@@ -178,7 +181,7 @@ START_TEST(fork__child_has_no_fds)
 	p = buffer(w.a, LEN, 17);
 	pid = fork();
 	if (!pid)
-		_exit(fcntl(w.a->memory.fds[0], F_GETFD) >= 0 ? 1 : holds(p, LEN, 17) ? 0 : 2);
+		_exit(fcntl(w.a->memory->fds[0], F_GETFD) >= 0 ? 1 : holds(p, LEN, 17) ? 0 : 2);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	close_two(&w);

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* What lies in place, as a peer sees it that keeps all it ever was given: a second mapping of the same memory. */
+/*
+ * What lies in place, as a peer sees it that keeps all it ever was given: a second mapping of the
+ * same memory.
+ */
 static const uint8_t *map_peer_buffer(const struct ripc_message *m)
 {
 	void *spy = mremap(m->items[0].iov_base, 0, m->items[0].iov_len, MREMAP_MAYMOVE);
@@ -45,8 +48,8 @@ static bool import_shows(struct ripc *b, uint8_t byte)
 	bool found = false;
 
 	ripc__lock(b);
-	for (size_t i = 0; i < b->memory.nregions; i++) {
-		struct ripc__region *r = b->memory.regions[i];
+	for (size_t i = 0; i < b->memory->nregions; i++) {
+		struct ripc__region *r = b->memory->regions[i];
 
 		found |= r->state == RIPC__REGION_IMPORTED && shows(r->base, r->cap, byte);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How long a message that was handed over may be kept, in virtual time: two contexts of one process over shared memory,
- * driven in one thread.
+ * How long a message that was handed over may be kept, in virtual time: two contexts of one process
+ * over shared memory, driven in one thread.
  */
 #include "virtual_time.h"
 

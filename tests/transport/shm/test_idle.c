@@ -44,7 +44,10 @@ START_TEST(idle__kicks_on_send)
 }
 END_TEST
 
-/* Also by who never looks at the sockets, as it does not sleep; the ring that comes later does no harm. */
+/*
+ * Also by who never looks at the sockets, as it does not sleep; the ring that comes later does no
+ * harm.
+ */
 START_TEST(idle__found_by_poll)
 {
 	struct iovec item = {"hello", 5};
@@ -132,8 +135,8 @@ START_TEST(idle__closed)
 END_TEST
 
 /*
- * Whoever is forked reads the ring of those that are not looked at, at any moment, to close what belongs to its parent: looking at one after
- * the other changes nothing in it.
+ * Whoever is forked reads the ring of those that are not looked at, at any moment, to close what
+ * belongs to its parent: looking at one after the other changes nothing in it.
  */
 START_TEST(idle__list_unchanged_by_poll)
 {

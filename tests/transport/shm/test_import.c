@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conditions under which an item is read in place, as ripc_buf_alloc(3) states them: one case for each sentence.
- * In virtual time, so that nothing depends on how quick a receiver is.
+ * The conditions under which an item is read in place, as ripc_buf_alloc(3) states them: one case
+ * for each sentence. In virtual time, so that nothing depends on how quick a receiver is.
  */
 #include "virtual_time.h"
 

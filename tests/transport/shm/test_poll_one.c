@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "shm_pair.h"
 
-#include "core/message/message.h"
+#include "core/memory/message.h"
 
 enum { PEERS = 3 };
 
@@ -62,7 +62,8 @@ static void post(unsigned i, uint8_t what)
 {
 	uint8_t head[RIPC__POST_HEADER_LEN] = {0};
 
-	ck_assert_int_eq(OPS->post(from[i], head, sizeof(head), &(struct iovec){&what, 1}, 1, false), 0);
+	ck_assert_int_eq(OPS->post(from[i], head, sizeof(head), &(struct iovec){&what, 1}, 1, false),
+			 0);
 }
 
 /* Each peer's messages keep their order, whoever spoke before. */

@@ -350,7 +350,10 @@ START_TEST(connect__rejected)
 }
 END_TEST
 
-/* Whatever a stranger of the same user says first, it is turned away, told of, and no descriptor of its stays. */
+/*
+ * Whatever a stranger of the same user says first, it is turned away, told of, and no descriptor of
+ * its stays.
+ */
 START_TEST(request__garbage)
 {
 	struct shm *t = open_shm();
@@ -503,7 +506,10 @@ START_TEST(accept__evicts_from_busiest)
 }
 END_TEST
 
-/* A peer's process that ends without a word: what it sent before is delivered, then the end is reported. */
+/*
+ * A peer's process that ends without a word: what it sent before is delivered, then the end is
+ * reported.
+ */
 START_TEST(open__peer_killed)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];

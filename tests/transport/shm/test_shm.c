@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* shm as a transport, once connected: reads, what is taken and handed over, and peers that do as they please. */
+/*
+ * shm as a transport, once connected: reads, what is taken and handed over, and peers that do as
+ * they please.
+ */
 #define _GNU_SOURCE
 #include "shm_pair.h"
 
@@ -62,7 +65,10 @@ START_TEST(read__direct)
 }
 END_TEST
 
-/* One look of an owner who sleeps whenever it may: then it looks at nothing until its descriptor is readable. */
+/*
+ * One look of an owner who sleeps whenever it may: then it looks at nothing until its descriptor is
+ * readable.
+ */
 static void sleep_then_poll(struct shm *t, bool *asleep)
 {
 	struct pollfd p = {.fd = OPS->fd((struct ripc__transport *)t), .events = POLLIN};
@@ -77,7 +83,10 @@ static void sleep_then_poll(struct shm *t, bool *asleep)
 		  deadline == UINT64_MAX && !OPS->arm((struct ripc__transport *)t);
 }
 
-/* Where memory of the other cannot be read, its owner brings it: also one who sleeps whenever it may, and hears of nothing else. */
+/*
+ * Where memory of the other cannot be read, its owner brings it: also one who sleeps whenever it
+ * may, and hears of nothing else.
+ */
 START_TEST(read__served_by_sleeping_peer)
 {
 	uint8_t from[3000], to[3000] = {0};
@@ -175,7 +184,10 @@ START_TEST(hostile__kicks)
 }
 END_TEST
 
-/* Only after a round has found the endpoint; small ones into the room, others where the rounds receive. */
+/*
+ * Only after a round has found the endpoint; small ones into the room, others where the rounds
+ * receive.
+ */
 START_TEST(poll_one__follows_last_rx)
 {
 	static uint8_t head[RIPC__POST_HEADER_LEN], data[3000], room[224];
@@ -193,7 +205,8 @@ START_TEST(poll_one__follows_last_rx)
 		data[i] = (uint8_t)(i * 7);
 	for (size_t len = 0; len <= sizeof(data); len += 50) {
 		head[0] = (uint8_t)len;
-		ck_assert_int_eq(OPS->post(w.ea, head, sizeof(head), &(struct iovec){data, len}, 1, false), 0);
+		ck_assert_int_eq(
+			OPS->post(w.ea, head, sizeof(head), &(struct iovec){data, len}, 1, false), 0);
 		ck_assert(OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
 		ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
 		ck_assert_ptr_eq(ev.ep, w.eb);
@@ -235,9 +248,10 @@ START_TEST(export__only_sealed_memory)
 	int bad[7], fd;
 
 	bad[0] = object(65536, 65536, F_SEAL_GROW | F_SEAL_FUTURE_WRITE); /* could be cut */
-	bad[1] = object(65536, 65536, F_SEAL_SHRINK | F_SEAL_GROW); /* or holes be punched into it */
-	bad[2] = object(32768, 32768, good);                        /* shorter than is said */
-	bad[3] = object(65536, 61440, good);                        /* not all there */
+	/* or holes be punched into it */
+	bad[1] = object(65536, 65536, F_SEAL_SHRINK | F_SEAL_GROW);
+	bad[2] = object(32768, 32768, good); /* shorter than is said */
+	bad[3] = object(65536, 61440, good); /* not all there */
 	bad[4] = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	bad[5] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	bad[6] = open("/", O_RDONLY | O_CLOEXEC);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A world in virtual time for tests of mapped zero copy: contexts of one process over shm, all of them run by
- * the test's thread. Context 0 sends; each of the others has a service that receives.
+ * A world in virtual time for tests of mapped zero copy: contexts of one process over shm, all of
+ * them run by the test's thread. Context 0 sends; each of the others has a service that receives.
  */
 #ifndef RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_TIME_H
 #define RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_TIME_H
 
 #include "base/clock.h"
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "core/progress/hooks.h"
 #include "harness.h"
 

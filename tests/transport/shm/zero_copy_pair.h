@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* For tests of messages that are handed over: two contexts of this process over shm, and what they send. */
+/*
+ * For tests of messages that are handed over: two contexts of this process over shm, and what they
+ * send.
+ */
 #ifndef RIPC_TESTS_TRANSPORT_SHM_ZERO_COPY_PAIR_H
 #define RIPC_TESTS_TRANSPORT_SHM_ZERO_COPY_PAIR_H
 
-#include "core/context/context.h"
+#include "core/memory/buffer.h"
+#include "core/progress/context.h"
 #include "harness.h"
 
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Two transports on one simulated network, without contexts: what the tests of the simulation share. */
+/*
+ * Two transports on one simulated network, without contexts: what the tests of the simulation
+ * share.
+ */
 #ifndef RIPC_TESTS_TRANSPORT_SIM_SIM_PAIR_H
 #define RIPC_TESTS_TRANSPORT_SIM_SIM_PAIR_H
 
@@ -174,7 +177,10 @@ static inline int pair_send(struct pair_side *side, const void *data, size_t len
 	return OPS->post(side->ep, NULL, 0, &iov, 1, more);
 }
 
-/* Closes everything and checks that nothing is left and, unless they were wanted, that nobody broke the contract. */
+/*
+ * Closes everything and checks that nothing is left and, unless they were wanted, that nobody broke
+ * the contract.
+ */
 static inline void pair_close(struct sim_pair_test *sim_pair_test, uint64_t violations)
 {
 	struct ripc__sim_counters counters;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* For tests of what the engine receives: an end with memory of all rights, and FPDUs that no peer of ours would send. */
+/*
+ * For tests of what the engine receives: an end with memory of all rights, and FPDUs that no peer
+ * of ours would send.
+ */
 #ifndef RIPC_TESTS_TRANSPORT_IWARP_SOFT_BAD_FPDU_H
 #define RIPC_TESTS_TRANSPORT_IWARP_SOFT_BAD_FPDU_H
 
@@ -33,9 +36,15 @@ void fix_crc(void);
 void feed_fpdu(void);
 /* The passive side may answer only after an FPDU has come. */
 void feed_first_fpdu(void);
-/* Feeds the FPDU, whole or (step > 0) in pieces; the engine must end with this code, and place nothing. */
+/*
+ * Feeds the FPDU, whole or (step > 0) in pieces; the engine must end with this code, and place
+ * nothing.
+ */
 void feed_bad_fpdu(unsigned code, size_t step);
-/* What the engine transmits at last must be this Terminate. @with_ddp, @with_request: headers of the last FPDU. */
+/*
+ * What the engine transmits at last must be this Terminate. @with_ddp, @with_request: headers of
+ * the last FPDU.
+ */
 void check_terminate(unsigned code, bool with_ddp, bool with_request);
 
 #endif

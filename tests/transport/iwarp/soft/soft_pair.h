@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* For tests of the transport over real sockets of the loopback: two of them in one thread, and what each has seen. */
+/*
+ * For tests of the transport over real sockets of the loopback: two of them in one thread, and what
+ * each has seen.
+ */
 #ifndef RIPC_TESTS_TRANSPORT_IWARP_SOFT_SOFT_PAIR_H
 #define RIPC_TESTS_TRANSPORT_IWARP_SOFT_SOFT_PAIR_H
 
@@ -48,7 +51,10 @@ struct side {
 
 extern struct side a, b;
 
-/* A failed check ends the test: nothing here returns an error but side_open(), that of the transport. */
+/*
+ * A failed check ends the test: nothing here returns an error but side_open(), that of the
+ * transport.
+ */
 int side_open(struct side *s, const char *options);
 void side_close(struct side *s);
 void sides_open(const char *options);
@@ -57,7 +63,10 @@ void sides_connect(const char *options);
 /* Closes both, and checks that no descriptor is left. */
 void sides_close(void);
 
-/* What the transport reports, an event at a time; side_step() takes up to s->max of them. Return: how many came. */
+/*
+ * What the transport reports, an event at a time; side_step() takes up to s->max of them. Return:
+ * how many came.
+ */
 void side_handle(struct side *s, const struct ripc__event *e);
 unsigned side_step(struct side *s);
 void side_connect(struct side *from, struct side *to, struct ripc__ep **ep);

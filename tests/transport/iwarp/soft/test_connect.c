@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Connections of the transport being set up, over real sockets of the loopback: also by hand, by strangers and by older peers. */
+/*
+ * Connections of the transport being set up, over real sockets of the loopback: also by hand, by
+ * strangers and by older peers.
+ */
 #include "soft_pair.h"
 
 #include <arpa/inet.h>
@@ -471,7 +474,10 @@ START_TEST(soft_connect__malformed_reply)
 }
 END_TEST
 
-/* One place refuses, and at the other one (the first, the second) somebody else answers: the peer may live. */
+/*
+ * One place refuses, and at the other one (the first, the second) somebody else answers: the peer
+ * may live.
+ */
 START_TEST(soft_connect__one_addr_refused)
 {
 	struct ripc__iwarp_address address;

@@ -172,7 +172,10 @@ START_TEST(engine__random_fragments)
 }
 END_TEST
 
-/* Work of both ends and all kinds at random; each byte that arrives is checked against what was posted. */
+/*
+ * Work of both ends and all kinds at random; each byte that arrives is checked against what was
+ * posted.
+ */
 START_TEST(engine__random_work)
 {
 	uint64_t rng = test_seed();
@@ -204,7 +207,10 @@ START_TEST(engine__random_work)
 			sum[w] += len;
 			break;
 		case 1:
-			/* The same bytes at the same place of source and target: order does not matter. */
+			/*
+			 * The same bytes at the same place of source and target: order does not
+			 * matter.
+			 */
 			err = ripc__engine_write(e, src[w], source + off, len, dst[!w]->addr + off,
 						 dst[!w]->stag, i);
 			ck_assert(!err || err == -EAGAIN);
@@ -395,7 +401,10 @@ START_TEST(engine_revoke__write_being_placed)
 }
 END_TEST
 
-/* An engine that fails while an FPDU is half sent completes it, so that its Terminate is understood. */
+/*
+ * An engine that fails while an FPDU is half sent completes it, so that its Terminate is
+ * understood.
+ */
 START_TEST(engine_fail__terminate_after_what_is_half_sent)
 {
 	struct ripc__mpa_terms t = terms(true, true);

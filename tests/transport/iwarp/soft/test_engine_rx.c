@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the engine takes, part by part, and what it refuses: CRCs, parts that do not fit, answers to nothing, any bytes. */
+/*
+ * What the engine takes, part by part, and what it refuses: CRCs, parts that do not fit, answers to
+ * nothing, any bytes.
+ */
 #include "bad_fpdu.h"
 
 START_TEST(engine_next__crc_of_every_bit)
 {
-	for (size_t bit = 16; bit < 8 * 32; bit++) { /* the length aside: it says where the CRC is */
+	/* the length aside: it says where the CRC is */
+	for (size_t bit = 16; bit < 8 * 32; bit++) {
 		bad_fpdu_open(true);
 		feed_first_fpdu();
 		make_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "hello", 5);
@@ -222,7 +226,8 @@ START_TEST(engine_next__terminate_of_the_peer)
 		ck_assert(target.e.term_received);
 		ck_assert_uint_eq(target.e.term_code, code);
 		ck_assert_ptr_nonnull(target.e.text);
-		ck_assert_uint_eq(engine_end_take(&target, out, sizeof(out)), 0); /* is not answered */
+		/* is not answered */
+		ck_assert_uint_eq(engine_end_take(&target, out, sizeof(out)), 0);
 		bad_fpdu_close();
 	}
 }

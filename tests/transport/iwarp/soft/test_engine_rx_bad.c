@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Everything a peer can do wrong in one FPDU, the Terminate it gets for it, and that no byte was placed before it was allowed. */
+/*
+ * Everything a peer can do wrong in one FPDU, the Terminate it gets for it, and that no byte was
+ * placed before it was allowed.
+ */
 #include "bad_fpdu.h"
 
 /* Each case makes an FPDU; it is fed whole and in pieces of several sizes, with CRC and without. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* UDP multicast for groups: where a group is, what is heard, and that members are served by it, over IPv4 and IPv6. */
+/*
+ * UDP multicast for groups: where a group is, what is heard, and that members are served by it,
+ * over IPv4 and IPv6.
+ */
 #define _GNU_SOURCE
 #include "harness.h"
 #include "ripc.h"
@@ -291,7 +294,10 @@ START_TEST(group__switched_off)
 }
 END_TEST
 
-/* A network namespace of our own with an interface that has no IPv4. Return: whether that is possible here. */
+/*
+ * A network namespace of our own with an interface that has no IPv4. Return: whether that is
+ * possible here.
+ */
 static bool only_ipv6(void)
 {
 	return (!unshare(CLONE_NEWNET) || !unshare(CLONE_NEWUSER | CLONE_NEWNET)) &&

@@ -119,7 +119,8 @@ START_TEST(mpa_decode__malformed)
 	struct ripc__mpa f = our_request(false, true), g;
 	size_t len = ripc__mpa_encode(&f, buf, sizeof(buf));
 
-	ck_assert_int_eq(ripc__mpa_decode(&g, true, buf, len, &why), -EPROTO); /* a request is no reply */
+	/* a request is no reply */
+	ck_assert_int_eq(ripc__mpa_decode(&g, true, buf, len, &why), -EPROTO);
 	ck_assert_int_eq(ripc__mpa_decode(&g, false, (const uint8_t *)"GET / HTTP/1.1", 14, &why),
 			 -EPROTO);
 	ck_assert_int_eq(ripc__mpa_decode(&g, false, (const uint8_t *)"G", 1, &why), -EPROTO);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Addresses of the host that come and go while contexts are open, in a network namespace of our own. */
+/*
+ * Addresses of the host that come and go while contexts are open, in a network namespace of our
+ * own.
+ */
 #define _GNU_SOURCE /* unshare */
 
 #include "harness.h"
@@ -29,7 +32,10 @@ static bool ip(const char *command)
 	return !system(udp_conn);
 }
 
-/* Nothing but a loopback with one address, and a link that gets none of itself later. Return: whether that is possible here. */
+/*
+ * Nothing but a loopback with one address, and a link that gets none of itself later. Return:
+ * whether that is possible here.
+ */
 static bool alone(void)
 {
 	if (!ip("command -v ip >/dev/null")) {
@@ -113,7 +119,10 @@ START_TEST(readdress__an_address_that_is_known_changes)
 	ck_assert_int_eq(ripc_service_register(a, 42, 0, &sa), 0);
 	ck_assert_int_eq(ripc_service_register(b, RIPC_ANY_ID, 0, &sb), 0);
 	send_text(sb, sa);
-	/* The connection is between addresses that are no more: it breaks, and the next one goes to the new address. */
+	/*
+	 * The connection is between addresses that are no more: it breaks, and the next one goes to
+	 * the new address.
+	 */
 	ck_assert(ip("ip addr flush dev link0 && ip addr add 10.9.8.6/24 dev link0"));
 	ck_assert(listens(a, "10.9.8.6", true));
 	ck_assert(listens(a, "10.9.8.7", false));
@@ -122,7 +131,10 @@ START_TEST(readdress__an_address_that_is_known_changes)
 		struct ripc_message *m;
 
 		ck_assert_msg(tries < 20, "%s", ripc_error_detail());
-		/* What was on its way when the connection broke may be lost, or come and be called unknown. */
+		/*
+		 * What was on its way when the connection broke may be lost, or come and be called
+		 * unknown.
+		 */
 		if (ripc_send_long(sb, 42, &text, 1, NULL, WAIT_MS))
 			continue;
 		ck_assert_msg(!ripc_receive(sa, &m, WAIT_MS), "%s", ripc_error_detail());
@@ -142,7 +154,10 @@ static bool by_datagram(struct ripc *ctx, uint64_t dest)
 	       strstr(route.reason, "short messages by datagram");
 }
 
-/* The same, after a while: the connection, which shows the way, takes longer than the first datagram. */
+/*
+ * The same, after a while: the connection, which shows the way, takes longer than the first
+ * datagram.
+ */
 static bool soon_by_datagram(struct ripc *ctx, uint64_t dest)
 {
 	for (unsigned i = 0; i < WAIT_MS / 10; i++) {
@@ -153,7 +168,10 @@ static bool soon_by_datagram(struct ripc *ctx, uint64_t dest)
 	return false;
 }
 
-/* Neither the socket they went from before, nor that nobody could be reached meanwhile, is the end of datagrams. */
+/*
+ * Neither the socket they went from before, nor that nobody could be reached meanwhile, is the end
+ * of datagrams.
+ */
 START_TEST(readdress__datagrams_go_on)
 {
 	struct ripc *a, *b;
@@ -191,7 +209,10 @@ START_TEST(readdress__datagrams_go_on)
 }
 END_TEST
 
-/* Who was opened when there was no network knows nothing of its MTU: its longest datagram gets there all the same. */
+/*
+ * Who was opened when there was no network knows nothing of its MTU: its longest datagram gets
+ * there all the same.
+ */
 START_TEST(readdress__the_longest_datagram)
 {
 	static char bytes[65536];

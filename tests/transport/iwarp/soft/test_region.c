@@ -38,7 +38,8 @@ START_TEST(region_add__many_and_distinct)
 	for (unsigned i = 0; i < N; i++) {
 		all[i] = ripc__region_add(&r, NULL, i, 0);
 		ck_assert_ptr_nonnull(all[i]);
-		ck_assert_uint_le(all[i]->addr, UINT64_MAX - (UINT64_C(1) << 63)); /* cannot wrap round */
+		/* cannot wrap round */
+		ck_assert_uint_le(all[i]->addr, UINT64_MAX - (UINT64_C(1) << 63));
 	}
 	for (unsigned i = 0; i < N; i++) {
 		ck_assert_ptr_eq(ripc__region_find(&r, all[i]->stag), all[i]);

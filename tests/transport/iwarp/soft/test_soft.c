@@ -234,7 +234,10 @@ START_TEST(soft_release__token_outlives_the_endpoint)
 }
 END_TEST
 
-/* A receiver that keeps all it is given gets no more slabs to keep, and is asked to copy instead: nobody starves. */
+/*
+ * A receiver that keeps all it is given gets no more slabs to keep, and is asked to copy instead:
+ * nobody starves.
+ */
 START_TEST(soft_release__kept_messages_stop_nobody)
 {
 	uint8_t p[8000] = {0};
@@ -278,7 +281,8 @@ START_TEST(soft_progress__many_endpoints)
 	ck_assert_uint_lt(sizeof(struct ripc__ep), 8192);
 	for (round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < N; i++)
-			ck_assert_int_ge(ops->post(eps[i], NULL, 0, &(struct iovec){"x", 1}, 1, false), 0);
+			ck_assert_int_ge(
+				ops->post(eps[i], NULL, 0, &(struct iovec){"x", 1}, 1, false), 0);
 		UNTIL(b.nrecv == (round + 1) * N);
 	}
 	for (unsigned i = 0; i < N; i += 2)
@@ -443,8 +447,8 @@ START_TEST(soft_post_datagram__there_and_back)
 }
 END_TEST
 
-#define EXCHANGES \
-	100000u /* that a line is given to be watched no more: who is not asked for long meanwhile begins anew */
+/* that a line is given to be watched no more: who is not asked for long meanwhile begins anew */
+#define EXCHANGES 100000u
 
 static uint8_t addr_a[RIPC__ADDRESS_MAX], addr_b[RIPC__ADDRESS_MAX];
 static size_t len_a, len_b;
@@ -481,7 +485,10 @@ static void line_open(void)
 	len_b = (size_t)ops->address(b.t, addr_b, sizeof(addr_b));
 }
 
-/* A socket that is connected to the only peer is asked in each round, and not watched meanwhile: it is when it is asked no more. */
+/*
+ * A socket that is connected to the only peer is asked in each round, and not watched meanwhile: it
+ * is when it is asked no more.
+ */
 START_TEST(soft_post_datagram__connected)
 {
 	const struct ripc__udp *u;

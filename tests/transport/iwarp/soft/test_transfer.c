@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Memory of the other end written and read, over real sockets of the loopback, and every way that ends. */
+/*
+ * Memory of the other end written and read, over real sockets of the loopback, and every way that
+ * ends.
+ */
 #include "soft_pair.h"
 
 static bool all_are(const uint8_t *p, size_t len, uint8_t value)

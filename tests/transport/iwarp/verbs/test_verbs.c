@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The transport over an iWARP device, and between it and the user-space one: two transports in one thread, in the lab or on a
- * host with an adapter. The interface is named as for conformance_iwarp.
+ * The transport over an iWARP device, and between it and the user-space one: two transports in one
+ * thread, in the lab or on a host with an adapter. The interface is named as for conformance_iwarp.
  */
 #include "base/log.h"
 #include "transport/iwarp/endpoint_pair.h"
@@ -22,8 +22,8 @@
 #define BYTES 300000u
 
 /*
- * What the connection manager reports and what completes come on two ways, in any order. The linker puts this in place of
- * librdmacm's: whose events are held back sees completions first.
+ * What the connection manager reports and what completes come on two ways, in any order. The linker
+ * puts this in place of librdmacm's: whose events are held back sees completions first.
  */
 static const struct rdma_event_channel *held;
 
@@ -86,7 +86,10 @@ START_TEST(ep_close__what_was_sent_arrives)
 }
 END_TEST
 
-/* Calls of the device's post_send, and what they posted; the fail_at-th work request is refused, 0: none. */
+/*
+ * Calls of the device's post_send, and what they posted; the fail_at-th work request is refused, 0:
+ * none.
+ */
 static int (*real_post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 static unsigned calls, works, fail_at;
 
@@ -252,7 +255,10 @@ static void some_rounds(void)
 	}
 }
 
-/* Connects, and holds back what the connection manager tells the active side, however long that takes. */
+/*
+ * Connects, and holds back what the connection manager tells the active side, however long that
+ * takes.
+ */
 static void connect_and_hold(void)
 {
 	open_pair(0);
@@ -300,8 +306,8 @@ START_TEST(arm__sends_what_was_held_back)
 END_TEST
 
 /*
- * A queue that cannot be read any more is told of, and then keeps nobody awake, though its device waits for what the connection
- * manager owes.
+ * A queue that cannot be read any more is told of, and then keeps nobody awake, though its device
+ * waits for what the connection manager owes.
  */
 START_TEST(arm__lost_queue)
 {
@@ -440,7 +446,10 @@ START_TEST(dereg__ends_remote_access)
 }
 END_TEST
 
-/* A port that takes the connection and never says a word: the attempt ends when its time is over, or the core gives it up. */
+/*
+ * A port that takes the connection and never says a word: the attempt ends when its time is over,
+ * or the core gives it up.
+ */
 START_TEST(connect__timeout)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET};

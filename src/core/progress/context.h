@@ -2,24 +2,23 @@
 /*
  * The context: everything one instance of the library owns, under one lock.
  *
- * Order of locks: ctx->lock, then that of devices which contexts share (adopted_lock in transport/rdma/device.c) or none, then the
- * log's own (core/log.c). The list of all contexts has a lock of its
- * own (contexts_lock in context.c), taken before any ctx->lock and never while one is held.
+ * Order of locks: ctx->lock, then that of devices which contexts share (adopted_lock in
+ * transport/rdma/device.c) or none, then the log's own (core/log.c). The list of all contexts has a
+ * lock of its own (contexts_lock in context.c), taken before any ctx->lock and never while one is
+ * held.
  */
-#ifndef RIPC_CORE_CONTEXT_CONTEXT_H
-#define RIPC_CORE_CONTEXT_CONTEXT_H
+#ifndef RIPC_CORE_PROGRESS_CONTEXT_H
+#define RIPC_CORE_PROGRESS_CONTEXT_H
 
 #include "auth/key.h"
-#include "core/memory/buffer.h"
 #include "base/clock.h"
-#include "core/rendezvous/delayed_ack.h"
-#include "core/progress/handle.h"
-#include "core/progress/hooks.h"
 #include "base/list.h"
-#include "core/progress/lock.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "core/message/fast_path.h"
+#include "core/progress/fast_path.h"
+#include "core/progress/handle.h"
+#include "core/progress/hooks.h"
+#include "core/progress/lock.h"
 #include "core/progress/wait.h"
 #include "resolver/resolver.h"
 #include "transport/transport.h"
@@ -28,6 +27,8 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+
+#define RIPC__TP_MAX 8 /* transports of one context */
 
 /* What the context's epoll set watches (epoll data). */
 enum { RIPC__EPOLL_TRANSPORT, RIPC__EPOLL_RESOLVER, RIPC__EPOLL_WAKE };
@@ -44,10 +45,45 @@ struct ripc__tp {
 	char why[256];   /* the reason, if it is not open */
 };
 
+/* The ACK that core/rendezvous/delayed_ack.c may send later. */
+struct ripc__delayed_ack {
+	/* lane of the message; NULL: no ACK is tracked and the other fields are undefined */
+	struct ripc__lane *lane;
+	uint64_t id;           /* request id */
+	uint64_t delivered_ns; /* time of delivery */
+	bool held;             /* the ACK was not sent yet; false without a lane */
+};
+
+/*
+ * Calls from here to the layers above, set by ripc_open(). Lock held. The resolver's events and
+ * the timers are reported in a full pass only.
+ */
+struct ripc__progress_ops {
+	/* A transport has an event; the callee releases its token. */
+	void (*transport_event)(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
+	void (*resolver_event)(struct ripc *ctx, const struct ripc__resolver_event *ev);
+	/* Whether a registration or a look-up waits for the resolver. */
+	bool (*resolver_awaited)(struct ripc *ctx);
+	/* ctx->timers_ns has passed. */
+	void (*timers)(struct ripc *ctx);
+	/* Too few descriptors or too little memory for a connection: ctx->evict_cause. */
+	void (*evict)(struct ripc *ctx);
+	/* ctx->dead_lanes is not empty and no event refers to a lane any more. */
+	void (*free_dead_lanes)(struct ripc *ctx);
+	/* End of a full pass. Return: the earlier of deadline and the time of the next pass. */
+	uint64_t (*pass_end)(struct ripc *ctx, uint64_t deadline);
+	/* The calling thread finds nothing to receive and is about to wait. */
+	void (*idle)(struct ripc *ctx);
+	/* ctx->fast_path is valid, and the lock was taken for another purpose. */
+	void (*fast_path_flush)(struct ripc *ctx);
+};
+
 struct ripc {
 	/* These two are all that is read before the lock is held: handle.h. */
 	struct ripc__lock lock;
-	unsigned owner; /* ripc__fork_generation that opened it, else we are a child; 0: it has ended */
+	/* ripc__fork_generation that opened it, else we are a child; 0: it has ended */
+	unsigned owner;
+	const struct ripc__progress_ops *ops;
 	struct ripc__options opt;
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];
@@ -80,43 +116,56 @@ struct ripc {
 	unsigned message_cached;
 	struct ripc__fast_path fast_path;     /* the ways of the last plain messages */
 	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
-	struct ripc__memory memory;           /* buffers, windows, return buffers */
+	struct ripc__memory *memory;          /* core/memory/buffer.h; allocated with the context */
 
 	uint64_t next_number;      /* no number was given out from here on: ripc__seq_begin() */
 	uint64_t requests_started; /* numbers them */
-	atomic_uint long_inflight; /* long messages under way, in and out; the agent looks without the lock */
-	uint64_t now_ns;           /* time of the present or last round of progress */
-	bool now_fresh;            /* it was read just now, and no lock was released since */
-	bool polled;    /* a whole round was made since the lock was taken, and brought nothing */
-	bool now_stale; /* it may be long ago: the present part of a round looked at no clock */
-	unsigned poll_count; /* parts of rounds by threads that did not drive: see core/message/fast_path.c */
-	unsigned poll_budget; /* looks at the endpoint that spoke last before all are looked at: core/message/fast_path.c */
+	/* long messages under way, in and out; the agent looks without the lock */
+	atomic_uint long_inflight;
+	uint64_t now_ns; /* time of the present or last round of progress */
+	bool now_fresh;  /* it was read just now, and no lock was released since */
+	bool polled;     /* a whole round was made since the lock was taken, and brought nothing */
+	bool now_stale;  /* it may be long ago: the present part of a round looked at no clock */
+	/* parts of rounds by threads that did not drive: see core/message/fast_path.c */
+	unsigned poll_count;
+	/*
+	 * looks at the endpoint that spoke last before all are looked at: core/message/fast_path.c
+	 */
+	unsigned poll_budget;
 	uint64_t timers_ns; /* when the core's own timers have something to do */
-	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
-	uint64_t next_sweep_ns; /* when idle entries are looked for, RIPC__NEVER: tables are empty */
+	/* the earliest of these and of what transports and resolver asked for */
+	uint64_t next_timer_ns;
+	/* when idle entries are looked for, RIPC__NEVER: tables are empty */
+	uint64_t next_sweep_ns;
 	/*
 	 * why a connection was not made, if idle lanes are to give way to the next: -EMFILE ...; or
 	 * 0
 	 */
 	int evict_cause;
-	bool resolver_pending; /* look-ups or registrations under way: ask the resolver in every round */
+	/* look-ups or registrations under way: ask the resolver in every round */
+	bool resolver_pending;
 	uint64_t resolver_timer_ns; /* when the resolver wants progress */
-	uint64_t resolver_polled_ns; /* when it was last asked without its descriptor known to be readable */
+	/* when it was last asked without its descriptor known to be readable */
+	uint64_t resolver_polled_ns;
 	bool resolver_readable; /* its descriptor was seen readable */
 	bool in_progress;       /* guards against a nested round */
 	bool progress_needed;   /* ripc__progress_request() was called in the present round */
 
 	/* Waiting: see wait.h. */
-	int epfd, wakefd;  /* descriptors the driver sleeps on; -1 with hooks */
-	int progress_epfd; /* holds epfd: where the agent sleeps, so that it can be left out of it */
-	bool wake_pending;                     /* wakefd is readable, nobody has seen it yet */
-	_Atomic(struct ripc__waiter *) leader; /* the thread that drives, or NULL; the agent looks without the lock */
+	int epfd, wakefd; /* descriptors the driver sleeps on; -1 with hooks */
+	/* holds epfd: where the agent sleeps, so that it can be left out of it */
+	int progress_epfd;
+	bool wake_pending; /* wakefd is readable, nobody has seen it yet */
+	/* the thread that drives, or NULL; the agent looks without the lock */
+	_Atomic(struct ripc__waiter *) leader;
 	atomic_bool leader_asleep;   /* it sleeps on the descriptors; likewise */
 	atomic_uint leader_sleeps;   /* so many of them there were, of whatever driver */
 	unsigned leader_sleeps_seen; /* by the agent, at its last tick */
-	uint64_t resumed_ns; /* when a driver that had slept last found the agent asleep as it left */
+	/* when a driver that had slept last found the agent asleep as it left */
+	uint64_t resumed_ns;
 	struct ripc__list waiters; /* threads that wait and do not drive */
-	unsigned waiting; /* threads in ripc__wait() or ripc__lock_suspend(): ripc_close() waits for them */
+	/* threads in ripc__wait() or ripc__lock_suspend(): ripc_close() waits for them */
+	unsigned waiting;
 	atomic_bool app_active;     /* an application thread drove since the agent last looked */
 	atomic_bool poll_requested; /* somebody must look soon: the agent's ticks are short */
 	atomic_bool long_tick; /* the agent is in a longer tick, or about to be: see look_soon() */
@@ -125,8 +174,10 @@ struct ripc {
 	bool progress_started;
 	atomic_bool progress_stop;
 	sem_t progress_sem; /* where the agent ticks while others drive */
-	bool progress_disarmed; /* what happens to epfd does not wake the agent: whoever stops driving must see to it */
-	atomic_bool app_spun; /* a thread that drove left without having slept since the agent last looked */
+	/* what happens to epfd does not wake the agent: whoever stops driving must see to it */
+	bool progress_disarmed;
+	/* a thread that drove left without having slept since the agent last looked */
+	atomic_bool app_spun;
 	_Atomic(struct ripc__waiter *) progress_waiter; /* the agent as a driver */
 
 	struct ripc_stats stats;
@@ -138,7 +189,7 @@ static inline void ripc__lock_fast_path(struct ripc *ctx) RIPC__ACQUIRE(ctx->loc
 static inline void ripc__lock(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__unlock(struct ripc *ctx) RIPC__RELEASE(ctx->lock);
 
-/* For plain messages only, which change nothing that others rely on: see core/message/fast_path.h. */
+/* For plain messages only, which change nothing that others rely on: see fast_path.h. */
 static inline void RIPC__NO_ANALYSIS ripc__lock_fast_path(struct ripc *ctx)
 {
 	ripc__lock_take(&ctx->lock);
@@ -148,7 +199,7 @@ static inline void RIPC__NO_ANALYSIS ripc__lock(struct ripc *ctx)
 {
 	ripc__lock_take(&ctx->lock);
 	if (ctx->fast_path.valid)
-		ripc__fast_path_flush(ctx);
+		ctx->ops->fast_path_flush(ctx);
 }
 
 /* Whether somebody waits for it: then whoever holds it for long should let go for a moment. */
@@ -164,6 +215,13 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 }
 
 /*
+ * Releases the lock around a long operation in the middle of a call; ripc__lock_resume() takes it
+ * again. Other threads continue meanwhile, and ripc_close() waits.
+ */
+void ripc__lock_suspend(struct ripc *ctx);
+void ripc__lock_resume(struct ripc *ctx);
+
+/*
  * How a call enters a context. Another thread may close it, or unregister the service, at any
  * moment:
  *
@@ -171,8 +229,8 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
  * They read nothing but the memory of
  *      handles (handle.h), which is there for ever.
  *   2. ripc__lock(), which works on an ended context, too.
- * 3. ripc__check_open(), or ripc__service_enter(): from here on until the lock is released
- * nothing ends. A call that has waited in between (ripc__wait(), ripc__lock_suspend()) was counted in
+ * 3. ripc__check_open(), or ripc__service_enter(): from here on until the lock is released nothing
+ * ends. A call that has waited in between (ripc__wait(), ripc__lock_suspend()) was counted in
  * ctx->waiting, and finds all that it has pinned.
  *
  * The last word of a call is ripc__unlock(): behind it nothing of the context is read.
@@ -223,8 +281,8 @@ void ripc__progress(struct ripc *ctx);
 void ripc__full_pass(struct ripc *ctx);
 
 /*
- * A part of a round: only of transports over which messages come, no timers, no resolver. For between two whole rounds,
- * not instead of them. Lock held.
+ * A part of a round: only of transports over which messages come, no timers, no resolver. For
+ * between two whole rounds, not instead of them. Lock held.
  */
 void ripc__partial_pass(struct ripc *ctx);
 
@@ -234,7 +292,10 @@ void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__even
 /* ctx->now_ns + ns is the latest time of the next round: lowers the timer. */
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);
 
-/* The text of an instance id: 8 hex digits, enough for people. Static per thread, two texts in turn. */
+/*
+ * The text of an instance id: 8 hex digits, enough for people. Static per thread, two texts in
+ * turn.
+ */
 const char *ripc__instance_text(const uint8_t instance[16]);
 
 #endif

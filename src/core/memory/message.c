@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/message/message.h"
+#include "core/memory/message.h"
+#include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
-#include "core/message/service.h"
 
 #include <stdlib.h>
 
@@ -98,7 +98,7 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 
 	/* Credit and buffers that go back may have to be told to the peer. */
 	if (m->flow || m->lane || m->pub.is_long)
-		ripc__fast_path_flush(ctx);
+		ctx->ops->fast_path_flush(ctx);
 	ripc__message_return_credit(m);
 	if (m->token) {
 		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
@@ -154,8 +154,8 @@ void ripc_message_free(struct ripc_message *message)
 }
 
 /*
- * What lies in the sender's memory stays its. Copied without the lock: the message, which is the caller's, keeps the memory where
- * it is, and nobody else knows of the copy. NULL: out of memory.
+ * What lies in the sender's memory stays its. Copied without the lock: the message, which is the
+ * caller's, keeps the memory where it is, and nobody else knows of the copy. NULL: out of memory.
  */
 static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 {

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/progress/context.h"
+
+#include <stdio.h>
+
+unsigned ripc__fork_generation = 1;
+
+uint64_t ripc__now(struct ripc *ctx)
+{
+	return ctx->hooks.now ? ctx->hooks.now(ctx->hooks.arg) : ripc__clock_ns();
+}
+
+void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)
+{
+	if (when_ns < ctx->timers_ns)
+		ctx->timers_ns = when_ns;
+	if (when_ns < ctx->next_timer_ns) {
+		ctx->next_timer_ns = when_ns;
+		/* Whoever sleeps meanwhile sleeps until the old one. */
+		ripc__progress_request(ctx);
+	}
+}
+
+const char *ripc__instance_text(const uint8_t instance[16])
+{
+	static _Thread_local char texts[2][9];
+	static _Thread_local unsigned turn;
+	char *text = texts[turn++ & 1];
+
+	snprintf(text, sizeof(texts[0]), "%02x%02x%02x%02x", instance[0], instance[1], instance[2],
+		 instance[3]);
+	return text;
+}
+
+int ripc__shut_down(void)
+{
+	return ripc__fail(-ESHUTDOWN, "the context is closed, or being closed");
+}
+
+int ripc__not_owner(const struct ripc *ctx)
+{
+	if (!__atomic_load_n(&ctx->owner, __ATOMIC_RELAXED))
+		return ripc__shut_down();
+	return ripc__fail(
+		-EOWNERDEAD,
+		"this context was opened by the parent process: a forked child must open its own");
+}
+
+void RIPC__NO_ANALYSIS ripc__lock_suspend(struct ripc *ctx)
+{
+	ctx->waiting++;
+	ripc__unlock(ctx);
+}
+
+void RIPC__NO_ANALYSIS ripc__lock_resume(struct ripc *ctx)
+{
+	ripc__lock(ctx);
+	ctx->waiting--;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/service/service.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
+{
+	struct ripc_service *s;
+
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	return s && s->state == RIPC__SERVICE_ACTIVE && !s->taken_over ? s : NULL;
+}
+
+static void __attribute__((noinline)) fd_signal(struct ripc_service *s, bool readable)
+{
+	uint64_t n = 1;
+	ssize_t rc;
+
+	rc = readable ? write(s->fd, &n, sizeof(n)) : read(s->fd, &n, sizeof(n));
+	(void)rc;
+}
+
+void ripc__service_signal(struct ripc_service *s, bool readable)
+{
+	if (s->fd >= 0)
+		fd_signal(s, readable);
+}
+
+void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t bytes = m->bytes + m->long_bytes;
+
+	if (m->pub.is_long) {
+		s->stats.long_received++;
+		ctx->stats.long_received++;
+	} else {
+		s->stats.short_received++;
+		ctx->stats.short_received++;
+	}
+	s->stats.bytes_received += bytes;
+	ctx->stats.bytes_received += bytes;
+	m->next = NULL;
+	if (s->last)
+		s->last->next = m;
+	else
+		s->first = m;
+	s->last = m;
+	s->queued_shorts += !m->pub.is_long;
+	s->queued_bytes += m->bytes;
+	s->queued_long_bytes += m->long_bytes;
+	ctx->stats.queued++;
+	if (!s->queued++)
+		ripc__service_signal(s, true);
+	if (!ripc__list_empty(&s->receivers.waiters))
+		ripc__wake(ctx, &s->receivers);
+}
+
+struct ripc__message *ripc__service_pop(struct ripc_service *s)
+{
+	struct ripc__message *m = s->first;
+
+	if (!m)
+		return NULL;
+	s->first = m->next;
+	if (!s->first)
+		s->last = NULL;
+	s->queued_shorts -= !m->pub.is_long;
+	s->queued_bytes -= m->bytes;
+	s->queued_long_bytes -= m->long_bytes;
+	s->ctx->stats.queued--;
+	/* What would come next is the word that it has moved, and no waiting for it. */
+	if (!--s->queued && !s->taken_over)
+		ripc__service_signal(s, false);
+	return m;
+}
+
+int ripc__service_context(const struct ripc_service *s, struct ripc **ctx)
+{
+	if (!s)
+		return ripc__fail(-EINVAL, "no service");
+	*ctx = ripc__service_owner(s);
+	return *ctx ? ripc__check_owner(*ctx) : ripc__fail(-ESHUTDOWN, "the service is closed");
+}
+
+int ripc__service_closed_error(const struct ripc_service *s)
+{
+	if (s->state == RIPC__SERVICE_ENDED)
+		return ripc__fail(-ESHUTDOWN, "the service is closed");
+	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+}
+
+void ripc__service_free(struct ripc_service *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->conflict);
+	ripc__handle_free(s, sizeof(*s));
+}
