@@ -20,7 +20,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/* Sleeps while *word is value. The application's errno is not ours to change. */
+/* Sleeps while *futex is value. Keeps the application's errno. */
 static void futex_wait(atomic_uint *futex, unsigned value, uint64_t until_ns)
 {
 	struct timespec ts, *until = NULL;
@@ -63,7 +63,7 @@ void ripc__lock_wait(struct ripc__lock *lock)
 	ripc__lock_step(RIPC__STEP_CONTENDED);
 	atomic_fetch_add_explicit(&lock->wanted, 1, memory_order_relaxed);
 	ripc__lock_step(RIPC__STEP_WAIT);
-	/* Taken as 2: whether others sleep is not known, and then they must be woken. */
+	/* Taken as 2: other threads may sleep, and have to be woken. */
 	while (atomic_exchange_explicit(&lock->futex, 2, memory_order_acquire))
 		sleep_contended(lock);
 	atomic_fetch_sub_explicit(&lock->wanted, 1, memory_order_relaxed);
@@ -77,7 +77,7 @@ void ripc__lock_wake(struct ripc__lock *lock)
 void ripc__lock_destroy(struct ripc__lock *lock)
 {
 #ifdef TSAN
-	/* It does not see what the kernel writes. */
+	/* It does not see that the kernel zeroes the lock. */
 	__tsan_release(&lock->futex);
 #else
 	(void)lock;

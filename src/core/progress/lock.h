@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The lock of a context, and the word on which one of its threads sleeps until another wakes it.
+ * The lock of a context, and the futex on which a follower sleeps until another thread wakes it.
  *
- * Every call takes and releases the lock, most often unopposed: that is one locked instruction
- * each, without a call. It tells how many wait for it, so that a thread that spins with it can let
- * go only when that is of use.
+ * Every public call takes and releases the lock, most often uncontended: one locked instruction
+ * each, inlined. The lock counts the threads that wait for it, so that a spinning leader releases
+ * it only if another thread wants it.
  */
 #ifndef RIPC_CORE_PROGRESS_LOCK_H
 #define RIPC_CORE_PROGRESS_LOCK_H
@@ -31,19 +31,18 @@
 #define RIPC__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /*
- * For tests: called at each step of a thread on its way to the lock, with it, and away from it,
- * so that a test decides who goes on. Built with assertions or under the thread sanitizer only;
- * ripc__lock_steps says whether it is.
+ * For tests: called at each step of taking and releasing the lock, so that a test decides which
+ * thread goes on. Built with assertions or under the thread sanitizer only: ripc__lock_steps.
  */
 enum ripc__lock_step {
-	RIPC__STEP_ACQUIRE,   /* the lock is about to be taken */
-	RIPC__STEP_CONTENDED, /* somebody else holds it: is about to be counted */
-	RIPC__STEP_WAIT,      /* is about to try again */
-	RIPC__STEP_SLEEP,     /* is about to sleep for it */
-	RIPC__STEP_ACQUIRED,  /* it was taken */
-	RIPC__STEP_RELEASE,   /* it is about to be released */
-	RIPC__STEP_RELEASED,  /* it was released; those who sleep are not woken yet */
-	RIPC__STEP_PAUSE,     /* a thread waits for others without it */
+	RIPC__STEP_ACQUIRE,   /* before the lock is taken */
+	RIPC__STEP_CONTENDED, /* another thread holds it: before the caller is counted */
+	RIPC__STEP_WAIT,      /* before the next attempt */
+	RIPC__STEP_SLEEP,     /* before the caller sleeps */
+	RIPC__STEP_ACQUIRED,  /* after it was taken */
+	RIPC__STEP_RELEASE,   /* before it is released */
+	RIPC__STEP_RELEASED,  /* after it was released, before sleepers are woken */
+	RIPC__STEP_PAUSE,     /* the caller waits for other threads without the lock */
 };
 extern void (*ripc__lock_hook)(enum ripc__lock_step step);
 extern const bool ripc__lock_steps;
@@ -68,17 +67,17 @@ static inline void ripc__lock_step(enum ripc__lock_step step)
 
 /* All zero: free. */
 struct RIPC__CAPABILITY("mutex") ripc__lock {
-	atomic_uint futex;  /* 0 free; 1 held; 2 held, and somebody may sleep for it */
+	atomic_uint futex;  /* 0: free; 1: held; 2: held, and threads may sleep for it */
 	atomic_uint wanted; /* threads that wait for it */
 };
 
-/* The lock is held by somebody else: waits for it. */
+/* Takes the lock, which another thread holds. */
 void ripc__lock_wait(struct ripc__lock *lock);
-/* It was released, and somebody may sleep for it. */
+/* Wakes a thread that sleeps for the lock, which was released. */
 void ripc__lock_wake(struct ripc__lock *lock);
 /*
- * Its memory ends while it is held (handle.h), which releases it. Before that, and after it: others
- * may sleep for it, and zeros do not tell.
+ * Before and after the memory of a held lock turns to zeros (handle.h), which releases it. The
+ * second call wakes all sleepers, as the zeros do not show whether there are any.
  */
 void ripc__lock_destroy(struct ripc__lock *lock);
 void ripc__lock_destroyed(struct ripc__lock *lock);
@@ -106,9 +105,9 @@ static inline void RIPC__NO_ANALYSIS ripc__lock_release(struct ripc__lock *lock)
 }
 
 /*
- * A thread clears its word under the lock, releases the lock and sleeps until the word is set, or
- * until_ns (RIPC__NEVER: without end; the clock of core/clock.h) or for no reason at all. Whoever
- * sets it holds the lock, under which the word lives and dies.
+ * A follower clears its futex with the lock held, releases the lock, and sleeps until the futex is
+ * set or until_ns (RIPC__NEVER: no limit; the clock of base/clock.h). It may wake early for no
+ * reason. The thread that sets the futex holds the lock.
  */
 void ripc__futex_wait(atomic_uint *futex, uint64_t until_ns);
 void ripc__futex_wake(atomic_uint *futex);

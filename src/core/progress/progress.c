@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One round of progress: what the transports and the resolver have to say, and the timers. Contract
- * in context.h.
+ * A pass of progress: events of the transports and of the resolver, and the timers. Contract in
+ * context.h.
  */
 #include "core/progress/context.h"
 
 #define EVENTS_MAX       64           /* reaped at once */
-#define BATCHES_MAX      4            /* of these, before a waiting caller gets a look */
-#define RESOLVER_POLL_NS (200 * 1000) /* how often a spinning driver looks after the resolver */
+#define BATCHES_MAX      4            /* of these from one transport in a pass */
+#define RESOLVER_POLL_NS (200 * 1000) /* a spinning leader polls the resolver so often */
 
 static void resolver_pass(struct ripc *ctx)
 {
@@ -105,10 +105,7 @@ void ripc__full_pass(struct ripc *ctx)
 		ctx->ops->evict(ctx);
 	resolver_pass(ctx);
 	if (ctx->now_ns >= ctx->timers_ns) {
-		/*
-		 * Times that other threads have noted since this round's was read must not lie in
-		 * the future.
-		 */
+		/* Other threads stored times since now_ns was read: none may lie in the future. */
 		ctx->now_ns = ripc__now(ctx);
 		ctx->timers_ns = RIPC__NEVER;
 		ctx->ops->timers(ctx);
@@ -130,10 +127,7 @@ void ripc__progress(struct ripc *ctx)
 	ctx->now_ns = ripc__now(ctx);
 	ctx->progress_needed = false;
 	ripc__full_pass(ctx);
-	/*
-	 * A caller that only looks in leaves the descriptors armed, and what the round began, to
-	 * the one who sleeps.
-	 */
+	/* The leader sleeps on: its descriptors have to be armed again. */
 	if (ripc__progress_leader_asleep(ripc__progress_state(&ctx->progress)))
 		for (unsigned i = 0; i < ctx->ntp; i++)
 			if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
@@ -149,7 +143,7 @@ uint64_t ripc__poll(struct ripc *ctx)
 	ripc__lock(ctx);
 	ripc__progress(ctx);
 	next = ctx->next_timer_ns;
-	/* What the round itself has posted to ourselves is there at once. */
+	/* Messages that the pass posted to this context have arrived already. */
 	for (unsigned i = 0; i < ctx->ntp; i++)
 		if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
 			next = 0;

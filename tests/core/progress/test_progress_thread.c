@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The agent, with real threads on the loopback: what nobody else drives it does, and nobody spends
- * time on nothing. No latencies are measured: what must happen has long enough to.
+ * The progress thread, with real threads on the loopback: it leads when no application thread does,
+ * and an idle process uses no CPU. Latencies are not measured; time limits are generous.
  */
 #include "core/progress/context.h"
 #include "core/numbers.h"
@@ -39,7 +39,7 @@ static void pair_close(struct pair *p)
 	OK(ripc_close(p->b));
 }
 
-/* Nobody calls the library on either side: the message arrives nevertheless. */
+/* No application thread is in the library on either side: the message arrives nevertheless. */
 START_TEST(progress__app_computes)
 {
 	enum { LEN = 20 << 20 };
@@ -68,10 +68,7 @@ START_TEST(progress__app_computes)
 }
 END_TEST
 
-/*
- * A thread sleeps in the library, with nothing to wake it; what another one begins does not wait
- * for it.
- */
+/* A leader sleeps: a registration by another thread does not wait for it. */
 START_TEST(request__leader_asleep)
 {
 	struct waiter w = {.timeout_ms = PATIENCE_MS};
@@ -83,12 +80,12 @@ START_TEST(request__leader_asleep)
 	OK(ripc_open(&ctx, "wait=block resolver=local"));
 	OK(ripc_service_register(ctx, ID(0), 0, &w.s));
 	pthread_create(&thread, NULL, waiter_main, &w);
-	/* What is left to do of the first one is done. */
+	/* Let the work of the previous registration end. */
 	for (int i = 0; i < 3; i++) {
 		usleep(300000);
 		start = now_ms();
 		OK(ripc_service_register(ctx, ID(1), 0, &from));
-		/* It takes 60 ms, or until the sleeper has something to do. */
+		/* It takes 60 ms; or, with a lost wake-up, until the leader's next timer. */
 		ck_assert_uint_lt(now_ms() - start, PATIENCE_MS / 12);
 		if (i < 2)
 			OK(ripc_service_unregister(from));
@@ -100,7 +97,7 @@ START_TEST(request__leader_asleep)
 }
 END_TEST
 
-/* Threads come and go, the agent between them: every message is seen. */
+/* Application threads come and go, the progress thread leads between them: none is lost. */
 START_TEST(progress__takes_leadership)
 {
 	struct pair p;
@@ -138,10 +135,7 @@ static void *echo_all_but_last(void *arg)
 	return NULL;
 }
 
-/*
- * Who has always answered does not, and never calls again: his peer learns soon that its message
- * was delivered.
- */
+/* A receiver that always answered stops calling: the progress thread sends the delayed ACK. */
 START_TEST(progress__sends_delayed_ack)
 {
 	struct iovec item = {"ping", 4};
@@ -166,11 +160,9 @@ START_TEST(progress__sends_delayed_ack)
 }
 END_TEST
 
-/* ticks of agents that are longer than the shortest end by a post only */
-static atomic_bool stretch_ticks;
-static atomic_uint nstretched; /* so many did */
-/* its agent's next short tick finds what is said below; NULL: none does */
-static struct ripc *_Atomic stale;
+static atomic_bool stretch_ticks;  /* long ticks end by a post only */
+static atomic_uint nstretched;     /* so many did */
+static struct ripc *_Atomic stale; /* see __wrap_sem_clockwait(); NULL: none */
 
 int __real_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
 int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
@@ -184,10 +176,7 @@ int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
 		far.tv_sec += 10 * PATIENCE_MS / 1000;
 		nstretched++;
 	} else if (stale && sem == &stale->progress.sem) {
-		/*
-		 * As if a thread had left the library after the agent forgot those before it, and
-		 * before it saw what was held back.
-		 */
+		/* A thread polled after the TICK, and left before the message was held back. */
 		ripc__progress_polled(stale);
 		stale = NULL;
 	}
@@ -195,9 +184,8 @@ int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
 }
 
 /*
- * A thread that has been driving for long stops, but leaves a message behind: the agent does not
- * sleep its long tick out. The second time what it sees after the short one is old, and it ticks
- * once more: not for long, either.
+ * A thread that led for long leaves a held-back message behind: the progress thread cuts its long
+ * tick short. With _i = 1 the next TICK finds app_active set: that tick is short as well.
  */
 START_TEST(progress__short_tick_on_request)
 {
@@ -232,13 +220,12 @@ END_TEST
 
 #define DESCRIPTORS 1024
 
-static atomic_int stalled_epfd =
-	-1; /* who was woken from a sleep on this descriptor stays where it is */
-static atomic_uint sleeps[DESCRIPTORS]; /* on it: how many do */
-static atomic_uint begun[DESCRIPTORS];  /* how many sleeps were begun */
+static atomic_int stalled_epfd = -1;    /* a thread that wakes on this descriptor is held there */
+static atomic_uint sleeps[DESCRIPTORS]; /* threads that sleep on it */
+static atomic_uint begun[DESCRIPTORS];  /* sleeps on it so far */
 
 static _Thread_local unsigned polls,
-	polls_before; /* of this thread at the network; before its last sleep */
+	polls_before; /* passes of this thread; those before its last sleep */
 
 void __real_ripc__full_pass(struct ripc *ctx);
 void __wrap_ripc__full_pass(struct ripc *ctx);
@@ -256,7 +243,7 @@ void __wrap_ripc__partial_pass(struct ripc *ctx)
 	__real_ripc__partial_pass(ctx);
 }
 
-static atomic_uint epoll_mods[DESCRIPTORS]; /* what is heard of at it: how often */
+static atomic_uint epoll_mods[DESCRIPTORS]; /* changes of its event masks */
 
 int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
 int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
@@ -295,9 +282,8 @@ static bool await_count(atomic_uint *value, unsigned least)
 }
 
 /*
- * A driver that sleeps is asked for something, and finds when it wakes that its own message has
- * come: it leaves without a look. The agent, which sleeps where it would as the driver, has to have
- * one.
+ * A sleeping leader is kicked for a pass, but leaves without one, as its own message has arrived.
+ * Then the progress thread must not lead by RESUME: it has to make the pass.
  */
 START_TEST(resume__polls_first)
 {
@@ -310,14 +296,14 @@ START_TEST(resume__polls_first)
 		test_skip("this kernel has no epoll_pwait2()");
 		return;
 	}
-	/* No timer of a lane wakes anybody meanwhile. */
+	/* No timer of a lane wakes a thread meanwhile. */
 	OK(ripc_open(&ctx, "wait=block resolver=local peer_timeout_ms=600000"));
 	OK(ripc_service_register(ctx, ID(0), 0, &s));
 	OK(ripc_service_register(ctx, ID(1), 0, &from));
-	/* There is a lane. */
+	/* Connect the lane. */
 	OK(send_number(from, ID(0), 0));
 	OK(receive_number(s, &number, PATIENCE_MS));
-	/* More than once: a sleep that is short for other reasons is no question. */
+	/* Several times: one sleep may be short for other reasons. */
 	for (uint64_t i = 0; i < 5; i++) {
 		struct waiter w = {.s = s, .timeout_ms = PATIENCE_MS};
 		pthread_t thread;
@@ -351,7 +337,7 @@ static void *echo_main(void *arg)
 	return NULL;
 }
 
-/* A thread answers each of many messages and sleeps between them: nobody tells the agent of each. */
+/* A thread sleeps between many messages: the descriptors are not masked for each of them. */
 START_TEST(resume__rate_limited)
 {
 	enum { COUNT = 300 };
@@ -365,7 +351,7 @@ START_TEST(resume__rate_limited)
 	for (unsigned i = 0; i < 2 * COUNT; i++) {
 		if (i == COUNT)
 			before = epoll_mods[p.b->progress.thread_epfd];
-		/* It is asleep at most times, as the agent sees it. */
+		/* Most ticks find the leader asleep. */
 		usleep(2000);
 		OK(send_number(p.sa, ID(1), i + 1 < 2 * COUNT));
 		OK(receive_number(p.sa, &number, PATIENCE_MS));
@@ -376,7 +362,7 @@ START_TEST(resume__rate_limited)
 }
 END_TEST
 
-/* Who means to sleep has one look before. */
+/* A leader makes one pass before it sleeps. */
 START_TEST(lead__one_poll_before_sleep)
 {
 	enum { COUNT = 60 };
@@ -391,12 +377,12 @@ START_TEST(lead__one_poll_before_sleep)
 	pair_open(&p, "wait=block peer_timeout_ms=600000");
 	OK(send_number(p.sa, ID(1), 1));
 	OK(receive_number(p.sb, &number, PATIENCE_MS));
-	/* Most often: one may have to be repeated, as a descriptor turned readable. */
+	/* Most often: a descriptor may turn readable, which takes another pass. */
 	for (unsigned i = 0; i < COUNT; i++) {
 		unsigned before = polls;
 
 		polls_before = before;
-		/* So soon again that the agent ticks, and does not drive. */
+		/* So soon again that the progress thread ticks, and does not lead. */
 		ck_assert_int_eq(receive_number(p.sb, &number, 3), -ETIMEDOUT);
 		once += polls_before - before == 1;
 	}
@@ -482,7 +468,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("core/progress/progress_thread");
-	TCase *tc = tcase_create("agent");
+	TCase *tc = tcase_create("progress_thread");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, numbers_setup, NULL);

@@ -175,8 +175,9 @@ START_TEST(next__transitions)
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct row *row = &rows[i];
-		struct ripc__progress_step step = ripc__progress_next(row->from, row->event, row->in);
+		struct ripc__progress_step step;
 
+		step = ripc__progress_next(row->from, row->event, row->in);
 		ck_assert_msg(bits(step.next) == bits(row->to),
 			      "row %u: leader %u thread %u word %x, expected %u %u %x", i,
 			      step.next.leader, step.next.thread, bits(step.next), row->to.leader,

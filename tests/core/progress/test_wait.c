@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waiting and driving, with real threads on the loopback: nobody sleeps for ever, and somebody
- * always drives. No latencies are measured: what must happen has long enough to.
+ * Waiting and leading, with real threads on the loopback: no thread sleeps for ever, and one always
+ * leads. Latencies are not measured; time limits are generous.
  */
 #include "core/numbers.h"
 
@@ -28,10 +28,10 @@ static const char *const modes[] = {"wait=adaptive", "wait=poll", "wait=block"};
 
 #define RING    6
 #define RING_MS 15000 /* a machine that is busy otherwise passes fewer */
-/* a token that ends the round, with the number of those still to be told */
-#define RING_STOP (UINT64_C(1) << 63)
+#define RING_STOP \
+	(UINT64_C(1) << 63) /* ends the ring; the low bits count the threads it has yet to reach */
 
-/* Threads in a ring, each waiting on a service of its own; whoever gets the token passes it on. */
+/* Threads in a ring, each waiting on a service of its own, pass a token on. */
 struct ring {
 	struct ripc *ctx[2];
 	struct ripc_service *s[RING];
@@ -58,7 +58,7 @@ static void *member_main(void *arg)
 			next = number - 1;
 		else if (number >= ring->passes || now_ms() >= ring->until_ms)
 			next = RING_STOP | (RING - 2);
-		/* The last one has nobody left to tell. */
+		/* The last thread passes nothing on. */
 		if (number != RING_STOP)
 			rc = send_number(ring->s[me->index], ID((me->index + 1) % RING), next);
 		if (rc || next & RING_STOP || number == RING_STOP)
@@ -91,7 +91,7 @@ static void run_ring(const char *options, unsigned contexts, uint64_t passes)
 		OK(ripc_close(ring.ctx[i]));
 }
 
-/* Who polls does not sleep: there only the driver must let the others in, which fewer passes show. */
+/* With wait=poll no leader sleeps: fewer passes show that it yields the lock. */
 static unsigned scaled_passes(int mode)
 {
 	return strcmp(modes[mode], "wait=poll") ? SLOWER : 10 * SLOWER;
@@ -110,9 +110,9 @@ START_TEST(wait__no_wake_up_is_lost_between_contexts)
 }
 END_TEST
 
-/* ---- drivers that leave ---- */
+/* ---- leaders that leave ---- */
 
-/* The first one drives, and gives up; the second one must not be left alone. */
+/* The first thread leads until its timeout; then the second one has to lead. */
 START_TEST(pass_leadership__leader_timeout)
 {
 	struct ripc *a, *b;
