@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROUTE_MS 1000
 
@@ -40,8 +41,8 @@ static unsigned requested(struct iwv *t, const struct report *r, struct ripc__ev
 	struct ripc__ep *ep = NULL;
 
 	if (nic && !nic->dev.gone)
-		ep = ripc__iwv_ep_new(t, false);
-	conn = ep ? ripc__iwv_conn_new(t, ep) : NULL;
+		ep = ripc__iwv_ep_new(t, IWV_EP_REQUESTED);
+	conn = ep ? ripc__iwv_conn_new(t, ep, IWV_REQUESTED) : NULL;
 	if (!conn) {
 		rdma_reject(id, NULL, 0);
 		rdma_destroy_id(id);
@@ -54,8 +55,6 @@ static unsigned requested(struct iwv *t, const struct report *r, struct ripc__ev
 	conn->id = id;
 	conn->nic = nic;
 	nic->nconns++;
-	conn->state = IWV_REQUESTED;
-	ep->asked = true;
 	id->context = conn;
 	set_depth(conn, &r->ev.param.conn);
 	ep->privlen = r->privlen < sizeof(ep->priv) ? r->privlen : sizeof(ep->priv);
@@ -101,7 +100,7 @@ static void ready(struct iwv_conn *conn)
 	int rc = ripc__iwv_conn_qp(conn);
 
 	if (!rc) {
-		conn->state = IWV_CONNECTING;
+		ripc__iwv_conn_set_state(conn, IWV_CONNECTING);
 		rc = ripc__iwv_dial(conn);
 	}
 	if (rc)
@@ -113,7 +112,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 	struct ripc__ep *ep = conn->ep;
 
 	conn->established = true;
-	if (!ep || !ep->active)
+	if (!ep || !ep->initiator)
 		return 0;
 	set_depth(conn, &r->ev.param.conn);
 	ep->replylen = r->privlen < sizeof(ep->reply) ? r->privlen : sizeof(ep->reply);
@@ -123,9 +122,10 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the first send cannot be posted");
 		return 0;
 	}
-	conn->state = IWV_UP;
-	ep->up = true;
-	ripc__iwv_ep_deadline(ep, 0);
+	ripc__iwv_conn_set_state(conn, IWV_UP);
+	if (!iwv_ep_lost(ep))
+		ripc__iwv_ep_set_state(ep, IWV_EP_UP);
+	iwv_set_deadline(ep->t, &ep->deadline_ns, 0);
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_ESTABLISHED,
 		.user = ep->user,
@@ -144,7 +144,7 @@ static void rejected(struct iwv_conn *conn, const struct report *r)
 	struct ripc__ep *ep = conn->ep;
 
 	/* A refusal of ours says why; without that the connection ended before there was an answer. */
-	if (!ep->active || !r->privlen) {
+	if (!ep->initiator || !r->privlen) {
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the peer refused the connection");
 		return;
 	}
@@ -229,7 +229,7 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 		return 0;
 	}
 	/* Nobody waits for it any more: that was the event that was still to come, or the end of what it lingered for. */
-	if (conn->id && !conn->ep && !(conn->lingers && r->ev.event == RDMA_CM_EVENT_ESTABLISHED))
+	if (conn->id && !conn->ep && !(conn->state == IWV_LINGERING && r->ev.event == RDMA_CM_EVENT_ESTABLISHED))
 		ripc__iwv_conn_release(conn);
 	return n;
 }
@@ -250,4 +250,25 @@ unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max)
 		n += handle(t, &r, events + n);
 	}
 	return n;
+}
+
+void ripc__iwv_connects_done(struct iwv *t)
+{
+	struct ripc__list *n, *tmp;
+	uint64_t count;
+	ssize_t got = read(t->connect_fd, &count, sizeof(count));
+
+	(void)got;
+	ripc__list_for_each_safe (n, tmp, &t->conns) {
+		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
+
+		if (!conn->connect_thread.running || !atomic_load(&conn->connect_thread.done))
+			continue;
+		ripc__iwv_connect_join(conn);
+		if (conn->state == IWV_CONNECTING)
+			ripc__iwv_conn_set_state(conn, IWV_REQUEST_SENT);
+		if (conn->connect_thread.result && conn->ep)
+			ripc__iwv_ep_failed(conn->ep, conn->connect_thread.result,
+					    strerror(-conn->connect_thread.result));
+	}
 }

@@ -82,24 +82,3 @@ void ripc__iwv_connect_join(struct iwv_conn *conn)
 	if (atomic_load(&d->done) && d->result)
 		conn->cm_event_due = false;
 }
-
-void ripc__iwv_connects_done(struct iwv *t)
-{
-	struct ripc__list *n, *tmp;
-	uint64_t count;
-	ssize_t got = read(t->connect_fd, &count, sizeof(count));
-
-	(void)got;
-	ripc__list_for_each_safe (n, tmp, &t->conns) {
-		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
-
-		if (!conn->connect_thread.running || !atomic_load(&conn->connect_thread.done))
-			continue;
-		ripc__iwv_connect_join(conn);
-		if (conn->state == IWV_CONNECTING)
-			conn->state = IWV_REQUEST_SENT;
-		if (conn->connect_thread.result && conn->ep)
-			ripc__iwv_ep_failed(conn->ep, conn->connect_thread.result,
-					    strerror(-conn->connect_thread.result));
-	}
-}

@@ -39,7 +39,7 @@ static int table_add(struct iwv *t, struct iwv_conn *conn)
 	return 0;
 }
 
-struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep)
+struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep, enum iwv_conn_state state)
 {
 	struct iwv_conn *conn = calloc(1, sizeof(*conn));
 
@@ -49,23 +49,13 @@ struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep)
 	}
 	conn->t = t;
 	conn->ep = ep;
+	conn->state = state;
 	conn->read_depth = t->read_depth;
 	ripc__list_init(&conn->link);
 	ripc__list_init(&conn->held);
 	ripc__list_add(&t->conns, &conn->link);
 	ep->conn = conn;
 	return conn;
-}
-
-void ripc__iwv_conn_deadline(struct iwv_conn *conn, uint64_t deadline_ns)
-{
-	struct iwv *t = conn->t;
-
-	t->ntimed += !!deadline_ns;
-	t->ntimed -= !!conn->deadline_ns;
-	conn->deadline_ns = deadline_ns;
-	if (deadline_ns && deadline_ns < t->next_timer_ns)
-		t->next_timer_ns = deadline_ns;
 }
 
 static int create_qp(struct iwv_conn *conn, uint32_t inline_max)
@@ -179,7 +169,7 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 
 	detach(conn);
 	ripc__iwv_connect_join(conn);
-	ripc__iwv_conn_deadline(conn, 0);
+	iwv_set_deadline(t, &conn->deadline_ns, 0);
 	if (conn->id) {
 		if (conn->established && !conn->nic->dev.gone)
 			rdma_disconnect(conn->id);
@@ -189,7 +179,7 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 	}
 	conn->qp = NULL;
 	conn->id = NULL;
-	conn->state = IWV_DESTROYED;
+	ripc__iwv_conn_set_state(conn, IWV_DESTROYED);
 	conn->qp_destroyed_round = t->rounds;
 	ripc__list_del(&conn->link);
 	ripc__list_add(&t->destroyed, &conn->link);
@@ -203,8 +193,8 @@ void ripc__iwv_conn_drop(struct iwv_conn *conn)
 		ripc__iwv_conn_release(conn);
 		return;
 	}
-	conn->state = IWV_DESTROYED;
-	ripc__iwv_conn_deadline(conn, ripc__clock_ns() + ANSWER_MS * RIPC__MS);
+	ripc__iwv_conn_set_state(conn, IWV_DROPPED);
+	iwv_set_deadline(conn->t, &conn->deadline_ns, ripc__clock_ns() + ANSWER_MS * RIPC__MS);
 }
 
 void ripc__iwv_conn_linger(struct iwv_conn *conn)
@@ -214,8 +204,8 @@ void ripc__iwv_conn_linger(struct iwv_conn *conn)
 		return;
 	}
 	detach(conn);
-	conn->lingers = true;
-	ripc__iwv_conn_deadline(conn, ripc__clock_ns() + LINGER_MS * RIPC__MS);
+	ripc__iwv_conn_set_state(conn, IWV_LINGERING);
+	iwv_set_deadline(conn->t, &conn->deadline_ns, ripc__clock_ns() + LINGER_MS * RIPC__MS);
 }
 
 static void conn_free(struct iwv_conn *conn)
@@ -257,7 +247,7 @@ void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
 	int rc;
 
 	buf->tag &= ~TAG_DELIVERED;
-	if (!conn->qp || !conn->ep || conn->ep->broken)
+	if (!conn->qp || !conn->ep || iwv_ep_lost(conn->ep))
 		return;
 	rc = post_recv(conn, buf);
 	if (rc)
@@ -269,7 +259,7 @@ static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *w
 {
 	char why[WHY_MAX];
 
-	if (conn->lingers && conn->state != IWV_DESTROYED) {
+	if (conn->state == IWV_LINGERING) {
 		ripc__iwv_conn_release(conn);
 		return;
 	}
@@ -278,7 +268,7 @@ static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *w
 	/* Flushed: somebody else ended it, and the connection manager may know who. */
 	conn->t->full_pass = true;
 	/* While we ask for the connection it does: a refusal flushes the receives, often before it is reported. */
-	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->active && !conn->ep->up) {
+	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->initiator && conn->state != IWV_UP) {
 		conn->flushed = true;
 		return;
 	}
@@ -301,15 +291,16 @@ static unsigned received(struct iwv *t, const struct ibv_wc *wc, struct ripc__ev
 		broken(conn, wc, "a receive");
 		return 0;
 	}
-	if (!ep || ep->closed)
+	if (!ep || ep->state == IWV_EP_CLOSED)
 		return 0;
 	if (conn->state == IWV_ACCEPTED) {
-		conn->state = IWV_UP;
-		ep->up = true;
+		ripc__iwv_conn_set_state(conn, IWV_UP);
+		if (!iwv_ep_lost(ep))
+			ripc__iwv_ep_set_state(ep, IWV_EP_UP);
 		ev[n++] = (struct ripc__event){
 			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
 	}
-	if (!ep->up) {
+	if (conn->state != IWV_UP) {
 		ripc__iwv_ep_break(ep, -EPROTO,
 				   "the peer spoke before the connection was established");
 		return 0;
@@ -348,14 +339,14 @@ unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct rip
 	}
 	/* All reads and writes are signaled: at most one of those retired here is to be reported. */
 	while ((s = ripc__verbs_sendq_retire(slot->queue, slot))) {
-		if (s->kind == RIPC__EV_NONE || s != slot || !conn->ep || conn->ep->closed)
+		if (s->kind == RIPC__EV_NONE || s != slot || !conn->ep || conn->ep->state == IWV_EP_CLOSED)
 			continue;
 		ev[n++] = (struct ripc__event){.kind = (enum ripc__ev_kind)s->kind,
 					       .user = conn->ep->user,
 					       .ep = conn->ep,
 					       .wr_id = s->wr_id};
 	}
-	if (conn->lingers && conn->state != IWV_DESTROYED && conn->tx.head == conn->tx.tail)
+	if (conn->state == IWV_LINGERING && conn->tx.head == conn->tx.tail)
 		ripc__iwv_conn_release(conn);
 	return n;
 }

@@ -53,7 +53,7 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 	cq = &nic->cq[nic->ncqs];
 	if (ripc__verbs_cq_init(cq, &nic->dev, NIC_CQ_ENTRIES))
 		return NULL;
-	if (ripc__iwv_watch(nic->t, cq->channel->fd, IWV_CQ, 0)) {
+	if (iwv_watch(nic->t, cq->channel->fd, IWV_CQ, 0)) {
 		ripc__verbs_cq_fini(cq);
 		ripc__fail(-ENOMEM, "%s: its completion channel cannot be watched", nic->dev.name);
 		return NULL;
@@ -71,12 +71,12 @@ static void nic_empty(struct iwv_device *nic)
 		return;
 	t->active = NULL;
 	for (unsigned i = 0; i < nic->ncqs; i++) {
-		ripc__iwv_unwatch(t, nic->cq[i].channel->fd);
+		iwv_unwatch(t, nic->cq[i].channel->fd);
 		ripc__verbs_cq_fini(&nic->cq[i]);
 	}
 	nic->ncqs = 0;
-	ripc__iwv_unwatch(t, nic->dev.ctx->async_fd);
-	ripc__iwv_unwatch(t, nic->dev.wake_fd);
+	iwv_unwatch(t, nic->dev.ctx->async_fd);
+	iwv_unwatch(t, nic->dev.wake_fd);
 	ripc__verbs_regions_invalidate(&t->regions, &nic->dev);
 	/* What was received may still be looked at: the memory stays until the end. */
 	ripc__verbs_pool_invalidate(&nic->big);
@@ -187,12 +187,12 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **
 	}
 	ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
 	ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
-	rc = ripc__iwv_watch(t, ctx->async_fd, IWV_ASYNC, t->nnics);
+	rc = iwv_watch(t, ctx->async_fd, IWV_ASYNC, t->nnics);
 	if (!rc)
-		rc = ripc__iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, t->nnics);
+		rc = iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, t->nnics);
 	if (rc) {
 		rc = ripc__fail(rc, "iwarp/verbs: %s cannot be watched", nic->dev.name);
-		ripc__iwv_unwatch(t, ctx->async_fd);
+		iwv_unwatch(t, ctx->async_fd);
 		ripc__verbs_device_close(&nic->dev);
 		free(nic);
 		return rc;
@@ -270,7 +270,7 @@ static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sock
 	if (!rc && t->datagrams) {
 		l->udp = ripc__udp_open(&t->udp, ip, ripc__udp_mtu(i->ifa_name));
 		if (l->udp >= 0)
-			rc = ripc__iwv_watch(t, t->udp.port[l->udp].fd, IWV_UDP, (unsigned)l->udp);
+			rc = iwv_watch(t, t->udp.port[l->udp].fd, IWV_UDP, (unsigned)l->udp);
 		else
 			rc = l->udp;
 	}

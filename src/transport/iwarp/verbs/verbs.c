@@ -5,13 +5,11 @@
 #include "base/log.h"
 #include "transport/iwarp/host.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -23,18 +21,6 @@
 #define SLAB_MEMORY \
 	(UINT64_C(64) << 20) /* bytes of received datagrams that the core holds at most */
 #define TOKEN_SLAB 1u        /* in a token: a slab of datagrams, not a receive buffer */
-
-int ripc__iwv_watch(struct iwv *t, int fd, enum iwv_source source, unsigned index)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = source | (uint64_t)index << 8};
-
-	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
-void ripc__iwv_unwatch(struct iwv *t, int fd)
-{
-	epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-}
 
 /*
  * Whether this process is a child whose parent used librdmacm when it forked. That keeps one context for each device, for all
@@ -107,7 +93,7 @@ static int open_channel(struct iwv *t)
 	if (flags < 0 || fcntl(t->channel->fd, F_SETFL, flags | O_NONBLOCK))
 		return ripc__fail(-errno, "iwarp/verbs: the connection manager's channel: %s",
 				  strerror(errno));
-	return ripc__iwv_watch(t, t->channel->fd, IWV_CM, 0);
+	return iwv_watch(t, t->channel->fd, IWV_CM, 0);
 }
 
 static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
@@ -144,7 +130,7 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	if (t->epoll_fd < 0 || t->connect_fd < 0)
 		rc = ripc__fail(-errno, "iwarp/verbs: no descriptors: %s", strerror(errno));
 	else
-		rc = ripc__iwv_watch(t, t->connect_fd, IWV_CONNECT_DONE, 0);
+		rc = iwv_watch(t, t->connect_fd, IWV_CONNECT_DONE, 0);
 	if (!rc)
 		rc = open_channel(t);
 	if (!rc)
@@ -205,7 +191,7 @@ static int vt_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, s
 {
 	struct iwv *t = (struct iwv *)tr;
 
-	if (ep && (!ep->conn || !ep->conn->nic || ep->broken))
+	if (ep && (!ep->conn || !ep->conn->nic || iwv_ep_lost(ep)))
 		return ripc__fail(-ENOTCONN, "iwarp/verbs: the connection is lost");
 	return ripc__verbs_reg(&t->regions, ep ? &ep->conn->nic->dev : NULL, base, len, access, mr);
 }

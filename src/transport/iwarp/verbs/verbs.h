@@ -2,12 +2,13 @@
 /*
  * iwarp/verbs: the transport over iWARP adapters and SoftiWARP. What its files share.
  *
- *   verbs.c     the vtable; open and close, memory, progress
- *   nic.c       devices: addresses to listen at, queues, buffers, removal
- *   cm.c        what librdmacm reports: connections come, are established, end
- *   dial.c      rdma_connect(), which may wait for the peer's TCP, in a thread
- *   conn.c      one connection: its queue pair, from the first buffer to the last completion
- *   endpoint.c  endpoints as the core sees them: connecting, posting, closing
+ *   verbs.c           the vtable; open and close, memory, progress
+ *   cm.c              events of librdmacm; results of connect threads
+ *   endpoint.c        endpoints as the core sees them: connect, post, close
+ *   connection.c      one connection: its queue pair, receives, completions
+ *   connect_thread.c  rdma_connect() in a thread, since it may block
+ *   device.c          devices: listeners, completion queues, buffers, removal
+ *   state.c           the states of connections and endpoints
  *
  * iWARP ends a connection when a send finds no receive posted. So each connection has a receive queue of its own, as deep as
  * the credit that the core gives its peer: a queue shared by all would have to be as deep as all of them together, and then
@@ -19,15 +20,18 @@
 #include "transport/iwarp/address.h"
 #include "base/slab.h"
 #include "transport/iwarp/udp.h"
+#include "transport/iwarp/verbs/state.h"
 #include "transport/transport.h"
 #include "transport/rdma/queue.h"
 #include "transport/rdma/region.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
 #define NIC_CQS_MAX     64u   /* completion queues of one device at most */
 #define NIC_CQ_ENTRIES  8192u /* of each: not every driver can make one larger later */
@@ -52,17 +56,6 @@ struct iwv;
 struct iwv_device;
 struct iwv_conn;
 
-/* How far a connection is. */
-enum iwv_state {
-	IWV_RESOLVING,    /* active: the way to the peer's address is looked for */
-	IWV_CONNECTING,   /* active: rdma_connect() runs in its thread */
-	IWV_REQUEST_SENT, /* active: the request is on its way */
-	IWV_REQUESTED,    /* passive: the core is to accept or reject */
-	IWV_ACCEPTED,     /* passive: accepted; the peer has not spoken yet */
-	IWV_UP,
-	IWV_DESTROYED, /* nothing more goes out or is delivered; waits to be freed */
-};
-
 /* A thread in rdma_connect(). */
 struct iwv_connect_thread {
 	pthread_t thread;
@@ -81,7 +74,7 @@ struct iwv_conn {
 	struct iwv *t;
 	struct ripc__ep *ep;    /* NULL: nobody's any more */
 	struct iwv_device *nic; /* NULL: the device is not known yet */
-	enum iwv_state state;
+	enum iwv_conn_state state;
 	struct rdma_cm_id *id; /* NULL: destroyed */
 	struct ibv_qp *qp;     /* NULL: none */
 	struct ripc__verbs_cq *cq;
@@ -89,7 +82,6 @@ struct iwv_conn {
 	bool cm_event_due; /* the connection manager owes us an event: destroying the id would wait for it */
 	bool established; /* it has said so */
 	bool flushed; /* active: it ended before it was up; the connection manager will say how */
-	bool lingers; /* closed, its last sends are on their way */
 	uint64_t deadline_ns; /* without an endpoint: then it is destroyed in any case; 0: none */
 	uint64_t qp_destroyed_round;     /* t->rounds when its queue pair was destroyed */
 	uint32_t read_depth;             /* reads it may have outstanding */
@@ -109,11 +101,8 @@ struct ripc__ep {
 	struct iwv *t;
 	void *user;
 	struct iwv_conn *conn; /* NULL: none at present */
-	bool active;
-	bool asked;           /* passive: the core has not answered EV_REQUEST */
-	bool up;              /* EV_ESTABLISHED was reported or is about to be */
-	bool broken;          /* EV_CLOSED is to be reported */
-	bool closed;          /* it was */
+	enum iwv_ep_state state;
+	bool initiator;
 	bool rejected;        /* by the peer: reply has its private data */
 	bool peer_may_exist;  /* active: at some place it was not said that nobody listens there */
 	bool want_sendable;   /* a post returned -EAGAIN */
@@ -197,12 +186,36 @@ struct iwv {
 	char who[WHY_MAX];       /* text of EV_GARBAGE */
 };
 
-/* verbs.c */
-int ripc__iwv_watch(struct iwv *t, int fd, enum iwv_source source,
-		    unsigned index); /* 0 or a negative errno */
-void ripc__iwv_unwatch(struct iwv *t, int fd);
+/* Has epoll report input of a descriptor. Return: 0 or a negative errno. */
+static inline int iwv_watch(struct iwv *t, int fd, enum iwv_source source, unsigned index)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = source | (uint64_t)index << 8};
 
-/* nic.c */
+	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static inline void iwv_unwatch(struct iwv *t, int fd)
+{
+	epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* Sets the deadline of an endpoint or a connection; 0: none. */
+static inline void iwv_set_deadline(struct iwv *t, uint64_t *deadline_ns, uint64_t to_ns)
+{
+	t->ntimed += !!to_ns;
+	t->ntimed -= !!*deadline_ns;
+	*deadline_ns = to_ns;
+	if (to_ns && to_ns < t->next_timer_ns)
+		t->next_timer_ns = to_ns;
+}
+
+/* Whether the connection of an endpoint is lost, reported or not. */
+static inline bool iwv_ep_lost(const struct ripc__ep *ep)
+{
+	return ep->state >= IWV_EP_WITHDRAWN;
+}
+
+/* device.c */
 int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt);
 /* The device of a context of librdmacm; NULL: not in use. */
 struct iwv_device *ripc__iwv_device_find(struct iwv *t, const struct ibv_context *ctx);
@@ -220,14 +233,14 @@ void ripc__iwv_nics_close(struct iwv *t); /* all, and the listeners */
 /* cm.c */
 /* What the connection manager reports; requests become events. Return: events. */
 unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max);
+void ripc__iwv_connects_done(struct iwv *t); /* takes the results of connect threads */
 
-/* dial.c */
+/* connect_thread.c */
 int ripc__iwv_dial(struct iwv_conn *conn);
 void ripc__iwv_connect_join(struct iwv_conn *conn); /* it is over, or cancelled: joins */
-void ripc__iwv_connects_done(struct iwv *t);        /* looks which have ended */
 
-/* conn.c */
-struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep);
+/* connection.c */
+struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep, enum iwv_conn_state state);
 int ripc__iwv_conn_qp(struct iwv_conn *conn); /* makes the queue pair, posts receives; explained */
 /* A send of no bytes: the first of the active side, or the last, which is reported when all before it are gone. */
 int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled);
@@ -238,19 +251,16 @@ void ripc__iwv_conn_linger(struct iwv_conn *conn);
 void ripc__iwv_conns_reap(struct iwv *t);
 /* Destroys queue pair and identifier. Waits for the connection manager if that owes an answer. */
 void ripc__iwv_conn_release(struct iwv_conn *conn);
-void ripc__iwv_conn_deadline(struct iwv_conn *conn, uint64_t deadline_ns); /* 0: none */
 void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf);
 /* A completion. Return: events, at most 2. */
 unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct ripc__event *ev);
 
 /* endpoint.c */
-struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, bool active);
+struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, enum iwv_ep_state state);
 void ripc__iwv_ep_free(struct ripc__ep *ep);
-void ripc__iwv_ep_break(struct ripc__ep *ep, int error, const char *why); /* EV_CLOSED will come */
 void ripc__iwv_ep_try_next(struct ripc__ep *ep); /* active: the next place that can be tried */
 /* Active: the place being tried is given up. -ECONNREFUSED: its host says that nobody listens there. */
 void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why);
-void ripc__iwv_ep_deadline(struct ripc__ep *ep, uint64_t deadline_ns); /* 0: none */
 unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned max);
 int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 		      const void *priv, size_t privlen, void *user, struct ripc__ep **epp);
