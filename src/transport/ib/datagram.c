@@ -3,6 +3,7 @@
  * What goes over a port's queue pair for datagrams. Short messages carry the sender's queue key as immediate data, so that
  * they can be answered; messages that set up connections carry none. That tells them apart.
  */
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
@@ -15,18 +16,6 @@
 #define PROBE_LONGEST_NS UINT64_C(320000000)
 
 /* ---- sending ---- */
-
-static size_t gather(uint8_t *to, const struct iovec *iov, unsigned niov)
-{
-	uint8_t *p = to;
-
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(p, iov[i].iov_base, iov[i].iov_len);
-		p += iov[i].iov_len;
-	}
-	return (size_t)(p - to);
-}
 
 int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
 		       const struct iovec *iov, unsigned niov, size_t len, bool message)
@@ -51,14 +40,14 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 	slot->kind = IB_SLOT_DATAGRAM;
 	if (len <= p->max_inline && len <= sizeof(copy)) {
 		wr.send_flags = IBV_SEND_INLINE;
-		sge = (struct ibv_sge){(uintptr_t)copy, (uint32_t)gather(copy, iov, niov), 0};
+		sge = (struct ibv_sge){(uintptr_t)copy, (uint32_t)ripc__iov_gather(copy, iov, niov), 0};
 	} else {
 		slot->bounce = ripc__verbs_pool_get(&p->d->bounce);
 		if (!slot->bounce) {
 			ripc__verbs_sendq_unalloc(&p->sendq, 1);
 			return -EAGAIN;
 		}
-		gather(slot->bounce->data, iov, niov);
+		ripc__iov_gather(slot->bounce->data, iov, niov);
 		sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len,
 				       slot->bounce->lkey};
 	}
@@ -148,10 +137,8 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 	struct ripc__ib_address address;
 	struct ib_port *port, *best_port = NULL;
 	struct ib_ah_entry *r;
-	size_t len = 0;
+	size_t len = ripc__iov_len(iov, niov);
 
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > t->limits.datagram_max)
 		return -EMSGSIZE;
 	if (route && route_matches(t, route, addr, addrlen))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Posting on a connection. */
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
@@ -74,15 +75,6 @@ static int starved(struct ripc__ep *ep)
 	return blocked(ep);
 }
 
-static void gather(uint8_t *p, const struct iovec *iov, unsigned niov)
-{
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(p, iov[i].iov_base, iov[i].iov_len);
-		p += iov[i].iov_len;
-	}
-}
-
 /* Small, and nothing is held back before it: the device takes it out of the call itself. */
 static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_t len)
 {
@@ -104,19 +96,18 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 {
 	struct ripc__verbs_slot *slot;
 	uint8_t copy[INLINE_MAX];
-	size_t len = 0;
+	size_t len;
 
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
+	len = ripc__iov_len(iov, niov);
 	if (len > IB_SEND_MAX)
 		return -EMSGSIZE;
 	/* Places are kept for what the transport says itself. */
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
 		return blocked(ep);
 	if (!more && !ep->nheld && len <= ep->max_inline && len <= INLINE_MAX) {
-		gather(copy, iov, niov);
+		ripc__iov_gather(copy, iov, niov);
 		return send_inline(ep, copy, (uint32_t)len);
 	}
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
@@ -126,7 +117,7 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		ripc__verbs_sendq_unalloc(&ep->sendq, 1);
 		return starved(ep);
 	}
-	gather(slot->bounce->data, iov, niov);
+	ripc__iov_gather(slot->bounce->data, iov, niov);
 	ep->held_sge[ep->nheld] =
 		(struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
 	ep->held_wr[ep->nheld] = (struct ibv_send_wr){

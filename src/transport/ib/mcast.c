@@ -6,6 +6,7 @@
  * same address. What is sent goes over the queue pair for datagrams.
  */
 #include "base/clock.h"
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/ib/ib.h"
 #include "transport/net/mcast.h"
@@ -416,10 +417,8 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 	struct ib *t = (struct ib *)tr;
 	struct ib_group *g;
 	int rc = -EAGAIN;
-	size_t len = 0;
+	size_t len = ripc__iov_len(iov, niov);
 
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > GROUP_MTU)
 		return -EMSGSIZE;
 	g = group_get(t, id);

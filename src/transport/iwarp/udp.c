@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/iwarp/udp.h"
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/transport.h"
 
@@ -145,15 +146,6 @@ static struct ripc__udp_route *route_of(struct ripc__udp *u, const uint8_t *addr
 	return &u->routes[sum >> 32 & (RIPC__UDP_ROUTES - 1)];
 }
 
-static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
-{
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(to, iov[i].iov_base, iov[i].iov_len);
-		to += iov[i].iov_len;
-	}
-}
-
 /* @to: NULL where the socket is connected. Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */
 static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, unsigned niov, size_t len)
 {
@@ -167,7 +159,7 @@ static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, un
 	ssize_t sent;
 
 	if (len <= sizeof(copy)) {
-		gather(copy, iov, niov);
+		ripc__iov_gather(copy, iov, niov);
 		sent = sendto(fd, copy, len, MSG_NOSIGNAL | MSG_DONTWAIT, msg.msg_name,
 			      msg.msg_namelen);
 	} else {
@@ -212,11 +204,9 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 {
 	struct ripc__udp_route *route = u->last_route;
 	struct ripc__iwarp_address address;
-	size_t len = 0;
+	size_t len = ripc__iov_len(iov, niov);
 	int rc;
 
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > u->max)
 		return -EMSGSIZE;
 	if (!addrlen)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Endpoints as the core sees them: connect, accept, reject, post, close. */
 #include "base/clock.h"
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/iwarp/soft/soft.h"
 
@@ -179,14 +180,8 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	int err;
 
 	if (len <= COPY_MAX) {
-		uint8_t *p = head + RIPC__SEND_HEADER;
-
-		for (unsigned i = 0; i < niov; i++) {
-			if (iov[i].iov_len)
-				memcpy(p, iov[i].iov_base, iov[i].iov_len);
-			p += iov[i].iov_len;
-		}
-		memcpy(p, tail, tail_len);
+		ripc__iov_gather(head + RIPC__SEND_HEADER, iov, niov);
+		memcpy(head + RIPC__SEND_HEADER + len, tail, tail_len);
 		all[0] = (struct iovec){head, RIPC__SEND_HEADER + len + tail_len};
 		msg.msg_iovlen = 1;
 		n = send(ep->fd, head, all[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -213,13 +208,12 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
 {
 	struct ripc__engine *e = &ep->engine;
-	size_t len = 0;
+	size_t len;
 	int err;
 
 	if (ep->state != SOFT_OPEN || ep->error || e->status)
 		return -ENOTCONN;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
+	len = ripc__iov_len(iov, niov);
 	if (len > RIPC__SEND_MAX)
 		return -EMSGSIZE;
 	if (ripc__engine_queued(e) >= SOFT_QUEUE_MAX) {

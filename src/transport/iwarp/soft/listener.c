@@ -141,25 +141,6 @@ static bool has_listener(const struct soft *t, const union ripc__sockaddr *ip)
 	return false;
 }
 
-/* Whether an address of an interface is one to listen at in this pass (loopback or not). */
-static bool wanted(const struct ifaddrs *i, const char *names, bool loopback, union ripc__sockaddr *ip)
-{
-	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
-		return false;
-	if (names[0] && ripc__list_index(names, i->ifa_name) < 0)
-		return false;
-	memset(ip, 0, sizeof(*ip));
-	if (i->ifa_addr->sa_family == AF_INET)
-		memcpy(&ip->in, i->ifa_addr, sizeof(ip->in));
-	else if (i->ifa_addr->sa_family == AF_INET6)
-		memcpy(&ip->in6, i->ifa_addr, sizeof(ip->in6));
-	else
-		return false;
-	if (ip->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&ip->in6.sin6_addr))
-		return false;
-	return ripc__sockaddr_is_loopback(ip) == loopback;
-}
-
 /* Told once: where so many come, this is how it is. */
 static void addr_overflow(struct soft *t, const union ripc__sockaddr *ip)
 {
@@ -196,7 +177,8 @@ static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 			uint32_t mtu = 0;
 			int e;
 
-			if (!wanted(i, t->interfaces, loopback, &ip) || has_listener(t, &ip))
+			if (!ripc__sockaddr_of_interface(i, t->interfaces, &ip) ||
+			    ripc__sockaddr_is_loopback(&ip) != loopback || has_listener(t, &ip))
 				continue;
 			l = free_listener(t, most);
 			if (!l) {
@@ -288,7 +270,8 @@ static bool still_there(const struct soft *t, const struct ifaddrs *all, const s
 	union ripc__sockaddr ip;
 
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-		if (wanted(i, t->interfaces, l->loopback, &ip) &&
+		if (ripc__sockaddr_of_interface(i, t->interfaces, &ip) &&
+		    ripc__sockaddr_is_loopback(&ip) == l->loopback &&
 		    ripc__sockaddr_same_ip(&l->tcp.addr, &ip))
 			return true;
 	return false;

@@ -206,26 +206,6 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **
 	return 0;
 }
 
-/* Whether an address of an interface is one to listen at. */
-static bool wanted(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip)
-{
-	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
-		return false;
-	if (names[0] && ripc__list_index(names, i->ifa_name) < 0)
-		return false;
-	memset(ip, 0, sizeof(*ip));
-	if (i->ifa_addr->sa_family == AF_INET)
-		memcpy(&ip->in, i->ifa_addr, sizeof(ip->in));
-	else if (i->ifa_addr->sa_family == AF_INET6)
-		memcpy(&ip->in6, i->ifa_addr, sizeof(ip->in6));
-	else
-		return false;
-	if (ip->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&ip->in6.sin6_addr))
-		return false;
-	/* The connection manager finds no way over the loopback. */
-	return !ripc__sockaddr_is_loopback(ip);
-}
-
 /* An identifier bound to the address, if an iWARP device has it. -ENODEV: none has. */
 static int bind_id(struct iwv *t, union ripc__sockaddr *ip, struct rdma_cm_id **id)
 {
@@ -299,7 +279,9 @@ int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt)
 		union ripc__sockaddr ip;
 		int rc;
 
-		if (!wanted(i, opt->interfaces, &ip) || ripc__iwv_is_ours(t, &ip))
+		/* librdmacm finds no route over the loopback. */
+		if (!ripc__sockaddr_of_interface(i, opt->interfaces, &ip) ||
+		    ripc__sockaddr_is_loopback(&ip) || ripc__iwv_is_ours(t, &ip))
 			continue;
 		rc = add_listener(t, i, &ip);
 		if (rc && rc != -ENODEV && rc != -EADDRNOTAVAIL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Endpoints as the core sees them: connect, accept, reject, post, close. */
 #include "base/clock.h"
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
@@ -304,15 +305,6 @@ int ripc__iwv_flush_held(struct iwv_conn *conn)
 	return posted(conn->ep, &conn->tx, conn->held_wr);
 }
 
-static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
-{
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(to, iov[i].iov_base, iov[i].iov_len);
-		to += iov[i].iov_len;
-	}
-}
-
 /* Something that completes brings it back: so nothing may be held back meanwhile. */
 static int stalled(struct ripc__ep *ep)
 {
@@ -346,12 +338,11 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	struct ripc__verbs_slot *slot;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .num_sge = 1};
 	struct ibv_sge sge;
-	size_t len = 0;
+	size_t len;
 
 	if (ready_to_post(ep))
 		return -ENOTCONN;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
+	len = ripc__iov_len(iov, niov);
 	if (len > CONN_SEND_MAX || !len)
 		return -EMSGSIZE;
 	/* One slot is for the mark at the end. */
@@ -368,7 +359,7 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 		if (!buf)
 			return stalled(ep);
 	}
-	gather(buf ? buf->data : copy, iov, niov);
+	ripc__iov_gather(buf ? buf->data : copy, iov, niov);
 	slot = ripc__verbs_sendq_alloc(&conn->tx, len >= SIGNAL_BYTES);
 	slot->bounce = buf;
 	sge = (struct ibv_sge){
