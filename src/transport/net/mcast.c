@@ -266,7 +266,10 @@ void ripc__mcast_leave(struct ripc__mcast *m, uint64_t group)
 				ripc__mcast_address(m->groups[k], AF_INET, 1, &b);
 				shared |= ripc__sockaddr_same_ip(&a, &b);
 			}
-			/* Another group shares its IPv4 address: stay joined, the core drops foreign groups. */
+			/*
+			 * Another group shares its IPv4 address: stay joined, the core drops
+			 * foreign groups.
+			 */
 			if (!shared)
 				(void)membership(m, group, false);
 			return;

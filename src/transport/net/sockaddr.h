@@ -17,8 +17,8 @@ union ripc__sockaddr {
 };
 
 /*
- * Whether an address of an interface can be listened on: the interface is up and among @names (comma
- * separated, "": all), and the address is IPv4 or IPv6, but not link-local. Fills *ip.
+ * Whether an address of an interface can be listened on: the interface is up and among @names
+ * (comma separated, "": all), and the address is IPv4 or IPv6, but not link-local. Fills *ip.
  */
 bool ripc__sockaddr_of_interface(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip);
 

@@ -42,7 +42,8 @@ static void soft_close(struct ripc__transport *tr)
 	while (!ripc__list_empty(&t->eps))
 		ripc__soft_ep_defer_free(ripc__list_entry(t->eps.next, struct ripc__ep, all));
 	while (!ripc__list_empty(&t->deferred_free))
-		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
+		ripc__soft_ep_free(
+			ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
 	ripc__soft_linger_end(t);
 	ripc__soft_unlisten(t);
 	ripc__mcast_fini(&t->mcast);
@@ -298,8 +299,8 @@ static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned
 	ripc__list_init(&mark);
 	ripc__list_queue(&t->ready, &mark);
 	while (t->ready.next != &mark && n < max)
-		n += ripc__soft_serve(ripc__list_entry(t->ready.next, struct ripc__ep, ready), events + n,
-				      max - n);
+		n += ripc__soft_serve(ripc__list_entry(t->ready.next, struct ripc__ep, ready),
+				      events + n, max - n);
 	ripc__list_del(&mark);
 	return n;
 }
@@ -327,7 +328,8 @@ static void retry_blocked(struct soft *t)
 static void clean_up(struct soft *t)
 {
 	while (!ripc__list_empty(&t->deferred_free))
-		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
+		ripc__soft_ep_free(
+			ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
 	while (!ripc__list_empty(&t->settled)) {
 		struct ripc__ep *ep = ripc__list_entry(t->settled.next, struct ripc__ep, timed);
 
@@ -404,7 +406,8 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	}
 	if (!ripc__list_empty(&t->held) && now_ns + HELD_DEADLINE_NS < next)
 		next = now_ns + HELD_DEADLINE_NS;
-	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed || t->low)
+	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail ||
+	    t->addrs_changed || t->low)
 		next = now_ns;
 	if (next < *deadline_ns)
 		*deadline_ns = next;
@@ -452,8 +455,8 @@ static int soft_arm(struct ripc__transport *tr)
 	struct soft *t = (struct soft *)tr;
 
 	soft_flush(tr);
-	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed ||
-	    ripc__udp_arm(&t->udp))
+	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail ||
+	    t->addrs_changed || ripc__udp_arm(&t->udp))
 		return 1;
 	for (unsigned i = 0; i < t->nactive; i++) {
 		struct ripc__ep *ep = t->active_ep[i];

@@ -124,13 +124,13 @@ struct ripc__ep {
 	struct ripc__list held;      /* in t->held: sends are held back */
 	struct ripc__list blocked;   /* in t->blocked: the socket takes no more */
 	struct ripc__list free_link; /* in t->graves: to be freed at the next progress() */
-	struct soft_setup *setup;   /* until established */
-	uint32_t watched;           /* events epoll watches for */
-	uint32_t empty_polls;       /* times in a row that it was asked in vain */
-	uint32_t streak;            /* posts that came back to back */
-	uint64_t streak_poll;       /* t->looks at the last post */
-	uint64_t last_post_ns;      /* time of it; 0: not known */
-	uint64_t held_since_ns;     /* first send held back */
+	struct soft_setup *setup;    /* until established */
+	uint32_t watched;            /* events epoll watches for */
+	uint32_t empty_polls;        /* times in a row that it was asked in vain */
+	uint32_t streak;             /* posts that came back to back */
+	uint64_t streak_poll;        /* t->looks at the last post */
+	uint64_t last_post_ns;       /* time of it; 0: not known */
+	uint64_t held_since_ns;      /* first send held back */
 	enum soft_polling polling;
 	enum soft_rx rx;
 	uint8_t recent_rx; /* receptions since the last arm(), up to WARM */

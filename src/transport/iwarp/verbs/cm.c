@@ -229,7 +229,8 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 		return 0;
 	}
 	/* Nobody waits for it any more: that was the event that was still to come, or the end of what it lingered for. */
-	if (conn->id && !conn->ep && !(conn->state == IWV_LINGERING && r->ev.event == RDMA_CM_EVENT_ESTABLISHED))
+	if (conn->id && !conn->ep &&
+	    !(conn->state == IWV_LINGERING && r->ev.event == RDMA_CM_EVENT_ESTABLISHED))
 		ripc__iwv_conn_release(conn);
 	return n;
 }

@@ -339,7 +339,8 @@ unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct rip
 	}
 	/* All reads and writes are signaled: at most one of those retired here is to be reported. */
 	while ((s = ripc__verbs_sendq_retire(slot->queue, slot))) {
-		if (s->kind == RIPC__EV_NONE || s != slot || !conn->ep || conn->ep->state == IWV_EP_CLOSED)
+		if (s->kind == RIPC__EV_NONE || s != slot || !conn->ep ||
+		    conn->ep->state == IWV_EP_CLOSED)
 			continue;
 		ev[n++] = (struct ripc__event){.kind = (enum ripc__ev_kind)s->kind,
 					       .user = conn->ep->user,

@@ -81,8 +81,7 @@ static int start(struct ripc__ep *ep)
 	if (rc)
 		ripc__iwv_conn_drop(conn);
 	else
-		iwv_set_deadline(ep->t, &ep->deadline_ns,
-				 ripc__clock_ns() + ADDRESS_MS * RIPC__MS);
+		iwv_set_deadline(ep->t, &ep->deadline_ns, ripc__clock_ns() + ADDRESS_MS * RIPC__MS);
 	return rc;
 }
 
