@@ -25,7 +25,7 @@ void ripc__verbs_sendq_signal(struct ripc__verbs_sendq *q, uint32_t every)
 {
 	uint32_t half = (q->depth + 1) / 2;
 
-	/* Places come back with a completion only: waiting for one until the queue is full would stop it each time. */
+	/* Slots are freed by completions only: signaling late would stall a full queue. */
 	q->interval = every && every < half ? every : half;
 }
 
@@ -71,7 +71,7 @@ struct ripc__verbs_slot *ripc__verbs_sendq_retire(struct ripc__verbs_sendq *q,
 	uint32_t next = q->head & (q->depth - 1);
 	uint32_t ahead = ((uint32_t)(upto - q->slots) - next) & (q->depth - 1);
 
-	/* Once upto itself is retired it is a whole round ahead. */
+	/* Once upto is retired its index is a full queue ahead. */
 	if (ahead >= q->tail - q->head)
 		return NULL;
 	q->head++;
@@ -99,7 +99,7 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 		ripc__verbs_cq_fini(cq);
 		return ripc__fail(-err, "%s: its completion channel: %s", device->name, strerror(err));
 	}
-	/* By its argument an event of it is known as the device's. */
+	/* Its context identifies the device of an event. */
 	cq->cq = ibv_create_cq(device->ctx, (int)entries, device, cq->channel, 0);
 	if (!cq->cq) {
 		int err = errno ? errno : ENOMEM;
@@ -181,7 +181,7 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 		wc[n++] = cq->stash[cq->stash_at++];
 	if (n == max)
 		return n;
-	/* A queue that failed once may have lost what it held, and is not asked again. */
+	/* A failed queue may have lost completions and is not polled again. */
 	more = cq->broken ? -1 : ibv_poll_cq(cq->cq, max - n, wc + n);
 	cq->seen |= more > 0;
 	cq->broken |= more < 0;
@@ -211,8 +211,8 @@ void ripc__verbs_cq_push_back(struct ripc__verbs_cq *cq, const struct ibv_wc *wc
 }
 
 /*
- * The event is asked for before the queue is looked at: what comes in between raises it. What is found then is kept for the
- * next poll.
+ * Requests the event before polling: completions in between raise it. Those found by polling are
+ * kept for the next poll.
  */
 int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 {

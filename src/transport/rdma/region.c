@@ -14,10 +14,10 @@ struct region {
 	struct ripc__verbs_regions *all;
 	void *base;
 	size_t len;
-	struct ibv_mr *mr[RIPC__VERBS_DEVICES_MAX]; /* by device; NULL: not registered there */
+	struct ibv_mr *mr[RIPC__VERBS_DEVICES_MAX]; /* by device; NULL: not registered */
 };
 
-/* kB that a line of /proc/self/status gives; 0 if it cannot be read. */
+/* Value in kB of a line of /proc/self/status; 0: unreadable. */
 static unsigned long status_kb(const char *field)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -77,7 +77,7 @@ static int verbs_access(const struct ripc__verbs_device *d, unsigned access)
 		     (d->read_sink_remote_write ? IBV_ACCESS_REMOTE_WRITE : 0);
 	if (access & RIPC__ACCESS_REMOTE_READ)
 		a |= IBV_ACCESS_REMOTE_READ;
-	/* The verbs want both. */
+	/* Remote write requires local write. */
 	if (access & RIPC__ACCESS_REMOTE_WRITE)
 		a |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
 	return a;
@@ -137,7 +137,7 @@ int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_devi
 	ripc__list_add(&regions->all, &r->link);
 	*mr = (struct ripc__mr){
 		.base = base, .len = len, .addr = (uintptr_t)base, .access = access, .priv = r};
-	/* Of nothing there is no registration: adapters refuse it, and nobody needs the key. */
+	/* Empty regions are not registered: adapters refuse that, and no key is needed. */
 	if (!d || !len)
 		return 0;
 	r->mr[d->index] = ripc__verbs_reg_mr(d, base, len, verbs_access(d, access), &rc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What librdmacm reports. Each event is acknowledged at once: what is not keeps rdma_destroy_id() waiting. */
+/* Events of librdmacm. Each is acknowledged at once: rdma_destroy_id() waits for that. */
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
@@ -10,7 +10,7 @@
 
 #define ROUTE_MS 1000
 
-/* An event with its private data, which goes with the acknowledgement. */
+/* A copy of an event and its private data, which the acknowledgement frees. */
 struct report {
 	struct rdma_cm_event ev;
 	uint8_t priv[256];
@@ -23,7 +23,7 @@ static bool carries_data(enum rdma_cm_event_type type)
 	       type == RDMA_CM_EVENT_REJECTED;
 }
 
-/* The fields mean the reads of either side, but drivers do not agree on which: the smaller one is safe. */
+/* Drivers disagree on which side each field describes: use the smaller one. */
 static void set_depth(struct iwv_conn *conn, const struct rdma_conn_param *param)
 {
 	if (param->initiator_depth && param->initiator_depth < conn->read_depth)
@@ -72,7 +72,7 @@ static unsigned requested(struct iwv *t, const struct report *r, struct ripc__ev
 	return 1;
 }
 
-/* The way to the peer is known: it must be one of our addresses on one of our devices. */
+/* The route must leave by an address in use on a device in use. */
 static void resolved(struct iwv_conn *conn)
 {
 	struct ripc__ep *ep = conn->ep;
@@ -117,7 +117,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 	set_depth(conn, &r->ev.param.conn);
 	ep->replylen = r->privlen < sizeof(ep->reply) ? r->privlen : sizeof(ep->reply);
 	memcpy(ep->reply, r->priv, ep->replylen);
-	/* iWARP has the active side speak first, and the passive side waits for it. */
+	/* iWARP: the active side sends first, and the passive side waits for it. */
 	if (!conn->flushed && ripc__iwv_conn_mark(conn, false)) {
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the first send cannot be posted");
 		return 0;
@@ -133,7 +133,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 		.data = ep->reply,
 		.len = (uint32_t)ep->replylen,
 	};
-	/* The completions that tell of its end have been seen already. */
+	/* The completions of its end were polled already. */
 	if (conn->flushed)
 		ripc__iwv_ep_break(ep, -ECONNRESET, "closed by the peer");
 	return 1;
@@ -143,7 +143,7 @@ static void rejected(struct iwv_conn *conn, const struct report *r)
 {
 	struct ripc__ep *ep = conn->ep;
 
-	/* A refusal of ours says why; without that the connection ended before there was an answer. */
+	/* A rejection by the core has private data; without it the connection failed. */
 	if (!ep->initiator || !r->privlen) {
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the peer refused the connection");
 		return;
@@ -184,7 +184,7 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 
 	if (r->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		return requested(t, r, ev);
-	conn = r->ev.id->context; /* NULL: of a listener */
+	conn = r->ev.id->context; /* NULL: a listener */
 	if (r->ev.event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
 		removed(t, r->ev.id, conn);
 		return 0;
@@ -228,7 +228,7 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 	default:
 		return 0;
 	}
-	/* Nobody waits for it any more: that was the event that was still to come, or the end of what it lingered for. */
+	/* Without an endpoint this was the awaited event, or the end of lingering. */
 	if (conn->id && !conn->ep &&
 	    !(conn->state == IWV_LINGERING && r->ev.event == RDMA_CM_EVENT_ESTABLISHED))
 		ripc__iwv_conn_release(conn);

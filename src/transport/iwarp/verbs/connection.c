@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One connection: its queue pair, from the first buffer to the last completion. */
+/* One connection: its queue pair, receives and completions. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINGER_MS 3000  /* for the last sends */
+#define LINGER_MS 3000  /* time for the last sends */
 #define ANSWER_MS 15000 /* SoftiWARP gives up a request after 10 s */
 #define TABLE_MIN 64u
 #define CQ_SHARE  (CONN_TX_DEPTH + CONN_READS_MAX + CONN_RECV_BUFS)
 
-/* A free place in the table. Return: 0 or -ENOMEM. */
+/* Takes a free slot of the table. Return: 0 or -ENOMEM. */
 static int table_add(struct iwv *t, struct iwv_conn *conn)
 {
 	uint32_t size = t->table_size ? t->table_size * 2 : TABLE_MIN;
@@ -92,7 +92,7 @@ static int post_recv(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
 
 int ripc__iwv_conn_qp(struct iwv_conn *conn)
 {
-	/* 80 is what SoftiWARP has room for. */
+	/* SoftiWARP takes 80 bytes. */
 	static const uint32_t inline_sizes[] = {CONN_INLINE_MAX, 128, 80, 64, 0};
 	struct iwv_device *nic = conn->nic;
 	int rc = -EINVAL;
@@ -108,7 +108,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 	if (rc)
 		return rc;
 	ripc__verbs_sendq_signal(&conn->tx, conn->t->signal_every);
-	/* No query tells how much a device takes inline: the first queue pair finds out. */
+	/* No query returns the inline limit: the first queue pair probes it. */
 	rc = nic->inline_known ? create_qp(conn, nic->inline_max) : -EINVAL;
 	for (unsigned i = 0; i < sizeof(inline_sizes) / sizeof(*inline_sizes) && !nic->inline_known;
 	     i++) {
@@ -149,7 +149,7 @@ int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled)
 	return rc > 0 ? -rc : rc;
 }
 
-/* What was held back is not sent any more: its slots go with the queue. */
+/* Discards sends held back; their slots go with the queue. */
 static void detach(struct iwv_conn *conn)
 {
 	conn->nheld = 0;
@@ -160,7 +160,7 @@ static void detach(struct iwv_conn *conn)
 }
 
 /*
- * The completions of what was posted may still be in the queue, with pointers to our buffers: these stay until it was found
+ * Completions left in the queue point to the buffers: these are kept until the queue was found
  * empty.
  */
 void ripc__iwv_conn_release(struct iwv_conn *conn)
@@ -254,7 +254,7 @@ void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
 		ripc__iwv_ep_break(conn->ep, rc, "no receive can be posted");
 }
 
-/* A work request failed, and with it the connection. */
+/* A work request failed, which ends the connection. */
 static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *what)
 {
 	char why[WHY_MAX];
@@ -265,9 +265,9 @@ static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *w
 	}
 	if (!conn->ep)
 		return;
-	/* Flushed: somebody else ended it, and the connection manager may know who. */
+	/* Flushed: the connection manager may know the cause. */
 	conn->t->full_pass = true;
-	/* While we ask for the connection it does: a refusal flushes the receives, often before it is reported. */
+	/* While connecting it does: a rejection flushes the receives, often before its event. */
 	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->initiator && conn->state != IWV_UP) {
 		conn->flushed = true;
 		return;
@@ -305,7 +305,7 @@ static unsigned received(struct iwv *t, const struct ibv_wc *wc, struct ripc__ev
 				   "the peer spoke before the connection was established");
 		return 0;
 	}
-	/* Of no bytes: no message, see doc/protocol.md, section 5.1. */
+	/* A send of no bytes is no message: doc/protocol.md, section 5.1. */
 	if (!wc->byte_len) {
 		ripc__iwv_conn_repost(conn, buf);
 		return n;
@@ -337,7 +337,7 @@ unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct rip
 		broken(conn, wc, read ? "a read" : "a send or write");
 		return 0;
 	}
-	/* All reads and writes are signaled: at most one of those retired here is to be reported. */
+	/* Reads and writes are all signaled: at most one of the retired slots is reported. */
 	while ((s = ripc__verbs_sendq_retire(slot->queue, slot))) {
 		if (s->kind == RIPC__EV_NONE || s != slot || !conn->ep ||
 		    conn->ep->state == IWV_EP_CLOSED)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Devices: the addresses they can be reached at, their queues and buffers, and how they go. */
+/* Devices: listeners, completion queues, buffers, removal. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
@@ -12,10 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BACKLOG 128
-#define PORT_TRIES \
-	16 /* librdmacm draws a port without asking TCP, which may have given it to another */
-#define RECV_SLAB    68u /* buffers by which the pools grow: receives of two connections */
+#define BACKLOG      128
+#define PORT_TRIES   16  /* librdmacm chooses a port that TCP may use already */
+#define RECV_SLAB    68u /* buffers by which a pool grows: receives of two connections */
 #define SMALL_SLAB   256u
 #define FORGET_MS    100
 #define FORGET_TRIES 100
@@ -62,7 +61,10 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 	return ripc__verbs_cq_reserve(cq, n) ? NULL : cq;
 }
 
-/* Everything of ours on the device but the listeners, whose identifiers hold librdmacm's context open. */
+/*
+ * Frees all objects on the device except listeners, whose identifiers keep the context of librdmacm
+ * open.
+ */
 static void nic_empty(struct iwv_device *nic)
 {
 	struct iwv *t = nic->t;
@@ -78,7 +80,7 @@ static void nic_empty(struct iwv_device *nic)
 	iwv_unwatch(t, nic->dev.ctx->async_fd);
 	iwv_unwatch(t, nic->dev.wake_fd);
 	ripc__verbs_regions_invalidate(&t->regions, &nic->dev);
-	/* What was received may still be looked at: the memory stays until the end. */
+	/* The core may still read received data: the memory stays until close. */
 	ripc__verbs_pool_invalidate(&nic->big);
 	ripc__verbs_pool_invalidate(&nic->small);
 	ripc__verbs_device_close(&nic->dev);
@@ -110,9 +112,10 @@ void ripc__iwv_device_free(struct iwv_device *nic)
 }
 
 /*
- * The kernel waits with the removal until every context of the device is closed. librdmacm closes its own when it looks at
- * the list of devices and the one that nobody uses is not there: which may be a little later. It is made to look only then: a look
- * holds every device of the process for a moment, and those that others let go of meanwhile librdmacm keeps open for good.
+ * The kernel delays the removal until every context of the device is closed. librdmacm closes its
+ * own when it lists the devices after the device file is gone, so rdma_get_devices() is called only
+ * then. Each call also holds all devices of the process for a moment, and contexts released by
+ * others meanwhile stay open.
  */
 void ripc__iwv_stale_close(struct iwv *t)
 {
@@ -160,7 +163,7 @@ void ripc__iwv_device_async(struct iwv_device *nic)
 	struct ripc__verbs_event ev;
 
 	while (nic->dev.ctx && ripc__verbs_event(&nic->dev, &ev)) {
-		/* Of a queue pair in error its completions tell, or the connection manager. */
+		/* Completions or the connection manager report the queue pair in error. */
 		if (ev.async_event == RIPC__VERBS_QP_FATAL)
 			nic->t->full_pass = true;
 		if (ev.async_event == RIPC__VERBS_DEVICE_GONE)
@@ -206,7 +209,7 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **
 	return 0;
 }
 
-/* An identifier bound to the address, if an iWARP device has it. -ENODEV: none has. */
+/* Creates an identifier bound to the address. -ENODEV: no iWARP device has it. */
 static int bind_id(struct iwv *t, union ripc__sockaddr *ip, struct rdma_cm_id **id)
 {
 	int rc = 0;

@@ -13,8 +13,8 @@
 #define RESOLVE_MS 1000 /* to resolve one address */
 #define ADDRESS_MS 5000 /* for all steps to one address; the core allows less */
 /*
- * From this size on SoftiWARP lets TCP refer to the memory of a send that is not signaled, and goes on to do so after a later
- * one has completed.
+ * SoftiWARP lets TCP refer to the memory of larger unsignaled sends, even after a later send has
+ * completed.
  */
 #define SIGNAL_BYTES 4096u
 
@@ -60,7 +60,7 @@ static void note(struct ripc__ep *ep, int error, const char *why)
 	snprintf(ep->why + len, sizeof(ep->why) - len, "%s%s: %s", len ? "; " : "", ep->peer, why);
 }
 
-/* Starts to connect to the current place. Return: 0 or a negative errno. */
+/* Starts to connect to the current address. Return: 0 or a negative errno. */
 static int start(struct ripc__ep *ep)
 {
 	struct ripc__iwarp_listen_addr *addr_index = &ep->address.addrs[ep->addr_index];
@@ -91,7 +91,7 @@ void ripc__iwv_ep_try_next(struct ripc__ep *ep)
 	int rc;
 
 	for (; ep->addr_index < ep->address.naddrs; ep->addr_index++) {
-		/* No device leads there, and librdmacm says so late. */
+		/* No device reaches the loopback, and librdmacm reports that late. */
 		if (ep->address.addrs[ep->addr_index].loopback)
 			continue;
 		rc = start(ep);
@@ -101,7 +101,7 @@ void ripc__iwv_ep_try_next(struct ripc__ep *ep)
 	}
 	snprintf(tried, sizeof(tried), "%s",
 		 ep->why[0] ? ep->why : "no address that an iWARP device could lead to");
-	/* Only if its host says at every place that nobody listens is the peer known to be dead. */
+	/* The peer is known to be dead only if every address refused the connection. */
 	ripc__iwv_ep_break(ep, ep->why[0] && !ep->peer_may_exist ? -ECONNREFUSED : -EHOSTUNREACH,
 			   tried);
 }
@@ -255,7 +255,7 @@ void ripc__iwv_ep_close(struct ripc__ep *ep)
 
 	if (conn && !iwv_ep_lost(ep))
 		ripc__iwv_flush_held(conn);
-	/* Sends are copies of ours, and may still go out. */
+	/* Sends use bounce buffers and may still complete. */
 	if (conn && !iwv_ep_lost(ep) && conn->state == IWV_UP && !conn->nic->dev.gone &&
 	    conn->tx.head != conn->tx.tail && ripc__verbs_sendq_space(&conn->tx) &&
 	    !transfers_outstanding(conn))
@@ -268,10 +268,7 @@ static int ready_to_post(struct ripc__ep *ep)
 	return ep->state != IWV_EP_UP || !ep->conn || !ep->conn->qp ? -ENOTCONN : 0;
 }
 
-/*
- * Posts a chain. Those that are refused have free slots again, and the connection is over, of which the connection manager
- * will tell.
- */
+/* Posts a chain. Refused requests free their slots and end the connection. */
 static int posted(struct ripc__ep *ep, struct ripc__verbs_sendq *q, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad = wr;
@@ -304,7 +301,7 @@ int ripc__iwv_flush_held(struct iwv_conn *conn)
 	return posted(conn->ep, &conn->tx, conn->held_wr);
 }
 
-/* Something that completes brings it back: so nothing may be held back meanwhile. */
+/* A completion leads to EV_SENDABLE: so sends held back must be posted. */
 static int stalled(struct ripc__ep *ep)
 {
 	if (ripc__iwv_flush_held(ep->conn))
@@ -313,7 +310,7 @@ static int stalled(struct ripc__ep *ep)
 	return -EAGAIN;
 }
 
-/* Keeps it for later, and posts all that is kept when there is no reason to wait. Return: as post_send(). */
+/* Holds a send back; posts all of them if there is no reason to wait. Return: as post_send(). */
 static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool more)
 {
 	struct iwv_conn *conn = ep->conn;
@@ -344,17 +341,17 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	len = ripc__iov_len(iov, niov);
 	if (len > CONN_SEND_MAX || !len)
 		return -EMSGSIZE;
-	/* One slot is for the mark at the end. */
+	/* One slot is reserved for the last send of the connection. */
 	if (ripc__verbs_sendq_space(&conn->tx) < 2)
 		return stalled(ep);
-	/* What waits cannot be inline: the device takes that out of memory of the call. */
+	/* Inline data must be posted by this call. */
 	if (len > conn->nic->inline_max || more || conn->nheld) {
 		buf = ripc__verbs_pool_get(len <= SMALL_MAX ? &conn->nic->small : &conn->nic->big);
 		if (!buf && conn->tx.head == conn->tx.tail) {
 			ripc__iwv_ep_break(ep, -ENOMEM, ripc_detail());
 			return -ENOTCONN;
 		}
-		/* Those that are on their way come back. */
+		/* Buffers in flight come back. */
 		if (!buf)
 			return stalled(ep);
 	}

@@ -16,15 +16,14 @@
 #define TRANSPORT_ID 5 /* in resolver records, doc/protocol.md section 4 */
 #define EPOLL_EVENTS 32
 #define WCS          16
-#define LOOK_EVERY   32u  /* rounds between two looks at all descriptors while completions come */
-#define HOT_ROUNDS   512u /* rounds without a completion after which every round looks */
-#define SLAB_MEMORY \
-	(UINT64_C(64) << 20) /* bytes of received datagrams that the core holds at most */
-#define TOKEN_SLAB 1u        /* in a token: a slab of datagrams, not a receive buffer */
+#define LOOK_EVERY   32u  /* rounds between two epoll calls while completions come */
+#define HOT_ROUNDS   512u /* rounds without a completion after which each round calls epoll */
+#define SLAB_MEMORY  (UINT64_C(64) << 20) /* bytes of received datagrams held by the core at most */
+#define TOKEN_SLAB   1u /* bit of a token: a slab of datagrams, not a receive buffer */
 
 /*
- * Whether this process is a child whose parent used librdmacm when it forked. That keeps one context for each device, for all
- * of the process; the child has closed its descriptors, and the numbers may mean something else by now.
+ * Set in a child of fork() whose parent used librdmacm. librdmacm keeps one context per device for
+ * the whole process; the child has closed its descriptors, whose numbers may be reused.
  */
 static volatile sig_atomic_t orphan;
 
@@ -60,7 +59,7 @@ static void vt_close(struct ripc__transport *tr)
 	free_deferred(t);
 	while ((n = ripc__list_first(&t->conns)))
 		ripc__iwv_conn_release(ripc__list_entry(n, struct iwv_conn, link));
-	/* Nobody polls any more: no completion will be looked at. */
+	/* The completion queues are not polled any more. */
 	t->rounds++;
 	ripc__iwv_conns_reap(t);
 	ripc__verbs_regions_fini(&t->regions);
@@ -261,7 +260,7 @@ static void vt_flush(struct ripc__transport *tr)
 		ripc__iwv_flush_held(ripc__list_entry(n, struct iwv_conn, held));
 }
 
-/* Looks at all descriptors but those of the completion queues. */
+/* Polls all descriptors except completion channels. */
 static unsigned full_pass(struct iwv *t, struct ripc__event *events, unsigned max)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
@@ -291,13 +290,13 @@ static unsigned full_pass(struct iwv *t, struct ripc__event *events, unsigned ma
 	return n;
 }
 
-/* Its end was told of, and nothing comes from it any more, while the device waits for its connections to go. */
+/* The queue failed, and the device waits for its connections to end. */
 static bool cq_lost(const struct iwv_device *nic, unsigned k)
 {
 	return nic->dev.gone && nic->cq[k].broken;
 }
 
-/* Reaps completions. *empty: every queue was found empty. */
+/* Polls all completion queues. *empty: each was found empty. */
 static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bool *empty)
 {
 	struct ibv_wc wc[WCS];
@@ -379,16 +378,19 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->ndatagrams = 0;
 	free_deferred(t);
 	vt_flush(tr);
-	/* No socket is asked straight away any more (below): a line is to be seen by the look at all of them. */
+	/* Sockets are not polled directly any more: epoll must report the connected one. */
 	if (t->datagrams && t->rounds - t->datagram_round > HOT_ROUNDS && ripc__udp_arm(&t->udp))
 		n += datagrams(t, RIPC__UDP_CONN, events, max);
-	/* While completions come, the others wait a little: looking at them is a system call. No time is over before. */
+	/*
+	 * While completions come, epoll is called rarely, since it is a system call. Deadlines are
+	 * checked in time.
+	 */
 	if (t->full_pass || (t->ntimed && now_ns >= t->next_timer_ns) || t->was_armed ||
 	    t->rounds - t->last_wc_round > HOT_ROUNDS || t->rounds % LOOK_EVERY == 0) {
 		t->full_pass = t->was_armed = false;
 		n += full_pass(t, events + n, max - n);
 	} else if (t->datagrams && t->rounds - t->datagram_round <= HOT_ROUNDS) {
-		/* While datagrams come their socket is asked straight away. */
+		/* While datagrams come, their socket is polled directly. */
 		int beside = ripc__udp_paired_port(&t->udp, t->last_rx_port);
 
 		n += datagrams(t, t->last_rx_port, events + n, max - n);
@@ -397,7 +399,7 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	}
 	n += reap(t, events + n, max - n, &empty);
 	if (empty) {
-		/* What had been received before the end was reported before it. */
+		/* Messages received before the end were reported before it. */
 		if (t->nbroken || t->nstalled)
 			n += ripc__iwv_ep_events(t, events + n, max - n);
 		ripc__iwv_conns_reap(t);
@@ -426,7 +428,7 @@ static void vt_release(struct ripc__transport *tr, void *token)
 		ripc__iwv_conn_repost(t->table[buf->tag & ~TAG_DELIVERED], buf);
 }
 
-/* Whether its completion may make two events. */
+/* Whether a completion may yield two events: EV_ESTABLISHED before EV_RECV. */
 static bool opens(const struct iwv *t, const struct ibv_wc *wc)
 {
 	return !(wc->wr_id & 1) && t->table[ripc__verbs_wc_buf(wc)->tag]->state == IWV_ACCEPTED;
@@ -439,7 +441,7 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	struct ibv_wc wc;
 
 	if (t->datagrams) {
-		/* Of the one before everybody has seen where it came from. */
+		/* The source of the previous datagram was read. */
 		t->ndatagrams = 0;
 		return t->rounds - t->datagram_round <= HOT_ROUNDS &&
 		       t->empty_takes++ < HOT_ROUNDS && datagrams(t, t->last_rx_port, ev, 1);
@@ -454,7 +456,7 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	if (!ripc__iwv_completion(t, &wc, two))
 		return false;
 	*ev = two[0];
-	/* What is small makes room for the next at once. */
+	/* A small message is copied, and its buffer is free at once. */
 	if (ev->token && ev->len <= cap) {
 		memcpy(room, ev->data, ev->len);
 		ev->data = room;
