@@ -10,8 +10,8 @@
 #include "core/peer/lane.h"
 #include "core/message/message.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/rendezvous.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/receiver.h"
+#include "core/rendezvous/sender.h"
 #include "core/message/service.h"
 #include "harness.h"
 #include "transport/sim/sim.h"
@@ -42,7 +42,7 @@ struct rig {
 	do {                                                                        \
 		int rc_ = (call);                                                   \
 		ck_assert_msg(rc_ == (want), "%s returned %d (%s): %s", #call, rc_, \
-			      ripc_strerror(rc_), ripc_detail());                   \
+			      ripc_strerror(rc_), ripc_error_detail());             \
 	} while (0)
 #define OK(call) RC(0, call)
 

@@ -337,7 +337,7 @@ static void mcast_qp_replace(struct ib_port *p)
 		if (!p->mcast.tries)
 			ripc__log(RIPC_LOG_ERROR,
 				  "ib: %s port %u cannot receive multicast: %s; it is tried again",
-				  p->d->v.name, p->num, ripc_detail());
+				  p->d->v.name, p->num, ripc_error_detail());
 		if (p->mcast.tries < REMAKE_DOUBLED)
 			p->mcast.tries++;
 		return;

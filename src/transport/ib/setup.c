@@ -112,7 +112,7 @@ static void start_qp_ready(struct ripc__ep *ep)
 	if (!rc)
 		return;
 	ep->job_running = false;
-	ripc__ib_ep_break(ep, rc, ripc_detail());
+	ripc__ib_ep_break(ep, rc, ripc_error_detail());
 }
 
 /* The current path failed: tries the next one, or gives up. */

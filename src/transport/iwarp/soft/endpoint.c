@@ -204,15 +204,18 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	return err ? err : 1;
 }
 
-int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more)
 {
+	struct iovec iov[1 + RIPC__POST_ITEMS_MAX];
 	struct ripc__engine *e = &ep->engine;
+	unsigned niov = 1 + n;
 	size_t len;
 	int err;
 
 	if (ep->state != SOFT_OPEN || ep->error || e->status)
 		return -ENOTCONN;
-	len = ripc__iov_len(iov, niov);
+	len = ripc__post_gather(iov, head, head_len, items, n);
 	if (len > RIPC__SEND_MAX)
 		return -EMSGSIZE;
 	if (ripc__engine_queued(e) >= SOFT_QUEUE_MAX) {
@@ -236,22 +239,6 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 	if (ripc__list_empty(&ep->blocked))
 		ripc__soft_transmit(ep, PUSH_BYTES);
 	return ripc__engine_pending(e);
-}
-
-int ripc__soft_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
-			    size_t len, bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
-
-	return ripc__soft_post_send(ep, iov, 2, more);
-}
-
-int ripc__soft_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
-
-	return ripc__soft_post_send(ep, iov, 2, more);
 }
 
 static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,

@@ -108,7 +108,8 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 	*limits = (struct ripc__transport_limits){
 		.eager_datagram = t->datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
-			RIPC__CAP_TARGET_PROGRESS | (t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
+			RIPC__CAP_TARGET_PROGRESS | RIPC__CAP_ELIDE_HEADER |
+			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
 			(t->multicast ? RIPC__CAP_MULTICAST : 0),
 		.send_max = RIPC__SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
@@ -526,9 +527,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.accept = ripc__soft_admit,
 	.reject = ripc__soft_reject,
 	.ep_close = ripc__soft_ep_close,
-	.post_send = ripc__soft_post_send,
-	.post_plain = ripc__soft_post_message,
-	.post_again = ripc__soft_post_short,
+	.post = ripc__soft_post,
 	.post_write = ripc__soft_post_write,
 	.post_read = ripc__soft_post_read,
 	.bytes_transferred = ripc__soft_tcp_progress,

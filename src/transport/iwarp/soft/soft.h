@@ -248,11 +248,8 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 		     void *user, struct ripc__ep **epp);
 void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
 void ripc__soft_ep_close(struct ripc__ep *ep);
-int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
-int ripc__soft_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
-			    size_t len, bool more);
-int ripc__soft_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more);
+int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more);
 int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Endpoints as the core sees them: connect, accept, reject, post, close. */
 #include "base/clock.h"
-#include "base/iov.h"
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
@@ -310,7 +309,7 @@ static int stalled(struct ripc__ep *ep)
 	return -EAGAIN;
 }
 
-/* Holds a send back; posts all of them if there is no reason to wait. Return: as post_send(). */
+/* Holds a send back; posts all of them if there is no reason to wait. Return: as post(). */
 static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool more)
 {
 	struct iwv_conn *conn = ep->conn;
@@ -326,7 +325,8 @@ static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool mor
 	return ripc__iwv_flush_held(conn);
 }
 
-int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		   const struct iovec *items, unsigned n, bool more)
 {
 	struct iwv_conn *conn = ep->conn;
 	uint8_t copy[CONN_INLINE_MAX];
@@ -334,11 +334,10 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	struct ripc__verbs_slot *slot;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .num_sge = 1};
 	struct ibv_sge sge;
-	size_t len;
+	size_t len = ripc__post_len(head_len, items, n);
 
 	if (ready_to_post(ep))
 		return -ENOTCONN;
-	len = ripc__iov_len(iov, niov);
 	if (len > CONN_SEND_MAX || !len)
 		return -EMSGSIZE;
 	/* One slot is reserved for the last send of the connection. */
@@ -348,14 +347,14 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	if (len > conn->nic->inline_max || more || conn->nheld) {
 		buf = ripc__verbs_pool_get(len <= SMALL_MAX ? &conn->nic->small : &conn->nic->big);
 		if (!buf && conn->tx.head == conn->tx.tail) {
-			ripc__iwv_ep_break(ep, -ENOMEM, ripc_detail());
+			ripc__iwv_ep_break(ep, -ENOMEM, ripc_error_detail());
 			return -ENOTCONN;
 		}
 		/* Buffers in flight come back. */
 		if (!buf)
 			return stalled(ep);
 	}
-	ripc__iov_gather(buf ? buf->data : copy, iov, niov);
+	ripc__post_copy(buf ? buf->data : copy, head, head_len, items, n);
 	slot = ripc__verbs_sendq_alloc(&conn->tx, len >= SIGNAL_BYTES);
 	slot->bounce = buf;
 	sge = (struct ibv_sge){
@@ -369,22 +368,6 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	if (more || conn->nheld)
 		return hold_back(ep, &wr, more);
 	return posted(ep, &conn->tx, &wr);
-}
-
-int ripc__iwv_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
-			   size_t len, bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
-
-	return ripc__iwv_post_send(ep, iov, 2, more);
-}
-
-int ripc__iwv_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			 bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
-
-	return ripc__iwv_post_send(ep, iov, 2, more);
 }
 
 static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const struct ripc__mr *mr,
