@@ -140,14 +140,15 @@ static int device_init(struct ripc__verbs_device *d)
 	snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(d->ctx->device));
 	rc = ibv_query_device(d->ctx, &d->attr);
 	if (rc)
-		return ripc__fail(-rc, "%s: cannot be queried: %s", d->name, strerror(rc));
+		return ripc__fail(-rc, "%s: cannot query the device: %s", d->name, strerror(rc));
 	flags = fcntl(d->ctx->async_fd, F_GETFL);
 	if (flags < 0 || fcntl(d->ctx->async_fd, F_SETFL, flags | O_NONBLOCK))
-		return ripc__fail(-errno, "%s: its events cannot be read: %s", d->name,
-				  strerror(errno));
+		return ripc__fail(-errno, "%s: cannot make its event descriptor non-blocking: %s",
+				  d->name, strerror(errno));
 	d->pd = ibv_alloc_pd(d->ctx);
 	if (!d->pd)
-		return ripc__fail(errno ? -errno : -ENOMEM, "%s: no protection domain: %s", d->name,
+		return ripc__fail(errno ? -errno : -ENOMEM,
+				  "%s: cannot allocate a protection domain: %s", d->name,
 				  strerror(errno));
 	/*
 	 * RFC 5040 places a read response like a remote write. SoftiWARP checks local rights only.
@@ -167,7 +168,7 @@ int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *c
 	*d = (struct ripc__verbs_device){.ctx = ctx, .index = index};
 	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (d->wake_fd < 0)
-		rc = ripc__fail(-errno, "%s: no descriptor for its events: %s",
+		rc = ripc__fail(-errno, "%s: cannot create an eventfd: %s",
 				ibv_get_device_name(ctx->device), strerror(errno));
 	else
 		rc = device_init(d);
@@ -207,7 +208,7 @@ int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev
 	errno = 0;
 	d->ctx = ibv_open_device(device);
 	if (!d->ctx)
-		return ripc__fail(errno ? -errno : -EIO, "%s cannot be opened: %s",
+		return ripc__fail(errno ? -errno : -EIO, "cannot open %s: %s",
 				  ibv_get_device_name(device), strerror(errno));
 	rc = device_init(d);
 	if (!rc)
@@ -229,8 +230,7 @@ void ripc__verbs_device_close(struct ripc__verbs_device *d)
 		device_abandon(d);
 	if (d->pd && ibv_dealloc_pd(d->pd))
 		ripc__log(d->gone ? RIPC_LOG_DEBUG : RIPC_LOG_WARN,
-			  "%s: its protection domain is still in use at the end: %s", d->name,
-			  strerror(errno));
+			  "%s: cannot free the protection domain: %s", d->name, strerror(errno));
 	if (d->own)
 		ibv_close_device(d->ctx);
 	d->ctx = NULL;

@@ -56,7 +56,7 @@ struct ripc__verbs_device {
 	struct ripc__verbs_device *next; /* list of all adopted devices */
 	int wake_fd;           /* eventfd, readable while pending_mask is not 0; -1: none */
 	unsigned pending_mask; /* bit n: pending[n] is valid */
-	struct ripc__verbs_event pending[RIPC__VERBS_ASYNC_COUNT]; /* by kind, the last one; qp is NULL */
+	struct ripc__verbs_event pending[RIPC__VERBS_ASYNC_COUNT]; /* by kind; qp is NULL */
 };
 
 /*

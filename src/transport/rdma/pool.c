@@ -30,7 +30,7 @@ void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool)
 
 		pool->slabs = slab->next;
 		if (slab->mr && ibv_dereg_mr(slab->mr))
-			ripc__log(RIPC_LOG_ERROR, "%s: buffers cannot be deregistered: %s",
+			ripc__log(RIPC_LOG_ERROR, "%s: cannot deregister buffers: %s",
 				  pool->device->name, strerror(errno));
 		free(slab->memory);
 		free(slab);

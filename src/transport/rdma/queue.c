@@ -90,14 +90,16 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 		entries = (uint32_t)device->attr.max_cqe;
 	cq->channel = ibv_create_comp_channel(device->ctx);
 	if (!cq->channel)
-		return ripc__fail(errno ? -errno : -EMFILE, "%s: no completion channel: %s",
-				  device->name, strerror(errno));
+		return ripc__fail(errno ? -errno : -EMFILE,
+				  "%s: cannot create a completion channel: %s", device->name,
+				  strerror(errno));
 	flags = fcntl(cq->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK)) {
 		int err = errno;
 
 		ripc__verbs_cq_fini(cq);
-		return ripc__fail(-err, "%s: its completion channel: %s", device->name, strerror(err));
+		return ripc__fail(-err, "%s: cannot make the completion channel non-blocking: %s",
+				  device->name, strerror(err));
 	}
 	/* Its context identifies the device of an event. */
 	cq->cq = ibv_create_cq(device->ctx, (int)entries, device, cq->channel, 0);
@@ -105,8 +107,8 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 		int err = errno ? errno : ENOMEM;
 
 		ripc__verbs_cq_fini(cq);
-		return ripc__fail(-err, "%s: no completion queue of %u entries: %s", device->name,
-				  entries, strerror(err));
+		return ripc__fail(-err, "%s: cannot create a completion queue of %u entries: %s",
+				  device->name, entries, strerror(err));
 	}
 	cq->entries = (uint32_t)cq->cq->cqe;
 	return 0;
@@ -129,7 +131,7 @@ void ripc__verbs_cq_fini(struct ripc__verbs_cq *cq)
 		while (take_event(cq))
 			;
 		if (ibv_destroy_cq(cq->cq))
-			ripc__log(RIPC_LOG_ERROR, "%s: its completion queue cannot be destroyed: %s",
+			ripc__log(RIPC_LOG_ERROR, "%s: cannot destroy a completion queue: %s",
 				  cq->device->name, strerror(errno));
 	}
 	if (cq->channel)
@@ -148,14 +150,14 @@ int ripc__verbs_cq_reserve(struct ripc__verbs_cq *cq, uint32_t n)
 	if (want > cq->entries && want > (uint32_t)cq->device->attr.max_cqe)
 		want = (uint32_t)cq->device->attr.max_cqe;
 	if (want < cq->reserved + n)
-		return ripc__fail(-ENOBUFS, "%s: its completion queues hold at most %d entries",
+		return ripc__fail(-ENOBUFS, "%s: completion queue full: at most %d entries",
 				  cq->device->name, cq->device->attr.max_cqe);
 	if (want > cq->entries) {
 		rc = ibv_resize_cq(cq->cq, (int)want);
 		if (rc)
 			return ripc__fail(
 				rc < 0 ? rc : -rc,
-				"%s: its completion queue cannot grow from %u to %u entries: %s",
+				"%s: cannot resize the completion queue from %u to %u entries: %s",
 				cq->device->name, cq->entries, want, strerror(rc < 0 ? -rc : rc));
 		cq->entries = (uint32_t)cq->cq->cqe;
 	}
@@ -170,7 +172,7 @@ void ripc__verbs_cq_unreserve(struct ripc__verbs_cq *cq, uint32_t n)
 
 static int unreadable(const struct ripc__verbs_cq *cq)
 {
-	return ripc__fail(-EIO, "%s: its completion queue cannot be read", cq->device->name);
+	return ripc__fail(-EIO, "%s: cannot poll the completion queue", cq->device->name);
 }
 
 int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
@@ -227,7 +229,7 @@ int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 	if (!cq->armed) {
 		n = ibv_req_notify_cq(cq->cq, 0);
 		if (n)
-			return ripc__fail(n < 0 ? n : -n, "%s: cannot wait for completions: %s",
+			return ripc__fail(n < 0 ? n : -n, "%s: cannot arm the completion queue: %s",
 					  cq->device->name, strerror(n < 0 ? -n : n));
 		cq->armed = true;
 		cq->seen = false;

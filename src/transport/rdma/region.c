@@ -40,16 +40,16 @@ static int explain(const struct ripc__verbs_device *d, size_t len, int err)
 	struct rlimit rl;
 
 	if ((err != ENOMEM && err != EPERM && err != EAGAIN) || getrlimit(RLIMIT_MEMLOCK, &rl))
-		return ripc__fail(-err, "%s: %zu bytes cannot be registered: %s", d->name, len,
+		return ripc__fail(-err, "%s: cannot register %zu bytes: %s", d->name, len,
 				  strerror(err));
 	if (rl.rlim_cur != RLIM_INFINITY)
 		snprintf(limit, sizeof(limit), "%llu KiB", (unsigned long long)rl.rlim_cur >> 10);
-	return ripc__fail(
-		-err,
-		"%s: %zu KiB cannot be registered: %s; the limit of locked memory (ulimit -l, "
-		"RLIMIT_MEMLOCK) is %s, pinned so far are %lu KiB (VmPin), locked %lu KiB (VmLck)",
-		d->name, (len + 1023) >> 10, strerror(err), limit, status_kb("VmPin"),
-		status_kb("VmLck"));
+	return ripc__fail(-err,
+			  "%s: cannot register %zu KiB: %s; RLIMIT_MEMLOCK is %s, pinned are %lu "
+			  "KiB (VmPin), locked "
+			  "%lu KiB (VmLck); raise the limit with ulimit -l",
+			  d->name, (len + 1023) >> 10, strerror(err), limit, status_kb("VmPin"),
+			  status_kb("VmLck"));
 }
 
 struct ibv_mr *ripc__verbs_reg_mr(struct ripc__verbs_device *d, void *base, size_t len, int access,
@@ -92,7 +92,7 @@ static void region_free(struct region *r)
 {
 	for (unsigned i = 0; i < RIPC__VERBS_DEVICES_MAX; i++)
 		if (r->mr[i] && ibv_dereg_mr(r->mr[i]))
-			ripc__log(RIPC_LOG_ERROR, "verbs: memory at %p cannot be deregistered: %s",
+			ripc__log(RIPC_LOG_ERROR, "verbs: cannot deregister memory at %p: %s",
 				  r->base, strerror(errno));
 	ripc__list_del(&r->link);
 	free(r);
@@ -127,7 +127,7 @@ int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_devi
 	int rc = 0;
 
 	if (!d && remote)
-		return ripc__fail(-EINVAL, "verbs: remote access is given on an endpoint only");
+		return ripc__fail(-EINVAL, "verbs: remote access needs an endpoint");
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return ripc__fail(-ENOMEM, "verbs: out of memory");

@@ -48,7 +48,7 @@ static unsigned requested(struct iwv *t, const struct report *r, struct ripc__ev
 		rdma_destroy_id(id);
 		if (ep)
 			ripc__iwv_ep_free(ep);
-		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: a connection is refused: %s",
+		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: rejected a connection: %s",
 			  nic ? "out of memory" : "its device is not in use");
 		return 0;
 	}
@@ -83,8 +83,8 @@ static void resolved(struct iwv_conn *conn)
 
 	memcpy(&local, rdma_get_local_addr(conn->id), sizeof(local));
 	if (!nic || nic->dev.gone || !ripc__iwv_is_ours(conn->t, &local)) {
-		snprintf(why, sizeof(why), "the way there is %s%s, which is not in use here",
-			 conn->id->verbs ? "by device " : "by no device",
+		snprintf(why, sizeof(why), "the route leads %s%s, which is not in use",
+			 conn->id->verbs ? "through device " : "through no device",
 			 conn->id->verbs ? ibv_get_device_name(conn->id->verbs->device) : "");
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, why);
 		return;
@@ -119,7 +119,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 	memcpy(ep->reply, r->priv, ep->replylen);
 	/* iWARP: the active side sends first, and the passive side waits for it. */
 	if (!conn->flushed && ripc__iwv_conn_mark(conn, false)) {
-		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the first send cannot be posted");
+		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "cannot post the first send");
 		return 0;
 	}
 	ripc__iwv_conn_set_state(conn, IWV_UP);
@@ -201,7 +201,7 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 			ready(conn);
 		return 0;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		failed(conn, "no iWARP device leads there", r->ev.status);
+		failed(conn, "no route through an iWARP device", r->ev.status);
 		return 0;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		failed(conn, "no route", r->ev.status);

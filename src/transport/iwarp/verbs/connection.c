@@ -117,7 +117,8 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 		nic->inline_max = ripc__verbs_inline(inline_sizes[i], conn->t->inline_bytes);
 	}
 	if (rc)
-		return ripc__fail(rc, "%s: no queue pair: %s", nic->dev.name, strerror(-rc));
+		return ripc__fail(rc, "%s: cannot create a queue pair: %s", nic->dev.name,
+				  strerror(-rc));
 	while (conn->nbufs < CONN_RECV_BUFS) {
 		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&nic->big);
 
@@ -127,7 +128,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 		conn->bufs[conn->nbufs++] = buf;
 		rc = post_recv(conn, buf);
 		if (rc)
-			return ripc__fail(rc, "%s: no receive can be posted: %s", nic->dev.name,
+			return ripc__fail(rc, "%s: cannot post a receive: %s", nic->dev.name,
 					  strerror(-rc));
 	}
 	return 0;
@@ -251,7 +252,7 @@ void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
 		return;
 	rc = post_recv(conn, buf);
 	if (rc)
-		ripc__iwv_ep_break(conn->ep, rc, "no receive can be posted");
+		ripc__iwv_ep_break(conn->ep, rc, "cannot post a receive");
 }
 
 /* A work request failed, which ends the connection. */
@@ -301,8 +302,7 @@ static unsigned received(struct iwv *t, const struct ibv_wc *wc, struct ripc__ev
 			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
 	}
 	if (conn->state != IWV_UP) {
-		ripc__iwv_ep_break(ep, -EPROTO,
-				   "the peer spoke before the connection was established");
+		ripc__iwv_ep_break(ep, -EPROTO, "the peer sent before the connection was established");
 		return 0;
 	}
 	/* A send of no bytes is no message: doc/protocol.md, section 5.1. */

@@ -12,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BACKLOG      128
-#define PORT_TRIES   16  /* librdmacm chooses a port that TCP may use already */
-#define RECV_SLAB    68u /* buffers by which a pool grows: receives of two connections */
-#define SMALL_SLAB   256u
-#define FORGET_MS    100
-#define FORGET_TRIES 100
-#define BUFS_MAX     (1u << 17)
+#define BACKLOG        128
+#define PORT_TRIES     16  /* librdmacm chooses a port that TCP may use already */
+#define RECV_SLAB      68u /* buffers by which a pool grows: receives of two connections */
+#define SMALL_SLAB     256u
+#define STALE_RETRY_MS 100
+#define STALE_TRIES    100
+#define BUFS_MAX       (1u << 17)
 
 struct iwv_device *ripc__iwv_device_find(struct iwv *t, const struct ibv_context *ctx)
 {
@@ -46,7 +46,8 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 			return cq;
 	}
 	if (nic->ncqs == NIC_CQS_MAX) {
-		ripc__fail(-ENOBUFS, "%s: its completion queues are all in use", nic->dev.name);
+		ripc__fail(-ENOBUFS, "%s: cannot create another completion queue: limit of %u reached",
+			   nic->dev.name, NIC_CQS_MAX);
 		return NULL;
 	}
 	cq = &nic->cq[nic->ncqs];
@@ -54,7 +55,7 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 		return NULL;
 	if (iwv_watch(nic->t, cq->channel->fd, IWV_CQ, 0)) {
 		ripc__verbs_cq_fini(cq);
-		ripc__fail(-ENOMEM, "%s: its completion channel cannot be watched", nic->dev.name);
+		ripc__fail(-ENOMEM, "%s: cannot add the completion channel to epoll", nic->dev.name);
 		return NULL;
 	}
 	nic->ncqs++;
@@ -103,7 +104,7 @@ void ripc__iwv_device_free(struct iwv_device *nic)
 		t->ntimed++;
 	t->stale = nic->dev.ctx;
 	snprintf(t->stale_path, sizeof(t->stale_path), "%s", nic->dev.ctx->device->dev_path);
-	t->stale_tries = FORGET_TRIES;
+	t->stale_tries = STALE_TRIES;
 	t->stale_ns = t->next_timer_ns = t->now_ns;
 	nic_empty(nic);
 	for (unsigned i = 0; i < t->nlisteners; i++)
@@ -132,7 +133,7 @@ void ripc__iwv_stale_close(struct iwv *t)
 	if (all)
 		rdma_free_devices(all);
 	if (there && --t->stale_tries) {
-		t->stale_ns = t->now_ns + FORGET_MS * RIPC__MS;
+		t->stale_ns = t->now_ns + STALE_RETRY_MS * RIPC__MS;
 		return;
 	}
 	t->stale = NULL;
@@ -145,8 +146,7 @@ void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)
 	char text[WHY_MAX];
 
 	if (!nic->dev.gone)
-		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: %s cannot be used any more: %s",
-			  nic->dev.name, why);
+		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: lost device %s: %s", nic->dev.name, why);
 	nic->dev.gone = true;
 	snprintf(text, sizeof(text), "%s: %s", nic->dev.name, why);
 	ripc__list_for_each (n, &nic->t->eps) {
@@ -177,7 +177,8 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **
 	int rc;
 
 	if (t->nnics == RIPC__VERBS_DEVICES_MAX)
-		return ripc__fail(-ENOBUFS, "iwarp/verbs: more than %d devices",
+		return ripc__fail(-ENOBUFS,
+				  "iwarp/verbs: cannot open another device: limit of %d reached",
 				  RIPC__VERBS_DEVICES_MAX);
 	nic = calloc(1, sizeof(*nic));
 	if (!nic)
@@ -194,7 +195,8 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **
 	if (!rc)
 		rc = iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, t->nnics);
 	if (rc) {
-		rc = ripc__fail(rc, "iwarp/verbs: %s cannot be watched", nic->dev.name);
+		rc = ripc__fail(rc, "iwarp/verbs: %s: cannot add its descriptors to epoll",
+				nic->dev.name);
 		iwv_unwatch(t, ctx->async_fd);
 		ripc__verbs_device_close(&nic->dev);
 		free(nic);

@@ -99,7 +99,7 @@ void ripc__iwv_ep_try_next(struct ripc__ep *ep)
 		note(ep, -EHOSTUNREACH, strerror(-rc));
 	}
 	snprintf(tried, sizeof(tried), "%s",
-		 ep->why[0] ? ep->why : "no address that an iWARP device could lead to");
+		 ep->why[0] ? ep->why : "no address is reachable through an iWARP device");
 	/* The peer is known to be dead only if every address refused the connection. */
 	ripc__iwv_ep_break(ep, ep->why[0] && !ep->peer_may_exist ? -ECONNREFUSED : -EHOSTUNREACH,
 			   tried);
@@ -169,10 +169,11 @@ int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 	struct ripc__ep *ep;
 
 	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL, "iwarp/verbs: %zu bytes of private data, at most %d",
+		return ripc__fail(-EINVAL, "iwarp/verbs: private data too long: %zu bytes, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
-		return ripc__fail(-EINVAL, "iwarp/verbs: the peer's address makes no sense");
+		return ripc__fail(-EINVAL, "iwarp/verbs: malformed address of the peer: %zu bytes",
+				  addrlen);
 	ep = ripc__iwv_ep_new(t, IWV_EP_CONNECTING);
 	if (!ep)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
@@ -199,7 +200,7 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 	int rc;
 
 	if (privlen > RIPC__PRIVATE_MAX)
-		rc = ripc__fail(-EINVAL, "iwarp/verbs: %zu bytes of private data, at most %d",
+		rc = ripc__fail(-EINVAL, "iwarp/verbs: private data too long: %zu bytes, at most %d",
 				privlen, RIPC__PRIVATE_MAX);
 	else if (!conn || iwv_ep_lost(ep))
 		rc = ripc__fail(-ECONNRESET,
@@ -215,7 +216,7 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 	ripc__iwv_conn_set_state(conn, IWV_ACCEPTED);
 	ripc__iwv_ep_set_state(ep, IWV_EP_ACCEPTED);
 	if (rdma_accept(conn->id, &param)) {
-		rc = ripc__fail(-errno, "iwarp/verbs: %s cannot be accepted: %s", ep->peer,
+		rc = ripc__fail(-errno, "iwarp/verbs: cannot accept %s: %s", ep->peer,
 				strerror(errno));
 		ripc__iwv_ep_free(ep);
 		return rc;
@@ -281,7 +282,7 @@ static int posted(struct ripc__ep *ep, struct ripc__verbs_sendq *q, struct ibv_s
 	for (; bad; bad = bad->next)
 		n++;
 	ripc__verbs_sendq_unalloc(q, n);
-	snprintf(why, sizeof(why), "%s: work cannot be posted: %s", ep->conn->nic->dev.name,
+	snprintf(why, sizeof(why), "%s: cannot post a work request: %s", ep->conn->nic->dev.name,
 		 strerror(-rc));
 	ripc__iwv_ep_break(ep, rc, why);
 	return -ENOTCONN;

@@ -13,13 +13,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TRANSPORT_ID 5 /* in resolver records, doc/protocol.md section 4 */
-#define EPOLL_EVENTS 32
-#define WCS          16
-#define LOOK_EVERY   32u  /* rounds between two epoll calls while completions come */
-#define HOT_ROUNDS   512u /* rounds without a completion after which each round calls epoll */
-#define SLAB_MEMORY  (UINT64_C(64) << 20) /* bytes of received datagrams held by the core at most */
-#define TOKEN_SLAB   1u /* bit of a token: a slab of datagrams, not a receive buffer */
+#define TRANSPORT_ID     5 /* in resolver records, doc/protocol.md section 4 */
+#define EPOLL_EVENTS     32
+#define WCS              16
+#define EPOLL_EVERY      32u  /* rounds between two epoll calls while completions come */
+#define EMPTY_ROUNDS_MAX 512u /* rounds without a completion after which each round calls epoll */
+#define SLAB_MEMORY      (UINT64_C(64) << 20) /* bytes of received datagrams held by the core at most */
+#define TOKEN_SLAB       1u /* bit of a token: a slab of datagrams, not a receive buffer */
 
 /*
  * Set in a child of fork() whose parent used librdmacm. librdmacm keeps one context per device for
@@ -85,12 +85,13 @@ static int open_channel(struct iwv *t)
 	t->channel = rdma_create_event_channel();
 	if (!t->channel)
 		return ripc__fail(errno ? -errno : -ENODEV,
-				  "iwarp/verbs: no connection manager (module rdma_ucm, "
-				  "/dev/infiniband/rdma_cm): %s",
+				  "iwarp/verbs: cannot open the connection manager: %s; load the "
+				  "module rdma_ucm and check /dev/infiniband/rdma_cm",
 				  strerror(errno));
 	flags = fcntl(t->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(t->channel->fd, F_SETFL, flags | O_NONBLOCK))
-		return ripc__fail(-errno, "iwarp/verbs: the connection manager's channel: %s",
+		return ripc__fail(-errno,
+				  "iwarp/verbs: cannot make the event channel non-blocking: %s",
 				  strerror(errno));
 	return iwv_watch(t, t->channel->fd, IWV_CM, 0);
 }
@@ -121,13 +122,14 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t->read_depth = CONN_READS_MAX;
 	t->next_timer_ns = RIPC__NEVER;
 	t->now_ns = ripc__clock_ns();
-	t->rounds = HOT_ROUNDS + 1;
+	t->rounds = EMPTY_ROUNDS_MAX + 1;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	t->connect_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ripc__udp_conn_enable(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_CONN << 8);
 	ripc__verbs_fork_safe();
 	if (t->epoll_fd < 0 || t->connect_fd < 0)
-		rc = ripc__fail(-errno, "iwarp/verbs: no descriptors: %s", strerror(errno));
+		rc = ripc__fail(-errno, "iwarp/verbs: cannot create epoll and event descriptors: %s",
+				strerror(errno));
 	else
 		rc = iwv_watch(t, t->connect_fd, IWV_CONNECT_DONE, 0);
 	if (!rc)
@@ -153,8 +155,7 @@ static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits 
 		exposed |= t->nic[i]->dev.read_sink_remote_write;
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
-			RIPC__CAP_ELIDE_HEADER |
-			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
+			RIPC__CAP_ELIDE_HEADER | (t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
 			(exposed ? RIPC__CAP_SINK_WRITABLE : 0),
 		.send_max = CONN_SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
@@ -225,8 +226,7 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 			break;
 		got = ripc__udp_receive(&t->udp, index, space, from, &fromlen, who);
 		if (got == -EMSGSIZE) {
-			snprintf(t->who, sizeof(t->who),
-				 "%s: datagram longer than any that would be sent", who);
+			snprintf(t->who, sizeof(t->who), "%s: datagram too long", who);
 			events[n++] =
 				(struct ripc__event){.kind = RIPC__EV_BAD_INPUT, .text = t->who};
 			continue;
@@ -380,17 +380,17 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	free_deferred(t);
 	vt_flush(tr);
 	/* Sockets are not polled directly any more: epoll must report the connected one. */
-	if (t->datagrams && t->rounds - t->datagram_round > HOT_ROUNDS && ripc__udp_arm(&t->udp))
+	if (t->datagrams && t->rounds - t->datagram_round > EMPTY_ROUNDS_MAX && ripc__udp_arm(&t->udp))
 		n += datagrams(t, RIPC__UDP_CONN, events, max);
 	/*
 	 * While completions come, epoll is called rarely, since it is a system call. Deadlines are
 	 * checked in time.
 	 */
 	if (t->full_pass || (t->ntimed && now_ns >= t->next_timer_ns) || t->was_armed ||
-	    t->rounds - t->last_wc_round > HOT_ROUNDS || t->rounds % LOOK_EVERY == 0) {
+	    t->rounds - t->last_wc_round > EMPTY_ROUNDS_MAX || t->rounds % EPOLL_EVERY == 0) {
 		t->full_pass = t->was_armed = false;
 		n += full_pass(t, events + n, max - n);
-	} else if (t->datagrams && t->rounds - t->datagram_round <= HOT_ROUNDS) {
+	} else if (t->datagrams && t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX) {
 		/* While datagrams come, their socket is polled directly. */
 		int beside = ripc__udp_paired_port(&t->udp, t->last_rx_port);
 
@@ -444,8 +444,8 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	if (t->datagrams) {
 		/* The source of the previous datagram was read. */
 		t->ndatagrams = 0;
-		return t->rounds - t->datagram_round <= HOT_ROUNDS &&
-		       t->empty_takes++ < HOT_ROUNDS && datagrams(t, t->last_rx_port, ev, 1);
+		return t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX &&
+		       t->empty_takes++ < EMPTY_ROUNDS_MAX && datagrams(t, t->last_rx_port, ev, 1);
 	}
 	if (!t->active || !ripc__verbs_cq_poll_one(t->active, &wc))
 		return false;

@@ -112,7 +112,7 @@ struct ripc__ep {
 	uint64_t deadline_ns;               /* of the current address; 0: none */
 	struct ripc__iwarp_address address; /* active: addresses to be tried, from addr_index on */
 	unsigned addr_index;
-	uint8_t priv[RIPC__PRIVATE_MAX]; /* private data: active: of the core; passive: of the peer */
+	uint8_t priv[RIPC__PRIVATE_MAX]; /* of the core (active) or of the peer (passive) */
 	size_t privlen;
 	uint8_t reply[RIPC__PRIVATE_MAX];
 	size_t replylen;
@@ -159,16 +159,15 @@ struct iwv {
 	struct ripc__list conns,
 		destroyed; /* with an identifier; without, but with buffers in a completion queue */
 	struct ripc__list held;
-	struct ripc__list eps,
-		deferred_free;   /* freed by the next progress(): events may refer to them */
-	struct iwv_conn **table; /* by index; free ones are NULL */
+	struct ripc__list eps, deferred_free; /* freed by the next progress() */
+	struct iwv_conn **table;              /* by index; free ones are NULL */
 	uint32_t table_size;
-	unsigned ntimed;        /* endpoints and connections that have a deadline */
-	uint64_t next_timer_ns; /* not later than the earliest of them */
-	unsigned nbroken;       /* endpoints in IWV_EP_BROKEN */
-	unsigned nstalled;      /* endpoints that want EV_SENDABLE */
-	unsigned nconnects;     /* connect threads */
-	struct ibv_context *stale; /* context of a removed device that librdmacm has to close; NULL: none */
+	unsigned ntimed;                     /* endpoints and connections that have a deadline */
+	uint64_t next_timer_ns;              /* not later than the earliest of them */
+	unsigned nbroken;                    /* endpoints in IWV_EP_BROKEN */
+	unsigned nstalled;                   /* endpoints that want EV_SENDABLE */
+	unsigned nconnects;                  /* connect threads */
+	struct ibv_context *stale;           /* librdmacm has to close it; NULL: none */
 	char stale_path[IBV_SYSFS_PATH_MAX]; /* device file, removed with the device */
 	unsigned stale_tries;
 	uint64_t stale_ns; /* time of the next attempt */
@@ -244,7 +243,7 @@ void ripc__iwv_connect_join(struct iwv_conn *conn); /* joins; cancels it if it r
 
 /* connection.c */
 struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep, enum iwv_conn_state state);
-int ripc__iwv_conn_qp(struct iwv_conn *conn); /* creates the queue pair, posts receives; explained */
+int ripc__iwv_conn_qp(struct iwv_conn *conn); /* with its receives; explained */
 /*
  * An empty send: the first of the active side, or the last one, whose completion covers all before
  * it.
