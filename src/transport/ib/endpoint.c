@@ -91,8 +91,8 @@ static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_
 	return deliver(ep, &wr);
 }
 
-int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len,
-		  const struct iovec *items, unsigned n, bool more)
+int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
+		  unsigned n, bool more)
 {
 	struct ripc__verbs_slot *slot;
 	uint8_t copy[INLINE_MAX];
@@ -165,9 +165,8 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
 		     uint64_t raddr, uint32_t rkey, uint64_t wr_id, bool write)
 {
-	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
 	struct ripc__verbs_slot *slot;
-	struct ibv_sge sge = {.addr = at, .length = (uint32_t)len};
+	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = (uint32_t)len};
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
 		.num_sge = len ? 1 : 0,
@@ -181,7 +180,7 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 		return -ENOTCONN;
 	if (len > ep->t->limits.rdma_max)
 		return -EMSGSIZE;
-	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
+	if (!ripc__mr_covers(mr, local, len))
 		return -EINVAL;
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
 		return blocked(ep);

@@ -244,13 +244,11 @@ int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 		       size_t len)
 {
-	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
-
 	if (ep->state != SOFT_OPEN || ep->error || ep->engine.status)
 		return -ENOTCONN;
 	if (len > SOFT_RDMA_MAX)
 		return -EMSGSIZE;
-	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
+	if (!ripc__mr_covers(mr, local, len))
 		return -EINVAL;
 	return 0;
 }

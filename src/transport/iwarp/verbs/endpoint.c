@@ -376,18 +376,17 @@ static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const s
 {
 	struct iwv_conn *conn = ep->conn;
 	bool read = opcode == IBV_WR_RDMA_READ;
-	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
 	struct ripc__verbs_sendq *q;
 	struct ripc__verbs_slot *slot;
 	struct ibv_send_wr wr = {.opcode = opcode, .send_flags = IBV_SEND_SIGNALED, .num_sge = 1};
-	struct ibv_sge sge = {.addr = at, .length = (uint32_t)len};
+	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = (uint32_t)len};
 	int rc;
 
 	if (ready_to_post(ep))
 		return -ENOTCONN;
 	if (len > CONN_RDMA_MAX)
 		return -EMSGSIZE;
-	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
+	if (!ripc__mr_covers(mr, local, len))
 		return -EINVAL;
 	q = read ? &conn->rd : &conn->tx;
 	if (read ? q->tail - q->head >= conn->read_depth : ripc__verbs_sendq_space(q) < 2)
