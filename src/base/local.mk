@@ -6,7 +6,7 @@ libripc_internal_la_SOURCES += src/base/admission.c \
 	src/base/hash.c \
 	src/base/hash.h \
 	src/base/host.c \
-	src/base/host.h \
+	src/base/host.h src/base/iov.h \
 	src/base/list.h \
 	src/base/log.c \
 	src/base/log.h \

@@ -75,6 +75,14 @@ struct ripc__mr {
 	void *priv;      /* the transport's own */
 };
 
+/* Whether [local, local + len) lies within the region. */
+static inline bool ripc__mr_covers(const struct ripc__mr *mr, const void *local, size_t len)
+{
+	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
+
+	return !len || (at >= base && at - base <= mr->len && len <= mr->len - (at - base));
+}
+
 /* Sizes and depths; constant while the transport is open. */
 struct ripc__transport_limits {
 	unsigned caps;     /* of enum ripc__cap */

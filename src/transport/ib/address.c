@@ -47,10 +47,10 @@ bool ripc__ib_port_addr_decode(struct ripc__ib_port_addr *p, const uint8_t buf[R
 	memcpy(p->gid, buf + 12, 16);
 	if (p->link < RIPC__IB_LINK_IB || p->link > RIPC__IB_LINK_V2 || p->mtu < 1 || p->mtu > 5)
 		return false;
-	/* 0 and 1 are the fabric's own; controlled keys have the top bit set and are not for us. */
+	/* 0 and 1 are QPs of the fabric; Q_Keys with the top bit set are controlled. */
 	if (p->qpn < 2 || p->qpn > 0xffffff || p->qkey >> 31)
 		return false;
-	/* Unicast LIDs end at 0xbfff; a group is not a peer. */
+	/* Unicast LIDs end at 0xbfff; a multicast LID is no peer. */
 	if (p->link == RIPC__IB_LINK_IB)
 		return p->lid && p->lid < 0xc000;
 	return !p->lid && p->gid[0] != 0xff && memcmp(p->gid, none, 16);
@@ -137,8 +137,8 @@ static bool is_v6(const uint8_t grh[40])
 }
 
 /*
- * The bytes before an IPv4 header may be anything, the version of IPv6 among it: then the checksum tells.
- * It is not asked for otherwise: what Soft-RoCE sends to its own host carries none.
+ * The bytes before an IPv4 header are undefined and may look like IPv6: the IPv4 header checksum
+ * decides. It is not required otherwise: Soft-RoCE leaves it 0 within a host.
  */
 static bool is_v4(const uint8_t grh[40])
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Where a context is reached over InfiniBand and RoCE: its ports. doc/protocol.md, section 4.2. Pure. */
+/*
+ * The address of the ib transport in resolver records: the ports of a context. doc/protocol.md,
+ * section 4.2. Pure.
+ */
 #ifndef RIPC_IB_ADDRESS_H
 #define RIPC_IB_ADDRESS_H
 
@@ -7,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__IB_PORTS_MAX      8   /* of one address */
+#define RIPC__IB_PORTS_MAX      8   /* ports in one address */
 #define RIPC__IB_PORT_ADDR_LEN  28u /* bytes of one port in an address */
-#define RIPC__IB_ADDRESS_HEADER 4u  /* bytes before the first */
+#define RIPC__IB_ADDRESS_HEADER 4u  /* header bytes before the first port */
 
 enum ripc__ib_link {
 	RIPC__IB_LINK_IB = 1, /* InfiniBand */
@@ -17,7 +20,7 @@ enum ripc__ib_link {
 	RIPC__IB_LINK_V2 = 3, /* RoCE version 2: UDP */
 };
 
-/* One port, and the queue pair for datagrams at it. */
+/* One port with its UD queue pair. */
 struct ripc__ib_port_addr {
 	uint8_t link; /* enum ripc__ib_link */
 	uint8_t mtu;  /* 1 to 5: 256 to 4096 bytes, as enum ibv_mtu */
@@ -37,17 +40,15 @@ static inline uint32_t ripc__ib_mtu_bytes(uint8_t mtu)
 	return 128u << mtu;
 }
 
-/* Whether a RoCE GID stands for an IPv4 address. */
-/*
- * The source of a request as base/admission.h counts it: the interface part of the GID, or the LID.
- */
+/* Whether a RoCE GID holds an IPv4 address. */
+/* The source of a request for base/admission.h: the interface part of the GID, or the LID. */
 uint64_t ripc__ib_port_addr_source(const struct ripc__ib_port_addr *port_addr);
 
 bool ripc__ib_gid_is_v4(const uint8_t gid[16]);
 
-/* Return: bytes written, at most cap, 0: it does not fit. */
+/* Return: bytes written; 0: cap is too small. */
 size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, size_t cap);
-/* The address of one place alone. Return: bytes written. */
+/* The address with one port. Return: bytes written. */
 size_t ripc__ib_address_encode_one(const struct ripc__ib_port_addr *p,
 				   uint8_t buf[RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN]);
 /* Any bytes. Return: 0 or -EINVAL. */
@@ -55,22 +56,22 @@ int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size
 
 void ripc__ib_port_addr_encode(const struct ripc__ib_port_addr *p,
 			       uint8_t buf[RIPC__IB_PORT_ADDR_LEN]);
-/* Return: whether it makes sense. */
+/* Return: whether the port is valid. */
 bool ripc__ib_port_addr_decode(struct ripc__ib_port_addr *p,
 			       const uint8_t buf[RIPC__IB_PORT_ADDR_LEN]);
 
-/* For people, e.g. "RoCEv2 10.0.0.1 qp 0x11". */
+/* Text for logs, such as "RoCEv2 10.0.0.1 qp 0x11". */
 void ripc__ib_port_addr_text(const struct ripc__ib_port_addr *p, char *text, size_t len);
 
-/* Whether a datagram can get from one port to the other: same link layer, same family of addresses. */
+/* Whether a datagram can reach one port from the other: same link layer and address family. */
 bool ripc__ib_reachable(const struct ripc__ib_port_addr *from, const struct ripc__ib_port_addr *to);
 
 /*
- * The sender's GID in the 40 bytes before a datagram: an IPv6-like header (InfiniBand, RoCE v1, v2 over IPv6), or an IPv4
- * header in the last 20 of them. Return: false: neither.
+ * Reads the sender's GID from the 40 bytes before a datagram: an IPv6-like header (InfiniBand, RoCE
+ * v1, v2 over IPv6), or an IPv4 header in the last 20 bytes. Return: false: neither.
  */
 bool ripc__ib_grh_source(const uint8_t grh[40], uint8_t gid[16]);
-/* Whether they say that it was sent to a multicast address. */
+/* Whether these bytes name a multicast destination. */
 bool ripc__ib_grh_to_group(const uint8_t grh[40]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Address handles: the ports of others, as reached from ports of ours. */
+/* Address handles of peer ports, cached by local port and peer port. */
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKING_MAX 256u                 /* that look for their way at the same time */
-#define FAILED_NS   UINT64_C(1000000000) /* after that a failed one is looked for again */
+#define LOOKING_MAX 256u                 /* entries that resolve at the same time */
+#define FAILED_NS   UINT64_C(1000000000) /* pause before a failed entry is resolved again */
 
-/* Whether the way leads through a router: InfiniBand subnets have different prefixes. */
+/* Whether a GRH is needed: InfiniBand subnets differ in their GID prefix. */
 static bool routed(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr)
 {
 	static const uint8_t none[16];
@@ -57,7 +57,7 @@ struct ib_ah_entry *ripc__ib_ah_find(struct ib *t, const struct ib_port *port,
 	return r;
 }
 
-/* In a thread: with RoCE this waits for the neighbour's answer. */
+/* In a worker thread: over RoCE the kernel resolves the neighbour. */
 static int create_ah(struct ripc__ib_job *job)
 {
 	struct ib_ah_entry *r = (struct ib_ah_entry *)job;
@@ -78,7 +78,7 @@ static void ah_created(struct ripc__ib_job *job, int result)
 	r->state = result ? IB_AH_FAILED : IB_AH_READY;
 	r->error = result;
 	r->failed_ns = t->now_ns;
-	/* The wire-ups that wait for it go on. */
+	/* Wire-ups wait for this entry. */
 	t->next_timer_ns = 0;
 }
 
@@ -88,7 +88,7 @@ static int ah_resolve(struct ib_ah_entry *r)
 	int rc;
 
 	if (t->nresolving >= LOOKING_MAX)
-		return ripc__fail(-EBUSY, "ib: the ways to %u peers are being looked for already",
+		return ripc__fail(-EBUSY, "ib: cannot resolve another peer: %u are being resolved",
 				  t->nresolving);
 	r->job.work = create_ah;
 	r->job.done = ah_created;
@@ -109,7 +109,7 @@ static void ah_free(struct ib *t, struct ib_ah_entry *r)
 	free(r);
 }
 
-/* Those not used since the last time go, if nothing hangs on them. */
+/* Frees entries that are unused since the last sweep and have no connection. */
 static void ah_cache_evict(struct ib *t)
 {
 	struct ib_ah_entry *r, *tmp;
@@ -138,7 +138,8 @@ struct ib_ah_entry *ripc__ib_ah_get(struct ib *t, struct ib_port *port,
 	if (t->ah_cache_count >= IB_AH_CACHE_MAX)
 		ah_cache_evict(t);
 	if (t->ah_cache_count >= IB_AH_CACHE_MAX) {
-		ripc__fail(-ENOBUFS, "ib: connections to %u peers", t->ah_cache_count);
+		ripc__fail(-ENOBUFS, "ib: address handle cache full: %u entries are in use",
+			   t->ah_cache_count);
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));

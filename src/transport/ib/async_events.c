@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What devices report by themselves, and their removal. A device that is gone loses its connections; when the last is, it is
- * closed: the kernel may wait for that. Its structures stay until the transport is closed.
+ * Asynchronous events of devices, and their removal. A removed device first loses its connections.
+ * It is closed when the last one is gone, since the kernel may wait for that. Its structures stay
+ * until the transport is closed.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,8 +15,7 @@
 #include <unistd.h>
 
 #define DEVICE_FILES "/dev/infiniband"
-#define EXIST_NS \
-	(1000 * RIPC__MS) /* between two looks whether the devices still exist, while somebody drives */
+#define EXIST_NS     (1000 * RIPC__MS) /* between two checks that devices still exist */
 
 void ripc__ib_device_lost(struct ib_device *d, const char *why)
 {
@@ -121,14 +121,14 @@ void ripc__ib_async_events(struct ib_device *d)
 
 /* ---- removal ---- */
 
-/* Some drivers report nothing: the kernel takes the device file away, and waits until we let go. */
+/* Some drivers report no event: the kernel removes the device file and waits for close(). */
 int ripc__ib_watch_devices(struct ib *t)
 {
 	t->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (t->inotify_fd < 0)
-		return ripc__fail(-errno, "ib: the removal of devices cannot be watched: %s",
+		return ripc__fail(-errno, "ib: cannot create an inotify descriptor: %s",
 				  strerror(errno));
-	/* Where there is no such directory one looks now and then. */
+	/* Without the directory, ripc__ib_check_devices() runs on a timer only. */
 	if (inotify_add_watch(t->inotify_fd, DEVICE_FILES, IN_DELETE) < 0)
 		return 0;
 	return ripc__ib_watch(t, t->inotify_fd);
@@ -160,7 +160,7 @@ static void release(struct ib_device *d)
 	ripc__verbs_pool_invalidate(&d->dgram);
 	ripc__ib_device_close(d);
 	d->released = true;
-	ripc__log(RIPC_LOG_INFO, "ib: %s is let go", d->v.name);
+	ripc__log(RIPC_LOG_INFO, "ib: %s is closed", d->v.name);
 }
 
 void ripc__ib_check_devices(struct ib *t)

@@ -32,7 +32,7 @@ static unsigned send_completed(struct ib_device *d, struct ripc__verbs_slot *slo
 			continue;
 		ep->rdmas--;
 		ep->reads -= s->kind == IB_SLOT_READ;
-		/* Each of these has a completion of its own; after a failure nothing more is reported. */
+		/* Reads and writes are all signaled; after a failure none is reported. */
 		if (s != slot || wc->status != IBV_WC_SUCCESS || ib_ep_closed(ep) || !ep->qp)
 			continue;
 		ev[n++] = (struct ripc__event){
@@ -57,9 +57,9 @@ static void datagram_sent(struct ib_port *p, struct ripc__verbs_slot *slot, cons
 		;
 	if (wc->status == IBV_WC_SUCCESS || wc->status == IBV_WC_WR_FLUSH_ERR || p->down)
 		return;
-	/* A failed send of an unreliable queue pair stops it, and what was behind it; it can be set going again. */
-	ripc__log(RIPC_LOG_WARN, "%s port %u: a datagram could not be sent: %s", p->d->v.name,
-		  p->num, ibv_wc_status_str(wc->status));
+	/* A failed send puts a UD queue pair into the SQE state; it can be made ready again. */
+	ripc__log(RIPC_LOG_WARN, "%s port %u: cannot send a datagram: %s", p->d->v.name, p->num,
+		  ibv_wc_status_str(wc->status));
 	ripc__ib_set_qp(p->qp,
 			&(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE},
 			IBV_QP_STATE | IBV_QP_CUR_STATE, "ready to send again");
@@ -155,7 +155,7 @@ unsigned ripc__ib_completion(struct ib_device *d, const struct ibv_wc *wc, struc
 	return received(d, buf, wc, ev);
 }
 
-/* Whether its completion may make two events. */
+/* Whether a completion may yield two events: EV_ESTABLISHED before EV_RECV. */
 static bool opens(struct ib_device *d, const struct ibv_wc *wc)
 {
 	const struct ripc__ep *ep;
@@ -167,8 +167,8 @@ static bool opens(struct ib_device *d, const struct ibv_wc *wc)
 }
 
 /*
- * A small send of the connection that spoke last, as most are, and neither the first nor the last of it: copied, and its buffer free at
- * once. Return: whether it is one.
+ * The common case: a small message of the connection that received last. It is copied to @room and
+ * its buffer is free at once. Return: whether it was this case.
  */
 static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size_t cap,
 		  struct ripc__event *ev)
@@ -212,7 +212,7 @@ bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ri
 	if (!ripc__ib_completion(d, &wc, two))
 		return false;
 	*ev = two[0];
-	/* What is small makes room for the next at once. */
+	/* A small message is copied, and its buffer is free at once. */
 	if (ev->token && ev->len <= cap) {
 		if (ev->from) {
 			memcpy(t->from, ev->from, ev->fromlen);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What goes over a port's queue pair for datagrams. Short messages carry the sender's queue key as immediate data, so that
- * they can be answered; messages that set up connections carry none. That tells them apart.
+ * The UD queue pair of a port. Short messages carry the sender's Q_Key as immediate data, so that
+ * the receiver can answer. Wire-up messages carry no immediate data.
  */
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
@@ -11,22 +12,10 @@
 #include <string.h>
 
 #define INLINE_MAX       1024u
-#define PROBE_NS         UINT64_C(10000000) /* between the first two PROBEs */
+#define PROBE_NS         UINT64_C(10000000) /* between the first two PROBEs; doubles */
 #define PROBE_LONGEST_NS UINT64_C(320000000)
 
 /* ---- sending ---- */
-
-static size_t gather(uint8_t *to, const struct iovec *iov, unsigned niov)
-{
-	uint8_t *p = to;
-
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(p, iov[i].iov_base, iov[i].iov_len);
-		p += iov[i].iov_len;
-	}
-	return (size_t)(p - to);
-}
 
 int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
 		       const struct iovec *iov, unsigned niov, size_t len, bool message)
@@ -51,14 +40,15 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 	slot->kind = IB_SLOT_DATAGRAM;
 	if (len <= p->max_inline && len <= sizeof(copy)) {
 		wr.send_flags = IBV_SEND_INLINE;
-		sge = (struct ibv_sge){(uintptr_t)copy, (uint32_t)gather(copy, iov, niov), 0};
+		sge = (struct ibv_sge){(uintptr_t)copy, (uint32_t)ripc__iov_gather(copy, iov, niov),
+				       0};
 	} else {
 		slot->bounce = ripc__verbs_pool_get(&p->d->bounce);
 		if (!slot->bounce) {
 			ripc__verbs_sendq_unalloc(&p->sendq, 1);
 			return -EAGAIN;
 		}
-		gather(slot->bounce->data, iov, niov);
+		ripc__iov_gather(slot->bounce->data, iov, niov);
 		sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len,
 				       slot->bounce->lkey};
 	}
@@ -72,7 +62,7 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 	return rc == ENOMEM || rc == EAGAIN ? -EAGAIN : -ENOTCONN;
 }
 
-/* Posts the gathered bytes to r, which is READY. */
+/* Posts the gathered bytes to r, whose state is IB_AH_READY. */
 static int post(struct ib_ah_entry *r, const struct iovec *iov, unsigned niov, size_t len, bool message)
 {
 	return ripc__ib_port_post(r->port, r->ah, r->port_addr.qpn, r->port_addr.qkey, iov, niov,
@@ -91,7 +81,7 @@ int ripc__ib_post_wireup(struct ib_ah_entry *r, struct ripc__wireup_message *m)
 	return post(r, &iov, 1, iov.iov_len, false);
 }
 
-/* Asks whether the other side is there, at first often, then less so. */
+/* Sends a PROBE to the peer port, unless the last one was sent recently. */
 static void send_probe(struct ib *t, struct ib_ah_entry *r)
 {
 	struct ripc__wireup_message m = {.kind = RIPC__WIREUP_PROBE};
@@ -105,7 +95,7 @@ static void send_probe(struct ib *t, struct ib_ah_entry *r)
 	ripc__ib_post_wireup(r, &m);
 }
 
-/* The place for this address, whatever it holds now. NULL: it is longer than those that are remembered. */
+/* The cache slot of an address, whatever it holds. NULL: the address is too long to cache. */
 static struct ib_route *route_of(struct ib *t, const uint8_t *addr, size_t addrlen)
 {
 	uint64_t sum = addrlen;
@@ -132,8 +122,9 @@ static int post_to_ah(struct ib_ah_entry *r, uint32_t qkey, uint32_t most, const
 		      unsigned niov, size_t len)
 {
 	if (len > most)
-		return ripc__fail(-EMSGSIZE, "ib: a datagram of %zu bytes: the peer's port takes %u",
-				  len, most);
+		return ripc__fail(-EMSGSIZE,
+				  "ib: datagram too long: %zu bytes, the peer port takes %u", len,
+				  most);
 	r->used = true;
 	r->port_addr.qkey = qkey;
 	return post(r, iov, niov, len, true);
@@ -148,10 +139,8 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 	struct ripc__ib_address address;
 	struct ib_port *port, *best_port = NULL;
 	struct ib_ah_entry *r;
-	size_t len = 0;
+	size_t len = ripc__iov_len(iov, niov);
 
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > t->limits.datagram_max)
 		return -EMSGSIZE;
 	if (route && route_matches(t, route, addr, addrlen))
@@ -162,10 +151,10 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 		return post_to_ah(route->ah_entry, route->qkey, route->most, iov, niov, len);
 	}
 	if (ripc__ib_address_decode(&address, addr, addrlen))
-		return ripc__fail(-EINVAL, "ib: the peer's address makes no sense");
+		return ripc__fail(-EINVAL, "ib: malformed address of the peer: %zu bytes", addrlen);
 	for (unsigned n = 0; ripc__ib_select_path(t, &address, n, &port, &port_addr); n++) {
 		r = ripc__ib_ah_find(t, port, port_addr);
-		/* Which of several ports is open shows the one that a connection was set up by. */
+		/* A port that answered is preferred: a wire-up or a probe confirmed it. */
 		if (r && r->confirmed && r->state == IB_AH_READY) {
 			uint32_t most = ripc__ib_mtu_bytes(port_addr->mtu);
 
@@ -185,8 +174,9 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 		}
 	}
 	if (!best)
-		return ripc__fail(-EHOSTUNREACH, "ib: no port here reaches one of the peer's: link "
-						 "layer or address family differ, or it is down");
+		return ripc__fail(-EHOSTUNREACH,
+				  "ib: no path to the peer: all ports differ in link "
+				  "layer or address family, or are down");
 	r = ripc__ib_ah_get(t, best_port, best);
 	if (r)
 		send_probe(t, r);
@@ -202,7 +192,7 @@ static void bad_input(struct ib *t, const char *who, const char *why)
 			 why);
 }
 
-/* Where a datagram came from, as the network tells. Return: false: its header makes no sense. */
+/* The source of a datagram from its GRH. Return: false: the header is malformed. */
 static bool source(const struct ib_port *p, const struct ibv_wc *wc, const uint8_t *grh,
 		   struct ripc__ib_port_addr *from)
 {
@@ -262,7 +252,7 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc, 
 	}
 	if (!source(p, wc, buf->data, &from)) {
 		snprintf(who, sizeof(who), "%s port %u, qp 0x%x", p->d->v.name, p->num, wc->src_qp);
-		bad_input(p->t, who, "a datagram without a sender's address");
+		bad_input(p->t, who, "datagram with a malformed GRH");
 		again(p, buf);
 		return 0;
 	}
@@ -272,7 +262,7 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc, 
 		return 0;
 	}
 	from.qkey = be32toh(wc->imm_data) & 0x7fffffff;
-	/* In place of the header, which nobody needs any more. */
+	/* The source address overwrites the GRH. */
 	fromlen = ripc__ib_address_encode_one(&from, buf->data);
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_DATAGRAM,
@@ -286,7 +276,7 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc, 
 		p->ndelivered++;
 		return 1;
 	}
-	/* Half of them are with the application: what it wants to keep is copied. */
+	/* The application holds half of the buffers: the core copies what it keeps. */
 	ev->token = NULL;
 	buf->next = p->delivered;
 	p->delivered = buf;

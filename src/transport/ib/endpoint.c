@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define INLINE_MAX 1024u
-#define SPARE      4u       /* places of the send queue for what the transport says itself */
-#define STARVED_NS 1000000u /* after that a post that found no memory is to be tried again */
+#define SPARE      4u       /* send queue slots reserved for control messages */
+#define STARVED_NS 1000000u /* pause after a failed allocation of a bounce buffer */
 
 void ripc__ib_ep_unblock(struct ripc__ep *ep)
 {
@@ -24,11 +24,11 @@ static void push_failed(struct ripc__ep *ep, int rc)
 {
 	char why[IB_WHY_MAX];
 
-	snprintf(why, sizeof(why), "%s: a work request was refused: %s", ep->d->v.name, strerror(rc));
+	snprintf(why, sizeof(why), "%s: cannot post a work request: %s", ep->d->v.name, strerror(rc));
 	ripc__ib_ep_break(ep, -EIO, why);
 }
 
-/* Hands the chain to the device. Return: 0, or -ENOTCONN: refused, and the connection is broken. */
+/* Posts a chain. Return: 0, or -ENOTCONN: refused, and the connection is broken. */
 static int deliver(struct ripc__ep *ep, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad = NULL;
@@ -64,7 +64,7 @@ static int blocked(struct ripc__ep *ep)
 	return -EAGAIN;
 }
 
-/* No memory for a copy: nothing that completes need bring it back. */
+/* No bounce buffer, and no completion may ever free one: a timer retries. */
 static int starved(struct ripc__ep *ep)
 {
 	struct ib *t = ep->t;
@@ -74,7 +74,7 @@ static int starved(struct ripc__ep *ep)
 	return blocked(ep);
 }
 
-/* Small, and nothing is held back before it: the device takes it out of the call itself. */
+/* An inline send: the device copies the bytes within the call. */
 static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_t len)
 {
 	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
@@ -91,8 +91,8 @@ static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_
 	return deliver(ep, &wr);
 }
 
-int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len,
-		  const struct iovec *items, unsigned n, bool more)
+int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
+		  unsigned n, bool more)
 {
 	struct ripc__verbs_slot *slot;
 	uint8_t copy[INLINE_MAX];
@@ -102,7 +102,7 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		return -ENOTCONN;
 	if (len > IB_SEND_MAX)
 		return -EMSGSIZE;
-	/* Places are kept for what the transport says itself. */
+	/* Slots are reserved for control messages. */
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
 		return blocked(ep);
 	if (!more && !ep->nheld && len <= ep->max_inline && len <= INLINE_MAX) {
@@ -165,9 +165,8 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
 		     uint64_t raddr, uint32_t rkey, uint64_t wr_id, bool write)
 {
-	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
 	struct ripc__verbs_slot *slot;
-	struct ibv_sge sge = {.addr = at, .length = (uint32_t)len};
+	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = (uint32_t)len};
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
 		.num_sge = len ? 1 : 0,
@@ -181,11 +180,11 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 		return -ENOTCONN;
 	if (len > ep->t->limits.rdma_max)
 		return -EMSGSIZE;
-	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
+	if (!ripc__mr_covers(mr, local, len))
 		return -EINVAL;
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
 		return blocked(ep);
-	/* A send that waits for the writes to be acknowledged waits for no more of them. */
+	/* While a send waits for the acknowledgement of UC writes, no more are accepted. */
 	if (write && ib_uc_used(ep) &&
 	    (ep->want_sendable || !ripc__uc_space(&ep->uc->tx) ||
 	     !ripc__verbs_sendq_space(&ep->uc->sendq)))
@@ -193,7 +192,7 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	rc = ripc__verbs_lkey(&ep->d->v, mr, &sge.lkey);
 	if (rc)
 		return rc;
-	/* What was sent before it stays before it. */
+	/* Sends posted earlier stay in front. */
 	ripc__ib_flush_held(ep);
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
@@ -227,8 +226,8 @@ int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *loc
 }
 
 /*
- * A write of nothing: it touches no memory and needs no receive, but it is acknowledged, or the connection breaks. Nothing
- * else tells of a peer that has died while all was quiet.
+ * A zero-length write: it needs no memory and no receive, but is acknowledged or breaks the
+ * connection. Nothing else detects a dead peer on an idle connection.
  */
 static void send_keepalive(struct ripc__ep *ep)
 {

@@ -38,7 +38,9 @@ void ripc__ib_ep_set_state(struct ripc__ep *ep, enum ib_ep_state to);
 /* Reports events of the endpoint in this or the next progress(). */
 void ripc__ib_ep_queue_event(struct ripc__ep *ep);
 
-/* The connection is lost: EV_CLOSED follows, if the core knows the endpoint. The first call counts. */
+/*
+ * The connection is lost: EV_CLOSED follows, if the core knows the endpoint. The first call counts.
+ */
 void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why);
 
 /* Nothing is reported any more. @to: IB_EP_LINGERING or IB_EP_CLOSING. */

@@ -11,10 +11,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define TRANSPORT_ID 4               /* in resolver records, doc/protocol.md section 4 */
-#define WCS          32              /* completions taken at once */
-#define LOOK_NS      (5 * RIPC__MS)  /* between two looks at what devices report */
-#define GOODBYE_NS   (50 * RIPC__MS) /* how long close waits for peers to be told */
+#define TRANSPORT_ID  4               /* in resolver records, doc/protocol.md section 4 */
+#define WCS           32              /* completions polled by one call */
+#define ASYNC_POLL_NS (5 * RIPC__MS)  /* between two reads of asynchronous events */
+#define DISCONNECT_NS (50 * RIPC__MS) /* close() waits so long for DISC to be acknowledged */
 
 static int ib_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
@@ -37,7 +37,7 @@ static void post_again(struct ib *t)
 				ripc__ib_srq_repost(&t->devices[i], &t->devices[i].srqs[k]);
 }
 
-/* What the core was shown in the last round, and has looked at. */
+/* Buffers without a token, which the core read in the last round. */
 static void reclaim_buffers(struct ib *t)
 {
 	for (unsigned i = 0; i < t->nports; i++) {
@@ -89,7 +89,7 @@ static void poll_async_events(struct ib *t, bool was_armed)
 	if (was_armed || t->now_ns >= t->device_check_ns)
 		ripc__ib_check_devices(t);
 	ripc__ib_devices_release(t);
-	t->async_poll_ns = t->now_ns + LOOK_NS;
+	t->async_poll_ns = t->now_ns + ASYNC_POLL_NS;
 }
 
 static void retry_starved(struct ib *t)
@@ -131,7 +131,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	for (unsigned i = 0; i < t->ndevices; i++)
 		n += poll_device(&t->devices[(t->rounds + i) % t->ndevices], events + n, max - n,
 				 &full);
-	/* Woken by something, but not by a completion. */
+	/* The wake-up was not a completion. */
 	if ((was_armed && !n) || now_ns >= t->async_poll_ns)
 		poll_async_events(t, was_armed && !n);
 	if (t->starved && now_ns >= t->starved_ns)
@@ -158,18 +158,18 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 		next = t->starved_ns;
 	if (full || !ripc__list_empty(&t->event_eps) || t->garbage_head != t->garbage_tail)
 		next = now_ns;
-	/* A device that is gone is let go as soon as its connections are. */
+	/* A removed device is closed as soon as its connections are gone. */
 	for (unsigned i = 0; i < t->ndevices; i++)
 		if (t->devices[i].v.gone && !t->devices[i].released && t->async_poll_ns < next)
 			next = t->async_poll_ns;
-	/* One that hears groups has stopped, and is to be made anew. */
+	/* A stopped multicast queue pair is to be replaced. */
 	for (unsigned i = 0; t->groups && i < t->nports; i++) {
 		const struct ib_mcast *m = &t->ports[i].mcast;
 
 		if (m->stopped && !m->posted && !t->ports[i].d->v.gone && m->retry_ns < next)
 			next = m->retry_ns;
 	}
-	/* Those that are closed linger: a completion wakes, but not the end of their time. */
+	/* Completions wake lingering endpoints, but their deadline does not. */
 	if (!ripc__list_empty(&t->dying) && now_ns + RIPC__MS < next)
 		next = now_ns + RIPC__MS;
 	if (next < *deadline_ns)
@@ -182,7 +182,7 @@ static int ib_arm(struct ripc__transport *tr)
 	struct ib *t = (struct ib *)tr;
 	int more = 0;
 
-	/* What the round itself held back does not wait for the next one. */
+	/* Sends held back in this round are posted now. */
 	ib_flush(tr);
 	post_again(t);
 	t->was_armed = true;
@@ -204,10 +204,10 @@ static int ib_fd(struct ripc__transport *tr)
 
 /* ---- opening and closing ---- */
 
-/* Connections that were just closed tell their peers, and what was sent arrives. */
+/* Lets closed connections deliver their last sends and notify their peers. */
 static void send_disconnects(struct ib *t)
 {
-	uint64_t now = ripc__clock_ns(), until = now + GOODBYE_NS, deadline = RIPC__NEVER;
+	uint64_t now = ripc__clock_ns(), until = now + DISCONNECT_NS, deadline = RIPC__NEVER;
 	struct ripc__event events[16];
 
 	while (!ripc__ib_eps_closed(t) && now < until) {
@@ -273,7 +273,7 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 		if (depth >= 1 && (uint32_t)depth < l->read_depth)
 			l->read_depth = (uint32_t)depth;
 	}
-	/* A write of which one packet is lost is repeated as a whole. */
+	/* If one packet of a UC write is lost, all of it is repeated. */
 	if (t->uc && l->rdma_max > IB_UC_WRITE_MAX)
 		l->rdma_max = IB_UC_WRITE_MAX;
 	if (l->inline_max)
@@ -306,7 +306,7 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	rc = ripc__ib_worker_init(&t->worker);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!rc && t->epoll_fd < 0)
-		rc = ripc__fail(-errno, "ib: no descriptor to wait on: %s", strerror(errno));
+		rc = ripc__fail(-errno, "ib: cannot create an epoll descriptor: %s", strerror(errno));
 	if (!rc)
 		rc = ripc__ib_watch(t, t->worker.fd);
 	if (!rc)
@@ -350,7 +350,7 @@ static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t text
 		return;
 	text[0] = 0;
 	if (ripc__ib_address_decode(&a, addr, len)) {
-		snprintf(text, textlen, "address that makes no sense");
+		snprintf(text, textlen, "malformed address");
 		return;
 	}
 	for (unsigned i = 0; i < a.count && used < textlen; i++) {

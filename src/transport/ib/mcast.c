@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Multicast to groups, over ports of RoCE version 2. A second queue pair of each such port hears, with a key that all know; it is
- * made with the first group that is joined, and made anew when it has stopped. The adapter delivers what it is attached to; that
- * the network, and the host's own filters, let it come as far as that is a matter of IP, and asked for by a socket that joins the
- * same address. What is sent goes over the queue pair for datagrams.
+ * Multicast groups over RoCE v2.
+ * A second UD queue pair of each port receives, with a well-known Q_Key. It is created with the
+ * first group that is joined, and replaced after an error. The adapter delivers groups to attached
+ * queue pairs; a socket that joins the same address makes the host and the network forward them.
+ * Sends use the UD queue pair of the port.
  */
 #include "base/clock.h"
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/ib/ib.h"
 #include "transport/net/mcast.h"
@@ -17,23 +19,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GROUP_QKEY 0x01234567u /* as librdmacm has it for its groups */
-#define GROUP_QPN  0xffffffu   /* all that are attached */
+#define GROUP_QKEY 0x01234567u /* the Q_Key of librdmacm for its groups */
+#define GROUP_QPN  0xffffffu   /* the multicast QP number */
 #define GROUP_MTU \
-	1024u /* bytes: what RoCE makes of Ethernet's 1500, so that nobody is too small for it */
-#define GROUP_HOPS 1     /* as datagrams of IP multicast have by themselves */
+	1024u        /* bytes: the RoCE MTU of 1500-byte Ethernet, so that every port can receive */
+#define GROUP_HOPS 1 /* the default of IP multicast */
 #define GROUP_RECV 256u  /* receives posted, per port */
-#define GROUPS_MAX 1024u /* that were joined or sent to: lanes carry what goes to others */
+#define GROUPS_MAX 1024u /* joined or sent to; lanes carry messages of further groups */
 #define REMAKE_NS \
-	(1000 * RIPC__MS) /* between two times that a queue pair is replaced: some cause may stay */
-#define REMAKE_DOUBLED 6  /* times that this is doubled while it fails */
+	(1000 * RIPC__MS) /* between two replacements of a queue pair: a cause may persist */
+#define REMAKE_DOUBLED 6  /* that interval doubles so often while replacement fails */
 
 /* A group that was joined or sent to. */
 struct ib_group {
 	uint64_t id;
 	UT_hash_handle hh;
-	unsigned joined;                       /* ports, a bit for each */
-	struct ibv_ah *ah[RIPC__IB_PORTS_MAX]; /* NULL: nothing was sent from that port */
+	unsigned joined;                       /* bit mask of ports */
+	struct ibv_ah *ah[RIPC__IB_PORTS_MAX]; /* NULL: not created yet */
 };
 
 static bool port_supports_mcast(const struct ib_port *p)
@@ -55,7 +57,7 @@ static int family(const struct ib_port *p)
 	return ripc__ib_gid_is_v4(p->port_addr.gid) ? AF_INET : AF_INET6;
 }
 
-/* Where a group is on a port's network: the address that UDP multicast has for it. */
+/* The MGID of a group on a port: the address of UDP multicast. */
 static union ibv_gid address(const struct ib_port *p, uint64_t id)
 {
 	union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
@@ -77,7 +79,9 @@ static struct ib_group *group_get(struct ib *t, uint64_t id)
 	if (g)
 		return g;
 	if (HASH_COUNT(t->groups) >= GROUPS_MAX) {
-		ripc__fail(-ENOBUFS, "ib: multicast has carried %u groups already", GROUPS_MAX);
+		ripc__fail(-ENOBUFS,
+			   "ib: multicast group limit reached: %u; lanes carry further groups",
+			   GROUPS_MAX);
 		return NULL;
 	}
 	g = calloc(1, sizeof(*g));
@@ -101,7 +105,7 @@ static uint32_t recvs(const struct ib_device *d)
 	return most < GROUP_RECV ? most : GROUP_RECV;
 }
 
-/* The queue pair that hears, without receives. */
+/* Creates the queue pair, without receives. */
 static int make(struct ib_port *p)
 {
 	struct ib_device *d = p->d;
@@ -123,7 +127,7 @@ static int make(struct ib_port *p)
 			     "for groups");
 	attr.qp_state = IBV_QPS_RTR;
 	if (!rc)
-		rc = ripc__ib_set_qp(p->mcast.qp, &attr, IBV_QP_STATE, "ready to hear groups");
+		rc = ripc__ib_set_qp(p->mcast.qp, &attr, IBV_QP_STATE, "ready to receive groups");
 	if (!rc)
 		return 0;
 	ibv_destroy_qp(p->mcast.qp);
@@ -131,14 +135,14 @@ static int make(struct ib_port *p)
 	return rc;
 }
 
-/* The same with its receives, unless it is there. */
+/* Creates the queue pair with its receives, once. */
 static int mcast_qp_open(struct ib_port *p)
 {
 	struct ib_device *d = p->d;
 	uint32_t bufs = recvs(d);
 	int rc;
 
-	/* One that has stopped is made anew for all groups together. */
+	/* A stopped one is replaced for all groups by mcast_qp_replace(). */
 	if (p->mcast.qp || p->mcast.stopped)
 		return 0;
 	rc = ripc__verbs_cq_reserve(&d->cq, bufs + 1);
@@ -179,7 +183,7 @@ static int membership(struct ib *t, const struct ib_port *p, uint64_t id, bool j
 	return ripc__mcast_membership(*fd, index, &to, join);
 }
 
-/* Whether another group that was joined has the same address there. */
+/* Whether another joined group has the same address on this port. */
 static bool mgid_shared(struct ib *t, const struct ib_port *p, const struct ib_group *g)
 {
 	unsigned bit = 1u << (p - t->ports);
@@ -195,7 +199,7 @@ static bool mgid_shared(struct ib *t, const struct ib_port *p, const struct ib_g
 	return false;
 }
 
-/* What a queue pair that is still missing hears is seen to when it is made. */
+/* A missing queue pair attaches all groups when it is created. */
 static int attach(struct ib_port *p, const union ibv_gid *gid)
 {
 	int rc = p->mcast.qp ? ibv_attach_mcast(p->mcast.qp, gid, 0) : 0;
@@ -203,8 +207,8 @@ static int attach(struct ib_port *p, const union ibv_gid *gid)
 	if (!rc)
 		return 0;
 	rc = rc < 0 ? rc : -rc;
-	return ripc__fail(rc, "ib: %s port %u cannot be attached to a multicast group: %s",
-			  p->d->v.name, p->num, strerror(-rc));
+	return ripc__fail(rc, "ib: cannot attach %s port %u to a multicast group: %s", p->d->v.name,
+			  p->num, strerror(-rc));
 }
 
 static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
@@ -216,7 +220,7 @@ static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
 		return rc;
 	rc = membership(t, p, g->id, true);
 	if (rc)
-		return ripc__fail(rc, "ib: multicast group not joined on %s: %s", p->netdev,
+		return ripc__fail(rc, "ib: cannot join a multicast group on %s: %s", p->netdev,
 				  strerror(-rc));
 	rc = attach(p, &gid);
 	if (rc && !mgid_shared(t, p, g))
@@ -260,7 +264,7 @@ int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id)
 	}
 	if (g->joined)
 		return 0;
-	return rc == -ENODEV ? ripc__fail(rc, "ib: no port can hear multicast") : rc;
+	return rc == -ENODEV ? ripc__fail(rc, "ib: no port can receive multicast") : rc;
 }
 
 void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id)
@@ -282,15 +286,18 @@ void ripc__ib_mcast_stopped(struct ib_port *p, const char *why)
 	if (p->mcast.stopped)
 		return;
 	p->mcast.stopped = true;
-	ripc__log(RIPC_LOG_WARN, "ib: %s port %u no longer hears multicast: %s; it is made to hear again when its receives have come back",
+	ripc__log(RIPC_LOG_WARN,
+		  "ib: %s port %u stopped receiving multicast: %s; its queue pair will be replaced",
 		  p->d->v.name, p->num, why);
-	/* So all receives come back, if they do not by themselves. */
+	/* Flushes all receives, if the device does not. */
 	if (p->mcast.qp && ibv_modify_qp(p->mcast.qp, &attr, IBV_QP_STATE))
-		ripc__log(RIPC_LOG_ERROR, "ib: %s port %u: the queue pair that heard multicast does not give its receives back: %s",
-			  p->d->v.name, p->num, ripc_strerror(errno));
+		ripc__log(
+			RIPC_LOG_ERROR,
+			"ib: %s port %u: cannot flush the receives of the multicast queue pair: %s",
+			p->d->v.name, p->num, ripc_strerror(errno));
 }
 
-/* Calls ibv_attach_mcast() or ibv_detach_mcast() for all groups that were joined there. Return: 0, or why not for one of them. */
+/* Attaches or detaches all groups joined on the port. Return: 0, or the error of one of them. */
 static int all_groups(struct ib_port *p, bool on)
 {
 	struct ib *t = p->t;
@@ -312,7 +319,7 @@ static int all_groups(struct ib_port *p, bool on)
 	return rc;
 }
 
-/* No receive of the old one can come back any more. */
+/* All receives of the old queue pair were flushed. */
 static void mcast_qp_replace(struct ib_port *p)
 {
 	struct ib *t = p->t;
@@ -326,9 +333,10 @@ static void mcast_qp_replace(struct ib_port *p)
 		p->mcast.qp = NULL;
 	}
 	if (make(p) || all_groups(p, true)) {
-		/* Once, however long it lasts. */
+		/* Logged once per outage. */
 		if (!p->mcast.tries)
-			ripc__log(RIPC_LOG_ERROR, "ib: %s port %u hears no multicast: %s; tried again",
+			ripc__log(RIPC_LOG_ERROR,
+				  "ib: %s port %u cannot receive multicast: %s; it is tried again",
 				  p->d->v.name, p->num, ripc_error_detail());
 		if (p->mcast.tries < REMAKE_DOUBLED)
 			p->mcast.tries++;
@@ -336,7 +344,7 @@ static void mcast_qp_replace(struct ib_port *p)
 	}
 	p->mcast.stopped = false;
 	p->mcast.tries = 0;
-	ripc__log(RIPC_LOG_INFO, "ib: %s port %u hears multicast again", p->d->v.name, p->num);
+	ripc__log(RIPC_LOG_INFO, "ib: %s port %u receives multicast again", p->d->v.name, p->num);
 }
 
 void ripc__ib_mcast_repost(struct ib_port *p)
@@ -345,11 +353,14 @@ void ripc__ib_mcast_repost(struct ib_port *p)
 
 	if (p->d->v.gone)
 		return;
-	/* Posted to one that has stopped they would come back at once, for ever. */
+	/* A stopped queue pair would flush them at once, for ever. */
 	if (p->mcast.stopped && !p->mcast.posted)
 		mcast_qp_replace(p);
 	while (p->mcast.repost && p->mcast.qp && !p->mcast.stopped) {
-		/* Whatever a network lets through: the key is no secret, and what does not fit may stop a queue pair. */
+		/*
+		 * The full size: any host may send to the Q_Key, and an oversized datagram stops
+		 * the queue pair.
+		 */
 		n = ripc__ib_post_bufs(p->mcast.qp, &p->mcast.repost, IB_GRH + 4096);
 		p->mcast.posted += n;
 		if (!n)
@@ -366,7 +377,7 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, str
 	p->mcast.posted--;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
 		ripc__ib_mcast_stopped(p, ibv_wc_status_str(wc->status));
-	/* The key is no secret: somebody may have sent it to this queue pair alone. */
+	/* Any host may send to the Q_Key by unicast: drop what was not sent to a group. */
 	if (wc->status != IBV_WC_SUCCESS || wc->byte_len < IB_GRH || !(wc->wc_flags & IBV_WC_GRH) ||
 	    !ripc__ib_grh_to_group(buf->data)) {
 		buf->next = p->mcast.repost;
@@ -396,7 +407,7 @@ void ripc__ib_mcast_reclaim(struct ib_port *p)
 
 /* ---- sending ---- */
 
-/* An address handle of a group is made without asking anybody: the Ethernet address follows from that of IP. */
+/* The Ethernet address follows from the IP address: nothing is resolved. */
 static struct ibv_ah *group_ah(struct ib *t, struct ib_group *g, struct ib_port *p)
 {
 	struct ibv_ah **ah = &g->ah[p - t->ports];
@@ -416,10 +427,8 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 	struct ib *t = (struct ib *)tr;
 	struct ib_group *g;
 	int rc = -EAGAIN;
-	size_t len = 0;
+	size_t len = ripc__iov_len(iov, niov);
 
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > GROUP_MTU)
 		return -EMSGSIZE;
 	g = group_get(t, id);

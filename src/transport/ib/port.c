@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Devices and ports: which are used, by what GID, and what they report by themselves. */
+/* Devices and ports: selection, GIDs, queue pairs, receive buffers. */
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 
-#define GIDS_MAX 1024 /* entries of a device's table that are looked at */
+#define GIDS_MAX 1024 /* entries of the GID table that are read */
 
 int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what)
 {
@@ -20,7 +20,7 @@ int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const
 	if (!rc)
 		return 0;
 	rc = rc < 0 ? -rc : rc;
-	return ripc__fail(-rc, "%s: a queue pair cannot be made %s: %s",
+	return ripc__fail(-rc, "%s: cannot make a queue pair %s: %s",
 			  ibv_get_device_name(qp->context->device), what, strerror(rc));
 }
 
@@ -36,14 +36,14 @@ struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *at
 		qp = ibv_create_qp(d->v.pd, attr);
 	}
 	if (!qp)
-		ripc__fail(errno ? -errno : -ENOMEM, "%s: no queue pair: %s", d->v.name,
-			   strerror(errno ? errno : ENOMEM));
+		ripc__fail(errno ? -errno : -ENOMEM, "%s: cannot create a queue pair: %s",
+			   d->v.name, strerror(errno ? errno : ENOMEM));
 	return qp;
 }
 
 /* ---- receives ---- */
 
-/* Takes up to IB_REPOST buffers off the list and links work requests to them. */
+/* Takes up to IB_REPOST buffers off the list and builds a chain of receives. */
 static unsigned chain(struct ripc__verbs_buf **list, struct ibv_recv_wr *wr, struct ibv_sge *sge,
 		      uint32_t len)
 {
@@ -147,7 +147,9 @@ static struct ib_srq *srq_new(struct ib_device *d)
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = IB_SRQ_SIZE, .max_sge = 1}};
 
 	if (d->nsrqs == IB_SRQS_MAX) {
-		ripc__fail(-ENOBUFS, "%s: too many connections", d->v.name);
+		ripc__fail(-ENOBUFS,
+			   "%s: cannot accept more connections: all shared receive queues are full",
+			   d->v.name);
 		return NULL;
 	}
 	if (attr.attr.max_wr > (uint32_t)d->v.attr.max_srq_wr)
@@ -156,15 +158,15 @@ static struct ib_srq *srq_new(struct ib_device *d)
 	errno = 0;
 	srq->srq = ibv_create_srq(d->v.pd, &attr);
 	if (!srq->srq) {
-		ripc__fail(errno ? -errno : -ENOMEM, "%s: no shared receive queue: %s", d->v.name,
-			   strerror(errno));
+		ripc__fail(errno ? -errno : -ENOMEM, "%s: cannot create a shared receive queue: %s",
+			   d->v.name, strerror(errno));
 		return NULL;
 	}
 	d->nsrqs++;
 	return srq;
 }
 
-/* Buffers for what was promised, and those that wait to be posted together. */
+/* Posts buffers for the reserved receives and for one batch of reposts. */
 static int srq_fill(struct ib_device *d, struct ib_srq *srq)
 {
 	uint32_t want = srq->reserved + IB_REPOST;
@@ -251,9 +253,9 @@ static int datagram_qp(struct ib_port *p)
 	if (!p->qp)
 		return errno ? -errno : -ENOMEM;
 	p->max_inline = ripc__verbs_inline(init.cap.max_inline_data, d->t->inline_bytes);
-	/* Keys with the top bit set are for privileged senders. */
+	/* Q_Keys with the top bit set are controlled. */
 	if (getrandom(&p->port_addr.qkey, sizeof(p->port_addr.qkey), 0) != sizeof(p->port_addr.qkey))
-		return ripc__fail(-EIO, "ib: no random numbers");
+		return ripc__fail(-EIO, "ib: cannot draw a Q_Key: getrandom() failed");
 	p->port_addr.qkey &= 0x7fffffff;
 	p->port_addr.qpn = p->qp->qp_num;
 	attr.qkey = p->port_addr.qkey;
@@ -325,7 +327,7 @@ static uint64_t rate_mbit(const struct ibv_port_attr *a)
 	return rate;
 }
 
-/* How good a GID is as address of a RoCE port; 0: of no use. */
+/* Rank of a GID as address of a RoCE port; 0: unusable. */
 static int gid_rank(const struct ibv_gid_entry *g)
 {
 	int rank = g->gid_type == IBV_GID_TYPE_ROCE_V2   ? 10
@@ -339,7 +341,7 @@ static int gid_rank(const struct ibv_gid_entry *g)
 	return g->gid.raw[0] == 0xfe && (g->gid.raw[1] & 0xc0) == 0x80 ? rank : rank + 2;
 }
 
-/* Chooses the address of a RoCE port. Return: 0, or -ENODEV with why. */
+/* Chooses the GID of a RoCE port. Return: 0, or -ENODEV with why. */
 static int choose_gid(struct ib_port *p, const struct ripc__options *opt, char *why, size_t whylen)
 {
 	struct ibv_gid_entry *table = calloc(GIDS_MAX, sizeof(*table));
@@ -351,8 +353,8 @@ static int choose_gid(struct ib_port *p, const struct ripc__options *opt, char *
 	n = ibv_query_gid_table(p->d->v.ctx, table, GIDS_MAX, 0);
 	snprintf(why, whylen, "%s port %u: %s", p->d->v.name, p->num,
 		 opt->gid_index == RIPC__GID_INDEX_AUTO
-			 ? "none of its GIDs is on an interface in use"
-			 : "the GID chosen by gid_index is not there");
+			 ? "no GID is on an interface in use; see the setting interfaces"
+			 : "the GID of the setting gid_index does not exist");
 	for (ssize_t i = 0; i < n; i++) {
 		const struct ibv_gid_entry *g = &table[i];
 		char netdev[IF_NAMESIZE] = "";
@@ -379,7 +381,7 @@ static int choose_gid(struct ib_port *p, const struct ripc__options *opt, char *
 	return best ? 0 : -ENODEV;
 }
 
-/* An InfiniBand port has no interface of its own; it is in use if an interface in use belongs to its device. */
+/* An InfiniBand port has no GID interface: an interface of its device must be in use. */
 static bool ib_port_allowed(const struct ib_port *p, const struct ripc__options *opt)
 {
 	char list[sizeof(opt->interfaces)], path[160], *save, *name;
@@ -401,14 +403,14 @@ static bool ib_port_allowed(const struct ib_port *p, const struct ripc__options 
 	return false;
 }
 
-/* Whether a port can be used: 0, or a negative errno with why. */
+/* Reads the attributes of a port. Return: 0, or a negative errno with why: unusable. */
 static int port_query(struct ib_port *p, const struct ripc__options *opt, char *why, size_t whylen)
 {
 	struct ibv_port_attr a;
 	union ibv_gid gid;
 
 	if (ibv_query_port(p->d->v.ctx, p->num, &a)) {
-		snprintf(why, whylen, "%s port %u cannot be queried", p->d->v.name, p->num);
+		snprintf(why, whylen, "cannot query %s port %u", p->d->v.name, p->num);
 		return -EIO;
 	}
 	if (a.state != IBV_PORT_ACTIVE) {
@@ -422,7 +424,8 @@ static int port_query(struct ib_port *p, const struct ripc__options *opt, char *
 	if (a.link_layer == IBV_LINK_LAYER_ETHERNET)
 		return choose_gid(p, opt, why, whylen);
 	if (!ib_port_allowed(p, opt)) {
-		snprintf(why, whylen, "%s belongs to no interface in use", p->d->v.name);
+		snprintf(why, whylen, "%s belongs to no interface in use; see the setting interfaces",
+			 p->d->v.name);
 		return -ENODEV;
 	}
 	p->port_addr.link = RIPC__IB_LINK_IB;
@@ -439,7 +442,7 @@ int ripc__ib_watch(struct ib *t, int fd)
 	struct epoll_event ev = {.events = EPOLLIN};
 
 	if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
-		return ripc__fail(-errno, "ib: cannot wait on a descriptor: %s", strerror(errno));
+		return ripc__fail(-errno, "ib: cannot add a descriptor to epoll: %s", strerror(errno));
 	return 0;
 }
 
@@ -461,7 +464,7 @@ void ripc__ib_device_close(struct ib_device *d)
 {
 	for (unsigned i = 0; i < d->nsrqs; i++)
 		if (ibv_destroy_srq(d->srqs[i].srq) && !d->v.gone)
-			ripc__log(RIPC_LOG_ERROR, "%s: a shared receive queue is still in use: %s",
+			ripc__log(RIPC_LOG_ERROR, "%s: cannot destroy a shared receive queue: %s",
 				  d->v.name, strerror(errno));
 	d->nsrqs = 0;
 	ripc__verbs_cq_fini(&d->cq);
@@ -470,7 +473,7 @@ void ripc__ib_device_close(struct ib_device *d)
 
 static void device_close(struct ib_device *d)
 {
-	/* Before the domain that they are registered in. */
+	/* Deregisters before the protection domain is destroyed. */
 	ripc__verbs_pool_invalidate(&d->recv);
 	ripc__verbs_pool_invalidate(&d->bounce);
 	ripc__verbs_pool_invalidate(&d->dgram);
@@ -480,7 +483,7 @@ static void device_close(struct ib_device *d)
 	ripc__verbs_pool_fini(&d->dgram);
 }
 
-/* Opens a device and finds its ports that can be used; it is closed again if there are none. */
+/* Opens a device and its usable ports; closes it again if there is none. */
 static int device_open(struct ib *t, struct ibv_device *device, const struct ripc__options *opt,
 		       char *why, size_t whylen)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The queue pair of a connection: made, readied for its peer, destroyed. */
+/* The queue pair of a connection: created, connected, destroyed. */
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define ACK_TIME    14 /* 4.096 us * 2^14 = 67 ms without an acknowledgement: sent again */
-#define RETRIES     6  /* so often; not 7, which Soft-RoCE takes for ever */
-#define RNR_TIMER   16 /* 2.56 ms: pause when the peer has no receive posted */
-#define RNR_RETRIES 6  /* not 7, which means for ever */
+#define ACK_TIME    14 /* 4.096 us * 2^14 = 67 ms until a retransmission */
+#define RETRIES     6  /* retransmissions; 7 means for ever on Soft-RoCE */
+#define RNR_TIMER   16 /* 2.56 ms: pause after a receiver-not-ready NAK */
+#define RNR_RETRIES 6  /* 7 means for ever */
 
-/* Completions of its queue pair, which is gone, cannot come any more. */
+/* The completion queue was found empty after the queue pair was destroyed. */
 void ripc__ib_qp_drained(struct ripc__ep *ep)
 {
 	if (!ep->qpn)
@@ -31,7 +31,7 @@ void ripc__ib_qp_destroy(struct ripc__ep *ep)
 	if (!ep->qp)
 		return;
 	if (ibv_destroy_qp(ep->qp) && !ep->d->v.gone)
-		ripc__log(RIPC_LOG_ERROR, "%s: a queue pair cannot be destroyed: %s", ep->d->v.name,
+		ripc__log(RIPC_LOG_ERROR, "%s: cannot destroy a queue pair: %s", ep->d->v.name,
 			  strerror(errno));
 	ripc__ib_uc_destroy(ep);
 	ep->qp = NULL;
@@ -82,13 +82,13 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 	}
 	ep->max_inline = ripc__verbs_inline(init.cap.max_inline_data, ep->t->inline_bytes);
 	ep->qpn = ib_qp_key(d, ep->qp->qp_num);
-	/* The number of one whose completions may still come: not for long. */
+	/* A destroyed queue pair with this number may have completions left. */
 	HASH_FIND(by_qpn, ep->t->by_qpn, &ep->qpn, sizeof(ep->qpn), other);
 	if (!other)
 		HASH_ADD(by_qpn, ep->t->by_qpn, qpn, sizeof(ep->qpn), ep);
 	if (other || !ep->by_qpn.tbl) {
-		rc = ripc__fail(other ? -EBUSY : -ENOMEM, "ib: out of %s",
-				other ? "numbers of queue pairs" : "memory");
+		rc = ripc__fail(other ? -EBUSY : -ENOMEM, "ib: cannot register a queue pair: %s",
+				other ? "its number is still in use" : "out of memory");
 		goto no_number;
 	}
 	rc = ripc__ib_set_qp(ep->qp, &attr,
@@ -98,7 +98,7 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 		rc = ripc__ib_uc_new(ep);
 	if (!rc)
 		return 0;
-	/* It has had no work: nothing completes. */
+	/* Nothing was posted, so nothing completes. */
 	ripc__ib_qp_destroy(ep);
 	ripc__ib_qp_drained(ep);
 	return rc;
@@ -134,7 +134,7 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 	};
 	if (ep->t->path_mtu && (uint8_t)ep->t->path_mtu < q->mtu)
 		q->mtu = (uint8_t)ep->t->path_mtu;
-	/* Packets of a connection of that number before do not fit in. */
+	/* A random PSN rejects packets of an earlier connection. */
 	if (getrandom(&q->rc_psn, sizeof(q->rc_psn), GRND_NONBLOCK) != sizeof(q->rc_psn))
 		q->rc_psn = ep->wireup.mine;
 	q->rc_psn &= 0xffffff;
@@ -144,7 +144,7 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 	}
 }
 
-/* In a thread: with RoCE this waits for the neighbour's answer. */
+/* In a worker thread: over RoCE the kernel resolves the neighbour. */
 int ripc__ib_qp_ready(struct ripc__ib_job *job)
 {
 	struct ripc__ep *ep = (struct ripc__ep *)job;

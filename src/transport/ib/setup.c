@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From asking or being asked to an open endpoint, and its end.
- *
- * An endpoint that breaks stays as it is until the completion queue was found empty: what arrived before is delivered.
- * Then the queue pair is destroyed, so that nothing touches memory any more, and EV_CLOSED reported. One that the core
- * has closed lingers until its last send, an empty one that tells the peer, was acknowledged, and DISC was answered.
+ * Endpoints from connect() or a peer's request until they are freed.
+ * A broken endpoint stays until the completion queue was found empty: messages that arrived before
+ * are delivered. Then its queue pair is destroyed, which ends all access to memory, and EV_CLOSED
+ * is reported.
+ * A closed endpoint lingers until its last send was acknowledged, an empty one that notifies the
+ * peer, and DISC was answered.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,9 +17,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define LINGER_NS (3000 * RIPC__MS) /* how long sends of a closed endpoint have to arrive */
-#define WAY_NS    (800 * RIPC__MS) /* without an answer, when another pair of ports is left to try */
-#define RETRY_NS  (1 * RIPC__MS)   /* a message that found its queue full goes again */
+#define LINGER_NS (3000 * RIPC__MS) /* time for the last sends of a closed endpoint */
+#define WAY_NS    (800 * RIPC__MS)  /* without an answer, while another path is left to try */
+#define RETRY_NS  (1 * RIPC__MS)    /* pause after a full send queue */
 
 static void schedule(struct ripc__ep *ep);
 
@@ -88,7 +89,7 @@ static void qp_ready_done(struct ripc__ib_job *job, int result)
 	if (ep->state != IB_EP_CONNECTING)
 		return;
 	if (result) {
-		snprintf(why, sizeof(why), "%s: no connection can be made: %s", ep->d->v.name,
+		snprintf(why, sizeof(why), "%s: cannot connect the queue pair: %s", ep->d->v.name,
 			 strerror(-result));
 		ripc__ib_ep_break(ep, result, why);
 		return;
@@ -114,7 +115,7 @@ static void start_qp_ready(struct ripc__ep *ep)
 	ripc__ib_ep_break(ep, rc, ripc_error_detail());
 }
 
-/* This pair of ports does not do. */
+/* The current path failed: tries the next one, or gives up. */
 static void path_failed(struct ripc__ep *ep, int status, const char *why)
 {
 	char text[IB_WHY_MAX], who[96];
@@ -140,10 +141,10 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 	case RIPC__WIREUP_NOTHING:
 		break;
 	case RIPC__WIREUP_READY:
-		/* The answer may come in the moment in which it was given up: then DISC follows. */
+		/* Lost or closed in the meantime: DISC follows. */
 		if (ep->state != IB_EP_CONNECTING)
 			break;
-		/* It has none: the writes go over the reliable one, too. */
+		/* The peer has no UC: writes use RC. */
 		if (!ep->wireup.theirs.uc_qpn)
 			ripc__ib_uc_destroy(ep);
 		start_qp_ready(ep);
@@ -172,7 +173,7 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 	}
 }
 
-/* Its wire-up has something to send, or waits for something. */
+/* Queues the endpoint if its wire-up has a message due or a timer armed. */
 static void schedule(struct ripc__ep *ep)
 {
 	const struct ripc__wireup *w = &ep->wireup;
@@ -186,7 +187,7 @@ static void schedule(struct ripc__ep *ep)
 		t->next_timer_ns = at;
 }
 
-/* Return: when it is to be looked at again. */
+/* Sends due messages. Return: when to call again. */
 static uint64_t timer(struct ripc__ep *ep, uint64_t now_ns)
 {
 	struct ripc__wireup_message m;
@@ -239,7 +240,7 @@ uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns)
 
 /* ---- as the core sees it ---- */
 
-/* Tries pairs of ports, from ep->way on. Return: 0, or why none of them can be tried. */
+/* Tries paths from ep->path_index on. Return: 0, or the error of the last one. */
 static int try_paths(struct ripc__ep *ep)
 {
 	const struct ripc__ib_port_addr *port_addr, *another;
@@ -248,8 +249,8 @@ static int try_paths(struct ripc__ep *ep)
 	struct ib_port *port;
 	int rc = ripc__fail(
 		-EHOSTUNREACH,
-		"ib: no port here reaches one of the peer's: link layer or address family "
-		"differ, or it is down");
+		"ib: no path to the peer: all ports differ in link layer or address family, or are "
+		"down");
 
 	for (; ripc__ib_select_path(t, &ep->address, ep->path_index, &port, &port_addr);
 	     ep->path_index++) {
@@ -286,10 +287,10 @@ int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t add
 	int rc;
 
 	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL, "ib: %zu bytes of private data, at most %d", privlen,
-				  RIPC__PRIVATE_MAX);
+		return ripc__fail(-EINVAL, "ib: private data too long: %zu bytes, at most %d",
+				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__ib_address_decode(&address, addr, addrlen))
-		return ripc__fail(-EINVAL, "ib: the peer's address makes no sense");
+		return ripc__fail(-EINVAL, "ib: malformed address of the peer: %zu bytes", addrlen);
 	t->now_ns = ripc__clock_ns();
 	ep = ep_new(t, IB_EP_CONNECTING);
 	if (!ep)
@@ -317,10 +318,10 @@ int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv,
 
 	if (ep->status || ep->wireup.state != RIPC__WIREUP_REQ_RECEIVED)
 		rc = ripc__fail(-ECONNRESET,
-				"ib: the peer gave the connection up before it was accepted");
+				"ib: the peer closed the connection before it was accepted");
 	else if (privlen > RIPC__PRIVATE_MAX)
-		rc = ripc__fail(-EINVAL, "ib: %zu bytes of private data, at most %d", privlen,
-				RIPC__PRIVATE_MAX);
+		rc = ripc__fail(-EINVAL, "ib: private data too long: %zu bytes, at most %d",
+				privlen, RIPC__PRIVATE_MAX);
 	else
 		rc = ripc__ib_qp_new(ep);
 	if (rc) {
@@ -351,7 +352,7 @@ void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv
 	schedule(ep);
 }
 
-/* The last send of a connection is empty. When it is acknowledged all before it have arrived. */
+/* The last send of a connection is empty: its acknowledgement covers all sends before it. */
 static bool post_fin(struct ripc__ep *ep)
 {
 	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
@@ -382,7 +383,7 @@ void ripc__ib_ep_close(struct ripc__ep *ep)
 	ripc__ib_ep_leave(ep, IB_EP_CLOSING);
 }
 
-/* A step towards its end. Return: whether it has come. */
+/* Advances the close of an endpoint. Return: whether it can be freed. */
 static bool try_finish_close(struct ripc__ep *ep, uint64_t now_ns)
 {
 	struct ripc__wireup *w = &ep->wireup;
@@ -455,7 +456,7 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 		if (ep->uc && ep->uc->told != ep->uc->tx.base) {
 			k += ripc__ib_uc_events(ep, events + k, max - k - 2);
 			ripc__ib_ep_unblock(ep);
-			/* The rest in the next round. */
+			/* The rest is reported in the next round. */
 			if (ep->uc->told != ep->uc->tx.base || max - k < 2)
 				break;
 		}
@@ -538,7 +539,7 @@ static void asked(struct ib_port *p, struct ib_ah_entry *r, const struct ripc__w
 		schedule(ep);
 		return;
 	}
-	/* Without memory or with too many others waiting: it asks again. */
+	/* Over the limit or out of memory: drop it, the peer repeats the REQ. */
 	if (t->nhalf_open >= IB_HALF_OPEN_MAX)
 		return;
 	ep = ep_new(t, IB_EP_REQUESTED);
@@ -568,7 +569,7 @@ void ripc__ib_wireup_received(struct ib_port *p, struct ib_ah_entry *r,
 	HASH_FIND(by_number, t->by_number, &m->to, sizeof(m->to), ep);
 	if (ep && ep->ah_entry != r)
 		ep = NULL;
-	/* Of an earlier attempt, or one that is over here. */
+	/* Of an earlier attempt, or of a connection that ended here. */
 	stranger = !ep || ep->wireup.state == RIPC__WIREUP_DONE ||
 		   (m->kind == RIPC__WIREUP_REP && ep->wireup.state != RIPC__WIREUP_REQ_SENT &&
 		    m->from != ep->wireup.number);

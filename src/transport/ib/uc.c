@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Writes over UC. What was lost is written again; until all writes are acknowledged no send is posted, so that a send still
- * arrives after the writes before it. Which have arrived is the business of window.c.
+ * Writes over UC. Lost writes are repeated. Sends wait until all writes are acknowledged, so that a
+ * send still arrives after the writes before it. uc_retransmit.c decides what to repeat.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATE_NS (20 * RIPC__MS) /* what has left and is not here by then is lost */
+#define LATE_NS (20 * RIPC__MS) /* a write not received so long after its MARK is lost */
 
 static int recv_post(struct ripc__ep *ep)
 {
@@ -60,7 +60,7 @@ int ripc__ib_uc_new(struct ripc__ep *ep)
 		   : -EOPNOTSUPP;
 	for (unsigned i = 0; !rc && i < RIPC__UC_RETRANSMIT_WINDOW; i++)
 		if (recv_post(ep))
-			rc = ripc__fail(-EIO, "%s: a receive was refused", d->v.name);
+			rc = ripc__fail(-EIO, "%s: cannot post a receive", d->v.name);
 	if (!rc)
 		return 0;
 	ripc__ib_uc_destroy(ep);
@@ -127,7 +127,7 @@ static int write_post(struct ripc__ep *ep, uint32_t number)
 	if (!ibv_post_send(ep->uc->qp, &wr, &bad))
 		return 0;
 	ripc__verbs_sendq_unalloc(&ep->uc->sendq, 1);
-	ripc__ib_ep_break(ep, -EIO, "a write was refused");
+	ripc__ib_ep_break(ep, -EIO, "cannot post a write");
 	return -ENOTCONN;
 }
 
@@ -151,7 +151,7 @@ void ripc__ib_uc_step(struct ripc__ep *ep)
 
 	if (!ib_ep_can_post(ep) || !u->qp)
 		return;
-	/* Taken back if the queue is full: its next completion leads here again. */
+	/* If the send queue is full, the next completion calls this again. */
 	if (ripc__uc_answer(&u->rx, u->late_ns <= ep->t->now_ns, buf)) {
 		if (ripc__ib_send_control(ep, buf, sizeof(buf)))
 			u->rx = rx;
@@ -186,7 +186,7 @@ void ripc__ib_uc_received(struct ripc__ep *ep, const struct ibv_wc *wc)
 	}
 	ripc__uc_received(&ep->uc->rx, be32toh(wc->imm_data));
 	if (recv_post(ep))
-		ripc__ib_ep_break(ep, -EIO, "a receive was refused");
+		ripc__ib_ep_break(ep, -EIO, "cannot post a receive");
 	ripc__ib_uc_step(ep);
 }
 
@@ -196,7 +196,7 @@ void ripc__ib_uc_control(struct ripc__ep *ep, const uint8_t *data, uint32_t len)
 	uint64_t again;
 
 	if (!ib_uc_used(ep) || ripc__uc_control(&u->tx, &u->rx, data, len, &again)) {
-		ripc__ib_ep_break(ep, -EPROTO, "the peer broke the protocol of unreliable writes");
+		ripc__ib_ep_break(ep, -EPROTO, "the peer sent a malformed MARK or ANSWER");
 		return;
 	}
 	for (uint32_t n = u->tx.base; n != u->tx.next && ib_ep_can_post(ep); n++)

@@ -33,7 +33,7 @@ static void control_put(uint8_t *buf, enum control kind, uint32_t from, uint32_t
 
 bool ripc__uc_mark(struct ripc__uc_tx *tx, uint8_t buf[RIPC__UC_CONTROL])
 {
-	/* Not before they have left: on a slow link it would arrive long before them. */
+	/* A MARK that overtakes its writes on a slow link would report them lost. */
 	if (tx->asked || tx->unsent || tx->base == tx->next)
 		return false;
 	tx->asked = true;
@@ -44,7 +44,7 @@ bool ripc__uc_mark(struct ripc__uc_tx *tx, uint8_t buf[RIPC__UC_CONTROL])
 
 void ripc__uc_received(struct ripc__uc_rx *rx, uint32_t number)
 {
-	/* One that was written twice. */
+	/* A repeated write arrived twice. */
 	if (number - rx->base >= RIPC__UC_RETRANSMIT_WINDOW)
 		return;
 	rx->arrived |= bit(number);
@@ -102,7 +102,7 @@ int ripc__uc_control(struct ripc__uc_tx *tx, struct ripc__uc_rx *rx, const uint8
 	upto = ripc__get_le32(buf + 8);
 	if (kind == UC_ANSWER)
 		return answered(tx, from, upto, ripc__get_le64(buf + 12), again);
-	/* One at a time, of what is in the window, and not of what was never possible. */
+	/* One MARK at a time, for numbers within the window. */
 	if (kind != UC_MARK || rx->answer_pending || upto - from > RIPC__UC_RETRANSMIT_WINDOW ||
 	    upto == from || (int32_t)(from - rx->base) > 0 ||
 	    (int32_t)(upto - rx->base) > (int32_t)RIPC__UC_RETRANSMIT_WINDOW ||

@@ -9,11 +9,11 @@
 #define WIREUP_MAGIC   0x57424952u /* "RIBW" */
 #define WIREUP_VERSION 1
 
-#define FIRST_NS   (20 * RIPC__MS)   /* until the first repetition; doubles */
-#define LONGEST_NS (400 * RIPC__MS)  /* between two repetitions at most */
-#define CONNECT_NS (2500 * RIPC__MS) /* without an answer to REQ or REP: given up */
-#define REFUSE_NS  (2000 * RIPC__MS) /* how long repeated REQs are answered once more */
-#define CLOSE_NS   (700 * RIPC__MS)  /* how long DISC is repeated */
+#define FIRST_NS   (20 * RIPC__MS)   /* until the first retransmission; doubles */
+#define LONGEST_NS (400 * RIPC__MS)  /* between two retransmissions at most */
+#define CONNECT_NS (2500 * RIPC__MS) /* time for an answer to REQ or REP */
+#define REFUSE_NS  (2000 * RIPC__MS) /* time in which a repeated REQ is rejected again */
+#define CLOSE_NS   (700 * RIPC__MS)  /* time in which DISC is repeated */
 
 /* ---- messages ---- */
 
@@ -123,7 +123,7 @@ static void set_priv(struct ripc__wireup *w, const void *priv, size_t privlen)
 		memcpy(w->priv, priv, w->privlen);
 }
 
-/* From now on something goes out again and again, until an answer comes or the time is over. */
+/* Retransmits a message until an answer comes or the time is over. */
 static void start_retransmit(struct ripc__wireup *w, enum ripc__wireup_state state, uint64_t now_ns,
 			     uint64_t for_ns)
 {
@@ -206,7 +206,7 @@ void ripc__wireup_close(struct ripc__wireup *w, uint64_t now_ns)
 	case RIPC__WIREUP_CLOSING:
 		break;
 	default:
-		/* Also of a peer whose number is not known yet: its REP will be answered by a DISC then. */
+		/* Also if the peer number is unknown: its REP is answered by DISC then. */
 		if (w->number)
 			start_retransmit(w, RIPC__WIREUP_CLOSING, now_ns, CLOSE_NS);
 		else
@@ -225,7 +225,7 @@ static enum ripc__wireup_action input_rep(struct ripc__wireup *w, const struct r
 		stop_timer(w, RIPC__WIREUP_QP_SETUP);
 		return RIPC__WIREUP_READY;
 	}
-	/* Our RTU was lost. */
+	/* RTU was lost. */
 	if (w->state == RIPC__WIREUP_ESTABLISHED && m->from == w->number)
 		w->due = true;
 	return RIPC__WIREUP_NOTHING;
@@ -236,7 +236,7 @@ enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
 {
 	switch (m->kind) {
 	case RIPC__WIREUP_REQ:
-		/* Repeated: our answer was lost. While there is none yet, it is on its way. */
+		/* Our answer was lost, or is not sent yet. */
 		if (w->state == RIPC__WIREUP_REJ_SENT)
 			w->due = true;
 		else if (w->state == RIPC__WIREUP_REP_SENT)
@@ -253,7 +253,9 @@ enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
 		stop_timer(w, RIPC__WIREUP_DONE);
 		return RIPC__WIREUP_REJECTED;
 	case RIPC__WIREUP_DISC:
-		/* The caller answers with DISCED in any case. From 0: it never knew the connection. */
+		/*
+		 * The caller answers DISC with DISCED. From 0: the peer never knew the connection.
+		 */
 		if (m->from && w->number && m->from != w->number)
 			return RIPC__WIREUP_NOTHING;
 		if (w->state == RIPC__WIREUP_DONE || w->state == RIPC__WIREUP_REJ_SENT)

@@ -19,7 +19,7 @@ int ripc__ib_worker_init(struct ripc__ib_worker *w)
 	pthread_cond_init(&w->wake, NULL);
 	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->fd < 0)
-		return ripc__fail(-errno, "ib: no descriptor for its threads: %s", strerror(errno));
+		return ripc__fail(-errno, "ib: cannot create an eventfd: %s", strerror(errno));
 	return 0;
 }
 
@@ -64,7 +64,7 @@ static void *worker_main(void *arg)
 		*w->finished_end = job;
 		w->finished_end = &job->next;
 		atomic_store_explicit(&w->any, true, memory_order_release);
-		/* Nonblocking, and full only if nobody has looked for ages: then it is readable anyway. */
+		/* Non-blocking. If the eventfd is full, it is readable anyway. */
 		if (write(w->fd, &one, sizeof(one)) < 0)
 			continue;
 	}
@@ -72,7 +72,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Signals are the application's threads' to take. */
+/* Signals are for threads of the application. */
 static int spawn(struct ripc__ib_worker *w)
 {
 	sigset_t all, old;
@@ -104,7 +104,7 @@ int ripc__ib_worker_start(struct ripc__ib_worker *w, struct ripc__ib_job *job)
 	}
 	pthread_mutex_unlock(&w->lock);
 	if (rc)
-		return ripc__fail(rc, "ib: no thread can be started: %s", strerror(-rc));
+		return ripc__fail(rc, "ib: cannot start a worker thread: %s", strerror(-rc));
 	return 0;
 }
 

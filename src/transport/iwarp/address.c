@@ -8,7 +8,7 @@
 
 #define VERSION      1
 #define HEADER       12
-#define PLACE        6 /* bytes of a place without its IP address */
+#define PLACE        6 /* bytes of a listening address without the IP address */
 #define LOOPBACK_BIT 0x01
 
 static size_t ip_len(unsigned family)
@@ -44,7 +44,7 @@ size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *
 	return (size_t)(p - buf);
 }
 
-/* Nobody listens at these, or everybody would. */
+/* Addresses that name no single host: nobody can be connected there. */
 static bool unusable(const union ripc__sockaddr *a)
 {
 	if (a->sa.sa_family == AF_INET) {
@@ -110,7 +110,7 @@ void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, s
 		return;
 	text[0] = 0;
 	if (ripc__iwarp_address_decode(&a, addr, len)) {
-		snprintf(text, textlen, "address that makes no sense");
+		snprintf(text, textlen, "malformed address");
 		return;
 	}
 	for (unsigned i = 0; i < a.naddrs && used < textlen; i++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The address of the iWARP transports in resolver records: where a context listens. Format: doc/protocol.md section 4. Pure. */
+/*
+ * The address of the iWARP transports in resolver records: the addresses a context listens on.
+ * doc/protocol.md, section 4. Pure.
+ */
 #ifndef RIPC_IWARP_ADDRESS_H
 #define RIPC_IWARP_ADDRESS_H
 
@@ -9,10 +12,10 @@
 
 #define RIPC__IWARP_ADDRS_MAX 11 /* listening addresses: these fit 256 bytes in any mixture */
 
-/* One place to connect to. */
+/* One listening address. */
 struct ripc__iwarp_listen_addr {
 	union ripc__sockaddr ip; /* its port is 0 */
-	bool loopback;           /* reaches the same host only */
+	bool loopback;           /* reachable from the same host only */
 	uint16_t tcp, udp;       /* ports, host order; udp 0: takes no datagrams */
 };
 
@@ -28,8 +31,8 @@ size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *
 int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf, size_t len);
 
 /*
- * Leaves only the places that can be reached from @host, best first: on the same host the loopback, else no
- * loopback. Return: how many are left.
+ * Keeps the addresses that are reachable from @host, best first: the loopback on the same host, no
+ * loopback from another one. Return: how many are left.
  */
 unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/iwarp/udp.h"
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/transport.h"
 
@@ -11,11 +12,10 @@
 #include <unistd.h>
 
 #define COPY_MAX \
-	512u /* bytes of a datagram that are cheaper to copy than to have gathered by the kernel */
-#define RECEIVE_TRIES 4u /* errors of datagrams sent before are told instead of what came */
-#define LINE_RUN \
-	256u /* datagrams to one peer, with none to another in between, after which it has a line: some system calls */
-#define UDP_OVERHEAD 48u /* bytes of IPv6 and UDP header */
+	512u /* datagrams up to this size are copied: cheaper than gathering in the kernel */
+#define RECEIVE_TRIES 4u   /* retries after an error of an earlier datagram */
+#define LINE_RUN      256u /* datagrams in a row to one peer after which its socket is connected */
+#define UDP_OVERHEAD  48u  /* bytes of IPv6 and UDP header */
 
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host)
 {
@@ -78,7 +78,7 @@ void ripc__udp_limit_mtu(struct ripc__udp *u, uint32_t mtu)
 		u->max = mtu - UDP_OVERHEAD;
 }
 
-/* Ways that begin at this socket lead nowhere, or elsewhere once its number is used again. */
+/* Drops routes from a closed socket: its number may be used again. */
 static void routes_drop(struct ripc__udp *u, int fd)
 {
 	for (unsigned i = 0; i < RIPC__UDP_ROUTES; i++)
@@ -108,7 +108,7 @@ void ripc__udp_port_close(struct ripc__udp *u, unsigned i)
 
 void ripc__udp_close(struct ripc__udp *u)
 {
-	/* Not taken from where it is watched: in the child of fork() that is the parent's. */
+	/* Not removed from epoll: in a child of fork() that is the parent's. */
 	if (u->port[RIPC__UDP_CONN].fd >= 0)
 		close(u->port[RIPC__UDP_CONN].fd);
 	u->port[RIPC__UDP_CONN].fd = -1;
@@ -117,7 +117,7 @@ void ripc__udp_close(struct ripc__udp *u)
 			close(u->port[u->n].fd);
 }
 
-/* The socket to send from: of the same family, and loopback or not as the destination. */
+/* The socket to send from: same family as the destination, loopback or not as well. */
 static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
 {
 	bool loopback = ripc__sockaddr_is_loopback(to);
@@ -129,7 +129,7 @@ static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
 	return -1;
 }
 
-/* The place to remember this address at, whatever is there now. NULL: it is too long. */
+/* The cache slot of an address, whatever it holds. NULL: the address is too long. */
 static struct ripc__udp_route *route_of(struct ripc__udp *u, const uint8_t *addr, size_t addrlen)
 {
 	uint64_t sum = addrlen;
@@ -145,16 +145,7 @@ static struct ripc__udp_route *route_of(struct ripc__udp *u, const uint8_t *addr
 	return &u->routes[sum >> 32 & (RIPC__UDP_ROUTES - 1)];
 }
 
-static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
-{
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(to, iov[i].iov_base, iov[i].iov_len);
-		to += iov[i].iov_len;
-	}
-}
-
-/* @to: NULL where the socket is connected. Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */
+/* @to: NULL if the socket is connected. Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */
 static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, unsigned niov, size_t len)
 {
 	struct msghdr msg = {
@@ -167,7 +158,7 @@ static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, un
 	ssize_t sent;
 
 	if (len <= sizeof(copy)) {
-		gather(copy, iov, niov);
+		ripc__iov_gather(copy, iov, niov);
 		sent = sendto(fd, copy, len, MSG_NOSIGNAL | MSG_DONTWAIT, msg.msg_name,
 			      msg.msg_namelen);
 	} else {
@@ -178,7 +169,7 @@ static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, un
 	return errno == EAGAIN || errno == ENOBUFS ? -EAGAIN : -EHOSTUNREACH;
 }
 
-/* To where a known way leads. Return: as send_to(). */
+/* Sends along a cached route. Return: as send_to(). */
 static int send_by(struct ripc__udp *u, struct ripc__udp_route *route, const struct iovec *iov,
 		   unsigned niov, size_t len)
 {
@@ -197,8 +188,9 @@ static int send_by(struct ripc__udp *u, struct ripc__udp_route *route, const str
 			return rc;
 		}
 		/*
-		 * This one was not sent: what is told is what became of one before, as that nobody listens there any more, or that the
-		 * address is gone. It goes as it would without a line, where nothing is told of others.
+		 * The error is of an earlier datagram: nobody listens there any more, or the
+		 * address is gone. This datagram is sent without the connected socket, which
+		 * reports no such errors.
 		 */
 		ripc__udp_conn_end(u);
 	} else if (u->port[RIPC__UDP_CONN].fd >= 0) {
@@ -212,15 +204,13 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 {
 	struct ripc__udp_route *route = u->last_route;
 	struct ripc__iwarp_address address;
-	size_t len = 0;
+	size_t len = ripc__iov_len(iov, niov);
 	int rc;
 
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > u->max)
 		return -EMSGSIZE;
 	if (!addrlen)
-		return ripc__fail(-EINVAL, "%s: the peer's address is empty", u->name);
+		return ripc__fail(-EINVAL, "%s: empty address of the peer", u->name);
 	if (!route || route->len != addrlen || memcmp(route->addr, addr, addrlen))
 		route = route_of(u, addr, addrlen);
 	if (route && route->len == addrlen && !memcmp(route->addr, addr, addrlen)) {
@@ -229,7 +219,8 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 			return rc;
 	}
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
-		return ripc__fail(-EINVAL, "%s: the peer's address makes no sense", u->name);
+		return ripc__fail(-EINVAL, "%s: malformed address of the peer: %zu bytes", u->name,
+				  addrlen);
 	ripc__iwarp_address_order(&address, u->host);
 	for (unsigned i = 0; i < address.naddrs; i++) {
 		union ripc__sockaddr to = address.addrs[i].ip;
@@ -244,7 +235,7 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		if (!rc && route) {
 			*route = (struct ripc__udp_route){.fd = fd, .len = (uint8_t)addrlen, .to = to};
 			memcpy(route->addr, addr, addrlen);
-			/* Whoever had this place before is another. */
+			/* The slot held another peer. */
 			u->udp_conn.run = 0;
 			ripc__udp_conn_join(u, route);
 			if (u->port[RIPC__UDP_CONN].fd >= 0 && route->fd != u->port[RIPC__UDP_CONN].fd)
@@ -253,11 +244,11 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		return rc;
 	}
 	return ripc__fail(-EHOSTUNREACH,
-			  "%s: the peer takes no datagrams at an address reachable from here",
+			  "%s: no address of the peer that is reachable from here takes datagrams",
 			  u->name);
 }
 
-/* An address of one place, for answers. */
+/* The address of a single socket, to answer to. */
 static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sockaddr *from,
 			       uint8_t *buf)
 {
@@ -267,14 +258,14 @@ static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sock
 
 	a.addrs[0].ip = *from;
 	a.addrs[0].loopback = ripc__sockaddr_is_loopback(from);
-	/* Its TCP port is not known, and not asked for; 0 would be no address. */
+	/* The TCP port is unknown and unused; 0 would be invalid. */
 	a.addrs[0].tcp = a.addrs[0].udp = ripc__sockaddr_port(from);
 	len = ripc__iwarp_address_encode(&a, whole, sizeof(whole));
 	memcpy(buf, whole, len);
 	return (uint32_t)len;
 }
 
-/* Most often it is the one that sent the last. */
+/* Usually the sender of the last datagram. */
 static uint32_t answer_to(struct ripc__udp *u, const union ripc__sockaddr *sender, socklen_t len,
 			  uint8_t from[RIPC__UDP_FROM])
 {
@@ -318,7 +309,7 @@ int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from
 
 	if (u->port[RIPC__UDP_CONN].fd >= 0 && (i == RIPC__UDP_CONN || i == u->udp_conn.port))
 		return ripc__udp_conn_receive(u, i, space, from, fromlen, who);
-	/* What would come to a line that was closed comes here. */
+	/* Datagrams for a closed connected socket arrive here. */
 	if (i == RIPC__UDP_CONN)
 		i = u->udp_conn.port;
 	return ripc__udp_receive_from(u, i, space, &sender, from, fromlen, who);

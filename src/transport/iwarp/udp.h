@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Short messages over UDP, one datagram each: sockets, sending, receiving. For both iWARP transports; nothing waits. */
+/* Short messages over UDP, one datagram each, for both iWARP transports. No call blocks. */
 #ifndef RIPC_IWARP_UDP_H
 #define RIPC_IWARP_UDP_H
 
@@ -7,38 +7,38 @@
 
 #include <sys/uio.h>
 
-#define RIPC__UDP_FROM    40u    /* bytes of an address to answer to at most */
-#define RIPC__UDP_MAX     16384u /* bytes of a datagram that anybody sends at most */
-#define RIPC__UDP_MTU_MIN 1280u  /* what an interface carries at least */
-#define RIPC__UDP_PORTS \
-	(RIPC__IWARP_ADDRS_MAX + 1) /* so that one can be opened before the one it replaces is closed */
+#define RIPC__UDP_FROM    40u                         /* longest address to answer to, bytes */
+#define RIPC__UDP_MAX     16384u                      /* longest datagram of any sender, bytes */
+#define RIPC__UDP_MTU_MIN 1280u                       /* smallest MTU */
+#define RIPC__UDP_PORTS   (RIPC__IWARP_ADDRS_MAX + 1) /* one more, while a socket is replaced */
 
 struct ripc__udp_port {
 	int fd;                    /* < 0: none */
 	union ripc__sockaddr addr; /* bound to */
 	bool loopback;
-	bool gone;      /* no interface has the address at present: nothing can be sent from here */
-	unsigned burst; /* datagrams that are asked for at once, at least 1 */
+	bool gone;      /* no interface has the address: it cannot be sent from */
+	unsigned burst; /* datagrams received per call, at least 1 */
 };
 
-#define RIPC__UDP_CONN RIPC__UDP_PORTS /* the line's index in port[] */
+#define RIPC__UDP_CONN RIPC__UDP_PORTS /* index of the connected socket in port[] */
 
 /*
- * The line: a socket connected to the peer that datagrams go to all the time, and bound to the address of the port that they went from,
- * so that to the peer it is the same. For what goes by it the kernel looks up no route; what comes from there comes to it. There is one
- * at most, and none while several peers take turns: then there would be two sockets to ask instead of one.
+ * The connected UDP socket: connected to the peer that most datagrams go to, and bound to the
+ * address of the port they were sent from, so that the peer sees no difference. The kernel looks up
+ * no route for it, and datagrams of the peer arrive there. There is at most one, and none while
+ * several peers alternate: two sockets would have to be polled.
  */
 struct ripc__udp_conn {
-	int epoll_fd;  /* where it is watched; < 0: there are to be no lines */
-	uint64_t data; /* by which it is known there */
+	int epoll_fd;  /* epoll descriptor; < 0: connected sockets are not used */
+	uint64_t data; /* its epoll data */
 	bool watched;
-	bool closing; /* nothing goes by it any more: it is closed when it is found empty */
-	bool older; /* what lies in the port, or in a line that is over, came before what lies in the other one */
-	unsigned port; /* whose address it has; also when it is closed */
-	unsigned run;  /* datagrams sent to one address with none to another in between */
-	unsigned other_peers; /* grows with each datagram to or from other peers, shrinks with each to or from its own */
+	bool closing;           /* not sent on any more: closed when found empty */
+	bool older;             /* the port, or the closing socket, has the older datagrams */
+	unsigned port;          /* port whose address it has; also when it is closed */
+	unsigned run;           /* datagrams sent in a row to one address */
+	unsigned other_peers;   /* plus for other peers, minus for its own */
 	unsigned same_peer_run; /* received from the peer in a row */
-	bool drained; /* found empty since it was connected: nothing of others is in it any more */
+	bool drained; /* found empty since it was connected: no datagram of other peers is left */
 	unsigned recent_rx; /* received since ripc__udp_arm() */
 	union ripc__sockaddr to;
 	uint32_t fromlen; /* the address to answer to */
@@ -48,7 +48,7 @@ struct ripc__udp_conn {
 #define RIPC__UDP_ROUTES    16u /* a power of two */
 #define RIPC__UDP_ROUTE_LEN 96u
 
-/* An address that a datagram was sent to, and from which socket to where that was. */
+/* A cached route: socket and destination of an address. */
 struct ripc__udp_route {
 	int fd;
 	uint8_t len; /* 0: none */
@@ -56,39 +56,41 @@ struct ripc__udp_route {
 	union ripc__sockaddr to;
 };
 
-/* Who sent the last datagram, and the address to answer to. */
+/* The sender of the last datagram, and the address to answer to. */
 struct ripc__udp_sender {
 	union ripc__sockaddr ip;
-	socklen_t iplen; /* 0: nobody did */
+	socklen_t iplen; /* 0: none yet */
 	uint32_t fromlen;
 	uint8_t from[RIPC__UDP_FROM];
 };
 
 /* The sockets of a transport. */
 struct ripc__udp {
-	const char *name; /* of the transport, for messages */
-	uint64_t host;    /* see struct ripc__iwarp_address */
-	uint32_t max;     /* bytes of a datagram that is sent at most */
-	unsigned n;       /* of port[] that are or were open */
-	struct ripc__udp_port port[RIPC__UDP_PORTS + 1]; /* and the line */
+	const char *name;                                /* of the transport, for messages */
+	uint64_t host;                                   /* see struct ripc__iwarp_address */
+	uint32_t max;                                    /* longest datagram that is sent, bytes */
+	unsigned n;                                      /* of port[] that are or were open */
+	struct ripc__udp_port port[RIPC__UDP_PORTS + 1]; /* and the connected socket */
 	struct ripc__udp_conn udp_conn;
-	struct ripc__udp_route routes[RIPC__UDP_ROUTES]; /* of the last addresses, where they are short enough */
+	struct ripc__udp_route routes[RIPC__UDP_ROUTES]; /* of recent addresses */
 	struct ripc__udp_route *last_route;              /* the one used last; NULL: none */
 	struct ripc__udp_sender last;
 };
 
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host);
-/* There may be a line from now on: it is watched at epoll_fd, with these data. */
+/* Allows a connected socket: it is added to epoll_fd with these data. */
 void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data);
-/* Binds a socket to an IP address, on a port that the kernel chooses. @mtu: of its interface, 0: no limit. Return: its index in
- * u->port, or a negative errno. */
+/*
+ * Binds a socket to an IP address and a port chosen by the kernel. @mtu: of its interface, 0: no
+ * limit. Return: its index in u->port, or a negative errno.
+ */
 int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t mtu);
-/* Closes one; its index may come again. */
+/* Closes one; its index may be used again. */
 void ripc__udp_port_close(struct ripc__udp *u, unsigned i);
 void ripc__udp_close(struct ripc__udp *u); /* all of them; async-signal-safe */
-/* Whether the address of a port is gone at present. Nothing is sent from it then; what comes in is taken all the same. */
+/* Whether the address of a port is gone. Nothing is sent from it then, but it still receives. */
 void ripc__udp_set_addr_gone(struct ripc__udp *u, unsigned i, bool gone);
-/* No datagram that is sent will be longer than an interface of this MTU carries in one piece. */
+/* Limits the datagrams sent to what fits the MTU of an interface unfragmented. */
 void ripc__udp_limit_mtu(struct ripc__udp *u, uint32_t mtu);
 
 /* As post_datagram() of the vtable. */
@@ -96,18 +98,19 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		   const struct iovec *iov, unsigned niov);
 
 /*
- * Takes a datagram from port i into space, RIPC__UDP_MAX bytes: the MTU of others is not ours. from: the address to answer to.
- * Return: its bytes; -EAGAIN: there is none; -EMSGSIZE: one longer than any that would be sent was dropped, who sent it.
+ * Receives a datagram from port i into space, RIPC__UDP_MAX bytes, since peers may have a larger
+ * MTU. from: the address to answer to. Return: its length; -EAGAIN: there is none; -EMSGSIZE:
+ * dropped as too long, who: its sender.
  */
 int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from[RIPC__UDP_FROM],
 		      uint32_t *fromlen, char who[64]);
 
-/* Has the line watched. Return: 0; 1: it could not be. */
+/* Adds the connected socket to epoll. Return: 0; 1: failed. */
 int ripc__udp_conn_watch(struct ripc__udp *u);
 
 /*
- * Before a sleep, and when the line is asked no more in each round: what comes to it is seen at epoll_fd. Return: 0; 1: it is not, and
- * must be asked.
+ * Before a sleep, and when progress() stops polling the connected socket: epoll reports it. Return:
+ * 0; 1: it does not, poll the socket.
  */
 static inline int ripc__udp_arm(struct ripc__udp *u)
 {
@@ -115,7 +118,7 @@ static inline int ripc__udp_arm(struct ripc__udp *u)
 	return u->port[RIPC__UDP_CONN].fd >= 0 && !u->udp_conn.watched && ripc__udp_conn_watch(u);
 }
 
-/* Another port to be asked for datagrams whenever port i is; < 0: none. */
+/* The port to poll whenever port i is polled; < 0: none. */
 static inline int ripc__udp_paired_port(const struct ripc__udp *u, unsigned i)
 {
 	if (u->port[RIPC__UDP_CONN].fd < 0)
@@ -126,8 +129,8 @@ static inline int ripc__udp_paired_port(const struct ripc__udp *u, unsigned i)
 }
 
 /*
- * After port i was asked for its burst of datagrams, and had @got: a single one is not kept waiting for the system call that would
- * find no second, but more are asked for while more come.
+ * Adapts the burst of port i after @got datagrams: a single datagram must not wait for the system
+ * call that finds no second one, but bursts are received as such.
  */
 static inline void ripc__udp_adapt_burst(struct ripc__udp *u, unsigned i, unsigned got)
 {
@@ -136,20 +139,26 @@ static inline void ripc__udp_adapt_burst(struct ripc__udp *u, unsigned i, unsign
 	*burst = got < *burst ? got + !got : *burst * 2;
 }
 
-/* Of the line, in line.c. Opens it to where this way leads, which goes by it then, if it can be had. */
+/*
+ * The connected socket, in udp_socket.c. Opens it to the destination of this route, which uses it
+ * then, if it can be opened.
+ */
 void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route);
-/* A way that was found again goes by the line there is, if it leads there. */
+/* A route that was resolved again uses the connected socket, if it leads to its peer. */
 void ripc__udp_conn_join(const struct ripc__udp *u, struct ripc__udp_route *route);
-/* Nothing goes by it any more; what came to it is still received. */
+/* Nothing is sent on it any more; datagrams that arrived are still received. */
 void ripc__udp_conn_end(struct ripc__udp *u);
 void ripc__udp_conn_close(struct ripc__udp *u); /* at once */
-/* One datagram went to another peer, or came from one. */
+/* Counts a datagram to or from another peer. */
 void ripc__udp_conn_other(struct ripc__udp *u);
-/* ripc__udp_receive() of the line, or of the port whose address it has, while there is a line. */
+/* ripc__udp_receive() of the connected socket, or of the port whose address it has. */
 int ripc__udp_conn_receive(struct ripc__udp *u, unsigned i, void *space,
 			   uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64]);
 
-/* ripc__udp_receive() of just this socket. sender: from where, or NULL where that is of no interest, and from, fromlen and who are not set. */
+/*
+ * ripc__udp_receive() of this socket only. sender: receives the source; NULL: not wanted, and from,
+ * fromlen and who are not set.
+ */
 int ripc__udp_receive_from(struct ripc__udp *u, unsigned i, void *space, union ripc__sockaddr *sender,
 			   uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The socket that is connected to the one peer that is spoken with. Contract in udp.h. */
+/* The UDP socket connected to one peer. Contract in udp.h. */
 #include "transport/iwarp/udp.h"
 
 #include <errno.h>
@@ -7,13 +7,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define LINE_ALIKE \
-	64u /* from the peer in a row, and it was empty once: what was just being put into it when it was connected came, too */
+#define LINE_ALIKE 64u /* in a row from the peer: none of others is left */
 #define LINE_WARM \
-	16u /* received without a sleep in between: it is asked in each round, and epoll is left out */
-#define OTHER_COST \
-	4u /* what one of another peer counts, in those of the line's: so they may be a fifth */
-#define OTHERS_MAX 64u /* a line with so much of others is over */
+	16u /* datagrams without a sleep in between after which it is polled without epoll */
+#define OTHER_COST 4u  /* weight of a datagram of another peer: they may be a fifth */
+#define OTHERS_MAX 64u /* with so much of others it is closed */
 
 void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data)
 {
@@ -40,7 +38,7 @@ static void unwatch(struct ripc__udp *u)
 	u->udp_conn.watched = false;
 }
 
-/* The ways by the line go from its port again. */
+/* Routes over the connected socket use its port again. */
 static void reroute(struct ripc__udp *u)
 {
 	for (unsigned i = 0; i < RIPC__UDP_ROUTES; i++)
@@ -48,7 +46,10 @@ static void reroute(struct ripc__udp *u)
 			u->routes[i].fd = u->port[u->udp_conn.port].fd;
 }
 
-/* Whether two sockets are of the same network namespace: the thread that sends may be in another than the context. */
+/*
+ * Whether two sockets are in one network namespace: the sending thread may be in another one than
+ * the context.
+ */
 static bool same_network(int a, int b)
 {
 #ifdef SO_NETNS_COOKIE
@@ -64,8 +65,8 @@ static bool same_network(int a, int b)
 }
 
 /*
- * Two sockets at one address. Only for this moment both allow it: nobody else is to share them later. What others send from here on
- * may come to the new one, until it is connected.
+ * Both sockets allow a shared address only while the new one is bound. Datagrams of others may
+ * arrive at the new one until it is connected.
  */
 static int bind_beside(int fd, int port_fd, const union ripc__sockaddr *addr)
 {
@@ -105,7 +106,7 @@ void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 	unsigned i = 0;
 	int fd, one = 1;
 
-	/* One that is over may not have been asked since. */
+	/* A closing socket may not have been polled since. */
 	if (udp_conn->fd >= 0 && u->udp_conn.closing && nothing_in(udp_conn->fd))
 		ripc__udp_conn_close(u);
 	if (u->udp_conn.epoll_fd < 0 || udp_conn->fd >= 0)
@@ -133,7 +134,10 @@ void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 		.older = true,
 		.to = route->to,
 	};
-	/* It may have got something already: if it is of no use, it is closed as one that was. */
+	/*
+	 * It may have received datagrams already: if it is of no use, it is closed like one that
+	 * was used.
+	 */
 	if (connect(fd, &route->to.sa, ripc__sockaddr_len(&route->to)) || ripc__udp_conn_watch(u))
 		ripc__udp_conn_end(u);
 	for (i = 0; i < RIPC__UDP_ROUTES; i++)
@@ -149,7 +153,10 @@ void ripc__udp_conn_end(struct ripc__udp *u)
 		return;
 	u->udp_conn.closing = u->udp_conn.older = true;
 	reroute(u);
-	/* Connected to itself it gets nothing any more, and what the peer sends comes to the port. If it cannot be, as its address is gone, it is just closed. */
+	/*
+	 * Connected to itself it receives nothing, and the peer's datagrams arrive at the port. If
+	 * its address is gone, that fails, and it is closed.
+	 */
 	(void)connect(udp_conn->fd, &udp_conn->addr.sa, ripc__sockaddr_len(&udp_conn->addr));
 	ripc__udp_conn_watch(u);
 }
@@ -173,7 +180,7 @@ void ripc__udp_conn_other(struct ripc__udp *u)
 		ripc__udp_conn_end(u);
 }
 
-/* From the line. Return: as ripc__udp_receive(). */
+/* Receives from the connected socket. Return: as ripc__udp_receive(). */
 static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen,
 		char who[64])
 {
@@ -202,7 +209,10 @@ static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], 
 	return got;
 }
 
-/* From the port whose address it has. What the peer sent there, before there was a line, counts for neither. */
+/*
+ * Receives from the port whose address it has. Datagrams that the peer sent there before the socket
+ * was connected count for neither side.
+ */
 static int take_port(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM],
 		     uint32_t *fromlen, char who[64])
 {

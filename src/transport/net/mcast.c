@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "transport/net/mcast.h"
 
+#include "base/iov.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -265,7 +266,10 @@ void ripc__mcast_leave(struct ripc__mcast *m, uint64_t group)
 				ripc__mcast_address(m->groups[k], AF_INET, 1, &b);
 				shared |= ripc__sockaddr_same_ip(&a, &b);
 			}
-			/* Another group shares its IPv4 address: stay joined, the core drops foreign groups. */
+			/*
+			 * Another group shares its IPv4 address: stay joined, the core drops
+			 * foreign groups.
+			 */
 			if (!shared)
 				(void)membership(m, group, false);
 			return;
@@ -279,11 +283,9 @@ int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct i
 {
 	union ripc__sockaddr to;
 	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = niov, .msg_name = &to};
-	size_t len = 0;
+	size_t len = ripc__iov_len(iov, niov);
 	int rc = -EAGAIN;
 
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > RIPC__MCAST_MAX)
 		return -EMSGSIZE;
 	for (unsigned i = 0; i < m->n; i++) {

@@ -52,8 +52,8 @@ int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct i
 
 /*
  * Receives a datagram from a receive socket into space, RIPC__MCAST_MAX bytes. Return: its length;
- * -EAGAIN: there is none; -EMSGSIZE: dropped, since it is too long, or was not sent to a group on an
- * interface in use.
+ * -EAGAIN: there is none; -EMSGSIZE: dropped, since it is too long, or was not sent to a group on
+ * an interface in use.
  */
 int ripc__mcast_receive(const struct ripc__mcast *m, int fd, void *space);
 

@@ -1,8 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/net/sockaddr.h"
 
+#include "base/options.h"
+
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <stdio.h>
+#include <string.h>
+
+bool ripc__sockaddr_of_interface(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip)
+{
+	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
+		return false;
+	if (names[0] && ripc__list_index(names, i->ifa_name) < 0)
+		return false;
+	memset(ip, 0, sizeof(*ip));
+	if (i->ifa_addr->sa_family == AF_INET)
+		memcpy(&ip->in, i->ifa_addr, sizeof(ip->in));
+	else if (i->ifa_addr->sa_family == AF_INET6)
+		memcpy(&ip->in6, i->ifa_addr, sizeof(ip->in6));
+	else
+		return false;
+	return ip->sa.sa_family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&ip->in6.sin6_addr);
+}
 
 bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a)
 {

@@ -3,6 +3,7 @@
 #ifndef RIPC_NET_SOCKADDR_H
 #define RIPC_NET_SOCKADDR_H
 
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +15,12 @@ union ripc__sockaddr {
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
 };
+
+/*
+ * Whether an address of an interface can be listened on: the interface is up and among @names
+ * (comma separated, "": all), and the address is IPv4 or IPv6, but not link-local. Fills *ip.
+ */
+bool ripc__sockaddr_of_interface(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip);
 
 bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
 /*

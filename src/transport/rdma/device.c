@@ -15,7 +15,7 @@ void ripc__verbs_fork_safe(void)
 {
 	int rc;
 
-	/* Copy-on-fork in the kernel, or somebody has asked for it already. */
+	/* The kernel copies pinned pages on fork, or ibv_fork_init() was called. */
 	if (ibv_is_fork_initialized() != IBV_FORK_DISABLED)
 		return;
 	rc = ibv_fork_init();
@@ -140,23 +140,26 @@ static int device_init(struct ripc__verbs_device *d)
 	snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(d->ctx->device));
 	rc = ibv_query_device(d->ctx, &d->attr);
 	if (rc)
-		return ripc__fail(-rc, "%s: cannot be queried: %s", d->name, strerror(rc));
+		return ripc__fail(-rc, "%s: cannot query the device: %s", d->name, strerror(rc));
 	flags = fcntl(d->ctx->async_fd, F_GETFL);
 	if (flags < 0 || fcntl(d->ctx->async_fd, F_SETFL, flags | O_NONBLOCK))
-		return ripc__fail(-errno, "%s: its events cannot be read: %s", d->name,
-				  strerror(errno));
+		return ripc__fail(-errno, "%s: cannot make its event descriptor non-blocking: %s",
+				  d->name, strerror(errno));
 	d->pd = ibv_alloc_pd(d->ctx);
 	if (!d->pd)
-		return ripc__fail(errno ? -errno : -ENOMEM, "%s: no protection domain: %s", d->name,
+		return ripc__fail(errno ? -errno : -ENOMEM,
+				  "%s: cannot allocate a protection domain: %s", d->name,
 				  strerror(errno));
-	/* RFC 5040 has the response of a read placed as a remote write. SoftiWARP checks the local right only. */
+	/*
+	 * RFC 5040 places a read response like a remote write. SoftiWARP checks local rights only.
+	 */
 	d->read_sink_remote_write =
 		d->ctx->device->transport_type == IBV_TRANSPORT_IWARP && strncmp(d->name, "siw", 3);
 	return 0;
 }
 
 static pthread_mutex_t adopted_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ripc__verbs_device *adopted; /* of all contexts of the process */
+static struct ripc__verbs_device *adopted; /* of all transports of the process */
 
 int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *ctx, unsigned index)
 {
@@ -165,7 +168,7 @@ int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *c
 	*d = (struct ripc__verbs_device){.ctx = ctx, .index = index};
 	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (d->wake_fd < 0)
-		rc = ripc__fail(-errno, "%s: no descriptor for its events: %s",
+		rc = ripc__fail(-errno, "%s: cannot create an eventfd: %s",
 				ibv_get_device_name(ctx->device), strerror(errno));
 	else
 		rc = device_init(d);
@@ -205,7 +208,7 @@ int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev
 	errno = 0;
 	d->ctx = ibv_open_device(device);
 	if (!d->ctx)
-		return ripc__fail(errno ? -errno : -EIO, "%s cannot be opened: %s",
+		return ripc__fail(errno ? -errno : -EIO, "cannot open %s: %s",
 				  ibv_get_device_name(device), strerror(errno));
 	rc = device_init(d);
 	if (!rc)
@@ -227,8 +230,7 @@ void ripc__verbs_device_close(struct ripc__verbs_device *d)
 		device_abandon(d);
 	if (d->pd && ibv_dealloc_pd(d->pd))
 		ripc__log(d->gone ? RIPC_LOG_DEBUG : RIPC_LOG_WARN,
-			  "%s: its protection domain is still in use at the end: %s", d->name,
-			  strerror(errno));
+			  "%s: cannot free the protection domain: %s", d->name, strerror(errno));
 	if (d->own)
 		ibv_close_device(d->ctx);
 	d->ctx = NULL;
@@ -254,7 +256,7 @@ bool ripc__verbs_device_removed(struct ripc__verbs_device *d)
 	return d->gone;
 }
 
-/* What an event means, and for people. */
+/* The kind and the text of an event. */
 static struct ripc__verbs_event async_type(const struct ibv_async_event *async)
 {
 	struct ripc__verbs_event ev = {.text = ibv_event_type_str(async->event_type)};
@@ -292,7 +294,9 @@ static struct ripc__verbs_event async_type(const struct ibv_async_event *async)
 	return ev;
 }
 
-/* Whether an event of the context of d, not acknowledged yet, is about d. Until then what it is about is there. */
+/*
+ * Whether an event of the context of d concerns d. It is not acknowledged yet: its object exists.
+ */
 static bool concerns(const struct ibv_async_event *async, const struct ripc__verbs_device *d)
 {
 	switch (async->event_type) {
@@ -314,7 +318,7 @@ static void post_pending(struct ripc__verbs_device *d, const struct ripc__verbs_
 {
 	if (ev->async_event == RIPC__VERBS_NONE)
 		return;
-	/* They are told by kind: what a port was before would come after what it is now. */
+	/* Kept by kind: an older port state is replaced. */
 	if (ev->async_event == RIPC__VERBS_PORT_UP || ev->async_event == RIPC__VERBS_PORT_DOWN)
 		d->pending_mask &= ~(1u << RIPC__VERBS_PORT_UP | 1u << RIPC__VERBS_PORT_DOWN);
 	d->pending[ev->async_event] = *ev;
@@ -324,7 +328,7 @@ static void post_pending(struct ripc__verbs_device *d, const struct ripc__verbs_
 	d->pending_mask |= 1u << ev->async_event;
 }
 
-/* What others have read for d. */
+/* Events that other transports read for d. */
 static bool pending(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
 {
 	eventfd_t count;
@@ -341,7 +345,7 @@ static bool pending(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
 	return false;
 }
 
-/* Reads until there is one for d, and gives the others theirs. */
+/* Reads until there is one for d, and passes on those of others. */
 static bool shared_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
 {
 	struct ibv_async_event async;

@@ -30,7 +30,7 @@ void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool)
 
 		pool->slabs = slab->next;
 		if (slab->mr && ibv_dereg_mr(slab->mr))
-			ripc__log(RIPC_LOG_ERROR, "%s: buffers cannot be deregistered: %s",
+			ripc__log(RIPC_LOG_ERROR, "%s: cannot deregister buffers: %s",
 				  pool->device->name, strerror(errno));
 		free(slab->memory);
 		free(slab);
@@ -60,7 +60,7 @@ static int pool_grow(struct ripc__verbs_pool *pool)
 	if (!n)
 		return ripc__fail(-ENOBUFS, "%s: all %u buffers are in use", pool->device->name,
 				  pool->max);
-	/* Whole pages: nothing else shares those that the device is given. */
+	/* Whole pages: the device gets access to nothing else. */
 	bytes = ((size_t)n * pool->buf_bytes + 4095) & ~(size_t)4095;
 	slab = calloc(1, sizeof(*slab) + n * sizeof(slab->bufs[0]));
 	if (!slab)
@@ -70,7 +70,7 @@ static int pool_grow(struct ripc__verbs_pool *pool)
 		free(slab);
 		return ripc__fail(-ENOMEM, "%s: out of memory", pool->device->name);
 	}
-	/* What is not written is not sent, but let no checker or peer wonder. */
+	/* Unwritten bytes are never sent; initialised for memory checkers. */
 	memset(slab->memory, 0, bytes);
 	slab->mr = ripc__verbs_reg_mr(pool->device, slab->memory, bytes, IBV_ACCESS_LOCAL_WRITE, &rc);
 	if (!slab->mr) {

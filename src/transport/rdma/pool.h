@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Registered buffers of one size, to receive into and to copy sends to. Grows by slabs, shrinks only at its end. */
+/*
+ * Registered buffers of one size, for receives and for copies of sends. Grows by slabs, never
+ * shrinks.
+ */
 #ifndef RIPC_RDMA_POOL_H
 #define RIPC_RDMA_POOL_H
 
@@ -13,29 +16,31 @@ struct ripc__verbs_buf {
 	struct ripc__verbs_buf *next; /* in the free list, or the owner's own */
 	uint8_t *data;                /* pool->buf_bytes, aligned to 64 */
 	uint32_t lkey;
-	uint32_t tag; /* the owner's: says what a received buffer is for */
+	uint32_t tag; /* of the owner: purpose of a received buffer */
 };
 
 struct ripc__verbs_pool {
 	struct ripc__verbs_device *device;
 	uint32_t buf_bytes;
-	uint32_t slab_bufs; /* buffers by which it grows */
+	uint32_t slab_bufs; /* buffers of a slab */
 	uint32_t max;       /* buffers at most */
-	uint32_t count;     /* that exist */
+	uint32_t count;     /* buffers allocated */
 	uint32_t nfree;
 	struct ripc__verbs_buf *free;
 	struct ripc__verbs_slab *slabs;
-	void *owner; /* the transport's own: reached from a token */
+	void *owner; /* of the transport: reached from a token */
 };
 
 /* @buf_bytes is rounded up to 64. Allocates nothing. */
 void ripc__verbs_pool_init(struct ripc__verbs_pool *pool, struct ripc__verbs_device *device,
 			   uint32_t buf_bytes, uint32_t slab_bufs, uint32_t max);
-/* All buffers are free, or nobody will use them any more. */
+/* All buffers are free, or will not be used any more. */
 void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool);
 
-/* Ends the registrations with a device that is gone or about to be closed. The memory stays until fini: somebody may still
- * look at what was received into it. */
+/*
+ * Deregisters from a device that is gone or about to be closed. The memory stays until fini:
+ * received data may still be read.
+ */
 void ripc__verbs_pool_invalidate(struct ripc__verbs_pool *pool);
 
 /* Makes at least n buffers free. Return: 0, or -ENOMEM, -EPERM, -ENOBUFS (max), explained. */

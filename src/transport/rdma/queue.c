@@ -25,7 +25,7 @@ void ripc__verbs_sendq_signal(struct ripc__verbs_sendq *q, uint32_t every)
 {
 	uint32_t half = (q->depth + 1) / 2;
 
-	/* Places come back with a completion only: waiting for one until the queue is full would stop it each time. */
+	/* Slots are freed by completions only: signaling late would stall a full queue. */
 	q->interval = every && every < half ? every : half;
 }
 
@@ -71,7 +71,7 @@ struct ripc__verbs_slot *ripc__verbs_sendq_retire(struct ripc__verbs_sendq *q,
 	uint32_t next = q->head & (q->depth - 1);
 	uint32_t ahead = ((uint32_t)(upto - q->slots) - next) & (q->depth - 1);
 
-	/* Once upto itself is retired it is a whole round ahead. */
+	/* Once upto is retired its index is a full queue ahead. */
 	if (ahead >= q->tail - q->head)
 		return NULL;
 	q->head++;
@@ -90,23 +90,25 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 		entries = (uint32_t)device->attr.max_cqe;
 	cq->channel = ibv_create_comp_channel(device->ctx);
 	if (!cq->channel)
-		return ripc__fail(errno ? -errno : -EMFILE, "%s: no completion channel: %s",
-				  device->name, strerror(errno));
+		return ripc__fail(errno ? -errno : -EMFILE,
+				  "%s: cannot create a completion channel: %s", device->name,
+				  strerror(errno));
 	flags = fcntl(cq->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK)) {
 		int err = errno;
 
 		ripc__verbs_cq_fini(cq);
-		return ripc__fail(-err, "%s: its completion channel: %s", device->name, strerror(err));
+		return ripc__fail(-err, "%s: cannot make the completion channel non-blocking: %s",
+				  device->name, strerror(err));
 	}
-	/* By its argument an event of it is known as the device's. */
+	/* Its context identifies the device of an event. */
 	cq->cq = ibv_create_cq(device->ctx, (int)entries, device, cq->channel, 0);
 	if (!cq->cq) {
 		int err = errno ? errno : ENOMEM;
 
 		ripc__verbs_cq_fini(cq);
-		return ripc__fail(-err, "%s: no completion queue of %u entries: %s", device->name,
-				  entries, strerror(err));
+		return ripc__fail(-err, "%s: cannot create a completion queue of %u entries: %s",
+				  device->name, entries, strerror(err));
 	}
 	cq->entries = (uint32_t)cq->cq->cqe;
 	return 0;
@@ -129,7 +131,7 @@ void ripc__verbs_cq_fini(struct ripc__verbs_cq *cq)
 		while (take_event(cq))
 			;
 		if (ibv_destroy_cq(cq->cq))
-			ripc__log(RIPC_LOG_ERROR, "%s: its completion queue cannot be destroyed: %s",
+			ripc__log(RIPC_LOG_ERROR, "%s: cannot destroy a completion queue: %s",
 				  cq->device->name, strerror(errno));
 	}
 	if (cq->channel)
@@ -148,14 +150,14 @@ int ripc__verbs_cq_reserve(struct ripc__verbs_cq *cq, uint32_t n)
 	if (want > cq->entries && want > (uint32_t)cq->device->attr.max_cqe)
 		want = (uint32_t)cq->device->attr.max_cqe;
 	if (want < cq->reserved + n)
-		return ripc__fail(-ENOBUFS, "%s: its completion queues hold at most %d entries",
+		return ripc__fail(-ENOBUFS, "%s: completion queue full: at most %d entries",
 				  cq->device->name, cq->device->attr.max_cqe);
 	if (want > cq->entries) {
 		rc = ibv_resize_cq(cq->cq, (int)want);
 		if (rc)
 			return ripc__fail(
 				rc < 0 ? rc : -rc,
-				"%s: its completion queue cannot grow from %u to %u entries: %s",
+				"%s: cannot resize the completion queue from %u to %u entries: %s",
 				cq->device->name, cq->entries, want, strerror(rc < 0 ? -rc : rc));
 		cq->entries = (uint32_t)cq->cq->cqe;
 	}
@@ -170,7 +172,7 @@ void ripc__verbs_cq_unreserve(struct ripc__verbs_cq *cq, uint32_t n)
 
 static int unreadable(const struct ripc__verbs_cq *cq)
 {
-	return ripc__fail(-EIO, "%s: its completion queue cannot be read", cq->device->name);
+	return ripc__fail(-EIO, "%s: cannot poll the completion queue", cq->device->name);
 }
 
 int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
@@ -181,7 +183,7 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 		wc[n++] = cq->stash[cq->stash_at++];
 	if (n == max)
 		return n;
-	/* A queue that failed once may have lost what it held, and is not asked again. */
+	/* A failed queue may have lost completions and is not polled again. */
 	more = cq->broken ? -1 : ibv_poll_cq(cq->cq, max - n, wc + n);
 	cq->seen |= more > 0;
 	cq->broken |= more < 0;
@@ -211,8 +213,8 @@ void ripc__verbs_cq_push_back(struct ripc__verbs_cq *cq, const struct ibv_wc *wc
 }
 
 /*
- * The event is asked for before the queue is looked at: what comes in between raises it. What is found then is kept for the
- * next poll.
+ * Requests the event before polling: completions in between raise it. Those found by polling are
+ * kept for the next poll.
  */
 int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 {
@@ -227,7 +229,7 @@ int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 	if (!cq->armed) {
 		n = ibv_req_notify_cq(cq->cq, 0);
 		if (n)
-			return ripc__fail(n < 0 ? n : -n, "%s: cannot wait for completions: %s",
+			return ripc__fail(n < 0 ? n : -n, "%s: cannot arm the completion queue: %s",
 					  cq->device->name, strerror(n < 0 ? -n : n));
 		cq->armed = true;
 		cq->seen = false;

@@ -14,10 +14,10 @@ struct region {
 	struct ripc__verbs_regions *all;
 	void *base;
 	size_t len;
-	struct ibv_mr *mr[RIPC__VERBS_DEVICES_MAX]; /* by device; NULL: not registered there */
+	struct ibv_mr *mr[RIPC__VERBS_DEVICES_MAX]; /* by device; NULL: not registered */
 };
 
-/* kB that a line of /proc/self/status gives; 0 if it cannot be read. */
+/* Value in kB of a line of /proc/self/status; 0: unreadable. */
 static unsigned long status_kb(const char *field)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -40,16 +40,16 @@ static int explain(const struct ripc__verbs_device *d, size_t len, int err)
 	struct rlimit rl;
 
 	if ((err != ENOMEM && err != EPERM && err != EAGAIN) || getrlimit(RLIMIT_MEMLOCK, &rl))
-		return ripc__fail(-err, "%s: %zu bytes cannot be registered: %s", d->name, len,
+		return ripc__fail(-err, "%s: cannot register %zu bytes: %s", d->name, len,
 				  strerror(err));
 	if (rl.rlim_cur != RLIM_INFINITY)
 		snprintf(limit, sizeof(limit), "%llu KiB", (unsigned long long)rl.rlim_cur >> 10);
-	return ripc__fail(
-		-err,
-		"%s: %zu KiB cannot be registered: %s; the limit of locked memory (ulimit -l, "
-		"RLIMIT_MEMLOCK) is %s, pinned so far are %lu KiB (VmPin), locked %lu KiB (VmLck)",
-		d->name, (len + 1023) >> 10, strerror(err), limit, status_kb("VmPin"),
-		status_kb("VmLck"));
+	return ripc__fail(-err,
+			  "%s: cannot register %zu KiB: %s; RLIMIT_MEMLOCK is %s, pinned are %lu "
+			  "KiB (VmPin), locked "
+			  "%lu KiB (VmLck); raise the limit with ulimit -l",
+			  d->name, (len + 1023) >> 10, strerror(err), limit, status_kb("VmPin"),
+			  status_kb("VmLck"));
 }
 
 struct ibv_mr *ripc__verbs_reg_mr(struct ripc__verbs_device *d, void *base, size_t len, int access,
@@ -77,7 +77,7 @@ static int verbs_access(const struct ripc__verbs_device *d, unsigned access)
 		     (d->read_sink_remote_write ? IBV_ACCESS_REMOTE_WRITE : 0);
 	if (access & RIPC__ACCESS_REMOTE_READ)
 		a |= IBV_ACCESS_REMOTE_READ;
-	/* The verbs want both. */
+	/* Remote write requires local write. */
 	if (access & RIPC__ACCESS_REMOTE_WRITE)
 		a |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
 	return a;
@@ -92,7 +92,7 @@ static void region_free(struct region *r)
 {
 	for (unsigned i = 0; i < RIPC__VERBS_DEVICES_MAX; i++)
 		if (r->mr[i] && ibv_dereg_mr(r->mr[i]))
-			ripc__log(RIPC_LOG_ERROR, "verbs: memory at %p cannot be deregistered: %s",
+			ripc__log(RIPC_LOG_ERROR, "verbs: cannot deregister memory at %p: %s",
 				  r->base, strerror(errno));
 	ripc__list_del(&r->link);
 	free(r);
@@ -127,7 +127,7 @@ int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_devi
 	int rc = 0;
 
 	if (!d && remote)
-		return ripc__fail(-EINVAL, "verbs: remote access is given on an endpoint only");
+		return ripc__fail(-EINVAL, "verbs: remote access needs an endpoint");
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return ripc__fail(-ENOMEM, "verbs: out of memory");
@@ -137,7 +137,7 @@ int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_devi
 	ripc__list_add(&regions->all, &r->link);
 	*mr = (struct ripc__mr){
 		.base = base, .len = len, .addr = (uintptr_t)base, .access = access, .priv = r};
-	/* Of nothing there is no registration: adapters refuse it, and nobody needs the key. */
+	/* Empty regions are not registered: adapters refuse that, and no key is needed. */
 	if (!d || !len)
 		return 0;
 	r->mr[d->index] = ripc__verbs_reg_mr(d, base, len, verbs_access(d, access), &rc);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory registered with devices: reg() and dereg() of the vtable. A region that is for no endpoint in particular
- * has local access only, and is registered with a device when that first uses it.
+ * Memory registered with devices: reg() and dereg() of the vtable. A region without an endpoint has
+ * local access only, and is registered with each device on first use.
  */
 #ifndef RIPC_RDMA_REGION_H
 #define RIPC_RDMA_REGION_H
@@ -10,28 +10,34 @@
 #include "transport/transport.h"
 #include "transport/rdma/device.h"
 
-/* The regions of a transport: what is left of them ends with it. */
+/* The regions of a transport, all freed with it. */
 struct ripc__verbs_regions {
 	struct ripc__list all;
 };
 
 void ripc__verbs_regions_init(struct ripc__verbs_regions *regions);
-/* Before the devices are closed, after the last endpoint is. */
+/* Call before the devices are closed, after the last endpoint. */
 void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions);
 
-/* Ends all registrations with a device that is gone or about to be closed; the regions stay, for nothing, until dereg. */
+/*
+ * Deregisters all regions from a device that is gone or about to be closed; they stay until
+ * dereg().
+ */
 void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d);
 
 /*
- * Fills mr. @d: the device of the endpoint it is for, or NULL: any, local access only. Return: 0, or a negative errno,
- * explained: where locked memory ran out, with the size wanted, the limit and what is locked and pinned so far.
+ * Fills mr. @d: the device of the endpoint, or NULL: any, local access only. Return: 0, or a
+ * negative errno, explained: with size, limit and usage if locked memory ran out.
  */
 int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d, void *base,
 		    size_t len, unsigned access, struct ripc__mr *mr);
-/* When it returns nothing and nobody touches the memory by way of this registration. */
+/* Afterwards nothing accesses the memory through this registration. */
 void ripc__verbs_dereg(struct ripc__mr *mr);
 
-/* The local key of mr on a device. Registers it there if that is the first use. Return: 0, or a negative errno, explained. */
+/*
+ * The local key of mr on a device; registers it on first use. Return: 0, or a negative errno,
+ * explained.
+ */
 int ripc__verbs_lkey(struct ripc__verbs_device *d, const struct ripc__mr *mr, uint32_t *lkey);
 
 /* ibv_reg_mr() with the same explanation. @access: IBV_ACCESS_*. NULL: failed, *err < 0. */

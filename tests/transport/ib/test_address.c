@@ -66,7 +66,7 @@ START_TEST(address_encode_one__as_a_list_of_one)
 }
 END_TEST
 
-/* Each of these makes a good address a bad one. */
+/* Each change makes a valid address invalid. */
 START_TEST(address_decode__malformed)
 {
 	static const struct {
@@ -77,8 +77,8 @@ START_TEST(address_decode__malformed)
 		{false, 2, 1},     {false, 3, 1},     {false, 4, 0}, {false, 4, 4},
 		{false, 5, 0},     {false, 5, 6},     {false, 6, 1}, /* a LID with RoCE */
 		{false, 11, 1},                                      /* 25 bits */
-		{false, 8, 1},                                       /* the fabric's own */
-		{false, 8, 0},     {false, 15, 0x80},                /* a privileged key */
+		{false, 8, 1},                                       /* reserved for the fabric */
+		{false, 8, 0},     {false, 15, 0x80},                /* a controlled Q_Key */
 		{false, 16, 0xff},                                   /* a group */
 		{true, 7, 0xc0},                                     /* a group */
 		{true, 4, 1},
@@ -185,7 +185,7 @@ START_TEST(grh_source__ipv4)
 	memcpy(grh + 20, header, 20);
 	ck_assert(ripc__ib_grh_source(grh, gid));
 	ck_assert_mem_eq(gid, v4, 16);
-	/* What is before it may look like IPv6: then its checksum must be right. */
+	/* The bytes before it may look like IPv6: then the checksum decides. */
 	fix_checksum(grh + 20);
 	grh[0] = 0x60;
 	ck_assert(ripc__ib_grh_source(grh, gid));
@@ -193,7 +193,7 @@ START_TEST(grh_source__ipv4)
 	grh[30] ^= 1;
 	ck_assert(ripc__ib_grh_source(grh, gid));
 	ck_assert_mem_ne(gid, v4, 16);
-	/* Soft-RoCE's own loopback: no checksum. */
+	/* Soft-RoCE within a host: no checksum. */
 	grh[0] = 0;
 	ck_assert(ripc__ib_grh_source(grh, gid));
 	ck_assert_mem_eq(gid, v4, 16);

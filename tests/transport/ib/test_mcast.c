@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Multicast over a port, with the queue pair that hears taken from under it: in the lab, or on a
- * host with RoCE.
- */
+/* Multicast over a port whose receiving queue pair fails: in the lab, or on a host with RoCE. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "harness.h"
@@ -20,7 +17,7 @@
 static const struct ripc__transport_ops *const ops = &ripc__transport_ib;
 static struct ripc__options opt;
 static struct ripc__transport *speaks, *hears;
-static unsigned heard[4]; /* by the number in the datagram */
+static unsigned heard[4]; /* by number in the datagram */
 static char logged[2000];
 
 static void note(void *arg, enum ripc_log_level level, const char *text)
@@ -30,7 +27,7 @@ static void note(void *arg, enum ripc_log_level level, const char *text)
 	snprintf(logged + len, sizeof(logged) - len, "%s\n", text);
 }
 
-/* Return: whether there is a device that hears multicast. */
+/* Return: whether a device receives multicast. */
 static bool open_both(void)
 {
 	static const uint8_t instances[2][16] = {"one", "another"};
@@ -70,7 +67,7 @@ static void step(struct ripc__transport *t)
 	}
 }
 
-/* Says the number to the group until it is heard; return: false: it is not, for so long. */
+/* Sends the number to the group until it is received. Return: false: it was not. */
 static bool send_until_received(uint64_t group, uint8_t number, uint64_t ns)
 {
 	uint64_t now = ripc__clock_ns(), until = now + ns, next = 0;
@@ -89,7 +86,7 @@ static bool send_until_received(uint64_t group, uint8_t number, uint64_t ns)
 	return heard[number];
 }
 
-/* The same to the one that hears alone. */
+/* Sends it to the receiving queue pair by unicast. */
 static bool post_until_sent(uint8_t number, uint64_t ns)
 {
 	uint64_t now = ripc__clock_ns(), until = now + ns, next = 0;
@@ -111,7 +108,7 @@ static bool post_until_sent(uint8_t number, uint64_t ns)
 	return heard[number];
 }
 
-/* A group at another address: what is sent to one is not heard by the other. */
+/* Groups at different addresses are separate. */
 static uint64_t other_group(uint64_t group)
 {
 	union ripc__sockaddr one, other;
@@ -135,7 +132,7 @@ static struct ib_port *mcast_port(void)
 	return NULL;
 }
 
-static bool lost; /* receives of a queue pair that is ended never come back */
+static bool lost; /* receives of a destroyed queue pair never complete */
 
 int __real_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int __wrap_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
@@ -155,7 +152,7 @@ static void stop(struct ib_port *p)
 	ck_assert_int_eq(ibv_modify_qp(p->mcast.qp, &attr, IBV_QP_STATE), 0);
 }
 
-/* All groups are heard again, without a word of the core, and that they were not is said. */
+/* All groups are received again without a call of the core, and the outage is logged. */
 START_TEST(received__stopped_qp_is_replaced)
 {
 	uint64_t group = test_seed();
@@ -168,13 +165,13 @@ START_TEST(received__stopped_qp_is_replaced)
 	ck_assert_int_eq(ops->group_join(hears, group + 1), 0);
 	p = mcast_port();
 	ck_assert(send_until_received(group, 1, PATIENCE_NS));
-	/* The second time there is a wait before it. */
+	/* The second replacement is delayed. */
 	for (int i = 0; i < 2; i++) {
 		*logged = 0;
 		stop(p);
 		ck_assert_msg(send_until_received(group, 1, PATIENCE_NS), "round %d", i);
 		ck_assert_msg(send_until_received(group + 1, 2, PATIENCE_NS), "round %d", i);
-		ck_assert_msg(strstr(logged, "no longer hears multicast"), "%s", logged);
+		ck_assert_msg(strstr(logged, "stopped receiving multicast"), "%s", logged);
 		ck_assert(!p->mcast.stopped);
 		ck_assert(!p->down);
 	}
@@ -183,7 +180,7 @@ START_TEST(received__stopped_qp_is_replaced)
 }
 END_TEST
 
-/* As an adapter reports it, which may do so before any receive comes back, or instead. */
+/* An adapter may report the error before receives are flushed, or instead. */
 START_TEST(stopped__reported_as_event)
 {
 	uint64_t group = test_seed() + 2, next = other_group(group);
@@ -195,7 +192,7 @@ START_TEST(stopped__reported_as_event)
 	p = mcast_port();
 	ripc__ib_mcast_stopped(p, "queue pair: fatal error");
 	ck_assert(p->mcast.stopped);
-	/* One that is joined meanwhile is heard, too; one that is left no more. */
+	/* A group joined meanwhile is received, one left is not. */
 	ck_assert_int_eq(ops->group_join(hears, next), 0);
 	ops->group_leave(hears, group);
 	ck_assert(send_until_received(next, 1, PATIENCE_NS));
@@ -207,13 +204,13 @@ START_TEST(stopped__reported_as_event)
 END_TEST
 
 /*
- * Its memory is the adapter's for all that is known: it is not replaced, which is said once, and
- * all else goes on.
+ * The adapter may still write to its receives: it is not replaced, which is logged once, and
+ * everything else continues.
  */
 START_TEST(stopped__receives_never_come_back)
 {
 	uint64_t group = test_seed() + 4, next = other_group(group);
-	const char *said = "no longer hears multicast";
+	const char *said = "stopped receiving multicast";
 	struct ib_port *p;
 
 	ripc_log_set(note, NULL, RIPC_LOG_WARN);
@@ -225,7 +222,7 @@ START_TEST(stopped__receives_never_come_back)
 	lost = true;
 	*logged = 0;
 	ripc__ib_mcast_stopped(p, "queue pair: fatal error");
-	/* A number that nothing said before: what was still on its way is not it. */
+	/* A new number: an older datagram may still arrive. */
 	ck_assert(!send_until_received(group, 0, 20 * RESEND_NS));
 	ck_assert(p->mcast.stopped);
 	ck_assert_uint_gt(p->mcast.posted, 0);
@@ -238,7 +235,7 @@ START_TEST(stopped__receives_never_come_back)
 	lost = false;
 	ops->close(hears);
 	ops->close(speaks);
-	/* Nothing of it stays with the device. */
+	/* No object stays with the device. */
 	ck_assert(open_both());
 	ck_assert_int_eq(ops->group_join(hears, next), 0);
 	ck_assert(send_until_received(next, 1, PATIENCE_NS));

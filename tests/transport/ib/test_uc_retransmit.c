@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Writes over a link that loses them, and control messages over one that does not. */
+/* Writes over a lossy link, control messages over a reliable one. */
 #include "transport/ib/uc_retransmit.h"
 #include "harness.h"
 
@@ -18,7 +18,7 @@ static void init(uint32_t first)
 	tx.base = tx.next = rx.base = first;
 }
 
-/* One exchange of MARK and ANSWER. */
+/* One MARK and its ANSWER. */
 static void ask(bool late)
 {
 	ck_assert(ripc__uc_mark(&tx, buf));
@@ -37,7 +37,7 @@ START_TEST(mark__when_all_sent)
 	ck_assert(!ripc__uc_mark(&tx, buf));
 	ripc__uc_sent(&tx, 1);
 	ck_assert(ripc__uc_mark(&tx, buf));
-	/* One at a time. */
+	/* One MARK at a time. */
 	ck_assert(!ripc__uc_mark(&tx, buf));
 }
 END_TEST
@@ -67,8 +67,8 @@ START_TEST(answer__waits_for_what_is_missing)
 END_TEST
 
 /*
- * Random losses, windows of all sizes, numbers that wrap: every write is acknowledged, and none
- * that did not arrive.
+ * Random losses, windows of all sizes, wrapping numbers: every write is acknowledged, and only
+ * after it arrived.
  */
 START_TEST(uc__lossy)
 {
@@ -101,7 +101,7 @@ START_TEST(uc__lossy)
 			here[number % 256] = test_random(&rng) % 100 >= loss;
 			if (here[number % 256])
 				ripc__uc_received(&rx, number);
-			/* Those that arrive twice. */
+			/* Duplicates. */
 			if (here[number % 256] && test_random(&rng) % 4 == 0)
 				ripc__uc_received(&rx, number);
 			ripc__uc_sent(&tx, number);
@@ -123,14 +123,14 @@ START_TEST(control__malformed)
 	ck_assert(ripc__uc_mark(&tx, buf));
 	ck_assert_int_eq(ripc__uc_control(&tx, &rx, buf, sizeof(buf) - 1, &again), -EPROTO);
 	ck_assert_int_eq(ripc__uc_control(&tx, &rx, buf, sizeof(buf), &again), 0);
-	/* A second before the first is answered. */
+	/* A second MARK before the first is answered. */
 	ck_assert_int_eq(ripc__uc_control(&tx, &rx, buf, sizeof(buf), &again), -EPROTO);
 	ck_assert(ripc__uc_answer(&rx, true, buf));
 	buf[8]++;
 	ck_assert_int_eq(ripc__uc_control(&tx, &rx, buf, sizeof(buf), &again), -EPROTO);
 	buf[8]--;
 	ck_assert_int_eq(ripc__uc_control(&tx, &rx, buf, sizeof(buf), &again), 0);
-	/* An answer nobody asked for. */
+	/* An ANSWER without a MARK. */
 	ck_assert_int_eq(ripc__uc_control(&tx, &rx, buf, sizeof(buf), &again), -EPROTO);
 	for (int i = 0; i < 100000; i++) {
 		for (unsigned k = 0; k < sizeof(buf); k++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Two sides of a connection set-up, over a network that loses, repeats, delays and reorders, in
- * virtual time.
+ * Both sides of a connection set-up in virtual time, over a network that loses, repeats, delays and
+ * reorders.
  */
 #include "transport/ib/wireup.h"
 #include "base/clock.h"
@@ -118,24 +118,24 @@ END_TEST
 struct side {
 	struct ripc__wireup w;
 	bool exists, open, rejected, closed, silent, readying;
-	uint64_t ready_ns; /* when its queue pair will be */
+	uint64_t ready_ns; /* when its queue pair is ready */
 	unsigned opened;
 };
 
 struct packet {
 	uint64_t at_ns;
-	int to; /* side; -1: no letter */
+	int to; /* side; -1: empty */
 	uint8_t bytes[RIPC__WIREUP_MAX];
 	size_t len;
 };
 
 static struct {
-	struct side side[2]; /* 0 asks */
+	struct side side[2]; /* 0 is active */
 	struct packet wire[WIRE_MAX];
 	uint64_t now_ns, rng;
-	unsigned loss, repeat; /* per cent */
-	bool reject, deaf;     /* the passive side rejects; hears nothing */
-	unsigned requests;     /* that the passive side's core has seen */
+	unsigned loss, repeat; /* percent */
+	bool reject, deaf;     /* passive side: rejects; receives nothing */
+	unsigned requests;     /* requests reported to the core */
 	unsigned sent;
 } net;
 
@@ -230,7 +230,7 @@ static void arrive(const struct packet *l)
 		follow(l->to, ripc__wireup_input(&s->w, &m, net.now_ns));
 }
 
-/* Lets time pass in steps of a millisecond. */
+/* Advances the time in */
 static void run(unsigned ms)
 {
 	while (ms--) {
@@ -281,7 +281,7 @@ START_TEST(wireup__open)
 		ck_assert_mem_eq(net.side[0].w.priv, "welcome", 7);
 		ck_assert_uint_eq(net.side[0].w.theirs.rc_qpn, params.rc_qpn);
 		ck_assert_uint_eq(net.side[1].w.theirs.rc_psn, params.rc_psn);
-		/* Then it is quiet. */
+		/* Afterwards nothing is sent. */
 		net.sent = 0;
 		run(5000);
 		ck_assert_uint_eq(net.sent, 0);
@@ -316,7 +316,7 @@ START_TEST(wireup__no_peer)
 	ask();
 	run(2400);
 	ck_assert(!net.side[0].silent);
-	/* Not a flood. */
+	/* No flood of messages. */
 	ck_assert_uint_ge(net.sent, 5);
 	ck_assert_uint_le(net.sent, 15);
 	run(200);
@@ -327,7 +327,7 @@ START_TEST(wireup__no_peer)
 }
 END_TEST
 
-/* All that the passive side hears is the request: its acceptance must not stand for ever. */
+/* The passive side receives only the request: its acceptance must time out. */
 START_TEST(wireup__half_open)
 {
 	net_init(test_seed(), 0, 0);
@@ -342,7 +342,7 @@ START_TEST(wireup__half_open)
 }
 END_TEST
 
-/* The RTU is lost, but data has come. */
+/* The RTU is lost, but data arrives. */
 START_TEST(data_received__opens)
 {
 	net_init(test_seed(), 0, 0);
@@ -358,7 +358,7 @@ START_TEST(data_received__opens)
 }
 END_TEST
 
-/* Closed at any moment, by either side: both come to their end, and then it is quiet. */
+/* Closed at any moment, by either side: both finish, and nothing is sent afterwards. */
 START_TEST(close__any_time)
 {
 	for (unsigned i = 0; i < 400; i++) {
@@ -376,7 +376,7 @@ START_TEST(close__any_time)
 		run(2000);
 		ck_assert_uint_eq(net.sent, 0);
 		ck_assert_msg(net.side[who].w.state == RIPC__WIREUP_DONE, "seed + %u", i);
-		/* The other learned of it, or never was up, unless every DISC was lost. */
+		/* The peer was notified, or never up, unless every DISC was lost. */
 		if (!(i % 3))
 			ck_assert_msg(!net.side[!who].exists ||
 					      net.side[!who].w.state == RIPC__WIREUP_DONE,
@@ -385,7 +385,7 @@ START_TEST(close__any_time)
 }
 END_TEST
 
-/* A peer that has restarted knows nothing of the connection. */
+/* A restarted peer does not know the connection. */
 START_TEST(unknown__answered)
 {
 	struct ripc__wireup_message m = {.from = 5, .to = 6}, a;
@@ -398,7 +398,7 @@ START_TEST(unknown__answered)
 	m.kind = RIPC__WIREUP_DISC;
 	ck_assert(ripc__wireup_unknown(&m, &a));
 	ck_assert_uint_eq(a.kind, RIPC__WIREUP_DISCED);
-	/* What answers an answer would go on for ever. */
+	/* An answer to an answer would repeat for ever. */
 	m.kind = RIPC__WIREUP_DISCED;
 	ck_assert(!ripc__wireup_unknown(&m, &a));
 	m.kind = RIPC__WIREUP_REJ;

@@ -9,7 +9,7 @@
 struct side a, b;
 char options[64];
 
-/* Which transport connects, and which is connected to. */
+/* The connecting and the accepting transport. */
 static const struct {
 	const struct ripc__transport_ops *active, *passive;
 	const char *crc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Two transports in one thread, each an end of one connection: tests of iwarp/verbs, with itself
- * and with iwarp/soft.
+ * Two transports in one thread, one connection: tests of iwarp/verbs with itself and with
+ * iwarp/soft.
  */
 #ifndef RIPC_TESTS_TRANSPORT_IWARP_ENDPOINT_PAIR_H
 #define RIPC_TESTS_TRANSPORT_IWARP_ENDPOINT_PAIR_H
@@ -12,7 +12,7 @@
 
 #define TIMEOUT_NS (UINT64_C(60) * 1000 * RIPC__MS)
 
-/* One end: what it has seen. */
+/* One end and what it received. */
 struct side {
 	const struct ripc__transport_ops *ops;
 	struct ripc__transport *t;
@@ -21,7 +21,7 @@ struct side {
 	unsigned nestablished, nclosed, nrecv, nread, nwrite, nsendable;
 	bool refuse, rejected, closed_before_data;
 	int status;
-	uint32_t number; /* messages carry consecutive ones */
+	uint32_t number; /* messages carry consecutive numbers */
 	uint8_t priv[256];
 	uint32_t privlen;
 	char text[256];
@@ -30,10 +30,10 @@ struct side {
 extern struct side a, b;
 extern char options[64]; /* of both */
 
-/* One round of progress; what it brings is noted. */
+/* One round of progress; records its events. */
 void step(struct side *s);
 
-/* Steps of both until it is so. */
+/* Runs both until the condition holds. */
 #define UNTIL(cond)                                                                              \
 	do {                                                                                     \
 		uint64_t end_ = ripc__clock_ns() + TIMEOUT_NS;                                   \
@@ -46,19 +46,19 @@ void step(struct side *s);
 	} while (0)
 
 /*
- * Pairs of transports, by number: iwarp/verbs with itself, and in either direction with iwarp/soft,
- * without CRC and with.
+ * Pairs of transports by number: iwarp/verbs with itself, and with iwarp/soft in either direction,
+ * without and with CRC.
  */
 #define PAIRS   5
-#define PAIR_IB PAIRS /* beside them: ib with itself */
+#define PAIR_IB PAIRS /* also: ib */
 
 void open_pair(int which);
 void close_pair(void);
 void start_connect(void); /* a connects to b */
-void connect_pair(void);  /* the same, until both are connected */
-/* The first closes, the second notices; ready for the next connection. */
+void connect_pair(void);  /* and waits until both are connected */
+/* The first closes, the second gets EV_CLOSED; ready for the next connection. */
 void disconnect(struct side *first, struct side *second);
-/* As post_send(). @number: the one that the other side waits for. */
+/* As post(). @number: awaited by the other side. */
 int send_one(struct side *from, uint32_t number, size_t len);
 
 #endif

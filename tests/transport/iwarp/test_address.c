@@ -86,7 +86,7 @@ START_TEST(iwarp_address_decode__unusable_places)
 	a.addrs[0] = place("192.0.2.1", 0, 0);
 	ck_assert_int_eq(ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256)),
 			 -EINVAL);
-	/* A loopback that claims to be none would be tried from other hosts. */
+	/* A loopback address not marked as such would be tried from other hosts. */
 	a.naddrs = 1;
 	a.addrs[0] = place("127.0.0.1", 1, 0);
 	a.addrs[0].loopback = false;

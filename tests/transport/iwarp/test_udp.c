@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Datagrams: whom they go to, where from, and who is answered. */
+/* Datagrams: destination, source, and the address to answer to. */
 #include "udp_helpers.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Each of two senders, in turn and one after the other, gets the answer to what it has sent. */
+/* Two senders, alternating and one after the other: each gets its answer. */
 static void answers_reach_their_senders(const char *ip)
 {
 	static const char order[] = "aabbababba";
@@ -37,7 +37,7 @@ static void answers_reach_their_senders(const char *ip)
 	ripc__udp_close(&server);
 }
 
-/* From which port of the sender a datagram came: that of the socket with this index, or -1. */
+/* The port of the sender that a datagram came from: its index, or -1. */
 static int sent_from(const struct ripc__udp *sender, struct ripc__udp *server)
 {
 	uint8_t from[RIPC__UDP_FROM];
@@ -52,8 +52,8 @@ static int sent_from(const struct ripc__udp *sender, struct ripc__udp *server)
 }
 
 /*
- * A socket whose address is gone is not sent from, and the next one is; nor is one that was closed,
- * whose index comes again.
+ * A socket without an address is not sent from, the next one is; nor is a closed one whose index is
+ * used again.
  */
 START_TEST(send__addresses_that_go)
 {
@@ -87,7 +87,7 @@ START_TEST(send__addresses_that_go)
 }
 END_TEST
 
-/* Peers that differ in the last bytes of their addresses only are remembered beside each other. */
+/* Peers whose addresses differ in the last bytes are cached separately. */
 START_TEST(send__many_peers)
 {
 	uint8_t to[RIPC__ADDRESS_MAX];
@@ -110,7 +110,7 @@ START_TEST(send__many_peers)
 }
 END_TEST
 
-/* An empty address is that of nobody, and nothing is sent to whatever descriptor 0 is. */
+/* An empty address is invalid: nothing is sent to descriptor 0. */
 START_TEST(send__empty_address)
 {
 	struct sockaddr_in ip = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -134,7 +134,7 @@ START_TEST(send__empty_address)
 	saved = dup(0);
 	ck_assert_int_eq(dup2(near, 0), 0);
 	open_one(&u, "127.0.0.1");
-	/* One that takes no datagrams, so that what is remembered of it is nothing. */
+	/* A peer without datagrams: an empty route is cached. */
 	nowhere.addrs[0].ip = u.port[0].addr;
 	nowhere.addrs[0].loopback = true;
 	nowhere.addrs[0].tcp = 1;
@@ -177,7 +177,7 @@ START_TEST(receive__reply_address_ipv6)
 }
 END_TEST
 
-/* The MTU of who sends may be larger than ours. */
+/* The MTU of the sender may be larger. */
 START_TEST(receive__longer_than_ours)
 {
 	static uint8_t large[8000];
@@ -218,7 +218,7 @@ START_TEST(receive__nothing_and_too_much)
 	len = address_of(&server, to);
 	ck_assert_int_eq(ripc__udp_receive(&server, 0, large, from, &fromlen, who), -EAGAIN);
 	ck_assert_int_eq(ripc__udp_send(&a, to, len, &iov, 1), -EMSGSIZE);
-	/* Others may send anything. */
+	/* Any host may send anything. */
 	ck_assert_int_eq(sendto(a.port[0].fd, large, sizeof(large), 0, &server.port[0].addr.sa,
 				sizeof(server.port[0].addr.in)),
 			 (int)sizeof(large));

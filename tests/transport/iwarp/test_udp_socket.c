@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Lines: the connected socket for the peer that speaks, which nobody sees or feels. */
+/* The connected UDP socket: used for one peer, invisible to all. */
 #define _GNU_SOURCE /* unshare */
 
 #include "udp_helpers.h"
@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RUN 300 /* datagrams after which there is a line */
+#define RUN 300 /* datagrams after which a socket is connected */
 
-/* One that may have lines. Return: what they are watched at. */
+/* A transport that may connect a socket. Return: its epoll descriptor. */
 static int open_with_conn(struct ripc__udp *u)
 {
 	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -31,7 +31,7 @@ static bool has_conn(const struct ripc__udp *u)
 	return u->port[RIPC__UDP_CONN].fd >= 0 && !u->udp_conn.closing;
 }
 
-/* The next datagram, wherever it came to. */
+/* Receives the next datagram of any socket. */
 static char receive_byte(struct ripc__udp *u, uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen)
 {
 	struct timespec nap = {.tv_nsec = 100000};
@@ -57,10 +57,7 @@ static bool nothing_received(struct ripc__udp *u)
 	       ripc__udp_receive(u, RIPC__UDP_CONN, space, from, &fromlen, who) == -EAGAIN;
 }
 
-/*
- * Round trips, n, from a to b, whose addresses are these. What comes is answered to where it came
- * from.
- */
+/* n round trips from a to b; each datagram is answered to its source. */
 static void exchange(struct ripc__udp *a, struct ripc__udp *b, const uint8_t *to_a,
 		     const uint8_t *to_b, size_t len, unsigned n)
 {
@@ -72,7 +69,7 @@ static void exchange(struct ripc__udp *a, struct ripc__udp *b, const uint8_t *to
 		ck_assert_int_eq(receive_byte(b, from, &fromlen), (char)i);
 		if (!i)
 			memcpy(first, from, fromlen);
-		/* Lines are not to be seen. */
+		/* No connected sockets. */
 		ck_assert(!memcmp(from, first, fromlen));
 		send_to(b, to_a, len, (char)~i);
 		ck_assert_int_eq(receive_byte(a, from, &fromlen), (char)~i);
@@ -87,7 +84,7 @@ static void close_both(struct ripc__udp *a, int epoll_a, struct ripc__udp *b, in
 	close(epoll_b);
 }
 
-/* Who speaks with one peer has one, and it is neither seen nor felt by others. */
+/* With one peer a socket is connected, and others notice nothing. */
 START_TEST(conn__one_peer)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], to_b[RIPC__ADDRESS_MAX], from[RIPC__UDP_FROM];
@@ -103,21 +100,21 @@ START_TEST(conn__one_peer)
 	ck_assert(!has_conn(&a) && !has_conn(&b));
 	exchange(&a, &b, to_a, to_b, len, RUN);
 	ck_assert(has_conn(&a) && has_conn(&b));
-	/* A stranger is heard, and answered. */
+	/* A datagram of another peer is received and answered. */
 	send_to(&c, to_a, len, 'c');
 	ck_assert_int_eq(receive_byte(&a, from, &fromlen), 'c');
 	send_to(&a, from, fromlen, 'x');
 	ck_assert_int_eq(receive(&c, from, &fromlen), 'x');
 	exchange(&a, &b, to_a, to_b, len, RUN);
 	ck_assert(has_conn(&a));
-	/* One without lines has none. */
+	/* Without permission there is none. */
 	ck_assert(!has_conn(&c));
 	ripc__udp_close(&c);
 	close_both(&a, ea, &b, eb);
 }
 END_TEST
 
-/* Several that take turns: it is over, and all that was on its way comes, what is older first. */
+/* Alternating peers: it is closed, and no datagram is lost; older ones come first. */
 START_TEST(conn__several_peers)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], to_b[RIPC__ADDRESS_MAX], to_c[RIPC__ADDRESS_MAX];
@@ -146,7 +143,7 @@ START_TEST(conn__several_peers)
 		ck_assert_int_eq(receive_byte(&a, from, &fromlen), i);
 	ck_assert(nothing_received(&a));
 	ck_assert_int_lt(a.port[RIPC__UDP_CONN].fd, 0);
-	/* The next one who stays has one again. */
+	/* A lasting peer gets one again. */
 	exchange(&a, &b, to_a, to_b, len, RUN);
 	ck_assert(has_conn(&a));
 	ripc__udp_close(&c);
@@ -154,7 +151,7 @@ START_TEST(conn__several_peers)
 }
 END_TEST
 
-/* Who only sends keeps the line while few go to others, and not when many do. */
+/* A mere sender keeps it while few datagrams go to others. */
 START_TEST(conn__sends_to_others)
 {
 	uint8_t to_b[RIPC__ADDRESS_MAX], to_c[RIPC__ADDRESS_MAX], from[RIPC__UDP_FROM];
@@ -184,7 +181,7 @@ START_TEST(conn__sends_to_others)
 }
 END_TEST
 
-/* What lay in the port before there was a line comes before what came by the line. */
+/* Datagrams that waited in the port come before those of the connected socket. */
 START_TEST(conn__older_first)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], to_b[RIPC__ADDRESS_MAX], from[RIPC__UDP_FROM];
@@ -214,7 +211,7 @@ START_TEST(conn__older_first)
 }
 END_TEST
 
-/* Others, of whom more is always there, do not keep what came by the line waiting. */
+/* Continuous datagrams of others do not delay those of the connected socket. */
 START_TEST(conn__alternating_peers)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], from[RIPC__UDP_FROM];
@@ -251,11 +248,11 @@ START_TEST(conn__alternating_peers)
 }
 END_TEST
 
-#define WINDOW 70 /* datagrams of the peer: more than would be asked who sent them */
+#define WINDOW 70 /* datagrams of the peer: more than a run without source address */
 
-/* What happens while the socket of a line is there and not connected yet. */
+/* Called while the socket exists but is not connected yet. */
 static struct {
-	struct ripc__udp *peer, *stranger; /* NULL: nothing does */
+	struct ripc__udp *peer, *stranger; /* NULL: none */
 	uint8_t to[RIPC__ADDRESS_MAX];
 	size_t len;
 } window;
@@ -275,7 +272,7 @@ int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len)
 	return __real_connect(fd, to, len);
 }
 
-/* The next that a hears is this, and who sent it is who is to be answered. */
+/* The next datagram of a is this one, and its sender the one to answer. */
 static void receive_from(struct ripc__udp *u, char what, const struct ripc__udp *sender)
 {
 	struct ripc__iwarp_address decoded;
@@ -288,8 +285,8 @@ static void receive_from(struct ripc__udp *u, char what, const struct ripc__udp 
 }
 
 /*
- * What others send while the socket is there, but not yet connected, may come to it: it is not
- * lost, and theirs, however much of the peer is before it.
+ * Datagrams of others that arrive before the socket is connected are not lost, and keep their
+ * source, however many of the peer come first.
  */
 START_TEST(conn__other_peers_meanwhile)
 {
@@ -330,8 +327,8 @@ START_TEST(conn__other_peers_meanwhile)
 END_TEST
 
 /*
- * The peer dies, and another takes its port: what is told of that is no error of what is sent or
- * received later, and nothing of it is lost.
+ * The peer dies and another takes its port: the reported error fails no later datagram, and none is
+ * lost.
  */
 START_TEST(conn__port_of_another)
 {
@@ -351,21 +348,21 @@ START_TEST(conn__port_of_another)
 	ip = b.port[0].addr;
 	ripc__udp_close(&b);
 	close(eb);
-	/* Nobody hears it; the kernel tells the line, which is asked or sent by next. */
+	/* Nobody receives it; the kernel reports the error to the next call. */
 	send_to(&a, to_b, len, '1');
 	send_to(&c, to_a, len, 'c');
 	ck_assert_int_eq(receive_byte(&a, from, &fromlen), 'c');
 	send_to(&a, to_b, len, '2');
 	ck_assert_int_eq(ripc__udp_receive(&a, RIPC__UDP_CONN, space, from, &fromlen, who), -EAGAIN);
 	send_to(&a, to_b, len, '3');
-	/* Before anybody asks. */
+	/* Before the next call. */
 	other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(bind(other, &ip.sa, sizeof(ip.in)), 0);
 	send_to(&a, to_b, len, '4');
 	ck_assert_int_eq(poll(&(struct pollfd){other, POLLIN, 0}, 1, TIMEOUT_MS), 1);
 	ck_assert_int_eq(recv(other, &byte, 1, MSG_DONTWAIT), 1);
 	ck_assert_int_eq(byte, '4');
-	/* What it has to say comes as that of anybody. */
+	/* Its datagrams arrive as those of any peer. */
 	ck_assert_int_eq(sendto(other, "o", 1, 0, &a.port[0].addr.sa, sizeof(ip.in)), 1);
 	ck_assert_int_eq(receive_byte(&a, from, &fromlen), 'o');
 	close(other);
@@ -375,10 +372,7 @@ START_TEST(conn__port_of_another)
 }
 END_TEST
 
-/*
- * The peer starts again, and has its address again: it has a line again, which is not waited for by
- * who never listens.
- */
+/* The peer restarts at its address: it gets a connected socket again, also without receiving. */
 START_TEST(conn__reconnect)
 {
 	uint8_t to_b[RIPC__ADDRESS_MAX];
@@ -405,7 +399,7 @@ START_TEST(conn__reconnect)
 		ck_assert_int_eq(recv(fd, &byte, 1, MSG_DONTWAIT), 1);
 	}
 	ck_assert(has_conn(&a));
-	/* It is heard by it. */
+	/* It receives the datagram. */
 	ck_assert_int_eq(sendto(fd, "o", 1, 0, &a.port[0].addr.sa, sizeof(ip)), 1);
 	ck_assert_int_eq(recv(a.port[RIPC__UDP_CONN].fd, &byte, 1, MSG_DONTWAIT), 1);
 	close(fd);
@@ -414,7 +408,7 @@ START_TEST(conn__reconnect)
 }
 END_TEST
 
-/* One that is asked all the time is not watched, and is before a sleep. */
+/* A socket polled directly is not in epoll, but is before a sleep. */
 START_TEST(conn__watched_before_sleep)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], to_b[RIPC__ADDRESS_MAX];
@@ -436,7 +430,10 @@ START_TEST(conn__watched_before_sleep)
 }
 END_TEST
 
-/* The address goes, and comes back: the line ends with it, and nothing is sent from it meanwhile. */
+/*
+ * The address goes and comes back: the connected socket is closed, and nothing is sent from the
+ * address meanwhile.
+ */
 START_TEST(conn__address_gone)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], to_b[RIPC__ADDRESS_MAX];
@@ -455,7 +452,7 @@ START_TEST(conn__address_gone)
 	ripc__udp_set_addr_gone(&a, 0, false);
 	exchange(&a, &b, to_a, to_b, len, RUN);
 	ck_assert(has_conn(&a));
-	/* With its port it goes at once. */
+	/* It is closed with its port. */
 	ripc__udp_port_close(&a, 0);
 	ck_assert_int_lt(a.port[RIPC__UDP_CONN].fd, 0);
 	ck_assert_int_eq(ripc__udp_send(&a, to_b, len, &iov, 1), -EHOSTUNREACH);
@@ -463,10 +460,7 @@ START_TEST(conn__address_gone)
 }
 END_TEST
 
-/*
- * A thread that has gone to another network sends from where the context is, and makes no line
- * where it is.
- */
+/* A thread in another network namespace sends from that of the context, and connects no socket. */
 START_TEST(conn__another_network)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], to_b[RIPC__ADDRESS_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sockets for datagrams on the loopback, as the tests of ports and of lines have them. */
+/* Datagram sockets on the loopback, for tests of ports and of connected sockets. */
 #ifndef RIPC_TESTS_TRANSPORT_IWARP_UDP_HELPERS_H
 #define RIPC_TESTS_TRANSPORT_IWARP_UDP_HELPERS_H
 
@@ -10,18 +10,18 @@
 #define HOST       77
 #define TIMEOUT_MS 60000 /* milliseconds */
 
-extern char space[65536]; /* what was received */
+extern char space[65536]; /* the received byte */
 
 /* One socket on the loopback. */
 void open_one(struct ripc__udp *u, const char *ip);
 
-/* As it is in resolver records. Return: bytes. */
+/* Its address as in resolver records. Return: bytes. */
 size_t address_of(const struct ripc__udp *u, uint8_t addr[RIPC__ADDRESS_MAX]);
 
 /* Sends one byte to such an address. */
 void send_to(struct ripc__udp *u, const uint8_t *addr, size_t len, char what);
 
-/* Waits for one byte at the first socket. Return: what came; from: who is to be answered. */
+/* Waits for one byte at the first socket. Return: the byte; from: the address to answer to. */
 char receive(struct ripc__udp *u, uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen);
 
 #endif

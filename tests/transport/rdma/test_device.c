@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a device reports by itself, where contexts of one process share librdmacm's: whoever reads
- * it, those whom it concerns hear of it. The verbs underneath are made up here.
+ * Asynchronous events when contexts of one process share those of librdmacm: whoever reads an event
+ * passes it on to the device it concerns. The verbs are stubs.
  */
 #include "transport/rdma/device.h"
 #include "harness.h"
@@ -19,7 +19,7 @@ static struct ibv_context shared, other;
 static struct ibv_pd pds[4];
 static unsigned npds;
 
-/* What the kernel has for who reads. */
+/* Events the kernel holds. */
 static struct {
 	struct ibv_context *ctx;
 	struct ibv_async_event event;
@@ -94,7 +94,7 @@ static bool wake_fd_readable(const struct ripc__verbs_device *d)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* d hears of just this. */
+/* d gets this event only. */
 static void expect_event(struct ripc__verbs_device *d, enum ripc__verbs_async async_event)
 {
 	struct ripc__verbs_event ev;
@@ -156,7 +156,7 @@ START_TEST(event__of_a_receive_queue)
 }
 END_TEST
 
-/* Both hear of it, and nobody who has the device by itself. */
+/* Both get it; a transport with its own context does not. */
 START_TEST(event__of_the_device)
 {
 	inject_event((struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
@@ -183,7 +183,7 @@ START_TEST(event__of_a_port)
 		inject_event((struct ibv_async_event){.element.port_num = 1, .event_type = types[k]});
 		expect_event(&a, troubles[k]);
 	}
-	/* What had been read for it, one after the other, and of the port what it is at last. */
+	/* Events read for it, in order, and the last state of the port. */
 	ck_assert(wake_fd_readable(&b));
 	ck_assert(ripc__verbs_event(&b, &ev));
 	ck_assert_int_eq(ev.async_event, troubles[1 - _i]);
@@ -193,7 +193,7 @@ START_TEST(event__of_a_port)
 }
 END_TEST
 
-/* The application's own, on the same context. */
+/* Objects of the application on the same context. */
 START_TEST(event__of_unknown_object)
 {
 	struct ibv_pd pd = {.context = &shared};
@@ -208,7 +208,7 @@ START_TEST(event__of_unknown_object)
 }
 END_TEST
 
-/* What one leaves unread when it closes. */
+/* Events left unread by close(). */
 START_TEST(close__hands_over)
 {
 	struct ibv_qp qp = {.context = &shared, .pd = b.pd};
@@ -217,7 +217,7 @@ START_TEST(close__hands_over)
 	ripc__verbs_device_close(&a);
 	ck_assert_int_eq(a.wake_fd, -1);
 	expect_event(&b, RIPC__VERBS_QP_FATAL);
-	/* Nothing is handed to who has closed. */
+	/* Nothing is passed on to a closed device. */
 	inject_event((struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
 	expect_event(&b, RIPC__VERBS_DEVICE_GONE);
 	ck_assert_uint_eq(a.pending_mask, 0);

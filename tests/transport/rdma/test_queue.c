@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Send queues never overflow, and always have a completion coming. Of a completion queue what needs
- * no device; the rest is in tests/lab.
+ * Send queues never overflow, and a full one always has a completion pending. Completion queues as
+ * far as no device is needed; the rest is in tests/lab.
  */
 #include "transport/rdma/queue.h"
 #include "harness.h"
@@ -33,7 +33,9 @@ START_TEST(sendq_init__depth)
 }
 END_TEST
 
-/* Of any half queue in a row at least one is signaled: a full queue always has a completion coming. */
+/*
+ * Half a queue of slots has a signaled one at least: a full queue always has a completion pending.
+ */
 START_TEST(sendq_alloc__half_interval)
 {
 	for (uint32_t depth = 1; depth <= 64; depth *= 2) {
@@ -73,7 +75,7 @@ START_TEST(sendq_alloc__signaled)
 }
 END_TEST
 
-/* The setting counts as far as the queue can go on. */
+/* The setting is limited by the depth. */
 START_TEST(sendq_signal__interval)
 {
 	static const struct {
@@ -105,7 +107,7 @@ START_TEST(sendq_signal__interval)
 }
 END_TEST
 
-/* A queue pair can take less than is wished for, and more. */
+/* A queue pair may have less or more capacity than requested. */
 START_TEST(inline__least)
 {
 	ck_assert_uint_eq(ripc__verbs_inline(128, UINT32_MAX), 128);
@@ -131,7 +133,7 @@ START_TEST(sendq_unalloc__refused)
 }
 END_TEST
 
-/* One completion is for all before it; late ones of a slot that is retired change nothing. */
+/* One completion retires all slots before it; late ones of a retired slot change nothing. */
 START_TEST(sendq_retire__order)
 {
 	struct ripc__verbs_slot *slots[8];
@@ -182,10 +184,9 @@ START_TEST(wc__owner)
 }
 END_TEST
 
-/* A device whose completions are numbered from 1, as many as there are left. */
+/* A device whose completions are numbered from 1, with so many left. */
 static int left, next;
-/* how often it was asked, and the look until which nothing is there */
-static unsigned looked, late;
+static unsigned looked, late; /* polls so far; polls until the first completion */
 
 static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 {
@@ -225,13 +226,13 @@ START_TEST(cq_poll_one__one_by_one)
 		ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
 		ck_assert_uint_eq(wc.wr_id, i);
 	}
-	/* An event that was asked for may have been raised by these. */
+	/* These may have raised the requested event. */
 	ck_assert(cq.seen);
 	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
 }
 END_TEST
 
-/* One that is empty is looked at again, but not without end; what fails is not asked again. */
+/* An empty queue is polled repeatedly, but not without end; a failed one is not. */
 START_TEST(cq_poll_one__poll_count)
 {
 	struct ripc__verbs_cq cq;
@@ -254,10 +255,7 @@ START_TEST(cq_poll_one__poll_count)
 }
 END_TEST
 
-/*
- * A queue that could not be read, whoever asked, is reported by the next poll even if it can be
- * read again: something is lost.
- */
+/* A failed poll is reported by the next one even if that would succeed: completions may be lost. */
 START_TEST(cq_poll_one__error_is_kept)
 {
 	struct ripc__verbs_device device = {.name = "none"};

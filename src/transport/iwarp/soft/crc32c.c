@@ -27,14 +27,17 @@
 
 #define POLY UINT32_C(0x82f63b78) /* bit-reflected 0x1edc6f41 */
 
-/* The instruction has a latency of three cycles and a throughput of one: three streams keep it busy. Each stream
- * of a round has this many bytes; the streams' CRCs are then put together by shift tables. */
+/*
+ * The instruction has a latency of three cycles and a throughput of one: three streams keep it
+ * busy. Each stream of a round has this many bytes; the streams' CRCs are then put together by
+ * shift tables.
+ */
 #define LONG_BYTES  2048
 #define SHORT_BYTES 256
 
 static uint32_t slices[8][256]; /* portable: CRC of a byte followed by k zero bytes */
 #ifdef CRC_HARDWARE
-static uint32_t shift_long[4][256];  /* CRC register moved on over LONG_BYTES zero bytes, by byte */
+static uint32_t shift_long[4][256];  /* CRC register advanced over LONG_BYTES zero bytes, by byte */
 static uint32_t shift_short[4][256]; /* ... SHORT_BYTES */
 static bool hardware;                /* the processor has the instruction */
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* CRC32C (Castagnoli), the checksum of MPA frames: by the processor's instruction where there is one. */
+/*
+ * CRC32C (Castagnoli), the checksum of MPA frames: by the processor's instruction where there is
+ * one.
+ */
 #ifndef RIPC_IWARP_CRC32C_H
 #define RIPC_IWARP_CRC32C_H
 
@@ -7,8 +10,8 @@
 #include <stdint.h>
 
 /*
- * Continues @crc over len bytes; the CRC of no bytes is 0, so crc32c(crc32c(0, a), b) is the CRC of a followed by b.
- * Thread-safe. MPA transmits the result least significant byte first.
+ * Continues @crc over len bytes; the CRC of no bytes is 0, so crc32c(crc32c(0, a), b) is the CRC of
+ * a followed by b. Thread-safe. MPA transmits the result least significant byte first.
  */
 uint32_t ripc__crc32c(uint32_t crc, const void *data, size_t len);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Headers of DDP (RFC 5041) and RDMAP (RFC 5040) inside an FPDU of MPA (RFC 5044), and the codes of Terminate. Pure. */
+/*
+ * Headers of DDP (RFC 5041) and RDMAP (RFC 5040) inside an FPDU of MPA (RFC 5044), and the codes of
+ * Terminate. Pure.
+ */
 #ifndef RIPC_IWARP_DDP_H
 #define RIPC_IWARP_DDP_H
 
@@ -42,8 +45,10 @@ enum ripc__ddp_queue {
 	RIPC__DDP_QUEUES = 3
 };
 
-/* Layer, error type and code of a Terminate as one number 0xLTCC: RFC 5040 section 4.8, RFC 5041 section 7,
- * RFC 5044 section 8, RFC 6581 section 10. */
+/*
+ * Layer, error type and code of a Terminate as one number 0xLTCC: RFC 5040 section 4.8, RFC 5041
+ * section 7, RFC 5044 section 8, RFC 6581 section 10.
+ */
 enum ripc__term {
 	RIPC__TERM_CATASTROPHE = 0x0000, /* RDMAP, local catastrophic error */
 	RIPC__TERM_STAG = 0x0100,        /* RDMAP, remote protection: invalid STag */
@@ -113,12 +118,12 @@ static inline size_t ripc__ddp_put_untagged(uint8_t *p, enum ripc__rdmap_op op, 
 }
 
 /*
- * Reads the header of a segment from the ulpdu bytes of an ULPDU, of which at least those of the header are there, and
- * checks it against itself: versions, operation, kind of segment, queue. Return: 0, or the code to terminate with.
+ * Decodes and checks the header of a segment: versions, operation, kind of segment, queue. @ulpdu
+ * bytes: length of the ULPDU; at least its header is present. Return: 0, or the Terminate code.
  */
 int ripc__ddp_get(struct ripc__ddp *ddp, const uint8_t *p, size_t ulpdu);
 
-/* What a code means, for people. */
+/* Text of a code. */
 const char *ripc__term_text(unsigned code);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Endpoints as the core sees them: connect, accept, reject, post, close. */
 #include "base/clock.h"
+#include "base/iov.h"
 #include "base/log.h"
 #include "transport/iwarp/soft/soft.h"
 
@@ -11,15 +12,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define STREAK        4u    /* posts in a row after which it is asked how fast they come */
-#define STREAK_GAP_NS 5000u /* they are held back while they come at least as fast as this */
-#define PENDING_CONN_NS \
-	20000u            /* a send is held back at most so long, if others are posted meanwhile */
-#define HELD_BYTES 49152u /* so many bytes are pushed at once */
-#define COPY_MAX \
-	512u /* bytes of a send that are cheaper to copy than to have gathered by the kernel */
-#define IOV_MAX_SEND 66u /* parts of a send that go out without a copy, with head and tail */
-#define PUSH_BYTES   (256u << 10) /* what a post transmits at most by itself */
+#define STREAK          4u     /* posts in a row after which their rate is measured */
+#define STREAK_GAP_NS   5000u  /* posts at least this frequent are held back */
+#define PENDING_CONN_NS 20000u /* a send is held back so long at most */
+#define HELD_BYTES      49152u /* bytes held back at most */
+#define COPY_MAX        512u /* sends up to this size are copied: cheaper than gathering in the kernel */
+#define IOV_MAX_SEND    66u /* parts of a send that are sent without a copy, with head and tail */
+#define PUSH_BYTES      (256u << 10) /* bytes transmitted by one post */
 
 int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **epp)
@@ -29,10 +28,11 @@ int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t a
 	struct ripc__ep *ep;
 
 	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d",
+		return ripc__fail(-EINVAL, "iwarp/soft: private data too long: %zu bytes, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
-		return ripc__fail(-EINVAL, "iwarp/soft: the peer's address makes no sense");
+		return ripc__fail(-EINVAL, "iwarp/soft: malformed address of the peer: %zu bytes",
+				  addrlen);
 	if (!ripc__iwarp_address_order(&address, t->host))
 		return ripc__fail(-EHOSTUNREACH,
 				  "iwarp/soft: the peer listens on the loopback of another host");
@@ -53,7 +53,7 @@ static void send_reply(struct ripc__ep *ep, const struct ripc__mpa *reply)
 {
 	struct soft_setup *s = ep->setup;
 
-	/* The socket has taken nothing yet: a frame fits its buffer. */
+	/* Nothing was sent yet: a frame fits the socket buffer. */
 	s->out_len = ripc__mpa_encode(reply, s->out, sizeof(s->out));
 	s->out_sent = (size_t)send(ep->fd, s->out, s->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -68,7 +68,7 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 
 	if (privlen > RIPC__PRIVATE_MAX) {
 		ripc__soft_ep_defer_free(ep);
-		return ripc__fail(-EINVAL, "iwarp/soft: %zu bytes of private data, at most %d",
+		return ripc__fail(-EINVAL, "iwarp/soft: private data too long: %zu bytes, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
 	}
 	ripc__mpa_answer(&s->request, s->reply.crc, SOFT_READ_DEPTH, &s->reply, &terms, &why);
@@ -119,7 +119,7 @@ void ripc__soft_ep_close(struct ripc__ep *ep)
 	ripc__soft_ep_defer_free(ep);
 }
 
-/* Whether posts come so fast one after another that it pays to send several with one call. */
+/* Whether posts are frequent enough to send several with one call. */
 static bool rapid(struct ripc__ep *ep)
 {
 	uint64_t now, last = ep->last_post_ns;
@@ -144,14 +144,14 @@ static bool rapid(struct ripc__ep *ep)
 	return true;
 }
 
-/* The system call of a send is not a pause of the caller: the next gap is counted from its end. */
+/* The system call is no pause of the caller: the next gap starts at its end. */
 static void sent_at(struct ripc__ep *ep)
 {
 	if (ep->streak > STREAK)
 		ep->last_post_ns = ripc__clock_ns();
 }
 
-/* Held back: until something pushes it. Return: 1, or 0 if it was pushed after all. */
+/* Holds a send back. Return: 1, or 0 if all was transmitted. */
 static int hold(struct ripc__ep *ep)
 {
 	uint64_t now = ep->last_post_ns;
@@ -168,7 +168,7 @@ static int hold(struct ripc__ep *ep)
 	return ripc__engine_pending(&ep->engine);
 }
 
-/* Into the socket, straight from the caller's memory unless it is little; what that does not take is queued. */
+/* Sends directly from the memory of the caller, unless the send is small; queues the rest. */
 static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, size_t len)
 {
 	uint8_t head[RIPC__SEND_HEADER + COPY_MAX + RIPC__TRAILER_MAX], tail[RIPC__TRAILER_MAX];
@@ -179,14 +179,8 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	int err;
 
 	if (len <= COPY_MAX) {
-		uint8_t *p = head + RIPC__SEND_HEADER;
-
-		for (unsigned i = 0; i < niov; i++) {
-			if (iov[i].iov_len)
-				memcpy(p, iov[i].iov_base, iov[i].iov_len);
-			p += iov[i].iov_len;
-		}
-		memcpy(p, tail, tail_len);
+		ripc__iov_gather(head + RIPC__SEND_HEADER, iov, niov);
+		memcpy(head + RIPC__SEND_HEADER + len, tail, tail_len);
 		all[0] = (struct iovec){head, RIPC__SEND_HEADER + len + tail_len};
 		msg.msg_iovlen = 1;
 		n = send(ep->fd, head, all[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -199,7 +193,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	if (n == (ssize_t)(RIPC__SEND_HEADER + len + tail_len))
 		return 0;
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		/* What came before the loss is still to be received: progress() finds the end. */
+		/* Input received before the loss is still delivered: progress() finds the end. */
 		ep->error = -errno;
 		ripc__list_queue(&ep->t->ready, &ep->ready);
 		return -ENOTCONN;
@@ -250,13 +244,11 @@ int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 		       size_t len)
 {
-	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
-
 	if (ep->state != SOFT_OPEN || ep->error || ep->engine.status)
 		return -ENOTCONN;
 	if (len > SOFT_RDMA_MAX)
 		return -EMSGSIZE;
-	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
+	if (!ripc__mr_covers(mr, local, len))
 		return -EINVAL;
 	return 0;
 }
@@ -270,7 +262,7 @@ static int posted(struct ripc__ep *ep, int err)
 	ripc__soft_ep_activate(ep);
 	if (ripc__list_empty(&ep->blocked))
 		ripc__soft_transmit(ep, PUSH_BYTES);
-	/* The rest, and the report that it is done, come from progress(). */
+	/* progress() transmits the rest and reports completion. */
 	ripc__list_queue(&ep->t->ready, &ep->ready);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEGMENT_MIN 128u /* a smaller segment size is not believed */
+#define SEGMENT_MIN 128u /* smaller segment sizes are ignored */
 #define ALIGN_FROM \
 	1024u /* payloads longer than this are multiples of 64, so that targets stay aligned */
 
@@ -120,7 +120,7 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 
 	if (e->status)
 		return;
-	/* The headers may lie in memory that the next lines let go. */
+	/* The next lines may free the memory of the headers. */
 	if (fpdu) {
 		head_len = RIPC__FPDU_LEN +
 			   (fpdu[2] & RIPC__DDP_T ? RIPC__DDP_TAGGED : RIPC__DDP_UNTAGGED);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One end of an iWARP connection once it is set up: MPA framing (RFC 5044), DDP segments (RFC 5041), RDMAP operations (RFC 5040).
- * Pure: bytes, memory and posts go in; bytes to transmit, places for bytes to come and events come out.
+ * One end of an iWARP connection once it is set up: MPA framing (RFC 5044), DDP segments (RFC
+ * 5041), RDMAP operations (RFC 5040). Pure: bytes, memory and posts go in; bytes to transmit,
+ * places for bytes to come and events come out.
  *
  *   transmit:  gather() names the next bytes, headers and payload where it lies; sent() says how many went
  *   receive:   want() names where the next bytes shall go; received() says how many came; next() until it returns 0
  *
- * Every STag, right, bound, offset, length, queue and message number is checked before a byte is placed. The first violation, a
- * Terminate of the peer and a lack of memory end the engine: status is set, and gather() still yields our Terminate.
- * CRCs cover what was placed already: a tagged segment with a wrong one has reached its target when the engine ends.
+ * Every STag, right, bound, offset, length, queue and message number is checked before a byte is
+ * placed. The first violation, a Terminate of the peer and a lack of memory end the engine: status
+ * is set, and gather() still yields our Terminate. CRCs cover what was placed already: a tagged
+ * segment with a wrong one has reached its target when the engine ends.
  */
 #ifndef RIPC_IWARP_ENGINE_H
 #define RIPC_IWARP_ENGINE_H
@@ -23,11 +25,11 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define RIPC__SEND_MAX  16384u /* bytes of a send at most */
+#define RIPC__SEND_MAX  16384u /* longest send */
 #define RIPC__READS_MAX 32u    /* reads outstanding in one direction at most */
 #define RIPC__WORKS_MAX 64u    /* writes posted and not yet reported at most */
 #define RIPC__STAGED_MAX \
-	16u /* FPDUs, or runs of queued bytes, given out by gather() and not yet sent */
+	16u /* FPDUs, or runs of queued bytes, returned by gather() and not yet sent */
 #define RIPC__STASH_BYTES 320u /* longest part of an FPDU kept between two receives */
 #define RIPC__ULPDU_SOFT \
 	65486u /* longest ULPDU to a peer of this stack: a payload of 65472 bytes and a tagged header */
@@ -48,14 +50,14 @@ struct ripc__engine_event {
 	uint64_t wr_id;
 };
 
-/* Sends, read requests and the like, encoded and waiting to be transmitted. */
+/* Encoded sends and read requests that wait to be transmitted. */
 struct ripc__chunk {
 	struct ripc__chunk *next;
 	uint32_t start, end; /* bytes not yet sent are data[start .. end) */
 	uint8_t data[];
 };
 
-/* A write of ours. */
+/* A local write. */
 struct ripc__work {
 	struct ripc__region *region;
 	const uint8_t *src;
@@ -63,21 +65,21 @@ struct ripc__work {
 	uint64_t raddr;
 	uint32_t rkey;
 	uint64_t wr_id;
-	uint64_t after; /* comes after so many bytes of the queue of chunks */
+	uint64_t after; /* position in the byte queue */
 };
 
-/* A read of ours that waits for its response. */
+/* A local read that waits for its response. */
 struct ripc__read {
 	struct ripc__region *region; /* NULL: of no bytes */
 	uint8_t *dst;
 	uint64_t len, got; /* bytes wanted, bytes placed */
-	uint64_t to;       /* tagged offset of dst as told to the peer */
+	uint64_t to;       /* tagged offset of dst as advertised to the peer */
 	uint32_t stag;
-	bool silent; /* nobody waits for it: it was the first FPDU of the connection */
+	bool silent; /* not reported: it was the first FPDU of the connection */
 	uint64_t wr_id;
 };
 
-/* A read of the peer that we answer. */
+/* A read of the peer that is answered. */
 struct ripc__read_response {
 	struct ripc__region *region; /* NULL: of no bytes */
 	const uint8_t *src;
@@ -94,7 +96,7 @@ enum ripc__staged_kind {
 	RIPC__STAGED_TERMINATE
 };
 
-/* One FPDU, or a run of bytes of a chunk, on its way out. */
+/* One FPDU, or a run of bytes of a chunk, that is being sent. */
 struct ripc__staged {
 	const uint8_t *payload;
 	uint32_t len; /* bytes at payload */
@@ -106,8 +108,8 @@ struct ripc__staged {
 };
 
 struct ripc__engine_tx {
-	bool open; /* we may transmit; the passive side not before the first FPDU has come */
-	bool cut;  /* an FPDU cannot be completed any more: nothing may follow it */
+	bool open; /* transmission is allowed; passive side: after the first FPDU arrived */
+	bool cut;  /* an FPDU cannot be completed: nothing may follow it */
 	bool turn; /* a response is next, if both a write and a response could be */
 	uint32_t msn_send, msn_read;     /* next message numbers */
 	struct ripc__chunk *head, *tail; /* queue of encoded bytes */
@@ -154,31 +156,32 @@ struct ripc__engine {
 	struct ripc__regions *regions;
 	struct ripc__slab_pool *pool;
 	bool crc;
-	int status;           /* 0, or a negative errno: it ended */
+	int status;           /* 0, or a negative errno: the engine ended */
 	unsigned term_code;   /* enum ripc__term that ended it, sent or received */
 	bool term_received;   /* it came from the peer */
 	const char *text;     /* why it ended, constant */
-	uint32_t ulpdu_max;   /* longest ULPDU we transmit */
+	uint32_t ulpdu_max;   /* longest ULPDU that is sent */
 	uint32_t tagged_max;  /* most payload in a tagged segment */
-	uint32_t read_depth;  /* reads we may have outstanding */
-	uint32_t serve_depth; /* reads the peer may have outstanding */
+	uint32_t read_depth;  /* local reads outstanding at most */
+	uint32_t serve_depth; /* reads of the peer outstanding at most */
 	struct ripc__engine_tx tx;
 	struct ripc__engine_rx rx;
 };
 
 /*
- * Starts an engine on the terms of the set-up. @active: this end sent the request; its first FPDU, of the kind in terms->rtr, is
- * queued. @segment: bytes of a TCP segment, which an FPDU does not exceed unless the peer is of this stack.
+ * Starts an engine on the terms of the set-up. @active: this end sent the request; its first FPDU,
+ * of the kind in terms->rtr, is queued. @segment: bytes of a TCP segment, which an FPDU does not
+ * exceed unless the peer is of this stack.
  */
 void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		       struct ripc__slab_pool *pool, const struct ripc__mpa_terms *terms,
 		       bool active, uint32_t segment);
-/* Lets go of all memory. */
+/* Frees all memory. */
 void ripc__engine_fini(struct ripc__engine *e);
 
-/* Whether nothing waits to be transmitted and a send may go out by itself, see ripc__engine_frame(). */
+/* Whether nothing is queued: a send may use ripc__engine_frame(). */
 static inline bool ripc__engine_idle(const struct ripc__engine *e);
-/* Whether gather() would yield something. */
+/* Whether gather() would return entries. */
 static inline bool ripc__engine_pending(const struct ripc__engine *e);
 /* Bytes of sends and read requests that are queued. */
 static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
@@ -187,28 +190,40 @@ static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
 }
 
 /*
- * Only if the engine is idle and len fits one FPDU: makes head and tail of a send for the caller to transmit with
- * the len gathered bytes between. Return: bytes of the tail. What the caller could not transmit, it queues at once.
+ * Only if the engine is idle and len fits one FPDU: makes head and tail of a send for the caller to
+ * transmit with the len gathered bytes between. Return: bytes of the tail. What the caller could
+ * not transmit, it queues at once.
  */
 unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len,
 			    uint8_t head[RIPC__SEND_HEADER], uint8_t tail[RIPC__TRAILER_MAX]);
-/* Queues what is left of that after the first skip bytes. Return: 0 or -ENOMEM, with which the engine ended. */
+/*
+ * Queues what is left of that after the first skip bytes. Return: 0 or -ENOMEM, with which the
+ * engine ended.
+ */
 int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
 			    size_t skip);
 
 /* Queues a send of len <= RIPC__SEND_MAX gathered bytes, copied. Return: 0 or -ENOMEM. */
 int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len);
-/* Queues a write of local memory, [src, src + len) of region. Return: 0, -EAGAIN (WORKS_MAX), -ENOMEM. */
+/*
+ * Queues a write of local memory, [src, src + len) of region. Return: 0, -EAGAIN (WORKS_MAX),
+ * -ENOMEM.
+ */
 int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, const uint8_t *src,
 		       size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-/* Queues a read into [dst, dst + len) of region. len < 2^32. Return: 0, -EAGAIN (read_depth), -ENOMEM. */
+/*
+ * Queues a read into [dst, dst + len) of region. len < 2^32. Return: 0, -EAGAIN (read_depth),
+ * -ENOMEM.
+ */
 int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8_t *dst, size_t len,
 		      uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 
-/* The next bytes to transmit, about max_bytes of them. Return: entries filled in, 0: nothing to do. */
+/*
+ * The next bytes to transmit, about max_bytes of them. Return: entries filled in, 0: nothing to do.
+ */
 unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned max_iov,
 			     size_t max_bytes);
-/* The first n of them are gone. */
+/* The first n bytes were sent. */
 void ripc__engine_sent(struct ripc__engine *e, size_t n);
 
 static inline bool ripc__engine_pending(const struct ripc__engine *e)
@@ -228,32 +243,41 @@ static inline bool ripc__engine_idle(const struct ripc__engine *e)
 }
 
 /*
- * Where the next bytes shall go. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of them.
- * *prefix: bytes put at the start of space already. Return: entries in iov, 1 or 2.
+ * Where the next bytes shall go. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of
+ * them. *prefix: bytes put at the start of space already. Return: entries in iov, 1 or 2.
  */
 unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t len,
 				struct iovec iov[2], size_t *prefix);
-/* n > 0 bytes came there; space is in slab. Then call next(). Return: bytes of space in use from now on. */
+/*
+ * n > 0 bytes came there; space is in slab. Then call next(). Return: bytes of space in use from
+ * now on.
+ */
 size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, size_t n);
 /* The next event. Return: 1, or 0: there is none, see status. */
 int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev);
-/* Whether received bytes wait for next(), or an event does. */
+/* Whether next() has work: received bytes or an event. */
 static inline bool ripc__engine_unparsed(const struct ripc__engine *e)
 {
 	return e->rx.slab || e->tx.work_reported != e->tx.work_sent;
 }
 
-/* The region is about to vanish: an engine that uses it ends, and no longer refers to it. What is half sent then cannot be
- * completed, and no Terminate follows it. */
+/*
+ * The region is about to vanish: an engine that uses it ends, and no longer refers to it. What is
+ * half sent then cannot be completed, and no Terminate follows it.
+ */
 void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *region);
 
-/* Within the engine. Ends it: the peer gets a Terminate with this code, and with the headers at fpdu (NULL: none;
- * with_request: of a Read Request too). */
+/*
+ * Within the engine. Ends it: the peer gets a Terminate with this code, and with the headers at
+ * fpdu (NULL: none; with_request: of a Read Request too).
+ */
 void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu,
 		       bool with_request);
-/* Forgets all that waits to be transmitted but the FPDU (or run of queued bytes) that is half sent. */
+/*
+ * Forgets all that waits to be transmitted but the FPDU (or run of queued bytes) that is half sent.
+ */
 void ripc__engine_drop_unsent(struct ripc__engine *e);
-/* Drops references of all that can transmit from or place into registered memory. */
+/* Drops all references to registered memory. */
 void ripc__engine_drop_tx(struct ripc__engine *e);
 void ripc__engine_drop_rx(struct ripc__engine *e);
 /* Queues a Read Request. */

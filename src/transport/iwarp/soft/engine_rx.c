@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Receiving half of the engine: finds FPDUs in the stream, checks them, places their payload, makes events of them. */
+/*
+ * Receiving half of the engine: finds FPDUs in the stream, checks them, places payload, yields
+ * events.
+ */
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
 #include "transport/transport.h"
@@ -8,14 +11,14 @@
 #include <string.h>
 
 #define COPY_MAX \
-	256u /* a send of which a part came is kept in the stash up to this length, else in a block */
+	256u /* a partial send up to this length is kept in the stash, a longer one in a block */
 #define TERMINATE_MAX 64u /* bytes of payload of a Terminate at most */
 #define BULK_PEEK \
-	4096u /* bytes received at a time where the next FPDU is probably one to be placed: they are copied */
+	4096u /* bytes per receive when the next FPDU is probably tagged: they are copied */
 
-/* What becomes of an FPDU: filled by check(). */
+/* The target of an FPDU, filled by check(). */
 struct target {
-	uint8_t *dst; /* where the payload goes; NULL: it is looked at where it lies */
+	uint8_t *dst;                /* target of the payload; NULL: it is used in place */
 	struct ripc__region *region; /* that dst lies in */
 };
 
@@ -159,7 +162,7 @@ static int check_terminate(struct ripc__engine *e, const struct ripc__ddp *ddp, 
 	return 0;
 }
 
-/* All that can be checked before the payload is there. Return: 0, or the code to terminate with. */
+/* Checks everything known before the payload. Return: 0, or the Terminate code. */
 static int check(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
 		 struct target *t)
 {
@@ -177,7 +180,10 @@ static int check(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t p
 	}
 }
 
-/* Opens or continues a send that comes in several parts. Return: where this one goes, or NULL: no memory. */
+/*
+ * Opens or continues a send of several segments. Return: target of this segment, or NULL: no
+ * memory.
+ */
 static uint8_t *message_part(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload)
 {
 	struct ripc__engine_rx *rx = &e->rx;
@@ -207,7 +213,7 @@ static void invalidate(struct ripc__engine *e, const struct ripc__ddp *ddp)
 		region->access &= ~(unsigned)(RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE);
 }
 
-/* A whole send is there: in one block (@data NULL), or at data in the slab being parsed. Return: events, 0 or 1. */
+/* A send is complete: in one block (@data NULL), or at data in the slab. Return: events, 0 or 1. */
 static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const uint8_t *data,
 		   uint32_t len, struct ripc__engine_event *ev)
 {
@@ -289,7 +295,7 @@ static int terminated(struct ripc__engine *e, const uint8_t *fpdu)
 	return 0;
 }
 
-/* The FPDU is whole, its payload placed (@fpdu NULL) or at fpdu. Return: events, 0 or 1. */
+/* The FPDU is complete, its payload placed (@fpdu NULL) or at fpdu. Return: events, 0 or 1. */
 static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
 		    const uint8_t *fpdu, struct ripc__engine_event *ev)
 {
@@ -325,7 +331,7 @@ static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_
 	return n;
 }
 
-/* Nothing more can be done without more bytes: keeps the few that are left. */
+/* More bytes are needed: keeps the few that are left. */
 static int park(struct ripc__engine_rx *rx)
 {
 	rx->stash_len = (uint32_t)(rx->end - rx->p);
@@ -343,7 +349,10 @@ static int out_of_bytes(struct ripc__engine *e)
 	return park(&e->rx);
 }
 
-/* Goes on with an FPDU whose payload is being placed. Return: 1 event, 0: more bytes are needed, -1: FPDU done, or engine ended. */
+/*
+ * Continues an FPDU whose payload is being placed. Return: 1 event; 0: more bytes are needed; -1:
+ * FPDU done, or engine ended.
+ */
 static int place(struct ripc__engine *e, struct ripc__engine_event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
@@ -371,7 +380,7 @@ static int place(struct ripc__engine *e, struct ripc__engine_event *ev)
 	return complete(e, &rx->ddp, rx->payload, NULL, ev) ? 1 : -1;
 }
 
-/* Begins to place the payload of an FPDU of which only a part is there. Return: false: no memory. */
+/* Starts to place the payload of a partial FPDU. Return: false: no memory. */
 static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
 		  const struct target *t)
 {
@@ -393,7 +402,7 @@ static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t 
 	return true;
 }
 
-/* The next FPDU, if enough of it is there. Return: as place(). */
+/* The next FPDU, if enough of it was received. Return: as place(). */
 static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
@@ -430,7 +439,7 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 		return -1;
 	}
 	if (have < whole) {
-		/* Short ones wait for their rest where they are; what is long goes to its target at once. */
+		/* Short FPDUs are completed in place; long payload is received into its target. */
 		if (!ddp.tagged && (payload <= COPY_MAX || ddp.queue != RIPC__DDP_Q_SEND))
 			return out_of_bytes(e);
 		if (!begin(e, &ddp, payload, &t))
@@ -489,7 +498,7 @@ unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t l
 	rx->space = space;
 	*prefix = rx->stash_len;
 	if (rx->placing && rx->left) {
-		/* More of the same message comes next: just its trailer and the next header go to the slab. */
+		/* More of the same message follows: only trailer and next header go to the slab. */
 		size_t beyond = RIPC__TRAILER_MAX + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
 
 		*prefix = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Transmitting half of the engine: a queue of encoded bytes, the writes that come in between, and responses to reads. */
+/*
+ * Transmitting half of the engine: a queue of encoded bytes, writes between them, and responses to
+ * reads.
+ */
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
 
@@ -8,7 +11,7 @@
 #include <string.h>
 
 #define CHUNK_BYTES 65536u                                     /* one allocation */
-#define CHUNK_DATA  (CHUNK_BYTES - sizeof(struct ripc__chunk)) /* more than any message encoded */
+#define CHUNK_DATA  (CHUNK_BYTES - sizeof(struct ripc__chunk)) /* more than any encoded message */
 
 static struct ripc__staged *staged(struct ripc__engine_tx *tx, uint32_t i)
 {
@@ -247,8 +250,10 @@ static void stage_response(struct ripc__engine *e)
 		e->tx.served_staged++;
 }
 
-/* Turns one more run of bytes or one more FPDU into an entry of the ring. Queued sends go first, as they were posted before
- * the next write; writes and responses take turns. */
+/*
+ * Turns one more run of bytes or one more FPDU into an entry of the ring. Queued sends go first,
+ * since they were posted before the next write; writes and responses alternate.
+ */
 static bool stage_one(struct ripc__engine *e)
 {
 	struct ripc__engine_tx *tx = &e->tx;
@@ -368,7 +373,7 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 
-	/* What is half sent cannot be completed: its memory is no longer ours to read. */
+	/* A partially sent FPDU cannot be completed: its memory must not be read any more. */
 	if (tx->ring_head != tx->ring_tail && tx->skip)
 		tx->cut = true;
 	tx->ring_head = tx->ring_tail = 0;
@@ -400,7 +405,7 @@ void ripc__engine_drop_unsent(struct ripc__engine *e)
 	}
 	tx->ring_tail = tx->ring_head + 1;
 	tx->ring_bytes = (uint64_t)s->head_len + s->len + s->tail_len - tx->skip;
-	s->last = true; /* done with it, its write or response is let go */
+	s->last = true; /* its write or response is released */
 	works += s->kind == RIPC__STAGED_WRITE;
 	served += s->kind == RIPC__STAGED_RESPONSE;
 	for (; tx->work_tail != works; tx->work_tail--)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sockets whose endpoint is gone: closing one with unread input resets the connection, and what we sent last may be lost
- * to the peer. So they are read until its end of file, for a while. */
+/*
+ * Sockets whose endpoint is gone. Closing a socket with unread input resets the connection, and the
+ * peer may lose what was sent last. So they are read until end of file, for a limited time.
+ */
 #include "base/clock.h"
 #include "transport/iwarp/soft/soft.h"
 
@@ -11,7 +13,7 @@
 #include <unistd.h>
 
 #define LINGER_MS   500
-#define DRAIN_ROUND (256u << 10) /* bytes thrown away in one progress() at most */
+#define DRAIN_ROUND (256u << 10) /* bytes discarded by one progress() at most */
 
 static void end(struct soft *t, struct soft_linger *l)
 {

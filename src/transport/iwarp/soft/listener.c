@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sockets that others reach us by: one per IP address of the allowed interfaces, on ports the kernel chooses. Addresses come and
- * go, and a program may start before its network: the kernel tells, and the new ones are listened at. They are those of the
- * network namespace of the thread that makes progress then: one that has left the context's for another must not be it.
+ * Listening sockets: one per IP address of the interfaces in use, on ports chosen by the kernel.
+ * The kernel reports added and removed addresses (netlink), and listeners follow. Addresses are
+ * read in the network namespace of the thread in progress(): it must be that of the context.
  */
 #define _GNU_SOURCE /* accept4 */
 
@@ -20,24 +20,22 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define BACKLOG         1024 /* a SYN that is dropped comes again after a second */
-#define ACCEPTS_A_ROUND 16   /* connections accepted in one progress() at most */
-#define DEAF_MS \
-	20 /* pause of the listeners when descriptors ran out: idle lanes give way meanwhile */
-#define DEAF_LOG_MS 1000
-#define LOOK_EVERY_MS \
-	1000              /* between two looks at the addresses, at least: there may be thousands */
-#define RELOOK_MS     200 /* after a look for which descriptors or memory ran out */
-#define LOOPBACKS_MAX 2   /* addresses of the loopback used: 127.0.0.1 and ::1 */
+#define BACKLOG         1024 /* a dropped SYN is repeated after a second */
+#define ACCEPTS_A_ROUND 16   /* connections accepted by one progress() at most */
+#define DEAF_MS         20 /* pause of accept() when descriptors ran out: idle lanes are closed meanwhile */
+#define DEAF_LOG_MS     1000
+#define LOOK_EVERY_MS   1000 /* between two reads of the address list, which may be long */
+#define RELOOK_MS       200  /* retry when descriptors or memory ran out */
+#define LOOPBACKS_MAX   2    /* loopback addresses used: 127.0.0.1 and ::1 */
 
-/* The kernel has not enough of something at present. */
+/* The kernel is out of a resource. */
 static bool is_fd_shortage(int err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS ||
 	       err == -ENOSPC;
 }
 
-/* @source: what events are to name, where @port will be. */
+/* @source: epoll data, the final location of @port. */
 static int open_tcp(struct soft *t, struct soft_port *port, const union ripc__sockaddr *ip,
 		    struct soft_port *source)
 {
@@ -82,7 +80,7 @@ static int open_udp(struct soft *t, struct soft_port *port, const union ripc__so
 	return err;
 }
 
-/* A place for another listener, of @most: a free one, or that of an address that is gone. */
+/* A slot for another listener, of @most: a free one, or that of a gone address. */
 static struct soft_listener *free_listener(struct soft *t, unsigned most)
 {
 	if (t->nlisteners < most)
@@ -105,7 +103,7 @@ static void close_listener(struct soft *t, struct soft_listener *l)
 		t->last_rx_port = NULL;
 }
 
-/* @mtu: see open_udp(). Should it fail, who was at this place stays there. */
+/* @mtu: see open_udp(). On failure the old listener of the slot stays. */
 static int add_listener(struct soft *t, struct soft_listener *l, const union ripc__sockaddr *ip,
 			uint32_t mtu)
 {
@@ -141,26 +139,7 @@ static bool has_listener(const struct soft *t, const union ripc__sockaddr *ip)
 	return false;
 }
 
-/* Whether an address of an interface is one to listen at in this pass (loopback or not). */
-static bool wanted(const struct ifaddrs *i, const char *names, bool loopback, union ripc__sockaddr *ip)
-{
-	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
-		return false;
-	if (names[0] && ripc__list_index(names, i->ifa_name) < 0)
-		return false;
-	memset(ip, 0, sizeof(*ip));
-	if (i->ifa_addr->sa_family == AF_INET)
-		memcpy(&ip->in, i->ifa_addr, sizeof(ip->in));
-	else if (i->ifa_addr->sa_family == AF_INET6)
-		memcpy(&ip->in6, i->ifa_addr, sizeof(ip->in6));
-	else
-		return false;
-	if (ip->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&ip->in6.sin6_addr))
-		return false;
-	return ripc__sockaddr_is_loopback(ip) == loopback;
-}
-
-/* Told once: where so many come, this is how it is. */
+/* Logged once: the number of addresses rarely changes. */
 static void addr_overflow(struct soft *t, const union ripc__sockaddr *ip)
 {
 	union ripc__sockaddr bare = *ip;
@@ -172,15 +151,15 @@ static void addr_overflow(struct soft *t, const union ripc__sockaddr *ip)
 	ripc__sockaddr_set_port(&bare, 0);
 	ripc__sockaddr_text(&bare, text, sizeof(text));
 	ripc__log(RIPC_LOG_WARN,
-		  "iwarp/soft: does not listen at %s: there are more addresses than the %u it can "
-		  "tell "
-		  "others of; the setting interfaces= says which count",
+		  "iwarp/soft: does not listen at %s: only %u addresses fit a resolver record; "
+		  "choose "
+		  "interfaces with the setting interfaces",
 		  text, RIPC__IWARP_ADDRS_MAX - LOOPBACKS_MAX);
 }
 
 /*
- * Listens at addresses that are new. @first: the context is being opened. Return: why the last one that failed did so, -ENODEV:
- * none did.
+ * Listens on new addresses. @first: the context is being opened. Return: the last error, -ENODEV:
+ * none.
  */
 static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 {
@@ -196,16 +175,20 @@ static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 			uint32_t mtu = 0;
 			int e;
 
-			if (!wanted(i, t->interfaces, loopback, &ip) || has_listener(t, &ip))
+			if (!ripc__sockaddr_of_interface(i, t->interfaces, &ip) ||
+			    ripc__sockaddr_is_loopback(&ip) != loopback || has_listener(t, &ip))
 				continue;
 			l = free_listener(t, most);
 			if (!l) {
-				/* Of the loopback's one is as good as all. */
+				/* One loopback address is enough. */
 				if (!loopback)
 					addr_overflow(t, &ip);
 				break;
 			}
-			/* The core has asked already how long a datagram may be: that of a later interface may be cut in pieces. */
+			/*
+			 * The core read the datagram limit when the context was opened: datagrams
+			 * over a later interface may be fragmented.
+			 */
 			if (t->datagrams && first && !loopback)
 				mtu = ripc__udp_mtu(i->ifa_name);
 			e = add_listener(t, l, &ip, mtu);
@@ -218,7 +201,7 @@ static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 	return err;
 }
 
-/* Return: 0, or a negative errno: only that there are no descriptors or no memory is a reason to do without us. */
+/* Return: 0, or a negative errno. Only a lack of descriptors or memory fails the transport. */
 static int open_changes(struct soft *t)
 {
 	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
@@ -240,12 +223,13 @@ static int open_changes(struct soft *t)
 	t->changes.fd = -1;
 	if (is_fd_shortage(err))
 		return err;
-	ripc__log(RIPC_LOG_INFO, "iwarp/soft: addresses that come later will not be used: %s",
+	ripc__log(RIPC_LOG_INFO,
+		  "iwarp/soft: cannot watch for new addresses: %s; they will not be used",
 		  strerror(-err));
 	return 0;
 }
 
-/* Whether the program was started before its network. "lo" is what Linux calls the loopback, and it stays what it is. */
+/* Whether no network is configured yet. Linux always calls the loopback "lo". */
 static bool rescan_later(const struct soft *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
@@ -261,11 +245,10 @@ int ripc__soft_listen(struct soft *t)
 
 	t->udp_conn = (struct soft_port){.source = SOFT_UDP, .fd = -1, .udp = RIPC__UDP_CONN};
 	ripc__udp_conn_enable(&t->udp, t->epoll_fd, (uintptr_t)&t->udp_conn);
-	/* Before the list is made: what comes after it is told. */
+	/* Opened before the list is read: later changes are reported. */
 	err = open_changes(t);
 	if (err)
-		return ripc__fail(err, "iwarp/soft: no descriptor for changes of addresses: %s",
-				  strerror(-err));
+		return ripc__fail(err, "iwarp/soft: cannot open a netlink socket: %s", strerror(-err));
 	if (getifaddrs(&all))
 		return ripc__fail(-errno, "iwarp/soft: cannot list the network interfaces: %s",
 				  strerror(errno));
@@ -273,7 +256,7 @@ int ripc__soft_listen(struct soft *t)
 	freeifaddrs(all);
 	if (is_fd_shortage(err))
 		return ripc__fail(err, "iwarp/soft: cannot listen: %s", strerror(-err));
-	/* How long a datagram may be is asked once, when nobody knows yet what the network carries. */
+	/* The datagram limit is read once, when no interface with another MTU is known. */
 	if (rescan_later(t))
 		ripc__udp_limit_mtu(&t->udp, RIPC__UDP_MTU_MIN);
 	if (t->nlisteners)
@@ -288,7 +271,8 @@ static bool still_there(const struct soft *t, const struct ifaddrs *all, const s
 	union ripc__sockaddr ip;
 
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-		if (wanted(i, t->interfaces, l->loopback, &ip) &&
+		if (ripc__sockaddr_of_interface(i, t->interfaces, &ip) &&
+		    ripc__sockaddr_is_loopback(&ip) == l->loopback &&
 		    ripc__sockaddr_same_ip(&l->tcp.addr, &ip))
 			return true;
 	return false;
@@ -310,7 +294,7 @@ void ripc__soft_rescan_addrs(struct soft *t)
 		scan_addrs(t, t->now_ns + RELOOK_MS * RIPC__MS);
 		return;
 	}
-	/* Who is gone listens on, and is there again if the address comes back; only nobody is told of it. */
+	/* A gone address keeps its listener for when it comes back, but is not advertised. */
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		struct soft_listener *l = &t->listeners[i];
 		bool gone = !still_there(t, all, l);
@@ -325,7 +309,10 @@ void ripc__soft_rescan_addrs(struct soft *t)
 	freeifaddrs(all);
 }
 
-/* What changed is not read but looked at afresh. Messages that were lost come up as an error, and count as well. */
+/*
+ * Messages are discarded: the whole list is read again. Lost messages show as an error and count as
+ * well.
+ */
 void ripc__soft_addrs_changed(struct soft *t)
 {
 	uint64_t next_ns = t->scanned_ns + LOOK_EVERY_MS * RIPC__MS;
@@ -353,7 +340,7 @@ void ripc__soft_unlisten(struct soft *t)
 	ripc__udp_close(&t->udp);
 }
 
-/* Out of descriptors or memory: a listening socket would be readable for ever. */
+/* Out of descriptors or memory: the listening socket would stay readable. */
 static void pause_accept(struct soft *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
@@ -364,7 +351,7 @@ static void pause_accept(struct soft *t)
 	t->next_timer_ns = 0;
 }
 
-/* Not each time: the pause is short. */
+/* Logged rarely: the pause is short. */
 static void log_accept_paused(struct soft *t, int err)
 {
 	if (t->accept_logged_ns && t->now_ns - t->accept_logged_ns < DEAF_LOG_MS * RIPC__MS)
@@ -381,7 +368,7 @@ void ripc__soft_resume_accept(struct soft *t)
 	t->accept_paused = false;
 }
 
-/* One connection without a request makes room for a new one. */
+/* A connection without a request is closed for the new one. */
 static void evict(struct soft *t)
 {
 	struct ripc__entry entries[SOFT_HALF_OPEN_MAX];
@@ -399,7 +386,8 @@ static void evict(struct soft *t)
 	if (!ripc__admission_pick(entries, n, 1))
 		return;
 	ep = entries[0].object;
-	ripc__soft_bad_input(t, ep->setup->peer, "too many connections without a request");
+	ripc__soft_bad_input(t, ep->setup->peer,
+			     "closed: too many connections without an MPA request");
 	ripc__soft_ep_defer_free(ep);
 }
 

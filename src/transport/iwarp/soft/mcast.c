@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-/* Opens the sockets with the first use. What fails once is not tried again: lanes carry it all. */
+/* Opens the sockets with the first use. A failure is final: lanes carry all messages. */
 static int ready(struct soft *t)
 {
 	int rc;
@@ -14,7 +14,8 @@ static int ready(struct soft *t)
 	if (t->mcast.open)
 		return 0;
 	if (!t->multicast)
-		return ripc__fail(-EOPNOTSUPP, "iwarp/soft: multicast has failed before");
+		return ripc__fail(-EOPNOTSUPP,
+				  "iwarp/soft: multicast is off after an earlier failure");
 	rc = ripc__mcast_open(&t->mcast);
 	for (unsigned i = 0; !rc && i < RIPC__MCAST_FAMILIES; i++) {
 		t->mcast_ports[i] = (struct soft_port){.source = SOFT_MCAST, .fd = t->mcast.rx_fd[i]};

@@ -15,11 +15,14 @@
 #define FLAG_B      0x4000
 #define FLAG_C_RTR  0x8000 /* in the word of ORD */
 #define FLAG_D      0x4000
-#define BASIC_DEPTH 1 /* reads that a peer of revision 1 serves for sure */
+#define BASIC_DEPTH 1 /* reads that a revision 1 peer serves */
 
 static const char key_request[KEY_LEN + 1] = "MPA ID Req Frame";
 static const char key_reply[KEY_LEN + 1] = "MPA ID Rep Frame";
-/* Behind the application's private data: "this stack", its version. Others take it for more of that data. */
+/*
+ * Appended to the private data: marker and version of this stack. Other stacks pass it on as
+ * private data.
+ */
 static const uint8_t soft_mark[8] = {'R', 'I', 'P', 'C', 'S', 'O', 'F', 1};
 
 size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t *buf, size_t cap)
@@ -95,7 +98,7 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 	frame->ird = frame->ord = RIPC__MPA_DEPTH_NONE;
 	frame->enhanced = frame->revision == 2 && (buf[16] & FLAG_S);
 	if (frame->enhanced && left < 4) {
-		/* Some stacks refuse without the depths. */
+		/* Some stacks reject a request without the depths. */
 		if (!frame->reject) {
 			*why = "enhanced MPA frame without IRD and ORD";
 			return -EPROTO;
@@ -123,7 +126,7 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 	return (int)(frame->priv + left - buf);
 }
 
-/* One kind out of those offered: a write costs the receiver nothing, a send would take a receive buffer elsewhere. */
+/* Chooses one offered kind: a write uses no receive buffer of the peer, a send does. */
 static unsigned pick_rtr(unsigned offered)
 {
 	if (offered & RIPC__MPA_RTR_WRITE)
@@ -162,7 +165,7 @@ int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t de
 	terms->serve_depth = depth;
 	terms->read_depth = lower(depth, BASIC_DEPTH);
 	if (request->enhanced) {
-		/* Our ORD may not exceed the IRD of the active side; our IRD answers its ORD. */
+		/* Our ORD is limited by the IRD of the active side; our IRD answers its ORD. */
 		terms->read_depth = lower(depth, request->ird);
 		reply->ord = (uint16_t)terms->read_depth;
 		reply->ird = (uint16_t)lower(depth, request->ord);
@@ -204,7 +207,7 @@ int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *
 	terms->enhanced = reply->enhanced;
 	terms->serve_depth = request->ird;
 	terms->read_depth = lower(request->ord, BASIC_DEPTH);
-	/* Without peer-to-peer mode the active side has to speak first as well, so that the passive side notices. */
+	/* Without peer-to-peer mode the active side must send first as well. */
 	terms->rtr = RIPC__MPA_RTR_SEND;
 	if (!reply->enhanced)
 		return 0;

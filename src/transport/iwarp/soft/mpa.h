@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The set-up frames of MPA: RFC 5044 section 7.1 (revision 1) and RFC 6581 (revision 2, enhanced). Pure. */
+/*
+ * The set-up frames of MPA: RFC 5044 section 7.1 (revision 1) and RFC 6581 (revision 2, enhanced).
+ * Pure.
+ */
 #ifndef RIPC_IWARP_MPA_H
 #define RIPC_IWARP_MPA_H
 
@@ -12,7 +15,7 @@
 #define RIPC__MPA_FRAME_MAX   (RIPC__MPA_HEADER + RIPC__MPA_PRIVATE_MAX)
 #define RIPC__MPA_DEPTH_NONE  0x3fff /* IRD or ORD: not negotiated here */
 
-/* How the first FPDU of the active side looks: flags of RFC 6581 section 9. */
+/* The first FPDU of the active side: flags of RFC 6581 section 9. */
 enum ripc__mpa_rtr {
 	RIPC__MPA_RTR_SEND = 1,  /* B: a Send of no bytes */
 	RIPC__MPA_RTR_WRITE = 2, /* C: an RDMA Write of no bytes */
@@ -21,27 +24,26 @@ enum ripc__mpa_rtr {
 
 /* A Request or Reply frame. */
 struct ripc__mpa {
-	uint8_t revision;  /* 1 or 2 */
-	bool reply;        /* else it is a request */
-	bool markers;      /* M: the sender of this frame requires markers in what it receives */
-	bool crc;          /* C: the sender wants CRCs; they are used if either side does */
-	bool reject;       /* R: reply only, the connection is refused */
-	bool enhanced;     /* S: revision 2 only, depths and flags below are there */
-	bool peer_to_peer; /* A: the active side sends an FPDU by itself */
-	unsigned rtr;      /* of enum ripc__mpa_rtr */
-	uint16_t ird,
-		ord; /* reads the sender serves / wants to have outstanding, RIPC__MPA_DEPTH_NONE: unsaid */
+	uint8_t revision;    /* 1 or 2 */
+	bool reply;          /* else it is a request */
+	bool markers;        /* M: the sender of this frame requires markers in what it receives */
+	bool crc;            /* C: the sender wants CRCs; they are used if either side does */
+	bool reject;         /* R: reply only, the connection is refused */
+	bool enhanced;       /* S: revision 2 only, depths and flags below are there */
+	bool peer_to_peer;   /* A: the active side sends an FPDU by itself */
+	unsigned rtr;        /* of enum ripc__mpa_rtr */
+	uint16_t ird, ord;   /* reads served / wanted; RIPC__MPA_DEPTH_NONE: not given */
 	bool soft;           /* the sender is this stack: it takes FPDUs of any length */
-	const uint8_t *priv; /* the application's private data, without what belongs to the above */
+	const uint8_t *priv; /* private data of the application only */
 	size_t privlen;      /* bytes at priv */
 };
 
 /* What two frames agree on. */
 struct ripc__mpa_terms {
-	bool crc;      /* both sides send and check CRCs */
-	bool soft;     /* the peer is this stack */
-	bool enhanced; /* RFC 6581 is used by both */
-	unsigned rtr; /* passive: what the peer's first FPDU will be (0: any); active: what ours has to be */
+	bool crc;             /* both sides send and check CRCs */
+	bool soft;            /* the peer is this stack */
+	bool enhanced;        /* RFC 6581 is used by both */
+	unsigned rtr;         /* passive: first FPDU of the peer (0: any); active: our first FPDU */
 	uint32_t read_depth;  /* reads we may have outstanding */
 	uint32_t serve_depth; /* reads the peer may have outstanding */
 };
@@ -52,16 +54,18 @@ struct ripc__mpa_terms {
 size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t *buf, size_t cap);
 
 /*
- * Reads the frame at the start of the @len bytes received. frame->priv points into them.
- * Return: bytes of the frame; 0 if more are needed; -EPROTO, with the reason in *why, as soon as it cannot become one.
+ * Reads the frame at the start of the @len bytes received. frame->priv points into them. Return:
+ * bytes of the frame; 0 if more are needed; -EPROTO, with the reason in *why, as soon as it cannot
+ * become one.
  */
 int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, size_t len,
 		     const char **why);
 
 /*
- * Passive side: fills the reply to a request that is not refused by the application, and the terms it brings about.
- * @want_crc: we want CRCs. @depth: reads we serve and want at most. reply->priv stays to be filled.
- * Return: 0, or -EPROTO with the reason in *why; reply is then the refusal, the reason its private data.
+ * Passive side: fills the reply to a request that is not refused by the application, and the terms
+ * it brings about. @want_crc: we want CRCs. @depth: reads we serve and want at most. reply->priv
+ * stays to be filled. Return: 0, or -EPROTO with the reason in *why; reply is then the refusal, the
+ * reason its private data.
  */
 int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t depth,
 		     struct ripc__mpa *reply, struct ripc__mpa_terms *terms, const char **why);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_BITS 20 /* low bits of an STag: the slot; the others are drawn */
+#define SLOT_BITS 20 /* low bits of an STag: the slot; the others are random */
 #define SLOT_MASK (RIPC__REGIONS_MAX - 1)
 #define FIRST_CAP 64
 
@@ -73,7 +73,7 @@ struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_
 	do
 		region->stag = (uint32_t)ripc__siphash(r->secret, r->drawn++) << SLOT_BITS | slot;
 	while (!region->stag);
-	/* 2^62 offsets to draw from, and no region can wrap round. */
+	/* Random in 2^62: no region can wrap round. */
 	region->addr = (random >> 2) & ~UINT64_C(4095);
 	r->slots[slot] = region;
 	return region;

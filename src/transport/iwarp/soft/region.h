@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__REGIONS_MAX (1u << 20) /* registrations at one time at most */
+#define RIPC__REGIONS_MAX (1u << 20) /* registrations at a time */
 
 /* One registration. */
 struct ripc__region {
 	uint8_t *base;
-	size_t len; /* bytes */
-	uint64_t addr; /* tagged offset of base; drawn, so that it tells nothing and cannot be guessed */
+	size_t len;      /* bytes */
+	uint64_t addr;   /* tagged offset of base; random, so that it cannot be guessed */
 	uint32_t stag;   /* never 0 */
 	unsigned access; /* of enum ripc__access */
 	uint32_t users;  /* transfers under way that read or write the memory */
@@ -21,8 +21,8 @@ struct ripc__region {
 
 struct ripc__regions {
 	struct ripc__region **slots; /* NULL where free */
-	uint32_t *free; /* ring of free slots, oldest first: an STag is used again as late as possible */
-	uint32_t cap; /* slots, a power of two or 0 */
+	uint32_t *free;              /* ring of free slots: an STag is reused as late as possible */
+	uint32_t cap;                /* slots, a power of two or 0 */
 	uint32_t free_head, nfree;
 	uint64_t secret[2]; /* key of the generator of STags and offsets */
 	uint64_t drawn;     /* numbers drawn so far */

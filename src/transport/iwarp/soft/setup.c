@@ -12,8 +12,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define CONNECT_MS 1000 /* time for the TCP connection to one place */
-#define SETUP_MS   5000 /* time for the frames of MPA */
+#define CONNECT_MS 1000 /* time for the TCP connection to one address */
+#define SETUP_MS   5000 /* time for the MPA frames */
 
 struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool initiator)
 {
@@ -69,7 +69,7 @@ void ripc__soft_ep_defer_free(struct ripc__ep *ep)
 	ripc__list_del(&ep->ready);
 	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->blocked);
-	/* Events of epoll fetched in this round may still name it. */
+	/* Events fetched from epoll in this round may still refer to it. */
 	ripc__list_queue(&t->deferred_free, &ep->free_link);
 }
 
@@ -97,7 +97,7 @@ static bool want_crc(const struct ripc__ep *ep)
 	return ep->t->crc == RIPC__CRC_ON;
 }
 
-/* The place being tried has failed: notes why. @err: a negative errno. */
+/* Records why the current address failed. @err: a negative errno. */
 static void note(struct soft_setup *s, int err, const char *why)
 {
 	size_t len = strlen(s->tried);
@@ -106,7 +106,7 @@ static void note(struct soft_setup *s, int err, const char *why)
 	snprintf(s->tried + len, sizeof(s->tried) - len, "%s%s: %s", len ? "; " : "", s->peer, why);
 }
 
-/* Starts to connect to the current place. Return: 0, or a negative errno. */
+/* Starts to connect to the current address. Return: 0, or a negative errno. */
 static int start(struct ripc__ep *ep)
 {
 	struct soft_setup *s = ep->setup;
@@ -148,7 +148,7 @@ void ripc__soft_try_next_addr(struct ripc__ep *ep)
 		note(s, err, strerror(-err));
 		drop_socket(ep);
 	}
-	/* Only if its host says at every place that nobody listens is the peer known to be dead. */
+	/* The peer is known to be dead only if every address refused the connection. */
 	if (s->tried[0] && !s->peer_may_exist)
 		err = -ECONNREFUSED;
 	else if (!err || err == -ECONNREFUSED)
@@ -159,7 +159,7 @@ void ripc__soft_try_next_addr(struct ripc__ep *ep)
 	ripc__soft_ep_break(ep, err, why);
 }
 
-/* The current place is given up. */
+/* Gives up the current address. */
 static void addr_failed(struct ripc__ep *ep, int err, const char *why)
 {
 	note(ep->setup, err, why);
@@ -184,8 +184,9 @@ static void send_request(struct ripc__ep *ep)
 	struct soft_setup *s = ep->setup;
 
 	/*
-	 * Peer-to-peer mode is not asked for. SoftiWARP replies before it is ready for the first FPDU, and its connection
-	 * manager stops the kernel if the connection ends before that has come. And who uses verbs cannot see a Write.
+	 * Peer-to-peer mode is not requested: SoftiWARP replies before it can take the first FPDU,
+	 * and its connection manager crashes the kernel if the connection ends before. Also, a
+	 * Write is invisible to users of verbs.
 	 */
 	s->request = (struct ripc__mpa){
 		.revision = s->basic ? 1 : 2,
@@ -204,12 +205,15 @@ static void send_request(struct ripc__ep *ep)
 	ripc__soft_watch_for(ep, EPOLLIN);
 	ep->t->next_timer_ns = 0;
 	s->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
-	/* Deadlines stay in order: it was the shorter one until now. */
+	/* Deadlines stay sorted: the previous one was shorter. */
 	ripc__list_del(&ep->timed);
 	ripc__list_queue(&ep->t->setups, &ep->timed);
 }
 
-/* Reads no further than the frame. Return: its bytes; 0: not yet; negative errno with *why. */
+/*
+ * Reads the frame and nothing behind it. Return: its length; 0: incomplete; negative errno with
+ * *why.
+ */
 static int read_frame(struct ripc__ep *ep, struct ripc__mpa *frame, bool reply, const char **why)
 {
 	struct soft_setup *s = ep->setup;
@@ -258,7 +262,7 @@ static void step_active(struct ripc__ep *ep)
 
 	if (!n)
 		return;
-	/* A peer that knows revision 1 only may close on seeing another, or answer with its own. */
+	/* A revision 1 peer may close the connection, or answer with its own revision. */
 	if (n == -ECONNRESET && !s->in_len && !s->basic) {
 		s->basic = true;
 		drop_socket(ep);
@@ -292,7 +296,7 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 
 	if (!n)
 		return 0;
-	/* Somebody who only looked whether the port is open, or went away, is no garbage. */
+	/* A port scan or an aborted connection is no bad input. */
 	if (n == -ECONNRESET && !s->in_len) {
 		ripc__soft_ep_defer_free(ep);
 		return 0;
@@ -375,7 +379,7 @@ uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns)
 				next = ep->setup->deadline_ns;
 			continue;
 		}
-		ripc__soft_bad_input(t, ep->setup->peer, "no request came in time");
+		ripc__soft_bad_input(t, ep->setup->peer, "no MPA request in time");
 		ripc__soft_ep_defer_free(ep);
 	}
 	return next;

@@ -19,8 +19,8 @@ int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
 
 /*
  * Segments are sent at once. A dead host is detected by unacknowledged data or by keepalive probes.
- * A receive window that stays closed counts as dead as well, even if window probes are acknowledged:
- * such a process would not answer a PING either.
+ * A receive window that stays closed counts as dead as well, even if window probes are
+ * acknowledged: such a process would not answer a PING either.
  */
 void ripc__soft_tune(const struct soft *t, int fd)
 {

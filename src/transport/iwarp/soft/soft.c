@@ -15,9 +15,9 @@
 
 #define TRANSPORT_ID     3 /* in resolver records, doc/protocol.md section 4 */
 #define EPOLL_EVENTS     64
-#define EPOLL_EVERY      32u /* rounds between two looks at all sockets while some endpoints are hot */
-#define HOT_POLLS        512u /* polls in vain after which an endpoint is hot no longer */
-#define BLOCKED_TRIED    8u   /* endpoints with a full socket that are tried in one round */
+#define EPOLL_EVERY      32u  /* rounds between two epoll calls while endpoints are active */
+#define EMPTY_POLLS_MAX  512u /* empty polls after which an endpoint becomes idle */
+#define BLOCKED_RETRIES  8u   /* endpoints with a full socket that are retried in one round */
 #define HELD_DEADLINE_NS 50000u
 
 static int soft_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
@@ -31,7 +31,7 @@ static int soft_probe(const struct ripc__transport_env *env, char *why, size_t w
 	if (fd >= 0)
 		close(fd);
 	else
-		snprintf(why, whylen, "no TCP sockets: %s", strerror(-err));
+		snprintf(why, whylen, "cannot create a TCP socket: %s", strerror(-err));
 	return err;
 }
 
@@ -42,7 +42,8 @@ static void soft_close(struct ripc__transport *tr)
 	while (!ripc__list_empty(&t->eps))
 		ripc__soft_ep_defer_free(ripc__list_entry(t->eps.next, struct ripc__ep, all));
 	while (!ripc__list_empty(&t->deferred_free))
-		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
+		ripc__soft_ep_free(
+			ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
 	ripc__soft_linger_end(t);
 	ripc__soft_unlisten(t);
 	ripc__mcast_fini(&t->mcast);
@@ -85,7 +86,7 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
-		err = ripc__fail(-EIO, "iwarp/soft: no random numbers");
+		err = ripc__fail(-EIO, "iwarp/soft: cannot draw a secret: getrandom() failed");
 	else if (t->epoll_fd < 0)
 		err = ripc__fail(-errno, "iwarp/soft: cannot create an epoll descriptor: %s",
 				 strerror(errno));
@@ -131,7 +132,7 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 		const struct soft_listener *l = &t->listeners[i];
 		struct ripc__iwarp_listen_addr *place = &a.addrs[a.naddrs];
 
-		/* Without any address, those of before are as good as none, which no record can say. */
+		/* Without any address the gone ones are advertised: a record needs one. */
 		if (l->tcp.fd < 0 || (l->gone && there))
 			continue;
 		place->ip = l->tcp.addr;
@@ -152,8 +153,10 @@ static int soft_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base,
 	bool remote = access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE);
 
 	if (!region)
-		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory, or %u regions are registered",
-				  RIPC__REGIONS_MAX);
+		return ripc__fail(
+			-ENOMEM,
+			"iwarp/soft: cannot register memory: out of memory, or limit of %u regions",
+			RIPC__REGIONS_MAX);
 	*mr = (struct ripc__mr){
 		.base = base,
 		.len = len,
@@ -166,8 +169,8 @@ static int soft_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base,
 }
 
 /*
- * A transfer that is under way cannot go on: neither can the rest of a read response be sent from memory that is no longer
- * ours, nor may the bytes of a write be placed. Its connection is terminated.
+ * A running transfer cannot continue: the rest of a read response must not be read from this
+ * memory, nor bytes of a write be placed. Its connection is terminated.
  */
 static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 {
@@ -196,7 +199,7 @@ static void soft_flush(struct ripc__transport *tr)
 		ripc__soft_transmit(ripc__list_entry(t->held.next, struct ripc__ep, held), SIZE_MAX);
 }
 
-/* The socket of an endpoint is ready for something. */
+/* Handles epoll events of an endpoint. */
 static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__event *events,
 			       unsigned max)
 {
@@ -209,7 +212,9 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
 	return ripc__soft_setup_step(ep, events);
 }
 
-/* There was no room for what this socket has. epoll would report it again, but in the same order: as ready it has its turn next. */
+/*
+ * No room for its events. epoll would report it in the same order: the ready list serves it next.
+ */
 static void defer(struct soft *t, void *source)
 {
 	struct ripc__ep *ep = source;
@@ -264,19 +269,19 @@ static unsigned poll_active(struct soft *t, struct ripc__event *events, unsigned
 	for (unsigned i = 0; i < t->nactive && n < max; i++) {
 		struct ripc__ep *ep = t->active_ep[i];
 
-		if (ep->empty_polls > HOT_POLLS) {
+		if (ep->empty_polls > EMPTY_POLLS_MAX) {
 			ripc__soft_ep_deactivate(ep);
 			i--;
 			continue;
 		}
 		n += ripc__soft_serve(ep, events + n, max - n);
 		if (i < t->nactive && t->active_ep[i] != ep)
-			i--; /* it is gone, another took its place */
+			i--; /* it was removed; another one took its slot */
 	}
 	if (!t->datagrams)
 		return n;
-	if (t->udp_empty_polls > HOT_POLLS) {
-		/* A line that epoll does not tell of is asked all the same. */
+	if (t->udp_empty_polls > EMPTY_POLLS_MAX) {
+		/* A connected socket that is not in epoll is polled here. */
 		if (ripc__udp_arm(&t->udp) && n < max)
 			n += ripc__soft_datagrams(t, &t->udp_conn, events + n, max - n);
 		return n;
@@ -290,7 +295,7 @@ static unsigned poll_active(struct soft *t, struct ripc__event *events, unsigned
 	return n;
 }
 
-/* Each endpoint that stands in the ready list now is served once; it may enter the list again. */
+/* Serves each endpoint in the ready list once; it may be queued again. */
 static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned max)
 {
 	struct ripc__list mark;
@@ -299,18 +304,18 @@ static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned
 	ripc__list_init(&mark);
 	ripc__list_queue(&t->ready, &mark);
 	while (t->ready.next != &mark && n < max)
-		n += ripc__soft_serve(ripc__list_entry(t->ready.next, struct ripc__ep, ready), events + n,
-				      max - n);
+		n += ripc__soft_serve(ripc__list_entry(t->ready.next, struct ripc__ep, ready),
+				      events + n, max - n);
 	ripc__list_del(&mark);
 	return n;
 }
 
 static void retry_blocked(struct soft *t)
 {
-	/* One that is blocked still goes to the end of the list: it has had its turn. */
+	/* An endpoint that stays blocked goes to the end of the list. */
 	struct ripc__list *last = t->blocked.prev, *l = NULL;
 
-	for (unsigned i = 0; i < BLOCKED_TRIED && !ripc__list_empty(&t->blocked) && l != last; i++) {
+	for (unsigned i = 0; i < BLOCKED_RETRIES && !ripc__list_empty(&t->blocked) && l != last; i++) {
 		struct ripc__ep *ep;
 
 		l = t->blocked.next;
@@ -328,7 +333,8 @@ static void retry_blocked(struct soft *t)
 static void clean_up(struct soft *t)
 {
 	while (!ripc__list_empty(&t->deferred_free))
-		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
+		ripc__soft_ep_free(
+			ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
 	while (!ripc__list_empty(&t->settled)) {
 		struct ripc__ep *ep = ripc__list_entry(t->settled.next, struct ripc__ep, timed);
 
@@ -373,8 +379,8 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	soft_flush(tr);
 	retry_blocked(t);
 	/*
-	 * Now and then the others come first, so that a few that always fill the array do not shut them out; and while
-	 * some of them have something to say they are asked as often as the hot ones.
+	 * Idle endpoints come first now and then, so that active ones that always fill the array do
+	 * not starve them. While some of them have input, they are polled as often as active ones.
 	 */
 	looked = t->inactive_ready || t->rounds % EPOLL_EVERY == 0;
 	if (looked)
@@ -405,7 +411,8 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	}
 	if (!ripc__list_empty(&t->held) && now_ns + HELD_DEADLINE_NS < next)
 		next = now_ns + HELD_DEADLINE_NS;
-	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed || t->low)
+	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail ||
+	    t->addrs_changed || t->low)
 		next = now_ns;
 	if (next < *deadline_ns)
 		*deadline_ns = next;
@@ -418,9 +425,9 @@ static bool soft_take(struct ripc__transport *tr, void *room, size_t cap, struct
 
 	t->polls++;
 	if (t->datagrams) {
-		/* Of the one before everybody has seen where it came from. */
+		/* The source of the previous datagram was read. */
 		t->ndatagrams = 0;
-		return t->last_rx_port && t->empty_takes++ < HOT_POLLS &&
+		return t->last_rx_port && t->empty_takes++ < EMPTY_POLLS_MAX &&
 		       ripc__soft_datagrams(t, t->last_rx_port, ev, 1);
 	}
 	return t->last_rx_ep && t->last_rx_ep->state == SOFT_OPEN &&
@@ -453,13 +460,13 @@ static int soft_arm(struct ripc__transport *tr)
 	struct soft *t = (struct soft *)tr;
 
 	soft_flush(tr);
-	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed ||
-	    ripc__udp_arm(&t->udp))
+	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail ||
+	    t->addrs_changed || ripc__udp_arm(&t->udp))
 		return 1;
 	for (unsigned i = 0; i < t->nactive; i++) {
 		struct ripc__ep *ep = t->active_ep[i];
 
-		/* It has got rid of all without being told by epoll that it can: a socket with room would end each sleep at once. */
+		/* All was sent, but EPOLLOUT is still watched: it would end each sleep at once. */
 		if ((ep->watched & EPOLLOUT) && ripc__list_empty(&ep->blocked)) {
 			ep->watched &= ~(uint32_t)EPOLLOUT;
 			if (ep->polling != SOFT_SPINNING)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * iwarp/soft: the transport over TCP (and UDP) around the pure engine. What its files share.
+ * iwarp/soft: the transport over TCP and UDP around the pure engine. Shared by its files.
  *
  *   soft.c      the vtable; open and close, memory, progress
  *   endpoint.c  endpoints as the core sees them: connect, accept, post, close
@@ -29,21 +29,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SOFT_HALF_OPEN_MAX \
-	64u /* incoming connections without a request at most: base/admission.h says which goes */
-#define SOFT_LINGER_MAX    64u /* closed sockets that wait for the peer's end of file at most */
-#define SOFT_ACTIVE_MAX    4u  /* endpoints asked without epoll */
-#define SOFT_GARBAGE_MAX   16u /* reports of garbage kept for progress() at most */
-#define SOFT_DATAGRAMS_MAX 64u /* datagrams reported by one progress() at most */
+#define SOFT_HALF_OPEN_MAX 64u        /* connections without an MPA request, see base/admission.h */
+#define SOFT_LINGER_MAX    64u        /* closed sockets that wait for end of file */
+#define SOFT_ACTIVE_MAX    4u         /* endpoints polled without epoll */
+#define SOFT_GARBAGE_MAX   16u        /* reports of bad input kept for progress() */
+#define SOFT_DATAGRAMS_MAX 64u        /* datagrams reported by one progress() at most */
 #define SOFT_QUEUE_MAX     (1u << 20) /* bytes of sends queued on an endpoint at most */
 #define SOFT_RDMA_MAX      (UINT64_C(1) << 30)
 #define SOFT_READ_DEPTH    RIPC__READS_MAX
-#define SOFT_LOANS_MAX     128 /* messages of one round that the core is asked to copy */
+#define SOFT_LOANS_MAX     128 /* messages per round that the core must copy */
 #define SOFT_SLAB_MEMORY \
 	(UINT64_C(256) << 20) /* bytes of received sends that the core holds at most */
 #define SOFT_WHY_MAX 192u     /* bytes of a reason */
 
-/* What an event of epoll belongs to; first member of each. */
+/* The source of an epoll event; first member of each. */
 enum soft_source {
 	SOFT_TCP_LISTENER,
 	SOFT_UDP,
@@ -53,7 +52,7 @@ enum soft_source {
 	SOFT_NETLINK
 };
 
-/* A socket that others connect to or send datagrams to. */
+/* A socket for incoming connections or datagrams. */
 struct soft_port {
 	enum soft_source source;
 	int fd;
@@ -69,7 +68,10 @@ struct soft_listener {
 	bool gone; /* no interface has the address at present */
 };
 
-/* A closed connection: read until end of file, so that what was sent last arrives before a reset can. */
+/*
+ * A closed connection: read until end of file, so that what was sent last arrives before a reset
+ * can.
+ */
 struct soft_linger {
 	enum soft_source source;
 	int fd;
@@ -77,11 +79,11 @@ struct soft_linger {
 	struct ripc__list link; /* in t->lingers, oldest first */
 };
 
-/* Who finds out that the socket has input. */
+/* How input of the socket is detected. */
 enum soft_polling {
 	SOFT_IDLE,     /* epoll */
 	SOFT_ACTIVE,   /* in t->active_ep: each progress(); epoll as well */
-	SOFT_SPINNING, /* the same without epoll, whose wake-ups slow down every arriving segment */
+	SOFT_SPINNING, /* the same without epoll, which slows down every segment */
 };
 
 enum soft_rx {
@@ -90,11 +92,11 @@ enum soft_rx {
 	SOFT_RX_EOF,     /* nothing more can be received */
 };
 
-/* What an endpoint needs only until it is set up. */
+/* State of an endpoint until it is set up. */
 struct soft_setup {
-	struct ripc__iwarp_address address; /* active: places still to be tried, from place on */
+	struct ripc__iwarp_address address; /* active: addresses to be tried, from addr_index on */
 	unsigned addr_index;
-	bool basic;                      /* active: ask in revision 1 */
+	bool basic;                      /* active: use MPA revision 1 */
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */
 	size_t privlen;
 	struct ripc__mpa request, reply; /* as sent or received */
@@ -103,11 +105,11 @@ struct soft_setup {
 	uint8_t in[RIPC__MPA_FRAME_MAX];
 	size_t in_len;
 	uint64_t deadline_ns;
-	char tried[SOFT_WHY_MAX]; /* why places failed */
-	bool peer_may_exist; /* one failed otherwise than by a refusal: the peer may live there */
-	bool no_answer;      /* one did not answer the SYN at all */
+	char tried[SOFT_WHY_MAX]; /* why addresses failed */
+	bool peer_may_exist;      /* an address did not refuse the connection */
+	bool no_answer;           /* an address did not answer the SYN */
 	char peer[64];
-	uint64_t source; /* passive: the peer's address, as EV_REQUEST tells it */
+	uint64_t source; /* passive: source of EV_REQUEST */
 	uint64_t since_ns;
 };
 
@@ -123,23 +125,23 @@ struct ripc__ep {
 	struct ripc__list ready;     /* in t->ready: to be served without waiting for its socket */
 	struct ripc__list held;      /* in t->held: sends are held back */
 	struct ripc__list blocked;   /* in t->blocked: the socket takes no more */
-	struct ripc__list free_link; /* in t->graves: to be freed at the next progress() */
-	struct soft_setup *setup;   /* until established */
-	uint32_t watched;           /* events epoll watches for */
-	uint32_t empty_polls;       /* times in a row that it was asked in vain */
-	uint32_t streak;            /* posts that came back to back */
-	uint64_t streak_poll;       /* t->looks at the last post */
-	uint64_t last_post_ns;      /* time of it; 0: not known */
-	uint64_t held_since_ns;     /* first send held back */
+	struct ripc__list free_link; /* in t->deferred_free: freed by the next progress() */
+	struct soft_setup *setup;    /* until established */
+	uint32_t watched;            /* events watched by epoll */
+	uint32_t empty_polls;        /* empty polls in a row */
+	uint32_t streak;             /* posts in a row without progress() in between */
+	uint64_t streak_poll;        /* t->polls at the last post */
+	uint64_t last_post_ns;       /* time of the last post; 0: unknown */
+	uint64_t held_since_ns;      /* time of the first send held back */
 	enum soft_polling polling;
 	enum soft_rx rx;
-	uint8_t recent_rx; /* receptions since the last arm(), up to WARM */
+	uint8_t recent_rx; /* receptions since the last arm(), up to SPIN_RX */
 	bool initiator;
 	bool want_established;      /* EV_ESTABLISHED is to be reported */
 	bool want_sendable;         /* a post returned -EAGAIN */
 	bool rejected;              /* by the peer: setup->reply has its private data */
 	int error;                  /* of the socket, or 0; negative errno */
-	char why[SOFT_WHY_MAX];     /* reason in EV_CLOSED, EV_REQUEST: who */
+	char why[SOFT_WHY_MAX];     /* reason in EV_CLOSED; source text in EV_REQUEST */
 	struct ripc__engine engine; /* from SOFT_OPEN on */
 };
 
@@ -149,7 +151,7 @@ struct soft {
 	enum ripc__crc_mode crc;
 	bool datagrams;
 	struct ripc__udp udp;
-	struct soft_port udp_conn; /* its line */
+	struct soft_port udp_conn; /* its connected socket */
 	bool multicast;
 	struct ripc__mcast mcast;
 	struct soft_port mcast_ports[RIPC__MCAST_FAMILIES]; /* its sockets */
@@ -157,41 +159,41 @@ struct soft {
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__IWARP_ADDRS_MAX];
 	unsigned nlisteners;
-	const char *interfaces;   /* allowed ones, "": all */
-	struct soft_port changes; /* where the kernel tells of addresses; fd < 0: it does not */
+	const char *interfaces;   /* setting interfaces; "": all */
+	struct soft_port changes; /* netlink socket for address changes; fd < 0: none */
 	bool addrs_changed;       /* EV_ADDRESS is to be reported */
-	uint64_t scanned_ns; /* when addresses were looked at last after the kernel told; 0: never */
-	uint64_t rescan_ns; /* when they are to be looked at again; 0: not before the kernel tells */
-	bool addr_overflow; /* an address found no place, and that was said */
-	bool low;           /* EV_LOW is to be reported */
-	int low_status;     /* its status */
-	bool accept_paused; /* listeners are not watched: out of descriptors */
+	uint64_t scanned_ns;      /* time of the last read of the addresses; 0: never */
+	uint64_t rescan_ns;       /* time of the next one; 0: when a change is reported */
+	bool addr_overflow;       /* an address was left out, which was logged */
+	bool low;                 /* EV_LOW is to be reported */
+	int low_status;           /* its status */
+	bool accept_paused;       /* accept() is paused: out of descriptors */
 	uint64_t accept_resume_ns;
-	uint64_t accept_logged_ns; /* when that was logged last */
+	uint64_t accept_logged_ns; /* time of its last log line */
 	struct ripc__regions regions;
-	unsigned peer_timeout_ms; /* unacknowledged for so long: the peer is gone */
+	unsigned peer_timeout_ms; /* TCP_USER_TIMEOUT */
 	struct ripc__slab_pool pool;
 	struct ripc__slab *slab;                       /* being received into, NULL: none */
 	uint32_t slab_used;                            /* bytes of it */
-	struct ripc__slab *held_slabs[SOFT_LOANS_MAX]; /* given back at the next round, see lend() in stream.c */
+	struct ripc__slab *held_slabs[SOFT_LOANS_MAX]; /* see hold_until_round() */
 	unsigned nheld_slabs;
 	bool starving; /* some endpoint is starved */
 	struct ripc__list eps, setups, settled, ready, held, blocked, deferred_free, lingers;
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *active_ep[SOFT_ACTIVE_MAX];
 	unsigned nactive;
-	struct ripc__ep *last_rx_ep;    /* of the hot ones: what it sent came last; NULL: none */
-	struct soft_port *last_rx_port; /* the same of the sockets for datagrams */
-	unsigned empty_takes;           /* times in a row that take() asked it in vain */
-	bool inactive_ready;      /* the last look at all sockets found some that are not hot */
-	unsigned udp_empty_polls; /* times in a row that the UDP sockets were asked in vain */
-	uint64_t next_timer_ns; /* when a set-up or lingering socket may time out; 0: to be found out */
+	struct ripc__ep *last_rx_ep;    /* endpoint that received last; NULL: none */
+	struct soft_port *last_rx_port; /* datagram socket that received last; NULL: none */
+	unsigned empty_takes;           /* empty calls of poll_one() in a row */
+	bool inactive_ready;            /* the last epoll call found idle endpoints with input */
+	unsigned udp_empty_polls;       /* empty polls of the UDP sockets in a row */
+	uint64_t next_timer_ns; /* earliest time-out of a set-up or lingering socket; 0: unknown */
 	uint64_t rounds;        /* calls of progress() */
-	uint64_t polls;         /* these, and calls of take() */
-	uint64_t now_ns;        /* at the last of them */
+	uint64_t polls;         /* calls of progress() and poll_one() */
+	uint64_t now_ns;        /* time of the last of them */
 	char garbage[SOFT_GARBAGE_MAX][SOFT_WHY_MAX];
 	unsigned garbage_head, garbage_tail;                       /* counters into it */
-	uint8_t datagram_from[SOFT_DATAGRAMS_MAX][RIPC__UDP_FROM]; /* where the datagrams of this progress() came from */
+	uint8_t datagram_from[SOFT_DATAGRAMS_MAX][RIPC__UDP_FROM]; /* their sources */
 	unsigned ndatagrams;
 };
 
@@ -233,8 +235,8 @@ int ripc__soft_listen(struct soft *t);
 void ripc__soft_unlisten(struct soft *t);
 void ripc__soft_accept(struct soft *t, struct soft_port *port);
 void ripc__soft_resume_accept(struct soft *t);
-void ripc__soft_addrs_changed(struct soft *t); /* the kernel told of addresses that changed */
-void ripc__soft_rescan_addrs(struct soft *t);  /* it is time to look at them again */
+void ripc__soft_addrs_changed(struct soft *t); /* reads netlink messages */
+void ripc__soft_rescan_addrs(struct soft *t);  /* updates the listeners */
 
 /* tcp_info.c */
 uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep);
@@ -257,15 +259,15 @@ int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *l
 struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active); /* with setup; NULL: no memory */
 void ripc__soft_ep_defer_free(struct ripc__ep *ep); /* frees it at the next progress(); fd closed */
 void ripc__soft_ep_free(struct ripc__ep *ep);
-void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: the next place */
+void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: tries the next address */
 unsigned ripc__soft_setup_step(struct ripc__ep *ep,
 			       struct ripc__event *ev);            /* socket is ready; events 0/1 */
 uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns); /* return: when the next runs out */
 void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms);
 
 /* stream.c */
-void ripc__soft_release_round(struct soft *t); /* gives back what was lent for one round */
-void ripc__soft_transmit(struct ripc__ep *ep, size_t budget); /* transmits what the socket takes */
+void ripc__soft_release_round(struct soft *t);                /* releases the slabs of held_slabs */
+void ripc__soft_transmit(struct ripc__ep *ep, size_t budget); /* until the socket is full */
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max);
 
 /* linger.c */

@@ -10,13 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RECEIVE_ROUND (1u << 20)   /* bytes received from one endpoint in one progress() at most */
+#define RECEIVE_ROUND (1u << 20)   /* bytes received from an endpoint by one progress() */
 #define PUSH_ROUND    (1u << 20)   /* bytes transmitted likewise */
 #define GATHER_BYTES  (512u << 10) /* bytes offered to the socket with one call */
-#define GATHER_CRC \
-	(128u << 10) /* the same where their CRC is computed first: they should still be in the cache */
-#define GATHER_IOV 48u
-#define SPIN_RX    16u /* receptions without a sleep in between after which epoll is left out */
+#define GATHER_CRC    (128u << 10) /* the same with CRC, which needs them in the cache */
+#define GATHER_IOV    48u
+#define SPIN_RX       16u /* receptions without arm() after which epoll is left out */
 
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 {
@@ -57,7 +56,7 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 	ripc__list_del(&ep->blocked);
 }
 
-/* The endpoint has come to its end: our Terminate goes out as far as possible. */
+/* The connection ended: sends our Terminate as far as possible. */
 static void finish(struct ripc__ep *ep)
 {
 	struct ripc__engine *e = &ep->engine;
@@ -106,8 +105,8 @@ static unsigned established(struct ripc__ep *ep, struct ripc__event *ev)
 }
 
 /*
- * A message that lies in its queue for long holds a whole slab. When many slabs are held the receiver is asked to copy: the
- * event has no token, and its data is valid until the next round.
+ * A queued message holds a whole slab. When many slabs are held the core has to copy: the event has
+ * no token, and its data is valid until the next round.
  */
 static void *hold_until_round(struct soft *t, void *token)
 {
@@ -126,7 +125,7 @@ void ripc__soft_release_round(struct soft *t)
 		ripc__slab_put(t->held_slabs[--t->nheld_slabs]);
 }
 
-/* What the engine has to say. Return: events. */
+/* Turns engine events into transport events. Return: their number. */
 static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
 {
 	struct ripc__engine_event ev;
@@ -161,7 +160,7 @@ static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, un
 	return n;
 }
 
-/* No memory for what is there: the endpoint is left alone until some is given back. */
+/* No memory to receive into: the socket is left alone until a slab is released. */
 static void set_starved(struct ripc__ep *ep)
 {
 	ep->rx = SOFT_RX_STARVED;
@@ -212,7 +211,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			ripc__soft_ep_spin(ep);
 		ripc__soft_space_used(t, ripc__engine_received(e, t->slab, (size_t)got));
 		n += receive_some(ep, events + n, max - n);
-		/* A short read has emptied the socket, as far as that can be known. */
+		/* A short read usually emptied the socket. */
 		if ((size_t)got < asked)
 			break;
 		budget -= (size_t)got < budget ? (size_t)got : budget;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the kernel knows of a connection. By itself, since linux/tcp.h and netinet/tcp.h exclude each other. */
+/*
+ * What the kernel knows of a connection. By itself, since linux/tcp.h and netinet/tcp.h exclude
+ * each other.
+ */
 #include "transport/iwarp/soft/soft.h"
 
 #include <linux/tcp.h>

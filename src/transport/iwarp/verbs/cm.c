@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What librdmacm reports. Each event is acknowledged at once: what is not keeps rdma_destroy_id() waiting. */
+/* Events of librdmacm. Each is acknowledged at once: rdma_destroy_id() waits for that. */
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROUTE_MS 1000
 
-/* An event with its private data, which goes with the acknowledgement. */
+/* A copy of an event and its private data, which the acknowledgement frees. */
 struct report {
 	struct rdma_cm_event ev;
 	uint8_t priv[256];
@@ -22,7 +23,7 @@ static bool carries_data(enum rdma_cm_event_type type)
 	       type == RDMA_CM_EVENT_REJECTED;
 }
 
-/* The fields mean the reads of either side, but drivers do not agree on which: the smaller one is safe. */
+/* Drivers disagree on which side each field describes: use the smaller one. */
 static void set_depth(struct iwv_conn *conn, const struct rdma_conn_param *param)
 {
 	if (param->initiator_depth && param->initiator_depth < conn->read_depth)
@@ -40,22 +41,20 @@ static unsigned requested(struct iwv *t, const struct report *r, struct ripc__ev
 	struct ripc__ep *ep = NULL;
 
 	if (nic && !nic->dev.gone)
-		ep = ripc__iwv_ep_new(t, false);
-	conn = ep ? ripc__iwv_conn_new(t, ep) : NULL;
+		ep = ripc__iwv_ep_new(t, IWV_EP_REQUESTED);
+	conn = ep ? ripc__iwv_conn_new(t, ep, IWV_REQUESTED) : NULL;
 	if (!conn) {
 		rdma_reject(id, NULL, 0);
 		rdma_destroy_id(id);
 		if (ep)
 			ripc__iwv_ep_free(ep);
-		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: a connection is refused: %s",
+		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: rejected a connection: %s",
 			  nic ? "out of memory" : "its device is not in use");
 		return 0;
 	}
 	conn->id = id;
 	conn->nic = nic;
 	nic->nconns++;
-	conn->state = IWV_REQUESTED;
-	ep->asked = true;
 	id->context = conn;
 	set_depth(conn, &r->ev.param.conn);
 	ep->privlen = r->privlen < sizeof(ep->priv) ? r->privlen : sizeof(ep->priv);
@@ -73,7 +72,7 @@ static unsigned requested(struct iwv *t, const struct report *r, struct ripc__ev
 	return 1;
 }
 
-/* The way to the peer is known: it must be one of our addresses on one of our devices. */
+/* The route must leave by an address in use on a device in use. */
 static void resolved(struct iwv_conn *conn)
 {
 	struct ripc__ep *ep = conn->ep;
@@ -84,8 +83,8 @@ static void resolved(struct iwv_conn *conn)
 
 	memcpy(&local, rdma_get_local_addr(conn->id), sizeof(local));
 	if (!nic || nic->dev.gone || !ripc__iwv_is_ours(conn->t, &local)) {
-		snprintf(why, sizeof(why), "the way there is %s%s, which is not in use here",
-			 conn->id->verbs ? "by device " : "by no device",
+		snprintf(why, sizeof(why), "the route leads %s%s, which is not in use",
+			 conn->id->verbs ? "through device " : "through no device",
 			 conn->id->verbs ? ibv_get_device_name(conn->id->verbs->device) : "");
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, why);
 		return;
@@ -101,7 +100,7 @@ static void ready(struct iwv_conn *conn)
 	int rc = ripc__iwv_conn_qp(conn);
 
 	if (!rc) {
-		conn->state = IWV_CONNECTING;
+		ripc__iwv_conn_set_state(conn, IWV_CONNECTING);
 		rc = ripc__iwv_dial(conn);
 	}
 	if (rc)
@@ -113,19 +112,20 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 	struct ripc__ep *ep = conn->ep;
 
 	conn->established = true;
-	if (!ep || !ep->active)
+	if (!ep || !ep->initiator)
 		return 0;
 	set_depth(conn, &r->ev.param.conn);
 	ep->replylen = r->privlen < sizeof(ep->reply) ? r->privlen : sizeof(ep->reply);
 	memcpy(ep->reply, r->priv, ep->replylen);
-	/* iWARP has the active side speak first, and the passive side waits for it. */
+	/* iWARP: the active side sends first, and the passive side waits for it. */
 	if (!conn->flushed && ripc__iwv_conn_mark(conn, false)) {
-		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the first send cannot be posted");
+		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "cannot post the first send");
 		return 0;
 	}
-	conn->state = IWV_UP;
-	ep->up = true;
-	ripc__iwv_ep_deadline(ep, 0);
+	ripc__iwv_conn_set_state(conn, IWV_UP);
+	if (!iwv_ep_lost(ep))
+		ripc__iwv_ep_set_state(ep, IWV_EP_UP);
+	iwv_set_deadline(ep->t, &ep->deadline_ns, 0);
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_ESTABLISHED,
 		.user = ep->user,
@@ -133,7 +133,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 		.data = ep->reply,
 		.len = (uint32_t)ep->replylen,
 	};
-	/* The completions that tell of its end have been seen already. */
+	/* The completions of its end were polled already. */
 	if (conn->flushed)
 		ripc__iwv_ep_break(ep, -ECONNRESET, "closed by the peer");
 	return 1;
@@ -143,8 +143,8 @@ static void rejected(struct iwv_conn *conn, const struct report *r)
 {
 	struct ripc__ep *ep = conn->ep;
 
-	/* A refusal of ours says why; without that the connection ended before there was an answer. */
-	if (!ep->active || !r->privlen) {
+	/* A rejection by the core has private data; without it the connection failed. */
+	if (!ep->initiator || !r->privlen) {
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the peer refused the connection");
 		return;
 	}
@@ -184,7 +184,7 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 
 	if (r->ev.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		return requested(t, r, ev);
-	conn = r->ev.id->context; /* NULL: of a listener */
+	conn = r->ev.id->context; /* NULL: a listener */
 	if (r->ev.event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
 		removed(t, r->ev.id, conn);
 		return 0;
@@ -201,7 +201,7 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 			ready(conn);
 		return 0;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		failed(conn, "no iWARP device leads there", r->ev.status);
+		failed(conn, "no route through an iWARP device", r->ev.status);
 		return 0;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		failed(conn, "no route", r->ev.status);
@@ -228,8 +228,9 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 	default:
 		return 0;
 	}
-	/* Nobody waits for it any more: that was the event that was still to come, or the end of what it lingered for. */
-	if (conn->id && !conn->ep && !(conn->lingers && r->ev.event == RDMA_CM_EVENT_ESTABLISHED))
+	/* Without an endpoint this was the awaited event, or the end of lingering. */
+	if (conn->id && !conn->ep &&
+	    !(conn->state == IWV_LINGERING && r->ev.event == RDMA_CM_EVENT_ESTABLISHED))
 		ripc__iwv_conn_release(conn);
 	return n;
 }
@@ -250,4 +251,25 @@ unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max)
 		n += handle(t, &r, events + n);
 	}
 	return n;
+}
+
+void ripc__iwv_connects_done(struct iwv *t)
+{
+	struct ripc__list *n, *tmp;
+	uint64_t count;
+	ssize_t got = read(t->connect_fd, &count, sizeof(count));
+
+	(void)got;
+	ripc__list_for_each_safe (n, tmp, &t->conns) {
+		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
+
+		if (!conn->connect_thread.running || !atomic_load(&conn->connect_thread.done))
+			continue;
+		ripc__iwv_connect_join(conn);
+		if (conn->state == IWV_CONNECTING)
+			ripc__iwv_conn_set_state(conn, IWV_REQUEST_SENT);
+		if (conn->connect_thread.result && conn->ep)
+			ripc__iwv_ep_failed(conn->ep, conn->connect_thread.result,
+					    strerror(-conn->connect_thread.result));
+	}
 }

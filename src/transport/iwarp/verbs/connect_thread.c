@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * rdma_connect() in a thread of its own: SoftiWARP connects its TCP socket within the call, which for a host that is silent
- * takes minutes. The thread lives as long as the call, and is cancelled where the wait is (in write(), with no lock held) when
- * nobody is interested any more.
+ * rdma_connect() in a thread: SoftiWARP connects its TCP socket within the call, which takes
+ * minutes if the host is silent. The thread ends with the call. An endpoint that is closed earlier
+ * cancels it in write(), where it holds no lock.
  */
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
@@ -51,16 +51,16 @@ int ripc__iwv_dial(struct iwv_conn *conn)
 	atomic_store(&d->done, false);
 	rc = pthread_attr_init(&attr);
 	if (rc)
-		return ripc__fail(-rc, "iwarp/verbs: no thread to connect: %s", strerror(rc));
+		return ripc__fail(-rc, "iwarp/verbs: cannot start a connect thread: %s", strerror(rc));
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	/* Signals are the application's. */
+	/* Signals are for threads of the application. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&d->thread, &attr, connect_thread, d);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (rc)
-		return ripc__fail(-rc, "iwarp/verbs: no thread to connect: %s", strerror(rc));
+		return ripc__fail(-rc, "iwarp/verbs: cannot start a connect thread: %s", strerror(rc));
 	d->running = true;
 	conn->cm_event_due = true;
 	conn->t->nconnects++;
@@ -78,28 +78,7 @@ void ripc__iwv_connect_join(struct iwv_conn *conn)
 	pthread_join(d->thread, NULL);
 	d->running = false;
 	conn->t->nconnects--;
-	/* Of a call that was cancelled nobody knows whether it had sent the request already: an event may come. */
+	/* A cancelled call may have sent the request: an event may come. */
 	if (atomic_load(&d->done) && d->result)
 		conn->cm_event_due = false;
-}
-
-void ripc__iwv_connects_done(struct iwv *t)
-{
-	struct ripc__list *n, *tmp;
-	uint64_t count;
-	ssize_t got = read(t->connect_fd, &count, sizeof(count));
-
-	(void)got;
-	ripc__list_for_each_safe (n, tmp, &t->conns) {
-		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
-
-		if (!conn->connect_thread.running || !atomic_load(&conn->connect_thread.done))
-			continue;
-		ripc__iwv_connect_join(conn);
-		if (conn->state == IWV_CONNECTING)
-			conn->state = IWV_REQUEST_SENT;
-		if (conn->connect_thread.result && conn->ep)
-			ripc__iwv_ep_failed(conn->ep, conn->connect_thread.result,
-					    strerror(-conn->connect_thread.result));
-	}
 }

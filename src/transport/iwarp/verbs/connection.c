@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One connection: its queue pair, from the first buffer to the last completion. */
+/* One connection: its queue pair, receives and completions. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINGER_MS 3000  /* for the last sends */
+#define LINGER_MS 3000  /* time for the last sends */
 #define ANSWER_MS 15000 /* SoftiWARP gives up a request after 10 s */
 #define TABLE_MIN 64u
 #define CQ_SHARE  (CONN_TX_DEPTH + CONN_READS_MAX + CONN_RECV_BUFS)
 
-/* A free place in the table. Return: 0 or -ENOMEM. */
+/* Takes a free slot of the table. Return: 0 or -ENOMEM. */
 static int table_add(struct iwv *t, struct iwv_conn *conn)
 {
 	uint32_t size = t->table_size ? t->table_size * 2 : TABLE_MIN;
@@ -39,7 +39,7 @@ static int table_add(struct iwv *t, struct iwv_conn *conn)
 	return 0;
 }
 
-struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep)
+struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep, enum iwv_conn_state state)
 {
 	struct iwv_conn *conn = calloc(1, sizeof(*conn));
 
@@ -49,23 +49,13 @@ struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep)
 	}
 	conn->t = t;
 	conn->ep = ep;
+	conn->state = state;
 	conn->read_depth = t->read_depth;
 	ripc__list_init(&conn->link);
 	ripc__list_init(&conn->held);
 	ripc__list_add(&t->conns, &conn->link);
 	ep->conn = conn;
 	return conn;
-}
-
-void ripc__iwv_conn_deadline(struct iwv_conn *conn, uint64_t deadline_ns)
-{
-	struct iwv *t = conn->t;
-
-	t->ntimed += !!deadline_ns;
-	t->ntimed -= !!conn->deadline_ns;
-	conn->deadline_ns = deadline_ns;
-	if (deadline_ns && deadline_ns < t->next_timer_ns)
-		t->next_timer_ns = deadline_ns;
 }
 
 static int create_qp(struct iwv_conn *conn, uint32_t inline_max)
@@ -102,7 +92,7 @@ static int post_recv(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
 
 int ripc__iwv_conn_qp(struct iwv_conn *conn)
 {
-	/* 80 is what SoftiWARP has room for. */
+	/* SoftiWARP takes 80 bytes. */
 	static const uint32_t inline_sizes[] = {CONN_INLINE_MAX, 128, 80, 64, 0};
 	struct iwv_device *nic = conn->nic;
 	int rc = -EINVAL;
@@ -118,7 +108,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 	if (rc)
 		return rc;
 	ripc__verbs_sendq_signal(&conn->tx, conn->t->signal_every);
-	/* No query tells how much a device takes inline: the first queue pair finds out. */
+	/* No query returns the inline limit: the first queue pair probes it. */
 	rc = nic->inline_known ? create_qp(conn, nic->inline_max) : -EINVAL;
 	for (unsigned i = 0; i < sizeof(inline_sizes) / sizeof(*inline_sizes) && !nic->inline_known;
 	     i++) {
@@ -127,7 +117,8 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 		nic->inline_max = ripc__verbs_inline(inline_sizes[i], conn->t->inline_bytes);
 	}
 	if (rc)
-		return ripc__fail(rc, "%s: no queue pair: %s", nic->dev.name, strerror(-rc));
+		return ripc__fail(rc, "%s: cannot create a queue pair: %s", nic->dev.name,
+				  strerror(-rc));
 	while (conn->nbufs < CONN_RECV_BUFS) {
 		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&nic->big);
 
@@ -137,7 +128,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 		conn->bufs[conn->nbufs++] = buf;
 		rc = post_recv(conn, buf);
 		if (rc)
-			return ripc__fail(rc, "%s: no receive can be posted: %s", nic->dev.name,
+			return ripc__fail(rc, "%s: cannot post a receive: %s", nic->dev.name,
 					  strerror(-rc));
 	}
 	return 0;
@@ -159,7 +150,7 @@ int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled)
 	return rc > 0 ? -rc : rc;
 }
 
-/* What was held back is not sent any more: its slots go with the queue. */
+/* Discards sends held back; their slots go with the queue. */
 static void detach(struct iwv_conn *conn)
 {
 	conn->nheld = 0;
@@ -170,7 +161,7 @@ static void detach(struct iwv_conn *conn)
 }
 
 /*
- * The completions of what was posted may still be in the queue, with pointers to our buffers: these stay until it was found
+ * Completions left in the queue point to the buffers: these are kept until the queue was found
  * empty.
  */
 void ripc__iwv_conn_release(struct iwv_conn *conn)
@@ -179,7 +170,7 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 
 	detach(conn);
 	ripc__iwv_connect_join(conn);
-	ripc__iwv_conn_deadline(conn, 0);
+	iwv_set_deadline(t, &conn->deadline_ns, 0);
 	if (conn->id) {
 		if (conn->established && !conn->nic->dev.gone)
 			rdma_disconnect(conn->id);
@@ -189,7 +180,7 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 	}
 	conn->qp = NULL;
 	conn->id = NULL;
-	conn->state = IWV_DESTROYED;
+	ripc__iwv_conn_set_state(conn, IWV_DESTROYED);
 	conn->qp_destroyed_round = t->rounds;
 	ripc__list_del(&conn->link);
 	ripc__list_add(&t->destroyed, &conn->link);
@@ -203,8 +194,8 @@ void ripc__iwv_conn_drop(struct iwv_conn *conn)
 		ripc__iwv_conn_release(conn);
 		return;
 	}
-	conn->state = IWV_DESTROYED;
-	ripc__iwv_conn_deadline(conn, ripc__clock_ns() + ANSWER_MS * RIPC__MS);
+	ripc__iwv_conn_set_state(conn, IWV_DROPPED);
+	iwv_set_deadline(conn->t, &conn->deadline_ns, ripc__clock_ns() + ANSWER_MS * RIPC__MS);
 }
 
 void ripc__iwv_conn_linger(struct iwv_conn *conn)
@@ -214,8 +205,8 @@ void ripc__iwv_conn_linger(struct iwv_conn *conn)
 		return;
 	}
 	detach(conn);
-	conn->lingers = true;
-	ripc__iwv_conn_deadline(conn, ripc__clock_ns() + LINGER_MS * RIPC__MS);
+	ripc__iwv_conn_set_state(conn, IWV_LINGERING);
+	iwv_set_deadline(conn->t, &conn->deadline_ns, ripc__clock_ns() + LINGER_MS * RIPC__MS);
 }
 
 static void conn_free(struct iwv_conn *conn)
@@ -257,28 +248,28 @@ void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
 	int rc;
 
 	buf->tag &= ~TAG_DELIVERED;
-	if (!conn->qp || !conn->ep || conn->ep->broken)
+	if (!conn->qp || !conn->ep || iwv_ep_lost(conn->ep))
 		return;
 	rc = post_recv(conn, buf);
 	if (rc)
-		ripc__iwv_ep_break(conn->ep, rc, "no receive can be posted");
+		ripc__iwv_ep_break(conn->ep, rc, "cannot post a receive");
 }
 
-/* A work request failed, and with it the connection. */
+/* A work request failed, which ends the connection. */
 static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *what)
 {
 	char why[WHY_MAX];
 
-	if (conn->lingers && conn->state != IWV_DESTROYED) {
+	if (conn->state == IWV_LINGERING) {
 		ripc__iwv_conn_release(conn);
 		return;
 	}
 	if (!conn->ep)
 		return;
-	/* Flushed: somebody else ended it, and the connection manager may know who. */
+	/* Flushed: the connection manager may know the cause. */
 	conn->t->full_pass = true;
-	/* While we ask for the connection it does: a refusal flushes the receives, often before it is reported. */
-	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->active && !conn->ep->up) {
+	/* While connecting it does: a rejection flushes the receives, often before its event. */
+	if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->ep->initiator && conn->state != IWV_UP) {
 		conn->flushed = true;
 		return;
 	}
@@ -301,20 +292,20 @@ static unsigned received(struct iwv *t, const struct ibv_wc *wc, struct ripc__ev
 		broken(conn, wc, "a receive");
 		return 0;
 	}
-	if (!ep || ep->closed)
+	if (!ep || ep->state == IWV_EP_CLOSED)
 		return 0;
 	if (conn->state == IWV_ACCEPTED) {
-		conn->state = IWV_UP;
-		ep->up = true;
+		ripc__iwv_conn_set_state(conn, IWV_UP);
+		if (!iwv_ep_lost(ep))
+			ripc__iwv_ep_set_state(ep, IWV_EP_UP);
 		ev[n++] = (struct ripc__event){
 			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
 	}
-	if (!ep->up) {
-		ripc__iwv_ep_break(ep, -EPROTO,
-				   "the peer spoke before the connection was established");
+	if (conn->state != IWV_UP) {
+		ripc__iwv_ep_break(ep, -EPROTO, "the peer sent before the connection was established");
 		return 0;
 	}
-	/* Of no bytes: no message, see doc/protocol.md, section 5.1. */
+	/* A send of no bytes is no message: doc/protocol.md, section 5.1. */
 	if (!wc->byte_len) {
 		ripc__iwv_conn_repost(conn, buf);
 		return n;
@@ -346,16 +337,17 @@ unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct rip
 		broken(conn, wc, read ? "a read" : "a send or write");
 		return 0;
 	}
-	/* All reads and writes are signaled: at most one of those retired here is to be reported. */
+	/* Reads and writes are all signaled: at most one of the retired slots is reported. */
 	while ((s = ripc__verbs_sendq_retire(slot->queue, slot))) {
-		if (s->kind == RIPC__EV_NONE || s != slot || !conn->ep || conn->ep->closed)
+		if (s->kind == RIPC__EV_NONE || s != slot || !conn->ep ||
+		    conn->ep->state == IWV_EP_CLOSED)
 			continue;
 		ev[n++] = (struct ripc__event){.kind = (enum ripc__ev_kind)s->kind,
 					       .user = conn->ep->user,
 					       .ep = conn->ep,
 					       .wr_id = s->wr_id};
 	}
-	if (conn->lingers && conn->state != IWV_DESTROYED && conn->tx.head == conn->tx.tail)
+	if (conn->state == IWV_LINGERING && conn->tx.head == conn->tx.tail)
 		ripc__iwv_conn_release(conn);
 	return n;
 }

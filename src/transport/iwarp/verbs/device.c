@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Devices: the addresses they can be reached at, their queues and buffers, and how they go. */
+/* Devices: listeners, completion queues, buffers, removal. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
@@ -12,14 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BACKLOG 128
-#define PORT_TRIES \
-	16 /* librdmacm draws a port without asking TCP, which may have given it to another */
-#define RECV_SLAB    68u /* buffers by which the pools grow: receives of two connections */
-#define SMALL_SLAB   256u
-#define FORGET_MS    100
-#define FORGET_TRIES 100
-#define BUFS_MAX     (1u << 17)
+#define BACKLOG        128
+#define PORT_TRIES     16  /* librdmacm chooses a port that TCP may use already */
+#define RECV_SLAB      68u /* buffers by which a pool grows: receives of two connections */
+#define SMALL_SLAB     256u
+#define STALE_RETRY_MS 100
+#define STALE_TRIES    100
+#define BUFS_MAX       (1u << 17)
 
 struct iwv_device *ripc__iwv_device_find(struct iwv *t, const struct ibv_context *ctx)
 {
@@ -47,22 +46,26 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 			return cq;
 	}
 	if (nic->ncqs == NIC_CQS_MAX) {
-		ripc__fail(-ENOBUFS, "%s: its completion queues are all in use", nic->dev.name);
+		ripc__fail(-ENOBUFS, "%s: cannot create another completion queue: limit of %u reached",
+			   nic->dev.name, NIC_CQS_MAX);
 		return NULL;
 	}
 	cq = &nic->cq[nic->ncqs];
 	if (ripc__verbs_cq_init(cq, &nic->dev, NIC_CQ_ENTRIES))
 		return NULL;
-	if (ripc__iwv_watch(nic->t, cq->channel->fd, IWV_CQ, 0)) {
+	if (iwv_watch(nic->t, cq->channel->fd, IWV_CQ, 0)) {
 		ripc__verbs_cq_fini(cq);
-		ripc__fail(-ENOMEM, "%s: its completion channel cannot be watched", nic->dev.name);
+		ripc__fail(-ENOMEM, "%s: cannot add the completion channel to epoll", nic->dev.name);
 		return NULL;
 	}
 	nic->ncqs++;
 	return ripc__verbs_cq_reserve(cq, n) ? NULL : cq;
 }
 
-/* Everything of ours on the device but the listeners, whose identifiers hold librdmacm's context open. */
+/*
+ * Frees all objects on the device except listeners, whose identifiers keep the context of librdmacm
+ * open.
+ */
 static void nic_empty(struct iwv_device *nic)
 {
 	struct iwv *t = nic->t;
@@ -71,14 +74,14 @@ static void nic_empty(struct iwv_device *nic)
 		return;
 	t->active = NULL;
 	for (unsigned i = 0; i < nic->ncqs; i++) {
-		ripc__iwv_unwatch(t, nic->cq[i].channel->fd);
+		iwv_unwatch(t, nic->cq[i].channel->fd);
 		ripc__verbs_cq_fini(&nic->cq[i]);
 	}
 	nic->ncqs = 0;
-	ripc__iwv_unwatch(t, nic->dev.ctx->async_fd);
-	ripc__iwv_unwatch(t, nic->dev.wake_fd);
+	iwv_unwatch(t, nic->dev.ctx->async_fd);
+	iwv_unwatch(t, nic->dev.wake_fd);
 	ripc__verbs_regions_invalidate(&t->regions, &nic->dev);
-	/* What was received may still be looked at: the memory stays until the end. */
+	/* The core may still read received data: the memory stays until close. */
 	ripc__verbs_pool_invalidate(&nic->big);
 	ripc__verbs_pool_invalidate(&nic->small);
 	ripc__verbs_device_close(&nic->dev);
@@ -101,7 +104,7 @@ void ripc__iwv_device_free(struct iwv_device *nic)
 		t->ntimed++;
 	t->stale = nic->dev.ctx;
 	snprintf(t->stale_path, sizeof(t->stale_path), "%s", nic->dev.ctx->device->dev_path);
-	t->stale_tries = FORGET_TRIES;
+	t->stale_tries = STALE_TRIES;
 	t->stale_ns = t->next_timer_ns = t->now_ns;
 	nic_empty(nic);
 	for (unsigned i = 0; i < t->nlisteners; i++)
@@ -110,9 +113,10 @@ void ripc__iwv_device_free(struct iwv_device *nic)
 }
 
 /*
- * The kernel waits with the removal until every context of the device is closed. librdmacm closes its own when it looks at
- * the list of devices and the one that nobody uses is not there: which may be a little later. It is made to look only then: a look
- * holds every device of the process for a moment, and those that others let go of meanwhile librdmacm keeps open for good.
+ * The kernel delays the removal until every context of the device is closed. librdmacm closes its
+ * own when it lists the devices after the device file is gone, so rdma_get_devices() is called only
+ * then. Each call also holds all devices of the process for a moment, and contexts released by
+ * others meanwhile stay open.
  */
 void ripc__iwv_stale_close(struct iwv *t)
 {
@@ -129,7 +133,7 @@ void ripc__iwv_stale_close(struct iwv *t)
 	if (all)
 		rdma_free_devices(all);
 	if (there && --t->stale_tries) {
-		t->stale_ns = t->now_ns + FORGET_MS * RIPC__MS;
+		t->stale_ns = t->now_ns + STALE_RETRY_MS * RIPC__MS;
 		return;
 	}
 	t->stale = NULL;
@@ -142,8 +146,7 @@ void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)
 	char text[WHY_MAX];
 
 	if (!nic->dev.gone)
-		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: %s cannot be used any more: %s",
-			  nic->dev.name, why);
+		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: lost device %s: %s", nic->dev.name, why);
 	nic->dev.gone = true;
 	snprintf(text, sizeof(text), "%s: %s", nic->dev.name, why);
 	ripc__list_for_each (n, &nic->t->eps) {
@@ -160,7 +163,7 @@ void ripc__iwv_device_async(struct iwv_device *nic)
 	struct ripc__verbs_event ev;
 
 	while (nic->dev.ctx && ripc__verbs_event(&nic->dev, &ev)) {
-		/* Of a queue pair in error its completions tell, or the connection manager. */
+		/* Completions or the connection manager report the queue pair in error. */
 		if (ev.async_event == RIPC__VERBS_QP_FATAL)
 			nic->t->full_pass = true;
 		if (ev.async_event == RIPC__VERBS_DEVICE_GONE)
@@ -174,7 +177,8 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **
 	int rc;
 
 	if (t->nnics == RIPC__VERBS_DEVICES_MAX)
-		return ripc__fail(-ENOBUFS, "iwarp/verbs: more than %d devices",
+		return ripc__fail(-ENOBUFS,
+				  "iwarp/verbs: cannot open another device: limit of %d reached",
 				  RIPC__VERBS_DEVICES_MAX);
 	nic = calloc(1, sizeof(*nic));
 	if (!nic)
@@ -187,12 +191,13 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **
 	}
 	ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
 	ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
-	rc = ripc__iwv_watch(t, ctx->async_fd, IWV_ASYNC, t->nnics);
+	rc = iwv_watch(t, ctx->async_fd, IWV_ASYNC, t->nnics);
 	if (!rc)
-		rc = ripc__iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, t->nnics);
+		rc = iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, t->nnics);
 	if (rc) {
-		rc = ripc__fail(rc, "iwarp/verbs: %s cannot be watched", nic->dev.name);
-		ripc__iwv_unwatch(t, ctx->async_fd);
+		rc = ripc__fail(rc, "iwarp/verbs: %s: cannot add its descriptors to epoll",
+				nic->dev.name);
+		iwv_unwatch(t, ctx->async_fd);
 		ripc__verbs_device_close(&nic->dev);
 		free(nic);
 		return rc;
@@ -206,27 +211,7 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **
 	return 0;
 }
 
-/* Whether an address of an interface is one to listen at. */
-static bool wanted(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip)
-{
-	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
-		return false;
-	if (names[0] && ripc__list_index(names, i->ifa_name) < 0)
-		return false;
-	memset(ip, 0, sizeof(*ip));
-	if (i->ifa_addr->sa_family == AF_INET)
-		memcpy(&ip->in, i->ifa_addr, sizeof(ip->in));
-	else if (i->ifa_addr->sa_family == AF_INET6)
-		memcpy(&ip->in6, i->ifa_addr, sizeof(ip->in6));
-	else
-		return false;
-	if (ip->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&ip->in6.sin6_addr))
-		return false;
-	/* The connection manager finds no way over the loopback. */
-	return !ripc__sockaddr_is_loopback(ip);
-}
-
-/* An identifier bound to the address, if an iWARP device has it. -ENODEV: none has. */
+/* Creates an identifier bound to the address. -ENODEV: no iWARP device has it. */
 static int bind_id(struct iwv *t, union ripc__sockaddr *ip, struct rdma_cm_id **id)
 {
 	int rc = 0;
@@ -270,7 +255,7 @@ static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sock
 	if (!rc && t->datagrams) {
 		l->udp = ripc__udp_open(&t->udp, ip, ripc__udp_mtu(i->ifa_name));
 		if (l->udp >= 0)
-			rc = ripc__iwv_watch(t, t->udp.port[l->udp].fd, IWV_UDP, (unsigned)l->udp);
+			rc = iwv_watch(t, t->udp.port[l->udp].fd, IWV_UDP, (unsigned)l->udp);
 		else
 			rc = l->udp;
 	}
@@ -299,7 +284,9 @@ int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt)
 		union ripc__sockaddr ip;
 		int rc;
 
-		if (!wanted(i, opt->interfaces, &ip) || ripc__iwv_is_ours(t, &ip))
+		/* librdmacm finds no route over the loopback. */
+		if (!ripc__sockaddr_of_interface(i, opt->interfaces, &ip) ||
+		    ripc__sockaddr_is_loopback(&ip) || ripc__iwv_is_ours(t, &ip))
 			continue;
 		rc = add_listener(t, i, &ip);
 		if (rc && rc != -ENODEV && rc != -EADDRNOTAVAIL)

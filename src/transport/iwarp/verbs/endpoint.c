@@ -9,36 +9,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESOLVE_MS 1000 /* time to find the way to one place */
-#define PLACE_MS   5000 /* for one place in all; the core gives less */
+#define RESOLVE_MS 1000 /* to resolve one address */
+#define ADDRESS_MS 5000 /* for all steps to one address; the core allows less */
 /*
- * From this size on SoftiWARP lets TCP refer to the memory of a send that is not signaled, and goes on to do so after a later
- * one has completed.
+ * SoftiWARP lets TCP refer to the memory of larger unsignaled sends, even after a later send has
+ * completed.
  */
 #define SIGNAL_BYTES 4096u
 
-struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, bool active)
+struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, enum iwv_ep_state state)
 {
 	struct ripc__ep *ep = calloc(1, sizeof(*ep));
 
 	if (!ep)
 		return NULL;
 	ep->t = t;
-	ep->active = active;
+	ep->state = state;
+	ep->initiator = state == IWV_EP_CONNECTING;
 	ripc__list_init(&ep->link);
 	ripc__list_add(&t->eps, &ep->link);
 	return ep;
-}
-
-void ripc__iwv_ep_deadline(struct ripc__ep *ep, uint64_t deadline_ns)
-{
-	struct iwv *t = ep->t;
-
-	t->ntimed += !!deadline_ns;
-	t->ntimed -= !!ep->deadline_ns;
-	ep->deadline_ns = deadline_ns;
-	if (deadline_ns && deadline_ns < t->next_timer_ns)
-		t->next_timer_ns = deadline_ns;
 }
 
 static void set_stalled(struct ripc__ep *ep, bool stalled)
@@ -52,25 +42,13 @@ void ripc__iwv_ep_free(struct ripc__ep *ep)
 {
 	struct iwv *t = ep->t;
 
-	ripc__iwv_ep_deadline(ep, 0);
+	iwv_set_deadline(t, &ep->deadline_ns, 0);
 	set_stalled(ep, false);
-	if (ep->broken && !ep->closed)
-		t->nbroken--;
+	ripc__iwv_ep_set_state(ep, IWV_EP_FREED);
 	if (ep->conn)
 		ripc__iwv_conn_drop(ep->conn);
 	ripc__list_del(&ep->link);
 	ripc__list_add(&t->deferred_free, &ep->link);
-}
-
-void ripc__iwv_ep_break(struct ripc__ep *ep, int error, const char *why)
-{
-	if (ep->broken)
-		return;
-	ep->broken = true;
-	ep->error = error;
-	snprintf(ep->why, sizeof(ep->why), "%s", why);
-	ripc__iwv_ep_deadline(ep, 0);
-	ep->t->nbroken++;
 }
 
 static void note(struct ripc__ep *ep, int error, const char *why)
@@ -81,19 +59,18 @@ static void note(struct ripc__ep *ep, int error, const char *why)
 	snprintf(ep->why + len, sizeof(ep->why) - len, "%s%s: %s", len ? "; " : "", ep->peer, why);
 }
 
-/* Starts to connect to the current place. Return: 0 or a negative errno. */
+/* Starts to connect to the current address. Return: 0 or a negative errno. */
 static int start(struct ripc__ep *ep)
 {
 	struct ripc__iwarp_listen_addr *addr_index = &ep->address.addrs[ep->addr_index];
 	union ripc__sockaddr to = addr_index->ip;
-	struct iwv_conn *conn = ripc__iwv_conn_new(ep->t, ep);
+	struct iwv_conn *conn = ripc__iwv_conn_new(ep->t, ep, IWV_RESOLVING);
 	int rc = 0;
 
 	ripc__sockaddr_set_port(&to, addr_index->tcp);
 	ripc__sockaddr_text(&to, ep->peer, sizeof(ep->peer));
 	if (!conn)
 		return -ENOMEM;
-	conn->state = IWV_RESOLVING;
 	if (rdma_create_id(ep->t->channel, &conn->id, conn, RDMA_PS_TCP)) {
 		conn->id = NULL;
 		rc = -errno;
@@ -103,7 +80,7 @@ static int start(struct ripc__ep *ep)
 	if (rc)
 		ripc__iwv_conn_drop(conn);
 	else
-		ripc__iwv_ep_deadline(ep, ripc__clock_ns() + PLACE_MS * RIPC__MS);
+		iwv_set_deadline(ep->t, &ep->deadline_ns, ripc__clock_ns() + ADDRESS_MS * RIPC__MS);
 	return rc;
 }
 
@@ -113,7 +90,7 @@ void ripc__iwv_ep_try_next(struct ripc__ep *ep)
 	int rc;
 
 	for (; ep->addr_index < ep->address.naddrs; ep->addr_index++) {
-		/* No device leads there, and librdmacm says so late. */
+		/* No device reaches the loopback, and librdmacm reports that late. */
 		if (ep->address.addrs[ep->addr_index].loopback)
 			continue;
 		rc = start(ep);
@@ -122,17 +99,17 @@ void ripc__iwv_ep_try_next(struct ripc__ep *ep)
 		note(ep, -EHOSTUNREACH, strerror(-rc));
 	}
 	snprintf(tried, sizeof(tried), "%s",
-		 ep->why[0] ? ep->why : "no address that an iWARP device could lead to");
-	/* Only if its host says at every place that nobody listens is the peer known to be dead. */
+		 ep->why[0] ? ep->why : "no address is reachable through an iWARP device");
+	/* The peer is known to be dead only if every address refused the connection. */
 	ripc__iwv_ep_break(ep, ep->why[0] && !ep->peer_may_exist ? -ECONNREFUSED : -EHOSTUNREACH,
 			   tried);
 }
 
 void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why)
 {
-	if (ep->broken)
+	if (iwv_ep_lost(ep))
 		return;
-	if (!ep->active || ep->up) {
+	if (ep->state != IWV_EP_CONNECTING) {
 		ripc__iwv_ep_break(ep, -ECONNRESET, why);
 		return;
 	}
@@ -159,14 +136,12 @@ unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned
 
 		if (n == max)
 			break;
-		/* Of one that the core has not accepted yet it learns when it tries to. */
-		if (ep->broken && !ep->closed && !ep->asked) {
-			/* Nothing may touch the memory of what was posted any more. */
+		if (ep->state == IWV_EP_BROKEN) {
+			/* After EV_CLOSED the device touches no memory of the core any more. */
 			if (ep->conn)
 				ripc__iwv_conn_drop(ep->conn);
 			set_stalled(ep, false);
-			ep->closed = true;
-			t->nbroken--;
+			ripc__iwv_ep_set_state(ep, IWV_EP_CLOSED);
 			events[n++] = (struct ripc__event){
 				.kind = RIPC__EV_CLOSED,
 				.user = ep->user,
@@ -194,11 +169,12 @@ int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 	struct ripc__ep *ep;
 
 	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL, "iwarp/verbs: %zu bytes of private data, at most %d",
+		return ripc__fail(-EINVAL, "iwarp/verbs: private data too long: %zu bytes, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
-		return ripc__fail(-EINVAL, "iwarp/verbs: the peer's address makes no sense");
-	ep = ripc__iwv_ep_new(t, true);
+		return ripc__fail(-EINVAL, "iwarp/verbs: malformed address of the peer: %zu bytes",
+				  addrlen);
+	ep = ripc__iwv_ep_new(t, IWV_EP_CONNECTING);
 	if (!ep)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
 	ripc__iwarp_address_order(&address, t->host);
@@ -223,11 +199,10 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 	};
 	int rc;
 
-	ep->asked = false;
 	if (privlen > RIPC__PRIVATE_MAX)
-		rc = ripc__fail(-EINVAL, "iwarp/verbs: %zu bytes of private data, at most %d",
+		rc = ripc__fail(-EINVAL, "iwarp/verbs: private data too long: %zu bytes, at most %d",
 				privlen, RIPC__PRIVATE_MAX);
-	else if (!conn || ep->broken)
+	else if (!conn || iwv_ep_lost(ep))
 		rc = ripc__fail(-ECONNRESET,
 				"iwarp/verbs: the connection was lost before it was accepted");
 	else
@@ -238,9 +213,10 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 	}
 	param.responder_resources = (uint8_t)conn->t->read_depth;
 	param.initiator_depth = (uint8_t)conn->read_depth;
-	conn->state = IWV_ACCEPTED;
+	ripc__iwv_conn_set_state(conn, IWV_ACCEPTED);
+	ripc__iwv_ep_set_state(ep, IWV_EP_ACCEPTED);
 	if (rdma_accept(conn->id, &param)) {
-		rc = ripc__fail(-errno, "iwarp/verbs: %s cannot be accepted: %s", ep->peer,
+		rc = ripc__fail(-errno, "iwarp/verbs: cannot accept %s: %s", ep->peer,
 				strerror(errno));
 		ripc__iwv_ep_free(ep);
 		return rc;
@@ -277,10 +253,10 @@ void ripc__iwv_ep_close(struct ripc__ep *ep)
 {
 	struct iwv_conn *conn = ep->conn;
 
-	if (conn && !ep->broken)
+	if (conn && !iwv_ep_lost(ep))
 		ripc__iwv_flush_held(conn);
-	/* Sends are copies of ours, and may still go out. */
-	if (conn && !ep->broken && conn->state == IWV_UP && !conn->nic->dev.gone &&
+	/* Sends use bounce buffers and may still complete. */
+	if (conn && !iwv_ep_lost(ep) && conn->state == IWV_UP && !conn->nic->dev.gone &&
 	    conn->tx.head != conn->tx.tail && ripc__verbs_sendq_space(&conn->tx) &&
 	    !transfers_outstanding(conn))
 		ripc__iwv_conn_linger(conn);
@@ -289,13 +265,10 @@ void ripc__iwv_ep_close(struct ripc__ep *ep)
 
 static int ready_to_post(struct ripc__ep *ep)
 {
-	return ep->broken || !ep->up || !ep->conn || !ep->conn->qp ? -ENOTCONN : 0;
+	return ep->state != IWV_EP_UP || !ep->conn || !ep->conn->qp ? -ENOTCONN : 0;
 }
 
-/*
- * Posts a chain. Those that are refused have free slots again, and the connection is over, of which the connection manager
- * will tell.
- */
+/* Posts a chain. Refused requests free their slots and end the connection. */
 static int posted(struct ripc__ep *ep, struct ripc__verbs_sendq *q, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad = wr;
@@ -309,7 +282,7 @@ static int posted(struct ripc__ep *ep, struct ripc__verbs_sendq *q, struct ibv_s
 	for (; bad; bad = bad->next)
 		n++;
 	ripc__verbs_sendq_unalloc(q, n);
-	snprintf(why, sizeof(why), "%s: work cannot be posted: %s", ep->conn->nic->dev.name,
+	snprintf(why, sizeof(why), "%s: cannot post a work request: %s", ep->conn->nic->dev.name,
 		 strerror(-rc));
 	ripc__iwv_ep_break(ep, rc, why);
 	return -ENOTCONN;
@@ -328,7 +301,7 @@ int ripc__iwv_flush_held(struct iwv_conn *conn)
 	return posted(conn->ep, &conn->tx, conn->held_wr);
 }
 
-/* Something that completes brings it back: so nothing may be held back meanwhile. */
+/* A completion leads to EV_SENDABLE: so sends held back must be posted. */
 static int stalled(struct ripc__ep *ep)
 {
 	if (ripc__iwv_flush_held(ep->conn))
@@ -337,7 +310,7 @@ static int stalled(struct ripc__ep *ep)
 	return -EAGAIN;
 }
 
-/* Keeps it for later, and posts all that is kept when there is no reason to wait. Return: as post(). */
+/* Holds a send back; posts all of them if there is no reason to wait. Return: as post(). */
 static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool more)
 {
 	struct iwv_conn *conn = ep->conn;
@@ -368,17 +341,17 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		return -ENOTCONN;
 	if (len > CONN_SEND_MAX || !len)
 		return -EMSGSIZE;
-	/* One slot is for the mark at the end. */
+	/* One slot is reserved for the last send of the connection. */
 	if (ripc__verbs_sendq_space(&conn->tx) < 2)
 		return stalled(ep);
-	/* What waits cannot be inline: the device takes that out of memory of the call. */
+	/* Inline data must be posted by this call. */
 	if (len > conn->nic->inline_max || more || conn->nheld) {
 		buf = ripc__verbs_pool_get(len <= SMALL_MAX ? &conn->nic->small : &conn->nic->big);
 		if (!buf && conn->tx.head == conn->tx.tail) {
 			ripc__iwv_ep_break(ep, -ENOMEM, ripc_error_detail());
 			return -ENOTCONN;
 		}
-		/* Those that are on their way come back. */
+		/* Buffers in flight come back. */
 		if (!buf)
 			return stalled(ep);
 	}
@@ -403,18 +376,17 @@ static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const s
 {
 	struct iwv_conn *conn = ep->conn;
 	bool read = opcode == IBV_WR_RDMA_READ;
-	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
 	struct ripc__verbs_sendq *q;
 	struct ripc__verbs_slot *slot;
 	struct ibv_send_wr wr = {.opcode = opcode, .send_flags = IBV_SEND_SIGNALED, .num_sge = 1};
-	struct ibv_sge sge = {.addr = at, .length = (uint32_t)len};
+	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = (uint32_t)len};
 	int rc;
 
 	if (ready_to_post(ep))
 		return -ENOTCONN;
 	if (len > CONN_RDMA_MAX)
 		return -EMSGSIZE;
-	if (len && (at < base || at - base > mr->len || len > mr->len - (at - base)))
+	if (!ripc__mr_covers(mr, local, len))
 		return -EINVAL;
 	q = read ? &conn->rd : &conn->tx;
 	if (read ? q->tail - q->head >= conn->read_depth : ripc__verbs_sendq_space(q) < 2)

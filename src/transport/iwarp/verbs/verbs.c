@@ -5,40 +5,25 @@
 #include "base/log.h"
 #include "transport/iwarp/host.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TRANSPORT_ID 5 /* in resolver records, doc/protocol.md section 4 */
-#define EPOLL_EVENTS 32
-#define WCS          16
-#define LOOK_EVERY   32u  /* rounds between two looks at all descriptors while completions come */
-#define HOT_ROUNDS   512u /* rounds without a completion after which every round looks */
-#define SLAB_MEMORY \
-	(UINT64_C(64) << 20) /* bytes of received datagrams that the core holds at most */
-#define TOKEN_SLAB 1u        /* in a token: a slab of datagrams, not a receive buffer */
-
-int ripc__iwv_watch(struct iwv *t, int fd, enum iwv_source source, unsigned index)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = source | (uint64_t)index << 8};
-
-	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
-void ripc__iwv_unwatch(struct iwv *t, int fd)
-{
-	epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-}
+#define TRANSPORT_ID     5 /* in resolver records, doc/protocol.md section 4 */
+#define EPOLL_EVENTS     32
+#define WCS              16
+#define EPOLL_EVERY      32u  /* rounds between two epoll calls while completions come */
+#define EMPTY_ROUNDS_MAX 512u /* rounds without a completion after which each round calls epoll */
+#define SLAB_MEMORY      (UINT64_C(64) << 20) /* bytes of received datagrams held by the core at most */
+#define TOKEN_SLAB       1u /* bit of a token: a slab of datagrams, not a receive buffer */
 
 /*
- * Whether this process is a child whose parent used librdmacm when it forked. That keeps one context for each device, for all
- * of the process; the child has closed its descriptors, and the numbers may mean something else by now.
+ * Set in a child of fork() whose parent used librdmacm. librdmacm keeps one context per device for
+ * the whole process; the child has closed its descriptors, whose numbers may be reused.
  */
 static volatile sig_atomic_t orphan;
 
@@ -74,7 +59,7 @@ static void vt_close(struct ripc__transport *tr)
 	free_deferred(t);
 	while ((n = ripc__list_first(&t->conns)))
 		ripc__iwv_conn_release(ripc__list_entry(n, struct iwv_conn, link));
-	/* Nobody polls any more: no completion will be looked at. */
+	/* The completion queues are not polled any more. */
 	t->rounds++;
 	ripc__iwv_conns_reap(t);
 	ripc__verbs_regions_fini(&t->regions);
@@ -100,14 +85,15 @@ static int open_channel(struct iwv *t)
 	t->channel = rdma_create_event_channel();
 	if (!t->channel)
 		return ripc__fail(errno ? -errno : -ENODEV,
-				  "iwarp/verbs: no connection manager (module rdma_ucm, "
-				  "/dev/infiniband/rdma_cm): %s",
+				  "iwarp/verbs: cannot open the connection manager: %s; load the "
+				  "module rdma_ucm and check /dev/infiniband/rdma_cm",
 				  strerror(errno));
 	flags = fcntl(t->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(t->channel->fd, F_SETFL, flags | O_NONBLOCK))
-		return ripc__fail(-errno, "iwarp/verbs: the connection manager's channel: %s",
+		return ripc__fail(-errno,
+				  "iwarp/verbs: cannot make the event channel non-blocking: %s",
 				  strerror(errno));
-	return ripc__iwv_watch(t, t->channel->fd, IWV_CM, 0);
+	return iwv_watch(t, t->channel->fd, IWV_CM, 0);
 }
 
 static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
@@ -136,15 +122,16 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t->read_depth = CONN_READS_MAX;
 	t->next_timer_ns = RIPC__NEVER;
 	t->now_ns = ripc__clock_ns();
-	t->rounds = HOT_ROUNDS + 1;
+	t->rounds = EMPTY_ROUNDS_MAX + 1;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	t->connect_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ripc__udp_conn_enable(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_CONN << 8);
 	ripc__verbs_fork_safe();
 	if (t->epoll_fd < 0 || t->connect_fd < 0)
-		rc = ripc__fail(-errno, "iwarp/verbs: no descriptors: %s", strerror(errno));
+		rc = ripc__fail(-errno, "iwarp/verbs: cannot create epoll and event descriptors: %s",
+				strerror(errno));
 	else
-		rc = ripc__iwv_watch(t, t->connect_fd, IWV_CONNECT_DONE, 0);
+		rc = iwv_watch(t, t->connect_fd, IWV_CONNECT_DONE, 0);
 	if (!rc)
 		rc = open_channel(t);
 	if (!rc)
@@ -168,8 +155,7 @@ static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits 
 		exposed |= t->nic[i]->dev.read_sink_remote_write;
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
-			RIPC__CAP_ELIDE_HEADER |
-			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
+			RIPC__CAP_ELIDE_HEADER | (t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
 			(exposed ? RIPC__CAP_SINK_WRITABLE : 0),
 		.send_max = CONN_SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
@@ -206,7 +192,7 @@ static int vt_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, s
 {
 	struct iwv *t = (struct iwv *)tr;
 
-	if (ep && (!ep->conn || !ep->conn->nic || ep->broken))
+	if (ep && (!ep->conn || !ep->conn->nic || iwv_ep_lost(ep)))
 		return ripc__fail(-ENOTCONN, "iwarp/verbs: the connection is lost");
 	return ripc__verbs_reg(&t->regions, ep ? &ep->conn->nic->dev : NULL, base, len, access, mr);
 }
@@ -240,8 +226,7 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 			break;
 		got = ripc__udp_receive(&t->udp, index, space, from, &fromlen, who);
 		if (got == -EMSGSIZE) {
-			snprintf(t->who, sizeof(t->who),
-				 "%s: datagram longer than any that would be sent", who);
+			snprintf(t->who, sizeof(t->who), "%s: datagram too long", who);
 			events[n++] =
 				(struct ripc__event){.kind = RIPC__EV_BAD_INPUT, .text = t->who};
 			continue;
@@ -276,7 +261,7 @@ static void vt_flush(struct ripc__transport *tr)
 		ripc__iwv_flush_held(ripc__list_entry(n, struct iwv_conn, held));
 }
 
-/* Looks at all descriptors but those of the completion queues. */
+/* Polls all descriptors except completion channels. */
 static unsigned full_pass(struct iwv *t, struct ripc__event *events, unsigned max)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
@@ -306,13 +291,13 @@ static unsigned full_pass(struct iwv *t, struct ripc__event *events, unsigned ma
 	return n;
 }
 
-/* Its end was told of, and nothing comes from it any more, while the device waits for its connections to go. */
+/* The queue failed, and the device waits for its connections to end. */
 static bool cq_lost(const struct iwv_device *nic, unsigned k)
 {
 	return nic->dev.gone && nic->cq[k].broken;
 }
 
-/* Reaps completions. *empty: every queue was found empty. */
+/* Polls all completion queues. *empty: each was found empty. */
 static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bool *empty)
 {
 	struct ibv_wc wc[WCS];
@@ -394,16 +379,19 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->ndatagrams = 0;
 	free_deferred(t);
 	vt_flush(tr);
-	/* No socket is asked straight away any more (below): a line is to be seen by the look at all of them. */
-	if (t->datagrams && t->rounds - t->datagram_round > HOT_ROUNDS && ripc__udp_arm(&t->udp))
+	/* Sockets are not polled directly any more: epoll must report the connected one. */
+	if (t->datagrams && t->rounds - t->datagram_round > EMPTY_ROUNDS_MAX && ripc__udp_arm(&t->udp))
 		n += datagrams(t, RIPC__UDP_CONN, events, max);
-	/* While completions come, the others wait a little: looking at them is a system call. No time is over before. */
+	/*
+	 * While completions come, epoll is called rarely, since it is a system call. Deadlines are
+	 * checked in time.
+	 */
 	if (t->full_pass || (t->ntimed && now_ns >= t->next_timer_ns) || t->was_armed ||
-	    t->rounds - t->last_wc_round > HOT_ROUNDS || t->rounds % LOOK_EVERY == 0) {
+	    t->rounds - t->last_wc_round > EMPTY_ROUNDS_MAX || t->rounds % EPOLL_EVERY == 0) {
 		t->full_pass = t->was_armed = false;
 		n += full_pass(t, events + n, max - n);
-	} else if (t->datagrams && t->rounds - t->datagram_round <= HOT_ROUNDS) {
-		/* While datagrams come their socket is asked straight away. */
+	} else if (t->datagrams && t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX) {
+		/* While datagrams come, their socket is polled directly. */
 		int beside = ripc__udp_paired_port(&t->udp, t->last_rx_port);
 
 		n += datagrams(t, t->last_rx_port, events + n, max - n);
@@ -412,7 +400,7 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	}
 	n += reap(t, events + n, max - n, &empty);
 	if (empty) {
-		/* What had been received before the end was reported before it. */
+		/* Messages received before the end were reported before it. */
 		if (t->nbroken || t->nstalled)
 			n += ripc__iwv_ep_events(t, events + n, max - n);
 		ripc__iwv_conns_reap(t);
@@ -441,7 +429,7 @@ static void vt_release(struct ripc__transport *tr, void *token)
 		ripc__iwv_conn_repost(t->table[buf->tag & ~TAG_DELIVERED], buf);
 }
 
-/* Whether its completion may make two events. */
+/* Whether a completion may yield two events: EV_ESTABLISHED before EV_RECV. */
 static bool opens(const struct iwv *t, const struct ibv_wc *wc)
 {
 	return !(wc->wr_id & 1) && t->table[ripc__verbs_wc_buf(wc)->tag]->state == IWV_ACCEPTED;
@@ -454,10 +442,10 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	struct ibv_wc wc;
 
 	if (t->datagrams) {
-		/* Of the one before everybody has seen where it came from. */
+		/* The source of the previous datagram was read. */
 		t->ndatagrams = 0;
-		return t->rounds - t->datagram_round <= HOT_ROUNDS &&
-		       t->empty_takes++ < HOT_ROUNDS && datagrams(t, t->last_rx_port, ev, 1);
+		return t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX &&
+		       t->empty_takes++ < EMPTY_ROUNDS_MAX && datagrams(t, t->last_rx_port, ev, 1);
 	}
 	if (!t->active || !ripc__verbs_cq_poll_one(t->active, &wc))
 		return false;
@@ -469,7 +457,7 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	if (!ripc__iwv_completion(t, &wc, two))
 		return false;
 	*ev = two[0];
-	/* What is small makes room for the next at once. */
+	/* A small message is copied, and its buffer is free at once. */
 	if (ev->token && ev->len <= cap) {
 		memcpy(room, ev->data, ev->len);
 		ev->data = room;

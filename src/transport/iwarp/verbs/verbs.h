@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * iwarp/verbs: the transport over iWARP adapters and SoftiWARP. What its files share.
+ * iwarp/verbs: the transport over iWARP adapters and SoftiWARP. Shared by its files.
  *
- *   verbs.c     the vtable; open and close, memory, progress
- *   nic.c       devices: addresses to listen at, queues, buffers, removal
- *   cm.c        what librdmacm reports: connections come, are established, end
- *   dial.c      rdma_connect(), which may wait for the peer's TCP, in a thread
- *   conn.c      one connection: its queue pair, from the first buffer to the last completion
- *   endpoint.c  endpoints as the core sees them: connecting, posting, closing
+ *   verbs.c           the vtable; open and close, memory, progress
+ *   cm.c              events of librdmacm; results of connect threads
+ *   endpoint.c        endpoints as the core sees them: connect, post, close
+ *   connection.c      one connection: its queue pair, receives, completions
+ *   connect_thread.c  rdma_connect() in a thread, since it may block
+ *   device.c          devices: listeners, completion queues, buffers, removal
+ *   state.c           the states of connections and endpoints
  *
- * iWARP ends a connection when a send finds no receive posted. So each connection has a receive queue of its own, as deep as
- * the credit that the core gives its peer: a queue shared by all would have to be as deep as all of them together, and then
- * only adds that the fault of one peer could take the buffers of another.
+ * iWARP ends a connection if a send finds no receive posted. So each connection has its own receive
+ * queue, as deep as the credit of its peer. A shared queue would have to be as deep as all of them
+ * together, and a faulty peer could use up the receives of others.
  */
 #ifndef RIPC_IWARP_VERBS_H
 #define RIPC_IWARP_VERBS_H
@@ -19,51 +20,45 @@
 #include "transport/iwarp/address.h"
 #include "base/slab.h"
 #include "transport/iwarp/udp.h"
+#include "transport/iwarp/verbs/state.h"
 #include "transport/transport.h"
 #include "transport/rdma/queue.h"
 #include "transport/rdma/region.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
-#define NIC_CQS_MAX     64u   /* completion queues of one device at most */
-#define NIC_CQ_ENTRIES  8192u /* of each: not every driver can make one larger later */
+#define NIC_CQS_MAX     64u   /* completion queues of a device */
+#define NIC_CQ_ENTRIES  8192u /* entries of each: some drivers cannot resize */
 #define CONN_SEND_MAX   8192u
 #define CONN_RECV_DEPTH 32u /* sends the peer may have in flight */
-/* And two of no bytes that no credit counts: the first of the active side, and the one by which the end is noticed. */
+/*
+ * Two more for empty sends that use no credit: the first one of the active side, and the last one.
+ */
 #define CONN_RECV_BUFS  (CONN_RECV_DEPTH + 2u)
-#define CONN_TX_DEPTH   64u /* sends and writes posted and not retired */
+#define CONN_TX_DEPTH   64u /* sends and writes not retired */
 #define CONN_HELD_MAX   16u /* sends held back at most */
 #define CONN_READS_MAX  16u
 #define CONN_RDMA_MAX   (UINT64_C(1) << 30)
-#define CONN_INLINE_MAX 256u /* bytes of a send that are asked to go inline, if the device can */
-#define SMALL_MAX       512u /* bytes of a copy that takes a small buffer */
+#define CONN_INLINE_MAX 256u /* inline bytes requested from a device */
+#define SMALL_MAX       512u /* largest copy in a small buffer */
 #define CONNS_MAX       (1u << 20)
-#define DATAGRAMS_MAX   64u  /* reported by one progress() at most */
-#define WHY_MAX         192u /* bytes of a reason */
+#define DATAGRAMS_MAX   64u  /* datagrams reported by one progress() at most */
+#define WHY_MAX         192u /* longest reason, bytes */
 
-#define TAG_DELIVERED UINT32_C(0x80000000) /* in the tag of a receive buffer: the core holds it */
+#define TAG_DELIVERED UINT32_C(0x80000000) /* in the tag of a receive buffer: held by the core */
 #define TAG_NONE      UINT32_C(0xffffffff) /* its connection is gone */
 
 struct iwv;
 struct iwv_device;
 struct iwv_conn;
 
-/* How far a connection is. */
-enum iwv_state {
-	IWV_RESOLVING,    /* active: the way to the peer's address is looked for */
-	IWV_CONNECTING,   /* active: rdma_connect() runs in its thread */
-	IWV_REQUEST_SENT, /* active: the request is on its way */
-	IWV_REQUESTED,    /* passive: the core is to accept or reject */
-	IWV_ACCEPTED,     /* passive: accepted; the peer has not spoken yet */
-	IWV_UP,
-	IWV_DESTROYED, /* nothing more goes out or is delivered; waits to be freed */
-};
-
-/* A thread in rdma_connect(). */
+/* A thread that runs rdma_connect(). */
 struct iwv_connect_thread {
 	pthread_t thread;
 	bool running; /* not joined */
@@ -71,29 +66,28 @@ struct iwv_connect_thread {
 	struct rdma_conn_param param;
 	uint8_t priv[RIPC__PRIVATE_MAX];
 	int done_fd;      /* eventfd to signal */
-	atomic_bool done; /* result is there */
+	atomic_bool done; /* result is valid */
 	int result;       /* 0 or a negative errno */
 };
 
-/* One rdma_cm_id with its queue pair. Outlives its endpoint until nothing refers to it. */
+/* An rdma_cm_id with its queue pair. It may outlive its endpoint. */
 struct iwv_conn {
-	struct ripc__list link; /* in t->conns, then in t->dead */
+	struct ripc__list link; /* in t->conns, then in t->destroyed */
 	struct iwv *t;
-	struct ripc__ep *ep;    /* NULL: nobody's any more */
-	struct iwv_device *nic; /* NULL: the device is not known yet */
-	enum iwv_state state;
+	struct ripc__ep *ep;    /* NULL: detached */
+	struct iwv_device *nic; /* NULL: unknown yet */
+	enum iwv_conn_state state;
 	struct rdma_cm_id *id; /* NULL: destroyed */
 	struct ibv_qp *qp;     /* NULL: none */
 	struct ripc__verbs_cq *cq;
-	uint32_t index; /* in t->table, and tag of its buffers */
-	bool cm_event_due; /* the connection manager owes us an event: destroying the id would wait for it */
-	bool established; /* it has said so */
-	bool flushed; /* active: it ended before it was up; the connection manager will say how */
-	bool lingers; /* closed, its last sends are on their way */
-	uint64_t deadline_ns; /* without an endpoint: then it is destroyed in any case; 0: none */
-	uint64_t qp_destroyed_round;     /* t->rounds when its queue pair was destroyed */
-	uint32_t read_depth;             /* reads it may have outstanding */
-	struct ripc__verbs_sendq tx, rd; /* sends and writes complete in their order, reads in theirs */
+	uint32_t index;       /* in t->table, and tag of its buffers */
+	bool cm_event_due;    /* an event is awaited: destroying the id would block for it */
+	bool established;     /* RDMA_CM_EVENT_ESTABLISHED came */
+	bool flushed;         /* active: receives were flushed before it was up; an event follows */
+	uint64_t deadline_ns; /* without an endpoint: destroyed then; 0: none */
+	uint64_t qp_destroyed_round;     /* t->rounds when the queue pair was destroyed */
+	uint32_t read_depth;             /* reads outstanding at most */
+	struct ripc__verbs_sendq tx, rd; /* sends and writes; reads: each completes in order */
 	struct ripc__verbs_buf *bufs[CONN_RECV_BUFS];
 	unsigned nbufs;
 	struct ripc__list held; /* in t->held: sends are held back */
@@ -105,32 +99,29 @@ struct iwv_conn {
 
 /* One end of a connection, as the core knows it. */
 struct ripc__ep {
-	struct ripc__list link; /* in t->eps, then in t->graves */
+	struct ripc__list link; /* in t->eps, then in t->deferred_free */
 	struct iwv *t;
 	void *user;
-	struct iwv_conn *conn; /* NULL: none at present */
-	bool active;
-	bool asked;           /* passive: the core has not answered EV_REQUEST */
-	bool up;              /* EV_ESTABLISHED was reported or is about to be */
-	bool broken;          /* EV_CLOSED is to be reported */
-	bool closed;          /* it was */
-	bool rejected;        /* by the peer: reply has its private data */
-	bool peer_may_exist;  /* active: at some place it was not said that nobody listens there */
-	bool want_sendable;   /* a post returned -EAGAIN */
-	int error;            /* in EV_CLOSED */
-	uint64_t deadline_ns; /* of the attempt; 0: none */
-	struct ripc__iwarp_address address; /* active: places to be tried, from place on */
+	struct iwv_conn *conn; /* NULL: none */
+	enum iwv_ep_state state;
+	bool initiator;
+	bool rejected;                      /* by the peer: reply has its private data */
+	bool peer_may_exist;                /* active: an address did not refuse the connection */
+	bool want_sendable;                 /* a post returned -EAGAIN */
+	int error;                          /* in EV_CLOSED */
+	uint64_t deadline_ns;               /* of the current address; 0: none */
+	struct ripc__iwarp_address address; /* active: addresses to be tried, from addr_index on */
 	unsigned addr_index;
-	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data; passive: the peer's */
+	uint8_t priv[RIPC__PRIVATE_MAX]; /* of the core (active) or of the peer (passive) */
 	size_t privlen;
 	uint8_t reply[RIPC__PRIVATE_MAX];
 	size_t replylen;
 	char peer[64];
-	char why[WHY_MAX]; /* why places failed, or the reason in EV_CLOSED */
+	char why[WHY_MAX]; /* why addresses failed, or the reason in EV_CLOSED */
 };
 
 struct iwv_listener {
-	struct rdma_cm_id *id; /* NULL: gone with its device */
+	struct rdma_cm_id *id; /* NULL: destroyed with its device */
 	struct iwv_device *nic;
 	union ripc__sockaddr addr; /* with its port */
 	int udp;                   /* index in t->udp, < 0: none */
@@ -143,12 +134,12 @@ struct iwv_device {
 	struct ripc__verbs_pool big, small;
 	struct ripc__verbs_cq cq[NIC_CQS_MAX];
 	unsigned ncqs;
-	unsigned nconns;     /* that are on it */
-	uint32_t inline_max; /* bytes that a send may have inline */
+	unsigned nconns;     /* connections on it */
+	uint32_t inline_max; /* inline limit of a send, bytes */
 	bool inline_known;
 };
 
-/* What an event of epoll belongs to: low byte of its data, the index above. */
+/* The source of an epoll event: low byte of its data, the index above. */
 enum iwv_source { IWV_CM, IWV_ASYNC, IWV_CQ, IWV_UDP, IWV_CONNECT_DONE };
 
 /* The open transport. */
@@ -166,43 +157,67 @@ struct iwv {
 	uint64_t host; /* see struct ripc__iwarp_address */
 	struct ripc__verbs_regions regions;
 	struct ripc__list conns,
-		destroyed; /* those with an identifier; those whose buffers may still be in a completion queue */
+		destroyed; /* with an identifier; without, but with buffers in a completion queue */
 	struct ripc__list held;
-	struct ripc__list eps, deferred_free; /* closed ones: an event may still point into them */
+	struct ripc__list eps, deferred_free; /* freed by the next progress() */
 	struct iwv_conn **table;              /* by index; free ones are NULL */
 	uint32_t table_size;
-	unsigned ntimed;        /* endpoints and connections that have a deadline */
-	uint64_t next_timer_ns; /* the earliest of these at most */
-	unsigned nbroken;       /* endpoints with something to be reported */
-	unsigned nstalled;      /* endpoints that want EV_SENDABLE */
-	unsigned nconnects;     /* threads */
-	struct ibv_context *stale; /* of a removed device, compared only: librdmacm is to close it; NULL: none */
-	char stale_path[IBV_SYSFS_PATH_MAX]; /* of its file, which goes with the device */
+	unsigned ntimed;                     /* endpoints and connections that have a deadline */
+	uint64_t next_timer_ns;              /* not later than the earliest of them */
+	unsigned nbroken;                    /* endpoints in IWV_EP_BROKEN */
+	unsigned nstalled;                   /* endpoints that want EV_SENDABLE */
+	unsigned nconnects;                  /* connect threads */
+	struct ibv_context *stale;           /* librdmacm has to close it; NULL: none */
+	char stale_path[IBV_SYSFS_PATH_MAX]; /* device file, removed with the device */
 	unsigned stale_tries;
-	uint64_t stale_ns; /* when it is asked to again */
-	bool full_pass;    /* at everything, in the next round */
-	bool was_armed;    /* armed: the same, without hurry */
+	uint64_t stale_ns; /* time of the next attempt */
+	bool full_pass;    /* the next round polls all descriptors */
+	bool was_armed;    /* arm() was called: the same */
 	uint64_t rounds, now_ns;
-	struct ripc__verbs_cq *active; /* where the last completion came from; NULL: none */
-	uint64_t last_wc_round;        /* when the last completion was found */
+	struct ripc__verbs_cq *active; /* queue of the last completion; NULL: none */
+	uint64_t last_wc_round;        /* round of the last completion */
 	struct ripc__udp udp;
-	struct ripc__slab_pool slabs; /* that datagrams are received into */
-	struct ripc__slab *slab;      /* the present one; NULL: none */
+	struct ripc__slab_pool slabs; /* for received datagrams */
+	struct ripc__slab *slab;      /* current slab; NULL: none */
 	uint32_t slab_used;
-	uint8_t from[DATAGRAMS_MAX][RIPC__UDP_FROM]; /* where those of this round came from */
+	uint8_t from[DATAGRAMS_MAX][RIPC__UDP_FROM]; /* sources of the datagrams of this round */
 	unsigned ndatagrams;
-	unsigned last_rx_port;   /* in udp: where the last one came to */
-	uint64_t datagram_round; /* when that was */
-	unsigned empty_takes;    /* times in a row that take() asked for one in vain */
-	char who[WHY_MAX];       /* text of EV_GARBAGE */
+	unsigned last_rx_port;   /* port of the last datagram */
+	uint64_t datagram_round; /* round of the last datagram */
+	unsigned empty_takes;    /* empty calls of poll_one() in a row */
+	char who[WHY_MAX];       /* text of EV_BAD_INPUT */
 };
 
-/* verbs.c */
-int ripc__iwv_watch(struct iwv *t, int fd, enum iwv_source source,
-		    unsigned index); /* 0 or a negative errno */
-void ripc__iwv_unwatch(struct iwv *t, int fd);
+/* Has epoll report input of a descriptor. Return: 0 or a negative errno. */
+static inline int iwv_watch(struct iwv *t, int fd, enum iwv_source source, unsigned index)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = source | (uint64_t)index << 8};
 
-/* nic.c */
+	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static inline void iwv_unwatch(struct iwv *t, int fd)
+{
+	epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* Sets the deadline of an endpoint or a connection; 0: none. */
+static inline void iwv_set_deadline(struct iwv *t, uint64_t *deadline_ns, uint64_t to_ns)
+{
+	t->ntimed += !!to_ns;
+	t->ntimed -= !!*deadline_ns;
+	*deadline_ns = to_ns;
+	if (to_ns && to_ns < t->next_timer_ns)
+		t->next_timer_ns = to_ns;
+}
+
+/* Whether the connection of an endpoint is lost, reported or not. */
+static inline bool iwv_ep_lost(const struct ripc__ep *ep)
+{
+	return ep->state >= IWV_EP_WITHDRAWN;
+}
+
+/* device.c */
 int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt);
 /* The device of a context of librdmacm; NULL: not in use. */
 struct iwv_device *ripc__iwv_device_find(struct iwv *t, const struct ibv_context *ctx);
@@ -211,46 +226,46 @@ bool ripc__iwv_is_ours(const struct iwv *t, const union ripc__sockaddr *ip);
 struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n);
 void ripc__iwv_device_async(struct iwv_device *nic);
 void ripc__iwv_device_lost(struct iwv_device *nic, const char *why);
-/* Lets go of a device that is gone once nothing is on it. */
+/* Closes a removed device without connections. */
 void ripc__iwv_device_free(struct iwv_device *nic);
-/* Has librdmacm let go of a removed device, as long as it has not. */
+/* Makes librdmacm close the context of a removed device. */
 void ripc__iwv_stale_close(struct iwv *t);
-void ripc__iwv_nics_close(struct iwv *t); /* all, and the listeners */
+void ripc__iwv_nics_close(struct iwv *t); /* closes all devices and listeners */
 
 /* cm.c */
-/* What the connection manager reports; requests become events. Return: events. */
+/* Handles events of the connection manager. Return: transport events. */
 unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max);
+void ripc__iwv_connects_done(struct iwv *t); /* takes the results of connect threads */
 
-/* dial.c */
+/* connect_thread.c */
 int ripc__iwv_dial(struct iwv_conn *conn);
-void ripc__iwv_connect_join(struct iwv_conn *conn); /* it is over, or cancelled: joins */
-void ripc__iwv_connects_done(struct iwv *t);        /* looks which have ended */
+void ripc__iwv_connect_join(struct iwv_conn *conn); /* joins; cancels it if it runs */
 
-/* conn.c */
-struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep);
-int ripc__iwv_conn_qp(struct iwv_conn *conn); /* makes the queue pair, posts receives; explained */
-/* A send of no bytes: the first of the active side, or the last, which is reported when all before it are gone. */
+/* connection.c */
+struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep, enum iwv_conn_state state);
+int ripc__iwv_conn_qp(struct iwv_conn *conn); /* with its receives; explained */
+/*
+ * An empty send: the first of the active side, or the last one, whose completion covers all before
+ * it.
+ */
 int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled);
-/* Lets go of it: no memory of the core is touched any more. What is left of it is freed in time. */
+/* Detaches it: no memory of the core is accessed afterwards. It is freed later. */
 void ripc__iwv_conn_drop(struct iwv_conn *conn);
 void ripc__iwv_conn_linger(struct iwv_conn *conn);
-/* Frees those that nothing refers to any more: all completion queues were found empty in this round. */
+/* Frees destroyed connections. All completion queues were found empty in this round. */
 void ripc__iwv_conns_reap(struct iwv *t);
-/* Destroys queue pair and identifier. Waits for the connection manager if that owes an answer. */
+/* Destroys queue pair and identifier; blocks while an event is awaited. */
 void ripc__iwv_conn_release(struct iwv_conn *conn);
-void ripc__iwv_conn_deadline(struct iwv_conn *conn, uint64_t deadline_ns); /* 0: none */
 void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf);
 /* A completion. Return: events, at most 2. */
 unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct ripc__event *ev);
 
 /* endpoint.c */
-struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, bool active);
+struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, enum iwv_ep_state state);
 void ripc__iwv_ep_free(struct ripc__ep *ep);
-void ripc__iwv_ep_break(struct ripc__ep *ep, int error, const char *why); /* EV_CLOSED will come */
-void ripc__iwv_ep_try_next(struct ripc__ep *ep); /* active: the next place that can be tried */
-/* Active: the place being tried is given up. -ECONNREFUSED: its host says that nobody listens there. */
+void ripc__iwv_ep_try_next(struct ripc__ep *ep); /* active: tries the next address */
+/* Active: the current address failed. -ECONNREFUSED: nobody listens there. */
 void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why);
-void ripc__iwv_ep_deadline(struct ripc__ep *ep, uint64_t deadline_ns); /* 0: none */
 unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned max);
 int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 		      const void *priv, size_t privlen, void *user, struct ripc__ep **epp);
@@ -260,7 +275,7 @@ void ripc__iwv_reject(struct ripc__transport *tr, void *request, const void *pri
 void ripc__iwv_ep_close(struct ripc__ep *ep);
 int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		   const struct iovec *items, unsigned n, bool more);
-/* Posts what is held back, all at once. Return: 0, or -ENOTCONN: refused, and the connection is over. */
+/* Posts the sends held back. Return: 0, or -ENOTCONN: refused, the connection is lost. */
 int ripc__iwv_flush_held(struct iwv_conn *conn);
 int ripc__iwv_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);

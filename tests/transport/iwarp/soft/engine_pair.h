@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* For tests of the engine: two ends with bytes cut at will between them, and FPDUs made by hand. */
+/* For tests of the engine: two ends with arbitrary cuts of the stream, and handmade FPDUs. */
 #ifndef RIPC_TESTS_TRANSPORT_IWARP_SOFT_ENGINE_PAIR_H
 #define RIPC_TESTS_TRANSPORT_IWARP_SOFT_ENGINE_PAIR_H
 
@@ -13,7 +13,7 @@
 
 #define ACCESS_ALL (RIPC__ACCESS_LOCAL_WRITE | RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)
 
-/* One end: an engine with memory of its own, and what it reported. */
+/* One end: an engine with its memory and its events. */
 struct engine_end {
 	struct ripc__engine e;
 	struct ripc__regions regions;
@@ -22,7 +22,7 @@ struct engine_end {
 	size_t used;
 	unsigned nrecv, nread, nwrite; /* events so far */
 	uint64_t last_wr_id;
-	uint8_t *recv; /* all sends that came, one behind the other */
+	uint8_t *recv; /* all received sends, concatenated */
 	size_t recv_len, recv_cap;
 	size_t lens[4096]; /* their lengths */
 	size_t out;        /* bytes transmitted so far */
@@ -40,7 +40,7 @@ static inline void engine_end_open(struct engine_end *end, const struct ripc__mp
 	ripc__engine_init(&end->e, &end->regions, &end->pool, terms, active, segment);
 }
 
-/* Ends it, and checks that nothing is left that could touch memory. */
+/* Ends it; checks that no reference to memory is left. */
 static inline void engine_end_close(struct engine_end *end)
 {
 	ripc__engine_fini(&end->e);
@@ -85,7 +85,7 @@ static inline void engine_end_events(struct engine_end *end)
 	}
 }
 
-/* Gives the engine the n bytes at p, as one receive after another that take what they want. */
+/* Feeds n bytes at p to the engine by as many receives as it needs. */
 static inline void engine_end_feed(struct engine_end *end, const uint8_t *p, size_t n)
 {
 	while (n && !end->e.status) {
@@ -119,7 +119,7 @@ static inline void engine_end_feed(struct engine_end *end, const uint8_t *p, siz
 	}
 }
 
-/* The next bytes that the end transmits, at most cap of them. Return: how many. */
+/* The next bytes to transmit, at most cap. Return: how many. */
 static inline size_t engine_end_take(struct engine_end *end, uint8_t *buf, size_t cap)
 {
 	struct iovec iov[48];
@@ -138,7 +138,7 @@ static inline size_t engine_end_take(struct engine_end *end, uint8_t *buf, size_
 	return n;
 }
 
-/* An FPDU made by hand at p. @extra: what follows the header. Return: its bytes. */
+/* Builds an FPDU at p. @extra: bytes behind the header. Return: its length. */
 static inline size_t make_fpdu(uint8_t *p, size_t header, const void *extra, size_t len, bool crc)
 {
 	size_t n = header + len;

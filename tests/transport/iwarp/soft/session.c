@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A session of iwarp/soft for others to watch: two transports in one process, over the loopback,
- * with CRCs. Prints "PORT", waits for a line on standard input, then connects, sends, writes and
- * reads, and prints "done".
+ * A session of iwarp/soft to be captured: two transports in one process, over the loopback, with
+ * CRCs. Prints "PORT", waits for a line on standard input, then connects, sends, writes and reads,
+ * and prints "done".
  */
 #include "base/clock.h"
 #include "transport/iwarp/address.h"

@@ -17,8 +17,8 @@ int side_open(struct side *s, const char *options)
 	s->max = 16;
 	ck_assert_int_eq(ripc__options_load(&opt, options, why, sizeof(why)), 0);
 	/*
-	 * While one side is left alone with its window shut TCP counts that as silence, and how
-	 * long it takes is the machine's.
+	 * A closed receive window of an idle side counts as dead for TCP, and the duration depends
+	 * on the machine.
 	 */
 	opt.peer_timeout_ms = 600000;
 	ck_assert_int_eq(ops->probe(&env, why, sizeof(why)), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * For tests of the transport over real sockets of the loopback: two of them in one thread, and what
- * each has seen.
+ * For tests of iwarp/soft over real loopback sockets: two transports in one thread, and their
+ * events.
  */
 #ifndef RIPC_TESTS_TRANSPORT_IWARP_SOFT_SOFT_PAIR_H
 #define RIPC_TESTS_TRANSPORT_IWARP_SOFT_SOFT_PAIR_H
@@ -16,32 +16,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For what must happen. */
+/* Time limit of a required event. */
 #define TIMEOUT_NS (UINT64_C(20) * 1000 * RIPC__MS)
 
 static const struct ripc__transport_ops *const ops = &ripc__transport_soft;
 
-/* One end: what it has seen. */
+/* One end and its events. */
 struct side {
 	struct ripc__transport *t;
 	struct ripc__ep *ep; /* of the last EV_ESTABLISHED */
 	unsigned nrequest, nestablished, nclosed, nrecv, nread, nwrite, nsendable, nlow, ngarbage,
 		ndatagram;
-	void *request; /* the last that was not answered */
+	void *request; /* the last unanswered request */
 	bool answer_later, refuse;
 	uint8_t priv[256]; /* last private data */
 	uint32_t privlen;
 	bool rejected;
 	int closed_status;
-	char text[256]; /* of EV_CLOSED or EV_GARBAGE */
+	char text[256]; /* of EV_CLOSED or EV_BAD_INPUT */
 	uint8_t *last;  /* last message */
 	uint32_t last_len;
 	uint64_t wr_id;
 	uint8_t from[64];
 	uint32_t fromlen;
 	uint64_t sum; /* bytes received */
-	unsigned max; /* events asked for at a time */
-	bool hold;    /* tokens are kept */
+	unsigned max; /* events per progress() */
+	bool hold;    /* keeps tokens */
 	void *held[8192];
 	unsigned nheld;
 	bool closed_before_data;
@@ -51,32 +51,26 @@ struct side {
 
 extern struct side a, b;
 
-/*
- * A failed check ends the test: nothing here returns an error but side_open(), that of the
- * transport.
- */
+/* A failed check ends the test: only side_open() returns an error, that of the transport. */
 int side_open(struct side *s, const char *options);
 void side_close(struct side *s);
 void sides_open(const char *options);
-/* The same, connected: a.ep and b.ep. */
+/* The same, connected by a.ep and b.ep. */
 void sides_connect(const char *options);
-/* Closes both, and checks that no descriptor is left. */
+/* Closes both; checks that no descriptor is left. */
 void sides_close(void);
 
-/*
- * What the transport reports, an event at a time; side_step() takes up to s->max of them. Return:
- * how many came.
- */
+/* Handles the events of one progress(), up to s->max. Return: how many. */
 void side_handle(struct side *s, const struct ripc__event *e);
 unsigned side_step(struct side *s);
 void side_connect(struct side *from, struct side *to, struct ripc__ep **ep);
 int side_post(struct side *s, const void *p, size_t len, bool more);
-/* Neither connection was lost. */
+/* No connection was lost. */
 void sides_live(void);
-/* Bytes that depend on seed. To be freed. */
+/* Bytes that depend on seed. The caller frees them. */
 uint8_t *side_pattern(size_t len, unsigned seed);
 
-/* Drives both until the condition holds. */
+/* Runs both until the condition holds. */
 #define UNTIL(condition)                                                                     \
 	do {                                                                                 \
 		uint64_t end_ns = ripc__clock_ns() + TIMEOUT_NS;                             \
@@ -87,7 +81,7 @@ uint8_t *side_pattern(size_t len, unsigned seed);
 		}                                                                            \
 	} while (0)
 
-/* The same, while both sides have to live. */
+/* The same; both must stay connected. */
 #define LIVE_UNTIL(condition) UNTIL((sides_live(), (condition)))
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Connections of the transport being set up, over real sockets of the loopback: also by hand, by
- * strangers and by older peers.
+ * Connection set-up over real loopback sockets: with itself, by hand, with bad input, with older
+ * peers.
  */
 #include "soft_pair.h"
 
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A TCP connection by hand to where the side listens. */
+/* A plain TCP connection to a listener of the side. */
 static int raw_connect(struct side *s)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
@@ -29,7 +29,7 @@ static int raw_connect(struct side *s)
 	return fd;
 }
 
-/* The frame that comes back on a connection by hand. */
+/* Reads the reply frame of a plain connection. */
 static struct ripc__mpa raw_frame(int fd, bool reply)
 {
 	static uint8_t buf[RIPC__MPA_FRAME_MAX];
@@ -182,7 +182,7 @@ START_TEST(soft_ep_close__at_every_stage_of_set_up)
 		}
 		if (!b.request)
 			continue;
-		/* The other end finds out, now or later. */
+		/* The other end gets EV_CLOSED. */
 		if (rounds % 2)
 			ops->reject(b.t, b.request, NULL, 0);
 		else if (!ops->accept(b.t, b.request, NULL, 0, &b, &b.ep)) {
@@ -209,7 +209,7 @@ START_TEST(soft_accept__garbage)
 	ck_assert_ptr_nonnull(strstr(b.text, "not an MPA"));
 	UNTIL(raw_ended(fd));
 	close(fd);
-	/* Somebody who only looks whether the port is open. */
+	/* A port scan. */
 	close(raw_connect(&b));
 	for (unsigned i = 0; i < 200; i++)
 		side_step(&b);
@@ -261,7 +261,7 @@ START_TEST(soft_accept__half_open_connections_are_bounded)
 }
 END_TEST
 
-/* The time to wait for a request is long; the clock is told to be later. */
+/* The time limit of a request is long: the clock is advanced. */
 START_TEST(soft_accept__timeout)
 {
 	struct ripc__event events[4];
@@ -303,14 +303,14 @@ START_TEST(soft_accept__out_of_descriptors)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &tight), 0);
 	for (unsigned i = 0; i < 100; i++)
 		n += side_step(&b);
-	/* The connection may be there only now, or it may just have tried again. */
+	/* The connection may be new, or another attempt. */
 	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS;
 	     !((struct soft *)b.t)->accept_paused && ripc__clock_ns() < end;)
 		n += side_step(&b);
 	ck_assert_uint_eq(n, b.nlow);
 	ck_assert_uint_ge(b.nlow, 1);
 	ck_assert(((struct soft *)b.t)->accept_paused);
-	/* The descriptor to sleep on is silent meanwhile. */
+	/* The epoll descriptor is not readable meanwhile. */
 	ck_assert_int_eq(ops->arm(b.t), 0);
 	ck_assert_int_eq(poll(&(struct pollfd){.fd = ops->fd(b.t), .events = POLLIN}, 1, 0), 0);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
@@ -331,7 +331,7 @@ START_TEST(soft_accept__peer_of_revision_1)
 	sides_open("crc=off");
 	fd = raw_connect(&b);
 	len = ripc__mpa_encode(&request, buf, sizeof(buf));
-	/* One byte after the other. */
+	/* Byte by byte. */
 	for (size_t i = 0; i < len; i++) {
 		ck_assert_int_eq(write(fd, buf + i, 1), 1);
 		side_step(&b);
@@ -342,7 +342,7 @@ START_TEST(soft_accept__peer_of_revision_1)
 	ck_assert_uint_eq(reply.privlen, 7);
 	ck_assert_uint_eq(b.privlen, 5);
 	UNTIL(b.nestablished);
-	/* The active side speaks first. */
+	/* The active side sends first. */
 	ck_assert_int_ge(ops->post(b.ep, NULL, 0, &iov, 1, false), 0);
 	for (unsigned i = 0; i < 100; i++)
 		side_step(&b);
@@ -380,7 +380,7 @@ START_TEST(soft_accept__markers_demanded)
 }
 END_TEST
 
-/* A listening socket by hand, in the place of b's first. */
+/* A plain listening socket at the first address of b. */
 static int raw_listener(uint8_t *addr, size_t *len)
 {
 	struct ripc__iwarp_address address = {.host = ripc__iwarp_host_id(), .naddrs = 1};
@@ -407,7 +407,7 @@ static int raw_accept(int listener)
 	return fd;
 }
 
-/* 0: it closes on revision 2; 1: it refuses that in revision 1; 2: it answers in revision 1. */
+/* 0: closes on revision 2; 1: refuses it in revision 1; 2: answers in revision 1. */
 START_TEST(soft_connect__peer_knows_revision_1_only)
 {
 	struct ripc__mpa reply = {.revision = 1,
@@ -444,7 +444,7 @@ START_TEST(soft_connect__peer_knows_revision_1_only)
 	ck_assert_int_gt(write(fd, buf, ripc__mpa_encode(&reply, buf, sizeof(buf))), 0);
 	UNTIL(a.nestablished);
 	ck_assert_uint_eq(a.privlen, 3);
-	/* The first FPDU comes from the active side by itself: a send of no bytes. */
+	/* The active side sends the first FPDU by itself: an empty Send. */
 	UNTIL(recv(fd, buf, sizeof(buf), MSG_DONTWAIT) == 24);
 	ck_assert_mem_eq(buf, "\0\x12\x41\x43", 4);
 	close(fd);
@@ -475,8 +475,7 @@ START_TEST(soft_connect__malformed_reply)
 END_TEST
 
 /*
- * One place refuses, and at the other one (the first, the second) somebody else answers: the peer
- * may live.
+ * One address refuses, another process answers at the other one (first, second): the peer may live.
  */
 START_TEST(soft_connect__one_addr_refused)
 {
@@ -513,7 +512,7 @@ START_TEST(soft_connect__one_addr_refused)
 }
 END_TEST
 
-/* Likewise, and all refuse. */
+/* All addresses refuse. */
 START_TEST(soft_connect__two_addrs_refused)
 {
 	struct ripc__iwarp_address address, other;

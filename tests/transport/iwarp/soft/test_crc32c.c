@@ -35,7 +35,7 @@ START_TEST(crc32c__known_vectors)
 }
 END_TEST
 
-/* All lengths about the borders of the three-stream rounds, at all alignments. */
+/* All lengths around the limits of the three-stream rounds, at all alignments. */
 START_TEST(crc32c__agrees_with_portable)
 {
 	uint64_t rng = test_seed();

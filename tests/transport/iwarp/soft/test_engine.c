@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Two engines against each other: everything posted arrives, however the stream is cut. */
+/* Two engines: everything posted arrives, however the stream is cut. */
 #include "engine_pair.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static void post_send(struct engine_end *end, const uint8_t *p, size_t len)
 	ck_assert_int_eq(ripc__engine_send(&end->e, iov, 3, len), 0);
 }
 
-/* A session with some of everything. */
+/* A session with operations of all kinds. */
 static void post_session(bool big)
 {
 	size_t len = big ? 200000 : 700;
@@ -95,7 +95,7 @@ static void post_session(bool big)
 	post_send(&a, source + 100, big ? RIPC__SEND_MAX : 333);
 	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 0, 0, 0, 4), 0);
 	post_send(&a, source + 1, 1);
-	/* The passive side may not speak yet; it will. */
+	/* The passive side may not send yet; it will. */
 	post_send(&b, source, 55);
 	post_send(&b, source, big ? 9999 : 400);
 }
@@ -125,7 +125,7 @@ START_TEST(engine__every_split_point)
 {
 	size_t total = SIZE_MAX;
 
-	/* The stream of the active side is cut once, at every place. */
+	/* Cuts the stream of the active side once, at every place. */
 	for (size_t cut = 1; cut < total; cut++) {
 		struct ripc__mpa_terms t = terms(_i & 1, _i & 2);
 
@@ -172,10 +172,7 @@ START_TEST(engine__random_fragments)
 }
 END_TEST
 
-/*
- * Work of both ends and all kinds at random; each byte that arrives is checked against what was
- * posted.
- */
+/* Random operations of both ends; each received byte is checked. */
 START_TEST(engine__random_work)
 {
 	uint64_t rng = test_seed();
@@ -208,8 +205,7 @@ START_TEST(engine__random_work)
 			break;
 		case 1:
 			/*
-			 * The same bytes at the same place of source and target: order does not
-			 * matter.
+			 * Same bytes at the same place of source and target: order is irrelevant.
 			 */
 			err = ripc__engine_write(e, src[w], source + off, len, dst[!w]->addr + off,
 						 dst[!w]->stag, i);
@@ -277,13 +273,13 @@ START_TEST(engine_init__passive_waits_for_the_first_fpdu)
 	ck_assert_uint_eq(engine_end_take(&b, pipe_buf, 1000), 0);
 	ck_assert(ripc__engine_pending(&a.e));
 	settle(NULL, 1000);
-	/* The first FPDU is no message of anybody. */
+	/* The first FPDU is not reported. */
 	ck_assert_uint_eq(b.nrecv, 0);
 	ck_assert_uint_eq(a.nread, 0);
 	ck_assert_uint_eq(a.nwrite, 0);
 	ck_assert_uint_eq(a.nrecv, 1);
 	ck_assert_uint_eq(a.lens[0], 10);
-	/* A send of no bytes later is one. */
+	/* A later empty send is. */
 	post_send(&a, source, 0);
 	settle(NULL, 1000);
 	ck_assert_uint_eq(b.nrecv, 1);
@@ -347,8 +343,8 @@ START_TEST(engine_revoke__read_response_half_sent)
 	ripc__engine_revoke(&b.e, from);
 	ck_assert_uint_eq(from->users, 0);
 	ck_assert_int_eq(b.e.status, -ECANCELED);
-	ck_assert_uint_eq(engine_end_take(&b, pipe_buf, 1000),
-			  0); /* in the midst of an FPDU nothing can follow */
+	/* within an FPDU nothing can follow */
+	ck_assert_uint_eq(engine_end_take(&b, pipe_buf, 1000), 0);
 	ripc__region_remove(&b.regions, from);
 	close_pair();
 }
@@ -401,10 +397,7 @@ START_TEST(engine_revoke__write_being_placed)
 }
 END_TEST
 
-/*
- * An engine that fails while an FPDU is half sent completes it, so that its Terminate is
- * understood.
- */
+/* An engine that fails within an FPDU completes it, so that its Terminate can be parsed. */
 START_TEST(engine_fail__terminate_after_what_is_half_sent)
 {
 	struct ripc__mpa_terms t = terms(true, true);
@@ -466,7 +459,7 @@ START_TEST(engine_frame__rest_is_queued)
 }
 END_TEST
 
-/* Responses to reads and sends take turns: a long response does not hold up a message. */
+/* Read responses and sends alternate: a long response does not delay a message. */
 START_TEST(engine_gather__sends_pass_long_responses)
 {
 	struct ripc__mpa_terms t = terms(false, true);

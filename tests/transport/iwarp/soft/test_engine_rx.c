@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the engine takes, part by part, and what it refuses: CRCs, parts that do not fit, answers to
- * nothing, any bytes.
+ * What the engine accepts in parts, and refuses: bad CRCs, wrong parts, unexpected responses,
+ * random bytes.
  */
 #include "bad_fpdu.h"
 
 START_TEST(engine_next__crc_of_every_bit)
 {
-	/* the length aside: it says where the CRC is */
-	for (size_t bit = 16; bit < 8 * 32; bit++) {
+	for (size_t bit = 16; bit < 8 * 32; bit++) { /* not the length, which locates the CRC */
 		bad_fpdu_open(true);
 		feed_first_fpdu();
 		make_untagged(RIPC__RDMAP_SEND, true, 0, 1, 0, "hello", 5);
@@ -48,7 +47,7 @@ START_TEST(engine_next__nothing_outside_of_a_write)
 		for (size_t i = 0; i < sizeof(memory); i++)
 			ck_assert_uint_eq(memory[i], i >= 64 + 1000 && i < 64 + 2500 ? 0x55 : 0xcc);
 	}
-	/* Its last byte, and all of it. */
+	/* The last byte, and the whole region. */
 	make_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr + LEN - 1, 1);
 	feed_fpdu();
 	make_tagged(RIPC__RDMAP_WRITE, true, both->stag, both->addr, LEN);
@@ -56,7 +55,7 @@ START_TEST(engine_next__nothing_outside_of_a_write)
 	ck_assert_int_eq(target.e.status, 0);
 	ck_assert_uint_eq(memory[63], 0xcc);
 	ck_assert_uint_eq(memory[64 + LEN], 0xcc);
-	/* No bytes at all need no STag. */
+	/* Empty operations need no STag. */
 	make_tagged(RIPC__RDMAP_WRITE, true, 0xdeadbeef, UINT64_MAX, 0);
 	feed_fpdu();
 	ck_assert_int_eq(target.e.status, 0);
@@ -82,7 +81,7 @@ START_TEST(engine_next__kinds_of_send)
 		ck_assert_uint_eq(target.nrecv, i + 1);
 		ck_assert_mem_eq(target.recv + 5 * i, "hello", 5);
 	}
-	/* Invalidated: no right is left. */
+	/* Invalidated: no rights are left. */
 	ck_assert_uint_eq(readable->access & ACCESS_ALL, 0);
 	memset(memory, 0xcc, sizeof(memory));
 	make_tagged(RIPC__RDMAP_WRITE, true, writable->stag, writable->addr, 4);
@@ -124,7 +123,7 @@ END_TEST
 
 START_TEST(engine_next__send_in_parts_that_do_not_fit)
 {
-	/* The second part at the wrong place, of another kind, of another message, too long. */
+	/* Second part: wrong offset, kind or message, or too long. */
 	static const unsigned codes[] = {0x1204, 0x0206, 0x1203, 0x1205};
 
 	bad_fpdu_open(false);
@@ -152,13 +151,13 @@ START_TEST(engine_next__response_checked_against_its_read)
 	ck_assert_int_eq(ripc__engine_read(&target.e, local, memory + 64, 1000, 7, 8, 99), 0);
 	ck_assert_uint_eq(engine_end_take(&target, out, sizeof(out)), 52);
 	switch (_i) {
-	case 0: /* another STag, though one that exists */
+	case 0: /* another valid STag */
 		make_tagged(RIPC__RDMAP_READ_RESPONSE, true, both->stag, addr, 1000);
 		break;
 	case 1: /* not the next byte */
 		make_tagged(RIPC__RDMAP_READ_RESPONSE, false, local->stag, addr + 1, 100);
 		break;
-	case 2: /* more than asked for */
+	case 2: /* more than requested */
 		make_tagged(RIPC__RDMAP_READ_RESPONSE, true, local->stag, addr, 1001);
 		break;
 	case 3: /* less */
@@ -233,7 +232,7 @@ START_TEST(engine_next__terminate_of_the_peer)
 }
 END_TEST
 
-/* Bytes of any kind: no crash, nothing outside of what may be written. */
+/* Random bytes: no crash, no write outside writable memory. */
 START_TEST(engine_next__random_bytes)
 {
 	uint64_t rng = test_seed();

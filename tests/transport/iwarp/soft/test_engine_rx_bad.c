@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Everything a peer can do wrong in one FPDU, the Terminate it gets for it, and that no byte was
- * placed before it was allowed.
+ * Every fault of a peer in one FPDU: the Terminate it causes, and that no byte was placed before.
  */
 #include "bad_fpdu.h"
 
-/* Each case makes an FPDU; it is fed whole and in pieces of several sizes, with CRC and without. */
+/*
+ * Each case builds an FPDU; it is fed whole and in pieces of several sizes, with and without CRC.
+ */
 struct bad {
 	const char *name;
 	void (*make)(void);
@@ -320,7 +321,7 @@ START_TEST(engine_next__violations)
 }
 END_TEST
 
-/* As the first FPDU: the passive side may not speak yet, so there is no Terminate. */
+/* As first FPDU: the passive side may not send yet, so there is no Terminate. */
 START_TEST(engine_next__violation_in_the_first_fpdu)
 {
 	uint8_t out[100];
@@ -329,7 +330,7 @@ START_TEST(engine_next__violation_in_the_first_fpdu)
 	bad[_i].make();
 	fix_crc();
 	feed_bad_fpdu(bad[_i].code, 0);
-	/* A bad Read Request is whole when it is looked into, and has opened the way back. */
+	/* A bad Read Request is complete when checked, and allows the passive side to send. */
 	if (!bad[_i].with_request)
 		ck_assert_uint_eq(engine_end_take(&target, out, sizeof(out)), 0);
 	bad_fpdu_close();

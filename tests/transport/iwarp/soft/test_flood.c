@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Idle lanes, properly set up, more than there are descriptors: a new client is served all the
- * same.
- */
+/* More idle lanes than descriptors: a new client is served. */
 #include "flood.h"
 
 #define OPTIONS "interfaces=lo transports=iwarp/soft resolver=local"
 
-/* Another instance each time, as a process may claim to be. */
+/* A new instance each time, as any process may claim. */
 static size_t hello(struct flood *f, unsigned i, uint8_t *priv)
 {
 	struct ripc__hello h = {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * UDP multicast for groups: where a group is, what is heard, and that members are served by it,
- * over IPv4 and IPv6.
- */
+/* UDP multicast of groups: addresses, reception, and delivery to members, over IPv4 and IPv6. */
 #define _GNU_SOURCE
 #include "harness.h"
 #include "ripc.h"
@@ -20,7 +17,7 @@
 #define PATIENCE_MS 20000
 
 static struct ripc__options opt;
-static char options[120]; /* a port of our own: others may test here as well */
+static char options[120]; /* a separate port: other tests may run on this host */
 static struct ripc__mcast one, two;
 
 static void load(const char *interface)
@@ -59,7 +56,7 @@ static int send_text(const struct ripc__mcast *m, uint64_t group, const char *te
 	return ripc__mcast_send(m, group, iov, 2);
 }
 
-/* The next that is heard on the loopback, at whichever socket. Return: what receive() said. */
+/* The next datagram on the loopback, at any socket. Return: that of receive(). */
 static int listen_to(const struct ripc__mcast *m, char buf[RIPC__MCAST_MAX], int wait_ms)
 {
 	struct pollfd p[2] = {{m->rx_fd[0], POLLIN, 0}, {m->rx_fd[1], POLLIN, 0}};
@@ -99,7 +96,7 @@ START_TEST(address__of_a_group)
 		ripc__mcast_address(group << group % 50, AF_INET, 1, &a);
 		ck_assert_uint_eq(ntohl(a.in.sin_addr.s_addr) >> 18, 0xefc00000u >> 18);
 	}
-	/* Neighbours are apart. */
+	/* Adjacent ids have different addresses. */
 	ripc__mcast_address(1, AF_INET, 1, &a);
 	ripc__mcast_address(2, AF_INET, 1, &b);
 	ck_assert(!ripc__sockaddr_same_ip(&a, &b));
@@ -161,7 +158,10 @@ START_TEST(receive__what_came_to_no_group_is_dropped)
 	ck_assert_int_eq(ripc__mcast_send(&one, 5, &iov, 1), -EMSGSIZE);
 	ripc__mcast_fini(&one);
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	/* Several hear that port; one of them gets it. Other processes may as well. */
+	/*
+	 * Several sockets share the port; one gets the unicast datagram. Other processes may as
+	 * well.
+	 */
 	ck_assert_int_eq(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)), 1);
 	ck_assert(listen_to(&two, buf, 20) < 0);
 	ck_assert_int_eq(ripc__mcast_join(&two, 5), 0);
@@ -193,7 +193,7 @@ static void rc_is(int want, int rc, const char *what)
 	ck_assert_msg(rc == want, "%s: %d: %s", what, rc, ripc_error_detail());
 }
 
-/* One that sends, two members. */
+/* One sender, two members. */
 static void start(struct world *w, uint64_t group, const char *more)
 {
 	char text[200];
@@ -221,7 +221,7 @@ static void end(struct world *w)
 		rc_is(0, ripc_close(w->ctx[i]), "close");
 }
 
-/* Both members get the number, each once. */
+/* Both members get the number once. */
 static void round_of(struct world *w, uint64_t group, uint32_t number)
 {
 	rc_is(0, ripc_group_send(w->s[0], group, &(struct iovec){&number, 4}, 1, NULL, PATIENCE_MS),
@@ -250,7 +250,7 @@ static struct ripc_group_stats group_stats(struct ripc *ctx, uint64_t group)
 	return stats;
 }
 
-/* Once both have confirmed, lanes carry nothing any more: no second copy comes. */
+/* After both confirmed, lanes carry no second copy. */
 static void multicast_takes_over(void)
 {
 	uint64_t group = test_ids(), before[2];
@@ -294,10 +294,7 @@ START_TEST(group__switched_off)
 }
 END_TEST
 
-/*
- * A network namespace of our own with an interface that has no IPv4. Return: whether that is
- * possible here.
- */
+/* A network namespace with an interface without IPv4. Return: whether that is possible. */
 static bool only_ipv6(void)
 {
 	return (!unshare(CLONE_NEWNET) || !unshare(CLONE_NEWUSER | CLONE_NEWNET)) &&

@@ -24,7 +24,7 @@ static struct ripc__mpa our_request(bool basic, bool crc)
 	};
 }
 
-/* What the other side sees of a frame. */
+/* The frame as decoded by the other side. */
 static struct ripc__mpa across(const struct ripc__mpa *frame)
 {
 	struct ripc__mpa seen;
@@ -109,7 +109,7 @@ START_TEST(mpa_decode__needs_more_at_every_length)
 	for (size_t part = 0; part < len; part++)
 		ck_assert_int_eq(ripc__mpa_decode(&g, false, buf, part, &why), 0);
 	ck_assert_int_eq(ripc__mpa_decode(&g, false, buf, len, &why), (int)len);
-	/* What follows is not its. */
+	/* Bytes behind the frame are not consumed. */
 	ck_assert_int_eq(ripc__mpa_decode(&g, false, buf, len + 3, &why), (int)len);
 }
 END_TEST
@@ -145,7 +145,7 @@ START_TEST(mpa_decode__malformed)
 }
 END_TEST
 
-/* Some stacks refuse an enhanced request without depths in the reply. */
+/* Some stacks reject without depths in the reply. */
 START_TEST(mpa_decode__short_refusal)
 {
 	struct ripc__mpa g;
@@ -158,7 +158,7 @@ START_TEST(mpa_decode__short_refusal)
 }
 END_TEST
 
-/* Both ends ours: every combination of revision and wish for CRCs. */
+/* Two ends of this stack: every combination of revision and CRC setting. */
 START_TEST(mpa_conclude__both_ours)
 {
 	for (unsigned bits = 0; bits < 8; bits++) {
@@ -278,11 +278,11 @@ START_TEST(mpa_conclude__peer_of_revision_1)
 	struct ripc__mpa reply = {.revision = 1, .reply = true, .crc = true, .reject = true};
 	struct ripc__mpa_terms terms;
 
-	/* It refuses revision 2: again with 1, and then a refusal is one. */
+	/* It refuses revision 2: retry with 1; a second refusal is final. */
 	ck_assert_int_eq(ripc__mpa_conclude(&request, &reply, &terms, &why), -EAGAIN);
 	request = our_request(true, true);
 	ck_assert_int_eq(ripc__mpa_conclude(&request, &reply, &terms, &why), 0);
-	/* It accepts revision 2 as if it were 1. */
+	/* It accepts revision 2 as revision 1. */
 	request = our_request(false, true);
 	reply.reject = false;
 	ck_assert_int_eq(ripc__mpa_conclude(&request, &reply, &terms, &why), 0);

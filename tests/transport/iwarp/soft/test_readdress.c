@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Addresses of the host that come and go while contexts are open, in a network namespace of our
- * own.
- */
+/* Addresses of the host change while contexts are open, in a network namespace. */
 #define _GNU_SOURCE /* unshare */
 
 #include "harness.h"
@@ -22,7 +19,7 @@
 
 #define OPTIONS   "transports=iwarp/soft resolver=local interfaces=lo,link0"
 #define DATAGRAMS OPTIONS " short=udp"
-#define WAIT_MS   60000 /* for what takes a moment */
+#define WAIT_MS   60000 /* short time limit */
 
 static bool ip(const char *command)
 {
@@ -32,10 +29,7 @@ static bool ip(const char *command)
 	return !system(udp_conn);
 }
 
-/*
- * Nothing but a loopback with one address, and a link that gets none of itself later. Return:
- * whether that is possible here.
- */
+/* A network with a loopback and a link without addresses. Return: whether that is possible. */
 static bool alone(void)
 {
 	if (!ip("command -v ip >/dev/null")) {
@@ -53,7 +47,7 @@ static bool alone(void)
 	return true;
 }
 
-/* Whether a context says that it listens at an address, within a time. */
+/* Whether a context advertises an address within a time. */
 static bool listens(struct ripc *ctx, const char *address, bool there)
 {
 	char text[512];
@@ -68,7 +62,7 @@ static bool listens(struct ripc *ctx, const char *address, bool there)
 	return false;
 }
 
-/* One message, and that it came. */
+/* Sends one message and receives it. */
 static void send_text(struct ripc_service *from, struct ripc_service *to)
 {
 	struct iovec text = {"hello", 5};
@@ -92,7 +86,7 @@ START_TEST(readdress__a_network_that_comes_later)
 	ck_assert_int_eq(ripc_open(&a, OPTIONS), 0);
 	ck_assert_int_eq(ripc_service_register(a, 42, 0, &sa), 0);
 	ck_assert(listens(a, "127.0.0.1", true));
-	/* Neither the address it was opened with, nor another way but the new one. */
+	/* Only the new address is left. */
 	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0 && ip addr flush dev lo"));
 	ck_assert(listens(a, "10.9.8.7", true));
 	ck_assert(listens(a, "127.0.0.1", false));
@@ -120,8 +114,8 @@ START_TEST(readdress__an_address_that_is_known_changes)
 	ck_assert_int_eq(ripc_service_register(b, RIPC_ANY_ID, 0, &sb), 0);
 	send_text(sb, sa);
 	/*
-	 * The connection is between addresses that are no more: it breaks, and the next one goes to
-	 * the new address.
+	 * The connection uses addresses that are gone: it breaks, and the next one uses the new
+	 * address.
 	 */
 	ck_assert(ip("ip addr flush dev link0 && ip addr add 10.9.8.6/24 dev link0"));
 	ck_assert(listens(a, "10.9.8.6", true));
@@ -132,7 +126,7 @@ START_TEST(readdress__an_address_that_is_known_changes)
 
 		ck_assert_msg(tries < 20, "%s", ripc_error_detail());
 		/*
-		 * What was on its way when the connection broke may be lost, or come and be called
+		 * Messages in flight when the connection broke may be lost, or arrive and be
 		 * unknown.
 		 */
 		if (ripc_send_long(sb, 42, &text, 1, NULL, WAIT_MS))
@@ -154,10 +148,7 @@ static bool by_datagram(struct ripc *ctx, uint64_t dest)
 	       strstr(route.reason, "short messages by datagram");
 }
 
-/*
- * The same, after a while: the connection, which shows the way, takes longer than the first
- * datagram.
- */
+/* Repeated: the connection, which confirms the route, takes longer than the first datagram. */
 static bool soon_by_datagram(struct ripc *ctx, uint64_t dest)
 {
 	for (unsigned i = 0; i < WAIT_MS / 10; i++) {
@@ -168,10 +159,7 @@ static bool soon_by_datagram(struct ripc *ctx, uint64_t dest)
 	return false;
 }
 
-/*
- * Neither the socket they went from before, nor that nobody could be reached meanwhile, is the end
- * of datagrams.
- */
+/* Datagrams continue, although their socket is gone and the peer was unreachable. */
 START_TEST(readdress__datagrams_go_on)
 {
 	struct ripc *a, *b;
@@ -191,7 +179,7 @@ START_TEST(readdress__datagrams_go_on)
 	ck_assert(listens(a, "10.9.8.6", true));
 	ck_assert(listens(b, "10.9.8.6", true));
 	ck_assert(listens(b, "10.9.8.7", false));
-	/* A datagram may be lost, as long as it goes to where the other one was. */
+	/* A datagram may be lost, as long as it is sent to the right address. */
 	for (unsigned tries = 0; tries < 400 && !came; tries++) {
 		struct iovec text = {"hello", 5};
 		struct ripc_message *m;
@@ -200,7 +188,7 @@ START_TEST(readdress__datagrams_go_on)
 			continue;
 		ripc_message_free(m);
 		came = by_datagram(b, 42);
-		/* The connection takes its time to come back. */
+		/* The connection takes a while. */
 		nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 	}
 	ck_assert_msg(came, "%s", ripc_error_detail());
@@ -210,8 +198,8 @@ START_TEST(readdress__datagrams_go_on)
 END_TEST
 
 /*
- * Who was opened when there was no network knows nothing of its MTU: its longest datagram gets
- * there all the same.
+ * A context opened without a network does not know its MTU: its longest datagram arrives all the
+ * same.
  */
 START_TEST(readdress__the_longest_datagram)
 {
@@ -246,7 +234,7 @@ END_TEST
 
 #define DESCRIPTORS 128
 
-/* No descriptors just when the address comes: it is looked at again later. */
+/* Out of descriptors when the address appears: it is read again later. */
 START_TEST(readdress__without_descriptors)
 {
 	struct rlimit before, few;
@@ -265,7 +253,7 @@ START_TEST(readdress__without_descriptors)
 	while (n < DESCRIPTORS && (fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
 		n++;
 	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0"));
-	/* Long enough for an attempt in vain; without one there is nothing to see here. */
+	/* Long enough for a failed attempt, which shows nothing by itself. */
 	nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
 	while (n)
 		close(fds[--n]);
@@ -275,7 +263,7 @@ START_TEST(readdress__without_descriptors)
 }
 END_TEST
 
-/* More addresses than there are places, one after the other: those that are gone make room. */
+/* More addresses than slots, one after the other: gone ones make room. */
 START_TEST(readdress__many_one_after_the_other)
 {
 	struct ripc *a;

@@ -66,7 +66,7 @@ START_TEST(region_remove__stag_is_dead_and_not_soon_reused)
 		seen += ripc__region_find(&r, stag) != NULL;
 		ripc__region_remove(&r, region);
 	}
-	/* 10000 registrations pass over the slot some 150 times, each with 12 bits drawn anew. */
+	/* 10000 registrations use the slot some 150 times, each with 12 random bits. */
 	ck_assert_uint_le(seen, 5);
 	ck_assert_uint_eq(r.cap, 64);
 	ripc__regions_fini(&r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The transport over real sockets of the loopback: messages, datagrams, and what wakes. */
+/* iwarp/soft over real loopback sockets: messages, datagrams, wake-ups. */
 #define _GNU_SOURCE /* memmem */
 #include "soft_pair.h"
 
@@ -12,7 +12,7 @@
 
 static unsigned sends;
 
-/* That of libc, counted. */
+/* Counts calls. */
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	sends++;
@@ -45,7 +45,7 @@ START_TEST(soft_open__listens_on_the_loopback_only)
 	ops->describe(addr, (size_t)ops->address(a.t, addr, sizeof(addr)), text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "127.0.0.1:"));
 	ops->describe((const uint8_t *)"nonsense", 8, text, sizeof(text));
-	ck_assert_str_eq(text, "address that makes no sense");
+	ck_assert_str_eq(text, "malformed address");
 	side_close(&a);
 }
 END_TEST
@@ -99,7 +99,7 @@ START_TEST(soft_post_send__all_sizes)
 	}
 	ck_assert_int_eq(ops->post(a.ep, NULL, 0, &(struct iovec){p, RIPC__SEND_MAX + 1}, 1, false),
 			 -EMSGSIZE);
-	/* One of no bytes is no message. */
+	/* An empty send is no message. */
 	ck_assert_int_eq(ops->post(a.ep, NULL, 0, NULL, 0, false), 0);
 	ck_assert_int_eq(ops->post(a.ep, NULL, 0, &(struct iovec){p, 7}, 1, false), 0);
 	UNTIL(b.last_len == 7);
@@ -124,13 +124,13 @@ START_TEST(soft_post_send__more_is_held_back_until_flush)
 	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS; b.nrecv < 2 && ripc__clock_ns() < end;)
 		side_step(&b);
 	ck_assert_uint_eq(b.nrecv, 2);
-	/* Without more, what was held back goes along. */
+	/* Without more, sends held back are sent too. */
 	ck_assert_int_eq(side_post(&a, p, 100, true), 1);
 	ck_assert_int_eq(side_post(&a, p, 100, false), 0);
 	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS; b.nrecv < 4 && ripc__clock_ns() < end;)
 		side_step(&b);
 	ck_assert_uint_eq(b.nrecv, 4);
-	/* ep_close() pushes it, too. */
+	/* ep_close() flushes them, too. */
 	ck_assert_int_eq(side_post(&a, p, 100, true), 1);
 	ops->ep_close(a.ep);
 	UNTIL(b.nclosed);
@@ -180,7 +180,7 @@ START_TEST(soft_post_send__many_both_ways_in_order)
 		int err;
 
 		memcpy(p, &number, 4);
-		/* How much fits depends on the memory that the kernel grants at the moment. */
+		/* The socket buffer depends on free kernel memory. */
 		LIVE_UNTIL((err = side_post(&a, p, sizeof(p), number % 7 == 0)) != -EAGAIN);
 		ck_assert_int_ge(err, 0);
 		LIVE_UNTIL((err = side_post(&b, p, sizeof(p), false)) != -EAGAIN);
@@ -234,10 +234,7 @@ START_TEST(soft_release__token_outlives_the_endpoint)
 }
 END_TEST
 
-/*
- * A receiver that keeps all it is given gets no more slabs to keep, and is asked to copy instead:
- * nobody starves.
- */
+/* A receiver that keeps all slabs must copy instead: no endpoint starves. */
 START_TEST(soft_release__kept_messages_stop_nobody)
 {
 	uint8_t p[8000] = {0};
@@ -271,7 +268,7 @@ START_TEST(soft_progress__many_endpoints)
 	unsigned round;
 
 	sides_open(NULL);
-	/* With room for one event at a time nobody loses his turn. */
+	/* With room for one event every endpoint gets its turn. */
 	if (_i)
 		a.max = b.max = 1;
 	for (unsigned i = 0; i < N; i++) {
@@ -307,7 +304,7 @@ START_TEST(soft_fd__readable_when_there_is_something)
 	ck_assert_int_eq(side_post(&a, "wake", 4, false), 0);
 	ck_assert_int_eq(poll(&p, 1, 5000), 1);
 	UNTIL(b.nrecv);
-	/* Held back: nothing to wait for, but arm() pushes it. */
+	/* Held back: no event follows, but arm() flushes it. */
 	ck_assert_int_eq(side_post(&a, "wake", 4, true), 1);
 	ck_assert_int_eq(ops->arm(a.t), 0);
 	ck_assert_int_eq(poll(&p, 1, 5000), 1);
@@ -315,7 +312,7 @@ START_TEST(soft_fd__readable_when_there_is_something)
 }
 END_TEST
 
-/* Each side sleeps on its descriptor only: a transfer larger than the socket buffers still goes on. */
+/* Each side sleeps on its descriptor only: a transfer larger than the socket buffers completes. */
 START_TEST(soft_arm__writable_socket_wakes)
 {
 	size_t len = 32u << 20;
@@ -351,7 +348,7 @@ START_TEST(soft_arm__writable_socket_wakes)
 }
 END_TEST
 
-/* a is hot, and its socket takes no more. */
+/* a is active, and its socket is full. */
 static void fill_a(void)
 {
 	static const uint8_t p[3000];
@@ -360,7 +357,7 @@ static void fill_a(void)
 	ck_assert_int_ge(side_post(&b, "warm", 4, false), 0);
 	LIVE_UNTIL(a.nrecv);
 	ck_assert(a.ep->polling != SOFT_IDLE);
-	/* Again, if the kernel granted memory meanwhile. */
+	/* Repeated, if the kernel granted memory meanwhile. */
 	for (unsigned tries = 0; ripc__list_empty(&a.ep->blocked); tries++) {
 		ck_assert_uint_lt(tries, 1000);
 		while (side_post(&a, p, sizeof(p), false) >= 0)
@@ -378,7 +375,7 @@ START_TEST(soft_progress__tries_a_full_socket_once)
 	sends = 0;
 	for (unsigned i = 0; i < 100; i++)
 		side_step(&a);
-	/* As blocked, as ready and as hot, and some that the kernel did take. */
+	/* As blocked, ready and active, with some bytes accepted by the kernel. */
 	ck_assert_uint_ge(sends, 100);
 	ck_assert_uint_le(sends, 400);
 	sides_close();
@@ -399,7 +396,7 @@ START_TEST(soft_arm__socket_with_room_wakes_nobody)
 		ck_assert_uint_lt(ripc__clock_ns(), end);
 		for (unsigned i = 0; i < 100; i++)
 			side_step(&b);
-		/* Not one of the rounds in which epoll is asked. */
+		/* Not a round that calls epoll. */
 		((struct soft *)a.t)->rounds = 0;
 		side_step(&a);
 	}
@@ -447,14 +444,14 @@ START_TEST(soft_post_datagram__there_and_back)
 }
 END_TEST
 
-/* that a line is given to be watched no more: who is not asked for long meanwhile begins anew */
-#define EXCHANGES 100000u
+#define EXCHANGES \
+	100000u /* time until the connected socket is in epoll again; a delayed test starts over */
 
 static uint8_t addr_a[RIPC__ADDRESS_MAX], addr_b[RIPC__ADDRESS_MAX];
 static size_t len_a, len_b;
 static struct iovec x = {"x", 1};
 
-/* Datagrams both ways until a has a line that is not watched. */
+/* Datagrams both ways until a has a connected socket outside epoll. */
 static const struct ripc__udp *exchange(void)
 {
 	const struct ripc__udp *u = &((struct soft *)a.t)->udp;
@@ -477,7 +474,7 @@ static void line_open(void)
 	struct soft *t;
 
 	sides_open("short=udp");
-	/* What happens to addresses of this machine is not to wake it. */
+	/* Address changes of this machine must not wake it. */
 	t = (struct soft *)a.t;
 	if (t->changes.fd >= 0)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, t->changes.fd, NULL);
@@ -486,8 +483,8 @@ static void line_open(void)
 }
 
 /*
- * A socket that is connected to the only peer is asked in each round, and not watched meanwhile: it
- * is when it is asked no more.
+ * A socket connected to the only peer is polled in each round without epoll, and added to epoll
+ * when polling stops.
  */
 START_TEST(soft_post_datagram__connected)
 {
@@ -498,7 +495,7 @@ START_TEST(soft_post_datagram__connected)
 	line_open();
 	u = exchange();
 	p = (struct pollfd){.fd = ops->fd(a.t), .events = POLLIN};
-	/* A thread that polls never sleeps. */
+	/* A polling thread never sleeps. */
 	for (unsigned i = 0; i < 2000; i++)
 		side_step(&a);
 	ck_assert(u->udp_conn.watched);
@@ -517,7 +514,7 @@ START_TEST(soft_post_datagram__connected)
 }
 END_TEST
 
-/* One that cannot be watched is asked for ever. */
+/* A socket that cannot be added to epoll is polled for ever. */
 START_TEST(soft_post_datagram__no_epoll)
 {
 	const struct ripc__udp *u;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Memory of the other end written and read, over real sockets of the loopback, and every way that
- * ends.
- */
+/* Reads and writes of peer memory over real loopback sockets, and every way they end. */
 #include "soft_pair.h"
 
 static bool all_are(const uint8_t *p, size_t len, uint8_t value)
@@ -10,7 +7,7 @@ static bool all_are(const uint8_t *p, size_t len, uint8_t value)
 	return !len || (p[0] == value && !memcmp(p, p + 1, len - 1));
 }
 
-/* Some length, by read and by write. */
+/* Transfers a length by read and by write. */
 static void transfer(size_t len)
 {
 	uint8_t *src = side_pattern(len, 1), *dst = calloc(1, len + 2), *back = calloc(1, len + 2);
@@ -140,7 +137,7 @@ START_TEST(soft_ep_close__in_the_midst_of_a_transfer)
 		ck_assert_uint_eq(a.nread + a.nwrite, 0);
 	} else {
 		ops->ep_close(a.ep);
-		/* Nothing of ours is touched any more. */
+		/* No local memory is accessed any more. */
 		memset(src, 0xcc, len);
 		UNTIL(b.nclosed);
 		ck_assert(all_are(src, len, 0xcc));

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Captures a session of iwarp/soft on the loopback and has it decoded by Wireshark's dissectors of MPA, DDP and RDMAP, which
-# others wrote from the same RFCs: every kind of frame is seen, none is malformed, no CRC is wrong.
+# Captures a session of iwarp/soft on the loopback and decodes it with the MPA, DDP and RDMAP
+# dissectors of Wireshark: every kind of frame occurs, none is malformed, all CRCs are right.
 # Run in the build directory.
 name=soft/test_tshark
-# A network of its own, so that nobody else listens at the port when the session has ended.
+# A network namespace: no other process takes the port when the session has ended.
 # shellcheck disable=SC2016
 if [ -z "${RIPC_TEST_OWN_NETWORK-}" ] && unshare -rn ip link set lo up 2>/dev/null; then
 	RIPC_TEST_OWN_NETWORK=yes exec unshare -rn sh -c 'ip link set lo up && exec sh "$0"' "$0"
@@ -58,7 +58,7 @@ wait_for()
 	while ! grep -q "$2" "$1" 2>/dev/null; do
 		i=$((i + 1))
 		if [ "$i" -ge 600 ] || ! kill -0 "$3" 2>/dev/null; then
-			# It may have said so and ended between the two looks.
+			# It may have printed the line and ended between the two checks.
 			grep -q "$2" "$1" 2>/dev/null
 			return
 		fi
@@ -75,11 +75,11 @@ if ! wait_for "$dir/session" '^[0-9]' "$session"; then
 	finish
 fi
 port=$(head -n 1 "$dir/session")
-# -P and -l: a line for each packet at once, which tells when all is written.
+# -P and -l: one line per packet, unbuffered, to see when all is written.
 tshark -n -l -P -i lo -f "tcp port $port" -w "$dir/capture" >"$dir/packets" 2>"$dir/errors" &
 capture=$!
 wait_for "$dir/errors" 'Capturing on' "$capture" || skip "tshark cannot capture on the loopback: $(tail -n 1 "$dir/errors")"
-# It says so before it sees packets: connections without a request show when it does.
+# It reports readiness too early: plain connections show when it captures.
 i=0
 while [ ! -s "$dir/packets" ] && [ "$i" -lt 600 ]; do
 	bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
@@ -90,7 +90,7 @@ done
 echo go >&9
 exec 9>&-
 check "the session succeeds" wait_for "$dir/session" '^done' "$session"
-# The port is closed now. That a connection to it is refused is seen when all that came before is written.
+# The port is closed now: a refused connection in the capture is behind all other packets.
 i=0
 while ! grep -q 'RST, ACK\] Seq=1 Ack=1 ' "$dir/packets" && [ "$i" -lt 600 ]; do
 	bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
@@ -100,7 +100,7 @@ done
 kill "$capture" && wait "$capture" 2>/dev/null
 capture=
 
-# Heuristic dissectors of what Sends may carry would take ours for theirs.
+# Heuristic dissectors of Send payload would claim ours.
 decode()
 {
 	tshark -n -r "$dir/capture" --disable-protocol rpcordma --disable-protocol smb_direct "$@" 2>/dev/null

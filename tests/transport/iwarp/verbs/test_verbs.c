@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The transport over an iWARP device, and between it and the user-space one: two transports in one
- * thread, in the lab or on a host with an adapter. The interface is named as for conformance_iwarp.
+ * iwarp/verbs over a device, with itself and with iwarp/soft: two transports in one thread, in the
+ * lab or on a host with an adapter. The interface is named as for conformance_iwarp.
  */
 #include "base/log.h"
 #include "transport/iwarp/endpoint_pair.h"
@@ -22,8 +22,8 @@
 #define BYTES 300000u
 
 /*
- * What the connection manager reports and what completes come on two ways, in any order. The linker
- * puts this in place of librdmacm's: whose events are held back sees completions first.
+ * Events of the connection manager and completions come in any order. The linker puts this in place
+ * of librdmacm: while events are held back, completions come first.
  */
 static const struct rdma_event_channel *held;
 
@@ -38,7 +38,7 @@ int __wrap_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	return __real_rdma_get_cm_event(channel, event);
 }
 
-/* Both sides by iwarp/verbs: its inside. */
+/* Both sides are iwarp/verbs: internals. */
 static void hold(const struct side *s)
 {
 	held = ((const struct iwv *)s->t)->channel;
@@ -64,7 +64,7 @@ START_TEST(first_message_from_either_side)
 }
 END_TEST
 
-/* As many as the other side has credit for, then the end: all of them arrive, and before the end. */
+/* As many sends as the credit allows, then the end: all arrive before it. */
 START_TEST(ep_close__what_was_sent_arrives)
 {
 	for (int side = 0; side < 2; side++) {
@@ -86,10 +86,7 @@ START_TEST(ep_close__what_was_sent_arrives)
 }
 END_TEST
 
-/*
- * Calls of the device's post_send, and what they posted; the fail_at-th work request is refused, 0:
- * none.
- */
+/* Calls of post_send of the device and their requests; request fail_at is refused, 0: none. */
 static int (*real_post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 static unsigned calls, works, fail_at;
 
@@ -115,7 +112,7 @@ static int count_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv
 	return ENOMEM;
 }
 
-/* The device's operations belong to it: they are put back. */
+/* Shared by all users of the device: restored. */
 static void count_posts(bool on)
 {
 	struct ibv_context_ops *ops = &a.ep->conn->qp->context->ops;
@@ -134,7 +131,7 @@ static int send_more(uint32_t number, size_t len)
 	return a.ops->post(a.ep, NULL, 0, &(struct iovec){bytes, len}, 1, true);
 }
 
-/* What is held back is posted at once, in its order, by whatever comes first. */
+/* Sends held back are posted by one call, in order, by whatever comes first. */
 START_TEST(post_send__held_back)
 {
 	static uint8_t target[100], source[100] = "written before";
@@ -144,7 +141,7 @@ START_TEST(post_send__held_back)
 	open_pair(0);
 	connect_pair();
 	count_posts(true);
-	/* A send that does not wait. */
+	/* A send without more. */
 	for (; n < 5; n++)
 		ck_assert_int_eq(send_more(n, n % 2 ? 40 : 2000), 1);
 	ck_assert_uint_eq(calls, 0);
@@ -152,13 +149,13 @@ START_TEST(post_send__held_back)
 	ck_assert_uint_eq(calls, 1);
 	ck_assert_uint_eq(works, 6);
 	UNTIL(b.nrecv == n);
-	/* As many as may wait. */
+	/* The limit of held back sends. */
 	for (unsigned i = 1; i < CONN_HELD_MAX; i++)
 		ck_assert_int_eq(send_more(n++, 40), 1);
 	ck_assert_int_eq(send_more(n++, 40), 0);
 	ck_assert_uint_eq(calls, 2);
 	UNTIL(b.nrecv == n);
-	/* A push, and a round of progress. */
+	/* flush() and progress(). */
 	ck_assert_int_eq(send_more(n++, 40), 1);
 	ck_assert_int_eq(send_more(n++, 40), 1);
 	a.ops->flush(a.t);
@@ -167,7 +164,7 @@ START_TEST(post_send__held_back)
 	step(&a);
 	ck_assert_uint_eq(calls, 4);
 	UNTIL(b.nrecv == n);
-	/* A write, which nothing overtakes. */
+	/* A write, which must not overtake them. */
 	ck_assert_int_eq(
 		b.ops->reg(b.t, b.ep, target, sizeof(target), RIPC__ACCESS_REMOTE_WRITE, &remote), 0);
 	ck_assert_int_eq(
@@ -179,7 +176,7 @@ START_TEST(post_send__held_back)
 	ck_assert_mem_eq(target, source, 100);
 	a.ops->dereg(a.t, &local);
 	b.ops->dereg(b.t, &remote);
-	/* The end. */
+	/* ep_close(). */
 	ck_assert_int_eq(send_more(n++, 40), 1);
 	count_posts(false);
 	a.ops->ep_close(a.ep);
@@ -191,7 +188,7 @@ START_TEST(post_send__held_back)
 }
 END_TEST
 
-/* The device takes some of a chain: those arrive, and the connection is over. */
+/* The device refuses part of a chain: the rest arrives, and the connection ends. */
 START_TEST(post_send__refused_in_the_middle)
 {
 	open_pair(0);
@@ -215,7 +212,7 @@ START_TEST(post_send__refused_in_the_middle)
 }
 END_TEST
 
-/* Nobody sends it any more once the connection is lost. */
+/* It is discarded when the connection is lost. */
 START_TEST(post_send__held_back_when_it_ends)
 {
 	open_pair(0);
@@ -255,17 +252,14 @@ static void some_rounds(void)
 	}
 }
 
-/*
- * Connects, and holds back what the connection manager tells the active side, however long that
- * takes.
- */
+/* Connects, and holds back the events of the active side. */
 static void connect_and_hold(void)
 {
 	open_pair(0);
 	start_connect();
 	UNTIL(a.ep->conn && a.ep->conn->state == IWV_CONNECTING);
 	hold(&a);
-	ripc__iwv_ep_deadline(a.ep, 0);
+	iwv_set_deadline(a.ep->t, &a.ep->deadline_ns, 0);
 }
 
 START_TEST(reject__flush_before_event)
@@ -286,10 +280,10 @@ START_TEST(reject__flush_before_event)
 }
 END_TEST
 
-/* Who sleeps now may not look again for long: what the last round has held back is sent before. */
+/* The thread may sleep long: sends held back in the last round are posted before. */
 START_TEST(arm__sends_what_was_held_back)
 {
-	/* They are of iwarp's device. */
+	/* They belong to the iWARP device. */
 	if (_i)
 		*options = 0;
 	open_pair(_i ? PAIR_IB : 0);
@@ -306,8 +300,8 @@ START_TEST(arm__sends_what_was_held_back)
 END_TEST
 
 /*
- * A queue that cannot be read any more is told of, and then keeps nobody awake, though its device
- * waits for what the connection manager owes.
+ * A failed completion queue is reported, and then keeps no thread awake, though its device waits
+ * for an event of the connection manager.
  */
 START_TEST(arm__lost_queue)
 {
@@ -326,7 +320,7 @@ START_TEST(arm__lost_queue)
 }
 END_TEST
 
-/* Accepted and closed at once: it was established, and then it was over. */
+/* Accepted and closed at once: EV_ESTABLISHED, then EV_CLOSED. */
 START_TEST(established__after_close)
 {
 	connect_and_hold();
@@ -345,7 +339,7 @@ START_TEST(established__after_close)
 }
 END_TEST
 
-/* The passive side: the first message stands for it, and the end is told by what is flushed. */
+/* Passive side: the first message establishes it, flushed receives report the end. */
 START_TEST(established__told_after_the_first_message)
 {
 	open_pair(0);
@@ -417,7 +411,7 @@ START_TEST(transfers_both_ways)
 }
 END_TEST
 
-/* The target is no longer there: the connection ends, and nothing is written. */
+/* The target is deregistered: the connection ends, and nothing is written. */
 START_TEST(dereg__ends_remote_access)
 {
 	static uint8_t target[10000], source[10000];
@@ -446,10 +440,7 @@ START_TEST(dereg__ends_remote_access)
 }
 END_TEST
 
-/*
- * A port that takes the connection and never says a word: the attempt ends when its time is over,
- * or the core gives it up.
- */
+/* A port that accepts TCP and never answers: the attempt times out, or the core closes it. */
 START_TEST(connect__timeout)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET};
@@ -474,12 +465,12 @@ START_TEST(connect__timeout)
 	ck_assert_msg(strstr(a.text, "no answer"), "%s", a.text);
 	ck_assert_int_eq(a.status, -EHOSTUNREACH);
 	a.ops->ep_close(a.ep);
-	/* Given up in the midst of it. */
+	/* Closed during the attempt. */
 	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
 	for (int i = 0; i < 1000; i++)
 		step(&a);
 	a.ops->ep_close(a.ep);
-	/* Where nobody listens the refusal comes at once, and the peer is known to be dead. */
+	/* Without a listener the refusal comes at once, and the peer is known to be dead. */
 	close(fd);
 	a.nclosed = 0;
 	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
@@ -509,7 +500,7 @@ START_TEST(connect_and_close__many_times)
 }
 END_TEST
 
-/* The interface with this address. */
+/* The interface of this address. */
 static void find_interface(const char *address)
 {
 	struct ifaddrs *all, *i;
