@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/memory/buffer.h"
+#include "base/host.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/progress/context.h"
 #include "core/memory/mapped.h"
@@ -595,6 +596,14 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 		}
 	}
 	return 0;
+}
+
+void ripc__memory_set_export(struct ripc *ctx)
+{
+	/* Exported buffers are memfds, whose pages may be refused one by one. */
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].limits.caps & RIPC__CAP_EXPORT)
+			ctx->memory->can_export = !ripc__host_no_overcommit();
 }
 
 void ripc__memory_fini(struct ripc *ctx)

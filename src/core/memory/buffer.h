@@ -136,6 +136,8 @@ struct ripc__memory {
 };
 
 void ripc__memory_init(struct ripc *ctx);
+/* Call when the transports are open: whether one of them can export buffers. */
+void ripc__memory_set_export(struct ripc *ctx);
 /* Frees everything. All transports are closed. */
 void ripc__memory_fini(struct ripc *ctx);
 
@@ -238,6 +240,8 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r);
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r);
 /* The lane over which it was exposed is closed: it stays offered, but the peer cannot write it. */
 void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane);
+/* Whether the peer can write one over the lane; revoking: one for which REVOKED is outstanding. */
+bool ripc__local_returns_on_lane(const struct ripc__lane *lane, bool revoking);
 void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
 
 /*

@@ -188,6 +188,20 @@ void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 	}
 }
 
+bool ripc__local_returns_on_lane(const struct ripc__lane *lane, bool revoking)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->ctx->memory->returns) {
+		const struct ripc__local_return *r =
+			ripc__list_entry(n, struct ripc__local_return, link);
+
+		if (r->lane == lane && (r->revoking || !revoking))
+			return true;
+	}
+	return false;
+}
+
 void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 {
 	struct ripc__list *n;

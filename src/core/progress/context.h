@@ -82,6 +82,7 @@ struct ripc {
 	struct ripc__lock lock;
 	unsigned owner; /* ripc__fork_generation that opened it, else we are a child; 0: it has ended */
 	const struct ripc__progress_ops *ops;
+	const struct ripc__peer_ops *peer_ops; /* core/peer/ops.h */
 	struct ripc__options opt;
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];

@@ -100,4 +100,9 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status);
 /* As ripc__rndv_drop(), after the posted reads and the granted writes have ended. */
 void ripc__rndv_fail(struct ripc__rndv *r, int status);
 
+/* The lane has credit and room: posts the work of its long messages, in order. */
+void ripc__rndvs_post(struct ripc__lane *lane);
+/* The lane is closed: arriving messages return no credit over it. */
+void ripc__rndvs_lane_closed(struct ripc__lane *lane);
+
 #endif

@@ -109,8 +109,18 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
  * could deliver them twice: they end with -EPIPE.
  */
 void ripc__requests_dedup_lost(struct ripc__peer *p);
-/* The lane of the request was closed. */
-void ripc__request_lane_gone(struct ripc_request *r);
+/*
+ * The lane failed and was closed: its requests go back to their destinations, and to another peer
+ * if the service has moved.
+ */
+void ripc__requests_lane_failed(struct ripc__lane *lane);
+/*
+ * ripc__request_continue() for the requests of the lane, until it is closed. Return: whether
+ * messages of other destinations can be flushed.
+ */
+bool ripc__requests_continue(struct ripc__lane *lane);
+/* No address of the peer answers: ends the requests that it may have received. */
+void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text);
 /* Ends the request. detail may be NULL. */
 void ripc__request_done(struct ripc_request *r, int status, const char *detail);
 /* Cancels the request: DONE at once, or CANCEL is sent and the ACK ends it. */
