@@ -4,7 +4,6 @@
 #include "core/peer/lane.h"
 #include "core/group/membership.h"
 #include "core/peer/peer.h"
-#include "core/message/send.h"
 #include "core/service/service.h"
 #include "wire/record.h"
 

@@ -3,7 +3,6 @@
 
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/message/send.h"
 #include "core/progress/transports.h"
 #include "wire/bytes.h"
 #include "wire/record.h"

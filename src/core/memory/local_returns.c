@@ -8,11 +8,9 @@
  * or copies the peer's next long item that fits into it.
  */
 #include "core/memory/buffer.h"
-#include "core/rendezvous/delayed_ack.h"
 #include "core/progress/context.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
-#include "core/rendezvous/sender.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
 
@@ -268,7 +266,7 @@ void ripc__local_returns_before_reg(struct ripc__lane *lane, const uint32_t *ids
 		const struct ripc__local_return *r = ripc__local_return_find(ctx, ids[i]);
 
 		if (r && r->lane != lane)
-			ripc__delayed_ack_before_copy(ctx, r->len);
+			ctx->ops->before_copy(ctx, r->len);
 	}
 }
 

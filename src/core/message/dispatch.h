@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What arrives: each message goes to the module of its kind. Both release the event's token. */
+/* Gives each message that arrives to the module of its kind, and releases the event's token. */
 #ifndef RIPC_CORE_MESSAGE_DISPATCH_H
 #define RIPC_CORE_MESSAGE_DISPATCH_H
 

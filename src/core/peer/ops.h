@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Calls from peers and lanes to the layers above them, set by ripc_open(). Lock held. A callee may
- * close the lane unless its comment says otherwise.
+ * close the lane unless its comment excludes that.
  */
 #ifndef RIPC_CORE_PEER_OPS_H
 #define RIPC_CORE_PEER_OPS_H

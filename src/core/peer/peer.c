@@ -77,7 +77,8 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 	struct ripc__list *n, *tmp;
 
 	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
-		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
+		struct ripc__remote_return *o =
+			ripc__list_entry(n, struct ripc__remote_return, link);
 
 		/* An offer in use belongs to its request. */
 		ripc__list_del(&o->link);

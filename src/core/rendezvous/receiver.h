@@ -16,8 +16,6 @@
 struct ripc__import_ref;
 struct ripc__flow;
 
-/* Unread bytes of long messages at one service; above, no new message is fetched. */
-#define RIPC__UNREAD_MAX (64u << 20)
 
 enum ripc__rndv_state {
 	RIPC__RNDV_WAITING,

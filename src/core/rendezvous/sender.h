@@ -10,6 +10,7 @@
 #ifndef RIPC_CORE_RENDEZVOUS_SENDER_H
 #define RIPC_CORE_RENDEZVOUS_SENDER_H
 
+#include "core/memory/buffer.h"
 #include "core/progress/context.h"
 
 enum ripc__request_state {
@@ -133,26 +134,5 @@ void ripc__request_free(struct ripc_request *r);
  */
 struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems);
 void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems);
-
-/*
- * Registers the return buffers of o as offers; on error none remains. ids: room for
- * RIPC_RETURNS_MAX.
- */
-int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
-/* Drops offers that no peer has received. */
-void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n);
-/* The message with the offers was sent. */
-void ripc__local_returns_advertised(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
-/*
- * Call before the message that offers them over lane is built: a delayed ACK must not wait for
- * memory that takes long to register.
- */
-void ripc__local_returns_before_reg(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
-/*
- * Exposes them to the lane's peer if the lane can write, and encodes a descriptor of each. Return:
- * the end of the encoding; *n: number of descriptors.
- */
-uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids, unsigned *n,
-				    uint8_t *p);
 
 #endif
