@@ -243,7 +243,7 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r);
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r);
 /* The lane over which it was exposed is closed: it stays offered, but the peer cannot write it. */
 void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane);
-/* Whether the peer can write one over the lane; revoking: one for which REVOKED is outstanding. */
+/* Whether the peer can write one over the lane; revoking: only those that await REVOKED. */
 bool ripc__local_returns_on_lane(const struct ripc__lane *lane, bool revoking);
 void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
 
@@ -251,7 +251,8 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
  * Registers the return buffers of o as offers; on error none remains. ids: room for
  * RIPC_RETURNS_MAX.
  */
-int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
+int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o,
+			    uint32_t *ids);
 /* Drops offers that no peer has received. */
 void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n);
 /* The message with the offers was sent. */

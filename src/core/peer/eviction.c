@@ -39,7 +39,8 @@ static bool lane_in_use(const struct ripc__lane *lane)
 	const struct ripc__peer *p = lane->peer;
 
 	if (!ripc__lane_can_send(lane) || lane->reads ||
-	    !ripc__list_empty((struct ripc__list *)&p->rndvs) || lane->nexports || lane->nimports || p->pending_conn)
+	    !ripc__list_empty((struct ripc__list *)&p->rndvs) || lane->nexports ||
+	    lane->nimports || p->pending_conn)
 		return true;
 	return lane->ctx->peer_ops->lane_in_use(lane);
 }

@@ -21,7 +21,7 @@ struct ripc_service {
 	uint64_t id;
 	struct ripc *ctx;
 	enum ripc__service_state state;
-	/* another context took it over: only long messages that had begun to arrive are delivered */
+	/* another context took it over: messages that had begun to arrive are delivered */
 	bool taken_over;
 	char *conflict;                     /* who holds the id, or NULL */
 	struct ripc__message *first, *last; /* queue, singly linked */
