@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "core/memory/buffer.h"
 #include "core/progress/context.h"
-#include "core/context/transports.h"
+#include "core/progress/transports.h"
 #include "transport/transport.h"
 #include "wire/hello.h"
 

@@ -2,8 +2,9 @@
 libripc_internal_la_SOURCES += include/ripc.h src/transport/transport.h src/resolver/resolver.h
 libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/events.c \
 	src/core/context/events.h \
-	src/core/context/info.c src/core/context/transports.c src/core/context/transports.h
-libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/fast_path.c \
+	src/core/context/info.c
+libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/dispatch.h \
+	src/core/message/fast_path.c \
 	src/core/message/network_peer.c src/core/message/network_peer.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
@@ -17,11 +18,13 @@ libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coord
 	src/core/group/multicast_send.c
 libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
 	src/core/peer/connect.c src/core/peer/eviction.c src/core/peer/eviction.h \
-	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h src/core/peer/peer.c \
+	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h \
+	src/core/peer/ops.h src/core/peer/peer.c \
 	src/core/peer/peer.h src/core/peer/replay.c src/core/peer/replay.h
 libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/bounce.c \
 	src/core/memory/bounce.h src/core/memory/buffer.c src/core/memory/buffer.h \
-	src/core/memory/local_returns.c src/core/memory/mapped.c src/core/memory/mapped.h src/core/memory/message.c \
+	src/core/memory/local_returns.c src/core/memory/mapped.c src/core/memory/mapped.h \
+	src/core/memory/message.c \
 	src/core/memory/message.h \
 	src/core/memory/receive_window.c src/core/memory/remote_returns.c
 libripc_internal_la_SOURCES += src/core/service/message.h src/core/service/service.c \
@@ -33,4 +36,6 @@ libripc_internal_la_SOURCES += src/core/progress/context.c src/core/progress/con
 	src/core/progress/progress.c src/core/progress/progress.h \
 	src/core/progress/progress_thread.c src/core/progress/progress_thread.h \
 	src/core/progress/state.c src/core/progress/state.h \
+	src/core/progress/transports.c src/core/progress/transports.h \
 	src/core/progress/wait.c src/core/progress/wait.h
+libripc_internal_la_SOURCES += src/core/sim/world.c src/core/sim/world.h

@@ -15,6 +15,7 @@
 
 #include "conf.h"
 
+#include "core/sim/world.h"
 #include "transport/sim/sim.h"
 
 #include <dirent.h>

@@ -6,6 +6,7 @@
 #include "conf.h"
 
 #include "core/progress/hooks.h"
+#include "core/sim/world.h"
 #include "transport/sim/sim.h"
 
 static const uint8_t *instance(struct conf *c, struct ripc *ctx)

@@ -3,6 +3,7 @@
 #include "conf.h"
 
 #include "core/progress/hooks.h"
+#include "core/sim/world.h"
 #include "transport/sim/sim.h"
 
 #define CROWD 4

@@ -6,6 +6,7 @@
 #include "conf.h"
 
 #include "base/clock.h"
+#include "core/sim/world.h"
 #include "transport/sim/sim.h"
 #include "transport/transport.h"
 

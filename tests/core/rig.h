@@ -15,6 +15,7 @@
 #include "core/rendezvous/sender.h"
 #include "core/message/service.h"
 #include "harness.h"
+#include "core/sim/world.h"
 #include "transport/sim/sim.h"
 
 #include <errno.h>

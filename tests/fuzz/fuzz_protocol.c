@@ -11,6 +11,7 @@
 #include "core/progress/context.h"
 #include "base/log.h"
 #include "fuzz.h"
+#include "core/sim/world.h"
 #include "transport/sim/sim.h"
 #include "wire/bytes.h"
 #include "wire/hello.h"

@@ -14,7 +14,7 @@
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
 #include "core/message/service.h"
-#include "core/context/transports.h"
+#include "core/progress/transports.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +148,7 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	struct ripc *ctx = &whole->ctx;
 
 	ctx->ops = &ripc__progress_ops;
+	ctx->peer_ops = &ripc__peer_ops;
 	ctx->memory = &whole->memory;
 	if (hooks)
 		ctx->hooks = *hooks;
@@ -193,6 +194,7 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 		rc = ripc__auth_open(&ctx->auth, ctx->opt.key_file, ctx->instance);
 	if (!rc)
 		rc = ripc__transports_open(ctx);
+	ripc__memory_set_export(ctx);
 	if (!rc)
 		rc = open_resolver(ctx);
 	if (!rc && !hooks)

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/context/events.h"
 #include "core/group/group.h"
+#include "core/memory/bounce.h"
+#include "core/memory/buffer.h"
+#include "core/memory/mapped.h"
+#include "core/memory/message.h"
+#include "core/message/dispatch.h"
 #include "core/message/send.h"
 #include "core/message/service.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/delayed_ack.h"
+#include "core/rendezvous/receiver.h"
+#include "core/rendezvous/sender.h"
 
 static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *ev)
 {
@@ -66,6 +73,100 @@ const struct ripc__progress_ops ripc__progress_ops = {
 	.evict = evict,
 	.free_dead_lanes = ripc__dead_lanes_free,
 	.pass_end = ripc__delayed_ack_timer,
+	.before_copy = ripc__delayed_ack_before_copy,
 	.idle = ripc__delayed_ack_idle,
 	.fast_path_flush = ripc__fast_path_flush,
+};
+
+/* ---- peers and lanes ---- */
+
+static void write_done(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	(void)lane;
+	ripc__request_write_done((struct ripc_request *)(uintptr_t)ev->wr_id, ev->status);
+}
+
+static void read_done(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	(void)lane;
+	ripc__rndv_read_done((struct ripc__rndv *)(uintptr_t)ev->wr_id, ev->status);
+}
+
+static void imported(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	ripc__import_add(lane, (void *)(uintptr_t)ev->data, ev->size, ev->wr_id);
+}
+
+static bool sendable(struct ripc__lane *lane)
+{
+	ripc__rndvs_post(lane);
+	return ripc__requests_continue(lane);
+}
+
+static int send_pending(struct ripc__dest *d)
+{
+	struct ripc__list *n = ripc__list_first(&d->pending);
+
+	return ripc__request_issue(ripc__list_entry(n, struct ripc_request, link));
+}
+
+static void before_control(struct ripc__lane *lane)
+{
+	if (lane->ctx->delayed_ack.lane == lane)
+		ripc__delayed_ack_flush(lane->ctx);
+}
+
+static bool lane_awaits_answer(const struct ripc__lane *lane)
+{
+	return ripc__local_returns_on_lane(lane, true);
+}
+
+static bool lane_in_use(const struct ripc__lane *lane)
+{
+	return ripc__groups_include(lane->ctx, lane->peer) ||
+	       ripc__local_returns_on_lane(lane, false);
+}
+
+static void lane_closed(struct ripc__lane *lane)
+{
+	ripc__delayed_ack_lane_closed(lane);
+	ripc__bounces_lane_gone(lane);
+	ripc__mapped_lane_gone(lane);
+	ripc__messages_lane_closed(lane);
+	ripc__rndvs_lane_closed(lane);
+}
+
+static void lane_failed(struct ripc__lane *lane)
+{
+	ripc__local_returns_lane_gone(lane->ctx, lane);
+	ripc__rndv_lane_gone(lane->ctx, lane);
+	ripc__requests_lane_failed(lane);
+}
+
+static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char *text)
+{
+	ripc__rndv_peer_gone(ctx, p);
+	ripc__local_returns_peer_gone(ctx, p);
+	ripc__requests_peer_unreachable(p, text);
+}
+
+const struct ripc__peer_ops ripc__peer_ops = {
+	.message = ripc__dispatch_message,
+	.datagram = ripc__dispatch_datagram,
+	.write_done = write_done,
+	.read_done = read_done,
+	.imported = imported,
+	.sendable = sendable,
+	.send_pending = send_pending,
+	.before_control = before_control,
+	.lane_timer = ripc__requests_timer,
+	.lane_idle = ripc__bounces_trim,
+	.lane_awaits_answer = lane_awaits_answer,
+	.lane_in_use = lane_in_use,
+	.lane_closed = lane_closed,
+	.lane_failed = lane_failed,
+	.peer_disconnected = ripc__groups_lane_gone,
+	.dedup_lost = ripc__requests_dedup_lost,
+	.peer_unreachable = peer_unreachable,
+	.peer_forgotten = ripc__local_returns_peer_gone,
 };

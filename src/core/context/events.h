@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The calls from core/progress to the layers above it: struct ripc__progress_ops. */
+/* The calls from core/progress and core/peer to the layers above them. */
 #ifndef RIPC_CORE_CONTEXT_EVENTS_H
 #define RIPC_CORE_CONTEXT_EVENTS_H
 
+#include "core/peer/ops.h"
 #include "core/progress/context.h"
 
 extern const struct ripc__progress_ops ripc__progress_ops;
+extern const struct ripc__peer_ops ripc__peer_ops;
 
 #endif

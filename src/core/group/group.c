@@ -4,7 +4,6 @@
 #include "core/peer/lane.h"
 #include "core/group/membership.h"
 #include "core/peer/peer.h"
-#include "core/message/send.h"
 #include "core/service/service.h"
 #include "wire/record.h"
 
@@ -303,6 +302,14 @@ int ripc__group_control(struct ripc__lane *lane, const struct ripc__header *h, c
 		return ripc__coordinator_join(lane, h, &record, why);
 	receive_member(lane, h, &record);
 	return 0;
+}
+
+bool ripc__groups_include(struct ripc *ctx, const struct ripc__peer *p)
+{
+	for (struct ripc__group *g = ctx->groups; g; g = g->hh.next)
+		if (!memcmp(g->coordinator, p->instance, 16) || ripc__member_find(g, p->instance))
+			return true;
+	return false;
 }
 
 void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p)

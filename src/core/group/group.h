@@ -148,6 +148,14 @@ bool ripc__groups_claiming(const struct ripc *ctx);
 /* JOIN, MEMBER or COORDINATOR arrived. Return: 0, or -EPROTO with *why. */
 int ripc__group_control(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
 
+/* Whether the peer coordinates, or is a member or sender of, a group of this context. */
+bool ripc__groups_include(struct ripc *ctx, const struct ripc__peer *p);
+/*
+ * Checks the arguments of a call on a group, before the lock. Return: 0 and *ctx, or a negative
+ * errno, explained.
+ */
+int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx);
+
 /* The lane to a peer is closed. */
 void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p);
 /* A service is being closed: it leaves all groups (local_member.c). */

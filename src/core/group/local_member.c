@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/group/group.h"
-#include "core/message/send.h"
+#include "core/peer/peer.h"
 #include "core/service/service.h"
 
 #include <stdlib.h>

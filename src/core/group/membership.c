@@ -3,8 +3,7 @@
 
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/message/send.h"
-#include "core/context/transports.h"
+#include "core/progress/transports.h"
 #include "wire/bytes.h"
 #include "wire/record.h"
 

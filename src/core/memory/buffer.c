@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/memory/buffer.h"
-#include "core/rendezvous/delayed_ack.h"
+#include "base/host.h"
 #include "core/progress/context.h"
 #include "core/memory/mapped.h"
-#include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
@@ -481,7 +480,7 @@ static struct ripc__cached_mr *cached_mr_get(struct ripc *ctx, unsigned tp, stru
 	cached_mr = calloc(1, sizeof(*cached_mr));
 	if (!cached_mr)
 		return NULL;
-	ripc__delayed_ack_before_copy(ctx, region_size(region));
+	ctx->ops->before_copy(ctx, region_size(region));
 	if (t->ops->reg(t->t, NULL, region->base, region_size(region), RIPC__ACCESS_LOCAL_WRITE,
 			&cached_mr->mr)) {
 		free(cached_mr);
@@ -543,7 +542,8 @@ bool ripc__mr_cache_trim(struct ripc *ctx)
 
 	for (size_t i = 0; i < ctx->memory->nregions; i++)
 		for (unsigned tp = 0; tp < ctx->ntp; tp++) {
-			struct ripc__cached_mr **cached_mr = &ctx->memory->regions[i]->cached_mr[tp];
+			struct ripc__cached_mr **cached_mr =
+				&ctx->memory->regions[i]->cached_mr[tp];
 
 			if (!*cached_mr || (*cached_mr)->users)
 				continue;
@@ -595,6 +595,14 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 		}
 	}
 	return 0;
+}
+
+void ripc__memory_set_export(struct ripc *ctx)
+{
+	/* Exported buffers are memfds, whose pages may be refused one by one. */
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].limits.caps & RIPC__CAP_EXPORT)
+			ctx->memory->can_export = !ripc__host_no_overcommit();
 }
 
 void ripc__memory_fini(struct ripc *ctx)

@@ -29,6 +29,9 @@
 	(1u << 20)
 #define RIPC__MEMFD_CLASS_MIN 16 /* buffers of 2^16 bytes and more */
 
+/* Unread bytes of long messages at one service; above, no new message is fetched. */
+#define RIPC__UNREAD_MAX (64u << 20)
+
 struct ripc;
 struct ripc_service;
 struct ripc__peer;
@@ -139,6 +142,8 @@ struct ripc__memory {
 };
 
 void ripc__memory_init(struct ripc *ctx);
+/* Call when the transports are open: whether one of them can export buffers. */
+void ripc__memory_set_export(struct ripc *ctx);
 /* Frees everything. All transports are closed. */
 void ripc__memory_fini(struct ripc *ctx);
 
@@ -241,7 +246,31 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r);
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r);
 /* The lane over which it was exposed is closed: it stays offered, but the peer cannot write it. */
 void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane);
+/* Whether the peer can write one over the lane; revoking: only those that await REVOKED. */
+bool ripc__local_returns_on_lane(const struct ripc__lane *lane, bool revoking);
 void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
+
+/*
+ * Registers the return buffers of o as offers; on error none remains. ids: room for
+ * RIPC_RETURNS_MAX.
+ */
+int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o,
+			    uint32_t *ids);
+/* Drops offers that no peer has received. */
+void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n);
+/* The message with the offers was sent. */
+void ripc__local_returns_advertised(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
+/*
+ * Call before the message that offers them over lane is built: a delayed ACK must not wait for
+ * memory that takes long to register.
+ */
+void ripc__local_returns_before_reg(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
+/*
+ * Exposes them to the lane's peer if the lane can write, and encodes a descriptor of each. Return:
+ * the end of the encoding; *n: number of descriptors.
+ */
+uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids, unsigned *n,
+				    uint8_t *p);
 
 /*
  * Return: -EBUSY, explained, if [p, p+len) overlaps a receive window, a return buffer or (with

@@ -8,11 +8,9 @@
  * or copies the peer's next long item that fits into it.
  */
 #include "core/memory/buffer.h"
-#include "core/rendezvous/delayed_ack.h"
 #include "core/progress/context.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
-#include "core/rendezvous/sender.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
 
@@ -188,6 +186,20 @@ void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 	}
 }
 
+bool ripc__local_returns_on_lane(const struct ripc__lane *lane, bool revoking)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->ctx->memory->returns) {
+		const struct ripc__local_return *r =
+			ripc__list_entry(n, struct ripc__local_return, link);
+
+		if (r->lane == lane && (r->revoking || !revoking))
+			return true;
+	}
+	return false;
+}
+
 void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 {
 	struct ripc__list *n;
@@ -254,7 +266,7 @@ void ripc__local_returns_before_reg(struct ripc__lane *lane, const uint32_t *ids
 		const struct ripc__local_return *r = ripc__local_return_find(ctx, ids[i]);
 
 		if (r && r->lane != lane)
-			ripc__delayed_ack_before_copy(ctx, r->len);
+			ctx->ops->before_copy(ctx, r->len);
 	}
 }
 

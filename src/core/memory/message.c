@@ -3,6 +3,7 @@
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
+#include "core/service/service.h"
 
 #include <stdlib.h>
 
@@ -138,6 +139,26 @@ static inline void message_release(struct ripc__message *m)
 void ripc__message_release(struct ripc__message *m)
 {
 	message_release(m);
+}
+
+void ripc__messages_lane_closed(struct ripc__lane *lane)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__list *n;
+
+	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
+		for (struct ripc__message *m = s->first; m; m = m->next) {
+			if (m->flow && m->flow->lane == lane)
+				m->flow = NULL;
+			if (m->lane == lane)
+				m->lane = NULL;
+		}
+	ripc__list_for_each (n, &ctx->messages) {
+		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, held);
+
+		if (m->lane == lane)
+			m->lane = NULL;
+	}
 }
 
 void ripc_message_free(struct ripc_message *message)

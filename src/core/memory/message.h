@@ -35,4 +35,7 @@ void ripc__message_release(struct ripc__message *m);
 /* Gives its credit back to its sender: the application has taken it, or never will. */
 void ripc__message_return_credit(struct ripc__message *m);
 
+/* The lane is closed: messages keep what they hold, but return nothing over the lane. */
+void ripc__messages_lane_closed(struct ripc__lane *lane);
+
 #endif

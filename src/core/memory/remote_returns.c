@@ -9,23 +9,6 @@
 
 #include <stdlib.h>
 
-void ripc__remote_returns_drop(struct ripc__dest *d)
-{
-	struct ripc__list *n, *tmp;
-
-	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
-		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
-
-		/* An offer in use belongs to its request. */
-		ripc__list_del(&o->link);
-		if (o->writing)
-			o->orphan = true;
-		else
-			free(o);
-	}
-	d->nremote_returns = 0;
-}
-
 void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
 				 struct ripc__remote_return *o, bool used)
 {

@@ -7,6 +7,7 @@
 #include "core/memory/buffer.h"
 #include "core/group/group.h"
 #include "core/memory/mapped.h"
+#include "core/message/dispatch.h"
 #include "core/peer/lane.h"
 #include "core/memory/message.h"
 #include "core/peer/peer.h"
@@ -21,17 +22,6 @@
 	(10 * RIPC__MS) /* between two NOSERVICEs of one service over one lane */
 #define LEARNED_DESTS_MAX \
 	65536 /* destinations known at which nothing new is learned from messages */
-
-void ripc__lane_protocol_error(struct ripc__lane *lane, const char *why)
-{
-	struct ripc *ctx = lane->ctx;
-
-	ctx->stats.bad_messages++;
-	lane->peer->stats.bad_messages++;
-	ripc__log(RIPC_LOG_WARN, "peer %s over %s broke the protocol: %s; the lane is closed",
-		  ripc__instance_text(lane->peer->instance), ctx->tp[lane->tp].ops->name, why);
-	ripc__lane_fail(lane, -EPROTO, why);
-}
 
 /* The receive buffer of an event is not needed any more. */
 static void release_buffer(struct ripc__lane *lane, const struct ripc__event *ev)

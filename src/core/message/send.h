@@ -22,7 +22,6 @@ uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, con
 int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
 		      uint64_t *bytes);
 /* Checks what every call on a service checks before it takes the lock. *ctx: whose lock. */
-int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx);
 int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
 
 /*

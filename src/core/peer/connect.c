@@ -5,7 +5,7 @@
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/sender.h"
+#include "core/peer/ops.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -357,7 +357,7 @@ static void lane_up(struct ripc__lane *lane)
 	}
 	/* The peer lost its dedup window, which also covers requests sent on the old lane. */
 	if (p->remote_epoch && p->remote_epoch != lane->remote_epoch)
-		ripc__requests_dedup_lost(p);
+		ctx->peer_ops->dedup_lost(p);
 	p->remote_epoch = lane->remote_epoch;
 	ripc__list_for_each_safe (n, tmp, &p->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/eviction.h"
-#include "core/memory/buffer.h"
 
 #include "base/admission.h"
-#include "core/group/group.h"
 #include "core/peer/lane.h"
-#include "core/group/membership.h"
+#include "core/peer/ops.h"
 #include "core/peer/peer.h"
-#include "core/context/transports.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -39,20 +36,13 @@ bool ripc__lane_retiring(struct ripc *ctx, const struct ripc__peer *p)
 /* Whether a request, transfer or export depends on the lane. */
 static bool lane_in_use(const struct ripc__lane *lane)
 {
-	struct ripc__peer *p = lane->peer;
-	struct ripc__list *n;
+	const struct ripc__peer *p = lane->peer;
 
-	if (!ripc__lane_can_send(lane) || lane->reads || !ripc__list_empty(&p->rndvs) ||
-	    lane->nexports || lane->nimports || p->pending_conn)
+	if (!ripc__lane_can_send(lane) || lane->reads ||
+	    !ripc__list_empty((struct ripc__list *)&p->rndvs) || lane->nexports ||
+	    lane->nimports || p->pending_conn)
 		return true;
-	for (const struct ripc__group *g = lane->ctx->groups; g; g = g->hh.next)
-		if (!memcmp(g->coordinator, p->instance, 16) ||
-		    ripc__member_find((struct ripc__group *)(uintptr_t)g, p->instance))
-			return true;
-	ripc__list_for_each (n, &lane->ctx->memory->returns)
-		if (ripc__list_entry(n, struct ripc__local_return, link)->lane == lane)
-			return true;
-	return false;
+	return lane->ctx->peer_ops->lane_in_use(lane);
 }
 
 /* The eviction rank, if lanes up to max_rank may be evicted. */
@@ -97,7 +87,7 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 		ripc__remote_returns_drop(ripc__list_entry(n, struct ripc__dest, link));
 	}
 	p->lane = NULL;
-	ripc__groups_lane_gone(ctx, p);
+	ctx->peer_ops->peer_disconnected(ctx, p);
 	/* A peer that connected by itself is resolved. */
 	p->lost = true;
 	p->used_ns = lane->last_rx_ns;

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/lane.h"
-#include "core/rendezvous/delayed_ack.h"
-#include "core/memory/buffer.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
-#include "core/group/group.h"
-#include "core/memory/mapped.h"
-#include "core/memory/message.h"
+#include "core/peer/ops.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/receiver.h"
-#include "core/rendezvous/sender.h"
 #include "core/service/service.h"
-#include "core/memory/bounce.h"
-#include "core/context/transports.h"
+#include "core/progress/transports.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>
@@ -46,35 +39,11 @@ void ripc__lane_close(struct ripc__lane *lane)
 			ctx->active_tps &= ~(1u << lane->tp);
 	}
 	lane->ep = NULL;
-	ripc__delayed_ack_lane_closed(lane);
-	ripc__bounces_lane_gone(lane);
-	ripc__mapped_lane_gone(lane);
+	ctx->peer_ops->lane_closed(lane);
 	while ((n = ripc__list_first(&lane->control))) {
 		ripc__list_del(n);
 		free(ripc__list_entry(n, struct ripc__control, link));
 	}
-	/* Messages keep their memory, but nobody waits for their release. */
-	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
-		for (struct ripc__message *m = s->first; m; m = m->next) {
-			if (m->flow && m->flow->lane == lane)
-				m->flow = NULL;
-			if (m->lane == lane)
-				m->lane = NULL;
-		}
-	ripc__list_for_each (n, &ctx->messages) {
-		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, held);
-
-		if (m->lane == lane)
-			m->lane = NULL;
-	}
-	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
-		ripc__list_for_each (n, &s->rndvs_in) {
-			struct ripc__message *m =
-				ripc__list_entry(n, struct ripc__rndv, link)->message;
-
-			if (m && m->flow && m->flow->lane == lane)
-				m->flow = NULL;
-		}
 	HASH_ITER (hh, lane->flows, f, ftmp) {
 		HASH_DEL(lane->flows, f);
 		free(f);
@@ -112,34 +81,6 @@ void ripc__dead_lanes_free(struct ripc *ctx)
 	}
 }
 
-static void requests_lane_gone(struct ripc *ctx, struct ripc__peer *p, struct ripc__lane *lane)
-{
-	struct ripc__list *n;
-
-	/* From the last to the first, so that each is put at the head of its destination. */
-	for (n = p->requests.prev; n != &p->requests;) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
-		n = n->prev;
-		if (r->lane == lane)
-			ripc__request_lane_gone(r);
-	}
-}
-
-/* Requests that came back from this peer, to services that have moved, do not wait for its lane. */
-static void flush_moved_dests(struct ripc *ctx, const struct ripc__peer *p)
-{
-	struct ripc__dest *d, *tmp;
-
-	HASH_ITER (hh, ctx->dests, d, tmp) {
-		struct ripc__list *n = ripc__list_first(&d->pending);
-
-		if (n && d->peer && d->peer != p &&
-		    ripc__list_entry(n, struct ripc_request, link)->peer == p)
-			ripc__dest_flush(ctx, d);
-	}
-}
-
 void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 {
 	struct ripc *ctx = lane->ctx;
@@ -165,11 +106,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 			  ripc__instance_text(p->instance), lane_tp(lane)->ops->name, copy);
 	}
 	/* No peer can reach our memory over this lane any more: it can be freed. */
-	ripc__local_returns_lane_gone(ctx, lane);
-	ripc__rndv_lane_gone(ctx, lane);
-	requests_lane_gone(ctx, p, lane);
-	if (p->nrequests)
-		flush_moved_dests(ctx, p);
+	ctx->peer_ops->lane_failed(lane);
 	p->used_ns = ripc__now(ctx);
 	if (!main_lane) {
 		ripc__pending_conn_resolve(ctx, p, !p->lane);
@@ -182,7 +119,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	p->lost = true;
 	p->unreachable_ns = 0;
 	ripc__attempts_clear(p);
-	ripc__groups_lane_gone(ctx, p);
+	ctx->peer_ops->peer_disconnected(ctx, p);
 	if (p->pending_conn) {
 		ripc__pending_conn_resolve(ctx, p, true);
 		if (p->nlanes > 1)
@@ -196,6 +133,17 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 		ripc__peer_connect(ctx, p);
 	ripc__list_for_each_safe (n, tmp, &p->dests)
 		ripc__wake(ctx, &ripc__list_entry(n, struct ripc__dest, link)->waitq);
+}
+
+void ripc__lane_protocol_error(struct ripc__lane *lane, const char *why)
+{
+	struct ripc *ctx = lane->ctx;
+
+	ctx->stats.bad_messages++;
+	lane->peer->stats.bad_messages++;
+	ripc__log(RIPC_LOG_WARN, "peer %s over %s broke the protocol: %s; the lane is closed",
+		  ripc__instance_text(lane->peer->instance), ctx->tp[lane->tp].ops->name, why);
+	ripc__lane_fail(lane, -EPROTO, why);
 }
 
 static void lane_on_closed(struct ripc__lane *lane, const struct ripc__event *ev)
@@ -338,8 +286,7 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 
 	if (lane->state != RIPC__LANE_UP)
 		return;
-	if (lane->ctx->delayed_ack.lane == lane)
-		ripc__delayed_ack_flush(lane->ctx);
+	lane->ctx->peer_ops->before_control(lane);
 	if (ripc__list_empty(&lane->control) && has_tx_credit(lane, false) &&
 	    !post_message(lane, bytes, len, NULL, 0, false))
 		return;
@@ -438,7 +385,7 @@ void ripc__lane_flush(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__list *n, *tmp;
-	bool flush_others = false;
+	bool flush_others;
 
 	if (lane->state != RIPC__LANE_UP)
 		return;
@@ -448,18 +395,7 @@ void ripc__lane_flush(struct ripc__lane *lane)
 		lane->starved = true;
 		return;
 	}
-	while ((n = ripc__list_first(&lane->rndvs)))
-		if (!ripc__rndv_post(ripc__list_entry(n, struct ripc__rndv, lane_link)))
-			break;
-	ripc__list_for_each_safe (n, tmp, &lane->peer->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
-		if (r->lane == lane &&
-		    (r->state == RIPC__REQUEST_WRITING || r->state == RIPC__REQUEST_GRANTED))
-			flush_others |= ripc__request_continue(r);
-		if (lane->state != RIPC__LANE_UP)
-			break;
-	}
+	flush_others = ctx->peer_ops->sendable(lane);
 	/* Afterwards, because it may end other requests. */
 	if (flush_others)
 		flush_dests(ctx);
@@ -494,7 +430,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 
 	if (RIPC__LIKELY(ev->kind == RIPC__EV_RECV && lane->state == RIPC__LANE_UP && !lane->shake)) {
 		lane_received(lane);
-		ripc__dispatch_message(lane, ev);
+		ctx->peer_ops->message(lane, ev);
 		return;
 	}
 	switch (ev->kind) {
@@ -502,7 +438,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		ripc__lane_on_request(ctx, tp, ev);
 		return;
 	case RIPC__EV_DATAGRAM:
-		ripc__dispatch_datagram(ctx, tp, ev);
+		ctx->peer_ops->datagram(ctx, tp, ev);
 		return;
 	case RIPC__EV_BAD_INPUT:
 		ctx->stats.bad_peers++;
@@ -526,7 +462,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		if (ev->kind == RIPC__EV_RECV && ev->token)
 			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
 		if (ev->kind == RIPC__EV_IMPORTED)
-			ripc__import_add(lane, (void *)(uintptr_t)ev->data, ev->size, ev->wr_id);
+			ctx->peer_ops->imported(lane, ev);
 		return;
 	}
 	switch (ev->kind) {
@@ -542,19 +478,19 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 			break;
 		}
 		/* Messages that arrive on a retiring lane do not extend its time. */
-		ripc__dispatch_message(lane, ev);
+		ctx->peer_ops->message(lane, ev);
 		break;
 	case RIPC__EV_WRITE_DONE:
 		lane_received(lane);
-		ripc__request_write_done((struct ripc_request *)(uintptr_t)ev->wr_id, ev->status);
+		ctx->peer_ops->write_done(lane, ev);
 		break;
 	case RIPC__EV_READ_DONE:
 		lane_received(lane);
 		lane->reads--;
-		ripc__rndv_read_done((struct ripc__rndv *)(uintptr_t)ev->wr_id, ev->status);
+		ctx->peer_ops->read_done(lane, ev);
 		break;
 	case RIPC__EV_IMPORTED:
-		ripc__import_add(lane, (void *)(uintptr_t)ev->data, ev->size, ev->wr_id);
+		ctx->peer_ops->imported(lane, ev);
 		break;
 	case RIPC__EV_SENDABLE:
 		lane->blocked = false;
@@ -568,20 +504,11 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 /* Whether work of this context depends on the lane. */
 static bool lane_has_work(const struct ripc__lane *lane)
 {
-	struct ripc__list *n;
-
 	if (lane->reads || !ripc__list_empty((struct ripc__list *)&lane->control))
 		return true;
 	if (lane->peer->lane == lane && ripc__peer_has_work(lane->peer))
 		return true;
-	ripc__list_for_each (n, &lane->ctx->memory->returns) {
-		const struct ripc__local_return *r =
-			ripc__list_entry(n, struct ripc__local_return, link);
-
-		if (r->lane == lane && r->revoking)
-			return true;
-	}
-	return false;
+	return lane->ctx->peer_ops->lane_awaits_answer(lane);
 }
 
 /*
@@ -641,13 +568,13 @@ static void lane_timer(struct ripc__lane *lane)
 		}
 		ripc__timer_at(ctx, lane->peer->pending_conn->until_ns);
 	}
-	ripc__requests_timer(lane);
+	ctx->peer_ops->lane_timer(lane);
 	if (lane->state != RIPC__LANE_UP)
 		return;
 	if (!lane_has_work(lane)) {
 		/* Silence on an idle lane does not count: see ripc__lane_monitor(). */
 		lane->idle = true;
-		ripc__bounces_trim(lane);
+		ctx->peer_ops->lane_idle(lane);
 		return;
 	}
 	if (lane->idle || lane->rx_untimed)

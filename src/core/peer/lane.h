@@ -214,9 +214,6 @@ void ripc__lane_timers(struct ripc *ctx);
 void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
 		      uint8_t buf[RIPC__HELLO_LEN]);
 
-/* A message arrived on a lane / as a datagram (dispatch.c). */
-void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev);
-void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 /* Counts a message that violates the protocol and closes its lane. */
 void ripc__lane_protocol_error(struct ripc__lane *lane, const char *why);
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/peer.h"
-#include "core/memory/buffer.h"
+#include "core/peer/ops.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
-#include "core/rendezvous/receiver.h"
-#include "core/rendezvous/sender.h"
 #include "core/service/service.h"
-#include "core/context/transports.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>
@@ -73,6 +70,24 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 static bool dest_has_waiters(const struct ripc__dest *d)
 {
 	return d->users || !ripc__list_empty((struct ripc__list *)&d->pending);
+}
+
+void ripc__remote_returns_drop(struct ripc__dest *d)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
+		struct ripc__remote_return *o =
+			ripc__list_entry(n, struct ripc__remote_return, link);
+
+		/* An offer in use belongs to its request. */
+		ripc__list_del(&o->link);
+		if (o->writing)
+			o->orphan = true;
+		else
+			free(o);
+	}
+	d->nremote_returns = 0;
 }
 
 static void dest_unlink(struct ripc__dest *d)
@@ -200,12 +215,10 @@ void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *w
 
 void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 {
-	struct ripc__list *n;
-
-	while ((n = ripc__list_first(&d->pending))) {
+	while (!ripc__list_empty(&d->pending)) {
 		if (ripc__dest_reach(ctx, d))
 			return;
-		if (ripc__request_issue(ripc__list_entry(n, struct ripc_request, link)))
+		if (ctx->peer_ops->send_pending(d))
 			return;
 	}
 }
@@ -586,18 +599,7 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	p->unreachable_ns = 0;
 	p->retry_ns = 0;
 	p->next_path = 0;
-	ripc__rndv_peer_gone(ctx, p);
-	ripc__local_returns_peer_gone(ctx, p);
-	/*
-	 * All requests that this peer may have, including those to services that have moved or
-	 * ended.
-	 */
-	ripc__list_for_each_safe (n, tmp, &p->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
-		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
-			ripc__request_done(r, -EPIPE, text);
-	}
+	ctx->peer_ops->peer_unreachable(ctx, p, text);
 	ripc__list_for_each_safe (n, tmp, &p->dests) {
 		has_waiters |= dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link));
 		ripc__dest_invalidate(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
@@ -671,7 +673,7 @@ void ripc__peer_forget(struct ripc *ctx, struct ripc__peer *p)
 		dest_free(ctx, ripc__list_entry(n, struct ripc__dest, link));
 	ripc__seq_end(ctx, p->next_request_id);
 	ripc__seq_end(ctx, p->next_dgram_seq);
-	ripc__local_returns_peer_gone(ctx, p);
+	ctx->peer_ops->peer_forgotten(ctx, p);
 	if (ctx->last_peer == p)
 		ctx->last_peer = NULL;
 	HASH_DEL(ctx->peers, p);

@@ -16,7 +16,7 @@ void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)
 		ctx->timers_ns = when_ns;
 	if (when_ns < ctx->next_timer_ns) {
 		ctx->next_timer_ns = when_ns;
-		/* Whoever sleeps meanwhile sleeps until the old one. */
+		/* A sleeping leader has the later deadline. */
 		ripc__progress_request(ctx);
 	}
 }

@@ -69,6 +69,8 @@ struct ripc__progress_ops {
 	void (*free_dead_lanes)(struct ripc *ctx);
 	/* End of a full pass. Return: the earlier of deadline and the time of the next pass. */
 	uint64_t (*pass_end)(struct ripc *ctx, uint64_t deadline);
+	/* len bytes are about to be copied or registered before a message is sent. */
+	void (*before_copy)(struct ripc *ctx, size_t len);
 	/* The calling thread finds nothing to receive and is about to wait. */
 	void (*idle)(struct ripc *ctx);
 	/* ctx->fast_path is valid, and the lock was taken for another purpose. */
@@ -81,6 +83,7 @@ struct ripc {
 	/* ripc__fork_generation that opened it, else we are a child; 0: it has ended */
 	unsigned owner;
 	const struct ripc__progress_ops *ops;
+	const struct ripc__peer_ops *peer_ops; /* core/peer/ops.h */
 	struct ripc__options opt;
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];

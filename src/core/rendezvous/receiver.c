@@ -884,3 +884,26 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 	if (lane->state == RIPC__LANE_UP)
 		ripc__lane_repost(lane);
 }
+
+void ripc__rndvs_post(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&lane->rndvs)))
+		if (!ripc__rndv_post(ripc__list_entry(n, struct ripc__rndv, lane_link)))
+			break;
+}
+
+void ripc__rndvs_lane_closed(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	for (struct ripc_service *s = lane->ctx->services; s; s = s->hh.next)
+		ripc__list_for_each (n, &s->rndvs_in) {
+			struct ripc__message *m =
+				ripc__list_entry(n, struct ripc__rndv, link)->message;
+
+			if (m && m->flow && m->flow->lane == lane)
+				m->flow = NULL;
+		}
+}

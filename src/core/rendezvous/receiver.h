@@ -16,8 +16,6 @@
 struct ripc__import_ref;
 struct ripc__flow;
 
-/* Unread bytes of long messages at one service; above, no new message is fetched. */
-#define RIPC__UNREAD_MAX (64u << 20)
 
 enum ripc__rndv_state {
 	RIPC__RNDV_WAITING,
@@ -100,5 +98,10 @@ void ripc__rndv_release(struct ripc__rndv *r);
 void ripc__rndv_drop(struct ripc__rndv *r, int status);
 /* As ripc__rndv_drop(), after the posted reads and the granted writes have ended. */
 void ripc__rndv_fail(struct ripc__rndv *r, int status);
+
+/* The lane has credit and room: posts the work of its long messages, in order. */
+void ripc__rndvs_post(struct ripc__lane *lane);
+/* The lane is closed: arriving messages return no credit over it. */
+void ripc__rndvs_lane_closed(struct ripc__lane *lane);
 
 #endif

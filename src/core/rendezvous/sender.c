@@ -542,7 +542,7 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 	return 0;
 }
 
-void ripc__request_lane_gone(struct ripc_request *r)
+static void request_lane_failed(struct ripc_request *r)
 {
 	/* The peer may be alive, and its application may still read. */
 	if (!unexport_items(r))
@@ -567,6 +567,67 @@ void ripc__request_lane_gone(struct ripc_request *r)
 		return;
 	}
 	requeue(r);
+}
+
+/* Flushes requests of this peer whose services have moved: they do not wait for its next lane. */
+static void flush_moved_dests(struct ripc *ctx, const struct ripc__peer *p)
+{
+	struct ripc__dest *d, *tmp;
+
+	HASH_ITER (hh, ctx->dests, d, tmp) {
+		struct ripc__list *n = ripc__list_first(&d->pending);
+
+		if (n && d->peer && d->peer != p &&
+		    ripc__list_entry(n, struct ripc_request, link)->peer == p)
+			ripc__dest_flush(ctx, d);
+	}
+}
+
+void ripc__requests_lane_failed(struct ripc__lane *lane)
+{
+	struct ripc__peer *p = lane->peer;
+	struct ripc__list *n;
+
+	/* From the last to the first: each goes to the head of its destination. */
+	for (n = p->requests.prev; n != &p->requests;) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+
+		n = n->prev;
+		if (r->lane == lane)
+			request_lane_failed(r);
+	}
+	if (p->nrequests)
+		flush_moved_dests(lane->ctx, p);
+}
+
+bool ripc__requests_continue(struct ripc__lane *lane)
+{
+	struct ripc__list *n, *tmp;
+	bool flush_others = false;
+
+	ripc__list_for_each_safe (n, tmp, &lane->peer->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+
+		if (r->lane == lane &&
+		    (r->state == RIPC__REQUEST_WRITING || r->state == RIPC__REQUEST_GRANTED))
+			flush_others |= ripc__request_continue(r);
+		if (lane->state != RIPC__LANE_UP)
+			break;
+	}
+	return flush_others;
+}
+
+void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
+{
+	struct ripc__list *n, *tmp;
+
+	/* Also requests of services that have moved or are unknown by now. */
+	ripc__list_for_each_safe (n, tmp, &p->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+
+		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
+			ripc__request_done(r, -EPIPE, text);
+	}
 }
 
 void ripc__request_done(struct ripc_request *r, int status, const char *detail)
@@ -925,7 +986,7 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 	wait_done(r, timeout_ms);
 	if (r->lane)
 		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
-	/* The end of its lane ends it: see ripc__request_lane_gone(). */
+	/* The end of its lane ends it: see ripc__requests_lane_failed(). */
 	if (r->state != RIPC__REQUEST_DONE)
 		ripc__request_done(r, -ECANCELED, "withdrawn");
 	return request_finish(request);

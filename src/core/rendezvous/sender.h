@@ -11,6 +11,7 @@
 #ifndef RIPC_CORE_RENDEZVOUS_SENDER_H
 #define RIPC_CORE_RENDEZVOUS_SENDER_H
 
+#include "core/memory/buffer.h"
 #include "core/progress/context.h"
 
 enum ripc__request_state {
@@ -111,8 +112,18 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
  * could deliver them twice: they end with -EPIPE.
  */
 void ripc__requests_dedup_lost(struct ripc__peer *p);
-/* The lane of the request was closed. */
-void ripc__request_lane_gone(struct ripc_request *r);
+/*
+ * The lane failed and was closed: its requests go back to their destinations, and to another peer
+ * if the service has moved.
+ */
+void ripc__requests_lane_failed(struct ripc__lane *lane);
+/*
+ * ripc__request_continue() for the requests of the lane, until it is closed. Return: whether
+ * messages of other destinations can be flushed.
+ */
+bool ripc__requests_continue(struct ripc__lane *lane);
+/* No address of the peer answers: ends the requests that it may have received. */
+void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text);
 /* Ends the request. detail may be NULL. */
 void ripc__request_done(struct ripc_request *r, int status, const char *detail);
 /* Cancels the request: DONE at once, or CANCEL is sent and the ACK ends it. */
@@ -125,26 +136,5 @@ void ripc__request_free(struct ripc_request *r);
  */
 struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems);
 void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems);
-
-/*
- * Registers the return buffers of o as offers; on error none remains. ids: room for
- * RIPC_RETURNS_MAX.
- */
-int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
-/* Drops offers that no peer has received. */
-void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n);
-/* The message with the offers was sent. */
-void ripc__local_returns_advertised(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
-/*
- * Call before the message that offers them over lane is built: a delayed ACK must not wait for
- * memory that takes long to register.
- */
-void ripc__local_returns_before_reg(struct ripc__lane *lane, const uint32_t *ids, unsigned n);
-/*
- * Exposes them to the lane's peer if the lane can write, and encodes a descriptor of each. Return:
- * the end of the encoding; *n: number of descriptors.
- */
-uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids, unsigned *n,
-				    uint8_t *p);
 
 #endif

@@ -7,42 +7,40 @@
 
 #include "core/progress/context.h"
 
-#define RIPC__MESSAGE_INLINE  4    /* items described inside the struct */
-#define RIPC__MESSAGE_BUF_LEN 224  /* bytes of a small message that can lie in the struct itself */
-#define RIPC__MESSAGE_BUF_PAD \
-	12 /* before them, so that behind the head of a plain message its payload is aligned */
+#define RIPC__MESSAGE_INLINE  4   /* items described inside the struct */
+#define RIPC__MESSAGE_BUF_LEN 224 /* bytes of a small message that fit into the struct */
+#define RIPC__MESSAGE_BUF_PAD 12  /* bytes before them: they align the payload behind a header */
 
 /*
- * What comes first is all that a small message needs. One that is new, or free again, has all
- * marked "clean" as it says there: what sets it otherwise is undone by ripc__message_release().
+ * The first members are all that a small message uses. A new or freed struct has the values marked
+ * "clean"; ripc__message_release() restores them.
  */
 struct ripc__message {
-	/* first: the application's pointer is ours. Clean: is_long, group 0 */
-	struct ripc_message pub;
+	struct ripc_message pub; /* first: the application's pointer. Clean: is_long, group 0 */
 	struct iovec iov[RIPC__MESSAGE_INLINE];
 	struct ripc__message *next; /* in a service's queue or in the cache */
-	/* in ctx->messages, once the application has it; clean: in no list */
+	/* in ctx->messages while the application holds the message; clean: in no list */
 	struct ripc__list held;
 	struct ripc *ctx;
 	uint32_t units; /* of the flow's credit */
 	uint32_t bytes; /* payload of a short message */
 	uint8_t placement[RIPC__MESSAGE_INLINE];
-	uint8_t tp;              /* token is of this transport */
-	/* whose credit it holds until it is received; clean: NULL, nobody's */
+	uint8_t tp; /* index of the token's transport */
+	/* flow whose credit it holds until it is received; clean: NULL */
 	struct ripc__flow *flow;
-	void *token;             /* receive buffer of the transport; clean: NULL */
-	void *heap;              /* copy of the payload; clean: NULL */
-	void *arrays;            /* items, placement and regions when there are more; clean: NULL */
+	void *token;  /* receive buffer of the transport; clean: NULL */
+	void *heap;   /* copy of the payload; clean: NULL */
+	void *arrays; /* items, placement and regions if they do not fit; clean: NULL */
 	uint8_t buf[RIPC__MESSAGE_BUF_PAD + RIPC__MESSAGE_BUF_LEN] __attribute__((aligned(16)));
-	/* lane that gets the token's credit back; clean: NULL: none, or it is gone */
+	/* lane to which the token's credit returns; clean: NULL: none, or it is closed */
 	struct ripc__lane *lane;
 	uint64_t long_bytes;        /* payload of a long message; clean: 0 */
-	struct ripc__region **pool; /* regions, or an array of its own */
-	/* pool buffers of the items, NULL: elsewhere */
+	struct ripc__region **pool; /* regions, or the part of arrays */
+	/* pool buffers of the items; NULL: the item is elsewhere */
 	struct ripc__region *regions[RIPC__MESSAGE_INLINE];
 };
 
-/* Where a message may be received into, RIPC__MESSAGE_BUF_LEN bytes. */
+/* Room for RIPC__MESSAGE_BUF_LEN bytes of a message. */
 static inline uint8_t *ripc__message_buf(struct ripc__message *m)
 {
 	return m->buf + RIPC__MESSAGE_BUF_PAD;

@@ -70,7 +70,7 @@ struct ripc__message *ripc__service_pop(struct ripc_service *s)
 	s->queued_bytes -= m->bytes;
 	s->queued_long_bytes -= m->long_bytes;
 	s->ctx->stats.queued--;
-	/* What would come next is the word that it has moved, and no waiting for it. */
+	/* After a takeover the next call fails at once: the descriptor stays readable. */
 	if (!--s->queued && !s->taken_over)
 		ripc__service_signal(s, false);
 	return m;

@@ -21,7 +21,7 @@ struct ripc_service {
 	uint64_t id;
 	struct ripc *ctx;
 	enum ripc__service_state state;
-	/* another context took it over: what had begun to arrive comes, nothing new does */
+	/* another context took it over: messages that had begun to arrive are delivered */
 	bool taken_over;
 	char *conflict;                     /* who holds the id, or NULL */
 	struct ripc__message *first, *last; /* queue, singly linked */
@@ -31,7 +31,7 @@ struct ripc_service {
 	uint64_t queued_long_bytes;         /* payload of the long messages in it */
 	bool resuming;                      /* ripc__rndv_resume() is at work */
 	uint64_t arriving_bytes;            /* payload of long messages that are being fetched */
-	/* struct ripc__rndv: long messages on their way in, oldest first per peer */
+	/* struct ripc__rndv: long messages that are arriving, oldest first per peer */
 	struct ripc__list rndvs_in;
 	unsigned nrequests; /* requests of it that are not done */
 	unsigned calls;     /* threads inside a call on it: it is not freed before they left */
@@ -45,8 +45,8 @@ struct ripc_service {
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
 
 /*
- * Whether it has so much unread that what stops no sender is dropped. Small messages cost more
- * memory than they have bytes; long ones wait for room of their own.
+ * Whether its queue is full: then messages without flow control are dropped. Each short message
+ * counts for one unit more than its payload, for the memory of its struct.
  */
 static inline bool ripc__service_full(const struct ripc_service *s)
 {
@@ -72,7 +72,7 @@ static inline struct ripc *ripc__service_owner(const struct ripc_service *s)
 	return __atomic_load_n(&s->ctx, __ATOMIC_RELAXED);
 }
 
-/* What ripc__service_enter() says of a service that is being closed. */
+/* The error of ripc__service_enter() for a closing service. Return: -ESHUTDOWN, explained. */
 int ripc__service_closed_error(const struct ripc_service *s);
 
 /* Starts and ends a public call: refuses a closing service, pins it. Lock held. */

@@ -2,8 +2,7 @@
 /*
  * A simulated network with virtual time: seeded, deterministic, single-threaded. For tests. It
  * carries the `sim` transport (transport/transport.h) and the datagrams of the resolver's `sim`
- * back end, drives contexts opened with ripc__open_hooked(), and does to all of them whatever a bad
- * day does to a real network.
+ * back end, with the faults of a real network. core/sim/world.h runs contexts on it.
  *
  * Whoever takes part is a node, named by its instance id; it appears when its transport or its port
  * is first opened.
@@ -11,7 +10,7 @@
 #ifndef RIPC_TRANSPORT_SIM_H
 #define RIPC_TRANSPORT_SIM_H
 
-#include "core/progress/hooks.h"
+#include "ripc.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -150,33 +149,6 @@ void ripc__sim_at_event(struct ripc__sim *net, uint64_t nth, void (*fn)(void *ar
  * RIPC__ADDRESS_MAX.
  */
 int ripc__sim_address(struct ripc__sim *net, const uint8_t instance[16], uint8_t *buf);
-
-/* ---- Contexts (world.c) ---- */
-
-/* The hooks for ripc__open_hooked(): virtual time, idling, random numbers. */
-void ripc__sim_hooks(struct ripc__sim *net, struct ripc__hooks *hooks);
-/*
- * From now on the context is polled. To be called right after it was opened. -ENOMEM, -ENOENT: it
- * has no sim transport.
- */
-int ripc__sim_attach(struct ripc__sim *net, struct ripc *ctx);
-/* To be called before it is closed. */
-void ripc__sim_detach(struct ripc__sim *net, struct ripc *ctx);
-/* The instance id of an attached context, or NULL. */
-const uint8_t *ripc__sim_instance(struct ripc__sim *net, struct ripc *ctx);
-/*
- * Kills the node of a context (see ripc__sim_kill()) and forgets the context. No call of it may be
- * under way.
- */
-void ripc__sim_kill_context(struct ripc__sim *net, struct ripc *ctx, bool silently);
-/*
- * fn plays an application: it is called with no lock held whenever the world has moved on, may call
- * the library but not wait. Return: 0, or -ENOMEM.
- */
-int ripc__sim_actor(struct ripc__sim *net, void (*fn)(void *arg), void *arg);
-void ripc__sim_actor_remove(struct ripc__sim *net, void (*fn)(void *arg), void *arg);
-/* Lets the world go on for so long. */
-void ripc__sim_run(struct ripc__sim *net, uint64_t duration_ns);
 
 /*
  * ---- Resolver datagrams: subject to the network's loss, delay, duplication, reordering and

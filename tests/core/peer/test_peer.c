@@ -3,6 +3,7 @@
  * Peers and destinations: what is remembered of a peer's messages, when all is forgotten, and how
  * often one is asked for.
  */
+#include "core/message/dispatch.h"
 #include "core/rig.h"
 #include "wire/bytes.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The transports of a context: which are opened, and what they say of themselves. */
-#ifndef RIPC_CORE_CONTEXT_TRANSPORTS_H
-#define RIPC_CORE_CONTEXT_TRANSPORTS_H
+#ifndef RIPC_CORE_PROGRESS_TRANSPORTS_H
+#define RIPC_CORE_PROGRESS_TRANSPORTS_H
 
 #include "core/progress/context.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
-#include "core/context/transports.h"
-#include "core/memory/buffer.h"
-#include "base/host.h"
+#include "core/progress/transports.h"
 #include "transport/sim/sim.h"
 
 #include <stdio.h>
@@ -62,9 +60,6 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 		return rc;
 	}
 	ops->limits(tp->t, &tp->limits);
-	/* Buffers that can be handed over are memfds, whose pages may be refused one by one. */
-	if (tp->limits.caps & RIPC__CAP_EXPORT)
-		ctx->memory->can_export = !ripc__host_no_overcommit();
 	/* With keys they go over lanes, whose far end has shown that it has one. */
 	if (ctx->auth) {
 		tp->limits.eager_datagram = false;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Drives the contexts of a simulated network: whoever would sleep lets everybody else live for a
- * moment.
- */
 #define _GNU_SOURCE
+#include "core/sim/world.h"
 #include "transport/sim/net.h"
 
 #include <errno.h>

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Gives each message that arrives to the module of its kind, and releases the event's token. */
+#ifndef RIPC_CORE_MESSAGE_DISPATCH_H
+#define RIPC_CORE_MESSAGE_DISPATCH_H
+
+#include "core/peer/lane.h"
+
+/* A message arrived over a lane. */
+void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev);
+/* A datagram arrived over transport tp. */
+void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
+
+#endif
