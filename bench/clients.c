@@ -76,7 +76,7 @@ static void set_phase(enum phase p)
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "many: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "many: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -182,7 +182,7 @@ static int be_client(unsigned index, int cpu)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	pin(cpu);
-	err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 	if (!err)
 		err = phases(index, me, service);
 	if (err) {
@@ -271,7 +271,7 @@ static int be_server(unsigned n, unsigned ms)
 	struct ripc_service *service;
 	double connect_ms;
 	long before, after;
-	int err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	int err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 
 	if (err)
 		return fail(err, "register");

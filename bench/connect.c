@@ -30,7 +30,7 @@ static double now_ms(void)
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "first: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "first: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -40,7 +40,7 @@ static int serve(void)
 	struct ripc_service *service;
 	struct ripc_message *m;
 	uint64_t id;
-	int err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	int err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 
 	if (err)
 		return fail(err, "register");
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: first [ROUNDS]\n");
 		return 2;
 	}
-	err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 	if (err)
 		return fail(err, "register");
 	for (int i = 0; i < rounds; i++)

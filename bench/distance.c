@@ -79,9 +79,9 @@ static int start(uint64_t id, struct ripc_service **service)
 	int err = ripc_open(&ctx, "transports=shm wait=poll");
 
 	if (!err)
-		err = ripc_register(ctx, id, 0, service);
+		err = ripc_service_register(ctx, id, 0, service);
 	if (err)
-		fprintf(stderr, "near: %s: %s\n", ripc_strerror(err), ripc_detail());
+		fprintf(stderr, "near: %s: %s\n", ripc_strerror(err), ripc_error_detail());
 	return err;
 }
 
@@ -123,7 +123,7 @@ static int batch(struct ripc_service *service, uint64_t dest, char *bytes, size_
 			ripc_message_free(m);
 	}
 	if (err)
-		fprintf(stderr, "near: %s: %s\n", ripc_strerror(err), ripc_detail());
+		fprintf(stderr, "near: %s: %s\n", ripc_strerror(err), ripc_error_detail());
 	return err;
 }
 

@@ -35,7 +35,7 @@ static double now_us(void)
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "files: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "files: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -107,7 +107,7 @@ static int server(const char *options)
 	err = ripc_open(&ctx, options);
 	if (err)
 		return fail(err, "open");
-	err = ripc_register(ctx, RIPC_ANY_ID, 0, &service);
+	err = ripc_service_register(ctx, RIPC_ANY_ID, 0, &service);
 	if (err)
 		return fail(err, "register");
 	file = ripc_buf_alloc(ctx, BYTES_MAX);
@@ -194,7 +194,7 @@ static int client(uint64_t id, uint16_t port, uint64_t bytes, unsigned count, co
 	err = ripc_open(&ctx, options);
 	if (err)
 		return fail(err, "open");
-	err = ripc_register(ctx, RIPC_ANY_ID, 0, &service);
+	err = ripc_service_register(ctx, RIPC_ANY_ID, 0, &service);
 	if (err)
 		return fail(err, "register");
 	/* The first of each kind does not count. */
@@ -214,7 +214,7 @@ static int client(uint64_t id, uint16_t port, uint64_t bytes, unsigned count, co
 		if (i)
 			tcp[i - 1] = now_us() - start;
 	}
-	ripc_lookup(ctx, id, &route, 0);
+	ripc_route_lookup(ctx, id, &route, 0);
 	printf("{\"bytes\":%llu,\"count\":%u,\"transport\":\"%s\",\"us\":%.1f,\"tcp_us\":%.1f,"
 	       "\"times_tcp\":%.3f}\n",
 	       (unsigned long long)bytes, count, route.transport, median(ours, count),

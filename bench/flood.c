@@ -63,7 +63,7 @@ static double now_us(void)
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "flood: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "flood: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -89,7 +89,7 @@ static struct state read_stats(struct ripc *ctx)
 	getrusage(RUSAGE_SELF, &usage);
 	state.cpu_us = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
 		       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-	ripc_stats(ctx, &state.stats);
+	ripc_context_stats(ctx, &state.stats);
 	return state;
 }
 
@@ -106,10 +106,10 @@ static int run_victim(int ready, const char *key)
 	options_text(text, sizeof(text), "local,udp", key);
 	err = ripc_open(&ctx, text);
 	if (!err)
-		err = ripc_register(ctx, SERVICE, 0, &service);
+		err = ripc_service_register(ctx, SERVICE, 0, &service);
 	if (err)
 		return fail(err, "victim");
-	for (unsigned i = 0; ripc_transports(ctx, i, &name, text, sizeof(text)) >= 0; i++)
+	for (unsigned i = 0; ripc_transport_info(ctx, i, &name, text, sizeof(text)) >= 0; i++)
 		if (!strcmp(name, "iwarp/soft") && strchr(text, ':'))
 			lane_port = (uint16_t)atoi(strchr(text, ':') + 1);
 	if (write(ready, &lane_port, sizeof(lane_port)) != (ssize_t)sizeof(lane_port))
@@ -328,7 +328,7 @@ static int measure(struct ripc_service *service, int orders, int done, enum kind
 	       "\"round_trips_lost\": 0}\n",
 	       names[kind], keyed ? "true" : "false", sent, sent / took_us * 1e6,
 	       (unsigned long long)(after.stats.bad_messages - before.stats.bad_messages),
-	       (unsigned long long)(after.stats.strangers - before.stats.strangers),
+	       (unsigned long long)(after.stats.unauthenticated - before.stats.unauthenticated),
 	       (unsigned long long)(after.stats.bad_peers - before.stats.bad_peers),
 	       (after.cpu_us - before.cpu_us) / (sent ? sent : 1), after.rss_kib - before.rss_kib,
 	       rounds);
@@ -347,7 +347,7 @@ static int attack(const char *key, int orders, int done, unsigned messages)
 	options_text(text, sizeof(text), "local", key);
 	err = ripc_open(&ctx, text);
 	if (!err)
-		err = ripc_register(ctx, RIPC_ANY_ID, 0, &service);
+		err = ripc_service_register(ctx, RIPC_ANY_ID, 0, &service);
 	if (err)
 		return fail(err, "client");
 	for (enum kind kind = NOISE; kind < KINDS && !err; kind++)

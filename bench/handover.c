@@ -52,7 +52,7 @@ static double now_us(void)
 
 static int fail(const char *what)
 {
-	fprintf(stderr, "handover: %s: %s\n", what, ripc_detail());
+	fprintf(stderr, "handover: %s: %s\n", what, ripc_error_detail());
 	return -1;
 }
 
@@ -67,7 +67,7 @@ static int side_open(struct side *s, int cpu, uint64_t id, uint64_t peer)
 	memset(s, 0, sizeof(*s));
 	s->peer = peer;
 	if (ripc_open(&s->ctx, "transports=shm wait=poll pool_bytes=1073741824") ||
-	    ripc_register(s->ctx, id, 0, &s->service))
+	    ripc_service_register(s->ctx, id, 0, &s->service))
 		return fail("cannot start");
 	return 0;
 }

@@ -35,7 +35,7 @@ static struct shared {
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "idle: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "idle: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -62,7 +62,7 @@ static int be_client(unsigned index, unsigned calls)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	while (!__atomic_load_n(&shared->id, __ATOMIC_ACQUIRE))
 		nanosleep(&ms, NULL);
-	err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 	if (!err)
 		err = call(service);
 	if (err)
@@ -112,7 +112,7 @@ static int be_server(unsigned n, unsigned seconds, unsigned calls)
 	double begin, idle, active;
 	long sleeps[3];
 	struct ripc_service *service;
-	int err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	int err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 
 	if (err)
 		return fail(err, "register");

@@ -17,7 +17,7 @@
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "layers: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "layers: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -71,9 +71,9 @@ int main(int argc, char **argv)
 	if (!err)
 		err = ripc_open(&two, argc > 3 ? argv[3] : NULL);
 	if (!err)
-		err = ripc_register(one, RIPC_ANY_ID, 0, &a);
+		err = ripc_service_register(one, RIPC_ANY_ID, 0, &a);
 	if (!err)
-		err = ripc_register(two, RIPC_ANY_ID, 0, &b);
+		err = ripc_service_register(two, RIPC_ANY_ID, 0, &b);
 	/* Both find each other first. */
 	for (unsigned long i = 0; i < 100 && !err; i++)
 		err = round_trip(a, b, &item);

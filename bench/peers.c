@@ -65,7 +65,7 @@ static double idle(double seconds)
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "peers: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "peers: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -96,7 +96,7 @@ static void *register_batch(void *arg)
 	struct ripc_service *service;
 
 	for (unsigned i = b->first; i < b->n && !b->err; i += b->step) {
-		b->err = ripc_register(b->ctx, RIPC_ANY_ID, 0, &service);
+		b->err = ripc_service_register(b->ctx, RIPC_ANY_ID, 0, &service);
 		if (!b->err)
 			b->ids[i] = ripc_service_id(service);
 	}
@@ -135,7 +135,7 @@ static int become_peer(uint64_t id)
 	int err = ripc_open(&ctx, NULL);
 
 	if (!err)
-		err = ripc_register(ctx, RIPC_ANY_ID, 0, &service);
+		err = ripc_service_register(ctx, RIPC_ANY_ID, 0, &service);
 	if (!err)
 		err = ripc_send_short(service, id, &item, 1, NULL, 10000);
 	if (!err)
@@ -186,7 +186,7 @@ static int be_server(int from, int to, unsigned peers, double seconds, unsigned 
 	double own_share, peers_share;
 	uint64_t id;
 	char done;
-	int err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	int err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 
 	if (err)
 		return fail(err, "register");
@@ -207,7 +207,7 @@ static int be_server(int from, int to, unsigned peers, double seconds, unsigned 
 	if (!read_phase(from, &done, 1))
 		return 1;
 	connected = resident_bytes() - before;
-	ripc_stats(NULL, &stats);
+	ripc_context_stats(NULL, &stats);
 	if (!write_phase(to, "g", 1))
 		return 1;
 	own_share = idle(seconds);
@@ -217,7 +217,7 @@ static int be_server(int from, int to, unsigned peers, double seconds, unsigned 
 	for (unsigned i = 0; i < services; i++) {
 		if (!read_phase(from, &id, sizeof(id)))
 			return 1;
-		err = ripc_lookup(NULL, id, NULL, 10000);
+		err = ripc_route_lookup(NULL, id, NULL, 10000);
 		if (err)
 			return fail(err, "look up");
 	}

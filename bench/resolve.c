@@ -41,7 +41,7 @@ static double now_us(void)
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "resolve: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "resolve: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -50,7 +50,7 @@ static void *register_batch(void *arg)
 	struct batch *b = arg;
 
 	for (unsigned i = b->first; i < b->n && !b->err; i += REGISTERING)
-		b->err = ripc_register(NULL, RIPC_ANY_ID, 0, &b->services[i]);
+		b->err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &b->services[i]);
 	return NULL;
 }
 
@@ -143,7 +143,7 @@ static int fresh(struct ripc **ctx, struct ripc_service **service, uint64_t id)
 	int err = ripc_open(ctx, NULL);
 
 	if (!err)
-		err = ripc_register(*ctx, RIPC_ANY_ID, 0, service);
+		err = ripc_service_register(*ctx, RIPC_ANY_ID, 0, service);
 	return err ? err : one_round(*service, id, &unused);
 }
 

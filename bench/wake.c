@@ -59,7 +59,7 @@ static void pin(int cpu)
 
 static int fail(const char *what)
 {
-	fprintf(stderr, "wake: %s: %s\n", what, ripc_detail());
+	fprintf(stderr, "wake: %s: %s\n", what, ripc_error_detail());
 	return -1;
 }
 
@@ -123,7 +123,7 @@ static int serve(enum kind kind, int cpu, unsigned count)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	pin(cpu);
 	if (kind == RIPC) {
-		if (ripc_register(NULL, RIPC_ANY_ID, 0, &service))
+		if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &service))
 			return fail("register");
 		__atomic_store_n(peer_id, ripc_service_id(service), __ATOMIC_RELEASE);
 	}
@@ -140,7 +140,7 @@ static int measure(unsigned count, unsigned pause_us, double *times[KINDS])
 
 	while (!__atomic_load_n(peer_id, __ATOMIC_ACQUIRE))
 		usleep(1000);
-	if (ripc_register(NULL, RIPC_ANY_ID, 0, &service))
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &service))
 		return fail("register");
 	/* The first sets up. */
 	for (unsigned i = 0; i <= count; i++)

@@ -9,7 +9,7 @@ RIPC_MAN3 = \
 	doc/man/ripc_buf_register.3 \
 	doc/man/ripc_buf_unregister.3 \
 	doc/man/ripc_close.3 \
-	doc/man/ripc_detail.3 \
+	doc/man/ripc_error_detail.3 \
 	doc/man/ripc_flags.3 \
 	doc/man/ripc_group_join.3 \
 	doc/man/ripc_group_leave.3 \
@@ -18,34 +18,34 @@ RIPC_MAN3 = \
 	doc/man/ripc_limits.3 \
 	doc/man/ripc_log_fn.3 \
 	doc/man/ripc_log_level.3 \
-	doc/man/ripc_lookup.3 \
+	doc/man/ripc_log_set.3 \
 	doc/man/ripc_message.3 \
+	doc/man/ripc_message_detach.3 \
 	doc/man/ripc_message_free.3 \
-	doc/man/ripc_message_take.3 \
 	doc/man/ripc_open.3 \
 	doc/man/ripc_peer_stats.3 \
 	doc/man/ripc_placement.3 \
-	doc/man/ripc_query.3 \
 	doc/man/ripc_receive.3 \
-	doc/man/ripc_register.3 \
 	doc/man/ripc_request_cancel.3 \
 	doc/man/ripc_request_test.3 \
 	doc/man/ripc_request_wait.3 \
-	doc/man/ripc_resolvers.3 \
+	doc/man/ripc_resolver_info.3 \
 	doc/man/ripc_route.3 \
+	doc/man/ripc_route_get.3 \
+	doc/man/ripc_route_lookup.3 \
 	doc/man/ripc_send.3 \
+	doc/man/ripc_send_async.3 \
 	doc/man/ripc_send_long.3 \
 	doc/man/ripc_send_options.3 \
 	doc/man/ripc_send_short.3 \
 	doc/man/ripc_service_fd.3 \
 	doc/man/ripc_service_id.3 \
+	doc/man/ripc_service_register.3 \
 	doc/man/ripc_service_stats.3 \
-	doc/man/ripc_set_log.3 \
-	doc/man/ripc_start.3 \
+	doc/man/ripc_service_unregister.3 \
 	doc/man/ripc_stats.3 \
 	doc/man/ripc_strerror.3 \
-	doc/man/ripc_transports.3 \
-	doc/man/ripc_unregister.3 \
+	doc/man/ripc_transport_info.3 \
 	doc/man/ripc_version.3 \
 	doc/man/ripc_window_add.3 \
 	doc/man/ripc_window_remove.3
@@ -57,7 +57,7 @@ $(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk $(MAN_EXAMPLES)
 
 MAINTAINERCLEANFILES = $(RIPC_MAN3) tools/completion/ripc-info
 EXTRA_DIST += doc/man/mkman doc/architecture.md doc/glossary.md doc/performance.md doc/protocol.md \
-	doc/scaling.md doc/security.md doc/tutorial.md doc/scaling/scale.tsv doc/scaling/heard.svg \
+	doc/scaling.md doc/security.md doc/transports.md doc/tutorial.md doc/scaling/scale.tsv doc/scaling/heard.svg \
 	doc/scaling/ensemble.svg doc/scaling/resolve.svg doc/scaling/memory.svg
 
 # Written by scripts/bench, as they are at the time.

@@ -19,7 +19,7 @@ int main(int argc, char **argv)
 	int err;
 
 	/* The answer comes to a service, too: any id will do, the message tells it to the server. */
-	err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 	/* Short if it fits into one packet, else long: ripc_send() picks. It waits for the service to be found
 	 * and connected, here for at most two seconds. */
 	if (!err)
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 	if (!err)
 		err = ripc_receive(service, &answer, 2000);
 	if (err) {
-		fprintf(stderr, "client: %s: %s\n", ripc_strerror(err), ripc_detail());
+		fprintf(stderr, "client: %s: %s\n", ripc_strerror(err), ripc_error_detail());
 		return 1;
 	}
 	printf("service %llu answers: %.*s\n", (unsigned long long)answer->source,

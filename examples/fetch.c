@@ -33,7 +33,7 @@ static double now_s(void)
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "fetch: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "fetch: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: fetch ID NAME [FILE]\n");
 		return 2;
 	}
-	err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 	if (err)
 		return fail(err, "register");
 	if (target_open(&target))

@@ -60,7 +60,7 @@ static int start(struct piece *p, uint64_t client, size_t len)
 		{.iov_base = p->data, .iov_len = len},
 	};
 
-	return ripc_start(service, client, items, 2, NULL, &p->request);
+	return ripc_send_async(service, client, items, 2, NULL, &p->request);
 }
 
 static int send_error(uint64_t client, const char *text)
@@ -153,14 +153,14 @@ int main(int argc, char **argv)
 		fprintf(stderr, "fileserver: %s: %s\n", argv[2], strerror(errno));
 		return 1;
 	}
-	err = ripc_register(NULL, strtoull(argv[1], NULL, 0), 0, &service);
+	err = ripc_service_register(NULL, strtoull(argv[1], NULL, 0), 0, &service);
 	for (unsigned i = 0; !err && i < IN_FLIGHT; i++) {
 		pieces[i].data = ripc_buf_alloc(NULL, CHUNK);
 		if (!pieces[i].data)
 			err = -errno;
 	}
 	if (err) {
-		fprintf(stderr, "fileserver: %s: %s\n", ripc_strerror(err), ripc_detail());
+		fprintf(stderr, "fileserver: %s: %s\n", ripc_strerror(err), ripc_error_detail());
 		return 1;
 	}
 	printf("service %s serves %s\n", argv[1], argv[2]);
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
 		if (err)
 			fprintf(stderr, "fileserver: client %llu: %s: %s\n",
 				(unsigned long long)request->source, ripc_strerror(err),
-				ripc_detail());
+				ripc_error_detail());
 		ripc_message_free(request);
 	}
 	return 0;

@@ -28,8 +28,8 @@ MAN_EXAMPLES = \
 	examples/man/ripc_send_short.c \
 	examples/man/ripc_receive.c \
 	examples/man/ripc_send_long.c \
-	examples/man/ripc_message_take.c \
-	examples/man/ripc_start.c \
+	examples/man/ripc_message_detach.c \
+	examples/man/ripc_send_async.c \
 	examples/man/ripc_send_options.c \
 	examples/man/ripc_window_add.c \
 	examples/man/ripc_service_fd.c \
@@ -37,10 +37,10 @@ MAN_EXAMPLES = \
 	examples/man/ripc_group_join.c \
 	examples/man/ripc_group_send.c \
 	examples/man/ripc_open.c \
-	examples/man/ripc_register.c \
+	examples/man/ripc_service_register.c \
 	examples/man/ripc_buf_register.c \
-	examples/man/ripc_lookup.c \
-	examples/man/ripc_stats.c \
-	examples/man/ripc_transports.c \
-	examples/man/ripc_set_log.c
+	examples/man/ripc_route_lookup.c \
+	examples/man/ripc_context_stats.c \
+	examples/man/ripc_transport_info.c \
+	examples/man/ripc_log_set.c
 EXTRA_DIST += $(MAN_EXAMPLES) examples/man/.clang-format

@@ -15,7 +15,7 @@
 
 static int fail(void)
 {
-	fprintf(stderr, "news: %s\n", ripc_detail());
+	fprintf(stderr, "news: %s\n", ripc_error_detail());
 	return 1;
 }
 
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 				"       news GROUP TEXT    sends\n");
 		return 2;
 	}
-	if (ripc_register(NULL, RIPC_ANY_ID, 0, &me))
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me))
 		return fail();
 	return argc == 2 ? read_news(me, group) : send_news(me, group, argv[2]);
 }

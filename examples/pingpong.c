@@ -19,7 +19,7 @@
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "pingpong: %s: %s: %s\n", what, ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "pingpong: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -29,7 +29,7 @@ static int wait_for_peer(uint64_t id)
 	struct ripc_service *service;
 	struct ripc_message *ball;
 	unsigned long long rounds = 0;
-	int err = ripc_register(NULL, id, 0, &service);
+	int err = ripc_service_register(NULL, id, 0, &service);
 
 	if (err)
 		return fail(err, "register");
@@ -83,12 +83,12 @@ static int play(uint64_t id, unsigned long long rounds)
 	struct ripc_service *service;
 	struct ripc_route route;
 	double begin_us;
-	int err = ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	int err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 
 	/* Sending would look the service up by itself; this way the first round is as fast as the others, and
 	 * we learn how it is reached. */
 	if (!err)
-		err = ripc_lookup(NULL, id, &route, TIMEOUT_MS);
+		err = ripc_route_lookup(NULL, id, &route, TIMEOUT_MS);
 	if (err)
 		return fail(err, "look up");
 	printf("service %llu found, by %s at %s\n", (unsigned long long)id, route.transport,

@@ -19,10 +19,10 @@ int main(int argc, char **argv)
 	int err;
 
 	/* NULL is the default context of the process. It is opened when first used. */
-	err = ripc_register(NULL, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, 0, &service);
+	err = ripc_service_register(NULL, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, 0, &service);
 	if (err) {
 		/* Every error has a name, and a sentence that says what went wrong. */
-		fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_detail());
+		fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_error_detail());
 		return 1;
 	}
 	printf("service %llu waits for messages\n", (unsigned long long)ripc_service_id(service));
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 		/* The items can be sent on as they are: here, back to where they came from. */
 		err = ripc_send(service, message->source, message->items, message->nitems, NULL, 1000);
 		if (err)
-			fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_detail());
+			fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_error_detail());
 		/* What it occupies is used again for the next messages. */
 		ripc_message_free(message);
 	}

@@ -58,7 +58,7 @@ static int64_t clock_ms(void)
 
 static int fail(const char *who)
 {
-	fprintf(stderr, "%s: %s\n", who, ripc_detail());
+	fprintf(stderr, "%s: %s\n", who, ripc_error_detail());
 	return 1;
 }
 
@@ -118,7 +118,7 @@ static int run_boss(uint64_t id, uint64_t ntasks)
 	struct ripc_service *service;
 	struct ripc_message *m;
 
-	if (!b.tasks || ripc_register(NULL, id, 0, &service)) {
+	if (!b.tasks || ripc_service_register(NULL, id, 0, &service)) {
 		free(b.tasks);
 		return fail("boss");
 	}
@@ -136,7 +136,7 @@ static int run_boss(uint64_t id, uint64_t ntasks)
 		text.task = handle(&b, &text, worker);
 		/* A worker that is not reached asks again, or is dead. */
 		if (text.task != NO_TASK && ripc_send_short(service, worker, &reply, 1, NULL, 0))
-			fprintf(stderr, "boss: %s\n", ripc_detail());
+			fprintf(stderr, "boss: %s\n", ripc_error_detail());
 	}
 	free(b.tasks);
 	if (b.ndone < ntasks)
@@ -174,7 +174,7 @@ static int run_worker(uint64_t boss, unsigned long ms)
 	struct text text = {0, NO_TASK, 0};
 	struct ripc_service *me;
 
-	if (ripc_register(NULL, RIPC_ANY_ID, 0, &me))
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me))
 		return fail("worker");
 	for (;;) {
 		text.number++;

@@ -3,10 +3,10 @@
  * libripc: messages to services, not addresses, over the fastest network that is there.
  *
  * Every function that can fail returns 0 (or a count) or a negative errno; ripc_strerror() names the
- * number and ripc_detail() says in one sentence which peer, service, transport and cause it was.
+ * number and ripc_error_detail() says in one sentence which peer, service, transport and cause it was.
  * Every function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never waits. Four
- * have bounds of their own, which their comments give: ripc_open(), ripc_register(),
- * ripc_unregister() and ripc_close().
+ * have bounds of their own, which their comments give: ripc_open(), ripc_service_register(),
+ * ripc_service_unregister() and ripc_close().
  * All functions may be called from any thread, unless their comment says otherwise.
  * One thread may close a context, or unregister a service, while others call the library: see
  * ripc_close().
@@ -27,7 +27,7 @@ extern "C" {
 #define RIPC_VERSION_MINOR 1
 #define RIPC_VERSION_PATCH 0
 
-/** Asks ripc_register() to draw a free random id from the upper half of the number space. */
+/** Asks ripc_service_register() to draw a free random id from the upper half of the number space. */
 #define RIPC_ANY_ID UINT64_MAX
 /** Ids below this are the application's to choose; 0 is no service. */
 #define RIPC_ID_LIMIT (UINT64_C(1) << 63)
@@ -49,14 +49,14 @@ struct ripc_service;
 /** A long send under way. */
 struct ripc_request;
 
-/** Flags of ripc_register() and of struct ripc_send_options. */
+/** Flags of ripc_service_register() and of struct ripc_send_options. */
 enum ripc_flags {
 	/** ripc_send*(): acknowledged, in order, exactly once. Short messages: reserved, -EOPNOTSUPP. */
 	RIPC_RELIABLE = 1 << 0,
 	/** ripc_send*(): more messages follow at once; this one may be held back until the next call
 	 *  without this flag, or until the library next has something else to do. */
 	RIPC_MORE = 1 << 1,
-	/** ripc_register(): take the id over from its present holder, if there is one. */
+	/** ripc_service_register(): take the id over from its present holder, if there is one. */
 	RIPC_TAKEOVER = 1 << 2
 };
 
@@ -64,14 +64,14 @@ enum ripc_flags {
 enum ripc_placement {
 	/** In a receive buffer shared with other messages: gone with the message. */
 	RIPC_IN_RECEIVE_BUFFER = 0,
-	/** In a buffer of the pool: gone with the message, or kept with ripc_message_take(). */
+	/** In a buffer of the pool: gone with the message, or kept with ripc_message_detach(). */
 	RIPC_IN_POOL = 1,
 	/** In a window the receiver had set aside: the application's again. */
 	RIPC_IN_WINDOW = 2,
 	/** In a return buffer the receiver had offered: the application's again. */
 	RIPC_IN_RETURN = 3,
 	/** In the memory of its sender, a process of the same host, mapped read-only: gone with the
-	 *  message, or copied with ripc_message_take(). ripc_buf_alloc() has the conditions. */
+	 *  message, or copied with ripc_message_detach(). ripc_buf_alloc() has the conditions. */
 	RIPC_IN_PLACE = 4
 };
 
@@ -139,11 +139,11 @@ struct ripc_stats {
 	uint64_t duplicates;         /* messages received again and dropped */
 	uint64_t bad_messages;       /* messages that broke the protocol */
 	uint64_t bad_peers;          /* connections or datagrams refused: not libripc, or broken */
-	uint64_t strangers;     /* messages and connections refused for their key, or want of one */
-	uint64_t cancelled;     /* long sends cancelled or timed out */
-	uint64_t return_writes; /* long items written into a return buffer of the peer */
-	uint64_t window_items;  /* long items received into a window */
-	uint64_t pool_items;    /* long items received into a buffer of the pool */
+	uint64_t unauthenticated; /* messages and connections refused for their key, or want of one */
+	uint64_t cancelled;       /* long sends cancelled or timed out */
+	uint64_t return_writes;   /* long items written into a return buffer of the peer */
+	uint64_t window_items;    /* long items received into a window */
+	uint64_t pool_items;      /* long items received into a buffer of the pool */
 	uint64_t lanes_opened, lanes_lost; /* lanes that came up / broke */
 	uint64_t peers_lost;               /* peers declared dead with work outstanding */
 	uint64_t splits; /* times a service was found to have another holder too: a network that was split */
@@ -193,10 +193,10 @@ typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line)
  *
  * Return: 0, or a negative errno.
  * Errors:
- * -EINVAL: a setting is unknown or has a value that makes no sense; ripc_detail() names it
+ * -EINVAL: a setting is unknown or has a value that makes no sense; ripc_error_detail() names it
  * -ENOENT, -EACCES: a file, directory or device that a setting names is not there or may not be
  *   used, or is a key file that others may read
- * -ENODEV: no transport could be opened; ripc_detail() gives the reason of each
+ * -ENODEV: no transport could be opened; ripc_error_detail() gives the reason of each
  * -ENOMEM, -EMFILE: out of memory or descriptors; nothing is left behind
  */
 int ripc_open(struct ripc **ctx, const char *options);
@@ -217,11 +217,11 @@ int ripc_open(struct ripc **ctx, const char *options);
  * request to NULL.
  *
  * The program must see to two things. No other thread uses a buffer or a received message of the
- * context, or calls ripc_message_free() or ripc_message_take(), from the call of ripc_close() on:
+ * context, or calls ripc_message_free() or ripc_message_detach(), from the call of ripc_close() on:
  * their memory goes with the context. And no request is used by two threads at a time, as ever.
  *
  * The call waits at most 200 ms for messages in the transports' queues to leave, and 50 ms for peers
- * on ib to be notified. A ripc_register() of another thread may take 500 ms to end, see there. With
+ * on ib to be notified. A ripc_service_register() of another thread may take 500 ms to end, see there. With
  * resolver=zookeeper the call also waits until the connection to the ensemble is closed: at most one
  * second for each name server of resolv.conf(5) that does not answer, and three seconds for a server
  * that does not read.
@@ -232,7 +232,7 @@ int ripc_open(struct ripc **ctx, const char *options);
 int ripc_close(struct ripc *ctx);
 
 /**
- * ripc_register - become the holder of a service id
+ * ripc_service_register - become the holder of a service id
  * @ctx: the context, or NULL for the default one, which is opened if need be
  * @id: 1 .. RIPC_ID_LIMIT-1, or RIPC_ANY_ID
  * @flags: 0 or RIPC_TAKEOVER
@@ -243,7 +243,7 @@ int ripc_close(struct ripc *ctx);
  *
  * The call waits at most resolve_timeout_ms, see ripc(7): 60 ms if nobody objects, longer for an
  * ensemble that does not answer and for a former holder on this host that is stopped. To name a holder
- * on this host in ripc_detail() it waits at most another 500 ms.
+ * on this host in ripc_error_detail() it waits at most another 500 ms.
  *
  * With RIPC_TAKEOVER a present holder has to give the id up: those who send to it follow to the new holder by themselves. The
  * former holder receives what had arrived, or had begun to arrive, and then -ESHUTDOWN; each long message is delivered to one of the
@@ -254,15 +254,16 @@ int ripc_close(struct ripc *ctx);
  *
  * Return: 0, or a negative errno.
  * Errors:
- * -EADDRINUSE: another service holds the id; ripc_detail() names the holder
+ * -EADDRINUSE: another service holds the id; ripc_error_detail() names the holder
  * -EINVAL: the id is 0 or in the half reserved for RIPC_ANY_ID
  * -EOPNOTSUPP: a flag that this version does not know to serve
  * -ENOMEM, -EMFILE: out of memory or descriptors
  */
-int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service);
+int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags,
+			  struct ripc_service **service);
 
 /**
- * ripc_unregister - give a service id up
+ * ripc_service_unregister - give a service id up
  * @service: the service, which has ended afterwards
  *
  * Messages still in its queue are dropped and counted; its long sends under way are cancelled; calls that
@@ -274,7 +275,7 @@ int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_ser
  * Return: 0, or a negative errno (-EINVAL: no service; -ESHUTDOWN: another thread has
  * unregistered it or closed the context, or does).
  */
-int ripc_unregister(struct ripc_service *service);
+int ripc_service_unregister(struct ripc_service *service);
 
 /**
  * ripc_service_id - the id of a service
@@ -338,7 +339,7 @@ int ripc_service_fd(struct ripc_service *service);
  *
  * - The peer reads less than 256 MiB, and has mapped fewer than 256 buffers, of this context.
  *
- * Return: the buffer, or NULL with errno set and ripc_detail() filled (ENOMEM, EINVAL).
+ * Return: the buffer, or NULL with errno set and ripc_error_detail() filled (ENOMEM, EINVAL).
  */
 void *ripc_buf_alloc(struct ripc *ctx, size_t len);
 
@@ -384,7 +385,7 @@ int ripc_buf_free(struct ripc *ctx, void *buf);
  * Errors:
  * -EINVAL: no length, 2^47 bytes or more, or the range wraps round
  * -EEXIST: it overlaps a region registered before
- * -ENOMEM: out of memory or over the memlock limit; ripc_detail() gives the limit found and needed
+ * -ENOMEM: out of memory or over the memlock limit; ripc_error_detail() gives the limit found and needed
  */
 int ripc_buf_register(struct ripc *ctx, void *base, size_t len);
 
@@ -430,7 +431,7 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * ripc_send_short - send a short message
  * @service: the service it is from
  * @dest: the service it is for
- * @items: its items, at most ripc_limits short_max bytes together; free to use again on return
+ * @items: its items, at most ripc_route_limits short_max bytes together; free to use again on return
  * @nitems: 1 .. RIPC_ITEMS_MAX
  * @options: flags and return buffers, or NULL
  * @timeout_ms: how long to wait for the service to be found, for a connection, and for credit
@@ -451,8 +452,8 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * Return: 0 when the message was handed to the network, which says nothing of its arrival, or a
  * negative errno.
  * Errors:
- * -EHOSTUNREACH: nobody holds @dest, or its holder cannot be reached; ripc_detail() says what was tried
- * -EMSGSIZE: longer than the limit, which ripc_detail() gives
+ * -EHOSTUNREACH: nobody holds @dest, or its holder cannot be reached; ripc_error_detail() says what was tried
+ * -EMSGSIZE: longer than the limit, which ripc_error_detail() gives
  * -EAGAIN: @timeout_ms is 0 and the destination is not yet known, or there is no credit
  * -ETIMEDOUT: no credit, or no room in the transport's queue, within the timeout
  * -EINVAL: no item, too many items or return buffers, an item of 2^47 bytes or more, a long item
@@ -480,7 +481,7 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * the peer sends to @service lands in the first of them, in the order in which they were offered,
  * that is unused and long enough. The item begins where the buffer begins, and uses it up. Empty
  * items, those that fit none, and those of short messages lie elsewhere. The peer may write the
- * buffers until they come back as items, or are withdrawn by ripc_buf_free() or ripc_unregister().
+ * buffers until they come back as items, or are withdrawn by ripc_buf_free() or ripc_service_unregister().
  *
  * A return of 0 says that the message stands in the memory of the receiving process, in order, for
  * ripc_receive(). It does not say that the application has received or processed it: a process
@@ -491,7 +492,7 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * errno. The items are the caller's again in every case. When the time is up the message is
  * withdrawn, which may take up to 100 ms more.
  * Errors: those of ripc_send_short() without -EMSGSIZE, and
- * -EAGAIN: @timeout_ms is 0: nothing was sent, as delivery cannot be known without waiting; see ripc_start()
+ * -EAGAIN: @timeout_ms is 0: nothing was sent, as delivery cannot be known without waiting; see ripc_send_async()
  * -ETIMEDOUT: not delivered in time; it was withdrawn and will not be delivered
  * -EPIPE: the peer died or became unreachable, and it is not known whether it was delivered
  * -ENOBUFS: the receiver could not find memory for it
@@ -509,7 +510,7 @@ int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iov
  * @options: flags and return buffers, or NULL
  * @timeout_ms: how long it may take
  *
- * Sends a short message if the items have at most as many bytes as ripc_limits() gives for @dest,
+ * Sends a short message if the items have at most as many bytes as ripc_route_limits() gives for @dest,
  * else a long one. A program that does not look at the size cannot know which of the two was used.
  * Then a return of 0 says no more than that of ripc_send_short(): the message may still be lost.
  *
@@ -519,7 +520,7 @@ int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *i
 	      unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
 
 /**
- * ripc_start - start to send a long message
+ * ripc_send_async - start to send a long message
  * @service: the service it is from
  * @dest: the service it is for
  * @items: its items; the array may go, but the memory is the library's until the request is done
@@ -538,8 +539,9 @@ int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *i
  *
  * Return: 0 when the request exists, or a negative errno (-EINVAL, -EBUSY, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN as ripc_send_long()).
  */
-int ripc_start(struct ripc_service *service, uint64_t dest, const struct iovec *items, unsigned nitems,
-	       const struct ripc_send_options *options, struct ripc_request **request);
+int ripc_send_async(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options,
+		    struct ripc_request **request);
 
 /**
  * ripc_request_test - ask whether a request is done
@@ -620,7 +622,7 @@ int ripc_group_join(struct ripc_service *service, uint64_t group, int timeout_ms
  * @service: the service
  * @group: the group
  *
- * Messages that have come stay in the queue. ripc_unregister() leaves all groups.
+ * Messages that have come stay in the queue. ripc_service_unregister() leaves all groups.
  *
  * Return: 0, or a negative errno (-ENOENT: it is no member; -EINVAL, -ESHUTDOWN).
  */
@@ -680,7 +682,7 @@ int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 		     struct ripc_group_stats *stats);
 
 /**
- * ripc_message_take - keep one item of a message
+ * ripc_message_detach - keep one item of a message
  * @message: the message
  * @item: index of an item whose placement is RIPC_IN_POOL or RIPC_IN_PLACE
  *
@@ -689,7 +691,7 @@ int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
  *
  * Return: the buffer, to be freed with ripc_buf_free(), or NULL with errno set (EINVAL).
  */
-void *ripc_message_take(struct ripc_message *message, unsigned item);
+void *ripc_message_detach(struct ripc_message *message, unsigned item);
 
 /**
  * ripc_message_free - give a message back
@@ -700,7 +702,7 @@ void *ripc_message_take(struct ripc_message *message, unsigned item);
 void ripc_message_free(struct ripc_message *message);
 
 /**
- * ripc_lookup - find a service and connect to it
+ * ripc_route_lookup - find a service and connect to it
  * @ctx: the context, or NULL
  * @dest: the service
  * @route: where the way to it is stored, or NULL
@@ -711,10 +713,10 @@ void ripc_message_free(struct ripc_message *message);
  * Return: 0 when a lane to its holder is up, or a negative errno (-EHOSTUNREACH, -EAGAIN as
  * ripc_send_short()).
  */
-int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms);
+int ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms);
 
 /**
- * ripc_query - how a service is reached at this moment
+ * ripc_route_get - how a service is reached at this moment
  * @ctx: the context, or NULL
  * @dest: the service
  * @route: where the answer is stored
@@ -723,26 +725,26 @@ int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int t
  *
  * Return: 0, or -ENOENT if nothing is known of the service.
  */
-int ripc_query(struct ripc *ctx, uint64_t dest, struct ripc_route *route);
+int ripc_route_get(struct ripc *ctx, uint64_t dest, struct ripc_route *route);
 
 /**
- * ripc_limits - the sizes that bind a sender
+ * ripc_route_limits - the sizes that bind a sender
  * @ctx: the context, or NULL
  * @dest: a destination, or 0 for what holds for every one
  * @limits: where they are stored
  *
- * Return: 0, or -ENOENT if @dest is not connected (ripc_lookup() does that).
+ * Return: 0, or -ENOENT if @dest is not connected (ripc_route_lookup() does that).
  */
-int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits);
+int ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits);
 
 /**
- * ripc_stats - the counters of a context
+ * ripc_context_stats - the counters of a context
  * @ctx: the context, or NULL
  * @stats: where they are stored
  *
  * Return: 0, or a negative errno.
  */
-int ripc_stats(struct ripc *ctx, struct ripc_stats *stats);
+int ripc_context_stats(struct ripc *ctx, struct ripc_stats *stats);
 
 /**
  * ripc_service_stats - the counters of a service
@@ -764,7 +766,7 @@ int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats);
 int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats);
 
 /**
- * ripc_transports - which transports there are, and why others are not
+ * ripc_transport_info - which transports there are, and why others are not
  * @ctx: the context, or NULL
  * @index: 0, 1, 2 ...
  * @name: where its name is stored
@@ -773,10 +775,10 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats);
  *
  * Return: 1 if it is open, 0 if it is unavailable, -ENOENT after the last.
  */
-int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
+int ripc_transport_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
 
 /**
- * ripc_resolvers - how services are found here, and what keeps them from being found
+ * ripc_resolver_info - how services are found here, and what keeps them from being found
  * @ctx: the context, or NULL
  * @index: 0, 1, 2 ...
  * @name: where its name is stored; valid until the context is closed
@@ -789,10 +791,10 @@ int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *t
  *
  * Return: 1 if it works, 0 if it is left out or can find nothing at present (an ensemble is down), -ENOENT after the last.
  */
-int ripc_resolvers(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
+int ripc_resolver_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
 
 /**
- * ripc_set_log - send the log to a function
+ * ripc_log_set - send the log to a function
  * @fn: the function, or NULL for none
  * @arg: passed to it
  * @level: the highest level it wants
@@ -800,7 +802,7 @@ int ripc_resolvers(struct ripc *ctx, unsigned index, const char **name, char *te
  * For all contexts of the process. Without it the library says nothing to anyone. The setting
  * log=error|warn|info|debug sends it to the standard error stream.
  */
-void ripc_set_log(ripc_log_fn *fn, void *arg, enum ripc_log_level level);
+void ripc_log_set(ripc_log_fn *fn, void *arg, enum ripc_log_level level);
 
 /**
  * ripc_strerror - the text of an error number
@@ -811,12 +813,12 @@ void ripc_set_log(ripc_log_fn *fn, void *arg, enum ripc_log_level level);
 const char *ripc_strerror(int error);
 
 /**
- * ripc_detail - what went wrong in the calling thread's last failed call
+ * ripc_error_detail - what went wrong in the calling thread's last failed call
  *
  * Return: one sentence that names service, peer, transport and cause; empty if no call failed yet. Valid until
  * the thread's next failed call.
  */
-const char *ripc_detail(void);
+const char *ripc_error_detail(void);
 
 /**
  * ripc_version - the version of the library in use

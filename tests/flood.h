@@ -133,7 +133,7 @@ static inline pid_t flood_client(const char *options, uint64_t service)
 
 	if (pid)
 		return pid;
-	if (ripc_open(&ctx, options) || ripc_register(ctx, RIPC_ANY_ID, 0, &s))
+	if (ripc_open(&ctx, options) || ripc_service_register(ctx, RIPC_ANY_ID, 0, &s))
 		_exit(2);
 	_exit(ripc_send_long(s, service, &item, 1, NULL, 20000) ? 1 : 0);
 }

@@ -112,9 +112,9 @@ static bool ensemble_answers(const struct doctor *d)
 	if (ripc_open(&ctx, d->settings))
 		return false;
 	for (unsigned ms = 0; !works && ms < DOCTOR_TIMEOUT_MS; ms += 50) {
-		for (unsigned i = 0; ripc_resolvers(ctx, i, &name, text, sizeof(text)) >= 0; i++)
+		for (unsigned i = 0; ripc_resolver_info(ctx, i, &name, text, sizeof(text)) >= 0; i++)
 			if (!strcmp(name, "zookeeper"))
-				works = ripc_resolvers(ctx, i, &name, text, sizeof(text)) == 1;
+				works = ripc_resolver_info(ctx, i, &name, text, sizeof(text)) == 1;
 		if (!works)
 			usleep(50000);
 	}
@@ -175,17 +175,17 @@ struct refused {
 	unsigned long long other; /* for anything else */
 };
 
-/* The library counts them with the strangers, and apart in what it says of its keys. */
+/* The library counts them as unauthenticated, and apart in what it says of its keys. */
 static unsigned long long count_late(struct ripc *ctx)
 {
 	unsigned long long late = 0;
 	const char *name, *at;
 	char text[512];
 
-	for (unsigned i = 0; ripc_resolvers(ctx, i, &name, text, sizeof(text)) >= 0; i++) {
-		at = strcmp(name, "keys") ? NULL : strstr(text, " strangers, ");
+	for (unsigned i = 0; ripc_resolver_info(ctx, i, &name, text, sizeof(text)) >= 0; i++) {
+		at = strcmp(name, "keys") ? NULL : strstr(text, " unauthenticated, ");
 		if (at)
-			late = strtoull(at + strlen(" strangers, "), NULL, 10);
+			late = strtoull(at + strlen(" unauthenticated, "), NULL, 10);
 	}
 	return late;
 }
@@ -195,13 +195,13 @@ static void add_refused(struct refused *r, struct ripc *ctx)
 	struct ripc_stats stats;
 	unsigned long long all;
 
-	if (!ctx || ripc_stats(ctx, &stats))
+	if (!ctx || ripc_context_stats(ctx, &stats))
 		return;
 	all = stats.bad_messages + stats.bad_peers;
-	r->keys += stats.strangers;
+	r->keys += stats.unauthenticated;
 	r->clock += count_late(ctx);
 	/* Some of those are counted there, too. */
-	r->other += all > stats.strangers ? all - stats.strangers : 0;
+	r->other += all > stats.unauthenticated ? all - stats.unauthenticated : 0;
 }
 
 /* Listens to the network for a while, or until there is something to be said. */
@@ -255,7 +255,7 @@ static void check_unauthenticated(struct doctor *d, struct ripc *one, struct rip
 			r.keys, messages(r.keys));
 	if (r.other)
 		doctor_report(
-			d, DOCTOR_WARNING, "strangers",
+			d, DOCTOR_WARNING, "protocol",
 			"%llu %s refused within a moment: another version or another protocol is "
 			"spoken at UDP port %u: compare ripc-info on all hosts, or take another "
 			"port with RIPC_PORT",
@@ -280,25 +280,25 @@ void doctor_check_broadcast(struct doctor *d)
 	if (!rc)
 		rc = ripc_open(&two, text);
 	if (!rc)
-		rc = ripc_register(one, RIPC_ANY_ID, 0, &service);
+		rc = ripc_service_register(one, RIPC_ANY_ID, 0, &service);
 	/* The answer to a host's own request comes over its loopback. */
 	if (!rc && !d->no_loopback)
-		rc = ripc_lookup(two, ripc_service_id(service), &route, DOCTOR_TIMEOUT_MS);
+		rc = ripc_route_lookup(two, ripc_service_id(service), &route, DOCTOR_TIMEOUT_MS);
 	if (rc == -EHOSTUNREACH && memcmp(route.instance, nobody, 16) && !d->no_transport)
 		doctor_report(d, DOCTOR_FAULT, "transports",
 			      "a service of this process is found, and cannot be reached: %s",
-			      ripc_detail());
+			      ripc_error_detail());
 	else if (rc == -EHOSTUNREACH && !memcmp(route.instance, nobody, 16))
 		doctor_report(
 			d, DOCTOR_FAULT, "firewall",
 			"requests for services sent to all do not even come back to this host: "
 			"open UDP port %u, and the ports the answers go to, in the firewall "
 			"(\"nft list ruleset\"), or list hosts with resolver=file:/path (%s)",
-			doctor_port(d), ripc_detail());
+			doctor_port(d), ripc_error_detail());
 	else if (rc && rc != -EHOSTUNREACH)
 		doctor_report(d, DOCTOR_FAULT, "library",
 			      "two contexts that find each other cannot be opened: %s",
-			      ripc_detail());
+			      ripc_error_detail());
 	check_unauthenticated(d, one, two);
 	if (one)
 		ripc_close(one);
@@ -330,14 +330,14 @@ void doctor_check_service(struct doctor *d, uint64_t id)
 	if (d->info->open_error || ripc_open(&ctx, d->settings))
 		return;
 	start_ns = tool_now_ns();
-	rc = ripc_lookup(ctx, id, &route, lookup_ms(d));
+	rc = ripc_route_lookup(ctx, id, &route, lookup_ms(d));
 	if (!rc)
 		printf("service: service %llu was reached over %s at %s, found and connected in "
 		       "%llu us\n",
 		       number, route.transport, route.address,
 		       (unsigned long long)(tool_now_ns() - start_ns) / 1000);
 	else if (rc != -EHOSTUNREACH || memcmp(route.instance, nobody, 16))
-		doctor_report(d, DOCTOR_FAULT, "service", "%s", ripc_detail());
+		doctor_report(d, DOCTOR_FAULT, "service", "%s", ripc_error_detail());
 	else
 		doctor_report(
 			d, DOCTOR_WARNING, "service",

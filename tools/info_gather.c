@@ -137,19 +137,20 @@ static void gather_instance(struct info *info, struct ripc *ctx)
 	struct ripc_route route;
 	int rc;
 
-	rc = ripc_register(ctx, RIPC_ANY_ID, 0, &service);
+	rc = ripc_service_register(ctx, RIPC_ANY_ID, 0, &service);
 	if (!rc) {
-		rc = ripc_lookup(ctx, ripc_service_id(service), &route, 1000);
+		rc = ripc_route_lookup(ctx, ripc_service_id(service), &route, 1000);
 		if (!rc) {
 			memcpy(info->instance, route.instance, sizeof(info->instance));
 			info->has_instance = true;
 		}
 		if (rc)
 			snprintf(info->instance_error, sizeof(info->instance_error), "%s",
-				 ripc_detail());
-		ripc_unregister(service);
+				 ripc_error_detail());
+		ripc_service_unregister(service);
 	} else {
-		snprintf(info->instance_error, sizeof(info->instance_error), "%s", ripc_detail());
+		snprintf(info->instance_error, sizeof(info->instance_error), "%s",
+			 ripc_error_detail());
 	}
 }
 
@@ -160,7 +161,7 @@ static void gather_resolvers(struct info *info, struct ripc *ctx)
 
 	for (unsigned i = 0; i < INFO_RESOLVERS_MAX; i++) {
 		struct info_resolver *r = &info->resolvers[i];
-		int rc = ripc_resolvers(ctx, i, &name, r->text, sizeof(r->text));
+		int rc = ripc_resolver_info(ctx, i, &name, r->text, sizeof(r->text));
 
 		if (rc < 0)
 			break;
@@ -177,12 +178,12 @@ static void gather_context(struct info *info, const char *settings)
 
 	info->open_error = ripc_open(&ctx, settings);
 	if (info->open_error) {
-		snprintf(info->open_detail, sizeof(info->open_detail), "%s", ripc_detail());
+		snprintf(info->open_detail, sizeof(info->open_detail), "%s", ripc_error_detail());
 		return;
 	}
 	for (unsigned i = 0; i < INFO_TRANSPORTS_MAX; i++) {
 		struct info_transport *t = &info->transports[i];
-		int rc = ripc_transports(ctx, i, &name, t->text, sizeof(t->text));
+		int rc = ripc_transport_info(ctx, i, &name, t->text, sizeof(t->text));
 
 		if (rc < 0)
 			break;
@@ -190,7 +191,7 @@ static void gather_context(struct info *info, const char *settings)
 		t->open = rc == 1;
 		info->ntransports++;
 	}
-	ripc_limits(ctx, 0, &info->limits);
+	ripc_route_limits(ctx, 0, &info->limits);
 	gather_instance(info, ctx);
 	gather_resolvers(info, ctx);
 	ripc_close(ctx);

@@ -47,7 +47,7 @@ int perf_send_window(struct perf_client *c, const struct perf_round *round)
 			break;
 		if (c->args->verify)
 			perf_fill(bufs[slot], round->size, i);
-		rc = ripc_start(c->service, c->args->service, &item, 1, NULL, &requests[slot]);
+		rc = ripc_send_async(c->service, c->args->service, &item, 1, NULL, &requests[slot]);
 		if (rc)
 			tool_fail(rc, "start message %llu", (unsigned long long)i + 1);
 	}

@@ -72,8 +72,8 @@ static int find_server(struct perf_client *c)
 	int rc;
 
 	do {
-		rc = ripc_lookup(c->ctx, c->args->service, &c->route,
-				 (int)((deadline_ns - now_ns + 999999) / 1000000));
+		rc = ripc_route_lookup(c->ctx, c->args->service, &c->route,
+				       (int)((deadline_ns - now_ns + 999999) / 1000000));
 		now_ns = tool_now_ns();
 	} while (rc == -EHOSTUNREACH && now_ns < deadline_ns && !tool_stopped);
 	if (rc) {
@@ -310,7 +310,7 @@ static int run(struct perf_client *c)
 int perf_run(struct ripc *ctx, const struct perf_args *args)
 {
 	struct perf_client c = {.args = args, .ctx = ctx};
-	int rc = ripc_register(ctx, RIPC_ANY_ID, 0, &c.service);
+	int rc = ripc_service_register(ctx, RIPC_ANY_ID, 0, &c.service);
 
 	if (rc) {
 		tool_fail(rc, "register a service to be answered at");

@@ -69,7 +69,7 @@ static void answer_ping(struct perf_server *s, const struct ripc_message *m)
 	    !memcmp(m->items[0].iov_base, TOOL_PING_MAGIC, TOOL_PING_MAGIC_LEN) &&
 	    ripc_send(s->service, m->source, m->items, 1, NULL, 1000))
 		tool_error("ping of service %llu: not answered: %s", (unsigned long long)m->source,
-			   ripc_detail());
+			   ripc_error_detail());
 }
 
 /* Numbers beyond the test are not ours; a message that comes twice counts when it came first. */
@@ -343,7 +343,7 @@ static int serve(struct perf_server *s)
 int perf_serve(struct ripc *ctx, const struct perf_args *args)
 {
 	struct perf_server s = {.args = args, .ctx = ctx, .listener = -1, .base = {.fd = -1}};
-	int rc = ripc_register(ctx, args->service, 0, &s.service);
+	int rc = ripc_service_register(ctx, args->service, 0, &s.service);
 
 	if (rc) {
 		tool_fail(rc, "service %llu", (unsigned long long)args->service);

@@ -126,7 +126,7 @@ static int parse(struct ping *p, int argc, char **argv)
 /* Sends every message back as it is, so that whatever sent it can match it. */
 static int serve(struct ping *p)
 {
-	int rc = ripc_register(p->ctx, p->id, 0, &p->service);
+	int rc = ripc_service_register(p->ctx, p->id, 0, &p->service);
 
 	if (rc) {
 		tool_fail(rc, "service %llu", (unsigned long long)p->id);
@@ -247,7 +247,7 @@ static int ping(struct ping *p)
 	return p->answered == p->sent && p->sent ? TOOL_OK : TOOL_NO_ANSWER;
 }
 
-/* ripc_lookup() gives up when the resolver does; here the user's timeout counts. */
+/* ripc_route_lookup() gives up when the resolver does; here the user's timeout counts. */
 static int look_up(struct ping *p, struct ripc_route *route, uint64_t *took_ns)
 {
 	uint64_t begin_ns = tool_now_ns(), deadline_ns = begin_ns + p->timeout_ms * 1000000,
@@ -255,8 +255,8 @@ static int look_up(struct ping *p, struct ripc_route *route, uint64_t *took_ns)
 	int rc;
 
 	do {
-		rc = ripc_lookup(p->ctx, p->id, route,
-				 (int)((deadline_ns - now_ns + 999999) / 1000000));
+		rc = ripc_route_lookup(p->ctx, p->id, route,
+				       (int)((deadline_ns - now_ns + 999999) / 1000000));
 		now_ns = tool_now_ns();
 	} while (rc == -EHOSTUNREACH && now_ns < deadline_ns && !tool_stopped);
 	*took_ns = now_ns - begin_ns;
@@ -270,7 +270,7 @@ static int ask(struct ping *p)
 	uint64_t took_ns;
 	int rc;
 
-	rc = ripc_register(p->ctx, RIPC_ANY_ID, 0, &p->service);
+	rc = ripc_service_register(p->ctx, RIPC_ANY_ID, 0, &p->service);
 	if (rc) {
 		tool_fail(rc, "register a service to be answered at");
 		return TOOL_ERROR;

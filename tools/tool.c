@@ -53,7 +53,7 @@ void tool_fail(int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	detail = without_prefix(text, ripc_detail());
+	detail = without_prefix(text, ripc_error_detail());
 	fflush(stdout);
 	fprintf(stderr, "%s: %s: %s%s%s\n", tool_name, text, ripc_strerror(err),
 		*detail ? ": " : "", detail);

@@ -32,7 +32,7 @@ extern const char *tool_name;
 /* Prints "NAME: text" on the standard error stream. */
 void tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for a failed library call: "NAME: text: ripc_strerror(err): ripc_detail()". A service that
+/* The same for a failed library call: "NAME: text: ripc_strerror(err): ripc_error_detail()". A service that
  * the text ends with is not named again. */
 void tool_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

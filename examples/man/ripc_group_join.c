@@ -14,9 +14,9 @@ int main(void)
 	struct ripc_message *m;
 	int end = 0;
 
-	if (ripc_register(NULL, RIPC_ANY_ID, 0, &me) ||
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me) ||
 	    ripc_group_join(me, 7, 5000)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	printf("a member of group 7\n");
@@ -32,7 +32,7 @@ int main(void)
 		ripc_message_free(m);
 	}
 	if (!end || ripc_group_leave(me, 7)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	return ripc_close(NULL) != 0;

@@ -17,18 +17,18 @@ int main(void)
 	char line[RIPC_GROUP_MAX + 1];
 	struct ripc_service *me;
 
-	if (ripc_register(NULL, RIPC_ANY_ID, 0, &me)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me)) {
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	while (fgets(line, sizeof(line), stdin)) {
 		struct iovec item = {line, strcspn(line, "\n")};
 
 		if (ripc_group_send(me, 7, &item, 1, NULL, 5000))
-			fprintf(stderr, "%s\n", ripc_detail());
+			fprintf(stderr, "%s\n", ripc_error_detail());
 	}
 	if (ripc_group_stats(NULL, 7, NULL, &stats)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	printf("%llu messages sent, %llu times a member was not reached\n",

@@ -15,16 +15,18 @@ int main(void)
 
 	err = ripc_open(&ctx, "wait=block peer_timeout_ms=5000");
 	if (err) {
-		fprintf(stderr, "%s: %s\n", ripc_strerror(err), ripc_detail());
+		fprintf(stderr, "%s: %s\n", ripc_strerror(err),
+			ripc_error_detail());
 		return 1;
 	}
-	err = ripc_register(ctx, RIPC_ANY_ID, 0, &service);
+	err = ripc_service_register(ctx, RIPC_ANY_ID, 0, &service);
 	if (!err) {
 		printf("service %llu\n",
 		       (unsigned long long)ripc_service_id(service));
-		err = ripc_unregister(service);
+		err = ripc_service_unregister(service);
 	}
 	if (err)
-		fprintf(stderr, "%s: %s\n", ripc_strerror(err), ripc_detail());
+		fprintf(stderr, "%s: %s\n", ripc_strerror(err),
+			ripc_error_detail());
 	return ripc_close(ctx) || err;
 }

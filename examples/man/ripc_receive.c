@@ -31,8 +31,8 @@ int main(void)
 	struct ripc_service *service;
 	struct ripc_message *request;
 
-	if (ripc_register(NULL, 42, 0, &service)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+	if (ripc_service_register(NULL, 42, 0, &service)) {
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	printf("service 42 waits\n");
@@ -40,9 +40,9 @@ int main(void)
 	while (!ripc_receive(service, &request, -1)) {
 		/* Check what comes from the network before it is used. */
 		if (request->nitems == 2 && answer(service, request))
-			fprintf(stderr, "%s\n", ripc_detail());
+			fprintf(stderr, "%s\n", ripc_error_detail());
 		ripc_message_free(request);
 	}
-	fprintf(stderr, "%s\n", ripc_detail());
+	fprintf(stderr, "%s\n", ripc_error_detail());
 	return 1;
 }

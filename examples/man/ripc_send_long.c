@@ -5,7 +5,7 @@
  * Every return value but -EPIPE says whether the message stands in the memory of the receiver.
  * After -EPIPE only an answer of the application can tell; without one, repeat the message if
  * processing it twice does no harm.
- * The page ripc_message_take(3) shows the service.
+ * The page ripc_message_detach(3) shows the service.
  */
 #include <ripc.h>
 
@@ -32,8 +32,8 @@ int main(void)
 			ripc_buf_free(NULL, buf);
 		buf = grown;
 	}
-	if (!buf || ripc_register(NULL, RIPC_ANY_ID, 0, &me)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+	if (!buf || ripc_service_register(NULL, RIPC_ANY_ID, 0, &me)) {
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	item.iov_base = buf;
@@ -42,9 +42,10 @@ int main(void)
 	if (!err)
 		printf("%zu bytes stand in the memory of service 43\n", len);
 	else if (err == -EPIPE)
-		fprintf(stderr, "perhaps delivered: %s\n", ripc_detail());
+		fprintf(stderr, "perhaps delivered: %s\n",
+			ripc_error_detail());
 	else
-		fprintf(stderr, "not delivered: %s\n", ripc_detail());
+		fprintf(stderr, "not delivered: %s\n", ripc_error_detail());
 	ripc_buf_free(NULL, buf);
 	return ripc_close(NULL) || err;
 }

@@ -31,7 +31,8 @@ static int serve(struct ripc_service *service)
 	memset(table, '1', TABLE_LEN);
 	printf("the client offers %u buffers\n", request->nreturns);
 	/* Long: ripc_send() would send a small answer as a short message. */
-	err = ripc_start(service, request->source, answer, 2, NULL, &sent);
+	err = ripc_send_async(service, request->source, answer, 2, NULL,
+			      &sent);
 	ripc_message_free(request);
 	return err ? err : ripc_request_wait(&sent, 2000);
 }
@@ -72,11 +73,11 @@ int main(void)
 	struct ripc_service *me, *service;
 
 	if (ripc_open(&client, NULL) || ripc_open(&server, NULL) ||
-	    ripc_register(client, RIPC_ANY_ID, 0, &me) ||
-	    ripc_register(server, 42, 0, &service) || ask(client, me) ||
-	    serve(service) || print_answer(client, me) ||
+	    ripc_service_register(client, RIPC_ANY_ID, 0, &me) ||
+	    ripc_service_register(server, 42, 0, &service) ||
+	    ask(client, me) || serve(service) || print_answer(client, me) ||
 	    ripc_close(client) || ripc_close(server)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	return 0;

@@ -48,9 +48,9 @@ int main(void)
 	char first[] = "good morning", second[] = "good night";
 	struct ripc_service *me;
 
-	if (ripc_register(NULL, RIPC_ANY_ID, 0, &me) || ask(me, 1, first) ||
-	    ask(me, 2, second)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me) ||
+	    ask(me, 1, first) || ask(me, 2, second)) {
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	return ripc_close(NULL) != 0;

@@ -20,12 +20,12 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 		return;
 	/* -ESHUTDOWN: the service has ended, or was taken over. */
 	if (err) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		uv_stop(handle->loop);
 		return;
 	}
 	if (ripc_send_short(service, m->source, m->items, m->nitems, NULL, 0))
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 	ripc_message_free(m);
 }
 
@@ -43,9 +43,9 @@ int main(void)
 	uv_poll_t readable;
 	int fd;
 
-	if (ripc_register(NULL, 42, 0, &service) ||
+	if (ripc_service_register(NULL, 42, 0, &service) ||
 	    (fd = ripc_service_fd(service)) < 0) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	readable.data = service;

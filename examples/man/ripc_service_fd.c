@@ -22,7 +22,7 @@ static int serve_one(struct ripc_service *service)
 		return err == -EAGAIN ? 0 : err;
 	/* 0: a client that is slow to take its reply must not stop us. */
 	if (ripc_send_short(service, m->source, m->items, m->nitems, NULL, 0))
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 	ripc_message_free(m);
 	return 0;
 }
@@ -34,7 +34,7 @@ int main(void)
 	char typed[256];
 	int err;
 
-	err = ripc_register(NULL, 42, 0, &service);
+	err = ripc_service_register(NULL, 42, 0, &service);
 	if (!err) {
 		fds[0].fd = ripc_service_fd(service);
 		fds[1].fd = STDIN_FILENO;
@@ -55,6 +55,6 @@ int main(void)
 		    read(STDIN_FILENO, typed, sizeof(typed)) <= 0)
 			return ripc_close(NULL) != 0;
 	}
-	fprintf(stderr, "%s: %s\n", ripc_strerror(err), ripc_detail());
+	fprintf(stderr, "%s: %s\n", ripc_strerror(err), ripc_error_detail());
 	return 1;
 }

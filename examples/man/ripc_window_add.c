@@ -35,11 +35,11 @@ int main(void)
 	struct ripc_message *m;
 	int end = 0, err = 0;
 
-	if (ripc_register(NULL, 43, 0, &service) ||
+	if (ripc_service_register(NULL, 43, 0, &service) ||
 	    ripc_buf_register(NULL, memory, sizeof(memory)) ||
 	    ripc_window_add(NULL, service, memory[0], LEN) ||
 	    ripc_window_add(NULL, service, memory[1], LEN)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	printf("service 43 waits\n");
@@ -50,7 +50,7 @@ int main(void)
 		ripc_message_free(m);
 	}
 	if (!end)
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 	/* Take the windows back before the memory is used otherwise. */
 	ripc_window_remove(NULL, memory[0]);
 	ripc_window_remove(NULL, memory[1]);

@@ -152,7 +152,7 @@ void ripc__auth_reload(struct ripc__auth *a, uint64_t now_ns)
 		return;
 	rc = load(a);
 	if (rc && !a->reload_failed)
-		ripc__log(RIPC_LOG_ERROR, "%s; the keys read before still hold", ripc_detail());
+		ripc__log(RIPC_LOG_ERROR, "%s; the keys read before still hold", ripc_error_detail());
 	if (!rc)
 		ripc__log(RIPC_LOG_INFO, "key_file (RIPC_KEY_FILE): %s was read again: %u keys",
 			  a->path, a->nkeys);
@@ -416,7 +416,7 @@ void ripc__auth_describe(const struct ripc__auth *a, char *text, size_t len)
 		snprintf(second, sizeof(second), " and %02x%02x%02x%02x", two[0], two[1], two[2],
 			 two[3]);
 	snprintf(text, len,
-		 "authenticated with key %02x%02x%02x%02x%s; %" PRIu64 " strangers, %" PRIu64
+		 "authenticated with key %02x%02x%02x%02x%s; %" PRIu64 " unauthenticated, %" PRIu64
 		 " late and %" PRIu64 " repeated messages refused%s",
 		 one[0], one[1], one[2], one[3], second, a->counts.unauthenticated, a->counts.late,
 		 a->counts.replayed, a->reload_failed ? "; the key file cannot be used now" : "");

@@ -37,6 +37,13 @@ static inline void ripc__list_add(struct ripc__list *pos, struct ripc__list *n)
 	pos->prev = n;
 }
 
+/* Appends n to the list, unless it is in one. */
+static inline void ripc__list_queue(struct ripc__list *head, struct ripc__list *n)
+{
+	if (ripc__list_empty(n))
+		ripc__list_add(head, n);
+}
+
 /* Takes n out of its list, if it is in one. */
 static inline void ripc__list_del(struct ripc__list *n)
 {

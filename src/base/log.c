@@ -24,7 +24,7 @@ static void log_stderr(void *arg, enum ripc_log_level level, const char *line)
 	fprintf(stderr, "libripc %s: %s\n", names[level & 3], line);
 }
 
-void ripc_set_log(ripc_log_fn *fn, void *arg, enum ripc_log_level level)
+void ripc_log_set(ripc_log_fn *fn, void *arg, enum ripc_log_level level)
 {
 	pthread_mutex_lock(&log_lock);
 	log_hook_set = true;
@@ -78,7 +78,7 @@ int ripc__fail(int err, const char *fmt, ...)
 	return err;
 }
 
-const char *ripc_detail(void)
+const char *ripc_error_detail(void)
 {
 	return detail;
 }

@@ -360,7 +360,7 @@ static int window_set(struct ripc_service *s, unsigned service, void *base, size
 
 static uint8_t window_failed(int rc, size_t size)
 {
-	/* These two are found here: what ripc_detail() says is of an earlier call. */
+	/* These two are found here: what ripc_error_detail() says is of an earlier call. */
 	return ripc__compat_failed(1, rc, COMPAT_REG_RECV_WINDOW, "%zu bytes: %s", size,
 				   rc == -EBUSY    ? "it is a return buffer"
 				   : rc == -EINVAL ? "it is no memory, or overlaps a buffer"

@@ -63,13 +63,13 @@ static int deliver_long(struct message_args *l, bool marked)
 
 	if (marked && l->nitems == RIPC_ITEMS_MAX)
 		return -EMSGSIZE;
-	rc = ripc_start(l->src, l->dest, l->items + !marked, l->nitems + marked, &l->options, &r);
+	rc = ripc_send_async(l->src, l->dest, l->items + !marked, l->nitems + marked, &l->options, &r);
 	if (rc)
 		return rc;
 	do {
 		rc = ripc_request_wait(&r, REPLY_TIMEOUT_MS);
 	} while (r && (!ripc__compat_is_requester(l->dest) ||
-		       !ripc_lookup(NULL, l->dest, NULL, REPLY_TIMEOUT_MS)));
+		       !ripc_route_lookup(NULL, l->dest, NULL, REPLY_TIMEOUT_MS)));
 	if (!r)
 		return rc;
 	rc = ripc_request_cancel(&r, REPLY_TIMEOUT_MS);
@@ -259,7 +259,7 @@ static int take_one(struct ripc_message *m, unsigned i, void **item)
 		return 0;
 	}
 	if (m->placement[i] == RIPC_IN_POOL && v->iov_len) {
-		void *p = ripc_message_take(m, i);
+		void *p = ripc_message_detach(m, i);
 
 		if (p && ripc__compat_adopt(p, v->iov_len)) {
 			ripc_buf_free(NULL, p);

@@ -49,7 +49,7 @@ void ripc__compat_print(enum compat_call call, const char *fmt, ...)
 
 struct compat_cause ripc__compat_cause(int rc)
 {
-	const char *detail = ripc_detail();
+	const char *detail = ripc_error_detail();
 	struct compat_cause cause;
 
 	snprintf(cause.text, sizeof(cause.text), "%s%s%s", ripc_strerror(rc), *detail ? ": " : "",

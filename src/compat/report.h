@@ -28,7 +28,7 @@ enum compat_call {
 void ripc__compat_print(enum compat_call call, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The cause of a failed call of ripc.h as a text: ripc_strerror() and ripc_detail(). At most 600 bytes. */
+/* The cause of a failed call of ripc.h as a text: ripc_strerror() and ripc_error_detail(). At most 600 bytes. */
 struct compat_cause {
 	char text[600];
 };

@@ -44,7 +44,7 @@ int ripc__compat_open(void)
 
 	pthread_mutex_lock(&lock);
 	if (!opened) {
-		rc = ripc_stats(NULL, &stats);
+		rc = ripc_context_stats(NULL, &stats);
 		opened = !rc;
 	}
 	pthread_mutex_unlock(&lock);
@@ -80,7 +80,7 @@ static int register_id(unsigned id)
 		return rc;
 	if (!id || id >= IDS)
 		return -EINVAL;
-	rc = ripc_register(NULL, id, 0, &s);
+	rc = ripc_service_register(NULL, id, 0, &s);
 	if (!rc)
 		atomic_store(&services[id], s);
 	return rc;
@@ -140,14 +140,14 @@ static int register_multicast(unsigned id)
 	if (!id || id >= IDS)
 		return -EINVAL;
 	/* What is sent to the id comes to a service that only this process knows. */
-	rc = ripc_register(NULL, RIPC_ANY_ID, 0, &s);
+	rc = ripc_service_register(NULL, RIPC_ANY_ID, 0, &s);
 	if (rc)
 		return rc;
 	rc = ripc_group_join(s, ripc__compat_group(id), -1);
 	if (!rc && !atomic_compare_exchange_strong(&services[id], &none, s))
 		rc = -EADDRINUSE;
 	if (rc)
-		ripc_unregister(s);
+		ripc_service_unregister(s);
 	else
 		ripc__compat_is_multicast(id, true);
 	return rc;
@@ -210,7 +210,7 @@ struct ripc_service *ripc__compat_sender(unsigned id)
 		return s;
 	pthread_mutex_lock(&lock);
 	if (!anonymous)
-		rc = ripc_register(NULL, RIPC_ANY_ID, 0, &anonymous);
+		rc = ripc_service_register(NULL, RIPC_ANY_ID, 0, &anonymous);
 	s = anonymous;
 	pthread_mutex_unlock(&lock);
 	if (rc)

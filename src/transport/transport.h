@@ -28,11 +28,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 /* Capability bits: the core chooses by these, never by name. */
 enum ripc__cap {
-	RIPC__CAP_CONNECTED = 1 << 0, /* connect/accept/post_send */
+	RIPC__CAP_CONNECTED = 1 << 0, /* connect, accept, post */
 	RIPC__CAP_DATAGRAM = 1 << 1,  /* post_datagram: unordered, lossy */
 	RIPC__CAP_READ = 1 << 2,      /* post_read */
 	RIPC__CAP_WRITE = 1 << 3,     /* post_write */
@@ -44,7 +45,8 @@ enum ripc__cap {
 	RIPC__CAP_SELF = 1 << 9,      /* reaches nobody but the context itself: in no record */
 	RIPC__CAP_EXPORT = 1 << 10, /* hand(): memory objects can be given to the peer, which maps them */
 	RIPC__CAP_SINK_WRITABLE =
-		1 << 11, /* while memory is registered as the target of reads, who is read from can write to it */
+		1 << 11, /* memory registered as the target of reads can be written by the peer */
+	RIPC__CAP_ELIDE_HEADER = 1 << 12, /* fewer bytes cost less: a header of 4 bytes beats one of 36 */
 };
 
 /* Access rights of a registration; ask for the narrowest set. */
@@ -57,8 +59,8 @@ enum ripc__access {
 
 #define RIPC__PRIVATE_MAX     192 /* bytes of private data a connection set-up carries at most */
 #define RIPC__ADDRESS_MAX     256 /* bytes of a transport's address in a resolver record at most */
-#define RIPC__POST_HEADER_LEN 36  /* bytes of the head that post_plain() sends */
-#define RIPC__BRIEF_LEN       4   /* the same of post_again() */
+#define RIPC__POST_HEADER_LEN 36  /* the most frequent length of the head given to post() */
+#define RIPC__POST_ITEMS_MAX  64  /* items that one post() has at most */
 
 struct ripc__transport; /* an open transport; each starts with struct ripc__transport_base */
 struct ripc__ep;        /* an endpoint; opaque for the core */
@@ -194,27 +196,17 @@ struct ripc__transport_ops {
 	void (*ep_close)(struct ripc__ep *ep);
 
 	/*
-	 * Sends the gathered bytes as one message. The memory is the caller's again on return: it was sent, or
-	 * copied. With more set the transport may hold it back until flush(), progress() or a later send.
-	 * It may also do so by itself under load. Return: 0 sent; 1 held back (somebody must call progress()
-	 * within a millisecond or so); 2 sent, but the peer may sleep and not know of it yet (progress() or flush()
-	 * within some milliseconds); -EAGAIN queue full, EV_SENDABLE will come; -EMSGSIZE; -ENOTCONN.
+	 * Sends one message: head_len bytes at head (it may be 0), then n items (at most RIPC__POST_ITEMS_MAX).
+	 * All of that memory is the caller's again on return: the bytes were sent or copied. With more set,
+	 * or under load, the transport may hold the message back until flush(), progress() or a later post().
+	 * Return: 0 sent;
+	 * 1 held back: somebody must call progress() within 1 ms or so;
+	 * 2 sent, but the peer may sleep and not know of it: progress() or flush() within some milliseconds;
+	 * -EAGAIN not sent, the queue is full: EV_SENDABLE will come;
+	 * -EMSGSIZE longer than send_max; -ENOTCONN the endpoint is not established or has ended.
 	 */
-	int (*post_send)(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
-
-	/*
-	 * Optional: the same for a head of RIPC__POST_HEADER_LEN bytes and one payload, by a shorter way. Negative, whatever the number:
-	 * nothing was sent, post_send() does it or says why not. len: with the head not more than send_max.
-	 */
-	int (*post_plain)(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more);
-
-	/*
-	 * Optional: the same for a head of RIPC__BRIEF_LEN bytes. That it is there says that fewer bytes are worth something: what can do
-	 * without its header goes without it, by post_send() as well.
-	 */
-	int (*post_again)(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more);
+	int (*post)(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more);
 
 	/*
 	 * Writes local memory to the peer's, or reads the peer's into local memory. The local range lies
@@ -228,7 +220,7 @@ struct ripc__transport_ops {
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 
 	/*
-	 * Sends one datagram to an address from a record or from EV_DATAGRAM. Memory as post_send(). -EAGAIN: not
+	 * Sends one datagram to an address from a record or from EV_DATAGRAM. Memory as post(). -EAGAIN: not
 	 * sent, queue full or the way there is still being looked for: again in a millisecond. -EHOSTUNREACH: this
 	 * peer takes no datagrams.
 	 */
@@ -242,7 +234,7 @@ struct ripc__transport_ops {
 	int (*group_join)(struct ripc__transport *t, uint64_t group);
 	void (*group_leave)(struct ripc__transport *t, uint64_t group);
 
-	/* Sends one datagram to all who hear the group; to ourselves, perhaps. Memory as post_send(). -EAGAIN, -EMSGSIZE: not sent. */
+	/* Sends one datagram to all who hear the group; to ourselves, perhaps. Memory as post(). -EAGAIN, -EMSGSIZE: not sent. */
 	int (*post_group)(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
 			  unsigned niov);
 
@@ -290,6 +282,42 @@ struct ripc__transport_ops {
 	/* In the child of fork(): close descriptors, touch nothing else (async-signal-safe). */
 	void (*forked)(struct ripc__transport *t);
 };
+
+/* Puts head before the items. all: room for 1 + n. Return: their bytes in all. */
+static inline size_t ripc__post_gather(struct iovec *all, const void *head, size_t head_len,
+				       const struct iovec *items, unsigned n)
+{
+	size_t len = head_len;
+
+	all[0] = (struct iovec){(void *)head, head_len};
+	for (unsigned i = 0; i < n; i++) {
+		all[1 + i] = items[i];
+		len += items[i].iov_len;
+	}
+	return len;
+}
+
+/* Copies head and items, one behind the other. Return: where they end. */
+static inline uint8_t *ripc__post_copy(uint8_t *to, const void *head, size_t head_len,
+				       const struct iovec *items, unsigned n)
+{
+	if (head_len)
+		memcpy(to, head, head_len);
+	to += head_len;
+	for (unsigned i = 0; i < n; i++) {
+		if (items[i].iov_len)
+			memcpy(to, items[i].iov_base, items[i].iov_len);
+		to += items[i].iov_len;
+	}
+	return to;
+}
+
+static inline size_t ripc__post_len(size_t head_len, const struct iovec *items, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		head_len += items[i].iov_len;
+	return head_len;
+}
 
 /* First member of every open transport. */
 struct ripc__transport_base {

@@ -52,7 +52,7 @@ static inline struct ripc__auth *keys_open(const char *text, uint8_t first)
 	struct ripc__auth *a = NULL;
 
 	keys_write(text);
-	ck_assert_msg(!ripc__auth_open(&a, key_path, instance), "%s", ripc_detail());
+	ck_assert_msg(!ripc__auth_open(&a, key_path, instance), "%s", ripc_error_detail());
 	return a;
 }
 

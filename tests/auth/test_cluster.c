@@ -40,7 +40,7 @@ static struct ripc *open_with(const char *path, const char *more)
 
 	snprintf(options, sizeof(options), "interfaces=lo port=%u %s%s %s", port,
 		 path ? "key_file=" : "", path ? path : "", more);
-	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_detail());
+	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_error_detail());
 	return ctx;
 }
 
@@ -52,17 +52,18 @@ static void check_exchange(struct ripc *a, struct ripc *b)
 	struct ripc_message *m;
 	uint64_t answer_to;
 
-	ck_assert_msg(!ripc_register(b, service, 0, &to), "%s", ripc_detail());
-	ck_assert_int_eq(ripc_register(a, RIPC_ANY_ID, 0, &from), 0);
-	ck_assert_msg(!ripc_send(from, service, &item, 1, NULL, 10000), "%s", ripc_detail());
+	ck_assert_msg(!ripc_service_register(b, service, 0, &to), "%s", ripc_error_detail());
+	ck_assert_int_eq(ripc_service_register(a, RIPC_ANY_ID, 0, &from), 0);
+	ck_assert_msg(!ripc_send(from, service, &item, 1, NULL, 10000), "%s", ripc_error_detail());
 	ck_assert_int_eq(ripc_receive(to, &m, 10000), 0);
 	answer_to = m->source;
 	ripc_message_free(m);
-	ck_assert_msg(!ripc_send_long(to, answer_to, &item, 1, NULL, 10000), "%s", ripc_detail());
+	ck_assert_msg(!ripc_send_long(to, answer_to, &item, 1, NULL, 10000), "%s",
+		      ripc_error_detail());
 	ck_assert_int_eq(ripc_receive(from, &m, 10000), 0);
 	ripc_message_free(m);
-	ripc_unregister(from);
-	ripc_unregister(to);
+	ripc_service_unregister(from);
+	ripc_service_unregister(to);
 }
 
 START_TEST(cluster__of_one_key)
@@ -110,8 +111,8 @@ START_TEST(cluster__unauthenticated_ignored)
 		inside = outside;
 		outside = swap;
 	}
-	ck_assert_int_eq(ripc_register(inside, service, 0, &s), 0);
-	ck_assert_int_eq(ripc_lookup(outside, service, NULL, 1000), -EHOSTUNREACH);
+	ck_assert_int_eq(ripc_service_register(inside, service, 0, &s), 0);
+	ck_assert_int_eq(ripc_route_lookup(outside, service, NULL, 1000), -EHOSTUNREACH);
 	ripc_close(inside);
 	ripc_close(outside);
 }
@@ -158,20 +159,21 @@ START_TEST(cluster__file_back_end)
 	if (p->asker)
 		keys_write(p->asker);
 	asker = open_with(p->asker ? key_path : NULL, more);
-	ck_assert_msg(!ripc_register(holder, service, 0, &s), "%s", ripc_detail());
+	ck_assert_msg(!ripc_service_register(holder, service, 0, &s), "%s", ripc_error_detail());
 	if (p->found) {
-		int rc = ripc_lookup(asker, service, NULL, 20000);
+		int rc = ripc_route_lookup(asker, service, NULL, 20000);
 
-		ck_assert_msg(!rc, "%d: %s", rc, ripc_detail());
+		ck_assert_msg(!rc, "%d: %s", rc, ripc_error_detail());
 	} else {
 		/* Until the host was asked, and that has had its time. */
 		for (unsigned i = 0; i < 20; i++) {
-			ck_assert_int_eq(ripc_lookup(asker, service, NULL, 1000), -EHOSTUNREACH);
-			if (strstr(ripc_detail(), p->why))
+			ck_assert_int_eq(ripc_route_lookup(asker, service, NULL, 1000), -EHOSTUNREACH);
+			if (strstr(ripc_error_detail(), p->why))
 				break;
 		}
-		ck_assert_msg(strstr(ripc_detail(), "1 host of ") && strstr(ripc_detail(), p->why),
-			      "%s", ripc_detail());
+		ck_assert_msg(strstr(ripc_error_detail(), "1 host of ") &&
+				      strstr(ripc_error_detail(), p->why),
+			      "%s", ripc_error_detail());
 	}
 	ripc_close(asker);
 	ripc_close(holder);
@@ -251,9 +253,9 @@ START_TEST(cluster__name_of_other_user_reported)
 	snprintf(uid, sizeof(uid), "uid %u", OTHER_UID);
 	keys_write(KEY_A);
 	a = _i ? open_with(key_path, "resolver=local") : open_with(NULL, "");
-	ck_assert_int_eq(ripc_register(a, service, 0, &s), -EADDRINUSE);
-	ck_assert_msg(strstr(ripc_detail(), uid) != NULL, "%s", ripc_detail());
-	ck_assert_int_eq(!!strstr(ripc_detail(), "does not prove to have the key"), _i);
+	ck_assert_int_eq(ripc_service_register(a, service, 0, &s), -EADDRINUSE);
+	ck_assert_msg(strstr(ripc_error_detail(), uid) != NULL, "%s", ripc_error_detail());
+	ck_assert_int_eq(!!strstr(ripc_error_detail(), "does not prove to have the key"), _i);
 	ripc_close(a);
 	unbind_name(squatter);
 }
@@ -268,7 +270,7 @@ START_TEST(cluster__a_key_that_others_can_read)
 	ck_assert_int_eq(chmod(key_path, 0644), 0);
 	snprintf(options, sizeof(options), "interfaces=lo key_file=%s", key_path);
 	ck_assert_int_eq(ripc_open(&ctx, options), -EACCES);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "others have access"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "others have access"));
 }
 END_TEST
 
@@ -281,7 +283,7 @@ START_TEST(cluster__no_datagrams_without_proof)
 	keys_write(KEY_A);
 	snprintf(options, sizeof(options), "interfaces=lo short=udp key_file=%s", key_path);
 	ck_assert_int_eq(ripc_open(&ctx, options), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "short=udp"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "short=udp"));
 }
 END_TEST
 
@@ -296,15 +298,15 @@ START_TEST(cluster__groups_without_multicast)
 	keys_write(KEY_A);
 	for (unsigned i = 0; i < 3; i++) {
 		ctx[i] = open_with(key_path, more);
-		ck_assert_int_eq(ripc_register(ctx[i], RIPC_ANY_ID, 0, &s[i]), 0);
+		ck_assert_int_eq(ripc_service_register(ctx[i], RIPC_ANY_ID, 0, &s[i]), 0);
 		if (i)
 			ck_assert_msg(!ripc_group_join(s[i], service >> 2 | 1, 10000), "%s",
-				      ripc_detail());
+				      ripc_error_detail());
 	}
 	for (uint8_t n = 0; n < 10; n++) {
 		ck_assert_msg(!ripc_group_send(s[0], service >> 2 | 1, &(struct iovec){&n, 1}, 1,
 					       NULL, 10000),
-			      "%s", ripc_detail());
+			      "%s", ripc_error_detail());
 		for (unsigned i = 1; i < 3; i++) {
 			struct ripc_message *m;
 

@@ -47,10 +47,11 @@ START_TEST(open__refuses)
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		keys_write(bad[i][0]);
 		ck_assert_int_eq(ripc__auth_open(&a, key_path, instance), -EINVAL);
-		ck_assert_msg(strstr(ripc_detail(), bad[i][1]) && strstr(ripc_detail(), key_path),
-			      "%s", ripc_detail());
+		ck_assert_msg(strstr(ripc_error_detail(), bad[i][1]) &&
+				      strstr(ripc_error_detail(), key_path),
+			      "%s", ripc_error_detail());
 		/* Never a word of what may be a key with a slip of the pen. */
-		ck_assert_ptr_null(strstr(ripc_detail(), "00112233"));
+		ck_assert_ptr_null(strstr(ripc_error_detail(), "00112233"));
 	}
 	keys_write(KEY_A);
 	ck_assert_int_eq(chmod(key_path, 0644), 0);

@@ -43,8 +43,8 @@ START_TEST(replay__of_one_handshake)
 	keys_setup();
 	keys_write(KEY_A);
 	snprintf(options, sizeof(options), SETTINGS, key_path);
-	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_detail());
-	ck_assert_msg(!ripc_register(ctx, service, 0, &s), "%s", ripc_detail());
+	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_error_detail());
+	ck_assert_msg(!ripc_service_register(ctx, service, 0, &s), "%s", ripc_error_detail());
 	flood_set_target(&f, ctx);
 	record_datagram(&f);
 	flood_begin(&f);

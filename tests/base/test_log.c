@@ -49,7 +49,7 @@ START_TEST(set_log__line_and_level)
 {
 	int arg;
 
-	ripc_set_log(hook, &arg, RIPC_LOG_INFO);
+	ripc_log_set(hook, &arg, RIPC_LOG_INFO);
 	ripc__log(RIPC_LOG_WARN, "%s %d", "number", 7);
 	ck_assert_uint_eq(last.lines, 1);
 	ck_assert_str_eq(last.line, "number 7");
@@ -62,7 +62,7 @@ START_TEST(set_log__only_up_to_its_level)
 {
 	for (int level = RIPC_LOG_ERROR; level <= RIPC_LOG_DEBUG; level++) {
 		last.lines = 0;
-		ripc_set_log(hook, NULL, (enum ripc_log_level)level);
+		ripc_log_set(hook, NULL, (enum ripc_log_level)level);
 		for (int l = RIPC_LOG_ERROR; l <= RIPC_LOG_DEBUG; l++) {
 			ck_assert_int_eq(ripc__log_enabled((enum ripc_log_level)l), l <= level);
 			ripc__log((enum ripc_log_level)l, "x");
@@ -74,8 +74,8 @@ END_TEST
 
 START_TEST(set_log__null_is_silence)
 {
-	ripc_set_log(hook, NULL, RIPC_LOG_DEBUG);
-	ripc_set_log(NULL, NULL, RIPC_LOG_DEBUG);
+	ripc_log_set(hook, NULL, RIPC_LOG_DEBUG);
+	ripc_log_set(NULL, NULL, RIPC_LOG_DEBUG);
 	ck_assert(!ripc__log_enabled(RIPC_LOG_ERROR));
 	ripc__log(RIPC_LOG_ERROR, "x");
 	ck_assert_uint_eq(last.lines, 0);
@@ -111,14 +111,14 @@ START_TEST(log_to_stderr__hook_has_precedence)
 {
 	char text[200];
 
-	ripc_set_log(hook, NULL, RIPC_LOG_ERROR);
+	ripc_log_set(hook, NULL, RIPC_LOG_ERROR);
 	ripc__log_to_stderr(RIPC_LOG_DEBUG);
 	stderr_of(log_a_line, text, sizeof(text));
 	ck_assert_str_eq(text, "");
 	ck_assert_uint_eq(last.lines, 1);
 	ck_assert(!ripc__log_enabled(RIPC_LOG_DEBUG));
 	/* Its silence, too. */
-	ripc_set_log(NULL, NULL, RIPC_LOG_DEBUG);
+	ripc_log_set(NULL, NULL, RIPC_LOG_DEBUG);
 	ripc__log_to_stderr(RIPC_LOG_DEBUG);
 	stderr_of(log_a_line, text, sizeof(text));
 	ck_assert_str_eq(text, "");
@@ -131,7 +131,7 @@ START_TEST(log__truncates_long_lines)
 
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
-	ripc_set_log(hook, NULL, RIPC_LOG_INFO);
+	ripc_log_set(hook, NULL, RIPC_LOG_INFO);
 	ripc__log(RIPC_LOG_INFO, "%s", text);
 	ck_assert_uint_eq(strlen(last.line), RIPC__DETAIL_MAX - 1);
 }
@@ -139,9 +139,9 @@ END_TEST
 
 START_TEST(fail__returns_and_explains)
 {
-	ck_assert_str_eq(ripc_detail(), "");
+	ck_assert_str_eq(ripc_error_detail(), "");
 	ck_assert_int_eq(ripc__fail(-EINVAL, "%s is %d", "it", 3), -EINVAL);
-	ck_assert_str_eq(ripc_detail(), "it is 3");
+	ck_assert_str_eq(ripc_error_detail(), "it is 3");
 	/* Nothing is logged by that. */
 	ck_assert_uint_eq(last.lines, 0);
 }
@@ -150,8 +150,8 @@ END_TEST
 START_TEST(fail__detail_as_argument)
 {
 	ripc__fail(-1, "first");
-	ripc__fail(-1, "second after %s", ripc_detail());
-	ck_assert_str_eq(ripc_detail(), "second after first");
+	ripc__fail(-1, "second after %s", ripc_error_detail());
+	ck_assert_str_eq(ripc_error_detail(), "second after first");
 }
 END_TEST
 
@@ -162,7 +162,7 @@ START_TEST(fail__truncates_long_text)
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
 	ripc__fail(-1, "%s", text);
-	ck_assert_uint_eq(strlen(ripc_detail()), RIPC__DETAIL_MAX - 1);
+	ck_assert_uint_eq(strlen(ripc_error_detail()), RIPC__DETAIL_MAX - 1);
 }
 END_TEST
 
@@ -170,9 +170,9 @@ static void *other_thread(void *arg)
 {
 	bool *ok = arg;
 
-	*ok = !*ripc_detail();
+	*ok = !*ripc_error_detail();
 	ripc__fail(-1, "theirs");
-	*ok &= !strcmp(ripc_detail(), "theirs");
+	*ok &= !strcmp(ripc_error_detail(), "theirs");
 	return NULL;
 }
 
@@ -185,7 +185,7 @@ START_TEST(detail__is_each_threads_own)
 	ck_assert_int_eq(pthread_create(&thread, NULL, other_thread, &ok), 0);
 	pthread_join(thread, NULL);
 	ck_assert(ok);
-	ck_assert_str_eq(ripc_detail(), "ours");
+	ck_assert_str_eq(ripc_error_detail(), "ours");
 }
 END_TEST
 
@@ -242,7 +242,7 @@ START_TEST(log_forked__the_lock_is_free_in_the_child)
 	int status = -1;
 	pid_t pid;
 
-	ripc_set_log(slow_hook, NULL, RIPC_LOG_DEBUG);
+	ripc_log_set(slow_hook, NULL, RIPC_LOG_DEBUG);
 	pthread_mutex_lock(&gate);
 	ck_assert_int_eq(pthread_create(&thread, NULL, slow_logger, NULL), 0);
 	while (!__atomic_load_n(&inside, __ATOMIC_SEQ_CST))
@@ -251,7 +251,7 @@ START_TEST(log_forked__the_lock_is_free_in_the_child)
 	if (!pid) {
 		alarm(60);
 		ripc__log_atfork_child();
-		ripc_set_log(hook, NULL, RIPC_LOG_DEBUG);
+		ripc_log_set(hook, NULL, RIPC_LOG_DEBUG);
 		ripc__log(RIPC_LOG_ERROR, "in the child");
 		_exit(last.lines == 1 ? 0 : 1);
 	}

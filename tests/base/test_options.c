@@ -338,8 +338,8 @@ START_TEST(open__a_file_that_a_setting_names)
 	ck_assert_int_eq(chmod(dir, 0755), 0);
 	snprintf(path, sizeof(path), "%s/nothing", dir);
 	snprintf(text, sizeof(text), settings[_i], path);
-	ck_assert_msg(open_as_other_user(text) == -ENOENT, "%s: %s", text, ripc_detail());
-	ck_assert_msg(strstr(ripc_detail(), path), "%s", ripc_detail());
+	ck_assert_msg(open_as_other_user(text) == -ENOENT, "%s: %s", text, ripc_error_detail());
+	ck_assert_msg(strstr(ripc_error_detail(), path), "%s", ripc_error_detail());
 	/* A file or a directory, as it should be, but for another. */
 	snprintf(path, sizeof(path), "%s/closed", dir);
 	if (strstr(settings[_i], "shm_dir"))
@@ -347,14 +347,14 @@ START_TEST(open__a_file_that_a_setting_names)
 	else
 		close(creat(path, 0));
 	snprintf(text, sizeof(text), settings[_i], path);
-	ck_assert_msg(open_as_other_user(text) == -EACCES, "%s: %s", text, ripc_detail());
-	ck_assert_msg(strstr(ripc_detail(), path), "%s", ripc_detail());
+	ck_assert_msg(open_as_other_user(text) == -EACCES, "%s: %s", text, ripc_error_detail());
+	ck_assert_msg(strstr(ripc_error_detail(), path), "%s", ripc_error_detail());
 	/* Nothing is below a file. */
 	snprintf(path, sizeof(path), "%s/file", dir);
 	close(creat(path, 0644));
 	strcat(path, "/below");
 	snprintf(text, sizeof(text), settings[_i], path);
-	ck_assert_msg(open_as_other_user(text) == -ENOENT, "%s: %s", text, ripc_detail());
+	ck_assert_msg(open_as_other_user(text) == -ENOENT, "%s: %s", text, ripc_error_detail());
 	snprintf(text, sizeof(text), "rm -r %s", dir);
 	ck_assert_int_eq(system(text), 0);
 }

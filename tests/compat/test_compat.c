@@ -105,7 +105,7 @@ START_TEST(register_service_id__held_by_another_process)
 	unsigned lines;
 
 	ck_assert_int_eq(ripc_open(&other, NULL), 0);
-	ck_assert_int_eq(ripc_register(other, 8080, 0, &s), 0);
+	ck_assert_int_eq(ripc_service_register(other, 8080, 0, &s), 0);
 	capture_begin(&c);
 	ck_assert_uint_eq(ripc_compat_register_service_id(8080), 0);
 	ck_assert_int_eq(errno, EADDRINUSE);
@@ -227,7 +227,7 @@ START_TEST(register_multicast_service_id__reaches_all)
 	free_arrays(&g);
 
 	ck_assert_int_eq(ripc_open(&other, NULL), 0);
-	ck_assert_int_eq(ripc_register(other, RIPC_ANY_ID, 0, &member), 0);
+	ck_assert_int_eq(ripc_service_register(other, RIPC_ANY_ID, 0, &member), 0);
 	ck_assert_int_eq(ripc_group_join(member, UINT64_C(0x20120000) << 16 | 101, 20000), 0);
 	ck_assert_uint_eq(send_one(0, alice, 101, "to you", 7), 0);
 	ck_assert_int_eq(ripc_receive(member, &m, 20000), 0);
@@ -319,7 +319,7 @@ START_TEST(send_short__marked)
 	struct got g;
 
 	items[0].iov_base = mark;
-	ck_assert_int_eq(ripc_register(NULL, RIPC_ANY_ID, 0, &s), 0);
+	ck_assert_int_eq(ripc_service_register(NULL, RIPC_ANY_ID, 0, &s), 0);
 	ck_assert_uint_eq(ripc_compat_reg_recv_window(window, 1000), 0);
 	ck_assert_int_eq(ripc_send_long(s, bob, items, 3, NULL, -1), 0);
 	g = receive(bob);
@@ -335,7 +335,7 @@ START_TEST(send_short__marked)
 	g = receive(bob);
 	ck_assert_ptr_eq(g.longs[0], window);
 	free_arrays(&g);
-	ripc_unregister(s);
+	ripc_service_unregister(s);
 }
 END_TEST
 
@@ -486,7 +486,7 @@ START_TEST(send_short__requester_gone)
 	if (id == bob)
 		id ^= 2;
 	ck_assert_int_eq(ripc_open(&other, NULL), 0);
-	ck_assert_int_eq(ripc_register(other, id, 0, &s), 0);
+	ck_assert_int_eq(ripc_service_register(other, id, 0, &s), 0);
 	ck_assert_int_eq(ripc_send_short(s, bob, &item, 1, NULL, -1), 0);
 	g = receive(bob);
 	ck_assert_uint_eq(g.from, id);

@@ -217,19 +217,19 @@ START_TEST(reg_recv_window__memory_of_the_program)
 	struct ripc_stats before, stats;
 	struct got g;
 
-	ripc_stats(NULL, &before);
+	ripc_context_stats(NULL, &before);
 	ck_assert_uint_eq(ripc_compat_reg_recv_window(m, len), 0);
 	ck_assert_uint_eq(send_one(1, alice, bob, "item", 5), 0);
 	g = receive(bob);
 	ck_assert_ptr_eq(g.longs[0], m);
 	free_arrays(&g);
 	/* Used: the program may unmap it without a word. */
-	ripc_stats(NULL, &stats);
+	ripc_context_stats(NULL, &stats);
 	ck_assert_uint_eq(stats.registered_bytes, before.registered_bytes);
 	/* Not used: given back before it is unmapped. */
 	ck_assert_uint_eq(ripc_compat_reg_recv_window(m, len), 0);
 	ripc_compat_buf_free(m);
-	ripc_stats(NULL, &stats);
+	ripc_context_stats(NULL, &stats);
 	ck_assert_uint_eq(stats.registered_bytes, before.registered_bytes);
 	munmap(m, len);
 	ck_assert_uint_eq(send_one(1, alice, bob, "item", 5), 0);
@@ -303,7 +303,7 @@ START_TEST(return_bufs__null_and_zero)
 	struct iovec back = {"returned", 9};
 	struct got g;
 
-	ck_assert_int_eq(ripc_register(NULL, 1, 0, &s), 0);
+	ck_assert_int_eq(ripc_service_register(NULL, 1, 0, &s), 0);
 	ck_assert_uint_eq(ripc_compat_send_short(alice, 1, &item, &len, 1, bufs, lens, 3), 0);
 	ck_assert_int_eq(ripc_receive(s, &m, -1), 0);
 	ck_assert_uint_eq(m->nreturns, 1);
@@ -314,7 +314,7 @@ START_TEST(return_bufs__null_and_zero)
 	ck_assert_str_eq(g.longs[0], "returned");
 	ripc_compat_buf_free(g.longs[0]);
 	free_arrays(&g);
-	ripc_unregister(s);
+	ripc_service_unregister(s);
 }
 END_TEST
 
@@ -334,7 +334,7 @@ START_TEST(return_bufs__are_bounded)
 		ripc_compat_buf_free(g.shorts[0]);
 		free_arrays(&g);
 	}
-	ck_assert_int_eq(ripc_stats(NULL, &stats), 0);
+	ck_assert_int_eq(ripc_context_stats(NULL, &stats), 0);
 	ck_assert_uint_lt(stats.pool_bytes, 600ull * 65536);
 }
 END_TEST

@@ -11,12 +11,12 @@ static void refused_as_held(struct conf *c, struct ripc *ctx, uint64_t id)
 	struct ripc_service *s = NULL;
 
 	for (int i = 0; i < 10 && !strcmp(c->config, "lossy"); i++) {
-		if (ripc_register(ctx, id, 0, &s) == -EADDRINUSE)
+		if (ripc_service_register(ctx, id, 0, &s) == -EADDRINUSE)
 			return;
-		EXPECT_OK(ripc_unregister(s));
+		EXPECT_OK(ripc_service_unregister(s));
 		s = NULL;
 	}
-	EXPECT_ERROR(-EADDRINUSE, ripc_register(ctx, id, 0, &s));
+	EXPECT_ERROR(-EADDRINUSE, ripc_service_register(ctx, id, 0, &s));
 	CHECK(!s, "a service in spite of the error");
 }
 
@@ -26,11 +26,11 @@ static void register_ids(struct conf *c)
 	struct ripc_service *s[5], *none = NULL;
 	uint64_t id = conf_id(c);
 
-	EXPECT_ERROR(-EINVAL, ripc_register(ctx, 0, 0, &none));
-	EXPECT_ERROR(-EINVAL, ripc_register(ctx, RIPC_ID_LIMIT, 0, &none));
-	EXPECT_ERROR(-EINVAL, ripc_register(ctx, RIPC_ANY_ID - 1, 0, &none));
-	EXPECT_ERROR(-EOPNOTSUPP, ripc_register(ctx, id, 1 << 7, &none));
-	CHECK(ripc_register(ctx, id, 1u << 30, &none) < 0, "unknown flag");
+	EXPECT_ERROR(-EINVAL, ripc_service_register(ctx, 0, 0, &none));
+	EXPECT_ERROR(-EINVAL, ripc_service_register(ctx, RIPC_ID_LIMIT, 0, &none));
+	EXPECT_ERROR(-EINVAL, ripc_service_register(ctx, RIPC_ANY_ID - 1, 0, &none));
+	EXPECT_ERROR(-EOPNOTSUPP, ripc_service_register(ctx, id, 1 << 7, &none));
+	CHECK(ripc_service_register(ctx, id, 1u << 30, &none) < 0, "unknown flag");
 	/* On a real host others test as well, and some with small numbers. */
 	s[0] = conf_register(c, ctx, 1 + conf_random(c, c->net ? 1000 : 1u << 24));
 	s[1] = conf_register(c, ctx, RIPC_ID_LIMIT - 1 - conf_random(c, c->net ? 1000 : 1u << 24));
@@ -41,12 +41,12 @@ static void register_ids(struct conf *c)
 		CHECK(i == 2 || ripc_service_id(s[i]) != ripc_service_id(s[i - 1]),
 		      "same id twice");
 	}
-	EXPECT_ERROR(-EADDRINUSE, ripc_register(ctx, ripc_service_id(s[0]), 0, &none));
+	EXPECT_ERROR(-EADDRINUSE, ripc_service_register(ctx, ripc_service_id(s[0]), 0, &none));
 	refused_as_held(c, other, ripc_service_id(s[0]));
 	refused_as_held(c, other, ripc_service_id(s[1]));
 	CHECK(!none, "a service in spite of the error");
-	EXPECT_OK(ripc_unregister(s[0]));
-	EXPECT_OK(ripc_unregister(conf_register(c, other, conf_id(c))));
+	EXPECT_OK(ripc_service_unregister(s[0]));
+	EXPECT_OK(ripc_service_unregister(conf_register(c, other, conf_id(c))));
 	s[0] = conf_register(c, other, id);
 	EXPECT_EQ(id, ripc_service_id(s[0]));
 }
@@ -67,7 +67,8 @@ static void holder_is_named(struct conf *c)
 	ripc_message_free(m);
 	refused_as_held(c, other, p.idb);
 	hex[8] = 0;
-	CHECK(strstr(ripc_detail(), hex), "holder %s.. is not named in: %s", hex, ripc_detail());
+	CHECK(strstr(ripc_error_detail(), hex), "holder %s.. is not named in: %s", hex,
+	      ripc_error_detail());
 }
 
 static void bad_sends(struct conf *c)
@@ -85,11 +86,11 @@ static void bad_sends(struct conf *c)
 	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, items, 0, NULL, 100));
 	EXPECT_ERROR(-EINVAL, ripc_send_long(p.sa, p.idb, items, 0, NULL, 100));
 	EXPECT_ERROR(-EINVAL, ripc_send(p.sa, p.idb, items, 0, NULL, 100));
-	EXPECT_ERROR(-EINVAL, ripc_start(p.sa, p.idb, items, 0, NULL, &request));
+	EXPECT_ERROR(-EINVAL, ripc_send_async(p.sa, p.idb, items, 0, NULL, &request));
 	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
 	EXPECT_ERROR(-EINVAL, ripc_send_long(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
 	EXPECT_ERROR(-EINVAL, ripc_send(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
-	EXPECT_ERROR(-EINVAL, ripc_start(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, &request));
+	EXPECT_ERROR(-EINVAL, ripc_send_async(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, &request));
 	CHECK(!request, "a request in spite of the error");
 	/* Lengths whose sum wraps round. */
 	CHECK(ripc_send_short(p.sa, p.idb, huge, 2, NULL, 100) < 0, "wraps round");
@@ -119,7 +120,8 @@ static void bad_options(struct conf *c)
 
 		EXPECT_ERROR(-EINVAL, ripc_open(&ctx, bad[i]));
 		snprintf(key, sizeof(key), "%.*s", (int)strcspn(bad[i], "="), bad[i]);
-		CHECK(strstr(ripc_detail(), key), "%s is not named in: %s", key, ripc_detail());
+		CHECK(strstr(ripc_error_detail(), key), "%s is not named in: %s", key,
+		      ripc_error_detail());
 		CHECK(!ctx, "a context in spite of the error");
 	}
 	EXPECT_ERROR(-EINVAL, ripc_open(&ctx, "transports=nothing"));
@@ -127,11 +129,13 @@ static void bad_options(struct conf *c)
 	CHECK(!ctx, "a context in spite of the error");
 	setenv("RIPC_NONSENSE", "1", 1);
 	EXPECT_ERROR(-EINVAL, ripc_open(&ctx, NULL));
-	CHECK(strstr(ripc_detail(), "RIPC_NONSENSE"), "variable is not named in: %s", ripc_detail());
+	CHECK(strstr(ripc_error_detail(), "RIPC_NONSENSE"), "variable is not named in: %s",
+	      ripc_error_detail());
 	unsetenv("RIPC_NONSENSE");
 	setenv("RIPC_WAIT", "often", 1);
 	EXPECT_ERROR(-EINVAL, ripc_open(&ctx, NULL));
-	CHECK(strstr(ripc_detail(), "RIPC_WAIT"), "variable is not named in: %s", ripc_detail());
+	CHECK(strstr(ripc_error_detail(), "RIPC_WAIT"), "variable is not named in: %s",
+	      ripc_error_detail());
 	unsetenv("RIPC_WAIT");
 }
 
@@ -147,36 +151,36 @@ static void limits_and_query(struct conf *c)
 	int rc;
 
 	conf_pair(c, &p);
-	EXPECT_OK(ripc_limits(p.a, 0, &all));
+	EXPECT_OK(ripc_route_limits(p.a, 0, &all));
 	CHECK(all.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)all.short_max);
-	EXPECT_RC(-ENOENT, ripc_query(p.a, conf_id(c), &route));
-	EXPECT_RC(-ENOENT, ripc_limits(p.a, conf_id(c), &one));
+	EXPECT_RC(-ENOENT, ripc_route_get(p.a, conf_id(c), &route));
+	EXPECT_RC(-ENOENT, ripc_route_limits(p.a, conf_id(c), &one));
 	EXPECT_RC(-ENOENT, ripc_peer_stats(p.a, conf_id(c), &stats));
-	EXPECT_OK(ripc_lookup(p.a, p.idb, &route, c->patience_ms));
+	EXPECT_OK(ripc_route_lookup(p.a, p.idb, &route, c->patience_ms));
 	EXPECT_EQ(1, route.connected);
-	EXPECT_OK(ripc_limits(p.a, p.idb, &one));
+	EXPECT_OK(ripc_route_limits(p.a, p.idb, &one));
 	EXPECT_EQ(route.short_max, one.short_max);
 	CHECK(one.short_max >= all.short_max, "%llu", (unsigned long long)one.short_max);
 	EXPECT_OK(ripc_peer_stats(p.a, p.idb, &stats));
-	while ((rc = ripc_transports(p.a, n, &name, text, sizeof(text))) >= 0) {
+	while ((rc = ripc_transport_info(p.a, n, &name, text, sizeof(text))) >= 0) {
 		CHECK(name && name[0] && text[0], "transport %u has no name or text", n);
 		open += rc == 1;
 		n++;
 	}
 	EXPECT_RC(-ENOENT, rc);
 	CHECK(open >= 1, "none of %u transports is open", n);
-	CHECK(ripc_transports(p.a, 0, &name, text, 4) >= 0, "short text");
+	CHECK(ripc_transport_info(p.a, 0, &name, text, 4) >= 0, "short text");
 	EXPECT_EQ(3, strlen(text));
 	n = open = 0;
-	while ((rc = ripc_resolvers(p.a, n, &name, text, sizeof(text))) >= 0) {
+	while ((rc = ripc_resolver_info(p.a, n, &name, text, sizeof(text))) >= 0) {
 		CHECK(name && name[0] && text[0], "back end %u has no name or text", n);
 		open += rc == 1 && strcmp(name, "cache") && strcmp(name, "keys");
 		n++;
 	}
 	EXPECT_RC(-ENOENT, rc);
 	CHECK(open >= 1, "none of %u back ends works", n);
-	EXPECT_RC(-EINVAL, ripc_resolvers(p.a, 0, NULL, text, 4));
-	CHECK(ripc_resolvers(p.a, 0, &name, text, 4) >= 0, "short text");
+	EXPECT_RC(-EINVAL, ripc_resolver_info(p.a, 0, NULL, text, 4));
+	CHECK(ripc_resolver_info(p.a, 0, &name, text, 4) >= 0, "short text");
 	EXPECT_EQ(3, strlen(text));
 }
 
@@ -200,8 +204,8 @@ static void stats_add_up(struct conf *c)
 		bytes += len;
 	}
 	AWAIT_STAT(c, p.a, long_sent, 10);
-	EXPECT_OK(ripc_stats(p.a, &a));
-	EXPECT_OK(ripc_stats(p.b, &b));
+	EXPECT_OK(ripc_context_stats(p.a, &a));
+	EXPECT_OK(ripc_context_stats(p.b, &b));
 	EXPECT_EQ(20, a.short_sent);
 	EXPECT_EQ(bytes, a.bytes_sent);
 	EXPECT_EQ(20, b.short_received);
@@ -285,7 +289,7 @@ static void stats_at_any_time(struct conf *c)
 			}
 		}
 		if (conf_random(c, 3) == 0)
-			EXPECT_OK(ripc_unregister(conf_register(c, from->ctx, conf_id(c))));
+			EXPECT_OK(ripc_service_unregister(conf_register(c, from->ctx, conf_id(c))));
 		if (conf_random(c, 2)) {
 			EXPECT_OK(ripc_service_stats(from->s, &is));
 			same_counts(&from->want, &is);
@@ -295,7 +299,7 @@ static void stats_at_any_time(struct conf *c)
 			for (unsigned k = 0; k < 4; k++)
 				if (of[k].ctx == from->ctx)
 					add_counts(&want, &of[k].want);
-			EXPECT_OK(ripc_stats(from->ctx, &is));
+			EXPECT_OK(ripc_context_stats(from->ctx, &is));
 			same_counts(&want, &is);
 			EXPECT_OK(ripc_peer_stats(from->ctx, to->id, &is));
 			same_counts(&want, &is);
@@ -317,11 +321,11 @@ static void texts(struct conf *c)
 	CHECK(!strcmp(ripc_version(), "0.1.0"), "%s", ripc_version());
 	CHECK(!strcmp(ripc_strerror(-EINVAL), ripc_strerror(EINVAL)), "sign matters");
 	CHECK(ripc_strerror(0)[0] && ripc_strerror(-99999)[0], "no text");
-	ripc_set_log(count_line, &log_lines, RIPC_LOG_DEBUG);
+	ripc_log_set(count_line, &log_lines, RIPC_LOG_DEBUG);
 	conf_pair(c, &p);
 	conf_exchange(c, &p);
 	conf_close_all(c);
-	ripc_set_log(NULL, NULL, RIPC_LOG_ERROR);
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
 	CHECK(log_lines > 0, "nothing was logged");
 }
 

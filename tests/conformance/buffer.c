@@ -11,7 +11,7 @@ static void alloc_free(struct conf *c)
 	for (int i = 0; i < 100; i++) {
 		len[i] = 1 + conf_random(c, i % 10 ? 10000 : 2 * MIB);
 		buf[i] = ripc_buf_alloc(ctx, len[i]);
-		CHECK(buf[i], "%zu: %s", len[i], ripc_detail());
+		CHECK(buf[i], "%zu: %s", len[i], ripc_error_detail());
 		EXPECT_EQ(0, (uintptr_t)buf[i] % 64);
 		memset(buf[i], i, len[i]);
 	}
@@ -37,7 +37,7 @@ static void alloc_distinct(struct conf *c)
 	for (int round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < 50; i++) {
 			buf[i] = ripc_buf_alloc(ctx, 100 + i * 37);
-			CHECK(buf[i], "%s", ripc_detail());
+			CHECK(buf[i], "%s", ripc_error_detail());
 			conf_fill(buf[i], 100 + i * 37, i);
 		}
 		for (unsigned i = 0; i < 50; i++) {
@@ -53,7 +53,7 @@ static void free_refused(struct conf *c)
 	uint8_t *buf = ripc_buf_alloc(ctx, 1000);
 	uint8_t foreign[10];
 
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	EXPECT_OK(ripc_buf_free(ctx, NULL));
 	EXPECT_ERROR(-EINVAL, ripc_buf_free(ctx, foreign));
 	EXPECT_ERROR(-EINVAL, ripc_buf_free(other, buf));
@@ -68,13 +68,13 @@ static void realloc_keeps(struct conf *c)
 	uint8_t *buf = ripc_buf_realloc(ctx, NULL, 10), foreign[10];
 	size_t have = 10;
 
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	conf_fill(buf, 10, 1);
 	for (int i = 0; i < 60; i++) {
 		size_t len = 1 + conf_random(c, i % 7 ? 3000 : MIB);
 		uint8_t *moved = ripc_buf_realloc(ctx, buf, len);
 
-		CHECK(moved, "%zu: %s", len, ripc_detail());
+		CHECK(moved, "%zu: %s", len, ripc_error_detail());
 		conf_verify(moved, have < len ? have : len, 1, "moved buffer");
 		conf_fill(moved, len, 1);
 		if (moved != buf && (moved > buf + have || moved + len < buf))
@@ -103,7 +103,7 @@ static void register_refused(struct conf *c)
 	struct ripc_stats stats;
 
 	EXPECT_OK(ripc_buf_register(ctx, memory + 10000, 10000));
-	EXPECT_OK(ripc_stats(ctx, &stats));
+	EXPECT_OK(ripc_context_stats(ctx, &stats));
 	EXPECT_EQ(10000, stats.registered_bytes);
 	EXPECT_ERROR(-EEXIST, ripc_buf_register(ctx, memory + 10000, 10000));
 	EXPECT_ERROR(-EEXIST, ripc_buf_register(ctx, memory, 10001));
@@ -120,7 +120,7 @@ static void register_refused(struct conf *c)
 	EXPECT_OK(ripc_buf_unregister(ctx, memory));
 	EXPECT_OK(ripc_buf_unregister(ctx, memory + 20000));
 	EXPECT_ERROR(-EINVAL, ripc_buf_unregister(ctx, memory));
-	EXPECT_OK(ripc_stats(ctx, &stats));
+	EXPECT_OK(ripc_context_stats(ctx, &stats));
 	EXPECT_EQ(0, stats.registered_bytes);
 }
 
@@ -133,11 +133,11 @@ static void busy_while_sent(struct conf *c)
 	uint8_t *buf = ripc_buf_alloc(ctx, 10000);
 	struct iovec item[2] = {{buf + 100, 9000}, {memory + 100, 9000}};
 
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	EXPECT_OK(ripc_buf_register(ctx, memory, sizeof(memory)));
 	/* To nobody: so they are under way for as long as we like. */
 	for (int i = 0; i < 2; i++)
-		EXPECT_OK(ripc_start(service, conf_id(c), &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(service, conf_id(c), &item[i], 1, NULL, &request[i]));
 	EXPECT_ERROR(-EBUSY, ripc_buf_free(ctx, buf));
 	errno = 0;
 	CHECK(!ripc_buf_realloc(ctx, buf, 20 * MIB), "buffer in use");
@@ -166,7 +166,7 @@ static void pool_is_reused(struct conf *c)
 		conf_plan_one(&plan, 100000, (uint64_t)round);
 		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100000, (uint64_t)round, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, true);
-		EXPECT_OK(ripc_stats(p.b, &stats));
+		EXPECT_OK(ripc_context_stats(p.b, &stats));
 		if (round == 2)
 			after_first = stats.pool_bytes;
 	}
@@ -180,12 +180,12 @@ static void pool_limit(struct conf *c)
 	struct ripc_stats before, stats;
 	void *buf[10];
 
-	EXPECT_OK(ripc_stats(ctx, &before));
+	EXPECT_OK(ripc_context_stats(ctx, &before));
 	for (int i = 0; i < 10; i++) {
 		buf[i] = ripc_buf_alloc(ctx, 300000);
-		CHECK(buf[i], "%s", ripc_detail());
+		CHECK(buf[i], "%s", ripc_error_detail());
 	}
-	EXPECT_OK(ripc_stats(ctx, &stats));
+	EXPECT_OK(ripc_context_stats(ctx, &stats));
 	CHECK(stats.pool_bytes >= before.pool_bytes + 3000000, "%llu",
 	      (unsigned long long)stats.pool_bytes);
 	for (int i = 0; i < 10; i++)

@@ -135,7 +135,7 @@ struct ripc_service *conf_register(struct conf *c, struct ripc *ctx, uint64_t id
 {
 	struct ripc_service *service = NULL;
 
-	EXPECT_OK(ripc_register(ctx, id, 0, &service));
+	EXPECT_OK(ripc_service_register(ctx, id, 0, &service));
 	CHECK(service, "no service");
 	return service;
 }
@@ -159,7 +159,7 @@ void *conf_mem_alloc(struct conf *c, struct ripc *ctx, enum conf_memory kind, si
 	len += !len;
 	if (kind == CONF_ALLOCATED) {
 		p = ripc_buf_alloc(ctx, len);
-		CHECK(p, "%zu bytes: %s", len, ripc_detail());
+		CHECK(p, "%zu bytes: %s", len, ripc_error_detail());
 		return p;
 	}
 	p = malloc(len);
@@ -382,7 +382,7 @@ void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t w
 	uint64_t have = 0;
 
 	for (int waited = 0; waited <= c->patience_ms; waited += 5) {
-		EXPECT_OK(ripc_stats(ctx, &stats));
+		EXPECT_OK(ripc_context_stats(ctx, &stats));
 		memcpy(&have, (const char *)&stats + offset, sizeof(have));
 		if (have == want)
 			return;

@@ -91,20 +91,20 @@ void conf_fail(const char *file, int line, const char *fmt, ...)
 			FAIL(#cond ": " __VA_ARGS__); \
 	} while (0)
 /* The call returns what it should. */
-#define EXPECT_RC(want, call)                                                                 \
-	do {                                                                                  \
-		int rc_ = (call);                                                             \
-		int want_ = (want);                                                           \
-		if (rc_ != want_)                                                             \
-			FAIL("%s returned %d (%s), not %d (%s); detail: %s", #call, rc_,      \
-			     ripc_strerror(rc_), want_, ripc_strerror(want_), ripc_detail()); \
+#define EXPECT_RC(want, call)                                                                       \
+	do {                                                                                        \
+		int rc_ = (call);                                                                   \
+		int want_ = (want);                                                                 \
+		if (rc_ != want_)                                                                   \
+			FAIL("%s returned %d (%s), not %d (%s); detail: %s", #call, rc_,            \
+			     ripc_strerror(rc_), want_, ripc_strerror(want_), ripc_error_detail()); \
 	} while (0)
 #define EXPECT_OK(call) EXPECT_RC(0, call)
 /* The same, and the reason is told: every failed call fills the detail string. */
-#define EXPECT_ERROR(want, call)                                     \
-	do {                                                         \
-		EXPECT_RC(want, call);                               \
-		CHECK(ripc_detail()[0], "%s left no detail", #call); \
+#define EXPECT_ERROR(want, call)                                           \
+	do {                                                               \
+		EXPECT_RC(want, call);                                     \
+		CHECK(ripc_error_detail()[0], "%s left no detail", #call); \
 	} while (0)
 #define EXPECT_EQ(want, have)                                              \
 	do {                                                               \

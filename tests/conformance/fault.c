@@ -30,7 +30,7 @@ static void lane_breaks(struct conf *c)
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	for (unsigned i = 0; i < N; i++) {
 		struct ripc_message *m = NULL;
 		struct conf_plan plan = one(1 + conf_random(c, 40000), i);
@@ -38,11 +38,11 @@ static void lane_breaks(struct conf *c)
 
 		ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 1 + conf_random(c, 12));
 		rc = conf_send_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
-		CHECK(rc == 0 || rc == -EPIPE, "%d: %s", rc, ripc_detail());
+		CHECK(rc == 0 || rc == -EPIPE, "%d: %s", rc, ripc_error_detail());
 		if (!rc) {
 			EXPECT_OK(ripc_receive(p.sb, &m, 0));
 		} else {
-			CHECK(ripc_detail()[0], "no detail");
+			CHECK(ripc_error_detail()[0], "no detail");
 			unknown++;
 			if (ripc_receive(p.sb, &m, 100)) {
 				lost++;
@@ -54,7 +54,7 @@ static void lane_breaks(struct conf *c)
 		CHECK(ripc_receive(p.sb, &m, 30) == -ETIMEDOUT, "message %u came twice", i);
 	}
 	ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 0);
-	EXPECT_OK(ripc_stats(p.a, &stats));
+	EXPECT_OK(ripc_context_stats(p.a, &stats));
 	CHECK(stats.lanes_lost > 0, "no lane was lost");
 	/* The peer is alive: it can be asked what became of a message. */
 	EXPECT_EQ(0, unknown);
@@ -75,7 +75,7 @@ static void lane_breaks_under_load(struct conf *c)
 	for (unsigned i = 0; i < N; i++) {
 		plan = one(1 + conf_random(c, 20000), i);
 		conf_build(c, p.a, (enum conf_memory)(i & 1), &plan, &item[i]);
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	for (unsigned i = 0; i < N; i++) {
 		if (i % 5 == 0)
@@ -103,7 +103,7 @@ static void lane_breaks_short(struct conf *c)
 	unsigned received = 0;
 
 	conf_pair(c, &p);
-	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	for (unsigned i = 1; i <= 300; i++) {
 		if (i % 40 == 0)
 			ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b),
@@ -171,7 +171,7 @@ static bool death_at(struct conf *c, uint64_t k, bool silently)
 		struct conf_plan plan = one(1 + conf_random(c, 30000), i);
 
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_exchange(c, &q);
 	/* Every request ends, in time, and for a reason that is told. */
@@ -183,11 +183,11 @@ static bool death_at(struct conf *c, uint64_t k, bool silently)
 			CHECK(v.dead, "request %u is stuck", i);
 			rc = ripc_request_cancel(&request[i], c->patience_ms);
 			CHECK(rc == -ECANCELED || rc == -EPIPE || rc == -EHOSTUNREACH, "%d: %s", rc,
-			      ripc_detail());
+			      ripc_error_detail());
 		} else {
 			CHECK(rc == 0 || (v.dead && (rc == -EPIPE || rc == -EHOSTUNREACH)),
-			      "%d: %s", rc, ripc_detail());
-			CHECK(rc == 0 || ripc_detail()[0], "no detail");
+			      "%d: %s", rc, ripc_error_detail());
+			CHECK(rc == 0 || ripc_error_detail()[0], "no detail");
 		}
 		CHECK(!request[i], "request not gone");
 		memset(item[i].iov_base, 0x5a, item[i].iov_len);
@@ -268,7 +268,7 @@ static void sender_dies(struct conf *c)
 			struct conf_plan plan = one(20000, i);
 
 			conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
-			EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+			EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 		}
 		ripc__sim_at_event(c->net, 1 + conf_random(c, 120), kill_victim, &v);
 		for (uint64_t i = 0; !v.dead || !ripc_receive(p.sb, &m, 3000);) {
@@ -332,8 +332,8 @@ static void registration_fails(struct conf *c)
 		int rc = conf_send_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
 
 		/* Copied, or refused: at the sender or by the receiver. */
-		CHECK(rc == 0 || rc == -ENOMEM || rc == -ENOBUFS, "%d: %s", rc, ripc_detail());
-		CHECK(!rc || ripc_detail()[0], "no detail");
+		CHECK(rc == 0 || rc == -ENOMEM || rc == -ENOBUFS, "%d: %s", rc, ripc_error_detail());
+		CHECK(!rc || ripc_error_detail()[0], "no detail");
 		if (rc)
 			continue;
 		conf_expect(c, p.sb, &plan, p.ida, true);
@@ -348,7 +348,7 @@ static void registration_fails(struct conf *c)
 		/* Registered when it is first used, or at once: then it fails here. */
 		if (!buf) {
 			EXPECT_EQ(ENOMEM, errno);
-			CHECK(ripc_detail()[0], "no detail");
+			CHECK(ripc_error_detail()[0], "no detail");
 			continue;
 		}
 		EXPECT_ERROR(-ENOMEM, ripc_send_long(p.sa, p.idb, &item, 1, NULL, c->patience_ms));
@@ -379,7 +379,7 @@ static void registration_fails_at_open(struct conf *c)
 		ripc__sim_fail_reg_at(c->net, nth);
 		rc = ripc__open_hooked(&ctx, c->options, &hooks);
 		ripc__sim_fail_reg_at(c->net, 0);
-		CHECK(rc == 0 || rc == -ENOMEM || rc == -ENODEV, "%d: %s", rc, ripc_detail());
+		CHECK(rc == 0 || rc == -ENOMEM || rc == -ENODEV, "%d: %s", rc, ripc_error_detail());
 		CHECK(!rc == !!ctx, "%d with a context", rc);
 		if (rc)
 			continue;
@@ -425,7 +425,7 @@ static void connect_always_fails(struct conf *c)
 	if (!c->datagram)
 		EXPECT_ERROR(-EHOSTUNREACH, conf_send_short(c, p.sa, p.idb, 10, 1, 3000));
 	EXPECT_ERROR(-EHOSTUNREACH, conf_send_long(c, p.sa, p.idb, 10, 1, 3000));
-	EXPECT_ERROR(-EHOSTUNREACH, ripc_lookup(p.a, p.idb, NULL, 3000));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_route_lookup(p.a, p.idb, NULL, 3000));
 }
 
 /* ---- Partitions and slow peers ---- */
@@ -449,7 +449,7 @@ static void partition(struct conf *c)
 		struct conf_plan plan = one(5000, i);
 
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_run(c, (unsigned)conf_random(c, 1000));
 	conf_exchange(c, &q);
@@ -465,15 +465,15 @@ static void partition(struct conf *c)
 	/* Longer: the peer is dead for us, and everything outstanding ends. */
 	ripc__sim_partition(c->net, instance(c, p.a), instance(c, p.b), true);
 	for (unsigned i = 0; i < 5; i++)
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	for (unsigned i = 0; i < 5; i++) {
 		int rc = ripc_request_wait(&request[i], 8000);
 
 		CHECK(rc == -EPIPE || rc == -EHOSTUNREACH || rc == -ETIMEDOUT, "%d: %s", rc,
-		      ripc_detail());
+		      ripc_error_detail());
 		if (rc == -ETIMEDOUT) {
 			rc = ripc_request_cancel(&request[i], 100);
-			CHECK(rc == -ECANCELED || rc == -EPIPE, "%d: %s", rc, ripc_detail());
+			CHECK(rc == -ECANCELED || rc == -EPIPE, "%d: %s", rc, ripc_error_detail());
 		}
 		expected += rc == -EPIPE;
 		memset(item[i].iov_base, 0x5a, 5000);
@@ -488,7 +488,8 @@ static void partition(struct conf *c)
 		ripc_message_free(m);
 	}
 	for (int i = 0; i < 20; i++)
-		if (!ripc_lookup(p.a, p.idb, NULL, 3000) && !ripc_lookup(p.b, p.ida, NULL, 3000))
+		if (!ripc_route_lookup(p.a, p.idb, NULL, 3000) &&
+		    !ripc_route_lookup(p.b, p.ida, NULL, 3000))
 			break;
 	conf_exchange(c, &p);
 }
@@ -512,7 +513,7 @@ static void slow_peer(struct conf *c)
 			struct conf_plan plan = one(5000, i);
 
 			conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
-			EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+			EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 		}
 		conf_run(c, 1 + (unsigned)conf_random(c, 500));
 		/* A stopped peer stops nobody else. */
@@ -542,7 +543,7 @@ static void cancel_in_flight(struct conf *c)
 
 		conf_pair(c, &p);
 		buf = ripc_buf_alloc(p.a, 30000);
-		CHECK(buf, "%s", ripc_detail());
+		CHECK(buf, "%s", ripc_error_detail());
 		ret = (struct iovec){buf, 30000};
 		options.returns = &ret;
 		item = (struct iovec){data, sizeof(data)};
@@ -550,12 +551,12 @@ static void cancel_in_flight(struct conf *c)
 		m = conf_receive(c, p.sb);
 		ripc_message_free(m);
 		conf_build(c, p.b, CONF_UNREGISTERED, &plan, &item);
-		EXPECT_OK(ripc_start(p.sb, p.ida, &item, 1, NULL, &request));
+		EXPECT_OK(ripc_send_async(p.sb, p.ida, &item, 1, NULL, &request));
 		for (uint64_t n = conf_random(c, 8); n--;)
 			ripc__sim_run(c->net, 7000);
 		EXPECT_OK(ripc_buf_free(p.a, buf));
 		next = ripc_buf_alloc(p.a, 30000);
-		CHECK(next, "%s", ripc_detail());
+		CHECK(next, "%s", ripc_error_detail());
 		memset(next, 0x77, 30000);
 		/* Delivered before: then it was ours to free. Otherwise it lands elsewhere. */
 		m = conf_receive(c, p.sa);

@@ -10,7 +10,7 @@ static unsigned flood(struct conf *c, struct conf_pair *p, size_t len)
 	unsigned sent = 0;
 	int rc = 0;
 
-	EXPECT_OK(ripc_lookup(p->a, p->idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_route_lookup(p->a, p->idb, NULL, c->patience_ms));
 	/* No credit may also mean: not returned yet. Only a send that waited for nothing proves it. */
 	while (sent < FLOOD_MAX) {
 		rc = conf_send_short(c, p->sa, p->idb, len, sent, 0);
@@ -21,7 +21,7 @@ static unsigned flood(struct conf *c, struct conf_pair *p, size_t len)
 		sent++;
 	}
 	EXPECT_RC(-ETIMEDOUT, rc);
-	CHECK(ripc_detail()[0], "no detail");
+	CHECK(ripc_error_detail()[0], "no detail");
 	return sent;
 }
 
@@ -52,7 +52,7 @@ static void absent_receiver(struct conf *c)
 	sent = flood(c, &p, len);
 	CHECK(sent >= 1, "%u", sent);
 	EXPECT_ERROR(-EAGAIN, conf_send_short(c, p.sa, p.idb, len, 0, 0));
-	EXPECT_OK(ripc_stats(p.a, &stats));
+	EXPECT_OK(ripc_context_stats(p.a, &stats));
 	CHECK(stats.credit_stalls > 0, "no stall was counted");
 	EXPECT_EQ(sent, stats.short_sent);
 	/* Another service of the same peer does not notice. */
@@ -86,7 +86,7 @@ static void unreleased_messages(struct conf *c)
 
 	conf_pair(c, &p);
 	other = conf_register(c, p.b, conf_id(c));
-	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	while (n < KEPT && !conf_send_short(c, p.sa, p.idb, 500, n, 1000)) {
 		kept[n++] = conf_receive(c, p.sb);
 		/* Whatever it keeps, the others have receive buffers too. */
@@ -118,7 +118,7 @@ static void absent_receiver_long(struct conf *c)
 	for (unsigned i = 0; i < N; i++) {
 		conf_plan_one(&plan, LEN, i);
 		conf_build(c, p.a, CONF_ALLOCATED, &plan, &item[i]);
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_run(c, 50);
 	for (unsigned i = 0; i < N; i++) {
@@ -155,10 +155,10 @@ static void long_times_out(struct conf *c)
 	conf_pair(c, &p);
 	while (sent < N && !(rc = conf_send_long(c, p.sa, p.idb, LEN, sent, 2000)))
 		sent++;
-	CHECK(sent > 0 && sent < N, "%u: %d %s", sent, rc, ripc_detail());
+	CHECK(sent > 0 && sent < N, "%u: %d %s", sent, rc, ripc_error_detail());
 	/* The other: a receiver without a processor did not say in time whether it had it. */
-	CHECK(rc == -ETIMEDOUT || (rc == -EPIPE && !c->net), "%d: %s", rc, ripc_detail());
-	CHECK(ripc_detail()[0], "no detail");
+	CHECK(rc == -ETIMEDOUT || (rc == -EPIPE && !c->net), "%d: %s", rc, ripc_error_detail());
+	CHECK(ripc_error_detail()[0], "no detail");
 	for (unsigned i = 0; i < sent; i++) {
 		conf_plan_one(&plan, LEN, i);
 		conf_expect(c, p.sb, &plan, p.ida, true);

@@ -127,7 +127,7 @@ static void several_here(struct conf *c)
 	conf_expect_none(c, more);
 	conf_expect_none(c, p.sa);
 	conf_exchange(c, &p);
-	EXPECT_OK(ripc_unregister(more));
+	EXPECT_OK(ripc_service_unregister(more));
 	EXPECT_OK(send_to(c, p.sa, group, 4));
 	expect(c, p.sb, p.ida, group, 4);
 }
@@ -139,7 +139,7 @@ static void outsider(struct conf *c)
 	gather(c, &w, 3);
 	EXPECT_RC(-EHOSTUNREACH,
 		  ripc_group_send(w.s[0], w.group, &(struct iovec){"x", 1}, 1, NULL, 200));
-	CHECK(ripc_detail()[0], "no reason");
+	CHECK(ripc_error_detail()[0], "no reason");
 	EXPECT_OK(ripc_group_join(w.s[1], w.group, c->patience_ms));
 	EXPECT_OK(send_to(c, w.s[0], w.group, 1));
 	expect(c, w.s[1], w.id[0], w.group, 1);
@@ -214,7 +214,7 @@ static void refused(struct conf *c)
 	EXPECT_ERROR(-EAGAIN, ripc_group_send(p.sa, group, &item, 1, NULL, 0));
 	/* The names that groups have for the resolver are no services. */
 	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, UINT64_C(3) << 62 | group, &item, 1, NULL, 0));
-	EXPECT_ERROR(-EINVAL, ripc_lookup(p.a, UINT64_C(3) << 62 | group, NULL, 0));
+	EXPECT_ERROR(-EINVAL, ripc_route_lookup(p.a, UINT64_C(3) << 62 | group, NULL, 0));
 	EXPECT_OK(ripc_group_join(p.sb, group, c->patience_ms));
 	EXPECT_ERROR(-EALREADY, ripc_group_join(p.sb, group, c->patience_ms));
 	EXPECT_OK(ripc_group_stats(p.b, group, NULL, &stats));

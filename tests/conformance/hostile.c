@@ -78,7 +78,7 @@ static void attack(struct attacker *at, struct ripc *target)
 		OPS->connect(at->t, addr, (size_t)addrlen, data,
 			     (size_t)conf_random(c, RIPC__PRIVATE_MAX + 1), NULL, &at->ep[k]);
 	else if (at->up[k])
-		OPS->post_send(at->ep[k], &iov, 1, false);
+		OPS->post(at->ep[k], NULL, 0, &iov, 1, false);
 }
 
 static void attacker_close(struct attacker *at)
@@ -92,7 +92,7 @@ static uint64_t refused(struct ripc *ctx)
 {
 	struct ripc_stats stats;
 
-	EXPECT_OK(ripc_stats(ctx, &stats));
+	EXPECT_OK(ripc_context_stats(ctx, &stats));
 	return stats.bad_messages + stats.bad_peers + stats.dropped_no_service;
 }
 
@@ -175,7 +175,7 @@ static void bad_peer(struct conf *c)
 	mu.bad_peer = instance;
 	EXPECT_OK(ripc__sim_hostile(c->net, instance));
 	ret = ripc_buf_alloc(evil, 4096);
-	CHECK(ret, "%s", ripc_detail());
+	CHECK(ret, "%s", ripc_error_detail());
 	conf_exchange(c, &p);
 	ripc__sim_tamper(c->net, mutate, &mu);
 	for (int i = 0; i < 60; i++) {
@@ -190,7 +190,7 @@ static void bad_peer(struct conf *c)
 		ripc_send_long(s[0], dest[k], &item, 1, &options, 50);
 		/* The honest speak to the liar too: these may fail, but must end. */
 		item.iov_len = (size_t)conf_random(c, sizeof(data));
-		EXPECT_OK(ripc_start(p.sa, id, &item, 1, NULL, &request));
+		EXPECT_OK(ripc_send_async(p.sa, id, &item, 1, NULL, &request));
 		while (!ripc_receive(victim[k], &m, 0) || !ripc_receive(s[0], &m, 0))
 			ripc_message_free(m);
 		if (ripc_request_wait(&request, 50) == -ETIMEDOUT)
@@ -230,7 +230,7 @@ static void injected(struct conf *c)
 		size_t len = (size_t)conf_random(c, sizeof(data) + 1);
 
 		conf_exchange(c, &q);
-		if (ripc_lookup(p.a, p.idb, NULL, c->patience_ms))
+		if (ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms))
 			continue;
 		random_bytes(c, data, sizeof(data));
 		EXPECT_OK(ripc__sim_hostile(c->net, ripc__sim_instance(c->net, p.a)));
@@ -238,7 +238,7 @@ static void injected(struct conf *c)
 				 ripc__sim_instance(c->net, p.b), data, len);
 		conf_run(c, 10);
 	}
-	EXPECT_OK(ripc_stats(p.b, &stats));
+	EXPECT_OK(ripc_context_stats(p.b, &stats));
 	CHECK(stats.bad_messages + stats.bad_peers > 0, "nothing was counted");
 	conf_exchange(c, &q);
 	conf_exchange(c, &p);

@@ -28,17 +28,17 @@ static void close_in_use(struct conf *c)
 	int rc;
 
 	conf_pair(c, &p);
-	CHECK(ripc_buf_alloc(p.a, 12345), "%s", ripc_detail());
+	CHECK(ripc_buf_alloc(p.a, 12345), "%s", ripc_error_detail());
 	EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100, 1, c->patience_ms));
 	EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100, 2, c->patience_ms));
 	m = conf_receive(c, p.sb);
-	CHECK(ripc_message_take(m, 0), "%s", ripc_detail());
+	CHECK(ripc_message_detach(m, 0), "%s", ripc_error_detail());
 	CHECK(ripc_service_fd(p.sb) >= 0, "no descriptor");
 	for (int i = 0; i < 10; i++) {
 		conf_plan_one(&plan, 50000, (uint64_t)i);
 		memory[i] = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
-		EXPECT_OK(ripc_start(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL,
-				     &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL,
+					  &request[i]));
 	}
 	conf_run(c, (unsigned)conf_random(c, 3));
 	rc = (int)conf_random(c, 2);
@@ -60,12 +60,12 @@ static void unregister_with_queue(struct conf *c)
 	for (unsigned i = 0; i < 5; i++)
 		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100, i, c->patience_ms));
 	m = conf_receive(c, p.sb);
-	EXPECT_OK(ripc_unregister(p.sb));
+	EXPECT_OK(ripc_service_unregister(p.sb));
 	/* What was received stays valid. */
 	conf_plan_one(&plan, 100, 0);
 	conf_check_message(m, &plan, p.ida, p.idb, true);
 	ripc_message_free(m);
-	EXPECT_OK(ripc_stats(p.b, &stats));
+	EXPECT_OK(ripc_context_stats(p.b, &stats));
 	EXPECT_EQ(4, stats.dropped_unread);
 	EXPECT_EQ(0, stats.queued);
 	EXPECT_EQ(5, stats.long_received);
@@ -83,7 +83,7 @@ static void unregister_and_back(struct conf *c)
 	conf_pair(c, &p);
 	for (int i = 0; i < 3; i++) {
 		conf_exchange(c, &p);
-		EXPECT_OK(ripc_unregister(p.sb));
+		EXPECT_OK(ripc_service_unregister(p.sb));
 		p.sb = conf_register(c, p.b, p.idb);
 	}
 	conf_exchange(c, &p);
@@ -117,17 +117,18 @@ static void unregister_with_requests(struct conf *c)
 	for (int i = 0; i < 10; i++) {
 		conf_plan_one(&plan, 50000, (uint64_t)i);
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
-		EXPECT_OK(ripc_start(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL,
-				     &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL,
+					  &request[i]));
 	}
 	conf_run(c, (unsigned)conf_random(c, 3));
-	EXPECT_OK(ripc_unregister(p.sa));
+	EXPECT_OK(ripc_service_unregister(p.sa));
 	/* Each completes once, and the memory is ours. */
 	for (int i = 0; i < 10; i++) {
 		int rc = ripc_request_wait(&request[i], c->patience_ms);
 
 		CHECK(!request[i], "request not gone");
-		CHECK(rc == 0 || rc == -ECANCELED || rc == -ESHUTDOWN, "%d: %s", rc, ripc_detail());
+		CHECK(rc == 0 || rc == -ECANCELED || rc == -ESHUTDOWN, "%d: %s", rc,
+		      ripc_error_detail());
 		memset(item[i].iov_base, 0x5a, 50000);
 		free(item[i].iov_base);
 	}
@@ -171,7 +172,7 @@ static void peer_closes(struct conf *c)
 	for (int i = 0; i < 10; i++) {
 		conf_plan_one(&plan, 50000, (uint64_t)i);
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_run(c, (unsigned)conf_random(c, 3));
 	conf_close(c, p.b);
@@ -181,11 +182,11 @@ static void peer_closes(struct conf *c)
 
 		/* Delivered, or unknown, or still looking for the service that is gone. */
 		CHECK(rc == 0 || rc == -EPIPE || rc == -EHOSTUNREACH || rc == -ETIMEDOUT, "%d: %s",
-		      rc, ripc_detail());
+		      rc, ripc_error_detail());
 		if (rc == -ETIMEDOUT) {
 			rc = ripc_request_cancel(&request[i], c->patience_ms);
 			CHECK(rc == -ECANCELED || rc == -EPIPE || rc == -EHOSTUNREACH, "%d: %s", rc,
-			      ripc_detail());
+			      ripc_error_detail());
 		}
 		CHECK(!request[i], "request not gone");
 		free(item[i].iov_base);
@@ -217,7 +218,7 @@ static void service_fd(struct conf *c)
 
 	conf_pair(c, &p);
 	fd = ripc_service_fd(p.sb);
-	CHECK(fd >= 0, "%s", ripc_detail());
+	CHECK(fd >= 0, "%s", ripc_error_detail());
 	other = ripc_service_fd(p.sa);
 	CHECK(other >= 0 && other != fd, "%d", other);
 	EXPECT_EQ(fd, ripc_service_fd(p.sb));
@@ -259,19 +260,19 @@ static void gauges_return(struct conf *c)
 	struct ripc *b;
 
 	conf_pair(c, &p);
-	EXPECT_OK(ripc_stats(p.a, &before));
+	EXPECT_OK(ripc_context_stats(p.a, &before));
 	b = conf_open(c);
 	p.sb = conf_register(c, b, conf_id(c));
 	p.idb = ripc_service_id(p.sb);
 	conf_exchange(c, &p);
-	EXPECT_OK(ripc_stats(p.a, &after));
+	EXPECT_OK(ripc_context_stats(p.a, &after));
 	EXPECT_EQ(before.peers + 1, after.peers);
 	EXPECT_EQ(before.lanes + 1, after.lanes);
 	CHECK(after.lanes_opened > before.lanes_opened, "no lane was opened");
 	conf_close(c, b);
 	AWAIT_STAT(c, p.a, lanes, before.lanes);
 	EXPECT_EQ(0, before.registered_bytes);
-	EXPECT_OK(ripc_stats(p.a, &after));
+	EXPECT_OK(ripc_context_stats(p.a, &after));
 	EXPECT_EQ(0, after.queued);
 }
 

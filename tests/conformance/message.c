@@ -6,8 +6,8 @@ static uint64_t short_max(struct conf *c, struct ripc *ctx, uint64_t dest)
 {
 	struct ripc_limits limits;
 
-	EXPECT_OK(ripc_lookup(ctx, dest, NULL, c->patience_ms));
-	EXPECT_OK(ripc_limits(ctx, dest, &limits));
+	EXPECT_OK(ripc_route_lookup(ctx, dest, NULL, c->patience_ms));
+	EXPECT_OK(ripc_route_limits(ctx, dest, &limits));
 	CHECK(limits.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)limits.short_max);
 	EXPECT_EQ(RIPC_ITEMS_MAX, limits.items_max);
 	EXPECT_EQ(RIPC_RETURNS_MAX, limits.returns_max);
@@ -35,7 +35,7 @@ static void short_sizes(struct conf *c)
 	}
 	EXPECT_ERROR(-EMSGSIZE, conf_send_short(c, p.sa, p.idb, max + 1, 0, c->patience_ms));
 	snprintf(number, sizeof(number), "%zu", max);
-	CHECK(strstr(ripc_detail(), number), "limit %s in: %s", number, ripc_detail());
+	CHECK(strstr(ripc_error_detail(), number), "limit %s in: %s", number, ripc_error_detail());
 	/* Refused before it is looked at. */
 	EXPECT_ERROR(-EMSGSIZE, ripc_send_short(p.sa, p.idb, &(struct iovec){number, 100 * MIB}, 1,
 						NULL, c->patience_ms));
@@ -199,7 +199,7 @@ static void order_short(struct conf *c)
 	unsigned sent = 0, received = 0;
 
 	conf_pair(c, &p);
-	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	while (received < 600) {
 		struct ripc_send_options options = {.flags = conf_random(c, 2) ? RIPC_MORE : 0};
 		unsigned burst = (unsigned)conf_random(c, 40);
@@ -241,7 +241,7 @@ static void order_long(struct conf *c)
 		conf_plan_one(&plan, len, i);
 		memory[i] = conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_UNREGISTERED, &plan,
 				       &item[i]);
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	for (unsigned i = 0; i < 40; i++) {
 		struct ripc_message *m = conf_receive(c, p.sb);
@@ -423,14 +423,14 @@ static void fields(struct conf *c)
 	uint8_t instance[2][16];
 
 	conf_pair(c, &p);
-	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
-	EXPECT_OK(ripc_query(p.a, p.idb, &route));
+	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_route_get(p.a, p.idb, &route));
 	EXPECT_EQ(p.idb, route.service);
 	EXPECT_EQ(1, route.connected);
 	CHECK(route.transport[0] && route.reason[0], "route without transport or reason");
 	CHECK(route.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)route.short_max);
 	memcpy(instance[1], route.instance, 16);
-	EXPECT_OK(ripc_lookup(p.b, p.ida, &route, c->patience_ms));
+	EXPECT_OK(ripc_route_lookup(p.b, p.ida, &route, c->patience_ms));
 	memcpy(instance[0], route.instance, 16);
 	EXPECT_EQ(c->same, !memcmp(instance[0], instance[1], 16));
 	look[0] = (struct look){.ctx = p.a, .from = p.sa, .to = p.sb, .instance = instance[0]};
@@ -517,7 +517,7 @@ static void unreleased_among_short(struct conf *c)
 
 		conf_plan_one(&held, 70000 + 100 * i, i);
 		buf = conf_build(c, p.b, CONF_ALLOCATED, &held, &item);
-		EXPECT_OK(ripc_start(p.sb, p.ida, &item, 1, NULL, &r));
+		EXPECT_OK(ripc_send_async(p.sb, p.ida, &item, 1, NULL, &r));
 		m = conf_receive(c, p.sa);
 		for (unsigned k = 0; k < 2 * run; k++) {
 			if (k == run) {
@@ -531,9 +531,9 @@ static void unreleased_among_short(struct conf *c)
 		EXPECT_OK(ripc_request_wait(&r, (int)c->patience_ms));
 		conf_mem_free(c, p.b, CONF_ALLOCATED, buf);
 	}
-	EXPECT_OK(ripc_stats(p.a, &is));
+	EXPECT_OK(ripc_context_stats(p.a, &is));
 	EXPECT_EQ(0, is.lanes_lost);
-	EXPECT_OK(ripc_stats(p.b, &is));
+	EXPECT_OK(ripc_context_stats(p.b, &is));
 	EXPECT_EQ(0, is.lanes_lost);
 }
 
@@ -545,7 +545,7 @@ static void lossy_short(struct conf *c)
 	unsigned received = 0;
 
 	conf_pair(c, &p);
-	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	for (unsigned i = 0; i < 200; i++) {
 		EXPECT_OK(conf_send_short(c, p.sa, p.idb, 100 + i, i, c->patience_ms));
 		if (i % 10 == 9)

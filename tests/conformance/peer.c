@@ -38,8 +38,8 @@ static void all_at_once(struct conf *c, struct peer_contexts *w, unsigned nfrom,
 	for (unsigned i = 0; i < nfrom; i++)
 		for (unsigned k = 0; k < nto; k++)
 			if (i != first_to + k)
-				EXPECT_OK(ripc_start(w->service[i], w->id[first_to + k], &item, 1,
-						     NULL, &request[i * nto + k]));
+				EXPECT_OK(ripc_send_async(w->service[i], w->id[first_to + k], &item,
+							  1, NULL, &request[i * nto + k]));
 	for (unsigned k = 0; k < nto; k++) {
 		uint8_t seen[CONF_CONTEXTS_MAX] = {0};
 
@@ -84,7 +84,7 @@ static void each_to_each(struct conf *c)
 	all_at_once(c, w, n, 0, n);
 	for (unsigned i = 0; i < n; i++) {
 		AWAIT_STAT(c, w->ctx[i], lanes, n - 1);
-		EXPECT_OK(ripc_stats(w->ctx[i], &stats));
+		EXPECT_OK(ripc_context_stats(w->ctx[i], &stats));
 		EXPECT_EQ(n - 1, stats.peers);
 		EXPECT_EQ(0, stats.bad_messages + stats.bad_peers);
 		EXPECT_EQ(0, stats.peers_lost);
@@ -104,8 +104,8 @@ static void crossed(struct conf *c)
 			struct iovec item = {data[i], 1000};
 
 			conf_fill(data[i], 1000, (uint64_t)i);
-			EXPECT_OK(ripc_start(i ? p.sb : p.sa, i ? p.ida : p.idb, &item, 1, NULL,
-					     &request[i]));
+			EXPECT_OK(ripc_send_async(i ? p.sb : p.sa, i ? p.ida : p.idb, &item, 1,
+						  NULL, &request[i]));
 			if (!i)
 				conf_run(c, (unsigned)conf_random(c, 2));
 		}
@@ -139,7 +139,7 @@ static void many_services(struct conf *c)
 	}
 	for (int i = 0; i < 60; i++)
 		conf_expect(c, service[i], &plan, p.ida, true);
-	EXPECT_OK(ripc_stats(p.a, &stats));
+	EXPECT_OK(ripc_context_stats(p.a, &stats));
 	/* Shared by all services of both. A context is connected to itself with two ends. */
 	CHECK(stats.lanes <= 1u + c->same, "%llu lanes", (unsigned long long)stats.lanes);
 }

@@ -66,8 +66,8 @@ int conf_child(int argc, char **argv)
 		return 2;
 	id = strtoull(argv[4], NULL, 0);
 	dest = strtoull(argv[5], NULL, 0);
-	if (ripc_open(&ctx, argv[3]) || ripc_register(ctx, id, 0, &service)) {
-		fprintf(stderr, "child: %s\n", ripc_detail());
+	if (ripc_open(&ctx, argv[3]) || ripc_service_register(ctx, id, 0, &service)) {
+		fprintf(stderr, "child: %s\n", ripc_error_detail());
 		return 3;
 	}
 	if (write(1, "+", 1) != 1)
@@ -155,7 +155,7 @@ static void stop_receiver(struct conf *c)
 		taken += pipe_wait(c, s, id, i, out);
 	CHECK(taken > 500, "%u", taken);
 	EXPECT_EQ(0, kill(pid, SIGSTOP));
-	EXPECT_OK(ripc_start(s, id, &item, 1, NULL, &request));
+	EXPECT_OK(ripc_send_async(s, id, &item, 1, NULL, &request));
 	EXPECT_RC(-EPIPE, ripc_request_wait(&request, c->patience_ms));
 	AWAIT_STAT(c, ctx, peers, 0);
 	EXPECT_EQ(0, kill(pid, SIGCONT));
@@ -193,7 +193,7 @@ static void kill_receiver(struct conf *c)
 			conf_plan_one(&plan, i % 2 ? SIZE : 3000000, i);
 			conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_UNREGISTERED, &plan,
 				   &item[i]);
-			EXPECT_OK(ripc_start(p.sa, id, &item[i], 1, NULL, &request[i]));
+			EXPECT_OK(ripc_send_async(p.sa, id, &item[i], 1, NULL, &request[i]));
 		}
 		usleep((useconds_t)conf_random(c, round ? 8000 : 1));
 		send_until_killed(pid);
@@ -205,7 +205,7 @@ static void kill_receiver(struct conf *c)
 			if (rc == -ETIMEDOUT)
 				rc = ripc_request_cancel(&request[i], c->patience_ms);
 			CHECK(rc == 0 || rc == -EPIPE || rc == -EHOSTUNREACH || rc == -ECANCELED,
-			      "%d: %s", rc, ripc_detail());
+			      "%d: %s", rc, ripc_error_detail());
 			memset(item[i].iov_base, 0x5a, item[i].iov_len);
 			if (i % 3)
 				EXPECT_OK(ripc_buf_free(p.a, item[i].iov_base));
@@ -265,10 +265,10 @@ static void forked(struct conf *c)
 	conf_pair(c, &p);
 	conf_exchange(c, &p);
 	buf = ripc_buf_alloc(p.a, 1000);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	EXPECT_OK(conf_send_long(c, p.sb, p.ida, 100, 1, c->patience_ms));
 	kept = conf_receive(c, p.sa);
-	EXPECT_OK(ripc_start(p.sa, conf_id(c), &item, 1, NULL, &request));
+	EXPECT_OK(ripc_send_async(p.sa, conf_id(c), &item, 1, NULL, &request));
 	pid = fork();
 	CHECK(pid >= 0, "fork");
 	if (!pid) {
@@ -279,11 +279,11 @@ static void forked(struct conf *c)
 		DEAD(ripc_send_short(p.sa, p.idb, &item, 1, NULL, 1000));
 		DEAD(ripc_send_long(p.sa, p.idb, &item, 1, NULL, 1000));
 		DEAD(ripc_receive(p.sa, &m, 0));
-		DEAD(ripc_register(p.a, RIPC_ANY_ID, 0, &none));
-		DEAD(ripc_lookup(p.a, p.idb, NULL, 1000));
-		DEAD(ripc_query(p.a, p.idb, &route));
-		DEAD(ripc_limits(p.a, p.idb, &limits));
-		DEAD(ripc_stats(p.a, &stats));
+		DEAD(ripc_service_register(p.a, RIPC_ANY_ID, 0, &none));
+		DEAD(ripc_route_lookup(p.a, p.idb, NULL, 1000));
+		DEAD(ripc_route_get(p.a, p.idb, &route));
+		DEAD(ripc_route_limits(p.a, p.idb, &limits));
+		DEAD(ripc_context_stats(p.a, &stats));
 		DEAD(ripc_buf_free(p.a, buf));
 		DEAD(ripc_window_add(p.a, p.sa, buf, 100));
 		DEAD(ripc_request_test(&request));
@@ -298,7 +298,7 @@ static void forked(struct conf *c)
 			_exit(3);
 		if (ripc_open(&ctx, c->options))
 			_exit(4);
-		if (ripc_register(ctx, RIPC_ANY_ID, 0, &none))
+		if (ripc_service_register(ctx, RIPC_ANY_ID, 0, &none))
 			_exit(5);
 		if (ripc_send_long(none, p.idb, &item, 1, NULL, 10000))
 			_exit(6);
@@ -328,13 +328,13 @@ static void default_context(struct conf *c)
 	void *buf;
 
 	EXPECT_RC(-EINVAL, ripc_close(NULL));
-	EXPECT_OK(ripc_register(NULL, id, 0, &service));
+	EXPECT_OK(ripc_service_register(NULL, id, 0, &service));
 	conf_plan_one(&plan, 1000, 1);
 	EXPECT_OK(conf_send_long(c, service, id, 1000, 1, c->patience_ms));
 	conf_expect(c, service, &plan, id, true);
 	buf = ripc_buf_alloc(NULL, 100);
-	CHECK(buf, "%s", ripc_detail());
-	EXPECT_OK(ripc_stats(NULL, &stats));
+	CHECK(buf, "%s", ripc_error_detail());
+	EXPECT_OK(ripc_context_stats(NULL, &stats));
 	EXPECT_EQ(1, stats.long_received);
 	EXPECT_OK(ripc_buf_free(NULL, buf));
 	EXPECT_OK(ripc_close(NULL));

@@ -16,7 +16,7 @@ static void many_in_flight(struct conf *c)
 		open[i] = i;
 		conf_plan_one(&plan, 1 + conf_random(c, 30000), i);
 		conf_build(c, p.a, CONF_ALLOCATED, &plan, &item[i]);
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	for (unsigned i = 0; i < N; i++) {
 		conf_plan_one(&plan, item[i].iov_len, i);
@@ -45,7 +45,7 @@ static void test_until_done(struct conf *c)
 	conf_pair(c, &p);
 	conf_plan_one(&plan, 100000, 1);
 	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
-	EXPECT_OK(ripc_start(p.sa, p.idb, &item, 1, NULL, &request));
+	EXPECT_OK(ripc_send_async(p.sa, p.idb, &item, 1, NULL, &request));
 	for (int i = 0; i < c->patience_ms && rc == -EINPROGRESS; i++) {
 		conf_run(c, 1);
 		rc = ripc_request_test(&request);
@@ -65,7 +65,7 @@ static void cancel_any_time(struct conf *c)
 
 	conf_pair(c, &p);
 	if (conf_random(c, 2))
-		EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+		EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	for (unsigned i = 0; i < 12; i++) {
 		struct ripc_request *request;
 		struct ripc_message *m;
@@ -76,13 +76,13 @@ static void cancel_any_time(struct conf *c)
 
 		conf_plan_one(&plan, len, i);
 		memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item, 1, NULL, &request));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item, 1, NULL, &request));
 		if (conf_random(c, 4))
 			ripc_request_wait(&request, (int)conf_random(c, 2));
 		/* Done already, perhaps: then it was delivered. */
 		rc = request ? ripc_request_cancel(&request, c->patience_ms) : 0;
 		CHECK(!request, "request not gone");
-		CHECK(rc == 0 || rc == -ECANCELED, "%d: %s", rc, ripc_detail());
+		CHECK(rc == 0 || rc == -ECANCELED, "%d: %s", rc, ripc_error_detail());
 		memset(memory, 0x5a, len);
 		free(memory);
 		if (!rc) {
@@ -110,7 +110,7 @@ static void cancel_behind_absent_receiver(struct conf *c)
 	for (unsigned i = 0; i < N; i++) {
 		conf_plan_one(&plan, LEN, i);
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
-		EXPECT_OK(ripc_start(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
+		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_run(c, 20);
 	/* Some of those that wait; the others keep their order. */
@@ -120,7 +120,7 @@ static void cancel_behind_absent_receiver(struct conf *c)
 		if (conf_random(c, 2))
 			continue;
 		rc = ripc_request_cancel(&request[i], c->patience_ms);
-		CHECK(rc == 0 || rc == -ECANCELED, "%d: %s", rc, ripc_detail());
+		CHECK(rc == 0 || rc == -ECANCELED, "%d: %s", rc, ripc_error_detail());
 		gone[i] = rc == -ECANCELED;
 		memset(item[i].iov_base, 0x5a, LEN);
 	}
@@ -149,7 +149,7 @@ static void unknown_destination(struct conf *c)
 	uint64_t nobody = conf_id(c);
 	char name[32];
 
-	EXPECT_OK(ripc_start(service, nobody, &item, 1, NULL, &request));
+	EXPECT_OK(ripc_send_async(service, nobody, &item, 1, NULL, &request));
 	same = request;
 	EXPECT_RC(-EINPROGRESS, ripc_request_test(&request));
 	EXPECT_RC(-ETIMEDOUT, ripc_request_wait(&request, 0));
@@ -161,13 +161,13 @@ static void unknown_destination(struct conf *c)
 	/* Long enough for it to be asked for several times. */
 	EXPECT_ERROR(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 1000));
 	snprintf(name, sizeof(name), "%llu", (unsigned long long)nobody);
-	CHECK(strlen(ripc_detail()) > 20, "detail: %s", ripc_detail());
+	CHECK(strlen(ripc_error_detail()) > 20, "detail: %s", ripc_error_detail());
 	EXPECT_ERROR(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 100));
 	EXPECT_ERROR(-EHOSTUNREACH,
 		     ripc_send_long(service, nobody, &item, 1, NULL, CONF_NO_ANSWER_MS));
 	EXPECT_ERROR(-EHOSTUNREACH, ripc_send(service, nobody, &item, 1, NULL, CONF_NO_ANSWER_MS));
-	EXPECT_ERROR(-EHOSTUNREACH, ripc_lookup(ctx, nobody, &route, CONF_NO_ANSWER_MS));
-	EXPECT_ERROR(-EAGAIN, ripc_lookup(ctx, conf_id(c), NULL, 0));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_route_lookup(ctx, nobody, &route, CONF_NO_ANSWER_MS));
+	EXPECT_ERROR(-EAGAIN, ripc_route_lookup(ctx, conf_id(c), NULL, 0));
 }
 
 /* A request that began before there was a receiver. */
@@ -183,7 +183,7 @@ static void found_later(struct conf *c)
 
 	conf_plan_one(&plan, 5000, 1);
 	memory = conf_build(c, a, CONF_UNREGISTERED, &plan, &item);
-	EXPECT_OK(ripc_start(sa, idb, &item, 1, NULL, &request));
+	EXPECT_OK(ripc_send_async(sa, idb, &item, 1, NULL, &request));
 	conf_run(c, 1 + (unsigned)conf_random(c, 1500));
 	b = c->same ? a : conf_open(c);
 	sb = conf_register(c, b, idb);

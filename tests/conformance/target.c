@@ -28,7 +28,7 @@ static void window_order(struct conf *c)
 
 	conf_pair(c, &p);
 	buf = ripc_buf_alloc(p.b, 100000);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	/* Added first, but the service's come first; of these the first that fits. */
 	EXPECT_OK(ripc_window_add(p.b, NULL, buf, 10000));
 	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 10000, 5000));
@@ -51,7 +51,7 @@ static void window_order(struct conf *c)
 	place_in_window(c, &p, 20001, 7, RIPC_IN_POOL);
 	EXPECT_OK(ripc_window_remove(p.b, buf + 20000));
 	place_in_window(c, &p, 20000, 8, RIPC_IN_POOL);
-	EXPECT_OK(ripc_stats(p.b, &stats));
+	EXPECT_OK(ripc_context_stats(p.b, &stats));
 	EXPECT_EQ(5, stats.window_items);
 	EXPECT_OK(ripc_buf_free(p.b, buf));
 }
@@ -67,7 +67,7 @@ static void window_items(struct conf *c)
 
 	conf_pair(c, &p);
 	buf = ripc_buf_alloc(p.b, 100000);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	/* Each item takes one; empty ones take none. */
 	EXPECT_OK(ripc_window_add(p.b, p.sb, buf, 1000));
 	EXPECT_OK(ripc_window_add(p.b, NULL, buf + 5000, 50000));
@@ -83,7 +83,7 @@ static void window_items(struct conf *c)
 	CHECK(m->items[2].iov_base == buf + 5000, "third item");
 	EXPECT_EQ(RIPC_IN_POOL, m->placement[3]);
 	errno = 0;
-	CHECK(!ripc_message_take(m, 0), "took a window");
+	CHECK(!ripc_message_detach(m, 0), "took a window");
 	EXPECT_EQ(EINVAL, errno);
 	ripc_message_free(m);
 	EXPECT_OK(ripc_buf_free(p.b, buf));
@@ -97,7 +97,7 @@ static void window_refused(struct conf *c)
 
 	conf_pair(c, &p);
 	buf = ripc_buf_alloc(p.b, 10000);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	EXPECT_ERROR(-EINVAL, ripc_window_add(p.b, p.sb, memory, 100));
 	EXPECT_ERROR(-EINVAL, ripc_window_add(p.b, p.sb, buf, 0));
 	EXPECT_ERROR(-EINVAL, ripc_window_add(p.b, p.sb, buf, 100 * MIB));
@@ -121,7 +121,7 @@ static void window_refused(struct conf *c)
 	/* The windows of a service end with it. */
 	EXPECT_OK(ripc_buf_register(p.b, memory, sizeof(memory)));
 	EXPECT_OK(ripc_window_add(p.b, p.sb, memory, 5000));
-	EXPECT_OK(ripc_unregister(p.sb));
+	EXPECT_OK(ripc_service_unregister(p.sb));
 	EXPECT_ERROR(-EINVAL, ripc_window_remove(p.b, memory));
 	EXPECT_OK(ripc_buf_unregister(p.b, memory));
 }
@@ -172,7 +172,7 @@ static void return_fits(struct conf *c)
 
 	conf_pair(c, &p);
 	buf = ripc_buf_alloc(p.a, 20000);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	for (int is_long = !c->reliable; is_long < 2; is_long++)
 		for (unsigned i = 0; i < 3; i++) {
 			struct iovec ret = {buf, 20000};
@@ -184,10 +184,10 @@ static void return_fits(struct conf *c)
 			EXPECT_EQ(RIPC_IN_RETURN, m->placement[0]);
 			CHECK(m->items[0].iov_base == buf, "not in the return buffer");
 			errno = 0;
-			CHECK(!ripc_message_take(m, 0), "took a return buffer");
+			CHECK(!ripc_message_detach(m, 0), "took a return buffer");
 			ripc_message_free(m);
 		}
-	EXPECT_OK(ripc_stats(p.b, &stats));
+	EXPECT_OK(ripc_context_stats(p.b, &stats));
 	/* To itself a context does not write: it reads into the buffer it had offered. */
 	if (c->can_write && !c->same)
 		EXPECT_EQ(c->reliable ? 6 : 3, stats.return_writes);
@@ -204,7 +204,7 @@ static void return_does_not_fit(struct conf *c)
 
 	conf_pair(c, &p);
 	buf = ripc_buf_alloc(p.a, 5000);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	memset(buf, 0x77, 5000);
 	ret = (struct iovec){buf, 4000};
 	offer(c, &p, true, &ret, 1);
@@ -234,7 +234,7 @@ static void return_several(struct conf *c)
 
 	conf_pair(c, &p);
 	buf = ripc_buf_alloc(p.a, RIPC_RETURNS_MAX * 4096);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	for (int i = 0; i < RIPC_RETURNS_MAX; i++)
 		ret[i] = (struct iovec){buf + i * 4096, 4096};
 	offer(c, &p, true, ret, RIPC_RETURNS_MAX);
@@ -264,7 +264,7 @@ static void return_order(struct conf *c)
 
 	conf_pair(c, &p);
 	buf = ripc_buf_alloc(p.a, 4 * 4096);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	for (int i = 0; i < 4; i++)
 		ret[i] = (struct iovec){buf + i * 4096, i == 1 || i == 2 ? 4000 : 100};
 	offer(c, &p, true, ret, 4);
@@ -292,7 +292,7 @@ static void return_refused(struct conf *c)
 	conf_pair(c, &p);
 	conf_fill(data, sizeof(data), 0);
 	buf = ripc_buf_alloc(p.a, 1000);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	options.returns = ret;
 	options.nreturns = 1;
 	ret[0] = (struct iovec){foreign, 100};
@@ -331,12 +331,12 @@ static void return_cancelled(struct conf *c)
 	conf_pair(c, &p);
 	/* Freed: nobody writes into it any more, whoever owns it next. */
 	buf = ripc_buf_alloc(p.a, 5000);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	ret = (struct iovec){buf, 5000};
 	offer(c, &p, true, &ret, 1);
 	EXPECT_OK(ripc_buf_free(p.a, buf));
 	buf = ripc_buf_alloc(p.a, 5000);
-	CHECK(buf, "%s", ripc_detail());
+	CHECK(buf, "%s", ripc_error_detail());
 	memset(buf, 0x77, 5000);
 	conf_plan_one(&plan, 5000, 1);
 	m = answer(c, &p, &plan);
@@ -350,7 +350,7 @@ static void return_cancelled(struct conf *c)
 	ret = (struct iovec){memory, sizeof(memory)};
 	offer(c, &p, true, &ret, 1);
 	EXPECT_ERROR(-EBUSY, ripc_buf_unregister(p.a, memory));
-	EXPECT_OK(ripc_unregister(p.sa));
+	EXPECT_OK(ripc_service_unregister(p.sa));
 	EXPECT_OK(ripc_buf_unregister(p.a, memory));
 }
 
@@ -370,13 +370,13 @@ static void take(struct conf *c)
 	m = conf_receive(c, p.sb);
 	conf_check_message(m, &plan, p.ida, p.idb, true);
 	EXPECT_EQ(RIPC_IN_POOL, m->placement[0]);
-	kept = ripc_message_take(m, 0);
-	CHECK(kept, "%s", ripc_detail());
+	kept = ripc_message_detach(m, 0);
+	CHECK(kept, "%s", ripc_error_detail());
 	errno = 0;
-	CHECK(!ripc_message_take(m, 3), "no such item");
+	CHECK(!ripc_message_detach(m, 3), "no such item");
 	EXPECT_EQ(EINVAL, errno);
 	errno = 0;
-	CHECK(!ripc_message_take(m, 0), "taken twice");
+	CHECK(!ripc_message_detach(m, 0), "taken twice");
 	EXPECT_EQ(EINVAL, errno);
 	ripc_message_free(m);
 	conf_verify(kept, 5000, 21, "taken buffer");
@@ -386,14 +386,14 @@ static void take(struct conf *c)
 	conf_plan_one(&plan, 5000, 21);
 	conf_expect(c, p.sa, &plan, p.idb, true);
 	kept = ripc_buf_realloc(p.b, kept, 50000);
-	CHECK(kept, "%s", ripc_detail());
+	CHECK(kept, "%s", ripc_error_detail());
 	conf_verify(kept, 5000, 21, "taken buffer");
 	EXPECT_OK(ripc_buf_free(p.b, kept));
 	if (c->reliable) {
 		EXPECT_OK(conf_send_short(c, p.sa, p.idb, 10, 1, c->patience_ms));
 		m = conf_receive(c, p.sb);
 		errno = 0;
-		CHECK(!ripc_message_take(m, 0), "took a receive buffer");
+		CHECK(!ripc_message_detach(m, 0), "took a receive buffer");
 		EXPECT_EQ(EINVAL, errno);
 		ripc_message_free(m);
 	}

@@ -53,13 +53,13 @@ static void *send_many(void *arg)
 			rc = ripc_send_short(job->service, job->dest, &item, 1, NULL,
 					     job->c->patience_ms);
 		} else {
-			rc = ripc_start(job->service, job->dest, &item, 1, NULL, &request);
+			rc = ripc_send_async(job->service, job->dest, &item, 1, NULL, &request);
 			if (!rc)
 				rc = ripc_request_wait(&request, job->c->patience_ms);
 		}
 		if (rc) {
 			snprintf(job->text, sizeof(job->text), "send %u: %s: %.100s", i,
-				 ripc_strerror(rc), ripc_detail());
+				 ripc_strerror(rc), ripc_error_detail());
 			break;
 		}
 	}
@@ -251,7 +251,7 @@ static void unregister_with_waiters(struct conf *c)
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	EXPECT_OK(ripc_lookup(p.a, p.idb, NULL, c->patience_ms));
+	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	if (!c->datagram)
 		fill_up(c, &p);
 	for (unsigned i = 0; i < 5; i++) {
@@ -261,7 +261,7 @@ static void unregister_with_waiters(struct conf *c)
 							: wait_receive);
 	}
 	wait_for_waiters(c, job, 5);
-	EXPECT_OK(ripc_unregister(p.sa));
+	EXPECT_OK(ripc_service_unregister(p.sa));
 	for (unsigned i = 0; i < 5; i++) {
 		finish(&job[i]);
 		EXPECT_RC(-ESHUTDOWN, job[i].rc);
@@ -330,14 +330,14 @@ static void *open_and_close(void *arg)
 		int rc = ripc_open(&ctx, job->c->options);
 
 		if (!rc) {
-			rc = ripc_register(ctx, RIPC_ANY_ID, 0, &service);
+			rc = ripc_service_register(ctx, RIPC_ANY_ID, 0, &service);
 			if (!rc)
-				rc = ripc_lookup(ctx, job->dest, NULL, job->c->patience_ms);
+				rc = ripc_route_lookup(ctx, job->dest, NULL, job->c->patience_ms);
 			ripc_close(ctx);
 		}
 		if (rc) {
 			snprintf(job->text, sizeof(job->text), "%s: %.100s", ripc_strerror(rc),
-				 ripc_detail());
+				 ripc_error_detail());
 			break;
 		}
 	}

@@ -11,10 +11,10 @@
 
 extern uint64_t first_id; /* of services that no other test on this host has */
 
-#define OK(call)                                                                             \
-	do {                                                                                 \
-		int rc_ = (call);                                                            \
-		ck_assert_msg(!rc_, "%s: %s: %s", #call, ripc_strerror(rc_), ripc_detail()); \
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		int rc_ = (call);                                                                  \
+		ck_assert_msg(!rc_, "%s: %s: %s", #call, ripc_strerror(rc_), ripc_error_detail()); \
 	} while (0)
 
 /* Around each test: ids of its own, and iwarp/soft over the loopback. */

@@ -27,7 +27,7 @@ unsigned rig_open(struct rig *rig, const char *options)
 	ripc__sim_hooks(rig->net, &hooks);
 	OK(ripc__open_hooked(&rig->ctx[i], options, &hooks));
 	OK(ripc__sim_attach(rig->net, rig->ctx[i]));
-	OK(ripc_register(rig->ctx[i], RIG_ID(i), 0, &rig->s[i]));
+	OK(ripc_service_register(rig->ctx[i], RIG_ID(i), 0, &rig->s[i]));
 	return i;
 }
 
@@ -78,7 +78,7 @@ struct ripc_stats rig_stats(const struct rig *rig, unsigned i)
 {
 	struct ripc_stats stats;
 
-	OK(ripc_stats(rig->ctx[i], &stats));
+	OK(ripc_context_stats(rig->ctx[i], &stats));
 	return stats;
 }
 
@@ -101,7 +101,7 @@ struct ripc__dest *rig_dest(const struct rig *rig, unsigned i, unsigned j)
 
 void rig_connect(struct rig *rig, unsigned i, unsigned j)
 {
-	OK(ripc_lookup(rig->ctx[i], RIG_ID(j), NULL, 5000));
+	OK(ripc_route_lookup(rig->ctx[i], RIG_ID(j), NULL, 5000));
 	/* The other side has it a moment later. */
 	for (int k = 0; k < 100 && !rig_lane(rig, j, i); k++)
 		rig_run(rig, 1);
@@ -155,7 +155,7 @@ struct ripc_request *rig_begin(struct rig *rig, unsigned i, unsigned j, void *p,
 	struct ripc_request *r = NULL;
 	struct iovec item = {p, len};
 
-	OK(ripc_start(rig->s[i], RIG_ID(j), &item, 1, NULL, &r));
+	OK(ripc_send_async(rig->s[i], RIG_ID(j), &item, 1, NULL, &r));
 	ck_assert_ptr_nonnull(r);
 	return r;
 }

@@ -42,7 +42,7 @@ struct rig {
 	do {                                                                        \
 		int rc_ = (call);                                                   \
 		ck_assert_msg(rc_ == (want), "%s returned %d (%s): %s", #call, rc_, \
-			      ripc_strerror(rc_), ripc_detail());                   \
+			      ripc_strerror(rc_), ripc_error_detail());             \
 	} while (0)
 #define OK(call) RC(0, call)
 

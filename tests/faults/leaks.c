@@ -118,7 +118,7 @@ static void look_for(const char *transport, int fd)
 	for (unsigned i = 0; rc != -ENOENT; i++) {
 		char one[300];
 
-		rc = ripc_transports(ctx, i, &name, one, sizeof(one));
+		rc = ripc_transport_info(ctx, i, &name, one, sizeof(one));
 		if (rc == -ENOENT || strcmp(name, transport))
 			continue;
 		snprintf(text, sizeof(text), "%s", rc == 1 ? "" : one);

@@ -35,7 +35,7 @@ static const struct config {
 
 static uint8_t data[LONG_BYTES];
 
-#define OK(call) ck_assert_msg(!(call), "%s: %s", #call, ripc_detail())
+#define OK(call) ck_assert_msg(!(call), "%s: %s", #call, ripc_error_detail())
 
 static unsigned long memory_bytes(void)
 {
@@ -71,7 +71,7 @@ static void cycle(struct ripc_service *stays, uint64_t id, const char *options)
 	struct ripc *ctx;
 
 	OK(ripc_open(&ctx, options));
-	OK(ripc_register(ctx, id + 1, 0, &s));
+	OK(ripc_service_register(ctx, id + 1, 0, &s));
 	OK(ripc_send_long(s, id, &item, 1, NULL, TIMEOUT_MS));
 	expect(stays, LONG_BYTES);
 	item.iov_len = 5000;
@@ -101,7 +101,7 @@ START_TEST(cycles__no_leaks)
 		data[i] = (uint8_t)(i * 7);
 	snprintf(options, sizeof(options), "%s resolver=local log=error", c->options);
 	OK(ripc_open(&ctx, options));
-	OK(ripc_register(ctx, id, 0, &stays));
+	OK(ripc_service_register(ctx, id, 0, &stays));
 	for (int i = 0; i < WARMUP_CYCLES + cycles; i++) {
 		if (i == WARMUP_CYCLES) {
 			while (!ripc_receive(stays, &m, 1000))

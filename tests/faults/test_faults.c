@@ -88,14 +88,14 @@ static void report_failure(struct report *r, const char *fmt, ...)
 static bool succeeded(struct report *r, const struct config *c, const char *what, int rc)
 {
 	bool refused = rc == -ENOMEM && !strcmp(what, "ripc_send_long") &&
-		       strstr(ripc_detail(), "cannot be registered: ");
+		       strstr(ripc_error_detail(), "cannot be registered: ");
 
 	if (!rc)
 		return true;
 	if (c->fallback && (!refused || failures++))
 		report_failure(r, "%s failed in spite of another transport: %s: %s", what,
-			       ripc_strerror(rc), ripc_detail());
-	else if (rc > 0 || !*ripc_detail())
+			       ripc_strerror(rc), ripc_error_detail());
+	else if (rc > 0 || !*ripc_error_detail())
 		report_failure(r, "%s failed with %d and without a reason", what, rc);
 	if (!c->fallback)
 		timeout_ms = failures++ ? RETRY_MS : LIMIT_MS;
@@ -148,7 +148,7 @@ static void one_long(struct report *r, const struct config *c, struct ripc_servi
 	rc = ripc_receive(to, &m, TIMEOUT_MS);
 	if (rc) {
 		report_failure(r, "a long message was reported done and did not arrive: %s",
-			       ripc_detail());
+			       ripc_error_detail());
 		return;
 	}
 	if (!intact(m, len, first))
@@ -199,7 +199,7 @@ static void recovers(struct report *r, const struct config *c, struct ripc_servi
 	one_long(r, c, sa, sb, ids + 2, buf, LONG_BYTES, 4);
 	one_long(r, c, sb, sa, ids + 1, back, LONG_BYTES, 5);
 	if (failures != before)
-		report_failure(r, "nothing gets through any more: %s", ripc_detail());
+		report_failure(r, "nothing gets through any more: %s", ripc_error_detail());
 }
 
 static void scenario(struct report *r, const struct config *c, unsigned n)
@@ -217,8 +217,8 @@ static void scenario(struct report *r, const struct config *c, unsigned n)
 	timeout_ms = c->fallback || !n || retry ? TIMEOUT_MS : LIMIT_MS;
 	if (succeeded(r, c, "ripc_open", ripc_open(&a, options)) &&
 	    succeeded(r, c, "ripc_open", ripc_open(&b, options)) &&
-	    succeeded(r, c, "ripc_register", ripc_register(a, ids + 1, 0, &sa)) &&
-	    succeeded(r, c, "ripc_register", ripc_register(b, ids + 2, 0, &sb))) {
+	    succeeded(r, c, "ripc_service_register", ripc_service_register(a, ids + 1, 0, &sa)) &&
+	    succeeded(r, c, "ripc_service_register", ripc_service_register(b, ids + 2, 0, &sb))) {
 		bool early = fault_name(); /* what a context could not open it does without */
 
 		phase = "alloc";

@@ -104,14 +104,14 @@ static bool side_open(struct side *s, struct report *r, const struct config *c, 
 	snprintf(options, sizeof(options), "%s resolver=local peer_timeout_ms=4000 log=error",
 		 c->options);
 	s->peer = peer;
-	if (ripc_open(&s->ctx, options) || ripc_register(s->ctx, id, 0, &s->service)) {
-		report_failure(r, "not even open: %s", ripc_detail());
+	if (ripc_open(&s->ctx, options) || ripc_service_register(s->ctx, id, 0, &s->service)) {
+		report_failure(r, "not even open: %s", ripc_error_detail());
 		return false;
 	}
 	s->buf = ripc_buf_alloc(s->ctx, LONG_BYTES);
 	s->back = ripc_buf_alloc(s->ctx, LONG_BYTES);
 	if (!s->buf || !s->back || write(s->out, &byte, 1) != 1 || read(s->in, &byte, 1) != 1) {
-		report_failure(r, "not even ready: %s", ripc_detail());
+		report_failure(r, "not even ready: %s", ripc_error_detail());
 		return false;
 	}
 	return true;
@@ -125,7 +125,7 @@ static bool add_return(struct side *s, struct report *r)
 	int rc = ripc_send_short(s->service, s->peer, &item, 1, &options, TIMEOUT_MS);
 
 	if (rc)
-		report_failure(r, "no offer can be sent: %s", ripc_detail());
+		report_failure(r, "no offer can be sent: %s", ripc_error_detail());
 	return !rc;
 }
 
@@ -135,7 +135,7 @@ static bool return_vec(struct side *s, struct report *r)
 	int rc = ripc_receive(s->service, &m, TIMEOUT_MS);
 
 	if (rc)
-		report_failure(r, "no offer comes: %s", ripc_detail());
+		report_failure(r, "no offer comes: %s", ripc_error_detail());
 	else
 		ripc_message_free(m);
 	return !rc;
@@ -156,7 +156,7 @@ static void victim(struct side *s, struct report *r, unsigned n, bool sends)
 		fill(s->buf, (uint8_t)i);
 		if (sends ? ripc_send_long(s->service, s->peer, &item, 1, NULL, TIMEOUT_MS)
 			  : ripc_receive(s->service, &m, TIMEOUT_MS)) {
-			report_failure(r, "the victim's message %u: %s", i, ripc_detail());
+			report_failure(r, "the victim's message %u: %s", i, ripc_error_detail());
 			break;
 		}
 		if (!sends)
@@ -201,7 +201,7 @@ static void take(struct side *s, struct report *r, pid_t pid)
 			n++;
 			ripc_message_free(m);
 		} else if (rc != -ETIMEDOUT) {
-			report_failure(r, "ripc_receive: %s", ripc_detail());
+			report_failure(r, "ripc_receive: %s", ripc_error_detail());
 			return;
 		} else if (last) {
 			return;
@@ -220,11 +220,11 @@ static void give(struct side *s, struct report *r)
 		rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, TIMEOUT_MS);
 		/* Its memory is ours again. */
 		memset(s->buf, 0x5a, LONG_BYTES);
-		if (rc && !*ripc_detail())
+		if (rc && !*ripc_error_detail())
 			report_failure(r, "message %u failed with %d and without a reason", i, rc);
 		if (rc == -ETIMEDOUT)
 			report_failure(r, "message %u: nobody noticed that its receiver was killed: %s",
-				       i, ripc_detail());
+				       i, ripc_error_detail());
 	}
 }
 
@@ -247,7 +247,7 @@ static void survivor(struct side *s, struct report *r, pid_t pid, bool sends)
 	rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, DEAD_MS);
 	if (!rc)
 		report_failure(r, "a message reached a process that is dead");
-	else if (!*ripc_detail())
+	else if (!*ripc_error_detail())
 		report_failure(r, "a message to the dead failed with %d and without a reason", rc);
 	ripc_buf_free(s->ctx, s->buf);
 	ripc_buf_free(s->ctx, s->back);
@@ -292,7 +292,7 @@ static void pair(unsigned n, const struct config *c, bool victim_sends)
 	if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
 		report_failure(r, "the victim had ended by itself");
 	if (s.ctx && ripc_close(s.ctx))
-		report_failure(r, "ripc_close: %s", ripc_detail());
+		report_failure(r, "ripc_close: %s", ripc_error_detail());
 	if (!leaks_compare(&before, &after))
 		report_failure(r, "left behind: %d descriptors, %d threads, %d RDMA resources",
 			       (int)(after.descriptors - before.descriptors),

@@ -168,7 +168,7 @@ static void peer_send(struct run *r, const uint8_t *p, size_t len)
 	struct iovec iov = {(void *)p, len};
 
 	peer_up(r);
-	if (r->up && !OPS->post_send(r->ep, &iov, 1, false))
+	if (r->up && !OPS->post(r->ep, NULL, 0, &iov, 1, false))
 		r->seq++;
 }
 
@@ -295,7 +295,7 @@ static void answer(struct run *r)
 	if (!(how & 4))
 		ripc_send_short(r->s[0], PEER_ID, &item, 1, &options, 5);
 	else if (!r->request)
-		ripc_start(r->s[0], PEER_ID, &item, 1, &options, &r->request);
+		ripc_send_async(r->s[0], PEER_ID, &item, 1, &options, &r->request);
 }
 
 static void window(struct run *r)
@@ -312,8 +312,8 @@ static void window(struct run *r)
 static void do_register(struct run *r)
 {
 	if (r->second)
-		check(!ripc_unregister(r->second));
-	else if (!ripc_register(r->ctx[0], ID(3), 0, &r->second))
+		check(!ripc_service_unregister(r->second));
+	else if (!ripc_service_register(r->ctx[0], ID(3), 0, &r->second))
 		return;
 	r->second = NULL;
 }
@@ -356,7 +356,7 @@ static void begin(struct run *r)
 	for (unsigned i = 0; i < 3; i++) {
 		check(!ripc__open_hooked(&r->ctx[i], "pool_bytes=1000000", &hooks));
 		check(!ripc__sim_attach(r->net, r->ctx[i]));
-		check(!ripc_register(r->ctx[i], ID(i), 0, &r->s[i]));
+		check(!ripc_service_register(r->ctx[i], ID(i), 0, &r->s[i]));
 	}
 	memset(r->instance, 0x66, 16);
 	env.arg = r->net;

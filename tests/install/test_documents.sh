@@ -24,6 +24,24 @@ a.md: #no-heading
 a.md: ../use.c
 TEXT
 
+# The check of words: a private word, a clause as a subject, a long line. Names in code are not prose.
+cat >"$dir/words.md" <<'MD'
+The agent wakes, `agent` does not.
+
+What is sent is
+lost.  What is sent?
+MD
+{
+	printf '| a row of a table cannot be broken' && printf ' word%.0s' {1..30} && echo
+	printf 'A line of prose can' && printf ' word%.0s' {1..20} && echo
+} >>"$dir/words.md"
+"$(make_variable PERL)" "$srcdir/scripts/words" "$dir/words.md" >"$dir/faults"
+check "the check of words finds what is wrong" diff <(sed 's/.*words.md:\([0-9]*: [^:]*\).*/\1/' "$dir/faults" | sort) - <<'TEXT'
+1: "agent"
+3: clause as a subject
+6: 119 columns
+TEXT
+
 # unknown FILE...: public names in these files that the header does not declare.
 unknown()
 {

@@ -37,9 +37,9 @@ int main(void)
 	char text[] = "hello";
 	struct iovec item = { text, sizeof(text) };
 
-	if (ripc_register(NULL, RIPC_ANY_ID, 0, &a) || ripc_register(NULL, RIPC_ANY_ID, 0, &b) ||
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &a) || ripc_service_register(NULL, RIPC_ANY_ID, 0, &b) ||
 	    ripc_send_short(a, ripc_service_id(b), &item, 1, NULL, 5000) || ripc_receive(b, &message, 5000)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	if (message->source != ripc_service_id(a) || message->items[0].iov_len != sizeof(text) ||
@@ -59,7 +59,7 @@ int plugin(void)
 {
 	struct ripc_service *service;
 
-	return ripc_register(NULL, RIPC_ANY_ID, 0, &service);
+	return ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 }
 C
 cat >"$work/loader.c" <<'C'

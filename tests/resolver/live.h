@@ -81,7 +81,7 @@ static inline void open_ctx(struct ctx *c, const char *options)
 {
 	int rc = try_open(c, options);
 
-	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_detail());
+	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_error_detail());
 }
 
 static inline void progress(struct ctx *c)
@@ -126,7 +126,7 @@ static inline void register_service(struct ctx *c, uint64_t id)
 {
 	int rc = ripc__resolver_register(c->r, id, ripc__clock_ns());
 
-	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_detail());
+	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_error_detail());
 	await(c, 1, RIPC__REGISTERED, id);
 }
 

@@ -31,7 +31,7 @@ static void stop(int signal_number)
 
 static int fail(const char *what)
 {
-	printf("error: %s: %s\n", what, ripc_detail());
+	printf("error: %s: %s\n", what, ripc_error_detail());
 	return 1;
 }
 
@@ -42,7 +42,7 @@ static int serve(struct ripc *ctx, uint64_t id)
 	uint32_t number;
 	int rc;
 
-	if (ripc_register(ctx, id, RIPC_TAKEOVER, &s))
+	if (ripc_service_register(ctx, id, RIPC_TAKEOVER, &s))
 		return fail("register");
 	printf("holding\n");
 	while (!stopped) {
@@ -59,7 +59,7 @@ static int serve(struct ripc *ctx, uint64_t id)
 		printf("got %" PRIu32 "\n", number);
 		ripc_message_free(m);
 	}
-	return ripc_unregister(s) ? fail("unregister") : 0;
+	return ripc_service_unregister(s) ? fail("unregister") : 0;
 }
 
 static int stream(struct ripc *ctx, uint64_t id)
@@ -70,7 +70,7 @@ static int stream(struct ripc *ctx, uint64_t id)
 	uint32_t number = 0;
 	int rc;
 
-	if (ripc_register(ctx, RIPC_ANY_ID, 0, &from))
+	if (ripc_service_register(ctx, RIPC_ANY_ID, 0, &from))
 		return fail("register");
 	while (!stopped) {
 		struct iovec item = {bytes, number % 2 ? sizeof(number) : LONG_BYTES};
@@ -78,7 +78,7 @@ static int stream(struct ripc *ctx, uint64_t id)
 		memcpy(bytes, &number, sizeof(number));
 		rc = ripc_send_long(from, id, &item, 1, NULL, SEND_TIMEOUT_MS);
 		if (rc) {
-			printf("unsure %" PRIu32 ": %s\n", number, ripc_detail());
+			printf("unsure %" PRIu32 ": %s\n", number, ripc_error_detail());
 			usleep(1000);
 			continue;
 		}
@@ -90,7 +90,7 @@ static int stream(struct ripc *ctx, uint64_t id)
 		last = now;
 		usleep(500);
 	}
-	if (ripc_unregister(from))
+	if (ripc_service_unregister(from))
 		return fail("unregister");
 	printf("sent %" PRIu32 ", the longest pause %" PRIu64 " ms\n", number, longest / RIPC__MS);
 	return 0;

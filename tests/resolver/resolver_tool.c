@@ -114,14 +114,14 @@ int main(int argc, char **argv)
 	if (!rc)
 		rc = ripc__resolver_open(&r, &env);
 	if (rc) {
-		printf("error: %s\n", ripc_detail());
+		printf("error: %s\n", ripc_error_detail());
 		return 66;
 	}
 	rc = random ? ripc__resolver_register_random(r, service, ripc__clock_ns())
 	     : hold ? ripc__resolver_register(r, service, ripc__clock_ns())
 		    : ripc__resolver_lookup(r, service, ripc__clock_ns());
 	if (rc) {
-		printf("%s: %s\n", rc == -EADDRINUSE ? "conflict" : "error", ripc_detail());
+		printf("%s: %s\n", rc == -EADDRINUSE ? "conflict" : "error", ripc_error_detail());
 		ripc__resolver_close(r);
 		return rc == -EADDRINUSE ? 2 : 67;
 	}

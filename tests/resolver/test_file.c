@@ -57,7 +57,7 @@ static int try_client(struct ctx *c)
 
 static void open_client(struct ctx *c)
 {
-	ck_assert_msg(!try_client(c), "%s", ripc_detail());
+	ck_assert_msg(!try_client(c), "%s", ripc_error_detail());
 }
 
 static void check_found(struct ctx *all, unsigned n, uint64_t id, const struct ctx *holder)
@@ -248,10 +248,10 @@ START_TEST(file__bad_lines_are_named)
 		char place[160];
 
 		logged[0] = 0;
-		ripc_set_log(log_hook, NULL, RIPC_LOG_WARN);
+		ripc_log_set(log_hook, NULL, RIPC_LOG_WARN);
 		write_list("# comment\n%s\n7 127.0.0.1\n", bad[i]);
 		open_client(&c);
-		ripc_set_log(NULL, NULL, RIPC_LOG_ERROR);
+		ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
 		snprintf(place, sizeof(place), "%s:2: ", path);
 		ck_assert_msg(strstr(logged, place) != NULL, "%s: %s", bad[i], logged);
 		ripc__resolver_describe(c.r, text, sizeof(text));
@@ -272,9 +272,9 @@ START_TEST(file__many_bad_lines_are_counted)
 	fwrite("1 127.0.0.1\0hidden\n", 1, 19, file);
 	fclose(file);
 	logged[0] = 0;
-	ripc_set_log(log_hook, NULL, RIPC_LOG_WARN);
+	ripc_log_set(log_hook, NULL, RIPC_LOG_WARN);
 	open_client(&c);
-	ripc_set_log(NULL, NULL, RIPC_LOG_ERROR);
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
 	check_contains(logged, "1001 bad lines in all");
 	ripc__resolver_describe(c.r, text, sizeof(text));
 	check_contains(text, "0 hosts of services, 1001 bad lines");
@@ -287,11 +287,11 @@ START_TEST(file__that_cannot_be_read)
 	struct ctx c;
 
 	ck_assert_int_eq(try_client(&c), -ENOENT);
-	check_contains(ripc_detail(), path);
-	check_contains(ripc_detail(), "No such file");
+	check_contains(ripc_error_detail(), path);
+	check_contains(ripc_error_detail(), "No such file");
 	strcpy(path, dir);
 	ck_assert_int_eq(try_client(&c), -EINVAL);
-	check_contains(ripc_detail(), "cannot be read");
+	check_contains(ripc_error_detail(), "cannot be read");
 }
 END_TEST
 

@@ -166,12 +166,12 @@ static void live_resolver(void)
 	memcpy(instance + 4, &seed, sizeof(seed));
 	ck_assert_int_eq(ripc__options_load(&opt, "interfaces=lo port=23475", why, sizeof(why)), 0);
 	if (ok(LIB(ripc__resolver_open(&r, &env)))) {
-		ck_assert(ripc_detail()[0]);
+		ck_assert(ripc_error_detail()[0]);
 		return;
 	}
 	for (unsigned i = 0; i < 4; i++) {
 		if (ok(LIB(ripc__resolver_register(r, seed / 2 + i, RIPC__MS))))
-			ck_assert(ripc_detail()[0]);
+			ck_assert(ripc_error_detail()[0]);
 		ok(LIB(ripc__resolver_lookup(r, seed / 2 + 100 + i, RIPC__MS)));
 		LIB_VOID(ripc__resolver_progress(r, true, ev, 8, RIPC__MS, &deadline));
 	}

@@ -40,7 +40,7 @@ static struct ripc *open_ctx(const char *options)
 	struct ripc *ctx = NULL;
 
 	snprintf(text, sizeof(text), "interfaces=lo port=%u %s", port, options);
-	ck_assert_msg(!ripc_open(&ctx, text), "%s", ripc_detail());
+	ck_assert_msg(!ripc_open(&ctx, text), "%s", ripc_error_detail());
 	return ctx;
 }
 
@@ -85,9 +85,9 @@ static void *serve(void *arg)
 
 static void begin(struct residence *residence, struct ripc *ctx, unsigned flags)
 {
-	int rc = ripc_register(ctx, service, flags, &residence->s);
+	int rc = ripc_service_register(ctx, service, flags, &residence->s);
 
-	ck_assert_msg(!rc, "%d: %s", rc, ripc_detail());
+	ck_assert_msg(!rc, "%d: %s", rc, ripc_error_detail());
 	residence->done = false;
 	ck_assert_int_eq(pthread_create(&residence->thread, NULL, serve, residence), 0);
 }
@@ -95,7 +95,7 @@ static void begin(struct residence *residence, struct ripc *ctx, unsigned flags)
 static void end(struct residence *residence)
 {
 	ck_assert_int_eq(pthread_join(residence->thread, NULL), 0);
-	ck_assert_int_eq(ripc_unregister(residence->s), 0);
+	ck_assert_int_eq(ripc_service_unregister(residence->s), 0);
 }
 
 /*
@@ -132,7 +132,7 @@ static void *stream(void *arg)
 	static _Thread_local uint8_t bytes[20000];
 	struct ripc_service *from;
 
-	if (ripc_register(c->ctx, RIPC_ANY_ID, 0, &from))
+	if (ripc_service_register(c->ctx, RIPC_ANY_ID, 0, &from))
 		return NULL;
 	while (!stop && c->sent < MESSAGES_MAX) {
 		uint32_t number = c->sent;
@@ -146,7 +146,7 @@ static void *stream(void *arg)
 		c->pause_ns = took > c->pause_ns ? took : c->pause_ns;
 		if (rc) {
 			snprintf(c->failure, sizeof(c->failure), "message %u: %d: %s", number, rc,
-				 ripc_detail());
+				 ripc_error_detail());
 			c->gave_up = true;
 			break;
 		}
@@ -154,7 +154,7 @@ static void *stream(void *arg)
 		/* So that it does not run out of numbers while hops are slow. */
 		usleep(100);
 	}
-	ripc_unregister(from);
+	ripc_service_unregister(from);
 	return NULL;
 }
 
@@ -215,12 +215,12 @@ START_TEST(takeover__without_holder)
 	struct ripc *a = open_ctx(chain(_i)), *b = open_ctx(chain(_i));
 	struct ripc_service *s, *other;
 
-	ck_assert_int_eq(ripc_register(a, service, RIPC_TAKEOVER, &s), 0);
-	ck_assert_int_eq(ripc_register(a, service, RIPC_TAKEOVER, &other), -EADDRINUSE);
+	ck_assert_int_eq(ripc_service_register(a, service, RIPC_TAKEOVER, &s), 0);
+	ck_assert_int_eq(ripc_service_register(a, service, RIPC_TAKEOVER, &other), -EADDRINUSE);
 	/* Who does not ask for it takes nothing over: surely so where the kernel decides, and not who answers in time. */
 	if (!strstr(chain(_i), "=udp"))
-		ck_assert_int_eq(ripc_register(b, service, 0, &other), -EADDRINUSE);
-	ck_assert_int_eq(ripc_register(b, service, 1 << 7, &other), -EOPNOTSUPP);
+		ck_assert_int_eq(ripc_service_register(b, service, 0, &other), -EADDRINUSE);
+	ck_assert_int_eq(ripc_service_register(b, service, 1 << 7, &other), -EOPNOTSUPP);
 	ripc_close(a);
 	ripc_close(b);
 }
@@ -232,13 +232,15 @@ START_TEST(takeover__former_holder_notified)
 	struct ripc_service *s, *t;
 	struct ripc_message *m;
 
-	ck_assert_int_eq(ripc_register(a, service, 0, &s), 0);
-	ck_assert_msg(!ripc_register(b, service, RIPC_TAKEOVER, &t), "%s", ripc_detail());
+	ck_assert_int_eq(ripc_service_register(a, service, 0, &s), 0);
+	ck_assert_msg(!ripc_service_register(b, service, RIPC_TAKEOVER, &t), "%s",
+		      ripc_error_detail());
 	ck_assert_int_eq(ripc_receive(s, &m, 10000), -ESHUTDOWN);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "taken over"));
-	ck_assert_int_eq(ripc_unregister(s), 0);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "taken over"));
+	ck_assert_int_eq(ripc_service_unregister(s), 0);
 	/* And back again. */
-	ck_assert_msg(!ripc_register(a, service, RIPC_TAKEOVER, &s), "%s", ripc_detail());
+	ck_assert_msg(!ripc_service_register(a, service, RIPC_TAKEOVER, &s), "%s",
+		      ripc_error_detail());
 	ck_assert_int_eq(ripc_receive(t, &m, 10000), -ESHUTDOWN);
 	ripc_close(a);
 	ripc_close(b);
@@ -260,7 +262,7 @@ static pid_t holder_process(int i)
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
 		ctx = open_ctx(chain(i));
-		if (ripc_register(ctx, service, 0, &s) || write(ready[1], &byte, 1) != 1)
+		if (ripc_service_register(ctx, service, 0, &s) || write(ready[1], &byte, 1) != 1)
 			_exit(1);
 		while (!ripc_receive(s, &m, 60000))
 			ripc_message_free(m);
@@ -281,7 +283,7 @@ static void *ignores_revoke(void *arg)
 	uint32_t number = 0;
 	struct iovec item = {&number, sizeof(number)};
 
-	if (ripc_register(c->ctx, RIPC_ANY_ID, 0, &from))
+	if (ripc_service_register(c->ctx, RIPC_ANY_ID, 0, &from))
 		return NULL;
 	while (!stop) {
 		uint64_t now;
@@ -296,7 +298,7 @@ static void *ignores_revoke(void *arg)
 		last = now;
 		usleep(100);
 	}
-	ripc_unregister(from);
+	ripc_service_unregister(from);
 	return NULL;
 }
 
@@ -325,8 +327,8 @@ START_TEST(crash__next_holder_resolved)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	/* As in take_over(): while the ensemble is away the dead one is not known to have held it. */
 	for (unsigned k = 0; k < 3000 && !held; k++) {
-		rc = ripc_register(host, service, 0, &residence.s);
-		ck_assert_msg(!rc || rc == -EADDRINUSE, "%d: %s", rc, ripc_detail());
+		rc = ripc_service_register(host, service, 0, &residence.s);
+		ck_assert_msg(!rc || rc == -EADDRINUSE, "%d: %s", rc, ripc_error_detail());
 		if (!rc) {
 			residence.done = false;
 			ck_assert_int_eq(pthread_create(&residence.thread, NULL, serve, &residence),
@@ -368,18 +370,20 @@ START_TEST(crash__refusal_drops_record)
 
 	snprintf(text, sizeof(text), "%s transports=iwarp/soft peer_timeout_ms=600000", chain(_i));
 	ctx = open_ctx(text);
-	ck_assert_int_eq(ripc_register(ctx, RIPC_ANY_ID, 0, &from), 0);
-	ck_assert_msg(!ripc_send_long(from, service, &item, 1, NULL, 20000), "%s", ripc_detail());
+	ck_assert_int_eq(ripc_service_register(ctx, RIPC_ANY_ID, 0, &from), 0);
+	ck_assert_msg(!ripc_send_long(from, service, &item, 1, NULL, 20000), "%s",
+		      ripc_error_detail());
 	/* So that it answers nothing any more: kill() is back before all its threads stand still. */
 	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, WUNTRACED), pid);
-	ck_assert_msg(!ripc_start(from, service, &item, 1, NULL, &request), "%s", ripc_detail());
+	ck_assert_msg(!ripc_send_async(from, service, &item, 1, NULL, &request), "%s",
+		      ripc_error_detail());
 	ck_assert_int_eq(ripc_request_wait(&request, 20), -ETIMEDOUT);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	rc = ripc_request_wait(&request, 60000);
-	ck_assert_msg(rc == -EPIPE, "%d: %s", rc, ripc_detail());
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "refused"));
+	ck_assert_msg(rc == -EPIPE, "%d: %s", rc, ripc_error_detail());
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "refused"));
 	ripc_close(ctx);
 }
 END_TEST
@@ -392,17 +396,18 @@ START_TEST(unregister__peer_finds_next)
 	struct ripc_service *from;
 	struct iovec item = {(void *)"hello", 6};
 
-	ck_assert_int_eq(ripc_register(c.ctx, RIPC_ANY_ID, 0, &from), 0);
+	ck_assert_int_eq(ripc_service_register(c.ctx, RIPC_ANY_ID, 0, &from), 0);
 	for (unsigned i = 0; i < 4; i++) {
 		struct ripc_service *s;
 		struct ripc_message *m;
 
-		ck_assert_msg(!ripc_register(host[i % 2], service, 0, &s), "%s", ripc_detail());
+		ck_assert_msg(!ripc_service_register(host[i % 2], service, 0, &s), "%s",
+			      ripc_error_detail());
 		ck_assert_msg(!ripc_send_long(from, service, &item, 1, NULL, 10000), "%s",
-			      ripc_detail());
+			      ripc_error_detail());
 		ck_assert_int_eq(ripc_receive(s, &m, 10000), 0);
 		ripc_message_free(m);
-		ck_assert_int_eq(ripc_unregister(s), 0);
+		ck_assert_int_eq(ripc_service_unregister(s), 0);
 	}
 	ripc_close(c.ctx);
 	ripc_close(host[0]);

@@ -50,8 +50,8 @@ START_TEST(open__unknown_back_end)
 	load(&c, "");
 	strcpy(c.opt.resolver, "local,carrier-pigeon");
 	ck_assert_int_eq(open_loaded(&c), -EINVAL);
-	check_contains(ripc_detail(), "carrier-pigeon");
-	check_contains(ripc_detail(), "local, udp");
+	check_contains(ripc_error_detail(), "carrier-pigeon");
+	check_contains(ripc_error_detail(), "local, udp");
 	strcpy(c.opt.resolver, "loca");
 	ck_assert_int_eq(open_loaded(&c), -EINVAL);
 	strcpy(c.opt.resolver, ",");
@@ -66,10 +66,10 @@ START_TEST(open__unknown_interface)
 	load(&c, "");
 	strcpy(c.opt.interfaces, "lo,wrong0");
 	ck_assert_int_eq(open_loaded(&c), -EINVAL);
-	check_contains(ripc_detail(), "wrong0");
+	check_contains(ripc_error_detail(), "wrong0");
 	strcpy(c.opt.interfaces, "a-name-that-is-far-too-long");
 	ck_assert_int_eq(open_loaded(&c), -EINVAL);
-	check_contains(ripc_detail(), "a-name-that-is-far-too-long");
+	check_contains(ripc_error_detail(), "a-name-that-is-far-too-long");
 }
 END_TEST
 
@@ -86,7 +86,7 @@ START_TEST(open__port_taken)
 	ck_assert_int_eq(bind(fd6, (struct sockaddr *)&in6, sizeof(in6)), 0);
 	ck_assert_int_eq(try_open(&c, "resolver=udp"), -EADDRINUSE);
 	snprintf(text, sizeof(text), "port %u", port);
-	check_contains(ripc_detail(), text);
+	check_contains(ripc_error_detail(), text);
 	open_ctx(&c, "");
 	ripc__resolver_describe(c.r, text, sizeof(text));
 	check_contains(text, "local: ");
@@ -129,7 +129,7 @@ START_TEST(open__out_of_descriptors)
 			ripc__resolver_close(c.r);
 		else
 			refused++;
-		ck_assert(!rc || ripc_detail()[0]);
+		ck_assert(!rc || ripc_error_detail()[0]);
 		ck_assert_uint_eq(test_descriptors(), before);
 	}
 	ck_assert_int_eq(rc, 0);
@@ -164,7 +164,7 @@ START_TEST(register__immediate_on_one_host)
 	progress(&c);
 	ck_assert_ptr_nonnull(told(&c, RIPC__REGISTERED, service));
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
-	check_contains(ripc_detail(), "this context");
+	check_contains(ripc_error_detail(), "this context");
 	ripc__resolver_unregister(c.r, service, ripc__clock_ns());
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), 0);
 	ripc__resolver_close(c.r);
@@ -226,12 +226,12 @@ START_TEST(register__held_on_this_host_names_the_holder)
 
 	open_ctx(&c, "");
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
-	check_contains(ripc_detail(), "another process of this host");
+	check_contains(ripc_error_detail(), "another process of this host");
 	ask_holder(&c, 60000);
 	snprintf(text, sizeof(text), "service %llu is held by instance ", (unsigned long long)service);
-	check_contains(ripc_detail(), text);
+	check_contains(ripc_error_detail(), text);
 	snprintf(text, sizeof(text), "on test5 somewhere, pid %d", (int)pid);
-	check_contains(ripc_detail(), text);
+	check_contains(ripc_error_detail(), text);
 	/* SIGKILL leaves nothing behind. */
 	kill_process(pid);
 	register_service(&c, service);
@@ -247,10 +247,10 @@ START_TEST(register__holder_does_not_answer)
 	open_ctx(&c[1], "resolver=local");
 	register_service(&c[0], service);
 	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, ripc__clock_ns()), -EADDRINUSE);
-	check_contains(ripc_detail(), "another process of this host");
+	check_contains(ripc_error_detail(), "another process of this host");
 	/* Registering did not wait for it. */
 	ask_holder(&c[1], 0);
-	check_contains(ripc_detail(), "another process of this host");
+	check_contains(ripc_error_detail(), "another process of this host");
 	ck_assert_int_eq(ripc__resolver_ask_holder(c[0].r, service + 1), -ECONNREFUSED);
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
@@ -286,7 +286,7 @@ START_TEST(register__out_of_descriptors)
 	limit.rlim_cur = 3;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EMFILE);
-	check_contains(ripc_detail(), "socket");
+	check_contains(ripc_error_detail(), "socket");
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
 	register_service(&c, service);
 	ripc__resolver_close(c.r);

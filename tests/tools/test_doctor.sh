@@ -233,23 +233,23 @@ SH
 	else
 		finds "key mismatch" 0 "^warning: key: [1-9][0-9]* messages* refused for the key" \
 			bash "$work/meets" "$PWD" "$with_key" "$with_other"
-		lacks "key mismatch: nothing else" "warning: strangers"
+		lacks "key mismatch: nothing else" "warning: protocol"
 		finds "others without a key" 0 \
 			"^warning: key: [1-9][0-9]* messages* refused for the key" \
 			bash "$work/meets" "$PWD" "" "$with_other"
 		finds "only others have a key" 0 \
 			"^warning: key: [1-9][0-9]* messages* sealed with a key" \
 			bash "$work/meets" "$PWD" "$with_key" ""
-		lacks "only others have a key: nothing else" "warning: strangers"
+		lacks "only others have a key: nothing else" "warning: protocol"
 		expect "the same key" 0 60 bash "$work/meets" "$PWD" "$with_key" "$with_key"
-		lacks "the same key: nothing to be said" "^warning: \(key\|strangers\):"
+		lacks "the same key: nothing to be said" "^warning: \(key\|protocol\):"
 		# Their clock is an hour ahead.
 		if [ -e tests/tools/.libs/clock_off.so ] && ! grep -qE '^(CC|CFLAGS|RIPC_CFLAGS) = .*-fsanitize' Makefile; then
 			finds "clock that is off" 0 \
 				"^warning: clock: [1-9][0-9]* messages* sealed with the right key" \
 				env others="$PWD/tests/tools/.libs/clock_off.so" \
 				bash "$work/meets" "$PWD" "$with_key" "$with_key"
-			lacks "clock that is off: not the key" "^warning: \(key\|strangers\):"
+			lacks "clock that is off: not the key" "^warning: \(key\|protocol\):"
 		else
 			skip "a clock that is off: nothing can be preloaded into this build"
 		fi
@@ -274,9 +274,9 @@ SH
 		finds "a service with a key, asked for with it" 0 "^service: .* was reached" \
 			bash "$work/keyed" "$key" "$doctor" -d -s 5 -o "key_file=$key"
 		expect "no keys" 0 60 bash "$work/meets" "$PWD" "" ""
-		lacks "no keys: nothing to be said" "^warning: \(key\|strangers\):"
+		lacks "no keys: nothing to be said" "^warning: \(key\|protocol\):"
 	fi
-	finds "strangers" 0 "^warning: strangers: [1-9][0-9]* datagrams* or connections*" \
+	finds "protocol" 0 "^warning: protocol: [1-9][0-9]* datagrams* or connections*" \
 		bash "$in_net" \
 		"{ (while :; do echo RIPRnonsense >/dev/udp/127.0.0.1/7475; sleep 0.002; done) 2>/dev/null & $doctor -d; rc=\$?; kill \$!; exit \$rc; }"
 	finds "shared directory that is not there" 1 "^fault: container: the directory shared .*/nowhere" \

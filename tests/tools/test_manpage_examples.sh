@@ -93,7 +93,7 @@ ready served "^service 42 waits$"
 expect "ripc_send_short" 0 60 "$work/ripc_send_short"
 has "the first reply" "$out" "^GOOD MORNING$"
 has "the second reply" "$out" "^GOOD NIGHT$"
-expect "ripc_register" 0 60 "$work/ripc_register"
+expect "ripc_service_register" 0 60 "$work/ripc_service_register"
 has "says who held the service" "$out" "^service 42"
 has "takes it over" "$out" "^service 42 is ours$"
 if gone "$server" 60 && [ "$status" -eq 1 ]; then
@@ -108,12 +108,12 @@ asked() {
 	has "the echo" "$out" "^good night$"
 	expect "ripc(7) with $1" 0 60 "$work/ripc.7"
 	has "the echo" "$out" "^hello"
-	expect "ripc_lookup with $1" 0 60 "$work/ripc_lookup"
+	expect "ripc_route_lookup with $1" 0 60 "$work/ripc_route_lookup"
 	has "says how it is reached" "$out" "^service 42: [a-z/]* at "
 	has "and what fits" "$out" "^short messages: [0-9]* bytes at most; connected: yes$"
-	expect "ripc_stats with $1" 0 60 "$work/ripc_stats"
+	expect "ripc_context_stats with $1" 0 60 "$work/ripc_context_stats"
 	has "counts the message" "$out" "^peer: 1 short messages sent"
-	expect "ripc_set_log with $1" 0 60 "$work/ripc_set_log"
+	expect "ripc_log_set with $1" 0 60 "$work/ripc_log_set"
 	has "writes the log" "$out" "^ripc debug: lane to .* is up"
 }
 
@@ -158,14 +158,14 @@ piped() {
 
 expect "ripc_send_long: nobody is there" 1 60 "$work/ripc_send_long" </dev/null
 has "says that it was not delivered" "$err" "^not delivered: service 43"
-start taken "$work/ripc_message_take"
+start taken "$work/ripc_message_detach"
 taker=$pid
 ready taken "^service 43 waits$"
 piped 300000
 ready taken "^300000 bytes are kept$"
 piped 65536
 ready taken "^65536 bytes are kept$"
-expect "ripc_start" 0 60 "$work/ripc_start"
+expect "ripc_send_async" 0 60 "$work/ripc_send_async"
 has "both are delivered" "$out" "^both delivered, the sum is [0-9]*$"
 ready taken "^1048576 bytes are kept$"
 expect "ripc_buf_register" 0 60 "$work/ripc_buf_register"
@@ -177,7 +177,7 @@ gone "$taker" 60
 start windows "$work/ripc_window_add"
 windows=$pid
 ready windows "^service 43 waits$"
-expect "ripc_start into windows" 0 60 "$work/ripc_start"
+expect "ripc_send_async into windows" 0 60 "$work/ripc_send_async"
 ready windows "^1048576 bytes in window 0$"
 ready windows "^1048576 bytes in window 1$"
 piped 3000000
@@ -231,7 +231,7 @@ done
 
 expect "ripc_open" 0 60 "$work/ripc_open"
 has "prints its service" "$out" "^service [0-9]*$"
-expect "ripc_transports" 0 60 "$work/ripc_transports"
+expect "ripc_transport_info" 0 60 "$work/ripc_transport_info"
 has "lists transports" "$out" "^transport iwarp/soft: "
 has "lists resolvers" "$out" "^resolver udp: "
 finish

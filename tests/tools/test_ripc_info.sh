@@ -62,7 +62,7 @@ timeout -k 2 20 ./tools/ripc-info -o "key_file=$work/key" >"$out" 2>"$err"
 if grep -q "no libsodium" "$err"; then
 	skip "keys: libsodium was left out"
 else
-	has "shows the keys by their ids" "$out" "^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; 0 strangers"
+	has "shows the keys by their ids" "$out" "^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; 0 unauthenticated"
 fi
 
 expect "nonsense in an option" 3 60 ./tools/ripc-info -o wait=nonsense

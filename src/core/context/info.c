@@ -117,7 +117,7 @@ static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_r
 	explain(ctx, d, route);
 }
 
-int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms)
+int ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms)
 {
 	struct ripc__dest *d;
 	uint64_t deadline;
@@ -156,7 +156,7 @@ int ripc_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int t
 	return rc;
 }
 
-int ripc_query(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
+int ripc_route_get(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
 {
 	struct ripc__dest *d;
 	int rc = ripc__context(&ctx);
@@ -179,7 +179,7 @@ int ripc_query(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
 	return rc;
 }
 
-int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
+int ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
 {
 	const char *name;
 	int rc = ripc__context(&ctx);
@@ -205,12 +205,13 @@ int ripc_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
 	if (rc)
 		return rc;
 	if (!limits->short_max)
-		return ripc__fail(-ENOENT, "service %llu is not connected: ripc_lookup() does that",
+		return ripc__fail(-ENOENT,
+				  "service %llu is not connected: ripc_route_lookup() does that",
 				  (unsigned long long)dest);
 	return 0;
 }
 
-int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
+int ripc_context_stats(struct ripc *ctx, struct ripc_stats *stats)
 {
 	struct ripc__auth_counts counts;
 	int rc = ripc__context(&ctx);
@@ -229,9 +230,9 @@ int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
 	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
 	if (ctx->auth) {
 		ripc__auth_counts(ctx->auth, &counts);
-		stats->strangers = counts.unauthenticated + counts.late;
+		stats->unauthenticated = counts.unauthenticated + counts.late;
 	} else {
-		stats->strangers = ripc__resolver_sealed(ctx->resolver);
+		stats->unauthenticated = ripc__resolver_sealed(ctx->resolver);
 	}
 	ripc__unlock(ctx);
 	return 0;
@@ -294,7 +295,7 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 	return rc;
 }
 
-int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
+int ripc_transport_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct ripc__tp *tp;
@@ -325,7 +326,7 @@ int ripc_transports(struct ripc *ctx, unsigned index, const char **name, char *t
 	return rc;
 }
 
-int ripc_resolvers(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
+int ripc_resolver_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
 {
 	int rc = ripc__context(&ctx);
 

@@ -56,7 +56,8 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	rc = ops->open(&tp->t, &env);
 	if (rc) {
 		tp->t = NULL;
-		snprintf(tp->why, sizeof(tp->why), "%s", ripc__strip_prefix(ops->name, ripc_detail()));
+		snprintf(tp->why, sizeof(tp->why), "%s",
+			 ripc__strip_prefix(ops->name, ripc_error_detail()));
 		return rc;
 	}
 	ops->limits(tp->t, &tp->limits);

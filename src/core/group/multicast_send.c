@@ -57,7 +57,8 @@ void ripc__mcast_listen(struct ripc__group *g)
 		else if (ctx->tp[i].ops->group_join(ctx->tp[i].t, g->id))
 			ripc__log(RIPC_LOG_INFO,
 				  "group %llu: no multicast over %s: %s; lanes carry it",
-				  (unsigned long long)g->id, ctx->tp[i].ops->name, ripc_detail());
+				  (unsigned long long)g->id, ctx->tp[i].ops->name,
+				  ripc_error_detail());
 	}
 }
 

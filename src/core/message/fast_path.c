@@ -32,8 +32,8 @@
 #define SHORT_HEADER_OFFSET (SEQ_OFFSET - 2)
 
 _Static_assert(RIPC__POST_HEADER_LEN == RIPC__FAST_HEADER_LEN,
-	       "what post_plain() takes is a plain header");
-_Static_assert(RIPC__BRIEF_LEN == RIPC__ELIDED_LEN, "what post_again() takes is that of ELIDED");
+	       "the header of a short message of one item");
+_Static_assert(RIPC__POST_ITEMS_MAX == RIPC_ITEMS_MAX, "a message is one post()");
 _Static_assert(offsetof(struct ripc_message, source) == 0 && offsetof(struct ripc_message, dest) == 8 &&
 		       offsetof(struct ripc_message, instance) == 16,
 	       "a message begins as struct ripc__fast_rx has it");
@@ -98,12 +98,16 @@ void ripc__fast_path_flush(struct ripc *ctx)
 
 /* ---- sending ---- */
 
+static bool elides_header(const struct ripc__lane *lane)
+{
+	return lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_ELIDE_HEADER;
+}
+
 /* The lane over which a plain message goes from s to dest, or NULL. Nothing was checked but that s is there. */
 static struct ripc__lane *tx_lane(const struct ripc_service *s, uint64_t dest)
 {
 	struct ripc *ctx = s->ctx;
 	const struct ripc__dest *d = ripc__dest_find(ctx, dest);
-	const struct ripc__transport_ops *ops;
 	struct ripc__lane *lane;
 
 	/*
@@ -115,12 +119,9 @@ static struct ripc__lane *tx_lane(const struct ripc_service *s, uint64_t dest)
 	    s->state != RIPC__SERVICE_ACTIVE || ripc__group_is_name(dest) || !d->credit ||
 	    lane->blocked || !ripc__list_empty(&lane->control))
 		return NULL;
-	ops = ctx->tp[lane->tp].ops;
 	/* Where ELIDED is sent, the first one that says between whom is not of those that are known. */
-	return (ops->post_again ? ripc__header_context_is(&lane->tx_last, dest, s->id)
-				: ops->post_plain != NULL)
-		       ? lane
-		       : NULL;
+	return !elides_header(lane) || ripc__header_context_is(&lane->tx_last, dest, s->id) ? lane
+											     : NULL;
 }
 
 /*
@@ -131,8 +132,8 @@ static bool __attribute__((noinline))
 cache_tx(struct ripc *ctx, struct ripc_service *s, uint64_t dest)
 {
 	struct ripc__fast_tx *out = &ctx->fast_path.out;
-	const struct ripc__transport_ops *ops;
 	struct ripc__lane *lane;
+	bool elided;
 
 	flush_tx(out);
 	if (s->state != RIPC__SERVICE_ACTIVE)
@@ -141,15 +142,16 @@ cache_tx(struct ripc *ctx, struct ripc_service *s, uint64_t dest)
 	if (!lane)
 		return false;
 	ripc__delayed_ack_replied(lane);
-	ops = s->ctx->tp[lane->tp].ops;
+	elided = elides_header(lane);
 	*out = (struct ripc__fast_tx){
 		.s = s,
 		.dest = dest,
 		.lane = lane,
 		.ep = lane->ep,
 		.credit = s->ctx->last_dest->credit,
-		.post = ops->post_again ? ops->post_again : ops->post_plain,
-		.from = ops->post_again ? out->head + SHORT_HEADER_OFFSET : out->head,
+		.post = s->ctx->tp[lane->tp].ops->post,
+		.from = elided ? out->head + SHORT_HEADER_OFFSET : out->head,
+		.head_len = elided ? RIPC__ELIDED_LEN : RIPC__FAST_HEADER_LEN,
 		.len_max = lane->send_max - RIPC__SHORT_FIXED,
 		.first = lane->tx_seq,
 	};
@@ -161,7 +163,7 @@ cache_tx(struct ripc *ctx, struct ripc_service *s, uint64_t dest)
 	ripc__put_le64(out->head + 16, s->id);
 	/* No return buffers, and no credit on a lane that needs none. */
 	ripc__put_le64(out->head + SEQ_OFFSET, lane->tx_seq);
-	if (ops->post_again)
+	if (elided)
 		ripc__put_le32(out->head + SHORT_HEADER_OFFSET, ripc__elided_word(lane->tx_seq, 0));
 	s->ctx->fast_path.valid = true;
 	return true;
@@ -183,7 +185,7 @@ static inline bool fast_path_send(struct ripc *ctx, struct ripc_service *s, uint
 	if (RIPC__UNLIKELY(len > out->len_max || units > out->units_left || (!item->iov_base && len)))
 		return false;
 	ripc__put_le32(out->head + LEN_OFFSET, (uint32_t)len);
-	rc = out->post(out->ep, out->from, item->iov_base, len, more);
+	rc = out->post(out->ep, out->from, out->head_len, item, 1, more);
 	if (RIPC__UNLIKELY(rc < 0))
 		return false;
 	ripc__put_le32(out->head + SEQ_OFFSET, ripc__get_le32(out->head + SEQ_OFFSET) + 1);

@@ -22,13 +22,14 @@ struct ripc__fast_tx {
 	struct ripc__lane *lane;
 	struct ripc__ep *ep;
 	struct ripc__credit *credit;
-	int (*post)(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-		    bool more);
+	int (*post)(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more);
 	uint64_t bytes;                   /* of payload, sent */
 	size_t len_max;                   /* bytes of payload */
 	uint64_t units_left, units_limit; /* units that the credit has left, and had */
 	uint32_t first;                   /* number of the first message */
-	const uint8_t *from;              /* what of it goes before the payload */
+	const uint8_t *from;              /* what of it goes before the payload, */
+	uint32_t head_len;                /* and how many bytes */
 	uint8_t head[RIPC__POST_HEADER_LEN]
 		__attribute__((aligned(8))); /* of the next message but for its length */
 };

@@ -179,7 +179,7 @@ static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 	return copy;
 }
 
-void *ripc_message_take(struct ripc_message *message, unsigned item)
+void *ripc_message_detach(struct ripc_message *message, unsigned item)
 {
 	struct ripc__message *m = (struct ripc__message *)message;
 	struct ripc__region *r;

@@ -67,7 +67,8 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	struct ripc__lane *lane = d->peer->lane;
 	const struct ripc__transport_ops *ops = ctx->tp[lane->tp].ops;
 	struct ripc__credit *c = d->credit;
-	bool short_header = ops->post_again && ripc__header_context_is(&lane->tx_last, d->id, s->id);
+	bool short_header = ctx->tp[lane->tp].limits.caps & RIPC__CAP_ELIDE_HEADER &&
+			    ripc__header_context_is(&lane->tx_last, d->id, s->id);
 	uint32_t credits_max = short_header ? RIPC__ELIDED_CREDITS_MAX : UINT16_MAX;
 	uint32_t credits = lane->rx_credits_due < credits_max ? lane->rx_credits_due : credits_max,
 		 units;
@@ -76,7 +77,7 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 	int rc;
 
 	/* The last credit is for the messages that give credit back. */
-	if (!(short_header || ops->post_plain) || !c || len > lane->send_max - RIPC__SHORT_FIXED ||
+	if (!c || len > lane->send_max - RIPC__SHORT_FIXED ||
 	    lane->blocked || (lane->uses_credits && lane->tx_credits <= 1) ||
 	    !ripc__list_empty(&lane->control))
 		return false;
@@ -85,14 +86,14 @@ static bool send_lane(struct ripc_service *s, struct ripc__dest *d, const struct
 		return false;
 	if (short_header) {
 		ripc__put_le32(head, ripc__elided_word(lane->tx_seq, credits));
-		rc = ops->post_again(lane->ep, head, item->iov_base, len, more);
+		rc = ops->post(lane->ep, head, RIPC__ELIDED_LEN, item, 1, more);
 	} else {
 		ripc__put_le64(head, RIPC__FAST_HEADER_WORD);
 		ripc__put_le64(head + 8, d->id);
 		ripc__put_le64(head + 16, s->id);
 		ripc__put_le64(head + 24, lane->tx_seq | (uint64_t)credits << 32);
 		ripc__put_le32(head + 32, (uint32_t)len);
-		rc = ops->post_plain(lane->ep, head, item->iov_base, len, more);
+		rc = ops->post(lane->ep, head, RIPC__FAST_HEADER_LEN, item, 1, more);
 	}
 	if (rc < 0)
 		return false;

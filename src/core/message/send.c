@@ -234,10 +234,10 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 
 			if (rc != -EHOSTUNREACH)
 				return rc;
-			/* Told by ripc_query(), see info.c. */
+			/* Told by ripc_route_get(), see info.c. */
 			d->peer->no_dgram_path = true;
 			ripc__log(RIPC_LOG_INFO, "peer %s: %s; its short messages go over the lane",
-				  ripc__instance_text(d->peer->instance), ripc_detail());
+				  ripc__instance_text(d->peer->instance), ripc_error_detail());
 		}
 	}
 	return ripc__dest_reach(ctx, d) ? -EAGAIN : send_on_lane(d, m);

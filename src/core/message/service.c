@@ -281,7 +281,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 }
 
 /*
- * The id is held. If its holder is a process of this host it is asked who it is, for ripc_detail().
+ * The id is held. If its holder is a process of this host it is asked who it is, for ripc_error_detail().
  * The lock is free meanwhile.
  */
 static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, uint64_t id)
@@ -299,7 +299,7 @@ static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, uint64_t id)
 	ripc__resolver_holder_answer(ctx->resolver, fd, id);
 }
 
-int ripc_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
+int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
 {
 	bool any = id == RIPC_ANY_ID, same_host = false;
 	claim_fn *begin = any                     ? ripc__resolver_register_random
@@ -419,7 +419,7 @@ void ripc__service_stop(struct ripc_service *s)
 		ripc__wait(s->ctx, &s->drained, RIPC__NEVER);
 }
 
-int ripc_unregister(struct ripc_service *s)
+int ripc_service_unregister(struct ripc_service *s)
 {
 	struct ripc *ctx;
 	uint64_t deadline;

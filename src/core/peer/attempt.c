@@ -71,11 +71,11 @@ bool ripc__attempt_failed_over(const struct ripc__peer *p, unsigned tp)
 	return false;
 }
 
-/* A text of entries that share its room. */
+/* A text buffer that several entries share. */
 struct text {
 	char *to;
 	size_t len, at;
-	unsigned left; /* entries to come */
+	unsigned left; /* entries that follow */
 };
 
 static void append_entry(struct text *t, const char *name, const char *why)
@@ -101,7 +101,7 @@ void ripc__attempt_address(struct ripc *ctx, const struct ripc__peer *p, char *t
 		snprintf(text, len, "an address of before");
 }
 
-/* The attempt under way, unless its way has failed before: then that cause says more. */
+/* Writes the attempt in progress, unless this path failed before: that cause is more useful. */
 static bool current_attempt(struct ripc *ctx, const struct ripc__peer *p, char *text, size_t len)
 {
 	struct ripc__list *n;

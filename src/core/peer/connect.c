@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How a lane comes to be: connecting, accepting, crossed connections. Contract in lane.h. */
+/* Set-up of lanes: connecting, accepting, crossed connections. Contract in lane.h. */
 #include "auth/handshake.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #define PENDING_CONN_NS \
-	(500 * RIPC__MS) /* how long a lane may stay silent when its peer connects anew */
+	(500 * RIPC__MS) /* time for a silent lane to answer when its peer connects anew */
 
 void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
 		      uint8_t buf[RIPC__HELLO_LEN])
@@ -51,7 +51,10 @@ static bool draw_nonce(struct ripc *ctx, uint8_t nonce[RIPC__NONCE])
 	return true;
 }
 
-/* Our answer to a request, with its proof if there are keys. Return: its bytes; 0: it cannot be proved. */
+/*
+ * Encodes the reply to a request, with a proof if there are keys. Return: its bytes; 0: no proof
+ * possible.
+ */
 static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
 			   struct ripc__handshake *shake, uint8_t buf[RIPC__HANDSHAKE_LEN])
 {
@@ -66,7 +69,7 @@ static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[1
 	return RIPC__HANDSHAKE_LEN;
 }
 
-/* If what another lane needs is used up, idle lanes give way to the next attempt. */
+/* A resource is exhausted: the next attempt evicts idle lanes. */
 static void note_resource_limit(struct ripc *ctx, int rc)
 {
 	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
@@ -80,7 +83,7 @@ unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *e
 
 	if (ripc__hello_decode(&h, ev->data, ev->len, &why))
 		return RIPC__REFUSE_NONE;
-	/* Anybody on the way could have said it. */
+	/* Without authentication: anybody on the path could have sent it. */
 	if (lane->shake &&
 	    !ripc__handshake_check_reply(lane->ctx->auth, lane->shake, ev->data, ev->len)) {
 		ripc__auth_count_unauth(lane->ctx->auth);
@@ -116,7 +119,7 @@ static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsig
 	return lane;
 }
 
-/* What the two sides' limits come to. */
+/* Sets the lane's limits to the minimum of both sides. */
 static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 {
 	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
@@ -163,7 +166,7 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 	return 0;
 }
 
-/* Without an answer, if there is none that the other side would have to believe. */
+/* Rejects a request, without a reason if the reason could not be authenticated. */
 static void send_reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
 			unsigned refusal, struct ripc__handshake *shake)
 {
@@ -230,10 +233,10 @@ void ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool acc
 }
 
 /*
- * Somebody wants to connect. If we have a lane already, either the peer lost it, or the two connections crossed and this
- * request is the older: a PING tells. If our own attempt is under way, the smaller instance id
- * wins, at both ends. A lane that is being retired is read to its end first, so that its messages
- * come before those of the new one.
+ * A connection request arrived. If a lane exists, either the peer lost it, or two connections
+ * crossed and this request is the older: a PING decides. If our own attempt is in progress, the
+ * smaller instance id wins, at both ends. A lane that is being retired is drained first, so that
+ * its messages come before those of the new lane.
  */
 void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
@@ -245,10 +248,7 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 	int rc = ripc__hello_decode(&h, ev->data, ev->len, &why);
 	bool self = ctx->tp[tp].limits.caps & RIPC__CAP_SELF;
 
-	/*
-	 * Before anything else: strangers get no answer and cost no memory, nor do those who repeat
-	 * what they have recorded.
-	 */
+	/* Checked first: unauthenticated and replayed requests get no answer and use no memory. */
 	if (needs_auth(ctx, tp)) {
 		bool proved = ripc__handshake_check_request(ctx->auth, &shake, ev->data, ev->len);
 
@@ -333,11 +333,11 @@ static void lane_up(struct ripc__lane *lane)
 	p->next_path = 0;
 	ripc__log(RIPC_LOG_DEBUG, "lane to %s over %s is up, %s", ripc__instance_text(p->instance),
 		  lane->ctx->tp[lane->tp].ops->name, lane->active ? "we connected" : "it connected");
-	/* The passive end of a connection to ourselves only receives. */
+	/* The passive end of a connection to this context only receives. */
 	if (lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF && !lane->active)
 		return;
 	if (p->lane) {
-		/* Both connections came up: both ends keep that of the smaller instance id. */
+		/* Both connections are up: both ends keep that of the smaller instance id. */
 		bool ours_wins = memcmp(ctx->instance, p->instance, 16) < 0;
 
 		if (lane->active != ours_wins) {
@@ -355,7 +355,7 @@ static void lane_up(struct ripc__lane *lane)
 		}
 		ripc__lane_fail(old, -EALREADY, "crossed connections");
 	}
-	/* It does not know any more which of our requests it has had: also of those that were on the old lane. */
+	/* The peer lost its dedup window, which also covers requests sent on the old lane. */
 	if (p->remote_epoch && p->remote_epoch != lane->remote_epoch)
 		ripc__requests_dedup_lost(p);
 	p->remote_epoch = lane->remote_epoch;
@@ -371,14 +371,15 @@ static void lane_up(struct ripc__lane *lane)
 		ripc__lane_monitor(lane);
 }
 
-/* The last step of the handshake: until then the other side does not believe that we are here and now. */
+/*
+ * Sends the last step of the handshake, which proves to the other side that this message is fresh.
+ */
 static const char *send_confirm(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
 {
 	uint8_t bytes[RIPC__CONFIRM_LEN];
-	struct iovec iov = {bytes, sizeof(bytes)};
 	struct ripc *ctx = lane->ctx;
 
-	/* Whatever fails here says nothing of where the peer is. */
+	/* An authentication failure says nothing about the peer's location. */
 	*status = -EPROTO;
 	if (!ripc__handshake_check_reply(ctx->auth, lane->shake, ev->data, ev->len)) {
 		ripc__auth_count_unauth(ctx->auth);
@@ -386,7 +387,7 @@ static const char *send_confirm(struct ripc__lane *lane, const struct ripc__even
 	}
 	if (!ripc__handshake_confirm(ctx->auth, lane->shake, bytes))
 		return "the key was taken away meanwhile";
-	if (ctx->tp[lane->tp].ops->post_send(lane->ep, &iov, 1, false) < 0)
+	if (ctx->tp[lane->tp].ops->post(lane->ep, bytes, sizeof(bytes), NULL, 0, false) < 0)
 		return "the handshake could not be confirmed";
 	if (lane->uses_credits)
 		lane->tx_credits--;
@@ -437,7 +438,7 @@ void ripc__lane_on_established(struct ripc__lane *lane, const struct ripc__event
 			return;
 		}
 	} else if (lane->shake) {
-		/* Not before it has confirmed. */
+		/* Wait for its confirmation. */
 		return;
 	}
 	lane_up(lane);

@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define PENDING_MAX 1024                   /* set-ups of others that are not confirmed, at most */
-#define PEERS_BATCH (RIPC__PEERS_MAX / 16) /* forgotten at once: sorting them has its price */
+#define PENDING_MAX 1024 /* unconfirmed incoming set-ups */
+#define PEERS_BATCH \
+	(RIPC__PEERS_MAX / 16) /* peers evicted at once, because sorting them is
+	 * expensive */
 
 enum { RANK_UNUSED, RANK_USED, RANK_BUSY };
 
@@ -33,7 +35,7 @@ bool ripc__lane_retiring(struct ripc *ctx, const struct ripc__peer *p)
 
 /* ---- lanes ---- */
 
-/* Something of the peer's hangs on it, or would be lost. */
+/* Whether a request, transfer or export depends on the lane. */
 static bool lane_in_use(const struct ripc__lane *lane)
 {
 	struct ripc__peer *p = lane->peer;
@@ -52,7 +54,7 @@ static bool lane_in_use(const struct ripc__lane *lane)
 	return false;
 }
 
-/* The rank, if lanes up to most may give way. */
+/* The eviction rank, if lanes up to max_rank may be evicted. */
 static uint32_t lane_rank(const struct ripc__lane *lane, uint32_t max_rank)
 {
 	uint32_t rank = RANK_UNUSED;
@@ -65,8 +67,8 @@ static uint32_t lane_rank(const struct ripc__lane *lane, uint32_t max_rank)
 }
 
 /*
- * From now on only what the peer has sent before it reads GOAWAY comes over it. Whatever of ours is
- * next waits for another lane. Return: whether it is on its way out.
+ * Sends GOAWAY: from now on the lane carries only what the peer sent before it read that. Later
+ * messages of this side wait for another lane. Return: whether the lane is retiring.
  */
 static bool retire_lane(struct ripc__lane *lane, bool answer)
 {
@@ -95,7 +97,7 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 	}
 	p->lane = NULL;
 	ripc__groups_lane_gone(ctx, p);
-	/* One that had come by itself is asked for at the resolver. */
+	/* A peer that connected by itself is resolved. */
 	p->lost = true;
 	p->used_ns = lane->last_rx_ns;
 	return true;
@@ -106,10 +108,7 @@ void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 	if (!answer && lane->state == RIPC__LANE_UP && retire_lane(lane, true))
 		return;
 	if (!answer && lane->state == RIPC__LANE_RETIRING) {
-		/*
-		 * The two have crossed: each is answered. Nothing but that is sent on a lane in
-		 * this state.
-		 */
+		/* Both sides sent GOAWAY: each answers. Nothing else is sent in this state. */
 		lane->state = RIPC__LANE_UP;
 		ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, 1, 0);
 		lane->state = RIPC__LANE_RETIRING;
@@ -119,7 +118,7 @@ void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 	ripc__lane_fail(lane, -ESHUTDOWN, "it was idle, and room for lanes runs low");
 }
 
-/* Up to want lanes whose rank is at most this. Return: how many were found. */
+/* Retires up to nwanted lanes with at most this rank. Return: their number. */
 static size_t retire_lanes(struct ripc *ctx, size_t nwanted, uint32_t max_rank)
 {
 	size_t n = 0, victims, count = 0;
@@ -152,7 +151,7 @@ static size_t retire_lanes(struct ripc *ctx, size_t nwanted, uint32_t max_rank)
 	for (size_t i = 0; i < victims; i++) {
 		struct ripc__lane *lane = entries[i].object;
 
-		/* The end of another one may have changed it. */
+		/* Retiring another lane may have changed this one. */
 		if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane)
 			continue;
 		count++;
@@ -172,7 +171,7 @@ void ripc__evict_lanes(struct ripc *ctx, bool exhausted)
 	if (ctx->fast_path.valid)
 		ripc__fast_path_flush(ctx);
 	getrlimit(RLIMIT_NOFILE, &limit);
-	/* Half the reserve, or all of it: strangers take each descriptor that comes free. */
+	/* Free half the reserve, or all of it: unauthenticated peers take each free descriptor. */
 	nwanted = ripc__descriptor_reserve(limit.rlim_cur) / (exhausted ? 1 : 2);
 	ripc__list_for_each_safe (n, tmp, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
@@ -186,8 +185,8 @@ void ripc__evict_lanes(struct ripc *ctx, bool exhausted)
 	if (exhausted)
 		nretiring = 0;
 	/*
-	 * As long as there are descriptors, lanes in use stay: the application may hold most of the
-	 * descriptors itself, and no lane that is closed brings the next one below the mark.
+	 * While descriptors remain, lanes in use stay: the application may hold most descriptors
+	 * itself, and closing lanes would not help.
 	 */
 	if (nretiring < nwanted &&
 	    !retire_lanes(ctx, nwanted - nretiring, exhausted ? RANK_USED : RANK_UNUSED) && exhausted)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Credit per service: what we may send to one over a lane, and what a peer may send to one of ours. */
+/*
+ * Credit per service: what this context may send to a service over a lane, and what a peer may send
+ * to a local one.
+ */
 #include "core/peer/lane.h"
 #include "core/message/service.h"
 

@@ -16,15 +16,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CONTROL_MAX        4096 /* control messages that may wait on one lane */
-#define TRANSFER_MIN_BYTES 4096 /* between two looks: a transfer is on its way */
+#define CONTROL_MAX        4096 /* queued control messages of one lane */
+#define TRANSFER_MIN_BYTES 4096 /* bytes between two polls that show a transfer in progress */
 
 static struct ripc__tp *lane_tp(const struct ripc__lane *lane)
 {
 	return &lane->ctx->tp[lane->tp];
 }
 
-/* ---- the end ---- */
+/* ---- end of a lane ---- */
 
 void ripc__lane_close(struct ripc__lane *lane)
 {
@@ -51,7 +51,7 @@ void ripc__lane_close(struct ripc__lane *lane)
 		ripc__list_del(n);
 		free(ripc__list_entry(n, struct ripc__control, link));
 	}
-	/* Messages keep what they hold, but nobody waits for it any more. */
+	/* Messages keep their memory, but nobody waits for their release. */
 	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 		for (struct ripc__message *m = s->first; m; m = m->next) {
 			if (m->flow && m->flow->lane == lane)
@@ -114,7 +114,7 @@ static void requests_lane_gone(struct ripc *ctx, struct ripc__peer *p, struct ri
 {
 	struct ripc__list *n;
 
-	/* From the last to the first, so that each goes before the others at the head of its destination. */
+	/* From the last to the first, so that each is put at the head of its destination. */
 	for (n = p->requests.prev; n != &p->requests;) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
@@ -124,7 +124,7 @@ static void requests_lane_gone(struct ripc *ctx, struct ripc__peer *p, struct ri
 	}
 }
 
-/* Requests that are back from this peer, to services that are elsewhere now, wait for no lane of its. */
+/* Requests that came back from this peer, to services that have moved, do not wait for its lane. */
 static void flush_moved_dests(struct ripc *ctx, const struct ripc__peer *p)
 {
 	struct ripc__dest *d, *tmp;
@@ -149,7 +149,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 
 	if (old_state == RIPC__LANE_DEAD)
 		return;
-	/* The text may lie in what is about to be freed. */
+	/* text may lie in memory that is freed below. */
 	snprintf(copy, sizeof(copy), "%s", text && *text ? text : ripc_strerror(status));
 	ripc__lane_close(lane);
 	if (old_state == RIPC__LANE_CONNECTING) {
@@ -162,7 +162,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 		ripc__log(RIPC_LOG_INFO, "lane to %s over %s is down: %s",
 			  ripc__instance_text(p->instance), lane_tp(lane)->ops->name, copy);
 	}
-	/* Nobody can reach our memory over it any more: now it may be given back. */
+	/* No peer can reach our memory over this lane any more: it can be freed. */
 	ripc__local_returns_lane_gone(ctx, lane);
 	ripc__rndv_lane_gone(ctx, lane);
 	requests_lane_gone(ctx, p, lane);
@@ -186,7 +186,10 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 		if (p->nlanes > 1)
 			return;
 	}
-	/* With datagrams nobody may be waiting for the lane, and still it must be known whether the peer lives. */
+	/*
+	 * With datagrams possibly no sender waits for the lane, but the peer's liveness must be
+	 * known.
+	 */
 	if (ripc__peer_has_work(p) || (ctx->datagrams && old_state == RIPC__LANE_UP))
 		ripc__peer_connect(ctx, p);
 	ripc__list_for_each_safe (n, tmp, &p->dests)
@@ -232,7 +235,7 @@ void ripc__lane_monitor(struct ripc__lane *lane)
 	ripc__progress_request(ctx);
 }
 
-/* One credit is kept for the messages that give credit back: see doc/protocol.md, section 1.4. */
+/* One credit is reserved for messages that return credit: doc/protocol.md, section 1.4. */
 static bool has_tx_credit(const struct ripc__lane *lane, bool returns_credit)
 {
 	if (lane->blocked)
@@ -250,14 +253,14 @@ static uint16_t credits_due(const struct ripc__lane *lane)
 	return (uint16_t)(lane->rx_credits_due > 65535 ? 65535 : lane->rx_credits_due);
 }
 
-/* The transport does not take it. */
+/* The transport refused the post. */
 static int __attribute__((noinline)) post_failed(struct ripc__lane *lane, int rc)
 {
 	if (rc == -EAGAIN) {
 		lane->blocked = true;
 		lane->ctx->stats.queue_stalls++;
 		lane->peer->stats.queue_stalls++;
-		/* Whoever sleeps does not wait for room. */
+		/* Threads that sleep do not wait for room. */
 		ripc__progress_request(lane->ctx);
 	}
 	return rc;
@@ -268,27 +271,24 @@ static inline __attribute__((always_inline)) int post_message(struct ripc__lane 
 							      const struct iovec *payload,
 							      unsigned n, bool more)
 {
-	/* Of a SHORT with return buffers the header is not all that is before the payload. */
+	/* A SHORT with return buffers has more than its header before the payload. */
 	bool plain = len == RIPC__FAST_HEADER_LEN && ripc__get_le64(header) == RIPC__FAST_HEADER_WORD;
 	uint64_t dest = ripc__get_le64(header + 8), source = ripc__get_le64(header + 16);
-	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	uint16_t credits = credits_due(lane);
-	uint8_t again[RIPC__ELIDED_LEN];
+	uint8_t elided[RIPC__ELIDED_LEN];
+	const uint8_t *head = header;
 	int rc;
 
-	iov[0].iov_base = header;
-	iov[0].iov_len = len;
-	for (unsigned i = 0; i < n; i++)
-		iov[1 + i] = payload[i];
-	if (plain && lane_tp(lane)->ops->post_again &&
+	if (plain && lane_tp(lane)->limits.caps & RIPC__CAP_ELIDE_HEADER &&
 	    ripc__header_context_is(&lane->tx_last, dest, source)) {
 		if (credits > RIPC__ELIDED_CREDITS_MAX)
 			credits = RIPC__ELIDED_CREDITS_MAX;
-		ripc__put_le32(again, ripc__elided_word(lane->tx_seq, credits));
-		iov[0] = (struct iovec){again, sizeof(again)};
+		ripc__put_le32(elided, ripc__elided_word(lane->tx_seq, credits));
+		head = elided;
+		len = sizeof(elided);
 	}
 	ripc__header_stamp(header, lane->tx_seq, credits);
-	rc = lane_tp(lane)->ops->post_send(lane->ep, iov, 1 + n, more);
+	rc = lane_tp(lane)->ops->post(lane->ep, head, len, payload, n, more);
 	if (RIPC__UNLIKELY(rc < 0))
 		return post_failed(lane, rc);
 	if (plain)
@@ -306,7 +306,7 @@ static inline __attribute__((always_inline)) int post_message(struct ripc__lane 
 	return 0;
 }
 
-/* No credit, or no room, or others wait already. */
+/* No credit, no room, or other senders wait already. */
 static int __attribute__((noinline)) mark_starved(struct ripc__lane *lane)
 {
 	lane->starved = true;
@@ -326,7 +326,7 @@ int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 	if (RIPC__UNLIKELY(!ripc__lane_can_send(lane)))
 		return mark_starved(lane);
 	rc = post_message(lane, header, len, payload, n, more);
-	/* A lane that is about to be reported closed: the sender waits for what becomes of it. */
+	/* The lane's closing is about to be reported: the sender waits for the outcome. */
 	return rc == -EMSGSIZE || !rc ? rc : -EAGAIN;
 }
 
@@ -343,7 +343,10 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 		return;
 	c = lane->ncontrol < CONTROL_MAX ? malloc(sizeof(*c) + len) : NULL;
 	if (!c) {
-		/* Without it the peer would wait for ever. The lane is closed by the timers: not here, in the middle of something. */
+		/*
+		 * The peer would wait for this message for ever. The timers close the lane, outside
+		 * this call.
+		 */
 		lane->close_pending = true;
 		ripc__timer_at(lane->ctx, 0);
 		return;
@@ -373,12 +376,18 @@ void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, ui
 	ripc__lane_control(lane, buf, (size_t)(p - buf));
 }
 
-/* Tells the peer of free receive buffers when nothing else has for half of them. May use the last credit. */
+/*
+ * Returns credit when half of the receive buffers are free and no other message has done so. May
+ * use the last credit.
+ */
 static void send_credit(struct ripc__lane *lane)
 {
 	uint8_t buf[RIPC__HEADER_LEN + 8], *p;
 
-	/* Of those that messages do not hold: else, with half of them held, it would never be that many. */
+	/*
+	 * Count only buffers that no message holds; otherwise half would never be reached when half
+	 * are held.
+	 */
 	if (lane->state != RIPC__LANE_UP || !lane->rx_depth ||
 	    lane->rx_credits_due < (lane->rx_depth - lane->rx_held + 1) / 2 ||
 	    !lane->rx_credits_due || !has_tx_credit(lane, true))
@@ -396,7 +405,7 @@ void ripc__lane_repost(struct ripc__lane *lane)
 	send_credit(lane);
 }
 
-/* Sends the control messages that wait. Return: whether all are gone. */
+/* Sends queued control messages. Return: whether none is left. */
 static bool control_flush(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
@@ -413,7 +422,7 @@ static bool control_flush(struct ripc__lane *lane)
 	return true;
 }
 
-/* What waited behind a message that has left for a holder that its service has no more. */
+/* Flushes requests that waited behind one that left for a former holder of its service. */
 static void flush_dests(struct ripc *ctx)
 {
 	struct ripc__dest *d, *tmp;
@@ -449,7 +458,7 @@ void ripc__lane_flush(struct ripc__lane *lane)
 		if (lane->state != RIPC__LANE_UP)
 			break;
 	}
-	/* Not before: it may end others of these requests. */
+	/* Afterwards, because it may end other requests. */
 	if (flush_others)
 		flush_dests(ctx);
 	if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane)
@@ -465,9 +474,9 @@ void ripc__lane_flush(struct ripc__lane *lane)
 	}
 }
 
-/* ---- events and time ---- */
+/* ---- events and timers ---- */
 
-/* A sign of life: whoever wanted to replace this lane crossed with it. */
+/* The peer is alive. A connection request that was to replace this lane has crossed with it. */
 static inline void lane_received(struct ripc__lane *lane)
 {
 	lane->last_rx_ns = lane->ctx->now_ns;
@@ -511,7 +520,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		break;
 	}
 	if (lane->state == RIPC__LANE_DEAD) {
-		/* Reported before it was closed, in the same round. */
+		/* Reported in the same pass, before the lane was closed. */
 		if (ev->kind == RIPC__EV_RECV && ev->token)
 			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
 		if (ev->kind == RIPC__EV_IMPORTED)
@@ -530,7 +539,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 			ripc__lane_on_confirm(lane, ev);
 			break;
 		}
-		/* Messages that arrive while the lane is retired do not prolong that. */
+		/* Messages that arrive on a retiring lane do not extend its time. */
 		ripc__dispatch_message(lane, ev);
 		break;
 	case RIPC__EV_WRITE_DONE:
@@ -554,7 +563,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 	}
 }
 
-/* Whether something of ours hangs on the life of this lane. */
+/* Whether work of this context depends on the lane. */
 static bool lane_has_work(const struct ripc__lane *lane)
 {
 	struct ripc__list *n;
@@ -574,8 +583,9 @@ static bool lane_has_work(const struct ripc__lane *lane)
 }
 
 /*
- * Whether a long transfer is on its way, however slowly: on a slow link minutes may pass until the first read is done.
- * Less than TRANSFER_MIN_BYTES may be our own PING, which the kernel of a stopped process acknowledges, too.
+ * Whether a long transfer makes progress, however slow: on a slow link the first read may take
+ * minutes. Fewer bytes than TRANSFER_MIN_BYTES may be our PING, which the kernel of a stopped
+ * process acknowledges.
  */
 static bool lane_transferring(struct ripc__lane *lane)
 {
@@ -589,7 +599,7 @@ static bool lane_transferring(struct ripc__lane *lane)
 	return before && bytes_transferred - before >= TRANSFER_MIN_BYTES;
 }
 
-/* Neither up nor refused, or not closed, by the end of its time. */
+/* The lane was not accepted, refused or closed in time. */
 static void lane_timed_out(struct ripc__lane *lane)
 {
 	char addr[96] = "", text[160];
@@ -633,7 +643,7 @@ static void lane_timer(struct ripc__lane *lane)
 	if (lane->state != RIPC__LANE_UP)
 		return;
 	if (!lane_has_work(lane)) {
-		/* Silence without a reason to speak is not held against it later: ripc__lane_monitor(). */
+		/* Silence on an idle lane does not count: see ripc__lane_monitor(). */
 		lane->idle = true;
 		ripc__bounces_trim(lane);
 		return;
@@ -654,7 +664,7 @@ static void lane_timer(struct ripc__lane *lane)
 		ripc__lane_notify(lane, RIPC__PING, 0, 0, now, 0);
 	}
 	ripc__timer_at(ctx, now + timeout / 8);
-	/* What a post refused for want of memory is announced by no event. */
+	/* No event announces the end of a memory shortage. */
 	if (!lane->blocked)
 		ripc__lane_flush(lane);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A lane: one connection to a peer over one transport, shared by all services of both contexts. It numbers messages,
- * keeps the credits of the connection and of each service at its far end, and notices when the peer falls silent.
+ * A lane: one connection to a peer over one transport, shared by all services of both contexts. It
+ * numbers messages, keeps the credits of the connection and of each remote service, and detects a
+ * silent peer.
  */
 #ifndef RIPC_CORE_PEER_LANE_H
 #define RIPC_CORE_PEER_LANE_H
@@ -15,54 +16,55 @@
 #include <uthash.h>
 
 enum ripc__lane_state {
-	RIPC__LANE_CONNECTING, /* active: waiting for the peer's answer */
-	RIPC__LANE_ACCEPTING,  /* passive: accepted, waiting for the transport's word */
+	RIPC__LANE_CONNECTING, /* active side: waiting for the peer's reply */
+	RIPC__LANE_ACCEPTING,  /* passive side: accepted, waiting for the transport */
 	RIPC__LANE_UP,
-	RIPC__LANE_RETIRING, /* gives way: GOAWAY was sent, see eviction.h; not peer->lane */
-	RIPC__LANE_DEAD,     /* in ctx->dead_lanes until the round of progress is over */
+	RIPC__LANE_RETIRING, /* GOAWAY was sent, see eviction.h; it is not peer->lane */
+	RIPC__LANE_DEAD,     /* in ctx->dead_lanes until the end of the pass */
 };
 
-/* A connection request that waits for the decision whether the present lane is still alive. */
+/* A connection request that waits until it is known whether the present lane is alive. */
 struct ripc__pending_conn {
 	unsigned tp;
 	void *request;
 	struct ripc__hello hello;
-	struct ripc__handshake shake; /* with keys: what it has said */
-	uint64_t source;              /* the address it came from */
-	uint64_t until_ns;            /* then the present lane is taken for dead */
+	struct ripc__handshake shake; /* with keys: the state of its handshake */
+	uint64_t source;              /* the address it came from: base/admission.h */
+	uint64_t until_ns;            /* the present lane is considered dead then */
 };
 
-/* What arrives over one lane for one service: its side of the credit. */
+/* Receive side of the credit of one service on one lane. */
 struct ripc__flow {
 	UT_hash_handle hh;
-	uint64_t id;                  /* the service */
-	struct ripc_service *service; /* NULL: not looked up yet, or gone */
+	uint64_t id;                  /* the local service */
+	struct ripc_service *service; /* NULL: not looked up yet, or closed */
 	struct ripc__lane *lane;
-	uint64_t arrived_units;    /* in all, on this lane */
-	uint64_t consumed_units;   /* of these, received by the application */
-	uint64_t advertised_units; /* limit told to the peer */
-	uint64_t source;           /* whose address was last learned from a message of this flow */
+	uint64_t arrived_units;    /* total on this lane */
+	uint64_t consumed_units;   /* received by the application, of arrived_units */
+	uint64_t advertised_units; /* limit sent to the peer */
+	uint64_t source;           /* service whose address was last learned from this flow */
 	uint64_t noservice_ns;     /* last NOSERVICE for this service; 0: none yet */
 };
 
-/* How much of a service's window a message of so many bytes, header included, takes. */
+/* Units of a service's window for a message of len bytes, header included. */
 static inline uint32_t ripc__units_of(size_t len)
 {
 	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 }
 
-/* What we sent over one lane to one service: the other side of a flow. */
+/* Send side of the credit of one service on one lane. */
 struct ripc__credit {
 	UT_hash_handle hh;
-	uint64_t id;          /* the service */
-	uint64_t sent_units;  /* in all, on this lane */
-	uint64_t limit_units; /* that may have been sent, in all */
-	unsigned export_skip; /* items to copy before one is lent again: its receivers keep what they get */
-	unsigned export_backoff; /* how many it will be the next time */
-	unsigned unacked_round;  /* lane->ref_round in which an unanswered request was seen */
+	uint64_t id;          /* the remote service */
+	uint64_t sent_units;  /* total on this lane */
+	uint64_t limit_units; /* total that may be sent */
+	/* items to copy before the next export: its receivers keep their messages */
+	unsigned export_skip;
+	unsigned export_backoff; /* the next value of export_skip */
+	unsigned unacked_round;  /* lane->ref_round in which an unacknowledged request was found */
 };
 
-/* How long one attempt to connect may take: the last way there is, and one before it. */
+/* Time limit of one attempt to connect: on the last path, and on one before it. */
 #define RIPC__CONNECT_NS       (3000 * UINT64_C(1000000))
 #define RIPC__CONNECT_FIRST_NS (1000 * UINT64_C(1000000))
 #define RIPC__FLOWS_MAX        4096 /* services that one peer may send to over one lane */
@@ -74,48 +76,52 @@ struct ripc__lane {
 	unsigned tp;         /* index of the transport */
 	struct ripc__ep *ep; /* NULL once closed */
 	enum ripc__lane_state state;
-	struct ripc__handshake *shake; /* with keys: the handshake, until it is over; else NULL */
-	bool active;                   /* we connected */
-	uint64_t source;               /* passive: the address it came from, base/admission.h */
-	uint32_t idle_check_seq[2];    /* tx_seq, rx_seq when idle lanes were last looked for */
-	unsigned ref_round;            /* counts the looks at what is lent */
-	int reply_streak; /* long messages in a row that the application answered soon; below 0: that, less what done.c waits for */
-	bool starved;     /* somebody found no credit or no room: tell them when there is some */
-	bool close_pending; /* to be closed by the next timer: a control message found no memory */
-	bool idle;          /* nothing hangs on its life: silence is no fault */
-	bool rx_untimed;    /* since last_rx_ns, at a time that was not looked at */
-	bool blocked;       /* the transport's queue is full: EV_SENDABLE will come */
-	/* These, and the units of a flow and a credit, are behind while ctx->plain is known: see plain.h. */
+	struct ripc__handshake *shake; /* with keys: the handshake, until it ends; else NULL */
+	bool active;                   /* this side connected */
+	uint64_t source;            /* passive side: the address it came from, base/admission.h */
+	uint32_t idle_check_seq[2]; /* tx_seq, rx_seq at the last check for idle lanes */
+	unsigned ref_round;         /* counts the passes of the reference timer */
+	/* long messages in a row with a quick reply; negative: penalty of delayed_ack.c */
+	int reply_streak;
+	bool starved;       /* a sender found no credit or no room: wake it when there is some */
+	bool close_pending; /* the timers close it: no memory for a control message */
+	bool idle;          /* no work depends on it: silence is no failure */
+	bool rx_untimed;    /* a message arrived since last_rx_ns, at an unknown time */
+	bool blocked;       /* the transport's queue is full: EV_SENDABLE follows */
+	/*
+	 * These, and the units of flows and credits, are stale while ctx->fast_path is valid:
+	 * fast_path.h.
+	 */
 	uint32_t tx_seq, rx_seq;
-	struct ripc__header_context tx_last, rx_last; /* unlike these, never behind */
-	uint32_t send_max;       /* the largest message: ours and the peer's limit, bytes */
-	unsigned caps;           /* READ/WRITE: what we may use towards the peer */
-	bool uses_credits;       /* the peer needs credits: tx_credits is meaningful */
-	uint32_t tx_credits;     /* sends the peer has receive buffers for */
-	uint32_t rx_depth;       /* receive buffers we have for it; 0: no credits needed */
-	uint32_t rx_credits_due; /* of these, free again and not yet told */
-	uint32_t rx_held;        /* of these, held by messages */
-	uint32_t service_window; /* the peer's, in units */
-	uint64_t remote_epoch; /* number of the peer's memory of us: peer->remote_epoch when it is up */
+	struct ripc__header_context tx_last, rx_last; /* never stale */
+	uint32_t send_max;        /* largest message in bytes: the minimum of both sides */
+	unsigned caps;            /* READ/WRITE: operations allowed towards the peer */
+	bool uses_credits;        /* the peer needs credits: tx_credits is valid */
+	uint32_t tx_credits;      /* receive buffers of the peer for this side's sends */
+	uint32_t rx_depth;        /* receive buffers for the peer; 0: no credits needed */
+	uint32_t rx_credits_due;  /* free again and not yet returned as credit */
+	uint32_t rx_held;         /* held by messages */
+	uint32_t service_window;  /* the peer's, in units */
+	uint64_t remote_epoch;    /* epoch of the peer's dedup window: peer->remote_epoch when up */
 	struct ripc__flow *flows; /* uthash by service id */
 	struct ripc__flow *flow;  /* the last one used */
 	unsigned nflows;
 	struct ripc__credit *credits; /* uthash by service id */
-	struct ripc__list control; /* struct ripc__control: control messages that wait for credit or room */
+	struct ripc__list control;    /* struct ripc__control: queued for credit or room */
 	unsigned ncontrol;
-	struct ripc__list rndvs; /* struct ripc__rndv with work to post on this lane, in order */
-	unsigned reads;          /* outstanding */
-	struct ripc__list exports; /* struct ripc__export: buffers of ours that the peer has been given */
-	struct ripc__list imports; /* struct ripc__region: buffers of the peer's that we map */
+	struct ripc__list rndvs;   /* struct ripc__rndv with reads to post, in order */
+	unsigned reads;            /* posted */
+	struct ripc__list exports; /* struct ripc__export: exported to the peer */
+	struct ripc__list imports; /* struct ripc__region: the peer's exports, mapped */
 	unsigned nexports, nimports;
 	struct ripc__list bounces;  /* struct ripc__bounce: buffers that stay registered */
-	uint64_t bounce_bytes[2];   /* theirs, by way: out, and in */
-	uint32_t last_export_id;    /* of the last share */
-	uint64_t ref_bytes;         /* of ours that the peer reads in place */
-	uint64_t connect_ns;        /* until it is up, or RETIRING: how long that may take */
+	uint64_t bounce_bytes[2];   /* bytes of bounce buffers, per direction: out, in */
+	uint32_t last_export_id;    /* id of the last export */
+	uint64_t ref_bytes;         /* bytes that the peer references */
+	uint64_t connect_ns;        /* time limit until it is up, or for RETIRING */
 	uint64_t last_rx_ns;        /* last sign of life */
 	uint64_t pinged_ns;         /* last PING without an answer; 0: none */
-	uint64_t bytes_transferred; /* bytes, as the transport told last */
+	uint64_t bytes_transferred; /* as last reported by the transport */
 };
 
 struct ripc__control {
@@ -124,83 +130,94 @@ struct ripc__control {
 	uint8_t bytes[];
 };
 
-/* Connects to p over transport tp at an address; last: there is no other way. Return: 0 (p->out is set) or a negative errno, explained. */
+/*
+ * Connects to p over transport tp at an address. last: no other path follows. Return: 0 (p->out is
+ * set) or a negative errno, explained.
+ */
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
 		       size_t len, bool last);
 
 /*
- * Sends one application message: header bytes and payload. The header is stamped. Return: 0, or -EAGAIN: no credit
- * or no room; the destination's waitq will be woken.
+ * Sends one application message: a header, stamped here, and a payload. Return: 0, or -EAGAIN: no
+ * credit or no room; the destination's waitq is woken later.
  */
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 		    const struct iovec *payload, unsigned n, bool more);
 
-/* Sends a control message, now or as soon as there is credit and room, in order. Never fails but for memory, and then closes the lane. */
+/*
+ * Sends a control message, at once or when there is credit and room, in order. Out of memory closes
+ * the lane; no other failure.
+ */
 void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len);
 
-/* A control message of one or two words for a request or the like. */
+/* Sends a control message with one or two words. */
 void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source,
 		       uint64_t a, uint64_t b);
 
-/* The credit of a service on this lane, created if need be; NULL: out of memory. */
+/* Credit of a service on this lane, created if needed. Return: NULL: out of memory. */
 struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id);
 
-/* A receive buffer is free again: its credit goes back to the peer. */
+/* A receive buffer is free again: its credit returns to the peer. */
 void ripc__lane_repost(struct ripc__lane *lane);
 
-/* The application has taken units of a flow: tells the peer when it is worth a message. */
+/* The application received units of a flow: returns credit when a message is worth it. */
 void ripc__flow_consume(struct ripc__flow *flow, uint32_t units);
-/* A service of the peer's is not known any more: the next message from it is its address again. */
+/* A service of the peer is unknown now: its next message sets its address again. */
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source);
-/* A service is gone: its flows count on, for what still comes. */
+/* A service was closed: its flows keep counting messages that still arrive. */
 void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s);
 
-/* Something begins to hang on the life of the lane: from now on silence is noticed. */
+/* Work begins to depend on the lane: from now on silence is detected. */
 void ripc__lane_monitor(struct ripc__lane *lane);
-/* Whether what is said on one concerns what went over the other: they are one, or both ends of a context's lane to itself. */
+/*
+ * Whether a message on one concerns transfers on the other: the same lane, or both ends of a
+ * context's lane to itself.
+ */
 static inline bool ripc__lane_same(const struct ripc__lane *a, const struct ripc__lane *b)
 {
 	return a == b || (a && b && a->peer == b->peer && a->tp == b->tp &&
 			  a->ctx->tp[a->tp].limits.caps & RIPC__CAP_SELF);
 }
 
-/* Whether ripc__lane_send() would try: there is credit, and nothing waits for room. */
+/* Whether ripc__lane_send() would try: credit is left and nothing waits for room. */
 bool ripc__lane_can_send(const struct ripc__lane *lane);
 
-/* Posts reads for the lane's long messages, sends what waits. */
+/* Posts reads of the lane's long messages and sends queued messages. */
 void ripc__lane_flush(struct ripc__lane *lane);
 
-/* The lane broke or is given up: frees all that depends on it, reconnects if work is outstanding. */
+/* Fails the lane: frees all that depends on it and reconnects if work is outstanding. */
 void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text);
-/* Closes it without any further consequence. */
+/* Closes the lane without further effect. */
 void ripc__lane_close(struct ripc__lane *lane);
 /* Frees closed lanes. */
 void ripc__dead_lanes_free(struct ripc *ctx);
 
-/* An event of transport tp. Takes care of its token. */
+/* Handles an event of transport tp and releases its token. */
 void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 
-/* connect.c: a connection request arrived / an endpoint is up. */
+/* A connection request arrived / an endpoint is up (connect.c). */
 void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 void ripc__lane_on_established(struct ripc__lane *lane, const struct ripc__event *ev);
-/* The reason of a refusal; RIPC__REFUSE_NONE, and another *status, if it cannot be believed. */
+/* The reason of a refusal; RIPC__REFUSE_NONE and another *status if it was not authenticated. */
 unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status);
-/* The first message on a lane whose peer has still to prove that it has our key. Takes care of its token. */
+/*
+ * The first message on a lane whose peer must still prove that it has the key. Releases its token.
+ */
 void ripc__lane_on_confirm(struct ripc__lane *lane, const struct ripc__event *ev);
-/* Decides a request that was held back while we asked whether the present lane is alive. */
+/* Decides a pending connection request after the PING of the present lane. */
 void ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept);
 
-/* Keep-alive, held requests. */
+/* Keep-alive and pending connection requests. */
 void ripc__lane_timers(struct ripc *ctx);
 
-/* Our hello to a peer over a transport. */
+/* Encodes this context's hello to a peer over a transport. */
 void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
 		      uint8_t buf[RIPC__HELLO_LEN]);
 
-/* Protocol.c: a message arrived on a lane / as a datagram. */
+/* A message arrived on a lane / as a datagram (dispatch.c). */
 void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev);
 void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
-/* Counts a message that broke the protocol; a lane it came on is closed. */
+/* Counts a message that violates the protocol and closes its lane. */
 void ripc__lane_protocol_error(struct ripc__lane *lane, const char *why);
 
 #endif

@@ -15,7 +15,7 @@
 #define RETRY_MIN_NS (20 * RIPC__MS)
 #define RETRY_MAX_NS (1000 * RIPC__MS)
 #define CROSSED_TIMEOUT_NS \
-	(1000 * RIPC__MS) /* how long the peer's own connection may take after it refused ours */
+	(1000 * RIPC__MS) /* time for the peer's own connection after it refused ours */
 
 static void set_text(char **at, const char *text)
 {
@@ -92,7 +92,7 @@ static void dest_link(struct ripc__dest *d, struct ripc__peer *p)
 	ripc__list_add(&p->dests, &d->link);
 }
 
-/* Will be asked for again, later each time. */
+/* Plans another look-up, later each time. */
 static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 {
 	uint64_t wait = RETRY_MIN_NS << (d->failures < 6 ? d->failures : 6);
@@ -106,7 +106,10 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	ripc__wake(ctx, &d->waitq);
 }
 
-/* A look-up that begins in the timers comes after the resolver's turn in this round: nobody may sleep before the next. */
+/*
+ * A look-up that begins in the timers comes after the resolver's turn in this pass: run another
+ * pass before sleeping.
+ */
 static void kick_resolver(struct ripc *ctx)
 {
 	ctx->resolver_pending = true;
@@ -114,7 +117,7 @@ static void kick_resolver(struct ripc *ctx)
 	ctx->next_timer_ns = 0;
 }
 
-/* The peer that holds it. Other peers may be forgotten for it, with their destinations, but not this one. */
+/* The peer that holds it. Other peers may be evicted for it, with their destinations. */
 static struct ripc__peer *dest_holder(struct ripc *ctx, struct ripc__dest *d,
 				      const uint8_t instance[16])
 {
@@ -144,7 +147,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 	}
 	rc = ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx));
 	if (rc) {
-		dest_fail(ctx, d, ripc_detail());
+		dest_fail(ctx, d, ripc_error_detail());
 		return;
 	}
 	d->state = RIPC__DEST_RESOLVING;
@@ -159,7 +162,7 @@ int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d)
 	d->used_ns = ripc__now(ctx);
 	if (d->state == RIPC__DEST_FAILED && d->used_ns >= d->retry_ns)
 		d->state = RIPC__DEST_UNKNOWN;
-	/* The timer may have gone by while nobody wanted it. */
+	/* The retry time may have passed while no sender waited. */
 	if (d->state == RIPC__DEST_FAILED) {
 		ripc__timer_at(ctx, d->retry_ns);
 		ripc__progress_request(ctx);
@@ -276,7 +279,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 	if (!d)
 		return;
 	if (!memcmp(record->instance, ctx->instance, 16)) {
-		/* Ours: reached without the network, if it is still here. */
+		/* A local service: reached without the network, if it is still registered. */
 		d->state = RIPC__DEST_UNKNOWN;
 		if (dest_has_waiters(d))
 			ripc__dest_reach(ctx, d);
@@ -351,7 +354,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 
 	if (p)
 		return p;
-	/* Our own is one, has always room, and is looked for in walks through the tables. */
+	/* This context itself is a peer too and always has room. */
 	if (HASH_COUNT(ctx->peers) >= max_peers && memcmp(instance, ctx->instance, 16) &&
 	    !ripc__evict_peers(ctx))
 		return NULL;
@@ -359,7 +362,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	if (!p)
 		return NULL;
 	memcpy(p->instance, instance, 16);
-	/* If we had given it up and it lives, it still knows which numbers came. */
+	/* A peer that was evicted here but is alive still knows the numbers used before. */
 	p->memory = p->next_request_id = p->next_dgram_seq = ripc__seq_begin(ctx);
 	p->dedup_base = 1;
 	ripc__list_init(&p->dests);
@@ -434,7 +437,7 @@ const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__pe
 
 	if (!ctx->datagrams || p->no_dgram_path)
 		return NULL;
-	/* The lane shows which way is open; before there is one, the first is as good as its chances. */
+	/* The lane shows which path works; without a lane the first is tried. */
 	for (unsigned i = 0; (addr = ripc__peer_path(ctx, p, i, tp, len)); i++)
 		if (!p->lane || p->lane->tp == *tp)
 			break;
@@ -458,7 +461,7 @@ bool ripc__peer_has_tx_work(const struct ripc__peer *p)
 	return false;
 }
 
-/* Asks the resolver for the way to a peer, by way of the services we want to send to. */
+/* Resolves the peer again, through the services that are to be reached. */
 static void peer_resolve(struct ripc *ctx, struct ripc__peer *p)
 {
 	struct ripc__list *n;
@@ -466,7 +469,7 @@ static void peer_resolve(struct ripc *ctx, struct ripc__peer *p)
 	ripc__list_for_each (n, &p->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
-		/* Without an answer the peer is given up in time all the same. */
+		/* Without an answer the peer still times out. */
 		if (dest_has_waiters(d) &&
 		    !ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx)))
 			kick_resolver(ctx);
@@ -474,9 +477,9 @@ static void peer_resolve(struct ripc *ctx, struct ripc__peer *p)
 }
 
 /*
- * A lane whose end leads to ripc__peer_connect() again: one that is retired, whose messages come
- * first, or one that the peer has just made, without which the two would cross. One that has still
- * to prove that its peer has our key is not waited for.
+ * Whether a lane exists whose end calls ripc__peer_connect() again: a retiring one, whose messages
+ * come first, or one that the peer just made, which a new one would cross. A lane whose peer has
+ * not proved its key does not count.
  */
 static bool lane_pending(struct ripc *ctx, const struct ripc__peer *p)
 {
@@ -508,7 +511,10 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	if (!p->unreachable_ns)
 		p->unreachable_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
 	if (!p->next_path) {
-		/* One that had come to us by itself will come again if it lives: so far it alone knows the way. */
+		/*
+		 * A peer that connected by itself does so again if it is alive: its address is
+		 * unknown here.
+		 */
 		p->all_refused = p->addrs_len || !p->lost;
 		if (!p->all_refused)
 			peer_resolve(ctx, p);
@@ -524,13 +530,13 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 		rc = ripc__lane_connect(ctx, p, tp, addr, len, last);
 		if (!rc)
 			return;
-		/* A transport of one host says so if the peer is elsewhere, or finds nobody. */
+		/* A transport of one host reports if the peer is elsewhere or not there. */
 		ripc__attempt_add(p, p->out_path, tp,
 				  rc != -EHOSTUNREACH &&
 					  !(ctx->tp[tp].limits.caps & RIPC__CAP_SAME_HOST),
-				  ripc_detail());
+				  ripc_error_detail());
 	}
-	/* Every way was tried. */
+	/* All paths were tried. */
 	p->next_path = 0;
 	if (p->all_refused || now >= p->unreachable_ns) {
 		ripc__peer_unreachable(ctx, p);
@@ -545,7 +551,10 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 {
 	p->out = NULL;
 	if (refusal == RIPC__REFUSE_CROSSED) {
-		/* Theirs is on its way; if it is not here soon, ours is tried again. */
+		/*
+		 * The peer's connection is on its way; if it does not arrive in time, connect
+		 * again.
+		 */
 		p->crossed = true;
 		p->next_path = 0;
 		p->retry_ns = ripc__now(ctx) + CROSSED_TIMEOUT_NS;
@@ -578,7 +587,10 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	p->next_path = 0;
 	ripc__rndv_peer_gone(ctx, p);
 	ripc__local_returns_peer_gone(ctx, p);
-	/* All that this peer may have, those of services that are elsewhere by now or nowhere, too. */
+	/*
+	 * All requests that this peer may have, including those to services that have moved or
+	 * ended.
+	 */
 	ripc__list_for_each_safe (n, tmp, &p->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
@@ -590,16 +602,16 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 		ripc__dest_invalidate(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
 	}
 	/*
-	 * A later incarnation has another instance id: nothing of this one is of use any more. But if it is only the way that
-	 * broke, and it has not noticed yet, it sends again what it had no answer to: which of that we have is kept for a while.
-	 * So are the causes, while somebody waits for one of its services.
+	 * A restarted peer has another instance id and uses none of this. But if only the path
+	 * failed, the peer repeats requests without an ACK, so the dedup window is kept for a
+	 * while, as are the causes while a sender waits for one of its services.
 	 */
 	p->used_ns = p->dedup_bitmap || has_waiters ? ripc__now(ctx) : 0;
 	ctx->next_sweep_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
 
-/* ---- time ---- */
+/* ---- timers ---- */
 
 void ripc__peer_timers(struct ripc *ctx)
 {

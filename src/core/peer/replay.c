@@ -19,7 +19,7 @@ static bool in_run(const struct ripc__run *run, uint64_t number, uint64_t window
 	       (number <= run->verified || number - run->verified <= window);
 }
 
-/* The run of a number: 0, 1, or -1 for none. The lower run ends where the higher one begins. */
+/* The run of a number: 0, 1, or -1: none. The lower run ends where the higher one begins. */
 static int run_find(const struct ripc__replay *r, uint64_t number, uint64_t window)
 {
 	int upper = r->run[1].count && r->run[1].first > r->run[0].first;
@@ -29,7 +29,7 @@ static int run_find(const struct ripc__replay *r, uint64_t number, uint64_t wind
 	return in_run(&r->run[!upper], number, window) ? !upper : -1;
 }
 
-/* A run that begins with this number. waited: those right before it are still accepted. */
+/* Begins a run with this number. waited: the numbers right before it are still accepted. */
 static void run_begin(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t n, bool gap_open)
 {
 	uint64_t window = 64 * (uint64_t)words;
@@ -64,17 +64,17 @@ static void runs_swap(struct ripc__replay *r, uint64_t *seen, unsigned words)
 	}
 }
 
-/* A second run begins, in place of the one before. Return: whether the number is new. */
+/* Begins the second run, in place of the one before. Return: whether the number is new. */
 static bool run_jump(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number)
 {
 	struct ripc__run *main_run = &r->run[0], *second = &r->run[1];
 	uint64_t gap;
 	bool gap_open;
 
-	/* The first datagram need not be the sender's. */
+	/* The first datagram may be forged. */
 	if (!main_run->trusted && second->count >= main_run->count)
 		runs_swap(r, seen, words);
-	/* A sender does not go back to a former run. The gap above that is given up with it. */
+	/* A sender does not return to an earlier run. The gap above it is given up too. */
 	if (second->count && second->trusted && second->first < main_run->first) {
 		main_run->first = second->first;
 		second->count = 0;
@@ -89,18 +89,18 @@ static bool run_jump(struct ripc__replay *r, uint64_t *seen, unsigned words, uin
 		return true;
 	if (second->first <= main_run->last)
 		second->first = main_run->last + 1;
-	/* The sender may have jumped here, or may come here yet. */
+	/* The sender may have jumped here, or reach this number later. */
 	second->verified = number - 32 * (uint64_t)words;
 	if (second->verified < second->first - 1)
 		second->verified = second->first - 1;
 	return true;
 }
 
-/* This number, which was new, has arrived: how far has the sender come? */
+/* A new number has arrived: advances the verified position of the sender. */
 static void run_verify(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t number)
 {
 	if (number <= run->verified) {
-		/* The sender is not yet where the others above claim. */
+		/* The sender has not reached the numbers claimed above. */
 		run->unverified -= run->unverified > 0;
 		return;
 	}
@@ -163,10 +163,10 @@ static bool check_number(struct ripc__replay *r, uint64_t *seen, unsigned words,
 		if (!run_accept(run, seen + (i ? words : 0), words, number,
 				i && !run->trusted ? &run->missing : lost))
 			return false;
-		/* More is not asked for, and it must not wrap round to 0. */
+		/* Saturates: more is not needed, and it must not wrap to 0. */
 		run->count += run->count < RIPC__RUN_TRUSTED;
 	}
-	/* While the main run goes on, the other one is none of the sender's jumps. */
+	/* While the main run advances, the second one is not the sender's. */
 	if (!i && r->run[1].count)
 		r->run[1].count = 1;
 	run = &r->run[i];
@@ -190,7 +190,7 @@ bool ripc__replay_check(struct ripc__replay *r, uint64_t *seen, unsigned words, 
 	if (r->in_order)
 		r->run[0].verified = r->run[0].last;
 	fresh = check_number(r, seen, words, number, confirmed, lost);
-	/* A number in the window is known to have arrived; one below the window is not. */
+	/* A number inside the window has certainly arrived; one below the window may not have. */
 	if (!fresh && now_ns - r->last_new_ns >= RIPC__REPLAY_STALE_NS) {
 		int i = run_find(r, number, 64 * (uint64_t)words);
 

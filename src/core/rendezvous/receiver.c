@@ -341,7 +341,7 @@ static void fail_item(struct ripc__rndv *r, const struct ripc__rndv_item *it, co
 {
 	ripc__log(RIPC_LOG_WARN, "service %llu: %s a long item of %llu bytes from peer %s: %s",
 		  (unsigned long long)r->service->id, what, (unsigned long long)it->len,
-		  ripc__instance_text(r->peer->instance), ripc_detail());
+		  ripc__instance_text(r->peer->instance), ripc_error_detail());
 	ripc__rndv_fail(r, rc);
 }
 

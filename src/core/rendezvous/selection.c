@@ -229,7 +229,7 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 			snprintf(text,
 				 sizeof(text), "service %llu over %s: item %u of %zu bytes cannot be registered: %s",
 				 (unsigned long long)r->dest_id, request_tp(r)->ops->name, i,
-				 it->len, ripc_detail());
+				 it->len, ripc_error_detail());
 			ripc__request_unselect(r, false);
 			r->lane = NULL;
 			ripc__request_done(r, rc == -EAGAIN ? -ENOMEM : rc, text);

@@ -38,7 +38,7 @@ static void write_failed(struct ripc_request *r, int rc)
 		 "service %llu over %s: item %u of %zu bytes cannot be written: %s",
 		 (unsigned long long)r->dest_id, r->ctx->tp[r->lane->tp].ops->name, r->next,
 		 r->items[r->next].len,
-		 rc == -ENOMEM || rc == -EPERM ? ripc_detail() : ripc_strerror(rc));
+		 rc == -ENOMEM || rc == -EPERM ? ripc_error_detail() : ripc_strerror(rc));
 	r->error = rc;
 	r->detail = strdup(text);
 	ripc__request_abort(r);
@@ -791,7 +791,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	return 0;
 }
 
-int ripc_start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	       const struct ripc_send_options *options, struct ripc_request **request)
 {
 	struct ripc *ctx;
@@ -976,7 +976,7 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	if (!timeout_ms)
 		return ripc__fail(
 			-EAGAIN,
-			"a long message cannot be delivered without waiting: use ripc_start()");
+			"a long message cannot be delivered without waiting: use ripc_send_async()");
 	/* One clock read serves sending and waiting. */
 	deadline = ripc__deadline(ctx, timeout_ms);
 	rc = start(s, dest, items, nitems, bytes, o, &r);

@@ -74,15 +74,6 @@ static int starved(struct ripc__ep *ep)
 	return blocked(ep);
 }
 
-static void gather(uint8_t *p, const struct iovec *iov, unsigned niov)
-{
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(p, iov[i].iov_base, iov[i].iov_len);
-		p += iov[i].iov_len;
-	}
-}
-
 /* Small, and nothing is held back before it: the device takes it out of the call itself. */
 static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_t len)
 {
@@ -100,23 +91,22 @@ static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_
 	return deliver(ep, &wr);
 }
 
-int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		  const struct iovec *items, unsigned n, bool more)
 {
 	struct ripc__verbs_slot *slot;
 	uint8_t copy[INLINE_MAX];
-	size_t len = 0;
+	size_t len = ripc__post_len(head_len, items, n);
 
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > IB_SEND_MAX)
 		return -EMSGSIZE;
 	/* Places are kept for what the transport says itself. */
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
 		return blocked(ep);
 	if (!more && !ep->nheld && len <= ep->max_inline && len <= INLINE_MAX) {
-		gather(copy, iov, niov);
+		ripc__post_copy(copy, head, head_len, items, n);
 		return send_inline(ep, copy, (uint32_t)len);
 	}
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
@@ -126,7 +116,7 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		ripc__verbs_sendq_unalloc(&ep->sendq, 1);
 		return starved(ep);
 	}
-	gather(slot->bounce->data, iov, niov);
+	ripc__post_copy(slot->bounce->data, head, head_len, items, n);
 	ep->held_sge[ep->nheld] =
 		(struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
 	ep->held_wr[ep->nheld] = (struct ibv_send_wr){
@@ -143,36 +133,6 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
 	return ep->nheld ? 1 : 0;
-}
-
-/* head_len is a constant wherever it is called. */
-static inline __attribute__((always_inline)) int post_headed(struct ripc__ep *ep, const uint8_t *head,
-							     size_t head_len, const void *payload,
-							     size_t len, bool more)
-{
-	uint8_t copy[INLINE_MAX];
-	size_t all = head_len + len;
-
-	/* What is not inline, and what waits for more, is no shorter this way. */
-	if (all > ep->max_inline || all > INLINE_MAX || more || ep->state != IB_EP_OPEN || ep->nheld ||
-	    ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
-		return -EAGAIN;
-	memcpy(copy, head, head_len);
-	if (len)
-		memcpy(copy + head_len, payload, len);
-	return send_inline(ep, copy, (uint32_t)all);
-}
-
-int ripc__ib_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more)
-{
-	return post_headed(ep, head, RIPC__POST_HEADER_LEN, payload, len, more);
-}
-
-int ripc__ib_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			bool more)
-{
-	return post_headed(ep, head, RIPC__BRIEF_LEN, payload, len, more);
 }
 
 int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)

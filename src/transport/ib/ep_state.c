@@ -30,8 +30,7 @@ void ripc__ib_ep_set_state(struct ripc__ep *ep, enum ib_ep_state to)
 
 void ripc__ib_ep_queue_event(struct ripc__ep *ep)
 {
-	if (ripc__list_empty(&ep->events))
-		ripc__list_add(&ep->t->event_eps, &ep->events);
+	ripc__list_queue(&ep->t->event_eps, &ep->events);
 }
 
 void ripc__ib_ep_leave(struct ripc__ep *ep, enum ib_ep_state to)

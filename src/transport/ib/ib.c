@@ -71,7 +71,7 @@ static unsigned poll_device(struct ib_device *d, struct ripc__event *events, uns
 		}
 		got = d->v.gone ? 0 : ripc__verbs_cq_poll(&d->cq, wc, want);
 		if (got < 0) {
-			ripc__ib_device_lost(d, ripc_detail());
+			ripc__ib_device_lost(d, ripc_error_detail());
 			got = 0;
 		}
 		for (int i = 0; i < got; i++)
@@ -191,7 +191,7 @@ static int ib_arm(struct ripc__transport *tr)
 		int rc = d->v.gone ? 0 : ripc__verbs_cq_arm(&d->cq);
 
 		if (rc < 0)
-			ripc__ib_device_lost(d, ripc_detail());
+			ripc__ib_device_lost(d, ripc_error_detail());
 		more |= rc != 0;
 	}
 	return more || !ripc__list_empty(&t->event_eps);
@@ -250,7 +250,7 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 	t->datagrams = opt->shorts != RIPC__SHORT_RDMA;
 	*l = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_WRITE | (t->uc ? 0 : RIPC__CAP_READ) |
-			(t->datagrams ? RIPC__CAP_DATAGRAM : 0),
+			RIPC__CAP_ELIDE_HEADER | (t->datagrams ? RIPC__CAP_DATAGRAM : 0),
 		.send_max = IB_SEND_MAX,
 		.recv_depth = IB_RECV_DEPTH,
 		.read_depth = IB_READ_DEPTH_MAX,
@@ -409,9 +409,7 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.accept = ripc__ib_accept,
 	.reject = ripc__ib_reject,
 	.ep_close = ripc__ib_ep_close,
-	.post_send = ripc__ib_post_send,
-	.post_plain = ripc__ib_post_message,
-	.post_again = ripc__ib_post_short,
+	.post = ripc__ib_post,
 	.post_write = ripc__ib_post_write,
 	.post_read = ripc__ib_post_read,
 	.post_datagram = ripc__ib_post_datagram,

@@ -415,11 +415,8 @@ static inline uint64_t ib_uc_recv_id(const struct ripc__ep *ep)
 /* endpoint.c */
 int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len); /* 0, -EAGAIN, -ENOTCONN */
 void ripc__ib_ep_unblock(struct ripc__ep *ep); /* EV_SENDABLE, if somebody waits for it and there may be room */
-int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
-int ripc__ib_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more);
-int ripc__ib_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			bool more);
+int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		  const struct iovec *items, unsigned n, bool more);
 int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

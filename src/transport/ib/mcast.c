@@ -329,7 +329,7 @@ static void mcast_qp_replace(struct ib_port *p)
 		/* Once, however long it lasts. */
 		if (!p->mcast.tries)
 			ripc__log(RIPC_LOG_ERROR, "ib: %s port %u hears no multicast: %s; tried again",
-				  p->d->v.name, p->num, ripc_detail());
+				  p->d->v.name, p->num, ripc_error_detail());
 		if (p->mcast.tries < REMAKE_DOUBLED)
 			p->mcast.tries++;
 		return;

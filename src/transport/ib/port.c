@@ -491,7 +491,7 @@ static int device_open(struct ib *t, struct ibv_device *device, const struct rip
 	*d = (struct ib_device){.t = t};
 	rc = ripc__verbs_device_open(&d->v, device, t->ndevices);
 	if (rc) {
-		snprintf(why, whylen, "%s", ripc_detail());
+		snprintf(why, whylen, "%s", ripc_error_detail());
 		return rc;
 	}
 	rc = -ENODEV;
@@ -509,7 +509,7 @@ static int device_open(struct ib *t, struct ibv_device *device, const struct rip
 	if (t->nports > before) {
 		rc = device_queues(d);
 		if (rc)
-			snprintf(why, whylen, "%s", ripc_detail());
+			snprintf(why, whylen, "%s", ripc_error_detail());
 		else
 			t->ndevices++;
 	}

@@ -111,7 +111,7 @@ static void start_qp_ready(struct ripc__ep *ep)
 	if (!rc)
 		return;
 	ep->job_running = false;
-	ripc__ib_ep_break(ep, rc, ripc_detail());
+	ripc__ib_ep_break(ep, rc, ripc_error_detail());
 }
 
 /* This pair of ports does not do. */
@@ -181,8 +181,7 @@ static void schedule(struct ripc__ep *ep)
 
 	if (!w->due && !w->timer_armed)
 		return;
-	if (ripc__list_empty(&ep->timed))
-		ripc__list_add(&t->timed, &ep->timed);
+	ripc__list_queue(&t->timed, &ep->timed);
 	if (at < t->next_timer_ns)
 		t->next_timer_ns = at;
 }

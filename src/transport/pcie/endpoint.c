@@ -93,15 +93,16 @@ void ripc__pcie_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 
 /* ---- posts ---- */
 
-int ripc__pcie_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+int ripc__pcie_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more)
 {
-	size_t len = 0;
+	struct iovec all[1 + RIPC__POST_ITEMS_MAX];
+	size_t len;
 
 	if (ep->state != PCIE_OPEN)
 		return -ENOTCONN;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
-	return ripc__ring_send(&ep->ring, iov, niov, len, false);
+	len = ripc__post_gather(all, head, head_len, items, n);
+	return ripc__ring_send(&ep->ring, all, 1 + n, len, false);
 }
 
 static bool local_range(const struct ripc__mr *mr, const void *local, size_t len)

@@ -86,7 +86,8 @@ int ripc__pcie_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, 
 		   unsigned access, struct ripc__mr *mr);
 void ripc__pcie_dereg(struct ripc__transport *tr, struct ripc__mr *mr);
 void ripc__pcie_ep_close(struct ripc__ep *ep);
-int ripc__pcie_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
+int ripc__pcie_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more);
 int ripc__pcie_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__pcie_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

@@ -55,6 +55,12 @@ static inline void ring_first_slot_barrier(void)
 	__atomic_signal_fence(__ATOMIC_RELEASE);
 }
 
+/* Whether ripc__ring_send_fast() sends so much itself. */
+static inline bool ripc__ring_fits_fast(const struct ripc__ring *w, size_t len)
+{
+	return len <= RING_FIRST_PAYLOAD + RIPC__RING_SLOT_BODY && w->tx + 2 <= w->tx_fast_end;
+}
+
 /* The same as ripc__ring_send_slow(). It calls nothing and so has nothing to save, but where it ends with a call. */
 static inline int ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head,
 				       const uint8_t *payload, size_t len, bool more)
@@ -62,8 +68,7 @@ static inline int ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head
 	uint64_t tx = w->tx, next = tx + 1;
 	uint8_t *ring, *first;
 
-	if (__builtin_expect(
-		    len > RING_FIRST_PAYLOAD + RIPC__RING_SLOT_BODY || tx + 2 > w->tx_fast_end, 0))
+	if (__builtin_expect(!ripc__ring_fits_fast(w, len), 0))
 		return ripc__ring_send_slow(w, head, payload, len, more);
 	ring = w->be.map + RIPC__RING_SLOTS_OFF;
 	first = ring + (tx & w->mask) * RIPC__RING_SLOT_LEN;

@@ -279,28 +279,21 @@ static void mark_want_sendable(struct ripc__ep *ep)
 	signal_fd(ep->t);
 }
 
-static int self_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+static int self_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		     const struct iovec *items, unsigned nitems, bool more)
 {
 	struct self_event *n;
-	size_t len = 0;
-	uint8_t *p;
+	size_t len = ripc__post_len(head_len, items, nitems);
 
 	if (!ep->peer)
 		return -ENOTCONN;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > SEND_MAX)
 		return -EMSGSIZE;
 	if (ep->queued > QUEUED_MAX || !(n = event_new(len))) {
 		mark_want_sendable(ep);
 		return -EAGAIN;
 	}
-	p = n->bytes;
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(p, iov[i].iov_base, iov[i].iov_len);
-		p += iov[i].iov_len;
-	}
+	ripc__post_copy(n->bytes, head, head_len, items, nitems);
 	n->from = ep;
 	ep->queued += len;
 	n->ev = (struct ripc__event){.kind = RIPC__EV_RECV,
@@ -435,7 +428,7 @@ const struct ripc__transport_ops ripc__transport_self = {
 	.accept = self_accept,
 	.reject = self_reject,
 	.ep_close = self_ep_close,
-	.post_send = self_post_send,
+	.post = self_post,
 	.post_write = self_post_write,
 	.post_read = self_post_read,
 	.post_datagram = self_post_datagram,

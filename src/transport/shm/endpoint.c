@@ -145,38 +145,38 @@ void ripc__shm_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 
 /* ---- posts ---- */
 
-int ripc__shm_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+/* Several items, a peer that was idle or is gone, a ring without room, or a simulated link. */
+static int __attribute__((noinline))
+post_slow(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
+	  unsigned n, bool more)
 {
-	size_t len = 0;
+	struct iovec all[1 + RIPC__POST_ITEMS_MAX];
+	size_t len;
 	int rc;
 
 	if (ep->state != SHM_OPEN)
 		return -ENOTCONN;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
-	rc = ripc__ring_send(&ep->ring, iov, niov, len, more);
 	ripc__shm_activate(ep);
+	if (head_len == RIPC__POST_HEADER_LEN && n == 1) {
+		rc = ripc__ring_send_slow(&ep->ring, head, items->iov_base, items->iov_len, more);
+		if (rc >= 0)
+			return rc;
+	}
+	len = ripc__post_gather(all, head, head_len, items, n);
+	rc = ripc__ring_send(&ep->ring, all, 1 + n, len, more);
 	/* The simulated link moves when somebody makes progress. */
 	return rc >= 0 && ep->t->simulated ? 1 : rc;
 }
 
-/* To somebody who was not looked at for long, or is gone. */
-static int __attribute__((noinline))
-post_slow(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len, bool more)
+int ripc__shm_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		   const struct iovec *items, unsigned n, bool more)
 {
-	if (ep->state != SHM_OPEN)
-		return -ENOTCONN;
-	ripc__shm_activate(ep);
-	return ripc__ring_send_slow(&ep->ring, head, payload, len, more);
-}
-
-int ripc__shm_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			 bool more)
-{
-	if (ep->state != SHM_OPEN || ep->idle)
-		return post_slow(ep, head, payload, len, more);
+	if (__builtin_expect(head_len != RIPC__POST_HEADER_LEN || n != 1 || ep->state != SHM_OPEN ||
+				     ep->idle || !ripc__ring_fits_fast(&ep->ring, items->iov_len),
+			     0))
+		return post_slow(ep, head, head_len, items, n, more);
 	ep->empty_polls = 0;
-	return ripc__ring_send_fast(&ep->ring, head, payload, len, more);
+	return ripc__ring_send_fast(&ep->ring, head, items->iov_base, items->iov_len, more);
 }
 
 static bool local_range(const struct ripc__mr *mr, const void *local, size_t len)

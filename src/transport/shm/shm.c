@@ -563,8 +563,7 @@ static void shm_forked(struct ripc__transport *tr)
 	.probe = shm_probe, .close = shm_close, .limits = shm_limits, .address = shm_address, \
 	.describe = shm_describe, .reg = ripc__shm_reg, .dereg = ripc__shm_dereg,             \
 	.connect = ripc__shm_connect, .accept = ripc__shm_accept, .reject = ripc__shm_reject, \
-	.ep_close = ripc__shm_ep_close, .post_send = ripc__shm_post_send,                     \
-	.post_plain = ripc__shm_post_plain, .poll_one = shm_poll_one,                         \
+	.ep_close = ripc__shm_ep_close, .post = ripc__shm_post, .poll_one = shm_poll_one,      \
 	.post_write = ripc__shm_post_write, .post_read = ripc__shm_post_read,                 \
 	.post_datagram = shm_post_datagram, .flush = shm_flush, .progress = shm_progress,     \
 	.export_fd = ripc__shm_export, .release = shm_release, .arm = shm_arm, .fd = shm_fd,  \

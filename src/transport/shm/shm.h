@@ -133,9 +133,8 @@ int ripc__shm_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, s
 		  unsigned access, struct ripc__mr *mr);
 void ripc__shm_dereg(struct ripc__transport *tr, struct ripc__mr *mr);
 void ripc__shm_ep_close(struct ripc__ep *ep);
-int ripc__shm_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
-int ripc__shm_post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			 bool more);
+int ripc__shm_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		   const struct iovec *items, unsigned n, bool more);
 int ripc__shm_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__shm_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

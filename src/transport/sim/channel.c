@@ -426,17 +426,16 @@ void ripc__sim_flush_held(struct ripc__ep *ep)
 	}
 }
 
-int ripc__sim_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+int ripc__sim_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		   const struct iovec *items, unsigned n, bool more)
 {
 	struct ripc__sim *net = ep->t->net;
 	int rc = check_post(ep, RIPC__CAP_CONNECTED);
 	struct sim_op *op;
-	size_t len = 0;
+	size_t len = ripc__post_len(head_len, items, n);
 
 	if (rc)
 		return rc;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > ep->t->limits.send_max)
 		return ripc__fail(-EMSGSIZE, "sim: send of %zu bytes, at most %u fit", len,
 				  ep->t->limits.send_max);
@@ -445,12 +444,7 @@ int ripc__sim_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 		free(op);
 		return ripc__fail(-ENOMEM, "sim: out of memory for a send");
 	}
-	len = 0;
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(op->data + len, iov[i].iov_base, iov[i].iov_len);
-		len += iov[i].iov_len;
-	}
+	ripc__post_copy(op->data, head, head_len, items, n);
 	net->counters.sends++;
 	net->activity++;
 	ep->outstanding++;

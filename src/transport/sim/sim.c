@@ -95,7 +95,8 @@ static int sim_probe(const struct ripc__transport_env *env, char *why, size_t wh
 
 static void fill_limits(struct ripc__transport_limits *limits, const struct ripc__sim_config *config)
 {
-	limits->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG;
+	limits->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
+		       RIPC__CAP_ELIDE_HEADER;
 	if (config->datagram)
 		limits->caps |= RIPC__CAP_DATAGRAM;
 	if (config->target_progress)
@@ -263,14 +264,6 @@ static int sim_fd(struct ripc__transport *t)
 	return t->net->fd;
 }
 
-static int sim_post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
-
-	return ripc__sim_post_send(ep, iov, 2, more);
-}
-
 /* The descriptor belongs to the network, not to the transport. */
 static void sim_forked(struct ripc__transport *t)
 {
@@ -291,8 +284,7 @@ const struct ripc__transport_ops ripc__transport_sim = {
 	.accept = ripc__sim_accept,
 	.reject = ripc__sim_reject,
 	.ep_close = ripc__sim_ep_close,
-	.post_send = ripc__sim_post_send,
-	.post_again = sim_post_again,
+	.post = ripc__sim_post,
 	.post_write = ripc__sim_post_write,
 	.post_read = ripc__sim_post_read,
 	.post_datagram = ripc__sim_post_datagram,

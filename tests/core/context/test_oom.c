@@ -65,13 +65,13 @@ void *__wrap_aligned_alloc(size_t align, size_t len)
 }
 
 /* The framework's own checks allocate. */
-#define CHECK(cond)                                                                \
-	do {                                                                       \
-		if (!(cond)) {                                                     \
-			shim.armed = false;                                        \
-			ck_abort_msg("allocation %llu fails: " #cond ": %s",       \
-				     (unsigned long long)shim.nth, ripc_detail()); \
-		}                                                                  \
+#define CHECK(cond)                                                                      \
+	do {                                                                             \
+		if (!(cond)) {                                                           \
+			shim.armed = false;                                              \
+			ck_abort_msg("allocation %llu fails: " #cond ": %s",             \
+				     (unsigned long long)shim.nth, ripc_error_detail()); \
+		}                                                                        \
 	} while (0)
 
 static void without_read(struct ripc__sim_config *config)
@@ -121,7 +121,7 @@ static void receive_all(struct run *run, unsigned i)
 			for (size_t at = 0; at < m->items[k].iov_len; at += 100)
 				sum = (uint8_t)(sum + ((uint8_t *)m->items[k].iov_base)[at]);
 			if (m->placement[k] == RIPC_IN_POOL && !kept)
-				kept = ripc_message_take(m, k);
+				kept = ripc_message_detach(m, k);
 		}
 		ripc_message_free(m);
 		ripc_buf_free(run->ctx[i], kept);
@@ -142,7 +142,7 @@ static void exchange(struct run *run, unsigned i)
 
 	if (!s)
 		return;
-	ripc_lookup(ctx, to, &route, 100);
+	ripc_route_lookup(ctx, to, &route, 100);
 	ripc_send_short(s, to, &item, 1, NULL, 100);
 	for (unsigned k = 0; k < 6; k++)
 		items[k] = (struct iovec){data, 10};
@@ -150,7 +150,7 @@ static void exchange(struct run *run, unsigned i)
 	receive_all(run, !i);
 	item.iov_len = 30000;
 	for (unsigned k = 0; k < 3; k++)
-		ripc_start(s, to, &item, 1, NULL, &r[k]);
+		ripc_send_async(s, to, &item, 1, NULL, &r[k]);
 	for (unsigned k = 0; k < 2; k++)
 		if (r[k])
 			ripc_request_wait(&r[k], 20);
@@ -189,7 +189,7 @@ static void exchange(struct run *run, unsigned i)
 	(void)ripc_buf_realloc(ctx, back, 100000);
 	ripc_buf_free(ctx, window);
 	/* One that nobody holds. */
-	ripc_lookup(ctx, 4711, NULL, 30);
+	ripc_route_lookup(ctx, 4711, NULL, 30);
 }
 
 /* All is well again: this must work. Return: whether it did. */
@@ -239,13 +239,13 @@ static bool run_once(unsigned k, uint64_t nth, bool lasting)
 	shim.armed = true;
 	for (unsigned i = 0; i < 2; i++) {
 		if (ripc__open_hooked(&run.ctx[i], configs[k].options, &hooks)) {
-			CHECK(ripc_detail()[0]);
+			CHECK(ripc_error_detail()[0]);
 			run.ctx[i] = NULL;
 			continue;
 		}
 		CHECK(!ripc__sim_attach(run.net, run.ctx[i]));
-		if (ripc_register(run.ctx[i], RIG_ID(i), 0, &run.s[i])) {
-			CHECK(ripc_detail()[0]);
+		if (ripc_service_register(run.ctx[i], RIG_ID(i), 0, &run.s[i])) {
+			CHECK(ripc_error_detail()[0]);
 			run.s[i] = NULL;
 			continue;
 		}
@@ -256,12 +256,12 @@ static bool run_once(unsigned k, uint64_t nth, bool lasting)
 	shim.armed = false;
 	if (open == 2)
 		ck_assert_msg(recovers(&run), "allocation %llu fails: nothing works afterwards: %s",
-			      (unsigned long long)nth, ripc_detail());
+			      (unsigned long long)nth, ripc_error_detail());
 	/* The end without memory, too. */
 	shim.armed = shim.failed == 0 || lasting;
 	for (unsigned i = 0; i < 2; i++) {
 		if (run.s[i] && i)
-			CHECK(!ripc_unregister(run.s[i]));
+			CHECK(!ripc_service_unregister(run.s[i]));
 		if (run.ctx[i]) {
 			struct ripc *ctx = run.ctx[i];
 

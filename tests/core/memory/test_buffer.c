@@ -53,7 +53,7 @@ START_TEST(pool_get__too_large)
 	ck_assert_int_eq(errno, ENOMEM);
 	ck_assert_ptr_null(ripc_buf_alloc(ctx, SIZE_MAX));
 	ck_assert_int_eq(errno, ENOMEM);
-	ck_assert(strstr(ripc_detail(), "no memory for a buffer of") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "no memory for a buffer of") != NULL);
 	rig_check_memory(ctx);
 }
 END_TEST
@@ -193,7 +193,7 @@ START_TEST(buf_alloc__no_bytes)
 	errno = 0;
 	ck_assert_ptr_null(ripc_buf_alloc(ctx, 0));
 	ck_assert_int_eq(errno, EINVAL);
-	ck_assert(ripc_detail()[0]);
+	ck_assert(ripc_error_detail()[0]);
 }
 END_TEST
 
@@ -204,7 +204,7 @@ START_TEST(buf_free__interior_and_null)
 	OK(ripc_buf_free(ctx, NULL));
 	OK(ripc_buf_free(ctx, p + 999));
 	RC(-EINVAL, ripc_buf_free(ctx, p));
-	ck_assert(strstr(ripc_detail(), "freed before") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "freed before") != NULL);
 }
 END_TEST
 
@@ -216,7 +216,7 @@ START_TEST(buf_free__beyond_length)
 	ck_assert_ptr_null(ripc__memory_find(ctx, p + 1000, 0));
 	ck_assert_ptr_null(ripc__memory_find(ctx, p, 1001));
 	RC(-EINVAL, ripc_buf_free(ctx, p + 1000));
-	ck_assert(strstr(ripc_detail(), "behind the buffer of 1000 bytes") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "behind the buffer of 1000 bytes") != NULL);
 	RC(-EINVAL, ripc_buf_free(ctx, p + 1023));
 	errno = 0;
 	ck_assert_ptr_null(ripc_buf_realloc(ctx, p + 1000, 10));
@@ -264,16 +264,16 @@ START_TEST(buf_free__not_a_buffer)
 	struct ripc_message *m;
 
 	RC(-EINVAL, ripc_buf_free(ctx, foreign));
-	ck_assert(strstr(ripc_detail(), "no buffer of this context") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "no buffer of this context") != NULL);
 	OK(ripc_buf_register(ctx, foreign, sizeof(foreign)));
 	RC(-EINVAL, ripc_buf_free(ctx, foreign + 5));
-	ck_assert(strstr(ripc_detail(), "registered memory") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "registered memory") != NULL);
 	OK(ripc_buf_unregister(ctx, foreign));
 	OK(rig_long(&rig, 1, 0, 5000, 1, 5000));
 	m = rig_take(&rig, 0);
 	ck_assert_int_eq(m->placement[0], RIPC_IN_POOL);
 	RC(-EINVAL, ripc_buf_free(ctx, m->items[0].iov_base));
-	ck_assert(strstr(ripc_detail(), "ripc_message_free") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "ripc_message_free") != NULL);
 	ripc_message_free(m);
 	rig_check_memory(ctx);
 }
@@ -398,7 +398,7 @@ START_TEST(buf_register__refused)
 	RC(-EINVAL, ripc_buf_register(ctx, &byte, SIZE_MAX));
 	/* A return buffer in it could not be described. */
 	RC(-EINVAL, ripc_buf_register(ctx, (void *)4096, (size_t)1 << 47));
-	ck_assert(ripc_detail()[0]);
+	ck_assert(ripc_error_detail()[0]);
 	rig_check_memory(ctx);
 }
 END_TEST
@@ -432,13 +432,13 @@ START_TEST(range_check__names_overlap)
 
 	OK(ripc_window_add(ctx, NULL, p + 100, 100));
 	RC(-EBUSY, ripc_window_add(ctx, NULL, p + 199, 1));
-	ck_assert(strstr(ripc_detail(), "window") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "window") != NULL);
 	RC(-EBUSY, ripc_window_add(ctx, NULL, p, 101));
 	OK(ripc_window_add(ctx, NULL, p, 100));
 	OK(ripc_window_add(ctx, NULL, p + 200, 100));
 	r = rig_begin(&rig, 0, 1, p + 1000, MIB - 1000);
 	RC(-EBUSY, ripc_window_add(ctx, NULL, p + 2000, 10));
-	ck_assert(strstr(ripc_detail(), "send") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "send") != NULL);
 	/* What the send does not read may be used. */
 	OK(ripc_window_add(ctx, NULL, p + 900, 100));
 	OK(ripc_request_wait(&r, 5000));

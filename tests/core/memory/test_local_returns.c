@@ -159,8 +159,8 @@ START_TEST(offered__same_context)
 	struct ripc *one;
 
 	OK(ripc_open(&one, "resolver=local"));
-	OK(ripc_register(one, RIPC_ANY_ID, 0, &owner));
-	OK(ripc_register(one, RIPC_ANY_ID, 0, &writer));
+	OK(ripc_service_register(one, RIPC_ANY_ID, 0, &owner));
+	OK(ripc_service_register(one, RIPC_ANY_ID, 0, &writer));
 	back = (struct iovec){ripc_buf_alloc(one, 100000), 100000};
 	large = (struct iovec){ripc_buf_alloc(one, 100000), 100000};
 	memset(large.iov_base, 7, 100000);
@@ -181,7 +181,7 @@ START_TEST(offered__same_context)
 		ck_assert_int_eq(memcmp(back.iov_base, large.iov_base, 100000), 0);
 		ripc_message_free(m);
 	}
-	OK(ripc_stats(one, &stats));
+	OK(ripc_context_stats(one, &stats));
 	ck_assert_uint_eq(stats.bad_messages, 0);
 	ck_assert_uint_eq(stats.lanes_lost, 0);
 	OK(ripc_close(one));
@@ -270,7 +270,7 @@ END_TEST
 START_TEST(revoke__service_closed)
 {
 	send_offer(1000);
-	OK(ripc_unregister(rig.s[0]));
+	OK(ripc_service_unregister(rig.s[0]));
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
 	OK(ripc_buf_free(ctx, buf));
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
@@ -282,7 +282,7 @@ START_TEST(revoke__closed_peer_silent)
 {
 	send_offer(1000);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-	OK(ripc_unregister(rig.s[0]));
+	OK(ripc_service_unregister(rig.s[0]));
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
 	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
@@ -409,7 +409,7 @@ START_TEST(returns_encode__skips_freed)
 
 	/* Its destination comes later than the buffer goes. */
 	item = (struct iovec){data, sizeof(data)};
-	OK(ripc_start(rig.s[0], RIG_ID(2), &item, 1, &options, &r));
+	OK(ripc_send_async(rig.s[0], RIG_ID(2), &item, 1, &options, &r));
 	OK(ripc_buf_free(ctx, buf));
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
 	rig_open(&rig, NULL);

@@ -43,7 +43,7 @@ START_TEST(claim__other_service)
 {
 	struct ripc_service *other;
 
-	OK(ripc_register(ctx, 77, 0, &other));
+	OK(ripc_service_register(ctx, 77, 0, &other));
 	OK(ripc_window_add(ctx, other, buf, 1000));
 	ck_assert_ptr_null(claim(rig.s[0], 10));
 	ck_assert_ptr_nonnull(claim(other, 10));
@@ -83,11 +83,11 @@ START_TEST(drop__by_service)
 {
 	struct ripc_service *other;
 
-	OK(ripc_register(ctx, 77, 0, &other));
+	OK(ripc_service_register(ctx, 77, 0, &other));
 	OK(ripc_window_add(ctx, other, buf, 1000));
 	OK(ripc_window_add(ctx, NULL, buf + 1000, 1000));
 	OK(ripc_window_add(ctx, rig.s[0], buf + 2000, 1000));
-	OK(ripc_unregister(other));
+	OK(ripc_service_unregister(other));
 	ck_assert_uint_eq(ctx->memory.nrecv_windows, 2);
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 	OK(ripc_window_remove(ctx, buf + 1000));
@@ -106,7 +106,7 @@ START_TEST(add__refused)
 	RC(-EINVAL, ripc_window_add(ctx, NULL, NULL, 10));
 	RC(-EINVAL, ripc_window_add(rig.ctx[1], NULL, buf, 10));
 	RC(-EINVAL, ripc_window_add(rig.ctx[1], rig.s[0], buf, 10));
-	ck_assert(strstr(ripc_detail(), "another context") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "another context") != NULL);
 	OK(rig_long(&rig, 1, 0, 5000, 1, 5000));
 	m = rig_take(&rig, 0);
 	RC(-EINVAL, ripc_window_add(ctx, NULL, m->items[0].iov_base, 10));
@@ -224,7 +224,7 @@ START_TEST(unregister__context_window_kept)
 	r = rig_begin(&r2, 1, 0, data, MIB);
 	rig_run(&r2, 3);
 	RC(-EBUSY, ripc_window_remove(r2.ctx[0], window));
-	OK(ripc_unregister(r2.s[0]));
+	OK(ripc_service_unregister(r2.s[0]));
 	OK(ripc_window_remove(r2.ctx[0], window));
 	RC(-ECANCELED, ripc_request_cancel(&r, 1000));
 	free(data);
@@ -244,7 +244,7 @@ START_TEST(unregister__drops_own_windows)
 	OK(ripc_window_add(r2.ctx[0], r2.s[0], window, MIB));
 	r = rig_begin(&r2, 1, 0, data, MIB);
 	rig_run(&r2, 3);
-	OK(ripc_unregister(r2.s[0]));
+	OK(ripc_service_unregister(r2.s[0]));
 	ck_assert_uint_eq(r2.ctx[0]->memory.nrecv_windows, 0);
 	OK(ripc_buf_free(r2.ctx[0], window));
 	RC(-ECANCELED, ripc_request_cancel(&r, 1000));

@@ -156,7 +156,7 @@ START_TEST(free__after_everything_else)
 	/* What arrived whole is delivered. */
 	m[2] = rig_take(&rig, 0);
 	m[3] = rig_take(&rig, 0);
-	OK(ripc_unregister(rig.s[0]));
+	OK(ripc_service_unregister(rig.s[0]));
 	for (unsigned i = 0; i < 4; i++) {
 		rig_verify(m[i]->items[0].iov_base, m[i]->items[0].iov_len, i + 1);
 		ripc_message_free(m[i]);
@@ -173,11 +173,11 @@ START_TEST(take__an_item_in_the_pool)
 	m = rig_take(&rig, 0);
 	ck_assert_int_eq(m->placement[0], RIPC_IN_POOL);
 	ck_assert_uint_eq((uintptr_t)m->items[0].iov_base % 64, 0);
-	kept = ripc_message_take(m, 0);
+	kept = ripc_message_detach(m, 0);
 	ck_assert_ptr_eq(kept, m->items[0].iov_base);
 	/* Only once. */
 	errno = 0;
-	ck_assert_ptr_null(ripc_message_take(m, 0));
+	ck_assert_ptr_null(ripc_message_detach(m, 0));
 	ck_assert_int_eq(errno, EINVAL);
 	ripc_message_free(m);
 	rig_verify(kept, 50000, 6);
@@ -193,21 +193,21 @@ START_TEST(take__refused)
 	uint8_t *window = ripc_buf_alloc(ctx, 5000);
 
 	errno = 0;
-	ck_assert_ptr_null(ripc_message_take(NULL, 0));
+	ck_assert_ptr_null(ripc_message_detach(NULL, 0));
 	ck_assert_int_eq(errno, EINVAL);
 	OK(rig_short(&rig, 1, 0, 100, 1, 5000));
 	m = rig_take(&rig, 0);
 	errno = 0;
-	ck_assert_ptr_null(ripc_message_take(m, 0));
+	ck_assert_ptr_null(ripc_message_detach(m, 0));
 	ck_assert_int_eq(errno, EINVAL);
 	ripc_message_free(m);
 	OK(ripc_window_add(ctx, NULL, window, 5000));
 	OK(rig_long(&rig, 1, 0, 5000, 2, 5000));
 	m = rig_take(&rig, 0);
-	ck_assert_ptr_null(ripc_message_take(m, 0));
-	ck_assert_ptr_null(ripc_message_take(m, 1));
-	ck_assert_ptr_null(ripc_message_take(m, UINT32_MAX));
-	ck_assert(strstr(ripc_detail(), "not in a buffer of the pool") != NULL);
+	ck_assert_ptr_null(ripc_message_detach(m, 0));
+	ck_assert_ptr_null(ripc_message_detach(m, 1));
+	ck_assert_ptr_null(ripc_message_detach(m, UINT32_MAX));
+	ck_assert(strstr(ripc_error_detail(), "not in a buffer of the pool") != NULL);
 	ripc_message_free(m);
 	OK(ripc_buf_free(ctx, window));
 }
@@ -221,7 +221,7 @@ START_TEST(take__an_empty_item)
 	OK(ripc_send_long(rig.s[1], RIG_ID(0), items, 2, NULL, 5000));
 	m = rig_take(&rig, 0);
 	ck_assert_uint_eq(m->items[0].iov_len, 0);
-	ck_assert_ptr_null(ripc_message_take(m, 0));
+	ck_assert_ptr_null(ripc_message_detach(m, 0));
 	ck_assert_mem_eq(m->items[1].iov_base, "abc", 3);
 	ripc_message_free(m);
 }

@@ -9,22 +9,11 @@ static struct rig rig;
 static struct ripc__transport_ops ops;
 static unsigned posts;
 
-/* ---- what the simulated transport does not have ---- */
-
-static int post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-		      bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
-
-	posts++;
-	return ripc__transport_sim.post_send(ep, iov, 2, more);
-}
-
-static int post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-		      bool more)
+static int post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
+		unsigned n, bool more)
 {
 	posts++;
-	return ripc__transport_sim.post_again(ep, head, payload, len, more);
+	return ripc__transport_sim.post(ep, head, head_len, items, n, more);
 }
 
 static void start(void (*change)(struct ripc__sim_config *config), const char *options)
@@ -35,8 +24,7 @@ static void start(void (*change)(struct ripc__sim_config *config), const char *o
 	rig_exchange(&rig, 0, 1);
 	rig_exchange(&rig, 1, 0);
 	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
-	ops.post_plain = post_plain;
-	ops.post_again = post_again;
+	ops.post = post;
 	for (unsigned i = 0; i < 2; i++)
 		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ops;
 	posts = 0;

@@ -21,7 +21,7 @@ static void *other_thread(void *arg)
 {
 	struct ripc_stats stats;
 
-	ck_assert_int_eq(ripc_stats(ctx, &stats), 0);
+	ck_assert_int_eq(ripc_context_stats(ctx, &stats), 0);
 	return NULL;
 }
 
@@ -55,14 +55,14 @@ START_TEST(register__unlocked_holder_query)
 			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)),
 			 0);
 	ck_assert_int_eq(ripc_open(&ctx, "resolver=local interfaces=lo"), 0);
-	ck_assert_int_eq(ripc_register(ctx, id, 0, &s), -EADDRINUSE);
+	ck_assert_int_eq(ripc_service_register(ctx, id, 0, &s), -EADDRINUSE);
 	ck_assert_uint_eq(polls, 1);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "held by another process of this host"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held by another process of this host"));
 	close(fd);
-	ck_assert_int_eq(ripc_register(ctx, id, 0, &s), 0);
+	ck_assert_int_eq(ripc_service_register(ctx, id, 0, &s), 0);
 	/* Of a service of its own nobody needs to be asked. */
-	ck_assert_int_eq(ripc_register(ctx, id, 0, &s), -EADDRINUSE);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "this context itself"));
+	ck_assert_int_eq(ripc_service_register(ctx, id, 0, &s), -EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "this context itself"));
 	ck_assert_uint_eq(polls, 1);
 	ck_assert_int_eq(ripc_close(ctx), 0);
 }

@@ -20,26 +20,14 @@ static struct costs {
 	unsigned invalidated; /* sends after which the fast path knew nothing */
 } costs;
 
-static int post_plain(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-		      bool more)
+static int post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
+		unsigned n, bool more)
 {
-	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
+	bool fast = n == 1 && (head_len == RIPC__FAST_HEADER_LEN || head_len == RIPC__ELIDED_LEN);
 
-	costs.fast++;
-	return ripc__transport_sim.post_send(ep, iov, 2, more);
-}
-
-static int post_again(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-		      bool more)
-{
-	costs.fast++;
-	return ripc__transport_sim.post_again(ep, head, payload, len, more);
-}
-
-static int post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n, bool more)
-{
-	costs.slow++;
-	return ripc__transport_sim.post_send(ep, iov, n, more);
+	costs.fast += fast;
+	costs.slow += !fast;
+	return ripc__transport_sim.post(ep, head, head_len, items, n, more);
 }
 
 static int post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
@@ -90,9 +78,10 @@ static void start(int i)
 	rig_exchange(&rig, 0, 1);
 	rig_exchange(&rig, 1, 0);
 	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
-	ops.post_plain = post_plain;
-	ops.post_again = networks[i].short_header ? post_again : NULL;
-	ops.post_send = post_send;
+	ops.post = post;
+	if (!networks[i].short_header)
+		rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].limits.caps &=
+			~(unsigned)RIPC__CAP_ELIDE_HEADER;
 	ops.post_datagram = post_datagram;
 	rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops = &ops;
 	hooks = rig.ctx[0]->hooks;
@@ -197,7 +186,7 @@ START_TEST(send__too_large_is_long)
 	struct iovec item = {data, 0};
 
 	start(_i);
-	OK(ripc_limits(rig.ctx[0], RIG_ID(1), &limits));
+	OK(ripc_route_limits(rig.ctx[0], RIG_ID(1), &limits));
 	for (unsigned i = 0; i < 6; i++) {
 		item.iov_len =
 			i % 2 ? (size_t)limits.short_max + i / 2 : (size_t)limits.short_max - i / 2;

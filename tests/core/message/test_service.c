@@ -20,16 +20,16 @@ START_TEST(register__ids)
 {
 	struct ripc_service *s = NULL;
 
-	RC(-EINVAL, ripc_register(ctx, 0, 0, &s));
-	RC(-EINVAL, ripc_register(ctx, RIPC_ID_LIMIT, 0, &s));
-	RC(-EINVAL, ripc_register(ctx, RIPC_ANY_ID - 1, 0, &s));
-	RC(-EINVAL, ripc_register(ctx, 5, 0, NULL));
-	RC(-EOPNOTSUPP, ripc_register(ctx, 5, 1 << 7, &s));
-	RC(-EOPNOTSUPP, ripc_register(ctx, 5, 1u << 31, &s));
+	RC(-EINVAL, ripc_service_register(ctx, 0, 0, &s));
+	RC(-EINVAL, ripc_service_register(ctx, RIPC_ID_LIMIT, 0, &s));
+	RC(-EINVAL, ripc_service_register(ctx, RIPC_ANY_ID - 1, 0, &s));
+	RC(-EINVAL, ripc_service_register(ctx, 5, 0, NULL));
+	RC(-EOPNOTSUPP, ripc_service_register(ctx, 5, 1 << 7, &s));
+	RC(-EOPNOTSUPP, ripc_service_register(ctx, 5, 1u << 31, &s));
 	ck_assert_ptr_null(s);
-	OK(ripc_register(ctx, 1, 0, &s));
+	OK(ripc_service_register(ctx, 1, 0, &s));
 	ck_assert_uint_eq(ripc_service_id(s), 1);
-	OK(ripc_register(ctx, RIPC_ID_LIMIT - 1, 0, &s));
+	OK(ripc_service_register(ctx, RIPC_ID_LIMIT - 1, 0, &s));
 	ck_assert_uint_eq(ripc_service_id(s), RIPC_ID_LIMIT - 1);
 	ck_assert_uint_eq(ripc_service_id(NULL), 0);
 }
@@ -40,7 +40,7 @@ START_TEST(register__any_id)
 	struct ripc_service *s[20];
 
 	for (unsigned i = 0; i < 20; i++) {
-		OK(ripc_register(ctx, RIPC_ANY_ID, 0, &s[i]));
+		OK(ripc_service_register(ctx, RIPC_ANY_ID, 0, &s[i]));
 		ck_assert_uint_ge(ripc_service_id(s[i]), RIPC_ID_LIMIT);
 		ck_assert_uint_ne(ripc_service_id(s[i]), RIPC_ANY_ID);
 		for (unsigned k = 0; k < i; k++)
@@ -54,11 +54,11 @@ START_TEST(register__any_id_does_not_wait)
 	uint64_t before = ripc__sim_now(rig.net);
 	struct ripc_service *s;
 
-	OK(ripc_register(ctx, RIPC_ANY_ID, 0, &s));
-	OK(ripc_register(ctx, RIPC_ANY_ID, RIPC_TAKEOVER, &s));
+	OK(ripc_service_register(ctx, RIPC_ANY_ID, 0, &s));
+	OK(ripc_service_register(ctx, RIPC_ANY_ID, RIPC_TAKEOVER, &s));
 	ck_assert_uint_eq(ripc__sim_now(rig.net), before);
 	/* Others find it all the same. */
-	OK(ripc_lookup(rig.ctx[1], ripc_service_id(s), NULL, 1000));
+	OK(ripc_route_lookup(rig.ctx[1], ripc_service_id(s), NULL, 1000));
 }
 END_TEST
 
@@ -66,8 +66,8 @@ START_TEST(register__conflict_in_the_same_context)
 {
 	struct ripc_service *s = NULL;
 
-	RC(-EADDRINUSE, ripc_register(ctx, RIG_ID(0), 0, &s));
-	ck_assert(strstr(ripc_detail(), "1000") != NULL);
+	RC(-EADDRINUSE, ripc_service_register(ctx, RIG_ID(0), 0, &s));
+	ck_assert(strstr(ripc_error_detail(), "1000") != NULL);
 	ck_assert_ptr_null(s);
 	/* The first one is as it was. */
 	rig_exchange(&rig, 0, 1);
@@ -80,12 +80,12 @@ START_TEST(register__conflict_with_another_context)
 
 	/* What the holder claims must not be on its way still when it has left: that would be a conflict, too. */
 	rig_run(&rig, 100);
-	RC(-EADDRINUSE, ripc_register(ctx, RIG_ID(1), 0, &s));
-	ck_assert(ripc_detail()[0]);
+	RC(-EADDRINUSE, ripc_service_register(ctx, RIG_ID(1), 0, &s));
+	ck_assert(ripc_error_detail()[0]);
 	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(1)));
-	OK(ripc_unregister(rig.s[1]));
+	OK(ripc_service_unregister(rig.s[1]));
 	rig_run(&rig, 100);
-	OK(ripc_register(ctx, RIG_ID(1), 0, &s));
+	OK(ripc_service_register(ctx, RIG_ID(1), 0, &s));
 }
 END_TEST
 
@@ -116,8 +116,8 @@ START_TEST(conflict__detected_late)
 	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(0)));
 	rig_expect(&rig, 0, 100, 7);
 	RC(-ESHUTDOWN, ripc_receive(rig.s[0], &m, 1000));
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "held it for longer"));
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "somebody else"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held it for longer"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "somebody else"));
 	OK(ripc_service_stats(rig.s[0], &stats));
 	ck_assert_uint_eq(stats.services_lost, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 0).services_lost, 1);
@@ -134,9 +134,9 @@ START_TEST(split__the_older_one_stays)
 	struct ripc_message *m;
 
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
-	OK(ripc_register(older, 42, 0, &first));
+	OK(ripc_service_register(older, 42, 0, &first));
 	rig_run(&rig, 2000);
-	OK(ripc_register(younger, 42, 0, &second));
+	OK(ripc_service_register(younger, 42, 0, &second));
 	rig_run(&rig, 2000);
 	ck_assert_int_ge(ripc_service_fd(second), 0);
 	ck_assert(!readable(ripc_service_fd(second)));
@@ -144,8 +144,8 @@ START_TEST(split__the_older_one_stays)
 	rig_run(&rig, 100000);
 	ck_assert(readable(ripc_service_fd(second)));
 	RC(-ESHUTDOWN, ripc_receive(second, &m, 1000));
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "held it for longer"));
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "service 42 is held by instance"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held it for longer"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 42 is held by instance"));
 	OK(ripc_service_stats(second, &stats));
 	ck_assert_uint_eq(stats.splits, 1);
 	ck_assert_uint_eq(stats.services_lost, 1);
@@ -160,7 +160,7 @@ START_TEST(split__the_older_one_stays)
 	OK(ripc_send_long(rig.s[!_i], 42, &(struct iovec){(void *)"there", 6}, 1, NULL, 10000));
 	OK(ripc_receive(first, &m, 1000));
 	ripc_message_free(m);
-	OK(ripc_unregister(second));
+	OK(ripc_service_unregister(second));
 }
 END_TEST
 
@@ -213,7 +213,7 @@ START_TEST(fd__each_service_has_its_own)
 	struct ripc_service *other;
 	int fd[2];
 
-	OK(ripc_register(ctx, 77, 0, &other));
+	OK(ripc_service_register(ctx, 77, 0, &other));
 	fd[0] = ripc_service_fd(rig.s[0]);
 	fd[1] = ripc_service_fd(other);
 	ck_assert_int_ne(fd[0], fd[1]);
@@ -221,7 +221,7 @@ START_TEST(fd__each_service_has_its_own)
 	rig_run(&rig, 5);
 	ck_assert(readable(fd[0]) && !readable(fd[1]));
 	/* It ends with its service. */
-	OK(ripc_unregister(other));
+	OK(ripc_service_unregister(other));
 	ck_assert_int_eq(fcntl(fd[1], F_GETFD), -1);
 	rig_expect(&rig, 0, 10, 1);
 	RC(-EINVAL, ripc_service_fd(NULL));
@@ -280,10 +280,10 @@ START_TEST(unregister__unread_messages_are_counted)
 	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
 	OK(rig_long(&rig, 1, 0, 20000, 2, 5000));
 	rig_run(&rig, 5);
-	OK(ripc_unregister(rig.s[0]));
+	OK(ripc_service_unregister(rig.s[0]));
 	ck_assert_uint_eq(rig_stats(&rig, 0).dropped_unread, 2);
 	ck_assert_uint_eq(rig_stats(&rig, 0).queued, 0);
-	RC(-EINVAL, ripc_unregister(NULL));
+	RC(-EINVAL, ripc_service_unregister(NULL));
 }
 END_TEST
 
@@ -295,8 +295,8 @@ START_TEST(unregister__credit_goes_back)
 			OK(rig_short(&rig, 1, 0, 7000, i, 5000));
 		rig_run(&rig, 5);
 		ck_assert_uint_eq(rig.s[0]->queued, 30);
-		OK(ripc_unregister(rig.s[0]));
-		OK(ripc_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+		OK(ripc_service_unregister(rig.s[0]));
+		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
 	}
 	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
 }
@@ -305,10 +305,10 @@ END_TEST
 START_TEST(unregister__messages_for_it_are_refused)
 {
 	rig_exchange(&rig, 1, 0);
-	OK(ripc_unregister(rig.s[0]));
+	OK(ripc_service_unregister(rig.s[0]));
 	rig_run(&rig, 5);
 	RC(-EHOSTUNREACH, rig_short(&rig, 1, 0, 10, 1, 3000));
-	OK(ripc_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+	OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
 	rig_exchange(&rig, 1, 0);
 }
 END_TEST
@@ -320,12 +320,12 @@ START_TEST(unregister__late_call)
 	struct iovec item = {"late", 4};
 	struct ripc_message *m;
 
-	OK(ripc_unregister(s));
+	OK(ripc_service_unregister(s));
 	RC(-ESHUTDOWN, ripc_receive(s, &m, 1000));
 	RC(-ESHUTDOWN, ripc_send_short(s, RIG_ID(1), &item, 1, NULL, 1000));
 	RC(-ESHUTDOWN, ripc_send_long(s, RIG_ID(1), &item, 1, NULL, 1000));
-	RC(-ESHUTDOWN, ripc_unregister(s));
-	OK(ripc_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+	RC(-ESHUTDOWN, ripc_service_unregister(s));
+	OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
 	rig_exchange(&rig, 1, 0);
 }
 END_TEST
@@ -342,7 +342,7 @@ static void drop_datagrams(bool on)
 static void unregister_unnoticed(void)
 {
 	drop_datagrams(true);
-	OK(ripc_unregister(rig.s[0]));
+	OK(ripc_service_unregister(rig.s[0]));
 	rig_run(&rig, 100);
 	drop_datagrams(false);
 	ck_assert_int_eq(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
@@ -365,8 +365,8 @@ START_TEST(noservice__sent_again)
 	for (unsigned i = 0; i < 3; i++) {
 		unregister_unnoticed();
 		ck_assert_uint_le(send_until_refused(), 5);
-		OK(ripc_register(ctx, RIG_ID(0), 0, &rig.s[0]));
-		OK(ripc_lookup(rig.ctx[1], RIG_ID(0), NULL, 5000));
+		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+		OK(ripc_route_lookup(rig.ctx[1], RIG_ID(0), NULL, 5000));
 	}
 	rig_exchange(&rig, 1, 0);
 	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 0);
@@ -381,10 +381,10 @@ START_TEST(noservice__learned_from_message)
 	drop_datagrams(true);
 	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
 	rig_expect(&rig, 1, 10, 1);
-	OK(ripc_unregister(rig.s[1]));
+	OK(ripc_service_unregister(rig.s[1]));
 	while (!rig_short(&rig, 0, 1, 10, 1, 0))
 		rig_run(&rig, 5);
-	OK(ripc_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
+	OK(ripc_service_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
 	for (unsigned i = 0; i < 3; i++) {
 		OK(rig_short(&rig, 1, 0, 10, 2, 5000));
 		rig_expect(&rig, 0, 10, 2);
@@ -402,7 +402,7 @@ START_TEST(noservice__sent_once)
 	rig_exchange(&rig, 1, 0);
 	/* The goodbye is not heard. */
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-	OK(ripc_unregister(rig.s[0]));
+	OK(ripc_service_unregister(rig.s[0]));
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	before = rig_lane(&rig, 0, 1)->tx_seq;
 	for (uint64_t i = 0; i < 10; i++)
@@ -424,9 +424,9 @@ START_TEST(unregister__again_and_again)
 		if (test_random(&rng) & 1)
 			rig_long(&rig, 1, 0, test_random(&rng) % 60000, 1, 3);
 		ripc__sim_run(rig.net, test_random(&rng) % 100000);
-		OK(ripc_unregister(rig.s[0]));
+		OK(ripc_service_unregister(rig.s[0]));
 		ripc__sim_run(rig.net, test_random(&rng) % 100000);
-		OK(ripc_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
 	}
 	rig_run(&rig, 3000);
 	rig_exchange(&rig, 1, 0);

@@ -36,10 +36,10 @@ static void start(const char *options)
 	rig_init(&rig, NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		rig_open(&rig, options);
-		OK(ripc_register(rig.ctx[i], OTHER(i), 0, &other[i]));
+		OK(ripc_service_register(rig.ctx[i], OTHER(i), 0, &other[i]));
 	}
 	rig_connect(&rig, 0, 1);
-	OK(ripc_lookup(rig.ctx[0], OTHER(1), NULL, 5000));
+	OK(ripc_route_lookup(rig.ctx[0], OTHER(1), NULL, 5000));
 	memcpy(sender, rig_instance(&rig, 0), 16);
 	ripc__sim_tamper(rig.net, count_headers, NULL);
 	memset(&seen, 0, sizeof(seen));
@@ -297,7 +297,7 @@ START_TEST(dispatch__elided_service_gone)
 	uint8_t buf[RIPC__ELIDED_LEN + 4];
 
 	exchange(rig.s[0], other[1], 10);
-	OK(ripc_unregister(other[1]));
+	OK(ripc_service_unregister(other[1]));
 	put_short_header(buf, 0, 0);
 	rig_inject(&rig, 0, 1, buf, sizeof(buf), 0);
 	rig_run(&rig, 10);

@@ -107,8 +107,8 @@ START_TEST(connect__no_answer)
 	locate_both();
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
 	RC(-EHOSTUNREACH, rig_short(&rig, 0, 1, 10, 1, 8000));
-	ck_assert(ripc_detail()[0]);
-	ck_assert_int_eq(ripc_query(rig.ctx[0], RIG_ID(1), &route), 0);
+	ck_assert(ripc_error_detail()[0]);
+	ck_assert_int_eq(ripc_route_get(rig.ctx[0], RIG_ID(1), &route), 0);
 	ck_assert_uint_eq(route.connected, 0);
 	ck_assert(route.reason[0]);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
@@ -237,7 +237,7 @@ START_TEST(ping__slow_receiver_alive)
 	while (!rc);
 	ck_assert_int_eq(rc, -EAGAIN);
 	RC(-ETIMEDOUT, rig_short(&rig, 0, 1, 7000, 1, 10000));
-	ck_assert(strstr(ripc_detail(), "credit") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "credit") != NULL);
 	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
 	ck_assert_uint_gt(rig_stats(&rig, 0).credit_stalls, 0);
 	rig_expect(&rig, 1, 7000, 1);
@@ -351,7 +351,7 @@ START_TEST(credit__per_service)
 	struct iovec item = {"x", 1};
 	struct ripc_message *m;
 
-	OK(ripc_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
 	rig_connect(&rig, 0, 1);
 	while (!rig_short(&rig, 0, 1, 7000, 1, 0))
 		rig_run(&rig, 1);

@@ -110,7 +110,7 @@ START_TEST(sweep__keeps_dest_with_waiters)
 	struct iovec item = {"x", 1};
 	struct ripc_request *r;
 
-	OK(ripc_start(rig.s[0], 4711, &item, 1, NULL, &r));
+	OK(ripc_send_async(rig.s[0], 4711, &item, 1, NULL, &r));
 	rig_run(&rig, 3 * RIPC__IDLE_MS);
 	ck_assert_ptr_nonnull(ripc__dest_find(ctx, 4711));
 	RC(-ECANCELED, ripc_request_cancel(&r, 0));
@@ -144,7 +144,7 @@ START_TEST(reach__resolver_backoff)
 	struct ripc__dest *d;
 	unsigned failures;
 
-	OK(ripc_start(rig.s[0], 4711, &item, 1, NULL, &r));
+	OK(ripc_send_async(rig.s[0], 4711, &item, 1, NULL, &r));
 	rig_run(&rig, 20000);
 	d = ripc__dest_find(ctx, 4711);
 	failures = d->failures;
@@ -158,7 +158,7 @@ START_TEST(reach__resolver_backoff)
 	{
 		struct ripc_service *late;
 
-		OK(ripc_register(rig.ctx[1], 4711, 0, &late));
+		OK(ripc_service_register(rig.ctx[1], 4711, 0, &late));
 		OK(ripc_request_wait(&r, 3000));
 		ck_assert_uint_eq(d->failures, 0);
 	}
@@ -167,11 +167,11 @@ END_TEST
 
 START_TEST(reach__error_lists_attempts)
 {
-	RC(-EHOSTUNREACH, ripc_lookup(ctx, 4711, NULL, 3000));
-	ck_assert(strstr(ripc_detail(), "4711") != NULL);
-	RC(-EAGAIN, ripc_lookup(ctx, 4712, NULL, 0));
-	RC(-EINVAL, ripc_lookup(ctx, 0, NULL, 0));
-	RC(-EINVAL, ripc_lookup(ctx, RIPC_ANY_ID, NULL, 0));
+	RC(-EHOSTUNREACH, ripc_route_lookup(ctx, 4711, NULL, 3000));
+	ck_assert(strstr(ripc_error_detail(), "4711") != NULL);
+	RC(-EAGAIN, ripc_route_lookup(ctx, 4712, NULL, 0));
+	RC(-EINVAL, ripc_route_lookup(ctx, 0, NULL, 0));
+	RC(-EINVAL, ripc_route_lookup(ctx, RIPC_ANY_ID, NULL, 0));
 }
 END_TEST
 
@@ -182,17 +182,17 @@ START_TEST(reach__own_services)
 	struct ripc_message *m;
 	struct ripc_route route;
 
-	OK(ripc_register(ctx, 77, 0, &own));
+	OK(ripc_service_register(ctx, 77, 0, &own));
 	OK(ripc_send_short(rig.s[0], 77, &item, 1, NULL, 1000));
 	OK(ripc_receive(own, &m, 1000));
 	ripc_message_free(m);
-	OK(ripc_query(ctx, 77, &route));
+	OK(ripc_route_get(ctx, 77, &route));
 	ck_assert_str_eq(route.transport, "self");
 	OK(ripc_send_short(own, 77, &item, 1, NULL, 1000));
 	OK(ripc_receive(own, &m, 1000));
 	ck_assert_uint_eq(m->source, 77);
 	ripc_message_free(m);
-	OK(ripc_unregister(own));
+	OK(ripc_service_unregister(own));
 	/* The next one may be lost like any short message; then it is known. */
 	ripc_send_short(rig.s[0], 77, &item, 1, NULL, 100);
 	rig_run(&rig, 5);
@@ -203,7 +203,7 @@ END_TEST
 START_TEST(withdrawn__resolved_elsewhere)
 {
 	rig_exchange(&rig, 0, 1);
-	OK(ripc_unregister(rig.s[1]));
+	OK(ripc_service_unregister(rig.s[1]));
 	rig.n++;
 	{
 		struct ripc__hooks hooks;
@@ -212,7 +212,7 @@ START_TEST(withdrawn__resolved_elsewhere)
 		OK(ripc__open_hooked(&rig.ctx[2], NULL, &hooks));
 		OK(ripc__sim_attach(rig.net, rig.ctx[2]));
 	}
-	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &rig.s[2]));
+	OK(ripc_service_register(rig.ctx[2], RIG_ID(1), 0, &rig.s[2]));
 	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
 	rig_expect(&rig, 2, 10, 1);
 	ck_assert_mem_eq(rig_dest(&rig, 0, 1)->peer->instance, rig.ctx[2]->instance, 16);

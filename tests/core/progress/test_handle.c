@@ -80,15 +80,15 @@ static void open_world(void)
 
 	atomic_store(&now_ns, 1000 * RIPC__MS);
 	ck_assert_int_eq(ripc__open_hooked(&w.ctx, OPTIONS, &hooks), 0);
-	ck_assert_int_eq(ripc_register(w.ctx, test_ids(), 0, &w.s), 0);
-	ck_assert_int_eq(ripc_register(w.ctx, test_ids() + 1, 0, &w.other), 0);
+	ck_assert_int_eq(ripc_service_register(w.ctx, test_ids(), 0, &w.s), 0);
+	ck_assert_int_eq(ripc_service_register(w.ctx, test_ids() + 1, 0, &w.other), 0);
 	w.buf = ripc_buf_alloc(w.ctx, BUF_BYTES);
 	w.free = ripc_buf_alloc(w.ctx, BUF_BYTES);
 	ck_assert(w.buf && w.free);
 	ck_assert_int_eq(ripc_buf_register(w.ctx, w.mine, 4096), 0);
 	ck_assert_int_eq(ripc_window_add(w.ctx, NULL, w.buf, 100), 0);
 	/* To nobody: it stays under way. */
-	ck_assert_int_eq(ripc_start(w.other, test_ids() + 9, &item, 1, NULL, &w.request), 0);
+	ck_assert_int_eq(ripc_send_async(w.other, test_ids() + 9, &item, 1, NULL, &w.request), 0);
 }
 
 /* ---- the calls ---- */
@@ -119,7 +119,7 @@ static int call_start(void)
 {
 	struct ripc_request *r;
 
-	return ripc_start(w.s, test_ids() + 9, &(struct iovec){text, 10}, 1, NULL, &r);
+	return ripc_send_async(w.s, test_ids() + 9, &(struct iovec){text, 10}, 1, NULL, &r);
 }
 
 static int receive(int timeout_ms)
@@ -143,12 +143,12 @@ static int call_register(void)
 {
 	struct ripc_service *s;
 
-	return ripc_register(w.ctx, test_ids() + 2, 0, &s);
+	return ripc_service_register(w.ctx, test_ids() + 2, 0, &s);
 }
 
 static int call_unregister(void)
 {
-	return ripc_unregister(w.s);
+	return ripc_service_unregister(w.s);
 }
 
 static int call_service_fd(void)
@@ -238,28 +238,28 @@ static int call_lookup(void)
 {
 	struct ripc_route route;
 
-	return ripc_lookup(w.ctx, test_ids() + 9, &route, -1);
+	return ripc_route_lookup(w.ctx, test_ids() + 9, &route, -1);
 }
 
 static int call_query(void)
 {
 	struct ripc_route route;
 
-	return ripc_query(w.ctx, test_ids() + 9, &route);
+	return ripc_route_get(w.ctx, test_ids() + 9, &route);
 }
 
 static int call_limits(void)
 {
 	struct ripc_limits limits;
 
-	return ripc_limits(w.ctx, test_ids() + 9, &limits);
+	return ripc_route_limits(w.ctx, test_ids() + 9, &limits);
 }
 
 static int call_stats(void)
 {
 	struct ripc_stats stats;
 
-	return ripc_stats(w.ctx, &stats);
+	return ripc_context_stats(w.ctx, &stats);
 }
 
 static int call_peer_stats(void)
@@ -272,7 +272,7 @@ static int call_peer_stats(void)
 static int call_transports(void)
 {
 	const char *name;
-	int rc = ripc_transports(w.ctx, 0, &name, text, sizeof(text));
+	int rc = ripc_transport_info(w.ctx, 0, &name, text, sizeof(text));
 
 	return rc < 0 ? rc : 0;
 }
@@ -280,7 +280,7 @@ static int call_transports(void)
 static int call_resolvers(void)
 {
 	const char *name;
-	int rc = ripc_resolvers(w.ctx, 0, &name, text, sizeof(text));
+	int rc = ripc_resolver_info(w.ctx, 0, &name, text, sizeof(text));
 
 	return rc < 0 ? rc : 0;
 }
@@ -445,7 +445,7 @@ static int close_context(void)
 
 static int end_service(void)
 {
-	return ripc_unregister(w.s);
+	return ripc_service_unregister(w.s);
 }
 
 /* Return: whether both came to their steps. */

@@ -28,9 +28,9 @@ static void pair_open(struct pair *p, const char *options)
 {
 	OK(ripc_open(&p->a, options));
 	OK(ripc_open(&p->b, options));
-	OK(ripc_register(p->a, ID(0), 0, &p->sa));
-	OK(ripc_register(p->b, ID(1), 0, &p->sb));
-	OK(ripc_lookup(p->a, ID(1), NULL, PATIENCE_MS));
+	OK(ripc_service_register(p->a, ID(0), 0, &p->sa));
+	OK(ripc_service_register(p->b, ID(1), 0, &p->sb));
+	OK(ripc_route_lookup(p->a, ID(1), NULL, PATIENCE_MS));
 }
 
 static void pair_close(struct pair *p)
@@ -55,7 +55,7 @@ START_TEST(progress__app_computes)
 	ck_assert_int_ge(fd.fd, 0);
 	for (int i = 0; i < 5; i++) {
 		ck_assert_int_eq(poll(&fd, 1, 0), 0);
-		OK(ripc_start(p.sa, ID(1), &item, 1, NULL, &request));
+		OK(ripc_send_async(p.sa, ID(1), &item, 1, NULL, &request));
 		ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
 		OK(ripc_receive(p.sb, &m, 0));
 		ck_assert_uint_eq(m->items[0].iov_len, LEN);
@@ -78,17 +78,17 @@ START_TEST(request__leader_asleep)
 	struct ripc *ctx;
 
 	OK(ripc_open(&ctx, "wait=block resolver=local"));
-	OK(ripc_register(ctx, ID(0), 0, &w.s));
+	OK(ripc_service_register(ctx, ID(0), 0, &w.s));
 	pthread_create(&thread, NULL, waiter_main, &w);
 	/* Let the work of the previous registration end. */
 	for (int i = 0; i < 3; i++) {
 		usleep(300000);
 		start = now_ms();
-		OK(ripc_register(ctx, ID(1), 0, &from));
+		OK(ripc_service_register(ctx, ID(1), 0, &from));
 		/* It takes 60 ms; or, with a lost wake-up, until the leader's next timer. */
 		ck_assert_uint_lt(now_ms() - start, PATIENCE_MS / 12);
 		if (i < 2)
-			OK(ripc_unregister(from));
+			OK(ripc_service_unregister(from));
 	}
 	OK(send_number(from, ID(0), 1));
 	pthread_join(thread, NULL);
@@ -298,8 +298,8 @@ START_TEST(resume__polls_first)
 	}
 	/* No timer of a lane wakes a thread meanwhile. */
 	OK(ripc_open(&ctx, "wait=block resolver=local peer_timeout_ms=600000"));
-	OK(ripc_register(ctx, ID(0), 0, &s));
-	OK(ripc_register(ctx, ID(1), 0, &from));
+	OK(ripc_service_register(ctx, ID(0), 0, &s));
+	OK(ripc_service_register(ctx, ID(1), 0, &from));
 	/* Connect the lane. */
 	OK(send_number(from, ID(0), 0));
 	OK(receive_number(s, &number, PATIENCE_MS));
@@ -423,7 +423,7 @@ START_TEST(idle__no_cpu)
 	OK(receive_number(p.sb, &number, PATIENCE_MS));
 	for (unsigned i = 0; i < 4; i++) {
 		w[i] = (struct waiter){.timeout_ms = 3500};
-		OK(ripc_register(i & 1 ? p.a : p.b, ID(10 + i), 0, &w[i].s));
+		OK(ripc_service_register(i & 1 ? p.a : p.b, ID(10 + i), 0, &w[i].s));
 	}
 	for (unsigned i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, waiter_main, &w[i]);

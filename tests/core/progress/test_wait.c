@@ -77,7 +77,7 @@ static void run_ring(const char *options, unsigned contexts, uint64_t passes)
 	for (unsigned i = 0; i < contexts; i++)
 		OK(ripc_open(&ring.ctx[i], options));
 	for (unsigned i = 0; i < RING; i++) {
-		OK(ripc_register(ring.ctx[i % contexts], ID(i), 0, &ring.s[i]));
+		OK(ripc_service_register(ring.ctx[i % contexts], ID(i), 0, &ring.s[i]));
 		members[i] = (struct member){&ring, i};
 	}
 	for (unsigned i = 0; i < RING; i++)
@@ -120,9 +120,9 @@ START_TEST(pass_leadership__leader_timeout)
 
 	OK(ripc_open(&a, modes[_i]));
 	OK(ripc_open(&b, modes[_i]));
-	OK(ripc_register(a, ID(0), 0, &from));
-	OK(ripc_register(b, ID(1), 0, &s[0]));
-	OK(ripc_register(b, ID(2), 0, &s[1]));
+	OK(ripc_service_register(a, ID(0), 0, &from));
+	OK(ripc_service_register(b, ID(1), 0, &s[0]));
+	OK(ripc_service_register(b, ID(2), 0, &s[1]));
 	for (int i = 0; i < 20; i++) {
 		struct waiter w[2] = {{.s = s[0], .timeout_ms = 5 + i},
 				      {.s = s[1], .timeout_ms = PATIENCE_MS}};
@@ -153,7 +153,7 @@ START_TEST(wait__each_thread_own_timeout)
 	OK(ripc_open(&ctx, modes[_i]));
 	for (unsigned i = 0; i < N; i++) {
 		w[i] = (struct waiter){.timeout_ms = (int)(20 + 30 * ((i * 5) % N))};
-		OK(ripc_register(ctx, ID(i), 0, &w[i].s));
+		OK(ripc_service_register(ctx, ID(i), 0, &w[i].s));
 		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
 	}
 	for (unsigned i = 0; i < N; i++) {
@@ -176,8 +176,8 @@ START_TEST(wait__several_on_one_service)
 	uint64_t seen = 0;
 
 	OK(ripc_open(&ctx, modes[_i]));
-	OK(ripc_register(ctx, ID(0), 0, &s));
-	OK(ripc_register(ctx, ID(1), 0, &from));
+	OK(ripc_service_register(ctx, ID(0), 0, &s));
+	OK(ripc_service_register(ctx, ID(1), 0, &from));
 	for (unsigned i = 0; i < N; i++) {
 		w[i] = (struct waiter){.s = s, .timeout_ms = PATIENCE_MS};
 		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
@@ -204,7 +204,7 @@ START_TEST(wake_all__close_ends_waits)
 	OK(ripc_open(&ctx, modes[_i]));
 	for (unsigned i = 0; i < N; i++) {
 		w[i] = (struct waiter){.timeout_ms = -1};
-		OK(ripc_register(ctx, ID(i), 0, &w[i].s));
+		OK(ripc_service_register(ctx, ID(i), 0, &w[i].s));
 		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
 	}
 	usleep(50000);

@@ -296,7 +296,7 @@ START_TEST(before_copy__write)
 	uint32_t before;
 
 	fill_streak();
-	OK(ripc_start(rig.s[0], RIG_ID(1), &item, 1, &o, &r));
+	OK(ripc_send_async(rig.s[0], RIG_ID(1), &item, 1, &o, &r));
 	rig_expect(&rig, 1, 100, 1);
 	ck_assert(is_delayed(1));
 	before = sent(1);
@@ -338,7 +338,7 @@ START_TEST(before_copy__registration)
 	} else {
 		item = (struct iovec){data, 50};
 		if (_i < 4)
-			OK(ripc_start(rig.s[1], RIG_ID(0), &item, 1, &o, &back));
+			OK(ripc_send_async(rig.s[1], RIG_ID(0), &item, 1, &o, &back));
 		else
 			OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &o, 0));
 	}
@@ -432,7 +432,7 @@ START_TEST(flush__before_control)
 		ripc__lane_notify(rig_lane(&rig, 1, 0), RIPC__PING, 0, 0, 1, 0);
 		break;
 	case 1:
-		OK(ripc_unregister(rig.s[1]));
+		OK(ripc_service_unregister(rig.s[1]));
 		break;
 	default:
 		rig_close(&rig, 1);
@@ -534,7 +534,7 @@ START_TEST(dispatch__elided_after_ack)
 	struct ripc_request *r;
 
 	fill_streak();
-	OK(ripc_register(rig.ctx[1], RIG_ID(5), 0, &other));
+	OK(ripc_service_register(rig.ctx[1], RIG_ID(5), 0, &other));
 	OK(rig_short(&rig, 1, 0, 50, 2, 5000));
 	rig_expect(&rig, 0, 50, 2);
 	r = ping(100);

@@ -110,7 +110,7 @@ START_TEST(start__registration_fails)
 	/* The sender's is the first, the receiver's the second. */
 	ripc__sim_fail_reg_at(rig.net, 2);
 	RC(-ENOBUFS, rig_long(&rig, 0, 1, 300000, 1, 5000));
-	ck_assert(strstr(ripc_detail(), "no memory") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "no memory") != NULL);
 	OK(rig_long(&rig, 0, 1, 300000, 2, 5000));
 	rig_expect(&rig, 1, 300000, 2);
 }
@@ -155,7 +155,7 @@ START_TEST(post__read_fails)
 	r[0] = rig_begin(&rig, 0, 1, data, 300000);
 	r[1] = rig_begin(&rig, 0, 1, data, 200000);
 	RC(-ENOBUFS, ripc_request_wait(&r[0], 5000));
-	ck_assert(strstr(ripc_detail(), "no memory") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "no memory") != NULL);
 	OK(ripc_request_wait(&r[1], 5000));
 	ck_assert_uint_lt(ripc__sim_now(rig.net) - start, 1000 * RIPC__MS);
 	rig_expect(&rig, 1, 200000, 1);
@@ -209,10 +209,10 @@ START_TEST(deliver__other_service_free)
 
 	restart(2, read_slow);
 	rig_connect(&rig, 0, 1);
-	OK(ripc_register(rig.ctx[1], 77, 0, &other));
-	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
+	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_route_lookup(rig.ctx[0], 77, NULL, 5000));
 	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
-	OK(ripc_start(rig.s[0], 77, &item, 1, NULL, &r[1]));
+	OK(ripc_send_async(rig.s[0], 77, &item, 1, NULL, &r[1]));
 	OK(ripc_receive(other, &m, 15));
 	ripc_message_free(m);
 	RC(-EINPROGRESS, ripc_request_test(&r[0]));
@@ -379,10 +379,10 @@ START_TEST(lane_gone__cancel_behind_older)
 
 	restart(2, read_slow);
 	rig_connect(&rig, 0, 1);
-	OK(ripc_register(rig.ctx[1], 77, 0, &other));
-	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
+	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_route_lookup(rig.ctx[0], 77, NULL, 5000));
 	item = (struct iovec){data, LARGE};
-	OK(ripc_start(rig.s[0], 77, &item, 1, NULL, &r[0]));
+	OK(ripc_send_async(rig.s[0], 77, &item, 1, NULL, &r[0]));
 	r[1] = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
@@ -441,13 +441,13 @@ START_TEST(service_gone__during_transfer)
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
-	OK(ripc_unregister(rig.s[1]));
+	OK(ripc_service_unregister(rig.s[1]));
 	rig.s[1] = NULL;
 	ck_assert_int_eq(rig.ctx[1]->memory.nrecv_windows, 0);
 	rig_run(&rig, 50);
 	/* It is looked for elsewhere. */
 	RC(-EINPROGRESS, ripc_request_test(&r));
-	OK(ripc_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
+	OK(ripc_service_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
 	OK(ripc_request_wait(&r, 5000));
 	rig_expect(&rig, 1, LARGE, 1);
 }

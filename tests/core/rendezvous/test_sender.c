@@ -33,7 +33,7 @@ START_TEST(select__large_read_small_inline)
 	struct ripc_message *m;
 
 	rig_connect(&rig, 0, 1);
-	OK(ripc_start(rig.s[0], RIG_ID(1), items, 4, NULL, &r));
+	OK(ripc_send_async(rig.s[0], RIG_ID(1), items, 4, NULL, &r));
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_READ);
 	ck_assert_int_eq(r->items[1].how, RIPC__HOW_INLINE);
 	ck_assert_int_eq(r->items[2].how, RIPC__HOW_INLINE);
@@ -61,7 +61,7 @@ START_TEST(select__grant_without_read)
 
 	restart(2, slow_no_read);
 	rig_connect(&rig, 0, 1);
-	OK(ripc_start(rig.s[0], RIG_ID(1), items, 3, NULL, &r));
+	OK(ripc_send_async(rig.s[0], RIG_ID(1), items, 3, NULL, &r));
 	ck_assert_int_eq(r->state, RIPC__REQUEST_SENT);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_GRANT);
 	ck_assert_int_eq(r->items[1].how, RIPC__HOW_INLINE);
@@ -87,7 +87,7 @@ START_TEST(select__inline_up_to_limit)
 	rig_connect(&rig, 0, 1);
 	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
 		items[i] = (struct iovec){data, 40};
-	OK(ripc_start(rig.s[0], RIG_ID(1), items, RIPC_ITEMS_MAX, NULL, &r));
+	OK(ripc_send_async(rig.s[0], RIG_ID(1), items, RIPC_ITEMS_MAX, NULL, &r));
 	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
 		inlined += r->items[i].how == RIPC__HOW_INLINE;
 	/* 2048 bytes less 48 less 64 * 24. */
@@ -134,7 +134,7 @@ START_TEST(select__registration_fails)
 	r = rig_begin(&rig, 0, 1, data, 100000);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_DONE);
 	RC(-ENOMEM, ripc_request_wait(&r, 0));
-	ck_assert(strstr(ripc_detail(), "cannot be registered") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "cannot be registered") != NULL);
 	rig_expect_none(&rig, 1);
 	/* The next is not held up by it. */
 	OK(rig_long(&rig, 0, 1, 100000, 2, 5000));
@@ -159,7 +159,7 @@ START_TEST(write__post_fails)
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
 	ck_assert_int_eq(r->state, _i ? RIPC__REQUEST_WRITING : RIPC__REQUEST_DONE);
 	RC(-ENOMEM, ripc_request_wait(&r, 5000));
-	ck_assert(strstr(ripc_detail(), "cannot be written: sim: ") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "cannot be written: sim: ") != NULL);
 	rig_expect_none(&rig, 1);
 	/* The next is not held up by it. */
 	OK(rig_long(&rig, 0, 1, 100000, 2, 5000));
@@ -178,7 +178,7 @@ START_TEST(write__granted_post_fails)
 	ripc__sim_fail_write_at(rig.net, 1 + (uint64_t)_i);
 	r = rig_begin(&rig, 0, 1, data, 100000);
 	RC(-ENOMEM, ripc_request_wait(&r, 5000));
-	ck_assert(strstr(ripc_detail(), "cannot be written: sim: ") != NULL);
+	ck_assert(strstr(ripc_error_detail(), "cannot be written: sim: ") != NULL);
 	rig_expect_none(&rig, 1);
 	OK(rig_long(&rig, 0, 1, 100000, 2, 5000));
 	rig_expect(&rig, 1, 100000, 2);
@@ -194,7 +194,7 @@ START_TEST(select__memory_pinned_until_end)
 	struct ripc_request *r;
 
 	memset(p, 0, 2000);
-	OK(ripc_start(rig.s[0], RIG_ID(1), items, 3, NULL, &r));
+	OK(ripc_send_async(rig.s[0], RIG_ID(1), items, 3, NULL, &r));
 	ck_assert_uint_eq(region->sends, 2);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_uint_eq(region->sends, 0);
@@ -258,13 +258,13 @@ START_TEST(issue__limit_waits_for_oldest)
 
 	restart(2, slow);
 	rig_connect(&rig, 0, 1);
-	OK(ripc_register(rig.ctx[1], 77, 0, &other));
-	OK(ripc_lookup(rig.ctx[0], 77, NULL, 5000));
+	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_route_lookup(rig.ctx[0], 77, NULL, 5000));
 	for (unsigned i = 0; i < 10; i++)
 		first[i] = (struct iovec){data, LARGE};
-	OK(ripc_start(rig.s[0], RIG_ID(1), first, 10, NULL, &r[0]));
+	OK(ripc_send_async(rig.s[0], RIG_ID(1), first, 10, NULL, &r[0]));
 	for (unsigned i = 1; i < N; i++) {
-		OK(ripc_start(rig.s[0], 77, &item, 1, NULL, &r[i]));
+		OK(ripc_send_async(rig.s[0], 77, &item, 1, NULL, &r[i]));
 		/* The first takes 200 ms. */
 		ripc__sim_run(rig.net, 100000);
 		while (!ripc_receive(other, &m, 0))
@@ -351,7 +351,7 @@ START_TEST(ack__peer_errors)
 
 		ripc__request_acked(rig_lane(&rig, 0, 1), r->id, cases[i].answer, false);
 		RC(cases[i].rc, ripc_request_wait(&r, 0));
-		ck_assert(strstr(ripc_detail(), "service 1001") != NULL);
+		ck_assert(strstr(ripc_error_detail(), "service 1001") != NULL);
 		rig_expect(&rig, 1, 10, 1);
 	}
 }
@@ -411,20 +411,20 @@ START_TEST(start__refused)
 	struct iovec item = {data, 10}, items[RIPC_ITEMS_MAX + 1];
 	struct ripc_send_options options = {.flags = 1u << 30};
 
-	RC(-EINVAL, ripc_start(rig.s[0], RIG_ID(1), &item, 1, NULL, NULL));
-	RC(-EINVAL, ripc_start(NULL, RIG_ID(1), &item, 1, NULL, &r));
-	RC(-EINVAL, ripc_start(rig.s[0], 0, &item, 1, NULL, &r));
-	RC(-EINVAL, ripc_start(rig.s[0], RIPC_ANY_ID, &item, 1, NULL, &r));
-	RC(-EINVAL, ripc_start(rig.s[0], RIG_ID(1), &item, 0, NULL, &r));
-	RC(-EINVAL, ripc_start(rig.s[0], RIG_ID(1), NULL, 1, NULL, &r));
+	RC(-EINVAL, ripc_send_async(rig.s[0], RIG_ID(1), &item, 1, NULL, NULL));
+	RC(-EINVAL, ripc_send_async(NULL, RIG_ID(1), &item, 1, NULL, &r));
+	RC(-EINVAL, ripc_send_async(rig.s[0], 0, &item, 1, NULL, &r));
+	RC(-EINVAL, ripc_send_async(rig.s[0], RIPC_ANY_ID, &item, 1, NULL, &r));
+	RC(-EINVAL, ripc_send_async(rig.s[0], RIG_ID(1), &item, 0, NULL, &r));
+	RC(-EINVAL, ripc_send_async(rig.s[0], RIG_ID(1), NULL, 1, NULL, &r));
 	for (unsigned i = 0; i <= RIPC_ITEMS_MAX; i++)
 		items[i] = item;
-	RC(-EINVAL, ripc_start(rig.s[0], RIG_ID(1), items, RIPC_ITEMS_MAX + 1, NULL, &r));
-	RC(-EOPNOTSUPP, ripc_start(rig.s[0], RIG_ID(1), &item, 1, &options, &r));
+	RC(-EINVAL, ripc_send_async(rig.s[0], RIG_ID(1), items, RIPC_ITEMS_MAX + 1, NULL, &r));
+	RC(-EOPNOTSUPP, ripc_send_async(rig.s[0], RIG_ID(1), &item, 1, &options, &r));
 	item = (struct iovec){NULL, 1};
-	RC(-EINVAL, ripc_start(rig.s[0], RIG_ID(1), &item, 1, NULL, &r));
+	RC(-EINVAL, ripc_send_async(rig.s[0], RIG_ID(1), &item, 1, NULL, &r));
 	item = (struct iovec){data, SIZE_MAX};
-	RC(-EINVAL, ripc_start(rig.s[0], RIG_ID(1), &item, 1, NULL, &r));
+	RC(-EINVAL, ripc_send_async(rig.s[0], RIG_ID(1), &item, 1, NULL, &r));
 	ck_assert_ptr_null(r);
 	RC(-EAGAIN, rig_long(&rig, 0, 1, 10, 1, 0));
 }

@@ -201,7 +201,7 @@ START_TEST(peer_gone__delivery_unknown)
 	ripc__sim_kill_context(rig.net, rig.ctx[1], false);
 	rig.ctx[1] = NULL;
 	RC(-EPIPE, ripc_request_wait(&r[0], 2000));
-	ck_assert(ripc_detail()[0]);
+	ck_assert(ripc_error_detail()[0]);
 	/* That is not the other's business. */
 	RC(-EINPROGRESS, ripc_request_test(&r[1]));
 	RC(-ECANCELED, ripc_request_cancel(&r[1], 0));
@@ -272,7 +272,7 @@ START_TEST(requeue__keeps_the_order)
 	rig_connect(&rig, 0, 1);
 	/* The goodbye does not reach the sender: it learns from the answers to its messages. */
 	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
-	OK(ripc_unregister(rig.s[1]));
+	OK(ripc_service_unregister(rig.s[1]));
 	rig.s[1] = NULL;
 	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
 	for (unsigned i = 0; i < N; i++) {
@@ -282,7 +282,7 @@ START_TEST(requeue__keeps_the_order)
 	rig_run(&rig, 2);
 	for (unsigned i = 0; i < N; i++)
 		ck_assert_int_eq(r[i]->state, RIPC__REQUEST_PENDING);
-	OK(ripc_register(rig.ctx[_i ? 2 : 1], RIG_ID(1), 0, &moved));
+	OK(ripc_service_register(rig.ctx[_i ? 2 : 1], RIG_ID(1), 0, &moved));
 	for (unsigned i = 0; i < N; i++)
 		OK(ripc_request_wait(&r[i], 5000));
 	for (unsigned i = 0; i < N; i++) {
@@ -310,7 +310,7 @@ START_TEST(moved__waiting_for_credit)
 	}
 	ck_assert_uint_lt(k, 10);
 	/* The present holder is silent: somebody else gets the id. */
-	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
+	OK(ripc_service_register(rig.ctx[2], RIG_ID(1), 0, &moved));
 	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	rig_run(&rig, 100);
 	r[k + 1] = rig_begin(&rig, 0, 1, data, 1000);
@@ -352,7 +352,7 @@ START_TEST(moved__requests_behind_end)
 	r[k + 1]->id = p->next_request_id++;
 	ripc__list_add(&p->requests, &r[k + 1]->peer_link);
 	p->nrequests++;
-	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
+	OK(ripc_service_register(rig.ctx[2], RIG_ID(1), 0, &moved));
 	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	rig_run(&rig, 100);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
@@ -360,7 +360,7 @@ START_TEST(moved__requests_behind_end)
 		OK(ripc_request_wait(&r[i], 5000));
 	/* Who holds the service when both are heard again is a matter of the seed. */
 	rc = ripc_request_wait(&r[k + 1], 5000);
-	ck_assert_msg(!rc || rc == -EPIPE, "%s", ripc_detail());
+	ck_assert_msg(!rc || rc == -EPIPE, "%s", ripc_error_detail());
 }
 END_TEST
 
@@ -376,7 +376,7 @@ START_TEST(moved__sent_then_lane_gone)
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	r[0] = rig_begin(&rig, 0, 1, data, 1000);
 	ck_assert_int_eq(r[0]->state, RIPC__REQUEST_SENT);
-	OK(ripc_register(rig.ctx[2], RIG_ID(1), 0, &moved));
+	OK(ripc_service_register(rig.ctx[2], RIG_ID(1), 0, &moved));
 	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
 	rig_run(&rig, 100);
 	r[1] = rig_begin(&rig, 0, 1, data, 2000);
@@ -430,7 +430,7 @@ START_TEST(service_closed__cancels_requests)
 	r[1] = rig_begin(&rig, 0, 1, data, LARGE);
 	r[2] = rig_begin(&rig, 0, 2, data, LARGE);
 	rig_run(&rig, 2);
-	OK(ripc_unregister(rig.s[0]));
+	OK(ripc_service_unregister(rig.s[0]));
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert_int_eq(r[i]->state, RIPC__REQUEST_DONE);
 		RC(-ECANCELED, ripc_request_wait(&r[i], 0));

@@ -40,9 +40,9 @@ static bool open_both(void)
 		test_skip("%s", why);
 		return false;
 	}
-	ck_assert_msg(!ops->open(&speaks, &env), "%s", ripc_detail());
+	ck_assert_msg(!ops->open(&speaks, &env), "%s", ripc_error_detail());
 	env.instance = instances[1];
-	ck_assert_msg(!ops->open(&hears, &env), "%s", ripc_detail());
+	ck_assert_msg(!ops->open(&hears, &env), "%s", ripc_error_detail());
 	ops->limits(hears, &limits);
 	if (limits.caps & RIPC__CAP_MULTICAST)
 		return true;
@@ -158,7 +158,7 @@ START_TEST(received__stopped_qp_is_replaced)
 	uint64_t group = test_seed();
 	struct ib_port *p;
 
-	ripc_set_log(note, NULL, RIPC_LOG_WARN);
+	ripc_log_set(note, NULL, RIPC_LOG_WARN);
 	if (!open_both())
 		return;
 	ck_assert_int_eq(ops->group_join(hears, group), 0);
@@ -210,7 +210,7 @@ START_TEST(stopped__receives_never_come_back)
 	const char *said = "no longer hears multicast";
 	struct ib_port *p;
 
-	ripc_set_log(note, NULL, RIPC_LOG_WARN);
+	ripc_log_set(note, NULL, RIPC_LOG_WARN);
 	if (!open_both())
 		return;
 	ck_assert_int_eq(ops->group_join(hears, group), 0);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # In the lab, two guests: InfiniBand or RoCE from one to the other, over a link that may lose, delay and reorder.
-name=test_path_select
+name=test_qp
 # shellcheck source=../../tools/lib.sh
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES

@@ -34,7 +34,7 @@ static void open_side(struct side *s, const struct ripc__transport_ops *ops, con
 	snprintf(text, sizeof(text), "%s %s", options, more);
 	ck_assert_int_eq(ripc__options_load(&opt, text, why, sizeof(why)), 0);
 	ck_assert_msg(!ops->probe(&env, why, sizeof(why)), "%s", why);
-	ck_assert_msg(!ops->open(&s->t, &env), "%s", ripc_detail());
+	ck_assert_msg(!ops->open(&s->t, &env), "%s", ripc_error_detail());
 	ops->limits(s->t, &s->limits);
 }
 
@@ -153,5 +153,5 @@ int send_one(struct side *from, uint32_t number, size_t len)
 	static uint8_t bytes[65536];
 
 	memcpy(bytes, &number, 4);
-	return from->ops->post_send(from->ep, &(struct iovec){bytes, len}, 1, false);
+	return from->ops->post(from->ep, NULL, 0, &(struct iovec){bytes, len}, 1, false);
 }

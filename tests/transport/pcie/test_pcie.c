@@ -60,7 +60,7 @@ START_TEST(open__no_space_for_file)
 	ck_assert_int_eq(ftruncate(fd, BYTES), 0);
 	close(fd);
 	ck_assert_int_eq(OPS->open(&t, &env), -ENOSPC);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), path));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), path));
 	unlink(path);
 }
 END_TEST
@@ -151,7 +151,7 @@ static int post(struct ripc__ep *ep, const void *bytes, size_t len)
 {
 	struct iovec iov = {(void *)(uintptr_t)bytes, len};
 
-	return OPS->post_send(ep, &iov, 1, false);
+	return OPS->post(ep, NULL, 0, &iov, 1, false);
 }
 
 static void pass(struct two *w, const char *text)
@@ -231,7 +231,7 @@ START_TEST(connect__unreachable_address)
 	}
 	addr[4] ^= 1;
 	ck_assert_int_eq(OPS->connect(a, addr, (size_t)len, "", 0, NULL, &ep), -EHOSTUNREACH);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "another memory"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "another memory"));
 	addr[4] ^= 1;
 	/* Any place and number. */
 	for (unsigned i = 0; i < 256; i++) {

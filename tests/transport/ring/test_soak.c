@@ -150,7 +150,7 @@ static void sleep_on_fd(struct side *s)
 static bool post(struct side *s, const uint8_t *p, uint32_t len, bool more)
 {
 	struct iovec iov = {(void *)(uintptr_t)p, len};
-	int rc = s->ops->post_send(s->ep, &iov, 1, more);
+	int rc = s->ops->post(s->ep, NULL, 0, &iov, 1, more);
 
 	if (rc == -EAGAIN)
 		s->blocked = true;

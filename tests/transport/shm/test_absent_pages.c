@@ -70,8 +70,8 @@ static int sender(uint64_t id, uint64_t dest)
 	if (m.base == MAP_FAILED || ioctl(m.fd, UFFDIO_REGISTER, &reg) ||
 	    pthread_create(&thread, NULL, send_absent, &m) ||
 	    ripc_open(&ctx, "transports=shm resolver=local peer_timeout_ms=20000") ||
-	    ripc_register(ctx, id, 0, &service) ||
-	    ripc_start(service, dest, &item, 1, NULL, &request))
+	    ripc_service_register(ctx, id, 0, &service) ||
+	    ripc_send_async(service, dest, &item, 1, NULL, &request))
 		return 1;
 	if (write(reports[1], "s", 1) != 1)
 		return 2;
@@ -105,7 +105,7 @@ static void others_are_received(struct ripc_service *from, struct ripc_service *
 
 	for (unsigned i = 0; i < 10; i++) {
 		rc = ripc_send_short(from, ripc_service_id(to), &item, 1, NULL, PATIENCE_MS);
-		ck_assert_msg(!rc, "%s", ripc_detail());
+		ck_assert_msg(!rc, "%s", ripc_error_detail());
 		m = receive(to);
 		ck_assert_uint_eq(m->source, ripc_service_id(from));
 		ripc_message_free(m);
@@ -153,7 +153,7 @@ START_TEST(receive__skips_missing_pages)
 	if (_i) {
 		/* The peer is as silent as if it were dead, and given up like that. */
 		for (unsigned i = 0; i < PATIENCE_MS; i++) {
-			ck_assert_int_eq(ripc_stats(ctx, &stats), 0);
+			ck_assert_int_eq(ripc_context_stats(ctx, &stats), 0);
 			if (stats.lanes_lost)
 				break;
 			usleep(1000);

@@ -88,7 +88,7 @@ START_TEST(export__mixed_items)
 	fill(items[2].iov_base, LEN, 5);
 	/* Each lends or passes over several items. */
 	for (unsigned i = 0; i < MCAST_PROBES / 4 && placed < 2; i++) {
-		ck_assert_int_eq(ripc_start(w.from, w.dest, items, 4, NULL, &r), 0);
+		ck_assert_int_eq(ripc_send_async(w.from, w.dest, items, 4, NULL, &r), 0);
 		m = receive(w.to);
 		ck_assert_uint_eq(m->nitems, 4);
 		for (unsigned k = 0; k < 4; k++)
@@ -284,7 +284,7 @@ START_TEST(detach__private_copy)
 	open_two(&w, "", "");
 	p = buffer(w.a, LEN, 12);
 	m = in_place(&w, p, LEN, &r);
-	mine = ripc_message_take(m, 0);
+	mine = ripc_message_detach(m, 0);
 	ck_assert_ptr_nonnull(mine);
 	ck_assert_ptr_eq(mine, m->items[0].iov_base);
 	ripc_message_free(m);
@@ -313,7 +313,7 @@ START_TEST(forward__mapped_message)
 	p = buffer(w.a, LEN, 13);
 	m = in_place(&w, p, LEN, &r);
 	item = m->items[0];
-	ck_assert_int_eq(ripc_start(w.to, test_ids() + 2, &item, 1, NULL, &on), 0);
+	ck_assert_int_eq(ripc_send_async(w.to, test_ids() + 2, &item, 1, NULL, &on), 0);
 	/* Freed before it has arrived: not let go of before that. */
 	ripc_message_free(m);
 	finish(r);

@@ -147,7 +147,7 @@ START_TEST(isolation__from_other_peer)
 	ck_assert_int_eq(ripc_window_add(w.a, w.from, p, LEN), 0);
 	item = (struct iovec){malloc(LEN), LEN};
 	memset(item.iov_base, SECRET, LEN);
-	ck_assert_int_eq(ripc_start(third, test_ids(), &item, 1, NULL, &r), 0);
+	ck_assert_int_eq(ripc_send_async(third, test_ids(), &item, 1, NULL, &r), 0);
 	m = receive(w.from);
 	ck_assert_int_eq(m->placement[0], RIPC_IN_WINDOW);
 	ck_assert_int_eq(p[LEN - 1], SECRET);

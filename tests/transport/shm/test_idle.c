@@ -32,7 +32,7 @@ START_TEST(idle__kicks_on_send)
 		/* Asleep: nothing is readable before the peer rings. */
 		p = (struct pollfd){.fd = OPS->fd((struct ripc__transport *)w.b), .events = POLLIN};
 		ck_assert_int_eq(poll(&p, 1, 0), 0);
-		ck_assert_int_eq(OPS->post_send(w.ea, &item, 1, false), 0);
+		ck_assert_int_eq(OPS->post(w.ea, NULL, 0, &item, 1, false), 0);
 		ck_assert_int_eq(poll(&p, 1, 10000), 1);
 		ev = await(w.b, RIPC__EV_RECV);
 		ck_assert_uint_eq(ev.len, 5);
@@ -57,7 +57,7 @@ START_TEST(idle__found_by_poll)
 	/* Looks at the sockets, for it was about to sleep. */
 	OPS->progress((struct ripc__transport *)w.b, &ev, 1, UINT64_C(1) << 40, &deadline);
 	ck_assert(w.eb->idle);
-	ck_assert_int_eq(OPS->post_send(w.ea, &item, 1, false), 0);
+	ck_assert_int_eq(OPS->post(w.ea, NULL, 0, &item, 1, false), 0);
 	for (int i = 0; i < 10 && ev.kind == RIPC__EV_NONE; i++)
 		OPS->progress((struct ripc__transport *)w.b, &ev, 1, UINT64_C(1) << 40, &deadline);
 	ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
@@ -80,7 +80,7 @@ START_TEST(idle__without_sleep)
 	for (int i = 0; i < 100000 && !w.eb->idle; i++)
 		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
 	ck_assert(w.eb->idle);
-	ck_assert_int_eq(OPS->post_send(w.ea, &item, 1, false), 0);
+	ck_assert_int_eq(OPS->post(w.ea, NULL, 0, &item, 1, false), 0);
 	ev = await(w.b, RIPC__EV_RECV);
 	OPS->release((struct ripc__transport *)w.b, ev.token);
 	ck_assert(!w.eb->idle);
@@ -98,12 +98,12 @@ START_TEST(idle__posts_and_closes)
 
 	join(&w);
 	make_idle(&w);
-	ck_assert_int_eq(OPS->post_send(w.eb, &item, 1, true), 2);
+	ck_assert_int_eq(OPS->post(w.eb, NULL, 0, &item, 1, true), 2);
 	ck_assert(!w.eb->idle);
 	/* What was held back goes out before the next sleep. */
 	make_idle(&w);
 	ck_assert(!ripc__ring_has_work(&w.eb->ring));
-	ck_assert_int_eq(OPS->post_plain(w.eb, head, "x", 1, false), 0);
+	ck_assert_int_eq(OPS->post(w.eb, head, sizeof(head), &(struct iovec){"x", 1}, 1, false), 0);
 	ck_assert(!w.eb->idle);
 	make_idle(&w);
 	OPS->ep_close(w.ea);
@@ -166,7 +166,7 @@ START_TEST(idle__list_unchanged_by_poll)
 	}
 	/* And all have their turn. */
 	for (n = 0; n < PEERS; n++)
-		ck_assert_int_eq(OPS->post_send(from[n], &item, 1, false), 0);
+		ck_assert_int_eq(OPS->post(from[n], NULL, 0, &item, 1, false), 0);
 	for (n = 0; n < 100 && found < PEERS; n++) {
 		if (!OPS->progress((struct ripc__transport *)w.b, &ev, 1, w.b->scanned_ns, &deadline))
 			continue;

@@ -16,7 +16,7 @@ static void posts_and_brings(unsigned i)
 	struct iovec item = {"hello", 5};
 	struct ripc__event ev;
 
-	ck_assert_int_eq(OPS->post_send(from[i], &item, 1, false), 0);
+	ck_assert_int_eq(OPS->post(from[i], NULL, 0, &item, 1, false), 0);
 	ev = await(w.b, RIPC__EV_RECV);
 	ck_assert_ptr_eq(ev.ep, to[i]);
 	OPS->release((struct ripc__transport *)w.b, ev.token);
@@ -62,7 +62,7 @@ static void post(unsigned i, uint8_t what)
 {
 	uint8_t head[RIPC__POST_HEADER_LEN] = {0};
 
-	ck_assert_int_eq(OPS->post_plain(from[i], head, &what, 1, false), 0);
+	ck_assert_int_eq(OPS->post(from[i], head, sizeof(head), &(struct iovec){&what, 1}, 1, false), 0);
 }
 
 /* Each peer's messages keep their order, whoever spoke before. */

@@ -281,14 +281,14 @@ START_TEST(connect__unreachable)
 	a.netns++;
 	len = ripc__shm_address_encode(&a, addr, sizeof(addr));
 	ck_assert_int_eq(OPS->connect(tr, addr, len, NULL, 0, NULL, &ep), -EHOSTUNREACH);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "RIPC_SHM_DIR"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "RIPC_SHM_DIR"));
 	strcpy(a.path, "/nonexistent/socket");
 	len = ripc__shm_address_encode(&a, addr, sizeof(addr));
 	ck_assert_int_eq(OPS->connect(tr, addr, len, NULL, 0, NULL, &ep), -EHOSTUNREACH);
 	a.host[3]++;
 	len = ripc__shm_address_encode(&a, addr, sizeof(addr));
 	ck_assert_int_eq(OPS->connect(tr, addr, len, NULL, 0, NULL, &ep), -EHOSTUNREACH);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "another host"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "another host"));
 	close_shm(t);
 }
 END_TEST
@@ -321,7 +321,7 @@ START_TEST(connect__unknown_host)
 	a.name[3]++;
 	len = ripc__shm_address_encode(&a, addr, sizeof(addr));
 	ck_assert_int_eq(OPS->connect(tr, addr, len, "", 0, NULL, &ep), -ECONNREFUSED);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "/proc"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "/proc"));
 	close_shm(peer);
 	close_shm(t);
 }
@@ -520,7 +520,7 @@ START_TEST(open__peer_killed)
 		OPS->connect((struct ripc__transport *)own, addr, (size_t)len, "", 0, NULL, &ep);
 		for (int i = 0; i < 100000 && progress(own).kind != RIPC__EV_ESTABLISHED; i++)
 			usleep(100);
-		OPS->post_send(ep, &iov, 1, false);
+		OPS->post(ep, NULL, 0, &iov, 1, false);
 		kill(getpid(), SIGKILL);
 	}
 	for (int i = 0; i < 100000; i++) {

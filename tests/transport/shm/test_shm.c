@@ -134,7 +134,7 @@ START_TEST(hostile__corrupts_segment)
 		unsigned n;
 
 		iov.iov_len = r >> 32 & 2047;
-		OPS->post_send(r & 4 ? w.ea : w.eb, &iov, 1, false);
+		OPS->post(r & 4 ? w.ea : w.eb, NULL, 0, &iov, 1, false);
 		if (r % 7 == 0) {
 			r = test_random(&rng);
 			if (r & 1)
@@ -184,7 +184,7 @@ START_TEST(poll_one__follows_last_rx)
 
 	join(&w);
 	/* Brings it the memory that is received into. */
-	ck_assert_int_eq(OPS->post_plain(w.ea, head, data, 64, false), 0);
+	ck_assert_int_eq(OPS->post(w.ea, head, sizeof(head), &(struct iovec){data, 64}, 1, false), 0);
 	ev = await(w.b, RIPC__EV_RECV);
 	ck_assert_uint_eq(ev.len, 100);
 	OPS->release((struct ripc__transport *)w.b, ev.token);
@@ -193,7 +193,7 @@ START_TEST(poll_one__follows_last_rx)
 		data[i] = (uint8_t)(i * 7);
 	for (size_t len = 0; len <= sizeof(data); len += 50) {
 		head[0] = (uint8_t)len;
-		ck_assert_int_eq(OPS->post_plain(w.ea, head, data, len, false), 0);
+		ck_assert_int_eq(OPS->post(w.ea, head, sizeof(head), &(struct iovec){data, len}, 1, false), 0);
 		ck_assert(OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
 		ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
 		ck_assert_ptr_eq(ev.ep, w.eb);
@@ -298,7 +298,7 @@ START_TEST(progress__no_slabs)
 	/* All that there is, and still what comes is seen. */
 	for (int i = 0, without = 0; without < 100; i++) {
 		ck_assert_int_lt(i, 10000);
-		ck_assert_int_eq(OPS->post_send(w.eb, &iov, 1, false), 0);
+		ck_assert_int_eq(OPS->post(w.eb, NULL, 0, &iov, 1, false), 0);
 		ev = await(w.a, RIPC__EV_RECV);
 		ck_assert(!memcmp(ev.data, "message", 7));
 		without += !ev.token;
@@ -310,7 +310,7 @@ START_TEST(progress__no_slabs)
 	ck_assert_uint_gt(held, 1000);
 	while (held--)
 		OPS->release((struct ripc__transport *)w.a, token);
-	ck_assert_int_eq(OPS->post_send(w.eb, &iov, 1, false), 0);
+	ck_assert_int_eq(OPS->post(w.eb, NULL, 0, &iov, 1, false), 0);
 	ev = await(w.a, RIPC__EV_RECV);
 	ck_assert_ptr_nonnull(ev.token);
 	OPS->release((struct ripc__transport *)w.a, ev.token);

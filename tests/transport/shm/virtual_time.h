@@ -55,7 +55,7 @@ static inline void world_open(unsigned n)
 						   "peer_timeout_ms=60000",
 						   &hooks),
 				 0);
-		ck_assert_int_eq(ripc_register(ctx[i], test_ids() + i, 0, &service[i]), 0);
+		ck_assert_int_eq(ripc_service_register(ctx[i], test_ids() + i, 0, &service[i]), 0);
 	}
 }
 
@@ -73,8 +73,8 @@ static inline struct ripc_request *start_to(unsigned to, void *p, size_t len)
 	struct iovec item = {p, len};
 	struct ripc_request *r = NULL;
 
-	ck_assert_msg(!ripc_start(service[0], test_ids() + to, &item, 1, NULL, &r), "%s",
-		      ripc_detail());
+	ck_assert_msg(!ripc_send_async(service[0], test_ids() + to, &item, 1, NULL, &r), "%s",
+		      ripc_error_detail());
 	return r;
 }
 
@@ -82,13 +82,13 @@ static inline struct ripc_message *take_at(unsigned at)
 {
 	struct ripc_message *m = NULL;
 
-	ck_assert_msg(!ripc_receive(service[at], &m, 10000), "%s", ripc_detail());
+	ck_assert_msg(!ripc_receive(service[at], &m, 10000), "%s", ripc_error_detail());
 	return m;
 }
 
 static inline void finish(struct ripc_request *r)
 {
-	ck_assert_msg(!ripc_request_wait(&r, 10000), "%s", ripc_detail());
+	ck_assert_msg(!ripc_request_wait(&r, 10000), "%s", ripc_error_detail());
 }
 
 static inline void pass(uint64_t ns)

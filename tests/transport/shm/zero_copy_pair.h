@@ -29,7 +29,7 @@ static inline struct ripc *open_one(const char *more)
 
 	snprintf(options, sizeof(options), "transports=shm resolver=local peer_timeout_ms=20000 %s",
 		 more);
-	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_detail());
+	ck_assert_msg(!ripc_open(&ctx, options), "%s", ripc_error_detail());
 	return ctx;
 }
 
@@ -37,7 +37,7 @@ static inline struct ripc_service *serve(struct ripc *ctx, uint64_t id)
 {
 	struct ripc_service *s = NULL;
 
-	ck_assert_msg(!ripc_register(ctx, id, 0, &s), "%s", ripc_detail());
+	ck_assert_msg(!ripc_service_register(ctx, id, 0, &s), "%s", ripc_error_detail());
 	return s;
 }
 
@@ -84,20 +84,21 @@ static inline struct ripc_request *start(struct two *w, void *base, size_t len)
 	struct iovec item = {base, len};
 	struct ripc_request *r = NULL;
 
-	ck_assert_msg(!ripc_start(w->from, w->dest, &item, 1, NULL, &r), "%s", ripc_detail());
+	ck_assert_msg(!ripc_send_async(w->from, w->dest, &item, 1, NULL, &r), "%s",
+		      ripc_error_detail());
 	return r;
 }
 
 static inline void finish(struct ripc_request *r)
 {
-	ck_assert_msg(!ripc_request_wait(&r, PATIENCE_MS), "%s", ripc_detail());
+	ck_assert_msg(!ripc_request_wait(&r, PATIENCE_MS), "%s", ripc_error_detail());
 }
 
 static inline struct ripc_message *receive(struct ripc_service *s)
 {
 	struct ripc_message *m = NULL;
 
-	ck_assert_msg(!ripc_receive(s, &m, PATIENCE_MS), "%s", ripc_detail());
+	ck_assert_msg(!ripc_receive(s, &m, PATIENCE_MS), "%s", ripc_error_detail());
 	return m;
 }
 
@@ -150,7 +151,7 @@ static inline void send_whole(struct two *w, struct ripc_service *to, uint64_t d
 	struct iovec item = {p, len};
 	struct ripc_request *r = NULL;
 
-	ck_assert_msg(!ripc_start(w->from, dest, &item, 1, NULL, &r), "%s", ripc_detail());
+	ck_assert_msg(!ripc_send_async(w->from, dest, &item, 1, NULL, &r), "%s", ripc_error_detail());
 	ripc_message_free(receive(to));
 	finish(r);
 }

@@ -171,7 +171,7 @@ static inline int pair_send(struct pair_side *side, const void *data, size_t len
 {
 	struct iovec iov = {(void *)(uintptr_t)data, len};
 
-	return OPS->post_send(side->ep, &iov, 1, more);
+	return OPS->post(side->ep, NULL, 0, &iov, 1, more);
 }
 
 /* Closes everything and checks that nothing is left and, unless they were wanted, that nobody broke the contract. */

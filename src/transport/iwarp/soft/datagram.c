@@ -29,7 +29,7 @@ unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct rip
 			break;
 		got = ripc__udp_receive(&t->udp, port->udp, space, address, &fromlen, who);
 		if (got == -EMSGSIZE) {
-			ripc__soft_garbage(t, who, "datagram longer than any that would be sent");
+			ripc__soft_bad_input(t, who, "datagram longer than any that would be sent");
 			continue;
 		}
 		if (got < 0)

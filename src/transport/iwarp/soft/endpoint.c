@@ -81,9 +81,7 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 				  "iwarp/soft: the connection was lost before it was accepted");
 	}
 	ep->user = user;
-	ep->watched = EPOLLIN;
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-		  &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+	ripc__soft_watch_for(ep, EPOLLIN);
 	ripc__soft_open_engine(ep, &terms);
 	*epp = ep;
 	return 0;
@@ -158,8 +156,8 @@ static int hold(struct ripc__ep *ep)
 {
 	uint64_t now = ep->last_post_ns;
 
-	if (!soft_linked(&ep->held)) {
-		soft_append(&ep->t->held, &ep->held);
+	if (ripc__list_empty(&ep->held)) {
+		ripc__list_queue(&ep->t->held, &ep->held);
 		ep->held_since_ns = now;
 	}
 	if (ripc__engine_queued(&ep->engine) < HELD_BYTES &&
@@ -203,32 +201,34 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		/* What came before the loss is still to be received: progress() finds the end. */
 		ep->error = -errno;
-		soft_append(&ep->t->ready, &ep->ready);
+		ripc__list_queue(&ep->t->ready, &ep->ready);
 		return -ENOTCONN;
 	}
 	err = ripc__engine_queue_rest(&ep->engine, all, (unsigned)msg.msg_iovlen,
 				      n < 0 ? 0 : (size_t)n);
-	soft_append(err ? &ep->t->ready : &ep->t->blocked, err ? &ep->ready : &ep->blocked);
+	ripc__list_queue(err ? &ep->t->ready : &ep->t->blocked, err ? &ep->ready : &ep->blocked);
 	return err ? err : 1;
 }
 
-int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more)
 {
+	struct iovec iov[1 + RIPC__POST_ITEMS_MAX];
 	struct ripc__engine *e = &ep->engine;
-	size_t len = 0;
+	unsigned niov = 1 + n;
+	size_t len;
 	int err;
 
 	if (ep->state != SOFT_OPEN || ep->error || e->status)
 		return -ENOTCONN;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
+	len = ripc__post_gather(iov, head, head_len, items, n);
 	if (len > RIPC__SEND_MAX)
 		return -EMSGSIZE;
 	if (ripc__engine_queued(e) >= SOFT_QUEUE_MAX) {
 		ep->want_sendable = true;
 		return -EAGAIN;
 	}
-	if (!ep->active_ep)
+	if (ep->polling == SOFT_IDLE)
 		ripc__soft_ep_activate(ep);
 	more |= rapid(ep);
 	if (!more && ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED &&
@@ -240,27 +240,11 @@ int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned 
 	err = ripc__engine_send(e, iov, niov, len);
 	if (err)
 		return err;
-	if (more && !soft_linked(&ep->blocked))
+	if (more && ripc__list_empty(&ep->blocked))
 		return hold(ep);
-	if (!soft_linked(&ep->blocked))
+	if (ripc__list_empty(&ep->blocked))
 		ripc__soft_transmit(ep, PUSH_BYTES);
 	return ripc__engine_pending(e);
-}
-
-int ripc__soft_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
-			    size_t len, bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
-
-	return ripc__soft_post_send(ep, iov, 2, more);
-}
-
-int ripc__soft_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
-
-	return ripc__soft_post_send(ep, iov, 2, more);
 }
 
 static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
@@ -284,10 +268,10 @@ static int posted(struct ripc__ep *ep, int err)
 	if (err)
 		return err;
 	ripc__soft_ep_activate(ep);
-	if (!soft_linked(&ep->blocked))
+	if (ripc__list_empty(&ep->blocked))
 		ripc__soft_transmit(ep, PUSH_BYTES);
 	/* The rest, and the report that it is done, come from progress(). */
-	soft_append(&ep->t->ready, &ep->ready);
+	ripc__list_queue(&ep->t->ready, &ep->ready);
 	return 0;
 }
 

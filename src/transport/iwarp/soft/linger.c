@@ -17,7 +17,7 @@ static void end(struct soft *t, struct soft_linger *l)
 {
 	ripc__soft_unwatch(t, l->fd);
 	close(l->fd);
-	soft_unlink(&l->link);
+	ripc__list_del(&l->link);
 	t->nlingers--;
 	free(l);
 }
@@ -37,13 +37,13 @@ void ripc__soft_linger(struct soft *t, int fd)
 	*l = (struct soft_linger){.source = SOFT_LINGER,
 				  .fd = fd,
 				  .deadline_ns = ripc__clock_ns() + LINGER_MS * RIPC__MS};
-	soft_link_init(&l->link);
+	ripc__list_init(&l->link);
 	if (ripc__soft_watch(t, fd, EPOLLIN, l)) {
 		close(fd);
 		free(l);
 		return;
 	}
-	soft_append(&t->lingers, &l->link);
+	ripc__list_queue(&t->lingers, &l->link);
 	t->next_timer_ns = 0;
 	t->nlingers++;
 }
@@ -73,7 +73,7 @@ void ripc__soft_drain(struct soft *t, struct soft_linger *l)
 uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns)
 {
 	while (t->lingers.next != &t->lingers) {
-		struct soft_linger *l = soft_of(t->lingers.next, struct soft_linger, link);
+		struct soft_linger *l = ripc__list_entry(t->lingers.next, struct soft_linger, link);
 
 		if (l->deadline_ns > now_ns)
 			return l->deadline_ns;
@@ -85,5 +85,5 @@ uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns)
 void ripc__soft_linger_end(struct soft *t)
 {
 	while (t->lingers.next != &t->lingers)
-		end(t, soft_of(t->lingers.next, struct soft_linger, link));
+		end(t, ripc__list_entry(t->lingers.next, struct soft_linger, link));
 }

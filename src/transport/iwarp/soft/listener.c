@@ -388,9 +388,9 @@ static void evict(struct soft *t)
 	struct ripc__ep *ep;
 	size_t n = 0;
 
-	for (struct soft_link *l = t->setups.next; l != &t->setups && n < SOFT_HALF_OPEN_MAX;
+	for (struct ripc__list *l = t->setups.next; l != &t->setups && n < SOFT_HALF_OPEN_MAX;
 	     l = l->next) {
-		ep = soft_of(l, struct ripc__ep, timed);
+		ep = ripc__list_entry(l, struct ripc__ep, timed);
 		if (ep->state == SOFT_MPA_REQ_WAIT)
 			entries[n++] = (struct ripc__entry){.source = ep->setup->source,
 							    .since_ns = ep->setup->since_ns,
@@ -399,7 +399,7 @@ static void evict(struct soft *t)
 	if (!ripc__admission_pick(entries, n, 1))
 		return;
 	ep = entries[0].object;
-	ripc__soft_garbage(t, ep->setup->peer, "too many connections without a request");
+	ripc__soft_bad_input(t, ep->setup->peer, "too many connections without a request");
 	ripc__soft_ep_defer_free(ep);
 }
 

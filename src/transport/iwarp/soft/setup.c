@@ -15,7 +15,7 @@
 #define CONNECT_MS 1000 /* time for the TCP connection to one place */
 #define SETUP_MS   5000 /* time for the frames of MPA */
 
-struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active)
+struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool initiator)
 {
 	struct ripc__ep *ep = calloc(1, sizeof(*ep));
 
@@ -26,31 +26,24 @@ struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active)
 		return NULL;
 	}
 	ep->source = SOFT_ENDPOINT;
-	ep->state = active ? SOFT_CONNECTING : SOFT_MPA_REQ_WAIT;
-	ep->active = active;
+	ep->state = initiator ? SOFT_CONNECTING : SOFT_MPA_REQ_WAIT;
+	ep->initiator = initiator;
 	ep->fd = -1;
 	ep->t = t;
-	soft_link_init(&ep->all);
-	soft_link_init(&ep->timed);
-	soft_link_init(&ep->ready);
-	soft_link_init(&ep->held);
-	soft_link_init(&ep->blocked);
-	soft_link_init(&ep->free_link);
-	soft_append(&t->eps, &ep->all);
-	soft_append(&t->setups, &ep->timed);
+	ripc__list_init(&ep->all);
+	ripc__list_init(&ep->timed);
+	ripc__list_init(&ep->ready);
+	ripc__list_init(&ep->held);
+	ripc__list_init(&ep->blocked);
+	ripc__list_init(&ep->free_link);
+	ripc__list_queue(&t->eps, &ep->all);
+	ripc__list_queue(&t->setups, &ep->timed);
 	t->next_timer_ns = 0;
 	ep->setup->since_ns = ripc__clock_ns();
 	ep->setup->deadline_ns = ep->setup->since_ns + SETUP_MS * RIPC__MS;
-	if (!active)
+	if (!initiator)
 		t->nhalf_open++;
 	return ep;
-}
-
-/* No longer half open, if it was. */
-static void leave_half_open(struct ripc__ep *ep)
-{
-	if (ep->state == SOFT_MPA_REQ_WAIT)
-		ep->t->nhalf_open--;
 }
 
 static void drop_socket(struct ripc__ep *ep)
@@ -66,52 +59,25 @@ void ripc__soft_ep_defer_free(struct ripc__ep *ep)
 {
 	struct soft *t = ep->t;
 
-	leave_half_open(ep);
 	ripc__soft_ep_deactivate(ep);
 	if (ep->state == SOFT_OPEN || ep->state == SOFT_BROKEN || ep->state == SOFT_CLOSED)
 		ripc__engine_fini(&ep->engine);
-	ep->state = SOFT_CLOSED;
+	ripc__soft_ep_set_state(ep, SOFT_FREED);
 	drop_socket(ep);
-	soft_unlink(&ep->all);
-	soft_unlink(&ep->timed);
-	soft_unlink(&ep->ready);
-	soft_unlink(&ep->held);
-	soft_unlink(&ep->blocked);
+	ripc__list_del(&ep->all);
+	ripc__list_del(&ep->timed);
+	ripc__list_del(&ep->ready);
+	ripc__list_del(&ep->held);
+	ripc__list_del(&ep->blocked);
 	/* Events of epoll fetched in this round may still name it. */
-	soft_append(&t->deferred_free, &ep->free_link);
+	ripc__list_queue(&t->deferred_free, &ep->free_link);
 }
 
 void ripc__soft_ep_free(struct ripc__ep *ep)
 {
-	soft_unlink(&ep->free_link);
+	ripc__list_del(&ep->free_link);
 	free(ep->setup);
 	free(ep);
-}
-
-void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
-{
-	if (ep->state == SOFT_BROKEN || ep->state == SOFT_CLOSED)
-		return;
-	leave_half_open(ep);
-	if (ep->state != SOFT_OPEN)
-		memset(&ep->engine, 0, sizeof(ep->engine));
-	ep->state = SOFT_BROKEN;
-	ep->error = error;
-	snprintf(ep->why, sizeof(ep->why), "%s", why);
-	soft_unlink(&ep->timed);
-	soft_unlink(&ep->held);
-	soft_unlink(&ep->blocked);
-	ripc__soft_ep_deactivate(ep);
-	ripc__engine_drop_tx(&ep->engine);
-	ripc__engine_drop_rx(&ep->engine);
-	ripc__soft_unwatch(ep->t, ep->fd);
-	if (ep->fd >= 0 && !ep->eof && ep->error != -ECONNRESET)
-		ripc__soft_linger(ep->t, ep->fd);
-	else if (ep->fd >= 0)
-		close(ep->fd);
-	ep->fd = -1;
-	ep->watched = 0;
-	soft_append(&ep->t->ready, &ep->ready);
 }
 
 static bool is_loopback(int fd)
@@ -160,7 +126,7 @@ static int start(struct ripc__ep *ep)
 	ripc__soft_tune(ep->t, ep->fd);
 	if (connect(ep->fd, &to.sa, ripc__sockaddr_len(&to)) && errno != EINPROGRESS)
 		return -errno;
-	ep->state = SOFT_CONNECTING;
+	ripc__soft_ep_set_state(ep, SOFT_CONNECTING);
 	ep->watched = EPOLLOUT;
 	err = ripc__soft_watch(ep->t, ep->fd, EPOLLOUT, ep);
 	s->out_len = s->out_sent = s->in_len = 0;
@@ -234,15 +200,13 @@ static void send_request(struct ripc__ep *ep)
 	s->out_len = ripc__mpa_encode(&s->request, s->out, sizeof(s->out));
 	s->out_sent = 0;
 	send_frame(ep);
-	ep->state = SOFT_MPA_REQ_SENT;
-	ep->watched = EPOLLIN;
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-		  &(struct epoll_event){.events = EPOLLIN, .data.ptr = ep});
+	ripc__soft_ep_set_state(ep, SOFT_MPA_REQ_SENT);
+	ripc__soft_watch_for(ep, EPOLLIN);
 	ep->t->next_timer_ns = 0;
 	s->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
 	/* Deadlines stay in order: it was the shorter one until now. */
-	soft_unlink(&ep->timed);
-	soft_append(&ep->t->setups, &ep->timed);
+	ripc__list_del(&ep->timed);
+	ripc__list_queue(&ep->t->setups, &ep->timed);
 }
 
 /* Reads no further than the frame. Return: its bytes; 0: not yet; negative errno with *why. */
@@ -277,13 +241,12 @@ void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *t
 	socklen_t len = sizeof(segment);
 
 	getsockopt(ep->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len);
-	leave_half_open(ep);
-	ripc__engine_init(&ep->engine, &ep->t->regions, &ep->t->pool, terms, ep->active,
+	ripc__engine_init(&ep->engine, &ep->t->regions, &ep->t->pool, terms, ep->initiator,
 			  (uint32_t)segment);
-	ep->state = SOFT_OPEN;
-	ep->established = true;
-	soft_unlink(&ep->timed);
-	soft_append(&ep->t->ready, &ep->ready);
+	ripc__soft_ep_set_state(ep, SOFT_OPEN);
+	ep->want_established = true;
+	ripc__list_del(&ep->timed);
+	ripc__list_queue(&ep->t->ready, &ep->ready);
 }
 
 static void step_active(struct ripc__ep *ep)
@@ -346,15 +309,13 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 		}
 	}
 	if (n < 0) {
-		ripc__soft_garbage(ep->t, s->peer, why);
+		ripc__soft_bad_input(ep->t, s->peer, why);
 		ripc__soft_ep_defer_free(ep);
 		return 0;
 	}
-	leave_half_open(ep);
-	ep->state = SOFT_REQUESTED;
-	soft_unlink(&ep->timed);
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-		  &(struct epoll_event){.events = 0, .data.ptr = ep});
+	ripc__soft_ep_set_state(ep, SOFT_REQUESTED);
+	ripc__list_del(&ep->timed);
+	ripc__soft_watch_for(ep, 0);
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_REQUEST,
 		.request = ep,
@@ -394,15 +355,15 @@ uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns)
 {
 	uint64_t next = RIPC__NEVER;
 
-	for (struct soft_link *l = t->setups.next, *after; l != &t->setups; l = after) {
-		struct ripc__ep *ep = soft_of(l, struct ripc__ep, timed);
+	for (struct ripc__list *l = t->setups.next, *after; l != &t->setups; l = after) {
+		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, timed);
 
 		after = l->next;
 		if (ep->setup->deadline_ns > now_ns) {
 			next = ep->setup->deadline_ns < next ? ep->setup->deadline_ns : next;
 			continue;
 		}
-		if (ep->active) {
+		if (ep->initiator) {
 			char why[48];
 
 			ep->setup->no_answer |= ep->state == SOFT_CONNECTING;
@@ -414,7 +375,7 @@ uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns)
 				next = ep->setup->deadline_ns;
 			continue;
 		}
-		ripc__soft_garbage(t, ep->setup->peer, "no request came in time");
+		ripc__soft_bad_input(t, ep->setup->peer, "no request came in time");
 		ripc__soft_ep_defer_free(ep);
 	}
 	return next;

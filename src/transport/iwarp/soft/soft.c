@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The vtable of iwarp/soft: open and close, memory, progress. */
 #include "transport/iwarp/soft/soft.h"
-#include "base/admission.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -9,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -22,55 +19,6 @@
 #define HOT_POLLS        512u /* polls in vain after which an endpoint is hot no longer */
 #define BLOCKED_TRIED    8u   /* endpoints with a full socket that are tried in one round */
 #define HELD_DEADLINE_NS 50000u
-
-int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
-{
-	struct epoll_event ev = {.events = events, .data.ptr = source};
-
-	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
-/*
- * Sent at once; and a host that has gone without a word is noticed, by what it does not acknowledge or when all is quiet. A window that
- * stays shut counts as silence, too, though probes be acknowledged: a process that takes nothing for so long would not answer a
- * PING either.
- */
-void ripc__soft_tune(const struct soft *t, int fd)
-{
-	const int one = 1, idle_s = 15, interval_s = 5, probes = 3;
-	const unsigned timeout_ms = t->peer_timeout_ms;
-
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-}
-
-void ripc__soft_unwatch(struct soft *t, int fd)
-{
-	if (fd >= 0)
-		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-}
-
-void ripc__soft_descriptor(struct soft *t, int fd)
-{
-	bool none = fd == -EMFILE || fd == -ENFILE;
-
-	if (fd < 0 ? !none : !ripc__descriptors_low(fd))
-		return;
-	t->low = true;
-	if (none)
-		t->low_status = fd;
-}
-
-void ripc__soft_garbage(struct soft *t, const char *who, const char *why)
-{
-	if (t->garbage_tail - t->garbage_head < SOFT_GARBAGE_MAX)
-		snprintf(t->garbage[t->garbage_tail++ % SOFT_GARBAGE_MAX], SOFT_WHY_MAX, "%s: %s",
-			 who, why);
-}
 
 static int soft_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
@@ -91,10 +39,10 @@ static void soft_close(struct ripc__transport *tr)
 {
 	struct soft *t = (struct soft *)tr;
 
-	while (soft_linked(&t->eps))
-		ripc__soft_ep_defer_free(soft_of(t->eps.next, struct ripc__ep, all));
-	while (soft_linked(&t->deferred_free))
-		ripc__soft_ep_free(soft_of(t->deferred_free.next, struct ripc__ep, free_link));
+	while (!ripc__list_empty(&t->eps))
+		ripc__soft_ep_defer_free(ripc__list_entry(t->eps.next, struct ripc__ep, all));
+	while (!ripc__list_empty(&t->deferred_free))
+		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
 	ripc__soft_linger_end(t);
 	ripc__soft_unlisten(t);
 	ripc__mcast_fini(&t->mcast);
@@ -110,7 +58,7 @@ static void soft_close(struct ripc__transport *tr)
 
 static int soft_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
 {
-	struct soft_link *lists[8];
+	struct ripc__list *lists[8];
 	uint8_t secret[16];
 	struct soft *t;
 	int err;
@@ -122,7 +70,7 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	lists[4] = &t->held, lists[5] = &t->blocked, lists[6] = &t->deferred_free,
 	lists[7] = &t->lingers;
 	for (unsigned i = 0; i < 8; i++)
-		soft_link_init(lists[i]);
+		ripc__list_init(lists[i]);
 	t->base.ops = &ripc__transport_soft;
 	t->crc = env->opt->crc;
 	t->peer_timeout_ms = env->opt->peer_timeout_ms;
@@ -159,7 +107,8 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 	*limits = (struct ripc__transport_limits){
 		.eager_datagram = t->datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
-			RIPC__CAP_TARGET_PROGRESS | (t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
+			RIPC__CAP_TARGET_PROGRESS | RIPC__CAP_ELIDE_HEADER |
+			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
 			(t->multicast ? RIPC__CAP_MULTICAST : 0),
 		.send_max = RIPC__SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
@@ -225,14 +174,14 @@ static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 	struct soft *t = (struct soft *)tr;
 	struct ripc__region *region = mr->priv;
 
-	for (struct soft_link *l = t->eps.next; l != &t->eps && region->users; l = l->next) {
-		struct ripc__ep *ep = soft_of(l, struct ripc__ep, all);
+	for (struct ripc__list *l = t->eps.next; l != &t->eps && region->users; l = l->next) {
+		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, all);
 
 		if (ep->state != SOFT_OPEN)
 			continue;
 		ripc__engine_revoke(&ep->engine, region);
 		if (ep->engine.status)
-			soft_append(&t->ready, &ep->ready);
+			ripc__list_queue(&t->ready, &ep->ready);
 	}
 	ripc__region_remove(&t->regions, region);
 	mr->priv = NULL;
@@ -243,8 +192,8 @@ static void soft_flush(struct ripc__transport *tr)
 {
 	struct soft *t = (struct soft *)tr;
 
-	while (soft_linked(&t->held))
-		ripc__soft_transmit(soft_of(t->held.next, struct ripc__ep, held), SIZE_MAX);
+	while (!ripc__list_empty(&t->held))
+		ripc__soft_transmit(ripc__list_entry(t->held.next, struct ripc__ep, held), SIZE_MAX);
 }
 
 /* The socket of an endpoint is ready for something. */
@@ -253,9 +202,7 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
 {
 	if (ep->state == SOFT_OPEN) {
 		if (what & EPOLLOUT) {
-			ep->watched &= ~(uint32_t)EPOLLOUT;
-			epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-				  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
+			ripc__soft_watch_for(ep, ep->watched & ~(uint32_t)EPOLLOUT);
 		}
 		return ripc__soft_serve(ep, events, max);
 	}
@@ -268,7 +215,7 @@ static void defer(struct soft *t, void *source)
 	struct ripc__ep *ep = source;
 
 	if (*(enum soft_source *)source == SOFT_ENDPOINT && ep->state == SOFT_OPEN)
-		soft_append(&t->ready, &ep->ready);
+		ripc__list_queue(&t->ready, &ep->ready);
 }
 
 static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned max)
@@ -293,7 +240,7 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 			n += ripc__soft_datagrams(t, source, events + n, max - n);
 			break;
 		case SOFT_ENDPOINT:
-			t->inactive_ready |= !((struct ripc__ep *)source)->active_ep;
+			t->inactive_ready |= ((struct ripc__ep *)source)->polling == SOFT_IDLE;
 			n += endpoint_ready(source, ready[i].events, events + n, max - n);
 			break;
 		case SOFT_LINGER:
@@ -346,46 +293,46 @@ static unsigned poll_active(struct soft *t, struct ripc__event *events, unsigned
 /* Each endpoint that stands in the ready list now is served once; it may enter the list again. */
 static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned max)
 {
-	struct soft_link mark;
+	struct ripc__list mark;
 	unsigned n = 0;
 
-	soft_link_init(&mark);
-	soft_append(&t->ready, &mark);
+	ripc__list_init(&mark);
+	ripc__list_queue(&t->ready, &mark);
 	while (t->ready.next != &mark && n < max)
-		n += ripc__soft_serve(soft_of(t->ready.next, struct ripc__ep, ready), events + n,
+		n += ripc__soft_serve(ripc__list_entry(t->ready.next, struct ripc__ep, ready), events + n,
 				      max - n);
-	soft_unlink(&mark);
+	ripc__list_del(&mark);
 	return n;
 }
 
 static void retry_blocked(struct soft *t)
 {
 	/* One that is blocked still goes to the end of the list: it has had its turn. */
-	struct soft_link *last = t->blocked.prev, *l = NULL;
+	struct ripc__list *last = t->blocked.prev, *l = NULL;
 
-	for (unsigned i = 0; i < BLOCKED_TRIED && soft_linked(&t->blocked) && l != last; i++) {
+	for (unsigned i = 0; i < BLOCKED_TRIED && !ripc__list_empty(&t->blocked) && l != last; i++) {
 		struct ripc__ep *ep;
 
 		l = t->blocked.next;
-		ep = soft_of(l, struct ripc__ep, blocked);
-		soft_unlink(l);
-		if (ep->active_ep)
+		ep = ripc__list_entry(l, struct ripc__ep, blocked);
+		ripc__list_del(l);
+		if (ep->polling != SOFT_IDLE)
 			ripc__soft_transmit(ep, 1u << 20);
 		else
-			soft_append(&t->ready, &ep->ready);
+			ripc__list_queue(&t->ready, &ep->ready);
 		if (ep->want_sendable || ripc__engine_unparsed(&ep->engine))
-			soft_append(&t->ready, &ep->ready);
+			ripc__list_queue(&t->ready, &ep->ready);
 	}
 }
 
 static void clean_up(struct soft *t)
 {
-	while (soft_linked(&t->deferred_free))
-		ripc__soft_ep_free(soft_of(t->deferred_free.next, struct ripc__ep, free_link));
-	while (soft_linked(&t->settled)) {
-		struct ripc__ep *ep = soft_of(t->settled.next, struct ripc__ep, timed);
+	while (!ripc__list_empty(&t->deferred_free))
+		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
+	while (!ripc__list_empty(&t->settled)) {
+		struct ripc__ep *ep = ripc__list_entry(t->settled.next, struct ripc__ep, timed);
 
-		soft_unlink(&ep->timed);
+		ripc__list_del(&ep->timed);
 		free(ep->setup);
 		ep->setup = NULL;
 	}
@@ -421,7 +368,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	t->ndatagrams = 0;
 	if (t->nheld_slabs)
 		ripc__soft_release_round(t);
-	if (soft_linked(&t->deferred_free) || soft_linked(&t->settled))
+	if (!ripc__list_empty(&t->deferred_free) || !ripc__list_empty(&t->settled))
 		clean_up(t);
 	soft_flush(tr);
 	retry_blocked(t);
@@ -432,12 +379,12 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	looked = t->inactive_ready || t->rounds % EPOLL_EVERY == 0;
 	if (looked)
 		n += poll_all(t, events, max);
-	if (soft_linked(&t->ready))
+	if (!ripc__list_empty(&t->ready))
 		n += serve_ready(t, events + n, max - n);
 	n += poll_active(t, events + n, max - n);
 	if (n < max && !t->nactive && !looked)
 		n += poll_all(t, events + n, max - n);
-	if (soft_linked(&t->setups) || t->nlingers || t->accept_paused || t->rescan_ns) {
+	if (!ripc__list_empty(&t->setups) || t->nlingers || t->accept_paused || t->rescan_ns) {
 		if (now_ns >= t->next_timer_ns)
 			t->next_timer_ns = timers(t, now_ns);
 		next = t->next_timer_ns;
@@ -456,9 +403,9 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 		t->low = false;
 		t->low_status = 0;
 	}
-	if (soft_linked(&t->held) && now_ns + HELD_DEADLINE_NS < next)
+	if (!ripc__list_empty(&t->held) && now_ns + HELD_DEADLINE_NS < next)
 		next = now_ns + HELD_DEADLINE_NS;
-	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed || t->low)
+	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed || t->low)
 		next = now_ns;
 	if (next < *deadline_ns)
 		*deadline_ns = next;
@@ -488,18 +435,16 @@ static void soft_release(struct ripc__transport *tr, void *token)
 	if (!t->starving)
 		return;
 	t->starving = false;
-	for (struct soft_link *l = t->eps.next; l != &t->eps; l = l->next) {
-		struct ripc__ep *ep = soft_of(l, struct ripc__ep, all);
+	for (struct ripc__list *l = t->eps.next; l != &t->eps; l = l->next) {
+		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, all);
 
-		if (!ep->starved)
+		if (ep->rx != SOFT_RX_STARVED)
 			continue;
-		ep->starved = false;
+		ep->rx = SOFT_RX_OPEN;
 		if (ep->state != SOFT_OPEN)
 			continue;
-		ep->watched |= EPOLLIN;
-		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-			  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
-		soft_append(&t->ready, &ep->ready);
+		ripc__soft_watch_for(ep, ep->watched | EPOLLIN);
+		ripc__list_queue(&t->ready, &ep->ready);
 	}
 }
 
@@ -508,30 +453,28 @@ static int soft_arm(struct ripc__transport *tr)
 	struct soft *t = (struct soft *)tr;
 
 	soft_flush(tr);
-	if (soft_linked(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed ||
+	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail || t->addrs_changed ||
 	    ripc__udp_arm(&t->udp))
 		return 1;
 	for (unsigned i = 0; i < t->nactive; i++) {
 		struct ripc__ep *ep = t->active_ep[i];
 
 		/* It has got rid of all without being told by epoll that it can: a socket with room would end each sleep at once. */
-		if ((ep->watched & EPOLLOUT) && !soft_linked(&ep->blocked)) {
+		if ((ep->watched & EPOLLOUT) && ripc__list_empty(&ep->blocked)) {
 			ep->watched &= ~(uint32_t)EPOLLOUT;
-			if (!ep->out_of_epoll)
+			if (ep->polling != SOFT_SPINNING)
 				epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
 					  &(struct epoll_event){.events = ep->watched,
 								.data.ptr = ep});
 		}
 		ripc__soft_rewatch(ep);
 	}
-	for (struct soft_link *l = t->blocked.next; l != &t->blocked; l = l->next) {
-		struct ripc__ep *ep = soft_of(l, struct ripc__ep, blocked);
+	for (struct ripc__list *l = t->blocked.next; l != &t->blocked; l = l->next) {
+		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, blocked);
 
 		if (ep->watched & EPOLLOUT)
 			continue;
-		ep->watched |= EPOLLOUT;
-		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-			  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
+		ripc__soft_watch_for(ep, ep->watched | EPOLLOUT);
 	}
 	return 0;
 }
@@ -545,11 +488,11 @@ static void soft_forked(struct ripc__transport *tr)
 {
 	struct soft *t = (struct soft *)tr;
 
-	for (struct soft_link *l = t->eps.next; l != &t->eps; l = l->next)
-		if (soft_of(l, struct ripc__ep, all)->fd >= 0)
-			close(soft_of(l, struct ripc__ep, all)->fd);
-	for (struct soft_link *l = t->lingers.next; l != &t->lingers; l = l->next)
-		close(soft_of(l, struct soft_linger, link)->fd);
+	for (struct ripc__list *l = t->eps.next; l != &t->eps; l = l->next)
+		if (ripc__list_entry(l, struct ripc__ep, all)->fd >= 0)
+			close(ripc__list_entry(l, struct ripc__ep, all)->fd);
+	for (struct ripc__list *l = t->lingers.next; l != &t->lingers; l = l->next)
+		close(ripc__list_entry(l, struct soft_linger, link)->fd);
 	if (t->changes.fd >= 0)
 		close(t->changes.fd);
 	for (unsigned i = 0; i < t->nlisteners; i++) {
@@ -577,9 +520,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.accept = ripc__soft_admit,
 	.reject = ripc__soft_reject,
 	.ep_close = ripc__soft_ep_close,
-	.post_send = ripc__soft_post_send,
-	.post_plain = ripc__soft_post_message,
-	.post_again = ripc__soft_post_short,
+	.post = ripc__soft_post,
 	.post_write = ripc__soft_post_write,
 	.post_read = ripc__soft_post_read,
 	.bytes_transferred = ripc__soft_tcp_progress,

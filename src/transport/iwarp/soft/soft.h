@@ -3,21 +3,26 @@
  * iwarp/soft: the transport over TCP (and UDP) around the pure engine. What its files share.
  *
  *   soft.c      the vtable; open and close, memory, progress
- *   listener.c  sockets that others reach us by; accepting
- *   setup.c     from a socket to an open endpoint
- *   endpoint.c  endpoints as the core sees them: connecting, posting, closing
+ *   endpoint.c  endpoints as the core sees them: connect, accept, post, close
+ *   listener.c  listening sockets; accepting connections
+ *   setup.c     from a socket to an open endpoint: TCP connection, MPA frames
  *   stream.c    moves bytes between an endpoint's socket and its engine
+ *   ep_state.c  the states of an endpoint
  *   linger.c    sockets whose endpoint is gone
+ *   polling.c   endpoints whose sockets are polled without epoll
  *   datagram.c  short messages over UDP
- *   groups.c    messages to groups by UDP multicast
+ *   mcast.c     multicast groups over UDP
+ *   socket.c    epoll, socket options, reports of bad input
  */
 #ifndef RIPC_IWARP_SOFT_H
 #define RIPC_IWARP_SOFT_H
 
+#include "base/list.h"
 #include "transport/iwarp/address.h"
 #include "transport/iwarp/host.h"
 #include "transport/net/mcast.h"
 #include "transport/iwarp/soft/engine.h"
+#include "transport/iwarp/soft/ep_state.h"
 #include "transport/iwarp/udp.h"
 #include "transport/transport.h"
 
@@ -37,41 +42,6 @@
 #define SOFT_SLAB_MEMORY \
 	(UINT64_C(256) << 20) /* bytes of received sends that the core holds at most */
 #define SOFT_WHY_MAX 192u     /* bytes of a reason */
-
-/* A doubly linked ring; a link not in one points to itself. */
-struct soft_link {
-	struct soft_link *prev, *next;
-};
-
-#define soft_of(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
-
-static inline void soft_link_init(struct soft_link *l)
-{
-	l->prev = l->next = l;
-}
-
-static inline bool soft_linked(const struct soft_link *l)
-{
-	return l->next != l;
-}
-
-static inline void soft_unlink(struct soft_link *l)
-{
-	l->prev->next = l->next;
-	l->next->prev = l->prev;
-	soft_link_init(l);
-}
-
-/* Puts it at the end of the list, unless it is in one already. */
-static inline void soft_append(struct soft_link *list, struct soft_link *l)
-{
-	if (soft_linked(l))
-		return;
-	l->prev = list->prev;
-	l->next = list;
-	l->prev->next = l;
-	list->prev = l;
-}
 
 /* What an event of epoll belongs to; first member of each. */
 enum soft_source {
@@ -104,17 +74,20 @@ struct soft_linger {
 	enum soft_source source;
 	int fd;
 	uint64_t deadline_ns;
-	struct soft_link link; /* in t->lingers, oldest first */
+	struct ripc__list link; /* in t->lingers, oldest first */
 };
 
-enum soft_state {
-	SOFT_CONNECTING,   /* active: TCP */
-	SOFT_MPA_REQ_SENT, /* active: the request is on its way, the reply is awaited */
-	SOFT_MPA_REQ_WAIT, /* passive: the request is awaited; unknown to the core */
-	SOFT_REQUESTED,    /* passive: the core is to accept or reject */
-	SOFT_OPEN,         /* the engine runs */
-	SOFT_BROKEN,       /* EV_CLOSED is to be reported */
-	SOFT_CLOSED,       /* EV_CLOSED was reported */
+/* Who finds out that the socket has input. */
+enum soft_polling {
+	SOFT_IDLE,     /* epoll */
+	SOFT_ACTIVE,   /* in t->active_ep: each progress(); epoll as well */
+	SOFT_SPINNING, /* the same without epoll, whose wake-ups slow down every arriving segment */
+};
+
+enum soft_rx {
+	SOFT_RX_OPEN,
+	SOFT_RX_STARVED, /* no memory to receive into: not watched for input */
+	SOFT_RX_EOF,     /* nothing more can be received */
 };
 
 /* What an endpoint needs only until it is set up. */
@@ -141,16 +114,16 @@ struct soft_setup {
 /* One end of a connection. */
 struct ripc__ep {
 	enum soft_source source;
-	enum soft_state state;
+	enum soft_ep_state state;
 	int fd; /* < 0: none */
 	struct soft *t;
 	void *user;
-	struct soft_link all; /* in t->eps */
-	struct soft_link timed; /* in t->setups while it has a deadline, then in t->settled until setup is freed */
-	struct soft_link ready;     /* in t->ready: to be served without waiting for its socket */
-	struct soft_link held;      /* in t->held: sends are held back */
-	struct soft_link blocked;   /* in t->blocked: the socket takes no more */
-	struct soft_link free_link; /* in t->graves: to be freed at the next progress() */
+	struct ripc__list all; /* in t->eps */
+	struct ripc__list timed; /* in t->setups while it has a deadline, then in t->settled until setup is freed */
+	struct ripc__list ready;     /* in t->ready: to be served without waiting for its socket */
+	struct ripc__list held;      /* in t->held: sends are held back */
+	struct ripc__list blocked;   /* in t->blocked: the socket takes no more */
+	struct ripc__list free_link; /* in t->graves: to be freed at the next progress() */
 	struct soft_setup *setup;   /* until established */
 	uint32_t watched;           /* events epoll watches for */
 	uint32_t empty_polls;       /* times in a row that it was asked in vain */
@@ -158,13 +131,11 @@ struct ripc__ep {
 	uint64_t streak_poll;       /* t->looks at the last post */
 	uint64_t last_post_ns;      /* time of it; 0: not known */
 	uint64_t held_since_ns;     /* first send held back */
-	bool active_ep;             /* in t->hot */
-	bool out_of_epoll; /* hot, and out of epoll, whose wake-ups cost every arriving segment dear */
+	enum soft_polling polling;
+	enum soft_rx rx;
 	uint8_t recent_rx; /* receptions since the last arm(), up to WARM */
-	bool established;  /* EV_ESTABLISHED is to be reported */
-	bool active;
-	bool eof;                   /* nothing more can be received */
-	bool starved;               /* no memory to receive into: not watched for input */
+	bool initiator;
+	bool want_established;      /* EV_ESTABLISHED is to be reported */
 	bool want_sendable;         /* a post returned -EAGAIN */
 	bool rejected;              /* by the peer: setup->reply has its private data */
 	int error;                  /* of the socket, or 0; negative errno */
@@ -205,7 +176,7 @@ struct soft {
 	struct ripc__slab *held_slabs[SOFT_LOANS_MAX]; /* given back at the next round, see lend() in stream.c */
 	unsigned nheld_slabs;
 	bool starving; /* some endpoint is starved */
-	struct soft_link eps, setups, settled, ready, held, blocked, deferred_free, lingers;
+	struct ripc__list eps, setups, settled, ready, held, blocked, deferred_free, lingers;
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *active_ep[SOFT_ACTIVE_MAX];
 	unsigned nactive;
@@ -224,15 +195,38 @@ struct soft {
 	unsigned ndatagrams;
 };
 
-/* soft.c */
+#define SOFT_SPACE_MIN 8192u /* a slab with less room is replaced */
+
+/* Free bytes of t->slab. false: no memory. */
+static inline bool ripc__soft_space(struct soft *t, uint8_t **space, size_t *len)
+{
+	*len = ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, SOFT_SPACE_MIN, space);
+	return *len;
+}
+
+/* The first n of them hold data now. */
+static inline void ripc__soft_space_used(struct soft *t, size_t n)
+{
+	t->slab_used += (uint32_t)((n + 63) & ~(size_t)63);
+}
+
+/* socket.c */
 int ripc__soft_watch(struct soft *t, int fd, uint32_t events,
 		     void *source); /* epoll; 0 or negative errno */
-/* Before a socket (or -1) is closed: as long as a child of fork() has it open, epoll would go on to report it. */
+/* Sets the epoll events of an endpoint whose socket is watched. */
+void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events);
+/* Before a socket (or -1) is closed: a child of fork() may keep it open, and epoll report it. */
 void ripc__soft_unwatch(struct soft *t, int fd);
 void ripc__soft_tune(const struct soft *t, int fd); /* options of every connection */
-void ripc__soft_garbage(struct soft *t, const char *who, const char *why);
+void ripc__soft_bad_input(struct soft *t, const char *who, const char *why);
 /* A descriptor was opened, or could not be (-errno): the core may have to close idle lanes. */
 void ripc__soft_descriptor(struct soft *t, int fd);
+
+/* polling.c */
+void ripc__soft_ep_activate(struct ripc__ep *ep); /* polls its socket in each progress() */
+void ripc__soft_ep_deactivate(struct ripc__ep *ep);
+void ripc__soft_ep_spin(struct ripc__ep *ep); /* active: takes its socket out of epoll */
+void ripc__soft_rewatch(struct ripc__ep *ep); /* adds its socket to epoll again, if it was taken out */
 
 /* listener.c */
 int ripc__soft_listen(struct soft *t);
@@ -242,7 +236,7 @@ void ripc__soft_resume_accept(struct soft *t);
 void ripc__soft_addrs_changed(struct soft *t); /* the kernel told of addresses that changed */
 void ripc__soft_rescan_addrs(struct soft *t);  /* it is time to look at them again */
 
-/* moved.c */
+/* tcp_info.c */
 uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep);
 
 /* endpoint.c */
@@ -252,11 +246,8 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 		     void *user, struct ripc__ep **epp);
 void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
 void ripc__soft_ep_close(struct ripc__ep *ep);
-int ripc__soft_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
-int ripc__soft_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
-			    size_t len, bool more);
-int ripc__soft_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			  bool more);
+int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more);
 int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
@@ -266,7 +257,6 @@ int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *l
 struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active); /* with setup; NULL: no memory */
 void ripc__soft_ep_defer_free(struct ripc__ep *ep); /* frees it at the next progress(); fd closed */
 void ripc__soft_ep_free(struct ripc__ep *ep);
-void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why); /* EV_CLOSED will come */
 void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: the next place */
 unsigned ripc__soft_setup_step(struct ripc__ep *ep,
 			       struct ripc__event *ev);            /* socket is ready; events 0/1 */
@@ -274,15 +264,9 @@ uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns); /* return: wh
 void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms);
 
 /* stream.c */
-void ripc__soft_ep_activate(struct ripc__ep *ep); /* it is active: ask its socket often */
-void ripc__soft_ep_deactivate(struct ripc__ep *ep);
-void ripc__soft_rewatch(struct ripc__ep *ep);  /* into epoll again, if receiving took it out */
 void ripc__soft_release_round(struct soft *t); /* gives back what was lent for one round */
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget); /* transmits what the socket takes */
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max);
-bool ripc__soft_space(struct soft *t, uint8_t **space,
-		      size_t *len);                   /* free bytes of t->slab; false: no memory */
-void ripc__soft_space_used(struct soft *t, size_t n); /* the first n of them */
 
 /* linger.c */
 void ripc__soft_linger(struct soft *t, int fd); /* sends end of file, closes fd later */
@@ -296,7 +280,7 @@ int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, si
 unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events,
 			      unsigned max);
 
-/* groups.c */
+/* mcast.c */
 int ripc__soft_group_join(struct ripc__transport *tr, uint64_t group);
 void ripc__soft_group_leave(struct ripc__transport *tr, uint64_t group);
 int ripc__soft_post_group(struct ripc__transport *tr, uint64_t group, const struct iovec *iov,

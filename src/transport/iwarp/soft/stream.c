@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Moves bytes between an endpoint's socket and its engine, and makes events of what the engine says. */
+/* Moves bytes between an endpoint's socket and its engine, and reports the events of the engine. */
 #include "base/clock.h"
 #include "transport/iwarp/soft/soft.h"
 
@@ -16,77 +16,14 @@
 #define GATHER_CRC \
 	(128u << 10) /* the same where their CRC is computed first: they should still be in the cache */
 #define GATHER_IOV 48u
-#define WARM       16u   /* receptions without a sleep in between after which epoll is left out */
-#define SPACE_MIN  8192u /* a slab with less room is given up */
-
-void ripc__soft_ep_activate(struct ripc__ep *ep)
-{
-	struct soft *t = ep->t;
-	unsigned oldest = 0;
-
-	ep->empty_polls = 0;
-	if (ep->active_ep)
-		return;
-	ep->active_ep = true;
-	if (t->nactive < SOFT_ACTIVE_MAX) {
-		t->active_ep[t->nactive++] = ep;
-		return;
-	}
-	for (unsigned i = 1; i < SOFT_ACTIVE_MAX; i++)
-		if (t->active_ep[i]->empty_polls > t->active_ep[oldest]->empty_polls)
-			oldest = i;
-	t->active_ep[oldest]->active_ep = false;
-	if (t->last_rx_ep == t->active_ep[oldest])
-		t->last_rx_ep = NULL;
-	ripc__soft_rewatch(t->active_ep[oldest]);
-	t->active_ep[oldest] = ep;
-}
-
-void ripc__soft_rewatch(struct ripc__ep *ep)
-{
-	ep->recent_rx = 0;
-	if (!ep->out_of_epoll)
-		return;
-	ep->out_of_epoll = false;
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_ADD, ep->fd,
-		  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
-}
-
-void ripc__soft_ep_deactivate(struct ripc__ep *ep)
-{
-	struct soft *t = ep->t;
-
-	if (!ep->active_ep)
-		return;
-	ep->active_ep = false;
-	if (t->last_rx_ep == ep)
-		t->last_rx_ep = NULL;
-	ripc__soft_rewatch(ep);
-	for (unsigned i = 0; i < t->nactive; i++) {
-		if (t->active_ep[i] == ep) {
-			t->active_ep[i] = t->active_ep[--t->nactive];
-			return;
-		}
-	}
-}
-
-bool ripc__soft_space(struct soft *t, uint8_t **space, size_t *len)
-{
-	*len = ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, SPACE_MIN, space);
-	return *len;
-}
-
-void ripc__soft_space_used(struct soft *t, size_t n)
-{
-	t->slab_used += (uint32_t)((n + 63) & ~(size_t)63);
-}
+#define SPIN_RX    16u /* receptions without a sleep in between after which epoll is left out */
 
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 {
 	struct ripc__engine *e = &ep->engine;
 	size_t most = e->crc ? GATHER_CRC : GATHER_BYTES;
 
-	soft_unlink(&ep->held);
+	ripc__list_del(&ep->held);
 	while (ep->fd >= 0 && ripc__engine_pending(e)) {
 		struct iovec iov[GATHER_IOV];
 		struct msghdr msg = {.msg_iov = iov};
@@ -94,7 +31,7 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 		ssize_t n;
 
 		if (!budget) {
-			soft_append(&ep->t->ready, &ep->ready);
+			ripc__list_queue(&ep->t->ready, &ep->ready);
 			return;
 		}
 		msg.msg_iovlen =
@@ -106,18 +43,18 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 			continue;
 		if (n < 0 && errno != EAGAIN) {
 			ep->error = ep->error ? ep->error : -errno;
-			soft_append(&ep->t->ready, &ep->ready);
+			ripc__list_queue(&ep->t->ready, &ep->ready);
 			return;
 		}
 		if (n > 0)
 			ripc__engine_sent(e, (size_t)n);
 		if (n < (ssize_t)offered) {
-			soft_append(&ep->t->blocked, &ep->blocked);
+			ripc__list_queue(&ep->t->blocked, &ep->blocked);
 			return;
 		}
 		budget -= (size_t)n < budget ? (size_t)n : budget;
 	}
-	soft_unlink(&ep->blocked);
+	ripc__list_del(&ep->blocked);
 }
 
 /* The endpoint has come to its end: our Terminate goes out as far as possible. */
@@ -152,19 +89,19 @@ static unsigned closed(struct ripc__ep *ep, struct ripc__event *ev)
 		ev->data = ep->setup->reply.priv;
 		ev->len = (uint32_t)ep->setup->reply.privlen;
 	}
-	ep->state = SOFT_CLOSED;
+	ripc__soft_ep_set_state(ep, SOFT_CLOSED);
 	return 1;
 }
 
 static unsigned established(struct ripc__ep *ep, struct ripc__event *ev)
 {
 	*ev = (struct ripc__event){.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
-	if (ep->active) {
+	if (ep->initiator) {
 		ev->data = ep->setup->reply.priv;
 		ev->len = (uint32_t)ep->setup->reply.privlen;
 	}
-	ep->established = false;
-	soft_append(&ep->t->settled, &ep->timed);
+	ep->want_established = false;
+	ripc__list_queue(&ep->t->settled, &ep->timed);
 	return 1;
 }
 
@@ -227,10 +164,9 @@ static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, un
 /* No memory for what is there: the endpoint is left alone until some is given back. */
 static void set_starved(struct ripc__ep *ep)
 {
-	ep->starved = ep->t->starving = true;
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-		  &(struct epoll_event){.events = ep->watched & ~(uint32_t)EPOLLIN, .data.ptr = ep});
-	ep->watched &= ~(uint32_t)EPOLLIN;
+	ep->rx = SOFT_RX_STARVED;
+	ep->t->starving = true;
+	ripc__soft_watch_for(ep, ep->watched & ~(uint32_t)EPOLLIN);
 	ripc__soft_ep_deactivate(ep);
 }
 
@@ -241,7 +177,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 	size_t budget = RECEIVE_ROUND;
 	unsigned n = ripc__engine_unparsed(e) ? receive_some(ep, events, max) : 0;
 
-	while (n < max && !ep->eof && !e->status && !ep->starved) {
+	while (n < max && ep->rx == SOFT_RX_OPEN && !e->status) {
 		struct msghdr msg = {0};
 		struct iovec iov[2];
 		size_t len, prefix, asked;
@@ -261,10 +197,10 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			got = recvmsg(ep->fd, &msg, MSG_DONTWAIT);
 		if (got <= 0) {
 			if (got == 0) {
-				ep->eof = true;
+				ep->rx = SOFT_RX_EOF;
 			} else if (errno != EAGAIN && errno != EINTR) {
 				ep->error = -errno;
-				ep->eof = true;
+				ep->rx = SOFT_RX_EOF;
 			} else {
 				ep->empty_polls++;
 			}
@@ -272,10 +208,8 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 		}
 		ripc__soft_ep_activate(ep);
 		t->last_rx_ep = ep;
-		if (!ep->out_of_epoll && ++ep->recent_rx >= WARM) {
-			ripc__soft_unwatch(t, ep->fd);
-			ep->out_of_epoll = true;
-		}
+		if (ep->polling != SOFT_SPINNING && ++ep->recent_rx >= SPIN_RX)
+			ripc__soft_ep_spin(ep);
 		ripc__soft_space_used(t, ripc__engine_received(e, t->slab, (size_t)got));
 		n += receive_some(ep, events + n, max - n);
 		/* A short read has emptied the socket, as far as that can be known. */
@@ -283,7 +217,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			break;
 		budget -= (size_t)got < budget ? (size_t)got : budget;
 		if (!budget) {
-			soft_append(&t->ready, &ep->ready);
+			ripc__list_queue(&t->ready, &ep->ready);
 			break;
 		}
 	}
@@ -294,15 +228,16 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 {
 	struct ripc__engine *e = &ep->engine;
 	unsigned n = 0;
+	bool eof;
 
 	if (!max)
 		return 0;
-	soft_unlink(&ep->ready);
+	ripc__list_del(&ep->ready);
 	if (ep->state == SOFT_BROKEN)
 		return closed(ep, events);
 	if (ep->state != SOFT_OPEN)
 		return 0;
-	if (ep->established)
+	if (ep->want_established)
 		n += established(ep, events);
 	n += receive(ep, events + n, max - n);
 	if (ripc__engine_pending(e) && !e->status && !ep->error)
@@ -316,17 +251,18 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 		events[n++] =
 			(struct ripc__event){.kind = RIPC__EV_SENDABLE, .user = ep->user, .ep = ep};
 	}
-	if (n == max && (ripc__engine_unparsed(e) || ep->eof || e->status || ep->want_sendable)) {
-		soft_append(&ep->t->ready, &ep->ready);
+	eof = ep->rx == SOFT_RX_EOF;
+	if (n == max && (ripc__engine_unparsed(e) || eof || e->status || ep->want_sendable)) {
+		ripc__list_queue(&ep->t->ready, &ep->ready);
 		return n;
 	}
-	if ((ep->eof && !ripc__engine_unparsed(e)) || e->status || (ep->error && ep->eof)) {
+	if ((eof && !ripc__engine_unparsed(e)) || e->status || (ep->error && eof)) {
 		finish(ep);
-		soft_unlink(&ep->ready);
+		ripc__list_del(&ep->ready);
 		if (n < max)
 			n += closed(ep, events + n);
 		else
-			soft_append(&ep->t->ready, &ep->ready);
+			ripc__list_queue(&ep->t->ready, &ep->ready);
 	}
 	return n;
 }

@@ -105,7 +105,7 @@ static void ready(struct iwv_conn *conn)
 		rc = ripc__iwv_dial(conn);
 	}
 	if (rc)
-		ripc__iwv_ep_failed(conn->ep, -EHOSTUNREACH, ripc_detail());
+		ripc__iwv_ep_failed(conn->ep, -EHOSTUNREACH, ripc_error_detail());
 }
 
 static unsigned established(struct iwv_conn *conn, const struct report *r, struct ripc__event *ev)

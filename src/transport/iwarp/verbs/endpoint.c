@@ -328,15 +328,6 @@ int ripc__iwv_flush_held(struct iwv_conn *conn)
 	return posted(conn->ep, &conn->tx, conn->held_wr);
 }
 
-static void gather(uint8_t *to, const struct iovec *iov, unsigned niov)
-{
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			memcpy(to, iov[i].iov_base, iov[i].iov_len);
-		to += iov[i].iov_len;
-	}
-}
-
 /* Something that completes brings it back: so nothing may be held back meanwhile. */
 static int stalled(struct ripc__ep *ep)
 {
@@ -346,7 +337,7 @@ static int stalled(struct ripc__ep *ep)
 	return -EAGAIN;
 }
 
-/* Keeps it for later, and posts all that is kept when there is no reason to wait. Return: as post_send(). */
+/* Keeps it for later, and posts all that is kept when there is no reason to wait. Return: as post(). */
 static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool more)
 {
 	struct iwv_conn *conn = ep->conn;
@@ -362,7 +353,8 @@ static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool mor
 	return ripc__iwv_flush_held(conn);
 }
 
-int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more)
+int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		   const struct iovec *items, unsigned n, bool more)
 {
 	struct iwv_conn *conn = ep->conn;
 	uint8_t copy[CONN_INLINE_MAX];
@@ -370,12 +362,10 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	struct ripc__verbs_slot *slot;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .num_sge = 1};
 	struct ibv_sge sge;
-	size_t len = 0;
+	size_t len = ripc__post_len(head_len, items, n);
 
 	if (ready_to_post(ep))
 		return -ENOTCONN;
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
 	if (len > CONN_SEND_MAX || !len)
 		return -EMSGSIZE;
 	/* One slot is for the mark at the end. */
@@ -385,14 +375,14 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	if (len > conn->nic->inline_max || more || conn->nheld) {
 		buf = ripc__verbs_pool_get(len <= SMALL_MAX ? &conn->nic->small : &conn->nic->big);
 		if (!buf && conn->tx.head == conn->tx.tail) {
-			ripc__iwv_ep_break(ep, -ENOMEM, ripc_detail());
+			ripc__iwv_ep_break(ep, -ENOMEM, ripc_error_detail());
 			return -ENOTCONN;
 		}
 		/* Those that are on their way come back. */
 		if (!buf)
 			return stalled(ep);
 	}
-	gather(buf ? buf->data : copy, iov, niov);
+	ripc__post_copy(buf ? buf->data : copy, head, head_len, items, n);
 	slot = ripc__verbs_sendq_alloc(&conn->tx, len >= SIGNAL_BYTES);
 	slot->bounce = buf;
 	sge = (struct ibv_sge){
@@ -406,22 +396,6 @@ int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned n
 	if (more || conn->nheld)
 		return hold_back(ep, &wr, more);
 	return posted(ep, &conn->tx, &wr);
-}
-
-int ripc__iwv_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
-			   size_t len, bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__POST_HEADER_LEN}, {(void *)payload, len}};
-
-	return ripc__iwv_post_send(ep, iov, 2, more);
-}
-
-int ripc__iwv_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			 bool more)
-{
-	const struct iovec iov[2] = {{(void *)head, RIPC__BRIEF_LEN}, {(void *)payload, len}};
-
-	return ripc__iwv_post_send(ep, iov, 2, more);
 }
 
 static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const struct ripc__mr *mr,

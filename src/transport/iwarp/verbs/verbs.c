@@ -168,6 +168,7 @@ static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits 
 		exposed |= t->nic[i]->dev.read_sink_remote_write;
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
+			RIPC__CAP_ELIDE_HEADER |
 			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
 			(exposed ? RIPC__CAP_SINK_WRITABLE : 0),
 		.send_max = CONN_SEND_MAX,
@@ -335,7 +336,7 @@ static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bo
 				}
 				got = ripc__verbs_cq_poll(&nic->cq[k], wc, want);
 				if (got < 0)
-					ripc__iwv_device_lost(nic, ripc_detail());
+					ripc__iwv_device_lost(nic, ripc_error_detail());
 				if (got > 0) {
 					t->last_wc_round = t->rounds;
 					t->active = &nic->cq[k];
@@ -537,9 +538,7 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.accept = ripc__iwv_accept,
 	.reject = ripc__iwv_reject,
 	.ep_close = ripc__iwv_ep_close,
-	.post_send = ripc__iwv_post_send,
-	.post_plain = ripc__iwv_post_message,
-	.post_again = ripc__iwv_post_short,
+	.post = ripc__iwv_post,
 	.post_write = ripc__iwv_post_write,
 	.post_read = ripc__iwv_post_read,
 	.post_datagram = vt_post_datagram,

@@ -258,11 +258,8 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 		     void *user, struct ripc__ep **epp);
 void ripc__iwv_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
 void ripc__iwv_ep_close(struct ripc__ep *ep);
-int ripc__iwv_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, bool more);
-int ripc__iwv_post_message(struct ripc__ep *ep, const uint8_t *head, const void *payload,
-			   size_t len, bool more);
-int ripc__iwv_post_short(struct ripc__ep *ep, const uint8_t *head, const void *payload, size_t len,
-			 bool more);
+int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		   const struct iovec *items, unsigned n, bool more);
 /* Posts what is held back, all at once. Return: 0, or -ENOTCONN: refused, and the connection is over. */
 int ripc__iwv_flush_held(struct iwv_conn *conn);
 int ripc__iwv_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,

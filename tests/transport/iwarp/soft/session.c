@@ -65,7 +65,7 @@ static int session(void)
 	for (unsigned i = 0; i < 4; i++) {
 		struct iovec iov = {source, sizes[i]};
 
-		if (ops->post_send(eps[i % 2], &iov, 1, false) < 0 || until(&received, i + 1))
+		if (ops->post(eps[i % 2], NULL, 0, &iov, 1, false) < 0 || until(&received, i + 1))
 			return -1;
 	}
 	if (ops->reg(ends[0], NULL, source, BYTES, RIPC__ACCESS_LOCAL_WRITE, &from) ||

@@ -174,7 +174,7 @@ int side_post(struct side *s, const void *p, size_t len, bool more)
 {
 	struct iovec iov = {(void *)p, len};
 
-	return ops->post_send(s->ep, &iov, 1, more);
+	return ops->post(s->ep, NULL, 0, &iov, 1, more);
 }
 
 void sides_live(void)

@@ -130,7 +130,7 @@ START_TEST(soft_connect__refused)
 	ck_assert_int_eq(a.closed_status, -ECONNREFUSED);
 	ck_assert_ptr_nonnull(strstr(a.text, "127.0.0.1:"));
 	ck_assert_ptr_nonnull(strstr(a.text, "refused"));
-	ck_assert_int_eq(ops->post_send(ep, NULL, 0, false), -ENOTCONN);
+	ck_assert_int_eq(ops->post(ep, NULL, 0, NULL, 0, false), -ENOTCONN);
 	ops->ep_close(ep);
 	sides_close();
 }
@@ -340,7 +340,7 @@ START_TEST(soft_accept__peer_of_revision_1)
 	ck_assert_uint_eq(b.privlen, 5);
 	UNTIL(b.nestablished);
 	/* The active side speaks first. */
-	ck_assert_int_ge(ops->post_send(b.ep, &iov, 1, false), 0);
+	ck_assert_int_ge(ops->post(b.ep, NULL, 0, &iov, 1, false), 0);
 	for (unsigned i = 0; i < 100; i++)
 		side_step(&b);
 	ck_assert_int_lt(recv(fd, fpdu, sizeof(fpdu), MSG_DONTWAIT), 0);

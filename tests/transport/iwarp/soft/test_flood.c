@@ -26,8 +26,8 @@ START_TEST(flood__idle_lanes)
 	struct ripc_service *s;
 	struct ripc *ctx;
 
-	ck_assert_msg(!ripc_open(&ctx, OPTIONS), "%s", ripc_detail());
-	ck_assert_msg(!ripc_register(ctx, service, 0, &s), "%s", ripc_detail());
+	ck_assert_msg(!ripc_open(&ctx, OPTIONS), "%s", ripc_error_detail());
+	ck_assert_msg(!ripc_service_register(ctx, service, 0, &s), "%s", ripc_error_detail());
 	flood_set_target(&f, ctx);
 	flood_begin(&f);
 	flood_check(OPTIONS, service, s);

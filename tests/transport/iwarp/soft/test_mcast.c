@@ -45,8 +45,8 @@ static void teardown(void)
 
 static void both_open(void)
 {
-	ck_assert_msg(!ripc__mcast_open(&one), "%s", ripc_detail());
-	ck_assert_msg(!ripc__mcast_open(&two), "%s", ripc_detail());
+	ck_assert_msg(!ripc__mcast_open(&one), "%s", ripc_error_detail());
+	ck_assert_msg(!ripc__mcast_open(&two), "%s", ripc_error_detail());
 }
 
 static int send_text(const struct ripc__mcast *m, uint64_t group, const char *text)
@@ -187,7 +187,7 @@ struct world {
 
 static void rc_is(int want, int rc, const char *what)
 {
-	ck_assert_msg(rc == want, "%s: %d: %s", what, rc, ripc_detail());
+	ck_assert_msg(rc == want, "%s: %d: %s", what, rc, ripc_error_detail());
 }
 
 /* One that sends, two members. */
@@ -199,7 +199,7 @@ static void start(struct world *w, uint64_t group, const char *more)
 	snprintf(text, sizeof(text), "%s %s", options, more);
 	for (unsigned i = 0; i < 3; i++) {
 		rc_is(0, ripc_open(&w->ctx[i], text), "open");
-		rc_is(0, ripc_register(w->ctx[i], RIPC_ANY_ID, 0, &w->s[i]), "register");
+		rc_is(0, ripc_service_register(w->ctx[i], RIPC_ANY_ID, 0, &w->s[i]), "register");
 		if (i)
 			rc_is(0, ripc_group_join(w->s[i], group, PATIENCE_MS), "join");
 	}

@@ -54,7 +54,7 @@ static bool listens(struct ripc *ctx, const char *address, bool there)
 	const char *name;
 
 	for (unsigned i = 0; i < WAIT_MS / 10; i++) {
-		for (unsigned k = 0; ripc_transports(ctx, k, &name, text, sizeof(text)) >= 0; k++)
+		for (unsigned k = 0; ripc_transport_info(ctx, k, &name, text, sizeof(text)) >= 0; k++)
 			if (!strcmp(name, "iwarp/soft") && !strstr(text, address) == !there)
 				return true;
 		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -69,8 +69,8 @@ static void send_text(struct ripc_service *from, struct ripc_service *to)
 	struct ripc_message *m;
 
 	ck_assert_msg(!ripc_send(from, ripc_service_id(to), &text, 1, NULL, WAIT_MS), "%s",
-		      ripc_detail());
-	ck_assert_msg(!ripc_receive(to, &m, WAIT_MS), "%s", ripc_detail());
+		      ripc_error_detail());
+	ck_assert_msg(!ripc_receive(to, &m, WAIT_MS), "%s", ripc_error_detail());
 	ck_assert_uint_eq(m->items[0].iov_len, 5);
 	ripc_message_free(m);
 }
@@ -84,16 +84,16 @@ START_TEST(readdress__a_network_that_comes_later)
 	if (!alone())
 		return;
 	ck_assert_int_eq(ripc_open(&a, OPTIONS), 0);
-	ck_assert_int_eq(ripc_register(a, 42, 0, &sa), 0);
+	ck_assert_int_eq(ripc_service_register(a, 42, 0, &sa), 0);
 	ck_assert(listens(a, "127.0.0.1", true));
 	/* Neither the address it was opened with, nor another way but the new one. */
 	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0 && ip addr flush dev lo"));
 	ck_assert(listens(a, "10.9.8.7", true));
 	ck_assert(listens(a, "127.0.0.1", false));
 	ck_assert_int_eq(ripc_open(&b, OPTIONS), 0);
-	ck_assert_int_eq(ripc_register(b, RIPC_ANY_ID, 0, &sb), 0);
+	ck_assert_int_eq(ripc_service_register(b, RIPC_ANY_ID, 0, &sb), 0);
 	send_text(sb, sa);
-	ck_assert_int_eq(ripc_query(b, 42, &route), 0);
+	ck_assert_int_eq(ripc_route_get(b, 42, &route), 0);
 	ck_assert_msg(strstr(route.address, "10.9.8.7") != NULL, "%s", route.address);
 	ck_assert_int_eq(ripc_close(b), 0);
 	ck_assert_int_eq(ripc_close(a), 0);
@@ -110,8 +110,8 @@ START_TEST(readdress__an_address_that_is_known_changes)
 	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0 && ip addr flush dev lo"));
 	ck_assert_int_eq(ripc_open(&a, OPTIONS), 0);
 	ck_assert_int_eq(ripc_open(&b, OPTIONS), 0);
-	ck_assert_int_eq(ripc_register(a, 42, 0, &sa), 0);
-	ck_assert_int_eq(ripc_register(b, RIPC_ANY_ID, 0, &sb), 0);
+	ck_assert_int_eq(ripc_service_register(a, 42, 0, &sa), 0);
+	ck_assert_int_eq(ripc_service_register(b, RIPC_ANY_ID, 0, &sb), 0);
 	send_text(sb, sa);
 	/* The connection is between addresses that are no more: it breaks, and the next one goes to the new address. */
 	ck_assert(ip("ip addr flush dev link0 && ip addr add 10.9.8.6/24 dev link0"));
@@ -121,11 +121,11 @@ START_TEST(readdress__an_address_that_is_known_changes)
 		struct iovec text = {"hello", 5};
 		struct ripc_message *m;
 
-		ck_assert_msg(tries < 20, "%s", ripc_detail());
+		ck_assert_msg(tries < 20, "%s", ripc_error_detail());
 		/* What was on its way when the connection broke may be lost, or come and be called unknown. */
 		if (ripc_send_long(sb, 42, &text, 1, NULL, WAIT_MS))
 			continue;
-		ck_assert_msg(!ripc_receive(sa, &m, WAIT_MS), "%s", ripc_detail());
+		ck_assert_msg(!ripc_receive(sa, &m, WAIT_MS), "%s", ripc_error_detail());
 		ripc_message_free(m);
 		came++;
 	}
@@ -138,7 +138,8 @@ static bool by_datagram(struct ripc *ctx, uint64_t dest)
 {
 	struct ripc_route route;
 
-	return !ripc_query(ctx, dest, &route) && strstr(route.reason, "short messages by datagram");
+	return !ripc_route_get(ctx, dest, &route) &&
+	       strstr(route.reason, "short messages by datagram");
 }
 
 /* The same, after a while: the connection, which shows the way, takes longer than the first datagram. */
@@ -164,8 +165,8 @@ START_TEST(readdress__datagrams_go_on)
 	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0 && ip addr flush dev lo"));
 	ck_assert_int_eq(ripc_open(&a, DATAGRAMS), 0);
 	ck_assert_int_eq(ripc_open(&b, DATAGRAMS), 0);
-	ck_assert_int_eq(ripc_register(a, 42, 0, &sa), 0);
-	ck_assert_int_eq(ripc_register(b, RIPC_ANY_ID, 0, &sb), 0);
+	ck_assert_int_eq(ripc_service_register(a, 42, 0, &sa), 0);
+	ck_assert_int_eq(ripc_service_register(b, RIPC_ANY_ID, 0, &sb), 0);
 	send_text(sb, sa);
 	ck_assert(soon_by_datagram(b, 42));
 	ck_assert(ip("ip addr flush dev link0 && ip addr add 10.9.8.6/24 dev link0"));
@@ -184,7 +185,7 @@ START_TEST(readdress__datagrams_go_on)
 		/* The connection takes its time to come back. */
 		nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 	}
-	ck_assert_msg(came, "%s", ripc_detail());
+	ck_assert_msg(came, "%s", ripc_error_detail());
 	ck_assert_int_eq(ripc_close(b), 0);
 	ck_assert_int_eq(ripc_close(a), 0);
 }
@@ -203,18 +204,18 @@ START_TEST(readdress__the_longest_datagram)
 	if (!alone())
 		return;
 	ck_assert_int_eq(ripc_open(&a, DATAGRAMS), 0);
-	ck_assert_int_eq(ripc_register(a, RIPC_ANY_ID, 0, &sa), 0);
+	ck_assert_int_eq(ripc_service_register(a, RIPC_ANY_ID, 0, &sa), 0);
 	ck_assert(ip("ip addr add 10.9.8.7/24 dev link0 && ip addr flush dev lo"));
 	ck_assert(listens(a, "10.9.8.7", true));
 	ck_assert_int_eq(ripc_open(&b, DATAGRAMS), 0);
-	ck_assert_int_eq(ripc_register(b, 42, 0, &sb), 0);
+	ck_assert_int_eq(ripc_service_register(b, 42, 0, &sb), 0);
 	send_text(sa, sb);
 	ck_assert(soon_by_datagram(a, 42));
-	ck_assert_int_eq(ripc_query(a, 42, &route), 0);
+	ck_assert_int_eq(ripc_route_get(a, 42, &route), 0);
 	ck_assert_uint_lt(route.short_max, 1500);
 	text.iov_len = route.short_max;
 	ck_assert_int_eq(ripc_send(sa, 42, &text, 1, NULL, WAIT_MS), 0);
-	ck_assert_msg(!ripc_receive(sb, &m, WAIT_MS), "%s", ripc_detail());
+	ck_assert_msg(!ripc_receive(sb, &m, WAIT_MS), "%s", ripc_error_detail());
 	ck_assert_uint_eq(m->items[0].iov_len, text.iov_len);
 	ripc_message_free(m);
 	ck_assert_int_eq(ripc_close(b), 0);

@@ -60,7 +60,7 @@ START_TEST(soft_open__interface_without_address)
 	ck_assert_int_eq(ripc__options_load(&opt, NULL, why, sizeof(why)), 0);
 	snprintf(opt.interfaces, sizeof(opt.interfaces), "nosuch0");
 	ck_assert_int_eq(ops->open(&t, &env), -ENODEV);
-	ck_assert_ptr_nonnull(strstr(ripc_detail(), "nosuch0"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "nosuch0"));
 }
 END_TEST
 
@@ -92,16 +92,16 @@ START_TEST(soft_post_send__all_sizes)
 		struct side *from = i % 2 ? &a : &b, *to = i % 2 ? &b : &a;
 		unsigned before = to->nrecv;
 
-		ck_assert_int_ge(ops->post_send(from->ep, iov, 3, false), 0);
+		ck_assert_int_ge(ops->post(from->ep, NULL, 0, iov, 3, false), 0);
 		UNTIL(to->nrecv > before);
 		ck_assert_uint_eq(to->last_len, len);
 		ck_assert_mem_eq(to->last, p, len);
 	}
-	ck_assert_int_eq(ops->post_send(a.ep, &(struct iovec){p, RIPC__SEND_MAX + 1}, 1, false),
+	ck_assert_int_eq(ops->post(a.ep, NULL, 0, &(struct iovec){p, RIPC__SEND_MAX + 1}, 1, false),
 			 -EMSGSIZE);
 	/* One of no bytes is no message. */
-	ck_assert_int_eq(ops->post_send(a.ep, NULL, 0, false), 0);
-	ck_assert_int_eq(ops->post_send(a.ep, &(struct iovec){p, 7}, 1, false), 0);
+	ck_assert_int_eq(ops->post(a.ep, NULL, 0, NULL, 0, false), 0);
+	ck_assert_int_eq(ops->post(a.ep, NULL, 0, &(struct iovec){p, 7}, 1, false), 0);
 	UNTIL(b.last_len == 7);
 	ck_assert_uint_eq(b.nrecv, sizeof(sizes) / sizeof(sizes[0]) -
 					   sizeof(sizes) / sizeof(sizes[0]) / 2 + 1);
@@ -278,7 +278,7 @@ START_TEST(soft_progress__many_endpoints)
 	ck_assert_uint_lt(sizeof(struct ripc__ep), 8192);
 	for (round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < N; i++)
-			ck_assert_int_ge(ops->post_send(eps[i], &(struct iovec){"x", 1}, 1, false), 0);
+			ck_assert_int_ge(ops->post(eps[i], NULL, 0, &(struct iovec){"x", 1}, 1, false), 0);
 		UNTIL(b.nrecv == (round + 1) * N);
 	}
 	for (unsigned i = 0; i < N; i += 2)
@@ -355,9 +355,9 @@ static void fill_a(void)
 	sides_connect(NULL);
 	ck_assert_int_ge(side_post(&b, "warm", 4, false), 0);
 	LIVE_UNTIL(a.nrecv);
-	ck_assert(a.ep->active_ep);
+	ck_assert(a.ep->polling != SOFT_IDLE);
 	/* Again, if the kernel granted memory meanwhile. */
-	for (unsigned tries = 0; !soft_linked(&a.ep->blocked); tries++) {
+	for (unsigned tries = 0; ripc__list_empty(&a.ep->blocked); tries++) {
 		ck_assert_uint_lt(tries, 1000);
 		while (side_post(&a, p, sizeof(p), false) >= 0)
 			;
@@ -365,7 +365,7 @@ static void fill_a(void)
 			side_step(&a);
 	}
 	ripc__soft_ep_activate(a.ep);
-	ck_assert(a.ep->active_ep);
+	ck_assert(a.ep->polling != SOFT_IDLE);
 }
 
 START_TEST(soft_progress__tries_a_full_socket_once)
@@ -391,7 +391,7 @@ START_TEST(soft_arm__socket_with_room_wakes_nobody)
 		side_step(&a);
 	}
 	ck_assert(a.ep->watched & EPOLLOUT);
-	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS; soft_linked(&a.ep->blocked);) {
+	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS; !ripc__list_empty(&a.ep->blocked);) {
 		ck_assert_uint_lt(ripc__clock_ns(), end);
 		for (unsigned i = 0; i < 100; i++)
 			side_step(&b);

@@ -128,7 +128,7 @@ static int send_more(uint32_t number, size_t len)
 	static uint8_t bytes[4096];
 
 	memcpy(bytes, &number, 4);
-	return a.ops->post_send(a.ep, &(struct iovec){bytes, len}, 1, true);
+	return a.ops->post(a.ep, NULL, 0, &(struct iovec){bytes, len}, 1, true);
 }
 
 /* What is held back is posted at once, in its order, by whatever comes first. */

@@ -19,12 +19,12 @@ int main(void)
 {
 	int err;
 
-	ripc_set_log(write_line, stdout, RIPC_LOG_DEBUG);
-	err = ripc_lookup(NULL, 42, NULL, 2000);
+	ripc_log_set(write_line, stdout, RIPC_LOG_DEBUG);
+	err = ripc_route_lookup(NULL, 42, NULL, 2000);
 	if (err)
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 	ripc_close(NULL);
 	/* No more lines: the file may be closed now. */
-	ripc_set_log(NULL, NULL, RIPC_LOG_ERROR);
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
 	return err != 0;
 }

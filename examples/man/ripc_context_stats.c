@@ -22,11 +22,11 @@ int main(void)
 	char text[] = "hello";
 	struct iovec item = {text, 5};
 
-	if (ripc_register(NULL, RIPC_ANY_ID, 0, &me) ||
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me) ||
 	    ripc_send_short(me, 42, &item, 1, NULL, 2000) ||
-	    ripc_stats(NULL, &all) || ripc_service_stats(me, &mine) ||
+	    ripc_context_stats(NULL, &all) || ripc_service_stats(me, &mine) ||
 	    ripc_peer_stats(NULL, 42, &peer)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	print("context", &all);

@@ -2,7 +2,7 @@
 /*
  * Connects to service 42 ahead of the first message, and prints how it is reached, why other
  * transports are not used, and the sizes that its messages may have.
- * Later, ripc_query() gives the same at any moment, and never waits.
+ * Later, ripc_route_get() gives the same at any moment, and never waits.
  */
 #include <ripc.h>
 
@@ -13,14 +13,15 @@ int main(void)
 	struct ripc_limits limits;
 	struct ripc_route route;
 
-	if (ripc_lookup(NULL, 42, &route, 2000)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+	if (ripc_route_lookup(NULL, 42, &route, 2000)) {
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	printf("service 42: %s at %s\n%s\n", route.transport, route.address,
 	       route.reason);
-	if (ripc_limits(NULL, 42, &limits) || ripc_query(NULL, 42, &route)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+	if (ripc_route_limits(NULL, 42, &limits) ||
+	    ripc_route_get(NULL, 42, &route)) {
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	printf("short messages: %llu bytes at most; connected: %s\n",

@@ -12,14 +12,14 @@
 int main(void)
 {
 	struct ripc_service *service;
-	int err = ripc_register(NULL, 42, 0, &service);
+	int err = ripc_service_register(NULL, 42, 0, &service);
 
 	if (err == -EADDRINUSE) {
-		printf("%s\n", ripc_detail());
-		err = ripc_register(NULL, 42, RIPC_TAKEOVER, &service);
+		printf("%s\n", ripc_error_detail());
+		err = ripc_service_register(NULL, 42, RIPC_TAKEOVER, &service);
 	}
 	if (err) {
-		fprintf(stderr, "%s\n", ripc_detail());
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	printf("service 42 is ours\n");

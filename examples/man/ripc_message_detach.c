@@ -2,7 +2,7 @@
 /*
  * A service that keeps the last item it received.
  * An item in a buffer of the pool is kept without a copy; an item that is read in place is copied
- * by ripc_message_take().
+ * by ripc_message_detach().
  * Other items, those of short messages among them, are copied by the program.
  */
 #include <ripc.h>
@@ -16,7 +16,7 @@ static void *keep(struct ripc_message *m)
 	void *copy;
 
 	if (m->placement[0] == RIPC_IN_POOL || m->placement[0] == RIPC_IN_PLACE)
-		return ripc_message_take(m, 0);
+		return ripc_message_detach(m, 0);
 	copy = ripc_buf_alloc(NULL, len ? len : 1);
 	if (copy && len)
 		memcpy(copy, m->items[0].iov_base, len);
@@ -29,8 +29,8 @@ int main(void)
 	struct ripc_message *m;
 	void *last = NULL;
 
-	if (ripc_register(NULL, 43, 0, &service)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+	if (ripc_service_register(NULL, 43, 0, &service)) {
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	printf("service 43 waits\n");
@@ -47,6 +47,6 @@ int main(void)
 		printf("%zu bytes are kept\n", len);
 		fflush(stdout);
 	}
-	fprintf(stderr, "%s\n", ripc_detail());
+	fprintf(stderr, "%s\n", ripc_error_detail());
 	return 1;
 }

@@ -5,7 +5,7 @@
  * ripc_request_test() never waits, ripc_request_wait() waits for a limited time, and
  * ripc_request_cancel() ends a request whose time is up: afterwards the memory is the program's
  * again in every case.
- * The page ripc_message_take(3) shows the service.
+ * The page ripc_message_detach(3) shows the service.
  */
 #include <ripc.h>
 
@@ -33,7 +33,8 @@ static int finish(struct ripc_request *request)
 	if (request)
 		err = ripc_request_cancel(&request, 100);
 	if (err)
-		fprintf(stderr, "%s: %s\n", ripc_strerror(err), ripc_detail());
+		fprintf(stderr, "%s: %s\n", ripc_strerror(err),
+			ripc_error_detail());
 	return err;
 }
 
@@ -45,16 +46,16 @@ int main(void)
 	struct ripc_service *me;
 	int err, failed = 0;
 
-	if (!buf || ripc_register(NULL, RIPC_ANY_ID, 0, &me)) {
-		fprintf(stderr, "%s\n", ripc_detail());
+	if (!buf || ripc_service_register(NULL, RIPC_ANY_ID, 0, &me)) {
+		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
 	memset(buf, 'x', 2 * LEN);
 	for (int i = 0; i < 2; i++) {
 		struct iovec item = {buf + (size_t)i * LEN, LEN};
 
-		if (ripc_start(me, 43, &item, 1, NULL, &requests[i])) {
-			fprintf(stderr, "%s\n", ripc_detail());
+		if (ripc_send_async(me, 43, &item, 1, NULL, &requests[i])) {
+			fprintf(stderr, "%s\n", ripc_error_detail());
 			failed = 1;
 		}
 	}

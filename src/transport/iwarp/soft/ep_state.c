@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/iwarp/soft/ep_state.h"
+
+#include "transport/iwarp/soft/soft.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TO(state) (1u << SOFT_##state)
+
+/* The states that may follow each state. */
+static const unsigned next_states[SOFT_EP_STATES] = {
+	[SOFT_CONNECTING] = TO(CONNECTING) | TO(MPA_REQ_SENT) | TO(BROKEN) | TO(FREED),
+	[SOFT_MPA_REQ_SENT] = TO(CONNECTING) | TO(OPEN) | TO(BROKEN) | TO(FREED),
+	[SOFT_MPA_REQ_WAIT] = TO(REQUESTED) | TO(FREED),
+	[SOFT_REQUESTED] = TO(OPEN) | TO(FREED),
+	[SOFT_OPEN] = TO(BROKEN) | TO(FREED),
+	[SOFT_BROKEN] = TO(CLOSED) | TO(FREED),
+	[SOFT_CLOSED] = TO(FREED),
+	[SOFT_FREED] = 0,
+};
+
+void ripc__soft_ep_set_state(struct ripc__ep *ep, enum soft_ep_state to)
+{
+	assert(next_states[ep->state] & 1u << to);
+	ep->t->nhalf_open -= ep->state == SOFT_MPA_REQ_WAIT;
+	ep->state = to;
+}
+
+void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
+{
+	if (ep->state >= SOFT_BROKEN)
+		return;
+	if (ep->state != SOFT_OPEN)
+		memset(&ep->engine, 0, sizeof(ep->engine));
+	ripc__soft_ep_set_state(ep, SOFT_BROKEN);
+	ep->error = error;
+	snprintf(ep->why, sizeof(ep->why), "%s", why);
+	ripc__list_del(&ep->timed);
+	ripc__list_del(&ep->held);
+	ripc__list_del(&ep->blocked);
+	ripc__soft_ep_deactivate(ep);
+	ripc__engine_drop_tx(&ep->engine);
+	ripc__engine_drop_rx(&ep->engine);
+	ripc__soft_unwatch(ep->t, ep->fd);
+	if (ep->fd >= 0 && ep->rx != SOFT_RX_EOF && ep->error != -ECONNRESET)
+		ripc__soft_linger(ep->t, ep->fd);
+	else if (ep->fd >= 0)
+		close(ep->fd);
+	ep->fd = -1;
+	ep->watched = 0;
+	ripc__list_queue(&ep->t->ready, &ep->ready);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The endpoints that received or sent lately: progress() polls their sockets without epoll. */
+#include "transport/iwarp/soft/soft.h"
+
+#include <sys/epoll.h>
+
+void ripc__soft_rewatch(struct ripc__ep *ep)
+{
+	ep->recent_rx = 0;
+	if (ep->polling != SOFT_SPINNING)
+		return;
+	ep->polling = SOFT_ACTIVE;
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_ADD, ep->fd,
+		  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
+}
+
+static void make_idle(struct ripc__ep *ep)
+{
+	ripc__soft_rewatch(ep);
+	ep->polling = SOFT_IDLE;
+	if (ep->t->last_rx_ep == ep)
+		ep->t->last_rx_ep = NULL;
+}
+
+void ripc__soft_ep_activate(struct ripc__ep *ep)
+{
+	struct soft *t = ep->t;
+	unsigned oldest = 0;
+
+	ep->empty_polls = 0;
+	if (ep->polling != SOFT_IDLE)
+		return;
+	ep->polling = SOFT_ACTIVE;
+	if (t->nactive < SOFT_ACTIVE_MAX) {
+		t->active_ep[t->nactive++] = ep;
+		return;
+	}
+	for (unsigned i = 1; i < SOFT_ACTIVE_MAX; i++)
+		if (t->active_ep[i]->empty_polls > t->active_ep[oldest]->empty_polls)
+			oldest = i;
+	make_idle(t->active_ep[oldest]);
+	t->active_ep[oldest] = ep;
+}
+
+void ripc__soft_ep_deactivate(struct ripc__ep *ep)
+{
+	struct soft *t = ep->t;
+
+	if (ep->polling == SOFT_IDLE)
+		return;
+	make_idle(ep);
+	for (unsigned i = 0; i < t->nactive; i++) {
+		if (t->active_ep[i] == ep) {
+			t->active_ep[i] = t->active_ep[--t->nactive];
+			return;
+		}
+	}
+}
+
+void ripc__soft_ep_spin(struct ripc__ep *ep)
+{
+	ripc__soft_unwatch(ep->t, ep->fd);
+	ep->polling = SOFT_SPINNING;
+}

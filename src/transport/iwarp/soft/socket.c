@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What the sockets of the transport share: epoll, options, a lack of descriptors, bad input. */
+#include "base/admission.h"
+#include "transport/iwarp/soft/soft.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = source};
+
+	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+/*
+ * Segments are sent at once. A dead host is detected by unacknowledged data or by keepalive probes.
+ * A receive window that stays closed counts as dead as well, even if window probes are acknowledged:
+ * such a process would not answer a PING either.
+ */
+void ripc__soft_tune(const struct soft *t, int fd)
+{
+	const int one = 1, idle_s = 15, interval_s = 5, probes = 3;
+	const unsigned timeout_ms = t->peer_timeout_ms;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+}
+
+void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events)
+{
+	ep->watched = events;
+	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
+		  &(struct epoll_event){.events = events, .data.ptr = ep});
+}
+
+void ripc__soft_unwatch(struct soft *t, int fd)
+{
+	if (fd >= 0)
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void ripc__soft_descriptor(struct soft *t, int fd)
+{
+	bool none = fd == -EMFILE || fd == -ENFILE;
+
+	if (fd < 0 ? !none : !ripc__descriptors_low(fd))
+		return;
+	t->low = true;
+	if (none)
+		t->low_status = fd;
+}
+
+void ripc__soft_bad_input(struct soft *t, const char *who, const char *why)
+{
+	if (t->garbage_tail - t->garbage_head < SOFT_GARBAGE_MAX)
+		snprintf(t->garbage[t->garbage_tail++ % SOFT_GARBAGE_MAX], SOFT_WHY_MAX, "%s: %s",
+			 who, why);
+}
