@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The lock and the word that a thread sleeps on, with threads that fight for them: also under the
- * thread sanitizer.
- */
+/* The lock and the futex of a waiter, with contending threads: also under the thread sanitizer. */
 #define _GNU_SOURCE /* gettid */
 #include "base/clock.h"
 #include "core/progress/lock.h"
@@ -20,13 +17,10 @@
 
 static struct ripc__lock lock;
 static atomic_uint futex;
-/* What went wrong in a thread: check's own assertions are for the main thread. */
+/* The fault a thread found: check's own assertions are for the main thread. */
 static _Atomic(const char *) failure;
 
-/*
- * A thread that finds itself without a lock or a wake-up sleeps for ever: the time-out of the case
- * ends it.
- */
+/* A thread that never gets the lock or a wake-up is ended by the time-out of the test case. */
 static pthread_t start(void *(*run)(void *), void *arg)
 {
 	pthread_t thread;
@@ -56,7 +50,7 @@ static void await(const atomic_uint *value, unsigned wanted)
 		sched_yield();
 }
 
-/* Whether the thread with this id sleeps, as the kernel tells it. */
+/* Whether the thread with this id sleeps, by /proc. */
 static bool sleeps(pid_t tid)
 {
 	char path[64], line[512] = "", *state;
@@ -93,10 +87,7 @@ START_TEST(lock_take__unopposed)
 }
 END_TEST
 
-/*
- * What is changed under the lock alone: with the sanitizer also whether one holder sees what the
- * one before wrote.
- */
+/* Changed with the lock held only: the sanitizer checks that each holder sees the last writes. */
 static struct {
 	unsigned count, inside;
 	uint64_t twice[2];
@@ -152,10 +143,7 @@ static void *enter(void *arg)
 	return NULL;
 }
 
-/*
- * Whoever has to wait sleeps, is counted meanwhile, and gets it from the holder without anybody
- * else's doing.
- */
+/* A waiting thread sleeps, is counted meanwhile, and is woken by the release of the holder. */
 START_TEST(lock_wait__sleeps_until_it_is_released)
 {
 	pthread_t thread;
@@ -202,7 +190,7 @@ static void *yield_lock(void *arg)
 		while (!atomic_load(&lock.wanted) && atomic_load(&entered) < THREADS)
 			sched_yield();
 		ripc__lock_release(&lock);
-		/* Who comes first after a release is a matter of luck. */
+		/* Any thread may get the lock after a release. */
 		sched_yield();
 	}
 	return NULL;
@@ -281,10 +269,7 @@ START_TEST(futex_wait__timeout)
 }
 END_TEST
 
-/*
- * Two that wake one another in turn, each on a word of its own, as it goes with requests: no
- * wake-up is lost.
- */
+/* Two threads wake each other in turn, each on a futex of its own: no wake-up is lost. */
 static atomic_uint futexes[2];
 
 static void *ping_pong(void *arg)

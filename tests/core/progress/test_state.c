@@ -456,7 +456,7 @@ START_TEST(world__no_wake_up_lost)
 		}
 		seen[w.s.leader][w.s.thread] = true;
 	}
-	for (unsigned thread = RUNNING; thread <= WAKING; thread++)
+	for (unsigned thread = TICKING; thread <= WAKING; thread++)
 		ck_assert_msg(seen[SPINNING][thread] || thread == LEADING || thread == BLOCKED,
 			      "no spinning leader with thread %u", thread);
 	CHECK(seen[ASLEEP][STANDBY] && seen[ASLEEP][LONG_TICK] && seen[NONE][WAKING] &&
