@@ -23,13 +23,13 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 	uint8_t copy[INLINE_MAX];
 	struct ripc__verbs_slot *slot;
 	struct ibv_sge sge;
-	struct ibv_send_wr *bad, wr = {
-					 .sg_list = &sge,
-					 .num_sge = 1,
-					 .opcode = message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
-					 .imm_data = htobe32(p->port_addr.qkey),
-					 .wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey},
-				 };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+		.imm_data = htobe32(p->port_addr.qkey),
+		.wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey},
+	};
 	int rc;
 
 	if (p->down)
@@ -55,11 +55,8 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 	wr.wr_id = ripc__verbs_send_id(slot);
 	if (slot->signaled)
 		wr.send_flags |= IBV_SEND_SIGNALED;
-	rc = ibv_post_send(p->qp, &wr, &bad);
-	if (!rc)
-		return 0;
-	ripc__verbs_sendq_unalloc(&p->sendq, 1);
-	return rc == ENOMEM || rc == EAGAIN ? -EAGAIN : -ENOTCONN;
+	rc = ripc__verbs_post(p->qp, &p->sendq, &wr);
+	return rc == -ENOMEM || rc == -EAGAIN ? -EAGAIN : rc ? -ENOTCONN : 0;
 }
 
 /* Posts the gathered bytes to r, whose state is IB_AH_READY. */

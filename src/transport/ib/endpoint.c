@@ -20,42 +20,26 @@ void ripc__ib_ep_unblock(struct ripc__ep *ep)
 	ripc__ib_ep_queue_event(ep);
 }
 
-static void push_failed(struct ripc__ep *ep, int rc)
-{
-	char why[IB_WHY_MAX];
-
-	snprintf(why, sizeof(why), "%s: cannot post a work request: %s", ep->d->v.name, strerror(rc));
-	ripc__ib_ep_break(ep, -EIO, why);
-}
-
 /* Posts a chain. Return: 0, or -ENOTCONN: refused, and the connection is broken. */
 static int deliver(struct ripc__ep *ep, struct ibv_send_wr *wr)
 {
-	struct ibv_send_wr *bad = NULL;
-	int rc = ibv_post_send(ep->qp, wr, &bad);
-	uint32_t n = 0;
+	int rc = ripc__verbs_post(ep->qp, &ep->sendq, wr);
+	char why[IB_WHY_MAX];
 
 	if (!rc)
 		return 0;
-	for (; bad; bad = bad->next)
-		n++;
-	ripc__verbs_sendq_unalloc(&ep->sendq, n);
-	push_failed(ep, rc < 0 ? -rc : rc);
+	snprintf(why, sizeof(why), "%s: cannot post a work request: %s", ep->d->v.name, strerror(-rc));
+	ripc__ib_ep_break(ep, -EIO, why);
 	return -ENOTCONN;
 }
 
 void ripc__ib_flush_held(struct ripc__ep *ep)
 {
-	uint32_t n = ep->nheld;
-
-	if (!n)
+	if (!ep->held_sends.n)
 		return;
-	ep->nheld = 0;
+	ep->held_sends.n = 0;
 	ripc__list_del(&ep->held);
-	for (uint32_t i = 0; i + 1 < n; i++)
-		ep->held_wr[i].next = &ep->held_wr[i + 1];
-	ep->held_wr[n - 1].next = NULL;
-	deliver(ep, ep->held_wr);
+	deliver(ep, ep->held_sends.wr);
 }
 
 static int blocked(struct ripc__ep *ep)
@@ -94,6 +78,8 @@ static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_
 int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
 		  unsigned n, bool more)
 {
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
 	struct ripc__verbs_slot *slot;
 	uint8_t copy[INLINE_MAX];
 	size_t len = ripc__post_len(head_len, items, n);
@@ -105,7 +91,7 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 	/* Slots are reserved for control messages. */
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
 		return blocked(ep);
-	if (!more && !ep->nheld && len <= ep->max_inline && len <= INLINE_MAX) {
+	if (!more && !ep->held_sends.n && len <= ep->max_inline && len <= INLINE_MAX) {
 		ripc__post_copy(copy, head, head_len, items, n);
 		return send_inline(ep, copy, (uint32_t)len);
 	}
@@ -117,22 +103,20 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 		return starved(ep);
 	}
 	ripc__post_copy(slot->bounce->data, head, head_len, items, n);
-	ep->held_sge[ep->nheld] =
-		(struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
-	ep->held_wr[ep->nheld] = (struct ibv_send_wr){
+	sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
+	wr = (struct ibv_send_wr){
 		.wr_id = ripc__verbs_send_id(slot),
-		.sg_list = &ep->held_sge[ep->nheld],
+		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_SEND,
 		.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0,
 	};
-	if (!ep->nheld++)
-		ripc__list_add(&ep->t->held, &ep->held);
-	if (!more || ep->nheld == IB_HELD_MAX)
+	ripc__list_queue(&ep->t->held, &ep->held);
+	if (ripc__verbs_hold(&ep->held_sends, &wr) || !more)
 		ripc__ib_flush_held(ep);
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
-	return ep->nheld ? 1 : 0;
+	return ep->held_sends.n ? 1 : 0;
 }
 
 int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)

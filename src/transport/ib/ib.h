@@ -48,7 +48,6 @@
 #define IB_RDMA_MAX       (UINT64_C(1) << 30)
 #define IB_UC_WRITE_MAX   (64u << 10) /* bytes of a write over UC */
 #define IB_INLINE_BYTES   128u
-#define IB_HELD_MAX       16u /* sends held back to be posted by one call */
 #define IB_AH_CACHE_MAX   4096u
 #define IB_ROUTES         64u  /* cached routes, a power of two */
 #define IB_ROUTE_ADDRESS  96u  /* longest address that is cached, bytes */
@@ -198,9 +197,7 @@ struct ripc__ep {
 	uint32_t max_inline;
 	uint32_t reads, read_depth; /* outstanding, at most */
 	uint32_t rdmas;             /* reads and writes outstanding */
-	struct ibv_send_wr held_wr[IB_HELD_MAX];
-	struct ibv_sge held_sge[IB_HELD_MAX];
-	uint32_t nheld;
+	struct ripc__verbs_held held_sends;
 	struct ripc__ib_address address; /* active: ports of the peer */
 	unsigned path_index;             /* active: index of the path that is tried */
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */
@@ -423,8 +420,8 @@ static inline uint64_t ib_uc_recv_id(const struct ripc__ep *ep)
 /* endpoint.c */
 int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len); /* 0, -EAGAIN, -ENOTCONN */
 void ripc__ib_ep_unblock(struct ripc__ep *ep); /* EV_SENDABLE, if one is due */
-int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len,
-		  const struct iovec *items, unsigned n, bool more);
+int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
+		  unsigned n, bool more);
 int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

@@ -35,7 +35,7 @@ void ripc__ib_qp_destroy(struct ripc__ep *ep)
 			  strerror(errno));
 	ripc__ib_uc_destroy(ep);
 	ep->qp = NULL;
-	ep->nheld = 0;
+	ep->held_sends.n = 0;
 	ripc__list_del(&ep->held);
 	ep->destroyed_round = ep->t->rounds;
 	ripc__ib_srq_unreserve(ep->srq);

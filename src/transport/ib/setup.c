@@ -355,7 +355,7 @@ void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv
 /* The last send of a connection is empty: its acknowledgement covers all sends before it. */
 static bool post_fin(struct ripc__ep *ep)
 {
-	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	struct ripc__verbs_slot *slot;
 
 	ripc__ib_flush_held(ep);
@@ -364,10 +364,7 @@ static bool post_fin(struct ripc__ep *ep)
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = IB_SLOT_SEND;
 	wr.wr_id = ripc__verbs_send_id(slot);
-	if (!ibv_post_send(ep->qp, &wr, &bad))
-		return true;
-	ripc__verbs_sendq_unalloc(&ep->sendq, 1);
-	return false;
+	return !ripc__verbs_post(ep->qp, &ep->sendq, &wr);
 }
 
 void ripc__ib_ep_close(struct ripc__ep *ep)

@@ -112,21 +112,20 @@ static int write_post(struct ripc__ep *ep, uint32_t number)
 {
 	struct ib_write *w = &ep->uc->writes[number % RIPC__UC_RETRANSMIT_WINDOW];
 	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&ep->uc->sendq, true);
-	struct ibv_send_wr *bad, wr = {
-					 .wr_id = ripc__verbs_send_id(slot),
-					 .sg_list = &w->sge,
-					 .num_sge = w->sge.length ? 1 : 0,
-					 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-					 .send_flags = IBV_SEND_SIGNALED,
-					 .imm_data = htobe32(number),
-					 .wr.rdma = {w->raddr, w->rkey},
-				 };
+	struct ibv_send_wr wr = {
+		.wr_id = ripc__verbs_send_id(slot),
+		.sg_list = &w->sge,
+		.num_sge = w->sge.length ? 1 : 0,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED,
+		.imm_data = htobe32(number),
+		.wr.rdma = {w->raddr, w->rkey},
+	};
 
 	slot->kind = IB_SLOT_UC;
 	slot->wr_id = number;
-	if (!ibv_post_send(ep->uc->qp, &wr, &bad))
+	if (!ripc__verbs_post(ep->uc->qp, &ep->uc->sendq, &wr))
 		return 0;
-	ripc__verbs_sendq_unalloc(&ep->uc->sendq, 1);
 	ripc__ib_ep_break(ep, -EIO, "cannot post a write");
 	return -ENOTCONN;
 }

@@ -60,6 +60,46 @@ void ripc__verbs_sendq_unalloc(struct ripc__verbs_sendq *q, uint32_t n);
 struct ripc__verbs_slot *ripc__verbs_sendq_retire(struct ripc__verbs_sendq *q,
 						  const struct ripc__verbs_slot *upto);
 
+/*
+ * Posts a chain of work requests, which have slots. Return: 0, or a negative errno: the slots of the
+ * refused ones are freed.
+ */
+static inline int ripc__verbs_post(struct ibv_qp *qp, struct ripc__verbs_sendq *q,
+				   struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad = wr;
+	int rc = ibv_post_send(qp, wr, &bad);
+	uint32_t n = 0;
+
+	if (!rc)
+		return 0;
+	for (; bad; bad = bad->next)
+		n++;
+	ripc__verbs_sendq_unalloc(q, n);
+	return rc > 0 ? -rc : rc;
+}
+
+#define RIPC__VERBS_HELD_MAX 16u
+
+/* Sends that are held back, to be posted by one call. */
+struct ripc__verbs_held {
+	struct ibv_send_wr wr[RIPC__VERBS_HELD_MAX];
+	struct ibv_sge sge[RIPC__VERBS_HELD_MAX];
+	uint32_t n;
+};
+
+/* Appends a copy of a work request with one element. Return: whether it is full now. */
+static inline bool ripc__verbs_hold(struct ripc__verbs_held *h, const struct ibv_send_wr *wr)
+{
+	h->sge[h->n] = *wr->sg_list;
+	h->wr[h->n] = *wr;
+	h->wr[h->n].sg_list = &h->sge[h->n];
+	h->wr[h->n].next = NULL;
+	if (h->n)
+		h->wr[h->n - 1].next = &h->wr[h->n];
+	return ++h->n == RIPC__VERBS_HELD_MAX;
+}
+
 static inline uint64_t ripc__verbs_send_id(const struct ripc__verbs_slot *slot)
 {
 	return (uint64_t)(uintptr_t)slot | 1;

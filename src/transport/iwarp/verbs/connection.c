@@ -142,18 +142,14 @@ int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled)
 		.opcode = IBV_WR_SEND,
 		.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0,
 	};
-	struct ibv_send_wr *bad;
-	int rc = ibv_post_send(conn->qp, &wr, &bad);
 
-	if (rc)
-		ripc__verbs_sendq_unalloc(&conn->tx, 1);
-	return rc > 0 ? -rc : rc;
+	return ripc__verbs_post(conn->qp, &conn->tx, &wr);
 }
 
 /* Discards sends held back; their slots go with the queue. */
 static void detach(struct iwv_conn *conn)
 {
-	conn->nheld = 0;
+	conn->held_sends.n = 0;
 	ripc__list_del(&conn->held);
 	if (conn->ep)
 		conn->ep->conn = NULL;

@@ -271,17 +271,11 @@ static int ready_to_post(struct ripc__ep *ep)
 /* Posts a chain. Refused requests free their slots and end the connection. */
 static int posted(struct ripc__ep *ep, struct ripc__verbs_sendq *q, struct ibv_send_wr *wr)
 {
-	struct ibv_send_wr *bad = wr;
-	int rc = ibv_post_send(ep->conn->qp, wr, &bad);
+	int rc = ripc__verbs_post(ep->conn->qp, q, wr);
 	char why[WHY_MAX];
-	uint32_t n = 0;
 
 	if (!rc)
 		return 0;
-	rc = rc > 0 ? -rc : rc;
-	for (; bad; bad = bad->next)
-		n++;
-	ripc__verbs_sendq_unalloc(q, n);
 	snprintf(why, sizeof(why), "%s: cannot post a work request: %s", ep->conn->nic->dev.name,
 		 strerror(-rc));
 	ripc__iwv_ep_break(ep, rc, why);
@@ -290,15 +284,11 @@ static int posted(struct ripc__ep *ep, struct ripc__verbs_sendq *q, struct ibv_s
 
 int ripc__iwv_flush_held(struct iwv_conn *conn)
 {
-	unsigned n = conn->nheld;
-
-	if (!n)
+	if (!conn->held_sends.n)
 		return 0;
-	conn->nheld = 0;
+	conn->held_sends.n = 0;
 	ripc__list_del(&conn->held);
-	for (unsigned i = 0; i < n; i++)
-		conn->held_wr[i].next = i + 1 < n ? &conn->held_wr[i + 1] : NULL;
-	return posted(conn->ep, &conn->tx, conn->held_wr);
+	return posted(conn->ep, &conn->tx, conn->held_sends.wr);
 }
 
 /* A completion leads to EV_SENDABLE: so sends held back must be posted. */
@@ -314,14 +304,9 @@ static int stalled(struct ripc__ep *ep)
 static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool more)
 {
 	struct iwv_conn *conn = ep->conn;
-	unsigned i = conn->nheld++;
 
-	conn->held_sge[i] = *wr->sg_list;
-	conn->held_wr[i] = *wr;
-	conn->held_wr[i].sg_list = &conn->held_sge[i];
-	if (!i)
-		ripc__list_add(&ep->t->held, &conn->held);
-	if (more && conn->nheld < CONN_HELD_MAX)
+	ripc__list_queue(&ep->t->held, &conn->held);
+	if (!ripc__verbs_hold(&conn->held_sends, wr) && more)
 		return 1;
 	return ripc__iwv_flush_held(conn);
 }
@@ -345,7 +330,7 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	if (ripc__verbs_sendq_space(&conn->tx) < 2)
 		return stalled(ep);
 	/* Inline data must be posted by this call. */
-	if (len > conn->nic->inline_max || more || conn->nheld) {
+	if (len > conn->nic->inline_max || more || conn->held_sends.n) {
 		buf = ripc__verbs_pool_get(len <= SMALL_MAX ? &conn->nic->small : &conn->nic->big);
 		if (!buf && conn->tx.head == conn->tx.tail) {
 			ripc__iwv_ep_break(ep, -ENOMEM, ripc_error_detail());
@@ -366,7 +351,7 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	wr.wr_id = ripc__verbs_send_id(slot);
 	wr.sg_list = &sge;
 	wr.send_flags = (slot->signaled ? IBV_SEND_SIGNALED : 0u) | (buf ? 0u : IBV_SEND_INLINE);
-	if (more || conn->nheld)
+	if (more || conn->held_sends.n)
 		return hold_back(ep, &wr, more);
 	return posted(ep, &conn->tx, &wr);
 }

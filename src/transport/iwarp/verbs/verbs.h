@@ -42,7 +42,6 @@
  */
 #define CONN_RECV_BUFS  (CONN_RECV_DEPTH + 2u)
 #define CONN_TX_DEPTH   64u /* sends and writes not retired */
-#define CONN_HELD_MAX   16u /* sends held back at most */
 #define CONN_READS_MAX  16u
 #define CONN_RDMA_MAX   (UINT64_C(1) << 30)
 #define CONN_INLINE_MAX 256u /* inline bytes requested from a device */
@@ -91,9 +90,7 @@ struct iwv_conn {
 	struct ripc__verbs_buf *bufs[CONN_RECV_BUFS];
 	unsigned nbufs;
 	struct ripc__list held; /* in t->held: sends are held back */
-	struct ibv_send_wr held_wr[CONN_HELD_MAX];
-	struct ibv_sge held_sge[CONN_HELD_MAX];
-	unsigned nheld;
+	struct ripc__verbs_held held_sends;
 	struct iwv_connect_thread connect_thread;
 };
 

@@ -150,7 +150,7 @@ START_TEST(post_send__held_back)
 	ck_assert_uint_eq(works, 6);
 	UNTIL(b.nrecv == n);
 	/* The limit of held back sends. */
-	for (unsigned i = 1; i < CONN_HELD_MAX; i++)
+	for (unsigned i = 1; i < RIPC__VERBS_HELD_MAX; i++)
 		ck_assert_int_eq(send_more(n++, 40), 1);
 	ck_assert_int_eq(send_more(n++, 40), 0);
 	ck_assert_uint_eq(calls, 2);
