@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/options.h"
 
-#include "resolver/chain.h"
+#include "base/resolver_chain.h"
 
 #include <ctype.h>
 #include <errno.h>

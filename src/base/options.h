@@ -31,7 +31,7 @@ enum ripc__mapped_mode { RIPC__MAPPED_ON, RIPC__MAPPED_OFF };
 /* Setting "name" of the string is RIPC_NAME in the environment. Lists are comma-separated. */
 struct ripc__options {
 	char transports[128]; /* transports allowed, best first; "auto": all, in the built-in order */
-	char resolver[480];   /* resolver back ends, see resolver/chain.h; default "local,udp" */
+	char resolver[480];   /* resolver back ends, see base/resolver_chain.h; default "local,udp" */
 	char interfaces[256];      /* network interfaces used, by name; empty: all that are up */
 	enum ripc__wait_mode wait; /* how a waiting call waits */
 	enum ripc__crc_mode crc; /* iWARP CRC32C; auto: off where both ends are one loopback and agree */

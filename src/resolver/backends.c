@@ -7,8 +7,8 @@
 #include "auth/secret.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/resolver_chain.h"
 #include "resolver/backend.h"
-#include "resolver/chain.h"
 #include "resolver/internal.h"
 #include "resolver/report.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "resolver/chain.h"
+#include "base/resolver_chain.h"
 #include "ripc.h"
 
 #include <arpa/inet.h>

@@ -3,7 +3,7 @@
 #ifndef RIPC_RESOLVER_INTERNAL_H
 #define RIPC_RESOLVER_INTERNAL_H
 
-#include "resolver/chain.h"
+#include "base/resolver_chain.h"
 #include "resolver/resolver.h"
 
 #define RIPC__LOG_SOURCES_MAX 64 /* sources of garbage remembered, so that each is logged once */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "resolver/chain.h"
+#include "base/resolver_chain.h"
 
 #include <errno.h>
 #include <stdarg.h>

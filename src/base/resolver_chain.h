@@ -6,8 +6,8 @@
  *
  * All of them are asked at once and the first answer counts.
  */
-#ifndef RIPC_RESOLVER_CHAIN_H
-#define RIPC_RESOLVER_CHAIN_H
+#ifndef RIPC_BASE_RESOLVER_CHAIN_H
+#define RIPC_BASE_RESOLVER_CHAIN_H
 
 #include <stddef.h>
 
