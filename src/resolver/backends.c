@@ -7,6 +7,7 @@
 #include "auth/secret.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/resolver_chain.h"
 #include "resolver/backend.h"
 #include "resolver/internal.h"

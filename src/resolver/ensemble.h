@@ -10,6 +10,8 @@
 
 #include "wire/record.h"
 
+#include <stdbool.h>
+
 /* Bytes of a node's data at most: a record and what protects it. */
 #define RIPC__NODE_MAX (RIPC__RECORD_BYTES_MAX + 128)
 

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/resolver_chain.h"
 #include "ripc.h"
 

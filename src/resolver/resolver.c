@@ -5,6 +5,7 @@
 #include "auth/key.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "resolver/backend.h"
 #include "resolver/backends.h"
 #include "resolver/internal.h"

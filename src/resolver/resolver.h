@@ -9,6 +9,8 @@
 
 #include "wire/record.h"
 
+#include <stdbool.h>
+
 struct ripc__resolver;
 
 struct ripc__resolver_env {

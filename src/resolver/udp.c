@@ -8,6 +8,7 @@
 #include "resolver/udp.h"
 
 #include "base/clock.h"
+#include "base/options.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -16,6 +16,7 @@
 #include "auth/key.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 
 #include <errno.h>
 #include <inttypes.h>

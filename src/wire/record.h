@@ -6,7 +6,10 @@
 #ifndef RIPC_WIRE_RECORD_H
 #define RIPC_WIRE_RECORD_H
 
-#include "transport/transport.h"
+#include "wire/address.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 #define RIPC__RECORD_ADDRS_MAX 5    /* transports with an address in one record */
 #define RIPC__RESOLVER_MSG_MAX 1400 /* bytes of one resolver message at most */
