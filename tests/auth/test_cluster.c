@@ -181,7 +181,10 @@ START_TEST(cluster__file_back_end)
 }
 END_TEST
 
-/* Another user has bound the socket of the service. Return: its process, 0: this one may not become another. */
+/*
+ * Another user has bound the socket of the service. Return: its process, 0: this one may not become
+ * another.
+ */
 static pid_t bind_name(void)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};

@@ -136,7 +136,10 @@ START_TEST(handshake__truncated)
 }
 END_TEST
 
-/* Whoever recorded one handshake can say all of it again, but the other side's nonce is another one. */
+/*
+ * Whoever recorded one handshake can say all of it again, but the other side's nonce is another
+ * one.
+ */
 START_TEST(handshake__replayed)
 {
 	static const uint8_t fresh[RIPC__NONCE] = "a fresh one";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The entry that gives way in a full table: attackers, hosts with few connections, and entries that are in
- * use.
+ * The entry that gives way in a full table: attackers, hosts with few connections, and entries that
+ * are in use.
  */
 #include "base/admission.h"
 #include "harness.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The log hook and its levels; the detail string, which is each thread's own; the texts of errors. */
+/*
+ * The log hook and its levels; the detail string, which is each thread's own; the texts of errors.
+ */
 #include "base/log.h"
 #include "harness.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Settings: each with what it takes and what it refuses, where they come from, and what the complaint names. */
+/*
+ * Settings: each with what it takes and what it refuses, where they come from, and what the
+ * complaint names.
+ */
 #include "config.h"
 #include "base/options.h"
 #include "harness.h"

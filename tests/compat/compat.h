@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the tests of the interface of 2012 share: two services, and messages of one item between them. */
+/*
+ * What the tests of the interface of 2012 share: two services, and messages of one item between
+ * them.
+ */
 #ifndef RIPC_TESTS_COMPAT_COMPAT_H
 #define RIPC_TESTS_COMPAT_COMPAT_H
 
@@ -21,7 +24,10 @@ static uint16_t alice, bob;
 
 static inline void setup(void)
 {
-	/* The 65535 ids of 2012 are few, and some are fixed here: another run on this host may have them. */
+	/*
+	 * The 65535 ids of 2012 are few, and some are fixed here: another run on this host may have
+	 * them.
+	 */
 	test_own_network();
 	alice = ripc_compat_register_random_service_id();
 	bob = ripc_compat_register_random_service_id();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Each behaviour that programs of 2012 rely on, and what they may no longer be harmed by; memory: test_memory.c. */
+/*
+ * Each behaviour that programs of 2012 rely on, and what they may no longer be harmed by; memory:
+ * test_memory.c.
+ */
 #include "compat.h"
 
 #include <errno.h>
@@ -203,7 +206,10 @@ START_TEST(register_service_id__limits)
 }
 END_TEST
 
-/* What is sent to a multicast id comes to it, here and elsewhere, and the sender need not know that it is one. */
+/*
+ * What is sent to a multicast id comes to it, here and elsewhere, and the sender need not know that
+ * it is one.
+ */
 START_TEST(register_multicast_service_id__reaches_all)
 {
 	struct ripc *other;
@@ -308,7 +314,10 @@ START_TEST(send_short__max_size_of_2012)
 }
 END_TEST
 
-/* What is too long for a transport's sends comes as a long message with a mark, and must look short, windows or not. */
+/*
+ * What is too long for a transport's sends comes as a long message with a mark, and must look
+ * short, windows or not.
+ */
 START_TEST(send_short__marked)
 {
 	struct iovec items[3] = {{NULL, 16}, {"body", 4}, {"", 0}};
@@ -492,7 +501,10 @@ START_TEST(send_short__requester_gone)
 	ck_assert_uint_eq(g.from, id);
 	ck_assert_uint_eq(send_one(0, bob, id, "answer", 6), 0);
 	ck_assert_int_eq(ripc_close(other), 0);
-	/* It must not wait for it for ever: others want to be served. The first may leave before we hear of the end. */
+	/*
+	 * It must not wait for it for ever: others want to be served. The first may leave before we
+	 * hear of the end.
+	 */
 	for (int i = 0; i < 2000 && !send_one(0, bob, id, "answer", 6); i++)
 		usleep(10000);
 	ck_assert_uint_eq(send_one(0, bob, id, "answer", 6), 1);

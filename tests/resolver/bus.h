@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A network of resolver cores in virtual time: seeded loss, duplication, delay (and so reordering), partitions, deaths. */
+/*
+ * A network of resolver cores in virtual time: seeded loss, duplication, delay (and so reordering),
+ * partitions, deaths.
+ */
 #ifndef RIPC_TESTS_RESOLVER_BUS_H
 #define RIPC_TESTS_RESOLVER_BUS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Resolvers with real back ends for tests: in a network namespace of its own if that is permitted, otherwise on the
- * loopback with a port and services drawn at random.
+ * Resolvers with real back ends for tests: in a network namespace of its own if that is permitted,
+ * otherwise on the loopback with a port and services drawn at random.
  */
 #ifndef RIPC_TESTS_RESOLVER_LIVE_H
 #define RIPC_TESTS_RESOLVER_LIVE_H

@@ -7,8 +7,8 @@
  *	resolver_tool lookup ID [OPTIONS]
  *	resolver_tool watch ID [OPTIONS]      looks up, then stays until SIGTERM; SIGUSR1: looks up again, says what it does
  *
- * Prints one line of what came of it; exit status 0 if it was found or is held. A holder prints a second line if it has to
- * give the service up again.
+ * Prints one line of what came of it; exit status 0 if it was found or is held. A holder prints a
+ * second line if it has to give the service up again.
  */
 #define _GNU_SOURCE
 #include "auth/key.h"

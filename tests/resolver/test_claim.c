@@ -253,7 +253,10 @@ END_TEST
 
 START_TEST(heal__same_age_one_remains)
 {
-	/* Registered within a millisecond of each other, seen with delays: still only one of them judges. */
+	/*
+	 * Registered within a millisecond of each other, seen with delays: still only one of them
+	 * judges.
+	 */
 	for (unsigned i = 0; i < 100; i++) {
 		uint64_t service = 1000 + i;
 

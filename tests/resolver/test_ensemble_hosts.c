@@ -133,7 +133,10 @@ START_TEST(resolve__ends_when_stopped)
 }
 END_TEST
 
-/* ripc_close() joins the thread that resolves: it waits for one query, and not for all that resolv.conf(5) allows. */
+/*
+ * ripc_close() joins the thread that resolves: it waits for one query, and not for all that
+ * resolv.conf(5) allows.
+ */
 START_TEST(close__does_not_wait_for_a_silent_name_server)
 {
 	struct pollfd pfd;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The file back end: lists of hosts, asked one by one; and the contexts of a host that pass requests on. */
+/*
+ * The file back end: lists of hosts, asked one by one; and the contexts of a host that pass
+ * requests on.
+ */
 #define _GNU_SOURCE
 #include "live.h"
 
@@ -129,7 +132,9 @@ START_TEST(file__alone_on_one_host)
 }
 END_TEST
 
-/* Only one of those that share the port reads a request: it is passed on to the one that is meant. */
+/*
+ * Only one of those that share the port reads a request: it is passed on to the one that is meant.
+ */
 START_TEST(file__several_contexts_of_a_host)
 {
 	enum { N = 6 };

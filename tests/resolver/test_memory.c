@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The resolver when memory runs out: every allocation fails once, and nothing is lost or left behind. */
+/*
+ * The resolver when memory runs out: every allocation fails once, and nothing is lost or left
+ * behind.
+ */
 #include "harness.h"
 
 #include "base/clock.h"
@@ -12,7 +15,8 @@
 
 static unsigned long fail_at; /* this allocation from now fails; 0: none */
 static bool failed;
-static bool in_library; /* the library is being called: the rest of the program may allocate as it likes */
+/* the library is being called: the rest of the program may allocate as it likes */
+static bool in_library;
 static long balance; /* allocations less frees */
 
 #define LIB(call)                                  \

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A service that hops between contexts, and a client that notices nothing but a short pause. Real transports, on the loopback. */
+/*
+ * A service that hops between contexts, and a client that notices nothing but a short pause. Real
+ * transports, on the loopback.
+ */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -21,7 +24,8 @@
 
 static uint64_t service;
 static unsigned port;
-static atomic_uint seen[MESSAGES_MAX]; /* how often each message was received, by whichever holder */
+/* how often each message was received, by whichever holder */
+static atomic_uint seen[MESSAGES_MAX];
 static atomic_uint received;
 static atomic_bool stop; /* the client sends no more */
 static atomic_bool over; /* nor has it anything under way: holders may go */
@@ -99,8 +103,9 @@ static void end(struct residence *residence)
 }
 
 /*
- * Takes the service over. Whoever registers while an ensemble is away, which on a busy machine it may be, holds the service
- * until the ensemble knows better: then the newcomer is told, and tries again.
+ * Takes the service over. Whoever registers while an ensemble is away, which on a busy machine it
+ * may be, holds the service until the ensemble knows better: then the newcomer is told, and tries
+ * again.
  */
 static void take_over(struct residence *next, struct ripc *ctx, struct residence *former)
 {
@@ -217,7 +222,10 @@ START_TEST(takeover__without_holder)
 
 	ck_assert_int_eq(ripc_service_register(a, service, RIPC_TAKEOVER, &s), 0);
 	ck_assert_int_eq(ripc_service_register(a, service, RIPC_TAKEOVER, &other), -EADDRINUSE);
-	/* Who does not ask for it takes nothing over: surely so where the kernel decides, and not who answers in time. */
+	/*
+	 * Who does not ask for it takes nothing over: surely so where the kernel decides, and not
+	 * who answers in time.
+	 */
 	if (!strstr(chain(_i), "=udp"))
 		ck_assert_int_eq(ripc_service_register(b, service, 0, &other), -EADDRINUSE);
 	ck_assert_int_eq(ripc_service_register(b, service, 1 << 7, &other), -EOPNOTSUPP);
@@ -325,7 +333,9 @@ START_TEST(crash__next_holder_resolved)
 	wait_more(&c.sent, 10);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	/* As in take_over(): while the ensemble is away the dead one is not known to have held it. */
+	/*
+	 * As in take_over(): while the ensemble is away the dead one is not known to have held it.
+	 */
 	for (unsigned k = 0; k < 3000 && !held; k++) {
 		rc = ripc_service_register(host, service, 0, &residence.s);
 		ck_assert_msg(!rc || rc == -EADDRINUSE, "%d: %s", rc, ripc_error_detail());
@@ -356,7 +366,10 @@ START_TEST(crash__next_holder_resolved)
 }
 END_TEST
 
-/* All that is left of the holder is an address at which nobody listens: that is known at once, and not in peer_timeout_ms. */
+/*
+ * All that is left of the holder is an address at which nobody listens: that is known at once, and
+ * not in peer_timeout_ms.
+ */
 START_TEST(crash__refusal_drops_record)
 {
 	pid_t pid = holder_process(_i);
@@ -373,7 +386,9 @@ START_TEST(crash__refusal_drops_record)
 	ck_assert_int_eq(ripc_service_register(ctx, RIPC_ANY_ID, 0, &from), 0);
 	ck_assert_msg(!ripc_send_long(from, service, &item, 1, NULL, 20000), "%s",
 		      ripc_error_detail());
-	/* So that it answers nothing any more: kill() is back before all its threads stand still. */
+	/*
+	 * So that it answers nothing any more: kill() is back before all its threads stand still.
+	 */
 	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, WUNTRACED), pid);
 	ck_assert_msg(!ripc_send_async(from, service, &item, 1, NULL, &request), "%s",

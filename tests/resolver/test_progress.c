@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Resolvers that are driven: by what is readable, by garbage, beside a child that was forked, and in virtual time. */
+/*
+ * Resolvers that are driven: by what is readable, by garbage, beside a child that was forked, and
+ * in virtual time.
+ */
 #define _GNU_SOURCE
 #include "live.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The resolver with its back ends on real sockets: in a network namespace of its own if that is permitted, otherwise on
- * the loopback with a port and services drawn at random.
+ * The resolver with its back ends on real sockets: in a network namespace of its own if that is
+ * permitted, otherwise on the loopback with a port and services drawn at random.
  */
 #define _GNU_SOURCE
 #include "live.h"
@@ -98,7 +98,10 @@ START_TEST(open__port_taken)
 }
 END_TEST
 
-/* The lowest number that the next descriptor may get; what a parent left open may lie anywhere above it. */
+/*
+ * The lowest number that the next descriptor may get; what a parent left open may lie anywhere
+ * above it.
+ */
 static unsigned next_descriptor(void)
 {
 	int fd = dup(STDERR_FILENO);
@@ -295,7 +298,10 @@ END_TEST
 
 /* --- lookup-up --- */
 
-/* The former holder is stopped: it never gives its name on this host up. The time passes as it is told. */
+/*
+ * The former holder is stopped: it never gives its name on this host up. The time passes as it is
+ * told.
+ */
 START_TEST(takeover__ends_with_resolve_timeout)
 {
 	uint64_t now, start, deadline = 0;

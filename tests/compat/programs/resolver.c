@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* How long a first message to a service takes: resolver [FIRST [COUNT]], COUNT servers; with -s it is one of them */
+/*
+ * How long a first message to a service takes: resolver [FIRST [COUNT]], COUNT servers; with -s it
+ * is one of them
+ */
 #include "../src/ripc.h"
 #include "common.h"
 #include "config.h"
