@@ -5,7 +5,7 @@
 
 #define CONFIRM_MAGIC 0x4b504952u /* "RIPK" */
 
-/* The step stands in front of what a code is made over, so that none can be taken for another's. */
+/* The step is part of the input, so that a code of one step is invalid in another. */
 struct __attribute__((packed)) transcript {
 	uint8_t step;
 	struct ripc__handshake said;
@@ -29,7 +29,7 @@ static void put_proof(const struct ripc__auth *a, uint8_t step, struct ripc__han
 	memcpy(buf + RIPC__HELLO_LEN, id, RIPC__KEY_ID);
 	memcpy(buf + RIPC__HELLO_LEN + RIPC__KEY_ID, nonce, RIPC__NONCE);
 	memcpy(part, buf, RIPC__HANDSHAKE_PART);
-	/* Without the key, which was taken away meanwhile, the other side will not believe it. */
+	/* The key was removed meanwhile: the other side will reject the code. */
 	if (compute_mac(a, step, s, id, buf + RIPC__HANDSHAKE_PART))
 		memset(buf + RIPC__HANDSHAKE_PART, 0, RIPC__MAC);
 }
@@ -58,7 +58,7 @@ bool ripc__handshake_check_request(const struct ripc__auth *a, struct ripc__hand
 	return check_proof(a, 1, s, s->request, buf, len);
 }
 
-/* With the key that was asked with: during a rotation the asker may not have our first one yet. */
+/* With the key of the request: during a rotation the other side may not have our first key yet. */
 void ripc__handshake_reply(const struct ripc__auth *a, struct ripc__handshake *s,
 			   const uint8_t nonce[RIPC__NONCE], uint8_t *buf)
 {

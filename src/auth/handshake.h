@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The handshake of a lane with keys, in three steps: who connects sends its hello, a nonce and a code; who accepts or
- * refuses answers with its own hello, a nonce and a code over both; who connected confirms, in the first message on the lane, with
- * a code over both again. Neither side believes the other before it has proved to know the key in answer to a fresh nonce.
- * No I/O, no clock; the nonces come from outside.
+ * The authenticated handshake of a lane, in three steps. The connecting side sends its hello, a
+ * nonce and a code. The accepting side answers with its hello, a nonce and a code over both. The
+ * connecting side confirms with a code over both, in its first message on the lane. Each side
+ * trusts the other only after a proof of the key over a fresh nonce. Pure: the caller supplies the
+ * nonces.
  */
 #ifndef RIPC_AUTH_HANDSHAKE_H
 #define RIPC_AUTH_HANDSHAKE_H
@@ -17,13 +18,13 @@
 /* The confirmation. */
 #define RIPC__CONFIRM_LEN (8 + RIPC__MAC)
 
-/* What the two have said so far. */
+/* Both hellos. */
 struct ripc__handshake {
-	uint8_t request[RIPC__HANDSHAKE_PART]; /* by the one that connects */
-	uint8_t reply[RIPC__HANDSHAKE_PART];   /* by the other */
+	uint8_t request[RIPC__HANDSHAKE_PART]; /* by the connecting side */
+	uint8_t reply[RIPC__HANDSHAKE_PART];   /* by the accepting side */
 };
 
-/* The nonce of the one that connects: drawn anew for each attempt. */
+/* The nonce of the connecting side, new for each attempt. */
 static inline const uint8_t *ripc__handshake_nonce(const struct ripc__handshake *s)
 {
 	return s->request + RIPC__HELLO_LEN + RIPC__KEY_ID;
@@ -33,7 +34,7 @@ static inline const uint8_t *ripc__handshake_nonce(const struct ripc__handshake 
 void ripc__handshake_request(const struct ripc__auth *a, struct ripc__handshake *s,
 			     const uint8_t nonce[RIPC__NONCE], uint8_t *buf);
 
-/* The other side takes it. Return: whether it comes from one that has a key. Costs nothing but the computation. */
+/* Checks a request. Return: whether its sender has a key. No side effects. */
 bool ripc__handshake_check_request(const struct ripc__auth *a, struct ripc__handshake *s,
 				   const uint8_t *buf, size_t len);
 
@@ -41,15 +42,15 @@ bool ripc__handshake_check_request(const struct ripc__auth *a, struct ripc__hand
 void ripc__handshake_reply(const struct ripc__auth *a, struct ripc__handshake *s,
 			   const uint8_t nonce[RIPC__NONCE], uint8_t *buf);
 
-/* The one that asked takes it. Return: whether it is the answer of one that has the key to this very question. */
+/* Checks a reply. Return: whether its sender has the key and answers this request. */
 bool ripc__handshake_check_reply(const struct ripc__auth *a, struct ripc__handshake *s,
 				 const uint8_t *buf, size_t len);
 
-/* Step 3. Return: whether the key is still at hand. */
+/* Step 3. Return: whether the key is still loaded. */
 bool ripc__handshake_confirm(const struct ripc__auth *a, const struct ripc__handshake *s,
 			     uint8_t buf[RIPC__CONFIRM_LEN]);
 
-/* The one that answered takes it. Return: whether it is the confirmation of this handshake. */
+/* Checks a confirmation. Return: whether it belongs to this handshake. */
 bool ripc__handshake_check_confirm(const struct ripc__auth *a, const struct ripc__handshake *s,
 				   const uint8_t *buf, size_t len);
 

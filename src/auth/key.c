@@ -17,22 +17,22 @@
 
 #define SEAL_VERSION  1
 #define FILE_MAX      4096              /* bytes of a key file */
-#define RELOAD_NS     (1000 * RIPC__MS) /* the file is looked at no sooner again */
+#define RELOAD_NS     (1000 * RIPC__MS) /* between two checks of the file */
 #define SETS          512               /* of senders remembered */
 #define ASSOC         8                 /* senders of one set */
-#define REPLAY_WINDOW 64 /* messages back to which it is known what has come of a sender */
+#define REPLAY_WINDOW 64                /* numbers of a sender remembered, back from the highest */
 
-/* One sender's messages that have come lately. */
+/* The recent messages of one sender. */
 struct sender {
 	uint8_t instance[16]; /* zeros: free */
 	uint64_t high;        /* highest number */
-	uint64_t seen;        /* bit i: number high - i has come */
-	uint64_t time_ms;     /* of the latest, by its clock */
+	uint64_t seen;        /* bit i: number high - i was received */
+	uint64_t time_ms;     /* of the latest message, by the sender's clock */
 };
 
 /*
- * Senders share a fixed table, so that nobody can make us run out of memory. Who is pushed out leaves the set's floor: of senders
- * that are not in it, only what is younger than that is taken.
+ * Senders share a fixed table, so that no peer can exhaust memory. An evicted sender raises the
+ * floor of its set: an unknown sender must have a younger message than that.
  */
 struct set {
 	struct sender slots[ASSOC];
@@ -44,10 +44,10 @@ struct key {
 	uint8_t sub[RIPC__KEY_PURPOSES][32];
 };
 
-/* Nonces of requests; only holders of the key put any in, so that replays push out none. */
+/* Nonces of lane requests. Only holders of the key add one, so replays evict none. */
 struct nonces {
 	uint8_t slots[ASSOC][RIPC__NONCE];
-	unsigned next; /* the oldest */
+	unsigned next; /* index of the oldest */
 };
 
 struct ripc__auth {
@@ -55,11 +55,11 @@ struct ripc__auth {
 	unsigned nkeys;
 	uint8_t instance[16];
 	uint64_t number; /* of the last message sealed */
-	uint64_t secret; /* by which senders are spread over the sets */
+	uint64_t secret; /* seed of the hash that selects a set */
 	struct ripc__auth_counts counts;
-	struct stat seen; /* the file as it was read */
+	struct stat seen; /* status of the file that was read */
 	uint64_t reload_ns;
-	bool reload_failed; /* the file could not be used when last looked at */
+	bool reload_failed; /* the last reload failed */
 	char path[256];
 	struct set sets[SETS];
 	struct nonces nonces_seen[RIPC__NONCES_MAX / ASSOC];
@@ -76,7 +76,7 @@ static void derive(struct key *key, const uint8_t master[32])
 	for (unsigned i = 0; i < RIPC__KEY_PURPOSES; i++)
 		crypto_generichash(key->sub[i], 32, (const uint8_t *)names[i], strlen(names[i]),
 				   master, 32);
-	/* The shortest that the function makes is longer than we need. */
+	/* The shortest output of the function is longer than needed. */
 	uint8_t full[crypto_generichash_BYTES_MIN];
 
 	crypto_generichash(full, sizeof(full), (const uint8_t *)id, sizeof(id) - 1, master, 32);
@@ -291,7 +291,7 @@ static struct set *set_of(struct ripc__auth *a, const uint8_t *instance)
 	return &a->sets[(z ^ (z >> 31)) % SETS];
 }
 
-/* Whether this number of a sender that is known is new. */
+/* Whether this number of a known sender is new. */
 static bool number_is_new(struct sender *s, uint64_t number)
 {
 	if (number > s->high) {
@@ -331,7 +331,7 @@ static int add_sender(struct ripc__auth *a, const uint8_t *instance, uint64_t nu
 			oldest->time_ms > set->min_time_ms ? oldest->time_ms : set->min_time_ms;
 	memcpy(oldest->instance, instance, 16);
 	oldest->high = number;
-	/* What it sent before that, and comes late, is new, too. */
+	/* Earlier numbers that arrive later are new, too. */
 	oldest->seen = 1;
 	oldest->time_ms = time_ms;
 	return 0;
@@ -356,7 +356,7 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	}
 	body = len - RIPC__SEAL_BYTES;
 	*data = buf + RIPC__SEAL_HEAD;
-	/* Our own voice, come back from a broadcast. */
+	/* Our own broadcast. */
 	if (!memcmp(buf + 16, a->instance, 16))
 		return (int)body;
 	then = ripc__get_le64(buf + 32);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Without libsodium there are no keys: none can be opened, and the other functions have nothing to work on. */
+/* A build without libsodium: no keys can be opened. */
 #include "auth/key.h"
 
 #include "base/log.h"

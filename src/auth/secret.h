@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Files with secrets: read only if nobody else can. */
+/* Reads files with secrets. Rejects a file that other users can access. */
 #ifndef RIPC_AUTH_SECRET_H
 #define RIPC_AUTH_SECRET_H
 
@@ -7,9 +7,10 @@
 #include <sys/stat.h>
 
 /*
- * Reads a regular file that belongs to this user or to root and that only its owner can read or write. *st: what was read; may be NULL.
- * Return: its bytes, less than @cap, and a 0 is put behind them; or a negative errno with one phrase in why that names the
- * path (-EACCES: others have access, -EFBIG, -EINVAL: no regular file, ...).
+ * Reads a regular file that belongs to this user or to root, with access for its owner only. *st:
+ * its status; may be NULL. Return: its bytes, less than @cap, with a 0 appended; or a negative
+ * errno with a phrase in why that names the path (-EACCES: others have access, -EFBIG, -EINVAL: not
+ * a regular file).
  */
 int ripc__secret_read(const char *path, char *text, size_t cap, struct stat *st, char *why,
 		      size_t whylen);

@@ -13,7 +13,7 @@ static int compare(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* By address, in each the entry that is worth most first. */
+/* Order: by address, then the most valuable entry first. */
 static int by_source(const void *pa, const void *pb)
 {
 	const struct ripc__entry *a = pa, *b = pb;
@@ -24,7 +24,7 @@ static int by_source(const void *pa, const void *pb)
 	return c ? c : compare(b->since_ns, a->since_ns);
 }
 
-/* The first to go first. */
+/* Order: the first to give way first. */
 static int by_depth(const void *pa, const void *pb)
 {
 	const struct ripc__entry *a = pa, *b = pb;

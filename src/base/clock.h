@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Monotonic time in nanoseconds. Engines never call this: they are told the time. */
+/* Monotonic time in nanoseconds. Engines never read the clock: callers pass the time. */
 #ifndef RIPC_BASE_CLOCK_H
 #define RIPC_BASE_CLOCK_H
 
@@ -7,7 +7,7 @@
 #include <time.h>
 
 #define RIPC__MS    UINT64_C(1000000) /* nanoseconds in a millisecond */
-#define RIPC__NEVER UINT64_MAX        /* a deadline that does not come */
+#define RIPC__NEVER UINT64_MAX        /* no deadline */
 
 static inline uint64_t ripc__clock_ns(void)
 {

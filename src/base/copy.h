@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies of some ten kilobytes, in pieces. All at once the C library may leave to a single instruction (rep movsb): an emulator takes
- * that byte by byte, six times as long as the library's copies of less, a processor takes as long for the one as for the other.
+ * Copies in pieces of RIPC__COPY_PIECE. For some ten kilobytes the C library uses one instruction
+ * (rep movsb), which an emulator runs byte by byte, six times slower. On a processor both take the
+ * same time.
  */
 #ifndef RIPC_BASE_COPY_H
 #define RIPC_BASE_COPY_H

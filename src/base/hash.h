@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A keyed hash: its values tell nobody without the key anything about what comes next. */
+/* A keyed hash: without the key its values cannot be predicted. */
 #ifndef RIPC_BASE_HASH_H
 #define RIPC_BASE_HASH_H
 

@@ -44,7 +44,7 @@ static inline void ripc__list_queue(struct ripc__list *head, struct ripc__list *
 		ripc__list_add(head, n);
 }
 
-/* Takes n out of its list, if it is in one. */
+/* Removes n from its list, if any. */
 static inline void ripc__list_del(struct ripc__list *n)
 {
 	n->prev->next = n->next;

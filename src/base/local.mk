@@ -12,5 +12,7 @@ libripc_internal_la_SOURCES += src/base/admission.c \
 	src/base/log.h \
 	src/base/options.c \
 	src/base/options.h \
+	src/base/resolver_chain.c \
+	src/base/resolver_chain.h \
 	src/base/slab.c \
 	src/base/slab.h

@@ -12,7 +12,7 @@
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER; /* last in the order of locks */
 static ripc_log_fn *log_fn;
 static void *log_arg;
-static bool log_hook_set; /* the application has set log_fn, be it to NULL */
+static bool log_hook_set; /* the application has set log_fn, possibly to NULL */
 static atomic_int log_level = -1;
 
 static _Thread_local char detail[RIPC__DETAIL_MAX];
@@ -70,7 +70,7 @@ int ripc__fail(int err, const char *fmt, ...)
 	char text[RIPC__DETAIL_MAX];
 	va_list ap;
 
-	/* Through a second buffer: the arguments may quote the present detail. */
+	/* A second buffer: the arguments may point to the present detail. */
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
@@ -85,10 +85,10 @@ const char *ripc_error_detail(void)
 
 const char *ripc_strerror(int error)
 {
-	/* INT_MIN has no positive counterpart: unsigned, it is just too large for an errno. */
+	/* INT_MIN has no positive counterpart; as unsigned it is no valid errno. */
 	unsigned code = error < 0 ? 0u - (unsigned)error : (unsigned)error;
 
-	/* What the library means by a number, where strerror() would mislead. */
+	/* The library's meaning of a number, where strerror() would mislead. */
 	switch (code) {
 	case 0:
 		return "success";

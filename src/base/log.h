@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The log hook, and the sentence that explains the calling thread's last error. */
+/* The log hook, and the detail string of the calling thread's last error. */
 #ifndef RIPC_BASE_LOG_H
 #define RIPC_BASE_LOG_H
 
@@ -10,19 +10,27 @@
 
 #define RIPC__DETAIL_MAX 1024 /* bytes of the detail string with its terminating 0 */
 
-/* Whether a line of this level would reach anybody: ask before computing what is dear to compute. */
+/* Whether a line of this level is logged: check before an expensive computation. */
 bool ripc__log_enabled(enum ripc_log_level level);
 
-/* Logs one line. Log once, where an error is first detected. Takes no lock but its own, never waits. */
+/*
+ * Logs one line. Log an error once, where it is first detected. Takes only its own lock; does not
+ * block.
+ */
 void ripc__log(enum ripc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Sets the calling thread's detail string and returns @err, so that: return ripc__fail(-EINVAL, "..."). */
+/*
+ * Sets the calling thread's detail string and returns @err, so that: return ripc__fail(-EINVAL,
+ * "...").
+ */
 int ripc__fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Sends the log to standard error, as the setting log= asks for, unless the application set a hook. */
+/*
+ * Sends the log to standard error, as the setting log= requires, unless the application set a hook.
+ */
 void ripc__log_to_stderr(enum ripc_log_level level);
 
-/* In the child of fork(): the thread that held the log's lock, if any, does not exist there. */
+/* In the child of fork(): resets the log's lock, whose holder does not exist there. */
 void ripc__log_atfork_child(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/options.h"
 
-#include "resolver/chain.h"
+#include "base/resolver_chain.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -19,12 +19,13 @@ extern char **environ;
 
 enum kind { KIND_LIST, KIND_INTERFACES, KIND_CHAIN, KIND_PATH, KIND_CHOICE, KIND_NUMBER };
 
-/* One setting: where its value goes, and what it may be. */
+/* One setting: its member and its valid values. */
 struct setting {
 	const char *name;
 	enum kind kind;
 	size_t offset, size; /* of the member of struct ripc__options */
-	const char *choices; /* KIND_CHOICE: comma-separated, in the order of the enum; KIND_LIST: allowed words */
+	/* KIND_CHOICE: comma-separated, in the order of the enum; KIND_LIST: allowed words */
+	const char *choices;
 	unsigned long long min, max; /* KIND_NUMBER */
 	const char *unit;            /* KIND_NUMBER: for the message */
 };
@@ -114,7 +115,10 @@ static void set_value(struct ripc__options *opt, const struct setting *s, unsign
 	}
 }
 
-/* Whether there is an interface of this name: 0, -ENODEV, or why that cannot be told (if_nametoindex() loses the reason). */
+/*
+ * Whether an interface of this name exists. Return: 0, -ENODEV, or the error of the query, which
+ * if_nametoindex() loses.
+ */
 static int interface_find(const char *name)
 {
 	struct ifreq ifr = {0};
@@ -131,7 +135,7 @@ static int interface_find(const char *name)
 	return rc;
 }
 
-/* Every word of a comma-separated list must be one of those allowed, or name an interface. */
+/* Every word of a comma-separated list must be an allowed word, or name an interface. */
 static int set_list(struct ripc__options *opt, const struct setting *s, const char *value,
 		    const char *origin, char *why, size_t whylen)
 {
@@ -184,7 +188,7 @@ static int set_chain(struct ripc__options *opt, const struct setting *s, const c
 	return 0;
 }
 
-/* @origin is how the user wrote it: RIPC_WAIT=x or wait=x. */
+/* @origin: the setting as the user wrote it, RIPC_WAIT=x or wait=x. */
 static int set(struct ripc__options *opt, const struct setting *s, const char *value,
 	       const char *origin, char *why, size_t whylen)
 {
@@ -222,7 +226,7 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 	return -EINVAL;
 }
 
-/* @upper: names are compared in capital letters, as in the environment. */
+/* @upper: compares in capital letters, as in the environment. */
 static const struct setting *find(const char *name, size_t len, bool upper)
 {
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
@@ -249,7 +253,7 @@ static int load_environment(struct ripc__options *opt, char *why, size_t whylen)
 
 		if (strncmp(*e, "RIPC_", 5) || !equals)
 			continue;
-		/* Variables of the test programs and of the lab, which are not settings of a context. */
+		/* Variables of the test programs and of the lab are not settings of a context. */
 		if (!strncmp(*e, "RIPC_TEST_", 10) || !strncmp(*e, "RIPC_LAB_", 9))
 			continue;
 		s = find(*e + 5, (size_t)(equals - *e) - 5, true);
@@ -310,7 +314,7 @@ int ripc__options_load(struct ripc__options *opt, const char *text, char *why, s
 	rc = load_environment(opt, why, whylen);
 	if (!rc && text)
 		rc = load_text(opt, text, why, whylen);
-	/* Datagrams that carry messages have no room for a proof of who sent them. */
+	/* Datagrams with messages have no room for an authentication code. */
 	if (!rc && *opt->key_file && opt->shorts == RIPC__SHORT_UDP)
 		return fail(why, whylen,
 			    "key_file=%s and short=udp: messages by UDP cannot be authenticated",

@@ -30,44 +30,57 @@ enum ripc__mapped_mode { RIPC__MAPPED_ON, RIPC__MAPPED_OFF };
 
 /* Setting "name" of the string is RIPC_NAME in the environment. Lists are comma-separated. */
 struct ripc__options {
-	char transports[128]; /* transports allowed, best first; "auto": all, in the built-in order */
-	char resolver[480];   /* resolver back ends, see resolver/chain.h; default "local,udp" */
+	/* transports allowed, best first; "auto": all, in the built-in order */
+	char transports[128];
+	/* resolver back ends, see base/resolver_chain.h; default "local,udp" */
+	char resolver[480];
 	char interfaces[256];      /* network interfaces used, by name; empty: all that are up */
-	enum ripc__wait_mode wait; /* how a waiting call waits */
-	enum ripc__crc_mode crc; /* iWARP CRC32C; auto: off where both ends are one loopback and agree */
-	/* "short": what carries short messages: connections (rdma), datagrams where the transport has them (udp), or what
-	 * suits the transport best (auto: datagrams over InfiniBand and RoCE, connections elsewhere) */
+	enum ripc__wait_mode wait; /* how a call waits */
+	/* iWARP CRC32C; auto: off where both ends are one loopback and agree */
+	enum ripc__crc_mode crc;
+	/*
+	 * "short": the path of short messages: connections (rdma), datagrams where the transport
+	 * has them (udp), or the best of the transport (auto: datagrams over InfiniBand and RoCE,
+	 * else connections)
+	 */
 	enum ripc__short_mode shorts;
-	enum ripc__multicast_mode multicast; /* whether messages to groups may go by multicast */
-	enum ripc__ib_qp ib_qp;              /* what carries writes over InfiniBand and RoCE */
-	enum ripc__path_mtu path_mtu; /* of connections there, at most; auto: what both ports have */
-	uint32_t inline_bytes; /* verbs: sends of at most so many bytes go inline, where the device can; or RIPC__INLINE_AUTO */
-	uint32_t signal_every; /* verbs: one of so many sends has a completion; 0: one in each half of a send queue */
-	uint32_t gid_index; /* RoCE: entry of the port's table used as our address, or RIPC__GID_INDEX_AUTO */
+	enum ripc__multicast_mode multicast; /* whether messages to groups may use multicast */
+	/* type of connections for writes over InfiniBand and RoCE */
+	enum ripc__ib_qp ib_qp;
+	/* of connections there, at most; auto: the smaller of both ports */
+	enum ripc__path_mtu path_mtu;
+	/*
+	 * verbs: inline sends up to so many bytes, if the device supports it; or RIPC__INLINE_AUTO
+	 */
+	uint32_t inline_bytes;
+	/* verbs: one of so many sends has a completion; 0: one in each half of a send queue */
+	uint32_t signal_every;
+	/* RoCE: index of our address in the port's GID table, or RIPC__GID_INDEX_AUTO */
+	uint32_t gid_index;
 	uint16_t port;               /* UDP port of the resolver */
 	uint32_t peer_timeout_ms;    /* silence after which a peer with work outstanding is dead */
-	uint32_t resolve_timeout_ms; /* how long one look-up tries before it reports failure */
+	uint32_t resolve_timeout_ms; /* timeout of one look-up */
 	uint32_t zookeeper_timeout_ms; /* silence after which ZooKeeper ends our session */
-	char shm_dir[64]; /* where shm has a socket besides its abstract one, or empty: nowhere */
-	char pcie_device[128]; /* device or file of pcie, or empty: a device that is ready for use */
+	char shm_dir[64];              /* directory of an additional socket of shm; empty: none */
+	char pcie_device[128]; /* device or file of pcie; empty: a device that is ready for use */
 	char key_file[256];    /* the cluster's keys, or empty */
 	char zookeeper_auth_file[256]; /* user:password for ZooKeeper, or empty */
-	enum ripc__mapped_mode handover; /* whether buffers are handed over to processes of this host, and taken from them */
+	/* whether buffers are exported to processes of this host, and imported from them */
+	enum ripc__mapped_mode handover;
 	uint32_t service_window; /* bytes a peer may have queued at one service */
 	uint64_t pool_bytes;     /* cached, unused buffer memory kept at most */
 	int log_level;           /* enum ripc_log_level for standard error, or < 0: not asked for */
 };
 
 /*
- * Fills *opt. @text may be NULL. Any RIPC_* variable of the environment and any key of @text that is not
- * a setting, and any value that makes no sense, is an error. Return: 0, or -EINVAL with one
- * sentence in why (at most whylen bytes with the terminating 0) that names the variable, the value, what is allowed.
+ * Fills in *opt. @text may be NULL. An unknown RIPC_* variable of the environment, an unknown key
+ * of @text, or an invalid value is an error. Return: 0, or -EINVAL with one sentence in why (at
+ * most whylen bytes with the terminating 0) that names the variable, the value and the valid
+ * values.
  */
 int ripc__options_load(struct ripc__options *opt, const char *text, char *why, size_t whylen);
 
-/*
- * Whether @name stands in the comma-separated @list; its place (0 ..) or -1 if it does not.
- */
+/* The index of @name in the comma-separated @list, or -1. */
 int ripc__list_index(const char *list, const char *name);
 
 #endif

@@ -61,7 +61,7 @@ void ripc__slab_free(struct ripc__slab *slab)
 uint32_t ripc__slab_reserve(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
 			    uint32_t least, uint8_t **space)
 {
-	/* Nobody else looks at it: the same memory again is still in the cache. */
+	/* No other reference: the same memory is still in the cache. */
 	if (*slab && (*slab)->refs == 1)
 		*used = 0;
 	if (*slab && RIPC__SLAB_BYTES - *used < least) {

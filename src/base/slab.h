@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Counted blocks of memory that bytes are received into and that events point into. Pure. */
+/* Reference-counted blocks of receive memory; events point into them. Pure. */
 #ifndef RIPC_BASE_SLAB_H
 #define RIPC_BASE_SLAB_H
 
@@ -8,15 +8,16 @@
 
 #define RIPC__SLAB_BYTES (256u << 10) /* data of a slab shared by all endpoints */
 
-/* A pool of them: it keeps a few free slabs and bounds the memory of all blocks together. */
+/* A pool of slabs: keeps a few free ones and limits the memory of all blocks. */
 struct ripc__slab_pool {
-	struct ripc__slab *free; /* list of free slabs of RIPC__SLAB_BYTES, at most SLABS_KEPT */
+	/* list of free slabs of RIPC__SLAB_BYTES, at most FREE_SLABS_MAX */
+	struct ripc__slab *free;
 	unsigned nfree;
-	size_t bytes; /* data bytes of all blocks that exist, the free ones too */
-	size_t max;   /* what bytes may become */
+	size_t bytes; /* data bytes of all blocks, including free ones */
+	size_t max;   /* limit of bytes */
 };
 
-/* One block. Freed, or back in the pool, with its last reference. */
+/* One block. The last reference returns it to the pool or frees it. */
 struct ripc__slab {
 	struct ripc__slab_pool *pool;
 	struct ripc__slab *next; /* in the list of free slabs */
@@ -25,18 +26,18 @@ struct ripc__slab {
 	uint8_t data[] __attribute__((aligned(64)));
 };
 
-/* @max: bytes that all blocks together may take. */
+/* @max: limit of data bytes of all blocks. */
 void ripc__slab_pool_init(struct ripc__slab_pool *pool, size_t max);
-/* Frees the free slabs; those still referenced must not exist any more. */
+/* Frees the free slabs. No other slab may exist. */
 void ripc__slab_pool_fini(struct ripc__slab_pool *pool);
 
 /*
- * A block of cap bytes with one reference. Blocks of other sizes than RIPC__SLAB_BYTES may exceed the bound up to its
- * double: without slabs nothing is received any more, but a message that has begun should come to its end.
- * Return: it, or NULL: out of memory, or the bound is reached.
+ * Returns a block of @cap bytes with one reference. Blocks of other sizes than RIPC__SLAB_BYTES may
+ * use twice the limit: receiving stops without slabs, but a message that has begun should be
+ * completed. Return: NULL: out of memory, or the limit is reached.
  */
 struct ripc__slab *ripc__slab_get(struct ripc__slab_pool *pool, size_t cap);
-/* Without references: back into the pool. */
+/* Returns a block without references to the pool. */
 void ripc__slab_free(struct ripc__slab *slab);
 /* Drops a reference. */
 static inline void ripc__slab_put(struct ripc__slab *slab)
@@ -46,8 +47,9 @@ static inline void ripc__slab_put(struct ripc__slab *slab)
 }
 
 /*
- * Free space to receive into: at least least bytes at *space, the end of the slab in *slab of which *used are taken. Takes another
- * slab if need be, and the same memory again once nobody else refers to it. Return: bytes there; 0: no memory.
+ * Free space of at least @least bytes at *space, behind the *used bytes of *slab. Takes another
+ * slab if necessary; reuses the same memory if no other reference exists. Return: bytes at *space;
+ * 0: no memory.
  */
 uint32_t ripc__slab_reserve(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
 			    uint32_t least, uint8_t **space);

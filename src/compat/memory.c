@@ -130,7 +130,10 @@ static void claims_drop(const struct mem *m)
 	}
 }
 
-/* Memory that was registered for a window only goes with it: the application may free it without a word. */
+/*
+ * Memory that was registered for a window only goes with it: the application may free it without a
+ * word.
+ */
 static void release(struct mem *m)
 {
 	if (m->kind == IMPLICIT && !m->claims && !ripc_buf_unregister(NULL, m->base))
@@ -202,14 +205,20 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 	if (m && m->kind == POOL) {
 		size_t len = size ? size : 1, old = m->len;
 
-		/* In the tree the old address must not stand for a moment in which another thread gets it. */
+		/*
+		 * In the tree the old address must not stand for a moment in which another thread
+		 * gets it.
+		 */
 		p = ripc_buf_realloc(NULL, m->base, len);
 		error = errno;
 		if (p) {
 			tdelete(m, &tree, compare);
 			m->base = p;
 			m->len = len;
-			/* Its node was freed just now, under the lock: memory for one is there, but for another thread's malloc(). */
+			/*
+			 * Its node was freed just now, under the lock: memory for one is there, but
+			 * for another thread's malloc().
+			 */
 			if (!tsearch(m, &tree, compare)) {
 				free(m);
 				ripc_buf_free(NULL, p);
@@ -227,7 +236,10 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 	return p;
 }
 
-/* Takes the windows in memory of the application's back. Return offers stay: only a message or the end takes them. */
+/*
+ * Takes the windows in memory of the application's back. Return offers stay: only a message or the
+ * end takes them.
+ */
 static void recv_windows_drop(struct mem *m)
 {
 	for (struct claim *c = claims.next, *next; c != &claims; c = next) {
@@ -251,14 +263,19 @@ void ripc_compat_buf_free(void *buf)
 			remove_mem(m);
 		}
 	} else if (m) {
-		/* Not ours to free, but nobody may write into it any more if it was given to us for a window. */
+		/*
+		 * Not ours to free, but nobody may write into it any more if it was given to us for
+		 * a window.
+		 */
 		recv_windows_drop(m);
 		release(m);
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-/* The memory known here that contains the range, made so if it can be. NULL, with *rc saying why. */
+/*
+ * The memory known here that contains the range, made so if it can be. NULL, with *rc saying why.
+ */
 static struct mem *known(void *base, size_t len, enum kind kind, int *rc)
 {
 	struct mem *m;
@@ -282,7 +299,10 @@ static struct mem *known(void *base, size_t len, enum kind kind, int *rc)
 		} else if (m->kind == POOL) {
 			*rc = -EINVAL;
 		} else {
-			/* It has grown, or the old memory is gone: what was registered is of no use any more. */
+			/*
+			 * It has grown, or the old memory is gone: what was registered is of no use
+			 * any more.
+			 */
 			recv_windows_drop(m);
 			*rc = ripc_buf_unregister(NULL, m->base);
 			if (!*rc) {
@@ -403,7 +423,10 @@ static struct claim *add_return(void *base, size_t len)
 	struct mem *m = overlapping(base, len);
 	struct claim *c;
 
-	/* Memory that we do not know could be freed while it is offered: the item finds another place. */
+	/*
+	 * Memory that we do not know could be freed while it is offered: the item finds another
+	 * place.
+	 */
 	if (!m || !contains(m, base, len) || claim_find(base))
 		return NULL;
 	c = claim_new(m, base, len);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The memory that programs of 2012 have given to the library or got from it, and what was claimed of it: windows and
- * return buffers. ripc.h says whether a claim may be made, but not whether one that was made before has been used up
- * by a message that nobody has received yet; programs claim the same memory in every round, so that has to be
- * known here. All functions take the lock of memory.c themselves.
+ * The memory that programs of 2012 have given to the library or got from it, and what was claimed
+ * of it: windows and return buffers. ripc.h says whether a claim may be made, but not whether one
+ * that was made before has been used up by a message that nobody has received yet; programs claim
+ * the same memory in every round, so that has to be known here. All functions take the lock of
+ * memory.c themselves.
  */
 #ifndef RIPC_COMPAT_MEMORY_H
 #define RIPC_COMPAT_MEMORY_H
@@ -13,7 +14,10 @@
 
 #include <stdint.h>
 
-/* Return buffers that were allocated since the program named none, and that no peer has used: the oldest beyond these go. */
+/*
+ * Return buffers that were allocated since the program named none, and that no peer has used: the
+ * oldest beyond these go.
+ */
 #define COMPAT_OWN_RETURNS_MAX 256
 
 /* A buffer of the pool of at least one byte, known here. NULL: errno says why. */
@@ -23,8 +27,8 @@ void *ripc__compat_alloc(size_t len);
 int ripc__compat_adopt(void *base, size_t len);
 
 /*
- * Return buffers for one send: fills vec with those of the program's that can be offered, at most RIPC_RETURNS_MAX, and
- * claims them. Return: how many.
+ * Return buffers for one send: fills vec with those of the program's that can be offered, at most
+ * RIPC_RETURNS_MAX, and claims them. Return: how many.
  */
 unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens, unsigned n,
 				  struct iovec *vec);

@@ -19,7 +19,10 @@
 /* How long we look for a service that has spoken to us and cannot be reached now. */
 #define REQUEST_TIMEOUT_MS 50 /* how long an id that is no service is tried as a multicast id */
 #define REPLY_TIMEOUT_MS   2000
-/* Short items begin at such multiples, as any type may be read from them, and at least one 0 lies between two. */
+/*
+ * Short items begin at such multiples, as any type may be read from them, and at least one 0 lies
+ * between two.
+ */
 #define ITEM_ALIGN 16
 
 /* ---- sending ---- */
@@ -55,7 +58,10 @@ static int message_args_fill(struct message_args *l, void **buf, struct compat_l
 	return 0;
 }
 
-/* A long message, or a short one that the transport's sends cannot hold, which travels as a long one. */
+/*
+ * A long message, or a short one that the transport's sends cannot hold, which travels as a long
+ * one.
+ */
 static int deliver_long(struct message_args *l, bool marked)
 {
 	struct ripc_request *r;
@@ -88,8 +94,8 @@ static int deliver_multicast(struct message_args *l, int timeout_ms)
 }
 
 /*
- * A service that we want something of is waited for, whoever starts last; one that wanted something of us may have gone. An id that
- * is no service may be a multicast id: nobody says so beforehand.
+ * A service that we want something of is waited for, whoever starts last; one that wanted something
+ * of us may have gone. An id that is no service may be a multicast id: nobody says so beforehand.
  */
 static int deliver_short(struct message_args *l)
 {
@@ -149,7 +155,10 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 	l.options.returns = l.options.nreturns ? l.returns : NULL;
 	rc = deliver(&l, is_long);
 	if (rc == -EBUSY && l.options.nreturns) {
-		/* Somebody else uses one of the return buffers: they are an offer, the message is what counts. */
+		/*
+		 * Somebody else uses one of the return buffers: they are an offer, the message is
+		 * what counts.
+		 */
 		ripc__compat_undo_returns(l.returns, l.options.nreturns);
 		l.options.nreturns = 0;
 		l.options.returns = NULL;
@@ -222,7 +231,10 @@ static int arrays_new(struct arrays *a, unsigned n)
 	return 0;
 }
 
-/* Copied into a buffer of their own: it is zero behind every item, may be written, and keeps no message alive. */
+/*
+ * Copied into a buffer of their own: it is zero behind every item, may be written, and keeps no
+ * message alive.
+ */
 static int take_short(struct arrays *a, const struct iovec *items, unsigned n)
 {
 	size_t need = 0;
@@ -301,7 +313,10 @@ static int take_long(struct arrays *a, struct ripc_message *m)
 	return failed;
 }
 
-/* A short one that came as a long one lies in the pool, or, if its sender's items found them, in windows. */
+/*
+ * A short one that came as a long one lies in the pool, or, if its sender's items found them, in
+ * windows.
+ */
 static bool is_marked(const struct ripc_message *m)
 {
 	return m->is_long && m->nitems > 1 && m->items[0].iov_len == COMPAT_MARK_LEN &&

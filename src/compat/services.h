@@ -8,7 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Opens the default context if need be. Return: 0 it was closed, 1 it was open, or a negative errno. */
+/*
+ * Opens the default context if need be. Return: 0 it was closed, 1 it was open, or a negative
+ * errno.
+ */
 int ripc__compat_open(void);
 
 /* Sets errno to that of a negative errno. Return: @answer. */
@@ -41,14 +44,16 @@ static inline uint64_t ripc__compat_group(unsigned id)
 bool ripc__compat_is_multicast(unsigned id, bool found);
 
 /*
- * Whether we spoke to a service before it ever spoke to us. What we ask for is waited for; an answer is
- * not: who asked may have gone.
+ * Whether we spoke to a service before it ever spoke to us. What we ask for is waited for; an
+ * answer is not: who asked may have gone.
  */
 bool ripc__compat_is_requester(unsigned id);
 void ripc__compat_sent_to(unsigned id);
 void ripc__compat_received_from(unsigned id);
 
-/* The first item of a long message that stands for a short one which is too long for the transport. */
+/*
+ * The first item of a long message that stands for a short one which is too long for the transport.
+ */
 #define COMPAT_MARK_LEN 16
 extern const uint8_t ripc__compat_mark[COMPAT_MARK_LEN];
 

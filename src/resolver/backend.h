@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The contract between the resolver and what carries its messages. Driven under the context's lock; nothing blocks,
- * nothing calls back. A datagram may be lost at any time: the core repeats what matters.
+ * The contract between the resolver and a back end, which carries its messages. Called under the
+ * context's lock; nothing blocks or calls back. A datagram may be lost: the core repeats requests.
  */
 #ifndef RIPC_RESOLVER_BACKEND_H
 #define RIPC_RESOLVER_BACKEND_H
@@ -12,15 +12,16 @@
 struct ripc__backend_env {
 	const struct ripc__options *opt;
 	const uint8_t *instance; /* 16 bytes */
-	const char *arg;         /* what stands behind its name in the chain, or "" */
+	const char *arg;         /* argument behind the name in the chain, or "" */
 	const char *secret;      /* credentials for it, or "" */
-	struct ripc__auth *auth; /* the cluster's keys, or NULL; for what a back end says by itself */
-	const uint8_t *host;     /* 16 bytes, as in records */
-	bool local;              /* the kernel of this host sees to it that an id is held once */
-	bool only_udp;           /* nothing else in the chain hears UDP */
-	int epoll_fd;            /* where a back end adds its descriptors, with tag */
-	uint64_t tag;            /* data.u64 of its entries is tag | descriptor */
-	void *sim;               /* the simulated network */
+	/* the cluster's keys, or NULL; for messages of the back end itself */
+	struct ripc__auth *auth;
+	const uint8_t *host; /* 16 bytes, as in records */
+	bool local;          /* the kernel of this host enforces that an id is held once */
+	bool only_udp;       /* no other back end of the chain receives UDP */
+	int epoll_fd;        /* a back end adds its descriptors here, with tag */
+	uint64_t tag;        /* data.u64 of its entries is tag | descriptor */
+	void *sim;           /* the simulated network */
 	uint64_t now_ns;
 };
 
@@ -31,71 +32,89 @@ struct ripc__backend {
 
 struct ripc__backend_ops {
 	const char *name; /* as in RIPC_RESOLVER */
-	bool trusted; /* its messages are made by itself, from what it has checked in its own way */
-	bool inet;    /* it can answer a sender whose bytes are a socket address of IPv4 or IPv6 */
+	bool trusted;     /* it makes its messages itself, from data that it has authenticated */
+	bool inet; /* it can answer a sender whose bytes are a socket address of IPv4 or IPv6 */
 
-	/* Errors: -EINVAL for a setting that makes no sense here; with a path in arg, -ENOENT and
-	 * -EACCES: the file that it names is not there, or may not be read; others: it cannot work on
-	 * this machine. One sentence in why. Nothing is left behind. */
+	/*
+	 * -EINVAL: a setting is invalid. With a path in arg, -ENOENT and -EACCES: the file does not
+	 * exist, or may not be read. Others: the back end cannot work on this machine. One sentence
+	 * in why. Leaves nothing behind after an error.
+	 */
 	int (*open)(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
 		    size_t whylen);
 	void (*close)(struct ripc__backend *b);
 
-	/* A service is about to be ours. -EADDRINUSE, -EMFILE, ... explained by ripc__fail(). NULL: nothing to do. */
+	/*
+	 * Acquires the name of a service. -EADDRINUSE, -EMFILE, ... explained by ripc__fail().
+	 * NULL: nothing to do.
+	 */
 	int (*acquire)(struct ripc__backend *b, uint64_t service);
 	void (*drop)(struct ripc__backend *b, uint64_t service);
 
 	/*
-	 * After -EADDRINUSE of hold(): the user who has the name. Return: whether it is known. NULL:
-	 * never asked.
+	 * After -EADDRINUSE of acquire(): the user that has the name. Return: whether it is known.
+	 * NULL: never called.
 	 */
 	bool (*owner)(struct ripc__backend *b, uint64_t service, struct ripc__holder *who);
 	/*
-	 * Asks the process that has the name who it is. Return: a descriptor that is readable when the
-	 * answer has come, for answer(); or a negative errno: nobody has it.
+	 * Asks the process that has the name for its record. Return: a descriptor for answer(),
+	 * which becomes readable with the answer; or a negative errno: no process has the name.
 	 */
 	int (*ask)(struct ripc__backend *b, uint64_t service);
 	/*
-	 * Takes the answer, if it has come, and closes the descriptor. *record is zeroed if there is
-	 * none, or if with keys it does not prove to have one.
+	 * Takes the answer, if it has arrived, and closes the descriptor. *record is zeroed without
+	 * an answer, or if keys are in use and the answer is not authenticated.
 	 */
 	void (*answer)(struct ripc__backend *b, int fd, uint64_t service,
 		       struct ripc__record *record, struct ripc__holder *who);
 
-	/* Sends to all who may hold @service, or to one. The datagram may be lost, and says so to nobody. */
+	/* Sends to all possible holders of @service, or to one. May lose the datagram silently. */
 	void (*send)(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 
-	/* Takes one datagram from one of its descriptors (-1: it has none). from->backend is left alone. Return: bytes, -EAGAIN:
-	 * none; -EBADMSG: one that was dropped for its sender or size. */
+	/*
+	 * Receives one datagram from a descriptor (-1: the back end has none). Does not set
+	 * from->backend. Return: bytes; -EAGAIN: none; -EBADMSG: dropped for its sender or size.
+	 */
 	int (*recv)(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		    size_t cap);
 
-	/* Whether it has nothing more to say to a registration of @service, or cannot for now. NULL: never has. */
+	/*
+	 * Whether a registration of @service need not wait for this back end any longer. NULL:
+	 * always.
+	 */
 	bool (*settled)(const struct ripc__backend *b, uint64_t service);
 
-	/* Whether all services held are to be said to it anew, with higher generations: asked once. NULL: never. */
+	/*
+	 * Whether all services held must be sent to it again, with higher generations. Reading the
+	 * answer clears it. NULL: never.
+	 */
 	bool (*reannounce)(struct ripc__backend *b);
 
-	/* The record of this instance led nowhere. NULL: nothing to do. */
+	/* The record of this instance failed. NULL: nothing to do. */
 	void (*suspect)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
 
-	/* Hands a datagram that came to this host to the context of this host that holds @service, as from @from. NULL: cannot. */
+	/*
+	 * Forwards a datagram to the context of this host that holds @service, as from @from. NULL:
+	 * cannot.
+	 */
 	void (*pass_on)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
 			uint64_t service, const uint8_t *data, size_t len);
 
-	/* A look-up is under way: a chance to look for new interfaces. NULL: nothing to do. */
+	/* A look-up is under way: may scan for new interfaces. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);
 
 	/* Whether it reaches beyond this host. */
 	bool (*remote)(const struct ripc__backend *b);
 
-	/* Describes what a look-up of @service tried, as a phrase: "udp (5 requests on lo port 7475)".
-	 * Return: whether there is a holder all the same, which does not answer. */
+	/*
+	 * Describes the attempt of a look-up, as a phrase: "udp (5 requests on lo port 7475)".
+	 * Return: whether a holder exists that does not answer.
+	 */
 	bool (*describe_attempt)(struct ripc__backend *b, uint64_t service, unsigned requests,
 				 char *text, size_t len);
 
-	/* What it is doing, as a phrase. Return: whether it can find anything at present. */
+	/* Describes its state, as a phrase. Return: whether it can find services at present. */
 	bool (*describe)(const struct ripc__backend *b, char *text, size_t len);
 
 	/* In the child of fork(): closes descriptors, touches nothing else. */

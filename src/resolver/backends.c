@@ -7,8 +7,9 @@
 #include "auth/secret.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
+#include "base/resolver_chain.h"
 #include "resolver/backend.h"
-#include "resolver/chain.h"
 #include "resolver/internal.h"
 #include "resolver/report.h"
 
@@ -16,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Those that a chain may name. */
+/* The back ends that a chain may name. */
 static const struct ripc__backend_ops *const known[] = {
 	&ripc__backend_local,
 	&ripc__backend_udp,
@@ -27,7 +28,7 @@ static const struct ripc__backend_ops *const known[] = {
 };
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
-/* The back end that can answer a sender on the network. */
+/* The back end that can answer an IP address. */
 bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__mcast_sender *from)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
@@ -91,7 +92,10 @@ static int load_zookeeper_auth(struct ripc__resolver *r, const char *path)
 	return 0;
 }
 
-/* The contexts of a host share the resolver's port, and what comes to this host alone is read by one of them. */
+/*
+ * The contexts of a host share the resolver's port; the kernel gives each unicast datagram to one
+ * of them.
+ */
 static void add_local(struct ripc__resolver *r, struct ripc__chain_link *links, unsigned *nlinks)
 {
 	bool file = false;
@@ -120,7 +124,10 @@ static int fail_none_usable(struct ripc__resolver *r, int rc)
 	return ripc__fail(rc, "no resolver back end works: %s", all);
 }
 
-/* Opens those that the chain names. File comes last, as it leaves the resolver's port to one that hears it anyway. */
+/*
+ * Opens the back ends of the chain. The back end file comes last: it does not bind the resolver's
+ * port if another back end receives there.
+ */
 int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_env *env)
 {
 	struct ripc__chain_link links[RIPC__CHAIN_MAX];
@@ -157,7 +164,7 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 		if (file)
 			return ripc__fail(rc, "resolver (RIPC_RESOLVER): %s:%s", known[k]->name,
 					  r->disabled[r->ndisabled - 1].why);
-		/* A mistake, or a want of something that will be wanted again: not for working around. */
+		/* An invalid setting, or a lack of a resource that will be needed again: fail. */
 		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 			return ripc__fail(rc, "%s: %s", known[k]->name,
 					  r->disabled[r->ndisabled - 1].why);

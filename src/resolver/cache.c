@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where these stand in an encoded record. */
+/* Offsets in an encoded record. */
 enum { AT_INSTANCE = 8, AT_GENERATION = 40, AT_TTL = 48, AT_ADDRS = 56 };
 
 void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, uint32_t timer_kind,
@@ -101,7 +101,7 @@ void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c)
 	free(c);
 }
 
-/* What is still to be told may not be evicted: somebody waits for it. */
+/* Entries with pending events must not be evicted. */
 static struct ripc__cached *oldest(struct ripc__cached_list *list)
 {
 	struct ripc__cached *c;
@@ -112,7 +112,7 @@ static struct ripc__cached *oldest(struct ripc__cached_list *list)
 	return NULL;
 }
 
-/* Makes room for @len more bytes of record. False: everything is still to be told. */
+/* Makes room for @len more bytes. Return: false if all entries have pending events. */
 static bool make_room(struct ripc__cache *cache, size_t len, bool overheard)
 {
 	while (cache->table.count >= RIPC__CACHE_MAX ||
@@ -120,7 +120,7 @@ static bool make_room(struct ripc__cache *cache, size_t len, bool overheard)
 	       (overheard && cache->noverheard >= RIPC__CACHE_OVERHEARD_MAX)) {
 		struct ripc__cached *c = oldest(&cache->overheard_lru);
 
-		/* What strangers say about themselves does not push out what is in use. */
+		/* An overheard record must not evict a record in use. */
 		if (!c && overheard)
 			return false;
 		if (!c)
@@ -161,12 +161,14 @@ static bool may_replace(const struct ripc__cached *c, const struct ripc__record 
 
 	if (record->generation != generation)
 		return record->generation > generation;
-	/* A late request of a dead holder must not bring it back: its registration is the earlier one. */
+	/*
+	 * A late request of a dead holder must not restore its record: its registration is earlier.
+	 */
 	return !overheard || !memcmp(ripc__cache_instance(c), record->instance, 16) ||
 	       since_ns >= c->since_ns;
 }
 
-/* Same holder, same generation, same addresses: ttl and age do not count. */
+/* Same holder, generation and addresses; ttl and age are ignored. */
 static bool same_location(const struct ripc__cached *c, const uint8_t *bytes, size_t len)
 {
 	return c->len == len && !memcmp(c->bytes, bytes, AT_TTL) &&
@@ -209,7 +211,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 		c->nonce = 0;
 		clear_location(cache, c);
 	}
-	/* A record that is back is told as one that changed, not as one that went. */
+	/* A record that returned is reported as changed, not as gone. */
 	if (c->gone) {
 		ripc__pending_remove(cache->pendings, &c->pending, RIPC__GONE);
 		ripc__pending_add(cache->pendings, &c->pending, RIPC__RESOLVED);
@@ -227,7 +229,7 @@ void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c)
 {
 	list_out(cache, c);
 	c->watched = true;
-	/* The time to refresh it went by while nobody used it: do it now. */
+	/* The refresh was due while the record was unused: do it now. */
 	if (!c->used && c->timer.at_ns == c->expires_ns)
 		ripc__timers_set(cache->timers, &c->timer, 0);
 	c->used = true;
@@ -250,7 +252,7 @@ void ripc__cache_record(const struct ripc__cached *c, struct ripc__record *recor
 	const char *why;
 	uint64_t age_ms = now_ns > c->since_ns ? (now_ns - c->since_ns) / RIPC__MS : 0;
 
-	/* It was encoded by us from a valid record. */
+	/* Cannot fail: encoded here from a valid record. */
 	if (ripc__record_decode(record, c->bytes, c->len, &why))
 		memset(record, 0, sizeof(*record));
 	record->ttl_ms = c->expires_ns > now_ns ? (uint32_t)((c->expires_ns - now_ns) / RIPC__MS) : 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The records a resolver knows, in a compact form and bounded: those somebody asked for, and those merely overheard. The
- * overheard ones go first when room is needed, then the least recently used.
+ * A bounded cache of records in encoded form. It holds records that a look-up asked for (watched)
+ * and records learned from the traffic of others (overheard). Eviction takes overheard records
+ * first, then the least recently used one.
  */
 #ifndef RIPC_RESOLVER_CACHE_H
 #define RIPC_RESOLVER_CACHE_H
@@ -12,28 +13,32 @@
 #include "wire/record.h"
 
 #define RIPC__CACHE_MAX           65536       /* records at most */
-#define RIPC__CACHE_OVERHEARD_MAX 16384       /* of these, overheard ones that nobody asked for */
+#define RIPC__CACHE_OVERHEARD_MAX 16384       /* of these, overheard records */
 #define RIPC__CACHE_BYTES_MAX     (32u << 20) /* bytes of memory at most */
-#define RIPC__CACHE_TTL_MAX_MS    3600000u    /* longer lives are cut to this */
+#define RIPC__CACHE_TTL_MAX_MS    3600000u    /* longer lifetimes are cut to this */
 
 struct ripc__mcast_sender;
 
 struct ripc__cached {
 	struct ripc__node node;   /* id: the service */
-	struct ripc__timer timer; /* when to refresh or to expire it */
+	struct ripc__timer timer; /* the next refresh or the expiry */
 	struct ripc__pending pending;
 	TAILQ_ENTRY(ripc__cached) lru;
-	uint64_t stored_ns;  /* when it was last confirmed */
-	uint64_t expires_ns; /* when it may not be used any more */
-	uint64_t since_ns;   /* when its holder registered, by our clock; 0: before it started */
-	uint64_t nonce;      /* of the request it answered; 0: overheard */
-	uint8_t *bytes;      /* the record, encoded */
-	struct ripc__mcast_sender *location; /* where its holder answered and can be asked again; NULL: unknown */
-	uint16_t len;                        /* of bytes */
-	bool watched;                        /* asked for: its changes are told */
-	bool used;                           /* since it was last confirmed: worth a refresh */
-	bool moved; /* it was ours before: those who ask us are told where it is now */
-	bool gone;  /* given up by its holder; here only until that is told */
+	uint64_t stored_ns;  /* last confirmation */
+	uint64_t expires_ns; /* end of its lifetime */
+	/* registration by its holder, by our clock; 0: before our clock started */
+	uint64_t since_ns;
+	uint64_t nonce; /* nonce of the request that it answered; 0: overheard */
+	uint8_t *bytes; /* the record, encoded */
+	/* address for a unicast request to the holder; NULL: unknown */
+	struct ripc__mcast_sender *location;
+	uint16_t len; /* of bytes */
+	/* a look-up asked for it: changes are reported as events */
+	bool watched;
+	bool used; /* used since the last confirmation: worth a refresh */
+	/* this context held the service before: requests are answered with this record */
+	bool moved;
+	bool gone; /* given up by its holder; kept until the event GONE is taken */
 };
 
 TAILQ_HEAD(ripc__cached_list, ripc__cached);
@@ -56,30 +61,31 @@ void ripc__cache_fini(struct ripc__cache *cache);
 struct ripc__cached *ripc__cache_find(struct ripc__cache *cache, uint64_t service);
 
 /*
- * Stores what was learned. A higher generation replaces a lower one; at the same generation an answer replaces what is
- * there, and an @overheard record only what was registered earlier. A wanted record that changed
- * is told as RIPC__RESOLVED. Return: its place, or NULL if it was not taken (older, or no memory).
+ * Stores a record. A higher generation replaces a lower one. At the same generation an answer
+ * replaces the entry, and an @overheard record replaces only one with an earlier registration. A
+ * changed watched record is reported as RIPC__RESOLVED. Return: the entry, or NULL if the record is
+ * older or memory ran out.
  */
 struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct ripc__record *record,
 				       bool overheard, uint64_t now_ns);
 
-/* Its holder can be asked again at @from. Without memory for that it is not noted. */
+/* Notes @from as the address for unicast requests to the holder. Does nothing without memory. */
 void ripc__cache_locate(struct ripc__cache *cache, struct ripc__cached *c,
 			const struct ripc__mcast_sender *from);
 
-/* Somebody asked for it: it is used, and its changes are to be told from now on. */
+/* Marks the record as used, and reports its changes from now on. */
 void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c);
 
-/* Its holder gave it up: told as RIPC__GONE if it was wanted, then dropped. */
+/* The holder gave the service up: reports RIPC__GONE for a watched record, then drops it. */
 void ripc__cache_gone(struct ripc__cache *cache, struct ripc__cached *c);
 
-/* Drops it; nothing is told. */
+/* Drops the record without an event. */
 void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c);
 
-/* Decodes it; ttl and since as they are now. */
+/* Decodes the record; ttl_ms and since_ms are relative to @now_ns. */
 void ripc__cache_record(const struct ripc__cached *c, struct ripc__record *record, uint64_t now_ns);
 
-/* Instance id of its holder, 16 bytes. */
+/* The instance id of the holder, 16 bytes. */
 const uint8_t *ripc__cache_instance(const struct ripc__cached *c);
 
 #endif

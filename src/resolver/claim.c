@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STALE_NS (500 * RIPC__MS) /* what the holder before us said may arrive so much later */
+#define STALE_NS (500 * RIPC__MS) /* how much later messages of the previous holder may arrive */
 
 void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
@@ -47,7 +47,10 @@ void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint
 		h->asked_ns = now_ns;
 		h->asked = 0;
 	}
-	/* Once in each such time, and what comes of it is not repeated at once: whoever asks may not make us louder than he is. */
+	/*
+	 * Once per period, and not while an announcement is pending: a request must not be
+	 * amplified.
+	 */
 	if (++h->asked != RIPC__HERD_LIMIT || h->announces)
 		return;
 	ripc__claim_announce(core, h, now_ns);
@@ -91,7 +94,10 @@ static void compare_age(struct ripc__rcore *core, struct ripc__claim *h, uint64_
 
 	h->state = HELD;
 	h->since_ns = now_ns;
-	/* Former holder and its clients are to hear of a hand-over even if a datagram is lost. */
+	/*
+	 * Repeated, so that the former holder and its clients learn of the takeover in spite of
+	 * loss.
+	 */
 	h->announces = h->takeover ? RIPC__PROBES - 1 : 0;
 	ripc__timers_set(&core->timers, &h->timer,
 			 h->announces ? now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS : RIPC__NEVER);
@@ -125,7 +131,7 @@ static void store_rival(struct ripc__claim *h, const struct ripc__record *rival)
 void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 			  const struct ripc__record *rival, bool final, uint64_t now_ns)
 {
-	/* Of another generation are those who took it over, or from whom it was. */
+	/* Another generation: a context that took the service over, or the holder before us. */
 	if (h->state != HELD || !memcmp(h->rival_reported, rival->instance, 16) ||
 	    (!final && (rival->generation != h->generation || now_ns < h->since_ns + STALE_NS)))
 		return;
@@ -139,7 +145,7 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 {
 	if (ripc__claim_raise_generation(h, rival))
 		return;
-	/* Whoever knows us as the holder has to ask again. */
+	/* Peers with our old record must look the service up again. */
 	if (h->state == HELD)
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
 	h->moved = h->state == HELD && rival->generation > h->generation;
@@ -174,12 +180,12 @@ void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t
 	}
 }
 
-/* How a service is claimed. */
+/* The kind of a registration. */
 enum how {
-	BY_PROBE,    /* other contexts are asked first */
-	BY_TAKEOVER, /* the same, and a present holder is outbid */
-	IMMEDIATE,   /* the kernel of this host has decided */
-	UNANNOUNCED, /* at once, and nobody is notified: the id is random */
+	BY_PROBE,    /* after PROBEs */
+	BY_TAKEOVER, /* after PROBEs, against a present holder by a higher generation */
+	IMMEDIATE,   /* at once: the kernel of this host has decided */
+	UNANNOUNCED, /* at once, without an announcement: the id is random */
 };
 
 static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint64_t now_ns)
@@ -206,7 +212,7 @@ static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint6
 	h->probes = probe ? 0 : RIPC__PROBES;
 	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;
 	ripc__table_add(&core->held, &h->node);
-	/* The next request names the first service: peers learn it from that. */
+	/* The next request names the first service of the list. */
 	if (h->unannounced)
 		TAILQ_INSERT_HEAD(&core->claims, h, link);
 	else
@@ -236,7 +242,7 @@ bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__reco
 		return false;
 	if (h->generation <= rival->generation) {
 		h->generation = rival->generation + 1;
-		/* Those that take our bid have to hear it. */
+		/* The back ends that accept our generation must receive it. */
 		h->probes = RIPC__PROBES - 1;
 	}
 	return true;
@@ -282,7 +288,7 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 		ripc__claim_free(core, h);
 		return;
 	}
-	/* A look-up of our own service was answered and not yet told. */
+	/* A look-up of our own service is complete, but its event is pending. */
 	ripc__timers_remove(&core->timers, &h->timer);
 	ripc__table_remove(&core->held, &h->node);
 	TAILQ_REMOVE(&core->claims, h, link);
@@ -341,8 +347,8 @@ enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct
 	if (flags & RIPC__RESOLVE_VERDICT)
 		return RIPC__VERDICT_LOSE;
 	/*
-	 * The two see each other's age differently, because messages take time: so only one of them compares. It
-	 * also stands by what it said, whatever a message that was faster tells it later.
+	 * Messages take time, so the two sides compute different ages, and only one side may
+	 * compare. That side also stands by its verdict when later messages differ.
 	 */
 	if (memcmp(core->env.instance, rival->instance, 16) < 0)
 		return RIPC__VERDICT_DEFER;

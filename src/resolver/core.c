@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DUPLICATE_NS (1000 * RIPC__MS)  /* how long after an answer a different one is noticed */
-#define RX_RATE_NS   (10000 * RIPC__MS) /* over which is counted what others say */
-#define ASSERT_INTERVAL_NS \
-	(10 * RIPC__MS) /* between answers to all: forged claims must not make us a loudspeaker */
+/* time after an answer in which a different one is noticed */
+#define DUPLICATE_NS (1000 * RIPC__MS)
+#define RX_RATE_NS   (10000 * RIPC__MS) /* period of the rate of messages of others */
+/* between broadcast answers: forged claims must not be amplified */
+#define ASSERT_INTERVAL_NS (10 * RIPC__MS)
 
 uint64_t ripc__rcore_random(struct ripc__rcore *core)
 {
@@ -31,7 +32,10 @@ uint64_t ripc__rcore_nonce(struct ripc__rcore *core)
 	return nonce;
 }
 
-/* From 3/4 to 5/4 of it, so that many that started together do not go on together. */
+/*
+ * Spreads deadlines from 3/4 to 5/4 of @ms, so that contexts that started together do not stay in
+ * step.
+ */
 uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms)
 {
 	uint64_t ns = ms * RIPC__MS;
@@ -77,7 +81,7 @@ static void cached_due(struct ripc__rcore *core, struct ripc__cached *c, uint64_
 {
 	if (now_ns < c->expires_ns) {
 		bool due = c->used && !ripc__lookup_find(core, c->node.id);
-		/* Refreshing may not take the places of those who wait. */
+		/* A refresh must not evict look-ups that wait. */
 		bool later = due && core->lookups.count >= RIPC__LOOKUPS_MAX / 2;
 		uint64_t next_ns = later ? now_ns + ripc__rcore_jitter_ns(core, 1000) : RIPC__NEVER;
 
@@ -86,7 +90,7 @@ static void cached_due(struct ripc__rcore *core, struct ripc__cached *c, uint64_
 		if (due && !later)
 			(void)ripc__lookup_start(core, c->node.id, true, now_ns);
 	} else if (c->pending.tell) {
-		/* It goes once it is told. */
+		/* Freed when its event is taken. */
 		ripc__timers_set(&core->timers, &c->timer, now_ns + 100 * RIPC__MS);
 	} else {
 		ripc__cache_remove(&core->cache, c);
@@ -101,7 +105,7 @@ void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const ui
 
 	if (!c || memcmp(ripc__cache_instance(c), instance, 16))
 		return;
-	/* Somebody still waits to be told this record: a better one has to be found for him. */
+	/* RESOLVED with this record is still pending: find a better record first. */
 	if (c->pending.tell && l)
 		l->refresh = false;
 	else if (c->pending.tell && ripc__lookup_start(core, service, false, now_ns))
@@ -131,7 +135,7 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 
 /* --- messages in --- */
 
-/* Somebody asks for a service that was ours: the answer is where it has moved to. */
+/* A request for a service that was ours: answer with its new location. */
 static void redirect(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		     const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
@@ -196,7 +200,7 @@ static void input_probe(struct ripc__rcore *core, const struct ripc__mcast_sende
 		ripc__claim_send(core, from, h, RIPC__RESOLVE_PROBE, 0, h->nonce, now_ns);
 }
 
-/* Says to all what settles a dispute, if that was not just done. */
+/* Broadcasts the record that settles a dispute, with a rate limit. */
 static void assert_to_all(struct ripc__rcore *core, const struct ripc__resolver_msg *msg,
 			  uint64_t now_ns)
 {
@@ -206,7 +210,10 @@ static void assert_to_all(struct ripc__rcore *core, const struct ripc__resolver_
 	ripc__rcore_send(core, NULL, msg);
 }
 
-/* A second answer to one request, from another holder: the two do not know of each other. Tell them of the older one. */
+/*
+ * A second answer to one request, from another holder: neither knows the other. Send them the
+ * record of the older one.
+ */
 static void duplicate(struct ripc__rcore *core, struct ripc__cached *c,
 		      const struct ripc__record *other, uint64_t now_ns)
 {
@@ -239,7 +246,7 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 	if (h && h->state == HELD) {
 		enum ripc__verdict verdict = ripc__claim_resolve_conflict(
 			core, h, &msg->record, msg->flags, from->final, now_ns);
-		/* Not a request: who holds nothing has to learn nothing from a dispute. */
+		/* Not a request: a context without services has nothing to learn from a dispute. */
 		struct ripc__resolver_msg mine = {
 			.kind = RIPC__RESOLVE_REPLY,
 			.flags = verdict == RIPC__VERDICT_KEEP ? RIPC__RESOLVE_VERDICT : 0,
@@ -273,7 +280,7 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 		core->ignored++;
 		return;
 	}
-	/* We lost, and know to whom. */
+	/* We lost to a known holder. */
 	c = ripc__cache_store(&core->cache, &msg->record, true, now_ns);
 	if (c)
 		ripc__lookup_complete(core, c);
@@ -312,7 +319,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 		core->bad++;
 		return rc;
 	}
-	/* Our own voice, come back from a broadcast. */
+	/* Our own broadcast. */
 	if (!memcmp(msg.record.instance, core->env.instance, 16))
 		return 0;
 	if (msg.kind != RIPC__RESOLVE_REPLY)
@@ -331,7 +338,10 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 		c = ripc__cache_find(&core->cache, msg.service);
 		if (c && !memcmp(ripc__cache_instance(c), msg.record.instance, 16))
 			ripc__cache_gone(&core->cache, c);
-		/* It saw that we had the service first, and gave it up before we saw it. */
+		/*
+		 * The other side found our older claim and gave the service up before we saw its
+		 * claim.
+		 */
 		h = ripc__claim_find(core, msg.service);
 		if (h)
 			ripc__claim_conflict(core, h, &msg.record, from->final, now_ns);
@@ -530,7 +540,9 @@ void ripc__rcore_free(struct ripc__rcore *core)
 	free_dropped(core);
 	while ((h = TAILQ_FIRST(&core->claims)))
 		ripc__claim_free(core, h);
-	/* Records leave the timers and the queue of events, where look-ups are their neighbours. */
+	/*
+	 * Records first: they leave the timers and the event queue, which they share with look-ups.
+	 */
 	ripc__cache_fini(&core->cache);
 	ripc__table_each(&core->lookups, free_lookup, NULL);
 	ripc__table_fini(&core->held);

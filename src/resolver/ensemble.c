@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Three kinds of threads meet here: the context's, which leaves commands and takes reports; the keeper, which makes all
- * calls of ZooKeeper's library that begin something; and the library's own, which runs completions. They share two queues under
- * one mutex, held for a few instructions.
+ * Three kinds of threads meet here: the context's, which leaves commands and takes reports; the
+ * keeper, which makes all calls of ZooKeeper's library that begin something; and the library's own,
+ * which runs completions. They share two queues under one mutex, held for a few instructions.
  */
 #define _GNU_SOURCE
 #include "resolver/ensemble_call.h"
@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #define DEFAULT_ROOT "/ripc"
-#define RETRY_MS     500  /* after which a handle that could not be made is tried for again */
-#define REFRESH_MS   5000 /* after which the names of lost servers are resolved again */
+#define RETRY_MS     500  /* between attempts to create a handle */
+#define REFRESH_MS   5000 /* between resolutions of the names of lost servers */
 #define HOSTS_MAX    32
 
 /* --- reports --- */
@@ -89,7 +89,7 @@ bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report 
 		pthread_mutex_unlock(&e->lock);
 		if (r || report_lost)
 			break;
-		/* Cleared first and looked at once more: nothing that comes in between is overlooked. */
+		/* Clear first, then check again, so that no report is missed. */
 		if (!look)
 			(void)!read(e->fd, &n, sizeof(n));
 	}
@@ -109,7 +109,10 @@ bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report 
 
 /* --- what the library calls --- */
 
-/* Its lines begin with a date and its process: "2026-11-21 14:00:00,000:1(0x2):ZOO_WARN@function@77: text". */
+/*
+ * Its lines begin with a date and its process: "2026-11-21
+ * 14:00:00,000:1(0x2):ZOO_WARN@function@77: text".
+ */
 static void on_log(const char *line)
 {
 	const char *at = strstr(line, ":ZOO_");
@@ -117,15 +120,15 @@ static void on_log(const char *line)
 
 	if (!at)
 		at = line;
-	/* Servers that do not answer are told by the state of the connection, once, and not at every attempt. */
+	/* Servers without an answer are reported once, by the state of the connection. */
 	else if (!strncmp(++at, "ZOO_ERROR", 9) || !strncmp(at, "ZOO_WARN", 8))
 		level = RIPC_LOG_INFO;
 	ripc__log(level, "zookeeper: %.400s", at);
 }
 
 /*
- * A new session has nothing to release: the nodes of the last one went with it. Should a service have been registered again
- * since, its node goes too, and is made anew: it is watched.
+ * A new session has nothing to release: the nodes of the last one went with it. Should a service
+ * have been registered again since, its node goes too, and is made anew: it is watched.
  */
 static void retry_releases(struct ripc__ensemble *e, bool same_session)
 {
@@ -195,7 +198,7 @@ static zhandle_t *connect_handle(struct ripc__ensemble *e)
 	return zh;
 }
 
-/* A server that is away may have another address when it comes back. */
+/* A server may return with another address. */
 static void refresh_addresses(struct ripc__ensemble *e, zhandle_t *zh)
 {
 	char addresses[RIPC__HOSTS_BYTES], why[320];
@@ -209,8 +212,8 @@ static void refresh_addresses(struct ripc__ensemble *e, zhandle_t *zh)
 
 /*
  * Waits until there is something to do: a call, an expired session, the end, or @have_handle is
- * false or the servers are lost and it is time to try again. Return: the next call, or NULL: another
- * reason. Lock held.
+ * false or the servers are lost and it is time to try again. Return: the next call, or NULL:
+ * another reason. Lock held.
  */
 static struct ripc__ensemble_call *wait_for_call(struct ripc__ensemble *e, bool have_handle)
 {
@@ -331,7 +334,10 @@ void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service)
 {
 	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_RELEASE, service, NULL, 0);
 
-	/* Without memory the node stays until the session ends; others find that we do not hold the service. */
+	/*
+	 * Without memory the node stays until the session ends; peers find that we do not hold the
+	 * service.
+	 */
 	if (c)
 		submit(e, c);
 }
@@ -366,8 +372,8 @@ int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)
 /* --- life --- */
 
 /*
- * The servers in an order drawn here, so that clients spread over them. The library would do it with the application's
- * random numbers, which are not ours to seed.
+ * The servers in an order drawn here, so that clients spread over them. The library would do it
+ * with the application's random numbers, which are not ours to seed.
  */
 static void shuffle(char *hosts, size_t cap)
 {
@@ -398,7 +404,9 @@ static int start_thread(struct ripc__ensemble *e)
 	sigset_t all, old;
 	int rc;
 
-	/* Signals are the application's: neither this thread nor those that it starts may take them. */
+	/*
+	 * Signals belong to the application: neither this thread nor its children may receive them.
+	 */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&e->thread, NULL, thread_main, e);

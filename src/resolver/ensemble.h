@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A ZooKeeper ensemble, at arm's length: commands go in and reports come out, and neither ever waits. All calls of ZooKeeper's
- * library, some of which may take long (names, closing a session), are made by a thread of the ensemble's own.
+ * A ZooKeeper ensemble with a non-blocking interface: commands in, reports out. A thread of its own
+ * makes all calls of ZooKeeper's library, because some of them block (names, closing a session).
  *
- * Commands may be lost with the connection: after every RIPC__ENS_UP its user says again what is still to be done.
+ * Commands may be lost with the connection: after every RIPC__ENS_UP the user repeats those that
+ * are still needed.
  */
 #ifndef RIPC_RESOLVER_ENSEMBLE_H
 #define RIPC_RESOLVER_ENSEMBLE_H
 
 #include "wire/record.h"
 
-/* Bytes of a node's data at most: a record and what protects it. */
+#include <stdbool.h>
+
+/* Bytes of a node's data at most: a record and its signature. */
 #define RIPC__NODE_MAX (RIPC__RECORD_BYTES_MAX + 128)
 
 struct ripc__ensemble;
@@ -22,14 +25,16 @@ struct ripc__ensemble_env {
 };
 
 enum ripc__ensemble_kind {
-	RIPC__ENS_UP = 1, /* connected; len 1: a new session, in which nothing is claimed; service: its id, or 0 */
+	/* connected; len 1: a new session, without nodes of ours; service: its id, or 0 */
+	RIPC__ENS_UP = 1,
 	RIPC__ENS_LOST,    /* not connected; the session may survive. Text: why, if it is known */
 	RIPC__ENS_CLAIMED, /* service: the node is ours */
-	RIPC__ENS_TAKEN,   /* service: the node is another's; bytes: its data */
+	RIPC__ENS_TAKEN,   /* service: another session holds the node; bytes: its data */
 	RIPC__ENS_REFUSED, /* service: the node cannot be made or read. Text: why */
-	RIPC__ENS_FOUND,   /* service: what its node says; bytes */
+	RIPC__ENS_FOUND,   /* service: bytes: the data of its node */
 	RIPC__ENS_NONE,    /* service: it has no node */
-	RIPC__ENS_RIVAL, /* service: of its node, which is ours, another had thought that it was its own; bytes: its record */
+	/* service: another context lost the conflict over our node; bytes: its record */
+	RIPC__ENS_RIVAL,
 	RIPC__ENS_CHANGED, /* service: its node changed: watch it again to see */
 };
 
@@ -46,28 +51,31 @@ struct ripc__ensemble_report {
 int ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env, char *why,
 			size_t whylen);
 
-/* Ends the session, and with it our nodes. Waits for the thread. */
+/* Ends the session, which removes our nodes. Waits for the thread. */
 void ripc__ensemble_close(struct ripc__ensemble *e);
 
-/* An eventfd: readable when there may be reports, or when poke() was called. */
+/* An eventfd: readable when there may be reports, or after ripc__ensemble_wake(). */
 int ripc__ensemble_fd(const struct ripc__ensemble *e);
 void ripc__ensemble_wake(struct ripc__ensemble *e);
 
-/* Makes the node of a service. @force: takes another's away. Return: 0, -ENOMEM. */
+/* Creates the node of a service. @force: replaces the node of another. Return: 0, -ENOMEM. */
 int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
 			 size_t len, bool force);
 
 /* Removes the node of a service, if it is ours. */
 void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service);
 
-/* Lets whoever has the node that was found or taken know of another holder, with that one's record. Return: 0, -ENOMEM. */
+/*
+ * Notifies the holder of the node in @found of another holder, whose record is @bytes.
+ * Return: 0, -ENOMEM.
+ */
 int ripc__ensemble_report_rival(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
 				const uint8_t *bytes, size_t len);
 
 /* Reads the node of a service, and reports its next change. Return: 0, -ENOMEM. */
 int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);
 
-/* Takes the next report. Return: whether there was one; with none the descriptor is no longer readable. */
+/* Takes the next report. Return: whether there was one; if not, the descriptor is not readable. */
 bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *report);
 
 /* The root of its nodes, for people. */

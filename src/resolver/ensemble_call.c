@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLAIM_TRIES \
-	4 /* rounds of one claim: make parents, find the node gone again, take it away */
+#define CLAIM_TRIES 4 /* rounds of one claim: create parents, find the node gone, replace it */
 
 static bool parse_path(const struct ripc__ensemble *e, const char *path, uint64_t *service)
 {
@@ -29,7 +28,7 @@ static void on_node(zhandle_t *zh, int type, int state, const char *path, void *
 		ripc__ensemble_report(e, RIPC__ENS_CHANGED, service, false, NULL, 0);
 }
 
-/* Whether a call came to nothing with its connection; it will be made again if it is still wanted. */
+/* Whether a call was lost with the connection; it is repeated if still needed. */
 static bool is_loss(int rc)
 {
 	return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED ||
@@ -38,7 +37,7 @@ static bool is_loss(int rc)
 
 static void end_call(struct ripc__ensemble_call *c, int rc)
 {
-	/* Nobody else would remove our node while this session lives. */
+	/* No other session removes our node while this session lives. */
 	if (c->command == RIPC__CALL_RELEASE && is_loss(rc)) {
 		pthread_mutex_lock(&c->e->lock);
 		STAILQ_INSERT_TAIL(&c->e->unconfirmed, c, link);
@@ -59,8 +58,8 @@ static const struct ACL_vector *acl(const struct ripc__ensemble *e)
 }
 
 /*
- * The record of the one who lost lies in a node beside the other's, which is written once more as it is: its holder watches
- * it, and a node that was just made has never been written.
+ * The loser's record is stored in a node beside the winner's, which is rewritten unchanged: its
+ * holder watches it, and a new node has never been written.
  */
 #define RIVAL_SUFFIX ".rival"
 
@@ -93,17 +92,17 @@ static void on_rival_reported(int rc, const void *data)
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 	struct sibling b = sibling(c);
 
-	/* Left there by another, earlier, and never read. */
+	/* An earlier report that was never read. */
 	if (rc == ZNODEEXISTS && c->tries++ < CLAIM_TRIES) {
 		rc = zoo_adelete(c->zh, b.path, -1, on_cleared, c);
 		if (!rc)
 			return;
 	}
-	/* If the node is another one by now, there is nobody to be told. */
+	/* If the node was replaced meanwhile, there is no holder to notify. */
 	end_call(c, rc == ZNODEEXISTS || rc == ZBADVERSION || rc == ZNONODE ? 0 : rc);
 }
 
-/* In one message to the ensemble: whoever has lost may end the session at once. So it does not end with that, either. */
+/* One transaction: the loser may end its session at once, and the report must survive that. */
 static void report_rival(struct ripc__ensemble_call *c)
 {
 	struct sibling b = sibling(c);
@@ -140,7 +139,7 @@ static void on_absent(int rc, const struct Stat *stat, const void *data)
 {
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 
-	/* It came between the two looks. */
+	/* It was created between the two calls. */
 	if (!rc && c->tries++ < CLAIM_TRIES) {
 		rc = zoo_awget(c->zh, c->path, on_node, c->e, on_watched, c);
 		if (!rc)
@@ -165,11 +164,11 @@ static void on_watched(int rc, const char *value, int len, const struct Stat *st
 
 		ripc__ensemble_report_node(c->e, RIPC__ENS_FOUND, c->service, ours, stat->version,
 					   value, (size_t)len);
-		/* Written by another: we make it anew. */
+		/* Written by another context: create it anew. */
 		if (ours && stat->version > 0 && !zoo_aget(c->zh, b.path, 0, on_rival, c))
 			return;
 	} else if (rc == ZNONODE) {
-		/* Only this call leaves a watch on what does not exist. */
+		/* Only this call sets a watch on a node that does not exist. */
 		rc = zoo_awexists(c->zh, c->path, on_node, c->e, on_absent, c);
 		if (!rc)
 			return;
@@ -192,7 +191,7 @@ static void ignore(int rc, const char *value, const void *data)
 {
 }
 
-/* The root and what is above it. The requests of a session are served in their order. */
+/* Creates the root and its parents. The requests of a session are served in order. */
 static void create_parents(struct ripc__ensemble_call *c)
 {
 	char path[sizeof(c->e->root)];
@@ -211,7 +210,7 @@ static void create_parents(struct ripc__ensemble_call *c)
 static void claimed(struct ripc__ensemble_call *c)
 {
 	ripc__ensemble_report(c->e, RIPC__ENS_CLAIMED, c->service, true, NULL, 0);
-	/* Whoever takes it away shall not go unnoticed. */
+	/* A removal by another context must be noticed. */
 	c->command = RIPC__CALL_WATCH;
 	if (zoo_awget(c->zh, c->path, on_node, c->e, on_watched, c))
 		free(c);
@@ -243,7 +242,7 @@ static void on_forced(int rc, const void *data)
 		claimed(c);
 		return;
 	}
-	/* Changed in the meantime: look again. */
+	/* Changed meanwhile: read it again. */
 	if ((rc == ZBADVERSION || rc == ZNONODE || rc == ZNODEEXISTS) && c->tries++ < CLAIM_TRIES)
 		rc = create_node(c);
 	if (rc)
@@ -258,11 +257,14 @@ static void on_other(int rc, const char *value, int len, const struct Stat *stat
 		rc = create_node(c);
 	} else if (!rc && stat->ephemeralOwner == zoo_client_id(c->zh)->client_id &&
 		   (size_t)len == c->len && !memcmp(value, c->bytes, c->len)) {
-		/* An answer that was lost with the connection. */
+		/* The answer was lost with the connection. */
 		claimed(c);
 		return;
 	} else if (!rc && (c->force || stat->ephemeralOwner == zoo_client_id(c->zh)->client_id)) {
-		/* In one step, so that nobody sees neither. A node cannot be handed to another session otherwise. */
+		/*
+		 * One transaction, so that the service always has a node. A node cannot change its
+		 * session otherwise.
+		 */
 		zoo_delete_op_init(&c->ops[0], c->path, stat->version);
 		zoo_create_op_init(&c->ops[1], c->path, c->bytes, (int)c->len, acl(c->e),
 				   ZOO_EPHEMERAL, NULL, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An ensemble, inside: ensemble.c has the session, its thread and its queues, ensemble_call.c what becomes of one command: the
- * calls of ZooKeeper's library that carry it out, one after the other, up to its report.
+ * The inside of an ensemble. ensemble.c: the session, its thread and queues. ensemble_call.c: one
+ * command, as a chain of asynchronous calls of ZooKeeper's library that ends with a report.
  */
 #ifndef RIPC_RESOLVER_ENSEMBLE_CALL_H
 #define RIPC_RESOLVER_ENSEMBLE_CALL_H
@@ -34,7 +34,7 @@ struct ripc__ensemble_call {
 	zoo_op_t ops[2];
 	char path[512];
 	size_t len;
-	size_t their_len; /* ACCUSE: bytes of the node as it is, behind those of ours */
+	size_t their_len; /* REPORT_RIVAL: bytes of the node as it is, behind ours */
 	int32_t version;  /* of that node */
 	char bytes[];     /* data for the node */
 };
@@ -50,27 +50,30 @@ struct ripc__ensemble_report_entry {
 };
 
 struct ripc__ensemble {
-	pthread_mutex_t lock; /* of what follows, up to starved */
-	pthread_cond_t cond;  /* the keeper waits here */
+	pthread_mutex_t lock; /* guards the members up to report_lost */
+	pthread_cond_t cond;  /* the ensemble's thread waits here */
 	STAILQ_HEAD(, ripc__ensemble_call) calls;
 	STAILQ_HEAD(, ripc__ensemble_call)
-	unconfirmed; /* releases that were lost with the connection: made again in the same session */
+	unconfirmed; /* releases lost with the connection: repeated in the same session */
 	STAILQ_HEAD(, ripc__ensemble_report_entry) reports;
 	atomic_bool stop;
 	bool expired;     /* the session is over: a new handle is needed */
 	bool lost;        /* not connected */
-	bool report_lost; /* a report was lost for want of memory: as if the connection had been */
+	bool report_lost; /* a report was lost for lack of memory: handled as a lost connection */
 	int fd;
 	pthread_t thread;
-	char hosts[512];                   /* as configured, in random order */
-	char addresses[RIPC__HOSTS_BYTES]; /* what they resolved to last; the keeper's thread only */
+	char hosts[512]; /* as configured, in random order */
+	/* the addresses resolved last; the ensemble's thread only */
+	char addresses[RIPC__HOSTS_BYTES];
 	char root[480];
 	char auth[160];
 	uint32_t session_ms;
 	int64_t session; /* the one last connected; the library's thread only */
 };
 
-/* Leaves a report, of a node or of anything. Any thread. Without memory it is as if the connection had been lost. */
+/*
+ * Queues a report of a node, or of anything. Any thread. Out of memory counts as a lost connection.
+ */
 void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
 				uint64_t service, bool ours, int32_t version, const void *bytes,
 				size_t len);
@@ -79,7 +82,10 @@ void ripc__ensemble_report(struct ripc__ensemble *e, enum ripc__ensemble_kind ki
 void ripc__ensemble_report_text(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
 				uint64_t service, const char *text);
 
-/* Carries a command out in a session: the keeper's thread. The call is freed when it is over, or kept in e->unsure. */
+/*
+ * Executes a command in a session; the ensemble's thread only. Frees the call at its end, or moves
+ * it to e->unconfirmed.
+ */
 void ripc__ensemble_execute(zhandle_t *zh, struct ripc__ensemble_call *c);
 
 #endif

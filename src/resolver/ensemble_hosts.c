@@ -56,7 +56,9 @@ unsigned ripc__hosts_resolve(const char *hosts, const atomic_bool *stop,
 
 	addresses[0] = 0;
 	snprintf(why, whylen, "the context is being closed");
-	/* Read anew each time: the file may have changed, and what is set here stops its reloading. */
+	/*
+	 * Read anew each time: the file may have changed, and what is set here stops its reloading.
+	 */
 	if (!res_ninit(&_res)) {
 		_res.retrans = QUERY_S;
 		_res.retry = 1;

@@ -15,9 +15,9 @@
 
 /*
  * Resolves @hosts, "HOST:PORT[,HOST:PORT...]", into @addresses, the same with numeric hosts; a host
- * with several addresses has one entry for each. May wait: one second for each name server that does
- * not answer. Names are not resolved any more once *stop is set. The calling thread's resolver state
- * is used and reset. The caller repeats failed attempts.
+ * with several addresses has one entry for each. May wait: one second for each name server that
+ * does not answer. Names are not resolved any more once *stop is set. The calling thread's resolver
+ * state is used and reset. The caller repeats failed attempts.
  *
  * Return: the number of entries; 0: none, and why holds a sentence on the last name that failed.
  */

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The back end for networks without broadcast: a list of hosts, in a file, that are asked one by one.
+ * The back end for networks without broadcast: a list of hosts, in a file, that are asked one by
+ * one.
  *
  *	# service  hosts
  *	42         192.0.2.7
  *	43         192.0.2.8 [2001:db8::8]:7475
  *	*          192.0.2.1
  *
- * A service (or, with *, every service) is asked for at the hosts of its lines. Whichever context of a host reads a request
- * passes it on to the one that is meant (local.c). The file is looked at again when services are looked up and it has changed.
+ * A service (or, with *, every service) is asked for at the hosts of its lines. Whichever context
+ * of a host reads a request passes it on to the one that is meant (local.c). The file is looked at
+ * again when services are looked up and it has changed.
  */
 #define _GNU_SOURCE
 #include "resolver/udp.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "resolver/chain.h"
+#include "base/options.h"
+#include "base/resolver_chain.h"
 #include "ripc.h"
 
 #include <arpa/inet.h>
@@ -32,11 +35,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BYTES_MAX    (8u << 20)        /* of a file that is read */
-#define ENTRIES_MAX  65536             /* pairs of service and host taken from it */
+#define BYTES_MAX    (8u << 20)        /* limit of the file's size */
+#define ENTRIES_MAX  65536             /* limit of (service, host) pairs */
 #define HOSTS_MAX    64                /* hosts asked for one service */
-#define LINES_LOGGED 16                /* bad lines logged by themselves; the others are counted */
-#define RELOAD_NS    (1000 * RIPC__MS) /* the file is looked at no sooner again */
+#define LINES_LOGGED 16                /* invalid lines logged one by one; the others are counted */
+#define RELOAD_NS    (1000 * RIPC__MS) /* between two checks of the file */
 #define INDICES_MAX  64                /* interfaces allowed, if they are named */
 
 enum { RECV4, SPEAK4, HEAR6, SPEAK6, NSOCKS };
@@ -56,15 +59,16 @@ struct file {
 	struct ripc__backend base;
 	char path[RIPC__CHAIN_ARG];
 	uint16_t port;
-	int socks[NSOCKS];                                                /* < 0: not open */
-	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)]; /* names allowed; empty: all */
-	struct entry *entries;                                            /* by service */
+	int socks[NSOCKS]; /* < 0: not open */
+	/* names allowed; empty: all */
+	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)];
+	struct entry *entries; /* by service */
 	size_t nentries, cap;
 	unsigned bad_lines;
-	char first_bad[112];  /* the number of the first of them, and what is wrong with it */
-	struct stat seen;     /* the file as it was read */
-	uint64_t reload_ns;   /* when to look at the file again */
-	char last_error[160]; /* why the file cannot be read now; what was read before stays */
+	char first_bad[112];  /* the number of the first one, and its fault */
+	struct stat seen;     /* status of the file that was read */
+	uint64_t reload_ns;   /* time of the next check */
+	char last_error[160]; /* reason why the file cannot be read; the old list stays in use */
 	unsigned last_asked;  /* hosts asked for the last service */
 };
 
@@ -95,7 +99,9 @@ static bool parse_port(const char *text, uint16_t fallback, uint16_t *port)
 	return !*end && v >= 1 && v <= 65535;
 }
 
-/* 192.0.2.1, 192.0.2.1:7475, 2001:db8::1, [2001:db8::1]:7475. Names are not taken: to look them up may take long. */
+/*
+ * 192.0.2.1, 192.0.2.1:7475, 2001:db8::1, [2001:db8::1]:7475. No names: resolving them may block.
+ */
 static bool parse_host(const struct file *f, char *text, struct entry *e)
 {
 	char *colon = strchr(text, ':'), *close = strchr(text, ']');
@@ -212,7 +218,7 @@ static int parse_line(const struct file *f, struct reading *r, unsigned line, ch
 	return 0;
 }
 
-/* Reads all of it. Return: the bytes with a 0 behind them, or NULL with errno. */
+/* Reads the whole file. Return: its bytes with a 0 appended, or NULL with errno. */
 static char *read_file(const char *path, struct stat *st)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
@@ -240,14 +246,14 @@ static char *read_file(const char *path, struct stat *st)
 		return NULL;
 	}
 	text[len] = 0;
-	/* A 0 within would hide the lines behind it. */
+	/* A 0 byte would hide the lines behind it. */
 	for (size_t i = 0; i < len; i++)
 		if (!text[i])
 			text[i] = '?';
 	return text;
 }
 
-/* Return: 0, or a negative errno: what was known stays. */
+/* Return: 0, or a negative errno: the old list stays in use. */
 static int load(struct file *f)
 {
 	struct reading r = {0};
@@ -307,7 +313,7 @@ static void file_refresh(struct ripc__backend *b, uint64_t now_ns)
 			  f->path, f->last_error);
 }
 
-/* Where the entries of a service begin, or would. */
+/* The index of the first entry of a service, or its insertion point. */
 static size_t find(const struct file *f, uint64_t service)
 {
 	size_t low = 0, high = f->nentries;
@@ -357,7 +363,7 @@ static int open_sockets(struct file *f, const struct ripc__backend_env *env, cha
 	if (f->socks[SPEAK4] >= 0 || f->socks[SPEAK6] >= 0)
 		return 0;
 	snprintf(why, whylen, "no UDP socket on port %u: %s", f->port, strerror(-err));
-	/* -EACCES would say that of the list. */
+	/* -EACCES is reserved for the list itself. */
 	return err == -EACCES ? -EPERM : err;
 }
 
@@ -380,7 +386,7 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 	rc = load(f);
 	if (rc) {
 		snprintf(why, whylen, "%.150s cannot be read: %s", f->path, strerror(-rc));
-		/* A file that exists and is no list is an invalid value. */
+		/* A file that exists but is no list is an invalid value. */
 		switch (rc) {
 		case -ENOENT:
 		case -EACCES:
@@ -408,7 +414,7 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 
 /* --- datagrams --- */
 
-/* Sends to one host; by one of the interfaces allowed, if they are named: the first that has a way there. */
+/* Sends to one host, through the first allowed interface with a route if interfaces are named. */
 static void send_datagram(struct file *f, const struct sockaddr *to, const uint8_t *data, size_t len)
 {
 	union {
@@ -497,7 +503,7 @@ static bool index_allowed(const struct file *f, unsigned index)
 {
 	char name[IF_NAMESIZE];
 
-	/* What this host says to an address of its own comes by the loopback, whichever address it is. */
+	/* A datagram from this host to its own address arrives on the loopback, for any address. */
 	return !*f->interfaces ||
 	       (if_indextoname(index, name) &&
 		(!strcmp(name, "lo") || ripc__list_index(f->interfaces, name) >= 0));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The back end for one host: an abstract Unix datagram socket per context, "\0ripc/ctx/<instance>", and one per service
- * held, "\0ripc/svc/<id>". So the kernel sees to it that an id is held once, names end with their process whatever it
- * dies of, and a request for a service that is not here fails at once.
+ * The back end for one host: an abstract Unix datagram socket per context, "\0ripc/ctx/<instance>",
+ * and one per service held, "\0ripc/svc/<id>". So the kernel enforces that an id is held once,
+ * names end with their process, and a request for an absent service fails at once.
  *
- * A request that came to the host from outside, and happened to be read by a context that does not hold the service, is passed
- * on from "\0ripc/fwd/<socket address of the asker>.<number>": the holder answers there directly.
+ * A context that receives a unicast request of another host for a service that it does not hold
+ * forwards it from "\0ripc/fwd/<socket address of the asker>.<number>"; the holder answers
+ * directly.
  */
 #define _GNU_SOURCE
 #include "resolver/backend.h"
@@ -142,7 +143,7 @@ static void local_close(struct ripc__backend *b)
 	free(l);
 }
 
-/* @n bytes from twice as many digits, or false. */
+/* Decodes @n bytes from 2 * @n hexadecimal digits. Return: whether they are valid. */
 static bool unhex(const char *text, size_t n, uint8_t *bytes)
 {
 	for (size_t i = 0; i < 2 * n; i++) {
@@ -158,7 +159,7 @@ static bool unhex(const char *text, size_t n, uint8_t *bytes)
 	return true;
 }
 
-/* What stands behind a prefix in an abstract address, and its length; NULL if it is not one of these. */
+/* The text behind a prefix in an abstract address, and its length; NULL: another prefix. */
 static const char *skip_prefix(const struct sockaddr_un *sun, socklen_t len, const char *prefix,
 			       size_t *n)
 {
@@ -171,7 +172,7 @@ static const char *skip_prefix(const struct sockaddr_un *sun, socklen_t len, con
 	return sun->sun_path + 1 + skip;
 }
 
-/* The instance id in a context's address, or false if it is not one. */
+/* The instance id in a context's address. Return: false if it is another address. */
 static bool parse_context(const struct sockaddr_un *sun, socklen_t len, struct ripc__mcast_sender *from)
 {
 	size_t n;
@@ -181,7 +182,7 @@ static bool parse_context(const struct sockaddr_un *sun, socklen_t len, struct r
 	return name && n == 32 && unhex(name, 16, from->bytes);
 }
 
-/* Where a datagram that was passed on came from, or false if it was not. */
+/* The source of a forwarded datagram. Return: false if it was not forwarded. */
 static bool parse_forwarded(const struct sockaddr_un *sun, socklen_t len,
 			    struct ripc__mcast_sender *from)
 {
@@ -216,7 +217,7 @@ static void local_forward(struct ripc__backend *b, const struct ripc__mcast_send
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	/* The connect tells at little cost that there is no such service here. */
+	/* connect() finds out at low cost that no such service is here. */
 	if (!connect(fd, (struct sockaddr *)&sun, sunlen)) {
 		hex(from->bytes, from->len, name);
 		snprintf(name + 2 * from->len, 24, ".%x.%x", (unsigned)getpid(),
@@ -249,7 +250,7 @@ static int local_ask(struct ripc__backend *b, uint64_t service)
 
 	if (fd < 0)
 		return -errno;
-	/* An instance id of its own, so that the holder sees a stranger with a well-formed address. */
+	/* A fresh instance id, so that the holder sees a well-formed but unknown address. */
 	msg.nonce = ripc__clock_ns() | 1;
 	memcpy(msg.record.instance, &msg.nonce, 8);
 	memcpy(msg.record.instance + 8, &service, 8);
@@ -266,7 +267,7 @@ static int local_ask(struct ripc__backend *b, uint64_t service)
 	return -ECONNREFUSED;
 }
 
-/* The credentials are those that the kernel adds. */
+/* The kernel adds the credentials. */
 static void local_answer(struct ripc__backend *b, int fd, uint64_t service,
 			 struct ripc__record *record, struct ripc__holder *who)
 {
@@ -354,10 +355,10 @@ static void local_send(struct ripc__backend *b, const struct ripc__mcast_sender 
 	if (to)
 		sunlen = context_address(&sun, to->bytes);
 	else if (ripc__table_find(&l->held, service))
-		return; /* what we tell all about our own service is for others */
+		return; /* our own announcements are for other hosts */
 	else
 		sunlen = service_address(&sun, service);
-	/* Refused: no such service here. Full: the core asks again soon. */
+	/* Refused: no such service here. Full: the core repeats the request. */
 	(void)!sendto(l->fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
 }
 

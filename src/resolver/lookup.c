@@ -12,9 +12,8 @@
 /* Gaps between the requests of one look-up, in ms; the last one repeats. */
 static const uint32_t retry_ms[] = {5, 15, 40, 100, 250};
 
-#define UNICAST 2 /* requests of a refresh that go to the known holder alone */
-#define BROADCAST \
-	8 /* one refresh in so many asks all the same: only so a second holder is noticed */
+#define UNICAST   2 /* requests of a refresh to the known holder alone */
+#define BROADCAST 8 /* one refresh in so many is broadcast, to find a second holder */
 
 static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns)
 {
@@ -162,7 +161,7 @@ void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64
 	} else if (l->refresh || (l->negative && !l->pending.tell)) {
 		ripc__lookup_remove(core, l);
 	} else if (l->negative) {
-		/* It goes once it is told. */
+		/* Freed when its event is taken. */
 		ripc__timers_set(&core->timers, &l->timer, now_ns + 100 * RIPC__MS);
 	} else {
 		l->negative = true;

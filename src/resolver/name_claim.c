@@ -14,12 +14,12 @@ enum {
 	RETRY_MS = 2, /* between two attempts to take over a name of this host */
 };
 
-/* A service taken over, for which a back end (the kernel of this host) still has the former holder's name. */
+/* Waits for a name of this host that the former holder of a service still has bound. */
 void ripc__name_claim_add(struct ripc__resolver *r, unsigned backend, uint64_t service)
 {
 	struct ripc__name_claim *o = calloc(1, sizeof(*o));
 
-	/* Without memory for it the service is found by way of the other back ends only. */
+	/* Without memory only the other back ends find the service. */
 	if (!o)
 		return;
 	o->service = service;
@@ -41,7 +41,6 @@ void ripc__name_claim_cancel(struct ripc__resolver *r, uint64_t service)
 	}
 }
 
-/* Takes the names that former holders have let go of. */
 void ripc__name_claim_retry(struct ripc__resolver *r)
 {
 	if (r->now_ns < r->name_claims_ns)
@@ -64,7 +63,6 @@ void ripc__name_claim_retry(struct ripc__resolver *r)
 	}
 }
 
-/* Whether the word that a service is ours has to wait for its name. */
 bool ripc__name_claim_defer(struct ripc__resolver *r, uint64_t service)
 {
 	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next) {
@@ -76,7 +74,6 @@ bool ripc__name_claim_defer(struct ripc__resolver *r, uint64_t service)
 	return false;
 }
 
-/* The next word that was held back. */
 bool ripc__name_claim_event(struct ripc__resolver *r, struct ripc__resolver_event *ev)
 {
 	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names owed: a service that was taken over is registered here, but the kernel of this host has its name for the former
- * holder still. Until that lets go of it, which is tried again and again for a second, nobody is told that the service is ours.
+ * Socket names still bound by a former holder. After a takeover the service is registered here, but
+ * the kernel still has its name for the former holder. REGISTERED is deferred until the name is
+ * bound here, with retries for one second.
  */
 #ifndef RIPC_RESOLVER_NAME_CLAIM_H
 #define RIPC_RESOLVER_NAME_CLAIM_H
@@ -12,25 +13,26 @@
 struct ripc__resolver;
 struct ripc__resolver_event;
 
-/* A name that the former holder of a service still has. */
+/* A name still bound by the former holder of a service. */
 struct ripc__name_claim {
 	struct ripc__name_claim *next;
 	uint64_t service;
 	uint64_t end_ns; /* when to give up */
-	bool registered; /* ours, but not told before the name is ours as well: or nobody would find us there */
-	bool done; /* the name is ours, or given up */
+	/* REGISTERED is deferred: without the name no peer of this host would find us */
+	bool registered;
+	bool done; /* the name is bound here, or given up */
 	unsigned backend;
 };
 
-/* backend has the name of a service for its former holder. */
+/* Waits for the name of a service in @backend. */
 void ripc__name_claim_add(struct ripc__resolver *r, unsigned backend, uint64_t service);
-/* The service is not ours any more, or has its name. */
+/* Ends the wait: the service is not ours any more, or its name is bound. */
 void ripc__name_claim_cancel(struct ripc__resolver *r, uint64_t service);
-/* Takes the names that former holders have let go of. */
+/* Binds the names that former holders have released. */
 void ripc__name_claim_retry(struct ripc__resolver *r);
-/* Whether the word that a service is ours has to wait for its name. */
+/* Whether REGISTERED of a service has to wait for its name. */
 bool ripc__name_claim_defer(struct ripc__resolver *r, uint64_t service);
-/* The next word that was held back and need not be any longer. Return: whether there was one. */
+/* Takes the next deferred REGISTERED that is due. Return: whether there was one. */
 bool ripc__name_claim_event(struct ripc__resolver *r, struct ripc__resolver_event *ev);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is still to be told to the resolver's user. Each owner (registration, look-up, cached record) carries its own
- * place in the queue and a bit for each thing to tell: so telling never allocates, and nothing is
- * told twice or lost.
+ * The queue of events that the resolver's user has not taken yet. Each owner (claim, look-up,
+ * cached record) embeds its own link and one bit per kind of event. So queueing never allocates,
+ * and no event is lost or delivered twice.
  */
 #ifndef RIPC_RESOLVER_PENDING_H
 #define RIPC_RESOLVER_PENDING_H
@@ -16,7 +16,7 @@ enum ripc__owner { RIPC__OWNER_CLAIM, RIPC__OWNER_LOOKUP, RIPC__OWNER_CACHED };
 struct ripc__pending {
 	TAILQ_ENTRY(ripc__pending) link; /* valid while tell is not 0 */
 	enum ripc__owner owner;          /* what it is embedded in */
-	unsigned tell; /* bits 1 << enum ripc__resolver_ev_kind; 0: not in the queue */
+	unsigned tell; /* pending events: bits 1 << enum ripc__resolver_ev_kind; 0: not queued */
 };
 
 TAILQ_HEAD(ripc__pendings, ripc__pending);

@@ -5,6 +5,7 @@
 #include "auth/key.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "resolver/backend.h"
 #include "resolver/backends.h"
 #include "resolver/internal.h"
@@ -22,10 +23,10 @@
 #include <unistd.h>
 
 enum {
-	EVENTS = 16,         /* descriptors looked at in one call */
-	RECV_BATCH = 64,     /* datagrams taken from one descriptor in one call */
-	NEGATIVE_MS = 100,   /* life of a negative answer of the network */
-	LOG_LINES_MAX = 256, /* lines about garbage that one context logs at most */
+	EVENTS = 16,         /* descriptors processed per call */
+	RECV_BATCH = 64,     /* datagrams received from one descriptor per call */
+	NEGATIVE_MS = 100,   /* lifetime of a negative answer of the network */
+	LOG_LINES_MAX = 256, /* log lines about malformed messages per context at most */
 };
 
 /* --- sending and receiving --- */
@@ -57,7 +58,7 @@ static bool registration_complete(void *arg, uint64_t service)
 {
 	struct ripc__resolver *r = arg;
 
-	/* A process of this host has the name still: it is there, and only slow to answer. */
+	/* A process of this host still has the name: it is alive, but slow to answer. */
 	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next)
 		if (o->service == service && !o->done && !ripc__rcore_taking_over(r->core, service))
 			return false;
@@ -86,8 +87,8 @@ static void log_bad_message(struct ripc__resolver *r, const struct ripc__mcast_s
 }
 
 /*
- * A request that came to this host alone was read by one context, which need not be the one that is meant: it goes on to
- * the one that is.
+ * One of the contexts of a host receives a unicast request. It forwards the request to the context
+ * that holds the service.
  */
 static void forward(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
 		    const uint8_t *msg, const uint8_t *data, size_t len)
@@ -102,7 +103,7 @@ static void forward(struct ripc__resolver *r, const struct ripc__mcast_sender *f
 			r->backends[i]->ops->pass_on(r->backends[i], from, service, data, len);
 }
 
-/* Says once that the network has grown too large for everybody to hear everything (doc/scaling.md). */
+/* Logs once that the load by broadcast is too high (doc/scaling.md). */
 static void log_broadcast_load(struct ripc__resolver *r, const struct ripc__backend *b)
 {
 	unsigned per_s = ripc__rcore_rx_per_s(r->core);
@@ -117,7 +118,7 @@ static void log_broadcast_load(struct ripc__resolver *r, const struct ripc__back
 		  per_s);
 }
 
-/* Takes what has come in at one descriptor. */
+/* Receives datagrams from one descriptor. */
 static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 {
 	struct ripc__backend *b = r->backends[backend];
@@ -145,7 +146,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 			len = ripc__auth_unseal(r->auth, buf, (size_t)n, &msg, &why);
 		else if (n >= 4 && ripc__get_le32(buf) == RIPC__SEAL_MAGIC)
 			r->sealed++;
-		/* Networks double what is said to all. */
+		/* Networks may duplicate a broadcast. */
 		if (len == -EALREADY)
 			continue;
 		if (len < 0 || ripc__rcore_input(r->core, &from, msg, (size_t)len, r->now_ns, &why))
@@ -182,7 +183,7 @@ static void release_name(struct ripc__resolver *r, uint64_t service)
 			r->backends[i]->ops->drop(r->backends[i], service);
 }
 
-/* What has lost all that it knew of us is told again. */
+/* Announces all services again to a back end that lost its state. */
 static void reannounce(struct ripc__resolver *r)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
@@ -193,7 +194,7 @@ static void reannounce(struct ripc__resolver *r)
 	}
 }
 
-/* Who asks us gets the new addresses; what is kept elsewhere is written anew. */
+/* Later answers have the new addresses; records kept by back ends are updated. */
 void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__record_addr *addrs,
 			      unsigned naddrs)
 {
@@ -254,7 +255,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 
 /* --- calls --- */
 
-/* Whether there may be a holder that this host's kernel does not know of. */
+/* Whether a holder may exist that this host's kernel does not know. */
 static bool must_probe(struct ripc__resolver *r)
 {
 	for (unsigned i = 0; i < r->nbackends; i++)
@@ -269,9 +270,9 @@ static bool held_by_other_user(const struct ripc__holder *who)
 }
 
 /*
- * The kernel of this host has the name for somebody. With keys another user is not believed: anybody
- * can bind a name. The service is then probed for and found by way of the other back ends, if there
- * are any; one who has the key answers the probe. Return: -EADDRINUSE, explained, or 0.
+ * A process of this host has the name. With keys, the name of another user is not trusted, because
+ * any user can bind a name. The other back ends, if any, then probe for the service; a holder with
+ * the key answers the probe. Return: -EADDRINUSE, explained, or 0.
  */
 static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t service)
 {
@@ -316,7 +317,7 @@ int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t serv
 				  : "");
 }
 
-/* Back ends that keep records elsewhere (ZooKeeper) get one that was not announced. */
+/* Sends an unannounced record to back ends that keep records (ZooKeeper). */
 static void publish(struct ripc__resolver *r, uint64_t service)
 {
 	for (unsigned i = 0; i < r->nbackends; i++) {
@@ -346,7 +347,7 @@ static int register_service(struct ripc__resolver *r, uint64_t service, enum how
 		if (rc == -EADDRINUSE && how == TAKE_OVER) {
 			ripc__name_claim_add(r, i, service);
 		} else if (rc && (rc != -EADDRINUSE || (rc = fail_in_use(r, i, service)))) {
-			/* A back end that said no holds nothing of it: undo those before it. */
+			/* The back end that refused holds nothing: undo those before it. */
 			for (unsigned k = 0; k < i; k++)
 				if (r->backends[k]->ops->drop)
 					r->backends[k]->ops->drop(r->backends[k], service);
@@ -479,9 +480,11 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 		goto fail;
 	memcpy(cenv.instance, env->instance, 16);
 	memcpy(cenv.host, env->host, 16);
-	/* Without a network a failed look-up has cost nothing, and may be repeated at once. */
+	/* Without a network a failed look-up has no cost and may be repeated at once. */
 	cenv.negative_ms = r->nbackends == 1 && r->local ? 0 : NEGATIVE_MS;
-	/* In a simulation chance comes from the seed, by way of the instance id, alone. */
+	/*
+	 * In a simulation the seed, through the instance id, is the only source of random numbers.
+	 */
 	if (!env->sim && getrandom(&cenv.secret, sizeof(cenv.secret), 0) != sizeof(cenv.secret)) {
 		rc = ripc__fail(-EIO, "the kernel's random source gave nothing: %s", strerror(errno));
 		goto fail;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The state of the resolver core, shared by its parts: core.c (messages, time, events), lookup.c and claim.c. */
+/*
+ * The state of the resolver core: core.c (messages, time, events), lookup.c and claim.c share it.
+ */
 #ifndef RIPC_RESOLVER_STATE_H
 #define RIPC_RESOLVER_STATE_H
 
 #include "resolver/cache.h"
 #include "resolver/core.h"
 
-/* What a timer is embedded in. */
+/* The type of a timer's owner. */
 enum ripc__timer_kind {
 	RIPC__TIMER_CLAIM,
 	RIPC__TIMER_LOOKUP,
@@ -15,10 +17,10 @@ enum ripc__timer_kind {
 };
 
 enum ripc__claim_state {
-	PROBING, /* asking whether anybody objects */
-	HELD,    /* ours */
-	LOST,    /* another's; here until CONFLICT is told */
-	DROPPED, /* given up, no longer in the table; here until what is pending is told */
+	PROBING, /* probes are being sent */
+	HELD,    /* registered by this context */
+	LOST,    /* another context holds it; kept until CONFLICT is taken */
+	DROPPED, /* unregistered, not in the table; kept until its events are taken */
 };
 
 /* A service of ours. */
@@ -30,19 +32,19 @@ struct ripc__claim {
 	enum ripc__claim_state state;
 	unsigned probes;     /* sent */
 	uint64_t nonce;      /* of the probes */
-	uint64_t since_ns;   /* when it became ours */
-	uint64_t generation; /* of our records of it */
-	uint64_t end_ns;  /* PROBING: when those that have not answered are waited for no longer */
-	bool takeover;    /* PROBING: its holder is outbid */
-	bool unannounced; /* HELD without an announcement */
-	unsigned announces; /* HELD: how often it is yet to be said */
-	bool moved;         /* LOST: it was taken over */
-	uint8_t *rival;     /* record of the other holder met last, encoded; NULL if unknown */
+	uint64_t since_ns;   /* start of HELD */
+	uint64_t generation; /* generation of our records of it */
+	uint64_t end_ns;     /* PROBING: end of the wait for back ends that have not answered */
+	bool takeover;       /* PROBING: take over from the present holder by a higher generation */
+	bool unannounced;    /* HELD, but never announced */
+	unsigned announces;  /* HELD: announcements left to send */
+	bool moved;          /* LOST: by a takeover */
+	uint8_t *rival;      /* encoded record of the other holder received last; NULL: unknown */
 	uint16_t rival_len;
-	unsigned asked;              /* HELD: how often lately */
-	uint64_t asked_ns;           /* since when that is counted */
-	uint8_t verdict_sent_to[16]; /* instance of the rival that was last told to give the service up */
-	uint8_t rival_reported[16]; /* HELD: of the rival that was told last, as RIVAL */
+	unsigned asked;              /* HELD: requests counted since asked_ns */
+	uint64_t asked_ns;           /* start of that count */
+	uint8_t verdict_sent_to[16]; /* instance of the rival that received our last VERDICT */
+	uint8_t rival_reported[16];  /* HELD: instance of the rival reported last */
 };
 
 /* A look-up under way, the refresh of a record in use, or a negative answer. */
@@ -52,50 +54,50 @@ struct ripc__lookup {
 	struct ripc__pending pending;
 	TAILQ_ENTRY(ripc__lookup) link; /* in core->negatives, if negative */
 	uint64_t nonce;
-	uint64_t end_ns;   /* when it gives up */
+	uint64_t end_ns;   /* end of the look-up */
 	unsigned requests; /* sent */
-	bool refresh;      /* nobody waits: its failure is not told */
-	bool unicast;      /* the holder known is asked first, by itself */
-	bool negative;     /* failed; kept so that the network is not asked again at once */
+	bool refresh;      /* a refresh: its failure is not reported */
+	bool unicast;      /* the first requests go to the known holder alone */
+	bool negative;     /* failed; kept to answer further look-ups without a request */
 };
 
 struct ripc__rcore {
 	struct ripc__rcore_env env;
-	struct ripc__record_addr *addrs; /* what env.addrs points to */
+	struct ripc__record_addr *addrs; /* the memory of env.addrs */
 	struct ripc__timers timers;
 	struct ripc__pendings pendings;
 	struct ripc__table held;              /* of struct ripc__claim */
-	TAILQ_HEAD(, ripc__claim) claims;     /* the first one speaks for us in the next request */
+	TAILQ_HEAD(, ripc__claim) claims;     /* the first one is named in the next request */
 	struct ripc__table lookups;           /* of struct ripc__lookup */
 	TAILQ_HEAD(, ripc__lookup) negatives; /* oldest first */
 	size_t nnegatives;
 	struct ripc__cache cache;
-	struct ripc__timer repeat;  /* the next time a service is claimed again */
-	uint64_t assert_ns;         /* not before this is a rival answered to all */
-	uint64_t random;            /* state of the generator */
-	uint64_t rx_count_since_ns; /* since when is counted what others ask and claim */
-	unsigned rx_count;          /* so often */
-	unsigned rx_per_s;          /* in the time before */
+	struct ripc__timer repeat;  /* the next periodic claim */
+	uint64_t assert_ns;         /* earliest time of the next broadcast answer to a rival */
+	uint64_t random;            /* state of the random number generator */
+	uint64_t rx_count_since_ns; /* start of rx_count */
+	unsigned rx_count;          /* requests and claims of others since then */
+	unsigned rx_per_s;          /* rate over the previous period */
 	uint64_t bad, ignored;      /* as in struct ripc__rcore_counts */
 };
 
-/* Who keeps a service that two hold. */
+/* The outcome of a conflict: keep the service, lose it, or leave the decision to the other side. */
 enum ripc__verdict { RIPC__VERDICT_KEEP, RIPC__VERDICT_LOSE, RIPC__VERDICT_DEFER };
 
 /* --- core.c --- */
 
-/* The generator: the next number, a number that is not 0, and a time of about @ms. */
+/* Random numbers: any, one that is not 0, and a time of @ms +- 25 % in nanoseconds. */
 uint64_t ripc__rcore_random(struct ripc__rcore *core);
 uint64_t ripc__rcore_nonce(struct ripc__rcore *core);
 uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms);
 
-/* The record of this context for a service of its own; NULL: says who we are, and no address. */
+/* Fills in our record of the service @h; NULL: our ids without addresses. */
 void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns,
 			    struct ripc__record *record);
 void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__resolver_msg *msg);
 
-/* Takes the first of the things @p has to tell. */
+/* Takes the first pending event of @p. */
 enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core, struct ripc__pending *p);
 
 /* --- lookup.c --- */
@@ -104,10 +106,10 @@ struct ripc__lookup *ripc__lookup_find(struct ripc__rcore *core, uint64_t servic
 int ripc__lookup_start(struct ripc__rcore *core, uint64_t service, bool refresh, uint64_t now_ns);
 void ripc__lookup_remove(struct ripc__rcore *core, struct ripc__lookup *l);
 
-/* Whether somebody is to be told its outcome. */
+/* Whether the outcome is to be reported. */
 bool ripc__lookup_has_waiter(const struct ripc__lookup *l);
 
-/* The record of a service is in the cache: whoever waits for it is served. */
+/* The cache holds the record of a service: completes the look-up of that service. */
 void ripc__lookup_complete(struct ripc__rcore *core, struct ripc__cached *c);
 void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns);
 void ripc__lookup_event(struct ripc__rcore *core, struct ripc__lookup *l,
@@ -121,7 +123,10 @@ void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t
 void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 		       struct ripc__resolver_event *ev, uint64_t now_ns);
 
-/* The services take turns in speaking for the context, so that others learn them all. NULL: none is held. */
+/*
+ * The service to name in the next request, in rotation, so that peers learn all. NULL: none is
+ * held.
+ */
 struct ripc__claim *ripc__claim_next_to_send(struct ripc__rcore *core);
 
 /* Sends a message about a service of ours, with its record. */
@@ -129,24 +134,26 @@ void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender 
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
 		      uint64_t nonce, uint64_t now_ns);
 
-/* Says that the service is ours: everybody learns it, and another holder will object. */
+/* Broadcasts the claim of a service: peers learn it, and another holder objects. */
 void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns);
 
-/* It was asked for. Says it to all if many ask at the same time. */
+/* A request for the service arrived: announces it to all if many peers ask at once. */
 void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns);
 
-/* The time has come to say it again. */
+/* Sends the periodic claim. */
 void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns);
 
-/* Bids higher than the holder of a service that we are taking over. Return: whether that could be done. */
+/* Raises our generation above the one of @rival in a takeover. Return: whether that is possible. */
 bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__record *rival);
 
-/* Another instance holds, or has just given up, a service of ours: told once, unless it may be the one that held it before us.
- * @final: it is not. */
+/*
+ * Reports once that another instance holds a service of ours, or has just given it up. Not reported
+ * if it may be the holder before us. @final: it is not the holder before us.
+ */
 void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 			  const struct ripc__record *rival, bool final, uint64_t now_ns);
 
-/* Another instance says it holds a service of ours. @final: that cannot be disputed. */
+/* Another instance claims a service of ours. @final: the claim cannot be disputed. */
 enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 						const struct ripc__record *rival, uint8_t flags,
 						bool final, uint64_t now_ns);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A hash table from 64-bit ids to nodes embedded in their owners. Grows and shrinks with its contents. */
+/*
+ * A hash table from 64-bit ids to nodes embedded in their owners. Grows and shrinks with its
+ * contents.
+ */
 #ifndef RIPC_RESOLVER_TABLE_H
 #define RIPC_RESOLVER_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* First member of what the table holds. */
+/* First member of every entry. */
 struct ripc__node {
 	uint64_t id;
 	struct ripc__node *next; /* in the same bucket */
@@ -17,7 +20,7 @@ struct ripc__table {
 	struct ripc__node *inline_bucket;
 	size_t nbuckets; /* power of two */
 	size_t count;    /* nodes held */
-	uint64_t secret; /* so that nobody outside can make ids that collide */
+	uint64_t secret; /* seeds the hash, so that a peer cannot choose ids that collide */
 };
 
 /* The table must stay in place from now on. */

@@ -8,8 +8,8 @@
 
 struct ripc__timer {
 	uint64_t at_ns; /* when it is due; RIPC__NEVER: not at all */
-	uint32_t pos;   /* place in the heap */
-	uint32_t kind;  /* for the owner to tell what it is embedded in */
+	uint32_t pos;   /* index in the heap */
+	uint32_t kind;  /* enum ripc__timer_kind: the type of the owner */
 };
 
 struct ripc__timers {
@@ -20,7 +20,9 @@ struct ripc__timers {
 void ripc__timers_init(struct ripc__timers *timers);
 void ripc__timers_fini(struct ripc__timers *timers);
 
-/* Adds a timer; it stays until removed, so that setting it later cannot fail. Return: 0 or -ENOMEM. */
+/*
+ * Adds a timer; it stays until removed, so that setting it later cannot fail. Return: 0 or -ENOMEM.
+ */
 int ripc__timers_add(struct ripc__timers *timers, struct ripc__timer *timer, uint64_t at_ns);
 void ripc__timers_set(struct ripc__timers *timers, struct ripc__timer *timer, uint64_t at_ns);
 void ripc__timers_remove(struct ripc__timers *timers, struct ripc__timer *timer);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The back end for one network: IPv4 broadcast and IPv6 multicast on every interface allowed. Per family one socket
- * bound to the resolver's port, shared by all instances of the host, hears what is said to all; a
- * second one with a port of its own speaks, and gets the answers. The kernel says when interfaces change.
+ * The back end for one network: IPv4 broadcast and IPv6 multicast on every allowed interface. Per
+ * family one socket on the resolver's port, shared by all instances of the host, receives
+ * broadcasts. A second socket with a port of its own sends, and receives the answers. Netlink
+ * reports changed interfaces.
  */
 #define _GNU_SOURCE
 #include "resolver/udp.h"
 
 #include "base/clock.h"
+#include "base/options.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +26,7 @@
 
 #define TARGETS_MAX 64                /* interface and family pairs used */
 #define MCAST_ADDR  "ff02::5249:5043" /* link-local, "RIPC"; see doc/protocol.md */
-#define SCAN_NS     (1000 * RIPC__MS) /* interfaces are looked at again no sooner */
+#define SCAN_NS     (1000 * RIPC__MS) /* between two scans of the interfaces */
 
 /* One interface in one family. */
 struct target {
@@ -36,7 +38,7 @@ struct target {
 		struct sockaddr any;
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6;
-	} to; /* where to speak to all */
+	} to; /* destination of a broadcast */
 };
 
 enum { RECV4, SPEAK4, HEAR6, SPEAK6, CHANGES, NSOCKS };
@@ -44,14 +46,15 @@ enum { RECV4, SPEAK4, HEAR6, SPEAK6, CHANGES, NSOCKS };
 struct udp {
 	struct ripc__backend base;
 	uint16_t port;
-	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)]; /* names allowed; empty: all */
-	int socks[NSOCKS];                                                /* < 0: not open */
+	/* names allowed; empty: all */
+	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)];
+	int socks[NSOCKS]; /* < 0: not open */
 	struct target targets[TARGETS_MAX];
 	unsigned ntargets;
 	unsigned allowed[TARGETS_MAX]; /* indices of the interfaces allowed, if they are named */
 	unsigned nallowed;
 	unsigned lo;      /* index of the loopback */
-	uint64_t scan_ns; /* when to look for interfaces again */
+	uint64_t scan_ns; /* time of the next scan */
 };
 
 static bool name_allowed(const struct udp *u, const char *name)
@@ -70,7 +73,7 @@ static struct target *add_target(struct udp *u, const struct ifaddrs *ifa)
 	return t;
 }
 
-/* Takes the target just filled, unless it is there already. */
+/* Adds the target just filled in, unless it is a duplicate. */
 static void retain_target(struct udp *u, socklen_t len)
 {
 	const struct target *t = &u->targets[u->ntargets];
@@ -122,7 +125,7 @@ static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
 	retain_target(u, sizeof(t->to.in6));
 }
 
-/* Finds the interfaces. Return: 0, or a negative errno: what was known stays. */
+/* Scans the interfaces. Return: 0, or a negative errno: keeps the previous ones. */
 static int scan(struct udp *u)
 {
 	struct ifaddrs *all;
@@ -179,7 +182,7 @@ int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t p
 		ok = !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
 		     !setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	if (v4)
-		/* Groups that others of this host have joined are not meant for us. */
+		/* Do not receive groups that other sockets of this host have joined. */
 		ok = ok && !setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &one, sizeof(one)) &&
 		     !setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &none, sizeof(none)) &&
 		     !setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &one, sizeof(one)) &&
@@ -197,8 +200,10 @@ int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t p
 	return fd;
 }
 
-/* Where the kernel tells of interfaces and addresses that come and go. Without it they are only found during look-ups. Return: as
- * ripc__udp_socket(). */
+/*
+ * A netlink socket for changes of interfaces and addresses. Without it, only look-ups scan.
+ * Return: as ripc__udp_socket().
+ */
 static int open_link_events(const struct ripc__backend_env *env)
 {
 	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
@@ -218,7 +223,10 @@ static int open_link_events(const struct ripc__backend_env *env)
 	return fd;
 }
 
-/* What changed is not read but looked at afresh. Messages that were lost come up as an error, and count as well. */
+/*
+ * Drains the netlink socket; the content is ignored, a scan follows. An overrun appears as an error
+ * and counts as a change.
+ */
 static void read_link_events(struct udp *u)
 {
 	uint8_t buf[64];
@@ -258,7 +266,7 @@ static int open_family(struct udp *u, const struct ripc__backend_env *env, int f
 	return 0;
 }
 
-/* A name that is no interface is a mistake that would otherwise look like a silent network. */
+/* An unknown interface name would otherwise look like a silent network. */
 static int check_names(const char *list, char *why, size_t whylen)
 {
 	while (*list) {
@@ -286,7 +294,7 @@ static void udp_close(struct ripc__backend *b)
 	free(u);
 }
 
-/* Not the lack of a protocol, which the other one makes up for. */
+/* Whether the error is more than the lack of one protocol family. */
 static bool out_of_resources(int err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS;
@@ -330,7 +338,7 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 	return 0;
 }
 
-/* To all through one interface. */
+/* Broadcasts through one interface. */
 static void open_socket_on(struct udp *u, struct target *t, const uint8_t *data, size_t len)
 {
 	union {
@@ -365,7 +373,10 @@ static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *t
 	int fd;
 
 	if (!to) {
-		/* One that has no route (multicast on the loopback, as a rule) is not tried again until the next scan. */
+		/*
+		 * An interface without a route (often multicast on the loopback) is not retried
+		 * until the next scan.
+		 */
 		for (unsigned i = 0; i < u->ntargets; i++)
 			if (u->targets[i].err != ENETUNREACH)
 				open_socket_on(u, &u->targets[i], data, len);
@@ -378,8 +389,8 @@ static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *t
 }
 
 /*
- * Notes how a datagram came: by which interface, and whether it was meant for this host alone (the address it was sent to
- * is one of ours, not a broadcast or a group).
+ * Notes the interface of a datagram, and whether it was unicast to this host: its destination is
+ * one of our addresses, not a broadcast or a group.
  */
 static void arrival_ifindex(struct msghdr *hdr, struct ripc__mcast_sender *from, unsigned *ifindex)
 {
@@ -428,7 +439,7 @@ static bool index_allowed(const struct udp *u, unsigned index, int fd)
 {
 	if (!*u->interfaces)
 		return true;
-	/* What this host says to an address of its own comes by the loopback, whichever address it is. */
+	/* A datagram from this host to its own address arrives on the loopback, for any address. */
 	if (index == u->lo && (fd == u->socks[SPEAK4] || fd == u->socks[SPEAK6]))
 		return true;
 	for (unsigned i = 0; i < u->nallowed; i++)
@@ -453,7 +464,7 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *
 		return n;
 	if (!index_allowed(u, ifindex, fd))
 		return -ENOMSG;
-	/* What comes to our own port is the answer to a question of ours. */
+	/* Only answers to our requests arrive on our own port. */
 	from->direct = from->direct && (fd == u->socks[RECV4] || fd == u->socks[HEAR6]);
 	/* Contexts answer from a port of their own. */
 	from->reusable = true;
@@ -470,7 +481,7 @@ static bool udp_remote(const struct ripc__backend *b)
 	return false;
 }
 
-/* The names of the interfaces used, each once. */
+/* The names of the interfaces used, without duplicates. */
 static void interface_names(const struct udp *u, char *text, size_t len)
 {
 	size_t at = 0;

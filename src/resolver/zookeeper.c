@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The back end for clusters: one ephemeral node of a ZooKeeper ensemble per service, with its record, and a watch on every
- * node that was looked up. To the core it looks like a network on which the ensemble answers for all holders:
+ * The back end for clusters: one ephemeral node of a ZooKeeper ensemble per service, with its
+ * record, and a watch on every node that was looked up. To the core it looks like a network on
+ * which the ensemble answers for all holders:
  *
  *	PROBE    the node is made; if it is another's the answer is that one's REPLY
  *	REQUEST  of ours for a service of our own: the node is made, or says what is new; for others: REPLY, once it is known
  *	GONE     the node is removed
  *
- * and changes of nodes come as the messages their holders would have sent. While the ensemble is away, what is known
- * is answered as ever, though marked stale and for a short time at once.
+ * and changes of nodes come as the messages their holders would have sent. While the ensemble is
+ * away, what is known is answered as ever, though marked stale and for a short time at once.
  */
 #define _GNU_SOURCE
 #include "resolver/zookeeper.h"
@@ -16,6 +17,7 @@
 #include "auth/key.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,8 +29,8 @@
 #define WATCHED_MAX \
 	65536 /* services looked up and watched at most; the least recently asked for go first */
 #define STALE_TTL_MS 5000u /* life of a record that nobody vouches for at present */
-#define SUSPECT_NS \
-	(3000 * RIPC__MS) /* how long a record that led nowhere is kept back, unless its node changes */
+/* how long a record that led nowhere is kept back, unless its node changes */
+#define SUSPECT_NS (3000 * RIPC__MS)
 #define FAILURES_MAX \
 	7u /* so often half of that, beginning with 23 ms: who takes over may not be ready yet */
 #define LOG_INTERVAL_NS (10000 * RIPC__MS) /* between two complaints about one thing */
@@ -234,7 +236,10 @@ static void on_up(struct ripc__zk *z, bool new_session)
 		TAILQ_FOREACH(h, &z->held_list, link)
 		h->state = h->state == RIPC__ZK_CREATED ? RIPC__ZK_CLAIMING : h->state;
 	} else {
-		/* What was asked with the connection that is lost has no answer: it may be the watch on our own node. */
+		/*
+		 * What was asked with the connection that is lost has no answer: it may be the
+		 * watch on our own node.
+		 */
 		TAILQ_FOREACH(h, &z->held_list, link)
 		if (h->state != RIPC__ZK_CREATED)
 			ripc__zk_claim(z, h);
@@ -367,7 +372,10 @@ static void zk_send(struct ripc__backend *b, const struct ripc__mcast_sender *to
 			break;
 		}
 		h = ripc__zk_held_update(z, &msg.record, !to);
-		/* The time for an answer is over, and it counts as held: if its node is another's, that is told at once. */
+		/*
+		 * The time for an answer is over, and it counts as held: if its node is another's,
+		 * that is told at once.
+		 */
 		if (h && h->nonce) {
 			h->nonce = 0;
 			if (h->state == RIPC__ZK_TAKEN)

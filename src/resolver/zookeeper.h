@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The back end for clusters, inside: zookeeper.c has what it makes of the ensemble's reports and of services of others,
- * zookeeper_held.c services of ours. Used under the context's lock.
+ * The back end for clusters. zookeeper.c: reports of the ensemble and services of others.
+ * zookeeper_held.c: services of this context. Used under the context's lock.
  */
 #ifndef RIPC_RESOLVER_ZOOKEEPER_H
 #define RIPC_RESOLVER_ZOOKEEPER_H
@@ -19,26 +19,26 @@ struct ripc__zk_held {
 	struct ripc__node node;
 	TAILQ_ENTRY(ripc__zk_held) link;
 	enum { RIPC__ZK_CLAIMING, RIPC__ZK_CREATED, RIPC__ZK_TAKEN } state;
-	uint64_t nonce; /* of the probe that is to be answered; 0: none */
-	uint64_t taken_ns; /* when its node was first found to be another's, since it was probed; 0: it was not */
-	bool last;  /* it has been so for long: its holder stays, and the next answer is told */
-	bool force; /* it is being taken over from its holder */
+	uint64_t nonce;    /* nonce of the probe to answer; 0: none */
+	uint64_t taken_ns; /* first report since the probe that another holds the node; 0: none */
+	bool last;         /* that has lasted long enough: the next such report is a conflict */
+	bool force;        /* it is being taken over from its holder */
 	size_t len;
 	uint8_t *bytes; /* for the node */
 };
 
-/* A service of others that was looked up. */
+/* A service of another context that was looked up. */
 struct ripc__zk_watched {
 	struct ripc__node node;
-	TAILQ_ENTRY(ripc__zk_watched) link; /* the one asked for last at the end */
-	bool watching;                      /* its node was asked for in the present session */
-	bool known;                         /* record is what its node says, or last said */
-	bool stale;                /* known, but not confirmed since the ensemble was away */
-	uint64_t nonce;            /* of the request that waits for an answer; 0: none */
-	uint64_t suspect_until_ns; /* known, but it led nowhere: not given out before this */
-	unsigned failures;         /* how often that was so of late, at most DOUBTS */
+	TAILQ_ENTRY(ripc__zk_watched) link; /* the most recent look-up last */
+	bool watching;                      /* its node was requested in the present session */
+	bool known;                         /* bytes are the present or last data of its node */
+	bool stale;                /* known, but not confirmed since the connection was lost */
+	uint64_t nonce;            /* nonce of the request to answer; 0: none */
+	uint64_t suspect_until_ns; /* known, but the record failed: not used before this time */
+	unsigned failures;         /* recent failures, at most DOUBTS */
 	uint64_t since_ns;         /* known: when it was first seen */
-	const char *refused; /* not known: why what its node says is not believed; NULL: it has none */
+	const char *refused; /* not known: the reason to reject its node; NULL: there is no node */
 	size_t len;
 	uint8_t *bytes; /* the record, encoded */
 };
@@ -56,15 +56,15 @@ struct ripc__zk {
 	struct ripc__ensemble *e;
 	uint8_t instance[16], host[16];
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
-	bool kernel_enforced;    /* the kernel sees to it that an id is held once on this host */
+	bool kernel_enforced;    /* the kernel enforces that an id is held once on this host */
 	bool up;                 /* connected */
 	bool was_up;             /* and it has been, at least once */
-	bool renew;              /* a new session: all services of ours are to be said again */
+	bool renew;              /* a new session: all services of ours must be announced again */
 	uint64_t session;        /* its id, when it was up */
 	uint64_t lost_ns;
-	uint64_t last_log_ns; /* last complaint */
+	uint64_t last_log_ns; /* rate limit of log lines: time of the last one */
 	char hosts[448];
-	char last_error[128]; /* the last thing that went wrong, or empty */
+	char last_error[128]; /* the last error, or empty */
 	struct ripc__table held, watched;
 	TAILQ_HEAD(, ripc__zk_held) held_list;
 	TAILQ_HEAD(, ripc__zk_watched) lru;
@@ -72,25 +72,35 @@ struct ripc__zk {
 	uint64_t bad;
 };
 
-/* Leaves a message for the core. @final: as in struct ripc__mcast_sender. Lost without memory, as a datagram may be. */
+/*
+ * Queues a message for the core. @final: as in struct ripc__mcast_sender. Without memory it is
+ * lost.
+ */
 void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final);
-/* What a node says. Return: NULL, or a constant phrase that says why it is not believed, counted and logged. */
+/*
+ * Decodes the data of a node. Return: NULL, or a constant phrase, counted and logged: the reason to
+ * reject it.
+ */
 const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			    struct ripc__record *record);
 
-/* A service of ours, NULL if it is none. */
+/* A service of this context, or NULL. */
 struct ripc__zk_held *ripc__zk_held_find(struct ripc__zk *z, uint64_t service);
 void ripc__zk_held_remove(struct ripc__zk *z, struct ripc__zk_held *h);
-/* Wants its node to be made. */
+/* Requests the creation of its node. */
 void ripc__zk_claim(struct ripc__zk *z, struct ripc__zk_held *h);
 /*
- * What our own messages say of a service of ours goes into its node. @force: the node is taken away from the holder of a lower
- * generation; what was said again for a new session alone takes nothing away from those that came meanwhile.
- * Return: it, also if nothing is new; NULL: out of memory, or the record cannot be written.
+ * Updates the node of a service from our own message about it. @force: replaces the node of a
+ * holder with a lower generation. A repeated announcement for a new session replaces no node of
+ * others. Return: the service, also if nothing changed; NULL: out of memory, or the record is too
+ * large.
  */
 struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc__record *record,
 					   bool force);
-/* Its node is another's, or somebody found it in place of the one it had, and left its record. */
+/*
+ * ripc__zk_taken(): another holds its node. ripc__zk_rival(): another context, which held it
+ * before, found our node in place of its own and left its record.
+ */
 void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 		    const struct ripc__ensemble_report *r);
 void ripc__zk_rival(struct ripc__zk *z, struct ripc__zk_held *h, const uint8_t *bytes, size_t len);

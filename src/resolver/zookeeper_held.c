@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RELEASE_WAIT_NS \
-	(200 * RIPC__MS) /* how long the node of a service that is registered may be another's: it may be going */
+/* how long the node of a service that is registered may be another's: it may be going */
+#define RELEASE_WAIT_NS (200 * RIPC__MS)
 
 struct ripc__zk_held *ripc__zk_held_find(struct ripc__zk *z, uint64_t service)
 {
@@ -30,8 +30,10 @@ void ripc__zk_claim(struct ripc__zk *z, struct ripc__zk_held *h)
 	(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, h->force);
 }
 
-/* What our own messages say of a service of ours goes into its node. What was said again for a new session alone takes
- * nothing away from those that came meanwhile. */
+/*
+ * Updates the node of a service from our own message. A repeated announcement for a new session
+ * replaces no node of others.
+ */
 struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc__record *record,
 					   bool force)
 {
@@ -40,7 +42,7 @@ struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc
 	uint8_t bytes[RIPC__NODE_MAX], *copy;
 	int len;
 
-	/* Its age would make every copy another. */
+	/* The age would make every copy differ. */
 	stored.since_ms = 0;
 	len = ripc__record_encode(&stored, bytes, sizeof(bytes));
 	if (len > 0 && z->auth)
@@ -86,13 +88,13 @@ bool ripc__zk_settled(const struct ripc__backend *b, uint64_t service)
 	struct ripc__zk *z = (struct ripc__zk *)b;
 	struct ripc__zk_held *h = ripc__zk_held_find(z, service);
 
-	/* Whoever has its node has had the time to give it up: the next answer is told. */
+	/* The holder of the node has had the time to release it: the next report is a conflict. */
 	if (h && h->state == RIPC__ZK_TAKEN && !h->last &&
 	    ripc__clock_ns() - h->taken_ns >= RELEASE_WAIT_NS) {
 		h->last = true;
 		ripc__zk_claim(z, h);
 	}
-	/* An ensemble that is known to be away is not waited for. */
+	/* Do not wait for an ensemble that is known to be disconnected. */
 	return !h || h->state == RIPC__ZK_CREATED || (z->was_up && !z->up);
 }
 
@@ -107,7 +109,7 @@ static uint64_t own_generation(const struct ripc__zk *z, const struct ripc__zk_h
 	return record.generation;
 }
 
-/* The node of a service of ours is another's. */
+/* Another session holds the node of a service of ours. */
 void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h, const struct ripc__ensemble_report *r)
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = h->node.id};
@@ -118,28 +120,31 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h, const struct ri
 	h->state = RIPC__ZK_TAKEN;
 	if (ripc__zk_decode(z, h->node.id, r->bytes, r->len, &msg.record))
 		return;
-	/* A process of this host that held it is dead, or we could not hold it: its node only waits for its session's end. */
+	/*
+	 * The node of a dead process of this host, or of a holder that our kernel rules out,
+	 * remains only until its session ends.
+	 */
 	if (z->kernel_enforced && ripc__host_same(msg.record.host, z->host)) {
 		h->state = RIPC__ZK_CLAIMING;
 		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
 		return;
 	}
-	/* What another has just unregistered may not have arrived before our claim: its node is watched, and goes. */
+	/* An unregistration may still be under way: its node is watched, and will go. */
 	if (h->nonce && !h->last) {
 		(void)ripc__ensemble_watch(z->e, h->node.id);
 		return;
 	}
-	/* Of two holders the one in the ensemble keeps it, since there is but one. */
+	/* Of two holders the one in the ensemble keeps the service. */
 	msg.nonce = h->nonce;
 	msg.flags = RIPC__RESOLVE_VERDICT;
 	split = !h->nonce && msg.record.generation <= own_generation(z, h);
 	ripc__zk_queue_msg(z, &msg, split);
-	/* That one cannot know of us, as we did not of it. */
+	/* That holder cannot know of us. */
 	if (split)
 		(void)ripc__ensemble_report_rival(z->e, r, h->bytes, h->len);
 }
 
-/* Somebody found our node in place of the one it had, and left its record. */
+/* Another context found our node in place of its own, and left its record. */
 void ripc__zk_rival(struct ripc__zk *z, struct ripc__zk_held *h, const uint8_t *bytes, size_t len)
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_GONE, .service = h->node.id};

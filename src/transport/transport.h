@@ -24,6 +24,7 @@
 #define RIPC_TRANSPORT_H
 
 #include "base/options.h"
+#include "wire/address.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,7 +59,6 @@ enum ripc__access {
 };
 
 #define RIPC__PRIVATE_MAX     192 /* bytes of private data a connection set-up carries at most */
-#define RIPC__ADDRESS_MAX     256 /* bytes of a transport's address in a resolver record at most */
 #define RIPC__POST_HEADER_LEN 36  /* the most frequent length of the head given to post() */
 #define RIPC__POST_ITEMS_MAX  64  /* items that one post() has at most */
 

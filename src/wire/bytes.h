@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Fixed-width integers to and from unaligned bytes: little-endian for libripc's own formats, big-endian for the RFCs'. */
+/*
+ * Fixed-width integers to and from unaligned bytes: little-endian for libripc's own formats,
+ * big-endian for the RFCs'.
+ */
 #ifndef RIPC_WIRE_BYTES_H
 #define RIPC_WIRE_BYTES_H
 

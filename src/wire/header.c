@@ -3,7 +3,10 @@
 
 #include <errno.h>
 
-/* Bytes between the header and the descriptors, and whether items, returns and payload may follow. */
+/*
+ * Per kind: bytes between the header and the descriptors, and whether items, returns and payload
+ * may follow.
+ */
 static const struct {
 	const char *name;
 	uint8_t fixed;
@@ -73,13 +76,16 @@ static int check_short(const struct ripc__header *h, const char **why)
 				     : malformed(why, "item lengths do not add up to the payload");
 }
 
-/* No bytes: a return buffer that nothing fits into, or an item that is not in the message. */
+/* Length 0: a return buffer without capacity, or an item that is not in the message. */
 static inline bool malformed_len(uint64_t len)
 {
 	return !len || len >> RIPC__LEN_BITS;
 }
 
-/* SHORT, LONG: a return buffer has a length. Without an id it cannot be written: no address, no key. */
+/*
+ * SHORT, LONG: a return buffer has a length. Without an id it cannot be written: no address, no
+ * key.
+ */
 static int check_returns(const struct ripc__header *h, const char **why)
 {
 	struct ripc__desc d;
@@ -109,7 +115,7 @@ static int check_grant(const struct ripc__header *h, const char **why)
 	return 0;
 }
 
-/* LONG: what is inline must add up to the payload, and every item must travel in a known way. */
+/* LONG: inline items must add up to the payload, and every item must have a known path. */
 static int check_long(const struct ripc__header *h, const char **why)
 {
 	uint64_t sum = 0;
@@ -131,7 +137,7 @@ static int check_long(const struct ripc__header *h, const char **why)
 				     : malformed(why, "inline items do not add up to the payload");
 }
 
-/* A SHORT of one item without anything else, which most messages are: two comparisons instead of one for each field. */
+/* The most frequent message, a SHORT of one item: two comparisons instead of one per field. */
 static inline bool decode_fast(struct ripc__header *h, const uint8_t *buf, size_t len)
 {
 	uint64_t last;

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Messages between contexts: encode and decode, nothing else. Drawn bit by bit in doc/protocol.md, section 1.
+ * Messages between contexts: encode and decode. Format: doc/protocol.md, section 1.
  *
- * Every message but ELIDED starts with the same 32 bytes. What follows depends on the kind:
+ * Every message but ELIDED starts with the same 32 bytes. With F_INSTANCE the last 8 of them are
+ * one number, see ripc__number_stamp(). The rest depends on the kind:
  *
- * With F_INSTANCE the last 8 of them are one number, see ripc__number_stamp().
- *
- *   SHORT      [instance 16, if F_INSTANCE] [done u64, if F_ACK] item lengths u32[nitems], returns[nreturns], payload
- *   LONG       [done u64, if F_ACK] request u64, dedup_base u64, items[nitems], returns[nreturns], payload of inline items
- *   ACK       request u64, status i32, flags u32 (RIPC__ACK_KEPT)
- *   GRANT      request u64, items[nitems]: where the sender may write
- *   FIN        request u64: all granted writes were posted before this
- *   CANCEL     request u64
- *   CREDIT     limit u64: units that may have been sent to service `source` on this lane, in all
- *   PING/PONG  nonce u64
+ *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK] item lengths u32[nitems],
+ *                returns[nreturns], payload
+ *   LONG         [acked u64, if F_ACK] request u64, dedup_base u64, items[nitems],
+ *                returns[nreturns], payload of inline items
+ *   ACK          request u64, status i32, flags u32 (RIPC__ACK_KEPT)
+ *   GRANT        request u64, items[nitems]: memory for the sender to write
+ *   FIN          request u64: all granted writes were posted before this
+ *   CANCEL       request u64
+ *   CREDIT       limit u64: total units sent to service `source` on this lane at most
+ *   PING/PONG    nonce u64
  *   REVOKE/REVOKED  return buffer id u64
- *   NOSERVICE  [instance 16, if F_INSTANCE]: `source` is not a service of this context
- *   BYE        nothing: the context is closing
- *   GOAWAY     answer u64: 0 the last message on this lane, but for 1: the answer to the other side's
- *   GROUP      [instance 16, if F_INSTANCE] number u64, item lengths u32[nitems], payload: to all members of group `dest`
- *   JOIN       role u64, version u64, record: the sender's part in group `dest`, to its keeper
- *   MEMBER     present u64, version u64, record: from the keeper, a context that is a member, or is none any more
- *   COORDINATOR     keeping u64, version u64: from the keeper, the list is complete; or it is none (any more)
- *   MCAST_ACK      number u64: the multicast with that number arrived
- *   MAP_ACK       buffer u64: the buffer of yours that you have handed over under this number is mapped
- *   RELEASE    request u64, item u64: the item of yours that I kept in place is not read any more
- *   UNMAP     buffer u64: nothing more will lie in this buffer of mine
+ *   NOSERVICE    [instance 16, if F_INSTANCE]: `source` is not a service of this context
+ *   BYE          nothing: the context is closing
+ *   GOAWAY       answer u64: 0: the last message on this lane, except: 1: the answer to a GOAWAY
+ *   GROUP        [instance 16, if F_INSTANCE] number u64, item lengths u32[nitems], payload: to all
+ *                members of group `dest`
+ *   JOIN         role u64, version u64, record: to the coordinator, the role in group `dest`
+ *   MEMBER       present u64, version u64, record: from the coordinator, a context joined or left
+ *   COORDINATOR  keeping u64, version u64: 1: the list is complete; 0: not the coordinator
+ *   MCAST_ACK    number u64: the multicast with that number arrived
+ *   MAP_ACK      buffer u64: the exported buffer with this number is mapped
+ *   RELEASE      request u64, item u64: the receiver has released the mapped item
+ *   UNMAP        buffer u64: no further item will be in this exported buffer
  *
- * ELIDED stands for a SHORT of one item and nothing else whose dest and source are those of the last such message on its lane: a word of
- * 4 bytes, then the payload, which ends with the send.
+ * ELIDED replaces a SHORT of one item and nothing else with the dest and source of the last such
+ * message on its lane: a word of 4 bytes, then the payload up to the end of the send.
  */
 #ifndef RIPC_WIRE_HEADER_H
 #define RIPC_WIRE_HEADER_H
@@ -42,15 +44,15 @@
 #define RIPC__MSG_VERSION 2
 #define RIPC__HEADER_LEN  32
 #define RIPC__DESC_LEN    24 /* one item or return buffer descriptor */
-/* A SHORT of one item and nothing else: its first 8 bytes, and how many stand before its payload. */
+/* A SHORT of one item and nothing else: its first 8 bytes, and the bytes before its payload. */
 #define RIPC__FAST_HEADER_WORD \
 	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | UINT64_C(1) << 48)
 #define RIPC__FAST_HEADER_LEN (RIPC__HEADER_LEN + 4)
 #define RIPC__LONG_FIXED      (RIPC__HEADER_LEN + 16)
 #define RIPC__ACK_WORD        8 /* bytes by which F_ACK makes a message longer */
 /*
- * ELIDED: its first byte, which no header has, and how many stand before its payload. Less than RIPC__FAST_HEADER_LEN by a multiple of 32: a
- * payload is aligned behind the one as behind the other.
+ * ELIDED: its first byte, which no header has, and the bytes before its payload. The difference to
+ * RIPC__FAST_HEADER_LEN is a multiple of 32, so the payload has the same alignment in both.
  */
 #define RIPC__ELIDED_MAGIC       0x61 /* "a" */
 #define RIPC__ELIDED_LEN         4
@@ -94,16 +96,15 @@ enum ripc__kind {
 	RIPC__KIND_END,
 };
 
-#define RIPC__ACK_KEPT \
-	1u /* of ACK: items that were handed over are kept in place, RELEASE will come for each */
+#define RIPC__ACK_KEPT 1u /* of ACK: mapped items stay in place, a RELEASE follows for each */
 
 enum ripc__msg_flags {
 	RIPC__F_INSTANCE = 1 << 0, /* the sender's instance id follows the header: datagrams */
-	RIPC__F_ACK = 1 << 1, /* SHORT, LONG on a lane: carries a ACK with status 0 and no flags */
+	RIPC__F_ACK = 1 << 1, /* SHORT, LONG on a lane: carries an ACK with status 0 and no flags */
 	RIPC__F_ALL = RIPC__F_INSTANCE | RIPC__F_ACK,
 };
 
-/* How an item of a LONG message travels. */
+/* The path of an item of a LONG message. */
 enum ripc__how {
 	RIPC__HOW_INLINE = 0,  /* its bytes are in this message */
 	RIPC__HOW_READ = 1,    /* the receiver reads it from addr/key */
@@ -114,10 +115,10 @@ enum ripc__how {
 
 /* An item, or a return buffer. */
 struct ripc__desc {
-	uint64_t addr; /* remote address; item HOW_WRITTEN: the id of the return buffer it stands in */
-	uint64_t len; /* bytes */
-	uint32_t key; /* remote key */
-	uint32_t how; /* item: enum ripc__how; return buffer: its id; 0: not to be written */
+	uint64_t addr; /* remote address; item HOW_WRITTEN: the id of its return buffer */
+	uint64_t len;  /* bytes */
+	uint32_t key;  /* remote key */
+	uint32_t how;  /* item: enum ripc__how; return buffer: its id; 0: not writable */
 };
 
 /* A message header, decoded. */
@@ -126,24 +127,25 @@ struct ripc__header {
 	uint16_t flags;
 	uint16_t nitems;
 	uint16_t nreturns;
-	uint16_t credits; /* receive buffers given back to the other side of the lane */
+	uint16_t credits; /* receive buffers returned to the other side of the lane */
 	uint32_t seq;     /* per lane and direction, from 0, wraps */
 	uint64_t number;  /* F_INSTANCE: of a SHORT, per sender and receiver; else 0 */
 	uint64_t dest;
 	uint64_t source;
-	uint64_t acked;          /* F_ACK: the request that is done */
+	uint64_t acked;          /* F_ACK: the request that is complete */
 	uint64_t u[2];           /* the kind's fixed words after the header; see above */
 	const uint8_t *instance; /* 16 bytes with F_INSTANCE, else NULL */
 	const uint8_t *lens;     /* SHORT, GROUP: nitems u32 */
 	const uint8_t *items;    /* LONG, GRANT: nitems descriptors, see ripc__desc_get() */
 	const uint8_t *returns;  /* nreturns descriptors */
-	const uint8_t *payload;  /* what follows */
+	const uint8_t *payload;  /* the rest of the message */
 	uint64_t payload_len;
 };
 
 /*
- * Decodes and validates: magic, version, kind, flags, counts, and that the lengths add up to exactly len. Nothing is
- * copied; pointers point into buf. Return: 0, or -EPROTO with *why a constant string.
+ * Decodes and validates: magic, version, kind, flags, counts, and that the lengths add up to
+ * exactly len. Nothing is copied; pointers point into buf. Return: 0, or -EPROTO with *why a
+ * constant string.
  */
 int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why);
 
@@ -159,22 +161,23 @@ static inline uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags
 	return p + RIPC__HEADER_LEN;
 }
 
-/* Fills in what is only known when the message goes out. */
+/* Fills in the fields that are known only when the message is sent. */
 static inline void ripc__header_stamp(uint8_t *p, uint32_t seq, uint16_t credits)
 {
 	ripc__put_le32(p + 24, seq);
 	ripc__put_le16(p + 28, credits);
 }
 
-/* Of a datagram: it has no sequence number, no credits and no return buffers. */
+/* For a datagram, which has no sequence number, credits or return buffers. */
 static inline void ripc__number_stamp(uint8_t *p, uint64_t number)
 {
 	ripc__put_le64(p + 24, number);
 }
 
 /*
- * Between which services the last plain message went in one direction of a lane: a SHORT of one item and no return buffers. The next one
- * between the same may say ELIDED in place of its header; both ends go by what was sent, whatever became of it.
+ * The services of the last SHORT of one item without return buffers, in one direction of a lane.
+ * The next one between the same services may be ELIDED. Both ends follow the order of sending,
+ * whatever the outcome of a message.
  */
 struct ripc__header_context {
 	bool known; /* there was one */
@@ -188,14 +191,15 @@ static inline bool ripc__header_context_is(const struct ripc__header_context *b,
 }
 
 /*
- * The SHORT that an ELIDED stands for, where the last plain message went between these. seq: the number that is due; of the message's own
- * only the lower half is told. lens: room for the length of the item. Return: as ripc__header_decode().
+ * Decodes an ELIDED into the SHORT that it replaces, with the services of @last. @seq: the expected
+ * number; the message has only its lower half. @lens: room for the length of the item.
+ * Return: as ripc__header_decode().
  */
 int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 			const struct ripc__header_context *last, uint32_t seq, uint8_t lens[4],
 			const char **why);
 
-/* The word of an ELIDED: of its number the lower half. */
+/* The word of an ELIDED, with the lower half of its number. */
 static inline uint32_t ripc__elided_word(uint32_t seq, uint32_t credits)
 {
 	return RIPC__ELIDED_MAGIC | credits << 8 | seq << 16;
@@ -204,7 +208,7 @@ static inline uint32_t ripc__elided_word(uint32_t seq, uint32_t credits)
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d);
 void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index);
 
-/* The name of a kind, for messages to people. */
+/* The name of a kind, for texts. */
 const char *ripc__kind_name(unsigned kind);
 
 #endif

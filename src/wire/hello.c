@@ -26,7 +26,7 @@ void ripc__hello_encode(const struct ripc__hello *h, uint8_t buf[RIPC__HELLO_LEN
 int ripc__hello_decode(struct ripc__hello *h, const uint8_t *buf, size_t len, const char **why)
 {
 	*why = "";
-	/* Transports may pad private data; what is behind is for later versions. */
+	/* Transports may pad private data; later versions may append to it. */
 	if (len < RIPC__HELLO_LEN || ripc__get_le32(buf) != HELLO_MAGIC) {
 		*why = "not a libripc connection";
 		return -EPROTO;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The private data of a lane's set-up: who speaks to whom, and with what limits. doc/protocol.md, section 2. */
+/*
+ * The private data of a lane's set-up: the ids and limits of both sides. doc/protocol.md, section
+ * 2.
+ */
 #ifndef RIPC_WIRE_HELLO_H
 #define RIPC_WIRE_HELLO_H
 
@@ -8,11 +11,11 @@
 
 #define RIPC__HELLO_LEN 64
 #define RIPC__HELLO_AUTH \
-	6 /* the byte that says whether a proof follows, see auth/handshake.h: 1, else 0 */
-/* With fewer receive buffers both sides would send each other nothing but credit, one CREDIT for each. */
+	6 /* index of the byte that is 1 if a proof follows, else 0: see auth/handshake.h */
+/* With fewer receive buffers both sides would exchange only CREDIT messages, one for each. */
 #define RIPC__RECV_DEPTH_MIN 3
 
-/* Why a connection was refused; 0 in a request and in an acceptance. */
+/* The reason of a refusal; 0 in a request and in an acceptance. */
 enum ripc__refusal {
 	RIPC__REFUSE_NONE = 0,
 	RIPC__REFUSE_STALE = 1,   /* the target instance is not here: the record is stale */
@@ -25,13 +28,15 @@ enum ripc__refusal {
 
 struct ripc__hello {
 	uint8_t refusal;      /* enum ripc__refusal */
-	uint8_t instance[16]; /* the speaker */
-	uint8_t target[16];   /* whom it believes to speak to */
-	uint32_t send_max;    /* largest send the speaker can receive, bytes */
+	uint8_t instance[16]; /* the sender */
+	uint8_t target[16];   /* the expected receiver */
+	uint32_t send_max;    /* largest send that the sender of the hello can receive, bytes */
 	uint32_t recv_depth;  /* receive buffers it has posted for this lane; 0: needs no credits */
-	uint32_t service_window; /* units of RIPC__CREDIT_UNIT bytes that may be queued at each of its services */
-	uint64_t memory; /* number of the speaker's memory of the other side: struct ripc__peer */
-	uint32_t caps;   /* RIPC__CAP_READ, RIPC__CAP_WRITE: what the other side may use on it */
+	/* units of RIPC__CREDIT_UNIT bytes that may be queued at each of its services */
+	uint32_t service_window;
+	uint64_t memory; /* id of the sender's state for the other side: struct ripc__peer */
+	/* RIPC__CAP_READ, RIPC__CAP_WRITE: operations that the other side may use on it */
+	uint32_t caps;
 };
 
 void ripc__hello_encode(const struct ripc__hello *hello, uint8_t buf[RIPC__HELLO_LEN]);
@@ -39,7 +44,6 @@ void ripc__hello_encode(const struct ripc__hello *hello, uint8_t buf[RIPC__HELLO
 /* Return: 0, -EPROTO, or -EPROTONOSUPPORT (another version), with *why a constant string. */
 int ripc__hello_decode(struct ripc__hello *hello, const uint8_t *buf, size_t len, const char **why);
 
-/* For people. */
 const char *ripc__refusal_text(unsigned refusal);
 
 #endif

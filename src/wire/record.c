@@ -119,7 +119,7 @@ int ripc__resolver_msg_encode(const struct ripc__resolver_msg *msg, uint8_t *buf
 	return len < 0 ? len : len + MSG_HEADER;
 }
 
-/* What the kinds have to do with their fields. */
+/* Checks the fields that depend on the kind. */
 static int check_kind(const struct ripc__resolver_msg *msg, const char **why)
 {
 	bool same = msg->record.service == msg->service;

@@ -6,20 +6,23 @@
 #ifndef RIPC_WIRE_RECORD_H
 #define RIPC_WIRE_RECORD_H
 
-#include "transport/transport.h"
+#include "wire/address.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 #define RIPC__RECORD_ADDRS_MAX 5    /* transports with an address in one record */
 #define RIPC__RESOLVER_MSG_MAX 1400 /* bytes of one resolver message at most */
 
-/* Where one service is. Plain data, copied by assignment. */
+/* The location of one service. Copied by assignment. */
 struct ripc__record {
 	uint64_t service;
-	uint8_t instance[16]; /* context that holds it */
-	uint8_t host[16]; /* host (boot and network namespace) the context runs on; zeros: not told */
-	uint64_t generation; /* grows when a service moves; the higher one wins */
-	uint32_t ttl_ms;     /* how long the record may be used without asking again */
-	uint32_t since_ms; /* how long the service has been held, for duplicates: the older one wins */
-	unsigned naddrs; /* 0 .. RIPC__RECORD_ADDRS_MAX */
+	uint8_t instance[16]; /* the context that holds it */
+	uint8_t host[16];     /* host of the context (boot and network namespace); zeros: unknown */
+	uint64_t generation;  /* grows when a service moves; the higher one wins */
+	uint32_t ttl_ms;      /* lifetime of the record in a cache */
+	uint32_t since_ms;    /* age of the registration: of two holders the older one wins */
+	unsigned naddrs;      /* 0 .. RIPC__RECORD_ADDRS_MAX */
 	struct ripc__record_addr {
 		uint8_t transport; /* id of the transport */
 		uint16_t len;      /* bytes */
@@ -27,38 +30,44 @@ struct ripc__record {
 	} addrs[RIPC__RECORD_ADDRS_MAX];
 };
 
-/* The bytes of one record at most. */
+/* Bytes of one encoded record at most. */
 #define RIPC__RECORD_BYTES_MAX (57 + RIPC__RECORD_ADDRS_MAX * (3 + RIPC__ADDRESS_MAX))
 
 enum ripc__resolver_kind {
-	RIPC__RESOLVE_REQUEST =
-		1, /* who holds service? record: the asker itself, service 0 if it holds none */
-	RIPC__RESOLVE_REPLY = 2, /* record: the holder */
-	RIPC__RESOLVE_PROBE = 3, /* I am about to hold service: does anybody object? record: the asker */
-	RIPC__RESOLVE_GONE = 4, /* record.service is given up by record.instance */
+	RIPC__RESOLVE_REQUEST = 1, /* look-up; record: the asker, service 0 if it holds none */
+	RIPC__RESOLVE_REPLY = 2,   /* record: the holder */
+	RIPC__RESOLVE_PROBE = 3, /* announces a registration, a holder objects; record: the asker */
+	RIPC__RESOLVE_GONE = 4,  /* record.instance has unregistered record.service */
 };
 
-#define RIPC__RESOLVE_VERDICT 1 /* flag of a REPLY: another holder of the service must give it up */
+#define RIPC__RESOLVE_VERDICT 1 /* flag of a REPLY: the receiver must give the service up */
 
 struct ripc__resolver_msg {
 	enum ripc__resolver_kind kind;
 	uint8_t flags;    /* RIPC__RESOLVE_VERDICT or 0 */
-	uint64_t service; /* the service asked for */
-	uint64_t nonce; /* chosen by the asker, not 0, repeated in the reply; 0: not the answer to anything */
+	uint64_t service; /* the service of the request */
+	/* chosen by the asker, not 0, repeated in the reply; 0: not a reply to a request */
+	uint64_t nonce;
 	struct ripc__record record;
 };
 
 /* Return: bytes written, or -EMSGSIZE if they exceed cap. */
 int ripc__resolver_msg_encode(const struct ripc__resolver_msg *msg, uint8_t *buf, size_t cap);
 
-/* Validates everything. Return: 0, or -EPROTO / -EPROTONOSUPPORT (another version) with *why a constant string. */
+/*
+ * Validates everything. Return: 0, or -EPROTO / -EPROTONOSUPPORT (another version) with *why a
+ * constant string.
+ */
 int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf, size_t len,
 			      const char **why);
 
-/* A record by itself, as it stands in a message. Return: bytes written, or -EMSGSIZE. */
+/* Encodes a record alone. Return: bytes written, or -EMSGSIZE. */
 int ripc__record_encode(const struct ripc__record *record, uint8_t *buf, size_t cap);
 
-/* Validates everything; all @len bytes must be one record. Return: 0, or -EPROTO with *why a constant string. */
+/*
+ * Validates everything; all @len bytes must be one record. Return: 0, or -EPROTO with *why a
+ * constant string.
+ */
 int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t len, const char **why);
 
 #endif

@@ -241,7 +241,9 @@ START_TEST(sign__record)
 }
 END_TEST
 
-/* Old alone; old and new; new and old; new alone: neighbours of each step understand one another. */
+/*
+ * Old alone; old and new; new and old; new alone: neighbours of each step understand one another.
+ */
 START_TEST(key_rotation__stepwise)
 {
 	static const char *const steps[] = {KEY_A, KEY_A KEY_B, KEY_B KEY_A, KEY_B};

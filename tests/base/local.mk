@@ -5,3 +5,4 @@ check_PROGRAMS += tests/base/test_host
 check_PROGRAMS += tests/base/test_slab
 check_PROGRAMS += tests/base/test_admission
 check_PROGRAMS += tests/base/test_hash
+check_PROGRAMS += tests/base/test_resolver_chain

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The log hook and its levels; the detail string, which is each thread's own; the texts of errors. */
+/*
+ * The log hook and its levels; the detail string, which is each thread's own; the texts of errors.
+ */
 #include "base/log.h"
 #include "harness.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,12 +223,12 @@ START_TEST(strerror__no_such_error)
 END_TEST
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-static bool inside;
+static sem_t inside;
 
 /* Stays in the hook, and so in the log's lock, until the gate opens. */
 static void slow_hook(void *arg, enum ripc_log_level level, const char *line)
 {
-	__atomic_store_n(&inside, true, __ATOMIC_SEQ_CST);
+	sem_post(&inside);
 	pthread_mutex_lock(&gate);
 	pthread_mutex_unlock(&gate);
 }
@@ -242,11 +245,12 @@ START_TEST(log_forked__the_lock_is_free_in_the_child)
 	int status = -1;
 	pid_t pid;
 
+	ck_assert_int_eq(sem_init(&inside, 0, 0), 0);
 	ripc_log_set(slow_hook, NULL, RIPC_LOG_DEBUG);
 	pthread_mutex_lock(&gate);
 	ck_assert_int_eq(pthread_create(&thread, NULL, slow_logger, NULL), 0);
-	while (!__atomic_load_n(&inside, __ATOMIC_SEQ_CST))
-		usleep(100);
+	while (sem_wait(&inside))
+		ck_assert_int_eq(errno, EINTR);
 	pid = fork();
 	if (!pid) {
 		alarm(60);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "resolver/resolver.h"
 
 #include <netinet/in.h>

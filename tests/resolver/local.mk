@@ -16,7 +16,6 @@ check_PROGRAMS += tests/resolver/test_progress
 check_PROGRAMS += tests/resolver/test_resolver
 check_PROGRAMS += tests/resolver/test_table
 check_PROGRAMS += tests/resolver/test_timers
-check_PROGRAMS += tests/resolver/test_chain
 check_PROGRAMS += tests/resolver/test_file
 check_PROGRAMS += tests/resolver/test_move
 tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) \

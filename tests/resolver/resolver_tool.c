@@ -14,6 +14,7 @@
 #include "auth/key.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "resolver/resolver.h"
 
 #include <errno.h>

@@ -142,7 +142,9 @@ START_TEST(churn__partition_and_restarts)
 		ck_assert_uint_eq(node_holds(&bus->nodes[i], 1 + i / 2) +
 					  node_holds(&bus->nodes[i + 1], 1 + i / 2),
 				  1);
-	/* Every other holder dies; its service comes back in a new context, and everybody finds it. */
+	/*
+	 * Every other holder dies; its service comes back in a new context, and everybody finds it.
+	 */
 	for (uint64_t service = 1; service <= 20; service += 2) {
 		for (unsigned i = 0; i < nodes; i++)
 			if (node_holds(&bus->nodes[i], service))

@@ -132,7 +132,9 @@ START_TEST(file__alone_on_one_host)
 }
 END_TEST
 
-/* Only one of those that share the port reads a request: it is passed on to the one that is meant. */
+/*
+ * Only one of those that share the port reads a request: it is passed on to the one that is meant.
+ */
 START_TEST(file__several_contexts_of_a_host)
 {
 	enum { N = 6 };

@@ -333,7 +333,9 @@ START_TEST(crash__next_holder_resolved)
 	wait_more(&c.sent, 10);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	/* As in take_over(): while the ensemble is away the dead one is not known to have held it. */
+	/*
+	 * As in take_over(): while the ensemble is away the dead one is not known to have held it.
+	 */
 	for (unsigned k = 0; k < 3000 && !held; k++) {
 		rc = ripc_service_register(host, service, 0, &residence.s);
 		ck_assert_msg(!rc || rc == -EADDRINUSE, "%d: %s", rc, ripc_error_detail());
@@ -384,7 +386,9 @@ START_TEST(crash__refusal_drops_record)
 	ck_assert_int_eq(ripc_service_register(ctx, RIPC_ANY_ID, 0, &from), 0);
 	ck_assert_msg(!ripc_send_long(from, service, &item, 1, NULL, 20000), "%s",
 		      ripc_error_detail());
-	/* So that it answers nothing any more: kill() is back before all its threads stand still. */
+	/*
+	 * So that it answers nothing any more: kill() is back before all its threads stand still.
+	 */
 	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, WUNTRACED), pid);
 	ck_assert_msg(!ripc_send_async(from, service, &item, 1, NULL, &request), "%s",

@@ -573,7 +573,9 @@ START_TEST(elided_decode__only_elided)
 }
 END_TEST
 
-/* No header begins as ELIDED does, and none is taken for a header: they are told apart by a byte. */
+/*
+ * No header begins as ELIDED does, and none is taken for a header: they are told apart by a byte.
+ */
 START_TEST(elided_word__bytes)
 {
 	static const uint8_t want[RIPC__ELIDED_LEN] = {0x61, 0x32, 0x24, 0x23};

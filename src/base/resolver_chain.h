@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The setting "resolver": a chain of back ends, separated by commas, each with what it needs behind a colon:
+ * The parser of the setting "resolver": a chain of back ends, separated by commas, each with its
+ * argument behind a colon:
  *
  *	local,udp,file:/etc/ripc/hosts,zookeeper:zoo1:2181,zoo2:2181,zoo3:2181/cluster
  *
- * All of them are asked at once and the first answer counts.
+ * The resolver asks all of them at once and takes the first answer.
  */
-#ifndef RIPC_RESOLVER_CHAIN_H
-#define RIPC_RESOLVER_CHAIN_H
+#ifndef RIPC_BASE_RESOLVER_CHAIN_H
+#define RIPC_BASE_RESOLVER_CHAIN_H
 
 #include <stddef.h>
 
@@ -17,16 +18,16 @@
 
 struct ripc__chain_link {
 	char name[16];
-	char arg[RIPC__CHAIN_ARG]; /* behind the colon; empty if the back end takes none */
+	char arg[RIPC__CHAIN_ARG]; /* argument; empty if the back end takes none */
 };
 
 /*
- * Takes the next back end of the chain at *at, which is moved on. Return: 1, 0 at the end, or -EINVAL with a phrase
- * in why.
+ * Parses the next back end of the chain at *at and advances *at. Return: 1, 0 at the end, or
+ * -EINVAL with a phrase in why.
  */
 int ripc__chain_next(const char **at, struct ripc__chain_link *link, char *why, size_t whylen);
 
-/* Whether the whole of it makes sense. Return: 0, or -EINVAL with a phrase in why. */
+/* Checks the whole chain. Return: 0, or -EINVAL with a phrase in why. */
 int ripc__chain_check(const char *chain, char *why, size_t whylen);
 
 #endif

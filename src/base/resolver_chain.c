@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "resolver/chain.h"
+#include "base/resolver_chain.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands behind the colon. */
+/* The argument behind the colon. */
 enum needs { NOTHING, PATH, HOSTS };
 
 static const struct {
@@ -29,7 +29,7 @@ static int fail(char *why, size_t whylen, const char *fmt, ...)
 	return -EINVAL;
 }
 
-/* HOST:PORT, and in the last one of an ensemble /ROOT behind it. */
+/* HOST:PORT; the last one of an ensemble may have /ROOT appended. */
 static bool is_host(const char *word, size_t len)
 {
 	const char *slash = memchr(word, '/', len);
@@ -61,7 +61,10 @@ static int find(const char *word, size_t len)
 	return -1;
 }
 
-/* The hosts of an ensemble are separated by commas, too: all words that look like one and name no back end are of it. */
+/*
+ * Commas also separate the hosts of an ensemble: a word that has the form of a host and names no
+ * back end belongs to it.
+ */
 static size_t ensemble_len(const char *word, size_t len)
 {
 	size_t all = len;
@@ -90,7 +93,7 @@ static bool hosts_valid(const char *hosts)
 		if (!*at)
 			break;
 	}
-	/* A path as ZooKeeper has them: no empty or relative part. */
+	/* As in ZooKeeper: no empty or relative component. */
 	return !slash || (slash[1] && slash[strlen(slash) - 1] != '/' && !strstr(slash, "//") &&
 			  !strstr(slash, "/./") && !strstr(slash, "/../"));
 }

@@ -2,7 +2,7 @@
 /* The setting "resolver": what it may say, and what it is taken apart into. */
 #include "harness.h"
 
-#include "resolver/chain.h"
+#include "base/resolver_chain.h"
 
 #include <errno.h>
 #include <string.h>
@@ -98,7 +98,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("resolver/chain");
+	Suite *suite = suite_create("base/resolver_chain");
 	TCase *tc = tcase_create("chain");
 
 	tcase_set_timeout(tc, 60);
@@ -107,5 +107,5 @@ int main(void)
 	tcase_add_test(tc, check__rejects);
 	tcase_add_test(tc, check__rejects_too_long);
 	suite_add_tcase(suite, tc);
-	return test_main("resolver/chain", suite);
+	return test_main("base/resolver_chain", suite);
 }
