@@ -50,7 +50,7 @@ static const uint8_t *peer_addr(const struct ripc *ctx, const struct ripc__peer 
  */
 static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
 {
-	const struct ripc__peer *p = d->peer;
+	struct ripc__peer *p = d->peer;
 	const struct ripc__lane *lane = p->lane;
 	const size_t size = sizeof(route->reason);
 	size_t at = 0, len;

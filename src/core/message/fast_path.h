@@ -15,25 +15,6 @@ struct ripc;
 struct ripc_request;
 struct ripc_service;
 
-/* From one service of ours to one of a peer's. */
-struct ripc__fast_tx {
-	struct ripc_service *s; /* NULL: nothing is known, and nothing else here means anything */
-	uint64_t dest;
-	struct ripc__lane *lane;
-	struct ripc__ep *ep;
-	struct ripc__credit *credit;
-	int (*post)(struct ripc__ep *ep, const void *head, size_t head_len,
-		    const struct iovec *items, unsigned n, bool more);
-	uint64_t bytes;                   /* of payload, sent */
-	size_t len_max;                   /* bytes of payload */
-	uint64_t units_left, units_limit; /* units that the credit has left, and had */
-	uint32_t first;                   /* number of the first message */
-	const uint8_t *from;              /* what of it goes before the payload, */
-	uint32_t head_len;                /* and how many bytes */
-	uint8_t head[RIPC__POST_HEADER_LEN]
-		__attribute__((aligned(8))); /* of the next message but for its length */
-};
-
 /* To one service of ours, over one lane. */
 struct ripc__fast_rx {
 	struct ripc_service *s; /* as above */
@@ -55,7 +36,6 @@ struct ripc__fast_rx {
 
 struct ripc__fast_path {
 	bool valid; /* one of them, perhaps */
-	struct ripc__fast_tx out;
 	struct ripc__fast_rx in;
 };
 

@@ -56,12 +56,6 @@ static inline bool ripc__fast_header(struct ripc__fast_header *h, const struct r
 }
 
 /*
- * Sends a short message of one item by the way that ripc__send_short() would, if nothing stands in it. Of the arguments nothing was
- * checked but that s is there. Lock held. Return: whether it was sent.
- */
-bool ripc__network_send(struct ripc_service *s, uint64_t dest, const struct iovec *item, bool more);
-
-/*
  * The message that an event of take() brought, if it is a plain one for s, whose queue is empty. m: the next one of the cache, in whose
  * room it may lie. Lock held. Return: m with it, taken out of the cache; NULL: nothing was done.
  */

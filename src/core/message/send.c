@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The slow path of ripc_send_short(), and of ripc_send(), which picks. Long messages are in
- * start.c.
- */
+/* ripc_send_short(), and ripc_send(), which picks the short or the long form. */
 #include "core/group/group.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_post.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 #include "core/message/send.h"
@@ -47,6 +45,14 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 	return check_items(items, nitems, o, bytes);
 }
 
+/* What ripc__service_context() says of a service whose context is not ours, or has ended. */
+static int __attribute__((noinline)) service_not_owner(const struct ripc_service *s)
+{
+	struct ripc *ctx;
+
+	return ripc__service_context(s, &ctx);
+}
+
 static inline int check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 {
 	if (!s)
@@ -54,7 +60,8 @@ static inline int check_call(struct ripc_service *s, uint64_t dest, struct ripc 
 	/* The names of groups are no services either. */
 	if (!dest || ripc__group_is_name(dest))
 		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
-	return ripc__service_context(s, ctx);
+	*ctx = ripc__service_owner(s);
+	return RIPC__LIKELY(*ctx && ripc__is_owner(*ctx)) ? 0 : service_not_owner(s);
 }
 
 int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
@@ -147,7 +154,12 @@ static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsign
 	return 0;
 }
 
-static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
+/*
+ * Over the lane of its destination. Inlined where a message has one item and nothing else, which the
+ * compiler then knows.
+ */
+static inline __attribute__((always_inline)) int send_on_lane(struct ripc__dest *d,
+							       const struct send_args *m)
 {
 	struct ripc__lane *lane = d->peer->lane;
 	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
@@ -178,9 +190,10 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	if (nreturns)
 		ripc__local_returns_before_reg(lane, m->returns, nreturns);
 	/* The transport may hold that back until more follows. */
-	if (m->flags & RIPC_MORE)
+	if (m->flags & RIPC_MORE && RIPC__UNLIKELY(lane->ctx->delayed_ack.held))
 		ripc__delayed_ack_flush(lane->ctx);
-	delayed_ack = ripc__delayed_ack_piggybacks(lane, len);
+	delayed_ack = RIPC__UNLIKELY(lane->ctx->delayed_ack.held) &&
+		      ripc__delayed_ack_piggybacks(lane, len);
 	p = ripc__header_put(buf, RIPC__SHORT, delayed_ack ? RIPC__F_ACK : 0, (uint16_t)m->nitems,
 			     0, d->id, m->s->id);
 	if (delayed_ack) {
@@ -192,12 +205,13 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 		p = ripc__local_returns_encode(lane, m->returns, &nreturns, p);
 		ripc__put_le16(buf + 30, (uint16_t)nreturns);
 	}
-	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
+	rc = ripc__lane_send_inline(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
 	if (rc)
 		return rc;
 	if (m->nreturns)
 		ripc__local_returns_advertised(lane, m->returns, m->nreturns);
-	ripc__delayed_ack_replied(lane);
+	if (RIPC__UNLIKELY(lane->ctx->delayed_ack.lane))
+		ripc__delayed_ack_replied(lane);
 	/* As the receiver counts: fewer return buffers may have gone with it, and what it carries is not for the service. */
 	c->sent_units +=
 		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0) + m->bytes);
@@ -205,7 +219,13 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	return 0;
 }
 
-/* A lane is up, and it is the way. */
+/* The same, whatever the message has. */
+static int __attribute__((noinline)) send_any(struct ripc__dest *d, const struct send_args *m)
+{
+	return send_on_lane(d, m);
+}
+
+/* A lane is up, and short messages to the destination go over it. */
 static inline bool uses_lane(const struct ripc *ctx, const struct ripc__dest *d)
 {
 	return d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams;
@@ -220,7 +240,7 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 	size_t len;
 
 	if (uses_lane(ctx, d))
-		return send_on_lane(d, m);
+		return send_any(d, m);
 	if (ctx->datagrams && !m->nreturns && !ripc__dest_locate(ctx, d)) {
 		/* The lane is what tells that the peer has died: datagrams to nobody are not refused. */
 		if (!d->peer->lane) {
@@ -240,7 +260,7 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 				  ripc__instance_text(d->peer->instance), ripc_detail());
 		}
 	}
-	return ripc__dest_reach(ctx, d) ? -EAGAIN : send_on_lane(d, m);
+	return ripc__dest_reach(ctx, d) ? -EAGAIN : send_any(d, m);
 }
 
 /* The error for a send that could not be done in time. */
@@ -316,10 +336,8 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 	uint32_t ids[RIPC_RETURNS_MAX];
 	int rc;
 
-	if (!o || !o->nreturns) {
-		rc = send_once(d, m);
-		return rc == -EAGAIN ? retry_until(s, d, timeout_ms, send_once_cb, m) : rc;
-	}
+	if (!o || !o->nreturns)
+		return retry_until(s, d, timeout_ms, send_once_cb, m);
 	rc = ripc__local_returns_add(s, o, ids);
 	if (rc)
 		return rc;
@@ -331,18 +349,6 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 	return rc;
 }
 
-/* It could not be sent at once. */
-static int __attribute__((noinline))
-send_retry(struct ripc__dest *d, struct send_args *m, int timeout_ms)
-{
-	int rc;
-
-	d->users++;
-	rc = retry_until(m->s, d, timeout_ms, send_once_cb, m);
-	d->users--;
-	return rc;
-}
-
 /* ---- whichever fits ---- */
 
 /* Whether it fits a short message over that limit of payload. */
@@ -350,12 +356,6 @@ static inline bool fits(const struct send_args *m, const struct ripc_send_option
 {
 	return m->bytes + (o ? o->nreturns * RIPC__DESC_LEN : 0) <= limit &&
 	       !(m->flags & RIPC_RELIABLE);
-}
-
-/* The same over the lane of its destination, without return buffers. */
-static inline bool fits_lane(const struct send_args *m, const struct ripc__dest *d)
-{
-	return fits(m, NULL, d->peer->lane->send_max - RIPC__SHORT_FIXED);
 }
 
 static int locate_cb(struct ripc__dest *d, void *arg)
@@ -391,60 +391,89 @@ static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
 	return rc;
 }
 
-/* Lock held, service entered. */
+/*
+ * A message that does not go over a lane at once: it has to wait, to be located, to go as a datagram, or
+ * as a long one; or it has several items or return buffers. Lock held, service entered.
+ */
 static int __attribute__((noinline))
-send_locked(struct send_args *m, uint64_t dest, const struct ripc_send_options *o, int timeout_ms,
-	    bool or_long)
+send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	   const struct ripc_send_options *o, int timeout_ms, bool or_long)
 {
-	struct ripc *ctx = m->s->ctx;
-	struct ripc__dest *d = ripc__dest_get(ctx, dest);
+	struct send_args m = {.s = s, .items = items, .nitems = nitems, .flags = o ? o->flags : 0};
+	struct ripc__dest *d = ripc__dest_get(s->ctx, dest);
 	const char *transport;
 	int rc = 0;
 
+	for (unsigned i = 0; i < nitems; i++)
+		m.bytes += items[i].iov_len;
 	if (!d)
 		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
 	d->users++;
 	if (or_long)
-		rc = locate(m->s, d, &timeout_ms);
-	if (!rc && (!or_long || fits(m, o, ripc__short_max(ctx, d, &transport))))
-		rc = send_short(m->s, d, m, o, timeout_ms);
+		rc = locate(s, d, &timeout_ms);
+	if (!rc && (!or_long || fits(&m, o, ripc__short_max(s->ctx, d, &transport))))
+		rc = send_short(s, d, &m, o, timeout_ms);
 	else if (!rc)
-		rc = ripc__send_long(m->s, dest, m->items, m->nitems, m->bytes, o, timeout_ms);
+		rc = ripc__send_long(s, dest, items, nitems, m.bytes, o, timeout_ms);
 	d->users--;
 	return rc;
 }
 
-int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	       const struct ripc_send_options *options, int timeout_ms, bool or_long)
+/* Whether the message is one item for a lane that is up, fits, and has neither flags nor return buffers. */
+static inline bool is_simple(const struct ripc *ctx, const struct ripc__dest *d, unsigned nitems,
+			     uint64_t bytes, const struct ripc_send_options *o)
 {
-	struct send_args m = {
-		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
+	return nitems == 1 && d && uses_lane(ctx, d) &&
+	       bytes <= d->peer->lane->send_max - RIPC__SHORT_FIXED &&
+	       (!o || !(o->nreturns | (o->flags & ~(unsigned)RIPC_MORE)));
+}
+
+/* Both calls. Nothing was checked. */
+static inline __attribute__((always_inline)) int
+send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	     const struct ripc_send_options *options, int timeout_ms, bool or_long)
+{
 	struct ripc__dest *d;
-	struct ripc *ctx;
+	struct ripc *ctx = NULL;
+	uint64_t bytes = 0;
 	int rc = check_call(s, dest, &ctx);
 
-	if (!rc)
-		rc = check_items(items, nitems, options, &m.bytes);
-	if (!rc && m.flags & RIPC_RELIABLE && !or_long)
-		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
-					     "version: use ripc_send_long()");
-	if (rc)
+	if (RIPC__UNLIKELY(rc))
 		return rc;
+	rc = check_items(items, nitems, options, &bytes);
+	if (RIPC__UNLIKELY(rc))
+		return rc;
+	if (options && options->flags & RIPC_RELIABLE && !or_long)
+		return ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
+					       "version: use ripc_send_long()");
 	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
-	if (rc)
+	if (RIPC__UNLIKELY(rc))
 		goto out;
 	d = ripc__dest_find(ctx, dest);
-	if (RIPC__LIKELY(d && (!options || !options->nreturns) && uses_lane(ctx, d) &&
-			 (!or_long || fits_lane(&m, d)))) {
-		rc = send_on_lane(d, &m);
-		if (RIPC__UNLIKELY(rc == -EAGAIN))
-			rc = send_retry(d, &m, timeout_ms);
-	} else {
-		rc = send_locked(&m, dest, options, timeout_ms, or_long);
-	}
+	rc = -EAGAIN;
+	if (RIPC__LIKELY(is_simple(ctx, d, nitems, bytes, options)))
+		rc = send_on_lane(d, &(struct send_args){.s = s,
+							 .items = items,
+							 .nitems = 1,
+							 .flags = options ? options->flags : 0,
+							 .bytes = bytes});
+	if (RIPC__UNLIKELY(rc == -EAGAIN))
+		rc = send_other(s, dest, items, nitems, options, timeout_ms, or_long);
 	ripc__service_leave(s);
 out:
 	ripc__unlock(ctx);
 	return rc;
+}
+
+int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	return send_message(s, dest, items, nitems, options, timeout_ms, false);
+}
+
+int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	      const struct ripc_send_options *options, int timeout_ms)
+{
+	return send_message(s, dest, items, nitems, options, timeout_ms, true);
 }

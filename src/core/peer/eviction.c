@@ -4,6 +4,7 @@
 #include "base/admission.h"
 #include "core/group/group.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_post.h"
 #include "core/group/membership.h"
 #include "core/peer/peer.h"
 #include "core/context/transports.h"

@@ -128,10 +128,7 @@ struct ripc__control {
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
 		       size_t len, bool last);
 
-/*
- * Sends one application message: header bytes and payload. The header is stamped. Return: 0, or -EAGAIN: no credit
- * or no room; the destination's waitq will be woken.
- */
+/* ripc__lane_send_inline() of lane_post.h: sends one application message. Return: as there. */
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 		    const struct iovec *payload, unsigned n, bool more);
 
@@ -163,9 +160,6 @@ static inline bool ripc__lane_same(const struct ripc__lane *a, const struct ripc
 	return a == b || (a && b && a->peer == b->peer && a->tp == b->tp &&
 			  a->ctx->tp[a->tp].limits.caps & RIPC__CAP_SELF);
 }
-
-/* Whether ripc__lane_send() would try: there is credit, and nothing waits for room. */
-bool ripc__lane_can_send(const struct ripc__lane *lane);
 
 /* Posts reads for the lane's long messages, sends what waits. */
 void ripc__lane_flush(struct ripc__lane *lane);

@@ -427,18 +427,28 @@ const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *
 	return NULL;
 }
 
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__peer *p, unsigned *tp,
+const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
 				   size_t *len)
 {
 	const uint8_t *addr;
 
 	if (!ctx->datagrams || p->no_dgram_path)
 		return NULL;
-	/* The lane shows which way is open; before there is one, the first is as good as its chances. */
+	if (p->lane && p->dgram_path && p->dgram_path_tp == p->lane->tp) {
+		*tp = p->dgram_path_tp;
+		*len = p->dgram_path_len;
+		return p->dgram_path;
+	}
+	/* The lane shows which path is open; before there is one, the first is as good as its chances. */
 	for (unsigned i = 0; (addr = ripc__peer_path(ctx, p, i, tp, len)); i++)
 		if (!p->lane || p->lane->tp == *tp)
 			break;
-	return addr && ctx->tp[*tp].limits.eager_datagram ? addr : NULL;
+	if (!addr || !ctx->tp[*tp].limits.eager_datagram)
+		return NULL;
+	p->dgram_path = p->lane ? addr : NULL;
+	p->dgram_path_tp = *tp;
+	p->dgram_path_len = *len;
+	return addr;
 }
 
 bool ripc__peer_has_work(const struct ripc__peer *p)

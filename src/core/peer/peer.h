@@ -133,7 +133,7 @@ const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *
 			       unsigned *tp, size_t *len);
 
 /* Where short messages to it go by datagram. NULL: they do not, or no address is known. */
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__peer *p, unsigned *tp,
+const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
 				   size_t *len);
 
 /* Its holder turned out not to hold it (any more): asks the resolver anew. */

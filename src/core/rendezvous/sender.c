@@ -3,6 +3,7 @@
 #include "base/copy.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_post.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/selection.h"
 #include "core/message/service.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Staging buffers: who gets them, how often, what a peer can see and change by them, and how they go. */
+#include "core/peer/lane_post.h"
 #include "core/memory/bounce.h"
 #include "core/rig.h"
 

@@ -55,15 +55,21 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
-/* Whether service 0 sends a message of len bytes to service 1 by the straight road. */
+/* Sends an item of len bytes from service 0 to service 1, without waiting. */
+static int send_now(const void *data, size_t len)
+{
+	struct iovec item = {(void *)data, len};
+
+	return ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, NULL, 0);
+}
+
 static bool sent_fast(size_t len)
 {
 	static uint8_t data[65536];
-	struct iovec item = {data, len};
 
 	ck_assert_uint_le(len, sizeof(data));
 	rig_fill(data, len, len);
-	return ripc__network_send(rig.s[0], RIG_ID(1), &item, false);
+	return !send_now(data, len);
 }
 
 /* ---- sending over a lane ---- */
@@ -125,18 +131,15 @@ START_TEST(network_send__returns_credit)
 }
 END_TEST
 
-START_TEST(network_send__slow_path)
+START_TEST(network_send__refused)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
-	struct ripc__dest *d = rig_dest(&rig, 0, 1);
-	struct ripc__credit *c = d->credit;
-	struct iovec nowhere = {NULL, 5};
+	struct ripc__credit *c = rig_dest(&rig, 0, 1)->credit;
 	uint64_t limit;
 
 	ck_assert_ptr_nonnull(c);
 	ck_assert(!sent_fast(lane->send_max));
-	ck_assert(!ripc__network_send(rig.s[0], RIG_ID(1), &nowhere, false));
-	ck_assert(!ripc__network_send(rig.s[0], RIG_ID(7), &(struct iovec){"x", 1}, false));
+	ck_assert_int_eq(send_now(NULL, 5), -EINVAL);
 	lane->blocked = true;
 	ck_assert(!sent_fast(10));
 	lane->blocked = false;
@@ -144,14 +147,24 @@ START_TEST(network_send__slow_path)
 	c->limit_units = c->sent_units;
 	ck_assert(!sent_fast(10));
 	c->limit_units = limit;
-	d->credit = NULL;
-	ck_assert(!sent_fast(10));
-	d->credit = c;
 	rig.s[0]->state = RIPC__SERVICE_CLOSING;
-	ck_assert(!sent_fast(10));
+	ck_assert_int_eq(send_now("x", 1), -ESHUTDOWN);
 	rig.s[0]->state = RIPC__SERVICE_ACTIVE;
 	ck_assert_uint_eq(posts, 0);
 	ck_assert(sent_fast(10));
+	rig_expect(&rig, 1, 10, 10);
+}
+END_TEST
+
+/* The first message on a lane to a service. */
+START_TEST(network_send__new_credit)
+{
+	struct ripc__dest *d = rig_dest(&rig, 0, 1);
+	struct ripc__credit *c = d->credit;
+
+	d->credit = NULL;
+	ck_assert(sent_fast(10));
+	ck_assert_ptr_eq(d->credit, c);
 	rig_expect(&rig, 1, 10, 10);
 }
 END_TEST
@@ -495,7 +508,8 @@ int main(void)
 	tcase_add_test(tc, network_send__credit_both_ways);
 	tcase_add_test(tc, network_send__keeps_last_credit);
 	tcase_add_test(tc, network_send__returns_credit);
-	tcase_add_test(tc, network_send__slow_path);
+	tcase_add_test(tc, network_send__refused);
+	tcase_add_test(tc, network_send__new_credit);
 	tcase_add_test(tc, network_receive__lane);
 	tcase_add_test(tc, network_receive__short_header);
 	tcase_add_test(tc, network_receive__reposts_buffer);
