@@ -2,9 +2,9 @@
 libripc_internal_la_SOURCES += include/ripc.h src/transport/transport.h src/resolver/resolver.h
 libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/context.h \
 	src/core/context/info.c src/core/context/transports.c src/core/context/transports.h
-libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/fast_path.c \
-	src/core/message/fast_path.h src/core/message/message.c src/core/message/message.h \
-	src/core/message/network_peer.c src/core/message/network_peer.h src/core/message/send.c \
+libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/receive.c \
+	src/core/message/receive.h src/core/message/message.c src/core/message/message.h \
+	src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \

@@ -19,7 +19,6 @@
 #include "core/progress/lock.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "core/message/fast_path.h"
 #include "core/progress/wait.h"
 #include "resolver/resolver.h"
 #include "transport/transport.h"
@@ -78,7 +77,6 @@ struct ripc {
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
-	struct ripc__fast_path fast_path;     /* the ways of the last plain messages */
 	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
 	struct ripc__memory memory;           /* buffers, windows, return buffers */
 
@@ -89,8 +87,8 @@ struct ripc {
 	bool now_fresh;            /* it was read just now, and no lock was released since */
 	bool polled;    /* a whole round was made since the lock was taken, and brought nothing */
 	bool now_stale; /* it may be long ago: the present part of a round looked at no clock */
-	unsigned poll_count; /* parts of rounds by threads that did not drive: see core/message/fast_path.c */
-	unsigned poll_budget; /* looks at the endpoint that spoke last before all are looked at: core/message/fast_path.c */
+	unsigned poll_count; /* parts of rounds by threads that did not drive: see core/message/receive.c */
+	unsigned poll_budget; /* looks at the endpoint that spoke last before all are looked at: core/message/receive.c */
 	uint64_t timers_ns; /* when the core's own timers have something to do */
 	uint64_t next_timer_ns; /* the earliest of these and of what transports and resolver asked for */
 	uint64_t next_sweep_ns; /* when idle entries are looked for, RIPC__NEVER: tables are empty */
@@ -134,21 +132,12 @@ struct ripc {
 
 extern unsigned ripc__fork_generation; /* 1, and one more in each forked child */
 
-static inline void ripc__lock_fast_path(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__lock(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__unlock(struct ripc *ctx) RIPC__RELEASE(ctx->lock);
-
-/* For plain messages only, which change nothing that others rely on: see core/message/fast_path.h. */
-static inline void RIPC__NO_ANALYSIS ripc__lock_fast_path(struct ripc *ctx)
-{
-	ripc__lock_take(&ctx->lock);
-}
 
 static inline void RIPC__NO_ANALYSIS ripc__lock(struct ripc *ctx)
 {
 	ripc__lock_take(&ctx->lock);
-	if (ctx->fast_path.valid)
-		ripc__fast_path_flush(ctx);
 }
 
 /* Whether somebody waits for it: then whoever holds it for long should let go for a moment. */

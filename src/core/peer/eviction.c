@@ -170,8 +170,6 @@ void ripc__evict_lanes(struct ripc *ctx, bool exhausted)
 	struct rlimit limit = {.rlim_cur = 1024};
 	size_t nwanted, nretiring = 0;
 
-	if (ctx->fast_path.valid)
-		ripc__fast_path_flush(ctx);
 	getrlimit(RLIMIT_NOFILE, &limit);
 	/* Half the reserve, or all of it: strangers take each descriptor that comes free. */
 	nwanted = ripc__descriptor_reserve(limit.rlim_cur) / (exhausted ? 1 : 2);

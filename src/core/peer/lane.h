@@ -85,9 +85,8 @@ struct ripc__lane {
 	bool idle;          /* nothing hangs on its life: silence is no fault */
 	bool rx_untimed;    /* since last_rx_ns, at a time that was not looked at */
 	bool blocked;       /* the transport's queue is full: EV_SENDABLE will come */
-	/* These, and the units of a flow and a credit, are behind while ctx->plain is known: see plain.h. */
 	uint32_t tx_seq, rx_seq;
-	struct ripc__header_context tx_last, rx_last; /* unlike these, never behind */
+	struct ripc__header_context tx_last, rx_last;
 	uint32_t send_max;       /* the largest message: ours and the peer's limit, bytes */
 	unsigned caps;           /* READ/WRITE: what we may use towards the peer */
 	bool uses_credits;       /* the peer needs credits: tx_credits is meaningful */
@@ -145,8 +144,17 @@ struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id);
 /* A receive buffer is free again: its credit goes back to the peer. */
 void ripc__lane_repost(struct ripc__lane *lane);
 
-/* The application has taken units of a flow: tells the peer when it is worth a message. */
-void ripc__flow_consume(struct ripc__flow *flow, uint32_t units);
+/* Advertises the whole window to the peer. */
+void ripc__flow_advertise(struct ripc__flow *flow);
+/* The application has taken units of a flow. The peer gets credit when a quarter of the window is free. */
+static inline void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
+{
+	uint64_t window = flow->lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+
+	flow->consumed_units += units;
+	if (RIPC__UNLIKELY(flow->consumed_units + window - flow->advertised_units >= window / 4))
+		ripc__flow_advertise(flow);
+}
 /* A service of the peer's is not known any more: the next message from it is its address again. */
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source);
 /* A service is gone: its flows count on, for what still comes. */

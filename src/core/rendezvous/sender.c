@@ -6,6 +6,7 @@
 #include "core/peer/lane_post.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/selection.h"
+#include "core/message/receive.h"
 #include "core/message/service.h"
 #include "core/memory/bounce.h"
 #include "wire/bytes.h"
@@ -876,7 +877,7 @@ int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
 static int wait_done_until(struct ripc_request *r, uint64_t deadline, int timeout_ms)
 {
 	if (r->state != RIPC__REQUEST_DONE)
-		ripc__fast_path_poll_request(r->ctx, r, timeout_ms);
+		ripc__poll_request(r->ctx, r, timeout_ms);
 	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
 		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
 			return -ETIMEDOUT;
