@@ -226,6 +226,8 @@ int ripc_stats(struct ripc *ctx, struct ripc_stats *stats)
 		return rc;
 	}
 	*stats = ctx->stats;
+	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
+		ripc__service_add_stats(s, stats);
 	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
 	if (ctx->auth) {
 		ripc__auth_counts(ctx->auth, &counts);

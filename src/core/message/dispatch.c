@@ -633,8 +633,6 @@ static inline void fill_message(struct ripc_service *s, struct ripc__peer *p, un
 	m->tp = (uint8_t)tp;
 	s->stats.short_received++;
 	s->stats.bytes_received += len;
-	s->ctx->stats.short_received++;
-	s->ctx->stats.bytes_received += len;
 	p->stats.short_received++;
 	p->stats.bytes_received += len;
 }
@@ -691,11 +689,12 @@ receive_lane(struct ripc_service *s, unsigned tp,
 	lane->last_rx_ns = ctx->now_ns;
 	lane->rx_untimed = true;
 	lane->pinged_ns = 0;
-	lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
+	if (!ripc__header_context_is(&lane->rx_last, h.dest, h.source))
+		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
 	flow->arrived_units += units;
-	fill_message(s, lane->peer, tp, m, ev, h.source, h.head);
+	fill_message(s, lane->peer, tp, m, ev, flow->source, h.head);
 	ripc__flow_consume(flow, units);
 	if (hold) {
 		m->lane = lane;

@@ -45,14 +45,6 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 	return check_items(items, nitems, o, bytes);
 }
 
-/* What ripc__service_context() says of a service whose context is not ours, or has ended. */
-static int __attribute__((noinline)) service_not_owner(const struct ripc_service *s)
-{
-	struct ripc *ctx;
-
-	return ripc__service_context(s, &ctx);
-}
-
 static inline int check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 {
 	if (!s)
@@ -60,8 +52,7 @@ static inline int check_call(struct ripc_service *s, uint64_t dest, struct ripc 
 	/* The names of groups are no services either. */
 	if (!dest || ripc__group_is_name(dest))
 		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
-	*ctx = ripc__service_owner(s);
-	return RIPC__LIKELY(*ctx && ripc__is_owner(*ctx)) ? 0 : service_not_owner(s);
+	return ripc__service_context(s, ctx);
 }
 
 int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
@@ -71,11 +62,9 @@ int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 
 /* ---- short messages ---- */
 
-/* Counted per message that was handed over. */
+/* Counted per message, service and peer; ripc_stats() adds up. */
 static inline void count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t bytes)
 {
-	s->ctx->stats.short_sent++;
-	s->ctx->stats.bytes_sent += bytes;
 	s->stats.short_sent++;
 	s->stats.bytes_sent += bytes;
 	p->stats.short_sent++;
@@ -154,12 +143,8 @@ static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsign
 	return 0;
 }
 
-/*
- * Over the lane of its destination. Inlined where a message has one item and nothing else, which the
- * compiler then knows.
- */
-static inline __attribute__((always_inline)) int send_on_lane(struct ripc__dest *d,
-							       const struct send_args *m)
+/* Over the lane of its destination. */
+static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 {
 	struct ripc__lane *lane = d->peer->lane;
 	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
@@ -205,7 +190,7 @@ static inline __attribute__((always_inline)) int send_on_lane(struct ripc__dest 
 		p = ripc__local_returns_encode(lane, m->returns, &nreturns, p);
 		ripc__put_le16(buf + 30, (uint16_t)nreturns);
 	}
-	rc = ripc__lane_send_inline(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
+	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
 	if (rc)
 		return rc;
 	if (m->nreturns)
@@ -217,12 +202,6 @@ static inline __attribute__((always_inline)) int send_on_lane(struct ripc__dest 
 		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0) + m->bytes);
 	count_short(m->s, d->peer, m->bytes);
 	return 0;
-}
-
-/* The same, whatever the message has. */
-static int __attribute__((noinline)) send_any(struct ripc__dest *d, const struct send_args *m)
-{
-	return send_on_lane(d, m);
 }
 
 /* A lane is up, and short messages to the destination go over it. */
@@ -240,7 +219,7 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 	size_t len;
 
 	if (uses_lane(ctx, d))
-		return send_any(d, m);
+		return send_on_lane(d, m);
 	if (ctx->datagrams && !m->nreturns && !ripc__dest_locate(ctx, d)) {
 		/* The lane is what tells that the peer has died: datagrams to nobody are not refused. */
 		if (!d->peer->lane) {
@@ -260,7 +239,7 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 				  ripc__instance_text(d->peer->instance), ripc_detail());
 		}
 	}
-	return ripc__dest_reach(ctx, d) ? -EAGAIN : send_any(d, m);
+	return ripc__dest_reach(ctx, d) ? -EAGAIN : send_on_lane(d, m);
 }
 
 /* The error for a send that could not be done in time. */
@@ -392,7 +371,7 @@ static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
 }
 
 /*
- * A message that does not go over a lane at once: it has to wait, to be located, to go as a datagram, or
+ * A message that the fast path did not send: it has to wait, to be located, to go as a datagram, or
  * as a long one; or it has several items or return buffers. Lock held, service entered.
  */
 static int __attribute__((noinline))
@@ -419,61 +398,100 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 	return rc;
 }
 
-/* Whether the message is one item for a lane that is up, fits, and has neither flags nor return buffers. */
-static inline bool is_simple(const struct ripc *ctx, const struct ripc__dest *d, unsigned nitems,
-			     uint64_t bytes, const struct ripc_send_options *o)
+/*
+ * The fast path: one item, to a lane that is up and has room and credit for it. Of the arguments nothing was
+ * checked. Lock held; s may have ended. Return: whether it was sent; if not, nothing was done.
+ */
+static inline __attribute__((always_inline)) bool
+send_one_item(struct ripc *ctx, struct ripc_service *s, uint64_t dest,
+				 const struct iovec *item, bool more)
 {
-	return nitems == 1 && d && uses_lane(ctx, d) &&
-	       bytes <= d->peer->lane->send_max - RIPC__SHORT_FIXED &&
-	       (!o || !(o->nreturns | (o->flags & ~(unsigned)RIPC_MORE)));
+	struct ripc__dest *d;
+	struct ripc__lane *lane;
+	struct ripc__credit *c;
+	uint8_t header[RIPC__FAST_HEADER_LEN];
+	size_t len = item->iov_len;
+	uint32_t units;
+
+	if (RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE || ctx->closing ||
+			   ripc__group_is_name(dest)))
+		return false;
+	d = ripc__dest_find(ctx, dest);
+	if (RIPC__UNLIKELY(!d || !uses_lane(ctx, d)))
+		return false;
+	lane = d->peer->lane;
+	c = d->credit;
+	/* A held ACK has to be carried, or to go before the message. */
+	if (RIPC__UNLIKELY(!c || !ripc__lane_can_send(lane) || ctx->delayed_ack.held ||
+			   len > lane->send_max - RIPC__SHORT_FIXED || (!item->iov_base && len)))
+		return false;
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + len);
+	if (RIPC__UNLIKELY(c->sent_units + units > c->limit_units))
+		return false;
+	ripc__header_put(header, RIPC__SHORT, 0, 1, 0, dest, s->id);
+	ripc__put_le32(header + RIPC__HEADER_LEN, (uint32_t)len);
+	if (RIPC__UNLIKELY(ripc__lane_post(lane, header, sizeof(header), item, 1, more)))
+		return false;
+	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
+		ripc__delayed_ack_replied(lane);
+	c->sent_units += units;
+	count_short(s, d->peer, len);
+	return true;
 }
 
-/* Both calls. Nothing was checked. */
-static inline __attribute__((always_inline)) int
+/* Both calls, for what the fast path did not send. */
+static int __attribute__((noinline))
 send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	     const struct ripc_send_options *options, int timeout_ms, bool or_long)
 {
-	struct ripc__dest *d;
-	struct ripc *ctx = NULL;
-	uint64_t bytes = 0;
+	struct ripc *ctx;
+	uint64_t bytes;
 	int rc = check_call(s, dest, &ctx);
 
-	if (RIPC__UNLIKELY(rc))
+	if (!rc)
+		rc = check_items(items, nitems, options, &bytes);
+	if (!rc && options && options->flags & RIPC_RELIABLE && !or_long)
+		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
+					     "version: use ripc_send_long()");
+	if (rc)
 		return rc;
-	rc = check_items(items, nitems, options, &bytes);
-	if (RIPC__UNLIKELY(rc))
-		return rc;
-	if (options && options->flags & RIPC_RELIABLE && !or_long)
-		return ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
-					       "version: use ripc_send_long()");
 	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
-	if (RIPC__UNLIKELY(rc))
-		goto out;
-	d = ripc__dest_find(ctx, dest);
-	rc = -EAGAIN;
-	if (RIPC__LIKELY(is_simple(ctx, d, nitems, bytes, options)))
-		rc = send_on_lane(d, &(struct send_args){.s = s,
-							 .items = items,
-							 .nitems = 1,
-							 .flags = options ? options->flags : 0,
-							 .bytes = bytes});
-	if (RIPC__UNLIKELY(rc == -EAGAIN))
+	if (!rc) {
 		rc = send_other(s, dest, items, nitems, options, timeout_ms, or_long);
-	ripc__service_leave(s);
-out:
+		ripc__service_leave(s);
+	}
 	ripc__unlock(ctx);
 	return rc;
+}
+
+static inline __attribute__((always_inline)) int
+send_any(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	 const struct ripc_send_options *options, int timeout_ms, bool or_long)
+{
+	struct ripc *ctx = RIPC__LIKELY(s && items) ? ripc__service_owner(s) : NULL;
+	bool sent;
+
+	if (RIPC__LIKELY(ctx && nitems == 1 && ripc__is_owner(ctx) &&
+			 (!options ||
+			  !(options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))))) {
+		ripc__lock(ctx);
+		sent = send_one_item(ctx, s, dest, items, options && options->flags);
+		ripc__unlock(ctx);
+		if (RIPC__LIKELY(sent))
+			return 0;
+	}
+	return send_message(s, dest, items, nitems, options, timeout_ms, or_long);
 }
 
 int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
 {
-	return send_message(s, dest, items, nitems, options, timeout_ms, false);
+	return send_any(s, dest, items, nitems, options, timeout_ms, false);
 }
 
 int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	      const struct ripc_send_options *options, int timeout_ms)
 {
-	return send_message(s, dest, items, nitems, options, timeout_ms, true);
+	return send_any(s, dest, items, nitems, options, timeout_ms, true);
 }

@@ -51,6 +51,9 @@ static inline bool ripc__service_full(const struct ripc_service *s)
 	return s->queued_bytes + s->queued_shorts * RIPC__CREDIT_UNIT > s->ctx->opt.service_window;
 }
 
+/* Adds what the service has sent and received: it is counted per service, ctx->stats has that of ended ones. */
+void ripc__service_add_stats(const struct ripc_service *s, struct ripc_stats *sum);
+
 /* Gives a message to its receivers. */
 void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m);
 

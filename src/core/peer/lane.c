@@ -264,7 +264,13 @@ static int post_control(struct ripc__lane *lane, uint8_t *bytes, size_t len, boo
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 		    const struct iovec *items, unsigned n, bool more)
 {
-	return ripc__lane_send_inline(lane, header, len, items, n, more);
+	int rc;
+
+	if (RIPC__UNLIKELY(!ripc__lane_can_send(lane)))
+		return ripc__lane_starved(lane);
+	rc = ripc__lane_post(lane, header, len, items, n, more);
+	/* A lane that is about to be reported closed: the sender waits for what becomes of it. */
+	return rc == -EMSGSIZE || !rc ? rc : -EAGAIN;
 }
 
 void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)

@@ -127,7 +127,10 @@ struct ripc__control {
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
 		       size_t len, bool last);
 
-/* ripc__lane_send_inline() of lane_post.h: sends one application message. Return: as there. */
+/*
+ * Sends one application message: header bytes, which are stamped, and items. Return: 0; -EMSGSIZE; -EAGAIN:
+ * no credit or no room, or the lane is about to end; the destination's waitq will be woken.
+ */
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 		    const struct iovec *payload, unsigned n, bool more);
 

@@ -39,8 +39,8 @@ ripc__lane_post(struct ripc__lane *lane, uint8_t *header, size_t len, const stru
 	/* With return buffers the header is longer, so it is not all that precedes the payload. */
 	bool one_item = len == RIPC__FAST_HEADER_LEN && ripc__get_le64(header) == RIPC__FAST_HEADER_WORD;
 	uint64_t dest = ripc__get_le64(header + 8), source = ripc__get_le64(header + 16);
-	bool elide = one_item && tp->limits.caps & RIPC__CAP_ELIDE_HEADER &&
-		     ripc__header_context_is(&lane->tx_last, dest, source);
+	bool same = one_item && ripc__header_context_is(&lane->tx_last, dest, source);
+	bool elide = same && tp->limits.caps & RIPC__CAP_ELIDE_HEADER;
 	uint32_t credits_max = elide ? RIPC__ELIDED_CREDITS_MAX : UINT16_MAX;
 	uint32_t credits = lane->rx_credits_due < credits_max ? lane->rx_credits_due : credits_max;
 	int rc;
@@ -48,13 +48,15 @@ ripc__lane_post(struct ripc__lane *lane, uint8_t *header, size_t len, const stru
 	if (elide) {
 		ripc__put_le32(header, ripc__elided_word(lane->tx_seq, credits));
 		len = RIPC__ELIDED_LEN;
+	} else if (one_item) {
+		ripc__put_le64(header + 24, lane->tx_seq | (uint64_t)credits << 32);
 	} else {
 		ripc__header_stamp(header, lane->tx_seq, (uint16_t)credits);
 	}
 	rc = tp->ops->post(lane->ep, header, len, items, n, more);
 	if (RIPC__UNLIKELY(rc < 0))
 		return ripc__lane_post_failed(lane, rc);
-	if (one_item)
+	if (one_item && !same)
 		lane->tx_last = (struct ripc__header_context){true, dest, source};
 	lane->tx_seq++;
 	lane->rx_credits_due -= credits;
@@ -66,22 +68,6 @@ ripc__lane_post(struct ripc__lane *lane, uint8_t *header, size_t len, const stru
 	else
 		ripc__progress_request_lazy(lane->ctx);
 	return 0;
-}
-
-/*
- * Sends one application message: header bytes and items. Return: 0; -EMSGSIZE; -EAGAIN: no credit or no
- * room, or the lane is about to end. The destination's waitq will be woken.
- */
-static inline __attribute__((always_inline)) int
-ripc__lane_send_inline(struct ripc__lane *lane, uint8_t *header, size_t len,
-		       const struct iovec *items, unsigned n, bool more)
-{
-	int rc;
-
-	if (RIPC__UNLIKELY(!ripc__lane_can_send(lane)))
-		return ripc__lane_starved(lane);
-	rc = ripc__lane_post(lane, header, len, items, n, more);
-	return rc == -EMSGSIZE || !rc ? rc : -EAGAIN;
 }
 
 #endif

@@ -599,8 +599,6 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 		it->region = NULL;
 	}
 	if (!status) {
-		ctx->stats.long_sent++;
-		ctx->stats.bytes_sent += r->bytes;
 		s->stats.long_sent++;
 		s->stats.bytes_sent += r->bytes;
 		if (r->peer) {
