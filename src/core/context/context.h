@@ -217,7 +217,7 @@ void ripc__full_pass(struct ripc *ctx);
  */
 void ripc__partial_pass(struct ripc *ctx);
 
-/* An event that a transport's take() has brought, between two rounds. Lock held. */
+/* An event that a transport's poll_one() has brought, between two rounds. Lock held. */
 void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 
 /* ctx->now_ns + ns is the latest time of the next round: lowers the timer. */
