@@ -4,8 +4,7 @@ libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/event
 	src/core/context/events.h \
 	src/core/context/info.c
 libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/dispatch.h \
-	src/core/message/fast_path.c \
-	src/core/message/network_peer.c src/core/message/network_peer.h src/core/message/send.c \
+	src/core/message/receive.c src/core/message/receive.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
@@ -18,7 +17,7 @@ libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coord
 	src/core/group/multicast_send.c
 libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
 	src/core/peer/connect.c src/core/peer/eviction.c src/core/peer/eviction.h \
-	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h \
+	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h src/core/peer/lane_post.h \
 	src/core/peer/ops.h src/core/peer/peer.c \
 	src/core/peer/peer.h src/core/peer/replay.c src/core/peer/replay.h
 libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/bounce.c \
@@ -30,7 +29,7 @@ libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/boun
 libripc_internal_la_SOURCES += src/core/service/message.h src/core/service/service.c \
 	src/core/service/service.h
 libripc_internal_la_SOURCES += src/core/progress/context.c src/core/progress/context.h \
-	src/core/progress/fast_path.h src/core/progress/handle.c src/core/progress/handle.h \
+	src/core/progress/handle.c src/core/progress/handle.h \
 	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \
 	src/core/progress/descriptors.c src/core/progress/descriptors.h \
 	src/core/progress/progress.c src/core/progress/progress.h \

@@ -44,7 +44,7 @@ enum ripc__cap {
 	RIPC__CAP_CHEAP_REG = 1 << 7, /* registration costs less than a microsecond: per transfer */
 	RIPC__CAP_SAME_HOST = 1 << 8, /* reaches peers of the same host only */
 	RIPC__CAP_SELF = 1 << 9,      /* reaches nobody but the context itself: in no record */
-	RIPC__CAP_EXPORT = 1 << 10, /* hand(): memory objects can be given to the peer, which maps them */
+	RIPC__CAP_EXPORT = 1 << 10, /* export_fd(): memory objects can be given to the peer, which maps them */
 	RIPC__CAP_SINK_WRITABLE =
 		1 << 11, /* memory registered as the target of reads can be written by the peer */
 	RIPC__CAP_ELIDE_HEADER = 1 << 12, /* fewer bytes cost less: a header of 4 bytes beats one of 36 */
@@ -133,7 +133,7 @@ struct ripc__event {
 	const void *from;
 	void *token;    /* for release(); NULL: nothing to release */
 	uint64_t wr_id; /* as posted */
-	uint64_t size;  /* EV_HANDED: bytes at data */
+	uint64_t size;  /* EV_IMPORTED: bytes at data */
 	/* EV_REQUEST: equal for requests of one address, process or port; 0: not known */
 	uint64_t source;
 	const char *text;
@@ -247,8 +247,8 @@ struct ripc__transport_ops {
 			  unsigned niov);
 
 	/*
-	 * With HANDOVER: gives the peer a memory object, its first len bytes, under a number. The descriptor stays the caller's.
-	 * The peer checks that nobody can make it smaller or write to it, and maps it: EV_HANDED there. What it does not want
+	 * With EXPORT: gives the peer a memory object, its first len bytes, under a number. The descriptor stays the caller's.
+	 * The peer checks that nobody can make it smaller or write to it, and maps it: EV_IMPORTED there. What it does not want
 	 * it drops without a word. -EAGAIN: not now; -EMSGSIZE.
 	 */
 	int (*export_fd)(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
@@ -267,7 +267,7 @@ struct ripc__transport_ops {
 	/*
 	 * Optional: one event of the endpoint, socket or queue that brought something last, or of one of a few beside it. A shorter way
 	 * for between two calls of progress(), not instead of them: it looks at little, and what it leaves is for progress(). What it brings may lie in
-	 * the caller's room, cap bytes, with no token; what it says without a token elsewhere is valid until the next take() or
+	 * the caller's room, cap bytes, with no token; what it says without a token elsewhere is valid until the next poll_one() or
 	 * progress(). Return: whether there is an event.
 	 */
 	bool (*poll_one)(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev);

@@ -4,6 +4,7 @@
  * behind.
  */
 #include "harness.h"
+#include "base/options.h"
 
 #include "base/clock.h"
 #include "base/log.h"

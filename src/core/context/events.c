@@ -75,7 +75,6 @@ const struct ripc__progress_ops ripc__progress_ops = {
 	.pass_end = ripc__delayed_ack_timer,
 	.before_copy = ripc__delayed_ack_before_copy,
 	.idle = ripc__delayed_ack_idle,
-	.fast_path_flush = ripc__fast_path_flush,
 };
 
 /* ---- peers and lanes ---- */

@@ -50,7 +50,7 @@ static const uint8_t *peer_addr(const struct ripc *ctx, const struct ripc__peer 
  */
 static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
 {
-	const struct ripc__peer *p = d->peer;
+	struct ripc__peer *p = d->peer;
 	const struct ripc__lane *lane = p->lane;
 	const size_t size = sizeof(route->reason);
 	size_t at = 0, len;
@@ -227,6 +227,8 @@ int ripc_context_stats(struct ripc *ctx, struct ripc_stats *stats)
 		return rc;
 	}
 	*stats = ctx->stats;
+	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
+		ripc__service_add_stats(s, stats);
 	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
 	if (ctx->auth) {
 		ripc__auth_counts(ctx->auth, &counts);

@@ -542,8 +542,7 @@ bool ripc__mr_cache_trim(struct ripc *ctx)
 
 	for (size_t i = 0; i < ctx->memory->nregions; i++)
 		for (unsigned tp = 0; tp < ctx->ntp; tp++) {
-			struct ripc__cached_mr **cached_mr =
-				&ctx->memory->regions[i]->cached_mr[tp];
+			struct ripc__cached_mr **cached_mr = &ctx->memory->regions[i]->cached_mr[tp];
 
 			if (!*cached_mr || (*cached_mr)->users)
 				continue;

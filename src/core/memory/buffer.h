@@ -25,8 +25,7 @@
 #define RIPC__LOCAL_RETURNS_MAX 65536 /* return buffers that one context offers at a time */
 #define RIPC__MEMFDS_MAX        64    /* buffers with their own descriptor, which can be exported */
 /* bytes of the largest region that is registered whole as the source of writes */
-#define RIPC__CACHED_MR_MAX \
-	(1u << 20)
+#define RIPC__CACHED_MR_MAX   (1u << 20)
 #define RIPC__MEMFD_CLASS_MIN 16 /* buffers of 2^16 bytes and more */
 
 /* Unread bytes of long messages at one service; above, no new message is fetched. */
@@ -39,9 +38,9 @@ struct ripc__lane;
 struct ripc__bounce;
 
 enum ripc__region_state {
-	RIPC__REGION_USER,    /* memory registered by the application */
-	RIPC__REGION_FREE,    /* pool: in the cache */
-	RIPC__REGION_APP,     /* pool: the application's */
+	RIPC__REGION_USER, /* memory registered by the application */
+	RIPC__REGION_FREE, /* pool: in the cache */
+	RIPC__REGION_APP,  /* pool: the application's */
 	/* pool: an item of a received or arriving message, or a copy to send */
 	RIPC__REGION_MESSAGE,
 	RIPC__REGION_IMPORTED, /* a peer's buffer, mapped read-only: mapped.h */
@@ -109,9 +108,9 @@ struct ripc__local_return {
 	struct ripc__region *region;
 	/* the peer's long messages to this service may use the buffer */
 	struct ripc_service *service;
-	struct ripc__peer *peer;      /* peer that has the offer; NULL: none */
-	struct ripc__lane *lane;      /* lane over which the peer can write it; NULL: none */
-	struct ripc__mr mr;           /* with lane and without bounce: the registration */
+	struct ripc__peer *peer; /* peer that has the offer; NULL: none */
+	struct ripc__lane *lane; /* lane over which the peer can write it; NULL: none */
+	struct ripc__mr mr;      /* with lane and without bounce: the registration */
 	/*
 	 * with lane: the peer writes here and the data is copied; NULL: it writes the buffer itself
 	 */
@@ -254,8 +253,7 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
  * Registers the return buffers of o as offers; on error none remains. ids: room for
  * RIPC_RETURNS_MAX.
  */
-int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o,
-			    uint32_t *ids);
+int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
 /* Drops offers that no peer has received. */
 void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n);
 /* The message with the offers was sent. */

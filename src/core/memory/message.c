@@ -97,9 +97,6 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
-	/* Credit and buffers that go back may have to be told to the peer. */
-	if (m->flow || m->lane || m->pub.is_long)
-		ctx->ops->fast_path_flush(ctx);
 	ripc__message_return_credit(m);
 	if (m->token) {
 		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
@@ -169,7 +166,7 @@ void ripc_message_free(struct ripc_message *message)
 	if (!m || ripc__check_owner(m->ctx))
 		return;
 	ctx = m->ctx;
-	ripc__lock_fast_path(ctx);
+	ripc__lock(ctx);
 	message_release(m);
 	ripc__unlock(ctx);
 }

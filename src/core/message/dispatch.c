@@ -10,6 +10,7 @@
 #include "core/message/dispatch.h"
 #include "core/peer/lane.h"
 #include "core/memory/message.h"
+#include "core/message/receive.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
@@ -549,4 +550,165 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 drop:
 	if (ev->token)
 		ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+}
+
+/* ---- short messages of one item ---- */
+
+/*
+ * A datagram with one item and nothing else: its first 8 bytes, and how many stand before its
+ * payload.
+ */
+#define DATAGRAM_WORD (RIPC__FAST_HEADER_WORD | (uint64_t)RIPC__F_INSTANCE << 32)
+#define DATAGRAM_LEN  (RIPC__FAST_HEADER_LEN + 16)
+
+/* The header of a short message of one item, in full or elided. */
+struct one_item {
+	uint64_t dest, source;
+	uint32_t credits; /* receive buffers given back */
+	uint32_t head;    /* bytes before the payload */
+	uint32_t len;     /* bytes of it */
+};
+
+/*
+ * Reads it. Return: false: it is another message, or not the next one of the lane. Not checked: its
+ * service and sender.
+ */
+static inline bool one_item_get(struct one_item *h, const struct ripc__lane *lane,
+				const struct ripc__event *ev)
+{
+	const uint8_t *data = ev->data;
+	uint64_t last;
+	uint32_t word;
+
+	if (ev->len < RIPC__ELIDED_LEN)
+		return false;
+	word = ripc__get_le32(data);
+	if ((word & 0xff) == RIPC__ELIDED_MAGIC) {
+		*h = (struct one_item){
+			.dest = lane->rx_last.dest,
+			.source = lane->rx_last.source,
+			.credits = word >> 8 & 0xff,
+			.head = RIPC__ELIDED_LEN,
+			.len = ev->len - RIPC__ELIDED_LEN,
+		};
+		return lane->rx_last.known && word >> 16 == (uint16_t)lane->rx_seq;
+	}
+	if (ev->len < RIPC__FAST_HEADER_LEN || ripc__get_le64(data) != RIPC__FAST_HEADER_WORD)
+		return false;
+	last = ripc__get_le64(data + 24);
+	*h = (struct one_item){
+		.dest = ripc__get_le64(data + 8),
+		.source = ripc__get_le64(data + 16),
+		.credits = (uint32_t)(last >> 32),
+		.head = RIPC__FAST_HEADER_LEN,
+		.len = ev->len - RIPC__FAST_HEADER_LEN,
+	};
+	/* Above the credits stand the return buffers. */
+	return (uint32_t)last == lane->rx_seq && h->credits <= UINT16_MAX &&
+	       ripc__get_le32(data + RIPC__HEADER_LEN) == h->len;
+}
+
+/* The payload lies in the transport's memory, or in the message's; otherwise it is copied. */
+static inline bool is_in_place(struct ripc__message *m, const struct ripc__event *ev)
+{
+	return ev->token || ev->data == ripc__message_buf(m);
+}
+
+/* Makes m the message of an event with head bytes before its payload. */
+static inline void fill_message(struct ripc_service *s, struct ripc__peer *p, unsigned tp,
+				struct ripc__message *m, const struct ripc__event *ev,
+				uint64_t source, uint32_t head)
+{
+	uint32_t len = ev->len - head;
+
+	ripc__message_cache_pop(s->ctx);
+	m->pub.source = source;
+	m->pub.dest = s->id;
+	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
+	m->pub.nitems = 1;
+	m->pub.nreturns = 0;
+	m->iov[0] = (struct iovec){(void *)(ev->data + head), len};
+	m->placement[0] = RIPC_IN_RECEIVE_BUFFER;
+	m->token = ev->token;
+	m->tp = (uint8_t)tp;
+	s->stats.short_received++;
+	s->stats.bytes_received += len;
+	p->stats.short_received++;
+	p->stats.bytes_received += len;
+}
+
+/* The next one of the sender of the last, and no other is missing. */
+static struct ripc__message *__attribute__((noinline))
+receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
+		 const struct ripc__event *ev)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__peer *p = ctx->last_peer;
+	const uint8_t *data = ev->data;
+
+	if (ev->len < DATAGRAM_LEN || ripc__get_le64(data) != DATAGRAM_WORD || ctx->auth ||
+	    ripc__get_le64(data + 8) != s->id || s->taken_over ||
+	    ripc__get_le32(data + RIPC__HEADER_LEN + 16) != ev->len - DATAGRAM_LEN ||
+	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !p ||
+	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !is_in_place(m, ev) ||
+	    !ripc__replay_next(&p->datagrams, p->dgram_seen, ripc__get_le64(data + 24), ctx->now_ns))
+		return NULL;
+	fill_message(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
+	return m;
+}
+
+/* Whether the application may have one more of the lane's receive buffers: others need them, too. */
+static inline bool may_hold_buffer(const struct ripc__lane *lane)
+{
+	return lane->rx_held < lane->rx_depth / 2 &&
+	       lane->rx_held + RIPC__RECV_DEPTH_MIN < lane->rx_depth;
+}
+
+/* The number that is due, of the service and the sender of the last, and no return buffers. */
+static inline struct ripc__message *__attribute__((always_inline))
+receive_lane(struct ripc_service *s, unsigned tp, struct ripc__message *m,
+	     const struct ripc__event *ev)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__lane *lane = ev->user;
+	struct one_item h;
+	struct ripc__flow *flow;
+	bool hold = ev->token && lane->rx_depth;
+	uint32_t units;
+
+	if (lane->state != RIPC__LANE_UP || lane->shake || !one_item_get(&h, lane, ev))
+		return NULL;
+	flow = lane->flow;
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + (size_t)h.len);
+	/* Senders that wait for credit, and copies, are for the general way. */
+	if (!flow || flow->id != h.dest || flow->service != s || flow->source != h.source ||
+	    (h.credits && (!lane->uses_credits || lane->starved)) || lane->peer->pending_conn ||
+	    flow->arrived_units + units > flow->advertised_units ||
+	    (hold && !may_hold_buffer(lane)) || !is_in_place(m, ev))
+		return NULL;
+	lane->last_rx_ns = ctx->now_ns;
+	lane->rx_untimed = true;
+	lane->pinged_ns = 0;
+	if (!ripc__header_context_is(&lane->rx_last, h.dest, h.source))
+		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
+	lane->rx_seq++;
+	lane->tx_credits += h.credits;
+	flow->arrived_units += units;
+	fill_message(s, lane->peer, tp, m, ev, flow->source, h.head);
+	ripc__flow_consume(flow, units);
+	if (hold) {
+		m->lane = lane;
+		lane->rx_held++;
+	} else if (lane->rx_depth) {
+		ripc__lane_repost(lane);
+	}
+	return m;
+}
+
+struct ripc__message *ripc__dispatch_to(struct ripc_service *s, unsigned tp,
+					struct ripc__message *m, const struct ripc__event *ev)
+{
+	if (RIPC__LIKELY(ev->kind == RIPC__EV_RECV))
+		return receive_lane(s, tp, m, ev);
+	return ev->kind == RIPC__EV_DATAGRAM ? receive_datagram(s, tp, m, ev) : NULL;
 }

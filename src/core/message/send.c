@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The slow path of ripc_send_short(), and of ripc_send(), which picks. Long messages are in
- * start.c.
- */
+/* ripc_send_short(), and ripc_send(), which picks the short or the long form. */
 #include "core/group/group.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_post.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 #include "core/message/send.h"
@@ -65,11 +63,9 @@ int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 
 /* ---- short messages ---- */
 
-/* Counted per message that was handed over. */
+/* Counted per message, service and peer; ripc_stats() adds up. */
 static inline void count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t bytes)
 {
-	s->ctx->stats.short_sent++;
-	s->ctx->stats.bytes_sent += bytes;
 	s->stats.short_sent++;
 	s->stats.bytes_sent += bytes;
 	p->stats.short_sent++;
@@ -148,7 +144,8 @@ static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsign
 	return 0;
 }
 
-static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
+/* Over the lane of its destination. */
+static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 {
 	struct ripc__lane *lane = d->peer->lane;
 	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
@@ -179,9 +176,10 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	if (nreturns)
 		ripc__local_returns_before_reg(lane, m->returns, nreturns);
 	/* The transport may hold that back until more follows. */
-	if (m->flags & RIPC_MORE)
+	if (m->flags & RIPC_MORE && RIPC__UNLIKELY(lane->ctx->delayed_ack.held))
 		ripc__delayed_ack_flush(lane->ctx);
-	delayed_ack = ripc__delayed_ack_piggybacks(lane, len);
+	delayed_ack = RIPC__UNLIKELY(lane->ctx->delayed_ack.held) &&
+		      ripc__delayed_ack_piggybacks(lane, len);
 	p = ripc__header_put(buf, RIPC__SHORT, delayed_ack ? RIPC__F_ACK : 0, (uint16_t)m->nitems,
 			     0, d->id, m->s->id);
 	if (delayed_ack) {
@@ -198,7 +196,8 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 		return rc;
 	if (m->nreturns)
 		ripc__local_returns_advertised(lane, m->returns, m->nreturns);
-	ripc__delayed_ack_replied(lane);
+	if (RIPC__UNLIKELY(lane->ctx->delayed_ack.lane))
+		ripc__delayed_ack_replied(lane);
 	/*
 	 * As the receiver counts: fewer return buffers may have gone with it, and what it carries
 	 * is not for the service.
@@ -209,7 +208,7 @@ static inline int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	return 0;
 }
 
-/* A lane is up, and it is the way. */
+/* A lane is up, and short messages to the destination go over it. */
 static inline bool uses_lane(const struct ripc *ctx, const struct ripc__dest *d)
 {
 	return d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams;
@@ -323,10 +322,8 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 	uint32_t ids[RIPC_RETURNS_MAX];
 	int rc;
 
-	if (!o || !o->nreturns) {
-		rc = send_once(d, m);
-		return rc == -EAGAIN ? retry_until(s, d, timeout_ms, send_once_cb, m) : rc;
-	}
+	if (!o || !o->nreturns)
+		return retry_until(s, d, timeout_ms, send_once_cb, m);
 	rc = ripc__local_returns_add(s, o, ids);
 	if (rc)
 		return rc;
@@ -338,18 +335,6 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 	return rc;
 }
 
-/* It could not be sent at once. */
-static int __attribute__((noinline))
-send_retry(struct ripc__dest *d, struct send_args *m, int timeout_ms)
-{
-	int rc;
-
-	d->users++;
-	rc = retry_until(m->s, d, timeout_ms, send_once_cb, m);
-	d->users--;
-	return rc;
-}
-
 /* ---- whichever fits ---- */
 
 /* Whether it fits a short message over that limit of payload. */
@@ -357,12 +342,6 @@ static inline bool fits(const struct send_args *m, const struct ripc_send_option
 {
 	return m->bytes + (o ? o->nreturns * RIPC__DESC_LEN : 0) <= limit &&
 	       !(m->flags & RIPC_RELIABLE);
-}
-
-/* The same over the lane of its destination, without return buffers. */
-static inline bool fits_lane(const struct send_args *m, const struct ripc__dest *d)
-{
-	return fits(m, NULL, d->peer->lane->send_max - RIPC__SHORT_FIXED);
 }
 
 static int locate_cb(struct ripc__dest *d, void *arg)
@@ -398,60 +377,129 @@ static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
 	return rc;
 }
 
-/* Lock held, service entered. */
+/*
+ * A message that the fast path did not send: it has to wait, to be located, to go as a datagram, or
+ * as a long one; or it has several items or return buffers. Lock held, service entered.
+ */
 static int __attribute__((noinline))
-send_locked(struct send_args *m, uint64_t dest, const struct ripc_send_options *o, int timeout_ms,
-	    bool or_long)
+send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	   const struct ripc_send_options *o, int timeout_ms, bool or_long)
 {
-	struct ripc *ctx = m->s->ctx;
-	struct ripc__dest *d = ripc__dest_get(ctx, dest);
+	struct send_args m = {.s = s, .items = items, .nitems = nitems, .flags = o ? o->flags : 0};
+	struct ripc__dest *d = ripc__dest_get(s->ctx, dest);
 	const char *transport;
 	int rc = 0;
 
+	for (unsigned i = 0; i < nitems; i++)
+		m.bytes += items[i].iov_len;
 	if (!d)
 		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
 	d->users++;
 	if (or_long)
-		rc = locate(m->s, d, &timeout_ms);
-	if (!rc && (!or_long || fits(m, o, ripc__short_max(ctx, d, &transport))))
-		rc = send_short(m->s, d, m, o, timeout_ms);
+		rc = locate(s, d, &timeout_ms);
+	if (!rc && (!or_long || fits(&m, o, ripc__short_max(s->ctx, d, &transport))))
+		rc = send_short(s, d, &m, o, timeout_ms);
 	else if (!rc)
-		rc = ripc__send_long(m->s, dest, m->items, m->nitems, m->bytes, o, timeout_ms);
+		rc = ripc__send_long(s, dest, items, nitems, m.bytes, o, timeout_ms);
 	d->users--;
 	return rc;
 }
 
-int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	       const struct ripc_send_options *options, int timeout_ms, bool or_long)
+/*
+ * The fast path: one item, to a lane that is up and has room and credit for it. Of the arguments
+ * nothing was checked. Lock held; s may have ended. Return: whether it was sent; if not, nothing
+ * was done.
+ */
+static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx,
+								struct ripc_service *s, uint64_t dest,
+								const struct iovec *item, bool more)
 {
-	struct send_args m = {
-		.s = s, .items = items, .nitems = nitems, .flags = options ? options->flags : 0};
 	struct ripc__dest *d;
+	struct ripc__lane *lane;
+	struct ripc__credit *c;
+	uint8_t header[RIPC__FAST_HEADER_LEN];
+	size_t len = item->iov_len;
+	uint32_t units;
+
+	if (RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE || ctx->closing ||
+			   ripc__group_is_name(dest)))
+		return false;
+	d = ripc__dest_find(ctx, dest);
+	if (RIPC__UNLIKELY(!d || !uses_lane(ctx, d)))
+		return false;
+	lane = d->peer->lane;
+	c = d->credit;
+	/* A held ACK has to be carried, or to go before the message. */
+	if (RIPC__UNLIKELY(!c || !ripc__lane_can_send(lane) || ctx->delayed_ack.held ||
+			   len > lane->send_max - RIPC__SHORT_FIXED || (!item->iov_base && len)))
+		return false;
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + len);
+	if (RIPC__UNLIKELY(c->sent_units + units > c->limit_units))
+		return false;
+	ripc__header_put(header, RIPC__SHORT, 0, 1, 0, dest, s->id);
+	ripc__put_le32(header + RIPC__HEADER_LEN, (uint32_t)len);
+	if (RIPC__UNLIKELY(ripc__lane_post(lane, header, sizeof(header), item, 1, more)))
+		return false;
+	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
+		ripc__delayed_ack_replied(lane);
+	c->sent_units += units;
+	count_short(s, d->peer, len);
+	return true;
+}
+
+/* Both calls, for what the fast path did not send. */
+static int __attribute__((noinline))
+send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	     const struct ripc_send_options *options, int timeout_ms, bool or_long)
+{
 	struct ripc *ctx;
+	uint64_t bytes;
 	int rc = check_call(s, dest, &ctx);
 
 	if (!rc)
-		rc = check_items(items, nitems, options, &m.bytes);
-	if (!rc && m.flags & RIPC_RELIABLE && !or_long)
+		rc = check_items(items, nitems, options, &bytes);
+	if (!rc && options && options->flags & RIPC_RELIABLE && !or_long)
 		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
 					     "version: use ripc_send_long()");
 	if (rc)
 		return rc;
 	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
-	if (rc)
-		goto out;
-	d = ripc__dest_find(ctx, dest);
-	if (RIPC__LIKELY(d && (!options || !options->nreturns) && uses_lane(ctx, d) &&
-			 (!or_long || fits_lane(&m, d)))) {
-		rc = send_on_lane(d, &m);
-		if (RIPC__UNLIKELY(rc == -EAGAIN))
-			rc = send_retry(d, &m, timeout_ms);
-	} else {
-		rc = send_locked(&m, dest, options, timeout_ms, or_long);
+	if (!rc) {
+		rc = send_other(s, dest, items, nitems, options, timeout_ms, or_long);
+		ripc__service_leave(s);
 	}
-	ripc__service_leave(s);
-out:
 	ripc__unlock(ctx);
 	return rc;
+}
+
+static inline __attribute__((always_inline)) int send_any(struct ripc_service *s, uint64_t dest,
+							  const struct iovec *items, unsigned nitems,
+							  const struct ripc_send_options *options,
+							  int timeout_ms, bool or_long)
+{
+	struct ripc *ctx = RIPC__LIKELY(s && items) ? ripc__service_owner(s) : NULL;
+	bool sent;
+
+	if (RIPC__LIKELY(ctx && nitems == 1 && ripc__is_owner(ctx) &&
+			 (!options || !(options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))))) {
+		ripc__lock(ctx);
+		sent = send_one_item(ctx, s, dest, items, options && options->flags);
+		ripc__unlock(ctx);
+		if (RIPC__LIKELY(sent))
+			return 0;
+	}
+	return send_message(s, dest, items, nitems, options, timeout_ms, or_long);
+}
+
+int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	return send_any(s, dest, items, nitems, options, timeout_ms, false);
+}
+
+int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	      const struct ripc_send_options *options, int timeout_ms)
+{
+	return send_any(s, dest, items, nitems, options, timeout_ms, true);
 }

@@ -25,26 +25,10 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
 
 /*
- * The slow path of ripc_send_short() and, with or_long, of ripc_send(): for what their fast path in
- * core/message/fast_path.c did not take.
- */
-int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	       const struct ripc_send_options *options, int timeout_ms, bool or_long);
-
-/*
  * ripc_send_long() with the lock held and the service entered: neither goes away before it is done
  * with them.
  */
 int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms);
-
-/* Adds the fast path's counts to the lane and the service, and forgets its routes. Lock held. */
-void ripc__fast_path_flush(struct ripc *ctx);
-
-/*
- * Polls a few times for the end of a request, as ripc_receive() does for a message. For a thread
- * that does not lead. Lock held.
- */
-void ripc__fast_path_poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/admission.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_post.h"
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
 
@@ -39,8 +40,8 @@ static bool lane_in_use(const struct ripc__lane *lane)
 	const struct ripc__peer *p = lane->peer;
 
 	if (!ripc__lane_can_send(lane) || lane->reads ||
-	    !ripc__list_empty((struct ripc__list *)&p->rndvs) || lane->nexports ||
-	    lane->nimports || p->pending_conn)
+	    !ripc__list_empty((struct ripc__list *)&p->rndvs) || lane->nexports || lane->nimports ||
+	    p->pending_conn)
 		return true;
 	return lane->ctx->peer_ops->lane_in_use(lane);
 }
@@ -159,8 +160,6 @@ void ripc__evict_lanes(struct ripc *ctx, bool exhausted)
 	struct rlimit limit = {.rlim_cur = 1024};
 	size_t nwanted, nretiring = 0;
 
-	if (ctx->fast_path.valid)
-		ctx->ops->fast_path_flush(ctx);
 	getrlimit(RLIMIT_NOFILE, &limit);
 	/* Free half the reserve, or all of it: unauthenticated peers take each free descriptor. */
 	nwanted = ripc__descriptor_reserve(limit.rlim_cur) / (exhausted ? 1 : 2);

@@ -28,16 +28,11 @@ struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id)
 	return c;
 }
 
-void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
+void ripc__flow_advertise(struct ripc__flow *flow)
 {
-	struct ripc__lane *lane = flow->lane;
-	uint64_t window = lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
-
-	flow->consumed_units += units;
-	if (flow->consumed_units + window - flow->advertised_units < window / 4)
-		return;
-	flow->advertised_units = flow->consumed_units + window;
-	ripc__lane_notify(lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
+	flow->advertised_units =
+		flow->consumed_units + flow->lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
 }
 
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/lane.h"
+#include "core/peer/lane_post.h"
 #include "core/peer/attempt.h"
 #include "core/peer/eviction.h"
 #include "core/peer/ops.h"
@@ -185,26 +186,7 @@ void ripc__lane_monitor(struct ripc__lane *lane)
 	ripc__progress_request(ctx);
 }
 
-/* One credit is reserved for messages that return credit: doc/protocol.md, section 1.4. */
-static bool has_tx_credit(const struct ripc__lane *lane, bool returns_credit)
-{
-	if (lane->blocked)
-		return false;
-	return !lane->uses_credits || lane->tx_credits > (returns_credit ? 0u : 1u);
-}
-
-bool ripc__lane_can_send(const struct ripc__lane *lane)
-{
-	return ripc__list_empty(&lane->control) && has_tx_credit(lane, false);
-}
-
-static uint16_t credits_due(const struct ripc__lane *lane)
-{
-	return (uint16_t)(lane->rx_credits_due > 65535 ? 65535 : lane->rx_credits_due);
-}
-
-/* The transport refused the post. */
-static int __attribute__((noinline)) post_failed(struct ripc__lane *lane, int rc)
+int ripc__lane_post_failed(struct ripc__lane *lane, int rc)
 {
 	if (rc == -EAGAIN) {
 		lane->blocked = true;
@@ -216,48 +198,7 @@ static int __attribute__((noinline)) post_failed(struct ripc__lane *lane, int rc
 	return rc;
 }
 
-static inline __attribute__((always_inline)) int post_message(struct ripc__lane *lane,
-							      uint8_t *header, size_t len,
-							      const struct iovec *payload,
-							      unsigned n, bool more)
-{
-	/* A SHORT with return buffers has more than its header before the payload. */
-	bool plain = len == RIPC__FAST_HEADER_LEN && ripc__get_le64(header) == RIPC__FAST_HEADER_WORD;
-	uint64_t dest = ripc__get_le64(header + 8), source = ripc__get_le64(header + 16);
-	uint16_t credits = credits_due(lane);
-	uint8_t elided[RIPC__ELIDED_LEN];
-	const uint8_t *head = header;
-	int rc;
-
-	if (plain && lane_tp(lane)->limits.caps & RIPC__CAP_ELIDE_HEADER &&
-	    ripc__header_context_is(&lane->tx_last, dest, source)) {
-		if (credits > RIPC__ELIDED_CREDITS_MAX)
-			credits = RIPC__ELIDED_CREDITS_MAX;
-		ripc__put_le32(elided, ripc__elided_word(lane->tx_seq, credits));
-		head = elided;
-		len = sizeof(elided);
-	}
-	ripc__header_stamp(header, lane->tx_seq, credits);
-	rc = lane_tp(lane)->ops->post(lane->ep, head, len, payload, n, more);
-	if (RIPC__UNLIKELY(rc < 0))
-		return post_failed(lane, rc);
-	if (plain)
-		lane->tx_last = (struct ripc__header_context){true, dest, source};
-	lane->tx_seq++;
-	lane->rx_credits_due -= credits;
-	if (lane->uses_credits)
-		lane->tx_credits--;
-	if (RIPC__LIKELY(!rc))
-		return 0;
-	if (rc == 1)
-		ripc__progress_request(lane->ctx);
-	else
-		ripc__progress_request_lazy(lane->ctx);
-	return 0;
-}
-
-/* No credit, no room, or other senders wait already. */
-static int __attribute__((noinline)) mark_starved(struct ripc__lane *lane)
+int ripc__lane_starved(struct ripc__lane *lane)
 {
 	lane->starved = true;
 	ripc__lane_monitor(lane);
@@ -268,14 +209,19 @@ static int __attribute__((noinline)) mark_starved(struct ripc__lane *lane)
 	return -EAGAIN;
 }
 
-int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
-		    const struct iovec *payload, unsigned n, bool more)
+static int post_control(struct ripc__lane *lane, uint8_t *bytes, size_t len, bool more)
+{
+	return ripc__lane_post(lane, bytes, len, NULL, 0, more);
+}
+
+int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *items,
+		    unsigned n, bool more)
 {
 	int rc;
 
 	if (RIPC__UNLIKELY(!ripc__lane_can_send(lane)))
-		return mark_starved(lane);
-	rc = post_message(lane, header, len, payload, n, more);
+		return ripc__lane_starved(lane);
+	rc = ripc__lane_post(lane, header, len, items, n, more);
 	/* The lane's closing is about to be reported: the sender waits for the outcome. */
 	return rc == -EMSGSIZE || !rc ? rc : -EAGAIN;
 }
@@ -287,8 +233,8 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 	if (lane->state != RIPC__LANE_UP)
 		return;
 	lane->ctx->peer_ops->before_control(lane);
-	if (ripc__list_empty(&lane->control) && has_tx_credit(lane, false) &&
-	    !post_message(lane, bytes, len, NULL, 0, false))
+	if (ripc__list_empty(&lane->control) && ripc__lane_has_credit(lane, false) &&
+	    !post_control(lane, bytes, len, false))
 		return;
 	c = lane->ncontrol < CONTROL_MAX ? malloc(sizeof(*c) + len) : NULL;
 	if (!c) {
@@ -339,11 +285,11 @@ static void send_credit(struct ripc__lane *lane)
 	 */
 	if (lane->state != RIPC__LANE_UP || !lane->rx_depth ||
 	    lane->rx_credits_due < (lane->rx_depth - lane->rx_held + 1) / 2 ||
-	    !lane->rx_credits_due || !has_tx_credit(lane, true))
+	    !lane->rx_credits_due || !ripc__lane_has_credit(lane, true))
 		return;
 	p = ripc__header_put(buf, RIPC__CREDIT, 0, 0, 0, 0, 0);
 	ripc__put_le64(p, 0);
-	post_message(lane, buf, sizeof(buf), NULL, 0, false);
+	post_control(lane, buf, sizeof(buf), false);
 }
 
 void ripc__lane_repost(struct ripc__lane *lane)
@@ -362,7 +308,7 @@ static bool control_flush(struct ripc__lane *lane)
 	while ((n = ripc__list_first(&lane->control))) {
 		struct ripc__control *c = ripc__list_entry(n, struct ripc__control, link);
 
-		if (!has_tx_credit(lane, false) || post_message(lane, c->bytes, c->len, NULL, 0, true))
+		if (!ripc__lane_has_credit(lane, false) || post_control(lane, c->bytes, c->len, true))
 			return false;
 		ripc__list_del(n);
 		lane->ncontrol--;

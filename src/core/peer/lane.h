@@ -88,12 +88,8 @@ struct ripc__lane {
 	bool idle;          /* no work depends on it: silence is no failure */
 	bool rx_untimed;    /* a message arrived since last_rx_ns, at an unknown time */
 	bool blocked;       /* the transport's queue is full: EV_SENDABLE follows */
-	/*
-	 * These, and the units of flows and credits, are stale while ctx->fast_path is valid:
-	 * fast_path.h.
-	 */
 	uint32_t tx_seq, rx_seq;
-	struct ripc__header_context tx_last, rx_last; /* never stale */
+	struct ripc__header_context tx_last, rx_last;
 	uint32_t send_max;        /* largest message in bytes: the minimum of both sides */
 	unsigned caps;            /* READ/WRITE: operations allowed towards the peer */
 	bool uses_credits;        /* the peer needs credits: tx_credits is valid */
@@ -138,8 +134,8 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 		       size_t len, bool last);
 
 /*
- * Sends one application message: a header, stamped here, and a payload. Return: 0, or -EAGAIN: no
- * credit or no room; the destination's waitq is woken later.
+ * Sends one application message: a header, stamped here, and items. Return: 0; -EMSGSIZE; -EAGAIN:
+ * no credit or no room, or the lane is failing; the destination's waitq is woken later.
  */
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 		    const struct iovec *payload, unsigned n, bool more);
@@ -160,8 +156,20 @@ struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id);
 /* A receive buffer is free again: its credit returns to the peer. */
 void ripc__lane_repost(struct ripc__lane *lane);
 
-/* The application received units of a flow: returns credit when a message is worth it. */
-void ripc__flow_consume(struct ripc__flow *flow, uint32_t units);
+/* Advertises the whole window to the peer. */
+void ripc__flow_advertise(struct ripc__flow *flow);
+/*
+ * The application received units of a flow. The peer gets credit when a quarter of the window is
+ * free.
+ */
+static inline void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
+{
+	uint64_t window = flow->lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+
+	flow->consumed_units += units;
+	if (RIPC__UNLIKELY(flow->consumed_units + window - flow->advertised_units >= window / 4))
+		ripc__flow_advertise(flow);
+}
 /* A service of the peer is unknown now: its next message sets its address again. */
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source);
 /* A service was closed: its flows keep counting messages that still arrive. */
@@ -178,9 +186,6 @@ static inline bool ripc__lane_same(const struct ripc__lane *a, const struct ripc
 	return a == b || (a && b && a->peer == b->peer && a->tp == b->tp &&
 			  a->ctx->tp[a->tp].limits.caps & RIPC__CAP_SELF);
 }
-
-/* Whether ripc__lane_send() would try: credit is left and nothing waits for room. */
-bool ripc__lane_can_send(const struct ripc__lane *lane);
 
 /* Posts reads of the lane's long messages and sends queued messages. */
 void ripc__lane_flush(struct ripc__lane *lane);

@@ -77,8 +77,7 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 	struct ripc__list *n, *tmp;
 
 	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
-		struct ripc__remote_return *o =
-			ripc__list_entry(n, struct ripc__remote_return, link);
+		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
 
 		/* An offer in use belongs to its request. */
 		ripc__list_del(&o->link);
@@ -444,18 +443,28 @@ const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *
 	return NULL;
 }
 
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__peer *p, unsigned *tp,
+const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
 				   size_t *len)
 {
 	const uint8_t *addr;
 
 	if (!ctx->datagrams || p->no_dgram_path)
 		return NULL;
+	if (p->lane && p->dgram_path && p->dgram_path_tp == p->lane->tp) {
+		*tp = p->dgram_path_tp;
+		*len = p->dgram_path_len;
+		return p->dgram_path;
+	}
 	/* The lane shows which path works; without a lane the first is tried. */
 	for (unsigned i = 0; (addr = ripc__peer_path(ctx, p, i, tp, len)); i++)
 		if (!p->lane || p->lane->tp == *tp)
 			break;
-	return addr && ctx->tp[*tp].limits.eager_datagram ? addr : NULL;
+	if (!addr || !ctx->tp[*tp].limits.eager_datagram)
+		return NULL;
+	p->dgram_path = p->lane ? addr : NULL;
+	p->dgram_path_tp = *tp;
+	p->dgram_path_len = *len;
+	return addr;
 }
 
 bool ripc__peer_has_work(const struct ripc__peer *p)

@@ -144,7 +144,7 @@ const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *
 			       unsigned *tp, size_t *len);
 
 /* Address for short messages by datagram. Return: NULL: they use the lane, or none is known. */
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, const struct ripc__peer *p, unsigned *tp,
+const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
 				   size_t *len);
 
 /* Its holder does not hold it (any more): resolves again. */

@@ -15,7 +15,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "core/progress/fast_path.h"
 #include "core/progress/handle.h"
 #include "core/progress/hooks.h"
 #include "core/progress/lock.h"
@@ -73,8 +72,6 @@ struct ripc__progress_ops {
 	void (*before_copy)(struct ripc *ctx, size_t len);
 	/* The calling thread finds nothing to receive and is about to wait. */
 	void (*idle)(struct ripc *ctx);
-	/* ctx->fast_path is valid, and the lock was taken for another purpose. */
-	void (*fast_path_flush)(struct ripc *ctx);
 };
 
 struct ripc {
@@ -114,7 +111,6 @@ struct ripc {
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
-	struct ripc__fast_path fast_path;     /* the ways of the last plain messages */
 	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
 	struct ripc__memory *memory;          /* core/memory/buffer.h; allocated with the context */
 
@@ -126,11 +122,9 @@ struct ripc {
 	bool now_fresh;  /* it was read just now, and no lock was released since */
 	bool polled;     /* a whole round was made since the lock was taken, and brought nothing */
 	bool now_stale;  /* it may be long ago: the present part of a round looked at no clock */
-	/* parts of rounds by threads that did not drive: see core/message/fast_path.c */
+	/* partial passes by threads that do not lead: core/message/receive.c */
 	unsigned poll_count;
-	/*
-	 * looks at the endpoint that spoke last before all are looked at: core/message/fast_path.c
-	 */
+	/* polls of the last active endpoint before a partial pass: core/message/receive.c */
 	unsigned poll_budget;
 	uint64_t timers_ns; /* when the core's own timers have something to do */
 	/* the earliest of these and of what transports and resolver asked for */
@@ -160,21 +154,12 @@ struct ripc {
 
 extern unsigned ripc__fork_generation; /* 1, and one more in each forked child */
 
-static inline void ripc__lock_fast_path(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__lock(struct ripc *ctx) RIPC__ACQUIRE(ctx->lock);
 static inline void ripc__unlock(struct ripc *ctx) RIPC__RELEASE(ctx->lock);
-
-/* For plain messages only, which change nothing that others rely on: see fast_path.h. */
-static inline void RIPC__NO_ANALYSIS ripc__lock_fast_path(struct ripc *ctx)
-{
-	ripc__lock_take(&ctx->lock);
-}
 
 static inline void RIPC__NO_ANALYSIS ripc__lock(struct ripc *ctx)
 {
 	ripc__lock_take(&ctx->lock);
-	if (ctx->fast_path.valid)
-		ctx->ops->fast_path_flush(ctx);
 }
 
 /* Whether somebody waits for it: then whoever holds it for long should let go for a moment. */
@@ -261,7 +246,7 @@ void ripc__full_pass(struct ripc *ctx);
  */
 void ripc__partial_pass(struct ripc *ctx);
 
-/* An event that a transport's take() has brought, between two rounds. Lock held. */
+/* An event that a transport's poll_one() has brought, between two rounds. Lock held. */
 void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 
 /* ctx->now_ns + ns is the latest time of the next round: lowers the timer. */

@@ -16,7 +16,6 @@
 struct ripc__import_ref;
 struct ripc__flow;
 
-
 enum ripc__rndv_state {
 	RIPC__RNDV_WAITING,
 	RIPC__RNDV_TRANSFER,
@@ -39,7 +38,7 @@ struct ripc__rndv_item {
 	struct ripc__mr own;                 /* registration for this transfer only */
 	struct ripc__mr *mr;                 /* the registration in use: own, or the region's */
 	bool own_valid;                      /* own is valid */
-	struct ripc__cached_mr *cached_mr;        /* the region's registration is in use; or NULL */
+	struct ripc__cached_mr *cached_mr;   /* the region's registration is in use; or NULL */
 	uint64_t posted, done;               /* bytes of reads */
 };
 
@@ -52,7 +51,7 @@ struct ripc__rndv {
 	struct ripc__peer *peer;
 	/* set in WAITING and TRANSFER, and in DRAINING while reads are posted */
 	struct ripc__lane *lane;
-	uint64_t id;             /* the sender's request id */
+	uint64_t id; /* the sender's request id */
 	uint64_t source;
 	enum ripc__rndv_state state;
 	int status;                    /* reason for DRAINING */

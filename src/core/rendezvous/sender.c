@@ -5,8 +5,10 @@
 #include "base/copy.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_post.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/selection.h"
+#include "core/message/receive.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/bytes.h"
@@ -660,8 +662,6 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 		it->region = NULL;
 	}
 	if (!status) {
-		ctx->stats.long_sent++;
-		ctx->stats.bytes_sent += r->bytes;
 		s->stats.long_sent++;
 		s->stats.bytes_sent += r->bytes;
 		if (r->peer) {
@@ -855,7 +855,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 }
 
 int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	       const struct ripc_send_options *options, struct ripc_request **request)
+		    const struct ripc_send_options *options, struct ripc_request **request)
 {
 	struct ripc *ctx;
 	uint64_t bytes;
@@ -938,7 +938,7 @@ int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
 static int wait_done_until(struct ripc_request *r, uint64_t deadline, int timeout_ms)
 {
 	if (r->state != RIPC__REQUEST_DONE)
-		ripc__fast_path_poll_request(r->ctx, r, timeout_ms);
+		ripc__poll_request(r->ctx, r, timeout_ms);
 	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
 		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
 			return -ETIMEDOUT;
@@ -1037,9 +1037,8 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	int rc;
 
 	if (!timeout_ms)
-		return ripc__fail(
-			-EAGAIN,
-			"a long message cannot be delivered without waiting: use ripc_send_async()");
+		return ripc__fail(-EAGAIN, "a long message cannot be delivered without waiting: "
+					   "use ripc_send_async()");
 	/* One clock read serves sending and waiting. */
 	deadline = ripc__deadline(ctx, timeout_ms);
 	rc = start(s, dest, items, nitems, bytes, o, &r);

@@ -42,7 +42,7 @@ struct ripc__request_item {
 	struct ripc_request *owner;
 	/* in the region's list of references while the item is exported */
 	struct ripc__list ref_link;
-	bool mapped;                /* HOW_HANDED: the peer reads the item in place */
+	bool mapped; /* HOW_HANDED: the peer reads the item in place */
 };
 
 struct ripc_request {

@@ -34,13 +34,10 @@ void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
 
 	if (m->pub.is_long) {
 		s->stats.long_received++;
-		ctx->stats.long_received++;
 	} else {
 		s->stats.short_received++;
-		ctx->stats.short_received++;
 	}
 	s->stats.bytes_received += bytes;
-	ctx->stats.bytes_received += bytes;
 	m->next = NULL;
 	if (s->last)
 		s->last->next = m;
@@ -91,8 +88,19 @@ int ripc__service_closed_error(const struct ripc_service *s)
 	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
 }
 
+void ripc__service_add_stats(const struct ripc_service *s, struct ripc_stats *sum)
+{
+	sum->short_sent += s->stats.short_sent;
+	sum->short_received += s->stats.short_received;
+	sum->long_sent += s->stats.long_sent;
+	sum->long_received += s->stats.long_received;
+	sum->bytes_sent += s->stats.bytes_sent;
+	sum->bytes_received += s->stats.bytes_received;
+}
+
 void ripc__service_free(struct ripc_service *s)
 {
+	ripc__service_add_stats(s, &s->ctx->stats);
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s->conflict);

@@ -90,7 +90,9 @@ static inline void ripc__service_leave(struct ripc_service *s)
 		ripc__wake(s->ctx, &s->drained);
 }
 
-/* Ends it: nobody uses it any more. */
+/* Adds the counters of a service. ctx->stats has those of services that ended. */
+void ripc__service_add_stats(const struct ripc_service *s, struct ripc_stats *sum);
+/* Frees a service that has ended and that no call uses. */
 void ripc__service_free(struct ripc_service *s);
 
 #endif

@@ -3,6 +3,7 @@
  * Staging buffers: who gets them, how often, what a peer can see and change by them, and how they
  * go.
  */
+#include "core/peer/lane_post.h"
 #include "core/memory/bounce.h"
 #include "core/rig.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * ripc_send() of what fits a short message does what ripc_send_short() does, and nothing more: the
- * same entries of the transport are called, the clock is read as often, and what the fast path
- * knows stays known. No time is measured.
+ * same entries of the transport are called, and the clock is read as often. No time is measured.
  */
 #include "core/rig.h"
 
@@ -17,8 +16,7 @@ static struct costs {
 	unsigned fast; /* entries for messages of the fast path */
 	unsigned slow; /* entries for others */
 	unsigned datagrams;
-	unsigned clock;       /* looks at it */
-	unsigned invalidated; /* sends after which the fast path knew nothing */
+	unsigned clock; /* looks at it */
 } costs;
 
 static int post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
@@ -116,13 +114,11 @@ static struct costs cost_of(send_fn *send, unsigned nitems, size_t len, unsigned
 	for (unsigned i = 0; i < 1 + MESSAGES; i++) {
 		costs = (struct costs){0};
 		OK(send(rig.s[0], RIG_ID(1), items, nitems, flags ? &options : NULL, 5000));
-		costs.invalidated = !rig.ctx[0]->fast_path.valid;
 		if (i) {
 			sum.fast += costs.fast;
 			sum.slow += costs.slow;
 			sum.datagrams += costs.datagrams;
 			sum.clock += costs.clock;
-			sum.invalidated += costs.invalidated;
 		}
 		/* Flushes what RIPC_MORE has held back. */
 		rig_run(&rig, 5);
@@ -140,7 +136,6 @@ static void check_same(unsigned nitems, size_t len, unsigned flags)
 	ck_assert_uint_eq(any.slow, shorts.slow);
 	ck_assert_uint_eq(any.datagrams, shorts.datagrams);
 	ck_assert_uint_eq(any.clock, shorts.clock);
-	ck_assert_uint_eq(any.invalidated, shorts.invalidated);
 	/* One message each, whatever it is. */
 	ck_assert_uint_eq(any.fast + any.slow + any.datagrams, MESSAGES);
 	ck_assert_uint_eq(any.clock, 0);
@@ -166,9 +161,6 @@ START_TEST(send__one_item_takes_the_fast_path)
 		ck_assert_uint_eq(any.datagrams, MESSAGES);
 	else
 		ck_assert_uint_eq(any.fast, MESSAGES);
-	/* A lane without credits: nothing is looked up for the next message. */
-	if (!rig_lane(&rig, 0, 1)->uses_credits && !rig.ctx[0]->datagrams)
-		ck_assert_uint_eq(any.invalidated, 0);
 }
 END_TEST
 

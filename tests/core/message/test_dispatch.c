@@ -5,7 +5,7 @@
  */
 #include "core/rig.h"
 
-#include "core/message/network_peer.h"
+#include "core/message/receive.h"
 #include "wire/bytes.h"
 
 static struct rig rig;
@@ -58,21 +58,27 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
-/* Whether service 0 sends a message of len bytes to service 1 by the straight road. */
+/* Sends an item of len bytes from service 0 to service 1, without waiting. */
+static int send_now(const void *data, size_t len)
+{
+	struct iovec item = {(void *)data, len};
+
+	return ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, NULL, 0);
+}
+
 static bool sent_fast(size_t len)
 {
 	static uint8_t data[65536];
-	struct iovec item = {data, len};
 
 	ck_assert_uint_le(len, sizeof(data));
 	rig_fill(data, len, len);
-	return ripc__network_send(rig.s[0], RIG_ID(1), &item, false);
+	return !send_now(data, len);
 }
 
 /* ---- sending over a lane ---- */
 
 /* Far more than there are receive buffers: each message takes one, and gives some back. */
-START_TEST(network_send__credit_both_ways)
+START_TEST(send__credit_both_ways)
 {
 	struct ripc_stats before = rig_stats(&rig, 0), after;
 
@@ -94,7 +100,7 @@ START_TEST(network_send__credit_both_ways)
 }
 END_TEST
 
-START_TEST(network_send__keeps_last_credit)
+START_TEST(send__keeps_last_credit)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	uint32_t credits = lane->tx_credits;
@@ -109,7 +115,7 @@ START_TEST(network_send__keeps_last_credit)
 }
 END_TEST
 
-START_TEST(network_send__returns_credit)
+START_TEST(send__returns_credit)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1), *back = rig_lane(&rig, 1, 0);
 	uint32_t credits, owed;
@@ -128,18 +134,15 @@ START_TEST(network_send__returns_credit)
 }
 END_TEST
 
-START_TEST(network_send__slow_path)
+START_TEST(send__refused)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
-	struct ripc__dest *d = rig_dest(&rig, 0, 1);
-	struct ripc__credit *c = d->credit;
-	struct iovec nowhere = {NULL, 5};
+	struct ripc__credit *c = rig_dest(&rig, 0, 1)->credit;
 	uint64_t limit;
 
 	ck_assert_ptr_nonnull(c);
 	ck_assert(!sent_fast(lane->send_max));
-	ck_assert(!ripc__network_send(rig.s[0], RIG_ID(1), &nowhere, false));
-	ck_assert(!ripc__network_send(rig.s[0], RIG_ID(7), &(struct iovec){"x", 1}, false));
+	ck_assert_int_eq(send_now(NULL, 5), -EINVAL);
 	lane->blocked = true;
 	ck_assert(!sent_fast(10));
 	lane->blocked = false;
@@ -147,11 +150,8 @@ START_TEST(network_send__slow_path)
 	c->limit_units = c->sent_units;
 	ck_assert(!sent_fast(10));
 	c->limit_units = limit;
-	d->credit = NULL;
-	ck_assert(!sent_fast(10));
-	d->credit = c;
 	rig.s[0]->state = RIPC__SERVICE_CLOSING;
-	ck_assert(!sent_fast(10));
+	ck_assert_int_eq(send_now("x", 1), -ESHUTDOWN);
 	rig.s[0]->state = RIPC__SERVICE_ACTIVE;
 	ck_assert_uint_eq(posts, 0);
 	ck_assert(sent_fast(10));
@@ -159,9 +159,22 @@ START_TEST(network_send__slow_path)
 }
 END_TEST
 
+/* The first message on a lane to a service. */
+START_TEST(send__new_credit)
+{
+	struct ripc__dest *d = rig_dest(&rig, 0, 1);
+	struct ripc__credit *c = d->credit;
+
+	d->credit = NULL;
+	ck_assert(sent_fast(10));
+	ck_assert_ptr_eq(d->credit, c);
+	rig_expect(&rig, 1, 10, 10);
+}
+END_TEST
+
 /* ---- sending datagrams ---- */
 
-START_TEST(network_send__datagram)
+START_TEST(send__datagram)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 
@@ -178,7 +191,7 @@ START_TEST(network_send__datagram)
 END_TEST
 
 /* A peer that takes none gets its messages over the lane. */
-START_TEST(network_send__no_datagrams)
+START_TEST(send__no_datagrams)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	uint64_t seq = p->next_dgram_seq;
@@ -194,7 +207,7 @@ START_TEST(network_send__no_datagrams)
 END_TEST
 
 /* The address may lie elsewhere, and be another one, after the peer was resolved again. */
-START_TEST(network_send__new_record)
+START_TEST(send__new_record)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	struct ripc__record record = {.naddrs = 2, .addrs[0] = {.transport = 250, .len = 3}};
@@ -275,7 +288,7 @@ static struct rx_message rx_short_header(struct ripc__lane *lane, size_t len, ui
 
 static struct ripc__message *try_receive(const struct rx_message *a)
 {
-	return ripc__network_receive(rig.s[0], rig_lane(&rig, 0, 1)->tp, a->m, &a->ev);
+	return ripc__dispatch_to(rig.s[0], rig_lane(&rig, 0, 1)->tp, a->m, &a->ev);
 }
 
 static void received(struct ripc__message *m, size_t len)
@@ -293,7 +306,7 @@ static void received(struct ripc__message *m, size_t len)
 	ripc_message_free(&m->pub);
 }
 
-START_TEST(network_receive__lane)
+START_TEST(dispatch_to__lane)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	struct ripc_stats before = rig_stats(&rig, 0), after;
@@ -317,7 +330,7 @@ START_TEST(network_receive__lane)
 END_TEST
 
 /* What it says is what the one before said; it costs as much. */
-START_TEST(network_receive__short_header)
+START_TEST(dispatch_to__short_header)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	uint32_t seq = lane->rx_seq, credits = lane->tx_credits;
@@ -339,7 +352,7 @@ START_TEST(network_receive__short_header)
 END_TEST
 
 /* Its receive buffer is free again: the peer is told, in time. */
-START_TEST(network_receive__reposts_buffer)
+START_TEST(dispatch_to__reposts_buffer)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	uint32_t seq = lane->rx_seq, owed;
@@ -368,7 +381,7 @@ static void refused(const struct rx_message *a)
 	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->rx_seq, seq);
 }
 
-START_TEST(network_receive__lane_slow_path)
+START_TEST(dispatch_to__lane_slow_path)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	static uint8_t elsewhere[300];
@@ -409,7 +422,7 @@ START_TEST(network_receive__lane_slow_path)
 }
 END_TEST
 
-START_TEST(network_receive__short_slow_path)
+START_TEST(dispatch_to__short_slow_path)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	struct rx_message a;
@@ -444,7 +457,7 @@ static void sender_is_known(void)
 	}
 }
 
-START_TEST(network_receive__datagram)
+START_TEST(dispatch_to__datagram)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	struct ripc_stats before, after;
@@ -466,7 +479,7 @@ START_TEST(network_receive__datagram)
 }
 END_TEST
 
-START_TEST(network_receive__dgram_slow_path)
+START_TEST(dispatch_to__dgram_slow_path)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	struct rx_message a;
@@ -496,28 +509,29 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/message/network_peer");
+	Suite *suite = suite_create("core/message/dispatch");
 	TCase *tc = tcase_create("lane");
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, network_send__credit_both_ways);
-	tcase_add_test(tc, network_send__keeps_last_credit);
-	tcase_add_test(tc, network_send__returns_credit);
-	tcase_add_test(tc, network_send__slow_path);
-	tcase_add_test(tc, network_receive__lane);
-	tcase_add_test(tc, network_receive__short_header);
-	tcase_add_test(tc, network_receive__reposts_buffer);
-	tcase_add_test(tc, network_receive__lane_slow_path);
-	tcase_add_test(tc, network_receive__short_slow_path);
+	tcase_add_test(tc, send__credit_both_ways);
+	tcase_add_test(tc, send__keeps_last_credit);
+	tcase_add_test(tc, send__returns_credit);
+	tcase_add_test(tc, send__refused);
+	tcase_add_test(tc, send__new_credit);
+	tcase_add_test(tc, dispatch_to__lane);
+	tcase_add_test(tc, dispatch_to__short_header);
+	tcase_add_test(tc, dispatch_to__reposts_buffer);
+	tcase_add_test(tc, dispatch_to__lane_slow_path);
+	tcase_add_test(tc, dispatch_to__short_slow_path);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("datagram");
 	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
-	tcase_add_test(tc, network_send__datagram);
-	tcase_add_test(tc, network_send__no_datagrams);
-	tcase_add_test(tc, network_send__new_record);
-	tcase_add_test(tc, network_receive__datagram);
-	tcase_add_test(tc, network_receive__dgram_slow_path);
+	tcase_add_test(tc, send__datagram);
+	tcase_add_test(tc, send__no_datagrams);
+	tcase_add_test(tc, send__new_record);
+	tcase_add_test(tc, dispatch_to__datagram);
+	tcase_add_test(tc, dispatch_to__dgram_slow_path);
 	suite_add_tcase(suite, tc);
-	return test_main("core/message/network_peer", suite);
+	return test_main("core/message/dispatch", suite);
 }

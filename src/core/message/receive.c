@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * ripc_receive(): first takes what is queued or polls for a short time without becoming the leader,
+ * since most answers come that soon; then waits. A message that arrives while its service polls
+ * goes to the caller directly, any other event through ripc__dispatch_event().
+ */
+#include "core/message/receive.h"
+#include "core/memory/message.h"
+#include "core/message/service.h"
+#include "core/peer/lane.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/sender.h"
+
+#define POLL_BUDGET_MAX    16 /* looks at the endpoint that spoke last before the others get one */
+#define POLLS_MAX          16 /* looks at all before a thread becomes the driver */
+#define FULL_PASS_INTERVAL 32 /* of so many looks one is a whole round */
+/* how long a thread that polls looks before it becomes the driver */
+#define POLL_TIME_NS RIPC__MS
+/* shortest timeout with which it does: that ends later by POLL_TIME_NS and a whole round or two */
+#define POLL_TIMEOUT_MIN_MS 10
+
+/* Whether a thread that does not drive may look. */
+static bool may_poll(struct ripc *ctx)
+{
+	return !ctx->closing && !ctx->hooks.now && !ctx->in_progress &&
+	       ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_NONE;
+}
+
+/* Whether a plain message for s, if one comes, may be given to the caller at once. */
+static bool may_receive(const struct ripc_service *s)
+{
+	/* Long messages that wait for room in the queue take the general way. */
+	return s->state == RIPC__SERVICE_ACTIVE && !s->first && ripc__list_empty(&s->rndvs_in) &&
+	       may_poll(s->ctx);
+}
+
+/* An event that poll_one() has brought. Return: a message for s; NULL: the event was dispatched. */
+static inline struct ripc__message *receive_event(struct ripc *ctx, struct ripc_service *s,
+						  unsigned tp, struct ripc__message *m,
+						  const struct ripc__event *ev)
+{
+	struct ripc__message *match = s ? ripc__dispatch_to(s, tp, m, ev) : NULL;
+
+	if (RIPC__LIKELY(match != NULL)) {
+		ripc__list_add(&ctx->messages, &match->held);
+		return match;
+	}
+	/* The event may lie in its room: nobody else may get it meanwhile. */
+	ripc__message_cache_pop(ctx);
+	ripc__dispatch_event(ctx, tp, ev);
+	ripc__message_release(m);
+	return NULL;
+}
+
+/*
+ * Polls the endpoints that were active last, for a message for s; NULL: for anything. Return: a
+ * message for s, or NULL; *had_event: there was an event.
+ */
+static inline struct ripc__message *poll_recent(struct ripc *ctx, struct ripc_service *s,
+						bool *had_event)
+{
+	struct ripc__message *m = ripc__message_cache_peek(ctx);
+	struct ripc__event ev;
+
+	if (RIPC__UNLIKELY(!m))
+		return NULL;
+	for (unsigned active_tps = ctx->active_tps; active_tps; active_tps &= active_tps - 1) {
+		unsigned tp = (unsigned)__builtin_ctz(active_tps);
+		const struct ripc__tp *t = &ctx->tp[tp];
+
+		if (t->ops->poll_one &&
+		    t->ops->poll_one(t->t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev)) {
+			*had_event = true;
+			return receive_event(ctx, s, tp, m, &ev);
+		}
+	}
+	return NULL;
+}
+
+/*
+ * One look at the network by a thread that does not drive, most often without the clock. One that
+ * goes to sleep after it has no other: it is a whole one.
+ */
+static void poll_transports(struct ripc *ctx)
+{
+	if (ctx->poll_count++ % FULL_PASS_INTERVAL && ctx->opt.wait != RIPC__WAIT_BLOCK) {
+		ctx->now_stale = true;
+		ripc__partial_pass(ctx);
+		ctx->now_stale = false;
+	} else {
+		ctx->now_ns = ripc__now(ctx);
+		ripc__full_pass(ctx);
+	}
+}
+
+/*
+ * Whether a thread that has looked in vain so often looks on. The driver looks less often where the
+ * last message came from, and what comes to it has a longer way: one that polls stays here for
+ * longer than a message needs. *polling_since_ns: when it was seen to; 0 at first.
+ */
+static bool keep_polling(struct ripc *ctx, unsigned polls, int timeout_ms, uint64_t *polling_since_ns)
+{
+	if (ctx->opt.wait == RIPC__WAIT_BLOCK || ripc__lock_contended(ctx))
+		return false;
+	if (polls < POLLS_MAX)
+		return true;
+	if (ctx->opt.wait != RIPC__WAIT_POLL || (timeout_ms > 0 && timeout_ms < POLL_TIMEOUT_MIN_MS))
+		return false;
+	/* The clock is read in whole rounds. */
+	if (ctx->poll_count % FULL_PASS_INTERVAL != 1)
+		return true;
+	if (!*polling_since_ns)
+		*polling_since_ns = ctx->now_ns;
+	ripc__progress_polled(ctx);
+	return ctx->now_ns - *polling_since_ns < POLL_TIME_NS;
+}
+
+/* There was nothing yet. */
+static void begin_polling(struct ripc *ctx)
+{
+	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
+		ripc__delayed_ack_idle(ctx);
+	/*
+	 * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has
+	 * looked for a tick. Where the last look is longer ago than that, the time is read, and so
+	 * it is in each whole round.
+	 */
+	if (!ripc__progress_state(&ctx->progress).app_active) {
+		ripc__progress_polled(ctx);
+		ctx->poll_count = 0;
+	}
+}
+
+/* Where a look is a system call, threads that mean to sleep have none to waste. */
+static void end_polling(struct ripc *ctx)
+{
+	if (ctx->opt.wait != RIPC__WAIT_POLL)
+		ctx->poll_budget /= 2;
+	ctx->polled = ctx->opt.wait == RIPC__WAIT_BLOCK;
+	/* Whoever waits on does so from now on. */
+	ctx->now_fresh = false;
+}
+
+/*
+ * Some looks by a thread that does not drive, for a plain message and for whatever else comes,
+ * while nothing is in the queue. The lock is held all the time. Return: a message for s, which is
+ * in no queue and whose credit is given back. NULL: there is none, or something came to the queue.
+ */
+static struct ripc__message *poll_receive(struct ripc_service *s, int timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t polling_since_ns = 0;
+	unsigned polls = 0;
+
+	if (!may_receive(s))
+		return NULL;
+	begin_polling(ctx);
+	do {
+		bool had_event = false;
+
+		for (unsigned i = ctx->poll_count % FULL_PASS_INTERVAL ? ctx->poll_budget : 0;
+		     i && !had_event; i--) {
+			struct ripc__message *m = poll_recent(ctx, s, &had_event);
+
+			if (RIPC__LIKELY(m != NULL)) {
+				ctx->poll_count++;
+				ctx->poll_budget = POLL_BUDGET_MAX;
+				return m;
+			}
+		}
+		if (!s->first)
+			poll_transports(ctx);
+		if (s->first) {
+			/* It came from another one, or a moment later. */
+			ctx->poll_budget = had_event ? POLL_BUDGET_MAX : ctx->poll_budget / 2 + 1;
+			return NULL;
+		}
+		/* One that came for another service, whose receiver waits behind this thread. */
+		if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
+			ripc__delayed_ack_idle(ctx);
+	} while (keep_polling(ctx, ++polls, timeout_ms, &polling_since_ns) && may_receive(s));
+	end_polling(ctx);
+	return NULL;
+}
+
+void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms)
+{
+	uint64_t polling_since_ns = 0;
+	unsigned polls = 0;
+
+	if (!may_poll(ctx))
+		return;
+	begin_polling(ctx);
+	do {
+		bool had_event = false;
+
+		for (unsigned i = ctx->poll_count % FULL_PASS_INTERVAL ? ctx->poll_budget : 0;
+		     i && !had_event; i--)
+			poll_recent(ctx, NULL, &had_event);
+		if (had_event)
+			ctx->poll_count++;
+		else
+			poll_transports(ctx);
+		if (r->state == RIPC__REQUEST_DONE) {
+			ctx->poll_budget = had_event ? POLL_BUDGET_MAX : ctx->poll_budget / 2 + 1;
+			return;
+		}
+		if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
+			ripc__delayed_ack_idle(ctx);
+	} while (keep_polling(ctx, ++polls, timeout_ms, &polling_since_ns) && may_poll(ctx));
+	end_polling(ctx);
+}
+
+/* What a first look has not brought. Return: as ripc_receive(). */
+static int __attribute__((noinline))
+receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message, int timeout_ms)
+	RIPC__RELEASE(ctx->lock)
+{
+	struct ripc__message *m = timeout_ms ? poll_receive(s, timeout_ms) : NULL;
+	int rc = 0;
+
+	if (!m) {
+		rc = ripc__receive(s, &m, timeout_ms);
+		ctx->polled = false;
+	}
+	if (m)
+		*message = &m->pub;
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_receive(struct ripc_service *s, struct ripc_message **message, int timeout_ms)
+{
+	struct ripc__message *m = NULL;
+	struct ripc *ctx;
+	bool had_event;
+
+	if (RIPC__UNLIKELY(!s || !message))
+		return ripc__fail(-EINVAL, s ? "nowhere to store the message" : "no service");
+	ctx = ripc__service_owner(s);
+	if (RIPC__UNLIKELY(!ctx || !ripc__is_owner(ctx)))
+		return ripc__service_context(s, &ctx);
+	ripc__lock(ctx);
+	if (RIPC__LIKELY(timeout_ms && ctx->poll_count % FULL_PASS_INTERVAL && may_receive(s) &&
+			 !ctx->delayed_ack.lane && ripc__progress_state(&ctx->progress).app_active))
+		m = poll_recent(ctx, s, &had_event);
+	if (RIPC__UNLIKELY(!m))
+		return receive(ctx, s, message, timeout_ms);
+	ctx->poll_count++;
+	*message = &m->pub;
+	ripc__unlock(ctx);
+	return 0;
+}
