@@ -9,6 +9,7 @@ RIPC_MAN3 = \
 	doc/man/ripc_buf_register.3 \
 	doc/man/ripc_buf_unregister.3 \
 	doc/man/ripc_close.3 \
+	doc/man/ripc_context_stats.3 \
 	doc/man/ripc_error_detail.3 \
 	doc/man/ripc_flags.3 \
 	doc/man/ripc_group_join.3 \
@@ -32,6 +33,7 @@ RIPC_MAN3 = \
 	doc/man/ripc_resolver_info.3 \
 	doc/man/ripc_route.3 \
 	doc/man/ripc_route_get.3 \
+	doc/man/ripc_route_limits.3 \
 	doc/man/ripc_route_lookup.3 \
 	doc/man/ripc_send.3 \
 	doc/man/ripc_send_async.3 \
@@ -56,7 +58,9 @@ $(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk $(MAN_EXAMPLES)
 		$(PACKAGE_VERSION) "$(MAN_DATE)" $@ $(MAN_EXAMPLES:%=$(srcdir)/%)
 
 MAINTAINERCLEANFILES = $(RIPC_MAN3) tools/completion/ripc-info
-EXTRA_DIST += doc/man/mkman doc/architecture.md doc/tutorial.md doc/performance.md doc/protocol.md doc/security.md doc/scaling.md doc/scaling/scale.tsv doc/scaling/heard.svg doc/scaling/ensemble.svg doc/scaling/resolve.svg doc/scaling/memory.svg
+EXTRA_DIST += doc/man/mkman doc/architecture.md doc/glossary.md doc/performance.md doc/protocol.md \
+	doc/scaling.md doc/security.md doc/tutorial.md doc/scaling/scale.tsv doc/scaling/heard.svg \
+	doc/scaling/ensemble.svg doc/scaling/resolve.svg doc/scaling/memory.svg
 
 # Written by scripts/bench, as they are at the time.
 EXTRA_DIST += doc/performance

@@ -75,7 +75,7 @@ full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headl
 # The lab: an emulator, what its guests are made from, and programs of others for the devices in them.
 lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux procps perftest
 	ibverbs-utils rdmacm-utils iproute2)
-lint_packages=(clang-format clang-tidy cppcheck shellcheck libuv1-dev)
+lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev)
 
 # Makes ./configure if there is none or something it is made from is newer.
 prepare()

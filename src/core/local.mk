@@ -6,10 +6,10 @@ libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/fast
 	src/core/message/fast_path.h src/core/message/message.c src/core/message/message.h \
 	src/core/message/network_peer.c src/core/message/network_peer.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
-libripc_internal_la_SOURCES += src/core/rendezvous/async_send.c src/core/rendezvous/dedup.c \
+libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
-	src/core/rendezvous/receive.c src/core/rendezvous/rendezvous.c \
-	src/core/rendezvous/rendezvous.h src/core/rendezvous/request.c src/core/rendezvous/request.h \
+	src/core/rendezvous/receiver.c \
+	src/core/rendezvous/receiver.h src/core/rendezvous/sender.c src/core/rendezvous/sender.h \
 	src/core/rendezvous/selection.c src/core/rendezvous/selection.h
 libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coordinator.h \
 	src/core/group/group.c src/core/group/group.h src/core/group/local_member.c \

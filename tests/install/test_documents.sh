@@ -34,7 +34,7 @@ unknown()
 cat "$header" "$srcdir/include/ripc_compat.h" | "$(make_variable PERL)" -0pe 's{/\*.*?\*/}{ }gs' |
 	grep -oE '\bripc_[a-z_]+' | sort -u >"$dir/declared"
 mapfile -t documents < <(find "$srcdir" -maxdepth 1 -name '*.md'
-	find "$srcdir/doc" -maxdepth 1 -name '*.md' ! -name performance.md
+	find "$srcdir/doc" -maxdepth 1 -name '*.md'
 	find "$srcdir/doc/man" -maxdepth 1 -name '*.[17]')
 check "names in comments of ripc.h are declared" test -z "$(unknown "$header")"
 check "names in documents and manual pages are declared" test -z "$(unknown "${documents[@]}")"

@@ -6,8 +6,8 @@
 #include "core/peer/lane.h"
 #include "core/message/message.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/rendezvous.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/receiver.h"
+#include "core/rendezvous/sender.h"
 #include "core/message/service.h"
 #include "core/context/transports.h"
 

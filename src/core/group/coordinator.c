@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The keeper tells all others that one came or went. */
+/* Announces to all other members that one joined or left. */
 void ripc__coordinator_announce(struct ripc__group *g, const uint8_t *about, const uint8_t *record,
 				size_t len, bool present)
 {
@@ -33,7 +33,7 @@ void ripc__coordinator_announce_self(struct ripc__group *g, bool present)
 		ripc__coordinator_announce(g, g->ctx->instance, record, len, present);
 }
 
-/* All members, for one that has an older list, or none. */
+/* Sends the whole list to a member that has an older list, or none. */
 static void send_member_list(struct ripc__group *g, struct ripc__lane *lane)
 {
 	uint8_t record[RIPC__RECORD_BYTES_MAX];
@@ -48,7 +48,7 @@ static void send_member_list(struct ripc__group *g, struct ripc__lane *lane)
 					   m->record_len);
 }
 
-/* It is not, or not any more: they have to look for another. */
+/* Not the coordinator (any more): the others look for another. */
 void ripc__coordinator_resign(struct ripc__group *g)
 {
 	struct ripc__member *m, *tmp;
@@ -67,7 +67,9 @@ void ripc__coordinator_start(struct ripc__group *g)
 
 	g->state = RIPC__GROUP_COORDINATING;
 	g->failures = 0;
-	/* Above what any keeper before has counted, so that no list is taken for ours. */
+	/*
+	 * Above the version of any earlier coordinator, so that no old list is taken for this one.
+	 */
 	g->version = ripc__now(g->ctx);
 	HASH_ITER (hh, g->members, m, tmp) {
 		m->joined_ns = 0;
@@ -114,7 +116,10 @@ int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h
 		g->next_ns = m->joined_ns + RIPC__MEMBER_TIMEOUT_NS;
 		ripc__timer_at(g->ctx, g->next_ns);
 	}
-	/* Those that were told of it by our predecessor have its list: ours is another one. */
+	/*
+	 * Members that learned of it from the previous coordinator have that one's list, not this
+	 * one.
+	 */
 	if (!was && h->u[0] == RIPC__ROLE_MEMBER)
 		ripc__coordinator_announce(g, m->instance, m->record, m->record_len, true);
 	if (h->u[1] != g->version)

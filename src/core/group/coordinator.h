@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the keeper of a group does (core/group/group.h): it hears who comes and goes, and tells all others. Lock held. */
+/*
+ * The coordinator of a group (group.h): members report to it, and it announces changes to all. Lock
+ * held.
+ */
 #ifndef RIPC_CORE_GROUP_COORDINATOR_H
 #define RIPC_CORE_GROUP_COORDINATOR_H
 
 #include "core/group/group.h"
 
 #define RIPC__MEMBER_TIMEOUT_NS \
-	(16000 * RIPC__MS)                      /* a member that does not repeat its JOIN is gone */
-#define RIPC__MEMBER_GRACE_NS (3000 * RIPC__MS) /* a new keeper waits for members it has heard of */
+	(16000 * RIPC__MS) /* a member without a JOIN for this long is removed */
+#define RIPC__MEMBER_GRACE_NS \
+	(3000 * RIPC__MS) /* time in which a new coordinator waits for the
+	 * members of the old list */
 
 struct ripc__record;
 
-/* The name of the group is ours. */
+/* The name of the group was registered for this context. */
 void ripc__coordinator_start(struct ripc__group *g);
-/* We are not the keeper, or not any more: all others have to look for another. */
+/* This context is not the coordinator (any more): the others look for another. */
 void ripc__coordinator_resign(struct ripc__group *g);
 
-/* JOIN arrived, also where we are no keeper. Return: 0, or -EPROTO with *why. */
+/*
+ * JOIN arrived, possibly at a context that is not the coordinator. Return: 0, or -EPROTO with *why.
+ */
 int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h,
 			   const struct ripc__record *record, const char **why);
 
-/* Tells all others that one came or went, and the same of ourselves. @about: its instance. */
+/* Announces to all others that a member (about: its instance) or this context joined or left. */
 void ripc__coordinator_announce(struct ripc__group *g, const uint8_t *about, const uint8_t *record,
 				size_t len, bool present);
 void ripc__coordinator_announce_self(struct ripc__group *g, bool present);

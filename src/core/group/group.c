@@ -10,9 +10,9 @@
 
 #include <stdlib.h>
 
-#define POLL_NS    (5 * RIPC__MS)    /* between two looks while a keeper is sought */
+#define POLL_NS    (5 * RIPC__MS)    /* between two polls while a coordinator is sought */
 #define RETRY_NS   (20 * RIPC__MS)   /* before the name is claimed again; doubled up to 64 times */
-#define REFRESH_NS (5000 * RIPC__MS) /* between two JOINs to a keeper that has answered */
+#define REFRESH_NS (5000 * RIPC__MS) /* between two JOINs to a coordinator that has answered */
 
 struct ripc__group *ripc__group_find(struct ripc *ctx, uint64_t id)
 {
@@ -33,7 +33,9 @@ struct ripc__group *ripc__group_get(struct ripc *ctx, uint64_t id)
 		return NULL;
 	g->id = id;
 	g->ctx = ctx;
-	/* Above all that were used before, if we were in this group and have forgotten it. */
+	/*
+	 * Above all numbers used before, in case this context was in the group and lost its state.
+	 */
 	g->number = ripc__seq_begin(ctx);
 	g->used_ns = ripc__now(ctx);
 	ripc__list_init(&g->local_members);
@@ -55,7 +57,7 @@ void ripc__group_kick(struct ripc__group *g)
 	ripc__progress_request(g->ctx);
 }
 
-/* ---- the part of all but the keeper ---- */
+/* ---- members that do not coordinate ---- */
 
 static void unpin_coordinator(struct ripc__group *g)
 {
@@ -66,7 +68,9 @@ static void unpin_coordinator(struct ripc__group *g)
 	g->pinned = false;
 }
 
-/* While it is, silence of the keeper is noticed, and it is looked for again and again. */
+/*
+ * While the destination is pinned, the coordinator's silence is detected and it is resolved again.
+ */
 static struct ripc__dest *pin_coordinator(struct ripc__group *g)
 {
 	struct ripc__dest *d = ripc__dest_get(g->ctx, ripc__group_name(g->id));
@@ -84,14 +88,14 @@ static void restart_search(struct ripc__group *g)
 
 	unpin_coordinator(g);
 	g->state = RIPC__GROUP_SEARCHING;
-	/* Those that lost the same keeper do not claim all at once. */
+	/* Members that lost the same coordinator do not claim the name all at once. */
 	wait = wait / 2 + (g->ctx->instance[0] * wait >> 9);
 	g->failures++;
 	g->next_ns = ripc__now(g->ctx) + wait;
 	ripc__timer_at(g->ctx, g->next_ns);
 }
 
-/* The keeper this context listens to, over its lane. */
+/* Whether the message came from this context's coordinator, over its lane. */
 static bool from_coordinator(const struct ripc__group *g, const struct ripc__lane *lane)
 {
 	return (g->state == RIPC__GROUP_JOINING || g->state == RIPC__GROUP_JOINED) &&
@@ -133,7 +137,10 @@ static void receive_coordinator(struct ripc__lane *lane, const struct ripc__head
 		restart_search(g);
 		return;
 	}
-	/* Members of a former list have some time to come to the new one. Of the list that we have nothing is said again. */
+	/*
+	 * Members of the previous list get time to appear in the new one. The current list is not
+	 * repeated.
+	 */
 	if (h->u[1] != g->join_version)
 		HASH_ITER (hh, g->members, m, tmp)
 			if (!m->listed)
@@ -161,7 +168,10 @@ static void send_join(struct ripc__group *g, struct ripc__lane *lane, enum ripc_
 	if (memcmp(g->coordinator, lane->peer->instance, 16))
 		g->version = 0;
 	memcpy(g->coordinator, lane->peer->instance, 16);
-	/* That somebody left may have been said while we did not listen: then it has another version, and tells all. */
+	/*
+	 * A departure may have been announced while this context did not listen: the list then has
+	 * another version and is sent whole.
+	 */
 	HASH_ITER (hh, g->members, m, tmp)
 		m->listed = false;
 	g->join_version = g->version;
@@ -170,7 +180,7 @@ static void send_join(struct ripc__group *g, struct ripc__lane *lane, enum ripc_
 	ripc__group_notify(lane, RIPC__JOIN, g->id, as, g->version, record, len);
 }
 
-/* Finds the keeper and asks it, once for each lane. */
+/* Resolves the coordinator and sends it JOIN, once per lane. */
 static void try_join(struct ripc__group *g)
 {
 	struct ripc__dest *d = pin_coordinator(g);
@@ -188,14 +198,14 @@ static void try_join(struct ripc__group *g)
 			g->join_sent_ns = 0;
 		return;
 	}
-	/* Nobody answers to that name: a member may claim it, all others have to wait for one. */
+	/* No context holds the name: a member may claim it, other contexts wait. */
 	if (d->state == RIPC__DEST_FAILED) {
 		if (ripc__group_role(g) == RIPC__ROLE_MEMBER) {
 			restart_search(g);
 			return;
 		}
 		g->next_ns = d->retry_ns;
-		/* The last of them may have left while there was no lane to say so. */
+		/* The last member may have left while no lane could report it. */
 		g->version = 0;
 		HASH_ITER (hh, g->members, m, tmp)
 			ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
@@ -243,7 +253,7 @@ void ripc__group_claimed(struct ripc *ctx, uint64_t name)
 
 	if (g && g->state == RIPC__GROUP_CLAIMING) {
 		ripc__coordinator_start(g);
-		/* The last member may have left meanwhile. */
+		/* The last local member may have left meanwhile. */
 		ripc__group_kick(g);
 	}
 }
@@ -304,7 +314,10 @@ void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p)
 			ripc__member_expire(g, m, ctx->opt.peer_timeout_ms * RIPC__MS);
 		if ((g->state == RIPC__GROUP_JOINED || g->state == RIPC__GROUP_JOINING) &&
 		    !memcmp(g->coordinator, p->instance, 16)) {
-			/* It may live on: whoever claims learns that, and asks it again. */
+			/*
+			 * The coordinator may be alive: a claim of the name then fails and JOIN is
+			 * sent to it again.
+			 */
 			unpin_coordinator(g);
 			g->state = RIPC__GROUP_SEARCHING;
 			g->version = 0;
@@ -313,7 +326,7 @@ void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p)
 	}
 }
 
-/* ---- time ---- */
+/* ---- timers ---- */
 
 static void expire_members(struct ripc__group *g, uint64_t now)
 {
@@ -359,7 +372,7 @@ static void group_free(struct ripc__group *g)
 	free(g);
 }
 
-/* Tells the keeper, or, if we are it, all others. */
+/* Reports the departure to the coordinator; a coordinator announces it to all. */
 static void group_leave(struct ripc__group *g)
 {
 	struct ripc__lane *lane;
@@ -376,7 +389,7 @@ static void group_leave(struct ripc__group *g)
 	}
 }
 
-/* Return: whether the group lives on. */
+/* Return: whether the group is still in use. */
 static bool group_step(struct ripc__group *g, uint64_t now)
 {
 	bool member = ripc__group_role(g) == RIPC__ROLE_MEMBER;
@@ -401,7 +414,10 @@ static bool group_step(struct ripc__group *g, uint64_t now)
 		break;
 	case RIPC__GROUP_JOINED:
 		if (now - g->join_sent_ns >= REFRESH_NS || g->joined_role != ripc__group_role(g)) {
-			/* Until it answers the list stands, but its silence will be noticed. */
+			/*
+			 * The list stays valid until the coordinator answers; its silence is
+			 * detected.
+			 */
 			struct ripc__dest *d = pin_coordinator(g);
 
 			if (d && !ripc__dest_reach(g->ctx, d) &&
@@ -430,7 +446,7 @@ void ripc__groups_timers(struct ripc *ctx)
 {
 	struct ripc__group *g, *tmp;
 
-	/* A context that is being closed has left them: it does not come back. */
+	/* A context that is being closed has left and does not return. */
 	if (ctx->closing)
 		return;
 	HASH_ITER (hh, ctx->groups, g, tmp)

@@ -13,7 +13,7 @@ static void local_member_free(struct ripc__group *g, struct ripc__local_member *
 		return;
 	g->stats.members--;
 	ripc__mcast_listen(g);
-	/* Who sends goes on with its list, else nothing of the group is of use any more. */
+	/* A sender still needs the list; otherwise the group is not used any more. */
 	if (!g->stats.sent)
 		g->used_ns = 0;
 	ripc__group_kick(g);
@@ -88,7 +88,7 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 	local_member->service = s;
 	if (ripc__group_role(g) != RIPC__ROLE_MEMBER) {
 		g->stats.members++;
-		/* A sender becomes a member: not before the keeper knows. */
+		/* A sender becomes a member when the coordinator has acknowledged it. */
 		if (g->state == RIPC__GROUP_JOINED) {
 			g->state = RIPC__GROUP_JOINING;
 			g->join_sent_ns = 0;
@@ -111,7 +111,7 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 		}
 	}
 	g->users--;
-	/* It may have been closed, and so left, meanwhile. */
+	/* The service may have been closed, and thereby left the group, meanwhile. */
 	if (rc && (local_member = local_member_find(g, s)))
 		local_member_free(g, local_member);
 	return rc;

@@ -29,7 +29,6 @@ void ripc__member_free(struct ripc__group *g, struct ripc__member *m)
 	free(m);
 }
 
-/* Remembers a context and where it is. NULL: out of memory, or too many. */
 struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__record *record,
 				      enum ripc__group_role role)
 {
@@ -50,7 +49,7 @@ struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__
 		} else {
 			memset(m, 0, sizeof(*m));
 			memcpy(m->instance, record->instance, 16);
-			/* What is being sent to the others is not for it. */
+			/* It does not get the message that is being sent. */
 			m->sent = g->number;
 		}
 		HASH_ADD(hh, g->members, instance, 16, m);
@@ -95,7 +94,7 @@ struct ripc__peer *ripc__member_peer(struct ripc *ctx, const struct ripc__member
 	return p;
 }
 
-/* ---- what is said ---- */
+/* ---- control messages ---- */
 
 void ripc__group_notify(struct ripc__lane *lane, unsigned kind, uint64_t group, uint64_t a,
 			uint64_t b, const uint8_t *record, size_t len)
@@ -110,7 +109,6 @@ void ripc__group_notify(struct ripc__lane *lane, unsigned kind, uint64_t group, 
 	ripc__lane_control(lane, buf, (size_t)(p + 16 - buf) + len);
 }
 
-/* Ourselves, as others are to know us. Return: bytes. */
 size_t ripc__group_own_record(struct ripc__group *g, uint8_t *buf)
 {
 	struct ripc__record r = {.service = ripc__group_name(g->id), .generation = 1};

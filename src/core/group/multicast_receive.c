@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What arrives for groups. Each message has a number of its sender; who gets it twice, by multicast and over a lane, drops
- * the second.
+ * Messages that arrive for groups. Each carries its sender's number: a message that arrives by
+ * multicast and over a lane is delivered once.
  */
 #include "core/group/group.h"
 #include "core/peer/lane.h"
@@ -12,11 +12,12 @@
 
 #include <stdlib.h>
 
-#define MCAST_ACK_INTERVAL_NS (1000 * RIPC__MS) /* between two HEARDs to one sender */
+#define MCAST_ACK_INTERVAL_NS (1000 * RIPC__MS) /* between two MCAST_ACKs to one sender */
 
 /*
- * Makes room for a sender: the one that has been silent for longest goes, if that is long. NULL: it is not. Strangers make up new
- * senders with every datagram, so this is no search.
+ * Makes room for a sender: replaces the one without messages for longest, if that is long enough.
+ * Return: NULL: it is not. The choice takes constant time, because unauthenticated peers can invent
+ * a sender per datagram.
  */
 static struct ripc__mcast_sender *sender_reuse(struct ripc__group *g)
 {
@@ -32,7 +33,7 @@ static struct ripc__mcast_sender *sender_reuse(struct ripc__group *g)
 	return s;
 }
 
-/* Strangers may fill half of the table only. NULL: no room for it, or out of memory. */
+/* Unauthenticated senders get half of the table. Return: NULL: no room, or out of memory. */
 static struct ripc__mcast_sender *sender_get(struct ripc__group *g, const uint8_t instance[16],
 					     bool unverified)
 {
@@ -131,7 +132,7 @@ void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint
 	}
 }
 
-/* Tells the sender that its multicast arrives, if that would take the place of the lane between us. */
+/* Acknowledges multicast to a sender that could use it in place of the lane. */
 static void send_mcast_ack(struct ripc__group *g, unsigned tp, struct ripc__mcast_sender *s,
 			   uint64_t number)
 {
@@ -153,11 +154,14 @@ void ripc__group_receive(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
 	struct iovec items[RIPC_ITEMS_MAX];
 	struct ripc__mcast_sender *s;
 
-	/* Our own multicast comes back to us as well: our members have it already. */
+	/* Our own multicast loops back; local members have the message already. */
 	if (!memcmp(instance, ctx->instance, 16))
 		return;
 	if (!g || ripc__list_empty(&g->local_members)) {
-		/* The sender has not heard yet that the last one left; of a multicast it need not know. */
+		/*
+		 * The sender has not learned yet that the last local member left; a multicast
+		 * sender need not.
+		 */
 		ctx->stats.dropped_no_service += lane ? 1 : 0;
 		return;
 	}

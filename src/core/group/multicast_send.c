@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Messages to groups. Each has a number of its sender (sender.c). A sender uses multicast
- * where it has been confirmed lately that it arrives, and lanes for all other members: a network that does not carry
- * multicast costs some datagrams that lead nowhere, and no message.
+ * Messages to groups, numbered by their sender. A sender uses multicast to members that
+ * acknowledged it lately, and lanes to all others. On a network without multicast this costs some
+ * lost datagrams and no message.
  */
 #include "core/group/group.h"
 #include "core/peer/lane.h"
@@ -13,11 +13,10 @@
 
 #include <stdlib.h>
 
-#define POLL_NS (1 * RIPC__MS) /* between two looks at members without a lane or credit */
-#define MEMBER_BACKOFF_NS \
-	(500 * RIPC__MS)      /* a member that cannot be reached is not tried again before */
-#define MCAST_PROBES       64 /* multicasts that nobody confirms before they become rare */
-#define MCAST_ACK_VALID_NS (4000 * RIPC__MS) /* how long a MCAST_ACK is good for */
+#define POLL_NS            (1 * RIPC__MS) /* between two passes over members without a lane or credit */
+#define MEMBER_BACKOFF_NS  (500 * RIPC__MS) /* before another attempt at an unreachable member */
+#define MCAST_PROBES       64 /* multicasts without an acknowledgement before they become rare */
+#define MCAST_ACK_VALID_NS (4000 * RIPC__MS) /* validity of a MCAST_ACK */
 #define HEADER_MAX         (RIPC__HEADER_LEN + 16 + 8 + RIPC_ITEMS_MAX * 4)
 
 /* ---- multicast ---- */
@@ -29,7 +28,10 @@ void ripc__mcast_acked(struct ripc__lane *lane, const struct ripc__header *h)
 
 	if (g)
 		HASH_FIND(hh, g->members, lane->peer->instance, 16, m);
-	/* A multicast that somebody else sent in our name says nothing of ours. */
+	/*
+	 * A number that this context never sent by multicast was forged or belongs to another
+	 * sender.
+	 */
 	if (m && h->u[0] <= g->number && g->number - h->u[0] < RIPC__MCAST_DEDUP_WINDOW)
 		m->mcast_until_ns = lane->ctx->now_ns + MCAST_ACK_VALID_NS;
 }
@@ -71,7 +73,7 @@ struct mcast_send {
 	bool more;
 	uint64_t number;
 	uint64_t started_ns;
-	unsigned sent;   /* members that got it, so far */
+	unsigned sent;   /* members that have been sent to */
 	unsigned missed; /* members given up */
 };
 
@@ -91,7 +93,7 @@ static size_t put_header(const struct mcast_send *c, uint8_t buf[HEADER_MAX], bo
 	return (size_t)(p - buf);
 }
 
-/* The transport over which multicast may reach a member, and does: the number of its bit; < 0: the lane has to. */
+/* The transport on which multicast reaches a member: the number of its bit; < 0: use the lane. */
 static int member_tp(const struct mcast_send *c, const struct ripc__member *m)
 {
 	const struct ripc__peer *p = ripc__peer_find(c->g->ctx, m->instance);
@@ -102,7 +104,7 @@ static int member_tp(const struct mcast_send *c, const struct ripc__member *m)
 	return (int)p->lane->tp;
 }
 
-/* Transports with so many members that a datagram to all is worth it. Return: a bit for each. */
+/* Transports with enough members for a datagram to all. Return: a bit for each. */
 static unsigned mcast_tps(const struct mcast_send *c, bool *acked)
 {
 	unsigned count[RIPC__TP_MAX] = {0}, mask = 0;
@@ -118,8 +120,8 @@ static unsigned mcast_tps(const struct mcast_send *c, bool *acked)
 }
 
 /*
- * One datagram to all over each transport that has several members. Those that are known to hear it need no more. If nobody
- * hears it, the network does not carry it: then it is tried now and then only.
+ * Sends one datagram on each transport with several members. Members that acknowledged multicast
+ * are done. Without any acknowledgement the network lacks multicast: it is then probed rarely.
  */
 static void multicast(struct mcast_send *c)
 {
@@ -169,7 +171,7 @@ static void skip_member(struct mcast_send *c, struct ripc__member *m)
 	set_waiting_peer(m, NULL);
 }
 
-/* Return: whether this member needs no more. */
+/* Return: whether this member is done. */
 static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 {
 	struct ripc *ctx = c->g->ctx;
@@ -181,7 +183,7 @@ static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 	if (!p || !p->lane) {
 		uint64_t now = ripc__now(ctx);
 
-		/* The attempt is over, and it led to nothing. */
+		/* The connection attempt ended without a lane. */
 		if (m->wanted && (!p || (!p->out && !p->retry_ns && !p->unreachable_ns))) {
 			m->backoff_until_ns = now + MEMBER_BACKOFF_NS;
 			skip_member(c, m);
@@ -202,7 +204,7 @@ static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 	}
 	rc = ripc__lane_send(p->lane, buf, put_header(c, buf, false), c->items, c->nitems, c->more);
 	if (rc == -EAGAIN) {
-		/* As long as it matters, its silence is noticed. */
+		/* While the sender waits, the peer's silence is detected. */
 		set_waiting_peer(m, p);
 		return false;
 	}
@@ -216,7 +218,7 @@ static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 	return true;
 }
 
-/* One round over all that have not got it. Return: how many still have not. */
+/* One pass over the members that are not done. Return: how many remain. */
 static unsigned send_pass(struct mcast_send *c)
 {
 	struct ripc__member *m, *tmp;
@@ -244,7 +246,7 @@ static int closing(const struct ripc_service *s)
 	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
 }
 
-/* Waits until the members are known and no other thread is sending to them. */
+/* Waits until the members are known and no other thread is sending to the group. */
 static int wait_send_turn(struct ripc_service *s, struct ripc__group *g, int timeout_ms,
 			  uint64_t deadline)
 {
@@ -374,7 +376,7 @@ int ripc_group_send(struct ripc_service *s, uint64_t group, const struct iovec *
 	return rc;
 }
 
-/* ---- what became of them ---- */
+/* ---- statistics ---- */
 
 static int group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 		       struct ripc_group_stats *stats)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers in the hands of the application, which it gets, returns and makes longer. */
+/* Buffers that the application holds: allocation, free, resize. */
 #include "core/memory/buffer.h"
 #include "core/context/context.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The buffer of the application around ptr; NULL, explained, if there is none. */
+/* Finds the application's buffer around ptr. Return: NULL, explained: none. */
 static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 {
 	struct ripc__region *r = ripc__memory_find_cap(ctx, ptr);
@@ -62,7 +62,10 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len)
 	return base;
 }
 
-/* Removes the windows in a region. One that is arriving goes when the item has arrived. */
+/*
+ * Removes the receive windows in a region. A window that is receiving an item is removed when the
+ * item has arrived.
+ */
 static void recv_windows_drop(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__list *n, *tmp;
@@ -103,7 +106,10 @@ int ripc_buf_free(struct ripc *ctx, void *ptr)
 		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p", ptr);
 	} else {
 		r->free_pending = true;
-		/* Pinned while its windows and return buffers go: the last of them must not free it under us. */
+		/*
+		 * Pin the region, so that removing its last window or return buffer does not free
+		 * it here.
+		 */
 		r->pins++;
 		recv_windows_drop(ctx, r);
 		local_returns_revoke(ctx, r);
@@ -115,8 +121,8 @@ int ripc_buf_free(struct ripc *ctx, void *ptr)
 }
 
 /*
- * Makes the buffer longer where it is, or copies it into another one: what takes long without the lock, so that other threads
- * of the context go on meanwhile. Return: where it is then; NULL: out of memory.
+ * Resizes the buffer in place, or copies it into another. The copy runs without the lock, so that
+ * other threads of the context continue. Return: the new address; NULL: out of memory.
  */
 static void *resize(struct ripc *ctx, struct ripc__region *r, size_t len)
 {
@@ -126,7 +132,7 @@ static void *resize(struct ripc *ctx, struct ripc__region *r, size_t len)
 		to = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP);
 	if (!to)
 		return NULL;
-	/* Whoever frees it in the meantime, which is wrong, does no harm. */
+	/* Pinned, because a faulty program may free it meanwhile. */
 	r->pins++;
 	ripc__lock_suspend(ctx);
 	ripc__region_prefault(to, len);
@@ -158,7 +164,7 @@ void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 	rc = ripc__check_open(ctx);
 	r = rc ? NULL : app_buffer(ctx, ptr);
 	if (rc) {
-		/* The buffer has gone with its context. */
+		/* The context was closed and its buffers freed. */
 	} else if (!r || !len) {
 		rc = r ? ripc__fail(-EINVAL, "buffer of 0 bytes") : -EINVAL;
 	} else if (r->sends || r->pins) {

@@ -43,7 +43,7 @@ static struct ripc__bounce *bounce_new(struct ripc__lane *lane, size_t cap, unsi
 	struct ripc__tp *tp = &ctx->tp[lane->tp];
 	struct ripc__bounce *st;
 
-	/* Idle ones of other sizes do not stand in the way. */
+	/* Free idle buffers of other sizes first. */
 	if (!has_room(lane, cap, access))
 		ripc__bounces_trim(lane);
 	if (!has_room(lane, cap, access))
@@ -57,7 +57,7 @@ static struct ripc__bounce *bounce_new(struct ripc__lane *lane, size_t cap, unsi
 		free(st);
 		return NULL;
 	}
-	/* The peer must not see what an earlier owner left. */
+	/* The peer must not read data of an earlier owner. */
 	memset(st->region->base, 0, st->region->cap);
 	if (tp->ops->reg(tp->t, lane->ep, st->region->base, st->region->cap, access, &st->mr)) {
 		bounce_free(st);
@@ -100,10 +100,13 @@ void ripc__bounce_put(struct ripc__bounce *st)
 		bounce_free(st);
 		return;
 	}
-	/* The most recently used one is the warmest: it goes first. */
+	/* Reuse the most recently used buffer first: it is the most likely to be in the cache. */
 	ripc__list_del(&st->link);
 	ripc__list_add(st->lane->bounces.next, &st->link);
-	/* A lane that carries nothing but return buffers is looked at by nobody else: its stages go when it stays idle. */
+	/*
+	 * Only return buffers use this lane, so nothing else monitors it: its bounce buffers are
+	 * freed when it is idle.
+	 */
 	ripc__lane_monitor(st->lane);
 }
 

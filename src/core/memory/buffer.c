@@ -3,8 +3,8 @@
 #include "core/memory/buffer.h"
 #include "core/context/context.h"
 #include "core/memory/mapped.h"
-#include "core/rendezvous/rendezvous.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/receiver.h"
+#include "core/rendezvous/sender.h"
 #include "core/message/service.h"
 #include "core/memory/bounce.h"
 #include "wire/header.h"
@@ -15,8 +15,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define MMAP_MIN (64u << 10) /* larger buffers are mapped on their own */
-#define HUGE_MIN (2u << 20)  /* and these in huge pages, where they can be had */
+#define MMAP_MIN (64u << 10) /* larger buffers are mapped separately */
+#define HUGE_MIN (2u << 20)  /* larger buffers use huge pages if available */
 
 void ripc__memory_init(struct ripc *ctx)
 {
@@ -50,7 +50,7 @@ static size_t region_above(const struct ripc__memory *m, const uint8_t *p)
 	return lo;
 }
 
-/* Bytes that it takes up: of the pool's, more than the application asked for. */
+/* Bytes of memory; a pool buffer has more than the application asked for. */
 static size_t region_size(const struct ripc__region *r)
 {
 	return r->state == RIPC__REGION_USER ? r->len : r->cap;
@@ -125,7 +125,9 @@ static void cached_mrs_drop(struct ripc *ctx, struct ripc__region *r)
 	for (unsigned i = 0; i < ctx->ntp; i++) {
 		if (!r->cached_mr[i])
 			continue;
-		/* The device has the pages between which and the peer bytes are under way, wherever the region lies. */
+		/*
+		 * The device transfers data of these pages even if the region is mapped elsewhere.
+		 */
 		r->cached_mr[i]->dropped = true;
 		if (!r->cached_mr[i]->users)
 			cached_mr_free(ctx, r->cached_mr[i]);
@@ -133,7 +135,7 @@ static void cached_mrs_drop(struct ripc *ctx, struct ripc__region *r)
 	}
 }
 
-/* ---- buffers that are memory objects of their own ---- */
+/* ---- buffers that are memory objects (memfd) ---- */
 
 static int *memfd_slot(struct ripc *ctx, int fd)
 {
@@ -144,8 +146,9 @@ static int *memfd_slot(struct ripc *ctx, int fd)
 }
 
 /*
- * Whoever is given the descriptor can make the object neither smaller, which would kill those who have mapped it with a
- * signal, nor writable: our own mapping is the last that may write. Kernels before 5.1 do not know that seal.
+ * Seals prevent a peer from shrinking the object, which would raise SIGBUS in processes that map
+ * it, and from writing: ours is the last writable mapping. Kernels before 5.1 lack
+ * F_SEAL_FUTURE_WRITE.
  */
 static uint8_t *memfd_map(struct ripc *ctx, size_t cap, int *out)
 {
@@ -153,7 +156,7 @@ static uint8_t *memfd_map(struct ripc *ctx, size_t cap, int *out)
 	int *slot = memfd_slot(ctx, -1), fd;
 	void *base = MAP_FAILED;
 
-	/* Beyond this limit ftruncate() would send a signal. */
+	/* Above this limit ftruncate() raises SIGXFSZ. */
 	if (!slot || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
 		return NULL;
 	fd = memfd_create("ripc-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -225,7 +228,10 @@ void ripc__region_unmap(struct ripc *ctx, struct ripc__region *r)
 	free(r);
 }
 
-/* Moves a mapping to where the region lies, whose own goes. Others may be using the buffer: at every moment they find one there. */
+/*
+ * Moves a mapping to the region's address and replaces the one there. Other threads may use the
+ * buffer: the address is mapped at every moment.
+ */
 static int region_remap(struct ripc *ctx, struct ripc__region *r, void *by)
 {
 	if (mremap(by, r->cap, r->cap, MREMAP_MAYMOVE | MREMAP_FIXED, r->base) == MAP_FAILED)
@@ -238,8 +244,8 @@ static int region_remap(struct ripc *ctx, struct ripc__region *r, void *by)
 }
 
 /*
- * Not a copy that is made here: the application may be writing to what of the buffer is not being sent, and what it wrote while
- * we copied would be lost. The kernel copies page by page, when they are written to.
+ * A private mapping (copy on write), not a copy: the application may write to other parts of the
+ * buffer during a copy, and these writes would be lost.
  */
 int ripc__pool_detach(struct ripc *ctx, struct ripc__region *r)
 {
@@ -257,7 +263,7 @@ int ripc__pool_detach(struct ripc *ctx, struct ripc__region *r)
 
 void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *r)
 {
-	/* It may have been made shorter in place since: what counts is its class. */
+	/* The buffer may have been shortened in place: its class decides. */
 	size_t len = r->len > r->cap / 2 ? r->len : r->cap / 2 + 1;
 	struct ripc__region *fresh = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP);
 	int fd;
@@ -269,7 +275,7 @@ void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *r)
 		ripc__lock_suspend(ctx);
 		ripc__region_prefault(fresh, r->len);
 		memcpy(fresh->base, r->base, r->len);
-		/* What an earlier owner left behind it is nobody's business. */
+		/* Clear data of an earlier owner behind the new contents. */
 		if (fresh->prefaulted > r->len)
 			memset(fresh->base + r->len, 0, fresh->prefaulted - r->len);
 		ripc__lock_resume(ctx);
@@ -277,7 +283,7 @@ void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *r)
 	}
 	cached_mrs_drop(ctx, fresh);
 	fd = fresh->fd;
-	/* Another thread has found something to do with it meanwhile. */
+	/* Another thread used the buffer meanwhile. */
 	if (fd < 0 || r->sends || r->pins || region_remap(ctx, r, fresh->base)) {
 		ripc__pool_put(ctx, fresh);
 		return;
@@ -299,7 +305,7 @@ static void pool_unmap(struct ripc *ctx, struct ripc__region *r)
 		free(r->base);
 }
 
-/* Destroys a buffer of the pool that is in nobody's hands, nor in the cache. */
+/* Destroys a pool buffer that is neither in use nor in the cache. */
 static void pool_destroy(struct ripc *ctx, struct ripc__region *r)
 {
 	ctx->stats.pool_bytes -= r->cap;
@@ -400,10 +406,13 @@ struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
 
 	while (class <= RIPC__CLASS_MAX && ((size_t)1 << class) < len)
 		class ++;
-	/* Pages that there are not are not refused when they are mapped: when they are touched, somebody is killed for them. */
+	/*
+	 * mmap() does not refuse pages that do not exist: the kernel would kill a process when they
+	 * are touched.
+	 */
 	if (class > RIPC__CLASS_MAX || len > ctx->host_bytes)
 		return NULL;
-	/* What the application fills may be handed over; what others write into has no use for that. */
+	/* Only buffers that the application fills are exported. */
 	shared = m->can_export && state == RIPC__REGION_APP && class >= RIPC__MEMFD_CLASS_MIN;
 	n = ripc__list_first(shared ? &m->shared[class] : &m->classes[class]);
 	if (!n && shared && !memfd_slot(ctx, -1)) {
@@ -417,7 +426,7 @@ struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
 	} else {
 		r = pool_create(ctx, class, shared);
 		if (!r) {
-			/* What lies idle in the cache may be what is missing. */
+			/* Idle buffers in the cache may hold the missing memory. */
 			ripc__pool_trim(ctx, 0);
 			r = pool_create(ctx, class, shared);
 		}
@@ -437,7 +446,10 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
 
 	if (!r)
 		return NULL;
-	/* What a peer announces takes memory only as it arrives, beyond a size that anybody may ask for. */
+	/*
+	 * Memory for a large announced item is allocated as data arrives; a peer's announcement
+	 * alone must not consume it.
+	 */
 	ripc__region_prefault(
 		r, state == RIPC__REGION_MESSAGE && len > RIPC__UNREAD_MAX ? RIPC__UNREAD_MAX : len);
 	return r;
@@ -447,14 +459,14 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__memory *m = &ctx->memory;
 
-	/* A peer would see what the next owner writes there; or it is as large again as it seems. */
+	/* A peer would read the next owner's data, or the buffer occupies twice its size. */
 	if (r->exported || r->detached) {
 		pool_destroy(ctx, r);
 		return;
 	}
 	r->state = RIPC__REGION_FREE;
 	r->free_pending = false;
-	/* The most recently used one is the warmest: it goes first. */
+	/* Reuse the most recently used buffer first: it is the most likely to be in the cache. */
 	ripc__list_add((r->fd >= 0 ? m->shared : m->classes)[r->class].next, &r->free_link);
 	ripc__list_add(&m->lru, &r->lru_link);
 	m->cached_bytes += r->cap;
@@ -469,7 +481,7 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
 		ripc__pool_put(ctx, r);
 }
 
-/* Of the whole region; NULL: it cannot be registered. */
+/* Registers the whole region. Return: NULL: it cannot be registered. */
 static struct ripc__cached_mr *cached_mr_get(struct ripc *ctx, unsigned tp, struct ripc__region *region)
 {
 	struct ripc__tp *t = &ctx->tp[tp];
@@ -497,7 +509,10 @@ struct ripc__mr *ripc__sink_mr(struct ripc *ctx, unsigned tp, struct ripc__regio
 	struct ripc__tp *t = &ctx->tp[tp];
 
 	*cached = NULL;
-	/* What a peer may write for as long as it is registered does not stay so when the memory goes to others. */
+	/*
+	 * Memory that a peer can write while registered must not stay registered for the next
+	 * owner.
+	 */
 	if (t->limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_WRITABLE)) {
 		if (t->ops->reg(t->t, NULL, base, len, RIPC__ACCESS_LOCAL_WRITE, own))
 			return NULL;
@@ -513,9 +528,9 @@ struct ripc__mr *ripc__sink_mr(struct ripc *ctx, unsigned tp, struct ripc__regio
 struct ripc__cached_mr *ripc__cached_mr_hold(struct ripc *ctx, unsigned tp, struct ripc__region *region)
 {
 	/*
-	 * All of an application's own region is registered for this only if it is anyway; and it may not be writable, which memory
-	 * that a peer has handed over never is. Nor is a large one, as it counts against the limit of locked memory with every byte that
-	 * is not sent, too.
+	 * An application's region is registered whole only if it is small and writable: imported
+	 * memory is read-only, and a large region would count against RLIMIT_MEMLOCK with bytes
+	 * that are not sent.
 	 */
 	bool small = (region->state == RIPC__REGION_APP || region->state == RIPC__REGION_MESSAGE) &&
 		     region->cap <= RIPC__CACHED_MR_MAX;
@@ -625,7 +640,7 @@ void ripc__memory_fini(struct ripc *ctx)
 	memset(m, 0, sizeof(*m));
 }
 
-/* ---- memory that the application registers ---- */
+/* ---- memory registered by the application ---- */
 
 /* Lock held. */
 static int register_region(struct ripc *ctx, struct ripc__region *r)
@@ -679,7 +694,7 @@ int ripc_buf_unregister(struct ripc *ctx, void *base)
 	rc = ripc__check_open(ctx);
 	r = rc ? NULL : ripc__memory_find(ctx, base, 0);
 	if (rc) {
-		/* It has been taken back with all the rest. */
+		/* Another thread unregistered it meanwhile. */
 	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
 		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
 	} else if (r->sends) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory that may travel: buffers of the pool, regions the application registered, and the windows and return buffers
- * cut out of them. Everything under the context's lock.
+ * Memory for messages: pool buffers, regions registered by the application, and the receive windows
+ * and return buffers in them. All under the context's lock.
  *
- * A buffer of the pool is in one of these hands: the cache (free), the application, a received message, or nobody yet
- * (`zombie`: freed by the application while a peer may still write into it; it goes to the cache when the
- * peer let go). sends counts the sends under way that read from it, holds the windows and return buffers in it.
+ * A pool buffer belongs to the cache (free), the application, or a received message. A buffer that
+ * the application freed while a peer may still write it has free_pending set and goes to the cache
+ * later. sends counts the sends that read from the region; pins counts its receive windows and
+ * return buffers.
  */
 #ifndef RIPC_CORE_MEMORY_BUFFER_H
 #define RIPC_CORE_MEMORY_BUFFER_H
@@ -19,13 +20,13 @@
 
 #define RIPC__TP_MAX            8  /* transports of one context */
 #define RIPC__CLASS_MIN         8  /* smallest buffer: 2^8 bytes */
-#define RIPC__CLASS_MAX         47 /* largest */
+#define RIPC__CLASS_MAX         47 /* largest buffer: 2^47 bytes */
 #define RIPC__RECV_WINDOWS_MAX  65536
-#define RIPC__LOCAL_RETURNS_MAX 65536 /* return buffers offered by one context at one time */
-#define RIPC__MEMFDS_MAX        64 /* buffers with a descriptor of their own, which can be handed over */
+#define RIPC__LOCAL_RETURNS_MAX 65536 /* return buffers that one context offers at a time */
+#define RIPC__MEMFDS_MAX        64    /* buffers with their own descriptor, which can be exported */
 #define RIPC__CACHED_MR_MAX \
-	(1u << 20) /* bytes of the largest region registered whole as the source of writes */
-#define RIPC__MEMFD_CLASS_MIN 16 /* from buffers of 2^16 bytes on */
+	(1u << 20) /* bytes of the largest region that is registered whole as the source of writes */
+#define RIPC__MEMFD_CLASS_MIN 16 /* buffers of 2^16 bytes and more */
 
 struct ripc;
 struct ripc_service;
@@ -34,50 +35,54 @@ struct ripc__lane;
 struct ripc__bounce;
 
 enum ripc__region_state {
-	RIPC__REGION_USER, /* the application's own memory, registered */
-	RIPC__REGION_FREE, /* pool: in the cache */
-	RIPC__REGION_APP,  /* pool: the application's */
-	RIPC__REGION_MESSAGE, /* pool: holds an item of a received message, or one that is arriving, or a copy to send */
-	RIPC__REGION_IMPORTED, /* a peer's buffer, mapped for reading: handover.h */
+	RIPC__REGION_USER,    /* memory registered by the application */
+	RIPC__REGION_FREE,    /* pool: in the cache */
+	RIPC__REGION_APP,     /* pool: the application's */
+	RIPC__REGION_MESSAGE, /* pool: an item of a received or arriving message, or a copy to send */
+	RIPC__REGION_IMPORTED, /* a peer's buffer, mapped read-only: mapped.h */
 };
 
-/* A registration of a whole region on one transport, for local use. */
+/* Registration of a whole region on one transport, for local use. */
 struct ripc__cached_mr {
 	struct ripc__mr mr;
 	unsigned tp;
-	unsigned users; /* items that are written from it, or read into it */
-	bool dropped; /* the region lies elsewhere now, or is gone: this goes with the last of them */
+	unsigned users; /* items that are read into it or written from it */
+	bool dropped;   /* the region was moved or freed: deregister with the last user */
 };
 
 struct ripc__region {
 	uint8_t *base;
-	size_t len;        /* what the application asked for, or registered */
+	size_t len;        /* bytes that the application asked for, or registered */
 	size_t cap;        /* pool: bytes mapped */
 	size_t prefaulted; /* pool: bytes whose pages have been touched */
 	enum ripc__region_state state;
 	uint8_t class;     /* pool: cap == 1 << class */
-	bool free_pending; /* to be freed when holds is 0 */
-	unsigned sends;    /* sends under way that read from it */
-	unsigned pins;     /* windows and return buffers in it */
-	struct ripc__cached_mr *cached_mr[RIPC__TP_MAX]; /* as target of our own reads, and source of writes; kept; NULL: not yet */
+	bool free_pending; /* free when pins is 0 */
+	unsigned sends;    /* sends that read from it */
+	unsigned pins;     /* receive windows and return buffers in it */
+	/* per transport: cached registration for our reads and writes; NULL: none yet */
+	struct ripc__cached_mr *cached_mr[RIPC__TP_MAX];
 	struct ripc__list free_link; /* cache: in its class */
 	struct ripc__list lru_link;  /* cache: least recently used first */
 	struct ripc *ctx;
-	int fd;                    /* pool: the memory object that it is, sealed; -1: it is none */
-	struct ripc__list exports; /* struct ripc__export: what the reader knows it by */
-	uint8_t export_peer[16]; /* the peer's instance that it was last sent to: nobody else is given it */
-	unsigned peer_streak;  /* long messages to the reader since another one was sent to */
-	unsigned export_after; /* how many it takes before it is given to the reader */
-	uint64_t counted_seq;  /* ripc_request.started of the last of them */
-	bool exported;         /* the reader has it, or may have: it sees what is written there */
-	bool detached; /* it was given to a peer, and has memory of its own where it has been written to since */
-	size_t stale_len; /* pool: bytes at its beginning that may hold what an earlier owner wrote */
-	struct ripc__list refs; /* struct ripc__request_item: of it, what peers read in place */
-	struct ripc__list import_refs; /* BORROWED: struct ripc__import_ref: what of it is in use */
-	struct ripc__list lane_link;   /* BORROWED: in lane->borrowed */
-	struct ripc__lane *lane;       /* BORROWED: NULL when it is gone */
-	uint32_t export_id;            /* BORROWED: what the peer calls it */
-	bool unmap_pending; /* BORROWED: to be unmapped when nothing of it is in use any more */
+	int fd;                    /* pool: descriptor of its sealed memory object; -1: none */
+	struct ripc__list exports; /* struct ripc__export: exports of this region */
+	/* instance of the peer that it was last sent to, the only one it may be exported to */
+	uint8_t export_peer[16];
+	unsigned peer_streak; /* long messages to this peer since the last message to another one */
+	unsigned export_after; /* streak that is needed before an export */
+	uint64_t counted_seq;  /* start_seq of the last request counted */
+	/* a peer has mapped it, or may have: the peer reads all that is written there */
+	bool exported;
+	/* it was exported, and private pages replace the shared ones as they are written */
+	bool detached;
+	size_t stale_len; /* pool: bytes at its start that may hold data of an earlier owner */
+	struct ripc__list refs; /* struct ripc__request_item: its items that peers read in place */
+	struct ripc__list import_refs; /* IMPORTED: struct ripc__import_ref: its items in use */
+	struct ripc__list lane_link;   /* IMPORTED: in the lane's list of imports */
+	struct ripc__lane *lane;       /* IMPORTED: NULL: the lane is closed */
+	uint32_t export_id;            /* IMPORTED: the peer's id of the export */
+	bool unmap_pending;            /* IMPORTED: unmap when no item is in use */
 };
 
 /* Memory set aside as the target of one incoming item. */
@@ -86,37 +91,41 @@ struct ripc__recv_window {
 	uint8_t *base;
 	size_t len;
 	struct ripc__region *region;
-	struct ripc_service *service; /* NULL: any */
-	bool arriving;                /* an item is just being placed in it */
+	struct ripc_service *service; /* NULL: any service */
+	bool arriving;                /* an item is arriving in it */
 };
 
-/* A buffer we offered to a peer. */
+/* A buffer offered to a peer. */
 struct ripc__local_return {
 	struct ripc__list link; /* in memory.returns */
-	uint32_t id;            /* names it on the wire; never 0 */
+	uint32_t id;            /* id on the wire; never 0 */
 	uint8_t *base;
 	size_t len;
 	struct ripc__region *region;
-	struct ripc_service *service; /* the peer's long messages to it may use the buffer */
-	struct ripc__peer *peer;      /* to whom it is offered; NULL: to nobody (any more) */
-	struct ripc__lane *lane;      /* lane over which the peer can write it; NULL: it cannot */
-	struct ripc__mr mr;           /* with lane, without stage: the exposure */
-	struct ripc__bounce *bounce; /* with lane: what the peer writes instead, to be copied; NULL: the buffer itself */
-	bool advertised; /* the peer has been told of it */
-	bool revoking;   /* REVOKE was sent, REVOKED has not come */
-	bool arriving;   /* we are reading an item into it */
+	struct ripc_service *service; /* the peer's long messages to this service may use the buffer */
+	struct ripc__peer *peer;      /* peer that has the offer; NULL: none */
+	struct ripc__lane *lane;      /* lane over which the peer can write it; NULL: none */
+	struct ripc__mr mr;           /* with lane and without bounce: the registration */
+	/*
+	 * with lane: the peer writes here and the data is copied; NULL: it writes the buffer itself
+	 */
+	struct ripc__bounce *bounce;
+	bool advertised; /* the peer has received the offer */
+	bool revoking;   /* REVOKE was sent, REVOKED has not arrived */
+	bool arriving;   /* an item is read into it */
 };
 
 struct ripc__memory {
-	struct ripc__region **regions; /* sorted by base, not overlapping */
+	struct ripc__region **regions; /* sorted by base, without overlap */
 	size_t nregions, regions_cap;
 	struct ripc__list classes[RIPC__CLASS_MAX + 1]; /* free buffers */
 	struct ripc__list shared[RIPC__CLASS_MAX + 1];  /* free buffers with a descriptor */
-	bool can_export;           /* there is a transport that hands buffers over */
-	int fds[RIPC__MEMFDS_MAX]; /* their descriptors, for a forked child to close; -1: none */
+	bool can_export;                                /* a transport can export buffers */
+	/* descriptors of exported buffers, which a forked child closes; -1: none */
+	int fds[RIPC__MEMFDS_MAX];
 	struct ripc__list lru;
 	uint64_t cached_bytes;
-	uint64_t bounce_bytes; /* of all lanes: stage.h */
+	uint64_t bounce_bytes; /* bytes of bounce buffers of all lanes: bounce.h */
 	struct ripc__list recv_windows;
 	unsigned nrecv_windows;
 	struct ripc__list returns;
@@ -127,13 +136,12 @@ struct ripc__memory {
 };
 
 void ripc__memory_init(struct ripc *ctx);
-/* Frees everything. No transport is open any more. */
+/* Frees everything. All transports are closed. */
 void ripc__memory_fini(struct ripc *ctx);
 
 /*
- * Whether [p, p+len) lies within the bytes that were asked for, or registered. A buffer of the pool
- * has more, as its class is a power of two. Those are nobody's: they are not sent, not written
- * into, and no address there names the buffer.
+ * Whether [p, p+len) lies within the bytes that were asked for or registered. The bytes of a pool
+ * buffer above len, up to its power of two, belong to nobody: they are not sent or written.
  */
 static inline bool ripc__region_contains(const struct ripc__region *r, const void *p, size_t len)
 {
@@ -142,90 +150,107 @@ static inline bool ripc__region_contains(const struct ripc__region *r, const voi
 	return at < r->len && len <= r->len - at;
 }
 
-/* The region that holds [p, p+len), or NULL. */
+/* Finds the region that contains [p, p+len), or NULL. */
 struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *p, size_t len);
-/* The region whose memory p is in, be it behind the bytes that were asked for; or NULL. */
+/* Finds the region whose memory contains p, including the bytes above len; or NULL. */
 struct ripc__region *ripc__memory_find_cap(struct ripc *ctx, const void *p);
 
-/* A buffer of at least len bytes in the given state. NULL: out of memory. */
+/* Allocates a buffer of at least len bytes in the given state. Return: NULL: out of memory. */
 struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state);
 /*
- * Likewise, its pages not touched yet. That takes a while where it is large, and is done by ripc__region_prefault(), without the
- * lock while nobody else knows of the buffer, or while it is held (region->holds).
+ * As ripc__pool_get(), with untouched pages. Touch them by ripc__region_prefault(), without the
+ * lock while no other thread knows the buffer, or while it is pinned (region->pins).
  */
 struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
 					      enum ripc__region_state state);
 /*
- * Around what takes long and needs no lock, in the middle of a call that holds it: other threads go on meanwhile, and ripc_close() waits.
+ * Releases the lock around a long operation in the middle of a call; ripc__lock_resume() takes it
+ * again. Other threads continue meanwhile, and ripc_close() waits.
  */
 void ripc__lock_suspend(struct ripc *ctx);
 void ripc__lock_resume(struct ripc *ctx);
 
-/* Page faults in the middle of a transfer are dear: every page in use has been written to before. */
+/* Touches all pages: page faults during a transfer are expensive. */
 void ripc__region_prefault(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
-/* Frees what lies idle until no more than limit bytes of it are left, the least recently used first. */
+/* Frees idle buffers, the least recently used first, until at most limit bytes remain. */
 void ripc__pool_trim(struct ripc *ctx, uint64_t limit);
 
 /*
- * Parts a buffer that is in the application's hands from the memory that a peer has been given: what is written to it from now on
- * lies elsewhere. Return: 0, or -ENOMEM and all is as before.
+ * Detaches a buffer of the application from memory that was exported: later writes go to private
+ * pages at the same address. Return: 0, or -ENOMEM and nothing changed.
  */
 int ripc__pool_detach(struct ripc *ctx, struct ripc__region *region);
 /*
- * Makes a parted buffer, all of which is about to be sent, one that can be given to a peer again; without memory it stays as it is. It is
- * copied without the lock.
+ * Makes a detached buffer that is about to be sent whole exportable again, by a copy without the
+ * lock. Out of memory: nothing changes.
  */
 void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *region);
-/* A mapping of a peer's buffer becomes a region; NULL: out of memory. And ceases to be one: it is unmapped. */
+/*
+ * ripc__region_import() adds a mapping of a peer's buffer as a region (NULL: out of memory);
+ * ripc__region_unmap() removes and unmaps it.
+ */
 struct ripc__region *ripc__region_import(struct ripc *ctx, void *base, size_t len);
 void ripc__region_unmap(struct ripc *ctx, struct ripc__region *region);
 
-/* Called whenever holds or sends went down: a zombie goes back to the cache. */
+/* Call after pins or sends went down: frees a region with free_pending. */
 void ripc__region_release(struct ripc *ctx, struct ripc__region *region);
 
 /*
- * Registration of [base, base+len) as the target of our reads over one transport. *kept is the region's, until ripc__cached_mr_release(), or NULL: it
- * is own, which the caller deregisters. Return NULL: failed, explained.
+ * Registration of [base, base+len) as the target of our reads over one transport. *cached_mr is the
+ * region's registration, to be released by ripc__cached_mr_release(), or NULL: the caller
+ * deregisters the result. Return: NULL: failed, explained.
  */
 struct ripc__mr *ripc__sink_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base,
 			       size_t len, struct ripc__mr *own, struct ripc__cached_mr **cached);
 /*
- * Likewise, kept for the region, as the source of our writes, until ripc__cached_mr_release(). NULL: it has none, and had better get none. That it
- * cannot be registered may be known only when it is used first.
+ * As ripc__sink_mr(), for the source of our writes, always cached; released by
+ * ripc__cached_mr_release(). NULL: registering the whole region is impossible or too expensive. A
+ * failure may appear only at the first use.
  */
 struct ripc__cached_mr *ripc__cached_mr_hold(struct ripc *ctx, unsigned tp,
 					     struct ripc__region *region);
 void ripc__cached_mr_release(struct ripc *ctx, struct ripc__cached_mr *cached_mr);
-/* Ends those that nothing is written from or read into. Return: whether there were any. */
+/* Deregisters cached registrations that no transfer uses. Return: whether there were any. */
 bool ripc__mr_cache_trim(struct ripc *ctx);
 
-/* Windows: finds the first that fits, marks it as arriving. */
+/* Finds the first receive window that fits and marks it as arriving. */
 struct ripc__recv_window *ripc__recv_window_claim(struct ripc *ctx, struct ripc_service *service,
 						  size_t len);
-/* The item arrived (used up) or did not (free again). */
+/* The item arrived (the window is used up) or did not (it is free again). */
 void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bool used);
-/* Drops all windows of a service. */
+/* Drops all receive windows of a service. */
 void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service);
 
-/* Return buffers, owner's side. */
+/* Local return buffers: the owner's side. */
 struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_service *service,
 						  void *base, size_t len);
 struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id);
-/* One that a long item of this length from peer to service may be read into: offered to the peer, which cannot write it itself. */
+/*
+ * Finds a return buffer that the peer cannot write itself, for a long item of this length from peer
+ * to service.
+ */
 struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct ripc_service *service,
 						    struct ripc__peer *peer, size_t len);
-/* Ends remote access and forgets it. */
+/* Ends remote access and frees the offer. */
 void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r);
-/* Withdraws: at once if no peer can write it, else asks the peer (REVOKE) and drops it when the answer comes. */
+/*
+ * Withdraws an offer: at once if no peer can write it; else sends REVOKE and drops it on REVOKED.
+ */
 void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r);
-/* No peer writes into it any more, by its own word or since the lane is gone: drops one that was being withdrawn. */
+/*
+ * The peer writes it no more (REVOKED arrived, or the lane is closed): drops an offer that is being
+ * withdrawn.
+ */
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r);
-/* The lane over which it was exposed is gone: it stays offered, but cannot be written remotely. */
+/* The lane over which it was exposed is closed: it stays offered, but the peer cannot write it. */
 void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane);
 void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
 
-/* -EBUSY, explained, if [p, p+len) overlaps a window, a return buffer or (with sends) a region a send reads from. */
+/*
+ * Return: -EBUSY, explained, if [p, p+len) overlaps a receive window, a return buffer or (with
+ * sends) a region that a send reads from.
+ */
 int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *p, size_t len);
 
 #endif

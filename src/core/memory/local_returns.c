@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Return buffers, their owner's side. Contract in buffer.h.
+ * Local return buffers: the owner's side. Contract in buffer.h.
  *
- * An offered buffer is exposed to one peer over one lane (RIPC__ACCESS_REMOTE_WRITE) until the peer's message that uses
- * it arrives, the peer answers REVOKE, or the lane is closed. Where the lane cannot write, or the
- * exposure fails, the peer only learns that the buffer exists: its owner reads or copies the
- * peer's next long item that fits into it.
+ * An offered buffer is exposed to one peer over one lane (RIPC__ACCESS_REMOTE_WRITE) until the
+ * peer's message that uses it arrives, the peer sends REVOKED, or the lane is closed. If the lane
+ * cannot write or the exposure fails, the peer learns only that the buffer exists: the owner reads
+ * or copies the peer's next long item that fits into it.
  */
 #include "core/memory/buffer.h"
 #include "core/context/context.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 #include "core/message/service.h"
 #include "core/memory/bounce.h"
 
@@ -22,7 +22,10 @@ static unsigned slot(const struct ripc__memory *m, uint32_t id)
 	return id & (m->return_index_cap - 1);
 }
 
-/* Ids are given out in turn, so a table indexed by their low bits has no collisions worth chaining for: a colliding id is skipped. */
+/*
+ * Ids are consecutive, so a table indexed by their low bits has few collisions: an id that collides
+ * is skipped.
+ */
 static int return_index_grow(struct ripc__memory *m)
 {
 	unsigned cap = m->return_index_cap ? 2 * m->return_index_cap : 64;
@@ -34,7 +37,7 @@ static int return_index_grow(struct ripc__memory *m)
 	free(m->return_index);
 	m->return_index = table;
 	m->return_index_cap = cap;
-	/* Ids that did not collide in the smaller table do not collide in the larger one. */
+	/* Ids that do not collide in the smaller table do not collide in the larger one. */
 	ripc__list_for_each (n, &m->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
@@ -159,7 +162,10 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r)
 {
-	/* A message that used it before is still on its way in and holds it: its end withdraws it, see rendezvous.c. */
+	/*
+	 * An earlier message that used it is still arriving and pins it; its end withdraws the
+	 * offer (receiver.c).
+	 */
 	if (r->arriving)
 		r->revoking = false;
 	else
@@ -188,7 +194,9 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 	ripc__list_for_each (n, &ctx->memory.returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
-		/* Still offered as far as the application knows; ripc_buf_free() takes it back at once. */
+		/*
+		 * The application still considers it offered; ripc_buf_free() withdraws it at once.
+		 */
 		if (r->peer == peer)
 			r->peer = NULL;
 	}
@@ -249,7 +257,7 @@ void ripc__local_returns_before_reg(struct ripc__lane *lane, const uint32_t *ids
 	}
 }
 
-/* Lets the peer write it over the lane. Return: false: it cannot. */
+/* Exposes the buffer to the peer over the lane. Return: false: not possible. */
 static bool expose(struct ripc__lane *lane, struct ripc__local_return *r)
 {
 	if (!(lane->caps & RIPC__CAP_WRITE))
@@ -272,14 +280,14 @@ uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids
 		struct ripc__local_return *r = ripc__local_return_find(ctx, ids[i]);
 		struct ripc__desc d;
 
-		/* Gone: the application freed it before its message left. */
+		/* The application freed it before its message was sent. */
 		if (!r || r->revoking || r->arriving)
 			continue;
 		if (r->lane && r->lane != lane)
 			unexpose(ctx, r);
 		/*
-		 * One that the peer cannot write is announced all the same: its owner fetches
-		 * items into it.
+		 * An offer that the peer cannot write is announced too: its owner reads items into
+		 * it.
 		 */
 		d = (struct ripc__desc){.len = r->len};
 		if (r->lane || expose(lane, r)) {

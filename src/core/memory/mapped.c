@@ -4,22 +4,26 @@
 #include "core/peer/lane.h"
 #include "core/message/message.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define MAPPED_ITEM_MIN (16u << 10) /* bytes from which an item is lent: below, a copy is as fast */
-#define REF_BYTES_MAX   (256ull << 20) /* bytes one peer may have on loan */
-#define REF_MIN_NS      (200 * 1000)   /* how long at least */
-#define COPY_NS(len)    ((len) / 8)    /* what a copy takes, roughly */
+#define MAPPED_ITEM_MIN \
+	(16u << 10)                  /* bytes from which an item is exported: below, a copy is as
+	 * fast */
+#define REF_BYTES_MAX (256ull << 20) /* bytes that one peer may reference */
+#define REF_MIN_NS    (200 * 1000)   /* minimum time of a reference */
+#define COPY_NS(len)  ((len) / 8)    /* approximate time of a copy */
 #define EXPORT_RETRY_ITEMS \
-	64u /* items copied before a buffer is given to a peer again that has not mapped it */
-#define EXPORT_SKIP_MAX 1024u /* items copied before it is tried again, at most */
+	64u /* copied items before a retry, if the peer has not mapped the export */
+#define EXPORT_SKIP_MAX 1024u /* maximum of copied items before a retry */
 #define EXPORT_AFTER \
-	2u /* messages to one peer before a buffer is given to it: what is sent once is copied */
-#define EXPORT_AFTER_MAX 1024u /* the same, for one that was sent to others all the same */
+	2u /* messages to one peer before an export: data that is sent once is copied */
+#define EXPORT_AFTER_MAX \
+	1024u /* maximum of that number, for a buffer that was sent to others after
+	 * its export */
 
 /* ---- sender ---- */
 
@@ -75,7 +79,7 @@ void ripc__export_track(struct ripc__lane *lane, const struct ripc__request_item
 		return;
 	if (memcmp(region->export_peer, peer, sizeof(region->export_peer))) {
 		if (region->exported) {
-			/* Without memory for that it is tried again the next time. */
+			/* Out of memory: retried at the next send. */
 			if (ripc__region_unexport(lane->ctx, region))
 				return;
 			if (region->export_after < EXPORT_AFTER_MAX)
@@ -106,7 +110,7 @@ void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned 
 	}
 }
 
-/* Whether the peer that is sent an item may see all that is in the buffer besides. */
+/* Whether this peer may see all other data in the item's buffer. */
 static bool export_allowed(struct ripc__lane *lane, const struct ripc__request_item *it)
 {
 	struct ripc__region *region = it->region;
@@ -115,22 +119,22 @@ static bool export_allowed(struct ripc__lane *lane, const struct ripc__request_i
 	if (memcmp(region->export_peer, lane->peer->instance, sizeof(region->export_peer)) ||
 	    region->peer_streak < region->export_after)
 		return false;
-	/* What others have left there and the application may not have overwritten. */
+	/* Earlier owners' data that the application may not have overwritten. */
 	if (stale_len && (it->base > region->base || it->base + it->len < region->base + stale_len))
 		return false;
-	/* Behind its end there is nothing of use. */
+	/* No data of use lies above its end. */
 	if (region->prefaulted > region->len)
 		memset(region->base + region->len, 0, region->prefaulted - region->len);
 	region->stale_len = 0;
 	return true;
 }
 
-/* Gives the region to the lane's peer. What cannot be done now is tried again at the next send. */
+/* Exports the region to the lane's peer. A failure is retried at the next send. */
 static void export_new(struct ripc__lane *lane, const struct ripc__request_item *it)
 {
 	struct ripc__region *region = it->region;
 	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
-	/* Of what was never touched there may be no memory yet, and reading it would take some. */
+	/* Pages that were never touched may not exist yet; reading would allocate them. */
 	size_t len = (region->prefaulted + 4095) & ~(size_t)4095;
 	struct ripc__export *s;
 
@@ -163,7 +167,7 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__request_item *it)
 	if (!(lane->caps & RIPC__CAP_EXPORT) || !region || region->fd < 0 ||
 	    region->state != RIPC__REGION_APP || it->len < MAPPED_ITEM_MIN)
 		return false;
-	/* Memory that others may write into stays where it is. */
+	/* Memory that a peer may write is not exported. */
 	if (region->pins || lane->ref_bytes + it->len > REF_BYTES_MAX)
 		return false;
 	if (c->export_skip) {
@@ -172,7 +176,7 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__request_item *it)
 	}
 	at = (size_t)(it->base - region->base);
 	s = export_find(region, lane);
-	/* It may not have been ready for it, or short of memory, when it came. */
+	/* The peer may have been out of memory when it received the export. */
 	if (s && !s->acked && ++s->copied_items < EXPORT_RETRY_ITEMS)
 		return false;
 	if (s && (!s->acked || at + it->len > s->len)) {
@@ -225,7 +229,7 @@ uint64_t ripc__export_ref_max_ns(uint64_t bytes)
 
 void ripc__export_back_off(struct ripc__credit *c)
 {
-	/* Several that were on their way at the same time are one reason. */
+	/* Several expired references at one time count once. */
 	if (c->export_skip)
 		return;
 	c->export_backoff = c->export_backoff ? 2 * c->export_backoff : 8;
@@ -249,7 +253,10 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 			ripc__list_entry(n, struct ripc__request_item, ref_link);
 
 		ripc__export_ref_end(it);
-		/* Those that have been waiting for it alone are done: not here, in the middle of something. */
+		/*
+		 * Requests that waited for this only are completed later, by the timer, outside
+		 * this call.
+		 */
 		it->owner->ref_deadline_ns = 0;
 		ripc__timer_at(ctx, 0);
 	}
@@ -280,7 +287,7 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, uint64_t 
 	    !import_find(lane, export_id))
 		r = ripc__region_import(lane->ctx, base, len);
 	if (!r) {
-		/* It is not told that we have it, and goes on as if it had not tried. */
+		/* Without MAP_ACK the sender goes on copying. */
 		munmap(base, len);
 		return;
 	}
@@ -334,7 +341,7 @@ void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id)
 {
 	struct ripc__region *r = import_find(lane, export_id);
 
-	/* Never mapped: we had no room. */
+	/* Never mapped, because memory was short. */
 	if (!r)
 		return;
 	r->unmap_pending = true;
@@ -398,7 +405,7 @@ void ripc__mapped_lane_gone(struct ripc__lane *lane)
 		ripc__list_del(n);
 		r->lane = NULL;
 		r->unmap_pending = true;
-		/* What the application holds of it stays readable until it is freed. */
+		/* Items that the application holds stay readable until it frees them. */
 		ripc__list_for_each (k, &r->import_refs)
 			ripc__list_entry(k, struct ripc__import_ref, link)->lane = NULL;
 		ripc__import_settle(lane->ctx, r);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Hand-over: a long item between two processes of one host stays where it is. Its sender's buffer is a memory object of
- * its own, which the receiver has mapped for reading; the message points there.
+ * Mapped zero copy: a long item between two processes of one host stays in place. The sender's
+ * buffer is a memory object that the receiver maps read-only; the message points into it.
  *
- *   sender    share: a buffer that one peer has been given        loan: an item that a peer reads in place
- *   receiver  borrowed region: a buffer of the peer's, mapped     debt: an item of ours that lies in one
+ *   sender    export: a buffer given to one peer          reference: an item that a peer reads in place
+ *   receiver  import: a peer's buffer, mapped             import reference: an item of a message in it
  *
- * A buffer is given to a peer when it is sent to it for the second time, to nobody else in between (and these two are
- * copied as ever); when the peer has mapped it and says so (MAP_ACK), later items are lent. The request of a lent item is done when the peer has let go of it (RELEASE), or,
- * if that takes longer than a copy would have, when the buffer has been parted from it: what is written to it from then on lies in
- * other memory at the same address, and the receiver keeps the old. So a receiver that keeps its message stops nobody, and a service
- * whose receivers do is lent to less and less often.
+ * A buffer is exported when it is sent to the same peer for the second time in a row; these two
+ * messages are copied. After the peer's MAP_ACK later items are referenced. The request ends when
+ * the peer sends RELEASE. If that takes longer than a copy, the sender detaches the buffer: later
+ * writes go to private pages at the same address, and the receiver keeps the old data. So a
+ * receiver that keeps its messages blocks nobody, and services that do so get references less
+ * often.
  *
- * A peer that was given a buffer may see for ever what is written there. So a buffer is given to one peer only, and it
- * is parted from that memory as soon as it is sent to another one, or is about to receive. It does not go back to the pool, and is not
- * given away with what the pool's former users left in it: what nobody has been given holds nothing for the peer but
- * what the application sends to it, or keeps in the same buffer.
+ * A peer can read all that is ever written to a buffer exported to it. So a buffer is exported to
+ * one peer only. It is detached before it is sent to another peer or receives data, and does not
+ * return to the pool. A buffer with data of earlier owners is not exported. A peer therefore sees
+ * only what the application sends to it or keeps in the same buffer.
  */
 #ifndef RIPC_CORE_MEMORY_MAPPED_H
 #define RIPC_CORE_MEMORY_MAPPED_H
@@ -26,87 +27,95 @@ struct ripc__request_item;
 struct ripc__message;
 struct ripc__credit;
 
-#define RIPC__EXPORTS_MAX 256  /* buffers given to one peer at one time; later ones are copied */
-#define RIPC__IMPORTS_MAX 1024 /* of one peer's that we map at most */
+#define RIPC__EXPORTS_MAX 256  /* buffers exported to one peer; later ones are copied */
+#define RIPC__IMPORTS_MAX 1024 /* imports of one peer */
 
-/* A buffer that the peer of one lane has been given. */
+/* A buffer exported to the peer of one lane. */
 struct ripc__export {
-	struct ripc__list link;      /* in region->shares */
-	struct ripc__list lane_link; /* in lane->shares */
+	struct ripc__list link;      /* in region->exports */
+	struct ripc__list lane_link; /* in lane->exports */
 	struct ripc__lane *lane;
 	struct ripc__region *region;
-	uint32_t export_id;    /* what the peer knows it by; never used again on the lane */
-	size_t len;            /* bytes of it that it may read */
-	bool acked;            /* it has said that it maps it */
-	unsigned copied_items; /* items copied because it has not yet */
+	uint32_t export_id;    /* id on the wire; never reused on the lane */
+	size_t len;            /* bytes that the peer may read */
+	bool acked;            /* MAP_ACK has arrived */
+	unsigned copied_items; /* items copied because MAP_ACK has not arrived */
 };
 
-/* An item of a message of ours that lies in a borrowed region. */
+/* An item of a received message that lies in an import. */
 struct ripc__import_ref {
-	struct ripc__list link; /* in region->debts */
+	struct ripc__list link; /* in region->import_refs */
 	struct ripc__region *region;
-	struct ripc__lane *lane; /* which is told when it is let go of; NULL: nobody waits any more */
-	uint64_t request;        /* the peer's */
+	struct ripc__lane *lane; /* lane for RELEASE; NULL: the sender does not wait any more */
+	uint64_t request;        /* the sender's request id */
 	unsigned item;
-	const struct ripc__message *message; /* whose item it is; NULL: it is still arriving */
-	bool released; /* the message is gone; a send that passes the item on is not */
+	const struct ripc__message *message; /* message of the item; NULL: still arriving */
+	bool released; /* the message was freed; a send that forwards the item has not ended */
 };
 
 /* ---- sender ---- */
 
-/* A buffer has a new owner. */
+/* Resets the export state: the buffer has a new owner. */
 void ripc__export_reset(struct ripc__region *region);
 /*
- * A long item is about to be sent over the lane, in whatever way: a peer other than the lane's sees nothing of the item's
- * buffer any more when this returns.
+ * Call before a long item is sent over the lane by any protocol. On return no other peer sees new
+ * data of the item's buffer.
  */
 void ripc__export_track(struct ripc__lane *lane, const struct ripc__request_item *it);
 /*
- * Items are about to be sent, to whomever: what makes their buffers ones that can be given again, if that takes long. Lock held, and
- * released meanwhile: the service must have been entered, and may have been closed when this returns.
+ * Call before items are sent: reattaches their buffers if needed. Lock held, and released
+ * meanwhile: the caller has entered the service, which may be closed on return.
  */
 void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned nitems);
-/* Whether the item can be lent over the lane: then where is filled in. If not, what is missing may be begun. */
+/*
+ * Tries to reference the item over the lane and fills in its address. Return: false: copy it;
+ * missing steps may have begun.
+ */
 bool ripc__export_item(struct ripc__lane *lane, struct ripc__request_item *it);
-/* The peer maps it. */
+/* MAP_ACK arrived. */
 void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id);
-/* The message has left: its items are lent now. */
+/* The message was sent: the reference begins. */
 void ripc__export_ref_begin(struct ripc__request_item *it);
-/* The peer has let go. */
+/* The peer released the item. */
 void ripc__export_ref_end(struct ripc__request_item *it);
-/* How long it may keep the bytes before they are copied. */
+/* Time that a peer may hold a reference to so many bytes before they are detached. */
 uint64_t ripc__export_ref_max_ns(uint64_t bytes);
-/* It kept them for longer: its service is lent to less often. */
+/* A reference expired: the service gets references less often. */
 void ripc__export_back_off(struct ripc__credit *c);
 /*
- * Parts a region from what a peer was given, so that it is nobody's but ours; all its loans end. Return: 0, or -ENOMEM and all
- * is as before.
+ * Detaches a region from all exports and ends its references. Return: 0, or -ENOMEM and nothing
+ * changed.
  */
 int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region);
-/* Peers need not map it any more. */
+/* Sends UNMAP to the peers. */
 void ripc__exports_drop(struct ripc__region *region);
 
 /* ---- receiver ---- */
 
-/* The peer gave us a buffer, mapped at base: ours from now on, whatever becomes of it. */
+/*
+ * Adds a buffer that the peer exported, mapped at base. Takes ownership of the mapping in all
+ * cases.
+ */
 void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, uint64_t export_id);
-/* The peer does not send from it any more. */
+/* UNMAP arrived: the peer does not send from the buffer any more. */
 void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id);
-/* Finds [at, at+len) of a borrowed buffer. Return: 0, -EPROTO: there is no such thing, -ENOBUFS: out of memory. */
+/*
+ * References [at, at+len) of an import. Return: 0, -EPROTO: out of range, -ENOBUFS: out of memory.
+ */
 int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t at, uint64_t len,
 			 uint64_t request, unsigned item, struct ripc__import_ref **import_ref,
 			 uint8_t **base);
-/* It is not needed any more: tells the peer, when no send of ours reads it either. */
+/* Ends a reference: sends RELEASE when no send of ours reads the item either. */
 void ripc__import_ref_release(struct ripc__import_ref *import_ref);
-/* Likewise that of an item of a message that is freed, or taken. */
+/* Ends the reference of an item whose message was freed or detached. */
 void ripc__import_ref_release_item(struct ripc__region *region, const struct ripc__message *m,
 				   unsigned item);
-/* Nothing is sent from the region any more. */
+/* No send reads from the region any more. */
 void ripc__import_settle(struct ripc *ctx, struct ripc__region *region);
-/* ripc_close(): without any word. */
+/* Frees the import in ripc_close(), without RELEASE. */
 void ripc__import_free(struct ripc__region *region);
 
-/* The lane is gone, in both roles. Loans end with their requests. */
+/* The lane is closed, for both roles. References end with their requests. */
 void ripc__mapped_lane_gone(struct ripc__lane *lane);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Windows: memory set aside as the target of incoming long items. Contract in buffer.h. */
+/* Receive windows: memory set aside as the target of incoming long items. Contract in buffer.h. */
 #include "core/memory/buffer.h"
 #include "core/context/context.h"
 #include "core/memory/mapped.h"
@@ -35,7 +35,7 @@ void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bo
 	struct ripc__region *region = w->region;
 
 	w->arriving = false;
-	/* A window whose buffer was freed, or whose service went, in the meantime is not for use again. */
+	/* The buffer was freed, or the service closed, meanwhile. */
 	if (!used && !region->free_pending)
 		return;
 	ripc__list_del(&w->link);
@@ -73,7 +73,7 @@ static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void 
 	rc = ripc__range_check(ctx, region, base, len);
 	if (rc)
 		return rc;
-	/* What others will write into must not be lent at the same time: it could not be given other memory any more. */
+	/* Memory that a peer writes must not be exported: it could not be detached. */
 	if (ripc__region_unexport(ctx, region))
 		return ripc__fail(-ENOMEM, "no memory for a window");
 	w = calloc(1, sizeof(*w));

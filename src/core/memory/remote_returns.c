@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Return buffers, the side of the peer that they are offered to. Their owner's: returns.c. */
+/*
+ * Remote return buffers: the side of the peer that has the offers. The owner's side:
+ * local_returns.c.
+ */
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 
 #include <stdlib.h>
 
@@ -13,7 +16,7 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
 		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
 
-		/* One that is written to belongs to its request until that lets go of it. */
+		/* An offer in use belongs to its request. */
 		ripc__list_del(&o->link);
 		if (o->writing)
 			o->orphan = true;
@@ -38,7 +41,10 @@ void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
 	free(o);
 }
 
-/* The one of an id that a message on its way over the lane is written to, or was: it may be no destination's any more. */
+/*
+ * Finds an offer by id among the requests in transfer over the lane; it may have left its
+ * destination's list.
+ */
 static struct ripc__remote_return *remote_return_in_use(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__list *n;
@@ -72,9 +78,9 @@ void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, u
 	}
 	if (!o)
 		o = remote_return_in_use(lane, id);
-	/* It is answered when the writing is over. */
+	/* REVOKED is sent when the write has ended. */
 	if (o)
 		o->revoked = true;
-	else /* Never kept, or used: the message that used it went before this answer. */
+	else /* Never stored, or used: the message that used it was sent before this answer. */
 		ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, id, 0);
 }

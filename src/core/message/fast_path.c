@@ -11,7 +11,7 @@
 #include "core/message/message.h"
 #include "core/peer/peer.h"
 #include "core/message/network_peer.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 #include "core/message/send.h"
 #include "core/message/service.h"
 #include "wire/bytes.h"

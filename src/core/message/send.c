@@ -6,7 +6,7 @@
 #include "core/group/group.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 #include "core/message/send.h"
 #include "core/message/service.h"
 #include "wire/bytes.h"

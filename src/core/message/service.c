@@ -4,8 +4,8 @@
 #include "core/peer/lane.h"
 #include "core/message/message.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/rendezvous.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/receiver.h"
+#include "core/rendezvous/sender.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 
 #include <stdlib.h>
 #include <sys/random.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which of a peer's long messages are over: a bit for each id of a window, which begins where all below it are. */
+/*
+ * The dedup window: a bit for each of a peer's recent request ids that has ended. All ids below the
+ * window have ended.
+ */
 #include "core/peer/peer.h"
 
 #include <errno.h>

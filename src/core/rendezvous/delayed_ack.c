@@ -4,15 +4,13 @@
 #include "core/peer/peer.h"
 #include "core/message/service.h"
 
-#define REPLY_MAX_NS \
-	(100 * 1000) /* an answer that takes longer is not waited for: the sender may have something to do meanwhile */
-#define DELAY_MAX_NS \
-	RIPC__MS /* after which it is due: the agent's next tick may be as long after that */
+#define REPLY_MAX_NS (100 * 1000) /* longest time to a reply that counts as quick */
+#define DELAY_MAX_NS RIPC__MS /* longest delay; the progress thread's next tick may add as much */
 #define COPY_MAX \
-	(64u << 10) /* bytes: with no more than these, what stands before the message takes no time worth a message more */
-#define STREAK_MIN 4 /* answered soon in a row after which it is expected of the next */
+	(64u << 10)  /* bytes that are copied or registered in less time than a message costs */
+#define STREAK_MIN 4 /* quick replies in a row before an ACK is delayed */
 #define STREAK_PENALTY \
-	16 /* and of so many more after one was held in vain: a sender waits for one in so many at most */
+	16 /* ACKs sent at once after a delay without a reply: at most one sender in so many waits */
 
 static void send_ack(struct ripc__lane *lane, uint64_t id)
 {
@@ -29,7 +27,7 @@ void ripc__delayed_ack_flush(struct ripc *ctx)
 {
 	struct ripc__delayed_ack ack = ctx->delayed_ack;
 
-	/* Before it is sent: control messages come by here. */
+	/* Clear first: sending a control message calls this function again. */
 	clear(ctx);
 	if (ack.held)
 		send_ack(ack.lane, ack.id);
@@ -44,7 +42,7 @@ void ripc__delayed_ack_before_copy(struct ripc *ctx, size_t len)
 		ripc__delayed_ack_flush(ctx);
 }
 
-/* The clock is read once for all that happens at a time. */
+/* One clock read serves all events of a pass. */
 static uint64_t current_ns(struct ripc *ctx)
 {
 	if (!ctx->now_fresh)
@@ -75,11 +73,14 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct 
 {
 	struct ripc *ctx = lane->ctx;
 
-	/* Who sends the next without waiting for the answer gains nothing. */
+	/* A sender that does not wait for the reply gains nothing from a delayed ACK. */
 	if (ctx->delayed_ack.lane == lane)
 		reset_streak(lane);
 	ripc__delayed_ack_flush(ctx);
-	/* The application finds others before it, or answers by another way; or one more message costs next to nothing. */
+	/*
+	 * The application has other messages to handle or another path to reply, or the transport
+	 * makes an extra message cheap.
+	 */
 	if (ctx->tp[lane->tp].limits.caps & RIPC__CAP_SAME_HOST || s->queued != 1 ||
 	    s->state != RIPC__SERVICE_ACTIVE || s->taken_over || ctx->closing ||
 	    lane->peer->lane != lane) {
@@ -98,7 +99,9 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct 
 		return;
 	if (ctx->next_timer_ns > ctx->delayed_ack.delivered_ns + DELAY_MAX_NS)
 		ctx->next_timer_ns = ctx->delayed_ack.delivered_ns + DELAY_MAX_NS;
-	/* Nobody may come by here again. An agent that ticks need not be woken for that: it goes on to tick. */
+	/*
+	 * No thread may poll after this. The progress thread keeps ticking until the ACK is sent.
+	 */
 	ctx->app_spun = true;
 	ripc__progress_request(ctx);
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The ACK that a long message is answered with: sent at once, or held back for a moment and carried by the next message to its
- * sender, where the application is known to answer soon. Who sends and waits then has the ACK and the answer in one.
+ * The delivery ACK of a long message: sent at once, or delayed for a short time and carried by the
+ * next message to the sender, if the application usually replies soon. A sender that waits then
+ * receives ACK and reply as one message.
  *
- *   delivered -> due, not held (ACK was sent; what the application does next is learned from)
- *             -> due, held     (after it has answered soon several times in a row)
- *   then: a message goes over the same lane          carried
- *         a look in vain, HOLD_NS are over           sent; that lane's are not held again for long
- *         another message, a control message, ...    sent
- *         the lane is closed                         forgotten: the request is sent again, and answered again
+ *   delivered -> ACK sent at once; the time to the reply is learned
+ *             -> ACK delayed, after STREAK_MIN quick replies in a row
+ *   delayed:  a message leaves over the same lane    piggybacked
+ *             an idle poll after HOLD_NS             sent; the lane's ACKs are sent at once for a while
+ *             another message, a control message     sent
+ *             the lane is closed                     dropped: the request and its ACK are repeated
  *
- * At most one is due in a context. All with its lock held.
+ * A context delays at most one ACK. All functions need the context's lock.
  */
 #ifndef RIPC_CORE_RENDEZVOUS_DELAYED_ACK_H
 #define RIPC_CORE_RENDEZVOUS_DELAYED_ACK_H
@@ -24,33 +25,41 @@ struct ripc_service;
 struct ripc__lane;
 
 struct ripc__delayed_ack {
-	struct ripc__lane *lane; /* that the message came by; NULL: nothing is due, and nothing else here means anything */
-	uint64_t id;           /* of the request */
-	uint64_t delivered_ns; /* when the message was delivered */
-	bool held;             /* it was not sent yet; false without a lane */
+	/* lane of the message; NULL: no ACK is tracked and the other fields are undefined */
+	struct ripc__lane *lane;
+	uint64_t id;           /* request id */
+	uint64_t delivered_ns; /* time of delivery */
+	bool held;             /* the ACK was not sent yet; false without a lane */
 };
 
-/* A message of the lane's peer has been delivered to s, with status 0 and nothing kept: ACK is sent, now or soon. */
+/*
+ * A message of the lane's peer was delivered to s, with status 0 and no item left in place: sends
+ * the ACK now or delays it.
+ */
 void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct ripc_service *s);
 
 /*
- * A message of the application is about to leave by a lane, len bytes long. Return: true: it has to carry ACK, for the request
- * ctx->done.id; then it is RIPC__ACK_WORD longer. false: nothing is held any more.
+ * The application is about to send len bytes over lane. Return: true: the message must carry the
+ * ACK for request ctx->delayed_ack.id and grows by RIPC__ACK_WORD; false: no ACK is delayed any
+ * more.
  */
 bool ripc__delayed_ack_piggybacks(struct ripc__lane *lane, size_t len);
-/* It has left. */
+/* The message that carries the ACK was sent. */
 void ripc__delayed_ack_replied(struct ripc__lane *lane);
 
-/* The application does something else, or nothing: what is held is sent, and not held again for some time. */
+/* The application does not reply: sends a delayed ACK, and delays no ACK for a while. */
 void ripc__delayed_ack_idle(struct ripc *ctx);
-/* What is held is sent, as something comes before which it must be there. */
+/* Sends a delayed ACK, because a message follows that must arrive after it. */
 void ripc__delayed_ack_flush(struct ripc *ctx);
 /*
- * len bytes are about to be registered, or written ahead of a message. If that takes its time, what is held is sent first, and the clock
- * is read again after it.
+ * len bytes are about to be registered or written before a message. If that takes long, sends a
+ * delayed ACK first and marks the clock as stale.
  */
 void ripc__delayed_ack_before_copy(struct ripc *ctx, size_t len);
-/* At ctx->now_ns: sends what was held for too long. Return: deadline, or when that will be if it is earlier. */
+/*
+ * At ctx->now_ns: sends an ACK that was delayed for too long. Return: the earlier of deadline and
+ * the ACK's deadline.
+ */
 uint64_t ripc__delayed_ack_timer(struct ripc *ctx, uint64_t deadline);
 void ripc__delayed_ack_lane_closed(struct ripc__lane *lane);
 

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #define INLINE_ITEM_MAX \
-	1024 /* an item up to this many bytes travels in the message if there is room */
-#define COPY_MAX (64u << 10) /* foreign memory up to this is copied where registering is dear */
+	1024 /* items up to this many bytes travel in the message if there is room */
+#define COPY_MAX \
+	(64u << 10) /* application memory up to this size is copied where registration is
+	 * expensive */
 
 static struct ripc__tp *request_tp(const struct ripc_request *r)
 {
@@ -33,7 +35,7 @@ static struct ripc__remote_return *remote_return_claim(struct ripc__dest *d, siz
 	return NULL;
 }
 
-/* Where registering is dear, small foreign memory is copied into a buffer of the pool. */
+/* Copies small application memory into a pool buffer where registration is expensive. */
 static void item_copy(struct ripc_request *r, struct ripc__request_item *it)
 {
 	if (it->region || it->copy || it->len > COPY_MAX ||
@@ -62,7 +64,10 @@ static int item_expose(struct ripc_request *r, struct ripc__request_item *it, un
 	return 0;
 }
 
-/* Where registering is dear a stage of the lane does; it is filled when the item goes. */
+/*
+ * Assigns a bounce buffer of the lane where registration is expensive. It is filled when the item
+ * is sent.
+ */
 static int item_bounce(struct ripc_request *r, struct ripc__request_item *it, unsigned how,
 		       unsigned access)
 {
@@ -71,7 +76,7 @@ static int item_bounce(struct ripc_request *r, struct ripc__request_item *it, un
 	return it->bounce ? 0 : item_expose(r, it, access);
 }
 
-/* What is written leaves from where it is, if that can stay registered: no peer is given a key to it. */
+/* Writes use the memory in place if its registration can be cached: no peer gets a key for it. */
 static int item_write_source(struct ripc_request *r, struct ripc__request_item *it, unsigned how)
 {
 	it->cached_mr = it->region ? ripc__cached_mr_hold(r->ctx, r->lane->tp, it->region) : NULL;
@@ -107,7 +112,7 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 		it->rkey = it->remote_return->desc.key;
 		return item_write_source(r, it, RIPC__HOW_WRITTEN);
 	}
-	/* Into a return buffer it is copied. */
+	/* Items for a return buffer are copied into it. */
 	if (!it->remote_return && ripc__export_item(r->lane, it)) {
 		it->how = RIPC__HOW_MAPPED;
 		return 0;
@@ -135,7 +140,7 @@ void ripc__request_unselect(struct ripc_request *r, bool used)
 		it->bounce = NULL;
 		it->filled = false;
 		ripc__export_ref_end(it);
-		/* When its lane is gone the offer will be, too. */
+		/* The offer ends with its lane. */
 		if (it->remote_return)
 			ripc__remote_return_release(r->lane, r->dest, it->remote_return,
 						    used && r->lane->state == RIPC__LANE_UP);
@@ -148,7 +153,7 @@ static size_t header_len(const struct ripc_request *r)
 	return RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 }
 
-/* Joins the peer's requests, under the next id. */
+/* Adds the request to the peer's list, under the next id. */
 static int request_link(struct ripc_request *r, struct ripc__peer *p)
 {
 	struct ripc__list *first = ripc__list_first(&p->requests);
@@ -191,7 +196,7 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 				   "no memory for the credit of the service");
 		return 0;
 	}
-	/* The credit for the largest form the message can take. */
+	/* Reserve credit for the largest form of the message. */
 	room = eager ? len + r->bytes : lane->send_max;
 	r->units = (uint32_t)((room + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 	if (d->credit->sent_units + r->units > d->credit->limit_units) {
@@ -212,7 +217,7 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 		if (inlined && !eager)
 			room -= it->len;
 		rc = item_select(r, it, inlined);
-		/* The connection has ended, and the event that says so is on its way: over the next one, then. */
+		/* The connection has ended and its event is pending: use the next lane. */
 		if (rc == -ENOTCONN) {
 			ripc__request_unselect(r, false);
 			r->lane = NULL;

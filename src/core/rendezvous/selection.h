@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A long send before it goes over a lane: how each of its items travels, the memory for it, and its place among the peer's requests. */
+/*
+ * Protocol selection: how each item of a long send travels, the memory for it, and its place among
+ * the peer's requests.
+ */
 #ifndef RIPC_CORE_RENDEZVOUS_SELECTION_H
 #define RIPC_CORE_RENDEZVOUS_SELECTION_H
 
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 
 /*
- * PENDING becomes WRITING, for this lane, which is up: credit is reserved, its items are exposed, or have stages to be copied into. Or DONE, if that can never
- * be. Return: 0 it is one of them; -EAGAIN neither: credit or room is lacking, or the lane is about to go.
+ * Moves PENDING to WRITING for this lane, which is up: reserves credit and exposes the items or
+ * assigns bounce buffers. Moves to DONE if the message can never be sent. Return: 0: the state
+ * changed; -EAGAIN: no credit, no room, or the lane is failing.
  */
 int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane);
 /*
- * Nothing of an item that is to be written could be posted: most often as the region it lies in cannot be registered whole. It leaves
- * from a stage, or is registered by itself. Return: false: it did already, or that fails, too.
+ * No byte of a written item could be posted, most often because its whole region cannot be
+ * registered. The item then uses a bounce buffer or its own registration. Return: false: it already
+ * did, or that failed.
  */
 bool ripc__item_fall_back(struct ripc_request *r, struct ripc__request_item *it);
-/* Ends remote access and gives back what was taken. used: the peer has been told of the return buffers. */
+/* Ends remote access and frees the resources. used: the peer knows the return buffers. */
 void ripc__request_unselect(struct ripc_request *r, bool used);
-/* Leaves its peer's requests, if it is among them. */
+/* Removes the request from its peer's list, if it is in it. */
 void ripc__request_unlink(struct ripc_request *r);
 
 #endif

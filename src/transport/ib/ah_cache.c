@@ -10,22 +10,6 @@
 #define LOOKING_MAX 256u                 /* that look for their way at the same time */
 #define FAILED_NS   UINT64_C(1000000000) /* after that a failed one is looked for again */
 
-bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
-			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr)
-{
-	for (unsigned i = 0; i < a->count; i++)
-		for (unsigned k = 0; k < t->nports; k++) {
-			struct ib_port *p = &t->ports[k];
-
-			if (p->down || !ripc__ib_reachable(&p->port_addr, &a->port_addrs[i]) || n--)
-				continue;
-			*port = p;
-			*port_addr = &a->port_addrs[i];
-			return true;
-		}
-	return false;
-}
-
 /* Whether the way leads through a router: InfiniBand subnets have different prefixes. */
 static bool routed(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr)
 {
@@ -94,7 +78,8 @@ static void ah_created(struct ripc__ib_job *job, int result)
 	r->state = result ? IB_AH_FAILED : IB_AH_READY;
 	r->error = result;
 	r->failed_ns = t->now_ns;
-	ripc__ib_ah_resolved(r);
+	/* The wire-ups that wait for it go on. */
+	t->next_timer_ns = 0;
 }
 
 static int ah_resolve(struct ib_ah_entry *r)

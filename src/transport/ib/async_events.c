@@ -142,7 +142,7 @@ static void release(struct ib_device *d)
 	ripc__list_for_each (n, &t->eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
 
-		if (ep->d == d && (ep->qp || ep->busy))
+		if (ep->d == d && (ep->qp || ep->job_running))
 			return;
 	}
 	if (!ripc__ib_ah_cache_invalidate(t, d))

@@ -195,6 +195,13 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 
 /* ---- receiving ---- */
 
+static void bad_input(struct ib *t, const char *who, const char *why)
+{
+	if (t->garbage_tail - t->garbage_head < IB_GARBAGE_MAX)
+		snprintf(t->garbage[t->garbage_tail++ % IB_GARBAGE_MAX], IB_WHY_MAX, "%s: %s", who,
+			 why);
+}
+
 /* Where a datagram came from, as the network tells. Return: false: its header makes no sense. */
 static bool source(const struct ib_port *p, const struct ibv_wc *wc, const uint8_t *grh,
 		   struct ripc__ib_port_addr *from)
@@ -227,7 +234,7 @@ static void wireup(struct ib_port *p, const struct ripc__ib_port_addr *from, con
 
 	if (ripc__wireup_decode(&m, data, len, &why)) {
 		ripc__ib_port_addr_text(from, who, sizeof(who));
-		ripc__ib_garbage(t, who, why);
+		bad_input(t, who, why);
 		return;
 	}
 	port_addr.qkey = m.qkey;
@@ -255,7 +262,7 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc, 
 	}
 	if (!source(p, wc, buf->data, &from)) {
 		snprintf(who, sizeof(who), "%s port %u, qp 0x%x", p->d->v.name, p->num, wc->src_qp);
-		ripc__ib_garbage(p->t, who, "a datagram without a sender's address");
+		bad_input(p->t, who, "a datagram without a sender's address");
 		again(p, buf);
 		return 0;
 	}

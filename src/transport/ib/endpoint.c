@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Posting on a connection, and what completes. */
+/* Posting on a connection. */
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
@@ -13,7 +13,7 @@
 
 void ripc__ib_ep_unblock(struct ripc__ep *ep)
 {
-	if (!ep->want_sendable || !ep->open || ep->closed || !ib_uc_all_acked(ep))
+	if (!ep->want_sendable || ep->state != IB_EP_OPEN || !ib_uc_all_acked(ep))
 		return;
 	ep->want_sendable = false;
 	ep->sendable = true;
@@ -106,7 +106,7 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	uint8_t copy[INLINE_MAX];
 	size_t len = 0;
 
-	if (!ep->open)
+	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
 	for (unsigned i = 0; i < niov; i++)
 		len += iov[i].iov_len;
@@ -140,7 +140,7 @@ int ripc__ib_post_send(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		ripc__list_add(&ep->t->held, &ep->held);
 	if (!more || ep->nheld == IB_HELD_MAX)
 		ripc__ib_flush_held(ep);
-	if (!ep->open)
+	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
 	return ep->nheld ? 1 : 0;
 }
@@ -154,8 +154,8 @@ static inline __attribute__((always_inline)) int post_headed(struct ripc__ep *ep
 	size_t all = head_len + len;
 
 	/* What is not inline, and what waits for more, is no shorter this way. */
-	if (all > ep->max_inline || all > INLINE_MAX || more || !ep->open || ep->nheld ||
-	    ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
+	if (all > ep->max_inline || all > INLINE_MAX || more || ep->state != IB_EP_OPEN ||
+	    ep->nheld || ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
 		return -EAGAIN;
 	memcpy(copy, head, head_len);
 	if (len)
@@ -187,7 +187,7 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 	if (ripc__verbs_sendq_space(&ep->sendq) < 2)
 		return -EAGAIN;
 	ripc__ib_flush_held(ep);
-	if (!ep->open)
+	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = IB_SLOT_SEND;
@@ -217,7 +217,7 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	};
 	int rc;
 
-	if (!ep->open)
+	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
 	if (len > ep->t->limits.rdma_max)
 		return -EMSGSIZE;
@@ -235,7 +235,7 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 		return rc;
 	/* What was sent before it stays before it. */
 	ripc__ib_flush_held(ep);
-	if (!ep->open)
+	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
 	if (write && ib_uc_used(ep)) {
 		rc = ripc__ib_uc_write(ep, &sge, raddr, rkey, wr_id);
@@ -278,7 +278,7 @@ static void send_keepalive(struct ripc__ep *ep)
 	if (ripc__verbs_sendq_space(&ep->sendq) < 2)
 		return;
 	ripc__ib_flush_held(ep);
-	if (!ep->open)
+	if (!ib_ep_can_post(ep))
 		return;
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = IB_SLOT_SEND;
@@ -294,229 +294,8 @@ void ripc__ib_keep_alive(struct ib *t)
 	ripc__list_for_each (n, &t->eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
 
-		if (ep->open && !ep->closed && !ep->alive)
+		if (ep->state == IB_EP_OPEN && !ep->alive)
 			send_keepalive(ep);
 		ep->alive = false;
 	}
-}
-
-/* ---- completions ---- */
-
-static void send_failed(struct ripc__ep *ep, const struct ibv_wc *wc)
-{
-	char why[IB_WHY_MAX], who[96];
-
-	ripc__ib_port_addr_text(&ep->ah_entry->port_addr, who, sizeof(who));
-	snprintf(why, sizeof(why), "%s to %s: %s", ep->d->v.name, who, ibv_wc_status_str(wc->status));
-	ripc__ib_ep_break(ep,
-			  wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR
-				  ? -ETIMEDOUT
-				  : -ECONNRESET,
-			  why);
-}
-
-static unsigned send_completed(struct ib_device *d, struct ripc__verbs_slot *slot,
-			       const struct ibv_wc *wc, struct ripc__event *ev)
-{
-	struct ripc__ep *ep = slot->queue->owner;
-	struct ripc__verbs_slot *s;
-	unsigned n = 0;
-
-	while ((s = ripc__verbs_sendq_retire(&ep->sendq, slot))) {
-		if (s->kind == IB_SLOT_SEND)
-			continue;
-		ep->rdmas--;
-		ep->reads -= s->kind == IB_SLOT_READ;
-		/* Each of these has a completion of its own; after a failure nothing more is reported. */
-		if (s != slot || wc->status != IBV_WC_SUCCESS || ep->closed || !ep->qp)
-			continue;
-		ev[n++] = (struct ripc__event){
-			.kind = s->kind == IB_SLOT_READ ? RIPC__EV_READ_DONE : RIPC__EV_WRITE_DONE,
-			.user = ep->user,
-			.ep = ep,
-			.wr_id = s->wr_id,
-		};
-	}
-	ep->alive = true;
-	if (wc->status != IBV_WC_SUCCESS)
-		send_failed(ep, wc);
-	if (ep->uc)
-		ripc__ib_uc_step(ep);
-	ripc__ib_ep_unblock(ep);
-	return n;
-}
-
-static void datagram_sent(struct ib_port *p, struct ripc__verbs_slot *slot, const struct ibv_wc *wc)
-{
-	while (ripc__verbs_sendq_retire(&p->sendq, slot))
-		;
-	if (wc->status == IBV_WC_SUCCESS || wc->status == IBV_WC_WR_FLUSH_ERR || p->down)
-		return;
-	/* A failed send of an unreliable queue pair stops it, and what was behind it; it can be set going again. */
-	ripc__log(RIPC_LOG_WARN, "%s port %u: a datagram could not be sent: %s", p->d->v.name,
-		  p->num, ibv_wc_status_str(wc->status));
-	ripc__ib_set_qp(p->qp,
-			&(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE},
-			IBV_QP_STATE | IBV_QP_CUR_STATE, "ready to send again");
-}
-
-static void recv_repost(struct ib_device *d, struct ripc__verbs_buf *buf)
-{
-	struct ib_srq *srq = &d->srqs[buf->tag];
-
-	buf->next = srq->repost;
-	srq->repost = buf;
-	srq->nrepost++;
-}
-
-static struct ripc__ep *find(struct ib_device *d, uint32_t qp_num)
-{
-	uint32_t qpn = ib_qp_key(d, qp_num);
-	struct ripc__ep *ep = d->t->last_rx_ep;
-
-	if (ep && ep->qpn == qpn)
-		return ep;
-	HASH_FIND(by_qpn, d->t->by_qpn, &qpn, sizeof(qpn), ep);
-	d->t->last_rx_ep = ep;
-	return ep;
-}
-
-static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const struct ibv_wc *wc,
-			 struct ripc__event *ev)
-{
-	struct ripc__ep *ep = find(d, wc->qp_num);
-	unsigned n = 0;
-
-	if (!ep || ep->d != d || !ep->qp || ep->closed || wc->status != IBV_WC_SUCCESS) {
-		recv_repost(d, buf);
-		if (ep && ep->d == d && wc->status != IBV_WC_SUCCESS &&
-		    wc->status != IBV_WC_WR_FLUSH_ERR)
-			send_failed(ep, wc);
-		return 0;
-	}
-	ep->alive = true;
-	ripc__ib_ep_received(ep);
-	if (wc->wc_flags & IBV_WC_WITH_IMM) {
-		ripc__ib_uc_control(ep, buf->data, wc->byte_len);
-		recv_repost(d, buf);
-		return 0;
-	}
-	if (!wc->byte_len) {
-		recv_repost(d, buf);
-		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
-		return 0;
-	}
-	if (ep->want_open) {
-		ep->want_open = false;
-		ev[n++] = (struct ripc__event){
-			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
-	}
-	ev[n++] = (struct ripc__event){
-		.kind = RIPC__EV_RECV,
-		.user = ep->user,
-		.ep = ep,
-		.data = buf->data,
-		.len = wc->byte_len,
-		.token = buf,
-	};
-	return n;
-}
-
-unsigned ripc__ib_completion(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev)
-{
-	struct ripc__verbs_slot *slot = ripc__verbs_wc_slot(wc);
-	struct ripc__verbs_buf *buf;
-
-	d->t->active = d;
-	if (slot && slot->kind == IB_SLOT_DATAGRAM) {
-		datagram_sent(slot->queue->owner, slot, wc);
-		return 0;
-	}
-	if (slot && slot->kind == IB_SLOT_UC) {
-		ripc__ib_uc_sent(slot->queue->owner, slot, wc);
-		return 0;
-	}
-	if (slot)
-		return send_completed(d, slot, wc, ev);
-	if (wc->wr_id & 2) {
-		ripc__ib_uc_received((struct ripc__ep *)(uintptr_t)(wc->wr_id & ~UINT64_C(3)), wc);
-		return 0;
-	}
-	buf = ripc__verbs_wc_buf(wc);
-	if (buf->pool == &d->dgram && buf->tag & IB_TAG_MCAST)
-		return ripc__ib_mcast_received(&d->t->ports[buf->tag & ~IB_TAG_MCAST], wc, ev);
-	if (buf->pool == &d->dgram)
-		return ripc__ib_datagram_received(&d->t->ports[buf->tag], wc, ev);
-	return received(d, buf, wc, ev);
-}
-
-/* Whether its completion may make two events. */
-static bool opens(struct ib_device *d, const struct ibv_wc *wc)
-{
-	const struct ripc__ep *ep;
-
-	if (wc->wr_id & 3 || ripc__verbs_wc_buf(wc)->pool != &d->recv)
-		return false;
-	ep = find(d, wc->qp_num);
-	return ep && (!ep->open || ep->want_open);
-}
-
-/*
- * A small send of the connection that spoke last, as most are, and neither the first nor the last of it: copied, and its buffer free at
- * once. Return: whether it is one.
- */
-static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size_t cap,
-		  struct ripc__event *ev)
-{
-	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
-	struct ripc__ep *ep = d->t->last_rx_ep;
-
-	if (wc->wr_id & 3 || wc->status != IBV_WC_SUCCESS || wc->wc_flags & IBV_WC_WITH_IMM ||
-	    !wc->byte_len || wc->byte_len > cap || buf->pool != &d->recv || !ep || ep->d != d ||
-	    ep->qpn != ib_qp_key(d, wc->qp_num) || !ep->qp || ep->closed || !ep->open || ep->want_open)
-		return false;
-	ep->alive = true;
-	ripc__ib_ep_received(ep);
-	memcpy(room, buf->data, wc->byte_len);
-	*ev = (struct ripc__event){
-		.kind = RIPC__EV_RECV,
-		.user = ep->user,
-		.ep = ep,
-		.data = room,
-		.len = wc->byte_len,
-	};
-	ripc__ib_release((struct ripc__transport *)d->t, buf);
-	return true;
-}
-
-bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
-{
-	struct ib *t = (struct ib *)tr;
-	struct ib_device *d = t->active;
-	struct ripc__event two[2];
-	struct ibv_wc wc;
-
-	if (!d || d->v.gone || !ripc__verbs_cq_poll_one(&d->cq, &wc))
-		return false;
-	if (small(d, &wc, room, cap, ev))
-		return true;
-	if (opens(d, &wc)) {
-		ripc__verbs_cq_push_back(&d->cq, &wc);
-		return false;
-	}
-	if (!ripc__ib_completion(d, &wc, two))
-		return false;
-	*ev = two[0];
-	/* What is small makes room for the next at once. */
-	if (ev->token && ev->len <= cap) {
-		if (ev->from) {
-			memcpy(t->from, ev->from, ev->fromlen);
-			ev->from = t->from;
-		}
-		memcpy(room, ev->data, ev->len);
-		ev->data = room;
-		ripc__ib_release(tr, ev->token);
-		ev->token = NULL;
-	}
-	return true;
 }

@@ -16,13 +16,6 @@
 #define LOOK_NS      (5 * RIPC__MS)  /* between two looks at what devices report */
 #define GOODBYE_NS   (50 * RIPC__MS) /* how long close waits for peers to be told */
 
-void ripc__ib_garbage(struct ib *t, const char *who, const char *why)
-{
-	if (t->garbage_tail - t->garbage_head < IB_GARBAGE_MAX)
-		snprintf(t->garbage[t->garbage_tail++ % IB_GARBAGE_MAX], IB_WHY_MAX, "%s: %s", who,
-			 why);
-}
-
 static int ib_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
 	return ripc__verbs_probe(RIPC__VERBS_IB, why, whylen);
@@ -184,32 +177,6 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	return n;
 }
 
-void ripc__ib_release(struct ripc__transport *tr, void *token)
-{
-	struct ib *t = (struct ib *)tr;
-	struct ripc__verbs_buf *buf = token;
-	struct ib_device *d = &t->devices[buf->pool->device->index];
-
-	if (d->released)
-		return;
-	if (buf->pool == &d->dgram) {
-		struct ib_port *p = &t->ports[buf->tag];
-
-		buf->next = p->repost;
-		p->repost = buf;
-		p->ndelivered--;
-		if (++p->nrepost >= IB_REPOST)
-			ripc__ib_port_repost(p);
-	} else {
-		struct ib_srq *srq = &d->srqs[buf->tag];
-
-		buf->next = srq->repost;
-		srq->repost = buf;
-		if (++srq->nrepost >= IB_REPOST)
-			ripc__ib_srq_repost(d, srq);
-	}
-}
-
 static int ib_arm(struct ripc__transport *tr)
 {
 	struct ib *t = (struct ib *)tr;
@@ -266,6 +233,7 @@ static void ib_close(struct ripc__transport *tr)
 	ripc__ib_worker_fini(&t->worker);
 	ripc__ib_eps_free(t);
 	ripc__ib_ah_cache_close(t);
+	ripc__ib_mcast_close(t);
 	ripc__ib_ports_close(t);
 	if (t->inotify_fd >= 0)
 		close(t->inotify_fd);

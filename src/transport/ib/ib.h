@@ -2,23 +2,26 @@
 /*
  * ib: the transport over InfiniBand and RoCE adapters. What its files share.
  *
- *   ib.c        the vtable; open and close, progress
- *   port.c      devices and ports: which GID, the queue pair for datagrams, receives
- *   trouble.c   what a device reports by itself, and its removal
- *   remote.c    address handles: the ports of others
- *   datagram.c  what is sent and received by that queue pair: short messages, and messages that set up connections
- *   mcast.c     multicast to groups
- *   pair.c      the queue pair of a connection
- *   setup.c     from asking or being asked to an open endpoint, and its end
- *   endpoint.c  endpoints as the core sees them: posting; completions
- *   unreliable.c  writes over UC, acknowledged over RC
- *   address.c, wireup.c, worker.c: see their headers
+ *   ib.c            the vtable; open and close, progress
+ *   async_events.c  asynchronous events of devices, and their removal
+ *   completion.c    completions of all queue pairs
+ *   setup.c         endpoints from connect or request until they are freed
+ *   endpoint.c      posting on a connection
+ *   uc.c            writes over UC, acknowledged over RC
+ *   datagram.c      the UD queue pair: short messages and wire-up messages
+ *   mcast.c         multicast groups
+ *   qp.c            the queue pair of a connection
+ *   ep_state.c      the states of an endpoint
+ *   ah_cache.c      address handles of peer ports
+ *   port.c          devices and ports: GIDs, queue pairs, receive buffers
+ *   address.c, wireup.c, uc_retransmit.c, worker.c: see their headers
  */
 #ifndef RIPC_IB_IB_H
 #define RIPC_IB_IB_H
 
 #include "base/list.h"
 #include "transport/ib/address.h"
+#include "transport/ib/ep_state.h"
 #include "transport/ib/uc_retransmit.h"
 #include "transport/ib/wireup.h"
 #include "transport/ib/worker.h"
@@ -170,9 +173,9 @@ struct ib_uc {
 	uint64_t late_ns;       /* it goes then in any case */
 };
 
-/* One end of a connection. Those that still end after ep_close() have closed set. */
+/* One end of a connection. It may stay after ep_close(): see ep_state.h. */
 struct ripc__ep {
-	struct ripc__ib_job job; /* readies the queue pair; while busy the endpoint stays */
+	struct ripc__ib_job job; /* readies the queue pair; the endpoint stays while it runs */
 	struct ib *t;
 	struct ib_device *d;
 	struct ib_port *port;
@@ -202,23 +205,14 @@ struct ripc__ep {
 	unsigned path_index;             /* active: number of the pair of ports that is tried */
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */
 	uint8_t privlen;
-	bool active;
-	bool busy;          /* the job runs */
-	bool asked;         /* passive: EV_REQUEST is to be reported, or was, and is not answered */
-	bool told;          /* passive: EV_REQUEST was reported */
-	bool open;          /* posting is possible */
+	enum ib_ep_state state;
+	bool job_running;
 	bool want_open;     /* EV_ESTABLISHED is to be reported */
-	bool want_closed;   /* EV_CLOSED is to be reported, once the completion queue was empty */
 	bool want_sendable; /* a post returned -EAGAIN */
 	bool sendable;      /* EV_SENDABLE is to be reported */
-	bool was_closed;    /* EV_CLOSED was reported */
-	bool fin;           /* closed: the empty send that ends the connection is posted */
-	bool drained;       /* the completion queue was empty after it broke */
-	bool rejected;
-	bool closed;        /* by the core: nothing is reported any more */
-	bool accepted;      /* passive: known to the core */
-	bool alive;         /* something of the peer came since it was looked at last */
-	uint64_t linger_ns; /* closed: what was sent has until then to arrive */
+	bool rejected;      /* by the peer: EV_CLOSED carries its private data */
+	bool alive;         /* a message or acknowledgement came since the last keepalive pass */
+	uint64_t linger_ns; /* LINGERING: ends then at the latest */
 	int status;
 	char why[IB_WHY_MAX];
 };
@@ -270,10 +264,24 @@ static inline uint32_t ib_qp_key(const struct ib_device *d, uint32_t qpn)
 	return d->v.index << 24 | qpn;
 }
 
-/* ib.c */
-void ripc__ib_garbage(struct ib *t, const char *who, const char *why);
+/* Whether work requests may be posted. */
+static inline bool ib_ep_can_post(const struct ripc__ep *ep)
+{
+	return ep->state == IB_EP_OPEN || ep->state == IB_EP_LINGERING;
+}
 
-void ripc__ib_release(struct ripc__transport *tr, void *token);
+/* Whether nothing is reported any more. */
+static inline bool ib_ep_closed(const struct ripc__ep *ep)
+{
+	return ep->state >= IB_EP_LINGERING;
+}
+
+/* Whether the peer's request awaits an answer of the core. */
+static inline bool ib_ep_half_open(const struct ripc__ep *ep)
+{
+	return ep->state == IB_EP_REQUESTED || ep->state == IB_EP_OFFERED ||
+	       ep->state == IB_EP_WITHDRAWN;
+}
 
 /* port.c */
 int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt);
@@ -288,19 +296,24 @@ void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq);
 /* Receives for one more connection. Return: the queue; NULL: none, explained. And no longer. */
 struct ib_srq *ripc__ib_srq_reserve(struct ib_device *d);
 void ripc__ib_srq_unreserve(struct ib_srq *srq);
+/* release() of the vtable. */
+void ripc__ib_release(struct ripc__transport *tr, void *token);
 struct ib_port *ripc__ib_port_by_qpn(struct ib *t, const struct ib_device *d, uint32_t qpn);
+/* The nth pair of ports that can reach each other, best first. Return: false: there are not so many. */
+bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
+			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr);
 int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what);
 /* A queue pair with what inline data it can have. NULL: none, explained. */
 struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
 
-/* trouble.c */
+/* async_events.c */
 int ripc__ib_watch_devices(struct ib *t);
 void ripc__ib_async_events(struct ib_device *d); /* reads what it reports */
 void ripc__ib_device_lost(struct ib_device *d, const char *why);
 void ripc__ib_check_devices(struct ib *t);   /* looks whether they still do */
 void ripc__ib_devices_release(struct ib *t); /* closes lost ones, as soon as that is possible */
 
-/* remote.c */
+/* ah_cache.c */
 struct ib_ah_entry *ripc__ib_ah_find(struct ib *t, const struct ib_port *port,
 				     const struct ripc__ib_port_addr *port_addr);
 /* Finds or makes it; it may still be looking for its way. NULL: out of memory, explained. */
@@ -312,9 +325,6 @@ bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d);
 /* How a port of ours reaches that one. */
 void ripc__ib_ah_attr(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr,
 		      struct ibv_ah_attr *attr);
-/* The nth pair of ports that can reach each other, best first. Return: false: there are not so many. */
-bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
-			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr);
 
 /* datagram.c */
 int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
@@ -344,7 +354,7 @@ void ripc__ib_mcast_device_lost(struct ib *t,
 void ripc__ib_mcast_close(struct ib *t);
 void ripc__ib_mcast_forked(struct ib *t); /* closes descriptors; async-signal-safe */
 
-/* pair.c */
+/* qp.c */
 int ripc__ib_qp_new(struct ripc__ep *ep); /* 0 or a negative errno, explained */
 /* What the peer is to know of it. */
 void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q);
@@ -361,10 +371,7 @@ void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv
 void ripc__ib_ep_close(struct ripc__ep *ep);
 void ripc__ib_wireup_received(struct ib_port *p, struct ib_ah_entry *r,
 			      const struct ripc__wireup_message *m);
-void ripc__ib_ah_resolved(struct ib_ah_entry *r); /* ready or failed: who waits for it goes on */
-void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why); /* EV_CLOSED will come */
-void ripc__ib_ep_received(struct ripc__ep *ep);                           /* data came over it */
-void ripc__ib_ep_queue_event(struct ripc__ep *ep);
+void ripc__ib_ep_received(struct ripc__ep *ep);          /* data came over it */
 uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns); /* return: when it is to be called again */
 void ripc__ib_cq_drained(struct ib *t,
 			 const struct ib_device *d); /* its completion queue was found empty */
@@ -372,7 +379,7 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 bool ripc__ib_eps_closed(const struct ib *t); /* whether all closed ones have told their peers */
 void ripc__ib_eps_free(struct ib *t);         /* no thread works on one any more */
 
-/* unreliable.c */
+/* uc.c */
 int ripc__ib_uc_new(struct ripc__ep *ep);      /* makes ep->uc; 0 or a negative errno, explained */
 int ripc__ib_uc_ready(struct ripc__ep *ep);    /* in a thread: as for the other queue pair */
 void ripc__ib_uc_destroy(struct ripc__ep *ep); /* nothing touches memory any more */
@@ -419,7 +426,9 @@ int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *loc
 		       uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 void ripc__ib_flush_held(struct ripc__ep *ep); /* posts what is held back */
 void ripc__ib_keep_alive(struct ib *t);        /* tries the connections that were quiet */
-/* A completion of a connection. Return: events made, at most 2. */
+
+/* completion.c */
+/* A completion of any queue pair. Return: events made, at most 2. */
 unsigned ripc__ib_completion(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev);
 bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev);
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/ib/ib.h"
-#include "transport/iwarp/mcast.h"
+#include "transport/net/mcast.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -162,30 +162,21 @@ static int mcast_qp_open(struct ib_port *p)
 	return 0;
 }
 
-/* Asks the host and its network for what comes to that address, or no longer. Return: 0 or a negative errno. */
-static int membership(struct ib *t, const struct ib_port *p, const union ibv_gid *gid, bool join)
+/* Has the host and its network deliver the group's address. Return: 0 or a negative errno. */
+static int membership(struct ib *t, const struct ib_port *p, uint64_t id, bool join)
 {
-	bool v4 = family(p) == AF_INET;
 	unsigned index = if_nametoindex(p->netdev);
-	struct ip_mreqn req = {.imr_ifindex = (int)index};
-	struct ipv6_mreq req6 = {.ipv6mr_interface = index};
-	int *fd = &t->member_fd[!v4];
+	int *fd = &t->member_fd[family(p) != AF_INET];
+	union ripc__sockaddr to;
 
 	if (!index)
 		return -ENODEV;
 	if (*fd < 0)
-		*fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		*fd = socket(family(p), SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (*fd < 0)
 		return -errno;
-	memcpy(&req.imr_multiaddr, gid->raw + 12, 4);
-	memcpy(&req6.ipv6mr_multiaddr, gid->raw, 16);
-	if (v4 ? !setsockopt(*fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &req,
-			     sizeof(req))
-	       : !setsockopt(*fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &req6,
-			     sizeof(req6)))
-		return 0;
-	/* Another group of ours is at the same address. */
-	return errno == EADDRINUSE ? 0 : -errno;
+	ripc__mcast_address(id, family(p), 1, &to);
+	return ripc__mcast_membership(*fd, index, &to, join);
 }
 
 /* Whether another group that was joined has the same address there. */
@@ -223,13 +214,13 @@ static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
 
 	if (rc)
 		return rc;
-	rc = membership(t, p, &gid, true);
+	rc = membership(t, p, g->id, true);
 	if (rc)
 		return ripc__fail(rc, "ib: multicast group not joined on %s: %s", p->netdev,
 				  strerror(-rc));
 	rc = attach(p, &gid);
 	if (rc && !mgid_shared(t, p, g))
-		(void)membership(t, p, &gid, false);
+		(void)membership(t, p, g->id, false);
 	return rc;
 }
 
@@ -245,7 +236,7 @@ static void port_leave(struct ib *t, struct ib_port *p, struct ib_group *g)
 		return;
 	if (p->mcast.qp)
 		ibv_detach_mcast(p->mcast.qp, &gid, 0);
-	(void)membership(t, p, &gid, false);
+	(void)membership(t, p, g->id, false);
 }
 
 int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id)

@@ -115,6 +115,32 @@ void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq)
 	}
 }
 
+void ripc__ib_release(struct ripc__transport *tr, void *token)
+{
+	struct ib *t = (struct ib *)tr;
+	struct ripc__verbs_buf *buf = token;
+	struct ib_device *d = &t->devices[buf->pool->device->index];
+
+	if (d->released)
+		return;
+	if (buf->pool == &d->dgram) {
+		struct ib_port *p = &t->ports[buf->tag];
+
+		buf->next = p->repost;
+		p->repost = buf;
+		p->ndelivered--;
+		if (++p->nrepost >= IB_REPOST)
+			ripc__ib_port_repost(p);
+	} else {
+		struct ib_srq *srq = &d->srqs[buf->tag];
+
+		buf->next = srq->repost;
+		srq->repost = buf;
+		if (++srq->nrepost >= IB_REPOST)
+			ripc__ib_srq_repost(d, srq);
+	}
+}
+
 static struct ib_srq *srq_new(struct ib_device *d)
 {
 	struct ib_srq *srq = &d->srqs[d->nsrqs];
@@ -260,6 +286,22 @@ struct ib_port *ripc__ib_port_by_qpn(struct ib *t, const struct ib_device *d, ui
 		if (t->ports[i].d == d && t->ports[i].port_addr.qpn == qpn)
 			return &t->ports[i];
 	return NULL;
+}
+
+bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
+			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr)
+{
+	for (unsigned i = 0; i < a->count; i++)
+		for (unsigned k = 0; k < t->nports; k++) {
+			struct ib_port *p = &t->ports[k];
+
+			if (p->down || !ripc__ib_reachable(&p->port_addr, &a->port_addrs[i]) || n--)
+				continue;
+			*port = p;
+			*port_addr = &a->port_addrs[i];
+			return true;
+		}
+	return false;
 }
 
 /* ---- which ports ---- */
@@ -529,7 +571,6 @@ void ripc__ib_ports_close(struct ib *t)
 			ibv_destroy_qp(p->qp);
 		ripc__verbs_sendq_fini(&p->sendq);
 	}
-	ripc__ib_mcast_close(t);
 	ripc__verbs_regions_fini(&t->regions);
 	for (unsigned i = 0; i < t->ndevices; i++)
 		device_close(&t->devices[i]);

@@ -24,7 +24,7 @@ static void schedule(struct ripc__ep *ep);
 
 /* ---- coming and going ---- */
 
-static struct ripc__ep *ep_new(struct ib *t, bool active)
+static struct ripc__ep *ep_new(struct ib *t, enum ib_ep_state state)
 {
 	struct ripc__ep *ep = t->neps < IB_ENDPOINTS_MAX ? calloc(1, sizeof(*ep)) : NULL, *other;
 	uint32_t number;
@@ -45,7 +45,8 @@ static struct ripc__ep *ep_new(struct ib *t, bool active)
 		return NULL;
 	}
 	ep->t = t;
-	ep->active = active;
+	ep->state = state;
+	ep->wireup.active = state == IB_EP_CONNECTING;
 	ripc__list_init(&ep->timed);
 	ripc__list_init(&ep->events);
 	ripc__list_init(&ep->held);
@@ -73,45 +74,6 @@ static void ep_free(struct ripc__ep *ep)
 	free(ep);
 }
 
-void ripc__ib_ep_queue_event(struct ripc__ep *ep)
-{
-	if (ripc__list_empty(&ep->events))
-		ripc__list_add(&ep->t->event_eps, &ep->events);
-}
-
-/* The core does not know it, or does not want to any more. */
-static void ep_leave(struct ripc__ep *ep)
-{
-	if (ep->closed)
-		return;
-	ep->closed = true;
-	if (ep->asked)
-		ep->t->nhalf_open--;
-	ep->asked = false;
-	ripc__list_del(&ep->events);
-	ripc__list_add(&ep->t->dying, &ep->dying);
-}
-
-void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why)
-{
-	if (ep->status)
-		return;
-	ep->status = status;
-	ep->open = false;
-	snprintf(ep->why, sizeof(ep->why), "%s", why);
-	if (ep->closed)
-		return;
-	if (!ep->active && !ep->accepted) {
-		/* Asked for, and given up before the core answered, or was even told. */
-		if (!ep->told)
-			ep_leave(ep);
-		return;
-	}
-	ep->want_closed = true;
-	ep->want_sendable = ep->sendable = false;
-	ripc__ib_ep_queue_event(ep);
-}
-
 /* ---- what the wire-up asks for ---- */
 
 static int try_paths(struct ripc__ep *ep);
@@ -122,8 +84,8 @@ static void qp_ready_done(struct ripc__ib_job *job, int result)
 	struct ripc__ep *ep = (struct ripc__ep *)job;
 	char why[IB_WHY_MAX];
 
-	ep->busy = false;
-	if (ep->status || ep->closed)
+	ep->job_running = false;
+	if (ep->state != IB_EP_CONNECTING)
 		return;
 	if (result) {
 		snprintf(why, sizeof(why), "%s: no connection can be made: %s", ep->d->v.name,
@@ -144,11 +106,11 @@ static void start_qp_ready(struct ripc__ep *ep)
 
 	ep->job.work = ripc__ib_qp_ready;
 	ep->job.done = qp_ready_done;
-	ep->busy = true;
+	ep->job_running = true;
 	rc = ripc__ib_worker_start(&ep->t->worker, &ep->job);
 	if (!rc)
 		return;
-	ep->busy = false;
+	ep->job_running = false;
 	ripc__ib_ep_break(ep, rc, ripc_error_detail());
 }
 
@@ -159,7 +121,8 @@ static void path_failed(struct ripc__ep *ep, int status, const char *why)
 
 	ripc__ib_port_addr_text(&ep->ah_entry->port_addr, who, sizeof(who));
 	snprintf(text, sizeof(text), "%s to %s: %s", ep->d->v.name, who, why);
-	if (ep->active && !ep->busy && !ep->closed && ep->wireup.state <= RIPC__WIREUP_REQ_SENT) {
+	if (ep->wireup.active && !ep->job_running && !ib_ep_closed(ep) &&
+	    ep->wireup.state <= RIPC__WIREUP_REQ_SENT) {
 		ep->path_index++;
 		ripc__ib_qp_destroy(ep);
 		ripc__ib_qp_drained(ep);
@@ -178,7 +141,7 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 		break;
 	case RIPC__WIREUP_READY:
 		/* The answer may come in the moment in which it was given up: then DISC follows. */
-		if (ep->status || ep->closed)
+		if (ep->state != IB_EP_CONNECTING)
 			break;
 		/* It has none: the writes go over the reliable one, too. */
 		if (!ep->wireup.theirs.uc_qpn)
@@ -186,9 +149,10 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 		start_qp_ready(ep);
 		break;
 	case RIPC__WIREUP_OPEN:
-		if (ep->status || ep->closed)
+		if (ep->state != IB_EP_CONNECTING)
 			break;
-		ep->open = ep->want_open = true;
+		ripc__ib_ep_set_state(ep, IB_EP_OPEN);
+		ep->want_open = true;
 		ripc__ib_ep_queue_event(ep);
 		break;
 	case RIPC__WIREUP_REJECTED:
@@ -199,7 +163,7 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		break;
 	case RIPC__WIREUP_TIMEOUT:
-		if (ep->active)
+		if (ep->wireup.active)
 			ep->wireup.state = RIPC__WIREUP_REQ_SENT;
 		path_failed(ep, -ETIMEDOUT, "no answer");
 		if (ep->status)
@@ -230,7 +194,7 @@ static uint64_t timer(struct ripc__ep *ep, uint64_t now_ns)
 	enum ripc__wireup_action action = RIPC__WIREUP_NOTHING;
 	struct ripc__wireup *w = &ep->wireup;
 
-	if (ep->status && !ep->closed)
+	if (ep->status && !ib_ep_closed(ep))
 		return RIPC__NEVER;
 	if (!ep->ah_entry) {
 		w->state = RIPC__WIREUP_DONE;
@@ -238,9 +202,9 @@ static uint64_t timer(struct ripc__ep *ep, uint64_t now_ns)
 		return RIPC__NEVER;
 	}
 	if (ep->ah_entry->state == IB_AH_RESOLVING)
-		return RIPC__NEVER; /* ripc__ib_ah_resolved() */
+		return RIPC__NEVER;
 	if (ep->ah_entry->state == IB_AH_FAILED) {
-		if (ep->closed)
+		if (ib_ep_closed(ep))
 			ep->wireup.state = RIPC__WIREUP_DONE, w->due = w->timer_armed = false;
 		else
 			path_failed(ep, ep->ah_entry->error, strerror(-ep->ah_entry->error));
@@ -272,11 +236,6 @@ uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns)
 			t->next_timer_ns = next;
 	}
 	return t->next_timer_ns;
-}
-
-void ripc__ib_ah_resolved(struct ib_ah_entry *r)
-{
-	r->port->t->next_timer_ns = 0;
 }
 
 /* ---- as the core sees it ---- */
@@ -333,7 +292,7 @@ int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t add
 	if (ripc__ib_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "ib: the peer's address makes no sense");
 	t->now_ns = ripc__clock_ns();
-	ep = ep_new(t, true);
+	ep = ep_new(t, IB_EP_CONNECTING);
 	if (!ep)
 		return ripc__fail(-ENOMEM, "ib: out of memory");
 	ep->address = address;
@@ -368,13 +327,12 @@ int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv,
 	if (rc) {
 		if (ep->wireup.state == RIPC__WIREUP_REQ_RECEIVED)
 			ripc__wireup_reject(&ep->wireup, NULL, 0, t->now_ns);
-		ep_leave(ep);
+		ripc__ib_ep_leave(ep, IB_EP_CLOSING);
 		schedule(ep);
 		return rc;
 	}
 	t->nhalf_open--;
-	ep->asked = false;
-	ep->accepted = true;
+	ripc__ib_ep_set_state(ep, IB_EP_CONNECTING);
 	ep->user = user;
 	ripc__ib_qp_params(ep, &ours);
 	ripc__wireup_accept(&ep->wireup, &ours, priv, privlen);
@@ -390,7 +348,7 @@ void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv
 
 	if (ep->wireup.state == RIPC__WIREUP_REQ_RECEIVED)
 		ripc__wireup_reject(&ep->wireup, priv, privlen, t->now_ns);
-	ep_leave(ep);
+	ripc__ib_ep_leave(ep, IB_EP_CLOSING);
 	schedule(ep);
 }
 
@@ -401,7 +359,7 @@ static bool post_fin(struct ripc__ep *ep)
 	struct ripc__verbs_slot *slot;
 
 	ripc__ib_flush_held(ep);
-	if (!ep->open || !ripc__verbs_sendq_space(&ep->sendq))
+	if (!ib_ep_can_post(ep) || !ripc__verbs_sendq_space(&ep->sendq))
 		return false;
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = IB_SLOT_SEND;
@@ -414,12 +372,15 @@ static bool post_fin(struct ripc__ep *ep)
 
 void ripc__ib_ep_close(struct ripc__ep *ep)
 {
-	/* Reads and writes may not touch memory any more; what was sent is in memory of ours, and may still leave. */
-	if (ep->open && !ep->rdmas && post_fin(ep))
+	/* Reads and writes may touch the core's memory no more; sends go on from bounce buffers. */
+	if (ep->state == IB_EP_OPEN && !ep->rdmas && post_fin(ep)) {
 		ep->linger_ns = ripc__clock_ns() + LINGER_NS;
-	else if (!ep->busy)
+		ripc__ib_ep_leave(ep, IB_EP_LINGERING);
+		return;
+	}
+	if (!ep->job_running)
 		ripc__ib_qp_destroy(ep);
-	ep_leave(ep);
+	ripc__ib_ep_leave(ep, IB_EP_CLOSING);
 }
 
 /* A step towards its end. Return: whether it has come. */
@@ -427,12 +388,14 @@ static bool try_finish_close(struct ripc__ep *ep, uint64_t now_ns)
 {
 	struct ripc__wireup *w = &ep->wireup;
 
-	if (ep->busy)
+	if (ep->job_running)
 		return false;
 	if (ep->qp && (ep->status || ep->sendq.head == ep->sendq.tail || now_ns >= ep->linger_ns))
 		ripc__ib_qp_destroy(ep);
 	if (ep->qp)
 		return false;
+	if (ep->state == IB_EP_LINGERING)
+		ripc__ib_ep_set_state(ep, IB_EP_CLOSING);
 	if (w->state != RIPC__WIREUP_CLOSING && w->state != RIPC__WIREUP_REJ_SENT &&
 	    w->state != RIPC__WIREUP_DONE) {
 		ripc__wireup_close(w, now_ns);
@@ -450,7 +413,8 @@ void ripc__ib_cq_drained(struct ib *t, const struct ib_device *d)
 	ripc__list_for_each (n, &t->event_eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, events);
 
-		ep->drained |= ep->want_closed && ep->d == d;
+		if (ep->state == IB_EP_BROKEN && ep->d == d)
+			ripc__ib_ep_set_state(ep, IB_EP_DRAINED);
 	}
 	ripc__list_for_each_safe (n, tmp, &t->dying) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, dying);
@@ -471,8 +435,8 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 
 		if (max - k < 3)
 			break;
-		if (ep->asked && !ep->told) {
-			ep->told = true;
+		if (ep->state == IB_EP_REQUESTED) {
+			ripc__ib_ep_set_state(ep, IB_EP_OFFERED);
 			ripc__ib_port_addr_text(&ep->ah_entry->port_addr, ep->why, sizeof(ep->why));
 			events[k] = ev;
 			events[k].kind = RIPC__EV_REQUEST;
@@ -486,8 +450,8 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 			ep->want_open = false;
 			events[k] = ev;
 			events[k].kind = RIPC__EV_ESTABLISHED;
-			events[k].data = ep->active ? ep->wireup.priv : NULL;
-			events[k++].len = ep->active ? ep->wireup.privlen : 0;
+			events[k].data = ep->wireup.active ? ep->wireup.priv : NULL;
+			events[k++].len = ep->wireup.active ? ep->wireup.privlen : 0;
 		}
 		if (ep->uc && ep->uc->told != ep->uc->tx.base) {
 			k += ripc__ib_uc_events(ep, events + k, max - k - 2);
@@ -501,13 +465,12 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 			events[k] = ev;
 			events[k++].kind = RIPC__EV_SENDABLE;
 		}
-		if (ep->want_closed && !ep->drained)
+		if (ep->state == IB_EP_BROKEN)
 			continue;
-		if (ep->want_closed) {
-			if (!ep->busy)
+		if (ep->state == IB_EP_DRAINED) {
+			if (!ep->job_running)
 				ripc__ib_qp_destroy(ep);
-			ep->want_closed = false;
-			ep->was_closed = true;
+			ripc__ib_ep_set_state(ep, IB_EP_REPORTED);
 			events[k] = ev;
 			events[k].kind = RIPC__EV_CLOSED;
 			events[k].status = ep->status;
@@ -528,7 +491,7 @@ bool ripc__ib_eps_closed(const struct ib *t)
 	ripc__list_for_each (n, &t->dying) {
 		const struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, dying);
 
-		if (!ep->busy && ep->wireup.state != RIPC__WIREUP_REJ_SENT)
+		if (!ep->job_running && ep->wireup.state != RIPC__WIREUP_REJ_SENT)
 			return false;
 	}
 	return true;
@@ -559,7 +522,7 @@ static struct ripc__ep *find_asked(struct ib *t, const struct ib_ah_entry *r, ui
 	ripc__list_for_each (n, &t->eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
 
-		if (ep->ah_entry == r && !ep->active && ep->wireup.number == number &&
+		if (ep->ah_entry == r && !ep->wireup.active && ep->wireup.number == number &&
 		    ep->wireup.state != RIPC__WIREUP_DONE)
 			return ep;
 	}
@@ -579,7 +542,7 @@ static void asked(struct ib_port *p, struct ib_ah_entry *r, const struct ripc__w
 	/* Without memory or with too many others waiting: it asks again. */
 	if (t->nhalf_open >= IB_HALF_OPEN_MAX)
 		return;
-	ep = ep_new(t, false);
+	ep = ep_new(t, IB_EP_REQUESTED);
 	if (!ep)
 		return;
 	ep->port = p;
@@ -587,7 +550,6 @@ static void asked(struct ib_port *p, struct ib_ah_entry *r, const struct ripc__w
 	ep->ah_entry = r;
 	r->eps++;
 	ripc__wireup_request(&ep->wireup, ep->wireup.mine, m);
-	ep->asked = true;
 	t->nhalf_open++;
 	ripc__ib_ep_queue_event(ep);
 }

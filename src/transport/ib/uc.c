@@ -149,7 +149,7 @@ void ripc__ib_uc_step(struct ripc__ep *ep)
 	struct ripc__uc_tx tx = u->tx;
 	struct ripc__uc_rx rx = u->rx;
 
-	if (!ep->open || !u->qp)
+	if (!ib_ep_can_post(ep) || !u->qp)
 		return;
 	/* Taken back if the queue is full: its next completion leads here again. */
 	if (ripc__uc_answer(&u->rx, u->late_ns <= ep->t->now_ns, buf)) {
@@ -199,7 +199,7 @@ void ripc__ib_uc_control(struct ripc__ep *ep, const uint8_t *data, uint32_t len)
 		ripc__ib_ep_break(ep, -EPROTO, "the peer broke the protocol of unreliable writes");
 		return;
 	}
-	for (uint32_t n = u->tx.base; n != u->tx.next && ep->open; n++)
+	for (uint32_t n = u->tx.base; n != u->tx.next && ib_ep_can_post(ep); n++)
 		if (again >> (n % RIPC__UC_RETRANSMIT_WINDOW) & 1)
 			write_post(ep, n);
 	if (u->rx.answer_pending && ripc__list_empty(&u->late)) {

@@ -2,7 +2,6 @@
 #include "transport/iwarp/address.h"
 #include "wire/bytes.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -124,60 +123,4 @@ void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, s
 		n = snprintf(text + used, textlen - used, "%s%s", i ? " " : "", one);
 		used += (size_t)n;
 	}
-}
-
-bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a)
-{
-	if (a->sa.sa_family == AF_INET)
-		return ntohl(a->in.sin_addr.s_addr) >> 24 == 127;
-	return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
-}
-
-uint64_t ripc__sockaddr_source(const union ripc__sockaddr *a)
-{
-	uint64_t subnet = 0;
-
-	if (a->sa.sa_family == AF_INET)
-		return UINT64_C(1) << 32 | ntohl(a->in.sin_addr.s_addr);
-	for (unsigned i = 0; i < 8; i++)
-		subnet = subnet << 8 | a->in6.sin6_addr.s6_addr[i];
-	return subnet;
-}
-
-bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b)
-{
-	if (a->sa.sa_family != b->sa.sa_family)
-		return false;
-	if (a->sa.sa_family == AF_INET)
-		return a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
-	return IN6_ARE_ADDR_EQUAL(&a->in6.sin6_addr, &b->in6.sin6_addr);
-}
-
-socklen_t ripc__sockaddr_len(const union ripc__sockaddr *a)
-{
-	return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6);
-}
-
-void ripc__sockaddr_set_port(union ripc__sockaddr *a, uint16_t port)
-{
-	if (a->sa.sa_family == AF_INET)
-		a->in.sin_port = htons(port);
-	else
-		a->in6.sin6_port = htons(port);
-}
-
-uint16_t ripc__sockaddr_port(const union ripc__sockaddr *a)
-{
-	return ntohs(a->sa.sa_family == AF_INET ? a->in.sin_port : a->in6.sin6_port);
-}
-
-void ripc__sockaddr_text(const union ripc__sockaddr *a, char *text, size_t len)
-{
-	char ip[INET6_ADDRSTRLEN] = "?";
-	bool v4 = a->sa.sa_family == AF_INET;
-
-	inet_ntop(a->sa.sa_family,
-		  v4 ? (const void *)&a->in.sin_addr : (const void *)&a->in6.sin6_addr, ip,
-		  sizeof(ip));
-	snprintf(text, len, v4 ? "%s:%u" : "[%s]:%u", ip, ripc__sockaddr_port(a));
 }

@@ -3,21 +3,11 @@
 #ifndef RIPC_IWARP_ADDRESS_H
 #define RIPC_IWARP_ADDRESS_H
 
-#include <netinet/in.h>
-#include <stdbool.h>
+#include "transport/net/sockaddr.h"
+
 #include <stddef.h>
-#include <stdint.h>
-#include <sys/socket.h>
 
-#define RIPC__IWARP_ADDRS_MAX \
-	11 /* places in an address at most: those fit 256 bytes in any mixture */
-
-/* An IPv4 or IPv6 socket address. */
-union ripc__sockaddr {
-	struct sockaddr sa;
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6;
-};
+#define RIPC__IWARP_ADDRS_MAX 11 /* listening addresses: these fit 256 bytes in any mixture */
 
 /* One place to connect to. */
 struct ripc__iwarp_listen_addr {
@@ -45,18 +35,5 @@ unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host)
 
 /* describe() of the vtable: any bytes. */
 void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, size_t textlen);
-
-bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
-/*
- * The source of a connection as base/admission.h counts it: an IPv4 address, or the upper half of
- * an IPv6 one, which is a subnet.
- */
-uint64_t ripc__sockaddr_source(const union ripc__sockaddr *a);
-bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b);
-socklen_t ripc__sockaddr_len(const union ripc__sockaddr *a);
-void ripc__sockaddr_set_port(union ripc__sockaddr *a, uint16_t port);
-uint16_t ripc__sockaddr_port(const union ripc__sockaddr *a);
-/* "127.0.0.1:4711", "[::1]:4711" */
-void ripc__sockaddr_text(const union ripc__sockaddr *a, char *text, size_t len);
 
 #endif

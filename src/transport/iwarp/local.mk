@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += src/transport/iwarp/address.c src/transport/iwarp/address.h \
-	src/transport/iwarp/host.c src/transport/iwarp/host.h src/transport/iwarp/mcast.c \
-	src/transport/iwarp/mcast.h src/transport/iwarp/udp.c src/transport/iwarp/udp.h \
-	src/transport/iwarp/udp_socket.c
+	src/transport/iwarp/host.c src/transport/iwarp/host.h src/transport/iwarp/udp.c \
+	src/transport/iwarp/udp.h src/transport/iwarp/udp_socket.c
 libripc_internal_la_SOURCES += src/transport/iwarp/soft/crc32c.c \
 	src/transport/iwarp/soft/crc32c.h src/transport/iwarp/soft/datagram.c \
 	src/transport/iwarp/soft/ddp.c src/transport/iwarp/soft/ddp.h \

@@ -8,7 +8,7 @@
  * The threads are handed on without any ordering of memory, so that the thread sanitizer sees what the library orders.
  */
 #include "core/context/context.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 #include "core/message/service.h"
 #include "harness.h"
 

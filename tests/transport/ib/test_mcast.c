@@ -5,7 +5,7 @@
 #include "harness.h"
 #include "ripc.h"
 #include "transport/ib/ib.h"
-#include "transport/iwarp/mcast.h"
+#include "transport/net/mcast.h"
 
 #include <stdio.h>
 #include <stdlib.h>

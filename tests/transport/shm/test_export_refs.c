@@ -6,7 +6,7 @@
 #include "virtual_time.h"
 
 #include "core/memory/mapped.h"
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 #include "lock_gate.h"
 
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 
 #include "transport/iwarp/address.h"
 #include "transport/iwarp/host.h"
-#include "transport/iwarp/mcast.h"
+#include "transport/net/mcast.h"
 #include "transport/iwarp/soft/engine.h"
 #include "transport/iwarp/udp.h"
 #include "transport/transport.h"

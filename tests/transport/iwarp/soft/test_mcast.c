@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "harness.h"
 #include "ripc.h"
-#include "transport/iwarp/mcast.h"
+#include "transport/net/mcast.h"
 
 #include <errno.h>
 #include <net/if.h>

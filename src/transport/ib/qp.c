@@ -35,7 +35,6 @@ void ripc__ib_qp_destroy(struct ripc__ep *ep)
 			  strerror(errno));
 	ripc__ib_uc_destroy(ep);
 	ep->qp = NULL;
-	ep->open = false;
 	ep->nheld = 0;
 	ripc__list_del(&ep->held);
 	ep->destroyed_round = ep->t->rounds;
@@ -95,7 +94,7 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 	rc = ripc__ib_set_qp(ep->qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 			     "for a connection");
-	if (!rc && ep->t->uc && (ep->active || ep->wireup.theirs.uc_qpn))
+	if (!rc && ep->t->uc && (ep->wireup.active || ep->wireup.theirs.uc_qpn))
 		rc = ripc__ib_uc_new(ep);
 	if (!rc)
 		return 0;

@@ -459,7 +459,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/rendezvous/request");
+	Suite *suite = suite_create("core/rendezvous/sender");
 	TCase *tc = tcase_create("request");
 
 	test_seed();
@@ -487,5 +487,5 @@ int main(void)
 	tcase_add_test(tc, send_long__timeout);
 	tcase_add_test(tc, request_wait__timeout);
 	suite_add_tcase(suite, tc);
-	return test_main("core/rendezvous/request", suite);
+	return test_main("core/rendezvous/sender", suite);
 }

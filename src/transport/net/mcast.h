@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * UDP multicast for groups: addresses, sockets, sending, receiving. Nothing waits. The sockets are opened with the first group. Every
- * interface in use hears, by IPv4 and IPv6; it speaks by IPv4 if it has an address of that, else by IPv6.
+ * UDP multicast of groups: addresses, sockets, sending, receiving. No call blocks.
+ * Every interface in use receives over IPv4 and IPv6. It sends over IPv4 if it has an IPv4 address,
+ * otherwise over IPv6.
  */
-#ifndef RIPC_IWARP_MCAST_H
-#define RIPC_IWARP_MCAST_H
+#ifndef RIPC_NET_MCAST_H
+#define RIPC_NET_MCAST_H
 
 #include "base/options.h"
-#include "transport/iwarp/address.h"
+#include "transport/net/sockaddr.h"
 
 #include <sys/uio.h>
 
-#define RIPC__MCAST_MAX        1400 /* bytes of a datagram at most: not fragmented on Ethernet */
-#define RIPC__MCAST_INTERFACES 8    /* used at most */
+#define RIPC__MCAST_MAX        1400 /* bytes of a datagram: not fragmented on Ethernet */
+#define RIPC__MCAST_INTERFACES 8
 
-enum { RIPC__MCAST_4, RIPC__MCAST_6, RIPC__MCAST_FAMILIES }; /* sockets to hear */
+enum { RIPC__MCAST_4, RIPC__MCAST_6, RIPC__MCAST_FAMILIES }; /* receive sockets */
 
 /* An interface in use. */
 struct ripc__mcast_interface {
@@ -40,20 +41,32 @@ void ripc__mcast_fini(struct ripc__mcast *m);
 /* In the child of fork(): closes descriptors; async-signal-safe. */
 void ripc__mcast_forked(struct ripc__mcast *m);
 
-/* Opens the sockets, if they are not. Return: 0, or a negative errno, explained; nothing stays open. */
+/* Opens the sockets once. Return: 0, or a negative errno, explained: nothing stays open. */
 int ripc__mcast_open(struct ripc__mcast *m);
 
-/* As the entries of the vtable, once it is open. */
+/* As the entries of the vtable. The sockets are open. */
 int ripc__mcast_join(struct ripc__mcast *m, uint64_t group);
 void ripc__mcast_leave(struct ripc__mcast *m, uint64_t group);
 int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct iovec *iov,
 		     unsigned niov);
 
-/* Takes a datagram from one of the hearing sockets into space, RIPC__MCAST_MAX bytes. Return: its bytes; -EAGAIN: there is none;
- * -EMSGSIZE: one that is too long, or did not come to a group on an interface in use, was dropped. */
+/*
+ * Receives a datagram from a receive socket into space, RIPC__MCAST_MAX bytes. Return: its length;
+ * -EAGAIN: there is none; -EMSGSIZE: dropped, since it is too long, or was not sent to a group on an
+ * interface in use.
+ */
 int ripc__mcast_receive(const struct ripc__mcast *m, int fd, void *space);
 
-/* Where a group is on the network: doc/protocol.md. family AF_INET or AF_INET6; the scope is left open. */
+/*
+ * The multicast address of a group: doc/protocol.md. family: AF_INET or AF_INET6. The IPv6 scope is
+ * left 0.
+ */
 void ripc__mcast_address(uint64_t group, int family, uint16_t port, union ripc__sockaddr *to);
+
+/*
+ * Joins or leaves a multicast address on one interface. Return: 0, also if the socket has joined it
+ * already, or a negative errno.
+ */
+int ripc__mcast_membership(int fd, unsigned interface, const union ripc__sockaddr *to, bool join);
 
 #endif

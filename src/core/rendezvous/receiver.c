@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/rendezvous/rendezvous.h"
+#include "core/rendezvous/receiver.h"
+#include "base/copy.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
 #include "core/message/message.h"
@@ -9,12 +10,13 @@
 #include "wire/bytes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#define CHUNK_MAX (1u << 20) /* bytes of one read: each that completes is a sign of life */
+#define CHUNK_MAX (1u << 20) /* bytes of one read; each completion shows that the peer is alive */
 #define READS_AHEAD \
-	8u /* reads with which a lane is busy: no memory is found for another large item yet */
+	8u /* posted reads at which a lane is busy: no memory is allocated for another large item */
 
-/* ---- finding, freeing ---- */
+/* ---- lookup and memory ---- */
 
 struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id)
 {
@@ -29,19 +31,22 @@ struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id)
 	return NULL;
 }
 
-/* Ends remote access to one item's memory and our own reads' registration. */
+/* Deregisters the memory of one item: remote access and the registration of our reads. */
 static void item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc__tp *tp;
 
 	if (it->own_valid) {
-		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a lane nothing of it is registered any more */
+		/*
+		 * NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a lane, no item is
+		 * registered
+		 */
 		tp = &r->ctx->tp[r->lane->tp];
 		tp->ops->dereg(tp->t, &it->own);
 	}
-	if (it->kept)
-		ripc__cached_mr_release(r->ctx, it->kept);
-	it->kept = NULL;
+	if (it->cached_mr)
+		ripc__cached_mr_release(r->ctx, it->cached_mr);
+	it->cached_mr = NULL;
 	it->own_valid = false;
 	it->mr = NULL;
 }
@@ -52,14 +57,14 @@ void ripc__rndv_release(struct ripc__rndv *r)
 		struct ripc__rndv_item *it = &r->items[i];
 
 		item_unregister(r, it);
-		/* A window of the whole context does not go with one service. */
+		/* A receive window of the context outlives the service. */
 		if (it->window)
 			ripc__recv_window_release(r->ctx, it->window,
 						  it->window->service &&
 							  r->service->state != RIPC__SERVICE_ACTIVE);
 		if (it->ret) {
 			it->ret->arriving = false;
-			/* Withdrawn in the meantime. */
+			/* The receive window was removed meanwhile. */
 			if (it->region->free_pending || r->service->state != RIPC__SERVICE_ACTIVE)
 				ripc__local_return_revoke(r->ctx, it->ret);
 		}
@@ -95,7 +100,7 @@ void ripc__rndv_free(struct ripc__rndv *r)
 
 /* ---- delivery ---- */
 
-/* Hands the oldest messages of a peer to the service, as far as they are complete. */
+/* Delivers the oldest messages of a peer that are complete. */
 static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
 {
 	struct ripc__list *n, *tmp;
@@ -140,7 +145,10 @@ void ripc__rndv_fail(struct ripc__rndv *r, int status)
 		ripc__rndv_drop(r, status);
 }
 
-/* One item has arrived: what it means for its memory, and where the application finds it. Return: whether it stays the sender's. */
+/*
+ * One item has arrived: updates its memory, and sets its address in the message. Return: whether it
+ * stays in the sender's memory.
+ */
 static bool item_deliver(struct ripc__rndv *r, unsigned i)
 {
 	struct ripc__rndv_item *it = &r->items[i];
@@ -176,8 +184,8 @@ static bool item_deliver(struct ripc__rndv *r, unsigned i)
 }
 
 /*
- * The application freed the buffer that a window or return buffer lay in, while the item was on its way there: the
- * message gets a copy, and the buffer goes back. Return: false: no memory.
+ * The application freed the buffer around a receive window or return buffer during the transfer:
+ * the message gets a copy, and the buffer is freed. Return: false: out of memory.
  */
 static bool item_copy_out(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
@@ -219,7 +227,7 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 		kept |= item_deliver(r, i);
 	uncount_bytes(r);
 	r->state = RIPC__RNDV_READY;
-	/* The bitmap was made when the message arrived. */
+	/* The bitmap was allocated when the message arrived. */
 	ripc__dedup_mark(p, r->id);
 	p->stats.long_received++;
 	p->stats.bytes_received += r->bytes;
@@ -237,9 +245,9 @@ static void ready_if_complete(struct ripc__rndv *r)
 		ripc__rndv_ready(r);
 }
 
-/* ---- moving ---- */
+/* ---- transfer ---- */
 
-/* Memory that the application has set aside for an item like this one. Return: false: there is none. */
+/* Assigns a receive window or return buffer to an item. Return: false: none fits. */
 static bool item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc *ctx = r->ctx;
@@ -269,14 +277,14 @@ bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	return it->pool;
 }
 
-/* An item that is read, or that the sender will write. */
+/* Begins the transfer of an item that is read, or that the sender writes. */
 static int item_start(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	if (!ripc__rndv_item_alloc(r, it))
 		return -ENOBUFS;
 	if (it->how == RIPC__HOW_READ) {
 		it->mr = ripc__sink_mr(r->ctx, r->lane->tp, it->region, it->base, it->len, &it->own,
-				       &it->kept);
+				       &it->cached_mr);
 		it->own_valid = it->mr == &it->own;
 		return it->mr ? 0 : -ENOBUFS;
 	}
@@ -307,7 +315,7 @@ static void send_grant(struct ripc__rndv *r)
 	ripc__lane_control(r->lane, buf, (size_t)(p - buf));
 }
 
-/* Whether the service has so much unread that this one must wait. One at a time always goes. */
+/* Whether the service has too many unread bytes. The first message always passes. */
 static bool over_unread_limit(const struct ripc__rndv *r)
 {
 	const struct ripc_service *s = r->service;
@@ -316,7 +324,7 @@ static bool over_unread_limit(const struct ripc__rndv *r)
 	return unread && unread + r->bytes > RIPC__UNREAD_MAX;
 }
 
-/* An item that lies in the sender's memory: it stays there, unless the application wants it in its own. */
+/* Imports an item from the sender's memory, unless the application set aside memory for it. */
 static void item_import(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	const uint8_t *from = it->base;
@@ -328,7 +336,7 @@ static void item_import(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	it->import_ref = NULL;
 }
 
-/* The end of the message, which is told its sender. r may be gone. */
+/* Ends the message and reports the reason to its sender. r may have been freed. */
 static void fail_item(struct ripc__rndv *r, const struct ripc__rndv_item *it, const char *what, int rc)
 {
 	ripc__log(RIPC_LOG_WARN, "service %llu: %s a long item of %llu bytes from peer %s: %s",
@@ -337,7 +345,10 @@ static void fail_item(struct ripc__rndv *r, const struct ripc__rndv_item *it, co
 	ripc__rndv_fail(r, rc);
 }
 
-/* As item_start(). What cannot be started is the end of the message. Return: whether it was started; else r may be gone. */
+/*
+ * As item_start(); a failure ends the message. Return: whether the transfer began; if not, r may
+ * have been freed.
+ */
 static bool item_start_or_fail(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	int rc = item_start(r, it);
@@ -396,19 +407,23 @@ void ripc__rndv_resume(struct ripc_service *s)
 {
 	struct ripc__rndv *r;
 
-	/* One that cannot be started is dropped, and that resumes: the loop below goes on with the next. */
+	/*
+	 * A failed start drops the message, which calls this function again: the loop below
+	 * continues.
+	 */
 	if (s->resuming)
 		return;
 	s->resuming = true;
-	/* Starting one may end others: the list is looked at anew each time. */
+	/* A start may end other messages: read the list anew in each round. */
 	while ((r = first_waiting(s)) && !over_unread_limit(r))
 		start_transfer(r);
 	s->resuming = false;
 }
 
 /*
- * Posts one read. Most often one that cannot be is that of memory which cannot be registered: what is registered and lies idle counts
- * against the same limit, and goes. Return: 0; -EAGAIN: later, or the lane's end is on its way; else it cannot be, explained.
+ * Posts one read. If the memory cannot be registered, idle registrations are released and the post
+ * is repeated, because both count against RLIMIT_MEMLOCK. Return: 0; -EAGAIN: the queue is full, or
+ * the lane is failing; else the reason, explained.
  */
 static int post_read(struct ripc__rndv *r, const struct ripc__rndv_item *it, uint64_t len)
 {
@@ -419,7 +434,7 @@ static int post_read(struct ripc__rndv *r, const struct ripc__rndv_item *it, uin
 	for (unsigned tries = 0; tries < 2; tries++) {
 		rc = ops->post_read(lane->ep, it->mr, it->base + it->posted, len,
 				    it->raddr + it->posted, it->rkey, (uint64_t)(uintptr_t)r);
-		/* A broken lane, or its device, is reported as such: then this is suspended. */
+		/* The lane or its device failed: the lane's end suspends this message. */
 		if (rc == -ENOTCONN || rc == -ENODEV)
 			return -EAGAIN;
 		if (!rc || rc == -EAGAIN)
@@ -430,8 +445,8 @@ static int post_read(struct ripc__rndv *r, const struct ripc__rndv_item *it, uin
 }
 
 /*
- * Memory for an item is found when its first read goes out: had each message on its way memory from the start, new pages would be
- * touched where those of the message before, still warm, are about to be free.
+ * Memory for an item is allocated when its first read is posted. Memory allocated earlier would be
+ * new pages, while the buffers of the message before it, still in the cache, are about to be freed.
  */
 bool ripc__rndv_post(struct ripc__rndv *r)
 {
@@ -457,7 +472,7 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 				n = CHUNK_MAX;
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
-			/* What is left of it, or must wait for room, moves with progress() only. */
+			/* The remaining reads are posted by progress() only. */
 			ripc__progress_request(r->ctx);
 			rc = post_read(r, it, n);
 			if (rc == -EAGAIN)
@@ -490,7 +505,7 @@ void ripc__rndv_read_done(struct ripc__rndv *r, int status)
 	} else {
 		ready_if_complete(r);
 	}
-	/* Room for the next read. */
+	/* A completion made room for the next read. */
 	while (!ripc__list_empty(&lane->rndvs) &&
 	       ripc__rndv_post(ripc__list_entry(lane->rndvs.next, struct ripc__rndv, lane_link)))
 		;
@@ -513,12 +528,12 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
 
-	/* Not here: its ACK is on its way. */
+	/* The message has left the list: its ACK is on its way. */
 	if (!r || r->lane != lane) {
 		ripc__delayed_ack_flush(lane->ctx);
 		return;
 	}
-	/* Behind the last write that was granted. */
+	/* FIN follows the last granted write. */
 	r->granted = false;
 	if (r->state == RIPC__RNDV_WAITING || r->state == RIPC__RNDV_TRANSFER)
 		ripc__rndv_fail(r, -ECANCELED);
@@ -526,9 +541,11 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 		ripc__rndv_drop(r, r->status);
 }
 
-/* ---- the end of lanes, peers and services ---- */
+/* ---- end of lanes, peers and services ---- */
 
-/* Drops the first of a peer's that is in this state, without an answer. Return: whether there was one. */
+/*
+ * Drops the peer's first message in this state, without an answer. Return: whether there was one.
+ */
 static bool drop_first(struct ripc__peer *peer, enum ripc__rndv_state state,
 		       const struct ripc__lane *lane)
 {
@@ -554,7 +571,7 @@ void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 
 		if (r->lane != lane)
 			continue;
-		/* The endpoint is closed: nothing is read into this memory any more. */
+		/* The endpoint is closed, so its reads have ended. */
 		r->reads = 0;
 		ripc__list_del(&r->lane_link);
 		if (r->state == RIPC__RNDV_DRAINING)
@@ -579,7 +596,7 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 {
 	struct ripc__list *n, *tmp;
 
-	/* From the last to the first: what is dropped must not let a later one be delivered. */
+	/* From the last to the first: dropping one must not deliver a later one. */
 	for (n = s->rndvs_in.prev, tmp = n->prev; n != &s->rndvs_in; n = tmp, tmp = n->prev) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
 
@@ -590,7 +607,10 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 			s->stats.dropped_unread++;
 			ripc__rndv_free(r);
 		} else if (r->reads || r->granted) {
-			/* Revoked under a write, a grant would break the lane for everybody: FIN will come, or its lane goes. */
+			/*
+			 * Revoking a grant during a write would fail the lane for all services:
+			 * wait for FIN, or for the end of the lane.
+			 */
 			ripc__list_del(&r->lane_link);
 			r->status = -EHOSTUNREACH;
 			r->state = RIPC__RNDV_DRAINING;
@@ -603,4 +623,262 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 			ripc__rndv_free(r);
 		}
 	}
+}
+
+static void reply_ack(struct ripc__lane *lane, uint64_t id, int status)
+{
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, id, (uint32_t)status);
+}
+
+/*
+ * Finds the return buffer that the message used. This peer must have been able to write it, for
+ * this service.
+ */
+static struct ripc__local_return *claim_used_return(struct ripc__rndv *r, uint64_t id, uint64_t len)
+{
+	struct ripc__local_return *ret = ripc__local_return_find(r->ctx, id);
+
+	if (!ret || !ripc__lane_same(ret->lane, r->lane) || ret->service != r->service ||
+	    ret->arriving || len > ret->len)
+		return NULL;
+	ret->arriving = true;
+	return ret;
+}
+
+/* Sets up an item whose bytes have arrived already. Return: 0, -ENOBUFS, or -EPROTO. */
+static int item_local(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t return_id,
+		      const uint8_t *bytes)
+{
+	if (!it->len)
+		return 0;
+	if (return_id) {
+		it->ret = claim_used_return(r, return_id, it->len);
+		if (!it->ret)
+			return -EPROTO;
+		it->base = it->ret->base;
+		it->region = it->ret->region;
+		if (!bytes && it->ret->bounce)
+			bytes = it->ret->bounce->region->base;
+	} else if (!ripc__rndv_item_alloc(r, it)) {
+		return -ENOBUFS;
+	}
+	if (bytes)
+		ripc__copy(it->base, bytes, it->len);
+	return 0;
+}
+
+static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool *transfers)
+{
+	const uint8_t *payload = h->payload;
+	int rc = 0;
+
+	*transfers = false;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__rndv_item *it = &r->items[i];
+		struct ripc__desc d;
+
+		ripc__desc_get(&d, h->items, i);
+		it->how = (uint8_t)d.how;
+		it->len = d.len;
+		/* An item larger than the memory of this host is refused at once. */
+		if (d.len > r->ctx->host_bytes) {
+			rc = rc ? rc : -ENOBUFS;
+			continue;
+		}
+		r->bytes += d.len;
+		switch (d.how) {
+		case RIPC__HOW_INLINE:
+			if (!rc)
+				rc = item_local(r, it, d.addr, payload);
+			payload += d.len;
+			break;
+		case RIPC__HOW_WRITTEN:
+			if (!rc)
+				rc = d.addr ? item_local(r, it, d.addr, NULL) : -EPROTO;
+			break;
+		case RIPC__HOW_MAPPED:
+			*transfers = true;
+			if (!(r->lane->caps & RIPC__CAP_EXPORT))
+				rc = -EPROTO;
+			if (!rc)
+				rc = ripc__import_ref_new(r->lane, d.key, d.addr, d.len, r->id, i,
+							  &it->import_ref, &it->base);
+			break;
+		default:
+			it->raddr = d.addr;
+			it->rkey = d.key;
+			*transfers = true;
+			if (!(r->lane->caps &
+			      (d.how == RIPC__HOW_READ ? RIPC__CAP_READ : RIPC__CAP_WRITE)))
+				rc = -EPROTO;
+			break;
+		}
+		if (rc == -EPROTO)
+			return rc;
+	}
+	return rc;
+}
+
+/*
+ * Drops suspended messages that were not sent again before this one. A sender sends to one service
+ * in the order of ids, so they were cancelled; they would block this message for ever.
+ */
+static void drop_cancelled(const struct ripc__rndv *r)
+{
+	struct ripc__peer *p = r->peer;
+	struct ripc__list *n;
+again:
+	ripc__list_for_each (n, &p->rndvs) {
+		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, peer_link);
+
+		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&
+		    old->id < r->id) {
+			ripc__rndv_drop(old, 0);
+			goto again;
+		}
+	}
+}
+
+/*
+ * Inserts r into the lists, in place of a suspended message with the same id. Return: -EPROTO: a
+ * message with this id is in transfer.
+ */
+static int rndv_insert(struct ripc__rndv *r)
+{
+	struct ripc__rndv *old = ripc__rndv_find(r->peer, r->id);
+
+	if (!old) {
+		ripc__list_add(&r->service->rndvs_in, &r->link);
+		ripc__list_add(&r->peer->rndvs, &r->peer_link);
+		return 0;
+	}
+	if (old->state != RIPC__RNDV_SUSPENDED || old->service != r->service)
+		return -EPROTO;
+	ripc__list_add(&old->link, &r->link);
+	ripc__list_add(&old->peer_link, &r->peer_link);
+	ripc__rndv_free(old);
+	return 0;
+}
+
+static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
+			 const struct ripc__header *h, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	/* malloc(), because calloc() would clear the item array, most of which is written below. */
+	struct ripc__rndv *r = malloc(sizeof(*r) + h->nitems * sizeof(r->items[0]));
+	struct ripc__message *m = r ? ripc__message_new(ctx, h->nitems) : NULL;
+	bool transfers;
+	int rc;
+
+	if (!m || (!lane->peer->dedup_bitmap &&
+		   !(lane->peer->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
+		if (m)
+			ripc__message_release(m);
+		free(r);
+		ctx->stats.dropped_no_memory++;
+		ripc__flow_consume(flow, units);
+		reply_ack(lane, h->u[0], -ENOBUFS);
+		return;
+	}
+	ctx->long_inflight++;
+	*r = (struct ripc__rndv){
+		.ctx = ctx,
+		.service = flow->service,
+		.peer = lane->peer,
+		.lane = lane,
+		.id = h->u[0],
+		.source = h->source,
+		.nitems = h->nitems,
+		.message = m,
+	};
+	memset(r->items, 0, h->nitems * sizeof(r->items[0]));
+	ripc__list_init(&r->link);
+	ripc__list_init(&r->peer_link);
+	ripc__list_init(&r->lane_link);
+	m->flow = flow;
+	m->units = units;
+	m->pub.is_long = 1;
+	m->pub.source = h->source;
+	m->pub.dest = h->dest;
+	m->pub.nreturns = h->nreturns;
+	memcpy(m->pub.instance, lane->peer->instance, 16);
+	drop_cancelled(r);
+	rc = rndv_insert(r);
+	if (!rc)
+		rc = items_decode(r, h, &transfers);
+	m->long_bytes = r->bytes;
+	if (rc == -EPROTO) {
+		ripc__rndv_release(r);
+		ripc__rndv_free(r);
+		ripc__lane_protocol_error(lane,
+					  "long message that does not fit what was agreed before");
+		return;
+	}
+	if (rc) {
+		ctx->stats.dropped_no_memory++;
+		ripc__rndv_fail(r, rc);
+		return;
+	}
+	if (!transfers) {
+		r->state = RIPC__RNDV_TRANSFER;
+		r->next = r->nitems;
+		ripc__rndv_ready(r);
+		return;
+	}
+	r->state = RIPC__RNDV_WAITING;
+	ripc__rndv_resume(flow->service);
+}
+
+/*
+ * Drops suspended messages that the sender has given up since. They would block the messages behind
+ * them.
+ */
+static void drop_abandoned(struct ripc__peer *p)
+{
+	struct ripc__list *n = p->rndvs.next;
+
+	while (n != &p->rndvs) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
+
+		n = n->next;
+		if (r->state == RIPC__RNDV_SUSPENDED && r->id < p->dedup_base) {
+			ripc__rndv_drop(r, 0);
+			/* Dropping one may deliver others. */
+			n = p->rndvs.next;
+		}
+	}
+}
+
+void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
+			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__peer *p = lane->peer;
+	struct ripc__tp *tp = &ctx->tp[lane->tp];
+	uint64_t id = h->u[0], below = h->u[1];
+
+	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
+		ripc__lane_protocol_error(lane, "long message with an id out of bounds");
+	} else {
+		ripc__dedup_advance(p, below);
+		drop_abandoned(p);
+		if (ripc__dedup_seen(p, id)) {
+			/* A repetition over a new lane: the ACK was lost with the old one. */
+			ctx->stats.duplicates++;
+			p->stats.duplicates++;
+			ripc__flow_consume(flow, units);
+			reply_ack(lane, id, 0);
+		} else if (!flow->service) {
+			ctx->stats.dropped_no_service++;
+			ripc__flow_consume(flow, units);
+			reply_ack(lane, id, -EHOSTUNREACH);
+		} else {
+			receive_long(lane, flow, h, units);
+		}
+	}
+	/* Inline items have been copied, and other items have their own buffers. */
+	if (ev->token)
+		tp->ops->release(tp->t, ev->token);
+	if (lane->state == RIPC__LANE_UP)
+		ripc__lane_repost(lane);
 }

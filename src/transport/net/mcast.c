@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
-#include "transport/iwarp/mcast.h"
+#include "transport/net/mcast.h"
 
 #include "base/log.h"
 
@@ -37,7 +37,7 @@ void ripc__mcast_fini(struct ripc__mcast *m)
 	ripc__mcast_init(m, m->name, m->opt);
 }
 
-/* The one above the resolver's, which hears all that comes to its own. */
+/* The port above the resolver's: the resolver's sockets receive all that its own port gets. */
 static uint16_t port_of(const struct ripc__mcast *m)
 {
 	return m->opt->port == 65535 ? 65534 : (uint16_t)(m->opt->port + 1);
@@ -51,7 +51,7 @@ void ripc__mcast_address(uint64_t group, int family, uint16_t port, union ripc__
 	to->sa.sa_family = (sa_family_t)family;
 	ripc__sockaddr_set_port(to, port);
 	if (family == AF_INET) {
-		/* 239.192.0.0/14 has 18 bits: all of the id have a say in them. */
+		/* 239.192.0.0/14 leaves 18 bits: a hash of the id. */
 		uint64_t mixed = group * UINT64_C(0x9e3779b97f4a7c15) >> 46;
 
 		to->in.sin_addr.s_addr = htonl(0xefc00000u | (uint32_t)mixed);
@@ -107,7 +107,7 @@ static int rx_fd(const struct ripc__mcast *m, int family)
 
 	if (fd < 0)
 		return -errno;
-	/* All contexts of the host share the port. What other sockets of the host have joined is none of our business. */
+	/* All contexts of the host share the port; each receives only the groups it joined. */
 	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
 	    (family == AF_INET
 		     ? !setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &none, sizeof(none)) &&
@@ -116,7 +116,7 @@ static int rx_fd(const struct ripc__mcast *m, int family)
 		     : !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) &&
 			       !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one, sizeof(one)) &&
 			       !bind(fd, (struct sockaddr *)&in6, sizeof(in6)))) {
-		/* Older kernels do not know it: receiving looks at the interface anyway. */
+		/* Older kernels lack the option: for_us() checks the interface anyway. */
 		if (family == AF_INET6)
 			(void)setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &none, sizeof(none));
 		return fd;
@@ -126,7 +126,7 @@ static int rx_fd(const struct ripc__mcast *m, int family)
 	return err;
 }
 
-/* @loop: contexts of this host hear what is spoken here. On the loopback they always do. */
+/* @loop: contexts of this host receive it too. On the loopback interface they always do. */
 static int tx_fd(const struct ripc__mcast_interface *i, bool loop)
 {
 	int family = i->has[RIPC__MCAST_4] ? AF_INET : AF_INET6, on = loop, err;
@@ -183,7 +183,7 @@ int ripc__mcast_open(struct ripc__mcast *m)
 		rc = open_sockets(m);
 	if (rc) {
 		ripc__mcast_fini(m);
-		return ripc__fail(rc, "%s: no UDP multicast on %s: %s", m->name,
+		return ripc__fail(rc, "%s: cannot open UDP multicast sockets on %s: %s", m->name,
 				  *m->opt->interfaces ? m->opt->interfaces : "any interface",
 				  strerror(-rc));
 	}
@@ -193,7 +193,24 @@ int ripc__mcast_open(struct ripc__mcast *m)
 
 /* ---- groups ---- */
 
-/* Return: 0, or a negative errno if no interface would take it. */
+int ripc__mcast_membership(int fd, unsigned interface, const union ripc__sockaddr *to, bool join)
+{
+	struct ip_mreqn req = {.imr_ifindex = (int)interface, .imr_multiaddr = to->in.sin_addr};
+	struct ipv6_mreq req6 = {.ipv6mr_interface = interface};
+	int rc;
+
+	if (to->sa.sa_family == AF_INET) {
+		rc = setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &req,
+				sizeof(req));
+	} else {
+		req6.ipv6mr_multiaddr = to->in6.sin6_addr;
+		rc = setsockopt(fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &req6,
+				sizeof(req6));
+	}
+	return !rc || errno == EADDRINUSE ? 0 : -errno;
+}
+
+/* On all interfaces. Return: 0, or a negative errno if each of them failed. */
 static int membership(const struct ripc__mcast *m, uint64_t group, bool join)
 {
 	union ripc__sockaddr to;
@@ -203,27 +220,14 @@ static int membership(const struct ripc__mcast *m, uint64_t group, bool join)
 		const struct ripc__mcast_interface *n = &m->interfaces[i];
 
 		for (unsigned k = 0; k < RIPC__MCAST_FAMILIES; k++) {
-			struct ip_mreqn req = {.imr_ifindex = (int)n->index};
-			struct ipv6_mreq req6 = {.ipv6mr_interface = n->index};
 			int rc;
 
 			if (!n->has[k])
 				continue;
 			ripc__mcast_address(group, k == RIPC__MCAST_4 ? AF_INET : AF_INET6, 1, &to);
-			req.imr_multiaddr = to.in.sin_addr;
-			if (k == RIPC__MCAST_6)
-				req6.ipv6mr_multiaddr = to.in6.sin6_addr;
-			rc = k == RIPC__MCAST_4
-				     ? setsockopt(m->rx_fd[k], IPPROTO_IP,
-						  join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP,
-						  &req, sizeof(req))
-				     : setsockopt(m->rx_fd[k], IPPROTO_IPV6,
-						  join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &req6,
-						  sizeof(req6));
-			if (!rc || errno == EADDRINUSE)
-				err = 0;
-			else if (err)
-				err = -errno;
+			rc = ripc__mcast_membership(m->rx_fd[k], n->index, &to, join);
+			if (!rc || err)
+				err = rc;
 		}
 	}
 	return err;
@@ -243,7 +247,7 @@ int ripc__mcast_join(struct ripc__mcast *m, uint64_t group)
 	}
 	rc = membership(m, group, true);
 	if (rc)
-		return ripc__fail(rc, "%s: multicast group not joined: %s", m->name, strerror(-rc));
+		return ripc__fail(rc, "%s: cannot join a multicast group: %s", m->name, strerror(-rc));
 	m->groups[m->ngroups++] = group;
 	return 0;
 }
@@ -261,7 +265,7 @@ void ripc__mcast_leave(struct ripc__mcast *m, uint64_t group)
 				ripc__mcast_address(m->groups[k], AF_INET, 1, &b);
 				shared |= ripc__sockaddr_same_ip(&a, &b);
 			}
-			/* With another one at its IPv4 address both are heard on: what is not ours is dropped. */
+			/* Another group shares its IPv4 address: stay joined, the core drops foreign groups. */
 			if (!shared)
 				(void)membership(m, group, false);
 			return;
@@ -290,14 +294,14 @@ int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct i
 		if (!n->has[RIPC__MCAST_4])
 			to.in6.sin6_scope_id = n->index;
 		msg.msg_namelen = ripc__sockaddr_len(&to);
-		/* An interface that has gone down, or has no room, carries none: its hosts have lanes. */
+		/* A failed interface is skipped: lanes carry the message to its hosts. */
 		if (sendmsg(n->tx_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 			rc = 0;
 	}
 	return rc;
 }
 
-/* Whether a datagram came to a group on an interface in use: the port is open to all the network. */
+/* Whether a datagram was sent to a group on an interface in use: any host may send to the port. */
 static bool for_us(const struct ripc__mcast *m, struct msghdr *msg)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/rendezvous/request.h"
+#include "core/rendezvous/sender.h"
 #include "base/copy.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
@@ -11,8 +11,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include "core/message/send.h"
+#include <string.h>
 
-#define CHUNK_MAX (1u << 20) /* bytes of one write: each that completes is a sign of life */
+#define CHUNK_MAX (1u << 20) /* bytes of one write; each completion shows that the peer is alive */
 
 /* ---- sending ---- */
 
@@ -25,8 +27,8 @@ static void item_fill(struct ripc__request_item *it)
 }
 
 /*
- * What can never be written ends the request: now, or when the peer and what is posted let go of it. Of memory that cannot be
- * registered the transport has said which limit was met.
+ * A permanent write error ends the request: at once, or when the peer and the posted writes are
+ * finished. If memory cannot be registered, the transport has named the limit.
  */
 static void write_failed(struct ripc_request *r, int rc)
 {
@@ -42,7 +44,10 @@ static void write_failed(struct ripc_request *r, int rc)
 	ripc__request_abort(r);
 }
 
-/* Posts the writes of items that travel like how. Return: 0 all are posted; -EAGAIN; else why they cannot be. */
+/*
+ * Posts the writes of all items that travel by how. Return: 0: all are posted; -EAGAIN; else the
+ * reason.
+ */
 static int write_items(struct ripc_request *r, unsigned how)
 {
 	struct ripc__tp *tp = &r->ctx->tp[r->lane->tp];
@@ -62,15 +67,15 @@ static int write_items(struct ripc_request *r, unsigned how)
 				n = CHUNK_MAX;
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
-			/* It would arrive behind all that. */
+			/* The ACK would otherwise arrive after these writes. */
 			ripc__delayed_ack_before_copy(r->ctx, it->len);
 			item_fill(it);
 			rc = tp->ops->post_write(r->lane->ep, mr, base + it->posted, n,
 						 it->raddr + it->posted, it->rkey,
 						 (uint64_t)(uintptr_t)r);
-			/* What is left of it, or must wait for room, moves with progress() only. */
+			/* The remaining writes are posted by progress() only. */
 			ripc__progress_request(r->ctx);
-			/* A broken lane, or its device, is reported as such, and then the request goes back. */
+			/* The lane or its device failed: the lane's end puts the request back. */
 			if (rc == -ENOTCONN || rc == -ENODEV)
 				return -EAGAIN;
 			if (rc && rc != -EAGAIN && ripc__item_fall_back(r, it))
@@ -84,7 +89,7 @@ static int write_items(struct ripc_request *r, unsigned how)
 	return 0;
 }
 
-/* The most bytes that its message may have. */
+/* Upper bound of the length of the LONG message. */
 static size_t message_len_max(const struct ripc_request *r)
 {
 	size_t len = RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
@@ -153,15 +158,15 @@ static int send_message(struct ripc_request *r)
 		ripc__local_returns_advertised(r->lane, r->returns, r->nreturns);
 		for (unsigned i = 0; i < n; i++)
 			len += payload[i].iov_len;
-		/* What was reserved and not needed. */
+		/* Returns units that were reserved and not used. */
 		r->credit->sent_units -= r->units - (len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
 	}
 	return rc;
 }
 
 /*
- * The peer has the keys of stages from earlier messages: it must not find there what may be withdrawn unsent. So what it is to
- * read is copied right before the message that says so, and goes again if that cannot leave.
+ * The peer keeps the keys of bounce buffers from earlier messages, and a queued request may be
+ * cancelled. So the data is copied right before the LONG is posted, and cleared if the post fails.
  */
 static int fill_and_send(struct ripc_request *r)
 {
@@ -183,7 +188,7 @@ static int fill_and_send(struct ripc_request *r)
 	return rc;
 }
 
-/* WRITING: the rest of its way, over the lane it was prepared for. Return: 0 it left, or is done; -EAGAIN. */
+/* Continues WRITING over the lane that was selected. Return: 0: sent or done; -EAGAIN. */
 static int write_and_send(struct ripc_request *r)
 {
 	int rc;
@@ -235,7 +240,10 @@ bool ripc__request_continue(struct ripc_request *r)
 	int rc;
 
 	if (r->state == RIPC__REQUEST_WRITING && r->dest->peer != r->lane->peer) {
-		/* The destination has moved: its lane's pump does not come by here, and what follows waits behind this. */
+		/*
+		 * The destination has moved: flushing its new lane does not reach this request,
+		 * which blocks those behind it.
+		 */
 		return !write_and_send(r);
 	}
 	if (r->state != RIPC__REQUEST_GRANTED || r->cancelling)
@@ -250,9 +258,9 @@ bool ripc__request_continue(struct ripc_request *r)
 	return false;
 }
 
-/* ---- the end ---- */
+/* ---- end of a request ---- */
 
-/* Back into its destination's queue, to be sent again, where it was started. */
+/* Puts a request back into its destination's queue, in the order of start. */
 static void requeue(struct ripc_request *r)
 {
 	struct ripc__list *pending = &r->dest->pending, *at;
@@ -279,8 +287,14 @@ void ripc__requests_bye(struct ripc__lane *lane)
 	ripc__list_for_each (n, &lane->peer->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
-		/* An answer may have been lost with an earlier lane; what is lent may have been seen before it is given back. */
-		/* What is not on its way over this lane may have been delivered over one before. */
+		/*
+		 * The ACK may be lost with an earlier lane; the peer may have read exported items
+		 * before they are unexported.
+		 */
+		/*
+		 * A request that is not in transfer over this lane may have been delivered over an
+		 * earlier one.
+		 */
 		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING && !r->resent &&
 		    !r->mapped && !r->acked)
 			r->was_sent = false;
@@ -310,19 +324,22 @@ static int ack_status_of(int status)
 	case -EHOSTUNREACH:
 		return status;
 	default:
-		/* Anything else from the network means that it failed, and no more. */
+		/* Other values from the network mean a failure without a known reason. */
 		return -EIO;
 	}
 }
 
-/* The peer has spoken and no write is out. */
+/* The ACK has arrived and no write is posted. */
 static void conclude(struct ripc_request *r)
 {
 	struct ripc__lane *lane = r->lane;
 	char text[160];
 
 	if (r->ack_status == -EHOSTUNREACH && !r->cancelling) {
-		/* The service is not there any more: wherever it is now, it gets the message. */
+		/*
+		 * The service is not at this peer any more: the message is sent to its new
+		 * location.
+		 */
 		ripc__request_unselect(r, true);
 		r->was_sent = false;
 		ripc__request_unlink(r);
@@ -348,7 +365,7 @@ static void conclude(struct ripc_request *r)
 		ripc__lane_flush(lane);
 }
 
-/* Takes back what the peer still reads. Return: whether that was possible. */
+/* Unexports the items that the peer still reads. Return: whether all could be unexported. */
 static bool unexport_items(struct ripc_request *r)
 {
 	for (unsigned i = 0; i < r->nitems; i++)
@@ -357,7 +374,7 @@ static bool unexport_items(struct ripc_request *r)
 	return true;
 }
 
-/* The peer has spoken: what is out yet? */
+/* The ACK has arrived: ends the request if no write and no export remains. */
 static void conclude_if_idle(struct ripc_request *r)
 {
 	if (r->writes)
@@ -372,7 +389,10 @@ void ripc__request_write_done(struct ripc_request *r, int status)
 {
 	r->writes--;
 	if (status) {
-		/* The transport says why when it closes the endpoint, which a failed write entails. */
+		/*
+		 * The transport reports the reason when it closes the endpoint, which follows a
+		 * failed write.
+		 */
 		ripc__lane_fail(r->lane, status, "a write into the peer's memory failed");
 		return;
 	}
@@ -398,8 +418,8 @@ static struct ripc_request *request_find(struct ripc__peer *p, uint64_t id)
 }
 
 /*
- * A service gets messages in their order, so that one that is lent may lie there behind others, which are being copied or used:
- * its time begins when something was last heard of those before it.
+ * A service receives messages in order, so an exported one may wait behind others. Its time begins
+ * when the receiver last released one of those.
  */
 static void restart_ref_timers(const struct ripc_request *r)
 {
@@ -407,7 +427,7 @@ static void restart_ref_timers(const struct ripc_request *r)
 		struct ripc_request *q = ripc__list_entry(n, struct ripc_request, peer_link);
 		uint64_t end = r->ctx->now_ns + ripc__export_ref_max_ns(q->bytes);
 
-		/* 0: it was taken back already, with others. */
+		/* 0: it was unexported together with others. */
 		if (q->lane == r->lane && q->credit == r->credit && q->mapped &&
 		    q->ref_deadline_ns && q->ref_deadline_ns < end)
 			q->ref_deadline_ns = end;
@@ -428,7 +448,7 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 	conclude(r);
 }
 
-/* One that is due. */
+/* Return: a request whose time is over, or NULL. */
 static struct ripc_request *next_due(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
@@ -445,7 +465,7 @@ static struct ripc_request *next_due(struct ripc__lane *lane)
 		if (!r->acked || r->writes || r->ref_deadline_ns == RIPC__NEVER)
 			continue;
 		end = r->ref_deadline_ns;
-		/* Those before it must come first. */
+		/* Earlier requests come first. */
 		if (end && r->mapped && r->credit->unacked_round == lane->ref_round)
 			end = r->ref_deadline_ns =
 				lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
@@ -464,7 +484,7 @@ void ripc__requests_timer(struct ripc__lane *lane)
 		if (r->mapped)
 			ripc__export_back_off(r->credit);
 		if (!unexport_items(r)) {
-			/* Nothing is wrong but that it takes longer. */
+			/* No error: the copy takes longer. */
 			r->ref_deadline_ns = lane->ctx->now_ns + 10 * RIPC__MS;
 			continue;
 		}
@@ -497,7 +517,7 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 	struct ripc_request *r = request_find(lane->peer, h->u[0]);
 	struct ripc__desc d;
 
-	/* Withdrawn, or over: the answer to CANCEL is on its way. */
+	/* Cancelled or ended: the ACK for CANCEL is on its way. */
 	if (!r || r->lane != lane || r->cancelling)
 		return 0;
 	*why = "grant that was not asked for";
@@ -522,13 +542,16 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 
 void ripc__request_lane_gone(struct ripc_request *r)
 {
-	/* The peer may live, and its application read on. */
+	/* The peer may be alive, and its application may still read. */
 	if (!unexport_items(r))
 		ripc__log(RIPC_LOG_WARN, "no memory to copy what was handed over to service %llu when its lane was lost",
 			  (unsigned long long)r->dest_id);
 	ripc__request_unselect(r, true);
 	if (r->cancelling) {
-		/* The memory is out of reach now, but the peer may have taken the message before that. */
+		/*
+		 * The peer cannot access the memory any more, but it may have delivered the message
+		 * before.
+		 */
 		bool unknown = r->was_sent && r->state != RIPC__REQUEST_GRANTED;
 
 		ripc__request_done(
@@ -551,7 +574,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 
 	if (r->state == RIPC__REQUEST_DONE)
 		return;
-	/* What we have withdrawn ourselves ends with the reason for it. */
+	/* A cancellation by the library reports the reason for it. */
 	if (r->error && status == -ECANCELED)
 		status = r->error;
 	else
@@ -597,7 +620,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	ripc__request_unlink(r);
 	r->lane = NULL;
 	r->dest->users--;
-	/* What came with the answer needs it, too. */
+	/* The events that arrived with the ACK use the time, too. */
 	ctx->now_ns = r->dest->used_ns = ripc__now(ctx);
 	ctx->now_fresh = true;
 	r->dest = NULL;
@@ -612,7 +635,7 @@ void ripc__request_abort(struct ripc_request *r)
 {
 	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
 		return;
-	/* Delivered; its receiver only has not let go of it yet. */
+	/* The message is delivered; its receiver has not released it yet. */
 	if (r->acked && r->mapped && !r->writes && unexport_items(r)) {
 		conclude(r);
 		return;
@@ -630,7 +653,7 @@ void ripc__request_abort(struct ripc_request *r)
 	ripc__lane_monitor(r->lane);
 }
 
-/* Which of the sizes has room for so many items. */
+/* The smallest size class with room for nitems. */
 static unsigned size_class(unsigned nitems)
 {
 	return nitems > 1 ? 32 - (unsigned)__builtin_clz(nitems - 1) : 0;
@@ -671,4 +694,325 @@ void ripc__request_free(struct ripc_request *r)
 	ripc__list_del(&r->ctx_link);
 	free(r->detail);
 	ripc__request_put(r->ctx, r, r->nitems);
+}
+
+/* time that ripc_send_long() may take beyond its timeout to regain its memory */
+#define CANCEL_TIMEOUT_MS 100
+
+/*
+ * Memory that was freed to the pool may belong to another user; memory behind a buffer does not
+ * belong to the application.
+ */
+static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems)
+{
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__region *r =
+			items[i].iov_len ? ripc__memory_find_cap(ctx, items[i].iov_base) : NULL;
+
+		if (!r || r->state == RIPC__REGION_USER)
+			continue;
+		if (r->state == RIPC__REGION_FREE || r->free_pending)
+			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
+					  items[i].iov_base);
+		if (!ripc__region_contains(r, items[i].iov_base, items[i].iov_len))
+			return ripc__fail(-EINVAL,
+					  "item %u: %zu bytes at %p reach beyond the buffer of %zu "
+					  "bytes at %p",
+					  i, items[i].iov_len, items[i].iov_base, r->len,
+					  (void *)r->base);
+	}
+	return 0;
+}
+
+/*
+ * Allocates a request and issues it if possible. Lock held; it may be released meanwhile. The
+ * service is entered.
+ */
+static int start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		 uint64_t bytes, const struct ripc_send_options *o, struct ripc_request **out)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r;
+	struct ripc__dest *d;
+	int rc;
+
+	ripc__export_prepare(ctx, items, nitems);
+	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_closed_error(s) : 0;
+	if (rc)
+		return rc;
+	r = ripc__request_get(ctx, nitems);
+	d = r ? ripc__dest_get(ctx, dest) : NULL;
+	if (!d) {
+		if (r)
+			ripc__request_put(ctx, r, nitems);
+		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
+				  (unsigned long long)dest);
+	}
+	*r = (struct ripc_request){
+		.ctx = ctx,
+		.service = s,
+		.dest = d,
+		.source = s->id,
+		.dest_id = dest,
+		.bytes = bytes,
+		.ref_deadline_ns = RIPC__NEVER,
+		.nreturns = o ? o->nreturns : 0,
+		.nitems = nitems,
+	};
+	memset(r->items, 0, nitems * sizeof(r->items[0]));
+	rc = check_memory(ctx, items, nitems);
+	if (!rc)
+		rc = ripc__local_returns_add(s, o, r->returns);
+	if (rc) {
+		ripc__request_put(ctx, r, nitems);
+		return rc;
+	}
+	r->start_seq = ctx->requests_started++;
+	ripc__list_init(&r->peer_link);
+	ripc__waitq_init(&r->waitq);
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		it->owner = r;
+		ripc__list_init(&it->ref_link);
+		it->base = items[i].iov_base;
+		it->len = items[i].iov_len;
+		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
+		if (it->region)
+			it->region->sends++;
+	}
+	d->users++;
+	s->nrequests++;
+	ctx->long_inflight++;
+	ripc__list_add(&ctx->requests, &r->ctx_link);
+	ripc__list_add(&d->pending, &r->link);
+	ripc__dest_flush(ctx, d);
+	*out = r;
+	return 0;
+}
+
+int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		    const struct ripc_send_options *options, struct ripc_request **request)
+{
+	struct ripc *ctx;
+	uint64_t bytes;
+	int rc = ripc__check_call(s, dest, &ctx);
+
+	if (!rc && !request)
+		rc = ripc__fail(-EINVAL, "nowhere to store the request");
+	if (!rc)
+		rc = ripc__check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = start(s, dest, items, nitems, bytes, options, request);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Frees a request that is done. Return: its result, explained. Lock held. */
+static int request_finish(struct ripc_request **request)
+{
+	struct ripc_request *r = *request;
+	int status = r->status;
+
+	if (status)
+		ripc__fail(status, "%s", r->detail ? r->detail : ripc_strerror(status));
+	ripc__request_free(r);
+	*request = NULL;
+	return status;
+}
+
+/*
+ * Begins a call on a request. Another thread may close the context and thereby end the request.
+ * Return: 0: lock held; else the return value of the call.
+ */
+static int RIPC__NO_ANALYSIS request_enter(struct ripc_request **request, struct ripc **ctx)
+{
+	struct ripc_request *r = request ? *request : NULL;
+	int rc = 0;
+
+	if (!r)
+		return ripc__fail(-EINVAL, "no request");
+	*ctx = __atomic_load_n(&r->ctx, __ATOMIC_RELAXED);
+	if (*ctx) {
+		rc = ripc__check_owner(*ctx);
+		if (rc == -EOWNERDEAD)
+			return rc;
+	}
+	if (*ctx && !rc) {
+		ripc__lock(*ctx);
+		if ((*ctx)->owner && r->ctx)
+			return 0;
+		ripc__unlock(*ctx);
+	}
+	*request = NULL;
+	ripc__shut_down();
+	return -ESHUTDOWN;
+}
+
+int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
+{
+	struct ripc *ctx;
+	int rc = request_enter(request, &ctx);
+
+	if (rc)
+		return rc;
+	if ((*request)->state != RIPC__REQUEST_DONE) {
+		ripc__delayed_ack_idle(ctx);
+		ripc__progress(ctx);
+	}
+	rc = (*request)->state == RIPC__REQUEST_DONE ? request_finish(request) : -EINPROGRESS;
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Waits until the request is done. Lock held. Return: 0 or -ETIMEDOUT. */
+static int wait_done_until(struct ripc_request *r, uint64_t deadline, int timeout_ms)
+{
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__fast_path_poll_request(r->ctx, r, timeout_ms);
+	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
+		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
+			return -ETIMEDOUT;
+	return 0;
+}
+
+static int wait_done(struct ripc_request *r, int timeout_ms)
+{
+	if (r->state == RIPC__REQUEST_DONE)
+		return 0;
+	if (timeout_ms)
+		return wait_done_until(r, ripc__deadline(r->ctx, timeout_ms), timeout_ms);
+	ripc__delayed_ack_idle(r->ctx);
+	ripc__progress(r->ctx);
+	return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
+}
+
+int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = request_enter(request, &ctx);
+
+	if (rc)
+		return rc;
+	rc = wait_done(*request, timeout_ms);
+	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
+		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+	else if (!rc)
+		rc = request_finish(request);
+	else
+		rc = ripc__fail(-ETIMEDOUT,
+				"the message to service %llu is still under way after %d ms",
+				(unsigned long long)(*request)->dest_id, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Cancels and frees the request. Lock held. */
+static int cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+
+	ripc__request_abort(r);
+	/* If the context is being closed, wait_done() returns at once. */
+	wait_done(r, timeout_ms);
+	if (r->lane)
+		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
+	/* The end of its lane ends it: see ripc__request_lane_gone(). */
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__request_done(r, -ECANCELED, "withdrawn");
+	return request_finish(request);
+}
+
+int RIPC__NO_ANALYSIS ripc_request_cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = request_enter(request, &ctx);
+
+	if (rc)
+		return rc;
+	rc = cancel(request, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Cancels a long message that was not delivered in time, and explains the reason. Lock held. */
+static int cancel_expired(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+	struct ripc *ctx = r->ctx;
+	bool unreachable =
+		r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
+	unsigned long long dest = r->dest_id;
+	struct ripc__dest *d = r->dest;
+	int rc;
+
+	d->users++;
+	rc = cancel(request, CANCEL_TIMEOUT_MS);
+	/* Last, because the last explanation wins. */
+	if (rc == -ECANCELED && unreachable)
+		rc = ripc__dest_unreachable(ctx, d);
+	d->users--;
+	if (rc != -ECANCELED)
+		return rc;
+	return ripc__fail(-ETIMEDOUT,
+			  "service %llu: the message was not delivered in %d ms and was withdrawn",
+			  dest, timeout_ms);
+}
+
+int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r;
+	uint64_t deadline;
+	int rc;
+
+	if (!timeout_ms)
+		return ripc__fail(-EAGAIN, "a long message cannot be delivered without waiting: "
+					   "use ripc_send_async()");
+	/* One clock read serves sending and waiting. */
+	deadline = ripc__deadline(ctx, timeout_ms);
+	rc = start(s, dest, items, nitems, bytes, o, &r);
+	if (rc)
+		return rc;
+	rc = wait_done_until(r, deadline, timeout_ms);
+	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
+		/*
+		 * On return the memory belongs to the caller, even if the context is being closed.
+		 */
+		cancel(&r, 0);
+		return ripc__fail(-ESHUTDOWN, "the context is being closed");
+	}
+	rc = rc ? cancel_expired(&r, timeout_ms) : request_finish(&r);
+	/* Cancelled because its service was closed. */
+	return rc == -ECANCELED
+		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")
+		       : rc;
+}
+
+int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	struct ripc *ctx;
+	uint64_t bytes;
+	int rc = ripc__check_call(s, dest, &ctx);
+
+	if (!rc)
+		rc = ripc__check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
 }

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The receiving side of a long message: memory for its items, reads or grants, and delivery.
+ *
+ *   LONG arrives -> WAITING (too many unread bytes at the service)
+ *                -> TRANSFER (reads are posted, or writes are granted) -> READY
+ *   READY: the ACK is sent; messages are delivered in the order in which the peer sent them
+ *   lane lost:   SUSPENDED until the peer sends the LONG again, or is gone
+ *   service closed, cancelled, failed: DRAINING until the last read completes; then memory is freed
+ */
+#ifndef RIPC_CORE_RENDEZVOUS_RECEIVER_H
+#define RIPC_CORE_RENDEZVOUS_RECEIVER_H
+
+#include "core/context/context.h"
+
+struct ripc__import_ref;
+struct ripc__flow;
+
+/* Unread bytes of long messages at one service; above, no new message is fetched. */
+#define RIPC__UNREAD_MAX (64u << 20)
+
+enum ripc__rndv_state {
+	RIPC__RNDV_WAITING,
+	RIPC__RNDV_TRANSFER,
+	RIPC__RNDV_READY,
+	RIPC__RNDV_SUSPENDED,
+	RIPC__RNDV_DRAINING,
+};
+
+struct ripc__rndv_item {
+	uint64_t raddr, len;
+	uint32_t rkey;
+	uint8_t how;
+	uint8_t *base; /* the target of the item */
+	/* at most one of these four is set; none for an empty or inline item */
+	struct ripc__region *pool;
+	struct ripc__recv_window *window;
+	struct ripc__local_return *ret;
+	struct ripc__import_ref *import_ref; /* HOW_HANDED: the item stays in the sender's memory */
+	struct ripc__region *region;         /* holds the memory; NULL: empty item */
+	struct ripc__mr own;                 /* registration for this transfer only */
+	struct ripc__mr *mr;                 /* the registration in use: own, or the region's */
+	bool own_valid;                      /* own is valid */
+	struct ripc__cached_mr *cached_mr;   /* the region's registration is in use; or NULL */
+	uint64_t posted, done;               /* bytes of reads */
+};
+
+struct ripc__rndv {
+	struct ripc__list link;      /* in service->rndvs_in */
+	struct ripc__list peer_link; /* in peer->rndvs, oldest first */
+	struct ripc__list lane_link; /* in lane->rndvs while reads remain to be posted */
+	struct ripc *ctx;
+	struct ripc_service *service; /* NULL when DRAINING */
+	struct ripc__peer *peer;
+	struct ripc__lane *lane; /* set in WAITING and TRANSFER, and in DRAINING while reads are posted */
+	uint64_t id;             /* the sender's request id */
+	uint64_t source;
+	enum ripc__rndv_state state;
+	int status;                    /* reason for DRAINING */
+	bool granted;                  /* the sender writes some items, and FIN has not arrived */
+	bool in_arriving_bytes;        /* its bytes are counted in service->arriving_bytes */
+	unsigned reads;                /* posted and not completed */
+	unsigned next;                 /* item whose reads are posted next */
+	uint64_t bytes;                /* payload of all items */
+	struct ripc__message *message; /* the message to deliver */
+	unsigned nitems;
+	struct ripc__rndv_item items[];
+};
+
+/* Handles a LONG for a service. The flow holds credit units for it. */
+void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
+			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units);
+void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
+void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
+/*
+ * Allocates memory for items and posts their reads while the lane takes them. Return: false: the
+ * queue is full; true: no reads remain, and r may have been freed.
+ */
+bool ripc__rndv_post(struct ripc__rndv *r);
+void ripc__rndv_read_done(struct ripc__rndv *r, int status);
+void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane);
+void ripc__rndv_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
+/* The application received messages: fetches waiting ones. */
+void ripc__rndv_resume(struct ripc_service *s);
+/* Ends all transfers of a service that is being closed. */
+void ripc__rndv_service_gone(struct ripc_service *s);
+/* Frees r in ripc_close(). No transport transfers data any more. */
+void ripc__rndv_free(struct ripc__rndv *r);
+
+/* Finds a message of a peer by its id. Return: NULL: none. */
+struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id);
+/* Allocates memory for one item. Return: false: out of memory. */
+bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it);
+/* All items have arrived: delivers the message after those before it. */
+void ripc__rndv_ready(struct ripc__rndv *r);
+/* Frees the memory of items that are not delivered. No read is posted and no grant is open. */
+void ripc__rndv_release(struct ripc__rndv *r);
+/* Drops a message, and sends status to the peer unless it is 0. No read is posted. */
+void ripc__rndv_drop(struct ripc__rndv *r, int status);
+/* As ripc__rndv_drop(), after the posted reads and the granted writes have ended. */
+void ripc__rndv_fail(struct ripc__rndv *r, int status);
+
+#endif

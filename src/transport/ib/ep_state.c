@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "transport/ib/ep_state.h"
+
+#include "transport/ib/ib.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#define TO(state) (1u << IB_EP_##state)
+
+/* The states that may follow each state. */
+static const unsigned next_states[IB_EP_STATES] = {
+	[IB_EP_CONNECTING] = TO(OPEN) | TO(BROKEN) | TO(CLOSING),
+	[IB_EP_REQUESTED] = TO(OFFERED) | TO(CLOSING),
+	[IB_EP_OFFERED] = TO(CONNECTING) | TO(WITHDRAWN) | TO(CLOSING),
+	[IB_EP_OPEN] = TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
+	[IB_EP_WITHDRAWN] = TO(CLOSING),
+	[IB_EP_BROKEN] = TO(DRAINED) | TO(CLOSING),
+	[IB_EP_DRAINED] = TO(REPORTED) | TO(CLOSING),
+	[IB_EP_REPORTED] = TO(CLOSING),
+	[IB_EP_LINGERING] = TO(CLOSING),
+	[IB_EP_CLOSING] = 0,
+};
+
+void ripc__ib_ep_set_state(struct ripc__ep *ep, enum ib_ep_state to)
+{
+	assert(next_states[ep->state] & 1u << to);
+	ep->state = to;
+}
+
+void ripc__ib_ep_queue_event(struct ripc__ep *ep)
+{
+	if (ripc__list_empty(&ep->events))
+		ripc__list_add(&ep->t->event_eps, &ep->events);
+}
+
+void ripc__ib_ep_leave(struct ripc__ep *ep, enum ib_ep_state to)
+{
+	if (ib_ep_closed(ep))
+		return;
+	if (ib_ep_half_open(ep))
+		ep->t->nhalf_open--;
+	ripc__ib_ep_set_state(ep, to);
+	ripc__list_del(&ep->events);
+	ripc__list_add(&ep->t->dying, &ep->dying);
+}
+
+void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why)
+{
+	if (ep->status)
+		return;
+	ep->status = status;
+	snprintf(ep->why, sizeof(ep->why), "%s", why);
+	switch (ep->state) {
+	case IB_EP_REQUESTED:
+		ripc__ib_ep_leave(ep, IB_EP_CLOSING);
+		break;
+	case IB_EP_OFFERED:
+		ripc__ib_ep_set_state(ep, IB_EP_WITHDRAWN);
+		break;
+	case IB_EP_LINGERING:
+		ripc__ib_ep_set_state(ep, IB_EP_CLOSING);
+		break;
+	case IB_EP_CONNECTING:
+	case IB_EP_OPEN:
+		ripc__ib_ep_set_state(ep, IB_EP_BROKEN);
+		ep->want_sendable = ep->sendable = false;
+		ripc__ib_ep_queue_event(ep);
+		break;
+	default:
+		break;
+	}
+}

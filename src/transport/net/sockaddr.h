@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* IPv4 and IPv6 socket addresses of the transports. Pure. */
+#ifndef RIPC_NET_SOCKADDR_H
+#define RIPC_NET_SOCKADDR_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* An IPv4 or IPv6 socket address. */
+union ripc__sockaddr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
+/*
+ * The source of a connection for base/admission.h: the IPv4 address, or the upper half of the IPv6
+ * address, which names a subnet.
+ */
+uint64_t ripc__sockaddr_source(const union ripc__sockaddr *a);
+bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b);
+socklen_t ripc__sockaddr_len(const union ripc__sockaddr *a);
+void ripc__sockaddr_set_port(union ripc__sockaddr *a, uint16_t port);
+uint16_t ripc__sockaddr_port(const union ripc__sockaddr *a);
+/* "127.0.0.1:4711", "[::1]:4711" */
+void ripc__sockaddr_text(const union ripc__sockaddr *a, char *text, size_t len);
+
+#endif
