@@ -57,7 +57,7 @@ static int send_news(struct ripc_service *me, uint64_t group, char *text)
 	    ripc_group_stats(NULL, group, NULL, &stats))
 		return fail();
 	printf("sent to %llu processes, %llu could not be reached\n",
-	       (unsigned long long)stats.members, (unsigned long long)stats.missed);
+	       (unsigned long long)stats.members, (unsigned long long)stats.unreached);
 	return ripc_close(NULL) ? fail() : flushed();
 }
 

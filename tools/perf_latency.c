@@ -18,7 +18,7 @@ static int send_one(struct perf_client *c, const struct perf_round *round)
 {
 	struct iovec item = {.iov_base = round->buf, .iov_len = round->size};
 	struct iovec back = {.iov_base = c->back, .iov_len = round->size};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
 	bool offer = c->back && !c->offered && round->kind != PERF_SHORT;
 	const struct ripc_send_options *with = offer ? &options : NULL;
 	uint64_t dest = c->args->service;
@@ -63,7 +63,7 @@ static int await_echo(struct perf_client *c, const struct perf_round *round, uin
 		ours = m->nitems == 1 && m->source == c->args->service;
 		good = ours && m->items[0].iov_len == round->size &&
 		       (!len || perf_check(m->items[0].iov_base, len, number));
-		if (ours && m->placement[0] == RIPC_IN_RETURN)
+		if (ours && m->placement[0] == RIPC_IN_RETURN_BUFFER)
 			c->offered = false;
 		ripc_message_free(m);
 		if (good)

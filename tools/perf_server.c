@@ -18,11 +18,11 @@
 static int echo(struct perf_server *s, const struct ripc_message *m)
 {
 	struct iovec back = {.iov_len = s->test.size};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
 	const struct ripc_send_options *with = NULL;
 	int rc;
 
-	if (m->placement[0] == RIPC_IN_RETURN)
+	if (m->placement[0] == RIPC_IN_RETURN_BUFFER)
 		s->offered = false;
 	if (s->back[0] && !s->offered) {
 		back.iov_base = s->back[m->items[0].iov_base == s->back[0]];

@@ -306,7 +306,7 @@ START_TEST(return_bufs__null_and_zero)
 	ck_assert_int_eq(ripc_service_register(NULL, 1, 0, &s), 0);
 	ck_assert_uint_eq(ripc_compat_send_short(alice, 1, &item, &len, 1, bufs, lens, 3), 0);
 	ck_assert_int_eq(ripc_receive(s, &m, -1), 0);
-	ck_assert_uint_eq(m->nreturns, 1);
+	ck_assert_uint_eq(m->nreturn_buffers, 1);
 	ripc_message_free(m);
 	ck_assert_ptr_null(bufs[1]);
 	ck_assert_int_eq(ripc_send_long(s, alice, &back, 1, NULL, -1), 0);

@@ -100,7 +100,7 @@ static void bad_sends(struct conf *c)
 	options.flags = 1u << 30;
 	CHECK(ripc_send_short(p.sa, p.idb, items, 1, &options, 100) < 0, "unknown flag");
 	options.flags = 0;
-	options.nreturns = 1;
+	options.nreturn_buffers = 1;
 	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, items, 1, &options, 100));
 	/* Ids that nobody can hold. */
 	CHECK(ripc_send_short(p.sa, 0, items, 1, NULL, 100) < 0, "to 0");
@@ -152,7 +152,7 @@ static void limits_and_query(struct conf *c)
 
 	conf_pair(c, &p);
 	EXPECT_OK(ripc_route_limits(p.a, 0, &all));
-	CHECK(all.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)all.short_max);
+	CHECK(all.short_max >= RIPC_SHORT_GUARANTEED, "%llu", (unsigned long long)all.short_max);
 	EXPECT_RC(-ENOENT, ripc_route_get(p.a, conf_id(c), &route));
 	EXPECT_RC(-ENOENT, ripc_route_limits(p.a, conf_id(c), &one));
 	EXPECT_RC(-ENOENT, ripc_peer_stats(p.a, conf_id(c), &stats));
@@ -213,9 +213,9 @@ static void stats_add_up(struct conf *c)
 	EXPECT_EQ(bytes, b.bytes_received);
 	EXPECT_EQ(0, b.queued);
 	EXPECT_EQ(0, a.bad_messages + b.bad_messages + a.bad_peers + b.bad_peers);
-	EXPECT_EQ(0, b.lost + b.duplicates + b.dropped_no_service + b.dropped_queue_full +
+	EXPECT_EQ(0, b.datagrams_lost + b.duplicates + b.dropped_no_service + b.dropped_queue_full +
 			     b.dropped_unread);
-	EXPECT_EQ(10, b.pool_items + b.window_items + a.return_writes);
+	EXPECT_EQ(10, b.pool_items + b.window_items + a.return_buffer_writes);
 	EXPECT_OK(ripc_service_stats(p.sb, &s));
 	EXPECT_EQ(20, s.short_received);
 	EXPECT_EQ(10, s.long_received);

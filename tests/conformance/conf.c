@@ -277,7 +277,7 @@ void conf_check_message(const struct ripc_message *m, const struct conf_plan *pl
 			EXPECT_EQ(RIPC_IN_RECEIVE_BUFFER, m->placement[i]);
 		else if (plan->len[i])
 			CHECK(m->placement[i] >= RIPC_IN_RECEIVE_BUFFER &&
-				      m->placement[i] <= RIPC_IN_PLACE,
+				      m->placement[i] <= RIPC_IN_SENDER_MEMORY,
 			      "%u", m->placement[i]);
 		if (plan->len[i] && m->placement[i] == RIPC_IN_POOL)
 			EXPECT_EQ(0, (uintptr_t)m->items[i].iov_base % 64);

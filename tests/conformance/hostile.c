@@ -180,7 +180,7 @@ static void bad_peer(struct conf *c)
 	ripc__sim_tamper(c->net, mutate, &mu);
 	for (int i = 0; i < 60; i++) {
 		struct iovec item = {data, (size_t)conf_random(c, 500)}, back = {ret, 4096};
-		struct ripc_send_options options = {.nreturns = i % 2, .returns = &back};
+		struct ripc_send_options options = {.nreturn_buffers = i % 2, .return_buffers = &back};
 		struct ripc_request *request;
 		struct ripc_message *m;
 		unsigned k = (unsigned)conf_random(c, 2);

@@ -22,7 +22,7 @@ int main(void)
 	uint64_t limit = RIPC_ID_LIMIT;
 
 	(void)options;
-	return is_found(ripc_route_limits(ctx, id - limit, &limits)) && limits.short_max < RIPC_SHORT_MIN;
+	return is_found(ripc_route_limits(ctx, id - limit, &limits)) && limits.short_max < RIPC_SHORT_GUARANTEED;
 }
 C
 cp "$dir/use.c" "$dir/use.cc"

@@ -188,10 +188,10 @@ int ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limit
 		return rc;
 	if (!limits)
 		return ripc__fail(-EINVAL, "nowhere to store the limits");
-	limits->short_max = RIPC_SHORT_MIN;
+	limits->short_max = RIPC_SHORT_GUARANTEED;
 	limits->long_max = (UINT64_C(1) << RIPC__LEN_BITS) - 1;
 	limits->items_max = RIPC_ITEMS_MAX;
-	limits->returns_max = RIPC_RETURNS_MAX;
+	limits->return_buffers_max = RIPC_RETURN_BUFFERS_MAX;
 	if (!dest)
 		return 0;
 	ripc__lock(ctx);
@@ -282,7 +282,7 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 		stats->bytes_received = s->bytes_received;
 		stats->credit_stalls = s->credit_stalls;
 		stats->queue_stalls = s->queue_stalls;
-		stats->lost = s->lost;
+		stats->datagrams_lost = s->lost;
 		stats->duplicates = s->duplicates;
 		stats->bad_messages = s->bad_messages;
 		stats->lanes_opened = s->lanes_opened;

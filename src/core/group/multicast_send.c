@@ -167,7 +167,7 @@ static void skip_member(struct mcast_send *c, struct ripc__member *m)
 {
 	m->sent = c->number;
 	c->missed++;
-	c->g->stats.missed++;
+	c->g->stats.unreached++;
 	set_waiting_peer(m, NULL);
 }
 
@@ -337,13 +337,13 @@ static int check_send(struct ripc_service *s, struct mcast_send *c, uint64_t gro
 		rc = ripc__check_items(c->items, c->nitems, o, &c->bytes);
 	if (rc)
 		return rc;
-	if (o && (o->nreturns || o->flags & RIPC_RELIABLE))
+	if (o && (o->nreturn_buffers || o->flags & RIPC_RELIABLE))
 		return ripc__fail(-EOPNOTSUPP,
 				  "messages to groups have no return buffers and are not reliable");
-	if (c->bytes > RIPC_GROUP_MAX)
+	if (c->bytes > RIPC_GROUP_MESSAGE_MAX)
 		return ripc__fail(-EMSGSIZE, "message of %llu bytes to group %llu: has at most %d",
 				  (unsigned long long)c->bytes, (unsigned long long)group,
-				  RIPC_GROUP_MAX);
+				  RIPC_GROUP_MESSAGE_MAX);
 	return 0;
 }
 

@@ -220,7 +220,7 @@ static inline bool send_fast(struct ripc_service *s, uint64_t dest, const struct
 	ctx = ripc__service_owner(s);
 	if (RIPC__UNLIKELY(!ctx || !ripc__is_owner(ctx)))
 		return false;
-	if (options && options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))
+	if (options && options->nreturn_buffers | (options->flags & ~(unsigned)RIPC_MORE))
 		return false;
 	ripc__lock_fast_path(ctx);
 	sent = fast_path_send(ctx, s, dest, items, options && options->flags) ||
@@ -316,7 +316,7 @@ static inline void fill_message(struct ripc *ctx, struct ripc__message *m,
 {
 	ripc__message_cache_pop(ctx);
 	m->pub.nitems = 1;
-	m->pub.nreturns = 0;
+	m->pub.nreturn_buffers = 0;
 	m->iov[0].iov_base = (void *)(ev->data + head);
 	m->iov[0].iov_len = ev->len - head;
 	m->placement[0] = RIPC_IN_RECEIVE_BUFFER;

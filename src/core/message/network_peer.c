@@ -149,7 +149,7 @@ static inline void fill_message(struct ripc_service *s, struct ripc__peer *p, un
 	m->pub.dest = s->id;
 	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
 	m->pub.nitems = 1;
-	m->pub.nreturns = 0;
+	m->pub.nreturn_buffers = 0;
 	m->iov[0] = (struct iovec){(void *)(ev->data + head), len};
 	m->placement[0] = RIPC_IN_RECEIVE_BUFFER;
 	m->bytes = len;

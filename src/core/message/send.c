@@ -35,9 +35,9 @@ static inline int check_items(const struct iovec *items, unsigned nitems,
 	if (o->flags & ~(unsigned)(RIPC_RELIABLE | RIPC_MORE))
 		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
 				  o->flags);
-	if (o->nreturns > RIPC_RETURNS_MAX || (o->nreturns && !o->returns))
-		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturns,
-				  RIPC_RETURNS_MAX);
+	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX || (o->nreturn_buffers && !o->return_buffers))
+		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturn_buffers,
+				  RIPC_RETURN_BUFFERS_MAX);
 	return 0;
 }
 
@@ -313,10 +313,10 @@ static int send_once_cb(struct ripc__dest *d, void *arg)
 static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_args *m,
 		      const struct ripc_send_options *o, int timeout_ms)
 {
-	uint32_t ids[RIPC_RETURNS_MAX];
+	uint32_t ids[RIPC_RETURN_BUFFERS_MAX];
 	int rc;
 
-	if (!o || !o->nreturns) {
+	if (!o || !o->nreturn_buffers) {
 		rc = send_once(d, m);
 		return rc == -EAGAIN ? retry_until(s, d, timeout_ms, send_once_cb, m) : rc;
 	}
@@ -324,10 +324,10 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 	if (rc)
 		return rc;
 	m->returns = ids;
-	m->nreturns = o->nreturns;
+	m->nreturns = o->nreturn_buffers;
 	rc = retry_until(s, d, timeout_ms, send_once_cb, m);
 	if (rc)
-		ripc__local_returns_undo(s->ctx, ids, o->nreturns);
+		ripc__local_returns_undo(s->ctx, ids, o->nreturn_buffers);
 	return rc;
 }
 
@@ -348,7 +348,7 @@ send_retry(struct ripc__dest *d, struct send_args *m, int timeout_ms)
 /* Whether it fits a short message over that limit of payload. */
 static inline bool fits(const struct send_args *m, const struct ripc_send_options *o, uint64_t limit)
 {
-	return m->bytes + (o ? o->nreturns * RIPC__DESC_LEN : 0) <= limit &&
+	return m->bytes + (o ? o->nreturn_buffers * RIPC__DESC_LEN : 0) <= limit &&
 	       !(m->flags & RIPC_RELIABLE);
 }
 
@@ -435,7 +435,7 @@ int ripc__send(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 	if (rc)
 		goto out;
 	d = ripc__dest_find(ctx, dest);
-	if (RIPC__LIKELY(d && (!options || !options->nreturns) && uses_lane(ctx, d) &&
+	if (RIPC__LIKELY(d && (!options || !options->nreturn_buffers) && uses_lane(ctx, d) &&
 			 (!or_long || fits_lane(&m, d)))) {
 		rc = send_on_lane(d, &m);
 		if (RIPC__UNLIKELY(rc == -EAGAIN))

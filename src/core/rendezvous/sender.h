@@ -78,7 +78,7 @@ struct ripc_request {
 	uint64_t bytes; /* payload of all items */
 	struct ripc__waitq waitq;
 	unsigned nreturns;
-	uint32_t returns[RIPC_RETURNS_MAX]; /* ids of the return buffers offered with it */
+	uint32_t returns[RIPC_RETURN_BUFFERS_MAX]; /* ids of the return buffers offered with it */
 	unsigned nitems;
 	struct ripc__request_item items[];
 };
@@ -126,7 +126,7 @@ void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems
 
 /*
  * Registers the return buffers of o as offers; on error none remains. ids: room for
- * RIPC_RETURNS_MAX.
+ * RIPC_RETURN_BUFFERS_MAX.
  */
 int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
 /* Drops offers that no peer has received. */

@@ -164,8 +164,8 @@ static void exchange(struct run *run, unsigned i)
 	if (window)
 		ripc_window_add(ctx, s, window, 20000);
 	ret = (struct iovec){back, 40000};
-	options.returns = &ret;
-	options.nreturns = back ? 1 : 0;
+	options.return_buffers = &ret;
+	options.nreturn_buffers = back ? 1 : 0;
 	item.iov_len = 10;
 	ripc_send(s, to, &item, 1, &options, 100);
 	receive_all(run, !i);

@@ -121,7 +121,7 @@ START_TEST(conflict__detected_late)
 	OK(ripc_service_stats(rig.s[0], &stats));
 	ck_assert_uint_eq(stats.services_lost, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 0).services_lost, 1);
-	ck_assert_uint_eq(stats.splits, 0);
+	ck_assert_uint_eq(stats.service_conflicts, 0);
 }
 END_TEST
 
@@ -147,15 +147,15 @@ START_TEST(split__the_older_one_stays)
 	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held it for longer"));
 	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 42 is held by instance"));
 	OK(ripc_service_stats(second, &stats));
-	ck_assert_uint_eq(stats.splits, 1);
+	ck_assert_uint_eq(stats.service_conflicts, 1);
 	ck_assert_uint_eq(stats.services_lost, 1);
-	ck_assert_uint_eq(rig_stats(&rig, !_i).splits, 1);
+	ck_assert_uint_eq(rig_stats(&rig, !_i).service_conflicts, 1);
 	ck_assert_uint_eq(rig_stats(&rig, !_i).services_lost, 1);
 	RC(-EAGAIN, ripc_receive(first, &m, 0));
 	OK(ripc_service_stats(first, &stats));
-	ck_assert_uint_eq(stats.splits, 1);
+	ck_assert_uint_eq(stats.service_conflicts, 1);
 	ck_assert_uint_eq(stats.services_lost, 0);
-	ck_assert_uint_eq(rig_stats(&rig, _i).splits, 1);
+	ck_assert_uint_eq(rig_stats(&rig, _i).service_conflicts, 1);
 	/* Who lost it finds the other one. */
 	OK(ripc_send_long(rig.s[!_i], 42, &(struct iovec){(void *)"there", 6}, 1, NULL, 10000));
 	OK(ripc_receive(first, &m, 1000));

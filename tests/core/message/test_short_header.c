@@ -127,7 +127,7 @@ END_TEST
 START_TEST(elide__after_slow_path)
 {
 	struct iovec items[2] = {{"ab", 2}, {"cde", 3}}, back = {NULL, 100};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_message *m;
 
 	exchange(rig.s[0], rig.s[1], 10);
@@ -142,7 +142,7 @@ START_TEST(elide__after_slow_path)
 	back.iov_base = ripc_buf_alloc(rig.ctx[0], 100);
 	OK(ripc_send_short(other[0], OTHER(1), items, 1, &options, 5000));
 	OK(ripc_receive(other[1], &m, 5000));
-	ck_assert_uint_eq(m->nreturns, 1);
+	ck_assert_uint_eq(m->nreturn_buffers, 1);
 	ripc_message_free(m);
 	check_seen(3, 1);
 	exchange(rig.s[0], rig.s[1], 12);

@@ -245,7 +245,7 @@ START_TEST(remote_returns__bounded_per_dest)
 {
 	uint8_t *buf = ripc_buf_alloc(ctx, 10 * 400);
 	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
 
 	for (unsigned i = 0; i < 400; i++) {
 		back = (struct iovec){buf + 10 * i, 10};
@@ -380,7 +380,7 @@ START_TEST(forget__by_sender)
 		taken += is_delivered(i);
 	ck_assert_uint_ge(taken, 98);
 	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 0);
-	ck_assert_uint_eq(rig_stats(&rig, 1).lost, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).datagrams_lost, 0);
 }
 END_TEST
 

@@ -146,7 +146,7 @@ END_TEST
 START_TEST(write__post_fails)
 {
 	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
 
 	restart(2, slow);
