@@ -51,7 +51,7 @@ static int read_news(struct ripc_service *me, uint64_t group)
 static int send_news(struct ripc_service *me, uint64_t group, char *text)
 {
 	struct iovec item = {text, strlen(text)};
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 
 	if (ripc_group_send(me, group, &item, 1, NULL, 5000) ||
 	    ripc_group_stats(NULL, group, NULL, &stats))

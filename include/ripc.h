@@ -11,6 +11,10 @@
  * One thread may close a context, or unregister a service, while others call the library: see
  * ripc_close().
  * A child made by fork() may not use its parent's contexts: calls on them return -EOWNERDEAD.
+ * Later versions may append members to struct ripc_route, ripc_limits, ripc_stats, ripc_group_stats
+ * and ripc_send_options. Their first member is size, which the program sets to the sizeof of the
+ * struct. A function fills a result up to that size and clears bytes that it does not know. It
+ * refuses options with bytes that it does not know and that are not zero.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -94,8 +98,9 @@ struct ripc_message {
 	uint64_t group; /* group it was sent to, of which dest is a member; 0: to dest alone */
 };
 
-/** What a send may be told beside its items. Zero it first; NULL means all zero. */
+/** What a send may be told beside its items. Set size and zero the rest; NULL means all zero. */
 struct ripc_send_options {
+	size_t size;              /* bytes of this struct: sizeof(struct ripc_send_options) */
 	unsigned flags;           /* of enum ripc_flags */
 	unsigned nreturn_buffers; /* return buffers offered, 0 .. RIPC_RETURN_BUFFERS_MAX */
 	const struct iovec *return_buffers; /* nreturn_buffers registered or allocated buffers, see ripc_send_long() */
@@ -103,7 +108,8 @@ struct ripc_send_options {
 
 /** How a service is reached, or why it is not. Strings are terminated, cut if need be. */
 struct ripc_route {
-	uint64_t service;     /* the service asked for */
+	size_t size;      /* bytes of this struct, set by the caller: sizeof(struct ripc_route) */
+	uint64_t service; /* the service asked for */
 	uint8_t instance[16]; /* instance id of the context that holds it; zero: none is known */
 	uint64_t short_max; /* largest short message in bytes, the sum of its items; 0: not connected */
 	uint32_t connected; /* 1 if a lane is up, else 0 */
@@ -114,6 +120,7 @@ struct ripc_route {
 
 /** Sizes that bind a sender. */
 struct ripc_limits {
+	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_limits) */
 	uint64_t short_max; /* largest short message to this destination, sum of its items, in bytes */
 	uint64_t long_max;           /* largest long message, sum of its items, in bytes */
 	uint32_t items_max;          /* most items in one message */
@@ -125,6 +132,7 @@ struct ripc_limits {
  * One message to a group is one short message sent, however many members it has, and one received at each of them.
  */
 struct ripc_stats {
+	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_stats) */
 	uint64_t short_sent, short_received; /* messages handed to a transport / put into a queue */
 	uint64_t long_sent,
 		long_received; /* messages whose delivery was confirmed / put into a queue */
@@ -157,6 +165,7 @@ struct ripc_stats {
 
 /** Counters of one group in one context; all but the gauges only grow, and lost may shrink: what was late is not lost. */
 struct ripc_group_stats {
+	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_group_stats) */
 	uint64_t sent;       /* messages sent to it by services of this context */
 	uint64_t multicasts; /* of these, also sent as one datagram to all who hear multicast */
 	uint64_t unreached; /* members that could not be reached in time, summed up over messages sent */

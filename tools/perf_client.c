@@ -72,6 +72,7 @@ static int find_server(struct perf_client *c)
 	int rc;
 
 	do {
+		c->route.size = sizeof(c->route);
 		rc = ripc_route_lookup(c->ctx, c->args->service, &c->route,
 				       (int)((deadline_ns - now_ns + 999999) / 1000000));
 		now_ns = tool_now_ns();

@@ -18,7 +18,8 @@ static int send_one(struct perf_client *c, const struct perf_round *round)
 {
 	struct iovec item = {.iov_base = round->buf, .iov_len = round->size};
 	struct iovec back = {.iov_base = c->back, .iov_len = round->size};
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	bool offer = c->back && !c->offered && round->kind != PERF_SHORT;
 	const struct ripc_send_options *with = offer ? &options : NULL;
 	uint64_t dest = c->args->service;

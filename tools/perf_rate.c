@@ -8,7 +8,8 @@
 static int send_short(struct perf_client *c, const struct perf_round *round)
 {
 	struct iovec item = {.iov_base = round->buf, .iov_len = round->size};
-	struct ripc_send_options options = {.flags = c->args->no_more ? 0 : RIPC_MORE};
+	struct ripc_send_options options = {.size = sizeof(options),
+					    .flags = c->args->no_more ? 0 : RIPC_MORE};
 	uint64_t dest = c->args->service;
 
 	for (uint64_t i = 0; i < round->count && !tool_stopped; i++) {

@@ -18,7 +18,8 @@
 static int echo(struct perf_server *s, const struct ripc_message *m)
 {
 	struct iovec back = {.iov_len = s->test.size};
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	const struct ripc_send_options *with = NULL;
 	int rc;
 

@@ -265,7 +265,7 @@ static int look_up(struct ping *p, struct ripc_route *route, uint64_t *took_ns)
 
 static int ask(struct ping *p)
 {
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 	char instance[37];
 	uint64_t took_ns;
 	int rc;

@@ -13,7 +13,7 @@
 
 int main(void)
 {
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 	char line[RIPC_GROUP_MESSAGE_MAX + 1];
 	struct ripc_service *me;
 

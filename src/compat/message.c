@@ -142,7 +142,7 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 					   rc == -EMSGSIZE ? "one is longer than 4294967295 bytes"
 							   : "a message has 1 to 64, and its "
 							     "destination is not 0");
-	memset(&l.options, 0, sizeof(l.options));
+	l.options = (struct ripc_send_options){.size = sizeof(l.options)};
 	if (return_bufs && compat_lengths_given(&return_buf_lengths))
 		l.options.nreturn_buffers = ripc__compat_add_returns(
 			return_bufs, &return_buf_lengths, num_return_bufs, l.returns);

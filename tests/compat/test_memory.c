@@ -214,7 +214,7 @@ START_TEST(reg_recv_window__memory_of_the_program)
 {
 	size_t len = 1 << 20;
 	char *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ripc_stats before, stats;
+	struct ripc_stats before = {.size = sizeof(before)}, stats = {.size = sizeof(stats)};
 	struct got g;
 
 	ripc_context_stats(NULL, &before);
@@ -323,7 +323,7 @@ START_TEST(return_bufs__are_bounded)
 {
 	void *item = "x", *none = NULL;
 	uint32_t len = 1, size = 65536;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	for (int i = 0; i < 2000; i++) {
 		struct got g;

@@ -378,7 +378,7 @@ void conf_exchange(struct conf *c, struct conf_pair *p)
 
 void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t want, const char *name)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	uint64_t have = 0;
 
 	for (int waited = 0; waited <= c->patience_ms; waited += 5) {

@@ -25,7 +25,7 @@ static struct conf_plan one(size_t len, uint64_t tag)
 static void lane_breaks(struct conf *c)
 {
 	enum { N = 30 };
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	unsigned unknown = 0, lost = 0;
 	struct conf_pair p;
 
@@ -533,7 +533,7 @@ static void slow_peer(struct conf *c)
 static void cancel_in_flight(struct conf *c)
 {
 	for (int round = 0; round < 8; round++) {
-		struct ripc_send_options options = {.nreturn_buffers = 1};
+		struct ripc_send_options options = {.size = sizeof(options), .nreturn_buffers = 1};
 		struct ripc_request *request;
 		struct ripc_message *m;
 		struct iovec item, ret;

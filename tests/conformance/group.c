@@ -28,7 +28,7 @@ static void gather(struct conf *c, struct group_contexts *w, unsigned n)
 
 static struct ripc_group_stats group_stats(struct ripc *ctx, uint64_t group)
 {
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 
 	EXPECT_OK(ripc_group_stats(ctx, group, NULL, &stats));
 	return stats;
@@ -192,8 +192,8 @@ static void refused(struct conf *c)
 	static uint8_t data[RIPC_GROUP_MESSAGE_MAX + 1];
 	uint64_t group = 1 + conf_random(c, RIPC_GROUP_LIMIT - 1);
 	struct iovec item = {data, sizeof(data)};
-	struct ripc_send_options options = {.flags = RIPC_RELIABLE};
-	struct ripc_group_stats stats;
+	struct ripc_send_options options = {.size = sizeof(options), .flags = RIPC_RELIABLE};
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 	struct conf_pair p;
 
 	conf_pair(c, &p);
@@ -209,7 +209,9 @@ static void refused(struct conf *c)
 	item.iov_len = 1;
 	EXPECT_ERROR(-EINVAL, ripc_group_send(p.sa, group, &item, 0, NULL, 0));
 	EXPECT_ERROR(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
-	options = (struct ripc_send_options){.nreturn_buffers = 1, .return_buffers = &item};
+	options = (struct ripc_send_options){.size = sizeof(struct ripc_send_options),
+					     .nreturn_buffers = 1,
+					     .return_buffers = &item};
 	EXPECT_ERROR(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
 	EXPECT_ERROR(-EAGAIN, ripc_group_send(p.sa, group, &item, 1, NULL, 0));
 	/* The names that groups have for the resolver are no services. */
@@ -355,7 +357,7 @@ static void slow_local_member(struct conf *c)
 	enum { MOST = 3000, LOST_MAX = 5 };
 	static uint8_t data[RIPC_GROUP_MESSAGE_MAX];
 	struct iovec item = {data, sizeof(data)};
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 	struct ripc_message *m;
 	struct group_contexts w;
 	unsigned sent = 0, got = 0, lost = 0;
@@ -390,7 +392,7 @@ static void slow_local_member(struct conf *c)
 /* What one sender has sent is counted apart. */
 static void counted(struct conf *c)
 {
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 	uint8_t instance[3][16];
 	struct ripc_message *m;
 	struct group_contexts w;

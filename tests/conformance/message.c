@@ -4,7 +4,7 @@
 
 static uint64_t short_max(struct conf *c, struct ripc *ctx, uint64_t dest)
 {
-	struct ripc_limits limits;
+	struct ripc_limits limits = {.size = sizeof(limits)};
 
 	EXPECT_OK(ripc_route_lookup(ctx, dest, NULL, c->patience_ms));
 	EXPECT_OK(ripc_route_limits(ctx, dest, &limits));
@@ -213,7 +213,8 @@ static void order_short(struct conf *c)
 	conf_pair(c, &p);
 	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	while (received < 600) {
-		struct ripc_send_options options = {.flags = conf_random(c, 2) ? RIPC_MORE : 0};
+		struct ripc_send_options options = {.size = sizeof(options),
+						    .flags = conf_random(c, 2) ? RIPC_MORE : 0};
 		unsigned burst = (unsigned)conf_random(c, 40);
 
 		for (; burst-- && sent < 600; sent++) {
@@ -332,7 +333,7 @@ static void fields_short(struct conf *c, struct look look[2])
 {
 	static const struct conf_plan plans[] = {{1, {16}, 1},      {1, {16}, 2},  {1, {0}, 3},
 						 {3, {5, 0, 7}, 4}, {1, {400}, 5}, {1, {1}, 6}};
-	const struct ripc_send_options more = {.flags = RIPC_MORE};
+	const struct ripc_send_options more = {.size = sizeof(more), .flags = RIPC_MORE};
 	const unsigned nplans = sizeof(plans) / sizeof(plans[0]);
 
 	for (unsigned i = 0; i < (c->reliable ? 10 * nplans : nplans); i++) {
@@ -386,9 +387,11 @@ static void fields_returns(struct conf *c, struct look look[2])
 		uint8_t *buf = conf_mem_alloc(c, ask->ctx, kind, len + RIPC_RETURN_BUFFERS_MAX);
 		uint8_t *back = conf_mem_alloc(c, answer->ctx, CONF_ALLOCATED, 1);
 		struct iovec returns[RIPC_RETURN_BUFFERS_MAX], other = {back, 1};
-		struct ripc_send_options options = {.nreturn_buffers = counts[i % 3],
+		struct ripc_send_options options = {.size = sizeof(options),
+						    .nreturn_buffers = counts[i % 3],
 						    .return_buffers = returns};
-		const struct ripc_send_options one = {.nreturn_buffers = 1, .return_buffers = &other};
+		const struct ripc_send_options one = {
+			.size = sizeof(one), .nreturn_buffers = 1, .return_buffers = &other};
 		struct conf_plan plan;
 		send_fn *send;
 
@@ -431,7 +434,7 @@ static void fields(struct conf *c)
 {
 	struct ripc_service *third;
 	struct ripc_message *m;
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 	struct conf_pair p;
 	struct look look[2];
 	uint8_t instance[2][16];
@@ -515,7 +518,7 @@ static void many_unreleased(struct conf *c)
 /* A message that is kept, perhaps in the sender's own memory, and given back while short ones go the same way. */
 static void unreleased_among_short(struct conf *c)
 {
-	struct ripc_stats is;
+	struct ripc_stats is = {.size = sizeof(is)};
 	/* In a guest of the lab each message takes a while. */
 	unsigned rounds = c->net ? 40 : 10;
 	struct conf_pair p;

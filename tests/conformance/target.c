@@ -22,7 +22,7 @@ static const uint8_t *place_in_window(struct conf *c, struct conf_pair *p, size_
 
 static void window_order(struct conf *c)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct conf_pair p;
 	uint8_t *buf;
 
@@ -130,7 +130,8 @@ static void window_refused(struct conf *c)
 static void offer(struct conf *c, struct conf_pair *p, bool is_long, const struct iovec *returns,
 		  unsigned nreturns)
 {
-	struct ripc_send_options options = {.return_buffers = returns, .nreturn_buffers = nreturns};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .return_buffers = returns, .nreturn_buffers = nreturns};
 	uint8_t data[100];
 	struct iovec item = {data, sizeof(data)};
 	struct ripc_message *m;
@@ -165,7 +166,7 @@ static struct ripc_message *answer(struct conf *c, struct conf_pair *p, const st
 
 static void return_fits(struct conf *c)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct conf_plan plan;
 	struct conf_pair p;
 	uint8_t *buf;
@@ -283,7 +284,7 @@ static void return_order(struct conf *c)
 
 static void return_refused(struct conf *c)
 {
-	struct ripc_send_options options = {0};
+	struct ripc_send_options options = {.size = sizeof(options)};
 	uint8_t data[10] = {0}, foreign[100];
 	struct iovec item = {data, sizeof(data)}, ret[RIPC_RETURN_BUFFERS_MAX + 1];
 	struct conf_pair p;

@@ -285,7 +285,7 @@ static void answer(struct run *r)
 {
 	uint8_t how = take(r);
 	struct iovec item = {r->sent, how & 1 ? 20000 : 50}, back;
-	struct ripc_send_options options = {.return_buffers = &back};
+	struct ripc_send_options options = {.size = sizeof(options), .return_buffers = &back};
 
 	if (how & 2 && !r->offered) {
 		r->offered = ripc_buf_alloc(r->ctx[0], 5000);

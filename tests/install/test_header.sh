@@ -15,8 +15,8 @@ static int is_found(int rc)
 }
 int main(void)
 {
-	struct ripc_send_options options = { RIPC_MORE, 0, 0 };
-	struct ripc_limits limits;
+	struct ripc_send_options options = { sizeof(options), RIPC_MORE, 0, 0 };
+	struct ripc_limits limits = {.size = sizeof(limits)};
 	struct ripc *ctx = 0;
 	uint64_t id = RIPC_ANY_ID;
 	uint64_t limit = RIPC_ID_LIMIT;

@@ -404,17 +404,20 @@ static int group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 		     struct ripc_group_stats *stats)
 {
+	struct ripc_group_stats full = {0};
 	int rc = ripc__context(&ctx);
 
 	if (rc)
 		return rc;
-	if (!stats)
-		return ripc__fail(-EINVAL, "nowhere to store the statistics");
-	memset(stats, 0, sizeof(*stats));
+	rc = ripc__check_output(stats, "ripc_group_stats");
+	if (rc)
+		return rc;
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	if (!rc)
-		rc = group_stats(ctx, group, sender, stats);
+		rc = group_stats(ctx, group, sender, &full);
 	ripc__unlock(ctx);
+	if (!rc)
+		ripc__store_output(stats, &full, sizeof(full));
 	return rc;
 }

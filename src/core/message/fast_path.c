@@ -220,7 +220,8 @@ static inline bool send_fast(struct ripc_service *s, uint64_t dest, const struct
 	ctx = ripc__service_owner(s);
 	if (RIPC__UNLIKELY(!ctx || !ripc__is_owner(ctx)))
 		return false;
-	if (options && options->nreturn_buffers | (options->flags & ~(unsigned)RIPC_MORE))
+	if (options && (options->size != sizeof(*options) ||
+			options->nreturn_buffers | (options->flags & ~(unsigned)RIPC_MORE)))
 		return false;
 	ripc__lock_fast_path(ctx);
 	sent = fast_path_send(ctx, s, dest, items, options && options->flags) ||

@@ -14,6 +14,33 @@
 
 #include <stdlib.h>
 
+/* A larger size is taken for uninitialised memory. */
+#define OPTIONS_SIZE_MAX 65536
+
+/*
+ * A program of a later version may pass a larger struct. Members that this version does not know
+ * must be zero.
+ */
+static int check_size(const struct ripc_send_options *o)
+{
+	const unsigned char *p = (const unsigned char *)o;
+
+	if (o->size < sizeof(*o) || o->size > OPTIONS_SIZE_MAX)
+		return ripc__fail(
+			-EINVAL,
+			"member size of struct ripc_send_options is %zu: set it to its sizeof",
+			o->size);
+	for (size_t i = sizeof(*o); i < o->size; i++) {
+		if (p[i])
+			return ripc__fail(
+				-EOPNOTSUPP,
+				"byte %zu of struct ripc_send_options is not zero: this version "
+				"knows %zu bytes",
+				i, sizeof(*o));
+	}
+	return 0;
+}
+
 static inline int check_items(const struct iovec *items, unsigned nitems,
 			      const struct ripc_send_options *o, uint64_t *bytes)
 {
@@ -32,6 +59,12 @@ static inline int check_items(const struct iovec *items, unsigned nitems,
 	*bytes = sum;
 	if (!o)
 		return 0;
+	if (o->size != sizeof(*o)) {
+		int rc = check_size(o);
+
+		if (rc)
+			return rc;
+	}
 	if (o->flags & ~(unsigned)(RIPC_RELIABLE | RIPC_MORE))
 		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
 				  o->flags);

@@ -134,11 +134,11 @@ static void exchange(struct run *run, unsigned i)
 	uint64_t to = RIG_ID(!i);
 	uint8_t *data = run->memory, *back, *window;
 	struct iovec item = {data, 100}, items[6], ret;
-	struct ripc_send_options options = {0};
+	struct ripc_send_options options = {.size = sizeof(options)};
 	struct ripc_request *r[3] = {NULL};
 	struct ripc *ctx = run->ctx[i];
 	struct ripc_service *s = run->s[i];
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 
 	if (!s)
 		return;

@@ -261,7 +261,8 @@ START_TEST(send__write_source_mr_cached)
 	bool grant = _i & 1, known = !(_i & 2);
 	uint8_t *from; /* buf comes with again() */
 	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	uint64_t before = 0;
 
 	restart(grant ? expensive_no_read : expensive_registration);
@@ -310,7 +311,8 @@ END_TEST
 static void offer_and_reply(uint64_t tag)
 {
 	struct iovec item = {"x", 1}, back = {buf, 20000};
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 
 	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	ripc_message_free(rig_take(&rig, 1));
@@ -339,7 +341,8 @@ END_TEST
 START_TEST(returns__revoke_frees_bounce)
 {
 	struct iovec item = {"x", 1}, back = {buf, 20000};
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 
 	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	ripc_message_free(rig_take(&rig, 1));
@@ -417,7 +420,8 @@ static void memlock(uint64_t limit)
 static void write_limited(uint8_t *from, size_t len, uint64_t tag)
 {
 	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], len), len};
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
 
 	rig_fill(from, len, tag);
@@ -477,7 +481,8 @@ START_TEST(memlock__one_buffer)
 {
 	uint8_t *from = ripc_buf_alloc(ctx, MIB);
 	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], MIB), MIB};
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	size_t len = _i ? 300000 : 20000;
 	struct ripc_request *r;
 

@@ -10,7 +10,8 @@ static uint8_t *buf; /* 64 KiB of ctx */
 static void send_offer(size_t len)
 {
 	struct iovec item = {"x", 1}, back = {buf, len};
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_message *m;
 
 	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
@@ -101,7 +102,8 @@ END_TEST
 START_TEST(local_returns_add__all_or_none)
 {
 	struct iovec item = {"x", 1}, back[3] = {{buf, 10}, {buf + 10, 10}, {buf + 15, 10}};
-	struct ripc_send_options options = {.nreturn_buffers = 3, .return_buffers = back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 3, .return_buffers = back};
 
 	RC(-EBUSY, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	ck_assert_uint_eq(ctx->memory.nreturns, 0);
@@ -153,9 +155,10 @@ START_TEST(offered__same_context)
 {
 	struct ripc_service *owner, *writer;
 	struct iovec item = {"x", 1}, back, large;
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_message *m;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct ripc *one;
 
 	OK(ripc_open(&one, "resolver=local"));
@@ -357,7 +360,8 @@ static void no_write(struct ripc__sim_config *config)
 START_TEST(claim__read_into_no_write_lane)
 {
 	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_message *m;
 
 	rig_end(&rig);
@@ -403,7 +407,8 @@ END_TEST
 START_TEST(returns_encode__skips_freed)
 {
 	struct iovec item, back = {buf, 1000};
-	struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
 	uint8_t data[100] = {0};
 
@@ -432,7 +437,8 @@ START_TEST(random__no_loss_no_reuse)
 	for (int k = 0; k < 3000; k++) {
 		unsigned i = test_random(&rng) % 8;
 		struct iovec item = {"x", 1}, back;
-		struct ripc_send_options options = {.nreturn_buffers = 1, .return_buffers = &back};
+		struct ripc_send_options options = {
+			.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 		struct ripc_message *m;
 
 		switch (test_random(&rng) % 6) {

@@ -102,7 +102,7 @@ END_TEST
 /* What is here is received, then comes the word; senders follow to the other one. */
 START_TEST(conflict__detected_late)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct ripc_message *m;
 
 	OK(rig_short(&rig, 1, 0, 100, 7, 1000));
@@ -130,7 +130,7 @@ START_TEST(split__the_older_one_stays)
 {
 	struct ripc *older = rig.ctx[_i], *younger = rig.ctx[!_i];
 	struct ripc_service *first, *second;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct ripc_message *m;
 
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
@@ -256,7 +256,7 @@ END_TEST
 
 START_TEST(deliver__counted)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
 	OK(rig_long(&rig, 1, 0, 20000, 2, 5000));

@@ -172,7 +172,7 @@ END_TEST
 
 START_TEST(import__not_with_return_buffer)
 {
-	struct ripc_send_options options = {.nreturn_buffers = 1};
+	struct ripc_send_options options = {.size = sizeof(options), .nreturn_buffers = 1};
 	struct iovec item = {"x", 1}, back;
 	uint8_t *p = buffer(LEN), *q = buffer(LEN);
 	struct ripc_message *m;
@@ -200,7 +200,7 @@ END_TEST
 
 START_TEST(import__not_into_return_buffer)
 {
-	struct ripc_send_options options = {.nreturn_buffers = 1};
+	struct ripc_send_options options = {.size = sizeof(options), .nreturn_buffers = 1};
 	uint8_t *p = buffer(LEN), *target = ripc_buf_alloc(ctx[1], LEN);
 	struct iovec item = {"x", 1}, back = {target, LEN};
 	struct ripc_message *m;
