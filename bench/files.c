@@ -181,7 +181,7 @@ static int client(uint64_t id, uint16_t port, uint64_t bytes, unsigned count, co
 				  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
 				  .sin_port = htons(port)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, err;
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 	struct ripc_service *service;
 	struct ripc *ctx;
 

@@ -90,6 +90,7 @@ static struct state read_stats(struct ripc *ctx)
 	getrusage(RUSAGE_SELF, &usage);
 	state.cpu_us = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
 		       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+	state.stats.size = sizeof(state.stats);
 	ripc_context_stats(ctx, &state.stats);
 	return state;
 }

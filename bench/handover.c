@@ -105,7 +105,7 @@ static int receive(struct side *s, size_t len)
 	}
 	if (reads && m->nitems == 1)
 		read_all(m->items[0].iov_base, m->items[0].iov_len);
-	s->mapped += m->placement[0] == RIPC_IN_PLACE;
+	s->mapped += m->placement[0] == RIPC_IN_SENDER_MEMORY;
 	if (m->placement[0] == RIPC_IN_WINDOW) {
 		s->in_window++;
 		s->is_window = false;

@@ -183,7 +183,7 @@ static int be_peers(int from, int to, unsigned peers, double seconds, unsigned s
 static int be_server(int from, int to, unsigned peers, double seconds, unsigned services)
 {
 	struct ripc_service *service;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	long before, connected, resolved;
 	double own_share, peers_share;
 	uint64_t id;

@@ -20,8 +20,10 @@ int main(int argc, char **argv)
 
 	/* The answer comes to a service, too: any id will do, the message tells it to the server. */
 	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
-	/* Short if it fits into one packet, else long: ripc_send() picks. It waits for the service to be found
-	 * and connected, here for at most two seconds. */
+	/*
+	 * Short if it fits into one packet, else long: ripc_send() picks. It waits for the service
+	 * to be found and connected, here for at most two seconds.
+	 */
 	if (!err)
 		err = ripc_send(service, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, &item, 1, NULL,
 				2000);

@@ -6,8 +6,8 @@
  *
  * FILE is the last part of NAME by default. A new or regular FILE appears only when it is complete:
  * the data is written to FILE.part-XXXXXX, which is then renamed. It keeps the mode and, if that is
- * allowed, the owner of the file that it replaces. A device, a pipe or a symbolic link is opened and
- * written in place, because a rename would replace the device or the link itself.
+ * allowed, the owner of the file that it replaces. A device, a pipe or a symbolic link is opened
+ * and written in place, because a rename would replace the device or the link itself.
  */
 #define _GNU_SOURCE
 #include <ripc.h>
@@ -77,15 +77,19 @@ static int take_piece(const struct ripc_message *m, int fd, long long expected, 
 		return 1;
 	}
 	/*
-	 * Long messages of one sender arrive in the order they were started: each continues the last. But where the
-	 * sender dies, one of them may be cut short that others behind it have overtaken on the wire.
+	 * Long messages of one sender arrive in the order they were started: each continues the
+	 * last. But where the sender dies, one of them may be cut short that others behind it have
+	 * overtaken on the wire.
 	 */
 	if (offset > expected) {
 		fprintf(stderr, "fetch: the server has fallen silent: the piece at %lld is lost\n",
 			expected);
 		return 1;
 	}
-	/* The second item stands in registered memory of the library's pool, where the network put it. */
+	/*
+	 * The second item stands in registered memory of the library's pool, where the network put
+	 * it.
+	 */
 	return write_all(fd, m->items[1].iov_base, m->items[1].iov_len);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A file server: a request is a short message with the name of a file, the file comes back in long ones.
+ * A file server: a request is a short message with the name of a file, the file comes back in long
+ * ones.
  *
  *     ./fileserver 42 DIRECTORY
  *
@@ -101,8 +102,9 @@ static int send_file(uint64_t client, int fd, off_t size)
 }
 
 /*
- * Opens a file below the root, wherever its name points: with RESOLVE_BENEATH the kernel itself refuses names that
- * lead out of it, be it by "..", by "/", or by a symbolic link. O_NONBLOCK: a named pipe must not hold us up.
+ * Opens a file below the root, wherever its name points: with RESOLVE_BENEATH the kernel itself
+ * refuses names that lead out of it, be it by "..", by "/", or by a symbolic link. O_NONBLOCK: a
+ * named pipe must not hold us up.
  */
 static int open_beneath(int root, const char *name)
 {
@@ -167,7 +169,10 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	while (!ripc_receive(service, &request, -1)) {
 		err = serve(root, request);
-		/* The pieces still on their way must arrive before their memory is used for the next file. */
+		/*
+		 * The pieces still on their way must arrive before their memory is used for the
+		 * next file.
+		 */
 		for (unsigned i = 0; i < IN_FLIGHT; i++) {
 			if (!err)
 				err = finish(&pieces[i]);

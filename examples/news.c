@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * News for whoever wants to hear them: readers join a group, and what is sent to the group reaches all of them.
+ * News for whoever wants to hear them: readers join a group, and what is sent to the group reaches
+ * all of them.
  *
- *     ./news 5                      in as many terminals as you like, on this host or others of the network
+ *     ./news 5                      in as many terminals as you like, on this host or others of the
+ *       network
  *     ./news 5 "the sun is out"     in another
  *
  * Nobody owns a group, and nothing has to be set up for it.
@@ -51,13 +53,13 @@ static int read_news(struct ripc_service *me, uint64_t group)
 static int send_news(struct ripc_service *me, uint64_t group, char *text)
 {
 	struct iovec item = {text, strlen(text)};
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 
 	if (ripc_group_send(me, group, &item, 1, NULL, 5000) ||
 	    ripc_group_stats(NULL, group, NULL, &stats))
 		return fail();
 	printf("sent to %llu processes, %llu could not be reached\n",
-	       (unsigned long long)stats.members, (unsigned long long)stats.missed);
+	       (unsigned long long)stats.members, (unsigned long long)stats.unreached);
 	return ripc_close(NULL) ? fail() : flushed();
 }
 

@@ -81,12 +81,14 @@ static int play(uint64_t id, unsigned long long rounds)
 {
 	struct iovec ball = {.iov_base = "ping", .iov_len = 4}, end = {.iov_base = "", .iov_len = 0};
 	struct ripc_service *service;
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 	double begin_us;
 	int err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 
-	/* Sending would look the service up by itself; this way the first round is as fast as the others, and
-	 * we learn how it is reached. */
+	/*
+	 * Sending would look the service up by itself; this way the first round is as fast as the
+	 * others, and we learn how it is reached.
+	 */
 	if (!err)
 		err = ripc_route_lookup(NULL, id, &route, TIMEOUT_MS);
 	if (err)

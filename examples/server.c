@@ -5,7 +5,8 @@
  *     ./server 42                   in one terminal
  *     ./client 42 "hello, world"    in another, on this host or another one of the network
  *
- * Neither names an address: the library finds the service by its id, and picks the fastest way to it.
+ * Neither names an address: the library finds the service by its id, and picks the fastest way to
+ * it.
  */
 #include <ripc.h>
 

@@ -11,6 +11,10 @@
  * One thread may close a context, or unregister a service, while others call the library: see
  * ripc_close().
  * A child made by fork() may not use its parent's contexts: calls on them return -EOWNERDEAD.
+ * Later versions may append members to struct ripc_route, ripc_limits, ripc_stats, ripc_group_stats
+ * and ripc_send_options. Their first member is size, which the program sets to the sizeof of the
+ * struct. A function fills a result up to that size and clears bytes that it does not know. It
+ * refuses options with bytes that it does not know and that are not zero.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -32,15 +36,15 @@ extern "C" {
 /** Ids below this are the application's to choose; 0 is no service. */
 #define RIPC_ID_LIMIT (UINT64_C(1) << 63)
 /** Short messages up to this many bytes (the sum of their items) fit every lane. */
-#define RIPC_SHORT_MIN 512
+#define RIPC_SHORT_GUARANTEED 512
 /** Most items in one message. */
 #define RIPC_ITEMS_MAX 64
 /** Group ids are from 1 to below this; they have nothing to do with service ids. */
 #define RIPC_GROUP_LIMIT (UINT64_C(1) << 62)
 /** Messages to groups have at most this many bytes, the sum of their items. */
-#define RIPC_GROUP_MAX 1024
+#define RIPC_GROUP_MESSAGE_MAX 1024
 /** Most return buffers offered with one message. */
-#define RIPC_RETURNS_MAX 16
+#define RIPC_RETURN_BUFFERS_MAX 16
 
 /** One instance of the library. Where one is taken, NULL means the default context of the process. */
 struct ripc;
@@ -69,17 +73,17 @@ enum ripc_placement {
 	/** In a window the receiver had set aside: the application's again. */
 	RIPC_IN_WINDOW = 2,
 	/** In a return buffer the receiver had offered: the application's again. */
-	RIPC_IN_RETURN = 3,
+	RIPC_IN_RETURN_BUFFER = 3,
 	/** In the memory of its sender, a process of the same host, mapped read-only: gone with the
 	 *  message, or copied with ripc_message_detach(). ripc_buf_alloc() has the conditions. */
-	RIPC_IN_PLACE = 4
+	RIPC_IN_SENDER_MEMORY = 4
 };
 
 /**
  * A received message. Read-only for the application; valid until ripc_message_free() or ripc_close().
  * Items keep the number, order and lengths they were sent with; an empty item has length 0 and
  * a base that must not be used. Items of short messages have no alignment; items in the pool begin
- * at a multiple of 64 bytes. nreturns counts the return buffers that came with the message and that
+ * at a multiple of 64 bytes. nreturn_buffers counts the return buffers that came with the message and that
  * long items sent back to source may land in (see ripc_send_long()), over every transport alike.
  */
 struct ripc_message {
@@ -88,22 +92,24 @@ struct ripc_message {
 	uint8_t instance[16]; /* instance id of the sending context */
 	uint32_t is_long;     /* 1 if it was sent as a long message, else 0 */
 	uint32_t nitems;      /* 1 .. RIPC_ITEMS_MAX */
-	uint32_t nreturns;    /* return buffers its sender offered with it, 0 .. RIPC_RETURNS_MAX */
+	uint32_t nreturn_buffers; /* return buffers its sender offered with it, 0 .. RIPC_RETURN_BUFFERS_MAX */
 	const struct iovec *items; /* nitems of them */
 	const uint8_t *placement;  /* nitems of enum ripc_placement */
 	uint64_t group; /* group it was sent to, of which dest is a member; 0: to dest alone */
 };
 
-/** What a send may be told beside its items. Zero it first; NULL means all zero. */
+/** What a send may be told beside its items. Set size and zero the rest; NULL means all zero. */
 struct ripc_send_options {
-	unsigned flags;              /* of enum ripc_flags */
-	unsigned nreturns;           /* return buffers offered, 0 .. RIPC_RETURNS_MAX */
-	const struct iovec *returns; /* nreturns registered or allocated buffers, see ripc_send_long() */
+	size_t size;              /* bytes of this struct: sizeof(struct ripc_send_options) */
+	unsigned flags;           /* of enum ripc_flags */
+	unsigned nreturn_buffers; /* return buffers offered, 0 .. RIPC_RETURN_BUFFERS_MAX */
+	const struct iovec *return_buffers; /* nreturn_buffers registered or allocated buffers, see ripc_send_long() */
 };
 
 /** How a service is reached, or why it is not. Strings are terminated, cut if need be. */
 struct ripc_route {
-	uint64_t service;     /* the service asked for */
+	size_t size;      /* bytes of this struct, set by the caller: sizeof(struct ripc_route) */
+	uint64_t service; /* the service asked for */
 	uint8_t instance[16]; /* instance id of the context that holds it; zero: none is known */
 	uint64_t short_max; /* largest short message in bytes, the sum of its items; 0: not connected */
 	uint32_t connected; /* 1 if a lane is up, else 0 */
@@ -114,10 +120,11 @@ struct ripc_route {
 
 /** Sizes that bind a sender. */
 struct ripc_limits {
+	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_limits) */
 	uint64_t short_max; /* largest short message to this destination, sum of its items, in bytes */
-	uint64_t long_max;    /* largest long message, sum of its items, in bytes */
-	uint32_t items_max;   /* most items in one message */
-	uint32_t returns_max; /* most return buffers offered with one message */
+	uint64_t long_max;           /* largest long message, sum of its items, in bytes */
+	uint32_t items_max;          /* most items in one message */
+	uint32_t return_buffers_max; /* most return buffers offered with one message */
 };
 
 /**
@@ -125,6 +132,7 @@ struct ripc_limits {
  * One message to a group is one short message sent, however many members it has, and one received at each of them.
  */
 struct ripc_stats {
+	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_stats) */
 	uint64_t short_sent, short_received; /* messages handed to a transport / put into a queue */
 	uint64_t long_sent,
 		long_received; /* messages whose delivery was confirmed / put into a queue */
@@ -135,18 +143,18 @@ struct ripc_stats {
 	uint64_t dropped_no_memory;          /* messages received that no memory could be had for */
 	uint64_t dropped_queue_full; /* datagrams received for a service whose queue was full */
 	uint64_t dropped_unread;     /* messages in a queue when its service was unregistered */
-	uint64_t lost;               /* datagrams missing in a peer's sequence numbers */
+	uint64_t datagrams_lost;     /* datagrams missing in a peer's sequence numbers */
 	uint64_t duplicates;         /* messages received again and dropped */
 	uint64_t bad_messages;       /* messages that broke the protocol */
 	uint64_t bad_peers;          /* connections or datagrams refused: not libripc, or broken */
 	uint64_t unauthenticated; /* messages and connections refused for their key, or want of one */
 	uint64_t cancelled;       /* long sends cancelled or timed out */
-	uint64_t return_writes;   /* long items written into a return buffer of the peer */
-	uint64_t window_items;    /* long items received into a window */
-	uint64_t pool_items;      /* long items received into a buffer of the pool */
+	uint64_t return_buffer_writes;     /* long items written into a return buffer of the peer */
+	uint64_t window_items;             /* long items received into a window */
+	uint64_t pool_items;               /* long items received into a buffer of the pool */
 	uint64_t lanes_opened, lanes_lost; /* lanes that came up / broke */
 	uint64_t peers_lost;               /* peers declared dead with work outstanding */
-	uint64_t splits; /* times a service was found to have another holder too: a network that was split */
+	uint64_t service_conflicts; /* times a service was found to have another holder too: a network that was split */
 	uint64_t services_lost; /* services that another context took over, or has held for longer */
 	uint64_t peers;         /* gauge: peers known */
 	uint64_t lanes;         /* gauge: lanes up */
@@ -157,9 +165,10 @@ struct ripc_stats {
 
 /** Counters of one group in one context; all but the gauges only grow, and lost may shrink: what was late is not lost. */
 struct ripc_group_stats {
+	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_group_stats) */
 	uint64_t sent;       /* messages sent to it by services of this context */
 	uint64_t multicasts; /* of these, also sent as one datagram to all who hear multicast */
-	uint64_t missed; /* members that could not be reached in time, summed up over messages sent */
+	uint64_t unreached; /* members that could not be reached in time, summed up over messages sent */
 	uint64_t received;   /* messages of other contexts, each counted once */
 	uint64_t lost;       /* messages missing in the numbers of their senders */
 	uint64_t duplicates; /* messages that came again, by another way, and were dropped */
@@ -308,7 +317,7 @@ int ripc_service_fd(struct ripc_service *service);
  * Adapters read long items from the buffer itself. Items of up to 64 KiB are copied first, because
  * that takes less time than to register them for the message.
  *
- * A receiver on the same host reads an item in the memory of its sender (RIPC_IN_PLACE) if all of
+ * A receiver on the same host reads an item in the memory of its sender (RIPC_IN_SENDER_MEMORY) if all of
  * these conditions hold. If one does not, the item is copied.
  *
  * - Sender and receiver are processes of the same user that are connected by shm, the
@@ -632,7 +641,7 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
  * ripc_group_send - send a short message to all members of a group
  * @service: the service it is from; it need not be a member
  * @group: the group
- * @items: its items, at most RIPC_GROUP_MAX bytes together; free to use again on return
+ * @items: its items, at most RIPC_GROUP_MESSAGE_MAX bytes together; free to use again on return
  * @nitems: 1 .. RIPC_ITEMS_MAX
  * @options: flags (RIPC_MORE), or NULL; return buffers cannot be offered to a group
  * @timeout_ms: how long to wait for members to be found, for connections, and for room on them
@@ -655,7 +664,7 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
  * within @timeout_ms, at least one, which says nothing of its arrival. Or a negative errno.
  * Errors:
  * -EHOSTUNREACH: there are no members, or none can be reached
- * -EMSGSIZE: longer than RIPC_GROUP_MAX
+ * -EMSGSIZE: longer than RIPC_GROUP_MESSAGE_MAX
  * -EAGAIN: @timeout_ms is 0, and the members are not yet known, or none is connected
  * -ETIMEDOUT: another thread of this context was sending to the group all the time
  * -EINVAL: no such id, no item, or too many items
@@ -684,9 +693,9 @@ int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 /**
  * ripc_message_detach - keep one item of a message
  * @message: the message
- * @item: index of an item whose placement is RIPC_IN_POOL or RIPC_IN_PLACE
+ * @item: index of an item whose placement is RIPC_IN_POOL or RIPC_IN_SENDER_MEMORY
  *
- * The buffer becomes the caller's, as if it came from ripc_buf_alloc(), and outlives the message. What is RIPC_IN_PLACE is
+ * The buffer becomes the caller's, as if it came from ripc_buf_alloc(), and outlives the message. What is RIPC_IN_SENDER_MEMORY is
  * copied, and the item lies in the copy from then on.
  *
  * Return: the buffer, to be freed with ripc_buf_free(), or NULL with errno set (EINVAL).

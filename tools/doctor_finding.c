@@ -192,7 +192,7 @@ static unsigned long long count_late(struct ripc *ctx)
 
 static void add_refused(struct refused *r, struct ripc *ctx)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	unsigned long long all;
 
 	if (!ctx || ripc_context_stats(ctx, &stats))
@@ -267,7 +267,7 @@ void doctor_check_broadcast(struct doctor *d)
 {
 	struct ripc *one = NULL, *two = NULL;
 	struct ripc_service *service;
-	struct ripc_route route = {0};
+	struct ripc_route route = {.size = sizeof(route)};
 	const char *resolver = doctor_setting(d, "resolver");
 	char text[2300];
 	int rc;
@@ -322,7 +322,7 @@ void doctor_check_service(struct doctor *d, uint64_t id)
 {
 	unsigned long long number = (unsigned long long)id;
 	bool key = doctor_setting(d, "key_file");
-	struct ripc_route route = {0};
+	struct ripc_route route = {.size = sizeof(route)};
 	uint64_t start_ns;
 	struct ripc *ctx;
 	int rc;

@@ -16,8 +16,8 @@ struct histogram {
 };
 
 /*
- * With s the shift that brings a value into [HALF, 2*HALF), its bucket is s*HALF + (value >> s): the first
- * 2*HALF buckets hold one value each, and every further HALF buckets are twice as wide.
+ * With s the shift that brings a value into [HALF, 2*HALF), its bucket is s*HALF + (value >> s):
+ * the first 2*HALF buckets hold one value each, and every further HALF buckets are twice as wide.
  */
 static unsigned bucket_of(uint64_t value)
 {

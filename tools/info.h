@@ -54,7 +54,8 @@ struct info {
 	struct info_resolver resolvers[INFO_RESOLVERS_MAX];
 	struct ripc_limits limits;
 	struct rlimit memlock, nofile;
-	unsigned long long huge_total, huge_free, huge_kib; /* pages, pages, KiB per page; 0: none */
+	/* pages, pages, KiB per page; 0: none */
+	unsigned long long huge_total, huge_free, huge_kib;
 	char transparent[64]; /* mode of transparent huge pages; empty if the kernel has none */
 };
 

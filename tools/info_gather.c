@@ -134,7 +134,7 @@ static void gather_host(struct info *info)
 static void gather_instance(struct info *info, struct ripc *ctx)
 {
 	struct ripc_service *service;
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 	int rc;
 
 	rc = ripc_service_register(ctx, RIPC_ANY_ID, 0, &service);
@@ -154,7 +154,10 @@ static void gather_instance(struct info *info, struct ripc *ctx)
 	}
 }
 
-/* After a service was registered: by then a back end has reached its servers, or found that it cannot. */
+/*
+ * After a service was registered: by then a back end has reached its servers, or found that it
+ * cannot.
+ */
 static void gather_resolvers(struct info *info, struct ripc *ctx)
 {
 	const char *name;
@@ -191,6 +194,7 @@ static void gather_context(struct info *info, const char *settings)
 		t->open = rc == 1;
 		info->ntransports++;
 	}
+	info->limits.size = sizeof(info->limits);
 	ripc_route_limits(ctx, 0, &info->limits);
 	gather_instance(info, ctx);
 	gather_resolvers(info, ctx);

@@ -71,7 +71,7 @@ static void print_context(const struct info *info)
 	       "limits:", (unsigned long long)info->limits.short_max,
 	       (unsigned long long)info->limits.long_max);
 	printf("%-14s %u items and %u return buffers per message\n", "", info->limits.items_max,
-	       info->limits.returns_max);
+	       info->limits.return_buffers_max);
 }
 
 void info_print(const struct info *info)
@@ -166,8 +166,8 @@ static json_t *context_json(const struct info *info)
 	limits = json_pack(
 		"{s:I,s:I,s:i,s:i}", "short_max", (json_int_t)info->limits.short_max, "long_max",
 		info->limits.long_max > INT64_MAX ? INT64_MAX : (json_int_t)info->limits.long_max,
-		"items_max", (int)info->limits.items_max, "returns_max",
-		(int)info->limits.returns_max);
+		"items_max", (int)info->limits.items_max, "return_buffers_max",
+		(int)info->limits.return_buffers_max);
 	return json_pack("{s:s,s:o}", info->has_instance ? "instance" : "error",
 			 info->has_instance ? instance : info->instance_error, "limits", limits);
 }

@@ -78,7 +78,10 @@ struct perf_sample {
 	bool refused; /* the transport could not take it */
 };
 
-/* What one side of one comparison came to. All but @rtt are sums over the rounds. Paced: @rtt has times of one way. */
+/*
+ * What one side of one comparison came to. All but @rtt are sums over the rounds. Paced: @rtt has
+ * times of one way.
+ */
 struct perf_figures {
 	struct histogram *rtt; /* latency and paced only, else NULL */
 	uint64_t count;        /* messages sent, or round trips tried */
@@ -120,7 +123,10 @@ int perf_experiment(const struct perf_args *args);
 /* perf_verbs.c: the paced test over queue pairs alone. Return: the exit code of the process. */
 int perf_verbs(const struct perf_args *args);
 
-/* perf_samples.c: what the moments of messages come to, and the moments themselves as CSV. Return: 0, or -EIO with a complaint. */
+/*
+ * perf_samples.c: what the moments of messages come to, and the moments themselves as CSV. Return:
+ * 0, or -EIO with a complaint.
+ */
 void perf_wait_until(const struct perf_args *args, uint64_t ns);
 void perf_evaluate(const struct perf_args *args, uint64_t size, const struct perf_sample *samples,
 		   uint64_t count, bool same_clock, struct perf_figures *figures);

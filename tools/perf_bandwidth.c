@@ -4,8 +4,10 @@
 
 #include <errno.h>
 
-/* With --verify each message in flight has contents, and so memory, of its own. Otherwise all are sent from
- * one buffer, as the baseline does: the two then differ in nothing but the way. */
+/*
+ * With --verify each message in flight has contents, and so memory, of its own. Otherwise all are
+ * sent from one buffer, as the baseline does: the two then differ in nothing but the way.
+ */
 static int allocate(struct perf_client *c, const struct perf_round *round, void **bufs, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {

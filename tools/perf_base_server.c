@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The server's half of the baseline. It has nothing else to do meanwhile, as in the test it is compared with. */
+/*
+ * The server's half of the baseline. It has nothing else to do meanwhile, as in the test it is
+ * compared with.
+ */
 #include "perf_server.h"
 
 #include <errno.h>
@@ -121,8 +124,10 @@ static int echo(struct perf_server *s, void *buf)
 	return 0;
 }
 
-/* Fills the buffer from its beginning to its end, and again: with large messages that is one after the
- * other, each in memory that is touched in full. */
+/*
+ * Fills the buffer from its beginning to its end, and again: with large messages that is one after
+ * the other, each in memory that is touched in full.
+ */
 static int count_stream(struct perf_server *s, char *buf, size_t len)
 {
 	uint64_t left = s->test.size * s->test.count;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The client's half of the baseline: the exchanges of the tests over a plain socket to the same server process. */
+/*
+ * The client's half of the baseline: the exchanges of the tests over a plain socket to the same
+ * server process.
+ */
 #include "perf_client.h"
 
 #include <errno.h>

@@ -8,7 +8,10 @@
 
 #define REPEAT_MS 1000 /* a request that is not answered is sent again after this */
 
-/* Takes one reply to @token, dropping whatever else comes but for moments of arrival. Return: 0, -ETIMEDOUT, or a negative errno. */
+/*
+ * Takes one reply to @token, dropping whatever else comes but for moments of arrival. Return: 0,
+ * -ETIMEDOUT, or a negative errno.
+ */
 static int await_reply(struct perf_client *c, uint64_t token, struct perf_control *reply,
 		       uint64_t until_ns)
 {
@@ -72,6 +75,7 @@ static int find_server(struct perf_client *c)
 	int rc;
 
 	do {
+		c->route.size = sizeof(c->route);
 		rc = ripc_route_lookup(c->ctx, c->args->service, &c->route,
 				       (int)((deadline_ns - now_ns + 999999) / 1000000));
 		now_ns = tool_now_ns();
@@ -144,8 +148,8 @@ static int our_round(struct perf_client *c, struct perf_round *round, struct per
 }
 
 /*
- * How many messages of a round are sent before it. Of long ones twice as many as are in flight: both sides have their memory then,
- * and what may be handed over has been.
+ * How many messages of a round are sent before it. Of long ones twice as many as are in flight:
+ * both sides have their memory then, and what may be handed over has been.
  */
 static uint64_t warming_up(const struct perf_client *c, const struct perf_round *round)
 {

@@ -13,12 +13,15 @@ struct perf_client {
 	struct ripc_route route;      /* to the server */
 	uint64_t token;               /* of the last request */
 	uint64_t damaged;             /* messages whose contents were wrong, seen on either side */
-	bool same_clock; /* the server reads the same clock, as it said at the start of a paced test */
+	/* the server reads the same clock, as it said at the start of a paced test */
+	bool same_clock;
 	bool warming_up; /* nothing that is measured now counts */
 	bool offered;    /* @back is offered to the server as a return buffer */
 	void *back;      /* it, or NULL */
-	/* Paced: what waits for its moments of arrival, NULL: nothing does. They are no datagram, and may overtake the reply that
-	 * announces them, which may be one. */
+	/*
+	 * Paced: what waits for its moments of arrival, NULL: nothing does. They are no datagram,
+	 * and may overtake the reply that announces them, which may be one.
+	 */
 	struct perf_sample *samples;
 	uint64_t nsamples;
 };
@@ -32,9 +35,9 @@ struct perf_round {
 };
 
 /*
- * Sends a request and waits for its reply, repeating the request as long as the time given on the command line.
- * @request gets its token here. Return: 0 with a reply of type PERF_REPLY, or a negative errno, explained on
- * the standard error stream.
+ * Sends a request and waits for its reply, repeating the request as long as the time given on the
+ * command line. @request gets its token here. Return: 0 with a reply of type PERF_REPLY, or a
+ * negative errno, explained on the standard error stream.
  */
 int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_control *reply);
 

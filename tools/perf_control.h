@@ -2,10 +2,11 @@
 /*
  * The messages by which the client of ripc-perf directs its server.
  *
- * Requests and replies are short messages of two items: the magic, then the fields below as 64-bit little-endian
- * numbers and a text. What is measured has one item: so the two cannot be taken for one another.
- * Every request is answered with a reply of the same token. A client repeats a request that
- * stays unanswered; the server answers a repeated token with the same reply, and does nothing twice.
+ * Requests and replies are short messages of two items: the magic, then the fields below as 64-bit
+ * little-endian numbers and a text. What is measured has one item: so the two cannot be taken for
+ * one another. Every request is answered with a reply of the same token. A client repeats a request
+ * that stays unanswered; the server answers a repeated token with the same reply, and does nothing
+ * twice.
  */
 #ifndef RIPC_TOOLS_PERF_CONTROL_H
 #define RIPC_TOOLS_PERF_CONTROL_H
@@ -20,8 +21,12 @@ enum perf_type {
 	PERF_BASE_START = 5, /* the same exchange over the socket; the reply comes before it */
 	PERF_BASE_CLOSE = 6,
 	PERF_BYE = 7,
-	PERF_QUIT = 8,   /* end the server */
-	PERF_STAMPS = 9, /* of a paced test: after the reply comes a long message, 64 bits little-endian per message: when it came */
+	PERF_QUIT = 8, /* end the server */
+	/*
+	 * of a paced test: after the reply comes a long message, 64 bits little-endian per message:
+	 * when it came
+	 */
+	PERF_STAMPS = 9,
 	PERF_REPLY = 100,   /* done */
 	PERF_REFUSAL = 101, /* not done, text says why */
 	PERF_BUSY = 102,    /* not done, another client is being served */
@@ -47,7 +52,10 @@ int perf_control_send(struct ripc_service *service, uint64_t dest, const struct 
 /* Whether the message is one of these; false for measured messages and for anything malformed. */
 bool perf_control_read(const struct ripc_message *m, struct perf_control *c);
 
-/* Names the monotonic clock that this process reads: who has the same name reads the same clock. Empty: it cannot be told. */
+/*
+ * Names the monotonic clock that this process reads: who has the same name reads the same clock.
+ * Empty: it cannot be told.
+ */
 void perf_clock_name(char *name, size_t len);
 
 #endif

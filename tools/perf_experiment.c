@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The experiments of the work on real-time gateways over InfiniBand that this library grew from, by their names: each is a
- * few runs of a server and a test, two processes of this program on one host, so that both read the same clock.
+ * The experiments of the work on real-time gateways over InfiniBand that this library grew from, by
+ * their names: each is a few runs of a server and a test, two processes of this program on one
+ * host, so that both read the same clock.
  */
 #define _GNU_SOURCE
 #include "perf.h"
@@ -43,7 +44,10 @@ struct experiment {
 #define UC_WRITE \
 	"each write over UC has a completion of its own: the library counts which have left"
 
-/* Queue pairs alone: what the library does not use, and the device by itself beside what the library makes of it. */
+/*
+ * Queue pairs alone: what the library does not use, and the device by itself beside what the
+ * library makes of it.
+ */
 #define VERBS(what, wait, argv_buf)                                                            \
 	{                                                                                      \
 		what ", queue pairs alone", "verbs", "-w " wait, "verbs -s 32 " argv_buf, NULL \
@@ -309,7 +313,10 @@ static void add_verbs(struct argv_buf *w, const struct run *run)
 		add_all(w, "-p 0");
 }
 
-/* Starts this program. @out: where its standard output goes, or -1. Return: its process, or -1 with a complaint. */
+/*
+ * Starts this program. @out: where its standard output goes, or -1. Return: its process, or -1 with
+ * a complaint.
+ */
 static pid_t start(const struct argv_buf *w, int out)
 {
 	pid_t pid;
@@ -368,7 +375,10 @@ static pid_t start_server(const struct perf_args *args, const struct run *run, u
 	return pid;
 }
 
-/* Reports of run @number go to files of the directory: NAME-NUMBER.json and, of a paced one of one size, .csv. */
+/*
+ * Reports of run @number go to files of the directory: NAME-NUMBER.json and, of a paced one of one
+ * size, .csv.
+ */
 static void add_reports(struct argv_buf *w, const struct perf_args *args, const char *name,
 			const struct run *run, unsigned number)
 {

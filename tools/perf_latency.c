@@ -8,7 +8,10 @@
 #define ECHO_MS  1000 /* an echo of a short message that takes longer is lost */
 #define LOST_MAX 10   /* round trips lost in a row that mean that the server is gone */
 
-/* The first bytes tell an echo from a late one of an earlier message; all of them, if that was asked for. */
+/*
+ * The first bytes tell an echo from a late one of an earlier message; all of them, if that was
+ * asked for.
+ */
 static size_t checked_len(const struct perf_client *c, uint64_t size)
 {
 	return c->args->verify || size < 8 ? (size_t)size : 8;
@@ -18,7 +21,8 @@ static int send_one(struct perf_client *c, const struct perf_round *round)
 {
 	struct iovec item = {.iov_base = round->buf, .iov_len = round->size};
 	struct iovec back = {.iov_base = c->back, .iov_len = round->size};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	bool offer = c->back && !c->offered && round->kind != PERF_SHORT;
 	const struct ripc_send_options *with = offer ? &options : NULL;
 	uint64_t dest = c->args->service;
@@ -42,7 +46,10 @@ static int send_one(struct perf_client *c, const struct perf_round *round)
 	return rc;
 }
 
-/* Takes echoes until that of message @number. Return: 0, 1 if it does not come, or a negative errno. */
+/*
+ * Takes echoes until that of message @number. Return: 0, 1 if it does not come, or a negative
+ * errno.
+ */
 static int await_echo(struct perf_client *c, const struct perf_round *round, uint64_t number)
 {
 	bool is_short = round->kind != PERF_LONG && round->size <= c->route.short_max;
@@ -63,12 +70,15 @@ static int await_echo(struct perf_client *c, const struct perf_round *round, uin
 		ours = m->nitems == 1 && m->source == c->args->service;
 		good = ours && m->items[0].iov_len == round->size &&
 		       (!len || perf_check(m->items[0].iov_base, len, number));
-		if (ours && m->placement[0] == RIPC_IN_RETURN)
+		if (ours && m->placement[0] == RIPC_IN_RETURN_BUFFER)
 			c->offered = false;
 		ripc_message_free(m);
 		if (good)
 			return 0;
-		/* A late echo has the number of another message; with --verify a wrong one counts, once. */
+		/*
+		 * A late echo has the number of another message; with --verify a wrong one counts,
+		 * once.
+		 */
 		if (ours && c->args->verify) {
 			c->damaged++;
 			return 0;

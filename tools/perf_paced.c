@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One way at a fixed rate: when each message was due, sent and received. The server keeps the moments of arrival, and hands them
- * over at the end; where both ends read the same clock, their differences are one-way latencies.
+ * One way at a fixed rate: when each message was due, sent and received. The server keeps the
+ * moments of arrival, and hands them over at the end; where both ends read the same clock, their
+ * differences are one-way latencies.
  */
 #define _GNU_SOURCE
 #include "perf_client.h"
@@ -16,7 +17,10 @@
 #define STAMPS_MS  10000
 #define STAMPS_ASK 3 /* a request or a reply may be lost */
 
-/* Whoever has the same text reads the same monotonic clock: the boot of the kernel, and the time namespace. */
+/*
+ * Whoever has the same text reads the same monotonic clock: the boot of the kernel, and the time
+ * namespace.
+ */
 void perf_clock_name(char *name, size_t len)
 {
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -29,7 +33,10 @@ void perf_clock_name(char *name, size_t len)
 		fclose(file);
 	boot[strcspn(boot, "\n")] = 0;
 	space[n > 0 ? n : 0] = 0;
-	/* Without a boot nothing can be said, and no two clocks are the same; a kernel without time namespaces has one clock. */
+	/*
+	 * Without a boot nothing can be said, and no two clocks are the same; a kernel without time
+	 * namespaces has one clock.
+	 */
 	if (*boot)
 		snprintf(name, len, "%s %s", boot, space);
 	else
@@ -39,7 +46,10 @@ void perf_clock_name(char *name, size_t len)
 static int send_sample(struct perf_client *c, const struct perf_round *round, struct perf_sample *s,
 		       uint64_t number)
 {
-	/* At a rate the next one does not wait for this one; without one, as fast as the transport takes them. */
+	/*
+	 * At a rate the next one does not wait for this one; without one, as fast as the transport
+	 * takes them.
+	 */
 	int timeout_ms = c->args->rate_hz ? 0 : PERF_STALL_MS, rc;
 	struct iovec item = {.iov_base = round->buf, .iov_len = round->size};
 	uint64_t le = htole64(number);

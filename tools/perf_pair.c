@@ -30,7 +30,10 @@ static bool choose_port(struct perf_pair *p)
 	return false;
 }
 
-/* Of RoCE v2 and IPv4, if there is one: the table of an interface begins with its link-local address. */
+/*
+ * Of RoCE v2 and IPv4, if there is one: the table of an interface begins with its link-local
+ * address.
+ */
 static int choose_gid(struct perf_pair *p)
 {
 	static const unsigned char v4[12] = {[10] = 0xff, [11] = 0xff};
@@ -209,7 +212,10 @@ int perf_pair_post_receive(struct perf_pair *p, const struct perf_args *args, un
 	struct ibv_sge sge = {.addr = (uintptr_t)(p->target + slot * p->slot_bytes),
 			      .length = (uint32_t)p->slot_bytes,
 			      .lkey = p->target_mr->lkey};
-	/* A write brings its bytes where they belong, and takes no more than the entry of the queue. */
+	/*
+	 * A write brings its bytes where they belong, and takes no more than the entry of the
+	 * queue.
+	 */
 	struct ibv_recv_wr wr = {
 		.wr_id = slot, .sg_list = &sge, .num_sge = args->op == PERF_SEND ? 1 : 0};
 	struct ibv_recv_wr *bad;

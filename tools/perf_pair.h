@@ -21,15 +21,19 @@ struct perf_pair {
 	struct ibv_qp *from, *to;
 	struct ibv_ah *ah; /* UD, else NULL */
 	unsigned send_max; /* sends that may be under way */
-	/* @send_max slots that messages are sent from, and as many as the receive queue is deep that they come to. */
+	/*
+	 * @send_max slots that messages are sent from, and as many as the receive queue is deep
+	 * that they come to.
+	 */
 	size_t slot_bytes;
 	unsigned char *source, *target;
 	struct ibv_mr *source_mr, *target_mr;
 };
 
 /*
- * Opens the device that the arguments name, or the first one whose queue pairs can be made by hand, for messages of at most
- * @size bytes. Return: 0, or -1 with a complaint; to be closed with perf_pair_close() in both cases.
+ * Opens the device that the arguments name, or the first one whose queue pairs can be made by hand,
+ * for messages of at most @size bytes. Return: 0, or -1 with a complaint; to be closed with
+ * perf_pair_close() in both cases.
  */
 int perf_pair_open(struct perf_pair *p, const struct perf_args *args, uint64_t size);
 void perf_pair_close(struct perf_pair *p);

@@ -4,11 +4,15 @@
 
 #include <errno.h>
 
-/* Every message but the last says that more follow, as is true: so several may share one system call. */
+/*
+ * Every message but the last says that more follow, as is true: so several may share one system
+ * call.
+ */
 static int send_short(struct perf_client *c, const struct perf_round *round)
 {
 	struct iovec item = {.iov_base = round->buf, .iov_len = round->size};
-	struct ripc_send_options options = {.flags = c->args->no_more ? 0 : RIPC_MORE};
+	struct ripc_send_options options = {.size = sizeof(options),
+					    .flags = c->args->no_more ? 0 : RIPC_MORE};
 	uint64_t dest = c->args->service;
 
 	for (uint64_t i = 0; i < round->count && !tool_stopped; i++) {
@@ -57,7 +61,10 @@ int perf_oneway(struct perf_client *c, const struct perf_round *round, struct pe
 		return rc;
 	elapsed_ns = tool_now_ns() - begin_ns;
 	cpu_s = tool_cpu_s() - cpu_s + (double)reply.cpu_ns / 1e9;
-	/* Waiting in vain for what is lost is no part of sending the rest, nor is spinning meanwhile. */
+	/*
+	 * Waiting in vain for what is lost is no part of sending the rest, nor is spinning
+	 * meanwhile.
+	 */
 	if (elapsed_ns > reply.waited_ns) {
 		elapsed_ns -= reply.waited_ns;
 		if (c->args->wait == PERF_POLL && cpu_s > (double)reply.waited_ns / 1e9)

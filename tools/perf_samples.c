@@ -22,7 +22,10 @@ void perf_wait_until(const struct perf_args *args, uint64_t ns)
 			;
 }
 
-/* Generator and transport apart: what was not sent in its time, and what was but did not get there, or not in its time. */
+/*
+ * Generator and transport apart: what was not sent in its time, and what was but did not get there,
+ * or not in its time.
+ */
 void perf_evaluate(const struct perf_args *args, uint64_t size, const struct perf_sample *samples,
 		   uint64_t count, bool same_clock, struct perf_figures *figures)
 {

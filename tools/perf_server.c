@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The server: echoes or counts what its client sends, one client at a time, until it is told to stop. */
+/*
+ * The server: echoes or counts what its client sends, one client at a time, until it is told to
+ * stop.
+ */
 #include "perf_server.h"
 
 #include <endian.h>
@@ -12,17 +15,18 @@
 	3000 /* a client that sends nothing for so long has to make room for another */
 
 /*
- * Sends the item back in the way it came, or as the test says, with a return buffer for the next one: not the one that the item lies
- * in. Return: 0 or a negative errno.
+ * Sends the item back in the way it came, or as the test says, with a return buffer for the next
+ * one: not the one that the item lies in. Return: 0 or a negative errno.
  */
 static int echo(struct perf_server *s, const struct ripc_message *m)
 {
 	struct iovec back = {.iov_len = s->test.size};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	const struct ripc_send_options *with = NULL;
 	int rc;
 
-	if (m->placement[0] == RIPC_IN_RETURN)
+	if (m->placement[0] == RIPC_IN_RETURN_BUFFER)
 		s->offered = false;
 	if (s->back[0] && !s->offered) {
 		back.iov_base = s->back[m->items[0].iov_base == s->back[0]];
@@ -136,7 +140,10 @@ static void drain_late(struct perf_server *s)
 	}
 }
 
-/* How long a client may send nothing: a large message is no sign of life before it is there in full. */
+/*
+ * How long a client may send nothing: a large message is no sign of life before it is there in
+ * full.
+ */
 static uint64_t timeout_ns(const struct perf_server *s)
 {
 	return IDLE_CLIENT_MS * UINT64_C(1000000) + s->test.size * 10;

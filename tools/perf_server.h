@@ -17,8 +17,12 @@ struct perf_server {
 	uint64_t last_client, last_token; /* whose last request it was, and which */
 	struct perf_control last_reply;   /* sent again when that request comes again */
 	struct perf_control test; /* START of the test under way; test.test is 0 if there is none */
-	uint8_t *back[2]; /* return buffers of test.size bytes for what comes next, offered in turns; NULL without --returns */
-	bool offered;     /* one of them */
+	/*
+	 * return buffers of test.size bytes for what comes next, offered in turns; NULL without
+	 * --returns
+	 */
+	uint8_t *back[2];
+	bool offered; /* one of them */
 	uint64_t received, damaged;
 	uint64_t waited_ns;      /* spent in vain on messages that were lost */
 	uint64_t cpu_ns;         /* of a baseline round that has ended */
@@ -26,7 +30,8 @@ struct perf_server {
 	int listener;            /* of a TCP baseline, or -1 */
 	struct perf_socket base; /* base.fd is -1 without a baseline */
 	bool connected;          /* the UDP socket knows its partner */
-	uint64_t *stamps; /* paced: when message i came, little-endian, 0 if it did not; test_count of them */
+	/* paced: when message i came, little-endian, 0 if it did not; test_count of them */
+	uint64_t *stamps;
 	uint64_t stamps_count;
 	bool quit;
 };

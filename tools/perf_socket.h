@@ -14,8 +14,10 @@ struct perf_socket {
 	int patience_ms;     /* how long a receive waits */
 };
 
-/* The first IP address in the text of a transport's address that is not a loopback's, else the first one,
- * else 127.0.0.1: the loopback of another host is not there for us. */
+/*
+ * The first IP address in the text of a transport's address that is not a loopback's, else the
+ * first one, else 127.0.0.1: the loopback of another host is not there for us.
+ */
 void perf_socket_host(const char *address, char *host, size_t len);
 
 /*
@@ -35,14 +37,23 @@ int perf_socket_prepare(const struct perf_socket *s);
 
 void perf_socket_close(struct perf_socket *s);
 
-/* Sends everything. Return: 0, -ETIMEDOUT after PERF_STALL_MS without progress, or another negative errno. */
+/*
+ * Sends everything. Return: 0, -ETIMEDOUT after PERF_STALL_MS without progress, or another negative
+ * errno.
+ */
 int perf_socket_send(const struct perf_socket *s, const void *buf, size_t len);
 
-/* Receives once: at most @len bytes, or one datagram. Return: bytes (TCP: 0 at the end of the stream),
- * -ETIMEDOUT, or another negative errno. */
+/*
+ * Receives once: at most @len bytes, or one datagram. Return: bytes (TCP: 0 at the end of the
+ * stream),
+ * -ETIMEDOUT, or another negative errno.
+ */
 ssize_t perf_socket_receive(const struct perf_socket *s, void *buf, size_t len);
 
-/* Receives exactly @len bytes of a TCP connection. Return: 0, -EPIPE at its end, or another negative errno. */
+/*
+ * Receives exactly @len bytes of a TCP connection. Return: 0, -EPIPE at its end, or another
+ * negative errno.
+ */
 int perf_socket_receive_all(const struct perf_socket *s, void *buf, size_t len);
 
 #endif

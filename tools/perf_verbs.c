@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Messages over queue pairs of verbs alone, without the library: what a device does by itself, beside what the library makes of it.
- * One thread sends and another one receives, so that both read the same clock.
+ * Messages over queue pairs of verbs alone, without the library: what a device does by itself,
+ * beside what the library makes of it. One thread sends and another one receives, so that both read
+ * the same clock.
  */
 #define _GNU_SOURCE
 #include "config.h"
@@ -166,7 +167,10 @@ static bool has_room(struct verbs *v)
 	return v->posted - v->reaped < v->pair.send_max;
 }
 
-/* Waits until no more than @most of @sent messages are under way; what does not come within a while is lost. */
+/*
+ * Waits until no more than @most of @sent messages are under way; what does not come within a while
+ * is lost.
+ */
 static void wait_for_receiver(struct verbs *v, uint64_t sent, uint64_t most)
 {
 	uint64_t seen = atomic_load(&v->got), since_ns = tool_now_ns();
@@ -230,7 +234,10 @@ static void post(struct verbs *v, uint64_t i)
 		v->posted++;
 }
 
-/* Without a rate, no more are under way than the receive queue has room for; with one, what has no room is not sent. */
+/*
+ * Without a rate, no more are under way than the receive queue has room for; with one, what has no
+ * room is not sent.
+ */
 static void send_all(struct verbs *v)
 {
 	const struct perf_args *args = v->args;

@@ -220,8 +220,10 @@ static int ping(struct ping *p)
 		rc = ping_once(p, i);
 		if (!rc && !p->answered && !tool_stopped &&
 		    (p->sent == RETRIES_MAX || p->sent == p->count)) {
-			/* Datagrams may be lost, but whoever leaves the first few unanswered is not of the
-			 * answering kind; more of them would only fill its queue. */
+			/*
+			 * Datagrams may be lost, but whoever leaves the first few unanswered is not
+			 * of the answering kind; more of them would only fill its queue.
+			 */
 			printf("service %llu is there but does not answer pings (%llu sent, no "
 			       "answer in "
 			       "%llu ms)\n",
@@ -265,7 +267,7 @@ static int look_up(struct ping *p, struct ripc_route *route, uint64_t *took_ns)
 
 static int ask(struct ping *p)
 {
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 	char instance[37];
 	uint64_t took_ns;
 	int rc;

@@ -32,8 +32,10 @@ extern const char *tool_name;
 /* Prints "NAME: text" on the standard error stream. */
 void tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for a failed library call: "NAME: text: ripc_strerror(err): ripc_error_detail()". A service that
- * the text ends with is not named again. */
+/*
+ * The same for a failed library call: "NAME: text: ripc_strerror(err): ripc_error_detail()". A
+ * service that the text ends with is not named again.
+ */
 void tool_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* TOOL_UNREACHABLE or TOOL_ERROR, whichever suits the error of a library call. */
@@ -52,8 +54,10 @@ bool tool_parse_size(const char *text, uint64_t max, uint64_t *value);
 /* A service id; with @any, also "any" for RIPC_ANY_ID. Complains when it is none. */
 bool tool_parse_service(const char *text, bool any, uint64_t *id);
 
-/* Adds key=value; with @value NULL, @key is the whole setting as the user wrote it. Complains and returns
- * false when there is no '=' in it, or no room. */
+/*
+ * Adds key=value; with @value NULL, @key is the whole setting as the user wrote it. Complains and
+ * returns false when there is no '=' in it, or no room.
+ */
 bool tool_settings_add(struct tool_settings *settings, const char *key, const char *value);
 
 /*

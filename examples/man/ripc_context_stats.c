@@ -12,12 +12,14 @@ static void print(const char *what, const struct ripc_stats *stats)
 	printf("%s: %llu short messages sent, %llu stalls, %llu lost\n",
 	       what, (unsigned long long)stats->short_sent,
 	       (unsigned long long)stats->credit_stalls,
-	       (unsigned long long)stats->lost);
+	       (unsigned long long)stats->datagrams_lost);
 }
 
 int main(void)
 {
-	struct ripc_stats all, mine, peer;
+	struct ripc_stats all = {.size = sizeof(all)},
+			  mine = {.size = sizeof(mine)},
+			  peer = {.size = sizeof(peer)};
 	struct ripc_service *me;
 	char text[] = "hello";
 	struct iovec item = {text, 5};

@@ -13,8 +13,8 @@
 
 int main(void)
 {
-	struct ripc_group_stats stats;
-	char line[RIPC_GROUP_MAX + 1];
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
+	char line[RIPC_GROUP_MESSAGE_MAX + 1];
 	struct ripc_service *me;
 
 	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me)) {
@@ -33,6 +33,6 @@ int main(void)
 	}
 	printf("%llu messages sent, %llu times a member was not reached\n",
 	       (unsigned long long)stats.sent,
-	       (unsigned long long)stats.missed);
+	       (unsigned long long)stats.unreached);
 	return ripc_close(NULL) != 0;
 }

@@ -15,7 +15,8 @@ static void *keep(struct ripc_message *m)
 	size_t len = m->items[0].iov_len;
 	void *copy;
 
-	if (m->placement[0] == RIPC_IN_POOL || m->placement[0] == RIPC_IN_PLACE)
+	if (m->placement[0] == RIPC_IN_POOL ||
+	    m->placement[0] == RIPC_IN_SENDER_MEMORY)
 		return ripc_message_detach(m, 0);
 	copy = ripc_buf_alloc(NULL, len ? len : 1);
 	if (copy && len)

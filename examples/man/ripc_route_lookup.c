@@ -10,8 +10,8 @@
 
 int main(void)
 {
-	struct ripc_limits limits;
-	struct ripc_route route;
+	struct ripc_limits limits = {.size = sizeof(limits)};
+	struct ripc_route route = {.size = sizeof(route)};
 
 	if (ripc_route_lookup(NULL, 42, &route, 2000)) {
 		fprintf(stderr, "%s\n", ripc_error_detail());

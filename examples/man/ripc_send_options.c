@@ -29,7 +29,7 @@ static int serve(struct ripc_service *service)
 	if (err)
 		return err;
 	memset(table, '1', TABLE_LEN);
-	printf("the client offers %u buffers\n", request->nreturns);
+	printf("the client offers %u buffers\n", request->nreturn_buffers);
 	/* Long: ripc_send() would send a small answer as a short message. */
 	err = ripc_send_async(service, request->source, answer, 2, NULL,
 			      &sent);
@@ -43,7 +43,7 @@ static int ask(struct ripc *ctx, struct ripc_service *me)
 	char text[] = "table, please";
 	struct iovec item = {text, strlen(text)};
 	struct iovec returns[2] = {{buf, 1000}, {buf + 1000, TABLE_LEN}};
-	struct ripc_send_options options = {0, 2, returns};
+	struct ripc_send_options options = {sizeof(options), 0, 2, returns};
 
 	return buf ? ripc_send(me, 42, &item, 1, &options, 2000) : -1;
 }
@@ -57,11 +57,11 @@ static int print_answer(struct ripc *ctx, struct ripc_service *me)
 		return err;
 	for (unsigned i = 0; i < m->nitems; i++)
 		printf("item %u: %zu bytes, %s\n", i, m->items[i].iov_len,
-		       m->placement[i] == RIPC_IN_RETURN
+		       m->placement[i] == RIPC_IN_RETURN_BUFFER
 			       ? "in a return buffer"
 			       : "elsewhere");
 	/* The buffer is the program's again: it outlives the message. */
-	if (m->placement[0] == RIPC_IN_RETURN)
+	if (m->placement[0] == RIPC_IN_RETURN_BUFFER)
 		err = ripc_buf_free(ctx, m->items[0].iov_base);
 	ripc_message_free(m);
 	return err;

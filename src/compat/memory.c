@@ -470,7 +470,7 @@ unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens
 	unsigned offered = 0;
 
 	pthread_mutex_lock(&lock);
-	for (unsigned i = 0; i < n && offered < RIPC_RETURNS_MAX; i++) {
+	for (unsigned i = 0; i < n && offered < RIPC_RETURN_BUFFERS_MAX; i++) {
 		size_t len = compat_length(lens, i);
 		struct claim *c;
 

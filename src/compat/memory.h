@@ -28,7 +28,7 @@ int ripc__compat_adopt(void *base, size_t len);
 
 /*
  * Return buffers for one send: fills vec with those of the program's that can be offered, at most
- * RIPC_RETURNS_MAX, and claims them. Return: how many.
+ * RIPC_RETURN_BUFFERS_MAX, and claims them. Return: how many.
  */
 unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens, unsigned n,
 				  struct iovec *vec);

@@ -34,7 +34,7 @@ struct message_args {
 	unsigned nitems;
 	size_t bytes;
 	struct ripc_send_options options;
-	struct iovec returns[RIPC_RETURNS_MAX];
+	struct iovec returns[RIPC_RETURN_BUFFERS_MAX];
 };
 
 static int message_args_fill(struct message_args *l, void **buf, struct compat_lengths length,
@@ -148,32 +148,32 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 					   rc == -EMSGSIZE ? "one is longer than 4294967295 bytes"
 							   : "a message has 1 to 64, and its "
 							     "destination is not 0");
-	memset(&l.options, 0, sizeof(l.options));
+	l.options = (struct ripc_send_options){.size = sizeof(l.options)};
 	if (return_bufs && compat_lengths_given(&return_buf_lengths))
-		l.options.nreturns = ripc__compat_add_returns(return_bufs, &return_buf_lengths,
-							      num_return_bufs, l.returns);
-	l.options.returns = l.options.nreturns ? l.returns : NULL;
+		l.options.nreturn_buffers = ripc__compat_add_returns(
+			return_bufs, &return_buf_lengths, num_return_bufs, l.returns);
+	l.options.return_buffers = l.options.nreturn_buffers ? l.returns : NULL;
 	rc = deliver(&l, is_long);
-	if (rc == -EBUSY && l.options.nreturns) {
+	if (rc == -EBUSY && l.options.nreturn_buffers) {
 		/*
 		 * Somebody else uses one of the return buffers: they are an offer, the message is
 		 * what counts.
 		 */
-		ripc__compat_undo_returns(l.returns, l.options.nreturns);
-		l.options.nreturns = 0;
-		l.options.returns = NULL;
+		ripc__compat_undo_returns(l.returns, l.options.nreturn_buffers);
+		l.options.nreturn_buffers = 0;
+		l.options.return_buffers = NULL;
 		rc = deliver(&l, is_long);
 	}
 	if (rc) {
 		struct compat_cause cause = ripc__compat_cause(rc);
 
-		ripc__compat_undo_returns(l.returns, l.options.nreturns);
+		ripc__compat_undo_returns(l.returns, l.options.nreturn_buffers);
 		return ripc__compat_failed(1, rc, call, "from service %u to %u: %s", src, dest,
 					   cause.text);
 	}
 	/* Nobody was offered anything. */
-	if (l.options.nreturns && !is_long && ripc__compat_is_multicast(dest, false))
-		ripc__compat_undo_returns(l.returns, l.options.nreturns);
+	if (l.options.nreturn_buffers && !is_long && ripc__compat_is_multicast(dest, false))
+		ripc__compat_undo_returns(l.returns, l.options.nreturn_buffers);
 	ripc__compat_sent_to(dest);
 	return 0;
 }
@@ -265,7 +265,7 @@ static int take_one(struct ripc_message *m, unsigned i, void **item)
 {
 	const struct iovec *v = &m->items[i];
 
-	if (m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN) {
+	if (m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN_BUFFER) {
 		ripc__compat_claim_consume(v->iov_base);
 		*item = v->iov_base;
 		return 0;
@@ -308,7 +308,7 @@ static int take_long(struct arrays *a, struct ripc_message *m)
 	if (!failed)
 		return rc;
 	for (unsigned i = 0; i < m->nitems; i++)
-		if (m->placement[i] != RIPC_IN_WINDOW && m->placement[i] != RIPC_IN_RETURN)
+		if (m->placement[i] != RIPC_IN_WINDOW && m->placement[i] != RIPC_IN_RETURN_BUFFER)
 			ripc_compat_buf_free(a->items[i]);
 	return failed;
 }
@@ -328,7 +328,7 @@ static int take_marked(struct arrays *a, const struct ripc_message *m)
 	int rc = take_short(a, m->items + 1, m->nitems - 1);
 
 	for (unsigned i = 0; i < m->nitems; i++)
-		if (m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN)
+		if (m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN_BUFFER)
 			ripc__compat_claim_renew(m->items[i].iov_base);
 	return rc;
 }

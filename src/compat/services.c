@@ -39,7 +39,7 @@ uint8_t ripc__compat_fail(int rc, uint8_t answer)
 
 int ripc__compat_open(void)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	int rc = 1;
 
 	pthread_mutex_lock(&lock);

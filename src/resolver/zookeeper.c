@@ -4,9 +4,9 @@
  * record, and a watch on every node that was looked up. To the core it looks like a network on
  * which the ensemble answers for all holders:
  *
- *	PROBE    the node is made; if it is another's the answer is that one's REPLY
- *	REQUEST  of ours for a service of our own: the node is made, or says what is new; for others: REPLY, once it is known
- *	GONE     the node is removed
+ * PROBE    the node is made; if it is another's the answer is that one's REPLY REQUEST  of ours for
+ * a service of our own: the node is made, or says what is new; for others: REPLY, once it is known
+ * GONE     the node is removed
  *
  * and changes of nodes come as the messages their holders would have sent. While the ensemble is
  * away, what is known is answered as ever, though marked stale and for a short time at once.

@@ -2,12 +2,13 @@
 /*
  * The contract between the core and a transport.
  *
- * A transport moves bytes and never interprets messages. The core drives it under its context's lock: no
- * two entries of one transport object run at once, none may block, none calls back into the core.
- * What happens is reported as events from progress(). Entries return 0 or a negative errno, and explain
- * an error with ripc__fail() (core/log.h).
+ * A transport moves bytes and never interprets messages. The core drives it under its context's
+ * lock: no two entries of one transport object run at once, none may block, none calls back into
+ * the core. What happens is reported as events from progress(). Entries return 0 or a negative
+ * errno, and explain an error with ripc__fail() (core/log.h).
  *
- * Life cycle: probe, open, { everything else }, close. An endpoint (`ep`) is one end of a connection:
+ * Life cycle: probe, open, { everything else }, close. An endpoint (`ep`) is one end of a
+ * connection:
  *
  *   active:  connect() -> EV_ESTABLISHED(user, private data of the accepting side) or EV_CLOSED
  *   passive: EV_REQUEST(request, private data) -> accept() -> EV_ESTABLISHED, or EV_CLOSED
@@ -16,9 +17,10 @@
  *   later:   EV_CLOSED once, when the connection is lost or the peer closed it; the ep stays
  *            allocated, and every post on it fails, until the core calls ep_close(), which it must.
  *
- * Sends and writes may be posted only after EV_ESTABLISHED. On a connection, sends arrive in order and
- * exactly once while it lives; a send posted after a write arrives after the write's bytes stand in
- * the target. Work that is outstanding when EV_CLOSED is reported will report nothing more.
+ * Sends and writes may be posted only after EV_ESTABLISHED. On a connection, sends arrive in order
+ * and exactly once while it lives; a send posted after a write arrives after the write's bytes
+ * stand in the target. Work that is outstanding when EV_CLOSED is reported will report nothing
+ * more.
  */
 #ifndef RIPC_TRANSPORT_H
 #define RIPC_TRANSPORT_H
@@ -40,14 +42,17 @@ enum ripc__cap {
 	RIPC__CAP_WRITE = 1 << 3,     /* post_write */
 	RIPC__CAP_INLINE = 1 << 4,    /* sends up to inline_max cost no copy */
 	RIPC__CAP_MULTICAST = 1 << 5, /* group_join, group_leave, post_group */
-	RIPC__CAP_TARGET_PROGRESS = 1 << 6, /* reads and writes need the passive side to call progress() */
+	/* reads and writes need the passive side to call progress() */
+	RIPC__CAP_TARGET_PROGRESS = 1 << 6,
 	RIPC__CAP_CHEAP_REG = 1 << 7, /* registration costs less than a microsecond: per transfer */
 	RIPC__CAP_SAME_HOST = 1 << 8, /* reaches peers of the same host only */
 	RIPC__CAP_SELF = 1 << 9,      /* reaches nobody but the context itself: in no record */
-	RIPC__CAP_EXPORT = 1 << 10, /* export_fd(): memory objects can be given to the peer, which maps them */
+	/* export_fd(): memory objects can be given to the peer, which maps them */
+	RIPC__CAP_EXPORT = 1 << 10,
 	RIPC__CAP_SINK_WRITABLE =
 		1 << 11, /* memory registered as the target of reads can be written by the peer */
-	RIPC__CAP_ELIDE_HEADER = 1 << 12, /* fewer bytes cost less: a header of 4 bytes beats one of 36 */
+	/* fewer bytes cost less: a header of 4 bytes beats one of 36 */
+	RIPC__CAP_ELIDE_HEADER = 1 << 12,
 };
 
 /* Access rights of a registration; ask for the narrowest set. */
@@ -85,28 +90,41 @@ static inline bool ripc__mr_covers(const struct ripc__mr *mr, const void *local,
 
 /* Sizes and depths; constant while the transport is open. */
 struct ripc__transport_limits {
-	unsigned caps;     /* of enum ripc__cap */
-	uint32_t send_max; /* largest send in bytes, >= 2048 (RIPC__MSG_MIN_MAX); 0 without CONNECTED */
+	unsigned caps; /* of enum ripc__cap */
+	/* largest send in bytes, >= 2048 (RIPC__MSG_MIN_MAX); 0 without CONNECTED */
+	uint32_t send_max;
 	uint32_t datagram_max; /* largest datagram in bytes; 0 without DATAGRAM */
 	uint32_t inline_max;   /* largest send that costs no copy; 0: none */
-	uint32_t recv_depth; /* sends that a peer may have in flight to one of our endpoints, >= 3; 0: the
-	                        * transport buffers and needs no credits */
+	/*
+	 * sends that a peer may have in flight to one of our endpoints, >= 3; 0: the transport
+	 * buffers and needs no credits
+	 */
+	uint32_t recv_depth;
 	uint32_t read_depth; /* reads that may be outstanding on one endpoint, >= 1 with READ */
 	uint64_t rdma_max;   /* largest single read or write in bytes */
-	bool eager_datagram; /* short messages go by post_datagram() where the peer has an address for it */
+	/* short messages go by post_datagram() where the peer has an address for it */
+	bool eager_datagram;
 };
 
 enum ripc__ev_kind {
 	RIPC__EV_NONE = 0,
 	/* request, data/len = private data, text = who, source: accept() or reject() it */
 	RIPC__EV_REQUEST,
-	RIPC__EV_ESTABLISHED, /* user, ep; active side: data/len = private data of the accepting side */
-	RIPC__EV_CLOSED, /* user, ep, status < 0 why; reject: data/len = the rejecting private data */
-	RIPC__EV_RECV,   /* user, ep, data/len, token: a send of the peer arrived */
-	RIPC__EV_DATAGRAM, /* data/len, token; from/fromlen: address to answer to with post_datagram() */
-	RIPC__EV_WRITE_DONE, /* user, ep, wr_id, status: the source memory is ours again (not: arrived) */
+	/* user, ep; active side: data/len = private data of the accepting side */
+	RIPC__EV_ESTABLISHED,
+	/* user, ep, status < 0 why; reject: data/len = the rejecting private data */
+	RIPC__EV_CLOSED,
+	RIPC__EV_RECV, /* user, ep, data/len, token: a send of the peer arrived */
+	/* data/len, token; from/fromlen: address to answer to with post_datagram() */
+	RIPC__EV_DATAGRAM,
+	/* user, ep, wr_id, status: the source memory is ours again (not: arrived) */
+	RIPC__EV_WRITE_DONE,
 	RIPC__EV_READ_DONE, /* user, ep, wr_id, status: the bytes stand in the local memory */
-	RIPC__EV_IMPORTED, /* user, ep, data/size: a buffer of the peer's, mapped for reading; munmap() is the core's. wr_id: its number */
+	/*
+	 * user, ep, data/size: a buffer of the peer's, mapped for reading; munmap() is the core's.
+	 * wr_id: its number
+	 */
+	RIPC__EV_IMPORTED,
 	RIPC__EV_SENDABLE, /* user, ep: after a post had returned -EAGAIN, posting works again */
 	RIPC__EV_ADDRESS,  /* what address() says has changed */
 	/*
@@ -114,12 +132,15 @@ enum ripc__ev_kind {
 	 * (base/admission.h), or -EMFILE or the like: there are none.
 	 */
 	RIPC__EV_FD_LOW,
-	RIPC__EV_BAD_INPUT, /* text = who and why: input that is not of this protocol was dropped/closed */
+	/* text = who and why: input that is not of this protocol was dropped/closed */
+	RIPC__EV_BAD_INPUT,
 };
 
-/* One event. data, from and text point into the transport's memory: private data, from and text until
- * the next progress(); the data of RECV and DATAGRAM until release(token), if token is not NULL, else
- * until the next progress(). */
+/*
+ * One event. data, from and text point into the transport's memory: private data, from and text
+ * until the next progress(); the data of RECV and DATAGRAM until release(token), if token is not
+ * NULL, else until the next progress().
+ */
 struct ripc__event {
 	enum ripc__ev_kind kind;
 	int status;  /* 0 or a negative errno */
@@ -149,14 +170,18 @@ struct ripc__transport_env {
 
 struct ripc__transport_ops {
 	const char *name; /* as in RIPC_TRANSPORTS, e.g. "iwarp/soft" */
-	uint8_t id; /* number in resolver records, see doc/protocol.md; never used again for another */
+	/* number in resolver records, see doc/protocol.md; never used again for another */
+	uint8_t id;
 	/*
-	 * Numbers of other transports whose addresses connect() and describe() understand, ended by 0: what they
-	 * speak on the wire is the same (iWARP by an adapter and in user space).
+	 * Numbers of other transports whose addresses connect() and describe() understand, ended by
+	 * 0: what they speak on the wire is the same (iWARP by an adapter and in user space).
 	 */
 	uint8_t compat_ids[3];
 
-	/* Whether open() has a chance: 0, or a negative errno with one sentence in why. Opens nothing that stays. */
+	/*
+	 * Whether open() has a chance: 0, or a negative errno with one sentence in why. Opens
+	 * nothing that stays.
+	 */
 	int (*probe)(const struct ripc__transport_env *env, char *why, size_t whylen);
 
 	/* Opens devices, listens. Errors: -ENODEV, -ENOMEM, -EMFILE, ... explained by ripc__fail(). */
@@ -167,17 +192,21 @@ struct ripc__transport_ops {
 
 	void (*limits)(struct ripc__transport *t, struct ripc__transport_limits *limits);
 
-	/* Our address for resolver records. Return: bytes written at buf (cap >= RIPC__ADDRESS_MAX), or < 0. */
+	/*
+	 * Our address for resolver records. Return: bytes written at buf (cap >=
+	 * RIPC__ADDRESS_MAX), or < 0.
+	 */
 	int (*address)(struct ripc__transport *t, uint8_t *buf, size_t cap);
 
 	/* The text of an address, for people. Any bytes: they may come from the network. */
 	void (*describe)(const uint8_t *addr, size_t len, char *text, size_t textlen);
 
 	/*
-	 * Registers memory, for use on the endpoint ep: transfers posted there and, with remote access, its peer.
-	 * ep NULL: local access, on any endpoint of the transport. (A transport may drive several devices, and a
-	 * key is one device's.) May fail with -ENOMEM, -EPERM (memlock), and with ep -ENOTCONN. mr stays the
-	 * caller's, and in place, until dereg(), which must come whether or not ep still exists.
+	 * Registers memory, for use on the endpoint ep: transfers posted there and, with remote
+	 * access, its peer. ep NULL: local access, on any endpoint of the transport. (A transport
+	 * may drive several devices, and a key is one device's.) May fail with -ENOMEM, -EPERM
+	 * (memlock), and with ep -ENOTCONN. mr stays the caller's, and in place, until dereg(),
+	 * which must come whether or not ep still exists.
 	 */
 	int (*reg)(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		   unsigned access, struct ripc__mr *mr);
@@ -186,8 +215,10 @@ struct ripc__transport_ops {
 	void (*dereg)(struct ripc__transport *t, struct ripc__mr *mr);
 
 	/*
-	 * Starts to connect to an address from a resolver record (bytes from the network: validate). EV_CLOSED with
-	 * -ECONNREFUSED says that nobody listens wherever the peer may be: it is dead. Any other status says nothing of that.
+	 * Starts to connect to an address from a resolver record (bytes from the network:
+	 * validate). EV_CLOSED with
+	 * -ECONNREFUSED says that nobody listens wherever the peer may be: it is dead. Any other
+	 * status says nothing of that.
 	 */
 	int (*connect)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **ep);
@@ -195,21 +226,27 @@ struct ripc__transport_ops {
 	/* Answers EV_REQUEST; the handle is used up, also on error. */
 	int (*accept)(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		      void *user, struct ripc__ep **ep);
-	/* reject() with no private data: whoever asks is a stranger, and gets no answer if the network allows that. */
+	/*
+	 * reject() with no private data: whoever asks is a stranger, and gets no answer if the
+	 * network allows that.
+	 */
 	void (*reject)(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
 
-	/* Drops the endpoint. What was posted and already handed to the network may still arrive; sends held
-	 * back are pushed first as far as that is possible without waiting. No event names it afterwards,
-	 * no local memory posted on it is touched any more. Valid at any stage after connect()/accept(). */
+	/*
+	 * Drops the endpoint. What was posted and already handed to the network may still arrive;
+	 * sends held back are pushed first as far as that is possible without waiting. No event
+	 * names it afterwards, no local memory posted on it is touched any more. Valid at any stage
+	 * after connect()/accept().
+	 */
 	void (*ep_close)(struct ripc__ep *ep);
 
 	/*
-	 * Sends one message: head_len bytes at head (it may be 0), then n items (at most RIPC__POST_ITEMS_MAX).
-	 * All of that memory is the caller's again on return: the bytes were sent or copied. With more set,
-	 * or under load, the transport may hold the message back until flush(), progress() or a later post().
-	 * Return: 0 sent;
-	 * 1 held back: somebody must call progress() within 1 ms or so;
-	 * 2 sent, but the peer may sleep and not know of it: progress() or flush() within some milliseconds;
+	 * Sends one message: head_len bytes at head (it may be 0), then n items (at most
+	 * RIPC__POST_ITEMS_MAX). All of that memory is the caller's again on return: the bytes were
+	 * sent or copied. With more set, or under load, the transport may hold the message back
+	 * until flush(), progress() or a later post(). Return: 0 sent; 1 held back: somebody must
+	 * call progress() within 1 ms or so; 2 sent, but the peer may sleep and not know of it:
+	 * progress() or flush() within some milliseconds;
 	 * -EAGAIN not sent, the queue is full: EV_SENDABLE will come;
 	 * -EMSGSIZE longer than send_max; -ENOTCONN the endpoint is not established or has ended.
 	 */
@@ -217,10 +254,11 @@ struct ripc__transport_ops {
 		    const struct iovec *items, unsigned n, bool more);
 
 	/*
-	 * Writes local memory to the peer's, or reads the peer's into local memory. The local range lies
-	 * within mr. The memory belongs to the transport until WRITE_DONE/READ_DONE, EV_CLOSED or ep_close().
-	 * A read beyond read_depth or a full queue returns -EAGAIN, and EV_SENDABLE will come. -ENOTCONN or -ENODEV: the endpoint's
-	 * end is on its way. Any other error: this one cannot be.
+	 * Writes local memory to the peer's, or reads the peer's into local memory. The local range
+	 * lies within mr. The memory belongs to the transport until WRITE_DONE/READ_DONE, EV_CLOSED
+	 * or ep_close(). A read beyond read_depth or a full queue returns -EAGAIN, and EV_SENDABLE
+	 * will come. -ENOTCONN or -ENODEV: the endpoint's end is on its way. Any other error: this
+	 * one cannot be.
 	 */
 	int (*post_write)(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
@@ -228,28 +266,33 @@ struct ripc__transport_ops {
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 
 	/*
-	 * Sends one datagram to an address from a record or from EV_DATAGRAM. Memory as post(). -EAGAIN: not
-	 * sent, queue full or the way there is still being looked for: again in a millisecond. -EHOSTUNREACH: this
-	 * peer takes no datagrams.
+	 * Sends one datagram to an address from a record or from EV_DATAGRAM. Memory as post().
+	 * -EAGAIN: not sent, queue full or the way there is still being looked for: again in a
+	 * millisecond. -EHOSTUNREACH: this peer takes no datagrams.
 	 */
 	int (*post_datagram)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			     const struct iovec *iov, unsigned niov);
 
 	/*
-	 * With MULTICAST: hears, as EV_DATAGRAM, what anybody sends to the group; no more. Several groups may share what tells
-	 * them apart on the network: what was not asked for may come as well. Errors are explained by ripc__fail().
+	 * With MULTICAST: hears, as EV_DATAGRAM, what anybody sends to the group; no more. Several
+	 * groups may share what tells them apart on the network: what was not asked for may come as
+	 * well. Errors are explained by ripc__fail().
 	 */
 	int (*group_join)(struct ripc__transport *t, uint64_t group);
 	void (*group_leave)(struct ripc__transport *t, uint64_t group);
 
-	/* Sends one datagram to all who hear the group; to ourselves, perhaps. Memory as post(). -EAGAIN, -EMSGSIZE: not sent. */
+	/*
+	 * Sends one datagram to all who hear the group; to ourselves, perhaps. Memory as post().
+	 * -EAGAIN, -EMSGSIZE: not sent.
+	 */
 	int (*post_group)(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
 			  unsigned niov);
 
 	/*
-	 * With EXPORT: gives the peer a memory object, its first len bytes, under a number. The descriptor stays the caller's.
-	 * The peer checks that nobody can make it smaller or write to it, and maps it: EV_IMPORTED there. What it does not want
-	 * it drops without a word. -EAGAIN: not now; -EMSGSIZE.
+	 * With EXPORT: gives the peer a memory object, its first len bytes, under a number. The
+	 * descriptor stays the caller's. The peer checks that nobody can make it smaller or write
+	 * to it, and maps it: EV_IMPORTED there. What it does not want it drops without a word.
+	 * -EAGAIN: not now; -EMSGSIZE.
 	 */
 	int (*export_fd)(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
 
@@ -257,31 +300,36 @@ struct ripc__transport_ops {
 	void (*flush)(struct ripc__transport *t);
 
 	/*
-	 * Moves data and reports at most max events. *deadline is lowered to the time (ns, monotonic) by which the
-	 * transport wants progress() again even if its descriptor stays silent. Return: number of events; equal
-	 * to max: call again.
+	 * Moves data and reports at most max events. *deadline is lowered to the time (ns,
+	 * monotonic) by which the transport wants progress() again even if its descriptor stays
+	 * silent. Return: number of events; equal to max: call again.
 	 */
 	unsigned (*progress)(struct ripc__transport *t, struct ripc__event *events, unsigned max,
 			     uint64_t now_ns, uint64_t *deadline_ns);
 
 	/*
-	 * Optional: one event of the endpoint, socket or queue that brought something last, or of one of a few beside it. A shorter way
-	 * for between two calls of progress(), not instead of them: it looks at little, and what it leaves is for progress(). What it brings may lie in
-	 * the caller's room, cap bytes, with no token; what it says without a token elsewhere is valid until the next poll_one() or
-	 * progress(). Return: whether there is an event.
+	 * Optional: one event of the endpoint, socket or queue that brought something last, or of
+	 * one of a few beside it. A shorter way for between two calls of progress(), not instead of
+	 * them: it looks at little, and what it leaves is for progress(). What it brings may lie in
+	 * the caller's room, cap bytes, with no token; what it says without a token elsewhere is
+	 * valid until the next poll_one() or progress(). Return: whether there is an event.
 	 */
 	bool (*poll_one)(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev);
 
 	/*
-	 * Bytes that have come from the peer, or were acknowledged by it, so far. Optional: NULL where the transport
-	 * cannot tell. Asked a few times a second at most, and only while the peer reports nothing.
+	 * Bytes that have come from the peer, or were acknowledged by it, so far. Optional: NULL
+	 * where the transport cannot tell. Asked a few times a second at most, and only while the
+	 * peer reports nothing.
 	 */
 	uint64_t (*bytes_transferred)(struct ripc__ep *ep);
 
 	/* Gives the memory of a RECV or DATAGRAM event back. */
 	void (*release)(struct ripc__transport *t, void *token);
 
-	/* Prepares to sleep on fd(); what was held back is sent. Return: 0, or 1 if something is already there: call progress() first. */
+	/*
+	 * Prepares to sleep on fd(); what was held back is sent. Return: 0, or 1 if something is
+	 * already there: call progress() first.
+	 */
 	int (*arm)(struct ripc__transport *t);
 
 	/* Readable when progress() has something to do, once armed. Constant. Only for poll/epoll. */
@@ -332,13 +380,18 @@ struct ripc__transport_base {
 	const struct ripc__transport_ops *ops;
 };
 
-extern const struct ripc__transport_ops ripc__transport_self; /* transport/self: a context to itself */
-extern const struct ripc__transport_ops ripc__transport_iwarp; /* transport/iwarp/verbs; with HAVE_VERBS */
+/* transport/self: a context to itself */
+extern const struct ripc__transport_ops ripc__transport_self;
+/* transport/iwarp/verbs; with HAVE_VERBS */
+extern const struct ripc__transport_ops ripc__transport_iwarp;
 extern const struct ripc__transport_ops ripc__transport_ib;   /* transport/ib; with HAVE_VERBS */
 extern const struct ripc__transport_ops ripc__transport_soft; /* transport/iwarp/soft */
-extern const struct ripc__transport_ops ripc__transport_shm; /* transport/window: peers of this host */
-extern const struct ripc__transport_ops ripc__transport_pcie; /* transport/window: peers that see the memory of one device */
-extern const struct ripc__transport_ops ripc__transport_ring_sim; /* transport/window, simulated link: tests only */
+/* transport/window: peers of this host */
+extern const struct ripc__transport_ops ripc__transport_shm;
+/* transport/window: peers that see the memory of one device */
+extern const struct ripc__transport_ops ripc__transport_pcie;
+/* transport/window, simulated link: tests only */
+extern const struct ripc__transport_ops ripc__transport_ring_sim;
 extern const struct ripc__transport_ops ripc__transport_sim; /* transport/sim: tests only */
 
 #endif

@@ -196,7 +196,7 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 		return malformed(why, "unknown flags");
 	if (h->nitems > RIPC_ITEMS_MAX || (kinds[h->kind].items ? !h->nitems : h->nitems))
 		return malformed(why, "item count out of bounds");
-	if (h->nreturns > (kinds[h->kind].returns ? RIPC_RETURNS_MAX : 0))
+	if (h->nreturns > (kinds[h->kind].returns ? RIPC_RETURN_BUFFERS_MAX : 0))
 		return malformed(why, "return buffer count out of bounds");
 
 	h->instance = NULL;

@@ -294,7 +294,7 @@ END_TEST
 START_TEST(cluster__groups_without_multicast)
 {
 	const char *more = _i ? "transports=iwarp/soft resolver=udp" : "transports=iwarp/soft";
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 	struct ripc_service *s[3];
 	struct ripc *ctx[3];
 

@@ -214,7 +214,7 @@ START_TEST(reg_recv_window__memory_of_the_program)
 {
 	size_t len = 1 << 20;
 	char *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ripc_stats before, stats;
+	struct ripc_stats before = {.size = sizeof(before)}, stats = {.size = sizeof(stats)};
 	struct got g;
 
 	ripc_context_stats(NULL, &before);
@@ -306,7 +306,7 @@ START_TEST(return_bufs__null_and_zero)
 	ck_assert_int_eq(ripc_service_register(NULL, 1, 0, &s), 0);
 	ck_assert_uint_eq(ripc_compat_send_short(alice, 1, &item, &len, 1, bufs, lens, 3), 0);
 	ck_assert_int_eq(ripc_receive(s, &m, -1), 0);
-	ck_assert_uint_eq(m->nreturns, 1);
+	ck_assert_uint_eq(m->nreturn_buffers, 1);
 	ripc_message_free(m);
 	ck_assert_ptr_null(bufs[1]);
 	ck_assert_int_eq(ripc_send_long(s, alice, &back, 1, NULL, -1), 0);
@@ -323,7 +323,7 @@ START_TEST(return_bufs__are_bounded)
 {
 	void *item = "x", *none = NULL;
 	uint32_t len = 1, size = 65536;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	for (int i = 0; i < 2000; i++) {
 		struct got g;

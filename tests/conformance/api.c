@@ -75,7 +75,7 @@ static void bad_sends(struct conf *c)
 {
 	struct iovec items[RIPC_ITEMS_MAX + 1],
 		huge[2] = {{items, SIZE_MAX / 2}, {items, SIZE_MAX / 2 + 10}};
-	struct ripc_send_options options = {0};
+	struct ripc_send_options options = {.size = sizeof(options)};
 	struct ripc_request *request = NULL;
 	struct conf_pair p;
 	uint8_t byte = 1;
@@ -100,7 +100,7 @@ static void bad_sends(struct conf *c)
 	options.flags = 1u << 30;
 	CHECK(ripc_send_short(p.sa, p.idb, items, 1, &options, 100) < 0, "unknown flag");
 	options.flags = 0;
-	options.nreturns = 1;
+	options.nreturn_buffers = 1;
 	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, items, 1, &options, 100));
 	/* Ids that nobody can hold. */
 	CHECK(ripc_send_short(p.sa, 0, items, 1, NULL, 100) < 0, "to 0");
@@ -139,11 +139,59 @@ static void bad_options(struct conf *c)
 	unsetenv("RIPC_WAIT");
 }
 
+/* A program built with another version of ripc.h passes a smaller or a larger struct. */
+static void struct_sizes(struct conf *c)
+{
+	struct {
+		struct ripc_limits limits;
+		uint64_t later[2];
+	} larger = {.limits.size = sizeof(larger), .later = {1, 2}};
+	struct {
+		struct ripc_send_options options;
+		uint64_t later[2];
+	} options = {.options.size = sizeof(options)};
+	struct ripc_limits limits = {.size = offsetof(struct ripc_limits, long_max), .long_max = 7};
+	struct ripc_stats stats = {.size = offsetof(struct ripc_stats, short_received),
+				   .short_received = 7};
+	struct ripc_route route = {.size = offsetof(struct ripc_route, instance), .connected = 7};
+	struct ripc_send_options small = {.size = sizeof(small) - 1};
+	struct iovec item = {"x", 1};
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	EXPECT_OK(ripc_route_limits(p.a, 0, &limits));
+	EXPECT_EQ(RIPC_SHORT_GUARANTEED, limits.short_max);
+	EXPECT_EQ(7, limits.long_max);
+	EXPECT_OK(ripc_route_limits(p.a, 0, &larger.limits));
+	EXPECT_EQ(RIPC_ITEMS_MAX, larger.limits.items_max);
+	EXPECT_EQ(0, larger.later[0] + larger.later[1]);
+	EXPECT_EQ(sizeof(larger), larger.limits.size);
+	EXPECT_OK(ripc_context_stats(p.a, &stats));
+	EXPECT_EQ(7, stats.short_received);
+	EXPECT_OK(ripc_service_stats(p.sa, &stats));
+	EXPECT_EQ(7, stats.short_received);
+	EXPECT_OK(ripc_route_lookup(p.a, p.idb, &route, c->patience_ms));
+	EXPECT_EQ(p.idb, route.service);
+	EXPECT_EQ(7, route.connected);
+	stats.size = limits.size = route.size = 0;
+	EXPECT_RC(-EINVAL, ripc_route_limits(p.a, 0, &limits));
+	EXPECT_RC(-EINVAL, ripc_context_stats(p.a, &stats));
+	EXPECT_RC(-EINVAL, ripc_service_stats(p.sa, &stats));
+	EXPECT_RC(-EINVAL, ripc_peer_stats(p.a, p.idb, &stats));
+	EXPECT_RC(-EINVAL, ripc_route_get(p.a, p.idb, &route));
+	EXPECT_RC(-EINVAL, ripc_route_lookup(p.a, p.idb, &route, 0));
+	EXPECT_RC(-EINVAL, ripc_send_short(p.sa, p.idb, &item, 1, &small, c->patience_ms));
+	EXPECT_OK(ripc_send_short(p.sa, p.idb, &item, 1, &options.options, c->patience_ms));
+	options.later[1] = 1;
+	EXPECT_RC(-EOPNOTSUPP,
+		  ripc_send_short(p.sa, p.idb, &item, 1, &options.options, c->patience_ms));
+}
+
 static void limits_and_query(struct conf *c)
 {
-	struct ripc_limits all, one;
-	struct ripc_route route;
-	struct ripc_stats stats;
+	struct ripc_limits all = {.size = sizeof(all)}, one = {.size = sizeof(one)};
+	struct ripc_route route = {.size = sizeof(route)};
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	const char *name;
 	char text[300];
 	struct conf_pair p;
@@ -152,7 +200,7 @@ static void limits_and_query(struct conf *c)
 
 	conf_pair(c, &p);
 	EXPECT_OK(ripc_route_limits(p.a, 0, &all));
-	CHECK(all.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)all.short_max);
+	CHECK(all.short_max >= RIPC_SHORT_GUARANTEED, "%llu", (unsigned long long)all.short_max);
 	EXPECT_RC(-ENOENT, ripc_route_get(p.a, conf_id(c), &route));
 	EXPECT_RC(-ENOENT, ripc_route_limits(p.a, conf_id(c), &one));
 	EXPECT_RC(-ENOENT, ripc_peer_stats(p.a, conf_id(c), &stats));
@@ -186,7 +234,7 @@ static void limits_and_query(struct conf *c)
 
 static void stats_add_up(struct conf *c)
 {
-	struct ripc_stats a, b, s;
+	struct ripc_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)}, s = {.size = sizeof(s)};
 	struct conf_pair p;
 	uint64_t bytes = 0;
 
@@ -213,9 +261,9 @@ static void stats_add_up(struct conf *c)
 	EXPECT_EQ(bytes, b.bytes_received);
 	EXPECT_EQ(0, b.queued);
 	EXPECT_EQ(0, a.bad_messages + b.bad_messages + a.bad_peers + b.bad_peers);
-	EXPECT_EQ(0, b.lost + b.duplicates + b.dropped_no_service + b.dropped_queue_full +
+	EXPECT_EQ(0, b.datagrams_lost + b.duplicates + b.dropped_no_service + b.dropped_queue_full +
 			     b.dropped_unread);
-	EXPECT_EQ(10, b.pool_items + b.window_items + a.return_writes);
+	EXPECT_EQ(10, b.pool_items + b.window_items + a.return_buffer_writes);
 	EXPECT_OK(ripc_service_stats(p.sb, &s));
 	EXPECT_EQ(20, s.short_received);
 	EXPECT_EQ(10, s.long_received);
@@ -272,7 +320,7 @@ static void stats_at_any_time(struct conf *c)
 		struct counted *from = &of[conf_random(c, 4)], *to;
 		unsigned run = 1 + (unsigned)conf_random(c, 40);
 		size_t len = (size_t)conf_random(c, conf_random(c, 2) ? 100 : 1500);
-		struct ripc_stats is, want = {0};
+		struct ripc_stats is = {.size = sizeof(is)}, want = {.size = sizeof(want)};
 		struct conf_plan plan;
 
 		to = &of[(unsigned)(from - of) % 2 ? 2 * conf_random(c, 2) : 1 + 2 * conf_random(c, 2)];
@@ -349,6 +397,7 @@ const struct conf_case conf_api[] = {
 	{"bad_sends", bad_sends, 0},
 	{"bad_options", bad_options, CONF_REAL},
 	{"limits_and_query", limits_and_query, 0},
+	{"struct_sizes", struct_sizes, 0},
 	{"stats_add_up", stats_add_up, CONF_RELIABLE},
 	{"stats_at_any_time", stats_at_any_time, CONF_REAL | CONF_RELIABLE | CONF_TWO_CONTEXTS},
 	{"texts", texts, 0},

@@ -100,7 +100,7 @@ static void register_refused(struct conf *c)
 {
 	struct ripc *ctx = conf_open(c);
 	static uint8_t memory[40000];
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	EXPECT_OK(ripc_buf_register(ctx, memory + 10000, 10000));
 	EXPECT_OK(ripc_context_stats(ctx, &stats));
@@ -155,7 +155,7 @@ static void busy_while_sent(struct conf *c)
 
 static void pool_is_reused(struct conf *c)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct conf_pair p;
 	uint64_t after_first = 0;
 
@@ -177,7 +177,7 @@ static void pool_is_reused(struct conf *c)
 static void pool_limit(struct conf *c)
 {
 	struct ripc *ctx = conf_open_with(c, "pool_bytes=0");
-	struct ripc_stats before, stats;
+	struct ripc_stats before = {.size = sizeof(before)}, stats = {.size = sizeof(stats)};
 	void *buf[10];
 
 	EXPECT_OK(ripc_context_stats(ctx, &before));

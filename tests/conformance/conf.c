@@ -278,7 +278,7 @@ void conf_check_message(const struct ripc_message *m, const struct conf_plan *pl
 			EXPECT_EQ(RIPC_IN_RECEIVE_BUFFER, m->placement[i]);
 		else if (plan->len[i])
 			CHECK(m->placement[i] >= RIPC_IN_RECEIVE_BUFFER &&
-				      m->placement[i] <= RIPC_IN_PLACE,
+				      m->placement[i] <= RIPC_IN_SENDER_MEMORY,
 			      "%u", m->placement[i]);
 		if (plan->len[i] && m->placement[i] == RIPC_IN_POOL)
 			EXPECT_EQ(0, (uintptr_t)m->items[i].iov_base % 64);
@@ -379,7 +379,7 @@ void conf_exchange(struct conf *c, struct conf_pair *p)
 
 void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t want, const char *name)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	uint64_t have = 0;
 
 	for (int waited = 0; waited <= c->patience_ms; waited += 5) {

@@ -32,7 +32,7 @@ static struct conf_plan one(size_t len, uint64_t tag)
 static void lane_breaks(struct conf *c)
 {
 	enum { N = 30 };
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	unsigned unknown = 0, lost = 0;
 	struct conf_pair p;
 
@@ -543,7 +543,7 @@ static void slow_peer(struct conf *c)
 static void cancel_in_flight(struct conf *c)
 {
 	for (int round = 0; round < 8; round++) {
-		struct ripc_send_options options = {.nreturns = 1};
+		struct ripc_send_options options = {.size = sizeof(options), .nreturn_buffers = 1};
 		struct ripc_request *request;
 		struct ripc_message *m;
 		struct iovec item, ret;
@@ -555,7 +555,7 @@ static void cancel_in_flight(struct conf *c)
 		buf = ripc_buf_alloc(p.a, 30000);
 		CHECK(buf, "%s", ripc_error_detail());
 		ret = (struct iovec){buf, 30000};
-		options.returns = &ret;
+		options.return_buffers = &ret;
 		item = (struct iovec){data, sizeof(data)};
 		EXPECT_OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
 		m = conf_receive(c, p.sb);
@@ -570,7 +570,7 @@ static void cancel_in_flight(struct conf *c)
 		memset(next, 0x77, 30000);
 		/* Delivered before: then it was ours to free. Otherwise it lands elsewhere. */
 		m = conf_receive(c, p.sa);
-		if (m->placement[0] != RIPC_IN_RETURN)
+		if (m->placement[0] != RIPC_IN_RETURN_BUFFER)
 			conf_check_message(m, &plan, p.idb, p.ida, true);
 		ripc_message_free(m);
 		conf_run(c, 200);

@@ -39,7 +39,7 @@ static void drain(struct conf *c, struct conf_pair *p, size_t len, unsigned n)
 static void absent_receiver(struct conf *c)
 {
 	size_t len = conf_random(c, 2) ? 8 : 400;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct conf_pair p, other;
 	struct ripc_message *m;
 	struct conf_plan plan;

@@ -29,7 +29,7 @@ static void gather(struct conf *c, struct group_contexts *w, unsigned n)
 
 static struct ripc_group_stats group_stats(struct ripc *ctx, uint64_t group)
 {
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 
 	EXPECT_OK(ripc_group_stats(ctx, group, NULL, &stats));
 	return stats;
@@ -76,7 +76,7 @@ static void expect(struct conf *c, struct ripc_service *s, uint64_t source, uint
 	conf_plan_one(&plan, 100, tag);
 	conf_check_message(m, &plan, source, ripc_service_id(s), false);
 	EXPECT_EQ(group, m->group);
-	EXPECT_EQ(0, m->nreturns);
+	EXPECT_EQ(0, m->nreturn_buffers);
 	ripc_message_free(m);
 }
 
@@ -100,7 +100,7 @@ static void each_once(struct conf *c)
 		EXPECT_EQ(c->same ? ROUNDS * CROWD : ROUNDS, stats.sent);
 		EXPECT_EQ(c->same ? 0 : ROUNDS * (CROWD - 1), stats.received);
 		EXPECT_EQ(c->same ? 0 : CROWD - 1, stats.senders);
-		EXPECT_EQ(0, stats.lost + stats.missed + stats.dropped);
+		EXPECT_EQ(0, stats.lost + stats.unreached + stats.dropped);
 	}
 }
 
@@ -178,7 +178,7 @@ static void sizes(struct conf *c)
 
 		conf_plan_random(c, &plan, counts[i % 4], i % 3 ? conf_random(c, 900) : 0);
 		if (i >= 16)
-			plan.len[plan.nitems - 1] += RIPC_GROUP_MAX - conf_plan_total(&plan);
+			plan.len[plan.nitems - 1] += RIPC_GROUP_MESSAGE_MAX - conf_plan_total(&plan);
 		base = conf_build(c, p.a, CONF_UNREGISTERED, &plan, items);
 		EXPECT_OK(ripc_group_send(p.sa, group, items, plan.nitems, NULL, c->patience_ms));
 		conf_mem_free(c, p.a, CONF_UNREGISTERED, base);
@@ -190,11 +190,11 @@ static void sizes(struct conf *c)
 
 static void refused(struct conf *c)
 {
-	static uint8_t data[RIPC_GROUP_MAX + 1];
+	static uint8_t data[RIPC_GROUP_MESSAGE_MAX + 1];
 	uint64_t group = 1 + conf_random(c, RIPC_GROUP_LIMIT - 1);
 	struct iovec item = {data, sizeof(data)};
-	struct ripc_send_options options = {.flags = RIPC_RELIABLE};
-	struct ripc_group_stats stats;
+	struct ripc_send_options options = {.size = sizeof(options), .flags = RIPC_RELIABLE};
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 	struct conf_pair p;
 
 	conf_pair(c, &p);
@@ -210,7 +210,9 @@ static void refused(struct conf *c)
 	item.iov_len = 1;
 	EXPECT_ERROR(-EINVAL, ripc_group_send(p.sa, group, &item, 0, NULL, 0));
 	EXPECT_ERROR(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
-	options = (struct ripc_send_options){.nreturns = 1, .returns = &item};
+	options = (struct ripc_send_options){.size = sizeof(struct ripc_send_options),
+					     .nreturn_buffers = 1,
+					     .return_buffers = &item};
 	EXPECT_ERROR(-EOPNOTSUPP, ripc_group_send(p.sa, group, &item, 1, &options, 0));
 	EXPECT_ERROR(-EAGAIN, ripc_group_send(p.sa, group, &item, 1, NULL, 0));
 	/* The names that groups have for the resolver are no services. */
@@ -256,7 +258,7 @@ static void coordinator_takeover(struct conf *c)
 		CHECK(++rounds < ROUNDS_MAX || over || !c->multicast, "lanes carry it all");
 	} while (!over && c->multicast);
 	for (unsigned i = 0; i < 3; i++)
-		EXPECT_EQ(0, after[i].lost + after[i].missed + after[i].dropped);
+		EXPECT_EQ(0, after[i].lost + after[i].unreached + after[i].dropped);
 }
 
 /* A context that closes, member and keeper, is not waited for. */
@@ -360,9 +362,9 @@ static void come_and_go(struct conf *c)
 static void slow_local_member(struct conf *c)
 {
 	enum { MOST = 3000, LOST_MAX = 5 };
-	static uint8_t data[RIPC_GROUP_MAX];
+	static uint8_t data[RIPC_GROUP_MESSAGE_MAX];
 	struct iovec item = {data, sizeof(data)};
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 	struct ripc_message *m;
 	struct group_contexts w;
 	unsigned sent = 0, got = 0, lost = 0;
@@ -391,13 +393,13 @@ static void slow_local_member(struct conf *c)
 		got++;
 	}
 	CHECK(got > 1 && got < sent, "%u of %u", got, sent);
-	EXPECT_EQ(0, group_stats(w.ctx[0], w.group).missed);
+	EXPECT_EQ(0, group_stats(w.ctx[0], w.group).unreached);
 }
 
 /* What one sender has sent is counted apart. */
 static void counted(struct conf *c)
 {
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 	uint8_t instance[3][16];
 	struct ripc_message *m;
 	struct group_contexts w;

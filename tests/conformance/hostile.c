@@ -94,7 +94,7 @@ static void attacker_close(struct attacker *at)
 /* How much of what came was refused. */
 static uint64_t refused(struct ripc *ctx)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	EXPECT_OK(ripc_context_stats(ctx, &stats));
 	return stats.bad_messages + stats.bad_peers + stats.dropped_no_service;
@@ -184,7 +184,8 @@ static void bad_peer(struct conf *c)
 	ripc__sim_tamper(c->net, mutate, &mu);
 	for (int i = 0; i < 60; i++) {
 		struct iovec item = {data, (size_t)conf_random(c, 500)}, back = {ret, 4096};
-		struct ripc_send_options options = {.nreturns = i % 2, .returns = &back};
+		struct ripc_send_options options = {
+			.size = sizeof(options), .nreturn_buffers = i % 2, .return_buffers = &back};
 		struct ripc_request *request;
 		struct ripc_message *m;
 		unsigned k = (unsigned)conf_random(c, 2);
@@ -221,7 +222,7 @@ static void bad_peer(struct conf *c)
 /* Bytes in the middle of a good connection. */
 static void injected(struct conf *c)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct conf_pair p, q;
 
 	conf_pair(c, &p);

@@ -51,7 +51,7 @@ static void close_in_use(struct conf *c)
 
 static void unregister_with_queue(struct conf *c)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct ripc_message *m;
 	struct conf_plan plan;
 	struct conf_pair p;
@@ -255,7 +255,7 @@ static void service_fd(struct conf *c)
 
 static void gauges_return(struct conf *c)
 {
-	struct ripc_stats before, after;
+	struct ripc_stats before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
 	struct conf_pair p;
 	struct ripc *b;
 

@@ -4,13 +4,13 @@
 
 static uint64_t short_max(struct conf *c, struct ripc *ctx, uint64_t dest)
 {
-	struct ripc_limits limits;
+	struct ripc_limits limits = {.size = sizeof(limits)};
 
 	EXPECT_OK(ripc_route_lookup(ctx, dest, NULL, c->patience_ms));
 	EXPECT_OK(ripc_route_limits(ctx, dest, &limits));
-	CHECK(limits.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)limits.short_max);
+	CHECK(limits.short_max >= RIPC_SHORT_GUARANTEED, "%llu", (unsigned long long)limits.short_max);
 	EXPECT_EQ(RIPC_ITEMS_MAX, limits.items_max);
-	EXPECT_EQ(RIPC_RETURNS_MAX, limits.returns_max);
+	EXPECT_EQ(RIPC_RETURN_BUFFERS_MAX, limits.return_buffers_max);
 	CHECK(limits.long_max >= 64 * MIB, "%llu", (unsigned long long)limits.long_max);
 	return limits.short_max;
 }
@@ -23,8 +23,20 @@ static void short_sizes(struct conf *c)
 
 	conf_pair(c, &p);
 	max = short_max(c, p.a, p.idb);
-	size_t sizes[] = {
-		0, 1, 2, 3, 7, 8, 9, 63, 64, 65, RIPC_SHORT_MIN - 1, RIPC_SHORT_MIN, max - 1, max};
+	size_t sizes[] = {0,
+			  1,
+			  2,
+			  3,
+			  7,
+			  8,
+			  9,
+			  63,
+			  64,
+			  65,
+			  RIPC_SHORT_GUARANTEED - 1,
+			  RIPC_SHORT_GUARANTEED,
+			  max - 1,
+			  max};
 
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct conf_plan plan;
@@ -204,7 +216,8 @@ static void order_short(struct conf *c)
 	conf_pair(c, &p);
 	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	while (received < 600) {
-		struct ripc_send_options options = {.flags = conf_random(c, 2) ? RIPC_MORE : 0};
+		struct ripc_send_options options = {.size = sizeof(options),
+						    .flags = conf_random(c, 2) ? RIPC_MORE : 0};
 		unsigned burst = (unsigned)conf_random(c, 40);
 
 		for (; burst-- && sent < 600; sent++) {
@@ -275,7 +288,7 @@ static void check_fields(const struct ripc_message *m, const struct look *look,
 	conf_check_message(m, plan, ripc_service_id(look->from), ripc_service_id(look->to),
 			   look->is_long);
 	EXPECT_EQ(0, memcmp(m->instance, look->instance, 16));
-	EXPECT_EQ(look->options ? look->options->nreturns : 0, m->nreturns);
+	EXPECT_EQ(look->options ? look->options->nreturn_buffers : 0, m->nreturn_buffers);
 	EXPECT_EQ(0, m->group);
 	for (unsigned i = 0; i < plan->nitems; i++)
 		if (plan->len[i])
@@ -293,7 +306,8 @@ typedef int send_fn(struct ripc_service *from, uint64_t dest, const struct iovec
 static void *travel(struct conf *c, const struct look *look, const struct conf_plan *plan,
 		    enum conf_memory kind, send_fn *send)
 {
-	bool reliable = c->reliable || look->is_long || (look->options && look->options->nreturns);
+	bool reliable =
+		c->reliable || look->is_long || (look->options && look->options->nreturn_buffers);
 	struct iovec items[RIPC_ITEMS_MAX];
 	void *memory = conf_build(c, look->ctx, kind, plan, items), *base;
 	uint64_t dest = ripc_service_id(look->to);
@@ -322,7 +336,7 @@ static void fields_short(struct conf *c, struct look look[2])
 {
 	static const struct conf_plan plans[] = {{1, {16}, 1},      {1, {16}, 2},  {1, {0}, 3},
 						 {3, {5, 0, 7}, 4}, {1, {400}, 5}, {1, {1}, 6}};
-	const struct ripc_send_options more = {.flags = RIPC_MORE};
+	const struct ripc_send_options more = {.size = sizeof(more), .flags = RIPC_MORE};
 	const unsigned nplans = sizeof(plans) / sizeof(plans[0]);
 
 	for (unsigned i = 0; i < (c->reliable ? 10 * nplans : nplans); i++) {
@@ -355,7 +369,7 @@ static void fields_long(struct conf *c, struct look look[2])
 		at->options = NULL;
 		at->placements = 1 << RIPC_IN_POOL;
 		if (kind == CONF_ALLOCATED)
-			at->placements |= 1 << RIPC_IN_PLACE;
+			at->placements |= 1 << RIPC_IN_SENDER_MEMORY;
 		travel(c, at, &plan, kind, ripc_send_long);
 	}
 }
@@ -367,22 +381,25 @@ static void fields_long(struct conf *c, struct look look[2])
  */
 static void fields_returns(struct conf *c, struct look look[2])
 {
-	static const unsigned counts[] = {1, 2, RIPC_RETURNS_MAX};
+	static const unsigned counts[] = {1, 2, RIPC_RETURN_BUFFERS_MAX};
 
 	for (unsigned i = 0; i < 6 * FIELDS_SIZES; i++) {
 		struct look *ask = &look[i % 2], *answer = &look[!(i % 2)];
 		enum conf_memory kind = i % 4 > 1 ? CONF_ALLOCATED : CONF_REGISTERED;
 		size_t len = fields_sizes[i % FIELDS_SIZES];
-		uint8_t *buf = conf_mem_alloc(c, ask->ctx, kind, len + RIPC_RETURNS_MAX);
+		uint8_t *buf = conf_mem_alloc(c, ask->ctx, kind, len + RIPC_RETURN_BUFFERS_MAX);
 		uint8_t *back = conf_mem_alloc(c, answer->ctx, CONF_ALLOCATED, 1);
-		struct iovec returns[RIPC_RETURNS_MAX], other = {back, 1};
-		struct ripc_send_options options = {.nreturns = counts[i % 3], .returns = returns};
-		const struct ripc_send_options one = {.nreturns = 1, .returns = &other};
+		struct iovec returns[RIPC_RETURN_BUFFERS_MAX], other = {back, 1};
+		struct ripc_send_options options = {.size = sizeof(options),
+						    .nreturn_buffers = counts[i % 3],
+						    .return_buffers = returns};
+		const struct ripc_send_options one = {
+			.size = sizeof(one), .nreturn_buffers = 1, .return_buffers = &other};
 		struct conf_plan plan;
 		send_fn *send;
 
-		returns[options.nreturns - 1] = (struct iovec){buf, len};
-		for (unsigned k = 0; k + 1 < options.nreturns; k++)
+		returns[options.nreturn_buffers - 1] = (struct iovec){buf, len};
+		for (unsigned k = 0; k + 1 < options.nreturn_buffers; k++)
 			returns[k] = (struct iovec){buf + len + k, 1};
 		ask->is_long = i % 5 > 1;
 		ask->options = &options;
@@ -392,7 +409,7 @@ static void fields_returns(struct conf *c, struct look look[2])
 		travel(c, ask, &plan, CONF_UNREGISTERED, send);
 		answer->is_long = true;
 		answer->options = &one;
-		answer->placements = 1 << RIPC_IN_RETURN;
+		answer->placements = 1 << RIPC_IN_RETURN_BUFFER;
 		conf_plan_one(&plan, len, i + 1);
 		CHECK(travel(c, answer, &plan, CONF_UNREGISTERED, ripc_send_long) == buf,
 		      "not where it was offered");
@@ -406,13 +423,13 @@ static void fields_returns(struct conf *c, struct look look[2])
 			 */
 			struct ripc_message *m;
 
-			while (options.nreturns > 1) {
+			while (options.nreturn_buffers > 1) {
 				EXPECT_OK(conf_send_long(c, answer->from, ripc_service_id(ask->from),
 							 1, i, c->patience_ms));
 				m = conf_receive(c, ask->from);
-				EXPECT_EQ(RIPC_IN_RETURN, m->placement[0]);
+				EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[0]);
 				ripc_message_free(m);
-				options.nreturns--;
+				options.nreturn_buffers--;
 			}
 			conf_mem_free(c, ask->ctx, kind, buf);
 		}
@@ -423,7 +440,7 @@ static void fields(struct conf *c)
 {
 	struct ripc_service *third;
 	struct ripc_message *m;
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 	struct conf_pair p;
 	struct look look[2];
 	uint8_t instance[2][16];
@@ -434,7 +451,7 @@ static void fields(struct conf *c)
 	EXPECT_EQ(p.idb, route.service);
 	EXPECT_EQ(1, route.connected);
 	CHECK(route.transport[0] && route.reason[0], "route without transport or reason");
-	CHECK(route.short_max >= RIPC_SHORT_MIN, "%llu", (unsigned long long)route.short_max);
+	CHECK(route.short_max >= RIPC_SHORT_GUARANTEED, "%llu", (unsigned long long)route.short_max);
 	memcpy(instance[1], route.instance, 16);
 	EXPECT_OK(ripc_route_lookup(p.b, p.ida, &route, c->patience_ms));
 	memcpy(instance[0], route.instance, 16);
@@ -451,7 +468,7 @@ static void fields(struct conf *c)
 	m = conf_receive(c, p.sb);
 	EXPECT_EQ(ripc_service_id(third), m->source);
 	EXPECT_EQ(0, memcmp(m->instance, instance[0], 16));
-	EXPECT_EQ(0, m->nreturns);
+	EXPECT_EQ(0, m->nreturn_buffers);
 	ripc_message_free(m);
 }
 
@@ -510,7 +527,7 @@ static void many_unreleased(struct conf *c)
  */
 static void unreleased_among_short(struct conf *c)
 {
-	struct ripc_stats is;
+	struct ripc_stats is = {.size = sizeof(is)};
 	/* In a guest of the lab each message takes a while. */
 	unsigned rounds = c->net ? 40 : 10;
 	struct conf_pair p;

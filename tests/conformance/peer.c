@@ -77,7 +77,7 @@ static void each_to_each(struct conf *c)
 {
 	unsigned n = c->peers > 12 ? 12 : c->peers;
 	struct peer_contexts *w = gather(c, n);
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	/* Every pair crosses. */
 	all_at_once(c, w, n, 0, n);
@@ -126,7 +126,7 @@ static void crossed(struct conf *c)
 static void many_services(struct conf *c)
 {
 	struct ripc_service *service[60];
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct conf_plan plan;
 	struct conf_pair p;
 

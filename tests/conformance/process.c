@@ -255,9 +255,9 @@ static void forked(struct conf *c)
 	struct ripc_message *m = NULL, *kept;
 	struct ripc_service *none = NULL;
 	struct ripc_request *request;
-	struct ripc_limits limits;
-	struct ripc_stats stats;
-	struct ripc_route route;
+	struct ripc_limits limits = {.size = sizeof(limits)};
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	struct ripc_route route = {.size = sizeof(route)};
 	uint8_t data[100] = {0};
 	struct iovec item = {data, sizeof(data)};
 	struct conf_pair p;
@@ -325,7 +325,7 @@ static void forked(struct conf *c)
 static void default_context(struct conf *c)
 {
 	struct ripc_service *service;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct conf_plan plan;
 	uint64_t id = conf_id(c);
 	void *buf;

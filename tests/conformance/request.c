@@ -145,7 +145,7 @@ static void unknown_destination(struct conf *c)
 	struct ripc_request *request, *same;
 	uint8_t data[100] = {0};
 	struct iovec item = {data, sizeof(data)};
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 	uint64_t nobody = conf_id(c);
 	char name[32];
 

@@ -25,7 +25,7 @@ static const uint8_t *place_in_window(struct conf *c, struct conf_pair *p, size_
 
 static void window_order(struct conf *c)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct conf_pair p;
 	uint8_t *buf;
 
@@ -133,7 +133,8 @@ static void window_refused(struct conf *c)
 static void offer(struct conf *c, struct conf_pair *p, bool is_long, const struct iovec *returns,
 		  unsigned nreturns)
 {
-	struct ripc_send_options options = {.returns = returns, .nreturns = nreturns};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .return_buffers = returns, .nreturn_buffers = nreturns};
 	uint8_t data[100];
 	struct iovec item = {data, sizeof(data)};
 	struct ripc_message *m;
@@ -147,7 +148,7 @@ static void offer(struct conf *c, struct conf_pair *p, bool is_long, const struc
 		EXPECT_OK(ripc_send_short(p->sa, p->idb, &item, 1, &options, c->patience_ms));
 	m = conf_receive(c, p->sb);
 	conf_check_message(m, &plan, p->ida, p->idb, is_long);
-	EXPECT_EQ(nreturns, m->nreturns);
+	EXPECT_EQ(nreturns, m->nreturn_buffers);
 	ripc_message_free(m);
 }
 
@@ -168,7 +169,7 @@ static struct ripc_message *answer(struct conf *c, struct conf_pair *p, const st
 
 static void return_fits(struct conf *c)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct conf_plan plan;
 	struct conf_pair p;
 	uint8_t *buf;
@@ -184,7 +185,7 @@ static void return_fits(struct conf *c)
 			offer(c, &p, is_long, &ret, 1);
 			conf_plan_one(&plan, i == 0 ? 20000 : i == 1 ? 5000 : 1, i);
 			m = answer(c, &p, &plan);
-			EXPECT_EQ(RIPC_IN_RETURN, m->placement[0]);
+			EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[0]);
 			CHECK(m->items[0].iov_base == buf, "not in the return buffer");
 			errno = 0;
 			CHECK(!ripc_message_detach(m, 0), "took a return buffer");
@@ -193,7 +194,7 @@ static void return_fits(struct conf *c)
 	EXPECT_OK(ripc_context_stats(p.b, &stats));
 	/* To itself a context does not write: it reads into the buffer it had offered. */
 	if (c->can_write && !c->same)
-		EXPECT_EQ(c->reliable ? 6 : 3, stats.return_writes);
+		EXPECT_EQ(c->reliable ? 6 : 3, stats.return_buffer_writes);
 	EXPECT_OK(ripc_buf_free(p.a, buf));
 }
 
@@ -229,21 +230,21 @@ static void return_does_not_fit(struct conf *c)
 
 static void return_several(struct conf *c)
 {
-	struct iovec ret[RIPC_RETURNS_MAX];
+	struct iovec ret[RIPC_RETURN_BUFFERS_MAX];
 	struct ripc_message *m;
 	struct conf_plan plan = {4, {10, 0, 3000, 20000}, 11};
 	struct conf_pair p;
 	uint8_t *buf;
 
 	conf_pair(c, &p);
-	buf = ripc_buf_alloc(p.a, RIPC_RETURNS_MAX * 4096);
+	buf = ripc_buf_alloc(p.a, RIPC_RETURN_BUFFERS_MAX * 4096);
 	CHECK(buf, "%s", ripc_error_detail());
-	for (int i = 0; i < RIPC_RETURNS_MAX; i++)
+	for (int i = 0; i < RIPC_RETURN_BUFFERS_MAX; i++)
 		ret[i] = (struct iovec){buf + i * 4096, 4096};
-	offer(c, &p, true, ret, RIPC_RETURNS_MAX);
+	offer(c, &p, true, ret, RIPC_RETURN_BUFFERS_MAX);
 	m = answer(c, &p, &plan);
-	EXPECT_EQ(RIPC_IN_RETURN, m->placement[0]);
-	EXPECT_EQ(RIPC_IN_RETURN, m->placement[2]);
+	EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[0]);
+	EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[2]);
 	CHECK(m->items[0].iov_base != m->items[2].iov_base, "two items in one place");
 	EXPECT_EQ(RIPC_IN_POOL, m->placement[3]);
 	ripc_message_free(m);
@@ -251,7 +252,7 @@ static void return_several(struct conf *c)
 	plan = (struct conf_plan){2, {4096, 4096}, 12};
 	m = answer(c, &p, &plan);
 	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(RIPC_IN_RETURN, m->placement[i]);
+		EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[i]);
 	ripc_message_free(m);
 	EXPECT_OK(ripc_buf_free(p.a, buf));
 }
@@ -286,9 +287,9 @@ static void return_order(struct conf *c)
 
 static void return_refused(struct conf *c)
 {
-	struct ripc_send_options options = {0};
+	struct ripc_send_options options = {.size = sizeof(options)};
 	uint8_t data[10] = {0}, foreign[100];
-	struct iovec item = {data, sizeof(data)}, ret[RIPC_RETURNS_MAX + 1];
+	struct iovec item = {data, sizeof(data)}, ret[RIPC_RETURN_BUFFERS_MAX + 1];
 	struct conf_pair p;
 	uint8_t *buf;
 
@@ -296,16 +297,16 @@ static void return_refused(struct conf *c)
 	conf_fill(data, sizeof(data), 0);
 	buf = ripc_buf_alloc(p.a, 1000);
 	CHECK(buf, "%s", ripc_error_detail());
-	options.returns = ret;
-	options.nreturns = 1;
+	options.return_buffers = ret;
+	options.nreturn_buffers = 1;
 	ret[0] = (struct iovec){foreign, 100};
 	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, &item, 1, &options, c->patience_ms));
 	EXPECT_ERROR(-EINVAL, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
-	options.nreturns = RIPC_RETURNS_MAX + 1;
-	for (int i = 0; i <= RIPC_RETURNS_MAX; i++)
+	options.nreturn_buffers = RIPC_RETURN_BUFFERS_MAX + 1;
+	for (int i = 0; i <= RIPC_RETURN_BUFFERS_MAX; i++)
 		ret[i] = (struct iovec){buf + i * 10, 10};
 	EXPECT_ERROR(-EINVAL, ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
-	options.nreturns = 1;
+	options.nreturn_buffers = 1;
 	ret[0] = (struct iovec){buf, 500};
 	EXPECT_OK(ripc_send_long(p.sa, p.idb, &item, 1, &options, c->patience_ms));
 	/* Offered already, all or in part. */

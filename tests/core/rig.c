@@ -76,7 +76,7 @@ const uint8_t *rig_instance(const struct rig *rig, unsigned i)
 
 struct ripc_stats rig_stats(const struct rig *rig, unsigned i)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	OK(ripc_context_stats(rig->ctx[i], &stats));
 	return stats;

@@ -167,7 +167,8 @@ static void one_short(struct report *r, const struct config *c, struct ripc_serv
 {
 	uint8_t bytes[100];
 	struct iovec iov = {bytes, sizeof(bytes)}, back = {offer, room};
-	struct ripc_send_options options = {.returns = &back, .nreturns = 1};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .return_buffers = &back, .nreturn_buffers = 1};
 	struct ripc_message *m;
 
 	fill(bytes, sizeof(bytes), 3);

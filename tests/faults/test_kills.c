@@ -125,7 +125,8 @@ static bool side_open(struct side *s, struct report *r, const struct config *c, 
 static bool add_return(struct side *s, struct report *r)
 {
 	struct iovec item = {"go", 2}, back = {s->back, LONG_BYTES};
-	struct ripc_send_options options = {.returns = &back, .nreturns = 1};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .return_buffers = &back, .nreturn_buffers = 1};
 	int rc = ripc_send_short(s->service, s->peer, &item, 1, &options, TIMEOUT_MS);
 
 	if (rc)

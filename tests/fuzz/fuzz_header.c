@@ -30,7 +30,7 @@ static void header(const uint8_t *data, size_t size)
 		return;
 	}
 	check(strcmp(ripc__kind_name(h.kind), "unknown") != 0);
-	check(h.nitems <= RIPC_ITEMS_MAX && h.nreturns <= RIPC_RETURNS_MAX);
+	check(h.nitems <= RIPC_ITEMS_MAX && h.nreturns <= RIPC_RETURN_BUFFERS_MAX);
 	check(h.payload >= data && h.payload + h.payload_len == data + size);
 	p = ripc__header_put(check_elided, h.kind, h.flags, h.nitems, h.nreturns, h.dest, h.source);
 	if (h.instance)

@@ -296,12 +296,12 @@ static void answer(struct run *r)
 {
 	uint8_t how = take(r);
 	struct iovec item = {r->sent, how & 1 ? 20000 : 50}, back;
-	struct ripc_send_options options = {.returns = &back};
+	struct ripc_send_options options = {.size = sizeof(options), .return_buffers = &back};
 
 	if (how & 2 && !r->offered) {
 		r->offered = ripc_buf_alloc(r->ctx[0], 5000);
 		back = (struct iovec){r->offered, 5000};
-		options.nreturns = r->offered ? 1 : 0;
+		options.nreturn_buffers = r->offered ? 1 : 0;
 	}
 	if (!(how & 4))
 		ripc_send_short(r->s[0], PEER_ID, &item, 1, &options, 5);

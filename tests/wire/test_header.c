@@ -56,7 +56,7 @@ struct made {
 	uint64_t dest, source, acked, u[2];
 	uint16_t nitems, nreturns, credits, flags;
 	uint32_t seq;
-	struct ripc__desc items[RIPC_ITEMS_MAX], returns[RIPC_RETURNS_MAX];
+	struct ripc__desc items[RIPC_ITEMS_MAX], returns[RIPC_RETURN_BUFFERS_MAX];
 	size_t payload_at, payload_len;
 };
 
@@ -151,7 +151,7 @@ static int decode(const uint8_t *buf, size_t len)
 		/* Whatever it says lies within it. */
 		ck_assert(h.payload >= copy && h.payload + h.payload_len == copy + len);
 		ck_assert_uint_le(h.nitems, RIPC_ITEMS_MAX);
-		ck_assert_uint_le(h.nreturns, RIPC_RETURNS_MAX);
+		ck_assert_uint_le(h.nreturns, RIPC_RETURN_BUFFERS_MAX);
 	}
 	free(copy);
 	return rc;
@@ -191,7 +191,7 @@ START_TEST(decode__round_trip_header)
 		const char *why;
 
 		make(&m, (unsigned)_i, 1 + (unsigned)(test_random(&rng) % RIPC_ITEMS_MAX),
-		     (unsigned)(test_random(&rng) % (RIPC_RETURNS_MAX + 1)), round & 1);
+		     (unsigned)(test_random(&rng) % (RIPC_RETURN_BUFFERS_MAX + 1)), round & 1);
 		ck_assert_int_eq(ripc__header_decode(&h, m.buf, m.len, &why), 0);
 		ck_assert_uint_eq(h.kind, kinds[_i].kind);
 		ck_assert_uint_eq(h.flags, m.flags);
@@ -342,7 +342,7 @@ START_TEST(decode__counts_of_items_and_returns)
 		ck_assert_int_eq(decode(m.buf, m.len), -EPROTO);
 		if (!kinds[k].items)
 			continue;
-		make(&m, k, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX, false);
+		make(&m, k, RIPC_ITEMS_MAX, RIPC_RETURN_BUFFERS_MAX, false);
 		ck_assert_int_eq(decode(m.buf, m.len), 0);
 		ripc__put_le16(m.buf + 6, RIPC_ITEMS_MAX + 1);
 		ck_assert_int_eq(decode(m.buf, m.len), -EPROTO);
@@ -350,9 +350,9 @@ START_TEST(decode__counts_of_items_and_returns)
 		ck_assert_int_eq(decode(m.buf, m.len), -EPROTO);
 	}
 	for (unsigned k = 0; k < KINDS; k++) {
-		make(&m, k, 1, RIPC_RETURNS_MAX, false);
+		make(&m, k, 1, RIPC_RETURN_BUFFERS_MAX, false);
 		ck_assert_int_eq(decode(m.buf, m.len), 0);
-		ripc__put_le16(m.buf + 30, kinds[k].returns ? RIPC_RETURNS_MAX + 1 : 1);
+		ripc__put_le16(m.buf + 30, kinds[k].returns ? RIPC_RETURN_BUFFERS_MAX + 1 : 1);
 		ck_assert_int_eq(decode(m.buf, m.len), -EPROTO);
 	}
 }
@@ -633,15 +633,15 @@ START_TEST(sizes__largest_header)
 {
 	struct made m;
 
-	make_minimal(&m, 1, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX);
+	make_minimal(&m, 1, RIPC_ITEMS_MAX, RIPC_RETURN_BUFFERS_MAX);
 	ck_assert_uint_eq(m.payload_at, RIPC__HEADER_MAX);
-	make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX, true);
+	make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURN_BUFFERS_MAX, true);
 	ck_assert_uint_le(m.payload_at, RIPC__SHORT_HEADER_MAX);
 	do
-		make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURNS_MAX, false);
+		make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURN_BUFFERS_MAX, false);
 	while (!(m.flags & RIPC__F_ACK));
 	ck_assert_uint_eq(m.payload_at, RIPC__SHORT_HEADER_MAX);
-	ck_assert_uint_ge(RIPC__MSG_MIN_MAX, RIPC__SHORT_HEADER_MAX + RIPC_SHORT_MIN);
+	ck_assert_uint_ge(RIPC__MSG_MIN_MAX, RIPC__SHORT_HEADER_MAX + RIPC_SHORT_GUARANTEED);
 }
 END_TEST
 

@@ -13,6 +13,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* A larger size of a struct of the caller is taken for uninitialised memory. */
+#define STRUCT_SIZE_MAX 65536
+
 const char *ripc_version(void)
 {
 	return PACKAGE_VERSION;
@@ -88,7 +91,30 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 	}
 }
 
-static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
+int ripc__check_output(const void *to, const char *type)
+{
+	size_t size;
+
+	if (!to)
+		return ripc__fail(-EINVAL, "no struct %s to store the result", type);
+	memcpy(&size, to, sizeof(size));
+	if (size < sizeof(size) || size > STRUCT_SIZE_MAX)
+		return ripc__fail(-EINVAL, "member size of struct %s is %zu: set it to its sizeof",
+				  type, size);
+	return 0;
+}
+
+void ripc__store_output(void *to, const void *from, size_t known)
+{
+	size_t size, n;
+
+	memcpy(&size, to, sizeof(size));
+	n = size < known ? size : known;
+	memcpy((char *)to + sizeof(size), (const char *)from + sizeof(size), n - sizeof(size));
+	memset((char *)to + n, 0, size - n);
+}
+
+static void fill_route(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
 {
 	const struct ripc__lane *lane;
 	const struct ripc__tp *tp;
@@ -117,12 +143,24 @@ static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_r
 	explain(ctx, d, route);
 }
 
+static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
+{
+	struct ripc_route full;
+
+	fill_route(ctx, d, &full);
+	ripc__store_output(route, &full, sizeof(full));
+}
+
 int ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms)
 {
 	struct ripc__dest *d;
 	uint64_t deadline;
 	int rc = ripc__context(&ctx);
 
+	if (rc)
+		return rc;
+	if (route)
+		rc = ripc__check_output(route, "ripc_route");
 	if (rc)
 		return rc;
 	if (!dest || ripc__group_is_name(dest))
@@ -163,8 +201,9 @@ int ripc_route_get(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
 
 	if (rc)
 		return rc;
-	if (!route)
-		return ripc__fail(-EINVAL, "nowhere to store the route");
+	rc = ripc__check_output(route, "ripc_route");
+	if (rc)
+		return rc;
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	if (!rc) {
@@ -181,30 +220,32 @@ int ripc_route_get(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
 
 int ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
 {
+	struct ripc_limits full = {
+		.short_max = RIPC_SHORT_GUARANTEED,
+		.long_max = (UINT64_C(1) << RIPC__LEN_BITS) - 1,
+		.items_max = RIPC_ITEMS_MAX,
+		.return_buffers_max = RIPC_RETURN_BUFFERS_MAX,
+	};
+	const struct ripc__dest *d;
 	const char *name;
 	int rc = ripc__context(&ctx);
 
 	if (rc)
 		return rc;
-	if (!limits)
-		return ripc__fail(-EINVAL, "nowhere to store the limits");
-	limits->short_max = RIPC_SHORT_MIN;
-	limits->long_max = (UINT64_C(1) << RIPC__LEN_BITS) - 1;
-	limits->items_max = RIPC_ITEMS_MAX;
-	limits->returns_max = RIPC_RETURNS_MAX;
-	if (!dest)
-		return 0;
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc) {
-		struct ripc__dest *d = ripc__dest_find(ctx, dest);
-
-		limits->short_max = d ? ripc__short_max(ctx, d, &name) : 0;
-	}
-	ripc__unlock(ctx);
+	rc = ripc__check_output(limits, "ripc_limits");
 	if (rc)
 		return rc;
-	if (!limits->short_max)
+	if (dest) {
+		ripc__lock(ctx);
+		rc = ripc__check_open(ctx);
+		d = rc ? NULL : ripc__dest_find(ctx, dest);
+		full.short_max = d ? ripc__short_max(ctx, d, &name) : 0;
+		ripc__unlock(ctx);
+		if (rc)
+			return rc;
+	}
+	ripc__store_output(limits, &full, sizeof(full));
+	if (!full.short_max)
 		return ripc__fail(-ENOENT,
 				  "service %llu is not connected: ripc_route_lookup() does that",
 				  (unsigned long long)dest);
@@ -214,46 +255,52 @@ int ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limit
 int ripc_context_stats(struct ripc *ctx, struct ripc_stats *stats)
 {
 	struct ripc__auth_counts counts;
+	struct ripc_stats full;
 	int rc = ripc__context(&ctx);
 
 	if (rc)
 		return rc;
-	if (!stats)
-		return ripc__fail(-EINVAL, "nowhere to store the counters");
+	rc = ripc__check_output(stats, "ripc_stats");
+	if (rc)
+		return rc;
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	if (rc) {
 		ripc__unlock(ctx);
 		return rc;
 	}
-	*stats = ctx->stats;
+	full = ctx->stats;
 	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
-		ripc__service_add_stats(s, stats);
-	stats->bad_messages += ripc__resolver_bad_messages(ctx->resolver);
+		ripc__service_add_stats(s, &full);
+	full.bad_messages += ripc__resolver_bad_messages(ctx->resolver);
 	if (ctx->auth) {
 		ripc__auth_counts(ctx->auth, &counts);
-		stats->unauthenticated = counts.unauthenticated + counts.late;
+		full.unauthenticated = counts.unauthenticated + counts.late;
 	} else {
-		stats->unauthenticated = ripc__resolver_sealed(ctx->resolver);
+		full.unauthenticated = ripc__resolver_sealed(ctx->resolver);
 	}
 	ripc__unlock(ctx);
+	ripc__store_output(stats, &full, sizeof(full));
 	return 0;
 }
 
 int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
 {
+	struct ripc_stats full;
 	struct ripc *ctx;
 	int rc = ripc__service_context(service, &ctx);
 
 	if (rc)
 		return rc;
-	if (!stats)
-		return ripc__fail(-EINVAL, "nowhere to store the counters");
+	rc = ripc__check_output(stats, "ripc_stats");
+	if (rc)
+		return rc;
 	ripc__lock(ctx);
 	rc = ripc__service_enter(service);
 	if (!rc) {
-		*stats = service->stats;
-		stats->queued = service->queued;
+		full = service->stats;
+		full.queued = service->queued;
+		ripc__store_output(stats, &full, sizeof(full));
 		ripc__service_leave(service);
 	}
 	ripc__unlock(ctx);
@@ -262,34 +309,36 @@ int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
 
 int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 {
+	struct ripc_stats full = {0};
 	struct ripc__dest *d;
 	int rc = ripc__context(&ctx);
 
 	if (rc)
 		return rc;
-	if (!stats)
-		return ripc__fail(-EINVAL, "nowhere to store the counters");
-	memset(stats, 0, sizeof(*stats));
+	rc = ripc__check_output(stats, "ripc_stats");
+	if (rc)
+		return rc;
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	d = rc ? NULL : ripc__dest_find(ctx, dest);
 	if (d && d->peer) {
 		const struct ripc__peer_stats *s = &d->peer->stats;
 
-		stats->short_sent = s->short_sent;
-		stats->short_received = s->short_received;
-		stats->long_sent = s->long_sent;
-		stats->long_received = s->long_received;
-		stats->bytes_sent = s->bytes_sent;
-		stats->bytes_received = s->bytes_received;
-		stats->credit_stalls = s->credit_stalls;
-		stats->queue_stalls = s->queue_stalls;
-		stats->lost = s->lost;
-		stats->duplicates = s->duplicates;
-		stats->bad_messages = s->bad_messages;
-		stats->lanes_opened = s->lanes_opened;
-		stats->lanes_lost = s->lanes_lost;
-		stats->lanes = d->peer->lane != NULL;
+		full.short_sent = s->short_sent;
+		full.short_received = s->short_received;
+		full.long_sent = s->long_sent;
+		full.long_received = s->long_received;
+		full.bytes_sent = s->bytes_sent;
+		full.bytes_received = s->bytes_received;
+		full.credit_stalls = s->credit_stalls;
+		full.queue_stalls = s->queue_stalls;
+		full.datagrams_lost = s->lost;
+		full.duplicates = s->duplicates;
+		full.bad_messages = s->bad_messages;
+		full.lanes_opened = s->lanes_opened;
+		full.lanes_lost = s->lanes_lost;
+		full.lanes = d->peer->lane != NULL;
+		ripc__store_output(stats, &full, sizeof(full));
 	} else if (!rc) {
 		rc = ripc__fail(-ENOENT, "nothing is known of service %llu", (unsigned long long)dest);
 	}

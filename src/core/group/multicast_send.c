@@ -168,7 +168,7 @@ static void skip_member(struct mcast_send *c, struct ripc__member *m)
 {
 	m->sent = c->number;
 	c->missed++;
-	c->g->stats.missed++;
+	c->g->stats.unreached++;
 	set_waiting_peer(m, NULL);
 }
 
@@ -336,13 +336,13 @@ static int check_send(struct ripc_service *s, struct mcast_send *c, uint64_t gro
 		rc = ripc__check_items(c->items, c->nitems, o, &c->bytes);
 	if (rc)
 		return rc;
-	if (o && (o->nreturns || o->flags & RIPC_RELIABLE))
+	if (o && (o->nreturn_buffers || o->flags & RIPC_RELIABLE))
 		return ripc__fail(-EOPNOTSUPP,
 				  "messages to groups have no return buffers and are not reliable");
-	if (c->bytes > RIPC_GROUP_MAX)
+	if (c->bytes > RIPC_GROUP_MESSAGE_MAX)
 		return ripc__fail(-EMSGSIZE, "message of %llu bytes to group %llu: has at most %d",
 				  (unsigned long long)c->bytes, (unsigned long long)group,
-				  RIPC_GROUP_MAX);
+				  RIPC_GROUP_MESSAGE_MAX);
 	return 0;
 }
 
@@ -403,17 +403,20 @@ static int group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 		     struct ripc_group_stats *stats)
 {
+	struct ripc_group_stats full = {0};
 	int rc = ripc__context(&ctx);
 
 	if (rc)
 		return rc;
-	if (!stats)
-		return ripc__fail(-EINVAL, "nowhere to store the statistics");
-	memset(stats, 0, sizeof(*stats));
+	rc = ripc__check_output(stats, "ripc_group_stats");
+	if (rc)
+		return rc;
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	if (!rc)
-		rc = group_stats(ctx, group, sender, stats);
+		rc = group_stats(ctx, group, sender, &full);
 	ripc__unlock(ctx);
+	if (!rc)
+		ripc__store_output(stats, &full, sizeof(full));
 	return rc;
 }

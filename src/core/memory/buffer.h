@@ -251,7 +251,7 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
 
 /*
  * Registers the return buffers of o as offers; on error none remains. ids: room for
- * RIPC_RETURNS_MAX.
+ * RIPC_RETURN_BUFFERS_MAX.
  */
 int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
 /* Drops offers that no peer has received. */

@@ -217,11 +217,11 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 
 int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids)
 {
-	unsigned n = o ? o->nreturns : 0;
+	unsigned n = o ? o->nreturn_buffers : 0;
 
 	for (unsigned i = 0; i < n; i++) {
 		struct ripc__local_return *r = ripc__local_return_new(
-			s->ctx, s, o->returns[i].iov_base, o->returns[i].iov_len);
+			s->ctx, s, o->return_buffers[i].iov_base, o->return_buffers[i].iov_len);
 
 		if (!r) {
 			int rc = -errno;

@@ -60,7 +60,7 @@ struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
 	m->units = 0;
 	m->bytes = 0;
 	m->pub.nitems = nitems;
-	m->pub.nreturns = 0;
+	m->pub.nreturn_buffers = 0;
 	for (unsigned i = 0; i < nitems; i++)
 		m->pool[i] = NULL;
 	return m;

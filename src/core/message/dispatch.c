@@ -181,7 +181,7 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 		m->bytes = (uint32_t)h->payload_len;
 		m->pub.source = h->source;
 		m->pub.dest = h->dest;
-		m->pub.nreturns = h->nreturns;
+		m->pub.nreturn_buffers = h->nreturns;
 		/* A datagram brings it along, a lane knows it. */
 		if (instance)
 			memcpy(m->pub.instance, instance, 16);
@@ -464,7 +464,7 @@ static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number
 	bool fresh = ripc__replay_check(&p->datagrams, p->dgram_seen, RIPC__DATAGRAM_WINDOW / 64,
 					number, false, ctx->now_ns, &lost);
 
-	ctx->stats.lost += (uint64_t)lost;
+	ctx->stats.datagrams_lost += (uint64_t)lost;
 	p->stats.lost += (uint32_t)lost;
 	if (!fresh) {
 		ctx->stats.duplicates++;
@@ -540,7 +540,7 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 		ctx->stats.dropped_no_memory++;
 		return;
 	}
-	m->pub.nreturns = 0;
+	m->pub.nreturn_buffers = 0;
 	if (p) {
 		p->stats.short_received++;
 		p->stats.bytes_received += h.payload_len;
@@ -626,7 +626,7 @@ static inline void fill_message(struct ripc_service *s, struct ripc__peer *p, un
 	m->pub.dest = s->id;
 	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
 	m->pub.nitems = 1;
-	m->pub.nreturns = 0;
+	m->pub.nreturn_buffers = 0;
 	m->iov[0] = (struct iovec){(void *)(ev->data + head), len};
 	m->placement[0] = RIPC_IN_RECEIVE_BUFFER;
 	m->token = ev->token;

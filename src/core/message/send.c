@@ -13,6 +13,33 @@
 
 #include <stdlib.h>
 
+/* A larger size is taken for uninitialised memory. */
+#define OPTIONS_SIZE_MAX 65536
+
+/*
+ * A program of a later version may pass a larger struct. Members that this version does not know
+ * must be zero.
+ */
+static int check_size(const struct ripc_send_options *o)
+{
+	const unsigned char *p = (const unsigned char *)o;
+
+	if (o->size < sizeof(*o) || o->size > OPTIONS_SIZE_MAX)
+		return ripc__fail(
+			-EINVAL,
+			"member size of struct ripc_send_options is %zu: set it to its sizeof",
+			o->size);
+	for (size_t i = sizeof(*o); i < o->size; i++) {
+		if (p[i])
+			return ripc__fail(
+				-EOPNOTSUPP,
+				"byte %zu of struct ripc_send_options is not zero: this version "
+				"knows %zu bytes",
+				i, sizeof(*o));
+	}
+	return 0;
+}
+
 static inline int check_items(const struct iovec *items, unsigned nitems,
 			      const struct ripc_send_options *o, uint64_t *bytes)
 {
@@ -31,12 +58,18 @@ static inline int check_items(const struct iovec *items, unsigned nitems,
 	*bytes = sum;
 	if (!o)
 		return 0;
+	if (o->size != sizeof(*o)) {
+		int rc = check_size(o);
+
+		if (rc)
+			return rc;
+	}
 	if (o->flags & ~(unsigned)(RIPC_RELIABLE | RIPC_MORE))
 		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
 				  o->flags);
-	if (o->nreturns > RIPC_RETURNS_MAX || (o->nreturns && !o->returns))
-		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturns,
-				  RIPC_RETURNS_MAX);
+	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX || (o->nreturn_buffers && !o->return_buffers))
+		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturn_buffers,
+				  RIPC_RETURN_BUFFERS_MAX);
 	return 0;
 }
 
@@ -319,19 +352,19 @@ static int send_once_cb(struct ripc__dest *d, void *arg)
 static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_args *m,
 		      const struct ripc_send_options *o, int timeout_ms)
 {
-	uint32_t ids[RIPC_RETURNS_MAX];
+	uint32_t ids[RIPC_RETURN_BUFFERS_MAX];
 	int rc;
 
-	if (!o || !o->nreturns)
+	if (!o || !o->nreturn_buffers)
 		return retry_until(s, d, timeout_ms, send_once_cb, m);
 	rc = ripc__local_returns_add(s, o, ids);
 	if (rc)
 		return rc;
 	m->returns = ids;
-	m->nreturns = o->nreturns;
+	m->nreturns = o->nreturn_buffers;
 	rc = retry_until(s, d, timeout_ms, send_once_cb, m);
 	if (rc)
-		ripc__local_returns_undo(s->ctx, ids, o->nreturns);
+		ripc__local_returns_undo(s->ctx, ids, o->nreturn_buffers);
 	return rc;
 }
 
@@ -340,7 +373,7 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 /* Whether it fits a short message over that limit of payload. */
 static inline bool fits(const struct send_args *m, const struct ripc_send_options *o, uint64_t limit)
 {
-	return m->bytes + (o ? o->nreturns * RIPC__DESC_LEN : 0) <= limit &&
+	return m->bytes + (o ? o->nreturn_buffers * RIPC__DESC_LEN : 0) <= limit &&
 	       !(m->flags & RIPC_RELIABLE);
 }
 
@@ -482,7 +515,9 @@ static inline __attribute__((always_inline)) int send_any(struct ripc_service *s
 	bool sent;
 
 	if (RIPC__LIKELY(ctx && nitems == 1 && ripc__is_owner(ctx) &&
-			 (!options || !(options->nreturns | (options->flags & ~(unsigned)RIPC_MORE))))) {
+			 (!options ||
+			  (options->size == sizeof(*options) &&
+			   !(options->nreturn_buffers | (options->flags & ~(unsigned)RIPC_MORE)))))) {
 		ripc__lock(ctx);
 		sent = send_one_item(ctx, s, dest, items, options && options->flags);
 		ripc__unlock(ctx);

@@ -67,9 +67,9 @@ void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text)
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (!s)
 		return;
-	ctx->stats.splits++;
+	ctx->stats.service_conflicts++;
 	/* Anybody without a key could fill the log otherwise. */
-	if (s->stats.splits++ < SPLITS_LOGGED_MAX)
+	if (s->stats.service_conflicts++ < SPLITS_LOGGED_MAX)
 		ripc__log(RIPC_LOG_WARN,
 			  "service %llu has, or had, another holder: the network was split: %s",
 			  (unsigned long long)id, text);

@@ -163,7 +163,7 @@ static bool item_deliver(struct ripc__rndv *r, unsigned i)
 	iov[i].iov_len = it->len;
 	placement[i] = RIPC_IN_RECEIVE_BUFFER;
 	if (it->ret) {
-		placement[i] = RIPC_IN_RETURN;
+		placement[i] = RIPC_IN_RETURN_BUFFER;
 		ripc__local_return_drop(r->ctx, it->ret);
 	} else if (it->window) {
 		placement[i] = RIPC_IN_WINDOW;
@@ -174,7 +174,7 @@ static bool item_deliver(struct ripc__rndv *r, unsigned i)
 		r->ctx->stats.pool_items++;
 		r->message->pool[i] = it->pool;
 	} else if (it->import_ref) {
-		placement[i] = RIPC_IN_PLACE;
+		placement[i] = RIPC_IN_SENDER_MEMORY;
 		r->message->pool[i] = it->import_ref->region;
 		it->import_ref->message = r->message;
 	}
@@ -802,7 +802,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 	m->pub.is_long = 1;
 	m->pub.source = h->source;
 	m->pub.dest = h->dest;
-	m->pub.nreturns = h->nreturns;
+	m->pub.nreturn_buffers = h->nreturns;
 	memcpy(m->pub.instance, lane->peer->instance, 16);
 	drop_cancelled(r);
 	rc = rndv_insert(r);

@@ -645,7 +645,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	else
 		r->error = 0;
 	for (unsigned i = 0; i < r->nitems && !status; i++)
-		ctx->stats.return_writes += r->items[i].remote_return != NULL;
+		ctx->stats.return_buffer_writes += r->items[i].remote_return != NULL;
 	if (r->lane) {
 		if (r->state == RIPC__REQUEST_WRITING && r->lane->state == RIPC__LANE_UP)
 			r->credit->sent_units -= r->units;
@@ -819,7 +819,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 		.dest_id = dest,
 		.bytes = bytes,
 		.ref_deadline_ns = RIPC__NEVER,
-		.nreturns = o ? o->nreturns : 0,
+		.nreturns = o ? o->nreturn_buffers : 0,
 		.nitems = nitems,
 	};
 	memset(r->items, 0, nitems * sizeof(r->items[0]));

@@ -81,7 +81,7 @@ struct ripc_request {
 	uint64_t bytes; /* payload of all items */
 	struct ripc__waitq waitq;
 	unsigned nreturns;
-	uint32_t returns[RIPC_RETURNS_MAX]; /* ids of the return buffers offered with it */
+	uint32_t returns[RIPC_RETURN_BUFFERS_MAX]; /* ids of the return buffers offered with it */
 	unsigned nitems;
 	struct ripc__request_item items[];
 };

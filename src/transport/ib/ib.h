@@ -85,13 +85,14 @@ struct ib_device {
 
 /* The multicast part of a port. */
 struct ib_mcast {
-	struct ibv_qp *qp;                 /* receives; NULL: not created, or destroyed */
-	struct ripc__verbs_buf *repost;    /* list: to be posted again */
-	struct ripc__verbs_buf *delivered; /* list: the core looks at them until the next progress() */
-	uint32_t posted;                   /* receives posted to the queue pair */
-	bool stopped;                      /* in error: replaced when all receives were flushed */
-	uint64_t retry_ns;                 /* no replacement before */
-	unsigned tries;                    /* failed replacements in a row */
+	struct ibv_qp *qp;              /* receives; NULL: not created, or destroyed */
+	struct ripc__verbs_buf *repost; /* list: to be posted again */
+	/* list: the core looks at them until the next progress() */
+	struct ripc__verbs_buf *delivered;
+	uint32_t posted;   /* receives posted to the queue pair */
+	bool stopped;      /* in error: replaced when all receives were flushed */
+	uint64_t retry_ns; /* no replacement before */
+	unsigned tries;    /* failed replacements in a row */
 };
 
 /* A port in use. */
@@ -108,9 +109,10 @@ struct ib_port {
 	struct ibv_qp *qp;                   /* UD */
 	struct ripc__verbs_sendq sendq;
 	uint32_t max_inline;
-	struct ripc__verbs_buf *repost;    /* list: to be posted again */
-	struct ripc__verbs_buf *delivered; /* list: the core looks at them until the next progress() */
-	uint32_t nrepost, ndelivered;      /* ndelivered: held by the core */
+	struct ripc__verbs_buf *repost; /* list: to be posted again */
+	/* list: the core looks at them until the next progress() */
+	struct ripc__verbs_buf *delivered;
+	uint32_t nrepost, ndelivered; /* ndelivered: held by the core */
 	struct ib_mcast mcast;
 };
 
@@ -332,7 +334,8 @@ void ripc__ib_ah_attr(const struct ib_port *port, const struct ripc__ib_port_add
 /* datagram.c */
 int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 			   const struct iovec *iov, unsigned niov);
-int ripc__ib_post_wireup(struct ib_ah_entry *r, struct ripc__wireup_message *m); /* 0, -EAGAIN, ... */
+/* 0, -EAGAIN, ... */
+int ripc__ib_post_wireup(struct ib_ah_entry *r, struct ripc__wireup_message *m);
 /* A completed receive of a port. Return: events made, 0 or 1. */
 unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 				    struct ripc__event *ev);
@@ -355,7 +358,8 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, str
 void ripc__ib_mcast_reclaim(struct ib_port *p);                  /* read by the core */
 void ripc__ib_mcast_stopped(struct ib_port *p, const char *why); /* its queue pair is in error */
 void ripc__ib_mcast_repost(struct ib_port *p); /* posts receives; replaces a stopped queue pair */
-void ripc__ib_mcast_device_lost(struct ib *t, const struct ib_device *d); /* destroys all objects on it */
+/* destroys all objects on it */
+void ripc__ib_mcast_device_lost(struct ib *t, const struct ib_device *d);
 void ripc__ib_mcast_close(struct ib *t);
 void ripc__ib_mcast_forked(struct ib *t); /* closes descriptors; async-signal-safe */
 
@@ -418,7 +422,8 @@ static inline uint64_t ib_uc_recv_id(const struct ripc__ep *ep)
 }
 
 /* endpoint.c */
-int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len); /* 0, -EAGAIN, -ENOTCONN */
+/* 0, -EAGAIN, -ENOTCONN */
+int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len);
 void ripc__ib_ep_unblock(struct ripc__ep *ep); /* EV_SENDABLE, if one is due */
 int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
 		  unsigned n, bool more);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The device whose memory several hosts see: QEMU's ivshmem (PCI 1af4:1110), found through sysfs, or the file on the host
- * that is the memory of such a device.
+ * The device whose memory several hosts see: QEMU's ivshmem (PCI 1af4:1110), found through sysfs,
+ * or the file on the host that is the memory of such a device.
  */
 #ifndef RIPC_PCIE_DEVICE_H
 #define RIPC_PCIE_DEVICE_H
@@ -19,8 +19,9 @@ struct ripc__pcie_device {
 };
 
 /*
- * Looks where the memory is. @path: a file, or the directory of a PCI device in sysfs; "": the first device of that kind.
- * Return: 0 and the name of the file in memory, or -ENODEV and the like with one sentence in why.
+ * Looks where the memory is. @path: a file, or the directory of a PCI device in sysfs; "": the
+ * first device of that kind. Return: 0 and the name of the file in memory, or -ENODEV and the like
+ * with one sentence in why.
  */
 int ripc__pcie_find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *why, size_t whylen);
 

@@ -62,7 +62,10 @@ static bool link_name(const char *dir, const char *name, char out[NAME_BYTES])
 
 /* ---- VFIO ---- */
 
-/* Where the kernel has no IOMMU to protect it from the device its administrator must have allowed that. */
+/*
+ * Where the kernel has no IOMMU to protect it from the device its administrator must have allowed
+ * that.
+ */
 static int open_group(const char *number, unsigned long *iommu)
 {
 	char path[NAME_BYTES + 32];

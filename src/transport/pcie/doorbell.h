@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Interrupts between those who see the memory of one device: the registers and MSI-X vector of QEMU's ivshmem-doorbell, by
- * VFIO. One process of a host can have the device's interrupts; others may still ring.
+ * Interrupts between those who see the memory of one device: the registers and MSI-X vector of
+ * QEMU's ivshmem-doorbell, by VFIO. One process of a host can have the device's interrupts; others
+ * may still ring.
  */
 #ifndef RIPC_PCIE_DOORBELL_H
 #define RIPC_PCIE_DOORBELL_H
@@ -21,8 +22,8 @@ struct ripc__pcie_doorbell {
 void ripc__pcie_doorbell_init(struct ripc__pcie_doorbell *d);
 
 /*
- * Takes what can be had of the device whose memory that file of sysfs is. Return: 0: we can be rung; or a negative errno with
- * one sentence in why, and perhaps we can ring others all the same.
+ * Takes what can be had of the device whose memory that file of sysfs is. Return: 0: we can be
+ * rung; or a negative errno with one sentence in why, and perhaps we can ring others all the same.
  */
 int ripc__pcie_doorbell_open(struct ripc__pcie_doorbell *d, const char *memory, char *why,
 			     size_t whylen);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the core does with an endpoint of pcie: memory, posts, the end. And the back end of the engine. */
+/*
+ * What the core does with an endpoint of pcie: memory, posts, the end. And the back end of the
+ * engine.
+ */
 #include "base/log.h"
 #include "transport/pcie/pcie.h"
 

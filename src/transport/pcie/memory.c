@@ -19,7 +19,10 @@
 #define ID_OFF       16u
 #define COUNT_OFF    32u
 
-/* A place: claim, beat, process and doorbell are its context's; the bell, in a line of its own, is the others'. */
+/*
+ * A place: claim, beat, process and doorbell are its context's; the bell, in a line of its own, is
+ * the others'.
+ */
 #define ENTRIES_OFF   HEADER_BYTES
 #define ENTRY_BYTES   128u
 #define HEARTBEAT_OFF 8u
@@ -130,7 +133,10 @@ static bool is_zero(const uint8_t *p, size_t len)
 
 /* ---- joining ---- */
 
-/* Several may do so at once: each word is written by the first who comes, the one that says that all stand last. */
+/*
+ * Several may do so at once: each word is written by the first who comes, the one that says that
+ * all stand last.
+ */
 static int format(struct ripc__pcie_memory *m, const char **why)
 {
 	uint64_t id[2];
@@ -363,7 +369,10 @@ int ripc__pcie_block_get(struct ripc__pcie_memory *m)
 			continue;
 		store(m, block_entry_off(block) + SETUP_OFF, 0);
 		store(m, block_entry_off(block) + ANSWER_OFF, 0);
-		/* Notes, and of the segment all that an engine looks at before somebody has written it. */
+		/*
+		 * Notes, and of the segment all that an engine looks at before somebody has written
+		 * it.
+		 */
 		memset(m->base + block_off(m, block), 0,
 		       RIPC__PCIE_SEGMENT_OFF + ripc__ring_segment_len(&ripc__pcie_layout) -
 			       ((size_t)1 << ripc__pcie_layout.bulk_bits));

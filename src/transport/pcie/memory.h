@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What stands in the memory of a device that several hosts, or guests of one host, see at the same time: who is there, and
- * which parts of it are the segments of which connection. Format: doc/protocol.md section 6.3. Pure: it is given mapped
- * memory and the time.
+ * What stands in the memory of a device that several hosts, or guests of one host, see at the same
+ * time: who is there, and which parts of it are the segments of which connection. Format:
+ * doc/protocol.md section 6.3. Pure: it is given mapped memory and the time.
  *
- * Places and blocks are taken with atomic compare-and-exchange, which memory that all sides really share can do; a bridge
- * between two memories cannot. Everything else is written by one side and read by others.
+ * Places and blocks are taken with atomic compare-and-exchange, which memory that all sides really
+ * share can do; a bridge between two memories cannot. Everything else is written by one side and
+ * read by others.
  *
- *   place   one context: its claim, a beat that shows that it lives, a bell that others ring when there is something to set up
- *   block   one segment, and what is needed to set up its connection. Its owner reads it; its user, the peer, writes into it.
- *           It is free when neither is there any more, so that nobody ever writes into what belongs to others by now.
+ *   place   one context: its claim, a beat that shows that it lives, a bell that others ring when
+ *     there is something to set up
+ *   block   one segment, and what is needed to set up its connection. Its owner reads it; its user,
+ *     the peer, writes into it.
+ *           It is free when neither is there any more, so that nobody ever writes into what belongs
+ *             to others by now.
  *
  * A reference is a place with the number of its claim: never 0, and never the same again.
  */
@@ -65,23 +69,36 @@ static inline size_t ripc__pcie_block_size(void)
 uint32_t ripc__pcie_blocks(size_t size);
 
 /*
- * Looks what the memory holds. With format, memory of nothing but zeros becomes ours. Return: 0, -ENODATA: nothing,
+ * Looks what the memory holds. With format, memory of nothing but zeros becomes ours. Return: 0,
+ * -ENODATA: nothing,
  * -EPROTO: something else, -ENOSPC: it is too small; with *why.
  */
 int ripc__pcie_join(struct ripc__pcie_memory *m, uint8_t *base, uint8_t *out, size_t size,
 		    bool format, const char **why);
 
-/* With kernel set, contexts of the same are dead when their process is gone. To be called before ripc__pcie_entry_claim(). */
+/*
+ * With kernel set, contexts of the same are dead when their process is gone. To be called before
+ * ripc__pcie_entry_claim().
+ */
 void ripc__pcie_set_kernel(struct ripc__pcie_memory *m);
-/* Takes a place. Waits up to a second if all are taken, for one that does not live. Return: 0 or -ENOSPC. */
+/*
+ * Takes a place. Waits up to a second if all are taken, for one that does not live. Return: 0 or
+ * -ENOSPC.
+ */
 int ripc__pcie_entry_claim(struct ripc__pcie_memory *m);
 /* Gives it back, with all blocks. */
 void ripc__pcie_entry_release(struct ripc__pcie_memory *m);
 
-/* To be called every RIPC__PCIE_HEARTBEAT_NS. Return: false: the memory or our place is lost, and nothing may be written any more. */
+/*
+ * To be called every RIPC__PCIE_HEARTBEAT_NS. Return: false: the memory or our place is lost, and
+ * nothing may be written any more.
+ */
 bool ripc__pcie_heartbeat(struct ripc__pcie_memory *m, uint64_t now_ns);
 
-/* Whether a context has its place, its process is not known to be gone, and it gave a sign of life in so many nanoseconds. Any number. */
+/*
+ * Whether a context has its place, its process is not known to be gone, and it gave a sign of life
+ * in so many nanoseconds. Any number.
+ */
 bool ripc__pcie_alive(const struct ripc__pcie_memory *m, uint64_t ref, uint64_t silence_ns);
 
 /* Tells a context that there is something to set up. */
@@ -89,7 +106,10 @@ void ripc__pcie_notify(struct ripc__pcie_memory *m, uint64_t ref);
 /* Changes when somebody rang for us. */
 uint64_t ripc__pcie_notify_count(const struct ripc__pcie_memory *m);
 
-/* Tells others how they can wake us (pcie_doorbell.h); and what another one told: 0: not at all. Any reference. */
+/*
+ * Tells others how they can wake us (pcie_doorbell.h); and what another one told: 0: not at all.
+ * Any reference.
+ */
 void ripc__pcie_set_doorbell(struct ripc__pcie_memory *m, uint64_t word);
 uint64_t ripc__pcie_doorbell(const struct ripc__pcie_memory *m, uint64_t ref);
 

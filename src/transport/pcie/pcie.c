@@ -13,7 +13,10 @@
 #define PEER_TIMEOUT_FACTOR 4   /* times peer_timeout_ms without a beat until a peer is dead */
 #define EVENTS_PER_EP       16u /* of one endpoint in one round */
 
-/* Where not everybody can wake us: how long we sleep between two looks. Longer when nothing has come for long. */
+/*
+ * Where not everybody can wake us: how long we sleep between two looks. Longer when nothing has
+ * come for long.
+ */
 #define SLEEP_MIN_NS      100000u
 #define SLEEP_MAX_NS      (5 * RIPC__MS)
 #define SLEEP_NO_PEERS_NS (10 * RIPC__MS) /* without connections */
@@ -71,7 +74,10 @@ static int init(struct pcie *t, const struct ripc__transport_env *env)
 		rc = ripc__pcie_map(&t->device, memory, why, sizeof(why));
 	if (rc)
 		return ripc__fail(rc, NAME ": %s", why);
-	/* The memory of a device may be for something else: nothing is written into it unless it is named, or ours already. */
+	/*
+	 * The memory of a device may be for something else: nothing is written into it unless it is
+	 * named, or ours already.
+	 */
 	rc = ripc__pcie_join(&t->memory, t->device.base, t->device.out, t->device.size,
 			     env->opt->pcie_device[0], &what);
 	if (rc)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * pcie, inside: the window engine between contexts that see one memory through a PCIe device. One end's file: pcie.c the
- * vtable and progress, pcie_setup.c from a call in the memory to a connection, pcie_endpoint.c what is posted.
+ * pcie, inside: the window engine between contexts that see one memory through a PCIe device. One
+ * end's file: pcie.c the vtable and progress, pcie_setup.c from a call in the memory to a
+ * connection, pcie_endpoint.c what is posted.
  */
 #ifndef RIPC_PCIE_H
 #define RIPC_PCIE_H
@@ -47,14 +48,17 @@ struct pcie {
 	struct ripc__pcie_doorbell doorbell;
 	bool armed;          /* slept since it was last looked whether somebody rang */
 	struct ripc__ep eps; /* head of the ring */
-	struct ripc__ring_region *regions; /* all that are registered: they may outlive their connection */
-	struct ripc__ep *deferred_free; /* closed since the last progress(): events may still point into them; by next */
+	/* all that are registered: they may outlive their connection */
+	struct ripc__ring_region *regions;
+	/* closed since the last progress(): events may still point into them; by next */
+	struct ripc__ep *deferred_free;
 	unsigned nconnecting;
-	struct ripc__pcie_setup_msg *last_msgs; /* of each block: the call that was looked at last */
-	uint64_t notify_count;                  /* as it was when all calls had been looked at */
-	uint64_t peer_timeout_ns;               /* after which a peer is dead */
-	uint64_t last_heartbeat_ns;             /* when we showed last that we live */
-	uint64_t last_rx_ns;                    /* when something came last */
+	/* of each block: the call that was looked at last */
+	struct ripc__pcie_setup_msg *last_msgs;
+	uint64_t notify_count;      /* as it was when all calls had been looked at */
+	uint64_t peer_timeout_ns;   /* after which a peer is dead */
+	uint64_t last_heartbeat_ns; /* when we showed last that we live */
+	uint64_t last_rx_ns;        /* when something came last */
 	bool lost; /* the memory or our place in it: nothing may be written any more */
 	bool lost_reported;
 	char who[RIPC__PCIE_PATH_MAX + 32]; /* of a request that is reported */
@@ -64,7 +68,10 @@ struct pcie {
 /* pcie_setup.c */
 /* Wakes a context, if it can be: after ripc__pcie_notify(). */
 void ripc__pcie_wake(struct pcie *t, uint64_t ref);
-/* Looks at all calls in the memory. Return: number of requests, at most max; *all is set if there may be more. */
+/*
+ * Looks at all calls in the memory. Return: number of requests, at most max; *all is set if there
+ * may be more.
+ */
 unsigned ripc__pcie_poll_requests(struct pcie *t, struct ripc__event *events, unsigned max, bool *all);
 /* Looks for the answer to a call. */
 void ripc__pcie_poll_answer(struct ripc__ep *ep);

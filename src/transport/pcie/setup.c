@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From a call in the shared memory to a connection. The active side takes a block, writes into its notes what it wants, marks
- * it with the reference of the peer and rings; the peer becomes its user, takes a block of its own, and answers.
+ * From a call in the shared memory to a connection. The active side takes a block, writes into its
+ * notes what it wants, marks it with the reference of the peer and rings; the peer becomes its
+ * user, takes a block of its own, and answers.
  */
 #define _GNU_SOURCE
 #include "base/log.h"

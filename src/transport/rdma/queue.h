@@ -61,8 +61,8 @@ struct ripc__verbs_slot *ripc__verbs_sendq_retire(struct ripc__verbs_sendq *q,
 						  const struct ripc__verbs_slot *upto);
 
 /*
- * Posts a chain of work requests, which have slots. Return: 0, or a negative errno: the slots of the
- * refused ones are freed.
+ * Posts a chain of work requests, which have slots. Return: 0, or a negative errno: the slots of
+ * the refused ones are freed.
  */
 static inline int ripc__verbs_post(struct ibv_qp *qp, struct ripc__verbs_sendq *q,
 				   struct ibv_send_wr *wr)

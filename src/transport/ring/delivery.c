@@ -60,7 +60,10 @@ void ripc__ring_delivery_event(struct ripc__ring_delivery *in, uint8_t *buf, uin
 	in->used += (len + 63) & ~63u;
 }
 
-/* Who has no more events may have begun to serve: that was not tried yet, so no kick will come for it. */
+/*
+ * Who has no more events may have begun to serve: that was not tried yet, so no kick will come for
+ * it.
+ */
 static inline bool poll_first(const struct ripc__ring *ring, bool busy)
 {
 	return !busy && ripc__ring_has_work(ring);
@@ -79,7 +82,10 @@ unsigned ripc__ring_delivery_poll(struct ripc__ring_delivery *in, struct ripc__r
 		struct ripc__ring_event ev;
 		uint8_t *buf;
 
-		/* Most often there was one message, and no more. What it has begun is for the next round. */
+		/*
+		 * Most often there was one message, and no more. What it has begun is for the next
+		 * round.
+		 */
 		if (n && !busy && !ripc__ring_ready(ring)) {
 			*more |= poll_first(ring, busy);
 			return n;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* From the events of a window engine to those of a transport: where its messages are received, and who is told. */
+/*
+ * From the events of a window engine to those of a transport: where its messages are received, and
+ * who is told.
+ */
 #ifndef RIPC_RING_DELIVERY_H
 #define RIPC_RING_DELIVERY_H
 
@@ -34,8 +37,8 @@ void ripc__ring_delivery_event(struct ripc__ring_delivery *in, uint8_t *buf, uin
 			       struct ripc__event *ev);
 
 /*
- * What an engine has done and got. *more is set if there may be more at once. Tokens are slabs. Return: number of
- * events, at most max; the engine's end is not among them.
+ * What an engine has done and got. *more is set if there may be more at once. Tokens are slabs.
+ * Return: number of events, at most max; the engine's end is not among them.
  */
 unsigned ripc__ring_delivery_poll(struct ripc__ring_delivery *in, struct ripc__ring *ring,
 				  struct ripc__ep *ep, void *user, struct ripc__event *events,

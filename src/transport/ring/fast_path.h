@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The window engine: short messages of one or two slots, which are most of all. Inline, as whoever sends or takes them has nothing
- * else to do; what does not go so, the functions of engine.h do.
+ * The window engine: short messages of one or two slots, which are most of all. Inline, as whoever
+ * sends or takes them has nothing else to do; what does not go so, the functions of engine.h do.
  */
 #ifndef RIPC_RING_FAST_PATH_H
 #define RIPC_RING_FAST_PATH_H
@@ -12,19 +12,24 @@
 /* Of the payload, beside the head in the first slot. */
 #define RING_FIRST_PAYLOAD (RIPC__RING_SLOT_BODY - RIPC__POST_HEADER_LEN)
 
-/* A message was posted. Looking whether the peer sleeps costs a full fence: several in a row share it. Return: 0 or 2, as ripc__ring_send(). */
+/*
+ * A message was posted. Looking whether the peer sleeps costs a full fence: several in a row share
+ * it. Return: 0 or 2, as ripc__ring_send().
+ */
 int ripc__ring_notify(struct ripc__ring *w, bool more);
 
 /*
- * ripc__ring_send() for a head of RIPC__POST_HEADER_LEN bytes and a payload, by the shortest way there is. Negative, whatever the number: it
- * is not sent, and ripc__ring_send() does it or says why not.
+ * ripc__ring_send() for a head of RIPC__POST_HEADER_LEN bytes and a payload, by the shortest way
+ * there is. Negative, whatever the number: it is not sent, and ripc__ring_send() does it or says
+ * why not.
  */
 int ripc__ring_send_slow(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload,
 			 size_t len, bool more);
 
 /*
- * Takes the next message if it is a send, all of whose slots or bytes fit into cap bytes, and there is no other work. Return: whether it did;
- * *len: bytes of it. What it leaves, faults among it, is for ripc__ring_poll().
+ * Takes the next message if it is a send, all of whose slots or bytes fit into cap bytes, and there
+ * is no other work. Return: whether it did; *len: bytes of it. What it leaves, faults among it, is
+ * for ripc__ring_poll().
  */
 bool ripc__ring_recv_slots(struct ripc__ring *w, uint8_t *buf, size_t cap, uint32_t *len);
 
@@ -47,15 +52,19 @@ static inline void ring_copy_tail(uint8_t *to, const uint8_t *from, size_t n)
 }
 
 /*
- * The peer looks at the first slot of a message all the time, and each look takes the line away from whoever writes it. So that slot
- * is written last and at once, not before the others and then again for its word.
+ * The peer looks at the first slot of a message all the time, and each look takes the line away
+ * from whoever writes it. So that slot is written last and at once, not before the others and then
+ * again for its word.
  */
 static inline void ring_first_slot_barrier(void)
 {
 	__atomic_signal_fence(__ATOMIC_RELEASE);
 }
 
-/* The head was just written in words of 8 bytes: wider loads would wait until these stores are in the cache. */
+/*
+ * The head was just written in words of 8 bytes: wider loads would wait until these stores are in
+ * the cache.
+ */
 static inline void ring_copy_head(uint8_t *to, const uint8_t *head)
 {
 	for (unsigned i = 0; i < RIPC__POST_HEADER_LEN / 8; i++) {
@@ -73,7 +82,10 @@ static inline bool ripc__ring_fits_fast(const struct ripc__ring *w, size_t len)
 	return len <= RING_FIRST_PAYLOAD + RIPC__RING_SLOT_BODY && w->tx + 2 <= w->tx_fast_end;
 }
 
-/* The same as ripc__ring_send_slow(). It calls nothing and so has nothing to save, but where it ends with a call. */
+/*
+ * The same as ripc__ring_send_slow(). It calls nothing and so has nothing to save, but where it
+ * ends with a call.
+ */
 static inline int ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head,
 				       const uint8_t *payload, size_t len, bool more)
 {
@@ -114,8 +126,9 @@ static inline int ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head
 }
 
 /*
- * ripc__ring_recv_slots() for a message of one or two slots, into room for two, where no credit is to be told to the peer. Return: 1 it did; 0
- * nothing has come; -1 something has. It calls nothing, either.
+ * ripc__ring_recv_slots() for a message of one or two slots, into room for two, where no credit is
+ * to be told to the peer. Return: 1 it did; 0 nothing has come; -1 something has. It calls nothing,
+ * either.
  */
 static inline int ripc__ring_recv_fast(struct ripc__ring *w, uint8_t *buf, uint32_t *len)
 {

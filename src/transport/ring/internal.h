@@ -20,8 +20,10 @@ enum ring_msg_kind {
 	RING_MSG_BYE = 8,
 };
 
-#define RING_CHUNK_MAX \
-	32768u /* bytes of bulk that one DATA or WRITE carries at most, and never more than a quarter of the ring */
+/*
+ * bytes of bulk that one DATA or WRITE carries at most, and never more than a quarter of the ring
+ */
+#define RING_CHUNK_MAX     32768u
 #define RING_RESERVE_SLOTS 32u /* kept free for sends when data is pumped */
 
 static inline uint64_t ring_slot_word(uint64_t index, uint32_t len, enum ring_msg_kind kind,

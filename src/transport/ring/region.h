@@ -18,7 +18,8 @@ struct ripc__ring_region {
 	uint8_t *base;
 	size_t len;    /* bytes */
 	uint64_t addr; /* what the peer gives to mean base */
-	uint32_t key; /* slot in the low 16 bits, a number that changes with each use above; never 0 */
+	/* slot in the low 16 bits, a number that changes with each use above; never 0 */
+	uint32_t key;
 	unsigned access;                  /* of enum ripc__access, and RIPC__RING_ACCESS_SERVED */
 	struct ripc__ring_regions *table; /* NULL: its connection is gone */
 	struct ripc__ring_region *next;   /* for whoever added it: a list of its own, */
@@ -41,7 +42,10 @@ struct ripc__ring_region *ripc__ring_region_add(struct ripc__ring_regions *r, vo
 						size_t len, uint64_t addr, unsigned access);
 /* Takes it out of its table, if it still has one, and frees it. */
 void ripc__ring_region_remove(struct ripc__ring_region *region);
-/* The memory that [addr, addr+len) under a key means (any numbers: they come from the peer), or NULL: not allowed. */
+/*
+ * The memory that [addr, addr+len) under a key means (any numbers: they come from the peer), or
+ * NULL: not allowed.
+ */
 uint8_t *ripc__ring_region_find(const struct ripc__ring_regions *r, uint32_t key, uint64_t addr,
 				uint64_t len, unsigned access);
 

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The window engine: one end of a connection whose two sides write into each other's memory and read only their own.
- * Pure: it is given mapped memory (backend.h) and gives events; it makes no system call and reads no clock.
+ * The window engine: one end of a connection whose two sides write into each other's memory and
+ * read only their own. Pure: it is given mapped memory (backend.h) and gives events; it makes no
+ * system call and reads no clock.
  *
  * A segment, written by the peer only, all little-endian:
  *
  *   0      hello   magic, version, size, epoch
  *   128    credit  u64 slots taken, u64 bulk bytes taken: what the peer took of what we sent
- *   256    arm     u64: changes when the peer is about to sleep and wants to be woken; bit 0: by credit, too
- *   4096   valid   u64 per region of the peer that we may read directly: its key while it is there, else 0
+ *   256    arm     u64: changes when the peer is about to sleep and wants to be woken; bit 0: by
+ *     credit, too
+ *   4096   valid   u64 per region of the peer that we may read directly: its key while it is there,
+ *     else 0
  *   8192   slots   64 bytes each: a word and 56 bytes of a message
  *   ...    bulk    a ring of bytes for what does not fit slots
  *
- * The word of a slot is written last, behind a fence: sequence (32 bits), length of the message's body (16), kind (8),
- * epoch (8). A message takes as many slots as its body needs; the words of the others are of kind "more", so that no
- * word is ever made of payload, and one of the lap before never looks like the present one. A message without body takes one
- * slot. What is longer goes into the bulk ring first. All counters are free-running; what has been taken is given
- * back by the credit words when it is worth a write.
+ * The word of a slot is written last, behind a fence: sequence (32 bits), length of the message's
+ * body (16), kind (8), epoch (8). A message takes as many slots as its body needs; the words of the
+ * others are of kind "more", so that no word is ever made of payload, and one of the lap before
+ * never looks like the present one. A message without body takes one slot. What is longer goes into
+ * the bulk ring first. All counters are free-running; what has been taken is given back by the
+ * credit words when it is worth a write.
  *
  * Short messages go and come by engine_plain.h.
  *
- * All that the peer writes is read once and checked; a connection whose peer breaks the rules fails, nothing more.
+ * All that the peer writes is read once and checked; a connection whose peer breaks the rules
+ * fails, nothing more.
  */
 #ifndef RIPC_RING_H
 #define RIPC_RING_H
@@ -107,15 +112,21 @@ struct ripc__ring {
 	uint8_t epoch;      /* never 0 */
 	bool hello_seen;    /* the peer's hello was seen */
 	bool open;          /* so it was, and nothing has failed since */
-	bool direct_store; /* plain stores reach the peer's segment, and a release fence orders them */
-	int status;        /* < 0: failed; why says how */
+	/* plain stores reach the peer's segment, and a release fence orders them */
+	bool direct_store;
+	int status; /* < 0: failed; why says how */
 	const char *why;
 
 	uint64_t tx, tx_consumed; /* slots posted; of these, taken by the peer as far as we know */
-	uint64_t tx_fast_end; /* up to here ripc__ring_send_fast() may post, and needs to look at nothing else; 0: it must look */
+	/*
+	 * up to here ripc__ring_send_fast() may post, and needs to look at nothing else; 0: it must
+	 * look
+	 */
+	uint64_t tx_fast_end;
 	uint64_t tx_bulk, tx_bulk_consumed; /* likewise bytes */
 	uint64_t last_kick_arm;             /* the last arm word that we answered with a kick */
-	uint64_t send_word, more_word; /* of our slots, and of the peer's, but for number and length */
+	/* of our slots, and of the peer's, but for number and length */
+	uint64_t send_word, more_word;
 
 	uint64_t rx, rx_advertised;           /* slots taken; as told to the peer */
 	uint64_t rx_bulk, rx_bulk_advertised; /* likewise bytes */
@@ -129,19 +140,24 @@ struct ripc__ring {
 	struct ripc__ring_peer_read peer_reads_queue[RIPC__RING_READS_MAX];
 	unsigned peer_read_head;
 	struct ripc__ring_write writes[RIPC__RING_WRITES_MAX];
-	unsigned write_head, nwrites_copied; /* nwritten of the nwrites are copied and to be reported */
+	/* nwritten of the nwrites are copied and to be reported */
+	unsigned write_head, nwrites_copied;
 	union {
 		struct {
 			uint8_t npeer_reads, nwrites;
 			uint8_t ndirect, nfinished; /* of the nreads */
-			uint8_t unnotified; /* messages posted since we last looked whether the peer sleeps */
+			/* messages posted since we last looked whether the peer sleeps */
+			uint8_t unnotified;
 			bool want_sendable; /* a post was refused */
 		};
 		uint64_t work; /* 0: none of these */
 	};
 };
 
-/* @epoch: agreed on with the peer, never 0, another one each time the same memory is used. The segment of ours is zero or left by another epoch. */
+/*
+ * @epoch: agreed on with the peer, never 0, another one each time the same memory is used. The
+ * segment of ours is zero or left by another epoch.
+ */
 void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 		     const struct ripc__ring_layout *layout, uint8_t epoch);
 /* Ends it: what the peer may read directly it may no more. Regions stay their owners'. */
@@ -151,17 +167,18 @@ void ripc__ring_fini(struct ripc__ring *w);
 void ripc__ring_send_bye(struct ripc__ring *w);
 
 /*
- * Exposes memory to the peer. Direct reads go by address; with RIPC__RING_ACCESS_SERVED there are none.
- * Return: it, or NULL: out of memory or keys.
- * End with ripc__ring_dereg(), which also works after ripc__ring_fini().
+ * Exposes memory to the peer. Direct reads go by address; with RIPC__RING_ACCESS_SERVED there are
+ * none. Return: it, or NULL: out of memory or keys. End with ripc__ring_dereg(), which also works
+ * after ripc__ring_fini().
  */
 struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *base, size_t len,
 					 unsigned access);
 void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region);
 
 /*
- * As in transport.h; 0, 2, -EAGAIN, -EMSGSIZE, -ENOTCONN. With more set a peer that is awake sees it at once, one that
- * sleeps is woken by the next send without, by one of the next few, or by ripc__ring_flush().
+ * As in transport.h; 0, 2, -EAGAIN, -EMSGSIZE, -ENOTCONN. With more set a peer that is awake sees
+ * it at once, one that sleeps is woken by the next send without, by one of the next few, or by
+ * ripc__ring_flush().
  */
 int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov, size_t len,
 		    bool more);
@@ -172,8 +189,8 @@ int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint6
 		     uint32_t key, uint64_t wr_id);
 
 /*
- * Takes what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send. Return: whether there is an event. After false
- * there may be a status; a failed engine reports nothing.
+ * Takes what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send. Return: whether there
+ * is an event. After false there may be a status; a failed engine reports nothing.
  */
 bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event *ev);
 
@@ -194,10 +211,16 @@ static inline bool ripc__ring_has_work(const struct ripc__ring *w)
 	return w->work;
 }
 
-/* Moves some of what was posted or is to be served. Return: whether it moved anything, or has events. */
+/*
+ * Moves some of what was posted or is to be served. Return: whether it moved anything, or has
+ * events.
+ */
 bool ripc__ring_progress(struct ripc__ring *w);
 
-/* Before sleeping: asks the peer for a kick. After this and a full fence, ripc__ring_idle() must be asked. */
+/*
+ * Before sleeping: asks the peer for a kick. After this and a full fence, ripc__ring_idle() must be
+ * asked.
+ */
 void ripc__ring_arm(struct ripc__ring *w);
 /* Whether there is nothing to do. */
 bool ripc__ring_idle(const struct ripc__ring *w);

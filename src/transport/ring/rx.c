@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The window engine: what is found in our own segment. Every word of it was written by somebody else. */
+/*
+ * The window engine: what is found in our own segment. Every word of it was written by somebody
+ * else.
+ */
 #include "transport/ring/fast_path.h"
 
 #define MSGS_PER_POLL 64 /* messages without an event, after which a caller gets a look */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A simulated PCIe link (non-transparent bridge) as a back end of the window engine: what is written travels in pieces of at
- * most 8 bytes, arrives late and in any order between two fences, and is lost while the link is down. There is no way
- * to read through it. Everything random comes from the seed.
+ * A simulated PCIe link (non-transparent bridge) as a back end of the window engine: what is
+ * written travels in pieces of at most 8 bytes, arrives late and in any order between two fences,
+ * and is lost while the link is down. There is no way to read through it. Everything random comes
+ * from the seed.
  */
 #ifndef RIPC_RING_SIM_NTB_H
 #define RIPC_RING_SIM_NTB_H

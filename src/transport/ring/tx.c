@@ -41,7 +41,10 @@ void ripc__ring_fini(struct ripc__ring *w)
 	for (uint32_t i = 0; i < w->regions.cap && i < RIPC__RING_KEYS_MAX; i++)
 		if (w->regions.slots[i])
 			ring_store(w, RIPC__RING_KEYS_OFF + 8ull * i, 0);
-	/* A direct reader that has seen anything of what the memory holds from now on sees this, too. */
+	/*
+	 * A direct reader that has seen anything of what the memory holds from now on sees this,
+	 * too.
+	 */
 	ring_fence(w);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	ripc__ring_regions_fini(&w->regions);
@@ -159,7 +162,10 @@ static void copy_to_bulk(struct ripc__ring *w, const uint8_t *src, uint64_t len)
 	w->tx_bulk += len;
 }
 
-/* Most parts are a header or a small payload: for those a call costs as much as the copy. Return: behind it. */
+/*
+ * Most parts are a header or a small payload: for those a call costs as much as the copy. Return:
+ * behind it.
+ */
 static inline uint8_t *copy_words(uint8_t *to, const uint8_t *from, size_t n)
 {
 	if (n >= 16 && n <= 64) {
@@ -178,8 +184,8 @@ static inline uint8_t *copy_words(uint8_t *to, const uint8_t *from, size_t n)
 }
 
 /*
- * A send of body, behind which there are RIPC__RING_SLOT_BODY bytes more that may be told to anybody, by plain stores: whole slots have a
- * length that the compiler knows.
+ * A send of body, behind which there are RIPC__RING_SLOT_BODY bytes more that may be told to
+ * anybody, by plain stores: whole slots have a length that the compiler knows.
  */
 static inline void post_send(struct ripc__ring *w, const uint8_t *body, uint32_t len)
 {

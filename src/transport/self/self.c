@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The transport of a context to itself: events in memory. No descriptor: what is posted is reaped by the next round of
- * progress of the same context, and a thread that waits is a driver that makes one before it sleeps (arm()).
+ * The transport of a context to itself: events in memory. No descriptor: what is posted is reaped
+ * by the next round of progress of the same context, and a thread that waits is a driver that makes
+ * one before it sleeps (arm()).
  */
 #include "base/log.h"
 #include "transport/transport.h"
@@ -36,7 +37,8 @@ struct ripc__ep {
 struct ripc__transport {
 	struct ripc__transport_base base;
 	struct self_event *first, *last; /* to be reported */
-	struct self_event *reported; /* by the last progress(): their bytes may still be looked at */
+	/* by the last progress(): their bytes may still be looked at */
+	struct self_event *reported;
 	struct ripc__ep *eps;
 	int fd;
 	bool signalled;

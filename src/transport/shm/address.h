@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The address of shm in resolver records: which host, and which socket there. Format: doc/protocol.md section 4. Pure. */
+/*
+ * The address of shm in resolver records: which host, and which socket there. Format:
+ * doc/protocol.md section 4. Pure.
+ */
 #ifndef RIPC_SHM_ADDRESS_H
 #define RIPC_SHM_ADDRESS_H
 
@@ -9,7 +12,8 @@
 #define RIPC__SHM_PATH_MAX 108 /* sizeof(sun_path) */
 
 struct ripc__shm_address {
-	uint8_t host[16]; /* boot id of the running kernel, the same in all its containers; or zeros */
+	/* boot id of the running kernel, the same in all its containers; or zeros */
+	uint8_t host[16];
 	uint64_t netns;   /* network namespace that the abstract socket is in; 0: not known */
 	uint8_t name[16]; /* the abstract socket is "ripc/" and this in hex */
 	char path[RIPC__SHM_PATH_MAX]; /* of the same socket in a directory; "": none */

@@ -146,9 +146,8 @@ void ripc__shm_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 /* ---- posts ---- */
 
 /* Several items, a peer that was idle or is gone, a ring without room, or a simulated link. */
-static int __attribute__((noinline))
-post_slow(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
-	  unsigned n, bool more)
+static int __attribute__((noinline)) post_slow(struct ripc__ep *ep, const void *head, size_t head_len,
+					       const struct iovec *items, unsigned n, bool more)
 {
 	struct iovec all[1 + RIPC__POST_ITEMS_MAX];
 	size_t len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Buffers that are given to the peer: packets on the Unix socket of a connection, each with the descriptor of a memory
- * object. All other packets there are kicks.
+ * Buffers that are given to the peer: packets on the Unix socket of a connection, each with the
+ * descriptor of a memory object. All other packets there are kicks.
  */
 #define _GNU_SOURCE
 #include "transport/shm/shm.h"

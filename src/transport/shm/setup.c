@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From a Unix socket to mapped memory. Each side sends one packet, with the descriptor of its segment: the active one
- * its request, the passive one its answer. After that packets are kicks, and end of file is the peer's death.
+ * From a Unix socket to mapped memory. Each side sends one packet, with the descriptor of its
+ * segment: the active one its request, the passive one its answer. After that packets are kicks,
+ * and end of file is the peer's death.
  */
 #define _GNU_SOURCE
 #include "base/admission.h"
@@ -38,7 +39,11 @@ static const struct ripc__ring_layout layout = {9, 18};
 struct packet {
 	uint8_t kind;
 	uint64_t probe_at,
-		probe; /* where in the sender's memory which value is: who can read it there may read directly */
+		/*
+		 * where in the sender's memory which value is: who can read it there may read
+		 * directly
+		 */
+		probe;
 	const void *priv;
 	size_t privlen;
 	int fd; /* the sender's segment, or -1 */
@@ -510,7 +515,10 @@ int ripc__shm_accept(struct ripc__transport *tr, void *request, const void *priv
 		ripc__shm_defer_free(ep);
 		return ripc__fail(rc, "%s: no shared memory: %s", name, ripc_strerror(rc));
 	}
-	/* What it wrote before the answer would be lost in what the peer reads as a kick: so the answer goes first. */
+	/*
+	 * What it wrote before the answer would be lost in what the peer reads as a kick: so the
+	 * answer goes first.
+	 */
 	rc = packet_send(ep, &p);
 	close(p.fd);
 	if (rc) {

@@ -437,7 +437,10 @@ poll_one_slow(struct shm *t, uint8_t *room, size_t cap, struct ripc__event *ev)
 	return ripc__ring_delivery_poll(&t->delivery, &ep->ring, ep, ep->user, ev, 1, &more);
 }
 
-/* The one that brought something last has brought nothing, but peers may speak in turns. Return: one that has, and is looked at now. */
+/*
+ * The one that brought something last has brought nothing, but peers may speak in turns. Return:
+ * one that has, and is looked at now.
+ */
 static struct ripc__ep *__attribute__((noinline)) next_with_rx(struct shm *t)
 {
 	struct ripc__ep *ep = t->last_rx;
@@ -510,8 +513,8 @@ static bool nothing_pending(const struct ripc__ep *ep)
 }
 
 /*
- * Only who is looked at: the others are armed. Who is found idle when the whole transport is, and was for some rounds, needs no further look
- * until its peer rings.
+ * Only who is looked at: the others are armed. Who is found idle when the whole transport is, and
+ * was for some rounds, needs no further look until its peer rings.
  */
 static int shm_arm(struct ripc__transport *tr)
 {
@@ -563,7 +566,7 @@ static void shm_forked(struct ripc__transport *tr)
 	.probe = shm_probe, .close = shm_close, .limits = shm_limits, .address = shm_address, \
 	.describe = shm_describe, .reg = ripc__shm_reg, .dereg = ripc__shm_dereg,             \
 	.connect = ripc__shm_connect, .accept = ripc__shm_accept, .reject = ripc__shm_reject, \
-	.ep_close = ripc__shm_ep_close, .post = ripc__shm_post, .poll_one = shm_poll_one,      \
+	.ep_close = ripc__shm_ep_close, .post = ripc__shm_post, .poll_one = shm_poll_one,     \
 	.post_write = ripc__shm_post_write, .post_read = ripc__shm_post_read,                 \
 	.post_datagram = shm_post_datagram, .flush = shm_flush, .progress = shm_progress,     \
 	.export_fd = ripc__shm_export, .release = shm_release, .arm = shm_arm, .fd = shm_fd,  \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * shm, inside: the window engine between processes of one host. Connections are set up over a Unix socket, which
- * stays as doorbell and as the sign that the peer lives: one end's file, shm.c the vtable and progress, listen.c and
- * setup.c from a socket to mapped memory, endpoint.c what is posted.
+ * shm, inside: the window engine between processes of one host. Connections are set up over a Unix
+ * socket, which stays as doorbell and as the sign that the peer lives: one end's file, shm.c the
+ * vtable and progress, listen.c and setup.c from a socket to mapped memory, endpoint.c what is
+ * posted.
  *
  * The same code with a simulated link in place of the mapping is ring/sim, for tests.
  */
@@ -31,7 +32,8 @@ enum shm_state {
 };
 
 struct ripc__ep {
-	struct ripc__ep *next, *prev; /* in shm.eps or shm.cold, rings with a head of the transport's */
+	/* in shm.eps or shm.cold, rings with a head of the transport's */
+	struct ripc__ep *next, *prev;
 	struct shm *t;
 	void *user;
 	int fd;
@@ -56,25 +58,30 @@ struct ripc__ep {
 struct shm {
 	struct ripc__transport_base base;
 	/*
-	 * Endpoints that are looked at in every round, and those that are not: silent for some time, they have nothing to do and are
-	 * armed, so that their peers ring before they are heard.
+	 * Endpoints that are looked at in every round, and those that are not: silent for some
+	 * time, they have nothing to do and are armed, so that their peers ring before they are
+	 * heard.
 	 */
 	struct ripc__ep eps, idle;  /* heads of the rings */
 	struct ripc__ep *idle_next; /* of cold, the next one to be looked at; its head: the first */
-	struct ripc__ep *last_rx; /* the one that brought something last, open and not cold; NULL: none since we last slept */
-	struct ripc__ring_region *regions; /* all that are registered: they may outlive their connection */
-	struct ripc__ep *deferred_free; /* closed since the last progress(): events may still point into them; by next */
+	/* the one that brought something last, open and not cold; NULL: none since we last slept */
+	struct ripc__ep *last_rx;
+	/* all that are registered: they may outlive their connection */
+	struct ripc__ring_region *regions;
+	/* closed since the last progress(): events may still point into them; by next */
+	struct ripc__ep *deferred_free;
 	unsigned neps, nincoming, nsetups; /* nsetups: INCOMING, REQUESTED, CALLING */
 	int epoll_fd;
 	int listeners[2]; /* abstract, path; -1: none */
 	struct ripc__shm_address address;
-	bool simulated;            /* ring/sim */
-	bool zero_copy;            /* buffers may be handed over, to us and by us */
-	bool armed;                /* slept since the descriptors were last looked at */
-	uint64_t scanned_ns;       /* when they were */
-	uint64_t accept_resume_ns; /* no descriptors left: the listeners are not looked at; 0: they are */
-	bool low;                  /* EV_LOW is to be reported */
-	int low_status;            /* its status */
+	bool simulated;      /* ring/sim */
+	bool zero_copy;      /* buffers may be handed over, to us and by us */
+	bool armed;          /* slept since the descriptors were last looked at */
+	uint64_t scanned_ns; /* when they were */
+	/* no descriptors left: the listeners are not looked at; 0: they are */
+	uint64_t accept_resume_ns;
+	bool low;       /* EV_LOW is to be reported */
+	int low_status; /* its status */
 	uint64_t seed;
 	struct ripc__ring_delivery delivery;
 	char bad_input[160];          /* to be reported; "": nothing */
@@ -144,7 +151,10 @@ int ripc__shm_peer_read(const struct ripc__ep *ep, void *to, uint64_t addr, size
 
 /* handover.c */
 int ripc__shm_export(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
-/* Takes one packet from the socket of an open endpoint. Return: 0; 1: *ev is a buffer; -ECONNRESET: it is closed. */
+/*
+ * Takes one packet from the socket of an open endpoint. Return: 0; 1: *ev is a buffer; -ECONNRESET:
+ * it is closed.
+ */
 int ripc__shm_import(struct ripc__ep *ep, struct ripc__event *ev);
 
 #endif

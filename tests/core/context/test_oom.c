@@ -135,11 +135,11 @@ static void exchange(struct run *run, unsigned i)
 	uint64_t to = RIG_ID(!i);
 	uint8_t *data = run->memory, *back, *window;
 	struct iovec item = {data, 100}, items[6], ret;
-	struct ripc_send_options options = {0};
+	struct ripc_send_options options = {.size = sizeof(options)};
 	struct ripc_request *r[3] = {NULL};
 	struct ripc *ctx = run->ctx[i];
 	struct ripc_service *s = run->s[i];
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 
 	if (!s)
 		return;
@@ -165,8 +165,8 @@ static void exchange(struct run *run, unsigned i)
 	if (window)
 		ripc_window_add(ctx, s, window, 20000);
 	ret = (struct iovec){back, 40000};
-	options.returns = &ret;
-	options.nreturns = back ? 1 : 0;
+	options.return_buffers = &ret;
+	options.nreturn_buffers = back ? 1 : 0;
 	item.iov_len = 10;
 	ripc_send(s, to, &item, 1, &options, 100);
 	receive_all(run, !i);

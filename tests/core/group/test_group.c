@@ -26,7 +26,7 @@ static struct ripc__group *group(unsigned i)
 
 static struct ripc_group_stats stats(unsigned i)
 {
-	struct ripc_group_stats s;
+	struct ripc_group_stats s = {.size = sizeof(s)};
 
 	OK(ripc_group_stats(rig.ctx[i], GROUP, NULL, &s));
 	return s;
@@ -156,7 +156,7 @@ static bool forge_multicast(uint64_t sender, uint64_t number)
 static bool has_sender(uint64_t sender)
 {
 	uint8_t instance[16] = {1};
-	struct ripc_group_stats s;
+	struct ripc_group_stats s = {.size = sizeof(s)};
 
 	ripc__put_le64(instance + 8, sender);
 	return !ripc_group_stats(rig.ctx[0], GROUP, instance, &s);

@@ -268,7 +268,8 @@ START_TEST(send__write_source_mr_cached)
 	bool grant = _i & 1, known = !(_i & 2);
 	uint8_t *from; /* buf comes with again() */
 	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	uint64_t before = 0;
 
 	restart(grant ? expensive_no_read : expensive_registration);
@@ -289,7 +290,8 @@ START_TEST(send__write_source_mr_cached)
 		ck_assert(known || !r->items[0].bounce->mr.access);
 		ck_assert(!r->items[0].exposed);
 		OK(ripc_request_wait(&r, 5000));
-		ck_assert_int_eq(rig_expect(&rig, 1, 20000, i), grant ? RIPC_IN_POOL : RIPC_IN_RETURN);
+		ck_assert_int_eq(rig_expect(&rig, 1, 20000, i),
+				 grant ? RIPC_IN_POOL : RIPC_IN_RETURN_BUFFER);
 		ck_assert_uint_eq(bounces(), !known);
 		if (i)
 			ck_assert_uint_eq(registrations(), before);
@@ -306,7 +308,7 @@ START_TEST(send__write_source_mr_cached)
 		ck_assert_ptr_nonnull(r->items[0].cached_mr);
 		ck_assert(!r->items[0].exposed);
 		OK(ripc_request_wait(&r, 5000));
-		ck_assert_int_eq(rig_expect(&rig, 1, 100000, 9), RIPC_IN_RETURN);
+		ck_assert_int_eq(rig_expect(&rig, 1, 100000, 9), RIPC_IN_RETURN_BUFFER);
 		ck_assert_uint_eq(registrations(), before);
 	}
 }
@@ -316,12 +318,13 @@ END_TEST
 static void offer_and_reply(uint64_t tag)
 {
 	struct iovec item = {"x", 1}, back = {buf, 20000};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 
 	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	ripc_message_free(rig_take(&rig, 1));
 	OK(rig_long(&rig, 1, 0, 20000, tag, 5000));
-	ck_assert_int_eq(rig_expect(&rig, 0, 20000, tag), RIPC_IN_RETURN);
+	ck_assert_int_eq(rig_expect(&rig, 0, 20000, tag), RIPC_IN_RETURN_BUFFER);
 	rig_verify(buf, 20000, tag);
 }
 
@@ -345,7 +348,8 @@ END_TEST
 START_TEST(returns__revoke_frees_bounce)
 {
 	struct iovec item = {"x", 1}, back = {buf, 20000};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 
 	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	ripc_message_free(rig_take(&rig, 1));
@@ -423,7 +427,8 @@ static void memlock(uint64_t limit)
 static void write_limited(uint8_t *from, size_t len, uint64_t tag)
 {
 	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], len), len};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
 
 	rig_fill(from, len, tag);
@@ -434,7 +439,7 @@ static void write_limited(uint8_t *from, size_t len, uint64_t tag)
 	r = rig_begin(&rig, 0, 1, from, len);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
 	OK(ripc_request_wait(&r, 5000));
-	ck_assert_int_eq(rig_expect(&rig, 1, len, tag), RIPC_IN_RETURN);
+	ck_assert_int_eq(rig_expect(&rig, 1, len, tag), RIPC_IN_RETURN_BUFFER);
 }
 
 /* Of a large buffer that is written from nothing stays registered, and never what is not sent. */
@@ -489,7 +494,8 @@ START_TEST(memlock__one_buffer)
 {
 	uint8_t *from = ripc_buf_alloc(ctx, MIB);
 	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], MIB), MIB};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	size_t len = _i ? 300000 : 20000;
 	struct ripc_request *r;
 
@@ -502,7 +508,7 @@ START_TEST(memlock__one_buffer)
 	ck_assert_int_eq(r->items[0].exposed, _i);
 	ck_assert_int_eq(r->items[0].bounce != NULL, !_i);
 	OK(ripc_request_wait(&r, 5000));
-	ck_assert_int_eq(rig_expect(&rig, 1, len, 1), RIPC_IN_RETURN);
+	ck_assert_int_eq(rig_expect(&rig, 1, len, 1), RIPC_IN_RETURN_BUFFER);
 }
 END_TEST
 

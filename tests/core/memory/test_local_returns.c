@@ -10,12 +10,13 @@ static uint8_t *buf; /* 64 KiB of ctx */
 static void send_offer(size_t len)
 {
 	struct iovec item = {"x", 1}, back = {buf, len};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_message *m;
 
 	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	m = rig_take(&rig, 1);
-	ck_assert_uint_eq(m->nreturns, 1);
+	ck_assert_uint_eq(m->nreturn_buffers, 1);
 	ripc_message_free(m);
 }
 
@@ -101,17 +102,18 @@ END_TEST
 START_TEST(local_returns_add__all_or_none)
 {
 	struct iovec item = {"x", 1}, back[3] = {{buf, 10}, {buf + 10, 10}, {buf + 15, 10}};
-	struct ripc_send_options options = {.nreturns = 3, .returns = back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 3, .return_buffers = back};
 
 	RC(-EBUSY, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	back[2].iov_base = &item;
 	RC(-EINVAL, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	ck_assert_uint_eq(ctx->memory->nreturns, 0);
-	options.nreturns = RIPC_RETURNS_MAX + 1;
+	options.nreturn_buffers = RIPC_RETURN_BUFFERS_MAX + 1;
 	RC(-EINVAL, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	/* A message that does not leave offers nothing. */
-	options.nreturns = 2;
+	options.nreturn_buffers = 2;
 	RC(-EHOSTUNREACH, ripc_send_short(rig.s[0], 4711, &item, 1, &options, 100));
 	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	OK(ripc_buf_free(ctx, buf));
@@ -126,9 +128,9 @@ START_TEST(offered__next_fit_written)
 		OK(rig_long(&rig, 1, 0, 20000, 1, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 0, 20000, 1), RIPC_IN_POOL);
 		OK(rig_long(&rig, 1, 0, 1000, 2, 5000));
-		ck_assert_int_eq(rig_expect(&rig, 0, 1000, 2), RIPC_IN_RETURN);
+		ck_assert_int_eq(rig_expect(&rig, 0, 1000, 2), RIPC_IN_RETURN_BUFFER);
 		rig_verify(buf, 1000, 2);
-		ck_assert_uint_eq(rig_stats(&rig, 1).return_writes, k);
+		ck_assert_uint_eq(rig_stats(&rig, 1).return_buffer_writes, k);
 		ck_assert_uint_eq(ctx->memory->nreturns, 0);
 		ck_assert_uint_eq(offer_count(), 0);
 		/* It is the application's again, and may be offered again. */
@@ -143,7 +145,7 @@ START_TEST(offered__written_before_message)
 {
 	send_offer(64 * KIB);
 	OK(rig_long(&rig, 1, 0, 64 * KIB, 7, 5000));
-	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 7), RIPC_IN_RETURN);
+	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 7), RIPC_IN_RETURN_BUFFER);
 	rig_verify(buf, 64 * KIB, 7);
 }
 END_TEST
@@ -153,9 +155,10 @@ START_TEST(offered__same_context)
 {
 	struct ripc_service *owner, *writer;
 	struct iovec item = {"x", 1}, back, large;
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_message *m;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct ripc *one;
 
 	OK(ripc_open(&one, "resolver=local"));
@@ -167,7 +170,7 @@ START_TEST(offered__same_context)
 	for (unsigned i = 0; i < 2; i++) {
 		OK(ripc_send_short(owner, ripc_service_id(writer), &item, 1, &options, 5000));
 		OK(ripc_receive(writer, &m, 5000));
-		ck_assert_uint_eq(m->nreturns, 1);
+		ck_assert_uint_eq(m->nreturn_buffers, 1);
 		ripc_message_free(m);
 		/* Used, and taken back. */
 		if (i) {
@@ -176,7 +179,7 @@ START_TEST(offered__same_context)
 		}
 		OK(ripc_send_long(writer, ripc_service_id(owner), &large, 1, NULL, 5000));
 		OK(ripc_receive(owner, &m, 5000));
-		ck_assert_int_eq(m->placement[0], RIPC_IN_RETURN);
+		ck_assert_int_eq(m->placement[0], RIPC_IN_RETURN_BUFFER);
 		ck_assert_ptr_eq(m->items[0].iov_base, back.iov_base);
 		ck_assert_int_eq(memcmp(back.iov_base, large.iov_base, 100000), 0);
 		ripc_message_free(m);
@@ -357,7 +360,8 @@ static void no_write(struct ripc__sim_config *config)
 START_TEST(claim__read_into_no_write_lane)
 {
 	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_message *m;
 
 	rig_end(&rig);
@@ -368,14 +372,14 @@ START_TEST(claim__read_into_no_write_lane)
 	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	m = rig_take(&rig, 1);
 	/* The peer learns that there is one, but nothing that it could write. */
-	ck_assert_uint_eq(m->nreturns, 1);
+	ck_assert_uint_eq(m->nreturn_buffers, 1);
 	ripc_message_free(m);
 	ck_assert_uint_eq(ripc__dest_find(rig.ctx[1], RIG_ID(0))->nremote_returns, 0);
 	ck_assert_ptr_null(first_local_return()->lane);
 	OK(rig_long(&rig, 1, 0, 30000, 6, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 30000, 6), RIPC_IN_POOL);
 	OK(rig_long(&rig, 1, 0, 20000, 7, 5000));
-	ck_assert_int_eq(rig_expect(&rig, 0, 20000, 7), RIPC_IN_RETURN);
+	ck_assert_int_eq(rig_expect(&rig, 0, 20000, 7), RIPC_IN_RETURN_BUFFER);
 	rig_verify(buf, 20000, 7);
 	ck_assert_ptr_null(first_local_return());
 }
@@ -403,7 +407,8 @@ END_TEST
 START_TEST(returns_encode__skips_freed)
 {
 	struct iovec item, back = {buf, 1000};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
 	uint8_t data[100] = {0};
 
@@ -417,7 +422,7 @@ START_TEST(returns_encode__skips_freed)
 	{
 		struct ripc_message *m = rig_take(&rig, 2);
 
-		ck_assert_uint_eq(m->nreturns, 0);
+		ck_assert_uint_eq(m->nreturn_buffers, 0);
 		ripc_message_free(m);
 	}
 }
@@ -432,7 +437,8 @@ START_TEST(random__no_loss_no_reuse)
 	for (int k = 0; k < 3000; k++) {
 		unsigned i = test_random(&rng) % 8;
 		struct iovec item = {"x", 1}, back;
-		struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+		struct ripc_send_options options = {
+			.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 		struct ripc_message *m;
 
 		switch (test_random(&rng) % 6) {

@@ -22,7 +22,7 @@ static unsigned polls;
 
 static void *other_thread(void *arg)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	ck_assert_int_eq(ripc_context_stats(ctx, &stats), 0);
 	return NULL;

@@ -103,7 +103,7 @@ typedef int send_fn(struct ripc_service *from, uint64_t dest, const struct iovec
  */
 static struct costs cost_of(send_fn *send, unsigned nitems, size_t len, unsigned flags)
 {
-	const struct ripc_send_options options = {.flags = flags};
+	const struct ripc_send_options options = {.size = sizeof(options), .flags = flags};
 	uint8_t data[3][400] = {{0}};
 	struct iovec items[3];
 	struct costs sum = {0};
@@ -176,7 +176,7 @@ END_TEST
 /* A message too long for the short form is sent as a long one, whatever was sent before. */
 START_TEST(send__too_large_is_long)
 {
-	struct ripc_limits limits;
+	struct ripc_limits limits = {.size = sizeof(limits)};
 	struct ripc_message *m;
 	static uint8_t data[100000];
 	struct iovec item = {data, 0};

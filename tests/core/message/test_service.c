@@ -105,7 +105,7 @@ END_TEST
 /* What is here is received, then comes the word; senders follow to the other one. */
 START_TEST(conflict__detected_late)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct ripc_message *m;
 
 	OK(rig_short(&rig, 1, 0, 100, 7, 1000));
@@ -124,7 +124,7 @@ START_TEST(conflict__detected_late)
 	OK(ripc_service_stats(rig.s[0], &stats));
 	ck_assert_uint_eq(stats.services_lost, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 0).services_lost, 1);
-	ck_assert_uint_eq(stats.splits, 0);
+	ck_assert_uint_eq(stats.service_conflicts, 0);
 }
 END_TEST
 
@@ -136,7 +136,7 @@ START_TEST(split__the_older_one_stays)
 {
 	struct ripc *older = rig.ctx[_i], *younger = rig.ctx[!_i];
 	struct ripc_service *first, *second;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct ripc_message *m;
 
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
@@ -153,15 +153,15 @@ START_TEST(split__the_older_one_stays)
 	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held it for longer"));
 	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 42 is held by instance"));
 	OK(ripc_service_stats(second, &stats));
-	ck_assert_uint_eq(stats.splits, 1);
+	ck_assert_uint_eq(stats.service_conflicts, 1);
 	ck_assert_uint_eq(stats.services_lost, 1);
-	ck_assert_uint_eq(rig_stats(&rig, !_i).splits, 1);
+	ck_assert_uint_eq(rig_stats(&rig, !_i).service_conflicts, 1);
 	ck_assert_uint_eq(rig_stats(&rig, !_i).services_lost, 1);
 	RC(-EAGAIN, ripc_receive(first, &m, 0));
 	OK(ripc_service_stats(first, &stats));
-	ck_assert_uint_eq(stats.splits, 1);
+	ck_assert_uint_eq(stats.service_conflicts, 1);
 	ck_assert_uint_eq(stats.services_lost, 0);
-	ck_assert_uint_eq(rig_stats(&rig, _i).splits, 1);
+	ck_assert_uint_eq(rig_stats(&rig, _i).service_conflicts, 1);
 	/* Who lost it finds the other one. */
 	OK(ripc_send_long(rig.s[!_i], 42, &(struct iovec){(void *)"there", 6}, 1, NULL, 10000));
 	OK(ripc_receive(first, &m, 1000));
@@ -262,7 +262,7 @@ END_TEST
 
 START_TEST(deliver__counted)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
 	OK(rig_long(&rig, 1, 0, 20000, 2, 5000));

@@ -86,7 +86,7 @@ static void check_seen(unsigned full, unsigned elided)
 
 START_TEST(elide__after_full_header)
 {
-	struct ripc_stats before = rig_stats(&rig, 0), after;
+	struct ripc_stats before = rig_stats(&rig, 0), after = {.size = sizeof(after)};
 	static const size_t lens[] = {64, 64, 0, 1, 28, 29, 5000, 64};
 	const size_t n = sizeof(lens) / sizeof(lens[0]);
 	uint64_t units = 0, bytes = 0;
@@ -133,7 +133,8 @@ END_TEST
 START_TEST(elide__after_slow_path)
 {
 	struct iovec items[2] = {{"ab", 2}, {"cde", 3}}, back = {NULL, 100};
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_message *m;
 
 	exchange(rig.s[0], rig.s[1], 10);
@@ -148,7 +149,7 @@ START_TEST(elide__after_slow_path)
 	back.iov_base = ripc_buf_alloc(rig.ctx[0], 100);
 	OK(ripc_send_short(other[0], OTHER(1), items, 1, &options, 5000));
 	OK(ripc_receive(other[1], &m, 5000));
-	ck_assert_uint_eq(m->nreturns, 1);
+	ck_assert_uint_eq(m->nreturn_buffers, 1);
 	ripc_message_free(m);
 	check_seen(3, 1);
 	exchange(rig.s[0], rig.s[1], 12);
@@ -228,7 +229,7 @@ static void put_short_header(uint8_t buf[RIPC__ELIDED_LEN + 4], uint32_t skew, u
 /* The lane is closed, that is counted, and the next one is as good as any. */
 static void expect_lane_closed(uint8_t *buf, size_t len)
 {
-	struct ripc_stats before = rig_stats(&rig, 1), after;
+	struct ripc_stats before = rig_stats(&rig, 1), after = {.size = sizeof(after)};
 
 	rig_inject(&rig, 0, 1, buf, len, 0);
 	rig_expect_none(&rig, 1);

@@ -105,7 +105,7 @@ END_TEST
 
 START_TEST(connect__no_answer)
 {
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 
 	locate_both();
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);

@@ -184,7 +184,7 @@ START_TEST(reach__own_services)
 	struct ripc_service *own;
 	struct iovec item = {"x", 1};
 	struct ripc_message *m;
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 
 	OK(ripc_service_register(ctx, 77, 0, &own));
 	OK(ripc_send_short(rig.s[0], 77, &item, 1, NULL, 1000));
@@ -249,7 +249,8 @@ START_TEST(remote_returns__bounded_per_dest)
 {
 	uint8_t *buf = ripc_buf_alloc(ctx, 10 * 400);
 	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 
 	for (unsigned i = 0; i < 400; i++) {
 		back = (struct iovec){buf + 10 * i, 10};
@@ -387,7 +388,7 @@ START_TEST(forget__by_sender)
 		taken += is_delivered(i);
 	ck_assert_uint_ge(taken, 98);
 	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 0);
-	ck_assert_uint_eq(rig_stats(&rig, 1).lost, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).datagrams_lost, 0);
 }
 END_TEST
 

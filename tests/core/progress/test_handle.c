@@ -163,7 +163,7 @@ static int call_service_fd(void)
 
 static int call_service_stats(void)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	return ripc_service_stats(w.s, &stats);
 }
@@ -192,7 +192,7 @@ static int call_group_send(void)
 
 static int call_group_stats(void)
 {
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 
 	return ripc_group_stats(w.ctx, test_ids(), NULL, &stats);
 }
@@ -239,35 +239,35 @@ static int call_window_remove(void)
 
 static int call_lookup(void)
 {
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 
 	return ripc_route_lookup(w.ctx, test_ids() + 9, &route, -1);
 }
 
 static int call_query(void)
 {
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 
 	return ripc_route_get(w.ctx, test_ids() + 9, &route);
 }
 
 static int call_limits(void)
 {
-	struct ripc_limits limits;
+	struct ripc_limits limits = {.size = sizeof(limits)};
 
 	return ripc_route_limits(w.ctx, test_ids() + 9, &limits);
 }
 
 static int call_stats(void)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	return ripc_context_stats(w.ctx, &stats);
 }
 
 static int call_peer_stats(void)
 {
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
 	return ripc_peer_stats(w.ctx, test_ids() + 9, &stats);
 }

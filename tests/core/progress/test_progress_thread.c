@@ -189,7 +189,7 @@ int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
  */
 START_TEST(progress__short_tick_on_request)
 {
-	static const struct ripc_send_options more = {.flags = RIPC_MORE};
+	static const struct ripc_send_options more = {.size = sizeof(more), .flags = RIPC_MORE};
 	struct pollfd fd = {.events = POLLIN};
 	struct pair p;
 	uint64_t number = 0, until;

@@ -300,7 +300,7 @@ START_TEST(before_copy__write)
 	size_t len = _i ? 64 * KIB + 1 : 64 * KIB;
 	uint8_t *to = ripc_buf_alloc(rig.ctx[0], len), *large = malloc(len);
 	struct iovec item = {data, 100}, into = {to, len};
-	struct ripc_send_options o = {.returns = &into, .nreturns = 1};
+	struct ripc_send_options o = {.size = sizeof(o), .return_buffers = &into, .nreturn_buffers = 1};
 	struct ripc_request *r, *back;
 	uint32_t before;
 
@@ -333,7 +333,7 @@ START_TEST(before_copy__registration)
 	uint8_t *large;
 	struct ripc_request *r, *back = NULL;
 	struct iovec item, into;
-	struct ripc_send_options o = {.returns = &into, .nreturns = 1};
+	struct ripc_send_options o = {.size = sizeof(o), .return_buffers = &into, .nreturn_buffers = 1};
 	uint32_t before;
 
 	restart(expensive_registration);
@@ -368,7 +368,7 @@ END_TEST
 START_TEST(flush__before_more)
 {
 	struct iovec item = {data, 50};
-	struct ripc_send_options o = {.flags = RIPC_MORE};
+	struct ripc_send_options o = {.size = sizeof(o), .flags = RIPC_MORE};
 	struct ripc_request *r;
 	uint32_t before;
 

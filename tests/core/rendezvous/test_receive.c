@@ -138,7 +138,8 @@ START_TEST(receive__return_misused)
 	for (int how = 0; how < 3; how++) {
 		uint8_t buf[300], *back, *p;
 		struct iovec item = {"x", 1}, ret;
-		struct ripc_send_options options = {.nreturns = 1, .returns = &ret};
+		struct ripc_send_options options = {
+			.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &ret};
 		struct ripc__desc d = {.len = how == 1 ? 101 : 10, .how = RIPC__HOW_WRITTEN};
 
 		restart(2, NULL);

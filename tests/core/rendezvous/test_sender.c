@@ -149,7 +149,8 @@ END_TEST
 START_TEST(write__post_fails)
 {
 	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
 
 	restart(2, slow);
@@ -413,7 +414,7 @@ START_TEST(start__refused)
 {
 	struct ripc_request *r = NULL;
 	struct iovec item = {data, 10}, items[RIPC_ITEMS_MAX + 1];
-	struct ripc_send_options options = {.flags = 1u << 30};
+	struct ripc_send_options options = {.size = sizeof(options), .flags = 1u << 30};
 
 	RC(-EINVAL, ripc_send_async(rig.s[0], RIG_ID(1), &item, 1, NULL, NULL));
 	RC(-EINVAL, ripc_send_async(NULL, RIG_ID(1), &item, 1, NULL, &r));

@@ -403,7 +403,8 @@ END_TEST
 START_TEST(moved__while_written)
 {
 	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {.nreturns = 1, .returns = &back};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
 
 	restart(2, slow);

@@ -119,7 +119,7 @@ START_TEST(receive__skips_missing_pages)
 	struct ripc *ctx, *other;
 	struct ripc_service *to, *from;
 	struct ripc_message *m;
-	struct ripc_stats stats;
+	struct ripc_stats stats = {.size = sizeof(stats)};
 	char report;
 	pid_t child;
 

@@ -54,7 +54,7 @@ START_TEST(export__any_part_of_buffer)
 			ck_assert_uint_lt(k, MCAST_PROBES);
 			r = start(&w, p + parts[i].at, parts[i].len);
 			m = receive(w.to);
-			if (m->placement[0] == RIPC_IN_PLACE)
+			if (m->placement[0] == RIPC_IN_SENDER_MEMORY)
 				break;
 			ripc_message_free(m);
 			finish(r);
@@ -93,9 +93,10 @@ START_TEST(export__mixed_items)
 		ck_assert_uint_eq(m->nitems, 4);
 		for (unsigned k = 0; k < 4; k++)
 			ck_assert(!memcmp(m->items[k].iov_base, items[k].iov_base, items[k].iov_len));
-		ck_assert_int_ne(m->placement[1], RIPC_IN_PLACE);
-		ck_assert_int_ne(m->placement[2], RIPC_IN_PLACE);
-		placed = (m->placement[0] == RIPC_IN_PLACE) + (m->placement[3] == RIPC_IN_PLACE);
+		ck_assert_int_ne(m->placement[1], RIPC_IN_SENDER_MEMORY);
+		ck_assert_int_ne(m->placement[2], RIPC_IN_SENDER_MEMORY);
+		placed = (m->placement[0] == RIPC_IN_SENDER_MEMORY) +
+			 (m->placement[3] == RIPC_IN_SENDER_MEMORY);
 		ripc_message_free(m);
 		finish(r);
 		/* One that was taken back, since we were slow, is given again only as a whole. */

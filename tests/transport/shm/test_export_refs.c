@@ -41,7 +41,7 @@ static uint8_t *exported(void)
 		struct ripc_request *r = start(p, LEN);
 		struct ripc_message *m = take();
 
-		in_place = m->placement[0] == RIPC_IN_PLACE;
+		in_place = m->placement[0] == RIPC_IN_SENDER_MEMORY;
 		ripc_message_free(m);
 		finish(r);
 	}
@@ -66,7 +66,7 @@ START_TEST(ref__starts_after_earlier_refs)
 	for (unsigned i = 0; i < 8; i++) {
 		struct ripc_message *m = take();
 
-		ck_assert_int_eq(m->placement[0], RIPC_IN_PLACE);
+		ck_assert_int_eq(m->placement[0], RIPC_IN_SENDER_MEMORY);
 		pass(ripc__export_ref_max_ns(LEN) / 3);
 		ripc_message_free(m);
 		finish(r[i]);
@@ -100,7 +100,7 @@ START_TEST(ref__starts_after_copies)
 	ck_assert_uint_eq(m->items[0].iov_len, 32 * LEN);
 	ripc_message_free(m);
 	m = take();
-	ck_assert_int_eq(m->placement[0], RIPC_IN_PLACE);
+	ck_assert_int_eq(m->placement[0], RIPC_IN_SENDER_MEMORY);
 	ripc_message_free(m);
 	finish(copied);
 	finish(lent);
@@ -117,7 +117,7 @@ START_TEST(ref__kept_ends_under_traffic)
 	struct ripc_request *r = start(kept_from, LEN);
 	struct ripc_message *kept = take();
 
-	ck_assert_int_eq(kept->placement[0], RIPC_IN_PLACE);
+	ck_assert_int_eq(kept->placement[0], RIPC_IN_SENDER_MEMORY);
 	for (unsigned i = 0; i < 20; i++) {
 		struct ripc_request *other = start(p, LEN);
 		struct ripc_message *m = take();
@@ -159,7 +159,7 @@ START_TEST(reclaim__keeps_concurrent_writes)
 	struct ripc_request *r = start(p + LEN / 2, LEN / 2);
 	struct ripc_message *kept = take();
 
-	ck_assert_int_eq(kept->placement[0], RIPC_IN_PLACE);
+	ck_assert_int_eq(kept->placement[0], RIPC_IN_SENDER_MEMORY);
 	gate_shut(p + LEN / 4, write_it, p);
 	pass(10 * ripc__export_ref_max_ns(LEN));
 	finish(r);
@@ -199,7 +199,7 @@ START_TEST(ready__copies_under_traffic)
 		ck_assert(gate_stopped());
 		m = take();
 		ck_assert_int_eq(((uint8_t *)m->items[0].iov_base)[LEN / 2], 7);
-		in_place = m->placement[0] == RIPC_IN_PLACE;
+		in_place = m->placement[0] == RIPC_IN_SENDER_MEMORY;
 		ripc_message_free(m);
 		finish(r);
 	}

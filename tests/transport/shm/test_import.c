@@ -44,7 +44,7 @@ static unsigned copied_before(unsigned to, void *p, size_t len)
 {
 	unsigned n = 0;
 
-	while (n < 100 && sent_to(to, p, len) != RIPC_IN_PLACE)
+	while (n < 100 && sent_to(to, p, len) != RIPC_IN_SENDER_MEMORY)
 		n++;
 	return n;
 }
@@ -60,7 +60,7 @@ START_TEST(import__from_third_message)
 
 	ck_assert_uint_eq(copied_before(1, p, LEN), 2);
 	for (unsigned i = 0; i < 10; i++)
-		ck_assert_uint_eq(sent_to(1, p, LEN), RIPC_IN_PLACE);
+		ck_assert_uint_eq(sent_to(1, p, LEN), RIPC_IN_SENDER_MEMORY);
 	release(p);
 }
 END_TEST
@@ -81,7 +81,7 @@ START_TEST(import__only_items_from_16_kib)
 	uint8_t *p = buffer(LEN);
 
 	ck_assert_uint_eq(copied_before(1, p, LEN), 2);
-	ck_assert_uint_eq(sent_to(1, p + 1, 16 * KIB), RIPC_IN_PLACE);
+	ck_assert_uint_eq(sent_to(1, p + 1, 16 * KIB), RIPC_IN_SENDER_MEMORY);
 	ck_assert_uint_eq(sent_to(1, p + 1, 16 * KIB - 1), RIPC_IN_POOL);
 	release(p);
 }
@@ -165,14 +165,14 @@ START_TEST(import__recycled_memory_whole)
 	ck_assert_ptr_eq(again, p);
 	ck_assert_uint_eq(copied_before(1, again, LEN / 2), 100);
 	ck_assert_uint_lt(copied_before(1, again, LEN), 4);
-	ck_assert_uint_eq(sent_to(1, again, LEN / 2), RIPC_IN_PLACE);
+	ck_assert_uint_eq(sent_to(1, again, LEN / 2), RIPC_IN_SENDER_MEMORY);
 	release(again);
 }
 END_TEST
 
 START_TEST(import__not_with_return_buffer)
 {
-	struct ripc_send_options options = {.nreturns = 1};
+	struct ripc_send_options options = {.size = sizeof(options), .nreturn_buffers = 1};
 	struct iovec item = {"x", 1}, back;
 	uint8_t *p = buffer(LEN), *q = buffer(LEN);
 	struct ripc_message *m;
@@ -188,7 +188,7 @@ START_TEST(import__not_with_return_buffer)
 	ck_assert_uint_lt(copied_before(1, p, LEN), 4);
 
 	back = (struct iovec){q + LEN / 2, LEN / 2};
-	options.returns = &back;
+	options.return_buffers = &back;
 	ck_assert_int_eq(ripc_send_short(service[0], test_ids() + 1, &item, 1, &options, 1000), 0);
 	m = take_at(1);
 	ripc_message_free(m);
@@ -200,21 +200,21 @@ END_TEST
 
 START_TEST(import__not_into_return_buffer)
 {
-	struct ripc_send_options options = {.nreturns = 1};
+	struct ripc_send_options options = {.size = sizeof(options), .nreturn_buffers = 1};
 	uint8_t *p = buffer(LEN), *target = ripc_buf_alloc(ctx[1], LEN);
 	struct iovec item = {"x", 1}, back = {target, LEN};
 	struct ripc_message *m;
 
-	options.returns = &back;
+	options.return_buffers = &back;
 	ck_assert_uint_eq(copied_before(1, p, LEN), 2);
 	ck_assert_int_eq(ripc_window_add(ctx[1], service[1], target, LEN), 0);
 	ck_assert_uint_eq(sent_to(1, p, LEN), RIPC_IN_WINDOW);
-	ck_assert_uint_eq(sent_to(1, p, LEN), RIPC_IN_PLACE);
+	ck_assert_uint_eq(sent_to(1, p, LEN), RIPC_IN_SENDER_MEMORY);
 	ck_assert_int_eq(ripc_send_short(service[1], test_ids(), &item, 1, &options, 1000), 0);
 	m = take_at(0);
 	ripc_message_free(m);
-	ck_assert_uint_eq(sent_to(1, p, LEN), RIPC_IN_RETURN);
-	ck_assert_uint_eq(sent_to(1, p, LEN), RIPC_IN_PLACE);
+	ck_assert_uint_eq(sent_to(1, p, LEN), RIPC_IN_RETURN_BUFFER);
+	ck_assert_uint_eq(sent_to(1, p, LEN), RIPC_IN_SENDER_MEMORY);
 	release(p);
 }
 END_TEST
@@ -225,7 +225,7 @@ static unsigned copied_before_a_kept_one(uint8_t *p)
 	for (unsigned n = 0; n < 100; n++) {
 		struct ripc_request *r = start_to(1, p, LEN);
 		struct ripc_message *m = take_at(1);
-		bool in_place = m->placement[0] == RIPC_IN_PLACE;
+		bool in_place = m->placement[0] == RIPC_IN_SENDER_MEMORY;
 
 		/* The request of one in place is done although the message is kept. */
 		if (in_place)

@@ -116,7 +116,7 @@ static inline struct ripc_message *in_place(struct two *w, uint8_t *base, size_t
 
 		ck_assert_uint_eq(m->nitems, 1);
 		ck_assert_uint_eq(m->items[0].iov_len, len);
-		if (m->placement[0] == RIPC_IN_PLACE) {
+		if (m->placement[0] == RIPC_IN_SENDER_MEMORY) {
 			*request = r;
 			return m;
 		}

@@ -16,9 +16,10 @@
 #define STREAK_GAP_NS   5000u  /* posts at least this frequent are held back */
 #define PENDING_CONN_NS 20000u /* a send is held back so long at most */
 #define HELD_BYTES      49152u /* bytes held back at most */
-#define COPY_MAX        512u /* sends up to this size are copied: cheaper than gathering in the kernel */
-#define IOV_MAX_SEND    66u /* parts of a send that are sent without a copy, with head and tail */
-#define PUSH_BYTES      (256u << 10) /* bytes transmitted by one post */
+/* sends up to this size are copied: cheaper than gathering in the kernel */
+#define COPY_MAX     512u
+#define IOV_MAX_SEND 66u /* parts of a send that are sent without a copy, with head and tail */
+#define PUSH_BYTES   (256u << 10) /* bytes transmitted by one post */
 
 int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **epp)

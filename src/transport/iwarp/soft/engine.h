@@ -4,8 +4,10 @@
  * 5041), RDMAP operations (RFC 5040). Pure: bytes, memory and posts go in; bytes to transmit,
  * places for bytes to come and events come out.
  *
- *   transmit:  gather() names the next bytes, headers and payload where it lies; sent() says how many went
- *   receive:   want() names where the next bytes shall go; received() says how many came; next() until it returns 0
+ *   transmit:  gather() names the next bytes, headers and payload where it lies; sent() says how
+ *     many went
+ *   receive:   want() names where the next bytes shall go; received() says how many came; next()
+ *     until it returns 0
  *
  * Every STag, right, bound, offset, length, queue and message number is checked before a byte is
  * placed. The first violation, a Terminate of the peer and a lack of memory end the engine: status
@@ -31,8 +33,8 @@
 #define RIPC__STAGED_MAX \
 	16u /* FPDUs, or runs of queued bytes, returned by gather() and not yet sent */
 #define RIPC__STASH_BYTES 320u /* longest part of an FPDU kept between two receives */
-#define RIPC__ULPDU_SOFT \
-	65486u /* longest ULPDU to a peer of this stack: a payload of 65472 bytes and a tagged header */
+/* longest ULPDU to a peer of this stack: a payload of 65472 bytes and a tagged header */
+#define RIPC__ULPDU_SOFT  65486u
 #define RIPC__SEND_HEADER 20u /* length and header in front of a send */
 #define RIPC__TRAILER_MAX 7u  /* padding and CRC behind it */
 
@@ -113,8 +115,9 @@ struct ripc__engine_tx {
 	bool turn; /* a response is next, if both a write and a response could be */
 	uint32_t msn_send, msn_read;     /* next message numbers */
 	struct ripc__chunk *head, *tail; /* queue of encoded bytes */
-	struct ripc__chunk *stage; /* the chunk in which unstaged bytes begin; NULL: there are none */
-	uint32_t stage_off;        /* offset there */
+	/* the chunk in which unstaged bytes begin; NULL: there are none */
+	struct ripc__chunk *stage;
+	uint32_t stage_off;              /* offset there */
 	uint64_t appended, staged, sent; /* bytes ever put into the queue, given out, gone */
 	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX, NULL until the first write */
 	uint32_t work_tail, work_staged, work_sent, work_reported; /* counters into it */

@@ -22,11 +22,12 @@
 
 #define BACKLOG         1024 /* a dropped SYN is repeated after a second */
 #define ACCEPTS_A_ROUND 16   /* connections accepted by one progress() at most */
-#define DEAF_MS         20 /* pause of accept() when descriptors ran out: idle lanes are closed meanwhile */
-#define DEAF_LOG_MS     1000
-#define LOOK_EVERY_MS   1000 /* between two reads of the address list, which may be long */
-#define RELOOK_MS       200  /* retry when descriptors or memory ran out */
-#define LOOPBACKS_MAX   2    /* loopback addresses used: 127.0.0.1 and ::1 */
+/* pause of accept() when descriptors ran out: idle lanes are closed meanwhile */
+#define DEAF_MS       20
+#define DEAF_LOG_MS   1000
+#define LOOK_EVERY_MS 1000 /* between two reads of the address list, which may be long */
+#define RELOOK_MS     200  /* retry when descriptors or memory ran out */
+#define LOOPBACKS_MAX 2    /* loopback addresses used: 127.0.0.1 and ::1 */
 
 /* The kernel is out of a resource. */
 static bool is_fd_shortage(int err)

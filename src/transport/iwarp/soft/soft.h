@@ -121,7 +121,8 @@ struct ripc__ep {
 	struct soft *t;
 	void *user;
 	struct ripc__list all; /* in t->eps */
-	struct ripc__list timed; /* in t->setups while it has a deadline, then in t->settled until setup is freed */
+	/* in t->setups while it has a deadline, then in t->settled until setup is freed */
+	struct ripc__list timed;
 	struct ripc__list ready;     /* in t->ready: to be served without waiting for its socket */
 	struct ripc__list held;      /* in t->held: sends are held back */
 	struct ripc__list blocked;   /* in t->blocked: the socket takes no more */
@@ -228,7 +229,8 @@ void ripc__soft_descriptor(struct soft *t, int fd);
 void ripc__soft_ep_activate(struct ripc__ep *ep); /* polls its socket in each progress() */
 void ripc__soft_ep_deactivate(struct ripc__ep *ep);
 void ripc__soft_ep_spin(struct ripc__ep *ep); /* active: takes its socket out of epoll */
-void ripc__soft_rewatch(struct ripc__ep *ep); /* adds its socket to epoll again, if it was taken out */
+/* adds its socket to epoll again, if it was taken out */
+void ripc__soft_rewatch(struct ripc__ep *ep);
 
 /* listener.c */
 int ripc__soft_listen(struct soft *t);
@@ -261,8 +263,9 @@ void ripc__soft_ep_defer_free(struct ripc__ep *ep); /* frees it at the next prog
 void ripc__soft_ep_free(struct ripc__ep *ep);
 void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: tries the next address */
 unsigned ripc__soft_setup_step(struct ripc__ep *ep,
-			       struct ripc__event *ev);            /* socket is ready; events 0/1 */
-uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns); /* return: when the next runs out */
+			       struct ripc__event *ev); /* socket is ready; events 0/1 */
+/* return: when the next runs out */
+uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns);
 void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms);
 
 /* stream.c */
@@ -272,9 +275,10 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 
 /* linger.c */
 void ripc__soft_linger(struct soft *t, int fd); /* sends end of file, closes fd later */
-void ripc__soft_drain(struct soft *t, struct soft_linger *l);       /* its socket is readable */
-uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns); /* return: when the next runs out */
-void ripc__soft_linger_end(struct soft *t);                         /* closes all */
+void ripc__soft_drain(struct soft *t, struct soft_linger *l); /* its socket is readable */
+/* return: when the next runs out */
+uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns);
+void ripc__soft_linger_end(struct soft *t); /* closes all */
 
 /* datagram.c */
 int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,

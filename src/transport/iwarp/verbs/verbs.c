@@ -18,8 +18,9 @@
 #define WCS              16
 #define EPOLL_EVERY      32u  /* rounds between two epoll calls while completions come */
 #define EMPTY_ROUNDS_MAX 512u /* rounds without a completion after which each round calls epoll */
-#define SLAB_MEMORY      (UINT64_C(64) << 20) /* bytes of received datagrams held by the core at most */
-#define TOKEN_SLAB       1u /* bit of a token: a slab of datagrams, not a receive buffer */
+/* bytes of received datagrams held by the core at most */
+#define SLAB_MEMORY (UINT64_C(64) << 20)
+#define TOKEN_SLAB  1u /* bit of a token: a slab of datagrams, not a receive buffer */
 
 /*
  * Set in a child of fork() whose parent used librdmacm. librdmacm keeps one context per device for

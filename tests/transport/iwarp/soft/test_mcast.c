@@ -197,7 +197,7 @@ static void rc_is(int want, int rc, const char *what)
 static void start(struct world *w, uint64_t group, const char *more)
 {
 	char text[200];
-	struct ripc_group_stats stats = {0};
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 
 	snprintf(text, sizeof(text), "%s %s", options, more);
 	for (unsigned i = 0; i < 3; i++) {
@@ -244,7 +244,7 @@ static void round_of(struct world *w, uint64_t group, uint32_t number)
 
 static struct ripc_group_stats group_stats(struct ripc *ctx, uint64_t group)
 {
-	struct ripc_group_stats stats;
+	struct ripc_group_stats stats = {.size = sizeof(stats)};
 
 	rc_is(0, ripc_group_stats(ctx, group, NULL, &stats), "stats");
 	return stats;

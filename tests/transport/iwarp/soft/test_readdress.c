@@ -79,7 +79,7 @@ START_TEST(readdress__a_network_that_comes_later)
 {
 	struct ripc *a, *b;
 	struct ripc_service *sa, *sb;
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 
 	if (!alone())
 		return;
@@ -142,7 +142,7 @@ END_TEST
 
 static bool by_datagram(struct ripc *ctx, uint64_t dest)
 {
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 
 	return !ripc_route_get(ctx, dest, &route) &&
 	       strstr(route.reason, "short messages by datagram");
@@ -207,7 +207,7 @@ START_TEST(readdress__the_longest_datagram)
 	struct iovec text = {bytes, 0};
 	struct ripc *a, *b;
 	struct ripc_service *sa, *sb;
-	struct ripc_route route;
+	struct ripc_route route = {.size = sizeof(route)};
 	struct ripc_message *m;
 
 	if (!alone())
