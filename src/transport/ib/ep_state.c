@@ -9,7 +9,7 @@
 #define TO(state) (1u << IB_EP_##state)
 
 /* The states that may follow each state. */
-static const unsigned next_states[IB_EP_STATES] = {
+__attribute__((unused)) static const unsigned next_states[IB_EP_STATES] = {
 	[IB_EP_CONNECTING] = TO(OPEN) | TO(BROKEN) | TO(CLOSING),
 	[IB_EP_REQUESTED] = TO(OFFERED) | TO(CLOSING),
 	[IB_EP_OFFERED] = TO(CONNECTING) | TO(WITHDRAWN) | TO(CLOSING),

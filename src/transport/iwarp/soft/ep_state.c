@@ -12,7 +12,7 @@
 #define TO(state) (1u << SOFT_##state)
 
 /* The states that may follow each state. */
-static const unsigned next_states[SOFT_EP_STATES] = {
+__attribute__((unused)) static const unsigned next_states[SOFT_EP_STATES] = {
 	[SOFT_CONNECTING] = TO(CONNECTING) | TO(MPA_REQ_SENT) | TO(BROKEN) | TO(FREED),
 	[SOFT_MPA_REQ_SENT] = TO(CONNECTING) | TO(OPEN) | TO(BROKEN) | TO(FREED),
 	[SOFT_MPA_REQ_WAIT] = TO(REQUESTED) | TO(FREED),

@@ -10,7 +10,7 @@
 #define EP(state)   (1u << IWV_EP_##state)
 
 /* The states that may follow each state. */
-static const unsigned next_conn_states[IWV_CONN_STATES] = {
+__attribute__((unused)) static const unsigned next_conn_states[IWV_CONN_STATES] = {
 	[IWV_RESOLVING] = CONN(CONNECTING) | CONN(DROPPED) | CONN(DESTROYED),
 	[IWV_CONNECTING] = CONN(REQUEST_SENT) | CONN(UP) | CONN(DROPPED) | CONN(DESTROYED),
 	[IWV_REQUEST_SENT] = CONN(UP) | CONN(DROPPED) | CONN(DESTROYED),
@@ -22,7 +22,7 @@ static const unsigned next_conn_states[IWV_CONN_STATES] = {
 	[IWV_DESTROYED] = 0,
 };
 
-static const unsigned next_ep_states[IWV_EP_STATES] = {
+__attribute__((unused)) static const unsigned next_ep_states[IWV_EP_STATES] = {
 	[IWV_EP_CONNECTING] = EP(UP) | EP(BROKEN) | EP(FREED),
 	[IWV_EP_REQUESTED] = EP(ACCEPTED) | EP(WITHDRAWN) | EP(FREED),
 	[IWV_EP_ACCEPTED] = EP(UP) | EP(BROKEN) | EP(FREED),
