@@ -41,15 +41,15 @@ counted()
 
 layer='
 	function layer(f) {
-		if (f ~ /src\/transport\/window\//) return "transport: shm"
+		if (f ~ /src\/transport\/(ring|shm)\//) return "transport: shm"
 		if (f ~ /src\/transport\/iwarp\//) return "transport: iwarp"
 		if (f ~ /src\/transport\/ib\//) return "transport: ib"
 		if (f ~ /src\/transport\//) return "transport: shared"
 		if (f ~ /src\/wire\//) return "wire: encode, decode"
 		if (f ~ /src\/resolver\//) return "resolver"
-		if (f ~ /src\/core\/(progress|wait|agent)/) return "core: progress, waiting"
-		if (f ~ /src\/core\/(message|send|receive|service|call|plain)/) return "core: calls"
-		if (f ~ /src\/core\/clock/) return "clock"
+		if (f ~ /src\/core\/progress\//) return "core: progress, waiting"
+		if (f ~ /src\/core\/(message|service|context)\//) return "core: calls"
+		if (f ~ /src\/base\/clock/) return "clock"
 		if (f ~ /src\/core\//) return "core: protocol, lanes, buffers"
 		if (f ~ /pthread_mutex|lll_/) return "mutex"
 		if (f ~ /clock_gettime|vdso/) return "clock"

@@ -85,10 +85,10 @@ lines()
 
 layer='
 	function layer(f) {
-		if (f ~ /src\/core\/clock/ || f ~ /clock_gettime|vdso|read_hpet|pvclock|ktime_get/) return "clock"
-		if (f ~ /src\/core\/.*(receive|deliver|message|:take$)/) return "deliver"
-		if (f ~ /src\/core\/(send|service|call|plain|remote|route)/) return "call"
-		if (f ~ /src\/core\/(progress|wait|agent|lock)/) return "progress, waiting, locks"
+		if (f ~ /src\/base\/clock/ || f ~ /clock_gettime|vdso|read_hpet|pvclock|ktime_get/) return "clock"
+		if (f ~ /src\/core\/(message\/(receive|dispatch)|memory\/message|service)/) return "deliver"
+		if (f ~ /src\/core\/(message|context)\//) return "call"
+		if (f ~ /src\/core\/progress\//) return "progress, waiting, locks"
 		if (f ~ /src\/(core|wire|resolver)\//) return "protocol"
 		if (f ~ /src\/transport\//) return "ring, verbs or socket"
 		if (f ~ /bench\/layers/) return "the program itself"

@@ -17,13 +17,12 @@ static void print(const char *what, const struct ripc_stats *stats)
 
 int main(void)
 {
-	struct ripc_stats all = {.size = sizeof(all)},
-			  mine = {.size = sizeof(mine)},
-			  peer = {.size = sizeof(peer)};
+	struct ripc_stats all, mine, peer;
 	struct ripc_service *me;
 	char text[] = "hello";
 	struct iovec item = {text, 5};
 
+	all.size = mine.size = peer.size = sizeof(struct ripc_stats);
 	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me) ||
 	    ripc_send_short(me, 42, &item, 1, NULL, 2000) ||
 	    ripc_context_stats(NULL, &all) || ripc_service_stats(me, &mine) ||

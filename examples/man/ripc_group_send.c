@@ -13,7 +13,7 @@
 
 int main(void)
 {
-	struct ripc_group_stats stats = {.size = sizeof(stats)};
+	struct ripc_group_stats stats;
 	char line[RIPC_GROUP_MESSAGE_MAX + 1];
 	struct ripc_service *me;
 
@@ -27,6 +27,7 @@ int main(void)
 		if (ripc_group_send(me, 7, &item, 1, NULL, 5000))
 			fprintf(stderr, "%s\n", ripc_error_detail());
 	}
+	stats.size = sizeof(stats);
 	if (ripc_group_stats(NULL, 7, NULL, &stats)) {
 		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;

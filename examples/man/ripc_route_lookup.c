@@ -10,9 +10,11 @@
 
 int main(void)
 {
-	struct ripc_limits limits = {.size = sizeof(limits)};
-	struct ripc_route route = {.size = sizeof(route)};
+	struct ripc_limits limits;
+	struct ripc_route route;
 
+	limits.size = sizeof(limits);
+	route.size = sizeof(route);
 	if (ripc_route_lookup(NULL, 42, &route, 2000)) {
 		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;

@@ -38,7 +38,7 @@ offers "a value" ripc-ping -o wait = po :: "poll"
 offers "interfaces" ripc-info --option interfaces = lo :: "lo"
 offers "nothing where there is nothing" ripc-info -o port = 7 :: ""
 # Options with a choice offer it, in their short and their long form.
-transports="auto ib iwarp/soft iwarp/verbs self sim pcie shm ring/sim"
+transports="auto ib iwarp/soft iwarp/verbs pcie ring/sim self shm sim"
 offers "transports" ripc-perf latency -t "" :: "$transports"
 offers "a transport" ripc-perf server --transport ib :: "ib"
 offers "ways to wait" ripc-perf latency -w "" :: "adaptive block poll"
