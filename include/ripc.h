@@ -2,18 +2,19 @@
 /*
  * libripc: messages to services, not addresses, over the fastest network that is there.
  *
- * Every function that can fail returns 0 (or a count) or a negative errno; ripc_strerror() names
- * the number and ripc_error_detail() names in one sentence which peer, service, transport and cause
- * it was. Every function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never
- * waits. Four have bounds of their own, which their comments give: ripc_open(),
- * ripc_service_register(), ripc_service_unregister() and ripc_close(). All functions may be called
- * from any thread, unless their comment states otherwise. One thread may close a context, or
- * unregister a service, while others call the library: see ripc_close(). A child made by fork() may
- * not use its parent's contexts: calls on them return -EOWNERDEAD. Later versions may append
- * members to struct ripc_route, ripc_limits, ripc_stats, ripc_group_stats and ripc_send_options.
- * Their first member is size, which the program sets to the sizeof of the struct. A function fills
- * a result up to that size and clears bytes that it does not know. It refuses options with bytes
- * that it does not know and that are not zero.
+ * Every function that can fail returns 0 (or a count) or a negative errno; ripc_strerror() names the
+ * number and ripc_error_detail() names in one sentence which peer, service, transport and cause it was.
+ * Every function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never waits. Four
+ * have bounds of their own, which their comments give: ripc_open(), ripc_service_register(),
+ * ripc_service_unregister() and ripc_close().
+ * All functions may be called from any thread, unless their comment states otherwise.
+ * One thread may close a context, or unregister a service, while others call the library: see
+ * ripc_close().
+ * A child made by fork() may not use its parent's contexts: calls on them return -EOWNERDEAD.
+ * Later versions may append members to struct ripc_route, ripc_limits, ripc_stats, ripc_group_stats
+ * and ripc_send_options. Their first member is size, which the program sets to the sizeof of the
+ * struct. A function fills a result up to that size and clears bytes that it does not know. It
+ * refuses options with bytes that it does not know and that are not zero.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -30,7 +31,7 @@ extern "C" {
 #define RIPC_VERSION_MINOR 1
 #define RIPC_VERSION_PATCH 0
 
-/* * Asks ripc_service_register() to draw a free random id from the upper half of the number space. */
+/** Asks ripc_service_register() to draw a free random id from the upper half of the number space. */
 #define RIPC_ANY_ID UINT64_MAX
 /** Ids below this are the application's to choose; 0 is no service. */
 #define RIPC_ID_LIMIT (UINT64_C(1) << 63)
@@ -45,7 +46,7 @@ extern "C" {
 /** Most return buffers offered with one message. */
 #define RIPC_RETURN_BUFFERS_MAX 16
 
-/* * One instance of the library. Where one is taken, NULL means the default context of the process. */
+/** One instance of the library. Where one is taken, NULL means the default context of the process. */
 struct ripc;
 /** A service id with its receive queue. */
 struct ripc_service;
@@ -54,15 +55,10 @@ struct ripc_request;
 
 /** Flags of ripc_service_register() and of struct ripc_send_options. */
 enum ripc_flags {
-	/*
-	 * * ripc_send*(): acknowledged, in order, exactly once. Short messages: reserved,
-	 * -EOPNOTSUPP.
-	 */
+	/** ripc_send*(): acknowledged, in order, exactly once. Short messages: reserved, -EOPNOTSUPP. */
 	RIPC_RELIABLE = 1 << 0,
-	/*
-	 * * ripc_send*(): more messages follow at once; this one may be held back until the next
-	 * call without this flag, or until the library next has something else to do.
-	 */
+	/** ripc_send*(): more messages follow at once; this one may be held back until the next call
+	 *  without this flag, or until the library next has something else to do. */
 	RIPC_MORE = 1 << 1,
 	/** ripc_service_register(): take the id over from its present holder, if there is one. */
 	RIPC_TAKEOVER = 1 << 2
@@ -83,13 +79,12 @@ enum ripc_placement {
 	RIPC_IN_SENDER_MEMORY = 4
 };
 
-/*
- * * A received message. Read-only for the application; valid until ripc_message_free() or
- * ripc_close(). Items keep the number, order and lengths they were sent with; an empty item has
- * length 0 and a base that must not be used. Items of short messages have no alignment; items in
- * the pool begin at a multiple of 64 bytes. nreturn_buffers counts the return buffers that came
- * with the message and that long items sent back to source may land in (see ripc_send_long()), over
- * every transport alike.
+/**
+ * A received message. Read-only for the application; valid until ripc_message_free() or ripc_close().
+ * Items keep the number, order and lengths they were sent with; an empty item has length 0 and
+ * a base that must not be used. Items of short messages have no alignment; items in the pool begin
+ * at a multiple of 64 bytes. nreturn_buffers counts the return buffers that came with the message and that
+ * long items sent back to source may land in (see ripc_send_long()), over every transport alike.
  */
 struct ripc_message {
 	uint64_t source;      /* service it came from */
@@ -97,8 +92,7 @@ struct ripc_message {
 	uint8_t instance[16]; /* instance id of the sending context */
 	uint32_t is_long;     /* 1 if it was sent as a long message, else 0 */
 	uint32_t nitems;      /* 1 .. RIPC_ITEMS_MAX */
-	/* return buffers its sender offered with it, 0 .. RIPC_RETURN_BUFFERS_MAX */
-	uint32_t nreturn_buffers;
+	uint32_t nreturn_buffers; /* return buffers its sender offered with it, 0 .. RIPC_RETURN_BUFFERS_MAX */
 	const struct iovec *items; /* nitems of them */
 	const uint8_t *placement;  /* nitems of enum ripc_placement */
 	uint64_t group; /* group it was sent to, of which dest is a member; 0: to dest alone */
@@ -109,8 +103,7 @@ struct ripc_send_options {
 	size_t size;              /* bytes of this struct: sizeof(struct ripc_send_options) */
 	unsigned flags;           /* of enum ripc_flags */
 	unsigned nreturn_buffers; /* return buffers offered, 0 .. RIPC_RETURN_BUFFERS_MAX */
-	/* nreturn_buffers registered or allocated buffers, see ripc_send_long() */
-	const struct iovec *return_buffers;
+	const struct iovec *return_buffers; /* nreturn_buffers registered or allocated buffers, see ripc_send_long() */
 };
 
 /** How a service is reached, or why it is not. Strings are terminated, cut if need be. */
@@ -118,8 +111,7 @@ struct ripc_route {
 	size_t size;      /* bytes of this struct, set by the caller: sizeof(struct ripc_route) */
 	uint64_t service; /* the service asked for */
 	uint8_t instance[16]; /* instance id of the context that holds it; zero: none is known */
-	/* largest short message in bytes, the sum of its items; 0: not connected */
-	uint64_t short_max;
+	uint64_t short_max; /* largest short message in bytes, the sum of its items; 0: not connected */
 	uint32_t connected; /* 1 if a lane is up, else 0 */
 	char transport[24]; /* the lane's transport, empty if there is none */
 	char address[96];   /* the peer's address on it */
@@ -129,17 +121,15 @@ struct ripc_route {
 /** Sizes that bind a sender. */
 struct ripc_limits {
 	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_limits) */
-	/* largest short message to this destination, sum of its items, in bytes */
-	uint64_t short_max;
+	uint64_t short_max; /* largest short message to this destination, sum of its items, in bytes */
 	uint64_t long_max;           /* largest long message, sum of its items, in bytes */
 	uint32_t items_max;          /* most items in one message */
 	uint32_t return_buffers_max; /* most return buffers offered with one message */
 };
 
-/*
- * * Counters since the start of what they count for. All of them only grow, except the gauges at
- * the end. One message to a group is one short message sent, however many members it has, and one
- * received at each of them.
+/**
+ * Counters since the start of what they count for. All of them only grow, except the gauges at the end.
+ * One message to a group is one short message sent, however many members it has, and one received at each of them.
  */
 struct ripc_stats {
 	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_stats) */
@@ -157,35 +147,28 @@ struct ripc_stats {
 	uint64_t duplicates;         /* messages received again and dropped */
 	uint64_t bad_messages;       /* messages that broke the protocol */
 	uint64_t bad_peers;          /* connections or datagrams refused: not libripc, or broken */
-	/* messages and connections refused for their key, or want of one */
-	uint64_t unauthenticated;
-	uint64_t cancelled;                /* long sends cancelled or timed out */
+	uint64_t unauthenticated; /* messages and connections refused for their key, or want of one */
+	uint64_t cancelled;       /* long sends cancelled or timed out */
 	uint64_t return_buffer_writes;     /* long items written into a return buffer of the peer */
 	uint64_t window_items;             /* long items received into a window */
 	uint64_t pool_items;               /* long items received into a buffer of the pool */
 	uint64_t lanes_opened, lanes_lost; /* lanes that came up / broke */
 	uint64_t peers_lost;               /* peers declared dead with work outstanding */
-	/* times a service was found to have another holder too: a network that was split */
-	uint64_t service_conflicts;
-	/* services that another context took over, or has held for longer */
-	uint64_t services_lost;
-	uint64_t peers;            /* gauge: peers known */
-	uint64_t lanes;            /* gauge: lanes up */
-	uint64_t queued;           /* gauge: messages waiting to be received */
-	uint64_t pool_bytes;       /* gauge: bytes of buffers held, in use or cached */
+	uint64_t service_conflicts; /* times a service was found to have another holder too: a network that was split */
+	uint64_t services_lost; /* services that another context took over, or has held for longer */
+	uint64_t peers;         /* gauge: peers known */
+	uint64_t lanes;         /* gauge: lanes up */
+	uint64_t queued;        /* gauge: messages waiting to be received */
+	uint64_t pool_bytes;    /* gauge: bytes of buffers held, in use or cached */
 	uint64_t registered_bytes; /* gauge: bytes of application memory registered */
 };
 
-/*
- * * Counters of one group in one context; all but the gauges only grow, and lost may shrink: what
- * was late is not lost.
- */
+/** Counters of one group in one context; all but the gauges only grow, and lost may shrink: what was late is not lost. */
 struct ripc_group_stats {
 	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_group_stats) */
 	uint64_t sent;       /* messages sent to it by services of this context */
 	uint64_t multicasts; /* of these, also sent as one datagram to all who hear multicast */
-	/* members that could not be reached in time, summed up over messages sent */
-	uint64_t unreached;
+	uint64_t unreached; /* members that could not be reached in time, summed up over messages sent */
 	uint64_t received;   /* messages of other contexts, each counted once */
 	uint64_t lost;       /* messages missing in the numbers of their senders */
 	uint64_t duplicates; /* messages that came again, by another way, and were dropped */
@@ -205,18 +188,20 @@ enum ripc_log_level {
 /** Receives one line of the log, without a newline. Must not call the library. */
 typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line);
 
-/*
- * * ripc_open - open a context @ctx: where the new context is stored @options: settings as
- * "key=value key=value", separated by blanks, or NULL for none
+/**
+ * ripc_open - open a context
+ * @ctx: where the new context is stored
+ * @options: settings as "key=value key=value", separated by blanks, or NULL for none
  *
- * Opens one instance of the library: its transports, its resolver and its background thread.
- * Nothing needs to be configured. A setting may stand in @options or, with its name in capital
- * letters after RIPC_, in the environment (RIPC_WAIT=poll); @options win. ripc(7) lists them.
+ * Opens one instance of the library: its transports, its resolver and its background thread. Nothing
+ * needs to be configured. A setting may stand in @options or, with its name in capital letters after
+ * RIPC_, in the environment (RIPC_WAIT=poll); @options win. ripc(7) lists them.
  *
  * The call waits for no peer and no server: an ensemble is connected to in the background. It waits
  * at most one second, for a free place in the memory of pcie if all 128 are taken.
  *
- * Return: 0, or a negative errno. Errors:
+ * Return: 0, or a negative errno.
+ * Errors:
  * -EINVAL: a setting is unknown or has a value that makes no sense; ripc_error_detail() names it
  * -ENOENT, -EACCES: a file, directory or device that a setting names is not there or may not be
  *   used, or is a key file that others may read
@@ -225,16 +210,17 @@ typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line)
  */
 int ripc_open(struct ripc **ctx, const char *options);
 
-/*
- * * ripc_close - close a context @ctx: the context, or NULL for the default one
+/**
+ * ripc_close - close a context
+ * @ctx: the context, or NULL for the default one
  *
  * Unregisters its services, fails what is outstanding, and ends its thread. Buffers, messages and
  * requests of the context are gone afterwards. Registered memory, and that of sends under way, is
  * the application's again. In a child made by fork() it only forgets the context.
  *
  * Other threads may be in calls on the context, its services and its requests, and may begin
- * further ones, at any moment. A call that waits returns -ESHUTDOWN before ripc_close() returns. A
- * call that has begun and is not done, and one that begins later, returns -ESHUTDOWN and does
+ * further ones, at any moment. A call that waits returns -ESHUTDOWN before ripc_close() returns.
+ * A call that has begun and is not done, and one that begins later, returns -ESHUTDOWN and does
  * nothing, even after ripc_close() has returned: a handle that has ended is never used again for
  * anything else. ripc_request_test(), ripc_request_wait() and ripc_request_cancel() then set the
  * request to NULL.
@@ -243,38 +229,40 @@ int ripc_open(struct ripc **ctx, const char *options);
  * context, or calls ripc_message_free() or ripc_message_detach(), from the call of ripc_close() on:
  * their memory goes with the context. And no request is used by two threads at a time, as ever.
  *
- * The call waits at most 200 ms for messages in the transports' queues to leave, and 50 ms for
- * peers on ib to be notified. A ripc_service_register() of another thread may take 500 ms to end,
- * see there. With resolver=zookeeper the call also waits until the connection to the ensemble is
- * closed: at most one second for each name server of resolv.conf(5) that does not answer, and three
- * seconds for a server that does not read.
+ * The call waits at most 200 ms for messages in the transports' queues to leave, and 50 ms for peers
+ * on ib to be notified. A ripc_service_register() of another thread may take 500 ms to end, see there. With
+ * resolver=zookeeper the call also waits until the connection to the ensemble is closed: at most one
+ * second for each name server of resolv.conf(5) that does not answer, and three seconds for a server
+ * that does not read.
  *
  * Return: 0, or -EINVAL if there is no default context, or the context is closed already or being
  * closed.
  */
 int ripc_close(struct ripc *ctx);
 
-/*
- * * ripc_service_register - become the holder of a service id @ctx: the context, or NULL for the
- * default one, which is opened if need be @id: 1 .. RIPC_ID_LIMIT-1, or RIPC_ANY_ID @flags: 0 or
- * RIPC_TAKEOVER @service: where the new service is stored
+/**
+ * ripc_service_register - become the holder of a service id
+ * @ctx: the context, or NULL for the default one, which is opened if need be
+ * @id: 1 .. RIPC_ID_LIMIT-1, or RIPC_ANY_ID
+ * @flags: 0 or RIPC_TAKEOVER
+ * @service: where the new service is stored
  *
  * Probes the network for another holder of @id, then answers for it. An id drawn for RIPC_ANY_ID is
  * not probed: the call does not wait, and sends nothing.
  *
  * The call waits at most resolve_timeout_ms, see ripc(7): 60 ms if nobody objects, longer for an
- * ensemble that does not answer and for a former holder on this host that is stopped. To name a
- * holder on this host in ripc_error_detail() it waits at most another 500 ms.
+ * ensemble that does not answer and for a former holder on this host that is stopped. To name a holder
+ * on this host in ripc_error_detail() it waits at most another 500 ms.
  *
- * With RIPC_TAKEOVER a present holder has to give the id up: those who send to it follow to the new
- * holder by themselves. The former holder receives what had arrived, or had begun to arrive, and
- * then -ESHUTDOWN; each long message is delivered to one of the two, exactly once.
+ * With RIPC_TAKEOVER a present holder has to give the id up: those who send to it follow to the new holder by themselves. The
+ * former holder receives what had arrived, or had begun to arrive, and then -ESHUTDOWN; each long message is delivered to one of the
+ * two, exactly once.
  *
- * Where nobody answers in time (the network is split, an ensemble is away) @id is taken to be free.
- * If it turns out later that it had a holder, the one who has held it for longer keeps it, and the
- * other receives -ESHUTDOWN.
+ * Where nobody answers in time (the network is split, an ensemble is away) @id is taken to be free. If it turns out later that it had a
+ * holder, the one who has held it for longer keeps it, and the other receives -ESHUTDOWN.
  *
- * Return: 0, or a negative errno. Errors:
+ * Return: 0, or a negative errno.
+ * Errors:
  * -EADDRINUSE: another service holds the id; ripc_error_detail() names the holder
  * -EINVAL: the id is 0 or in the half reserved for RIPC_ANY_ID
  * -EOPNOTSUPP: a flag that this version does not know to serve
@@ -283,19 +271,18 @@ int ripc_close(struct ripc *ctx);
 int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags,
 			  struct ripc_service **service);
 
-/*
- * * ripc_service_unregister - give a service id up @service: the service, which has ended
- * afterwards
+/**
+ * ripc_service_unregister - give a service id up
+ * @service: the service, which has ended afterwards
  *
- * Messages still in its queue are dropped and counted; its long sends under way are cancelled;
- * calls that wait on it return -ESHUTDOWN; its windows and return buffers are the application's
- * again. Messages already received stay valid. Other threads may be in calls on the service, and
- * may begin further ones: all of them return -ESHUTDOWN, as after ripc_close(). The call waits at
- * most 100 ms for peers to stop using the service's memory; then it closes the lanes to those that
- * have not.
+ * Messages still in its queue are dropped and counted; its long sends under way are cancelled; calls that
+ * wait on it return -ESHUTDOWN; its windows and return buffers are the application's again. Messages
+ * already received stay valid. Other threads may be in calls on the service, and may begin
+ * further ones: all of them return -ESHUTDOWN, as after ripc_close(). The call waits at most 100 ms
+ * for peers to stop using the service's memory; then it closes the lanes to those that have not.
  *
- * Return: 0, or a negative errno (-EINVAL: no service; -ESHUTDOWN: another thread has unregistered
- * it or closed the context, or does).
+ * Return: 0, or a negative errno (-EINVAL: no service; -ESHUTDOWN: another thread has
+ * unregistered it or closed the context, or does).
  */
 int ripc_service_unregister(struct ripc_service *service);
 
@@ -307,19 +294,21 @@ int ripc_service_unregister(struct ripc_service *service);
  */
 uint64_t ripc_service_id(const struct ripc_service *service);
 
-/*
- * * ripc_service_fd - a descriptor for an event loop @service: the service
+/**
+ * ripc_service_fd - a descriptor for an event loop
+ * @service: the service
  *
- * The descriptor is readable (level-triggered) exactly when ripc_receive() would not block. Wait
- * for it with poll(2) or the like; never read, write or close it. It ends with the service.
+ * The descriptor is readable (level-triggered) exactly when ripc_receive() would not block. Wait for it
+ * with poll(2) or the like; never read, write or close it. It ends with the service.
  *
  * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM).
  */
 int ripc_service_fd(struct ripc_service *service);
 
-/*
- * * ripc_buf_alloc - allocate a registered buffer @ctx: the context, or NULL @len: bytes, at least
- * 1
+/**
+ * ripc_buf_alloc - allocate a registered buffer
+ * @ctx: the context, or NULL
+ * @len: bytes, at least 1
  *
  * The buffer comes from a cache of registered memory. Its pages are present, and it is aligned to
  * 64 bytes. It belongs to the caller until ripc_buf_free(). A child of fork() may read, but must
@@ -328,8 +317,8 @@ int ripc_service_fd(struct ripc_service *service);
  * Adapters read long items from the buffer itself. Items of up to 64 KiB are copied first, because
  * that takes less time than to register them for the message.
  *
- * A receiver on the same host reads an item in the memory of its sender (RIPC_IN_SENDER_MEMORY) if
- * all of these conditions hold. If one does not, the item is copied.
+ * A receiver on the same host reads an item in the memory of its sender (RIPC_IN_SENDER_MEMORY) if all of
+ * these conditions hold. If one does not, the item is copied.
  *
  * - Sender and receiver are processes of the same user that are connected by shm, the
  *   kernel is Linux 5.1 or later, and neither side has the setting handover=off.
@@ -363,45 +352,49 @@ int ripc_service_fd(struct ripc_service *service);
  */
 void *ripc_buf_alloc(struct ripc *ctx, size_t len);
 
-/*
- * * ripc_buf_realloc - change the size of a buffer @ctx: the context, or NULL @buf: a buffer of
- * ripc_buf_alloc(), or NULL to allocate one @len: bytes, at least 1
+/**
+ * ripc_buf_realloc - change the size of a buffer
+ * @ctx: the context, or NULL
+ * @buf: a buffer of ripc_buf_alloc(), or NULL to allocate one
+ * @len: bytes, at least 1
  *
- * Contents are kept up to the smaller size. The buffer may move. On failure the old one is
- * untouched.
+ * Contents are kept up to the smaller size. The buffer may move. On failure the old one is untouched.
  *
  * Return: the buffer, or NULL with errno set (ENOMEM; EINVAL: not a buffer of this context; EBUSY:
  * it is in use by a send or offered as a return buffer).
  */
 void *ripc_buf_realloc(struct ripc *ctx, void *buf, size_t len);
 
-/*
- * * ripc_buf_free - give a buffer back @ctx: the context, or NULL @buf: any address inside a buffer
- * of ripc_buf_alloc(), up to the last byte that was asked for;
+/**
+ * ripc_buf_free - give a buffer back
+ * @ctx: the context, or NULL
+ * @buf: any address inside a buffer of ripc_buf_alloc(), up to the last byte that was asked for;
  *       NULL does nothing
  *
- * A buffer offered as a return buffer is withdrawn first: memory is used again only when no peer
- * can write into it. A buffer set aside as a window is removed from the windows.
+ * A buffer offered as a return buffer is withdrawn first: memory is used again only when no peer can write
+ * into it. A buffer set aside as a window is removed from the windows.
  *
- * Return: 0, or a negative errno. Errors:
+ * Return: 0, or a negative errno.
+ * Errors:
  * -EINVAL: the address is in no buffer of this context, or the buffer was freed before
  * -EBUSY: a send that is under way reads from it
  */
 int ripc_buf_free(struct ripc *ctx, void *buf);
 
-/*
- * * ripc_buf_register - let the application's own memory travel without a copy @ctx: the context,
- * or NULL @base: start of the memory @len: bytes, at least 1
+/**
+ * ripc_buf_register - let the application's own memory travel without a copy
+ * @ctx: the context, or NULL
+ * @base: start of the memory
+ * @len: bytes, at least 1
  *
- * The memory stays the application's; it must stay mapped until ripc_buf_unregister(). Regions may
- * not overlap one another. Over RDMA adapters items of up to 64 KiB are copied all the same: see
- * ripc_buf_alloc().
+ * The memory stays the application's; it must stay mapped until ripc_buf_unregister(). Regions may not
+ * overlap one another. Over RDMA adapters items of up to 64 KiB are copied all the same: see ripc_buf_alloc().
  *
- * Return: 0, or a negative errno. Errors:
+ * Return: 0, or a negative errno.
+ * Errors:
  * -EINVAL: no length, 2^47 bytes or more, or the range wraps round
  * -EEXIST: it overlaps a region registered before
- * -ENOMEM: out of memory or over the memlock limit; ripc_error_detail() gives the limit found and
- * needed
+ * -ENOMEM: out of memory or over the memlock limit; ripc_error_detail() gives the limit found and needed
  */
 int ripc_buf_register(struct ripc *ctx, void *base, size_t len);
 
@@ -417,34 +410,40 @@ int ripc_buf_register(struct ripc *ctx, void *base, size_t len);
  */
 int ripc_buf_unregister(struct ripc *ctx, void *base);
 
-/*
- * * ripc_window_add - set memory aside as the target of incoming long items @ctx: the context, or
- * NULL @service: the service whose items may land there, or NULL for any of the context @base:
- * registered or allocated memory @len: bytes, at least 1 and no more than were registered or asked
- * for behind @base
+/**
+ * ripc_window_add - set memory aside as the target of incoming long items
+ * @ctx: the context, or NULL
+ * @service: the service whose items may land there, or NULL for any of the context
+ * @base: registered or allocated memory
+ * @len: bytes, at least 1 and no more than were registered or asked for behind @base
  *
- * Each window takes one item and is then used up: it comes back as the item's memory. An item takes
- * the first window that it fits into, of its service first, then of the context; without one, a
- * buffer of the pool.
+ * Each window takes one item and is then used up: it comes back as the item's memory. An item takes the
+ * first window that it fits into, of its service first, then of the context; without one, a buffer
+ * of the pool.
  *
- * Return: 0, or a negative errno (-EINVAL: memory not registered, or no length; -EBUSY: it overlaps
- * a window, a return buffer or a send under way; -ENOMEM).
+ * Return: 0, or a negative errno (-EINVAL: memory not registered, or no length; -EBUSY: it
+ * overlaps a window, a return buffer or a send under way; -ENOMEM).
  */
 int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
 
-/*
- * * ripc_window_remove - take a window back @ctx: the context, or NULL @base: the start of a window
+/**
+ * ripc_window_remove - take a window back
+ * @ctx: the context, or NULL
+ * @base: the start of a window
  *
- * Return: 0, or a negative errno (-EINVAL: no window begins there, it may have been used; -EBUSY:
- * an item is just arriving in it).
+ * Return: 0, or a negative errno (-EINVAL: no window begins there, it may have been used; -EBUSY: an
+ * item is just arriving in it).
  */
 int ripc_window_remove(struct ripc *ctx, void *base);
 
-/*
- * * ripc_send_short - send a short message @service: the service it is from @dest: the service it
- * is for @items: its items, at most ripc_route_limits short_max bytes together; free to use again
- * on return @nitems: 1 .. RIPC_ITEMS_MAX @options: flags and return buffers, or NULL @timeout_ms:
- * how long to wait for the service to be found, for a connection, and for credit
+/**
+ * ripc_send_short - send a short message
+ * @service: the service it is from
+ * @dest: the service it is for
+ * @items: its items, at most ripc_route_limits short_max bytes together; free to use again on return
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and return buffers, or NULL
+ * @timeout_ms: how long to wait for the service to be found, for a connection, and for credit
  *
  * A short message has the lowest latency. It is delivered at most once, whole or not at all.
  * Messages between two services keep their order on connected transports.
@@ -454,15 +453,15 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * it; on datagram transports it may be lost like any datagram. The sender is not notified.
  *
  * A sender that has to know more waits for an answer: the receiver sends one when it has processed
- * the message, and the sender repeats the message when no answer comes within a timeout of its own.
- * The first message may have been processed and its answer lost. So make requests that may be
+ * the message, and the sender repeats the message when no answer comes within a timeout of its
+ * own. The first message may have been processed and its answer lost. So make requests that may be
  * processed twice without harm, or number them and let the receiver answer a number that it knows
  * without processing it again.
  *
  * Return: 0 when the message was handed to the network, which does not mean that it arrived, or a
- * negative errno. Errors:
- * -EHOSTUNREACH: nobody holds @dest, or its holder cannot be reached; ripc_error_detail() explains
- * what was tried
+ * negative errno.
+ * Errors:
+ * -EHOSTUNREACH: nobody holds @dest, or its holder cannot be reached; ripc_error_detail() explains what was tried
  * -EMSGSIZE: longer than the limit, which ripc_error_detail() gives
  * -EAGAIN: @timeout_ms is 0 and the destination is not yet known, or there is no credit
  * -ETIMEDOUT: no credit, or no room in the transport's queue, within the timeout
@@ -475,22 +474,23 @@ int ripc_window_remove(struct ripc *ctx, void *base);
 int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
 
-/*
- * * ripc_send_long - send a long message and wait until it has arrived @service: the service it is
- * from @dest: the service it is for @items: its items, of any length; the library reads them until
- * the call returns @nitems: 1 .. RIPC_ITEMS_MAX @options: flags and return buffers, or NULL
+/**
+ * ripc_send_long - send a long message and wait until it has arrived
+ * @service: the service it is from
+ * @dest: the service it is for
+ * @items: its items, of any length; the library reads them until the call returns
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and return buffers, or NULL
  * @timeout_ms: how long it may take
  *
  * Reliable, whole, exactly once. Registered and allocated memory travels without a copy (but see
- * ripc_buf_alloc() for up to 64 KiB over RDMA adapters), other memory is registered for this one
- * transfer or copied.
+ * ripc_buf_alloc() for up to 64 KiB over RDMA adapters), other memory is registered for this one transfer or copied.
  *
  * Return buffers offered in @options are memory for the answer. Each item of a long message that
  * the peer sends to @service lands in the first of them, in the order in which they were offered,
  * that is unused and long enough. The item begins where the buffer begins, and uses it up. Empty
  * items, those that fit none, and those of short messages lie elsewhere. The peer may write the
- * buffers until they come back as items, or are withdrawn by ripc_buf_free() or
- * ripc_service_unregister().
+ * buffers until they come back as items, or are withdrawn by ripc_buf_free() or ripc_service_unregister().
  *
  * A return of 0 means that the message is in the memory of the receiving process, in order, for
  * ripc_receive(). It does not mean that the application has received or processed it: a process
@@ -499,10 +499,9 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  *
  * Return: 0 when the message stands in the receiver's memory, not yet processed, or a negative
  * errno. The items are the caller's again in every case. When the time is up the message is
- * withdrawn, which may take up to 100 ms more. Errors: those of ripc_send_short() without
- * -EMSGSIZE, and
- * -EAGAIN: @timeout_ms is 0: nothing was sent, as delivery cannot be known without waiting; see
- * ripc_send_async()
+ * withdrawn, which may take up to 100 ms more.
+ * Errors: those of ripc_send_short() without -EMSGSIZE, and
+ * -EAGAIN: @timeout_ms is 0: nothing was sent, as delivery cannot be known without waiting; see ripc_send_async()
  * -ETIMEDOUT: not delivered in time; it was withdrawn and will not be delivered
  * -EPIPE: the peer died or became unreachable, and it is not known whether it was delivered
  * -ENOBUFS: the receiver could not find memory for it
@@ -511,49 +510,54 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
 int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
 
-/*
- * * ripc_send - send a message, short if it fits, else long @service: the service it is from @dest:
- * the service it is for @items: its items @nitems: 1 .. RIPC_ITEMS_MAX @options: flags and return
- * buffers, or NULL @timeout_ms: how long it may take
+/**
+ * ripc_send - send a message, short if it fits, else long
+ * @service: the service it is from
+ * @dest: the service it is for
+ * @items: its items
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and return buffers, or NULL
+ * @timeout_ms: how long it may take
  *
- * Sends a short message if the items have at most as many bytes as ripc_route_limits() gives for
- * @dest, else a long one. A program that does not look at the size cannot know which of the two was
- * used. Then a return of 0 means no more than that of ripc_send_short(): the message may still be
- * lost.
+ * Sends a short message if the items have at most as many bytes as ripc_route_limits() gives for @dest,
+ * else a long one. A program that does not look at the size cannot know which of the two was used.
+ * Then a return of 0 means no more than that of ripc_send_short(): the message may still be lost.
  *
  * Return: as ripc_send_short() or ripc_send_long(); 0 does not mean that the message was processed.
  */
 int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 	      unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
 
-/*
- * * ripc_send_async - start to send a long message @service: the service it is from @dest: the
- * service it is for @items: its items; the array may go, but the memory is the library's until the
- * request is done @nitems: 1 .. RIPC_ITEMS_MAX @options: flags and return buffers, or NULL
+/**
+ * ripc_send_async - start to send a long message
+ * @service: the service it is from
+ * @dest: the service it is for
+ * @items: its items; the array may go, but the memory is the library's until the request is done
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and return buffers, or NULL
  * @request: where the request is stored
  *
  * Never waits. The transfer goes on while the application computes. Several may be under way; they
  * complete in any order, but messages from @service to @dest are delivered in the order they were
  * started.
  *
- * A return of 0 means that the request exists, and nothing about the message. When the request is
+ * A return of 0 says that the request exists, and nothing of the message. When the request is
  * done, ripc_request_test(), ripc_request_wait() or ripc_request_cancel() returns the result.
- * There, 0 means that the message is in the memory of the receiver, not that the application has
- * processed it: see ripc_send_long().
+ * There, 0 means that the message is in the memory of the receiver, not that the application
+ * has processed it: see ripc_send_long().
  *
- * Return: 0 when the request exists, or a negative errno (-EINVAL, -EBUSY, -ENOMEM, -EOPNOTSUPP,
- * -ESHUTDOWN as ripc_send_long()).
+ * Return: 0 when the request exists, or a negative errno (-EINVAL, -EBUSY, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN as ripc_send_long()).
  */
 int ripc_send_async(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options,
 		    struct ripc_request **request);
 
-/*
- * * ripc_request_test - ask whether a request is done @request: the request; set to NULL when it is
- * done, and gone
+/**
+ * ripc_request_test - ask whether a request is done
+ * @request: the request; set to NULL when it is done, and gone
  *
- * Return: -EINPROGRESS, or what ripc_send_long() would have returned. If nobody holds the
- * destination, the request goes on trying: cancel it to give up.
+ * Return: -EINPROGRESS, or what ripc_send_long() would have returned. If nobody holds the destination,
+ * the request goes on trying: cancel it to give up.
  */
 int ripc_request_test(struct ripc_request **request);
 
@@ -568,51 +572,54 @@ int ripc_request_test(struct ripc_request **request);
  */
 int ripc_request_wait(struct ripc_request **request, int timeout_ms);
 
-/*
- * * ripc_request_cancel - withdraw a request @request: the request; set to NULL, and gone
+/**
+ * ripc_request_cancel - withdraw a request
+ * @request: the request; set to NULL, and gone
  * @timeout_ms: how long to wait for the peer to let go of the memory; then the lane to it is closed
  *
  * On return the memory is the caller's in every case.
  *
- * Return: -ECANCELED if the message was withdrawn and will not be delivered, 0 if it was already
- * delivered, or the error it had failed with (-EPIPE: not known).
+ * Return: -ECANCELED if the message was withdrawn and will not be delivered, 0 if it was already delivered, or
+ * the error it had failed with (-EPIPE: not known).
  */
 int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
 
-/*
- * * ripc_receive - take the next message of a service @service: the service @message: where the
- * message is stored @timeout_ms: how long to wait for one
+/**
+ * ripc_receive - take the next message of a service
+ * @service: the service
+ * @message: where the message is stored
+ * @timeout_ms: how long to wait for one
  *
- * Short messages of one sender come in the order they were sent, its long ones in the order they
- * were started; a short message may overtake a long one that is still on its way. A long message
- * that is lost leaves a gap: its sender is notified, and where the sender died, those that were
- * already here in full are delivered although one before them was cut short.
+ * Short messages of one sender come in the order they were sent, its long ones in the order they were started; a
+ * short message may overtake a long one that is still on its way.
+ * A long message that is lost leaves a gap: its sender is notified, and where the sender died, those that were already here in full
+ * are delivered although one before them was cut short.
  *
- * Return: 0, or a negative errno. Errors:
+ * Return: 0, or a negative errno.
+ * Errors:
  * -EAGAIN: @timeout_ms is 0 and there is none
  * -ETIMEDOUT: none came in time
- * -ESHUTDOWN: the service or its context is being closed, or another context took the service over,
- * or has held it for longer (both
- *   registered it while the network was split), and all messages that were for this one are
- *     received
+ * -ESHUTDOWN: the service or its context is being closed, or another context took the service over, or has held it for longer (both
+ *   registered it while the network was split), and all messages that were for this one are received
  */
 int ripc_receive(struct ripc_service *service, struct ripc_message **message, int timeout_ms);
 
-/*
- * * ripc_group_join - make a service a member of a group @service: the service @group: 1 ..
- * RIPC_GROUP_LIMIT-1 @timeout_ms: how long to wait until the other members are known
+/**
+ * ripc_group_join - make a service a member of a group
+ * @service: the service
+ * @group: 1 .. RIPC_GROUP_LIMIT-1
+ * @timeout_ms: how long to wait until the other members are known
  *
- * From now on the service receives what anybody sends to the group, with ripc_receive(), in the
- * order of arrival among its other messages. Any number of services in any number of contexts may
- * be members; nobody owns a group, and nothing has to be set up. Senders that are at work learn of
- * a new member within moments: what they send before, it does not get. A context that dies drops
- * out within about peer_timeout_ms.
+ * From now on the service receives what anybody sends to the group, with ripc_receive(), in the order of arrival among its
+ * other messages. Any number of services in any number of contexts may be members; nobody owns a group, and
+ * nothing has to be set up. Senders that are at work learn of a new member within moments: what they send before, it does
+ * not get. A context that dies drops out within about peer_timeout_ms.
  *
- * Return: 0, or a negative errno. Errors:
+ * Return: 0, or a negative errno.
+ * Errors:
  * -EINVAL: no such id
  * -EALREADY: it is a member
- * -EAGAIN, -ETIMEDOUT: the other members could not be found within @timeout_ms; the service is no
- * member. 0 is rarely
+ * -EAGAIN, -ETIMEDOUT: the other members could not be found within @timeout_ms; the service is no member. 0 is rarely
  *   long enough
  * -ENOMEM: out of memory
  * -ESHUTDOWN: the service or its context is being closed
@@ -654,7 +661,7 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
  * able to receive a repeated message without harm, for example by its number.
  *
  * Return: 0 when the message was handed to the network for all members that could be reached
- * within @timeout_ms, at least one, which does not mean that it arrived. Or a negative errno.
+ * within @timeout_ms, at least one, which says nothing of its arrival. Or a negative errno.
  * Errors:
  * -EHOSTUNREACH: there are no members, or none can be reached
  * -EMSGSIZE: longer than RIPC_GROUP_MESSAGE_MAX
@@ -668,38 +675,38 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
 int ripc_group_send(struct ripc_service *service, uint64_t group, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
 
-/*
- * * ripc_group_stats - the counters of a group @ctx: the context, or NULL @group: the group
- * @sender: 16 bytes, the instance id of a context that sends (struct ripc_message): received, lost
- * and duplicates of its
+/**
+ * ripc_group_stats - the counters of a group
+ * @ctx: the context, or NULL
+ * @group: the group
+ * @sender: 16 bytes, the instance id of a context that sends (struct ripc_message): received, lost and duplicates of its
  *          messages alone, the others 0. Or NULL: of all
  * @stats: where they are stored
  *
- * They begin anew when a context that has left a group, or sends nothing to it for half a minute,
- * uses it again.
+ * They begin anew when a context that has left a group, or sends nothing to it for half a minute, uses it again.
  *
- * Return: 0, or -ENOENT: the context has nothing to do with the group, or nothing has come from
- * @sender.
+ * Return: 0, or -ENOENT: the context has nothing to do with the group, or nothing has come from @sender.
  */
 int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 		     struct ripc_group_stats *stats);
 
-/*
- * * ripc_message_detach - keep one item of a message @message: the message @item: index of an item
- * whose placement is RIPC_IN_POOL or RIPC_IN_SENDER_MEMORY
+/**
+ * ripc_message_detach - keep one item of a message
+ * @message: the message
+ * @item: index of an item whose placement is RIPC_IN_POOL or RIPC_IN_SENDER_MEMORY
  *
- * The buffer becomes the caller's, as if it came from ripc_buf_alloc(), and outlives the message.
- * An item that is RIPC_IN_SENDER_MEMORY is copied, and lies in the copy from then on.
+ * The buffer becomes the caller's, as if it came from ripc_buf_alloc(), and outlives the message. What is RIPC_IN_SENDER_MEMORY is
+ * copied, and the item lies in the copy from then on.
  *
  * Return: the buffer, to be freed with ripc_buf_free(), or NULL with errno set (EINVAL).
  */
 void *ripc_message_detach(struct ripc_message *message, unsigned item);
 
-/*
- * * ripc_message_free - give a message back @message: the message; NULL does nothing
+/**
+ * ripc_message_free - give a message back
+ * @message: the message; NULL does nothing
  *
- * Its receive and pool buffers are used again. A message that is kept keeps its memory, but stops
- * nobody.
+ * Its receive and pool buffers are used again. A message that is kept keeps its memory, but stops nobody.
  */
 void ripc_message_free(struct ripc_message *message);
 
@@ -779,18 +786,19 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats);
  */
 int ripc_transport_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
 
-/*
- * * ripc_resolver_info - how services are found here, and what keeps them from being found @ctx:
- * the context, or NULL @index: 0, 1, 2 ... @name: where its name is stored; valid until the context
- * is closed @text: where its state at present is described or, if it is left out, the reason is
- * given @len: bytes at @text
+/**
+ * ripc_resolver_info - how services are found here, and what keeps them from being found
+ * @ctx: the context, or NULL
+ * @index: 0, 1, 2 ...
+ * @name: where its name is stored; valid until the context is closed
+ * @text: where its state at present is described or, if it is left out, the reason is given
+ * @len: bytes at @text
  *
- * The back ends of the setting resolver: those in use, with their addresses, what they know and,
- * with ZooKeeper, the session; then those that cannot be used here. Behind them "cache", what is
- * known by way of all of them, and "keys", if there are any.
+ * The back ends of the setting resolver: those in use, with their addresses, what they know and, with ZooKeeper, the
+ * session; then those that cannot be used here. Behind them "cache", what is known by way of all of them, and
+ * "keys", if there are any.
  *
- * Return: 1 if it works, 0 if it is left out or can find nothing at present (an ensemble is down),
- * -ENOENT after the last.
+ * Return: 1 if it works, 0 if it is left out or can find nothing at present (an ensemble is down), -ENOENT after the last.
  */
 int ripc_resolver_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
 
@@ -813,11 +821,11 @@ void ripc_log_set(ripc_log_fn *fn, void *arg, enum ripc_log_level level);
  */
 const char *ripc_strerror(int error);
 
-/*
- * * ripc_error_detail - what went wrong in the calling thread's last failed call
+/**
+ * ripc_error_detail - what went wrong in the calling thread's last failed call
  *
- * Return: one sentence that names service, peer, transport and cause; empty if no call failed yet.
- * Valid until the thread's next failed call.
+ * Return: one sentence that names service, peer, transport and cause; empty if no call failed yet. Valid until
+ * the thread's next failed call.
  */
 const char *ripc_error_detail(void);
 
