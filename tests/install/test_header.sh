@@ -16,12 +16,13 @@ static int is_found(int rc)
 int main(void)
 {
 	struct ripc_send_options options = { sizeof(options), RIPC_MORE, 0, 0 };
-	struct ripc_limits limits = {.size = sizeof(limits)};
+	struct ripc_limits limits;
 	struct ripc *ctx = 0;
 	uint64_t id = RIPC_ANY_ID;
 	uint64_t limit = RIPC_ID_LIMIT;
 
 	(void)options;
+	limits.size = sizeof(limits);
 	return is_found(ripc_route_limits(ctx, id - limit, &limits)) && limits.short_max < RIPC_SHORT_GUARANTEED;
 }
 C
