@@ -87,7 +87,7 @@ layer='
 	function layer(f) {
 		if (f ~ /src\/base\/clock/ || f ~ /clock_gettime|vdso|read_hpet|pvclock|ktime_get/) return "clock"
 		if (f ~ /src\/core\/(message\/(receive|dispatch)|memory\/message|service)/) return "deliver"
-		if (f ~ /src\/core\/(message|context)\//) return "call"
+		if (f ~ /src\/core\/(message|context|peer\/lane_post)/) return "call"
 		if (f ~ /src\/core\/progress\//) return "progress, waiting, locks"
 		if (f ~ /src\/(core|wire|resolver)\//) return "protocol"
 		if (f ~ /src\/transport\//) return "ring, verbs or socket"
