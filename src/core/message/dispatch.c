@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is done with each kind of message that arrives. The other ends are in lane.c, request.c and
- * rendezvous.c.
+ * Handles each kind of message that arrives. The senders are peer/lane.c, rendezvous/sender.c and
+ * rendezvous/receiver.c.
  */
 #include "core/peer/eviction.h"
 #include "core/memory/buffer.h"

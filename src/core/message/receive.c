@@ -12,25 +12,25 @@
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 
-#define POLL_BUDGET_MAX    16 /* looks at the endpoint that spoke last before the others get one */
-#define POLLS_MAX          16 /* looks at all before a thread becomes the driver */
-#define FULL_PASS_INTERVAL 32 /* of so many looks one is a whole round */
-/* how long a thread that polls looks before it becomes the driver */
+#define POLL_BUDGET_MAX    16 /* polls of the last active endpoints before a partial pass */
+#define POLLS_MAX          16 /* partial passes before a thread leads */
+#define FULL_PASS_INTERVAL 32 /* one poll of so many is a full pass */
+/* wait=poll: time that a thread polls before it leads */
 #define POLL_TIME_NS RIPC__MS
-/* shortest timeout with which it does: that ends later by POLL_TIME_NS and a whole round or two */
+/* shortest timeout with which it does; the call may end later by POLL_TIME_NS and a full pass */
 #define POLL_TIMEOUT_MIN_MS 10
 
-/* Whether a thread that does not drive may look. */
+/* Whether a thread that does not lead may poll. */
 static bool may_poll(struct ripc *ctx)
 {
 	return !ctx->closing && !ctx->hooks.now && !ctx->in_progress &&
 	       ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_NONE;
 }
 
-/* Whether a plain message for s, if one comes, may be given to the caller at once. */
+/* Whether a short message for s may go to the caller directly. */
 static bool may_receive(const struct ripc_service *s)
 {
-	/* Long messages that wait for room in the queue take the general way. */
+	/* Long messages that wait for room in the queue come first. */
 	return s->state == RIPC__SERVICE_ACTIVE && !s->first && ripc__list_empty(&s->rndvs_in) &&
 	       may_poll(s->ctx);
 }
@@ -132,13 +132,13 @@ static void begin_polling(struct ripc *ctx)
 	}
 }
 
-/* Where a look is a system call, threads that mean to sleep have none to waste. */
+/* A poll may be a system call: threads that are about to sleep poll less. */
 static void end_polling(struct ripc *ctx)
 {
 	if (ctx->opt.wait != RIPC__WAIT_POLL)
 		ctx->poll_budget /= 2;
 	ctx->polled = ctx->opt.wait == RIPC__WAIT_BLOCK;
-	/* Whoever waits on does so from now on. */
+	/* A thread that goes on waiting reads the clock first. */
 	ctx->now_fresh = false;
 }
 
@@ -212,7 +212,7 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 	end_polling(ctx);
 }
 
-/* What a first look has not brought. Return: as ripc_receive(). */
+/* The first poll found no message. Return: as ripc_receive(). */
 static int __attribute__((noinline))
 receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message, int timeout_ms)
 	RIPC__RELEASE(ctx->lock)

@@ -29,8 +29,9 @@ static inline bool ripc__lane_can_send(const struct ripc__lane *lane)
 }
 
 /*
- * Posts a message: len bytes of header, which are stamped, then n items. There is credit for it.
- * Return: 0, or what the transport's post() failed with.
+ * Posts a message: len bytes of header, then n items. There is credit for it. The header is stamped,
+ * and elision overwrites it: a caller that posts again builds it anew. Return: 0, or the error of
+ * the transport's post().
  */
 static inline __attribute__((always_inline)) int ripc__lane_post(struct ripc__lane *lane,
 								 uint8_t *header, size_t len,
