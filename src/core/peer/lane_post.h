@@ -7,6 +7,8 @@
 #ifndef RIPC_CORE_PEER_LANE_POST_H
 #define RIPC_CORE_PEER_LANE_POST_H
 
+#include <sys/cdefs.h>
+
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 
@@ -33,10 +35,8 @@ static inline bool ripc__lane_can_send(const struct ripc__lane *lane)
  * and elision overwrites it: a caller that posts again builds it anew. Return: 0, or the error of
  * the transport's post().
  */
-static inline __attribute__((always_inline)) int ripc__lane_post(struct ripc__lane *lane,
-								 uint8_t *header, size_t len,
-								 const struct iovec *items,
-								 unsigned n, bool more)
+static __always_inline int ripc__lane_post(struct ripc__lane *lane, uint8_t *header, size_t len,
+					   const struct iovec *items, unsigned n, bool more)
 {
 	const struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 	/* With return buffers the header is longer, so it is not all that precedes the payload. */
