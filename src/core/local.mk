@@ -4,7 +4,8 @@ libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/event
 	src/core/context/events.h \
 	src/core/context/info.c
 libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/dispatch.h \
-	src/core/message/receive.c src/core/message/receive.h src/core/message/send.c \
+	src/core/message/receive.c src/core/message/receive.h \
+	src/core/message/request.c src/core/message/request.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
@@ -26,8 +27,8 @@ libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/boun
 	src/core/memory/message.c \
 	src/core/memory/message.h \
 	src/core/memory/receive_window.c src/core/memory/remote_returns.c
-libripc_internal_la_SOURCES += src/core/service/message.h src/core/service/service.c \
-	src/core/service/service.h
+libripc_internal_la_SOURCES += src/core/service/items.c src/core/service/items.h \
+	src/core/service/message.h src/core/service/service.c src/core/service/service.h
 libripc_internal_la_SOURCES += src/core/progress/context.c src/core/progress/context.h \
 	src/core/progress/handle.c src/core/progress/handle.h \
 	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \

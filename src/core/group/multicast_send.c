@@ -5,9 +5,10 @@
  * lost datagrams and no message.
  */
 #include "core/group/group.h"
+#include "base/output.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/message/send.h"
+#include "core/service/items.h"
 #include "core/service/service.h"
 #include "wire/bytes.h"
 

@@ -202,14 +202,6 @@ void ripc__lock_resume(struct ripc *ctx);
  */
 int ripc__context(struct ripc **ctx);
 
-/*
- * Structs that a public function fills. Their first member is the size that the caller states, in
- * bytes. ripc__check_output() returns -EINVAL for NULL and for a size that was not set.
- * ripc__store_output() copies what fits of the  bytes at  and clears the rest.
- */
-int ripc__check_output(const void *to, const char *type);
-void ripc__store_output(void *to, const void *from, size_t known);
-
 /* The error of ripc__check_owner(). Return: -EOWNERDEAD or -ESHUTDOWN, explained. */
 int ripc__not_owner(const struct ripc *ctx);
 

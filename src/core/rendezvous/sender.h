@@ -87,6 +87,14 @@ struct ripc_request {
 };
 
 /*
+ * Allocates a request and issues it if possible. bytes: the sum of the items' lengths; o may be
+ * NULL. Return: 0; -EINVAL, -ENOMEM, -ESHUTDOWN, explained. Lock held; it may be released
+ * meanwhile. The service is entered.
+ */
+int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
+			struct ripc_request **out);
+/*
  * Sends the request over the lane of its destination's peer, which is up. Return: 0: it left
  * dest->pending; -EAGAIN: no credit or no room, it stays at the head; call again.
  */
