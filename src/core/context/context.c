@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
-#include "core/progress/context.h"
+#include "core/context/context.h"
 #include "core/context/events.h"
 #include "core/memory/buffer.h"
 #include "core/rendezvous/delayed_ack.h"

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "auth/key.h"
 #include "base/output.h"
+#include "core/context/context.h"
 #include "core/peer/attempt.h"
 #include "core/group/group.h"
 #include "core/peer/lane.h"

@@ -654,13 +654,11 @@ static int register_region(struct ripc *ctx, struct ripc__region *r)
 	return 0;
 }
 
-int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
+int ripc__buf_register(struct ripc *ctx, void *base, size_t len)
 {
 	struct ripc__region *r;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!base || !len || len >> RIPC__LEN_BITS || (uintptr_t)base + len < (uintptr_t)base)
 		return ripc__fail(-EINVAL, "%zu bytes at %p cannot be registered", len, base);
 	r = region_new(ctx);
@@ -679,13 +677,11 @@ int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
 	return rc;
 }
 
-int ripc_buf_unregister(struct ripc *ctx, void *base)
+int ripc__buf_unregister(struct ripc *ctx, void *base)
 {
 	struct ripc__region *r;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	r = rc ? NULL : ripc__memory_find(ctx, base, 0);

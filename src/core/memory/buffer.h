@@ -276,4 +276,14 @@ uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids
  */
 int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *p, size_t len);
 
+/* The public calls of these names, with a context. They take the lock. */
+void *ripc__buf_alloc(struct ripc *ctx, size_t len);
+int ripc__buf_free(struct ripc *ctx, void *ptr);
+void *ripc__buf_realloc(struct ripc *ctx, void *ptr, size_t len);
+int ripc__buf_register(struct ripc *ctx, void *base, size_t len);
+int ripc__buf_unregister(struct ripc *ctx, void *base);
+/* ctx: ignored if NULL and there is a service. */
+int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
+int ripc__window_remove(struct ripc *ctx, void *base);
+
 #endif

@@ -196,12 +196,6 @@ void ripc__lock_resume(struct ripc *ctx);
  * The last word of a call is ripc__unlock(): behind it nothing of the context is read.
  */
 
-/*
- * The context meant by ctx, NULL standing for the default one, which is opened. Return: 0,
- * -ESHUTDOWN if it has ended, -EOWNERDEAD in a forked child, or what ripc_open() says.
- */
-int ripc__context(struct ripc **ctx);
-
 /* The error of ripc__check_owner(). Return: -EOWNERDEAD or -ESHUTDOWN, explained. */
 int ripc__not_owner(const struct ripc *ctx);
 
