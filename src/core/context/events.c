@@ -10,6 +10,7 @@
 #include "core/message/service.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/rendezvous/receiver.h"

@@ -7,6 +7,7 @@
 #include "core/peer/attempt.h"
 #include "core/group/group.h"
 #include "core/peer/lane.h"
+#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/message/send.h"
 #include "core/service/service.h"

@@ -9,6 +9,7 @@
 #include "core/memory/mapped.h"
 #include "core/message/dispatch.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_progress.h"
 #include "core/memory/message.h"
 #include "core/message/receive.h"
 #include "core/peer/peer.h"

@@ -4,6 +4,7 @@
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
+#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/memory/buffer.h"
 #include "core/message/request.h"

@@ -136,17 +136,6 @@ int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d);
 /* Resolves without connecting. Return: 0: its peer is known; -EAGAIN. */
 int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d);
 
-/*
- * Paths to a peer, best first: each local transport in order, with each address of the peer that it
- * understands. Return: the address, with its transport; NULL: no such path.
- */
-const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
-			       unsigned *tp, size_t *len);
-
-/* Address for short messages by datagram. Return: NULL: they use the lane, or none is known. */
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
-				   size_t *len);
-
 /* Its holder does not hold it (any more): resolves again. */
 void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *why);
 

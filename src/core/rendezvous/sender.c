@@ -6,6 +6,7 @@
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
+#include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/selection.h"
 #include "core/service/service.h"
