@@ -30,8 +30,9 @@ libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/boun
 	src/core/memory/bounce.h src/core/memory/buffer.c src/core/memory/buffer.h \
 	src/core/memory/local_returns.c src/core/memory/mapped.c src/core/memory/mapped.h \
 	src/core/memory/message.c \
-	src/core/memory/message.h \
-	src/core/memory/receive_window.c src/core/memory/remote_returns.c
+	src/core/memory/message.h src/core/memory/ops.h \
+	src/core/memory/receive_window.c src/core/memory/remote_returns.c \
+	src/core/memory/remote_returns.h
 libripc_internal_la_SOURCES += src/core/service/items.c src/core/service/items.h \
 	src/core/service/message.h src/core/service/service.c src/core/service/service.h
 libripc_internal_la_SOURCES += src/core/progress/context.c src/core/progress/context.h \

@@ -149,6 +149,7 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 
 	ctx->ops = &ripc__progress_ops;
 	ctx->peer_ops = &ripc__peer_ops;
+	ctx->memory_ops = &ripc__memory_ops;
 	ctx->memory = &whole->memory;
 	if (hooks)
 		ctx->hooks = *hooks;

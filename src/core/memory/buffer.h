@@ -81,7 +81,7 @@ struct ripc__region {
 	/* it was exported, and private pages replace the shared ones as they are written */
 	bool detached;
 	size_t stale_len; /* pool: bytes at its start that may hold data of an earlier owner */
-	struct ripc__list refs; /* struct ripc__request_item: its items that peers read in place */
+	struct ripc__list refs; /* struct ripc__export_ref: its items that peers read in place */
 	struct ripc__list import_refs; /* IMPORTED: struct ripc__import_ref: its items in use */
 	struct ripc__list lane_link;   /* IMPORTED: in the lane's list of imports */
 	struct ripc__lane *lane;       /* IMPORTED: NULL: the lane is closed */

@@ -83,7 +83,7 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 
 		/* An offer in use belongs to its request. */
 		ripc__list_del(&o->link);
-		if (o->writing)
+		if (o->lane)
 			o->orphan = true;
 		else
 			free(o);
@@ -380,6 +380,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	/* A peer that was evicted here but is alive still knows the numbers used before. */
 	p->memory = p->next_request_id = p->next_dgram_seq = ripc__seq_begin(ctx);
 	p->dedup_base = 1;
+	ripc__list_init(&p->used_returns);
 	ripc__list_init(&p->dests);
 	ripc__list_init(&p->requests);
 	ripc__list_init(&p->rndvs);

@@ -80,7 +80,8 @@ struct ripc {
 	/* ripc__fork_generation that opened it, else we are a child; 0: it has ended */
 	unsigned owner;
 	const struct ripc__progress_ops *ops;
-	const struct ripc__peer_ops *peer_ops; /* core/peer/ops.h */
+	const struct ripc__peer_ops *peer_ops;     /* core/peer/ops.h */
+	const struct ripc__memory_ops *memory_ops; /* core/memory/ops.h */
 	struct ripc__options opt;
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];

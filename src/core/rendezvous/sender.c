@@ -4,6 +4,7 @@
 #include "core/memory/buffer.h"
 #include "base/copy.h"
 #include "core/memory/mapped.h"
+#include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
 #include "core/peer/lane_progress.h"
@@ -211,7 +212,8 @@ static int write_and_send(struct ripc_request *r)
 	ripc__list_del(&r->link);
 	for (unsigned i = 0; i < r->nitems; i++)
 		if (r->items[i].how == RIPC__HOW_MAPPED)
-			ripc__export_ref_begin(&r->items[i]);
+			ripc__export_ref_begin(&r->items[i].ref, &r->refs, r->lane,
+					       r->items[i].region, r->items[i].len);
 	return 0;
 }
 
@@ -270,7 +272,7 @@ static void requeue(struct ripc_request *r)
 
 	r->lane = NULL;
 	r->writes = 0;
-	r->ref_deadline_ns = RIPC__NEVER;
+	r->refs.deadline_ns = RIPC__NEVER;
 	r->acked = false;
 	r->state = RIPC__REQUEST_PENDING;
 	ripc__list_del(&r->link);
@@ -299,7 +301,7 @@ void ripc__requests_bye(struct ripc__lane *lane)
 		 * earlier one.
 		 */
 		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING && !r->resent &&
-		    !r->mapped && !r->acked)
+		    !r->refs.count && !r->acked)
 			r->was_sent = false;
 	}
 }
@@ -372,7 +374,7 @@ static void conclude(struct ripc_request *r)
 static bool unexport_items(struct ripc_request *r)
 {
 	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].mapped && ripc__region_unexport(r->ctx, r->items[i].region))
+		if (r->items[i].ref.lane && ripc__region_unexport(r->ctx, r->items[i].region))
 			return false;
 	return true;
 }
@@ -382,9 +384,9 @@ static void conclude_if_idle(struct ripc_request *r)
 {
 	if (r->writes)
 		return;
-	if (r->mapped && r->cancelling)
+	if (r->refs.count && r->cancelling)
 		unexport_items(r);
-	if (!r->mapped)
+	if (!r->refs.count)
 		conclude(r);
 }
 
@@ -431,9 +433,9 @@ static void restart_ref_timers(const struct ripc_request *r)
 		uint64_t end = r->ctx->now_ns + ripc__export_ref_max_ns(q->bytes);
 
 		/* 0: it was unexported together with others. */
-		if (q->lane == r->lane && q->credit == r->credit && q->mapped &&
-		    q->ref_deadline_ns && q->ref_deadline_ns < end)
-			q->ref_deadline_ns = end;
+		if (q->lane == r->lane && q->credit == r->credit && q->refs.count &&
+		    q->refs.deadline_ns && q->refs.deadline_ns < end)
+			q->refs.deadline_ns = end;
 	}
 }
 
@@ -441,11 +443,11 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 {
 	struct ripc_request *r = request_find(lane->peer, id);
 
-	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].mapped)
+	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].ref.lane)
 		return;
-	ripc__export_ref_end(&r->items[item]);
+	ripc__export_ref_end(&r->items[item].ref);
 	restart_ref_timers(r);
-	if (!r->acked || r->mapped || r->writes)
+	if (!r->acked || r->refs.count || r->writes)
 		return;
 	r->credit->export_backoff = 0;
 	conclude(r);
@@ -465,12 +467,12 @@ static struct ripc_request *next_due(struct ripc__lane *lane)
 			continue;
 		if (!r->acked && r->credit)
 			r->credit->unacked_round = lane->ref_round;
-		if (!r->acked || r->writes || r->ref_deadline_ns == RIPC__NEVER)
+		if (!r->acked || r->writes || r->refs.deadline_ns == RIPC__NEVER)
 			continue;
-		end = r->ref_deadline_ns;
+		end = r->refs.deadline_ns;
 		/* Earlier requests come first. */
-		if (end && r->mapped && r->credit->unacked_round == lane->ref_round)
-			end = r->ref_deadline_ns =
+		if (end && r->refs.count && r->credit->unacked_round == lane->ref_round)
+			end = r->refs.deadline_ns =
 				lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
 		if (lane->ctx->now_ns >= end)
 			return r;
@@ -484,11 +486,11 @@ void ripc__requests_timer(struct ripc__lane *lane)
 	struct ripc_request *r;
 
 	while (lane->state == RIPC__LANE_UP && (r = next_due(lane))) {
-		if (r->mapped)
+		if (r->refs.count)
 			ripc__export_back_off(r->credit);
 		if (!unexport_items(r)) {
 			/* No error: the copy takes longer. */
-			r->ref_deadline_ns = lane->ctx->now_ns + 10 * RIPC__MS;
+			r->refs.deadline_ns = lane->ctx->now_ns + 10 * RIPC__MS;
 			continue;
 		}
 		conclude(r);
@@ -505,10 +507,10 @@ void ripc__request_acked(struct ripc__lane *lane, uint64_t id, int status, bool 
 	r->acked = true;
 	r->ack_status = ack_status_of(status);
 	for (unsigned i = 0; i < r->nitems && (r->ack_status || !kept); i++)
-		ripc__export_ref_end(&r->items[i]);
-	if (r->mapped) {
-		r->ref_deadline_ns = lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
-		ripc__timer_at(lane->ctx, r->ref_deadline_ns);
+		ripc__export_ref_end(&r->items[i].ref);
+	if (r->refs.count) {
+		r->refs.deadline_ns = lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
+		ripc__timer_at(lane->ctx, r->refs.deadline_ns);
 	} else {
 		restart_ref_timers(r);
 	}
@@ -631,6 +633,24 @@ void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
 	}
 }
 
+uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len)
+{
+	const uint8_t *begin = p, *end = begin + len;
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->requests) {
+		const struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
+
+		for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
+			const struct ripc__request_item *it = &r->items[i];
+
+			if (begin < it->base + it->len && it->base < end)
+				return r->dest_id;
+		}
+	}
+	return 0;
+}
+
 void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 {
 	struct ripc *ctx = r->ctx;
@@ -698,7 +718,7 @@ void ripc__request_abort(struct ripc_request *r)
 	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
 		return;
 	/* The message is delivered; its receiver has not released it yet. */
-	if (r->acked && r->mapped && !r->writes && unexport_items(r)) {
+	if (r->acked && r->refs.count && !r->writes && unexport_items(r)) {
 		conclude(r);
 		return;
 	}
@@ -745,7 +765,7 @@ void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems
 void ripc__request_free(struct ripc_request *r)
 {
 	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
-		ripc__list_del(&r->items[i].ref_link);
+		ripc__list_del(&r->items[i].ref.link);
 		if (r->items[i].bounce)
 			ripc__bounce_put(r->items[i].bounce);
 		if (r->items[i].cached_mr)
@@ -813,7 +833,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 		.source = s->id,
 		.dest_id = dest,
 		.bytes = bytes,
-		.ref_deadline_ns = RIPC__NEVER,
+		.refs.deadline_ns = RIPC__NEVER,
 		.nreturns = o ? o->nreturn_buffers : 0,
 		.nitems = nitems,
 	};
@@ -831,8 +851,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	for (unsigned i = 0; i < nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
-		it->owner = r;
-		ripc__list_init(&it->ref_link);
+		ripc__list_init(&it->ref.link);
 		it->base = items[i].iov_base;
 		it->len = items[i].iov_len;
 		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
