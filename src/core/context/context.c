@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
+#include "core/context/context.h"
 #include "core/message/send.h"
 #include "core/reliable/reliable.h"
-#include "core/progress/context.h"
 #include "core/context/events.h"
 #include "core/memory/buffer.h"
 #include "core/rendezvous/delayed_ack.h"
@@ -151,6 +151,7 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 
 	ctx->ops = &ripc__progress_ops;
 	ctx->peer_ops = &ripc__peer_ops;
+	ctx->memory_ops = &ripc__memory_ops;
 	ctx->memory = &whole->memory;
 	if (hooks)
 		ctx->hooks = *hooks;

@@ -9,7 +9,9 @@
 #include "core/memory/mapped.h"
 #include "core/message/dispatch.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_progress.h"
 #include "core/memory/message.h"
+#include "core/memory/remote_returns.h"
 #include "core/message/receive.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
@@ -108,7 +110,6 @@ static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
 
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		struct ripc__desc desc;
-		struct ripc__remote_return *o;
 
 		ripc__desc_get(&desc, h->returns, i);
 		/* Its owner fetches items into it. */
@@ -116,12 +117,8 @@ static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
 			usable++;
 			continue;
 		}
-		if (!d || d->nremote_returns >= RIPC__REMOTE_RETURNS_MAX ||
-		    !(o = calloc(1, sizeof(*o))))
+		if (!d || !ripc__remote_return_add(d, &desc))
 			continue;
-		o->desc = desc;
-		ripc__list_add(&d->remote_returns, &o->link);
-		d->nremote_returns++;
 		usable++;
 	}
 	return usable;

@@ -16,12 +16,6 @@
 /* Largest short message to a destination and what carries it; 0: not connected. */
 uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport);
 
-/*
- * Checks what every send checks. *bytes: the sum of the items' lengths. Return: 0, -EINVAL,
- * -EOPNOTSUPP.
- */
-int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
-		      uint64_t *bytes);
 /* Checks what every call on a service checks before it takes the lock. *ctx: whose lock. */
 int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
 
@@ -45,12 +39,5 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 			unsigned nitems, uint64_t bytes, unsigned flags, int timeout_ms);
 /* ripc_close() */
 void ripc__pairs_free(struct ripc *ctx);
-
-/*
- * ripc_send_long() with the lock held and the service entered: neither goes away before it is done
- * with them.
- */
-int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms);
 
 #endif

@@ -2,8 +2,10 @@
 #include "core/peer/peer.h"
 #include "core/peer/ops.h"
 #include "core/peer/attempt.h"
+#include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
+#include "core/peer/path.h"
 #include "core/service/service.h"
 #include "wire/bytes.h"
 
@@ -82,7 +84,7 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 
 		/* An offer in use belongs to its request. */
 		ripc__list_del(&o->link);
-		if (o->writing)
+		if (o->lane)
 			o->orphan = true;
 		else
 			free(o);
@@ -381,6 +383,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	/* A peer that was evicted here but is alive still knows the numbers used before. */
 	p->memory = p->next_request_id = p->next_dgram_seq = ripc__seq_begin(ctx);
 	p->dedup_base = 1;
+	ripc__list_init(&p->used_returns);
 	ripc__list_init(&p->dests);
 	ripc__list_init(&p->requests);
 	ripc__list_init(&p->rndvs);
@@ -409,66 +412,6 @@ struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16]
 	if (p)
 		p->source = source;
 	return p;
-}
-
-static bool addr_matches(const struct ripc__transport_ops *ops, uint8_t id)
-{
-	if (id == ops->id)
-		return true;
-	for (unsigned i = 0; i < sizeof(ops->compat_ids) && ops->compat_ids[i]; i++)
-		if (id == ops->compat_ids[i])
-			return true;
-	return false;
-}
-
-const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
-			       unsigned *tp, size_t *len)
-{
-	bool self = !memcmp(p->instance, ctx->instance, 16);
-
-	for (unsigned i = 0; i < ctx->ntp; i++) {
-		const struct ripc__tp *t = &ctx->tp[i];
-
-		*tp = i;
-		if (!t->t || !(t->limits.caps & RIPC__CAP_CONNECTED) ||
-		    !!(t->limits.caps & RIPC__CAP_SELF) != self)
-			continue;
-		if (self) {
-			*len = 16;
-			return index ? NULL : ctx->instance;
-		}
-		for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
-		     at += 3 + *len) {
-			*len = ripc__get_le16(at + 1);
-			if (addr_matches(t->ops, at[0]) && !index--)
-				return at + 3;
-		}
-	}
-	return NULL;
-}
-
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
-				   size_t *len)
-{
-	const uint8_t *addr;
-
-	if (!ctx->datagrams || p->no_dgram_path)
-		return NULL;
-	if (p->lane && p->dgram_path && p->dgram_path_tp == p->lane->tp) {
-		*tp = p->dgram_path_tp;
-		*len = p->dgram_path_len;
-		return p->dgram_path;
-	}
-	/* The lane shows which path works; without a lane the first is tried. */
-	for (unsigned i = 0; (addr = ripc__peer_path(ctx, p, i, tp, len)); i++)
-		if (!p->lane || p->lane->tp == *tp)
-			break;
-	if (!addr || !ctx->tp[*tp].limits.eager_datagram)
-		return NULL;
-	p->dgram_path = p->lane ? addr : NULL;
-	p->dgram_path_tp = *tp;
-	p->dgram_path_len = *len;
-	return addr;
 }
 
 bool ripc__peer_has_work(const struct ripc__peer *p)
