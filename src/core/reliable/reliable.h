@@ -84,7 +84,7 @@ int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool
 void ripc__reliable_queue(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *m);
 /* Takes a message that is in a list out of it: it is not sent again. The caller owns it. */
 void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m);
-/* Asks the peer to acknowledge now. */
+/* Makes the peer acknowledge now. */
 void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d);
 
 /* ---- events ---- */
@@ -103,7 +103,7 @@ void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *
 void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p);
 /* Acknowledgements that are due, and messages that wait for too long. */
 void ripc__reliable_timers(struct ripc *ctx);
-/* ripc_close(). The messages' owners are not told. */
+/* ripc_close(). The messages' owners are not notified. */
 void ripc__reliable_close(struct ripc *ctx);
 
 /* ---- receiving (receiver.c) ---- */
