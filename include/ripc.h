@@ -61,7 +61,9 @@ enum ripc_flags {
 	 *  without this flag, or until the library next has something else to do. */
 	RIPC_MORE = 1 << 1,
 	/** ripc_service_register(): take the id over from its present holder, if there is one. */
-	RIPC_TAKEOVER = 1 << 2
+	RIPC_TAKEOVER = 1 << 2,
+	/** ripc_call*(): the request may be executed more than once. */
+	RIPC_IDEMPOTENT = 1 << 3
 };
 
 /** Where a received item lies, and so what becomes of it when its message is freed. */
@@ -96,6 +98,7 @@ struct ripc_message {
 	const struct iovec *items; /* nitems of them */
 	const uint8_t *placement;  /* nitems of enum ripc_placement */
 	uint64_t group; /* group it was sent to, of which dest is a member; 0: to dest alone */
+	uint64_t call;  /* id of the call whose request it is, see ripc_reply(); 0: it is none */
 };
 
 /** Options of a send. Set size and zero the rest; NULL means all zero. */
@@ -104,6 +107,14 @@ struct ripc_send_options {
 	unsigned flags;           /* of enum ripc_flags */
 	unsigned nreturn_buffers; /* return buffers offered, 0 .. RIPC_RETURN_BUFFERS_MAX */
 	const struct iovec *return_buffers; /* nreturn_buffers registered or allocated buffers, see ripc_send_long() */
+};
+
+/** Options of a call. Set size and zero the rest; NULL means all zero. */
+struct ripc_call_options {
+	size_t size;             /* bytes of this struct: sizeof(struct ripc_call_options) */
+	unsigned flags;          /* 0 or RIPC_IDEMPOTENT */
+	unsigned nreply_buffers; /* buffers for the answer, 0 .. RIPC_RETURN_BUFFERS_MAX */
+	const struct iovec *reply_buffers; /* registered or allocated, see ripc_call() */
 };
 
 /** How a service is reached, or why it is not. Strings are terminated, cut if need be. */
@@ -162,6 +173,9 @@ struct ripc_stats {
 	uint64_t pool_bytes;    /* gauge: bytes of buffers held, in use or cached */
 	uint64_t registered_bytes; /* gauge: bytes of application memory registered */
 	uint64_t resent;           /* reliable short messages sent again after a lane was lost */
+	uint64_t calls;            /* calls started */
+	uint64_t calls_expired;    /* requests dropped unseen: their callers wait no more */
+	uint64_t late_replies;     /* answers dropped: their calls had ended */
 	uint64_t reliable_unknown; /* of these, those of which it is not known whether they arrived */
 };
 
@@ -613,6 +627,142 @@ int ripc_request_wait(struct ripc_request **request, int timeout_ms);
  * the error it had failed with (-EPIPE: not known).
  */
 int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
+
+/**
+ * ripc_call - send a request and wait for its answer
+ * @service: the service that calls
+ * @dest: the service that is called
+ * @items: the items of the request, of any length; free to use again on return
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and buffers for the answer, or NULL
+ * @reply: where the answer is stored; NULL if there is none. Give it back with ripc_message_free()
+ * @timeout_ms: how long the whole call may take, -1: for ever
+ *
+ * The request reaches the service like any message, and ripc_receive() returns it with its member
+ * call set. The service answers with ripc_reply() or ripc_reply_error(), at any time, in any order
+ * and from any thread. The answer is delivered to this call and not to the queue of @service. An
+ * answer that comes too late is dropped; no other call ever gets it.
+ *
+ * A request is executed at most once, where executed means that the service has received it. If its
+ * holder ends, or gives the service up, before that, the request goes to the next holder. With
+ * RIPC_IDEMPOTENT it is also sent again if the holder was lost and may have executed it.
+ *
+ * The time that is left travels with the request. The service can ask for it. A request whose time is
+ * up before the service receives it is dropped.
+ *
+ * Long items of the answer land in @options->reply_buffers as in return buffers: see
+ * ripc_send_long(). With such buffers the request is a long message.
+ *
+ * Return: 0 and the answer; the error of ripc_reply_error(), with a message without content; or a
+ * negative errno. *reply is not NULL if and only if the service has answered.
+ * Errors:
+ * -EHOSTUNREACH: not executed: nobody holds @dest, or its holder cannot be reached
+ * -ETIMEDOUT: not executed: the time was up before the service received the request
+ * -ETIME: the time was up, and the request may have been executed
+ * -EPIPE: not known: the holder died, became unreachable, or could not send the answer
+ * -ECANCELED: the service has freed the request without an answer; *reply is set
+ * -EINVAL, -EMSGSIZE, -ENOMEM, -ESHUTDOWN: as ripc_send_long()
+ */
+int ripc_call(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+	      unsigned nitems, const struct ripc_call_options *options,
+	      struct ripc_message **reply, int timeout_ms);
+
+/**
+ * ripc_call_start - send a request and get its answer later
+ * @service: the service that calls
+ * @dest: the service that is called
+ * @items: the items of the request; the array may go. If @nitems items have more than
+ *         RIPC_SHORT_GUARANTEED bytes together, or there are buffers for the answer, their memory is
+ *         the library's until the call is done
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and buffers for the answer, or NULL
+ * @timeout_ms: how long the whole call may take, -1: for ever
+ * @request: where the call is stored
+ *
+ * Never waits. Any number of calls may be under way, up to 1048576 in a context; they end in any
+ * order. ripc_call_wait() returns the result. ripc_request_cancel() gives the call up: the service is
+ * notified, and the result is -ECANCELED if the request was not executed, -ETIME if it may have been.
+ * ripc_request_test() and ripc_request_wait() drop the answer.
+ *
+ * Return: 0 when the call exists, or a negative errno (-EINVAL, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN).
+ */
+int ripc_call_start(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
+		    struct ripc_request **request);
+
+/**
+ * ripc_call_wait - wait for the answer of a call
+ * @request: the call; set to NULL when it is done, and gone
+ * @reply: where the answer is stored, or NULL to drop it
+ * @timeout_ms: how long to wait; 0 only asks
+ *
+ * Return: -EINPROGRESS if the call is still under way, else as ripc_call(). -EINVAL: not a call.
+ */
+int ripc_call_wait(struct ripc_request **request, struct ripc_message **reply, int timeout_ms);
+
+/**
+ * ripc_reply - answer a request
+ * @request: the message, whose member call is not 0; it stays the caller's to free
+ * @items: the items of the answer, of any length; free to use again on return
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @timeout_ms: how long a long answer may take; a short one never waits
+ *
+ * A request is answered once. If it is freed without an answer, its caller gets -ECANCELED.
+ *
+ * Return: 0: the answer is sent, and sent again if connections are lost; a long one is delivered. Or
+ * a negative errno.
+ * Errors:
+ * -EINVAL: the message is not the request of a call; or as ripc_send_long()
+ * -EALREADY: it was answered before
+ * -ECANCELED: its caller does not wait any more, or is gone; the answer is dropped
+ * -EAGAIN: @timeout_ms is 0 and the answer is long; nothing was sent: see ripc_reply_start()
+ * -ETIMEDOUT, -EPIPE, -ENOBUFS, -ENOMEM: as ripc_send_long(); the caller gets -EPIPE
+ * -ESHUTDOWN: the context is being closed
+ */
+int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned nitems,
+	       int timeout_ms);
+
+/**
+ * ripc_reply_start - start to answer a request with a long message
+ * @message: the request; it stays the caller's to free
+ * @items: the items of the answer; the array may go, but the memory is the library's until @request
+ *         is done
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @request: where the request that sends the answer is stored: see ripc_send_async()
+ *
+ * Never waits. For event loops and servers that answer many requests at once.
+ *
+ * Return: 0 when the request exists, or a negative errno as ripc_reply().
+ */
+int ripc_reply_start(struct ripc_message *message, const struct iovec *items, unsigned nitems,
+		     struct ripc_request **request);
+
+/**
+ * ripc_reply_error - refuse a request
+ * @request: the message, whose member call is not 0; it stays the caller's to free
+ * @error: an errno, positive or negative: ripc_call() returns it
+ *
+ * Return: as ripc_reply().
+ */
+int ripc_reply_error(struct ripc_message *request, int error);
+
+/**
+ * ripc_message_deadline - the time that the caller of a request still waits
+ * @message: the message
+ *
+ * Return: milliseconds, rounded up; 0: its time is up; -1: it waits for ever, or the message is not
+ * the request of a call.
+ */
+int ripc_message_deadline(const struct ripc_message *message);
+
+/**
+ * ripc_message_cancelled - whether the caller of a request does not wait any more
+ * @message: the message
+ *
+ * Return: 1: its time is up, it has cancelled the call, or it is gone. 0: it waits, or the message is
+ * not the request of a call. Or a negative errno (-EINVAL, -EOWNERDEAD, -ESHUTDOWN).
+ */
+int ripc_message_cancelled(const struct ripc_message *message);
 
 /**
  * ripc_receive - take the next message of a service

@@ -4,6 +4,8 @@ libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/conte
 	src/core/context/default_context.c src/core/context/events.c \
 	src/core/context/events.h \
 	src/core/context/info.c
+libripc_internal_la_SOURCES += src/core/message/call.h src/core/message/call_client.c \
+	src/core/message/call_server.c
 libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/dispatch.h \
 	src/core/message/receive.c src/core/message/receive.h \
 	src/core/message/reliable_send.c \

@@ -68,8 +68,7 @@
 /* Items and return buffers have less than 1 << RIPC__LEN_BITS bytes. */
 #define RIPC__LEN_BITS 47
 /* The largest message without payload: a transport's send_max must not be below it. */
-#define RIPC__MSG_MIN_MAX \
-	(RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURN_BUFFERS_MAX) * RIPC__DESC_LEN)
+#define RIPC__MSG_MIN_MAX (RIPC__HEADER_MAX + RIPC__CALL_EXT)
 /*
  * The longest header of a short message. That of a datagram has no return buffers, nor has that of a
  * call.
@@ -77,8 +76,9 @@
 #define RIPC__SHORT_HEADER_MAX                                               \
 	(RIPC__FAST_HEADER_LEN + RIPC__ACK_WORD + (RIPC_ITEMS_MAX - 1) * 4 + \
 	 RIPC_RETURN_BUFFERS_MAX * RIPC__DESC_LEN)
-/* The most bytes a header with all its descriptors takes. */
-#define RIPC__HEADER_MAX RIPC__MSG_MIN_MAX
+/* The most bytes that a header with all its descriptors takes, without the words of flags. */
+#define RIPC__HEADER_MAX \
+	(RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURN_BUFFERS_MAX) * RIPC__DESC_LEN)
 
 enum ripc__kind {
 	RIPC__SHORT = 1,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/context/context.h"
+#include "core/message/call.h"
 #include "core/message/send.h"
 #include "core/reliable/reliable.h"
 #include "core/context/events.h"
@@ -164,6 +165,9 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ripc__list_init(&ctx->dead_lanes);
 	ripc__list_init(&ctx->messages);
 	ripc__list_init(&ctx->reliable_acks);
+	ripc__list_init(&ctx->calls);
+	ripc__list_init(&ctx->ended_requests);
+	ctx->calls_next_ns = RIPC__NEVER;
 	ripc__list_init(&ctx->requests);
 	ripc__list_init(&ctx->progress.followers);
 	ripc__memory_init(ctx);
@@ -333,11 +337,14 @@ static void context_end(struct ripc *ctx, bool graceful)
 	if (graceful) {
 		ripc__delayed_ack_flush(ctx);
 		ripc__groups_leave(ctx);
+		ripc__served_close(ctx);
+		ripc__calls_close(ctx);
 		linger(ctx);
 		send_byes(ctx);
 	}
 	while ((n = ripc__list_first(&ctx->lanes)))
 		ripc__lane_close(ripc__list_entry(n, struct ripc__lane, link));
+	ripc__calls_end_all(ctx);
 	HASH_ITER (hh, ctx->services, s, stmp) {
 		while (s->first) {
 			struct ripc__message *m = s->first;
@@ -358,6 +365,7 @@ static void context_end(struct ripc *ctx, bool graceful)
 	ripc__groups_free(ctx);
 	ripc__reliable_close(ctx);
 	ripc__pairs_free(ctx);
+	ripc__calls_free(ctx);
 	ripc__peers_free(ctx);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/message/call.h"
 #include "core/message/service.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/memory/buffer.h"
@@ -52,6 +53,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	free(s->conflict);
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
+	ripc__calls_service_ended(s);
 	if (!s->queued)
 		ripc__service_signal(s, true);
 	ripc__wake_all(s->ctx);
@@ -259,10 +261,11 @@ static void service_stop(struct ripc_service *s)
 	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
 		if (d->users)
 			ripc__wake(ctx, &d->waitq);
+	ripc__calls_service_ended(s);
 	ripc__list_for_each_safe (n, tmp, &ctx->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
 
-		if (r->service == s && r->state != RIPC__REQUEST_DONE)
+		if (r->service == s && r->state != RIPC__REQUEST_DONE && !r->call)
 			ripc__request_abort(r);
 	}
 	ripc__rndv_service_gone(s);
@@ -396,6 +399,17 @@ int ripc_service_fd(struct ripc_service *s)
 	return rc ? rc : fd;
 }
 
+/* Takes the next message out of the queue that the application may have, or NULL. */
+static inline struct ripc__message *next_message(struct ripc_service *s)
+{
+	struct ripc__message *m;
+
+	do
+		m = ripc__service_pop(s);
+	while (m && RIPC__UNLIKELY(m->call_kind != RIPC__CALL_NONE) && !ripc__request_taken(m));
+	return m;
+}
+
 /*
  * Nothing is there: looks at the network, and waits for it. Return: 0 and the message, or why there
  * is none.
@@ -407,7 +421,7 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 	uint64_t deadline = 0;
 	bool polled = false;
 
-	while (!(*m = ripc__service_pop(s))) {
+	while (!(*m = next_message(s))) {
 		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
 			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					  (unsigned long long)s->id);
@@ -439,7 +453,7 @@ int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_
 
 	if (rc)
 		return rc;
-	*m = ripc__service_pop(s);
+	*m = next_message(s);
 	if (RIPC__UNLIKELY(!*m))
 		rc = receive_waiting(s, m, timeout_ms);
 	if (*m) {

@@ -113,6 +113,13 @@ struct ripc {
 	struct ripc__reliable_msg *reliable_free;
 	unsigned reliable_nfree, reliable_npending;
 	struct ripc__pair *pairs, *last_pair; /* core/message/reliable_send.c */
+	/* core/message/call_client.c */
+	struct ripc__list calls;          /* not done */
+	struct ripc__list ended_requests; /* long requests of calls, to be freed */
+	struct ripc__call **call_table, *call_cache;
+	uint32_t *call_free_slots, call_slots, call_nfree;
+	uint64_t call_next, calls_next_ns;
+	struct ripc__replies *replies; /* core/message/call_server.c */
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */

@@ -5,6 +5,7 @@
 #include "base/copy.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
+#include "core/peer/ops.h"
 #include "core/memory/message.h"
 #include "core/peer/peer.h"
 #include "core/service/service.h"
@@ -117,7 +118,8 @@ static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
 			return;
 		r->message = NULL;
 		ripc__rndv_free(r);
-		ripc__service_deliver(s, m);
+		if (m->call_kind == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(s, m))
+			ripc__service_deliver(s, m);
 	}
 }
 
@@ -804,6 +806,8 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 	m->pub.dest = h->dest;
 	m->pub.nreturn_buffers = h->nreturns;
 	memcpy(m->pub.instance, lane->peer->instance, 16);
+	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY))
+		ripc__message_set_call(m, h, lane->peer);
 	drop_cancelled(r);
 	rc = rndv_insert(r);
 	if (!rc)

@@ -96,7 +96,7 @@ static int write_items(struct ripc_request *r, unsigned how)
 /* Upper bound of the length of the LONG message. */
 static size_t message_len_max(const struct ripc_request *r)
 {
-	size_t len = RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
+	size_t len = ripc__request_fixed(r) + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 
 	for (unsigned i = 0; i < r->nitems; i++)
 		if (r->items[i].how == RIPC__HOW_INLINE)
@@ -106,7 +106,7 @@ static size_t message_len_max(const struct ripc_request *r)
 
 static int send_message(struct ripc_request *r)
 {
-	uint8_t buf[RIPC__HEADER_MAX + RIPC__ACK_WORD], *p, *count;
+	uint8_t buf[RIPC__HEADER_MAX + RIPC__ACK_WORD + RIPC__CALL_EXT], *p, *count;
 	struct iovec payload[RIPC_ITEMS_MAX];
 	struct ripc__list *first = ripc__list_first(&r->peer->requests);
 	unsigned n = 0, nreturns = r->nreturns;
@@ -115,12 +115,20 @@ static int send_message(struct ripc_request *r)
 
 	ripc__local_returns_before_reg(r->lane, r->returns, r->nreturns);
 	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, message_len_max(r));
-	p = ripc__header_put(buf, RIPC__LONG, delayed_ack ? RIPC__F_ACK : 0, (uint16_t)r->nitems, 0,
-			     r->dest_id, r->source);
+	p = ripc__header_put(buf, RIPC__LONG,
+			     (uint16_t)((delayed_ack ? RIPC__F_ACK : 0) | r->ext_flags),
+			     (uint16_t)r->nitems, 0, r->dest_id, r->source);
 	count = buf + 30;
 	if (delayed_ack) {
 		ripc__put_le64(p, r->ctx->delayed_ack.id);
 		p += RIPC__ACK_WORD;
+	}
+	if (r->ext_flags) {
+		ripc__put_le64(p, r->call_id);
+		ripc__put_le64(p + 8, r->ext_flags & RIPC__F_CALL
+					      ? ripc__remaining_ms(r->ctx, r->call_deadline_ns)
+					      : 0);
+		p += RIPC__CALL_EXT;
 	}
 	ripc__put_le64(p, r->id);
 	ripc__put_le64(p + 8, ripc__list_entry(first, struct ripc_request, peer_link)->id);
@@ -655,6 +663,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 {
 	struct ripc *ctx = r->ctx;
 	struct ripc_service *s = r->service;
+	struct ripc__peer *p = r->peer;
 
 	if (r->state == RIPC__REQUEST_DONE)
 		return;
@@ -711,6 +720,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	ctx->long_inflight--;
 	ripc__wake(ctx, &r->waitq);
 	ripc__wake(ctx, &s->drained);
+	if (r->ended)
+		r->ended(r, p);
 }
 
 void ripc__request_abort(struct ripc_request *r)
@@ -807,7 +818,7 @@ static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned ni
 
 int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
-			struct ripc_request **out)
+			const struct ripc__request_ext *ext, struct ripc_request **out)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc_request *r;
@@ -845,6 +856,16 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 		ripc__request_put(ctx, r, nitems);
 		return rc;
 	}
+	if (ext) {
+		r->ext_flags = ext->flags;
+		r->call_id = ext->call;
+		r->call_deadline_ns = ext->deadline_ns;
+		r->ended = ext->ended;
+		r->owner = ext->owner;
+		if (ext->at)
+			*ext->at = r;
+	}
+	*out = r;
 	r->start_seq = ctx->requests_started++;
 	ripc__list_init(&r->peer_link);
 	ripc__waitq_init(&r->waitq);
@@ -864,6 +885,5 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	ripc__list_add(&ctx->requests, &r->ctx_link);
 	ripc__list_add(&d->pending, &r->link);
 	ripc__dest_flush(ctx, d);
-	*out = r;
 	return 0;
 }

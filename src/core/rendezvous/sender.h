@@ -43,6 +43,20 @@ struct ripc__request_item {
 	struct ripc__export_ref ref; /* HOW_MAPPED: the peer reads the item in place */
 };
 
+/* What makes a long message a part of a call. */
+struct ripc__request_ext {
+	uint16_t flags;       /* RIPC__F_CALL or RIPC__F_REPLY */
+	uint64_t call;        /* its id */
+	uint64_t deadline_ns; /* RIPC__F_CALL */
+	/*
+	 * The request is done; p: the peer that had it, or NULL. The callee frees it, but not before
+	 * the present event is over. NULL: the application waits for it.
+	 */
+	void (*ended)(struct ripc_request *r, struct ripc__peer *p);
+	void *owner;
+	struct ripc_request **at; /* where the request is stored before it is sent, or NULL */
+};
+
 struct ripc_request {
 	struct ripc__list ctx_link;  /* in ctx->requests */
 	struct ripc__list link;      /* in dest->pending while PENDING */
@@ -76,6 +90,12 @@ struct ripc_request {
 	unsigned next;                 /* item that is written next */
 	uint64_t bytes;                /* payload of all items */
 	struct ripc__waitq waitq;
+	struct ripc__call *call; /* handle of a call, not a message: core/message/call.h */
+	/* struct ripc__request_ext */
+	uint16_t ext_flags;
+	uint64_t call_id, call_deadline_ns;
+	void (*ended)(struct ripc_request *r, struct ripc__peer *p);
+	void *owner;
 	unsigned nreturns;
 	uint32_t returns[RIPC_RETURN_BUFFERS_MAX]; /* ids of the return buffers offered with it */
 	unsigned nitems;
@@ -83,13 +103,18 @@ struct ripc_request {
 };
 
 /*
- * Allocates a request and issues it if possible. bytes: the sum of the items' lengths; o may be
- * NULL. Return: 0; -EINVAL, -ENOMEM, -ESHUTDOWN, explained. Lock held; it may be released
+ * Allocates a request and issues it if possible. bytes: the sum of the items' lengths; o and ext may
+ * be NULL. Return: 0; -EINVAL, -ENOMEM, -ESHUTDOWN, explained. Lock held; it may be released
  * meanwhile. The service is entered.
  */
 int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
-			struct ripc_request **out);
+			const struct ripc__request_ext *ext, struct ripc_request **out);
+/* Bytes of its header before the descriptors, without RIPC__ACK_WORD. */
+static inline size_t ripc__request_fixed(const struct ripc_request *r)
+{
+	return RIPC__LONG_FIXED + (r->ext_flags ? RIPC__CALL_EXT : 0);
+}
 /*
  * Sends the request over the lane of its destination's peer, which is up. Return: 0: it left
  * dest->pending; -EAGAIN: no credit or no room, it stays at the head; call again.
