@@ -367,6 +367,8 @@ void ripc__call_reply(struct ripc *ctx, struct ripc__message *m)
 	ripc__message_return_credit(m);
 	if (status > 0 || status < STATUS_MIN)
 		status = -EPROTO;
+	/* The end of its lane has to find it. */
+	ripc__list_add(&ctx->messages, &m->held);
 	call->reply = m;
 	call->reply_status = status;
 	if (call->rndv) {

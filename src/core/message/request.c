@@ -164,10 +164,8 @@ int RIPC__NO_ANALYSIS ripc_call_wait(struct ripc_request **request, struct ripc_
 				(unsigned long long)(*request)->dest_id);
 	} else {
 		m = reply ? ripc__call_take_reply((*request)->call) : NULL;
-		if (m) {
-			ripc__list_add(&ctx->messages, &m->held);
+		if (m)
 			*reply = &m->pub;
-		}
 		rc = request_finish(request);
 	}
 	ripc__unlock(ctx);
