@@ -10,9 +10,11 @@ libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/disp
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
-	src/core/rendezvous/receiver.c \
-	src/core/rendezvous/receiver.h src/core/rendezvous/sender.c src/core/rendezvous/sender.h \
-	src/core/rendezvous/selection.c src/core/rendezvous/selection.h
+	src/core/rendezvous/receive.c src/core/rendezvous/receive.h \
+	src/core/rendezvous/receiver.c src/core/rendezvous/receiver.h \
+	src/core/rendezvous/request.c src/core/rendezvous/request.h \
+	src/core/rendezvous/selection.c src/core/rendezvous/selection.h \
+	src/core/rendezvous/sender.c src/core/rendezvous/sender.h
 libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coordinator.h \
 	src/core/group/group.c src/core/group/group.h src/core/group/local_member.c \
 	src/core/group/membership.c src/core/group/membership.h src/core/group/multicast_receive.c \

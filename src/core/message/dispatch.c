@@ -14,6 +14,7 @@
 #include "core/memory/remote_returns.h"
 #include "core/message/receive.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/receive.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
 #include "core/service/service.h"

@@ -6,7 +6,7 @@
 #ifndef RIPC_CORE_RENDEZVOUS_SELECTION_H
 #define RIPC_CORE_RENDEZVOUS_SELECTION_H
 
-#include "core/rendezvous/sender.h"
+#include "core/rendezvous/request.h"
 
 /*
  * Moves PENDING to WRITING for this lane, which is up: reserves credit and exposes the items or
