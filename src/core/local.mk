@@ -6,6 +6,7 @@ libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/conte
 	src/core/context/info.c
 libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/dispatch.h \
 	src/core/message/receive.c src/core/message/receive.h \
+	src/core/message/reliable_send.c \
 	src/core/message/request.c src/core/message/request.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
@@ -15,6 +16,8 @@ libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
 	src/core/rendezvous/request.c src/core/rendezvous/request.h \
 	src/core/rendezvous/selection.c src/core/rendezvous/selection.h \
 	src/core/rendezvous/sender.c src/core/rendezvous/sender.h
+libripc_internal_la_SOURCES += src/core/reliable/receiver.c src/core/reliable/reliable.h \
+	src/core/reliable/sender.c
 libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coordinator.h \
 	src/core/group/group.c src/core/group/group.h src/core/group/local_member.c \
 	src/core/group/membership.c src/core/group/membership.h src/core/group/multicast_receive.c \

@@ -15,6 +15,7 @@
 #include "core/rendezvous/delayed_ack.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
+#include "core/reliable/reliable.h"
 
 static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *ev)
 {
@@ -58,6 +59,7 @@ static void timers(struct ripc *ctx)
 	ripc__lane_timers(ctx);
 	ripc__peer_timers(ctx);
 	ripc__groups_timers(ctx);
+	ripc__reliable_timers(ctx);
 }
 
 static void evict(struct ripc *ctx)
@@ -100,6 +102,7 @@ static void imported(struct ripc__lane *lane, const struct ripc__event *ev)
 static bool sendable(struct ripc__lane *lane)
 {
 	ripc__rndvs_post(lane);
+	ripc__reliable_flush(lane);
 	return ripc__requests_continue(lane);
 }
 
@@ -114,6 +117,14 @@ static void before_control(struct ripc__lane *lane)
 {
 	if (lane->ctx->delayed_ack.lane == lane)
 		ripc__delayed_ack_flush(lane->ctx);
+	if (lane->peer->lane == lane)
+		ripc__reliable_send_ack(lane->ctx, lane->peer, false);
+}
+
+static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
+{
+	ripc__requests_dedup_lost(p);
+	ripc__reliable_unknown(ctx, p, "the lane was lost, and the peer has forgotten what it received");
 }
 
 static bool lane_awaits_answer(const struct ripc__lane *lane)
@@ -141,6 +152,7 @@ static void lane_failed(struct ripc__lane *lane)
 	ripc__local_returns_lane_gone(lane->ctx, lane);
 	ripc__rndv_lane_gone(lane->ctx, lane);
 	ripc__requests_lane_failed(lane);
+	ripc__reliable_lane_failed(lane);
 }
 
 static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char *text)
@@ -148,6 +160,13 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__rndv_peer_gone(ctx, p);
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_peer_unreachable(p, text);
+	ripc__reliable_unknown(ctx, p, text);
+}
+
+static void peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
+{
+	ripc__local_returns_peer_gone(ctx, p);
+	ripc__reliable_peer_forgotten(ctx, p);
 }
 
 const struct ripc__peer_ops ripc__peer_ops = {
@@ -158,6 +177,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.imported = imported,
 	.sendable = sendable,
 	.send_pending = send_pending,
+	.flush_reliable = ripc__reliable_flush_pending,
 	.before_control = before_control,
 	.lane_timer = ripc__requests_timer,
 	.lane_idle = ripc__bounces_trim,
@@ -165,10 +185,11 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.lane_in_use = lane_in_use,
 	.lane_closed = lane_closed,
 	.lane_failed = lane_failed,
+	.lane_up = ripc__reliable_flush,
 	.peer_disconnected = ripc__groups_lane_gone,
-	.dedup_lost = ripc__requests_dedup_lost,
+	.dedup_lost = dedup_lost,
 	.peer_unreachable = peer_unreachable,
-	.peer_forgotten = ripc__local_returns_peer_gone,
+	.peer_forgotten = peer_forgotten,
 };
 
 /* ---- memory ---- */

@@ -17,6 +17,7 @@
 #include "core/rendezvous/receive.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
+#include "core/reliable/reliable.h"
 #include "core/service/service.h"
 #include "wire/bytes.h"
 
@@ -222,17 +223,29 @@ static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 	struct ripc *ctx = lane->ctx;
 	struct ripc_service *s = flow->service;
 	struct ripc__message *m;
+	bool reliable = h->flags & RIPC__F_RELIABLE;
+	int rc = reliable ? ripc__reliable_receive(lane, flow, ev->len) : s != NULL;
 
-	if (!s) {
-		send_noservice(lane, flow);
+	if (rc <= 0) {
+		if (!s && !reliable)
+			send_noservice(lane, flow);
 		ripc__flow_consume(flow, units);
 		release_buffer(lane, ev);
+		if (rc == -EPROTO)
+			ripc__lane_protocol_error(lane, "reliable message without a number");
+		else if (rc < 0)
+			ripc__lane_fail(lane, rc, "no memory for a reliable message");
 		return;
 	}
 	m = short_message(ctx, lane->tp, lane, h, ev);
 	if (!m) {
 		ctx->stats.dropped_no_memory++;
 		ripc__flow_consume(flow, units);
+		/* Its sender sends it again on the next lane. */
+		if (reliable) {
+			ripc__reliable_undo(lane);
+			ripc__lane_fail(lane, -ENOMEM, "no memory for a reliable message");
+		}
 		return;
 	}
 	m->flow = flow;
@@ -296,6 +309,7 @@ static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h
 	if (!d || d->peer != lane->peer)
 		return;
 	ripc__dest_flush(lane->ctx, d);
+	ripc__reliable_flush(lane);
 	if (!ripc__list_empty(&d->waitq.waiters))
 		ripc__wake(lane->ctx, &d->waitq);
 }
@@ -371,8 +385,19 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 	case RIPC__GOAWAY:
 		ripc__lane_goaway(lane, h->u[0]);
 		break;
+	case RIPC__RELIABLE_BEGIN:
+		if (ripc__reliable_begin(lane, h->dest, h->u[0]))
+			ripc__lane_fail(lane, -ENOMEM, "no memory for reliable messages");
+		break;
+	case RIPC__RELIABLE_ACK:
+		ripc__reliable_acked(lane, h->u[0]);
+		break;
+	case RIPC__RELIABLE_REFUSED:
+		ripc__reliable_refused(lane, h->u[0]);
+		break;
 	case RIPC__BYE:
 		ripc__requests_bye(lane);
+		ripc__reliable_bye(lane);
 		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
 		break;
 	default:

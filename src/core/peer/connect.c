@@ -172,8 +172,9 @@ static void lane_up(struct ripc__lane *lane)
 	}
 	/* The peer lost its dedup window, which also covers requests sent on the old lane. */
 	if (p->remote_epoch && p->remote_epoch != lane->remote_epoch)
-		ctx->peer_ops->dedup_lost(p);
+		ctx->peer_ops->dedup_lost(ctx, p);
 	p->remote_epoch = lane->remote_epoch;
+	ctx->peer_ops->lane_up(lane);
 	ripc__list_for_each_safe (n, tmp, &p->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 

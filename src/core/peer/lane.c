@@ -168,7 +168,7 @@ void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, ui
 		ripc__put_le64(p, a);
 		p += 8;
 	}
-	if (kind == RIPC__ACK || kind == RIPC__RELEASE) {
+	if (kind == RIPC__ACK || kind == RIPC__RELEASE || kind == RIPC__CALL_STATE) {
 		ripc__put_le64(p, b);
 		p += 8;
 	}

@@ -87,14 +87,15 @@ struct ripc__lane {
 	bool blocked;       /* the transport's queue is full: EV_SENDABLE follows */
 	uint32_t tx_seq, rx_seq;
 	struct ripc__header_context tx_last, rx_last;
-	uint32_t send_max;        /* largest message in bytes: the minimum of both sides */
-	unsigned caps;            /* READ/WRITE: operations allowed towards the peer */
-	bool uses_credits;        /* the peer needs credits: tx_credits is valid */
-	uint32_t tx_credits;      /* receive buffers of the peer for this side's sends */
-	uint32_t rx_depth;        /* receive buffers for the peer; 0: no credits needed */
-	uint32_t rx_credits_due;  /* free again and not yet returned as credit */
-	uint32_t rx_held;         /* held by messages */
-	uint32_t service_window;  /* the peer's, in units */
+	uint64_t reliable_tx, reliable_rx; /* next reliable number; 0: RELIABLE_BEGIN is due */
+	uint32_t send_max;                 /* largest message in bytes: the minimum of both sides */
+	unsigned caps;                     /* READ/WRITE: operations allowed towards the peer */
+	bool uses_credits;                 /* the peer needs credits: tx_credits is valid */
+	uint32_t tx_credits;               /* receive buffers of the peer for this side's sends */
+	uint32_t rx_depth;                 /* receive buffers for the peer; 0: no credits needed */
+	uint32_t rx_credits_due;           /* free again and not yet returned as credit */
+	uint32_t rx_held;                  /* held by messages */
+	uint32_t service_window;           /* the peer's, in units */
 	uint64_t remote_epoch;    /* epoch of the peer's dedup window: peer->remote_epoch when up */
 	struct ripc__flow *flows; /* uthash by service id */
 	struct ripc__flow *flow;  /* the last one used */

@@ -58,6 +58,7 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 	ripc__list_init(&d->link);
 	ripc__list_init(&d->pending);
 	ripc__list_init(&d->remote_returns);
+	ripc__list_init(&d->reliable_pending);
 	ripc__waitq_init(&d->waitq);
 	HASH_ADD(hh, ctx->dests, id, sizeof(d->id), d);
 	if (!d->hh.tbl) {
@@ -216,6 +217,8 @@ void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *w
 
 void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 {
+	if (!ripc__list_empty(&d->reliable_pending))
+		ctx->peer_ops->flush_reliable(ctx, d);
 	while (!ripc__list_empty(&d->pending)) {
 		if (ripc__dest_reach(ctx, d))
 			return;
@@ -384,6 +387,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	ripc__list_init(&p->dests);
 	ripc__list_init(&p->requests);
 	ripc__list_init(&p->rndvs);
+	ripc__list_init(&p->served);
 	ripc__list_init(&p->attempts);
 	HASH_ADD(hh, ctx->peers, instance, sizeof(p->instance), p);
 	if (!p->hh.tbl) {
@@ -412,14 +416,15 @@ struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16]
 
 bool ripc__peer_has_work(const struct ripc__peer *p)
 {
-	return !ripc__list_empty(&p->rndvs) || ripc__peer_has_tx_work(p);
+	return !ripc__list_empty(&p->rndvs) || !ripc__list_empty(&p->served) ||
+	       ripc__peer_has_tx_work(p);
 }
 
 bool ripc__peer_has_tx_work(const struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	if (p->nrequests || p->wanted)
+	if (p->nrequests || p->wanted || p->reliable_unacked || p->calls)
 		return true;
 	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
 		if (dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link)))
@@ -561,7 +566,7 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	 * failed, the peer repeats requests without an ACK, so the dedup window is kept for a
 	 * while, as are the causes while a sender waits for one of its services.
 	 */
-	p->used_ns = p->dedup_bitmap || has_waiters ? ripc__now(ctx) : 0;
+	p->used_ns = p->dedup_bitmap || p->reliable || has_waiters ? ripc__now(ctx) : 0;
 	ctx->next_sweep_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }

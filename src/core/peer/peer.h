@@ -57,6 +57,12 @@ struct ripc__dest {
 	char *why;                   /* why it is unreachable, or NULL */
 	struct ripc__waitq waitq;    /* lane up, credit, failure */
 	uint8_t holder[16];          /* instance id last resolved; zero: no holder */
+	/* core/reliable: messages that wait for a holder, until reliable_until_ns */
+	struct ripc__list reliable_pending;
+	uint64_t reliable_until_ns;
+	unsigned reliable_unacked;        /* messages that reliable_peer has not acknowledged */
+	struct ripc__peer *reliable_peer; /* NULL: there are none */
+	bool reliable_refused;            /* it has refused some since RELIABLE_BEGIN */
 };
 
 struct ripc__peer {
@@ -108,7 +114,11 @@ struct ripc__peer {
 	 * with it the record of its delivered long messages, was lost.
 	 */
 	uint64_t memory;
-	uint64_t remote_epoch;    /* the peer's epoch, from its last hello; 0: none yet */
+	uint64_t remote_epoch;           /* the peer's epoch, from its last hello; 0: none yet */
+	struct ripc__reliable *reliable; /* core/reliable; NULL: nothing of it was used */
+	unsigned reliable_unacked;       /* reliable short messages not acknowledged */
+	unsigned calls;                  /* calls of ours that it has not answered */
+	struct ripc__list served; /* struct ripc__message: requests of it that we have not answered */
 	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;

@@ -108,6 +108,11 @@ struct ripc {
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
 	struct ripc__list messages;    /* received messages the application holds */
 	struct ripc__list requests;    /* all requests the application holds */
+	/* core/reliable: peers that wait for an acknowledgement, free structs, messages that wait */
+	struct ripc__list reliable_acks;
+	struct ripc__reliable_msg *reliable_free;
+	unsigned reliable_nfree, reliable_npending;
+	struct ripc__pair *pairs, *last_pair; /* core/message/reliable_send.c */
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
