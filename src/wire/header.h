@@ -241,4 +241,13 @@ void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index);
 /* The name of a kind, for texts. */
 const char *ripc__kind_name(unsigned kind);
 
+#define RIPC__CONTROL_MAX (RIPC__HEADER_LEN + 16)
+
+/*
+ * Encodes a message of a kind that consists of a header and at most two words. Words that the kind
+ * does not have are ignored. Return: its bytes.
+ */
+size_t ripc__control_put(uint8_t buf[RIPC__CONTROL_MAX], unsigned kind, uint64_t dest,
+			 uint64_t source, uint64_t a, uint64_t b);
+
 #endif
