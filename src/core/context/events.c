@@ -124,7 +124,8 @@ static void before_control(struct ripc__lane *lane)
 static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__requests_dedup_lost(p);
-	ripc__reliable_unknown(ctx, p, "the lane was lost, and the peer has forgotten what it received");
+	ripc__reliable_unknown(ctx, p,
+			       "the lane was lost and the peer has lost its record of messages");
 }
 
 static bool lane_awaits_answer(const struct ripc__lane *lane)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A LONG message arrives: repetitions are recognized, its items are decoded, and its transfer begins
- * (receiver.h).
+ * The arrival of a LONG message: recognizes a repetition, decodes the items, and begins the
+ * transfer (receiver.h).
  */
 #ifndef RIPC_CORE_RENDEZVOUS_RECEIVE_H
 #define RIPC_CORE_RENDEZVOUS_RECEIVE_H

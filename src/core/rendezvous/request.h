@@ -43,15 +43,15 @@ struct ripc_request {
 	struct ripc__list peer_link; /* in peer->requests from the first issue to the end, by id */
 	struct ripc *ctx;            /* NULL: ended; read without the lock (handle.h) */
 	struct ripc_request *next_free;
-	struct ripc_service *service; /* NULL when DONE */
-	struct ripc__dest *dest;      /* pinned (users) until DONE */
+	struct ripc_service *service; /* NULL when it is done */
+	struct ripc__dest *dest;      /* pinned (users) until it is done */
 	struct ripc__peer *peer;      /* peer whose requests list holds it, or NULL */
 	struct ripc__lane *lane;      /* set in WRITING, SENT, GRANTED */
 	uint64_t start_seq;           /* order of the requests to one destination */
 	uint64_t source, dest_id;
 	uint64_t id; /* id at this peer; 0: none yet */
 	enum ripc__request_state state;
-	int status;      /* DONE: the result */
+	int status;      /* the result when it is done */
 	bool was_sent;   /* a peer may have delivered it: the result is unknown if the peer dies */
 	bool resent;     /* sent over an earlier lane too, without an answer */
 	bool cancelling; /* CANCEL was sent, or writes are posted */

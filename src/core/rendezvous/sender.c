@@ -313,9 +313,10 @@ void ripc__requests_dedup_lost(struct ripc__peer *p)
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
-			ripc__request_done(r, -EPIPE,
-					   "the lane was lost before the peer said whether it was "
-					   "delivered, and the peer has forgotten it since");
+			ripc__request_done(
+				r, -EPIPE,
+				"the lane was lost before the ACK, and the peer has lost "
+				"its record of messages: delivery is unknown");
 	}
 }
 
@@ -548,7 +549,8 @@ static void request_lane_failed(struct ripc_request *r)
 {
 	/* The peer may be alive, and its application may still read. */
 	if (!unexport_items(r))
-		ripc__log(RIPC_LOG_WARN, "no memory to copy what was handed over to service %llu when its lane was lost",
+		ripc__log(RIPC_LOG_WARN,
+			  "no memory to copy items for service %llu when its lane was lost",
 			  (unsigned long long)r->dest_id);
 	ripc__request_unselect(r, true);
 	if (r->cancelling) {
@@ -558,10 +560,9 @@ static void request_lane_failed(struct ripc_request *r)
 		 */
 		bool unknown = r->was_sent && r->state != RIPC__REQUEST_GRANTED;
 
-		ripc__request_done(
-			r, unknown ? -EPIPE : -ECANCELED,
-			unknown ? "the lane was lost before the peer said whether it was delivered"
-				: "withdrawn when the lane was lost");
+		ripc__request_done(r, unknown ? -EPIPE : -ECANCELED,
+				   unknown ? "the lane was lost before the ACK: delivery is unknown"
+					   : "withdrawn when the lane was lost");
 		return;
 	}
 	if (r->acked && !r->ack_status) {
@@ -643,8 +644,8 @@ void ripc__request_abort(struct ripc_request *r)
 	}
 	if (r->state == RIPC__REQUEST_PENDING || (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
 		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED,
-				   r->was_sent ? "the lane was lost before the peer said whether "
-						 "it was delivered, and there is no other"
+				   r->was_sent ? "the lane was lost before the ACK, and there is "
+						 "no other: delivery is unknown"
 					       : "withdrawn before it was sent");
 		return;
 	}

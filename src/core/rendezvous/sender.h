@@ -2,11 +2,11 @@
 /*
  * The sending side of a long message, from ripc_send_async() to its end.
  *
- *   PENDING -- lane, credit --> WRITING (items into return buffers) --> SENT -- ACK --> DONE
+ *   PENDING -- lane, credit --> WRITING (items into return buffers) --> SENT -- ACK --> done
  *                                              SENT -- GRANT --> GRANTED -- FIN --> SENT
  *   lane lost: back to PENDING, in order; the id stays, so that the receiver recognizes a
  *     repetition
- *   cancel:    PENDING -> DONE at once; other states wait for the peer's ACK or the end of the lane
+ *   cancel:    PENDING -> done at once; other states wait for the peer's ACK or the end of the lane
  */
 #ifndef RIPC_CORE_RENDEZVOUS_SENDER_H
 #define RIPC_CORE_RENDEZVOUS_SENDER_H
@@ -51,7 +51,7 @@ void ripc__requests_lane_failed(struct ripc__lane *lane);
 bool ripc__requests_continue(struct ripc__lane *lane);
 /* No address of the peer answers: ends the requests that it may have received. */
 void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text);
-/* Cancels the request: DONE at once, or CANCEL is sent and the ACK ends it. */
+/* Cancels the request: it ends at once, or CANCEL is sent and the ACK ends it. */
 void ripc__request_abort(struct ripc_request *r);
 
 #endif
