@@ -76,6 +76,11 @@
 #define RIPC__SHORT_HEADER_MAX                                               \
 	(RIPC__FAST_HEADER_LEN + RIPC__ACK_WORD + (RIPC_ITEMS_MAX - 1) * 4 + \
 	 RIPC_RETURN_BUFFERS_MAX * RIPC__DESC_LEN)
+/*
+ * The most bytes of a short message that are not payload: the header, an instance id, 64 lengths. A
+ * lane's limit of payload is lower by this.
+ */
+#define RIPC__SHORT_FIXED (RIPC__HEADER_LEN + 16 + RIPC_ITEMS_MAX * 4)
 /* The most bytes that a header with all its descriptors takes, without the words of flags. */
 #define RIPC__HEADER_MAX \
 	(RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURN_BUFFERS_MAX) * RIPC__DESC_LEN)
@@ -240,5 +245,14 @@ void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index);
 
 /* The name of a kind, for texts. */
 const char *ripc__kind_name(unsigned kind);
+
+#define RIPC__CONTROL_MAX (RIPC__HEADER_LEN + 16)
+
+/*
+ * Encodes a message of a kind that consists of a header and at most two words. Words that the kind
+ * does not have are ignored. Return: its bytes.
+ */
+size_t ripc__control_put(uint8_t buf[RIPC__CONTROL_MAX], unsigned kind, uint64_t dest,
+			 uint64_t source, uint64_t a, uint64_t b);
 
 #endif

@@ -686,6 +686,30 @@ START_TEST(header_put__bytes)
 }
 END_TEST
 
+START_TEST(control_put__words_of_the_kind)
+{
+	static const struct {
+		unsigned kind, words;
+	} cases[] = {
+		{RIPC__BYE, 0}, {RIPC__PING, 1}, {RIPC__REVOKE, 1}, {RIPC__ACK, 2}, {RIPC__RELEASE, 2}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint8_t buf[RIPC__CONTROL_MAX];
+		size_t len = ripc__control_put(buf, cases[i].kind, 5, 6, 7, 8);
+		struct ripc__header h;
+		const char *why;
+
+		ck_assert_uint_eq(len, RIPC__HEADER_LEN + 8 * cases[i].words);
+		ck_assert_int_eq(ripc__header_decode(&h, buf, len, &why), 0);
+		ck_assert_uint_eq(h.kind, cases[i].kind);
+		ck_assert_uint_eq(h.dest, 5);
+		ck_assert_uint_eq(h.source, 6);
+		ck_assert(cases[i].words < 1 || h.u[0] == 7);
+		ck_assert(cases[i].words < 2 || h.u[1] == 8);
+	}
+}
+END_TEST
+
 START_TEST(desc_put__bytes)
 {
 	static const uint8_t want[RIPC__DESC_LEN] = {
@@ -754,6 +778,7 @@ int main(void)
 	tcase_add_test(tc, elided_decode__only_elided);
 	tcase_add_test(tc, elided_word__bytes);
 	tcase_add_test(tc, header_put__bytes);
+	tcase_add_test(tc, control_put__words_of_the_kind);
 	tcase_add_test(tc, desc_put__bytes);
 	tcase_add_test(tc, sizes__largest_header);
 	suite_add_tcase(suite, tc);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/context/context.h"
-#include "core/message/call.h"
+#include "core/call/call.h"
 #include "core/message/send.h"
 #include "core/reliable/reliable.h"
 #include "core/context/events.h"
@@ -292,7 +292,7 @@ static bool lanes_unsent(struct ripc *ctx)
 	return false;
 }
 
-/* What was handed over by sends gets a bounded time to leave. */
+/* Queued messages get a bounded time to leave. */
 static void RIPC__NO_ANALYSIS linger(struct ripc *ctx)
 {
 	uint64_t until;
@@ -318,7 +318,7 @@ static void send_byes(struct ripc *ctx)
 
 		if (lane->state == RIPC__LANE_UP && lane->peer->lane == lane)
 			ripc__reliable_send_ack(ctx, lane->peer, true);
-		/* It says that all was answered. */
+		/* BYE promises that every message has its answer. */
 		if (lane->state == RIPC__LANE_UP && !lane->close_pending &&
 		    ripc__list_empty(&lane->control))
 			ripc__lane_notify(lane, RIPC__BYE, 0, 0, 0, 0);
@@ -370,8 +370,8 @@ static void context_end(struct ripc *ctx, bool graceful)
 }
 
 /*
- * What may wait: for an ensemble to be told, for a device to be drained. So no lock is held; it has
- * nothing to protect any more, as nobody else is in the context.
+ * The part of closing that may wait, for an ensemble or a device. It needs no lock, because no
+ * other thread is in the context.
  */
 static void RIPC__NO_ANALYSIS context_release(struct ripc *ctx, bool graceful)
 {

@@ -5,7 +5,7 @@
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/memory/message.h"
-#include "core/message/call.h"
+#include "core/call/call.h"
 #include "core/message/dispatch.h"
 #include "core/message/send.h"
 #include "core/message/service.h"
@@ -126,8 +126,9 @@ static void before_control(struct ripc__lane *lane)
 static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__requests_dedup_lost(p);
-	ripc__reliable_unknown(ctx, p, "the lane was lost, and the peer has forgotten what it received");
-	ripc__calls_peer_lost(ctx, p, "the peer has forgotten the request");
+	ripc__reliable_unknown(ctx, p,
+			       "the lane was lost and the peer has lost its record of messages");
+	ripc__calls_peer_lost(ctx, p, "the peer has lost its record of the request");
 }
 
 static bool lane_awaits_answer(const struct ripc__lane *lane)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the library tells of itself: routes, limits, counters, transports. */
+/* Queries: routes, limits, counters, transports. */
 #include "config.h"
 #include "auth/key.h"
 #include "base/output.h"

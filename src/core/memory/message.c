@@ -106,7 +106,7 @@ static void __attribute__((noinline)) release_items(struct ripc__message *m)
 	m->long_bytes = 0;
 }
 
-/* What a small message does not have. */
+/* Releases the resources that a small message does not have. */
 static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
@@ -189,8 +189,8 @@ void ripc_message_free(struct ripc_message *message)
 }
 
 /*
- * What lies in the sender's memory stays its. Copied without the lock: the message, which is the
- * caller's, keeps the memory where it is, and nobody else knows of the copy. NULL: out of memory.
+ * Copies an item that lies in the sender's memory. The lock is released meanwhile: the message,
+ * which the caller owns, holds the memory. Return: NULL: out of memory.
  */
 static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Remote return buffers: the side of the peer that has the offers. A message claims one, writes into
- * it and releases it. The owner's side: buffer.h, local_returns.c.
+ * Remote return buffers: the side of the peer that has the offers. A message claims one, writes
+ * into it and releases it. The owner's side: buffer.h, local_returns.c.
  */
 #ifndef RIPC_CORE_MEMORY_REMOTE_RETURNS_H
 #define RIPC_CORE_MEMORY_REMOTE_RETURNS_H

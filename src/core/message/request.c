@@ -3,7 +3,7 @@
  * The calls on long messages: ripc_send_long(), ripc_send_async(), and those on a request. They
  * check their arguments, take the lock and wait; core/rendezvous/sender.c sends.
  */
-#include "core/message/call.h"
+#include "core/call/call.h"
 #include "core/message/request.h"
 #include "core/message/receive.h"
 #include "core/message/send.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/message/call.h"
+#include "core/call/call.h"
 #include "core/message/service.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/memory/buffer.h"
@@ -19,10 +19,10 @@
 
 #define RANDOM_TRIES      8
 #define SPLITS_LOGGED_MAX 16 /* of one service */
-#define HOLDER_QUERY_MS \
-	500 /* how long the holder of an id on this host may take to say who it is */
-#define RELEASE_TIMEOUT_MS \
-	100 /* how long a closing service waits for peers to let go of its memory */
+/* time for the holder of an id on this host to identify itself */
+#define HOLDER_QUERY_MS 500
+/* time that a closing service waits for peers to release its memory */
+#define RELEASE_TIMEOUT_MS 100
 
 void ripc__service_registered(struct ripc *ctx, uint64_t id)
 {
@@ -40,9 +40,9 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 }
 
 /*
- * Another context has the id now: took it over, or has held it for longer. Messages that are here,
- * or have begun to arrive, are still ours to receive: their senders are told that they were
- * delivered. Others are refused, and their senders look the service up anew.
+ * Another context has the id now: it took it over, or has held it for longer. The service still
+ * receives messages that are queued or have begun to arrive, and acknowledges them. It refuses
+ * later ones, and their senders resolve the service again.
  */
 static void service_taken_over(struct ripc_service *s, enum ripc_log_level level, const char *text)
 {
@@ -135,10 +135,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 	struct ripc_service *s;
 	int rc;
 
-	/*
-	 * News of a former holder may still wait to be read: what was said before is no answer to
-	 * this claim.
-	 */
+	/* Read replies about a former holder first: they do not answer this claim. */
 	ctx->resolver_readable = true;
 	ripc__progress(ctx);
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
@@ -163,7 +160,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 	}
 	rc = begin(ctx->resolver, id, ripc__now(ctx));
 	*same_host = rc == -EADDRINUSE;
-	/* Whoever drives looks after it from now on, also one who sleeps. */
+	/* The leader, even if it sleeps, runs the resolver from now on. */
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
 	ripc__timer_at(ctx, 0);

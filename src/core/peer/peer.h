@@ -118,7 +118,8 @@ struct ripc__peer {
 	struct ripc__reliable *reliable; /* core/reliable; NULL: nothing of it was used */
 	unsigned reliable_unacked;       /* reliable short messages not acknowledged */
 	unsigned calls;                  /* calls of ours that it has not answered */
-	struct ripc__list served; /* struct ripc__message: requests of it that we have not answered */
+	/* struct ripc__message: requests of it that we have not answered */
+	struct ripc__list served;
 	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;

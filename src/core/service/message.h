@@ -40,7 +40,7 @@ struct ripc__message {
 	struct ripc__region **pool; /* regions, or the part of arrays */
 	/* pool buffers of the items; NULL: the item is elsewhere */
 	struct ripc__region *regions[RIPC__MESSAGE_INLINE];
-	/* of a call: core/message/call.h. Clean: call_kind is RIPC__CALL_NONE, the rest undefined */
+	/* of a call: core/call/call.h. Clean: call_kind is RIPC__CALL_NONE, the rest undefined */
 	uint8_t call_kind;  /* enum ripc__call_kind */
 	uint8_t call_state; /* of a request */
 	bool call_cancelled, call_answered;

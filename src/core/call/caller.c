@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/message/call.h"
+#include "core/call/call.h"
 #include "core/memory/buffer.h"
 #include "core/memory/message.h"
-#include "core/message/receive.h"
-#include "core/message/request.h"
-#include "core/message/send.h"
 #include "core/peer/lane.h"
-#include "core/service/items.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>
@@ -576,25 +572,7 @@ void ripc__calls_free(struct ripc *ctx)
 	free(ctx->call_free_slots);
 }
 
-/* ---- the public calls ---- */
-
-static int check_options(const struct ripc_call_options *o)
-{
-	if (!o)
-		return 0;
-	if (o->size != sizeof(*o))
-		return ripc__fail(-EINVAL,
-				  "member size of struct ripc_call_options is %zu: set it to its "
-				  "sizeof",
-				  o->size);
-	if (o->flags & ~(unsigned)RIPC_IDEMPOTENT)
-		return ripc__fail(-EOPNOTSUPP, "call flags 0x%x are not known to this version",
-				  o->flags);
-	if (o->nreply_buffers > RIPC_RETURN_BUFFERS_MAX || (o->nreply_buffers && !o->reply_buffers))
-		return ripc__fail(-EINVAL, "%u reply buffers: at most %d", o->nreply_buffers,
-				  RIPC_RETURN_BUFFERS_MAX);
-	return 0;
-}
+/* ---- start ---- */
 
 static struct ripc__call *call_alloc(struct ripc *ctx)
 {
@@ -638,10 +616,9 @@ static int keep_items(struct ripc__call *call, const struct iovec *items, unsign
 	return 0;
 }
 
-/* Lock held, service entered. */
-static int call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		      unsigned nitems, uint64_t bytes, const struct ripc_call_options *o,
-		      int timeout_ms, struct ripc_request **out)
+int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		     unsigned nitems, uint64_t bytes, const struct ripc_call_options *o,
+		     int timeout_ms, struct ripc_request **out)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__call *call = call_alloc(ctx);
@@ -698,44 +675,4 @@ fail:
 		ripc__request_put(ctx, r, 1);
 	free(call);
 	return ripc__fail(-ENOMEM, "no memory for a call to service %llu", (unsigned long long)dest);
-}
-
-int ripc_call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		    unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
-		    struct ripc_request **request)
-{
-	struct ripc *ctx;
-	uint64_t bytes;
-	int rc = ripc__check_call(s, dest, &ctx);
-
-	if (!rc && !request)
-		rc = ripc__fail(-EINVAL, "nowhere to store the request");
-	if (!rc)
-		rc = ripc__check_items(items, nitems, NULL, &bytes);
-	if (!rc)
-		rc = check_options(options);
-	if (rc)
-		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		rc = call_start(s, dest, items, nitems, bytes, options, timeout_ms, request);
-		ripc__service_leave(s);
-	}
-	ripc__unlock(ctx);
-	return rc;
-}
-
-int ripc_call(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	      const struct ripc_call_options *options, struct ripc_message **reply, int timeout_ms)
-{
-	struct ripc_request *r = NULL;
-	int rc;
-
-	if (!reply)
-		return ripc__fail(-EINVAL, "nowhere to store the reply");
-	*reply = NULL;
-	rc = ripc_call_start(s, dest, items, nitems, options, timeout_ms, &r);
-	/* It ends at its deadline. */
-	return rc ? rc : ripc_call_wait(&r, reply, -1);
 }

@@ -20,15 +20,22 @@
  *
  * Lock held in every function.
  */
-#ifndef RIPC_CORE_MESSAGE_CALL_H
-#define RIPC_CORE_MESSAGE_CALL_H
+#ifndef RIPC_CORE_CALL_CALL_H
+#define RIPC_CORE_CALL_CALL_H
 
 #include "core/reliable/reliable.h"
 #include "core/rendezvous/sender.h"
 #include "core/service/service.h"
 
-/* ---- caller (call_client.c) ---- */
+/* ---- caller (caller.c) ---- */
 
+/*
+ * Starts a call. Return: 0, or -ENOMEM, explained. The service is entered; items and options are
+ * checked.
+ */
+int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		     unsigned nitems, uint64_t bytes, const struct ripc_call_options *o,
+		     int timeout_ms, struct ripc_request **out);
 /* The application gives a call up: it ends at once, or when the peer has answered CALL_CANCEL. */
 void ripc__call_abort(struct ripc__call *call);
 /* The call ended, and the application has its result: frees it. */
@@ -55,7 +62,7 @@ void ripc__calls_free(struct ripc *ctx);
 /* Frees long requests that have ended. Not from an event of one. */
 void ripc__calls_free_ended(struct ripc *ctx);
 
-/* ---- callee (call_server.c) ---- */
+/* ---- callee (callee.c) ---- */
 
 /* A request arrived for s. Return: whether it is delivered; if not, m was released. */
 bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m);
@@ -69,6 +76,18 @@ void ripc__request_cancelled(struct ripc__lane *lane, uint64_t id);
 void ripc__served_peer_lost(struct ripc__peer *p);
 /* ripc_close(): answers the requests that are not answered. */
 void ripc__served_close(struct ripc *ctx);
+
+/* Whether a request can be answered. Return: 0; -EINVAL, -EALREADY, -ECANCELED, explained. */
+int ripc__request_check(const struct ripc__message *m);
+/* Whether the time of its caller is up. */
+bool ripc__request_expired(struct ripc__message *m);
+/* Whether an answer goes as a short message. */
+bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes);
+/* Answers with a short message, which is sent at once or when there is credit. Return: 0, or an error, explained. */
+int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items, unsigned nitems);
+/* Begins a long answer. Return: 0: it is under way; else the caller was notified. */
+int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
+		      uint64_t bytes, struct ripc_request **out);
 
 /* What ripc__service_deliver() does with the messages of calls. Return: whether m goes into the queue. */
 bool ripc__call_arrived(struct ripc_service *s, struct ripc__message *m);

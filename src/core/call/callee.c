@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/message/call.h"
+#include "core/call/call.h"
 #include "core/memory/message.h"
-#include "core/message/request.h"
-#include "core/message/send.h"
 #include "core/peer/lane.h"
-#include "core/service/items.h"
 #include "wire/bytes.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 enum request_state { REQUEST_QUEUED, REQUEST_TAKEN };
@@ -42,7 +38,7 @@ static void send_state(struct ripc__message *m, enum ripc__call_state state)
 	served_remove(m);
 }
 
-static bool expired(struct ripc__message *m)
+bool ripc__request_expired(struct ripc__message *m)
 {
 	return m->call_deadline_ns != RIPC__NEVER && ripc__now(m->ctx) >= m->call_deadline_ns;
 }
@@ -80,7 +76,7 @@ bool ripc__call_arrived(struct ripc_service *s, struct ripc__message *m)
 
 bool ripc__request_taken(struct ripc__message *m)
 {
-	if (m->call_cancelled || expired(m)) {
+	if (m->call_cancelled || ripc__request_expired(m)) {
 		drop_unseen(m, RIPC__CALL_NOT_TAKEN);
 		return false;
 	}
@@ -148,7 +144,7 @@ static struct ripc__dest *reply_dest(struct ripc__message *m)
 }
 
 /* Answers with a short message, which is sent at once or when there is credit. */
-static int reply_short(struct ripc__message *m, int status, const struct iovec *items, unsigned nitems)
+int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items, unsigned nitems)
 {
 	struct ripc *ctx = m->ctx;
 	struct ripc__dest *d = reply_dest(m);
@@ -192,7 +188,7 @@ void ripc__request_dropped(struct ripc__message *m)
 	}
 	if (m->call_state == REQUEST_QUEUED)
 		send_state(m, RIPC__CALL_MOVED);
-	else if (reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
+	else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
 		send_state(m, RIPC__CALL_UNKNOWN);
 }
 
@@ -208,14 +204,14 @@ void ripc__served_close(struct ripc *ctx)
 
 			if (m->call_state == REQUEST_QUEUED)
 				send_state(m, RIPC__CALL_MOVED);
-			else if (reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
+			else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
 				send_state(m, RIPC__CALL_UNKNOWN);
 		}
 	}
 }
 
 /* Whether the message can be answered. Lock held. */
-static int check_request(const struct ripc__message *m)
+int ripc__request_check(const struct ripc__message *m)
 {
 	if (m->call_kind != RIPC__CALL_REQUEST)
 		return ripc__fail(-EINVAL, "the message is not the request of a call");
@@ -227,8 +223,8 @@ static int check_request(const struct ripc__message *m)
 }
 
 /* Begins a long answer. Return: 0: it is under way, and the caller learns its failure. */
-static int reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
-		       uint64_t bytes, struct ripc_request **out)
+int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
+		      uint64_t bytes, struct ripc_request **out)
 {
 	struct ripc__request_ext ext = {.flags = RIPC__F_REPLY, .call = m->call};
 	struct ripc *ctx = m->ctx;
@@ -248,7 +244,7 @@ static int reply_start(struct ripc__message *m, const struct iovec *items, unsig
 }
 
 /* Whether an answer goes as a short message. */
-static bool is_short(const struct ripc__message *m, uint64_t bytes)
+bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes)
 {
 	const struct ripc__lane *lane = m->call_peer->lane;
 
@@ -257,132 +253,4 @@ static bool is_short(const struct ripc__message *m, uint64_t bytes)
 	/* Long items may land in the caller's buffers. */
 	return lane && !m->pub.nreturn_buffers && bytes <= RIPC__RELIABLE_WINDOW_BYTES / 4 &&
 	       bytes + RIPC__CALL_EXT <= lane->send_max - RIPC__SHORT_FIXED;
-}
-
-/* Begins a call that answers. Return: 0: lock held; else its result. */
-static int RIPC__NO_ANALYSIS reply_enter(struct ripc__message *m, const struct iovec *items,
-					 unsigned nitems, uint64_t *bytes)
-{
-	int rc;
-
-	if (!m)
-		return ripc__fail(-EINVAL, "no request");
-	rc = ripc__check_owner(m->ctx);
-	if (!rc)
-		rc = ripc__check_items(items, nitems, NULL, bytes);
-	if (rc)
-		return rc;
-	ripc__lock(m->ctx);
-	rc = m->ctx->closing ? ripc__shut_down() : check_request(m);
-	if (rc)
-		ripc__unlock(m->ctx);
-	return rc;
-}
-
-static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
-				   const struct iovec *items, unsigned nitems, int timeout_ms)
-{
-	struct ripc__message *m = (struct ripc__message *)message;
-	struct ripc_request *r;
-	struct ripc__peer *p;
-	uint8_t instance[16];
-	uint64_t bytes = 0;
-	struct ripc *ctx;
-	int rc = reply_enter(m, items, nitems, &bytes);
-
-	if (rc)
-		return rc;
-	ctx = m->ctx;
-	if (is_short(m, bytes)) {
-		m->call_answered = true;
-		rc = reply_short(m, status, items, nitems);
-	} else if (!timeout_ms) {
-		rc = ripc__fail(-EAGAIN, "a long answer cannot be delivered without waiting: use "
-					 "ripc_reply_start()");
-	} else {
-		m->call_answered = true;
-		memcpy(instance, m->call_peer->instance, sizeof(instance));
-		rc = reply_start(m, items, nitems, bytes, &r);
-		if (!rc) {
-			rc = ripc__request_finish_in(&r, timeout_ms);
-			p = rc ? ripc__peer_find(ctx, instance) : NULL;
-			/* The caller waits for nothing else. */
-			if (p && p->lane)
-				ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, m->call,
-						  RIPC__CALL_TAKEN);
-		}
-	}
-	ripc__unlock(ctx);
-	return rc;
-}
-
-int RIPC__NO_ANALYSIS ripc_reply_start(struct ripc_message *message, const struct iovec *items,
-				       unsigned nitems, struct ripc_request **request)
-{
-	struct ripc__message *m = (struct ripc__message *)message;
-	uint64_t bytes = 0;
-	int rc;
-
-	if (!request)
-		return ripc__fail(-EINVAL, "nowhere to store the request");
-	rc = reply_enter(m, items, nitems, &bytes);
-	if (rc)
-		return rc;
-	m->call_answered = true;
-	rc = reply_start(m, items, nitems, bytes, request);
-	ripc__unlock(m->ctx);
-	return rc;
-}
-
-int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned nitems, int timeout_ms)
-{
-	return reply(request, 0, items, nitems, timeout_ms);
-}
-
-int ripc_reply_error(struct ripc_message *request, int error)
-{
-	static const struct iovec nothing;
-
-	if (error > 0)
-		error = -error;
-	if (!error || error < -4095)
-		return ripc__fail(-EINVAL, "%d is no error", error);
-	return reply(request, error, &nothing, 1, 0);
-}
-
-int ripc_message_deadline(const struct ripc_message *message)
-{
-	struct ripc__message *m = (struct ripc__message *)message;
-	uint64_t now, ms;
-	struct ripc *ctx;
-
-	if (!m || ripc__check_owner(m->ctx) || m->call_kind != RIPC__CALL_REQUEST ||
-	    m->call_deadline_ns == RIPC__NEVER)
-		return -1;
-	ctx = m->ctx;
-	ripc__lock(ctx);
-	now = ripc__now(ctx);
-	ripc__unlock(ctx);
-	ms = now < m->call_deadline_ns ? (m->call_deadline_ns - now + RIPC__MS - 1) / RIPC__MS : 0;
-	return ms < INT_MAX ? (int)ms : INT_MAX;
-}
-
-int ripc_message_cancelled(const struct ripc_message *message)
-{
-	struct ripc__message *m = (struct ripc__message *)message;
-	struct ripc *ctx;
-	int rc;
-
-	if (!m)
-		return ripc__fail(-EINVAL, "no request");
-	rc = ripc__check_owner(m->ctx);
-	if (rc)
-		return rc;
-	ctx = m->ctx;
-	ripc__lock(ctx);
-	if (m->call_kind == RIPC__CALL_REQUEST && !m->call_answered && !m->call_cancelled)
-		ripc__progress(ctx);
-	rc = m->call_kind == RIPC__CALL_REQUEST && (m->call_cancelled || expired(m));
-	ripc__unlock(ctx);
-	return rc;
 }

@@ -2,7 +2,7 @@
 /* Calls: the right answer to each request, at most one execution, and an honest result. */
 #include "core/rig.h"
 
-#include "core/message/call.h"
+#include "core/call/call.h"
 #include "wire/bytes.h"
 
 static struct rig rig;
@@ -544,7 +544,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/message/call");
+	Suite *suite = suite_create("core/call/call");
 	TCase *tc = tcase_create("call");
 
 	test_seed();
@@ -568,5 +568,5 @@ int main(void)
 	tcase_add_test(tc, caller_died__cancelled);
 	tcase_add_test(tc, caller_closed__cancelled);
 	suite_add_tcase(suite, tc);
-	return test_main("core/message/call", suite);
+	return test_main("core/call/call", suite);
 }
