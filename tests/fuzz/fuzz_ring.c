@@ -104,14 +104,13 @@ static void credit(struct world *x, struct input *in)
 
 static void poll_ring(struct world *x)
 {
-	uint8_t *buf = malloc(RIPC__RING_RECV_BUF_LEN), *room = malloc(4 * RIPC__RING_SLOT_BODY);
+	uint8_t *buf = malloc(RIPC__RING_RECV_BUF_LEN), *room = malloc(RIPC__RING_RECV_FAST_MAX);
 	struct ripc__ring_event ev;
 	uint32_t len;
 
 	check(buf != NULL && room != NULL);
-	for (unsigned i = 0;
-	     i < 256 && ripc__ring_recv_slots(&x->w, room, 4 * RIPC__RING_SLOT_BODY, &len); i++)
-		check(len <= 4 * RIPC__RING_SLOT_BODY);
+	for (unsigned i = 0; i < 256 && ripc__ring_recv_fast(&x->w, room, &len) > 0; i++)
+		check(len <= RIPC__RING_RECV_FAST_MAX);
 	free(room);
 	for (unsigned i = 0; i < 256 && ripc__ring_poll(&x->w, buf, &ev); i++) {
 		uint64_t *open = ev.kind == RIPC__RING_EV_READ_DONE ? &x->reads : &x->writes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the two halves of the window engine share: slot words, and writing into the peer's segment. */
+/* The ring engine, inside: slot words, and writes into the peer's segment. */
 #ifndef RIPC_RING_INTERNAL_H
 #define RIPC_RING_INTERNAL_H
 
@@ -70,6 +70,9 @@ static inline uint64_t ring_slot_off(const struct ripc__ring *w, uint64_t index)
 	return RIPC__RING_SLOTS_OFF + (index & w->mask) * RIPC__RING_SLOT_LEN;
 }
 
+/* Slots of the longest message that is sent in slots. */
+#define RING_INLINE_SLOTS (RIPC__RING_INLINE_MAX / RIPC__RING_SLOT_BODY)
+
 static inline uint32_t ring_slot_count(uint32_t len)
 {
 	return len <= RIPC__RING_SLOT_BODY ? 1
@@ -82,8 +85,7 @@ static inline void ring_fail(struct ripc__ring *w, int status, const char *why)
 		return;
 	w->status = status;
 	w->why = why;
-	w->open = false;
-	w->tx_fast_end = 0;
+	w->tx_fast_end = w->rx_fast_end = 0;
 }
 
 /* Something was written that the peer may be sleeping for. */

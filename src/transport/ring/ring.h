@@ -111,7 +111,6 @@ struct ripc__ring {
 	uint64_t bulk_off;  /* offset of the bulk ring */
 	uint8_t epoch;      /* never 0 */
 	bool hello_seen;    /* the peer's hello was seen */
-	bool open;          /* so it was, and nothing has failed since */
 	/* plain stores reach the peer's segment, and a release fence orders them */
 	bool direct_store;
 	int status; /* < 0: failed; why says how */
@@ -129,6 +128,8 @@ struct ripc__ring {
 	uint64_t send_word, more_word;
 
 	uint64_t rx, rx_advertised;           /* slots taken; as told to the peer */
+	/* ripc__ring_recv_fast() receives up to here, where credit is due; 0: nothing */
+	uint64_t rx_fast_end;
 	uint64_t rx_bulk, rx_bulk_advertised; /* likewise bytes */
 	uint64_t arm;                         /* our arm word as the peer has it */
 	bool armed;                           /* it has not been answered yet */

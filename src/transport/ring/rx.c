@@ -21,23 +21,13 @@ void ripc__ring_return_credit(struct ripc__ring *w)
 	}
 	ring_store(w, RIPC__RING_CREDIT_OFF, w->rx);
 	w->rx_advertised = w->rx;
+	w->rx_fast_end = w->rx + w->mask / 4;
 	if (w->be.ops->fence)
 		w->be.ops->fence(w->be.arg);
 	ripc__ring_kick_if_armed(w, true);
 }
 
 /* ---- taking ---- */
-
-/* The body of the message whose first slot is w->rx, into room for len bytes rounded up to slots. */
-static inline void copy_slots(struct ripc__ring *w, uint8_t *to, uint32_t slots)
-{
-	const uint8_t *ring = w->be.inbox + RIPC__RING_SLOTS_OFF + 8;
-	uint64_t end = w->rx + slots;
-
-	for (uint64_t i = w->rx; i != end; i++, to += RIPC__RING_SLOT_BODY)
-		memcpy(to, ring + (i & w->mask) * RIPC__RING_SLOT_LEN, RIPC__RING_SLOT_BODY);
-	w->rx = end;
-}
 
 /* The next len bytes of the bulk ring. */
 static void copy_bulk(struct ripc__ring *w, uint8_t *to, uint64_t len)
@@ -118,6 +108,12 @@ static void handle_write(struct ripc__ring *w, const uint8_t *body)
 	copy_bulk(w, to, len);
 }
 
+/* Reads the next message out of its slots, into room for len bytes in whole slots. */
+static void take(struct ripc__ring *w, uint8_t *to, uint32_t len)
+{
+	w->rx = ring_take(w->be.inbox + RIPC__RING_SLOTS_OFF, w->mask, w->rx, to, len);
+}
+
 /* A message of a fixed body in one slot. */
 static bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t want,
 			    uint8_t body[RIPC__RING_SLOT_BODY])
@@ -126,7 +122,7 @@ static bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t want,
 		ring_fail(w, -EPROTO, "a message of a wrong length");
 		return false;
 	}
-	copy_slots(w, body, 1);
+	take(w, body, want);
 	return true;
 }
 
@@ -151,7 +147,7 @@ static bool handle_message(struct ripc__ring *w, uint64_t word, uint8_t *buf,
 			ring_fail(w, -EPROTO, "a send longer than allowed");
 			return false;
 		}
-		copy_slots(w, buf, ring_slot_count(len));
+		take(w, buf, len);
 		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_RECV, .len = len};
 		return true;
 	case RING_MSG_BULK:
@@ -204,7 +200,7 @@ static bool check_hello(struct ripc__ring *w)
 		return false;
 	}
 	w->hello_seen = true;
-	w->open = true;
+	w->rx_fast_end = w->rx_advertised + w->mask / 4;
 	return true;
 }
 
@@ -269,35 +265,6 @@ bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event
 	if (completion_event(w, ev))
 		return true;
 	return w->want_sendable && sendable_event(w, ev);
-}
-
-bool ripc__ring_recv_slots(struct ripc__ring *w, uint8_t *buf, size_t cap, uint32_t *len)
-{
-	uint64_t at = ring_slot_off(w, w->rx), word = ring_load(w, at);
-	uint32_t bytes = (uint16_t)(word >> 32), slots = ring_slot_count(bytes);
-
-	if ((uint32_t)word != (uint32_t)(w->rx + 1) || !w->open || ripc__ring_has_work(w))
-		return false;
-	if (!((word ^ w->send_word) >> 48)) {
-		if (bytes > RIPC__RING_INLINE_MAX || slots * RIPC__RING_SLOT_BODY > cap)
-			return false;
-		copy_slots(w, buf, slots);
-	} else {
-		if ((word ^ w->send_word) >> 48 != (RING_MSG_SEND ^ RING_MSG_BULK) || bytes != 4)
-			return false;
-		/* Read once: the peer may change it. */
-		bytes = (uint32_t)ring_load(w, at + 8);
-		if (bytes > RIPC__RING_SEND_MAX || bytes > cap)
-			return false;
-		copy_bulk(w, buf, bytes);
-		w->rx++;
-	}
-	w->armed = false;
-	*len = bytes;
-	if (credit_due(w))
-		ripc__ring_return_credit(w);
-	/* What that found wrong, the next look reports. */
-	return true;
 }
 
 /* ---- sleeping ---- */

@@ -105,31 +105,51 @@ void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit)
 	w->be.ops->kick(w->be.arg);
 }
 
-/* The message of one kind with its body. There is room. The peer is not told. */
-static inline void post_message(struct ripc__ring *w, enum ring_msg_kind kind, const uint8_t *body,
-				uint32_t len)
+/* Copies @slots slots of local memory to the peer, where plain stores do not suffice. */
+static void copy_out(struct ripc__ring *w, uint64_t first, const uint8_t *image, uint32_t len)
 {
-	uint64_t first = w->tx, at = ring_slot_off(w, first), index = first, to = at;
-	uint32_t left = len;
+	uint32_t slots = ring_slot_count(len);
 
-	/* Whole slots have a length that the compiler knows. */
-	for (; left > RIPC__RING_SLOT_BODY;
-	     left -= RIPC__RING_SLOT_BODY, body += RIPC__RING_SLOT_BODY) {
-		ring_copy(w, to + 8, body, RIPC__RING_SLOT_BODY);
-		to = ring_slot_off(w, ++index);
-		ring_store(w, to, ring_slot_word(index, 0, RING_MSG_MORE, w->epoch));
+	for (uint32_t i = slots; i--;) {
+		const uint8_t *slot = image + ((first + i) % RING_INLINE_SLOTS) * RIPC__RING_SLOT_LEN;
+		uint32_t n = i + 1 < slots ? RIPC__RING_SLOT_BODY : len - i * RIPC__RING_SLOT_BODY;
+
+		if (i) {
+			ring_copy(w, ring_slot_off(w, first + i), slot, 8 + n);
+			continue;
+		}
+		ring_copy(w, ring_slot_off(w, first) + 8, slot + 8, n);
+		ring_fence(w);
+		ring_store(w, ring_slot_off(w, first), le64toh(*(const uint64_t *)(const void *)slot));
+		/* The fence flushes write-combining buffers. */
+		if (w->be.ops->fence)
+			w->be.ops->fence(w->be.arg);
 	}
-	if (left)
-		ring_copy(w, to + 8, body, left);
-	w->tx = index + 1;
-	ring_fence(w);
-	ring_store(w, at, ring_slot_word(first, len, kind, w->epoch));
-	/* Out of the write-combining buffers, where there are any. */
-	if (w->be.ops->fence)
-		w->be.ops->fence(w->be.arg);
 }
 
-static void post_body(struct ripc__ring *w, enum ring_msg_kind kind, const uint8_t *body, uint32_t len)
+/*
+ * Posts a message of @len bytes, for which there is room, and does not notify the peer. @body: at
+ * least RIPC__POST_HEADER_LEN bytes, as all of a header is copied.
+ */
+static void post_message(struct ripc__ring *w, enum ring_msg_kind kind, uint8_t *body, uint32_t len)
+{
+	uint8_t image[RING_INLINE_SLOTS * RIPC__RING_SLOT_LEN] __attribute__((aligned(64)));
+	bool direct = w->direct_store;
+	uint64_t first = w->tx;
+
+	if (len < RIPC__POST_HEADER_LEN)
+		memset(body + len, 0, RIPC__POST_HEADER_LEN - len);
+	ring_put(w, direct ? w->be.map + RIPC__RING_SLOTS_OFF : image,
+		 direct ? w->mask : RING_INLINE_SLOTS - 1, body, body + RIPC__POST_HEADER_LEN,
+		 len > RIPC__POST_HEADER_LEN ? len - RIPC__POST_HEADER_LEN : 0,
+		 ring_slot_word(UINT32_MAX, len, kind, w->epoch));
+	if (!direct)
+		copy_out(w, first, image, len);
+}
+
+/* Posts a control message, and wakes the peer. */
+static void post_control(struct ripc__ring *w, enum ring_msg_kind kind,
+			 uint8_t body[RIPC__POST_HEADER_LEN], uint32_t len)
 {
 	post_message(w, kind, body, len);
 	ripc__ring_kick_if_armed(w, false);
@@ -183,73 +203,29 @@ static inline uint8_t *copy_words(uint8_t *to, const uint8_t *from, size_t n)
 	return to + n;
 }
 
-/*
- * A send of body, behind which there are RIPC__RING_SLOT_BODY bytes more that may be told to
- * anybody, by plain stores: whole slots have a length that the compiler knows.
- */
-static inline void post_send(struct ripc__ring *w, const uint8_t *body, uint32_t len)
+static void send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
 {
-	uint8_t *ring = w->be.map + RIPC__RING_SLOTS_OFF,
-		*first = ring + (w->tx & w->mask) * RIPC__RING_SLOT_LEN;
-	uint64_t index = w->tx, word = ring_slot_word(index, len, RING_MSG_SEND, w->epoch);
-	const uint8_t *from = body;
+	uint8_t body[RIPC__RING_INLINE_MAX], *to = body;
 
-	for (index++; len > RIPC__RING_SLOT_BODY; index++) {
-		uint8_t *to = ring + (index & w->mask) * RIPC__RING_SLOT_LEN;
-
-		len -= RIPC__RING_SLOT_BODY;
-		from += RIPC__RING_SLOT_BODY;
-		__atomic_store_n((uint64_t *)(void *)to,
-				 htole64(ring_slot_word(index, 0, RING_MSG_MORE, w->epoch)),
-				 __ATOMIC_RELAXED);
-		memcpy(to + 8, from, RIPC__RING_SLOT_BODY);
-	}
-	ring_first_slot_barrier();
-	memcpy(first + 8, body, RIPC__RING_SLOT_BODY);
-	w->tx = index;
-	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
-}
-
-static inline bool has_slots(const struct ripc__ring *w, uint32_t slots)
-{
-	return w->tx - w->tx_consumed + slots <= w->mask + 1u;
-}
-
-static int send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
-{
-	uint8_t body[RIPC__RING_INLINE_MAX + RIPC__RING_SLOT_BODY], *to = body;
-	uint32_t slots = ring_slot_count(len);
-
-	if (!has_slots(w, slots) && !ripc__ring_has_room(w, slots, 0))
-		return queue_full(w);
 	for (unsigned i = 0; i < niov; i++)
 		to = copy_words(to, iov[i].iov_base, iov[i].iov_len);
-	if (w->direct_store) {
-		memset(to, 0, RIPC__RING_SLOT_BODY);
-		post_send(w, body, len);
-	} else {
-		post_message(w, RING_MSG_SEND, body, len);
-	}
-	return 0;
+	post_message(w, RING_MSG_SEND, body, len);
 }
 
-static int send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
+static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
 {
-	uint8_t body[4];
+	uint8_t body[RIPC__POST_HEADER_LEN];
 
-	if (!ripc__ring_has_room(w, 1, len))
-		return queue_full(w);
 	for (unsigned i = 0; i < niov; i++)
 		if (iov[i].iov_len)
 			copy_to_bulk(w, iov[i].iov_base, iov[i].iov_len);
 	ripc__put_le32(body, len);
 	post_message(w, RING_MSG_BULK, body, 4);
-	return 0;
 }
 
 int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov, size_t len, bool more)
 {
-	int rc;
+	bool slots = len <= RIPC__RING_INLINE_MAX;
 
 	if (w->status)
 		return -ENOTCONN;
@@ -258,92 +234,25 @@ int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov
 	/* A send arrives behind the writes that were posted before it. */
 	if (w->nwrites > w->nwrites_copied)
 		return queue_full(w);
-	rc = len <= RIPC__RING_INLINE_MAX ? send_slots(w, iov, niov, (uint32_t)len)
-					  : send_bulk(w, iov, niov, (uint32_t)len);
-	return rc ? rc : ripc__ring_notify(w, more);
-}
-
-/* There is room. */
-static inline void fast_slots(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload,
-			      uint32_t len)
-{
-	uint8_t *ring = w->be.map + RIPC__RING_SLOTS_OFF,
-		*first = ring + (w->tx & w->mask) * RIPC__RING_SLOT_LEN, *to;
-	uint64_t index = w->tx,
-		 word = ring_slot_word(index, RIPC__POST_HEADER_LEN + len, RING_MSG_SEND, w->epoch);
-
-	if (len > RING_FIRST_PAYLOAD) {
-		const uint8_t *from = payload + RING_FIRST_PAYLOAD;
-		uint32_t left = len - RING_FIRST_PAYLOAD;
-
-		for (;;) {
-			to = ring + (++index & w->mask) * RIPC__RING_SLOT_LEN;
-			__atomic_store_n((uint64_t *)(void *)to,
-					 htole64(ring_slot_word(index, 0, RING_MSG_MORE, w->epoch)),
-					 __ATOMIC_RELAXED);
-			if (left <= RIPC__RING_SLOT_BODY)
-				break;
-			memcpy(to + 8, from, RIPC__RING_SLOT_BODY);
-			from += RIPC__RING_SLOT_BODY;
-			left -= RIPC__RING_SLOT_BODY;
-		}
-		ring_copy_tail(to + 8, from, left);
-		ring_first_slot_barrier();
-		len = RING_FIRST_PAYLOAD;
-	}
-	memcpy(first + 8, head, RIPC__POST_HEADER_LEN);
-	ring_copy_tail(first + 8 + RIPC__POST_HEADER_LEN, payload, len);
-	w->tx = index + 1;
-	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
-}
-
-/* There is room. */
-static void fast_bulk(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload, uint32_t len)
-{
-	uint8_t *slot = w->be.map + RIPC__RING_SLOTS_OFF + (w->tx & w->mask) * RIPC__RING_SLOT_LEN;
-
-	copy_to_bulk(w, head, RIPC__POST_HEADER_LEN);
-	copy_to_bulk(w, payload, len);
-	ripc__put_le32(slot + 8, RIPC__POST_HEADER_LEN + len);
-	__atomic_store_n((uint64_t *)(void *)slot,
-			 htole64(ring_slot_word(w->tx, 4, RING_MSG_BULK, w->epoch)),
-			 __ATOMIC_RELEASE);
-	w->tx++;
-}
-
-/* Whether so much can be posted by plain stores; w->tx_fast_end says so the next time. */
-static inline bool fast_room(struct ripc__ring *w, uint32_t slots, uint32_t copy_to_bulk)
-{
-	if (!w->direct_store || w->status || w->nwrites > w->nwrites_copied ||
-	    !ripc__ring_has_room(w, slots, copy_to_bulk))
-		return false;
-	w->tx_fast_end = w->tx_consumed + w->mask + 1;
-	return true;
-}
-
-int ripc__ring_send_slow(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload,
-			 size_t len, bool more)
-{
-	uint32_t bytes = RIPC__POST_HEADER_LEN + (uint32_t)len;
-
-	if (len > RIPC__RING_SEND_MAX - RIPC__POST_HEADER_LEN)
-		return -EMSGSIZE;
-	if (bytes <= RIPC__RING_INLINE_MAX) {
-		if (!fast_room(w, ring_slot_count(bytes), 0))
-			return -EAGAIN;
-		fast_slots(w, head, payload, (uint32_t)len);
-	} else {
-		if (!fast_room(w, 1, bytes))
-			return -EAGAIN;
-		fast_bulk(w, head, payload, (uint32_t)len);
-	}
+	/* From here on the next sends may take the fast path again. */
+	if (w->direct_store && ripc__ring_has_room(w, RING_INLINE_SLOTS, 0))
+		w->tx_fast_end = w->tx_consumed + w->mask + 1;
+	if (!ripc__ring_has_room(w, slots ? ring_slot_count((uint32_t)len) : 1,
+				 slots ? 0 : (uint32_t)len))
+		return queue_full(w);
+	if (slots)
+		send_slots(w, iov, niov, (uint32_t)len);
+	else
+		send_bulk(w, iov, niov, (uint32_t)len);
 	return ripc__ring_notify(w, more);
 }
 
 void ripc__ring_send_bye(struct ripc__ring *w)
 {
+	uint8_t body[RIPC__POST_HEADER_LEN];
+
 	if (!w->status && ripc__ring_has_room(w, 1, 0))
-		post_body(w, RING_MSG_BYE, NULL, 0);
+		post_control(w, RING_MSG_BYE, body, 0);
 }
 
 /* ---- memory ---- */
@@ -391,7 +300,7 @@ int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr,
 		    uint64_t wr_id)
 {
 	struct ripc__ring_read *r = w->reads;
-	uint8_t body[22];
+	uint8_t body[RIPC__POST_HEADER_LEN];
 
 	if (w->status)
 		return -ENOTCONN;
@@ -416,7 +325,7 @@ int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr,
 		ripc__put_le64(body + 8, len);
 		ripc__put_le32(body + 16, key);
 		ripc__put_le16(body + 20, (uint16_t)(r - w->reads));
-		post_body(w, RING_MSG_READ, body, sizeof(body));
+		post_control(w, RING_MSG_READ, body, 22);
 	}
 	w->nreads++;
 	return 0;
@@ -460,21 +369,22 @@ static bool progress_peer_reads(struct ripc__ring *w)
 		struct ripc__ring_peer_read *s = &w->peer_reads_queue[w->peer_read_head];
 		uint32_t n = chunk_len(w, s->len - s->done);
 		const uint8_t *from;
-		uint8_t body[6];
+		uint8_t body[RIPC__POST_HEADER_LEN];
 
 		if (!n)
 			break;
 		/* Looked up anew each time: it may have been concealed in between. */
 		from = ripc__ring_region_find(&w->regions, s->key, s->addr, s->len,
 					      RIPC__ACCESS_REMOTE_READ);
-		ripc__put_le16(body + 4, s->tag);
 		if (from) {
 			copy_to_bulk(w, from + s->done, n);
 			ripc__put_le32(body, n);
-			post_body(w, RING_MSG_DATA, body, sizeof(body));
+			ripc__put_le16(body + 4, s->tag);
+			post_control(w, RING_MSG_DATA, body, 6);
 			s->done += n;
 		} else {
-			post_body(w, RING_MSG_READ_ERROR, body + 4, 2);
+			ripc__put_le16(body, s->tag);
+			post_control(w, RING_MSG_READ_ERROR, body, 2);
 			s->done = s->len;
 		}
 		if (s->done == s->len) {
@@ -494,7 +404,7 @@ static bool progress_writes(struct ripc__ring *w)
 		struct ripc__ring_write *x =
 			&w->writes[(w->write_head + w->nwrites_copied) % RIPC__RING_WRITES_MAX];
 		uint32_t n = x->done < x->len ? chunk_len(w, x->len - x->done) : 0;
-		uint8_t body[16];
+		uint8_t body[RIPC__POST_HEADER_LEN];
 
 		if (!n && x->len)
 			break;
@@ -503,7 +413,7 @@ static bool progress_writes(struct ripc__ring *w)
 			ripc__put_le64(body, x->addr + x->done);
 			ripc__put_le32(body + 8, n);
 			ripc__put_le32(body + 12, x->key);
-			post_body(w, RING_MSG_WRITE, body, sizeof(body));
+			post_control(w, RING_MSG_WRITE, body, 16);
 			x->done += n;
 		}
 		if (x->done == x->len)

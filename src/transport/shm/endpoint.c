@@ -156,11 +156,6 @@ static int __attribute__((noinline)) post_slow(struct ripc__ep *ep, const void *
 	if (ep->state != SHM_OPEN)
 		return -ENOTCONN;
 	ripc__shm_activate(ep);
-	if (head_len == RIPC__POST_HEADER_LEN && n == 1) {
-		rc = ripc__ring_send_slow(&ep->ring, head, items->iov_base, items->iov_len, more);
-		if (rc >= 0)
-			return rc;
-	}
 	len = ripc__post_gather(all, head, head_len, items, n);
 	rc = ripc__ring_send(&ep->ring, all, 1 + n, len, more);
 	/* The simulated link moves when somebody makes progress. */

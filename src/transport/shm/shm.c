@@ -412,36 +412,20 @@ static inline void fill_recv_event(struct ripc__ep *ep, uint8_t *room, struct ri
 	ev->token = NULL;
 }
 
-/* What t->last has brought is more than two slots, or else. */
-static bool __attribute__((noinline))
-poll_one_slow(struct shm *t, uint8_t *room, size_t cap, struct ripc__event *ev)
+/* A longer message than the fast path takes, or an event of another kind. */
+static bool __attribute__((noinline)) poll_one_slow(struct shm *t, struct ripc__event *ev)
 {
 	struct ripc__ep *ep = t->last_rx;
-	uint8_t *buf;
 	bool more;
 
-	if (ripc__ring_recv_slots(&ep->ring, room, cap, &ev->len)) {
-		fill_recv_event(ep, room, ev);
-		return true;
-	}
 	if (!ripc__ring_ready(&ep->ring) || ripc__ring_has_work(&ep->ring))
 		return false;
-	buf = ripc__ring_delivery_buf(&t->delivery);
-	if (buf && ripc__ring_recv_slots(&ep->ring, buf, RIPC__RING_RECV_BUF_LEN, &ev->len)) {
-		fill_recv_event(ep, buf, ev);
-		ripc__ring_delivery_event(&t->delivery, buf, ev->len, ev);
-		return true;
-	}
-	/* A long one, or none of a kind that can be taken so. */
 	ep->empty_polls = 0;
 	return ripc__ring_delivery_poll(&t->delivery, &ep->ring, ep, ep->user, ev, 1, &more);
 }
 
-/*
- * The one that brought something last has brought nothing, but peers may speak in turns. Return:
- * one that has, and is looked at now.
- */
-static struct ripc__ep *__attribute__((noinline)) next_with_rx(struct shm *t)
+/* Nothing from the endpoint that received last: polls a few beside it, as peers may take turns. */
+static bool __attribute__((noinline)) poll_next(struct shm *t, uint8_t *room, struct ripc__event *ev)
 {
 	struct ripc__ep *ep = t->last_rx;
 
@@ -449,15 +433,17 @@ static struct ripc__ep *__attribute__((noinline)) next_with_rx(struct shm *t)
 		ep = ep->next == &t->eps ? t->eps.next : ep->next;
 		if (ep == t->last_rx)
 			break;
-		if (ep->state == SHM_OPEN && !ep->established && ripc__ring_ready(&ep->ring)) {
-			t->last_rx = ep;
-			return ep;
-		}
+		if (ep->state != SHM_OPEN || ep->established || !ripc__ring_ready(&ep->ring))
+			continue;
+		t->last_rx = ep;
+		if (ripc__ring_recv_fast(&ep->ring, room, &ev->len) <= 0)
+			return poll_one_slow(t, ev);
+		fill_recv_event(ep, room, ev);
+		return true;
 	}
-	return NULL;
+	return false;
 }
 
-/* Most looks find nothing, and most others a message of two slots. */
 static bool shm_poll_one(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
 {
 	struct shm *t = (struct shm *)tr;
@@ -466,18 +452,11 @@ static bool shm_poll_one(struct ripc__transport *tr, void *room, size_t cap, str
 
 	if (!ep)
 		return false;
-	if (cap < 2 * RIPC__RING_SLOT_BODY)
-		return poll_one_slow(t, room, cap, ev);
+	if (cap < RIPC__RING_RECV_FAST_MAX)
+		return poll_one_slow(t, ev);
 	got = ripc__ring_recv_fast(&ep->ring, room, &ev->len);
-	if (!got) {
-		ep = next_with_rx(t);
-		/* What it was seen to have brought lies in memory that is its as well. */
-		got = ep ? ripc__ring_recv_fast(&ep->ring, room, &ev->len) : 0;
-		if (!got)
-			return false;
-	}
-	if (got < 0)
-		return poll_one_slow(t, room, cap, ev);
+	if (got <= 0)
+		return got ? poll_one_slow(t, ev) : poll_next(t, room, ev);
 	fill_recv_event(ep, room, ev);
 	return true;
 }
