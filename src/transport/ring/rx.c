@@ -115,7 +115,7 @@ static void take(struct ripc__ring *w, uint8_t *to, uint32_t len)
 }
 
 /* A message of a fixed body in one slot. */
-static bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t want,
+static inline bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t want,
 			    uint8_t body[RIPC__RING_SLOT_BODY])
 {
 	if (len != want) {

@@ -131,7 +131,8 @@ static void copy_out(struct ripc__ring *w, uint64_t first, const uint8_t *image,
  * Posts a message of @len bytes, for which there is room, and does not notify the peer. @body: at
  * least RIPC__POST_HEADER_LEN bytes, as all of a header is copied.
  */
-static void post_message(struct ripc__ring *w, enum ring_msg_kind kind, uint8_t *body, uint32_t len)
+static inline void __attribute__((always_inline))
+post_message(struct ripc__ring *w, enum ring_msg_kind kind, uint8_t *body, uint32_t len)
 {
 	uint8_t image[RING_INLINE_SLOTS * RIPC__RING_SLOT_LEN] __attribute__((aligned(64)));
 	bool direct = w->direct_store;
@@ -226,6 +227,7 @@ static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned ni
 int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov, size_t len, bool more)
 {
 	bool slots = len <= RIPC__RING_INLINE_MAX;
+	uint32_t bulk = slots ? 0 : (uint32_t)len;
 
 	if (w->status)
 		return -ENOTCONN;
@@ -234,12 +236,12 @@ int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov
 	/* A send arrives behind the writes that were posted before it. */
 	if (w->nwrites > w->nwrites_copied)
 		return queue_full(w);
-	/* From here on the next sends may take the fast path again. */
-	if (w->direct_store && ripc__ring_has_room(w, RING_INLINE_SLOTS, 0))
-		w->tx_fast_end = w->tx_consumed + w->mask + 1;
-	if (!ripc__ring_has_room(w, slots ? ring_slot_count((uint32_t)len) : 1,
-				 slots ? 0 : (uint32_t)len))
+	if (ripc__ring_has_room(w, RING_INLINE_SLOTS, bulk)) {
+		if (w->direct_store)
+			w->tx_fast_end = w->tx_consumed + w->mask + 1;
+	} else if (!ripc__ring_has_room(w, slots ? ring_slot_count((uint32_t)len) : 1, bulk)) {
 		return queue_full(w);
+	}
 	if (slots)
 		send_slots(w, iov, niov, (uint32_t)len);
 	else
