@@ -161,6 +161,16 @@ struct ripc__ring {
  */
 void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 		     const struct ripc__ring_layout *layout, uint8_t epoch);
+/*
+ * From now on nothing is written to the peer's segment, which is somebody else's: the engine has
+ * failed with @status.
+ */
+void ripc__ring_abandon(struct ripc__ring *w, int status, const char *why);
+/* Sends take the slow path until ripc__ring_send() finds the fast one open again. */
+static inline void ripc__ring_close_fast_path(struct ripc__ring *w)
+{
+	w->tx_fast_end = 0;
+}
 /* Ends it: what the peer may read directly it may no more. Regions stay their owners'. */
 void ripc__ring_fini(struct ripc__ring *w);
 

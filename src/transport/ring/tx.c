@@ -50,6 +50,25 @@ void ripc__ring_fini(struct ripc__ring *w)
 	ripc__ring_regions_fini(&w->regions);
 }
 
+static void no_copy(void *arg, uint64_t at, const void *src, size_t len)
+{
+}
+
+static void no_kick(void *arg)
+{
+}
+
+void ripc__ring_abandon(struct ripc__ring *w, int status, const char *why)
+{
+	static const struct ripc__ring_backend_ops no_writes = {.copy = no_copy, .kick = no_kick};
+
+	w->be.map = NULL;
+	w->be.ops = &no_writes;
+	w->be.caps = 0;
+	w->direct_store = false;
+	ring_fail(w, status, why);
+}
+
 /* ---- room ---- */
 
 bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t copy_to_bulk)

@@ -31,7 +31,7 @@ int ripc__shm_export(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
 			     .msg_controllen = sizeof(control.bytes)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
-	if (ep->state != SHM_OPEN)
+	if (ep->state != RIPC__EP_OPEN)
 		return -ENOTCONN;
 	if (len > EXPORT_BYTES_MAX)
 		return -EMSGSIZE;
@@ -42,7 +42,7 @@ int ripc__shm_export(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	return sendmsg(ep->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return sendmsg(shm_ep(ep)->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 int ripc__shm_import(struct ripc__ep *ep, struct ripc__event *ev)
@@ -58,7 +58,7 @@ int ripc__shm_import(struct ripc__ep *ep, struct ripc__event *ev)
 			     .msg_iovlen = 1,
 			     .msg_control = control.bytes,
 			     .msg_controllen = CMSG_LEN(sizeof(int))};
-	ssize_t n = recvmsg(ep->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t n = recvmsg(shm_ep(ep)->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct ripc__segment s = {0};
 	struct cmsghdr *c;
 	uint64_t len = 0;
@@ -72,7 +72,7 @@ int ripc__shm_import(struct ripc__ep *ep, struct ripc__event *ev)
 			memcpy(&fd, CMSG_DATA(c), sizeof(int));
 	if (fd >= 0) {
 		/* A peer that was not told that we take any has no business to send some. */
-		if (n == EXPORT_LEN && ripc__get_le64(packet) == EXPORT_MAGIC && ep->t->zero_copy)
+		if (n == EXPORT_LEN && ripc__get_le64(packet) == EXPORT_MAGIC && shm_of(ep)->zero_copy)
 			len = ripc__get_le64(packet + 8);
 		if (len && len <= EXPORT_BYTES_MAX)
 			ripc__segment_map_readonly(&s, fd, len);

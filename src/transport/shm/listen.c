@@ -89,7 +89,7 @@ static int listen_in(struct shm *t, const char *dir)
 int ripc__shm_listen(struct shm *t, const struct ripc__options *opt)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	const char *name = t->base.ops->name;
+	const char *name = t->r.base.ops->name;
 	socklen_t len;
 	int rc;
 

@@ -262,8 +262,8 @@ START_TEST(connect__no_free_block)
 		n++;
 	ck_assert_int_eq(rc, -ENOSPC);
 	ck_assert_uint_eq(n, w.a->memory.nblocks);
-	while (w.a->eps.next != &w.a->eps)
-		OPS->ep_close(w.a->eps.next);
+	while (w.a->r.eps.next != &w.a->r.eps)
+		OPS->ep_close(w.a->r.eps.next);
 	for (struct ripc__event ev; (ev = progress(w.b)).kind != RIPC__EV_NONE;)
 		OPS->reject((struct ripc__transport *)w.b, ev.request, NULL, 0);
 	connect_two(&w);
@@ -353,7 +353,7 @@ START_TEST(memory__corrupted)
 				OPS->reject((struct ripc__transport *)t, ev.request, "", 0);
 			else if (ev.kind == RIPC__EV_RECV && ev.token)
 				OPS->release((struct ripc__transport *)t, ev.token);
-			if (w.ea->state == PCIE_OPEN)
+			if (w.ea->state == RIPC__EP_OPEN)
 				post(w.ea, base, test_random(&rng) % 1000);
 		}
 		close_pcie(w.a);

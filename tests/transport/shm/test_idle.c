@@ -125,7 +125,7 @@ START_TEST(idle__closed)
 	join(&w);
 	make_idle(&w);
 	OPS->ep_close(w.eb);
-	ck_assert_ptr_eq(w.b->idle.next, &w.b->idle);
+	ck_assert_ptr_eq(w.b->r.idle.next, &w.b->r.idle);
 	await(w.a, RIPC__EV_CLOSED);
 	part(&w);
 	join(&w);
@@ -156,16 +156,16 @@ START_TEST(idle__list_unchanged_by_poll)
 		from[n] = w.ea;
 		make_idle(&w);
 	}
-	for (n = 0, ep = w.b->idle.next; ep != &w.b->idle && n < PEERS; ep = ep->next)
+	for (n = 0, ep = w.b->r.idle.next; ep != &w.b->r.idle && n < PEERS; ep = ep->next)
 		order[n++] = ep;
 	ck_assert_uint_eq(n, PEERS);
-	ck_assert_ptr_eq(ep, &w.b->idle);
+	ck_assert_ptr_eq(ep, &w.b->r.idle);
 	for (unsigned round = 0; round < 2 * PEERS + 1; round++) {
 		ck_assert_uint_eq(OPS->progress((struct ripc__transport *)w.b, &ev, 1, 1, &deadline),
 				  0);
-		for (n = 0, ep = w.b->idle.next; n < PEERS; n++, ep = ep->next)
+		for (n = 0, ep = w.b->r.idle.next; n < PEERS; n++, ep = ep->next)
 			ck_assert_ptr_eq(ep, order[n]);
-		ck_assert_ptr_eq(ep, &w.b->idle);
+		ck_assert_ptr_eq(ep, &w.b->r.idle);
 	}
 	/* And all have their turn. */
 	for (n = 0; n < PEERS; n++)

@@ -388,20 +388,20 @@ START_TEST(request__garbage)
 		raw = raw_connect(t);
 		raw_send(raw, bad, len, pass);
 		await(t, RIPC__EV_BAD_INPUT);
-		ck_assert_uint_eq(t->neps, 0);
+		ck_assert_ptr_eq(t->r.eps.next, &t->r.eps);
 		close(raw);
 	}
 	/* Who says nothing and goes is nothing to tell of; who says nothing and stays goes, too. */
 	close(raw_connect(t));
 	ck_assert_int_eq(progress(t).kind, RIPC__EV_NONE);
 	ck_assert_int_eq(progress(t).kind, RIPC__EV_NONE);
-	ck_assert_uint_eq(t->neps, 0);
+	ck_assert_ptr_eq(t->r.eps.next, &t->r.eps);
 	raw = raw_connect(t);
 	progress(t);
-	ck_assert_uint_eq(t->neps, 1);
+	ck_assert_uint_eq(t->r.neps[RIPC__EP_INCOMING], 1);
 	for (int i = 0; i < 3100; i++)
 		progress(t);
-	ck_assert_uint_eq(t->neps, 0);
+	ck_assert_ptr_eq(t->r.eps.next, &t->r.eps);
 	close(raw);
 	close(small);
 	close(loose);
@@ -450,7 +450,7 @@ START_TEST(accept__evicts_silent)
 				 0);
 		ev = await_request(t);
 		OPS->reject((struct ripc__transport *)t, ev.request, NULL, 0);
-		ck_assert_uint_le(t->nincoming, SHM_INCOMING_MAX);
+		ck_assert_uint_le(t->r.neps[RIPC__EP_INCOMING], SHM_INCOMING_MAX);
 		await(client, RIPC__EV_CLOSED);
 		OPS->ep_close(ep);
 		/* The attack goes on. */
@@ -491,9 +491,9 @@ START_TEST(accept__evicts_from_busiest)
 		fds[i] = raw_connect(t);
 	for (int i = 0; i < 10; i++)
 		progress(t);
-	ck_assert_uint_eq(t->nincoming, SHM_INCOMING_MAX);
-	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
-		found += ep->pid == child;
+	ck_assert_uint_eq(t->r.neps[RIPC__EP_INCOMING], SHM_INCOMING_MAX);
+	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
+		found += shm_ep(ep)->pid == child;
 	ck_assert_int_eq(found, 1);
 	for (unsigned i = 0; i < 2 * SHM_INCOMING_MAX; i++)
 		close(fds[i]);

@@ -22,7 +22,7 @@ START_TEST(read__direct)
 	struct two w;
 
 	join(&w);
-	ck_assert(w.ea->can_read_peer && w.eb->can_read_peer);
+	ck_assert(shm_ep(w.ea)->can_read_peer && shm_ep(w.eb)->can_read_peer);
 	for (size_t i = 0; i < len; i++)
 		from[i] = (uint8_t)(i * 7 + (i >> 9));
 	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.b, w.eb, from, len,
@@ -96,7 +96,6 @@ START_TEST(read__served_by_sleeping_peer)
 	struct two w;
 
 	join(&w);
-	w.ea->can_read_peer = false;
 	w.ea->ring.be.caps &= ~RIPC__RING_CAP_READ;
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (uint8_t)(i * 7);
@@ -136,10 +135,10 @@ START_TEST(hostile__corrupts_segment)
 	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.a, w.ea, bytes, sizeof(bytes),
 				  RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &mr),
 			 0);
-	for (int i = 0; i < 20000 && w.ea->state == SHM_OPEN; i++) {
+	for (int i = 0; i < 20000 && w.ea->state == RIPC__EP_OPEN; i++) {
 		struct ripc__event ev[8] = {{0}};
 		uint64_t r = test_random(&rng), deadline = UINT64_MAX;
-		size_t at = r % 3 ? r / 8 % 8192 : r / 8 % (w.eb->outbox.len / 8);
+		size_t at = r % 3 ? r / 8 % 8192 : r / 8 % (shm_ep(w.eb)->outbox.len / 8);
 		unsigned n;
 
 		iov.iov_len = r >> 32 & 2047;
@@ -148,7 +147,7 @@ START_TEST(hostile__corrupts_segment)
 			r = test_random(&rng);
 			if (r & 1)
 				r &= 0xff0f00ff00ffffff;
-			memcpy(w.eb->outbox.base + 8 * at, &r, 8);
+			memcpy(shm_ep(w.eb)->outbox.base + 8 * at, &r, 8);
 		}
 		n = OPS->progress((struct ripc__transport *)w.a, ev, 8, 1, &deadline);
 		for (unsigned k = 0; k < n; k++)
@@ -173,13 +172,13 @@ START_TEST(hostile__kicks)
 	join(&w);
 	before = test_descriptors();
 	for (int i = 0; i < 50; i++) {
-		raw_send(w.eb->fd, "kick me", 7, 0);
+		raw_send(shm_ep(w.eb)->fd, "kick me", 7, 0);
 		progress(w.a);
 	}
 	for (int i = 0; i < 50; i++)
 		progress(w.a);
 	ck_assert_uint_eq(test_descriptors(), before);
-	ck_assert_int_eq(w.ea->state, SHM_OPEN);
+	ck_assert_int_eq(w.ea->state, RIPC__EP_OPEN);
 	part(&w);
 }
 END_TEST
@@ -263,10 +262,10 @@ START_TEST(export__only_sealed_memory)
 	ck_assert_int_eq(ripc__shm_export(w.ea, fd, SIZE_MAX, 8), -EMSGSIZE);
 	ck_assert_int_eq(ripc__shm_export(w.ea, fd, 65537, 8), 0);
 	/* Packets of another kind, with a descriptor or without. */
-	raw_send(w.ea->fd, "ripchnd1", 8, fd);
-	raw_send(w.ea->fd, "ripchnd1ripchnd1ripchnd2", 24, -1);
-	raw_send(w.ea->fd, "ripchnd2ripchnd1ripchnd1", 24, fd);
-	raw_send(w.ea->fd, "ripchnd1ripchnd1ripchnd1andmore", 31, fd);
+	raw_send(shm_ep(w.ea)->fd, "ripchnd1", 8, fd);
+	raw_send(shm_ep(w.ea)->fd, "ripchnd1ripchnd1ripchnd2", 24, -1);
+	raw_send(shm_ep(w.ea)->fd, "ripchnd2ripchnd1ripchnd1", 24, fd);
+	raw_send(shm_ep(w.ea)->fd, "ripchnd1ripchnd1ripchnd1andmore", 31, fd);
 	/* None of them is reported, and the good one behind them is. */
 	ck_assert_int_eq(ripc__shm_export(w.ea, fd, 65536, 9), 0);
 	ev = await(w.b, RIPC__EV_IMPORTED);
@@ -308,7 +307,7 @@ START_TEST(progress__no_slabs)
 	struct two w;
 
 	join(&w);
-	w.a->delivery.pool.max = RIPC__SLAB_BYTES;
+	w.a->r.pool.max = RIPC__SLAB_BYTES;
 	/* All that there is, and still what comes is seen. */
 	for (int i = 0, without = 0; without < 100; i++) {
 		ck_assert_int_lt(i, 10000);
